@@ -1,0 +1,260 @@
+/* Tutti: collective communication for machine learning, in C.
+ *
+ * Conventions that hold for every call below:
+ *  - Shapes are written `src[count]`, `dst[nranks][count]`: elements of `type`, row-major, contiguous.
+ *  - Counts, displacements and offsets are `size_t` elements (bytes only where a name ends in _bytes).
+ *  - Every call returns a tutti_status. Outputs are written only on TUTTI_OK. What went wrong, with the
+ *    ranks, sizes and addresses involved, is one sentence in tutti_last_error() of the calling thread.
+ *  - Collectives are called by all ranks of a communicator in the same order, from any one thread at
+ *    a time per communicator. Different communicators may be used from different threads.
+ *  - `call` may be NULL: the call then blocks, with the communicator's deadline. See tutti_call.
+ *  - Buffers belong to the caller, and are Tutti's to read or write from the call until it returns
+ *    (blocking) or its request completes (with any status). Nothing touches them afterwards.
+ *  - In place, as in NCCL, is told by the addresses: allreduce, reduce, broadcast, alltoall with src == dst;
+ *    allgather and gather with src == dst[rank]; reduce_scatter and scatter with dst == src[rank].
+ *    Any other overlap is an error.
+ *
+ * Sources of the interface: NCCL 2.x user guide (names, argument order, in-place rules, busbw),
+ * MPI-4.0 chapters 5 and 6 (definitions of the operations), NCCLX (arXiv 2510.20171). */
+#ifndef TUTTI_TUTTI_H
+#define TUTTI_TUTTI_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define TUTTI_VERSION_MAJOR 0
+#define TUTTI_VERSION_MINOR 1
+#define TUTTI_VERSION_PATCH 0
+
+#if defined(__GNUC__)
+#define TUTTI_API __attribute__((visibility("default")))
+#else
+#define TUTTI_API
+#endif
+
+/* ---- status ---------------------------------------------------------------------------------- */
+
+typedef enum tutti_status {
+    TUTTI_OK = 0,
+    TUTTI_PENDING = 1,          /* not an error: the request has not completed yet (tutti_test) */
+    TUTTI_ERR_INVALID = 2,      /* an argument or a setting is wrong; nothing was started */
+    TUTTI_ERR_NOMEM = 3,        /* no memory, descriptors or other local room */
+    TUTTI_ERR_SYSTEM = 4,       /* an operating-system call failed */
+    TUTTI_ERR_TIMEOUT = 5,      /* the deadline passed; the sentence says who is waited for */
+    TUTTI_ERR_PEER_LOST = 6,    /* a rank died or stopped answering; the sentence names it */
+    TUTTI_ERR_ABORTED = 7,      /* tutti_comm_abort was called here or on another rank */
+    TUTTI_ERR_MISMATCH = 8,     /* ranks called different things; the sentence shows both */
+    TUTTI_ERR_UNSUPPORTED = 9,  /* a valid request that this build or machine cannot serve */
+    TUTTI_ERR_PROTOCOL = 10,    /* a peer or a stranger sent what it must not */
+    TUTTI_ERR_FORKED = 11,      /* used in the child of a fork */
+    TUTTI_STATUS_COUNT = 12
+} tutti_status;
+
+/* The status's name ("PEER_LOST"); "?" for a value that is none. Any thread. */
+TUTTI_API const char *tutti_status_name(tutti_status status);
+
+/* The sentence about the calling thread's last failed call; "" if none failed. Valid until the
+ * thread's next failing call. */
+TUTTI_API const char *tutti_last_error(void);
+
+/* "0.1.0". */
+TUTTI_API const char *tutti_version(void);
+
+/* ---- types and operations ---------------------------------------------------------------------- */
+
+typedef enum tutti_dtype {
+    TUTTI_I8 = 0, TUTTI_U8, TUTTI_I16, TUTTI_U16, TUTTI_I32, TUTTI_U32, TUTTI_I64, TUTTI_U64,
+    TUTTI_F16,          /* IEEE 754 binary16 */
+    TUTTI_BF16,         /* upper half of a binary32 */
+    TUTTI_F32, TUTTI_F64,
+    TUTTI_F8E4M3,       /* OCP 8-bit, 4 exponent bits, no infinity, saturating (arXiv 2209.05433) */
+    TUTTI_F8E5M2,       /* OCP 8-bit, 5 exponent bits, IEEE-like */
+    TUTTI_DTYPE_COUNT
+} tutti_dtype;
+
+/* Reduction operations. Sums of 16- and 8-bit floats add in f32 and round once (to nearest even) per
+ * reduction step; n ranks make at most n - 1 steps, so the relative error of a sum of like-signed
+ * values is at most (n - 1) * u, u = 2^-11 (f16), 2^-8 (bf16), 2^-4 (e4m3), 2^-3 (e5m2).
+ * Integer sums and products wrap. MIN and MAX return NaN if either operand is one. */
+typedef enum tutti_redop {
+    TUTTI_SUM = 0,
+    TUTTI_PROD,
+    TUTTI_MIN,
+    TUTTI_MAX,
+    TUTTI_AVG,          /* the sum divided by the number of ranks, once at the end; integers truncate */
+    TUTTI_BAND, TUTTI_BOR, TUTTI_BXOR,      /* integer types only */
+    TUTTI_PREMUL_SUM,   /* each rank's input times tutti_call.scale (rounded to the type), then the sum */
+    TUTTI_REDOP_COUNT
+} tutti_redop;
+
+/* Bytes of one element; 0 for a value that is no type. */
+TUTTI_API size_t tutti_dtype_bytes(tutti_dtype type);
+/* "f32", "sum", as the tools print and read them; "?" for none. */
+TUTTI_API const char *tutti_dtype_name(tutti_dtype type);
+TUTTI_API const char *tutti_redop_name(tutti_redop op);
+
+/* ---- communicators ------------------------------------------------------------------------------ */
+
+typedef struct tutti_comm tutti_comm;
+typedef struct tutti_request tutti_request;
+
+/* How a communicator is made. Zero (or NULL) means default everywhere; set `size` to sizeof. */
+typedef struct tutti_conf {
+    size_t size;
+    const char *rendezvous; /* "tcp://host:port", "tcp://[v6]:port" or "file:///path"; NULL: from the environment */
+    int32_t nranks;         /* 0: from the environment */
+    int32_t rank;           /* read only when nranks > 0 */
+    const char *token;      /* shared secret of the job; NULL: TUTTI_TOKEN, else none */
+    int64_t timeout_ms;     /* deadline of start-up and default deadline of every call; 0: TUTTI_TIMEOUT_MS
+                               (default 300000); negative: none */
+    const char *wires;      /* e.g. "shm,tcp" in order of preference; NULL: TUTTI_WIRES, else all usable */
+    const char *interfaces; /* "eth", "=eth0", "^docker,lo"; NULL: TUTTI_INTERFACES, else by route */
+    int32_t lanes;          /* connections per TCP peer, 1..16; 0: TUTTI_LANES, else chosen */
+    int32_t no_restore;     /* 1: in-place input is not restored after a failure (saves one copy) */
+} tutti_conf;
+
+/* An address of a start-up that the application carries to the other ranks itself. */
+typedef struct tutti_id {
+    char bytes[128];
+} tutti_id;
+
+/* Creates the communicator of all ranks of the job. Collective: blocks until all came, or until the deadline,
+ * when every rank that came learns which did not. Who and where comes from `conf`, or from the
+ * environment: TUTTI_RANK/TUTTI_SIZE/TUTTI_RENDEZVOUS, `tutti run`, Open MPI's or MPICH's mpirun,
+ * srun, torchrun. Caller owns *out and ends it with tutti_comm_destroy. conf may be NULL. */
+TUTTI_API tutti_status tutti_comm_create(tutti_comm **out, const tutti_conf *conf);
+
+/* Makes an id, on one process, which then serves start-up in the background until all ranks came or the
+ * deadline passed. That process need not become rank 0. conf may be NULL. */
+TUTTI_API tutti_status tutti_id_create(tutti_id *out, const tutti_conf *conf);
+/* As tutti_comm_create, with the id in place of rendezvous and token. */
+TUTTI_API tutti_status tutti_comm_create_id(tutti_comm **out, const tutti_id *id, int nranks, int rank, const tutti_conf *conf);
+
+/* Splits `parent` by colour; ranks of one colour are ordered by key, then by parent rank. A negative colour
+ * takes part but gets *out = NULL. Collective over parent, over its connections. */
+TUTTI_API tutti_status tutti_comm_split(tutti_comm *parent, int colour, int key, tutti_comm **out);
+/* The same ranks in a new matching space. Collective over parent. */
+TUTTI_API tutti_status tutti_comm_dup(tutti_comm *parent, tutti_comm **out);
+
+TUTTI_API int tutti_comm_rank(const tutti_comm *comm);
+TUTTI_API int tutti_comm_size(const tutti_comm *comm);
+
+/* TUTTI_OK while the communicator is usable, else what ended it. Any thread; never blocks. */
+TUTTI_API tutti_status tutti_comm_status(const tutti_comm *comm);
+
+/* Ends every call on `comm`, on all its ranks, with TUTTI_ERR_ABORTED, soon. Any thread; does not wait.
+ * The communicator is then good only for tutti_comm_destroy. */
+TUTTI_API tutti_status tutti_comm_abort(tutti_comm *comm);
+
+/* Frees the communicator. Not collective. Requests that are still running are aborted first; the
+ * caller still waits for (or frees) each of them. NULL is fine. */
+TUTTI_API void tutti_comm_destroy(tutti_comm *comm);
+
+/* ---- how to call ---------------------------------------------------------------------------------- */
+
+/* Options of one call. Zero means default; set `size` to sizeof. */
+typedef struct tutti_call {
+    size_t size;
+    tutti_request **request;    /* not NULL: the call returns at once, *request is the caller's to finish */
+    int64_t timeout_ms;         /* 0: the communicator's; negative: none */
+    const char *algo;           /* force an algorithm by name (`tutti info --algos`); the same on all ranks */
+    uint32_t tag;               /* send and recv only: matched in order per (peer, tag) */
+    double scale;               /* TUTTI_PREMUL_SUM only; may differ by rank */
+} tutti_call;
+
+/* TUTTI_PENDING while it runs, else its final status; the request stays the caller's. Makes progress. */
+TUTTI_API tutti_status tutti_test(tutti_request *request);
+/* Blocks until it completes, frees it, returns its status. NULL: TUTTI_ERR_INVALID. */
+TUTTI_API tutti_status tutti_wait(tutti_request *request);
+/* Waits for requests[n] and frees them all; returns the first error by index, else TUTTI_OK. NULL entries are skipped. */
+TUTTI_API tutti_status tutti_wait_all(tutti_request **requests, size_t n);
+/* Waits until one of requests[n] completes, frees it, sets its entry to NULL and *index to it; returns its status.
+ * All entries NULL: TUTTI_ERR_INVALID. */
+TUTTI_API tutti_status tutti_wait_any(tutti_request **requests, size_t n, size_t *index);
+
+/* ---- collectives ---------------------------------------------------------------------------------- */
+
+/* dst[i] = op over ranks r of src_r[i]. src[count], dst[count] on every rank. */
+TUTTI_API tutti_status tutti_allreduce(const void *src, void *dst, size_t count, tutti_dtype type, tutti_redop op,
+                                       tutti_comm *comm, const tutti_call *call);
+/* The same result on `root` only; dst is ignored elsewhere. */
+TUTTI_API tutti_status tutti_reduce(const void *src, void *dst, size_t count, tutti_dtype type, tutti_redop op, int root,
+                                    tutti_comm *comm, const tutti_call *call);
+/* src[nranks][count], dst[count] = row `rank` of the reduction. */
+TUTTI_API tutti_status tutti_reduce_scatter(const void *src, void *dst, size_t count, tutti_dtype type, tutti_redop op,
+                                            tutti_comm *comm, const tutti_call *call);
+/* Rows of counts[r] elements, packed in rank order; counts[nranks] alike on all ranks. dst[counts[rank]]. */
+TUTTI_API tutti_status tutti_reduce_scatterv(const void *src, void *dst, const size_t *counts, tutti_dtype type, tutti_redop op,
+                                             tutti_comm *comm, const tutti_call *call);
+/* src[count], dst[nranks][count]. */
+TUTTI_API tutti_status tutti_allgather(const void *src, void *dst, size_t count, tutti_dtype type, tutti_comm *comm,
+                                       const tutti_call *call);
+/* Block r has counts[r] elements at dst + displs[r]; both arrays alike on all ranks. displs NULL: packed. */
+TUTTI_API tutti_status tutti_allgatherv(const void *src, void *dst, const size_t *counts, const size_t *displs,
+                                        tutti_dtype type, tutti_comm *comm, const tutti_call *call);
+/* dst[count] everywhere = src[count] of root; src is ignored elsewhere. */
+TUTTI_API tutti_status tutti_broadcast(const void *src, void *dst, size_t count, tutti_dtype type, int root,
+                                       tutti_comm *comm, const tutti_call *call);
+/* dst[nranks][count] on root; ignored elsewhere. */
+TUTTI_API tutti_status tutti_gather(const void *src, void *dst, size_t count, tutti_dtype type, int root, tutti_comm *comm,
+                                    const tutti_call *call);
+/* counts and displs [nranks], alike on all ranks. displs NULL: packed. */
+TUTTI_API tutti_status tutti_gatherv(const void *src, void *dst, const size_t *counts, const size_t *displs, tutti_dtype type,
+                                     int root, tutti_comm *comm, const tutti_call *call);
+/* src[nranks][count] on root, dst[count] everywhere. */
+TUTTI_API tutti_status tutti_scatter(const void *src, void *dst, size_t count, tutti_dtype type, int root, tutti_comm *comm,
+                                     const tutti_call *call);
+TUTTI_API tutti_status tutti_scatterv(const void *src, void *dst, const size_t *counts, const size_t *displs, tutti_dtype type,
+                                      int root, tutti_comm *comm, const tutti_call *call);
+/* dst[r] of this rank = src[rank] of rank r. src[nranks][count], dst[nranks][count]. */
+TUTTI_API tutti_status tutti_alltoall(const void *src, void *dst, size_t count, tutti_dtype type, tutti_comm *comm,
+                                      const tutti_call *call);
+/* Each array has nranks entries, this rank's own; what r sends here must be what is received from r here.
+ * Not in place. displs may be NULL: packed. */
+TUTTI_API tutti_status tutti_alltoallv(const void *src, const size_t *send_counts, const size_t *send_displs, void *dst,
+                                       const size_t *recv_counts, const size_t *recv_displs, tutti_dtype type,
+                                       tutti_comm *comm, const tutti_call *call);
+/* Returns OK on no rank before every rank has called it. */
+TUTTI_API tutti_status tutti_barrier(tutti_comm *comm, const tutti_call *call);
+
+/* ---- point to point --------------------------------------------------------------------------------- */
+
+/* Matched in call order per (pair, direction, tag); the sizes in bytes must be equal. */
+TUTTI_API tutti_status tutti_send(const void *buf, size_t count, tutti_dtype type, int peer, tutti_comm *comm,
+                                  const tutti_call *call);
+TUTTI_API tutti_status tutti_recv(void *buf, size_t count, tutti_dtype type, int peer, tutti_comm *comm,
+                                  const tutti_call *call);
+
+/* One member of a group of sends and receives. */
+typedef struct tutti_p2p {
+    int is_recv;        /* 0: send from buf; 1: receive into buf */
+    int peer;
+    void *buf;
+    size_t count;
+    tutti_dtype type;
+    uint32_t tag;
+} tutti_p2p;
+
+/* Runs ops[n] together; no order among them can deadlock (sends of a pair still match in list order). One status:
+ * the first error by index. Blocks; call->request must be NULL, and its tag is ignored. */
+TUTTI_API tutti_status tutti_group(const tutti_p2p *ops, size_t n, tutti_comm *comm, const tutti_call *call);
+
+/* ---- memory ------------------------------------------------------------------------------------------- */
+
+/* Memory (zeroed, page aligned) that ranks on this host can map: transfers to it need one copy. Freed by
+ * tutti_mem_free, before the communicator is destroyed, when no call uses it. Local. */
+TUTTI_API tutti_status tutti_mem_alloc(tutti_comm *comm, size_t bytes, void **out);
+TUTTI_API tutti_status tutti_mem_free(tutti_comm *comm, void *mem);
+/* Tells Tutti of memory of the caller's that will be used often; it stays the caller's and must outlive
+ * the registration. Local. A wire that gains nothing from it ignores it. */
+TUTTI_API tutti_status tutti_mem_register(tutti_comm *comm, void *mem, size_t bytes);
+TUTTI_API tutti_status tutti_mem_deregister(tutti_comm *comm, void *mem);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
