@@ -1,0 +1,34 @@
+/* The register of algorithms: selection, lookup by name, and the shared answers that most algorithms give. */
+#ifndef TT_ALGO_ALGOS_H
+#define TT_ALGO_ALGOS_H
+
+#include <stddef.h>
+#include "sched/algo.h"
+
+/* All algorithms, in the order of algos.c; tt_nalgos of them. */
+extern const struct tt_algo *const tt_algos[];
+extern const size_t tt_nalgos;
+
+/* Constants of the network, measured once and agreed by all ranks: equal inputs give equal choices everywhere. */
+struct tt_cost_model {
+    double message_ns;          /* one message, end to end */
+    double byte_ns;             /* one more byte of a message, streamed */
+    double reduce_byte_ns;      /* one byte of reduction output */
+    double copy_byte_ns;
+};
+double tt_cost_ns(const struct tt_cost *cost, const struct tt_cost_model *m);
+
+/* The cheapest algorithm that fits (ties: first in the register). Never NULL: every kind has one that always fits. */
+const struct tt_algo *tt_algo_choose(const struct tt_coll *c, const struct tt_cost_model *m);
+/* By name ("allreduce_ring", or "ring" of that kind); NULL if there is none or it does not fit. */
+const struct tt_algo *tt_algo_find(const struct tt_coll *c, const char *name);
+
+/* Shared answers. */
+bool tt_fits_always(const struct tt_coll *c);
+uint64_t tt_rounds_linear(const struct tt_coll *c);     /* nranks - 1 */
+uint64_t tt_rounds_log(const struct tt_coll *c);        /* ceil(log2 nranks) */
+uint64_t tt_work_none(const struct tt_coll *c);
+uint32_t tt_npeers_all(const struct tt_coll *c);        /* nranks - 1 */
+uint32_t tt_npeers_log(const struct tt_coll *c);        /* 2 ceil(log2 nranks) */
+
+#endif

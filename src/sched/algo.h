@@ -1,0 +1,25 @@
+/* What an algorithm is: one file in src/algo ends in one of these, and one line in src/algo/algos.c names it. */
+#ifndef TT_SCHED_ALGO_H
+#define TT_SCHED_ALGO_H
+
+#include "sched/sched.h"
+
+/* What the slowest rank pays on the critical path: messages one after another, bytes through its busiest direction,
+ * bytes reduced, bytes copied locally. tt_cost_ns turns it into time with the constants of the communicator. */
+struct tt_cost {
+    double messages, bytes, reduced, copied;
+};
+
+struct tt_algo {
+    const char *name;       /* "<collective>_<idea>", e.g. "allreduce_ring" */
+    const char *summary;    /* when it is good, in a few words */
+    enum tt_coll_kind kind;
+    bool (*fits)(const struct tt_coll *c);              /* whether it can do this call (correctness and bounds, not speed) */
+    uint64_t (*nrounds)(const struct tt_coll *c);       /* 0 is fine: nothing to do */
+    void (*round)(struct tt_sched *s, const struct tt_coll *c, uint64_t k);  /* emits round k; at most TT_ROUND_STEPS_MAX steps */
+    uint64_t (*work_bytes)(const struct tt_coll *c);    /* of TT_BUF_WORK */
+    uint32_t (*npeers)(const struct tt_coll *c);        /* bound on the distinct peers this rank exchanges with */
+    struct tt_cost (*cost)(const struct tt_coll *c);
+};
+
+#endif

@@ -1,0 +1,117 @@
+/* Schedules: a collective as data. An algorithm writes one rank's program, a round at a time, out of four steps over
+ * symbolic buffers. Pure; no I/O, no allocation.
+ *
+ * What a program means, exactly:
+ *  - Program order is no barrier. A step waits only for earlier steps of its rank whose byte ranges conflict with its own
+ *    (one of the two writes), per segment: the engine and the simulator overlap everything else.
+ *  - `put` sends bytes to a peer, where the `wait` with the same (pair, tag) names the same number of bytes and where
+ *    they go. Tags are unique per (sender, receiver, operation), and both sides emit the puts and waits of a pair in the same
+ *    order. A zero-length put still arrives.
+ *  - `reduce` makes out = a op b, a the operand of the lower rank (of the lowest rank that contributed to each side);
+ *    `finish` marks the one reduction step that completes an element (TUTTI_AVG divides there). out may equal a or b.
+ *  - `copy` moves bytes within the rank.
+ * Segmentation, pipelining, lanes, fusing and zero-copy are the engine's business. */
+#ifndef TT_SCHED_SCHED_H
+#define TT_SCHED_SCHED_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include "tutti/tutti.h"
+
+enum tt_coll_kind {
+    TT_ALLREDUCE, TT_REDUCE, TT_REDUCE_SCATTER, TT_REDUCE_SCATTERV, TT_ALLGATHER, TT_ALLGATHERV, TT_BROADCAST,
+    TT_GATHER, TT_GATHERV, TT_SCATTER, TT_SCATTERV, TT_ALLTOALL, TT_ALLTOALLV, TT_BARRIER,
+    TT_SEND, TT_RECV,   /* one put, one wait; the peer is `root` */
+    TT_COLL_KINDS
+};
+
+/* "allreduce"; "?" for none. tt_coll_parse: false for no such name. */
+const char *tt_coll_name(enum tt_coll_kind kind);
+bool tt_coll_parse(const char *name, enum tt_coll_kind *out);
+
+/* The call, as an algorithm sees it. Everything in bytes except where `elem_bytes` is needed to cut blocks at element
+ * boundaries. Identical on all ranks but for `rank` (and, for alltoallv, the arrays). */
+struct tt_coll {
+    enum tt_coll_kind kind;
+    uint32_t rank, nranks, root;
+    uint32_t elem_bytes;
+    bool in_place;          /* see tt_coll_canonical */
+    uint64_t bytes;         /* of `count` elements as tutti.h shapes the call; 0 for the v kinds */
+    /* v kinds only, in bytes, [nranks] each, owned by the caller of the operation. allgatherv, gatherv: recv_*; scatterv,
+     * reduce_scatterv: send_*; alltoallv: both, this rank's own. displs are never NULL. */
+    const uint64_t *send_bytes, *send_displs, *recv_bytes, *recv_displs;
+};
+
+/* Sizes of the symbolic buffers of this rank, in bytes (the extent: the end of the last block). */
+uint64_t tt_coll_src_bytes(const struct tt_coll *c);
+uint64_t tt_coll_dst_bytes(const struct tt_coll *c);
+
+enum tt_buf {
+    TT_BUF_SRC,     /* the caller's input; never written (unless in place, where it is part of DST or the reverse) */
+    TT_BUF_DST,     /* the caller's output */
+    TT_BUF_WORK,    /* the operation's own memory, algo->work_bytes long, initially zero; for small operations only */
+    TT_BUF_PIPE,    /* written by exactly one step and read by exactly one later step, both over the whole range and in
+                       ascending order: streams through a window of segments and is never stored as a whole. `offset` is
+                       only its name: unique per operation and rank. Never strided. */
+    TT_BUF_THERE    /* only as `to` of a put: wherever the receiver's wait says (the sender cannot know, as in alltoallv;
+                       such a flow has one put per pair) */
+};
+
+/* Bytes of a buffer: contiguous at offset if block == 0; else pieces of `block` bytes, `stride` apart, the first at
+ * offset. */
+struct tt_ref {
+    uint64_t offset;
+    uint64_t block, stride;
+    uint8_t buf;            /* enum tt_buf */
+};
+
+static inline struct tt_ref tt_src(uint64_t offset) { return (struct tt_ref){ .offset = offset, .buf = TT_BUF_SRC }; }
+static inline struct tt_ref tt_dst(uint64_t offset) { return (struct tt_ref){ .offset = offset, .buf = TT_BUF_DST }; }
+static inline struct tt_ref tt_work(uint64_t offset) { return (struct tt_ref){ .offset = offset, .buf = TT_BUF_WORK }; }
+static inline struct tt_ref tt_pipe(uint64_t name) { return (struct tt_ref){ .offset = name, .buf = TT_BUF_PIPE }; }
+static inline struct tt_ref tt_there(void) { return (struct tt_ref){ .buf = TT_BUF_THERE }; }
+static inline struct tt_ref tt_strided(struct tt_ref ref, uint64_t block, uint64_t stride)
+{
+    ref.block = block;
+    ref.stride = stride;
+    return ref;
+}
+
+/* In place, SRC and DST share memory. Maps a ref of SRC to the DST bytes it really is (allreduce, reduce, broadcast, alltoall: the
+ * same offset; allgather, gather: plus the displacement of this rank's block), or, for reduce_scatter and scatter, a ref of DST
+ * to the SRC bytes it is. Other refs, and all refs out of place, come back unchanged. */
+struct tt_ref tt_coll_canonical(const struct tt_coll *c, struct tt_ref ref);
+
+/* The [begin, end) extent of `bytes` bytes at ref. */
+void tt_ref_extent(const struct tt_ref *ref, uint64_t bytes, uint64_t *begin, uint64_t *end);
+
+enum tt_opcode { TT_PUT, TT_WAIT, TT_REDUCE_STEP, TT_COPY };
+
+struct tt_step {
+    uint8_t opcode;         /* enum tt_opcode */
+    bool finish;            /* reduce only */
+    uint32_t peer;          /* put: to; wait: from */
+    uint32_t tag;
+    uint64_t bytes;
+    struct tt_ref out;      /* put: at the peer; wait, reduce, copy: written here */
+    struct tt_ref a, b;     /* read here: put, copy: a; reduce: a and b */
+};
+
+#define TT_ROUND_STEPS_MAX 16   /* steps one round may emit */
+
+/* Where a round goes. The caller provides steps[cap] and n = 0; emitting past cap asserts. */
+struct tt_sched {
+    struct tt_step *steps;
+    uint32_t n, cap;
+};
+
+void tt_sched_put(struct tt_sched *s, uint32_t peer, struct tt_ref from, struct tt_ref to, uint64_t bytes, uint32_t tag);
+void tt_sched_wait(struct tt_sched *s, uint32_t peer, struct tt_ref to, uint64_t bytes, uint32_t tag);
+void tt_sched_reduce(struct tt_sched *s, struct tt_ref out, struct tt_ref a, struct tt_ref b, uint64_t bytes, bool finish);
+void tt_sched_copy(struct tt_sched *s, struct tt_ref to, struct tt_ref from, uint64_t bytes);
+
+/* Block i of `bytes` cut into n blocks at element boundaries, as even as can be, the longer ones first. */
+uint64_t tt_block_offset(uint64_t bytes, uint32_t elem_bytes, uint32_t n, uint32_t i);
+uint64_t tt_block_bytes(uint64_t bytes, uint32_t elem_bytes, uint32_t n, uint32_t i);
+
+#endif
