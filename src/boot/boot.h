@@ -1,0 +1,81 @@
+/* Start-up: who am I, where do we meet, and the table of everybody's addresses. Three parts:
+ *  launch.c      reads the environment of whatever launcher started us (pure over a getenv function);
+ *  rendezvous.c  the protocol as a pure state machine; meet.c feeds it sockets or a file;
+ *  overlay.c     the control overlay: ring and chords over which losses, aborts, mismatches and probes are flooded. */
+#ifndef TT_BOOT_BOOT_H
+#define TT_BOOT_BOOT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include "tutti/tutti.h"
+
+/* Who and where, completed from a tutti_conf and the environment. Strings are owned by the struct. */
+struct tt_launch {
+    uint32_t rank, nranks;
+    char rendezvous[256];       /* "tcp://…" or "file://…"; "" if the launcher gives a key-value space (pmi) instead */
+    char token[128];            /* "" for none */
+    char interfaces[256];
+    char wires[64];
+    int64_t timeout_ms;
+    const char *launcher;       /* "tutti", "openmpi", "mpich", "slurm", "torchrun", "conf" */
+};
+
+/* Fills *out from conf (may be NULL) and getenv-like `get`. INVALID with the names and values where they are missing or
+ * contradict each other. */
+tutti_status tt_launch_read(struct tt_launch *out, const tutti_conf *conf, const char *(*get)(const char *name));
+
+#define TT_CARD_BYTES 1024
+
+/* What every rank learns of every other: its card (opaque to boot: addresses of its wires). */
+struct tt_table {
+    uint32_t nranks, rank;
+    uint8_t secret[16];         /* random, the same on all ranks, known to nobody else */
+    uint16_t *card_bytes;       /* [nranks] */
+    uint8_t (*cards)[TT_CARD_BYTES];    /* [nranks] */
+};
+
+struct tt_overlay;
+
+/* Meets the others: blocks until all nranks are there, or until the deadline, when each rank that came says how many
+ * came and which did not (TIMEOUT). On success *table is the caller's (tt_table_fini), and *overlay too (connected;
+ * tt_overlay_close). */
+tutti_status tt_boot_meet(const struct tt_launch *launch, const void *card, size_t card_bytes, uint64_t deadline_ns,
+                          struct tt_table *table, struct tt_overlay **overlay);
+void tt_table_fini(struct tt_table *table);
+
+/* Ids: a listener in this process with a random token, served by a thread that ends when all came or at the deadline. The
+ * number of ranks is learned from the first that comes. */
+tutti_status tt_id_serve(tutti_id *out, const struct tt_launch *launch, uint64_t deadline_ns);
+/* Turns an id into rendezvous and token of *launch. */
+tutti_status tt_id_read(const tutti_id *id, struct tt_launch *launch);
+
+/* ---- the control overlay -------------------------------------------------------------------------
+ * Links to rank + 2^k and rank - 2^k (mod nranks). Every flood reaches every living rank once, also when some are dead, as
+ * long as the overlay stays connected. All calls from one thread at a time (the caller locks). Frames are small. */
+
+#define TT_OVERLAY_BYTES 512    /* largest payload */
+
+enum tt_overlay_event_kind {
+    TT_OVERLAY_FRAME,           /* a flooded payload from `origin` */
+    TT_OVERLAY_LOST             /* `origin` is gone (a neighbour of it saw its connection end without goodbye) */
+};
+
+struct tt_overlay_event {
+    uint8_t kind;
+    uint32_t origin;
+    uint16_t bytes;
+    uint8_t data[TT_OVERLAY_BYTES];
+};
+
+/* An epoll descriptor: readable when tt_overlay_next may find something. */
+int tt_overlay_fd(const struct tt_overlay *o);
+/* Makes progress; true and *ev if an event came. LOST comes once per rank. A rank that said goodbye is not lost. */
+bool tt_overlay_next(struct tt_overlay *o, struct tt_overlay_event *ev);
+/* Sends payload[bytes] to every other rank. Never blocks; what a slow neighbour does not take is queued (bounded; a
+ * neighbour that lets the bound overflow is dropped). */
+void tt_overlay_flood(struct tt_overlay *o, const void *payload, uint16_t bytes);
+/* Says goodbye to the neighbours, waits (bounded, 1 s) until that is on its way, closes. NULL is fine. */
+void tt_overlay_close(struct tt_overlay *o);
+
+#endif

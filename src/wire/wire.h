@@ -1,0 +1,157 @@
+/* A wire carries bytes between processes: put, then signal. One file implements one wire, and ends in a tt_wire_ops.
+ *
+ * Who calls: every call on one wire comes from whoever holds the progress baton, one at a time. No call blocks (connect and
+ * its handshake go on inside poll). `peer` is a rank of the job (the world), not of a communicator.
+ *
+ * What a put means, exactly (see DESIGN, "Put and signal"):
+ *  - A put promises no order. Its source is reusable at local completion.
+ *  - A put with a signal: whoever observes the signal's value at the target with an acquire load sees this put's bytes.
+ *    A zero-length put still signals. A signal is a 64-bit word in a region of the target, SET or ADD, and a value.
+ *  - FENCE is constant time and never waits: the next signal posted to that peer becomes visible only after all puts posted
+ *    to that peer before the fence have landed. Fences of different peers do not touch each other.
+ *  - A put with TT_DESC_REMOTE also reports remote completion (it has landed); draining is waiting for those.
+ * What arrives is seen in memory: the owner of a region polls its own signal words. For wires that the CPU itself carries
+ * (tcp), poll is what applies arrivals, so a waiter calls poll between looks. */
+#ifndef TT_WIRE_WIRE_H
+#define TT_WIRE_WIRE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include "base/bytes.h"
+#include "tutti/tutti.h"
+
+struct tt_wire;
+
+enum {
+    TT_WIRE_CAP_INSTANT = 1u << 0,  /* a taken put is locally complete when post returns, and has no LOCAL entry in poll */
+    TT_WIRE_CAP_ORDERED = 1u << 1,  /* signals to a peer always become visible in post order, after earlier puts: fences are free */
+    TT_WIRE_CAP_MAPPED = 1u << 2,   /* imported keys of wire-allocated memory carry a pointer (tt_rkey.mapped): the caller
+                                       may write there itself and then post a zero-length put with the signal */
+    TT_WIRE_CAP_GET = 1u << 3,
+    TT_WIRE_CAP_ATOMIC = 1u << 4,
+    TT_WIRE_CAP_ANYMEM = 1u << 5,   /* puts may target any registered memory, not only what the wire allocated */
+};
+
+/* What a wire needs to know. Strings are the caller's, alive until close. */
+struct tt_wire_conf {
+    uint32_t rank, nranks;          /* in the job */
+    uint8_t secret[16];             /* of the job: connections that do not know it are dropped */
+    uint64_t link_bytes;            /* size of the link region that each end of a connection exposes to the other */
+    const char *interfaces;         /* NULL or as in tutti_conf */
+    uint32_t lanes;                 /* connections per peer, 0: the wire chooses */
+    uint64_t lane_bytes;            /* outstanding bytes per lane */
+    bool cma;                       /* shm: process_vm_readv/writev allowed */
+};
+
+/* Registered memory of this process. key is what a peer imports to reach it. */
+struct tt_region {
+    struct tt_wire *wire;
+    void *mem;
+    size_t bytes;
+    struct tt_blob key;             /* at most TT_KEY_BYTES */
+};
+#define TT_KEY_BYTES 32
+
+/* A peer's region, imported. A value: copy it freely; valid until the peer deregisters or the link is lost. */
+struct tt_rkey {
+    struct tt_wire *wire;
+    uint32_t peer;
+    void *mapped;                   /* MAPPED: the region's memory in this address space; else NULL */
+    uint64_t bytes;
+    uint64_t handle[4];             /* the wire's own */
+};
+
+enum tt_desc_kind { TT_DESC_PUT, TT_DESC_GET, TT_DESC_ATOMIC, TT_DESC_FENCE };
+enum tt_signal_op { TT_SIGNAL_NONE, TT_SIGNAL_SET, TT_SIGNAL_ADD };
+enum {
+    TT_DESC_INLINE = 1u << 0,       /* local is copied by post: reusable at once, no LOCAL entry; bytes <= TT_INLINE_BYTES */
+    TT_DESC_REMOTE = 1u << 1,       /* also report remote completion */
+    TT_DESC_BUSY_OK = 1u << 2       /* reserved */
+};
+#define TT_INLINE_BYTES 16384u
+
+struct tt_desc {
+    uint8_t kind;                   /* enum tt_desc_kind */
+    uint8_t flags;
+    uint8_t signal_op;              /* enum tt_signal_op */
+    uint32_t peer;                  /* FENCE; else key->peer */
+    void *local;                    /* put: read; get: written; atomic: old value (uint64_t) or NULL */
+    uint64_t bytes;
+    const struct tt_rkey *key;      /* target (put, atomic) or source (get); alive during post only */
+    uint64_t offset;                /* into it */
+    const struct tt_rkey *signal_key;   /* the region of the signal word; alive during post only */
+    uint64_t signal_offset;         /* 8-byte aligned */
+    uint64_t signal_value;
+    uint64_t operand;               /* atomic: fetch-and-add operand */
+    uint64_t cookie;                /* comes back in tt_done */
+};
+
+enum tt_done_kind {
+    TT_DONE_LOCAL,                  /* the source of `cookie` is reusable (or the get's or atomic's result is there) */
+    TT_DONE_REMOTE,                 /* it has landed */
+    TT_DONE_LINK_UP,                /* the link to `peer` is usable: `link` is set */
+    TT_DONE_LINK_LOST               /* the peer's process is gone, or the connection cannot be (re)made; `status` says why. All its
+                                       outstanding descriptors are over: no further entries for them */
+};
+
+/* Each connection comes with two link regions of link_bytes: `mine` (this process's, zeroed, the peer may write it) and
+ * `theirs` (its). The upper layer lays them out. They live until the link is lost or the wire is closed. */
+struct tt_link {
+    void *mine;
+    struct tt_rkey theirs;
+};
+
+struct tt_done {
+    uint8_t kind;                   /* enum tt_done_kind */
+    uint32_t peer;
+    uint64_t cookie;
+    tutti_status status;
+    struct tt_link link;
+};
+
+/* The first member of every wire's own struct. */
+struct tt_wire {
+    const struct tt_wire_ops *ops;
+    uint32_t caps;                  /* TT_WIRE_CAP_*: only what every post honours on this machine */
+};
+
+struct tt_wire_ops {
+    const char *name;               /* unique; also the file's name, e.g. "tcp" */
+    const char *summary;
+
+    /* Starts the wire (listeners included). On success the caller owns *out and ends it with close. UNSUPPORTED, with a
+     * sentence, where this machine cannot. */
+    tutti_status (*open)(struct tt_wire **out, const struct tt_wire_conf *conf);
+    /* Ends it: links close, memory of its regions and links is unmapped; nothing touches anybody's memory afterwards. */
+    void (*close)(struct tt_wire *w);
+    /* What peers need to connect here. */
+    tutti_status (*address)(struct tt_wire *w, struct tt_blob *out);
+    /* Begins a link to `peer` at `address`; poll says LINK_UP or LINK_LOST. A second call for a peer does nothing. Both
+     * ends may call at once: one link results. A peer that was connected to gets LINK_UP too. UNSUPPORTED (not logged)
+     * if this wire cannot reach that address at all: try the next wire. */
+    tutti_status (*connect)(struct tt_wire *w, uint32_t peer, const struct tt_blob *address);
+
+    /* Registers mem[bytes]; the caller keeps owning mem, and keeps it until dereg. mem NULL: the wire allocates (zeroed, page
+     * aligned, mappable by peers if it can) and owns it. *out is the caller's, ended by dereg. UNSUPPORTED without ANYMEM. */
+    tutti_status (*reg)(struct tt_wire *w, void *mem, size_t bytes, struct tt_region **out);
+    /* When it returns, nothing can touch the region's memory through this wire any more: late arrivals are dropped. */
+    void (*dereg)(struct tt_region *r);
+    /* Makes a peer's key usable here. PROTOCOL (logged) if the blob is none of this wire's. */
+    tutti_status (*import)(struct tt_wire *w, uint32_t peer, const struct tt_blob *key, struct tt_rkey *out);
+
+    /* Posts up to n descriptors with one doorbell. Returns how many were taken, in order; the rest did not fit: poll and post
+     * again. A descriptor to a lost peer is taken and forgotten. */
+    int (*post)(struct tt_wire *w, const struct tt_desc *desc, int n);
+    /* Makes progress and fills done[max]; returns how many. */
+    int (*poll)(struct tt_wire *w, struct tt_done *done, int max);
+    /* Prepares to sleep: returns a descriptor (always the same) that becomes readable when poll would find something, or -1
+     * if there is something already. After arming, the caller looks at its signal words once more before it
+     * sleeps. The next poll disarms. */
+    int (*arm)(struct tt_wire *w);
+};
+
+/* Whether an import of this link works with plain stores (mapped). */
+static inline bool tt_link_mapped(const struct tt_link *l) { return l->theirs.mapped != NULL; }
+
+#endif

@@ -1,0 +1,13 @@
+/* The register of wires, in default order of preference; one line each in wires.c. */
+#ifndef TT_WIRE_WIRES_H
+#define TT_WIRE_WIRES_H
+
+#include "wire/wire.h"
+
+extern const struct tt_wire_ops *const tt_wires[];
+extern const size_t tt_nwires;
+
+/* By name; NULL if there is none. */
+const struct tt_wire_ops *tt_wire_find(const char *name);
+
+#endif
