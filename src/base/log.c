@@ -1,0 +1,94 @@
+#include "base/log.h"
+
+#include <errno.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define LINE_BYTES 1280 /* room for a whole last error and what goes before it */
+#define LEVEL_UNREAD (-1)
+
+static const char *const level_names[] = {
+    [TT_LOG_NONE] = "none", [TT_LOG_ERROR] = "error", [TT_LOG_WARN] = "warn",
+    [TT_LOG_INFO] = "info", [TT_LOG_DEBUG] = "debug",
+};
+#define NLEVELS (int)(sizeof level_names / sizeof *level_names)
+
+static atomic_int shown = LEVEL_UNREAD;
+static atomic_int own_rank = -1;
+
+/* What TUTTI_LOG says. An unknown word counts as the default: a misspelt log level must not stop a job. */
+static int level_from_environment(void)
+{
+    const char *word = getenv("TUTTI_LOG");
+
+    for (int i = 0; word && i < NLEVELS; i++)
+        if (strcmp(word, level_names[i]) == 0)
+            return i;
+    return TT_LOG_WARN;
+}
+
+bool tt_log_on(enum tt_log_level level)
+{
+    int now = atomic_load_explicit(&shown, memory_order_relaxed);
+
+    if (now == LEVEL_UNREAD) {
+        int expected = LEVEL_UNREAD;
+
+        now = level_from_environment();
+        if (!atomic_compare_exchange_strong(&shown, &expected, now))
+            now = expected;     /* tt_log_set came first */
+    }
+    return level != TT_LOG_NONE && (int)level <= now;
+}
+
+void tt_log_set(enum tt_log_level level)
+{
+    atomic_store(&shown, (int)level);
+}
+
+void tt_log_rank(int rank)
+{
+    atomic_store(&own_rank, rank);
+}
+
+/* snprintf's answer as the number of bytes that are really in a buffer of `cap`. */
+static size_t printed(int n, size_t cap)
+{
+    return n < 0 ? 0 : (size_t)n < cap ? (size_t)n : cap - 1;
+}
+
+/* One write per line, so that lines of many ranks on one terminal do not mix. */
+void tt_log_v(enum tt_log_level level, const char *fmt, va_list ap)
+{
+    const int saved = errno;
+    const int rank = atomic_load_explicit(&own_rank, memory_order_relaxed);
+    char line[LINE_BYTES], who[16] = "";
+    size_t begin, n;
+
+    if (!tt_log_on(level))
+        return;
+    if (rank >= 0)
+        snprintf(who, sizeof who, "[%d]", rank);
+    begin = n = printed(snprintf(line, sizeof line, "tutti%s %s: ", who, level_names[level]), sizeof line);
+    n += printed(vsnprintf(line + n, sizeof line - n, fmt, ap), sizeof line - n);
+
+    for (size_t i = begin; i < n; i++) /* strangers' bytes must not forge lines or move the cursor */
+        if ((unsigned char)line[i] < ' ' || line[i] == 0x7f)
+            line[i] = ' ';
+    line[n++] = '\n';   /* in the place of the terminating NUL */
+    if (write(STDERR_FILENO, line, n) < 0)
+        n = 0;          /* nowhere left to complain */
+    errno = saved;
+}
+
+void tt_log(enum tt_log_level level, const char *fmt, ...)
+{
+    va_list ap;
+
+    va_start(ap, fmt);
+    tt_log_v(level, fmt, ap);
+    va_end(ap);
+}

@@ -1,0 +1,55 @@
+#include "base/param.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+
+#define KIB 1024ll
+#define MIB (1024 * KIB)
+
+/* clang-format off */
+const struct tt_param tt_params[TT_PARAM_COUNT] = {
+    /*                                name                       unit            default    min      max        */
+    [TT_PARAM_TIMEOUT_MS]        = { "TUTTI_TIMEOUT_MS",        "ms",            300000,   -1,      INT32_MAX,
+        "deadline of start-up and default deadline of every call; -1: none" },
+    [TT_PARAM_LANES]             = { "TUTTI_LANES",             "connections",        0,    0,      16,
+        "TCP connections to each peer; 0: chosen" },
+    [TT_PARAM_LANE_BYTES]        = { "TUTTI_LANE_BYTES",        "bytes",        4 * MIB,    64 * KIB, 1024 * MIB,
+        "bytes that may be outstanding on one TCP lane" },
+    [TT_PARAM_EAGER_BYTES]       = { "TUTTI_EAGER_BYTES",       "bytes",        4 * KIB,    0,      8 * KIB,
+        "largest message that travels without asking the receiver first" },
+    [TT_PARAM_SEGMENT_BYTES]     = { "TUTTI_SEGMENT_BYTES",     "bytes",       64 * KIB,    4 * KIB, 1 * MIB,
+        "segment of a streamed transfer in shared memory" },
+    [TT_PARAM_TCP_SEGMENT_BYTES] = { "TUTTI_TCP_SEGMENT_BYTES", "bytes",      256 * KIB,    4 * KIB, 4 * MIB,
+        "segment of a streamed transfer over TCP" },
+    [TT_PARAM_SPIN_US]           = { "TUTTI_SPIN_US",           "us",                50,    0,      1000000,
+        "how long a waiter spins before it blocks, where cores suffice" },
+    [TT_PARAM_CMA]               = { "TUTTI_CMA",               "0 or 1",             1,    0,      1,
+        "1: copy straight between processes (process_vm_readv) where the system allows it" },
+    [TT_PARAM_NUDGE_MS]          = { "TUTTI_NUDGE_MS",          "ms",                20,    1,      60000,
+        "how long an operation waits before it asks the rank it waits for" },
+};
+/* clang-format on */
+
+tutti_status tt_param_get(enum tt_param_id id, int64_t *out)
+{
+    const struct tt_param *p;
+    const char *text;
+    char *end;
+    long long v;
+
+    tt_assert((unsigned)id < TT_PARAM_COUNT);
+    p = &tt_params[id];
+    text = getenv(p->name);
+    if (!text) {
+        *out = p->value_default;
+        return TUTTI_OK;
+    }
+    errno = 0;
+    v = strtoll(text, &end, 10);
+    if (end == text || *end != '\0' || errno != 0 || v < p->value_min || v > p->value_max)
+        return tt_fail(TUTTI_ERR_INVALID, "%s is \"%s\", but must be a number from %" PRId64 " to %" PRId64 " (%s)",
+                       p->name, text, p->value_min, p->value_max, p->unit);
+    *out = v;
+    return TUTTI_OK;
+}

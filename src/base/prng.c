@@ -1,0 +1,82 @@
+/* xoshiro256** 1.0 and splitmix64, after Blackman and Vigna, "Scrambled Linear Pseudorandom Number Generators"
+ * (2018); bounded numbers after Lemire, "Fast Random Integer Generation in an Interval" (2019). */
+#include "base/prng.h"
+
+#include <errno.h>
+#include <sys/random.h>
+#include "base/status.h"
+
+#define GOLDEN 0x9e3779b97f4a7c15ull
+#define FNV_BASIS 0xcbf29ce484222325ull
+#define FNV_PRIME 0x00000100000001b3ull
+
+static uint64_t rotate_left(uint64_t x, int k)
+{
+    return x << k | x >> (64 - k);
+}
+
+uint64_t tt_mix64(uint64_t x)
+{
+    x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9ull;
+    x = (x ^ x >> 27) * 0x94d049bb133111ebull;
+    return x ^ x >> 31;
+}
+
+void tt_prng_init(struct tt_prng *p, uint64_t seed)
+{
+    for (int i = 0; i < 4; i++)
+        p->s[i] = tt_mix64(seed += GOLDEN);
+}
+
+uint64_t tt_prng_u64(struct tt_prng *p)
+{
+    uint64_t *s = p->s;
+    const uint64_t out = rotate_left(s[1] * 5, 7) * 9;
+    const uint64_t t = s[1] << 17;
+
+    s[2] ^= s[0];
+    s[3] ^= s[1];
+    s[1] ^= s[2];
+    s[0] ^= s[3];
+    s[2] ^= t;
+    s[3] = rotate_left(s[3], 45);
+    return out;
+}
+
+uint64_t tt_prng_below(struct tt_prng *p, uint64_t bound)
+{
+    unsigned __int128 m;
+    uint64_t biased;
+
+    tt_assert(bound > 0);
+    biased = -bound % bound;    /* 2^64 mod bound: that many low products would make some values likelier */
+    do
+        m = (unsigned __int128)tt_prng_u64(p) * bound;
+    while ((uint64_t)m < biased);
+    return (uint64_t)(m >> 64);
+}
+
+uint64_t tt_hash_bytes(const void *data, uint64_t bytes, uint64_t seed)
+{
+    const uint8_t *at = data;
+    uint64_t h = FNV_BASIS ^ tt_mix64(seed);
+
+    for (uint64_t i = 0; i < bytes; i++)
+        h = (h ^ at[i]) * FNV_PRIME;
+    return tt_mix64(h);
+}
+
+void tt_random_bytes(void *out, uint64_t bytes)
+{
+    uint8_t *at = out;
+
+    while (bytes > 0) {
+        const ssize_t n = getrandom(at, bytes, 0);
+
+        tt_assert(n > 0 || errno == EINTR);
+        if (n > 0) {
+            at += n;
+            bytes -= (uint64_t)n;
+        }
+    }
+}
