@@ -1,0 +1,29 @@
+# Every dependency, and why. What a fresh machine must install for them is in scripts/install-deps.sh.
+#
+#   Threads    required           the progress thread
+#   libm       required           the cost model (log2)
+#   json-c     tools              `--json` output of the tutti command
+#   cmocka     tests              the unit test runner
+#   Python 3   tests              tests that are scripts (src/LAYERS, installation)
+#
+# An optional one (verbs, libfabric, CUDA, PMIx) is found here, adds itself to TUTTI_LIBRARIES and defines TUTTI_HAVE_<NAME>=1
+# for tutti_objects; without it the build must still succeed.
+
+find_package(Threads REQUIRED)
+set(TUTTI_LIBRARIES Threads::Threads m)
+
+find_package(PkgConfig)
+
+macro(tutti_require_json_c)
+    if(NOT TARGET PkgConfig::json_c)
+        pkg_check_modules(json_c REQUIRED IMPORTED_TARGET json-c)
+    endif()
+endmacro()
+
+macro(tutti_require_cmocka)
+    if(NOT TARGET PkgConfig::cmocka)
+        pkg_check_modules(cmocka REQUIRED IMPORTED_TARGET cmocka)
+    endif()
+endmacro()
+
+find_package(Python3 COMPONENTS Interpreter)

@@ -1,0 +1,45 @@
+# How everything is compiled. SIMD kernels choose their instructions per function (target attributes), so one build runs on
+# every CPU of the architecture and no -m flag appears here. tt_assert is on in every build.
+
+if(NOT CMAKE_BUILD_TYPE)
+    set(CMAKE_BUILD_TYPE Release CACHE STRING "Debug or Release" FORCE)
+endif()
+set(CMAKE_C_STANDARD 17)
+set(CMAKE_C_STANDARD_REQUIRED ON)
+set(CMAKE_C_EXTENSIONS ON)
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+set(CMAKE_C_FLAGS_RELEASE "-O3 -g")
+set(CMAKE_C_FLAGS_DEBUG "-Og -g3")
+
+find_program(CCACHE ccache)
+mark_as_advanced(CCACHE)
+if(CCACHE AND NOT CMAKE_C_COMPILER_LAUNCHER)
+    set(CMAKE_C_COMPILER_LAUNCHER ${CCACHE})
+endif()
+
+add_library(tutti_flags INTERFACE)
+target_compile_definitions(tutti_flags INTERFACE _GNU_SOURCE)
+target_compile_options(tutti_flags INTERFACE
+    -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wold-style-definition -Wvla -Wundef
+    -Wpointer-arith -Wwrite-strings -Wformat=2 -Wno-format-nonliteral -Wimplicit-fallthrough -Wdate-time
+    -fno-strict-aliasing    # buffers of the user's types are read as other types; correctness first
+    -fno-math-errno -ffp-contract=off)  # the same bits on every machine: no fused multiply-add behind our back
+if(CMAKE_C_COMPILER_ID STREQUAL "GNU")
+    target_compile_options(tutti_flags INTERFACE -Wlogical-op -Wduplicated-cond -Wduplicated-branches)
+endif()
+if(TUTTI_WERROR)
+    target_compile_options(tutti_flags INTERFACE -Werror)
+endif()
+
+# Sanitizers cover everything that is built, and the first finding ends the process.
+if(TUTTI_SANITIZE)
+    set(TUTTI_SANITIZE_FLAGS -fsanitize=${TUTTI_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)
+    add_compile_options(${TUTTI_SANITIZE_FLAGS})
+    add_link_options(${TUTTI_SANITIZE_FLAGS})
+endif()
+if(TUTTI_FUZZ)
+    if(NOT CMAKE_C_COMPILER_ID MATCHES "Clang")
+        message(FATAL_ERROR "TUTTI_FUZZ needs clang (its libFuzzer); other compilers build the replay driver")
+    endif()
+    add_compile_options(-fsanitize=fuzzer-no-link)
+endif()

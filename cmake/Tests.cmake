@@ -1,0 +1,134 @@
+# Adding a test is adding a file:
+#
+#   tests/<room>/test_<file>.c      a cmocka program: the ctest test <room>.<file>
+#   tests/<room>/<other>.c          linked into every test of that folder (cases, fakes)
+#   tests/support/*.c               linked into every test that needs it; headers are included as "support/…"
+#   tests/<folder>/prog_<name>.c    a program that tests start: <build>/tests/<folder>/prog_<name>
+#   tests/fuzz/fuzz_<name>.c        defines LLVMFuzzerTestOneInput; its corpus is tests/fuzz/corpus/<name>/
+#   tests/test_*.py, *.sh and tests/<folder>/test_*.py, *.sh    run as they are; exit status 77 means skipped
+#
+# Tests of tests/cluster start many processes and count as using every core. A test that needs longer than
+# TUTTI_TEST_TIMEOUT_S is too long. Scripts find the build in TUTTI_BUILD_DIR and the sources in TUTTI_SOURCE_DIR.
+
+set(TUTTI_TEST_TIMEOUT_S 120 CACHE STRING "Seconds one test may take")
+set(TUTTI_FUZZ_RUNS 20000 CACHE STRING "Inputs that each fuzzer tries in ctest")
+if(TUTTI_SANITIZE)
+    math(EXPR timeout_s "3 * ${TUTTI_TEST_TIMEOUT_S}")
+else()
+    set(timeout_s ${TUTTI_TEST_TIMEOUT_S})
+endif()
+string(JOIN " " sanitize_flags ${TUTTI_SANITIZE_FLAGS})
+cmake_host_system_information(RESULT ncores QUERY NUMBER_OF_LOGICAL_CORES)
+
+set(tests_dir ${CMAKE_CURRENT_SOURCE_DIR}/tests)
+tutti_require_cmocka()
+
+# Everything tests/support offers. Only what a test uses is linked.
+file(GLOB support_sources CONFIGURE_DEPENDS tests/support/*.c)
+add_library(tests_support INTERFACE)
+target_include_directories(tests_support INTERFACE ${tests_dir})
+target_link_libraries(tests_support INTERFACE tutti_inside PkgConfig::cmocka)
+if(support_sources)
+    add_library(tests_support_objects STATIC ${support_sources})
+    target_include_directories(tests_support_objects PRIVATE ${tests_dir})
+    target_link_libraries(tests_support_objects PRIVATE tutti_inside PkgConfig::cmocka)
+    target_link_libraries(tests_support INTERFACE tests_support_objects tutti_static)
+endif()
+
+# What every test has in common, whatever it is written in.
+function(tutti_test_properties test folder)
+    set(environment
+        "TUTTI_BUILD_DIR=${CMAKE_BINARY_DIR}" "TUTTI_SOURCE_DIR=${CMAKE_SOURCE_DIR}" "CC=${CMAKE_C_COMPILER}"
+        "CFLAGS=${sanitize_flags}"
+        "ASAN_OPTIONS=detect_stack_use_after_return=1:strict_string_checks=1"
+        "UBSAN_OPTIONS=print_stacktrace=1" "TSAN_OPTIONS=second_deadlock_stack=1")
+    set_tests_properties(${test} PROPERTIES
+        ENVIRONMENT "${environment}" TIMEOUT ${timeout_s} LABELS "${folder}" SKIP_RETURN_CODE 77)
+    if(folder STREQUAL "cluster")
+        set_tests_properties(${test} PROPERTIES PROCESSORS ${ncores})
+    endif()
+endfunction()
+
+# tests/<folder>: its cmocka programs and the programs that they start.
+function(tutti_add_c_tests folder)
+    file(GLOB tests CONFIGURE_DEPENDS tests/${folder}/test_*.c)
+    file(GLOB progs CONFIGURE_DEPENDS tests/${folder}/prog_*.c)
+    file(GLOB common CONFIGURE_DEPENDS tests/${folder}/*.c)
+    if(common)
+        list(FILTER common EXCLUDE REGEX "/(test|prog|fuzz)_[^/]*$")
+    endif()
+
+    foreach(source ${tests} ${progs})
+        get_filename_component(file ${source} NAME_WE)
+        set(target ${folder}_${file})
+        add_executable(${target} ${source} ${common})
+        set_target_properties(${target} PROPERTIES OUTPUT_NAME ${file} RUNTIME_OUTPUT_DIRECTORY tests/${folder})
+        target_link_libraries(${target} PRIVATE tests_support)
+        if(file MATCHES "^test_(.*)$")
+            set(test ${folder}.${CMAKE_MATCH_1})
+            add_test(NAME ${test} COMMAND ${target})
+            tutti_test_properties(${test} ${folder})
+        endif()
+    endforeach()
+endfunction()
+
+# tests/fuzz: with libFuzzer if TUTTI_FUZZ, else with a driver that replays the corpus and then mutates it.
+function(tutti_add_fuzzers)
+    file(GLOB fuzzers CONFIGURE_DEPENDS tests/fuzz/fuzz_*.c)
+    foreach(source ${fuzzers})
+        get_filename_component(file ${source} NAME_WE)
+        string(REGEX REPLACE "^fuzz_" "" name ${file})
+        set(corpus ${tests_dir}/fuzz/corpus/${name})
+        add_executable(${file} ${source})
+        set_target_properties(${file} PROPERTIES RUNTIME_OUTPUT_DIRECTORY tests/fuzz)
+        target_link_libraries(${file} PRIVATE tests_support)
+        target_compile_options(${file} PRIVATE -Wno-missing-prototypes)     # libFuzzer names the function, no header does
+        if(TUTTI_FUZZ)
+            target_link_options(${file} PRIVATE -fsanitize=fuzzer)
+            set(found ${CMAKE_BINARY_DIR}/tests/fuzz/found/${name})     # new inputs go here, not into the sources
+            file(MAKE_DIRECTORY ${found})
+            set(seeds ${found})
+            if(IS_DIRECTORY ${corpus})
+                list(APPEND seeds ${corpus})
+            endif()
+            add_test(NAME fuzz.${name} COMMAND ${file} -runs=${TUTTI_FUZZ_RUNS} -seed=1 -timeout=10 ${seeds})
+        else()
+            target_sources(${file} PRIVATE tests/fuzz/replay.c)
+            add_test(NAME fuzz.${name} COMMAND ${file} ${TUTTI_FUZZ_RUNS} 1 ${corpus})
+        endif()
+        tutti_test_properties(fuzz.${name} fuzz)
+    endforeach()
+endfunction()
+
+# tests/*.py and tests/*/*.sh, likewise.
+function(tutti_add_script_tests)
+    file(GLOB scripts CONFIGURE_DEPENDS tests/test_*.py tests/test_*.sh tests/*/test_*.py tests/*/test_*.sh)
+    foreach(script ${scripts})
+        get_filename_component(folder ${script} DIRECTORY)
+        get_filename_component(folder ${folder} NAME)
+        get_filename_component(file ${script} NAME_WE)
+        string(REGEX REPLACE "^test_" "" name ${file})
+        if(script MATCHES "\\.py$")
+            if(NOT Python3_FOUND)
+                message(FATAL_ERROR "${script} needs Python 3")
+            endif()
+            set(interpreter ${Python3_EXECUTABLE})
+        else()
+            set(interpreter bash)
+        endif()
+        add_test(NAME ${folder}.${name} COMMAND ${interpreter} ${script})
+        tutti_test_properties(${folder}.${name} ${folder})
+    endforeach()
+endfunction()
+
+set(folders ${rooms})
+if(NOT TUTTI_ROOMS)
+    list(APPEND folders cluster tools python shim)
+endif()
+foreach(folder ${folders})
+    tutti_add_c_tests(${folder})
+endforeach()
+if(NOT TUTTI_ROOMS)
+    tutti_add_fuzzers()
+    tutti_add_script_tests()
+endif()

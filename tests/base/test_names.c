@@ -1,0 +1,97 @@
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <setjmp.h>
+#include <cmocka.h>
+#include <stdio.h>
+#include "base/names.h"
+
+static void every_type_has_a_size_and_a_name_that_parses_back(void **state)
+{
+    (void)state;
+    for (int t = 0; t < TUTTI_DTYPE_COUNT; t++) {
+        tutti_dtype parsed = TUTTI_DTYPE_COUNT;
+
+        assert_in_range(tutti_dtype_bytes((tutti_dtype)t), 1, 8);
+        assert_true(tt_dtype_parse(tutti_dtype_name((tutti_dtype)t), &parsed));
+        assert_int_equal(parsed, t);
+    }
+}
+
+static void every_operation_has_a_name_that_parses_back(void **state)
+{
+    (void)state;
+    for (int op = 0; op < TUTTI_REDOP_COUNT; op++) {
+        tutti_redop parsed = TUTTI_REDOP_COUNT;
+
+        assert_true(tt_redop_parse(tutti_redop_name((tutti_redop)op), &parsed));
+        assert_int_equal(parsed, op);
+    }
+}
+
+static void every_status_has_a_name_of_its_own(void **state)
+{
+    (void)state;
+    for (int a = 0; a < TUTTI_STATUS_COUNT; a++) {
+        assert_string_not_equal(tutti_status_name((tutti_status)a), "?");
+        for (int b = 0; b < a; b++)
+            assert_string_not_equal(tutti_status_name((tutti_status)a), tutti_status_name((tutti_status)b));
+    }
+}
+
+static void values_and_names_that_are_none_are_told_so(void **state)
+{
+    tutti_dtype type = TUTTI_F64;
+    tutti_redop op = TUTTI_MAX;
+
+    (void)state;
+    assert_int_equal(tutti_dtype_bytes(TUTTI_DTYPE_COUNT), 0);
+    assert_int_equal(tutti_dtype_bytes((tutti_dtype)-1), 0);
+    assert_string_equal(tutti_dtype_name((tutti_dtype)99), "?");
+    assert_string_equal(tutti_redop_name((tutti_redop)-1), "?");
+    assert_string_equal(tutti_status_name((tutti_status)-1), "?");
+    assert_string_equal(tutti_status_name(TUTTI_STATUS_COUNT), "?");
+
+    assert_false(tt_dtype_parse("f33", &type));
+    assert_false(tt_dtype_parse("", &type));
+    assert_false(tt_dtype_parse(NULL, &type));
+    assert_false(tt_redop_parse("Sum", &op));
+    assert_int_equal(type, TUTTI_F64);
+    assert_int_equal(op, TUTTI_MAX);
+}
+
+static void sizes_are_the_widths_in_the_names(void **state)
+{
+    (void)state;
+    assert_int_equal(tutti_dtype_bytes(TUTTI_I8), 1);
+    assert_int_equal(tutti_dtype_bytes(TUTTI_BF16), 2);
+    assert_int_equal(tutti_dtype_bytes(TUTTI_F32), 4);
+    assert_int_equal(tutti_dtype_bytes(TUTTI_U64), 8);
+    assert_int_equal(tutti_dtype_bytes(TUTTI_F8E5M2), 1);
+}
+
+static void the_version_is_three_numbers(void **state)
+{
+    unsigned major, minor, patch;
+    char rest;
+
+    (void)state;
+    assert_int_equal(sscanf(tutti_version(), "%u.%u.%u%c", &major, &minor, &patch, &rest), 3);
+    assert_int_equal(major, TUTTI_VERSION_MAJOR);
+    assert_int_equal(minor, TUTTI_VERSION_MINOR);
+    assert_int_equal(patch, TUTTI_VERSION_PATCH);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_type_has_a_size_and_a_name_that_parses_back),
+        cmocka_unit_test(every_operation_has_a_name_that_parses_back),
+        cmocka_unit_test(every_status_has_a_name_of_its_own),
+        cmocka_unit_test(values_and_names_that_are_none_are_told_so),
+        cmocka_unit_test(sizes_are_the_widths_in_the_names),
+        cmocka_unit_test(the_version_is_three_numbers),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
