@@ -25,7 +25,7 @@ target_compile_options(tutti_flags INTERFACE
     -fno-strict-aliasing    # buffers of the user's types are read as other types; correctness first
     -fno-math-errno -ffp-contract=off)  # the same bits on every machine: no fused multiply-add behind our back
 if(CMAKE_C_COMPILER_ID STREQUAL "GNU")
-    target_compile_options(tutti_flags INTERFACE -Wlogical-op -Wduplicated-cond -Wduplicated-branches)
+    target_compile_options(tutti_flags INTERFACE -Wlogical-op -Wduplicated-cond)
 endif()
 if(TUTTI_WERROR)
     target_compile_options(tutti_flags INTERFACE -Werror)

@@ -82,7 +82,8 @@ function(tutti_add_fuzzers)
         add_executable(${file} ${source})
         set_target_properties(${file} PROPERTIES RUNTIME_OUTPUT_DIRECTORY tests/fuzz)
         target_link_libraries(${file} PRIVATE tests_support)
-        target_compile_options(${file} PRIVATE -Wno-missing-prototypes)     # libFuzzer names the function, no header does
+        # libFuzzer names the function, no header does.
+        set_source_files_properties(${source} PROPERTIES COMPILE_OPTIONS -Wno-missing-prototypes)
         if(TUTTI_FUZZ)
             target_link_options(${file} PRIVATE -fsanitize=fuzzer)
             set(found ${CMAKE_BINARY_DIR}/tests/fuzz/found/${name})     # new inputs go here, not into the sources

@@ -7,7 +7,6 @@
 #define KIB 1024ll
 #define MIB (1024 * KIB)
 
-/* clang-format off */
 const struct tt_param tt_params[TT_PARAM_COUNT] = {
     /*                                name                       unit            default    min      max        */
     [TT_PARAM_TIMEOUT_MS]        = { "TUTTI_TIMEOUT_MS",        "ms",            300000,   -1,      INT32_MAX,
@@ -29,7 +28,6 @@ const struct tt_param tt_params[TT_PARAM_COUNT] = {
     [TT_PARAM_NUDGE_MS]          = { "TUTTI_NUDGE_MS",          "ms",                20,    1,      60000,
         "how long an operation waits before it asks the rank it waits for" },
 };
-/* clang-format on */
 
 tutti_status tt_param_get(enum tt_param_id id, int64_t *out)
 {

@@ -1,10 +1,6 @@
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <setjmp.h>
-#include <cmocka.h>
 #include <stdio.h>
 #include "base/names.h"
+#include "support/unit.h"
 
 static void every_type_has_a_size_and_a_name_that_parses_back(void **state)
 {

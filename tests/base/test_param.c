@@ -1,0 +1,90 @@
+#include <stdlib.h>
+#include <string.h>
+#include "base/log.h"
+#include "base/param.h"
+#include "support/unit.h"
+
+static int without_environment(void **state)
+{
+    (void)state;
+    tt_log_set(TT_LOG_NONE);
+    for (int i = 0; i < TT_PARAM_COUNT; i++)
+        unsetenv(tt_params[i].name);
+    return 0;
+}
+
+static void every_parameter_is_described_and_its_default_is_in_bounds(void **state)
+{
+    (void)state;
+    for (int i = 0; i < TT_PARAM_COUNT; i++) {
+        const struct tt_param *p = &tt_params[i];
+
+        assert_non_null(p->name);
+        assert_memory_equal(p->name, "TUTTI_", 6);
+        assert_true(strlen(p->unit) > 0 && strlen(p->summary) > 0);
+        assert_true(p->value_min <= p->value_default && p->value_default <= p->value_max);
+        for (int j = 0; j < i; j++)
+            assert_string_not_equal(p->name, tt_params[j].name);
+    }
+}
+
+static void what_is_not_set_has_its_default(void **state)
+{
+    (void)state;
+    for (int i = 0; i < TT_PARAM_COUNT; i++) {
+        int64_t v = -99;
+
+        assert_int_equal(tt_param_get((enum tt_param_id)i, &v), TUTTI_OK);
+        assert_true(v == tt_params[i].value_default);
+    }
+}
+
+static void what_is_set_is_used_up_to_its_bounds(void **state)
+{
+    int64_t v;
+
+    (void)state;
+    setenv("TUTTI_LANES", "16", 1);
+    assert_int_equal(tt_param_get(TT_PARAM_LANES, &v), TUTTI_OK);
+    assert_int_equal(v, 16);
+    setenv("TUTTI_TIMEOUT_MS", "-1", 1);
+    assert_int_equal(tt_param_get(TT_PARAM_TIMEOUT_MS, &v), TUTTI_OK);
+    assert_true(v == -1);
+}
+
+static void nonsense_and_values_out_of_bounds_are_refused(void **state)
+{
+    static const char *const bad[] = { "", " ", "17", "-1", "many", "4x", "4 ", "0x4", "1.5", "99999999999999999999" };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        int64_t v = 5;
+
+        setenv("TUTTI_LANES", bad[i], 1);
+        assert_int_equal(tt_param_get(TT_PARAM_LANES, &v), TUTTI_ERR_INVALID);
+        assert_int_equal(v, 5);
+    }
+}
+
+static void the_refusal_names_the_parameter_the_value_and_the_bounds(void **state)
+{
+    int64_t v;
+
+    (void)state;
+    setenv("TUTTI_LANES", "17", 1);
+    assert_int_equal(tt_param_get(TT_PARAM_LANES, &v), TUTTI_ERR_INVALID);
+    assert_string_equal(tutti_last_error(), "TUTTI_LANES is \"17\", but must be a number from 0 to 16 (connections)");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(every_parameter_is_described_and_its_default_is_in_bounds, without_environment),
+        cmocka_unit_test_setup(what_is_not_set_has_its_default, without_environment),
+        cmocka_unit_test_setup(what_is_set_is_used_up_to_its_bounds, without_environment),
+        cmocka_unit_test_setup(nonsense_and_values_out_of_bounds_are_refused, without_environment),
+        cmocka_unit_test_setup(the_refusal_names_the_parameter_the_value_and_the_bounds, without_environment),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
