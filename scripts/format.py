@@ -1,0 +1,96 @@
+#!/usr/bin/env python3
+"""Formats our C with clang-format, and keeps what the hand laid out on purpose.
+
+    scripts/format.py [--check] [file...]       no files: all C of the house
+
+clang-format decides indentation, braces, blanks and line ends. Three things it would only spoil, so they stay as written:
+  - the columns of trailing comments (even past the last one) and of names that stand below each other;
+  - lists (enumerators, initializers, arguments) that someone broke into lines by sense;
+  - one-line inline functions in a header.
+With --check nothing is written, what would change is shown, and the exit status is 1 if there is something."""
+
+import difflib
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+FOLDERS = ("include", "src", "tools", "examples", "bench", "tests", "python", "shim")
+COLUMNS = 120
+
+
+def sources():
+    found = (path for folder in FOLDERS for path in (ROOT / folder).rglob("*.[ch]"))
+    return sorted(path for path in found if "build" not in path.relative_to(ROOT).parts)
+
+
+def without_columns(line):
+    """The line with every run of blanks as one, but with its indentation if it holds code."""
+    text = " ".join(line.split())
+    comment_only = text.startswith(("/*", "*")) or (text.endswith("*/") and "/*" not in text)
+    indent = "" if comment_only else line[: len(line) - len(line.lstrip())]
+    return indent + text
+
+
+def bare(lines):
+    """The lines without any white space."""
+    return "".join("".join(lines).split())
+
+
+def code_of(line):
+    """The line without its strings and its comment."""
+    return re.sub(r"/\*.*", "", re.sub(r'"(\\.|[^"\\])*"', '""', line)).rstrip()
+
+
+def is_laid_out(lines):
+    """Whether these lines are a list broken by sense, one-line functions, or only too long by a trailing comment."""
+    code = [code_of(line) for line in lines]
+    if any(len(line) > COLUMNS for line in code):
+        return False
+    if all(len(line.rstrip()) > COLUMNS for line in lines):
+        return True
+    if all(re.match(r"static inline .*\{ .* \}$", line) for line in code):
+        return True
+    is_list = all(line.endswith(",") for line in code[:-1]) and any("," in line for line in code)
+    return is_list and not any(";" in line for line in code) and not code[-1].endswith(("{", ")"))
+
+
+def formatted(path):
+    """What the file should be, as a list of lines, and what it is."""
+    tool = os.environ.get("CLANG_FORMAT", "clang-format")
+    before = path.read_text().splitlines(keepends=True)
+    result = subprocess.run([tool, "--style=file", str(path)], capture_output=True, text=True, check=True, cwd=ROOT)
+    after = result.stdout.splitlines(keepends=True)
+
+    out = []
+    keys = [without_columns(line) for line in before], [without_columns(line) for line in after]
+    for kind, a, a_end, b, b_end in difflib.SequenceMatcher(None, *keys, autojunk=False).get_opcodes():
+        ours, theirs = before[a:a_end], after[b:b_end]
+        keep = kind == "equal" or (ours and bare(ours) == bare(theirs) and is_laid_out(ours))
+        out += [line.rstrip() + "\n" for line in ours] if keep else theirs
+    return before, out
+
+
+def main(args):
+    check = "--check" in args
+    paths = [Path(arg).resolve() for arg in args if arg != "--check"] or sources()
+    wrong = 0
+    for path in paths:
+        before, after = formatted(path)
+        if before == after:
+            continue
+        wrong += 1
+        name = str(path.relative_to(ROOT)) if path.is_relative_to(ROOT) else str(path)
+        if check:
+            sys.stdout.writelines(difflib.unified_diff(before, after, name, name + " (formatted)"))
+        else:
+            path.write_text("".join(after))
+            print(f"formatted {name}")
+    print(f"{len(paths)} files, {wrong} {'to format: run make format' if check else 'changed'}")
+    return 1 if check and wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
