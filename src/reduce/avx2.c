@@ -1,0 +1,712 @@
+/* The kernels for CPUs with AVX2 and F16C. An operation is a function of two 256-bit vectors; one runner carries it
+ * over any count and alignment, so there is no scalar code and no other loop here:
+ *  - 1 to 31 bytes: the operands' first and last pieces of the largest power of two that fits are the halves of one
+ *    vector. The pieces overlap in the middle, where both store the same.
+ *  - more: the last vector ends exactly at the end, and overlaps the one before it. In place that would read what was
+ *    already written, so it is computed first and stored last. The same at the head, when streaming aligns itself.
+ * Only `run` loads and stores. It is inlined into each kernel, and the operation into it. */
+#include "reduce/kernels.h"
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#include <string.h>
+
+#define AVX2 __attribute__((target("avx2,f16c")))
+#define INLINE static inline AVX2 __attribute__((always_inline))
+#define UNUSED __attribute__((unused))
+
+enum {
+    VECTOR_BYTES = 32,
+    LINE_BYTES = 64,
+    STREAM_BYTES_MIN = 256,     /* below this the fence costs more than the cache share saved */
+};
+
+typedef __m256i vector;
+/* a op b. `k` is the kernel's parameter: the divisor or the scale. */
+typedef vector vector_op(vector a, vector b, double k);
+
+#define OP(name) INLINE vector name(vector a UNUSED, vector b UNUSED, double k UNUSED)
+
+/* ---- the runner ----------------------------------------------------------------------------------- */
+
+struct operands {
+    uint8_t *dst, *dst2;
+    const uint8_t *a, *b;
+};
+
+INLINE vector join(__m128i low, __m128i high)
+{
+    return _mm256_inserti128_si256(_mm256_castsi128_si256(low), high, 1);
+}
+
+/* The first and the last piece of p[bytes], 1 to 31 bytes, as the halves of a vector; zero elsewhere. */
+INLINE vector load_small(const uint8_t *p, size_t bytes)
+{
+    if (bytes >= 16)
+        return join(_mm_loadu_si128((const __m128i *)p), _mm_loadu_si128((const __m128i *)(p + bytes - 16)));
+    if (bytes >= 8)
+        return join(_mm_loadl_epi64((const __m128i *)p), _mm_loadl_epi64((const __m128i *)(p + bytes - 8)));
+    if (bytes >= 4) {
+        int32_t low, high;
+
+        memcpy(&low, p, 4);
+        memcpy(&high, p + bytes - 4, 4);
+        return join(_mm_cvtsi32_si128(low), _mm_cvtsi32_si128(high));
+    }
+    if (bytes >= 2) {
+        int16_t low, high;
+
+        memcpy(&low, p, 2);
+        memcpy(&high, p + bytes - 2, 2);
+        return join(_mm_cvtsi32_si128(low), _mm_cvtsi32_si128(high));
+    }
+    return join(_mm_cvtsi32_si128(*p), _mm_setzero_si128());
+}
+
+/* Undoes load_small. */
+INLINE void store_small(uint8_t *p, size_t bytes, vector v)
+{
+    const __m128i low = _mm256_castsi256_si128(v), high = _mm256_extracti128_si256(v, 1);
+
+    if (bytes >= 16) {
+        _mm_storeu_si128((__m128i *)p, low);
+        _mm_storeu_si128((__m128i *)(p + bytes - 16), high);
+    } else if (bytes >= 8) {
+        _mm_storel_epi64((__m128i *)p, low);
+        _mm_storel_epi64((__m128i *)(p + bytes - 8), high);
+    } else if (bytes >= 4) {
+        const int32_t first = _mm_cvtsi128_si32(low), last = _mm_cvtsi128_si32(high);
+
+        memcpy(p, &first, 4);
+        memcpy(p + bytes - 4, &last, 4);
+    } else if (bytes >= 2) {
+        const int16_t first = (int16_t)_mm_cvtsi128_si32(low), last = (int16_t)_mm_cvtsi128_si32(high);
+
+        memcpy(p, &first, 2);
+        memcpy(p + bytes - 2, &last, 2);
+    } else {
+        *p = (uint8_t)_mm_cvtsi128_si32(low);
+    }
+}
+
+INLINE void run_small(const struct operands *o, size_t bytes, vector_op *op, double k)
+{
+    const vector v = op(load_small(o->a, bytes), load_small(o->b, bytes), k);
+
+    store_small(o->dst, bytes, v);
+    if (o->dst2)
+        store_small(o->dst2, bytes, v);
+}
+
+INLINE vector result_at(const struct operands *o, size_t at, vector_op *op, double k)
+{
+    return op(_mm256_loadu_si256((const vector *)(o->a + at)), _mm256_loadu_si256((const vector *)(o->b + at)), k);
+}
+
+INLINE void store_at(const struct operands *o, size_t at, vector v)
+{
+    _mm256_storeu_si256((vector *)(o->dst + at), v);
+    if (o->dst2)
+        _mm256_storeu_si256((vector *)(o->dst2 + at), v);
+}
+
+/* Stores a line that starts at `at`. The branches are the same every time, and hide behind the loads. */
+INLINE void store_line_at(const struct operands *o, size_t at, vector low, vector high, bool stream)
+{
+    if (stream) {
+        _mm256_stream_si256((vector *)(o->dst + at), low);
+        _mm256_stream_si256((vector *)(o->dst + at + VECTOR_BYTES), high);
+    } else {
+        _mm256_storeu_si256((vector *)(o->dst + at), low);
+        _mm256_storeu_si256((vector *)(o->dst + at + VECTOR_BYTES), high);
+    }
+    if (o->dst2) {
+        _mm256_storeu_si256((vector *)(o->dst2 + at), low);
+        _mm256_storeu_si256((vector *)(o->dst2 + at + VECTOR_BYTES), high);
+    }
+}
+
+/* [from, the last full line) line by line; returns where it stopped. */
+INLINE size_t run_lines(const struct operands *o, size_t from, size_t bytes, vector_op *op, double k, bool stream)
+{
+    size_t at = from;
+
+    for (; at + LINE_BYTES <= bytes; at += LINE_BYTES)
+        store_line_at(o, at, result_at(o, at, op, k), result_at(o, at + VECTOR_BYTES, op, k), stream);
+    return at;
+}
+
+/* dst aligned to a line first, for whole lines to leave the core; `head` bytes are not whole. */
+INLINE void run_streaming(const struct operands *o, size_t head, size_t bytes, vector_op *op, double k)
+{
+    const size_t second = head > VECTOR_BYTES ? head - VECTOR_BYTES : 0;
+    const vector head_low = result_at(o, 0, op, k), head_high = result_at(o, second, op, k);
+    const vector tail_low = result_at(o, bytes - LINE_BYTES, op, k);
+    const vector tail_high = result_at(o, bytes - VECTOR_BYTES, op, k);
+
+    run_lines(o, head, bytes, op, k, true);
+    if (head) {
+        store_at(o, 0, head_low);
+        store_at(o, second, head_high);
+    }
+    store_at(o, bytes - LINE_BYTES, tail_low);
+    store_at(o, bytes - VECTOR_BYTES, tail_high);
+    _mm_sfence();
+}
+
+/* dst[bytes] = a[bytes] op b[bytes], in elements of `element` bytes. dst may equal a or b. */
+INLINE void run(const struct operands *o, size_t bytes, size_t element, vector_op *op, double k, bool stream)
+{
+    const size_t head = -(uintptr_t)o->dst % LINE_BYTES;
+    size_t at;
+    vector last;
+
+    if (bytes < VECTOR_BYTES) {
+        if (bytes)
+            run_small(o, bytes, op, k);
+        return;
+    }
+    if (stream && bytes >= STREAM_BYTES_MIN && head % element == 0) {
+        run_streaming(o, head, bytes, op, k);
+        return;
+    }
+    last = result_at(o, bytes - VECTOR_BYTES, op, k);
+    at = run_lines(o, 0, bytes, op, k, false);
+    if (at + VECTOR_BYTES < bytes)
+        store_at(o, at, result_at(o, at, op, k));
+    store_at(o, bytes - VECTOR_BYTES, last);
+}
+
+/* ---- integers ------------------------------------------------------------------------------------- */
+
+OP(sum_8) { return _mm256_add_epi8(a, b); }
+OP(sum_16) { return _mm256_add_epi16(a, b); }
+OP(sum_32) { return _mm256_add_epi32(a, b); }
+OP(sum_64) { return _mm256_add_epi64(a, b); }
+
+/* There is no 8-bit multiplication: the low byte of a 16-bit one, for even and odd bytes apart. */
+OP(prod_8)
+{
+    const vector even = _mm256_mullo_epi16(a, b);
+    const vector odd = _mm256_mullo_epi16(_mm256_srli_epi16(a, 8), _mm256_srli_epi16(b, 8));
+
+    return _mm256_or_si256(_mm256_and_si256(even, _mm256_set1_epi16(0xff)), _mm256_slli_epi16(odd, 8));
+}
+
+OP(prod_16) { return _mm256_mullo_epi16(a, b); }
+OP(prod_32) { return _mm256_mullo_epi32(a, b); }
+
+/* low * low + (low * high + high * low) << 32. */
+OP(prod_64)
+{
+    const vector cross = _mm256_mullo_epi32(a, _mm256_shuffle_epi32(b, 0xb1));
+    const vector crosses = _mm256_add_epi32(cross, _mm256_srli_epi64(cross, 32));
+
+    return _mm256_add_epi64(_mm256_mul_epu32(a, b), _mm256_slli_epi64(crosses, 32));
+}
+
+OP(band) { return _mm256_and_si256(a, b); }
+OP(bor) { return _mm256_or_si256(a, b); }
+OP(bxor) { return _mm256_xor_si256(a, b); }
+
+OP(min_i8) { return _mm256_min_epi8(a, b); }
+OP(max_i8) { return _mm256_max_epi8(a, b); }
+OP(min_u8) { return _mm256_min_epu8(a, b); }
+OP(max_u8) { return _mm256_max_epu8(a, b); }
+OP(min_i16) { return _mm256_min_epi16(a, b); }
+OP(max_i16) { return _mm256_max_epi16(a, b); }
+OP(min_u16) { return _mm256_min_epu16(a, b); }
+OP(max_u16) { return _mm256_max_epu16(a, b); }
+OP(min_i32) { return _mm256_min_epi32(a, b); }
+OP(max_i32) { return _mm256_max_epi32(a, b); }
+OP(min_u32) { return _mm256_min_epu32(a, b); }
+OP(max_u32) { return _mm256_max_epu32(a, b); }
+OP(min_i64) { return _mm256_blendv_epi8(a, b, _mm256_cmpgt_epi64(a, b)); }
+OP(max_i64) { return _mm256_blendv_epi8(a, b, _mm256_cmpgt_epi64(b, a)); }
+
+/* a > b as unsigned: with the top bit flipped it is the signed comparison. */
+INLINE vector above_u64(vector a, vector b)
+{
+    const vector top = _mm256_set1_epi64x(INT64_MIN);
+
+    return _mm256_cmpgt_epi64(_mm256_xor_si256(a, top), _mm256_xor_si256(b, top));
+}
+
+OP(min_u64) { return _mm256_blendv_epi8(a, b, above_u64(a, b)); }
+OP(max_u64) { return _mm256_blendv_epi8(a, b, above_u64(b, a)); }
+
+/* Quotients through f32 (8 and 16 bits) and f64 (32 bits) are exact, as portable.c explains. */
+INLINE vector quotient_f32(vector v, double k)
+{
+    return _mm256_cvttps_epi32(_mm256_div_ps(_mm256_cvtepi32_ps(v), _mm256_set1_ps((float)k)));
+}
+
+INLINE vector quotient_i16(vector v, double k)
+{
+    const vector sign = _mm256_srai_epi16(v, 15);
+
+    return _mm256_packs_epi32(quotient_f32(_mm256_unpacklo_epi16(v, sign), k),
+                              quotient_f32(_mm256_unpackhi_epi16(v, sign), k));
+}
+
+INLINE vector quotient_u16(vector v, double k)
+{
+    const vector zero = _mm256_setzero_si256();
+
+    return _mm256_packus_epi32(quotient_f32(_mm256_unpacklo_epi16(v, zero), k),
+                               quotient_f32(_mm256_unpackhi_epi16(v, zero), k));
+}
+
+OP(sum_div_i16) { return quotient_i16(sum_16(a, b, k), k); }
+OP(sum_div_u16) { return quotient_u16(sum_16(a, b, k), k); }
+
+OP(sum_div_i8)
+{
+    const vector sum = sum_8(a, b, k), sign = _mm256_cmpgt_epi8(_mm256_setzero_si256(), sum);
+
+    return _mm256_packs_epi16(quotient_i16(_mm256_unpacklo_epi8(sum, sign), k),
+                              quotient_i16(_mm256_unpackhi_epi8(sum, sign), k));
+}
+
+OP(sum_div_u8)
+{
+    const vector sum = sum_8(a, b, k), zero = _mm256_setzero_si256();
+
+    return _mm256_packus_epi16(quotient_u16(_mm256_unpacklo_epi8(sum, zero), k),
+                               quotient_u16(_mm256_unpackhi_epi8(sum, zero), k));
+}
+
+INLINE __m128i quotient_i32(__m128i v, double k)
+{
+    return _mm256_cvttpd_epi32(_mm256_div_pd(_mm256_cvtepi32_pd(v), _mm256_set1_pd(k)));
+}
+
+/* Unsigned by way of a signed number 2^31 below; truncated before it is moved back. */
+INLINE __m128i quotient_u32(__m128i v, double k)
+{
+    const __m256d offset = _mm256_set1_pd(0x1p31);
+    const __m128i top = _mm_set1_epi32(INT32_MIN);
+    const __m256d wide = _mm256_add_pd(_mm256_cvtepi32_pd(_mm_xor_si128(v, top)), offset);
+    const __m256d quotient = _mm256_div_pd(wide, _mm256_set1_pd(k));
+    const __m256d whole = _mm256_round_pd(quotient, _MM_FROUND_TO_ZERO | _MM_FROUND_NO_EXC);
+
+    return _mm_xor_si128(_mm256_cvttpd_epi32(_mm256_sub_pd(whole, offset)), top);
+}
+
+OP(sum_div_i32)
+{
+    const vector sum = sum_32(a, b, k);
+
+    return join(quotient_i32(_mm256_castsi256_si128(sum), k), quotient_i32(_mm256_extracti128_si256(sum, 1), k));
+}
+
+OP(sum_div_u32)
+{
+    const vector sum = sum_32(a, b, k);
+
+    return join(quotient_u32(_mm256_castsi256_si128(sum), k), quotient_u32(_mm256_extracti128_si256(sum, 1), k));
+}
+
+/* No float holds 64 bits: lane by lane. */
+OP(sum_div_i64)
+{
+    int64_t lane[4];
+
+    _mm256_storeu_si256((vector *)lane, sum_64(a, b, k));
+    for (int i = 0; i < 4; i++)
+        lane[i] /= (int64_t)k;
+    return _mm256_loadu_si256((const vector *)lane);
+}
+
+OP(sum_div_u64)
+{
+    uint64_t lane[4];
+
+    _mm256_storeu_si256((vector *)lane, sum_64(a, b, k));
+    for (int i = 0; i < 4; i++)
+        lane[i] /= (uint64_t)k;
+    return _mm256_loadu_si256((const vector *)lane);
+}
+
+/* ---- f32 and f64 ------------------------------------------------------------------------------------ */
+
+INLINE __m256 f32_of(vector v) { return _mm256_castsi256_ps(v); }
+INLINE __m256d f64_of(vector v) { return _mm256_castsi256_pd(v); }
+
+/* r, but the canonical NaN where x and y are unordered. */
+INLINE vector settle_f32(__m256 r, __m256 x, __m256 y)
+{
+    const __m256 nan = f32_of(_mm256_set1_epi32(0x7fc00000));
+
+    return _mm256_castps_si256(_mm256_blendv_ps(r, nan, _mm256_cmp_ps(x, y, _CMP_UNORD_Q)));
+}
+
+INLINE vector settle_f64(__m256d r, __m256d x, __m256d y)
+{
+    const __m256d nan = f64_of(_mm256_set1_epi64x(0x7ff8000000000000));
+
+    return _mm256_castpd_si256(_mm256_blendv_pd(r, nan, _mm256_cmp_pd(x, y, _CMP_UNORD_Q)));
+}
+
+OP(sum_f32)
+{
+    const __m256 r = _mm256_add_ps(f32_of(a), f32_of(b));
+
+    return settle_f32(r, r, r);
+}
+
+OP(prod_f32)
+{
+    const __m256 r = _mm256_mul_ps(f32_of(a), f32_of(b));
+
+    return settle_f32(r, r, r);
+}
+
+/* The instruction returns its second operand unless the first is strictly less. */
+OP(min_f32) { return settle_f32(_mm256_min_ps(f32_of(b), f32_of(a)), f32_of(a), f32_of(b)); }
+OP(max_f32) { return settle_f32(_mm256_max_ps(f32_of(b), f32_of(a)), f32_of(a), f32_of(b)); }
+
+OP(sum_div_f32)
+{
+    const __m256 r = _mm256_div_ps(_mm256_add_ps(f32_of(a), f32_of(b)), _mm256_set1_ps((float)k));
+
+    return settle_f32(r, r, r);
+}
+
+OP(scale_f32)
+{
+    const __m256 r = _mm256_mul_ps(f32_of(a), _mm256_set1_ps((float)k));
+
+    return settle_f32(r, r, r);
+}
+
+OP(sum_f64)
+{
+    const __m256d r = _mm256_add_pd(f64_of(a), f64_of(b));
+
+    return settle_f64(r, r, r);
+}
+
+OP(prod_f64)
+{
+    const __m256d r = _mm256_mul_pd(f64_of(a), f64_of(b));
+
+    return settle_f64(r, r, r);
+}
+
+OP(min_f64) { return settle_f64(_mm256_min_pd(f64_of(b), f64_of(a)), f64_of(a), f64_of(b)); }
+OP(max_f64) { return settle_f64(_mm256_max_pd(f64_of(b), f64_of(a)), f64_of(a), f64_of(b)); }
+
+OP(sum_div_f64)
+{
+    const __m256d r = _mm256_div_pd(_mm256_add_pd(f64_of(a), f64_of(b)), _mm256_set1_pd(k));
+
+    return settle_f64(r, r, r);
+}
+
+OP(scale_f64)
+{
+    const __m256d r = _mm256_mul_pd(f64_of(a), _mm256_set1_pd(k));
+
+    return settle_f64(r, r, r);
+}
+
+/* ---- f16 and bf16 ------------------------------------------------------------------------------------- */
+
+/* The canonical NaN in every 16-bit lane whose magnitude lies above the infinity's. */
+INLINE vector settle_16(vector r, int infinity, int nan)
+{
+    const vector magnitude = _mm256_and_si256(r, _mm256_set1_epi16(0x7fff));
+    const vector is_nan = _mm256_cmpgt_epi16(magnitude, _mm256_set1_epi16((short)infinity));
+
+    return _mm256_blendv_epi8(r, _mm256_set1_epi16((short)nan), is_nan);
+}
+
+/* Sign and magnitude as a two's complement number, in which both zeros are 0. */
+INLINE vector order_16(vector v)
+{
+    const vector magnitude = _mm256_and_si256(v, _mm256_set1_epi16(0x7fff));
+
+    return _mm256_sign_epi16(magnitude, _mm256_or_si256(v, _mm256_set1_epi16(1)));
+}
+
+/* b where take_b, else a; NaN where either is one. */
+INLINE vector pick_16(vector a, vector b, vector take_b, int infinity, int nan)
+{
+    const vector canonical = _mm256_set1_epi16((short)nan);
+    const vector top = _mm256_max_epu16(_mm256_and_si256(a, _mm256_set1_epi16(0x7fff)),
+                                        _mm256_and_si256(b, _mm256_set1_epi16(0x7fff)));
+    const vector is_nan = _mm256_cmpgt_epi16(top, _mm256_set1_epi16((short)infinity));
+
+    return _mm256_blendv_epi8(_mm256_blendv_epi8(a, b, take_b), canonical, is_nan);
+}
+
+OP(min_f16) { return pick_16(a, b, _mm256_cmpgt_epi16(order_16(a), order_16(b)), 0x7c00, 0x7e00); }
+OP(max_f16) { return pick_16(a, b, _mm256_cmpgt_epi16(order_16(b), order_16(a)), 0x7c00, 0x7e00); }
+OP(min_bf16) { return pick_16(a, b, _mm256_cmpgt_epi16(order_16(a), order_16(b)), 0x7f80, 0x7fc0); }
+OP(max_bf16) { return pick_16(a, b, _mm256_cmpgt_epi16(order_16(b), order_16(a)), 0x7f80, 0x7fc0); }
+
+/* An operation on f32 lanes, with which the narrow types compute. */
+typedef __m256 float_op(__m256 x, __m256 y, __m256 k);
+
+#define FLOAT_OP(name) INLINE __m256 name(__m256 x UNUSED, __m256 y UNUSED, __m256 k UNUSED)
+
+FLOAT_OP(add) { return _mm256_add_ps(x, y); }
+FLOAT_OP(multiply) { return _mm256_mul_ps(x, y); }
+FLOAT_OP(add_divide) { return _mm256_div_ps(_mm256_add_ps(x, y), k); }
+FLOAT_OP(multiply_k) { return _mm256_mul_ps(x, k); }
+
+#define TO_NEAREST (_MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC)
+
+INLINE vector via_f32_f16(vector a, vector b, double k, float_op *op)
+{
+    const __m256 k32 = _mm256_set1_ps((float)k);
+    const __m256 low = op(_mm256_cvtph_ps(_mm256_castsi256_si128(a)), _mm256_cvtph_ps(_mm256_castsi256_si128(b)), k32);
+    const __m256 high = op(_mm256_cvtph_ps(_mm256_extracti128_si256(a, 1)),
+                           _mm256_cvtph_ps(_mm256_extracti128_si256(b, 1)), k32);
+
+    return settle_16(join(_mm256_cvtps_ph(low, TO_NEAREST), _mm256_cvtps_ph(high, TO_NEAREST)), 0x7c00, 0x7e00);
+}
+
+OP(sum_f16) { return via_f32_f16(a, b, k, add); }
+OP(prod_f16) { return via_f32_f16(a, b, k, multiply); }
+OP(sum_div_f16) { return via_f32_f16(a, b, k, add_divide); }
+OP(scale_f16) { return via_f32_f16(a, b, k, multiply_k); }
+
+/* Rounds to the upper half, which becomes the lower. A NaN that came from bf16 operands, the CPU or a canonical
+ * scale has zeros in its lower half, so that rounding cannot carry out of it. */
+INLINE vector bf16_of_f32(__m256 f)
+{
+    const vector bits = _mm256_castps_si256(f);
+    const vector odd = _mm256_and_si256(_mm256_srli_epi32(bits, 16), _mm256_set1_epi32(1));
+
+    return _mm256_srli_epi32(_mm256_add_epi32(bits, _mm256_add_epi32(odd, _mm256_set1_epi32(0x7fff))), 16);
+}
+
+INLINE vector via_f32_bf16(vector a, vector b, double k, float_op *op)
+{
+    const __m256 k32 = _mm256_set1_ps((float)k);
+    const vector zero = _mm256_setzero_si256();
+    const __m256 low = op(f32_of(_mm256_unpacklo_epi16(zero, a)), f32_of(_mm256_unpacklo_epi16(zero, b)), k32);
+    const __m256 high = op(f32_of(_mm256_unpackhi_epi16(zero, a)), f32_of(_mm256_unpackhi_epi16(zero, b)), k32);
+
+    return settle_16(_mm256_packus_epi32(bf16_of_f32(low), bf16_of_f32(high)), 0x7f80, 0x7fc0);
+}
+
+OP(sum_bf16) { return via_f32_bf16(a, b, k, add); }
+OP(prod_bf16) { return via_f32_bf16(a, b, k, multiply); }
+OP(sum_div_bf16) { return via_f32_bf16(a, b, k, add_divide); }
+OP(scale_bf16) { return via_f32_bf16(a, b, k, multiply_k); }
+
+/* ---- f8 ------------------------------------------------------------------------------------------------- */
+
+/* Both f8 types are an f16 with fewer mantissa bits: e5m2 is its upper byte, and e4m3, moved below its sign so that
+ * the exponents line up, is f16 of 2^-8 the value (so long as it is no NaN: see nan_e4m3). F16C then does the work
+ * in both directions, and rounding to the mantissa before makes the narrowing exact. */
+INLINE vector f16_of_e4m3(vector upper)
+{
+    return _mm256_and_si256(_mm256_srai_epi16(upper, 1), _mm256_set1_epi16((short)0xbf80));
+}
+
+INLINE vector f16_of_e5m2(vector upper)
+{
+    return upper;
+}
+
+/* f rounded to nearest even in `mantissa` bits, or to f16's smallest exponent where it is less. Adding and subtracting
+ * 1.5 * 2^(e + 23 - mantissa) does that for an f of exponent e. Magnitudes above `limit` become it; NaN stays NaN. */
+INLINE __m256 round_f8(__m256 f, int mantissa, float limit)
+{
+    const __m256 clamped = _mm256_max_ps(_mm256_set1_ps(-limit), _mm256_min_ps(_mm256_set1_ps(limit), f));
+    const __m256 power = _mm256_and_ps(clamped, f32_of(_mm256_set1_epi32(0x7f800000)));
+    const vector exponent = _mm256_castps_si256(_mm256_max_ps(power, _mm256_set1_ps(0x1p-14f)));
+    const __m256 magic = f32_of(_mm256_add_epi32(exponent, _mm256_set1_epi32((23 - mantissa) << 23 | 0x400000)));
+
+    const __m256 rounded = _mm256_sub_ps(_mm256_add_ps(clamped, magic), magic);
+
+    return _mm256_or_ps(rounded, _mm256_and_ps(f, _mm256_set1_ps(-0.0f)));      /* the sign of a zero */
+}
+
+/* 16 elements, as f16 in a and b. */
+INLINE vector via_f32_f8(vector a, vector b, __m256 k32, float_op *op, int mantissa, float limit)
+{
+    const __m256 low = op(_mm256_cvtph_ps(_mm256_castsi256_si128(a)), _mm256_cvtph_ps(_mm256_castsi256_si128(b)), k32);
+    const __m256 high = op(_mm256_cvtph_ps(_mm256_extracti128_si256(a, 1)),
+                           _mm256_cvtph_ps(_mm256_extracti128_si256(b, 1)), k32);
+
+    return join(_mm256_cvtps_ph(round_f8(low, mantissa, limit), TO_NEAREST),
+                _mm256_cvtps_ph(round_f8(high, mantissa, limit), TO_NEAREST));
+}
+
+INLINE vector magnitude_8(vector v) { return _mm256_and_si256(v, _mm256_set1_epi8(0x7f)); }
+
+INLINE vector nan_e5m2(vector v) { return _mm256_cmpgt_epi8(magnitude_8(v), _mm256_set1_epi8(0x7c)); }
+INLINE vector nan_e4m3(vector v) { return _mm256_cmpeq_epi8(magnitude_8(v), _mm256_set1_epi8(0x7f)); }
+
+INLINE vector via_f32_e5m2(vector a, vector b, double k, float_op *op)
+{
+    const __m256 k32 = _mm256_set1_ps((float)k);
+    const vector zero = _mm256_setzero_si256();
+    const vector low = via_f32_f8(f16_of_e5m2(_mm256_unpacklo_epi8(zero, a)), f16_of_e5m2(_mm256_unpacklo_epi8(zero, b)),
+                                  k32, op, 2, 0x1p17f);
+    const vector high = via_f32_f8(f16_of_e5m2(_mm256_unpackhi_epi8(zero, a)), f16_of_e5m2(_mm256_unpackhi_epi8(zero, b)),
+                                   k32, op, 2, 0x1p17f);
+    const vector r = _mm256_packus_epi16(_mm256_srli_epi16(low, 8), _mm256_srli_epi16(high, 8));
+
+    return _mm256_blendv_epi8(r, _mm256_set1_epi8(0x7e), nan_e5m2(r));
+}
+
+OP(sum_e5m2) { return via_f32_e5m2(a, b, k, add); }
+OP(prod_e5m2) { return via_f32_e5m2(a, b, k, multiply); }
+OP(sum_div_e5m2) { return via_f32_e5m2(a, b, k, add_divide); }
+OP(scale_e5m2) { return via_f32_e5m2(a, b, k, multiply_k); }
+
+/* f16 back to e4m3 in the lower byte; every f16 NaN becomes the NaN. */
+INLINE vector e4m3_of_f16(vector h)
+{
+    const vector magnitude = _mm256_srli_epi16(_mm256_slli_epi16(h, 1), 8);
+    const vector sign = _mm256_and_si256(_mm256_srli_epi16(h, 8), _mm256_set1_epi16(0x80));
+
+    return _mm256_or_si256(_mm256_min_epu16(magnitude, _mm256_set1_epi16(0x7f)), sign);
+}
+
+INLINE vector via_f32_e4m3(vector a, vector b, double k, float_op *op)
+{
+    const __m256 k32 = _mm256_set1_ps((float)k);
+    const vector zero = _mm256_setzero_si256();
+    const vector low = via_f32_f8(f16_of_e4m3(_mm256_unpacklo_epi8(zero, a)), f16_of_e4m3(_mm256_unpacklo_epi8(zero, b)),
+                                  k32, op, 3, 448 * 0x1p-8f);
+    const vector high = via_f32_f8(f16_of_e4m3(_mm256_unpackhi_epi8(zero, a)), f16_of_e4m3(_mm256_unpackhi_epi8(zero, b)),
+                                   k32, op, 3, 448 * 0x1p-8f);
+    const vector r = _mm256_packus_epi16(e4m3_of_f16(low), e4m3_of_f16(high));
+    const vector is_nan = _mm256_or_si256(_mm256_or_si256(nan_e4m3(a), nan_e4m3(b)), nan_e4m3(r));
+
+    return _mm256_blendv_epi8(r, _mm256_set1_epi8(0x7f), is_nan);
+}
+
+/* (2^-8 x)(2^-8 y) is 2^-16 xy, and 2^-8 xy is wanted. */
+FLOAT_OP(multiply_e4m3) { return _mm256_mul_ps(_mm256_mul_ps(x, y), _mm256_set1_ps(0x1p8f)); }
+
+OP(sum_e4m3) { return via_f32_e4m3(a, b, k, add); }
+OP(prod_e4m3) { return via_f32_e4m3(a, b, k, multiply_e4m3); }
+OP(sum_div_e4m3) { return via_f32_e4m3(a, b, k, add_divide); }
+OP(scale_e4m3) { return via_f32_e4m3(a, b, k, multiply_k); }
+
+/* Sign and magnitude as a two's complement number, in which both zeros are 0. */
+INLINE vector order_8(vector v)
+{
+    return _mm256_sign_epi8(magnitude_8(v), _mm256_or_si256(v, _mm256_set1_epi8(1)));
+}
+
+INLINE vector pick_8(vector a, vector b, vector take_b, vector is_nan, int nan)
+{
+    return _mm256_blendv_epi8(_mm256_blendv_epi8(a, b, take_b), _mm256_set1_epi8((char)nan), is_nan);
+}
+
+INLINE vector either(vector x, vector y) { return _mm256_or_si256(x, y); }
+
+OP(min_e4m3)
+{
+    return pick_8(a, b, _mm256_cmpgt_epi8(order_8(a), order_8(b)), either(nan_e4m3(a), nan_e4m3(b)), 0x7f);
+}
+
+OP(max_e4m3)
+{
+    return pick_8(a, b, _mm256_cmpgt_epi8(order_8(b), order_8(a)), either(nan_e4m3(a), nan_e4m3(b)), 0x7f);
+}
+
+OP(min_e5m2)
+{
+    return pick_8(a, b, _mm256_cmpgt_epi8(order_8(a), order_8(b)), either(nan_e5m2(a), nan_e5m2(b)), 0x7e);
+}
+
+OP(max_e5m2)
+{
+    return pick_8(a, b, _mm256_cmpgt_epi8(order_8(b), order_8(a)), either(nan_e5m2(a), nan_e5m2(b)), 0x7e);
+}
+
+/* ---- the kernels ------------------------------------------------------------------------------------------ */
+
+/* A copy is the operation that ignores its right operand. */
+OP(left) { return a; }
+
+static AVX2 void copy(void *dst, void *dst2, const void *src, size_t bytes, bool stream)
+{
+    run(&(struct operands){ dst, dst2, src, src }, bytes, 1, left, 0, stream);
+}
+
+#define KERNEL(name, op, element) \
+    static AVX2 void name(void *dst, void *dst2, const void *a, const void *b, size_t count, bool stream, uint32_t n) \
+    { \
+        run(&(struct operands){ dst, dst2, a, b }, count * (element), element, op, n, stream); \
+    }
+#define SCALE(name, op, element) \
+    static AVX2 void name(void *dst, const void *src, size_t count, double scale) \
+    { \
+        run(&(struct operands){ dst, NULL, src, src }, count * (element), element, op, scale, false); \
+    }
+
+#define INT_KERNELS(bits) \
+    KERNEL(run_sum_##bits, sum_##bits, bits / 8) \
+    KERNEL(run_prod_##bits, prod_##bits, bits / 8) \
+    KERNEL(run_band_##bits, band, bits / 8) \
+    KERNEL(run_bor_##bits, bor, bits / 8) \
+    KERNEL(run_bxor_##bits, bxor, bits / 8) \
+    KERNEL(run_min_i##bits, min_i##bits, bits / 8) \
+    KERNEL(run_max_i##bits, max_i##bits, bits / 8) \
+    KERNEL(run_sum_div_i##bits, sum_div_i##bits, bits / 8) \
+    KERNEL(run_min_u##bits, min_u##bits, bits / 8) \
+    KERNEL(run_max_u##bits, max_u##bits, bits / 8) \
+    KERNEL(run_sum_div_u##bits, sum_div_u##bits, bits / 8)
+#define FLOAT_KERNELS(type, element) \
+    KERNEL(run_sum_##type, sum_##type, element) \
+    KERNEL(run_prod_##type, prod_##type, element) \
+    KERNEL(run_min_##type, min_##type, element) \
+    KERNEL(run_max_##type, max_##type, element) \
+    KERNEL(run_sum_div_##type, sum_div_##type, element) \
+    SCALE(run_scale_##type, scale_##type, element)
+
+INT_KERNELS(8)
+INT_KERNELS(16)
+INT_KERNELS(32)
+INT_KERNELS(64)
+FLOAT_KERNELS(f16, 2)
+FLOAT_KERNELS(bf16, 2)
+FLOAT_KERNELS(f32, 4)
+FLOAT_KERNELS(f64, 8)
+FLOAT_KERNELS(e4m3, 1)
+FLOAT_KERNELS(e5m2, 1)
+
+#define INT_ROW(type, bits) \
+    { \
+        [TT_KERNEL_SUM] = run_sum_##bits,         [TT_KERNEL_PROD] = run_prod_##bits, \
+        [TT_KERNEL_MIN] = run_min_##type,         [TT_KERNEL_MAX] = run_max_##type, \
+        [TT_KERNEL_SUM_DIV] = run_sum_div_##type, [TT_KERNEL_BAND] = run_band_##bits, \
+        [TT_KERNEL_BOR] = run_bor_##bits,         [TT_KERNEL_BXOR] = run_bxor_##bits, \
+    }
+#define FLOAT_ROW(type) \
+    { \
+        [TT_KERNEL_SUM] = run_sum_##type, [TT_KERNEL_PROD] = run_prod_##type, [TT_KERNEL_MIN] = run_min_##type, \
+        [TT_KERNEL_MAX] = run_max_##type, [TT_KERNEL_SUM_DIV] = run_sum_div_##type, \
+    }
+
+const struct tt_kernels tt_kernels_avx2 = {
+    .name = "avx2",
+    .reduce = {
+        [TUTTI_I8] = INT_ROW(i8, 8),      [TUTTI_U8] = INT_ROW(u8, 8),
+        [TUTTI_I16] = INT_ROW(i16, 16),   [TUTTI_U16] = INT_ROW(u16, 16),
+        [TUTTI_I32] = INT_ROW(i32, 32),   [TUTTI_U32] = INT_ROW(u32, 32),
+        [TUTTI_I64] = INT_ROW(i64, 64),   [TUTTI_U64] = INT_ROW(u64, 64),
+        [TUTTI_F16] = FLOAT_ROW(f16),     [TUTTI_BF16] = FLOAT_ROW(bf16),
+        [TUTTI_F32] = FLOAT_ROW(f32),     [TUTTI_F64] = FLOAT_ROW(f64),
+        [TUTTI_F8E4M3] = FLOAT_ROW(e4m3), [TUTTI_F8E5M2] = FLOAT_ROW(e5m2),
+    },
+    .scale_float = {
+        [TUTTI_F16] = run_scale_f16,     [TUTTI_BF16] = run_scale_bf16,
+        [TUTTI_F32] = run_scale_f32,     [TUTTI_F64] = run_scale_f64,
+        [TUTTI_F8E4M3] = run_scale_e4m3, [TUTTI_F8E5M2] = run_scale_e5m2,
+    },
+    .copy = copy,
+};
+
+#endif
