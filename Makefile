@@ -1,0 +1,42 @@
+# The front door. CMake and Ninja do the work: see CMakePresets.json.
+#
+# make demo and make test first install what is missing on a Debian machine, and say what and why.
+
+PRESET ?= release
+JOBS ?= $(shell nproc)
+
+.PHONY: help demo test build format format-check clean
+
+help:
+	@echo 'make demo            start 4 ranks, run every collective over shared memory and TCP, check every byte'
+	@echo 'make test            all tests'
+	@echo 'make build           the libraries, the tutti command and the tests, in build/$(PRESET)'
+	@echo 'make format          lay out all C sources (make format-check only looks)'
+	@echo 'make clean           remove build/'
+	@echo
+	@echo 'PRESET=release|debug|asan|tsan|clang|fuzz chooses how (now $(PRESET)); JOBS how many at once (now $(JOBS)).'
+
+# The demo needs neither the tests nor what they need.
+demo:
+	@scripts/install-deps.sh build
+	cmake --preset $(PRESET) -DTUTTI_TESTS=OFF
+	cmake --build --preset $(PRESET) -j $(JOBS)
+	@scripts/demo.sh build/$(PRESET)
+
+test:
+	@scripts/install-deps.sh build test
+	@$(MAKE) --no-print-directory build
+	ctest --preset $(PRESET) -j $(JOBS)
+
+build:
+	cmake --preset $(PRESET)
+	cmake --build --preset $(PRESET) -j $(JOBS)
+
+format:
+	scripts/format.py
+
+format-check:
+	scripts/format.py --check
+
+clean:
+	rm -rf build

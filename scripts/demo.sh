@@ -1,0 +1,14 @@
+#!/usr/bin/env bash
+# The main job on real ranks: 4 of them, every collective from 8 B to 16 MiB over shared memory and then over TCP, every
+# byte checked, out of place and in place.
+#
+#   scripts/demo.sh [build directory]
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+tutti=${1:-build/release}/tutti
+for wire in shm tcp; do
+    echo
+    echo "== 4 ranks over $wire =="
+    "$tutti" perf all --ranks 4 --wire "$wire" --min 8 --max 16M --factor 8 --check
+done

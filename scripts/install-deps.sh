@@ -1,0 +1,71 @@
+#!/usr/bin/env bash
+# Installs the Debian packages that are missing, saying which and why. Does nothing when all are there.
+#
+#   scripts/install-deps.sh [build] [test] [ci]     what it is for; nothing said: build and test
+set -euo pipefail
+
+table='
+cmake           | build | configures the build
+ninja-build     | build | runs the build
+gcc             | build | compiles C17
+libc6-dev       | build | the headers of the C library
+pkg-config      | build | finds libraries
+libjson-c-dev   | build | the --json output of the tutti command
+python3         | test  | tests that are scripts
+libcmocka-dev   | test  | runs the unit tests
+clang           | ci    | the second compiler, and the fuzzers
+libclang-rt-dev | ci    | the sanitizers and libFuzzer of clang
+clang-format    | ci    | checks how the sources are laid out
+'
+
+wanted=${*:-build test}
+
+# The lines of the table that are wanted and whose package is not installed.
+missing_lines()
+{
+    local package group reason
+
+    while IFS='|' read -r package group reason; do
+        read -r package <<<"$package"
+        read -r group <<<"$group"
+        [[ -n $package && " $wanted " == *" $group "* ]] || continue
+        dpkg-query -W -f='${Status}\n' "$package" 2>/dev/null | grep -q ' installed$' || echo "$package|$group|$reason"
+    done <<<"$table"
+}
+
+# apt-get, as root or through sudo.
+apt()
+{
+    local as_root=()
+
+    [[ $(id -u) == 0 ]] || as_root=(sudo)
+    "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -q -y -o DPkg::Lock::Timeout=120 -o Acquire::Retries=3 "$@"
+}
+
+if ! command -v dpkg-query >/dev/null; then
+    echo "This is not a Debian system: please see to these yourself (package | for | why), if they are missing:"
+    echo "$table"
+    exit 0
+fi
+
+missing=$(missing_lines)
+[[ -n $missing ]] || exit 0
+packages=$(cut -d'|' -f1 <<<"$missing" | xargs)
+
+echo "Missing here, and installed now with apt-get:"
+while IFS='|' read -r package group reason; do
+    printf '  %-16s %s (%s)\n' "$package" "${reason# }" "$group"
+done <<<"$missing"
+if [[ $(id -u) != 0 ]] && ! command -v sudo >/dev/null; then
+    echo "This needs root, and there is no sudo. As root: apt-get install $packages" >&2
+    exit 1
+fi
+
+# Package lists may be absent or too old: then fetch them and try once more.
+if ! compgen -G '/var/lib/apt/lists/*_Packages*' >/dev/null; then
+    apt update
+fi
+apt install --no-install-recommends $packages || {
+    apt update
+    apt install --no-install-recommends $packages
+}

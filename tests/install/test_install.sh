@@ -1,0 +1,70 @@
+#!/usr/bin/env bash
+# What is installed can be used: the outside program builds against the shared and the static library, by pkg-config and by
+# find_package, and runs, also after the installed tree was moved. The libraries export tutti_* under a version and nothing else.
+set -euo pipefail
+
+source_dir=${TUTTI_SOURCE_DIR:-$(cd "$(dirname "$0")/../.." && pwd)}
+build_dir=${TUTTI_BUILD_DIR:-$source_dir/build/release}
+cc=${CC:-cc}
+read -ra cflags <<<"${CFLAGS:-}"    # the sanitizers that the library was built with
+outside=$source_dir/tests/install/outside
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+
+fail()
+{
+    echo "FAILED: $*" >&2
+    exit 1
+}
+
+# Runs a program, which must name the version, and must need libtutti.so if and only if it is said to be shared.
+check_program()
+{
+    local program=$1 kind=$2
+
+    [[ $("$program") == "tutti $version: "* ]] || fail "$program does not run"
+    if [[ $kind == shared ]]; then
+        readelf -d "$program" | grep -q 'NEEDED.*libtutti\.so\.' || fail "$program is not linked to the shared library"
+    else
+        ! readelf -d "$program" | grep -q 'NEEDED.*libtutti' || fail "$program is not linked statically"
+    fi
+    echo "ok: $(basename "$program") ($kind)"
+}
+
+cmake --install "$build_dir" --prefix "$work/first" >/dev/null
+mv "$work/first" "$work/prefix"     # nothing in it may remember where it was
+pc=$(find "$work/prefix" -name tutti.pc)
+libdir=$(dirname "$(dirname "$pc")")
+export PKG_CONFIG_PATH=$libdir/pkgconfig LD_LIBRARY_PATH=$libdir
+version=$(pkg-config --modversion tutti)
+read -ra see <<<"$(pkg-config --cflags tutti)"
+read -ra use <<<"$(pkg-config --cflags --libs tutti)"
+
+# The header stands alone, in C99 and, where a compiler is there, in C++.
+"$cc" -std=c99 -Wall -Wextra -pedantic -Werror -fsyntax-only "${see[@]}" "$outside/outside.c"
+if c++ --version >/dev/null 2>&1; then
+    echo '#include <tutti/tutti.h>' | c++ -std=c++11 -Wall -Wextra -Werror -fsyntax-only "${see[@]}" -x c++ -
+fi
+
+"$cc" "${cflags[@]}" "$outside/outside.c" -o "$work/pkgconfig_shared" "${use[@]}"
+check_program "$work/pkgconfig_shared" shared
+
+"$cc" "${cflags[@]}" "$outside/outside.c" -o "$work/pkgconfig_static" -Wl,-Bstatic "${use[@]}" -Wl,-Bdynamic -pthread -lm
+check_program "$work/pkgconfig_static" static
+
+cmake -G Ninja -S "$outside" -B "$work/package" -DCMAKE_PREFIX_PATH="$work/prefix" >/dev/null
+cmake --build "$work/package" >/dev/null
+check_program "$work/package/with_shared" shared
+check_program "$work/package/with_static" static
+
+# What the shared library exports: only tutti_*, each with its version; and all that the header declares.
+exported=$(nm -D --defined-only "$libdir/libtutti.so" | awk '$2 != "A" { print $3 }' | sort)
+strangers=$(grep -v '^tutti_[a-z0-9_]*@@TUTTI_[0-9.]*$' <<<"$exported" || true)
+[[ -z $strangers ]] || fail "exported, but not ours or without a version: $strangers"
+declared=$(sed -n 's/^TUTTI_API [^(]*[ *]\(tutti_[a-z0-9_]*\)(.*/\1/p' "$work/prefix/include/tutti/tutti.h" | sort)
+missing=$(comm -23 <(echo "$declared") <(sed 's/@@.*//' <<<"$exported"))
+if [[ -n $missing ]]; then
+    compgen -G "$source_dir/src/comm/*.c" >/dev/null && fail "declared, but not exported:" $missing
+    echo "not there yet:" $missing
+fi
+echo "ok: $(wc -l <<<"$exported") functions exported, $(wc -l <<<"$declared") declared"
