@@ -67,7 +67,7 @@ enum tt_signal_op { TT_SIGNAL_NONE, TT_SIGNAL_SET, TT_SIGNAL_ADD };
 enum {
     TT_DESC_INLINE = 1u << 0,       /* local is copied by post: reusable at once, no LOCAL entry; bytes <= TT_INLINE_BYTES */
     TT_DESC_REMOTE = 1u << 1,       /* also report remote completion */
-    TT_DESC_BUSY_OK = 1u << 2       /* reserved */
+    TT_DESC_STREAM = 1u << 2        /* hint: the target is large and not read soon: stores may bypass the cache */
 };
 #define TT_INLINE_BYTES 16384u
 
@@ -91,8 +91,8 @@ enum tt_done_kind {
     TT_DONE_LOCAL,                  /* the source of `cookie` is reusable (or the get's or atomic's result is there) */
     TT_DONE_REMOTE,                 /* it has landed */
     TT_DONE_LINK_UP,                /* the link to `peer` is usable: `link` is set */
-    TT_DONE_LINK_LOST               /* the peer's process is gone, or the connection cannot be (re)made; `status` says why. All its
-                                       outstanding descriptors are over: no further entries for them */
+    TT_DONE_LINK_LOST               /* the peer's process is gone, or the connection cannot be (re)made; `status` says why (OK: it
+                                       closed in order). All its outstanding descriptors are over: no further entries for them */
 };
 
 /* Each connection comes with two link regions of link_bytes: `mine` (this process's, zeroed, the peer may write it) and
@@ -129,7 +129,8 @@ struct tt_wire_ops {
     tutti_status (*address)(struct tt_wire *w, struct tt_blob *out);
     /* Begins a link to `peer` at `address`; poll says LINK_UP or LINK_LOST. A second call for a peer does nothing. Both
      * ends may call at once: one link results. A peer that was connected to gets LINK_UP too. UNSUPPORTED (not logged)
-     * if this wire cannot reach that address at all: try the next wire. */
+     * if this wire cannot reach that address at all: try the next wire. LINK_LOST with status OK means that the peer closed
+     * its wire in order: what it sent before is still in `mine`, which stays readable until this wire is closed. */
     tutti_status (*connect)(struct tt_wire *w, uint32_t peer, const struct tt_blob *address);
 
     /* Registers mem[bytes]; the caller keeps owning mem, and keeps it until dereg. mem NULL: the wire allocates (zeroed, page
@@ -137,7 +138,8 @@ struct tt_wire_ops {
     tutti_status (*reg)(struct tt_wire *w, void *mem, size_t bytes, struct tt_region **out);
     /* When it returns, nothing can touch the region's memory through this wire any more: late arrivals are dropped. */
     void (*dereg)(struct tt_region *r);
-    /* Makes a peer's key usable here. PROTOCOL (logged) if the blob is none of this wire's. */
+    /* Makes a peer's key usable here. PROTOCOL (logged) if the blob is none of this wire's; PENDING if the memory's
+     * descriptor is still on its way: poll, and call again. */
     tutti_status (*import)(struct tt_wire *w, uint32_t peer, const struct tt_blob *key, struct tt_rkey *out);
 
     /* Posts up to n descriptors with one doorbell. Returns how many were taken, in order; the rest did not fit: poll and post

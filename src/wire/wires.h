@@ -7,6 +7,8 @@
 extern const struct tt_wire_ops *const tt_wires[];
 extern const size_t tt_nwires;
 
+extern const struct tt_wire_ops tt_wire_shm, tt_wire_tcp;
+
 /* By name; NULL if there is none. */
 const struct tt_wire_ops *tt_wire_find(const char *name);
 

@@ -1,0 +1,747 @@
+#include "engine/exec.h"
+
+#include <string.h>
+
+#include "base/status.h"
+
+_Static_assert(TT_EXEC_STEPS <= 64, "deps is a bitmap of steps");
+_Static_assert(TT_EXEC_STEPS >= 2 * TT_ROUND_STEPS_MAX, "a pipe's writer and reader may be a round apart");
+_Static_assert(sizeof(struct tt_exec) + 17 * sizeof(struct tt_exec_peer) <= 16384, "an executor with 17 peers fits 16 KiB");
+
+#define NO_STAGE 0xff
+#define IN_FLIGHT_MAX 32        /* bits of out_of_order */
+
+static uint32_t index_of(uint32_t n) { return n % TT_EXEC_STEPS; }
+
+static uint64_t min_u64(uint64_t a, uint64_t b) { return a < b ? a : b; }
+
+uint32_t tt_exec_segments(uint64_t bytes, uint64_t segment_bytes)
+{
+    return bytes ? (uint32_t)((bytes + segment_bytes - 1) / segment_bytes) : 1;
+}
+
+/* Length of the segment of step t that begins at `pos`. */
+static uint64_t segment_at(const struct tt_exec *x, const struct tt_exec_step *t, uint64_t pos)
+{
+    return min_u64(x->conf.segment_bytes, t->s.bytes - pos);
+}
+
+static uint32_t segment_index(const struct tt_exec *x, uint64_t pos) { return (uint32_t)(pos / x->conf.segment_bytes); }
+
+/* ---- loading steps ------------------------------------------------------------------------------- */
+
+static bool is_memory(const struct tt_ref *r)
+{
+    return r->buf == TT_BUF_SRC || r->buf == TT_BUF_DST || r->buf == TT_BUF_WORK;
+}
+
+/* The refs that a step reads (up to 2) or writes (up to 1) in this rank's memory, pipes excluded. */
+static int reads_of(const struct tt_step *s, const struct tt_ref *out[2])
+{
+    int n = 0;
+
+    if (s->opcode != TT_WAIT && is_memory(&s->a))
+        out[n++] = &s->a;
+    if (s->opcode == TT_REDUCE_STEP && is_memory(&s->b))
+        out[n++] = &s->b;
+    return n;
+}
+
+static const struct tt_ref *write_of(const struct tt_step *s)
+{
+    return s->opcode != TT_PUT && is_memory(&s->out) ? &s->out : NULL;
+}
+
+static bool overlap(const struct tt_ref *r, uint64_t rbytes, const struct tt_ref *q, uint64_t qbytes)
+{
+    uint64_t rb, re, qb, qe;
+
+    if (r->buf != q->buf || rbytes == 0 || qbytes == 0)
+        return false;
+    tt_ref_extent(r, rbytes, &rb, &re);
+    tt_ref_extent(q, qbytes, &qb, &qe);
+    return rb < qe && qb < re;
+}
+
+/* How far `first` (a ref of an earlier step of fbytes) must have advanced before `then`, at [pos, pos + len) of its own ref of
+ * tbytes, may touch its bytes. */
+static uint64_t needed(const struct tt_ref *first, uint64_t fbytes, const struct tt_ref *then, uint64_t tbytes, uint64_t pos,
+                       uint64_t len)
+{
+    uint64_t begin, end;
+
+    if (!overlap(first, fbytes, then, tbytes))
+        return 0;
+    if (first->block || then->block)
+        return fbytes;
+    begin = then->offset + pos;
+    end = begin + len;
+    if (end <= first->offset || begin >= first->offset + fbytes)
+        return 0;
+    return min_u64(fbytes, end - first->offset);
+}
+
+static uint64_t max_needed(const struct tt_step *first, const struct tt_step *then, uint64_t pos, uint64_t len)
+{
+    const struct tt_ref *fr[2], *tr[2];
+    const struct tt_ref *fw = write_of(first), *tw = write_of(then);
+    const int nfr = reads_of(first, fr), ntr = reads_of(then, tr);
+    uint64_t most = 0, n;
+
+    if (fw && tw && (n = needed(fw, first->bytes, tw, then->bytes, pos, len)) > most)
+        most = n;
+    for (int i = 0; fw && i < ntr; i++)
+        if ((n = needed(fw, first->bytes, tr[i], then->bytes, pos, len)) > most)
+            most = n;
+    for (int i = 0; tw && i < nfr; i++)
+        if ((n = needed(fr[i], first->bytes, tw, then->bytes, pos, len)) > most)
+            most = n;
+    return most;
+}
+
+int tt_exec_peer_of(const struct tt_exec *x, uint32_t rank)
+{
+    for (uint32_t i = x->npeers; i-- > 0;)
+        if (x->peer[i].rank == rank)
+            return (int)i;
+    return -1;
+}
+
+static uint16_t peer_index(struct tt_exec *x, uint32_t rank)
+{
+    const int found = tt_exec_peer_of(x, rank);
+
+    if (found >= 0)
+        return (uint16_t)found;
+    tt_assert(x->npeers < x->peers_max);
+    memset(&x->peer[x->npeers], 0, sizeof x->peer[0]);
+    x->peer[x->npeers].rank = rank;
+    return (uint16_t)x->npeers++;
+}
+
+/* Numbers the segments of a streamed put or wait. */
+static void assign_stream(struct tt_exec *x, struct tt_exec_step *t)
+{
+    struct tt_exec_peer *p = &x->peer[t->peer];
+    const bool put = t->s.opcode == TT_PUT;
+    const uint32_t i = put ? p->nputs++ : p->nwaits++;
+    struct tt_exec_stream *st;
+    uint32_t *loaded;
+
+    t->stream = (uint8_t)(i % x->conf.streams);
+    st = &p->stream[t->stream];
+    loaded = put ? &st->out_loaded : &st->in_loaded;
+    t->seq0 = *loaded;
+    *loaded += tt_exec_segments(t->s.bytes, x->conf.segment_bytes);
+}
+
+static bool same_bytes(const struct tt_step *writer, const struct tt_ref *ref, uint64_t bytes)
+{
+    return writer->opcode != TT_PUT && writer->out.buf == ref->buf && writer->out.offset == ref->offset &&
+           writer->bytes == bytes && !writer->out.block && !ref->block;
+}
+
+/* Links step i with the earlier steps of the window: conflicts, pipes, and what it forwards. */
+static void link_step(struct tt_exec *x, uint32_t i)
+{
+    struct tt_exec_step *t = &x->step[i];
+
+    for (uint32_t n = x->head; n != x->tail; n++) {
+        const uint32_t e = index_of(n);
+        struct tt_exec_step *earlier = &x->step[e];
+
+        if (!earlier->over && max_needed(&earlier->s, &t->s, 0, t->s.bytes))
+            t->deps |= 1ull << e;
+        if (t->s.opcode == TT_WAIT)
+            continue;
+        if (t->s.a.buf == TT_BUF_PIPE && same_bytes(&earlier->s, &t->s.a, t->s.bytes)) {
+            t->writer_a = (int8_t)e;
+            earlier->reader = (int8_t)i;
+        }
+        if (t->s.opcode == TT_REDUCE_STEP && t->s.b.buf == TT_BUF_PIPE && same_bytes(&earlier->s, &t->s.b, t->s.bytes)) {
+            t->writer_b = (int8_t)e;
+            earlier->reader = (int8_t)i;
+        }
+        if (t->s.opcode == TT_PUT && !t->eager && !earlier->over && same_bytes(&earlier->s, &t->s.a, t->s.bytes))
+            earlier->forward = (int8_t)i;
+    }
+    tt_assert(t->s.opcode == TT_WAIT || t->s.a.buf != TT_BUF_PIPE || t->writer_a >= 0);
+    tt_assert(t->s.opcode != TT_REDUCE_STEP || t->s.b.buf != TT_BUF_PIPE || t->writer_b >= 0);
+}
+
+static void add_step(struct tt_exec *x, const struct tt_step *s)
+{
+    const uint32_t i = index_of(x->tail);
+    struct tt_exec_step *t = &x->step[i];
+    const struct tt_coll *c = x->conf.coll;
+
+    *t = (struct tt_exec_step){
+        .s = *s, .writer_a = -1, .writer_b = -1, .reader = -1, .forward = -1, .stage = NO_STAGE,
+    };
+    if (s->opcode != TT_WAIT)
+        t->s.a = tt_coll_canonical(c, s->a);
+    if (s->opcode == TT_REDUCE_STEP)
+        t->s.b = tt_coll_canonical(c, s->b);
+    if (s->opcode != TT_PUT)
+        t->s.out = tt_coll_canonical(c, s->out);
+    if (s->opcode == TT_PUT || s->opcode == TT_WAIT) {
+        t->peer = peer_index(x, s->peer);
+        t->eager = s->bytes <= x->conf.eager_bytes;
+        if (!t->eager)
+            assign_stream(x, t);
+    }
+    link_step(x, i);
+    x->tail++;
+    x->loaded++;
+}
+
+/* Loads rounds while the window has room for the longest one. */
+static void load_rounds(struct tt_exec *x)
+{
+    struct tt_step steps[TT_ROUND_STEPS_MAX];
+
+    while (x->round < x->nrounds && x->tail - x->head + TT_ROUND_STEPS_MAX <= TT_EXEC_STEPS) {
+        struct tt_sched s = { .steps = steps, .n = 0, .cap = TT_ROUND_STEPS_MAX };
+
+        x->conf.algo->round(&s, x->conf.coll, x->round++);
+        for (uint32_t i = 0; i < s.n; i++)
+            add_step(x, &steps[i]);
+        x->progress = true;
+    }
+}
+
+void tt_exec_init(struct tt_exec *x, const struct tt_exec_conf *conf, struct tt_exec_peer *peers, uint32_t peers_max)
+{
+    tt_assert(conf->streams >= 1 && conf->streams <= TT_EXEC_STREAMS_MAX);
+    tt_assert(conf->depth >= 1 && conf->depth <= TT_EXEC_DEPTH_MAX);
+    tt_assert(conf->segment_bytes >= conf->eager_bytes && conf->segment_bytes % 8 == 0 && conf->segment_bytes > 0);
+
+    x->conf = *conf;
+    x->round = 0;
+    x->nrounds = conf->algo->nrounds(conf->coll);
+    x->stages = 0;
+    x->head = x->tail = x->cursor = 0;
+    x->npeers = 0;
+    x->peers_max = peers_max;
+    x->loaded = 0;
+    x->progress = false;
+    x->credit_due = false;
+    x->peer = peers;
+    load_rounds(x);
+    x->progress = true;
+}
+
+/* ---- the end of steps ----------------------------------------------------------------------------- */
+
+static void free_stages(struct tt_exec *x, struct tt_exec_step *t)
+{
+    if (t->stage == NO_STAGE)
+        return;
+    const uint32_t n = min_u64(x->conf.depth, tt_exec_segments(t->s.bytes, x->conf.segment_bytes));
+
+    x->stages &= ~(((n == 64 ? 0 : 1ull << n) - 1) << t->stage);
+    t->stage = NO_STAGE;
+}
+
+/* A pipe's writer stays until its reader is over: the reader finds the bytes through it. */
+static bool retired(const struct tt_exec *x, const struct tt_exec_step *t)
+{
+    if (!t->over)
+        return false;
+    if (t->s.opcode == TT_PUT || t->s.out.buf != TT_BUF_PIPE)
+        return true;
+    return t->reader >= 0 && x->step[t->reader].over;
+}
+
+static void end_step(struct tt_exec *x, uint32_t i)
+{
+    struct tt_exec_step *t = &x->step[i];
+
+    if (t->over || t->done < t->s.bytes)
+        return;
+    t->over = true;
+    for (uint32_t n = x->head; n != x->tail; n++)
+        x->step[index_of(n)].deps &= ~(1ull << i);
+    if (t->writer_a >= 0)
+        free_stages(x, &x->step[t->writer_a]);
+    if (t->writer_b >= 0)
+        free_stages(x, &x->step[t->writer_b]);
+    while (x->head != x->tail && retired(x, &x->step[index_of(x->head)]))
+        x->head++;
+    if ((int32_t)(x->cursor - x->head) < 0)
+        x->cursor = x->head;
+}
+
+/* The reader of a pipe is done with `writer`'s next segment: a landing slot goes back to its sender. */
+static void release_slot(struct tt_exec *x, int8_t writer)
+{
+    const struct tt_exec_step *w;
+
+    if (writer < 0)
+        return;
+    w = &x->step[writer];
+    if (w->s.opcode != TT_WAIT || w->eager)
+        return;
+    x->peer[w->peer].stream[w->stream].consumed++;
+    x->credit_due = true;
+}
+
+/* ---- whether a segment can go ---------------------------------------------------------------------- */
+
+static bool deps_met(const struct tt_exec *x, const struct tt_exec_step *t, uint64_t pos, uint64_t len)
+{
+    for (uint64_t left = t->deps; left; left &= left - 1) {
+        const struct tt_exec_step *e = &x->step[__builtin_ctzll(left)];
+
+        if (e->done < max_needed(&e->s, &t->s, pos, len))
+            return false;
+    }
+    return true;
+}
+
+/* Where [pos, pos + len) of an operand is, if it can be read now. `writer` is its pipe's writer or -1; `consumed_pos` is how far the
+ * reader has finished reading (slots are consumed in order). */
+static bool source_at(const struct tt_exec *x, const struct tt_ref *ref, int8_t writer, uint64_t pos, uint64_t len,
+                      uint64_t consumed_pos, struct tt_place *out)
+{
+    const struct tt_exec_step *w;
+    const struct tt_exec_stream *st;
+    uint32_t j;
+
+    if (writer < 0) {
+        *out = (struct tt_place){ .kind = TT_AT_BUF, .ref = *ref, .skip = pos };
+        return true;
+    }
+    w = &x->step[writer];
+    if (w->done < pos + len)
+        return false;
+    j = segment_index(x, pos);
+    if (w->s.opcode == TT_WAIT && w->eager) {
+        *out = (struct tt_place){ .kind = TT_AT_EAGER, .peer = w->peer, .slot = w->s.tag, .skip = pos };
+        return true;
+    }
+    if (w->s.opcode == TT_WAIT) {
+        st = &x->peer[w->peer].stream[w->stream];
+        if (st->consumed != w->seq0 + segment_index(x, consumed_pos))
+            return false;
+        *out = (struct tt_place){
+            .kind = TT_AT_SLOT, .peer = w->peer, .stream = w->stream, .slot = (w->seq0 + j) % x->conf.depth,
+        };
+        return true;
+    }
+    if (w->stage == NO_STAGE) {
+        *out = (struct tt_place){ .kind = TT_AT_NONE };     /* it is in the peer's slot: the put knows by `fused` */
+        return true;
+    }
+    *out = (struct tt_place){ .kind = TT_AT_STAGE, .slot = w->stage + j % x->conf.depth };
+    return true;
+}
+
+static bool lands_direct(const struct tt_exec_step *put, const struct tt_exec_peer *p)
+{
+    return p->out_direct && put->s.out.buf != TT_BUF_PIPE;
+}
+
+static bool has_credit(const struct tt_exec *x, const struct tt_exec_stream *st, uint32_t seq)
+{
+    return (int32_t)(seq - st->credit) < (int32_t)x->conf.depth;
+}
+
+/* Whether segment `pos` of `put` can be written into its peer's slot now, by the step that makes those bytes. */
+static bool can_fuse(const struct tt_exec *x, const struct tt_exec_step *put, uint64_t pos, struct tt_place *out)
+{
+    const struct tt_exec_peer *p = &x->peer[put->peer];
+    const struct tt_exec_stream *st = &p->stream[put->stream];
+    const uint32_t seq = put->seq0 + segment_index(x, pos);
+
+    if (put->eager || !p->ready || !p->out_mapped || lands_direct(put, p))
+        return false;
+    if (st->issued != put->seq0 + segment_index(x, put->issued) || pos < put->issued)
+        return false;
+    if (pos != (put->fused > put->issued ? put->fused : put->issued) || !has_credit(x, st, seq))
+        return false;
+    *out = (struct tt_place){ .kind = TT_AT_REMOTE, .peer = put->peer, .stream = put->stream, .slot = seq % x->conf.depth };
+    return true;
+}
+
+/* Staging for a pipe that is not written straight into a peer's slot: allotted at its first segment. */
+static bool stage_at(struct tt_exec *x, struct tt_exec_step *w, uint64_t pos, struct tt_place *out)
+{
+    const uint32_t n = (uint32_t)min_u64(x->conf.depth, tt_exec_segments(w->s.bytes, x->conf.segment_bytes));
+    const uint64_t mask = (1ull << n) - 1;
+    const struct tt_exec_step *reader = &x->step[w->reader];
+
+    for (uint32_t i = 0; w->stage == NO_STAGE && i + n <= TT_EXEC_STAGES; i++)
+        if (!(x->stages >> i & mask)) {
+            x->stages |= mask << i;
+            w->stage = (uint8_t)i;
+        }
+    if (w->stage == NO_STAGE || segment_index(x, pos) >= segment_index(x, reader->done) + n)
+        return false;
+    *out = (struct tt_place){ .kind = TT_AT_STAGE, .slot = w->stage + segment_index(x, pos) % x->conf.depth };
+    return true;
+}
+
+/* Where a reduce, copy or arrival writes segment `pos`, and its second destination if what it makes can be fused with
+ * the put that sends it on. */
+static bool target_at(struct tt_exec *x, struct tt_exec_step *t, uint64_t pos, struct tt_place *out, struct tt_place *out2)
+{
+    const struct tt_exec_step *put = t->forward >= 0 ? &x->step[t->forward] : NULL;
+
+    out2->kind = TT_AT_NONE;
+    if (t->s.out.buf != TT_BUF_PIPE) {
+        *out = (struct tt_place){ .kind = TT_AT_BUF, .ref = t->s.out, .skip = pos };
+        if (put && !put->over)
+            can_fuse(x, put, pos, out2);
+        return true;
+    }
+    if (t->reader < 0)
+        return false;           /* its round is not loaded yet */
+    if (put && !put->eager && t->stage == NO_STAGE) {
+        const struct tt_exec_peer *p = &x->peer[put->peer];
+
+        if (!p->ready)
+            return false;       /* whether the peer's slots are mapped is not known yet */
+        if (p->out_mapped && !lands_direct(put, p))
+            return can_fuse(x, put, pos, out);
+    }
+    return stage_at(x, t, pos, out);
+}
+
+/* ---- the four steps ----------------------------------------------------------------------------------- */
+
+static bool try_put(struct tt_exec *x, struct tt_exec_step *t, struct tt_action *a)
+{
+    const struct tt_exec_peer *p = &x->peer[t->peer];
+    const struct tt_exec_stream *st = &p->stream[t->stream];
+    const uint64_t pos = t->issued;
+    uint64_t len;
+    uint32_t seq;
+
+    if (t->eager) {
+        if (!deps_met(x, t, 0, t->s.bytes) || !source_at(x, &t->s.a, t->writer_a, 0, t->s.bytes, 0, &a->a))
+            return false;
+        a->kind = TT_ACT_EAGER;
+        a->tag = t->s.tag;
+        a->bytes = t->s.bytes;
+        return true;
+    }
+    if (pos == t->s.bytes || !p->ready)
+        return false;
+    seq = t->seq0 + segment_index(x, pos);
+    len = segment_at(x, t, pos);
+    a->direct = lands_direct(t, p);
+    if (st->issued != seq || (!a->direct && !has_credit(x, st, seq)))
+        return false;
+    if (pos - t->done >= (IN_FLIGHT_MAX - 1) * x->conf.segment_bytes)
+        return false;
+    if (pos < t->fused)
+        a->a = (struct tt_place){ .kind = TT_AT_REMOTE, .peer = t->peer, .stream = t->stream, .slot = seq % x->conf.depth };
+    else if (!deps_met(x, t, pos, len) || !source_at(x, &t->s.a, t->writer_a, pos, len, t->done, &a->a))
+        return false;
+    if (a->a.kind == TT_AT_NONE)
+        return false;
+    a->kind = TT_ACT_PUT;
+    a->seq = seq;
+    a->stream = t->stream;
+    a->tag = t->s.tag;
+    a->bytes = len;
+    if (a->direct)
+        a->out = (struct tt_place){ .kind = TT_AT_BUF, .ref = t->s.out, .skip = pos };
+    else
+        a->out = (struct tt_place){ .kind = TT_AT_REMOTE, .peer = t->peer, .stream = t->stream, .slot = seq % x->conf.depth };
+    return true;
+}
+
+/* Takes what has landed in place, or in slots that a pipe's reader will read: nothing to do but to see it. */
+static bool see_arrivals(struct tt_exec *x, struct tt_exec_step *t)
+{
+    struct tt_exec_peer *p = &x->peer[t->peer];
+    struct tt_exec_stream *st = &p->stream[t->stream];
+    const bool pipe = t->s.out.buf == TT_BUF_PIPE;
+    bool seen = false;
+
+    while (t->done < t->s.bytes) {
+        const uint32_t seq = t->seq0 + segment_index(x, t->done);
+
+        if ((int32_t)(st->arrived - seq) <= 0 || (!pipe && st->consumed != seq))
+            break;
+        t->done += segment_at(x, t, t->done);
+        seen = true;
+        if (!pipe) {
+            st->consumed++;
+            x->credit_due = true;
+        }
+    }
+    return seen;
+}
+
+static bool try_wait(struct tt_exec *x, struct tt_exec_step *t, uint32_t i, struct tt_action *a)
+{
+    const struct tt_exec_peer *p = &x->peer[t->peer];
+    const struct tt_exec_stream *st = &p->stream[t->stream];
+    const bool pipe = t->s.out.buf == TT_BUF_PIPE;
+    uint32_t seq;
+    uint64_t len;
+
+    if (t->eager) {
+        if (!t->arrived)
+            return false;
+        if (pipe && t->s.bytes > 0) {
+            if (t->done == 0) {
+                t->done = t->s.bytes;
+                x->progress = true;
+                end_step(x, i);
+            }
+            return false;
+        }
+        if (!deps_met(x, t, 0, t->s.bytes))
+            return false;
+        a->kind = TT_ACT_COPY;
+        a->bytes = t->s.bytes;
+        a->a = (struct tt_place){ .kind = TT_AT_EAGER, .peer = t->peer, .slot = t->s.tag };
+        a->out = (struct tt_place){ .kind = TT_AT_BUF, .ref = t->s.out };
+        return true;
+    }
+    if (!p->opened) {
+        a->kind = TT_ACT_OPEN;
+        return true;
+    }
+    if (pipe || p->in_direct) {
+        if (see_arrivals(x, t)) {
+            x->progress = true;
+            end_step(x, i);
+        }
+        return false;
+    }
+    seq = t->seq0 + segment_index(x, t->done);
+    len = segment_at(x, t, t->done);
+    if ((int32_t)(st->arrived - seq) <= 0 || st->consumed != seq || !deps_met(x, t, t->done, len))
+        return false;
+    a->kind = TT_ACT_COPY;
+    a->bytes = len;
+    a->a = (struct tt_place){ .kind = TT_AT_SLOT, .peer = t->peer, .stream = t->stream, .slot = seq % x->conf.depth };
+    return target_at(x, t, t->done, &a->out, &a->out2);
+}
+
+static bool try_local(struct tt_exec *x, struct tt_exec_step *t, struct tt_action *a)
+{
+    const uint64_t pos = t->done, len = segment_at(x, t, pos);
+    const bool reduce = t->s.opcode == TT_REDUCE_STEP;
+
+    if (!deps_met(x, t, pos, len) || !source_at(x, &t->s.a, t->writer_a, pos, len, pos, &a->a))
+        return false;
+    if (reduce && !source_at(x, &t->s.b, t->writer_b, pos, len, pos, &a->b))
+        return false;
+    a->kind = reduce ? TT_ACT_REDUCE : TT_ACT_COPY;
+    a->finish = t->s.finish;
+    a->bytes = len;
+    return target_at(x, t, pos, &a->out, &a->out2);
+}
+
+static bool try_step(struct tt_exec *x, uint32_t i, struct tt_action *a)
+{
+    struct tt_exec_step *t = &x->step[i];
+
+    a->step = (uint16_t)i;
+    a->peer = t->peer;
+    a->direct = a->finish = false;
+    a->out2.kind = TT_AT_NONE;
+    switch (t->s.opcode) {
+    case TT_PUT: return try_put(x, t, a);
+    case TT_WAIT: return try_wait(x, t, i, a);
+    default: return try_local(x, t, a);
+    }
+}
+
+/* A stream whose sender should hear what has been consumed: after a quarter of its depth. */
+static bool next_credit(struct tt_exec *x, struct tt_action *a)
+{
+    const uint32_t enough = x->conf.depth >= 4 ? x->conf.depth / 4u : 1;
+
+    for (uint32_t p = 0; p < x->npeers; p++)
+        for (uint8_t s = 0; s < x->conf.streams; s++) {
+            const struct tt_exec_stream *st = &x->peer[p].stream[s];
+
+            if (st->consumed - st->told < enough)
+                continue;
+            a->kind = TT_ACT_CREDIT;
+            a->peer = (uint16_t)p;
+            a->stream = s;
+            a->seq = st->consumed;
+            return true;
+        }
+    x->credit_due = false;
+    return false;
+}
+
+bool tt_exec_next(struct tt_exec *x, struct tt_action *a)
+{
+    for (;;) {
+        while (x->cursor != x->tail) {
+            const uint32_t i = index_of(x->cursor++);
+
+            if (!x->step[i].over && try_step(x, i, a))
+                return true;
+        }
+        if (x->credit_due && next_credit(x, a))
+            return true;
+        x->cursor = x->head;
+        if (x->round < x->nrounds)
+            load_rounds(x);
+        if (!x->progress)
+            return false;
+        x->progress = false;
+    }
+}
+
+/* A step that wrote segment [pos, pos + len) has finished it: pass on what was fused, and free what was read. */
+static void local_done(struct tt_exec *x, const struct tt_action *a)
+{
+    struct tt_exec_step *t = &x->step[a->step];
+    const bool remote = a->out.kind == TT_AT_REMOTE || a->out2.kind == TT_AT_REMOTE;
+
+    t->done += a->bytes;
+    t->issued = t->done;
+    if (remote)
+        x->step[t->forward].fused = t->done;
+    if (t->s.opcode == TT_WAIT && !t->eager) {
+        x->peer[t->peer].stream[t->stream].consumed++;
+        x->credit_due = true;
+    } else if (t->s.opcode != TT_WAIT) {
+        release_slot(x, t->writer_a);
+        release_slot(x, t->writer_b);
+    }
+    end_step(x, a->step);
+}
+
+void tt_exec_taken(struct tt_exec *x, const struct tt_action *a, bool instant)
+{
+    struct tt_exec_step *t = &x->step[a->step];
+
+    x->progress = true;
+    switch (a->kind) {
+    case TT_ACT_EAGER:
+        t->issued = t->done = t->s.bytes;
+        release_slot(x, t->writer_a);
+        end_step(x, a->step);
+        break;
+    case TT_ACT_PUT:
+        t->issued += a->bytes;
+        x->peer[t->peer].stream[t->stream].issued++;
+        if (instant)
+            tt_exec_sent(x, a->step, a->seq);
+        break;
+    case TT_ACT_CREDIT:
+        x->peer[a->peer].stream[a->stream].told = a->seq;
+        break;
+    default:
+        local_done(x, a);
+    }
+}
+
+void tt_exec_left(struct tt_exec *x, const struct tt_action *a)
+{
+    if (a->kind == TT_ACT_CREDIT)
+        x->credit_due = false;  /* until more is consumed, or an event */
+}
+
+void tt_exec_sent(struct tt_exec *x, uint16_t step, uint32_t seq)
+{
+    struct tt_exec_step *t = &x->step[step];
+    const uint32_t bit = seq - t->seq0 - segment_index(x, t->done);
+
+    tt_assert(bit < IN_FLIGHT_MAX && !(t->out_of_order >> bit & 1));
+    t->out_of_order |= 1u << bit;
+    while (t->out_of_order & 1) {
+        t->out_of_order >>= 1;
+        t->done += segment_at(x, t, t->done);
+        release_slot(x, t->writer_a);
+    }
+    x->progress = true;
+    end_step(x, step);
+}
+
+/* ---- events -------------------------------------------------------------------------------------------- */
+
+void tt_exec_opened(struct tt_exec *x, uint16_t peer, bool direct)
+{
+    x->peer[peer].opened = true;
+    x->peer[peer].in_direct = direct;
+    x->progress = true;
+}
+
+void tt_exec_ready(struct tt_exec *x, uint16_t peer, bool direct, bool mapped)
+{
+    struct tt_exec_peer *p = &x->peer[peer];
+
+    p->ready = true;
+    p->out_direct = direct;
+    p->out_mapped = mapped;
+    x->progress = true;
+}
+
+bool tt_exec_arrived(struct tt_exec *x, uint16_t peer, uint8_t stream, uint32_t arrived)
+{
+    struct tt_exec_stream *st = &x->peer[peer].stream[stream];
+
+    if ((int32_t)(arrived - st->arrived) <= 0)
+        return false;
+    st->arrived = arrived;
+    x->progress = true;
+    return true;
+}
+
+bool tt_exec_credit(struct tt_exec *x, uint16_t peer, uint8_t stream, uint32_t consumed)
+{
+    struct tt_exec_stream *st = &x->peer[peer].stream[stream];
+
+    if ((int32_t)(consumed - st->credit) <= 0)
+        return false;
+    st->credit = consumed;
+    x->progress = true;
+    return true;
+}
+
+tutti_status tt_exec_eager(struct tt_exec *x, uint16_t peer, uint32_t tag, uint64_t bytes)
+{
+    for (uint32_t n = x->head; n != x->tail; n++) {
+        struct tt_exec_step *t = &x->step[index_of(n)];
+
+        if (t->s.opcode != TT_WAIT || t->over || t->peer != peer || t->s.tag != tag)
+            continue;
+        if (!t->eager || t->arrived || t->s.bytes != bytes)
+            return TUTTI_ERR_MISMATCH;
+        t->arrived = true;
+        x->progress = true;
+        return TUTTI_OK;
+    }
+    return TUTTI_ERR_INVALID;
+}
+
+bool tt_exec_finished(const struct tt_exec *x) { return x->head == x->tail && x->round == x->nrounds; }
+
+const struct tt_step *tt_exec_oldest(const struct tt_exec *x)
+{
+    for (uint32_t n = x->head; n != x->tail; n++)
+        if (!x->step[index_of(n)].over)
+            return &x->step[index_of(n)].s;
+    return NULL;
+}
+
+uint32_t tt_exec_waits_for(const struct tt_exec *x)
+{
+    for (uint32_t n = x->head; n != x->tail; n++) {
+        const struct tt_exec_step *t = &x->step[index_of(n)];
+        const struct tt_exec_peer *p = &x->peer[t->peer];
+
+        if (t->over || (t->s.opcode != TT_WAIT && t->s.opcode != TT_PUT))
+            continue;
+        if (t->s.opcode == TT_WAIT && t->eager && t->arrived)
+            continue;
+        if (t->s.opcode == TT_PUT && (t->eager || t->deps || t->writer_a >= 0))
+            continue;           /* it waits for another step of ours */
+        return p->rank;
+    }
+    return UINT32_MAX;
+}

@@ -1,0 +1,146 @@
+/* The executor: runs one rank's schedule of one operation. A pure state machine: events in, actions out; no clock, memory,
+ * lock or address. The shell (op.c) performs actions on real memory and wires; the simulator performs them on its own.
+ *
+ * How bytes flow. A put of at most `eager_bytes` travels as one eager message. A longer one is cut into segments of
+ * `segment_bytes`, which ride one of `streams` numbered streams of its (operation, peer) pair: put i of a pair rides stream
+ * i mod streams, and the segments of a stream are numbered on. Both ends derive the same numbers from the same program.
+ * Segment s of a stream lands in slot s mod `depth` of that stream at the receiver, and the sender may be at most `depth`
+ * segments ahead of what the receiver has consumed; or, where the receiver has opened its final buffer (direct), at
+ * its destination, without that limit. Segments of a stream are consumed in order.
+ *
+ * Steps advance segment by segment, each as far as the conflicting steps before it have advanced. What is fused: a pipe's
+ * reader reads the landing slot itself; a reduction or arrival whose output the next put sends on writes a second copy
+ * straight into the peer's slot, where that is mapped. */
+#ifndef TT_ENGINE_EXEC_H
+#define TT_ENGINE_EXEC_H
+
+#include "sched/algo.h"
+
+#define TT_EXEC_STEPS 48        /* window of steps; at least 2 * TT_ROUND_STEPS_MAX */
+#define TT_EXEC_STREAMS_MAX 4
+#define TT_EXEC_DEPTH_MAX 16
+#define TT_EXEC_STAGES 64       /* staging segments of one operation */
+
+struct tt_exec_conf {
+    const struct tt_algo *algo;
+    const struct tt_coll *coll;     /* alive as long as the executor */
+    uint64_t segment_bytes;         /* multiple of 8, at least eager_bytes */
+    uint64_t eager_bytes;
+    uint8_t streams, depth;
+};
+
+enum tt_place_kind {
+    TT_AT_NONE,
+    TT_AT_BUF,          /* ref: SRC, DST or WORK, advanced by `skip` bytes */
+    TT_AT_SLOT,         /* landing slot `slot` of (peer, stream), here */
+    TT_AT_REMOTE,       /* landing slot `slot` of (peer, stream) at the peer, mapped */
+    TT_AT_STAGE,        /* staging segment `slot` */
+    TT_AT_EAGER         /* the eager message that arrived as (peer, slot = its tag) */
+};
+
+struct tt_place {
+    struct tt_ref ref;
+    uint64_t skip;
+    uint32_t slot;
+    uint16_t peer;      /* index into the executor's peers */
+    uint8_t stream;
+    uint8_t kind;       /* enum tt_place_kind */
+};
+
+enum tt_action_kind {
+    TT_ACT_OPEN,        /* tell `peer` that it may stream here; then tt_exec_opened */
+    TT_ACT_EAGER,       /* send bytes at `a` as an eager message with `tag` */
+    TT_ACT_PUT,         /* send bytes at `a` (kind REMOTE: they are there already) as segment `seq` of (peer, stream); direct: to `out` */
+    TT_ACT_REDUCE,      /* out (and out2) = a op b */
+    TT_ACT_COPY,        /* out (and out2) = a */
+    TT_ACT_CREDIT       /* tell `peer` that `seq` segments of `stream` are consumed in all */
+};
+
+struct tt_action {
+    uint8_t kind;       /* enum tt_action_kind */
+    uint8_t stream;
+    bool finish, direct;
+    uint16_t peer, step;
+    uint32_t tag, seq;
+    uint64_t bytes;
+    struct tt_place out, out2, a, b;
+};
+
+/* One step of the window. */
+struct tt_exec_step {
+    struct tt_step s;           /* refs canonical */
+    uint64_t deps;              /* earlier steps of the window (by index) whose ranges conflict with this one */
+    uint64_t done, issued;      /* bytes, prefixes: finished (put: source no longer needed) <= begun */
+    uint64_t fused;             /* put: prefix that is in the peer's slots already */
+    uint32_t seq0;              /* first segment's number in its stream */
+    uint32_t out_of_order;      /* put: bit j: segment done/segment_bytes + j has finished */
+    uint16_t peer;
+    int8_t writer_a, writer_b;  /* the steps that write the pipes it reads, -1 none */
+    int8_t reader;              /* the step that reads the pipe it writes, -1 none (yet) */
+    int8_t forward;             /* the put that sends on what it writes (pipe or not), -1 none */
+    uint8_t stream, stage;      /* stage: first staging segment, 0xff none */
+    bool eager, arrived, over;
+};
+
+struct tt_exec_stream {
+    uint32_t out_loaded, issued, credit;            /* segments in loaded puts; begun; consumed by the peer */
+    uint32_t in_loaded, arrived, consumed, told;    /* segments in loaded waits; landed; consumed; told to the peer */
+};
+
+struct tt_exec_peer {
+    uint32_t rank;
+    uint32_t nputs, nwaits;     /* streamed ones loaded so far */
+    bool opened, in_direct;             /* we have told the peer that it may stream; its DST segments land in place */
+    bool ready, out_direct, out_mapped; /* the peer has told us; how it wants segments; its slots take plain stores */
+    struct tt_exec_stream stream[TT_EXEC_STREAMS_MAX];
+};
+
+struct tt_exec {
+    struct tt_exec_conf conf;
+    uint64_t round, nrounds;
+    uint64_t stages;            /* bitmap of staging segments in use */
+    uint32_t head, tail;        /* window of steps: [head, tail), index mod TT_EXEC_STEPS */
+    uint32_t cursor;            /* where tt_exec_next goes on looking */
+    uint32_t npeers, peers_max;
+    uint32_t loaded;            /* steps loaded so far: when it grows, eager messages may have found their wait */
+    bool progress;              /* something changed since the cursor last wrapped */
+    bool credit_due;            /* some stream has consumed more than it has told */
+    struct tt_exec_step step[TT_EXEC_STEPS];
+    struct tt_exec_peer *peer;  /* [peers_max], the caller's */
+};
+
+/* Begins. peers[algo->npeers(coll)] is the caller's, alive as long as x. */
+void tt_exec_init(struct tt_exec *x, const struct tt_exec_conf *conf, struct tt_exec_peer *peers, uint32_t peers_max);
+
+/* The next action that can be done now; false: none until an event. The caller either does it and calls
+ * tt_exec_taken (or, for OPEN, tt_exec_opened), or leaves it (tt_exec_left) and will be offered it again by a later pass. */
+bool tt_exec_next(struct tt_exec *x, struct tt_action *a);
+/* The action is done (instant), or, for PUT with `instant` false, begun: tt_exec_sent comes later. */
+void tt_exec_taken(struct tt_exec *x, const struct tt_action *a, bool instant);
+void tt_exec_left(struct tt_exec *x, const struct tt_action *a);
+/* A PUT's source is reusable. `step` and `seq` as in its action. */
+void tt_exec_sent(struct tt_exec *x, uint16_t step, uint32_t seq);
+
+/* OPEN was done: `direct`: segments for DST and WORK land at their destination. */
+void tt_exec_opened(struct tt_exec *x, uint16_t peer, bool direct);
+/* The peer has opened: direct as it said; mapped: its slots can be written with plain stores. */
+void tt_exec_ready(struct tt_exec *x, uint16_t peer, bool direct, bool mapped);
+/* `arrived` segments in all have landed in (peer, stream); lower counts than before are ignored. True if news. */
+bool tt_exec_arrived(struct tt_exec *x, uint16_t peer, uint8_t stream, uint32_t arrived);
+bool tt_exec_credit(struct tt_exec *x, uint16_t peer, uint8_t stream, uint32_t consumed);
+/* An eager message with `tag` came from `peer` with `bytes`. MISMATCH (not logged): it is expected with another length; INVALID:
+ * it is not in the window (yet): offer it again when tt_exec_awaits says so. */
+tutti_status tt_exec_eager(struct tt_exec *x, uint16_t peer, uint32_t tag, uint64_t bytes);
+
+/* Index of `rank` among the peers; -1 if no step with it has been loaded yet. */
+int tt_exec_peer_of(const struct tt_exec *x, uint32_t rank);
+bool tt_exec_finished(const struct tt_exec *x);
+/* The oldest unfinished step, for reports; NULL when finished. */
+const struct tt_step *tt_exec_oldest(const struct tt_exec *x);
+/* A peer whose arrival or readiness the oldest unfinished steps wait for; UINT32_MAX if none. */
+uint32_t tt_exec_waits_for(const struct tt_exec *x);
+
+/* Segments that `bytes` make: at least one. */
+uint32_t tt_exec_segments(uint64_t bytes, uint64_t segment_bytes);
+
+#endif

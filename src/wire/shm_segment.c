@@ -1,0 +1,106 @@
+#include "wire/shm_segment.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/status.h"
+
+#define HUGE_BYTES (2u << 20)
+
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23
+#endif
+
+/* Makes the memory exist. Populating honours the advice for huge pages; where the kernel cannot (before 5.14), allocate
+ * through the file. */
+static int reserve(int fd, void *base, size_t bytes)
+{
+    if (bytes >= HUGE_BYTES)
+        madvise(base, bytes, MADV_HUGEPAGE);
+    if (madvise(base, bytes, MADV_POPULATE_WRITE) == 0)
+        return 0;
+    if (errno != EINVAL)
+        return errno;
+    return posix_fallocate(fd, 0, (off_t)bytes);
+}
+
+static size_t page_rounded(size_t bytes)
+{
+    const size_t page = (size_t)sysconf(_SC_PAGESIZE);
+
+    return (bytes + page - 1) / page * page;
+}
+
+tutti_status tt_segment_create(struct tt_segment *seg, size_t bytes)
+{
+    tutti_status st;
+    void *base;
+    int fd, err;
+
+    bytes = page_rounded(bytes ? bytes : 1);
+    fd = memfd_create("tutti", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    if (fd < 0)
+        return tt_fail_errno(errno, "shm: create a segment");
+    if (ftruncate(fd, (off_t)bytes) < 0) {
+        st = tt_fail_errno(errno, "shm: size a segment of %zu bytes", bytes);
+        goto close;
+    }
+    fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK);      /* a peer must not be able to pull memory from under us */
+    base = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    if (base == MAP_FAILED) {
+        st = tt_fail_errno(errno, "shm: map %zu bytes", bytes);
+        goto close;
+    }
+    err = reserve(fd, base, bytes);
+    if (err) {
+        st = tt_fail_errno(err, "shm: reserve %zu bytes", bytes);
+        goto unmap;
+    }
+    *seg = (struct tt_segment){ .fd = fd, .base = base, .bytes = bytes };
+    return TUTTI_OK;
+
+unmap:
+    munmap(base, bytes);
+close:
+    close(fd);
+    return st;
+}
+
+tutti_status tt_segment_attach(struct tt_segment *seg, int fd, size_t bytes)
+{
+    struct stat sb;
+    tutti_status st;
+    void *base;
+
+    if (fstat(fd, &sb) < 0) {
+        st = tt_fail_errno(errno, "shm: look at a peer's segment");
+        goto close;
+    }
+    if (bytes == 0 || (uint64_t)sb.st_size < bytes) {
+        st = tt_fail(TUTTI_ERR_PROTOCOL, "shm: a peer's segment has %lld bytes, not %zu", (long long)sb.st_size, bytes);
+        goto close;
+    }
+    base = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    if (base == MAP_FAILED) {
+        st = tt_fail_errno(errno, "shm: map %zu bytes of a peer", bytes);
+        goto close;
+    }
+    if (bytes >= HUGE_BYTES)
+        madvise(base, bytes, MADV_HUGEPAGE);
+    *seg = (struct tt_segment){ .fd = fd, .base = base, .bytes = bytes };
+    return TUTTI_OK;
+
+close:
+    close(fd);
+    return st;
+}
+
+void tt_segment_fini(struct tt_segment *seg)
+{
+    munmap(seg->base, seg->bytes);
+    close(seg->fd);
+    *seg = (struct tt_segment){ .fd = -1 };
+}
