@@ -5,6 +5,7 @@
 set -euo pipefail
 
 table='
+make            | build | the front door
 cmake           | build | configures the build
 ninja-build     | build | runs the build
 gcc             | build | compiles C17
