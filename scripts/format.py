@@ -6,7 +6,7 @@
 clang-format decides indentation, braces, blanks and line ends. Three things it would only spoil, so they stay as written:
   - the columns of trailing comments (even past the last one) and of names that stand below each other;
   - lists (enumerators, initializers, arguments) that someone broke into lines by sense;
-  - one-line inline functions in a header.
+  - static functions and cases of a switch that fit one line.
 With --check nothing is written, what would change is shown, and the exit status is 1 if there is something."""
 
 import difflib
@@ -19,6 +19,10 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 FOLDERS = ("include", "src", "tools", "examples", "bench", "tests", "python", "shim")
 COLUMNS = 120
+ONE_LINE = re.compile(r"""$                         # blank, or
+    | static\ [^;]*\)\ \{\ [^;]*;\ \}$            # a whole function, or
+    | \s*((case\ [^:]*|default):\s?)+([^:;]*;)?$  # cases, perhaps with their one statement
+    """, re.VERBOSE)
 
 
 def sources():
@@ -35,8 +39,8 @@ def without_columns(line):
 
 
 def bare(lines):
-    """The lines without any white space."""
-    return "".join("".join(lines).split())
+    """The lines without any white space and without the backslashes that join them."""
+    return "".join("".join(lines).replace("\\\n", "").split())
 
 
 def code_of(line):
@@ -45,13 +49,13 @@ def code_of(line):
 
 
 def is_laid_out(lines):
-    """Whether these lines are a list broken by sense, one-line functions, or only too long by a trailing comment."""
+    """Whether these lines are a list broken by sense, functions or cases of one line, or too long only by a comment."""
     code = [code_of(line) for line in lines]
     if any(len(line) > COLUMNS for line in code):
         return False
     if all(len(line.rstrip()) > COLUMNS for line in lines):
         return True
-    if all(re.match(r"static inline .*\{ .* \}$", line) for line in code):
+    if all(ONE_LINE.match(line) for line in code):
         return True
     is_list = all(line.endswith(",") for line in code[:-1]) and any("," in line for line in code)
     return is_list and not any(";" in line for line in code) and not code[-1].endswith(("{", ")"))
@@ -62,7 +66,7 @@ def formatted(path):
     tool = os.environ.get("CLANG_FORMAT", "clang-format")
     before = path.read_text().splitlines(keepends=True)
     result = subprocess.run([tool, "--style=file", str(path)], capture_output=True, text=True, check=True, cwd=ROOT)
-    after = result.stdout.splitlines(keepends=True)
+    after = re.sub(r"^(\s*\}) \* (?=\w)", r"\1 *", result.stdout, flags=re.MULTILINE).splitlines(keepends=True)
 
     out = []
     keys = [without_columns(line) for line in before], [without_columns(line) for line in after]
