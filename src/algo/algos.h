@@ -23,12 +23,21 @@ const struct tt_algo *tt_algo_choose(const struct tt_coll *c, const struct tt_co
 /* By name ("allreduce_ring", or "ring" of that kind); NULL if there is none or it does not fit. */
 const struct tt_algo *tt_algo_find(const struct tt_coll *c, const char *name);
 
-/* Shared answers. */
+/* Shared answers. Even alone a rank has one round: its own bytes may have to be copied. */
 bool tt_fits_always(const struct tt_coll *c);
-uint64_t tt_rounds_linear(const struct tt_coll *c);     /* nranks - 1 */
-uint64_t tt_rounds_log(const struct tt_coll *c);        /* ceil(log2 nranks) */
+bool tt_fits_packed(const struct tt_coll *c);           /* a range of blocks is a range of bytes */
+uint64_t tt_rounds_one(const struct tt_coll *c);
+uint64_t tt_rounds_linear(const struct tt_coll *c);     /* nranks - 1, at least 1 */
+uint64_t tt_rounds_log(const struct tt_coll *c);        /* ceil(log2 nranks), at least 1 */
 uint64_t tt_work_none(const struct tt_coll *c);
 uint32_t tt_npeers_all(const struct tt_coll *c);        /* nranks - 1 */
 uint32_t tt_npeers_log(const struct tt_coll *c);        /* 2 ceil(log2 nranks) */
+uint32_t tt_npeers_two(const struct tt_coll *c);        /* neighbours */
+uint32_t tt_npeers_flat(const struct tt_coll *c);       /* root: all; the others: root */
+uint32_t tt_npeers_tree(const struct tt_coll *c);       /* ceil(log2 nranks) + 1 */
+
+/* What n messages cost that do not wait for one another, as `messages`: the latency of one, and for each further one the
+ * share of it that its sender or receiver spends on it. */
+double tt_cost_burst(uint32_t n);
 
 #endif

@@ -1,0 +1,161 @@
+#include "algo/algos.h"
+
+#include <string.h>
+#include "algo/blocks.h"
+#include "base/status.h"
+
+/* The register: one line each. Of equally cheap ones the first is chosen. */
+#define ALGOS(X) \
+    X(allreduce_onestep) \
+    X(allreduce_doubling) \
+    X(allreduce_rabenseifner) \
+    X(allreduce_ring) \
+    X(reduce_flat) \
+    X(reduce_binomial) \
+    X(reduce_chain) \
+    X(reduce_scatter_direct) \
+    X(reduce_scatterv_direct) \
+    X(reduce_scatter_halving) \
+    X(reduce_scatterv_halving) \
+    X(reduce_scatter_ring) \
+    X(reduce_scatterv_ring) \
+    X(allgather_direct) \
+    X(allgatherv_direct) \
+    X(allgather_doubling) \
+    X(allgatherv_doubling) \
+    X(allgather_bruck) \
+    X(allgatherv_bruck) \
+    X(allgather_ring) \
+    X(allgatherv_ring) \
+    X(broadcast_flat) \
+    X(broadcast_binomial) \
+    X(broadcast_chain) \
+    X(broadcast_scatter_allgather) \
+    X(gather_flat) \
+    X(gatherv_flat) \
+    X(gather_binomial) \
+    X(scatter_flat) \
+    X(scatterv_flat) \
+    X(scatter_binomial) \
+    X(alltoall_direct) \
+    X(alltoall_pairwise) \
+    X(alltoall_bruck) \
+    X(alltoallv_direct) \
+    X(barrier_dissemination) \
+    X(send_direct) \
+    X(recv_direct)
+
+#define DECLARE(name) extern const struct tt_algo tt_algo_##name;
+#define ENTRY(name) &tt_algo_##name,
+
+ALGOS(DECLARE)
+
+const struct tt_algo *const tt_algos[] = { ALGOS(ENTRY) };
+const size_t tt_nalgos = sizeof(tt_algos) / sizeof(tt_algos[0]);
+
+double tt_cost_ns(const struct tt_cost *cost, const struct tt_cost_model *m)
+{
+    return cost->messages * m->message_ns + cost->bytes * m->byte_ns + cost->reduced * m->reduce_byte_ns +
+           cost->copied * m->copy_byte_ns;
+}
+
+const struct tt_algo *tt_algo_choose(const struct tt_coll *c, const struct tt_cost_model *m)
+{
+    const struct tt_algo *best = NULL;
+    double best_ns = 0;
+
+    for (size_t i = 0; i < tt_nalgos; i++) {
+        const struct tt_algo *algo = tt_algos[i];
+
+        if (algo->kind != c->kind || !algo->fits(c))
+            continue;
+        const struct tt_cost cost = algo->cost(c);
+        const double ns = tt_cost_ns(&cost, m);
+
+        if (!best || ns < best_ns) {
+            best = algo;
+            best_ns = ns;
+        }
+    }
+    tt_assert(best);
+    return best;
+}
+
+/* Whether `name` is the algorithm's whole name or the part of it after its collective's. */
+static bool is_called(const struct tt_algo *algo, const char *name)
+{
+    const char *coll = tt_coll_name(algo->kind);
+
+    return strcmp(algo->name, name) == 0 || strcmp(algo->name + strlen(coll) + 1, name) == 0;
+}
+
+const struct tt_algo *tt_algo_find(const struct tt_coll *c, const char *name)
+{
+    for (size_t i = 0; i < tt_nalgos; i++)
+        if (tt_algos[i]->kind == c->kind && is_called(tt_algos[i], name))
+            return tt_algos[i]->fits(c) ? tt_algos[i] : NULL;
+    return NULL;
+}
+
+bool tt_fits_always(const struct tt_coll *c)
+{
+    (void)c;
+    return true;
+}
+
+bool tt_fits_packed(const struct tt_coll *c)
+{
+    return tt_blocks_packed(c);
+}
+
+uint64_t tt_rounds_one(const struct tt_coll *c)
+{
+    (void)c;
+    return 1;
+}
+
+uint64_t tt_rounds_linear(const struct tt_coll *c)
+{
+    return c->nranks > 1 ? c->nranks - 1 : 1;
+}
+
+uint64_t tt_rounds_log(const struct tt_coll *c)
+{
+    return c->nranks > 1 ? tt_log2_up(c->nranks) : 1;
+}
+
+uint64_t tt_work_none(const struct tt_coll *c)
+{
+    (void)c;
+    return 0;
+}
+
+uint32_t tt_npeers_all(const struct tt_coll *c)
+{
+    return c->nranks - 1;
+}
+
+uint32_t tt_npeers_log(const struct tt_coll *c)
+{
+    return 2 * tt_log2_up(c->nranks);
+}
+
+uint32_t tt_npeers_two(const struct tt_coll *c)
+{
+    return c->nranks > 2 ? 2 : c->nranks - 1;
+}
+
+uint32_t tt_npeers_flat(const struct tt_coll *c)
+{
+    return c->rank == c->root || c->nranks == 1 ? c->nranks - 1 : 1;
+}
+
+uint32_t tt_npeers_tree(const struct tt_coll *c)
+{
+    return tt_log2_up(c->nranks) + 1;
+}
+
+double tt_cost_burst(uint32_t n)
+{
+    return n == 0 ? 0 : 1 + 0.4 * (n - 1);
+}

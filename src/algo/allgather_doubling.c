@@ -1,0 +1,95 @@
+/* Recursive doubling allgather. Shapes: src[block], dst[nranks][block]; allgatherv: packed blocks.
+ * In round i, groups that differ in bit i exchange all they have, which is one range of dst, so that it doubles. log2(n)
+ * latencies, every byte comes once. When n is no power of two the odd ranks of the first pairs fold into the even ones: those bring their
+ * block before, and get all others after. Ranges stay ranges, as a group is a range of ranks. */
+#include "algo/algos.h"
+#include "algo/blocks.h"
+
+static uint64_t nrounds(const struct tt_coll *c)
+{
+    const struct tt_fold f = tt_fold_of(c->rank, c->nranks);
+
+    return f.groups == 1 ? 1 : f.rounds + (f.extras ? 2 : 0);
+}
+
+/* What the `count` groups from the aligned one that holds `group` have together. */
+static struct tt_block held(const struct tt_coll *c, const struct tt_fold *f, uint32_t group, uint32_t count)
+{
+    const uint32_t first = group & ~(count - 1);
+
+    return tt_blocks_of(c, tt_fold_rank(f, first), tt_fold_rank(f, first + count));
+}
+
+static void fold_in(struct tt_sched *s, const struct tt_coll *c, const struct tt_fold *f)
+{
+    const struct tt_block extra = tt_block_of(c, f->active ? c->rank + 1 : c->rank);
+
+    if (f->active)
+        tt_sched_wait(s, c->rank + 1, tt_dst(extra.offset), extra.bytes, 0);
+    else
+        tt_sched_put(s, c->rank - 1, tt_src(0), tt_dst(extra.offset), extra.bytes, 0);
+}
+
+/* The odd rank gets all blocks but its own: those before it, and those after it. */
+static void fold_out(struct tt_sched *s, const struct tt_coll *c, const struct tt_fold *f)
+{
+    const uint32_t extra = f->active ? c->rank + 1 : c->rank;
+    const struct tt_block parts[] = { tt_blocks_of(c, 0, extra), tt_blocks_of(c, extra + 1, c->nranks) };
+
+    for (uint32_t i = 0; i < 2; i++) {
+        const struct tt_ref at = tt_dst(parts[i].offset);
+
+        if (f->active)
+            tt_sched_put(s, c->rank + 1, at, at, parts[i].bytes, 1 + i);
+        else
+            tt_sched_wait(s, c->rank - 1, at, parts[i].bytes, 1 + i);
+    }
+}
+
+static void double_up(struct tt_sched *s, const struct tt_coll *c, const struct tt_fold *f, uint32_t i)
+{
+    const uint32_t other = f->group ^ (1u << i);
+    const uint32_t peer = tt_fold_rank(f, other);
+    const struct tt_block mine = held(c, f, f->group, 1u << i), theirs = held(c, f, other, 1u << i);
+    const bool fresh = i == 0 && !f->folded;
+
+    tt_sched_put(s, peer, fresh ? tt_src(0) : tt_dst(mine.offset), tt_dst(mine.offset), mine.bytes, 0);
+    tt_sched_wait(s, peer, tt_dst(theirs.offset), theirs.bytes, 0);
+}
+
+static void round_k(struct tt_sched *s, const struct tt_coll *c, uint64_t k)
+{
+    const struct tt_fold f = tt_fold_of(c->rank, c->nranks);
+    const uint64_t before = f.extras ? 1 : 0;
+
+    if (k < before && f.folded)
+        fold_in(s, c, &f);
+    else if (k >= before && k < before + f.rounds && f.active)
+        double_up(s, c, &f, (uint32_t)(k - before));
+    else if (k > before && k == before + f.rounds && f.folded)
+        fold_out(s, c, &f);
+    if (k == 0)
+        tt_sched_own(s, c);
+}
+
+static struct tt_cost cost(const struct tt_coll *c)
+{
+    const struct tt_fold f = tt_fold_of(c->rank, c->nranks);
+    const double n = c->nranks, total = (double)tt_blocks_total(c), passes = f.extras ? 2 : 1;
+
+    return (struct tt_cost){
+        .messages = f.rounds + (f.extras ? 2 : 0), .bytes = passes * total * (n - 1) / n, .copied = total / n,
+    };
+}
+
+const struct tt_algo tt_algo_allgather_doubling = {
+    .name = "allgather_doubling", .summary = "short blocks; best with a power of two ranks",
+    .kind = TT_ALLGATHER, .fits = tt_fits_always, .nrounds = nrounds, .round = round_k,
+    .work_bytes = tt_work_none, .npeers = tt_npeers_tree, .cost = cost,
+};
+
+const struct tt_algo tt_algo_allgatherv_doubling = {
+    .name = "allgatherv_doubling", .summary = "short packed blocks; best with a power of two ranks",
+    .kind = TT_ALLGATHERV, .fits = tt_fits_packed, .nrounds = nrounds, .round = round_k,
+    .work_bytes = tt_work_none, .npeers = tt_npeers_tree, .cost = cost,
+};

@@ -1,0 +1,105 @@
+/* One-step all-reduce. Shapes: src[bytes], dst[bytes].
+ * Everybody puts its whole vector to everybody, and everybody reduces all of them in rank order, so that all ranks get the
+ * same bits. One latency, (n - 1) * bytes in and out: for short vectors, above all over shared memory, where it is
+ * the whole conversation: one store to each peer and one load from each.
+ * Few ranks reduce what arrives straight from where it arrives; more of them collect it in WORK first, as rank order
+ * is not the order of arrival. In place, the running value may not take the place of the input before the input's turn. */
+#include "algo/algos.h"
+#include "algo/blocks.h"
+
+#define FEW 6       /* ranks whose exchanges and reductions are one round */
+#define EACH 8      /* exchanges of a round, with more ranks */
+
+static bool fits(const struct tt_coll *c)
+{
+    return c->bytes <= TT_WORK_MAX / (c->nranks + 1);
+}
+
+static uint64_t exchange_rounds(const struct tt_coll *c)
+{
+    return (c->nranks - 1 + EACH - 1) / EACH;
+}
+
+static uint64_t nrounds(const struct tt_coll *c)
+{
+    if (c->nranks <= FEW)
+        return 1;
+    return exchange_rounds(c) + (c->nranks - 1 + TT_ROUND_STEPS_MAX - 1) / TT_ROUND_STEPS_MAX;
+}
+
+/* WORK: the running value, then, with many ranks, the vector of each rank. */
+static uint64_t work_bytes(const struct tt_coll *c)
+{
+    if (c->nranks <= FEW)
+        return c->in_place && c->nranks > 2 ? c->bytes : 0;
+    return c->bytes * (c->nranks + 1);
+}
+
+static struct tt_ref arrival(const struct tt_coll *c, uint32_t rank)
+{
+    return c->nranks <= FEW ? tt_pipe(rank) : tt_work((rank + 1) * c->bytes);
+}
+
+static struct tt_ref vector(const struct tt_coll *c, uint32_t rank)
+{
+    return rank == c->rank ? tt_src(0) : arrival(c, rank);
+}
+
+/* Takes rank j's vector, 1 <= j < nranks, into the running value of ranks 0 .. j - 1. */
+static void take(struct tt_sched *s, const struct tt_coll *c, uint32_t j)
+{
+    const bool last = j == c->nranks - 1;
+    const struct tt_ref running = c->in_place ? tt_work(0) : tt_dst(0);
+
+    tt_sched_reduce(s, last ? tt_dst(0) : running, j == 1 ? vector(c, 0) : running, vector(c, j), c->bytes, last);
+}
+
+static void few(struct tt_sched *s, const struct tt_coll *c)
+{
+    const uint32_t n = c->nranks, r = c->rank;
+
+    tt_sched_own(s, c);
+    for (uint32_t i = 1; i < n; i++)
+        tt_sched_put(s, (r + i) % n, tt_src(0), tt_pipe(r), c->bytes, 0);
+    for (uint32_t j = 0; j < n; j++) {
+        if (j != r)
+            tt_sched_wait(s, j, tt_pipe(j), c->bytes, 0);
+        if (j > 0)
+            take(s, c, j);
+    }
+}
+
+static void round_k(struct tt_sched *s, const struct tt_coll *c, uint64_t k)
+{
+    const uint32_t n = c->nranks, r = c->rank;
+
+    if (n <= FEW) {
+        few(s, c);
+        return;
+    }
+    if (k < exchange_rounds(c)) {
+        for (uint32_t i = (uint32_t)k * EACH + 1; i < n && i <= (k + 1) * EACH; i++) {
+            const uint32_t from = (r + n - i) % n;
+
+            tt_sched_put(s, (r + i) % n, tt_src(0), arrival(c, r), c->bytes, 0);
+            tt_sched_wait(s, from, arrival(c, from), c->bytes, 0);
+        }
+        return;
+    }
+    k -= exchange_rounds(c);
+    for (uint32_t j = (uint32_t)k * TT_ROUND_STEPS_MAX + 1; j < n && j <= (k + 1) * TT_ROUND_STEPS_MAX; j++)
+        take(s, c, j);
+}
+
+static struct tt_cost cost(const struct tt_coll *c)
+{
+    const double bytes = (double)c->bytes * (c->nranks - 1);
+
+    return (struct tt_cost){ .messages = tt_cost_burst(c->nranks - 1), .bytes = bytes, .reduced = bytes };
+}
+
+const struct tt_algo tt_algo_allreduce_onestep = {
+    .name = "allreduce_onestep", .summary = "short vectors, few ranks, shared memory",
+    .kind = TT_ALLREDUCE, .fits = fits, .nrounds = nrounds, .round = round_k,
+    .work_bytes = work_bytes, .npeers = tt_npeers_all, .cost = cost,
+};

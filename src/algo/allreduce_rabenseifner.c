@@ -1,0 +1,96 @@
+/* Recursive vector halving and distance doubling all-reduce (Rabenseifner). Shapes: src[bytes], dst[bytes].
+ * Halving: in round i, groups that differ in bit i split the range they share; each sends the other's half and reduces its own. After
+ * log2(n) rounds each holds one finished piece. Doubling retraces the way: each round gives what one has for what the
+ * other has. Both halves move (n - 1) / n of the vector: 2 log2(n) latencies at the bandwidth of a ring. Two ranks
+ * exchange halves, reduce one each, exchange the results. When n is no power of two, odd ranks fold as in recursive doubling.
+ * R. Rabenseifner, "Optimization of Collective Reduction Operations", 2004. */
+#include "algo/algos.h"
+#include "algo/blocks.h"
+#include "algo/phases.h"
+
+/* The vector is cut into as many blocks as there are groups. What a group is responsible for before halving round i,
+ * i in [0, rounds]: groups >> i blocks, its lower bits telling which, the lowest the coarsest. */
+static struct tt_block share(const struct tt_coll *c, const struct tt_fold *f, uint32_t group, uint32_t i)
+{
+    uint32_t first = 0;
+
+    for (uint32_t bit = 0; bit < i; bit++)
+        if (group >> bit & 1)
+            first += f->groups >> (bit + 1);
+    const uint64_t begin = tt_block_offset(c->bytes, c->elem_bytes, f->groups, first);
+
+    return (struct tt_block){
+        begin, tt_block_offset(c->bytes, c->elem_bytes, f->groups, first + (f->groups >> i)) - begin,
+    };
+}
+
+static void halve(struct tt_sched *s, const struct tt_coll *c, const struct tt_fold *f, uint32_t i)
+{
+    const uint32_t other = f->group ^ (1u << i);
+    const uint32_t peer = tt_fold_rank(f, other);
+    const struct tt_block leaving = share(c, f, other, i + 1), staying = share(c, f, f->group, i + 1);
+    const bool fresh = i == 0 && !f->folded;
+    const struct tt_ref theirs = tt_pipe(1 + i);
+
+    tt_sched_put(s, peer, fresh ? tt_src(leaving.offset) : tt_dst(leaving.offset), theirs, leaving.bytes, i);
+    tt_sched_wait(s, peer, theirs, staying.bytes, i);
+    tt_sched_reduce_ordered(s, tt_dst(staying.offset), fresh ? tt_src(staying.offset) : tt_dst(staying.offset), f->group,
+                            theirs, other, staying.bytes, i == f->rounds - 1);
+}
+
+static void double_up(struct tt_sched *s, const struct tt_coll *c, const struct tt_fold *f, uint32_t i)
+{
+    const uint32_t other = f->group ^ (1u << i);
+    const uint32_t peer = tt_fold_rank(f, other);
+    const uint32_t tag = 2 * f->rounds - 1 - i;
+    const struct tt_block mine = share(c, f, f->group, i + 1), theirs = share(c, f, other, i + 1);
+
+    tt_sched_put(s, peer, tt_dst(mine.offset), tt_dst(mine.offset), mine.bytes, tag);
+    tt_sched_wait(s, peer, tt_dst(theirs.offset), theirs.bytes, tag);
+}
+
+static uint64_t nrounds(const struct tt_coll *c)
+{
+    const struct tt_fold f = tt_fold_of(c->rank, c->nranks);
+
+    return f.groups == 1 ? 1 : 2 * f.rounds + (f.extras ? 2 : 0);
+}
+
+static void round_k(struct tt_sched *s, const struct tt_coll *c, uint64_t k)
+{
+    const struct tt_fold f = tt_fold_of(c->rank, c->nranks);
+
+    if (c->nranks == 1) {
+        tt_sched_own(s, c);
+        return;
+    }
+    if (f.extras > 0) {
+        if (k == 0) {
+            tt_phase_fold_in(s, c, &f);
+            return;
+        }
+        k--;
+    }
+    if (k == 2 * f.rounds)
+        tt_phase_fold_out(s, c, &f);
+    else if (f.active && k < f.rounds)
+        halve(s, c, &f, (uint32_t)k);
+    else if (f.active)
+        double_up(s, c, &f, 2 * f.rounds - 1 - (uint32_t)k);
+}
+
+static struct tt_cost cost(const struct tt_coll *c)
+{
+    const struct tt_fold f = tt_fold_of(c->rank, c->nranks);
+    const double bytes = (double)c->bytes, moved = bytes * (f.groups - 1) / f.groups, folding = f.extras ? 1 : 0;
+
+    return (struct tt_cost){
+        .messages = 2 * f.rounds + 2 * folding, .bytes = 2 * moved + 2 * folding * bytes, .reduced = moved + folding * bytes,
+    };
+}
+
+const struct tt_algo tt_algo_allreduce_rabenseifner = {
+    .name = "allreduce_rabenseifner", .summary = "long vectors, few latencies; best with a power of two ranks",
+    .kind = TT_ALLREDUCE, .fits = tt_fits_always, .nrounds = nrounds, .round = round_k,
+    .work_bytes = tt_work_none, .npeers = tt_npeers_tree, .cost = cost,
+};

@@ -1,0 +1,88 @@
+/* Bruck alltoall. Shapes: src[nranks][block], dst[nranks][block].
+ * WORK[i] first holds the block for the rank i further on. In round k every block whose i has bit k moves 2^k ranks on; each has then
+ * gone as far as it must. ceil(log2 n) latencies, n / 2 blocks a round: short blocks, many ranks. What arrives waits in
+ * a pipe until the blocks whose places it takes have been read.
+ * J. Bruck et al., "Efficient algorithms for all-to-all communications in multiport message-passing systems", 1997. */
+#include "algo/algos.h"
+#include "algo/blocks.h"
+#include "algo/phases.h"
+
+#define EACH 16     /* blocks that one of the last rounds puts in place */
+
+static bool fits(const struct tt_coll *c)
+{
+    return c->bytes <= TT_WORK_MAX / c->nranks;
+}
+
+static uint64_t work_bytes(const struct tt_coll *c)
+{
+    return c->nranks * c->bytes;
+}
+
+/* Rounds: the blocks into WORK, the exchanges, the blocks into dst. */
+static uint64_t nrounds(const struct tt_coll *c)
+{
+    return 1 + tt_log2_up(c->nranks) + tt_phase_rounds(c->nranks, EACH);
+}
+
+static void enter(struct tt_sched *s, const struct tt_coll *c)
+{
+    const uint64_t before = c->rank * c->bytes, after = (c->nranks - c->rank) * c->bytes;
+
+    tt_sched_copy(s, tt_work(0), tt_src(before), after);
+    tt_sched_copy(s, tt_work(after), tt_src(0), before);
+}
+
+/* Bytes of the blocks i < nranks that have bit k: whole runs of 2^k, and what is left of the last one. */
+static uint64_t moving_bytes(const struct tt_coll *c, uint32_t k)
+{
+    const uint64_t run = 1u << k, rest = c->nranks % (2 * run);
+
+    return (c->nranks / (2 * run) * run + (rest > run ? rest - run : 0)) * c->bytes;
+}
+
+static void exchange(struct tt_sched *s, const struct tt_coll *c, uint32_t k)
+{
+    const uint32_t n = c->nranks, r = c->rank, far = 1u << k;
+    const uint64_t bytes = moving_bytes(c, k);
+    const struct tt_ref moving = tt_strided(tt_work(far * c->bytes), far * c->bytes, 2 * far * c->bytes);
+
+    tt_sched_put(s, (r + far) % n, moving, tt_pipe(k), bytes, k);
+    tt_sched_wait(s, (r + n - far) % n, tt_pipe(k), bytes, k);
+    tt_sched_copy(s, moving, tt_pipe(k), bytes);
+}
+
+static void leave(struct tt_sched *s, const struct tt_coll *c, uint64_t k)
+{
+    const uint32_t n = c->nranks, r = c->rank;
+
+    for (uint32_t i = (uint32_t)k * EACH; i < n && i < (k + 1) * EACH; i++)
+        tt_sched_copy(s, tt_dst((r + n - i) % n * c->bytes), tt_work(i * c->bytes), c->bytes);
+}
+
+static void round_k(struct tt_sched *s, const struct tt_coll *c, uint64_t k)
+{
+    const uint32_t rounds = tt_log2_up(c->nranks);
+
+    if (k == 0)
+        enter(s, c);
+    else if (k <= rounds)
+        exchange(s, c, (uint32_t)k - 1);
+    else
+        leave(s, c, k - 1 - rounds);
+}
+
+static struct tt_cost cost(const struct tt_coll *c)
+{
+    const double rounds = tt_log2_up(c->nranks), moved = rounds * (double)moving_bytes(c, 0);
+
+    return (struct tt_cost){
+        .messages = rounds, .bytes = moved, .copied = moved + 2 * (double)c->bytes * c->nranks,
+    };
+}
+
+const struct tt_algo tt_algo_alltoall_bruck = {
+    .name = "alltoall_bruck", .summary = "short blocks, many ranks",
+    .kind = TT_ALLTOALL, .fits = fits, .nrounds = nrounds, .round = round_k,
+    .work_bytes = work_bytes, .npeers = tt_npeers_log, .cost = cost,
+};

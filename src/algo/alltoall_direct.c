@@ -1,0 +1,42 @@
+/* Direct alltoall. Shapes: src[nranks][block], dst[nranks][block].
+ * In step k every rank exchanges blocks with k - rank (mod nranks): each pair meets exactly once, for any number of ranks, and does both
+ * directions at once, which is what lets it run in place. One latency, every byte crosses once. */
+#include "algo/algos.h"
+#include "algo/blocks.h"
+#include "algo/phases.h"
+
+#define EACH 5      /* steps of a round: at most three schedule steps each */
+
+static uint64_t nrounds(const struct tt_coll *c)
+{
+    return tt_phase_rounds(c->nranks, EACH);
+}
+
+static void round_k(struct tt_sched *s, const struct tt_coll *c, uint64_t k)
+{
+    const uint32_t n = c->nranks, r = c->rank;
+
+    for (uint32_t i = (uint32_t)k * EACH; i < n && i < (k + 1) * EACH; i++) {
+        const uint32_t peer = (i + n - r) % n;
+
+        if (peer != r)
+            tt_phase_exchange(s, c, peer);
+    }
+    if (k == 0)
+        tt_sched_own(s, c);
+}
+
+static struct tt_cost cost(const struct tt_coll *c)
+{
+    const double bytes = (double)c->bytes;
+
+    return (struct tt_cost){
+        .messages = tt_cost_burst(c->nranks - 1), .bytes = bytes * (c->nranks - 1), .copied = bytes,
+    };
+}
+
+const struct tt_algo tt_algo_alltoall_direct = {
+    .name = "alltoall_direct", .summary = "long blocks, any number of ranks",
+    .kind = TT_ALLTOALL, .fits = tt_fits_always, .nrounds = nrounds, .round = round_k,
+    .work_bytes = tt_work_none, .npeers = tt_npeers_all, .cost = cost,
+};

@@ -1,0 +1,36 @@
+/* Dissemination barrier.
+ * In round k every rank tells the one 2^k further on that it, and everybody of whom it has heard, has come. After ceil(log2 n) rounds everybody
+ * has heard of everybody. What is sent is one byte whose value means nothing: that it could be sent means that all earlier
+ * tokens had come, because each was copied over it. The tokens land in bytes of their own, so they may come early.
+ * D. Hensgen, R. Finkel, U. Manber, "Two algorithms for barrier synchronization", 1988. */
+#include "algo/algos.h"
+#include "algo/blocks.h"
+
+static uint64_t work_bytes(const struct tt_coll *c)
+{
+    return 1 + tt_log2_up(c->nranks);
+}
+
+static void round_k(struct tt_sched *s, const struct tt_coll *c, uint64_t k)
+{
+    const uint32_t n = c->nranks, r = c->rank, rounds = tt_log2_up(n);
+    const struct tt_ref heard = tt_work(0), token = tt_work(1 + k);
+
+    if (k >= rounds)
+        return;
+    tt_sched_put(s, (r + (1u << k)) % n, heard, token, 1, (uint32_t)k);
+    tt_sched_wait(s, (r + n - (1u << k)) % n, token, 1, (uint32_t)k);
+    if (k + 1 < rounds)
+        tt_sched_copy(s, heard, token, 1);
+}
+
+static struct tt_cost cost(const struct tt_coll *c)
+{
+    return (struct tt_cost){ .messages = tt_log2_up(c->nranks) };
+}
+
+const struct tt_algo tt_algo_barrier_dissemination = {
+    .name = "barrier_dissemination", .summary = "any number of ranks",
+    .kind = TT_BARRIER, .fits = tt_fits_always, .nrounds = tt_rounds_log, .round = round_k,
+    .work_bytes = work_bytes, .npeers = tt_npeers_log, .cost = cost,
+};

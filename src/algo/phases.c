@@ -1,0 +1,52 @@
+#include "algo/phases.h"
+
+void tt_phase_ring_gather(struct tt_sched *s, const struct tt_coll *c, uint32_t k, uint32_t tag, struct tt_ref own)
+{
+    const uint32_t n = c->nranks, r = c->rank;
+    const uint32_t right = (r + 1) % n, left = (r + n - 1) % n;
+    const struct tt_block leaving = tt_block_of(c, (r + n - k) % n);
+    const struct tt_block coming = tt_block_of(c, (r + n - k - 1) % n);
+
+    tt_sched_put(s, right, k == 0 ? own : tt_dst(leaving.offset), tt_dst(leaving.offset), leaving.bytes, tag);
+    tt_sched_wait(s, left, tt_dst(coming.offset), coming.bytes, tag);
+}
+
+void tt_phase_exchange(struct tt_sched *s, const struct tt_coll *c, uint32_t peer)
+{
+    const uint64_t at = peer * c->bytes;
+
+    tt_sched_put(s, peer, tt_src(at), tt_there(), c->bytes, 0);
+    if (!c->in_place) {
+        tt_sched_wait(s, peer, tt_dst(at), c->bytes, 0);
+        return;
+    }
+    tt_sched_wait(s, peer, tt_pipe(peer), c->bytes, 0);
+    tt_sched_copy(s, tt_dst(at), tt_pipe(peer), c->bytes);
+}
+
+void tt_phase_fold_in(struct tt_sched *s, const struct tt_coll *c, const struct tt_fold *f)
+{
+    if (!f->folded)
+        return;
+    if (!f->active) {
+        tt_sched_put(s, c->rank - 1, tt_src(0), tt_pipe(0), c->bytes, 0);
+        return;
+    }
+    tt_sched_wait(s, c->rank + 1, tt_pipe(0), c->bytes, 0);
+    tt_sched_reduce(s, tt_dst(0), tt_src(0), tt_pipe(0), c->bytes, false);
+}
+
+void tt_phase_fold_out(struct tt_sched *s, const struct tt_coll *c, const struct tt_fold *f)
+{
+    if (!f->folded)
+        return;
+    if (f->active)
+        tt_sched_put(s, c->rank + 1, tt_dst(0), tt_dst(0), c->bytes, 0);
+    else
+        tt_sched_wait(s, c->rank - 1, tt_dst(0), c->bytes, 0);
+}
+
+uint64_t tt_phase_rounds(uint32_t n, uint32_t each)
+{
+    return n > each ? (n + each - 1) / each : 1;
+}

@@ -1,0 +1,51 @@
+/* Binomial reduce. Shapes: src[bytes], dst[bytes] at root.
+ * Ranks counted from the root; in round k, of those left, every second gives its running value to the one 2^k before it.
+ * ceil(log2 n) * (latency + bytes / bandwidth): short vectors, many ranks. The running value is kept in WORK. */
+#include "algo/algos.h"
+#include "algo/blocks.h"
+
+static bool fits(const struct tt_coll *c)
+{
+    return c->bytes <= TT_WORK_MAX;
+}
+
+static uint64_t work_bytes(const struct tt_coll *c)
+{
+    const uint32_t v = tt_from_root(c);
+
+    return v > 0 && tt_subtree(v, c->nranks) > 1 ? c->bytes : 0;
+}
+
+static void round_k(struct tt_sched *s, const struct tt_coll *c, uint64_t k)
+{
+    const uint32_t n = c->nranks, v = tt_from_root(c), step = 1u << k;
+    const struct tt_ref running = v == 0 ? tt_dst(0) : tt_work(0), theirs = tt_pipe(k);
+    const struct tt_ref ours = k == 0 ? tt_src(0) : running;
+
+    if (n == 1) {
+        tt_sched_own(s, c);
+        return;
+    }
+    if (v % (2 * step) == step)
+        tt_sched_put(s, tt_rank_at(c, v - step), ours, theirs, c->bytes, 0);
+    if (v % (2 * step) == 0 && v + step < n) {
+        const uint32_t from = tt_rank_at(c, v + step), count = tt_subtree(v + step, n);
+
+        tt_sched_wait(s, from, theirs, c->bytes, 0);
+        tt_sched_reduce_ordered(s, running, ours, tt_lowest(c->rank, step, n), theirs, tt_lowest(from, count, n), c->bytes,
+                                v == 0 && 2 * step >= n);
+    }
+}
+
+static struct tt_cost cost(const struct tt_coll *c)
+{
+    const double rounds = tt_log2_up(c->nranks), bytes = rounds * (double)c->bytes;
+
+    return (struct tt_cost){ .messages = rounds, .bytes = bytes, .reduced = bytes };
+}
+
+const struct tt_algo tt_algo_reduce_binomial = {
+    .name = "reduce_binomial", .summary = "short vectors, many ranks",
+    .kind = TT_REDUCE, .fits = fits, .nrounds = tt_rounds_log, .round = round_k,
+    .work_bytes = work_bytes, .npeers = tt_npeers_tree, .cost = cost,
+};

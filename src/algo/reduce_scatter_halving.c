@@ -1,0 +1,111 @@
+/* Recursive halving reduce_scatter. Shapes: src[nranks][block], dst[block]; reduce_scatterv: rows of any size.
+ * In round i, groups that differ in bit rounds - 1 - i split the rows they share; each sends the other's half and reduces its own, until it holds its
+ * own rows. log2(n) latencies, (n - 1) / n of the input out and in: short rows. When n is no power of two the odd ranks of the first pairs fold into the
+ * even ones, which reduce for them too and give them their row at the end. Running values are kept in WORK, laid out as src.
+ * Thakur, Rabenseifner, Gropp, "Optimization of Collective Communication Operations in MPICH", 2005. */
+#include "algo/algos.h"
+#include "algo/blocks.h"
+
+static bool fits(const struct tt_coll *c)
+{
+    return tt_blocks_packed(c) && tt_blocks_total(c) <= TT_WORK_MAX;
+}
+
+static uint64_t nrounds(const struct tt_coll *c)
+{
+    const struct tt_fold f = tt_fold_of(c->rank, c->nranks);
+
+    return f.groups == 1 ? 1 : f.rounds + (f.extras ? 2 : 0);
+}
+
+static uint64_t work_bytes(const struct tt_coll *c)
+{
+    return c->nranks > 2 && tt_fold_of(c->rank, c->nranks).active ? tt_coll_src_bytes(c) : 0;
+}
+
+/* The rows that the `count` groups of the aligned range around `group` are responsible for. */
+static struct tt_block rows(const struct tt_coll *c, const struct tt_fold *f, uint32_t group, uint32_t count)
+{
+    const uint32_t first = group & ~(count - 1);
+
+    return tt_blocks_of(c, tt_fold_rank(f, first), tt_fold_rank(f, first + count));
+}
+
+static void fold_in(struct tt_sched *s, const struct tt_coll *c, const struct tt_fold *f)
+{
+    const struct tt_block all = tt_blocks_of(c, 0, c->nranks);
+
+    if (!f->active) {
+        tt_sched_put(s, c->rank - 1, tt_src(all.offset), tt_pipe(0), all.bytes, 0);
+        return;
+    }
+    tt_sched_wait(s, c->rank + 1, tt_pipe(0), all.bytes, 0);
+    tt_sched_reduce(s, tt_work(all.offset), tt_src(all.offset), tt_pipe(0), all.bytes, false);
+}
+
+static void halve(struct tt_sched *s, const struct tt_coll *c, const struct tt_fold *f, uint32_t i)
+{
+    const uint32_t count = f->groups >> (i + 1);    /* groups left after this round */
+    const uint32_t other = f->group ^ count;
+    const uint32_t peer = tt_fold_rank(f, other);
+    const struct tt_block leaving = rows(c, f, other, count), staying = rows(c, f, f->group, count);
+    const bool fresh = i == 0 && !f->folded, last = count == 1;
+    const struct tt_ref theirs = tt_pipe(1 + i);
+    const struct tt_ref ours = fresh ? tt_src(staying.offset) : tt_work(staying.offset);
+
+    tt_sched_put(s, peer, fresh ? tt_src(leaving.offset) : tt_work(leaving.offset), theirs, leaving.bytes, 0);
+    tt_sched_wait(s, peer, theirs, staying.bytes, 0);
+    tt_sched_reduce_ordered(s, last && !f->folded ? tt_dst(0) : tt_work(staying.offset), ours, f->group & (2 * count - 1),
+                            theirs, other & (2 * count - 1), staying.bytes, last);
+}
+
+static void fold_out(struct tt_sched *s, const struct tt_coll *c, const struct tt_fold *f)
+{
+    const uint32_t active = f->active ? c->rank : c->rank - 1;
+    const struct tt_block own = tt_block_of(c, active), extra = tt_block_of(c, active + 1);
+
+    if (!f->active) {
+        tt_sched_wait(s, active, tt_dst(0), extra.bytes, 0);
+        return;
+    }
+    tt_sched_put(s, active + 1, tt_work(extra.offset), tt_dst(0), extra.bytes, 0);
+    tt_sched_copy(s, tt_dst(0), tt_work(own.offset), own.bytes);
+}
+
+static void round_k(struct tt_sched *s, const struct tt_coll *c, uint64_t k)
+{
+    const struct tt_fold f = tt_fold_of(c->rank, c->nranks);
+    const uint64_t before = f.extras ? 1 : 0;
+
+    if (c->nranks == 1)
+        tt_sched_own(s, c);
+    else if (k < before && f.folded)
+        fold_in(s, c, &f);
+    else if (k >= before && k < before + f.rounds && f.active)
+        halve(s, c, &f, (uint32_t)(k - before));
+    else if (k == before + f.rounds && f.folded)
+        fold_out(s, c, &f);
+}
+
+static struct tt_cost cost(const struct tt_coll *c)
+{
+    const struct tt_fold f = tt_fold_of(c->rank, c->nranks);
+    const double total = (double)tt_blocks_total(c), half = total * (f.groups - 1) / f.groups;
+    const double folding = f.extras ? 1 : 0;
+
+    return (struct tt_cost){
+        .messages = f.rounds + 2 * folding, .bytes = half + folding * total, .reduced = half + folding * total,
+    };
+}
+
+const struct tt_algo tt_algo_reduce_scatter_halving = {
+    .name = "reduce_scatter_halving", .summary = "short rows; best with a power of two ranks",
+    .kind = TT_REDUCE_SCATTER, .fits = fits, .nrounds = nrounds, .round = round_k,
+    .work_bytes = work_bytes, .npeers = tt_npeers_tree, .cost = cost,
+};
+
+const struct tt_algo tt_algo_reduce_scatterv_halving = {
+    .name = "reduce_scatterv_halving", .summary = "short rows; best with a power of two ranks",
+    .kind = TT_REDUCE_SCATTERV, .fits = fits, .nrounds = nrounds, .round = round_k,
+    .work_bytes = work_bytes, .npeers = tt_npeers_tree, .cost = cost,
+};

@@ -1,0 +1,208 @@
+#include "sched/sched.h"
+
+#include <string.h>
+#include "base/status.h"
+
+static const char *const kind_names[TT_COLL_KINDS] = {
+    [TT_ALLREDUCE] = "allreduce",
+    [TT_REDUCE] = "reduce",
+    [TT_REDUCE_SCATTER] = "reduce_scatter",
+    [TT_REDUCE_SCATTERV] = "reduce_scatterv",
+    [TT_ALLGATHER] = "allgather",
+    [TT_ALLGATHERV] = "allgatherv",
+    [TT_BROADCAST] = "broadcast",
+    [TT_GATHER] = "gather",
+    [TT_GATHERV] = "gatherv",
+    [TT_SCATTER] = "scatter",
+    [TT_SCATTERV] = "scatterv",
+    [TT_ALLTOALL] = "alltoall",
+    [TT_ALLTOALLV] = "alltoallv",
+    [TT_BARRIER] = "barrier",
+    [TT_SEND] = "send",
+    [TT_RECV] = "recv",
+};
+
+const char *tt_coll_name(enum tt_coll_kind kind)
+{
+    return (unsigned)kind < TT_COLL_KINDS ? kind_names[kind] : "?";
+}
+
+bool tt_coll_parse(const char *name, enum tt_coll_kind *out)
+{
+    for (unsigned kind = 0; kind < TT_COLL_KINDS; kind++)
+        if (strcmp(name, kind_names[kind]) == 0) {
+            *out = (enum tt_coll_kind)kind;
+            return true;
+        }
+    return false;
+}
+
+static uint64_t rows_extent(const uint64_t *bytes, const uint64_t *displs, uint32_t n)
+{
+    uint64_t end = 0;
+
+    for (uint32_t i = 0; i < n; i++)
+        if (bytes[i] > 0 && displs[i] + bytes[i] > end)
+            end = displs[i] + bytes[i];
+    return end;
+}
+
+uint64_t tt_coll_src_bytes(const struct tt_coll *c)
+{
+    const bool at_root = c->rank == c->root;
+
+    switch (c->kind) {
+    case TT_ALLREDUCE: case TT_REDUCE: case TT_ALLGATHER: case TT_GATHER: case TT_SEND:
+        return c->bytes;
+    case TT_REDUCE_SCATTER: case TT_ALLTOALL:
+        return c->bytes * c->nranks;
+    case TT_REDUCE_SCATTERV: case TT_ALLTOALLV:
+        return rows_extent(c->send_bytes, c->send_displs, c->nranks);
+    case TT_ALLGATHERV: case TT_GATHERV:
+        return c->recv_bytes[c->rank];
+    case TT_BROADCAST:
+        return at_root ? c->bytes : 0;
+    case TT_SCATTER:
+        return at_root ? c->bytes * c->nranks : 0;
+    case TT_SCATTERV:
+        return at_root ? rows_extent(c->send_bytes, c->send_displs, c->nranks) : 0;
+    case TT_BARRIER: case TT_RECV: case TT_COLL_KINDS:
+        break;
+    }
+    return 0;
+}
+
+uint64_t tt_coll_dst_bytes(const struct tt_coll *c)
+{
+    const bool at_root = c->rank == c->root;
+
+    switch (c->kind) {
+    case TT_ALLREDUCE: case TT_REDUCE_SCATTER: case TT_BROADCAST: case TT_SCATTER: case TT_RECV:
+        return c->bytes;
+    case TT_ALLGATHER: case TT_ALLTOALL:
+        return c->bytes * c->nranks;
+    case TT_REDUCE_SCATTERV: case TT_SCATTERV:
+        return c->send_bytes[c->rank];
+    case TT_ALLGATHERV: case TT_ALLTOALLV:
+        return rows_extent(c->recv_bytes, c->recv_displs, c->nranks);
+    case TT_REDUCE:
+        return at_root ? c->bytes : 0;
+    case TT_GATHER:
+        return at_root ? c->bytes * c->nranks : 0;
+    case TT_GATHERV:
+        return at_root ? rows_extent(c->recv_bytes, c->recv_displs, c->nranks) : 0;
+    case TT_BARRIER: case TT_SEND: case TT_COLL_KINDS:
+        break;
+    }
+    return 0;
+}
+
+/* Same bytes, seen from the other buffer; a strided ref keeps its shape. */
+static struct tt_ref moved(struct tt_ref ref, enum tt_buf from, enum tt_buf to, uint64_t by)
+{
+    if (ref.buf == from) {
+        ref.buf = (uint8_t)to;
+        ref.offset += by;
+    }
+    return ref;
+}
+
+struct tt_ref tt_coll_canonical(const struct tt_coll *c, struct tt_ref ref)
+{
+    const bool at_root = c->rank == c->root;
+
+    if (!c->in_place)
+        return ref;
+    switch (c->kind) {
+    case TT_ALLREDUCE: case TT_ALLTOALL:
+        return moved(ref, TT_BUF_SRC, TT_BUF_DST, 0);
+    case TT_REDUCE: case TT_BROADCAST:
+        return at_root ? moved(ref, TT_BUF_SRC, TT_BUF_DST, 0) : ref;
+    case TT_ALLGATHER:
+        return moved(ref, TT_BUF_SRC, TT_BUF_DST, c->rank * c->bytes);
+    case TT_ALLGATHERV:
+        return moved(ref, TT_BUF_SRC, TT_BUF_DST, c->recv_displs[c->rank]);
+    case TT_GATHER:
+        return at_root ? moved(ref, TT_BUF_SRC, TT_BUF_DST, c->rank * c->bytes) : ref;
+    case TT_GATHERV:
+        return at_root ? moved(ref, TT_BUF_SRC, TT_BUF_DST, c->recv_displs[c->rank]) : ref;
+    case TT_REDUCE_SCATTER:
+        return moved(ref, TT_BUF_DST, TT_BUF_SRC, c->rank * c->bytes);
+    case TT_REDUCE_SCATTERV:
+        return moved(ref, TT_BUF_DST, TT_BUF_SRC, c->send_displs[c->rank]);
+    case TT_SCATTER:
+        return at_root ? moved(ref, TT_BUF_DST, TT_BUF_SRC, c->rank * c->bytes) : ref;
+    case TT_SCATTERV:
+        return at_root ? moved(ref, TT_BUF_DST, TT_BUF_SRC, c->send_displs[c->rank]) : ref;
+    case TT_ALLTOALLV: case TT_BARRIER: case TT_SEND: case TT_RECV: case TT_COLL_KINDS:
+        break;
+    }
+    return ref;
+}
+
+void tt_ref_extent(const struct tt_ref *ref, uint64_t bytes, uint64_t *begin, uint64_t *end)
+{
+    *begin = ref->offset;
+    if (ref->block == 0 || bytes == 0) {
+        *end = ref->offset + bytes;
+        return;
+    }
+    const uint64_t last = (bytes - 1) / ref->block;
+
+    *end = ref->offset + last * ref->stride + (bytes - last * ref->block);
+}
+
+static struct tt_step *emit(struct tt_sched *s)
+{
+    tt_assert(s->n < s->cap);
+    return &s->steps[s->n++];
+}
+
+/* A step of no bytes names no memory, so that nobody looks for the writer of an empty pipe. */
+static struct tt_ref named(struct tt_ref ref, uint64_t bytes)
+{
+    return bytes > 0 || ref.buf == TT_BUF_THERE ? ref : tt_dst(0);
+}
+
+void tt_sched_put(struct tt_sched *s, uint32_t peer, struct tt_ref from, struct tt_ref to, uint64_t bytes, uint32_t tag)
+{
+    *emit(s) = (struct tt_step){
+        .opcode = TT_PUT, .peer = peer, .tag = tag, .bytes = bytes, .out = named(to, bytes), .a = named(from, bytes),
+    };
+}
+
+void tt_sched_wait(struct tt_sched *s, uint32_t peer, struct tt_ref to, uint64_t bytes, uint32_t tag)
+{
+    *emit(s) = (struct tt_step){
+        .opcode = TT_WAIT, .peer = peer, .tag = tag, .bytes = bytes, .out = named(to, bytes),
+    };
+}
+
+void tt_sched_reduce(struct tt_sched *s, struct tt_ref out, struct tt_ref a, struct tt_ref b, uint64_t bytes, bool finish)
+{
+    if (bytes == 0)
+        return;
+    *emit(s) = (struct tt_step){
+        .opcode = TT_REDUCE_STEP, .finish = finish, .bytes = bytes, .out = out, .a = a, .b = b,
+    };
+}
+
+void tt_sched_copy(struct tt_sched *s, struct tt_ref to, struct tt_ref from, uint64_t bytes)
+{
+    if (bytes == 0)
+        return;
+    *emit(s) = (struct tt_step){ .opcode = TT_COPY, .bytes = bytes, .out = to, .a = from };
+}
+
+uint64_t tt_block_offset(uint64_t bytes, uint32_t elem_bytes, uint32_t n, uint32_t i)
+{
+    const uint64_t count = bytes / elem_bytes;
+    const uint64_t longer = count % n;
+
+    return (i * (count / n) + (i < longer ? i : longer)) * elem_bytes;
+}
+
+uint64_t tt_block_bytes(uint64_t bytes, uint32_t elem_bytes, uint32_t n, uint32_t i)
+{
+    return (bytes / elem_bytes / n + (i < bytes / elem_bytes % n)) * elem_bytes;
+}
