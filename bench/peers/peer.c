@@ -1,0 +1,281 @@
+/* Reads commands from a named pipe of its own on every rank, so that an idle rank sleeps in read
+ * and never spins inside its library while another contestant is measured. */
+#define _GNU_SOURCE
+#include "peer.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+static const char *const coll_names[PEER_NCOLLS] = {
+    [PEER_ALLREDUCE] = "allreduce",
+    [PEER_REDUCE] = "reduce",
+    [PEER_REDUCE_SCATTER] = "reduce_scatter",
+    [PEER_ALLGATHER] = "allgather",
+    [PEER_BROADCAST] = "broadcast",
+    [PEER_GATHER] = "gather",
+    [PEER_SCATTER] = "scatter",
+    [PEER_ALLTOALL] = "alltoall",
+    [PEER_BARRIER] = "barrier",
+    [PEER_PINGPONG] = "pingpong",
+};
+
+struct server {
+    const struct peer_ops *ops;
+    void                  *ctx;
+    FILE                  *reply;   /* rank 0 only */
+};
+
+static double now_us(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec * 1e6 + (double)t.tv_nsec * 1e-3;
+}
+
+/* Small whole numbers: sums over ranks are exact in float32, in whatever order they are added. */
+static float pattern(size_t i, int rank)
+{
+    return (float)(i % 61 + (size_t)rank);
+}
+
+/* What dst[i] must be on this rank, or -1 where the operation leaves it alone. */
+static float expected(const struct peer_job *job, size_t i, int rank, int nranks)
+{
+    const float ranks_sum = (float)(nranks * (nranks - 1) / 2), n = (float)nranks;
+    const size_t b = job->block, mine = (size_t)rank * b;
+
+    switch (job->coll) {
+    case PEER_ALLREDUCE:
+        return ranks_sum + n * pattern(i, 0);
+    case PEER_REDUCE:
+        return rank == 0 ? ranks_sum + n * pattern(i, 0) : -1;
+    case PEER_REDUCE_SCATTER:
+        return i < b ? ranks_sum + n * pattern(mine + i, 0) : -1;
+    case PEER_ALLGATHER:
+        return pattern(i % b, (int)(i / b));
+    case PEER_BROADCAST:
+        return pattern(i, 0);
+    case PEER_GATHER:
+        return rank == 0 ? pattern(i % b, (int)(i / b)) : -1;
+    case PEER_SCATTER:
+        return i < b ? pattern(mine + i, 0) : -1;
+    case PEER_ALLTOALL:
+        return pattern(mine + i % b, (int)(i / b));
+    case PEER_PINGPONG:
+        return rank < 2 ? pattern(i, 1 - rank) : -1;
+    case PEER_BARRIER:
+    case PEER_NCOLLS:
+        break;
+    }
+    return -1;
+}
+
+/* Broadcast is in place: its root starts with the values, everybody else with none. */
+static void fill(const struct peer_job *job, int rank)
+{
+    const int is_source = job->coll == PEER_BROADCAST && rank == 0;
+
+    for (size_t i = 0; i < job->count; i++) {
+        job->src[i] = pattern(i, rank);
+        job->dst[i] = is_source ? pattern(i, rank) : -1;
+    }
+}
+
+static size_t count_wrong(const struct peer_job *job, int rank, int nranks)
+{
+    size_t wrong = 0;
+
+    for (size_t i = 0; i < job->count; i++) {
+        const float want = expected(job, i, rank, nranks);
+
+        wrong += want >= 0 && job->dst[i] != want;
+    }
+    return wrong;
+}
+
+static int is_cut_into_blocks(enum peer_coll c)
+{
+    return c == PEER_REDUCE_SCATTER || c == PEER_ALLGATHER || c == PEER_GATHER ||
+           c == PEER_SCATTER || c == PEER_ALLTOALL;
+}
+
+/* Parses a command line into job (its buffers are left alone). Returns NULL or what is wrong. */
+static const char *parse(const char *line, int nranks, struct peer_job *job, char memory[16])
+{
+    char coll[32];
+    char *slash;
+
+    if (sscanf(line, "%31s %zu %ld %ld %ld %15s", coll, &job->bytes, &job->iters, &job->warmup,
+               &job->loops, memory) != 6)
+        return "a command has six words: coll[/algo] bytes iters warmup loops memory";
+    if (job->iters < 1 || job->warmup < 0 || job->loops < 0)
+        return "iters must be at least 1, warmup and loops at least 0";
+
+    slash = strchr(coll, '/');
+    snprintf(job->algo, sizeof(job->algo), "%s", slash ? slash + 1 : "");
+    if (slash)
+        *slash = '\0';
+    for (job->coll = 0; job->coll < PEER_NCOLLS; job->coll++)
+        if (!strcmp(coll, coll_names[job->coll]))
+            break;
+    if (job->coll == PEER_NCOLLS)
+        return "unknown collective";
+    if (job->coll == PEER_PINGPONG && nranks < 2)
+        return "pingpong needs two ranks";
+    if (strcmp(memory, "malloc"))
+        return "this peer has plain malloc memory only";
+
+    job->block = job->bytes / sizeof(float);
+    if (is_cut_into_blocks(job->coll))
+        job->block /= (size_t)nranks;
+    if (!job->block)
+        job->block = 1;
+    job->count = is_cut_into_blocks(job->coll) ? job->block * (size_t)nranks : job->block;
+    job->bytes = job->count * sizeof(float);
+    return NULL;
+}
+
+/* Runs the command; times[0..iters) are the samples, times[iters] the loop, times[iters + 1] the
+ * wrong elements: together, so that one reduction brings them to rank 0. */
+static void measure(struct server *s, const struct peer_job *job, int fresh, double *times)
+{
+    const struct peer_ops *ops = s->ops;
+    const double share = job->coll == PEER_PINGPONG ? (ops->rank == 0 ? 0.5 : 0.0) : 1.0;
+    double t0;
+
+    times[job->iters] = times[job->iters + 1] = 0;
+    if (fresh) {
+        ops->run(s->ctx, job);
+        times[job->iters + 1] = (double)count_wrong(job, ops->rank, ops->nranks);
+    }
+    for (long i = 0; i < job->warmup; i++)
+        ops->run(s->ctx, job);
+    for (long i = 0; i < job->iters; i++) {
+        ops->barrier(s->ctx);
+        t0 = now_us();
+        ops->run(s->ctx, job);
+        times[i] = (now_us() - t0) * share;
+    }
+    if (job->loops) {
+        ops->barrier(s->ctx);
+        t0 = now_us();
+        for (long i = 0; i < job->loops; i++)
+            ops->run(s->ctx, job);
+        times[job->iters] = (now_us() - t0) * share / (double)job->loops;
+    }
+    ops->max(s->ctx, times, (size_t)job->iters + 2);
+    ops->barrier(s->ctx);
+}
+
+static void reply_result(const struct server *s, const struct peer_job *job, const double *times)
+{
+    fprintf(s->reply, "{\"coll\": \"%s\", \"algo\": \"%s\", \"bytes\": %zu, \"ranks\": %d, "
+            "\"memory\": \"malloc\", \"wrong\": %.0f, \"samples_us\": [",
+            coll_names[job->coll], job->algo, job->bytes, s->ops->nranks, times[job->iters + 1]);
+    for (long i = 0; i < job->iters; i++)
+        fprintf(s->reply, "%s%.3f", i ? ", " : "", times[i]);
+    fprintf(s->reply, "], \"time_us_loop\": ");
+    fprintf(s->reply, job->loops ? "%.3f}\n" : "null}\n", times[job->iters]);
+    fflush(s->reply);
+}
+
+static void reply_error(const struct server *s, const char *why)
+{
+    if (!s->reply)
+        return;
+    fprintf(s->reply, "{\"error\": \"%s\"}\n", why);
+    fflush(s->reply);
+}
+
+/* Allocates and touches the buffers of job; the old ones are given back first. */
+static int buffers_renew(struct peer_job *job)
+{
+    free(job->src);
+    free(job->dst);
+    job->src = malloc(job->bytes);
+    job->dst = malloc(job->bytes);
+    return job->src && job->dst ? 0 : -1;
+}
+
+static void serve_line(struct server *s, const char *line, struct peer_job *job)
+{
+    struct peer_job next = *job;
+    char memory[16];
+    double *times;
+    const char *why;
+    int buffers_fit, fresh;
+
+    why = parse(line, s->ops->nranks, &next, memory);
+    if (why) {
+        reply_error(s, why);
+        return;
+    }
+    buffers_fit = job->src && next.coll == job->coll && next.bytes == job->bytes;
+    fresh = !buffers_fit || strcmp(next.algo, job->algo);
+    times = malloc(((size_t)next.iters + 2) * sizeof(*times));
+    if (!times || (!buffers_fit && buffers_renew(&next))) {
+        fprintf(stderr, "no memory for %zu bytes\n", next.bytes);
+        exit(1);
+    }
+    if (fresh)
+        fill(&next, s->ops->rank);
+    *job = next;
+    why = s->ops->prepare(s->ctx, job, fresh);
+    if (why) {
+        reply_error(s, why);
+        job->coll = PEER_NCOLLS;    /* so that the next command starts afresh */
+    } else {
+        measure(s, job, fresh, times);
+        if (s->reply)
+            reply_result(s, job, times);
+    }
+    free(times);
+}
+
+/* Opens a pipe of the driver without waiting for its other end: if the driver is gone, reading finds
+ * the end of the pipe and writing fails, instead of open waiting for ever. */
+static FILE *open_pipe(const char *dir, const char *name, int flags)
+{
+    char path[4096];
+    FILE *f;
+    int fd;
+
+    snprintf(path, sizeof(path), "%s/%s", dir, name);
+    fd = open(path, flags | O_NONBLOCK | O_CLOEXEC);
+    f = fd < 0 || fcntl(fd, F_SETFL, 0) ? NULL : fdopen(fd, flags == O_RDONLY ? "r" : "w");
+    if (!f) {
+        perror(path);
+        exit(1);
+    }
+    return f;
+}
+
+int peer_serve(const char *dir, const struct peer_ops *ops, void *ctx)
+{
+    struct server s = { .ops = ops, .ctx = ctx };
+    struct peer_job job = { .coll = PEER_NCOLLS };
+    char line[256], name[32];
+    FILE *control;
+
+    snprintf(name, sizeof(name), "control.%d", ops->rank);
+    control = open_pipe(dir, name, O_RDONLY);
+    if (ops->rank == 0) {
+        s.reply = open_pipe(dir, "reply", O_WRONLY);
+        fprintf(s.reply, "{\"ready\": true, \"name\": \"%s\", \"version\": \"%s\", \"ranks\": %d}\n",
+                ops->name, ops->version, ops->nranks);
+        fflush(s.reply);
+    }
+    while (fgets(line, sizeof(line), control) && strcmp(line, "quit\n"))
+        serve_line(&s, line, &job);
+
+    free(job.src);
+    free(job.dst);
+    fclose(control);
+    if (s.reply)
+        fclose(s.reply);
+    return 0;
+}

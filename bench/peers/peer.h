@@ -1,0 +1,58 @@
+/* The side of PROTOCOL.md that all peers have in common: commands in, one line of JSON out.
+ * A peer fills a peer_ops table and calls peer_serve on every rank. */
+#ifndef BENCH_PEER_H
+#define BENCH_PEER_H
+
+#include <stddef.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum peer_coll {
+    PEER_ALLREDUCE,
+    PEER_REDUCE,
+    PEER_REDUCE_SCATTER,
+    PEER_ALLGATHER,
+    PEER_BROADCAST,
+    PEER_GATHER,
+    PEER_SCATTER,
+    PEER_ALLTOALL,
+    PEER_BARRIER,
+    PEER_PINGPONG,
+    PEER_NCOLLS,
+};
+
+/* What one command asks for. count is the number of float32 values in the larger buffer, block
+ * the number that one rank contributes or gets where the operation cuts its buffer into blocks
+ * (elsewhere block == count). Both buffers hold count values. */
+struct peer_job {
+    enum peer_coll coll;
+    char           algo[32];    /* empty: whatever the peer chooses */
+    size_t         bytes;
+    long           iters, warmup, loops;
+    size_t         count, block;
+    float         *src, *dst;
+};
+
+/* All functions are called on every rank in the same order. */
+struct peer_ops {
+    const char *name, *version;
+    int         rank, nranks;
+
+    /* Called once before the runs of a command; returns NULL, or why it cannot be run (the same
+     * on every rank). fresh: the buffers or the algorithm are others than before. */
+    const char *(*prepare)(void *ctx, const struct peer_job *job, int fresh);
+    void        (*run)(void *ctx, const struct peer_job *job);
+    void        (*barrier)(void *ctx);
+    void        (*max)(void *ctx, double *values, size_t n);   /* elementwise over ranks, to rank 0 */
+};
+
+/* Serves the commands of dir until quit or the end of the pipe. Returns the exit status. */
+int peer_serve(const char *dir, const struct peer_ops *ops, void *ctx);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
