@@ -1,0 +1,266 @@
+"""Tutti beside Open MPI, MPICH and Gloo on this machine, and ring allreduce beside the rate of a shaped link.
+
+For every case the contestants take turns, round by round (lib/rounds.py). A row's value is the median
+over rounds of the peer's median time over Tutti's; against several peers: the lowest of these ratios, so that
+Tutti is compared with the better one. Everyone runs at defaults; rows with "tuned malloc" give the peers
+MALLOC_MMAP_MAX_=0 MALLOC_TRIM_THRESHOLD_=4000000000.
+"""
+
+import dataclasses
+import re
+import statistics
+from dataclasses import dataclass
+
+from lib import build, rounds, say, shaped
+from lib.contestants import PEERS, Stable, Tutti
+from lib.group import Group, GroupError, Refused
+from lib.rounds import Case, Entry
+
+SUMMARY = "the collectives side by side with Open MPI, MPICH and Gloo"
+
+KIB, MIB = 1 << 10, 1 << 20
+SMALL = (8, 128, KIB)
+MIDDLE = (64 * KIB, MIB)
+LARGE = (16 * MIB, 128 * MIB)
+MPIS = ("openmpi", "mpich")
+
+GRID_COLLS = ("allreduce", "broadcast", "allgather", "alltoall", "reduce_scatter", "pingpong")
+GRID_BYTES = (8, KIB, 64 * KIB, MIB, 16 * MIB, 128 * MIB)
+
+
+@dataclass(frozen=True)
+class Row:
+    """What is compared in a case: Tutti with some memory, against the better of some contestants."""
+    case: Case
+    against: tuple
+    reach: float | None
+    aim: float | None = None
+    memory: str = "malloc"
+
+    @property
+    def what(self):
+        c = self.case
+        size = "" if c.coll == "barrier" else f" {say.size(c.bytes)}"
+        return f"{c.coll} {c.wire}{size}, {c.ranks} ranks" + \
+            (", tuned malloc" if c.malloc == "tuned" else "") + \
+            (", tutti_mem_alloc" if self.memory == "mem_alloc" else "")
+
+    @property
+    def against_text(self):
+        names = [PEERS[key].title if key in PEERS else "Tutti with plain malloc" for key in self.against]
+        return names[0] if len(names) == 1 else "the better of " + ", ".join(names)
+
+
+def table_rows():
+    """The table of what Tutti has to reach."""
+    out = []
+
+    def add(colls, sizes, wire, against, reach, ranks=2, malloc="default", aim=None, memory="malloc"):
+        for coll in colls:
+            for nbytes in sizes:
+                out.append(Row(Case(coll, nbytes, wire, ranks, malloc), against, reach, aim, memory))
+
+    others = ("broadcast", "allgather", "alltoall", "reduce_scatter")
+
+    add(("allreduce", *others), SMALL, "shm", MPIS, 1.0, aim=1.3)
+    add(("allreduce",), MIDDLE, "shm", MPIS, 1.5)
+    add(("allreduce",), (16 * MIB,), "shm", MPIS, 1.8)
+    add(("allreduce",), (128 * MIB,), "shm", MPIS, 4)
+    add(("allreduce",), LARGE, "shm", ("tutti",), 1.0, memory="mem_alloc")
+    add(("allreduce",), (128 * MIB,), "shm", MPIS, 2.5, malloc="tuned")
+    add(("reduce_scatter",), LARGE, "shm", MPIS, 2)
+    add(("reduce_scatter",), LARGE, "shm", MPIS, 1.2, malloc="tuned")
+    add(("broadcast", "alltoall"), MIDDLE + LARGE, "shm", MPIS, 1.2)
+    add(("allgather",), MIDDLE + LARGE, "shm", MPIS, 1.1, aim=1.2)
+
+    add(("allreduce",), SMALL, "tcp", ("openmpi",), 1.2)
+    add(("allreduce",), SMALL, "tcp", ("gloo",), 10)
+    add(("allreduce",), MIDDLE, "tcp", ("openmpi",), 1.0, aim=1.2)
+    add(("allreduce",), LARGE, "tcp", ("openmpi", "gloo"), 1.4)
+    add(others, SMALL, "tcp", MPIS, 0.95)
+    add(others, (16 * KIB,), "tcp", MPIS, 1.0)
+    add(others, MIDDLE + LARGE, "tcp", MPIS, 1.0, aim=1.3)
+
+    for wire in ("shm", "tcp"):
+        add(("pingpong",), SMALL + MIDDLE, wire, ("openmpi",), 1.0)
+        add(("pingpong",), LARGE, wire, ("openmpi",), 1.2 if wire == "shm" else 1.0)
+    for wire in ("shm", "tcp"):
+        add(("allreduce",), SMALL, wire, ("openmpi",), 1.0, ranks=4)
+        add(("allreduce",), (MIB,), wire, ("openmpi", "gloo"), 1.1, ranks=4)
+        add(("allreduce",), LARGE, wire, ("openmpi", "gloo"), 1.4, ranks=4)
+    return out
+
+
+def grid_rows():
+    """Every collective, size, wire and number of ranks against everyone: nothing to reach, but to look at."""
+    return [Row(Case(coll, nbytes, wire, ranks), ("openmpi", "mpich", *(("gloo",) if wire == "tcp" else ())), None)
+            for ranks in (2, 4) for wire in ("shm", "tcp") for coll in GRID_COLLS for nbytes in GRID_BYTES
+            if coll != "pingpong" or ranks == 2]
+
+
+SHAPED_RANKS, SHAPED_MBIT, SHAPED_BYTES = 4, 400, 64 * MIB
+SHAPED_WHAT = f"allreduce ring {say.size(SHAPED_BYTES)}, {SHAPED_RANKS} namespaces, {SHAPED_MBIT} Mbit/s links"
+
+
+def add_options(parser):
+    parser.add_argument("--rounds", type=int, metavar="N", help="rounds per case (default 5)")
+    parser.add_argument("--quick", action="store_true", help="3 rounds of shorter turns")
+    parser.add_argument("--contestants", metavar="LIST",
+                        help="peers to run, comma-separated, of: " + ", ".join(PEERS))
+    parser.add_argument("--grid", action="store_true",
+                        help="instead of the table: every collective, size, wire, ranks")
+    parser.add_argument("--without-tutti", action="store_true", help="the peers' times alone")
+    parser.add_argument("--tutti", metavar="PATH", help="the command (default build/release/tutti)")
+
+
+def selected(options):
+    rows = grid_rows() if options.grid else table_rows()
+    return [row for row in rows if re.search(options.only, row.what)]
+
+
+def wants_shaped(options):
+    return not options.grid and re.search(options.only, SHAPED_WHAT)
+
+
+def listing(options):
+    for row in selected(options):
+        reach = "" if row.reach is None else f"  reach {row.reach}" + (f", aim {row.aim}" if row.aim else "")
+        yield f"{row.what}  against {row.against_text}{reach}"
+    if wants_shaped(options):
+        yield f"{SHAPED_WHAT}  against one iperf3 stream  reach 0.99"
+
+
+def peers_of(options):
+    if not options.contestants:
+        return dict(PEERS)
+    names = options.contestants.split(",")
+    unknown = [name for name in names if name not in PEERS]
+    if unknown:
+        raise say.Problem(f"unknown contestant {unknown[0]}; there are {', '.join(PEERS)}")
+    return {name: PEERS[name] for name in names}
+
+
+def entries_of(rows, contestants):
+    """Everybody that the rows of one case need, each once."""
+    out = {}
+    for row in rows:
+        wanted = [Entry("tutti", memory=row.memory)] if "tutti" in contestants else []
+        for key in row.against:
+            if key in contestants:
+                algos = contestants[key].algos.get(row.case.coll, ("",))
+                wanted += [Entry(key, algo) for algo in algos]
+        for entry in wanted:
+            out.setdefault(entry.name, entry)
+    return list(out.values())
+
+
+def common(row):
+    return {"what": row.what, **{k: v for k, v in dataclasses.asdict(row.case).items()}, "memory": row.memory}
+
+
+def ratio_row(row, entries, failed):
+    """Turns the turns into a row of the table."""
+    ours = next((e for e in entries if e.key == "tutti" and e.memory == row.memory), None)
+    theirs = [e for e in entries if e.key in row.against and e is not ours and e.memory == "malloc"]
+    base = {**common(row), "against": row.against_text}
+    if not ours or not theirs:
+        return {**base, "skipped": "; ".join(failed.values()) or "none of its contestants was chosen"}
+    ratios = {e.name: [t / o for t, o in zip(e.turns_us, ours.turns_us)] for e in theirs}
+    best = min(ratios, key=lambda name: statistics.median(ratios[name]))
+    return {**base, "value": round(statistics.median(ratios[best]), 3), "reach": row.reach, "aim": row.aim,
+            "unit": "x", "better": "higher", "best": best,
+            "spread": [round(min(ratios[best]), 3), round(max(ratios[best]), 3)],
+            "time_us_loop": {e.name: e.loop_us for e in [ours, *theirs]},
+            "samples": {e.name: e.turns_us for e in [ours, *theirs]},
+            **({"notes": list(failed.values())} if failed else {})}
+
+
+def time_rows(row, entries, failed):
+    """The peers' times of a case; of a peer's own algorithms, the fastest."""
+    by_key = {}
+    for entry in sorted(entries, key=lambda e: e.median_us):
+        by_key.setdefault(entry.key, entry)
+    for key in row.against:
+        entry = by_key.get(key)
+        head = {**common(row), "case": row.what, "contestant": key}
+        head["what"] = f"{row.what}, {PEERS[key].title}"
+        if entry:
+            yield {**head, "value": entry.median_us, "reach": None, "unit": "us", "better": "lower",
+                   "against": None, "algo": entry.algo, "time_us_loop": entry.loop_us,
+                   "samples": {entry.name: entry.turns_us}}
+        else:
+            whys = [why for name, why in failed.items() if name.split("/")[0] == key]
+            yield {**head, "against": None, "skipped": "; ".join(whys) or "was not chosen"}
+
+
+def run_cases(options, contestants):
+    nrounds = options.rounds or (3 if options.quick else 5)
+    turn_us = 5e4 if options.quick else 1.2e5
+    cases = {}
+    for row in selected(options):
+        cases.setdefault(row.case, []).append(row)
+    order = sorted(cases, key=lambda c: (c.ranks, c.wire))      # groups are kept per ranks and wire
+    with Stable(contestants) as stable:
+        for i, case in enumerate(order):
+            say.progress(f"[{i + 1}/{len(order)}] {cases[case][0].what}")
+            entries, failed = rounds.measure(stable, case, entries_of(cases[case], contestants), nrounds, turn_us)
+            for row in cases[case]:
+                if "tutti" in contestants:
+                    yield ratio_row(row, entries, failed)
+                elif row.against != ("tutti",):
+                    yield from time_rows(row, entries, failed)
+
+
+def shaped_launches(network, options):
+    """Who runs the ring on the shaped links: Tutti started by hand, or Gloo where there is no Tutti yet."""
+    if options.without_tutti:
+        return "Gloo", [(network.inside(r, build.gloo_peer(), "{dir}", r, network.n, network.address(r)), {})
+                        for r in range(network.n)]
+    tutti = build.tutti(options.tutti)
+    return "Tutti", [(network.inside(r, tutti, "perf", "--interactive", "{dir}", "--wire", "tcp"),
+                      {"TUTTI_RANK": str(r), "TUTTI_SIZE": str(network.n),
+                       "TUTTI_RENDEZVOUS": f"tcp://{network.address(0)}:29477"}) for r in range(network.n)]
+
+
+def shaped_samples(options):
+    """Alternates iperf3 and the ring; returns (name, bus rates, iperf rates), Mbit/s."""
+    n = SHAPED_RANKS
+    bus_bits = 8 * SHAPED_BYTES * 2 * (n - 1) / n
+    ring, iperf = [], []
+    with shaped.Network(n, SHAPED_MBIT) as network:
+        name, launches = shaped_launches(network, options)
+        with Group(name, n, launches) as group:
+            for i in range(options.rounds or 3):
+                iperf.append(network.iperf_mbit(3 if options.quick else 5))
+                reply = group.command("allreduce/ring", SHAPED_BYTES, 1 if options.quick else 2, 2 if i == 0 else 1)
+                ring.append(bus_bits / statistics.median(reply["samples_us"]))
+                say.progress(f"  round {i + 1}: iperf3 {iperf[-1]:.1f} Mbit/s, {name} {ring[-1]:.1f} Mbit/s")
+    return name, ring, iperf
+
+
+def shaped_row(options):
+    base = {"what": SHAPED_WHAT, "against": "one iperf3 stream over the same link"}
+    say.progress(f"{SHAPED_WHAT}")
+    why = shaped.why_not()
+    if why:
+        return {**base, "skipped": why}
+    try:
+        name, ring, iperf = shaped_samples(options)
+    except (GroupError, Refused, say.Problem) as why:
+        return {**base, "skipped": str(why)}
+    ratios = [r / i for r, i in zip(ring, iperf)]
+    if name != "Tutti":
+        base["what"] += f", {name}"
+    return {**base, "value": round(statistics.median(ratios), 4), "reach": 0.99, "unit": "x", "better": "higher",
+            "spread": [round(min(ratios), 4), round(max(ratios), 4)],
+            "samples": {f"{name} busbw Mbit/s": ring, "iperf3 Mbit/s": iperf}}
+
+
+def run(options):
+    contestants = peers_of(options)
+    if not options.without_tutti:
+        build.tutti(options.tutti)      # say at once that it is missing
+        contestants = {"tutti": Tutti(options.tutti), **contestants}
+    yield from run_cases(options, contestants)
+    if wants_shaped(options):
+        yield shaped_row(options)

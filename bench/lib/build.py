@@ -1,0 +1,65 @@
+"""Finds programs, and compiles the peers into build/bench when their sources are newer."""
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+from .say import Problem, progress
+
+BENCH = Path(__file__).resolve().parent.parent
+ROOT = BENCH.parent
+OUT = ROOT / "build" / "bench"
+
+C_FLAGS = ["-std=c17", "-O2", "-Wall", "-Wextra"]
+# Gloo's reductions are templates that we compile: -O3 gives them vector code.
+CXX_FLAGS = ["-std=c++17", "-O3", "-Wall", "-Wextra"]
+
+
+def program(name, package):
+    """Returns the path of an installed program, or says which Debian package has it."""
+    path = shutil.which(name)
+    if not path:
+        raise Problem(f"{name} is not installed (Debian: apt-get install {package})")
+    return path
+
+
+def _is_fresh(target, sources):
+    return target.exists() and all(target.stat().st_mtime >= s.stat().st_mtime for s in sources)
+
+
+def compiled(target, compiler, package, flags, sources, libs=()):
+    """Compiles sources (in bench/peers) into build/bench/target unless that is up to date."""
+    target = OUT / target
+    sources = [BENCH / "peers" / source for source in sources]
+    objects = [lib for lib in libs if isinstance(lib, Path)]
+    if _is_fresh(target, [*sources, *objects, BENCH / "peers" / "peer.h"]):
+        return target
+    OUT.mkdir(parents=True, exist_ok=True)
+    part = target.with_name(target.name + ".part")
+    argv = [program(compiler, package), *flags, "-o", part, *sources, *libs]
+    progress(f"compiling {target.relative_to(ROOT)}")
+    done = subprocess.run(argv, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise Problem(f"{target.name} does not compile (is {package} installed?):\n{done.stderr[:2000]}")
+    os.replace(part, target)
+    return target
+
+
+def mpi_peer(flavour, package):
+    return compiled(f"{flavour}_peer", f"mpicc.{flavour}", package, C_FLAGS, ["mpi_peer.c", "peer.c"])
+
+
+def gloo_peer():
+    compiled("peer.o", "gcc", "gcc", [*C_FLAGS, "-c"], ["peer.c"])
+    return compiled("gloo_peer", "g++", "g++ libgloo-dev", CXX_FLAGS, ["gloo_peer.cc"],
+                    [OUT / "peer.o", "-lgloo", "-lpthread"])
+
+
+def tutti(path=None):
+    """The tutti command: path, or the one of the release build."""
+    path = Path(path) if path else ROOT / "build" / "release" / "tutti"
+    if not path.exists():
+        raise Problem(f"{path} does not exist: build it (cmake --preset release && cmake --build --preset "
+                      "release), name another with --tutti PATH, or measure the peers alone with --without-tutti")
+    return path.resolve()

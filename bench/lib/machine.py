@@ -1,0 +1,59 @@
+"""The machine that the numbers belong to, and the versions of who ran on it."""
+
+import datetime
+import os
+import platform
+import subprocess
+from pathlib import Path
+
+_versions = {}
+
+
+def remember(name, version):
+    """Notes a contestant's version, as it told it itself."""
+    _versions[name] = version
+
+
+def _cpu():
+    for line in Path("/proc/cpuinfo").read_text().splitlines():
+        if line.startswith("model name"):
+            return line.split(":", 1)[1].strip()
+    return platform.machine()
+
+
+def _memory_gib():
+    kib = int(Path("/proc/meminfo").read_text().split()[1])
+    return round(kib / (1 << 20), 1)
+
+
+def _system():
+    for line in Path("/etc/os-release").read_text().splitlines():
+        if line.startswith("PRETTY_NAME="):
+            return line.split("=", 1)[1].strip('"')
+    return platform.system()
+
+
+def _sysctl(path):
+    file = Path("/proc/sys") / path
+    return file.read_text().strip() if file.exists() else "unknown"
+
+
+def _commit():
+    """The commit that was measured; '+' when the tree had changes."""
+    out = subprocess.run(["git", "-C", Path(__file__).parent, "describe", "--always", "--dirty=+"],
+                         capture_output=True, text=True, check=False)
+    return out.stdout.strip() or "unknown"
+
+
+def describe():
+    return {
+        "date": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d %H:%M UTC"),
+        "commit": _commit(),
+        "cpu": _cpu(),
+        "cores": len(os.sched_getaffinity(0)),
+        "memory_gib": _memory_gib(),
+        "system": _system(),
+        "kernel": platform.release(),
+        "congestion_control": _sysctl("net/ipv4/tcp_congestion_control"),
+        "versions": dict(sorted(_versions.items())),
+    }

@@ -1,0 +1,99 @@
+"""Interleaved measurement: the contestants of one case take turns, round by round.
+
+First a heat: a few iterations of everyone, which tell how many iterations fill the time of a turn and which of
+a contestant's own algorithms are worth a place in the rounds. Then the rounds, each starting with another
+contestant. A turn's value is the median of its iterations.
+"""
+
+import statistics
+from dataclasses import dataclass, field
+
+from .group import GroupError, Refused
+from .say import Problem
+
+ITERS_MIN, ITERS_MAX = 5, 4000
+HEAT_LEVEL = 1.5        # algorithms up to this factor behind the best stay in the rounds
+
+
+@dataclass(frozen=True)
+class Case:
+    """One point of the benchmark."""
+    coll: str
+    bytes: int
+    wire: str
+    ranks: int
+    malloc: str = "default"     # of the peers: default or tuned
+
+
+@dataclass
+class Entry:
+    """One contestant in one case: who, with which of its algorithms, in which memory."""
+    key: str
+    algo: str = ""
+    memory: str = "malloc"
+    estimate_us: float = 0
+    turns_us: list = field(default_factory=list)    # one median per round
+    loop_us: float | None = None
+
+    @property
+    def name(self):
+        return self.key + (f"/{self.algo}" if self.algo else "") + \
+            ("" if self.memory == "malloc" else f" {self.memory}")
+
+    @property
+    def median_us(self):
+        return statistics.median(self.turns_us)
+
+
+def _turn(stable, case, entry, iters, warmup, loops):
+    group = stable.group(entry.key, case.wire, case.ranks, case.malloc)
+    coll = f"{case.coll}/{entry.algo}" if entry.algo else case.coll
+    return group.command(coll, case.bytes, iters, warmup, loops, entry.memory)
+
+
+def _heat(stable, case, entry):
+    reply = _turn(stable, case, entry, 1, 1, 0)
+    if reply["samples_us"][0] < 1e4:
+        reply = _turn(stable, case, entry, 10, 2, 0)
+    entry.estimate_us = max(0.1, statistics.median(reply["samples_us"]))
+
+
+def _is_worth_it(entry, entries):
+    return not entry.algo or entry.estimate_us <= HEAT_LEVEL * min(
+        e.estimate_us for e in entries if e.key == entry.key and e.memory == entry.memory)
+
+
+def _round(stable, case, entry, turn_us, is_first):
+    # Half of a turn's time goes to the barriers between iterations.
+    iters = int(min(ITERS_MAX, max(ITERS_MIN, turn_us / 2 / entry.estimate_us)))
+    warmup = max(1, iters // 10)
+    reply = _turn(stable, case, entry, iters, warmup, iters if is_first else 0)
+    entry.turns_us.append(statistics.median(reply["samples_us"]))
+    if is_first:
+        entry.loop_us = reply["time_us_loop"]
+
+
+def measure(stable, case, entries, nrounds, turn_us):
+    """Measures all entries of a case. Returns (those that have nrounds turns, {contestant: why it has none})."""
+    failed = {}
+
+    def attempt(step, some):
+        left = []
+        for entry in some:
+            try:
+                step(entry)
+                left.append(entry)
+            except (Problem, Refused) as why:
+                failed.setdefault(entry.name, str(why))
+            except GroupError as why:
+                failed.setdefault(entry.name, str(why))
+                stable.drop(entry.key, case.malloc, str(why))
+        return left
+
+    entries = attempt(lambda e: _heat(stable, case, e), entries)
+    entries = [e for e in entries if _is_worth_it(e, entries)]
+    for i in range(nrounds):
+        at = i % len(entries) if entries else 0
+        entries = attempt(lambda e, first=i == 0: _round(stable, case, e, turn_us, first),
+                          entries[at:] + entries[:at])
+    return entries, failed
