@@ -1,0 +1,85 @@
+#!/usr/bin/env python3
+"""Writes docs/performance.md and its plot from a peers run: bench/report.py [RESULTS] [--out FILE.md]"""
+
+import argparse
+import sys
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE))
+sys.dont_write_bytecode = True
+
+import plot  # noqa: E402
+from lib import results, say  # noqa: E402
+
+METHOD = """\
+Everything here was measured in one run, side by side, by `bench/run peers`; how is told in
+[bench/README.md](../bench/README.md). An iteration is a barrier, then the operation, and counts as long as its slowest
+rank took; a turn is the median of its iterations; the contestants take turns, round by round. **Value** is the
+median over rounds of the peer's time over Tutti's (2 x: Tutti needs half the time), *rounds* the lowest and the
+highest of them. float32, sum, out of place, plain `malloc` unless said, buffers allocated once and touched."""
+
+
+def machine_table(machine):
+    versions = ", ".join(f"{name} {version}" for name, version in machine["versions"].items())
+    return results.aligned(["", ""], [
+        ["date", machine["date"]],
+        ["commit", machine["commit"]],
+        ["processor", f"{machine['cpu']}, {machine['cores']} cores"],
+        ["memory", f"{machine['memory_gib']} GiB"],
+        ["system", f"{machine['system']}, Linux {machine['kernel']}"],
+        ["TCP congestion control", machine["congestion_control"]],
+        ["versions", versions],
+    ])
+
+
+def sections_of(rows):
+    """Returns {heading: rows}, in the order of the run."""
+    out = {}
+    for row in rows:
+        if "coll" in row:
+            title = {"shm": "Shared memory", "tcp": "TCP over loopback"}[row["wire"]] + f", {row['ranks']} ranks"
+        else:
+            title = "Shaped links"
+        out.setdefault(title, []).append(row)
+    return out
+
+
+def counts(rows):
+    judged = [row for row in rows if say.verdict(row)]
+    met = sum(say.verdict(row) == "ok" for row in judged)
+    skipped = sum("skipped" in row for row in rows)
+    return f"{met} of {len(judged)} rows reach their goal" + (f"; {skipped} were skipped." if skipped else ".")
+
+
+def markdown(data, plot_name):
+    rows = data["rows"]
+    parts = ["# Performance", METHOD, machine_table(data["machine"]), counts(rows)]
+    if plot_name:
+        parts.append(f"![times faster than the peers, over size]({plot_name})")
+    for title, some in sections_of(rows).items():
+        times = any("case" in row for row in some)
+        parts += [f"## {title}", results.time_table(some) if times else results.ratio_table(some)]
+    return "\n\n".join(parts) + "\n"
+
+
+def main(argv):
+    parser = argparse.ArgumentParser(prog="bench/report.py", description=__doc__)
+    parser.add_argument("results", nargs="?", type=Path, default=HERE.parent / "build" / "bench" / "peers.json")
+    parser.add_argument("--out", type=Path, default=HERE.parent / "docs" / "performance.md")
+    options = parser.parse_args(argv)
+    try:
+        data = results.load(options.results)
+    except say.Problem as problem:
+        print(f"bench/report.py: {problem}", file=sys.stderr)
+        return 1
+    drawing = None
+    if plot.panels_of(data["rows"]):
+        drawing = options.out.with_suffix(".svg")
+        drawing.write_text(plot.svg(data["rows"], plot.subtitle_of(data)))
+    options.out.write_text(markdown(data, drawing and drawing.name))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
