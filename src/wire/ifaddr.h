@@ -1,0 +1,32 @@
+/* Which of this machine's addresses peers are told. The rule is a list of interface names: "eth" (names that begin so),
+ * "=eth0" (exactly), "^docker,lo" (all but these); NULL or "" lets the routes decide. */
+#ifndef TT_WIRE_IFADDR_H
+#define TT_WIRE_IFADDR_H
+
+#include <net/if.h>
+#include <netinet/in.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/socket.h>
+#include "tutti/tutti.h"
+
+struct tt_ifaddr {
+    char name[IF_NAMESIZE];
+    unsigned index;                 /* of the interface; scope of a link-local address */
+    int family;                     /* AF_INET or AF_INET6 */
+    unsigned prefix_bits;           /* of its network */
+    uint8_t ip[16];                 /* network order; 4 bytes used by AF_INET */
+    bool loopback, link_local;
+};
+
+/* Whether the rule lets an interface of this name through. NULL and "" let every name. Pure. */
+bool tt_ifaddr_allows(const char *rule, const char *name);
+
+/* Lists the addresses of the interfaces that are up and that the rule allows into out[max], best first: loopback, then what
+ * the default route uses, other hardware, virtual bridges, link-local ones. *count may be 0. Any thread. */
+tutti_status tt_ifaddr_list(const char *rule, struct tt_ifaddr *out, size_t max, size_t *count);
+
+/* Whether ip (of this family) is in the network of `a`. */
+bool tt_ifaddr_near(const struct tt_ifaddr *a, int family, const uint8_t *ip);
+
+#endif

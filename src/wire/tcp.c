@@ -1,0 +1,305 @@
+/* The tcp wire: one or more TCP connections per pair of processes, all of a process's sockets in one epoll. The CPU that polls
+ * is the one that moves the bytes: arrivals are applied to memory, and signals raised, inside poll. */
+#include "wire/tcp.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/stat.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
+#include "base/clock.h"
+#include "base/prng.h"
+#include "base/status.h"
+#include "wire/wires.h"
+
+#define FEW_LANES 4         /* up to so many, trying each is no dearer than asking epoll */
+#define LOOK_EVERY 32       /* polls, then epoll is asked even so */
+#define EVENTS_MAX 64
+#define LANE_BYTES_DEFAULT (4u << 20)
+
+/* Equal for processes that reach each other by loopback: a hash of the machine's boot and the network namespace. */
+static uint64_t host_id(void)
+{
+    struct {
+        char boot[64];
+        uint64_t device, inode;
+    } is = { 0 };
+    struct stat ns;
+    const int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
+
+    if (fd >= 0) {
+        if (read(fd, is.boot, sizeof is.boot - 1) < 0)
+            is.boot[0] = '\0';
+        close(fd);
+    }
+    if (stat("/proc/self/ns/net", &ns) == 0) {
+        is.device = ns.st_dev;
+        is.inode = ns.st_ino;
+    }
+    if (!is.boot[0] || !is.inode)
+        tt_random_bytes(&is, sizeof is);    /* unknown: then nobody is on our host */
+    return tt_hash_bytes(&is, sizeof is, 0);
+}
+
+static void tcp_close(struct tt_wire *w)
+{
+    struct tt_tcp *t = tt_tcp_of(w);
+
+    tt_tcp_links_close(t);
+    tt_tcp_regions_close(t);
+    if (t->listen_fd >= 0)
+        close(t->listen_fd);
+    if (t->timer_fd >= 0)
+        close(t->timer_fd);
+    if (t->epoll_fd >= 0)
+        close(t->epoll_fd);
+    free(t->links);
+    free(t->active);
+    free(t->dones);
+    free(t->trash);
+    free(t);
+}
+
+static tutti_status tcp_furnish(struct tt_tcp *t)
+{
+    struct epoll_event ev = { .events = EPOLLIN, .data.ptr = &t->timer };
+
+    t->links = calloc(t->conf.nranks, sizeof *t->links);
+    t->dones = malloc(TT_TCP_DONES * sizeof *t->dones);
+    t->trash = malloc(TT_TCP_TRASH_BYTES);
+    if (!t->links || !t->dones || !t->trash)
+        return tt_fail(TUTTI_ERR_NOMEM, "tcp: no memory for the tables of %u ranks", t->conf.nranks);
+    t->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+    t->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
+    if (t->epoll_fd < 0 || t->timer_fd < 0 || epoll_ctl(t->epoll_fd, EPOLL_CTL_ADD, t->timer_fd, &ev) != 0)
+        return tt_fail_errno(errno, "tcp: create an epoll");
+    return TUTTI_OK;
+}
+
+static tutti_status tcp_open(struct tt_wire **out, const struct tt_wire_conf *conf)
+{
+    struct tt_tcp *t = calloc(1, sizeof *t);
+    tutti_status st;
+
+    if (!t)
+        return tt_fail(TUTTI_ERR_NOMEM, "tcp: no memory");
+    t->conf = *conf;
+    if (t->conf.lanes == 0)
+        t->conf.lanes = 1;
+    if (t->conf.lanes > TT_TCP_LANES_MAX)
+        t->conf.lanes = TT_TCP_LANES_MAX;
+    if (t->conf.lane_bytes == 0)
+        t->conf.lane_bytes = LANE_BYTES_DEFAULT;
+    t->wire.ops = &tt_wire_tcp;
+    t->wire.caps = TT_WIRE_CAP_GET | TT_WIRE_CAP_ATOMIC | TT_WIRE_CAP_ANYMEM | (t->conf.lanes == 1 ? TT_WIRE_CAP_ORDERED : 0);
+    t->listener = TT_TCP_LISTENER;
+    t->timer = TT_TCP_TIMER;
+    t->listen_fd = t->timer_fd = t->epoll_fd = -1;
+    t->news_end = &t->news;
+    t->host = host_id();
+
+    st = tt_ifaddr_list(conf->interfaces, t->ifaddrs, sizeof t->ifaddrs / sizeof *t->ifaddrs, &t->nifaddrs);
+    if (st == TUTTI_OK && t->nifaddrs == 0)
+        st = tt_fail(TUTTI_ERR_UNSUPPORTED, "tcp: no interface that is up is allowed by \"%s\"",
+                     conf->interfaces ? conf->interfaces : "");
+    if (st == TUTTI_OK)
+        st = tcp_furnish(t);
+    if (st == TUTTI_OK)
+        st = tt_tcp_listen(t);
+    if (st != TUTTI_OK) {
+        tcp_close(&t->wire);
+        return st;
+    }
+    *out = &t->wire;
+    return TUTTI_OK;
+}
+
+/* The best few of the allowed addresses that the listener can serve: the first loopback one, then the list's order. */
+static tutti_status tcp_address(struct tt_wire *w, struct tt_blob *out)
+{
+    const struct tt_tcp *t = tt_tcp_of(w);
+    struct tt_tcp_address a = { .host = t->host, .port = t->port };
+    bool loopback = false;
+
+    for (size_t i = 0; i < t->nifaddrs && a.count < TT_TCP_ENDPOINTS; i++) {
+        const struct tt_ifaddr *from = &t->ifaddrs[i];
+        struct tt_tcp_endpoint *e = &a.endpoints[a.count];
+
+        if ((from->family == AF_INET6 && t->listen_family != AF_INET6) || (from->loopback && loopback))
+            continue;
+        loopback |= from->loopback;
+        e->family = from->family == AF_INET ? 4 : 6;
+        memcpy(e->ip, from->ip, sizeof e->ip);
+        a.count++;
+    }
+    tt_tcp_address_write(&a, out);
+    return TUTTI_OK;
+}
+
+static tutti_status tcp_import(struct tt_wire *w, uint32_t peer, const struct tt_blob *key, struct tt_rkey *out)
+{
+    struct tt_tcp_key k;
+
+    if (!tt_tcp_key_read(&k, key) || k.region == 0)
+        return tt_fail(TUTTI_ERR_PROTOCOL, "tcp: rank %u sent a key of %u bytes that is none of this wire's", peer, key->bytes);
+    *out = (struct tt_rkey){ .wire = w, .peer = peer, .bytes = k.bytes, .handle = { k.region, k.generation } };
+    return TUTTI_OK;
+}
+
+/* ---- progress ---- */
+
+static void lane_event(struct tt_tcp_lane *lane, uint32_t events)
+{
+    if (lane->fd >= 0 && events & (EPOLLOUT | EPOLLERR | EPOLLHUP))
+        tt_tcp_lane_flush(lane);
+    if (lane->fd >= 0 && events & (EPOLLIN | EPOLLERR | EPOLLHUP))
+        tt_tcp_lane_receive(lane);
+}
+
+/* Asks epoll about everything. */
+static void look(struct tt_tcp *t)
+{
+    struct epoll_event events[EVENTS_MAX];
+    const int n = epoll_wait(t->epoll_fd, events, EVENTS_MAX, 0);
+    uint64_t expirations;
+
+    for (int i = 0; i < n; i++) {
+        void *what = events[i].data.ptr;
+
+        switch (*(enum tt_tcp_watch *)what) {
+        case TT_TCP_LISTENER:
+            tt_tcp_accept(t);
+            break;
+        case TT_TCP_TIMER:
+            if (read(t->timer_fd, &expirations, sizeof expirations) < 0)
+                break;  /* somebody's deadline: looked at below */
+            break;
+        case TT_TCP_GREETING:
+            tt_tcp_greeting_step(what);
+            break;
+        case TT_TCP_LANE:
+            lane_event(what, events[i].events);
+            break;
+        }
+    }
+    if (t->greetings)
+        tt_tcp_greetings_expire(t, tt_now_ns());
+}
+
+/* With few lanes, reads each without asking first. */
+static void receive_few(struct tt_tcp *t)
+{
+    struct tt_tcp_lane *lanes[FEW_LANES];
+    const uint32_t n = t->nactive;
+
+    memcpy(lanes, t->active, n * sizeof *lanes);    /* losing a link changes the list */
+    for (uint32_t i = 0; i < n; i++)
+        if (lanes[i]->fd >= 0)
+            tt_tcp_lane_receive(lanes[i]);
+}
+
+void tt_tcp_tell(struct tt_tcp_link *link, uint8_t kind, uint64_t cookie, tutti_status status)
+{
+    struct tt_tcp *t = link->tcp;
+
+    tt_assert(link->owed > 0);
+    link->owed--;
+    t->dones[t->done_tail++ % TT_TCP_DONES] =
+        (struct tt_tcp_done){ .kind = kind, .peer = link->peer, .cookie = cookie, .status = status };
+}
+
+static struct tt_done link_done(struct tt_tcp_link *link, uint8_t kind)
+{
+    struct tt_done done = { .kind = kind, .peer = link->peer, .status = link->status };
+
+    if (kind == TT_DONE_LINK_UP) {
+        done.status = TUTTI_OK;
+        done.link.mine = link->mine;
+        done.link.theirs = (struct tt_rkey){ .wire = &link->tcp->wire, .peer = link->peer, .bytes = link->theirs_bytes };
+    }
+    return done;
+}
+
+/* Completions first: none of a link may follow its loss. */
+static int report(struct tt_tcp *t, struct tt_done *done, int max)
+{
+    int n = 0;
+
+    for (; n < max && t->done_head != t->done_tail; n++) {
+        const struct tt_tcp_done *d = &t->dones[t->done_head++ % TT_TCP_DONES];
+
+        t->reserved--;
+        done[n] = (struct tt_done){ .kind = d->kind, .peer = d->peer, .cookie = d->cookie, .status = d->status };
+    }
+    while (n < max && t->news) {
+        struct tt_tcp_link *link = t->news;
+
+        if (link->tell_up) {
+            link->tell_up = false;
+            done[n++] = link_done(link, TT_DONE_LINK_UP);
+        } else {
+            link->tell_lost = false;
+            done[n++] = link_done(link, TT_DONE_LINK_LOST);
+        }
+        if (link->tell_up || link->tell_lost)
+            continue;
+        t->news = link->next_news;
+        if (!t->news)
+            t->news_end = &t->news;
+    }
+    return n;
+}
+
+static int tcp_poll(struct tt_wire *w, struct tt_done *done, int max)
+{
+    struct tt_tcp *t = tt_tcp_of(w);
+    const bool few = t->nactive <= FEW_LANES;
+
+    if (few)
+        receive_few(t);
+    if (!few || t->nblocked || t->nopening || t->armed || t->nactive == 0 || ++t->tick % LOOK_EVERY == 0) {
+        t->armed = false;
+        look(t);
+    }
+    if (t->dirty)
+        tt_tcp_flush(t);
+    return report(t, done, max);
+}
+
+static int tcp_arm(struct tt_wire *w)
+{
+    struct tt_tcp *t = tt_tcp_of(w);
+    struct itimerspec when = { 0 };
+
+    if (t->done_head != t->done_tail || t->news)
+        return -1;
+    t->armed = true;
+    if (t->greetings) {
+        const uint64_t deadline_ns = tt_tcp_greetings_deadline(t);
+
+        if (deadline_ns != TT_NEVER) {
+            when.it_value.tv_sec = (time_t)(deadline_ns / TT_SECOND);
+            when.it_value.tv_nsec = (long)(deadline_ns % TT_SECOND);
+            timerfd_settime(t->timer_fd, TFD_TIMER_ABSTIME, &when, NULL);
+        }
+    }
+    return t->epoll_fd;
+}
+
+const struct tt_wire_ops tt_wire_tcp = {
+    .name = "tcp",
+    .summary = "TCP connections, one or more per peer",
+    .open = tcp_open,
+    .close = tcp_close,
+    .address = tcp_address,
+    .connect = tt_tcp_connect,
+    .reg = tt_tcp_reg,
+    .dereg = tt_tcp_dereg,
+    .import = tcp_import,
+    .post = tt_tcp_post,
+    .poll = tcp_poll,
+    .arm = tcp_arm,
+};

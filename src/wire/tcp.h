@@ -1,0 +1,266 @@
+/* The inside of the tcp wire: what its files share.
+ *
+ *   tcp.c         the wire: opening, polling, sleeping, the table of operations
+ *   tcp_link.c    the listener, handshakes, and what becomes of a link when it comes up or is lost
+ *   tcp_send.c    descriptors to frames to the kernel
+ *   tcp_recv.c    the kernel's bytes to frames to memory and signals
+ *   tcp_region.c  registered memory
+ *   tcp_frame.c   the formats (pure)
+ *
+ * One thread at a time is in here (the baton), so nothing is locked. Each link has one or more lanes, each a TCP connection.
+ * Everything that queues has a fixed depth, and post refuses what does not fit. */
+#ifndef TT_WIRE_TCP_H
+#define TT_WIRE_TCP_H
+
+#include "wire/ifaddr.h"
+#include "wire/tcp_frame.h"
+#include "wire/wire.h"
+
+#define TT_TCP_LANES_MAX 16
+#define TT_TCP_QUEUE_DEPTH 256          /* frames queued per lane and class */
+#define TT_TCP_RESERVED 64              /* of them for inline frames alone, where one queue serves all */
+#define TT_TCP_INLINE_BYTES (256u << 10)    /* queued inline bytes per link */
+#define TT_TCP_BUFFER_BYTES (32u << 10) /* of a lane's receive buffer */
+#define TT_TCP_TRASH_BYTES (64u << 10)
+#define TT_TCP_REQUESTS 32              /* gets and atomics under way per link */
+#define TT_TCP_REPLIES 64               /* more than the other end's requests plus one acknowledgement */
+#define TT_TCP_REMOTES 1024             /* puts per link whose remote completion is awaited */
+#define TT_TCP_WINDOW 1024              /* messages per link that may overtake each other; several lanes only */
+#define TT_TCP_DONES 4096               /* completions that wait for poll */
+
+struct tt_tcp;
+struct tt_tcp_link;
+
+/* What an epoll entry points at: the first member of each such struct. */
+enum tt_tcp_watch { TT_TCP_LISTENER, TT_TCP_TIMER, TT_TCP_GREETING, TT_TCP_LANE };
+
+/* ---- memory ---- */
+
+struct tt_tcp_region {
+    struct tt_region public;
+    uint32_t id, generation;
+    uint32_t arriving;          /* lanes that are in the middle of a payload for it */
+    bool owned;                 /* the wire mapped the memory */
+};
+
+struct tt_tcp_slot {
+    struct tt_tcp_region *region;   /* NULL: free */
+    uint32_t generation;            /* of the region, or of the next one */
+    uint32_t next_free;
+};
+
+/* ---- sending ---- */
+
+enum tt_tcp_class {
+    TT_TCP_URGENT,              /* inline frames, where several lanes make order a matter of sequence numbers */
+    TT_TCP_REPLY,               /* acknowledgements, answers */
+    TT_TCP_BULK,                /* everything else; with one lane inline frames too, so that nothing overtakes */
+    TT_TCP_CLASSES
+};
+
+/* One frame on its way out. */
+struct tt_tcp_out {
+    const uint8_t *data;        /* what follows header[head]; the caller's memory, or in the link's inline ring with the header */
+    uint64_t bytes;
+    uint64_t cookie;
+    uint64_t inline_end;        /* the inline ring is free up to here once this frame is gone; 0: not in it */
+    void *copy;                 /* owned: data was copied because its source went away */
+    uint32_t head;              /* bytes of header[] that are sent: all or none */
+    bool report;                /* as locally complete */
+    bool ack;
+    uint8_t header[TT_FRAME_BYTES];
+};
+
+struct tt_tcp_queue {
+    struct tt_tcp_out *ring;    /* [depth], a power of two; NULL: none */
+    uint32_t depth, head, tail;
+};
+
+/* ---- a lane: one connection ---- */
+
+struct tt_tcp_lane {
+    enum tt_tcp_watch watch;
+    int fd;                     /* -1: not up */
+    struct tt_tcp_link *link;
+    bool dirty;                 /* on tt_tcp.dirty: to be flushed before post returns */
+    bool blocked;               /* the kernel took less than it was offered: wait for EPOLLOUT */
+    bool watching_out;
+    struct tt_tcp_lane *next_dirty;
+
+    struct tt_tcp_queue queues[TT_TCP_CLASSES];
+    uint64_t queued_bytes;      /* in the queues and not yet the kernel's */
+    bool begun;                 /* the front of queues[current] has left in part: the first `sent` bytes of it */
+    uint8_t current;
+    uint64_t sent;
+
+    uint8_t *buffer;            /* [TT_TCP_BUFFER_BYTES]; bytes at .. have wait to be parsed */
+    uint32_t at, have;
+    struct tt_frame frame;      /* whose payload is arriving */
+    uint64_t left;              /* bytes of it still to come */
+    uint8_t *target;            /* where they go; NULL: nowhere */
+    bool dropped;               /* part of it went nowhere, so its signal must not be raised */
+    struct tt_tcp_region *region;   /* that target lies in; NULL for the link region and answers */
+};
+
+/* ---- a link: all lanes to one peer ---- */
+
+struct tt_tcp_request {
+    bool busy, remote;
+    uint8_t kind;               /* the frame that will answer */
+    uint32_t token;
+    uint8_t *local;             /* NULL: deregistered meanwhile, or not wanted */
+    uint64_t bytes, cookie;
+};
+
+struct tt_tcp_remote {
+    uint32_t sequence;
+    uint64_t cookie;
+};
+
+/* A message of the window: between the landed prefix and the newest that may have been sent. */
+struct tt_tcp_arrival {
+    bool landed;
+    uint32_t next;              /* the parked signal with the next higher sequence */
+    struct tt_frame frame;      /* whose signal is parked */
+};
+
+enum tt_tcp_state { TT_TCP_OPENING, TT_TCP_UP, TT_TCP_LOST };
+
+struct tt_tcp_link {
+    struct tt_tcp *tcp;
+    uint32_t peer;
+    enum tt_tcp_state state;
+    tutti_status status;        /* why it was lost */
+    bool tell_up, tell_lost;    /* news for poll */
+    bool asked;                 /* connect was called: failing to connect is news */
+    struct tt_tcp_link *next_news;
+    uint32_t owed;              /* completions reserved for it in tt_tcp.dones that are not in there yet */
+
+    void *mine;                 /* link region, conf.link_bytes */
+    uint64_t theirs_bytes;
+    struct tt_tcp_lane *lanes;  /* [nlanes] */
+    uint32_t nlanes;            /* agreed; 0 before it is up */
+
+    /* out */
+    uint32_t next_sequence, acked;      /* everything before acked has landed there */
+    uint32_t fence;                     /* everything before it, before any later signal */
+    bool fenced;
+    struct tt_tcp_remote *remotes;      /* [TT_TCP_REMOTES] */
+    uint32_t remote_head, remote_tail;
+    struct tt_tcp_request requests[TT_TCP_REQUESTS];
+    uint32_t next_token;
+    uint8_t *inline_ring;               /* [TT_TCP_INLINE_BYTES] */
+    uint64_t inline_head, inline_tail;
+
+    /* in */
+    uint32_t prefix;                    /* everything before it has landed */
+    uint32_t ack_sent, ack_want;
+    bool ack_queued;
+    struct tt_tcp_arrival *window;      /* [TT_TCP_WINDOW]; NULL with one lane */
+    uint32_t parked;                    /* the one with the lowest sequence, or TT_TCP_NOBODY */
+
+    /* while opening */
+    struct tt_tcp_address address;
+    uint8_t order[TT_TCP_ENDPOINTS];    /* candidates, best first */
+    uint8_t ncandidates, candidate;
+    uint32_t failures, patience;
+    uint64_t nonce;
+};
+#define TT_TCP_NOBODY UINT32_MAX
+
+/* ---- the wire ---- */
+
+struct tt_tcp_done {
+    uint8_t kind;
+    uint32_t peer;
+    uint64_t cookie;
+    tutti_status status;
+};
+
+struct tt_tcp_greeting;
+
+struct tt_tcp {
+    struct tt_wire wire;
+    struct tt_wire_conf conf;
+    enum tt_tcp_watch listener, timer;  /* what epoll entries point at */
+    int epoll_fd, listen_fd, timer_fd;
+    uint16_t port;
+    int listen_family;
+    uint64_t host;
+    struct tt_ifaddr ifaddrs[16];
+    size_t nifaddrs;
+
+    struct tt_tcp_link **links;         /* [nranks]; NULL: none */
+    struct tt_tcp_lane **active;        /* [nactive] lanes that are up */
+    uint32_t nactive, active_depth;
+    uint32_t nblocked;
+    struct tt_tcp_lane *dirty;
+    struct tt_tcp_link *news, **news_end;
+
+    struct tt_tcp_greeting *greetings;  /* connections that are not lanes yet */
+    uint32_t nstrangers;                /* of them those that have not shown the secret */
+    uint32_t nopening;                  /* of them our own */
+    uint32_t tick;
+    bool armed;
+
+    struct tt_tcp_done *dones;          /* [TT_TCP_DONES] */
+    uint32_t done_head, done_tail;
+    uint32_t reserved;                  /* entries that are in dones, or will be */
+
+    struct tt_tcp_slot *slots;          /* [nslots]; the first is never used: 0 names the link region */
+    uint32_t nslots, free_slot;
+    uint8_t *trash;                     /* [TT_TCP_TRASH_BYTES] */
+};
+
+static inline struct tt_tcp *tt_tcp_of(struct tt_wire *w)
+{
+    return (struct tt_tcp *)w;
+}
+
+/* tcp.c */
+/* Puts a completion where poll finds it. Room was reserved in link->owed when the descriptor was taken. */
+void tt_tcp_tell(struct tt_tcp_link *link, uint8_t kind, uint64_t cookie, tutti_status status);
+
+/* tcp_link.c */
+tutti_status tt_tcp_listen(struct tt_tcp *t);
+void tt_tcp_accept(struct tt_tcp *t);
+tutti_status tt_tcp_connect(struct tt_wire *w, uint32_t peer, const struct tt_blob *address);
+void tt_tcp_greeting_step(struct tt_tcp_greeting *g);           /* its connection became readable or writable */
+void tt_tcp_greetings_expire(struct tt_tcp *t, uint64_t now_ns); /* acts on deadlines, frees what is over */
+uint64_t tt_tcp_greetings_deadline(const struct tt_tcp *t);
+/* Ends the link for good: closes its lanes, forgets its descriptors, tells poll. Its memory stays until the wire closes, so
+ * callers further up may still look at it. Nothing if it was lost before. */
+void tt_tcp_link_lose(struct tt_tcp_link *link, tutti_status status, const char *why);
+void tt_tcp_links_close(struct tt_tcp *t);
+
+/* tcp_send.c */
+int tt_tcp_post(struct tt_wire *w, const struct tt_desc *desc, int n);
+/* Gives the kernel what it takes of the lane's queues. May lose the link. */
+void tt_tcp_lane_flush(struct tt_tcp_lane *lane);
+/* Queues an answer, whose data[bytes] lies in a region. False: the other end asks more than it may. */
+bool tt_tcp_reply(struct tt_tcp_link *link, const struct tt_frame *f, const void *data, uint64_t bytes);
+/* The same for every lane that was given something since. */
+void tt_tcp_flush(struct tt_tcp *t);
+/* Queues an acknowledgement of the prefix, and says so, if one is due and none is queued. */
+bool tt_tcp_acknowledge(struct tt_tcp_link *link);
+/* The other end has everything before `prefix`. False if it cannot. */
+bool tt_tcp_acknowledged(struct tt_tcp_link *link, uint32_t prefix);
+/* mem[bytes] is about to go away: what is queued from there is copied (if it has begun) or made void. */
+void tt_tcp_sources_gone(struct tt_tcp *t, const void *mem, size_t bytes);
+
+/* tcp_recv.c */
+/* Reads and applies what has come, up to a fair share. May lose the link. */
+void tt_tcp_lane_receive(struct tt_tcp_lane *lane);
+/* The memory is about to go away: what is arriving there goes nowhere from now on. */
+void tt_tcp_targets_gone(struct tt_tcp *t, const struct tt_tcp_region *r);
+
+/* tcp_region.c */
+tutti_status tt_tcp_reg(struct tt_wire *w, void *mem, size_t bytes, struct tt_region **out);
+void tt_tcp_dereg(struct tt_region *r);
+/* The live region of that id and generation; NULL if there is none (any more). */
+struct tt_tcp_region *tt_tcp_region_find(const struct tt_tcp *t, uint32_t id, uint32_t generation);
+/* Whether some live region holds all of mem[bytes]. */
+bool tt_tcp_region_covers(const struct tt_tcp *t, const void *mem, uint64_t bytes);
+void tt_tcp_regions_close(struct tt_tcp *t);
+
+#endif

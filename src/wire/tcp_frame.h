@@ -1,0 +1,106 @@
+/* What travels on a TCP lane, and the blobs that describe one: frames, the handshake, addresses, keys. Pure: bytes in,
+ * values out, nothing else. Everything here may come from a stranger or a broken peer, so each reader checks all of it. */
+#ifndef TT_WIRE_TCP_FRAME_H
+#define TT_WIRE_TCP_FRAME_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include "base/bytes.h"
+
+/* ---- frames: a header of one cache line, then the payload ---------------------------------------------- */
+
+#define TT_FRAME_BYTES 64
+
+enum tt_frame_kind {
+    TT_FRAME_PUT = 1,   /* payload for region + offset, then the signal */
+    TT_FRAME_VOID,      /* a put whose source was taken back before it left: only its sequence number counts */
+    TT_FRAME_ACK,       /* everything before `sequence` has landed */
+    TT_FRAME_GET,       /* asks for `bytes` bytes at region + offset */
+    TT_FRAME_GOT,       /* answers the get `token`; TT_FRAME_GONE: there is no such region, and no payload */
+    TT_FRAME_ATOMIC,    /* adds `bytes` to the word at region + offset, then the signal */
+    TT_FRAME_OLD,       /* answers the atomic `token`: `bytes` is what the word was */
+    TT_FRAME_KINDS
+};
+
+enum {
+    TT_FRAME_WANT_ACK = 1u << 0,
+    TT_FRAME_FENCED = 1u << 1,  /* the signal waits until everything before `after` has landed */
+    TT_FRAME_GONE = 1u << 2,
+    TT_FRAME_FLAGS = 7
+};
+
+struct tt_frame {
+    uint8_t kind, flags;
+    uint8_t signal_op;          /* enum tt_signal_op */
+    uint32_t sequence;          /* put, void, atomic: its number among the messages to this peer */
+    uint32_t after;
+    uint32_t region, generation;
+    uint32_t signal_region, signal_generation;
+    uint32_t token;             /* of a get or atomic */
+    uint64_t offset, bytes;
+    uint64_t signal_offset, signal_value;
+};
+
+/* Writes the header of *f. */
+void tt_frame_write(const struct tt_frame *f, uint8_t header[TT_FRAME_BYTES]);
+/* Reads one; false, and *f undefined, if no honest peer can have sent it. */
+bool tt_frame_read(struct tt_frame *f, const uint8_t header[TT_FRAME_BYTES]);
+/* How many bytes follow the header. */
+uint64_t tt_frame_payload(const struct tt_frame *f);
+
+/* a - b for numbers that wrap: negative if a is before b. Valid while they are less than half the space apart. */
+static inline int32_t tt_serial(uint32_t a, uint32_t b)
+{
+    return (int32_t)(a - b);
+}
+
+/* ---- the handshake: HELLO, WELCOME, CONFIRM, each of one fixed size --------------------------------------- */
+
+#define TT_HELLO_BYTES 64
+
+enum tt_hello_kind { TT_HELLO = 1, TT_WELCOME, TT_CONFIRM };
+
+struct tt_hello {
+    uint8_t kind;
+    uint16_t lane;              /* which lane of the link this connection becomes */
+    uint16_t lanes;             /* how many the sender would have */
+    uint32_t from, to, nranks;
+    uint64_t nonce;             /* of the link, drawn by its initiator; the other messages repeat it */
+    uint64_t link_bytes;        /* of the sender's link region */
+};
+
+void tt_hello_write(const struct tt_hello *h, const uint8_t secret[16], uint8_t out[TT_HELLO_BYTES]);
+/* False, and *h undefined, for anything that is not of this protocol, version and secret. Takes the same time for every wrong
+ * secret. */
+bool tt_hello_read(struct tt_hello *h, const uint8_t secret[16], const uint8_t in[TT_HELLO_BYTES]);
+
+/* ---- addresses and keys ------------------------------------------------------------------------------------ */
+
+#define TT_TCP_ENDPOINTS 6      /* what fits a blob, all of them IPv6 */
+
+struct tt_tcp_endpoint {
+    uint8_t family;             /* 4 or 6 */
+    uint8_t ip[16];             /* network order; 4 bytes used by family 4 */
+};
+
+struct tt_tcp_address {
+    uint64_t host;              /* equal where loopback connects: same machine, same network namespace */
+    uint16_t port;
+    uint8_t count;
+    struct tt_tcp_endpoint endpoints[TT_TCP_ENDPOINTS];
+};
+
+void tt_tcp_address_write(const struct tt_tcp_address *a, struct tt_blob *out);
+/* False if the blob is no address of this wire. */
+bool tt_tcp_address_read(struct tt_tcp_address *a, const struct tt_blob *blob);
+
+struct tt_tcp_key {
+    uint32_t region, generation;
+    uint64_t bytes;
+};
+
+void tt_tcp_key_write(const struct tt_tcp_key *k, struct tt_blob *out);
+bool tt_tcp_key_read(struct tt_tcp_key *k, const struct tt_blob *blob);
+
+#endif

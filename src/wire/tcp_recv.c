@@ -1,0 +1,393 @@
+/* From the kernel to memory. Between frames a lane reads a little (READ_BYTES) into its buffer: one system call brings many small
+ * frames. In the middle of a payload it reads the rest straight to where it belongs, with one more piece of buffer behind it
+ * for the headers that follow: so a large payload is copied once, by the kernel, and costs no system call for its header.
+ *
+ * With several lanes messages overtake each other. The window notes which landed; a fenced signal whose prefix is not complete is
+ * parked in its message's own slot, so nothing can overflow: the sender never has more than the window under way. */
+#include "wire/tcp.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+#include "base/status.h"
+
+#define READ_BYTES 4096u    /* between frames: more would copy large payloads twice */
+#define TAIL_BYTES 1024u    /* behind a payload */
+#define READS_MAX 8         /* per call, so that other lanes get their turn */
+
+/* ---- memory and signals ---- */
+
+enum reach { REACH_OK, REACH_GONE, REACH_BROKEN };
+
+/* Finds bytes at region + offset. GONE: deregistered, so a late frame; BROKEN: out of bounds, so a broken peer. */
+static enum reach reach(const struct tt_tcp_link *link, uint32_t id, uint32_t generation, uint64_t offset, uint64_t bytes,
+                        uint8_t **mem, struct tt_tcp_region **region)
+{
+    struct tt_tcp_region *r = NULL;
+    uint64_t bound = link->tcp->conf.link_bytes;
+    uint8_t *base = link->mine;
+
+    if (id != 0) {
+        r = tt_tcp_region_find(link->tcp, id, generation);
+        if (!r)
+            return REACH_GONE;
+        base = r->public.mem;
+        bound = r->public.bytes;
+    }
+    if (offset > bound || bytes > bound - offset)
+        return REACH_BROKEN;
+    *mem = base + offset;
+    if (region)
+        *region = r;
+    return REACH_OK;
+}
+
+/* A 64-bit word that may be loaded and stored atomically. */
+static enum reach reach_word(const struct tt_tcp_link *link, uint32_t id, uint32_t generation, uint64_t offset, uint64_t **word)
+{
+    uint8_t *mem;
+    const enum reach found = reach(link, id, generation, offset, sizeof **word, &mem, NULL);
+
+    if (found == REACH_OK && (uintptr_t)mem % sizeof **word)
+        return REACH_BROKEN;
+    if (found == REACH_OK)
+        *word = (uint64_t *)mem;
+    return found;
+}
+
+/* Raises the frame's signal, if it has one whose word still exists. False: the peer is broken. */
+static bool raise_signal(const struct tt_tcp_link *link, const struct tt_frame *f)
+{
+    uint64_t *word;
+    enum reach found;
+
+    if (f->signal_op == TT_SIGNAL_NONE)
+        return true;
+    found = reach_word(link, f->signal_region, f->signal_generation, f->signal_offset, &word);
+    if (found != REACH_OK)
+        return found == REACH_GONE;
+    if (f->signal_op == TT_SIGNAL_SET)
+        __atomic_store_n(word, f->signal_value, __ATOMIC_RELEASE);
+    else
+        __atomic_fetch_add(word, f->signal_value, __ATOMIC_RELEASE);
+    return true;
+}
+
+/* ---- the window ---- */
+
+static struct tt_tcp_arrival *arrival(const struct tt_tcp_link *link, uint32_t sequence)
+{
+    return &link->window[sequence % TT_TCP_WINDOW];
+}
+
+/* Keeps the signal until its prefix is complete; the parked ones form a list by sequence. */
+static void park(struct tt_tcp_link *link, const struct tt_frame *f)
+{
+    uint32_t *at = &link->parked;
+
+    while (*at != TT_TCP_NOBODY && tt_serial(link->window[*at].frame.sequence, f->sequence) < 0)
+        at = &link->window[*at].next;
+    arrival(link, f->sequence)->frame = *f;
+    arrival(link, f->sequence)->next = *at;
+    *at = f->sequence % TT_TCP_WINDOW;
+}
+
+/* Raises what the prefix lets go. `after` grows with the sequence, so the list's front is always the next. */
+static bool unpark(struct tt_tcp_link *link)
+{
+    while (link->parked != TT_TCP_NOBODY) {
+        struct tt_tcp_arrival *a = &link->window[link->parked];
+
+        if (tt_serial(a->frame.after, link->prefix) > 0)
+            break;
+        link->parked = a->next;
+        if (!raise_signal(link, &a->frame))
+            return false;
+    }
+    return true;
+}
+
+/* A numbered message has landed (or was dropped, then without its signal). False: the peer is broken. */
+static bool landed(struct tt_tcp_link *link, const struct tt_frame *f)
+{
+    if (f->flags & TT_FRAME_WANT_ACK && tt_serial(f->sequence + 1, link->ack_want) > 0)
+        link->ack_want = f->sequence + 1;
+    if (!link->window) {
+        if (f->sequence != link->prefix++)
+            return false;
+        return raise_signal(link, f);
+    }
+    if (f->sequence - link->prefix >= TT_TCP_WINDOW || arrival(link, f->sequence)->landed)
+        return false;
+    arrival(link, f->sequence)->landed = true;
+    if (f->flags & TT_FRAME_FENCED && tt_serial(f->after, link->prefix) > 0)
+        park(link, f);
+    else if (!raise_signal(link, f))
+        return false;
+    while (arrival(link, link->prefix)->landed)
+        arrival(link, link->prefix++)->landed = false;
+    return unpark(link);
+}
+
+/* ---- frames ---- */
+
+static void target_clear(struct tt_tcp_lane *lane)
+{
+    if (lane->region)
+        lane->region->arriving--;
+    lane->region = NULL;
+    lane->target = NULL;
+}
+
+static bool begin_put(struct tt_tcp_lane *lane, const struct tt_frame *f)
+{
+    const enum reach found =
+        reach(lane->link, f->region, f->generation, f->offset, f->bytes, &lane->target, &lane->region);
+
+    lane->dropped = found != REACH_OK;
+    if (found == REACH_OK && lane->region)
+        lane->region->arriving++;
+    return found != REACH_BROKEN;
+}
+
+/* The request that a frame answers; NULL if there is none. */
+static struct tt_tcp_request *request_of(struct tt_tcp_link *link, const struct tt_frame *f)
+{
+    struct tt_tcp_request *q = &link->requests[f->token % TT_TCP_REQUESTS];
+
+    if (!q->busy || q->token != f->token || q->kind != f->kind)
+        return NULL;
+    return q;
+}
+
+static void request_end(struct tt_tcp_link *link, struct tt_tcp_request *q, tutti_status status)
+{
+    q->busy = false;
+    tt_tcp_tell(link, TT_DONE_LOCAL, q->cookie, status);
+    if (q->remote)
+        tt_tcp_tell(link, TT_DONE_REMOTE, q->cookie, status);
+}
+
+static bool serve_get(struct tt_tcp_link *link, const struct tt_frame *f)
+{
+    struct tt_frame answer = { .kind = TT_FRAME_GOT, .token = f->token };
+    uint8_t *mem = NULL;
+    const enum reach found = reach(link, f->region, f->generation, f->offset, f->bytes, &mem, NULL);
+
+    if (found == REACH_OK)
+        answer.bytes = f->bytes;
+    else
+        answer.flags = TT_FRAME_GONE;
+    return found != REACH_BROKEN && tt_tcp_reply(link, &answer, mem, answer.bytes);
+}
+
+static bool serve_atomic(struct tt_tcp_link *link, const struct tt_frame *f)
+{
+    struct tt_frame answer = { .kind = TT_FRAME_OLD, .token = f->token }, silent = *f;
+    uint64_t *word;
+    const enum reach found = reach_word(link, f->region, f->generation, f->offset, &word);
+
+    if (found == REACH_BROKEN)
+        return false;
+    if (found == REACH_OK) {
+        answer.bytes = __atomic_fetch_add(word, f->bytes, __ATOMIC_ACQ_REL);
+    } else {
+        answer.flags = TT_FRAME_GONE;
+        silent.signal_op = TT_SIGNAL_NONE;
+    }
+    return tt_tcp_reply(link, &answer, NULL, 0) && landed(link, &silent);
+}
+
+static bool begin_got(struct tt_tcp_lane *lane, const struct tt_frame *f)
+{
+    const struct tt_tcp_request *q = request_of(lane->link, f);
+
+    if (!q || lane != lane->link->lanes || (!(f->flags & TT_FRAME_GONE) && f->bytes != q->bytes))
+        return false;
+    lane->target = q->local;
+    lane->dropped = f->flags & TT_FRAME_GONE;
+    return true;
+}
+
+static bool end_old(struct tt_tcp_link *link, const struct tt_frame *f)
+{
+    struct tt_tcp_request *q = request_of(link, f);
+    const bool gone = f->flags & TT_FRAME_GONE;
+
+    if (!q)
+        return false;
+    if (!gone && q->local)
+        memcpy(q->local, &f->bytes, sizeof f->bytes);
+    request_end(link, q, gone ? TUTTI_ERR_ABORTED : TUTTI_OK);
+    return true;
+}
+
+/* A header has come: finds where its payload goes, or acts on it if it never has one. False: the peer is broken. */
+static bool frame_begin(struct tt_tcp_lane *lane)
+{
+    const struct tt_frame *f = &lane->frame;
+
+    lane->left = tt_frame_payload(f);
+    switch (f->kind) {
+    case TT_FRAME_PUT:
+        return begin_put(lane, f);
+    case TT_FRAME_GOT:
+        return begin_got(lane, f);
+    case TT_FRAME_VOID:
+        return landed(lane->link, f);
+    case TT_FRAME_ACK:
+        return tt_tcp_acknowledged(lane->link, f->sequence);
+    case TT_FRAME_GET:
+        return serve_get(lane->link, f);
+    case TT_FRAME_ATOMIC:
+        return serve_atomic(lane->link, f);
+    default:
+        return end_old(lane->link, f);
+    }
+}
+
+/* All of its payload has come. */
+static bool frame_end(struct tt_tcp_lane *lane)
+{
+    struct tt_frame *f = &lane->frame;
+    struct tt_tcp_request *q;
+
+    target_clear(lane);
+    if (f->kind == TT_FRAME_PUT) {
+        if (lane->dropped) {
+            f->signal_op = TT_SIGNAL_NONE;
+            f->flags &= TT_FRAME_WANT_ACK;
+        }
+        return landed(lane->link, f);
+    }
+    if (f->kind == TT_FRAME_GOT) {
+        q = request_of(lane->link, f);
+        request_end(lane->link, q, lane->dropped ? TUTTI_ERR_ABORTED : TUTTI_OK);
+    }
+    return true;
+}
+
+/* n bytes of the payload are where they belong. */
+static bool payload_came(struct tt_tcp_lane *lane, uint64_t n)
+{
+    lane->left -= n;
+    if (lane->target)
+        lane->target += n;
+    return lane->left > 0 || frame_end(lane);
+}
+
+/* Applies what the buffer holds; what stays in it is less than a header. False: the peer is broken. */
+static bool digest(struct tt_tcp_lane *lane)
+{
+    while (lane->have - lane->at >= TT_FRAME_BYTES) {
+        uint64_t n;
+
+        if (!tt_frame_read(&lane->frame, lane->buffer + lane->at))
+            return false;
+        lane->at += TT_FRAME_BYTES;
+        if (!frame_begin(lane))
+            return false;
+        n = lane->have - lane->at < lane->left ? lane->have - lane->at : lane->left;
+        if (lane->target && n > 0)
+            memcpy(lane->target, lane->buffer + lane->at, n);
+        lane->at += (uint32_t)n;
+        if (!payload_came(lane, n))
+            return false;
+    }
+    memmove(lane->buffer, lane->buffer + lane->at, lane->have - lane->at);
+    lane->have -= lane->at;
+    lane->at = 0;
+    return true;
+}
+
+/* Reads once. *room is what would have fitted. */
+static ssize_t read_lane(struct tt_tcp_lane *lane, size_t *room)
+{
+    struct tt_tcp *t = lane->link->tcp;
+    struct iovec iov[2];
+
+    if (lane->left == 0) {
+        *room = READ_BYTES;
+        return recv(lane->fd, lane->buffer + lane->have, READ_BYTES, MSG_DONTWAIT);
+    }
+    iov[0] = (struct iovec){ .iov_base = lane->target, .iov_len = lane->left };
+    if (!lane->target) {
+        iov[0].iov_base = t->trash;
+        iov[0].iov_len = lane->left < TT_TCP_TRASH_BYTES ? lane->left : TT_TCP_TRASH_BYTES;
+    }
+    if (iov[0].iov_len < lane->left) {
+        *room = iov[0].iov_len;
+        return recv(lane->fd, iov[0].iov_base, iov[0].iov_len, MSG_DONTWAIT);
+    }
+    iov[1] = (struct iovec){ .iov_base = lane->buffer, .iov_len = TAIL_BYTES };
+    *room = lane->left + TAIL_BYTES;
+    return readv(lane->fd, iov, 2);
+}
+
+/* Sorts n bytes that came: payload first, then what is behind it. False: the peer is broken. */
+static bool sort_out(struct tt_tcp_lane *lane, uint64_t n)
+{
+    if (lane->left > 0) {
+        const uint64_t payload = n < lane->left ? n : lane->left;
+
+        n -= payload;
+        if (!payload_came(lane, payload))
+            return false;
+    }
+    lane->have += (uint32_t)n;
+    return digest(lane);
+}
+
+void tt_tcp_lane_receive(struct tt_tcp_lane *lane)
+{
+    struct tt_tcp_link *link = lane->link;
+    size_t room;
+
+    for (int reads = 0; reads < READS_MAX; reads++) {
+        const ssize_t n = read_lane(lane, &room);
+
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0 && errno == EAGAIN)
+            break;
+        if (n <= 0) {
+            tt_tcp_link_lose(link, TUTTI_ERR_PEER_LOST, n == 0 ? "the peer closed it" : strerror(errno));
+            return;
+        }
+        if (!sort_out(lane, (uint64_t)n)) {
+            tt_tcp_link_lose(link, TUTTI_ERR_PROTOCOL, "a frame that no honest peer sends");
+            return;
+        }
+        if (link->state == TT_TCP_LOST)
+            return;
+        if ((size_t)n < room)
+            break;
+    }
+    tt_tcp_acknowledge(link);
+}
+
+/* Whether bytes at mem are about to go: they touch r, which is out of the table, and no other region holds them. */
+static bool goes(const struct tt_tcp *t, const struct tt_tcp_region *r, const uint8_t *mem, uint64_t bytes)
+{
+    const uintptr_t begin = (uintptr_t)r->public.mem, end = begin + r->public.bytes, at = (uintptr_t)mem;
+
+    return at < end && at + bytes > begin && !tt_tcp_region_covers(t, mem, bytes);
+}
+
+void tt_tcp_targets_gone(struct tt_tcp *t, const struct tt_tcp_region *r)
+{
+    for (uint32_t i = 0; i < t->nactive; i++) {
+        struct tt_tcp_lane *lane = t->active[i];
+        struct tt_tcp_link *link = lane->link;
+        const bool answer = !lane->region && lane->frame.kind == TT_FRAME_GOT;
+
+        if (lane->region == r || (answer && goes(t, r, lane->target, lane->left))) {
+            target_clear(lane);
+            lane->dropped = true;
+        }
+        for (uint32_t q = 0; lane == link->lanes && q < TT_TCP_REQUESTS; q++)
+            if (link->requests[q].busy && goes(t, r, link->requests[q].local, link->requests[q].bytes))
+                link->requests[q].local = NULL;
+    }
+}

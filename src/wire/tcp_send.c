@@ -1,0 +1,593 @@
+/* From descriptors to the kernel. Post turns descriptors into frames in the lanes' queues, then offers each touched lane's queues
+ * to the kernel in one system call; what the kernel does not take stays queued, and poll goes on when the socket is writable
+ * again. So a queue that is not empty belongs to a lane that is blocked (or to a post that has not returned).
+ *
+ * With one lane everything is in one queue and arrives in post order. With several, inline frames take the urgent queue of lane 0,
+ * between the bulk frames there, and every bulk frame takes the lane with the fewest bytes still queued here: TCP_NOTSENT_LOWAT
+ * keeps the kernel from hoarding, so what is queued here tells how fast a lane drains. */
+#include "wire/tcp.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+#include "base/status.h"
+
+#define IOV_BATCH 32
+
+/* ---- queues ---- */
+
+static uint32_t queue_room(const struct tt_tcp_queue *q)
+{
+    return q->depth - (q->tail - q->head);
+}
+
+static struct tt_tcp_out *queue_at(const struct tt_tcp_queue *q, uint32_t i)
+{
+    return &q->ring[i & (q->depth - 1)];
+}
+
+/* Appends a cleared entry; room was checked. */
+static struct tt_tcp_out *queue_push(struct tt_tcp_lane *lane, enum tt_tcp_class class)
+{
+    struct tt_tcp_queue *q = &lane->queues[class];
+    struct tt_tcp_out *out = queue_at(q, q->tail++);
+
+    out->data = NULL;
+    out->bytes = out->inline_end = 0;
+    out->copy = NULL;
+    out->head = 0;
+    out->report = out->ack = false;
+    return out;
+}
+
+static void mark_dirty(struct tt_tcp_lane *lane)
+{
+    struct tt_tcp *t = lane->link->tcp;
+
+    if (lane->dirty || lane->blocked)
+        return;
+    lane->dirty = true;
+    lane->next_dirty = t->dirty;
+    t->dirty = lane;
+}
+
+/* Room for n contiguous bytes in the link's inline ring; NULL if there is none. *end is what frees it. */
+static uint8_t *inline_take(struct tt_tcp_link *link, uint64_t n, uint64_t *end)
+{
+    const uint64_t at = link->inline_tail % TT_TCP_INLINE_BYTES;
+    const uint64_t skip = at + n > TT_TCP_INLINE_BYTES ? TT_TCP_INLINE_BYTES - at : 0;
+
+    if (link->inline_tail + skip + n - link->inline_head > TT_TCP_INLINE_BYTES)
+        return NULL;
+    link->inline_tail += skip + n;
+    *end = link->inline_tail;
+    return link->inline_ring + (link->inline_tail - n) % TT_TCP_INLINE_BYTES;
+}
+
+/* ---- from the queues to the kernel ---- */
+
+/* The queue whose front goes next, given where each would be read from. */
+static int next_class(const struct tt_tcp_lane *lane, const uint32_t heads[TT_TCP_CLASSES])
+{
+    for (int c = 0; c < TT_TCP_CLASSES; c++)
+        if (heads[c] != lane->queues[c].tail)
+            return c;
+    return -1;
+}
+
+static int iov_add(struct iovec *iov, int n, const uint8_t *data, uint64_t bytes)
+{
+    if (bytes == 0)
+        return n;
+    if (n > 0 && (uint8_t *)iov[n - 1].iov_base + iov[n - 1].iov_len == data) {
+        iov[n - 1].iov_len += bytes;
+        return n;
+    }
+    iov[n] = (struct iovec){ .iov_base = (void *)(uintptr_t)data, .iov_len = bytes };
+    return n + 1;
+}
+
+/* Lists what the lane has to send, in order; returns the number of entries of iov, and their bytes in *total. */
+static int gather(const struct tt_tcp_lane *lane, struct iovec *iov, uint64_t *total)
+{
+    uint32_t heads[TT_TCP_CLASSES];
+    uint64_t skip = lane->sent;
+    int c, n = 0;
+
+    *total = 0;
+    for (c = 0; c < TT_TCP_CLASSES; c++)
+        heads[c] = lane->queues[c].head;
+    c = lane->begun ? lane->current : next_class(lane, heads);
+    for (; c >= 0 && n + 2 <= IOV_BATCH; c = next_class(lane, heads)) {
+        const struct tt_tcp_out *out = queue_at(&lane->queues[c], heads[c]++);
+        const uint64_t of_head = skip < out->head ? out->head - skip : 0;
+        const uint64_t of_data = out->bytes - (skip > out->head ? skip - out->head : 0);
+
+        n = iov_add(iov, n, out->header + out->head - of_head, of_head);
+        n = iov_add(iov, n, out->data + (out->bytes - of_data), of_data);
+        *total += of_head + of_data;
+        skip = 0;
+    }
+    return n;
+}
+
+static void out_sent(struct tt_tcp_link *link, struct tt_tcp_out *out)
+{
+    if (out->inline_end)
+        link->inline_head = out->inline_end;
+    if (out->ack)
+        link->ack_queued = false;
+    if (out->report)
+        tt_tcp_tell(link, TT_DONE_LOCAL, out->cookie, TUTTI_OK);
+    free(out->copy);
+}
+
+/* The kernel took n bytes of what gather lists. */
+static void advance(struct tt_tcp_lane *lane, uint64_t n)
+{
+    uint32_t heads[TT_TCP_CLASSES];
+
+    lane->queued_bytes -= n;
+    while (n > 0) {
+        struct tt_tcp_queue *q;
+        struct tt_tcp_out *out;
+        uint64_t rest;
+
+        if (!lane->begun) {
+            for (int c = 0; c < TT_TCP_CLASSES; c++)
+                heads[c] = lane->queues[c].head;
+            lane->current = (uint8_t)next_class(lane, heads);
+            lane->begun = true;
+            lane->sent = 0;
+        }
+        q = &lane->queues[lane->current];
+        out = queue_at(q, q->head);
+        rest = out->head + out->bytes - lane->sent;
+        if (n < rest) {
+            lane->sent += n;
+            return;
+        }
+        n -= rest;
+        q->head++;
+        lane->begun = false;
+        lane->sent = 0;
+        out_sent(lane->link, out);
+    }
+}
+
+/* Asks epoll for writability, or no longer. */
+static void watch_out(struct tt_tcp_lane *lane, bool on)
+{
+    struct epoll_event ev = { .events = EPOLLIN | (on ? EPOLLOUT : 0), .data.ptr = lane };
+
+    if (lane->watching_out == on)
+        return;
+    if (epoll_ctl(lane->link->tcp->epoll_fd, EPOLL_CTL_MOD, lane->fd, &ev) == 0)
+        lane->watching_out = on;
+}
+
+static void set_blocked(struct tt_tcp_lane *lane, bool blocked)
+{
+    struct tt_tcp *t = lane->link->tcp;
+
+    if (lane->blocked == blocked)
+        return;
+    lane->blocked = blocked;
+    t->nblocked += blocked ? 1 : -1u;
+}
+
+void tt_tcp_lane_flush(struct tt_tcp_lane *lane)
+{
+    struct iovec iov[IOV_BATCH];
+    struct msghdr msg = { .msg_iov = iov };
+    uint64_t total;
+    ssize_t n;
+
+    set_blocked(lane, false);
+    while (lane->fd >= 0) {
+        msg.msg_iovlen = (size_t)gather(lane, iov, &total);
+        if (msg.msg_iovlen == 0) {
+            if (lane != lane->link->lanes || !tt_tcp_acknowledge(lane->link))
+                break;
+            continue;
+        }
+        if (msg.msg_iovlen == 1)
+            n = send(lane->fd, iov[0].iov_base, iov[0].iov_len, MSG_NOSIGNAL | MSG_DONTWAIT);
+        else
+            n = sendmsg(lane->fd, &msg, MSG_NOSIGNAL | MSG_DONTWAIT);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0 && errno != EAGAIN) {
+            tt_tcp_link_lose(lane->link, TUTTI_ERR_PEER_LOST, strerror(errno));
+            return;
+        }
+        if (n > 0)
+            advance(lane, (uint64_t)n);
+        if ((uint64_t)n != total) {     /* also for n = -1 */
+            set_blocked(lane, true);
+            break;
+        }
+    }
+    if (lane->fd >= 0)
+        watch_out(lane, lane->blocked);
+}
+
+/* ---- descriptors to frames ---- */
+
+/* Reserves n completions for the link. */
+static bool owe(struct tt_tcp_link *link, uint32_t n)
+{
+    struct tt_tcp *t = link->tcp;
+
+    if (t->reserved + n > TT_TCP_DONES)
+        return false;
+    t->reserved += n;
+    link->owed += n;
+    return true;
+}
+
+/* The lane with the fewest queued bytes that has room for a bulk frame; NULL if none has. A frame larger than the bound goes
+ * to an empty lane. */
+static struct tt_tcp_lane *lane_choose(struct tt_tcp_link *link, uint64_t bytes)
+{
+    const uint64_t bound = link->tcp->conf.lane_bytes;
+    struct tt_tcp_lane *best = NULL;
+
+    for (uint32_t i = 0; i < link->nlanes; i++) {
+        struct tt_tcp_lane *lane = &link->lanes[i];
+
+        if (lane->fd < 0 || (best && lane->queued_bytes >= best->queued_bytes))
+            continue;
+        if (queue_room(&lane->queues[TT_TCP_BULK]) <= (link->nlanes == 1 ? TT_TCP_RESERVED : 0))
+            continue;
+        if (lane->queued_bytes > 0 && lane->queued_bytes + bytes > bound)
+            continue;
+        best = lane;
+    }
+    return best;
+}
+
+/* Whether another numbered message may be under way, and another remote completion awaited. */
+static bool numbers_left(const struct tt_tcp_link *link, const struct tt_desc *d)
+{
+    if (link->nlanes > 1 && link->next_sequence - link->acked >= TT_TCP_WINDOW)
+        return false;
+    return !(d->flags & TT_DESC_REMOTE) || link->remote_tail - link->remote_head < TT_TCP_REMOTES;
+}
+
+/* Numbers the message and fills in its signal. Nothing can fail after this. */
+static void frame_number(struct tt_tcp_link *link, const struct tt_desc *d, struct tt_frame *f)
+{
+    f->sequence = link->next_sequence++;
+    if (d->flags & TT_DESC_REMOTE) {
+        f->flags |= TT_FRAME_WANT_ACK;
+        link->remotes[link->remote_tail++ % TT_TCP_REMOTES] =
+            (struct tt_tcp_remote){ .sequence = f->sequence, .cookie = d->cookie };
+    }
+    if (d->signal_op == TT_SIGNAL_NONE)
+        return;
+    tt_assert(d->signal_op <= TT_SIGNAL_ADD && d->signal_offset % 8 == 0);
+    f->signal_op = d->signal_op;
+    f->signal_region = (uint32_t)d->signal_key->handle[0];
+    f->signal_generation = (uint32_t)d->signal_key->handle[1];
+    f->signal_offset = d->signal_offset;
+    f->signal_value = d->signal_value;
+    if (link->fenced && link->nlanes > 1) {
+        f->flags |= TT_FRAME_FENCED;
+        f->after = link->fence;
+    }
+}
+
+/* Takes a put whose bytes follow its header into the inline ring, at once or not at all. */
+static bool take_inline(struct tt_tcp_link *link, const struct tt_desc *d, struct tt_frame *f)
+{
+    struct tt_tcp_lane *lane = &link->lanes[0];
+    const enum tt_tcp_class class = link->nlanes > 1 ? TT_TCP_URGENT : TT_TCP_BULK;
+    const uint64_t payload = tt_frame_payload(f), bytes = TT_FRAME_BYTES + payload;
+    struct tt_tcp_out *out;
+    uint64_t end;
+    uint8_t *at;
+
+    if (queue_room(&lane->queues[class]) == 0)
+        return false;
+    at = inline_take(link, bytes, &end);
+    if (!at)
+        return false;
+    if (f->kind != TT_FRAME_GET)
+        frame_number(link, d, f);
+    tt_frame_write(f, at);
+    if (payload > 0)
+        memcpy(at + TT_FRAME_BYTES, d->local, payload);
+
+    out = queue_push(lane, class);
+    out->data = at;
+    out->bytes = bytes;
+    out->inline_end = end;
+    lane->queued_bytes += bytes;
+    mark_dirty(lane);
+    return true;
+}
+
+static bool take_bulk(struct tt_tcp_link *link, const struct tt_desc *d, struct tt_frame *f)
+{
+    struct tt_tcp_lane *lane = lane_choose(link, TT_FRAME_BYTES + d->bytes);
+    struct tt_tcp_out *out;
+
+    if (!lane || !owe(link, 1))
+        return false;
+    frame_number(link, d, f);
+    out = queue_push(lane, TT_TCP_BULK);
+    tt_frame_write(f, out->header);
+    out->head = TT_FRAME_BYTES;
+    out->data = d->local;
+    out->bytes = d->bytes;
+    out->report = true;
+    out->cookie = d->cookie;
+    lane->queued_bytes += TT_FRAME_BYTES + d->bytes;
+    mark_dirty(lane);
+    return true;
+}
+
+static bool take_put(struct tt_tcp_link *link, const struct tt_desc *d)
+{
+    struct tt_frame f = {
+        .kind = TT_FRAME_PUT,
+        .region = (uint32_t)d->key->handle[0],
+        .generation = (uint32_t)d->key->handle[1],
+        .offset = d->offset,
+        .bytes = d->bytes,
+    };
+    const uint32_t remote = d->flags & TT_DESC_REMOTE ? 1 : 0;
+    bool taken;
+
+    if (!numbers_left(link, d) || !owe(link, remote))
+        return false;
+    if (d->flags & TT_DESC_INLINE) {
+        tt_assert(d->bytes <= TT_INLINE_BYTES);
+        taken = take_inline(link, d, &f);
+    } else {
+        taken = take_bulk(link, d, &f);
+    }
+    if (!taken) {
+        link->owed -= remote;
+        link->tcp->reserved -= remote;
+    }
+    return taken;
+}
+
+/* Gets and atomics: a request that leaves like an inline put, and an entry that its answer finds again. */
+static bool take_request(struct tt_tcp_link *link, const struct tt_desc *d)
+{
+    const bool get = d->kind == TT_DESC_GET;
+    const uint32_t remote = d->flags & TT_DESC_REMOTE ? 1 : 0;
+    const uint32_t token = link->next_token;
+    struct tt_tcp_request *q = &link->requests[token % TT_TCP_REQUESTS];
+    struct tt_frame f = {
+        .kind = get ? TT_FRAME_GET : TT_FRAME_ATOMIC,
+        .region = (uint32_t)d->key->handle[0],
+        .generation = (uint32_t)d->key->handle[1],
+        .offset = d->offset,
+        .bytes = get ? d->bytes : d->operand,
+        .token = token,
+    };
+
+    tt_assert(get ? d->signal_op == TT_SIGNAL_NONE : d->offset % 8 == 0);
+    if (q->busy || !numbers_left(link, d) || !owe(link, 1 + remote))
+        return false;
+    if (!take_inline(link, d, &f)) {
+        link->owed -= 1 + remote;
+        link->tcp->reserved -= 1 + remote;
+        return false;
+    }
+    link->next_token++;
+    *q = (struct tt_tcp_request){
+        .busy = true,
+        .kind = get ? TT_FRAME_GOT : TT_FRAME_OLD,
+        .remote = get && remote,
+        .token = token,
+        .local = d->local,
+        .bytes = get ? d->bytes : (d->local ? sizeof(uint64_t) : 0),
+        .cookie = d->cookie,
+    };
+    return true;
+}
+
+/* Queues one descriptor; false if it does not fit now. */
+static bool take(struct tt_tcp *t, const struct tt_desc *d)
+{
+    const uint32_t peer = d->kind == TT_DESC_FENCE ? d->peer : d->key->peer;
+    struct tt_tcp_link *link = t->links[peer];
+
+    if (!link || link->state == TT_TCP_OPENING)
+        return d->kind == TT_DESC_FENCE;    /* nothing was put there before it */
+    if (link->state == TT_TCP_LOST)
+        return true;
+    switch (d->kind) {
+    case TT_DESC_PUT:
+        return take_put(link, d);
+    case TT_DESC_GET:
+    case TT_DESC_ATOMIC:
+        return take_request(link, d);
+    default:
+        tt_assert(d->kind == TT_DESC_FENCE);
+        link->fence = link->next_sequence;
+        link->fenced = true;
+        return true;
+    }
+}
+
+void tt_tcp_flush(struct tt_tcp *t)
+{
+    while (t->dirty) {
+        struct tt_tcp_lane *lane = t->dirty;
+
+        t->dirty = lane->next_dirty;
+        lane->dirty = false;
+        if (lane->fd >= 0 && !lane->blocked)
+            tt_tcp_lane_flush(lane);
+    }
+}
+
+/* Takes what fits. One that does not fit gets a second look after a flush: the queues of a lane that is not blocked are only as
+ * full as this call made them. */
+int tt_tcp_post(struct tt_wire *w, const struct tt_desc *desc, int n)
+{
+    struct tt_tcp *t = tt_tcp_of(w);
+    int taken = 0;
+
+    while (taken < n) {
+        if (take(t, &desc[taken])) {
+            taken++;
+            continue;
+        }
+        tt_tcp_flush(t);
+        if (!take(t, &desc[taken]))
+            break;
+        taken++;
+    }
+    tt_tcp_flush(t);
+    return taken;
+}
+
+/* ---- answers ---- */
+
+static struct tt_tcp_out *push_reply(struct tt_tcp_link *link, const struct tt_frame *f)
+{
+    struct tt_tcp_lane *lane = &link->lanes[0];
+    struct tt_tcp_out *out = queue_push(lane, TT_TCP_REPLY);
+
+    tt_frame_write(f, out->header);
+    out->head = TT_FRAME_BYTES;
+    lane->queued_bytes += TT_FRAME_BYTES;
+    mark_dirty(lane);
+    return out;
+}
+
+bool tt_tcp_reply(struct tt_tcp_link *link, const struct tt_frame *f, const void *data, uint64_t bytes)
+{
+    struct tt_tcp_out *out;
+
+    if (queue_room(&link->lanes[0].queues[TT_TCP_REPLY]) < 2)   /* the last one is the acknowledgement's */
+        return false;
+    out = push_reply(link, f);
+    out->data = data;
+    out->bytes = bytes;
+    link->lanes[0].queued_bytes += bytes;
+    return true;
+}
+
+bool tt_tcp_acknowledge(struct tt_tcp_link *link)
+{
+    const bool asked = tt_serial(link->ack_want, link->ack_sent) > 0;
+    const bool window = link->nlanes > 1 && link->prefix - link->ack_sent >= TT_TCP_WINDOW / 4;
+    const struct tt_frame f = { .kind = TT_FRAME_ACK, .sequence = link->prefix };
+
+    if (link->ack_queued || link->prefix == link->ack_sent || (!asked && !window))
+        return false;
+    push_reply(link, &f)->ack = true;
+    link->ack_queued = true;
+    link->ack_sent = link->prefix;
+    return true;
+}
+
+bool tt_tcp_acknowledged(struct tt_tcp_link *link, uint32_t prefix)
+{
+    if (tt_serial(prefix, link->acked) < 0 || tt_serial(prefix, link->next_sequence) > 0)
+        return false;
+    link->acked = prefix;
+    if (link->fenced && tt_serial(link->fence, prefix) <= 0)
+        link->fenced = false;
+    while (link->remote_head != link->remote_tail) {
+        const struct tt_tcp_remote *r = &link->remotes[link->remote_head % TT_TCP_REMOTES];
+
+        if (tt_serial(r->sequence, prefix) >= 0)
+            break;
+        link->remote_head++;
+        tt_tcp_tell(link, TT_DONE_REMOTE, r->cookie, TUTTI_OK);
+    }
+    return true;
+}
+
+/* ---- sources that go away ---- */
+
+/* What is left of a frame that has begun must follow, or the stream falls out of step: copy it. */
+static void out_copy(struct tt_tcp_lane *lane, struct tt_tcp_out *out)
+{
+    const uint64_t gone = lane->sent > out->head ? lane->sent - out->head : 0;
+    const uint64_t rest = out->bytes - gone;
+    void *copy = malloc(rest);
+
+    if (!copy) {
+        tt_tcp_link_lose(lane->link, TUTTI_ERR_NOMEM, "no memory to finish a put whose source is deregistered");
+        return;
+    }
+    memcpy(copy, out->data + gone, rest);
+    if (gone > 0) {
+        lane->sent = 0; /* still begun: the header and the bytes before are history */
+        out->head = 0;
+    }
+    out->copy = copy;
+    out->data = copy;
+    out->bytes = rest;
+}
+
+/* One that has not begun shrinks to its header: its number must still arrive, its bytes and its signal must not. */
+static void out_void(struct tt_tcp_lane *lane, struct tt_tcp_out *out)
+{
+    struct tt_frame f;
+
+    tt_assert(tt_frame_read(&f, out->header));
+    if (f.kind == TT_FRAME_GOT) {
+        f.flags |= TT_FRAME_GONE;
+    } else {
+        f.kind = TT_FRAME_VOID;
+        f.flags &= TT_FRAME_WANT_ACK;
+        f.signal_op = TT_SIGNAL_NONE;
+    }
+    f.bytes = 0;
+    tt_frame_write(&f, out->header);
+    lane->queued_bytes -= out->bytes;
+    out->data = NULL;
+    out->bytes = 0;
+}
+
+static void queue_sources_gone(struct tt_tcp_lane *lane, enum tt_tcp_class class, uintptr_t begin, uintptr_t end)
+{
+    struct tt_tcp_queue *q = &lane->queues[class];
+
+    for (uint32_t i = q->head; i != q->tail && lane->fd >= 0; i++) {
+        struct tt_tcp_out *out = queue_at(q, i);
+        const uintptr_t data = (uintptr_t)out->data;
+
+        if (out->inline_end || out->copy || out->bytes == 0 || data >= end || data + out->bytes <= begin)
+            continue;
+        if (tt_tcp_region_covers(lane->link->tcp, out->data, out->bytes))
+            continue;   /* registered twice, and still once */
+        if (lane->begun && lane->current == class && i == q->head)
+            out_copy(lane, out);
+        else
+            out_void(lane, out);
+    }
+}
+
+void tt_tcp_sources_gone(struct tt_tcp *t, const void *mem, size_t bytes)
+{
+    const uintptr_t begin = (uintptr_t)mem, end = begin + bytes;
+
+    if (t->nblocked == 0)
+        return;     /* nothing is queued */
+    for (uint32_t i = 0; i < t->nactive; i++) {
+        struct tt_tcp_lane *lane = t->active[i];
+        struct tt_tcp_link *link = lane->link;
+
+        if (!lane->blocked)
+            continue;
+        queue_sources_gone(lane, TT_TCP_REPLY, begin, end);
+        queue_sources_gone(lane, TT_TCP_BULK, begin, end);
+        if (link->state == TT_TCP_LOST)
+            i = UINT32_MAX; /* the list changed */
+    }
+}
