@@ -2,6 +2,7 @@
 #
 #   Threads    required           the progress thread
 #   libm       required           the cost model (log2)
+#   libcrypto  required           HMAC-SHA256: a stranger's connection is told from a rank's (boot); no cryptography of our own
 #   json-c     tools              `--json` output of the tutti command
 #   cmocka     tests              the unit test runner
 #   Python 3   tests              tests that are scripts (src/LAYERS, installation)
@@ -10,7 +11,8 @@
 # for tutti_objects; without it the build must still succeed.
 
 find_package(Threads REQUIRED)
-set(TUTTI_LIBRARIES Threads::Threads m)
+find_package(OpenSSL REQUIRED COMPONENTS Crypto)
+set(TUTTI_LIBRARIES Threads::Threads m OpenSSL::Crypto)
 
 find_package(PkgConfig)
 

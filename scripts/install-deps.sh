@@ -11,6 +11,7 @@ ninja-build     | build | runs the build
 gcc             | build | compiles C17
 libc6-dev       | build | the headers of the C library
 pkg-config      | build | finds libraries
+libssl-dev      | build | HMAC-SHA256 of start-up (libcrypto)
 libjson-c-dev   | build | the --json output of the tutti command
 python3         | test  | tests that are scripts
 libcmocka-dev   | test  | runs the unit tests

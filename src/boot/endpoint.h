@@ -1,0 +1,60 @@
+/* Where a process listens, as it is told to others; and the sockets that go with it. */
+#ifndef TT_BOOT_ENDPOINT_H
+#define TT_BOOT_ENDPOINT_H
+
+#include <netinet/in.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/socket.h>
+#include "base/bytes.h"
+#include "tutti/tutti.h"
+
+#define TT_HOST_BYTES 16
+#define TT_ENDPOINT_ADDRS 4
+#define TT_ENDPOINT_BYTES (TT_HOST_BYTES + 2 + 1 + TT_ENDPOINT_ADDRS * 18)     /* the longest encoding */
+#define TT_ADDRESS_TEXT_BYTES 64
+
+struct tt_endpoint {
+    uint8_t host[TT_HOST_BYTES];    /* the same for two processes that reach each other over loopback */
+    uint16_t port;
+    uint8_t naddrs;
+    struct {
+        uint8_t family;             /* 4 or 6 */
+        uint8_t prefix_bits;
+        uint8_t bytes[16];
+    } addrs[TT_ENDPOINT_ADDRS];
+};
+
+/* A socket address that can be passed by value. */
+struct tt_address {
+    struct sockaddr_storage storage;
+    socklen_t bytes;
+};
+
+/* Hash of what this kernel booted as and the network namespace we are in. */
+void tt_host_id(uint8_t out[TT_HOST_BYTES]);
+
+/* Describes a listener at `port` on the interfaces that `rule` admits. */
+tutti_status tt_endpoint_init(struct tt_endpoint *out, uint16_t port, const char *rule);
+void tt_endpoint_write(struct tt_writer *w, const struct tt_endpoint *e);
+/* A foreign encoding that makes no sense makes the reader bad. */
+void tt_endpoint_read(struct tt_reader *r, struct tt_endpoint *out);
+/* In which order `own` had better try to reach `peer`: loopback alone on the same host, else addresses on a common subnet
+ * first. Fills out[1 + TT_ENDPOINT_ADDRS] and returns how many. */
+size_t tt_endpoint_candidates(const struct tt_endpoint *own, const struct tt_endpoint *peer, struct tt_address *out);
+
+/* "192.0.2.7:4000", "[2001:db8::7]:4000". */
+void tt_address_text(const struct tt_address *a, char out[TT_ADDRESS_TEXT_BYTES]);
+
+/* A non-blocking listener on `a`, or on every address of this host, IPv4 and IPv6, if `a` is NULL (port 0: the kernel chooses).
+ * Returns the descriptor and its port in *port, or -1 and errno. */
+int tt_listen(const struct tt_address *a, uint16_t port, uint16_t *port_out);
+/* Takes one connection: a non-blocking descriptor, or -1. */
+int tt_accept(int listener);
+/* Begins to connect: a non-blocking descriptor that becomes writable when it is decided, or -1 and errno. */
+int tt_connect_begin(const struct tt_address *a);
+/* 0, or the errno with which the attempt failed. */
+int tt_connect_result(int fd);
+
+#endif

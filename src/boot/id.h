@@ -1,0 +1,23 @@
+/* What a tutti_id holds: where somebody listens, and a token that nobody else knows. As text ("id:" and hexadecimal digits) it
+ * is also a rendezvous address, which is how it goes through files and launchers' key-value spaces. */
+#ifndef TT_BOOT_ID_H
+#define TT_BOOT_ID_H
+
+#include "boot/boot.h"
+#include "boot/endpoint.h"
+
+#define TT_ID_TOKEN_BYTES 16
+#define TT_TOKEN_BYTES 128         /* of tt_launch.token */
+#define TT_ID_TEXT_BYTES (3 + 2 * sizeof(tutti_id) + 1)
+
+/* A new id with a random token, for a listener at `endpoint`. */
+void tt_id_init(tutti_id *out, const struct tt_endpoint *endpoint);
+/* PROTOCOL if the bytes are no id. */
+tutti_status tt_id_parse(const tutti_id *id, struct tt_endpoint *endpoint, uint8_t token[TT_ID_TOKEN_BYTES]);
+void tt_id_text(const tutti_id *id, char out[TT_ID_TEXT_BYTES]);
+/* False if the text is no id's. */
+bool tt_id_from_text(tutti_id *out, const char *text);
+/* The token that both ends of a start-up with an id use: the user's, if there is one, then the id's. INVALID if too long. */
+tutti_status tt_id_join_token(char out[TT_TOKEN_BYTES], const char *users, const uint8_t token[TT_ID_TOKEN_BYTES]);
+
+#endif

@@ -1,0 +1,732 @@
+/* Meeting: the sockets and files around the rendezvous machines. Every rank is a member that calls the server's address again and
+ * again until it gets the table, a refusal, or the deadline. Who serves:
+ *   tcp://    rank 0, if it can listen there; if the port is taken, somebody serves already (a launcher), and rank 0 only calls
+ *   file://   rank 0, at a port of its own, which it tells through the file
+ *   id:       whoever made the id
+ *   ""        rank 0, at a port of its own, told through the launcher's key-value space
+ * Then the overlay is connected, and rank 0 serves on until everybody has the table. */
+#include "boot/boot.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <netdb.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/prng.h"
+#include "base/status.h"
+#include "boot/endpoint.h"
+#include "boot/flood.h"
+#include "boot/id.h"
+#include "boot/kv.h"
+#include "boot/overlay.h"
+#include "boot/rendezvous.h"
+#include "boot/serve.h"
+
+#define ADDRESSES_MAX 8
+#define CONNECT_NS (3 * TT_SECOND)      /* per address */
+#define CHALLENGE_NS (10 * TT_SECOND)   /* a server that takes longer to say a word is none */
+#define VERDICT_NS TT_SECOND            /* grace for the server's last word after the deadline */
+#define RETRY_FIRST_NS (5 * TT_MS)
+#define RETRY_LAST_NS (250 * TT_MS)
+#define SERVE_ON_NS (5 * TT_SECOND)     /* how long a failed rank 0 still tells the others */
+#define WHY_BYTES 160
+
+enum where { AT_TCP, AT_FILE, AT_ID };
+
+/* Everything one meeting needs; lives on the caller's stack. */
+struct meet {
+    const struct tt_launch *launch;
+    uint64_t began_ns, deadline_ns;
+    enum where where;
+    char host[256], port[8];            /* AT_TCP */
+    const char *path;                   /* AT_FILE */
+    tutti_id id;                        /* AT_ID, and AT_FILE what rank 0 wrote */
+    bool published;
+
+    struct tt_endpoint own;             /* of the overlay's listener */
+    int overlay_listener;
+    int listener;                       /* given by the launcher's exchange: rank 0 is to serve there */
+    uint16_t serve_port;
+    struct tt_serve *serve;
+    bool translated;                    /* we serve, but the rendezvous' address is none of this host's */
+
+    struct tt_rdv_member member;
+    struct tt_framer in;
+    int fd;                             /* the call under way, or -1 */
+    bool connected;
+    struct tt_address addresses[ADDRESSES_MAX];
+    size_t naddresses, next;
+    uint64_t attempt_ns, retry_ns, backoff_ns;
+    unsigned attempts;
+    char why[WHY_BYTES];                /* the last attempt failed */
+};
+
+/* ---- where ---- */
+
+static bool has_prefix(const char *text, const char *prefix)
+{
+    return strncmp(text, prefix, strlen(prefix)) == 0;
+}
+
+/* Cuts tcp://host:port and tcp://[v6]:port in two. */
+static tutti_status parse_tcp(struct meet *m, const char *text)
+{
+    const char *host = text + strlen("tcp://"), *colon = strrchr(host, ':');
+    const bool bracket = *host == '[';
+    size_t n;
+
+    if (colon) {
+        n = (size_t)(colon - host) - 2 * bracket;
+        if (!bracket || colon[-1] == ']')
+            if (n > 0 && n < sizeof m->host && strlen(colon + 1) < sizeof m->port && atoi(colon + 1) > 0 &&
+                atoi(colon + 1) <= UINT16_MAX && strspn(colon + 1, "0123456789") == strlen(colon + 1)) {
+                snprintf(m->host, sizeof m->host, "%.*s", (int)n, host + bracket);
+                snprintf(m->port, sizeof m->port, "%s", colon + 1);
+                m->serve_port = (uint16_t)atoi(colon + 1);
+                return TUTTI_OK;
+            }
+    }
+    return tt_fail(TUTTI_ERR_INVALID, "the rendezvous \"%s\" is not tcp://host:port or tcp://[v6]:port", text);
+}
+
+/* The token both sides use where an id leads: joined with the id's. */
+static tutti_status use_id(struct meet *m)
+{
+    uint8_t token[TT_ID_TOKEN_BYTES];
+    struct tt_endpoint server;
+    tutti_status st;
+
+    st = tt_id_parse(&m->id, &server, token);
+    if (st)
+        return st;
+    m->naddresses = tt_endpoint_candidates(&m->own, &server, m->addresses);
+    return tt_id_join_token(m->member.token, m->launch->token, token);
+}
+
+static tutti_status parse_where(struct meet *m, const char *text)
+{
+    if (has_prefix(text, "tcp://")) {
+        m->where = AT_TCP;
+        return parse_tcp(m, text);
+    }
+    if (has_prefix(text, "file://")) {
+        m->where = AT_FILE;
+        m->path = text + strlen("file://");
+        if (*m->path != '/')
+            return tt_fail(TUTTI_ERR_INVALID, "the rendezvous \"%s\" is not file:///path", text);
+        return TUTTI_OK;
+    }
+    m->where = AT_ID;
+    if (!tt_id_from_text(&m->id, text))
+        return tt_fail(TUTTI_ERR_INVALID, "the rendezvous \"%s\" is no address", text);
+    return use_id(m);
+}
+
+/* ---- the file ---- */
+
+/* The file holds one line, the text of an id. It may be missing, half of another system's, or of an earlier run: then what it
+ * leads to does not answer or does not know the token, and the file is read again. */
+static bool read_file(struct meet *m)
+{
+    char text[TT_ID_TEXT_BYTES + 2];
+    const int fd = open(m->path, O_RDONLY | O_CLOEXEC);
+    ssize_t n;
+
+    if (fd < 0) {
+        snprintf(m->why, sizeof m->why, "%s", strerror(errno));
+        return false;
+    }
+    n = read(fd, text, sizeof text - 1);
+    close(fd);
+    text[n > 0 ? n : 0] = '\0';
+    text[strcspn(text, "\n")] = '\0';
+    if (!tt_id_from_text(&m->id, text)) {
+        snprintf(m->why, sizeof m->why, "it holds no address");
+        return false;
+    }
+    return use_id(m) == TUTTI_OK;
+}
+
+/* Writes the file as a whole: under a name of its own first, then renamed. Readable by this user only: it holds the token. */
+static tutti_status write_file(const char *path, const tutti_id *id)
+{
+    char temporary[300], text[TT_ID_TEXT_BYTES + 1];
+    uint64_t nonce;
+    size_t n;
+    ssize_t written;
+    int fd, err;
+
+    tt_random_bytes(&nonce, sizeof nonce);
+    snprintf(temporary, sizeof temporary, "%s.%016llx", path, (unsigned long long)nonce);
+    tt_id_text(id, text);
+    n = strlen(text);
+    text[n++] = '\n';
+    fd = open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    if (fd < 0)
+        return tt_fail_errno(errno, "rendezvous: create %s", temporary);
+    written = write(fd, text, n);
+    err = written == (ssize_t)n ? 0 : errno ? errno : ENOSPC;
+    if (close(fd) != 0 && !err)
+        err = errno;
+    if (!err && rename(temporary, path) != 0)
+        err = errno;
+    if (err) {
+        unlink(temporary);
+        return tt_fail_errno(err, "rendezvous: write %s", path);
+    }
+    return TUTTI_OK;
+}
+
+/* Removes the file if it is still ours: a later run may have put its own there. */
+static void remove_file(struct meet *m)
+{
+    const tutti_id ours = m->id;
+
+    if (!m->published)
+        return;
+    m->published = false;
+    if (read_file(m) && memcmp(&m->id, &ours, sizeof ours) == 0)
+        unlink(m->path);
+}
+
+/* ---- serving (rank 0) ---- */
+
+static tutti_status begin_serving(struct meet *m, int listener)
+{
+    const struct tt_serve_conf conf = { .listener = listener,
+                                        .token = m->member.token,
+                                        .nranks = m->launch->nranks,
+                                        .began_ns = m->began_ns,
+                                        .deadline_ns = m->deadline_ns };
+    const tutti_status st = tt_serve_open(&m->serve, &conf);
+
+    if (st)
+        close(listener);
+    return st;
+}
+
+static bool is_loopback(const struct tt_address *a)
+{
+    if (a->storage.ss_family == AF_INET)
+        return ntohl(((const struct sockaddr_in *)&a->storage)->sin_addr.s_addr) >> 24 == 127;
+    return IN6_IS_ADDR_LOOPBACK(&((const struct sockaddr_in6 *)&a->storage)->sin6_addr);
+}
+
+static tutti_status resolve(struct meet *m)
+{
+    const struct addrinfo hints = { .ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM };
+    struct addrinfo *found;
+    const int err = getaddrinfo(m->host, m->port, &hints, &found);
+
+    if (err) {
+        snprintf(m->why, sizeof m->why, "%s", gai_strerror(err));
+        return TUTTI_ERR_SYSTEM;
+    }
+    m->naddresses = 0;
+    for (const struct addrinfo *i = found; i && m->naddresses < ADDRESSES_MAX; i = i->ai_next) {
+        struct tt_address *a = &m->addresses[m->naddresses++];
+
+        memcpy(&a->storage, i->ai_addr, i->ai_addrlen);
+        a->bytes = i->ai_addrlen;
+    }
+    freeaddrinfo(found);
+    return TUTTI_OK;
+}
+
+/* Tries to listen where the others will look. A port that is taken is not an error: whoever has it may be serving. An address that
+ * is none of ours may lead here all the same (address translation): then every address of this host will do. So does a
+ * host's own name that its tables map to loopback, where nobody else would find us. */
+static tutti_status try_to_serve_tcp(struct meet *m)
+{
+    const bool named_loopback = strcmp(m->host, "localhost") == 0 || strchr(m->host, ':') || has_prefix(m->host, "127.");
+    uint16_t port;
+    int fd;
+
+    if (m->serve || m->naddresses == 0)
+        return TUTTI_OK;
+    if (is_loopback(&m->addresses[0]) && !named_loopback) {
+        fd = tt_listen(NULL, m->serve_port, &port);
+    } else {
+        fd = tt_listen(&m->addresses[0], m->serve_port, &port);
+        m->translated = fd < 0 && errno == EADDRNOTAVAIL;
+        if (m->translated)
+            fd = tt_listen(NULL, m->serve_port, &port);
+    }
+    m->translated &= fd >= 0;
+    if (fd < 0 && (errno == EADDRINUSE || errno == EADDRNOTAVAIL))
+        return TUTTI_OK;
+    if (fd < 0)
+        return tt_fail_errno(errno, "rendezvous: listen at %s", m->launch->rendezvous);
+    return begin_serving(m, fd);
+}
+
+static tutti_status serve_file(struct meet *m)
+{
+    struct tt_endpoint endpoint;
+    uint16_t port = 0;
+    tutti_status st;
+    const int fd = tt_listen(NULL, 0, &port);
+
+    if (fd < 0)
+        return tt_fail_errno(errno, "rendezvous: listen");
+    st = tt_endpoint_init(&endpoint, port, m->launch->interfaces);
+    if (!st) {
+        tt_id_init(&m->id, &endpoint);
+        st = use_id(m);
+    }
+    if (st) {
+        close(fd);
+        return st;
+    }
+    st = begin_serving(m, fd);
+    if (st)
+        return st;
+    st = write_file(m->path, &m->id);
+    m->published = !st;
+    return st;
+}
+
+/* ---- calling ---- */
+
+static void on_act(void *context, const struct tt_rdv_act *act)
+{
+    struct meet *m = context;
+
+    /* A hello fits into the buffer of a new connection; if not, the connection is not worth keeping. */
+    if (send(m->fd, act->data, act->bytes, MSG_NOSIGNAL) != (ssize_t)act->bytes)
+        shutdown(m->fd, SHUT_RDWR);
+}
+
+static void step_member(struct meet *m, struct tt_rdv_event ev)
+{
+    tt_rdv_member_step(&m->member, &ev, tt_now_ns());
+}
+
+/* The call failed: the next address at once, or all again after a pause that grows. */
+static void hang_up(struct meet *m, const char *why)
+{
+    snprintf(m->why, sizeof m->why, "%s", why);
+    close(m->fd);
+    m->fd = -1;
+    m->connected = false;
+    tt_framer_fini(&m->in);
+    step_member(m, (struct tt_rdv_event){ .kind = TT_RDV_EV_CLOSED });
+    m->next++;
+    if (m->next < m->naddresses)
+        return;
+    m->retry_ns = tt_now_ns() + m->backoff_ns;
+    m->backoff_ns = 2 * m->backoff_ns < RETRY_LAST_NS ? 2 * m->backoff_ns : RETRY_LAST_NS;
+}
+
+/* Learns the addresses anew before each round: names and files may change. */
+static tutti_status find_server(struct meet *m)
+{
+    const struct tt_endpoint self = { .port = m->serve_port };
+
+    m->next = 0;
+    if (m->where == AT_FILE && m->launch->rank != 0 && !read_file(m))
+        m->naddresses = 0;
+    if (m->where != AT_TCP)
+        return TUTTI_OK;
+    if (resolve(m) != TUTTI_OK)
+        m->naddresses = 0;
+    if (m->launch->rank != 0)
+        return TUTTI_OK;
+    if (m->translated && tt_serve_ncame(m->serve) > 0) {    /* others found us where we do not find ourselves */
+        m->naddresses = tt_endpoint_candidates(&self, &self, m->addresses);
+        return TUTTI_OK;
+    }
+    return try_to_serve_tcp(m);
+}
+
+static tutti_status begin_call(struct meet *m, uint64_t now_ns)
+{
+    tutti_status st = TUTTI_OK;
+
+    if (m->next >= m->naddresses)
+        st = find_server(m);
+    if (st)
+        return st;
+    if (m->naddresses == 0) {
+        m->retry_ns = now_ns + m->backoff_ns;
+        m->backoff_ns = 2 * m->backoff_ns < RETRY_LAST_NS ? 2 * m->backoff_ns : RETRY_LAST_NS;
+        return TUTTI_OK;
+    }
+    m->attempts++;
+    m->attempt_ns = now_ns;
+    m->fd = tt_connect_begin(&m->addresses[m->next]);
+    tt_framer_init(&m->in, tt_rdv_table_bytes_max(m->launch->nranks));
+    if (m->fd < 0)
+        hang_up(m, strerror(errno));
+    return TUTTI_OK;
+}
+
+static void answer_call(struct meet *m)
+{
+    struct tt_rdv_event ev = { .kind = TT_RDV_EV_OPEN };
+    const int err = tt_connect_result(m->fd);
+
+    if (err) {
+        hang_up(m, strerror(err));
+        return;
+    }
+    m->connected = true;
+    tt_random_bytes(ev.nonce, sizeof ev.nonce);
+    step_member(m, ev);
+}
+
+/* Reads and steps; the frame of a table stays in the framer, where member.cards points. */
+static void receive(struct meet *m)
+{
+    struct tt_rdv_event ev = { .kind = TT_RDV_EV_FRAME };
+    size_t room;
+    uint8_t *at = tt_framer_space(&m->in, &room);
+    const ssize_t n = at ? recv(m->fd, at, room, 0) : 0;
+
+    if (n < 0 && (errno == EAGAIN || errno == EINTR))
+        return;
+    if (n <= 0) {
+        hang_up(m, n < 0 ? strerror(errno) : "the connection was closed");
+        return;
+    }
+    tt_framer_added(&m->in, (size_t)n);
+    while (m->member.state != TT_RDV_HAVE_TABLE && tt_framer_next(&m->in, &ev.frame)) {
+        step_member(m, ev);
+        if (m->member.state == TT_RDV_TURNED_AWAY)
+            return;
+        if (m->member.state == TT_RDV_AWAY) {
+            hang_up(m, "whoever listens there is no rendezvous server");
+            return;
+        }
+    }
+    if (m->in.bad)
+        hang_up(m, "whoever listens there is no rendezvous server");
+}
+
+static void watch_call(struct meet *m, short revents, uint64_t now_ns)
+{
+    if (m->fd < 0)
+        return;
+    if (!m->connected && revents)
+        answer_call(m);
+    else if (m->connected && revents)
+        receive(m);
+    else if (!m->connected && now_ns - m->attempt_ns > CONNECT_NS)
+        hang_up(m, strerror(ETIMEDOUT));
+    else if (m->member.state == TT_RDV_GREETED && now_ns - m->attempt_ns > CHALLENGE_NS)
+        hang_up(m, "whoever listens there says nothing");
+}
+
+/* ---- the loop ---- */
+
+static int poll_ms(uint64_t now_ns, uint64_t wake_ns)
+{
+    const uint64_t ms = wake_ns > now_ns ? (wake_ns - now_ns + TT_MS - 1) / TT_MS : 0;
+
+    return ms < 100 ? (int)ms : 100;
+}
+
+/* Waits for the call's, the server's or the overlay's descriptor, whichever there are, and serves. */
+static void wait_a_little(struct meet *m, int other_fd, uint64_t wake_ns)
+{
+    struct pollfd p[3] = {
+        { .fd = m->fd, .events = m->connected ? POLLIN : POLLOUT },
+        { .fd = m->serve ? tt_serve_fd(m->serve) : -1, .events = POLLIN },
+        { .fd = other_fd, .events = POLLIN },
+    };
+
+    if (m->serve && tt_serve_wake_ns(m->serve) < wake_ns)
+        wake_ns = tt_serve_wake_ns(m->serve);
+    poll(p, 3, poll_ms(tt_now_ns(), wake_ns));
+    watch_call(m, p[0].revents, tt_now_ns());
+    if (m->serve)
+        tt_serve_step(m->serve, tt_now_ns());
+}
+
+/* Nobody answered for us: says whom we looked for, where, how long, and what came back. */
+static tutti_status fail_unreached(const struct meet *m)
+{
+    const double waited_s = (double)(tt_now_ns() - m->began_ns) / 1e9;
+    const char *where = m->launch->rendezvous;
+    char address[TT_ADDRESS_TEXT_BYTES] = "";
+
+    if (m->where == AT_ID && m->naddresses > 0) {
+        tt_address_text(&m->addresses[0], address);
+        where = address;
+    }
+    if (m->member.state == TT_RDV_WAITING)
+        return tt_fail(TUTTI_ERR_TIMEOUT, "rank %u: the rendezvous server at %s took us in, but said nothing more for %.1f s",
+                       m->launch->rank, where, waited_s);
+    return tt_fail(TUTTI_ERR_TIMEOUT, "rank %u: cannot reach the rendezvous server at %s for %.1f s (%u attempts; the last: %s)%s",
+                   m->launch->rank, where, waited_s, m->attempts, *m->why ? m->why : "no answer",
+                   m->where == AT_ID ? "" : "; rank 0 serves there: was it started?");
+}
+
+/* Calls until there is a table, or a final answer, or the deadline. */
+static tutti_status call(struct meet *m)
+{
+    tutti_status st;
+
+    for (;;) {
+        const uint64_t now_ns = tt_now_ns();
+        const uint64_t grace_ns = m->member.state == TT_RDV_WAITING ? VERDICT_NS : 0;
+
+        if (m->member.state == TT_RDV_HAVE_TABLE)
+            return TUTTI_OK;
+        if (m->member.state == TT_RDV_TURNED_AWAY && (m->member.final || m->where != AT_FILE))
+            return tt_fail(m->member.status, "start-up, rank %u: %s", m->launch->rank, m->member.sentence);
+        if (m->member.state == TT_RDV_TURNED_AWAY && m->fd >= 0)
+            hang_up(m, m->member.sentence);     /* the file may be an earlier run's */
+        if (m->deadline_ns != TT_NEVER && now_ns >= m->deadline_ns + grace_ns)
+            return fail_unreached(m);
+        if (m->fd < 0 && now_ns >= m->retry_ns) {
+            st = begin_call(m, now_ns);
+            if (st)
+                return st;
+        }
+        wait_a_little(m, -1, m->fd < 0 ? m->retry_ns : now_ns + 100 * TT_MS);
+    }
+}
+
+/* Rank 0 failed, but those who came are still to hear why. */
+static void serve_on(struct meet *m)
+{
+    const uint64_t give_up_ns = tt_now_ns() + SERVE_ON_NS;
+
+    while (m->serve && tt_serve_ncame(m->serve) > 0 && !tt_serve_is_done(m->serve) && tt_now_ns() < give_up_ns)
+        wait_a_little(m, -1, tt_now_ns() + 100 * TT_MS);
+}
+
+/* ---- the table ---- */
+
+static tutti_status alloc_table(struct tt_table *t, uint32_t rank, uint32_t nranks)
+{
+    *t = (struct tt_table){ .rank = rank, .nranks = nranks };
+    t->card_bytes = calloc(nranks, sizeof *t->card_bytes);
+    t->cards = calloc(nranks, sizeof *t->cards);
+    if (!t->card_bytes || !t->cards) {
+        tt_table_fini(t);
+        return tt_fail(TUTTI_ERR_NOMEM, "no memory for the cards of %u ranks", nranks);
+    }
+    return TUTTI_OK;
+}
+
+void tt_table_fini(struct tt_table *table)
+{
+    free(table->card_bytes);
+    free(table->cards);
+    table->card_bytes = NULL;
+    table->cards = NULL;
+}
+
+/* A card on the way is boot's own part (where the overlay listens) and then the caller's. */
+static size_t write_card(uint8_t out[TT_RDV_CARD_BYTES], const struct tt_endpoint *own, const void *card,
+                         size_t card_bytes)
+{
+    struct tt_writer w;
+
+    tt_writer_init(&w, out, TT_RDV_CARD_BYTES);
+    tt_endpoint_write(&w, own);
+    tt_write_bytes(&w, card, card_bytes);
+    tt_assert(!w.bad);
+    return tt_writer_bytes(&w);
+}
+
+static bool is_neighbour(const uint32_t *peers, uint32_t n, uint32_t rank)
+{
+    for (uint32_t i = 0; i < n; i++)
+        if (peers[i] == rank)
+            return true;
+    return false;
+}
+
+/* Splits the cards into the caller's parts, which go to the table, and boot's, of which the neighbours' go to the overlay. */
+static tutti_status read_cards(struct meet *m, struct tt_table *t, struct tt_overlay *o)
+{
+    struct tt_reader *all = &m->member.cards;
+    uint32_t peers[TT_FLOOD_LINKS_MAX];
+    const uint32_t n = tt_flood_neighbours(t->rank, t->nranks, peers);
+
+    for (uint32_t r = 0; r < t->nranks; r++) {
+        const uint16_t bytes = tt_read_u16(all);
+        struct tt_endpoint endpoint;
+        struct tt_reader card;
+        size_t rest;
+
+        tt_reader_init(&card, all->at, bytes);
+        all->at += bytes;       /* the machine has checked that they are there */
+        tt_endpoint_read(&card, &endpoint);
+        rest = (size_t)(card.end - card.at);
+        if (card.bad || rest > TT_CARD_BYTES)
+            return tt_fail(TUTTI_ERR_PROTOCOL, "start-up: rank %u gave a card that makes no sense", r);
+        t->card_bytes[r] = (uint16_t)rest;
+        memcpy(t->cards[r], card.at, rest);
+        if (is_neighbour(peers, n, r))
+            tt_overlay_neighbour(o, r, &endpoint);
+    }
+    return TUTTI_OK;
+}
+
+/* Until each neighbour is connected or lost, and everybody has the table from us. */
+static void settle(struct meet *m, struct tt_overlay *o)
+{
+    while (!tt_overlay_is_settled(o) || (m->serve && !tt_serve_is_done(m->serve))) {
+        wait_a_little(m, tt_overlay_is_settled(o) ? -1 : tt_overlay_fd(o), tt_now_ns() + 100 * TT_MS);
+        tt_overlay_settle(o, tt_now_ns() >= m->deadline_ns);
+    }
+}
+
+static tutti_status open_overlay(struct meet *m, struct tt_table *t, struct tt_overlay **out)
+{
+    const struct tt_overlay_conf conf = {
+        .rank = t->rank, .nranks = t->nranks, .secret = t->secret, .listener = m->overlay_listener, .own = &m->own
+    };
+    const tutti_status st = tt_overlay_open(out, &conf);
+
+    if (!st)
+        m->overlay_listener = -1;
+    return st;
+}
+
+/* ---- all of it ---- */
+
+/* One rank: nobody to meet. */
+static tutti_status meet_nobody(const void *card, size_t card_bytes, struct tt_table *table,
+                                struct tt_overlay **overlay)
+{
+    static const struct tt_endpoint nowhere;
+    struct tt_overlay_conf conf = { .nranks = 1, .listener = -1, .own = &nowhere };
+    struct tt_table t;
+    tutti_status st;
+
+    st = alloc_table(&t, 0, 1);
+    if (st)
+        return st;
+    tt_random_bytes(t.secret, sizeof t.secret);
+    t.card_bytes[0] = (uint16_t)card_bytes;
+    memcpy(t.cards[0], card, card_bytes);
+    conf.secret = t.secret;
+    st = tt_overlay_open(overlay, &conf);
+    if (st) {
+        tt_table_fini(&t);
+        return st;
+    }
+    *table = t;
+    return TUTTI_OK;
+}
+
+/* Opens the overlay's listener, and finds out where to meet. */
+static tutti_status prepare(struct meet *m, struct tt_launch *launch, const void *card, size_t card_bytes)
+{
+    uint8_t whole[TT_RDV_CARD_BYTES];
+    uint64_t process;
+    uint16_t port = 0;
+    tutti_status st;
+
+    m->overlay_listener = tt_listen(NULL, 0, &port);
+    if (m->overlay_listener < 0)
+        return tt_fail_errno(errno, "overlay: listen");
+    st = tt_endpoint_init(&m->own, port, launch->interfaces);
+    if (st)
+        return st;
+    if (!*launch->rendezvous) {
+        st = tt_kv_meet(launch, &m->listener, m->deadline_ns);
+        if (st)
+            return st;
+    }
+    tt_random_bytes(&process, sizeof process);
+    tt_rdv_member_init(&m->member, launch->token, launch->rank, launch->nranks, process, whole,
+                       write_card(whole, &m->own, card, card_bytes), m->began_ns, m->deadline_ns);
+    m->member.emit = on_act;
+    m->member.context = m;
+    return parse_where(m, launch->rendezvous);
+}
+
+/* Serves where only this rank can know that it has to: a port of its own. tcp:// is tried with each call. */
+static tutti_status serve_if_mine(struct meet *m)
+{
+    tutti_status st;
+
+    if (m->listener >= 0) {
+        st = begin_serving(m, m->listener);
+        m->listener = -1;
+        return st;
+    }
+    return m->where == AT_FILE && m->launch->rank == 0 ? serve_file(m) : TUTTI_OK;
+}
+
+static tutti_status meet_others(struct meet *m, struct tt_table *table, struct tt_overlay **overlay)
+{
+    struct tt_overlay *o = NULL;
+    struct tt_table t;
+    tutti_status st;
+
+    st = serve_if_mine(m);
+    if (!st)
+        st = call(m);
+    if (st)
+        return st;
+    if (m->serve && tt_serve_ncame(m->serve) == 0) {   /* somebody else served */
+        tt_serve_close(m->serve);
+        m->serve = NULL;
+    }
+    st = alloc_table(&t, m->launch->rank, m->launch->nranks);
+    if (st)
+        return st;
+    memcpy(t.secret, m->member.secret, sizeof t.secret);
+    st = open_overlay(m, &t, &o);
+    if (!st)
+        st = read_cards(m, &t, o);
+    if (st) {
+        tt_overlay_close(o);
+        tt_table_fini(&t);
+        return st;
+    }
+    close(m->fd);
+    m->fd = -1;
+    settle(m, o);
+    *table = t;
+    *overlay = o;
+    return TUTTI_OK;
+}
+
+tutti_status tt_boot_meet(const struct tt_launch *launch, const void *card, size_t card_bytes, uint64_t deadline_ns,
+                          struct tt_table *table, struct tt_overlay **overlay)
+{
+    struct tt_launch l = *launch;
+    struct meet m = { .launch = &l,
+                      .began_ns = tt_now_ns(),
+                      .deadline_ns = deadline_ns,
+                      .overlay_listener = -1,
+                      .listener = -1,
+                      .fd = -1,
+                      .backoff_ns = RETRY_FIRST_NS };
+    tutti_status st;
+
+    tt_assert(card_bytes <= TT_CARD_BYTES);
+    if (launch->nranks == 1)
+        return meet_nobody(card, card_bytes, table, overlay);
+
+    st = prepare(&m, &l, card, card_bytes);
+    if (!st)
+        st = meet_others(&m, table, overlay);
+    if (st)
+        serve_on(&m);
+
+    remove_file(&m);
+    tt_serve_close(m.serve);
+    tt_framer_fini(&m.in);
+    if (m.fd >= 0)
+        close(m.fd);
+    if (m.listener >= 0)
+        close(m.listener);
+    if (m.overlay_listener >= 0)
+        close(m.overlay_listener);
+    return st;
+}

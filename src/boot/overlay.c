@@ -1,0 +1,782 @@
+/* The control overlay's sockets: carries frames between flood.c and the neighbours. Everything is non-blocking behind one epoll
+ * descriptor. A new connection proves that it knows the job's secret:
+ *
+ *   caller (lower rank)                 callee
+ *     |  HELLO rank, number ------------> |
+ *     |  <------------ PROOF number, mac  |      macs cover both numbers and both ranks
+ *     |  CONFIRM mac -------------------> |      both: up
+ *
+ * The callee cannot tell a caller that is late from one that died before it called. So after a second it probes the caller's
+ * listener: refused means dead. */
+#include "boot/overlay.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <linux/sockios.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/prng.h"
+#include "base/status.h"
+#include "boot/auth.h"
+#include "boot/flood.h"
+
+#define OUT_BYTES_MAX (1u << 20)            /* queued for one neighbour; about 2000 frames */
+#define GUESTS_MAX 64                       /* connections that have not proven themselves; a new one displaces the oldest */
+#define GUEST_AGE_NS (10 * TT_SECOND)
+#define ATTEMPT_NS (3 * TT_SECOND)          /* per address, if a neighbour has several */
+#define PROBE_NS TT_SECOND
+#define GOODBYE_NS TT_SECOND
+#define SECRET_BYTES 16
+#define EVENTS_PER_ROUND 64
+
+enum { HELLO = 16, PROOF = 17, CONFIRM = 18 };      /* frame types of the handshake */
+#define HELLO_BYTES (4 + TT_NONCE_BYTES)
+#define PROOF_BYTES (TT_NONCE_BYTES + TT_MAC_BYTES)
+
+/* What an epoll event is about: one of these plus an index. */
+enum { ON_LINK = 0, ON_GUEST = 1 << 8, ON_LISTENER = 2 << 8, ON_BACKLOG = 3 << 8 };
+
+enum link_state {
+    LINK_CALLED,        /* we wait for the peer's call (and may be probing) */
+    LINK_CALLING,       /* we call, or will again at retry_ns */
+    LINK_GREETING,      /* our hello is sent */
+    LINK_UP,
+    LINK_ENDED,         /* the flood machine has to be told */
+    LINK_GONE
+};
+
+struct link {
+    uint8_t state;
+    bool watch_out;             /* waiting to write */
+    bool slow;                  /* an address did not answer in this round of attempts: not a refusal */
+    int fd;                     /* -1: none */
+    struct tt_framer in;
+    uint8_t nonce[TT_NONCE_BYTES];
+    struct tt_address addresses[1 + TT_ENDPOINT_ADDRS];
+    size_t naddresses, next;
+    uint64_t began_ns, retry_ns;
+    uint8_t *out;               /* ring-less queue: out[out_begin..out_end) is to be sent */
+    size_t out_begin, out_end, out_cap;
+};
+
+struct guest {
+    int fd;                     /* -1: free */
+    uint64_t opened_ns;
+    struct tt_framer in;
+    bool greeted;
+    uint32_t link;
+    uint8_t theirs[TT_NONCE_BYTES], ours[TT_NONCE_BYTES];
+};
+
+struct tt_overlay {
+    struct tt_flood flood;
+    struct tt_endpoint own;
+    uint8_t secret[SECRET_BYTES];
+    int epoll, backlog, listener;
+    bool backlogged;            /* the backlog descriptor is readable: there is more than epoll knows of */
+    struct link links[TT_FLOOD_LINKS_MAX];
+    struct guest guests[GUESTS_MAX];
+    struct tt_overlay_event *early;     /* events that came while settling */
+    size_t nearly, early_cap, early_next;
+};
+
+/* ---- descriptors ---- */
+
+static void watch(struct tt_overlay *o, int op, int fd, uint32_t events, uint32_t about)
+{
+    struct epoll_event ev = { .events = events, .data.u32 = about };
+
+    epoll_ctl(o->epoll, op, fd, &ev);
+}
+
+static void close_link(struct link *l)
+{
+    if (l->fd >= 0)
+        close(l->fd);
+    l->fd = -1;
+    l->watch_out = false;
+    tt_framer_fini(&l->in);
+}
+
+static void close_guest(struct guest *g)
+{
+    close(g->fd);
+    g->fd = -1;
+    tt_framer_fini(&g->in);
+}
+
+static void set_backlog(struct tt_overlay *o, bool on)
+{
+    uint64_t v = 1;
+
+    if (on == o->backlogged)
+        return;
+    o->backlogged = on;
+    if ((on ? write(o->backlog, &v, sizeof v) : read(o->backlog, &v, sizeof v)) < 0)
+        tt_assert(errno == EAGAIN);
+}
+
+/* The link is over; the flood machine is told at the next step. */
+static void end_link(struct tt_overlay *o, uint32_t i, const char *why)
+{
+    struct link *l = &o->links[i];
+
+    if (l->state == LINK_ENDED || l->state == LINK_GONE)
+        return;
+    tt_log(TT_LOG_INFO, "overlay: the link to rank %u ended: %s", o->flood.peers[i], why);
+    l->state = LINK_ENDED;
+    set_backlog(o, true);
+}
+
+/* ---- sending ---- */
+
+static void flush(struct tt_overlay *o, uint32_t i)
+{
+    struct link *l = &o->links[i];
+
+    while (l->state == LINK_UP && l->out_begin < l->out_end) {
+        const ssize_t n = send(l->fd, l->out + l->out_begin, l->out_end - l->out_begin, MSG_NOSIGNAL);
+
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0 && errno == EAGAIN) {
+            if (!l->watch_out)
+                watch(o, EPOLL_CTL_MOD, l->fd, EPOLLIN | EPOLLOUT, ON_LINK | i);
+            l->watch_out = true;
+            return;
+        }
+        if (n < 0)
+            return;     /* what it still said can be read; then its end shows there */
+        l->out_begin += (size_t)n;
+    }
+    if (l->watch_out && l->state == LINK_UP) {
+        watch(o, EPOLL_CTL_MOD, l->fd, EPOLLIN, ON_LINK | i);
+        l->watch_out = false;
+    }
+}
+
+/* Makes room for n more bytes; false past the bound, or without memory. */
+static bool reserve(struct link *l, size_t n)
+{
+    size_t cap;
+    uint8_t *out;
+
+    if (l->out_begin > 0 && l->out_end + n > l->out_cap) {
+        memmove(l->out, l->out + l->out_begin, l->out_end - l->out_begin);
+        l->out_end -= l->out_begin;
+        l->out_begin = 0;
+    }
+    if (l->out_end + n <= l->out_cap)
+        return true;
+    if (l->out_end + n > OUT_BYTES_MAX)
+        return false;
+    cap = l->out_cap ? 2 * l->out_cap : 4096;
+    out = realloc(l->out, cap);
+    if (!out)
+        return false;
+    l->out = out;
+    l->out_cap = cap;
+    return true;
+}
+
+static void queue(struct tt_overlay *o, uint32_t i, const uint8_t *frame, size_t bytes)
+{
+    struct link *l = &o->links[i];
+
+    if (l->state == LINK_ENDED || l->state == LINK_GONE)
+        return;
+    if (!reserve(l, bytes)) {
+        end_link(o, i, "it does not take what is sent to it");
+        return;
+    }
+    memcpy(l->out + l->out_end, frame, bytes);
+    l->out_end += bytes;
+    flush(o, i);
+}
+
+/* Carries out what the flood machine wants: first forwards, then lets go. */
+static void carry_out(struct tt_overlay *o, const struct tt_flood_act *act)
+{
+    for (uint32_t i = 0; i < o->flood.nlinks; i++) {
+        if (act->send & 1ull << i)
+            queue(o, i, act->out, act->out_bytes);
+        if (act->drop & 1ull << i) {
+            close_link(&o->links[i]);
+            o->links[i].state = LINK_GONE;
+        }
+    }
+}
+
+/* ---- handshake ---- */
+
+static void prove(const struct tt_overlay *o, uint8_t mac[TT_MAC_BYTES], const char *purpose,
+                  const uint8_t *caller_nonce, const uint8_t *callee_nonce, uint32_t caller, uint32_t callee)
+{
+    uint8_t said[2 * TT_NONCE_BYTES + 8];
+    struct tt_writer w;
+
+    tt_writer_init(&w, said, sizeof said);
+    tt_write_bytes(&w, caller_nonce, TT_NONCE_BYTES);
+    tt_write_bytes(&w, callee_nonce, TT_NONCE_BYTES);
+    tt_write_u32(&w, caller);
+    tt_write_u32(&w, callee);
+    tt_mac(mac, o->secret, sizeof o->secret, purpose, said, sizeof said);
+}
+
+/* A handshake frame fits into any socket buffer that is empty; if not, the connection is not worth keeping. */
+static bool send_whole(int fd, uint8_t type, const void *body, size_t bytes)
+{
+    uint8_t frame[TT_FRAME_HEADER_BYTES + 128];
+
+    tt_assert(bytes <= 128);
+    tt_frame_header(frame, type, bytes);
+    memcpy(frame + TT_FRAME_HEADER_BYTES, body, bytes);
+    return send(fd, frame, TT_FRAME_HEADER_BYTES + bytes, MSG_NOSIGNAL) == (ssize_t)(TT_FRAME_HEADER_BYTES + bytes);
+}
+
+static void link_is_up(struct tt_overlay *o, uint32_t i)
+{
+    o->links[i].state = LINK_UP;
+    flush(o, i);
+}
+
+/* ---- calling ---- */
+
+/* Whether the caller of this link has got as far as our proof: it may have confirmed, and closed its listener. */
+static bool is_being_called(const struct tt_overlay *o, uint32_t i)
+{
+    if (o->links[i].state != LINK_CALLED)
+        return false;
+    for (const struct guest *g = o->guests; g < o->guests + GUESTS_MAX; g++)
+        if (g->fd >= 0 && g->greeted && g->link == i)
+            return true;
+    return false;
+}
+
+/* This address did not work: the next one. After a whole round in which each refused, nobody is there. */
+static void next_address(struct tt_overlay *o, uint32_t i, int err, uint64_t now_ns)
+{
+    struct link *l = &o->links[i];
+
+    close_link(l);
+    tt_framer_init(&l->in, TT_FLOOD_BODY_BYTES);
+    l->slow |= err == ETIMEDOUT || err == EAGAIN || err == EINTR || err == EMFILE || err == ENFILE;
+    if (l->state != LINK_CALLED)
+        l->state = LINK_CALLING;
+    if (++l->next < l->naddresses)
+        return;
+    if (!l->slow && !is_being_called(o, i))
+        end_link(o, i, strerror(err));
+    l->next = 0;
+    l->slow = false;
+    l->retry_ns = now_ns + (l->state == LINK_CALLED ? PROBE_NS : 100 * TT_MS);
+}
+
+static void begin_attempt(struct tt_overlay *o, uint32_t i, uint64_t now_ns)
+{
+    struct link *l = &o->links[i];
+
+    l->began_ns = now_ns;
+    l->fd = tt_connect_begin(&l->addresses[l->next]);
+    if (l->fd < 0)
+        next_address(o, i, errno, now_ns);
+    else
+        watch(o, EPOLL_CTL_ADD, l->fd, EPOLLOUT, ON_LINK | i);
+}
+
+/* The attempt is decided. A probe has then done its work; a call says hello. */
+static void connected(struct tt_overlay *o, uint32_t i, uint64_t now_ns)
+{
+    struct link *l = &o->links[i];
+    const int err = tt_connect_result(l->fd);
+    uint8_t body[HELLO_BYTES];
+    struct tt_writer w;
+
+    if (err) {
+        next_address(o, i, err, now_ns);
+        return;
+    }
+    if (l->state == LINK_CALLED) {
+        close_link(l);
+        tt_framer_init(&l->in, TT_FLOOD_BODY_BYTES);
+        l->next = 0;
+        l->slow = false;
+        l->retry_ns = now_ns + PROBE_NS;
+        return;
+    }
+    tt_random_bytes(l->nonce, sizeof l->nonce);
+    tt_writer_init(&w, body, sizeof body);
+    tt_write_u32(&w, o->flood.rank);
+    tt_write_bytes(&w, l->nonce, sizeof l->nonce);
+    if (!send_whole(l->fd, HELLO, body, sizeof body)) {
+        next_address(o, i, ECONNRESET, now_ns);
+        return;
+    }
+    watch(o, EPOLL_CTL_MOD, l->fd, EPOLLIN, ON_LINK | i);
+    l->state = LINK_GREETING;
+}
+
+/* The callee's answer to our hello. */
+static void take_proof(struct tt_overlay *o, uint32_t i, const struct tt_frame *f, uint64_t now_ns)
+{
+    struct link *l = &o->links[i];
+    const uint32_t caller = o->flood.rank, callee = o->flood.peers[i];
+    uint8_t expected[TT_MAC_BYTES], confirm[TT_MAC_BYTES];
+
+    if (f->type != PROOF || f->bytes != PROOF_BYTES) {
+        next_address(o, i, ECONNREFUSED, now_ns);
+        return;
+    }
+    prove(o, expected, "tutti overlay callee", l->nonce, f->body, caller, callee);
+    prove(o, confirm, "tutti overlay caller", l->nonce, f->body, caller, callee);
+    if (!tt_mac_equal(expected, f->body + TT_NONCE_BYTES))
+        next_address(o, i, ECONNREFUSED, now_ns);   /* somebody else lives at that address */
+    else if (!send_whole(l->fd, CONFIRM, confirm, sizeof confirm))
+        next_address(o, i, ECONNRESET, now_ns);
+    else
+        link_is_up(o, i);
+}
+
+/* ---- being called ---- */
+
+static void displace_oldest(struct tt_overlay *o)
+{
+    struct guest *oldest = &o->guests[0];
+
+    for (struct guest *g = o->guests; g < o->guests + GUESTS_MAX; g++)
+        if (g->opened_ns < oldest->opened_ns)
+            oldest = g;
+    close_guest(oldest);
+}
+
+static struct guest *free_guest(struct tt_overlay *o)
+{
+    for (struct guest *g = o->guests; g < o->guests + GUESTS_MAX; g++)
+        if (g->fd < 0)
+            return g;
+    displace_oldest(o);
+    return free_guest(o);
+}
+
+static void accept_some(struct tt_overlay *o, uint64_t now_ns)
+{
+    for (int n = 0; n < EVENTS_PER_ROUND; n++) {
+        const int fd = tt_accept(o->listener);
+        struct guest *g;
+
+        if (fd < 0)
+            return;
+        g = free_guest(o);
+        *g = (struct guest){ .fd = fd, .opened_ns = now_ns };
+        tt_framer_init(&g->in, PROOF_BYTES);
+        watch(o, EPOLL_CTL_ADD, fd, EPOLLIN, ON_GUEST | (uint32_t)(g - o->guests));
+    }
+}
+
+/* The link over which this rank may call us: a lower neighbour that has not yet. TT_FLOOD_LINKS_MAX: none. */
+static uint32_t link_of_caller(const struct tt_overlay *o, uint32_t rank)
+{
+    for (uint32_t i = 0; i < o->flood.nlinks; i++)
+        if (o->flood.peers[i] == rank && o->links[i].state == LINK_CALLED)
+            return i;
+    return TT_FLOOD_LINKS_MAX;
+}
+
+static bool take_hello(struct tt_overlay *o, struct guest *g, const struct tt_frame *f)
+{
+    uint8_t body[PROOF_BYTES];
+    struct tt_reader r;
+    uint32_t caller;
+
+    tt_reader_init(&r, f->body, f->bytes);
+    caller = tt_read_u32(&r);
+    tt_read_bytes(&r, g->theirs, sizeof g->theirs);
+    g->link = link_of_caller(o, caller);
+    if (f->type != HELLO || f->bytes != HELLO_BYTES || g->link == TT_FLOOD_LINKS_MAX)
+        return false;
+    tt_random_bytes(g->ours, sizeof g->ours);
+    memcpy(body, g->ours, TT_NONCE_BYTES);
+    prove(o, body + TT_NONCE_BYTES, "tutti overlay callee", g->theirs, g->ours, caller, o->flood.rank);
+    g->greeted = true;
+    return send_whole(g->fd, PROOF, body, sizeof body);
+}
+
+/* The guest has proven who it is: its connection becomes the link, with whatever else it already sent. */
+static bool take_confirm(struct tt_overlay *o, struct guest *g, const struct tt_frame *f)
+{
+    struct link *l = &o->links[g->link];
+    uint8_t expected[TT_MAC_BYTES];
+
+    prove(o, expected, "tutti overlay caller", g->theirs, g->ours, o->flood.peers[g->link], o->flood.rank);
+    if (f->type != CONFIRM || f->bytes != TT_MAC_BYTES || !tt_mac_equal(expected, f->body) || l->state != LINK_CALLED)
+        return false;
+    close_link(l);      /* a probe */
+    l->fd = g->fd;
+    l->in = g->in;
+    l->in.body_max = TT_FLOOD_BODY_BYTES;
+    g->fd = -1;
+    watch(o, EPOLL_CTL_MOD, l->fd, EPOLLIN, ON_LINK | g->link);
+    set_backlog(o, true);       /* frames may be waiting in the framer */
+    link_is_up(o, g->link);
+    return true;
+}
+
+static bool read_some(int fd, struct tt_framer *in, bool *ended)
+{
+    size_t room;
+    uint8_t *at = tt_framer_space(in, &room);
+    const ssize_t n = at ? recv(fd, at, room, 0) : 0;
+
+    *ended = n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR);
+    if (n > 0)
+        tt_framer_added(in, (size_t)n);
+    return n > 0;
+}
+
+static void serve_guest(struct tt_overlay *o, struct guest *g)
+{
+    struct tt_frame f;
+    bool ended;
+
+    if (g->fd < 0)
+        return;
+    read_some(g->fd, &g->in, &ended);
+    while (g->fd >= 0 && tt_framer_next(&g->in, &f))
+        if (!(g->greeted ? take_confirm(o, g, &f) : take_hello(o, g, &f)))
+            close_guest(g);
+    if (g->fd >= 0 && (ended || g->in.bad))
+        close_guest(g);
+}
+
+/* ---- progress ---- */
+
+static void serve_link(struct tt_overlay *o, uint32_t i, uint32_t events, uint64_t now_ns)
+{
+    struct link *l = &o->links[i];
+    struct tt_frame f;
+    bool ended = false;
+
+    if (l->fd < 0)
+        return;
+    if (l->state == LINK_CALLED || l->state == LINK_CALLING) {
+        connected(o, i, now_ns);
+        return;
+    }
+    if (l->state == LINK_UP && events & EPOLLOUT)
+        flush(o, i);
+    if (!(events & (EPOLLIN | EPOLLHUP | EPOLLERR)))
+        return;
+    if (l->state == LINK_GREETING) {
+        read_some(l->fd, &l->in, &ended);
+        if (tt_framer_next(&l->in, &f))
+            take_proof(o, i, &f, now_ns);
+        else if (ended || l->in.bad)
+            next_address(o, i, ECONNREFUSED, now_ns);
+    } else if (l->state == LINK_UP) {
+        read_some(l->fd, &l->in, &ended);
+        if (ended)
+            end_link(o, i, "the connection closed");
+    }
+}
+
+static bool is_decided(const struct link *l)
+{
+    return l->state == LINK_UP || l->state == LINK_GONE;
+}
+
+bool tt_overlay_is_settled(const struct tt_overlay *o)
+{
+    for (uint32_t i = 0; i < o->flood.nlinks; i++)
+        if (!is_decided(&o->links[i]))
+            return false;
+    return true;
+}
+
+/* Attempts that are due begin, those that take too long end, guests that never speak go. */
+static void keep_time(struct tt_overlay *o, uint64_t now_ns)
+{
+    for (uint32_t i = 0; i < o->flood.nlinks; i++) {
+        struct link *l = &o->links[i];
+
+        if (is_decided(l) || l->state == LINK_ENDED || l->naddresses == 0 || is_being_called(o, i))
+            continue;
+        if (l->fd < 0 && now_ns >= l->retry_ns)
+            begin_attempt(o, i, now_ns);
+        else if (l->fd >= 0 && l->naddresses > 1 && now_ns - l->began_ns > ATTEMPT_NS)
+            next_address(o, i, ETIMEDOUT, now_ns);
+    }
+    for (struct guest *g = o->guests; g < o->guests + GUESTS_MAX; g++)
+        if (g->fd >= 0 && now_ns - g->opened_ns > GUEST_AGE_NS)
+            close_guest(g);
+}
+
+/* Reads and writes whatever the descriptors allow, once. True if there was anything. */
+static bool serve_descriptors(struct tt_overlay *o, uint64_t now_ns)
+{
+    struct epoll_event evs[EVENTS_PER_ROUND];
+    const int n = epoll_wait(o->epoll, evs, EVENTS_PER_ROUND, 0);
+    bool any = false;
+
+    for (int k = 0; k < n; k++) {
+        const uint32_t about = evs[k].data.u32 & ~0xffu, i = evs[k].data.u32 & 0xffu;
+
+        if (about == ON_LINK)
+            serve_link(o, i, evs[k].events, now_ns);
+        else if (about == ON_GUEST)
+            serve_guest(o, &o->guests[i]);
+        else if (about == ON_LISTENER)
+            accept_some(o, now_ns);
+        any |= about != ON_BACKLOG;
+    }
+    return any;
+}
+
+/* Lets the flood machine have the next frame or end that is waiting; true if it delivers, then *out is what. */
+static bool step_flood(struct tt_overlay *o, struct tt_overlay_event *out)
+{
+    struct tt_flood_event ev;
+    struct tt_flood_act act;
+
+    for (uint32_t i = 0; i < o->flood.nlinks; i++) {
+        struct link *l = &o->links[i];
+
+        while (l->state == LINK_UP || l->state == LINK_ENDED) {
+            ev = (struct tt_flood_event){ .kind = TT_FLOOD_EV_FRAME, .link = i };
+            if (!tt_framer_next(&l->in, &ev.frame)) {
+                if (l->state == LINK_UP && !l->in.bad)
+                    break;
+                ev.kind = TT_FLOOD_EV_ENDED;
+            }
+            tt_flood_step(&o->flood, &ev, &act);
+            if (ev.kind == TT_FLOOD_EV_ENDED) {     /* also one that had said goodbye */
+                close_link(l);
+                l->state = LINK_GONE;
+            }
+            carry_out(o, &act);
+            if (act.deliver) {
+                *out = act.event;
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+/* Whether carrying something out ended a link that step_flood had already passed. */
+static bool has_ended(const struct tt_overlay *o)
+{
+    for (uint32_t i = 0; i < o->flood.nlinks; i++)
+        if (o->links[i].state == LINK_ENDED)
+            return true;
+    return false;
+}
+
+static bool next_event(struct tt_overlay *o, struct tt_overlay_event *ev)
+{
+    do {
+        if (step_flood(o, ev)) {
+            set_backlog(o, true);
+            return true;
+        }
+    } while (serve_descriptors(o, tt_now_ns()) || has_ended(o));
+    set_backlog(o, false);
+    return false;
+}
+
+bool tt_overlay_next(struct tt_overlay *o, struct tt_overlay_event *ev)
+{
+    if (o->early_next < o->nearly) {
+        *ev = o->early[o->early_next++];
+        return true;
+    }
+    if (o->early) {
+        free(o->early);
+        o->early = NULL;
+        o->nearly = o->early_next = o->early_cap = 0;
+    }
+    return next_event(o, ev);
+}
+
+/* Keeps an event for later. Without memory for it, it is lost, and said so. */
+static void keep(struct tt_overlay *o, const struct tt_overlay_event *ev)
+{
+    if (o->nearly == o->early_cap) {
+        const size_t cap = o->early_cap ? 2 * o->early_cap : 8;
+        struct tt_overlay_event *early = realloc(o->early, cap * sizeof *early);
+
+        if (!early) {
+            tt_log(TT_LOG_ERROR, "overlay: no memory for an event from rank %u", ev->origin);
+            return;
+        }
+        o->early = early;
+        o->early_cap = cap;
+    }
+    o->early[o->nearly++] = *ev;
+}
+
+void tt_overlay_settle(struct tt_overlay *o, bool give_up)
+{
+    struct tt_overlay_event ev;
+
+    keep_time(o, tt_now_ns());
+    for (uint32_t i = 0; give_up && i < o->flood.nlinks; i++)
+        if (!is_decided(&o->links[i]))
+            end_link(o, i, "not connected within the deadline");
+    while (next_event(o, &ev))
+        keep(o, &ev);
+    if (tt_overlay_is_settled(o) && o->listener >= 0) {
+        close(o->listener);
+        o->listener = -1;
+        for (struct guest *g = o->guests; g < o->guests + GUESTS_MAX; g++)
+            if (g->fd >= 0)
+                close_guest(g);
+    }
+    if (o->nearly > 0)
+        set_backlog(o, true);
+}
+
+int tt_overlay_fd(const struct tt_overlay *o)
+{
+    return o->epoll;
+}
+
+void tt_overlay_flood(struct tt_overlay *o, const void *payload, uint16_t bytes)
+{
+    const struct tt_flood_event ev = { .kind = TT_FLOOD_EV_ORIGINATE, .payload = payload, .bytes = bytes };
+    struct tt_flood_act act;
+
+    tt_flood_step(&o->flood, &ev, &act);
+    carry_out(o, &act);
+}
+
+/* ---- life ---- */
+
+tutti_status tt_overlay_open(struct tt_overlay **out, const struct tt_overlay_conf *conf)
+{
+    struct tt_overlay *o = calloc(1, sizeof *o);
+    tutti_status st;
+
+    if (!o)
+        return tt_fail(TUTTI_ERR_NOMEM, "no memory for the control overlay");
+    st = tt_flood_init(&o->flood, conf->rank, conf->nranks);
+    if (st)
+        goto free_o;
+    o->own = *conf->own;
+    memcpy(o->secret, conf->secret, SECRET_BYTES);
+    for (struct guest *g = o->guests; g < o->guests + GUESTS_MAX; g++)
+        g->fd = -1;
+    for (uint32_t i = 0; i < o->flood.nlinks; i++) {
+        o->links[i].fd = -1;
+        o->links[i].state = conf->rank < o->flood.peers[i] ? LINK_CALLING : LINK_CALLED;
+        tt_framer_init(&o->links[i].in, TT_FLOOD_BODY_BYTES);
+    }
+    o->epoll = epoll_create1(EPOLL_CLOEXEC);
+    if (o->epoll < 0) {
+        st = tt_fail_errno(errno, "overlay: create an epoll descriptor");
+        goto fini_flood;
+    }
+    o->backlog = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (o->backlog < 0) {
+        st = tt_fail_errno(errno, "overlay: create an event descriptor");
+        goto close_epoll;
+    }
+    watch(o, EPOLL_CTL_ADD, o->backlog, EPOLLIN, ON_BACKLOG);
+    o->listener = conf->listener;
+    if (o->listener >= 0)
+        watch(o, EPOLL_CTL_ADD, o->listener, EPOLLIN, ON_LISTENER);
+    *out = o;
+    return TUTTI_OK;
+
+close_epoll:
+    close(o->epoll);
+fini_flood:
+    tt_flood_fini(&o->flood);
+free_o:
+    free(o);
+    return st;
+}
+
+void tt_overlay_neighbour(struct tt_overlay *o, uint32_t peer, const struct tt_endpoint *endpoint)
+{
+    for (uint32_t i = 0; i < o->flood.nlinks; i++) {
+        struct link *l = &o->links[i];
+
+        if (o->flood.peers[i] != peer)
+            continue;
+        l->naddresses = tt_endpoint_candidates(&o->own, endpoint, l->addresses);
+        l->retry_ns = l->state == LINK_CALLED ? tt_now_ns() + PROBE_NS : 0;
+        if (l->naddresses == 0)
+            end_link(o, i, "it has no address");
+    }
+}
+
+/* Whether everything that was sent, the end included, is acknowledged, or never will be. */
+static bool is_delivered(struct tt_overlay *o, uint32_t i)
+{
+    struct link *l = &o->links[i];
+    uint8_t ignored[4096];
+    int left = 0;
+    ssize_t n;
+
+    if (l->state != LINK_UP)
+        return true;
+    flush(o, i);
+    if (l->out_begin < l->out_end) {
+        n = recv(l->fd, ignored, sizeof ignored, 0);
+        return n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR);
+    }
+    shutdown(l->fd, SHUT_WR);
+    do
+        n = recv(l->fd, ignored, sizeof ignored, 0);    /* closing with unread bytes would reset what is on its way */
+    while (n > 0);
+    if (n == 0 || errno != EAGAIN)
+        return true;
+    return ioctl(l->fd, SIOCOUTQ, &left) != 0 || left == 0;
+}
+
+static void say_goodbye(struct tt_overlay *o)
+{
+    const uint64_t give_up_ns = tt_now_ns() + GOODBYE_NS;
+    uint8_t frame[TT_FRAME_HEADER_BYTES];
+    bool all;
+
+    tt_frame_header(frame, TT_FLOOD_GOODBYE, 0);
+    for (uint32_t i = 0; i < o->flood.nlinks; i++)
+        if (o->links[i].state == LINK_UP)
+            queue(o, i, frame, sizeof frame);
+    for (;;) {
+        all = true;
+        for (uint32_t i = 0; i < o->flood.nlinks; i++)
+            all &= is_delivered(o, i);
+        if (all || tt_now_ns() >= give_up_ns)
+            return;
+        poll(NULL, 0, 1);
+    }
+}
+
+void tt_overlay_close(struct tt_overlay *o)
+{
+    if (!o)
+        return;
+    say_goodbye(o);
+    for (uint32_t i = 0; i < o->flood.nlinks; i++) {
+        close_link(&o->links[i]);
+        free(o->links[i].out);
+    }
+    for (struct guest *g = o->guests; g < o->guests + GUESTS_MAX; g++)
+        if (g->fd >= 0)
+            close_guest(g);
+    if (o->listener >= 0)
+        close(o->listener);
+    close(o->backlog);
+    close(o->epoll);
+    tt_flood_fini(&o->flood);
+    free(o->early);
+    free(o);
+}

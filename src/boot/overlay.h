@@ -1,0 +1,27 @@
+/* How start-up opens the control overlay. What the rest of the house does with it is in boot.h. */
+#ifndef TT_BOOT_OVERLAY_H
+#define TT_BOOT_OVERLAY_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include "boot/boot.h"
+#include "boot/endpoint.h"
+
+struct tt_overlay_conf {
+    uint32_t rank, nranks;
+    const uint8_t *secret;              /* [16]; copied */
+    int listener;                       /* taken over, on success only; closed once every neighbour is decided */
+    const struct tt_endpoint *own;      /* copied */
+};
+
+/* Begins to connect: the lower rank of each pair calls. The caller then names the endpoint of every neighbour
+ * (tt_flood_neighbours) and waits until tt_overlay_is_settled, calling tt_overlay_settle when tt_overlay_fd is readable, and
+ * every 100 ms. */
+tutti_status tt_overlay_open(struct tt_overlay **out, const struct tt_overlay_conf *conf);
+void tt_overlay_neighbour(struct tt_overlay *o, uint32_t peer, const struct tt_endpoint *endpoint);
+/* Makes progress. When `give_up`, neighbours that are not connected yet count as lost. */
+void tt_overlay_settle(struct tt_overlay *o, bool give_up);
+/* Whether each neighbour is either connected or lost. */
+bool tt_overlay_is_settled(const struct tt_overlay *o);
+
+#endif

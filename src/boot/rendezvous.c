@@ -1,0 +1,593 @@
+#include "boot/rendezvous.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "base/clock.h"
+#include "base/status.h"
+
+#define NRANKS_MAX (1u << 20)
+#define NONCES_BYTES (2 * TT_NONCE_BYTES)
+#define TABLE_HEAD_BYTES (TT_MAC_BYTES + TT_SECRET_BYTES)
+
+enum conn_stage { CONN_STRANGER, CONN_MEMBER, CONN_ENDED };
+
+/* A rank's place at the server. */
+struct tt_rdv_seat {
+    struct tt_rdv_conn *conn;   /* NULL: not here */
+    uint64_t process;
+    uint8_t *card;
+    uint16_t card_bytes;
+    bool left;                  /* came, and went again */
+};
+
+struct hello {
+    uint32_t rank, nranks;
+    uint64_t process;
+    uint32_t waited_ms, left_ms;
+    const uint8_t *card;
+    uint16_t card_bytes;
+};
+
+/* ---- what both sides compute ---- */
+
+/* Proof by `token` of `said`, bound to this very connection. */
+static void prove(uint8_t out[TT_MAC_BYTES], const char *token, const char *purpose, const uint8_t *server_nonce,
+                  const uint8_t *member_nonce, const void *said, size_t bytes)
+{
+    uint8_t input[TT_MAC_INPUT_MAX];
+
+    tt_assert(NONCES_BYTES + bytes <= sizeof input);
+    memcpy(input, server_nonce, TT_NONCE_BYTES);
+    memcpy(input + TT_NONCE_BYTES, member_nonce, TT_NONCE_BYTES);
+    memcpy(input + NONCES_BYTES, said, bytes);
+    tt_mac(out, token, strlen(token), purpose, input, NONCES_BYTES + bytes);
+}
+
+/* Covers or uncovers the secret: HMAC of the fresh numbers as a one-time pad, so that it is not readable on the way. */
+static void mask(uint8_t secret[TT_SECRET_BYTES], const char *token, const uint8_t *server_nonce,
+                 const uint8_t *member_nonce)
+{
+    uint8_t pad[TT_MAC_BYTES];
+
+    prove(pad, token, "tutti rendezvous pad", server_nonce, member_nonce, "", 0);
+    for (size_t i = 0; i < TT_SECRET_BYTES; i++)
+        secret[i] ^= pad[i];
+}
+
+/* The table is long and the same for all: its digest is what each connection's proof covers, with the masked secret. */
+static void prove_table(uint8_t out[TT_MAC_BYTES], const char *token, const uint8_t *server_nonce,
+                        const uint8_t *member_nonce, const uint8_t masked[TT_SECRET_BYTES],
+                        const uint8_t digest[TT_MAC_BYTES])
+{
+    uint8_t said[TT_SECRET_BYTES + TT_MAC_BYTES];
+
+    memcpy(said, masked, TT_SECRET_BYTES);
+    memcpy(said + TT_SECRET_BYTES, digest, TT_MAC_BYTES);
+    prove(out, token, "tutti rendezvous table", server_nonce, member_nonce, said, sizeof said);
+}
+
+size_t tt_rdv_table_bytes_max(uint32_t nranks)
+{
+    const size_t table = TABLE_HEAD_BYTES + 4 + (size_t)nranks * (2 + TT_RDV_CARD_BYTES);
+    const size_t refusal = TT_MAC_BYTES + 1 + 2 + TT_RDV_SENTENCE_BYTES;
+
+    return table > refusal ? table : refusal;
+}
+
+void tt_rdv_name_ranks(char *out, size_t cap, uint32_t nranks, bool (*missing)(const void *context, uint32_t rank),
+                       const void *context)
+{
+    const size_t tail = 24;     /* room for "and 1048576 more" */
+    size_t n = 0;
+    uint32_t more = 0;
+
+    tt_assert(cap > 2 * tail);
+    out[0] = '\0';
+    for (uint32_t first = 0; first < nranks; first++) {
+        uint32_t last = first;
+
+        if (!missing(context, first))
+            continue;
+        while (last + 1 < nranks && missing(context, last + 1))
+            last++;
+        if (n + tail + tail > cap)
+            more += last - first + 1;
+        else if (last == first)
+            n += (size_t)snprintf(out + n, cap - n, "%s%" PRIu32, n ? ", " : "", first);
+        else
+            n += (size_t)snprintf(out + n, cap - n, "%s%" PRIu32 "-%" PRIu32, n ? ", " : "", first, last);
+        first = last;
+    }
+    if (more)
+        snprintf(out + n, cap - n, " and %" PRIu32 " more", more);
+}
+
+/* ---- server ---- */
+
+static void emit(struct tt_rdv_server *s, uint8_t kind, struct tt_rdv_conn *conn, const void *data, size_t bytes)
+{
+    const struct tt_rdv_act act = { .kind = kind, .conn = conn, .data = data, .bytes = bytes };
+
+    s->emit(s->context, &act);
+}
+
+void tt_rdv_server_init(struct tt_rdv_server *s, const char *token, const uint8_t secret[TT_SECRET_BYTES],
+                        uint32_t nranks, uint64_t began_ns, uint64_t deadline_ns)
+{
+    tt_assert(nranks <= NRANKS_MAX);
+    *s = (struct tt_rdv_server){ .nranks = nranks, .began_ns = began_ns, .deadline_ns = deadline_ns };
+    snprintf(s->token, sizeof s->token, "%s", token);
+    memcpy(s->secret, secret, TT_SECRET_BYTES);
+}
+
+void tt_rdv_server_fini(struct tt_rdv_server *s)
+{
+    for (uint32_t r = 0; s->seats && r < s->nranks; r++)
+        free(s->seats[r].card);
+    free(s->seats);
+    free(s->table);
+    s->seats = NULL;
+    s->table = NULL;
+}
+
+bool tt_rdv_conn_is_stranger(const struct tt_rdv_conn *c, uint64_t now_ns, uint64_t age_ns)
+{
+    return c->stage == CONN_STRANGER && now_ns - c->opened_ns >= age_ns;
+}
+
+static void end(struct tt_rdv_server *s, struct tt_rdv_conn *c)
+{
+    c->stage = CONN_ENDED;
+    emit(s, TT_RDV_ACT_CLOSE, c, NULL, 0);
+}
+
+static void open_conn(struct tt_rdv_server *s, struct tt_rdv_conn *c, const uint8_t nonce[TT_NONCE_BYTES],
+                      uint64_t now_ns)
+{
+    uint8_t frame[TT_FRAME_HEADER_BYTES + 2 + TT_NONCE_BYTES];
+    struct tt_writer w;
+
+    *c = (struct tt_rdv_conn){ .stage = CONN_STRANGER, .opened_ns = now_ns };
+    memcpy(c->server_nonce, nonce, TT_NONCE_BYTES);
+    if (s->state != TT_RDV_GATHERING) {
+        end(s, c);      /* too late: what it looks for begins after this, or has failed */
+        return;
+    }
+    tt_frame_header(frame, TT_RDV_CHALLENGE, 2 + TT_NONCE_BYTES);
+    tt_writer_init(&w, frame + TT_FRAME_HEADER_BYTES, sizeof frame - TT_FRAME_HEADER_BYTES);
+    tt_write_u16(&w, TT_RDV_VERSION);
+    tt_write_bytes(&w, nonce, TT_NONCE_BYTES);
+    emit(s, TT_RDV_ACT_SEND, c, frame, sizeof frame);
+}
+
+static void refuse(struct tt_rdv_server *s, struct tt_rdv_conn *c, tutti_status status, const char *sentence)
+{
+    uint8_t frame[TT_FRAME_HEADER_BYTES + TT_MAC_BYTES + 1 + 2 + TT_RDV_SENTENCE_BYTES];
+    uint8_t *body = frame + TT_FRAME_HEADER_BYTES, *said = body + TT_MAC_BYTES;
+    struct tt_writer w;
+    size_t bytes;
+
+    tt_writer_init(&w, said, sizeof frame - TT_FRAME_HEADER_BYTES - TT_MAC_BYTES);
+    tt_write_u8(&w, (uint8_t)status);
+    tt_write_string(&w, sentence);
+    tt_assert(!w.bad);
+    bytes = tt_writer_bytes(&w);
+    prove(body, s->token, "tutti rendezvous refused", c->server_nonce, c->member_nonce, said, bytes);
+    tt_frame_header(frame, TT_RDV_REFUSED, TT_MAC_BYTES + bytes);
+    emit(s, TT_RDV_ACT_SEND, c, frame, TT_FRAME_HEADER_BYTES + TT_MAC_BYTES + bytes);
+    end(s, c);
+}
+
+/* Reads what follows the proof in a HELLO. */
+static bool read_hello(const uint8_t *said, size_t bytes, struct hello *out)
+{
+    struct tt_reader r;
+
+    tt_reader_init(&r, said, bytes);
+    out->rank = tt_read_u32(&r);
+    out->nranks = tt_read_u32(&r);
+    out->process = tt_read_u64(&r);
+    out->waited_ms = tt_read_u32(&r);
+    out->left_ms = tt_read_u32(&r);
+    out->card_bytes = tt_read_u16(&r);
+    out->card = r.at;
+    return !r.bad && out->nranks > 0 && out->nranks <= NRANKS_MAX && out->rank < out->nranks &&
+           out->card_bytes <= TT_RDV_CARD_BYTES && (size_t)(r.end - r.at) == out->card_bytes;
+}
+
+/* Checks the proof of a HELLO and reads it. A wrong proof gets an answer, so that whoever misspelt the token learns it. */
+static bool admit(struct tt_rdv_server *s, struct tt_rdv_conn *c, const struct tt_frame *f, struct hello *out)
+{
+    uint8_t expected[TT_MAC_BYTES];
+    const uint8_t *proof = f->body + TT_NONCE_BYTES, *said = proof + TT_MAC_BYTES;
+
+    if (f->type != TT_RDV_HELLO || f->bytes < TT_NONCE_BYTES + TT_MAC_BYTES || f->bytes > TT_RDV_HELLO_BYTES) {
+        end(s, c);
+        return false;
+    }
+    memcpy(c->member_nonce, f->body, TT_NONCE_BYTES);
+    prove(expected, s->token, "tutti rendezvous hello", c->server_nonce, c->member_nonce, said,
+          f->bytes - TT_NONCE_BYTES - TT_MAC_BYTES);
+    if (!tt_mac_equal(expected, proof)) {
+        refuse(s, c, TUTTI_ERR_INVALID, "the token is wrong");
+        return false;
+    }
+    if (!read_hello(said, f->bytes - TT_NONCE_BYTES - TT_MAC_BYTES, out)) {
+        refuse(s, c, TUTTI_ERR_PROTOCOL, "the hello makes no sense");
+        return false;
+    }
+    return true;
+}
+
+/* Agrees on the number of ranks; the first member says it if nobody else did. */
+static bool agree_nranks(struct tt_rdv_server *s, struct tt_rdv_conn *c, const struct hello *h)
+{
+    char sentence[TT_RDV_SENTENCE_BYTES];
+
+    if (s->nranks != 0 && s->nranks != h->nranks) {
+        snprintf(sentence, sizeof sentence,
+                 "rank %" PRIu32 " says that there are %" PRIu32 " ranks, but the job has %" PRIu32, h->rank, h->nranks,
+                 s->nranks);
+        refuse(s, c, TUTTI_ERR_INVALID, sentence);
+        return false;
+    }
+    if (!s->seats)
+        s->seats = calloc(h->nranks, sizeof *s->seats);
+    if (!s->seats) {
+        refuse(s, c, TUTTI_ERR_NOMEM, "the rendezvous has no memory for so many ranks");
+        return false;
+    }
+    s->nranks = h->nranks;
+    return true;
+}
+
+/* Gives the rank its seat. The same process may come again (its connection broke): it replaces itself. */
+static bool take_seat(struct tt_rdv_server *s, struct tt_rdv_conn *c, const struct hello *h)
+{
+    struct tt_rdv_seat *seat = &s->seats[h->rank];
+    char sentence[TT_RDV_SENTENCE_BYTES];
+    uint8_t *card;
+
+    if (seat->conn && seat->process != h->process) {
+        snprintf(sentence, sizeof sentence, "rank %" PRIu32 " came twice: two processes were started with it", h->rank);
+        refuse(s, c, TUTTI_ERR_INVALID, sentence);
+        return false;
+    }
+    card = malloc(h->card_bytes ? h->card_bytes : 1);
+    if (!card) {
+        refuse(s, c, TUTTI_ERR_NOMEM, "the rendezvous has no memory for another card");
+        return false;
+    }
+    if (seat->conn)
+        end(s, seat->conn);
+    else
+        s->ncame++;
+    memcpy(card, h->card, h->card_bytes);
+    free(seat->card);
+    *seat = (struct tt_rdv_seat){ .conn = c, .process = h->process, .card = card, .card_bytes = h->card_bytes };
+    c->stage = CONN_MEMBER;
+    c->rank = h->rank;
+    return true;
+}
+
+/* The server waits no longer than the least patient member. */
+static void agree_deadline(struct tt_rdv_server *s, const struct hello *h, uint64_t now_ns)
+{
+    const uint64_t waited_ns = h->waited_ms * TT_MS;
+    const uint64_t deadline_ns = h->left_ms == TT_RDV_PATIENT ? TT_NEVER : now_ns + h->left_ms * TT_MS;
+
+    if (deadline_ns < s->deadline_ns) {
+        s->deadline_ns = deadline_ns;
+        s->began_ns = now_ns > waited_ns ? now_ns - waited_ns : 0;
+    }
+}
+
+/* Ends every member's connection after `tell` said something to it. */
+static void tell_members(struct tt_rdv_server *s,
+                         void (*tell)(struct tt_rdv_server *s, struct tt_rdv_conn *c, const void *what),
+                         const void *what)
+{
+    for (uint32_t r = 0; s->seats && r < s->nranks; r++) {
+        struct tt_rdv_conn *c = s->seats[r].conn;
+
+        if (!c)
+            continue;
+        s->seats[r].conn = NULL;
+        tell(s, c, what);
+    }
+}
+
+static void tell_table(struct tt_rdv_server *s, struct tt_rdv_conn *c, const void *what)
+{
+    uint8_t frame[TT_FRAME_HEADER_BYTES + TABLE_HEAD_BYTES];
+    uint8_t *proof = frame + TT_FRAME_HEADER_BYTES, *masked = proof + TT_MAC_BYTES;
+
+    tt_frame_header(frame, TT_RDV_TABLE, TABLE_HEAD_BYTES + s->table_bytes);
+    memcpy(masked, s->secret, TT_SECRET_BYTES);
+    mask(masked, s->token, c->server_nonce, c->member_nonce);
+    prove_table(proof, s->token, c->server_nonce, c->member_nonce, masked, what);
+    emit(s, TT_RDV_ACT_SEND, c, frame, sizeof frame);
+    emit(s, TT_RDV_ACT_SEND_TABLE, c, s->table, s->table_bytes);
+    end(s, c);
+}
+
+static void tell_failure(struct tt_rdv_server *s, struct tt_rdv_conn *c, const void *what)
+{
+    refuse(s, c, s->state == TT_RDV_EXPIRED ? TUTTI_ERR_TIMEOUT : TUTTI_ERR_NOMEM, what);
+}
+
+/* Everybody is there: writes the table once, sends it to all. */
+static void complete(struct tt_rdv_server *s)
+{
+    uint8_t digest[TT_MAC_BYTES];
+    struct tt_writer w;
+    size_t bytes = 4;
+
+    for (uint32_t r = 0; r < s->nranks; r++)
+        bytes += 2u + s->seats[r].card_bytes;
+    s->state = TT_RDV_COMPLETE;
+    s->table = malloc(bytes);
+    if (!s->table) {
+        tell_members(s, tell_failure, "the rendezvous has no memory for the table");
+        return;
+    }
+    s->table_bytes = bytes;
+    tt_writer_init(&w, s->table, bytes);
+    tt_write_u32(&w, s->nranks);
+    for (uint32_t r = 0; r < s->nranks; r++) {
+        tt_write_u16(&w, s->seats[r].card_bytes);
+        tt_write_bytes(&w, s->seats[r].card, s->seats[r].card_bytes);
+    }
+    tt_assert(!w.bad && tt_writer_bytes(&w) == bytes);
+    tt_digest(digest, s->table, bytes);
+    tell_members(s, tell_table, digest);
+}
+
+static bool is_missing(const void *context, uint32_t rank)
+{
+    const struct tt_rdv_server *s = context;
+
+    return !s->seats || !s->seats[rank].conn;
+}
+
+static bool has_left(const void *context, uint32_t rank)
+{
+    const struct tt_rdv_server *s = context;
+
+    return s->seats && !s->seats[rank].conn && s->seats[rank].left;
+}
+
+/* The least patient one's time is up: says how many came and which did not. */
+static void expire(struct tt_rdv_server *s, uint64_t now_ns)
+{
+    char sentence[TT_RDV_SENTENCE_BYTES], missing[160], left[160];
+    const double waited_s = (double)(now_ns - s->began_ns) / 1e9;
+
+    tt_rdv_name_ranks(missing, sizeof missing, s->nranks, is_missing, s);
+    tt_rdv_name_ranks(left, sizeof left, s->nranks, has_left, s);
+    snprintf(sentence, sizeof sentence, "%" PRIu32 " of %" PRIu32 " ranks came within %.1f s; missing: %s%s%s%s",
+             s->ncame, s->nranks, waited_s, missing, *left ? " (came, but left again: " : "", left, *left ? ")" : "");
+    s->state = TT_RDV_EXPIRED;
+    tell_members(s, tell_failure, sentence);
+}
+
+static void close_conn(struct tt_rdv_server *s, struct tt_rdv_conn *c)
+{
+    if (c->stage == CONN_MEMBER) {
+        s->seats[c->rank].conn = NULL;
+        s->seats[c->rank].left = true;
+        s->ncame--;
+    }
+    c->stage = CONN_ENDED;
+}
+
+void tt_rdv_server_step(struct tt_rdv_server *s, const struct tt_rdv_event *ev, uint64_t now_ns)
+{
+    struct tt_rdv_conn *c = ev->conn;
+    struct hello h;
+
+    switch ((enum tt_rdv_event_kind)ev->kind) {
+    case TT_RDV_EV_OPEN:
+        open_conn(s, c, ev->nonce, now_ns);
+        break;
+    case TT_RDV_EV_CLOSED:
+        close_conn(s, c);
+        break;
+    case TT_RDV_EV_FRAME:
+        if (c->stage == CONN_ENDED)
+            break;
+        if (c->stage == CONN_MEMBER) {      /* a member has nothing more to say */
+            close_conn(s, c);
+            end(s, c);
+        } else if (s->state != TT_RDV_GATHERING) {
+            end(s, c);
+        } else if (admit(s, c, &ev->frame, &h) && agree_nranks(s, c, &h) && take_seat(s, c, &h)) {
+            agree_deadline(s, &h, now_ns);
+            if (s->ncame == s->nranks)
+                complete(s);
+        }
+        break;
+    case TT_RDV_EV_TICK:
+        break;
+    }
+    if (s->state == TT_RDV_GATHERING && now_ns >= s->deadline_ns)
+        expire(s, now_ns);
+}
+
+/* ---- member ---- */
+
+void tt_rdv_member_init(struct tt_rdv_member *m, const char *token, uint32_t rank, uint32_t nranks, uint64_t process,
+                        const void *card, size_t card_bytes, uint64_t began_ns, uint64_t deadline_ns)
+{
+    tt_assert(card_bytes <= TT_RDV_CARD_BYTES && rank < nranks);
+    *m = (struct tt_rdv_member){ .state = TT_RDV_AWAY,
+                                 .rank = rank,
+                                 .nranks = nranks,
+                                 .process = process,
+                                 .began_ns = began_ns,
+                                 .deadline_ns = deadline_ns,
+                                 .card_bytes = (uint16_t)card_bytes };
+    snprintf(m->token, sizeof m->token, "%s", token);
+    memcpy(m->card, card, card_bytes);
+}
+
+static void turn_away(struct tt_rdv_member *m, bool final, tutti_status status, const char *sentence)
+{
+    m->state = TT_RDV_TURNED_AWAY;
+    m->final = final;
+    m->status = status;
+    snprintf(m->sentence, sizeof m->sentence, "%s", sentence);
+}
+
+static uint32_t clamp_ms(uint64_t ns)
+{
+    return ns / TT_MS < TT_RDV_PATIENT ? (uint32_t)(ns / TT_MS) : TT_RDV_PATIENT - 1;
+}
+
+static void say_hello(struct tt_rdv_member *m, uint64_t now_ns)
+{
+    uint8_t frame[TT_FRAME_HEADER_BYTES + TT_RDV_HELLO_BYTES];
+    uint8_t *body = frame + TT_FRAME_HEADER_BYTES, *proof = body + TT_NONCE_BYTES, *said = proof + TT_MAC_BYTES;
+    const uint64_t left_ns = m->deadline_ns > now_ns ? m->deadline_ns - now_ns : 0;
+    struct tt_rdv_act act = { .kind = TT_RDV_ACT_SEND, .data = frame };
+    struct tt_writer w;
+    size_t bytes;
+
+    tt_writer_init(&w, said, TT_RDV_HELLO_BYTES - TT_NONCE_BYTES - TT_MAC_BYTES);
+    tt_write_u32(&w, m->rank);
+    tt_write_u32(&w, m->nranks);
+    tt_write_u64(&w, m->process);
+    tt_write_u32(&w, clamp_ms(now_ns - m->began_ns));
+    tt_write_u32(&w, m->deadline_ns == TT_NEVER ? TT_RDV_PATIENT : clamp_ms(left_ns));
+    tt_write_u16(&w, m->card_bytes);
+    tt_write_bytes(&w, m->card, m->card_bytes);
+    tt_assert(!w.bad);
+    bytes = tt_writer_bytes(&w);
+    memcpy(body, m->member_nonce, TT_NONCE_BYTES);
+    prove(proof, m->token, "tutti rendezvous hello", m->server_nonce, m->member_nonce, said, bytes);
+    act.bytes = TT_FRAME_HEADER_BYTES + TT_NONCE_BYTES + TT_MAC_BYTES + bytes;
+    tt_frame_header(frame, TT_RDV_HELLO, act.bytes - TT_FRAME_HEADER_BYTES);
+    m->state = TT_RDV_WAITING;
+    m->emit(m->context, &act);
+}
+
+static void read_challenge(struct tt_rdv_member *m, const struct tt_frame *f, uint64_t now_ns)
+{
+    char sentence[TT_RDV_SENTENCE_BYTES];
+    struct tt_reader r;
+    uint16_t version;
+
+    tt_reader_init(&r, f->body, f->bytes);
+    version = tt_read_u16(&r);
+    tt_read_bytes(&r, m->server_nonce, TT_NONCE_BYTES);
+    if (f->type != TT_RDV_CHALLENGE || r.bad) {
+        m->state = TT_RDV_AWAY;     /* not our server (yet) */
+    } else if (version != TT_RDV_VERSION) {
+        snprintf(sentence, sizeof sentence, "the server speaks version %u of the rendezvous, this rank version %u",
+                 version, TT_RDV_VERSION);
+        turn_away(m, true, TUTTI_ERR_PROTOCOL, sentence);
+    } else {
+        say_hello(m, now_ns);
+    }
+}
+
+/* A server that turns us away without a proof does not know our token. */
+static void read_refused(struct tt_rdv_member *m, const struct tt_frame *f)
+{
+    char sentence[TT_RDV_SENTENCE_BYTES];
+    uint8_t proof[TT_MAC_BYTES], expected[TT_MAC_BYTES];
+    struct tt_reader r;
+    const uint8_t *said;
+    uint8_t status;
+
+    tt_reader_init(&r, f->body, f->bytes);
+    tt_read_bytes(&r, proof, sizeof proof);
+    said = r.at;
+    status = tt_read_u8(&r);
+    tt_read_string(&r, sentence, sizeof sentence);
+    if (r.bad || f->bytes > TT_MAC_BYTES + 1 + 2 + TT_RDV_SENTENCE_BYTES) {
+        m->state = TT_RDV_AWAY;
+        return;
+    }
+    prove(expected, m->token, "tutti rendezvous refused", m->server_nonce, m->member_nonce, said, (size_t)(r.end - said));
+    if (!tt_mac_equal(proof, expected) || status < TUTTI_ERR_INVALID || status >= TUTTI_STATUS_COUNT)
+        turn_away(m, false, TUTTI_ERR_INVALID, "the server does not accept this rank's token");
+    else
+        turn_away(m, true, (tutti_status)status, sentence);
+}
+
+/* Checks every card before anything is believed. */
+static bool read_cards(struct tt_reader *r, uint32_t nranks)
+{
+    struct tt_reader look = *r;
+
+    for (uint32_t i = 0; i < nranks; i++) {
+        const uint16_t bytes = tt_read_u16(&look);
+
+        if (bytes > TT_RDV_CARD_BYTES || bytes > (size_t)(look.end - look.at))
+            return false;
+        look.at += bytes;
+    }
+    return !look.bad && look.at == look.end;
+}
+
+static void read_table(struct tt_rdv_member *m, const struct tt_frame *f)
+{
+    uint8_t proof[TT_MAC_BYTES], expected[TT_MAC_BYTES], digest[TT_MAC_BYTES], masked[TT_SECRET_BYTES];
+    struct tt_reader r;
+    uint32_t nranks;
+
+    tt_reader_init(&r, f->body, f->bytes);
+    tt_read_bytes(&r, proof, sizeof proof);
+    tt_read_bytes(&r, masked, sizeof masked);
+    if (r.bad) {
+        m->state = TT_RDV_AWAY;
+        return;
+    }
+    tt_digest(digest, r.at, (size_t)(r.end - r.at));
+    prove_table(expected, m->token, m->server_nonce, m->member_nonce, masked, digest);
+    nranks = tt_read_u32(&r);
+    if (!tt_mac_equal(proof, expected)) {
+        turn_away(m, false, TUTTI_ERR_INVALID, "the server does not know this rank's token");
+        return;
+    }
+    if (r.bad || nranks != m->nranks || !read_cards(&r, nranks)) {
+        turn_away(m, true, TUTTI_ERR_PROTOCOL, "the server's table makes no sense");
+        return;
+    }
+    mask(masked, m->token, m->server_nonce, m->member_nonce);
+    memcpy(m->secret, masked, TT_SECRET_BYTES);
+    m->cards = r;
+    m->state = TT_RDV_HAVE_TABLE;
+}
+
+void tt_rdv_member_step(struct tt_rdv_member *m, const struct tt_rdv_event *ev, uint64_t now_ns)
+{
+    if (m->state == TT_RDV_HAVE_TABLE || (m->state == TT_RDV_TURNED_AWAY && m->final))
+        return;
+
+    switch ((enum tt_rdv_event_kind)ev->kind) {
+    case TT_RDV_EV_OPEN:
+        memcpy(m->member_nonce, ev->nonce, TT_NONCE_BYTES);
+        m->state = TT_RDV_GREETED;
+        break;
+    case TT_RDV_EV_CLOSED:
+        if (m->state != TT_RDV_TURNED_AWAY)
+            m->state = TT_RDV_AWAY;
+        break;
+    case TT_RDV_EV_FRAME:
+        if (m->state == TT_RDV_GREETED)
+            read_challenge(m, &ev->frame, now_ns);
+        else if (m->state == TT_RDV_WAITING && ev->frame.type == TT_RDV_TABLE)
+            read_table(m, &ev->frame);
+        else if (m->state == TT_RDV_WAITING && ev->frame.type == TT_RDV_REFUSED)
+            read_refused(m, &ev->frame);
+        else
+            m->state = TT_RDV_AWAY;
+        break;
+    case TT_RDV_EV_TICK:
+        break;
+    }
+}

@@ -1,0 +1,395 @@
+#include "boot/serve.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/resource.h>
+#include <unistd.h>
+#include "base/clock.h"
+#include "base/prng.h"
+#include "base/status.h"
+#include "boot/endpoint.h"
+
+#define STRANGERS_MAX 1024          /* not yet proven; when there are more, the oldest goes */
+#define STRANGER_AGE_NS (10 * TT_SECOND)
+#define OUT_BYTES 1024              /* challenge, or refusal, or the head of a table */
+#define EVENTS_PER_STEP 128
+#define FLUSH_NS (10 * TT_SECOND)   /* how long a member may take to read its verdict */
+
+struct conn {
+    struct tt_rdv_conn machine;     /* first: the machine's pointer is ours */
+    struct conn *newer, *older;     /* in the list of all, newest first */
+    struct tt_framer in;
+    int fd;
+    bool stranger, closing, dead;
+    uint8_t out[OUT_BYTES];
+    size_t out_bytes, sent;         /* of out, then of the table */
+    const uint8_t *table;
+    size_t table_bytes;
+};
+
+struct tt_serve {
+    struct tt_rdv_server machine;
+    struct tt_serve_conf conf;
+    char token[128];
+    int epoll;
+    bool listening;                 /* out of the epoll set while there are no descriptors left */
+    struct conn *newest, *oldest;
+    size_t nconns, nstrangers;
+    uint64_t over_ns;               /* when the verdict was given */
+};
+
+static void watch(struct tt_serve *s, struct conn *c, bool writing)
+{
+    struct epoll_event ev = { .events = EPOLLIN | (writing ? (uint32_t)EPOLLOUT : 0u), .data.ptr = c };
+
+    epoll_ctl(s->epoll, EPOLL_CTL_MOD, c->fd, &ev);
+}
+
+static void listen_on(struct tt_serve *s, bool on)
+{
+    struct epoll_event ev = { .events = EPOLLIN, .data.ptr = NULL };
+
+    if (on != s->listening && epoll_ctl(s->epoll, on ? EPOLL_CTL_ADD : EPOLL_CTL_DEL, s->conf.listener, &ev) == 0)
+        s->listening = on;
+}
+
+/* Unlinks and frees. Nobody else knows the connection any more. */
+static void drop(struct tt_serve *s, struct conn *c)
+{
+    *(c->newer ? &c->newer->older : &s->newest) = c->older;
+    *(c->older ? &c->older->newer : &s->oldest) = c->newer;
+    s->nconns--;
+    s->nstrangers -= c->stranger;
+    close(c->fd);
+    tt_framer_fini(&c->in);
+    free(c);
+    listen_on(s, true);
+}
+
+static void step_machine(struct tt_serve *s, struct conn *c, struct tt_rdv_event ev, uint64_t now_ns)
+{
+    ev.conn = c ? &c->machine : NULL;
+    tt_rdv_server_step(&s->machine, &ev, now_ns);
+}
+
+/* The connection ended by itself. */
+static void lose(struct tt_serve *s, struct conn *c, uint64_t now_ns)
+{
+    if (!c->closing)
+        step_machine(s, c, (struct tt_rdv_event){ .kind = TT_RDV_EV_CLOSED }, now_ns);
+    c->dead = true;
+}
+
+/* Sends what is queued; marks the connection dead when it is broken, or done with it and closing. */
+static void flush(struct tt_serve *s, struct conn *c, uint64_t now_ns)
+{
+    while (!c->dead && c->sent < c->out_bytes + c->table_bytes) {
+        const bool head = c->sent < c->out_bytes;
+        const uint8_t *at = head ? c->out + c->sent : c->table + (c->sent - c->out_bytes);
+        const size_t left = head ? c->out_bytes - c->sent : c->out_bytes + c->table_bytes - c->sent;
+        const ssize_t n = send(c->fd, at, left, MSG_NOSIGNAL | (head && c->table ? MSG_MORE : 0));
+
+        if (n < 0 && (errno == EAGAIN || errno == EINTR)) {
+            watch(s, c, true);
+            return;
+        }
+        if (n < 0) {
+            lose(s, c, now_ns);
+            return;
+        }
+        c->sent += (size_t)n;
+    }
+    if (c->closing)
+        c->dead = true;
+}
+
+/* What the machine wants done. Sending itself comes later (flush_all): the machine is in the middle of a step. */
+static void on_act(void *context, const struct tt_rdv_act *act)
+{
+    struct conn *c = (struct conn *)act->conn;
+
+    (void)context;
+    switch ((enum tt_rdv_act_kind)act->kind) {
+    case TT_RDV_ACT_SEND:
+        tt_assert(act->bytes <= sizeof c->out - c->out_bytes);
+        memcpy(c->out + c->out_bytes, act->data, act->bytes);
+        c->out_bytes += act->bytes;
+        break;
+    case TT_RDV_ACT_SEND_TABLE:
+        c->table = act->data;
+        c->table_bytes = act->bytes;
+        break;
+    case TT_RDV_ACT_CLOSE:
+        c->closing = true;
+        break;
+    }
+}
+
+static void flush_all(struct tt_serve *s, uint64_t now_ns)
+{
+    struct conn *older;
+
+    for (struct conn *c = s->newest; c; c = older) {
+        older = c->older;
+        if (c->closing || c->dead || c->sent < c->out_bytes)
+            flush(s, c, now_ns);
+        if (c->dead)
+            drop(s, c);
+    }
+}
+
+static struct conn *add(struct tt_serve *s, int fd)
+{
+    struct conn *c = calloc(1, sizeof *c);
+    struct epoll_event ev = { .events = EPOLLIN, .data.ptr = c };
+
+    if (!c)
+        return NULL;
+    if (epoll_ctl(s->epoll, EPOLL_CTL_ADD, fd, &ev) != 0) {
+        free(c);
+        return NULL;
+    }
+    tt_framer_init(&c->in, TT_RDV_HELLO_BYTES);
+    c->fd = fd;
+    c->stranger = true;
+    c->older = s->newest;
+    *(s->newest ? &s->newest->newer : &s->oldest) = c;
+    s->newest = c;
+    s->nconns++;
+    s->nstrangers++;
+    return c;
+}
+
+static struct conn *oldest_stranger(struct tt_serve *s)
+{
+    struct conn *c = s->oldest;
+
+    while (c && !(c->stranger && !c->closing && !c->dead))
+        c = c->newer;
+    return c;
+}
+
+static void accept_some(struct tt_serve *s, uint64_t now_ns)
+{
+    for (int i = 0; i < EVENTS_PER_STEP; i++) {
+        struct tt_rdv_event ev = { .kind = TT_RDV_EV_OPEN };
+        const int fd = tt_accept(s->conf.listener);
+        struct conn *c;
+
+        if (fd < 0 && (errno == EMFILE || errno == ENFILE))
+            listen_on(s, false);    /* until a connection ends */
+        if (fd < 0)
+            return;
+        c = add(s, fd);
+        if (!c) {
+            close(fd);
+            return;
+        }
+        tt_random_bytes(ev.nonce, sizeof ev.nonce);
+        step_machine(s, c, ev, now_ns);
+        if (s->nstrangers > STRANGERS_MAX) {
+            c = oldest_stranger(s);
+            if (c)
+                lose(s, c, now_ns);
+        }
+    }
+}
+
+/* Reads what is there and feeds it, frame by frame. */
+static void receive(struct tt_serve *s, struct conn *c, uint64_t now_ns)
+{
+    struct tt_rdv_event ev = { .kind = TT_RDV_EV_FRAME };
+    size_t room;
+    uint8_t *at = tt_framer_space(&c->in, &room);
+    const ssize_t n = at ? recv(c->fd, at, room, 0) : 0;
+
+    if (n < 0 && (errno == EAGAIN || errno == EINTR))
+        return;
+    if (n <= 0) {
+        lose(s, c, now_ns);
+        return;
+    }
+    tt_framer_added(&c->in, (size_t)n);
+    while (!c->closing && tt_framer_next(&c->in, &ev.frame)) {
+        step_machine(s, c, ev, now_ns);
+        if (c->stranger && !tt_rdv_conn_is_stranger(&c->machine, now_ns, 0)) {
+            c->stranger = false;
+            s->nstrangers--;
+        }
+    }
+    if (c->in.bad)
+        lose(s, c, now_ns);
+}
+
+/* Strangers that say nothing go, at once when all is over; so do members that do not read their verdict. */
+static void drop_slow(struct tt_serve *s, uint64_t now_ns)
+{
+    struct conn *newer;
+
+    for (struct conn *c = s->oldest; c; c = newer) {
+        newer = c->newer;
+        if (tt_rdv_conn_is_stranger(&c->machine, now_ns, s->over_ns ? 0 : STRANGER_AGE_NS) ||
+            (s->over_ns && now_ns - s->over_ns > FLUSH_NS))
+            lose(s, c, now_ns);
+    }
+}
+
+static void begin_round(struct tt_serve *s)
+{
+    uint8_t secret[TT_SECRET_BYTES];
+
+    tt_random_bytes(secret, sizeof secret);
+    tt_rdv_server_init(&s->machine, s->token, secret, s->conf.nranks, s->conf.began_ns, s->conf.deadline_ns);
+    s->machine.emit = on_act;
+    s->machine.context = s;
+    s->over_ns = 0;
+}
+
+void tt_serve_step(struct tt_serve *s, uint64_t now_ns)
+{
+    struct epoll_event evs[EVENTS_PER_STEP];
+    const int n = epoll_wait(s->epoll, evs, EVENTS_PER_STEP, 0);
+
+    for (int i = 0; i < n; i++) {
+        struct conn *c = evs[i].data.ptr;
+
+        if (!c)
+            continue;
+        if (evs[i].events & EPOLLOUT)
+            watch(s, c, false);
+        if (c->closing && evs[i].events & (EPOLLHUP | EPOLLERR))
+            c->dead = true;
+        else if (!c->closing && evs[i].events & (EPOLLIN | EPOLLHUP | EPOLLERR))
+            receive(s, c, now_ns);
+    }
+    for (int i = 0; i < n; i++)
+        if (!evs[i].data.ptr)
+            accept_some(s, now_ns);
+
+    step_machine(s, NULL, (struct tt_rdv_event){ .kind = TT_RDV_EV_TICK }, now_ns);
+    if (s->machine.state != TT_RDV_GATHERING && !s->over_ns)
+        s->over_ns = now_ns;
+    drop_slow(s, now_ns);
+    flush_all(s, now_ns);
+    if (s->conf.again && s->over_ns && s->nconns == 0) {
+        tt_rdv_server_fini(&s->machine);
+        begin_round(s);
+    }
+}
+
+uint64_t tt_serve_wake_ns(const struct tt_serve *s)
+{
+    const uint64_t slow_ns = s->oldest ? tt_now_ns() + TT_SECOND : TT_NEVER;
+    const uint64_t deadline_ns = s->over_ns ? TT_NEVER : s->machine.deadline_ns;
+
+    return slow_ns < deadline_ns ? slow_ns : deadline_ns;
+}
+
+int tt_serve_fd(const struct tt_serve *s)
+{
+    return s->epoll;
+}
+
+uint32_t tt_serve_ncame(const struct tt_serve *s)
+{
+    return s->machine.ncame;
+}
+
+bool tt_serve_is_done(const struct tt_serve *s)
+{
+    return s->over_ns && s->nconns == 0;
+}
+
+/* A server holds one descriptor per rank; asks for them where the soft limit is lower than the hard one. */
+static void raise_descriptors(uint32_t nranks)
+{
+    struct rlimit limit;
+    const rlim_t wanted = nranks + 256u;
+
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= wanted)
+        return;
+    limit.rlim_cur = wanted < limit.rlim_max ? wanted : limit.rlim_max;
+    setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+tutti_status tt_serve_open(struct tt_serve **out, const struct tt_serve_conf *conf)
+{
+    struct tt_serve *s = calloc(1, sizeof *s);
+    tutti_status st;
+
+    if (!s)
+        return tt_fail(TUTTI_ERR_NOMEM, "no memory for the rendezvous server");
+    s->conf = *conf;
+    snprintf(s->token, sizeof s->token, "%s", conf->token);
+    s->epoll = epoll_create1(EPOLL_CLOEXEC);
+    if (s->epoll < 0) {
+        st = tt_fail_errno(errno, "rendezvous: create an epoll descriptor");
+        goto free_s;
+    }
+    listen_on(s, true);
+    if (!s->listening) {
+        st = tt_fail_errno(errno, "rendezvous: watch the listener");
+        goto close_epoll;
+    }
+    raise_descriptors(conf->nranks);
+    begin_round(s);
+    *out = s;
+    return TUTTI_OK;
+
+close_epoll:
+    close(s->epoll);
+free_s:
+    free(s);
+    return st;
+}
+
+void tt_serve_close(struct tt_serve *s)
+{
+    if (!s)
+        return;
+    while (s->newest)
+        drop(s, s->newest);
+    tt_rdv_server_fini(&s->machine);
+    close(s->conf.listener);
+    close(s->epoll);
+    free(s);
+}
+
+static void *serve(void *arg)
+{
+    struct tt_serve *s = arg;
+
+    while (!tt_serve_is_done(s)) {
+        struct pollfd p = { .fd = s->epoll, .events = POLLIN };
+        const uint64_t now_ns = tt_now_ns(), wake_ns = tt_serve_wake_ns(s);
+        const uint64_t left_ms = wake_ns > now_ns ? (wake_ns - now_ns + TT_MS - 1) / TT_MS : 0;
+
+        poll(&p, 1, left_ms < 60000 ? (int)left_ms : 60000);
+        tt_serve_step(s, tt_now_ns());
+    }
+    tt_serve_close(s);
+    return NULL;
+}
+
+/* The thread takes no signals: they are the application's. */
+tutti_status tt_serve_in_background(struct tt_serve *s)
+{
+    sigset_t all, before;
+    pthread_t thread;
+    int err;
+
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    err = pthread_create(&thread, NULL, serve, s);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (err)
+        return tt_fail_errno(err, "rendezvous: start the server's thread");
+    pthread_detach(thread);
+    return TUTTI_OK;
+}

@@ -1,0 +1,124 @@
+/* Meets the other ranks as its environment says, checks everybody's card and the secret, floods a word over the
+ * control overlay and waits for the words of all others. Prints "rank R of N met". What tests do with it:
+ *   prog_meet            as above
+ *   prog_meet twice      meets a second time, at the same rendezvous
+ *   prog_meet stay       after meeting, prints each LOST, until standard input ends or it is killed */
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/prng.h"
+#include "base/status.h"
+#include "boot/boot.h"
+
+struct card {
+    uint32_t rank;
+    uint32_t pid;
+};
+
+static const char *get(const char *name)
+{
+    return getenv(name);
+}
+
+static void die(const char *what)
+{
+    printf("failed: %s: %s\n", what, tutti_last_error());
+    exit(1);
+}
+
+static bool wait_event(struct tt_overlay *o, struct tt_overlay_event *ev, uint64_t deadline_ns)
+{
+    while (!tt_overlay_next(o, ev)) {
+        struct pollfd p = { .fd = tt_overlay_fd(o), .events = POLLIN };
+
+        if (tt_now_ns() > deadline_ns)
+            return false;
+        poll(&p, 1, 100);
+    }
+    return true;
+}
+
+static void check_table(const struct tt_table *t)
+{
+    for (uint32_t r = 0; r < t->nranks; r++) {
+        struct card card;
+
+        tt_assert(t->card_bytes[r] == sizeof card);
+        memcpy(&card, t->cards[r], sizeof card);
+        tt_assert(card.rank == r);
+    }
+}
+
+/* Everybody says one word with the secret's hash in it; nobody's may be missing, doubled, or of another job. */
+static void check_flood(const struct tt_table *t, struct tt_overlay *o, uint64_t deadline_ns)
+{
+    const uint64_t word = tt_hash_bytes(t->secret, sizeof t->secret, 7);
+    bool *heard = calloc(t->nranks, 1);
+    struct tt_overlay_event ev;
+
+    tt_assert(heard);
+    tt_overlay_flood(o, &word, sizeof word);
+    for (uint32_t n = 1; n < t->nranks; n++) {
+        if (!wait_event(o, &ev, deadline_ns))
+            die("a word did not come");
+        tt_assert(ev.kind == TT_OVERLAY_FRAME && ev.bytes == sizeof word && memcmp(ev.data, &word, sizeof word) == 0);
+        tt_assert(ev.origin != t->rank && !heard[ev.origin]);
+        heard[ev.origin] = true;
+    }
+    free(heard);
+}
+
+static void watch(struct tt_overlay *o)
+{
+    struct tt_overlay_event ev;
+
+    for (;;) {
+        struct pollfd p[2] = { { .fd = tt_overlay_fd(o), .events = POLLIN }, { .fd = STDIN_FILENO, .events = POLLIN } };
+
+        while (tt_overlay_next(o, &ev))
+            if (ev.kind == TT_OVERLAY_LOST) {
+                printf("lost %u\n", ev.origin);
+                fflush(stdout);
+            }
+        poll(p, 2, -1);
+        if (p[1].revents && read(STDIN_FILENO, &(char){ 0 }, 1) <= 0)
+            return;
+    }
+}
+
+static void meet_once(const struct tt_launch *launch, bool stay)
+{
+    const struct card card = { .rank = launch->rank, .pid = (uint32_t)getpid() };
+    const uint64_t deadline_ns = tt_deadline_ns(tt_now_ns(), launch->timeout_ms);
+    struct tt_overlay *overlay;
+    struct tt_table table;
+
+    if (tt_boot_meet(launch, &card, sizeof card, deadline_ns, &table, &overlay) != TUTTI_OK)
+        die("meet");
+    check_table(&table);
+    check_flood(&table, overlay, deadline_ns);
+    printf("rank %u of %u met (%s)\n", table.rank, table.nranks, launch->launcher);
+    fflush(stdout);
+    if (stay)
+        watch(overlay);
+    tt_overlay_close(overlay);
+    tt_table_fini(&table);
+}
+
+int main(int argc, char **argv)
+{
+    const char *how = argc > 1 ? argv[1] : "";
+    struct tt_launch launch;
+
+    if (tt_launch_read(&launch, NULL, get) != TUTTI_OK)
+        die("launch");
+    tt_log_rank((int)launch.rank);
+    meet_once(&launch, strcmp(how, "stay") == 0);
+    if (strcmp(how, "twice") == 0)
+        meet_once(&launch, false);
+    return 0;
+}
