@@ -20,7 +20,7 @@ static void round_k(struct tt_sched *s, const struct tt_coll *c, uint64_t k)
 {
     const uint32_t n = c->nranks, v = tt_from_root(c), step = 1u << k;
     const struct tt_ref running = v == 0 ? tt_dst(0) : tt_work(0), theirs = tt_pipe(k);
-    const struct tt_ref ours = k == 0 ? tt_src(0) : running;
+    const struct tt_ref ours = k > 0 && v + 1 < n ? running : tt_src(0);
 
     if (n == 1) {
         tt_sched_own(s, c);

@@ -20,6 +20,7 @@ struct tt_algo {
     uint64_t (*work_bytes)(const struct tt_coll *c);    /* of TT_BUF_WORK */
     uint32_t (*npeers)(const struct tt_coll *c);        /* bound on the distinct peers this rank exchanges with */
     struct tt_cost (*cost)(const struct tt_coll *c);
+    bool direct_unsafe;     /* what lands in DST or WORK must not land before the wait's turn (see tt_verify) */
 };
 
 #endif

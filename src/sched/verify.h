@@ -12,13 +12,35 @@ struct tt_program {
     struct tt_step **steps;         /* [nranks][nsteps[rank]] */
     uint64_t *nsteps;
     uint64_t *work_bytes;           /* [nranks] */
+    bool direct_unsafe;             /* as the algorithm says */
 };
 
 /* Builds the programs of all ranks; coll[nranks] is copied (its arrays are not). Ends with tt_program_fini. */
 tutti_status tt_program_init(struct tt_program *p, const struct tt_algo *algo, const struct tt_coll *coll, uint32_t nranks);
 void tt_program_fini(struct tt_program *p);
 
-/* TUTTI_OK if proven; else TUTTI_ERR_INVALID, and why[why_bytes] says rank, step and byte range (no log). */
+/* TUTTI_OK if proven; else TUTTI_ERR_INVALID, and why[why_bytes] says rank, step and byte range (no log).
+ *
+ * What is proven, for any segmentation and any speeds:
+ *  - Puts and waits of each pair match in order, tag and bytes; steps stay within their buffers and on elements; SRC is not written; a
+ *    pipe has one writer and one later reader of the same bytes.
+ *  - Every byte of every result is what the collective's definition says: for reductions each rank exactly once, the lower operand left,
+ *    finished exactly once; nothing else of DST is written; nothing unwritten is read (but WORK by a barrier).
+ *  - No deadlock, even if a put's source stays in use until its wait has taken it, every pipe and every pair holds only one
+ *    piece at a time, and steps go strictly forward.
+ *  - A barrier ends nowhere before it began everywhere.
+ *  - Unless the algorithm says direct_unsafe: what a wait takes into DST or WORK may already land there as soon as its put is
+ *    ready, because all earlier local steps on those bytes (and the peers that read them) are then known to be done. */
 tutti_status tt_verify(const struct tt_program *p, char *why, size_t why_bytes);
+
+/* The waits whose bytes may not land early. */
+struct tt_early {
+    uint64_t unsafe;        /* how many */
+    uint32_t rank;          /* the first one */
+    uint64_t step;
+};
+
+/* The same without the last property; *out tells about that one instead. */
+tutti_status tt_verify_early(const struct tt_program *p, struct tt_early *out, char *why, size_t why_bytes);
 
 #endif

@@ -1,0 +1,56 @@
+#include "sched/expect.h"
+
+bool tt_coll_reduces(enum tt_coll_kind kind)
+{
+    return kind == TT_ALLREDUCE || kind == TT_REDUCE || kind == TT_REDUCE_SCATTER || kind == TT_REDUCE_SCATTERV;
+}
+
+uint32_t tt_nexpects(const struct tt_coll *coll, uint32_t rank)
+{
+    const struct tt_coll *c = &coll[rank];
+
+    switch (c->kind) {
+    case TT_REDUCE:
+        return rank == c->root;
+    case TT_GATHER: case TT_GATHERV:
+        return rank == c->root ? c->nranks : 0;
+    case TT_ALLGATHER: case TT_ALLGATHERV: case TT_ALLTOALL: case TT_ALLTOALLV:
+        return c->nranks;
+    case TT_BARRIER: case TT_SEND: case TT_COLL_KINDS:
+        return 0;
+    default:
+        return 1;
+    }
+}
+
+struct tt_expect tt_expect_of(const struct tt_coll *coll, uint32_t rank, uint32_t i)
+{
+    const struct tt_coll *c = &coll[rank];
+
+    switch (c->kind) {
+    case TT_REDUCE_SCATTER:
+        return (struct tt_expect){ .bytes = c->bytes, .origin_offset = rank * c->bytes };
+    case TT_REDUCE_SCATTERV:
+        return (struct tt_expect){ .bytes = c->send_bytes[rank], .origin_offset = c->send_displs[rank] };
+    case TT_ALLGATHER: case TT_GATHER:
+        return (struct tt_expect){ .offset = i * c->bytes, .bytes = c->bytes, .origin = i };
+    case TT_ALLGATHERV: case TT_GATHERV:
+        return (struct tt_expect){ .offset = c->recv_displs[i], .bytes = c->recv_bytes[i], .origin = i };
+    case TT_SCATTER:
+        return (struct tt_expect){ .bytes = c->bytes, .origin_offset = rank * c->bytes, .origin = c->root };
+    case TT_SCATTERV:
+        return (struct tt_expect){
+            .bytes = c->send_bytes[rank], .origin_offset = c->send_displs[rank], .origin = c->root,
+        };
+    case TT_ALLTOALL:
+        return (struct tt_expect){
+            .offset = i * c->bytes, .bytes = c->bytes, .origin_offset = rank * c->bytes, .origin = i,
+        };
+    case TT_ALLTOALLV:
+        return (struct tt_expect){
+            .offset = c->recv_displs[i], .bytes = c->recv_bytes[i], .origin_offset = coll[i].send_displs[rank], .origin = i,
+        };
+    default:
+        return (struct tt_expect){ .bytes = c->bytes, .origin = c->root };
+    }
+}

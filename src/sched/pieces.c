@@ -1,0 +1,381 @@
+#include "sched/pieces.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include "base/status.h"
+#include "sched/expect.h"
+
+#define CUTS_MAX (1u << 22)
+
+enum { OUT, A, B, OPERANDS };
+
+#define NOWHERE UINT64_MAX
+
+/* A part of a step whose operands are each contiguous; at: where, in the one address space. */
+struct atom {
+    uint64_t bytes;
+    uint64_t at[OPERANDS];
+    uint32_t rank, step;
+};
+
+/* A stretch of the address space. */
+struct region {
+    uint64_t begin, end;
+    uint32_t rank;
+    uint8_t of;
+};
+
+struct cutter {
+    const struct tt_program *p;
+    const struct tt_links *links;
+    uint64_t *base;         /* [nranks][3] */
+    uint64_t *own;          /* [nsteps] where the pipe or message that a step writes begins; NOWHERE if it writes memory */
+    struct region *region;  /* ascending */
+    uint32_t nregions;
+    struct atom *atom;
+    uint32_t natoms;
+    uint64_t *cut;          /* sorted, unique after settle() */
+    uint32_t ncuts, cuts_cap;
+};
+
+/* ---- the address space ------------------------------------------------------------------------------ */
+
+static uint64_t add_region(struct cutter *k, uint64_t bytes, uint32_t rank, enum tt_cell_of of)
+{
+    const uint64_t begin = k->nregions ? k->region[k->nregions - 1].end : 0;
+
+    k->region[k->nregions++] = (struct region){ begin, begin + bytes, rank, (uint8_t)of };
+    return begin;
+}
+
+static void lay_out(struct cutter *k)
+{
+    for (uint32_t r = 0; r < k->p->nranks; r++) {
+        k->base[3 * r + TT_BUF_SRC] = add_region(k, tt_coll_src_bytes(&k->p->coll[r]), r, TT_CELL_SRC);
+        k->base[3 * r + TT_BUF_DST] = add_region(k, tt_coll_dst_bytes(&k->p->coll[r]), r, TT_CELL_DST);
+        k->base[3 * r + TT_BUF_WORK] = add_region(k, k->p->work_bytes[r], r, TT_CELL_WORK);
+    }
+    for (uint32_t r = 0; r < k->p->nranks; r++)
+        for (uint32_t i = 0; i < k->p->nsteps[r]; i++) {
+            const struct tt_step *s = &k->p->steps[r][i];
+            uint64_t *own = &k->own[k->links->first[r] + i];
+
+            *own = NOWHERE;
+            if (s->opcode == TT_PUT)
+                *own = add_region(k, s->bytes, r, TT_CELL_MESSAGE);
+            else if (s->out.buf == TT_BUF_PIPE)
+                *own = add_region(k, s->bytes, r, TT_CELL_PIPE);
+        }
+}
+
+static uint64_t address(const uint64_t *base, const struct tt_coll *c, struct tt_ref ref)
+{
+    ref = tt_coll_canonical(c, ref);
+    return base[3 * c->rank + ref.buf] + ref.offset;
+}
+
+/* ---- atoms: steps cut where a stride jumps ------------------------------------------------------------ */
+
+/* Where byte `pos` of an operand is, and how many follow contiguously. */
+static uint64_t locate(const struct tt_ref *ref, uint64_t begin, uint64_t pos, uint64_t *run)
+{
+    if (ref->block == 0) {
+        *run = UINT64_MAX;
+        return begin + pos;
+    }
+    *run = ref->block - pos % ref->block;
+    return begin + pos / ref->block * ref->stride + pos % ref->block;
+}
+
+static uint64_t operand(const struct cutter *k, uint32_t rank, uint32_t id, const struct tt_step *s, int which)
+{
+    const struct tt_ref *ref = which == OUT ? &s->out : which == A ? &s->a : &s->b;
+
+    if (which == OUT && k->own[id] != NOWHERE)
+        return k->own[id];
+    if (which == A && s->opcode == TT_WAIT)
+        return k->own[k->links->mate[id]];
+    if (which != OUT && (uint32_t)(which - A) >= tt_step_nreads(s))
+        return NOWHERE;
+    if (ref->buf == TT_BUF_PIPE)
+        return k->own[k->links->pipe_writer[2 * id + (uint32_t)(which - A)]];
+    return address(k->base, &k->p->coll[rank], *ref);
+}
+
+/* Adds the atoms of a step; with k->atom NULL only counts them. */
+static void add_atoms(struct cutter *k, uint32_t rank, uint32_t step)
+{
+    const uint32_t id = k->links->first[rank] + step;
+    const struct tt_step *s = &k->p->steps[rank][step];
+    const struct tt_ref contiguous = { .block = 0 };
+    const struct tt_ref *shape[OPERANDS] = {
+        s->opcode == TT_PUT ? &contiguous : &s->out, s->opcode == TT_WAIT ? &contiguous : &s->a, &s->b,
+    };
+    uint64_t begin[OPERANDS];
+
+    for (int i = 0; i < OPERANDS && k->atom; i++)
+        begin[i] = operand(k, rank, id, s, i);
+    for (uint64_t pos = 0; pos < s->bytes; k->natoms++) {
+        struct atom atom = { .bytes = s->bytes - pos, .rank = rank, .step = step };
+
+        for (int i = 0; i < OPERANDS; i++) {
+            uint64_t run = UINT64_MAX;
+
+            if (i == B && s->opcode != TT_REDUCE_STEP)
+                atom.at[i] = NOWHERE;
+            else
+                atom.at[i] = locate(shape[i], k->atom ? begin[i] : 0, pos, &run);
+            if (run < atom.bytes)
+                atom.bytes = run;
+        }
+        if (k->atom)
+            k->atom[k->natoms] = atom;
+        pos += atom.bytes;
+    }
+}
+
+static void add_all_atoms(struct cutter *k)
+{
+    k->natoms = 0;
+    for (uint32_t r = 0; r < k->p->nranks; r++)
+        for (uint32_t i = 0; i < k->p->nsteps[r]; i++)
+            add_atoms(k, r, i);
+}
+
+/* ---- cuts --------------------------------------------------------------------------------------------- */
+
+static int ascending(const void *x, const void *y)
+{
+    const uint64_t a = *(const uint64_t *)x, b = *(const uint64_t *)y;
+
+    return a < b ? -1 : a > b;
+}
+
+static tutti_status add_cut(struct cutter *k, uint64_t at, const struct tt_finding *f)
+{
+    if (k->ncuts == k->cuts_cap) {
+        const uint32_t cap = k->cuts_cap ? 2 * k->cuts_cap : 1024;
+        uint64_t *cut;
+
+        if (cap > 2 * CUTS_MAX)
+            return tt_finding_rank(f, 0, "ranges overlap in too many ways to follow");
+        cut = realloc(k->cut, cap * sizeof *cut);
+        if (!cut)
+            return tt_finding_nomem(f);
+        k->cut = cut;
+        k->cuts_cap = cap;
+    }
+    k->cut[k->ncuts++] = at;
+    return TUTTI_OK;
+}
+
+static void settle(struct cutter *k)
+{
+    uint32_t n = 0;
+
+    qsort(k->cut, k->ncuts, sizeof *k->cut, ascending);
+    for (uint32_t i = 0; i < k->ncuts; i++)
+        if (i == 0 || k->cut[i] != k->cut[n - 1])
+            k->cut[n++] = k->cut[i];
+    k->ncuts = n;
+}
+
+/* Index of the first of cut[n] that is not below `at`. */
+static uint32_t cut_from(const uint64_t *cut, uint32_t n, uint64_t at)
+{
+    uint32_t low = 0, high = n;
+
+    while (low < high) {
+        const uint32_t middle = low + (high - low) / 2;
+
+        if (cut[middle] < at)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+static tutti_status first_cuts(struct cutter *k, const struct tt_finding *f)
+{
+    tutti_status st = add_cut(k, 0, f);
+
+    for (uint32_t i = 0; i < k->nregions && st == TUTTI_OK; i++)
+        st = add_cut(k, k->region[i].end, f);
+    for (uint32_t r = 0; r < k->p->nranks; r++)
+        for (uint32_t i = 0; i < tt_nexpects(k->p->coll, r) && st == TUTTI_OK; i++) {
+            const struct tt_expect e = tt_expect_of(k->p->coll, r, i);
+            const uint64_t at = address(k->base, &k->p->coll[r], tt_dst(e.offset));
+
+            if (e.bytes == 0)
+                continue;
+            st = add_cut(k, at, f);
+            if (st == TUTTI_OK)
+                st = add_cut(k, at + e.bytes, f);
+        }
+    for (uint32_t i = 0; i < k->natoms; i++)
+        for (int o = 0; o < OPERANDS && st == TUTTI_OK; o++) {
+            const struct atom *a = &k->atom[i];
+
+            if (a->at[o] == NOWHERE)
+                continue;
+            st = add_cut(k, a->at[o], f);
+            if (st == TUTTI_OK)
+                st = add_cut(k, a->at[o] + a->bytes, f);
+        }
+    settle(k);
+    return st;
+}
+
+/* Where one operand of a step is cut, the others are cut too. */
+static tutti_status spread(struct cutter *k, const struct atom *a, uint32_t ncuts, const struct tt_finding *f)
+{
+    for (int o = 0; o < OPERANDS; o++) {
+        if (a->at[o] == NOWHERE)
+            continue;
+        for (uint32_t i = cut_from(k->cut, ncuts, a->at[o] + 1); k->cut[i] < a->at[o] + a->bytes; i++)
+            for (int other = 0; other < OPERANDS; other++) {
+                const uint64_t at = a->at[other] + (k->cut[i] - a->at[o]);
+                const uint32_t found = a->at[other] == NOWHERE ? 0 : cut_from(k->cut, ncuts, at);
+                tutti_status st;
+
+                if (a->at[other] == NOWHERE || k->cut[found] == at)
+                    continue;
+                st = add_cut(k, at, f);
+                if (st != TUTTI_OK)
+                    return st;
+            }
+    }
+    return TUTTI_OK;
+}
+
+static tutti_status all_cuts(struct cutter *k, const struct tt_finding *f)
+{
+    tutti_status st = first_cuts(k, f);
+    uint32_t before = 0;
+
+    while (st == TUTTI_OK && before != k->ncuts) {
+        before = k->ncuts;
+        for (uint32_t i = 0; i < k->natoms && st == TUTTI_OK; i++)
+            st = spread(k, &k->atom[i], before, f);
+        settle(k);
+    }
+    return st;
+}
+
+/* ---- cells and pieces ------------------------------------------------------------------------------ */
+
+static uint32_t npieces_of(const struct cutter *k, const struct atom *a)
+{
+    return cut_from(k->cut, k->ncuts, a->at[OUT] + a->bytes) - cut_from(k->cut, k->ncuts, a->at[OUT]);
+}
+
+static void fill_cells(const struct cutter *k, struct tt_pieces *s)
+{
+    uint32_t region = 0;
+
+    for (uint32_t i = 0; i < s->ncells; i++) {
+        while (k->region[region].end <= k->cut[i])
+            region++;
+        s->cell[i] = (struct tt_cell){
+            .offset = k->cut[i] - k->region[region].begin, .bytes = k->cut[i + 1] - k->cut[i],
+            .rank = k->region[region].rank, .of = k->region[region].of,
+        };
+    }
+}
+
+static void fill_pieces(const struct cutter *k, struct tt_pieces *s)
+{
+    for (uint32_t i = 0; i < k->natoms; i++) {
+        const struct atom *a = &k->atom[i];
+        const uint32_t n = npieces_of(k, a);
+        uint32_t cell[OPERANDS];
+
+        for (int o = 0; o < OPERANDS; o++)
+            cell[o] = a->at[o] == NOWHERE ? TT_NO_CELL : cut_from(k->cut, k->ncuts, a->at[o]);
+        for (uint32_t j = 0; j < n; j++)
+            s->piece[s->npieces++] = (struct tt_piece){
+                .rank = a->rank, .step = a->step, .out = cell[OUT] + j, .a = cell[A] + j,
+                .b = cell[B] == TT_NO_CELL ? TT_NO_CELL : cell[B] + j,
+            };
+    }
+}
+
+static tutti_status make(struct cutter *k, struct tt_pieces *out, const struct tt_finding *f)
+{
+    struct tt_pieces s = { .ncells = k->ncuts - 1 };
+    uint64_t npieces = 0;
+
+    for (uint32_t i = 0; i < k->natoms; i++)
+        npieces += npieces_of(k, &k->atom[i]);
+    if (npieces > CUTS_MAX)
+        return tt_finding_rank(f, 0, "ranges overlap in too many ways to follow");
+    s.piece = calloc(npieces + 1, sizeof *s.piece);
+    s.cell = calloc((size_t)s.ncells + 1, sizeof *s.cell);
+    if (!s.piece || !s.cell) {
+        free(s.piece);
+        free(s.cell);
+        return tt_finding_nomem(f);
+    }
+    fill_cells(k, &s);
+    fill_pieces(k, &s);
+    s.cuts = k->cut;
+    s.base = k->base;
+    k->cut = NULL;
+    k->base = NULL;
+    *out = s;
+    return TUTTI_OK;
+}
+
+tutti_status tt_pieces_init(struct tt_pieces *out, const struct tt_program *p, const struct tt_links *links,
+                            const struct tt_finding *f)
+{
+    const size_t nsteps = links->first[p->nranks];
+    struct cutter k = { .p = p, .links = links };
+    tutti_status st;
+
+    k.base = calloc(3 * (size_t)p->nranks, sizeof *k.base);
+    k.own = calloc(nsteps + 1, sizeof *k.own);
+    k.region = calloc(3 * (size_t)p->nranks + nsteps, sizeof *k.region);
+    if (!k.base || !k.own || !k.region) {
+        st = tt_finding_nomem(f);
+        goto free_cutter;
+    }
+    lay_out(&k);
+    add_all_atoms(&k);
+    k.atom = calloc((size_t)k.natoms + 1, sizeof *k.atom);
+    if (!k.atom) {
+        st = tt_finding_nomem(f);
+        goto free_cutter;
+    }
+    add_all_atoms(&k);
+    st = all_cuts(&k, f);
+    if (st == TUTTI_OK)
+        st = make(&k, out, f);
+
+free_cutter:
+    free(k.base);
+    free(k.own);
+    free(k.region);
+    free(k.atom);
+    free(k.cut);
+    return st;
+}
+
+void tt_pieces_fini(struct tt_pieces *s)
+{
+    free(s->piece);
+    free(s->cell);
+    free(s->cuts);
+    free(s->base);
+}
+
+void tt_pieces_cells(const struct tt_pieces *s, const struct tt_coll *c, struct tt_ref ref, uint64_t bytes, uint32_t *first,
+                     uint32_t *end)
+{
+    const uint64_t at = bytes > 0 ? address(s->base, c, ref) : 0;
+
+    *first = cut_from(s->cuts, s->ncells + 1, at);
+    *end = cut_from(s->cuts, s->ncells + 1, at + bytes);
+    tt_assert(s->cuts[*first] == at && s->cuts[*end] == at + bytes);
+}

@@ -1,0 +1,160 @@
+#include "cases.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include "base/prng.h"
+#include "support/unit.h"
+
+bool case_is_rooted(enum tt_coll_kind kind)
+{
+    return kind == TT_REDUCE || kind == TT_BROADCAST || kind == TT_GATHER || kind == TT_GATHERV || kind == TT_SCATTER ||
+           kind == TT_SCATTERV;
+}
+
+bool case_is_v(enum tt_coll_kind kind)
+{
+    return kind == TT_REDUCE_SCATTERV || kind == TT_ALLGATHERV || kind == TT_GATHERV || kind == TT_SCATTERV ||
+           kind == TT_ALLTOALLV;
+}
+
+static bool is_p2p(enum tt_coll_kind kind)
+{
+    return kind == TT_SEND || kind == TT_RECV;
+}
+
+bool case_exists(const struct case_spec *spec)
+{
+    const enum tt_coll_kind kind = spec->algo->kind;
+
+    if (spec->place != OUT_OF_PLACE && (kind == TT_ALLTOALLV || kind == TT_BARRIER || is_p2p(kind)))
+        return false;
+    if (!spec->packed && (!case_is_v(kind) || kind == TT_REDUCE_SCATTERV))
+        return false;
+    if (is_p2p(kind))
+        return spec->nranks == 2 && spec->root == 0;
+    return spec->root == 0 || case_is_rooted(kind);
+}
+
+/* Sizes of n blocks, every third or so empty. */
+static void draw_sizes(uint64_t *bytes, uint32_t n, const struct case_spec *spec, struct tt_prng *p)
+{
+    for (uint32_t i = 0; i < n; i++)
+        bytes[i] = tt_prng_below(p, 3) ? tt_prng_below(p, 2 * spec->count + 1) * spec->elem_bytes : 0;
+}
+
+/* Where n blocks go: one after the other, or in reverse order with gaps. */
+static void draw_displs(uint64_t *displs, const uint64_t *bytes, uint32_t n, const struct case_spec *spec)
+{
+    uint64_t at = 0;
+
+    for (uint32_t i = 0; i < n; i++) {
+        const uint32_t block = spec->packed ? i : n - 1 - i;
+
+        displs[block] = at;
+        at += bytes[block] + (spec->packed ? 0 : (i % 3) * spec->elem_bytes);
+    }
+}
+
+static void make_alltoallv(struct case_calls *out, const struct case_spec *spec, struct tt_prng *p)
+{
+    for (uint32_t r = 0; r < spec->nranks; r++)
+        draw_sizes(out->send_bytes[r], spec->nranks, spec, p);
+    for (uint32_t r = 0; r < spec->nranks; r++)
+        for (uint32_t i = 0; i < spec->nranks; i++)
+            out->recv_bytes[r][i] = out->send_bytes[i][r];
+    for (uint32_t r = 0; r < spec->nranks; r++) {
+        draw_displs(out->send_displs[r], out->send_bytes[r], spec->nranks, spec);
+        draw_displs(out->recv_displs[r], out->recv_bytes[r], spec->nranks, spec);
+    }
+}
+
+void case_make(struct case_calls *out, const struct case_spec *spec)
+{
+    const enum tt_coll_kind kind = spec->algo->kind;
+    struct tt_prng p;
+
+    tt_prng_init(&p, spec->seed);
+    if (kind == TT_ALLTOALLV) {
+        make_alltoallv(out, spec, &p);
+    } else if (case_is_v(kind)) {
+        draw_sizes(out->send_bytes[0], spec->nranks, spec, &p);
+        draw_displs(out->send_displs[0], out->send_bytes[0], spec->nranks, spec);
+    }
+    for (uint32_t r = 0; r < spec->nranks; r++) {
+        struct tt_coll *c = &out->coll[r];
+        const bool sends = kind == TT_SCATTERV || kind == TT_REDUCE_SCATTERV;
+
+        *c = (struct tt_coll){
+            .kind = kind, .rank = r, .nranks = spec->nranks, .root = spec->root, .elem_bytes = spec->elem_bytes,
+            .in_place = spec->place == IN_PLACE || (spec->place == MIXED && r % 2 == 1),
+            .bytes = case_is_v(kind) || kind == TT_BARRIER ? 0 : spec->count * spec->elem_bytes,
+        };
+        if (is_p2p(kind)) {
+            c->kind = r == 0 ? TT_SEND : TT_RECV;
+            c->root = 1 - r;
+        }
+        if (kind == TT_ALLTOALLV) {
+            c->send_bytes = out->send_bytes[r];
+            c->send_displs = out->send_displs[r];
+            c->recv_bytes = out->recv_bytes[r];
+            c->recv_displs = out->recv_displs[r];
+        } else if (case_is_v(kind)) {
+            *(sends ? &c->send_bytes : &c->recv_bytes) = out->send_bytes[0];
+            *(sends ? &c->send_displs : &c->recv_displs) = out->send_displs[0];
+        }
+    }
+}
+
+const char *case_text(const struct case_spec *spec)
+{
+    static const char *const places[] = { "out of place", "in place", "odd ranks in place" };
+    static char text[256];
+
+    snprintf(text, sizeof text, "%s n=%u root=%u count=%" PRIu64 " elem=%u %s%s, seed=%" PRIu64, spec->algo->name, spec->nranks,
+             spec->root, spec->count, spec->elem_bytes, places[spec->place], spec->packed ? "" : ", with gaps", spec->seed);
+    return text;
+}
+
+void case_fail_at(const char *file, int line, const struct case_spec *spec, const char *fmt, ...)
+{
+    char sentence[1024];
+    va_list ap;
+
+    va_start(ap, fmt);
+    vsnprintf(sentence, sizeof sentence, fmt, ap);
+    va_end(ap);
+    print_error("%s: %s\n", case_text(spec), sentence);
+    _fail(file, line);
+}
+
+/* Every root of few ranks; of many the ends and the middle. */
+static bool root_counts(uint32_t root, uint32_t nranks)
+{
+    return nranks <= 8 || root == 0 || root == nranks / 2 || root == nranks - 1;
+}
+
+uint64_t case_for_each(uint32_t nranks_max, const uint64_t *counts, uint32_t ncounts, uint64_t seed, case_fn *fn)
+{
+    static struct case_calls calls;
+    uint64_t n = 0;
+
+    for (size_t a = 0; a < tt_nalgos; a++)
+        for (uint32_t nranks = 1; nranks <= nranks_max; nranks++)
+            for (uint32_t i = 0; i < ncounts * CASE_PLACES * 2 * nranks; i++) {
+                const struct case_spec spec = {
+                    .algo = tt_algos[a], .nranks = nranks, .root = i % nranks, .packed = i / nranks % 2,
+                    .place = (enum case_place)(i / nranks / 2 % CASE_PLACES), .count = counts[i / nranks / 2 / CASE_PLACES],
+                    .elem_bytes = 1u << (i / nranks / 2 / CASE_PLACES) % 4, .seed = seed + i,
+                };
+
+                if (!case_exists(&spec) || !root_counts(spec.root, nranks))
+                    continue;
+                case_make(&calls, &spec);
+                if (!spec.algo->fits(&calls.coll[0]))
+                    continue;
+                fn(&spec, &calls);
+                n++;
+            }
+    return n;
+}

@@ -1,0 +1,50 @@
+/* Calls of a collective on all ranks, for tests that range over algorithms. */
+#ifndef TESTS_ALGO_CASES_H
+#define TESTS_ALGO_CASES_H
+
+#include "algo/algos.h"
+
+#define CASE_RANKS_MAX 64
+
+/* Which ranks call in place. Mixed: the odd ones; an algorithm must not mind. */
+enum case_place { OUT_OF_PLACE, IN_PLACE, MIXED, CASE_PLACES };
+
+/* What is asked for. */
+struct case_spec {
+    const struct tt_algo *algo;
+    uint32_t nranks, root, elem_bytes;
+    uint64_t count;         /* elements; v kinds draw theirs from 0 .. 2 * count, some of them 0 */
+    enum case_place place;
+    bool packed;            /* v kinds: without gaps between blocks, in order */
+    uint64_t seed;
+};
+
+/* The call of each rank, and the arrays that it points to. */
+struct case_calls {
+    struct tt_coll coll[CASE_RANKS_MAX];
+    uint64_t send_bytes[CASE_RANKS_MAX][CASE_RANKS_MAX], send_displs[CASE_RANKS_MAX][CASE_RANKS_MAX];
+    uint64_t recv_bytes[CASE_RANKS_MAX][CASE_RANKS_MAX], recv_displs[CASE_RANKS_MAX][CASE_RANKS_MAX];
+};
+
+/* Whether such a call exists: alltoallv and point to point are never in place, v kinds alone care whether they are packed, root matters only where there is
+ * one, point to point needs a peer. */
+bool case_exists(const struct case_spec *spec);
+void case_make(struct case_calls *out, const struct case_spec *spec);
+
+/* Whether the collective has a root, and whether it takes arrays. */
+bool case_is_rooted(enum tt_coll_kind kind);
+bool case_is_v(enum tt_coll_kind kind);
+
+/* "allreduce_ring n=5 root=0 count=7 elem=4 in place, seed=3". Static storage. */
+const char *case_text(const struct case_spec *spec);
+
+/* Fails the test, naming the case. */
+#define case_fail(spec, ...) case_fail_at(__FILE__, __LINE__, spec, __VA_ARGS__)
+void case_fail_at(const char *file, int line, const struct case_spec *spec, const char *fmt, ...)
+    __attribute__((format(printf, 4, 5)));
+
+/* Every case of every registered algorithm with up to nranks_max ranks: sizes, places, roots. Returns how many there were. */
+typedef void case_fn(const struct case_spec *spec, const struct case_calls *calls);
+uint64_t case_for_each(uint32_t nranks_max, const uint64_t *counts, uint32_t ncounts, uint64_t seed, case_fn *fn);
+
+#endif
