@@ -114,13 +114,21 @@ static void row(const struct memory *m, const char *type, const char *op, tt_red
 
 static void measure_all(const struct memory *m)
 {
-    static const struct { const char *name; tutti_dtype type; size_t element; } types[] = {
+    static const struct {
+        const char *name;
+        tutti_dtype type;
+        size_t element;
+    } types[] = {
         { "f32", TUTTI_F32, 4 }, { "f64", TUTTI_F64, 8 }, { "f16", TUTTI_F16, 2 }, { "bf16", TUTTI_BF16, 2 },
         { "e4m3", TUTTI_F8E4M3, 1 }, { "e5m2", TUTTI_F8E5M2, 1 }, { "i8", TUTTI_I8, 1 }, { "i16", TUTTI_I16, 2 },
         { "i32", TUTTI_I32, 4 }, { "i64", TUTTI_I64, 8 },
     };
-    static const struct { const char *name; tutti_redop op; } ops[] = {
-        { "sum", TUTTI_SUM }, { "prod", TUTTI_PROD }, { "min", TUTTI_MIN }, { "avg", TUTTI_AVG }, { "bxor", TUTTI_BXOR },
+    static const struct {
+        const char *name;
+        tutti_redop op;
+    } ops[] = {
+        { "sum", TUTTI_SUM }, { "prod", TUTTI_PROD }, { "min", TUTTI_MIN },
+        { "avg", TUTTI_AVG }, { "bxor", TUTTI_BXOR },
     };
 
     printf("# %s; GB of dst per second, medians of %d\n%-6s %-6s", tt_reduce_isa(), RUNS, "type", "op");

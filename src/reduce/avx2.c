@@ -1,181 +1,14 @@
-/* The kernels for CPUs with AVX2 and F16C. An operation is a function of two 256-bit vectors; one runner carries it
- * over any count and alignment, so there is no scalar code and no other loop here:
- *  - 1 to 31 bytes: the operands' first and last pieces of the largest power of two that fits are the halves of one
- *    vector. The pieces overlap in the middle, where both store the same.
- *  - more: the last vector ends exactly at the end, and overlaps the one before it. In place that would read what was
- *    already written, so it is computed first and stored last. The same at the head, when streaming aligns itself.
- * Only `run` loads and stores. It is inlined into each kernel, and the operation into it. */
+/* The kernels for CPUs with AVX2 and F16C: each is an operation on vectors, and avx2_run.h does the rest. */
 #include "reduce/kernels.h"
 
 #if defined(__x86_64__)
-#include <immintrin.h>
-#include <string.h>
+#include "reduce/avx2_run.h"
 
-#define AVX2 __attribute__((target("avx2,f16c")))
-#define INLINE static inline AVX2 __attribute__((always_inline))
 #define UNUSED __attribute__((unused))
-
-enum {
-    VECTOR_BYTES = 32,
-    LINE_BYTES = 64,
-    STREAM_BYTES_MIN = 8192,    /* below this the fence (0.4 us until all has left) costs more than it saves */
-};
-
-typedef __m256i vector;
-/* a op b. `k` is the kernel's parameter: the divisor or the scale. */
-typedef vector vector_op(vector a, vector b, double k);
-
 #define OP(name) INLINE vector name(vector a UNUSED, vector b UNUSED, double k UNUSED)
 
-/* ---- the runner ----------------------------------------------------------------------------------- */
-
-struct operands {
-    uint8_t *dst, *dst2;
-    const uint8_t *a, *b;
-};
-
-INLINE vector join(__m128i low, __m128i high)
-{
-    return _mm256_inserti128_si256(_mm256_castsi128_si256(low), high, 1);
-}
-
-/* The first and the last piece of p[bytes], 1 to 31 bytes, as the halves of a vector; zero elsewhere. */
-INLINE vector load_small(const uint8_t *p, size_t bytes)
-{
-    if (bytes >= 16)
-        return join(_mm_loadu_si128((const __m128i *)p), _mm_loadu_si128((const __m128i *)(p + bytes - 16)));
-    if (bytes >= 8)
-        return join(_mm_loadl_epi64((const __m128i *)p), _mm_loadl_epi64((const __m128i *)(p + bytes - 8)));
-    if (bytes >= 4) {
-        int32_t low, high;
-
-        memcpy(&low, p, 4);
-        memcpy(&high, p + bytes - 4, 4);
-        return join(_mm_cvtsi32_si128(low), _mm_cvtsi32_si128(high));
-    }
-    if (bytes >= 2) {
-        int16_t low, high;
-
-        memcpy(&low, p, 2);
-        memcpy(&high, p + bytes - 2, 2);
-        return join(_mm_cvtsi32_si128(low), _mm_cvtsi32_si128(high));
-    }
-    return join(_mm_cvtsi32_si128(*p), _mm_setzero_si128());
-}
-
-/* Undoes load_small. */
-INLINE void store_small(uint8_t *p, size_t bytes, vector v)
-{
-    const __m128i low = _mm256_castsi256_si128(v), high = _mm256_extracti128_si256(v, 1);
-
-    if (bytes >= 16) {
-        _mm_storeu_si128((__m128i *)p, low);
-        _mm_storeu_si128((__m128i *)(p + bytes - 16), high);
-    } else if (bytes >= 8) {
-        _mm_storel_epi64((__m128i *)p, low);
-        _mm_storel_epi64((__m128i *)(p + bytes - 8), high);
-    } else if (bytes >= 4) {
-        const int32_t first = _mm_cvtsi128_si32(low), last = _mm_cvtsi128_si32(high);
-
-        memcpy(p, &first, 4);
-        memcpy(p + bytes - 4, &last, 4);
-    } else if (bytes >= 2) {
-        const int16_t first = (int16_t)_mm_cvtsi128_si32(low), last = (int16_t)_mm_cvtsi128_si32(high);
-
-        memcpy(p, &first, 2);
-        memcpy(p + bytes - 2, &last, 2);
-    } else {
-        *p = (uint8_t)_mm_cvtsi128_si32(low);
-    }
-}
-
-INLINE void run_small(const struct operands *o, size_t bytes, vector_op *op, double k)
-{
-    const vector v = op(load_small(o->a, bytes), load_small(o->b, bytes), k);
-
-    store_small(o->dst, bytes, v);
-    if (o->dst2)
-        store_small(o->dst2, bytes, v);
-}
-
-INLINE vector result_at(const struct operands *o, size_t at, vector_op *op, double k)
-{
-    return op(_mm256_loadu_si256((const vector *)(o->a + at)), _mm256_loadu_si256((const vector *)(o->b + at)), k);
-}
-
-INLINE void store_at(const struct operands *o, size_t at, vector v)
-{
-    _mm256_storeu_si256((vector *)(o->dst + at), v);
-    if (o->dst2)
-        _mm256_storeu_si256((vector *)(o->dst2 + at), v);
-}
-
-/* Stores a line that starts at `at`. The branches are the same every time, and hide behind the loads. */
-INLINE void store_line_at(const struct operands *o, size_t at, vector low, vector high, bool stream)
-{
-    if (stream) {
-        _mm256_stream_si256((vector *)(o->dst + at), low);
-        _mm256_stream_si256((vector *)(o->dst + at + VECTOR_BYTES), high);
-    } else {
-        _mm256_storeu_si256((vector *)(o->dst + at), low);
-        _mm256_storeu_si256((vector *)(o->dst + at + VECTOR_BYTES), high);
-    }
-    if (o->dst2) {
-        _mm256_storeu_si256((vector *)(o->dst2 + at), low);
-        _mm256_storeu_si256((vector *)(o->dst2 + at + VECTOR_BYTES), high);
-    }
-}
-
-/* [from, the last full line) line by line; returns where it stopped. */
-INLINE size_t run_lines(const struct operands *o, size_t from, size_t bytes, vector_op *op, double k, bool stream)
-{
-    size_t at = from;
-
-    for (; at + LINE_BYTES <= bytes; at += LINE_BYTES)
-        store_line_at(o, at, result_at(o, at, op, k), result_at(o, at + VECTOR_BYTES, op, k), stream);
-    return at;
-}
-
-/* dst aligned to a line first, for whole lines to leave the core; `head` bytes are not whole. */
-INLINE void run_streaming(const struct operands *o, size_t head, size_t bytes, vector_op *op, double k)
-{
-    const size_t second = head > VECTOR_BYTES ? head - VECTOR_BYTES : 0;
-    const vector head_low = result_at(o, 0, op, k), head_high = result_at(o, second, op, k);
-    const vector tail_low = result_at(o, bytes - LINE_BYTES, op, k);
-    const vector tail_high = result_at(o, bytes - VECTOR_BYTES, op, k);
-
-    run_lines(o, head, bytes, op, k, true);
-    if (head) {
-        store_at(o, 0, head_low);
-        store_at(o, second, head_high);
-    }
-    store_at(o, bytes - LINE_BYTES, tail_low);
-    store_at(o, bytes - VECTOR_BYTES, tail_high);
-    _mm_sfence();
-}
-
-/* dst[bytes] = a[bytes] op b[bytes], in elements of `element` bytes. dst may equal a or b. */
-INLINE void run(const struct operands *o, size_t bytes, size_t element, vector_op *op, double k, bool stream)
-{
-    const size_t head = -(uintptr_t)o->dst % LINE_BYTES;
-    size_t at;
-    vector last;
-
-    if (bytes < VECTOR_BYTES) {
-        if (bytes)
-            run_small(o, bytes, op, k);
-        return;
-    }
-    if (stream && bytes >= STREAM_BYTES_MIN && head % element == 0) {
-        run_streaming(o, head, bytes, op, k);
-        return;
-    }
-    last = result_at(o, bytes - VECTOR_BYTES, op, k);
-    at = run_lines(o, 0, bytes, op, k, false);
-    if (at + VECTOR_BYTES < bytes)
-        store_at(o, at, result_at(o, at, op, k));
-    store_at(o, bytes - VECTOR_BYTES, last);
-}
+/* An operation that fits stands on one line. */
+/* clang-format off */
 
 /* ---- integers ------------------------------------------------------------------------------------- */
 
@@ -462,8 +295,8 @@ INLINE vector via_f32_f16(vector a, vector b, double k, float_op *op)
 {
     const __m256 k32 = _mm256_set1_ps((float)k);
     const __m256 low = op(_mm256_cvtph_ps(_mm256_castsi256_si128(a)), _mm256_cvtph_ps(_mm256_castsi256_si128(b)), k32);
-    const __m256 high = op(_mm256_cvtph_ps(_mm256_extracti128_si256(a, 1)),
-                           _mm256_cvtph_ps(_mm256_extracti128_si256(b, 1)), k32);
+    const __m256 high =
+        op(_mm256_cvtph_ps(_mm256_extracti128_si256(a, 1)), _mm256_cvtph_ps(_mm256_extracti128_si256(b, 1)), k32);
 
     return join(_mm256_cvtps_ph(low, TO_NEAREST), _mm256_cvtps_ph(high, TO_NEAREST));
 }
@@ -575,8 +408,10 @@ OP(scale_e5m2) { return via_f32_e5m2(a, b, k, multiply_k_e5m2); }
 INLINE vector via_f32_e4m3(vector a, vector b, double k, float_op *op, int code_max)
 {
     const vector zero = _mm256_setzero_si256();
-    const vector a_low = f16_of_e4m3(_mm256_unpacklo_epi8(zero, a)), a_high = f16_of_e4m3(_mm256_unpackhi_epi8(zero, a));
-    const vector b_low = f16_of_e4m3(_mm256_unpacklo_epi8(zero, b)), b_high = f16_of_e4m3(_mm256_unpackhi_epi8(zero, b));
+    const vector a_low = f16_of_e4m3(_mm256_unpacklo_epi8(zero, a));
+    const vector a_high = f16_of_e4m3(_mm256_unpackhi_epi8(zero, a));
+    const vector b_low = f16_of_e4m3(_mm256_unpacklo_epi8(zero, b));
+    const vector b_high = f16_of_e4m3(_mm256_unpackhi_epi8(zero, b));
     const vector low = e4m3_of_f16(via_f32_f16(a_low, b_low, k, op), code_max);
     const vector high = e4m3_of_f16(via_f32_f16(a_high, b_high, k, op), code_max);
     const vector r = _mm256_packus_epi16(low, high);
@@ -623,10 +458,10 @@ OP(max_e5m2)
     return pick_8(a, b, _mm256_cmpgt_epi8(order_8(b), order_8(a)), either(nan_e5m2(a), nan_e5m2(b)), 0x7e);
 }
 
-/* ---- the kernels ------------------------------------------------------------------------------------------ */
-
-/* A copy is the operation that ignores its right operand. */
+/* What a copy does with its two operands, which are the same. */
 OP(left) { return a; }
+
+/* ---- the kernels ------------------------------------------------------------------------------------------ */
 
 static AVX2 void copy(void *dst, void *dst2, const void *src, size_t bytes, bool stream)
 {
@@ -687,6 +522,8 @@ FLOAT_KERNELS(e5m2, 1)
         [TT_KERNEL_SUM] = run_sum_##type, [TT_KERNEL_PROD] = run_prod_##type, [TT_KERNEL_MIN] = run_min_##type, \
         [TT_KERNEL_MAX] = run_max_##type, [TT_KERNEL_SUM_DIV] = run_sum_div_##type, \
     }
+
+/* clang-format on */
 
 const struct tt_kernels tt_kernels_avx2 = {
     .name = "avx2",

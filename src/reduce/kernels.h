@@ -23,6 +23,9 @@ enum tt_kernel {
     TT_KERNEL_COUNT
 };
 
+/* The kernel that computes `op`, finishing or not; TT_KERNEL_COUNT for a value that is no operation. */
+enum tt_kernel tt_kernel_of(tutti_redop op, bool finish);
+
 /* dst[i] = src[i] * scale, i < count. dst may equal src. A scale that is NaN must be the canonical one. */
 typedef void tt_scale_fn(void *dst, const void *src, size_t count, double scale);
 

@@ -4,10 +4,6 @@
 
 #include <string.h>
 
-#if defined(__GNUC__) && !defined(__clang__) && defined(__OPTIMIZE__)
-#pragma GCC optimize("O3")      /* at -O2 gcc 12 vectorises no loop of unknown length */
-#endif
-
 #include "reduce/convert.h"
 
 /* Elements as they lie in memory: any alignment. */
@@ -179,6 +175,7 @@ static void copy(void *dst, void *dst2, const void *src, size_t bytes, bool stre
     }
 }
 
+/* clang-format off */
 #define INT_ROW(type, bits) \
     { \
         [TT_KERNEL_SUM] = sum_##bits,   [TT_KERNEL_PROD] = prod_##bits, [TT_KERNEL_MIN] = min_##type, \
@@ -190,6 +187,7 @@ static void copy(void *dst, void *dst2, const void *src, size_t bytes, bool stre
         [TT_KERNEL_SUM] = sum_##type, [TT_KERNEL_PROD] = prod_##type, [TT_KERNEL_MIN] = min_##type, \
         [TT_KERNEL_MAX] = max_##type, [TT_KERNEL_SUM_DIV] = sum_div_##type, \
     }
+/* clang-format on */
 
 const struct tt_kernels tt_kernels_portable = {
     .name = "portable",

@@ -47,8 +47,7 @@ const struct tt_kernels *tt_kernels_get(void)
     return kernels;
 }
 
-/* The kernel that computes `op`; TT_KERNEL_COUNT for a value that is no operation. */
-static enum tt_kernel kernel_of(tutti_redop op, bool finish)
+enum tt_kernel tt_kernel_of(tutti_redop op, bool finish)
 {
     static const enum tt_kernel of_redop[TUTTI_REDOP_COUNT] = {
         [TUTTI_SUM] = TT_KERNEL_SUM,   [TUTTI_PROD] = TT_KERNEL_PROD, [TUTTI_MIN] = TT_KERNEL_MIN,
@@ -65,7 +64,7 @@ static enum tt_kernel kernel_of(tutti_redop op, bool finish)
  * are no type or no operation. */
 tt_reduce_fn *tt_reduce_kernel(tutti_dtype type, tutti_redop op, bool finish)
 {
-    const enum tt_kernel kernel = kernel_of(op, finish);
+    const enum tt_kernel kernel = tt_kernel_of(op, finish);
 
     if ((unsigned)type >= TUTTI_DTYPE_COUNT || kernel == TT_KERNEL_COUNT)
         return NULL;

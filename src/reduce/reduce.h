@@ -1,5 +1,5 @@
 /* Element-wise reduction and copying: the kernels that the engine streams bytes through. Pure functions of memory;
- * any thread. The implementation is chosen once per process from what the CPU has (AVX2+F16C+FMA, else portable C); all
+ * any thread. The implementation is chosen once per process from what the CPU has (AVX2 and F16C, else portable C); all
  * give the same bits. */
 #ifndef TT_REDUCE_REDUCE_H
 #define TT_REDUCE_REDUCE_H
@@ -11,9 +11,13 @@
 
 /* One kernel: dst[i] = a[i] op b[i] for i in [0, count), and dst2[i] the same if dst2 is not NULL. `a` is the left
  * operand. dst may equal a or b exactly; other overlap is not allowed. Any alignment of every pointer.
- * `scale` is what `finish` needs (see tt_reduce_spec). `stream`: dst (not dst2) is written with non-temporal stores where that
- * is possible; fenced before return. */
-typedef void tt_reduce_fn(void *dst, void *dst2, const void *a, const void *b, size_t count, bool stream, uint32_t finish_n);
+ * `stream`: dst (not dst2) is written past the caches with non-temporal stores, fenced before return. The fence waits
+ * for memory (0.4 us), so calls below 8 KiB ignore it, as do those whose dst is not aligned to its elements.
+ * `finish_n`, at least 1, is read only by a finishing kernel.
+ * A float result that is NaN is the canonical one; MIN and MAX take the left operand unless the right is strictly
+ * better (so the left one of +0 and -0). */
+typedef void tt_reduce_fn(void *dst, void *dst2, const void *a, const void *b, size_t count, bool stream,
+                          uint32_t finish_n);
 
 /* The kernel of (type, op), finishing or not. A finishing kernel of TUTTI_AVG divides the sum by finish_n, once:
  * 16- and 8-bit floats divide the f32 sum and then round once; integers truncate towards zero; f32 and f64 divide.
@@ -24,12 +28,13 @@ tt_reduce_fn *tt_reduce_kernel(tutti_dtype type, tutti_redop op, bool finish);
 /* Whether (type, op) is defined. */
 bool tt_reduce_defined(tutti_dtype type, tutti_redop op);
 
-/* dst[i] = src[i] * scale rounded to the type (PREMUL_SUM's first pass); f32 arithmetic for narrower floats, f64 for f64,
- * and for integers double arithmetic truncated. dst may equal src. */
+/* dst[i] = src[i] * scale rounded to the type (PREMUL_SUM's first pass); f32 arithmetic for f32 and narrower floats, f64
+ * for f64, and for integers double arithmetic truncated; NaN becomes 0 and what does not fit the nearest end.
+ * dst may equal src. */
 void tt_reduce_scale(void *dst, const void *src, size_t count, tutti_dtype type, double scale);
 
-/* dst[bytes] = src[bytes]; must not overlap. stream: non-temporal stores (fenced before return); dst2, if not NULL, gets
- * the same bytes with ordinary stores. */
+/* dst[bytes] = src[bytes]; must not overlap. stream: non-temporal stores, as above; dst2, if not NULL, gets
+ * the same bytes with ordinary stores. With neither it is memcpy. */
 void tt_copy(void *dst, void *dst2, const void *src, size_t bytes, bool stream);
 
 /* Scalar conversions, for tests and tools: round to nearest even, saturating for e4m3, NaN kept. */
