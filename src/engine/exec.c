@@ -169,6 +169,12 @@ static void link_step(struct tt_exec *x, uint32_t i)
     tt_assert(t->s.opcode != TT_REDUCE_STEP || t->s.b.buf != TT_BUF_PIPE || t->writer_b >= 0);
 }
 
+/* Both ends say the same of a put and its wait. */
+static bool for_destination(const struct tt_ref *to)
+{
+    return (to->buf == TT_BUF_DST || to->buf == TT_BUF_THERE) && !to->block;
+}
+
 static void add_step(struct tt_exec *x, const struct tt_step *s)
 {
     const uint32_t i = index_of(x->tail);
@@ -176,7 +182,7 @@ static void add_step(struct tt_exec *x, const struct tt_step *s)
     const struct tt_coll *c = x->conf.coll;
 
     *t = (struct tt_exec_step){
-        .s = *s, .writer_a = -1, .writer_b = -1, .reader = -1, .forward = -1, .stage = NO_STAGE,
+        .s = *s, .to_dst = for_destination(&s->out), .writer_a = -1, .writer_b = -1, .reader = -1, .forward = -1, .stage = NO_STAGE,
     };
     if (s->opcode != TT_WAIT)
         t->s.a = tt_coll_canonical(c, s->a);
@@ -339,7 +345,7 @@ static bool source_at(const struct tt_exec *x, const struct tt_ref *ref, int8_t 
 
 static bool lands_direct(const struct tt_exec_step *put, const struct tt_exec_peer *p)
 {
-    return p->out_direct && put->s.out.buf != TT_BUF_PIPE;
+    return p->out_direct && put->to_dst;
 }
 
 static bool has_credit(const struct tt_exec *x, const struct tt_exec_stream *st, uint32_t seq)
@@ -507,7 +513,7 @@ static bool try_wait(struct tt_exec *x, struct tt_exec_step *t, uint32_t i, stru
         a->kind = TT_ACT_OPEN;
         return true;
     }
-    if (pipe || p->in_direct) {
+    if (pipe || (p->in_direct && t->to_dst)) {
         if (see_arrivals(x, t)) {
             x->progress = true;
             end_step(x, i);

@@ -80,6 +80,7 @@ struct tt_exec_step {
     int8_t forward;             /* the put that sends on what it writes (pipe or not), -1 none */
     uint8_t stream, stage;      /* stage: first staging segment, 0xff none */
     bool eager, arrived, over;
+    bool to_dst;                /* put, wait: its bytes may land at their destination, if the receiver opens it */
 };
 
 struct tt_exec_stream {
@@ -121,7 +122,7 @@ void tt_exec_left(struct tt_exec *x, const struct tt_action *a);
 /* A PUT's source is reusable. `step` and `seq` as in its action. */
 void tt_exec_sent(struct tt_exec *x, uint16_t step, uint32_t seq);
 
-/* OPEN was done: `direct`: segments for DST and WORK land at their destination. */
+/* OPEN was done. direct: segments for (contiguous) DST land at their destination. */
 void tt_exec_opened(struct tt_exec *x, uint16_t peer, bool direct);
 /* The peer has opened: direct as it said; mapped: its slots can be written with plain stores. */
 void tt_exec_ready(struct tt_exec *x, uint16_t peer, bool direct, bool mapped);

@@ -36,7 +36,8 @@ enum {
 /* What a wire needs to know. Strings are the caller's, alive until close. */
 struct tt_wire_conf {
     uint32_t rank, nranks;          /* in the job */
-    uint8_t secret[16];             /* of the job: connections that do not know it are dropped */
+    const uint8_t *secret;          /* [16], of the job, alive until close and set before the first connect or poll (the address is
+                                       needed before it is known): connections that do not know it are dropped */
     uint64_t link_bytes;            /* size of the link region that each end of a connection exposes to the other */
     const char *interfaces;         /* NULL or as in tutti_conf */
     uint32_t lanes;                 /* connections per peer, 0: the wire chooses */

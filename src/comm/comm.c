@@ -1,0 +1,443 @@
+#include "comm/comm.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/param.h"
+#include "base/prng.h"
+#include "base/status.h"
+
+/* What is flooded over the control overlay. */
+enum word_kind { WORD_FAILED = 1 };
+
+static atomic_bool forked;
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+static void in_child(void) { atomic_store(&forked, true); }
+
+static void register_fork(void) { pthread_atfork(NULL, NULL, in_child); }
+
+tutti_status tt_comm_check(const tutti_comm *comm, const char *call)
+{
+    if (!comm)
+        return tt_fail(TUTTI_ERR_INVALID, "%s: the communicator is NULL", call);
+    if (atomic_load_explicit(&forked, memory_order_relaxed))
+        return tt_fail(TUTTI_ERR_FORKED, "%s: this process is the child of a fork; communicators stay with the parent", call);
+    return TUTTI_OK;
+}
+
+/* ---- the overlay: who hears of what ------------------------------------------------------------------------ */
+
+/* A context failed on this rank first: the others hear of it before anything else happens. Under the baton. */
+static void tell_others(void *arg, uint32_t id, tutti_status st, const char *sentence)
+{
+    struct tt_world *w = arg;
+    uint8_t frame[TT_OVERLAY_BYTES];
+    char cut[TT_OVERLAY_BYTES - 32];
+    struct tt_writer wr;
+
+    if (!w->overlay)
+        return;
+    strncpy(cut, sentence, sizeof cut - 1);
+    cut[sizeof cut - 1] = 0;
+    tt_writer_init(&wr, frame, sizeof frame);
+    tt_write_u8(&wr, WORD_FAILED);
+    tt_write_u32(&wr, id);
+    tt_write_u32(&wr, (uint32_t)st);
+    tt_write_string(&wr, cut);
+    pthread_mutex_lock(&w->overlay_lock);
+    tt_overlay_flood(w->overlay, frame, (uint16_t)tt_writer_bytes(&wr));
+    pthread_mutex_unlock(&w->overlay_lock);
+}
+
+static void hear(struct tt_world *w, const struct tt_overlay_event *ev)
+{
+    char sentence[TT_OVERLAY_BYTES];
+    struct tt_reader r;
+    uint32_t id, st;
+    uint8_t kind;
+
+    if (ev->kind == TT_OVERLAY_LOST) {
+        tt_engine_lost(w->engine, ev->origin, "its process ended");
+        return;
+    }
+    tt_reader_init(&r, ev->data, ev->bytes);
+    kind = tt_read_u8(&r);
+    id = tt_read_u32(&r);
+    st = tt_read_u32(&r);
+    tt_read_string(&r, sentence, sizeof sentence);
+    if (r.bad || kind != WORD_FAILED || st <= TUTTI_PENDING || st >= TUTTI_STATUS_COUNT) {
+        tt_log(TT_LOG_WARN, "rank %u sent a control frame that cannot be", ev->origin);
+        return;
+    }
+    tt_engine_fail_context(w->engine, id, (tutti_status)st, sentence);
+}
+
+/* Called by the progress thread when the overlay has something. */
+static void listen_to_overlay(void *arg)
+{
+    struct tt_world *w = arg;
+    struct tt_overlay_event ev;
+
+    if (!w->overlay)
+        return;
+    pthread_mutex_lock(&w->overlay_lock);
+    while (tt_overlay_next(w->overlay, &ev))
+        hear(w, &ev);
+    pthread_mutex_unlock(&w->overlay_lock);
+}
+
+/* ---- worlds --------------------------------------------------------------------------------------------------- */
+
+static void world_destroy(struct tt_world *w)
+{
+    if (w->engine)
+        tt_engine_destroy(w->engine);
+    tt_overlay_close(w->overlay);
+    pthread_mutex_destroy(&w->overlay_lock);
+    free(w);
+}
+
+static tutti_status meet(struct tt_world *w, const struct tt_launch *launch, uint64_t deadline_ns)
+{
+    uint8_t card[TT_CARD_BYTES];
+    struct tt_table table;
+    size_t bytes;
+    tutti_status st;
+
+    st = tt_engine_card(w->engine, card, sizeof card, &bytes);
+    if (st)
+        return st;
+    if (launch->nranks == 1)
+        return tt_engine_add_card(w->engine, 0, card, bytes);
+    st = tt_boot_meet(launch, card, bytes, deadline_ns, &table, &w->overlay);
+    if (st)
+        return st;
+    for (uint32_t r = 0; r < table.nranks && !st; r++)
+        st = tt_engine_add_card(w->engine, r, table.cards[r], table.card_bytes[r]);
+    tt_engine_set_secret(w->engine, table.secret);
+    tt_table_fini(&table);
+    return st;
+}
+
+static tutti_status world_create(struct tt_world **out, const struct tt_launch *launch, int32_t lanes)
+{
+    struct tt_world *w = calloc(1, sizeof *w);
+    struct tt_engine_conf conf = {
+        .rank = launch->rank, .nranks = launch->nranks, .wires = launch->wires,
+        .interfaces = launch->interfaces[0] ? launch->interfaces : NULL, .lanes = (uint32_t)lanes,
+    };
+    tutti_status st;
+
+    if (!w)
+        return tt_fail(TUTTI_ERR_NOMEM, "no memory for a communicator");
+    pthread_mutex_init(&w->overlay_lock, NULL);
+    w->rank = launch->rank;
+    w->nranks = launch->nranks;
+    st = tt_engine_create(&w->engine, &conf);
+    if (st)
+        goto destroy;
+    st = meet(w, launch, tt_deadline_ns(tt_now_ns(), launch->timeout_ms));
+    if (st)
+        goto destroy;
+    tt_engine_on_fail(w->engine, tell_others, w);
+    st = tt_engine_start(w->engine, w->overlay ? tt_overlay_fd(w->overlay) : -1, listen_to_overlay, w);
+    if (st)
+        goto destroy;
+    *out = w;
+    return TUTTI_OK;
+
+destroy:
+    world_destroy(w);
+    return st;
+}
+
+/* ---- communicators --------------------------------------------------------------------------------------------- */
+
+/* Constants of a wire, until they are measured. */
+static const struct tt_cost_model model_shm = { .message_ns = 250, .byte_ns = 0.12, .reduce_byte_ns = 0.1, .copy_byte_ns = 0.08 };
+static const struct tt_cost_model model_tcp = { .message_ns = 12000, .byte_ns = 0.35, .reduce_byte_ns = 0.1, .copy_byte_ns = 0.1 };
+
+/* ranks[nranks] becomes the communicator's, also on error. */
+static tutti_status comm_open(tutti_comm **out, struct tt_world *w, uint32_t id, uint32_t *ranks, uint32_t nranks, uint32_t rank,
+                              int64_t timeout_ms, bool restore)
+{
+    tutti_comm *c = calloc(1, sizeof *c);
+    int64_t segment = 0, eager = 0;
+    tutti_status st;
+
+    if (!c) {
+        free(ranks);
+        return tt_fail(TUTTI_ERR_NOMEM, "no memory for a communicator");
+    }
+    *c = (tutti_comm){ .world = w, .rank = rank, .nranks = nranks, .ranks = ranks, .timeout_ms = timeout_ms, .restore = restore };
+    c->all_local = tt_engine_all_local(w->engine, ranks, nranks);
+    c->model = c->all_local ? model_shm : model_tcp;
+    st = tt_param_get(c->all_local ? TT_PARAM_SEGMENT_BYTES : TT_PARAM_TCP_SEGMENT_BYTES, &segment);
+    if (!st)
+        st = tt_param_get(TT_PARAM_EAGER_BYTES, &eager);
+    if (!st)
+        st = tt_context_open(w->engine, id, ranks, nranks, rank, &c->context);
+    if (st) {
+        free(c->ranks);
+        free(c);
+        return st;
+    }
+    c->eager_bytes = (uint64_t)eager & ~7ull;
+    c->segment_max = (uint64_t)segment & ~63ull;
+    atomic_fetch_add(&w->users, 1);
+    *out = c;
+    return TUTTI_OK;
+}
+
+static tutti_status create(tutti_comm **out, const struct tt_launch *launch, const tutti_conf *conf)
+{
+    struct tt_world *w = NULL;
+    int64_t lanes = conf ? conf->lanes : 0;
+    uint32_t *ranks;
+    tutti_status st;
+
+    pthread_once(&once, register_fork);
+    tt_log_rank((int)launch->rank);
+    if (!lanes && (st = tt_param_get(TT_PARAM_LANES, &lanes)))
+        return st;
+    st = world_create(&w, launch, (int32_t)lanes);
+    if (st)
+        return st;
+    ranks = malloc(w->nranks * sizeof *ranks);
+    if (!ranks) {
+        world_destroy(w);
+        return tt_fail(TUTTI_ERR_NOMEM, "no memory for %u ranks", launch->nranks);
+    }
+    for (uint32_t r = 0; r < w->nranks; r++)
+        ranks[r] = r;
+    st = comm_open(out, w, 0, ranks, w->nranks, w->rank, launch->timeout_ms, !(conf && conf->no_restore));
+    if (st)
+        world_destroy(w);
+    return st;
+}
+
+static tutti_status check_conf(const tutti_conf *conf, const char *call)
+{
+    if (conf && conf->size != sizeof *conf)
+        return tt_fail(TUTTI_ERR_INVALID, "%s: conf.size is %zu, not %zu: set it to sizeof(tutti_conf)", call, conf->size, sizeof *conf);
+    if (conf && (conf->lanes < 0 || conf->lanes > 16))
+        return tt_fail(TUTTI_ERR_INVALID, "%s: conf.lanes is %d; 0 to 16 are possible", call, conf->lanes);
+    return TUTTI_OK;
+}
+
+static const char *from_environment(const char *name) { return getenv(name); }
+
+tutti_status tutti_comm_create(tutti_comm **out, const tutti_conf *conf)
+{
+    struct tt_launch launch;
+    tutti_status st;
+
+    if (!out)
+        return tt_fail(TUTTI_ERR_INVALID, "tutti_comm_create: out is NULL");
+    st = check_conf(conf, "tutti_comm_create");
+    if (!st)
+        st = tt_launch_read(&launch, conf, from_environment);
+    return st ? st : create(out, &launch, conf);
+}
+
+tutti_status tutti_id_create(tutti_id *out, const tutti_conf *conf)
+{
+    tutti_conf alone = { .size = sizeof alone };
+    struct tt_launch launch;
+    tutti_status st;
+
+    if (!out)
+        return tt_fail(TUTTI_ERR_INVALID, "tutti_id_create: out is NULL");
+    st = check_conf(conf, "tutti_id_create");
+    if (st)
+        return st;
+    if (conf)
+        alone = *conf;
+    alone.nranks = 1;
+    alone.rank = 0;
+    st = tt_launch_read(&launch, &alone, from_environment);
+    if (st)
+        return st;
+    return tt_id_serve(out, &launch, tt_deadline_ns(tt_now_ns(), launch.timeout_ms));
+}
+
+tutti_status tutti_comm_create_id(tutti_comm **out, const tutti_id *id, int nranks, int rank, const tutti_conf *conf)
+{
+    tutti_conf full = { .size = sizeof full };
+    struct tt_launch launch;
+    tutti_status st;
+
+    if (!out || !id)
+        return tt_fail(TUTTI_ERR_INVALID, "tutti_comm_create_id: %s is NULL", out ? "id" : "out");
+    if (nranks < 1 || rank < 0 || rank >= nranks)
+        return tt_fail(TUTTI_ERR_INVALID, "tutti_comm_create_id: there is no rank %d of %d", rank, nranks);
+    st = check_conf(conf, "tutti_comm_create_id");
+    if (st)
+        return st;
+    if (conf)
+        full = *conf;
+    full.nranks = nranks;
+    full.rank = rank;
+    st = tt_launch_read(&launch, &full, from_environment);
+    if (!st)
+        st = tt_id_read(id, &launch);
+    return st ? st : create(out, &launch, conf);
+}
+
+/* ---- split ------------------------------------------------------------------------------------------------------ */
+
+struct ticket {
+    int32_t colour, key;
+    uint32_t next, index;       /* next free context id there; rank in the parent */
+};
+
+static int by_key(const void *a, const void *b)
+{
+    const struct ticket *x = a, *y = b;
+
+    if (x->colour != y->colour)
+        return x->colour < y->colour ? -1 : 1;
+    if (x->key != y->key)
+        return x->key < y->key ? -1 : 1;
+    return x->index < y->index ? -1 : x->index > y->index;
+}
+
+/* From the tickets of all ranks, sorted: opens this rank's part. Every colour gets an id of its own above all that are in use. */
+static tutti_status open_part(tutti_comm *parent, const struct ticket *tickets, const struct ticket *mine, tutti_comm **out)
+{
+    uint32_t id = 0, n = 0, rank = 0, *ranks;
+
+    for (uint32_t i = 0; i < parent->nranks; i++)
+        id = tickets[i].next > id ? tickets[i].next : id;
+    for (uint32_t i = 1; i < parent->nranks && tickets[i].colour <= mine->colour; i++)
+        id += tickets[i].colour != tickets[i - 1].colour;
+    ranks = malloc(parent->nranks * sizeof *ranks);
+    if (!ranks)
+        return tt_fail(TUTTI_ERR_NOMEM, "tutti_comm_split: no memory for %u ranks", parent->nranks);
+    for (uint32_t i = 0; i < parent->nranks; i++) {
+        if (tickets[i].colour != mine->colour)
+            continue;
+        if (tickets[i].index == parent->rank)
+            rank = n;
+        ranks[n++] = parent->ranks[tickets[i].index];
+    }
+    return comm_open(out, parent->world, id, ranks, n, rank, parent->timeout_ms, parent->restore);
+}
+
+tutti_status tutti_comm_split(tutti_comm *parent, int colour, int key, tutti_comm **out)
+{
+    struct ticket mine = { .colour = colour < 0 ? -1 : colour, .key = key }, *tickets;
+    uint32_t highest = 0;
+    tutti_status st = tt_comm_check(parent, "tutti_comm_split");
+
+    if (st)
+        return st;
+    if (!out)
+        return tt_fail(TUTTI_ERR_INVALID, "tutti_comm_split: out is NULL");
+    tickets = malloc(parent->nranks * sizeof *tickets);
+    if (!tickets)
+        return tt_fail(TUTTI_ERR_NOMEM, "tutti_comm_split: no memory for %u ranks", parent->nranks);
+    mine.next = tt_engine_next_context(parent->world->engine);
+    mine.index = parent->rank;
+    st = tutti_allgather(&mine, tickets, sizeof mine, TUTTI_U8, parent, NULL);
+    if (st)
+        goto free;
+    for (uint32_t i = 0; i < parent->nranks; i++)
+        highest = tickets[i].next > highest ? tickets[i].next : highest;
+    tt_engine_raise_context(parent->world->engine, highest + parent->nranks);
+    if (colour < 0) {
+        *out = NULL;
+        goto free;
+    }
+    qsort(tickets, parent->nranks, sizeof *tickets, by_key);
+    st = open_part(parent, tickets, &mine, out);
+free:
+    free(tickets);
+    return st;
+}
+
+tutti_status tutti_comm_dup(tutti_comm *parent, tutti_comm **out)
+{
+    return parent ? tutti_comm_split(parent, 0, (int)parent->rank, out)
+                  : tt_fail(TUTTI_ERR_INVALID, "tutti_comm_dup: the communicator is NULL");
+}
+
+/* ---- the rest ------------------------------------------------------------------------------------------------------ */
+
+int tutti_comm_rank(const tutti_comm *comm) { return comm ? (int)comm->rank : -1; }
+
+int tutti_comm_size(const tutti_comm *comm) { return comm ? (int)comm->nranks : -1; }
+
+tutti_status tutti_comm_status(const tutti_comm *comm)
+{
+    char why[TT_ERROR_BYTES];
+    tutti_status st = tt_comm_check(comm, "tutti_comm_status");
+
+    if (st)
+        return st;
+    st = tt_context_status(comm->context, why, sizeof why);
+    return st ? tt_fail_again(st, why) : TUTTI_OK;
+}
+
+tutti_status tutti_comm_abort(tutti_comm *comm)
+{
+    char why[96];
+    const tutti_status st = tt_comm_check(comm, "tutti_comm_abort");
+
+    if (st)
+        return st;
+    snprintf(why, sizeof why, "rank %u aborted the communicator", comm->rank);
+    tt_context_fail(comm->context, TUTTI_ERR_ABORTED, why);
+    return TUTTI_OK;
+}
+
+void tutti_comm_destroy(tutti_comm *comm)
+{
+    if (!comm || atomic_load(&forked))
+        return;
+    tt_context_close(comm->context);
+    if (atomic_fetch_sub(&comm->world->users, 1) == 1)
+        world_destroy(comm->world);
+    free(comm->ranks);
+    free(comm);
+}
+
+tutti_status tutti_mem_alloc(tutti_comm *comm, size_t bytes, void **out)
+{
+    const tutti_status st = tt_comm_check(comm, "tutti_mem_alloc");
+
+    if (st)
+        return st;
+    return out ? tt_engine_alloc(comm->world->engine, bytes, out) : tt_fail(TUTTI_ERR_INVALID, "tutti_mem_alloc: out is NULL");
+}
+
+tutti_status tutti_mem_free(tutti_comm *comm, void *mem)
+{
+    const tutti_status st = tt_comm_check(comm, "tutti_mem_free");
+
+    return st ? st : tt_engine_free(comm->world->engine, mem);
+}
+
+/* No wire of today gains from knowing memory beforehand: shared memory copies through slots, and TCP registers per call, at the
+ * price of a table entry. The arguments are checked so that programs are right when one does. */
+tutti_status tutti_mem_register(tutti_comm *comm, void *mem, size_t bytes)
+{
+    const tutti_status st = tt_comm_check(comm, "tutti_mem_register");
+
+    if (st)
+        return st;
+    return mem && bytes ? TUTTI_OK : tt_fail(TUTTI_ERR_INVALID, "tutti_mem_register: %zu bytes at %p are no memory", bytes, mem);
+}
+
+tutti_status tutti_mem_deregister(tutti_comm *comm, void *mem)
+{
+    const tutti_status st = tt_comm_check(comm, "tutti_mem_deregister");
+
+    if (st)
+        return st;
+    return mem ? TUTTI_OK : tt_fail(TUTTI_ERR_INVALID, "tutti_mem_deregister: mem is NULL");
+}

@@ -1,0 +1,49 @@
+/* A communicator: a context of the engine, and what the calls on it default to. A world is one start-up: engine and overlay, shared by the
+ * communicators that were split from it. */
+#ifndef TT_COMM_COMM_H
+#define TT_COMM_COMM_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "algo/algos.h"
+#include "boot/boot.h"
+#include "engine/engine.h"
+
+struct tt_world {
+    struct tt_engine *engine;
+    struct tt_overlay *overlay;     /* NULL with one rank; under overlay_lock */
+    pthread_mutex_t overlay_lock;
+    atomic_uint users;              /* communicators */
+    uint32_t rank, nranks;
+};
+
+#define TT_PLANS 64
+
+/* What was chosen for a call; by hash of what the choice may depend on. */
+struct tt_plan {
+    uint64_t key;               /* 0: empty */
+    const struct tt_algo *algo;
+    uint64_t segment_bytes;
+    uint8_t algo_id, streams, depth;
+};
+
+struct tutti_comm {
+    struct tt_world *world;
+    struct tt_context *context;
+    uint32_t rank, nranks;
+    uint32_t *ranks;            /* [nranks] job ranks */
+    int64_t timeout_ms;
+    bool restore, all_local;
+    struct tt_cost_model model;
+    uint64_t segment_max, eager_bytes;
+    struct tt_plan plans[TT_PLANS];     /* used by the one thread that may call collectives */
+};
+
+/* The plan of a call: forced by name, or the cheapest. INVALID (logged) if the name does not fit. */
+tutti_status tt_plan_of(tutti_comm *comm, const struct tt_coll *c, const char *force, struct tt_plan *out);
+
+/* OK; FORKED (logged) in the child of a fork; INVALID for no communicator. */
+tutti_status tt_comm_check(const tutti_comm *comm, const char *call);
+
+#endif

@@ -1,0 +1,86 @@
+/* Which algorithm and segments a call uses: a pure function of the call's arguments and of constants that all ranks agreed
+ * on when the communicator was made, so that all choose alike. Remembered per shape. */
+#include <string.h>
+
+#include "base/prng.h"
+#include "base/status.h"
+#include "comm/comm.h"
+
+#define SEGMENT_MIN 8192u
+#define LANDING_MAX (8ull << 20)        /* of one operation, all peers together, before segments shrink */
+
+static uint64_t floor_power(uint64_t x)
+{
+    uint64_t p = 1;
+
+    while (p * 2 <= x)
+        p *= 2;
+    return p;
+}
+
+/* The longest put of the call, about: what segments are cut from. */
+static uint64_t typical_put(const struct tt_coll *c)
+{
+    switch (c->kind) {
+    case TT_ALLREDUCE: return c->bytes / c->nranks;
+    case TT_ALLGATHERV: case TT_ALLTOALLV: case TT_GATHERV: case TT_SCATTERV: case TT_REDUCE_SCATTERV:
+        return UINT64_MAX;      /* not known alike on all ranks */
+    default: return c->bytes;
+    }
+}
+
+/* A put becomes at least four segments, so that its ends overlap, within [SEGMENT_MIN, the wire's]. */
+static void choose_segments(const tutti_comm *comm, const struct tt_coll *c, struct tt_plan *p)
+{
+    const uint64_t quarter = typical_put(c) / 4;
+    const uint32_t npeers = p->algo->npeers(c);
+    uint64_t segment = comm->segment_max;
+
+    p->streams = npeers <= 2 ? 2 : 1;
+    p->depth = 4;
+    if (quarter < segment)
+        segment = quarter < SEGMENT_MIN ? SEGMENT_MIN : floor_power(quarter);
+    while (segment > SEGMENT_MIN && npeers * p->streams * p->depth * segment > LANDING_MAX)
+        segment /= 2;
+    if (segment < comm->eager_bytes)
+        segment = comm->eager_bytes;
+    p->segment_bytes = segment;
+}
+
+static uint64_t key_of(const struct tt_coll *c)
+{
+    const uint64_t parts[4] = { c->bytes, (uint64_t)c->kind << 32 | c->root, c->elem_bytes, c->in_place };
+
+    return tt_hash_bytes(parts, sizeof parts, 1) | 1;
+}
+
+static uint8_t index_of(const struct tt_algo *algo)
+{
+    size_t i = 0;
+
+    while (tt_algos[i] != algo)
+        i++;
+    return (uint8_t)i;
+}
+
+tutti_status tt_plan_of(tutti_comm *comm, const struct tt_coll *c, const char *force, struct tt_plan *out)
+{
+    const uint64_t key = key_of(c);
+    struct tt_plan *known = &comm->plans[key / 2 % TT_PLANS];
+    struct tt_plan p = { .key = key };
+
+    if (!force && known->key == key) {
+        *out = *known;
+        return TUTTI_OK;
+    }
+    p.algo = force ? tt_algo_find(c, force) : tt_algo_choose(c, &comm->model);
+    if (!p.algo)
+        return tt_fail(TUTTI_ERR_INVALID, "%s of %llu bytes on %u ranks: there is no algorithm \"%s\" that can do it", tt_coll_name(c->kind),
+                       (unsigned long long)c->bytes, c->nranks, force);
+    p.algo_id = index_of(p.algo);
+    choose_segments(comm, c, &p);
+    if (!force)
+        *known = p;
+    *out = p;
+    return TUTTI_OK;
+}

@@ -1,0 +1,259 @@
+#include "engine/context.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "engine/op.h"
+#include "engine/progress.h"
+
+static struct tt_context *make(struct tt_engine *e, uint32_t id)
+{
+    struct tt_context *c = calloc(1, sizeof *c);
+
+    if (!c)
+        return NULL;
+    c->peers = calloc(e->nranks, sizeof *c->peers);
+    if (!c->peers) {
+        free(c);
+        return NULL;
+    }
+    c->engine = e;
+    c->id = id;
+    c->waiting_end = &c->waiting;
+    c->next = e->contexts;
+    e->contexts = c;
+    return c;
+}
+
+struct tt_context *tt_context_of(struct tt_engine *e, uint32_t id)
+{
+    uint32_t n = 0;
+
+    for (struct tt_context *c = e->contexts; c; c = c->next, n++)
+        if (c->id == id)
+            return c;
+    return n < TT_CONTEXTS_MAX ? make(e, id) : NULL;
+}
+
+struct tt_context_peer *tt_context_peer_of(struct tt_context *c, uint32_t rank)
+{
+    struct tt_context_peer *cp = c->peers[rank];
+
+    if (cp)
+        return cp;
+    cp = calloc(1, sizeof *cp);
+    if (!cp)
+        return NULL;
+    cp->peer = &c->engine->peers[rank];
+    c->peers[rank] = cp;
+    return cp;
+}
+
+tutti_status tt_context_next_key(struct tt_context_peer *cp, uint32_t tag, bool is_recv, uint64_t *out)
+{
+    struct tt_tag_counter *t = NULL;
+
+    for (uint32_t i = 0; i < cp->ntags && !t; i++)
+        if (cp->tags[i].tag == tag && cp->tags[i].is_recv == is_recv)
+            t = &cp->tags[i];
+    if (!t) {
+        if (cp->ntags == cp->tags_cap) {
+            const uint32_t cap = cp->tags_cap ? 2 * cp->tags_cap : 4;
+            struct tt_tag_counter *more = realloc(cp->tags, cap * sizeof *more);
+
+            if (!more)
+                return tt_fail(TUTTI_ERR_NOMEM, "no memory for tag %u", tag);
+            cp->tags = more;
+            cp->tags_cap = cap;
+        }
+        t = &cp->tags[cp->ntags++];
+        *t = (struct tt_tag_counter){ .tag = tag, .is_recv = is_recv };
+    }
+    *out = (uint64_t)tag << 32 | t->next++;
+    return TUTTI_OK;
+}
+
+/* ---- messages before their time ---------------------------------------------------------------------- */
+
+tutti_status tt_early_keep(struct tt_context_peer *cp, const struct tt_mail *mail, bool claimed)
+{
+    struct tt_early *m = NULL;
+
+    for (uint32_t i = 0; i < TT_EARLY_MAX && !m; i++)
+        if (!cp->early[i].type)
+            m = &cp->early[i];
+    if (!m)
+        return tt_fail(TUTTI_ERR_PROTOCOL, "rank %u sent more messages ahead than it has credit for", cp->peer->rank);
+    if (mail->bytes > m->payload_cap) {
+        uint8_t *more = realloc(m->payload, mail->bytes);   /* once per size: kept for the next message */
+
+        if (!more)
+            return tt_fail(TUTTI_ERR_NOMEM, "no memory for a message of %u bytes", mail->bytes);
+        m->payload = more;
+        m->payload_cap = mail->bytes;
+    }
+    if (mail->bytes)
+        memcpy(m->payload, mail->payload, mail->bytes);
+    m->opseq = mail->cell.opseq;
+    m->desc = mail->cell.desc;
+    m->tag = mail->cell.tag;
+    m->bytes = mail->bytes;
+    m->type = mail->type;
+    m->claimed = claimed;
+    cp->nearly++;
+    return TUTTI_OK;
+}
+
+struct tt_early *tt_early_find(struct tt_context_peer *cp, uint32_t *at, uint64_t opseq, bool p2p, uint8_t type)
+{
+    if (!cp->nearly)
+        return NULL;
+    for (; *at < TT_EARLY_MAX; ++*at) {
+        struct tt_early *m = &cp->early[*at];
+
+        if (m->type == type && m->opseq == opseq && tt_is_p2p(m->desc.kind) == p2p)
+            return m;
+    }
+    return NULL;
+}
+
+void tt_early_drop(struct tt_context_peer *cp, struct tt_early *m)
+{
+    m->type = 0;
+    cp->nearly--;
+}
+
+void tt_context_owe(struct tt_context *c, struct tt_context_peer *cp)
+{
+    cp->owed++;
+    if (cp->owed >= TT_EAGER_CREDIT / 2)
+        c->engine->credit_due = true;
+}
+
+void tt_context_pay(struct tt_context *c)
+{
+    for (struct tt_peer *p = c->engine->up; p; p = p->next_up) {
+        struct tt_context_peer *cp = c->peers[p->rank];
+        struct tt_cell cell = { .context = c->id };
+
+        if (!cp || cp->owed < TT_EAGER_CREDIT / 2)
+            continue;
+        if (tt_mail_send(&p->mail, &cell, TT_CELL_CREDIT, (uint8_t)cp->owed, NULL, 0))
+            cp->owed = 0;
+        else
+            c->engine->credit_due = true;
+    }
+}
+
+/* ---- open, close, fail ------------------------------------------------------------------------------------- */
+
+tutti_status tt_context_open(struct tt_engine *e, uint32_t id, const uint32_t *ranks, uint32_t nranks, uint32_t rank,
+                             struct tt_context **out)
+{
+    struct tt_context *c;
+    tutti_status st = TUTTI_OK;
+
+    tt_baton_take(e);
+    c = tt_context_of(e, id);
+    if (!c) {
+        st = tt_fail(TUTTI_ERR_NOMEM, "no room for another communicator (at most %u)", TT_CONTEXTS_MAX);
+        goto give;
+    }
+    c->ranks = malloc(nranks * sizeof *c->ranks);
+    if (!c->ranks) {
+        st = tt_fail(TUTTI_ERR_NOMEM, "no memory for a communicator of %u ranks", nranks);
+        goto give;
+    }
+    memcpy(c->ranks, ranks, nranks * sizeof *ranks);
+    c->nranks = nranks;
+    c->rank = rank;
+    tt_engine_raise_context(e, id + 1);
+    *out = c;
+give:
+    tt_baton_give(e);
+    return st;
+}
+
+static void free_peer(struct tt_context_peer *cp)
+{
+    if (!cp)
+        return;
+    for (uint32_t i = 0; i < TT_EARLY_MAX; i++)
+        free(cp->early[i].payload);
+    free(cp->tags);
+    free(cp);
+}
+
+void tt_context_free(struct tt_context *c)
+{
+    struct tt_engine *e = c->engine;
+    struct tt_context **at = &e->contexts;
+
+    while (*at != c)
+        at = &(*at)->next;
+    *at = c->next;
+    for (uint32_t r = 0; r < e->nranks; r++)
+        free_peer(c->peers[r]);
+    free(c->peers);
+    free(c->ranks);
+    free(c);
+}
+
+void tt_context_close(struct tt_context *c)
+{
+    struct tt_engine *e = c->engine;
+
+    tt_baton_take(e);
+    if (c->nactive || c->nwaiting)
+        tt_context_fail_here(c, TUTTI_ERR_ABORTED, "the communicator was destroyed while the operation ran", true);
+    if (c->nrequests) {
+        c->closed = true;       /* the last request frees it */
+    } else {
+        tt_context_free(c);
+    }
+    tt_baton_give(e);
+}
+
+void tt_context_fail_here(struct tt_context *c, tutti_status status, const char *sentence, bool tell)
+{
+    if (atomic_load(&c->status) == TUTTI_OK) {
+        snprintf(c->why, sizeof c->why, "%s", sentence);
+        atomic_store(&c->status, (int)status);
+        if (status != TUTTI_ERR_ABORTED)
+            tt_log(TT_LOG_ERROR, "%s: %s", tutti_status_name(status), sentence);
+        if (tell && c->engine->on_fail)
+            c->engine->on_fail(c->engine->on_fail_arg, c->id, status, c->why);
+    }
+    tt_ops_fail(c);
+}
+
+void tt_context_fail(struct tt_context *c, tutti_status status, const char *sentence)
+{
+    tt_baton_take(c->engine);
+    tt_context_fail_here(c, status, sentence, true);
+    tt_baton_give(c->engine);
+}
+
+tutti_status tt_context_status(const struct tt_context *c, char *why, size_t why_bytes)
+{
+    const tutti_status st = (tutti_status)atomic_load(&((struct tt_context *)(uintptr_t)c)->status);
+
+    if (why)
+        snprintf(why, why_bytes, "%s", st ? c->why : "");
+    return st;
+}
+
+uint32_t tt_engine_next_context(const struct tt_engine *e)
+{
+    return atomic_load(&((struct tt_engine *)(uintptr_t)e)->next_context);
+}
+
+void tt_engine_raise_context(struct tt_engine *e, uint32_t next)
+{
+    uint32_t now = atomic_load(&e->next_context);
+
+    while (now < next && !atomic_compare_exchange_weak(&e->next_context, &now, next))
+        ;
+}

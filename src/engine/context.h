@@ -1,0 +1,31 @@
+/* Contexts and what they keep of their peers. Under the baton unless said otherwise. */
+#ifndef TT_ENGINE_CONTEXT_H
+#define TT_ENGINE_CONTEXT_H
+
+#include "engine/state.h"
+
+/* The context `id`. A peer may use it before this rank has made it: then a shell of it is made to keep what comes. NULL: there are too
+ * many (a protocol error of the peer), or no memory. */
+struct tt_context *tt_context_of(struct tt_engine *e, uint32_t id);
+/* What context c keeps of job rank `rank`, made at first use; NULL without memory. */
+struct tt_context_peer *tt_context_peer_of(struct tt_context *c, uint32_t rank);
+/* The key of the next send or receive with `tag`. PROTOCOL or NOMEM leave *out. */
+tutti_status tt_context_next_key(struct tt_context_peer *cp, uint32_t tag, bool is_recv, uint64_t *out);
+
+/* Keeps a message that no operation can take yet; copies the payload. PROTOCOL if the peer sent more than it may. */
+tutti_status tt_early_keep(struct tt_context_peer *cp, const struct tt_mail *mail, bool claimed);
+/* The next kept message at or after *at for the operation; NULL: none. p2p: its desc is of a send or receive. */
+struct tt_early *tt_early_find(struct tt_context_peer *cp, uint32_t *at, uint64_t opseq, bool p2p, uint8_t type);
+/* Frees it; an eager one gives its credit back to the peer. */
+void tt_early_drop(struct tt_context_peer *cp, struct tt_early *m);
+/* One eager message of this peer was consumed: its credit goes back with the next message, or one of its own. */
+void tt_context_owe(struct tt_context *c, struct tt_context_peer *cp);
+/* Sends credit that is due and has found no message to go with. */
+void tt_context_pay(struct tt_context *c);
+
+static inline bool tt_is_p2p(uint8_t kind) { return kind == TT_SEND || kind == TT_RECV; }
+
+/* Fails c under the baton; `tell`: others shall hear of it. */
+void tt_context_fail_here(struct tt_context *c, tutti_status status, const char *sentence, bool tell);
+
+#endif

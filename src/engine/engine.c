@@ -1,0 +1,288 @@
+#include "engine/engine.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/param.h"
+#include "engine/context.h"
+#include "engine/op.h"
+#include "engine/progress.h"
+#include "engine/state.h"
+#include "engine/trouble.h"
+
+#define OPS_MAX 4096u           /* exposed operations of all contexts */
+
+/* Whether `name` is in the comma-separated list; an empty list holds everything. */
+static bool is_listed(const char *list, const char *name)
+{
+    const size_t len = strlen(name);
+
+    if (!list || !*list)
+        return true;
+    for (const char *at = list; at; at = strchr(at, ',') ? strchr(at, ',') + 1 : NULL)
+        if (strncmp(at, name, len) == 0 && (at[len] == ',' || at[len] == 0))
+            return true;
+    return false;
+}
+
+/* Every name in the list must be a wire. */
+static tutti_status check_list(const char *list)
+{
+    for (const char *at = list; at && *at; at = strchr(at, ',') ? strchr(at, ',') + 1 : NULL) {
+        const int len = (int)strcspn(at, ",");
+        char name[32];
+
+        snprintf(name, sizeof name, "%.*s", len, at);
+        if (!tt_wire_find(name))
+            return tt_fail(TUTTI_ERR_INVALID, "\"%s\" in the list of wires \"%s\" is no wire", name, list);
+    }
+    return TUTTI_OK;
+}
+
+static tutti_status open_wires(struct tt_engine *e, const struct tt_engine_conf *conf)
+{
+    struct tt_wire_conf wc = {
+        .rank = conf->rank, .nranks = conf->nranks, .link_bytes = TT_LINK_BYTES, .interfaces = conf->interfaces,
+        .lanes = conf->lanes,
+    };
+    int64_t lane_bytes = 0, cma = 0;
+    tutti_status st = check_list(conf->wires);
+
+    if (st || (st = tt_param_get(TT_PARAM_LANE_BYTES, &lane_bytes)) || (st = tt_param_get(TT_PARAM_CMA, &cma)))
+        return st;
+    wc.secret = e->secret;
+    wc.lane_bytes = (uint64_t)lane_bytes;
+    wc.cma = cma != 0;
+    for (size_t i = 0; i < tt_nwires && e->nwires < TT_ENGINE_WIRES_MAX; i++) {
+        if (!is_listed(conf->wires, tt_wires[i]->name))
+            continue;
+        st = tt_wires[i]->open(&e->wire[e->nwires], &wc);
+        if (st == TUTTI_ERR_UNSUPPORTED)
+            continue;
+        if (st)
+            return st;
+        e->pool[e->nwires] = tt_landing_pool_create(e->wire[e->nwires]);
+        e->nwires++;
+    }
+    if (!e->nwires)
+        return tt_fail(TUTTI_ERR_UNSUPPORTED, "no wire works here (asked for: %s)", conf->wires && *conf->wires ? conf->wires : "any");
+    return TUTTI_OK;
+}
+
+tutti_status tt_engine_create(struct tt_engine **out, const struct tt_engine_conf *conf)
+{
+    struct tt_engine *e = calloc(1, sizeof *e);
+    tutti_status st = TUTTI_ERR_NOMEM;
+
+    if (!e)
+        return tt_fail(TUTTI_ERR_NOMEM, "no memory for the engine");
+    e->kick_fd = e->all_epoll = e->control_epoll = -1;
+    e->rank = conf->rank;
+    e->nranks = conf->nranks;
+    e->ops_cap = OPS_MAX;
+    pthread_mutex_init(&e->trouble_lock, NULL);
+    e->peers = calloc(e->nranks, sizeof *e->peers);
+    e->cards = calloc(e->nranks, sizeof *e->cards);
+    e->ops = calloc(e->ops_cap, sizeof *e->ops);
+    if (!e->peers || !e->cards || !e->ops) {
+        tt_fail(st, "no memory for %u peers", e->nranks);
+        goto destroy;
+    }
+    for (uint32_t r = 0; r < e->nranks; r++)
+        e->peers[r].rank = r;
+    st = tt_progress_init(e);
+    if (st)
+        goto destroy;
+    st = open_wires(e, conf);
+    if (st)
+        goto destroy;
+    *out = e;
+    return TUTTI_OK;
+
+destroy:
+    tt_engine_destroy(e);
+    return st;
+}
+
+void tt_engine_destroy(struct tt_engine *e)
+{
+    tt_progress_fini(e);
+    while (e->contexts)
+        tt_context_free(e->contexts);
+    for (uint32_t i = 0; i < e->nwires; i++) {
+        tt_landing_pool_destroy(e->pool[i]);
+        e->wire[i]->ops->close(e->wire[i]);
+    }
+    tt_ops_free_all(e);
+    tt_take_trouble(e);         /* frees what came last */
+    pthread_mutex_destroy(&e->trouble_lock);
+    free(e->ops);
+    free(e->cards);
+    free(e->peers);
+    free(e);
+}
+
+void tt_engine_set_secret(struct tt_engine *e, const uint8_t *secret) { memcpy(e->secret, secret, sizeof e->secret); }
+
+tutti_status tt_engine_card(struct tt_engine *e, void *card, size_t cap, size_t *bytes)
+{
+    struct tt_writer w;
+
+    tt_writer_init(&w, card, cap);
+    tt_write_u8(&w, (uint8_t)e->nwires);
+    for (uint32_t i = 0; i < e->nwires; i++) {
+        struct tt_blob address = { 0 };
+        const tutti_status st = e->wire[i]->ops->address(e->wire[i], &address);
+
+        if (st)
+            return st;
+        tt_write_string(&w, e->wire[i]->ops->name);
+        tt_write_u16(&w, address.bytes);
+        tt_write_bytes(&w, address.data, address.bytes);
+    }
+    if (w.bad)
+        return tt_fail(TUTTI_ERR_NOMEM, "the addresses of %u wires do not fit %zu bytes", e->nwires, cap);
+    *bytes = tt_writer_bytes(&w);
+    return TUTTI_OK;
+}
+
+/* The first wire of a card. */
+static void first_wire(const void *card, size_t bytes, char name[16], struct tt_blob *address)
+{
+    struct tt_reader r;
+
+    *address = (struct tt_blob){ 0 };
+    tt_reader_init(&r, card, bytes);
+    tt_read_u8(&r);
+    tt_read_string(&r, name, 16);
+    address->bytes = tt_read_u16(&r);
+    if (address->bytes > TT_BLOB_BYTES)
+        address->bytes = 0;
+    tt_read_bytes(&r, address->data, address->bytes);
+    if (r.bad)
+        name[0] = 0;
+}
+
+#define HOST_BYTES 12           /* of a shm address: its magic and the host's name */
+
+tutti_status tt_engine_add_card(struct tt_engine *e, uint32_t rank, const void *card, size_t bytes)
+{
+    struct tt_blob mine = { 0 }, theirs = { 0 };
+    char name[16], own[16];
+    uint8_t self[TT_ENGINE_CARD_BYTES];
+    size_t self_bytes;
+
+    if (bytes > TT_ENGINE_CARD_BYTES)
+        return tt_fail(TUTTI_ERR_PROTOCOL, "the card of rank %u has %zu bytes, at most %u", rank, bytes, TT_ENGINE_CARD_BYTES);
+    memcpy(e->cards[rank], card, bytes);
+    if (tt_engine_card(e, self, sizeof self, &self_bytes) == TUTTI_OK) {
+        first_wire(self, self_bytes, own, &mine);
+        first_wire(card, bytes, name, &theirs);
+        if (rank == e->rank || (strcmp(name, "shm") == 0 && strcmp(own, "shm") == 0 &&
+                                memcmp(mine.data, theirs.data, HOST_BYTES) == 0))
+            e->local_ranks++;
+    }
+    return TUTTI_OK;
+}
+
+const char *tt_engine_wire_of(struct tt_engine *e, uint32_t peer)
+{
+    struct tt_blob theirs = { 0 }, mine = { 0 };
+    char name[16], own[16];
+
+    if (e->peers[peer].wire)
+        return e->peers[peer].wire->ops->name;
+    first_wire(e->cards[peer], TT_ENGINE_CARD_BYTES, name, &theirs);
+    first_wire(e->cards[e->rank], TT_ENGINE_CARD_BYTES, own, &mine);
+    if (strcmp(name, "shm") == 0 && strcmp(own, "shm") == 0 && memcmp(mine.data, theirs.data, HOST_BYTES) == 0)
+        return "shm";
+    return "tcp";
+}
+
+bool tt_engine_all_local(const struct tt_engine *e, const uint32_t *ranks, uint32_t n)
+{
+    struct tt_blob first = { 0 }, other = { 0 };
+    char name[16];
+
+    for (uint32_t i = 0; i < n; i++) {
+        first_wire(e->cards[ranks[i]], TT_ENGINE_CARD_BYTES, name, i ? &other : &first);
+        if (strcmp(name, "shm") != 0 || (i && memcmp(first.data, other.data, HOST_BYTES) != 0))
+            return false;
+    }
+    return true;
+}
+
+uint32_t tt_engine_local_ranks(const struct tt_engine *e) { return e->local_ranks; }
+
+uint32_t tt_engine_links(const struct tt_engine *e)
+{
+    uint32_t n = 0;
+
+    for (const struct tt_peer *p = e->up; p; p = p->next_up)
+        n++;
+    return n;
+}
+
+void tt_engine_on_fail(struct tt_engine *e, void (*told)(void *arg, uint32_t id, tutti_status st, const char *sentence),
+                       void *arg)
+{
+    e->on_fail = told;
+    e->on_fail_arg = arg;
+}
+
+/* ---- memory ---------------------------------------------------------------------------------------------- */
+
+tutti_status tt_engine_alloc(struct tt_engine *e, size_t bytes, void **out)
+{
+    struct tt_region *r;
+    tutti_status st;
+
+    tt_baton_take(e);
+    if (e->nallocated == TT_ENGINE_ALLOCATED_MAX) {
+        st = tt_fail(TUTTI_ERR_NOMEM, "more than %u allocations", TT_ENGINE_ALLOCATED_MAX);
+        goto give;
+    }
+    st = e->wire[0]->ops->reg(e->wire[0], NULL, bytes ? bytes : 1, &r);
+    if (st)
+        goto give;
+    e->allocated[e->nallocated++] = r;
+    *out = r->mem;
+give:
+    tt_baton_give(e);
+    return st;
+}
+
+tutti_status tt_engine_free(struct tt_engine *e, void *mem)
+{
+    tutti_status st = TUTTI_ERR_INVALID;
+
+    tt_baton_take(e);
+    for (uint32_t i = 0; i < e->nallocated && st; i++)
+        if (e->allocated[i]->mem == mem) {
+            e->wire[0]->ops->dereg(e->allocated[i]);
+            e->allocated[i] = e->allocated[--e->nallocated];
+            st = TUTTI_OK;
+        }
+    tt_baton_give(e);
+    return st ? tt_fail(st, "tutti_mem_free: %p was not allocated here", mem) : TUTTI_OK;
+}
+
+/* ---- reports ------------------------------------------------------------------------------------------------ */
+
+bool tt_engine_report(struct tt_engine *e, char *out, size_t cap, uint32_t *waits_for)
+{
+    bool any = false;
+
+    *waits_for = UINT32_MAX;
+    out[0] = 0;
+    tt_baton_take(e);
+    for (const struct tt_context *c = e->contexts; c && !any; c = c->next)
+        if (c->active) {
+            tt_op_describe(c->active, out, cap);
+            *waits_for = tt_op_waits_for(c->active);
+            any = true;
+        }
+    tt_baton_give(e);
+    return any;
+}

@@ -1,0 +1,119 @@
+/* The engine: runs operations of any number of communicators over the wires of one job. What comm sees.
+ *
+ * Threads: every call below may come from any thread; the engine's state is touched only by whoever holds the progress baton
+ * (baton.h), which a blocking caller takes itself. */
+#ifndef TT_ENGINE_ENGINE_H
+#define TT_ENGINE_ENGINE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/bytes.h"
+#include "reduce/reduce.h"
+#include "sched/algo.h"
+#include "tutti/tutti.h"
+
+struct tt_engine;
+struct tt_context;
+struct tt_op;
+
+/* Wires of this process, opened in order of preference, and what a peer's card says of its own. */
+#define TT_ENGINE_WIRES_MAX 4
+
+struct tt_engine_conf {
+    uint32_t rank, nranks;          /* in the job */
+    const char *wires;              /* "shm,tcp"; "" or NULL: all that open here */
+    const char *interfaces;
+    uint32_t lanes;
+};
+
+/* Opens the wires. Caller owns *out; tt_engine_destroy ends it (all contexts closed before). */
+tutti_status tt_engine_create(struct tt_engine **out, const struct tt_engine_conf *conf);
+void tt_engine_destroy(struct tt_engine *e);
+/* What the other ranks must know to reach this one; into card[cap]. */
+tutti_status tt_engine_card(struct tt_engine *e, void *card, size_t cap, size_t *bytes);
+/* The card of `rank`; copied. For all ranks before tt_engine_start. Ranks on this host are counted, which decides how waiters
+ * wait. */
+tutti_status tt_engine_add_card(struct tt_engine *e, uint32_t rank, const void *card, size_t bytes);
+/* The secret[16] of the job, by which ranks know each other's connections; copied. Before tt_engine_start. */
+void tt_engine_set_secret(struct tt_engine *e, const uint8_t *secret);
+/* Starts the progress thread. watch_fd (or -1): when it is readable, the thread calls alert(arg): the control overlay. */
+tutti_status tt_engine_start(struct tt_engine *e, int watch_fd, void (*alert)(void *arg), void *arg);
+
+/* Names of the wire that `peer` is (or would be) reached by. */
+const char *tt_engine_wire_of(struct tt_engine *e, uint32_t peer);
+/* Whether all of ranks[n] (job ranks) share a host and shared memory with each other; the same answer on every rank. */
+bool tt_engine_all_local(const struct tt_engine *e, const uint32_t *ranks, uint32_t n);
+/* Ranks of the job on this host, and processors this process may use. */
+uint32_t tt_engine_local_ranks(const struct tt_engine *e);
+/* Links that are up: connections are made on first use only. */
+uint32_t tt_engine_links(const struct tt_engine *e);
+
+/* ---- contexts: the matching space of a communicator ------------------------------------------------------ */
+
+/* ranks[nranks]: job ranks, copied. Caller owns *out. */
+tutti_status tt_context_open(struct tt_engine *e, uint32_t id, const uint32_t *ranks, uint32_t nranks, uint32_t rank,
+                             struct tt_context **out);
+/* Aborts what is running and closes. */
+void tt_context_close(struct tt_context *c);
+/* Ends every operation now and later with `status` and the sentence; the first failure stays. Any thread. */
+void tt_context_fail(struct tt_context *c, tutti_status status, const char *sentence);
+/* OK, or what ended it; the sentence goes to why[why_bytes]. Any thread. */
+tutti_status tt_context_status(const struct tt_context *c, char *why, size_t why_bytes);
+/* A job rank was lost: fails the contexts that hold it, after operations whose data is all here have finished. */
+void tt_engine_lost(struct tt_engine *e, uint32_t rank, const char *sentence);
+/* Another rank says that the context `id` failed. */
+void tt_engine_fail_context(struct tt_engine *e, uint32_t id, tutti_status status, const char *sentence);
+/* Called (under the baton) when a context fails here first, so that others hear of it. */
+void tt_engine_on_fail(struct tt_engine *e, void (*told)(void *arg, uint32_t id, tutti_status st, const char *sentence),
+                       void *arg);
+/* The next context id that is free on this rank, and its raising. */
+uint32_t tt_engine_next_context(const struct tt_engine *e);
+void tt_engine_raise_context(struct tt_engine *e, uint32_t next);
+
+/* ---- operations ------------------------------------------------------------------------------------------- */
+
+/* What is to be done. Copied, except the buffers; coll's arrays are copied too. */
+struct tt_op_conf {
+    struct tt_coll coll;
+    const struct tt_algo *algo;
+    uint8_t algo_id;
+    tutti_dtype dtype;
+    tutti_redop redop;
+    uint64_t count;                 /* for the descriptor */
+    uint32_t tag;                   /* send and recv */
+    const void *src;
+    void *dst;
+    uint64_t segment_bytes, eager_bytes;
+    uint8_t streams, depth;
+    bool restore;                   /* put back in-place input on failure */
+    int64_t timeout_ms;             /* from its start; negative: none */
+    void *owned;                    /* malloc'd memory that becomes the operation's, also when it cannot start */
+};
+
+/* Runs an operation to its end in the calling thread. */
+tutti_status tt_op_blocking(struct tt_context *c, const struct tt_op_conf *conf);
+/* Starts an operation. On success *out is the caller's until tt_op_free. Errors of a failed context come back here, too. */
+tutti_status tt_op_start(struct tt_context *c, const struct tt_op_conf *conf, struct tt_op **out);
+/* Makes a little progress; true when it is over. */
+bool tt_op_test(struct tt_op *op);
+/* Until it is over. */
+void tt_op_wait(struct tt_op *op);
+/* Until one of ops[n] (NULLs skipped; at least one not NULL) is over: its index. */
+size_t tt_op_wait_any(struct tt_op **ops, size_t n);
+/* Final status (PENDING before); the sentence becomes the thread's last error. */
+tutti_status tt_op_status(struct tt_op *op);
+/* Frees an operation; one that still runs is cancelled: its context fails as ABORTED. */
+void tt_op_free(struct tt_op *op);
+
+/* ---- memory ---------------------------------------------------------------------------------------------------- */
+
+tutti_status tt_engine_alloc(struct tt_engine *e, size_t bytes, void **out);
+tutti_status tt_engine_free(struct tt_engine *e, void *mem);
+
+/* What this rank is in, for reports and probes: writes a sentence; false if no operation runs. waits_for: job rank or
+ * UINT32_MAX. Any thread; reads a snapshot. */
+bool tt_engine_report(struct tt_engine *e, char *out, size_t cap, uint32_t *waits_for);
+
+#endif

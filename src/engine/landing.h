@@ -1,0 +1,21 @@
+/* Memory that peers' segments land in: cut from regions of one wire, kept for reuse (the last given back is the first given
+ * out: it is warm). Under the baton. */
+#ifndef TT_ENGINE_LANDING_H
+#define TT_ENGINE_LANDING_H
+
+#include "wire/wire.h"
+
+struct tt_landing {
+    struct tt_region *region;
+    uint64_t offset, bytes;     /* bytes: a power of two, at least what was asked for */
+};
+
+struct tt_landing_pool;
+
+/* NULL without memory. The wire must outlive the pool's use, not the pool. */
+struct tt_landing_pool *tt_landing_pool_create(struct tt_wire *wire);
+void tt_landing_pool_destroy(struct tt_landing_pool *p);
+tutti_status tt_landing_get(struct tt_landing_pool *p, uint64_t bytes, struct tt_landing *out);
+void tt_landing_put(struct tt_landing_pool *p, const struct tt_landing *l);
+
+#endif

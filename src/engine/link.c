@@ -1,0 +1,122 @@
+#include "engine/link.h"
+
+#include <string.h>
+
+#include "base/status.h"
+
+static uint32_t units_of(uint32_t bytes)
+{
+    return bytes <= TT_CELL_INLINE ? 0 : (bytes + TT_UNIT - 1) / TT_UNIT;
+}
+
+/* Units to skip so that a payload does not wrap around the ring's end. */
+static uint32_t skip_of(uint32_t at, uint32_t units)
+{
+    const uint32_t left = TT_DATA_UNITS - at % TT_DATA_UNITS;
+
+    return units > left ? left : 0;
+}
+
+void tt_mailbox_init(struct tt_mailbox *m, const struct tt_link *link)
+{
+    *m = (struct tt_mailbox){ .mine = link->mine, .theirs = link->theirs };
+}
+
+static uint64_t head_word(const struct tt_mailbox *m)
+{
+    return atomic_load_explicit((_Atomic uint64_t *)(void *)(m->mine + TT_LINK_HEAD), memory_order_acquire);
+}
+
+bool tt_mail_room(const struct tt_mailbox *m, uint32_t bytes)
+{
+    const uint64_t head = head_word(m);
+    const uint32_t units = units_of(bytes);
+    const uint32_t used = m->sent_units + skip_of(m->sent_units, units) + units - (uint32_t)head;
+
+    return m->sent - (uint32_t)(head >> 32) < TT_CELLS && used <= TT_DATA_UNITS;
+}
+
+bool tt_mail_send(struct tt_mailbox *m, struct tt_cell *cell, enum tt_cell_type type, uint8_t credits, const void *payload,
+                  uint32_t bytes)
+{
+    const uint32_t units = units_of(bytes), skip = skip_of(m->sent_units, units);
+    struct tt_wire *w = m->theirs.wire;
+    struct tt_desc d[3];
+    int n = 0;
+
+    if (!tt_mail_room(m, bytes))
+        return false;
+    if (units) {
+        d[n++] = (struct tt_desc){
+            .kind = TT_DESC_PUT, .flags = TT_DESC_INLINE, .peer = m->theirs.peer, .local = (void *)payload, .bytes = bytes,
+            .key = &m->theirs, .offset = TT_LINK_DATA + (m->sent_units + skip) % TT_DATA_UNITS * TT_UNIT,
+        };
+        if (!(w->caps & TT_WIRE_CAP_ORDERED))
+            d[n++] = (struct tt_desc){ .kind = TT_DESC_FENCE, .peer = m->theirs.peer };
+    } else if (bytes) {
+        memcpy(cell->data, payload, bytes);
+    }
+    cell->state = (uint64_t)(m->sent + 1) << 32 | bytes << 16 | (uint32_t)type << 8 | credits;
+    d[n++] = (struct tt_desc){
+        .kind = TT_DESC_PUT, .flags = TT_DESC_INLINE, .peer = m->theirs.peer,
+        .local = (uint8_t *)cell + sizeof cell->state, .bytes = sizeof *cell - sizeof cell->state,
+        .key = &m->theirs, .offset = TT_LINK_CELLS + m->sent % TT_CELLS * TT_UNIT + sizeof cell->state,
+        .signal_op = TT_SIGNAL_SET, .signal_key = &m->theirs, .signal_offset = TT_LINK_CELLS + m->sent % TT_CELLS * TT_UNIT,
+        .signal_value = cell->state,
+    };
+    if (w->ops->post(w, d, n) != n)
+        return false;       /* a payload without its cell is never looked at, and is sent again */
+    m->sent++;
+    m->sent_units += skip + units;
+    return true;
+}
+
+tutti_status tt_mail_next(const struct tt_mailbox *m, struct tt_mail *out)
+{
+    const uint8_t *at = m->mine + TT_LINK_CELLS + m->got % TT_CELLS * TT_UNIT;
+    const uint64_t state = atomic_load_explicit((_Atomic uint64_t *)(void *)(uintptr_t)at, memory_order_acquire);
+    uint32_t units;
+
+    if ((uint32_t)(state >> 32) != m->got + 1)
+        return TUTTI_PENDING;
+    memcpy(&out->cell, at, sizeof out->cell);
+    out->bytes = (uint16_t)(state >> 16);
+    out->type = (uint8_t)(state >> 8);
+    out->credits = (uint8_t)state;
+    units = units_of(out->bytes);
+    if (units > TT_DATA_UNITS)
+        return tt_fail(TUTTI_ERR_PROTOCOL, "rank %u sent a message of %u bytes", m->theirs.peer, out->bytes);
+    if (units)
+        out->payload = m->mine + TT_LINK_DATA +
+                       (size_t)((m->got_units + skip_of(m->got_units, units)) % TT_DATA_UNITS) * TT_UNIT;
+    else
+        out->payload = out->cell.data;
+    return TUTTI_OK;
+}
+
+void tt_mail_tell(struct tt_mailbox *m)
+{
+    struct tt_wire *w = m->theirs.wire;
+    struct tt_desc d;
+
+    if (m->got - m->told < TT_CELLS / 8 && m->got_units - m->told_units < TT_DATA_UNITS / 4)
+        return;
+    d = (struct tt_desc){
+        .kind = TT_DESC_PUT, .flags = TT_DESC_INLINE, .peer = m->theirs.peer, .signal_op = TT_SIGNAL_SET,
+        .signal_key = &m->theirs, .signal_offset = TT_LINK_HEAD,
+        .signal_value = (uint64_t)m->got << 32 | m->got_units,
+    };
+    if (w->ops->post(w, &d, 1) != 1)
+        return;
+    m->told = m->got;
+    m->told_units = m->got_units;
+}
+
+void tt_mail_drop(struct tt_mailbox *m, const struct tt_mail *mail)
+{
+    const uint32_t units = units_of(mail->bytes);
+
+    m->got++;
+    m->got_units += skip_of(m->got_units, units) + units;
+    tt_mail_tell(m);
+}

@@ -1,0 +1,112 @@
+/* What two processes keep for each other: the layout of the link region that each exposes to the other, and the mailbox in it.
+ * Every word in it is written by the peer with put + signal, and polled by the owner.
+ *
+ *   head      one word: how many cells and data units of ours the peer has consumed
+ *   arrived   one line per flow handle that we chose: per stream, generation << 32 | segments landed
+ *   credit    one line per flow handle that the peer chose: per stream, generation << 32 | segments consumed
+ *   cells     the mailbox: fixed 64-byte cells; a short payload shares the cell's line
+ *   data      longer payloads, a byte ring in units of 64
+ *
+ * Cells have fixed places, so a stale payload can never be taken for a cell's state word. */
+#ifndef TT_ENGINE_LINK_H
+#define TT_ENGINE_LINK_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "wire/wire.h"
+
+#define TT_HANDLES 256u         /* flows open at once between two processes, per direction */
+#define TT_CELLS 256u
+#define TT_UNIT 64u             /* bytes of a line, a cell, and a unit of the data ring */
+#define TT_DATA_UNITS 2048u     /* 128 KiB */
+#define TT_CELL_INLINE 24u
+
+#define TT_LINK_HEAD 0u
+#define TT_LINK_ARRIVED TT_UNIT
+#define TT_LINK_CREDIT (TT_LINK_ARRIVED + TT_HANDLES * TT_UNIT)
+#define TT_LINK_CELLS (TT_LINK_CREDIT + TT_HANDLES * TT_UNIT)
+#define TT_LINK_DATA (TT_LINK_CELLS + TT_CELLS * TT_UNIT)
+#define TT_LINK_BYTES (TT_LINK_DATA + TT_DATA_UNITS * TT_UNIT)
+
+/* What two ranks must agree on about an operation; travels with eager messages and with ready. */
+struct tt_opdesc {
+    uint8_t kind;               /* enum tt_coll_kind */
+    uint8_t dtype, redop;
+    uint8_t algo;               /* index in tt_algos */
+    uint32_t root;
+    uint64_t count;             /* elements; v kinds: a hash of the counts; send and recv: bytes */
+};
+
+enum tt_cell_type {
+    TT_CELL_EAGER = 1,          /* payload of a small put; tag is the step's */
+    TT_CELL_READY,              /* struct tt_ready_msg follows: the sender of this may be streamed to */
+    TT_CELL_REQUEST,            /* out of eager credit: please open a flow for `tag` bytes (send and recv) */
+    TT_CELL_CREDIT,             /* only returns eager credit */
+    TT_CELL_NUDGE               /* "I wait for you in this operation" */
+};
+
+struct tt_cell {
+    uint64_t state;             /* seq << 32 | bytes << 16 | type << 8 | eager credits returned; written last */
+    uint32_t context, tag;
+    uint64_t opseq;
+    struct tt_opdesc desc;
+    uint8_t data[TT_CELL_INLINE];
+};
+_Static_assert(sizeof(struct tt_cell) == TT_UNIT, "a cell is a cache line");
+
+/* The payload of READY. */
+struct tt_ready_msg {
+    uint16_t handle;
+    uint8_t direct, landing;    /* which of the keys below are set */
+    uint32_t gen;
+    uint64_t bytes;             /* what the opener expects of the pair in all, where the ranks' descriptors do not tell */
+    uint64_t landing_offset, direct_offset;
+    uint8_t landing_bytes, direct_bytes;    /* of the keys */
+    uint8_t landing_key[TT_KEY_BYTES], direct_key[TT_KEY_BYTES];
+};
+
+/* A message as the receiver sees it: valid until tt_mail_drop. */
+struct tt_mail {
+    struct tt_cell cell;        /* a private copy: the peer cannot change it under us */
+    uint8_t type, credits;
+    uint16_t bytes;
+    const void *payload;        /* in the link region */
+};
+
+/* One end's sending and receiving state. */
+struct tt_mailbox {
+    uint8_t *mine;              /* the link region */
+    struct tt_rkey theirs;
+    uint32_t sent, sent_units;          /* cells and units posted */
+    uint32_t got, got_units;            /* cells and units consumed */
+    uint32_t told, told_units;          /* of these, what the peer knows */
+};
+
+void tt_mailbox_init(struct tt_mailbox *m, const struct tt_link *link);
+/* Whether a message of `bytes` fits now. */
+bool tt_mail_room(const struct tt_mailbox *m, uint32_t bytes);
+/* Sends a message (cell->state and data are filled in here). False if there is no room in the mailbox or the wire. */
+bool tt_mail_send(struct tt_mailbox *m, struct tt_cell *cell, enum tt_cell_type type, uint8_t credits, const void *payload,
+                  uint32_t bytes);
+/* The next message, if one is there. Bounds are checked: PROTOCOL for one that cannot be. PENDING: none. */
+tutti_status tt_mail_next(const struct tt_mailbox *m, struct tt_mail *out);
+/* Tells the peer what has been consumed, when that is enough to be worth a message. Called by drop, and again by whoever makes
+ * progress, as the wire may have had no room. */
+void tt_mail_tell(struct tt_mailbox *m);
+/* Frees it. */
+void tt_mail_drop(struct tt_mailbox *m, const struct tt_mail *mail);
+
+/* The words of a flow in our own region. */
+static inline _Atomic uint64_t *tt_link_word(const struct tt_mailbox *m, uint32_t area, uint32_t handle, uint32_t stream)
+{
+    return (_Atomic uint64_t *)(void *)(m->mine + area + handle * TT_UNIT + stream * 8);
+}
+static inline uint64_t tt_link_offset(uint32_t area, uint32_t handle, uint32_t stream)
+{
+    return area + (uint64_t)handle * TT_UNIT + stream * 8;
+}
+
+#endif

@@ -1,0 +1,34 @@
+/* Operations: what performs the executor's actions on real memory and wires. Under the baton. */
+#ifndef TT_ENGINE_OP_H
+#define TT_ENGINE_OP_H
+
+#include "engine/state.h"
+
+/* Advances an exposed operation as far as it goes; true if anything happened. May end it. */
+bool tt_op_run(struct tt_op *op);
+/* Exposes waiting operations of c while there is room, and runs them. */
+void tt_ops_expose(struct tt_context *c);
+/* Ends all operations of a failed context with its status. */
+void tt_ops_fail(struct tt_context *c);
+/* The active operation of c with this key; NULL: none. */
+struct tt_op *tt_op_find(struct tt_context *c, uint64_t opseq, bool p2p, uint8_t kind);
+/* Handles one message from a peer. False: the link must die (a protocol error, logged). */
+bool tt_deliver(struct tt_engine *e, struct tt_peer *p, const struct tt_mail *mail);
+/* A put of ours is locally complete. */
+void tt_op_sent(struct tt_engine *e, uint64_t cookie);
+/* Whether the flow words of the operation hold news; does not take them. */
+bool tt_op_has_news(const struct tt_op *op);
+/* One sentence: what it is, its number, its step, whom it waits for. */
+void tt_op_describe(const struct tt_op *op, char *out, size_t cap);
+/* Job rank that it waits for; UINT32_MAX: none. */
+uint32_t tt_op_waits_for(const struct tt_op *op);
+/* Asks the rank it waits for (a nudge). */
+void tt_op_nudge(struct tt_op *op);
+/* Frees the memory of ended operations, at the engine's end. */
+void tt_ops_free_all(struct tt_engine *e);
+/* Frees a context whose last request is gone. */
+void tt_context_free(struct tt_context *c);
+/* "allreduce(count 12, f32, sum, allreduce_ring)". */
+void tt_opdesc_print(const struct tt_opdesc *d, char *out, size_t cap);
+
+#endif

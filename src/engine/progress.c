@@ -1,0 +1,503 @@
+/* The baton: whoever holds it makes progress for everybody. A blocking caller takes it and works in its own thread, without a
+ * hand-off; the progress thread takes it when nobody has for a while. See DESIGN, "The engine". */
+#include "engine/progress.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <linux/futex.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/param.h"
+#include "engine/context.h"
+#include "engine/op.h"
+#include "engine/trouble.h"
+
+#define TIMER_NS (5 * TT_MS)            /* between looks at deadlines */
+#define CLOCK_EVERY 256                 /* idle polls between looks at the clock */
+#define YIELDS 400                      /* of a waiter, after spinning, before it blocks */
+#define BLOCK_MS_MAX 50                 /* a safety net: whoever blocks looks again after this */
+#define THREAD_MS 2                     /* how long callers are left alone before the thread takes over */
+#define DONE_MAX 32
+
+/* ---- the baton --------------------------------------------------------------------------------------- */
+
+static void futex_wait(atomic_uint *word, uint32_t seen, uint64_t timeout_ns)
+{
+    const struct timespec ts = { .tv_sec = (time_t)(timeout_ns / TT_SECOND), .tv_nsec = (long)(timeout_ns % TT_SECOND) };
+
+    syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, seen, &ts, NULL, 0);
+}
+
+void tt_engine_wake(struct tt_engine *e)
+{
+    if (atomic_load_explicit(&e->sleepers, memory_order_seq_cst) == 0)
+        return;
+    atomic_fetch_add(&e->events, 1);
+    syscall(SYS_futex, &e->events, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
+}
+
+bool tt_baton_try(struct tt_engine *e)
+{
+    int free = 0;
+
+    if (atomic_load_explicit(&e->baton, memory_order_relaxed) ||
+        !atomic_compare_exchange_strong_explicit(&e->baton, &free, 1, memory_order_acquire, memory_order_relaxed))
+        return false;
+    atomic_store_explicit(&e->uses, atomic_load_explicit(&e->uses, memory_order_relaxed) + 1, memory_order_relaxed);
+    return true;
+}
+
+static void kick(struct tt_engine *e)
+{
+    const uint64_t one = 1;
+
+    if (write(e->kick_fd, &one, sizeof one) < 0 && errno != EAGAIN)
+        tt_fail_errno(errno, "wake the progress thread");
+}
+
+void tt_baton_take(struct tt_engine *e)
+{
+    if (tt_baton_try(e))
+        return;
+    atomic_fetch_add(&e->urgent, 1);
+    for (;;) {
+        uint32_t seen;
+
+        if (atomic_load(&e->blocked))
+            kick(e);
+        if (tt_baton_try(e))
+            break;
+        atomic_fetch_add(&e->sleepers, 1);
+        seen = atomic_load(&e->events);
+        if (atomic_load(&e->baton))
+            futex_wait(&e->events, seen, TT_MS);
+        atomic_fetch_sub(&e->sleepers, 1);
+    }
+    atomic_fetch_sub(&e->urgent, 1);
+}
+
+void tt_baton_give(struct tt_engine *e)
+{
+    atomic_store_explicit(&e->baton, 0, memory_order_seq_cst);
+    tt_engine_wake(e);
+}
+
+/* ---- one round of progress ---------------------------------------------------------------------------- */
+
+void tt_peer_connect(struct tt_engine *e, struct tt_peer *p)
+{
+    struct tt_reader r;
+
+    tt_reader_init(&r, e->cards[p->rank], TT_ENGINE_CARD_BYTES);
+    p->state = TT_PEER_CONNECTING;
+    for (uint32_t n = tt_read_u8(&r); n > 0; n--) {
+        struct tt_blob address = { 0 };
+        char name[16];
+
+        tt_read_string(&r, name, sizeof name);
+        address.bytes = tt_read_u16(&r);
+        if (r.bad || address.bytes > TT_BLOB_BYTES)
+            break;
+        tt_read_bytes(&r, address.data, address.bytes);
+        for (uint32_t i = 0; i < e->nwires; i++) {
+            if (strcmp(e->wire[i]->ops->name, name) != 0)
+                continue;
+            if (e->wire[i]->ops->connect(e->wire[i], p->rank, &address) == TUTTI_OK) {
+                p->wire = e->wire[i];
+                return;
+            }
+        }
+    }
+    tt_peer_lost(e, p->rank, "no wire of this process reaches it");
+}
+
+static void link_up(struct tt_engine *e, struct tt_wire *w, const struct tt_done *d)
+{
+    struct tt_peer *p = &e->peers[d->peer];
+
+    if (p->state == TT_PEER_UP || p->state == TT_PEER_LOST)
+        return;
+    p->wire = w;
+    p->state = TT_PEER_UP;
+    tt_mailbox_init(&p->mail, &d->link);
+    p->next_up = e->up;
+    e->up = p;
+}
+
+/* Reads what a peer has sent; bounded, so that one peer cannot keep the others waiting. */
+static bool read_mail(struct tt_engine *e, struct tt_peer *p)
+{
+    struct tt_mail mail;
+    bool any = false;
+
+    for (uint32_t n = 0; n < TT_CELLS; n++) {
+        const tutti_status st = tt_mail_next(&p->mail, &mail);
+
+        if (st == TUTTI_PENDING)
+            break;
+        if (st || !tt_deliver(e, p, &mail)) {
+            tt_peer_lost(e, p->rank, "it sent what it must not");
+            return true;
+        }
+        tt_mail_drop(&p->mail, &mail);
+        any = true;
+    }
+    tt_mail_tell(&p->mail);
+    return any;
+}
+
+static bool run_ops(struct tt_engine *e)
+{
+    bool any = false;
+
+    for (struct tt_context *c = e->contexts, *next; c; c = next) {
+        next = c->next;
+        for (struct tt_op *op = c->active, *after; op; op = after) {
+            after = op->next;
+            any |= tt_op_run(op);
+            if (atomic_load_explicit(&c->status, memory_order_relaxed))
+                break;          /* the list is gone */
+        }
+    }
+    return any;
+}
+
+static void link_ended(struct tt_engine *e, const struct tt_done *d)
+{
+    struct tt_peer *p = &e->peers[d->peer];
+
+    if (p->state == TT_PEER_UP) {
+        while (read_mail(e, p))     /* what it sent before it went */
+            ;
+        run_ops(e);
+    }
+    if (d->status == TUTTI_OK && p->state == TT_PEER_UP) {
+        p->state = TT_PEER_LEFT;
+        tt_peer_left(e, p->rank);
+    } else if (p->state != TT_PEER_LOST) {
+        tt_peer_lost(e, p->rank, d->status == TUTTI_OK ? "it has left" : "its connection ended");
+    }
+}
+
+static bool poll_wires(struct tt_engine *e)
+{
+    struct tt_done done[DONE_MAX];
+    bool any = false;
+
+    for (uint32_t i = 0; i < e->nwires; i++) {
+        struct tt_wire *w = e->wire[i];
+        const int n = w->ops->poll(w, done, DONE_MAX);
+
+        for (int k = 0; k < n; k++)
+            switch (done[k].kind) {
+            case TT_DONE_LOCAL: tt_op_sent(e, done[k].cookie); break;
+            case TT_DONE_LINK_UP: link_up(e, w, &done[k]); break;
+            case TT_DONE_LINK_LOST: link_ended(e, &done[k]); break;
+            default: break;
+            }
+        any |= n > 0;
+    }
+    return any;
+}
+
+static void pay_credit(struct tt_engine *e)
+{
+    e->credit_due = false;
+    for (struct tt_context *c = e->contexts; c; c = c->next)
+        tt_context_pay(c);
+}
+
+static void look_at_timers(struct tt_engine *e)
+{
+    e->now_ns = tt_now_ns();
+    if (e->now_ns < e->timer_ns)
+        return;
+    e->timer_ns = e->now_ns + TIMER_NS;
+    tt_check_deadlines(e);
+}
+
+bool tt_engine_progress(struct tt_engine *e)
+{
+    bool any = poll_wires(e);
+
+    if (atomic_load_explicit(&e->ntrouble, memory_order_relaxed) != e->trouble_seen)
+        tt_take_trouble(e);
+    for (struct tt_peer *p = e->up, *next; p; p = next) {
+        next = p->next_up;
+        if (p->state == TT_PEER_UP)
+            any |= read_mail(e, p);
+    }
+    any |= run_ops(e);
+    if (e->credit_due)
+        pay_credit(e);
+    return any;
+}
+
+/* ---- waiting --------------------------------------------------------------------------------------------- */
+
+static inline void relax(void)
+{
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#endif
+}
+
+/* Whether memory holds news that poll would not show: looked at after arming. */
+static bool has_news(struct tt_engine *e)
+{
+    struct tt_mail mail;
+
+    for (const struct tt_peer *p = e->up; p; p = p->next_up)
+        if (p->state == TT_PEER_UP && tt_mail_next(&p->mail, &mail) != TUTTI_PENDING)
+            return true;
+    for (const struct tt_context *c = e->contexts; c; c = c->next)
+        for (const struct tt_op *op = c->active; op; op = op->next)
+            if (op->retry || tt_op_has_news(op))
+                return true;
+    return atomic_load(&e->ntrouble) != e->trouble_seen || e->credit_due;
+}
+
+static bool arm(struct tt_engine *e)
+{
+    bool quiet = true;
+
+    for (uint32_t i = 0; i < e->nwires; i++)
+        quiet &= e->wire[i]->ops->arm(e->wire[i]) >= 0;
+    return quiet && !has_news(e);
+}
+
+static void drain_kick(struct tt_engine *e)
+{
+    uint64_t n;
+
+    if (read(e->kick_fd, &n, sizeof n) < 0 && errno != EAGAIN)
+        tt_fail_errno(errno, "read the wake-up descriptor");
+}
+
+/* Sleeps, with the baton, until a wire, another thread or time calls. An operation that could not post (retry) only naps. */
+static void block(struct tt_engine *e)
+{
+    struct epoll_event ev[4];
+
+    atomic_store(&e->blocked, true);
+    if (arm(e) && !atomic_load(&e->urgent))
+        epoll_wait(e->all_epoll, ev, 4, BLOCK_MS_MAX);
+    atomic_store(&e->blocked, false);
+    drain_kick(e);
+}
+
+/* One idle step of a holder that has been idle n times in a row. */
+static void idle(struct tt_engine *e, uint32_t n)
+{
+    if (n % CLOCK_EVERY == CLOCK_EVERY - 1)
+        look_at_timers(e);
+    if (n < e->spins) {
+        relax();
+    } else if (n < e->spins + e->yields) {
+        sched_yield();
+    } else {
+        block(e);
+        look_at_timers(e);
+    }
+}
+
+bool tt_engine_work(struct tt_engine *e, bool (*done)(void *arg), void *arg)
+{
+    uint32_t idles = 0;
+
+    while (!done(arg)) {
+        if (tt_engine_progress(e)) {
+            idles = 0;
+            continue;
+        }
+        if (atomic_load_explicit(&e->urgent, memory_order_relaxed))
+            return false;
+        idle(e, idles++);
+    }
+    return true;
+}
+
+void tt_engine_wait(struct tt_engine *e, bool (*done)(void *arg), void *arg)
+{
+    while (!done(arg)) {
+        if (tt_baton_try(e)) {
+            const bool over = tt_engine_work(e, done, arg);
+
+            tt_baton_give(e);
+            if (over)
+                return;
+            while (atomic_load(&e->urgent))
+                sched_yield();
+            continue;
+        }
+        atomic_fetch_add(&e->sleepers, 1);
+        const uint32_t seen = atomic_load(&e->events);
+
+        if (!done(arg) && atomic_load(&e->baton))
+            futex_wait(&e->events, seen, 20 * TT_MS);
+        atomic_fetch_sub(&e->sleepers, 1);
+    }
+}
+
+/* ---- the progress thread ------------------------------------------------------------------------------------ */
+
+static bool any_active(const struct tt_engine *e)
+{
+    for (const struct tt_context *c = e->contexts; c; c = c->next)
+        if (c->active)
+            return true;
+    return false;
+}
+
+static bool nobody_waits(void *arg)
+{
+    struct tt_engine *e = arg;
+
+    return atomic_load(&e->stop) || !any_active(e);
+}
+
+static void hear_alert(struct tt_engine *e)
+{
+    if (e->alert)
+        e->alert(e->alert_arg);
+}
+
+/* Holds the baton while operations run that nobody waits for; otherwise arms the wires, gives the baton back, and sleeps until
+ * a peer calls. */
+static void guard(struct tt_engine *e)
+{
+    struct epoll_event ev[4];
+    uint32_t uses;
+    bool quiet;
+
+    if (!tt_baton_try(e))
+        return;
+    while (!tt_engine_work(e, nobody_waits, e) && atomic_load(&e->urgent)) {
+        tt_baton_give(e);
+        sched_yield();
+        if (!tt_baton_try(e))
+            return;
+    }
+    tt_engine_progress(e);
+    quiet = arm(e);
+    uses = atomic_load(&e->uses);
+    tt_baton_give(e);
+    if (quiet && uses == atomic_load(&e->uses))
+        epoll_wait(e->all_epoll, ev, 4, atomic_load(&e->stop) ? 0 : 1000);
+}
+
+static void *progress_thread(void *arg)
+{
+    struct tt_engine *e = arg;
+    uint32_t seen = atomic_load(&e->uses);
+
+    while (!atomic_load(&e->stop)) {
+        struct epoll_event ev[4];
+
+        hear_alert(e);
+        if (epoll_wait(e->control_epoll, ev, 4, THREAD_MS) > 0)
+            hear_alert(e);
+        if (atomic_load(&e->uses) == seen && !atomic_load(&e->baton)) {
+            guard(e);
+            if (!atomic_load(&e->baton))
+                drain_kick(e);
+        }
+        seen = atomic_load(&e->uses);
+    }
+    return NULL;
+}
+
+static bool watch(int epoll, int fd)
+{
+    struct epoll_event ev = { .events = EPOLLIN, .data.fd = fd };
+
+    return fd < 0 || epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &ev) == 0;
+}
+
+/* Spins are worth it only where every local rank has a core of its own. */
+static void choose_patience(struct tt_engine *e)
+{
+    cpu_set_t set;
+    int64_t spin_us = 50;
+    uint32_t cores = 1;
+
+    if (sched_getaffinity(0, sizeof set, &set) == 0)
+        cores = (uint32_t)CPU_COUNT(&set);
+    if (cores < (uint32_t)sysconf(_SC_NPROCESSORS_ONLN) && cores == 1)
+        cores = (uint32_t)sysconf(_SC_NPROCESSORS_ONLN);        /* bound to one core each */
+    tt_param_get(TT_PARAM_SPIN_US, &spin_us);
+    e->spins = e->local_ranks <= cores ? (uint32_t)spin_us * 20 : 0;    /* a poll takes about 50 ns */
+    e->yields = YIELDS;
+}
+
+tutti_status tt_engine_start(struct tt_engine *e, int watch_fd, void (*alert)(void *arg), void *arg)
+{
+    sigset_t all, before;
+    int err;
+
+    choose_patience(e);
+    e->watch_fd = watch_fd;
+    e->alert = alert;
+    e->alert_arg = arg;
+    if (!watch(e->control_epoll, watch_fd) || !watch(e->all_epoll, watch_fd))
+        return tt_fail_errno(errno, "watch the control overlay");
+    for (uint32_t i = 0; i < e->nwires; i++) {
+        struct tt_done done[1];
+        int fd;
+
+        fd = e->wire[i]->ops->arm(e->wire[i]);
+        if (fd < 0) {
+            e->wire[i]->ops->poll(e->wire[i], done, 0);
+            fd = e->wire[i]->ops->arm(e->wire[i]);
+        }
+        if (fd < 0 || !watch(e->all_epoll, fd))
+            return tt_fail(TUTTI_ERR_SYSTEM, "watch the wire %s", e->wire[i]->ops->name);
+    }
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);        /* signals are the application's */
+    err = pthread_create(&e->thread, NULL, progress_thread, e);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (err)
+        return tt_fail_errno(err, "start the progress thread");
+    e->thread_runs = true;
+    return TUTTI_OK;
+}
+
+tutti_status tt_progress_init(struct tt_engine *e)
+{
+    int64_t nudge_ms = 20;
+
+    e->kick_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    e->all_epoll = epoll_create1(EPOLL_CLOEXEC);
+    e->control_epoll = epoll_create1(EPOLL_CLOEXEC);
+    if (e->kick_fd < 0 || e->all_epoll < 0 || e->control_epoll < 0 || !watch(e->all_epoll, e->kick_fd))
+        return tt_fail_errno(errno, "descriptors to wait on");
+    tt_param_get(TT_PARAM_NUDGE_MS, &nudge_ms);
+    e->nudge_ns = (uint64_t)nudge_ms * TT_MS;
+    e->now_ns = tt_now_ns();
+    return TUTTI_OK;
+}
+
+void tt_progress_fini(struct tt_engine *e)
+{
+    if (e->thread_runs) {
+        atomic_store(&e->stop, true);
+        kick(e);
+        pthread_join(e->thread, NULL);
+    }
+    if (e->kick_fd >= 0)
+        close(e->kick_fd);
+    if (e->all_epoll >= 0)
+        close(e->all_epoll);
+    if (e->control_epoll >= 0)
+        close(e->control_epoll);
+}

@@ -1,0 +1,25 @@
+/* The baton, waiting, and the progress thread. */
+#ifndef TT_ENGINE_PROGRESS_H
+#define TT_ENGINE_PROGRESS_H
+
+#include "engine/state.h"
+
+/* Takes the baton, waking its holder if that sleeps. Never held across a wait for a peer by its takers below this level. */
+void tt_baton_take(struct tt_engine *e);
+bool tt_baton_try(struct tt_engine *e);
+void tt_baton_give(struct tt_engine *e);
+/* Everything once: wires, mailboxes, operations, timers now and then. True if anything happened. Under the baton. */
+bool tt_engine_progress(struct tt_engine *e);
+/* An operation ended: who sleeps on it must look. */
+void tt_engine_wake(struct tt_engine *e);
+/* Works with the baton, which the caller holds, until done (true) or until another thread needs it (false). */
+bool tt_engine_work(struct tt_engine *e, bool (*done)(void *arg), void *arg);
+/* Takes and progresses until done(arg). */
+void tt_engine_wait(struct tt_engine *e, bool (*done)(void *arg), void *arg);
+/* A link to p is wanted: connects over the first wire that reaches it. Under the baton. */
+void tt_peer_connect(struct tt_engine *e, struct tt_peer *p);
+
+tutti_status tt_progress_init(struct tt_engine *e);
+void tt_progress_fini(struct tt_engine *e);
+
+#endif

@@ -1,0 +1,198 @@
+/* The engine's data: what is touched only under the baton. Rooms outside see engine.h. */
+#ifndef TT_ENGINE_STATE_H
+#define TT_ENGINE_STATE_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "base/status.h"
+#include "engine/engine.h"
+#include "engine/exec.h"
+#include "engine/landing.h"
+#include "engine/link.h"
+#include "wire/wires.h"
+
+#define TT_OPS_EXPOSED 16u      /* operations of one context that peers can see at once */
+#define TT_OPS_WAITING 4096u    /* that wait locally behind them */
+#define TT_EAGER_CREDIT 16u     /* eager messages to one (context, peer) that it has not consumed; one is for the oldest operation */
+#define TT_HISTORY 16u          /* finished collectives whose descriptors are kept, to name a mismatch */
+#define TT_CONTEXTS_MAX 1024u
+#define TT_ENGINE_CARD_BYTES 1024u
+#define TT_ENGINE_ALLOCATED_MAX 256u
+
+/* ---- peers ------------------------------------------------------------------------------------------------- */
+
+enum tt_peer_state { TT_PEER_NONE, TT_PEER_CONNECTING, TT_PEER_UP, TT_PEER_LEFT, TT_PEER_LOST };
+
+struct tt_peer {
+    uint32_t rank;              /* in the job */
+    uint8_t state;
+    struct tt_wire *wire;       /* the one that is tried or stands */
+    uint32_t wire_index;
+    struct tt_mailbox mail;     /* valid from UP on, also after LEFT */
+    uint16_t handle_gen[TT_HANDLES];    /* grows when a handle is given back */
+    uint64_t handles[TT_HANDLES / 64];  /* bitmap of those in use */
+    struct tt_peer *next_up;    /* list of peers with a mailbox */
+};
+
+/* ---- contexts -------------------------------------------------------------------------------------------------- */
+
+/* A message for an operation that cannot take it yet. */
+struct tt_early {
+    uint64_t opseq;
+    struct tt_opdesc desc;
+    uint32_t tag;
+    uint16_t bytes;
+    uint8_t type;               /* enum tt_cell_type; 0: free */
+    bool claimed;               /* the executor knows of it, and will read it */
+    uint32_t payload_cap;
+    uint8_t *payload;           /* [payload_cap]; kept when the record is freed */
+};
+
+struct tt_tag_counter {
+    uint32_t tag, next;
+    bool is_recv;
+};
+
+#define TT_EARLY_MAX (2 * TT_EAGER_CREDIT + 2 * TT_OPS_EXPOSED)
+
+/* What a context keeps of one of its peers; made at first use. */
+struct tt_context_peer {
+    struct tt_peer *peer;
+    uint16_t eager_out;         /* eager messages that the peer has not consumed yet */
+    uint16_t owed;              /* consumed ones that the peer has not been told of */
+    uint32_t nearly;
+    struct tt_early early[TT_EARLY_MAX];
+    struct tt_tag_counter *tags;
+    uint32_t ntags, tags_cap;
+};
+
+struct tt_history {
+    uint64_t opseq;
+    struct tt_opdesc desc;
+    bool used;
+};
+
+struct tt_context {
+    struct tt_engine *engine;
+    uint32_t id, nranks, rank;
+    uint32_t *ranks;            /* [nranks] job ranks; NULL: messages came before the communicator exists here */
+    struct tt_context_peer **peers;     /* [job's nranks], by job rank; NULL until used */
+    uint64_t next_seq;          /* of the next collective */
+    struct tt_op *active;       /* exposed ones, oldest first */
+    struct tt_op *waiting, **waiting_end;
+    uint32_t nactive, nwaiting;
+    struct tt_history history[TT_HISTORY];
+    atomic_int status;          /* tutti_status */
+    char why[TT_ERROR_BYTES];   /* written once, before status */
+    uint32_t nrequests;         /* operations that the application has not freed */
+    bool closed;                /* the last of them frees the context */
+    struct tt_context *next;
+};
+
+/* ---- operations -------------------------------------------------------------------------------------------------- */
+
+/* The two directions of an operation with one peer; parallel to the executor's peers. */
+struct tt_flow {
+    struct tt_context_peer *cp; /* NULL: not looked up yet */
+    int16_t in_handle;          /* -1: not opened */
+    uint32_t in_gen;
+    struct tt_landing landing;
+    bool ready, landing_ready, direct_ready;
+    bool requested;             /* the peer asked for a flow though its messages are small */
+    bool nudged;
+    uint16_t out_handle;
+    uint32_t out_gen;
+    struct tt_rkey landing_key, direct_key;
+    uint64_t landing_offset, direct_offset;
+};
+
+struct tt_op {
+    struct tt_op *next;         /* active or waiting list of the context */
+    struct tt_context *context;
+    struct tt_op_conf conf;
+    struct tt_opdesc desc;
+    uint64_t seq;               /* key within the context; sends and receives have theirs from tag and counter */
+    bool p2p, exposed;
+    atomic_int status;          /* PENDING until over: written last */
+    char why[TT_ERROR_BYTES];
+    uint64_t deadline_ns, nudge_ns;     /* 0: not set yet: the first look at the clock does */
+    tt_reduce_fn *kernel, *kernel_finish;
+    bool stream_dst;            /* large enough for stores that bypass the cache */
+    uint32_t scanned;           /* exec.loaded when early messages were last looked through */
+    const struct tt_mail *now;  /* the message being delivered, and from whom */
+    struct tt_context_peer *now_from;
+    uint8_t *work, *stage;
+    uint64_t stage_bytes;
+    void *backup;
+    uint64_t backup_bytes;
+    void *backup_of;
+    struct tt_region *src_region, *dst_region, *stage_region, *work_region;     /* on wires that need them */
+    struct tt_wire *region_wire;
+    uint16_t slot;              /* in engine->ops: what a wire's cookie names, with the generation */
+    uint8_t generation;
+    bool retry;                 /* an action could not be done; try again without news */
+    uint32_t peers_cap;         /* what the memory below has room for; it is kept from one operation to the next */
+    uint64_t work_cap, backup_cap;
+    size_t arrays_cap;
+    uint32_t in_flight;         /* puts posted and not yet locally complete */
+    uint64_t *arrays;           /* copies of coll's arrays */
+    struct tt_flow *flow;       /* [peers_max] */
+    struct tt_exec_peer *exec_peers;
+    uint32_t peers_max;
+    struct tt_exec exec;
+};
+
+/* ---- the engine ---------------------------------------------------------------------------------------------------- */
+
+struct tt_engine {
+    uint32_t rank, nranks, local_ranks;
+    uint8_t secret[16];
+    struct tt_wire *wire[TT_ENGINE_WIRES_MAX];
+    uint32_t nwires;
+    struct tt_peer *peers;      /* [nranks] */
+    struct tt_peer *up;         /* those with a mailbox */
+    uint8_t (*cards)[TT_ENGINE_CARD_BYTES];     /* [nranks] */
+
+    struct tt_context *contexts;
+    atomic_uint next_context;
+    struct tt_op **ops;         /* [ops_cap], by slot; NULL free */
+    uint32_t ops_cap;
+    uint8_t ops_generation;
+    struct tt_op *free_ops;
+    struct tt_landing_pool *pool[TT_ENGINE_WIRES_MAX];
+    struct tt_region *allocated[TT_ENGINE_ALLOCATED_MAX];   /* tutti_mem_alloc */
+    uint32_t nallocated;
+    bool credit_due;            /* some context peer owes credit that had no room to go */
+
+    void (*on_fail)(void *arg, uint32_t id, tutti_status st, const char *sentence);
+    void *on_fail_arg;
+
+    uint64_t now_ns;            /* as of the last look at the clock */
+    uint64_t timer_ns;          /* when deadlines are looked at next */
+    uint64_t nudge_ns;          /* how long an operation waits before it asks */
+
+    /* The baton and those who wait for it: progress.c. */
+    atomic_int baton;           /* 1: held */
+    atomic_uint urgent;         /* threads that need it now */
+    atomic_uint sleepers;       /* threads that sleep on `events` */
+    atomic_uint events;         /* futex: grows when an operation ends or the baton is given back while there are sleepers */
+    atomic_uint uses;           /* grows with each taking */
+    atomic_bool blocked;        /* the holder sleeps in epoll_wait */
+    int kick_fd, all_epoll, control_epoll;
+    uint32_t spins, yields;     /* how a waiter waits before it blocks */
+    pthread_t thread;
+    bool thread_runs;
+    atomic_bool stop;
+    int watch_fd;
+    void (*alert)(void *arg);
+    void *alert_arg;
+
+    /* Losses, told by another thread. */
+    pthread_mutex_t trouble_lock;
+    struct tt_trouble *trouble;
+    atomic_uint ntrouble;       /* grows with each */
+    uint32_t trouble_seen;
+};
+
+#endif

@@ -1,0 +1,170 @@
+#include "engine/trouble.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "engine/context.h"
+#include "engine/op.h"
+#include "engine/progress.h"
+
+/* A report from another thread. */
+struct tt_trouble {
+    struct tt_trouble *next;
+    bool is_context;
+    uint32_t id;                /* context, or job rank */
+    tutti_status status;
+    char sentence[TT_ERROR_BYTES];
+};
+
+static bool holds(const struct tt_context *c, uint32_t rank)
+{
+    for (uint32_t i = 0; c->ranks && i < c->nranks; i++)
+        if (c->ranks[i] == rank)
+            return true;
+    return false;
+}
+
+void tt_peer_lost(struct tt_engine *e, uint32_t rank, const char *how)
+{
+    struct tt_peer *p = &e->peers[rank];
+    char why[256];
+
+    if (p->state == TT_PEER_LOST)
+        return;
+    p->state = TT_PEER_LOST;
+    snprintf(why, sizeof why, "rank %u was lost: %s", rank, how);
+    for (struct tt_context *c = e->contexts, *next; c; c = next) {
+        next = c->next;
+        if (holds(c, rank))
+            tt_context_fail_here(c, TUTTI_ERR_PEER_LOST, why, true);
+    }
+}
+
+/* Operations that wait for a rank which has left will wait for ever; the others go on. */
+static void check_left(struct tt_engine *e)
+{
+    for (struct tt_context *c = e->contexts, *next; c; c = next) {
+        next = c->next;
+        for (const struct tt_op *op = c->active; op; op = op->next) {
+            const uint32_t r = tt_op_waits_for(op);
+            char why[256];
+
+            if (r == UINT32_MAX || e->peers[r].state != TT_PEER_LEFT)
+                continue;
+            snprintf(why, sizeof why, "rank %u has ended its communicator, and is needed", r);
+            tt_context_fail_here(c, TUTTI_ERR_PEER_LOST, why, true);
+            break;
+        }
+    }
+}
+
+void tt_peer_left(struct tt_engine *e, uint32_t rank)
+{
+    (void)rank;
+    check_left(e);
+}
+
+static void report(struct tt_engine *e, bool is_context, uint32_t id, tutti_status st, const char *sentence)
+{
+    struct tt_trouble *t = calloc(1, sizeof *t);
+    const uint64_t one = 1;
+
+    tt_assert(t);
+    t->is_context = is_context;
+    t->id = id;
+    t->status = st;
+    snprintf(t->sentence, sizeof t->sentence, "%s", sentence);
+    pthread_mutex_lock(&e->trouble_lock);
+    t->next = e->trouble;
+    e->trouble = t;
+    pthread_mutex_unlock(&e->trouble_lock);
+    atomic_fetch_add(&e->ntrouble, 1);
+    if (write(e->kick_fd, &one, sizeof one) < 0)
+        return;                 /* a full eventfd wakes all the same */
+}
+
+void tt_engine_lost(struct tt_engine *e, uint32_t rank, const char *sentence)
+{
+    report(e, false, rank, TUTTI_ERR_PEER_LOST, sentence);
+}
+
+void tt_engine_fail_context(struct tt_engine *e, uint32_t id, tutti_status status, const char *sentence)
+{
+    report(e, true, id, status, sentence);
+}
+
+void tt_take_trouble(struct tt_engine *e)
+{
+    struct tt_trouble *list, *t;
+
+    e->trouble_seen = atomic_load(&e->ntrouble);
+    pthread_mutex_lock(&e->trouble_lock);
+    list = e->trouble;
+    e->trouble = NULL;
+    pthread_mutex_unlock(&e->trouble_lock);
+    while ((t = list)) {
+        list = t->next;
+        if (t->is_context) {
+            struct tt_context *c = tt_context_of(e, t->id);
+
+            if (c)
+                tt_context_fail_here(c, t->status, t->sentence, false);
+        } else {
+            tt_peer_lost(e, t->id, t->sentence);
+        }
+        free(t);
+    }
+}
+
+static void timed_out(struct tt_engine *e, struct tt_op *op)
+{
+    char what[512], why[TT_ERROR_BYTES];
+
+    tt_op_describe(op, what, sizeof what);
+    snprintf(why, sizeof why, "rank %u reached its deadline in %s", e->rank, what);
+    tt_context_fail_here(op->context, TUTTI_ERR_TIMEOUT, why, true);
+}
+
+/* An operation's time begins when the clock is first looked at after its start: short ones never pay for that. */
+static bool is_late(const struct tt_engine *e, struct tt_op *op)
+{
+    if (!op->deadline_ns)
+        op->deadline_ns = tt_deadline_ns(e->now_ns, op->conf.timeout_ms);
+    return e->now_ns >= op->deadline_ns;
+}
+
+/* False: the context has failed, its list is gone. */
+static bool check_op(struct tt_engine *e, struct tt_op *op)
+{
+    if (is_late(e, op)) {
+        timed_out(e, op);
+        return false;
+    }
+    if (!op->nudge_ns)
+        op->nudge_ns = e->now_ns + e->nudge_ns;
+    else if (e->now_ns >= op->nudge_ns) {
+        op->nudge_ns = e->now_ns + e->nudge_ns;
+        tt_op_nudge(op);
+    }
+    return true;
+}
+
+void tt_check_deadlines(struct tt_engine *e)
+{
+    check_left(e);
+    for (struct tt_context *c = e->contexts, *next; c; c = next) {
+        bool going = true;
+
+        next = c->next;
+        for (struct tt_op *op = c->active; going && op; op = op->next)
+            going = check_op(e, op);
+        for (struct tt_op *op = c->waiting; going && op; op = op->next)
+            if (is_late(e, op)) {
+                timed_out(e, op);
+                going = false;
+            }
+    }
+}

@@ -1,0 +1,16 @@
+/* Losses, deadlines and what is done about them. Under the baton, but tt_engine_lost and its like (engine.h). */
+#ifndef TT_ENGINE_TROUBLE_H
+#define TT_ENGINE_TROUBLE_H
+
+#include "engine/state.h"
+
+/* Job rank `rank` is gone: fails every context that holds it. `how` is half a sentence ("its connection ended"). */
+void tt_peer_lost(struct tt_engine *e, uint32_t rank, const char *how);
+/* It closed in order: only operations that still need it fail. */
+void tt_peer_left(struct tt_engine *e, uint32_t rank);
+/* Takes what other threads have told. */
+void tt_take_trouble(struct tt_engine *e);
+/* Ends operations whose deadline has passed, and asks the ranks that the others wait for. */
+void tt_check_deadlines(struct tt_engine *e);
+
+#endif

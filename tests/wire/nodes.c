@@ -1,0 +1,266 @@
+#include "nodes.h"
+
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include "base/clock.h"
+#include "base/log.h"
+#include "support/unit.h"
+
+#define WAIT_NS (30 * TT_SECOND)        /* in one UNTIL */
+#define RUN_NS (100 * TT_SECOND)
+
+static const uint8_t secret[16] = "test of wires";
+
+_Noreturn void node_fail(const struct node *n, const char *file, int line, const char *what)
+{
+    fprintf(stderr, "rank %u of %u, %s, %u lanes, seed %llu: %s does not hold (%s:%d)\n", n->rank, n->nranks, n->ops->name,
+            n->setting->lanes, (unsigned long long)n->setting->seed, what, file, line);
+    _exit(1);
+}
+
+uint64_t node_deadline(void)
+{
+    return tt_now_ns() + WAIT_NS;
+}
+
+void node_wait(struct node *n, uint64_t deadline_ns, const char *file, int line, const char *what)
+{
+    if (n->w)
+        node_poll(n);
+    sched_yield();  /* ranks outnumber the cores */
+    if (tt_now_ns() > deadline_ns)
+        node_fail(n, file, line, what);
+}
+
+/* ---- processes ---- */
+
+void __lsan_do_leak_check(void) __attribute__((weak));
+
+static _Noreturn void child(struct node *n, void (*role)(struct node *))
+{
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    tt_log_rank((int)n->rank);
+    tt_log_set(TT_LOG_NONE);    /* what is refused here is refused on purpose */
+    role(n);
+    node_close(n);
+    if (__lsan_do_leak_check)
+        __lsan_do_leak_check();
+    _exit(0);
+}
+
+/* Waits for one child; after the deadline it is killed. True if it ended as it should. */
+static bool reap(const struct board *board, uint32_t rank, uint64_t deadline_ns)
+{
+    int status;
+
+    while (waitpid(board->pid[rank], &status, WNOHANG) == 0) {
+        if (tt_now_ns() > deadline_ns) {
+            fprintf(stderr, "rank %u does not end\n", rank);
+            kill(board->pid[rank], SIGKILL);
+            waitpid(board->pid[rank], &status, 0);
+            return false;
+        }
+        usleep(500);
+    }
+    if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
+        return true;
+    if (WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL && board->dies[rank])
+        return true;
+    fprintf(stderr, "rank %u ended with status 0x%x\n", rank, (unsigned)status);
+    return false;
+}
+
+void nodes_run(const struct setting *s, uint32_t nranks, void (*role)(struct node *))
+{
+    const uint64_t deadline_ns = tt_now_ns() + RUN_NS;
+    struct board *board = mmap(NULL, sizeof *board, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    struct node *n = calloc(1, sizeof *n);
+    bool good = true;
+    pid_t pid;
+
+    assert_ptr_not_equal(board, MAP_FAILED);
+    assert_non_null(n);
+    *n = (struct node){ .nranks = nranks, .setting = s, .ops = s->ops, .board = board };
+    fflush(NULL);
+    for (uint32_t rank = 0; rank < nranks; rank++) {
+        n->rank = rank;
+        tt_prng_init(&n->prng, s->seed + rank);
+        pid = fork();
+        assert_true(pid >= 0);
+        if (pid == 0)
+            child(n, role);
+        board->pid[rank] = pid;
+    }
+    for (uint32_t rank = 0; rank < nranks; rank++) {
+        good &= reap(board, rank, deadline_ns);
+        if (!good)  /* the others would only wait */
+            for (uint32_t other = rank + 1; other < nranks; other++)
+                kill(board->pid[other], SIGKILL);
+    }
+    free(n);
+    munmap(board, sizeof *board);
+    assert_true(good);
+}
+
+/* ---- what ranks do ---- */
+
+void node_open(struct node *n)
+{
+    const struct tt_wire_conf conf = {
+        .rank = n->rank, .nranks = n->nranks, .link_bytes = NODE_LINK_BYTES,
+        .lanes = n->setting->lanes, .lane_bytes = 4u << 20, .cma = true
+    };
+    struct tt_wire_conf with_secret = conf;
+
+    with_secret.secret = secret;
+    memset(n->ups, 0, sizeof n->ups);
+    memset(n->losses, 0, sizeof n->losses);
+    CHECK(n, n->ops->open(&n->w, &with_secret) == TUTTI_OK);
+    CHECK(n, n->ops->address(n->w, &n->board->address[n->rank]) == TUTTI_OK);
+    node_barrier(n);
+}
+
+void node_close(struct node *n)
+{
+    if (n->w)
+        n->ops->close(n->w);
+    n->w = NULL;
+}
+
+void node_connect(struct node *n, uint32_t peer)
+{
+    CHECK(n, n->ops->connect(n->w, peer, &n->board->address[peer]) == TUTTI_OK);
+}
+
+void node_connect_all(struct node *n)
+{
+    for (uint32_t peer = n->rank + 1; peer < n->nranks; peer++)
+        node_connect(n, peer);
+    for (uint32_t peer = 0; peer < n->nranks; peer++)
+        if (peer != n->rank)
+            UNTIL(n, n->ups[peer]);
+    node_barrier(n);
+}
+
+static void note(struct node *n, const struct tt_done *d)
+{
+    CHECK(n, d->kind == TT_DONE_LINK_UP || d->kind == TT_DONE_LINK_LOST || d->cookie < NODE_COOKIES);
+    switch (d->kind) {
+    case TT_DONE_LINK_UP:
+        CHECK(n, d->link.mine && d->link.theirs.bytes == NODE_LINK_BYTES && n->losses[d->peer] == 0);
+        n->link[d->peer] = d->link;
+        n->ups[d->peer]++;
+        break;
+    case TT_DONE_LINK_LOST:
+        n->why[d->peer] = d->status;
+        n->losses[d->peer]++;
+        break;
+    case TT_DONE_LOCAL:
+        CHECK(n, n->losses[d->peer] == 0);
+        n->local[d->cookie]++;
+        n->nlocal++;
+        break;
+    default:
+        CHECK(n, d->kind == TT_DONE_REMOTE && n->losses[d->peer] == 0);
+        n->remote[d->cookie]++;
+        n->nremote++;
+        break;
+    }
+}
+
+void node_poll(struct node *n)
+{
+    struct tt_done done[16];
+    const int got = n->ops->poll(n->w, done, 16);
+
+    for (int i = 0; i < got; i++)
+        note(n, &done[i]);
+}
+
+void node_post(struct node *n, const struct tt_desc *d)
+{
+    UNTIL(n, n->ops->post(n->w, d, 1) == 1);
+}
+
+void node_barrier(struct node *n)
+{
+    const uint32_t all = ++n->barriers * n->nranks;
+
+    n->board->arrived++;
+    UNTIL(n, n->board->arrived >= all);
+}
+
+void node_barrier_idle(struct node *n)
+{
+    struct tt_wire *w = n->w;
+
+    n->w = NULL;
+    node_barrier(n);
+    n->w = w;
+}
+
+void node_share(struct node *n, uint32_t slot, const struct tt_region *r)
+{
+    CHECK(n, r->key.bytes <= TT_KEY_BYTES);
+    n->board->key[n->rank][slot] = r->key;
+}
+
+struct tt_rkey node_import(struct node *n, uint32_t peer, uint32_t slot)
+{
+    struct tt_rkey key;
+
+    CHECK(n, n->ops->import(n->w, peer, &n->board->key[peer][slot], &key) == TUTTI_OK);
+    return key;
+}
+
+uint64_t node_word(struct node *n, uint32_t peer, uint32_t i)
+{
+    return __atomic_load_n((uint64_t *)n->link[peer].mine + i, __ATOMIC_ACQUIRE);
+}
+
+struct tt_desc node_signal(struct node *n, uint32_t peer, uint32_t word, enum tt_signal_op op, uint64_t value)
+{
+    return (struct tt_desc){
+        .kind = TT_DESC_PUT, .flags = TT_DESC_INLINE, .key = &n->link[peer].theirs,
+        .signal_op = (uint8_t)op, .signal_key = &n->link[peer].theirs, .signal_offset = 8ull * word, .signal_value = value
+    };
+}
+
+/* ---- bytes ---- */
+
+static uint64_t pattern_word(uint64_t i, uint64_t salt)
+{
+    return (i + 1) * 0x9e3779b97f4a7c15ull ^ salt * 0xd1b54a32d192ed03ull;
+}
+
+void pattern_fill(void *mem, uint64_t bytes, uint64_t salt)
+{
+    uint8_t *at = mem;
+
+    for (uint64_t i = 0; i < bytes; i += 8) {
+        const uint64_t word = pattern_word(i / 8, salt);
+
+        memcpy(at + i, &word, bytes - i < 8 ? bytes - i : 8);
+    }
+}
+
+uint64_t pattern_differs(const void *mem, uint64_t bytes, uint64_t salt)
+{
+    const uint8_t *at = mem;
+
+    for (uint64_t i = 0; i < bytes; i += 8) {
+        const uint64_t word = pattern_word(i / 8, salt), n = bytes - i < 8 ? bytes - i : 8;
+
+        for (uint64_t k = 0; k < n; k++)
+            if (at[i + k] != ((const uint8_t *)&word)[k])
+                return i + k;
+    }
+    return bytes;
+}
