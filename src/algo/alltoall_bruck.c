@@ -1,5 +1,5 @@
 /* Bruck alltoall. Shapes: src[nranks][block], dst[nranks][block].
- * WORK[i] first holds the block for the rank i further on. In round k every block whose i has bit k moves 2^k ranks on; each has then
+ * WORK[i], 0 < i, first holds the block for the rank i further on. In round k every block whose i has bit k moves 2^k ranks on; each has then
  * gone as far as it must. ceil(log2 n) latencies, n / 2 blocks a round: short blocks, many ranks. What arrives waits in
  * a pipe until the blocks whose places it takes have been read.
  * J. Bruck et al., "Efficient algorithms for all-to-all communications in multiport message-passing systems", 1997. */
@@ -22,15 +22,16 @@ static uint64_t work_bytes(const struct tt_coll *c)
 /* Rounds: the blocks into WORK, the exchanges, the blocks into dst. */
 static uint64_t nrounds(const struct tt_coll *c)
 {
-    return 1 + tt_log2_up(c->nranks) + tt_phase_rounds(c->nranks, EACH);
+    return 1 + tt_log2_up(c->nranks) + tt_phase_rounds(c->nranks - 1, EACH);
 }
 
 static void enter(struct tt_sched *s, const struct tt_coll *c)
 {
-    const uint64_t before = c->rank * c->bytes, after = (c->nranks - c->rank) * c->bytes;
+    const uint64_t before = c->rank * c->bytes, after = (c->nranks - c->rank - 1) * c->bytes;
 
-    tt_sched_copy(s, tt_work(0), tt_src(before), after);
-    tt_sched_copy(s, tt_work(after), tt_src(0), before);
+    tt_sched_copy(s, tt_work(c->bytes), tt_src(before + c->bytes), after);
+    tt_sched_copy(s, tt_work(c->bytes + after), tt_src(0), before);
+    tt_sched_own(s, c);
 }
 
 /* Bytes of the blocks i < nranks that have bit k: whole runs of 2^k, and what is left of the last one. */
@@ -56,7 +57,7 @@ static void leave(struct tt_sched *s, const struct tt_coll *c, uint64_t k)
 {
     const uint32_t n = c->nranks, r = c->rank;
 
-    for (uint32_t i = (uint32_t)k * EACH; i < n && i < (k + 1) * EACH; i++)
+    for (uint32_t i = (uint32_t)k * EACH + 1; i < n && i <= (k + 1) * EACH; i++)
         tt_sched_copy(s, tt_dst((r + n - i) % n * c->bytes), tt_work(i * c->bytes), c->bytes);
 }
 

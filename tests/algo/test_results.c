@@ -1,0 +1,78 @@
+/* Every algorithm, run on real memory against the definition of its collective. */
+#include "cases.h"
+#include "interpreter.h"
+#include "support/unit.h"
+
+static uint32_t window_rounds;
+static enum moves how;
+
+static void run(const struct case_spec *spec, const struct case_calls *calls)
+{
+    char why[256] = "";
+
+    if (!interpret(spec, calls, NULL, how, window_rounds, why, sizeof why))
+        case_fail(spec, "%s (bytes move %d, window of %u rounds)", why, how, window_rounds);
+}
+
+static void run_all(enum moves moves, uint32_t window, uint64_t seed)
+{
+    static const uint64_t counts[] = { 0, 1, 7, 40 };
+
+    how = moves;
+    window_rounds = window;
+    assert_in_range(case_for_each(9, counts, 4, seed, run), 1000, 1000000);
+}
+
+static void results_are_right_in_any_order_of_steps(void **state)
+{
+    (void)state;
+    run_all(AT_ONCE, UINT32_MAX / 2, 1);
+}
+
+static void results_are_right_when_puts_are_done_only_once_they_are_taken(void **state)
+{
+    (void)state;
+    run_all(AT_WAIT, UINT32_MAX / 2, 2);
+}
+
+static void results_are_right_when_bytes_land_as_soon_as_they_are_put(void **state)
+{
+    (void)state;
+    run_all(LANDING, UINT32_MAX / 2, 3);
+}
+
+static void one_round_at_a_time_is_enough_to_get_through(void **state)
+{
+    (void)state;
+    run_all(AT_WAIT, 1, 4);
+    run_all(LANDING, 1, 5);
+}
+
+static void large_cases(const struct case_spec *spec, const struct case_calls *calls)
+{
+    if (spec->nranks >= 10 || spec->nranks == 3)
+        run(spec, calls);
+}
+
+static void more_ranks_and_longer_vectors_are_right(void **state)
+{
+    static const uint64_t counts[] = { 501 };
+
+    (void)state;
+    how = LANDING;
+    window_rounds = 2;
+    assert_in_range(case_for_each(17, counts, 1, 6, large_cases), 1000, 1000000);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(results_are_right_in_any_order_of_steps),
+        cmocka_unit_test(results_are_right_when_puts_are_done_only_once_they_are_taken),
+        cmocka_unit_test(results_are_right_when_bytes_land_as_soon_as_they_are_put),
+        cmocka_unit_test(one_round_at_a_time_is_enough_to_get_through),
+        cmocka_unit_test(more_ranks_and_longer_vectors_are_right),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
