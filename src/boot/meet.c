@@ -576,9 +576,11 @@ static tutti_status read_cards(struct meet *m, struct tt_table *t, struct tt_ove
 /* Until each neighbour is connected or lost, and everybody has the table from us. */
 static void settle(struct meet *m, struct tt_overlay *o)
 {
-    while (!tt_overlay_is_settled(o) || (m->serve && !tt_serve_is_done(m->serve))) {
-        wait_a_little(m, tt_overlay_is_settled(o) ? -1 : tt_overlay_fd(o), tt_now_ns() + 100 * TT_MS);
+    for (;;) {
         tt_overlay_settle(o, tt_now_ns() >= m->deadline_ns);
+        if (tt_overlay_is_settled(o) && (!m->serve || tt_serve_is_done(m->serve)))
+            return;
+        wait_a_little(m, tt_overlay_is_settled(o) ? -1 : tt_overlay_fd(o), tt_now_ns() + 100 * TT_MS);
     }
 }
 

@@ -1,0 +1,691 @@
+/* tutti run: starts the ranks of a job, passes their output and signals on, and ends them together. It also serves the ranks'
+ * rendezvous, so no port has to be chosen, and a rank 0 that never comes is told like any other. */
+#include "tool.h"
+
+#include <argp.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/signalfd.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include "base/clock.h"
+#include "base/prng.h"
+#include "boot/endpoint.h"
+#include "boot/id.h"
+#include "boot/serve.h"
+#include "run_bind.h"
+#include "run_child.h"
+#include "run_output.h"
+#include "run_place.h"
+
+#define GRACE_NS (3 * TT_SECOND)
+#define USER_ENV_MAX 40
+#define ENV_BYTES 512
+
+enum output_mode { OUTPUT_PREFIX, OUTPUT_PLAIN, OUTPUT_DIR };
+
+struct options {
+    uint32_t nranks;
+    const char *hosts, *hostfile, *wires, *interfaces, *rsh, *output_dir;
+    double timeout_s;           /* 0: not said */
+    enum output_mode output;
+    enum bind_mode bind;
+    bool survive;
+    char *env[USER_ENV_MAX];    /* "NAME=value" */
+    size_t nenv;
+    char **argv;                /* the program and its arguments */
+};
+
+enum { RANK_RUNNING, RANK_ENDED };
+
+struct rank {
+    struct child child;
+    int state;
+    struct output out, err;
+};
+
+struct job {
+    const struct options *opt;
+    struct hosts hosts;
+    uint32_t *host_of, *local_of;
+    struct rank *ranks;
+    uint32_t nstarted, nrunning;
+    struct tt_serve *serve;
+    char rendezvous[320], token[40];
+    int signals, guard;
+    int terminal[2];            /* to rank 0's standard input, if ours is a terminal; else -1 */
+    int status;                 /* exit status: of the first that failed */
+    bool ending;                /* the ranks were told to end */
+    bool killed;
+    uint64_t kill_ns;           /* when those that did not end are killed */
+};
+
+/* ---- options ---- */
+
+enum { OPT_HOSTFILE = 256, OPT_WIRES, OPT_INTERFACES, OPT_TIMEOUT, OPT_SURVIVE, OPT_BIND, OPT_RSH };
+
+static const struct argp_option argp_options[] = {
+    { "ranks", 'n', "N", 0, "how many ranks (default 1)", 0 },
+    { "hosts", 'H', "a,b:4", 0, "where, and how many ranks each takes (default: this host)", 0 },
+    { "hostfile", OPT_HOSTFILE, "FILE", 0, "the same from a file: lines \"host\" or \"host slots=4\"", 0 },
+    { "rsh", OPT_RSH, "COMMAND", 0, "remote shell, called as COMMAND host command (default \"ssh -o BatchMode=yes\")", 0 },
+    { "wires", OPT_WIRES, "shm,tcp", 0, "the wires that may be used (TUTTI_WIRES)", 0 },
+    { "interfaces", OPT_INTERFACES, "RULE", 0, "network interfaces: \"eth\", \"=eth0\", \"^docker,lo\" (TUTTI_INTERFACES)", 0 },
+    { "timeout", OPT_TIMEOUT, "SECONDS", 0, "deadline of start-up and of every call (TUTTI_TIMEOUT_MS)", 0 },
+    { "output", 'o', "prefix|plain|dir=PATH", 0,
+      "\"[rank] \" before each line (default); untouched; or files rank.N.out and rank.N.err in PATH", 0 },
+    { "env", 'x', "NAME[=VALUE]", 0, "a variable for the ranks; without a value, ours (for remote ones)", 0 },
+    { "bind", OPT_BIND, "share|core|none", 0,
+      "cores of a local rank: an equal share (default), one each, or any; any, too, if ranks outnumber cores", 0 },
+    { "survive", OPT_SURVIVE, NULL, 0, "when a rank fails, let the others go on", 0 },
+    { "no-kill", OPT_SURVIVE, NULL, OPTION_ALIAS, NULL, 0 },
+    { 0 },
+};
+
+static error_t parse_output(struct options *o, const char *arg)
+{
+    if (strcmp(arg, "prefix") == 0)
+        o->output = OUTPUT_PREFIX;
+    else if (strcmp(arg, "plain") == 0)
+        o->output = OUTPUT_PLAIN;
+    else if (strncmp(arg, "dir=", 4) == 0 && arg[4])
+        o->output = OUTPUT_DIR;
+    else
+        return EINVAL;
+    o->output_dir = o->output == OUTPUT_DIR ? arg + 4 : NULL;
+    return 0;
+}
+
+static error_t parse_bind(struct options *o, const char *arg)
+{
+    static const char *const names[] = { [BIND_SHARE] = "share", [BIND_CORE] = "core", [BIND_NONE] = "none" };
+
+    for (unsigned i = 0; i < sizeof names / sizeof *names; i++)
+        if (strcmp(arg, names[i]) == 0) {
+            o->bind = (enum bind_mode)i;
+            return 0;
+        }
+    return EINVAL;
+}
+
+static bool is_name(const char *text, size_t bytes)
+{
+    for (size_t i = 0; i < bytes; i++)
+        if (!strchr("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_0123456789", text[i]))
+            return false;
+    return bytes > 0 && (text[0] < '0' || text[0] > '9');
+}
+
+/* Keeps NAME=VALUE; NAME alone becomes NAME=our value, and nothing if we have none. */
+static error_t add_env(struct options *o, const char *arg)
+{
+    const char *value = strchr(arg, '=') ? NULL : getenv(arg);
+    char *text;
+
+    if (!is_name(arg, strcspn(arg, "=")) || o->nenv == USER_ENV_MAX)
+        return EINVAL;
+    if (!strchr(arg, '=') && !value)
+        return 0;
+    if (asprintf(&text, value ? "%s=%s" : "%s", arg, value) < 0)
+        return ENOMEM;
+    o->env[o->nenv++] = text;
+    return 0;
+}
+
+static error_t parse_one(int key, char *arg, struct argp_state *state)
+{
+    struct options *o = state->input;
+    char *end;
+
+    switch (key) {
+    case 'n':
+        o->nranks = (uint32_t)strtoul(arg, &end, 10);
+        if (end == arg || *end || *arg == '-' || o->nranks < 1 || o->nranks > RANKS_MAX)
+            argp_error(state, "-n %s: the number of ranks must be from 1 to %u", arg, RANKS_MAX);
+        return 0;
+    case 'H':
+        o->hosts = arg;
+        return 0;
+    case OPT_HOSTFILE:
+        o->hostfile = arg;
+        return 0;
+    case OPT_RSH:
+        o->rsh = arg;
+        return 0;
+    case OPT_WIRES:
+        o->wires = arg;
+        return 0;
+    case OPT_INTERFACES:
+        o->interfaces = arg;
+        return 0;
+    case OPT_TIMEOUT:
+        o->timeout_s = strtod(arg, &end);
+        if (end == arg || *end || !(o->timeout_s >= 0.001 && o->timeout_s <= 2e6))
+            argp_error(state, "--timeout %s: not a number of seconds from 0.001 to 2000000", arg);
+        return 0;
+    case 'o':
+        if (parse_output(o, arg))
+            argp_error(state, "--output %s: it must be prefix, plain or dir=PATH", arg);
+        return 0;
+    case 'x':
+        if (add_env(o, arg))
+            argp_error(state, "-x %s: it must be NAME=VALUE or NAME, at most %d times", arg, USER_ENV_MAX);
+        return 0;
+    case OPT_BIND:
+        if (parse_bind(o, arg))
+            argp_error(state, "--bind %s: it must be share, core or none", arg);
+        return 0;
+    case OPT_SURVIVE:
+        o->survive = true;
+        return 0;
+    case ARGP_KEY_ARG:
+        o->argv = &state->argv[state->next - 1];
+        state->next = state->argc;
+        return 0;
+    case ARGP_KEY_END:
+        if (!o->argv)
+            argp_error(state, "which program?");
+        if (o->hosts && o->hostfile)
+            argp_error(state, "--hosts and --hostfile exclude each other");
+        return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+static const struct argp argp = {
+    .options = argp_options,
+    .parser = parse_one,
+    .args_doc = "[--] PROGRAM [ARGUMENT...]",
+    .doc =
+        "Starts N ranks of PROGRAM and waits for them.\vWhen one fails (ends with a status other than 0, or by a signal), the "
+        "others are ended: SIGTERM, and after 3 s SIGKILL, to all processes of each. The exit status is that of the first "
+        "that failed, 128 + N for signal N. SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1 and SIGUSR2 are passed on; a "
+        "second SIGINT kills. Standard input goes to rank 0, if it runs on this host.",
+};
+
+/* ---- the rendezvous that we serve ---- */
+
+static bool all_here(const struct job *j)
+{
+    for (uint32_t i = 0; i < j->hosts.n; i++)
+        if (j->hosts.at[i].nlocal > 0 && !j->hosts.at[i].here)
+            return false;
+    return true;
+}
+
+/* For ranks of this host a loopback address, which nobody else reaches; else an id with all of our addresses. */
+static int open_listener(struct job *j, char token[TT_TOKEN_BYTES])
+{
+    struct sockaddr_in loopback = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+    struct tt_address here = { .bytes = sizeof loopback };
+    uint8_t id_token[TT_ID_TOKEN_BYTES];
+    struct tt_endpoint endpoint;
+    uint16_t port = 0;
+    tutti_id id;
+    int fd;
+
+    memcpy(&here.storage, &loopback, sizeof loopback);
+    fd = tt_listen(all_here(j) ? &here : NULL, 0, &port);
+    if (fd < 0) {
+        fprintf(stderr, "tutti run: cannot listen: %s\n", strerror(errno));
+        return -1;
+    }
+    snprintf(token, TT_TOKEN_BYTES, "%s", j->token);
+    snprintf(j->rendezvous, sizeof j->rendezvous, "tcp://127.0.0.1:%u", port);
+    if (all_here(j))
+        return fd;
+    if (tt_endpoint_init(&endpoint, port, j->opt->interfaces) != TUTTI_OK)
+        goto fail;
+    tt_id_init(&id, &endpoint);
+    tt_id_text(&id, j->rendezvous);
+    if (tt_id_parse(&id, &endpoint, id_token) != TUTTI_OK || tt_id_join_token(token, j->token, id_token) != TUTTI_OK)
+        goto fail;
+    return fd;
+
+fail:
+    close(fd);
+    return -1;
+}
+
+static bool serve_rendezvous(struct job *j)
+{
+    char token[TT_TOKEN_BYTES];
+    uint64_t random[2];
+    struct tt_serve_conf conf = { .token = token, .began_ns = tt_now_ns(), .deadline_ns = TT_NEVER, .again = true };
+
+    tt_random_bytes(random, sizeof random);
+    snprintf(j->token, sizeof j->token, "%016llx%016llx", (unsigned long long)random[0], (unsigned long long)random[1]);
+    conf.listener = open_listener(j, token);
+    if (conf.listener < 0)
+        return false;
+    if (tt_serve_open(&j->serve, &conf) != TUTTI_OK) {
+        close(conf.listener);
+        return false;
+    }
+    return true;
+}
+
+/* ---- starting ---- */
+
+/* The variables of one rank, written into text[ENV_MAX][ENV_BYTES]; the user's come last and win. */
+static size_t write_env(const struct job *j, uint32_t rank, char (*text)[ENV_BYTES], const char **env)
+{
+    const struct options *o = j->opt;
+    const struct host *host = &j->hosts.at[j->host_of[rank]];
+    size_t n = 0;
+
+    snprintf(text[n++], ENV_BYTES, "TUTTI_RANK=%u", rank);
+    snprintf(text[n++], ENV_BYTES, "TUTTI_SIZE=%u", o->nranks);
+    snprintf(text[n++], ENV_BYTES, "TUTTI_LOCAL_RANK=%u", j->local_of[rank]);
+    snprintf(text[n++], ENV_BYTES, "TUTTI_LOCAL_SIZE=%u", host->nlocal);
+    snprintf(text[n++], ENV_BYTES, "TUTTI_RENDEZVOUS=%s", j->rendezvous);
+    snprintf(text[n++], ENV_BYTES, "TUTTI_TOKEN=%s", j->token);
+    if (o->wires)
+        snprintf(text[n++], ENV_BYTES, "TUTTI_WIRES=%s", o->wires);
+    if (o->interfaces)
+        snprintf(text[n++], ENV_BYTES, "TUTTI_INTERFACES=%s", o->interfaces);
+    if (o->timeout_s > 0)
+        snprintf(text[n++], ENV_BYTES, "TUTTI_TIMEOUT_MS=%.0f", o->timeout_s * 1000 < 1 ? 1 : o->timeout_s * 1000);
+    for (size_t i = 0; i < n; i++)
+        env[i] = text[i];
+    for (size_t i = 0; i < o->nenv; i++)
+        env[n++] = o->env[i];
+    return n;
+}
+
+static int open_file(const struct job *j, uint32_t rank, const char *suffix)
+{
+    char path[4096];
+    int fd;
+
+    snprintf(path, sizeof path, "%s/rank.%u.%s", j->opt->output_dir, rank, suffix);
+    fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    if (fd < 0)
+        fprintf(stderr, "tutti run: cannot write %s: %s\n", path, strerror(errno));
+    return fd;
+}
+
+/* Opens what the rank writes to: our own stream, a file, or a pipe that we read. Returns the rank's end, or -1. */
+static int open_stream(const struct job *j, uint32_t rank, int ours, struct output *o)
+{
+    int ends[2];
+
+    o->from = -1;
+    o->to = ours;
+    o->rank = rank;
+    if (j->opt->output == OUTPUT_PLAIN)
+        return fcntl(ours, F_DUPFD_CLOEXEC, 3);
+    if (j->opt->output == OUTPUT_DIR)
+        return open_file(j, rank, ours == STDOUT_FILENO ? "out" : "err");
+    if (pipe2(ends, O_CLOEXEC) != 0) {
+        fprintf(stderr, "tutti run: cannot make a pipe: %s\n", strerror(errno));
+        return -1;
+    }
+    fcntl(ends[0], F_SETFL, O_NONBLOCK);
+    o->from = ends[0];
+    return ends[1];
+}
+
+/* Rank 0 gets our standard input; through a pipe if it is a terminal, which only the foreground group may read. */
+static int open_input(struct job *j, uint32_t rank)
+{
+    if (rank == 0 && !isatty(STDIN_FILENO) && fcntl(STDIN_FILENO, F_GETFD) >= 0)
+        return fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3);
+    if (rank == 0 && isatty(STDIN_FILENO) && pipe2(j->terminal, O_CLOEXEC) == 0) {
+        const int end = j->terminal[0];
+
+        fcntl(j->terminal[1], F_SETFL, O_NONBLOCK);
+        j->terminal[0] = -1;
+        return end;
+    }
+    return open("/dev/null", O_RDONLY | O_CLOEXEC);
+}
+
+/* Starts one rank; 0, or the exit status that says why not. */
+static int start_rank(struct job *j, uint32_t rank)
+{
+    const struct host *host = &j->hosts.at[j->host_of[rank]];
+    char text[ENV_MAX - USER_ENV_MAX][ENV_BYTES];
+    struct rank *r = &j->ranks[rank];
+    struct child_conf conf = { .argv = j->opt->argv, .host = host->here ? NULL : host->name, .rsh = j->opt->rsh };
+    cpu_set_t cores;
+    int status = 126;
+
+    conf.nenv = write_env(j, rank, text, conf.env);
+    conf.out = open_stream(j, rank, STDOUT_FILENO, &r->out);
+    conf.err = open_stream(j, rank, STDERR_FILENO, &r->err);
+    conf.in = open_input(j, rank);
+    if (host->here && bind_mask(j->opt->bind, j->local_of[rank], host->nlocal, &cores))
+        conf.cores = &cores;
+    if (conf.in >= 0 && conf.out >= 0 && conf.err >= 0)
+        status = child_start(&r->child, &conf);
+    if (conf.in >= 0)
+        close(conf.in);
+    if (conf.out >= 0)
+        close(conf.out);
+    if (conf.err >= 0)
+        close(conf.err);
+    if (status)
+        return status;
+    r->state = RANK_RUNNING;
+    guard_add(j->guard, &r->child);
+    j->nstarted++;
+    j->nrunning++;
+    return 0;
+}
+
+/* ---- ending ---- */
+
+static void signal_all(struct job *j, int sig)
+{
+    for (uint32_t r = 0; r < j->nstarted; r++)
+        if (j->ranks[r].state == RANK_RUNNING)
+            child_signal(&j->ranks[r].child, sig);
+}
+
+/* Tells the ranks to end by `sig`; those that do not within the grace are killed. */
+static void begin_ending(struct job *j, int sig)
+{
+    signal_all(j, sig);
+    signal_all(j, SIGCONT);     /* one that is stopped could not hear it */
+    if (!j->ending)
+        j->kill_ns = tt_now_ns() + GRACE_NS;
+    j->ending = true;
+}
+
+/* The grace is over. A remote shell that does not end its rank within another one is killed itself. */
+static void kill_all(struct job *j)
+{
+    for (uint32_t r = 0; r < j->nstarted; r++) {
+        struct child *c = &j->ranks[r].child;
+
+        if (j->ranks[r].state != RANK_RUNNING)
+            continue;
+        child_signal(c, SIGKILL);
+        if (j->killed)
+            kill(-c->pid, SIGKILL);
+    }
+    j->killed = true;
+    j->kill_ns = tt_now_ns() + GRACE_NS;
+}
+
+static void print_failure(const struct job *j, uint32_t rank, int status, bool elsewhere)
+{
+    const char *host = j->hosts.at[j->host_of[rank]].name, *after = j->opt->survive || j->nrunning == 0 ? "" : "; ending the others";
+    const int code = WIFEXITED(status) ? WEXITSTATUS(status) : 0;
+    const int sig = WIFSIGNALED(status)                            ? WTERMSIG(status)
+                    : elsewhere && code > 128 && code < 128 + NSIG ? code - 128
+                                                                   : 0;
+    const int pid = (int)j->ranks[rank].child.pid;
+
+    if (sig)
+        fprintf(stderr, "tutti run: rank %u (pid %d) on host %s was killed by signal %d (SIG%s)%s\n", rank, pid, host,
+                sig, sigabbrev_np(sig) ? sigabbrev_np(sig) : "?", after);
+    else if (elsewhere && code == 255)
+        fprintf(stderr, "tutti run: rank %u on host %s ended with status 255: the rank, or \"%s\" could not reach the host%s\n",
+                rank, host, j->opt->rsh, after);
+    else
+        fprintf(stderr, "tutti run: rank %u (pid %d) on host %s exited with status %d%s\n", rank, pid, host, code, after);
+}
+
+/* A rank ended: its last words, and if it failed, the consequences. It stays a zombie until the job is over, so that
+ * the number of its group stays its own. */
+static void rank_ended(struct job *j, uint32_t rank)
+{
+    struct rank *r = &j->ranks[rank];
+    siginfo_t info = { .si_pid = 0 };
+    int status;
+
+    if (waitid(P_PID, (id_t)r->child.pid, &info, WEXITED | WNOHANG | WNOWAIT) != 0 || info.si_pid == 0)
+        return;
+    status = info.si_code == CLD_EXITED ? info.si_status << 8 : info.si_status & 0x7f;
+    r->state = RANK_ENDED;
+    j->nrunning--;
+    output_pump(&r->out);
+    output_pump(&r->err);
+    if (status == 0)
+        return;
+    if (!j->ending)
+        print_failure(j, rank, status, r->child.control >= 0);
+    if (j->status == 0)
+        j->status = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+    if (!j->ending && !j->opt->survive && j->nrunning > 0)
+        begin_ending(j, SIGTERM);
+}
+
+/* ---- signals ---- */
+
+static int open_signals(void)
+{
+    static const int passed[] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGTSTP };
+    sigset_t set;
+
+    sigemptyset(&set);
+    for (size_t i = 0; i < sizeof passed / sizeof *passed; i++)
+        sigaddset(&set, passed[i]);
+    sigprocmask(SIG_BLOCK, &set, NULL);
+    signal(SIGPIPE, SIG_IGN);
+    signal(SIGTTOU, SIG_IGN);
+    return signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+}
+
+static void pass_signal(struct job *j, int sig)
+{
+    switch (sig) {
+    case SIGTSTP:       /* the whole job stops, and goes on, with us */
+        signal_all(j, SIGSTOP);
+        raise(SIGSTOP);
+        signal_all(j, SIGCONT);
+        break;
+    case SIGUSR1:
+    case SIGUSR2:
+        signal_all(j, sig);
+        break;
+    default:
+        if (sig == SIGINT && j->ending)
+            kill_all(j);
+        else
+            begin_ending(j, sig);
+        break;
+    }
+}
+
+static void take_signals(struct job *j)
+{
+    struct signalfd_siginfo info;
+
+    while (read(j->signals, &info, sizeof info) == sizeof info)
+        pass_signal(j, (int)info.ssi_signo);
+}
+
+/* ---- the loop ---- */
+
+/* Terminal to rank 0. What it does not take now, it does not get: nobody types that fast. */
+static void pump_terminal(struct job *j)
+{
+    char data[4096];
+    const ssize_t n = read(STDIN_FILENO, data, sizeof data);
+
+    if (n <= 0 || (write(j->terminal[1], data, (size_t)n) < 0 && errno == EPIPE)) {
+        close(j->terminal[1]);
+        j->terminal[1] = -1;
+    }
+}
+
+static int next_wake_ms(const struct job *j)
+{
+    const uint64_t now_ns = tt_now_ns();
+    uint64_t wake_ns = tt_serve_wake_ns(j->serve);
+
+    if (j->ending && j->kill_ns < wake_ns)
+        wake_ns = j->kill_ns;
+    if (wake_ns <= now_ns)
+        return 0;
+    return wake_ns - now_ns < 60 * TT_SECOND ? (int)((wake_ns - now_ns) / TT_MS) + 1 : 60000;
+}
+
+#define FIXED_FDS 3
+#define FDS_PER_RANK 3
+
+static void fill_poll(const struct job *j, struct pollfd *p)
+{
+    p[0] = (struct pollfd){ .fd = j->signals, .events = POLLIN };
+    p[1] = (struct pollfd){ .fd = tt_serve_fd(j->serve), .events = POLLIN };
+    p[2] = (struct pollfd){ .fd = j->terminal[1] >= 0 ? STDIN_FILENO : -1, .events = POLLIN };
+    for (uint32_t r = 0; r < j->nstarted; r++) {
+        const struct rank *rank = &j->ranks[r];
+        struct pollfd *at = &p[FIXED_FDS + FDS_PER_RANK * r];
+
+        at[0] = (struct pollfd){ .fd = rank->out.from, .events = POLLIN };
+        at[1] = (struct pollfd){ .fd = rank->err.from, .events = POLLIN };
+        at[2] = (struct pollfd){ .fd = rank->state == RANK_RUNNING ? rank->child.pidfd : -1, .events = POLLIN };
+    }
+}
+
+static void run_job(struct job *j, struct pollfd *p)
+{
+    while (j->nrunning > 0) {
+        fill_poll(j, p);
+        if (poll(p, FIXED_FDS + FDS_PER_RANK * j->nstarted, next_wake_ms(j)) < 0)
+            continue;
+        if (p[0].revents)
+            take_signals(j);
+        if (p[2].revents)
+            pump_terminal(j);
+        for (uint32_t r = 0; r < j->nstarted; r++) {
+            const struct pollfd *at = &p[FIXED_FDS + FDS_PER_RANK * r];
+
+            if (at[0].revents)
+                output_pump(&j->ranks[r].out);
+            if (at[1].revents)
+                output_pump(&j->ranks[r].err);
+            if (at[2].revents)
+                rank_ended(j, r);
+        }
+        tt_serve_step(j->serve, tt_now_ns());
+        if (j->ending && tt_now_ns() >= j->kill_ns)
+            kill_all(j);
+    }
+}
+
+/* Everything that ranks left behind goes, then what they still said is told. */
+static void clean_up(struct job *j)
+{
+    for (uint32_t r = 0; r < j->nstarted; r++)
+        child_reap(&j->ranks[r].child);
+    for (uint32_t r = 0; r < j->opt->nranks; r++) {
+        if (j->ranks[r].out.from >= 0)
+            output_finish(&j->ranks[r].out);
+        if (j->ranks[r].err.from >= 0)
+            output_finish(&j->ranks[r].err);
+    }
+    guard_dismiss(j->guard);
+    tt_serve_close(j->serve);
+    close(j->signals);
+}
+
+static bool prepare_hosts(struct job *j)
+{
+    const struct options *o = j->opt;
+
+    if (o->hosts ? !hosts_parse(&j->hosts, o->hosts)
+        : o->hostfile ? !hosts_read(&j->hosts, o->hostfile)
+                      : !hosts_here(&j->hosts))
+        return false;
+    return hosts_place(&j->hosts, o->nranks, j->host_of, j->local_of);
+}
+
+static bool prepare_output(const struct options *o)
+{
+    if (o->output == OUTPUT_DIR && mkdir(o->output_dir, 0777) != 0 && errno != EEXIST) {
+        fprintf(stderr, "tutti run: cannot create %s: %s\n", o->output_dir, strerror(errno));
+        return false;
+    }
+    return true;
+}
+
+/* Four descriptors for each rank. */
+static void raise_descriptors(uint32_t nranks)
+{
+    struct rlimit limit;
+    const rlim_t wanted = 4ul * nranks + 256;
+
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= wanted)
+        return;
+    limit.rlim_cur = wanted < limit.rlim_max ? wanted : limit.rlim_max;
+    setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+/* Starts all; at the first that does not start, ends the others. */
+static int start_all(struct job *j)
+{
+    for (uint32_t r = 0; r < j->opt->nranks; r++) {
+        const int status = start_rank(j, r);
+
+        if (status) {
+            begin_ending(j, SIGTERM);
+            return status;
+        }
+    }
+    return 0;
+}
+
+static int run(const struct options *opt)
+{
+    struct job j = { .opt = opt, .terminal = { -1, -1 }, .signals = -1, .guard = -1 };
+    struct pollfd *p = calloc(FIXED_FDS + (size_t)FDS_PER_RANK * opt->nranks, sizeof *p);
+    int status = 126;
+
+    j.host_of = calloc(opt->nranks, sizeof *j.host_of);
+    j.local_of = calloc(opt->nranks, sizeof *j.local_of);
+    j.ranks = calloc(opt->nranks, sizeof *j.ranks);
+    if (!p || !j.host_of || !j.local_of || !j.ranks) {
+        fprintf(stderr, "tutti run: no memory for %u ranks\n", opt->nranks);
+        goto free_all;
+    }
+    for (uint32_t r = 0; r < opt->nranks; r++)
+        j.ranks[r].out.from = j.ranks[r].err.from = -1;
+    status = 2;
+    if (!prepare_hosts(&j) || !prepare_output(opt))
+        goto free_all;
+    status = 126;
+    raise_descriptors(opt->nranks);
+    if (!serve_rendezvous(&j))
+        goto free_all;
+    j.signals = open_signals();
+    j.guard = guard_start();
+    j.status = start_all(&j);
+    run_job(&j, p);
+    clean_up(&j);
+    status = j.status;
+
+free_all:
+    free(p);
+    free(j.hosts.at);
+    free(j.host_of);
+    free(j.local_of);
+    free(j.ranks);
+    return status;
+}
+
+int tool_run_main(int argc, char **argv)
+{
+    struct options opt = { .nranks = 1, .rsh = "ssh -o BatchMode=yes" };
+    int status;
+
+    argp_err_exit_status = 2;
+    if (argp_parse(&argp, argc, argv, ARGP_IN_ORDER, NULL, &opt) != 0)
+        return 2;
+    status = run(&opt);
+    for (size_t i = 0; i < opt.nenv; i++)
+        free(opt.env[i]);
+    return status;
+}

@@ -1,0 +1,352 @@
+#include "run_child.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+extern char **environ;
+
+/* ---- what is executed ---- */
+
+static void quote(FILE *to, const char *text)
+{
+    fputc('\'', to);
+    for (; *text; text++)
+        if (*text == '\'')
+            fputs("'\\''", to);
+        else
+            fputc(*text, to);
+    fputc('\'', to);
+}
+
+/* What the far side runs. The rank gets a session of its own; names of signals come over standard input, and its end means that
+ * we are gone, or the connection is: then the rank ends too. */
+static void write_script(FILE *to, const struct child_conf *conf, const char *cwd)
+{
+    fputs("exec 3<&0 </dev/null; cd ", to);
+    quote(to, cwd);
+    fputs(" || exit 126; ", to);
+    for (size_t i = 0; i < conf->nenv; i++) {
+        const char *equals = strchr(conf->env[i], '=');
+
+        fprintf(to, "export %.*s=", (int)(equals - conf->env[i]), conf->env[i]);
+        quote(to, equals + 1);
+        fputs("; ", to);
+    }
+    fputs("setsid", to);
+    for (char *const *arg = conf->argv; *arg; arg++) {
+        fputc(' ', to);
+        quote(to, *arg);
+    }
+    fputs(" 3<&- & p=$!; "
+          "{ while read -r s <&3; do kill -s \"$s\" -- \"-$p\"; done; "
+          "kill -s TERM -- \"-$p\"; sleep 3; kill -s KILL -- \"-$p\"; } >/dev/null 2>&1 & w=$!; "
+          "wait \"$p\"; s=$?; kill -s KILL -- \"-$p\" 2>/dev/null; kill \"$w\" 2>/dev/null; exit \"$s\"",
+          to);
+}
+
+/* "/bin/sh -c 'script'" as one argument: whatever shell the far side logs in with, sh runs the script. NULL without memory. */
+static char *remote_command(const struct child_conf *conf)
+{
+    char *script = NULL, *command = NULL, *cwd = getcwd(NULL, 0);
+    size_t bytes;
+    FILE *f = cwd ? open_memstream(&script, &bytes) : NULL;
+
+    if (f) {
+        write_script(f, conf, cwd);
+        fclose(f);
+        f = open_memstream(&command, &bytes);
+    }
+    if (f) {
+        fputs("exec /bin/sh -c ", f);
+        quote(f, script);
+        fclose(f);
+    }
+    free(cwd);
+    free(script);
+    return command;
+}
+
+#define RSH_WORDS 32
+
+/* Cuts the remote shell into words, in place, and adds host and command. */
+static bool remote_argv(char *argv[RSH_WORDS + 3], char *rsh, const char *host, char *command)
+{
+    char *save, *word = strtok_r(rsh, " \t", &save);
+    size_t n = 0;
+
+    for (; word && n < RSH_WORDS; word = strtok_r(NULL, " \t", &save))
+        argv[n++] = word;
+    if (n == 0 || word)
+        return false;
+    argv[n++] = (char *)host;
+    argv[n++] = command;
+    argv[n] = NULL;
+    return true;
+}
+
+/* Our environment with conf's on top. */
+static char **merge_environment(const struct child_conf *conf)
+{
+    size_t n = 0;
+    char **out;
+
+    while (environ[n])
+        n++;
+    out = calloc(n + conf->nenv + 1, sizeof *out);
+    if (!out)
+        return NULL;
+    n = 0;
+    for (char **e = environ; *e; e++) {
+        bool replaced = false;
+
+        for (size_t i = 0; i < conf->nenv; i++) {
+            const size_t name = strcspn(conf->env[i], "=") + 1;
+
+            replaced |= strncmp(*e, conf->env[i], name) == 0;
+        }
+        if (!replaced)
+            out[n++] = *e;
+    }
+    for (size_t i = 0; i < conf->nenv; i++)
+        out[n++] = (char *)conf->env[i];
+    return out;
+}
+
+/* ---- in the child ---- */
+
+/* Between fork and exec: only what is safe there. Does not return. */
+static void become(const struct child_conf *conf, char *const *argv, char *const *env, int in, int failed, pid_t parent)
+{
+    const bool here = !conf->host;
+    sigset_t none;
+    int err;
+
+    setpgid(0, 0);
+    if (here) {     /* a remote shell must live a little longer, to end its rank */
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        if (getppid() != parent)
+            _exit(127);
+    }
+    for (int sig = 1; sig < NSIG; sig++)
+        signal(sig, SIG_DFL);
+    sigemptyset(&none);
+    sigprocmask(SIG_SETMASK, &none, NULL);
+    if (conf->cores)
+        sched_setaffinity(0, sizeof *conf->cores, conf->cores);
+    if (dup2(in, STDIN_FILENO) >= 0 && dup2(conf->out, STDOUT_FILENO) >= 0 && dup2(conf->err, STDERR_FILENO) >= 0)
+        execvpe(argv[0], argv, env);
+    err = errno;
+    if (write(failed, &err, sizeof err) < 0)
+        _exit(126);
+    _exit(127);
+}
+
+/* ---- in the parent ---- */
+
+/* Forks; returns 0 once the program runs, else the errno with which it does not. */
+static int spawn(struct child *out, const struct child_conf *conf, char *const *argv, char *const *env, int in)
+{
+    const pid_t parent = getpid();
+    int failed[2], err = 0;
+    pid_t pid;
+
+    if (pipe2(failed, O_CLOEXEC) != 0)
+        return errno;
+    pid = fork();
+    if (pid == 0)
+        become(conf, argv, env, in, failed[1], parent);
+    close(failed[1]);
+    if (pid < 0) {
+        err = errno;
+    } else {
+        setpgid(pid, pid);      /* whoever comes first: the group exists before anybody signals it */
+        if (read(failed[0], &err, sizeof err) == sizeof err)
+            waitpid(pid, NULL, 0);
+        else
+            err = 0;
+    }
+    close(failed[0]);
+    if (!err)
+        out->pid = pid;
+    return err;
+}
+
+static int start_here(struct child *out, const struct child_conf *conf)
+{
+    char **env = merge_environment(conf);
+    const int err = env ? spawn(out, conf, conf->argv, env, conf->in) : ENOMEM;
+
+    free(env);
+    out->control = -1;
+    return err;
+}
+
+static int start_elsewhere(struct child *out, const struct child_conf *conf)
+{
+    char *command = remote_command(conf), *rsh = strdup(conf->rsh), *argv[RSH_WORDS + 3];
+    int control[2], err;
+
+    if (!command || !rsh || !remote_argv(argv, rsh, conf->host, command)) {
+        err = command && rsh ? EINVAL : ENOMEM;
+        goto free_words;
+    }
+    if (pipe2(control, O_CLOEXEC) != 0) {
+        err = errno;
+        goto free_words;
+    }
+    err = spawn(out, conf, argv, environ, control[0]);
+    close(control[0]);
+    if (err) {
+        close(control[1]);
+        goto free_words;
+    }
+    fcntl(control[1], F_SETFL, O_NONBLOCK);
+    out->control = control[1];
+free_words:
+    free(command);
+    free(rsh);
+    return err;
+}
+
+int child_start(struct child *out, const struct child_conf *conf)
+{
+    struct child c = { .pid = 0 };
+    const int err = conf->host ? start_elsewhere(&c, conf) : start_here(&c, conf);
+
+    if (err) {
+        fprintf(stderr, "tutti run: cannot start \"%s\": %s\n", conf->host ? conf->rsh : conf->argv[0], strerror(err));
+        return err == ENOENT ? 127 : 126;
+    }
+    c.pidfd = (int)syscall(SYS_pidfd_open, c.pid, 0);
+    if (c.pidfd < 0) {
+        fprintf(stderr, "tutti run: cannot watch process %d: %s\n", (int)c.pid, strerror(errno));
+        kill(-c.pid, SIGKILL);
+        waitpid(c.pid, NULL, 0);
+        if (c.control >= 0)
+            close(c.control);
+        return 126;
+    }
+    *out = c;
+    return 0;
+}
+
+void child_signal(const struct child *c, int sig)
+{
+    char line[32];
+    int n;
+
+    if (c->control < 0) {
+        kill(-c->pid, sig);
+        return;
+    }
+    n = snprintf(line, sizeof line, "%s\n", sigabbrev_np(sig));
+    if (write(c->control, line, (size_t)n) < 0 && errno == EPIPE)
+        kill(-c->pid, sig);
+}
+
+/* The leader is still a zombie when its group is killed, so the group's number cannot be anybody else's. */
+int child_reap(struct child *c)
+{
+    int status = 0;
+
+    kill(-c->pid, SIGKILL);
+    waitpid(c->pid, &status, 0);
+    close(c->pidfd);
+    if (c->control >= 0)
+        close(c->control);
+    c->pidfd = c->control = -1;
+    return status;
+}
+
+/* ---- the guard ---- */
+
+struct guarded {
+    pid_t pid;
+    int elsewhere;
+};
+
+static void kill_all(const struct guarded *all, size_t n, int sig, bool elsewhere)
+{
+    for (size_t i = 0; i < n; i++)
+        if (all[i].pid > 0 && !all[i].elsewhere == !elsewhere)
+            kill(-all[i].pid, sig);
+}
+
+/* Reads who is to be guarded. Pid 0 dismisses; the end without it means that the launcher was killed: ranks here had their
+ * SIGKILL from the kernel, but what they started did not; remote shells get the time to end theirs. */
+static void guard(int from)
+{
+    struct guarded *all = NULL, one;
+    size_t n = 0;
+
+    while (read(from, &one, sizeof one) == sizeof one) {
+        struct guarded *more;
+
+        if (one.pid == 0)
+            _exit(0);
+        more = realloc(all, (n + 1) * sizeof *all);
+        if (more) {
+            all = more;
+            all[n++] = one;
+        }
+    }
+    kill_all(all, n, SIGTERM, false);
+    sleep(3);
+    kill_all(all, n, SIGKILL, false);
+    sleep(2);
+    kill_all(all, n, SIGKILL, true);
+    _exit(0);
+}
+
+int guard_start(void)
+{
+    int ends[2], null;
+    pid_t pid;
+
+    if (pipe2(ends, O_CLOEXEC) != 0)
+        return -1;
+    pid = fork();
+    if (pid < 0) {
+        close(ends[0]);
+        close(ends[1]);
+        return -1;
+    }
+    if (pid > 0) {
+        close(ends[0]);
+        return ends[1];
+    }
+    setsid();       /* out of reach of the terminal's signals */
+    null = open("/dev/null", O_RDWR | O_CLOEXEC);
+    for (int fd = 0; fd <= 2; fd++)
+        dup2(null, fd);
+    close(ends[1]);
+    guard(ends[0]);
+    _exit(0);
+}
+
+void guard_add(int guard_fd, const struct child *c)
+{
+    const struct guarded one = { .pid = c->pid, .elsewhere = c->control >= 0 };
+
+    if (guard_fd >= 0 && write(guard_fd, &one, sizeof one) < 0)
+        fprintf(stderr, "tutti run: the guard is gone: %s\n", strerror(errno));
+}
+
+void guard_dismiss(int guard_fd)
+{
+    const struct guarded nobody = { .pid = 0 };
+
+    if (guard_fd < 0)
+        return;
+    if (write(guard_fd, &nobody, sizeof nobody) < 0)
+        errno = 0;      /* gone already */
+    close(guard_fd);
+}

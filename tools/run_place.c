@@ -1,0 +1,167 @@
+#include "run_place.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static bool is_here(const char *name)
+{
+    char own[HOST_BYTES] = "";
+
+    gethostname(own, sizeof own - 1);
+    return strcmp(name, "localhost") == 0 || strcmp(name, "127.0.0.1") == 0 || strcmp(name, own) == 0;
+}
+
+static bool add_host(struct hosts *h, const char *name, size_t bytes, uint32_t slots)
+{
+    struct host *at;
+
+    if (bytes == 0 || bytes >= HOST_BYTES || h->n == HOSTS_MAX) {
+        fprintf(stderr, "tutti run: \"%.*s\" is no host name, or there are more than %u hosts\n", (int)bytes, name, HOSTS_MAX);
+        return false;
+    }
+    at = realloc(h->at, (h->n + 1) * sizeof *at);
+    if (!at) {
+        fprintf(stderr, "tutti run: no memory\n");
+        return false;
+    }
+    h->at = at;
+    at = &h->at[h->n++];
+    memset(at, 0, sizeof *at);
+    memcpy(at->name, name, bytes);
+    at->slots = slots;
+    at->here = is_here(at->name);
+    return true;
+}
+
+static bool parse_slots(const char *text, uint32_t *out)
+{
+    char *end;
+    const unsigned long v = strtoul(text, &end, 10);
+
+    if (end == text || *end || v == 0 || v > RANKS_MAX) {
+        fprintf(stderr, "tutti run: \"%s\" is no number of slots (1 to %u)\n", text, RANKS_MAX);
+        return false;
+    }
+    *out = (uint32_t)v;
+    return true;
+}
+
+/* One "host", "host:slots", "[v6]" or "[v6]:slots". */
+static bool parse_host(struct hosts *h, char *text)
+{
+    char *end = *text == '[' ? strchr(text, ']') : strchr(text, ':');
+    uint32_t slots = 0;
+
+    if (*text == '[') {
+        if (!end || (end[1] != '\0' && end[1] != ':')) {
+            fprintf(stderr, "tutti run: \"%s\" is no host\n", text);
+            return false;
+        }
+        *end++ = '\0';
+        text++;
+    }
+    if (end && *end == ':') {
+        *end++ = '\0';
+        if (!parse_slots(end, &slots))
+            return false;
+    }
+    return add_host(h, text, strlen(text), slots);
+}
+
+bool hosts_parse(struct hosts *out, const char *text)
+{
+    char *copy = strdup(text), *rest = copy, *one;
+    bool ok = copy;
+
+    *out = (struct hosts){ .at = NULL };
+    while (ok && (one = strsep(&rest, ",")))
+        ok = parse_host(out, one);
+    free(copy);
+    return ok;
+}
+
+static bool parse_line(struct hosts *h, char *line)
+{
+    char *save, *name, *more;
+    uint32_t slots;
+
+    line[strcspn(line, "#\n")] = '\0';
+    name = strtok_r(line, " \t\r", &save);
+    if (!name)
+        return true;
+    if (!parse_host(h, name))
+        return false;
+    more = strtok_r(NULL, " \t\r", &save);
+    if (!more)
+        return true;
+    if (strncmp(more, "slots=", 6) != 0 || !parse_slots(more + 6, &slots)) {
+        fprintf(stderr, "tutti run: \"%s\" is not understood; a line is \"host\" or \"host slots=N\"\n", more);
+        return false;
+    }
+    h->at[h->n - 1].slots = slots;
+    return true;
+}
+
+bool hosts_read(struct hosts *out, const char *path)
+{
+    FILE *f = fopen(path, "re");
+    char line[1024];
+    bool ok = true;
+
+    *out = (struct hosts){ .at = NULL };
+    if (!f) {
+        fprintf(stderr, "tutti run: cannot read the host file %s: %s\n", path, strerror(errno));
+        return false;
+    }
+    while (ok && fgets(line, sizeof line, f))
+        ok = parse_line(out, line);
+    fclose(f);
+    if (ok && out->n == 0) {
+        fprintf(stderr, "tutti run: the host file %s names no host\n", path);
+        ok = false;
+    }
+    return ok;
+}
+
+bool hosts_here(struct hosts *out)
+{
+    char own[HOST_BYTES] = "localhost";
+
+    gethostname(own, sizeof own - 1);
+    *out = (struct hosts){ .at = NULL };
+    if (!add_host(out, own, strlen(own), 0))
+        return false;
+    out->at[0].here = true;
+    return true;
+}
+
+bool hosts_place(struct hosts *h, uint32_t nranks, uint32_t *host_of, uint32_t *local_of)
+{
+    uint64_t slots = 0;
+    uint32_t rank = 0, unsaid = 0;
+
+    for (uint32_t i = 0; i < h->n; i++) {
+        slots += h->at[i].slots;
+        unsaid += h->at[i].slots == 0;
+    }
+    if (unsaid == 0 && slots < nranks) {
+        fprintf(stderr, "tutti run: %u ranks do not fit: the hosts have %llu slots\n", nranks, (unsigned long long)slots);
+        return false;
+    }
+    for (uint32_t i = 0; i < h->n; i++) {
+        struct host *at = &h->at[i];
+        uint32_t take = at->slots;
+
+        if (take == 0) {    /* an equal share of what the hosts with slots leave over */
+            take = slots < nranks ? (uint32_t)((nranks - slots + unsaid - 1) / unsaid) : 0;
+        }
+        for (; at->nlocal < take && rank < nranks; rank++) {
+            host_of[rank] = i;
+            local_of[rank] = at->nlocal++;
+        }
+    }
+    return true;
+}

@@ -1,0 +1,15 @@
+/* The subcommands of `tutti`: one file each, one line in main.c. */
+#ifndef TUTTI_TOOLS_TOOL_H
+#define TUTTI_TOOLS_TOOL_H
+
+struct tool {
+    const char *name, *summary;
+    /* argv[0] is "tutti NAME"; returns the exit status. */
+    int (*main)(int argc, char **argv);
+};
+
+int tool_run_main(int argc, char **argv);
+int tool_perf_main(int argc, char **argv);
+int tool_info_main(int argc, char **argv);
+
+#endif
