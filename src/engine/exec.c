@@ -141,10 +141,19 @@ static bool same_bytes(const struct tt_step *writer, const struct tt_ref *ref, u
            writer->bytes == bytes && !writer->out.block && !ref->block;
 }
 
+/* Whether `earlier` writes any of these bytes, in memory or as a pipe. */
+static bool writes_into(const struct tt_step *earlier, const struct tt_ref *ref, uint64_t bytes)
+{
+    const struct tt_ref *w = write_of(earlier);
+
+    return w ? overlap(w, earlier->bytes, ref, bytes) : same_bytes(earlier, ref, bytes);
+}
+
 /* Links step i with the earlier steps of the window: conflicts, pipes, and what it forwards. */
 static void link_step(struct tt_exec *x, uint32_t i)
 {
     struct tt_exec_step *t = &x->step[i];
+    struct tt_exec_step *last = NULL;   /* of those that write what this put sends */
 
     for (uint32_t n = x->head; n != x->tail; n++) {
         const uint32_t e = index_of(n);
@@ -162,9 +171,11 @@ static void link_step(struct tt_exec *x, uint32_t i)
             t->writer_b = (int8_t)e;
             earlier->reader = (int8_t)i;
         }
-        if (t->s.opcode == TT_PUT && !t->eager && !earlier->over && same_bytes(&earlier->s, &t->s.a, t->s.bytes))
-            earlier->forward = (int8_t)i;
+        if (t->s.opcode == TT_PUT && !t->eager && writes_into(&earlier->s, &t->s.a, t->s.bytes))
+            last = earlier;
     }
+    if (last && !last->over && last->forward < 0 && same_bytes(&last->s, &t->s.a, t->s.bytes))
+        last->forward = (int8_t)i;
     tt_assert(t->s.opcode == TT_WAIT || t->s.a.buf != TT_BUF_PIPE || t->writer_a >= 0);
     tt_assert(t->s.opcode != TT_REDUCE_STEP || t->s.b.buf != TT_BUF_PIPE || t->writer_b >= 0);
 }

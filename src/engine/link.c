@@ -102,7 +102,7 @@ void tt_mail_tell(struct tt_mailbox *m)
     if (m->got - m->told < TT_CELLS / 8 && m->got_units - m->told_units < TT_DATA_UNITS / 4)
         return;
     d = (struct tt_desc){
-        .kind = TT_DESC_PUT, .flags = TT_DESC_INLINE, .peer = m->theirs.peer, .signal_op = TT_SIGNAL_SET,
+        .kind = TT_DESC_PUT, .flags = TT_DESC_INLINE, .peer = m->theirs.peer, .key = &m->theirs, .signal_op = TT_SIGNAL_SET,
         .signal_key = &m->theirs, .signal_offset = TT_LINK_HEAD,
         .signal_value = (uint64_t)m->got << 32 | m->got_units,
     };

@@ -482,7 +482,8 @@ static bool do_credit(struct tt_op *op, const struct tt_action *a)
     struct tt_flow *f = &op->flow[a->peer];
     struct tt_peer *p = f->cp->peer;
     const struct tt_desc d = {
-        .kind = TT_DESC_PUT, .flags = TT_DESC_INLINE, .peer = p->rank, .signal_op = TT_SIGNAL_SET, .signal_key = &p->mail.theirs,
+        .kind = TT_DESC_PUT, .flags = TT_DESC_INLINE, .peer = p->rank, .key = &p->mail.theirs,
+        .signal_op = TT_SIGNAL_SET, .signal_key = &p->mail.theirs,
         .signal_offset = tt_link_offset(TT_LINK_CREDIT, (uint32_t)f->in_handle, a->stream),
         .signal_value = word_value(f->in_gen, a->seq),
     };

@@ -79,7 +79,7 @@ struct tt_desc {
     uint32_t peer;                  /* FENCE; else key->peer */
     void *local;                    /* put: read; get: written; atomic: old value (uint64_t) or NULL */
     uint64_t bytes;
-    const struct tt_rkey *key;      /* target (put, atomic) or source (get); alive during post only */
+    const struct tt_rkey *key;      /* target (put, also one of zero bytes, and atomic) or source (get); alive during post only */
     uint64_t offset;                /* into it */
     const struct tt_rkey *signal_key;   /* the region of the signal word; alive during post only */
     uint64_t signal_offset;         /* 8-byte aligned */
