@@ -75,9 +75,14 @@ static void swap(int socket, const void *mine, void *theirs, size_t bytes)
 
 static void start(struct side *s, const char *wire, uint32_t lanes)
 {
-    const struct tt_wire_conf conf = {
-        .rank = s->rank, .nranks = 2, .link_bytes = 4096, .lanes = lanes, .lane_bytes = 4u << 20, .cma = true
-    };
+    static const uint8_t secret[16] = "wire_pingpong";
+    const struct tt_wire_conf conf = { .rank = s->rank,
+                                       .nranks = 2,
+                                       .secret = secret,
+                                       .link_bytes = 4096,
+                                       .lanes = lanes,
+                                       .lane_bytes = 4u << 20,
+                                       .cma = true };
     const struct tt_wire_ops *ops = tt_wire_find(wire);
     struct tt_blob mine, theirs;
 
@@ -98,10 +103,13 @@ static void pingpong(struct side *s, uint64_t bytes, int rounds)
 {
     uint64_t *word = s->link.mine;
     uint64_t begun = 0;
-    struct tt_desc d = {
-        .kind = TT_DESC_PUT, .flags = TT_DESC_INLINE, .local = s->region->mem, .bytes = bytes,
-        .key = &s->theirs, .signal_op = TT_SIGNAL_SET, .signal_key = &s->link.theirs
-    };
+    struct tt_desc d = { .kind = TT_DESC_PUT,
+                         .flags = TT_DESC_INLINE,
+                         .local = s->region->mem,
+                         .bytes = bytes,
+                         .key = &s->theirs,
+                         .signal_op = TT_SIGNAL_SET,
+                         .signal_key = &s->link.theirs };
 
     for (int i = 1; i <= rounds; i++) {
         if (i == rounds / 10)
@@ -128,10 +136,12 @@ static void stream(struct side *s, uint64_t bytes)
 {
     const uint64_t pieces = STREAM_BYTES / bytes, begun = tt_now_ns();
     uint64_t posted = 0;
-    struct tt_desc d = {
-        .kind = TT_DESC_PUT, .bytes = bytes, .key = &s->theirs,
-        .signal_op = TT_SIGNAL_ADD, .signal_key = &s->link.theirs, .signal_value = 1
-    };
+    struct tt_desc d = { .kind = TT_DESC_PUT,
+                         .bytes = bytes,
+                         .key = &s->theirs,
+                         .signal_op = TT_SIGNAL_ADD,
+                         .signal_key = &s->link.theirs,
+                         .signal_value = 1 };
 
     s->local_done = 0;
     if (s->rank == 0) {

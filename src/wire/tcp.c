@@ -48,6 +48,7 @@ static void tcp_close(struct tt_wire *w)
 {
     struct tt_tcp *t = tt_tcp_of(w);
 
+    tt_tcp_greetings_close(t);
     tt_tcp_links_close(t);
     tt_tcp_regions_close(t);
     if (t->listen_fd >= 0)
@@ -94,7 +95,8 @@ static tutti_status tcp_open(struct tt_wire **out, const struct tt_wire_conf *co
     if (t->conf.lane_bytes == 0)
         t->conf.lane_bytes = LANE_BYTES_DEFAULT;
     t->wire.ops = &tt_wire_tcp;
-    t->wire.caps = TT_WIRE_CAP_GET | TT_WIRE_CAP_ATOMIC | TT_WIRE_CAP_ANYMEM | (t->conf.lanes == 1 ? TT_WIRE_CAP_ORDERED : 0);
+    t->wire.caps =
+        TT_WIRE_CAP_GET | TT_WIRE_CAP_ATOMIC | TT_WIRE_CAP_ANYMEM | (t->conf.lanes == 1 ? TT_WIRE_CAP_ORDERED : 0);
     t->listener = TT_TCP_LISTENER;
     t->timer = TT_TCP_TIMER;
     t->listen_fd = t->timer_fd = t->epoll_fd = -1;
@@ -169,7 +171,7 @@ static void look(struct tt_tcp *t)
     for (int i = 0; i < n; i++) {
         void *what = events[i].data.ptr;
 
-        switch (*(enum tt_tcp_watch *)what) {
+        switch (*(enum tt_tcp_watched *)what) {
         case TT_TCP_LISTENER:
             tt_tcp_accept(t);
             break;
@@ -195,7 +197,8 @@ static void receive_few(struct tt_tcp *t)
     struct tt_tcp_lane *lanes[FEW_LANES];
     const uint32_t n = t->nactive;
 
-    memcpy(lanes, t->active, n * sizeof *lanes);    /* losing a link changes the list */
+    for (uint32_t i = 0; i < n; i++)    /* losing a link changes the list */
+        lanes[i] = t->active[i];
     for (uint32_t i = 0; i < n; i++)
         if (lanes[i]->fd >= 0)
             tt_tcp_lane_receive(lanes[i]);
@@ -218,7 +221,8 @@ static struct tt_done link_done(struct tt_tcp_link *link, uint8_t kind)
     if (kind == TT_DONE_LINK_UP) {
         done.status = TUTTI_OK;
         done.link.mine = link->mine;
-        done.link.theirs = (struct tt_rkey){ .wire = &link->tcp->wire, .peer = link->peer, .bytes = link->theirs_bytes };
+        done.link.theirs =
+            (struct tt_rkey){ .wire = &link->tcp->wire, .peer = link->peer, .bytes = link->theirs_bytes };
     }
     return done;
 }

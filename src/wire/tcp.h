@@ -1,7 +1,8 @@
 /* The inside of the tcp wire: what its files share.
  *
  *   tcp.c         the wire: opening, polling, sleeping, the table of operations
- *   tcp_link.c    the listener, handshakes, and what becomes of a link when it comes up or is lost
+ *   tcp_greet.c   the listener, and connections until they are lanes
+ *   tcp_link.c    links and lanes: what they consist of, how they end
  *   tcp_send.c    descriptors to frames to the kernel
  *   tcp_recv.c    the kernel's bytes to frames to memory and signals
  *   tcp_region.c  registered memory
@@ -32,7 +33,7 @@ struct tt_tcp;
 struct tt_tcp_link;
 
 /* What an epoll entry points at: the first member of each such struct. */
-enum tt_tcp_watch { TT_TCP_LISTENER, TT_TCP_TIMER, TT_TCP_GREETING, TT_TCP_LANE };
+enum tt_tcp_watched { TT_TCP_LISTENER, TT_TCP_TIMER, TT_TCP_GREETING, TT_TCP_LANE };
 
 /* ---- memory ---- */
 
@@ -79,7 +80,7 @@ struct tt_tcp_queue {
 /* ---- a lane: one connection ---- */
 
 struct tt_tcp_lane {
-    enum tt_tcp_watch watch;
+    enum tt_tcp_watched watch;
     int fd;                     /* -1: not up */
     struct tt_tcp_link *link;
     bool dirty;                 /* on tt_tcp.dirty: to be flushed before post returns */
@@ -182,7 +183,7 @@ struct tt_tcp_greeting;
 struct tt_tcp {
     struct tt_wire wire;
     struct tt_wire_conf conf;
-    enum tt_tcp_watch listener, timer;  /* what epoll entries point at */
+    enum tt_tcp_watched listener, timer;  /* what epoll entries point at */
     int epoll_fd, listen_fd, timer_fd;
     uint16_t port;
     int listen_family;
@@ -222,16 +223,30 @@ static inline struct tt_tcp *tt_tcp_of(struct tt_wire *w)
 void tt_tcp_tell(struct tt_tcp_link *link, uint8_t kind, uint64_t cookie, tutti_status status);
 
 /* tcp_link.c */
-tutti_status tt_tcp_listen(struct tt_tcp *t);
-void tt_tcp_accept(struct tt_tcp *t);
-tutti_status tt_tcp_connect(struct tt_wire *w, uint32_t peer, const struct tt_blob *address);
-void tt_tcp_greeting_step(struct tt_tcp_greeting *g);           /* its connection became readable or writable */
-void tt_tcp_greetings_expire(struct tt_tcp *t, uint64_t now_ns); /* acts on deadlines, frees what is over */
-uint64_t tt_tcp_greetings_deadline(const struct tt_tcp *t);
+/* A link that is opening, entered in the wire's table. NULL: no memory. */
+struct tt_tcp_link *tt_tcp_link_create(struct tt_tcp *t, uint32_t peer);
+/* Gives it what it needs once it is up. False: no memory, lose it. */
+bool tt_tcp_link_furnish(struct tt_tcp_link *link, uint32_t nlanes);
+/* The connection becomes the lane, which then owns it. False: nothing changed. */
+bool tt_tcp_lane_open(struct tt_tcp_lane *lane, int fd);
+void tt_tcp_link_up(struct tt_tcp_link *link);
 /* Ends the link for good: closes its lanes, forgets its descriptors, tells poll. Its memory stays until the wire closes, so
  * callers further up may still look at it. Nothing if it was lost before. */
 void tt_tcp_link_lose(struct tt_tcp_link *link, tutti_status status, const char *why);
 void tt_tcp_links_close(struct tt_tcp *t);
+void tt_tcp_tune(int fd, bool one_of_many);
+/* Makes epoll watch fd for events; what: one of the structs that begin with an enum tt_tcp_watched. */
+bool tt_tcp_watch(struct tt_tcp *t, int fd, uint32_t events, void *what);
+
+/* tcp_greet.c */
+tutti_status tt_tcp_listen(struct tt_tcp *t);
+void tt_tcp_accept(struct tt_tcp *t);
+tutti_status tt_tcp_connect(struct tt_wire *w, uint32_t peer, const struct tt_blob *address);
+void tt_tcp_greeting_step(struct tt_tcp_greeting *g);       /* its connection became readable or writable */
+void tt_tcp_greetings_expire(struct tt_tcp *t, uint64_t now_ns);    /* acts on deadlines, frees what is over */
+uint64_t tt_tcp_greetings_deadline(const struct tt_tcp *t);
+void tt_tcp_greetings_end(struct tt_tcp_link *link);
+void tt_tcp_greetings_close(struct tt_tcp *t);
 
 /* tcp_send.c */
 int tt_tcp_post(struct tt_wire *w, const struct tt_desc *desc, int n);

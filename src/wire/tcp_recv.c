@@ -21,8 +21,8 @@
 enum reach { REACH_OK, REACH_GONE, REACH_BROKEN };
 
 /* Finds bytes at region + offset. GONE: deregistered, so a late frame; BROKEN: out of bounds, so a broken peer. */
-static enum reach reach(const struct tt_tcp_link *link, uint32_t id, uint32_t generation, uint64_t offset, uint64_t bytes,
-                        uint8_t **mem, struct tt_tcp_region **region)
+static enum reach reach(const struct tt_tcp_link *link, uint32_t id, uint32_t generation, uint64_t offset,
+                        uint64_t bytes, uint8_t **mem, struct tt_tcp_region **region)
 {
     struct tt_tcp_region *r = NULL;
     uint64_t bound = link->tcp->conf.link_bytes;
@@ -44,7 +44,8 @@ static enum reach reach(const struct tt_tcp_link *link, uint32_t id, uint32_t ge
 }
 
 /* A 64-bit word that may be loaded and stored atomically. */
-static enum reach reach_word(const struct tt_tcp_link *link, uint32_t id, uint32_t generation, uint64_t offset, uint64_t **word)
+static enum reach reach_word(const struct tt_tcp_link *link, uint32_t id, uint32_t generation, uint64_t offset,
+                             uint64_t **word)
 {
     uint8_t *mem;
     const enum reach found = reach(link, id, generation, offset, sizeof **word, &mem, NULL);

@@ -16,12 +16,12 @@
 #define WAIT_NS (30 * TT_SECOND)        /* in one UNTIL */
 #define RUN_NS (100 * TT_SECOND)
 
-static const uint8_t secret[16] = "test of wires";
+const uint8_t node_secret[16] = "test of wires";
 
 _Noreturn void node_fail(const struct node *n, const char *file, int line, const char *what)
 {
-    fprintf(stderr, "rank %u of %u, %s, %u lanes, seed %llu: %s does not hold (%s:%d)\n", n->rank, n->nranks, n->ops->name,
-            n->setting->lanes, (unsigned long long)n->setting->seed, what, file, line);
+    fprintf(stderr, "rank %u of %u, %s, %u lanes, seed %llu: %s does not hold (%s:%d)\n", n->rank, n->nranks,
+            n->ops->name, n->setting->lanes, (unsigned long long)n->setting->seed, what, file, line);
     _exit(1);
 }
 
@@ -113,16 +113,17 @@ void nodes_run(const struct setting *s, uint32_t nranks, void (*role)(struct nod
 
 void node_open(struct node *n)
 {
-    const struct tt_wire_conf conf = {
-        .rank = n->rank, .nranks = n->nranks, .link_bytes = NODE_LINK_BYTES,
-        .lanes = n->setting->lanes, .lane_bytes = 4u << 20, .cma = true
-    };
-    struct tt_wire_conf with_secret = conf;
+    const struct tt_wire_conf conf = { .rank = n->rank,
+                                       .nranks = n->nranks,
+                                       .secret = node_secret,
+                                       .link_bytes = NODE_LINK_BYTES,
+                                       .lanes = n->setting->lanes,
+                                       .lane_bytes = 4u << 20,
+                                       .cma = true };
 
-    with_secret.secret = secret;
     memset(n->ups, 0, sizeof n->ups);
     memset(n->losses, 0, sizeof n->losses);
-    CHECK(n, n->ops->open(&n->w, &with_secret) == TUTTI_OK);
+    CHECK(n, n->ops->open(&n->w, &conf) == TUTTI_OK);
     CHECK(n, n->ops->address(n->w, &n->board->address[n->rank]) == TUTTI_OK);
     node_barrier(n);
 }
@@ -227,10 +228,13 @@ uint64_t node_word(struct node *n, uint32_t peer, uint32_t i)
 
 struct tt_desc node_signal(struct node *n, uint32_t peer, uint32_t word, enum tt_signal_op op, uint64_t value)
 {
-    return (struct tt_desc){
-        .kind = TT_DESC_PUT, .flags = TT_DESC_INLINE, .key = &n->link[peer].theirs,
-        .signal_op = (uint8_t)op, .signal_key = &n->link[peer].theirs, .signal_offset = 8ull * word, .signal_value = value
-    };
+    return (struct tt_desc){ .kind = TT_DESC_PUT,
+                             .flags = TT_DESC_INLINE,
+                             .key = &n->link[peer].theirs,
+                             .signal_op = (uint8_t)op,
+                             .signal_key = &n->link[peer].theirs,
+                             .signal_offset = 8ull * word,
+                             .signal_value = value };
 }
 
 /* ---- bytes ---- */

@@ -1,0 +1,1058 @@
+/* What every wire must do, whatever it is made of: put and signal, fences, zero length, back-pressure, death, registration.
+ * Each property runs in real processes over every registered wire, and over several lanes where a wire has them.
+ *
+ * TUTTI_TEST_SEED replays a run; TUTTI_TEST_ONLY names a property or a wire. */
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include "base/clock.h"
+#include "nodes.h"
+#include "support/unit.h"
+
+#define KIB 1024ull
+#define MIB (1024 * KIB)
+
+static bool has(const struct node *n, uint32_t cap)
+{
+    return n->w->caps & cap;
+}
+
+static struct tt_region *region(struct node *n, void *mem, uint64_t bytes)
+{
+    struct tt_region *r;
+
+    CHECK(n, n->ops->reg(n->w, mem, bytes, &r) == TUTTI_OK);
+    CHECK(n, r->bytes >= bytes && r->mem);
+    return r;
+}
+
+/* Every rank registers `bytes` and shares them in slot 0. */
+static struct tt_region *region_shared(struct node *n, uint64_t bytes)
+{
+    struct tt_region *r = region(n, NULL, bytes);
+
+    node_share(n, 0, r);
+    node_barrier(n);
+    return r;
+}
+
+/* The state of a process as /proc tells it ('S', 'T', …). */
+static char process_state(pid_t pid)
+{
+    char path[64], line[256] = "";
+    FILE *f;
+    char *at;
+
+    snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
+    f = fopen(path, "r");
+    if (!f)
+        return 0;
+    at = fgets(line, sizeof line, f) ? strrchr(line, ')') : NULL;
+    fclose(f);
+    return at ? at[2] : 0;
+}
+
+/* ---- put, then signal ---- */
+
+static const uint64_t sizes[] = { 0, 1, 7, 8, 63, 64, 65, 4032, 4096, 16383, 16384, 65537, 1 * MIB, 4 * MIB + 3 };
+#define NSIZES (sizeof sizes / sizeof *sizes)
+
+/* Rank 0 puts each size at an odd offset, inline where it may; rank 1 sees the signal, hence the bytes, and no byte beyond. */
+static void put_role(struct node *n)
+{
+    const uint64_t offset = 61, room = 5 * MIB;
+    struct tt_region *mine;
+    struct tt_rkey theirs;
+
+    node_open(n);
+    node_connect_all(n);
+    mine = region_shared(n, room);
+    theirs = node_import(n, !n->rank, 0);
+    for (uint32_t i = 0; i < 2 * NSIZES; i++) {
+        const uint64_t bytes = sizes[i / 2], salt = n->setting->seed + i;
+        const bool copied = i % 2 && bytes <= TT_INLINE_BYTES;
+        struct tt_desc d = node_signal(n, !n->rank, 0, TT_SIGNAL_SET, i + 1);
+
+        if (n->rank == 1) {
+            memset(mine->mem, 0x5a, room);
+            node_barrier(n);
+            UNTIL(n, node_word(n, 0, 0) == i + 1);
+            CHECK(n, pattern_differs((uint8_t *)mine->mem + offset, bytes, salt) == bytes);
+            CHECK(n, ((uint8_t *)mine->mem)[offset - 1] == 0x5a && ((uint8_t *)mine->mem)[offset + bytes] == 0x5a);
+            node_barrier(n);
+            continue;
+        }
+        node_barrier(n);
+        pattern_fill(mine->mem, bytes, salt);
+        d.flags = copied ? TT_DESC_INLINE : 0;
+        d.local = mine->mem;
+        d.bytes = bytes;
+        d.key = &theirs;
+        d.offset = offset;
+        d.cookie = i;
+        node_post(n, &d);
+        if (copied)
+            memset(mine->mem, 0, bytes);    /* reusable at once */
+        node_barrier(n);
+        UNTIL(n, copied || has(n, TT_WIRE_CAP_INSTANT) || n->local[i] == 1);
+        CHECK(n, !copied || n->local[i] == 0);
+    }
+    node_barrier(n);
+}
+
+static void a_signal_brings_its_bytes(void **state)
+{
+    nodes_run(*state, 2, put_role);
+}
+
+/* Signals of puts without bytes: sets replace, adds add, from two peers into one word each. */
+static void zero_role(struct node *n)
+{
+    node_open(n);
+    node_connect_all(n);
+    for (uint32_t peer = 0; peer < n->nranks; peer++) {
+        struct tt_desc set =
+            peer == n->rank ? (struct tt_desc){ 0 } : node_signal(n, peer, 0, TT_SIGNAL_SET, 7 + n->rank);
+        struct tt_desc add = peer == n->rank ? (struct tt_desc){ 0 } : node_signal(n, peer, 1, TT_SIGNAL_ADD, 3);
+
+        if (peer == n->rank)
+            continue;
+        set.flags = 0;      /* neither needs to be inline */
+        node_post(n, &set);
+        for (int i = 0; i < 100; i++) {
+            add.flags = i % 2 ? TT_DESC_INLINE : 0;
+            node_post(n, &add);
+        }
+    }
+    for (uint32_t peer = 0; peer < n->nranks; peer++)
+        if (peer != n->rank) {
+            UNTIL(n, node_word(n, peer, 0) == 7 + peer);
+            UNTIL(n, node_word(n, peer, 1) == 300);
+        }
+    node_barrier(n);
+    for (uint32_t peer = 0; peer < n->nranks; peer++)
+        CHECK(n, peer == n->rank || node_word(n, peer, 1) == 300);
+    node_barrier(n);
+}
+
+static void a_put_of_nothing_still_signals(void **state)
+{
+    nodes_run(*state, 3, zero_role);
+}
+
+/* Both ranks put random sizes into each other's slots at once, several descriptors per post, and count arrivals by ADD. */
+#define STORM 1500
+#define STORM_SLOT (8 * KIB)
+static uint64_t storm_bytes(struct tt_prng *p)
+{
+    const uint64_t scale = 1ull << tt_prng_below(p, 14);
+
+    return tt_prng_below(p, scale + 1);
+}
+
+static void storm_role(struct node *n)
+{
+    struct tt_region *mine, *source;
+    struct tt_rkey theirs;
+    struct tt_prng sizes_mine, sizes_theirs;
+    struct tt_desc batch[8];
+    uint32_t posted = 0, expected = 0;
+
+    node_open(n);
+    node_connect_all(n);
+    mine = region_shared(n, STORM * STORM_SLOT);
+    source = region(n, NULL, STORM * STORM_SLOT);
+    theirs = node_import(n, !n->rank, 0);
+    tt_prng_init(&sizes_mine, n->setting->seed + 100 + n->rank);
+    tt_prng_init(&sizes_theirs, n->setting->seed + 100 + !n->rank);
+    while (posted < STORM) {
+        uint32_t in_batch = 1 + (uint32_t)tt_prng_below(&n->prng, 8), taken = 0;
+
+        for (uint32_t i = 0; i < in_batch && posted + i < STORM; i++) {
+            const uint64_t slot = (posted + i) * STORM_SLOT;
+            struct tt_desc d = node_signal(n, !n->rank, 0, TT_SIGNAL_ADD, 1);
+
+            d.bytes = storm_bytes(&sizes_mine);
+            d.local = (uint8_t *)source->mem + slot;
+            d.key = &theirs;
+            d.offset = slot;
+            d.cookie = posted + i;
+            d.flags = tt_prng_below(&n->prng, 2) ? TT_DESC_INLINE : 0;
+            pattern_fill(d.local, d.bytes, posted + i + 1000 * n->rank);
+            batch[i] = d;
+        }
+        if (posted + in_batch > STORM)
+            in_batch = STORM - posted;
+        for (posted += in_batch; taken < in_batch;) {
+            const int now = n->ops->post(n->w, batch + taken, (int)(in_batch - taken));
+
+            CHECK(n, now >= 0 && now <= (int)(in_batch - taken));
+            taken += (uint32_t)now;
+            node_poll(n);
+        }
+    }
+    UNTIL(n, node_word(n, !n->rank, 0) == STORM);
+    for (; expected < STORM; expected++) {
+        const uint64_t bytes = storm_bytes(&sizes_theirs);
+
+        CHECK(n, pattern_differs((uint8_t *)mine->mem + expected * STORM_SLOT, bytes, expected + 1000 * !n->rank) ==
+                     bytes);
+    }
+    node_barrier(n);
+}
+
+static void a_storm_of_puts_arrives_whole_from_both_sides(void **state)
+{
+    nodes_run(*state, 2, storm_role);
+}
+
+/* An inline source is reusable at once, up to the largest. */
+static void inline_role(struct node *n)
+{
+    struct tt_region *mine;
+    struct tt_rkey theirs;
+    uint8_t *source = malloc(TT_INLINE_BYTES);      /* inline sources need not be registered */
+
+    CHECK(n, source);
+    node_open(n);
+    node_connect_all(n);
+    mine = region_shared(n, 64 * TT_INLINE_BYTES);
+    theirs = node_import(n, !n->rank, 0);
+    for (uint32_t i = 0; i < 64 && n->rank == 0; i++) {
+        struct tt_desc d = node_signal(n, 1, 0, TT_SIGNAL_ADD, 1);
+
+        pattern_fill(source, TT_INLINE_BYTES, i);
+        d.local = source;
+        d.bytes = TT_INLINE_BYTES;
+        d.key = &theirs;
+        d.offset = i * (uint64_t)TT_INLINE_BYTES;
+        node_post(n, &d);
+    }
+    if (n->rank == 1) {
+        UNTIL(n, node_word(n, 0, 0) == 64);
+        for (uint32_t i = 0; i < 64; i++)
+            CHECK(n,
+                  pattern_differs((uint8_t *)mine->mem + i * TT_INLINE_BYTES, TT_INLINE_BYTES, i) == TT_INLINE_BYTES);
+    }
+    node_barrier(n);
+    CHECK(n, n->nlocal == 0);
+    free(source);
+}
+
+static void inline_sources_are_reusable_at_once(void **state)
+{
+    nodes_run(*state, 2, inline_role);
+}
+
+/* ---- fences ---- */
+
+/* Large and small puts without signals, a fence, then one small signal: whoever sees it sees all of them. */
+static void fence_role(struct node *n)
+{
+    const uint64_t large = 3 * MIB, small = 1000, rounds = 40;
+    struct tt_region *mine, *source;
+    struct tt_rkey theirs;
+
+    node_open(n);
+    node_connect_all(n);
+    mine = region_shared(n, large + 64 * small);
+    source = region(n, NULL, large + 64 * small);
+    theirs = node_import(n, !n->rank, 0);
+    for (uint64_t round = 1; round <= rounds; round++) {
+        struct tt_prng p;
+        uint64_t bytes, few;
+
+        tt_prng_init(&p, n->setting->seed + round);
+        bytes = tt_prng_below(&p, large);
+        few = tt_prng_below(&p, 64);
+        if (n->rank == 1) {
+            UNTIL(n, node_word(n, 0, 0) == round);
+            CHECK(n, pattern_differs(mine->mem, bytes, round) == bytes);
+            for (uint64_t i = 0; i < few; i++)
+                CHECK(n, pattern_differs((uint8_t *)mine->mem + large + i * small, small, round + i) == small);
+            node_barrier(n);
+            continue;
+        }
+        UNTIL(n, has(n, TT_WIRE_CAP_INSTANT) || n->nlocal == n->local[0]);
+        pattern_fill(source->mem, bytes, round);
+        node_post(n, &(struct tt_desc){
+                         .kind = TT_DESC_PUT, .local = source->mem, .bytes = bytes, .key = &theirs, .cookie = 0 });
+        for (uint64_t i = 0; i < few; i++) {
+            uint8_t *from = (uint8_t *)source->mem + large + i * small;
+
+            pattern_fill(from, small, round + i);
+            node_post(n, &(struct tt_desc){ .kind = TT_DESC_PUT,
+                                            .flags = TT_DESC_INLINE,
+                                            .local = from,
+                                            .bytes = small,
+                                            .key = &theirs,
+                                            .offset = large + i * small });
+        }
+        node_post(n, &(struct tt_desc){ .kind = TT_DESC_FENCE, .peer = 1 });
+        node_post(n, &(struct tt_desc[]){ node_signal(n, 1, 0, TT_SIGNAL_SET, round) }[0]);
+        node_barrier(n);
+    }
+    node_barrier(n);
+}
+
+static void a_signal_after_a_fence_comes_after_all_earlier_puts(void **state)
+{
+    nodes_run(*state, 2, fence_role);
+}
+
+/* Each of many bulk puts sets the same word after a fence: the word only grows. */
+static void grow_role(struct node *n)
+{
+    const uint64_t bytes = 64 * KIB, count = 400;
+    struct tt_region *mine;
+    struct tt_rkey theirs;
+    uint64_t seen = 0;
+
+    node_open(n);
+    node_connect_all(n);
+    mine = region_shared(n, bytes);
+    theirs = node_import(n, !n->rank, 0);
+    for (uint64_t i = 1; i <= count && n->rank == 0; i++) {
+        struct tt_desc d = node_signal(n, 1, 0, TT_SIGNAL_SET, i);
+
+        d.flags = i % 5 ? 0 : TT_DESC_INLINE;
+        d.local = mine->mem;
+        d.bytes = i % 5 ? tt_prng_below(&n->prng, bytes) : 8;
+        d.key = &theirs;
+        node_post(n, &(struct tt_desc){ .kind = TT_DESC_FENCE, .peer = 1 });
+        node_post(n, &d);
+    }
+    while (n->rank == 1 && seen < count) {
+        const uint64_t now = node_word(n, 0, 0);
+
+        CHECK(n, now >= seen);
+        seen = now;
+        UNTIL(n, seen == count || node_word(n, 0, 0) != seen);
+    }
+    node_barrier(n);
+}
+
+static void fenced_signals_keep_their_order(void **state)
+{
+    nodes_run(*state, 2, grow_role);
+}
+
+/* Rank 1 is stopped with a full channel behind it; a fence towards it must not hold up rank 2's signal. */
+static void apart_role(struct node *n)
+{
+    const uint64_t bytes = MIB;
+    struct tt_region *mine;
+    struct tt_rkey stopped, running;
+    uint64_t posted = 0;
+
+    node_open(n);
+    node_connect_all(n);
+    mine = region_shared(n, bytes);
+    if (n->rank == 1) {
+        raise(SIGSTOP);
+        UNTIL(n, node_word(n, 0, 0) == 1);
+    } else if (n->rank == 2) {
+        UNTIL(n, node_word(n, 0, 0) == 1);
+        CHECK(n, n->board->flag[0] == 0);
+        n->board->flag[1] = 1;
+    } else {
+        stopped = node_import(n, 1, 0);
+        running = node_import(n, 2, 0);
+        UNTIL(n, process_state(n->board->pid[1]) == 'T');
+        for (; posted < 64; posted++)
+            if (n->ops->post(
+                    n->w, &(struct tt_desc){ .kind = TT_DESC_PUT, .local = mine->mem, .bytes = bytes, .key = &stopped },
+                    1) == 0)
+                break;
+        node_post(n, &(struct tt_desc){
+                         .kind = TT_DESC_PUT, .local = mine->mem, .bytes = bytes, .key = &running, .cookie = 1 });
+        node_post(n, &(struct tt_desc){ .kind = TT_DESC_FENCE, .peer = 1 });
+        node_post(n, &(struct tt_desc){ .kind = TT_DESC_FENCE, .peer = 2 });
+        node_post(n, &(struct tt_desc[]){ node_signal(n, 2, 0, TT_SIGNAL_SET, 1) }[0]);
+        node_post(n, &(struct tt_desc[]){ node_signal(n, 1, 0, TT_SIGNAL_SET, 1) }[0]);
+        UNTIL(n, n->board->flag[1]);
+        n->board->flag[0] = 1;
+        kill(n->board->pid[1], SIGCONT);
+    }
+    node_barrier(n);
+}
+
+static void fences_of_two_peers_do_not_touch(void **state)
+{
+    nodes_run(*state, 3, apart_role);
+}
+
+/* ---- room ---- */
+
+static uint64_t memory_kib(void)
+{
+    char line[128];
+    uint64_t kib = 0;
+    FILE *f = fopen("/proc/self/status", "r");
+
+    while (f && fgets(line, sizeof line, f))
+        if (sscanf(line, "VmRSS: %lu", &kib) == 1)
+            break;
+    if (f)
+        fclose(f);
+    return kib;
+}
+
+/* Rank 1 does not poll. Rank 0 posts until it is refused, for bulk and then for inline; its memory stays bounded; what was
+ * taken arrives once rank 1 polls, and then posting goes on. */
+static void pressure_role(struct node *n)
+{
+    const uint64_t bytes = 256 * KIB;
+    struct tt_region *mine;
+    struct tt_rkey theirs;
+    uint64_t taken = 0, before;
+
+    node_open(n);
+    node_connect_all(n);
+    mine = region_shared(n, bytes);
+    memset(mine->mem, 1, bytes);
+    if (n->rank == 1) {
+        node_barrier_idle(n);
+        UNTIL(n, node_word(n, 0, 0) == n->board->flag[0]);
+        node_barrier(n);
+        UNTIL(n, node_word(n, 0, 0) == n->board->flag[0] + 100);
+        node_barrier(n);
+        return;
+    }
+    theirs = node_import(n, 1, 0);
+    before = memory_kib();
+    for (int kind = 0; kind < 2; kind++)
+        for (int refused = 0; refused < 1000 && taken < 100000;) {
+            struct tt_desc d = node_signal(n, 1, 0, TT_SIGNAL_ADD, 1);
+
+            d.local = mine->mem;
+            d.bytes = kind == 0 ? bytes : 100;
+            d.flags = kind == 0 ? 0 : TT_DESC_INLINE;
+            d.key = &theirs;
+            if (kind == 0 && taken >= 2000)
+                break;      /* a wire may take any number of bulk puts that need no room */
+            if (n->ops->post(n->w, &d, 1) == 1) {
+                taken++;
+                n->local[0] = 0;
+            } else {
+                refused++;
+            }
+            node_poll(n);
+        }
+    CHECK(n, memory_kib() < before + 32 * KIB);
+    n->board->flag[0] = (uint32_t)taken;
+    node_barrier_idle(n);
+    node_barrier(n);
+    for (int i = 0; i < 100; i++)
+        node_post(n, &(struct tt_desc[]){ node_signal(n, 1, 0, TT_SIGNAL_ADD, 1) }[0]);
+    node_barrier(n);
+}
+
+static void a_receiver_that_does_not_poll_is_not_buried(void **state)
+{
+    nodes_run(*state, 2, pressure_role);
+}
+
+/* Bulk is queued to a receiver that does not poll; control still has room. */
+static void control_role(struct node *n)
+{
+    struct tt_region *mine;
+    struct tt_rkey theirs;
+    int refused = 0;
+
+    node_open(n);
+    node_connect_all(n);
+    mine = region_shared(n, MIB);
+    if (n->rank == 0) {
+        theirs = node_import(n, 1, 0);
+        for (int i = 0; i < 2000 && refused < 100; i++) {
+            refused +=
+                n->ops->post(n->w,
+                             &(struct tt_desc){ .kind = TT_DESC_PUT, .local = mine->mem, .bytes = MIB, .key = &theirs },
+                             1) == 0;
+            node_poll(n);
+        }
+        for (int i = 0; i < 32; i++)
+            CHECK(n, n->ops->post(n->w, &(struct tt_desc[]){ node_signal(n, 1, 0, TT_SIGNAL_ADD, 1) }[0], 1) == 1);
+    }
+    node_barrier_idle(n);
+    UNTIL(n, n->rank == 0 || node_word(n, 0, 0) == 32);
+    node_barrier(n);
+}
+
+static void control_has_room_when_bulk_has_none(void **state)
+{
+    nodes_run(*state, 2, control_role);
+}
+
+/* ---- completion ---- */
+
+/* Every descriptor is reported exactly as often as it asked for, and remote completion means that it has landed. */
+static void remote_role(struct node *n)
+{
+    enum { COUNT = 600 };
+    struct tt_region *mine;
+    struct tt_rkey theirs;
+
+    node_open(n);
+    node_connect_all(n);
+    mine = region_shared(n, COUNT * KIB);
+    theirs = node_import(n, !n->rank, 0);
+    if (n->rank == 0) {
+        memset(mine->mem, 9, mine->bytes);
+        for (uint32_t i = 0; i < COUNT; i++)
+            node_post(
+                n, &(struct tt_desc){ .kind = TT_DESC_PUT,
+                                      .flags = (uint8_t)((i % 2 ? TT_DESC_INLINE : 0) | (i % 3 ? TT_DESC_REMOTE : 0)),
+                                      .local = (uint8_t *)mine->mem + i * KIB,
+                                      .bytes = KIB,
+                                      .key = &theirs,
+                                      .offset = i * KIB,
+                                      .cookie = i });
+        UNTIL(n, n->nremote == COUNT - COUNT / 3);
+        n->board->flag[0] = 1;
+        UNTIL(n, has(n, TT_WIRE_CAP_INSTANT) || n->nlocal == COUNT / 2);
+        for (uint32_t i = 0; i < COUNT; i++) {
+            CHECK(n, n->remote[i] == (i % 3 ? 1 : 0));
+            CHECK(n, n->local[i] == (i % 2 || has(n, TT_WIRE_CAP_INSTANT) ? 0 : 1));
+        }
+    } else {
+        UNTIL(n, n->board->flag[0]);
+        for (uint32_t i = 0; i < COUNT; i++)
+            for (uint64_t k = 0; k < KIB && i % 3; k++)
+                CHECK(n, ((uint8_t *)mine->mem)[i * KIB + k] == 9);
+    }
+    node_barrier(n);
+}
+
+static void remote_completion_means_landed(void **state)
+{
+    nodes_run(*state, 2, remote_role);
+}
+
+/* Gets read, atomics fetch and add; both report locally once the result is there. */
+static void get_role(struct node *n)
+{
+    const uint64_t bytes = MIB + 13;
+    struct tt_region *mine;
+    struct tt_rkey zero = { 0 };
+
+    node_open(n);
+    node_connect_all(n);
+    mine = region_shared(n, bytes + 64);
+    if (n->rank == 0)
+        pattern_fill((uint8_t *)mine->mem + 64, bytes, 5);
+    node_barrier(n);
+    if (n->rank > 0)
+        zero = node_import(n, 0, 0);
+    if (n->rank > 0 && has(n, TT_WIRE_CAP_GET)) {
+        for (uint32_t i = 0; i < 50; i++) {
+            struct tt_desc d = { .kind = TT_DESC_GET,
+                                 .local = (uint8_t *)mine->mem + 64,
+                                 .bytes = bytes,
+                                 .key = &zero,
+                                 .offset = 64,
+                                 .cookie = i };
+
+            memset(d.local, 0, bytes);
+            node_post(n, &d);
+            UNTIL(n, n->local[i] == 1);
+            CHECK(n, pattern_differs(d.local, bytes, 5) == bytes);
+        }
+    }
+    if (n->rank > 0 && has(n, TT_WIRE_CAP_ATOMIC)) {
+        uint64_t *old = (uint64_t *)mine->mem + 1, last = 0;
+
+        for (uint32_t i = 100; i < 600; i++) {
+            struct tt_desc d = { .kind = TT_DESC_ATOMIC, .local = old, .key = &zero, .operand = 2, .cookie = i };
+
+            node_post(n, &d);
+            if (i % 10)
+                continue;
+            UNTIL(n, n->local[i] == 1);
+            CHECK(n, *old % 2 == 0 && (last == 0 || *old > last));
+            last = *old;
+        }
+        UNTIL(n, n->local[599] == 1);
+    }
+    node_barrier(n);
+    CHECK(n, n->rank > 0 || !has(n, TT_WIRE_CAP_ATOMIC) || *(uint64_t *)mine->mem == (n->nranks - 1) * 1000);
+    node_barrier(n);
+}
+
+static void gets_and_atomics_bring_back_what_was_there(void **state)
+{
+    nodes_run(*state, 3, get_role);
+}
+
+/* ---- registration ---- */
+
+/* A put that comes after dereg lands nowhere, and the link lives on. */
+static void late_role(struct node *n)
+{
+    const uint64_t bytes = 100 * KIB;
+    uint8_t *mem = malloc(bytes), *source = malloc(bytes);
+    struct tt_region *r, *from;
+    struct tt_rkey key;
+    bool any;
+
+    CHECK(n, mem && source);
+    node_open(n);
+    node_connect_all(n);
+    any = has(n, TT_WIRE_CAP_ANYMEM);
+    r = region(n, any ? mem : NULL, bytes);
+    from = region(n, any ? source : NULL, bytes);
+    memset(from->mem, 1, bytes);
+    node_share(n, 0, r);
+    node_barrier(n);
+    key = node_import(n, !n->rank, 0);
+    node_barrier(n);
+    if (n->rank == 1) {
+        n->ops->dereg(r);
+        pattern_fill(mem, bytes, 3);
+        node_barrier(n);
+        UNTIL(n, node_word(n, 0, 1) == 1);
+        CHECK(n, pattern_differs(mem, bytes, 3) == bytes);
+        CHECK(n, !any || node_word(n, 0, 0) == 0);  /* its bytes are nowhere, so neither is its signal */
+    } else {
+        struct tt_desc d = node_signal(n, 1, 0, TT_SIGNAL_ADD, 1);
+
+        node_barrier(n);
+        d.key = &key;
+        d.local = from->mem;
+        for (uint32_t i = 0; i < 20; i++) {
+            d.bytes = i % 2 ? 100 : bytes;
+            d.flags = i % 2 ? TT_DESC_INLINE : 0;
+            node_post(n, &d);
+        }
+        node_post(n, &(struct tt_desc){ .kind = TT_DESC_FENCE, .peer = 1 });
+        node_post(n, &(struct tt_desc[]){ node_signal(n, 1, 1, TT_SIGNAL_SET, 1) }[0]);
+        UNTIL(n, has(n, TT_WIRE_CAP_INSTANT) || n->nlocal == 10);
+    }
+    CHECK(n, n->losses[!n->rank] == 0);
+    node_barrier(n);
+    free(mem);      /* registered or not: close touches nobody's memory */
+    node_close(n);
+    free(source);
+}
+
+static void a_put_after_dereg_lands_nowhere(void **state)
+{
+    nodes_run(*state, 2, late_role);
+}
+
+/* Dereg in the middle of an arriving put: from its return on no byte changes. */
+static void midway_role(struct node *n)
+{
+    const uint64_t bytes = 32 * MIB;
+    uint8_t *mem = malloc(bytes), *copy = malloc(bytes);
+    struct tt_region *r;
+    struct tt_rkey key;
+
+    CHECK(n, mem && copy);
+    memset(mem, 1 + (int)n->rank, bytes);
+    node_open(n);
+    node_connect_all(n);
+    if (!has(n, TT_WIRE_CAP_ANYMEM)) {
+        node_barrier(n);
+        goto out;
+    }
+    r = region(n, mem, bytes);
+    node_share(n, 0, r);
+    node_barrier(n);
+    key = node_import(n, !n->rank, 0);
+    if (n->rank == 0) {
+        struct tt_desc d = node_signal(n, 1, 0, TT_SIGNAL_SET, 1);
+
+        d.flags = 0;
+        d.local = mem;
+        d.bytes = bytes;
+        d.key = &key;
+        node_post(n, &d);
+        node_post(n, &(struct tt_desc){ .kind = TT_DESC_FENCE, .peer = 1 });
+        node_post(n, &(struct tt_desc[]){ node_signal(n, 1, 1, TT_SIGNAL_SET, 1) }[0]);
+        UNTIL(n, n->nlocal == 1);
+    } else {
+        UNTIL(n, *(volatile uint8_t *)mem == 1);
+        n->ops->dereg(r);
+        memcpy(copy, mem, bytes);
+        if (node_word(n, 0, 0) == 0) {      /* else it had landed whole already */
+            UNTIL(n, node_word(n, 0, 1) == 1);
+            CHECK(n, node_word(n, 0, 0) == 0 && copy[bytes - 1] == 2);
+        }
+        CHECK(n, memcmp(copy, mem, bytes) == 0);
+    }
+    CHECK(n, n->losses[!n->rank] == 0);
+    node_barrier(n);
+out:
+    node_close(n);
+    free(mem);
+    free(copy);
+}
+
+static void dereg_cuts_a_put_that_is_arriving(void **state)
+{
+    nodes_run(*state, 2, midway_role);
+}
+
+/* Dereg of a source with puts queued from it: its memory is not read any more, and the link stays in step. */
+static void source_role(struct node *n)
+{
+    const uint64_t bytes = 8 * MIB;
+    struct tt_region *mine, *from;
+    struct tt_rkey key;
+    uint64_t taken = 0;
+    uint8_t *mem = malloc(bytes);
+
+    CHECK(n, mem);
+    pattern_fill(mem, bytes, 4);
+    node_open(n);
+    node_connect_all(n);
+    mine = region_shared(n, bytes);
+    key = node_import(n, !n->rank, 0);
+    if (n->rank == 0 && has(n, TT_WIRE_CAP_ANYMEM)) {
+        from = region(n, mem, bytes);
+        for (; taken < 200; taken++) {
+            struct tt_desc d = node_signal(n, 1, 0, TT_SIGNAL_ADD, 1);
+
+            d.flags = TT_DESC_REMOTE;
+            d.local = mem;
+            d.bytes = bytes;
+            d.key = &key;
+            d.cookie = taken;
+            if (n->ops->post(n->w, &d, 1) == 0)
+                break;
+        }
+        CHECK(n, taken > 0 && taken < 200);
+        n->ops->dereg(from);
+        memset(mem, 0xee, bytes);
+    }
+    node_barrier_idle(n);
+    if (n->rank == 0) {
+        node_post(n, &(struct tt_desc){ .kind = TT_DESC_FENCE, .peer = 1 });
+        node_post(n, &(struct tt_desc[]){ node_signal(n, 1, 1, TT_SIGNAL_SET, 1) }[0]);
+        UNTIL(n, n->nremote == taken && (n->nlocal == taken || has(n, TT_WIRE_CAP_INSTANT)));
+    } else {
+        UNTIL(n, node_word(n, 0, 1) == 1);
+        /* What was signalled was sent before or copied at dereg; nothing was sent from the memory after it. */
+        CHECK(n, node_word(n, 0, 0) == 0 || memcmp(mine->mem, mem, bytes) == 0);
+        for (uint64_t i = 0; i < bytes; i++)
+            CHECK(n, ((uint8_t *)mine->mem)[i] == 0 || ((uint8_t *)mine->mem)[i] == mem[i]);
+    }
+    CHECK(n, n->losses[!n->rank] == 0);
+    node_barrier(n);
+    node_close(n);
+    free(mem);
+}
+
+static void dereg_of_a_source_keeps_the_link_in_step(void **state)
+{
+    nodes_run(*state, 2, source_role);
+}
+
+/* Keys that are none of the wire's. */
+static void key_role(struct node *n)
+{
+    struct tt_region *r;
+    struct tt_rkey out = { .peer = 77 };
+
+    node_open(n);
+    r = region(n, NULL, 4096);
+    for (uint32_t i = 0; i < 500; i++) {
+        struct tt_blob b = r->key;
+
+        switch (i % 3) {
+        case 0:
+            b.bytes = (uint16_t)(i % (b.bytes + 1u));     /* cut */
+            if (b.bytes == r->key.bytes)
+                b.bytes = 0;
+            break;
+        case 1:
+            b.bytes = (uint16_t)tt_prng_below(&n->prng, TT_BLOB_BYTES + 1);
+            for (uint32_t k = 0; k < b.bytes; k++)
+                b.data[k] = (uint8_t)tt_prng_u64(&n->prng);
+            break;
+        default:
+            b.bytes = 60000;
+            break;
+        }
+        if (n->ops->import(n->w, !n->rank, &b, &out) == TUTTI_OK)
+            CHECK(n, i % 3 == 1);   /* noise may happen to be a key, if hardly */
+        else
+            CHECK(n, out.peer == 77);
+    }
+    n->ops->dereg(r);
+    node_barrier(n);
+}
+
+static void a_key_that_is_none_is_refused(void **state)
+{
+    nodes_run(*state, 2, key_role);
+}
+
+/* ---- life and death ---- */
+
+static void both_role(struct node *n)
+{
+    for (uint32_t round = 1; round <= 15; round++) {
+        node_open(n);
+        for (uint32_t peer = 0; peer < n->nranks; peer++)
+            if (peer != n->rank)
+                node_connect(n, peer);
+        for (uint32_t peer = 0; peer < n->nranks; peer++)
+            if (peer != n->rank) {
+                UNTIL(n, n->ups[peer]);
+                node_connect(n, peer);      /* nothing happens */
+                node_post(n, &(struct tt_desc[]){ node_signal(n, peer, 2, TT_SIGNAL_SET, round) }[0]);
+            }
+        for (uint32_t peer = 0; peer < n->nranks; peer++)
+            if (peer != n->rank)
+                UNTIL(n, node_word(n, peer, 2) == round);
+        node_barrier(n);
+        for (uint32_t peer = 0; peer < n->nranks; peer++)
+            CHECK(n, n->ups[peer] == (peer != n->rank) && n->losses[peer] == 0);
+        node_barrier(n);
+        node_close(n);
+        node_barrier(n);
+    }
+}
+
+static void connecting_from_both_ends_gives_one_link(void **state)
+{
+    nodes_run(*state, 3, both_role);
+}
+
+/* Rank 1 is killed while rank 0 streams to it; rank 0 learns within a second, once, and goes on with rank 2. */
+static void death_role(struct node *n)
+{
+    struct tt_region *mine;
+    struct tt_rkey one;
+    uint64_t killed_ns, posted = 0;
+
+    n->board->dies[1] = 1;
+    node_open(n);
+    node_connect_all(n);
+    mine = region_shared(n, 4 * MIB);
+    if (n->rank == 1)
+        for (;;)
+            node_poll(n);
+    if (n->rank == 2) {
+        UNTIL(n, n->losses[1] == 1);
+        UNTIL(n, node_word(n, 0, 0) == 1);
+        n->board->flag[1] = 1;
+        UNTIL(n, n->board->flag[2]);
+        return;
+    }
+    one = node_import(n, 1, 0);
+    for (; posted < 20; posted++)
+        node_post(n, &(struct tt_desc){ .kind = TT_DESC_PUT,
+                                        .flags = TT_DESC_REMOTE,
+                                        .local = mine->mem,
+                                        .bytes = 4 * MIB,
+                                        .key = &one,
+                                        .cookie = posted });
+    kill(n->board->pid[1], SIGKILL);
+    killed_ns = tt_now_ns();
+    UNTIL(n, n->losses[1] == 1);
+    CHECK(n, tt_now_ns() - killed_ns < 1 * TT_SECOND);
+    CHECK(n, n->why[1] == TUTTI_ERR_PEER_LOST);
+    for (int i = 0; i < 100; i++) {     /* taken and forgotten */
+        CHECK(n, n->ops->post(n->w,
+                              &(struct tt_desc){ .kind = TT_DESC_PUT, .local = mine->mem, .bytes = MIB, .key = &one },
+                              1) == 1);
+        node_poll(n);
+    }
+    node_post(n, &(struct tt_desc[]){ node_signal(n, 2, 0, TT_SIGNAL_SET, 1) }[0]);
+    UNTIL(n, n->board->flag[1]);
+    CHECK(n, n->losses[1] == 1 && n->losses[2] == 0);
+    n->board->flag[2] = 1;
+}
+
+static void a_death_is_told_once_and_soon(void **state)
+{
+    nodes_run(*state, 3, death_role);
+}
+
+/* A rank that closes its wire is gone for its peers, and what it had sent before arrives. */
+static void close_role(struct node *n)
+{
+    node_open(n);
+    node_connect_all(n);
+    if (n->rank == 0) {
+        for (uint32_t i = 0; i < 50; i++)
+            node_post(n, &(struct tt_desc[]){ node_signal(n, 1, 0, TT_SIGNAL_ADD, 1) }[0]);
+        node_close(n);
+    } else {
+        UNTIL(n, n->losses[0] == 1);
+        CHECK(n, node_word(n, 0, 0) == 50);
+    }
+    node_barrier(n);
+}
+
+static void closing_is_seen_and_loses_nothing_sent(void **state)
+{
+    nodes_run(*state, 2, close_role);
+}
+
+/* ---- sleeping ---- */
+
+/* Blocks until poll would find something, or *word is value; a wake-up that does not come fails the test. */
+static void sleep_until(struct node *n, uint32_t word, uint64_t value)
+{
+    while (node_word(n, 0, word) != value) {
+        struct pollfd p = { .fd = n->ops->arm(n->w), .events = POLLIN };
+
+        if (p.fd >= 0 && node_word(n, 0, word) != value) {
+            const int woken = poll(&p, 1, 20000);
+
+            CHECK(n, woken == 1 || (woken < 0 && errno == EINTR));
+        }
+        node_poll(n);
+    }
+}
+
+/* Rank 1 sleeps before each put of rank 0, which waits until it really does. */
+static void wake_role(struct node *n)
+{
+    struct tt_region *mine;
+    struct tt_rkey theirs;
+
+    node_open(n);
+    node_connect_all(n);
+    mine = region_shared(n, MIB);
+    theirs = node_import(n, !n->rank, 0);
+    for (uint32_t i = 1; i <= 200; i++) {
+        struct tt_desc d = node_signal(n, !n->rank, 0, TT_SIGNAL_SET, i);
+
+        if (n->rank == 1) {
+            n->board->flag[0] = i;
+            sleep_until(n, 0, i);
+            continue;
+        }
+        UNTIL(n, n->board->flag[0] == i);
+        if (i % 2)
+            UNTIL(n, process_state(n->board->pid[1]) == 'S');
+        if (i % 3 == 0) {
+            d.flags = 0;
+            d.local = mine->mem;
+            d.bytes = tt_prng_below(&n->prng, MIB);
+            d.key = &theirs;
+        }
+        node_post(n, &d);
+    }
+    node_barrier(n);
+}
+
+static void a_put_wakes_a_sleeper(void **state)
+{
+    nodes_run(*state, 2, wake_role);
+}
+
+/* A rank that only ever sleeps on its descriptor sees a peer connect, and then die. */
+static void doze_role(struct node *n)
+{
+    n->board->dies[0] = 1;
+    node_open(n);
+    if (n->rank == 0) {
+        node_connect(n, 1);
+        UNTIL(n, n->ups[1]);
+        UNTIL(n, n->board->flag[0]);
+        raise(SIGKILL);
+    }
+    while (n->losses[0] == 0) {
+        struct pollfd p = { .fd = n->ops->arm(n->w), .events = POLLIN };
+
+        CHECK(n, p.fd < 0 || poll(&p, 1, 20000) == 1);
+        node_poll(n);
+        n->board->flag[0] = n->ups[0];
+    }
+    CHECK(n, n->ups[0] == 1);
+}
+
+static void a_sleeper_sees_a_peer_come_and_go(void **state)
+{
+    nodes_run(*state, 2, doze_role);
+}
+
+/* ---- all of them over all wires ---- */
+
+static const struct {
+    const char *name;
+    void (*run)(void **state);
+} properties[] = {
+#define PROPERTY(f) { #f, f }
+    PROPERTY(a_signal_brings_its_bytes),
+    PROPERTY(a_put_of_nothing_still_signals),
+    PROPERTY(a_storm_of_puts_arrives_whole_from_both_sides),
+    PROPERTY(inline_sources_are_reusable_at_once),
+    PROPERTY(a_signal_after_a_fence_comes_after_all_earlier_puts),
+    PROPERTY(fenced_signals_keep_their_order),
+    PROPERTY(fences_of_two_peers_do_not_touch),
+    PROPERTY(a_receiver_that_does_not_poll_is_not_buried),
+    PROPERTY(control_has_room_when_bulk_has_none),
+    PROPERTY(remote_completion_means_landed),
+    PROPERTY(gets_and_atomics_bring_back_what_was_there),
+    PROPERTY(a_put_after_dereg_lands_nowhere),
+    PROPERTY(dereg_cuts_a_put_that_is_arriving),
+    PROPERTY(dereg_of_a_source_keeps_the_link_in_step),
+    PROPERTY(a_key_that_is_none_is_refused),
+    PROPERTY(connecting_from_both_ends_gives_one_link),
+    PROPERTY(a_death_is_told_once_and_soon),
+    PROPERTY(closing_is_seen_and_loses_nothing_sent),
+    PROPERTY(a_put_wakes_a_sleeper),
+    PROPERTY(a_sleeper_sees_a_peer_come_and_go),
+};
+#define NPROPERTIES (sizeof properties / sizeof *properties)
+#define NSETTINGS_MAX 16
+
+/* A wire that cannot run here says so, and is left out with its reason. */
+static bool usable(const struct tt_wire_ops *ops)
+{
+    const struct tt_wire_conf conf = { .nranks = 1, .secret = node_secret, .link_bytes = 4096 };
+    struct tt_wire *w;
+    const tutti_status st = ops->open(&w, &conf);
+
+    if (st == TUTTI_OK)
+        ops->close(w);
+    else
+        printf("%s is left out: %s\n", ops->name, tutti_last_error());
+    assert_true(st == TUTTI_OK || st == TUTTI_ERR_UNSUPPORTED);
+    return st == TUTTI_OK;
+}
+
+int main(void)
+{
+    static struct setting settings[NSETTINGS_MAX];
+    static struct CMUnitTest tests[NSETTINGS_MAX * NPROPERTIES];
+    static char names[NSETTINGS_MAX * NPROPERTIES][128];
+    const char *seed = getenv("TUTTI_TEST_SEED"), *only = getenv("TUTTI_TEST_ONLY");
+    size_t nsettings = 0, n = 0;
+
+    for (size_t i = 0; i < tt_nwires; i++) {
+        if (!usable(tt_wires[i]))
+            continue;
+        settings[nsettings++] = (struct setting){ .ops = tt_wires[i], .lanes = 1 };
+        if (strcmp(tt_wires[i]->name, "tcp") == 0)
+            settings[nsettings++] = (struct setting){ .ops = tt_wires[i], .lanes = 3 };
+    }
+    for (size_t s = 0; s < nsettings; s++) {
+        settings[s].seed = seed ? strtoull(seed, NULL, 0) : tt_now_ns();
+        for (size_t p = 0; p < NPROPERTIES; p++) {
+            snprintf(names[n], sizeof names[n], "%s x%u: %s", settings[s].ops->name, settings[s].lanes, properties[p].name);
+            if (only && !strstr(names[n], only))
+                continue;
+            tests[n] =
+                (struct CMUnitTest){ .name = names[n], .test_func = properties[p].run, .initial_state = &settings[s] };
+            n++;
+        }
+    }
+    if (n == 0) {
+        fprintf(stderr, "nothing to test\n");
+        return 1;
+    }
+    return _cmocka_run_group_tests("conformance", tests, n, NULL, NULL);
+}
