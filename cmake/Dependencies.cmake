@@ -3,6 +3,7 @@
 #   Threads    required           the progress thread
 #   libm       required           the cost model (log2)
 #   libcrypto  required           HMAC-SHA256: a stranger's connection is told from a rank's (boot); no cryptography of our own
+#   PMIx       optional           headers only: start-up under Open MPI's mpirun and srun (src/boot/pmix.c)
 #   json-c     tools              `--json` output of the tutti command
 #   cmocka     tests              the unit test runner
 #   Python 3   tests              tests that are scripts (src/LAYERS, installation)
@@ -15,6 +16,17 @@ find_package(OpenSSL REQUIRED COMPONENTS Crypto)
 set(TUTTI_LIBRARIES Threads::Threads m OpenSSL::Crypto)
 
 find_package(PkgConfig)
+
+# Only the headers: the library is the launcher's, opened when a rank starts under it.
+if(PkgConfig_FOUND)
+    pkg_check_modules(pmix QUIET pmix)
+endif()
+if(pmix_FOUND)
+    set(TUTTI_PMIX_INCLUDES ${pmix_INCLUDE_DIRS})
+    message(STATUS "PMIx ${pmix_VERSION}: start-up under Open MPI's mpirun on several hosts, and srun --mpi=pmix")
+else()
+    message(STATUS "PMIx not found: under Open MPI's mpirun, start-up works on one host only")
+endif()
 
 macro(tutti_require_json_c)
     if(NOT TARGET PkgConfig::json_c)

@@ -13,6 +13,7 @@ libc6-dev       | build | the headers of the C library
 pkg-config      | build | finds libraries
 libssl-dev      | build | HMAC-SHA256 of start-up (libcrypto)
 libjson-c-dev   | build | the --json output of the tutti command
+libpmix-dev     | build | start-up under Open MPI's mpirun and srun (optional; its headers only)
 python3         | test  | tests that are scripts
 libcmocka-dev   | test  | runs the unit tests
 clang           | ci    | the second compiler, and the fuzzers

@@ -13,9 +13,8 @@
 static const char magic[4] = { 'T', 'i', 'd', '1' };
 
 _Static_assert(sizeof magic + TT_ID_TOKEN_BYTES + TT_ENDPOINT_BYTES <= sizeof(tutti_id), "an id holds its parts");
-_Static_assert(3 + 2 * (sizeof magic + TT_ID_TOKEN_BYTES + TT_ENDPOINT_BYTES) <
-                   sizeof((struct tt_launch *)0)->rendezvous,
-               "an id's text is a rendezvous");
+_Static_assert(3 + 2 * (sizeof magic + TT_ID_TOKEN_BYTES + TT_ENDPOINT_BYTES) < TT_ID_TEXT_BYTES, "so does its text");
+_Static_assert(TT_ID_TEXT_BYTES == sizeof((struct tt_launch *)0)->rendezvous, "an id's text is a rendezvous");
 
 void tt_id_init(tutti_id *out, const struct tt_endpoint *endpoint)
 {
@@ -35,12 +34,16 @@ static bool parse(const tutti_id *id, struct tt_endpoint *endpoint, uint8_t toke
 {
     struct tt_reader r;
     char found[sizeof magic];
+    bool ours;
 
     tt_reader_init(&r, id->bytes, sizeof id->bytes);
     tt_read_bytes(&r, found, sizeof found);
     tt_read_bytes(&r, token, TT_ID_TOKEN_BYTES);
     tt_endpoint_read(&r, endpoint);
-    return !r.bad && memcmp(found, magic, sizeof magic) == 0 && endpoint->port != 0;
+    ours = !r.bad && memcmp(found, magic, sizeof magic) == 0 && endpoint->port != 0;
+    for (; ours && r.at < r.end; r.at++)
+        ours = *r.at == 0;
+    return ours;
 }
 
 tutti_status tt_id_parse(const tutti_id *id, struct tt_endpoint *endpoint, uint8_t token[TT_ID_TOKEN_BYTES])
@@ -58,6 +61,7 @@ void tt_id_text(const tutti_id *id, char out[TT_ID_TEXT_BYTES])
     while (n > 0 && id->bytes[n - 1] == 0)
         n--;
     memcpy(out, "id:", 4);
+    tt_assert(at + 2 * n < TT_ID_TEXT_BYTES);   /* the caller's id is whole: made here, or parsed */
     for (size_t i = 0; i < n; i++, at += 2)
         snprintf(out + at, 3, "%02x", (uint8_t)id->bytes[i]);
 }

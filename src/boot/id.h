@@ -8,7 +8,7 @@
 
 #define TT_ID_TOKEN_BYTES 16
 #define TT_TOKEN_BYTES 128         /* of tt_launch.token */
-#define TT_ID_TEXT_BYTES (3 + 2 * sizeof(tutti_id) + 1)
+#define TT_ID_TEXT_BYTES 256        /* of tt_launch.rendezvous */
 
 /* A new id with a random token, for a listener at `endpoint`. */
 void tt_id_init(tutti_id *out, const struct tt_endpoint *endpoint);

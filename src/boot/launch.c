@@ -73,7 +73,7 @@ static tutti_status read_number(getter get, const char *name, int64_t min, int64
 static tutti_status read_pair(struct tt_launch *out, const struct who *who, getter get)
 {
     const char *rank_text = var(get, who->rank), *nranks_text = var(get, who->nranks);
-    int64_t rank, nranks;
+    int64_t rank = 0, nranks = 0;
     tutti_status st;
 
     if (!rank_text || !nranks_text)
@@ -196,7 +196,7 @@ static tutti_status derive_slurm(struct tt_launch *out, getter get)
 static tutti_status derive_torchrun(struct tt_launch *out, getter get)
 {
     const char *host = var(get, "MASTER_ADDR"), *run_id = or_empty(var(get, "TORCHELASTIC_RUN_ID"));
-    int64_t port;
+    int64_t port = 0;
     tutti_status st;
     char text[256];
 

@@ -1,0 +1,47 @@
+/* The client's side of PMI-1, the line protocol of MPICH's hydra (and of srun's pmi2 plugin) over the descriptor PMI_FD, as a pure
+ * state machine: as much of it as is needed to tell everybody one value of rank 0.
+ *
+ *   cmd=init pmi_version=1 pmi_subversion=1      cmd=response_to_init pmi_version=1 pmi_subversion=1 rc=0
+ *   cmd=get_maxes                                cmd=maxes kvsname_max=256 keylen_max=64 vallen_max=1024
+ *   cmd=get_my_kvsname                           cmd=my_kvsname kvsname=kvs_1_0
+ *   cmd=put kvsname=... key=... value=...        cmd=put_result rc=0                    (rank 0)
+ *   cmd=barrier_in                               cmd=barrier_out
+ *   cmd=get kvsname=... key=...                  cmd=get_result rc=0 value=...          (the others)
+ *   cmd=finalize                                 cmd=finalize_ack
+ *
+ * Source: MPICH, "PMI v1 wire protocol" (src/pmi in its distribution). */
+#ifndef TT_BOOT_PMI1_H
+#define TT_BOOT_PMI1_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define TT_PMI1_LINE_BYTES 2048
+#define TT_PMI1_NAME_BYTES 257
+#define TT_PMI1_VALUE_BYTES 512
+
+enum tt_pmi1_state {
+    TT_PMI1_INIT, TT_PMI1_MAXES, TT_PMI1_NAME, TT_PMI1_PUT, TT_PMI1_BARRIER, TT_PMI1_GET, TT_PMI1_FINALIZE,
+    TT_PMI1_DONE,
+    TT_PMI1_FAILED      /* why says so */
+};
+
+struct tt_pmi1 {
+    uint8_t state;              /* what we are waiting for the answer to */
+    bool publishes;             /* rank 0 */
+    char name[TT_PMI1_NAME_BYTES];
+    char value[TT_PMI1_VALUE_BYTES];    /* rank 0: to be told; else: what was told, once DONE */
+    char why[160];
+};
+
+/* Begins: value is what rank 0 tells, NULL for the others. Writes the first line to send, with its newline, to
+ * line[TT_PMI1_LINE_BYTES]. */
+void tt_pmi1_begin(struct tt_pmi1 *p, const char *value, char *line);
+/* Takes one line of the server's, without its newline, and writes the next line to send ("" if none) to line. */
+void tt_pmi1_step(struct tt_pmi1 *p, const char *answer, char *line);
+
+/* Finds name=VALUE among the words of a line and copies VALUE to out[cap]. False if it is missing or too long. */
+bool tt_pmi1_field(const char *line, const char *name, char *out, size_t cap);
+
+#endif

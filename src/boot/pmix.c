@@ -1,0 +1,134 @@
+#include "boot/pmix.h"
+
+#ifndef TUTTI_HAVE_PMIX
+
+tutti_status tt_pmix_tell(uint32_t rank, char *value, size_t cap, unsigned timeout_s)
+{
+    (void)rank;
+    (void)value;
+    (void)cap;
+    (void)timeout_s;
+    return TUTTI_ERR_UNSUPPORTED;
+}
+
+#else
+
+#include <dlfcn.h>
+#include <pmix.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "base/log.h"
+#include "base/status.h"
+
+#define KEY "tutti-rendezvous"
+
+/* What we call of libpmix. Its types are the header's, so the compiler checks our calls. */
+struct pmix {
+    __typeof__(PMIx_Init) *init;
+    __typeof__(PMIx_Finalize) *finalize;
+    __typeof__(PMIx_Put) *put;
+    __typeof__(PMIx_Commit) *commit;
+    __typeof__(PMIx_Fence) *fence;
+    __typeof__(PMIx_Get) *get;
+    __typeof__(PMIx_Error_string) *error_string;
+};
+
+/* The library stays loaded: MPI may be using the same one. */
+static bool load(struct pmix *p)
+{
+    void *library = dlopen("libpmix.so.2", RTLD_NOW | RTLD_GLOBAL);
+
+    if (!library) {
+        tt_log(TT_LOG_INFO, "boot: no PMIx: %s", dlerror());
+        return false;
+    }
+    p->init = (__typeof__(p->init))dlsym(library, "PMIx_Init");
+    p->finalize = (__typeof__(p->finalize))dlsym(library, "PMIx_Finalize");
+    p->put = (__typeof__(p->put))dlsym(library, "PMIx_Put");
+    p->commit = (__typeof__(p->commit))dlsym(library, "PMIx_Commit");
+    p->fence = (__typeof__(p->fence))dlsym(library, "PMIx_Fence");
+    p->get = (__typeof__(p->get))dlsym(library, "PMIx_Get");
+    p->error_string = (__typeof__(p->error_string))dlsym(library, "PMIx_Error_string");
+    return p->init && p->finalize && p->put && p->commit && p->fence && p->get && p->error_string;
+}
+
+static tutti_status fail(const struct pmix *p, const char *call, pmix_status_t rc)
+{
+    return tt_fail(rc == PMIX_ERR_TIMEOUT ? TUTTI_ERR_TIMEOUT : TUTTI_ERR_SYSTEM, "start-up through PMIx: %s: %s", call,
+                   p->error_string(rc));
+}
+
+static tutti_status publish(const struct pmix *p, char *value)
+{
+    pmix_value_t v = { .type = PMIX_STRING, .data.string = value };
+    pmix_status_t rc = p->put(PMIX_GLOBAL, KEY, &v);
+
+    if (rc == PMIX_SUCCESS)
+        rc = p->commit();
+    return rc == PMIX_SUCCESS ? TUTTI_OK : fail(p, "PMIx_Put", rc);
+}
+
+/* All ranks pass, and what was published before is known after. */
+static tutti_status fence(const struct pmix *p, unsigned timeout_s)
+{
+    pmix_info_t info[2] = { { .flags = 0 } };
+    pmix_status_t rc;
+
+    snprintf(info[0].key, sizeof info[0].key, "%s", PMIX_COLLECT_DATA);
+    info[0].value.type = PMIX_BOOL;
+    info[0].value.data.flag = true;
+    snprintf(info[1].key, sizeof info[1].key, "%s", PMIX_TIMEOUT);
+    info[1].value.type = PMIX_INT;
+    info[1].value.data.integer = (int)timeout_s;
+    rc = p->fence(NULL, 0, info, timeout_s ? 2 : 1);
+    return rc == PMIX_SUCCESS ? TUTTI_OK : fail(p, "PMIx_Fence", rc);
+}
+
+static tutti_status look_up(const struct pmix *p, const pmix_proc_t *self, char *value, size_t cap)
+{
+    pmix_proc_t zero = *self;
+    pmix_value_t *v = NULL;
+    tutti_status st = TUTTI_OK;
+    pmix_status_t rc;
+
+    zero.rank = 0;
+    rc = p->get(&zero, KEY, NULL, 0, &v);
+    if (rc != PMIX_SUCCESS)
+        return fail(p, "PMIx_Get", rc);
+    if (v->type != PMIX_STRING || !v->data.string || strlen(v->data.string) >= cap)
+        st = tt_fail(TUTTI_ERR_PROTOCOL, "start-up through PMIx: what rank 0 published is no address");
+    else
+        memcpy(value, v->data.string, strlen(v->data.string) + 1);
+    if (v->type == PMIX_STRING)
+        free(v->data.string);
+    free(v);        /* what the header's PMIX_VALUE_RELEASE does, without linking to it */
+    return st;
+}
+
+tutti_status tt_pmix_tell(uint32_t rank, char *value, size_t cap, unsigned timeout_s)
+{
+    struct pmix p;
+    pmix_proc_t self;
+    pmix_status_t rc;
+    tutti_status st = TUTTI_OK;
+
+    if (!load(&p))
+        return TUTTI_ERR_UNSUPPORTED;
+    rc = p.init(&self, NULL, 0);
+    if (rc != PMIX_SUCCESS) {
+        tt_log(TT_LOG_INFO, "boot: no PMIx: PMIx_Init: %s", p.error_string(rc));
+        return TUTTI_ERR_UNSUPPORTED;
+    }
+    if (rank == 0)
+        st = publish(&p, value);
+    if (!st)
+        st = fence(&p, timeout_s);
+    if (!st && rank != 0)
+        st = look_up(&p, &self, value, cap);
+    p.finalize(NULL, 0);
+    return st;
+}
+
+#endif

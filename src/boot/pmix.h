@@ -1,0 +1,14 @@
+/* Telling everybody one value of rank 0 through PMIx (Open MPI's mpirun, srun --mpi=pmix). libpmix is looked for when it is needed:
+ * it comes with the launcher, and Tutti runs without it. */
+#ifndef TT_BOOT_PMIX_H
+#define TT_BOOT_PMIX_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include "tutti/tutti.h"
+
+/* On rank 0 value is what is told; elsewhere value[cap] receives it. UNSUPPORTED, not logged, if this build or this machine has no
+ * PMIx. Blocks until all ranks have called it; timeout_s 0: for ever. */
+tutti_status tt_pmix_tell(uint32_t rank, char *value, size_t cap, unsigned timeout_s);
+
+#endif
