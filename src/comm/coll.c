@@ -153,7 +153,7 @@ static tutti_status submit(struct attempt *t)
     const int64_t timeout_ms = call && call->timeout_ms ? call->timeout_ms : t->comm->timeout_ms;
     tutti_request **request = call ? call->request : NULL;
     struct tt_op *op;
-    struct tt_plan plan;
+    const struct tt_plan *plan;
     void *scaled;
     tutti_status st;
 
@@ -163,12 +163,13 @@ static tutti_status submit(struct attempt *t)
     st = scale_input(t, &scaled);
     if (st)
         return st;
-    t->conf.algo = plan.algo;
-    t->conf.algo_id = plan.algo_id;
-    t->conf.segment_bytes = plan.segment_bytes;
+    t->conf.algo = plan->algo;
+    t->conf.algo_id = plan->algo_id;
+    t->conf.segment_bytes = plan->segment_bytes;
     t->conf.eager_bytes = t->comm->eager_bytes;
-    t->conf.streams = plan.streams;
-    t->conf.depth = plan.depth;
+    t->conf.streams = plan->streams;
+    t->conf.depth = plan->depth;
+    t->conf.image = plan->image;
     t->conf.restore = t->comm->restore;
     t->conf.timeout_ms = timeout_ms;
     t->conf.owned = scaled;

@@ -402,6 +402,8 @@ void tutti_comm_destroy(tutti_comm *comm)
     tt_context_close(comm->context);
     if (atomic_fetch_sub(&comm->world->users, 1) == 1)
         world_destroy(comm->world);
+    for (size_t i = 0; i < TT_PLANS; i++)
+        free(comm->plans[i].room);
     free(comm->ranks);
     free(comm);
 }

@@ -1,5 +1,6 @@
 /* Which algorithm and segments a call uses: a pure function of the call's arguments and of constants that all ranks agreed
  * on when the communicator was made, so that all choose alike. Remembered per shape. */
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/prng.h"
@@ -7,6 +8,7 @@
 #include "comm/comm.h"
 
 #define SEGMENT_MIN 8192u
+#define IMAGE_BYTES 65536u
 #define LANDING_MAX (8ull << 20)        /* of one operation, all peers together, before segments shrink */
 
 static uint64_t floor_power(uint64_t x)
@@ -47,11 +49,13 @@ static void choose_segments(const tutti_comm *comm, const struct tt_coll *c, str
     p->segment_bytes = segment;
 }
 
-static uint64_t key_of(const struct tt_coll *c)
+static uint64_t key_of(const struct tt_coll *c, const char *force)
 {
-    const uint64_t parts[4] = { c->bytes, (uint64_t)c->kind << 32 | c->root, c->elem_bytes, c->in_place };
+    uint64_t h = c->bytes * 0x9e3779b97f4a7c15ull ^ ((uint64_t)c->kind << 40 | (uint64_t)c->elem_bytes << 33 | (uint64_t)c->in_place << 32 | c->root);
 
-    return tt_hash_bytes(parts, sizeof parts, 1) | 1;
+    if (force)
+        h ^= tt_hash_bytes(force, strlen(force), 1);
+    return tt_mix64(h) | 1;
 }
 
 static uint8_t index_of(const struct tt_algo *algo)
@@ -63,24 +67,43 @@ static uint8_t index_of(const struct tt_algo *algo)
     return (uint8_t)i;
 }
 
-tutti_status tt_plan_of(tutti_comm *comm, const struct tt_coll *c, const char *force, struct tt_plan *out)
+/* Whether calls of this kind and size have the same program each time, and a short one: an image of it pays. */
+static bool has_image(const struct tt_coll *c)
 {
-    const uint64_t key = key_of(c);
-    struct tt_plan *known = &comm->plans[key / 2 % TT_PLANS];
-    struct tt_plan p = { .key = key };
+    return c->bytes <= IMAGE_BYTES && !c->send_bytes && !c->recv_bytes;
+}
 
-    if (!force && known->key == key) {
-        *out = *known;
-        return TUTTI_OK;
-    }
-    p.algo = force ? tt_algo_find(c, force) : tt_algo_choose(c, &comm->model);
-    if (!p.algo)
+static tutti_status make_plan(tutti_comm *comm, const struct tt_coll *c, const char *force, struct tt_plan *p)
+{
+    *p = (struct tt_plan){ .room = p->room };
+    p->algo = force ? tt_algo_find(c, force) : tt_algo_choose(c, &comm->model);
+    if (!p->algo)
         return tt_fail(TUTTI_ERR_INVALID, "%s of %llu bytes on %u ranks: there is no algorithm \"%s\" that can do it", tt_coll_name(c->kind),
                        (unsigned long long)c->bytes, c->nranks, force);
-    p.algo_id = index_of(p.algo);
-    choose_segments(comm, c, &p);
-    if (!force)
-        *known = p;
+    p->algo_id = index_of(p->algo);
+    choose_segments(comm, c, p);
+    if (has_image(c)) {
+        if (!p->room)
+            p->room = malloc(sizeof *p->room);
+        p->image = p->room;
+        if (p->image)
+            p->image->nsteps = 0;
+    }
+    return TUTTI_OK;
+}
+
+tutti_status tt_plan_of(tutti_comm *comm, const struct tt_coll *c, const char *force, const struct tt_plan **out)
+{
+    const uint64_t key = key_of(c, force);
+    struct tt_plan *p = &comm->plans[key / 2 % TT_PLANS];
+    tutti_status st;
+
+    if (p->key != key) {
+        st = make_plan(comm, c, force, p);
+        if (st)
+            return st;
+        p->key = key;
+    }
     *out = p;
     return TUTTI_OK;
 }

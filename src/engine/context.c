@@ -47,6 +47,7 @@ struct tt_context_peer *tt_context_peer_of(struct tt_context *c, uint32_t rank)
     if (!cp)
         return NULL;
     cp->peer = &c->engine->peers[rank];
+    cp->index = UINT32_MAX;
     c->peers[rank] = cp;
     return cp;
 }

@@ -17,6 +17,7 @@
 struct tt_engine;
 struct tt_context;
 struct tt_op;
+struct tt_exec_image;
 
 /* Wires of this process, opened in order of preference, and what a peer's card says of its own. */
 #define TT_ENGINE_WIRES_MAX 4
@@ -89,6 +90,8 @@ struct tt_op_conf {
     uint8_t streams, depth;
     bool restore;                   /* put back in-place input on failure */
     int64_t timeout_ms;             /* from its start; negative: none */
+    struct tt_exec_image *image;    /* NULL, or room for what operations of this very shape have in common; empty (nsteps 0) the
+                                       first time; touched under the baton only */
     void *owned;                    /* malloc'd memory that becomes the operation's, also when it cannot start */
 };
 

@@ -227,7 +227,7 @@ static void load_rounds(struct tt_exec *x)
     }
 }
 
-void tt_exec_init(struct tt_exec *x, const struct tt_exec_conf *conf, struct tt_exec_peer *peers, uint32_t peers_max)
+static void begin(struct tt_exec *x, const struct tt_exec_conf *conf, struct tt_exec_peer *peers, uint32_t peers_max)
 {
     tt_assert(conf->streams >= 1 && conf->streams <= TT_EXEC_STREAMS_MAX);
     tt_assert(conf->depth >= 1 && conf->depth <= TT_EXEC_DEPTH_MAX);
@@ -235,17 +235,45 @@ void tt_exec_init(struct tt_exec *x, const struct tt_exec_conf *conf, struct tt_
 
     x->conf = *conf;
     x->round = 0;
-    x->nrounds = conf->algo->nrounds(conf->coll);
     x->stages = 0;
     x->head = x->tail = x->cursor = 0;
     x->npeers = 0;
     x->peers_max = peers_max;
     x->loaded = 0;
-    x->progress = false;
+    x->progress = true;
     x->credit_due = false;
     x->peer = peers;
+}
+
+void tt_exec_init(struct tt_exec *x, const struct tt_exec_conf *conf, struct tt_exec_peer *peers, uint32_t peers_max)
+{
+    begin(x, conf, peers, peers_max);
+    x->nrounds = conf->algo->nrounds(conf->coll);
     load_rounds(x);
-    x->progress = true;
+}
+
+bool tt_exec_save(const struct tt_exec *x, struct tt_exec_image *image)
+{
+    if (x->round < x->nrounds || x->head != 0 || x->tail > TT_EXEC_IMAGE_STEPS || x->npeers > TT_EXEC_IMAGE_PEERS)
+        return false;
+    image->nsteps = x->tail;
+    image->npeers = x->npeers;
+    image->nrounds = x->nrounds;
+    memcpy(image->step, x->step, x->tail * sizeof x->step[0]);
+    memcpy(image->peer, x->peer, x->npeers * sizeof x->peer[0]);
+    return true;
+}
+
+void tt_exec_load(struct tt_exec *x, const struct tt_exec_conf *conf, const struct tt_exec_image *image,
+                  struct tt_exec_peer *peers, uint32_t peers_max)
+{
+    begin(x, conf, peers, peers_max);
+    tt_assert(image->npeers <= peers_max);
+    x->round = x->nrounds = image->nrounds;
+    x->tail = x->loaded = image->nsteps;
+    x->npeers = image->npeers;
+    memcpy(x->step, image->step, image->nsteps * sizeof x->step[0]);
+    memcpy(peers, image->peer, image->npeers * sizeof peers[0]);
 }
 
 /* ---- the end of steps ----------------------------------------------------------------------------- */
@@ -594,6 +622,8 @@ static bool next_credit(struct tt_exec *x, struct tt_action *a)
 
 bool tt_exec_next(struct tt_exec *x, struct tt_action *a)
 {
+    if (x->head == x->tail && x->round == x->nrounds)
+        return false;           /* finished; credit that is due is for nobody */
     for (;;) {
         while (x->cursor != x->tail) {
             const uint32_t i = index_of(x->cursor++);

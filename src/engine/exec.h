@@ -113,6 +113,21 @@ struct tt_exec {
 /* Begins. peers[algo->npeers(coll)] is the caller's, alive as long as x. */
 void tt_exec_init(struct tt_exec *x, const struct tt_exec_conf *conf, struct tt_exec_peer *peers, uint32_t peers_max);
 
+/* A short program whose rounds are all in the window, as tt_exec_init has loaded it: calls of the same shape begin from a copy. */
+#define TT_EXEC_IMAGE_STEPS 12
+#define TT_EXEC_IMAGE_PEERS 4
+struct tt_exec_image {
+    uint32_t nsteps, npeers;
+    uint64_t nrounds;
+    struct tt_exec_step step[TT_EXEC_IMAGE_STEPS];
+    struct tt_exec_peer peer[TT_EXEC_IMAGE_PEERS];
+};
+/* False if the program is not short. x is fresh from tt_exec_init. */
+bool tt_exec_save(const struct tt_exec *x, struct tt_exec_image *image);
+/* As tt_exec_init, for a call of the shape that the image was saved from. */
+void tt_exec_load(struct tt_exec *x, const struct tt_exec_conf *conf, const struct tt_exec_image *image,
+                  struct tt_exec_peer *peers, uint32_t peers_max);
+
 /* The next action that can be done now; false: none until an event. The caller either does it and calls
  * tt_exec_taken (or, for OPEN, tt_exec_opened), or leaves it (tt_exec_left) and will be offered it again by a later pass. */
 bool tt_exec_next(struct tt_exec *x, struct tt_action *a);

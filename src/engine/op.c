@@ -519,13 +519,13 @@ static void mismatch(struct tt_context *c, uint32_t peer, const struct tt_opdesc
     tt_context_fail_here(c, TUTTI_ERR_MISMATCH, why, true);
 }
 
-/* The peer's rank in the context. */
-static uint32_t index_in(const struct tt_context *c, uint32_t job_rank)
+/* The peer's rank in the context; UINT32_MAX if it is none of it, or the communicator does not exist here yet. */
+static uint32_t index_in(const struct tt_context *c, struct tt_context_peer *cp)
 {
-    for (uint32_t i = 0; i < c->nranks; i++)
-        if (c->ranks[i] == job_rank)
-            return i;
-    return UINT32_MAX;
+    for (uint32_t i = 0; cp->index == UINT32_MAX && c->ranks && i < c->nranks; i++)
+        if (c->ranks[i] == cp->peer->rank)
+            cp->index = i;
+    return cp->index;
 }
 
 static bool same_desc(const struct tt_opdesc *a, const struct tt_opdesc *b)
@@ -717,7 +717,8 @@ static void end_op(struct tt_op *op, tutti_status status, const char *why)
 
         *h = (struct tt_history){ .opseq = op->seq, .desc = op->desc, .used = true };
     }
-    snprintf(op->why, sizeof op->why, "%s", why);
+    if (status)
+        snprintf(op->why, sizeof op->why, "%s", why);
     atomic_store_explicit(&op->status, (int)status, memory_order_release);
     tt_engine_wake(c->engine);
 }
@@ -825,7 +826,7 @@ static bool contradicted(struct tt_op *op)
             if (!m->type || m->opseq != op->seq || tt_is_p2p(m->desc.kind) != op->p2p || (op->p2p && m->desc.kind == op->desc.kind))
                 continue;
             if (!same_desc(&m->desc, &op->desc)) {
-                mismatch(c, index_in(c, p->rank), &m->desc, &op->desc, op->seq, "");
+                mismatch(c, index_in(c, cp), &m->desc, &op->desc, op->seq, "");
                 return true;
             }
         }
@@ -857,7 +858,12 @@ static void expose(struct tt_op *op)
     *at = op;
     c->nactive++;
     back_up(op);
-    tt_exec_init(&op->exec, &conf, op->exec_peers, op->peers_max);
+    if (op->conf.image && op->conf.image->nsteps)
+        tt_exec_load(&op->exec, &conf, op->conf.image, op->exec_peers, op->peers_max);
+    else
+        tt_exec_init(&op->exec, &conf, op->exec_peers, op->peers_max);
+    if (op->conf.image && !op->conf.image->nsteps)
+        tt_exec_save(&op->exec, op->conf.image);
     if (!contradicted(op))
         tt_op_run(op);
 }
@@ -1028,6 +1034,7 @@ static tutti_status start_here(struct tt_context *c, const struct tt_op_conf *co
         expose(op);
         return TUTTI_OK;
     }
+    op->conf.image = NULL;      /* by the time it begins, the caller's plans may be others */
     op->next = NULL;
     *c->waiting_end = op;
     c->waiting_end = &op->next;
@@ -1168,12 +1175,12 @@ struct tt_op *tt_op_find(struct tt_context *c, uint64_t opseq, bool p2p, uint8_t
 }
 
 /* A message for a collective that is over here: its descriptor must have been the same. */
-static void check_history(struct tt_context *c, uint32_t from, const struct tt_mail *mail)
+static void check_history(struct tt_context *c, uint32_t index, const struct tt_mail *mail)
 {
     const struct tt_history *h = &c->history[mail->cell.opseq % TT_HISTORY];
 
     if (h->used && h->opseq == mail->cell.opseq && !same_desc(&mail->cell.desc, &h->desc))
-        mismatch(c, index_in(c, from), &mail->cell.desc, &h->desc, mail->cell.opseq, "");
+        mismatch(c, index, &mail->cell.desc, &h->desc, mail->cell.opseq, "");
 }
 
 static bool deliver_eager(struct tt_op *op, struct tt_context_peer *cp, uint32_t index, const struct tt_mail *mail)
@@ -1239,7 +1246,8 @@ bool tt_deliver(struct tt_engine *e, struct tt_peer *p, const struct tt_mail *ma
         return false;
     }
     op = c->ranks ? tt_op_find(c, mail->cell.opseq, p2p, mail->cell.desc.kind) : NULL;
-    if (op && (index = index_in(c, p->rank)) != UINT32_MAX) {
+    index = index_in(c, cp);
+    if (op && index != UINT32_MAX) {
         if (!same_desc(&mail->cell.desc, &op->desc))
             mismatch(c, index, &mail->cell.desc, &op->desc, op->seq, "");
         else if (mail->type == TT_CELL_EAGER)
@@ -1249,7 +1257,7 @@ bool tt_deliver(struct tt_engine *e, struct tt_peer *p, const struct tt_mail *ma
         return true;
     }
     if (c->ranks && !p2p && mail->cell.opseq < c->next_seq && !is_waiting(c, mail->cell.opseq)) {
-        check_history(c, p->rank, mail);
+        check_history(c, index, mail);
         return true;
     }
     return tt_early_keep(cp, mail, false) == TUTTI_OK;

@@ -59,6 +59,7 @@ struct tt_tag_counter {
 /* What a context keeps of one of its peers; made at first use. */
 struct tt_context_peer {
     struct tt_peer *peer;
+    uint32_t index;             /* its rank in the context; UINT32_MAX: not looked up yet */
     uint16_t eager_out;         /* eager messages that the peer has not consumed yet */
     uint16_t owed;              /* consumed ones that the peer has not been told of */
     uint32_t nearly;
@@ -150,6 +151,7 @@ struct tt_engine {
     uint8_t secret[16];
     struct tt_wire *wire[TT_ENGINE_WIRES_MAX];
     uint32_t nwires;
+    uint32_t nlinks[TT_ENGINE_WIRES_MAX];       /* that came up, by wire */
     struct tt_peer *peers;      /* [nranks] */
     struct tt_peer *up;         /* those with a mailbox */
     uint8_t (*cards)[TT_ENGINE_CARD_BYTES];     /* [nranks] */
@@ -168,6 +170,8 @@ struct tt_engine {
     void (*on_fail)(void *arg, uint32_t id, tutti_status st, const char *sentence);
     void *on_fail_arg;
 
+    bool armed;                 /* the wires were armed: the next pass polls them all */
+    uint32_t passes;            /* of progress, to look at quiet wires only now and then */
     uint64_t now_ns;            /* as of the last look at the clock */
     uint64_t timer_ns;          /* when deadlines are looked at next */
     uint64_t nudge_ns;          /* how long an operation waits before it asks */

@@ -31,7 +31,7 @@
 #include "wire/wires.h"
 
 #define MAGIC 0x314d4853u           /* "SHM1" */
-#define LOOK_EVERY 64               /* polls between looks at the sockets */
+#define LOOK_EVERY 8                /* polls between looks at the sockets */
 #define STRANGERS_MAX 16            /* connections that have not said hello yet */
 #define HELLO_NS (5 * TT_SECOND)    /* how long they may take */
 #define RETRY_NS (2 * TT_MS)
