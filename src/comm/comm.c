@@ -186,8 +186,8 @@ static tutti_status comm_open(tutti_comm **out, struct tt_world *w, uint32_t id,
         free(c);
         return st;
     }
-    c->eager_bytes = (uint64_t)eager & ~7ull;
-    c->segment_max = (uint64_t)segment & ~63ull;
+    c->eager_bytes = (uint64_t)eager;
+    c->segment_max = (uint64_t)segment;
     atomic_fetch_add(&w->users, 1);
     *out = c;
     return TUTTI_OK;

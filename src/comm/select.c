@@ -36,7 +36,7 @@ static void choose_segments(const tutti_comm *comm, const struct tt_coll *c, str
 {
     const uint64_t quarter = typical_put(c) / 4;
     const uint32_t npeers = p->algo->npeers(c);
-    uint64_t segment = comm->segment_max;
+    uint64_t segment = floor_power(comm->segment_max);
 
     p->streams = npeers <= 2 ? 2 : 1;
     p->depth = 4;
@@ -44,8 +44,8 @@ static void choose_segments(const tutti_comm *comm, const struct tt_coll *c, str
         segment = quarter < SEGMENT_MIN ? SEGMENT_MIN : floor_power(quarter);
     while (segment > SEGMENT_MIN && npeers * p->streams * p->depth * segment > LANDING_MAX)
         segment /= 2;
-    if (segment < comm->eager_bytes)
-        segment = comm->eager_bytes;
+    while (segment < comm->eager_bytes)
+        segment *= 2;
     p->segment_bytes = segment;
 }
 

@@ -26,7 +26,10 @@ static uint64_t segment_at(const struct tt_exec *x, const struct tt_exec_step *t
     return min_u64(x->conf.segment_bytes, t->s.bytes - pos);
 }
 
-static uint32_t segment_index(const struct tt_exec *x, uint64_t pos) { return (uint32_t)(pos / x->conf.segment_bytes); }
+static uint32_t segment_index(const struct tt_exec *x, uint64_t pos) { return (uint32_t)(pos >> x->segment_shift); }
+
+/* The slot that segment `seq` of a stream lands in. */
+static uint32_t slot_of(const struct tt_exec *x, uint32_t seq) { return seq & (x->conf.depth - 1u); }
 
 /* ---- loading steps ------------------------------------------------------------------------------- */
 
@@ -231,9 +234,12 @@ static void begin(struct tt_exec *x, const struct tt_exec_conf *conf, struct tt_
 {
     tt_assert(conf->streams >= 1 && conf->streams <= TT_EXEC_STREAMS_MAX);
     tt_assert(conf->depth >= 1 && conf->depth <= TT_EXEC_DEPTH_MAX);
-    tt_assert(conf->segment_bytes >= conf->eager_bytes && conf->segment_bytes % 8 == 0 && conf->segment_bytes > 0);
+    tt_assert((conf->depth & (conf->depth - 1)) == 0);
+    tt_assert(conf->segment_bytes >= conf->eager_bytes && conf->segment_bytes >= 8);
+    tt_assert((conf->segment_bytes & (conf->segment_bytes - 1)) == 0);
 
     x->conf = *conf;
+    x->segment_shift = (uint8_t)__builtin_ctzll(conf->segment_bytes);
     x->round = 0;
     x->stages = 0;
     x->head = x->tail = x->cursor = 0;
@@ -370,7 +376,7 @@ static bool source_at(const struct tt_exec *x, const struct tt_ref *ref, int8_t 
         if (st->consumed != w->seq0 + segment_index(x, consumed_pos))
             return false;
         *out = (struct tt_place){
-            .kind = TT_AT_SLOT, .peer = w->peer, .stream = w->stream, .slot = (w->seq0 + j) % x->conf.depth,
+            .kind = TT_AT_SLOT, .peer = w->peer, .stream = w->stream, .slot = slot_of(x, w->seq0 + j),
         };
         return true;
     }
@@ -378,7 +384,7 @@ static bool source_at(const struct tt_exec *x, const struct tt_ref *ref, int8_t 
         *out = (struct tt_place){ .kind = TT_AT_NONE };     /* it is in the peer's slot: the put knows by `fused` */
         return true;
     }
-    *out = (struct tt_place){ .kind = TT_AT_STAGE, .slot = w->stage + j % x->conf.depth };
+    *out = (struct tt_place){ .kind = TT_AT_STAGE, .slot = w->stage + slot_of(x, j) };
     return true;
 }
 
@@ -405,7 +411,7 @@ static bool can_fuse(const struct tt_exec *x, const struct tt_exec_step *put, ui
         return false;
     if (pos != (put->fused > put->issued ? put->fused : put->issued) || !has_credit(x, st, seq))
         return false;
-    *out = (struct tt_place){ .kind = TT_AT_REMOTE, .peer = put->peer, .stream = put->stream, .slot = seq % x->conf.depth };
+    *out = (struct tt_place){ .kind = TT_AT_REMOTE, .peer = put->peer, .stream = put->stream, .slot = slot_of(x, seq) };
     return true;
 }
 
@@ -423,7 +429,7 @@ static bool stage_at(struct tt_exec *x, struct tt_exec_step *w, uint64_t pos, st
         }
     if (w->stage == NO_STAGE || segment_index(x, pos) >= segment_index(x, reader->done) + n)
         return false;
-    *out = (struct tt_place){ .kind = TT_AT_STAGE, .slot = w->stage + segment_index(x, pos) % x->conf.depth };
+    *out = (struct tt_place){ .kind = TT_AT_STAGE, .slot = w->stage + slot_of(x, segment_index(x, pos)) };
     return true;
 }
 
@@ -481,7 +487,7 @@ static bool try_put(struct tt_exec *x, struct tt_exec_step *t, struct tt_action 
     if (pos - t->done >= (IN_FLIGHT_MAX - 1) * x->conf.segment_bytes)
         return false;
     if (pos < t->fused)
-        a->a = (struct tt_place){ .kind = TT_AT_REMOTE, .peer = t->peer, .stream = t->stream, .slot = seq % x->conf.depth };
+        a->a = (struct tt_place){ .kind = TT_AT_REMOTE, .peer = t->peer, .stream = t->stream, .slot = slot_of(x, seq) };
     else if (!deps_met(x, t, pos, len) || !source_at(x, &t->s.a, t->writer_a, pos, len, t->done, &a->a))
         return false;
     if (a->a.kind == TT_AT_NONE)
@@ -494,7 +500,7 @@ static bool try_put(struct tt_exec *x, struct tt_exec_step *t, struct tt_action 
     if (a->direct)
         a->out = (struct tt_place){ .kind = TT_AT_BUF, .ref = t->s.out, .skip = pos };
     else
-        a->out = (struct tt_place){ .kind = TT_AT_REMOTE, .peer = t->peer, .stream = t->stream, .slot = seq % x->conf.depth };
+        a->out = (struct tt_place){ .kind = TT_AT_REMOTE, .peer = t->peer, .stream = t->stream, .slot = slot_of(x, seq) };
     return true;
 }
 
@@ -565,7 +571,7 @@ static bool try_wait(struct tt_exec *x, struct tt_exec_step *t, uint32_t i, stru
         return false;
     a->kind = TT_ACT_COPY;
     a->bytes = len;
-    a->a = (struct tt_place){ .kind = TT_AT_SLOT, .peer = t->peer, .stream = t->stream, .slot = seq % x->conf.depth };
+    a->a = (struct tt_place){ .kind = TT_AT_SLOT, .peer = t->peer, .stream = t->stream, .slot = slot_of(x, seq) };
     return target_at(x, t, t->done, &a->out, &a->out2);
 }
 

@@ -16,7 +16,7 @@
 
 #include "sched/algo.h"
 
-#define TT_EXEC_STEPS 48        /* window of steps; at least 2 * TT_ROUND_STEPS_MAX */
+#define TT_EXEC_STEPS 64        /* window of steps; at least 2 * TT_ROUND_STEPS_MAX */
 #define TT_EXEC_STREAMS_MAX 4
 #define TT_EXEC_DEPTH_MAX 16
 #define TT_EXEC_STAGES 64       /* staging segments of one operation */
@@ -24,9 +24,9 @@
 struct tt_exec_conf {
     const struct tt_algo *algo;
     const struct tt_coll *coll;     /* alive as long as the executor */
-    uint64_t segment_bytes;         /* multiple of 8, at least eager_bytes */
+    uint64_t segment_bytes;         /* a power of two, at least 8 and eager_bytes */
     uint64_t eager_bytes;
-    uint8_t streams, depth;
+    uint8_t streams, depth;         /* depth: a power of two */
 };
 
 enum tt_place_kind {
@@ -104,6 +104,7 @@ struct tt_exec {
     uint32_t cursor;            /* where tt_exec_next goes on looking */
     uint32_t npeers, peers_max;
     uint32_t loaded;            /* steps loaded so far: when it grows, eager messages may have found their wait */
+    uint8_t segment_shift;
     bool progress;              /* something changed since the cursor last wrapped */
     bool credit_due;            /* some stream has consumed more than it has told */
     struct tt_exec_step step[TT_EXEC_STEPS];
