@@ -36,8 +36,8 @@ uint32_t tt_npeers_two(const struct tt_coll *c);        /* neighbours */
 uint32_t tt_npeers_flat(const struct tt_coll *c);       /* root: all; the others: root */
 uint32_t tt_npeers_tree(const struct tt_coll *c);       /* ceil(log2 nranks) + 1 */
 
-/* What n messages cost that do not wait for one another, as `messages`: the latency of one, and for each further one the
- * share of it that its sender or receiver spends on it. */
+/* What n messages cost that do not wait for one another, as `messages`: the latency of one, and for each further one
+ * the share of it that its sender or receiver spends on it. */
 double tt_cost_burst(uint32_t n);
 
 #endif

@@ -1,5 +1,6 @@
 /* Bruck allgather. Shapes: src[block], dst[nranks][block]; allgatherv: packed blocks.
- * In round k each rank sends the 2^k blocks from its own upward (cyclically) to the rank 2^k before it, so that what it has doubles.
+ * In round k each rank sends the 2^k blocks from its own upward (cyclically) to the rank 2^k before it, so that what
+ * it has doubles.
  * ceil(log2 n) latencies for any n, every byte comes once. Blocks go straight to where they belong, with no rotation at
  * the end: a range that passes the end of dst goes as two.
  * J. Bruck et al., "Efficient algorithms for all-to-all communications in multiport message-passing systems", 1997. */

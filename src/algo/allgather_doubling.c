@@ -1,7 +1,8 @@
 /* Recursive doubling allgather. Shapes: src[block], dst[nranks][block]; allgatherv: packed blocks.
- * In round i, groups that differ in bit i exchange all they have, which is one range of dst, so that it doubles. log2(n)
- * latencies, every byte comes once. When n is no power of two the odd ranks of the first pairs fold into the even ones: those bring their
- * block before, and get all others after. Ranges stay ranges, as a group is a range of ranks. */
+ * In round i, groups that differ in bit i exchange all they have, which is one range of dst, so that it doubles.
+ * log2(n) latencies, every byte comes once. When n is no power of two the odd ranks of the first pairs fold into the
+ * even ones: those bring their block before, and get all others after. Ranges stay ranges, as a group is a range of
+ * ranks. */
 #include "algo/algos.h"
 #include "algo/blocks.h"
 

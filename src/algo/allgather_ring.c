@@ -1,5 +1,6 @@
 /* Ring allgather. Shapes: src[block], dst[nranks][block]; allgatherv: blocks of any size, anywhere in dst.
- * Round k passes block (rank - k) mod nranks to the right, so after nranks - 1 rounds every block has visited every rank.
+ * Round k passes block (rank - k) mod nranks to the right, so after nranks - 1 rounds every block has visited every
+ * rank.
  * (n - 1) * (latency + block / bandwidth): bandwidth-optimal, and only neighbours talk. What round k receives is what
  * round k + 1 sends: the ranges overlap, so segments flow through. */
 #include "algo/algos.h"

@@ -1,7 +1,7 @@
 /* Recursive doubling all-reduce. Shapes: src[bytes], dst[bytes].
- * In round i, groups that differ in bit i exchange all they have and both reduce it, the lower one's on the left: equal bits
- * everywhere. log2(n) * (latency + bytes / bandwidth): few messages, for short vectors. When n is no power of two the odd ranks of
- * the first pairs fold into the even ones before and get the result after (two more rounds).
+ * In round i, groups that differ in bit i exchange all they have and both reduce it, the lower one's on the left:
+ * equal bits everywhere. log2(n) * (latency + bytes / bandwidth): few messages, for short vectors. When n is no power
+ * of two the odd ranks of the first pairs fold into the even ones before and get the result after (two more rounds).
  * Thakur, Rabenseifner, Gropp, "Optimization of Collective Communication Operations in MPICH", 2005. */
 #include "algo/algos.h"
 #include "algo/blocks.h"

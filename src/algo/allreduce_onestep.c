@@ -1,9 +1,10 @@
 /* One-step all-reduce. Shapes: src[bytes], dst[bytes].
- * Everybody puts its whole vector to everybody, and everybody reduces all of them in rank order, so that all ranks get the
- * same bits. One latency, (n - 1) * bytes in and out: for short vectors, above all over shared memory, where it is
+ * Everybody puts its whole vector to everybody, and everybody reduces all of them in rank order, so that all ranks get
+ * the same bits. One latency, (n - 1) * bytes in and out: for short vectors, above all over shared memory, where it is
  * the whole conversation: one store to each peer and one load from each.
  * Few ranks reduce what arrives straight from where it arrives; more of them collect it in WORK first, as rank order
- * is not the order of arrival. In place, the running value may not take the place of the input before the input's turn. */
+ * is not the order of arrival. In place, the running value may not take the place of the input before the input's
+ * turn. */
 #include "algo/algos.h"
 #include "algo/blocks.h"
 

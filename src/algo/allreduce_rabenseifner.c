@@ -1,8 +1,9 @@
 /* Recursive vector halving and distance doubling all-reduce (Rabenseifner). Shapes: src[bytes], dst[bytes].
- * Halving: in round i, groups that differ in bit i split the range they share; each sends the other's half and reduces its own. After
- * log2(n) rounds each holds one finished piece. Doubling retraces the way: each round gives what one has for what the
- * other has. Both halves move (n - 1) / n of the vector: 2 log2(n) latencies at the bandwidth of a ring. Two ranks
- * exchange halves, reduce one each, exchange the results. When n is no power of two, odd ranks fold as in recursive doubling.
+ * Halving: in round i, groups that differ in bit i split the range they share; each sends the other's half and reduces
+ * its own. After log2(n) rounds each holds one finished piece. Doubling retraces the way: each round gives what one
+ * has for what the other has. Both halves move (n - 1) / n of the vector: 2 log2(n) latencies at the bandwidth of a
+ * ring. Two ranks exchange halves, reduce one each, exchange the results. When n is no power of two, odd ranks fold as
+ * in recursive doubling.
  * R. Rabenseifner, "Optimization of Collective Reduction Operations", 2004. */
 #include "algo/algos.h"
 #include "algo/blocks.h"
@@ -34,8 +35,8 @@ static void halve(struct tt_sched *s, const struct tt_coll *c, const struct tt_f
 
     tt_sched_put(s, peer, fresh ? tt_src(leaving.offset) : tt_dst(leaving.offset), theirs, leaving.bytes, i);
     tt_sched_wait(s, peer, theirs, staying.bytes, i);
-    tt_sched_reduce_ordered(s, tt_dst(staying.offset), fresh ? tt_src(staying.offset) : tt_dst(staying.offset), f->group,
-                            theirs, other, staying.bytes, i == f->rounds - 1);
+    tt_sched_reduce_ordered(s, tt_dst(staying.offset), fresh ? tt_src(staying.offset) : tt_dst(staying.offset),
+                            f->group, theirs, other, staying.bytes, i == f->rounds - 1);
 }
 
 static void double_up(struct tt_sched *s, const struct tt_coll *c, const struct tt_fold *f, uint32_t i)
@@ -85,7 +86,9 @@ static struct tt_cost cost(const struct tt_coll *c)
     const double bytes = (double)c->bytes, moved = bytes * (f.groups - 1) / f.groups, folding = f.extras ? 1 : 0;
 
     return (struct tt_cost){
-        .messages = 2 * f.rounds + 2 * folding, .bytes = 2 * moved + 2 * folding * bytes, .reduced = moved + folding * bytes,
+        .messages = 2 * f.rounds + 2 * folding,
+        .bytes = 2 * moved + 2 * folding * bytes,
+        .reduced = moved + folding * bytes,
     };
 }
 

@@ -1,8 +1,8 @@
 /* Ring all-reduce. Shapes: src[bytes], dst[bytes], cut into nranks blocks.
- * First a ring reduce-scatter: in round k, rank r passes its running value of block r - k - 1 to the right and takes its own part into
- * what comes from the left, so that block r is finished at rank r; then a ring allgather. 2 (n - 1) *
- * (latency + bytes / n / bandwidth): bandwidth-optimal, for long vectors. What round k reduces into DST is what round k + 1
- * sends: segments flow through.
+ * First a ring reduce-scatter: in round k, rank r passes its running value of block r - k - 1 to the right and takes
+ * its own part into what comes from the left, so that block r is finished at rank r; then a ring allgather. 2 (n - 1) *
+ * (latency + bytes / n / bandwidth): bandwidth-optimal, for long vectors. What round k reduces into DST is what round
+ * k + 1 sends: segments flow through.
  * P. Patarasuk, X. Yuan, "Bandwidth optimal all-reduce algorithms for clusters of workstations", 2009. */
 #include "algo/algos.h"
 #include "algo/blocks.h"
@@ -23,8 +23,8 @@ static void reduce_round(struct tt_sched *s, const struct tt_coll *c, uint32_t k
 
     tt_sched_put(s, right, k == 0 ? tt_src(leaving.offset) : tt_dst(leaving.offset), theirs, leaving.bytes, k);
     tt_sched_wait(s, left, theirs, coming.bytes, k);
-    tt_sched_reduce_ordered(s, tt_dst(coming.offset), theirs, tt_lowest(r + n - k - 1, k + 1, n), tt_src(coming.offset), r,
-                            coming.bytes, k == n - 2);
+    tt_sched_reduce_ordered(s, tt_dst(coming.offset), theirs, tt_lowest(r + n - k - 1, k + 1, n), tt_src(coming.offset),
+                            r, coming.bytes, k == n - 2);
 }
 
 static void round_k(struct tt_sched *s, const struct tt_coll *c, uint64_t k)

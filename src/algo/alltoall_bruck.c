@@ -1,7 +1,7 @@
 /* Bruck alltoall. Shapes: src[nranks][block], dst[nranks][block].
- * WORK[i], 0 < i, first holds the block for the rank i further on. In round k every block whose i has bit k moves 2^k ranks on; each has then
- * gone as far as it must. ceil(log2 n) latencies, n / 2 blocks a round: short blocks, many ranks. What arrives waits in
- * a pipe until the blocks whose places it takes have been read.
+ * WORK[i], 0 < i, first holds the block for the rank i further on. In round k every block whose i has bit k moves 2^k
+ * ranks on; each has then gone as far as it must. ceil(log2 n) latencies, n / 2 blocks a round: short blocks, many
+ * ranks. What arrives waits in a pipe until the blocks whose places it takes have been read.
  * J. Bruck et al., "Efficient algorithms for all-to-all communications in multiport message-passing systems", 1997. */
 #include "algo/algos.h"
 #include "algo/blocks.h"

@@ -1,6 +1,6 @@
 /* Direct alltoall. Shapes: src[nranks][block], dst[nranks][block].
- * In step k every rank exchanges blocks with k - rank (mod nranks): each pair meets exactly once, for any number of ranks, and does both
- * directions at once, which is what lets it run in place. One latency, every byte crosses once. */
+ * In step k every rank exchanges blocks with k - rank (mod nranks): each pair meets exactly once, for any number of
+ * ranks, and does both directions at once, which is what lets it run in place. One latency, every byte crosses once. */
 #include "algo/algos.h"
 #include "algo/blocks.h"
 #include "algo/phases.h"

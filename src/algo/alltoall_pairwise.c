@@ -1,5 +1,6 @@
 /* Pairwise alltoall. Shapes: src[nranks][block], dst[nranks][block]; a power of two ranks.
- * In round k ranks that differ by k (exclusive or) exchange blocks: near ones first, and hosts of a power of two ranks talk as wholes.
+ * In round k ranks that differ by k (exclusive or) exchange blocks: near ones first, and hosts of a power of two ranks
+ * talk as wholes.
  * The traffic of the direct one in another order. */
 #include "algo/algos.h"
 #include "algo/blocks.h"

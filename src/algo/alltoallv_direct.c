@@ -1,6 +1,6 @@
 /* Direct alltoallv. Shapes: src[nranks][send_bytes], dst[nranks][recv_bytes], rows of any size, anywhere.
- * In step i rank r sends to r + i and receives from r - i. A rank knows only its own row and column of the sizes, so where its bytes go
- * is for the receiver to say. */
+ * In step i rank r sends to r + i and receives from r - i. A rank knows only its own row and column of the sizes, so
+ * where its bytes go is for the receiver to say. */
 #include "algo/algos.h"
 #include "algo/blocks.h"
 #include "algo/phases.h"

@@ -14,8 +14,9 @@ struct tt_block {
     uint64_t offset, bytes;
 };
 
-/* Block i of the call, i < nranks: row i of the buffer that has rows (allgather, gather: DST; scatter, reduce_scatter: SRC; alltoall: both);
- * of allreduce, reduce and broadcast the vector cut into nranks. Not for alltoallv, barrier, send, recv. */
+/* Block i of the call, i < nranks: row i of the buffer that has rows (allgather, gather: DST; scatter, reduce_scatter:
+ * SRC; alltoall: both); of allreduce, reduce and broadcast the vector cut into nranks. Not for alltoallv, barrier,
+ * send, recv. */
 struct tt_block tt_block_of(const struct tt_coll *c, uint32_t i);
 /* Blocks [first, last) as one range; only when they are packed. */
 struct tt_block tt_blocks_of(const struct tt_coll *c, uint32_t first, uint32_t last);
@@ -29,8 +30,8 @@ uint64_t tt_blocks_longest(const struct tt_coll *c);
  * (reductions) keeps everything. Nothing in place. */
 void tt_sched_own(struct tt_sched *s, const struct tt_coll *c);
 
-/* Any number of ranks as a power of two of groups: of the first 2 * extras ranks the odd one of each pair hands its part
- * to the even one, its group's active rank, and gets the result from it. Groups, like ranks, are in rank order. */
+/* Any number of ranks as a power of two of groups: of the first 2 * extras ranks the odd one of each pair hands its
+ * part to the even one, its group's active rank, and gets the result from it. Groups, like ranks, are in rank order. */
 struct tt_fold {
     uint32_t groups;        /* a power of two <= nranks */
     uint32_t rounds;        /* log2 groups */
@@ -46,7 +47,8 @@ uint32_t tt_fold_rank(const struct tt_fold *f, uint32_t group);
 /* Ranks counted from the root, which is 0; and back. */
 uint32_t tt_from_root(const struct tt_coll *c);
 uint32_t tt_rank_at(const struct tt_coll *c, uint32_t from_root);
-/* A binomial tree over ranks counted from the root: the subtree of v is [v, v + tt_subtree(v)), its parent is v less its lowest bit. */
+/* A binomial tree over ranks counted from the root: the subtree of v is [v, v + tt_subtree(v)), its parent is v less
+ * its lowest bit. */
 uint32_t tt_subtree(uint32_t v, uint32_t nranks);
 
 /* ceil(log2 n); 0 for n == 1. */

@@ -1,6 +1,6 @@
 /* Chain broadcast. Shapes: src[bytes] at root, dst[bytes].
- * Each rank, counted from the root, passes on what it gets. What it sends is what it receives, so segments flow through and all links
- * work at once: (n - 1) latencies, but bytes / bandwidth only once. Long vectors, few ranks. */
+ * Each rank, counted from the root, passes on what it gets. What it sends is what it receives, so segments flow
+ * through and all links work at once: (n - 1) latencies, but bytes / bandwidth only once. Long vectors, few ranks. */
 #include "algo/algos.h"
 #include "algo/blocks.h"
 

@@ -1,7 +1,7 @@
 /* Scatter-allgather broadcast (van de Geijn). Shapes: src[bytes] at root, dst[bytes], cut into nranks blocks.
- * A binomial tree scatters the blocks, by rank counted from the root; a ring allgathers them. About 2 bytes / bandwidth and
- * log2(n) + n - 1 latencies: long vectors, any number of ranks. An inner rank of the tree keeps what passes through it, so
- * the ring leaves those blocks out.
+ * A binomial tree scatters the blocks, by rank counted from the root; a ring allgathers them. About 2 bytes /
+ * bandwidth and log2(n) + n - 1 latencies: long vectors, any number of ranks. An inner rank of the tree keeps what
+ * passes through it, so the ring leaves those blocks out.
  * M. Barnett et al., "Building a high-performance collective communication library", 1994. */
 #include "algo/algos.h"
 #include "algo/blocks.h"

@@ -1,5 +1,6 @@
 /* Binomial gather. Shapes: src[block], dst[nranks][block] at root.
- * Ranks counted from the root; in round k, of those left, every second gives the blocks of its subtree to the one 2^k before it.
+ * Ranks counted from the root; in round k, of those left, every second gives the blocks of its subtree to the one 2^k
+ * before it.
  * ceil(log2 n) latencies, every byte into the root once: short blocks, many ranks. Inner ranks collect in WORK, in the
  * order counted from the root; where that order passes the last rank, the root gets two ranges. */
 #include "algo/algos.h"

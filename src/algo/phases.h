@@ -4,7 +4,8 @@
 
 #include "algo/blocks.h"
 
-/* Round k < nranks - 1 of the ring allgather of the call's blocks in DST, by rank: passes block (rank - k) to the right.
+/* Round k < nranks - 1 of the ring allgather of the call's blocks in DST, by rank: passes block (rank - k) to the
+ * right.
  * `own` is where this rank's own block is read. */
 void tt_phase_ring_gather(struct tt_sched *s, const struct tt_coll *c, uint32_t k, uint32_t tag, struct tt_ref own);
 
@@ -12,8 +13,8 @@ void tt_phase_ring_gather(struct tt_sched *s, const struct tt_coll *c, uint32_t 
  * same round, so in place the block has been read once it is overwritten: what arrives waits in a pipe for that. */
 void tt_phase_exchange(struct tt_sched *s, const struct tt_coll *c, uint32_t peer);
 
-/* All-reduce of folded ranks: the odd rank of each first pair gives its vector to the even one, which takes it into DST; and
- * after the groups are done gets the result. Pipe 0 and tag 0 are theirs; other ranks emit nothing. */
+/* All-reduce of folded ranks: the odd rank of each first pair gives its vector to the even one, which takes it into
+ * DST; and after the groups are done gets the result. Pipe 0 and tag 0 are theirs; other ranks emit nothing. */
 void tt_phase_fold_in(struct tt_sched *s, const struct tt_coll *c, const struct tt_fold *f);
 void tt_phase_fold_out(struct tt_sched *s, const struct tt_coll *c, const struct tt_fold *f);
 

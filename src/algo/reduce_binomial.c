@@ -1,5 +1,6 @@
 /* Binomial reduce. Shapes: src[bytes], dst[bytes] at root.
- * Ranks counted from the root; in round k, of those left, every second gives its running value to the one 2^k before it.
+ * Ranks counted from the root; in round k, of those left, every second gives its running value to the one 2^k before
+ * it.
  * ceil(log2 n) * (latency + bytes / bandwidth): short vectors, many ranks. The running value is kept in WORK. */
 #include "algo/algos.h"
 #include "algo/blocks.h"
@@ -32,8 +33,8 @@ static void round_k(struct tt_sched *s, const struct tt_coll *c, uint64_t k)
         const uint32_t from = tt_rank_at(c, v + step), count = tt_subtree(v + step, n);
 
         tt_sched_wait(s, from, theirs, c->bytes, 0);
-        tt_sched_reduce_ordered(s, running, ours, tt_lowest(c->rank, step, n), theirs, tt_lowest(from, count, n), c->bytes,
-                                v == 0 && 2 * step >= n);
+        tt_sched_reduce_ordered(s, running, ours, tt_lowest(c->rank, step, n), theirs, tt_lowest(from, count, n),
+                                c->bytes, v == 0 && 2 * step >= n);
     }
 }
 

@@ -1,5 +1,6 @@
 /* Chain reduce. Shapes: src[bytes], dst[bytes] at root.
- * The last rank, counted from the root, starts; each takes its own vector into what streams in and passes it on, storing nothing.
+ * The last rank, counted from the root, starts; each takes its own vector into what streams in and passes it on,
+ * storing nothing.
  * (n - 1) latencies, but bytes / bandwidth only once: long vectors, few ranks. */
 #include "algo/algos.h"
 #include "algo/blocks.h"
@@ -14,7 +15,8 @@ static void round_k(struct tt_sched *s, const struct tt_coll *c, uint64_t k)
         tt_sched_own(s, c);
     if (v + 1 < n) {
         tt_sched_wait(s, tt_rank_at(c, v + 1), theirs, c->bytes, 0);
-        tt_sched_reduce_ordered(s, ours, tt_src(0), c->rank, theirs, tt_lowest(c->rank + 1, n - 1 - v, n), c->bytes, v == 0);
+        tt_sched_reduce_ordered(s, ours, tt_src(0), c->rank, theirs, tt_lowest(c->rank + 1, n - 1 - v, n), c->bytes,
+                                v == 0);
     }
     if (v > 0)
         tt_sched_put(s, tt_rank_at(c, v - 1), v + 1 < n ? ours : tt_src(0), theirs, c->bytes, 0);

@@ -1,5 +1,6 @@
 /* Flat reduce. Shapes: src[bytes], dst[bytes] at root.
- * Everybody puts its vector to the root, which takes the arrivals into its own, in the order of ranks counted from itself, as they stream in.
+ * Everybody puts its vector to the root, which takes the arrivals into its own, in the order of ranks counted from
+ * itself, as they stream in.
  * One latency and (n - 1) * bytes into the root: few ranks. */
 #include "algo/algos.h"
 #include "algo/blocks.h"
@@ -27,8 +28,8 @@ static void round_k(struct tt_sched *s, const struct tt_coll *c, uint64_t k)
         const uint32_t from = tt_rank_at(c, i);
 
         tt_sched_wait(s, from, tt_pipe(i), c->bytes, 0);
-        tt_sched_reduce_ordered(s, tt_dst(0), i == 1 ? tt_src(0) : tt_dst(0), tt_lowest(c->root, i, n), tt_pipe(i), from,
-                                c->bytes, i == n - 1);
+        tt_sched_reduce_ordered(s, tt_dst(0), i == 1 ? tt_src(0) : tt_dst(0), tt_lowest(c->root, i, n), tt_pipe(i),
+                                from, c->bytes, i == n - 1);
     }
 }
 

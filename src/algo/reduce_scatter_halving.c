@@ -1,7 +1,8 @@
 /* Recursive halving reduce_scatter. Shapes: src[nranks][block], dst[block]; reduce_scatterv: rows of any size.
- * In round i, groups that differ in bit rounds - 1 - i split the rows they share; each sends the other's half and reduces its own, until it holds its
- * own rows. log2(n) latencies, (n - 1) / n of the input out and in: short rows. When n is no power of two the odd ranks of the first pairs fold into the
- * even ones, which reduce for them too and give them their row at the end. Running values are kept in WORK, laid out as src.
+ * In round i, groups that differ in bit rounds - 1 - i split the rows they share; each sends the other's half and
+ * reduces its own, until it holds its own rows. log2(n) latencies, (n - 1) / n of the input out and in: short rows.
+ * When n is no power of two the odd ranks of the first pairs fold into the even ones, which reduce for them too and
+ * give them their row at the end. Running values are kept in WORK, laid out as src.
  * Thakur, Rabenseifner, Gropp, "Optimization of Collective Communication Operations in MPICH", 2005. */
 #include "algo/algos.h"
 #include "algo/blocks.h"
@@ -55,8 +56,8 @@ static void halve(struct tt_sched *s, const struct tt_coll *c, const struct tt_f
 
     tt_sched_put(s, peer, fresh ? tt_src(leaving.offset) : tt_work(leaving.offset), theirs, leaving.bytes, 0);
     tt_sched_wait(s, peer, theirs, staying.bytes, 0);
-    tt_sched_reduce_ordered(s, last && !f->folded ? tt_dst(0) : tt_work(staying.offset), ours, f->group & (2 * count - 1),
-                            theirs, other & (2 * count - 1), staying.bytes, last);
+    tt_sched_reduce_ordered(s, last && !f->folded ? tt_dst(0) : tt_work(staying.offset), ours,
+                            f->group & (2 * count - 1), theirs, other & (2 * count - 1), staying.bytes, last);
 }
 
 static void fold_out(struct tt_sched *s, const struct tt_coll *c, const struct tt_fold *f)

@@ -1,6 +1,7 @@
 /* Ring reduce_scatter. Shapes: src[nranks][block], dst[block]; reduce_scatterv: rows of any size.
- * In step k, rank r passes its running value of row r - k - 1 to the right and takes its own part into what comes from the left;
- * row r is finished at rank r. (n - 1) * (latency + block / bandwidth): bandwidth-optimal, and only neighbours talk.
+ * In step k, rank r passes its running value of row r - k - 1 to the right and takes its own part into what comes from
+ * the left; row r is finished at rank r. (n - 1) * (latency + block / bandwidth): bandwidth-optimal, and only
+ * neighbours talk.
  * A running value needs a place until it is sent: neither SRC, nor DST, which in place is an input not yet used. So
  * the ring goes round once per slab of the rows, and two slabs of WORK, which stay in cache, take turns. */
 #include "algo/algos.h"

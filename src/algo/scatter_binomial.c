@@ -1,5 +1,6 @@
 /* Binomial scatter. Shapes: src[nranks][block] at root, dst[block].
- * Ranks counted from the root; each gets the blocks of its subtree, keeps its own and halves the rest among its children, the farthest first.
+ * Ranks counted from the root; each gets the blocks of its subtree, keeps its own and halves the rest among its
+ * children, the farthest first.
  * ceil(log2 n) latencies, every byte out of the root once: short blocks, many ranks. Inner ranks hold them in WORK, in
  * the order counted from the root; where that order passes the last rank, the root sends two ranges. */
 #include "algo/algos.h"

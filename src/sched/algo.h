@@ -14,9 +14,10 @@ struct tt_algo {
     const char *name;       /* "<collective>_<idea>", e.g. "allreduce_ring" */
     const char *summary;    /* when it is good, in a few words */
     enum tt_coll_kind kind;
-    bool (*fits)(const struct tt_coll *c);              /* whether it can do this call (correctness and bounds, not speed) */
+    bool (*fits)(const struct tt_coll *c);      /* whether it can do this call: correctness and bounds, not speed */
     uint64_t (*nrounds)(const struct tt_coll *c);       /* 0 is fine: nothing to do */
-    void (*round)(struct tt_sched *s, const struct tt_coll *c, uint64_t k);  /* emits round k; at most TT_ROUND_STEPS_MAX steps */
+    /* Emits round k, at most TT_ROUND_STEPS_MAX steps. */
+    void (*round)(struct tt_sched *s, const struct tt_coll *c, uint64_t k);
     uint64_t (*work_bytes)(const struct tt_coll *c);    /* of TT_BUF_WORK */
     uint32_t (*npeers)(const struct tt_coll *c);        /* bound on the distinct peers this rank exchanges with */
     struct tt_cost (*cost)(const struct tt_coll *c);

@@ -48,7 +48,10 @@ struct tt_expect tt_expect_of(const struct tt_coll *coll, uint32_t rank, uint32_
         };
     case TT_ALLTOALLV:
         return (struct tt_expect){
-            .offset = c->recv_displs[i], .bytes = c->recv_bytes[i], .origin_offset = coll[i].send_displs[rank], .origin = i,
+            .offset = c->recv_displs[i],
+            .bytes = c->recv_bytes[i],
+            .origin_offset = coll[i].send_displs[rank],
+            .origin = i,
         };
     default:
         return (struct tt_expect){ .bytes = c->bytes, .origin = c->root };

@@ -4,8 +4,8 @@
 
 #include "sched/sched.h"
 
-/* DST[offset, offset + bytes) of a rank is SRC from `origin_offset` of rank `origin`, or, of a reducing collective, of all
- * ranks, reduced. */
+/* DST[offset, offset + bytes) of a rank is SRC from `origin_offset` of rank `origin`, or, of a reducing collective, of
+ * all ranks, reduced. */
 struct tt_expect {
     uint64_t offset, bytes;
     uint64_t origin_offset;

@@ -11,7 +11,7 @@ struct tt_finding {
     size_t bytes;
 };
 
-/* "rank 3, step 17 (put …): <sentence>"; returns TUTTI_ERR_INVALID. */
+/* "rank 3, step 17 (put ...): <sentence>"; returns TUTTI_ERR_INVALID. */
 tutti_status tt_finding_step(const struct tt_finding *f, uint32_t rank, uint64_t step, const char *fmt, ...)
     __attribute__((format(printf, 4, 5)));
 /* "rank 3: <sentence>"; returns TUTTI_ERR_INVALID. */

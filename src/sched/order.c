@@ -5,8 +5,8 @@
 #include <string.h>
 #include "base/status.h"
 
-/* Edges that pieces can have, each at most: two reads after writes, two writes after reads (told by the reader), a write after a
- * write, a message, a step forward, a pair forward, a pipe forward. */
+/* Edges that pieces can have, each at most: two reads after writes, two writes after reads (told by the reader), a
+ * write after a write, a message, a step forward, a pair forward, a pipe forward. */
 #define EDGES_PER_PIECE 10
 
 /* A reader of a cell since its last write. */
@@ -182,8 +182,8 @@ static bool counts(const struct tt_edge *e, bool strict)
 }
 
 /* Edges of one relation by one end, as first[n + 1] and list[]. */
-static bool index_edges(const struct tt_edge *edge, uint32_t nedges, uint32_t n, bool strict, bool by_from, uint32_t **first,
-                        uint32_t **list)
+static bool index_edges(const struct tt_edge *edge, uint32_t nedges, uint32_t n, bool strict, bool by_from,
+                        uint32_t **first, uint32_t **list)
 {
     uint32_t *at = calloc((size_t)n + 2, sizeof *at), *other = calloc((size_t)nedges + 1, sizeof *other);
 
@@ -223,7 +223,8 @@ static tutti_status deadlock(const struct builder *b, const uint32_t *waiting)
     }
     free(first);
     free(before);
-    return tt_finding_step(b->f, b->s->piece[at].rank, b->s->piece[at].step, "deadlock: it waits, in a circle, for itself");
+    return tt_finding_step(b->f, b->s->piece[at].rank, b->s->piece[at].step,
+                           "deadlock: it waits, in a circle, for itself");
 }
 
 static tutti_status sequence(const struct builder *b, struct tt_order *o)
@@ -323,7 +324,8 @@ void tt_order_fini(struct tt_order *o)
 /* ---- landing early ------------------------------------------------------------------------------------- */
 
 /* Marks with `stamp` what surely came before `piece`, back to place `oldest` in the sequence. */
-static void look_back(const struct tt_order *o, uint32_t piece, uint32_t oldest, uint32_t *mark, uint32_t stamp, uint32_t *stack)
+static void look_back(const struct tt_order *o, uint32_t piece, uint32_t oldest, uint32_t *mark, uint32_t stamp,
+                      uint32_t *stack)
 {
     uint32_t depth = 0;
 
@@ -343,8 +345,8 @@ static void look_back(const struct tt_order *o, uint32_t piece, uint32_t oldest,
     }
 }
 
-/* Whether the put of wait `w` comes surely after all that its landing would disturb: edges [first, end) of *edge. A put is over
- * when its peer's wait has run. */
+/* Whether the put of wait `w` comes surely after all that its landing would disturb: edges [first, end) of *edge. A
+ * put is over when its peer's wait has run. */
 static bool lands_late(const struct tt_order *o, const struct tt_program *p, const struct tt_edge *edge, uint32_t n,
                        uint32_t *mark, uint32_t stamp, uint32_t *stack)
 {

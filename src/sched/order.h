@@ -1,7 +1,8 @@
 /* What happens before what, over the pieces of all ranks' programs. Two relations over the same pieces:
  *  - sure: holds in every execution: conflicting accesses within a rank in program order, and a put before its wait;
- *  - strict: what an execution with the least room may wait for on top of it: a put is done when its wait has run, a pair
- *    delivers one piece after the other, each when the one before it has been used, a pipe holds one piece, a step goes forward. */
+ *  - strict: what an execution with the least room may wait for on top of it: a put is done when its wait has run, a
+ *    pair delivers one piece after the other, each when the one before it has been used, a pipe holds one piece, a
+ *    step goes forward. */
 #ifndef TT_SCHED_ORDER_H
 #define TT_SCHED_ORDER_H
 

@@ -29,7 +29,7 @@ struct cutter {
     const struct tt_program *p;
     const struct tt_links *links;
     uint64_t *base;         /* [nranks][3] */
-    uint64_t *own;          /* [nsteps] where the pipe or message that a step writes begins; NOWHERE if it writes memory */
+    uint64_t *own;          /* [nsteps] where the pipe or message that it writes begins; NOWHERE: it writes memory */
     struct region *region;  /* ascending */
     uint32_t nregions;
     struct atom *atom;
@@ -370,8 +370,8 @@ void tt_pieces_fini(struct tt_pieces *s)
     free(s->base);
 }
 
-void tt_pieces_cells(const struct tt_pieces *s, const struct tt_coll *c, struct tt_ref ref, uint64_t bytes, uint32_t *first,
-                     uint32_t *end)
+void tt_pieces_cells(const struct tt_pieces *s, const struct tt_coll *c, struct tt_ref ref, uint64_t bytes,
+                     uint32_t *first, uint32_t *end)
 {
     const uint64_t at = bytes > 0 ? address(s->base, c, ref) : 0;
 

@@ -1,5 +1,5 @@
-/* The programs of all ranks cut so finely that every piece of a step reads and writes whole cells, and cells do not overlap: a
- * straight-line program over variables. Messages and pipes have cells of their own. */
+/* The programs of all ranks cut so finely that every piece of a step reads and writes whole cells, and cells do not
+ * overlap: a straight-line program over variables. Messages and pipes have cells of their own. */
 #ifndef TT_SCHED_PIECES_H
 #define TT_SCHED_PIECES_H
 
@@ -37,7 +37,7 @@ tutti_status tt_pieces_init(struct tt_pieces *out, const struct tt_program *p, c
 void tt_pieces_fini(struct tt_pieces *s);
 
 /* The cells [*first, *end) of `bytes` bytes at the contiguous ref of SRC or DST, mapped as in place demands. */
-void tt_pieces_cells(const struct tt_pieces *s, const struct tt_coll *c, struct tt_ref ref, uint64_t bytes, uint32_t *first,
-                     uint32_t *end);
+void tt_pieces_cells(const struct tt_pieces *s, const struct tt_coll *c, struct tt_ref ref, uint64_t bytes,
+                     uint32_t *first, uint32_t *end);
 
 #endif

@@ -3,7 +3,8 @@
 #include <inttypes.h>
 
 static const char *const buf_names[] = {
-    [TT_BUF_SRC] = "SRC", [TT_BUF_DST] = "DST", [TT_BUF_WORK] = "WORK", [TT_BUF_PIPE] = "PIPE", [TT_BUF_THERE] = "THERE",
+    [TT_BUF_SRC] = "SRC", [TT_BUF_DST] = "DST", [TT_BUF_WORK] = "WORK", [TT_BUF_PIPE] = "PIPE",
+    [TT_BUF_THERE] = "THERE",
 };
 
 #define REF_TEXT_BYTES 112
@@ -21,8 +22,8 @@ static const char *ref_text(const struct tt_ref *ref, uint64_t bytes, char *out)
     else if (ref->block == 0)
         snprintf(out, REF_TEXT_BYTES, "%s[%" PRIu64 ", %" PRIu64 ")", name, begin, end);
     else
-        snprintf(out, REF_TEXT_BYTES, "%s[%" PRIu64 ", %" PRIu64 ") by %" PRIu64 " every %" PRIu64, name, begin, end, ref->block,
-                 ref->stride);
+        snprintf(out, REF_TEXT_BYTES, "%s[%" PRIu64 ", %" PRIu64 ") by %" PRIu64 " every %" PRIu64, name, begin, end,
+                 ref->block, ref->stride);
     return out;
 }
 
@@ -58,8 +59,8 @@ void tt_program_print(FILE *to, const struct tt_algo *algo, const struct tt_coll
     struct tt_step steps[TT_ROUND_STEPS_MAX];
     char text[TT_STEP_TEXT_BYTES];
 
-    fprintf(to, "%s, rank %u of %u, %" PRIu64 " B: %" PRIu64 " rounds, WORK %" PRIu64 " B\n", algo->name, c->rank, c->nranks,
-            c->bytes, nrounds, algo->work_bytes(c));
+    fprintf(to, "%s, rank %u of %u, %" PRIu64 " B: %" PRIu64 " rounds, WORK %" PRIu64 " B\n", algo->name, c->rank,
+            c->nranks, c->bytes, nrounds, algo->work_bytes(c));
     for (uint64_t k = 0; k < nrounds && k < rounds_max; k++) {
         struct tt_sched s = { .steps = steps, .cap = TT_ROUND_STEPS_MAX };
 

@@ -9,8 +9,8 @@
 /* Longest text of a step, with its NUL. */
 #define TT_STEP_TEXT_BYTES 400
 
-/* "put DST[0, 64) to 3 DST[0, 64) tag 7", "reduce DST[0, 64) = SRC[0, 64) op PIPE 2, finish", … Writes at most `bytes`,
- * NUL included; returns out. */
+/* "put DST[0, 64) to 3 DST[0, 64) tag 7", "reduce DST[0, 64) = SRC[0, 64) op PIPE 2, finish", and so on. Writes at most
+ * `bytes`, NUL included; returns out. */
 const char *tt_step_text(const struct tt_step *step, char *out, size_t bytes);
 
 /* One rank's program, round by round, at most `rounds_max` rounds (the rest is counted). Constant memory. */

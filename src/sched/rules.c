@@ -145,7 +145,8 @@ static uint32_t collect(const struct tt_program *p, const struct tt_links *l, en
 
 static bool same_ref(const struct tt_ref *a, const struct tt_ref *b)
 {
-    return a->buf == b->buf && a->offset == b->offset && a->block == b->block && (a->block == 0 || a->stride == b->stride);
+    return a->buf == b->buf && a->offset == b->offset && a->block == b->block &&
+           (a->block == 0 || a->stride == b->stride);
 }
 
 static tutti_status match(const struct end *put, const struct end *wait, const struct tt_finding *f)
@@ -179,7 +180,8 @@ static tutti_status match_all(const struct end *put, uint32_t nputs, const struc
     return TUTTI_OK;
 }
 
-static tutti_status link_pairs(struct tt_links *l, const struct tt_program *p, uint32_t nsteps, const struct tt_finding *f)
+static tutti_status link_pairs(struct tt_links *l, const struct tt_program *p, uint32_t nsteps,
+                               const struct tt_finding *f)
 {
     struct end *put = calloc(2 * (size_t)nsteps + 1, sizeof *put), *wait = put ? put + nsteps : NULL;
     uint32_t nputs, nwaits;

@@ -4,7 +4,8 @@
 
 #include "sched/finding.h"
 
-/* What belongs together. Steps of all ranks are numbered in one sequence: rank's from first[rank], first[rank + 1] after. */
+/* What belongs together. Steps of all ranks are numbered in one sequence: rank's from first[rank], first[rank + 1]
+ * after. */
 struct tt_links {
     uint32_t *first;        /* [nranks + 1] */
     uint32_t *mate;         /* [nsteps] of a put its wait, of a wait its put; UINT32_MAX for other steps */

@@ -178,7 +178,8 @@ void tt_sched_wait(struct tt_sched *s, uint32_t peer, struct tt_ref to, uint64_t
     };
 }
 
-void tt_sched_reduce(struct tt_sched *s, struct tt_ref out, struct tt_ref a, struct tt_ref b, uint64_t bytes, bool finish)
+void tt_sched_reduce(struct tt_sched *s, struct tt_ref out, struct tt_ref a, struct tt_ref b, uint64_t bytes,
+                     bool finish)
 {
     if (bytes == 0)
         return;

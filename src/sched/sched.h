@@ -2,11 +2,11 @@
  * symbolic buffers. Pure; no I/O, no allocation.
  *
  * What a program means, exactly:
- *  - Program order is no barrier. A step waits only for earlier steps of its rank whose byte ranges conflict with its own
- *    (one of the two writes), per segment: the engine and the simulator overlap everything else.
+ *  - Program order is no barrier. A step waits only for earlier steps of its rank whose byte ranges conflict with its
+ *    own (one of the two writes), per segment: the engine and the simulator overlap everything else.
  *  - `put` sends bytes to a peer, where the `wait` with the same (pair, tag) names the same number of bytes and where
- *    they go. Tags are unique per (sender, receiver, operation), and both sides emit the puts and waits of a pair in the same
- *    order. A zero-length put still arrives.
+ *    they go. Tags are unique per (sender, receiver, operation), and both sides emit the puts and waits of a pair in
+ *    the same order. A zero-length put still arrives.
  *  - `reduce` makes out = a op b, a the operand of the lower rank (of the lowest rank that contributed to each side);
  *    `finish` marks the one reduction step that completes an element (TUTTI_AVG divides there). out may equal a or b.
  *  - `copy` moves bytes within the rank.
@@ -37,24 +37,26 @@ struct tt_coll {
     uint32_t elem_bytes;
     bool in_place;          /* see tt_coll_canonical */
     uint64_t bytes;         /* of `count` elements as tutti.h shapes the call; 0 for the v kinds */
-    /* v kinds only, in bytes, [nranks] each, owned by the caller of the operation. allgatherv, gatherv: recv_*; scatterv,
-     * reduce_scatterv: send_*; alltoallv: both, this rank's own. displs are never NULL. */
+    /* v kinds only, in bytes, [nranks] each, owned by the caller of the operation. allgatherv, gatherv: recv_*;
+     * scatterv, reduce_scatterv: send_*; alltoallv: both, this rank's own. displs are never NULL. */
     const uint64_t *send_bytes, *send_displs, *recv_bytes, *recv_displs;
 };
 
-/* Sizes of the symbolic buffers of this rank, in bytes (the extent: the end of the last block). */
+/* Sizes of the symbolic buffers of this rank, in bytes (the extent: the end of the last block). 0 where the call
+ * ignores the buffer: DST of reduce and gather, SRC of broadcast and scatter, on ranks other than root. */
 uint64_t tt_coll_src_bytes(const struct tt_coll *c);
 uint64_t tt_coll_dst_bytes(const struct tt_coll *c);
 
 enum tt_buf {
     TT_BUF_SRC,     /* the caller's input; never written (unless in place, where it is part of DST or the reverse) */
     TT_BUF_DST,     /* the caller's output */
-    TT_BUF_WORK,    /* the operation's own memory, algo->work_bytes long, initially zero; for small operations only */
+    TT_BUF_WORK,    /* the operation's own memory, algo->work_bytes long, initially zero (only barriers read what they
+                       have not written, and do not mind what it is); for small operations only */
     TT_BUF_PIPE,    /* written by exactly one step and read by exactly one later step, both over the whole range and in
                        ascending order: streams through a window of segments and is never stored as a whole. `offset` is
                        only its name: unique per operation and rank. Never strided. */
-    TT_BUF_THERE    /* only as `to` of a put: wherever the receiver's wait says (the sender cannot know, as in alltoallv;
-                       such a flow has one put per pair) */
+    TT_BUF_THERE    /* only as `to` of a put: wherever the receiver's wait says (the sender cannot know, as in
+                       alltoallv; such a flow has one put per pair) */
 };
 
 /* Bytes of a buffer: contiguous at offset if block == 0; else pieces of `block` bytes, `stride` apart, the first at
@@ -77,9 +79,10 @@ static inline struct tt_ref tt_strided(struct tt_ref ref, uint64_t block, uint64
     return ref;
 }
 
-/* In place, SRC and DST share memory. Maps a ref of SRC to the DST bytes it really is (allreduce, reduce, broadcast, alltoall: the
- * same offset; allgather, gather: plus the displacement of this rank's block), or, for reduce_scatter and scatter, a ref of DST
- * to the SRC bytes it is. Other refs, and all refs out of place, come back unchanged. */
+/* In place, SRC and DST share memory. Maps a ref of SRC to the DST bytes it really is (allreduce, reduce, broadcast,
+ * alltoall: the same offset; allgather, gather: plus the displacement of this rank's block), or, for reduce_scatter
+ * and scatter, a ref of DST to the SRC bytes it is; with a root, on the root only, as elsewhere one of the two is
+ * ignored. Other refs, and all refs out of place, come back unchanged. */
 struct tt_ref tt_coll_canonical(const struct tt_coll *c, struct tt_ref ref);
 
 /* The [begin, end) extent of `bytes` bytes at ref. */
@@ -99,15 +102,19 @@ struct tt_step {
 
 #define TT_ROUND_STEPS_MAX 16   /* steps one round may emit */
 
-/* Where a round goes. The caller provides steps[cap] and n = 0; emitting past cap asserts. */
+/* Where a round goes. The caller provides steps[cap] and n = 0; emitting past cap asserts. A reduce or copy of no
+ * bytes is not emitted; a put or wait of none is, with refs that name DST 0 (or THERE), so that no pipe is ever empty.
+ * */
 struct tt_sched {
     struct tt_step *steps;
     uint32_t n, cap;
 };
 
-void tt_sched_put(struct tt_sched *s, uint32_t peer, struct tt_ref from, struct tt_ref to, uint64_t bytes, uint32_t tag);
+void tt_sched_put(struct tt_sched *s, uint32_t peer, struct tt_ref from, struct tt_ref to, uint64_t bytes,
+                  uint32_t tag);
 void tt_sched_wait(struct tt_sched *s, uint32_t peer, struct tt_ref to, uint64_t bytes, uint32_t tag);
-void tt_sched_reduce(struct tt_sched *s, struct tt_ref out, struct tt_ref a, struct tt_ref b, uint64_t bytes, bool finish);
+void tt_sched_reduce(struct tt_sched *s, struct tt_ref out, struct tt_ref a, struct tt_ref b, uint64_t bytes,
+                     bool finish);
 void tt_sched_copy(struct tt_sched *s, struct tt_ref to, struct tt_ref from, uint64_t bytes);
 
 /* Block i of `bytes` cut into n blocks at element boundaries, as even as can be, the longer ones first. */

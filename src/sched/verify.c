@@ -33,7 +33,8 @@ static struct tt_step *flatten(const struct tt_algo *algo, const struct tt_coll 
     return steps;
 }
 
-tutti_status tt_program_init(struct tt_program *p, const struct tt_algo *algo, const struct tt_coll *coll, uint32_t nranks)
+tutti_status tt_program_init(struct tt_program *p, const struct tt_algo *algo, const struct tt_coll *coll,
+                             uint32_t nranks)
 {
     struct tt_program made = { .nranks = nranks, .direct_unsafe = algo->direct_unsafe };
 
@@ -189,6 +190,8 @@ static tutti_status run_piece(struct values *v, const struct tt_piece *piece)
 
 /* ---- results -------------------------------------------------------------------------------------------- */
 
+#define RANGE "[%" PRIu64 ", %" PRIu64 ")"
+
 /* One cell of rank's result, which should come from `offset` of rank `origin`, or of all. */
 static tutti_status check_cell(const struct values *v, uint32_t rank, uint32_t cell, uint64_t offset, uint32_t origin)
 {
@@ -196,18 +199,18 @@ static tutti_status check_cell(const struct values *v, uint32_t rank, uint32_t c
     const uint64_t *set = set_of(v, cell), at = v->s->cell[cell].offset, end = at + v->s->cell[cell].bytes;
 
     if (!got->known)
-        return tt_finding_rank(v->f, rank, "nobody wrote [%" PRIu64 ", %" PRIu64 ") of its result", at, end);
+        return tt_finding_rank(v->f, rank, "nobody wrote " RANGE " of its result", at, end);
     if (got->offset != offset)
-        return tt_finding_rank(v->f, rank, "[%" PRIu64 ", %" PRIu64 ") of its result comes from %" PRIu64 ", not from %" PRIu64,
-                               at, end, got->offset, offset);
+        return tt_finding_rank(v->f, rank, RANGE " of its result comes from %" PRIu64 ", not from %" PRIu64, at, end,
+                               got->offset, offset);
     if (!v->reduces && lowest(set, v->words) != origin)
-        return tt_finding_rank(v->f, rank, "[%" PRIu64 ", %" PRIu64 ") of its result comes from rank %u, not from rank %u", at, end,
+        return tt_finding_rank(v->f, rank, RANGE " of its result comes from rank %u, not from rank %u", at, end,
                                lowest(set, v->words), origin);
     for (uint32_t r = 0; r < v->p->nranks && v->reduces; r++)
         if (!(set[r / 64] >> r % 64 & 1))
-            return tt_finding_rank(v->f, rank, "[%" PRIu64 ", %" PRIu64 ") of its result misses rank %u", at, end, r);
+            return tt_finding_rank(v->f, rank, RANGE " of its result misses rank %u", at, end, r);
     if (v->reduces && !got->finished)
-        return tt_finding_rank(v->f, rank, "[%" PRIu64 ", %" PRIu64 ") of its result is not finished", at, end);
+        return tt_finding_rank(v->f, rank, RANGE " of its result is not finished", at, end);
     return TUTTI_OK;
 }
 
@@ -241,8 +244,8 @@ static tutti_status check_rest(const struct values *v)
         const struct tt_cell *cell = &v->s->cell[i];
 
         if ((cell->of == TT_CELL_SRC || cell->of == TT_CELL_DST) && v->value[i].written)
-            return tt_finding_rank(v->f, cell->rank, "[%" PRIu64 ", %" PRIu64 ") of %s is written, but is not of the result",
-                                   cell->offset, cell->offset + cell->bytes, cell->of == TT_CELL_SRC ? "SRC" : "DST");
+            return tt_finding_rank(v->f, cell->rank, RANGE " of %s is written, but is not of the result", cell->offset,
+                                   cell->offset + cell->bytes, cell->of == TT_CELL_SRC ? "SRC" : "DST");
     }
     return TUTTI_OK;
 }
@@ -320,6 +323,7 @@ tutti_status tt_verify(const struct tt_program *p, char *why, size_t why_bytes)
 
     if (st != TUTTI_OK || early.unsafe == 0 || p->direct_unsafe)
         return st;
-    return tt_finding_step(&f, early.rank, early.step,
-                           "its bytes may land before earlier steps are done with theirs, and the algorithm does not say direct_unsafe");
+    return tt_finding_step(
+        &f, early.rank, early.step,
+        "its bytes may land before earlier steps are done with theirs, and the algorithm does not say direct_unsafe");
 }

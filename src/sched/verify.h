@@ -1,5 +1,6 @@
-/* Proves a collective's schedules of all ranks: right contributions in every byte of every rank, no deadlock, no race, in
- * bounds. Symbolic: follows sets of contributing ranks per byte range, not data. For tests and tools: it allocates. */
+/* Proves a collective's schedules of all ranks: right contributions in every byte of every rank, no deadlock, no race,
+ * in bounds. Symbolic: follows sets of contributing ranks per byte range, not data. For tests and tools: it allocates.
+ * */
 #ifndef TT_SCHED_VERIFY_H
 #define TT_SCHED_VERIFY_H
 
@@ -16,21 +17,24 @@ struct tt_program {
 };
 
 /* Builds the programs of all ranks; coll[nranks] is copied (its arrays are not). Ends with tt_program_fini. */
-tutti_status tt_program_init(struct tt_program *p, const struct tt_algo *algo, const struct tt_coll *coll, uint32_t nranks);
+tutti_status tt_program_init(struct tt_program *p, const struct tt_algo *algo, const struct tt_coll *coll,
+                             uint32_t nranks);
 void tt_program_fini(struct tt_program *p);
 
 /* TUTTI_OK if proven; else TUTTI_ERR_INVALID, and why[why_bytes] says rank, step and byte range (no log).
  *
  * What is proven, for any segmentation and any speeds:
- *  - Puts and waits of each pair match in order, tag and bytes; steps stay within their buffers and on elements; SRC is not written; a
- *    pipe has one writer and one later reader of the same bytes.
- *  - Every byte of every result is what the collective's definition says: for reductions each rank exactly once, the lower operand left,
- *    finished exactly once; nothing else of DST is written; nothing unwritten is read (but WORK by a barrier).
- *  - No deadlock, even if a put's source stays in use until its wait has taken it, every pipe and every pair holds only one
- *    piece at a time, and steps go strictly forward.
+ *  - Puts and waits of each pair match in order, tag and bytes; steps stay within their buffers and on elements; SRC
+ *    is not written; a pipe has one writer and one later reader of the same bytes.
+ *  - Every byte of every result is what the collective's definition says: for reductions each rank exactly once, the
+ *    lower operand left, finished exactly once; nothing else of DST is written; nothing unwritten is read (but WORK by
+ *    a barrier).
+ *  - No deadlock, even if a put's source stays in use until its wait has taken it, every pipe and every pair holds
+ *    only one piece at a time, and steps go strictly forward.
  *  - A barrier ends nowhere before it began everywhere.
- *  - Unless the algorithm says direct_unsafe: what a wait takes into DST or WORK may already land there as soon as its put is
- *    ready, because all earlier local steps on those bytes (and the peers that read them) are then known to be done. */
+ *  - Unless the algorithm says direct_unsafe: what a wait takes into DST or WORK may already land there as soon as its
+ *    put is ready, because all earlier local steps on those bytes (and the peers that read them) are then known to be
+ *    done. */
 tutti_status tt_verify(const struct tt_program *p, char *why, size_t why_bytes);
 
 /* The waits whose bytes may not land early. */

@@ -111,8 +111,9 @@ const char *case_text(const struct case_spec *spec)
     static const char *const places[] = { "out of place", "in place", "odd ranks in place" };
     static char text[256];
 
-    snprintf(text, sizeof text, "%s n=%u root=%u count=%" PRIu64 " elem=%u %s%s, seed=%" PRIu64, spec->algo->name, spec->nranks,
-             spec->root, spec->count, spec->elem_bytes, places[spec->place], spec->packed ? "" : ", with gaps", spec->seed);
+    snprintf(text, sizeof text, "%s n=%u root=%u count=%" PRIu64 " elem=%u %s%s, seed=%" PRIu64, spec->algo->name,
+             spec->nranks, spec->root, spec->count, spec->elem_bytes, places[spec->place],
+             spec->packed ? "" : ", with gaps", spec->seed);
     return text;
 }
 
@@ -143,9 +144,14 @@ uint64_t case_for_each(uint32_t nranks_max, const uint64_t *counts, uint32_t nco
         for (uint32_t nranks = 1; nranks <= nranks_max; nranks++)
             for (uint32_t i = 0; i < ncounts * CASE_PLACES * 2 * nranks; i++) {
                 const struct case_spec spec = {
-                    .algo = tt_algos[a], .nranks = nranks, .root = i % nranks, .packed = i / nranks % 2,
-                    .place = (enum case_place)(i / nranks / 2 % CASE_PLACES), .count = counts[i / nranks / 2 / CASE_PLACES],
-                    .elem_bytes = 1u << (i / nranks / 2 / CASE_PLACES) % 4, .seed = seed + i,
+                    .algo = tt_algos[a],
+                    .nranks = nranks,
+                    .root = i % nranks,
+                    .packed = i / nranks % 2,
+                    .place = (enum case_place)(i / nranks / 2 % CASE_PLACES),
+                    .count = counts[i / nranks / 2 / CASE_PLACES],
+                    .elem_bytes = 1u << (i / nranks / 2 / CASE_PLACES) % 4,
+                    .seed = seed + i,
                 };
 
                 if (!case_exists(&spec) || !root_counts(spec.root, nranks))

@@ -26,8 +26,8 @@ struct case_calls {
     uint64_t recv_bytes[CASE_RANKS_MAX][CASE_RANKS_MAX], recv_displs[CASE_RANKS_MAX][CASE_RANKS_MAX];
 };
 
-/* Whether such a call exists: alltoallv and point to point are never in place, v kinds alone care whether they are packed, root matters only where there is
- * one, point to point needs a peer. */
+/* Whether such a call exists: alltoallv and point to point are never in place, v kinds alone care whether they are
+ * packed, root matters only where there is one, point to point needs a peer. */
 bool case_exists(const struct case_spec *spec);
 void case_make(struct case_calls *out, const struct case_spec *spec);
 
@@ -43,7 +43,8 @@ const char *case_text(const struct case_spec *spec);
 void case_fail_at(const char *file, int line, const struct case_spec *spec, const char *fmt, ...)
     __attribute__((format(printf, 4, 5)));
 
-/* Every case of every registered algorithm with up to nranks_max ranks: sizes, places, roots. Returns how many there were. */
+/* Every case of every registered algorithm with up to nranks_max ranks: sizes, places, roots. Returns how many there
+ * were. */
 typedef void case_fn(const struct case_spec *spec, const struct case_calls *calls);
 uint64_t case_for_each(uint32_t nranks_max, const uint64_t *counts, uint32_t ncounts, uint64_t seed, case_fn *fn);
 

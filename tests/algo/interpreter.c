@@ -202,7 +202,8 @@ static bool can_run(struct world *w, uint32_t r, uint32_t i)
 
 /* ---- running them ------------------------------------------------------------------------------------- */
 
-/* out = a op b: sums of unsigned elements; a finishing one then doubles and adds 1, so that it shows how often it was done. */
+/* out = a op b: sums of unsigned elements; a finishing one then doubles and adds 1, so that it shows how often it was
+ * done. */
 static void reduce(uint8_t *out, const uint8_t *a, const uint8_t *b, uint64_t bytes, uint32_t elem_bytes, bool finish)
 {
     for (uint64_t i = 0; i < bytes; i += elem_bytes) {
@@ -431,16 +432,16 @@ static bool compare(const struct world *w, uint32_t r)
     for (int b = 0; b < 2; b++)
         for (uint64_t i = 0; i < me->bytes[b] && same; i++)
             if (me->mem[b][i] != expected[b][i]) {
-                snprintf(w->why, w->why_bytes, "rank %u, byte %" PRIu64 " of %s is %02x, not %02x", r, i, b ? "DST" : "SRC",
-                         me->mem[b][i], expected[b][i]);
+                snprintf(w->why, w->why_bytes, "rank %u, byte %" PRIu64 " of %s is %02x, not %02x", r, i,
+                         b ? "DST" : "SRC", me->mem[b][i], expected[b][i]);
                 same = false;
             }
     free(want);
     return same;
 }
 
-bool interpret(const struct case_spec *spec, const struct case_calls *calls, const struct tt_program *program, enum moves moves,
-               uint32_t window, char *why, size_t why_bytes)
+bool interpret(const struct case_spec *spec, const struct case_calls *calls, const struct tt_program *program,
+               enum moves moves, uint32_t window, char *why, size_t why_bytes)
 {
     struct world w = {
         .spec = spec, .calls = calls, .moves = moves, .window = window, .why = why, .why_bytes = why_bytes,

@@ -14,10 +14,10 @@ enum moves {
     MOVES
 };
 
-/* Each rank sees `window` rounds at a time; within them any step may run that no earlier one conflicts with. `program`: what to
- * run, as one round; NULL: what the algorithm emits. Writes why and returns false on deadlock, a wrong byte, or a byte
- * written outside the result. */
-bool interpret(const struct case_spec *spec, const struct case_calls *calls, const struct tt_program *program, enum moves moves,
-               uint32_t window, char *why, size_t why_bytes);
+/* Each rank sees `window` rounds at a time; within them any step may run that no earlier one conflicts with.
+ * `program`: what to run, as one round; NULL: what the algorithm emits. Writes why and returns false on deadlock, a
+ * wrong byte, or a byte written outside the result. */
+bool interpret(const struct case_spec *spec, const struct case_calls *calls, const struct tt_program *program,
+               enum moves moves, uint32_t window, char *why, size_t why_bytes);
 
 #endif

@@ -1,5 +1,5 @@
-/* The verifier notices every change to a program that changes its result: programs altered at random that it still accepts are
- * run on real memory and must be right. */
+/* The verifier notices every change to a program that changes its result: programs altered at random that it still
+ * accepts are run on real memory and must be right. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -33,12 +33,11 @@ static const char *verified(const struct tt_program *p)
 
 /* ---- mutations ------------------------------------------------------------------------------------------ */
 
-enum mutation {
-    DROP, DOUBLE, SWAP, OPERANDS, FINISH, TAG, PEER, BYTES, OFFSET, BUFFER, MUTATIONS
-};
+enum mutation { DROP, DOUBLE, SWAP, OPERANDS, FINISH, TAG, PEER, BYTES, OFFSET, BUFFER, MUTATIONS };
 
 static const char *const mutation_names[] = {
-    "drop", "double", "swap with the next", "exchange operands", "toggle finish", "tag", "peer", "bytes", "offset", "buffer",
+    "drop", "double", "swap with the next", "exchange operands", "toggle finish", "tag", "peer", "bytes", "offset",
+    "buffer",
 };
 
 static struct tt_ref *draw_ref(struct tt_step *s, struct tt_prng *p)
@@ -151,7 +150,8 @@ static bool draw_step(const struct tt_program *p, enum mutation how, struct tt_p
 }
 
 /* Builds, changes and judges one program. */
-static void try_mutation(const struct case_spec *spec, enum mutation how, struct tt_prng *prng, uint32_t *tried, uint32_t *noticed)
+static void try_mutation(const struct case_spec *spec, enum mutation how, struct tt_prng *prng, uint32_t *tried,
+                         uint32_t *noticed)
 {
     struct tt_program p;
     uint32_t r;
@@ -238,7 +238,8 @@ static void dropping_any_step_of_any_program_is_noticed(void **state)
 static void running_a_wrong_program_shows(void **state)
 {
     const struct case_spec spec = {
-        .algo = tt_algo_find(&(struct tt_coll){ .kind = TT_ALLREDUCE, .nranks = 4 }, "ring"), .nranks = 4, .elem_bytes = 4,
+        .algo = tt_algo_find(&(struct tt_coll){ .kind = TT_ALLREDUCE, .nranks = 4 }, "ring"), .nranks = 4,
+        .elem_bytes = 4,
         .count = 8, .packed = true, .seed = 1,
     };
     struct tt_program p;
@@ -263,7 +264,8 @@ static void running_a_wrong_program_shows(void **state)
 static void running_into_a_deadlock_shows(void **state)
 {
     struct case_spec spec = {
-        .algo = tt_algo_find(&(struct tt_coll){ .kind = TT_ALLTOALL, .nranks = 2 }, "direct"), .nranks = 2, .elem_bytes = 1,
+        .algo = tt_algo_find(&(struct tt_coll){ .kind = TT_ALLTOALL, .nranks = 2 }, "direct"), .nranks = 2,
+        .elem_bytes = 1,
         .count = 3, .packed = true, .place = OUT_OF_PLACE, .seed = 1,
     };
     struct tt_program p;

@@ -1,0 +1,441 @@
+/* What the verifier finds, each in a program small enough to see it. Programs are written by hand. */
+#include <stdio.h>
+#include <string.h>
+#include "sched/verify.h"
+#include "support/unit.h"
+
+#define RANKS 3
+#define STEPS 12
+
+/* A program on the test's own memory. */
+struct hand {
+    struct tt_program p;
+    struct tt_coll coll[RANKS];
+    struct tt_step steps[RANKS][STEPS], *step_of[RANKS];
+    uint64_t nsteps[RANKS], work_bytes[RANKS];
+    struct tt_sched s[RANKS];
+};
+
+static void begin(struct hand *h, enum tt_coll_kind kind, uint32_t nranks, uint64_t bytes, bool in_place)
+{
+    memset(h, 0, sizeof *h);
+    for (uint32_t r = 0; r < nranks; r++) {
+        h->coll[r] = (struct tt_coll){
+            .kind = kind, .rank = r, .nranks = nranks, .elem_bytes = 4, .bytes = bytes, .in_place = in_place,
+        };
+        h->work_bytes[r] = 64;
+        h->step_of[r] = h->steps[r];
+        h->s[r] = (struct tt_sched){ .steps = h->steps[r], .cap = STEPS };
+    }
+    h->p = (struct tt_program){
+        .nranks = nranks, .coll = h->coll, .steps = h->step_of, .nsteps = h->nsteps, .work_bytes = h->work_bytes,
+    };
+}
+
+/* "" if it is proven, else the finding. Static storage. */
+static const char *finding(struct hand *h)
+{
+    static char why[1024];
+
+    for (uint32_t r = 0; r < h->p.nranks; r++)
+        h->nsteps[r] = h->s[r].n;
+    why[0] = '\0';
+    if (tt_verify(&h->p, why, sizeof why) == TUTTI_OK)
+        return "";
+    assert_true(why[0]);
+    return why;
+}
+
+static void finds(struct hand *h, const char *what)
+{
+    const char *why = finding(h);
+
+    if (!strstr(why, what))
+        print_error("wanted \"%s\", got \"%s\"\n", what, why);
+    assert_non_null(strstr(why, what));
+}
+
+/* Two ranks exchange blocks of 8 B: steps put, wait, copy. */
+static void begin_allgather(struct hand *h)
+{
+    begin(h, TT_ALLGATHER, 2, 8, false);
+    for (uint32_t r = 0; r < 2; r++) {
+        tt_sched_put(&h->s[r], 1 - r, tt_src(0), tt_dst(8 * r), 8, 5);
+        tt_sched_wait(&h->s[r], 1 - r, tt_dst(8 * (1 - r)), 8, 5);
+        tt_sched_copy(&h->s[r], tt_dst(8 * r), tt_src(0), 8);
+    }
+}
+
+/* Two ranks exchange vectors of 8 B and both reduce them: steps put, wait, reduce. */
+static void begin_allreduce(struct hand *h)
+{
+    begin(h, TT_ALLREDUCE, 2, 8, false);
+    for (uint32_t r = 0; r < 2; r++) {
+        tt_sched_put(&h->s[r], 1 - r, tt_src(0), tt_pipe(1), 8, 0);
+        tt_sched_wait(&h->s[r], 1 - r, tt_pipe(1), 8, 0);
+        tt_sched_reduce(&h->s[r], tt_dst(0), r == 0 ? tt_src(0) : tt_pipe(1), r == 0 ? tt_pipe(1) : tt_src(0), 8, true);
+    }
+}
+
+static void right_programs_are_proven(void **state)
+{
+    struct hand h;
+
+    (void)state;
+    begin_allgather(&h);
+    finds(&h, "");
+    assert_string_equal(finding(&h), "");
+    begin_allreduce(&h);
+    assert_string_equal(finding(&h), "");
+}
+
+static void puts_and_waits_must_match(void **state)
+{
+    struct hand h;
+
+    (void)state;
+    begin_allgather(&h);
+    h.s[0].n = 0;
+    finds(&h, "nobody");
+    begin_allgather(&h);
+    h.steps[1][1].opcode = TT_COPY;
+    h.steps[1][1].a = tt_src(0);
+    finds(&h, "nobody waits for it");
+    begin_allgather(&h);
+    h.steps[1][0].opcode = TT_COPY;
+    h.steps[1][0].out = tt_dst(8);
+    finds(&h, "nobody puts it");
+    begin_allgather(&h);
+    h.steps[1][1].tag = 6;
+    finds(&h, "has tag 5");
+    begin_allgather(&h);
+    h.steps[1][1].bytes = 4;
+    finds(&h, "the peer puts 8 B");
+    begin_allgather(&h);
+    h.steps[1][1].out = tt_dst(4);
+    finds(&h, "elsewhere");
+    begin_allgather(&h);
+    h.steps[1][0].peer = 1;
+    finds(&h, "no such peer");
+    begin_allgather(&h);
+    h.steps[1][0].peer = 2;
+    finds(&h, "no such peer");
+}
+
+static void a_pair_uses_a_tag_once_and_in_the_same_order(void **state)
+{
+    struct hand h;
+
+    (void)state;
+    begin(&h, TT_BROADCAST, 2, 8, true);
+    for (uint32_t tag = 0; tag < 2; tag++) {
+        tt_sched_put(&h.s[0], 1, tt_src(4 * tag), tt_dst(4 * tag), 4, tag);
+        tt_sched_wait(&h.s[1], 0, tt_dst(4 * tag), 4, tag);
+    }
+    assert_string_equal(finding(&h), "");
+    h.steps[0][1].tag = h.steps[1][1].tag = 0;
+    finds(&h, "that tag twice");
+    h.steps[0][1].tag = 1;
+    h.steps[1][1].tag = 2;
+    finds(&h, "has tag 1");
+    h.steps[1][1].tag = 1;
+    h.steps[0][0].out = h.steps[0][1].out = tt_there();
+    finds(&h, "only put");
+}
+
+static void steps_stay_in_bounds_and_off_the_input(void **state)
+{
+    struct hand h;
+
+    (void)state;
+    begin_allgather(&h);
+    h.steps[0][0].a = tt_src(4);
+    finds(&h, "out of bounds");
+    begin_allgather(&h);
+    h.steps[0][2].out = tt_strided(tt_dst(0), 4, 16);
+    finds(&h, "out of bounds");
+    begin_allgather(&h);
+    h.steps[0][2].out = tt_strided(tt_dst(0), 4, UINT64_MAX);
+    finds(&h, "absurd");
+    begin_allgather(&h);
+    h.steps[0][2].bytes = UINT64_MAX;
+    finds(&h, "absurd");
+    begin_allgather(&h);
+    h.steps[0][2].out = tt_src(0);
+    finds(&h, "writes SRC");
+    begin_allgather(&h);
+    h.steps[0][2].a = tt_there();
+    finds(&h, "no such buffer");
+    begin_allgather(&h);
+    h.steps[0][2].opcode = 77;
+    finds(&h, "no such opcode");
+    begin_allreduce(&h);
+    h.steps[0][2].out = tt_dst(2);
+    h.steps[0][2].bytes = 6;
+    finds(&h, "splits an element");
+    begin_allgather(&h);
+    h.steps[0][2].out = tt_dst(4);
+    h.steps[0][2].a = tt_dst(0);
+    finds(&h, "operands overlap");
+}
+
+static void a_pipe_is_written_once_and_then_read_once_as_a_whole(void **state)
+{
+    struct hand h;
+
+    (void)state;
+    begin_allreduce(&h);
+    h.steps[0][2].b = tt_pipe(2);
+    finds(&h, "pipe");
+    begin_allreduce(&h);
+    h.steps[0][2].bytes = 4;
+    finds(&h, "8 B were written to the pipe");
+    begin_allreduce(&h);
+    tt_sched_copy(&h.s[0], tt_work(0), tt_pipe(1), 8);
+    finds(&h, "the pipe was used before");
+    begin_allreduce(&h);
+    h.steps[0][2].b = tt_src(0);
+    finds(&h, "nobody reads that pipe");
+    begin_allreduce(&h);
+    tt_sched_copy(&h.s[0], tt_work(0), tt_pipe(7), 8);
+    finds(&h, "nobody wrote that pipe before");
+    begin_allreduce(&h);
+    h.steps[0][1].out = h.steps[1][0].out = tt_strided(tt_pipe(1), 4, 8);
+    finds(&h, "never strided");
+}
+
+static void every_byte_must_come_from_where_it_should(void **state)
+{
+    struct hand h;
+
+    (void)state;
+    begin_allgather(&h);
+    h.s[1].n = 2;
+    finds(&h, "nobody wrote [8, 16)");
+    begin_allgather(&h);
+    h.steps[1][2].bytes = 4;
+    finds(&h, "nobody wrote [12, 16)");
+    begin_allgather(&h);
+    h.steps[1][2].a = tt_dst(0);
+    finds(&h, "comes from rank 0, not from rank 1");
+    begin_allgather(&h);
+    h.steps[1][2].a = tt_strided(tt_src(4), 4, -4ull);
+    finds(&h, "absurd");
+    begin_allgather(&h);
+    h.steps[1][2].a = tt_work(0);
+    finds(&h, "nobody wrote");
+    begin(&h, TT_BROADCAST, 2, 8, true);
+    for (uint32_t i = 0; i < 2; i++) {
+        tt_sched_put(&h.s[0], 1, tt_src(4 * i), tt_dst(4 - 4 * i), 4, i);
+        tt_sched_wait(&h.s[1], 0, tt_dst(4 - 4 * i), 4, i);
+    }
+    finds(&h, "comes from 4, not from 0");
+}
+
+static void what_is_not_of_the_result_is_not_written(void **state)
+{
+    static const uint64_t bytes[] = { 8, 8 }, displs[] = { 0, 16 };
+    struct hand h;
+
+    (void)state;
+    begin_allgather(&h);
+    for (uint32_t r = 0; r < 2; r++) {
+        h.coll[r].kind = TT_ALLGATHERV;
+        h.coll[r].recv_bytes = bytes;
+        h.coll[r].recv_displs = displs;
+        h.steps[r][r == 0 ? 1 : 0].out = h.steps[r][r == 0 ? 1 : 2].out = tt_dst(16);
+    }
+    assert_string_equal(finding(&h), "");
+    tt_sched_copy(&h.s[0], tt_dst(8), tt_src(0), 4);
+    finds(&h, "[8, 12) of DST is written, but is not of the result");
+}
+
+static void reductions_take_each_rank_once_lower_left_and_finish_once(void **state)
+{
+    struct hand h;
+
+    (void)state;
+    begin_allreduce(&h);
+    h.steps[1][2].a = tt_src(0);
+    h.steps[1][2].b = tt_pipe(1);
+    finds(&h, "lower rank on the right");
+    begin_allreduce(&h);
+    h.steps[1][2].finish = false;
+    finds(&h, "not finished");
+    begin_allreduce(&h);
+    tt_sched_copy(&h.s[1], tt_work(0), tt_src(0), 8);
+    tt_sched_reduce(&h.s[1], tt_work(0), tt_src(0), tt_work(0), 8, false);
+    finds(&h, "takes a contribution twice");
+    begin_allreduce(&h);
+    tt_sched_reduce(&h.s[1], tt_dst(0), tt_dst(0), tt_src(0), 8, false);
+    finds(&h, "what is finished");
+    begin_allreduce(&h);
+    h.steps[1][2].opcode = TT_COPY;
+    finds(&h, "misses rank 1");
+    begin_allreduce(&h);
+    h.steps[1][2].bytes = h.steps[1][1].bytes = h.steps[0][0].bytes = 4;
+    tt_sched_reduce(&h.s[1], tt_dst(4), tt_dst(0), tt_src(4), 4, true);
+    h.steps[1][2].finish = false;
+    finds(&h, "different elements");
+    begin_allgather(&h);
+    tt_sched_reduce(&h.s[0], tt_dst(0), tt_dst(0), tt_dst(8), 8, false);
+    finds(&h, "only moves");
+}
+
+static void finishing_before_everybody_is_in_is_noticed(void **state)
+{
+    struct hand h;
+
+    (void)state;
+    begin(&h, TT_REDUCE, 3, 8, false);
+    for (uint32_t r = 1; r < 3; r++) {
+        tt_sched_put(&h.s[r], 0, tt_src(0), tt_pipe(r), 8, 0);
+        tt_sched_wait(&h.s[0], r, tt_pipe(r), 8, 0);
+        tt_sched_reduce(&h.s[0], tt_dst(0), r == 1 ? tt_src(0) : tt_dst(0), tt_pipe(r), 8, r == 2);
+    }
+    assert_string_equal(finding(&h), "");
+    h.steps[0][1].finish = true;
+    finds(&h, "finishes too early");
+}
+
+/* Each waits for the other's message before it sends its own. */
+static void waiting_in_a_circle_is_a_deadlock(void **state)
+{
+    struct hand h;
+
+    (void)state;
+    begin(&h, TT_BARRIER, 2, 0, false);
+    for (uint32_t r = 0; r < 2; r++) {
+        tt_sched_wait(&h.s[r], 1 - r, tt_work(0), 1, 0);
+        tt_sched_put(&h.s[r], 1 - r, tt_work(0), tt_work(0), 1, 0);
+    }
+    finds(&h, "deadlock");
+}
+
+/* An exchange in place, straight into what is being sent: only with room for it elsewhere would it get through. */
+static void an_exchange_over_its_own_source_is_a_deadlock(void **state)
+{
+    struct hand h;
+
+    (void)state;
+    begin(&h, TT_ALLTOALL, 2, 8, true);
+    for (uint32_t r = 0; r < 2; r++) {
+        tt_sched_put(&h.s[r], 1 - r, tt_src(8 * (1 - r)), tt_there(), 8, 0);
+        tt_sched_wait(&h.s[r], 1 - r, tt_dst(8 * (1 - r)), 8, 0);
+    }
+    finds(&h, "deadlock");
+    for (uint32_t r = 0; r < 2; r++) {
+        h.steps[r][1].out = tt_pipe(0);
+        tt_sched_copy(&h.s[r], tt_dst(8 * (1 - r)), tt_pipe(0), 8);
+    }
+    assert_string_equal(finding(&h), "");
+}
+
+/* Rank 1 uses DST as scratch where rank 0's block will come; nothing tells rank 0 when it is done with that. */
+static void landing_on_scratch_is_noticed(void **state)
+{
+    struct tt_early early;
+    struct hand h;
+    char why[256];
+
+    (void)state;
+    begin_allgather(&h);
+    h.s[1].n = 0;
+    tt_sched_put(&h.s[1], 0, tt_src(0), tt_dst(8), 8, 5);
+    tt_sched_copy(&h.s[1], tt_dst(0), tt_src(0), 8);
+    tt_sched_copy(&h.s[1], tt_dst(8), tt_dst(0), 8);
+    tt_sched_wait(&h.s[1], 0, tt_dst(0), 8, 5);
+    finds(&h, "may land before earlier steps");
+    assert_int_equal(tt_verify_early(&h.p, &early, why, sizeof why), TUTTI_OK);
+    assert_int_equal(early.unsafe, 1);
+    assert_int_equal(early.rank, 1);
+    assert_int_equal(early.step, 3);
+    h.p.direct_unsafe = true;
+    assert_string_equal(finding(&h), "");
+}
+
+/* Rank 1's vector comes back reduced to where it was sent from: rank 0 can only have made it after it had read it. */
+static void landing_on_what_the_sender_has_read_is_safe(void **state)
+{
+    struct hand h;
+
+    (void)state;
+    begin(&h, TT_ALLREDUCE, 2, 8, true);
+    tt_sched_put(&h.s[1], 0, tt_src(0), tt_pipe(0), 8, 0);
+    tt_sched_wait(&h.s[0], 1, tt_pipe(0), 8, 0);
+    tt_sched_reduce(&h.s[0], tt_dst(0), tt_src(0), tt_pipe(0), 8, true);
+    tt_sched_put(&h.s[0], 1, tt_dst(0), tt_dst(0), 8, 0);
+    tt_sched_wait(&h.s[1], 0, tt_dst(0), 8, 0);
+    assert_string_equal(finding(&h), "");
+}
+
+/* Safe for the half that rank 0 made out of rank 1's, but not for the other, which it could send at once: order is by
+ * bytes, not by steps. */
+static void order_is_told_by_bytes_and_not_by_steps(void **state)
+{
+    struct tt_early early;
+    struct hand h;
+    char why[256];
+
+    (void)state;
+    begin(&h, TT_ALLGATHER, 2, 8, true);
+    tt_sched_put(&h.s[1], 0, tt_src(0), tt_dst(8), 8, 0);
+    tt_sched_wait(&h.s[0], 1, tt_dst(8), 8, 0);
+    tt_sched_put(&h.s[0], 1, tt_dst(0), tt_dst(0), 16, 0);
+    tt_sched_wait(&h.s[1], 0, tt_dst(0), 16, 0);
+    h.nsteps[0] = h.s[0].n;
+    h.nsteps[1] = h.s[1].n;
+    assert_int_equal(tt_verify_early(&h.p, &early, why, sizeof why), TUTTI_OK);
+    assert_int_equal(early.unsafe, 0);
+
+    begin(&h, TT_ALLGATHER, 2, 8, false);
+    tt_sched_put(&h.s[1], 0, tt_src(0), tt_dst(8), 8, 0);
+    tt_sched_copy(&h.s[1], tt_dst(0), tt_src(0), 8);
+    tt_sched_copy(&h.s[1], tt_dst(8), tt_dst(0), 8);
+    tt_sched_wait(&h.s[0], 1, tt_dst(8), 8, 0);
+    tt_sched_copy(&h.s[0], tt_dst(0), tt_src(0), 8);
+    tt_sched_put(&h.s[0], 1, tt_dst(0), tt_dst(0), 16, 0);
+    tt_sched_wait(&h.s[1], 0, tt_dst(0), 16, 0);
+    finds(&h, "may land before earlier steps");
+}
+
+static void a_barrier_must_hear_of_everybody(void **state)
+{
+    struct hand h;
+
+    (void)state;
+    begin(&h, TT_BARRIER, 3, 0, false);
+    for (uint32_t r = 0; r < 3; r++) {
+        tt_sched_put(&h.s[r], (r + 1) % 3, tt_work(0), tt_work(1), 1, 0);
+        tt_sched_wait(&h.s[r], (r + 2) % 3, tt_work(1), 1, 0);
+    }
+    finds(&h, "may end before rank 1 has begun");
+    for (uint32_t r = 0; r < 3; r++) {
+        tt_sched_put(&h.s[r], (r + 1) % 3, tt_work(1), tt_work(2), 1, 1);
+        tt_sched_wait(&h.s[r], (r + 2) % 3, tt_work(2), 1, 1);
+    }
+    assert_string_equal(finding(&h), "");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(right_programs_are_proven),
+        cmocka_unit_test(puts_and_waits_must_match),
+        cmocka_unit_test(a_pair_uses_a_tag_once_and_in_the_same_order),
+        cmocka_unit_test(steps_stay_in_bounds_and_off_the_input),
+        cmocka_unit_test(a_pipe_is_written_once_and_then_read_once_as_a_whole),
+        cmocka_unit_test(every_byte_must_come_from_where_it_should),
+        cmocka_unit_test(what_is_not_of_the_result_is_not_written),
+        cmocka_unit_test(reductions_take_each_rank_once_lower_left_and_finish_once),
+        cmocka_unit_test(finishing_before_everybody_is_in_is_noticed),
+        cmocka_unit_test(waiting_in_a_circle_is_a_deadlock),
+        cmocka_unit_test(an_exchange_over_its_own_source_is_a_deadlock),
+        cmocka_unit_test(landing_on_scratch_is_noticed),
+        cmocka_unit_test(landing_on_what_the_sender_has_read_is_safe),
+        cmocka_unit_test(order_is_told_by_bytes_and_not_by_steps),
+        cmocka_unit_test(a_barrier_must_hear_of_everybody),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
