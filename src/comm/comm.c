@@ -10,8 +10,11 @@
 #include "base/prng.h"
 #include "base/status.h"
 
-/* What is flooded over the control overlay. */
-enum word_kind { WORD_FAILED = 1 };
+/* What is flooded over the control overlay: a byte of kind, then
+ *   FAILED   context u32, status u32, sentence
+ *   PROBE    rank that is asked u32
+ *   ANSWER   rank that asked u32, rank that the answerer waits for u32 */
+enum word_kind { WORD_FAILED = 1, WORD_PROBE, WORD_ANSWER };
 
 static atomic_bool forked;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -31,49 +34,107 @@ tutti_status tt_comm_check(const tutti_comm *comm, const char *call)
 
 /* ---- the overlay: who hears of what ------------------------------------------------------------------------ */
 
+static void flood(struct tt_world *w, const void *frame, size_t bytes)
+{
+    if (!w->overlay)
+        return;
+    pthread_mutex_lock(&w->overlay_lock);
+    tt_overlay_flood(w->overlay, frame, (uint16_t)bytes);
+    pthread_mutex_unlock(&w->overlay_lock);
+}
+
 /* A context failed on this rank first: the others hear of it before anything else happens. Under the baton. */
 static void tell_others(void *arg, uint32_t id, tutti_status st, const char *sentence)
 {
-    struct tt_world *w = arg;
     uint8_t frame[TT_OVERLAY_BYTES];
     char cut[TT_OVERLAY_BYTES - 32];
     struct tt_writer wr;
 
-    if (!w->overlay)
-        return;
-    strncpy(cut, sentence, sizeof cut - 1);
-    cut[sizeof cut - 1] = 0;
+    snprintf(cut, sizeof cut, "%s", sentence);
     tt_writer_init(&wr, frame, sizeof frame);
     tt_write_u8(&wr, WORD_FAILED);
     tt_write_u32(&wr, id);
     tt_write_u32(&wr, (uint32_t)st);
     tt_write_string(&wr, cut);
-    pthread_mutex_lock(&w->overlay_lock);
-    tt_overlay_flood(w->overlay, frame, (uint16_t)tt_writer_bytes(&wr));
-    pthread_mutex_unlock(&w->overlay_lock);
+    flood(arg, frame, tt_writer_bytes(&wr));
+}
+
+static void put_words(uint8_t frame[9], enum word_kind kind, uint32_t a, uint32_t b, struct tt_writer *wr)
+{
+    tt_writer_init(wr, frame, 9);
+    tt_write_u8(wr, (uint8_t)kind);
+    tt_write_u32(wr, a);
+    tt_write_u32(wr, b);
+}
+
+static void ask_if_slow(void *arg, uint32_t rank)
+{
+    struct tt_world *w = arg;
+    struct tt_writer wr;
+    uint8_t frame[9];
+    bool ask;
+
+    pthread_mutex_lock(&w->probe_lock);
+    ask = tt_probe_ask(&w->probe, rank, tt_now_ns());
+    pthread_mutex_unlock(&w->probe_lock);
+    put_words(frame, WORD_PROBE, rank, 0, &wr);
+    if (ask)
+        flood(w, frame, tt_writer_bytes(&wr));
+}
+
+static uint32_t who_is_silent(void *arg, uint32_t rank)
+{
+    struct tt_world *w = arg;
+    uint32_t guilty;
+
+    pthread_mutex_lock(&w->probe_lock);
+    guilty = tt_probe_blame(&w->probe, rank, tt_now_ns());
+    pthread_mutex_unlock(&w->probe_lock);
+    return guilty;
+}
+
+/* A frame of the overlay, under its lock. Answers are sent at once: this thread lives while the application computes. */
+static void hear_words(struct tt_world *w, const struct tt_overlay_event *ev)
+{
+    char sentence[TT_OVERLAY_BYTES] = "";
+    struct tt_reader r;
+    struct tt_writer wr;
+    uint8_t kind, frame[9];
+    uint32_t a, b;
+    bool ask = false;
+
+    tt_reader_init(&r, ev->data, ev->bytes);
+    kind = tt_read_u8(&r);
+    a = tt_read_u32(&r);
+    b = tt_read_u32(&r);
+    if (kind == WORD_FAILED)
+        tt_read_string(&r, sentence, sizeof sentence);
+    if (r.bad || (kind == WORD_FAILED && (b <= TUTTI_PENDING || b >= TUTTI_STATUS_COUNT))) {
+        tt_log(TT_LOG_WARN, "rank %u sent a control frame that cannot be", ev->origin);
+        return;
+    }
+    if (kind == WORD_FAILED) {
+        tt_engine_fail_context(w->engine, a, (tutti_status)b, sentence);
+    } else if (kind == WORD_PROBE && a == w->rank) {
+        put_words(frame, WORD_ANSWER, ev->origin, tt_engine_waits_for(w->engine), &wr);
+        tt_overlay_flood(w->overlay, frame, (uint16_t)tt_writer_bytes(&wr));
+    } else if (kind == WORD_ANSWER && a == w->rank) {
+        pthread_mutex_lock(&w->probe_lock);
+        ask = tt_probe_answer(&w->probe, ev->origin, b, tt_now_ns());
+        pthread_mutex_unlock(&w->probe_lock);
+    }
+    if (ask && b != w->rank) {
+        put_words(frame, WORD_PROBE, b, 0, &wr);
+        tt_overlay_flood(w->overlay, frame, (uint16_t)tt_writer_bytes(&wr));
+    }
 }
 
 static void hear(struct tt_world *w, const struct tt_overlay_event *ev)
 {
-    char sentence[TT_OVERLAY_BYTES];
-    struct tt_reader r;
-    uint32_t id, st;
-    uint8_t kind;
-
-    if (ev->kind == TT_OVERLAY_LOST) {
+    if (ev->kind == TT_OVERLAY_LOST)
         tt_engine_lost(w->engine, ev->origin, "its process ended");
-        return;
-    }
-    tt_reader_init(&r, ev->data, ev->bytes);
-    kind = tt_read_u8(&r);
-    id = tt_read_u32(&r);
-    st = tt_read_u32(&r);
-    tt_read_string(&r, sentence, sizeof sentence);
-    if (r.bad || kind != WORD_FAILED || st <= TUTTI_PENDING || st >= TUTTI_STATUS_COUNT) {
-        tt_log(TT_LOG_WARN, "rank %u sent a control frame that cannot be", ev->origin);
-        return;
-    }
-    tt_engine_fail_context(w->engine, id, (tutti_status)st, sentence);
+    else
+        hear_words(w, ev);
 }
 
 /* Called by the progress thread when the overlay has something. */
@@ -98,6 +159,8 @@ static void world_destroy(struct tt_world *w)
         tt_engine_destroy(w->engine);
     tt_overlay_close(w->overlay);
     pthread_mutex_destroy(&w->overlay_lock);
+    pthread_mutex_destroy(&w->probe_lock);
+    free(w->probe.rank);
     free(w);
 }
 
@@ -126,6 +189,7 @@ static tutti_status meet(struct tt_world *w, const struct tt_launch *launch, uin
 static tutti_status world_create(struct tt_world **out, const struct tt_launch *launch, int32_t lanes)
 {
     struct tt_world *w = calloc(1, sizeof *w);
+    struct tt_probe_rank *asked;
     struct tt_engine_conf conf = {
         .rank = launch->rank, .nranks = launch->nranks, .wires = launch->wires,
         .interfaces = launch->interfaces[0] ? launch->interfaces : NULL, .lanes = (uint32_t)lanes,
@@ -135,6 +199,13 @@ static tutti_status world_create(struct tt_world **out, const struct tt_launch *
     if (!w)
         return tt_fail(TUTTI_ERR_NOMEM, "no memory for a communicator");
     pthread_mutex_init(&w->overlay_lock, NULL);
+    pthread_mutex_init(&w->probe_lock, NULL);
+    asked = calloc(launch->nranks, sizeof *asked);
+    if (!asked) {
+        st = tt_fail(TUTTI_ERR_NOMEM, "no memory for %u ranks", launch->nranks);
+        goto destroy;
+    }
+    tt_probe_init(&w->probe, asked, launch->nranks);
     w->rank = launch->rank;
     w->nranks = launch->nranks;
     st = tt_engine_create(&w->engine, &conf);
@@ -143,7 +214,9 @@ static tutti_status world_create(struct tt_world **out, const struct tt_launch *
     st = meet(w, launch, tt_deadline_ns(tt_now_ns(), launch->timeout_ms));
     if (st)
         goto destroy;
-    tt_engine_on_fail(w->engine, tell_others, w);
+    tt_engine_set_hooks(w->engine, &(struct tt_engine_hooks){
+        .arg = w, .failed = tell_others, .slow = ask_if_slow, .blame = who_is_silent,
+    });
     st = tt_engine_start(w->engine, w->overlay ? tt_overlay_fd(w->overlay) : -1, listen_to_overlay, w);
     if (st)
         goto destroy;

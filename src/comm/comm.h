@@ -8,6 +8,7 @@
 
 #include "algo/algos.h"
 #include "boot/boot.h"
+#include "comm/probe.h"
 #include "engine/engine.h"
 #include "engine/exec.h"
 
@@ -15,6 +16,8 @@ struct tt_world {
     struct tt_engine *engine;
     struct tt_overlay *overlay;     /* NULL with one rank; under overlay_lock */
     pthread_mutex_t overlay_lock;
+    pthread_mutex_t probe_lock;
+    struct tt_probe probe;          /* under probe_lock */
     atomic_uint users;              /* communicators */
     uint32_t rank, nranks;
 };

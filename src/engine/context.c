@@ -224,8 +224,8 @@ void tt_context_fail_here(struct tt_context *c, tutti_status status, const char 
         atomic_store(&c->status, (int)status);
         if (status != TUTTI_ERR_ABORTED)
             tt_log(TT_LOG_ERROR, "%s: %s", tutti_status_name(status), sentence);
-        if (tell && c->engine->on_fail)
-            c->engine->on_fail(c->engine->on_fail_arg, c->id, status, c->why);
+        if (tell && c->engine->hooks.failed)
+            c->engine->hooks.failed(c->engine->hooks.arg, c->id, status, c->why);
     }
     tt_ops_fail(c);
 }

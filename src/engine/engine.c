@@ -81,6 +81,7 @@ tutti_status tt_engine_create(struct tt_engine **out, const struct tt_engine_con
     e->rank = conf->rank;
     e->nranks = conf->nranks;
     e->ops_cap = OPS_MAX;
+    atomic_store(&e->waits_for, UINT32_MAX);
     pthread_mutex_init(&e->trouble_lock, NULL);
     e->peers = calloc(e->nranks, sizeof *e->peers);
     e->cards = calloc(e->nranks, sizeof *e->cards);
@@ -224,11 +225,11 @@ uint32_t tt_engine_links(const struct tt_engine *e)
     return n;
 }
 
-void tt_engine_on_fail(struct tt_engine *e, void (*told)(void *arg, uint32_t id, tutti_status st, const char *sentence),
-                       void *arg)
+void tt_engine_set_hooks(struct tt_engine *e, const struct tt_engine_hooks *hooks) { e->hooks = *hooks; }
+
+uint32_t tt_engine_waits_for(const struct tt_engine *e)
 {
-    e->on_fail = told;
-    e->on_fail_arg = arg;
+    return atomic_load_explicit(&((struct tt_engine *)(uintptr_t)e)->waits_for, memory_order_relaxed);
 }
 
 /* ---- memory ---------------------------------------------------------------------------------------------- */
@@ -266,23 +267,4 @@ tutti_status tt_engine_free(struct tt_engine *e, void *mem)
         }
     tt_baton_give(e);
     return st ? tt_fail(st, "tutti_mem_free: %p was not allocated here", mem) : TUTTI_OK;
-}
-
-/* ---- reports ------------------------------------------------------------------------------------------------ */
-
-bool tt_engine_report(struct tt_engine *e, char *out, size_t cap, uint32_t *waits_for)
-{
-    bool any = false;
-
-    *waits_for = UINT32_MAX;
-    out[0] = 0;
-    tt_baton_take(e);
-    for (const struct tt_context *c = e->contexts; c && !any; c = c->next)
-        if (c->active) {
-            tt_op_describe(c->active, out, cap);
-            *waits_for = tt_op_waits_for(c->active);
-            any = true;
-        }
-    tt_baton_give(e);
-    return any;
 }

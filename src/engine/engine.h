@@ -66,9 +66,20 @@ tutti_status tt_context_status(const struct tt_context *c, char *why, size_t why
 void tt_engine_lost(struct tt_engine *e, uint32_t rank, const char *sentence);
 /* Another rank says that the context `id` failed. */
 void tt_engine_fail_context(struct tt_engine *e, uint32_t id, tutti_status status, const char *sentence);
-/* Called (under the baton) when a context fails here first, so that others hear of it. */
-void tt_engine_on_fail(struct tt_engine *e, void (*told)(void *arg, uint32_t id, tutti_status st, const char *sentence),
-                       void *arg);
+/* What the engine asks of the level above, all under the baton; they must not call back into the engine. */
+struct tt_engine_hooks {
+    void *arg;
+    /* A context failed here first: others shall hear of it. */
+    void (*failed)(void *arg, uint32_t context, tutti_status st, const char *sentence);
+    /* An operation has waited for job rank `rank` for a while. */
+    void (*slow)(void *arg, uint32_t rank);
+    /* A deadline has passed in an operation that waits for `rank`: who, along the chain of waiting, does not answer? UINT32_MAX:
+     * everybody does. */
+    uint32_t (*blame)(void *arg, uint32_t rank);
+};
+void tt_engine_set_hooks(struct tt_engine *e, const struct tt_engine_hooks *hooks);
+/* Job rank that the oldest operation of this process waits for; UINT32_MAX: none. Any thread; as of some milliseconds ago. */
+uint32_t tt_engine_waits_for(const struct tt_engine *e);
 /* The next context id that is free on this rank, and its raising. */
 uint32_t tt_engine_next_context(const struct tt_engine *e);
 void tt_engine_raise_context(struct tt_engine *e, uint32_t next);
@@ -114,9 +125,5 @@ void tt_op_free(struct tt_op *op);
 
 tutti_status tt_engine_alloc(struct tt_engine *e, size_t bytes, void **out);
 tutti_status tt_engine_free(struct tt_engine *e, void *mem);
-
-/* What this rank is in, for reports and probes: writes a sentence; false if no operation runs. waits_for: job rank or
- * UINT32_MAX. Any thread; reads a snapshot. */
-bool tt_engine_report(struct tt_engine *e, char *out, size_t cap, uint32_t *waits_for);
 
 #endif

@@ -167,8 +167,8 @@ struct tt_engine {
     uint32_t nallocated;
     bool credit_due;            /* some context peer owes credit that had no room to go */
 
-    void (*on_fail)(void *arg, uint32_t id, tutti_status st, const char *sentence);
-    void *on_fail_arg;
+    struct tt_engine_hooks hooks;
+    atomic_uint waits_for;      /* see tt_engine_waits_for */
 
     bool armed;                 /* the wires were armed: the next pass polls them all */
     uint32_t passes;            /* of progress, to look at quiet wires only now and then */

@@ -119,13 +119,21 @@ void tt_take_trouble(struct tt_engine *e)
     }
 }
 
+/* The deadline of op has passed. The one to blame is who does not answer, not the neighbour that waits for it. */
 static void timed_out(struct tt_engine *e, struct tt_op *op)
 {
+    const uint32_t waits_for = tt_op_waits_for(op);
+    uint32_t guilty = UINT32_MAX;
     char what[512], why[TT_ERROR_BYTES];
 
     tt_op_describe(op, what, sizeof what);
-    snprintf(why, sizeof why, "rank %u reached its deadline in %s", e->rank, what);
-    tt_context_fail_here(op->context, TUTTI_ERR_TIMEOUT, why, true);
+    if (waits_for != UINT32_MAX && e->hooks.blame)
+        guilty = e->hooks.blame(e->hooks.arg, waits_for);
+    if (guilty != UINT32_MAX)
+        snprintf(why, sizeof why, "rank %u does not answer: rank %u reached its deadline in %s", guilty, e->rank, what);
+    else
+        snprintf(why, sizeof why, "rank %u reached its deadline in %s", e->rank, what);
+    tt_context_fail_here(op->context, guilty != UINT32_MAX ? TUTTI_ERR_PEER_LOST : TUTTI_ERR_TIMEOUT, why, true);
 }
 
 /* An operation's time begins when the clock is first looked at after its start: short ones never pay for that. */
@@ -146,15 +154,31 @@ static bool check_op(struct tt_engine *e, struct tt_op *op)
     if (!op->nudge_ns)
         op->nudge_ns = e->now_ns + e->nudge_ns;
     else if (e->now_ns >= op->nudge_ns) {
+        const uint32_t waits_for = tt_op_waits_for(op);
+
         op->nudge_ns = e->now_ns + e->nudge_ns;
         tt_op_nudge(op);
+        if (waits_for != UINT32_MAX && e->hooks.slow)
+            e->hooks.slow(e->hooks.arg, waits_for);
     }
     return true;
+}
+
+/* Publishes whom the oldest operation waits for: the answer to a probe. */
+static void publish(struct tt_engine *e)
+{
+    uint32_t r = UINT32_MAX;
+
+    for (const struct tt_context *c = e->contexts; c && r == UINT32_MAX; c = c->next)
+        if (c->active)
+            r = tt_op_waits_for(c->active);
+    atomic_store_explicit(&e->waits_for, r, memory_order_relaxed);
 }
 
 void tt_check_deadlines(struct tt_engine *e)
 {
     check_left(e);
+    publish(e);
     for (struct tt_context *c = e->contexts, *next; c; c = next) {
         bool going = true;
 
