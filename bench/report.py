@@ -29,6 +29,7 @@ def machine_table(machine):
         ["memory", f"{machine['memory_gib']} GiB"],
         ["system", f"{machine['system']}, Linux {machine['kernel']}"],
         ["TCP congestion control", machine["congestion_control"]],
+        ["cores busy with something else", f"{machine['busy_cores_before']} when the run began"],
         ["versions", versions],
     ])
 

@@ -17,17 +17,28 @@ from .group import Group
 from .say import Problem
 
 TUNED_MALLOC = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": "4000000000"}
-GLOO_ALLREDUCE = ("ring", "bcube", "old_ring", "ring_chunked", "halving_doubling", "old_bcube")
+GLOO_NEW = ("ring", "bcube")
+GLOO_OLD = ("old_ring", "ring_chunked", "halving_doubling", "old_bcube")
+RESTARTS = 2
 
 
 def cores():
     return len(os.sched_getaffinity(0))
 
 
-class OpenMPI:
-    title = "Open MPI"
+class Contestant:
+    """title; wires; algos: {coll: names to choose among}, where the contestant does not choose itself."""
     wires = ("shm", "tcp")
     algos = {}
+
+    @staticmethod
+    def family(_coll, _algo):
+        """Which of its groups runs this; each family gets one."""
+        return ""
+
+
+class OpenMPI(Contestant):
+    title = "Open MPI"
 
     def launches(self, wire, ranks):
         worker = build.mpi_peer("openmpi", "libopenmpi-dev openmpi-bin")
@@ -41,10 +52,8 @@ class OpenMPI:
         return [([*argv, worker, "{dir}"], {})]
 
 
-class MPICH:
+class MPICH(Contestant):
     title = "MPICH"
-    wires = ("shm", "tcp")
-    algos = {}
 
     def launches(self, wire, ranks):
         worker = build.mpi_peer("mpich", "libmpich-dev mpich")
@@ -55,20 +64,25 @@ class MPICH:
         return [([*argv, worker, "{dir}"], env)]
 
 
-class Gloo:
+class Gloo(Contestant):
     title = "Gloo"
     wires = ("tcp",)
-    algos = {"allreduce": GLOO_ALLREDUCE}
+    algos = {"allreduce": GLOO_NEW + GLOO_OLD}
+
+    @staticmethod
+    def family(coll, algo):
+        """Gloo's two interfaces need groups of their own: the older one fixes a connection's SO_SNDBUF at what its
+        own messages need, 4608 bytes where it only sends notifications, and the newer one, which never
+        sets it, then crawls over that connection with one segment per delayed acknowledgement (2 MB/s)."""
+        return "old" if algo in GLOO_OLD or coll == "reduce_scatter" else "new"
 
     def launches(self, _wire, ranks):
         worker = build.gloo_peer()
         return [([worker, "{dir}", rank, ranks, "127.0.0.1"], {}) for rank in range(ranks)]
 
 
-class Tutti:
+class Tutti(Contestant):
     title = "Tutti"
-    wires = ("shm", "tcp")
-    algos = {}
 
     def __init__(self, path=None):
         self._path = path
@@ -85,13 +99,13 @@ PEERS = {"openmpi": OpenMPI(), "mpich": MPICH(), "gloo": Gloo()}
 class Stable:
     """Starts groups when they are first needed and keeps them, asleep, for the cases that follow.
 
-    Groups of another wire or number of ranks are closed; a group that failed is not started again for the
-    same setting: every later row of it says why it is skipped.
+    Groups of another wire or number of ranks are closed. A group that failed is started again for the
+    next case, RESTARTS times; after that, every later row of the same setting says why it is skipped.
     """
 
     def __init__(self, contestants):
         self.contestants = contestants
-        self._groups, self._broken, self._setting = {}, {}, None
+        self._groups, self._failures, self._setting = {}, {}, None
 
     def __enter__(self):
         return self
@@ -104,30 +118,35 @@ class Stable:
             group.close()
         self._groups = {}
 
-    def group(self, key, wire, ranks, malloc):
-        """The group of contestant key. The malloc setting is for peers; Tutti always runs at its default."""
-        if (wire, ranks) != self._setting:
+    def _name(self, key, coll, algo, malloc):
+        """Which group that is. The malloc setting is for peers; Tutti always runs at its default."""
+        return key, self.contestants[key].family(coll, algo), malloc == "tuned" and key != "tutti"
+
+    def group(self, key, case, algo):
+        """The group of contestant key for this case and algorithm."""
+        if (case.wire, case.ranks) != self._setting:
             self._close()
-            self._broken, self._setting = {}, (wire, ranks)
-        tuned = malloc == "tuned" and key != "tutti"
-        name = (key, tuned)
-        if name in self._broken:
-            raise Problem(self._broken[name])
+            self._failures, self._setting = {}, (case.wire, case.ranks)
+        name = self._name(key, case.coll, algo, case.malloc)
+        failures = self._failures.get(name, [])
+        if len(failures) > RESTARTS:
+            raise Problem(failures[-1])
         if name not in self._groups:
-            self._groups[name] = self._begin(name, wire, ranks)
+            self._groups[name] = self._begin(name, case)
         return self._groups[name]
 
-    def _begin(self, name, wire, ranks):
-        contestant = self.contestants[name[0]]
-        extra = TUNED_MALLOC if name[1] else {}
+    def _begin(self, name, case):
+        key, _, is_tuned = name
+        contestant = self.contestants[key]
         # Gloo has TCP only: rows that set it beside shared memory mean that.
-        wire = wire if wire in contestant.wires else contestant.wires[0]
-        launches = [(argv, {**env, **extra}) for argv, env in contestant.launches(wire, ranks)]
-        return Group(contestant.title, ranks, launches)
+        wire = case.wire if case.wire in contestant.wires else contestant.wires[0]
+        extra = TUNED_MALLOC if is_tuned else {}
+        launches = [(argv, {**env, **extra}) for argv, env in contestant.launches(wire, case.ranks)]
+        return Group(contestant.title, case.ranks, launches)
 
-    def drop(self, key, malloc, why):
+    def drop(self, key, case, algo, why):
         """Gives up a group that failed."""
-        name = (key, malloc == "tuned" and key != "tutti")
-        self._broken[name] = why
+        name = self._name(key, case.coll, algo, case.malloc)
+        self._failures.setdefault(name, []).append(why)
         if name in self._groups:
             self._groups.pop(name).close()

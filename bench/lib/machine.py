@@ -4,6 +4,7 @@ import datetime
 import os
 import platform
 import subprocess
+import time
 from pathlib import Path
 
 _versions = {}
@@ -45,12 +46,28 @@ def _commit():
     return out.stdout.strip() or "unknown"
 
 
-def describe():
+def cores():
+    return len(os.sched_getaffinity(0))
+
+
+def busy_cores(seconds=1.0):
+    """How many cores are at work on something else right now, before the benchmark starts."""
+    def busy_ticks():
+        user, nice, system, _idle, _iowait, irq, softirq = map(int, Path("/proc/stat").read_text().split()[1:8])
+        return user + nice + system + irq + softirq
+
+    before = busy_ticks()
+    time.sleep(seconds)
+    return (busy_ticks() - before) / os.sysconf("SC_CLK_TCK") / seconds
+
+
+def describe(busy):
     return {
+        "busy_cores_before": round(busy, 2),
         "date": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d %H:%M UTC"),
         "commit": _commit(),
         "cpu": _cpu(),
-        "cores": len(os.sched_getaffinity(0)),
+        "cores": cores(),
         "memory_gib": _memory_gib(),
         "system": _system(),
         "kernel": platform.release(),

@@ -6,12 +6,14 @@ contestant. A turn's value is the median of its iterations.
 """
 
 import statistics
+import time
 from dataclasses import dataclass, field
 
 from .group import GroupError, Refused
 from .say import Problem
 
-ITERS_MIN, ITERS_MAX = 5, 4000
+ITERS_MIN, ITERS_MAX = 5, 20000
+HEAT_US = 5e3
 HEAT_LEVEL = 1.5        # algorithms up to this factor behind the best stay in the rounds
 
 
@@ -31,7 +33,8 @@ class Entry:
     key: str
     algo: str = ""
     memory: str = "malloc"
-    estimate_us: float = 0
+    estimate_us: float = 0      # of the heat: the operation, and the iteration with its barrier
+    iteration_us: float = 0
     turns_us: list = field(default_factory=list)    # one median per round
     loop_us: float | None = None
 
@@ -46,16 +49,24 @@ class Entry:
 
 
 def _turn(stable, case, entry, iters, warmup, loops):
-    group = stable.group(entry.key, case.wire, case.ranks, case.malloc)
+    group = stable.group(entry.key, case, entry.algo)
     coll = f"{case.coll}/{entry.algo}" if entry.algo else case.coll
     return group.command(coll, case.bytes, iters, warmup, loops, entry.memory)
 
 
 def _heat(stable, case, entry):
-    reply = _turn(stable, case, entry, 1, 1, 0)
-    if reply["samples_us"][0] < 1e4:
-        reply = _turn(stable, case, entry, 10, 2, 0)
-    entry.estimate_us = max(0.1, statistics.median(reply["samples_us"]))
+    """Sets what one operation takes, and what one iteration takes with the barrier before it: where ranks
+    outnumber cores a barrier may cost a thousand times more than the operation."""
+    reply = _turn(stable, case, entry, 1, 1, 0)     # also allocates and checks
+    entry.estimate_us = reply["samples_us"][0]
+    entry.iteration_us = 2 * entry.estimate_us
+    iters = 1
+    while iters * entry.iteration_us < HEAT_US and iters < 1000:
+        iters *= 10
+        start = time.monotonic()
+        reply = _turn(stable, case, entry, iters, 0, 0)
+        entry.iteration_us = (time.monotonic() - start) * 1e6 / iters
+        entry.estimate_us = statistics.median(reply["samples_us"])
 
 
 def _is_worth_it(entry, entries):
@@ -64,8 +75,7 @@ def _is_worth_it(entry, entries):
 
 
 def _round(stable, case, entry, turn_us, is_first):
-    # Half of a turn's time goes to the barriers between iterations.
-    iters = int(min(ITERS_MAX, max(ITERS_MIN, turn_us / 2 / entry.estimate_us)))
+    iters = int(min(ITERS_MAX, max(ITERS_MIN, turn_us / max(entry.iteration_us, 0.1))))
     warmup = max(1, iters // 10)
     reply = _turn(stable, case, entry, iters, warmup, iters if is_first else 0)
     entry.turns_us.append(statistics.median(reply["samples_us"]))
@@ -87,7 +97,7 @@ def measure(stable, case, entries, nrounds, turn_us):
                 failed.setdefault(entry.name, str(why))
             except GroupError as why:
                 failed.setdefault(entry.name, str(why))
-                stable.drop(entry.key, case.malloc, str(why))
+                stable.drop(entry.key, case, entry.algo, str(why))
         return left
 
     entries = attempt(lambda e: _heat(stable, case, e), entries)

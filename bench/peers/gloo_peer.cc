@@ -3,7 +3,9 @@
 // allreduce  ring, bcube                                  gloo::allreduce; out of place by themselves
 //            old_ring, ring_chunked,
 //            halving_doubling, old_bcube                  the older classes; in place, so the source is copied first
-// others     the one that gloo has. Its only reduce_scatter (halving_doubling) is in place, too.
+// others     the one that gloo has. Its only reduce_scatter (halving_doubling) is one of the older, too.
+//
+// Do not run older and newer ones in one group: lib/contestants.py says why.
 #include "peer.h"
 
 #include <cstdio>
