@@ -157,12 +157,14 @@ static tutti_status submit(struct attempt *t)
     void *scaled;
     tutti_status st;
 
+    st = scale_input(t, &scaled);       /* first: scaled input is no longer in place, and that makes another program */
+    if (st)
+        return st;
     st = tt_plan_of(t->comm, &t->conf.coll, call ? call->algo : NULL, &plan);
-    if (st)
+    if (st) {
+        free(scaled);
         return st;
-    st = scale_input(t, &scaled);
-    if (st)
-        return st;
+    }
     t->conf.algo = plan->algo;
     t->conf.algo_id = plan->algo_id;
     t->conf.segment_bytes = plan->segment_bytes;

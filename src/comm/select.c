@@ -98,7 +98,7 @@ tutti_status tt_plan_of(tutti_comm *comm, const struct tt_coll *c, const char *f
     struct tt_plan *p = &comm->plans[key / 2 % TT_PLANS];
     tutti_status st;
 
-    if (p->key != key) {
+    if (p->key != key || c->send_bytes || c->recv_bytes) {  /* the key knows nothing of counts and displacements */
         st = make_plan(comm, c, force, p);
         if (st)
             return st;
