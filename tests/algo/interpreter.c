@@ -7,13 +7,14 @@
 #include "base/prng.h"
 #include "support/unit.h"
 
-#define STEPS_MAX 2048      /* of one rank's program */
+#define STEPS_MAX 256       /* of one rank's program */
 
 struct node {
     struct tt_step s;       /* refs as the memory sees them */
     uint64_t round;
     bool ran, done;         /* done: others that conflict with it may run */
     uint8_t *carried;       /* put: the bytes on their way; pipe's writer: the pipe */
+    struct node *mate;      /* put: its wait; wait: its put; NULL if it has none */
 };
 
 struct rank {
@@ -167,19 +168,6 @@ static bool conflict(const struct tt_step *earlier, const struct tt_step *s)
     return s->opcode == TT_REDUCE_STEP && writes(earlier, &s->b, s->bytes);
 }
 
-static struct node *put_of(struct world *w, uint32_t rank, const struct tt_step *wait)
-{
-    struct rank *from = &w->rank[wait->peer];
-
-    for (uint32_t i = 0; i < from->n; i++) {
-        const struct tt_step *s = &from->node[i].s;
-
-        if (s->opcode == TT_PUT && s->peer == rank && s->tag == wait->tag)
-            return &from->node[i];
-    }
-    return NULL;
-}
-
 static bool can_run(struct world *w, uint32_t r, uint32_t i)
 {
     struct rank *me = &w->rank[r];
@@ -188,7 +176,7 @@ static bool can_run(struct world *w, uint32_t r, uint32_t i)
     if (node->ran || node->round >= me->node[me->oldest].round + w->window)
         return false;
     if (node->s.opcode == TT_WAIT) {
-        const struct node *put = put_of(w, r, &node->s);
+        const struct node *put = node->mate;
 
         if (!put || !put->ran)
             return false;
@@ -218,26 +206,14 @@ static void reduce(uint8_t *out, const uint8_t *a, const uint8_t *b, uint64_t by
     }
 }
 
-/* The wait's node at the receiver of a put. */
-static struct node *wait_of(struct world *w, uint32_t from, const struct tt_step *put)
-{
-    struct rank *to = &w->rank[put->peer];
-
-    for (uint32_t i = 0; i < to->n; i++)
-        if (to->node[i].s.opcode == TT_WAIT && to->node[i].s.peer == from && to->node[i].s.tag == put->tag)
-            return &to->node[i];
-    return NULL;
-}
-
 static void run_put(struct world *w, uint32_t r, struct node *node)
 {
-    struct node *wait;
+    struct node *wait = node->mate;
 
     if (w->moves == AT_WAIT)
         return;
     node->carried = load(&w->rank[r], &node->s.a, node->s.bytes);
     node->done = true;
-    wait = wait_of(w, r, &node->s);
     assert_non_null(wait);
     if (w->moves == LANDING && wait->s.out.buf != TT_BUF_PIPE)
         move(&w->rank[node->s.peer], &wait->s.out, node->carried, node->s.bytes, true);
@@ -245,7 +221,7 @@ static void run_put(struct world *w, uint32_t r, struct node *node)
 
 static void run_wait(struct world *w, uint32_t r, struct node *node)
 {
-    struct node *put = put_of(w, r, &node->s);
+    struct node *put = node->mate;
     uint8_t *bytes = put->carried;
 
     if (w->moves == AT_WAIT)
@@ -287,7 +263,7 @@ static void load_step(struct rank *me, const struct tt_step *s, uint64_t round)
 {
     struct node *node = &me->node[me->n++];
 
-    assert_true(me->n < STEPS_MAX);
+    assert_true(me->n <= STEPS_MAX);
     *node = (struct node){ .s = *s, .round = round };
     node->s.a = tt_coll_canonical(me->c, node->s.a);
     node->s.b = tt_coll_canonical(me->c, node->s.b);
@@ -305,6 +281,24 @@ static void load_rounds(struct rank *me, const struct tt_algo *algo)
         for (uint32_t i = 0; i < s.n; i++)
             load_step(me, &steps[i], k);
     }
+}
+
+static void find_mates(struct world *w)
+{
+    for (uint32_t r = 0; r < w->spec->nranks; r++)
+        for (uint32_t i = 0; i < w->rank[r].n; i++) {
+            struct node *put = &w->rank[r].node[i];
+            struct rank *to = &w->rank[put->s.peer];
+
+            for (uint32_t j = 0; j < to->n && put->s.opcode == TT_PUT && !put->mate; j++) {
+                struct node *wait = &to->node[j];
+
+                if (wait->s.opcode == TT_WAIT && wait->s.peer == r && wait->s.tag == put->s.tag) {
+                    put->mate = wait;
+                    wait->mate = put;
+                }
+            }
+        }
 }
 
 /* Runs one step of one rank, both as the dice fall; false if none can run. */
@@ -457,6 +451,7 @@ bool interpret(const struct case_spec *spec, const struct case_calls *calls, con
         for (uint64_t i = 0; program && i < program->nsteps[r]; i++)
             load_step(&w.rank[r], &program->steps[r][i], 0);
     }
+    find_mates(&w);
     while (run_some(&w))
         ;
     fine = all_done(&w);
