@@ -303,9 +303,13 @@ static void attempt_failed(struct tt_tcp_greeting *g)
 }
 
 /* It is connected but says nothing: it may be somebody else, or a peer that is busy. So the next candidate gets its turn, each
- * time around with more patience; this never counts as failure. */
+ * time around with more patience; this never counts as failure. A connection of the peer's own that stands by is better. */
 static void attempt_silent(struct tt_tcp_greeting *g)
 {
+    if (greeting_of(g->link, STANDBY, STANDBY)) {
+        attempts_over(g);
+        return;
+    }
     g->link->failures = 0;
     g->link->patience++;
     attempt_failed(g);

@@ -117,13 +117,16 @@ void nodes_run(const struct setting *s, uint32_t nranks, void (*role)(struct nod
 
 void node_open(struct node *n)
 {
-    const struct tt_wire_conf conf = { .rank = n->rank,
-                                       .nranks = n->nranks,
-                                       .secret = node_secret,
-                                       .link_bytes = NODE_LINK_BYTES,
-                                       .lanes = n->setting->lanes,
-                                       .lane_bytes = 4u << 20,
-                                       .cma = true };
+    const struct tt_wire_conf conf = {
+        .rank = n->rank,
+        .nranks = n->nranks,
+        .secret = node_secret,
+        .link_bytes = NODE_LINK_BYTES,
+        .interfaces = n->interfaces,
+        .lanes = n->setting->lanes,
+        .lane_bytes = 4u << 20,
+        .cma = true,
+    };
 
     memset(n->ups, 0, sizeof n->ups);
     memset(n->losses, 0, sizeof n->losses);

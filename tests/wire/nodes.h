@@ -36,6 +36,7 @@ struct node {
     const struct setting *setting;
     const struct tt_wire_ops *ops;
     struct tt_wire *w;
+    const char *interfaces;
     struct board *board;
     struct tt_prng prng;
     struct tt_link link[NODES_MAX];

@@ -1,0 +1,456 @@
+/* What is particular to tcp: strangers and hostile peers on its listening port, addresses that do not answer, interfaces, IPv6.
+ *
+ *      rank 0 ---- link ---- rank 1
+ *        ^                     ^
+ *        +---- raw sockets ----+---- rank 2, which has no wire */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+#include "base/clock.h"
+#include "nodes.h"
+#include "support/unit.h"
+#include "wire/tcp_frame.h"
+
+static struct tt_tcp_address address_of(struct node *n, uint32_t peer)
+{
+    struct tt_tcp_address a;
+
+    CHECK(n, tt_tcp_address_read(&a, &n->board->address[peer]));
+    return a;
+}
+
+/* A connection to that rank's listener; blocking, with a limit on each wait. */
+static int dial(struct node *n, uint32_t peer)
+{
+    const struct sockaddr_in to = { .sin_family = AF_INET,
+                                    .sin_port = htons(address_of(n, peer).port),
+                                    .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+    const struct timeval limit = { .tv_sec = 20 };
+    const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+    CHECK(n, fd >= 0 && connect(fd, (const struct sockaddr *)&to, sizeof to) == 0);
+    setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
+    setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);
+    return fd;
+}
+
+/* Whether the other end hangs up, whatever it says before. */
+static bool hangs_up(int fd)
+{
+    char bytes[4096];
+    ssize_t n;
+
+    do
+        n = recv(fd, bytes, sizeof bytes, 0);
+    while (n > 0);
+    return n == 0 || errno == ECONNRESET;
+}
+
+static struct tt_hello hello_to(struct node *n, uint32_t peer)
+{
+    return (struct tt_hello){ .kind = TT_HELLO,
+                              .lanes = 1,
+                              .from = n->rank,
+                              .to = peer,
+                              .nranks = n->nranks,
+                              .nonce = 4711,
+                              .link_bytes = NODE_LINK_BYTES };
+}
+
+static void say(int fd, const struct tt_hello *h, const uint8_t key[16], size_t bytes)
+{
+    uint8_t out[TT_HELLO_BYTES];
+
+    tt_hello_write(h, key, out);
+    if (send(fd, out, bytes, MSG_NOSIGNAL) < 0)
+        return;     /* it was hung up already: as good */
+}
+
+/* ---- strangers ---- */
+
+enum { SILENT, GARBAGE, SLOW, WRONG_SECRET, WRONG_TARGET, WRONG_SIZE, WRONG_KIND, SELF, LANE_OF_NOBODY, STRANGE_KINDS };
+
+static int stranger(struct node *n, uint32_t peer, int kind)
+{
+    static const uint8_t wrong[16] = "guess";
+    struct tt_hello h = hello_to(n, peer);
+    uint8_t noise[300];
+    const int fd = dial(n, peer);
+
+    switch (kind) {
+    case SILENT:
+        return fd;
+    case GARBAGE:
+        for (size_t i = 0; i < sizeof noise; i++)
+            noise[i] = (uint8_t)tt_prng_u64(&n->prng);
+        if (send(fd, noise, sizeof noise, MSG_NOSIGNAL) < 0)
+            return fd;
+        return fd;
+    case SLOW:
+        say(fd, &h, node_secret, TT_HELLO_BYTES - 1);
+        return fd;
+    case WRONG_TARGET:
+        h.to = !peer;
+        break;
+    case WRONG_SIZE:
+        h.nranks++;
+        break;
+    case WRONG_KIND:
+        h.kind = TT_WELCOME;
+        break;
+    case SELF:
+        h.from = h.to;
+        break;
+    case LANE_OF_NOBODY:
+        h.lane = 1;
+        h.lanes = 2;
+        break;
+    default:
+        break;
+    }
+    say(fd, &h, kind == WRONG_SECRET ? wrong : node_secret, TT_HELLO_BYTES);
+    return fd;
+}
+
+/* Rank 2 opens all kinds of connections, many at a time, while ranks 0 and 1 link up and talk. Each is hung up in the end. */
+static void strangers_role(struct node *n)
+{
+    enum { COUNT = 300 };
+    int fds[COUNT];
+
+    if (n->rank == 2) {
+        node_barrier(n);
+        for (int i = 0; i < COUNT; i++)
+            fds[i] = stranger(n, (uint32_t)i % 2, i % STRANGE_KINDS);
+        n->board->flag[0] = 1;
+        for (int i = 0; i < COUNT; i++) {
+            CHECK(n, hangs_up(fds[i]));
+            close(fds[i]);
+        }
+        n->board->flag[1] = 1;
+        node_barrier(n);
+        return;
+    }
+    node_open(n);
+    UNTIL(n, n->board->flag[0]);
+    if (n->rank == 0)
+        node_connect(n, 1);
+    UNTIL(n, n->ups[!n->rank]);
+    for (uint64_t i = 1; i <= 100; i++) {
+        node_post(n, &(struct tt_desc[]){ node_signal(n, !n->rank, 0, TT_SIGNAL_ADD, 1) }[0]);
+        UNTIL(n, node_word(n, !n->rank, 0) >= i);
+    }
+    UNTIL(n, n->board->flag[1]);
+    CHECK(n, n->ups[!n->rank] == 1 && n->losses[!n->rank] == 0 && n->ups[2] == 0 && n->losses[2] == 0);
+    node_barrier(n);
+}
+
+static void strangers_are_dropped_and_disturb_nobody(void **state)
+{
+    nodes_run(*state, 3, strangers_role);
+}
+
+/* ---- a peer that knows the secret and still misbehaves ---- */
+
+/* A link to rank 0 by hand. */
+static int shake_hands(struct node *n)
+{
+    struct tt_hello h = hello_to(n, 0), answer;
+    uint8_t in[TT_HELLO_BYTES];
+    const int fd = dial(n, 0);
+
+    say(fd, &h, node_secret, TT_HELLO_BYTES);
+    CHECK(n, recv(fd, in, sizeof in, MSG_WAITALL) == sizeof in);
+    CHECK(n, tt_hello_read(&answer, node_secret, in) && answer.kind == TT_WELCOME && answer.nonce == h.nonce);
+    h.kind = TT_CONFIRM;
+    say(fd, &h, node_secret, TT_HELLO_BYTES);
+    return fd;
+}
+
+static const struct {
+    const char *what;
+    struct tt_frame f;
+    uint32_t times;
+} broken[] = {
+    { "unknown kind", { .kind = 77 }, 1 },
+    { "beyond the link region", { .kind = TT_FRAME_PUT, .offset = NODE_LINK_BYTES - 7, .bytes = 8 }, 1 },
+    { "far beyond it", { .kind = TT_FRAME_PUT, .offset = 1ull << 63, .bytes = 8 }, 1 },
+    { "endless", { .kind = TT_FRAME_PUT, .offset = 8, .bytes = 1ull << 62 }, 1 },
+    { "signal beyond", { .kind = TT_FRAME_PUT, .signal_op = TT_SIGNAL_SET, .signal_offset = NODE_LINK_BYTES }, 1 },
+    { "number skipped", { .kind = TT_FRAME_PUT, .sequence = 1 }, 1 },
+    { "number used twice", { .kind = TT_FRAME_PUT, .sequence = 0 }, 2 },
+    { "acknowledges the future", { .kind = TT_FRAME_ACK, .sequence = 1 }, 1 },
+    { "answers no get", { .kind = TT_FRAME_GOT, .bytes = 64, .token = 3 }, 1 },
+    { "answers no atomic", { .kind = TT_FRAME_OLD, .bytes = 64, .token = 0 }, 1 },
+    { "get beyond", { .kind = TT_FRAME_GET, .offset = 1, .bytes = NODE_LINK_BYTES }, 1 },
+    { "atomic beyond", { .kind = TT_FRAME_ATOMIC, .offset = NODE_LINK_BYTES }, 1 },
+    { "too many gets", { .kind = TT_FRAME_GET, .offset = 0, .bytes = NODE_LINK_BYTES }, 100000 },
+};
+#define NBROKEN (sizeof broken / sizeof *broken)
+
+/* The same put to a region that was never there is only late. */
+static void send_late(int fd)
+{
+    const struct tt_frame f = { .kind = TT_FRAME_PUT,
+                                .region = 9,
+                                .generation = 9,
+                                .bytes = TT_FRAME_BYTES,
+                                .sequence = 0,
+                                .signal_op = TT_SIGNAL_SET,
+                                .signal_region = 9 };
+    uint8_t out[2 * TT_FRAME_BYTES] = { 0 };
+
+    tt_frame_write(&f, out);
+    if (send(fd, out, sizeof out, MSG_NOSIGNAL) < 0)
+        return;
+}
+
+static void misbehave(struct node *n, size_t row)
+{
+    uint8_t out[TT_FRAME_BYTES];
+    const int fd = shake_hands(n);
+
+    tt_frame_write(&broken[row].f, out);
+    for (uint32_t i = 0; i < broken[row].times; i++)
+        if (send(fd, out, sizeof out, MSG_NOSIGNAL | (i > 1000 ? MSG_DONTWAIT : 0)) < 0 && errno != EAGAIN)
+            break;
+    UNTIL(n, n->board->flag[0] == row + 1);     /* reads nothing until it is dropped */
+    CHECK(n, hangs_up(fd));
+    close(fd);
+}
+
+static void hostile_role(struct node *n)
+{
+    for (size_t row = 0; row < NBROKEN; row++) {
+        if (n->rank == 2) {
+            node_barrier(n);
+            misbehave(n, row);
+            node_barrier(n);
+            continue;
+        }
+        node_open(n);
+        if (n->rank == 0) {
+            node_connect(n, 1);
+            UNTIL(n, n->ups[1] && n->losses[2] == 1);
+            CHECK(n, n->why[2] == TUTTI_ERR_PROTOCOL && n->ups[2] == 1);
+            n->board->flag[0] = (uint32_t)row + 1;
+            node_post(n, &(struct tt_desc[]){ node_signal(n, 1, 0, TT_SIGNAL_SET, 1) }[0]);
+        } else {
+            UNTIL(n, n->ups[0] && node_word(n, 0, 0) == 1);
+        }
+        CHECK(n, n->losses[!n->rank] == 0);
+        node_barrier(n);
+        node_close(n);
+    }
+}
+
+static void a_broken_frame_ends_its_link_and_no_other(void **state)
+{
+    nodes_run(*state, 3, hostile_role);
+}
+
+static void late_role(struct node *n)
+{
+    int fd;
+
+    if (n->rank == 2) {
+        node_barrier(n);
+        fd = shake_hands(n);
+        send_late(fd);
+        shutdown(fd, SHUT_WR);
+        CHECK(n, hangs_up(fd));
+        node_barrier(n);
+        return;
+    }
+    node_open(n);
+    if (n->rank == 0) {
+        UNTIL(n, n->losses[2] == 1);
+        CHECK(n, n->ups[2] == 1 && n->why[2] == TUTTI_ERR_PEER_LOST);     /* it left; nothing was wrong */
+    }
+    node_barrier(n);
+}
+
+static void a_put_to_an_unknown_region_is_only_late(void **state)
+{
+    nodes_run(*state, 3, late_role);
+}
+
+/* ---- addresses ---- */
+
+/* A port of this host where a listener takes connections and never says anything; or, with none, where nobody listens. */
+static uint16_t odd_port(struct node *n, bool listening, int *fd)
+{
+    struct sockaddr_in at = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+    socklen_t bytes = sizeof at;
+
+    *fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    CHECK(n, *fd >= 0 && bind(*fd, (struct sockaddr *)&at, sizeof at) == 0 && (!listening || listen(*fd, 8) == 0));
+    CHECK(n, getsockname(*fd, (struct sockaddr *)&at, &bytes) == 0);
+    return ntohs(at.sin_port);
+}
+
+static struct tt_blob odd_address(struct node *n, uint16_t port)
+{
+    struct tt_tcp_address a = address_of(n, n->rank);   /* for the host */
+    struct tt_blob blob;
+
+    a.port = port;
+    a.count = 1;
+    a.endpoints[0] = (struct tt_tcp_endpoint){ .family = 4, .ip = { 127, 0, 0, 1 } };
+    tt_tcp_address_write(&a, &blob);
+    return blob;
+}
+
+static void refused_role(struct node *n)
+{
+    const uint32_t peer = !n->rank;
+    struct tt_blob blob;
+    uint64_t begun_ns;
+    int fd;
+
+    node_open(n);
+    blob = odd_address(n, odd_port(n, false, &fd));
+    begun_ns = tt_now_ns();
+    CHECK(n, n->ops->connect(n->w, peer, &blob) == TUTTI_OK);
+    while (n->losses[peer] == 0) {     /* also for one who sleeps in between */
+        struct pollfd p = { .fd = n->ops->arm(n->w), .events = POLLIN };
+
+        CHECK(n, p.fd < 0 || poll(&p, 1, 20000) == 1);
+        node_poll(n);
+    }
+    CHECK(n, tt_now_ns() - begun_ns < TT_SECOND && n->why[peer] == TUTTI_ERR_PEER_LOST);
+    close(fd);
+    node_barrier(n);
+}
+
+static void an_address_where_nobody_listens_is_told_soon(void **state)
+{
+    nodes_run(*state, 2, refused_role);
+}
+
+/* Rank 0, the lower one, is told a wrong address where something listens but says nothing. Rank 1's own connection waits behind
+ * that attempt, and is taken when it proves dead. */
+static void silent_role(struct node *n)
+{
+    struct tt_blob blob;
+    int fd = -1;
+
+    node_open(n);
+    if (n->rank == 0) {
+        blob = odd_address(n, odd_port(n, true, &fd));
+        CHECK(n, n->ops->connect(n->w, 1, &blob) == TUTTI_OK);
+        for (int i = 0; i < 1000; i++)
+            node_poll(n);
+        n->board->flag[0] = 1;
+    } else {
+        UNTIL(n, n->board->flag[0]);
+        node_connect(n, 0);
+    }
+    UNTIL(n, n->ups[!n->rank]);
+    node_barrier(n);
+    CHECK(n, n->losses[!n->rank] == 0);
+    node_barrier(n);
+    if (fd >= 0)
+        close(fd);
+}
+
+static void a_silent_address_does_not_keep_a_peer_out(void **state)
+{
+    nodes_run(*state, 2, silent_role);
+}
+
+static void six_role(struct node *n)
+{
+    struct tt_tcp_address a;
+    struct tt_blob blob;
+
+    node_open(n);
+    a = address_of(n, !n->rank);
+    a.count = 1;
+    a.endpoints[0] = (struct tt_tcp_endpoint){ .family = 6, .ip = { [15] = 1 } };
+    tt_tcp_address_write(&a, &blob);
+    if (n->rank == 0)
+        CHECK(n, n->ops->connect(n->w, 1, &blob) == TUTTI_OK);
+    UNTIL(n, n->ups[!n->rank]);
+    node_post(n, &(struct tt_desc[]){ node_signal(n, !n->rank, 0, TT_SIGNAL_SET, 1) }[0]);
+    UNTIL(n, node_word(n, !n->rank, 0) == 1);
+    node_barrier(n);
+}
+
+static void ipv6_connects(void **state)
+{
+    const int fd = socket(AF_INET6, SOCK_STREAM, 0);
+    const struct sockaddr_in6 at = { .sin6_family = AF_INET6, .sin6_addr = IN6ADDR_LOOPBACK_INIT };
+    const bool here = fd >= 0 && bind(fd, (const struct sockaddr *)&at, sizeof at) == 0;
+
+    if (fd >= 0)
+        close(fd);
+    if (!here)
+        skip();
+    nodes_run(*state, 2, six_role);
+}
+
+/* Without loopback, ranks of one host meet on whatever else there is. */
+static void outside_role(struct node *n)
+{
+    n->interfaces = "^lo";
+    node_open(n);
+    for (uint8_t i = 0; i < address_of(n, n->rank).count; i++)
+        CHECK(n, address_of(n, n->rank).endpoints[i].ip[0] != 127);
+    node_connect_all(n);
+    node_post(n, &(struct tt_desc[]){ node_signal(n, !n->rank, 0, TT_SIGNAL_SET, 1) }[0]);
+    UNTIL(n, node_word(n, !n->rank, 0) == 1);
+    node_barrier(n);
+}
+
+static void the_interface_rule_is_kept(void **state)
+{
+    const struct tt_wire_conf nowhere = { .nranks = 1, .secret = node_secret, .interfaces = "=no-such-name" };
+    const struct tt_wire_conf outside = { .nranks = 1, .secret = node_secret, .interfaces = "^lo" };
+    struct tt_wire *w;
+
+    assert_int_equal(tt_wire_tcp.open(&w, &nowhere), TUTTI_ERR_UNSUPPORTED);
+    if (tt_wire_tcp.open(&w, &outside) != TUTTI_OK)
+        skip();     /* a machine with nothing but loopback */
+    tt_wire_tcp.close(w);
+    nodes_run(*state, 2, outside_role);
+}
+
+static void an_address_of_another_wire_is_unsupported(void **state)
+{
+    const struct tt_wire_conf conf = { .nranks = 2, .secret = node_secret };
+    struct tt_blob blob = { .bytes = 5, .data = "shm!" };
+    struct tt_wire *w;
+
+    (void)state;
+    assert_int_equal(tt_wire_tcp.open(&w, &conf), TUTTI_OK);
+    assert_int_equal(tt_wire_tcp.connect(w, 1, &blob), TUTTI_ERR_UNSUPPORTED);
+    assert_int_equal(tt_wire_tcp.address(w, &blob), TUTTI_OK);
+    assert_int_equal(tt_wire_tcp.connect(w, 2, &blob), TUTTI_ERR_INVALID);
+    assert_int_equal(tt_wire_tcp.connect(w, 0, &blob), TUTTI_ERR_INVALID);
+    tt_wire_tcp.close(w);
+}
+
+int main(void)
+{
+    const char *seed = getenv("TUTTI_TEST_SEED");
+    static struct setting one = { .ops = &tt_wire_tcp, .lanes = 1 };
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_prestate(strangers_are_dropped_and_disturb_nobody, &one),
+        cmocka_unit_test_prestate(a_broken_frame_ends_its_link_and_no_other, &one),
+        cmocka_unit_test_prestate(a_put_to_an_unknown_region_is_only_late, &one),
+        cmocka_unit_test_prestate(an_address_where_nobody_listens_is_told_soon, &one),
+        cmocka_unit_test_prestate(a_silent_address_does_not_keep_a_peer_out, &one),
+        cmocka_unit_test_prestate(ipv6_connects, &one),
+        cmocka_unit_test_prestate(the_interface_rule_is_kept, &one),
+        cmocka_unit_test(an_address_of_another_wire_is_unsupported),
+    };
+
+    one.seed = seed ? strtoull(seed, NULL, 0) : tt_now_ns();
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
