@@ -255,15 +255,18 @@ static struct tt_region *direct_region(struct tt_op *op, struct tt_wire *w, uint
         struct tt_region *r = e->allocated[i];
         const uint8_t *dst = op->conf.dst;
 
-        if (r->wire == w && dst >= (uint8_t *)r->mem && dst < (uint8_t *)r->mem + r->bytes) {
-            *offset = (uint64_t)(dst - (uint8_t *)r->mem);
-            return r;
-        }
+        if (r->wire != w || dst < (uint8_t *)r->mem || dst >= (uint8_t *)r->mem + r->bytes)
+            continue;
+        *offset = (uint64_t)(dst - (uint8_t *)r->mem);
+        return tt_coll_dst_bytes(&op->conf.coll) <= r->bytes - *offset ? r : NULL;
     }
     return NULL;
 }
 
 /* ---- the actions --------------------------------------------------------------------------------------------- */
+
+/* Whether a sender leaves it to the receiver where its only put of the flow goes (tt_there), as it may not know. */
+static bool receiver_places(uint8_t kind) { return kind == TT_ALLTOALL || kind == TT_ALLTOALLV; }
 
 /* Opens a flow: takes a handle and landing memory, and tells the peer. */
 static bool do_open(struct tt_op *op, const struct tt_action *a)
@@ -298,6 +301,8 @@ static bool do_open(struct tt_op *op, const struct tt_action *a)
         return false;
     }
     direct = direct_region(op, p->wire, &offset);
+    if (receiver_places(op->desc.kind) && t->s.out.buf != TT_BUF_DST)
+        direct = NULL;          /* in place: it arrives in a pipe */
     msg.handle = (uint16_t)f->in_handle;
     msg.gen = f->in_gen;
     msg.bytes = t->s.bytes;
@@ -306,7 +311,7 @@ static bool do_open(struct tt_op *op, const struct tt_action *a)
     memcpy(msg.landing_key, f->landing.region->key.data, TT_KEY_BYTES);
     if (direct) {
         msg.direct = 1;
-        msg.direct_offset = offset + (op->desc.kind == TT_ALLTOALLV ? t->s.out.offset : 0);
+        msg.direct_offset = offset + (receiver_places(op->desc.kind) ? t->s.out.offset : 0);
         msg.direct_bytes = (uint8_t)direct->key.bytes;
         memcpy(msg.direct_key, direct->key.data, TT_KEY_BYTES);
     }
@@ -748,6 +753,8 @@ bool tt_op_run(struct tt_op *op)
         else {
             tt_exec_left(x, &a);
             op->retry = true;
+            if (x->straight)
+                break;
         }
     }
     if (tt_exec_finished(x) && !op->in_flight) {
