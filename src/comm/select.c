@@ -31,11 +31,20 @@ static uint64_t typical_put(const struct tt_coll *c)
     }
 }
 
+/* Peers of the rank that has most: the root, where there is one. Segments must be alike on all ranks. */
+static uint32_t most_peers(const struct tt_algo *algo, const struct tt_coll *c)
+{
+    struct tt_coll there = *c;
+
+    there.rank = c->root;
+    return algo->npeers(&there);
+}
+
 /* A put becomes at least four segments, so that its ends overlap, within [SEGMENT_MIN, the wire's]. */
 static void choose_segments(const tutti_comm *comm, const struct tt_coll *c, struct tt_plan *p)
 {
     const uint64_t quarter = typical_put(c) / 4;
-    const uint32_t npeers = p->algo->npeers(c);
+    const uint32_t npeers = most_peers(p->algo, c);
     uint64_t segment = floor_power(comm->segment_max);
 
     p->streams = npeers <= 2 ? 2 : 1;
