@@ -164,6 +164,37 @@ static void world_destroy(struct tt_world *w)
     free(w);
 }
 
+/* A card: the cost constants as this rank has them (only rank 0 measures), then the engine's part. */
+static tutti_status make_card(struct tt_world *w, uint8_t card[TT_CARD_BYTES], size_t *bytes)
+{
+    struct tt_writer wr;
+    size_t rest;
+    tutti_status st;
+
+    w->constants = tt_constants_default;
+    if (w->rank == 0 && w->nranks > 1)
+        tt_constants_measure(&w->constants);
+    tt_writer_init(&wr, card, TT_CARD_BYTES);
+    tt_constants_write(&w->constants, &wr);
+    st = tt_engine_card(w->engine, wr.at, (size_t)(wr.end - wr.at), &rest);
+    *bytes = tt_writer_bytes(&wr) + rest;
+    return st;
+}
+
+static tutti_status read_card(struct tt_world *w, uint32_t rank, const uint8_t *card, size_t bytes)
+{
+    struct tt_constants constants;
+    struct tt_reader r;
+
+    tt_reader_init(&r, card, bytes);
+    tt_constants_read(&constants, &r);
+    if (r.bad)
+        return tt_fail(TUTTI_ERR_PROTOCOL, "the card of rank %u has only %zu bytes", rank, bytes);
+    if (rank == 0)
+        w->constants = constants;
+    return tt_engine_add_card(w->engine, rank, r.at, (size_t)(r.end - r.at));
+}
+
 static tutti_status meet(struct tt_world *w, const struct tt_launch *launch, uint64_t deadline_ns)
 {
     uint8_t card[TT_CARD_BYTES];
@@ -171,16 +202,16 @@ static tutti_status meet(struct tt_world *w, const struct tt_launch *launch, uin
     size_t bytes;
     tutti_status st;
 
-    st = tt_engine_card(w->engine, card, sizeof card, &bytes);
+    st = make_card(w, card, &bytes);
     if (st)
         return st;
     if (launch->nranks == 1)
-        return tt_engine_add_card(w->engine, 0, card, bytes);
+        return read_card(w, 0, card, bytes);
     st = tt_boot_meet(launch, card, bytes, deadline_ns, &table, &w->overlay);
     if (st)
         return st;
     for (uint32_t r = 0; r < table.nranks && !st; r++)
-        st = tt_engine_add_card(w->engine, r, table.cards[r], table.card_bytes[r]);
+        st = read_card(w, r, table.cards[r], table.card_bytes[r]);
     tt_engine_set_secret(w->engine, table.secret);
     tt_table_fini(&table);
     return st;
@@ -230,10 +261,6 @@ destroy:
 
 /* ---- communicators --------------------------------------------------------------------------------------------- */
 
-/* Constants of a wire, until they are measured. */
-static const struct tt_cost_model model_shm = { .message_ns = 250, .byte_ns = 0.12, .reduce_byte_ns = 0.1, .copy_byte_ns = 0.08 };
-static const struct tt_cost_model model_tcp = { .message_ns = 12000, .byte_ns = 0.35, .reduce_byte_ns = 0.1, .copy_byte_ns = 0.1 };
-
 /* ranks[nranks] becomes the communicator's, also on error. */
 static tutti_status comm_open(tutti_comm **out, struct tt_world *w, uint32_t id, uint32_t *ranks, uint32_t nranks, uint32_t rank,
                               int64_t timeout_ms, bool restore)
@@ -248,7 +275,7 @@ static tutti_status comm_open(tutti_comm **out, struct tt_world *w, uint32_t id,
     }
     *c = (tutti_comm){ .world = w, .rank = rank, .nranks = nranks, .ranks = ranks, .timeout_ms = timeout_ms, .restore = restore };
     c->all_local = tt_engine_all_local(w->engine, ranks, nranks);
-    c->model = c->all_local ? model_shm : model_tcp;
+    c->model = c->all_local ? w->constants.shm : w->constants.tcp;
     st = tt_param_get(c->all_local ? TT_PARAM_SEGMENT_BYTES : TT_PARAM_TCP_SEGMENT_BYTES, &segment);
     if (!st)
         st = tt_param_get(TT_PARAM_EAGER_BYTES, &eager);

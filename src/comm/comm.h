@@ -8,6 +8,7 @@
 
 #include "algo/algos.h"
 #include "boot/boot.h"
+#include "comm/measure.h"
 #include "comm/probe.h"
 #include "engine/engine.h"
 #include "engine/exec.h"
@@ -18,6 +19,7 @@ struct tt_world {
     pthread_mutex_t overlay_lock;
     pthread_mutex_t probe_lock;
     struct tt_probe probe;          /* under probe_lock */
+    struct tt_constants constants;  /* rank 0's: the same on all ranks */
     atomic_uint users;              /* communicators */
     uint32_t rank, nranks;
 };

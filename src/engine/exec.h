@@ -105,6 +105,7 @@ struct tt_exec {
     uint32_t npeers, peers_max;
     uint32_t loaded;            /* steps loaded so far: when it grows, eager messages may have found their wait */
     uint8_t segment_shift;
+    bool straight;              /* all of it is loaded and eager: runs in program order, which needs no looking for what can go */
     bool progress;              /* something changed since the cursor last wrapped */
     bool credit_due;            /* some stream has consumed more than it has told */
     struct tt_exec_step step[TT_EXEC_STEPS];
@@ -120,6 +121,7 @@ void tt_exec_init(struct tt_exec *x, const struct tt_exec_conf *conf, struct tt_
 struct tt_exec_image {
     uint32_t nsteps, npeers;
     uint64_t nrounds;
+    bool straight;
     struct tt_exec_step step[TT_EXEC_IMAGE_STEPS];
     struct tt_exec_peer peer[TT_EXEC_IMAGE_PEERS];
 };
