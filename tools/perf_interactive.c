@@ -1,0 +1,260 @@
+/* Every rank has a pipe of its own and gets the same commands, so nothing has to be told from rank to rank; between commands a
+ * rank sleeps in read. What is wrong with a command shows on every rank alike, and then no rank runs anything. */
+#include "perf_interactive.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <json-c/json.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include "perf_check.h"
+#include "perf_measure.h"
+#include "perf_rooms.h"
+
+#define ITERS_MAX 10000000
+
+/* One line of the driver. */
+struct command {
+    const struct perf_coll *coll;
+    char algo[64];              /* "": the library chooses */
+    size_t bytes;
+    struct perf_effort effort;
+    bool mem_alloc;
+};
+
+struct server {
+    tutti_comm *comm;
+    FILE *control, *reply;      /* reply: rank 0 only */
+    struct command last;        /* what the rooms were made for; coll NULL: none */
+    struct perf_rooms rooms;
+};
+
+/* ---- commands ---- */
+
+static const struct perf_coll *coll_of(const char *name)
+{
+    static const char *const known[] = { "allreduce", "reduce",  "reduce_scatter", "allgather", "broadcast",
+                                         "gather",    "scatter", "alltoall",       "barrier",   "pingpong" };
+
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        if (strcmp(known[i], name) == 0)
+            return perf_coll_find(name);
+    return NULL;
+}
+
+/* NULL, or what is wrong. */
+static const char *parse(const char *line, int nranks, struct command *out)
+{
+    char coll[96], memory[16], *slash;
+
+    *out = (struct command){ .bytes = 0 };
+    if (sscanf(line, "%95s %zu %ld %ld %ld %15s", coll, &out->bytes, &out->effort.iters, &out->effort.warmup,
+               &out->effort.loops, memory) != 6)
+        return "a command has six words: coll[/algo] bytes iters warmup loops memory";
+    if (out->effort.iters < 1 || out->effort.iters > ITERS_MAX || out->effort.warmup < 0 || out->effort.loops < 0)
+        return "iters must be at least 1, warmup and loops at least 0";
+    slash = strchr(coll, '/');
+    if (slash) {
+        *slash = '\0';
+        snprintf(out->algo, sizeof out->algo, "%s", slash + 1);
+    }
+    out->coll = coll_of(coll);
+    if (!out->coll)
+        return "unknown collective";
+    if (out->coll->kind == PERF_PINGPONG && nranks < 2)
+        return "pingpong needs two ranks";
+    if (strcmp(memory, "malloc") != 0 && strcmp(memory, "mem_alloc") != 0)
+        return "memory must be malloc or mem_alloc";
+    out->mem_alloc = strcmp(memory, "mem_alloc") == 0;
+    return NULL;
+}
+
+/* ---- replies ---- */
+
+static void say(const struct server *s, struct json_object *o)
+{
+    if (s->reply) {
+        fprintf(s->reply, "%s\n", json_object_to_json_string_ext(o, JSON_C_TO_STRING_SPACED));
+        fflush(s->reply);
+    }
+    json_object_put(o);
+}
+
+static void say_ready(const struct server *s)
+{
+    struct json_object *o = json_object_new_object();
+
+    json_object_object_add(o, "ready", json_object_new_boolean(1));
+    json_object_object_add(o, "name", json_object_new_string("Tutti"));
+    json_object_object_add(o, "version", json_object_new_string(tutti_version()));
+    json_object_object_add(o, "ranks", json_object_new_int(tutti_comm_size(s->comm)));
+    say(s, o);
+}
+
+static void say_error(const struct server *s, const char *why)
+{
+    struct json_object *o = json_object_new_object();
+
+    json_object_object_add(o, "error", json_object_new_string(why));
+    say(s, o);
+}
+
+static struct json_object *number(double us)
+{
+    char text[32];
+
+    snprintf(text, sizeof text, "%.3f", us);
+    return json_object_new_double_s(us, text);
+}
+
+static void say_result(const struct server *s, const struct command *cmd, const struct perf_case *c, const char *algo,
+                       const double *us, uint64_t wrong)
+{
+    struct json_object *o = json_object_new_object(), *samples = json_object_new_array();
+    const long iters = cmd->effort.iters;
+
+    json_object_object_add(o, "coll", json_object_new_string(cmd->coll->name));
+    json_object_object_add(o, "algo", json_object_new_string(algo));
+    json_object_object_add(o, "bytes", json_object_new_int64((int64_t)perf_case_bytes(c)));
+    json_object_object_add(o, "ranks", json_object_new_int((int)c->nranks));
+    json_object_object_add(o, "memory", json_object_new_string(cmd->mem_alloc ? "mem_alloc" : "malloc"));
+    json_object_object_add(o, "wrong", json_object_new_int64((int64_t)wrong));
+    for (long i = 0; i < iters; i++)
+        json_object_array_add(samples, number(us[i]));
+    json_object_object_add(o, "samples_us", samples);
+    json_object_object_add(o, "time_us_loop", cmd->effort.loops > 0 ? number(us[iters]) : NULL);
+    say(s, o);
+}
+
+/* ---- running ---- */
+
+/* One run, and the elements that it got wrong on the worst rank. */
+static tutti_status check(const struct server *s, const struct perf_case *c, uint64_t *wrong)
+{
+    tutti_status st;
+
+    perf_check_fill(c);
+    st = perf_case_run(c, s->comm);
+    *wrong = perf_check_wrong(c);
+    return st ? st : tutti_allreduce(wrong, wrong, 1, TUTTI_U64, TUTTI_MAX, s->comm, NULL);
+}
+
+/* The rooms of the last command are good for another with the same collective, bytes and memory. */
+static tutti_status renew_rooms(struct server *s, const struct command *cmd, size_t bytes)
+{
+    const struct command *last = &s->last;
+
+    if (last->coll == cmd->coll && last->bytes == cmd->bytes && last->mem_alloc == cmd->mem_alloc)
+        return TUTTI_OK;
+    s->last.coll = NULL;
+    perf_rooms_fini(&s->rooms);
+    return perf_rooms_init(&s->rooms, s->comm, bytes, cmd->mem_alloc);
+}
+
+static tutti_status measure(struct server *s, const struct command *cmd, struct perf_case *c, const char *algo,
+                            double *us)
+{
+    uint64_t wrong = 0;
+    tutti_status st;
+    bool fresh;
+
+    st = renew_rooms(s, cmd, perf_case_bytes(c));
+    if (st)
+        return st;
+    fresh = s->last.coll == NULL || strcmp(s->last.algo, cmd->algo) != 0;
+    perf_case_place(c, s->rooms.one, s->rooms.other);
+    if (fresh)
+        st = check(s, c, &wrong);
+    s->last = *cmd;
+    if (!st)
+        st = perf_sample(c, s->comm, &cmd->effort, us);
+    if (!st)
+        st = tutti_barrier(s->comm, NULL);
+    if (!st)
+        say_result(s, cmd, c, algo, us, wrong);
+    return st;
+}
+
+/* What goes wrong here is told, and ends the group: its other ranks cannot know how far this one came. */
+static tutti_status serve(struct server *s, const char *line)
+{
+    struct command cmd;
+    const char *why = parse(line, tutti_comm_size(s->comm), &cmd), *algo;
+    struct perf_case c = { .coll = cmd.coll, .rank = (uint32_t)tutti_comm_rank(s->comm),
+                           .nranks = (uint32_t)tutti_comm_size(s->comm), .dtype = TUTTI_F32, .op = TUTTI_SUM,
+                           .algo = *cmd.algo ? cmd.algo : NULL };
+    tutti_status st = TUTTI_ERR_NOMEM;
+    double *us;
+
+    if (why) {
+        say_error(s, why);
+        return TUTTI_OK;
+    }
+    c.in_place = c.coll->kind == TT_BROADCAST;      /* as MPI has no other form */
+    us = malloc(((size_t)cmd.effort.iters + 1) * sizeof *us);
+    if (!us || !perf_case_init(&c, cmd.bytes)) {
+        fprintf(stderr, "tutti perf: no memory for a command\n");
+        goto free;
+    }
+    algo = perf_case_algo(&c, s->comm);
+    st = TUTTI_OK;
+    if (algo)
+        st = measure(s, &cmd, &c, algo, us);
+    else
+        say_error(s, "there is no such algorithm for this call");
+    if (st)
+        fprintf(stderr, "tutti perf: rank %u: %s of %zu bytes: %s: %s\n", c.rank, c.coll->name, perf_case_bytes(&c),
+                tutti_status_name(st), tutti_last_error());
+    perf_case_fini(&c);
+free:
+    free(us);
+    return st;
+}
+
+/* Opens a pipe of the driver without waiting for its other end: if the driver is gone, reading finds the end of the pipe and
+ * writing fails, instead of open waiting for ever. */
+static FILE *open_pipe(const char *dir, const char *name, int flags)
+{
+    char path[4096];
+    FILE *f = NULL;
+    int fd;
+
+    snprintf(path, sizeof path, "%s/%s", dir, name);
+    fd = open(path, flags | O_NONBLOCK | O_CLOEXEC);
+    if (fd >= 0 && fcntl(fd, F_SETFL, 0) == 0)
+        f = fdopen(fd, flags == O_RDONLY ? "r" : "w");
+    if (!f) {
+        fprintf(stderr, "tutti perf: cannot open %s: %s\n", path, strerror(errno));
+        if (fd >= 0)
+            close(fd);
+    }
+    return f;
+}
+
+int perf_interactive(const char *dir, tutti_comm *comm)
+{
+    const int rank = tutti_comm_rank(comm);
+    struct server s = { .comm = comm };
+    char line[256], name[32];
+    int status = 1;
+
+    snprintf(name, sizeof name, "control.%d", rank);
+    s.control = open_pipe(dir, name, O_RDONLY);
+    if (!s.control)
+        return 1;
+    s.reply = rank == 0 ? open_pipe(dir, "reply", O_WRONLY) : NULL;
+    if (rank == 0 && !s.reply)
+        goto close;
+    say_ready(&s);
+    status = 0;
+    while (status == 0 && fgets(line, sizeof line, s.control) && strcmp(line, "quit\n") != 0)
+        status = serve(&s, line) == TUTTI_OK ? 0 : 1;
+    perf_rooms_fini(&s.rooms);
+    if (s.reply)
+        fclose(s.reply);
+close:
+    fclose(s.control);
+    return status;
+}

@@ -1,0 +1,42 @@
+#include "perf_launch.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include "boot/boot.h"
+
+static const char *from_environment(const char *name) { return getenv(name); }
+
+bool perf_inside_job(void)
+{
+    struct tt_launch launch;
+
+    if (tt_launch_read(&launch, NULL, from_environment) != TUTTI_OK)
+        exit(2);
+    return strcmp(launch.launcher, "single") != 0;
+}
+
+int perf_launch(uint32_t nranks, int argc, char **argv)
+{
+    char self[PATH_MAX] = "", count[16];
+    const char *const head[] = { self, "run", "-n", count, "--output", "plain", "--", self, "perf" };
+    const size_t nhead = sizeof head / sizeof *head;
+    const char **all = calloc(nhead + (size_t)argc, sizeof *all);
+
+    if (!all || readlink("/proc/self/exe", self, sizeof self - 1) < 0) {
+        fprintf(stderr, "tutti perf: cannot start ranks: %s\n", strerror(errno));
+        free(all);
+        return 126;
+    }
+    snprintf(count, sizeof count, "%u", nranks);
+    memcpy(all, head, sizeof head);
+    for (int i = 1; i < argc; i++)
+        all[nhead + (size_t)i - 1] = argv[i];
+    execv(self, (char *const *)all);    /* which does not write to them */
+    fprintf(stderr, "tutti perf: cannot run %s: %s\n", self, strerror(errno));
+    free(all);
+    return 126;
+}

@@ -1,0 +1,111 @@
+#include "perf_measure.h"
+
+#include <stdlib.h>
+#include "base/clock.h"
+
+#define TRIAL_NS (5 * TT_MS)        /* long enough to tell the pace */
+#define SAMPLES_NS (60 * TT_MS)
+#define LOOPS_NS (30 * TT_MS)
+#define ITERS_MIN 5
+#define ITERS_MAX 10000
+#define LOOPS_MIN 2
+
+/* Of n iterations with their barriers: how long they took on rank 0, told to all. */
+static tutti_status trial(const struct perf_case *c, tutti_comm *comm, long n, uint64_t *took_ns)
+{
+    const uint64_t began_ns = tt_now_ns();
+    tutti_status st = TUTTI_OK;
+
+    for (long i = 0; i < n && !st; i++) {
+        st = tutti_barrier(comm, NULL);
+        if (!st)
+            st = perf_case_run(c, comm);
+    }
+    *took_ns = tt_now_ns() - began_ns;
+    return st ? st : tutti_broadcast(took_ns, took_ns, 1, TUTTI_U64, 0, comm, NULL);
+}
+
+static long fitting(uint64_t budget_ns, uint64_t each_ns, long min)
+{
+    const uint64_t n = budget_ns / (each_ns ? each_ns : 1);
+
+    return n < (uint64_t)min ? min : n > ITERS_MAX ? ITERS_MAX : (long)n;
+}
+
+tutti_status perf_choose(const struct perf_case *c, tutti_comm *comm, struct perf_effort *e)
+{
+    uint64_t took_ns = 0;
+    long n = 1;
+    tutti_status st;
+
+    if (e->iters > 0) {
+        e->warmup = e->warmup >= 0 ? e->warmup : ITERS_MIN;
+        e->loops = e->iters;
+        return TUTTI_OK;
+    }
+    for (;; n *= 2) {       /* which warms up as well */
+        st = trial(c, comm, n, &took_ns);
+        if (st)
+            return st;
+        if (took_ns >= TRIAL_NS || n >= ITERS_MAX)
+            break;
+    }
+    e->iters = fitting(SAMPLES_NS, took_ns / (uint64_t)n, ITERS_MIN);
+    e->loops = fitting(LOOPS_NS, took_ns / (uint64_t)n, LOOPS_MIN);
+    e->warmup = e->warmup >= 0 ? e->warmup : 0;
+    return TUTTI_OK;
+}
+
+/* In a ping-pong only rank 0 sees the round trip, of which half counts. */
+static double share_of(const struct perf_case *c)
+{
+    if (c->coll->kind != PERF_PINGPONG)
+        return 1;
+    return c->rank == 0 ? 0.5 : 0;
+}
+
+/* A barrier, then n runs: how long these took in microseconds, all together. */
+static tutti_status timed(const struct perf_case *c, tutti_comm *comm, long n, double *us)
+{
+    tutti_status st = tutti_barrier(comm, NULL);
+    const uint64_t began_ns = tt_now_ns();
+
+    for (long i = 0; i < n && !st; i++)
+        st = perf_case_run(c, comm);
+    *us = (double)(tt_now_ns() - began_ns) * 1e-3 * share_of(c);
+    return st;
+}
+
+tutti_status perf_sample(const struct perf_case *c, tutti_comm *comm, const struct perf_effort *e, double *us)
+{
+    tutti_status st = TUTTI_OK;
+
+    for (long i = 0; i < e->warmup && !st; i++)
+        st = perf_case_run(c, comm);
+    for (long i = 0; i < e->iters && !st; i++)
+        st = timed(c, comm, 1, &us[i]);
+    us[e->iters] = 0;
+    if (!st && e->loops > 0) {
+        st = timed(c, comm, e->loops, &us[e->iters]);
+        us[e->iters] /= (double)e->loops;
+    }
+    return st ? st : tutti_allreduce(us, us, (size_t)e->iters + 1, TUTTI_F64, TUTTI_MAX, comm, NULL);
+}
+
+static int ascending(const void *a, const void *b)
+{
+    const double *x = a, *y = b;
+
+    return (*x > *y) - (*x < *y);
+}
+
+struct perf_times perf_summary(double *us, long iters)
+{
+    qsort(us, (size_t)iters, sizeof *us, ascending);
+    return (struct perf_times){
+        .median_us = (us[(iters - 1) / 2] + us[iters / 2]) / 2,
+        .min_us = us[0],
+        .max_us = us[iters - 1],
+        .loop_us = us[iters],
+    };
+}

@@ -1,0 +1,30 @@
+/* How long a call takes. An iteration is barrier, clock, call, clock, and its value the slowest rank's. All functions here are
+ * collective. */
+#ifndef TUTTI_TOOLS_PERF_MEASURE_H
+#define TUTTI_TOOLS_PERF_MEASURE_H
+
+#include "perf_case.h"
+
+struct perf_effort {
+    long warmup;    /* runs before that, not measured */
+    long iters;     /* measured iterations */
+    long loops;     /* runs of the back-to-back measurement; 0: none */
+};
+
+/* Completes an effort: iters 0, and then loops, are chosen so that a case takes about a tenth of a second; warmup below 0, too.
+ * The clock of rank 0 decides, for all ranks alike. Runs the case a few times. */
+tutti_status perf_choose(const struct perf_case *c, tutti_comm *comm, struct perf_effort *e);
+
+/* us[0 .. iters) become the values of the iterations in microseconds, us[iters] the mean of a back-to-back run; the same on
+ * all ranks. */
+tutti_status perf_sample(const struct perf_case *c, tutti_comm *comm, const struct perf_effort *e, double *us);
+
+/* What is printed of the samples. */
+struct perf_times {
+    double median_us, min_us, max_us, loop_us;
+};
+
+/* Sorts us[0 .. iters). us[iters] is the loop's. Local. */
+struct perf_times perf_summary(double *us, long iters);
+
+#endif

@@ -1,0 +1,218 @@
+#include "perf_options.h"
+
+#include <argp.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "base/names.h"
+#include "reduce/reduce.h"
+#include "wire/wires.h"
+
+enum {
+    OPT_WIRE = 256, OPT_ALGO, OPT_MIN, OPT_MAX, OPT_FACTOR, OPT_DTYPE, OPT_OP, OPT_ROOT, OPT_ITERS, OPT_WARMUP,
+    OPT_IN_PLACE, OPT_OUT_OF_PLACE, OPT_CHECK, OPT_JSON, OPT_MEM, OPT_INTERACTIVE, OPT_SPOIL
+};
+
+static const struct argp_option argp_options[] = {
+    { "ranks", 'n', "N", 0, "ranks to start on this host (default 2); inside a job, its ranks are taken", 1 },
+    { "wire", OPT_WIRE, "shm,tcp", 0, "the wires that may be used (default: all usable)", 1 },
+    { "algo", OPT_ALGO, "NAME", 0, "force an algorithm (`tutti info --algos` lists them)", 1 },
+    { "min", OPT_MIN, "SIZE", 0, "smallest size in bytes, with K, M or G (default 8)", 2 },
+    { "max", OPT_MAX, "SIZE", 0, "largest size (default 128M)", 2 },
+    { "factor", OPT_FACTOR, "F", 0, "each size is F times the one before (default 4)", 2 },
+    { "dtype", OPT_DTYPE, "TYPE", 0, "element type (default f32)", 2 },
+    { "op", OPT_OP, "OP", 0, "reduction (default sum)", 2 },
+    { "root", OPT_ROOT, "RANK", 0, "root of rooted collectives (default 0)", 2 },
+    { "iters", OPT_ITERS, "N", 0, "measured iterations (default: what fits a tenth of a second, at least 5)", 3 },
+    { "warmup", OPT_WARMUP, "N", 0, "iterations before that (default: a few)", 3 },
+    { "in-place", OPT_IN_PLACE, NULL, 0, "only in place (default: both)", 3 },
+    { "out-of-place", OPT_OUT_OF_PLACE, NULL, 0, "only out of place", 3 },
+    { "mem", OPT_MEM, "malloc|mem_alloc", 0, "memory of the buffers: malloc (default), or what peers can map", 3 },
+    { "check", OPT_CHECK, NULL, 0, "compare every element with the definition of the collective", 4 },
+    { "json", OPT_JSON, NULL, 0, "one JSON object per line", 4 },
+    { "interactive", OPT_INTERACTIVE, "DIR", 0, "take commands from named pipes in DIR (bench/peers/PROTOCOL.md)", 4 },
+    { "spoil", OPT_SPOIL, "N", OPTION_HIDDEN, "spoil N elements of each rank before the check, which must find them", 4 },
+    { 0 },
+};
+
+/* A whole number from min to max, or the end. */
+static unsigned long long number(struct argp_state *state, const char *option, const char *arg, unsigned long long min,
+                                 unsigned long long max)
+{
+    unsigned long long v;
+    char *end;
+
+    errno = 0;
+    v = strtoull(arg, &end, 10);
+    if (end == arg || *end || *arg == '-' || errno || v < min || v > max)
+        argp_error(state, "%s %s: it must be a number from %llu to %llu", option, arg, min, max);
+    return v;
+}
+
+/* "4096", "4K", "16M", "1G". */
+static size_t size(struct argp_state *state, const char *option, const char *arg)
+{
+    static const char units[] = "KMG";
+    unsigned long long v;
+    const char *unit;
+    unsigned shift = 0;
+    char *end;
+
+    errno = 0;
+    v = strtoull(arg, &end, 10);
+    unit = *end ? strchr(units, *end) : NULL;
+    if (unit) {
+        shift = 10 * (unsigned)(unit - units + 1);
+        end++;
+    }
+    if (end == arg || *end || *arg == '-' || errno || v == 0 || v > (SIZE_MAX >> 8) >> shift)
+        argp_error(state, "%s %s: it must be a size like 4096, 4K, 16M or 1G", option, arg);
+    return (size_t)v << shift;
+}
+
+static void check_wires(struct argp_state *state, const char *arg)
+{
+    char name[16];
+
+    for (const char *at = arg;; at++) {
+        const size_t n = strcspn(at, ",");
+
+        snprintf(name, sizeof name, "%.*s", (int)n, at);
+        if (n == 0 || n >= sizeof name || !tt_wire_find(name))
+            argp_error(state, "--wire %s: there is no wire \"%.*s\"; `tutti info` lists them", arg, (int)n, at);
+        at += n;
+        if (*at == '\0')
+            return;
+    }
+}
+
+static void take_coll(struct perf_options *o, struct argp_state *state, const char *arg)
+{
+    if (state->arg_num > 0)
+        argp_error(state, "one collective at a time: what is \"%s\"?", arg);
+    o->coll = perf_coll_find(arg);
+    if (!o->coll && strcmp(arg, "all") != 0)
+        argp_error(state, "there is no collective \"%s\"; `%s --help` lists them", arg, state->name);
+}
+
+/* What only shows when all options are known. */
+static void check_together(const struct perf_options *o, struct argp_state *state)
+{
+    bool algo_exists = false;
+
+    if (state->arg_num == 0 && !o->interactive)
+        argp_error(state, "which collective? One of those that --help lists, or all");
+    if (o->min_bytes > o->max_bytes)
+        argp_error(state, "--min %zu is more than --max %zu", o->min_bytes, o->max_bytes);
+    if (!tt_reduce_defined(o->dtype, o->op))
+        argp_error(state, "--op %s is not defined for --dtype %s", tutti_redop_name(o->op), tutti_dtype_name(o->dtype));
+    if (o->coll && o->in_place && !o->out_of_place && !o->coll->in_place)
+        argp_error(state, "--in-place: %s has no form in place", o->coll->name);
+    for (size_t i = 0; o->algo && i < perf_ncolls; i++)
+        algo_exists |= (!o->coll || o->coll == &perf_colls[i]) && perf_algo_exists(&perf_colls[i], o->algo);
+    if (o->algo && !algo_exists)
+        argp_error(state, "--algo %s: %s no such algorithm; `tutti info --algos` lists them", o->algo,
+                   o->coll ? o->coll->name : "no collective");
+}
+
+static error_t parse_one(int key, char *arg, struct argp_state *state)
+{
+    struct perf_options *o = state->input;
+
+    switch (key) {
+    case 'n':
+        o->nranks = (uint32_t)number(state, "--ranks", arg, 1, 65536);
+        return 0;
+    case OPT_WIRE:
+        check_wires(state, arg);
+        o->wire = arg;
+        return 0;
+    case OPT_ALGO:
+        o->algo = arg;
+        return 0;
+    case OPT_MIN:
+        o->min_bytes = size(state, "--min", arg);
+        return 0;
+    case OPT_MAX:
+        o->max_bytes = size(state, "--max", arg);
+        return 0;
+    case OPT_FACTOR:
+        o->factor = number(state, "--factor", arg, 2, 1u << 30);
+        return 0;
+    case OPT_DTYPE:
+        if (!tt_dtype_parse(arg, &o->dtype))
+            argp_error(state, "--dtype %s: there is no such type (i8 u8 … f16 bf16 f32 f64 f8e4m3 f8e5m2)", arg);
+        return 0;
+    case OPT_OP:
+        if (!tt_redop_parse(arg, &o->op))
+            argp_error(state, "--op %s: there is no such operation (sum prod min max avg band bor bxor premul_sum)", arg);
+        return 0;
+    case OPT_ROOT:
+        o->root = (uint32_t)number(state, "--root", arg, 0, 65535);
+        return 0;
+    case OPT_ITERS:
+        o->effort.iters = (long)number(state, "--iters", arg, 1, 10000000);
+        return 0;
+    case OPT_WARMUP:
+        o->effort.warmup = (long)number(state, "--warmup", arg, 0, 10000000);
+        return 0;
+    case OPT_IN_PLACE:
+        o->out_of_place = false;
+        return 0;
+    case OPT_OUT_OF_PLACE:
+        o->in_place = false;
+        return 0;
+    case OPT_CHECK:
+        o->check = true;
+        return 0;
+    case OPT_JSON:
+        o->json = true;
+        return 0;
+    case OPT_MEM:
+        if (strcmp(arg, "malloc") != 0 && strcmp(arg, "mem_alloc") != 0)
+            argp_error(state, "--mem %s: it must be malloc or mem_alloc", arg);
+        o->mem_alloc = strcmp(arg, "mem_alloc") == 0;
+        return 0;
+    case OPT_INTERACTIVE:
+        o->interactive = arg;
+        return 0;
+    case OPT_SPOIL:
+        o->spoil = number(state, "--spoil", arg, 0, SIZE_MAX >> 8);
+        return 0;
+    case ARGP_KEY_ARG:
+        take_coll(o, state, arg);
+        return 0;
+    case ARGP_KEY_END:
+        if (!o->in_place && !o->out_of_place)
+            argp_error(state, "--in-place and --out-of-place exclude each other");
+        check_together(o, state);
+        return 0;
+    default: return ARGP_ERR_UNKNOWN;
+    }
+}
+
+static const struct argp argp = {
+    .options = argp_options,
+    .parser = parse_one,
+    .args_doc = "COLLECTIVE|all|sendrecv|pingpong",
+    .doc =
+        "Measures and checks collectives between ranks that it starts itself, or between the ranks of the job it is in.\v"
+        "Collectives: allreduce reduce reduce_scatter reduce_scatterv allgather allgatherv broadcast gather gatherv scatter "
+        "scatterv alltoall alltoallv barrier.\n\n"
+        "The size is that of the larger buffer. An iteration is barrier, clock, call, clock, and its value the slowest rank's; "
+        "time is the median. algbw is size / time; busbw is that times 2(n-1)/n (allreduce), (n-1)/n (those with a block per "
+        "rank) or 1, as nccl-tests define it. A pingpong's time is half of the round trip. In v calls the blocks of neighbours "
+        "have half and one and a half times the average length.\n\n"
+        "The exit status is 0, 1 if a call failed or an element was wrong, 2 if the arguments make no sense.",
+};
+
+void perf_options_parse(struct perf_options *o, int argc, char **argv)
+{
+    *o = (struct perf_options){
+        .min_bytes = 8, .max_bytes = 128u << 20, .factor = 4, .dtype = TUTTI_F32, .op = TUTTI_SUM,
+        .effort = { .warmup = -1 }, .out_of_place = true, .in_place = true,
+    };
+    argp_err_exit_status = 2;
+    argp_parse(&argp, argc, argv, 0, NULL, o);
+}
