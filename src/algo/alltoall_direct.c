@@ -39,5 +39,4 @@ const struct tt_algo tt_algo_alltoall_direct = {
     .name = "alltoall_direct", .summary = "long blocks, any number of ranks",
     .kind = TT_ALLTOALL, .fits = tt_fits_always, .nrounds = nrounds, .round = round_k,
     .work_bytes = tt_work_none, .npeers = tt_npeers_all, .cost = cost,
-    .direct_unsafe = true,  /* not by itself: until the engine lands THERE at its wait's offset for alltoall, too */
 };

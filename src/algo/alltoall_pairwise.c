@@ -32,5 +32,4 @@ const struct tt_algo tt_algo_alltoall_pairwise = {
     .name = "alltoall_pairwise", .summary = "long blocks, a power of two ranks, several to a host",
     .kind = TT_ALLTOALL, .fits = fits, .nrounds = tt_rounds_linear, .round = round_k,
     .work_bytes = tt_work_none, .npeers = tt_npeers_all, .cost = cost,
-    .direct_unsafe = true,  /* not by itself: until the engine lands THERE at its wait's offset for alltoall, too */
 };

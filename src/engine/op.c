@@ -274,6 +274,8 @@ static bool do_open(struct tt_op *op, const struct tt_action *a)
     struct tt_flow *f = flow_of(op, a->peer);
     struct tt_engine *e = op->context->engine;
     const struct tt_exec_step *t = &op->exec.step[a->step];
+    /* Their puts say THERE: the one wait of the pair decides whether and where they land. */
+    const bool one_wait = op->desc.kind == TT_ALLTOALL || op->desc.kind == TT_ALLTOALLV;
     struct tt_ready_msg msg = { .landing = 1 };
     struct tt_region *direct;
     struct tt_peer *p;
@@ -300,7 +302,7 @@ static bool do_open(struct tt_op *op, const struct tt_action *a)
         tt_context_fail_here(op->context, TUTTI_ERR_NOMEM, "a buffer could not be registered", true);
         return false;
     }
-    direct = direct_region(op, p->wire, &offset);
+    direct = one_wait && !t->to_dst ? NULL : direct_region(op, p->wire, &offset);
     if (receiver_places(op->desc.kind) && t->s.out.buf != TT_BUF_DST)
         direct = NULL;          /* in place: it arrives in a pipe */
     msg.handle = (uint16_t)f->in_handle;

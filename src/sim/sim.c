@@ -208,6 +208,29 @@ static void send_eager(struct sim *s, uint32_t me, const struct tt_action *a)
     push(s, ev);
 }
 
+/* Where the wait for (rank, tag) takes its bytes; it has been loaded, as it opened the flow. */
+static struct tt_ref where_it_waits(const struct tt_exec *x, uint32_t rank, uint32_t tag)
+{
+    for (uint32_t n = x->head; n != x->tail; n++) {
+        const struct tt_step *t = &x->step[n % TT_EXEC_STEPS].s;
+
+        if (t->opcode == TT_WAIT && t->peer == rank && t->tag == tag)
+            return t->out;
+    }
+    tt_assert(false);
+    return tt_dst(0);
+}
+
+/* Whether a rank opens its final buffer for what `step` takes: as the shell in op.c decides. */
+static bool opens_direct(const struct tt_sim_conf *c, const struct tt_exec *x, uint16_t step)
+{
+    const enum tt_coll_kind kind = c->algo->kind;
+
+    if (!c->direct || c->algo->direct_unsafe)
+        return false;
+    return (kind != TT_ALLTOALL && kind != TT_ALLTOALLV) || x->step[step].to_dst;
+}
+
 static void send_segment(struct sim *s, uint32_t me, const struct tt_action *a)
 {
     struct event ev = {
@@ -216,12 +239,9 @@ static void send_segment(struct sim *s, uint32_t me, const struct tt_action *a)
     };
     const bool late = !s->conf->mapped && a->a.kind != TT_AT_REMOTE;
 
-    if (a->out.ref.buf == TT_BUF_THERE)
-        ev.target.ref.offset = s->conf->coll[ev.to].recv_displs ? s->conf->coll[ev.to].recv_displs[me] : 0;
-    if (a->direct) {
-        ev.target.ref.buf = TT_BUF_DST;
-        ev.target.ref = tt_coll_canonical(&s->conf->coll[ev.to], ev.target.ref);
-    }
+    if (a->direct)
+        ev.target.ref = a->out.ref.buf == TT_BUF_THERE ? where_it_waits(&s->rank[ev.to].exec, me, a->tag)
+                                                       : tt_coll_canonical(&s->conf->coll[ev.to], a->out.ref);
     if (!late && a->a.kind != TT_AT_REMOTE)
         move(s, a->direct ? ev.to : me, &ev.target, me, &a->a, a->bytes);
     if (!late)
@@ -240,9 +260,9 @@ static void do_action(struct sim *s, uint32_t me, const struct tt_action *a)
 
     switch (a->kind) {
     case TT_ACT_OPEN:
-        tt_exec_opened(&r->exec, a->peer, c->direct && !c->algo->direct_unsafe);
-        push(s, (struct event){ .kind = EV_READY, .to = peer, .from = me, .direct = c->direct && !c->algo->direct_unsafe,
+        push(s, (struct event){ .kind = EV_READY, .to = peer, .from = me, .direct = opens_direct(c, &r->exec, a->step),
                                 .time_ns = arrival_ns(s, me, 64) });
+        tt_exec_opened(&r->exec, a->peer, opens_direct(c, &r->exec, a->step));
         return;
     case TT_ACT_CREDIT:
         push(s, (struct event){ .kind = EV_CREDIT, .to = peer, .from = me, .stream = a->stream, .seq = a->seq,
