@@ -75,6 +75,8 @@ static uint64_t needed(const struct tt_ref *first, uint64_t fbytes, const struct
 
     if (!overlap(first, fbytes, then, tbytes))
         return 0;
+    if (first->block && first->offset == then->offset && first->block == then->block && first->stride == then->stride)
+        return min_u64(fbytes, pos + len);      /* the same pieces in the same order */
     if (first->block || then->block)
         return fbytes;
     begin = then->offset + pos;
