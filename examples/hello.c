@@ -1,0 +1,22 @@
+/* Every rank contributes its number; every rank learns the sum. Run it: tutti run -n 4 -- ./hello */
+#include <stdio.h>
+#include <tutti/tutti.h>
+
+int main(void)
+{
+    tutti_comm *comm;
+    float mine, sum;
+
+    if (tutti_comm_create(&comm, NULL)) {       /* who and where: from the launcher's environment */
+        fprintf(stderr, "%s\n", tutti_last_error());
+        return 1;
+    }
+    mine = (float)tutti_comm_rank(comm);
+    if (tutti_allreduce(&mine, &sum, 1, TUTTI_F32, TUTTI_SUM, comm, NULL)) {
+        fprintf(stderr, "%s\n", tutti_last_error());
+        return 1;
+    }
+    printf("rank %d of %d: the sum is %g\n", tutti_comm_rank(comm), tutti_comm_size(comm), sum);
+    tutti_comm_destroy(comm);
+    return 0;
+}
