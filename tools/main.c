@@ -5,9 +5,6 @@
 #include <string.h>
 #include "tutti/tutti.h"
 
-#pragma weak tool_perf_main
-#pragma weak tool_info_main
-
 static const struct tool tools[] = {
     { "run", "starts the ranks of a job, here or on other hosts", tool_run_main },
     { "perf", "measures and checks the collectives", tool_perf_main },
@@ -19,8 +16,7 @@ static void usage(FILE *to)
 {
     fprintf(to, "Usage: tutti COMMAND [OPTION...]\n\nCommands:\n");
     for (size_t i = 0; i < NTOOLS; i++)
-        if (tools[i].main)
-            fprintf(to, "  %-8s %s\n", tools[i].name, tools[i].summary);
+        fprintf(to, "  %-8s %s\n", tools[i].name, tools[i].summary);
     fprintf(to, "\n`tutti COMMAND --help` tells about one; `tutti --version` says %s.\n", tutti_version());
 }
 
@@ -38,7 +34,7 @@ int main(int argc, char **argv)
         return 0;
     }
     for (size_t i = 0; i < NTOOLS; i++)
-        if (tools[i].main && strcmp(command, tools[i].name) == 0) {
+        if (strcmp(command, tools[i].name) == 0) {
             snprintf(name, sizeof name, "tutti %s", tools[i].name);
             argv[1] = name;
             return tools[i].main(argc - 1, argv + 1);

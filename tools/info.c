@@ -1,0 +1,372 @@
+/* tutti info: what this build is and what this machine lets it do, for a human or as JSON. Everything is first gathered as one
+ * JSON document; the text is a view of it, so the two cannot disagree. */
+#include "tool.h"
+
+#include <argp.h>
+#include <arpa/inet.h>
+#include <json-c/json.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "algo/algos.h"
+#include "base/log.h"
+#include "base/param.h"
+#include "base/status.h"
+#include "info_machine.h"
+#include "reduce/reduce.h"
+#include "tutti/tutti.h"
+#include "wire/ifaddr.h"
+#include "wire/wires.h"
+
+#define INTERFACES_MAX 64
+
+enum what { WHAT_MACHINE, WHAT_PARAMS, WHAT_ALGOS };
+
+struct options {
+    enum what what;
+    bool json;
+    const char *coll;       /* of the algorithms; NULL: all */
+};
+
+/* ---- options ---- */
+
+enum { OPT_PARAMS = 256, OPT_ALGOS, OPT_JSON };
+
+static const struct argp_option argp_options[] = {
+    { "params", OPT_PARAMS, NULL, 0, "the parameters: environment variables, with unit, default, bounds and value", 0 },
+    { "algos", OPT_ALGOS, NULL, 0, "the algorithms, of all collectives or of COLLECTIVE", 0 },
+    { "json", OPT_JSON, NULL, 0, "as one JSON document", 0 },
+    { 0 },
+};
+
+static error_t parse_one(int key, char *arg, struct argp_state *state)
+{
+    struct options *o = state->input;
+    enum tt_coll_kind kind;
+
+    switch (key) {
+    case OPT_PARAMS:
+        o->what = WHAT_PARAMS;
+        return 0;
+    case OPT_ALGOS:
+        o->what = WHAT_ALGOS;
+        return 0;
+    case OPT_JSON:
+        o->json = true;
+        return 0;
+    case ARGP_KEY_ARG:
+        if (o->coll || !tt_coll_parse(arg, &kind))
+            argp_error(state, "there is no collective \"%s\"", arg);
+        o->coll = arg;
+        return 0;
+    case ARGP_KEY_END:
+        if (o->coll && o->what != WHAT_ALGOS)
+            argp_error(state, "\"%s\" is a collective: did you mean --algos %s?", o->coll, o->coll);
+        return 0;
+    default: return ARGP_ERR_UNKNOWN;
+    }
+}
+
+static const struct argp argp = {
+    .options = argp_options,
+    .parser = parse_one,
+    .args_doc = "[--algos [COLLECTIVE]]",
+    .doc = "Tells what this build of Tutti is, which wires can be used here and why others cannot, and what this machine allows.",
+};
+
+/* ---- gathering ---- */
+
+static void put_string(struct json_object *o, const char *key, const char *value)
+{
+    json_object_object_add(o, key, json_object_new_string(value));
+}
+
+static void put_integer(struct json_object *o, const char *key, int64_t value)
+{
+    json_object_object_add(o, key, json_object_new_int64(value));
+}
+
+static void put_bool(struct json_object *o, const char *key, bool value)
+{
+    json_object_object_add(o, key, json_object_new_boolean(value));
+}
+
+static struct json_object *gather_build(void)
+{
+    struct json_object *o = json_object_new_object();
+
+    put_string(o, "version", tutti_version());
+#if defined(__clang__)
+    put_string(o, "compiler", "clang " __clang_version__);
+#else
+    put_string(o, "compiler", "gcc " __VERSION__);
+#endif
+#if defined(__SANITIZE_ADDRESS__)
+    put_string(o, "sanitizer", "address");
+#elif defined(__SANITIZE_THREAD__)
+    put_string(o, "sanitizer", "thread");
+#else
+    put_string(o, "sanitizer", "none");
+#endif
+    put_string(o, "simd", tt_reduce_isa());
+    return o;
+}
+
+/* A wire is usable if it opens, as the only rank of a job. */
+static struct json_object *gather_wire(const struct tt_wire_ops *ops)
+{
+    static const uint8_t secret[16] = { 0 };
+    const struct tt_wire_conf conf = { .nranks = 1,
+                                       .secret = secret,
+                                       .link_bytes = 1 << 16,
+                                       .lane_bytes = 1 << 20,
+                                       .interfaces = getenv("TUTTI_INTERFACES"),
+                                       .cma = true };
+    struct json_object *o = json_object_new_object();
+    struct tt_wire *w;
+    tutti_status st;
+
+    tt_log_set(TT_LOG_NONE);        /* it is told below */
+    st = ops->open(&w, &conf);
+    put_string(o, "name", ops->name);
+    put_string(o, "summary", ops->summary);
+    put_bool(o, "usable", st == TUTTI_OK);
+    put_string(o, "why_not", st ? tutti_last_error() : "");
+    if (!st)
+        ops->close(w);
+    return o;
+}
+
+static struct json_object *gather_wires(void)
+{
+    struct json_object *all = json_object_new_array();
+
+    for (size_t i = 0; i < tt_nwires; i++)
+        json_object_array_add(all, gather_wire(tt_wires[i]));
+    return all;
+}
+
+static struct json_object *gather_interfaces(void)
+{
+    struct json_object *all = json_object_new_array();
+    struct tt_ifaddr list[INTERFACES_MAX];
+    size_t n = 0;
+
+    if (tt_ifaddr_list(getenv("TUTTI_INTERFACES"), list, INTERFACES_MAX, &n) != TUTTI_OK)
+        return all;
+    for (size_t i = 0; i < n; i++) {
+        struct json_object *o = json_object_new_object();
+        char text[INET6_ADDRSTRLEN] = "?";
+
+        inet_ntop(list[i].family, list[i].ip, text, sizeof text);
+        put_string(o, "name", list[i].name);
+        put_string(o, "address", text);
+        put_integer(o, "prefix_bits", list[i].prefix_bits);
+        put_bool(o, "loopback", list[i].loopback);
+        json_object_array_add(all, o);
+    }
+    return all;
+}
+
+static struct json_object *gather_machine(void)
+{
+    struct json_object *o = json_object_new_object();
+    struct info_machine m;
+
+    info_machine_read(&m);
+    put_string(o, "host", m.host);
+    put_string(o, "kernel", m.kernel);
+    put_integer(o, "cores_allowed", m.cores_allowed);
+    put_integer(o, "cores_online", m.cores_online);
+    put_integer(o, "memlock_bytes", m.memlock_bytes);
+    put_integer(o, "nofile", m.nofile);
+    put_string(o, "huge_pages", m.huge_pages);
+    put_string(o, "huge_pages_shm", m.huge_pages_shm);
+    put_integer(o, "huge_pages_reserved", m.huge_pages_reserved);
+    put_bool(o, "cma", m.cma);
+    put_string(o, "cma_why_not", m.cma_why);
+    put_string(o, "tcp_congestion", m.congestion);
+    put_string(o, "tcp_congestion_allowed", m.congestion_allowed);
+    return o;
+}
+
+static struct json_object *gather_params(void)
+{
+    struct json_object *all = json_object_new_array();
+
+    for (unsigned i = 0; i < TT_PARAM_COUNT; i++) {
+        const struct tt_param *p = &tt_params[i];
+        struct json_object *o = json_object_new_object();
+        int64_t value = 0;
+        const bool valid = tt_param_get((enum tt_param_id)i, &value) == TUTTI_OK;
+
+        put_string(o, "name", p->name);
+        put_string(o, "unit", p->unit);
+        put_integer(o, "default", p->value_default);
+        put_integer(o, "min", p->value_min);
+        put_integer(o, "max", p->value_max);
+        json_object_object_add(o, "value", valid ? json_object_new_int64(value) : NULL);
+        put_string(o, "summary", p->summary);
+        json_object_array_add(all, o);
+    }
+    return all;
+}
+
+static struct json_object *gather_algos(const char *coll)
+{
+    struct json_object *all = json_object_new_array();
+
+    for (size_t i = 0; i < tt_nalgos; i++) {
+        const struct tt_algo *algo = tt_algos[i];
+        struct json_object *o;
+
+        if (coll && strcmp(tt_coll_name(algo->kind), coll) != 0)
+            continue;
+        o = json_object_new_object();
+        put_string(o, "coll", tt_coll_name(algo->kind));
+        put_string(o, "name", algo->name);
+        put_string(o, "summary", algo->summary);
+        json_object_array_add(all, o);
+    }
+    return all;
+}
+
+static struct json_object *gather(const struct options *opt)
+{
+    struct json_object *o;
+
+    if (opt->what == WHAT_PARAMS)
+        return gather_params();
+    if (opt->what == WHAT_ALGOS)
+        return gather_algos(opt->coll);
+    o = json_object_new_object();
+    json_object_object_add(o, "build", gather_build());
+    json_object_object_add(o, "wires", gather_wires());
+    json_object_object_add(o, "interfaces", gather_interfaces());
+    json_object_object_add(o, "machine", gather_machine());
+    return o;
+}
+
+/* ---- the view for people ---- */
+
+static const char *text_of(struct json_object *o, const char *key)
+{
+    return json_object_get_string(json_object_object_get(o, key));
+}
+
+static int64_t integer_of(struct json_object *o, const char *key)
+{
+    return json_object_get_int64(json_object_object_get(o, key));
+}
+
+static bool bool_of(struct json_object *o, const char *key)
+{
+    return json_object_get_boolean(json_object_object_get(o, key));
+}
+
+static void print_limit(const char *title, int64_t value, const char *unit)
+{
+    if (value < 0)
+        printf("  %-22s no limit\n", title);
+    else
+        printf("  %-22s %lld%s\n", title, (long long)value, unit);
+}
+
+static void print_wires(struct json_object *wires)
+{
+    printf("\nwires, preferred first\n");
+    for (size_t i = 0; i < json_object_array_length(wires); i++) {
+        struct json_object *w = json_object_array_get_idx(wires, i);
+
+        printf("  %-6s %-10s %s\n", text_of(w, "name"), bool_of(w, "usable") ? "usable" : "not usable",
+               bool_of(w, "usable") ? text_of(w, "summary") : text_of(w, "why_not"));
+    }
+}
+
+static void print_interfaces(struct json_object *interfaces)
+{
+    printf("\ninterfaces, preferred first\n");
+    if (json_object_array_length(interfaces) == 0)
+        printf("  none%s\n", getenv("TUTTI_INTERFACES") ? " that TUTTI_INTERFACES allows" : "");
+    for (size_t i = 0; i < json_object_array_length(interfaces); i++) {
+        struct json_object *f = json_object_array_get_idx(interfaces, i);
+
+        printf("  %-12s %s/%lld\n", text_of(f, "name"), text_of(f, "address"), (long long)integer_of(f, "prefix_bits"));
+    }
+}
+
+static void print_machine(struct json_object *m)
+{
+    printf("\nmachine\n");
+    printf("  %-22s %s\n", "host", text_of(m, "host"));
+    printf("  %-22s %s\n", "kernel", text_of(m, "kernel"));
+    printf("  %-22s %lld of %lld\n", "cores allowed", (long long)integer_of(m, "cores_allowed"),
+           (long long)integer_of(m, "cores_online"));
+    print_limit("locked memory", integer_of(m, "memlock_bytes"), " bytes (ulimit -l)");
+    print_limit("open files", integer_of(m, "nofile"), " (ulimit -n)");
+    printf("  %-22s transparent %s; for shared memory %s; %lld reserved\n", "huge pages", text_of(m, "huge_pages"),
+           text_of(m, "huge_pages_shm"), (long long)integer_of(m, "huge_pages_reserved"));
+    printf("  %-22s %s%s\n", "cross-memory attach",
+           bool_of(m, "cma") ? "allowed between ranks" : "not allowed: ", text_of(m, "cma_why_not"));
+    printf("  %-22s %s (may be chosen: %s)\n", "tcp congestion control", text_of(m, "tcp_congestion"),
+           text_of(m, "tcp_congestion_allowed"));
+}
+
+static void print_params(struct json_object *params)
+{
+    printf("%-26s %12s %12s %12s %12s  %s\n", "name", "value", "default", "min", "max", "unit");
+    for (size_t i = 0; i < json_object_array_length(params); i++) {
+        struct json_object *p = json_object_array_get_idx(params, i);
+        const char *value = text_of(p, "value");
+
+        printf("%-26s %12s %12s %12s %12s  %s\n    %s\n", text_of(p, "name"), value ? value : "invalid",
+               text_of(p, "default"), text_of(p, "min"), text_of(p, "max"), text_of(p, "unit"), text_of(p, "summary"));
+    }
+}
+
+static void print_algos(struct json_object *algos)
+{
+    for (size_t i = 0; i < json_object_array_length(algos); i++) {
+        struct json_object *a = json_object_array_get_idx(algos, i);
+
+        printf("%-28s %s\n", text_of(a, "name"), text_of(a, "summary"));
+    }
+}
+
+static void print_text(const struct options *opt, struct json_object *o)
+{
+    struct json_object *build = json_object_object_get(o, "build");
+
+    if (opt->what == WHAT_PARAMS) {
+        print_params(o);
+        return;
+    }
+    if (opt->what == WHAT_ALGOS) {
+        print_algos(o);
+        return;
+    }
+    printf("tutti %s\n", text_of(build, "version"));
+    printf("  %-22s %s\n", "compiler", text_of(build, "compiler"));
+    printf("  %-22s %s\n", "sanitizer", text_of(build, "sanitizer"));
+    printf("  %-22s %s\n", "reductions use", text_of(build, "simd"));
+    print_wires(json_object_object_get(o, "wires"));
+    print_interfaces(json_object_object_get(o, "interfaces"));
+    print_machine(json_object_object_get(o, "machine"));
+}
+
+int tool_info_main(int argc, char **argv)
+{
+    struct options opt = { .what = WHAT_MACHINE };
+    struct json_object *o;
+
+    argp_err_exit_status = 2;
+    if (argp_parse(&argp, argc, argv, 0, NULL, &opt) != 0)
+        return 2;
+    o = gather(&opt);
+    if (opt.json)
+        printf("%s\n", json_object_to_json_string_ext(o, JSON_C_TO_STRING_PRETTY | JSON_C_TO_STRING_NOSLASHESCAPE));
+    else
+        print_text(&opt, o);
+    json_object_put(o);
+    return 0;
+}
