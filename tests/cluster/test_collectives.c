@@ -1,0 +1,265 @@
+/* Every collective on real ranks: compared with its definition over wires, ranks, sizes, types, operations and algorithms. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "algo/algos.h"
+#include "calls.h"
+#include "job.h"
+#include "reduce/reduce.h"
+#include "support/unit.h"
+
+#define RANKS_MAX 5
+#define SEED 20260401
+
+static const char *const wires[] = { "shm", "tcp" };
+static const size_t sizes[] = { 0, 1, 3, 1000, 65537 };
+#define NWIRES (sizeof wires / sizeof *wires)
+#define NSIZES (sizeof sizes / sizeof *sizes)
+
+/* Runs role on every wire and on first..last ranks. */
+static void over_jobs(uint32_t first, uint32_t last, void (*role)(struct rank *))
+{
+    for (size_t w = 0; w < NWIRES; w++)
+        for (uint32_t n = first; n <= last; n++) {
+            const struct job job = { .wires = wires[w], .nranks = n, .seed = job_seed(SEED) + n };
+
+            job_run(&job, role);
+        }
+}
+
+/* One call, checked; a rank decides for itself whether it blocks or polls a request. */
+static uint64_t check_call(struct rank *r, const struct call *c)
+{
+    char text[CALL_TEXT_BYTES], why[CALL_TEXT_BYTES];
+    const bool with_request = tt_prng_below(&r->prng, 2);
+    struct call_side s;
+    uint64_t hash;
+
+    call_print(c, text);
+    job_step(r, "%s, %s", text, with_request ? "request" : "blocking");
+    call_init(&s, c, r->rank);
+    CHECK_OK(r, call_go(&s, r->comm, with_request));
+    if (with_request) {
+        for (uint64_t polls = tt_prng_below(&r->prng, 20); polls > 0 && tutti_test(s.request) == TUTTI_PENDING; polls--)
+            ;
+        CHECK_OK(r, tutti_wait(s.request));
+    }
+    if (!call_is_right(&s, why))
+        job_fail(r, __FILE__, __LINE__, "%s", why);
+    hash = call_result_hash(&s);
+    call_fini(&s);
+    return hash;
+}
+
+/* ---- kinds and sizes ---- */
+
+static void kinds_role(struct rank *r)
+{
+    job_open(r);
+    for (uint32_t round = 0; round < 3; round++)
+        for (uint32_t kind = 0; kind < CALL_KINDS; kind++)
+            for (size_t i = 0; i < NSIZES; i++) {
+                const struct call c = call_draw(&r->common, (enum tt_coll_kind)kind, sizes[i], r->nranks);
+
+                check_call(r, &c);
+            }
+}
+
+static void every_collective_matches_its_definition_in_place_and_out_of_place(void **state)
+{
+    (void)state;
+    over_jobs(1, RANKS_MAX, kinds_role);
+}
+
+/* ---- types and operations ---- */
+
+static void types_role(struct rank *r)
+{
+    static const enum tt_coll_kind kinds[] = { TT_ALLREDUCE, TT_REDUCE, TT_REDUCE_SCATTER, TT_REDUCE_SCATTERV };
+    static const size_t counts[] = { 1, 1000, 20001 };
+    uint32_t i = 0;
+
+    job_open(r);
+    for (uint32_t type = 0; type < TUTTI_DTYPE_COUNT; type++)
+        for (uint32_t op = 0; op < TUTTI_REDOP_COUNT; op++)
+            for (size_t k = 0; k < 3; k++, i++) {
+                struct call c = call_draw(&r->common, kinds[k == 0 ? 0 : i % 4], counts[k], r->nranks);
+
+                c.type = (tutti_dtype)type;
+                c.op = (tutti_redop)op;
+                if (call_exists(&c))
+                    check_call(r, &c);
+                else
+                    CHECK_STATUS(r, tutti_allreduce(&i, &i, 1, c.type, c.op, r->comm, NULL), TUTTI_ERR_INVALID);
+            }
+}
+
+static void every_operation_is_defined_for_every_type_that_has_it(void **state)
+{
+    (void)state;
+    over_jobs(2, 3, types_role);
+}
+
+/* Two runs of each case, whose results must be the same bits; all ranks' results too. */
+static void rough_role(struct rank *r)
+{
+    static const tutti_dtype types[] = { TUTTI_F16, TUTTI_BF16, TUTTI_F32, TUTTI_F64, TUTTI_F8E4M3, TUTTI_F8E5M2 };
+    uint32_t n = 0;
+
+    job_open(r);
+    for (size_t a = 0; a < tt_nalgos; a++)
+        for (size_t t = 0; t < sizeof types / sizeof *types && tt_algos[a]->kind == TT_ALLREDUCE; t++) {
+            struct call c = call_draw(&r->common, TT_ALLREDUCE, t % 2 ? 1000 : 30011, r->nranks);
+            const uint32_t word = n++ % 2;      /* the others may still read the last one */
+            struct tt_coll coll = { .kind = TT_ALLREDUCE, .nranks = r->nranks };
+            uint64_t hash;
+
+            c.type = types[t];
+            c.op = TUTTI_SUM;
+            c.rough = true;
+            c.algo = tt_algos[a]->name;
+            coll.rank = r->rank;
+            coll.elem_bytes = (uint32_t)tutti_dtype_bytes(c.type);
+            coll.bytes = c.count * coll.elem_bytes;
+            if (!tt_algos[a]->fits(&coll))
+                continue;
+            hash = check_call(r, &c);
+            CHECK(r, check_call(r, &c) == hash);
+            r->board->word[r->rank][word] = hash;
+            job_meet(r);
+            for (uint32_t peer = 0; peer < r->nranks; peer++)
+                CHECK(r, r->board->word[peer][word] == hash);
+        }
+    CHECK(r, n > 0);
+}
+
+static void sums_that_round_keep_their_bound_and_are_the_same_bits_on_every_rank_and_in_every_run(void **state)
+{
+    (void)state;
+    over_jobs(2, RANKS_MAX, rough_role);
+}
+
+/* ---- algorithms ---- */
+
+static void force(struct rank *r, const struct tt_algo *algo, size_t count)
+{
+    struct call c = call_draw(&r->common, algo->kind, count, r->nranks);
+    uint64_t arrays[4 * CALL_RANKS_MAX];
+    struct call_side s;
+    struct tt_coll coll;
+    bool fits;
+
+    c.algo = algo->name;
+    call_init(&s, &c, r->rank);
+    coll = call_coll(&s, arrays);
+    fits = algo->fits(&coll);
+    if (!fits) {
+        job_step(r, "%s, which does not fit", algo->name);
+        CHECK_STATUS(r, call_go(&s, r->comm, false), TUTTI_ERR_INVALID);
+        CHECK(r, strstr(tutti_last_error(), algo->name));
+    }
+    call_fini(&s);
+    if (fits)
+        check_call(r, &c);
+}
+
+static void algos_role(struct rank *r)
+{
+    static const size_t counts[] = { 1, 1000, 5000, 65537 };
+
+    job_open(r);
+    for (size_t a = 0; a < tt_nalgos; a++)
+        for (size_t i = 0; i < 4 && tt_algos[a]->kind < CALL_KINDS; i++)
+            force(r, tt_algos[a], counts[i]);
+}
+
+static void every_algorithm_can_be_forced_by_name_and_matches_the_definition(void **state)
+{
+    (void)state;
+    over_jobs(2, RANKS_MAX, algos_role);
+}
+
+/* ---- alignment ---- */
+
+static void skews_role(struct rank *r)
+{
+    job_open(r);
+    for (uint32_t src = 0; src < 8; src++)
+        for (uint32_t dst = 0; dst < 8; dst++) {
+            const enum tt_coll_kind kind = (enum tt_coll_kind)((src + 3 * dst) % TT_BARRIER);
+            struct call c = call_draw(&r->common, kind, dst % 2 ? 700 : 12345, r->nranks);
+
+            c.src_skew = src;
+            c.dst_skew = dst;
+            c.in_place = false;
+            check_call(r, &c);
+        }
+}
+
+static void buffers_may_begin_at_any_address(void **state)
+{
+    (void)state;
+    over_jobs(3, 3, skews_role);
+}
+
+/* ---- many at once ---- */
+
+#define AT_ONCE 40              /* more than peers can see of one communicator at a time */
+
+static void many_role(struct rank *r)
+{
+    struct call_side *s = calloc(AT_ONCE, sizeof *s);
+    char why[CALL_TEXT_BYTES];
+    uint32_t order[AT_ONCE];
+
+    CHECK(r, s);
+    job_open(r);
+    for (uint32_t round = 0; round < 4; round++) {
+        job_step(r, "round %u: start", round);
+        for (uint32_t i = 0; i < AT_ONCE; i++) {
+            const uint32_t kind = (uint32_t)tt_prng_below(&r->common, CALL_KINDS);
+            const struct call c =
+                call_draw(&r->common, (enum tt_coll_kind)kind, sizes[tt_prng_below(&r->common, NSIZES)], r->nranks);
+            const uint32_t j = (uint32_t)tt_prng_below(&r->prng, i + 1);
+
+            call_init(&s[i], &c, r->rank);
+            CHECK_OK(r, call_go(&s[i], r->comm, true));
+            order[i] = order[j];
+            order[j] = i;
+        }
+        for (uint32_t k = 0; k < AT_ONCE; k++) {
+            struct call_side *one = &s[order[k]];
+            char text[CALL_TEXT_BYTES];
+
+            call_print(&one->call, text);
+            job_step(r, "round %u: wait for number %u, %s", round, order[k], text);
+            CHECK_OK(r, tutti_wait(one->request));
+            if (!call_is_right(one, why))
+                job_fail(r, __FILE__, __LINE__, "%s", why);
+            call_fini(one);
+        }
+    }
+    free(s);
+}
+
+static void many_calls_in_flight_end_in_whatever_order_each_rank_waits_for_them(void **state)
+{
+    (void)state;
+    over_jobs(1, 4, many_role);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_collective_matches_its_definition_in_place_and_out_of_place),
+        cmocka_unit_test(every_operation_is_defined_for_every_type_that_has_it),
+        cmocka_unit_test(sums_that_round_keep_their_bound_and_are_the_same_bits_on_every_rank_and_in_every_run),
+        cmocka_unit_test(every_algorithm_can_be_forced_by_name_and_matches_the_definition),
+        cmocka_unit_test(buffers_may_begin_at_any_address),
+        cmocka_unit_test(many_calls_in_flight_end_in_whatever_order_each_rank_waits_for_them),
+    };
+
+    if (argc > 1)
+        cmocka_set_test_filter(argv[1]);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
