@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/host.h"
 #include "base/param.h"
 #include "engine/context.h"
 #include "engine/op.h"
@@ -131,6 +132,7 @@ tutti_status tt_engine_card(struct tt_engine *e, void *card, size_t cap, size_t 
     struct tt_writer w;
 
     tt_writer_init(&w, card, cap);
+    tt_write_u64(&w, tt_host_hash());
     tt_write_u8(&w, (uint8_t)e->nwires);
     for (uint32_t i = 0; i < e->nwires; i++) {
         struct tt_blob address = { 0 };
@@ -148,70 +150,50 @@ tutti_status tt_engine_card(struct tt_engine *e, void *card, size_t cap, size_t 
     return TUTTI_OK;
 }
 
-/* The first wire of a card. */
-static void first_wire(const void *card, size_t bytes, char name[16], struct tt_blob *address)
+/* What a card says first: the host, and the preferred wire. */
+static uint64_t host_of(const void *card, size_t bytes, char wire[16])
 {
     struct tt_reader r;
+    uint64_t host;
 
-    *address = (struct tt_blob){ 0 };
     tt_reader_init(&r, card, bytes);
+    host = tt_read_u64(&r);
     tt_read_u8(&r);
-    tt_read_string(&r, name, 16);
-    address->bytes = tt_read_u16(&r);
-    if (address->bytes > TT_BLOB_BYTES)
-        address->bytes = 0;
-    tt_read_bytes(&r, address->data, address->bytes);
+    tt_read_string(&r, wire, 16);
     if (r.bad)
-        name[0] = 0;
+        wire[0] = 0;
+    return host;
 }
-
-#define HOST_BYTES 12           /* of a shm address: its magic and the host's name */
 
 tutti_status tt_engine_add_card(struct tt_engine *e, uint32_t rank, const void *card, size_t bytes)
 {
-    struct tt_blob mine = { 0 }, theirs = { 0 };
-    char name[16], own[16];
-    uint8_t self[TT_ENGINE_CARD_BYTES];
-    size_t self_bytes;
+    char wire[16];
 
     if (bytes > TT_ENGINE_CARD_BYTES)
         return tt_fail(TUTTI_ERR_PROTOCOL, "the card of rank %u has %zu bytes, at most %u", rank, bytes, TT_ENGINE_CARD_BYTES);
     memcpy(e->cards[rank], card, bytes);
-    if (tt_engine_card(e, self, sizeof self, &self_bytes) == TUTTI_OK) {
-        first_wire(self, self_bytes, own, &mine);
-        first_wire(card, bytes, name, &theirs);
-        if (rank == e->rank || (strcmp(name, "shm") == 0 && strcmp(own, "shm") == 0 &&
-                                memcmp(mine.data, theirs.data, HOST_BYTES) == 0))
-            e->local_ranks++;
-    }
+    e->local_ranks += host_of(card, bytes, wire) == tt_host_hash();
     return TUTTI_OK;
-}
-
-const char *tt_engine_wire_of(struct tt_engine *e, uint32_t peer)
-{
-    struct tt_blob theirs = { 0 }, mine = { 0 };
-    char name[16], own[16];
-
-    if (e->peers[peer].wire)
-        return e->peers[peer].wire->ops->name;
-    first_wire(e->cards[peer], TT_ENGINE_CARD_BYTES, name, &theirs);
-    first_wire(e->cards[e->rank], TT_ENGINE_CARD_BYTES, own, &mine);
-    if (strcmp(name, "shm") == 0 && strcmp(own, "shm") == 0 && memcmp(mine.data, theirs.data, HOST_BYTES) == 0)
-        return "shm";
-    return "tcp";
 }
 
 bool tt_engine_all_local(const struct tt_engine *e, const uint32_t *ranks, uint32_t n)
 {
-    struct tt_blob first = { 0 }, other = { 0 };
-    char name[16];
+    char wire[16];
+    const uint64_t first = host_of(e->cards[ranks[0]], TT_ENGINE_CARD_BYTES, wire);
 
-    for (uint32_t i = 0; i < n; i++) {
-        first_wire(e->cards[ranks[i]], TT_ENGINE_CARD_BYTES, name, i ? &other : &first);
-        if (strcmp(name, "shm") != 0 || (i && memcmp(first.data, other.data, HOST_BYTES) != 0))
+    for (uint32_t i = 0; i < n; i++)
+        if (host_of(e->cards[ranks[i]], TT_ENGINE_CARD_BYTES, wire) != first || strcmp(wire, "shm") != 0)
             return false;
-    }
     return true;
+}
+
+const char *tt_engine_wire_of(struct tt_engine *e, uint32_t peer)
+{
+    const uint32_t both[2] = { e->rank, peer };
+
+    if (e->peers[peer].wire)
+        return e->peers[peer].wire->ops->name;
+    return tt_engine_all_local(e, both, 2) ? "shm" : "tcp";
 }
 
 uint32_t tt_engine_local_ranks(const struct tt_engine *e) { return e->local_ranks; }

@@ -24,6 +24,7 @@
 #define TIMER_NS (5 * TT_MS)            /* between looks at deadlines */
 #define CLOCK_EVERY 256                 /* idle polls between looks at the clock */
 #define YIELDS 400                      /* of a waiter, after spinning, before it blocks */
+#define YIELDS_CROWDED 2                /* the same where ranks outnumber cores and a look at the wires costs system calls */
 #define BLOCK_MS_MAX 50                 /* a safety net: whoever blocks looks again after this */
 #define THREAD_MS 2                     /* how long callers are left alone before the thread takes over */
 #define DONE_MAX 32
@@ -99,6 +100,7 @@ void tt_peer_connect(struct tt_engine *e, struct tt_peer *p)
     struct tt_reader r;
 
     tt_reader_init(&r, e->cards[p->rank], TT_ENGINE_CARD_BYTES);
+    tt_read_u64(&r);            /* the host */
     p->state = TT_PEER_CONNECTING;
     for (uint32_t n = tt_read_u8(&r); n > 0; n--) {
         struct tt_blob address = { 0 };
@@ -313,6 +315,14 @@ static void block(struct tt_engine *e)
     drain_kick(e);
 }
 
+static uint32_t yields_of(const struct tt_engine *e)
+{
+    for (uint32_t i = 0; e->spins == 0 && i < e->nwires; i++)
+        if (e->nlinks[i] && !(e->wire[i]->caps & TT_WIRE_CAP_INSTANT))
+            return YIELDS_CROWDED;
+    return YIELDS;
+}
+
 /* One idle step of a holder that has been idle n times in a row. */
 static void idle(struct tt_engine *e, uint32_t n)
 {
@@ -320,7 +330,7 @@ static void idle(struct tt_engine *e, uint32_t n)
         look_at_timers(e);
     if (n < e->spins) {
         relax();
-    } else if (n < e->spins + e->yields) {
+    } else if (n < e->spins + yields_of(e)) {
         sched_yield();
     } else {
         block(e);
@@ -454,7 +464,6 @@ static void choose_patience(struct tt_engine *e)
         cores = (uint32_t)sysconf(_SC_NPROCESSORS_ONLN);        /* bound to one core each */
     tt_param_get(TT_PARAM_SPIN_US, &spin_us);
     e->spins = e->local_ranks <= cores ? (uint32_t)spin_us * 20 : 0;    /* a poll takes about 50 ns */
-    e->yields = YIELDS;
 }
 
 tutti_status tt_engine_start(struct tt_engine *e, int watch_fd, void (*alert)(void *arg), void *arg)

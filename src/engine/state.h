@@ -184,7 +184,7 @@ struct tt_engine {
     atomic_uint uses;           /* grows with each taking */
     atomic_bool blocked;        /* the holder sleeps in epoll_wait */
     int kick_fd, all_epoll, control_epoll;
-    uint32_t spins, yields;     /* how a waiter waits before it blocks */
+    uint32_t spins;             /* of a waiter before it yields; 0 where ranks outnumber cores */
     pthread_t thread;
     bool thread_runs;
     atomic_bool stop;

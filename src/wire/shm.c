@@ -8,7 +8,6 @@
  * poster stores the signal, then looks at `asleep`: thanks to the sleeper's barrier it needs none of its own. Where the kernel
  * has no such barrier, posters fence. */
 #include <errno.h>
-#include <fcntl.h>
 #include <linux/membarrier.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -17,12 +16,12 @@
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/un.h>
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/host.h"
 #include "base/log.h"
 #include "base/prng.h"
 #include "base/status.h"
@@ -734,23 +733,6 @@ static tutti_status shm_import(struct tt_wire *base, uint32_t rank, const struct
 
 /* ---- open and close --------------------------------------------------------------------------------------------- */
 
-/* Ranks reach each other's abstract sockets and memory where boot id and network namespace are the same. */
-static uint64_t host_of(void)
-{
-    char id[64] = "";
-    struct stat sb = { 0 };
-    const int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
-
-    if (fd >= 0) {
-        if (read(fd, id, sizeof id - 1) < 0)
-            id[0] = 0;
-        close(fd);
-    }
-    if (stat("/proc/self/ns/net", &sb) < 0)
-        sb.st_ino = 0;
-    return tt_hash_bytes(id, sizeof id, (uint64_t)sb.st_ino);
-}
-
 static tutti_status open_listener(struct shm_wire *w)
 {
     struct sockaddr_un addr = { .sun_family = AF_UNIX };
@@ -836,7 +818,7 @@ static tutti_status shm_open(struct tt_wire **out, const struct tt_wire_conf *co
     st = tt_segment_create(&w->bell, sizeof(struct bell_page));
     if (st)
         goto close;
-    w->host = host_of();
+    w->host = tt_host_hash();    /* abstract sockets and memory are reached where this is equal */
     w->fence = syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED, 0, 0) < 0;
     w->epoll = epoll_create1(EPOLL_CLOEXEC);
     w->bell_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);

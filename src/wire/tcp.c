@@ -11,6 +11,7 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 #include "base/clock.h"
+#include "base/host.h"
 #include "base/prng.h"
 #include "base/status.h"
 #include "wire/wires.h"
@@ -19,30 +20,6 @@
 #define LOOK_EVERY 32       /* polls, then epoll is asked even so */
 #define EVENTS_MAX 64
 #define LANE_BYTES_DEFAULT (4u << 20)
-
-/* Equal for processes that reach each other by loopback: a hash of the machine's boot and the network namespace. */
-static uint64_t host_id(void)
-{
-    struct {
-        char boot[64];
-        uint64_t device, inode;
-    } is = { 0 };
-    struct stat ns;
-    const int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
-
-    if (fd >= 0) {
-        if (read(fd, is.boot, sizeof is.boot - 1) < 0)
-            is.boot[0] = '\0';
-        close(fd);
-    }
-    if (stat("/proc/self/ns/net", &ns) == 0) {
-        is.device = ns.st_dev;
-        is.inode = ns.st_ino;
-    }
-    if (!is.boot[0] || !is.inode)
-        tt_random_bytes(&is, sizeof is);    /* unknown: then nobody is on our host */
-    return tt_hash_bytes(&is, sizeof is, 0);
-}
 
 static void tcp_close(struct tt_wire *w)
 {
@@ -101,7 +78,7 @@ static tutti_status tcp_open(struct tt_wire **out, const struct tt_wire_conf *co
     t->timer = TT_TCP_TIMER;
     t->listen_fd = t->timer_fd = t->epoll_fd = -1;
     t->news_end = &t->news;
-    t->host = host_id();
+    t->host = tt_host_hash();
 
     st = tt_ifaddr_list(conf->interfaces, t->ifaddrs, sizeof t->ifaddrs / sizeof *t->ifaddrs, &t->nifaddrs);
     if (st == TUTTI_OK && t->nifaddrs == 0)
