@@ -107,14 +107,14 @@ tutti_status tt_early_keep(struct tt_context_peer *cp, const struct tt_mail *mai
     return TUTTI_OK;
 }
 
-struct tt_early *tt_early_find(struct tt_context_peer *cp, uint32_t *at, uint64_t opseq, bool p2p, uint8_t type)
+struct tt_early *tt_early_find(struct tt_context_peer *cp, uint32_t *at, uint64_t opseq, bool p2p, uint8_t kind, uint8_t type)
 {
     if (!cp->nearly)
         return NULL;
     for (; *at < TT_EARLY_MAX; ++*at) {
         struct tt_early *m = &cp->early[*at];
 
-        if (m->type == type && m->opseq == opseq && tt_is_p2p(m->desc.kind) == p2p)
+        if (m->type == type && m->opseq == opseq && tt_is_p2p(m->desc.kind) == p2p && (!p2p || m->desc.kind != kind))
             return m;
     }
     return NULL;

@@ -55,7 +55,7 @@ static struct tt_early *early_of(const struct tt_op *op, uint16_t peer, uint32_t
     struct tt_early *m;
     uint32_t at = 0;
 
-    while ((m = tt_early_find(cp, &at, op->seq, op->p2p, TT_CELL_EAGER))) {
+    while ((m = tt_early_find(cp, &at, op->seq, op->p2p, op->desc.kind, TT_CELL_EAGER))) {
         if (m->tag == tag && m->claimed)
             return m;
         at++;
@@ -595,16 +595,16 @@ static void take_early(struct tt_op *op)
 
         if (!f)
             return;
-        for (; (m = tt_early_find(f->cp, &at, op->seq, op->p2p, TT_CELL_READY)); at++) {
+        for (; (m = tt_early_find(f->cp, &at, op->seq, op->p2p, op->desc.kind, TT_CELL_READY)); at++) {
             const bool good = take_ready(op, (uint16_t)i, m->payload, m->bytes);
 
             tt_early_drop(f->cp, m);
             if (!good)
                 mismatch(op->context, op->exec_peers[i].rank, &m->desc, &op->desc, op->seq, ": its offer of memory is not valid");
         }
-        for (at = 0; (m = tt_early_find(f->cp, &at, op->seq, op->p2p, TT_CELL_NUDGE)); at++)
+        for (at = 0; (m = tt_early_find(f->cp, &at, op->seq, op->p2p, op->desc.kind, TT_CELL_NUDGE)); at++)
             tt_early_drop(f->cp, m);        /* it has been compared */
-        for (at = 0; (m = tt_early_find(f->cp, &at, op->seq, op->p2p, TT_CELL_EAGER)); at++) {
+        for (at = 0; (m = tt_early_find(f->cp, &at, op->seq, op->p2p, op->desc.kind, TT_CELL_EAGER)); at++) {
             tutti_status st;
 
             if (m->claimed)
@@ -829,6 +829,8 @@ static bool contradicted(struct tt_op *op)
     for (struct tt_peer *p = c->engine->up; p; p = p->next_up) {
         struct tt_context_peer *cp = c->peers[p->rank];
 
+        if (cp && op->p2p && index_in(c, cp) != op->conf.coll.root)
+            continue;           /* each pair counts for itself */
         for (uint32_t i = 0; cp && cp->nearly && i < TT_EARLY_MAX; i++) {
             const struct tt_early *m = &cp->early[i];
 
@@ -1175,10 +1177,10 @@ void tt_op_free(struct tt_op *op)
 
 /* ---- delivery ---------------------------------------------------------------------------------------------------------- */
 
-struct tt_op *tt_op_find(struct tt_context *c, uint64_t opseq, bool p2p, uint8_t kind)
+struct tt_op *tt_op_find(struct tt_context *c, uint32_t from, uint64_t opseq, bool p2p, uint8_t kind)
 {
     for (struct tt_op *op = c->active; op; op = op->next)
-        if (op->seq == opseq && op->p2p == p2p && (!p2p || op->desc.kind != kind))
+        if (op->seq == opseq && op->p2p == p2p && (!p2p || (op->desc.kind != kind && op->conf.coll.root == from)))
             return op;
     return NULL;
 }
@@ -1254,8 +1256,8 @@ bool tt_deliver(struct tt_engine *e, struct tt_peer *p, const struct tt_mail *ma
         tt_fail(TUTTI_ERR_PROTOCOL, "rank %u sent a message of unknown type %u", p->rank, mail->type);
         return false;
     }
-    op = c->ranks ? tt_op_find(c, mail->cell.opseq, p2p, mail->cell.desc.kind) : NULL;
     index = index_in(c, cp);
+    op = c->ranks ? tt_op_find(c, index, mail->cell.opseq, p2p, mail->cell.desc.kind) : NULL;
     if (op && index != UINT32_MAX) {
         if (!same_desc(&mail->cell.desc, &op->desc))
             mismatch(c, index, &mail->cell.desc, &op->desc, op->seq, "");

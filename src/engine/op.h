@@ -11,7 +11,7 @@ void tt_ops_expose(struct tt_context *c);
 /* Ends all operations of a failed context with its status. */
 void tt_ops_fail(struct tt_context *c);
 /* The active operation of c with this key; NULL: none. */
-struct tt_op *tt_op_find(struct tt_context *c, uint64_t opseq, bool p2p, uint8_t kind);
+struct tt_op *tt_op_find(struct tt_context *c, uint32_t from, uint64_t opseq, bool p2p, uint8_t kind);
 /* Handles one message from a peer. False: the link must die (a protocol error, logged). */
 bool tt_deliver(struct tt_engine *e, struct tt_peer *p, const struct tt_mail *mail);
 /* A put of ours is locally complete. */
