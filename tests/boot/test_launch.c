@@ -1,0 +1,206 @@
+#include <stdio.h>
+#include <string.h>
+#include "base/log.h"
+#include "boot/boot.h"
+#include "support/unit.h"
+
+#define VARS_MAX 12
+
+/* The environment that `get` sees: "NAME=value". */
+static const char *const *environment;
+
+static const char *get(const char *name)
+{
+    const size_t n = strlen(name);
+
+    for (size_t i = 0; i < VARS_MAX && environment[i]; i++)
+        if (strncmp(environment[i], name, n) == 0 && environment[i][n] == '=')
+            return environment[i] + n + 1;
+    return NULL;
+}
+
+static tutti_status read_in(const char *const *vars, const tutti_conf *conf, struct tt_launch *out)
+{
+    environment = vars;
+    return tt_launch_read(out, conf, get);
+}
+
+static void every_launchers_variables_say_who_we_are(void **state)
+{
+    static const struct {
+        const char *vars[VARS_MAX];
+        const char *launcher;
+        uint32_t rank, nranks;
+        const char *rendezvous;     /* NULL: not looked at */
+    } cases[] = {
+        { { NULL }, "single", 0, 1, "" },
+        { { "TUTTI_RANK=2", "TUTTI_SIZE=3", "TUTTI_RENDEZVOUS=tcp://h:1" }, "tutti", 2, 3, "tcp://h:1" },
+        { { "TUTTI_RANK=0", "TUTTI_SIZE=1" }, "tutti", 0, 1, "" },
+        { { "OMPI_COMM_WORLD_RANK=1", "OMPI_COMM_WORLD_SIZE=4" }, "openmpi", 1, 4, "" },
+        { { "OMPI_COMM_WORLD_RANK=1", "OMPI_COMM_WORLD_SIZE=4", "TUTTI_RENDEZVOUS=file:///x" }, "openmpi", 1, 4, "file:///x" },
+        { { "PMI_RANK=3", "PMI_SIZE=4" }, "mpich", 3, 4, "" },
+        { { "SLURM_PROCID=1", "SLURM_STEP_NUM_TASKS=2", "SLURM_STEP_ID=0", "PMI_FD=7" }, "slurm", 1, 2, "" },
+        { { "SLURM_PROCID=0", "SLURM_NTASKS=2" }, "single", 0, 1, "" },     /* a batch script, no step */
+        { { "RANK=1", "WORLD_SIZE=2", "MASTER_ADDR=10.0.0.7", "MASTER_PORT=29500" }, "torchrun", 1, 2, NULL },
+        { { "RANK=7" }, "single", 0, 1, "" },                                /* may be anybody's */
+        { { "SLURM_PROCID=0", "SLURM_STEP_NUM_TASKS=2", "SLURM_STEP_ID=0", "RANK=5", "WORLD_SIZE=8",
+            "TORCHELASTIC_RUN_ID=x", "MASTER_ADDR=h", "MASTER_PORT=29500" },
+          "torchrun", 5, 8, NULL },                                           /* torchrun under srun */
+        { { "OMPI_COMM_WORLD_RANK=1", "OMPI_COMM_WORLD_SIZE=4", "TUTTI_RANK=0", "TUTTI_SIZE=2", "TUTTI_RENDEZVOUS=tcp://h:1" },
+          "tutti", 0, 2, "tcp://h:1" },
+    };
+    struct tt_launch l;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        print_message("case %zu\n", i);
+        assert_int_equal(read_in(cases[i].vars, NULL, &l), TUTTI_OK);
+        assert_string_equal(l.launcher, cases[i].launcher);
+        assert_int_equal(l.rank, cases[i].rank);
+        assert_int_equal(l.nranks, cases[i].nranks);
+        assert_int_equal(l.timeout_ms, 300000);
+        if (cases[i].rendezvous)
+            assert_string_equal(l.rendezvous, cases[i].rendezvous);
+    }
+}
+
+static void a_contradiction_is_refused_with_names_and_values(void **state)
+{
+    static const struct {
+        const char *vars[VARS_MAX];
+        const char *says[3];
+    } cases[] = {
+        { { "TUTTI_RANK=1" }, { "TUTTI_RANK", "\"1\"", "TUTTI_SIZE" } },
+        { { "TUTTI_SIZE=4" }, { "TUTTI_SIZE", "\"4\"", "TUTTI_RANK" } },
+        { { "TUTTI_RANK=4", "TUTTI_SIZE=4" }, { "TUTTI_RANK is 4", "TUTTI_SIZE is 4", "0 to 3" } },
+        { { "TUTTI_RANK=one", "TUTTI_SIZE=4" }, { "TUTTI_RANK", "\"one\"", "number" } },
+        { { "TUTTI_RANK=-1", "TUTTI_SIZE=4" }, { "TUTTI_RANK", "\"-1\"", "number" } },
+        { { "TUTTI_RANK=0", "TUTTI_SIZE=0" }, { "TUTTI_SIZE", "\"0\"", "number" } },
+        { { "TUTTI_RANK=0", "TUTTI_SIZE=99999999999999999999" }, { "TUTTI_SIZE", "9999", "number" } },
+        { { "TUTTI_RANK=0", "TUTTI_SIZE=2" }, { "rank 0 of 2", "TUTTI_RENDEZVOUS", "meet" } },
+        { { "TUTTI_RENDEZVOUS=tcp://h:1" }, { "tcp://h:1", "TUTTI_RANK", "TUTTI_SIZE" } },
+        { { "TUTTI_RANK=0", "TUTTI_SIZE=2", "TUTTI_RENDEZVOUS=http://h" }, { "http://h", "tcp://", "file://" } },
+        { { "TUTTI_RANK=0", "TUTTI_SIZE=1", "TUTTI_TIMEOUT_MS=soon" }, { "TUTTI_TIMEOUT_MS", "\"soon\"", "number" } },
+        { { "RANK=0", "WORLD_SIZE=2", "MASTER_ADDR=h" }, { "RANK", "MASTER_PORT", "TUTTI_RENDEZVOUS" } },
+        { { "SLURM_PROCID=1", "SLURM_STEP_NUM_TASKS=2", "SLURM_STEP_ID=0" }, { "srun", "SLURM_STEP_NODELIST", "TUTTI_RENDEZVOUS" } },
+    };
+    struct tt_launch l;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        print_message("case %zu\n", i);
+        assert_int_equal(read_in(cases[i].vars, NULL, &l), TUTTI_ERR_INVALID);
+        for (size_t k = 0; k < 3; k++)
+            if (!strstr(tutti_last_error(), cases[i].says[k]))
+                fail_msg("\"%s\" does not say \"%s\"", tutti_last_error(), cases[i].says[k]);
+    }
+}
+
+static void the_conf_wins_over_the_environment(void **state)
+{
+    static const char *const vars[VARS_MAX] = {
+        "TUTTI_RANK=0",       "TUTTI_SIZE=2",    "TUTTI_RENDEZVOUS=tcp://h:1", "TUTTI_TOKEN=e",
+        "TUTTI_TIMEOUT_MS=7", "TUTTI_WIRES=shm", "TUTTI_INTERFACES=eth"
+    };
+    const tutti_conf conf = { .size = sizeof conf,
+                              .rendezvous = "file:///y",
+                              .nranks = 5,
+                              .rank = 4,
+                              .token = "c",
+                              .timeout_ms = -3,
+                              .wires = "tcp",
+                              .interfaces = "=lo" };
+    struct tt_launch l;
+
+    (void)state;
+    assert_int_equal(read_in(vars, &conf, &l), TUTTI_OK);
+    assert_string_equal(l.launcher, "conf");
+    assert_int_equal(l.rank, 4);
+    assert_int_equal(l.nranks, 5);
+    assert_string_equal(l.rendezvous, "file:///y");
+    assert_string_equal(l.token, "c");
+    assert_int_equal(l.timeout_ms, -1);
+    assert_string_equal(l.wires, "tcp");
+    assert_string_equal(l.interfaces, "=lo");
+
+    assert_int_equal(read_in(vars, NULL, &l), TUTTI_OK);
+    assert_string_equal(l.token, "e");
+    assert_int_equal(l.timeout_ms, 7);
+    assert_string_equal(l.wires, "shm");
+    assert_string_equal(l.interfaces, "eth");
+}
+
+/* torch's own store listens at MASTER_PORT, and stores of other jobs at the ports beside it. */
+static void under_torchrun_the_port_is_not_torchs_and_changes_with_each_restart(void **state)
+{
+    static const char *const first[VARS_MAX] = { "RANK=0",
+                                                 "WORLD_SIZE=2",
+                                                 "MASTER_ADDR=fd00::7",
+                                                 "MASTER_PORT=29500",
+                                                 "TORCHELASTIC_RUN_ID=a",
+                                                 "TORCHELASTIC_RESTART_COUNT=0" };
+    static const char *const again[VARS_MAX] = { "RANK=1",
+                                                 "WORLD_SIZE=2",
+                                                 "MASTER_ADDR=fd00::7",
+                                                 "MASTER_PORT=29500",
+                                                 "TORCHELASTIC_RUN_ID=a",
+                                                 "TORCHELASTIC_RESTART_COUNT=1" };
+    struct tt_launch a, b;
+    unsigned port;
+    char rest;
+
+    (void)state;
+    assert_int_equal(read_in(first, NULL, &a), TUTTI_OK);
+    assert_int_equal(read_in(again, NULL, &b), TUTTI_OK);
+    assert_int_equal(sscanf(a.rendezvous, "tcp://[fd00::7]:%u%c", &port, &rest), 1);
+    assert_in_range(port, 10240, 32767);
+    assert_int_not_equal(port, 29500);
+    assert_string_not_equal(a.rendezvous, b.rendezvous);
+    assert_string_not_equal(a.token, b.token);
+    assert_string_not_equal(a.token, "");
+}
+
+static void under_srun_without_pmi_the_first_node_of_the_step_is_the_place(void **state)
+{
+    static const char *const lists[][2] = {
+        { "node7", "tcp://node7:" }, { "node[03-07,09],x", "tcp://node03:" }, { "a,b", "tcp://a:" }, { "n[12]", "tcp://n12:" },
+    };
+    struct tt_launch l;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof lists / sizeof *lists; i++) {
+        char nodes[64];
+        const char *const vars[VARS_MAX] = { "SLURM_PROCID=1", "SLURM_STEP_NUM_TASKS=2", "SLURM_STEP_ID=0", "SLURM_JOB_ID=9", nodes };
+
+        snprintf(nodes, sizeof nodes, "SLURM_STEP_NODELIST=%s", lists[i][0]);
+        assert_int_equal(read_in(vars, NULL, &l), TUTTI_OK);
+        assert_memory_equal(l.rendezvous, lists[i][1], strlen(lists[i][1]));
+    }
+}
+
+static void nothing_is_written_when_it_fails(void **state)
+{
+    static const char *const vars[VARS_MAX] = { "TUTTI_RANK=1" };
+    struct tt_launch l, before;
+
+    (void)state;
+    memset(&l, 0x5a, sizeof l);
+    before = l;
+    assert_int_equal(read_in(vars, NULL, &l), TUTTI_ERR_INVALID);
+    assert_memory_equal(&l, &before, sizeof l);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_launchers_variables_say_who_we_are),
+        cmocka_unit_test(a_contradiction_is_refused_with_names_and_values),
+        cmocka_unit_test(the_conf_wins_over_the_environment),
+        cmocka_unit_test(under_torchrun_the_port_is_not_torchs_and_changes_with_each_restart),
+        cmocka_unit_test(under_srun_without_pmi_the_first_node_of_the_step_is_the_place),
+        cmocka_unit_test(nothing_is_written_when_it_fails),
+    };
+
+    tt_log_set(TT_LOG_NONE);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

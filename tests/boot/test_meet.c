@@ -1,0 +1,418 @@
+/* Ranks that really meet, as threads of this process, over tcp://, file:// and an id, with strangers at the door. */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/prng.h"
+#include "base/status.h"
+#include "boot/boot.h"
+#include "boot/endpoint.h"
+#include "boot/id.h"
+#include "support/unit.h"
+
+#define RANKS_MAX 16
+#define PATIENCE_MS 20000
+
+struct rank {
+    pthread_t thread;
+    struct tt_launch launch;
+    uint32_t delay_ms;
+    tutti_status status;
+    char error[TT_ERROR_BYTES];
+    struct tt_table table;
+    struct tt_overlay *overlay;
+    double took_s;
+};
+
+static struct tt_launch launch_of(uint32_t rank, uint32_t nranks, const char *rendezvous, const char *token,
+                                  int64_t timeout_ms)
+{
+    struct tt_launch l = { .rank = rank, .nranks = nranks, .timeout_ms = timeout_ms, .launcher = "conf" };
+
+    snprintf(l.rendezvous, sizeof l.rendezvous, "%s", rendezvous);
+    snprintf(l.token, sizeof l.token, "%s", token);
+    return l;
+}
+
+static void *meet(void *arg)
+{
+    struct rank *r = arg;
+    const uint64_t began_ns = tt_now_ns();
+    uint32_t card[2] = { r->launch.rank, 0xc0ffee };
+
+    poll(NULL, 0, (int)r->delay_ms);    /* a rank that comes late is what is tested, not waited for */
+    r->status = tt_boot_meet(&r->launch, card, sizeof card, tt_deadline_ns(tt_now_ns(), r->launch.timeout_ms),
+                             &r->table, &r->overlay);
+    if (r->status)
+        snprintf(r->error, sizeof r->error, "%s", tutti_last_error());
+    r->took_s = (double)(tt_now_ns() - began_ns) / 1e9;
+    return NULL;
+}
+
+static void start(struct rank *ranks, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++)
+        assert_int_equal(pthread_create(&ranks[i].thread, NULL, meet, &ranks[i]), 0);
+}
+
+static void join(struct rank *ranks, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++)
+        pthread_join(ranks[i].thread, NULL);
+}
+
+/* All closes at once: each waits for the other's end. */
+static void *close_one(void *arg)
+{
+    struct rank *r = arg;
+
+    tt_overlay_close(r->overlay);
+    tt_table_fini(&r->table);
+    return NULL;
+}
+
+static void check_and_close(struct rank *ranks, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        if (ranks[i].status)
+            fail_msg("rank %u: %s", ranks[i].launch.rank, ranks[i].error);
+        assert_int_equal(ranks[i].table.nranks, n);
+        assert_int_equal(ranks[i].table.rank, ranks[i].launch.rank);
+        assert_memory_equal(ranks[i].table.secret, ranks[0].table.secret, 16);
+        for (uint32_t r = 0; r < n; r++) {
+            const uint32_t card[2] = { r, 0xc0ffee };
+
+            assert_int_equal(ranks[i].table.card_bytes[r], sizeof card);
+            assert_memory_equal(ranks[i].table.cards[r], card, sizeof card);
+        }
+    }
+    for (uint32_t i = 0; i < n; i++)
+        assert_int_equal(pthread_create(&ranks[i].thread, NULL, close_one, &ranks[i]), 0);
+    join(ranks, n);
+}
+
+/* A port that was free a moment ago. */
+static void free_rendezvous(char out[64])
+{
+    uint16_t port = 0;
+    const int fd = tt_listen(NULL, 0, &port);
+
+    assert_true(fd >= 0);
+    close(fd);
+    snprintf(out, 64, "tcp://127.0.0.1:%u", port);
+}
+
+static void temporary_path(char out[64])
+{
+    snprintf(out, 64, "/tmp/tutti-test-XXXXXX");
+    assert_non_null(mkdtemp(out));
+    strcat(out, "/rendezvous");
+}
+
+static void remove_path(char *path)
+{
+    assert_int_not_equal(access(path, F_OK), 0);    /* the meeting has removed it */
+    *strrchr(path, '/') = '\0';
+    assert_int_equal(rmdir(path), 0);
+}
+
+/* ---- tests ---- */
+
+static void any_number_of_ranks_meets_over_tcp_in_any_order(void **state)
+{
+    (void)state;
+    for (uint32_t n = 1; n <= RANKS_MAX; n += n < 4 ? 1 : 4) {
+        struct rank ranks[RANKS_MAX] = { { .delay_ms = 0 } };
+        char rendezvous[64];
+
+        free_rendezvous(rendezvous);
+        for (uint32_t r = 0; r < n; r++) {
+            ranks[r].launch = launch_of(r, n, rendezvous, "t", PATIENCE_MS);
+            ranks[r].delay_ms = (n - 1 - r) * 5;    /* rank 0 comes last */
+        }
+        start(ranks, n);
+        join(ranks, n);
+        check_and_close(ranks, n);
+    }
+}
+
+static void ranks_meet_twice_at_the_same_place(void **state)
+{
+    char rendezvous[64];
+
+    (void)state;
+    free_rendezvous(rendezvous);
+    for (int again = 0; again < 5; again++) {
+        struct rank ranks[3] = { { .delay_ms = 0 } };
+
+        for (uint32_t r = 0; r < 3; r++)
+            ranks[r].launch = launch_of(r, 3, rendezvous, "t", PATIENCE_MS);
+        start(ranks, 3);
+        join(ranks, 3);
+        check_and_close(ranks, 3);
+    }
+}
+
+static void write_text(const char *path, const char *text)
+{
+    FILE *f = fopen(path, "we");
+
+    assert_non_null(f);
+    fputs(text, f);
+    fclose(f);
+}
+
+/* What an earlier run may have left: nothing, rubbish, an address where nobody is, and one where somebody else's server is. */
+static void a_stale_file_of_an_earlier_run_confuses_nobody(void **state)
+{
+    (void)state;
+    for (int stale = 0; stale < 4; stale++) {
+        struct rank ranks[3] = { { .delay_ms = 0 } };
+        const struct tt_launch nobody = launch_of(0, 1, "", "", 1000);
+        char rendezvous[80], path[64], text[TT_ID_TEXT_BYTES + 1];
+        struct tt_endpoint endpoint;
+        uint16_t port = 0;
+        tutti_id id;
+
+        temporary_path(path);
+        if (stale == 1)
+            write_text(path, "id:00zz");
+        if (stale == 2) {
+            close(tt_listen(NULL, 0, &port));
+            assert_int_equal(tt_endpoint_init(&endpoint, port, ""), TUTTI_OK);
+            tt_id_init(&id, &endpoint);
+        }
+        if (stale == 3) {   /* a server that is alive, but the file has another token */
+            assert_int_equal(tt_id_serve(&id, &nobody, tt_now_ns() + 2 * TT_SECOND), TUTTI_OK);
+            id.bytes[4] ^= 1;
+        }
+        if (stale >= 2) {
+            tt_id_text(&id, text);
+            write_text(path, strcat(text, "\n"));
+        }
+        snprintf(rendezvous, sizeof rendezvous, "file://%s", path);
+        for (uint32_t r = 0; r < 3; r++) {
+            ranks[r].launch = launch_of(r, 3, rendezvous, "t", PATIENCE_MS);
+            ranks[r].delay_ms = r == 0 ? 150 : 0;       /* the others read the stale file first */
+        }
+        start(ranks, 3);
+        join(ranks, 3);
+        check_and_close(ranks, 3);
+        remove_path(path);
+    }
+}
+
+static void the_file_is_for_this_user_only(void **state)
+{
+    struct rank rank = { .delay_ms = 0 };
+    char rendezvous[80], path[64];
+    struct stat info;
+
+    (void)state;
+    temporary_path(path);
+    snprintf(rendezvous, sizeof rendezvous, "file://%s", path);
+    rank.launch = launch_of(0, 2, rendezvous, "", 300);
+    start(&rank, 1);
+    for (uint64_t end_ns = tt_now_ns() + 10 * TT_SECOND; stat(path, &info) != 0;) {
+        assert_true(tt_now_ns() < end_ns);
+        sched_yield();
+    }
+    assert_int_equal(info.st_mode & 0777, 0600);
+    join(&rank, 1);
+    assert_int_equal(rank.status, TUTTI_ERR_TIMEOUT);
+    remove_path(path);
+}
+
+static void an_id_brings_ranks_together_and_its_maker_need_not_be_one(void **state)
+{
+    struct rank ranks[4] = { { .delay_ms = 0 } };
+    const struct tt_launch maker = launch_of(0, 1, "", "mine", 1000);
+    tutti_id id;
+
+    (void)state;
+    assert_int_equal(tt_id_serve(&id, &maker, tt_now_ns() + PATIENCE_MS * TT_MS), TUTTI_OK);
+    for (uint32_t r = 0; r < 4; r++) {
+        ranks[r].launch = launch_of(r, 4, "", "mine", PATIENCE_MS);
+        assert_int_equal(tt_id_read(&id, &ranks[r].launch), TUTTI_OK);
+    }
+    start(ranks, 4);
+    join(ranks, 4);
+    check_and_close(ranks, 4);
+}
+
+static void bytes_that_are_no_id_are_refused(void **state)
+{
+    struct tt_launch l = { .rank = 0 };
+    tutti_id id;
+
+    (void)state;
+    memset(&id, 0, sizeof id);
+    assert_int_equal(tt_id_read(&id, &l), TUTTI_ERR_INVALID);
+    memset(&id, 0xff, sizeof id);
+    assert_int_equal(tt_id_read(&id, &l), TUTTI_ERR_INVALID);
+    assert_int_equal(tt_id_serve(&id, &l, tt_now_ns()), TUTTI_OK);
+    id.bytes[127] = 1;
+    assert_int_equal(tt_id_read(&id, &l), TUTTI_ERR_INVALID);
+}
+
+static void each_rank_that_came_says_how_many_came_and_which_did_not(void **state)
+{
+    struct rank ranks[3] = { { .delay_ms = 0 } };
+    char rendezvous[64];
+
+    (void)state;
+    free_rendezvous(rendezvous);
+    for (uint32_t i = 0; i < 3; i++)
+        ranks[i].launch = launch_of(i == 2 ? 3 : i, 4, rendezvous, "t", 700);
+    start(ranks, 3);
+    join(ranks, 3);
+    for (uint32_t i = 0; i < 3; i++) {
+        assert_int_equal(ranks[i].status, TUTTI_ERR_TIMEOUT);
+        assert_non_null(strstr(ranks[i].error, "3 of 4 ranks came within 0."));
+        assert_non_null(strstr(ranks[i].error, "missing: 2"));
+        assert_true(ranks[i].took_s >= 0.6 && ranks[i].took_s < 5);
+    }
+}
+
+static void without_rank_0_the_others_say_whom_they_could_not_reach_and_for_how_long(void **state)
+{
+    struct rank ranks[2] = { { .delay_ms = 0 } };
+    char rendezvous[64];
+
+    (void)state;
+    free_rendezvous(rendezvous);
+    for (uint32_t i = 0; i < 2; i++)
+        ranks[i].launch = launch_of(1 + i, 3, rendezvous, "t", 500);
+    start(ranks, 2);
+    join(ranks, 2);
+    for (uint32_t i = 0; i < 2; i++) {
+        assert_int_equal(ranks[i].status, TUTTI_ERR_TIMEOUT);
+        assert_non_null(strstr(ranks[i].error, rendezvous));
+        assert_non_null(strstr(ranks[i].error, "for 0.5 s"));
+        assert_non_null(strstr(ranks[i].error, "rank 0"));
+    }
+}
+
+static void a_rank_with_another_token_is_told_so_and_the_others_meet(void **state)
+{
+    struct rank ranks[4] = { { .delay_ms = 0 } };
+    char rendezvous[64];
+
+    (void)state;
+    free_rendezvous(rendezvous);
+    for (uint32_t i = 0; i < 4; i++) {
+        ranks[i].launch = launch_of(i < 3 ? i : 2, 3, rendezvous, i < 3 ? "right" : "wrong", PATIENCE_MS);
+        ranks[i].delay_ms = i == 2 ? 300 : 0;
+    }
+    start(ranks, 4);
+    join(ranks, 4);
+    assert_int_equal(ranks[3].status, TUTTI_ERR_INVALID);
+    assert_non_null(strstr(ranks[3].error, "token"));
+    check_and_close(ranks, 3);
+}
+
+/* ---- strangers ---- */
+
+struct strangers {
+    pthread_t thread;
+    struct tt_address at;
+    atomic_bool stop;
+    unsigned came;
+};
+
+static int knock(const struct tt_address *at)
+{
+    const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+    if (fd >= 0 && connect(fd, (const struct sockaddr *)&at->storage, at->bytes) == 0)
+        return fd;
+    if (fd >= 0)
+        close(fd);
+    return -1;
+}
+
+/* Garbage, a hello in single bytes, silence, and a connection that ends at once; as many as there is time for. */
+static void *be_strange(void *arg)
+{
+    struct strangers *s = arg;
+    int open_fds[200];
+    unsigned nopen = 0;
+    struct tt_prng prng;
+
+    tt_prng_init(&prng, 7);
+    while (!atomic_load(&s->stop)) {
+        const int fd = knock(&s->at);
+        uint8_t junk[256];
+
+        if (fd < 0)
+            continue;
+        s->came++;
+        for (size_t i = 0; i < sizeof junk; i++)
+            junk[i] = (uint8_t)tt_prng_u64(&prng);
+        if (tt_prng_below(&prng, 2))
+            memcpy(junk, "Tt\2\0\60\0\0\0", 8);     /* a hello's head */
+        if (tt_prng_below(&prng, 4) && send(fd, junk, 1 + tt_prng_below(&prng, sizeof junk), MSG_NOSIGNAL) < 0)
+            errno = 0;
+        if (tt_prng_below(&prng, 2) && nopen < 200)
+            open_fds[nopen++] = fd;     /* stays, half-open */
+        else
+            close(fd);
+    }
+    while (nopen > 0)
+        close(open_fds[--nopen]);
+    return NULL;
+}
+
+static void strangers_at_the_door_do_not_disturb_the_job(void **state)
+{
+    struct strangers s = { .came = 0 };
+    struct rank ranks[4] = { { .delay_ms = 0 } };
+    struct sockaddr_in in = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+    char rendezvous[64];
+
+    (void)state;
+    free_rendezvous(rendezvous);
+    in.sin_port = htons((uint16_t)atoi(strrchr(rendezvous, ':') + 1));
+    memcpy(&s.at.storage, &in, sizeof in);
+    s.at.bytes = sizeof in;
+    atomic_init(&s.stop, false);
+    for (uint32_t i = 0; i < 4; i++) {
+        ranks[i].launch = launch_of(i, 4, rendezvous, "t", PATIENCE_MS);
+        ranks[i].delay_ms = i == 3 ? 700 : 0;
+    }
+    assert_int_equal(pthread_create(&s.thread, NULL, be_strange, &s), 0);
+    start(ranks, 4);
+    join(ranks, 4);
+    atomic_store(&s.stop, true);
+    pthread_join(s.thread, NULL);
+    print_message("%u strangers came\n", s.came);
+    assert_true(s.came > 10);
+    check_and_close(ranks, 4);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(any_number_of_ranks_meets_over_tcp_in_any_order),
+        cmocka_unit_test(ranks_meet_twice_at_the_same_place),
+        cmocka_unit_test(a_stale_file_of_an_earlier_run_confuses_nobody),
+        cmocka_unit_test(the_file_is_for_this_user_only),
+        cmocka_unit_test(an_id_brings_ranks_together_and_its_maker_need_not_be_one),
+        cmocka_unit_test(bytes_that_are_no_id_are_refused),
+        cmocka_unit_test(each_rank_that_came_says_how_many_came_and_which_did_not),
+        cmocka_unit_test(without_rank_0_the_others_say_whom_they_could_not_reach_and_for_how_long),
+        cmocka_unit_test(a_rank_with_another_token_is_told_so_and_the_others_meet),
+        cmocka_unit_test(strangers_at_the_door_do_not_disturb_the_job),
+    };
+
+    tt_log_set(TT_LOG_NONE);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

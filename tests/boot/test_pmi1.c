@@ -1,0 +1,99 @@
+#include <stdio.h>
+#include <string.h>
+#include "boot/pmi1.h"
+#include "support/unit.h"
+
+/* Plays a whole conversation: what we must say, and what the server answers. */
+struct turn {
+    const char *say, *answer;
+};
+
+static void play(const char *value, const struct turn *turns, size_t n, struct tt_pmi1 *p)
+{
+    char line[TT_PMI1_LINE_BYTES];
+
+    tt_pmi1_begin(p, value, line);
+    for (size_t i = 0; i < n; i++) {
+        assert_string_equal(line, turns[i].say);
+        tt_pmi1_step(p, turns[i].answer, line);
+    }
+    assert_string_equal(line, "");
+}
+
+static void rank_0_puts_its_value_before_the_barrier(void **state)
+{
+    static const struct turn turns[] = {
+        { "cmd=init pmi_version=1 pmi_subversion=1\n", "cmd=response_to_init pmi_version=1 pmi_subversion=1 rc=0" },
+        { "cmd=get_maxes\n", "cmd=maxes kvsname_max=256 keylen_max=64 vallen_max=1024" },
+        { "cmd=get_my_kvsname\n", "cmd=my_kvsname kvsname=kvs_1_0" },
+        { "cmd=put kvsname=kvs_1_0 key=tutti-rendezvous value=id:ab\n", "cmd=put_result rc=0 msg=success" },
+        { "cmd=barrier_in\n", "cmd=barrier_out" },
+        { "cmd=finalize\n", "cmd=finalize_ack" },
+    };
+    struct tt_pmi1 p;
+
+    (void)state;
+    play("id:ab", turns, sizeof turns / sizeof *turns, &p);
+    assert_int_equal(p.state, TT_PMI1_DONE);
+}
+
+static void the_others_get_it_after_the_barrier(void **state)
+{
+    static const struct turn turns[] = {
+        { "cmd=init pmi_version=1 pmi_subversion=1\n", "cmd=response_to_init pmi_version=1 pmi_subversion=1 rc=0" },
+        { "cmd=get_maxes\n", "cmd=maxes kvsname_max=256 keylen_max=64 vallen_max=1024" },
+        { "cmd=get_my_kvsname\n", "cmd=my_kvsname kvsname=kvs_1_0" },
+        { "cmd=barrier_in\n", "cmd=barrier_out" },
+        { "cmd=get kvsname=kvs_1_0 key=tutti-rendezvous\n", "cmd=get_result rc=0 msg=success value=id:ab" },
+        { "cmd=finalize\n", "cmd=finalize_ack" },
+    };
+    struct tt_pmi1 p;
+
+    (void)state;
+    play(NULL, turns, sizeof turns / sizeof *turns, &p);
+    assert_int_equal(p.state, TT_PMI1_DONE);
+    assert_string_equal(p.value, "id:ab");
+}
+
+static void whatever_else_the_server_says_ends_it_with_a_reason(void **state)
+{
+    static const char *const answers[] = {
+        "", " ", "=", "cmd", "cmd=", "cmd=maxes", "cmd=response_to_init", "cmd=response_to_init rc=1", "cmd=response_to_init rc=",
+        "xcmd=response_to_init rc=0", "rc=0", "cmd=response_to_initx rc=0",
+    };
+    char line[TT_PMI1_LINE_BYTES];
+    struct tt_pmi1 p;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof answers / sizeof *answers; i++) {
+        tt_pmi1_begin(&p, NULL, line);
+        tt_pmi1_step(&p, answers[i], line);
+        assert_int_equal(p.state, TT_PMI1_FAILED);
+        assert_string_not_equal(p.why, "");
+        assert_string_equal(line, "");
+    }
+}
+
+static void a_space_whose_values_are_too_short_is_refused(void **state)
+{
+    char line[TT_PMI1_LINE_BYTES];
+    struct tt_pmi1 p;
+
+    (void)state;
+    tt_pmi1_begin(&p, "id:abcdef", line);
+    tt_pmi1_step(&p, "cmd=response_to_init rc=0", line);
+    tt_pmi1_step(&p, "cmd=maxes kvsname_max=256 keylen_max=64 vallen_max=9", line);
+    assert_int_equal(p.state, TT_PMI1_FAILED);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(rank_0_puts_its_value_before_the_barrier),
+        cmocka_unit_test(the_others_get_it_after_the_barrier),
+        cmocka_unit_test(whatever_else_the_server_says_ends_it_with_a_reason),
+        cmocka_unit_test(a_space_whose_values_are_too_short_is_refused),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

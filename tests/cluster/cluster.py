@@ -1,0 +1,75 @@
+"""What tests that start many processes share: where the build is, and a mark in the environment by which every process that a test
+started, however indirectly, is found again."""
+
+import os
+import subprocess
+import time
+import unittest
+import uuid
+from pathlib import Path
+
+BUILD = Path(os.environ.get("TUTTI_BUILD_DIR", "build/release")).resolve()
+TUTTI = str(BUILD / "tutti")
+MEET = str(BUILD / "tests" / "cluster" / "prog_meet")
+PATIENCE_S = 60
+
+
+def environment(**more):
+    """Ours without what an outer launcher may have set, and with a fresh mark."""
+    foreign = ("TUTTI_RANK", "TUTTI_SIZE", "TUTTI_REND", "TUTTI_TOKEN", "OMPI_", "PMI", "SLURM_", "RANK", "WORLD_SIZE", "MASTER_")
+    env = {k: v for k, v in os.environ.items() if not k.startswith(foreign)}
+    env["TUTTI_TEST_MARK"] = uuid.uuid4().hex
+    env.update(more)
+    return env
+
+
+def marked(env):
+    """Pids of living processes (no zombies) with this environment's mark."""
+    mark = ("TUTTI_TEST_MARK=" + env["TUTTI_TEST_MARK"]).encode()
+    found = []
+    for entry in os.listdir("/proc"):
+        if not entry.isdigit() or int(entry) == os.getpid():
+            continue
+        try:
+            with open(f"/proc/{entry}/environ", "rb") as f:
+                if mark not in f.read().split(b"\0"):
+                    continue
+            with open(f"/proc/{entry}/stat") as f:
+                if f.read().rsplit(")", 1)[1].split()[0] not in "ZX":
+                    found.append(int(entry))
+        except OSError:
+            pass
+    return found
+
+
+def wait_until(condition, what, seconds=PATIENCE_S):
+    """Asks again and again, with a deadline."""
+    end = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > end:
+            raise AssertionError(f"{what}: not within {seconds} s")
+        time.sleep(0.01)
+
+
+class ClusterTest(unittest.TestCase):
+    def run_tutti(self, *args, stdin=None, env=None, timeout=PATIENCE_S):
+        """`tutti run args` to its end; checks that no process outlives it."""
+        env = env or environment()
+        done = subprocess.run([TUTTI, "run", *map(str, args)], input=stdin, stdin=None if stdin is not None else subprocess.DEVNULL,
+                              env=env, capture_output=True, text=True, timeout=timeout)
+        wait_until(lambda: not marked(env), f"processes are left: {marked(env)}", 10)
+        return done
+
+    def start_tutti(self, *args, env, **more):
+        return subprocess.Popen([TUTTI, "run", *map(str, args)], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                stderr=subprocess.PIPE, env=env, text=True, **more)
+
+    def read_lines(self, process, n):
+        """The next n lines of its output; a deadline comes from the runner of the tests."""
+        lines = []
+        while len(lines) < n:
+            line = process.stdout.readline()
+            if not line:
+                raise AssertionError(f"only {lines}, then: {process.stderr.read()}")
+            lines.append(line.rstrip("\n"))
+        return lines

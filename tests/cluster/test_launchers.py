@@ -1,0 +1,119 @@
+#!/usr/bin/env python3
+"""The same program starts unchanged under the launchers that people already use, and by hand."""
+
+import os
+import shutil
+import socket
+import subprocess
+import tempfile
+import unittest
+
+from cluster import MEET, ClusterTest, environment, marked, wait_until
+
+
+def free_port():
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return s.getsockname()[1]
+
+
+class Launchers(ClusterTest):
+    def check(self, command, n, launcher, env=None, times=1):
+        env = env or environment()
+        env.setdefault("TUTTI_TIMEOUT_MS", "30000")
+        done = subprocess.run(command, env=env, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=100)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        for rank in range(n):
+            self.assertEqual(done.stdout.count(f"rank {rank} of {n} met ({launcher})"), times, done.stdout + done.stderr)
+
+    def start_by_hand(self, envs, *args):
+        """One process each; returns what each printed, in order."""
+        jobs = [subprocess.Popen([MEET, *args], env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                 stderr=subprocess.STDOUT, text=True) for env in envs]
+        outputs = [job.communicate(timeout=100)[0] for job in jobs]
+        return list(zip((job.returncode for job in jobs), outputs))
+
+    def openmpi(self, n):
+        if not shutil.which("mpirun.openmpi"):
+            self.skipTest("Open MPI is not installed")
+        return ["mpirun.openmpi", "--allow-run-as-root", "--oversubscribe", "-n", str(n)]
+
+    def test_mpirun_of_open_mpi(self):
+        self.check([*self.openmpi(4), MEET], 4, "openmpi")
+
+    def test_mpirun_of_open_mpi_twice_in_one_process(self):
+        self.check([*self.openmpi(3), MEET, "twice"], 3, "openmpi", times=2)
+
+    def test_mpirun_of_open_mpi_where_pmix_is_of_no_use(self):
+        self.check([*self.openmpi(3), "env", "-u", "PMIX_NAMESPACE", MEET, "twice"], 3, "openmpi", times=2)
+
+    def test_mpirun_of_mpich(self):
+        if not shutil.which("mpirun.mpich"):
+            self.skipTest("MPICH is not installed")
+        self.check(["mpirun.mpich", "-n", "4", MEET], 4, "mpich")
+        self.check(["mpirun.mpich", "-n", "3", MEET, "twice"], 3, "mpich", times=2)
+
+    def test_a_rendezvous_of_ones_own_under_mpirun(self):
+        self.check([*self.openmpi(3), MEET], 3, "openmpi", environment(TUTTI_RENDEZVOUS=f"tcp://127.0.0.1:{free_port()}"))
+
+    def test_the_variables_of_torchrun(self):
+        port = free_port()
+        with socket.create_server(("127.0.0.1", port)):    # torch's own store is there
+            envs = [environment(RANK=str(r), WORLD_SIZE="3", LOCAL_RANK=str(r), MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port),
+                                TORCHELASTIC_RUN_ID="job", TORCHELASTIC_RESTART_COUNT="0", TUTTI_TIMEOUT_MS="30000")
+                    for r in range(3)]
+            for rank, (status, output) in enumerate(self.start_by_hand(envs)):
+                self.assertEqual(status, 0, output)
+                self.assertIn(f"rank {rank} of 3 met (torchrun)", output)
+
+    def test_the_variables_of_srun(self):
+        envs = [environment(SLURM_PROCID=str(r), SLURM_STEP_NUM_TASKS="2", SLURM_STEP_ID="1", SLURM_JOB_ID=str(free_port()),
+                            SLURM_STEP_NODELIST="localhost", TUTTI_TIMEOUT_MS="30000") for r in range(2)]
+        for env in envs[1:]:
+            env["SLURM_JOB_ID"] = envs[0]["SLURM_JOB_ID"]
+        for rank, (status, output) in enumerate(self.start_by_hand(envs)):
+            self.assertEqual(status, 0, output)
+            self.assertIn(f"rank {rank} of 2 met (slurm)", output)
+
+    def by_hand(self, rendezvous, n=3, **more):
+        return [environment(TUTTI_RANK=str(r), TUTTI_SIZE=str(n), TUTTI_RENDEZVOUS=rendezvous, **more) for r in range(n)]
+
+    def test_by_hand_over_every_kind_of_address(self):
+        with tempfile.TemporaryDirectory() as tmp:
+            for where in (f"tcp://127.0.0.1:{free_port()}", f"tcp://localhost:{free_port()}", f"tcp://[::1]:{free_port()}",
+                          f"tcp://{socket.gethostname()}:{free_port()}", f"file://{tmp}/rendezvous"):
+                if "[::1]" in where and not os.path.exists("/proc/net/if_inet6"):
+                    continue
+                with self.subTest(where=where):
+                    for rank, (status, output) in enumerate(self.start_by_hand(self.by_hand(where, TUTTI_TIMEOUT_MS="30000"))):
+                        self.assertEqual(status, 0, output)
+                        self.assertIn(f"rank {rank} of 3 met (tutti)", output)
+            self.assertEqual(os.listdir(tmp), [])
+
+    def test_a_rank_that_does_not_come_is_named_by_every_one_that_did(self):
+        for missing in (0, 2, 3):
+            with self.subTest(missing=missing):
+                envs = self.by_hand(f"tcp://127.0.0.1:{free_port()}", 4, TUTTI_TIMEOUT_MS="800")
+                del envs[missing]
+                for status, output in self.start_by_hand(envs):
+                    self.assertEqual(status, 1)
+                    self.assertIn("3 of 4 ranks came within" if missing else "cannot reach the rendezvous server", output)
+                    self.assertIn(f"missing: {missing}" if missing else "rank 0", output)
+
+    def test_a_single_process_is_a_job_of_one(self):
+        (status, output), = self.start_by_hand([environment()])
+        self.assertEqual((status, output), (0, "rank 0 of 1 met (single)\n"))
+
+    def test_nothing_is_left_of_a_job_whose_ranks_are_killed(self):
+        env = environment(TUTTI_TIMEOUT_MS="30000")
+        job = subprocess.Popen([*self.openmpi(3), MEET, "stay"], env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                               stderr=subprocess.DEVNULL, text=True)
+        for _ in range(3):
+            self.assertIn("met", job.stdout.readline())
+        job.kill()
+        job.communicate(timeout=30)
+        wait_until(lambda: not marked(env), "ranks stay without their launcher")
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)

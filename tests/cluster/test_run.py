@@ -1,0 +1,289 @@
+#!/usr/bin/env python3
+"""tutti run: output, exit status, signals, and that nothing it started outlives it."""
+
+import os
+import signal
+import stat
+import subprocess
+import tempfile
+import time
+import unittest
+from pathlib import Path
+
+from cluster import MEET, TUTTI, ClusterTest, environment, marked, wait_until
+
+
+class Output(ClusterTest):
+    def test_each_line_says_which_rank_it_is_from(self):
+        done = self.run_tutti("-n", 3, "sh", "-c", "echo out; echo err >&2; printf unfinished")
+        self.assertEqual(done.returncode, 0)
+        self.assertEqual(sorted(done.stdout.splitlines()),
+                         sorted(f"[{r}] {word}" for r in range(3) for word in ("out", "unfinished")))
+        self.assertEqual(sorted(done.stderr.splitlines()), [f"[{r}] err" for r in range(3)])
+
+    def test_lines_of_different_ranks_do_not_mix_and_none_is_lost(self):
+        done = self.run_tutti("-n", 4, "sh", "-c", "for i in $(seq 500); do echo \"$TUTTI_RANK line $i\"; done")
+        for rank in range(4):
+            mine = [line for line in done.stdout.splitlines() if line.startswith(f"[{rank}] ")]
+            self.assertEqual(mine, [f"[{rank}] {rank} line {i}" for i in range(1, 501)])
+
+    def test_a_line_longer_than_any_buffer_stays_one_line(self):
+        done = self.run_tutti("-n", 1, "sh", "-c", "head -c 100000 /dev/zero | tr '\\0' x; echo")
+        self.assertEqual(done.stdout, "[0] " + "x" * 100000 + "\n")
+
+    def test_plain_output_is_untouched(self):
+        done = self.run_tutti("-n", 1, "--output", "plain", "printf", "a\\nb")
+        self.assertEqual(done.stdout, "a\nb")
+
+    def test_each_rank_gets_files_of_its_own(self):
+        with tempfile.TemporaryDirectory() as tmp:
+            done = self.run_tutti("-n", 2, "--output", f"dir={tmp}/new", "sh", "-c", "echo $TUTTI_RANK; echo e >&2")
+            self.assertEqual((done.returncode, done.stdout), (0, ""))
+            for rank in range(2):
+                self.assertEqual(Path(tmp, "new", f"rank.{rank}.out").read_text(), f"{rank}\n")
+                self.assertEqual(Path(tmp, "new", f"rank.{rank}.err").read_text(), "e\n")
+
+    def test_standard_input_goes_to_rank_0(self):
+        done = self.run_tutti("-n", 2, "sh", "-c", "echo got $(cat)", stdin="words")
+        self.assertEqual(sorted(done.stdout.splitlines()), ["[0] got words", "[1] got"])
+
+
+class Environment(ClusterTest):
+    def test_ranks_know_who_they_are(self):
+        done = self.run_tutti("-n", 3, "-x", "EXTRA=a b", "--wires", "tcp", "--timeout", 2.5, "sh", "-c",
+                              "echo $TUTTI_RANK $TUTTI_SIZE $TUTTI_LOCAL_RANK $TUTTI_LOCAL_SIZE \"$EXTRA\" $TUTTI_WIRES $TUTTI_TIMEOUT_MS")
+        self.assertEqual(sorted(done.stdout.splitlines()), [f"[{r}] {r} 3 {r} 3 a b tcp 2500" for r in range(3)])
+
+    def test_ranks_meet(self):
+        done = self.run_tutti("-n", 5, "--timeout", 30, MEET, "twice")
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertEqual(done.stdout.count("of 5 met (tutti)"), 10)
+
+    def test_every_job_has_a_token_of_its_own(self):
+        tokens = {self.run_tutti("-n", 1, "printenv", "TUTTI_TOKEN").stdout for _ in range(3)}
+        self.assertEqual(len(tokens), 3)
+
+    def test_ranks_have_cores_of_their_own_while_there_are_enough(self):
+        ncores = len(os.sched_getaffinity(0))
+        show = ["python3", "-c", "import os; print(sorted(os.sched_getaffinity(0)))"]
+        alone = self.run_tutti("-n", ncores, "--bind", "core", *show)
+        cores = [line.split("] ", 1)[1] for line in alone.stdout.splitlines()]
+        if all(len(eval(c)) == 1 for c in cores):      # no hardware threads to share a core with
+            self.assertEqual(len(set(cores)), ncores)
+        crowded = self.run_tutti("-n", ncores + 1, *show)
+        self.assertEqual({line.split("] ", 1)[1] for line in crowded.stdout.splitlines()}, {str(sorted(os.sched_getaffinity(0)))})
+        free = self.run_tutti("-n", 1, "--bind", "none", *show)
+        self.assertEqual(free.stdout, f"[0] {sorted(os.sched_getaffinity(0))}\n")
+
+
+class Mistakes(ClusterTest):
+    def test_an_unknown_program_is_named(self):
+        done = self.run_tutti("-n", 2, "no-such-program")
+        self.assertEqual(done.returncode, 127)
+        self.assertIn('"no-such-program": No such file', done.stderr)
+
+    def test_a_program_that_may_not_run_is_named(self):
+        done = self.run_tutti("-n", 1, "/etc/passwd")
+        self.assertEqual(done.returncode, 126)
+        self.assertIn("Permission denied", done.stderr)
+
+    def test_bad_options_are_refused_before_anything_starts(self):
+        for args, says in ((["-n", "0", "true"], "-n 0"), (["-n", "x", "true"], "-n x"), (["-n", "-3", "true"], "-n -3"),
+                           (["-n", "99999999", "true"], "-n 99999999"), (["-n", "2"], "program"),
+                           (["--output", "x", "true"], "--output x"), (["--bind", "x", "true"], "--bind x"),
+                           (["--timeout", "-1", "true"], "--timeout -1"), (["-x", "1=2", "true"], "-x 1=2"),
+                           (["-n", "3", "--hosts", "a:1,b:1", "true"], "2 slots"), (["--hosts", "a:0", "true"], "slots"),
+                           (["--hostfile", "/nonexistent", "true"], "/nonexistent")):
+            with self.subTest(args=args):
+                done = self.run_tutti(*args)
+                self.assertEqual(done.returncode, 2)
+                self.assertIn(says, done.stderr)
+
+
+class Failure(ClusterTest):
+    def test_the_first_failing_rank_is_named_and_gives_the_exit_status(self):
+        done = self.run_tutti("-n", 3, "sh", "-c", "[ $TUTTI_RANK = 1 ] && exit 3; exec sleep 1000")
+        self.assertEqual(done.returncode, 3)
+        self.assertRegex(done.stderr, r"rank 1 \(pid \d+\) on host \S+ exited with status 3; ending the others")
+        self.assertEqual(done.stderr.count("tutti run:"), 1)
+
+    def test_a_killed_rank_is_named_with_its_signal(self):
+        done = self.run_tutti("-n", 3, "sh", "-c", "[ $TUTTI_RANK = 2 ] && kill -9 $$; exec sleep 1000")
+        self.assertEqual(done.returncode, 128 + 9)
+        self.assertRegex(done.stderr, r"rank 2 \(pid \d+\) on host \S+ was killed by signal 9 \(SIGKILL\)")
+
+    def test_what_ranks_started_ends_with_them(self):
+        done = self.run_tutti("-n", 2, "sh", "-c", "sleep 1000 & sleep 1000 & [ $TUTTI_RANK = 0 ] && exit 1; wait")
+        self.assertEqual(done.returncode, 1)    # run_tutti checks that nothing is left
+
+    def test_what_a_rank_leaves_behind_when_all_is_well_ends_too(self):
+        self.assertEqual(self.run_tutti("-n", 2, "sh", "-c", "sleep 1000 &").returncode, 0)
+
+    def test_a_rank_that_ignores_sigterm_is_killed_after_the_grace(self):
+        with tempfile.TemporaryDirectory() as tmp:
+            begin = time.monotonic()
+            done = self.run_tutti("-n", 2, "sh", "-c",
+                                  f"[ $TUTTI_RANK = 0 ] && {{ until [ -e {tmp}/deaf ]; do sleep 0.01; done; exit 5; }}; "
+                                  f"trap '' TERM; touch {tmp}/deaf; while :; do sleep 1; done")
+            self.assertEqual(done.returncode, 5)
+            self.assertGreater(time.monotonic() - begin, 2.5)
+
+    def test_a_stopped_rank_is_ended_too(self):
+        done = self.run_tutti("-n", 2, "sh", "-c", "[ $TUTTI_RANK = 0 ] && sleep 0.2 && exit 6; kill -STOP $$")
+        self.assertEqual(done.returncode, 6)
+
+    def test_survivors_go_on_if_asked_to(self):
+        done = self.run_tutti("-n", 3, "--survive", "sh", "-c", "[ $TUTTI_RANK = 1 ] && kill -9 $$; sleep 0.3; echo here")
+        self.assertEqual(done.returncode, 137)
+        self.assertEqual(sorted(done.stdout.splitlines()), ["[0] here", "[2] here"])
+        self.assertIn("rank 1", done.stderr)
+
+    def test_ranks_that_meet_learn_of_each_death_also_of_rank_0s(self):
+        env = environment()
+        job = self.start_tutti("-n", 6, "--survive", MEET, "stay", env=env)
+        try:
+            self.read_lines(job, 6)
+            pids = {}
+            for pid in marked(env):
+                with open(f"/proc/{pid}/environ", "rb") as f:
+                    rank = [v for v in f.read().split(b"\0") if v.startswith(b"TUTTI_RANK=")]
+                if rank:
+                    pids[int(rank[0].split(b"=")[1])] = pid
+            for victims_before, victim in enumerate((4, 0, 3)):
+                os.kill(pids[victim], signal.SIGKILL)
+                survivors = 5 - victims_before
+                told = self.read_lines(job, survivors)
+                self.assertEqual([line.split("] ")[1] for line in told], [f"lost {victim}"] * survivors)
+        finally:
+            job.terminate()
+            job.communicate()
+        wait_until(lambda: not marked(env), "processes are left")
+
+
+class Signals(ClusterTest):
+    def ready_job(self, script, n=2, **more):
+        env = environment()
+        job = self.start_tutti("-n", n, "sh", "-c", script, env=env, **more)
+        self.assertEqual(sorted(self.read_lines(job, n)), [f"[{r}] ready" for r in range(n)])
+        return job, env
+
+    def test_sigterm_and_sigint_end_all_ranks(self):
+        for sig in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            with self.subTest(sig=sig):
+                job, env = self.ready_job("echo ready; exec sleep 1000")
+                job.send_signal(sig)
+                job.communicate(timeout=30)
+                self.assertEqual(job.returncode, 128 + sig)
+                wait_until(lambda: not marked(env), "processes are left")
+
+    def test_a_rank_may_handle_the_signal_itself(self):
+        job, _ = self.ready_job("trap 'echo bye; exit 0' TERM; echo ready; while :; do sleep 0.01; done")
+        job.send_signal(signal.SIGTERM)
+        out, _ = job.communicate(timeout=30)
+        self.assertEqual(job.returncode, 0)
+        self.assertEqual(sorted(out.splitlines()), ["[0] bye", "[1] bye"])
+
+    def test_sigusr1_is_passed_on_and_ends_nothing(self):
+        job, _ = self.ready_job("trap 'echo usr1; exit 0' USR1; echo ready; while :; do sleep 0.01; done")
+        job.send_signal(signal.SIGUSR1)
+        out, _ = job.communicate(timeout=30)
+        self.assertEqual((job.returncode, sorted(out.splitlines())), (0, ["[0] usr1", "[1] usr1"]))
+
+    def test_a_second_sigint_kills(self):
+        job, env = self.ready_job("trap '' INT TERM; echo ready; while :; do sleep 0.01; done")
+        job.send_signal(signal.SIGINT)
+        time.sleep(0.1)     # two at once would be one
+        job.send_signal(signal.SIGINT)
+        begin = time.monotonic()
+        job.communicate(timeout=30)
+        self.assertLess(time.monotonic() - begin, 2.5)
+        self.assertEqual(job.returncode, 137)
+        wait_until(lambda: not marked(env), "processes are left")
+
+    def test_no_orphan_survives_the_launchers_own_death(self):
+        job, env = self.ready_job("sleep 1000 & echo ready; trap '' TERM; while :; do sleep 0.01; done")
+        job.kill()
+        job.communicate(timeout=30)
+        wait_until(lambda: not marked(env), "orphans", 20)
+
+
+class Hosts(ClusterTest):
+    """A remote shell that runs the command here, and writes down which host was meant."""
+
+    def setUp(self):
+        self.tmp = tempfile.TemporaryDirectory()
+        self.rsh = os.path.join(self.tmp.name, "rsh")
+        Path(self.rsh).write_text('#!/bin/sh\nhost=$1; shift\necho "$host" >>"$(dirname "$0")/hosts"\nexec sh -c "$*"\n')
+        os.chmod(self.rsh, stat.S_IRWXU)
+
+    def tearDown(self):
+        self.tmp.cleanup()
+
+    def called(self):
+        return Path(self.tmp.name, "hosts").read_text().split()
+
+    def test_ranks_are_placed_by_slots_and_know_their_local_rank(self):
+        done = self.run_tutti("-n", 5, "--hosts", "alpha:2,beta:3", "--rsh", self.rsh, "-x", "WORD=it's $HOME \"q\"", "sh", "-c",
+                              'echo "$TUTTI_RANK $TUTTI_LOCAL_RANK/$TUTTI_LOCAL_SIZE $WORD"')
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(sorted(self.called()), ["alpha"] * 2 + ["beta"] * 3)
+        self.assertEqual(sorted(done.stdout.splitlines()),
+                         [f"[{r}] {r} {loc} it's $HOME \"q\"" for r, loc in enumerate(("0/2", "1/2", "0/3", "1/3", "2/3"))])
+
+    def test_a_hostfile_says_the_same(self):
+        path = os.path.join(self.tmp.name, "file")
+        Path(path).write_text("# two\nalpha slots=1\n\nbeta:2  # more\n")
+        done = self.run_tutti("-n", 3, "--hostfile", path, "--rsh", self.rsh, "true")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(sorted(self.called()), ["alpha", "beta", "beta"])
+
+    def test_ranks_on_several_hosts_meet(self):
+        done = self.run_tutti("-n", 4, "--hosts", "localhost,alpha", "--rsh", self.rsh, "--timeout", 30, MEET)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertEqual(done.stdout.count("of 4 met"), 4)
+        self.assertEqual(self.called(), ["alpha", "alpha"])
+
+    def test_a_remote_failure_ends_all_and_is_named_with_its_host(self):
+        done = self.run_tutti("-n", 3, "--hosts", "alpha:1,beta:2", "--rsh", self.rsh, "sh", "-c",
+                              "sleep 1000 & [ $TUTTI_RANK = 1 ] && kill -9 $$; wait")
+        self.assertEqual(done.returncode, 137)
+        self.assertRegex(done.stderr, r"rank 1 \(pid \d+\) on host beta was killed by signal 9 \(SIGKILL\)")
+
+    def test_no_remote_orphan_survives_the_launchers_death(self):
+        env = environment()
+        job = self.start_tutti("-n", 2, "--hosts", "alpha", "--rsh", self.rsh, "sh", "-c",
+                               "sleep 1000 & echo ready; trap '' TERM; while :; do sleep 0.01; done", env=env)
+        self.read_lines(job, 2)
+        job.kill()
+        job.communicate(timeout=30)
+        wait_until(lambda: not marked(env), "orphans", 20)
+
+    def test_signals_reach_remote_ranks(self):
+        env = environment()
+        job = self.start_tutti("-n", 2, "--hosts", "alpha", "--rsh", self.rsh, "sh", "-c",
+                               "trap 'echo usr1; exit 0' USR1; echo ready; while :; do sleep 0.01; done", env=env)
+        self.read_lines(job, 2)
+        job.send_signal(signal.SIGUSR1)
+        out, err = job.communicate(timeout=30)
+        self.assertEqual((job.returncode, sorted(out.splitlines())), (0, ["[0] usr1", "[1] usr1"]), err)
+
+    def test_a_remote_shell_that_does_not_exist_is_named(self):
+        done = self.run_tutti("-n", 1, "--hosts", "alpha", "--rsh", "no-such-shell -v", "true")
+        self.assertEqual(done.returncode, 127)
+        self.assertIn("no-such-shell", done.stderr)
+
+
+class Command(unittest.TestCase):
+    def call(self, *args):
+        return subprocess.run([TUTTI, *args], capture_output=True, text=True, timeout=30)
+
+    def test_help_and_version_answer_and_nonsense_is_refused(self):
+        self.assertIn("run", self.call("--help").stdout)
+        self.assertRegex(self.call("--version").stdout, r"^tutti \d+\.\d+\.\d+\n$")
+        self.assertIn("--hosts", self.call("run", "--help").stdout)
+        self.assertEqual(self.call("nonsense").returncode, 2)
+        self.assertEqual(self.call().returncode, 2)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
