@@ -119,6 +119,7 @@ static tutti_status measure(const struct sweep *s, const struct perf_case *c, st
         st = check(s, c, &again);
     if (!st) {
         row->times = perf_summary(us, effort.iters);
+        row->iters = effort.iters;
         row->wrong = row->wrong > again ? row->wrong : again;
         row->measured = true;
     }
@@ -168,11 +169,8 @@ static tutti_status one_size(struct sweep *s, const struct perf_coll *coll, size
         if (is_pass_wanted(o, coll, i == 1))
             st = pass(s, &cases[i], bytes, &rows[i]);
     }
-    if (!st && (rows[0].measured || rows[1].measured)) {
-        if (s->rank == 0)
-            perf_print_rows(&s->printer, rows);
-        s->printer.wrong += s->rank == 0 ? 0 : rows[0].wrong + rows[1].wrong;
-    }
+    if (!st && s->rank == 0 && (rows[0].measured || rows[1].measured))
+        perf_print_rows(&s->printer, rows);
     perf_case_fini(&cases[0]);
     perf_case_fini(&cases[1]);
     return st;
@@ -246,7 +244,7 @@ static int sweep(const struct perf_options *o, tutti_comm *comm)
     if (!st && s.rank == 0)
         perf_print_end(&s.printer);
     perf_rooms_fini(&s.rooms);
-    return st || s.printer.wrong ? 1 : 0;
+    return st || s.printer.wrong ? 1 : 0;      /* what is wrong, rank 0 alone knows and tells */
 }
 
 /* What depends on the number of ranks. */

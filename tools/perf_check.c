@@ -102,20 +102,25 @@ static uint64_t bits_of(tutti_dtype type, int64_t value)
     return bytes == 8 ? (uint64_t)value : (uint64_t)value & ((1ull << 8 * bytes) - 1);
 }
 
-/* What `rank` puts into class k of a reduction. */
+/* What `rank` puts into class k of a reduction; such that results differ from class to class however many ranks there are, and
+ * every rank decides some of them. */
 static int64_t input_of(const struct perf_case *c, uint32_t rank, size_t k)
 {
-    const uint64_t h = tt_mix64((uint64_t)rank << 32 | k);
-    const bool has_sign = is_float(c->dtype) || (c->dtype % 2 == 0);
+    const uint64_t h = tt_mix64((uint64_t)rank << 32 | k), common = tt_mix64(~(uint64_t)k);
+    const bool has_sign = is_float(c->dtype) || c->dtype % 2 == 0;
+    const int64_t low = has_sign ? -4 : 0;
 
     switch (c->op) {
     case TUTTI_PROD:
-        return rank < 3 ? 1 + (int64_t)(h & 1) : 1;
+        return (rank + k) % c->nranks < 3 ? 1 + (int64_t)(h & 1) : 1;
     case TUTTI_MIN:
+        return low + (int64_t)(common % 5 + h % 4);
     case TUTTI_MAX:
-        return (int64_t)(h % 9) - (has_sign ? 4 : 0);
+        return low + (int64_t)(4 + common % 5 - h % 4);
     case TUTTI_BAND:
+        return wrapped(c->dtype, h | common);
     case TUTTI_BOR:
+        return wrapped(c->dtype, h & common);
     case TUTTI_BXOR:
         return wrapped(c->dtype, h);
     default:

@@ -139,6 +139,7 @@ static void print_json(const struct perf_printer *p, const struct perf_row *row)
     add_string(o, "wire", row->wire);
     add_string(o, "memory", p->o->mem_alloc ? "mem_alloc" : "malloc");
     json_object_object_add(o, "inplace", json_object_new_boolean(c->in_place));
+    add_integer(o, "iters", (uint64_t)row->iters);
     add_number(o, "time_us", row->times.median_us);
     add_number(o, "time_us_min", row->times.min_us);
     add_number(o, "time_us_max", row->times.max_us);

@@ -10,6 +10,7 @@ struct perf_row {
     const struct perf_case *c;
     const char *algo, *wire;
     struct perf_times times;
+    long iters;
     uint64_t wrong;             /* read only if checked */
     bool measured;
 };

@@ -1,0 +1,4 @@
+/* The parts of `tutti perf` that are tested by themselves. The command is no library, so they are compiled here once more. */
+#include "../tools/perf_case.c"
+#include "../tools/perf_check.c"
+#include "../tools/perf_measure.c"

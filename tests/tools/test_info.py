@@ -1,0 +1,99 @@
+#!/usr/bin/env python3
+"""tutti info: the same facts as text and as JSON."""
+
+import json
+import os
+import subprocess
+import sys
+import unittest
+from pathlib import Path
+
+TUTTI = Path(os.environ["TUTTI_BUILD_DIR"]) / "tutti"
+
+
+def info(*args, **environment):
+    return subprocess.run([TUTTI, "info", *args], env={**os.environ, **environment}, capture_output=True, text=True,
+                          timeout=60, check=False)
+
+
+def document(test, *args, **environment):
+    done = info(*args, "--json", **environment)
+    test.assertEqual(done.returncode, 0, done.stderr)
+    return json.loads(done.stdout)
+
+
+class Machine(unittest.TestCase):
+    def test_the_version_is_the_command_s(self):
+        version = subprocess.run([TUTTI, "--version"], capture_output=True, text=True, check=True).stdout.split()[1]
+        self.assertEqual(document(self)["build"]["version"], version)
+        self.assertIn(f"tutti {version}", info().stdout)
+
+    def test_every_wire_is_usable_or_says_why_not(self):
+        wires = document(self)["wires"]
+        self.assertEqual([wire["name"] for wire in wires], ["shm", "tcp"])
+        for wire in wires:
+            self.assertEqual(wire["usable"], wire["why_not"] == "", wire)
+            self.assertIn(wire["name"], info().stdout)
+
+    def test_a_wire_that_does_not_open_says_why(self):
+        wires = {wire["name"]: wire for wire in document(self, TUTTI_INTERFACES="=nosuch0")["wires"]}
+        self.assertFalse(wires["tcp"]["usable"])
+        self.assertIn("nosuch0", wires["tcp"]["why_not"])
+
+    def test_interfaces_obey_the_rule(self):
+        names = {interface["name"] for interface in document(self, TUTTI_INTERFACES="=lo")["interfaces"]}
+        self.assertEqual(names, {"lo"})
+
+    def test_limits_are_those_of_this_process(self):
+        machine = document(self)["machine"]
+        self.assertEqual(machine["cores_allowed"], len(os.sched_getaffinity(0)))
+        self.assertIsInstance(machine["cma"], bool)
+        self.assertEqual(machine["cma"], machine["cma_why_not"] == "")
+        limited = subprocess.run(["bash", "-c", f"ulimit -Sn 100; {TUTTI} info --json"], capture_output=True, text=True,
+                                 timeout=60, check=True)
+        self.assertEqual(json.loads(limited.stdout)["machine"]["nofile"], 100)
+
+
+class Params(unittest.TestCase):
+    def test_each_has_name_unit_default_bounds_value_and_sentence(self):
+        params = document(self, "--params")
+        self.assertTrue(params)
+        for param in params:
+            self.assertTrue(param["name"].startswith("TUTTI_"))
+            self.assertTrue(param["unit"] and param["summary"])
+            self.assertLessEqual(param["min"], param["default"])
+            self.assertLessEqual(param["default"], param["max"])
+            self.assertIn(param["name"], info("--params").stdout)
+
+    def test_the_value_is_the_environment_s(self):
+        def value(name, text):
+            return {p["name"]: p["value"] for p in document(self, "--params", **{name: text})}[name]
+        self.assertEqual(value("TUTTI_LANES", "3"), 3)
+        self.assertIsNone(value("TUTTI_LANES", "300"))
+        self.assertIn("invalid", info("--params", TUTTI_LANES="300").stdout)
+
+
+class Algos(unittest.TestCase):
+    def test_each_says_when_it_is_good(self):
+        algos = document(self, "--algos")
+        self.assertIn("allreduce_ring", [algo["name"] for algo in algos])
+        for algo in algos:
+            self.assertTrue(algo["summary"])
+            self.assertTrue(algo["name"].startswith(algo["coll"] + "_"))
+
+    def test_those_of_one_collective(self):
+        algos = document(self, "--algos", "broadcast")
+        self.assertEqual({algo["coll"] for algo in algos}, {"broadcast"})
+        self.assertEqual(len(info("--algos", "broadcast").stdout.splitlines()), len(algos))
+
+
+class Arguments(unittest.TestCase):
+    def test_what_makes_no_sense_is_status_2(self):
+        for args in (["--algos", "bread"], ["allreduce"], ["--everything"]):
+            done = info(*args)
+            self.assertEqual((done.returncode, done.stdout), (2, ""), args)
+            self.assertTrue(done.stderr)
+
+
+if __name__ == "__main__":
+    sys.exit(unittest.main(verbosity=2))

@@ -1,0 +1,232 @@
+#!/usr/bin/env python3
+"""tutti perf as a user sees it: arguments, table, JSON, exit statuses, and ranks that others started."""
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+TUTTI = Path(os.environ["TUTTI_BUILD_DIR"]) / "tutti"
+TIMEOUT_S = 100
+FIELDS = {
+    "coll": str, "ranks": int, "bytes": int, "count": int, "dtype": str, "op": str, "root": int, "algo": str, "wire": str,
+    "memory": str, "inplace": bool, "iters": int, "time_us": float, "time_us_min": float, "time_us_max": float, "time_us_loop": float,
+    "algbw_gbs": float, "busbw_gbs": float,
+}
+COLLECTIVES = ("allreduce", "reduce", "reduce_scatter", "reduce_scatterv", "allgather", "allgatherv", "broadcast", "gather",
+               "gatherv", "scatter", "scatterv", "alltoall", "alltoallv", "barrier")
+
+
+def clean_environment():
+    return {key: value for key, value in os.environ.items()
+            if not key.startswith(("TUTTI_RANK", "TUTTI_SIZE", "OMPI_", "PMI", "SLURM_")) and key not in ("RANK", "WORLD_SIZE")}
+
+
+def perf(*args, environment=None):
+    argv = [TUTTI, "perf", *map(str, args)]
+    return subprocess.run(argv, env={**clean_environment(), **(environment or {})}, stdin=subprocess.DEVNULL,
+                          capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
+
+
+def rows_of(test, *args):
+    done = perf(*args, "--json")
+    test.assertEqual(done.returncode, 0, done.stderr)
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+class Arguments(unittest.TestCase):
+    def test_what_makes_no_sense_is_said_once_with_status_2(self):
+        cases = [
+            ([], "which collective"),
+            (["alreduce"], "alreduce"),
+            (["allreduce", "reduce"], "reduce"),
+            (["send"], "send"),
+            (["allreduce", "--ranks", "0"], "--ranks 0"),
+            (["allreduce", "--ranks", "two"], "--ranks two"),
+            (["allreduce", "--wire", "pigeon"], "pigeon"),
+            (["allreduce", "--wire", "shm,"], "--wire"),
+            (["allreduce", "--algo", "bruck"], "bruck"),
+            (["allreduce", "--min", "8Q"], "8Q"),
+            (["allreduce", "--min", "-8"], "-8"),
+            (["allreduce", "--min", "99999999999999999999"], "--min"),
+            (["allreduce", "--min", "2K", "--max", "1K"], "2048"),
+            (["allreduce", "--factor", "1"], "--factor 1"),
+            (["allreduce", "--dtype", "f31"], "f31"),
+            (["allreduce", "--op", "mean"], "mean"),
+            (["allreduce", "--op", "bor"], "f32"),
+            (["reduce", "--root", "2"], "--root"),
+            (["allreduce", "--iters", "0"], "--iters 0"),
+            (["allreduce", "--mem", "stone"], "stone"),
+            (["allreduce", "--in-place", "--out-of-place"], "exclude"),
+            (["alltoallv", "--in-place"], "no form in place"),
+            (["pingpong", "--ranks", "1"], "two"),
+            (["allreduce", "--fast"], "--fast"),
+        ]
+        for args, word in cases:
+            with self.subTest(args=args):
+                done = perf(*args)
+                self.assertEqual(done.returncode, 2)
+                self.assertIn(word, done.stderr)
+                self.assertEqual(done.stdout, "")
+                self.assertLessEqual(len(done.stderr.splitlines()), 2, done.stderr)
+
+    def test_help_names_every_option(self):
+        text = perf("--help").stdout
+        for option in ("ranks", "wire", "algo", "min", "max", "factor", "dtype", "op", "root", "iters", "warmup", "in-place",
+                       "check", "json", "mem", "interactive"):
+            self.assertIn(f"--{option}", text)
+
+    def test_sizes_go_from_min_to_max_by_the_factor(self):
+        rows = rows_of(self, "allreduce", "--min", 16, "--max", "3K", "--factor", 8, "--iters", 2, "--out-of-place")
+        self.assertEqual([row["bytes"] for row in rows], [16, 128, 1024])
+
+    def test_sizes_that_round_to_the_same_are_measured_once(self):
+        rows = rows_of(self, "allgather", "--ranks", 3, "--min", 1, "--max", 24, "--factor", 2, "--iters", 1, "--in-place")
+        self.assertEqual([row["bytes"] for row in rows], [12])
+
+
+class Json(unittest.TestCase):
+    def test_every_collective_has_every_field_with_its_type(self):
+        rows = rows_of(self, "all", "--min", 1000, "--max", 1000, "--iters", 2, "--check")
+        for row in rows:
+            for field, kind in FIELDS.items():
+                self.assertIsInstance(row.get(field), kind, f"{field} of {row}")
+            self.assertEqual(row["ranks"], 2)
+            self.assertEqual(row["wrong"], 0, row)
+            self.assertLessEqual(row["time_us_min"], row["time_us"])
+            self.assertLessEqual(row["time_us"], row["time_us_max"])
+        self.assertEqual(tuple(dict.fromkeys(row["coll"] for row in rows)), COLLECTIVES)
+        outside = {row["coll"] for row in rows if not row["inplace"]}
+        inside = {row["coll"] for row in rows if row["inplace"]}
+        self.assertEqual(outside, set(COLLECTIVES))
+        self.assertEqual(outside - inside, {"alltoallv", "barrier"})
+
+    def test_busbw_is_algbw_times_the_factor_of_nccl_tests(self):
+        factors = {"allreduce": 4 / 3, "allgather": 2 / 3, "reduce_scatter": 2 / 3, "alltoall": 2 / 3, "gather": 2 / 3,
+                   "scatter": 2 / 3, "broadcast": 1, "reduce": 1, "sendrecv": 1, "pingpong": 1}
+        for coll, factor in factors.items():
+            row = rows_of(self, coll, "--ranks", 3, "--min", "96K", "--max", "96K", "--iters", 2, "--out-of-place")[0]
+            self.assertEqual(row["bytes"], 96 << 10)
+            self.assertAlmostEqual(row["algbw_gbs"], row["bytes"] / row["time_us"] / 1e3, delta=0.001 + row["algbw_gbs"] / 100)
+            self.assertAlmostEqual(row["busbw_gbs"], factor * row["algbw_gbs"], delta=0.001)
+
+    def test_without_check_wrong_is_null(self):
+        row = rows_of(self, "allreduce", "--min", 8, "--max", 8, "--iters", 1)[0]
+        self.assertIn("wrong", row)
+        self.assertIsNone(row["wrong"])
+
+    def test_a_row_says_what_was_asked_for(self):
+        row = rows_of(self, "reduce", "--wire", "tcp", "--algo", "binomial", "--dtype", "bf16", "--op", "max", "--root", 1,
+                      "--min", "1K", "--max", "1K", "--iters", 3, "--in-place", "--check", "--mem", "mem_alloc")[0]
+        wanted = {"wire": "tcp", "algo": "binomial", "dtype": "bf16", "op": "max", "root": 1, "count": 512, "inplace": True,
+                  "wrong": 0, "memory": "mem_alloc"}
+        self.assertEqual({key: row[key] for key in wanted}, wanted)
+
+    def test_every_type_and_operation_is_right(self):
+        for dtype, op in (("i8", "sum"), ("u8", "bxor"), ("i16", "avg"), ("u16", "min"), ("i32", "band"), ("u32", "prod"),
+                          ("i64", "premul_sum"), ("u64", "bor"), ("f16", "avg"), ("bf16", "sum"), ("f64", "premul_sum"),
+                          ("f8e4m3", "sum"), ("f8e5m2", "max"), ("f32", "avg")):
+            with self.subTest(dtype=dtype, op=op):
+                for row in rows_of(self, "allreduce", "--dtype", dtype, "--op", op, "--min", 1000, "--max", "300K", "--factor",
+                                   300, "--iters", 1, "--check"):
+                    self.assertEqual(row["wrong"], 0, row)
+
+
+    def test_the_number_of_iterations_is_as_said_or_as_many_as_fit_but_at_least_five(self):
+        self.assertEqual(rows_of(self, "allreduce", "--max", 8, "--iters", 7)[0]["iters"], 7)
+        small, large = rows_of(self, "allreduce", "--min", 8, "--max", "8M", "--factor", 1 << 20, "--out-of-place")
+        self.assertGreaterEqual(large["iters"], 5)
+        self.assertGreater(small["iters"], large["iters"])
+
+
+class Table(unittest.TestCase):
+    def test_it_has_the_shape_of_nccl_tests(self):
+        done = perf("allreduce", "--min", 8, "--max", 512, "--factor", 8, "--iters", 2, "--check")
+        lines = done.stdout.splitlines()
+        heads = [line.split() for line in lines if line.startswith("#") and " busbw " in line]
+        rows = [line.split() for line in lines if not line.startswith("#")]
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(heads, [["#", "size", "count", "type", "redop", "root", "algorithm"] +
+                                 ["time", "algbw", "busbw", "#wrong"] * 2])
+        self.assertEqual([row[:5] for row in rows], [[str(n), str(n // 4), "f32", "sum", "-1"] for n in (8, 64, 512)])
+        for row in rows:
+            self.assertEqual(len(row), 14)
+            self.assertEqual((row[9], row[13]), ("0", "0"))
+            self.assertGreater(float(row[6]), 0)
+        self.assertTrue(lines[-2].startswith("# Out of bounds values : 0 OK"), lines[-2])
+        self.assertTrue(lines[-1].startswith("# Avg bus bandwidth"), lines[-1])
+
+    def test_what_was_not_measured_or_not_checked_is_not_a_number(self):
+        done = perf("alltoallv", "--min", 64, "--max", 64, "--iters", 1)
+        row = [line for line in done.stdout.splitlines() if not line.startswith("#")][0].split()
+        self.assertEqual(row[9:], ["N/A"] * 5)
+
+    def test_all_begins_each_collective_with_its_name(self):
+        done = perf("all", "--min", 64, "--max", 64, "--iters", 1)
+        names = [line[2:].split()[0] for line in done.stdout.splitlines() if line.startswith("# ") and "out-of-place" in line]
+        self.assertEqual(tuple(names), COLLECTIVES)
+
+    def test_a_forced_algorithm_leaves_out_collectives_that_have_none_of_this_name(self):
+        rows = rows_of(self, "all", "--algo", "ring", "--ranks", 3, "--min", 600, "--max", 600, "--iters", 1, "--check")
+        self.assertEqual({row["algo"] for row in rows}, {"ring"})
+        self.assertEqual({row["coll"] for row in rows},
+                         {"allreduce", "allgather", "allgatherv", "reduce_scatter", "reduce_scatterv"})
+
+
+class Progress(unittest.TestCase):
+    def test_it_goes_to_a_terminal_only(self):
+        self.assertEqual(perf("allreduce", "--max", 8, "--iters", 1).stderr, "")
+        ours, theirs = os.openpty()
+        with subprocess.Popen([TUTTI, "perf", "allreduce", "--max", "8", "--iters", "1"], env=clean_environment(),
+                              stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=theirs, text=True) as process:
+            table = process.communicate(timeout=TIMEOUT_S)[0]
+        os.close(theirs)
+        said = os.read(ours, 4096).decode()
+        os.close(ours)
+        self.assertIn("2 of 2: allreduce, 8 bytes, in place", said)
+        self.assertNotIn("2 of 2", table)
+
+
+class ExitStatus(unittest.TestCase):
+    def test_wrong_elements_are_counted_over_all_ranks_and_fail(self):
+        done = perf("allreduce", "--ranks", 3, "--min", "1K", "--max", "1K", "--iters", 1, "--check", "--spoil", 5, "--json")
+        rows = [json.loads(line) for line in done.stdout.splitlines()]
+        self.assertEqual(done.returncode, 1)
+        self.assertEqual([row["wrong"] for row in rows], [15, 15])
+        done = perf("allreduce", "--min", "1K", "--max", "1K", "--iters", 1, "--check", "--spoil", 5)
+        self.assertNotEqual(done.returncode, 0)
+        self.assertIn("# Out of bounds values : 20 FAILED", done.stdout)
+
+    def test_an_error_of_the_library_is_a_sentence_and_a_failure(self):
+        done = perf("allreduce", "--ranks", 1, environment={"TUTTI_EAGER_BYTES": "many"})
+        self.assertEqual(done.returncode, 1)
+        self.assertIn('TUTTI_EAGER_BYTES is "many"', done.stderr)
+
+    def test_an_environment_that_contradicts_itself_is_status_2(self):
+        done = perf("allreduce", environment={"TUTTI_RANK": "0"})
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("TUTTI_SIZE", done.stderr)
+
+
+class Starting(unittest.TestCase):
+    def test_one_rank_needs_no_launcher(self):
+        row = rows_of(self, "allreduce", "--ranks", 1, "--min", 64, "--max", 64, "--iters", 1, "--check")[0]
+        self.assertEqual((row["ranks"], row["wire"], row["busbw_gbs"], row["wrong"]), (1, "self", 0, 0))
+
+    def test_inside_a_job_its_ranks_are_taken(self):
+        with tempfile.TemporaryDirectory() as place:
+            argv = [TUTTI, "perf", "broadcast", "--min", "64", "--max", "64", "--iters", "1", "--check", "--json"]
+            ranks = [subprocess.Popen(argv, stdout=subprocess.PIPE, text=True, env={
+                **clean_environment(), "TUTTI_RANK": str(rank), "TUTTI_SIZE": "3", "TUTTI_RENDEZVOUS": f"file://{place}/meet"})
+                for rank in range(3)]
+            outputs = [rank.communicate(timeout=TIMEOUT_S)[0] for rank in ranks]
+        self.assertEqual([rank.returncode for rank in ranks], [0, 0, 0])
+        self.assertEqual([len(output.splitlines()) for output in outputs], [2, 0, 0])
+        self.assertEqual(json.loads(outputs[0].splitlines()[0])["ranks"], 3)
+
+
+if __name__ == "__main__":
+    sys.exit(unittest.main(verbosity=2))
