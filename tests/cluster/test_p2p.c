@@ -1,0 +1,394 @@
+/* Sends and receives between real ranks: sizes, tags, groups, and requests in every order. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "job.h"
+#include "support/unit.h"
+
+#define SEED 20260402
+#define MIB ((size_t)1 << 20)
+
+static const char *const wires[] = { "shm", "tcp" };
+
+static void over_wires(uint32_t nranks, void (*role)(struct rank *))
+{
+    for (size_t w = 0; w < sizeof wires / sizeof *wires; w++) {
+        const struct job job = { .wires = wires[w], .nranks = nranks, .seed = job_seed(SEED) };
+
+        job_run(&job, role);
+    }
+}
+
+/* Bytes that only this message has. */
+static void fill(uint8_t *at, size_t bytes, uint64_t salt)
+{
+    for (size_t i = 0; i < bytes; i += 8) {
+        const uint64_t word = tt_mix64(salt * 0x9e3779b97f4a7c15ull + i);
+
+        memcpy(at + i, &word, bytes - i < 8 ? bytes - i : 8);
+    }
+}
+
+static void check_filled(struct rank *r, const uint8_t *at, size_t bytes, uint64_t salt)
+{
+    for (size_t i = 0; i < bytes; i += 8) {
+        const uint64_t word = tt_mix64(salt * 0x9e3779b97f4a7c15ull + i);
+
+        if (memcmp(at + i, &word, bytes - i < 8 ? bytes - i : 8) != 0)
+            job_fail(r, __FILE__, __LINE__, "a byte of the 8 from %zu of %zu is wrong", i, bytes);
+    }
+}
+
+static uint8_t *room(struct rank *r, size_t bytes)
+{
+    uint8_t *mem = malloc(bytes + 1);
+
+    CHECK(r, mem);
+    memset(mem, 0x5a, bytes + 1);
+    return mem;
+}
+
+/* ---- sizes ---- */
+
+static void sizes_role(struct rank *r)
+{
+    static const size_t sizes[] = {
+        0, 1, 7, 24, 25, 64, 1000, 4096, 4097, 8191, 65536, 65537, 262144, 1000003, 8 * MIB
+    };
+    uint8_t *buf = room(r, 8 * MIB);
+
+    job_open(r);
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+        for (uint32_t way = 0; way < 2; way++) {
+            job_step(r, "%zu bytes from rank %u", sizes[i], way);
+            memset(buf, 0x5a, sizes[i] + 1);
+            if (r->rank == way) {
+                fill(buf, sizes[i], i + 1);
+                CHECK_OK(r, tutti_send(buf, sizes[i], TUTTI_U8, (int)!r->rank, r->comm, NULL));
+                continue;
+            }
+            CHECK_OK(r, tutti_recv(buf, sizes[i], TUTTI_U8, (int)!r->rank, r->comm, NULL));
+            check_filled(r, buf, sizes[i], i + 1);
+            CHECK(r, buf[sizes[i]] == 0x5a);
+        }
+    free(buf);
+}
+
+static void messages_of_any_size_arrive_whole(void **state)
+{
+    (void)state;
+    over_wires(2, sizes_role);
+}
+
+/* ---- tags ---- */
+
+#define TAGS 12
+
+static size_t size_of_tag(uint32_t tag) { return tag % 3 == 0 ? 0 : tag % 3 == 1 ? 600 * tag : 40000 * tag; }
+
+/* Rank 0 starts sends with tags 0, 1, …; rank 1 receives them in an order of its own. */
+static void tags_role(struct rank *r)
+{
+    uint8_t *buf[TAGS];
+    tutti_request *sent[TAGS];
+    uint32_t order[TAGS];
+
+    job_open(r);
+    for (uint32_t i = 0; i < TAGS; i++) {
+        const uint32_t j = (uint32_t)tt_prng_below(&r->prng, i + 1);
+
+        buf[i] = room(r, size_of_tag(i));
+        order[i] = order[j];
+        order[j] = i;
+    }
+    for (uint32_t i = 0; i < TAGS && r->rank == 0; i++) {
+        const tutti_call how = { .size = sizeof how, .request = &sent[i], .tag = 7000 + i };
+
+        job_step(r, "send tag %u", i);
+        fill(buf[i], size_of_tag(i), i);
+        CHECK_OK(r, tutti_send(buf[i], size_of_tag(i), TUTTI_I8, 1, r->comm, &how));
+    }
+    for (uint32_t k = 0; k < TAGS && r->rank == 1; k++) {
+        const uint32_t i = order[k];
+        const tutti_call how = { .size = sizeof how, .tag = 7000 + i };
+
+        job_step(r, "receive tag %u as number %u", i, k);
+        CHECK_OK(r, tutti_recv(buf[i], size_of_tag(i), TUTTI_I8, 0, r->comm, &how));
+        check_filled(r, buf[i], size_of_tag(i), i);
+    }
+    if (r->rank == 0)
+        CHECK_OK(r, tutti_wait_all(sent, TAGS));
+    for (uint32_t i = 0; i < TAGS; i++)
+        free(buf[i]);
+}
+
+static void tags_are_matched_in_whatever_order_they_are_received(void **state)
+{
+    (void)state;
+    over_wires(2, tags_role);
+}
+
+/* Messages of one tag, small and large by turns: a small one must not overtake. */
+static void order_role(struct rank *r)
+{
+    enum { N = 60 };
+    tutti_request *request[N];
+    uint8_t *buf[N];
+
+    job_open(r);
+    for (uint32_t i = 0; i < N; i++) {
+        const size_t bytes = i % 4 == 3 ? 300000 : 8 * i;
+        const tutti_call how = { .size = sizeof how, .request = &request[i], .tag = 5 };
+
+        job_step(r, "number %u", i);
+        buf[i] = room(r, bytes);
+        if (r->rank == 0) {
+            fill(buf[i], bytes, i);
+            CHECK_OK(r, tutti_send(buf[i], bytes, TUTTI_U8, 1, r->comm, &how));
+        } else {
+            CHECK_OK(r, tutti_recv(buf[i], bytes, TUTTI_U8, 0, r->comm, &how));
+        }
+    }
+    CHECK_OK(r, tutti_wait_all(request, N));
+    for (uint32_t i = 0; i < N; i++) {
+        if (r->rank == 1)
+            check_filled(r, buf[i], i % 4 == 3 ? 300000 : 8 * i, i);
+        free(buf[i]);
+    }
+}
+
+static void messages_of_one_tag_keep_their_order(void **state)
+{
+    (void)state;
+    over_wires(2, order_role);
+}
+
+/* ---- groups ---- */
+
+/* Everybody sends to everybody, all sends listed first, large enough that none ends before its receive is there. */
+static void group_role(struct rank *r)
+{
+    static const size_t sizes[] = { 0, 100, 4096, 700000 };
+    tutti_p2p ops[4 * JOB_RANKS_MAX];
+
+    job_open(r);
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        uint8_t *out = room(r, sizes[i]);
+        uint8_t *in[JOB_RANKS_MAX] = { 0 };
+        size_t n = 0;
+
+        job_step(r, "groups of %zu bytes", sizes[i]);
+        fill(out, sizes[i], r->rank);
+        for (uint32_t peer = 0; peer < r->nranks; peer++)
+            if (peer != r->rank)
+                ops[n++] = (tutti_p2p){ .peer = (int)peer, .buf = out, .count = sizes[i], .type = TUTTI_U8, .tag = 3 };
+        for (uint32_t peer = 0; peer < r->nranks; peer++) {
+            if (peer == r->rank)
+                continue;
+            in[peer] = room(r, sizes[i]);
+            ops[n++] = (tutti_p2p){
+                .is_recv = 1, .peer = (int)peer, .buf = in[peer], .count = sizes[i], .type = TUTTI_U8, .tag = 3,
+            };
+        }
+        CHECK_OK(r, tutti_group(ops, n, r->comm, NULL));
+        for (uint32_t peer = 0; peer < r->nranks; peer++)
+            if (in[peer])
+                check_filled(r, in[peer], sizes[i], peer);
+        for (uint32_t peer = 0; peer < r->nranks; peer++)
+            free(in[peer]);
+        free(out);
+    }
+    CHECK_OK(r, tutti_group(NULL, 0, r->comm, NULL));
+}
+
+static void a_group_that_would_deadlock_in_sequence_ends(void **state)
+{
+    (void)state;
+    over_wires(4, group_role);
+}
+
+/* ---- requests ---- */
+
+#define MANY 200
+
+/* More outstanding than peers can see at once; rank 1 starts its receives in the same order, before or after the sends. */
+static void many_role(struct rank *r)
+{
+    tutti_request *request[2 * MANY];
+    uint32_t *buf = calloc(2 * MANY, sizeof *buf);
+    bool seen[2 * MANY] = { false };
+    const int peer = (int)!r->rank;
+
+    CHECK(r, buf);
+    job_open(r);
+    for (uint32_t i = 0; i < MANY; i++) {
+        const tutti_call send = { .size = sizeof send, .request = &request[i], .tag = i % 3 };
+        const tutti_call recv = { .size = sizeof recv, .request = &request[MANY + i], .tag = i % 3 };
+
+        job_step(r, "start %u", i);
+        buf[i] = 1000 * r->rank + i;
+        CHECK_OK(r, tutti_recv(&buf[MANY + i], 1, TUTTI_U32, peer, r->comm, &recv));
+        CHECK_OK(r, tutti_send(&buf[i], 1, TUTTI_U32, peer, r->comm, &send));
+    }
+    for (uint32_t n = 0; n < 2 * MANY; n++) {
+        size_t index = SIZE_MAX;
+
+        job_step(r, "wait for any, %u over", n);
+        CHECK_OK(r, tutti_wait_any(request, 2 * MANY, &index));
+        CHECK(r, index < 2 * MANY && !request[index] && !seen[index]);
+        seen[index] = true;
+        if (index >= MANY)
+            CHECK(r, buf[index] == 1000 * !r->rank + index - MANY);
+    }
+    CHECK_STATUS(r, tutti_wait_any(request, 2 * MANY, &(size_t){ 0 }), TUTTI_ERR_INVALID);
+    CHECK_OK(r, tutti_wait_all(request, 2 * MANY));
+    free(buf);
+}
+
+static void wait_any_returns_each_of_many_requests_once(void **state)
+{
+    (void)state;
+    over_wires(2, many_role);
+}
+
+/* A request is pending until its peer has come, and test alone is enough to end it. */
+static void test_role(struct rank *r)
+{
+    uint8_t *buf = room(r, MIB);
+    tutti_request *request;
+    const tutti_call how = { .size = sizeof how, .request = &request };
+    tutti_status st;
+
+    job_open(r);
+    for (uint32_t i = 0; i < 5; i++) {
+        job_step(r, "round %u", i);
+        if (r->rank == 0) {
+            fill(buf, MIB, i);
+            CHECK_OK(r, tutti_send(buf, MIB, TUTTI_U8, 1, r->comm, &how));
+            CHECK(r, tutti_test(request) == TUTTI_PENDING);     /* rank 1 has not been told to receive */
+            job_raise(r->board, 0);
+        } else {
+            CHECK(r, job_await(r->board, 0, i + 1));
+            CHECK_OK(r, tutti_recv(buf, MIB, TUTTI_U8, 0, r->comm, &how));
+        }
+        while ((st = tutti_test(request)) == TUTTI_PENDING)
+            ;
+        CHECK_OK(r, st);
+        CHECK_OK(r, tutti_test(request));
+        CHECK_OK(r, tutti_wait(request));
+        if (r->rank == 1)
+            check_filled(r, buf, MIB, i);
+    }
+    free(buf);
+}
+
+static void a_request_is_pending_until_it_is_over_and_test_makes_progress(void **state)
+{
+    (void)state;
+    over_wires(2, test_role);
+}
+
+/* Rank 1 calls nothing while rank 0's large message is under way: the progress thread receives it. */
+static void background_role(struct rank *r)
+{
+    uint8_t *buf = room(r, 4 * MIB);
+    tutti_request *request;
+    const tutti_call how = { .size = sizeof how, .request = &request };
+
+    job_open(r);
+    if (r->rank == 1) {
+        CHECK_OK(r, tutti_recv(buf, 4 * MIB, TUTTI_U8, 0, r->comm, &how));
+        CHECK(r, job_await(r->board, 0, 1));
+        CHECK_OK(r, tutti_wait(request));
+        check_filled(r, buf, 4 * MIB, 9);
+    } else {
+        fill(buf, 4 * MIB, 9);
+        CHECK_OK(r, tutti_send(buf, 4 * MIB, TUTTI_U8, 1, r->comm, NULL));
+        job_raise(r->board, 0);
+    }
+    free(buf);
+}
+
+static void a_started_receive_ends_though_its_rank_calls_nothing(void **state)
+{
+    (void)state;
+    over_wires(2, background_role);
+}
+
+/* Both ranks receive before they send: each offer meets the other's receive of the same tag and number first. */
+static void crossing_role(struct rank *r)
+{
+    const int peer = (int)!r->rank;
+
+    job_open(r);
+    for (uint32_t i = 0; i < 6; i++) {
+        const size_t bytes = i % 2 ? 64 : 200000;
+        uint8_t *in = room(r, bytes), *out = room(r, bytes);
+        tutti_request *request;
+        const tutti_call how = { .size = sizeof how, .request = &request };
+
+        job_step(r, "round %u", i);
+        fill(out, bytes, 100 * i + r->rank);
+        CHECK_OK(r, tutti_recv(in, bytes, TUTTI_U8, peer, r->comm, &how));
+        job_meet(r);
+        CHECK(r, tutti_test(request) == TUTTI_PENDING);
+        CHECK_OK(r, tutti_barrier(r->comm, NULL));
+        CHECK_OK(r, tutti_send(out, bytes, TUTTI_U8, peer, r->comm, NULL));
+        CHECK_OK(r, tutti_wait(request));
+        check_filled(r, in, bytes, 100 * i + !r->rank);
+        free(in);
+        free(out);
+    }
+}
+
+static void the_two_directions_of_a_pair_count_by_themselves(void **state)
+{
+    (void)state;
+    over_wires(2, crossing_role);
+}
+
+/* Sends and receives among collectives: the two do not see each other's numbers. */
+static void mixed_role(struct rank *r)
+{
+    const uint32_t right = (r->rank + 1) % r->nranks, left = (r->rank + r->nranks - 1) % r->nranks;
+
+    job_open(r);
+    for (uint32_t i = 0; i < 200; i++) {
+        uint64_t out = i * 10 + r->rank, in = 0, sum = 0;
+        tutti_request *request[2];
+        const tutti_call send = { .size = sizeof send, .request = &request[0], .tag = i % 2 };
+        const tutti_call recv = { .size = sizeof recv, .request = &request[1], .tag = i % 2 };
+
+        job_step(r, "round %u", i);
+        CHECK_OK(r, tutti_send(&out, 1, TUTTI_U64, (int)right, r->comm, &send));
+        CHECK_OK(r, tutti_allreduce(&out, &sum, 1, TUTTI_U64, TUTTI_SUM, r->comm, NULL));
+        CHECK_OK(r, tutti_recv(&in, 1, TUTTI_U64, (int)left, r->comm, &recv));
+        CHECK_OK(r, tutti_wait_all(request, 2));
+        CHECK(r, in == i * 10 + left && sum == r->nranks * i * 10 + r->nranks * (r->nranks - 1) / 2);
+    }
+}
+
+static void messages_and_collectives_of_one_communicator_keep_apart(void **state)
+{
+    (void)state;
+    over_wires(3, mixed_role);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(messages_of_any_size_arrive_whole),
+        cmocka_unit_test(tags_are_matched_in_whatever_order_they_are_received),
+        cmocka_unit_test(messages_of_one_tag_keep_their_order),
+        cmocka_unit_test(a_group_that_would_deadlock_in_sequence_ends),
+        cmocka_unit_test(wait_any_returns_each_of_many_requests_once),
+        cmocka_unit_test(a_request_is_pending_until_it_is_over_and_test_makes_progress),
+        cmocka_unit_test(a_started_receive_ends_though_its_rank_calls_nothing),
+        cmocka_unit_test(the_two_directions_of_a_pair_count_by_themselves),
+        cmocka_unit_test(messages_and_collectives_of_one_communicator_keep_apart),
+    };
+
+    if (argc > 1)
+        cmocka_set_test_filter(argv[1]);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
