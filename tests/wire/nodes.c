@@ -223,8 +223,10 @@ void node_share(struct node *n, uint32_t slot, const struct tt_region *r)
 struct tt_rkey node_import(struct node *n, uint32_t peer, uint32_t slot)
 {
     struct tt_rkey key;
+    tutti_status st;
 
-    CHECK(n, n->ops->import(n->w, peer, &n->board->key[peer][slot], &key) == TUTTI_OK);
+    UNTIL(n, (st = n->ops->import(n->w, peer, &n->board->key[peer][slot], &key)) != TUTTI_PENDING);
+    CHECK(n, st == TUTTI_OK);
     return key;
 }
 
@@ -242,6 +244,25 @@ struct tt_desc node_signal(struct node *n, uint32_t peer, uint32_t word, enum tt
                              .signal_key = &n->link[peer].theirs,
                              .signal_offset = 8ull * word,
                              .signal_value = value };
+}
+
+void node_tell(struct node *n, uint32_t peer, uint32_t word, enum tt_signal_op op, uint64_t value)
+{
+    const struct tt_desc d = node_signal(n, peer, word, op, value);
+
+    node_post(n, &d);
+}
+
+struct tt_desc node_put(const struct tt_rkey *key, uint64_t offset, void *local, uint64_t bytes)
+{
+    return (struct tt_desc){ .kind = TT_DESC_PUT, .key = key, .offset = offset, .local = local, .bytes = bytes };
+}
+
+void node_fence(struct node *n, uint32_t peer)
+{
+    const struct tt_desc d = { .kind = TT_DESC_FENCE, .peer = peer };
+
+    node_post(n, &d);
 }
 
 /* ---- bytes ---- */

@@ -64,8 +64,12 @@ struct tt_rkey node_import(struct node *n, uint32_t peer, uint32_t slot);
 
 /* A word of the link region: ours, and as a signal target of the peer's. */
 uint64_t node_word(struct node *n, uint32_t peer, uint32_t i);
-/* A zero-length inline put with that signal. */
+/* A zero-length inline put with that signal; tell posts one. */
 struct tt_desc node_signal(struct node *n, uint32_t peer, uint32_t word, enum tt_signal_op op, uint64_t value);
+void node_tell(struct node *n, uint32_t peer, uint32_t word, enum tt_signal_op op, uint64_t value);
+/* A put without flags and signal. */
+struct tt_desc node_put(const struct tt_rkey *key, uint64_t offset, void *local, uint64_t bytes);
+void node_fence(struct node *n, uint32_t peer);
 
 void pattern_fill(void *mem, uint64_t bytes, uint64_t salt);
 /* The first byte that is not pattern_fill's; `bytes` if all are. */

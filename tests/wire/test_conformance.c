@@ -115,12 +115,12 @@ static void zero_role(struct node *n)
     node_open(n);
     node_connect_all(n);
     for (uint32_t peer = 0; peer < n->nranks; peer++) {
-        struct tt_desc set =
-            peer == n->rank ? (struct tt_desc){ 0 } : node_signal(n, peer, 0, TT_SIGNAL_SET, 7 + n->rank);
-        struct tt_desc add = peer == n->rank ? (struct tt_desc){ 0 } : node_signal(n, peer, 1, TT_SIGNAL_ADD, 3);
+        struct tt_desc set, add;
 
         if (peer == n->rank)
             continue;
+        set = node_signal(n, peer, 0, TT_SIGNAL_SET, 7 + n->rank);
+        add = node_signal(n, peer, 1, TT_SIGNAL_ADD, 3);
         set.flags = 0;      /* neither needs to be inline */
         node_post(n, &set);
         for (int i = 0; i < 100; i++) {
@@ -251,52 +251,65 @@ static void inline_sources_are_reusable_at_once(void **state)
 /* ---- fences ---- */
 
 /* Large and small puts without signals, a fence, then one small signal: whoever sees it sees all of them. */
+#define FENCE_LARGE (3 * MIB)
+#define FENCE_SMALL 1000ull
+
+static void fence_put_all(struct node *n, const struct tt_rkey *key, uint8_t *source, uint64_t bytes, uint64_t few,
+                          uint64_t salt)
+{
+    const uint64_t pieces = 5;
+    struct tt_desc d;
+
+    pattern_fill(source, bytes, salt);
+    for (uint64_t i = 0; i < pieces; i++) {
+        const uint64_t at = bytes * i / pieces;
+
+        d = node_put(key, at, source + at, bytes * (i + 1) / pieces - at);
+        node_post(n, &d);
+    }
+    for (uint64_t i = 0; i < few; i++) {
+        const uint64_t at = FENCE_LARGE + i * FENCE_SMALL;
+
+        pattern_fill(source + at, FENCE_SMALL, salt + i);
+        d = node_put(key, at, source + at, FENCE_SMALL);
+        d.flags = TT_DESC_INLINE;
+        node_post(n, &d);
+    }
+}
+
 static void fence_role(struct node *n)
 {
-    const uint64_t large = 3 * MIB, small = 1000, rounds = 40;
+    const uint64_t rounds = 40, room = FENCE_LARGE + 64 * FENCE_SMALL;
     struct tt_region *mine, *source;
     struct tt_rkey theirs;
 
     node_open(n);
     node_connect_all(n);
-    mine = region_shared(n, large + 64 * small);
-    source = region(n, NULL, large + 64 * small);
+    mine = region_shared(n, room);
+    source = region(n, NULL, room);
     theirs = node_import(n, !n->rank, 0);
     for (uint64_t round = 1; round <= rounds; round++) {
         struct tt_prng p;
         uint64_t bytes, few;
 
         tt_prng_init(&p, n->setting->seed + round);
-        bytes = tt_prng_below(&p, large);
+        bytes = tt_prng_below(&p, FENCE_LARGE);
         few = tt_prng_below(&p, 64);
-        if (n->rank == 1) {
+        if (n->rank == 0) {
+            fence_put_all(n, &theirs, source->mem, bytes, few, round);
+            node_fence(n, 1);
+            node_tell(n, 1, 0, TT_SIGNAL_SET, round);
+        } else {
             UNTIL(n, node_word(n, 0, 0) == round);
             CHECK(n, pattern_differs(mine->mem, bytes, round) == bytes);
-            for (uint64_t i = 0; i < few; i++)
-                CHECK(n, pattern_differs((uint8_t *)mine->mem + large + i * small, small, round + i) == small);
-            node_barrier(n);
-            continue;
-        }
-        UNTIL(n, has(n, TT_WIRE_CAP_INSTANT) || n->nlocal == n->local[0]);
-        pattern_fill(source->mem, bytes, round);
-        node_post(n, &(struct tt_desc){
-                         .kind = TT_DESC_PUT, .local = source->mem, .bytes = bytes, .key = &theirs, .cookie = 0 });
-        for (uint64_t i = 0; i < few; i++) {
-            uint8_t *from = (uint8_t *)source->mem + large + i * small;
+            for (uint64_t i = 0; i < few; i++) {
+                const uint8_t *at = (uint8_t *)mine->mem + FENCE_LARGE + i * FENCE_SMALL;
 
-            pattern_fill(from, small, round + i);
-            node_post(n, &(struct tt_desc){ .kind = TT_DESC_PUT,
-                                            .flags = TT_DESC_INLINE,
-                                            .local = from,
-                                            .bytes = small,
-                                            .key = &theirs,
-                                            .offset = large + i * small });
+                CHECK(n, pattern_differs(at, FENCE_SMALL, round + i) == FENCE_SMALL);
+            }
         }
-        node_post(n, &(struct tt_desc){ .kind = TT_DESC_FENCE, .peer = 1 });
-        node_post(n, &(struct tt_desc[]){ node_signal(n, 1, 0, TT_SIGNAL_SET, round) }[0]);
-        node_barrier(n);
+        node_barrier(n);    /* all of the round has landed, so its source is free */
     }
-    node_barrier(n);
 }
 
 static void a_signal_after_a_fence_comes_after_all_earlier_puts(void **state)
@@ -323,7 +336,7 @@ static void grow_role(struct node *n)
         d.local = mine->mem;
         d.bytes = i % 5 ? tt_prng_below(&n->prng, bytes) : 8;
         d.key = &theirs;
-        node_post(n, &(struct tt_desc){ .kind = TT_DESC_FENCE, .peer = 1 });
+        node_fence(n, 1);
         node_post(n, &d);
     }
     while (n->rank == 1 && seen < count) {
@@ -347,6 +360,7 @@ static void apart_role(struct node *n)
     const uint64_t bytes = MIB;
     struct tt_region *mine;
     struct tt_rkey stopped, running;
+    struct tt_desc d;
     uint64_t posted = 0;
 
     node_open(n);
@@ -363,17 +377,15 @@ static void apart_role(struct node *n)
         stopped = node_import(n, 1, 0);
         running = node_import(n, 2, 0);
         UNTIL(n, process_state(n->board->pid[1]) == 'T');
-        for (; posted < 64; posted++)
-            if (n->ops->post(
-                    n->w, &(struct tt_desc){ .kind = TT_DESC_PUT, .local = mine->mem, .bytes = bytes, .key = &stopped },
-                    1) == 0)
-                break;
-        node_post(n, &(struct tt_desc){
-                         .kind = TT_DESC_PUT, .local = mine->mem, .bytes = bytes, .key = &running, .cookie = 1 });
-        node_post(n, &(struct tt_desc){ .kind = TT_DESC_FENCE, .peer = 1 });
-        node_post(n, &(struct tt_desc){ .kind = TT_DESC_FENCE, .peer = 2 });
-        node_post(n, &(struct tt_desc[]){ node_signal(n, 2, 0, TT_SIGNAL_SET, 1) }[0]);
-        node_post(n, &(struct tt_desc[]){ node_signal(n, 1, 0, TT_SIGNAL_SET, 1) }[0]);
+        d = node_put(&stopped, 0, mine->mem, bytes);
+        while (posted < 64 && n->ops->post(n->w, &d, 1) == 1)
+            posted++;
+        d = node_put(&running, 0, mine->mem, bytes);
+        node_post(n, &d);
+        node_fence(n, 1);
+        node_fence(n, 2);
+        node_tell(n, 2, 0, TT_SIGNAL_SET, 1);
+        node_tell(n, 1, 0, TT_SIGNAL_SET, 1);
         UNTIL(n, n->board->flag[1]);
         n->board->flag[0] = 1;
         kill(n->board->pid[1], SIGCONT);
@@ -448,7 +460,7 @@ static void pressure_role(struct node *n)
     node_barrier_idle(n);
     node_barrier(n);
     for (int i = 0; i < 100; i++)
-        node_post(n, &(struct tt_desc[]){ node_signal(n, 1, 0, TT_SIGNAL_ADD, 1) }[0]);
+        node_tell(n, 1, 0, TT_SIGNAL_ADD, 1);
     node_barrier(n);
 }
 
@@ -457,27 +469,30 @@ static void a_receiver_that_does_not_poll_is_not_buried(void **state)
     nodes_run(*state, 2, pressure_role);
 }
 
-/* Bulk is queued to a receiver that does not poll; control still has room. */
+/* Bulk is queued to a receiver that does not poll, in large pieces until their bytes are too many, then in small ones until they
+ * themselves are; control still has room. */
 static void control_role(struct node *n)
 {
     struct tt_region *mine;
     struct tt_rkey theirs;
-    int refused = 0;
 
     node_open(n);
     node_connect_all(n);
     mine = region_shared(n, MIB);
     if (n->rank == 0) {
         theirs = node_import(n, 1, 0);
-        for (int i = 0; i < 2000 && refused < 100; i++) {
-            refused +=
-                n->ops->post(n->w,
-                             &(struct tt_desc){ .kind = TT_DESC_PUT, .local = mine->mem, .bytes = MIB, .key = &theirs },
-                             1) == 0;
-            node_poll(n);
+        for (uint64_t bytes = MIB; bytes > 1; bytes /= 1024)
+            for (int i = 0, refused = 0; i < 2000 && refused < 100; i++) {
+                const struct tt_desc d = node_put(&theirs, 0, mine->mem, bytes);
+
+                refused += n->ops->post(n->w, &d, 1) == 0;
+                node_poll(n);
+            }
+        for (int i = 0; i < 32; i++) {
+            const struct tt_desc d = node_signal(n, 1, 0, TT_SIGNAL_ADD, 1);
+
+            CHECK(n, n->ops->post(n->w, &d, 1) == 1);
         }
-        for (int i = 0; i < 32; i++)
-            CHECK(n, n->ops->post(n->w, &(struct tt_desc[]){ node_signal(n, 1, 0, TT_SIGNAL_ADD, 1) }[0], 1) == 1);
     }
     node_barrier_idle(n);
     UNTIL(n, n->rank == 0 || node_word(n, 0, 0) == 32);
@@ -504,15 +519,13 @@ static void remote_role(struct node *n)
     theirs = node_import(n, !n->rank, 0);
     if (n->rank == 0) {
         memset(mine->mem, 9, mine->bytes);
-        for (uint32_t i = 0; i < COUNT; i++)
-            node_post(
-                n, &(struct tt_desc){ .kind = TT_DESC_PUT,
-                                      .flags = (uint8_t)((i % 2 ? TT_DESC_INLINE : 0) | (i % 3 ? TT_DESC_REMOTE : 0)),
-                                      .local = (uint8_t *)mine->mem + i * KIB,
-                                      .bytes = KIB,
-                                      .key = &theirs,
-                                      .offset = i * KIB,
-                                      .cookie = i });
+        for (uint32_t i = 0; i < COUNT; i++) {
+            struct tt_desc d = node_put(&theirs, i * KIB, (uint8_t *)mine->mem + i * KIB, KIB);
+
+            d.flags = (uint8_t)((i % 2 ? TT_DESC_INLINE : 0) | (i % 3 ? TT_DESC_REMOTE : 0));
+            d.cookie = i;
+            node_post(n, &d);
+        }
         UNTIL(n, n->nremote == COUNT - COUNT / 3);
         n->board->flag[0] = 1;
         UNTIL(n, has(n, TT_WIRE_CAP_INSTANT) || n->nlocal == COUNT / 2);
@@ -629,8 +642,8 @@ static void late_role(struct node *n)
             d.flags = i % 2 ? TT_DESC_INLINE : 0;
             node_post(n, &d);
         }
-        node_post(n, &(struct tt_desc){ .kind = TT_DESC_FENCE, .peer = 1 });
-        node_post(n, &(struct tt_desc[]){ node_signal(n, 1, 1, TT_SIGNAL_SET, 1) }[0]);
+        node_fence(n, 1);
+        node_tell(n, 1, 1, TT_SIGNAL_SET, 1);
         UNTIL(n, has(n, TT_WIRE_CAP_INSTANT) || n->nlocal == 10);
     }
     CHECK(n, n->losses[!n->rank] == 0);
@@ -673,8 +686,8 @@ static void midway_role(struct node *n)
         d.bytes = bytes;
         d.key = &key;
         node_post(n, &d);
-        node_post(n, &(struct tt_desc){ .kind = TT_DESC_FENCE, .peer = 1 });
-        node_post(n, &(struct tt_desc[]){ node_signal(n, 1, 1, TT_SIGNAL_SET, 1) }[0]);
+        node_fence(n, 1);
+        node_tell(n, 1, 1, TT_SIGNAL_SET, 1);
         UNTIL(n, n->nlocal == 1);
     } else {
         UNTIL(n, *(volatile uint8_t *)mem == 1);
@@ -733,8 +746,8 @@ static void source_role(struct node *n)
     }
     node_barrier_idle(n);
     if (n->rank == 0) {
-        node_post(n, &(struct tt_desc){ .kind = TT_DESC_FENCE, .peer = 1 });
-        node_post(n, &(struct tt_desc[]){ node_signal(n, 1, 1, TT_SIGNAL_SET, 1) }[0]);
+        node_fence(n, 1);
+        node_tell(n, 1, 1, TT_SIGNAL_SET, 1);
         UNTIL(n, n->nremote == taken && (n->nlocal == taken || has(n, TT_WIRE_CAP_INSTANT)));
     } else {
         UNTIL(n, node_word(n, 0, 1) == 1);
@@ -807,7 +820,7 @@ static void both_role(struct node *n)
             if (peer != n->rank) {
                 UNTIL(n, n->ups[peer]);
                 node_connect(n, peer);      /* nothing happens */
-                node_post(n, &(struct tt_desc[]){ node_signal(n, peer, 2, TT_SIGNAL_SET, round) }[0]);
+                node_tell(n, peer, 2, TT_SIGNAL_SET, round);
             }
         for (uint32_t peer = 0; peer < n->nranks; peer++)
             if (peer != n->rank)
@@ -831,6 +844,7 @@ static void death_role(struct node *n)
 {
     struct tt_region *mine;
     struct tt_rkey one;
+    struct tt_desc d;
     uint64_t killed_ns, posted = 0;
 
     n->board->dies[1] = 1;
@@ -848,25 +862,22 @@ static void death_role(struct node *n)
         return;
     }
     one = node_import(n, 1, 0);
-    for (; posted < 20; posted++)
-        node_post(n, &(struct tt_desc){ .kind = TT_DESC_PUT,
-                                        .flags = TT_DESC_REMOTE,
-                                        .local = mine->mem,
-                                        .bytes = 4 * MIB,
-                                        .key = &one,
-                                        .cookie = posted });
+    d = node_put(&one, 0, mine->mem, mine->bytes);
+    d.flags = TT_DESC_REMOTE;
+    for (; posted < 20; posted++) {
+        d.cookie = posted;
+        node_post(n, &d);
+    }
     kill(n->board->pid[1], SIGKILL);
     killed_ns = tt_now_ns();
     UNTIL(n, n->losses[1] == 1);
     CHECK(n, tt_now_ns() - killed_ns < 1 * TT_SECOND);
     CHECK(n, n->why[1] == TUTTI_ERR_PEER_LOST);
     for (int i = 0; i < 100; i++) {     /* taken and forgotten */
-        CHECK(n, n->ops->post(n->w,
-                              &(struct tt_desc){ .kind = TT_DESC_PUT, .local = mine->mem, .bytes = MIB, .key = &one },
-                              1) == 1);
+        CHECK(n, n->ops->post(n->w, &d, 1) == 1);
         node_poll(n);
     }
-    node_post(n, &(struct tt_desc[]){ node_signal(n, 2, 0, TT_SIGNAL_SET, 1) }[0]);
+    node_tell(n, 2, 0, TT_SIGNAL_SET, 1);
     UNTIL(n, n->board->flag[1]);
     CHECK(n, n->losses[1] == 1 && n->losses[2] == 0);
     n->board->flag[2] = 1;
@@ -884,7 +895,7 @@ static void close_role(struct node *n)
     node_connect_all(n);
     if (n->rank == 0) {
         for (uint32_t i = 0; i < 50; i++)
-            node_post(n, &(struct tt_desc[]){ node_signal(n, 1, 0, TT_SIGNAL_ADD, 1) }[0]);
+            node_tell(n, 1, 0, TT_SIGNAL_ADD, 1);
         node_close(n);
     } else {
         UNTIL(n, n->losses[0] == 1);

@@ -142,7 +142,7 @@ static void strangers_role(struct node *n)
         node_connect(n, 1);
     UNTIL(n, n->ups[!n->rank]);
     for (uint64_t i = 1; i <= 100; i++) {
-        node_post(n, &(struct tt_desc[]){ node_signal(n, !n->rank, 0, TT_SIGNAL_ADD, 1) }[0]);
+        node_tell(n, !n->rank, 0, TT_SIGNAL_ADD, 1);
         UNTIL(n, node_word(n, !n->rank, 0) >= i);
     }
     UNTIL(n, n->board->flag[1]);
@@ -239,7 +239,7 @@ static void hostile_role(struct node *n)
             UNTIL(n, n->ups[1] && n->losses[2] == 1);
             CHECK(n, n->why[2] == TUTTI_ERR_PROTOCOL && n->ups[2] == 1);
             n->board->flag[0] = (uint32_t)row + 1;
-            node_post(n, &(struct tt_desc[]){ node_signal(n, 1, 0, TT_SIGNAL_SET, 1) }[0]);
+            node_tell(n, 1, 0, TT_SIGNAL_SET, 1);
         } else {
             UNTIL(n, n->ups[0] && node_word(n, 0, 0) == 1);
         }
@@ -377,7 +377,7 @@ static void six_role(struct node *n)
     if (n->rank == 0)
         CHECK(n, n->ops->connect(n->w, 1, &blob) == TUTTI_OK);
     UNTIL(n, n->ups[!n->rank]);
-    node_post(n, &(struct tt_desc[]){ node_signal(n, !n->rank, 0, TT_SIGNAL_SET, 1) }[0]);
+    node_tell(n, !n->rank, 0, TT_SIGNAL_SET, 1);
     UNTIL(n, node_word(n, !n->rank, 0) == 1);
     node_barrier(n);
 }
@@ -403,7 +403,7 @@ static void outside_role(struct node *n)
     for (uint8_t i = 0; i < address_of(n, n->rank).count; i++)
         CHECK(n, address_of(n, n->rank).endpoints[i].ip[0] != 127);
     node_connect_all(n);
-    node_post(n, &(struct tt_desc[]){ node_signal(n, !n->rank, 0, TT_SIGNAL_SET, 1) }[0]);
+    node_tell(n, !n->rank, 0, TT_SIGNAL_SET, 1);
     UNTIL(n, node_word(n, !n->rank, 0) == 1);
     node_barrier(n);
 }
