@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "base/prng.h"
+#include "support/memory.h"
 #include "support/unit.h"
 
 #define STEPS_MAX 256       /* of one rank's program */
@@ -20,7 +21,6 @@ struct node {
 struct rank {
     const struct tt_coll *c;
     uint8_t *mem[3];        /* SRC, DST, WORK */
-    uint8_t *before[2];     /* SRC and DST as they were */
     uint64_t bytes[3];
     struct node node[STEPS_MAX];
     uint32_t n, oldest;     /* oldest: the first that is not done */
@@ -29,6 +29,7 @@ struct rank {
 struct world {
     const struct case_spec *spec;
     const struct case_calls *calls;
+    struct case_memory memory;
     struct rank *rank;
     enum moves moves;
     uint32_t window;
@@ -39,33 +40,20 @@ struct world {
 
 /* ---- the memory ------------------------------------------------------------------------------------- */
 
-static uint8_t input_byte(const struct world *w, uint32_t rank, uint64_t offset)
-{
-    return (uint8_t)tt_mix64(w->spec->seed * 1000003 + ((uint64_t)rank << 40) + offset);
-}
-
 static void set_up(struct world *w)
 {
+    case_memory_init(&w->memory, w->spec, w->calls);
     for (uint32_t r = 0; r < w->spec->nranks; r++) {
         struct rank *me = &w->rank[r];
 
         me->c = &w->calls->coll[r];
-        me->bytes[TT_BUF_SRC] = tt_coll_src_bytes(me->c);
-        me->bytes[TT_BUF_DST] = tt_coll_dst_bytes(me->c);
+        me->bytes[TT_BUF_SRC] = w->memory.bytes[r][TT_BUF_SRC];
+        me->bytes[TT_BUF_DST] = w->memory.bytes[r][TT_BUF_DST];
         me->bytes[TT_BUF_WORK] = w->spec->algo->work_bytes(me->c);
-        for (int b = 0; b < 3; b++) {
-            me->mem[b] = malloc(me->bytes[b] + 1);
-            memset(me->mem[b], 0xd5 + b, me->bytes[b]);
-        }
-        for (uint64_t i = 0; i < me->bytes[TT_BUF_SRC]; i++) {
-            const struct tt_ref at = tt_coll_canonical(me->c, tt_src(i));
-
-            me->mem[at.buf][at.offset] = input_byte(w, r, i);
-        }
-        for (int b = 0; b < 2; b++) {
-            me->before[b] = malloc(me->bytes[b] + 1);
-            memcpy(me->before[b], me->mem[b], me->bytes[b]);
-        }
+        me->mem[TT_BUF_SRC] = w->memory.src[r];
+        me->mem[TT_BUF_DST] = w->memory.dst[r];
+        me->mem[TT_BUF_WORK] = malloc(me->bytes[TT_BUF_WORK] + 1);
+        memset(me->mem[TT_BUF_WORK], 0xd7, me->bytes[TT_BUF_WORK]);
     }
 }
 
@@ -190,22 +178,6 @@ static bool can_run(struct world *w, uint32_t r, uint32_t i)
 
 /* ---- running them ------------------------------------------------------------------------------------- */
 
-/* out = a op b: sums of unsigned elements; a finishing one then doubles and adds 1, so that it shows how often it was
- * done. */
-static void reduce(uint8_t *out, const uint8_t *a, const uint8_t *b, uint64_t bytes, uint32_t elem_bytes, bool finish)
-{
-    for (uint64_t i = 0; i < bytes; i += elem_bytes) {
-        uint64_t x = 0, y = 0;
-
-        memcpy(&x, a + i, elem_bytes);
-        memcpy(&y, b + i, elem_bytes);
-        x += y;
-        if (finish)
-            x = 2 * x + 1;
-        memcpy(out + i, &x, elem_bytes);
-    }
-}
-
 static void run_put(struct world *w, uint32_t r, struct node *node)
 {
     struct node *wait = node->mate;
@@ -252,7 +224,7 @@ static void run(struct world *w, uint32_t r, struct node *node)
     a = load(me, &node->s.a, node->s.bytes);
     if (node->s.opcode == TT_REDUCE_STEP) {
         b = load(me, &node->s.b, node->s.bytes);
-        reduce(a, a, b, node->s.bytes, me->c->elem_bytes, node->s.finish);
+        case_kernel(me->c->elem_bytes, node->s.finish)(a, NULL, a, b, node->s.bytes / me->c->elem_bytes, false, 1);
         free(b);
     }
     store(me, node, a);
@@ -335,105 +307,6 @@ static bool all_done(const struct world *w)
     return true;
 }
 
-/* ---- the definition ----------------------------------------------------------------------------------- */
-
-/* Byte `offset` of the sum over all ranks of elements of SRC. */
-static uint8_t reduced_byte(const struct world *w, uint64_t offset)
-{
-    const uint32_t elem = w->spec->elem_bytes, n = w->spec->nranks;
-    uint64_t sum = 0;
-
-    for (uint32_t r = 0; r < n; r++) {
-        uint64_t x = 0;
-
-        for (uint32_t i = 0; i < elem; i++)
-            x |= (uint64_t)input_byte(w, r, offset - offset % elem + i) << 8 * i;
-        sum += x;
-    }
-    if (n > 1)
-        sum = 2 * sum + 1;
-    return (uint8_t)(sum >> 8 * (offset % elem));
-}
-
-/* Puts what DST of rank r should be into want[]; what is not of the result stays. */
-static void define(const struct world *w, uint32_t r, uint8_t *want)
-{
-    const struct tt_coll *c = &w->calls->coll[r];
-    const uint32_t n = c->nranks;
-
-    switch (c->kind) {
-    case TT_ALLREDUCE: case TT_REDUCE:
-        for (uint64_t i = 0; i < c->bytes && (c->kind == TT_ALLREDUCE || r == c->root); i++)
-            want[i] = reduced_byte(w, i);
-        break;
-    case TT_REDUCE_SCATTER:
-        for (uint64_t i = 0; i < c->bytes; i++)
-            want[i] = reduced_byte(w, r * c->bytes + i);
-        break;
-    case TT_REDUCE_SCATTERV:
-        for (uint64_t i = 0; i < c->send_bytes[r]; i++)
-            want[i] = reduced_byte(w, c->send_displs[r] + i);
-        break;
-    case TT_ALLGATHER: case TT_GATHER:
-        for (uint64_t i = 0; i < n * c->bytes && (c->kind == TT_ALLGATHER || r == c->root); i++)
-            want[i] = input_byte(w, (uint32_t)(i / c->bytes), i % c->bytes);
-        break;
-    case TT_ALLGATHERV: case TT_GATHERV:
-        for (uint32_t from = 0; from < n && (c->kind == TT_ALLGATHERV || r == c->root); from++)
-            for (uint64_t i = 0; i < c->recv_bytes[from]; i++)
-                want[c->recv_displs[from] + i] = input_byte(w, from, i);
-        break;
-    case TT_BROADCAST: case TT_RECV:
-        for (uint64_t i = 0; i < c->bytes; i++)
-            want[i] = input_byte(w, c->root, i);
-        break;
-    case TT_SCATTER:
-        for (uint64_t i = 0; i < c->bytes; i++)
-            want[i] = input_byte(w, c->root, r * c->bytes + i);
-        break;
-    case TT_SCATTERV:
-        for (uint64_t i = 0; i < c->send_bytes[r]; i++)
-            want[i] = input_byte(w, c->root, c->send_displs[r] + i);
-        break;
-    case TT_ALLTOALL:
-        for (uint64_t i = 0; i < n * c->bytes; i++)
-            want[i] = input_byte(w, (uint32_t)(i / c->bytes), r * c->bytes + i % c->bytes);
-        break;
-    case TT_ALLTOALLV:
-        for (uint32_t from = 0; from < n; from++)
-            for (uint64_t i = 0; i < c->recv_bytes[from]; i++)
-                want[c->recv_displs[from] + i] = input_byte(w, from, w->calls->coll[from].send_displs[r] + i);
-        break;
-    case TT_BARRIER: case TT_SEND: case TT_COLL_KINDS:
-        break;
-    }
-}
-
-/* Memory is as before but for the result, which is right. */
-static bool compare(const struct world *w, uint32_t r)
-{
-    const struct rank *me = &w->rank[r];
-    uint8_t *want = malloc(me->bytes[TT_BUF_DST] + 1), *expected[2] = { me->before[0], me->before[1] };
-    bool same = true;
-
-    memcpy(want, me->before[TT_BUF_DST], me->bytes[TT_BUF_DST]);
-    define(w, r, want);
-    for (uint64_t i = 0; i < me->bytes[TT_BUF_DST]; i++) {
-        const struct tt_ref ref = tt_coll_canonical(me->c, tt_dst(i));
-
-        expected[ref.buf][ref.offset] = want[i];
-    }
-    for (int b = 0; b < 2; b++)
-        for (uint64_t i = 0; i < me->bytes[b] && same; i++)
-            if (me->mem[b][i] != expected[b][i]) {
-                snprintf(w->why, w->why_bytes, "rank %u, byte %" PRIu64 " of %s is %02x, not %02x", r, i,
-                         b ? "DST" : "SRC", me->mem[b][i], expected[b][i]);
-                same = false;
-            }
-    free(want);
-    return same;
-}
-
 bool interpret(const struct case_spec *spec, const struct case_calls *calls, const struct tt_program *program,
                enum moves moves, uint32_t window, char *why, size_t why_bytes)
 {
@@ -456,16 +329,14 @@ bool interpret(const struct case_spec *spec, const struct case_calls *calls, con
         ;
     fine = all_done(&w);
     for (uint32_t r = 0; r < spec->nranks && fine; r++)
-        fine = compare(&w, r);
+        fine = case_memory_right(&w.memory, r, why, why_bytes);
 
     for (uint32_t r = 0; r < spec->nranks; r++) {
         for (uint32_t i = 0; i < w.rank[r].n; i++)
             free(w.rank[r].node[i].carried);
-        for (int b = 0; b < 3; b++)
-            free(w.rank[r].mem[b]);
-        free(w.rank[r].before[0]);
-        free(w.rank[r].before[1]);
+        free(w.rank[r].mem[TT_BUF_WORK]);
     }
+    case_memory_fini(&w.memory);
     free(w.rank);
     return fine;
 }

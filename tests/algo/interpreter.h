@@ -3,7 +3,7 @@
 #ifndef TESTS_ALGO_INTERPRETER_H
 #define TESTS_ALGO_INTERPRETER_H
 
-#include "cases.h"
+#include "support/cases.h"
 #include "sched/verify.h"
 
 /* When a put's bytes move. */

@@ -2,7 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 #include "algo/blocks.h"
-#include "cases.h"
+#include "support/cases.h"
 #include "support/unit.h"
 
 static const struct tt_cost_model model = {

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "base/prng.h"
-#include "cases.h"
+#include "support/cases.h"
 #include "interpreter.h"
 #include "support/unit.h"
 

@@ -1,7 +1,7 @@
 /* Every algorithm, proven by the verifier. */
 #include <stdio.h>
 #include <time.h>
-#include "cases.h"
+#include "support/cases.h"
 #include "sched/verify.h"
 #include "support/unit.h"
 

@@ -1,5 +1,5 @@
 /* Every algorithm, run on real memory against the definition of its collective. */
-#include "cases.h"
+#include "support/cases.h"
 #include "interpreter.h"
 #include "support/unit.h"
 

@@ -1,6 +1,6 @@
 /* Calls of a collective on all ranks, for tests that range over algorithms. */
-#ifndef TESTS_ALGO_CASES_H
-#define TESTS_ALGO_CASES_H
+#ifndef TESTS_SUPPORT_CASES_H
+#define TESTS_SUPPORT_CASES_H
 
 #include "algo/algos.h"
 

@@ -1,4 +1,4 @@
-#include "cases.h"
+#include "support/cases.h"
 
 #include <inttypes.h>
 #include <stdio.h>
