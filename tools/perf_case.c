@@ -302,7 +302,7 @@ const char *perf_case_algo(const struct perf_case *c, tutti_comm *comm)
                             .elem_bytes = (uint32_t)elem,
                             .in_place = c->in_place };
     const char *name = NULL;
-    const struct tt_plan *plan;
+    struct tt_plan *plan;
     uint64_t *bytes;
 
     if (c->coll->kind >= TT_COLL_KINDS)

@@ -153,7 +153,7 @@ static tutti_status submit(struct attempt *t)
     const int64_t timeout_ms = call && call->timeout_ms ? call->timeout_ms : t->comm->timeout_ms;
     tutti_request **request = call ? call->request : NULL;
     struct tt_op *op;
-    const struct tt_plan *plan;
+    struct tt_plan *plan;
     void *scaled;
     tutti_status st;
 
@@ -171,7 +171,7 @@ static tutti_status submit(struct attempt *t)
     t->conf.eager_bytes = t->comm->eager_bytes;
     t->conf.streams = plan->streams;
     t->conf.depth = plan->depth;
-    t->conf.image = plan->image;
+    t->conf.kept = plan->keeps ? &plan->kept : NULL;
     t->conf.restore = t->comm->restore;
     t->conf.timeout_ms = timeout_ms;
     t->conf.owned = scaled;

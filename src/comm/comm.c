@@ -499,11 +499,11 @@ void tutti_comm_destroy(tutti_comm *comm)
 {
     if (!comm || atomic_load(&forked))
         return;
+    for (size_t i = 0; i < TT_PLANS; i++)
+        tt_op_drop(comm->plans[i].kept);
     tt_context_close(comm->context);
     if (atomic_fetch_sub(&comm->world->users, 1) == 1)
         world_destroy(comm->world);
-    for (size_t i = 0; i < TT_PLANS; i++)
-        free(comm->plans[i].room);
     free(comm->ranks);
     free(comm);
 }

@@ -11,7 +11,6 @@
 #include "comm/measure.h"
 #include "comm/probe.h"
 #include "engine/engine.h"
-#include "engine/exec.h"
 
 struct tt_world {
     struct tt_engine *engine;
@@ -32,8 +31,8 @@ struct tt_plan {
     const struct tt_algo *algo;
     uint64_t segment_bytes;
     uint8_t algo_id, streams, depth;
-    struct tt_exec_image *room;     /* owned; NULL until needed */
-    struct tt_exec_image *image;    /* what its operations have in common: room, or NULL where they are long or differ */
+    bool keeps;                     /* short calls, alike each time: their operation is kept */
+    struct tt_op *kept;             /* owned; NULL: none yet */
 };
 
 struct tutti_comm {
@@ -50,7 +49,7 @@ struct tutti_comm {
 
 /* The plan of a call: forced by name, or the cheapest. INVALID (logged) if the name does not fit. *out is the communicator's, until the
  * next call of this. */
-tutti_status tt_plan_of(tutti_comm *comm, const struct tt_coll *c, const char *force, const struct tt_plan **out);
+tutti_status tt_plan_of(tutti_comm *comm, const struct tt_coll *c, const char *force, struct tt_plan **out);
 
 /* OK; FORKED (logged) in the child of a fork; INVALID for no communicator. */
 tutti_status tt_comm_check(const tutti_comm *comm, const char *call);

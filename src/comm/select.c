@@ -1,6 +1,5 @@
 /* Which algorithm and segments a call uses: a pure function of the call's arguments and of constants that all ranks agreed
  * on when the communicator was made, so that all choose alike. Remembered per shape. */
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/prng.h"
@@ -8,7 +7,6 @@
 #include "comm/comm.h"
 
 #define SEGMENT_MIN 8192u
-#define IMAGE_BYTES 65536u
 #define LANDING_MAX (8ull << 20)        /* of one operation, all peers together, before segments shrink */
 
 static uint64_t floor_power(uint64_t x)
@@ -76,32 +74,21 @@ static uint8_t index_of(const struct tt_algo *algo)
     return (uint8_t)i;
 }
 
-/* Whether calls of this kind and size have the same program each time, and a short one: an image of it pays. */
-static bool has_image(const struct tt_coll *c)
-{
-    return c->bytes <= IMAGE_BYTES && !c->send_bytes && !c->recv_bytes;
-}
-
 static tutti_status make_plan(tutti_comm *comm, const struct tt_coll *c, const char *force, struct tt_plan *p)
 {
-    *p = (struct tt_plan){ .room = p->room };
+    tt_op_drop(p->kept);
+    *p = (struct tt_plan){ .key = 0 };
     p->algo = force ? tt_algo_find(c, force) : tt_algo_choose(c, &comm->model);
     if (!p->algo)
         return tt_fail(TUTTI_ERR_INVALID, "%s of %llu bytes on %u ranks: there is no algorithm \"%s\" that can do it", tt_coll_name(c->kind),
                        (unsigned long long)c->bytes, c->nranks, force);
     p->algo_id = index_of(p->algo);
     choose_segments(comm, c, p);
-    if (has_image(c)) {
-        if (!p->room)
-            p->room = malloc(sizeof *p->room);
-        p->image = p->room;
-        if (p->image)
-            p->image->nsteps = 0;
-    }
+    p->keeps = c->bytes <= comm->eager_bytes && !c->send_bytes && !c->recv_bytes;
     return TUTTI_OK;
 }
 
-tutti_status tt_plan_of(tutti_comm *comm, const struct tt_coll *c, const char *force, const struct tt_plan **out)
+tutti_status tt_plan_of(tutti_comm *comm, const struct tt_coll *c, const char *force, struct tt_plan **out)
 {
     const uint64_t key = key_of(c, force);
     struct tt_plan *p = &comm->plans[key / 2 % TT_PLANS];

@@ -80,13 +80,11 @@ tutti_status tt_context_next_key(struct tt_context_peer *cp, uint32_t tag, bool 
 
 tutti_status tt_early_keep(struct tt_context_peer *cp, const struct tt_mail *mail, bool claimed)
 {
-    struct tt_early *m = NULL;
+    struct tt_early *m;
 
-    for (uint32_t i = 0; i < TT_EARLY_MAX && !m; i++)
-        if (!cp->early[i].type)
-            m = &cp->early[i];
-    if (!m)
+    if (!~cp->kept)
         return tt_fail(TUTTI_ERR_PROTOCOL, "rank %u sent more messages ahead than it has credit for", cp->peer->rank);
+    m = &cp->early[__builtin_ctzll(~cp->kept)];
     if (mail->bytes > m->payload_cap) {
         uint8_t *more = realloc(m->payload, mail->bytes);   /* once per size: kept for the next message */
 
@@ -103,17 +101,16 @@ tutti_status tt_early_keep(struct tt_context_peer *cp, const struct tt_mail *mai
     m->bytes = mail->bytes;
     m->type = mail->type;
     m->claimed = claimed;
-    cp->nearly++;
+    cp->kept |= 1ull << (m - cp->early);
     return TUTTI_OK;
 }
 
 struct tt_early *tt_early_find(struct tt_context_peer *cp, uint32_t *at, uint64_t opseq, bool p2p, uint8_t kind, uint8_t type)
 {
-    if (!cp->nearly)
-        return NULL;
-    for (; *at < TT_EARLY_MAX; ++*at) {
-        struct tt_early *m = &cp->early[*at];
+    for (uint64_t left = *at < 64 ? cp->kept >> *at << *at : 0; left; left &= left - 1) {
+        struct tt_early *m = &cp->early[__builtin_ctzll(left)];
 
+        *at = (uint32_t)(m - cp->early);
         if (m->type == type && m->opseq == opseq && tt_is_p2p(m->desc.kind) == p2p && (!p2p || m->desc.kind != kind))
             return m;
     }
@@ -122,8 +119,7 @@ struct tt_early *tt_early_find(struct tt_context_peer *cp, uint32_t *at, uint64_
 
 void tt_early_drop(struct tt_context_peer *cp, struct tt_early *m)
 {
-    m->type = 0;
-    cp->nearly--;
+    cp->kept &= ~(1ull << (m - cp->early));
 }
 
 void tt_context_owe(struct tt_context *c, struct tt_context_peer *cp)

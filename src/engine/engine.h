@@ -17,7 +17,6 @@
 struct tt_engine;
 struct tt_context;
 struct tt_op;
-struct tt_exec_image;
 
 /* Wires of this process, opened in order of preference, and what a peer's card says of its own. */
 #define TT_ENGINE_WIRES_MAX 4
@@ -101,13 +100,15 @@ struct tt_op_conf {
     uint8_t streams, depth;
     bool restore;                   /* put back in-place input on failure */
     int64_t timeout_ms;             /* from its start; negative: none */
-    struct tt_exec_image *image;    /* NULL, or room for what operations of this very shape have in common; empty (nsteps 0) the
-                                       first time; touched under the baton only */
+    struct tt_op **kept;            /* NULL, or where a blocking operation may be kept for the next call of this very shape (it begins
+                                       without being built again); *kept is NULL or one that was kept there; ended by tt_op_drop */
     void *owned;                    /* malloc'd memory that becomes the operation's, also when it cannot start */
 };
 
 /* Runs an operation to its end in the calling thread. */
 tutti_status tt_op_blocking(struct tt_context *c, const struct tt_op_conf *conf);
+/* Ends what tt_op_blocking kept. NULL is fine. */
+void tt_op_drop(struct tt_op *op);
 /* Starts an operation. On success *out is the caller's until tt_op_free. Errors of a failed context come back here, too. */
 tutti_status tt_op_start(struct tt_context *c, const struct tt_op_conf *conf, struct tt_op **out);
 /* Makes a little progress; true when it is over. */

@@ -260,7 +260,7 @@ static bool is_straight(const struct tt_exec *x)
     for (uint32_t n = x->head; n != x->tail; n++) {
         const struct tt_exec_step *t = &x->step[index_of(n)];
 
-        if (t->s.bytes > x->conf.eager_bytes || (t->writer_a >= 0 && x->step[t->writer_a].s.opcode != TT_WAIT) ||
+        if (t->s.bytes > x->conf.eager_bytes || t->s.a.block || t->s.b.block || t->s.out.block || (t->writer_a >= 0 && x->step[t->writer_a].s.opcode != TT_WAIT) ||
             (t->writer_b >= 0 && x->step[t->writer_b].s.opcode != TT_WAIT))
             return false;
     }
@@ -275,30 +275,13 @@ void tt_exec_init(struct tt_exec *x, const struct tt_exec_conf *conf, struct tt_
     x->straight = is_straight(x);
 }
 
-bool tt_exec_save(const struct tt_exec *x, struct tt_exec_image *image)
+void tt_exec_restart(struct tt_exec *x)
 {
-    if (x->round < x->nrounds || x->head != 0 || x->tail > TT_EXEC_IMAGE_STEPS || x->npeers > TT_EXEC_IMAGE_PEERS)
-        return false;
-    image->nsteps = x->tail;
-    image->npeers = x->npeers;
-    image->nrounds = x->nrounds;
-    image->straight = x->straight;
-    memcpy(image->step, x->step, x->tail * sizeof x->step[0]);
-    memcpy(image->peer, x->peer, x->npeers * sizeof x->peer[0]);
-    return true;
-}
-
-void tt_exec_load(struct tt_exec *x, const struct tt_exec_conf *conf, const struct tt_exec_image *image,
-                  struct tt_exec_peer *peers, uint32_t peers_max)
-{
-    begin(x, conf, peers, peers_max);
-    tt_assert(image->npeers <= peers_max);
-    x->round = x->nrounds = image->nrounds;
-    x->straight = image->straight;
-    x->tail = x->loaded = image->nsteps;
-    x->npeers = image->npeers;
-    memcpy(x->step, image->step, image->nsteps * sizeof x->step[0]);
-    memcpy(peers, image->peer, image->npeers * sizeof peers[0]);
+    tt_assert(x->straight);
+    x->head = 0;
+    x->progress = true;
+    for (uint32_t i = 0; i < x->tail; i++)
+        x->step[i].arrived = false;
 }
 
 /* ---- the end of steps ----------------------------------------------------------------------------- */
@@ -645,58 +628,8 @@ static bool next_credit(struct tt_exec *x, struct tt_action *a)
     return false;
 }
 
-/* Where a step of a straight program reads. */
-static struct tt_place straight_source(const struct tt_exec *x, const struct tt_ref *ref, int8_t writer)
-{
-    if (writer >= 0)
-        return (struct tt_place){ .kind = TT_AT_EAGER, .peer = x->step[writer].peer, .slot = x->step[writer].s.tag };
-    return (struct tt_place){ .kind = TT_AT_BUF, .ref = *ref };
-}
-
-/* The next step in program order, if it can go. */
-static bool next_straight(struct tt_exec *x, struct tt_action *a)
-{
-    struct tt_exec_step *t;
-
-    for (; x->head != x->tail; x->head++) {
-        t = &x->step[x->head];
-        if (t->s.opcode != TT_WAIT)
-            break;
-        if (!t->arrived)
-            return false;
-        if (t->s.out.buf != TT_BUF_PIPE || !t->s.bytes)
-            break;
-        t->over = true;
-        x->progress = true;
-    }
-    if (x->head == x->tail)
-        return false;
-    a->step = (uint16_t)x->head;
-    a->peer = t->peer;
-    a->tag = t->s.tag;
-    a->bytes = t->s.bytes;
-    a->finish = t->s.finish;
-    a->direct = false;
-    a->out2.kind = TT_AT_NONE;
-    a->out = (struct tt_place){ .kind = TT_AT_BUF, .ref = t->s.out };
-    if (t->s.opcode == TT_WAIT)
-        a->a = (struct tt_place){ .kind = TT_AT_EAGER, .peer = t->peer, .slot = t->s.tag };
-    else
-        a->a = straight_source(x, &t->s.a, t->writer_a);
-    a->kind = t->s.opcode == TT_PUT ? TT_ACT_EAGER : TT_ACT_COPY;
-    if (t->s.opcode == TT_REDUCE_STEP) {
-        a->kind = TT_ACT_REDUCE;
-        a->b = straight_source(x, &t->s.b, t->writer_b);
-    }
-    return true;
-}
-
 bool tt_exec_next(struct tt_exec *x, struct tt_action *a)
 {
-    if (x->straight) {
-        x->progress = false;
-        return next_straight(x, a);
-    }
     if (x->head == x->tail && x->round == x->nrounds)
         return false;           /* finished; credit that is due is for nobody */
     for (;;) {
@@ -742,11 +675,6 @@ void tt_exec_taken(struct tt_exec *x, const struct tt_action *a, bool instant)
     struct tt_exec_step *t = &x->step[a->step];
 
     x->progress = true;
-    if (x->straight) {
-        t->over = true;
-        x->head++;
-        return;
-    }
     switch (a->kind) {
     case TT_ACT_EAGER:
         t->issued = t->done = t->s.bytes;

@@ -105,7 +105,8 @@ struct tt_exec {
     uint32_t npeers, peers_max;
     uint32_t loaded;            /* steps loaded so far: when it grows, eager messages may have found their wait */
     uint8_t segment_shift;
-    bool straight;              /* all of it is loaded and eager: runs in program order, which needs no looking for what can go */
+    bool straight;              /* all of it is loaded and eager. The shell may then run the steps itself, in program order, counting
+                                   them in `head`; there is nothing to decide */
     bool progress;              /* something changed since the cursor last wrapped */
     bool credit_due;            /* some stream has consumed more than it has told */
     struct tt_exec_step step[TT_EXEC_STEPS];
@@ -115,21 +116,8 @@ struct tt_exec {
 /* Begins. peers[algo->npeers(coll)] is the caller's, alive as long as x. */
 void tt_exec_init(struct tt_exec *x, const struct tt_exec_conf *conf, struct tt_exec_peer *peers, uint32_t peers_max);
 
-/* A short program whose rounds are all in the window, as tt_exec_init has loaded it: calls of the same shape begin from a copy. */
-#define TT_EXEC_IMAGE_STEPS 12
-#define TT_EXEC_IMAGE_PEERS 4
-struct tt_exec_image {
-    uint32_t nsteps, npeers;
-    uint64_t nrounds;
-    bool straight;
-    struct tt_exec_step step[TT_EXEC_IMAGE_STEPS];
-    struct tt_exec_peer peer[TT_EXEC_IMAGE_PEERS];
-};
-/* False if the program is not short. x is fresh from tt_exec_init. */
-bool tt_exec_save(const struct tt_exec *x, struct tt_exec_image *image);
-/* As tt_exec_init, for a call of the shape that the image was saved from. */
-void tt_exec_load(struct tt_exec *x, const struct tt_exec_conf *conf, const struct tt_exec_image *image,
-                  struct tt_exec_peer *peers, uint32_t peers_max);
+/* Begins a straight program again that the shell has run itself, for a call of the same shape: nothing is built anew. */
+void tt_exec_restart(struct tt_exec *x);
 
 /* The next action that can be done now; false: none until an event. The caller either does it and calls
  * tt_exec_taken (or, for OPEN, tt_exec_opened), or leaves it (tt_exec_left) and will be offered it again by a later pass. */

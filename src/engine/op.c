@@ -146,7 +146,8 @@ static struct tt_flow *flow_of(struct tt_op *op, uint16_t i)
 
     if (f->cp)
         return f;
-    *f = (struct tt_flow){ .in_handle = -1 };
+    f->in_handle = -1;
+    f->ready = f->nudged = false;
     f->cp = tt_context_peer_of(op->context, op->context->ranks[op->exec_peers[i].rank]);
     if (!f->cp) {
         tt_context_fail_here(op->context, TUTTI_ERR_NOMEM, "no memory for a peer", true);
@@ -332,23 +333,27 @@ static bool has_eager_credit(const struct tt_op *op, const struct tt_flow *f)
     return f->cp->eager_out < max;
 }
 
-/* What an eager message was read from is not needed any more. */
-static void eager_consumed(struct tt_op *op, const struct tt_place *at)
+/* The eager message (peer, tag) is not needed any more. */
+static void eager_consumed(struct tt_op *op, uint16_t peer, uint32_t tag)
 {
-    struct tt_context_peer *cp;
+    struct tt_context_peer *cp = op->flow[peer].cp;
     struct tt_early *m;
 
-    if (at->kind != TT_AT_EAGER)
-        return;
-    cp = op->flow[at->peer].cp;
-    if (op->now && op->now_from == cp && op->now->cell.tag == at->slot) {
+    if (op->now && op->now_from == cp && op->now->cell.tag == tag) {
         op->now = NULL;
     } else {
-        m = early_of(op, at->peer, at->slot);
+        m = early_of(op, peer, tag);
         tt_assert(m);
         tt_early_drop(cp, m);
     }
     tt_context_owe(op->context, cp);
+}
+
+/* The same, if that is what was read from. */
+static void place_consumed(struct tt_op *op, const struct tt_place *at)
+{
+    if (at->kind == TT_AT_EAGER)
+        eager_consumed(op, at->peer, at->slot);
 }
 
 static bool do_eager(struct tt_op *op, const struct tt_action *a)
@@ -368,7 +373,7 @@ static bool do_eager(struct tt_op *op, const struct tt_action *a)
     if (!send_cell(op, f, TT_CELL_EAGER, a->tag, from, (uint32_t)a->bytes))
         return false;
     f->cp->eager_out++;
-    eager_consumed(op, &a->a);
+    place_consumed(op, &a->a);
     tt_exec_taken(&op->exec, a, true);
     return true;
 }
@@ -456,7 +461,7 @@ static bool do_put(struct tt_op *op, const struct tt_action *a)
     if (!post_one(w, &d))
         return false;
     op->in_flight += !instant;
-    eager_consumed(op, &a->a);
+    place_consumed(op, &a->a);
     tt_exec_taken(&op->exec, a, instant);
     return true;
 }
@@ -477,9 +482,9 @@ static bool do_local(struct tt_op *op, const struct tt_action *a)
         kernel(address_of(op, &a->out), out2, address_of(op, &a->a), address_of(op, &a->b),
                a->bytes / op->conf.coll.elem_bytes, stream, op->conf.coll.nranks);
     }
-    eager_consumed(op, &a->a);
+    place_consumed(op, &a->a);
     if (a->kind == TT_ACT_REDUCE)
-        eager_consumed(op, &a->b);
+        place_consumed(op, &a->b);
     tt_exec_taken(&op->exec, a, true);
     return true;
 }
@@ -695,7 +700,7 @@ static void release(struct tt_op *op, bool failed)
             give_handle(f->cp->peer, f->in_handle);
             tt_landing_put(e->pool[wire_index(e, f->cp->peer->wire)], &f->landing);
         }
-        *f = (struct tt_flow){ .in_handle = -1 };
+        f->cp = NULL;           /* flow_of makes it new */
     }
     e->ops[op->slot] = NULL;
 }
@@ -717,7 +722,8 @@ static void end_op(struct tt_op *op, tutti_status status, const char *why)
         c->nactive--;
         if (status)
             restore_input(op);
-        release(op, status != TUTTI_OK);
+        if (!op->kept)
+            release(op, status != TUTTI_OK);
     }
     if (!op->p2p) {
         struct tt_history *h = &c->history[op->seq % TT_HISTORY];
@@ -730,38 +736,129 @@ static void end_op(struct tt_op *op, tutti_status status, const char *why)
     tt_engine_wake(c->engine);
 }
 
-bool tt_op_run(struct tt_op *op)
+/* ---- straight programs: eager steps in program order ---------------------------------------------------- */
+
+/* Where a step reads: memory, or the eager message that the pipe's writer waited for. */
+static const uint8_t *operand(const struct tt_op *op, const struct tt_ref *ref, int8_t writer)
+{
+    const struct tt_exec_step *w;
+
+    if (writer < 0)
+        return buffer_of(op, ref->buf) + ref->offset;
+    w = &op->exec.step[writer];
+    return eager_payload(op, w->peer, w->s.tag);
+}
+
+static void operand_consumed(struct tt_op *op, int8_t writer)
+{
+    if (writer >= 0)
+        eager_consumed(op, op->exec.step[writer].peer, op->exec.step[writer].s.tag);
+}
+
+static bool straight_put(struct tt_op *op, const struct tt_exec_step *t)
+{
+    struct tt_flow *f = flow_of(op, t->peer);
+
+    if (!f || f->cp->peer->state != TT_PEER_UP || !has_eager_credit(op, f) ||
+        !send_cell(op, f, TT_CELL_EAGER, t->s.tag, t->s.bytes ? operand(op, &t->s.a, t->writer_a) : NULL, (uint32_t)t->s.bytes))
+        return false;
+    f->cp->eager_out++;
+    return true;
+}
+
+/* False: the step cannot go yet. */
+static bool straight_step(struct tt_op *op, const struct tt_exec_step *t)
+{
+    switch (t->s.opcode) {
+    case TT_PUT:
+        if (!straight_put(op, t))
+            return false;
+        break;
+    case TT_WAIT:
+        if (!t->arrived)
+            return false;
+        if (t->s.out.buf == TT_BUF_PIPE && t->s.bytes)
+            return true;        /* its reader finds it */
+        if (t->s.bytes)
+            memcpy(buffer_of(op, t->s.out.buf) + t->s.out.offset, eager_payload(op, t->peer, t->s.tag), t->s.bytes);
+        eager_consumed(op, t->peer, t->s.tag);
+        return true;
+    case TT_COPY:
+        memcpy(buffer_of(op, t->s.out.buf) + t->s.out.offset, operand(op, &t->s.a, t->writer_a), t->s.bytes);
+        break;
+    default:
+        (t->s.finish ? op->kernel_finish : op->kernel)(
+            buffer_of(op, t->s.out.buf) + t->s.out.offset, NULL, operand(op, &t->s.a, t->writer_a),
+            operand(op, &t->s.b, t->writer_b), t->s.bytes >> op->elem_shift, false, op->conf.coll.nranks);
+        operand_consumed(op, t->writer_b);
+    }
+    operand_consumed(op, t->writer_a);
+    return true;
+}
+
+static bool run_straight(struct tt_op *op)
 {
     struct tt_exec *x = &op->exec;
-    struct tt_context *c = op->context;
+    const uint32_t before = x->head;
+
+    x->progress = false;
+    while (x->head != x->tail && straight_step(op, &x->step[x->head]))
+        x->head++;
+    if (x->head != x->tail && x->step[x->head].s.opcode == TT_PUT)
+        op->retry = true;
+    return x->head != before;
+}
+
+/* ---- running ----------------------------------------------------------------------------------------------- */
+
+static bool failed(const struct tt_op *op)
+{
+    return atomic_load_explicit(&((struct tt_op *)(uintptr_t)op)->status, memory_order_relaxed) != TUTTI_PENDING;
+}
+
+/* Performs what the executor finds to do, until it finds nothing. */
+static bool run_actions(struct tt_op *op)
+{
+    struct tt_exec *x = &op->exec;
     struct tt_action a;
     bool any = false;
 
-    look_at_flows(op);
-    if (!x->progress && !x->credit_due && !op->retry)
-        return false;
-    op->retry = false;
     for (;;) {
         if (op->scanned != x->loaded)
             take_early(op);
-        if (atomic_load_explicit(&op->status, memory_order_relaxed) != TUTTI_PENDING)
-            return true;        /* it failed meanwhile */
-        if (!tt_exec_next(x, &a))
-            break;
-        if (perform(op, &a))
+        if (failed(op) || !tt_exec_next(x, &a))
+            return any;
+        if (perform(op, &a)) {
             any = true;
-        else if (atomic_load_explicit(&op->status, memory_order_relaxed) != TUTTI_PENDING)
-            return true;
-        else {
+        } else {
             tt_exec_left(x, &a);
             op->retry = true;
-            if (x->straight)
-                break;
         }
     }
+}
+
+bool tt_op_run(struct tt_op *op)
+{
+    struct tt_exec *x = &op->exec;
+    bool any;
+
+    if (!x->straight)
+        look_at_flows(op);
+    if (!x->progress && !x->credit_due && !op->retry)
+        return false;
+    op->retry = false;
+    if (x->straight) {
+        if (op->scanned != x->loaded)
+            take_early(op);
+        any = !failed(op) && run_straight(op);
+    } else {
+        any = run_actions(op);
+    }
+    if (failed(op))
+        return true;
     if (tt_exec_finished(x) && !op->in_flight) {
         end_op(op, TUTTI_OK, "");
-        tt_ops_expose(c);
+        tt_ops_expose(op->context);
         return true;
     }
     return any;
@@ -831,10 +928,10 @@ static bool contradicted(struct tt_op *op)
 
         if (cp && op->p2p && index_in(c, cp) != op->conf.coll.root)
             continue;           /* each pair counts for itself */
-        for (uint32_t i = 0; cp && cp->nearly && i < TT_EARLY_MAX; i++) {
-            const struct tt_early *m = &cp->early[i];
+        for (uint64_t left = cp ? cp->kept : 0; left; left &= left - 1) {
+            const struct tt_early *m = &cp->early[__builtin_ctzll(left)];
 
-            if (!m->type || m->opseq != op->seq || tt_is_p2p(m->desc.kind) != op->p2p || (op->p2p && m->desc.kind == op->desc.kind))
+            if (m->opseq != op->seq || tt_is_p2p(m->desc.kind) != op->p2p || (op->p2p && m->desc.kind == op->desc.kind))
                 continue;
             if (!same_desc(&m->desc, &op->desc)) {
                 mismatch(c, index_in(c, cp), &m->desc, &op->desc, op->seq, "");
@@ -845,6 +942,24 @@ static bool contradicted(struct tt_op *op)
     return false;
 }
 
+/* From here on peers can meet it. */
+static void join_active(struct tt_op *op)
+{
+    struct tt_context *c = op->context;
+    struct tt_op **at = &c->active;
+
+    op->exposed = true;
+    op->scanned = UINT32_MAX;
+    op->now = NULL;
+    op->retry = true;
+    op->next = NULL;
+    while (*at)
+        at = &(*at)->next;
+    *at = op;
+    c->nactive++;
+    back_up(op);
+}
+
 static void expose(struct tt_op *op)
 {
     struct tt_context *c = op->context;
@@ -852,29 +967,14 @@ static void expose(struct tt_op *op)
         .algo = op->conf.algo, .coll = &op->conf.coll, .segment_bytes = op->conf.segment_bytes,
         .eager_bytes = op->conf.eager_bytes, .streams = op->conf.streams, .depth = op->conf.depth,
     };
-    struct tt_op **at = &c->active;
 
     if (!take_slot(c->engine, op)) {
         end_op(op, TUTTI_ERR_NOMEM, "too many operations run at once");
         return;
     }
-    op->exposed = true;
-    op->scanned = UINT32_MAX;
-    op->now = NULL;
-    op->retry = true;
     op->in_flight = 0;
-    op->next = NULL;
-    while (*at)
-        at = &(*at)->next;
-    *at = op;
-    c->nactive++;
-    back_up(op);
-    if (op->conf.image && op->conf.image->nsteps)
-        tt_exec_load(&op->exec, &conf, op->conf.image, op->exec_peers, op->peers_max);
-    else
-        tt_exec_init(&op->exec, &conf, op->exec_peers, op->peers_max);
-    if (op->conf.image && !op->conf.image->nsteps)
-        tt_exec_save(&op->exec, op->conf.image);
+    join_active(op);
+    tt_exec_init(&op->exec, &conf, op->exec_peers, op->peers_max);
     if (!contradicted(op))
         tt_op_run(op);
 }
@@ -1022,6 +1122,7 @@ static tutti_status start_here(struct tt_context *c, const struct tt_op_conf *co
         return tt_fail(TUTTI_ERR_NOMEM, "no memory for an operation");
     op->context = c;
     op->conf = *conf;
+    op->kept = false;
     op->exposed = false;
     if (!copy_arrays(op) || assign_key(op)) {
         op->conf.owned = NULL;
@@ -1033,6 +1134,7 @@ static tutti_status start_here(struct tt_context *c, const struct tt_op_conf *co
         .kind = (uint8_t)conf->coll.kind, .dtype = (uint8_t)conf->dtype, .redop = (uint8_t)conf->redop, .algo = conf->algo_id,
         .root = conf->coll.root, .count = conf->count,
     };
+    op->elem_shift = (uint8_t)__builtin_ctz(conf->coll.elem_bytes);
     op->kernel = tt_reduce_kernel(conf->dtype, conf->redop, false);
     op->kernel_finish = tt_reduce_kernel(conf->dtype, conf->redop, true);
     op->stream_dst = tt_coll_dst_bytes(&conf->coll) >= STREAM_BYTES;
@@ -1045,7 +1147,6 @@ static tutti_status start_here(struct tt_context *c, const struct tt_op_conf *co
         expose(op);
         return TUTTI_OK;
     }
-    op->conf.image = NULL;      /* by the time it begins, the caller's plans may be others */
     op->next = NULL;
     *c->waiting_end = op;
     c->waiting_end = &op->next;
@@ -1073,14 +1174,55 @@ static void free_here(struct tt_op *op)
         tt_context_free(c);
 }
 
+/* Begins a kept operation again, if nothing is in its way. */
+static bool begin_again(struct tt_op *op, const struct tt_op_conf *conf)
+{
+    struct tt_context *c = op->context;
+
+    if (atomic_load_explicit(&c->status, memory_order_relaxed) || c->nactive == TT_OPS_EXPOSED || c->waiting ||
+        conf->dtype != op->conf.dtype || conf->redop != op->conf.redop || conf->count != op->conf.count)
+        return false;
+    op->conf.tag = conf->tag;
+    if (assign_key(op))
+        return false;
+    op->conf.src = conf->src;
+    op->conf.dst = conf->dst;
+    op->conf.timeout_ms = conf->timeout_ms;
+    op->conf.restore = conf->restore;
+    op->deadline_ns = op->nudge_ns = 0;
+    atomic_store_explicit(&op->status, TUTTI_PENDING, memory_order_relaxed);
+    c->nrequests++;
+    tt_exec_restart(&op->exec);
+    join_active(op);
+    if (!contradicted(op))
+        tt_op_run(op);
+    return true;
+}
+
+/* After its end: keeps it for the next call, or frees it. */
+static void keep_or_free(struct tt_op *op, struct tt_op **kept, tutti_status st)
+{
+    if (op->kept || (kept && !*kept && !st && op->exec.straight && !op->conf.owned)) {
+        if (!op->kept) {
+            op->context->engine->ops[op->slot] = NULL;
+            *kept = op;
+        }
+        op->kept = true;
+        op->context->nrequests--;
+        return;
+    }
+    free_here(op);
+}
+
 tutti_status tt_op_blocking(struct tt_context *c, const struct tt_op_conf *conf)
 {
     struct tt_engine *e = c->engine;
-    struct tt_op *op;
-    tutti_status st;
+    struct tt_op *op = conf->kept ? *conf->kept : NULL;
+    tutti_status st = TUTTI_OK;
 
     tt_baton_take(e);
-    st = start_here(c, conf, &op);
+    if (!op || conf->owned || !begin_again(op, conf))
+        st = start_here(c, conf, &op);
     if (st) {
         free(conf->owned);
         tt_baton_give(e);
@@ -1092,9 +1234,24 @@ tutti_status tt_op_blocking(struct tt_context *c, const struct tt_op_conf *conf)
         tt_baton_take(e);
     }
     st = tt_op_status(op);
-    free_here(op);
+    keep_or_free(op, conf->kept, st);
     tt_baton_give(e);
     return st;
+}
+
+void tt_op_drop(struct tt_op *op)
+{
+    struct tt_engine *e;
+
+    if (!op)
+        return;
+    e = op->context->engine;
+    tt_baton_take(e);
+    for (uint32_t i = 0; i < op->exec.npeers; i++)
+        op->flow[i].cp = NULL;
+    op->next = e->free_ops;
+    e->free_ops = op;
+    tt_baton_give(e);
 }
 
 tutti_status tt_op_start(struct tt_context *c, const struct tt_op_conf *conf, struct tt_op **out)

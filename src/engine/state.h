@@ -43,7 +43,7 @@ struct tt_early {
     struct tt_opdesc desc;
     uint32_t tag;
     uint16_t bytes;
-    uint8_t type;               /* enum tt_cell_type; 0: free */
+    uint8_t type;               /* enum tt_cell_type */
     bool claimed;               /* the executor knows of it, and will read it */
     uint32_t payload_cap;
     uint8_t *payload;           /* [payload_cap]; kept when the record is freed */
@@ -54,7 +54,8 @@ struct tt_tag_counter {
     bool is_recv;
 };
 
-#define TT_EARLY_MAX (2 * TT_EAGER_CREDIT + 2 * TT_OPS_EXPOSED)
+#define TT_EARLY_MAX 64u        /* more than a peer's eager credit, and a ready and a nudge of each of its exposed operations */
+_Static_assert(TT_EARLY_MAX >= TT_EAGER_CREDIT + 2 * TT_OPS_EXPOSED && TT_EARLY_MAX <= 64, "kept is a bitmap");
 
 /* What a context keeps of one of its peers; made at first use. */
 struct tt_context_peer {
@@ -62,7 +63,7 @@ struct tt_context_peer {
     uint32_t index;             /* its rank in the context; UINT32_MAX: not looked up yet */
     uint16_t eager_out;         /* eager messages that the peer has not consumed yet */
     uint16_t owed;              /* consumed ones that the peer has not been told of */
-    uint32_t nearly;
+    uint64_t kept;              /* bitmap of the records below that are in use */
     struct tt_early early[TT_EARLY_MAX];
     struct tt_tag_counter *tags;
     uint32_t ntags, tags_cap;
@@ -99,8 +100,7 @@ struct tt_flow {
     int16_t in_handle;          /* -1: not opened */
     uint32_t in_gen;
     struct tt_landing landing;
-    bool ready, landing_ready, direct_ready;
-    bool requested;             /* the peer asked for a flow though its messages are small */
+    bool ready;                 /* the peer has opened: what follows of it is valid */
     bool nudged;
     uint16_t out_handle;
     uint32_t out_gen;
@@ -115,10 +115,12 @@ struct tt_op {
     struct tt_opdesc desc;
     uint64_t seq;               /* key within the context; sends and receives have theirs from tag and counter */
     bool p2p, exposed;
+    bool kept;                  /* begun again by each call of its shape; straight */
     atomic_int status;          /* PENDING until over: written last */
     char why[TT_ERROR_BYTES];
     uint64_t deadline_ns, nudge_ns;     /* 0: not set yet: the first look at the clock does */
     tt_reduce_fn *kernel, *kernel_finish;
+    uint8_t elem_shift;         /* elements have 1 << elem_shift bytes */
     bool stream_dst;            /* large enough for stores that bypass the cache */
     uint32_t scanned;           /* exec.loaded when early messages were last looked through */
     const struct tt_mail *now;  /* the message being delivered, and from whom */
