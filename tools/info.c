@@ -20,6 +20,20 @@
 
 #define INTERFACES_MAX 64
 
+/* gcc says it by a macro, clang by a feature. */
+#if defined(__has_feature)
+#define HAS_FEATURE(name) __has_feature(name)
+#else
+#define HAS_FEATURE(name) 0
+#endif
+#if defined(__SANITIZE_ADDRESS__) || HAS_FEATURE(address_sanitizer)
+#define SANITIZER "address"
+#elif defined(__SANITIZE_THREAD__) || HAS_FEATURE(thread_sanitizer)
+#define SANITIZER "thread"
+#else
+#define SANITIZER "none"
+#endif
+
 enum what { WHAT_MACHINE, WHAT_PARAMS, WHAT_ALGOS };
 
 struct options {
@@ -101,13 +115,7 @@ static struct json_object *gather_build(void)
 #else
     put_string(o, "compiler", "gcc " __VERSION__);
 #endif
-#if defined(__SANITIZE_ADDRESS__)
-    put_string(o, "sanitizer", "address");
-#elif defined(__SANITIZE_THREAD__)
-    put_string(o, "sanitizer", "thread");
-#else
-    put_string(o, "sanitizer", "none");
-#endif
+    put_string(o, "sanitizer", SANITIZER);
     put_string(o, "simd", tt_reduce_isa());
     return o;
 }
