@@ -251,7 +251,7 @@ static void inline_sources_are_reusable_at_once(void **state)
 /* ---- fences ---- */
 
 /* Large and small puts without signals, a fence, then one small signal: whoever sees it sees all of them. */
-#define FENCE_LARGE (3 * MIB)
+#define FENCE_LARGE (24 * MIB)      /* more than one poll reads */
 #define FENCE_SMALL 1000ull
 
 static void fence_put_all(struct node *n, const struct tt_rkey *key, uint8_t *source, uint64_t bytes, uint64_t few,
@@ -279,7 +279,7 @@ static void fence_put_all(struct node *n, const struct tt_rkey *key, uint8_t *so
 
 static void fence_role(struct node *n)
 {
-    const uint64_t rounds = 40, room = FENCE_LARGE + 64 * FENCE_SMALL;
+    const uint64_t rounds = 12, room = FENCE_LARGE + 64 * FENCE_SMALL;
     struct tt_region *mine, *source;
     struct tt_rkey theirs;
 
