@@ -86,6 +86,8 @@ struct tt_tcp_lane {
     bool dirty;                 /* on tt_tcp.dirty: to be flushed before post returns */
     bool blocked;               /* the kernel took less than it was offered: wait for EPOLLOUT */
     bool watching_out;
+    bool deaf;                  /* the peer takes no more */
+    bool bye, ended;            /* the peer said that it will close; it has */
     struct tt_tcp_lane *next_dirty;
 
     struct tt_tcp_queue queues[TT_TCP_CLASSES];
@@ -232,7 +234,10 @@ bool tt_tcp_lane_open(struct tt_tcp_lane *lane, int fd);
 void tt_tcp_link_up(struct tt_tcp_link *link);
 /* Ends the link for good: closes its lanes, forgets its descriptors, tells poll. Its memory stays until the wire closes, so
  * callers further up may still look at it. Nothing if it was lost before. */
+/* A lane has ended after the peer said goodbye. The link ends, with status OK, when its last lane has. */
+void tt_tcp_lane_ended(struct tt_tcp_lane *lane);
 void tt_tcp_link_lose(struct tt_tcp_link *link, tutti_status status, const char *why);
+/* Says goodbye on all lanes, waits (at most a second) until the peers' kernels have it all, and closes. */
 void tt_tcp_links_close(struct tt_tcp *t);
 void tt_tcp_tune(int fd, bool one_of_many);
 /* Makes epoll watch fd for events; what: one of the structs that begin with an enum tt_tcp_watched. */

@@ -20,6 +20,7 @@ enum tt_frame_kind {
     TT_FRAME_GOT,       /* answers the get `token`; TT_FRAME_GONE: there is no such region, and no payload */
     TT_FRAME_ATOMIC,    /* adds `bytes` to the word at region + offset, then the signal */
     TT_FRAME_OLD,       /* answers the atomic `token`: `bytes` is what the word was */
+    TT_FRAME_BYE,       /* the last of a connection: its end is in order */
     TT_FRAME_KINDS
 };
 

@@ -3,14 +3,20 @@
 #include "wire/tcp.h"
 
 #include <errno.h>
+#include <linux/sockios.h>
 #include <netinet/tcp.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
+#include "base/clock.h"
 #include "base/log.h"
 #include "base/prng.h"
 #include "base/status.h"
+
+#define LINGER_NS TT_SECOND
 
 /* Both ends are this machine's: bbr, a common default, costs up to twice the time there. */
 static bool is_loopback(int fd)
@@ -189,7 +195,7 @@ void tt_tcp_link_lose(struct tt_tcp_link *link, tutti_status status, const char 
 
     if (link->state == TT_TCP_LOST)
         return;
-    tt_log(status == TUTTI_ERR_PEER_LOST ? TT_LOG_INFO : TT_LOG_WARN, "tcp: the link to rank %u is lost: %s", link->peer, why);
+    tt_log(status == TUTTI_ERR_PEER_LOST || status == TUTTI_OK ? TT_LOG_INFO : TT_LOG_WARN, "tcp: the link to rank %u is lost: %s", link->peer, why);
     for (uint32_t i = 0; i < link->nlanes; i++)
         lane_close(&link->lanes[i]);
     tt_tcp_greetings_end(link);
@@ -201,8 +207,71 @@ void tt_tcp_link_lose(struct tt_tcp_link *link, tutti_status status, const char 
     link->tell_lost = true;
 }
 
+void tt_tcp_lane_ended(struct tt_tcp_lane *lane)
+{
+    struct tt_tcp_link *link = lane->link;
+    struct tt_tcp *t = link->tcp;
+
+    lane->ended = true;
+    for (uint32_t i = 0; i < link->nlanes; i++)
+        if (link->lanes[i].fd >= 0 && !link->lanes[i].ended) {
+            epoll_ctl(t->epoll_fd, EPOLL_CTL_DEL, lane->fd, NULL);
+            for (uint32_t k = 0; k < t->nactive; k++)
+                if (t->active[k] == lane)
+                    t->active[k] = t->active[--t->nactive];
+            return;
+        }
+    tt_tcp_link_lose(link, TUTTI_OK, "the peer closed it in order");
+}
+
+/* Whether bytes of this lane are still ours, or the kernel's: unsent or not acknowledged. */
+static bool unfinished(struct tt_tcp_lane *lane)
+{
+    int pending = 0;
+
+    if (lane->deaf || lane->fd < 0)
+        return false;
+    if (lane->queued_bytes)
+        tt_tcp_lane_flush(lane);
+    return !lane->deaf && (lane->queued_bytes || (ioctl(lane->fd, SIOCOUTQ, &pending) == 0 && pending > 0));
+}
+
+static void say_goodbye(struct tt_tcp_lane *lane)
+{
+    const struct tt_frame bye = { .kind = TT_FRAME_BYE };
+    uint8_t header[TT_FRAME_BYTES];
+
+    tt_frame_write(&bye, header);
+    if (lane->fd >= 0 && !lane->deaf && !lane->queued_bytes)
+        send(lane->fd, header, sizeof header, MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (lane->fd >= 0)
+        shutdown(lane->fd, SHUT_WR);
+}
+
+/* A connection that is closed before its bytes have arrived, with others unread, would be reset, and they with it. */
+static void linger(struct tt_tcp *t, uint64_t until_ns)
+{
+    bool more = true;
+
+    while (more && tt_now_ns() < until_ns) {
+        more = false;
+        for (uint32_t i = 0; t->links && i < t->conf.nranks; i++)
+            for (uint32_t k = 0; t->links[i] && k < t->links[i]->nlanes; k++)
+                more |= unfinished(&t->links[i]->lanes[k]);
+        if (more)
+            poll(NULL, 0, 1);
+    }
+}
+
 void tt_tcp_links_close(struct tt_tcp *t)
 {
+    const uint64_t until_ns = tt_now_ns() + LINGER_NS;
+
+    linger(t, until_ns);
+    for (uint32_t i = 0; t->links && i < t->conf.nranks; i++)
+        for (uint32_t k = 0; t->links[i] && k < t->links[i]->nlanes; k++)
+            say_goodbye(&t->links[i]->lanes[k]);
+    linger(t, until_ns);
     for (uint32_t i = 0; t->links && i < t->conf.nranks; i++) {
         struct tt_tcp_link *link = t->links[i];
 

@@ -243,6 +243,9 @@ static bool frame_begin(struct tt_tcp_lane *lane)
         return serve_get(lane->link, f);
     case TT_FRAME_ATOMIC:
         return serve_atomic(lane->link, f);
+    case TT_FRAME_BYE:
+        lane->bye = true;
+        return true;
     default:
         return end_old(lane->link, f);
     }
@@ -352,6 +355,10 @@ void tt_tcp_lane_receive(struct tt_tcp_lane *lane)
             continue;
         if (n < 0 && errno == EAGAIN)
             break;
+        if (n <= 0 && lane->bye) {
+            tt_tcp_lane_ended(lane);
+            return;
+        }
         if (n <= 0) {
             tt_tcp_link_lose(link, TUTTI_ERR_PEER_LOST, n == 0 ? "the peer closed it" : strerror(errno));
             return;
