@@ -491,12 +491,13 @@ static void add_segment(struct shm_wire *w, uint32_t rank, const struct packet *
     peer->segments[peer->nsegments++] = (struct shared){ .seg = seg, .id = p->id, .used = true };
 }
 
+/* The peer has deregistered it. Keys that were imported may still be in use: what is put through them must land nowhere. */
 static void forget_segment(struct shm_peer *peer, uint64_t id)
 {
     for (uint32_t i = 0; i < peer->nsegments; i++)
         if (peer->segments[i].id == id) {
-            tt_segment_fini(&peer->segments[i].seg);
-            peer->segments[i] = peer->segments[--peer->nsegments];
+            tt_segment_detach(&peer->segments[i].seg);
+            peer->segments[i].id = 0;
             return;
         }
 }
@@ -648,7 +649,8 @@ static int shm_post(struct tt_wire *base, const struct tt_desc *desc, int n)
             if (w->done_tail - w->done_head >= w->done_cap - w->conf.nranks - 1)
                 return i;
             put_one(w, &desc[i]);
-            tell(w, &(struct tt_done){ .kind = TT_DONE_REMOTE, .peer = desc[i].key->peer, .cookie = desc[i].cookie });
+            if (w->peers[desc[i].key->peer].state == LINK_UP)
+                tell(w, &(struct tt_done){ .kind = TT_DONE_REMOTE, .peer = desc[i].key->peer, .cookie = desc[i].cookie });
             continue;
         }
         put_one(w, &desc[i]);

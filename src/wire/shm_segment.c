@@ -98,9 +98,19 @@ close:
     return st;
 }
 
+void tt_segment_detach(struct tt_segment *seg)
+{
+    void *base = mmap(seg->base, seg->bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+
+    tt_assert(base == seg->base);
+    close(seg->fd);
+    seg->fd = -1;
+}
+
 void tt_segment_fini(struct tt_segment *seg)
 {
     munmap(seg->base, seg->bytes);
-    close(seg->fd);
+    if (seg->fd >= 0)
+        close(seg->fd);
     *seg = (struct tt_segment){ .fd = -1 };
 }

@@ -17,6 +17,8 @@ tutti_status tt_segment_create(struct tt_segment *seg, size_t bytes);
 /* Maps a peer's segment from its descriptor, which the segment takes over, on success and on error. PROTOCOL if the file is
  * smaller than `bytes`. */
 tutti_status tt_segment_attach(struct tt_segment *seg, int fd, size_t bytes);
+/* Leaves the addresses usable, but as private memory: nobody sees what is written there any more. tt_segment_fini still ends it. */
+void tt_segment_detach(struct tt_segment *seg);
 void tt_segment_fini(struct tt_segment *seg);
 
 #endif
