@@ -250,6 +250,7 @@ static void begin(struct tt_exec *x, const struct tt_exec_conf *conf, struct tt_
     x->loaded = 0;
     x->progress = true;
     x->credit_due = x->straight = false;
+    x->credit_from = 0;
     x->peer = peers;
 }
 
@@ -607,12 +608,13 @@ static bool try_step(struct tt_exec *x, uint32_t i, struct tt_action *a)
     }
 }
 
-/* A stream whose sender should hear what has been consumed: after a quarter of its depth. */
+/* A stream whose sender should hear what has been consumed: after a quarter of its depth. A peer to whom a credit was left is
+ * passed over until the next pass. */
 static bool next_credit(struct tt_exec *x, struct tt_action *a)
 {
     const uint32_t enough = x->conf.depth >= 4 ? x->conf.depth / 4u : 1;
 
-    for (uint32_t p = 0; p < x->npeers; p++)
+    for (uint32_t p = x->credit_from; p < x->npeers; p++)
         for (uint8_t s = 0; s < x->conf.streams; s++) {
             const struct tt_exec_stream *st = &x->peer[p].stream[s];
 
@@ -624,7 +626,8 @@ static bool next_credit(struct tt_exec *x, struct tt_action *a)
             a->seq = st->consumed;
             return true;
         }
-    x->credit_due = false;
+    x->credit_due = x->credit_from > 0;
+    x->credit_from = 0;
     return false;
 }
 
@@ -698,7 +701,7 @@ void tt_exec_taken(struct tt_exec *x, const struct tt_action *a, bool instant)
 void tt_exec_left(struct tt_exec *x, const struct tt_action *a)
 {
     if (a->kind == TT_ACT_CREDIT)
-        x->credit_due = false;  /* until more is consumed, or an event */
+        x->credit_from = a->peer + 1u;
 }
 
 void tt_exec_sent(struct tt_exec *x, uint16_t step, uint32_t seq)
@@ -784,19 +787,29 @@ const struct tt_step *tt_exec_oldest(const struct tt_exec *x)
     return NULL;
 }
 
+/* Whether a wait needs something from its peer, which is free to send it. */
+static bool lacks_arrivals(const struct tt_exec *x, const struct tt_exec_step *t)
+{
+    const struct tt_exec_peer *p = &x->peer[t->peer];
+    const struct tt_exec_stream *st = &p->stream[t->stream];
+
+    if (t->eager)
+        return !t->arrived;
+    if (!p->opened)
+        return true;
+    if ((int32_t)(st->arrived - t->seq0 - segment_index(x, t->done)) > 0)
+        return false;
+    return (p->in_direct && t->to_dst) || st->arrived - st->consumed < x->conf.depth;
+}
+
+/* A put that no earlier step of ours keeps waiting has to wait for its peer. */
 uint32_t tt_exec_waits_for(const struct tt_exec *x)
 {
     for (uint32_t n = x->head; n != x->tail; n++) {
         const struct tt_exec_step *t = &x->step[index_of(n)];
-        const struct tt_exec_peer *p = &x->peer[t->peer];
 
-        if (t->over || (t->s.opcode != TT_WAIT && t->s.opcode != TT_PUT))
-            continue;
-        if (t->s.opcode == TT_WAIT && t->eager && t->arrived)
-            continue;
-        if (t->s.opcode == TT_PUT && (t->eager || t->deps || t->writer_a >= 0))
-            continue;           /* it waits for another step of ours */
-        return p->rank;
+        if (!t->over && (t->s.opcode == TT_PUT || (t->s.opcode == TT_WAIT && lacks_arrivals(x, t))))
+            return x->peer[t->peer].rank;
     }
     return UINT32_MAX;
 }

@@ -102,6 +102,7 @@ struct tt_exec {
     uint64_t stages;            /* bitmap of staging segments in use */
     uint32_t head, tail;        /* window of steps: [head, tail), index mod TT_EXEC_STEPS */
     uint32_t cursor;            /* where tt_exec_next goes on looking */
+    uint32_t credit_from;       /* first peer whose streams are looked at for credit that is due */
     uint32_t npeers, peers_max;
     uint32_t loaded;            /* steps loaded so far: when it grows, eager messages may have found their wait */
     uint8_t segment_shift;
@@ -144,7 +145,8 @@ int tt_exec_peer_of(const struct tt_exec *x, uint32_t rank);
 bool tt_exec_finished(const struct tt_exec *x);
 /* The oldest unfinished step, for reports; NULL when finished. */
 const struct tt_step *tt_exec_oldest(const struct tt_exec *x);
-/* A peer whose arrival or readiness the oldest unfinished steps wait for; UINT32_MAX if none. */
+/* The peer that the oldest of the unfinished steps waits for which waits for one: to send, to open, or to make room. UINT32_MAX if
+ * all that is left is ours to do. */
 uint32_t tt_exec_waits_for(const struct tt_exec *x);
 
 /* Segments that `bytes` make: at least one. */

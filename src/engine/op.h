@@ -4,6 +4,11 @@
 
 #include "engine/state.h"
 
+/* Whether it has its final status. Any thread. */
+static inline bool tt_op_is_over(const struct tt_op *op)
+{
+    return atomic_load_explicit(&((struct tt_op *)(uintptr_t)op)->status, memory_order_acquire) != TUTTI_PENDING;
+}
 /* Advances an exposed operation as far as it goes; true if anything happened. May end it. */
 bool tt_op_run(struct tt_op *op);
 /* Exposes waiting operations of c while there is room, and runs them. */

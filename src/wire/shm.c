@@ -718,7 +718,7 @@ static tutti_status shm_import(struct tt_wire *base, uint32_t rank, const struct
         r.bad = true;
     id = tt_read_u64(&r);
     bytes = tt_read_u64(&r);
-    if (r.bad)
+    if (r.bad || id == 0)
         return tt_fail(TUTTI_ERR_PROTOCOL, "shm: rank %u sent a key that is none of shared memory", rank);
     for (int tries = 0; tries < 2; tries++) {
         for (uint32_t i = 0; i < peer->nsegments; i++)

@@ -1,0 +1,291 @@
+/* What arrives: messages, flow words, and what was kept of either until its operation could take it. */
+#include "engine/deliver.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "engine/context.h"
+#include "engine/perform.h"
+
+static void mismatch(struct tt_context *c, uint32_t peer, const struct tt_opdesc *theirs, const struct tt_opdesc *ours,
+                     uint64_t opseq, const char *more)
+{
+    char a[160], b[160], why[TT_ERROR_BYTES];
+
+    tt_opdesc_print(theirs, a, sizeof a);
+    tt_opdesc_print(ours, b, sizeof b);
+    snprintf(why, sizeof why, "rank %u called %s where rank %u called %s (operation %llu of the communicator)%s", peer, a, c->rank, b,
+             (unsigned long long)(tt_is_p2p(ours->kind) ? opseq & 0xffffffff : opseq), more);
+    tt_context_fail_here(c, TUTTI_ERR_MISMATCH, why, true);
+}
+
+/* The peer's rank in the context; UINT32_MAX if it is none of it, or the communicator does not exist here yet. */
+static uint32_t index_in(const struct tt_context *c, struct tt_context_peer *cp)
+{
+    for (uint32_t i = 0; cp->index == UINT32_MAX && c->ranks && i < c->nranks; i++)
+        if (c->ranks[i] == cp->peer->rank)
+            cp->index = i;
+    return cp->index;
+}
+
+static bool same_desc(const struct tt_opdesc *a, const struct tt_opdesc *b)
+{
+    if (tt_is_p2p(a->kind))
+        return tt_is_p2p(b->kind) && a->count == b->count;
+    return a->kind == b->kind && a->dtype == b->dtype && a->redop == b->redop && a->algo == b->algo && a->root == b->root &&
+           a->count == b->count;
+}
+
+/* The peer has opened a flow to us. */
+static bool take_ready(struct tt_op *op, uint16_t i, const uint8_t *payload, uint32_t bytes)
+{
+    struct tt_flow *f = tt_op_flow(op, i);
+    const uint64_t need = (uint64_t)op->conf.streams * op->conf.depth * op->conf.segment_bytes;
+    struct tt_blob key = { 0 };
+    struct tt_ready_msg msg;
+    struct tt_wire *w;
+    tutti_status st;
+
+    if (!f || bytes != sizeof msg)
+        return false;
+    memcpy(&msg, payload, sizeof msg);
+    if (f->ready)
+        return true;
+    if (msg.handle >= TT_HANDLES || msg.landing_bytes > TT_KEY_BYTES || msg.direct_bytes > TT_KEY_BYTES)
+        return false;
+    w = f->cp->peer->wire;
+    key.bytes = msg.landing_bytes;
+    memcpy(key.data, msg.landing_key, TT_KEY_BYTES);
+    st = w->ops->import(w, f->cp->peer->rank, &key, &f->landing_key);
+    if (!st && (f->landing_key.bytes < need || msg.landing_offset > f->landing_key.bytes - need))
+        return false;
+    if (!st && msg.direct) {
+        key.bytes = msg.direct_bytes;
+        memcpy(key.data, msg.direct_key, TT_KEY_BYTES);
+        st = w->ops->import(w, f->cp->peer->rank, &key, &f->direct_key);
+    }
+    if (st == TUTTI_ERR_PEER_LOST)
+        return true;
+    if (st)
+        return false;
+    f->ready = true;
+    f->out_handle = msg.handle;
+    f->out_gen = msg.gen;
+    f->landing_offset = msg.landing_offset;
+    f->direct_offset = msg.direct_offset;
+    tt_exec_ready(&op->exec, i, msg.direct, f->landing_key.mapped != NULL);
+    return true;
+}
+
+/* Looks through the kept messages for what this operation can use now. */
+void tt_op_take_early(struct tt_op *op)
+{
+    op->scanned = op->exec.loaded;
+    for (uint32_t i = 0; i < op->exec.npeers; i++) {
+        struct tt_flow *f = tt_op_flow(op, (uint16_t)i);
+        struct tt_early *m;
+        uint32_t at = 0;
+
+        if (!f)
+            return;
+        for (; (m = tt_early_find(f->cp, &at, op->seq, op->p2p, op->desc.kind, TT_CELL_READY)); at++) {
+            const bool good = take_ready(op, (uint16_t)i, m->payload, m->bytes);
+
+            tt_early_drop(f->cp, m);
+            if (!good)
+                mismatch(op->context, op->exec_peers[i].rank, &m->desc, &op->desc, op->seq, ": its offer of memory is not valid");
+        }
+        for (at = 0; (m = tt_early_find(f->cp, &at, op->seq, op->p2p, op->desc.kind, TT_CELL_NUDGE)); at++)
+            tt_early_drop(f->cp, m);        /* it has been compared */
+        for (at = 0; (m = tt_early_find(f->cp, &at, op->seq, op->p2p, op->desc.kind, TT_CELL_EAGER)); at++) {
+            tutti_status st;
+
+            if (m->claimed)
+                continue;
+            st = tt_exec_eager(&op->exec, (uint16_t)i, m->tag, m->bytes);
+            m->claimed = st == TUTTI_OK;
+            if (st == TUTTI_ERR_MISMATCH)
+                mismatch(op->context, op->exec_peers[i].rank, &m->desc, &op->desc, op->seq, ": the sizes between the two differ");
+        }
+    }
+}
+
+/* Reads the flow words: segments landed here, segments consumed there. */
+void tt_op_look_at_flows(struct tt_op *op)
+{
+    for (uint32_t i = 0; i < op->exec.npeers; i++) {
+        const struct tt_flow *f = &op->flow[i];
+        const struct tt_mailbox *m;
+
+        if (!f->cp || (!f->ready && f->in_handle < 0))
+            continue;
+        m = &f->cp->peer->mail;
+        for (uint8_t s = 0; s < op->conf.streams; s++) {
+            uint64_t v;
+
+            if (f->in_handle >= 0) {
+                v = atomic_load_explicit(tt_link_word(m, TT_LINK_ARRIVED, (uint32_t)f->in_handle, s), memory_order_acquire);
+                if ((uint32_t)(v >> 32) == f->in_gen)
+                    tt_exec_arrived(&op->exec, (uint16_t)i, s, (uint32_t)v);
+            }
+            if (f->ready) {
+                v = atomic_load_explicit(tt_link_word(m, TT_LINK_CREDIT, f->out_handle, s), memory_order_acquire);
+                if ((uint32_t)(v >> 32) == f->out_gen)
+                    tt_exec_credit(&op->exec, (uint16_t)i, s, (uint32_t)v);
+            }
+        }
+    }
+}
+
+bool tt_op_has_news(const struct tt_op *op)
+{
+    for (uint32_t i = 0; i < op->exec.npeers; i++) {
+        const struct tt_flow *f = &op->flow[i];
+        const struct tt_mailbox *m;
+
+        if (!f->cp || (!f->ready && f->in_handle < 0))
+            continue;
+        m = &f->cp->peer->mail;
+        for (uint8_t s = 0; s < op->conf.streams; s++) {
+            const struct tt_exec_stream *st = &op->exec_peers[i].stream[s];
+
+            if (f->in_handle >= 0) {
+                const uint64_t v = atomic_load_explicit(tt_link_word(m, TT_LINK_ARRIVED, (uint32_t)f->in_handle, s), memory_order_acquire);
+
+                if ((uint32_t)(v >> 32) == f->in_gen && (uint32_t)v != st->arrived)
+                    return true;
+            }
+            if (f->ready) {
+                const uint64_t v = atomic_load_explicit(tt_link_word(m, TT_LINK_CREDIT, f->out_handle, s), memory_order_acquire);
+
+                if ((uint32_t)(v >> 32) == f->out_gen && (uint32_t)v != st->credit)
+                    return true;
+            }
+        }
+    }
+    return false;
+}
+
+/* Whether a rank that was here before has called something else as this operation: then the context has failed. */
+bool tt_op_contradicted(struct tt_op *op)
+{
+    struct tt_context *c = op->context;
+
+    for (struct tt_peer *p = c->engine->up; p; p = p->next_up) {
+        struct tt_context_peer *cp = c->peers[p->rank];
+
+        if (cp && op->p2p && index_in(c, cp) != op->conf.coll.root)
+            continue;           /* each pair counts for itself */
+        for (uint64_t left = cp ? cp->kept : 0; left; left &= left - 1) {
+            const struct tt_early *m = &cp->early[__builtin_ctzll(left)];
+
+            if (m->opseq != op->seq || tt_is_p2p(m->desc.kind) != op->p2p || (op->p2p && m->desc.kind == op->desc.kind))
+                continue;
+            if (!same_desc(&m->desc, &op->desc)) {
+                mismatch(c, index_in(c, cp), &m->desc, &op->desc, op->seq, "");
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+/* ---- delivery ---------------------------------------------------------------------------------------------------------- */
+
+struct tt_op *tt_op_find(struct tt_context *c, uint32_t from, uint64_t opseq, bool p2p, uint8_t kind)
+{
+    for (struct tt_op *op = c->active; op; op = op->next)
+        if (op->seq == opseq && op->p2p == p2p && (!p2p || (op->desc.kind != kind && op->conf.coll.root == from)))
+            return op;
+    return NULL;
+}
+
+/* A message for a collective that is over here: its descriptor must have been the same. */
+static void check_history(struct tt_context *c, uint32_t index, const struct tt_mail *mail)
+{
+    const struct tt_history *h = &c->history[mail->cell.opseq % TT_HISTORY];
+
+    if (h->used && h->opseq == mail->cell.opseq && !same_desc(&mail->cell.desc, &h->desc))
+        mismatch(c, index, &mail->cell.desc, &h->desc, mail->cell.opseq, "");
+}
+
+static bool deliver_eager(struct tt_op *op, struct tt_context_peer *cp, uint32_t index, const struct tt_mail *mail)
+{
+    const int i = tt_exec_peer_of(&op->exec, index);
+    tutti_status st = TUTTI_ERR_INVALID;
+
+    if (i >= 0 && tt_op_flow(op, (uint16_t)i))
+        st = tt_exec_eager(&op->exec, (uint16_t)i, mail->cell.tag, mail->bytes);
+    if (st == TUTTI_ERR_MISMATCH) {
+        mismatch(op->context, index, &mail->cell.desc, &op->desc, op->seq, ": the sizes between the two differ");
+        return true;
+    }
+    if (st == TUTTI_OK) {
+        op->now = mail;
+        op->now_from = cp;
+        tt_op_run(op);
+        if (tt_op_is_over(op) || !op->now)
+            return true;
+        op->now = NULL;
+    }
+    return tt_early_keep(cp, mail, st == TUTTI_OK) == TUTTI_OK;
+}
+
+static bool deliver_ready(struct tt_op *op, uint32_t index, struct tt_context_peer *cp, const struct tt_mail *mail)
+{
+    const int i = tt_exec_peer_of(&op->exec, index);
+
+    if (i < 0)
+        return tt_early_keep(cp, mail, false) == TUTTI_OK;
+    if (!take_ready(op, (uint16_t)i, mail->payload, mail->bytes))
+        return false;
+    tt_op_run(op);
+    return true;
+}
+
+/* Whether the collective with this number has been called and waits to be exposed. */
+static bool is_waiting(const struct tt_context *c, uint64_t opseq)
+{
+    for (const struct tt_op *op = c->waiting; op; op = op->next)
+        if (!op->p2p && op->seq == opseq)
+            return true;
+    return false;
+}
+
+bool tt_deliver(struct tt_engine *e, struct tt_peer *p, const struct tt_mail *mail)
+{
+    struct tt_context *c = tt_context_of(e, mail->cell.context);
+    struct tt_context_peer *cp = c ? tt_context_peer_of(c, p->rank) : NULL;
+    const bool p2p = tt_is_p2p(mail->cell.desc.kind);
+    struct tt_op *op;
+    uint32_t index;
+
+    if (!cp) {
+        tt_fail(TUTTI_ERR_PROTOCOL, "rank %u uses more communicators than there can be", p->rank);
+        return false;
+    }
+    cp->eager_out -= mail->credits < cp->eager_out ? mail->credits : cp->eager_out;
+    if (mail->type == TT_CELL_CREDIT || atomic_load(&c->status))
+        return true;
+    if (mail->type < TT_CELL_EAGER || mail->type > TT_CELL_NUDGE || mail->cell.desc.kind >= TT_COLL_KINDS) {
+        tt_fail(TUTTI_ERR_PROTOCOL, "rank %u sent a message of unknown type %u", p->rank, mail->type);
+        return false;
+    }
+    index = index_in(c, cp);
+    op = c->ranks ? tt_op_find(c, index, mail->cell.opseq, p2p, mail->cell.desc.kind) : NULL;
+    if (op && index != UINT32_MAX) {
+        if (!same_desc(&mail->cell.desc, &op->desc))
+            mismatch(c, index, &mail->cell.desc, &op->desc, op->seq, "");
+        else if (mail->type == TT_CELL_EAGER)
+            return deliver_eager(op, cp, index, mail);
+        else if (mail->type == TT_CELL_READY)
+            return deliver_ready(op, index, cp, mail);
+        return true;
+    }
+    if (c->ranks && !p2p && mail->cell.opseq < c->next_seq && !is_waiting(c, mail->cell.opseq)) {
+        check_history(c, index, mail);
+        return true;
+    }
+    return tt_early_keep(cp, mail, false) == TUTTI_OK;
+}
+

@@ -1,0 +1,14 @@
+/* What arriving takes; see op.h for who calls. Under the baton. */
+#ifndef TT_ENGINE_DELIVER_H
+#define TT_ENGINE_DELIVER_H
+
+#include "engine/op.h"
+
+/* Looks through the kept messages for what this operation can use now. */
+void tt_op_take_early(struct tt_op *op);
+/* Reads the flow words: segments landed here, segments consumed there. */
+void tt_op_look_at_flows(struct tt_op *op);
+/* Whether a rank that was here before has called something else as this operation: then the context has failed. */
+bool tt_op_contradicted(struct tt_op *op);
+
+#endif

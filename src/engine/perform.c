@@ -1,0 +1,521 @@
+/* Performs the executor's actions on real memory and wires. */
+#include "engine/perform.h"
+
+#include <string.h>
+#include <sys/mman.h>
+
+#include "engine/context.h"
+#include "engine/progress.h"
+
+/* What a wire brings back when a put is locally complete. */
+#define COOKIE_STEP_SHIFT 32
+#define COOKIE_GEN_SHIFT 40
+#define COOKIE_SLOT_SHIFT 48
+
+/* ---- addresses ------------------------------------------------------------------------------------- */
+
+uint8_t *tt_op_buffer(const struct tt_op *op, uint8_t buf)
+{
+    switch (buf) {
+    case TT_BUF_SRC: return (uint8_t *)(uintptr_t)op->conf.src;
+    case TT_BUF_DST: return op->conf.dst;
+    default: return op->work;
+    }
+}
+
+static uint64_t slot_offset(const struct tt_op *op, const struct tt_place *at)
+{
+    return ((uint64_t)at->stream * op->conf.depth + at->slot) * op->conf.segment_bytes;
+}
+
+/* Staging is reserved whole and touched as far as it is used. */
+static uint8_t *stage_of(struct tt_op *op)
+{
+    if (op->stage && op->stage_bytes < TT_EXEC_STAGES * op->conf.segment_bytes) {
+        munmap(op->stage, op->stage_bytes);
+        op->stage = NULL;
+    }
+    if (!op->stage) {
+        op->stage_bytes = TT_EXEC_STAGES * op->conf.segment_bytes;
+        op->stage = mmap(NULL, op->stage_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        tt_assert(op->stage != MAP_FAILED);
+    }
+    return op->stage;
+}
+
+static struct tt_early *early_of(const struct tt_op *op, uint16_t peer, uint32_t tag)
+{
+    struct tt_context_peer *cp = op->flow[peer].cp;
+    struct tt_early *m;
+    uint32_t at = 0;
+
+    while ((m = tt_early_find(cp, &at, op->seq, op->p2p, op->desc.kind, TT_CELL_EAGER))) {
+        if (m->tag == tag && m->claimed)
+            return m;
+        at++;
+    }
+    return NULL;
+}
+
+const uint8_t *tt_op_eager_payload(const struct tt_op *op, uint16_t peer, uint32_t tag)
+{
+    const struct tt_early *m;
+
+    if (op->now && op->now_from == op->flow[peer].cp && op->now->cell.tag == tag)
+        return op->now->payload;
+    m = early_of(op, peer, tag);
+    tt_assert(m);
+    return m->payload;
+}
+
+/* The address of a place whose bytes are contiguous. */
+static uint8_t *address_of(struct tt_op *op, const struct tt_place *at)
+{
+    const struct tt_flow *f;
+
+    switch (at->kind) {
+    case TT_AT_BUF:
+        return tt_op_buffer(op, at->ref.buf) + at->ref.offset + at->skip;
+    case TT_AT_SLOT:
+        f = &op->flow[at->peer];
+        return (uint8_t *)f->landing.region->mem + f->landing.offset + slot_offset(op, at);
+    case TT_AT_REMOTE:
+        f = &op->flow[at->peer];
+        return (uint8_t *)f->landing_key.mapped + f->landing_offset + slot_offset(op, at);
+    case TT_AT_STAGE:
+        return stage_of(op) + at->slot * op->conf.segment_bytes;
+    case TT_AT_EAGER:
+        return (uint8_t *)(uintptr_t)tt_op_eager_payload(op, at->peer, at->slot) + at->skip;
+    default:
+        return NULL;
+    }
+}
+
+static bool is_strided(const struct tt_place *at) { return at->kind == TT_AT_BUF && at->ref.block; }
+
+/* Piece of a strided place at byte `pos` of its sequence: its address, and how long it goes on. */
+static uint8_t *piece_of(struct tt_op *op, const struct tt_place *at, uint64_t pos, uint64_t *len)
+{
+    const uint64_t i = (at->skip + pos) / at->ref.block, in = (at->skip + pos) % at->ref.block;
+
+    *len = at->ref.block - in;
+    return tt_op_buffer(op, at->ref.buf) + at->ref.offset + i * at->ref.stride + in;
+}
+
+/* Copies where one side or both are strided. */
+static void copy_strided(struct tt_op *op, const struct tt_place *to, const struct tt_place *from, uint64_t bytes)
+{
+    for (uint64_t pos = 0; pos < bytes;) {
+        uint64_t n = bytes - pos, m = bytes - pos;
+        uint8_t *d = is_strided(to) ? piece_of(op, to, pos, &n) : address_of(op, to) + pos;
+        const uint8_t *s = is_strided(from) ? piece_of(op, from, pos, &m) : address_of(op, from) + pos;
+        uint64_t len = n < m ? n : m;
+
+        if (len > bytes - pos)
+            len = bytes - pos;
+        memcpy(d, s, len);
+        pos += len;
+    }
+}
+
+static void gather(struct tt_op *op, const struct tt_place *from, uint64_t skip, uint8_t *out, uint64_t bytes)
+{
+    for (uint64_t pos = 0; pos < bytes;) {
+        uint64_t n;
+        const uint8_t *s = piece_of(op, from, skip + pos, &n);
+
+        if (n > bytes - pos)
+            n = bytes - pos;
+        memcpy(out + pos, s, n);
+        pos += n;
+    }
+}
+
+/* ---- what an action needs of the wire ------------------------------------------------------------------ */
+
+/* The peer of an action, looked up at its first use; connects if need be. NULL: no memory (the context fails). */
+struct tt_flow *tt_op_flow(struct tt_op *op, uint16_t i)
+{
+    struct tt_flow *f = &op->flow[i];
+
+    if (f->cp)
+        return f;
+    f->in_handle = -1;
+    f->ready = f->nudged = false;
+    f->cp = tt_context_peer_of(op->context, op->context->ranks[op->exec_peers[i].rank]);
+    if (!f->cp) {
+        tt_context_fail_here(op->context, TUTTI_ERR_NOMEM, "no memory for a peer", true);
+        return NULL;
+    }
+    if (f->cp->peer->state == TT_PEER_NONE)
+        tt_peer_connect(op->context->engine, f->cp->peer);
+    return f;
+}
+
+static struct tt_cell cell_of(const struct tt_op *op, uint32_t tag)
+{
+    return (struct tt_cell){ .context = op->context->id, .tag = tag, .opseq = op->seq, .desc = op->desc };
+}
+
+static uint8_t take_owed(struct tt_context_peer *cp)
+{
+    const uint8_t n = cp->owed > 255 ? 255 : (uint8_t)cp->owed;
+
+    return n;
+}
+
+bool tt_op_send_cell(struct tt_op *op, struct tt_flow *f, enum tt_cell_type type, uint32_t tag, const void *payload, uint32_t bytes)
+{
+    struct tt_cell cell = cell_of(op, tag);
+    const uint8_t owed = take_owed(f->cp);
+
+    if (!tt_mail_send(&f->cp->peer->mail, &cell, type, owed, payload, bytes))
+        return false;
+    f->cp->owed -= owed;
+    return true;
+}
+
+/* Registers the operation's memory with a wire that does not copy inside post: sources must lie in a region. */
+static tutti_status need_regions(struct tt_op *op, struct tt_wire *w)
+{
+    const struct tt_coll *c = &op->conf.coll;
+    tutti_status st = TUTTI_OK;
+
+    if (op->region_wire == w)
+        return TUTTI_OK;
+    tt_assert(!op->region_wire);
+    op->region_wire = w;
+    if (op->conf.src && tt_coll_src_bytes(c))
+        st = w->ops->reg(w, (void *)(uintptr_t)op->conf.src, tt_coll_src_bytes(c), &op->src_region);
+    if (!st && op->conf.dst && tt_coll_dst_bytes(c))
+        st = w->ops->reg(w, op->conf.dst, tt_coll_dst_bytes(c), &op->dst_region);
+    if (!st)
+        st = w->ops->reg(w, stage_of(op), op->stage_bytes, &op->stage_region);
+    if (!st && op->work)
+        st = w->ops->reg(w, op->work, op->conf.algo->work_bytes(c), &op->work_region);
+    return st;
+}
+
+void tt_op_drop_regions(struct tt_op *op)
+{
+    struct tt_region **all[] = { &op->src_region, &op->dst_region, &op->stage_region, &op->work_region };
+
+    for (size_t i = 0; op->region_wire && i < sizeof all / sizeof *all; i++)
+        if (*all[i]) {
+            op->region_wire->ops->dereg(*all[i]);
+            *all[i] = NULL;
+        }
+    op->region_wire = NULL;
+}
+
+static int take_handle(struct tt_peer *p)
+{
+    for (uint32_t i = 0; i < TT_HANDLES / 64; i++)
+        if (~p->handles[i]) {
+            const uint32_t b = (uint32_t)__builtin_ctzll(~p->handles[i]);
+
+            p->handles[i] |= 1ull << b;
+            return (int)(i * 64 + b);
+        }
+    return -1;
+}
+
+void tt_op_give_handle(struct tt_peer *p, int handle)
+{
+    p->handles[handle / 64] &= ~(1ull << (handle % 64));
+    p->handle_gen[handle]++;
+}
+
+uint32_t tt_op_wire_index(const struct tt_engine *e, const struct tt_wire *w)
+{
+    uint32_t i = 0;
+
+    while (e->wire[i] != w)
+        i++;
+    return i;
+}
+
+/* Where the final buffer of this operation can be written by the peer directly: through the wire's registration, or because the
+ * application allocated it here. NULL: it cannot. */
+static struct tt_region *direct_region(struct tt_op *op, struct tt_wire *w, uint64_t *offset)
+{
+    struct tt_engine *e = op->context->engine;
+
+    *offset = 0;
+    if (op->conf.algo->direct_unsafe || !op->conf.dst || !tt_coll_dst_bytes(&op->conf.coll))
+        return NULL;
+    if (w->caps & TT_WIRE_CAP_ANYMEM)
+        return op->dst_region;
+    for (uint32_t i = 0; i < e->nallocated; i++) {
+        struct tt_region *r = e->allocated[i];
+        const uint8_t *dst = op->conf.dst;
+
+        if (r->wire != w || dst < (uint8_t *)r->mem || dst >= (uint8_t *)r->mem + r->bytes)
+            continue;
+        *offset = (uint64_t)(dst - (uint8_t *)r->mem);
+        return tt_coll_dst_bytes(&op->conf.coll) <= r->bytes - *offset ? r : NULL;
+    }
+    return NULL;
+}
+
+/* ---- the actions --------------------------------------------------------------------------------------------- */
+
+/* Whether a sender leaves it to the receiver where its only put of the flow goes (tt_there), as it may not know. */
+static bool receiver_places(uint8_t kind) { return kind == TT_ALLTOALL || kind == TT_ALLTOALLV; }
+
+/* Opens a flow: takes a handle and landing memory, and tells the peer. */
+static bool do_open(struct tt_op *op, const struct tt_action *a)
+{
+    struct tt_flow *f = tt_op_flow(op, a->peer);
+    struct tt_engine *e = op->context->engine;
+    const struct tt_exec_step *t = &op->exec.step[a->step];
+    /* Their puts say THERE: the one wait of the pair decides whether and where they land. */
+    const bool one_wait = op->desc.kind == TT_ALLTOALL || op->desc.kind == TT_ALLTOALLV;
+    struct tt_ready_msg msg = { .landing = 1 };
+    struct tt_region *direct;
+    struct tt_peer *p;
+    uint64_t offset;
+    int handle;
+
+    if (!f || f->cp->peer->state != TT_PEER_UP || !tt_mail_room(&f->cp->peer->mail, sizeof msg))
+        return false;
+    p = f->cp->peer;
+    if (f->in_handle < 0) {
+        handle = take_handle(p);
+        if (handle < 0)
+            return false;
+        if (tt_landing_get(e->pool[tt_op_wire_index(e, p->wire)],
+                           (uint64_t)op->conf.streams * op->conf.depth * op->conf.segment_bytes, &f->landing)) {
+            tt_op_give_handle(p, handle);
+            tt_context_fail_here(op->context, TUTTI_ERR_NOMEM, "no memory for arriving segments", true);
+            return false;
+        }
+        f->in_handle = (int16_t)handle;
+        f->in_gen = p->handle_gen[handle] + 1u;
+    }
+    if (!(p->wire->caps & TT_WIRE_CAP_INSTANT) && need_regions(op, p->wire)) {
+        tt_context_fail_here(op->context, TUTTI_ERR_NOMEM, "a buffer could not be registered", true);
+        return false;
+    }
+    direct = one_wait && !t->to_dst ? NULL : direct_region(op, p->wire, &offset);
+    if (receiver_places(op->desc.kind) && t->s.out.buf != TT_BUF_DST)
+        direct = NULL;          /* in place: it arrives in a pipe */
+    msg.handle = (uint16_t)f->in_handle;
+    msg.gen = f->in_gen;
+    msg.bytes = t->s.bytes;
+    msg.landing_offset = f->landing.offset;
+    msg.landing_bytes = (uint8_t)f->landing.region->key.bytes;
+    memcpy(msg.landing_key, f->landing.region->key.data, TT_KEY_BYTES);
+    if (direct) {
+        msg.direct = 1;
+        msg.direct_offset = offset + (receiver_places(op->desc.kind) ? t->s.out.offset : 0);
+        msg.direct_bytes = (uint8_t)direct->key.bytes;
+        memcpy(msg.direct_key, direct->key.data, TT_KEY_BYTES);
+    }
+    if (!tt_op_send_cell(op, f, TT_CELL_READY, 0, &msg, sizeof msg))
+        return false;
+    tt_exec_opened(&op->exec, a->peer, direct != NULL);
+    return true;
+}
+
+bool tt_op_has_eager_credit(const struct tt_op *op, const struct tt_flow *f)
+{
+    const uint32_t max = op->context->active == op ? TT_EAGER_CREDIT : TT_EAGER_CREDIT - 1;
+
+    return f->cp->eager_out < max;
+}
+
+/* The eager message (peer, tag) is not needed any more. */
+void tt_op_eager_consumed(struct tt_op *op, uint16_t peer, uint32_t tag)
+{
+    struct tt_context_peer *cp = op->flow[peer].cp;
+    struct tt_early *m;
+
+    if (op->now && op->now_from == cp && op->now->cell.tag == tag) {
+        op->now = NULL;
+    } else {
+        m = early_of(op, peer, tag);
+        tt_assert(m);
+        tt_early_drop(cp, m);
+    }
+    tt_context_owe(op->context, cp);
+}
+
+/* The same, if that is what was read from. */
+static void place_consumed(struct tt_op *op, const struct tt_place *at)
+{
+    if (at->kind == TT_AT_EAGER)
+        tt_op_eager_consumed(op, at->peer, at->slot);
+}
+
+static bool do_eager(struct tt_op *op, const struct tt_action *a)
+{
+    struct tt_flow *f = tt_op_flow(op, a->peer);
+    uint8_t room[8192];
+    const uint8_t *from = NULL;
+
+    if (!f || f->cp->peer->state != TT_PEER_UP || !tt_op_has_eager_credit(op, f))
+        return false;
+    if (a->bytes && is_strided(&a->a)) {
+        gather(op, &a->a, 0, room, a->bytes);
+        from = room;
+    } else if (a->bytes) {
+        from = address_of(op, &a->a);
+    }
+    if (!tt_op_send_cell(op, f, TT_CELL_EAGER, a->tag, from, (uint32_t)a->bytes))
+        return false;
+    f->cp->eager_out++;
+    place_consumed(op, &a->a);
+    tt_exec_taken(&op->exec, a, true);
+    return true;
+}
+
+static uint64_t word_value(uint32_t gen, uint32_t count) { return (uint64_t)gen << 32 | count; }
+
+/* Posts a descriptor, fenced where the wire does not order signals by itself. */
+static bool post_one(struct tt_wire *w, const struct tt_desc *d)
+{
+    const struct tt_desc fenced[2] = { { .kind = TT_DESC_FENCE, .peer = d->signal_key->peer }, *d };
+
+    if (w->caps & TT_WIRE_CAP_ORDERED)
+        return w->ops->post(w, d, 1) == 1;
+    return w->ops->post(w, fenced, 2) == 2;
+}
+
+/* A strided source that the wire would have to keep: sent inline, piece by piece; the last carries the signal. */
+static bool put_gathered(struct tt_op *op, const struct tt_action *a, struct tt_desc d)
+{
+    uint8_t room[TT_INLINE_BYTES];
+    const struct tt_desc whole = d;
+
+    for (uint64_t pos = 0; pos < a->bytes;) {
+        const uint64_t n = a->bytes - pos < sizeof room ? a->bytes - pos : sizeof room;
+
+        gather(op, &a->a, pos, room, n);
+        d.flags |= TT_DESC_INLINE;
+        d.local = room;
+        d.bytes = n;
+        d.offset = whole.offset + pos;
+        pos += n;
+        d.signal_op = pos == a->bytes ? TT_SIGNAL_SET : TT_SIGNAL_NONE;
+        if (!post_one(d.key->wire, &d))
+            return false;       /* the pieces that went will be sent again */
+    }
+    return true;
+}
+
+static bool do_put(struct tt_op *op, const struct tt_action *a)
+{
+    struct tt_flow *f = &op->flow[a->peer];
+    struct tt_peer *p = f->cp->peer;
+    struct tt_wire *w = p->wire;
+    bool instant = w->caps & TT_WIRE_CAP_INSTANT;
+    struct tt_desc d = {
+        .kind = TT_DESC_PUT, .peer = p->rank, .bytes = a->bytes,
+        .signal_op = TT_SIGNAL_SET, .signal_key = &p->mail.theirs,
+        .signal_offset = tt_link_offset(TT_LINK_ARRIVED, f->out_handle, a->stream),
+        .signal_value = word_value(f->out_gen, a->seq + 1),
+        .cookie = (uint64_t)op->slot << COOKIE_SLOT_SHIFT | (uint64_t)op->generation << COOKIE_GEN_SHIFT |
+                  (uint64_t)a->step << COOKIE_STEP_SHIFT | a->seq,
+    };
+
+    if (p->state != TT_PEER_UP)
+        return false;
+    if (!instant && need_regions(op, w))
+        return false;
+    if (a->direct) {
+        d.key = &f->direct_key;
+        d.offset = f->direct_offset + (a->out.ref.buf == TT_BUF_THERE ? 0 : a->out.ref.offset) + a->out.skip;
+        if (d.offset > f->direct_key.bytes || a->bytes > f->direct_key.bytes - d.offset) {
+            tt_context_fail_here(op->context, TUTTI_ERR_MISMATCH, "a peer's buffer is smaller than what is sent to it", true);
+            return false;
+        }
+        if (a->bytes >= (64 << 10))
+            d.flags |= op->stream_dst ? TT_DESC_STREAM : 0;
+    } else {
+        d.key = &f->landing_key;
+        d.offset = f->landing_offset + slot_offset(op, &a->out);
+    }
+    if (a->a.kind == TT_AT_REMOTE) {
+        d.bytes = 0;
+    } else if (is_strided(&a->a)) {
+        if (!put_gathered(op, a, d))
+            return false;
+        tt_exec_taken(&op->exec, a, true);
+        return true;
+    } else {
+        d.local = address_of(op, &a->a);
+    }
+    if (d.bytes == 0)
+        instant = true;
+    if (instant)
+        d.flags |= TT_DESC_INLINE;
+    if (!post_one(w, &d))
+        return false;
+    op->in_flight += !instant;
+    place_consumed(op, &a->a);
+    tt_exec_taken(&op->exec, a, instant);
+    return true;
+}
+
+static bool do_local(struct tt_op *op, const struct tt_action *a)
+{
+    uint8_t *out2 = address_of(op, &a->out2);
+    const bool stream = op->stream_dst && a->out.kind == TT_AT_BUF;
+    tt_reduce_fn *kernel;
+
+    if (is_strided(&a->out) || is_strided(&a->a)) {
+        tt_assert(a->kind == TT_ACT_COPY && !out2);
+        copy_strided(op, &a->out, &a->a, a->bytes);
+    } else if (a->kind == TT_ACT_COPY) {
+        tt_copy(address_of(op, &a->out), out2, a->bytes ? address_of(op, &a->a) : NULL, a->bytes, stream);
+    } else {
+        kernel = a->finish ? op->kernel_finish : op->kernel;
+        kernel(address_of(op, &a->out), out2, address_of(op, &a->a), address_of(op, &a->b),
+               a->bytes / op->conf.coll.elem_bytes, stream, op->conf.coll.nranks);
+    }
+    place_consumed(op, &a->a);
+    if (a->kind == TT_ACT_REDUCE)
+        place_consumed(op, &a->b);
+    tt_exec_taken(&op->exec, a, true);
+    return true;
+}
+
+static bool do_credit(struct tt_op *op, const struct tt_action *a)
+{
+    struct tt_flow *f = &op->flow[a->peer];
+    struct tt_peer *p = f->cp->peer;
+    const struct tt_desc d = {
+        .kind = TT_DESC_PUT, .flags = TT_DESC_INLINE, .peer = p->rank, .key = &p->mail.theirs,
+        .signal_op = TT_SIGNAL_SET, .signal_key = &p->mail.theirs,
+        .signal_offset = tt_link_offset(TT_LINK_CREDIT, (uint32_t)f->in_handle, a->stream),
+        .signal_value = word_value(f->in_gen, a->seq),
+    };
+
+    if (p->state == TT_PEER_UP && p->wire->ops->post(p->wire, &d, 1) != 1)
+        return false;
+    tt_exec_taken(&op->exec, a, true);
+    return true;
+}
+
+bool tt_op_perform(struct tt_op *op, const struct tt_action *a)
+{
+    switch (a->kind) {
+    case TT_ACT_OPEN: return do_open(op, a);
+    case TT_ACT_EAGER: return do_eager(op, a);
+    case TT_ACT_PUT: return do_put(op, a);
+    case TT_ACT_CREDIT: return do_credit(op, a);
+    default: return do_local(op, a);
+    }
+}
+
+void tt_op_sent(struct tt_engine *e, uint64_t cookie)
+{
+    const uint32_t slot = (uint32_t)(cookie >> COOKIE_SLOT_SHIFT);
+    struct tt_op *op = slot < e->ops_cap ? e->ops[slot] : NULL;
+
+    if (!op || op->generation != (uint8_t)(cookie >> COOKIE_GEN_SHIFT))
+        return;
+    op->in_flight--;
+    tt_exec_sent(&op->exec, (uint8_t)(cookie >> COOKIE_STEP_SHIFT), (uint32_t)cookie);
+}

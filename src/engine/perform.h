@@ -1,0 +1,30 @@
+/* What performing takes; see op.h for who calls. Under the baton. */
+#ifndef TT_ENGINE_PERFORM_H
+#define TT_ENGINE_PERFORM_H
+
+#include "engine/op.h"
+
+/* Does one action, and tells the executor. False: it cannot be done now. */
+bool tt_op_perform(struct tt_op *op, const struct tt_action *a);
+/* Runs a straight program as far as it goes; true if it went on. */
+bool tt_op_run_straight(struct tt_op *op);
+
+/* Where a symbolic buffer begins. */
+uint8_t *tt_op_buffer(const struct tt_op *op, uint8_t buf);
+/* The flows with the executor's peer i, looked up at their first use; connects if need be. NULL: no memory, the context has failed. */
+struct tt_flow *tt_op_flow(struct tt_op *op, uint16_t i);
+/* Sends the peer a message of this operation. False: no room now. */
+bool tt_op_send_cell(struct tt_op *op, struct tt_flow *f, enum tt_cell_type type, uint32_t tag, const void *payload, uint32_t bytes);
+/* An eager message may go while there is credit; the last one is kept for the context's oldest operation, so that later ones
+ * cannot starve it. */
+bool tt_op_has_eager_credit(const struct tt_op *op, const struct tt_flow *f);
+/* The payload of an eager message that is here; and that it is not needed any more. */
+const uint8_t *tt_op_eager_payload(const struct tt_op *op, uint16_t peer, uint32_t tag);
+void tt_op_eager_consumed(struct tt_op *op, uint16_t peer, uint32_t tag);
+
+/* Giving back, at the end. */
+void tt_op_drop_regions(struct tt_op *op);
+void tt_op_give_handle(struct tt_peer *p, int handle);
+uint32_t tt_op_wire_index(const struct tt_engine *e, const struct tt_wire *w);
+
+#endif

@@ -1,0 +1,55 @@
+/* Operations in words. */
+#include <stdio.h>
+
+#include "algo/algos.h"
+#include "base/names.h"
+#include "engine/context.h"
+#include "engine/op.h"
+#include "engine/perform.h"
+
+uint32_t tt_op_waits_for(const struct tt_op *op)
+{
+    const uint32_t r = op->exposed ? tt_exec_waits_for(&op->exec) : UINT32_MAX;
+
+    return r == UINT32_MAX ? r : op->context->ranks[r];
+}
+
+void tt_opdesc_print(const struct tt_opdesc *d, char *out, size_t cap)
+{
+    const char *algo = d->algo < tt_nalgos ? tt_algos[d->algo]->name : "?";
+
+    if (tt_is_p2p(d->kind))
+        snprintf(out, cap, "%s(%llu bytes)", tt_coll_name((enum tt_coll_kind)d->kind), (unsigned long long)d->count);
+    else if (d->kind == TT_BARRIER)
+        snprintf(out, cap, "barrier()");
+    else
+        snprintf(out, cap, "%s(count %llu, type %s, op %s, root %u, algorithm %s)", tt_coll_name((enum tt_coll_kind)d->kind),
+                 (unsigned long long)d->count, tutti_dtype_name((tutti_dtype)d->dtype), tutti_redop_name((tutti_redop)d->redop),
+                 d->root, algo);
+}
+
+void tt_op_describe(const struct tt_op *op, char *out, size_t cap)
+{
+    const struct tt_step *t = op->exposed ? tt_exec_oldest(&op->exec) : NULL;
+    const uint32_t peer = tt_op_waits_for(op);
+    char what[160], step[96] = "not begun", whom[48] = "nobody";
+
+    tt_opdesc_print(&op->desc, what, sizeof what);
+    if (t)
+        snprintf(step, sizeof step, "%s of %llu bytes, round %llu of %llu", t->opcode == TT_PUT ? "put" : t->opcode == TT_WAIT ? "wait" : "local work",
+                 (unsigned long long)t->bytes, (unsigned long long)op->exec.round, (unsigned long long)op->exec.nrounds);
+    if (peer != UINT32_MAX)
+        snprintf(whom, sizeof whom, "rank %u", peer);
+    snprintf(out, cap, "%s, operation %llu, in %s, waiting for %s", what, (unsigned long long)(op->p2p ? op->seq & 0xffffffff : op->seq),
+             step, whom);
+}
+
+void tt_op_nudge(struct tt_op *op)
+{
+    const uint32_t r = op->exposed ? tt_exec_waits_for(&op->exec) : UINT32_MAX;
+    const int i = r == UINT32_MAX ? -1 : tt_exec_peer_of(&op->exec, r);
+    struct tt_flow *f = i < 0 ? NULL : tt_op_flow(op, (uint16_t)i);
+
+    if (f && !f->nudged && f->cp->peer->state == TT_PEER_UP)
+        f->nudged = tt_op_send_cell(op, f, TT_CELL_NUDGE, 0, NULL, 0);
+}
