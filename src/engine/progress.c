@@ -26,6 +26,7 @@
 #define YIELDS 400                      /* of a waiter, after spinning, before it blocks */
 #define YIELDS_CROWDED 2                /* the same where ranks outnumber cores and a look at the wires costs system calls */
 #define BLOCK_MS_MAX 50                 /* a safety net: whoever blocks looks again after this */
+#define HEAR_EVERY 1024                 /* passes of the progress thread between looks at the control overlay */
 #define THREAD_MS 2                     /* how long callers are left alone before the thread takes over */
 #define DONE_MAX 32
 #define QUIET_EVERY 16                  /* passes between polls of a wire that has little to say */
@@ -307,11 +308,14 @@ static void drain_kick(struct tt_engine *e)
 static void block(struct tt_engine *e)
 {
     struct epoll_event ev[4];
+    int n = 0;
 
     atomic_store(&e->blocked, true);
     if (arm(e) && !atomic_load(&e->urgent))
-        epoll_wait(e->all_epoll, ev, 4, BLOCK_MS_MAX);
+        n = epoll_wait(e->all_epoll, ev, 4, BLOCK_MS_MAX);
     atomic_store(&e->blocked, false);
+    for (int i = 0; i < n; i++)
+        e->alerted |= ev[i].data.fd == e->watch_fd;
     drain_kick(e);
 }
 
@@ -386,17 +390,22 @@ static bool any_active(const struct tt_engine *e)
     return false;
 }
 
-static bool nobody_waits(void *arg)
-{
-    struct tt_engine *e = arg;
-
-    return atomic_load(&e->stop) || !any_active(e);
-}
-
 static void hear_alert(struct tt_engine *e)
 {
     if (e->alert)
         e->alert(e->alert_arg);
+}
+
+/* While the progress thread guards operations, nobody else listens to the control overlay. */
+static bool nobody_waits(void *arg)
+{
+    struct tt_engine *e = arg;
+
+    if (e->alerted || ++e->heard % HEAR_EVERY == 0) {
+        e->alerted = false;
+        hear_alert(e);
+    }
+    return atomic_load(&e->stop) || !any_active(e);
 }
 
 /* Holds the baton while operations run that nobody waits for; otherwise arms the wires, gives the baton back, and sleeps until

@@ -191,6 +191,8 @@ struct tt_engine {
     bool thread_runs;
     atomic_bool stop;
     int watch_fd;
+    bool alerted;               /* it was readable when the holder last woke */
+    uint32_t heard;             /* passes of the guarding progress thread */
     void (*alert)(void *arg);
     void *alert_arg;
 
