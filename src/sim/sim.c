@@ -7,7 +7,7 @@
 #include "base/prng.h"
 #include "base/status.h"
 
-enum event_kind { EV_READY, EV_EAGER, EV_ARRIVED, EV_CREDIT, EV_SENT };
+enum event_kind { EV_READY, EV_EAGER, EV_ARRIVED, EV_CREDIT, EV_RETRY };
 
 /* Something that happens at rank `to`, because of rank `from`. */
 struct event {
@@ -15,8 +15,8 @@ struct event {
     uint32_t to, from;
     uint8_t kind, stream;
     bool direct;
-    uint16_t step;              /* SENT: of the action */
-    uint32_t seq;               /* ARRIVED: segment; CREDIT: count; SENT: segment; EAGER: tag */
+    uint16_t step;              /* ARRIVED: of the put */
+    uint32_t seq;               /* ARRIVED: segment; CREDIT: count; EAGER: tag */
     uint64_t bytes;
     uint8_t *data;              /* EAGER: the payload, owned */
     struct tt_place source, target;     /* ARRIVED, when not mapped: read and written when it happens */
@@ -35,7 +35,8 @@ struct letter {
 struct landing {
     uint8_t *slots;             /* [streams][depth][segment_bytes] */
     uint32_t landed[TT_EXEC_STREAMS_MAX];       /* prefix */
-    uint64_t ahead[TT_EXEC_STREAMS_MAX];        /* bit i: segment landed + i has landed */
+    uint8_t *there[TT_EXEC_STREAMS_MAX];        /* [room]: which have landed; where they land direct, any number is ahead */
+    uint32_t room[TT_EXEC_STREAMS_MAX];
 };
 
 struct sim_rank {
@@ -47,6 +48,7 @@ struct sim_rank {
     uint32_t nearly, early_cap, seen_loaded;
     uint8_t *src, *dst, *work, *stage;
     uint64_t link_free_ns;      /* when its outgoing link is free again */
+    bool retries;               /* a RETRY is on its way */
     bool done;
 };
 
@@ -116,7 +118,8 @@ static uint64_t arrival_ns(struct sim *s, uint32_t from, uint64_t bytes)
 
     r->link_free_ns = start + (uint64_t)((double)bytes * s->conf->byte_ns);
     s->messages++;
-    return r->link_free_ns + s->conf->latency_ns + (s->conf->jitter_ns ? tt_prng_below(&s->prng, s->conf->jitter_ns) : 0);
+    return r->link_free_ns + s->conf->latency_ns +
+           (s->conf->jitter_ns ? tt_prng_below(&s->prng, s->conf->jitter_ns) : 0);
 }
 
 /* ---- addresses ------------------------------------------------------------------------------------------- */
@@ -171,8 +174,8 @@ static uint8_t *byte_at(struct sim *s, uint32_t me, const struct tt_place *at, u
     }
 }
 
-static void move(struct sim *s, uint32_t to_rank, const struct tt_place *to, uint32_t from_rank, const struct tt_place *from,
-                 uint64_t bytes)
+static void move(struct sim *s, uint32_t to_rank, const struct tt_place *to, uint32_t from_rank,
+                 const struct tt_place *from, uint64_t bytes)
 {
     const bool strided = (to->kind == TT_AT_BUF && to->ref.block) || (from->kind == TT_AT_BUF && from->ref.block);
 
@@ -199,7 +202,9 @@ static void read_letter(struct sim_rank *r, const struct tt_place *at)
 
 static void send_eager(struct sim *s, uint32_t me, const struct tt_action *a)
 {
-    struct event ev = { .kind = EV_EAGER, .to = s->rank[me].peers[a->peer].rank, .from = me, .seq = a->tag, .bytes = a->bytes };
+    struct event ev = {
+        .kind = EV_EAGER, .to = s->rank[me].peers[a->peer].rank, .from = me, .seq = a->tag, .bytes = a->bytes
+    };
 
     ev.data = must(malloc(a->bytes + 1));
     for (uint64_t i = 0; i < a->bytes; i++)
@@ -231,23 +236,47 @@ static bool opens_direct(const struct tt_sim_conf *c, const struct tt_exec *x, u
     return (kind != TT_ALLTOALL && kind != TT_ALLTOALLV) || x->step[step].to_dst;
 }
 
-static void send_segment(struct sim *s, uint32_t me, const struct tt_action *a)
+static void send_segment(struct sim *s, uint32_t me, const struct tt_action *a, bool instant)
 {
     struct event ev = {
         .kind = EV_ARRIVED, .to = s->rank[me].peers[a->peer].rank, .from = me, .stream = a->stream, .seq = a->seq,
         .bytes = a->bytes, .step = a->step, .source = a->a, .target = a->out, .direct = a->direct,
     };
-    const bool late = !s->conf->mapped && a->a.kind != TT_AT_REMOTE;
 
     if (a->direct)
         ev.target.ref = a->out.ref.buf == TT_BUF_THERE ? where_it_waits(&s->rank[ev.to].exec, me, a->tag)
                                                        : tt_coll_canonical(&s->conf->coll[ev.to], a->out.ref);
-    if (!late && a->a.kind != TT_AT_REMOTE)
+    if (instant && a->a.kind != TT_AT_REMOTE)
         move(s, a->direct ? ev.to : me, &ev.target, me, &a->a, a->bytes);
-    if (!late)
+    if (instant)
         ev.bytes = 0;           /* it is there already; only the signal travels */
     ev.time_ns = arrival_ns(s, me, a->bytes);
     push(s, ev);
+}
+
+/* Eager, copy, reduce: done as soon as it is begun. */
+static void do_at_once(struct sim *s, uint32_t me, const struct tt_action *a)
+{
+    struct sim_rank *r = &s->rank[me];
+    const struct tt_sim_conf *c = s->conf;
+    uint8_t *out2 = a->out2.kind ? byte_at(s, me, &a->out2, 0) : NULL;
+
+    switch (a->kind) {
+    case TT_ACT_EAGER:
+        send_eager(s, me, a);
+        break;
+    case TT_ACT_COPY:
+        move(s, me, &a->out, me, &a->a, a->bytes);
+        if (out2)
+            move(s, me, &a->out2, me, &a->a, a->bytes);
+        break;
+    default:
+        (a->finish ? c->kernel_finish : c->kernel)(byte_at(s, me, &a->out, 0), out2, byte_at(s, me, &a->a, 0),
+                                                   byte_at(s, me, &a->b, 0), a->bytes / c->coll[me].elem_bytes, false,
+                                                   c->nranks);
+        read_letter(r, &a->b);
+    }
+    read_letter(r, &a->a);
 }
 
 static void do_action(struct sim *s, uint32_t me, const struct tt_action *a)
@@ -255,8 +284,7 @@ static void do_action(struct sim *s, uint32_t me, const struct tt_action *a)
     struct sim_rank *r = &s->rank[me];
     const struct tt_sim_conf *c = s->conf;
     const uint32_t peer = r->peers[a->peer].rank;
-    uint8_t *out2 = a->out2.kind ? byte_at(s, me, &a->out2, 0) : NULL;
-    const uint8_t *b;
+    bool instant = true;
 
     switch (a->kind) {
     case TT_ACT_OPEN:
@@ -268,31 +296,34 @@ static void do_action(struct sim *s, uint32_t me, const struct tt_action *a)
         push(s, (struct event){ .kind = EV_CREDIT, .to = peer, .from = me, .stream = a->stream, .seq = a->seq,
                                 .time_ns = arrival_ns(s, me, 8) });
         break;
-    case TT_ACT_EAGER:
-        send_eager(s, me, a);
-        read_letter(r, &a->a);
-        break;
     case TT_ACT_PUT:
-        send_segment(s, me, a);
-        tt_exec_taken(&r->exec, a, c->mapped || a->a.kind == TT_AT_REMOTE);
-        return;
-    case TT_ACT_COPY:
-        move(s, me, &a->out, me, &a->a, a->bytes);
-        if (out2)
-            move(s, me, &a->out2, me, &a->a, a->bytes);
-        read_letter(r, &a->a);
+        /* A wire that keeps sources copies some of them all the same: strided or short ones. */
+        instant = c->mapped || a->a.kind == TT_AT_REMOTE || tt_prng_below(&s->prng, 4) == 0;
+        send_segment(s, me, a, instant);
         break;
     default:
-        b = byte_at(s, me, &a->b, 0);
-        (a->finish ? c->kernel_finish : c->kernel)(byte_at(s, me, &a->out, 0), out2, byte_at(s, me, &a->a, 0), b,
-                                                   a->bytes / c->coll[me].elem_bytes, false, c->nranks);
-        read_letter(r, &a->a);
-        read_letter(r, &a->b);
+        do_at_once(s, me, a);
     }
-    tt_exec_taken(&r->exec, a, true);
+    tt_exec_taken(&r->exec, a, instant);
 }
 
 /* ---- events ---------------------------------------------------------------------------------------------------- */
+
+/* Segment `seq` is there; moves the prefix on. */
+static void mark(struct landing *l, uint8_t stream, uint32_t seq)
+{
+    const uint32_t old = l->room[stream];
+
+    if (seq >= old) {
+        l->room[stream] = 2 * seq + 64;
+        l->there[stream] = must(realloc(l->there[stream], l->room[stream]));
+        memset(l->there[stream] + old, 0, l->room[stream] - old);
+    }
+    tt_assert(!l->there[stream][seq]);
+    l->there[stream][seq] = 1;
+    while (l->landed[stream] < l->room[stream] && l->there[stream][l->landed[stream]])
+        l->landed[stream]++;
+}
 
 /* A segment lands: late ones move their bytes now, and free their source. */
 static void land(struct sim *s, const struct event *ev, int peer)
@@ -303,11 +334,7 @@ static void land(struct sim *s, const struct event *ev, int peer)
         move(s, ev->direct ? ev->to : ev->from, &ev->target, ev->from, &ev->source, ev->bytes);
         tt_exec_sent(&s->rank[ev->from].exec, ev->step, ev->seq);
     }
-    l->ahead[ev->stream] |= 1ull << (ev->seq - l->landed[ev->stream]);
-    while (l->ahead[ev->stream] & 1) {
-        l->ahead[ev->stream] >>= 1;
-        l->landed[ev->stream]++;
-    }
+    mark(l, ev->stream, ev->seq);
     tt_exec_arrived(&s->rank[ev->to].exec, (uint16_t)peer, ev->stream, l->landed[ev->stream]);
 }
 
@@ -320,9 +347,15 @@ static bool happen(struct sim *s, const struct event *ev)
     if (peer < 0)
         return false;
     switch (ev->kind) {
-    case EV_READY: tt_exec_ready(&r->exec, (uint16_t)peer, ev->direct, s->conf->mapped); break;
-    case EV_CREDIT: tt_exec_credit(&r->exec, (uint16_t)peer, ev->stream, ev->seq); break;
-    default: land(s, ev, peer); break;
+    case EV_READY:
+        tt_exec_ready(&r->exec, (uint16_t)peer, ev->direct, s->conf->mapped);
+        break;
+    case EV_CREDIT:
+        tt_exec_credit(&r->exec, (uint16_t)peer, ev->stream, ev->seq);
+        break;
+    default:
+        land(s, ev, peer);
+        break;
     }
     return true;
 }
@@ -360,16 +393,85 @@ static void offer_early(struct sim *s, struct sim_rank *r)
     offer_letters(r);
 }
 
+/* Whether the wire has no room for it now: then the rank tries again a little later. */
+static bool refused(struct sim *s, uint32_t me, const struct tt_action *a)
+{
+    struct sim_rank *r = &s->rank[me];
+
+    if (!s->conf->refuse_one_in || a->kind == TT_ACT_REDUCE || a->kind == TT_ACT_COPY ||
+        tt_prng_below(&s->prng, s->conf->refuse_one_in))
+        return false;
+    if (!r->retries)
+        push(s, (struct event){ .kind = EV_RETRY, .to = me, .from = me, .time_ns = s->now_ns + s->conf->latency_ns });
+    r->retries = true;
+    return true;
+}
+
+/* Where a step of a straight program reads. */
+static struct tt_place operand(const struct tt_exec *x, const struct tt_ref *ref, int8_t writer)
+{
+    if (writer < 0)
+        return (struct tt_place){ .kind = TT_AT_BUF, .ref = *ref };
+    return (struct tt_place){ .kind = TT_AT_EAGER, .peer = x->step[writer].peer, .slot = x->step[writer].s.tag };
+}
+
+/* A step of a straight program, as the shell does it; false if it cannot go yet. */
+static bool do_in_order(struct sim *s, uint32_t me, const struct tt_exec_step *t)
+{
+    const struct tt_exec *x = &s->rank[me].exec;
+    struct tt_action a = {
+        .peer = t->peer, .tag = t->s.tag, .bytes = t->s.bytes, .finish = t->s.finish,
+        .out = { .kind = TT_AT_BUF, .ref = t->s.out },
+    };
+
+    if (t->s.opcode == TT_WAIT) {
+        if (!t->arrived || (t->s.out.buf == TT_BUF_PIPE && t->s.bytes))
+            return t->arrived;
+        a.kind = TT_ACT_COPY;
+        a.a = (struct tt_place){ .kind = TT_AT_EAGER, .peer = t->peer, .slot = t->s.tag };
+    } else {
+        a.kind = t->s.opcode == TT_PUT ? TT_ACT_EAGER : t->s.opcode == TT_COPY ? TT_ACT_COPY : TT_ACT_REDUCE;
+        a.a = operand(x, &t->s.a, t->writer_a);
+        if (t->s.opcode == TT_REDUCE_STEP)
+            a.b = operand(x, &t->s.b, t->writer_b);
+    }
+    if (refused(s, me, &a))
+        return false;
+    do_at_once(s, me, &a);
+    return true;
+}
+
+static void run_in_order(struct sim *s, uint32_t me)
+{
+    struct tt_exec *x = &s->rank[me].exec;
+
+    while (x->head != x->tail && do_in_order(s, me, &x->step[x->head]))
+        x->head++;
+}
+
+static void run_actions(struct sim *s, uint32_t me)
+{
+    struct tt_exec *x = &s->rank[me].exec;
+    struct tt_action a;
+
+    while (tt_exec_next(x, &a))
+        if (refused(s, me, &a))
+            tt_exec_left(x, &a);
+        else
+            do_action(s, me, &a);
+}
+
 static void run(struct sim *s, uint32_t me)
 {
     struct sim_rank *r = &s->rank[me];
-    struct tt_action a;
 
     do {
         r->seen_loaded = r->exec.loaded;
         offer_early(s, r);
-        while (tt_exec_next(&r->exec, &a))
-            do_action(s, me, &a);
+        if (r->exec.straight && s->conf->in_order)
+            run_in_order(s, me);
+        else
+            run_actions(s, me);
     } while (r->exec.loaded != r->seen_loaded);
     if (!r->done && tt_exec_finished(&r->exec)) {
         r->done = true;
@@ -388,6 +490,8 @@ static void step(struct sim *s)
 
         *l = (struct letter){ .next = r->letters, .from = ev.from, .tag = ev.seq, .bytes = ev.bytes, .data = ev.data };
         r->letters = l;
+    } else if (ev.kind == EV_RETRY) {
+        r->retries = false;
     } else if (!happen(s, &ev)) {
         keep(r, &ev);
     }
@@ -419,8 +523,11 @@ static void rank_init(struct sim *s, uint32_t me, void *src, void *dst)
 
 static void rank_fini(struct sim_rank *r)
 {
-    for (uint32_t i = 0; i < r->exec.npeers; i++)
+    for (uint32_t i = 0; i < r->exec.npeers; i++) {
         free(r->landing[i].slots);
+        for (int j = 0; j < TT_EXEC_STREAMS_MAX; j++)
+            free(r->landing[i].there[j]);
+    }
     while (r->letters) {
         struct letter *l = r->letters;
 
@@ -437,22 +544,26 @@ static void rank_fini(struct sim_rank *r)
 
 static void explain(const struct sim *s, char *why, size_t why_bytes)
 {
+    static const char *const opcodes[] = { "a put", "a wait", "a reduction", "a copy" };
+
     for (uint32_t r = 0; r < s->conf->nranks; r++) {
         const struct tt_step *t = tt_exec_oldest(&s->rank[r].exec);
+        char where[96] = "nothing";
 
         if (s->rank[r].done)
             continue;
-        snprintf(why, why_bytes, "%u of %u ranks finished; rank %u is in round %llu of %llu at %s of %llu bytes, tag %u, peer %u, waiting for %u",
+        if (t)
+            snprintf(where, sizeof where, "%s of %llu bytes, tag %u, peer %u", opcodes[t->opcode],
+                     (unsigned long long)t->bytes, t->tag, t->peer);
+        snprintf(why, why_bytes, "%u of %u ranks finished; rank %u is in round %llu of %llu at %s, waiting for %u",
                  s->ndone, s->conf->nranks, r, (unsigned long long)s->rank[r].exec.round,
-                 (unsigned long long)s->rank[r].exec.nrounds,
-                 !t ? "nothing" : t->opcode == TT_PUT ? "a put" : t->opcode == TT_WAIT ? "a wait" : "local work",
-                 t ? (unsigned long long)t->bytes : 0, t ? t->tag : 0, t ? t->peer : 0, tt_exec_waits_for(&s->rank[r].exec));
+                 (unsigned long long)s->rank[r].exec.nrounds, where, tt_exec_waits_for(&s->rank[r].exec));
         return;
     }
 }
 
-tutti_status tt_sim_run(const struct tt_sim_conf *conf, void *const *src, void *const *dst, struct tt_sim_result *result,
-                        char *why, size_t why_bytes)
+tutti_status tt_sim_run(const struct tt_sim_conf *conf, void *const *src, void *const *dst,
+                        struct tt_sim_result *result, char *why, size_t why_bytes)
 {
     struct sim s = { .conf = conf };
     tutti_status st = TUTTI_OK;

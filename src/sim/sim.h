@@ -14,6 +14,8 @@ struct tt_sim_conf {
     bool direct;                    /* receivers open their final buffers */
     bool mapped;                    /* senders write into slots themselves; else they hand segments to a wire that reads them late */
     tt_reduce_fn *kernel, *kernel_finish;
+    bool in_order;                  /* straight programs run in program order, as the shell runs them */
+    uint32_t refuse_one_in;         /* 0: the network takes everything; else (2 and more) it refuses one send in so many, for a while */
     uint64_t seed;
     uint64_t latency_ns, jitter_ns; /* of a message: latency plus up to jitter; messages of a pair may overtake each other */
     double byte_ns;                 /* per byte, of each link one after another */
@@ -27,7 +29,7 @@ struct tt_sim_result {
 
 /* Runs it. src[r] and dst[r] are rank r's buffers (equal addresses where coll[r].in_place says so). TUTTI_ERR_TIMEOUT if the
  * ranks are stuck, with why[why_bytes] naming a rank and what it waits for (no log). */
-tutti_status tt_sim_run(const struct tt_sim_conf *conf, void *const *src, void *const *dst, struct tt_sim_result *result,
-                        char *why, size_t why_bytes);
+tutti_status tt_sim_run(const struct tt_sim_conf *conf, void *const *src, void *const *dst,
+                        struct tt_sim_result *result, char *why, size_t why_bytes);
 
 #endif
