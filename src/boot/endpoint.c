@@ -2,46 +2,15 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <netinet/tcp.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
-#include "base/prng.h"
+#include "base/host.h"
 #include "base/status.h"
 #include "wire/ifaddr.h"
 
 #define BACKLOG 4096    /* thousands of ranks may come at once; the kernel cuts it to somaxconn */
-
-/* Reads a small file of the kernel into out[cap]; "" if it cannot. */
-static void read_line(const char *path, char *out, size_t cap)
-{
-    const int fd = open(path, O_RDONLY | O_CLOEXEC);
-    ssize_t n = -1;
-
-    if (fd >= 0) {
-        n = read(fd, out, cap - 1);
-        close(fd);
-    }
-    out[n > 0 ? n : 0] = '\0';
-}
-
-void tt_host_id(uint8_t out[TT_HOST_BYTES])
-{
-    char boot[64], name[128] = "", text[256];
-    struct stat net = { .st_ino = 0 };
-    uint64_t a, b;
-
-    read_line("/proc/sys/kernel/random/boot_id", boot, sizeof boot);
-    if (stat("/proc/self/ns/net", &net) != 0 || !*boot)
-        gethostname(name, sizeof name - 1);
-    snprintf(text, sizeof text, "%s %s %llu", boot, name, (unsigned long long)net.st_ino);
-    a = tt_hash_bytes(text, strlen(text), 1);
-    b = tt_hash_bytes(text, strlen(text), 2);
-    memcpy(out, &a, 8);
-    memcpy(out + 8, &b, 8);
-}
 
 #define IFADDRS_MAX 32
 
@@ -62,14 +31,13 @@ static void add_addresses(struct tt_endpoint *e, const struct tt_ifaddr *found, 
 tutti_status tt_endpoint_init(struct tt_endpoint *out, uint16_t port, const char *rule)
 {
     struct tt_ifaddr found[IFADDRS_MAX];
-    struct tt_endpoint e = { .port = port };
+    struct tt_endpoint e = { .host = tt_host_hash(), .port = port };
     size_t n = 0;
     tutti_status st;
 
     st = tt_ifaddr_list(rule, found, IFADDRS_MAX, &n);
     if (st)
         return st;
-    tt_host_id(e.host);
     add_addresses(&e, found, n, false);
     if (e.naddrs == 0)
         add_addresses(&e, found, n, true);
@@ -81,7 +49,7 @@ tutti_status tt_endpoint_init(struct tt_endpoint *out, uint16_t port, const char
 
 void tt_endpoint_write(struct tt_writer *w, const struct tt_endpoint *e)
 {
-    tt_write_bytes(w, e->host, sizeof e->host);
+    tt_write_u64(w, e->host);
     tt_write_u16(w, e->port);
     tt_write_u8(w, e->naddrs);
     for (size_t i = 0; i < e->naddrs; i++) {
@@ -94,7 +62,7 @@ void tt_endpoint_write(struct tt_writer *w, const struct tt_endpoint *e)
 void tt_endpoint_read(struct tt_reader *r, struct tt_endpoint *out)
 {
     memset(out, 0, sizeof *out);
-    tt_read_bytes(r, out->host, sizeof out->host);
+    out->host = tt_read_u64(r);
     out->port = tt_read_u16(r);
     out->naddrs = tt_read_u8(r);
     if (out->naddrs > TT_ENDPOINT_ADDRS)
@@ -151,7 +119,7 @@ size_t tt_endpoint_candidates(const struct tt_endpoint *own, const struct tt_end
     static const uint8_t loopback[4] = { 127, 0, 0, 1 };
     size_t n = 0;
 
-    if (memcmp(own->host, peer->host, sizeof own->host) == 0) {
+    if (own->host == peer->host) {
         out[0] = address_of(4, loopback, peer->port);
         return 1;
     }

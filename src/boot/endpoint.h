@@ -10,13 +10,12 @@
 #include "base/bytes.h"
 #include "tutti/tutti.h"
 
-#define TT_HOST_BYTES 16
 #define TT_ENDPOINT_ADDRS 4
-#define TT_ENDPOINT_BYTES (TT_HOST_BYTES + 2 + 1 + TT_ENDPOINT_ADDRS * 18)     /* the longest encoding */
+#define TT_ENDPOINT_BYTES (8 + 2 + 1 + TT_ENDPOINT_ADDRS * 18)     /* the longest encoding */
 #define TT_ADDRESS_TEXT_BYTES 64
 
 struct tt_endpoint {
-    uint8_t host[TT_HOST_BYTES];    /* the same for two processes that reach each other over loopback */
+    uint64_t host;                  /* tt_host_hash: the same for two processes that reach each other over loopback */
     uint16_t port;
     uint8_t naddrs;
     struct {
@@ -31,9 +30,6 @@ struct tt_address {
     struct sockaddr_storage storage;
     socklen_t bytes;
 };
-
-/* Hash of what this kernel booted as and the network namespace we are in. */
-void tt_host_id(uint8_t out[TT_HOST_BYTES]);
 
 /* Describes a listener at `port` on the interfaces that `rule` admits. */
 tutti_status tt_endpoint_init(struct tt_endpoint *out, uint16_t port, const char *rule);

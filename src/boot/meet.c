@@ -475,7 +475,8 @@ static tutti_status call(struct meet *m)
 
     for (;;) {
         const uint64_t now_ns = tt_now_ns();
-        const uint64_t grace_ns = m->member.state == TT_RDV_WAITING ? VERDICT_NS : 0;
+        const uint64_t grace_ns = m->deadline_ns == TT_NEVER || m->member.state != TT_RDV_WAITING ? 0 : VERDICT_NS;
+        uint64_t wake_ns;
 
         if (m->member.state == TT_RDV_HAVE_TABLE)
             return TUTTI_OK;
@@ -490,7 +491,8 @@ static tutti_status call(struct meet *m)
             if (st)
                 return st;
         }
-        wait_a_little(m, -1, m->fd < 0 ? m->retry_ns : now_ns + 100 * TT_MS);
+        wake_ns = m->fd < 0 ? m->retry_ns : TT_NEVER;
+        wait_a_little(m, -1, wake_ns < m->deadline_ns ? wake_ns : m->deadline_ns + grace_ns);
     }
 }
 

@@ -259,7 +259,8 @@ static bool is_being_called(const struct tt_overlay *o, uint32_t i)
     return false;
 }
 
-/* This address did not work: the next one. After a whole round in which each refused, nobody is there. */
+/* This address did not work: the next one. After a whole round in which each refused to connect, nobody is there. One that
+ * connected and then ended (EAGAIN) may have been displaced by strangers: that is tried again. */
 static void next_address(struct tt_overlay *o, uint32_t i, int err, uint64_t now_ns)
 {
     struct link *l = &o->links[i];
@@ -315,7 +316,7 @@ static void connected(struct tt_overlay *o, uint32_t i, uint64_t now_ns)
     tt_write_u32(&w, o->flood.rank);
     tt_write_bytes(&w, l->nonce, sizeof l->nonce);
     if (!send_whole(l->fd, HELLO, body, sizeof body)) {
-        next_address(o, i, ECONNRESET, now_ns);
+        next_address(o, i, EAGAIN, now_ns);
         return;
     }
     watch(o, EPOLL_CTL_MOD, l->fd, EPOLLIN, ON_LINK | i);
@@ -330,15 +331,15 @@ static void take_proof(struct tt_overlay *o, uint32_t i, const struct tt_frame *
     uint8_t expected[TT_MAC_BYTES], confirm[TT_MAC_BYTES];
 
     if (f->type != PROOF || f->bytes != PROOF_BYTES) {
-        next_address(o, i, ECONNREFUSED, now_ns);
+        next_address(o, i, EAGAIN, now_ns);
         return;
     }
     prove(o, expected, "tutti overlay callee", l->nonce, f->body, caller, callee);
     prove(o, confirm, "tutti overlay caller", l->nonce, f->body, caller, callee);
     if (!tt_mac_equal(expected, f->body + TT_NONCE_BYTES))
-        next_address(o, i, ECONNREFUSED, now_ns);   /* somebody else lives at that address */
+        next_address(o, i, EAGAIN, now_ns);     /* somebody else lives at that address */
     else if (!send_whole(l->fd, CONFIRM, confirm, sizeof confirm))
-        next_address(o, i, ECONNRESET, now_ns);
+        next_address(o, i, EAGAIN, now_ns);
     else
         link_is_up(o, i);
 }
@@ -477,7 +478,7 @@ static void serve_link(struct tt_overlay *o, uint32_t i, uint32_t events, uint64
         if (tt_framer_next(&l->in, &f))
             take_proof(o, i, &f, now_ns);
         else if (ended || l->in.bad)
-            next_address(o, i, ECONNREFUSED, now_ns);
+            next_address(o, i, EAGAIN, now_ns);
     } else if (l->state == LINK_UP) {
         read_some(l->fd, &l->in, &ended);
         if (ended)

@@ -19,6 +19,7 @@ def environment(**more):
     foreign = ("TUTTI_RANK", "TUTTI_SIZE", "TUTTI_REND", "TUTTI_TOKEN", "OMPI_", "PMI", "SLURM_", "RANK", "WORLD_SIZE", "MASTER_")
     env = {k: v for k, v in os.environ.items() if not k.startswith(foreign)}
     env["TUTTI_TEST_MARK"] = uuid.uuid4().hex
+    env["LSAN_OPTIONS"] = f"suppressions={Path(__file__).with_name('leaks.txt')}:print_suppressions=0"
     env.update(more)
     return env
 

@@ -1,0 +1,339 @@
+/* The control overlay over real sockets: all ranks in this process and thread, so that every test says who makes progress. */
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/prng.h"
+#include "base/status.h"
+#include "boot/flood.h"
+#include "boot/overlay.h"
+#include "support/unit.h"
+
+#define RANKS_MAX 12
+#define PATIENCE_NS (20 * TT_SECOND)
+
+struct net {
+    uint32_t n;
+    bool absent[RANKS_MAX];         /* never opened: died after the table, before the overlay */
+    uint8_t secrets[RANKS_MAX][16];
+    struct tt_endpoint endpoints[RANKS_MAX];
+    struct tt_overlay *overlays[RANKS_MAX];
+    uint32_t heard[RANKS_MAX][RANKS_MAX];   /* [by][origin] */
+    uint32_t lost[RANKS_MAX][RANKS_MAX];
+};
+
+/* Opens listeners, and overlays on all but the absent, whose ports then refuse. Nothing is connected yet. */
+static void net_open(struct net *net)
+{
+    int listeners[RANKS_MAX];
+
+    for (uint32_t r = 0; r < net->n; r++) {
+        uint16_t port = 0;
+
+        listeners[r] = tt_listen(NULL, 0, &port);
+        assert_true(listeners[r] >= 0);
+        assert_int_equal(tt_endpoint_init(&net->endpoints[r], port, ""), TUTTI_OK);
+    }
+    for (uint32_t r = 0; r < net->n; r++) {
+        const struct tt_overlay_conf conf = {
+            .rank = r, .nranks = net->n, .secret = net->secrets[r], .listener = listeners[r], .own = &net->endpoints[r]
+        };
+
+        if (net->absent[r]) {
+            close(listeners[r]);
+            continue;
+        }
+        assert_int_equal(tt_overlay_open(&net->overlays[r], &conf), TUTTI_OK);
+        for (uint32_t p = 0; p < net->n; p++)
+            tt_overlay_neighbour(net->overlays[r], p, &net->endpoints[p]);
+    }
+}
+
+static bool all_settled(struct net *net, bool give_up)
+{
+    bool all = true;
+
+    for (uint32_t r = 0; r < net->n; r++)
+        if (net->overlays[r]) {
+            tt_overlay_settle(net->overlays[r], give_up);
+            all &= tt_overlay_is_settled(net->overlays[r]);
+        }
+    return all;
+}
+
+/* Sleeps until some overlay has something to do, at most 20 ms. */
+static void wait_for_any(struct net *net)
+{
+    struct pollfd p[RANKS_MAX];
+
+    for (uint32_t r = 0; r < net->n; r++)
+        p[r] = (struct pollfd){ .fd = net->overlays[r] ? tt_overlay_fd(net->overlays[r]) : -1, .events = POLLIN };
+    poll(p, net->n, 20);
+}
+
+static void net_settle(struct net *net)
+{
+    const uint64_t end_ns = tt_now_ns() + PATIENCE_NS;
+
+    while (!all_settled(net, false)) {
+        assert_true(tt_now_ns() < end_ns);
+        wait_for_any(net);
+    }
+}
+
+static void take_events(struct net *net, uint32_t r)
+{
+    struct tt_overlay_event ev;
+
+    while (net->overlays[r] && tt_overlay_next(net->overlays[r], &ev)) {
+        assert_true(ev.origin < net->n);
+        if (ev.kind == TT_OVERLAY_LOST) {
+            net->lost[r][ev.origin]++;
+        } else {
+            uint32_t number;
+
+            assert_true(ev.bytes >= sizeof number);
+            memcpy(&number, ev.data, sizeof number);
+            assert_int_equal(number, net->heard[r][ev.origin]);
+            net->heard[r][ev.origin]++;
+        }
+    }
+}
+
+/* All but `still` make progress until `done`. */
+static void progress_until(struct net *net, uint32_t still, bool (*done)(const struct net *net))
+{
+    const uint64_t end_ns = tt_now_ns() + PATIENCE_NS;
+
+    while (!done(net)) {
+        assert_true(tt_now_ns() < end_ns);
+        for (uint32_t r = 0; r < net->n; r++)
+            if (r != still)
+                take_events(net, r);
+        wait_for_any(net);
+    }
+}
+
+static void flood_number(struct net *net, uint32_t r, uint32_t number, uint16_t bytes)
+{
+    uint8_t payload[TT_OVERLAY_BYTES] = { 0 };
+
+    memcpy(payload, &number, sizeof number);
+    tt_overlay_flood(net->overlays[r], payload, bytes);
+}
+
+static void net_close(struct net *net)
+{
+    for (uint32_t r = 0; r < net->n; r++)
+        tt_overlay_close(net->overlays[r]);
+}
+
+#define WORDS 5
+
+static bool everybody_heard_everybody(const struct net *net)
+{
+    for (uint32_t r = 0; r < net->n; r++)
+        for (uint32_t o = 0; o < net->n; o++)
+            if (net->overlays[r] && net->overlays[o] && o != r && net->heard[r][o] != WORDS)
+                return false;
+    return true;
+}
+
+static bool the_absent_are_lost_everywhere(const struct net *net)
+{
+    for (uint32_t r = 0; r < net->n; r++)
+        for (uint32_t o = 0; o < net->n; o++)
+            if (net->overlays[r] && net->absent[o] && net->lost[r][o] == 0)
+                return false;
+    return true;
+}
+
+static bool nobody_lost_anybody_living(const struct net *net)
+{
+    for (uint32_t r = 0; r < net->n; r++)
+        for (uint32_t o = 0; o < net->n; o++)
+            if (net->lost[r][o] > (net->absent[o] ? 1u : 0u))
+                return false;
+    return true;
+}
+
+/* ---- tests ---- */
+
+static void what_one_says_every_other_hears_once_and_in_order(void **state)
+{
+    (void)state;
+    for (uint32_t n = 2; n <= RANKS_MAX; n++) {
+        struct net net = { .n = n };
+
+        net_open(&net);
+        net_settle(&net);
+        for (uint32_t i = 0; i < WORDS; i++)
+            for (uint32_t r = 0; r < n; r++)
+                flood_number(&net, r, i, 4 + (uint16_t)(i * 127));
+        progress_until(&net, n, everybody_heard_everybody);
+        assert_true(nobody_lost_anybody_living(&net));
+        net_close(&net);
+    }
+}
+
+/* Also rank 0, whom nobody calls: it calls all its neighbours, who find out by probing. */
+static void a_neighbour_that_died_before_it_connected_is_lost_soon_and_the_rest_works(void **state)
+{
+    (void)state;
+    for (uint32_t dead = 0; dead < 6; dead++) {
+        struct net net = { .n = 7 };
+        const uint64_t begin_ns = tt_now_ns();
+
+        net.absent[dead] = true;
+        net_open(&net);
+        net_settle(&net);
+        assert_true(tt_now_ns() - begin_ns < 10 * TT_SECOND);
+        for (uint32_t i = 0; i < WORDS; i++)
+            for (uint32_t r = 0; r < net.n; r++)
+                if (net.overlays[r])
+                    flood_number(&net, r, i, 8);
+        progress_until(&net, net.n, everybody_heard_everybody);
+        progress_until(&net, net.n, the_absent_are_lost_everywhere);
+        assert_true(nobody_lost_anybody_living(&net));
+        net_close(&net);
+    }
+}
+
+static int knock(uint16_t port)
+{
+    struct sockaddr_in in = { .sin_family = AF_INET,
+                              .sin_port = htons(port),
+                              .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+    const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+    assert_true(fd >= 0);
+    assert_int_equal(connect(fd, (const struct sockaddr *)&in, sizeof in), 0);
+    return fd;
+}
+
+/* More than the room for guests; some silent, some with garbage, some that begin like a neighbour and then lie. */
+static void strangers_at_its_listener_do_not_disturb_it(void **state)
+{
+    struct net net = { .n = 5 };
+    struct tt_prng prng;
+    int fds[5 * 100];
+    size_t nfds = 0;
+
+    (void)state;
+    tt_prng_init(&prng, 1);
+    net_open(&net);
+    for (uint32_t r = 0; r < net.n; r++)
+        for (int i = 0; i < 100; i++) {
+            const int fd = fds[nfds++] = knock(net.endpoints[r].port);
+            uint8_t junk[80];
+
+            for (size_t k = 0; k < sizeof junk; k++)
+                junk[k] = (uint8_t)tt_prng_u64(&prng);
+            if (i % 3 == 1) {
+                tt_frame_header(junk, 16, 20);      /* a HELLO, of rank 0, and a CONFIRM with a mac that is none */
+                memset(junk + TT_FRAME_HEADER_BYTES, 0, 4);
+                tt_frame_header(junk + 28, 18, 32);
+            }
+            if (i % 3)
+                assert_int_equal(send(fd, junk, sizeof junk, MSG_NOSIGNAL), sizeof junk);
+        }
+    net_settle(&net);
+    for (uint32_t i = 0; i < WORDS; i++)
+        for (uint32_t r = 0; r < net.n; r++)
+            flood_number(&net, r, i, 8);
+    progress_until(&net, net.n, everybody_heard_everybody);
+    assert_true(nobody_lost_anybody_living(&net));
+    while (nfds > 0)
+        close(fds[--nfds]);
+    net_close(&net);
+}
+
+static void who_does_not_know_the_secret_does_not_get_in(void **state)
+{
+    struct net net = { .n = 3 };
+    const uint64_t end_ns = tt_now_ns() + TT_SECOND;
+
+    (void)state;
+    net.secrets[2][0] = 1;
+    net_open(&net);
+    while (tt_now_ns() < end_ns) {      /* long enough for all attempts there are */
+        all_settled(&net, false);
+        wait_for_any(&net);
+    }
+    while (!all_settled(&net, true))
+        wait_for_any(&net);
+    for (uint32_t r = 0; r < 3; r++)
+        take_events(&net, r);
+    assert_int_equal(net.lost[0][2], 1);
+    assert_int_equal(net.lost[1][2], 1);
+    assert_int_equal(net.lost[0][1] + net.lost[1][0], 0);
+    net_close(&net);
+}
+
+static bool is_1_lost(const struct net *net)
+{
+    return net->lost[0][1] == 1 && net->lost[2][1] == 1;
+}
+
+/* Rank 1 stands still. What the others say to it piles up, to a bound: then it counts as lost. */
+static void a_neighbour_that_takes_nothing_is_dropped_at_a_bound(void **state)
+{
+    struct net net = { .n = 3 };
+    uint32_t said = 0;
+
+    (void)state;
+    net_open(&net);
+    net_settle(&net);
+    while (!is_1_lost(&net) && said < 100000) {
+        flood_number(&net, 0, said++, TT_OVERLAY_BYTES);
+        take_events(&net, 0);
+        take_events(&net, 2);
+    }
+    progress_until(&net, 1, is_1_lost);
+    print_message("dropped after %u frames\n", said);
+    assert_true(said > 1000 && said < 100000);
+    net_close(&net);
+}
+
+static void who_says_goodbye_is_not_lost_and_the_others_go_on(void **state)
+{
+    struct net net = { .n = 4 };
+
+    (void)state;
+    net_open(&net);
+    net_settle(&net);
+    for (uint32_t i = 0; i < WORDS; i++)
+        for (uint32_t r = 0; r < net.n; r++)
+            flood_number(&net, r, i, 8);
+    progress_until(&net, net.n, everybody_heard_everybody);
+    tt_overlay_close(net.overlays[3]);
+    net.overlays[3] = NULL;
+    for (uint32_t i = 0; i < WORDS; i++)
+        flood_number(&net, 0, WORDS + i, 8);
+    for (uint64_t end_ns = tt_now_ns() + PATIENCE_NS; net.heard[1][0] < 2 * WORDS || net.heard[2][0] < 2 * WORDS;) {
+        assert_true(tt_now_ns() < end_ns);
+        for (uint32_t r = 0; r < 3; r++)
+            take_events(&net, r);
+        wait_for_any(&net);
+    }
+    assert_true(nobody_lost_anybody_living(&net));
+    net_close(&net);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_one_says_every_other_hears_once_and_in_order),
+        cmocka_unit_test(a_neighbour_that_died_before_it_connected_is_lost_soon_and_the_rest_works),
+        cmocka_unit_test(strangers_at_its_listener_do_not_disturb_it),
+        cmocka_unit_test(who_does_not_know_the_secret_does_not_get_in),
+        cmocka_unit_test(a_neighbour_that_takes_nothing_is_dropped_at_a_bound),
+        cmocka_unit_test(who_says_goodbye_is_not_lost_and_the_others_go_on),
+    };
+
+    tt_log_set(TT_LOG_NONE);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
