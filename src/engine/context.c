@@ -205,11 +205,8 @@ void tt_context_close(struct tt_context *c)
     tt_baton_take(e);
     if (c->nactive || c->nwaiting)
         tt_context_fail_here(c, TUTTI_ERR_ABORTED, "the communicator was destroyed while the operation ran", true);
-    if (c->nrequests) {
-        c->closed = true;       /* the last request frees it */
-    } else {
-        tt_context_free(c);
-    }
+    tt_ops_orphan(c);
+    tt_context_free(c);
     tt_baton_give(e);
 }
 

@@ -291,6 +291,25 @@ put:
     return NULL;
 }
 
+/* The application holds the request; it has let it go. */
+static void hold(struct tt_op *op)
+{
+    struct tt_context *c = op->context;
+
+    op->next_request = c->requests;
+    op->request_at = &c->requests;
+    if (c->requests)
+        c->requests->request_at = &op->next_request;
+    c->requests = op;
+}
+
+static void let_go(struct tt_op *op)
+{
+    *op->request_at = op->next_request;
+    if (op->next_request)
+        op->next_request->request_at = op->request_at;
+}
+
 /* Takes copies of the v arrays, which belong to the caller. */
 static bool copy_arrays(struct tt_op *op)
 {
@@ -364,7 +383,7 @@ static tutti_status start_here(struct tt_context *c, const struct tt_op_conf *co
     op->why[0] = 0;
     op->deadline_ns = op->nudge_ns = 0;
     atomic_store_explicit(&op->status, TUTTI_PENDING, memory_order_relaxed);
-    c->nrequests++;
+    hold(op);
     *out = op;
     if (c->nactive < TT_OPS_EXPOSED && !c->waiting) {
         expose(op);
@@ -381,15 +400,22 @@ static bool op_done(void *arg) { return tt_op_is_over(arg); }
 
 static void free_here(struct tt_op *op)
 {
-    struct tt_context *c = op->context;
-    struct tt_engine *e = c->engine;
+    struct tt_engine *e = op->context->engine;
 
+    let_go(op);
     free(op->conf.owned);
     op->next = e->free_ops;
     e->free_ops = op;
-    c->nrequests--;
-    if (c->closed && !c->nrequests)
-        tt_context_free(c);
+}
+
+void tt_ops_orphan(struct tt_context *c)
+{
+    while (c->requests) {
+        struct tt_op *op = c->requests;
+
+        let_go(op);
+        op->context = NULL;
+    }
 }
 
 /* Begins a kept operation again, if nothing is in its way. */
@@ -409,7 +435,7 @@ static bool begin_again(struct tt_op *op, const struct tt_op_conf *conf)
     op->conf.restore = conf->restore;
     op->deadline_ns = op->nudge_ns = 0;
     atomic_store_explicit(&op->status, TUTTI_PENDING, memory_order_relaxed);
-    c->nrequests++;
+    hold(op);
     tt_exec_restart(&op->exec);
     join_active(op);
     if (!tt_op_contradicted(op))
@@ -426,7 +452,7 @@ static void keep_or_free(struct tt_op *op, struct tt_op **kept, tutti_status st)
             *kept = op;
         }
         op->kept = true;
-        op->context->nrequests--;
+        let_go(op);
         return;
     }
     free_here(op);
@@ -486,9 +512,12 @@ tutti_status tt_op_start(struct tt_context *c, const struct tt_op_conf *conf, st
 
 bool tt_op_test(struct tt_op *op)
 {
-    struct tt_engine *e = op->context->engine;
+    struct tt_engine *e;
 
-    if (!tt_op_is_over(op) && tt_baton_try(e)) {
+    if (tt_op_is_over(op))
+        return true;
+    e = op->context->engine;
+    if (tt_baton_try(e)) {
         tt_engine_progress(e);
         tt_baton_give(e);
     }
@@ -541,8 +570,14 @@ tutti_status tt_op_status(struct tt_op *op)
 
 void tt_op_free(struct tt_op *op)
 {
-    struct tt_engine *e = op->context->engine;
+    struct tt_engine *e;
 
+    if (!op->context) {
+        free(op->conf.owned);
+        free_op(op);
+        return;
+    }
+    e = op->context->engine;
     tt_baton_take(e);
     if (!tt_op_is_over(op))
         tt_context_fail_here(op->context, TUTTI_ERR_ABORTED, "an operation was cancelled while it ran", true);

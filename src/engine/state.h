@@ -87,8 +87,7 @@ struct tt_context {
     struct tt_history history[TT_HISTORY];
     atomic_int status;          /* tutti_status */
     char why[TT_ERROR_BYTES];   /* written once, before status */
-    uint32_t nrequests;         /* operations that the application has not freed */
-    bool closed;                /* the last of them frees the context */
+    struct tt_op *requests;     /* operations that the application has not freed */
     struct tt_context *next;
 };
 
@@ -110,7 +109,8 @@ struct tt_flow {
 
 struct tt_op {
     struct tt_op *next;         /* active or waiting list of the context */
-    struct tt_context *context;
+    struct tt_op *next_request, **request_at;   /* list of the context's requests */
+    struct tt_context *context; /* NULL: it was closed; what is left is the status */
     struct tt_op_conf conf;
     struct tt_opdesc desc;
     uint64_t seq;               /* key within the context; sends and receives have theirs from tag and counter */

@@ -425,7 +425,10 @@ tutti_status tt_tcp_connect(struct tt_wire *w, uint32_t peer, const struct tt_bl
     if (link->ncandidates == 0)
         return TUTTI_ERR_UNSUPPORTED;
     link->asked = true;
-    attempt_open(link, 0);
+    /* Once the peer's own attempt was welcomed it may take it for the link at any time: another one of ours could be welcomed there,
+     * and each end would then drop what the other keeps. If it comes to nothing, attempt_again follows. */
+    if (!greeting_of(link, STANDBY, WELCOMED))
+        attempt_open(link, 0);
     return TUTTI_OK;
 }
 

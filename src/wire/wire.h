@@ -144,7 +144,10 @@ struct tt_wire_ops {
     tutti_status (*import)(struct tt_wire *w, uint32_t peer, const struct tt_blob *key, struct tt_rkey *out);
 
     /* Posts up to n descriptors with one doorbell. Returns how many were taken, in order; the rest did not fit: poll and post
-     * again. A descriptor to a lost peer is taken and forgotten. */
+     * again. A descriptor to a lost peer is taken and forgotten. What is read or written without TT_DESC_INLINE lies in a
+     * registered region of this wire or in a link region, so that dereg can stop it: a put whose source goes then is
+     * completed with a copy if it has begun, else it arrives as nothing, without its signal. Either way it is reported. A put
+     * whose target is gone is dropped, and its signal with it. */
     int (*post)(struct tt_wire *w, const struct tt_desc *desc, int n);
     /* Makes progress and fills done[max]; returns how many. */
     int (*poll)(struct tt_wire *w, struct tt_done *done, int max);
