@@ -1,0 +1,768 @@
+/* The executor, event by event: what it offers to do, when, and what it says that it waits for. */
+#include <string.h>
+
+#include "base/prng.h"
+#include "engine/exec.h"
+#include "support/unit.h"
+
+#define LOG_MAX 4096
+
+/* Rank 0 of 4, running a program that a test wrote. */
+struct rig {
+    struct tt_algo algo;
+    struct tt_coll coll;
+    struct tt_exec_conf conf;
+    struct tt_exec x;
+    struct tt_exec_peer peers[4];
+    bool direct;            /* how it opens */
+    bool late;              /* puts are begun only: the test calls tt_exec_sent */
+    struct tt_action log[LOG_MAX];      /* what was done since the last go() began */
+    uint32_t n;
+};
+
+static uint64_t one_round(const struct tt_coll *c)
+{
+    (void)c;
+    return 1;
+}
+
+static struct rig *rig_init(void (*round)(struct tt_sched *, const struct tt_coll *, uint64_t), uint64_t segment_bytes,
+                            uint64_t eager_bytes, uint8_t streams, uint8_t depth)
+{
+    static struct rig g;
+
+    g = (struct rig){
+        .algo = { .name = "program", .kind = TT_ALLREDUCE, .nrounds = one_round, .round = round },
+        .coll = { .kind = TT_ALLREDUCE, .rank = 0, .nranks = 4, .elem_bytes = 1, .bytes = 1 << 20 },
+        .conf = { .segment_bytes = segment_bytes, .eager_bytes = eager_bytes, .streams = streams, .depth = depth },
+    };
+    g.conf.algo = &g.algo;
+    g.conf.coll = &g.coll;
+    tt_exec_init(&g.x, &g.conf, g.peers, 4);
+    return &g;
+}
+
+static void perform(struct rig *g, const struct tt_action *a)
+{
+    if (a->kind == TT_ACT_OPEN)
+        tt_exec_opened(&g->x, a->peer, g->direct);
+    else
+        tt_exec_taken(&g->x, a, !g->late);
+}
+
+/* Does all that can be done now. Returns how many actions that were, g->log says which. */
+static uint32_t go(struct rig *g)
+{
+    g->n = 0;
+    while (g->n < LOG_MAX && tt_exec_next(&g->x, &g->log[g->n]))
+        perform(g, &g->log[g->n++]);
+    assert_in_range(g->n, 0, LOG_MAX - 1);
+    return g->n;
+}
+
+static uint32_t count_of(const struct rig *g, enum tt_action_kind kind)
+{
+    uint32_t n = 0;
+
+    for (uint32_t i = 0; i < g->n; i++)
+        n += g->log[i].kind == kind;
+    return n;
+}
+
+/* The first of them. */
+static const struct tt_action *find(const struct rig *g, enum tt_action_kind kind)
+{
+    for (uint32_t i = 0; i < g->n; i++)
+        if (g->log[i].kind == kind)
+            return &g->log[i];
+    fail_msg("no action of kind %d", (int)kind);
+    return NULL;
+}
+
+static uint16_t peer(const struct rig *g, uint32_t rank)
+{
+    const int i = tt_exec_peer_of(&g->x, rank);
+
+    assert_in_range(i, 0, 3);
+    return (uint16_t)i;
+}
+
+static void ready(struct rig *g, uint32_t rank, bool direct, bool mapped)
+{
+    tt_exec_ready(&g->x, peer(g, rank), direct, mapped);
+}
+
+static bool arrived(struct rig *g, uint32_t rank, uint32_t n) { return tt_exec_arrived(&g->x, peer(g, rank), 0, n); }
+
+static bool credit(struct rig *g, uint32_t rank, uint32_t n) { return tt_exec_credit(&g->x, peer(g, rank), 0, n); }
+
+/* ---- sending ------------------------------------------------------------------------------------------- */
+
+static void send_100(struct tt_sched *s, const struct tt_coll *c, uint64_t k)
+{
+    (void)c;
+    (void)k;
+    tt_sched_put(s, 1, tt_src(0), tt_dst(0), 100, 0);
+}
+
+static void nothing_is_sent_before_the_peer_has_opened(void **state)
+{
+    struct rig *g = rig_init(send_100, 8, 0, 1, 2);
+
+    (void)state;
+    assert_int_equal(go(g), 0);
+    assert_int_equal(tt_exec_waits_for(&g->x), 1);
+    ready(g, 1, false, false);
+    assert_int_equal(go(g), 2);
+    assert_int_equal(g->log[0].kind, TT_ACT_PUT);
+    assert_int_equal(g->log[0].bytes, 8);
+    assert_int_equal(g->log[0].a.kind, TT_AT_BUF);
+    assert_int_equal(g->log[0].out.kind, TT_AT_REMOTE);
+    assert_false(g->log[0].direct);
+}
+
+static void send_to_three(struct tt_sched *s, const struct tt_coll *c, uint64_t k)
+{
+    (void)c;
+    (void)k;
+    for (uint32_t i = 0; i < 15; i++)
+        tt_sched_put(s, 1 + i % 3, tt_src(i), tt_dst(i), 10 + 31 * i % 97, i);
+}
+
+/* Whatever credit comes in whatever order, no stream is further ahead of it than its slots, and no slot is used twice. */
+static void a_sender_is_at_most_depth_segments_ahead(void **state)
+{
+    uint32_t consumed[3][TT_EXEC_STREAMS_MAX], issued[3][TT_EXEC_STREAMS_MAX];
+    struct tt_prng p;
+
+    (void)state;
+    for (uint64_t seed = 0; seed < 64; seed++) {
+        const uint8_t streams = (uint8_t)(1 + seed % 4), depth = (uint8_t)(1u << seed / 4 % 4);
+        struct rig *g = rig_init(send_to_three, 8, 0, streams, depth);
+        uint32_t rounds = 0;
+
+        tt_prng_init(&p, seed);
+        memset(consumed, 0, sizeof consumed);
+        memset(issued, 0, sizeof issued);
+        for (uint32_t r = 1; r < 4; r++)
+            ready(g, r, false, false);
+        for (; !tt_exec_finished(&g->x) && rounds < 10000; rounds++) {
+            go(g);
+            for (uint32_t i = 0; i < g->n; i++) {
+                const struct tt_action *a = &g->log[i];
+
+                assert_int_equal(a->kind, TT_ACT_PUT);
+                assert_int_equal(a->seq, issued[a->peer][a->stream]++);
+                assert_int_equal(a->out.slot, a->seq % depth);
+                if (a->seq >= consumed[a->peer][a->stream] + depth)
+                    fail_msg("segment %u is sent after credit for %u, depth %u (seed %u)", a->seq,
+                             consumed[a->peer][a->stream], depth, (unsigned)seed);
+            }
+            const uint32_t r = (uint32_t)tt_prng_below(&p, 3), s = (uint32_t)tt_prng_below(&p, streams);
+
+            consumed[r][s] += (uint32_t)tt_prng_below(&p, issued[r][s] - consumed[r][s] + 1);
+            tt_exec_credit(&g->x, (uint16_t)r, (uint8_t)s, consumed[r][s]);
+        }
+        assert_true(tt_exec_finished(&g->x));
+        assert_in_range(rounds, 10, 9999);
+    }
+}
+
+static void late_and_lower_credit_is_no_news(void **state)
+{
+    struct rig *g = rig_init(send_100, 8, 0, 1, 4);
+
+    (void)state;
+    ready(g, 1, false, false);
+    assert_int_equal(go(g), 4);
+    assert_true(credit(g, 1, 3));
+    assert_int_equal(go(g), 3);
+    assert_false(credit(g, 1, 3));
+    assert_false(credit(g, 1, 1));
+    assert_false(credit(g, 1, 0));
+    assert_int_equal(go(g), 0);
+    assert_int_equal(tt_exec_waits_for(&g->x), 1);
+}
+
+static void what_lands_in_place_needs_no_credit(void **state)
+{
+    struct rig *g = rig_init(send_100, 8, 0, 1, 1);
+
+    (void)state;
+    ready(g, 1, true, false);
+    assert_int_equal(go(g), 13);
+    assert_true(g->log[12].direct);
+    assert_int_equal(g->log[12].out.kind, TT_AT_BUF);
+    assert_int_equal(g->log[12].out.skip, 96);
+    assert_int_equal(g->log[12].bytes, 4);
+    assert_true(tt_exec_finished(&g->x));
+}
+
+static void send_then_overwrite(struct tt_sched *s, const struct tt_coll *c, uint64_t k)
+{
+    (void)c;
+    (void)k;
+    tt_sched_put(s, 1, tt_dst(0), tt_dst(0), 800, 0);
+    tt_sched_copy(s, tt_dst(0), tt_src(0), 800);
+}
+
+/* Puts complete in any order; a source counts as free only up to the first that has not. */
+static void a_source_is_overwritten_only_when_its_puts_are_done(void **state)
+{
+    struct rig *g = rig_init(send_then_overwrite, 8, 0, 1, 16);
+    uint32_t order[100], sent[100] = { 0 }, nsent = 0, ncopied = 0;
+    struct tt_prng p;
+
+    (void)state;
+    tt_prng_init(&p, 3);
+    g->late = true;
+    ready(g, 1, true, false);
+    for (uint32_t nissued = 0; nsent < 100;) {
+        go(g);
+        for (uint32_t i = 0; i < g->n; i++) {
+            if (g->log[i].kind == TT_ACT_PUT) {
+                order[nissued - nsent] = g->log[i].seq;
+                nissued++;
+                continue;
+            }
+            assert_int_equal(g->log[i].kind, TT_ACT_COPY);
+            assert_int_equal(g->log[i].out.skip, 8 * ncopied);
+            assert_true(sent[ncopied]);
+            ncopied++;
+        }
+        assert_in_range(nissued - nsent, 1, 31);
+        const uint32_t i = (uint32_t)tt_prng_below(&p, nissued - nsent), seq = order[i];
+
+        order[i] = order[nissued - nsent - 1];
+        sent[seq] = 1;
+        nsent++;
+        tt_exec_sent(&g->x, 0, seq);
+    }
+    go(g);
+    assert_int_equal(ncopied + g->n, 100);
+    assert_true(tt_exec_finished(&g->x));
+}
+
+/* ---- receiving ---------------------------------------------------------------------------------------------- */
+
+static void receive_two(struct tt_sched *s, const struct tt_coll *c, uint64_t k)
+{
+    (void)c;
+    (void)k;
+    tt_sched_put(s, 2, tt_dst(0), tt_dst(0), 16, 0);
+    tt_sched_wait(s, 1, tt_dst(0), 16, 0);
+    tt_sched_wait(s, 1, tt_dst(100), 16, 1);
+}
+
+static void segments_of_a_stream_are_consumed_in_order(void **state)
+{
+    struct rig *g = rig_init(receive_two, 8, 0, 1, 8);
+
+    (void)state;
+    assert_int_equal(go(g), 1);
+    assert_int_equal(g->log[0].kind, TT_ACT_OPEN);
+    assert_true(arrived(g, 1, 4));
+    assert_int_equal(go(g), 0);         /* the first wait would overwrite what is to be sent, the second is behind it */
+    ready(g, 2, false, false);
+    go(g);
+    assert_int_equal(count_of(g, TT_ACT_PUT), 2);
+    assert_int_equal(count_of(g, TT_ACT_COPY), 4);
+    for (uint32_t i = 0, slot = 0; i < g->n; i++)
+        if (g->log[i].kind == TT_ACT_COPY) {
+            assert_int_equal(g->log[i].a.kind, TT_AT_SLOT);
+            assert_int_equal(g->log[i].a.slot, slot);
+            assert_int_equal(g->log[i].out.ref.offset + g->log[i].out.skip, slot < 2 ? 8 * slot : 100 + 8 * (slot - 2));
+            slot++;
+        }
+    assert_true(tt_exec_finished(&g->x));
+}
+
+static void receive_300(struct tt_sched *s, const struct tt_coll *c, uint64_t k)
+{
+    (void)c;
+    (void)k;
+    tt_sched_wait(s, 1, tt_dst(0), 300, 0);
+}
+
+static void late_duplicate_and_lower_arrivals_are_no_news(void **state)
+{
+    struct rig *g = rig_init(receive_300, 8, 0, 1, 8);
+
+    (void)state;
+    go(g);
+    assert_false(arrived(g, 1, 0));
+    assert_true(arrived(g, 1, 3));
+    assert_false(arrived(g, 1, 3));
+    assert_false(arrived(g, 1, 2));
+    go(g);
+    assert_int_equal(count_of(g, TT_ACT_COPY), 3);
+    assert_false(arrived(g, 1, 1));
+    assert_int_equal(go(g), 0);
+    assert_true(arrived(g, 1, 4));
+    go(g);
+    assert_int_equal(count_of(g, TT_ACT_COPY), 1);
+}
+
+/* The sender hears of every quarter of its slots, and never of more than is consumed. */
+static void credit_is_told_after_a_quarter_of_the_slots(void **state)
+{
+    (void)state;
+    for (uint8_t depth = 1; depth <= 16; depth = (uint8_t)(2 * depth)) {
+        struct rig *g = rig_init(receive_300, 8, 0, 1, depth);
+        uint32_t told = 0;
+
+        go(g);
+        for (uint32_t n = 1; n < 38; n++) {
+            assert_true(arrived(g, 1, n));
+            go(g);
+            assert_int_equal(count_of(g, TT_ACT_COPY), 1);
+            if (count_of(g, TT_ACT_CREDIT))
+                told = find(g, TT_ACT_CREDIT)->seq;
+            assert_in_range(n - told, 0, depth > 4 ? depth / 4 - 1 : 0);
+        }
+    }
+}
+
+static void receive_from_two(struct tt_sched *s, const struct tt_coll *c, uint64_t k)
+{
+    (void)c;
+    (void)k;
+    tt_sched_wait(s, 1, tt_dst(0), 300, 0);
+    tt_sched_wait(s, 2, tt_dst(300), 300, 0);
+}
+
+/* ---- what is left is offered again ------------------------------------------------------------------------------ */
+
+static void credit_that_could_not_be_told_is_offered_again(void **state)
+{
+    struct rig *g = rig_init(receive_from_two, 8, 0, 1, 1);
+    struct tt_action a;
+
+    (void)state;
+    go(g);
+    arrived(g, 1, 1);
+    arrived(g, 2, 1);
+    for (int i = 0; i < 2; i++) {
+        assert_true(tt_exec_next(&g->x, &a));
+        assert_int_equal(a.kind, TT_ACT_COPY);
+        tt_exec_taken(&g->x, &a, true);
+    }
+    for (uint32_t left_to = 0; left_to < 2; left_to++) {        /* a peer that takes none keeps it from nobody else */
+        assert_true(tt_exec_next(&g->x, &a));
+        assert_int_equal(a.kind, TT_ACT_CREDIT);
+        assert_int_equal(a.peer, left_to);
+        tt_exec_left(&g->x, &a);
+    }
+    while (tt_exec_next(&g->x, &a)) {
+        assert_int_equal(a.kind, TT_ACT_CREDIT);        /* at most once more: something else had changed before */
+        tt_exec_left(&g->x, &a);
+    }
+    assert_true(g->x.credit_due);       /* the shell comes back */
+    assert_int_equal(go(g), 2);         /* without any news */
+    assert_int_equal(g->log[0].kind, TT_ACT_CREDIT);
+    assert_int_equal(g->log[0].seq, 1);
+    assert_int_equal(g->log[1].kind, TT_ACT_CREDIT);
+    assert_false(g->x.credit_due);
+}
+
+static void all_kinds(struct tt_sched *s, const struct tt_coll *c, uint64_t k)
+{
+    (void)c;
+    (void)k;
+    tt_sched_put(s, 1, tt_src(0), tt_dst(0), 4, 0);
+    tt_sched_put(s, 2, tt_src(0), tt_dst(0), 20, 0);
+    tt_sched_wait(s, 3, tt_dst(0), 20, 0);
+}
+
+static void an_action_that_is_left_is_offered_again_by_a_later_pass(void **state)
+{
+    static const enum tt_action_kind kinds[] = { TT_ACT_EAGER, TT_ACT_PUT, TT_ACT_OPEN };
+
+    (void)state;
+    for (uint32_t k = 0; k < 3; k++) {
+        struct rig *g = rig_init(all_kinds, 16, 4, 1, 4);
+        uint32_t offers = 0;
+        struct tt_action a;
+
+        ready(g, 2, false, false);
+        while (tt_exec_next(&g->x, &a)) {
+            if (a.kind != kinds[k]) {
+                perform(g, &a);
+                continue;
+            }
+            tt_exec_left(&g->x, &a);
+            assert_in_range(++offers, 1, 5);
+        }
+        assert_in_range(offers, 1, 5);
+        assert_true(go(g) > 0);         /* no event was needed */
+        assert_int_equal(g->log[0].kind, kinds[k]);
+    }
+}
+
+/* ---- fusing -------------------------------------------------------------------------------------------------------- */
+
+static void pass_on(struct tt_sched *s, const struct tt_coll *c, uint64_t k)
+{
+    (void)c;
+    (void)k;
+    tt_sched_wait(s, 1, tt_pipe(0), 100, 0);
+    tt_sched_reduce(s, tt_pipe(1), tt_pipe(0), tt_src(0), 100, false);
+    tt_sched_put(s, 2, tt_pipe(1), tt_dst(0), 100, 0);
+}
+
+static void pass_on_and_keep(struct tt_sched *s, const struct tt_coll *c, uint64_t k)
+{
+    (void)c;
+    (void)k;
+    tt_sched_wait(s, 1, tt_pipe(0), 100, 0);
+    tt_sched_reduce(s, tt_dst(0), tt_pipe(0), tt_src(0), 100, false);
+    tt_sched_put(s, 2, tt_dst(0), tt_dst(0), 100, 0);
+}
+
+static void a_pipe_is_reduced_straight_into_mapped_slots(void **state)
+{
+    struct rig *g = rig_init(pass_on, 8, 0, 1, 2);
+
+    (void)state;
+    go(g);
+    arrived(g, 1, 2);
+    go(g);
+    assert_int_equal(count_of(g, TT_ACT_REDUCE), 0);    /* it does not know yet where to */
+    ready(g, 2, false, true);
+    go(g);
+    assert_int_equal(count_of(g, TT_ACT_REDUCE), 2);
+    assert_int_equal(count_of(g, TT_ACT_PUT), 2);
+    assert_int_equal(find(g, TT_ACT_REDUCE)->a.kind, TT_AT_SLOT);
+    assert_int_equal(find(g, TT_ACT_REDUCE)->b.kind, TT_AT_BUF);
+    assert_int_equal(find(g, TT_ACT_REDUCE)->out.kind, TT_AT_REMOTE);
+    assert_int_equal(find(g, TT_ACT_REDUCE)->out2.kind, TT_AT_NONE);
+    assert_int_equal(find(g, TT_ACT_PUT)->a.kind, TT_AT_REMOTE);
+    arrived(g, 1, 4);
+    go(g);
+    assert_int_equal(count_of(g, TT_ACT_REDUCE), 0);    /* those slots are full */
+    credit(g, 2, 1);
+    go(g);
+    assert_int_equal(count_of(g, TT_ACT_REDUCE), 1);
+    assert_int_equal(find(g, TT_ACT_REDUCE)->out.slot, 0);
+    assert_int_equal(find(g, TT_ACT_REDUCE)->a.slot, 0);
+}
+
+static void a_pipe_is_staged_where_slots_are_not_mapped_or_final_buffers_are_open(void **state)
+{
+    (void)state;
+    for (int direct = 0; direct < 2; direct++) {
+        struct rig *g = rig_init(pass_on, 8, 0, 1, 4);
+
+        g->late = true;
+        go(g);
+        arrived(g, 1, 13);
+        ready(g, 2, direct, direct);
+        go(g);
+        assert_int_equal(count_of(g, TT_ACT_REDUCE), 4);        /* as many as there are staging segments */
+        assert_int_equal(find(g, TT_ACT_REDUCE)->out.kind, TT_AT_STAGE);
+        assert_int_equal(count_of(g, TT_ACT_PUT), 4);
+        assert_int_equal(find(g, TT_ACT_PUT)->a.kind, TT_AT_STAGE);
+        assert_int_equal(find(g, TT_ACT_PUT)->direct, direct);
+        credit(g, 2, 4);
+        tt_exec_sent(&g->x, find(g, TT_ACT_PUT)->step, 1);
+        assert_int_equal(go(g), 0);     /* the first is still being read */
+        tt_exec_sent(&g->x, 2, 0);
+        go(g);
+        assert_int_equal(count_of(g, TT_ACT_REDUCE), 2);
+        assert_int_equal(g->log[0].out.slot, 0);
+    }
+}
+
+static void a_kept_result_is_written_a_second_time_into_the_slot_if_it_is_free(void **state)
+{
+    struct rig *g = rig_init(pass_on_and_keep, 8, 0, 1, 2);
+
+    (void)state;
+    go(g);
+    arrived(g, 1, 1);
+    go(g);
+    assert_int_equal(count_of(g, TT_ACT_REDUCE), 1);    /* nobody to wait for */
+    assert_int_equal(find(g, TT_ACT_REDUCE)->out.kind, TT_AT_BUF);
+    assert_int_equal(find(g, TT_ACT_REDUCE)->out2.kind, TT_AT_NONE);
+    ready(g, 2, false, true);
+    go(g);
+    assert_int_equal(find(g, TT_ACT_PUT)->a.kind, TT_AT_BUF);
+    arrived(g, 1, 3);
+    go(g);
+    assert_int_equal(count_of(g, TT_ACT_REDUCE), 2);
+    assert_int_equal(find(g, TT_ACT_REDUCE)->out.kind, TT_AT_BUF);
+    assert_int_equal(find(g, TT_ACT_REDUCE)->out2.kind, TT_AT_REMOTE);
+    assert_int_equal(find(g, TT_ACT_REDUCE)->out2.slot, 1);
+    assert_int_equal(count_of(g, TT_ACT_PUT), 1);       /* segment 1; there was no slot for 2 */
+    assert_int_equal(find(g, TT_ACT_PUT)->a.kind, TT_AT_REMOTE);
+    credit(g, 2, 2);
+    go(g);
+    assert_int_equal(count_of(g, TT_ACT_PUT), 1);
+    assert_int_equal(find(g, TT_ACT_PUT)->a.kind, TT_AT_BUF);
+    assert_int_equal(find(g, TT_ACT_PUT)->a.skip, 16);
+}
+
+static void eager_and_direct_puts_are_never_fused(void **state)
+{
+    struct rig *g = rig_init(pass_on_and_keep, 128, 128, 1, 2);
+
+    (void)state;
+    assert_int_equal(tt_exec_eager(&g->x, peer(g, 1), 0, 100), TUTTI_OK);
+    ready(g, 2, false, true);
+    go(g);
+    assert_int_equal(find(g, TT_ACT_REDUCE)->out2.kind, TT_AT_NONE);
+    assert_int_equal(find(g, TT_ACT_REDUCE)->a.kind, TT_AT_EAGER);
+    assert_int_equal(count_of(g, TT_ACT_EAGER), 1);
+
+    g = rig_init(pass_on_and_keep, 128, 0, 1, 2);
+    ready(g, 2, true, true);
+    go(g);
+    arrived(g, 1, 1);
+    go(g);
+    assert_int_equal(find(g, TT_ACT_REDUCE)->out2.kind, TT_AT_NONE);
+    assert_int_equal(find(g, TT_ACT_PUT)->a.kind, TT_AT_BUF);
+    assert_true(find(g, TT_ACT_PUT)->direct);
+}
+
+/* ---- staging --------------------------------------------------------------------------------------------------------- */
+
+static void five_pipes(struct tt_sched *s, const struct tt_coll *c, uint64_t k)
+{
+    (void)c;
+    (void)k;
+    for (uint32_t i = 0; i < 5; i++) {
+        tt_sched_wait(s, 1, tt_pipe(i), 128, i);
+        tt_sched_reduce(s, tt_pipe(10 + i), tt_pipe(i), tt_src(0), 128, false);
+        tt_sched_put(s, 2, tt_pipe(10 + i), tt_dst(128 * i), 128, i);
+    }
+}
+
+static void what_does_not_fit_the_stage_waits_for_it(void **state)
+{
+    struct rig *g = rig_init(five_pipes, 8, 0, 1, 16);
+    bool used[TT_EXEC_STAGES] = { false };
+    uint32_t n = 0;
+
+    (void)state;
+    g->late = true;
+    go(g);
+    arrived(g, 1, 80);
+    ready(g, 2, false, false);
+    go(g);
+    for (uint32_t i = 0; i < g->n; i++)
+        if (g->log[i].kind == TT_ACT_REDUCE) {
+            assert_int_equal(g->log[i].out.kind, TT_AT_STAGE);
+            assert_in_range(g->log[i].out.slot, 0, TT_EXEC_STAGES - 1);
+            assert_false(used[g->log[i].out.slot]);
+            used[g->log[i].out.slot] = true;
+            n++;
+        }
+    assert_int_equal(n, TT_EXEC_STAGES);
+    assert_int_equal(count_of(g, TT_ACT_PUT), 16);
+    for (uint32_t seq = 0; seq < 16; seq++)
+        tt_exec_sent(&g->x, 2, seq);
+    go(g);
+    assert_int_equal(count_of(g, TT_ACT_REDUCE), 16);
+    assert_int_equal(find(g, TT_ACT_REDUCE)->out.slot, 0);
+}
+
+/* ---- eager messages ------------------------------------------------------------------------------------------------------ */
+
+static void receive_short(struct tt_sched *s, const struct tt_coll *c, uint64_t k)
+{
+    (void)c;
+    (void)k;
+    tt_sched_wait(s, 1, tt_dst(0), 4, 7);
+    tt_sched_wait(s, 1, tt_dst(4), 40, 8);
+    tt_sched_wait(s, 1, tt_dst(44), 0, 9);
+}
+
+static void an_eager_message_is_taken_once_and_as_long_as_expected(void **state)
+{
+    struct rig *g = rig_init(receive_short, 8, 8, 1, 2);
+
+    (void)state;
+    assert_int_equal(tt_exec_eager(&g->x, 0, 6, 4), TUTTI_ERR_INVALID);
+    assert_int_equal(tt_exec_eager(&g->x, 1, 7, 4), TUTTI_ERR_INVALID);
+    assert_int_equal(tt_exec_eager(&g->x, 0, 7, 3), TUTTI_ERR_MISMATCH);
+    assert_int_equal(tt_exec_eager(&g->x, 0, 8, 40), TUTTI_ERR_MISMATCH);       /* it was to be streamed */
+    assert_int_equal(tt_exec_eager(&g->x, 0, 7, 4), TUTTI_OK);
+    assert_int_equal(tt_exec_eager(&g->x, 0, 7, 4), TUTTI_ERR_MISMATCH);
+    assert_int_equal(tt_exec_eager(&g->x, 0, 9, 0), TUTTI_OK);
+    go(g);
+    assert_int_equal(count_of(g, TT_ACT_COPY), 2);
+    assert_int_equal(find(g, TT_ACT_COPY)->a.kind, TT_AT_EAGER);
+    assert_int_equal(find(g, TT_ACT_COPY)->a.slot, 7);
+    assert_int_equal(tt_exec_eager(&g->x, 0, 7, 4), TUTTI_ERR_INVALID);
+    assert_false(tt_exec_finished(&g->x));
+}
+
+/* ---- straight programs ------------------------------------------------------------------------------------------------------ */
+
+static void exchange(struct tt_sched *s, const struct tt_coll *c, uint64_t k)
+{
+    const uint32_t other = 1 + (uint32_t)k;
+
+    (void)c;
+    tt_sched_put(s, other, tt_src(0), tt_dst(0), 8, 0);
+    tt_sched_wait(s, other, tt_pipe(k), 8, 0);
+    tt_sched_reduce(s, tt_dst(0), tt_src(0), tt_pipe(k), 8, true);
+}
+
+static void strided(struct tt_sched *s, const struct tt_coll *c, uint64_t k)
+{
+    (void)c;
+    (void)k;
+    tt_sched_copy(s, tt_dst(0), tt_strided(tt_src(0), 2, 4), 8);
+}
+
+static uint64_t hundred_rounds(const struct tt_coll *c)
+{
+    (void)c;
+    return 100;
+}
+
+static void short_eager_programs_are_straight(void **state)
+{
+    struct rig *g = rig_init(exchange, 8, 8, 1, 1);
+
+    (void)state;
+    assert_true(g->x.straight);
+    assert_false(rig_init(exchange, 8, 4, 1, 1)->x.straight);
+    assert_false(rig_init(strided, 8, 8, 1, 1)->x.straight);
+    assert_false(rig_init(pass_on, 128, 128, 1, 1)->x.straight);        /* a pipe between two steps of ours */
+    g = rig_init(send_100, 128, 128, 1, 1);
+    assert_true(g->x.straight);
+    g->algo.nrounds = hundred_rounds;
+    tt_exec_init(&g->x, &g->conf, g->peers, 4);
+    assert_false(g->x.straight);        /* not all of it is loaded */
+}
+
+static void a_straight_program_begins_again_as_it_was(void **state)
+{
+    static struct rig once;
+    struct rig *g = rig_init(exchange, 8, 8, 1, 1);
+
+    (void)state;
+    once = *g;
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(tt_exec_oldest(&g->x)->opcode, TT_PUT);
+        assert_int_equal(tt_exec_waits_for(&g->x), 1);
+        assert_int_equal(tt_exec_eager(&g->x, 0, 0, 8), TUTTI_OK);
+        assert_int_equal(tt_exec_eager(&g->x, 0, 0, 8), TUTTI_ERR_MISMATCH);
+        g->x.head = 1;                  /* as the shell counts */
+        assert_int_equal(tt_exec_oldest(&g->x)->opcode, TT_WAIT);
+        assert_int_equal(tt_exec_waits_for(&g->x), UINT32_MAX);
+        g->x.head = g->x.tail;
+        assert_true(tt_exec_finished(&g->x));
+        assert_null(tt_exec_oldest(&g->x));
+        assert_int_equal(tt_exec_waits_for(&g->x), UINT32_MAX);
+        tt_exec_restart(&g->x);
+        assert_false(tt_exec_finished(&g->x));
+        assert_memory_equal(g->x.step, once.x.step, g->x.tail * sizeof g->x.step[0]);
+        assert_memory_equal(g->peers, once.peers, sizeof g->peers);
+        assert_int_equal(g->x.progress, once.x.progress);
+    }
+}
+
+/* ---- reports -------------------------------------------------------------------------------------------------------------------- */
+
+static void a_wait_blames_its_sender_until_there_is_something_to_consume(void **state)
+{
+    struct rig *g = rig_init(pass_on, 8, 0, 1, 2);
+
+    (void)state;
+    assert_int_equal(tt_exec_oldest(&g->x)->opcode, TT_WAIT);
+    assert_int_equal(tt_exec_waits_for(&g->x), 1);      /* to be opened to */
+    go(g);
+    assert_int_equal(tt_exec_waits_for(&g->x), 1);      /* to send */
+    arrived(g, 1, 1);
+    go(g);
+    assert_int_equal(tt_exec_waits_for(&g->x), 1);      /* there is room for one more */
+    arrived(g, 1, 2);
+    go(g);
+    assert_int_equal(tt_exec_waits_for(&g->x), 2);      /* rank 1 may send no more; rank 2 has not opened */
+    ready(g, 2, false, true);
+    go(g);
+    assert_int_equal(tt_exec_waits_for(&g->x), 1);
+    arrived(g, 1, 4);
+    go(g);
+    assert_int_equal(tt_exec_waits_for(&g->x), 2);      /* it does not consume */
+}
+
+/* A chain whose third rank has stopped: the blame goes down the chain, not back and forth in it. */
+static void a_chain_that_stalls_points_down_the_chain(void **state)
+{
+    struct rig *g;
+
+    (void)state;
+    for (int mapped = 0; mapped < 2; mapped++) {
+        g = rig_init(pass_on_and_keep, 8, 0, 1, 2);
+        ready(g, 2, false, mapped);
+        go(g);
+        arrived(g, 1, 13);
+        go(g);
+        assert_int_equal(count_of(g, TT_ACT_REDUCE), 13);       /* all here; two went, the others have no slot */
+        assert_int_equal(tt_exec_oldest(&g->x)->opcode, TT_PUT);
+        assert_int_equal(tt_exec_waits_for(&g->x), 2);
+    }
+}
+
+static void what_is_left_to_us_blames_nobody(void **state)
+{
+    struct rig *g = rig_init(receive_short, 8, 8, 1, 2);
+
+    (void)state;
+    go(g);
+    assert_int_equal(tt_exec_waits_for(&g->x), 1);
+    tt_exec_eager(&g->x, 0, 7, 4);
+    tt_exec_eager(&g->x, 0, 9, 0);
+    assert_int_equal(tt_exec_waits_for(&g->x), 1);
+    arrived(g, 1, 5);
+    assert_int_equal(tt_exec_waits_for(&g->x), UINT32_MAX);
+    assert_int_equal(tt_exec_oldest(&g->x)->tag, 7);
+    go(g);
+    assert_true(tt_exec_finished(&g->x));
+    assert_null(tt_exec_oldest(&g->x));
+    assert_int_equal(tt_exec_waits_for(&g->x), UINT32_MAX);
+}
+
+static void bytes_make_segments(void **state)
+{
+    (void)state;
+    assert_int_equal(tt_exec_segments(0, 8), 1);
+    assert_int_equal(tt_exec_segments(1, 8), 1);
+    assert_int_equal(tt_exec_segments(8, 8), 1);
+    assert_int_equal(tt_exec_segments(9, 8), 2);
+    assert_int_equal(tt_exec_segments(1ull << 40, 1 << 20), 1 << 20);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(nothing_is_sent_before_the_peer_has_opened),
+        cmocka_unit_test(a_sender_is_at_most_depth_segments_ahead),
+        cmocka_unit_test(late_and_lower_credit_is_no_news),
+        cmocka_unit_test(what_lands_in_place_needs_no_credit),
+        cmocka_unit_test(a_source_is_overwritten_only_when_its_puts_are_done),
+        cmocka_unit_test(segments_of_a_stream_are_consumed_in_order),
+        cmocka_unit_test(late_duplicate_and_lower_arrivals_are_no_news),
+        cmocka_unit_test(credit_is_told_after_a_quarter_of_the_slots),
+        cmocka_unit_test(credit_that_could_not_be_told_is_offered_again),
+        cmocka_unit_test(an_action_that_is_left_is_offered_again_by_a_later_pass),
+        cmocka_unit_test(a_pipe_is_reduced_straight_into_mapped_slots),
+        cmocka_unit_test(a_pipe_is_staged_where_slots_are_not_mapped_or_final_buffers_are_open),
+        cmocka_unit_test(a_kept_result_is_written_a_second_time_into_the_slot_if_it_is_free),
+        cmocka_unit_test(eager_and_direct_puts_are_never_fused),
+        cmocka_unit_test(what_does_not_fit_the_stage_waits_for_it),
+        cmocka_unit_test(an_eager_message_is_taken_once_and_as_long_as_expected),
+        cmocka_unit_test(short_eager_programs_are_straight),
+        cmocka_unit_test(a_straight_program_begins_again_as_it_was),
+        cmocka_unit_test(a_wait_blames_its_sender_until_there_is_something_to_consume),
+        cmocka_unit_test(a_chain_that_stalls_points_down_the_chain),
+        cmocka_unit_test(what_is_left_to_us_blames_nobody),
+        cmocka_unit_test(bytes_make_segments),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
