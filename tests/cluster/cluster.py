@@ -53,16 +53,16 @@ def wait_until(condition, what, seconds=PATIENCE_S):
 
 
 class ClusterTest(unittest.TestCase):
-    def run_tutti(self, *args, stdin=None, env=None, timeout=PATIENCE_S):
-        """`tutti run args` to its end; checks that no process outlives it."""
+    def run_tutti(self, *args, stdin=None, env=None, timeout=PATIENCE_S, inside=()):
+        """`tutti run args` to its end; checks that no process outlives it. `inside`: a command that runs it somewhere else."""
         env = env or environment()
-        done = subprocess.run([TUTTI, "run", *map(str, args)], input=stdin, stdin=None if stdin is not None else subprocess.DEVNULL,
+        done = subprocess.run([*inside, TUTTI, "run", *map(str, args)], input=stdin, stdin=None if stdin is not None else subprocess.DEVNULL,
                               env=env, capture_output=True, text=True, timeout=timeout)
         wait_until(lambda: not marked(env), f"processes are left: {marked(env)}", 10)
         return done
 
-    def start_tutti(self, *args, env, **more):
-        return subprocess.Popen([TUTTI, "run", *map(str, args)], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+    def start_tutti(self, *args, env, inside=(), **more):
+        return subprocess.Popen([*inside, TUTTI, "run", *map(str, args)], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                                 stderr=subprocess.PIPE, env=env, text=True, **more)
 
     def read_lines(self, process, n):

@@ -1,0 +1,98 @@
+#!/usr/bin/env python3
+"""Start-up between hosts, played by two network namespaces and one link; the launcher runs on the first:
+
+      [host a]  eth0 10.213.7.1 ------------------ eth0 10.213.7.2  [host b]
+                brx0 172.31.9.1                    brx0 172.31.9.1    the same on both: nobody reaches the other by it
+
+Skipped where namespaces may not be made."""
+
+import os
+import stat
+import subprocess
+import tempfile
+import unittest
+from pathlib import Path
+
+from cluster import MEET, ClusterTest, environment, marked, wait_until
+
+TAG = f"tt{os.getpid() % 100000}"
+HOSTS = [f"{TAG}a", f"{TAG}b"]
+
+
+def ip(*args, check=True):
+    return subprocess.run(["ip", *args], check=check, capture_output=True, text=True)
+
+
+def build():
+    for host in HOSTS:
+        ip("netns", "add", host)
+    ip("link", "add", "eth0", "netns", HOSTS[0], "type", "veth", "peer", "name", "eth0", "netns", HOSTS[1])
+    for i, host in enumerate(HOSTS):
+        ip("-n", host, "link", "add", "brx0", "type", "veth", "peer", "name", "brx1")     # leads nowhere, but is up
+        for args in (["addr", "add", f"10.213.7.{i + 1}/24", "dev", "eth0"], ["link", "set", "eth0", "up"],
+                     ["link", "set", "lo", "up"], ["addr", "add", "172.31.9.1/24", "dev", "brx0"],
+                     ["link", "set", "brx0", "up"], ["link", "set", "brx1", "up"]):
+            ip("-n", host, *args)
+
+
+def remove():
+    for host in HOSTS:
+        ip("netns", "del", host, check=False)
+
+
+class Namespaces(ClusterTest):
+    @classmethod
+    def setUpClass(cls):
+        try:
+            build()
+        except (OSError, subprocess.CalledProcessError) as e:
+            remove()
+            raise unittest.SkipTest(f"network namespaces cannot be made here: {getattr(e, 'stderr', e)}")
+        cls.tmp = tempfile.TemporaryDirectory()
+        cls.inside = ["ip", "netns", "exec", HOSTS[0]]
+        cls.rsh = os.path.join(cls.tmp.name, "rsh")
+        Path(cls.rsh).write_text('#!/bin/sh\nhost=$1; shift\nexec ip netns exec "$host" sh -c "$*"\n')
+        os.chmod(cls.rsh, stat.S_IRWXU)
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.tmp.cleanup()
+        remove()
+
+    def test_ranks_on_two_hosts_meet_through_the_launcher(self):
+        for rule in ("", "eth", "=eth0", "^brx,lo"):
+            with self.subTest(rule=rule):
+                rules = ["--interfaces", rule] if rule else []
+                done = self.run_tutti("-n", 5, "--hosts", f"localhost:3,{HOSTS[1]}:2", "--rsh", self.rsh, "--timeout", 20,
+                                      *rules, MEET, "twice", inside=self.inside)
+                self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+                self.assertEqual(done.stdout.count("of 5 met"), 10)
+
+    def test_a_rule_that_matches_no_interface_is_told(self):
+        done = self.run_tutti("-n", 2, "--hosts", f"localhost,{HOSTS[1]}", "--rsh", self.rsh, "-x", "TUTTI_INTERFACES==eth7",
+                              MEET, inside=self.inside)
+        self.assertNotEqual(done.returncode, 0)
+        self.assertIn('"=eth7"', done.stdout + done.stderr)
+
+    def test_ranks_on_two_hosts_meet_by_hand_at_rank_0s_address(self):
+        jobs = [subprocess.Popen(["ip", "netns", "exec", HOSTS[r % 2], MEET], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                 stderr=subprocess.STDOUT, text=True,
+                                 env=environment(TUTTI_RANK=str(r), TUTTI_SIZE="4", TUTTI_TIMEOUT_MS="20000",
+                                                 TUTTI_RENDEZVOUS="tcp://10.213.7.1:18999")) for r in range(4)]
+        for rank, job in enumerate(jobs):
+            output = job.communicate(timeout=60)[0]
+            self.assertEqual(job.returncode, 0, output)
+            self.assertIn(f"rank {rank} of 4 met", output)
+
+    def test_no_rank_on_another_host_survives_the_launchers_death(self):
+        env = environment()
+        job = self.start_tutti("-n", 2, "--hosts", f"localhost,{HOSTS[1]}", "--rsh", self.rsh, MEET, "stay", env=env,
+                               inside=self.inside)
+        self.read_lines(job, 2)
+        job.kill()
+        job.communicate(timeout=30)
+        wait_until(lambda: not marked(env), "orphans", 20)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
