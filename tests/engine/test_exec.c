@@ -26,6 +26,12 @@ static uint64_t one_round(const struct tt_coll *c)
     return 1;
 }
 
+static uint64_t five_rounds(const struct tt_coll *c)
+{
+    (void)c;
+    return 5;
+}
+
 static struct rig *rig_init(void (*round)(struct tt_sched *, const struct tt_coll *, uint64_t), uint64_t segment_bytes,
                             uint64_t eager_bytes, uint8_t streams, uint8_t depth)
 {
@@ -274,6 +280,62 @@ static void segments_of_a_stream_are_consumed_in_order(void **state)
             assert_int_equal(g->log[i].out.ref.offset + g->log[i].out.skip, slot < 2 ? 8 * slot : 100 + 8 * (slot - 2));
             slot++;
         }
+    assert_true(tt_exec_finished(&g->x));
+}
+
+static void receive_two_pipes(struct tt_sched *s, const struct tt_coll *c, uint64_t k)
+{
+    (void)c;
+    (void)k;
+    tt_sched_put(s, 2, tt_dst(0), tt_dst(0), 16, 0);
+    tt_sched_wait(s, 1, tt_pipe(0), 16, 0);
+    tt_sched_wait(s, 1, tt_pipe(1), 16, 1);
+    tt_sched_reduce(s, tt_dst(0), tt_pipe(0), tt_src(0), 16, false);
+    tt_sched_reduce(s, tt_dst(100), tt_pipe(1), tt_src(0), 16, false);
+}
+
+static void slots_are_read_in_the_order_that_frees_them(void **state)
+{
+    struct rig *g = rig_init(receive_two_pipes, 8, 0, 1, 8);
+
+    (void)state;
+    go(g);
+    arrived(g, 1, 4);
+    assert_int_equal(go(g), 0);         /* the second could go, but the first's slots must be freed before its own */
+    ready(g, 2, false, false);
+    go(g);
+    assert_int_equal(count_of(g, TT_ACT_REDUCE), 4);
+    assert_int_equal(find(g, TT_ACT_REDUCE)->a.slot, 0);
+    assert_true(tt_exec_finished(&g->x));
+}
+
+/* 49 steps, then 16: the last of them would take the place of the first in the window, if that did not stay. */
+static void a_full_window(struct tt_sched *s, const struct tt_coll *c, uint64_t k)
+{
+    (void)c;
+    if (k == 0) {
+        tt_sched_wait(s, 1, tt_pipe(0), 16, 0);
+        tt_sched_put(s, 2, tt_pipe(0), tt_dst(0), 16, 0);
+    }
+    while (s->n < (k == 3 ? 1u : 16u))
+        tt_sched_put(s, 3, tt_src(0), tt_dst(0), 4, 100 * (uint32_t)k + s->n);
+}
+
+static void a_pipe_stays_readable_however_full_the_window(void **state)
+{
+    struct rig *g = rig_init(a_full_window, 8, 4, 1, 4);
+
+    (void)state;
+    g->algo.nrounds = five_rounds;
+    tt_exec_init(&g->x, &g->conf, g->peers, 4);
+    go(g);
+    arrived(g, 1, 2);
+    go(g);
+    ready(g, 2, false, false);
+    go(g);
+    assert_int_equal(count_of(g, TT_ACT_PUT), 2);
+    assert_int_equal(find(g, TT_ACT_PUT)->a.kind, TT_AT_SLOT);
+    assert_int_equal(find(g, TT_ACT_PUT)->a.slot, 0);
     assert_true(tt_exec_finished(&g->x));
 }
 
@@ -746,6 +808,8 @@ int main(void)
         cmocka_unit_test(what_lands_in_place_needs_no_credit),
         cmocka_unit_test(a_source_is_overwritten_only_when_its_puts_are_done),
         cmocka_unit_test(segments_of_a_stream_are_consumed_in_order),
+        cmocka_unit_test(slots_are_read_in_the_order_that_frees_them),
+        cmocka_unit_test(a_pipe_stays_readable_however_full_the_window),
         cmocka_unit_test(late_duplicate_and_lower_arrivals_are_no_news),
         cmocka_unit_test(credit_is_told_after_a_quarter_of_the_slots),
         cmocka_unit_test(credit_that_could_not_be_told_is_offered_again),
