@@ -129,13 +129,13 @@ void tt_context_owe(struct tt_context *c, struct tt_context_peer *cp)
         c->engine->credit_due = true;
 }
 
-void tt_context_pay(struct tt_context *c)
+void tt_context_pay(struct tt_context *c, uint32_t least)
 {
     for (struct tt_peer *p = c->engine->up; p; p = p->next_up) {
         struct tt_context_peer *cp = c->peers[p->rank];
         struct tt_cell cell = { .context = c->id };
 
-        if (!cp || cp->owed < TT_EAGER_CREDIT / 2)
+        if (!cp || cp->owed < least)
             continue;
         if (tt_mail_send(&p->mail, &cell, TT_CELL_CREDIT, (uint8_t)cp->owed, NULL, 0))
             cp->owed = 0;

@@ -20,8 +20,8 @@ struct tt_early *tt_early_find(struct tt_context_peer *cp, uint32_t *at, uint64_
 void tt_early_drop(struct tt_context_peer *cp, struct tt_early *m);
 /* One eager message of this peer was consumed: its credit goes back with the next message, or one of its own. */
 void tt_context_owe(struct tt_context *c, struct tt_context_peer *cp);
-/* Sends credit that is due and has found no message to go with. */
-void tt_context_pay(struct tt_context *c);
+/* Sends credit that has found no message to go with, to peers that are owed at least `least`. */
+void tt_context_pay(struct tt_context *c, uint32_t least);
 
 static inline bool tt_is_p2p(uint8_t kind) { return kind == TT_SEND || kind == TT_RECV; }
 

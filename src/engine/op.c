@@ -183,6 +183,7 @@ static void join_active(struct tt_op *op)
     back_up(op);
 }
 
+/* It runs in its turn, after the older ones. */
 static void expose(struct tt_op *op)
 {
     struct tt_context *c = op->context;
@@ -198,8 +199,7 @@ static void expose(struct tt_op *op)
     op->in_flight = 0;
     join_active(op);
     tt_exec_init(&op->exec, &conf, op->exec_peers, op->peers_max);
-    if (!tt_op_contradicted(op))
-        tt_op_run(op);
+    tt_op_contradicted(op);
 }
 
 void tt_ops_expose(struct tt_context *c)
@@ -387,6 +387,8 @@ static tutti_status start_here(struct tt_context *c, const struct tt_op_conf *co
     *out = op;
     if (c->nactive < TT_OPS_EXPOSED && !c->waiting) {
         expose(op);
+        if (!tt_op_is_over(op))
+            tt_op_run(op);
         return TUTTI_OK;
     }
     op->next = NULL;

@@ -25,6 +25,7 @@
 #define CLOCK_EVERY 256                 /* idle polls between looks at the clock */
 #define YIELDS 400                      /* of a waiter, after spinning, before it blocks */
 #define YIELDS_CROWDED 2                /* the same where ranks outnumber cores and a look at the wires costs system calls */
+#define NAP_MS 1                        /* of a holder with something that it could not do yet */
 #define BLOCK_MS_MAX 50                 /* a safety net: whoever blocks looks again after this */
 #define HEAR_EVERY 1024                 /* passes of the progress thread between looks at the control overlay */
 #define THREAD_MS 2                     /* how long callers are left alone before the thread takes over */
@@ -228,11 +229,11 @@ static bool poll_wires(struct tt_engine *e)
     return any;
 }
 
-static void pay_credit(struct tt_engine *e)
+static void pay_credit(struct tt_engine *e, uint32_t least)
 {
     e->credit_due = false;
     for (struct tt_context *c = e->contexts; c; c = c->next)
-        tt_context_pay(c);
+        tt_context_pay(c, least);
 }
 
 static void look_at_timers(struct tt_engine *e)
@@ -257,7 +258,7 @@ bool tt_engine_progress(struct tt_engine *e)
     }
     any |= run_ops(e);
     if (e->credit_due)
-        pay_credit(e);
+        pay_credit(e, TT_EAGER_CREDIT / 2);
     return any;
 }
 
@@ -280,7 +281,7 @@ static bool has_news(struct tt_engine *e)
             return true;
     for (const struct tt_context *c = e->contexts; c; c = c->next)
         for (const struct tt_op *op = c->active; op; op = op->next)
-            if (op->retry || tt_op_has_news(op))
+            if (tt_op_has_news(op))
                 return true;
     return atomic_load(&e->ntrouble) != e->trouble_seen || e->credit_due;
 }
@@ -304,7 +305,18 @@ static void drain_kick(struct tt_engine *e)
         tt_fail_errno(errno, "read the wake-up descriptor");
 }
 
-/* Sleeps, with the baton, until a wire, another thread or time calls. An operation that could not post (retry) only naps. */
+/* How long a sleeper may sleep: what an operation could not do (no credit, no room in a mailbox) becomes possible without a sign
+ * that wakes, if seldom. */
+static int patience_ms(const struct tt_engine *e)
+{
+    for (const struct tt_context *c = e->contexts; c; c = c->next)
+        for (const struct tt_op *op = c->active; op; op = op->next)
+            if (op->retry)
+                return NAP_MS;
+    return BLOCK_MS_MAX;
+}
+
+/* Sleeps, with the baton, until a wire, another thread or time calls. */
 static void block(struct tt_engine *e)
 {
     struct epoll_event ev[4];
@@ -312,7 +324,7 @@ static void block(struct tt_engine *e)
 
     atomic_store(&e->blocked, true);
     if (arm(e) && !atomic_load(&e->urgent))
-        n = epoll_wait(e->all_epoll, ev, 4, BLOCK_MS_MAX);
+        n = epoll_wait(e->all_epoll, ev, 4, patience_ms(e));
     atomic_store(&e->blocked, false);
     for (int i = 0; i < n; i++)
         e->alerted |= ev[i].data.fd == e->watch_fd;
@@ -330,13 +342,16 @@ static uint32_t yields_of(const struct tt_engine *e)
 /* One idle step of a holder that has been idle n times in a row. */
 static void idle(struct tt_engine *e, uint32_t n)
 {
-    if (n % CLOCK_EVERY == CLOCK_EVERY - 1)
+    if (n % CLOCK_EVERY == CLOCK_EVERY - 1) {
         look_at_timers(e);
+        pay_credit(e, 1);       /* whoever we wait for may need the little that we owe */
+    }
     if (n < e->spins) {
         relax();
     } else if (n < e->spins + yields_of(e)) {
         sched_yield();
     } else {
+        pay_credit(e, 1);
         block(e);
         look_at_timers(e);
     }
