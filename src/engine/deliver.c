@@ -77,6 +77,18 @@ static bool take_ready(struct tt_op *op, uint16_t i, const uint8_t *payload, uin
     return true;
 }
 
+/* The peer waits for us in this operation. A send that has asked will not go as an eager message any more; one that is asked, and
+ * has no credit, says at once that it will not. */
+static void take_nudge(struct tt_op *op, struct tt_flow *f)
+{
+    f->asked = true;
+    op->retry = true;
+    if (op->desc.kind == TT_RECV)
+        tt_op_stream(op);
+    else if (op->desc.kind == TT_SEND)
+        tt_op_nudge(op);
+}
+
 /* Looks through the kept messages for what this operation can use now. */
 void tt_op_take_early(struct tt_op *op)
 {
@@ -95,8 +107,10 @@ void tt_op_take_early(struct tt_op *op)
             if (!good)
                 mismatch(op->context, op->exec_peers[i].rank, &m->desc, &op->desc, op->seq, ": its offer of memory is not valid");
         }
-        for (at = 0; (m = tt_early_find(f->cp, &at, op->seq, op->p2p, op->desc.kind, TT_CELL_NUDGE)); at++)
+        for (at = 0; (m = tt_early_find(f->cp, &at, op->seq, op->p2p, op->desc.kind, TT_CELL_NUDGE)); at++) {
             tt_early_drop(f->cp, m);        /* it has been compared */
+            take_nudge(op, f);
+        }
         for (at = 0; (m = tt_early_find(f->cp, &at, op->seq, op->p2p, op->desc.kind, TT_CELL_EAGER)); at++) {
             tutti_status st;
 
@@ -243,6 +257,17 @@ static bool deliver_ready(struct tt_op *op, uint32_t index, struct tt_context_pe
     return true;
 }
 
+static void deliver_nudge(struct tt_op *op, uint32_t index)
+{
+    const int i = tt_exec_peer_of(&op->exec, index);
+    struct tt_flow *f = i < 0 ? NULL : tt_op_flow(op, (uint16_t)i);
+
+    if (!f)
+        return;
+    take_nudge(op, f);
+    tt_op_run(op);
+}
+
 /* Whether the collective with this number has been called and waits to be exposed. */
 static bool is_waiting(const struct tt_context *c, uint64_t opseq)
 {
@@ -280,6 +305,8 @@ bool tt_deliver(struct tt_engine *e, struct tt_peer *p, const struct tt_mail *ma
             return deliver_eager(op, cp, index, mail);
         else if (mail->type == TT_CELL_READY)
             return deliver_ready(op, index, cp, mail);
+        else
+            deliver_nudge(op, index);
         return true;
     }
     if (c->ranks && !p2p && mail->cell.opseq < c->next_seq && !is_waiting(c, mail->cell.opseq)) {

@@ -777,6 +777,18 @@ tutti_status tt_exec_eager(struct tt_exec *x, uint16_t peer, uint32_t tag, uint6
     return TUTTI_ERR_INVALID;
 }
 
+void tt_exec_stream(struct tt_exec *x)
+{
+    struct tt_exec_step *t = &x->step[index_of(x->head)];
+
+    if (x->head == x->tail || !t->eager || t->arrived || t->issued || !t->s.bytes)
+        return;
+    t->eager = false;
+    x->straight = false;
+    assign_stream(x, t);
+    x->progress = true;
+}
+
 bool tt_exec_finished(const struct tt_exec *x) { return x->head == x->tail && x->round == x->nrounds; }
 
 const struct tt_step *tt_exec_oldest(const struct tt_exec *x)

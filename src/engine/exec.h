@@ -140,6 +140,10 @@ bool tt_exec_credit(struct tt_exec *x, uint16_t peer, uint8_t stream, uint32_t c
  * it is not in the window (yet): offer it again when tt_exec_awaits says so. */
 tutti_status tt_exec_eager(struct tt_exec *x, uint16_t peer, uint32_t tag, uint64_t bytes);
 
+/* The one message of a send or receive, which was to be eager, is streamed instead. Both ends do so, or neither. Nothing if it is no
+ * longer to come, or is streamed already. */
+void tt_exec_stream(struct tt_exec *x);
+
 /* Index of `rank` among the peers; -1 if no step with it has been loaded yet. */
 int tt_exec_peer_of(const struct tt_exec *x, uint32_t rank);
 bool tt_exec_finished(const struct tt_exec *x);

@@ -32,6 +32,10 @@ static void release(struct tt_op *op, bool failed)
     for (uint32_t i = 0; i < op->exec.npeers; i++) {
         struct tt_flow *f = &op->flow[i];
 
+        if (f->cp && f->in_handle >= 0)
+            f->cp->opened -= op->p2p;
+        if (f->cp && f->nudged)
+            f->cp->nudges--;
         if (f->cp && f->in_handle >= 0 && !failed) {
             tt_op_give_handle(f->cp->peer, f->in_handle);
             tt_landing_put(e->pool[tt_op_wire_index(e, f->cp->peer->wire)], &f->landing);
@@ -55,10 +59,10 @@ static void end_op(struct tt_op *op, tutti_status status, const char *why)
 
     if (op->exposed) {
         unlink_op(&c->active, op);
-        c->nactive--;
+        c->nactive -= !op->p2p;
         if (status)
             restore_input(op);
-        if (!op->kept)
+        if (!op->kept || op->flow[0].nudged)
             release(op, status != TUTTI_OK);
     }
     if (!op->p2p) {
@@ -179,7 +183,7 @@ static void join_active(struct tt_op *op)
     while (*at)
         at = &(*at)->next;
     *at = op;
-    c->nactive++;
+    c->nactive += !op->p2p;
     back_up(op);
 }
 
@@ -385,7 +389,7 @@ static tutti_status start_here(struct tt_context *c, const struct tt_op_conf *co
     atomic_store_explicit(&op->status, TUTTI_PENDING, memory_order_relaxed);
     hold(op);
     *out = op;
-    if (c->nactive < TT_OPS_EXPOSED && !c->waiting) {
+    if (op->p2p || (c->nactive < TT_OPS_EXPOSED && !c->waiting)) {
         expose(op);
         if (!tt_op_is_over(op))
             tt_op_run(op);
@@ -425,7 +429,7 @@ static bool begin_again(struct tt_op *op, const struct tt_op_conf *conf)
 {
     struct tt_context *c = op->context;
 
-    if (atomic_load_explicit(&c->status, memory_order_relaxed) || c->nactive == TT_OPS_EXPOSED || c->waiting ||
+    if (atomic_load_explicit(&c->status, memory_order_relaxed) || (!op->p2p && (c->nactive == TT_OPS_EXPOSED || c->waiting)) ||
         conf->dtype != op->conf.dtype || conf->redop != op->conf.redop || conf->count != op->conf.count)
         return false;
     op->conf.tag = conf->tag;
@@ -445,9 +449,20 @@ static bool begin_again(struct tt_op *op, const struct tt_op_conf *conf)
     return true;
 }
 
+void tt_op_stream(struct tt_op *op)
+{
+    if (op->kept && !take_slot(op->context->engine, op))
+        return;
+    op->kept = false;
+    tt_exec_stream(&op->exec);
+    op->retry = true;
+}
+
 /* After its end: keeps it for the next call, or frees it. */
 static void keep_or_free(struct tt_op *op, struct tt_op **kept, tutti_status st)
 {
+    if (kept && *kept == op && !op->kept)
+        *kept = NULL;           /* it was streamed instead */
     if (op->kept || (kept && !*kept && !st && op->exec.straight && !op->conf.owned)) {
         if (!op->kept) {
             op->context->engine->ops[op->slot] = NULL;

@@ -19,6 +19,8 @@ void tt_ops_fail(struct tt_context *c);
 struct tt_op *tt_op_find(struct tt_context *c, uint32_t from, uint64_t opseq, bool p2p, uint8_t kind);
 /* Handles one message from a peer. False: the link must die (a protocol error, logged). */
 bool tt_deliver(struct tt_engine *e, struct tt_peer *p, const struct tt_mail *mail);
+/* The message of a send or receive is streamed instead of eager. */
+void tt_op_stream(struct tt_op *op);
 /* A put of ours is locally complete. */
 void tt_op_sent(struct tt_engine *e, uint64_t cookie);
 /* Whether the flow words of the operation hold news; does not take them. */

@@ -141,7 +141,7 @@ struct tt_flow *tt_op_flow(struct tt_op *op, uint16_t i)
     if (f->cp)
         return f;
     f->in_handle = -1;
-    f->ready = f->nudged = false;
+    f->ready = f->nudged = f->asked = false;
     f->cp = tt_context_peer_of(op->context, op->context->ranks[op->exec_peers[i].rank]);
     if (!f->cp) {
         tt_context_fail_here(op->context, TUTTI_ERR_NOMEM, "no memory for a peer", true);
@@ -281,6 +281,8 @@ static bool do_open(struct tt_op *op, const struct tt_action *a)
         return false;
     p = f->cp->peer;
     if (f->in_handle < 0) {
+        if (op->p2p && !f->asked && f->cp->opened >= TT_OPENED_UNASKED)
+            return false;
         handle = take_handle(p);
         if (handle < 0)
             return false;
@@ -291,6 +293,7 @@ static bool do_open(struct tt_op *op, const struct tt_action *a)
             return false;
         }
         f->in_handle = (int16_t)handle;
+        f->cp->opened += op->p2p;
         f->in_gen = p->handle_gen[handle] + 1u;
     }
     if (!(p->wire->caps & TT_WIRE_CAP_INSTANT) && need_regions(op, p->wire)) {

@@ -46,10 +46,14 @@ void tt_op_describe(const struct tt_op *op, char *out, size_t cap)
 
 void tt_op_nudge(struct tt_op *op)
 {
-    const uint32_t r = op->exposed ? tt_exec_waits_for(&op->exec) : UINT32_MAX;
+    const uint32_t r = !op->exposed ? UINT32_MAX : op->p2p ? op->conf.coll.root : tt_exec_waits_for(&op->exec);
     const int i = r == UINT32_MAX ? -1 : tt_exec_peer_of(&op->exec, r);
     struct tt_flow *f = i < 0 ? NULL : tt_op_flow(op, (uint16_t)i);
 
-    if (f && !f->nudged && f->cp->peer->state == TT_PEER_UP)
-        f->nudged = tt_op_send_cell(op, f, TT_CELL_NUDGE, 0, NULL, 0);
+    if (!f || f->nudged || f->cp->peer->state != TT_PEER_UP || (!f->asked && f->cp->nudges >= TT_NUDGES))
+        return;
+    f->nudged = tt_op_send_cell(op, f, TT_CELL_NUDGE, 0, NULL, 0);
+    f->cp->nudges += f->nudged;
+    if (f->nudged && op->desc.kind == TT_SEND)
+        tt_op_stream(op);       /* it had no credit; the receiver will do the same and open a flow */
 }

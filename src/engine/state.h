@@ -12,7 +12,9 @@
 #include "engine/link.h"
 #include "wire/wires.h"
 
-#define TT_OPS_EXPOSED 16u      /* operations of one context that peers can see at once */
+#define TT_OPS_EXPOSED 16u      /* collectives of one context that peers can see at once */
+#define TT_OPENED_UNASKED 16u   /* receives of one (context, peer) that are opened before the peer has asked for them */
+#define TT_NUDGES 16u           /* operations of one (context, peer) that may have asked it */
 #define TT_OPS_WAITING 4096u    /* that wait locally behind them */
 #define TT_EAGER_CREDIT 16u     /* eager messages to one (context, peer) that it has not consumed; one is for the oldest operation */
 #define TT_HISTORY 16u          /* finished collectives whose descriptors are kept, to name a mismatch */
@@ -55,7 +57,8 @@ struct tt_tag_counter {
 };
 
 #define TT_EARLY_MAX 64u        /* more than a peer's eager credit, and a ready and a nudge of each of its exposed operations */
-_Static_assert(TT_EARLY_MAX >= TT_EAGER_CREDIT + 2 * TT_OPS_EXPOSED && TT_EARLY_MAX <= 64, "kept is a bitmap");
+_Static_assert(TT_EAGER_CREDIT + TT_OPENED_UNASKED + TT_OPS_EXPOSED + TT_NUDGES <= TT_EARLY_MAX && TT_EARLY_MAX <= 64,
+               "what a peer may send ahead fits; kept is a bitmap");
 
 /* What a context keeps of one of its peers; made at first use. */
 struct tt_context_peer {
@@ -63,6 +66,8 @@ struct tt_context_peer {
     uint32_t index;             /* its rank in the context; UINT32_MAX: not looked up yet */
     uint16_t eager_out;         /* eager messages that the peer has not consumed yet */
     uint16_t owed;              /* consumed ones that the peer has not been told of */
+    uint16_t opened;            /* flows of receives that we have opened and that have not ended */
+    uint16_t nudges;            /* operations that have nudged the peer and have not ended */
     uint64_t kept;              /* bitmap of the records below that are in use */
     struct tt_early early[TT_EARLY_MAX];
     struct tt_tag_counter *tags;
@@ -83,7 +88,7 @@ struct tt_context {
     uint64_t next_seq;          /* of the next collective */
     struct tt_op *active;       /* exposed ones, oldest first */
     struct tt_op *waiting, **waiting_end;
-    uint32_t nactive, nwaiting;
+    uint32_t nactive, nwaiting; /* collectives */
     struct tt_history history[TT_HISTORY];
     atomic_int status;          /* tutti_status */
     char why[TT_ERROR_BYTES];   /* written once, before status */
@@ -100,7 +105,8 @@ struct tt_flow {
     uint32_t in_gen;
     struct tt_landing landing;
     bool ready;                 /* the peer has opened: what follows of it is valid */
-    bool nudged;
+    bool nudged;                /* we have asked the peer */
+    bool asked;                 /* the peer has asked us */
     uint16_t out_handle;
     uint32_t out_gen;
     struct tt_rkey landing_key, direct_key;
