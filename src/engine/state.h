@@ -29,6 +29,7 @@ enum tt_peer_state { TT_PEER_NONE, TT_PEER_CONNECTING, TT_PEER_UP, TT_PEER_LEFT,
 struct tt_peer {
     uint32_t rank;              /* in the job */
     uint8_t state;
+    uint64_t left_ns;           /* when it was seen to have left */
     struct tt_wire *wire;       /* the one that is tried or stands */
     uint32_t wire_index;
     struct tt_mailbox mail;     /* valid from UP on, also after LEFT */

@@ -43,7 +43,10 @@ void tt_peer_lost(struct tt_engine *e, uint32_t rank, const char *how)
     }
 }
 
-/* Operations that wait for a rank which has left will wait for ever; the others go on. */
+#define LEFT_GRACE_NS (250 * TT_MS)
+
+/* Operations that wait for a rank which has left will wait for ever; the others go on. A rank that gives up because another was
+ * lost says so over the control overlay before it leaves, but its goodbye may be faster: the true reason gets time to come. */
 static void check_left(struct tt_engine *e)
 {
     for (struct tt_context *c = e->contexts, *next; c; c = next) {
@@ -52,7 +55,7 @@ static void check_left(struct tt_engine *e)
             const uint32_t r = tt_op_waits_for(op);
             char why[256];
 
-            if (r == UINT32_MAX || e->peers[r].state != TT_PEER_LEFT)
+            if (r == UINT32_MAX || e->peers[r].state != TT_PEER_LEFT || e->now_ns < e->peers[r].left_ns + LEFT_GRACE_NS)
                 continue;
             snprintf(why, sizeof why, "rank %u has ended its communicator, and is needed", r);
             tt_context_fail_here(c, TUTTI_ERR_PEER_LOST, why, true);
@@ -63,8 +66,7 @@ static void check_left(struct tt_engine *e)
 
 void tt_peer_left(struct tt_engine *e, uint32_t rank)
 {
-    (void)rank;
-    check_left(e);
+    e->peers[rank].left_ns = tt_now_ns();     /* tt_check_deadlines does the rest */
 }
 
 static void report(struct tt_engine *e, bool is_context, uint32_t id, tutti_status st, const char *sentence)
