@@ -174,7 +174,10 @@ uint64_t job_resident_bytes(void)
 static _Noreturn void child(struct rank *r, void (*role)(struct rank *))
 {
     char number[16], line[512];
+    static const int caught[] = { SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT };
 
+    for (size_t i = 0; i < sizeof caught / sizeof *caught; i++)
+        signal(caught[i], SIG_DFL); /* the test runner's handlers would go on with the next test, in here */
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     r->board->pid[r->rank] = getpid();  /* the test writes it too, but perhaps later */
     snprintf(number, sizeof number, "%u", r->rank);

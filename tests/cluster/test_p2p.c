@@ -207,6 +207,38 @@ static void a_group_that_would_deadlock_in_sequence_ends(void **state)
     over_wires(4, group_role);
 }
 
+/* As in a halo exchange of many blocks: more large sends than peers see at once, before the first receive. */
+static void long_group_role(struct rank *r)
+{
+    enum { N = 40, BYTES = 100000 };
+    uint8_t *buf = room(r, 2 * N * BYTES);
+    tutti_p2p ops[2 * N];
+
+    job_open(r);
+    for (uint32_t i = 0; i < 2 * N; i++)
+        ops[i] = (tutti_p2p){
+            .is_recv = i >= N,
+            .peer = (int)!r->rank,
+            .buf = buf + i * BYTES,
+            .count = BYTES,
+            .type = TUTTI_U8,
+            .tag = i % N,
+        };
+    for (uint32_t i = 0; i < N; i++)
+        fill(buf + i * BYTES, BYTES, 100 * r->rank + i);
+    job_step(r, "a group of %d", 2 * N);
+    CHECK_OK(r, tutti_group(ops, 2 * N, r->comm, NULL));
+    for (uint32_t i = 0; i < N; i++)
+        check_filled(r, buf + (N + i) * BYTES, BYTES, 100 * !r->rank + i);
+    free(buf);
+}
+
+static void a_group_may_list_many_large_sends_before_its_receives(void **state)
+{
+    (void)state;
+    over_wires(2, long_group_role);
+}
+
 /* ---- requests ---- */
 
 #define MANY 200
@@ -347,6 +379,36 @@ static void the_two_directions_of_a_pair_count_by_themselves(void **state)
     over_wires(2, crossing_role);
 }
 
+/* More messages of one tag than may travel unasked, then one of another tag, which is received first. */
+static void behind_role(struct rank *r)
+{
+    enum { N = 50 };
+    tutti_request *request[N + 1];
+    uint64_t word[N + 1];
+
+    job_open(r);
+    for (uint32_t i = 0; i <= N; i++) {
+        const uint32_t k = r->rank ? N - i : i;
+        const tutti_call how = { .size = sizeof how, .request = r->rank ? NULL : &request[k], .tag = k };
+
+        job_step(r, "tag %u", k);
+        word[k] = r->rank ? 0 : 1000 + k;
+        if (r->rank == 0)
+            CHECK_OK(r, tutti_send(&word[k], 1, TUTTI_U64, 1, r->comm, &how));
+        else
+            CHECK_OK(r, tutti_recv(&word[k], 1, TUTTI_U64, 0, r->comm, &how));
+        CHECK(r, word[k] == 1000 + k);
+    }
+    if (r->rank == 0)
+        CHECK_OK(r, tutti_wait_all(request, N + 1));
+}
+
+static void a_message_is_not_stuck_behind_others_that_nobody_receives(void **state)
+{
+    (void)state;
+    over_wires(2, behind_role);
+}
+
 /* Sends and receives among collectives: the two do not see each other's numbers. */
 static void mixed_role(struct rank *r)
 {
@@ -381,10 +443,12 @@ int main(int argc, char **argv)
         cmocka_unit_test(tags_are_matched_in_whatever_order_they_are_received),
         cmocka_unit_test(messages_of_one_tag_keep_their_order),
         cmocka_unit_test(a_group_that_would_deadlock_in_sequence_ends),
+        cmocka_unit_test(a_group_may_list_many_large_sends_before_its_receives),
         cmocka_unit_test(wait_any_returns_each_of_many_requests_once),
         cmocka_unit_test(a_request_is_pending_until_it_is_over_and_test_makes_progress),
         cmocka_unit_test(a_started_receive_ends_though_its_rank_calls_nothing),
         cmocka_unit_test(the_two_directions_of_a_pair_count_by_themselves),
+        cmocka_unit_test(a_message_is_not_stuck_behind_others_that_nobody_receives),
         cmocka_unit_test(messages_and_collectives_of_one_communicator_keep_apart),
     };
 

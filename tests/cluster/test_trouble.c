@@ -1,0 +1,723 @@
+/* What ranks see when something goes wrong: ranks that call different things, die, stop, abort, or are late. */
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include "calls.h"
+#include "job.h"
+#include "support/unit.h"
+
+#define SEED 20260403
+#define SOON_NS (5 * TT_SECOND) /* what takes well under a second on a machine of one's own */
+#define MIB ((size_t)1 << 20)
+
+static const char *const wires[] = { "shm", "tcp" };
+#define NWIRES (sizeof wires / sizeof *wires)
+
+static void *start_of(struct rank *r, void *mem)
+{
+    CHECK(r, mem);
+    return mem;
+}
+
+/* Whether the sentence names that rank. */
+static bool names(const char *sentence, uint32_t rank)
+{
+    char text[16];
+
+    snprintf(text, sizeof text, "rank %u", rank);
+    for (const char *at = strstr(sentence, text); at; at = strstr(at + 1, text))
+        if (at[strlen(text)] < '0' || at[strlen(text)] > '9')
+            return true;
+    return false;
+}
+
+/* ---- mismatches ---- */
+
+enum differ { DIFFER_KIND, DIFFER_COUNT, DIFFER_TYPE, DIFFER_OP, DIFFER_ROOT, DIFFER_ALGO, DIFFERS };
+
+static const struct {
+    enum tt_coll_kind kind;
+    const char *common, *odd;   /* what the sentence must show */
+} differs[DIFFERS] = {
+    [DIFFER_KIND] = { TT_ALLREDUCE, "allreduce", "broadcast" },
+    [DIFFER_COUNT] = { TT_ALLREDUCE, "count 40000", "count 39999" },
+    [DIFFER_TYPE] = { TT_ALLREDUCE, "type f32", "type i32" },
+    [DIFFER_OP] = { TT_REDUCE, "op sum", "op max" },
+    [DIFFER_ROOT] = { TT_BROADCAST, "root 0", "root 1" },
+    [DIFFER_ALGO] = { TT_ALLREDUCE, "allreduce_ring", "allreduce_doubling" },
+};
+
+struct mismatch {
+    enum differ differ;
+    uint32_t odd;               /* the rank that calls something else */
+};
+
+static struct call mismatched(const struct mismatch *m, uint32_t rank, uint32_t nranks)
+{
+    struct call c = {
+        .kind = differs[m->differ].kind, .type = TUTTI_F32, .op = TUTTI_SUM, .count = 40000, .nranks = nranks,
+        .algo = m->differ == DIFFER_ALGO ? "ring" : NULL, .salt = 3,
+    };
+
+    if (rank != m->odd)
+        return c;
+    switch (m->differ) {
+    case DIFFER_KIND:
+        c.kind = TT_BROADCAST;
+        break;
+    case DIFFER_COUNT:
+        c.count--;
+        break;
+    case DIFFER_TYPE:
+        c.type = TUTTI_I32;
+        break;
+    case DIFFER_OP:
+        c.op = TUTTI_MAX;
+        break;
+    case DIFFER_ROOT:
+        c.root = 1;
+        break;
+    default:
+        c.algo = "doubling";
+        break;
+    }
+    return c;
+}
+
+static void mismatch_role(struct rank *r)
+{
+    const struct mismatch *m = r->job->arg;
+    const struct call c = mismatched(m, r->rank, r->nranks);
+    uint64_t begin_ns;
+    const char *sentence;
+    uint32_t named = 0;
+    struct call_side s;
+    tutti_status st;
+
+    job_open(r);
+    for (uint32_t i = 0; i < 3; i++)
+        CHECK_OK(r, tutti_barrier(r->comm, NULL));
+    job_meet(r);
+    job_step(r, "difference %d, rank %u is the odd one", (int)m->differ, m->odd);
+    call_init(&s, &c, r->rank);
+    begin_ns = tt_now_ns();
+    st = call_go(&s, r->comm, false);
+    if (st == TUTTI_OK)         /* its part was over before anybody could know */
+        st = tutti_barrier(r->comm, NULL);
+    CHECK_STATUS(r, st, TUTTI_ERR_MISMATCH);
+    CHECK(r, tt_now_ns() - begin_ns < SOON_NS);
+    sentence = tutti_last_error();
+    for (uint32_t i = 0; i < r->nranks; i++)
+        named += names(sentence, i);
+    CHECK(r, named == 2 && names(sentence, m->odd));
+    CHECK(r, strstr(sentence, differs[m->differ].common) && strstr(sentence, differs[m->differ].odd));
+    CHECK_STATUS(r, tutti_barrier(r->comm, NULL), TUTTI_ERR_MISMATCH);
+    CHECK_STATUS(r, tutti_comm_status(r->comm), TUTTI_ERR_MISMATCH);
+    call_fini(&s);
+}
+
+static void ranks_that_call_different_things_all_learn_both_values(void **state)
+{
+    (void)state;
+    for (uint32_t i = 0; i < NWIRES * DIFFERS * 3; i++) {
+        const struct mismatch m = { .differ = (enum differ)(i / NWIRES % DIFFERS), .odd = i % (2 + i % 3) };
+        const struct job job = { .wires = wires[i % NWIRES], .nranks = 2 + i % 3, .seed = job_seed(SEED), .arg = &m };
+
+        job_run(&job, mismatch_role);
+    }
+}
+
+/* Sizes of a message that differ are named, too; and counts of a v call, whose values are too many. */
+static void sizes_role(struct rank *r)
+{
+    const size_t bytes = r->job->seed % 2 ? 100 : 200000, mine = r->rank ? bytes : bytes + 4;
+    const size_t counts[2] = { 5, mine };
+    uint8_t *buf = start_of(r, calloc(2, bytes + 5));
+    char text[32];
+    tutti_status st;
+
+    job_open(r);
+    job_step(r, "%zu bytes", mine);
+    if (r->job->arg)
+        st = tutti_allgatherv(buf + 5 * r->rank, buf, counts, NULL, TUTTI_U8, r->comm, NULL);
+    else if (r->rank)
+        st = tutti_recv(buf, mine, TUTTI_U8, 0, r->comm, NULL);
+    else
+        st = tutti_send(buf, mine, TUTTI_U8, 1, r->comm, NULL);
+    if (st == TUTTI_OK)
+        st = tutti_barrier(r->comm, NULL);
+    CHECK_STATUS(r, st, TUTTI_ERR_MISMATCH);
+    CHECK(r, names(tutti_last_error(), 0) && names(tutti_last_error(), 1));
+    snprintf(text, sizeof text, "%zu bytes", mine);
+    CHECK(r, r->job->arg || strstr(tutti_last_error(), text));
+    free(buf);
+}
+
+static void sizes_of_a_message_or_of_blocks_that_differ_are_a_mismatch(void **state)
+{
+    (void)state;
+    for (uint32_t i = 0; i < NWIRES * 4; i++) {
+        const struct job job = {
+            .wires = wires[i % NWIRES], .nranks = 2, .seed = i / NWIRES % 2, .arg = i < NWIRES * 2 ? NULL : "v",
+        };
+
+        job_run(&job, sizes_role);
+    }
+}
+
+/* ---- deaths ---- */
+
+struct death {
+    uint32_t victim;
+    enum tt_coll_kind kind;
+    const char *algo;
+    size_t count;
+    bool enters;                /* the victim begins the call that it dies in */
+};
+
+#define WORD_DIED 0             /* of the victim: when */
+
+static void die(struct rank *r, int sig)
+{
+    r->board->dies[r->rank] = 1;
+    r->board->word[r->rank][WORD_DIED] = tt_now_ns();
+    kill(getpid(), sig);
+}
+
+/* Checks what a survivor was left with. */
+static void check_survivor(struct rank *r, struct call_side *s, tutti_status st, uint32_t victim)
+{
+    char why[CALL_TEXT_BYTES];
+
+    if (st == TUTTI_OK && !call_is_right(s, why))
+        job_fail(r, __FILE__, __LINE__, "returned OK, but %s", why);
+    if (st == TUTTI_OK)
+        return;
+    CHECK_STATUS(r, st, TUTTI_ERR_PEER_LOST);
+    CHECK(r, names(tutti_last_error(), victim));
+    if (!call_is_restored(s, why))
+        job_fail(r, __FILE__, __LINE__, "not restored: %s", why);
+}
+
+static void death_role(struct rank *r)
+{
+    const struct death *d = r->job->arg;
+    struct call c = {
+        .kind = d->kind, .type = TUTTI_F32, .op = TUTTI_SUM, .count = d->count, .nranks = r->nranks,
+        .root = r->nranks - 1, .in_place = true, .algo = d->algo, .salt = r->job->seed,
+    };
+    struct call_side s;
+    uint64_t late_ns;
+    tutti_status st;
+
+    job_open(r);
+    CHECK_OK(r, tutti_barrier(r->comm, NULL));
+    job_meet(r);
+    call_init(&s, &c, r->rank);
+    job_step(r, "%s, rank %u dies", tt_coll_name(d->kind), d->victim);
+    if (r->rank == d->victim) {
+        if (d->enters)
+            CHECK_OK(r, call_go(&s, r->comm, true));
+        for (uint64_t polls = tt_prng_below(&r->prng, 60); d->enters && polls > 0; polls--)
+            tutti_test(s.request);
+        die(r, SIGKILL);
+    }
+    st = call_go(&s, r->comm, tt_prng_below(&r->prng, 2));
+    if (st == TUTTI_OK && s.request)
+        st = tutti_wait(s.request);
+    check_survivor(r, &s, st, d->victim);
+    for (int i = 0; st == TUTTI_OK && i < 1000; i++)
+        st = tutti_barrier(r->comm, NULL);      /* nobody can say that the victim came to all of them */
+    CHECK_STATUS(r, st, TUTTI_ERR_PEER_LOST);
+    CHECK(r, names(tutti_last_error(), d->victim));
+    late_ns = tt_now_ns() - r->board->word[d->victim][WORD_DIED];
+    if (late_ns > TT_SECOND / 2)
+        print_message("rank %u returned %.2f s after the death\n", r->rank, (double)late_ns / 1e9);
+    CHECK(r, late_ns < SOON_NS);
+    call_fini(&s);
+    job_close(r);
+}
+
+static void survivors_of_a_killed_rank_have_their_result_or_their_input(void **state)
+{
+    static const struct death deaths[] = {
+        { 0, TT_ALLREDUCE, NULL, 1000000, true }, { 1, TT_ALLREDUCE, "ring", 1000000, true },
+        { 2, TT_ALLREDUCE, "ring", 300000, true }, { 1, TT_ALLREDUCE, "rabenseifner", 1000000, true },
+        { 2, TT_ALLREDUCE, "ring", 1000000, false }, { 0, TT_ALLREDUCE, NULL, 10, false },
+        { 1, TT_REDUCE_SCATTER, NULL, 200000, true }, { 0, TT_ALLTOALL, NULL, 200000, true },
+        { 1, TT_ALLGATHER, "ring", 200000, true }, { 0, TT_BROADCAST, "chain", 1000000, true },
+        { 0, TT_REDUCE, "chain", 1000000, true }, { 1, TT_GATHER, NULL, 300000, true },
+        { 1, TT_BARRIER, NULL, 0, false }, { 0, TT_SCATTER, NULL, 100000, false },
+    };
+
+    (void)state;
+    for (uint32_t i = 0; i < NWIRES * 2 * sizeof deaths / sizeof *deaths; i++) {
+        const struct death *d = &deaths[i / NWIRES / 2];
+        const uint32_t nranks = 2 + (i / NWIRES + i / 4) % 4;
+        const struct job job = {
+            .wires = wires[i % NWIRES], .nranks = nranks > d->victim ? nranks : d->victim + 1,
+            .seed = job_seed(SEED) + i, .arg = d,
+        };
+
+        job_run(&job, death_role);
+    }
+}
+
+/* ---- stopped ranks ---- */
+
+#define STOP_TIMEOUT_MS 1500
+
+/* Only a neighbour waits for the stopped rank itself; who else is late waits for the neighbour. */
+static void stop_role(struct rank *r)
+{
+    const uint32_t victim = (uint32_t)(r->job->seed % r->nranks);
+    struct call c = {
+        .kind = TT_ALLREDUCE, .type = TUTTI_F32, .op = TUTTI_SUM, .count = 500000, .nranks = r->nranks,
+        .in_place = true, .algo = "ring", .timeout_ms = STOP_TIMEOUT_MS, .salt = r->job->seed,
+    };
+    char why[CALL_TEXT_BYTES];
+    struct call_side s;
+    uint64_t begin_ns;
+    tutti_status st;
+
+    job_open(r);
+    CHECK_OK(r, tutti_barrier(r->comm, NULL));
+    job_meet(r);
+    call_init(&s, &c, r->rank);
+    job_step(r, "rank %u stops", victim);
+    if (r->rank == victim)
+        die(r, SIGSTOP);
+    begin_ns = tt_now_ns();
+    st = call_go(&s, r->comm, false);
+    if (st != TUTTI_ERR_TIMEOUT)
+        CHECK_STATUS(r, st, TUTTI_ERR_PEER_LOST);
+    CHECK(r, tt_now_ns() - begin_ns < STOP_TIMEOUT_MS * TT_MS + SOON_NS);
+    CHECK(r, names(tutti_last_error(), victim));
+    if (!call_is_restored(&s, why))
+        job_fail(r, __FILE__, __LINE__, "not restored: %s", why);
+    job_step(r, "destroy, rank %u stopped", victim);
+    job_close(r);
+    call_fini(&s);
+}
+
+static void a_stopped_rank_is_named_at_the_deadline_by_all_others(void **state)
+{
+    (void)state;
+    for (uint32_t i = 0; i < NWIRES * 3; i++) {
+        const struct job job = { .wires = wires[i % NWIRES], .nranks = 2 + i / NWIRES * 3 / 2, .seed = i / NWIRES };
+
+        job_run(&job, stop_role);
+    }
+}
+
+/* ---- deadlines ---- */
+
+static void deadline_role(struct rank *r)
+{
+    float x = 1, y;
+    const tutti_call how = { .size = sizeof how, .timeout_ms = 300 };
+    const uint64_t begin_ns = tt_now_ns();
+    const char *sentence;
+    tutti_status st = TUTTI_OK;
+
+    job_open(r);
+    for (uint32_t i = 0; i < 7; i++)
+        CHECK_OK(r, tutti_allreduce(&x, &y, 1, TUTTI_F32, TUTTI_SUM, r->comm, NULL));
+    if (r->rank == 1) {
+        CHECK(r, job_await(r->board, 0, 1));
+        for (int i = 0; i < 3 && !st; i++)  /* the first may still find all it needs */
+            st = tutti_allreduce(&x, &y, 1, TUTTI_F32, TUTTI_SUM, r->comm, NULL);
+        CHECK_STATUS(r, st, TUTTI_ERR_TIMEOUT);
+        job_close(r);
+        return;
+    }
+    CHECK_STATUS(r, tutti_allreduce(&x, &y, 1, TUTTI_F32, TUTTI_SUM, r->comm, &how), TUTTI_ERR_TIMEOUT);
+    CHECK(r, tt_now_ns() - begin_ns >= 300 * TT_MS && tt_now_ns() - begin_ns < SOON_NS);
+    sentence = tutti_last_error();
+    CHECK(r, strstr(sentence, "allreduce") && strstr(sentence, "operation 7"));
+    CHECK(r, strstr(sentence, "round") && (strstr(sentence, "wait") || strstr(sentence, "put")));
+    CHECK(r, names(sentence, 0) && names(sentence, 1));
+    job_raise(r->board, 0);
+    job_close(r);
+}
+
+static void a_deadline_reports_the_collective_its_number_its_step_and_the_peer(void **state)
+{
+    (void)state;
+    for (size_t w = 0; w < NWIRES; w++) {
+        const struct job job = { .wires = wires[w], .nranks = 2, .seed = SEED };
+
+        job_run(&job, deadline_role);
+    }
+}
+
+/* ---- aborts ---- */
+
+#define ABORTS 100
+#define IN_FLIGHT 16
+
+static void *abort_there(void *comm)
+{
+    return (void *)(intptr_t)tutti_comm_abort(comm);
+}
+
+/* The last rank calls none of them, so none can end but by the abort. */
+static void abort_once(struct rank *r, uint32_t round, float *room, size_t count)
+{
+    tutti_request *request[IN_FLIGHT] = { NULL };
+    const bool aborts = r->rank == round % r->nranks;
+    const bool calls = r->rank + 1 < r->nranks;
+    uint64_t begin_ns;
+    pthread_t thread;
+
+    job_step(r, "round %u: open", round);
+    job_open(r);
+    job_step(r, "round %u: start", round);
+    for (uint32_t i = 0; i < IN_FLIGHT && calls; i++) {
+        const tutti_call how = { .size = sizeof how, .request = &request[i] };
+
+        CHECK_OK(r, tutti_allreduce(room + i * count, room + i * count, i % 2 ? 10 : count, TUTTI_F32, TUTTI_SUM,
+                                    r->comm, &how));
+    }
+    job_meet(r);
+    begin_ns = tt_now_ns();
+    job_step(r, "round %u: abort", round);
+    if (aborts)
+        CHECK(r, pthread_create(&thread, NULL, abort_there, r->comm) == 0);
+    job_step(r, "round %u: wait", round);
+    if (round % 2)
+        for (uint32_t i = 0; i < IN_FLIGHT && calls; i++)
+            CHECK_STATUS(r, tutti_wait(request[i]), TUTTI_ERR_ABORTED);
+    while (tutti_comm_status(r->comm) == TUTTI_OK)  /* who calls nothing hears of it too */
+        CHECK(r, tt_now_ns() - begin_ns < SOON_NS);
+    CHECK_STATUS(r, tutti_comm_status(r->comm), TUTTI_ERR_ABORTED);
+    if (aborts)
+        CHECK(r, pthread_join(thread, NULL) == 0);
+    job_meet(r);
+    job_step(r, "round %u: destroy", round);
+    job_close(r);
+    if (round % 2 == 0)
+        for (uint32_t i = 0; i < IN_FLIGHT && calls; i++)
+            CHECK_STATUS(r, tutti_wait(request[i]), TUTTI_ERR_ABORTED);
+    CHECK(r, tt_now_ns() - begin_ns < SOON_NS);
+}
+
+static void abort_role(struct rank *r)
+{
+    const size_t count = 100000;
+    float *room = start_of(r, calloc(IN_FLIGHT * count, sizeof *room));
+    uint32_t descriptors = 0, threads = 0;
+
+    for (uint32_t round = 0; round < ABORTS; round++) {
+        abort_once(r, round, room, count);
+        if (round == 0) {
+            descriptors = job_descriptors();
+            threads = job_threads();
+        }
+        CHECK(r, job_descriptors() == descriptors);
+        CHECK(r, job_threads() == threads && threads == 1);
+        for (size_t i = 0; i < IN_FLIGHT * count; i++)
+            CHECK(r, room[i] == 0);
+    }
+    free(room);
+}
+
+static void an_abort_ends_all_requests_and_leaves_no_thread_or_descriptor_a_hundred_times(void **state)
+{
+    (void)state;
+    for (size_t w = 0; w < NWIRES; w++) {
+        const struct job job = { .wires = wires[w], .nranks = 2 + (uint32_t)w, .seed = SEED };
+
+        job_run(&job, abort_role);
+    }
+}
+
+/* ---- nothing writes after return ---- */
+
+#define LATE_ROUNDS 12
+#define LATE_BYTES (24 * MIB)
+
+enum { FLAG_BEGUN, FLAG_STOPPED, FLAG_REUSED, FLAG_RESUMED, FLAG_CHECKED };
+
+/* Stops rank 1, the writer, somewhere in its transfer, and lets it go on when rank 0 has the buffer back. */
+static void stop_and_go(const struct job *job, struct job_board *board)
+{
+    (void)job;
+    for (uint32_t i = 1; i <= LATE_ROUNDS; i++) {
+        if (!job_await(board, FLAG_BEGUN, i))
+            return;
+        kill(board->pid[1], SIGSTOP);
+        if (!job_await_stop(board, 1))
+            return;
+        job_raise(board, FLAG_STOPPED);
+        if (!job_await(board, FLAG_REUSED, i))
+            return;
+        kill(board->pid[1], SIGCONT);
+        job_raise(board, FLAG_RESUMED);
+    }
+}
+
+static void check_all(struct rank *r, const uint8_t *mem, size_t bytes, uint8_t value)
+{
+    for (size_t i = 0; i < bytes; i++)
+        if (mem[i] != value)
+            job_fail(r, __FILE__, __LINE__, "byte %zu of %zu is %02x, not %02x", i, bytes, mem[i], value);
+}
+
+static void writer(struct rank *r, tutti_comm *comm, uint8_t *buf, uint32_t round)
+{
+    tutti_request *request;
+    const tutti_call how = { .size = sizeof how, .request = &request };
+    tutti_status st = tutti_send(buf, LATE_BYTES, TUTTI_U8, 0, comm, &how);
+    uint64_t polls = 3 * round;
+
+    CHECK_OK(r, st);
+    while ((st = tutti_test(request)) == TUTTI_PENDING)
+        if (polls-- == 0)
+            job_raise(r->board, FLAG_BEGUN);
+    if (polls < UINT64_MAX / 2)
+        job_raise(r->board, FLAG_BEGUN);
+    tutti_wait(request);
+    CHECK(r, st == TUTTI_OK || st == TUTTI_ERR_ABORTED);
+    CHECK(r, job_await(r->board, FLAG_RESUMED, round));
+    CHECK(r, tutti_comm_status(comm) == TUTTI_OK || tutti_comm_status(comm) == TUTTI_ERR_ABORTED);
+}
+
+static void reader(struct rank *r, tutti_comm *comm, uint8_t *buf, uint32_t round)
+{
+    tutti_request *request;
+    const tutti_call how = { .size = sizeof how, .request = &request };
+    tutti_status st;
+
+    CHECK_OK(r, tutti_recv(buf, LATE_BYTES, TUTTI_U8, 1, comm, &how));
+    CHECK(r, job_await(r->board, FLAG_STOPPED, round));
+    CHECK_OK(r, tutti_comm_abort(comm));
+    st = tutti_wait(request);
+    CHECK(r, st == TUTTI_OK || st == TUTTI_ERR_ABORTED);
+    memset(buf, 0xee, LATE_BYTES);
+    job_raise(r->board, FLAG_REUSED);
+}
+
+static void late_role(struct rank *r)
+{
+    const bool allocated = r->job->arg;
+    uint8_t *buf = NULL;
+
+    job_open(r);
+    if (allocated)
+        CHECK_OK(r, tutti_mem_alloc(r->comm, LATE_BYTES, (void **)&buf));
+    else
+        buf = start_of(r, malloc(LATE_BYTES));
+    for (uint32_t round = 1; round <= LATE_ROUNDS; round++) {
+        tutti_comm *comm;
+
+        job_step(r, "round %u", round);
+        CHECK_OK(r, tutti_comm_dup(r->comm, &comm));
+        memset(buf, 0x11, LATE_BYTES);
+        if (r->rank == 0)
+            reader(r, comm, buf, round);
+        else
+            writer(r, comm, buf, round);
+        job_meet(r);            /* the writer has had its time */
+        CHECK_OK(r, tutti_barrier(r->comm, NULL));
+        if (r->rank == 0)
+            check_all(r, buf, LATE_BYTES, 0xee);
+        tutti_comm_destroy(comm);
+    }
+    if (allocated)
+        CHECK_OK(r, tutti_mem_free(r->comm, buf));
+    else
+        free(buf);
+}
+
+static void a_delayed_writer_does_not_touch_a_buffer_that_an_abort_gave_back(void **state)
+{
+    (void)state;
+    for (uint32_t i = 0; i < NWIRES * 2; i++) {
+        const struct job job = {
+            .wires = wires[i % NWIRES], .nranks = 2, .seed = SEED, .arg = i < NWIRES ? NULL : "allocated", .direct = stop_and_go,
+        };
+
+        job_run(&job, late_role);
+    }
+}
+
+/* ---- bounds ---- */
+
+#define AHEAD 150
+
+/* Rank 0 calls all of one communicator first, rank 1 all of the other; both are many operations ahead. */
+static void opposite_role(struct rank *r)
+{
+    const size_t count = 20000;
+    tutti_request *request[2][AHEAD];
+    float *room = start_of(r, calloc(2 * AHEAD * count, sizeof *room));
+    tutti_comm *comm[2];
+
+    job_open(r);
+    comm[0] = r->comm;
+    CHECK_OK(r, tutti_comm_dup(r->comm, &comm[1]));
+    for (uint32_t k = 0; k < 2; k++) {
+        const uint32_t which = k ^ (r->rank & 1);
+
+        for (uint32_t i = 0; i < AHEAD; i++) {
+            const tutti_call how = { .size = sizeof how, .request = &request[which][i] };
+            float *at = room + (which * AHEAD + i) * count;
+
+            job_step(r, "start %u of communicator %u", i, which);
+            at[i] = (float)(r->rank + 1 + which);
+            CHECK_OK(r, tutti_allreduce(at, at, i % 3 ? count : 100, TUTTI_F32, TUTTI_SUM, comm[which], &how));
+        }
+        if (r->job->seed % 2) { /* and wait before the other is begun here: only its peer's requests can help */
+            job_step(r, "wait for communicator %u", which);
+            job_meet(r);
+        }
+    }
+    for (uint32_t k = 0; k < 2; k++) {
+        const uint32_t which = k ^ (r->rank & 1);
+
+        job_step(r, "wait for communicator %u", which);
+        CHECK_OK(r, tutti_wait_all(request[which], AHEAD));
+        for (uint32_t i = 0; i < AHEAD; i++) {
+            const uint32_t n = r->nranks, right = n * (n + 1) / 2 + n * which;
+
+            if (i % 3 || i < 100)
+                CHECK(r, room[(which * AHEAD + i) * count + i] == (float)right);
+        }
+    }
+    tutti_comm_destroy(comm[1]);
+    free(room);
+}
+
+static void two_communicators_used_in_opposite_order_do_not_deadlock(void **state)
+{
+    (void)state;
+    for (uint32_t i = 0; i < NWIRES * 4; i++) {
+        const struct job job = { .wires = wires[i % NWIRES], .nranks = 2 + i / NWIRES / 2, .seed = i / NWIRES };
+
+        job_run(&job, opposite_role);
+    }
+}
+
+#define AHEAD_SENDS 4000
+#define AHEAD_BYTES_MAX (64 * MIB)
+
+static void resume_receiver(const struct job *job, struct job_board *board)
+{
+    (void)job;
+    if (job_await_stop(board, 1)) {
+        job_raise(board, 1);
+        job_await(board, 0, 1);
+        kill(board->pid[1], SIGCONT);
+    }
+}
+
+/* Rank 0 sends while rank 1 is stopped, as much as it is let. */
+static void ahead_role(struct rank *r)
+{
+    const size_t bytes = r->job->seed % 2 ? 2000 : 100000;
+    tutti_request **request = start_of(r, calloc(AHEAD_SENDS, sizeof *request));
+    uint8_t *buf = start_of(r, calloc(1, bytes));
+    uint64_t before;
+
+    job_open(r);
+    CHECK_OK(r, tutti_barrier(r->comm, NULL));
+    before = job_resident_bytes();
+    if (r->rank == 1) {
+        kill(getpid(), SIGSTOP);
+        for (uint32_t i = 0; i < AHEAD_SENDS; i++) {
+            job_step(r, "receive %u", i);
+            CHECK_OK(r, tutti_recv(buf, bytes, TUTTI_U8, 0, r->comm, NULL));
+            check_all(r, buf, bytes, 7);
+        }
+    } else {
+        memset(buf, 7, bytes);
+        CHECK(r, job_await(r->board, 1, 1));
+        for (uint32_t i = 0; i < AHEAD_SENDS; i++) {
+            const tutti_call how = { .size = sizeof how, .request = &request[i] };
+
+            job_step(r, "send %u", i);
+            CHECK_OK(r, tutti_send(buf, bytes, TUTTI_U8, 1, r->comm, &how));
+        }
+        job_raise(r->board, 0);
+        job_step(r, "wait for all");
+        CHECK_OK(r, tutti_wait_all(request, AHEAD_SENDS));
+    }
+    if (job_resident_bytes() > before + AHEAD_BYTES_MAX)
+        job_fail(r, __FILE__, __LINE__, "memory grew from %llu to %llu MiB", (unsigned long long)(before / MIB),
+                 (unsigned long long)(job_resident_bytes() / MIB));
+    free(buf);
+    free(request);
+}
+
+static void memory_stays_bounded_with_a_fast_sender_and_a_stopped_receiver(void **state)
+{
+    (void)state;
+    for (uint32_t i = 0; i < NWIRES * 2; i++) {
+        const struct job job = {
+            .wires = wires[i % NWIRES], .nranks = 2, .seed = i / NWIRES, .direct = resume_receiver
+        };
+
+        job_run(&job, ahead_role);
+    }
+}
+
+/* ---- the ordinary end ---- */
+
+/* Each leaves when its own part is over; nobody waits for the others, which may still be in their last call. */
+static void leave_role(struct rank *r)
+{
+    for (uint32_t round = 0; round < 15; round++) {
+        const struct call c = {
+            .kind = round % 3 ? TT_BROADCAST : TT_ALLREDUCE, .type = TUTTI_I32, .count = round % 2 ? 10 : 300000,
+            .nranks = r->nranks, .salt = round,
+        };
+        char why[CALL_TEXT_BYTES];
+        struct call_side s;
+
+        job_step(r, "round %u: open", round);
+        job_open(r);
+        job_step(r, "round %u: %s", round, tt_coll_name(c.kind));
+        call_init(&s, &c, r->rank);
+        CHECK_OK(r, call_go(&s, r->comm, false));
+        if (!call_is_right(&s, why))
+            job_fail(r, __FILE__, __LINE__, "%s", why);
+        call_fini(&s);
+        job_step(r, "round %u: destroy", round);
+        job_close(r);
+        job_meet(r);            /* one start-up at a time at one rendezvous */
+    }
+}
+
+static void ranks_that_leave_early_are_no_error_to_the_others(void **state)
+{
+    (void)state;
+    for (uint32_t i = 0; i < NWIRES * 3; i++) {
+        const struct job job = { .wires = wires[i % NWIRES], .nranks = 2 + i / NWIRES, .seed = SEED };
+
+        job_run(&job, leave_role);
+    }
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(ranks_that_call_different_things_all_learn_both_values),
+        cmocka_unit_test(sizes_of_a_message_or_of_blocks_that_differ_are_a_mismatch),
+        cmocka_unit_test(survivors_of_a_killed_rank_have_their_result_or_their_input),
+        cmocka_unit_test(a_stopped_rank_is_named_at_the_deadline_by_all_others),
+        cmocka_unit_test(a_deadline_reports_the_collective_its_number_its_step_and_the_peer),
+        cmocka_unit_test(an_abort_ends_all_requests_and_leaves_no_thread_or_descriptor_a_hundred_times),
+        cmocka_unit_test(a_delayed_writer_does_not_touch_a_buffer_that_an_abort_gave_back),
+        cmocka_unit_test(two_communicators_used_in_opposite_order_do_not_deadlock),
+        cmocka_unit_test(memory_stays_bounded_with_a_fast_sender_and_a_stopped_receiver),
+        cmocka_unit_test(ranks_that_leave_early_are_no_error_to_the_others),
+    };
+
+    if (argc > 1)
+        cmocka_set_test_filter(argv[1]);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
