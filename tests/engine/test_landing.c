@@ -1,0 +1,167 @@
+/* Memory for segments to land in: what is given out never overlaps, and comes back. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/prng.h"
+#include "engine/landing.h"
+#include "support/unit.h"
+
+#define REGIONS_MAX 64
+
+/* A wire that registers memory without having it. */
+static struct {
+    struct tt_wire wire;
+    struct tt_region region[REGIONS_MAX];
+    uint32_t n;
+    tutti_status fails;
+} fake;
+
+static tutti_status reg(struct tt_wire *w, void *mem, size_t bytes, struct tt_region **out)
+{
+    assert_null(mem);           /* the wire is to allocate it */
+    if (fake.fails)
+        return fake.fails;
+    assert_in_range(fake.n, 0, REGIONS_MAX - 1);
+    fake.region[fake.n] = (struct tt_region){ .wire = w, .bytes = bytes };
+    *out = &fake.region[fake.n++];
+    return TUTTI_OK;
+}
+
+static struct tt_landing_pool *pool_create(void)
+{
+    static const struct tt_wire_ops ops = { .name = "fake", .reg = reg };
+    struct tt_landing_pool *p;
+
+    fake.wire.ops = &ops;
+    fake.n = 0;
+    fake.fails = TUTTI_OK;
+    p = tt_landing_pool_create(&fake.wire);
+    assert_non_null(p);
+    return p;
+}
+
+static void check(const struct tt_landing *l, uint64_t asked)
+{
+    assert_true(l->bytes >= asked);
+    assert_true((l->bytes & (l->bytes - 1)) == 0);
+    assert_true(l->bytes == 4096 || l->bytes < 2 * asked);
+    assert_int_equal(l->offset % 4096, 0);
+    assert_true(l->offset <= l->region->bytes && l->bytes <= l->region->bytes - l->offset);
+}
+
+static void sizes_are_powers_of_two_from_a_page_on(void **state)
+{
+    struct tt_landing_pool *p = pool_create();
+    struct tt_landing l;
+
+    (void)state;
+    for (uint64_t bytes = 0; bytes < 70000; bytes = bytes * 3 / 2 + 1) {
+        assert_int_equal(tt_landing_get(p, bytes, &l), TUTTI_OK);
+        check(&l, bytes);
+    }
+    assert_int_equal(tt_landing_get(p, 1ull << 33, &l), TUTTI_OK);
+    check(&l, 1ull << 33);
+    assert_int_equal(tt_landing_get(p, (1ull << 33) + 1, &l), TUTTI_OK);
+    check(&l, (1ull << 33) + 1);
+    tt_landing_pool_destroy(p);
+}
+
+static void what_was_given_back_last_is_given_out_first(void **state)
+{
+    struct tt_landing_pool *p = pool_create();
+    struct tt_landing a, b, c;
+
+    (void)state;
+    assert_int_equal(tt_landing_get(p, 10000, &a), TUTTI_OK);
+    assert_int_equal(tt_landing_get(p, 10000, &b), TUTTI_OK);
+    tt_landing_put(p, &a);
+    tt_landing_put(p, &b);
+    assert_int_equal(tt_landing_get(p, 9000, &c), TUTTI_OK);
+    assert_int_equal(c.offset, b.offset);
+    assert_int_equal(tt_landing_get(p, 16384, &c), TUTTI_OK);
+    assert_int_equal(c.offset, a.offset);
+    assert_int_equal(tt_landing_get(p, 16384, &c), TUTTI_OK);
+    assert_int_not_equal(c.offset, a.offset);
+    assert_int_not_equal(c.offset, b.offset);
+    tt_landing_pool_destroy(p);
+}
+
+static void small_pieces_share_a_region_and_large_ones_have_their_own(void **state)
+{
+    struct tt_landing_pool *p = pool_create();
+    struct tt_landing l;
+
+    (void)state;
+    for (uint32_t i = 0; i < 128; i++)
+        assert_int_equal(tt_landing_get(p, 65536, &l), TUTTI_OK);
+    assert_int_equal(fake.n, 1);
+    assert_int_equal(tt_landing_get(p, 65536, &l), TUTTI_OK);
+    assert_int_equal(fake.n, 2);
+    assert_int_equal(tt_landing_get(p, 20 << 20, &l), TUTTI_OK);
+    assert_int_equal(fake.n, 3);
+    assert_int_equal(l.offset, 0);
+    assert_int_equal(l.region->bytes, 32 << 20);
+    tt_landing_pool_destroy(p);
+}
+
+/* Random sizes, taken and given back: no two that are out overlap, and what is registered stays bounded. */
+static void pieces_never_overlap_and_are_used_again(void **state)
+{
+    struct tt_landing_pool *p = pool_create();
+    struct tt_landing out[40];
+    uint32_t n = 0, after_warm_up = 0;
+    struct tt_prng prng;
+
+    (void)state;
+    tt_prng_init(&prng, 11);
+    for (uint32_t step = 0; step < 20000; step++) {
+        if (n == 40 || (n > 0 && tt_prng_below(&prng, 2))) {
+            const uint32_t i = (uint32_t)tt_prng_below(&prng, n);
+
+            tt_landing_put(p, &out[i]);
+            out[i] = out[--n];
+            continue;
+        }
+        const uint64_t bytes = tt_prng_below(&prng, 1ull << (10 + tt_prng_below(&prng, 10)));
+
+        assert_int_equal(tt_landing_get(p, bytes, &out[n]), TUTTI_OK);
+        check(&out[n], bytes);
+        for (uint32_t i = 0; i < n; i++)
+            assert_true(out[i].region != out[n].region || out[i].offset + out[i].bytes <= out[n].offset ||
+                        out[n].offset + out[n].bytes <= out[i].offset);
+        n++;
+        if (step == 10000)
+            after_warm_up = fake.n;
+    }
+    assert_in_range(fake.n, 1, after_warm_up + 2);
+    tt_landing_pool_destroy(p);
+}
+
+static void a_wire_without_memory_is_passed_on_and_leaves_nothing(void **state)
+{
+    struct tt_landing_pool *p = pool_create();
+    struct tt_landing l = { .offset = 77 };
+
+    (void)state;
+    fake.fails = TUTTI_ERR_NOMEM;
+    assert_int_equal(tt_landing_get(p, 100, &l), TUTTI_ERR_NOMEM);
+    assert_int_equal(l.offset, 77);
+    fake.fails = TUTTI_OK;
+    assert_int_equal(tt_landing_get(p, 100, &l), TUTTI_OK);
+    check(&l, 100);
+    tt_landing_pool_destroy(p);
+    tt_landing_pool_destroy(NULL);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(sizes_are_powers_of_two_from_a_page_on),
+        cmocka_unit_test(what_was_given_back_last_is_given_out_first),
+        cmocka_unit_test(small_pieces_share_a_region_and_large_ones_have_their_own),
+        cmocka_unit_test(pieces_never_overlap_and_are_used_again),
+        cmocka_unit_test(a_wire_without_memory_is_passed_on_and_leaves_nothing),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

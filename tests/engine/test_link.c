@@ -1,0 +1,453 @@
+/* The mailbox over a wire in memory: two ends, and a wire that is as unkind as its contract allows. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/prng.h"
+#include "engine/link.h"
+#include "support/unit.h"
+
+/* ---- the wire -------------------------------------------------------------------------------------------- */
+
+#define HELD_MAX 4096
+
+/* A put that was taken, but that no signal or fence has forced to land. */
+struct held {
+    uint8_t *to;
+    uint64_t bytes;
+    uint8_t data[TT_INLINE_BYTES];
+};
+
+/* Applies a put's bytes only when they must be there: at its own signal, or, of earlier puts, at the first signal after a fence.
+ * Two puts to one place land in post order, as inline ones do on all our wires: the mailbox counts on it when it sends again. */
+static struct fake {
+    struct tt_wire wire;        /* the ops' first member */
+    uint32_t refuse;            /* takes only so many descriptors of each post; UINT32_MAX: all */
+    uint32_t nheld, nfenced;    /* held puts; of these, before the last fence */
+    struct held held[HELD_MAX];
+    uint32_t posted;
+} fake;
+
+static void land(uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++)
+        memcpy(fake.held[i].to, fake.held[i].data, fake.held[i].bytes);
+    memmove(&fake.held[0], &fake.held[n], (fake.nheld - n) * sizeof fake.held[0]);
+    fake.nheld -= n;
+    fake.nfenced = 0;
+}
+
+static void take(const struct tt_desc *d)
+{
+    uint8_t *to = d->key ? (uint8_t *)d->key->mapped + d->offset : NULL;
+
+    if (d->kind == TT_DESC_FENCE) {
+        fake.nfenced = fake.nheld;
+        return;
+    }
+    assert_int_equal(d->kind, TT_DESC_PUT);
+    assert_true(d->flags & TT_DESC_INLINE);
+    assert_in_range(d->bytes, 0, TT_INLINE_BYTES);
+    assert_true(d->offset <= d->key->bytes && d->bytes <= d->key->bytes - d->offset);
+    if (d->signal_op == TT_SIGNAL_NONE) {
+        assert_in_range(fake.nheld, 0, HELD_MAX - 1);
+        fake.held[fake.nheld] = (struct held){ .to = to, .bytes = d->bytes };
+        memcpy(fake.held[fake.nheld++].data, d->local, d->bytes);
+        return;
+    }
+    land(fake.wire.caps & TT_WIRE_CAP_ORDERED ? fake.nheld : fake.nfenced);
+    if (d->bytes)
+        memcpy(to, d->local, d->bytes);
+    assert_int_equal(d->signal_offset % 8, 0);
+    assert_in_range(d->signal_offset, 0, d->signal_key->bytes - 8);
+    memcpy((uint8_t *)d->signal_key->mapped + d->signal_offset, &d->signal_value, 8);
+}
+
+static int post(struct tt_wire *w, const struct tt_desc *d, int n)
+{
+    int taken = 0;
+
+    (void)w;
+    for (; taken < n && (uint32_t)taken < fake.refuse; taken++, fake.posted++)
+        take(&d[taken]);
+    return taken;
+}
+
+/* ---- two ends ----------------------------------------------------------------------------------------------- */
+
+struct end {
+    uint8_t *region;            /* exactly TT_LINK_BYTES, so that a sanitizer sees what goes past */
+    struct tt_mailbox box;
+};
+
+static struct end a, b;
+
+static void ends_init(uint32_t caps)
+{
+    static const struct tt_wire_ops ops = { .name = "fake", .post = post };
+    struct end *const ends[] = { &a, &b };
+
+    fake.wire = (struct tt_wire){ .ops = &ops, .caps = caps };
+    fake.refuse = UINT32_MAX;
+    fake.nheld = fake.nfenced = fake.posted = 0;
+    for (int i = 0; i < 2; i++) {
+        ends[i]->region = aligned_alloc(TT_UNIT, TT_LINK_BYTES);
+        assert_non_null(ends[i]->region);
+        memset(ends[i]->region, 0, TT_LINK_BYTES);
+    }
+    for (int i = 0; i < 2; i++) {
+        const struct tt_link link = {
+            .mine = ends[i]->region,
+            .theirs = { .wire = &fake.wire,
+                        .peer = 1u - (uint32_t)i,
+                        .mapped = ends[1 - i]->region,
+                        .bytes = TT_LINK_BYTES },
+        };
+
+        tt_mailbox_init(&ends[i]->box, &link);
+    }
+}
+
+static void ends_fini(void)
+{
+    free(a.region);
+    free(b.region);
+}
+
+/* Both ends as if so much had been sent from a to b and consumed. */
+static void begin_at(uint32_t cells, uint32_t units)
+{
+    const uint64_t head = (uint64_t)cells << 32 | units;
+
+    a.box.sent = b.box.got = b.box.told = cells;
+    a.box.sent_units = b.box.got_units = b.box.told_units = units;
+    memcpy(a.region + TT_LINK_HEAD, &head, 8);
+}
+
+/* Message i: its number in the cell, `bytes` bytes that follow from it. */
+static void fill(uint8_t *payload, uint32_t i, uint32_t bytes)
+{
+    for (uint32_t k = 0; k < bytes; k++)
+        payload[k] = (uint8_t)(tt_mix64(i) + k * 7);
+}
+
+static bool send(uint32_t i, uint32_t bytes)
+{
+    static uint8_t payload[TT_INLINE_BYTES];
+    struct tt_cell cell = { .context = 5, .tag = i, .opseq = 1000 + i };
+    bool sent;
+
+    fill(payload, i, bytes);
+    sent = tt_mail_send(&a.box, &cell, TT_CELL_EAGER, (uint8_t)i, payload, bytes);
+    memset(payload, 0xee, bytes);       /* the caller's again */
+    return sent;
+}
+
+/* Consumes message i if it is there. */
+static bool receive(uint32_t i, uint32_t bytes)
+{
+    static uint8_t expected[TT_INLINE_BYTES];
+    struct tt_mail m;
+    const tutti_status st = tt_mail_next(&b.box, &m);
+
+    if (st == TUTTI_PENDING)
+        return false;
+    assert_int_equal(st, TUTTI_OK);
+    assert_int_equal(m.cell.tag, i);
+    assert_int_equal(m.cell.opseq, 1000 + i);
+    assert_int_equal(m.cell.context, 5);
+    assert_int_equal(m.type, TT_CELL_EAGER);
+    assert_int_equal(m.credits, (uint8_t)i);
+    assert_int_equal(m.bytes, bytes);
+    fill(expected, i, bytes);
+    assert_memory_equal(m.payload, expected, bytes);
+    tt_mail_drop(&b.box, &m);
+    return true;
+}
+
+/* ---- properties ------------------------------------------------------------------------------------------------ */
+
+static void a_short_message_takes_one_line_and_one_post(void **state)
+{
+    (void)state;
+    ends_init(0);
+    for (uint32_t i = 0; i <= TT_CELL_INLINE; i++) {
+        fake.posted = 0;
+        assert_true(send(i, i));
+        assert_int_equal(fake.posted, 1);
+        assert_int_equal(a.box.sent_units, 0);
+        assert_true(receive(i, i));
+    }
+    assert_false(receive(0, 0));
+    assert_true(send(25, TT_CELL_INLINE + 1));
+    assert_int_equal(a.box.sent_units, 1);
+    ends_fini();
+}
+
+/* Random lengths at random speeds, from everywhere in the sequence space: all come, once, whole, in order. */
+static void messages_come_whole_and_in_order(void **state)
+{
+    static const uint32_t caps[] = { 0, TT_WIRE_CAP_ORDERED };
+    static const uint32_t from[] = { 0, 1000, UINT32_MAX - 100, 1u << 31 };
+
+    (void)state;
+    for (uint32_t seed = 0; seed < 16; seed++) {
+        const uint32_t total = 3000;
+        uint32_t sent = 0, got = 0, full = 0, *bytes = calloc(total, sizeof *bytes);
+        struct tt_prng p;
+
+        assert_non_null(bytes);
+        tt_prng_init(&p, seed);
+        ends_init(caps[seed % 2]);
+        begin_at(from[seed / 2 % 4], from[seed / 4 % 4]);
+        for (uint32_t i = 0; i < total; i++)
+            bytes[i] = tt_prng_below(&p, 3) ? (uint32_t)tt_prng_below(&p, 200)
+                                            : (uint32_t)tt_prng_below(&p, TT_INLINE_BYTES + 1);
+        while (got < total) {
+            for (uint64_t n = tt_prng_below(&p, 400); n > 0 && sent < total; n--) {
+                const bool room = tt_mail_room(&a.box, bytes[sent]);
+
+                assert_int_equal(send(sent, bytes[sent]), room);
+                if (!room) {
+                    full++;
+                    break;
+                }
+                sent++;
+            }
+            for (uint64_t n = tt_prng_below(&p, 400); n > 0 && got < sent; n--, got++)
+                if (!receive(got, bytes[got]))
+                    fail_msg("message %u of %u did not come (seed %u)", got, sent, seed);
+            if (got == sent)
+                assert_false(receive(got, 0));
+        }
+        assert_in_range(full, 1, total);
+        ends_fini();
+        free(bytes);
+    }
+}
+
+static void a_full_mailbox_refuses_until_it_hears_of_room(void **state)
+{
+    uint32_t n = 0;
+
+    (void)state;
+    ends_init(TT_WIRE_CAP_ORDERED);
+    while (send(n, 0))
+        n++;
+    assert_int_equal(n, TT_CELLS);
+    assert_false(tt_mail_room(&a.box, 0));
+    for (uint32_t i = 0; i < TT_CELLS / 8; i++) {
+        assert_false(send(n, 0));       /* the peer tells only when it is worth a message */
+        assert_true(receive(i, 0));
+    }
+    assert_true(send(n, 0));
+    ends_fini();
+}
+
+static void a_full_data_ring_refuses_long_messages_and_takes_short_ones(void **state)
+{
+    uint32_t n = 0;
+
+    (void)state;
+    ends_init(TT_WIRE_CAP_ORDERED);
+    while (send(n, TT_INLINE_BYTES))
+        n++;
+    assert_int_equal(n, TT_DATA_UNITS * TT_UNIT / TT_INLINE_BYTES);
+    assert_true(send(n, TT_CELL_INLINE));
+    assert_false(send(n + 1, TT_CELL_INLINE + 1));
+    for (uint32_t i = 0; i < n; i++)
+        assert_true(receive(i, TT_INLINE_BYTES));
+    assert_true(receive(n, TT_CELL_INLINE));
+    assert_true(send(n + 1, TT_INLINE_BYTES));
+    assert_true(receive(n + 1, TT_INLINE_BYTES));
+    ends_fini();
+}
+
+/* The longest message fits an empty mailbox wherever the ring stands and however little the peer has told. */
+static void the_longest_message_fits_an_empty_mailbox(void **state)
+{
+    (void)state;
+    for (uint32_t at = 0; at < TT_DATA_UNITS; at += 37)
+        for (uint32_t untold = 0; untold < TT_DATA_UNITS / 4; untold += 101) {
+            ends_init(TT_WIRE_CAP_ORDERED);
+            begin_at(7, at);
+            a.box.sent_units += untold;
+            b.box.got_units += untold;
+            assert_true(send(0, TT_INLINE_BYTES));
+            assert_true(receive(0, TT_INLINE_BYTES));
+            ends_fini();
+        }
+}
+
+static void what_a_full_wire_did_not_take_is_sent_again(void **state)
+{
+    (void)state;
+    for (uint32_t caps = 0; caps <= TT_WIRE_CAP_ORDERED; caps += TT_WIRE_CAP_ORDERED)
+        for (uint32_t taken = 0; taken < (caps ? 2u : 3u); taken++) {
+            ends_init(caps);
+            assert_true(send(0, 100));
+            fake.refuse = taken;
+            assert_false(send(1, 3000));        /* perhaps its payload went */
+            assert_true(receive(0, 100));
+            assert_false(receive(1, 3000));
+            fake.refuse = UINT32_MAX;
+            assert_true(send(1, 5000));         /* another one may come first */
+            assert_true(receive(1, 5000));
+            ends_fini();
+        }
+}
+
+static void what_was_consumed_is_told_later_if_the_wire_is_full(void **state)
+{
+    uint32_t n = 0;
+
+    (void)state;
+    ends_init(TT_WIRE_CAP_ORDERED);
+    while (send(n, 0))
+        n++;
+    fake.refuse = 0;
+    for (uint32_t i = 0; i < n; i++)
+        assert_true(receive(i, 0));
+    assert_false(tt_mail_room(&a.box, 0));
+    fake.refuse = UINT32_MAX;
+    tt_mail_tell(&b.box);
+    for (uint32_t i = 0; i < TT_CELLS; i++)
+        assert_true(send(n + i, 0));
+    fake.posted = 0;
+    tt_mail_tell(&b.box);
+    assert_int_equal(fake.posted, 0);   /* nothing new */
+    ends_fini();
+}
+
+/* ---- a peer that lies --------------------------------------------------------------------------------------------- */
+
+static void put_state(uint32_t at, uint64_t value)
+{
+    memcpy(b.region + TT_LINK_CELLS + at % TT_CELLS * TT_UNIT, &value, 8);
+}
+
+static void a_cell_out_of_turn_is_not_looked_at(void **state)
+{
+    struct tt_mail m;
+
+    (void)state;
+    ends_init(0);
+    begin_at(300, 0);
+    for (uint64_t i = 0; i < 1000; i++) {
+        const uint32_t seq = (uint32_t)tt_mix64(i);
+
+        put_state(300, (uint64_t)(seq == 301 ? 0 : seq) << 32 | (uint32_t)tt_mix64(~i));
+        assert_int_equal(tt_mail_next(&b.box, &m), TUTTI_PENDING);
+    }
+    put_state(300, 300ull << 32);       /* a cell of the last time round */
+    assert_int_equal(tt_mail_next(&b.box, &m), TUTTI_PENDING);
+    put_state(300, (300ull + TT_CELLS + 1) << 32);      /* of the next */
+    assert_int_equal(tt_mail_next(&b.box, &m), TUTTI_PENDING);
+    put_state(300, 301ull << 32);
+    assert_int_equal(tt_mail_next(&b.box, &m), TUTTI_OK);
+    ends_fini();
+}
+
+/* Whatever length it claims, the payload lies in the link region; and the next one too. */
+static void a_length_never_reaches_past_the_link_region(void **state)
+{
+    struct tt_mail m;
+    struct tt_prng p;
+
+    (void)state;
+    ends_init(0);
+    tt_prng_init(&p, 1);
+    for (uint32_t i = 0; i < 100000; i++) {
+        const uint64_t bytes = tt_prng_below(&p, 4) ? tt_prng_below(&p, 65536) : 65535 - tt_prng_below(&p, 2);
+
+        put_state(i, (uint64_t)(i + 1) << 32 | bytes << 16 | tt_prng_below(&p, 65536));
+        const tutti_status st = tt_mail_next(&b.box, &m);
+
+        if (st == TUTTI_OK) {
+            const uint8_t *from = m.payload == m.cell.data ? b.region : m.payload;
+
+            assert_int_equal(m.bytes, bytes);
+            assert_true(m.payload != m.cell.data || bytes <= TT_CELL_INLINE);
+            assert_true(m.payload == m.cell.data || from >= b.region + TT_LINK_DATA);
+            assert_true(from + bytes <= b.region + TT_LINK_BYTES);
+        } else {
+            assert_int_equal(st, TUTTI_ERR_PROTOCOL);
+        }
+        tt_mail_drop(&b.box, &m);
+    }
+    ends_fini();
+}
+
+/* A head word that cannot be only ever keeps us from sending, or lets us write where the peer alone is hurt: inside its region. */
+static void a_head_that_cannot_be_hurts_the_peer_alone(void **state)
+{
+    uint32_t sent = 0;
+
+    (void)state;
+    ends_init(TT_WIRE_CAP_ORDERED);
+    for (uint64_t i = 0; i < 2000; i++) {
+        const uint64_t head = tt_mix64(i);
+
+        memcpy(a.region + TT_LINK_HEAD, &head, 8);
+        sent += send(sent, (uint32_t)(tt_mix64(~i) % (TT_INLINE_BYTES + 1)));   /* the wire checks the range */
+    }
+    assert_in_range(sent, 0, 2000);
+    ends_fini();
+}
+
+static void a_message_read_is_not_changed_by_later_writes_to_its_cell(void **state)
+{
+    struct tt_mail m;
+
+    (void)state;
+    ends_init(0);
+    assert_true(send(3, 8));
+    assert_int_equal(tt_mail_next(&b.box, &m), TUTTI_OK);
+    memset(b.region + TT_LINK_CELLS, 0xff, TT_UNIT);
+    assert_int_equal(m.cell.tag, 3);
+    assert_int_equal(m.bytes, 8);
+    assert_ptr_equal(m.payload, m.cell.data);
+    tt_mail_drop(&b.box, &m);
+    assert_int_equal(b.box.got, 1);
+    assert_int_equal(b.box.got_units, 0);
+    ends_fini();
+}
+
+static void flow_words_have_a_place_each(void **state)
+{
+    static const uint32_t areas[] = { TT_LINK_ARRIVED, TT_LINK_CREDIT };
+    static uint8_t taken[TT_LINK_BYTES / 8];
+
+    (void)state;
+    ends_init(0);
+    taken[TT_LINK_HEAD / 8] = 1;
+    for (int area = 0; area < 2; area++)
+        for (uint32_t h = 0; h < TT_HANDLES; h++)
+            for (uint32_t s = 0; s < 8; s++) {
+                const uint64_t at = tt_link_offset(areas[area], h, s);
+
+                assert_ptr_equal(tt_link_word(&a.box, areas[area], h, s), a.region + at);
+                assert_in_range(at, 8, TT_LINK_CELLS - 8);
+                assert_int_equal(taken[at / 8]++, 0);
+            }
+    ends_fini();
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_short_message_takes_one_line_and_one_post),
+        cmocka_unit_test(messages_come_whole_and_in_order),
+        cmocka_unit_test(a_full_mailbox_refuses_until_it_hears_of_room),
+        cmocka_unit_test(a_full_data_ring_refuses_long_messages_and_takes_short_ones),
+        cmocka_unit_test(the_longest_message_fits_an_empty_mailbox),
+        cmocka_unit_test(what_a_full_wire_did_not_take_is_sent_again),
+        cmocka_unit_test(what_was_consumed_is_told_later_if_the_wire_is_full),
+        cmocka_unit_test(a_cell_out_of_turn_is_not_looked_at),
+        cmocka_unit_test(a_length_never_reaches_past_the_link_region),
+        cmocka_unit_test(a_head_that_cannot_be_hurts_the_peer_alone),
+        cmocka_unit_test(a_message_read_is_not_changed_by_later_writes_to_its_cell),
+        cmocka_unit_test(flow_words_have_a_place_each),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

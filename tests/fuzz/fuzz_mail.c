@@ -1,0 +1,88 @@
+/* The mailbox of a peer that writes what it likes into our link region, while we read it: no message reaches past the region, and
+ * reading on always makes progress. The input: where the reader stands, then 64-byte cells; the first byte of each group
+ * of three says whether it is given the number that the reader expects, else it would hardly ever be looked at. */
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include "base/status.h"
+#include "engine/link.h"
+
+static uint32_t read_u32(const uint8_t *at)
+{
+    uint32_t v;
+
+    memcpy(&v, at, sizeof v);
+    return v;
+}
+
+/* Looks at the payload, as an operation would: at a byte of each line, and the last. */
+static void look(const struct tt_mailbox *box, const struct tt_mail *m)
+{
+    const uint8_t *at = m->payload;
+    volatile uint8_t sum = 0;
+
+    tt_assert(at == m->cell.data ? m->bytes <= TT_CELL_INLINE
+                                 : at >= box->mine + TT_LINK_DATA && at + m->bytes <= box->mine + TT_LINK_BYTES);
+    for (uint32_t i = 0; i < m->bytes; i += TT_UNIT)
+        sum = (uint8_t)(sum + at[i]);
+    if (m->bytes)
+        sum = (uint8_t)(sum + at[m->bytes - 1]);
+}
+
+static void read_cells(struct tt_mailbox *box, const uint8_t *data, size_t bytes)
+{
+    while (bytes > 1) {
+        const size_t n = bytes - 1 < TT_UNIT ? bytes - 1 : TT_UNIT;
+        uint8_t *cell = box->mine + TT_LINK_CELLS + box->got % TT_CELLS * TT_UNIT;
+        const uint32_t got = box->got, next = got + 1;
+        struct tt_mail m;
+        tutti_status st;
+
+        memcpy(cell, data + 1, n);
+        if (data[0] % 4)
+            memcpy(cell + 4, &next, sizeof next);
+        st = tt_mail_next(box, &m);
+        tt_assert(st == TUTTI_OK || st == TUTTI_PENDING || st == TUTTI_ERR_PROTOCOL);
+        if (st == TUTTI_OK) {
+            look(box, &m);
+            memset(cell, data[0], TT_UNIT);     /* the peer goes on writing */
+            look(box, &m);
+            tt_mail_drop(box, &m);
+            tt_assert(box->got == next);
+        } else {
+            box->got = next;
+        }
+        data += 1 + n;
+        bytes -= 1 + n;
+    }
+}
+
+static int post(struct tt_wire *w, const struct tt_desc *d, int n)
+{
+    (void)w;
+    for (int i = 0; i < n; i++)
+        tt_assert(d[i].signal_offset + 8 <= TT_LINK_BYTES);
+    return n;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
+{
+    static const struct tt_wire_ops ops = { .name = "fuzz", .post = post };
+    static struct tt_wire wire = { .ops = &ops };
+    static uint8_t *region;     /* on the heap, so that a sanitizer sees what goes past it; not cleared: it is the peer's to write */
+    struct tt_mailbox box;
+    struct tt_link link = { .theirs = { .wire = &wire, .bytes = TT_LINK_BYTES } };
+
+    if (bytes < 8)
+        return 0;
+    if (!region)
+        region = aligned_alloc(TT_UNIT, TT_LINK_BYTES);
+    tt_assert(region);
+    link.mine = region;
+    tt_mailbox_init(&box, &link);
+    box.got = box.told = read_u32(data);
+    box.got_units = box.told_units = read_u32(data + 4);
+    read_cells(&box, data + 8, bytes - 8);
+    return 0;
+}
