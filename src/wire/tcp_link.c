@@ -18,6 +18,8 @@
 
 #define LINGER_NS TT_SECOND
 
+#define FAREWELL_READS 256
+
 /* Both ends are this machine's: bbr, a common default, costs up to twice the time there. */
 static bool is_loopback(int fd)
 {
@@ -263,6 +265,19 @@ static void linger(struct tt_tcp *t, uint64_t until_ns)
     }
 }
 
+/* Closing a connection with unread bytes resets it, and the kernel then forgets what it has not sent: read them first. */
+static void lane_farewell(struct tt_tcp_lane *lane)
+{
+    if (lane->fd >= 0)
+        tt_tcp_lane_flush(lane);
+    if (lane->fd < 0)
+        return;
+    shutdown(lane->fd, SHUT_WR);
+    for (int reads = 0; reads < FAREWELL_READS; reads++)
+        if (recv(lane->fd, lane->link->tcp->trash, TT_TCP_TRASH_BYTES, MSG_DONTWAIT) <= 0)
+            break;
+}
+
 void tt_tcp_links_close(struct tt_tcp *t)
 {
     const uint64_t until_ns = tt_now_ns() + LINGER_NS;
@@ -277,8 +292,10 @@ void tt_tcp_links_close(struct tt_tcp *t)
 
         if (!link)
             continue;
-        for (uint32_t k = 0; k < link->nlanes; k++)
+        for (uint32_t k = 0; k < link->nlanes; k++) {
+            lane_farewell(&link->lanes[k]);
             lane_close(&link->lanes[k]);
+        }
         link_free(link);
     }
 }

@@ -811,11 +811,15 @@ static void a_key_that_is_none_is_refused(void **state)
 
 static void both_role(struct node *n)
 {
-    for (uint32_t round = 1; round <= 15; round++) {
+    for (uint32_t round = 1; round <= 50; round++) {
         node_open(n);
-        for (uint32_t peer = 0; peer < n->nranks; peer++)
-            if (peer != n->rank)
-                node_connect(n, peer);
+        for (uint32_t peer = 0; peer < n->nranks; peer++) {
+            if (peer == n->rank)
+                continue;
+            for (uint64_t polls = tt_prng_below(&n->prng, 100); polls > 0; polls--)
+                node_poll(n);   /* so that attempts cross at every stage */
+            node_connect(n, peer);
+        }
         for (uint32_t peer = 0; peer < n->nranks; peer++)
             if (peer != n->rank) {
                 UNTIL(n, n->ups[peer]);
@@ -888,18 +892,37 @@ static void a_death_is_told_once_and_soon(void **state)
     nodes_run(*state, 3, death_role);
 }
 
-/* A rank that closes its wire is gone for its peers, and what it had sent before arrives. */
+/* A rank that closes its wire is gone for its peers, and what it had sent before arrives: also if it closes without having read
+ * what came. */
 static void close_role(struct node *n)
 {
+    const uint64_t bytes = 16 * KIB, sent = 50;
+    struct tt_region *mine;
+    struct tt_rkey theirs;
+
     node_open(n);
     node_connect_all(n);
+    mine = region_shared(n, bytes);
+    theirs = node_import(n, !n->rank, 0);
+    if (n->rank == 1) {
+        const struct tt_desc d = node_put(&theirs, 0, mine->mem, bytes);
+
+        node_post(n, &d);
+    }
+    node_barrier_idle(n);
     if (n->rank == 0) {
-        for (uint32_t i = 0; i < 50; i++)
-            node_tell(n, 1, 0, TT_SIGNAL_ADD, 1);
+        for (uint64_t i = 0; i < sent; i++) {
+            struct tt_desc d = node_signal(n, 1, 0, TT_SIGNAL_ADD, 1);
+
+            d.local = mine->mem;
+            d.bytes = bytes;
+            d.key = &theirs;
+            node_post(n, &d);
+        }
         node_close(n);
     } else {
         UNTIL(n, n->losses[0] == 1);
-        CHECK(n, node_word(n, 0, 0) == 50);
+        CHECK(n, node_word(n, 0, 0) == sent);
     }
     node_barrier(n);
 }
