@@ -603,7 +603,7 @@ static void two_communicators_used_in_opposite_order_do_not_deadlock(void **stat
 }
 
 #define AHEAD_SENDS 4000
-#define AHEAD_BYTES_MAX (64 * MIB)
+#define AHEAD_BYTES_MAX (128 * MIB)      /* requests take room too */
 
 static void resume_receiver(const struct job *job, struct job_board *board)
 {
