@@ -110,6 +110,7 @@ destroy:
 void tt_engine_destroy(struct tt_engine *e)
 {
     tt_progress_fini(e);
+    tt_take_trouble(e);         /* what came last; it may make contexts */
     while (e->contexts)
         tt_context_free(e->contexts);
     for (uint32_t i = 0; i < e->nwires; i++) {
@@ -117,7 +118,6 @@ void tt_engine_destroy(struct tt_engine *e)
         e->wire[i]->ops->close(e->wire[i]);
     }
     tt_ops_free_all(e);
-    tt_take_trouble(e);         /* frees what came last */
     pthread_mutex_destroy(&e->trouble_lock);
     free(e->ops);
     free(e->cards);
