@@ -10,7 +10,7 @@
 # Tests of tests/cluster start many processes and count as using every core. A test that needs longer than
 # TUTTI_TEST_TIMEOUT_S is too long. Scripts find the build in TUTTI_BUILD_DIR and the sources in TUTTI_SOURCE_DIR.
 
-set(TUTTI_TEST_TIMEOUT_S 120 CACHE STRING "Seconds one test may take")
+set(TUTTI_TEST_TIMEOUT_S 240 CACHE STRING "Seconds one test may take")
 set(TUTTI_FUZZ_RUNS 20000 CACHE STRING "Inputs that each fuzzer tries in ctest")
 if(TUTTI_SANITIZE)
     math(EXPR timeout_s "3 * ${TUTTI_TEST_TIMEOUT_S}")

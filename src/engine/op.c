@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include "base/log.h"
 #include "engine/context.h"
@@ -34,8 +35,6 @@ static void release(struct tt_op *op, bool failed)
 
         if (f->cp && f->in_handle >= 0)
             f->cp->opened -= op->p2p;
-        if (f->cp && f->nudged)
-            f->cp->nudges--;
         if (f->cp && f->in_handle >= 0 && !failed) {
             tt_op_give_handle(f->cp->peer, f->in_handle);
             tt_landing_put(e->pool[tt_op_wire_index(e, f->cp->peer->wire)], &f->landing);
@@ -43,6 +42,44 @@ static void release(struct tt_op *op, bool failed)
         f->cp = NULL;           /* flow_of makes it new */
     }
     e->ops[op->slot] = NULL;
+}
+
+static void end_nudges(struct tt_op *op)
+{
+    for (uint32_t i = 0; i < op->exec.npeers; i++)
+        if (op->flow[i].cp && op->flow[i].nudged) {
+            op->flow[i].cp->nudges--;
+            op->flow[i].nudged = false;
+        }
+}
+
+/* A region that peers have mapped becomes this process's alone, at the same address and with the same contents: what a late writer
+ * writes goes to memory that nobody looks at. It is never again offered to peers. */
+static void seclude(struct tt_region *r)
+{
+    const size_t page = (size_t)sysconf(_SC_PAGESIZE), bytes = (r->bytes + page - 1) / page * page;
+    void *copy = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+    if (copy == MAP_FAILED) {
+        tt_log(TT_LOG_WARN, "no memory to take %zu bytes back from peers: a late writer may still reach them", bytes);
+        return;
+    }
+    memcpy(copy, r->mem, r->bytes);
+    tt_assert(mremap(copy, bytes, bytes, MREMAP_MAYMOVE | MREMAP_FIXED, r->mem) == r->mem);
+    r->key.bytes = 0;
+}
+
+/* After a failure nothing may write into the caller's buffer. Wires drop late arrivals for regions that are deregistered; a peer that
+ * stores into mapped memory itself, and may be stopped in the middle of it, is kept away otherwise. */
+static void fend_off(struct tt_op *op)
+{
+    for (uint32_t i = 0; i < op->exec.npeers; i++) {
+        const struct tt_flow *f = &op->flow[i];
+        struct tt_region *r = f->cp ? f->direct : NULL;
+
+        if (r && r->key.bytes && r != op->dst_region && f->cp->peer->state == TT_PEER_UP)
+            seclude(r);
+    }
 }
 
 static void unlink_op(struct tt_op **at, struct tt_op *op)
@@ -60,9 +97,12 @@ static void end_op(struct tt_op *op, tutti_status status, const char *why)
     if (op->exposed) {
         unlink_op(&c->active, op);
         c->nactive -= !op->p2p;
+        end_nudges(op);
+        if (status)
+            fend_off(op);
         if (status)
             restore_input(op);
-        if (!op->kept || op->flow[0].nudged)
+        if (!op->kept)
             release(op, status != TUTTI_OK);
     }
     if (!op->p2p) {

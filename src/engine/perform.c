@@ -142,6 +142,7 @@ struct tt_flow *tt_op_flow(struct tt_op *op, uint16_t i)
         return f;
     f->in_handle = -1;
     f->ready = f->nudged = f->asked = false;
+    f->direct = NULL;
     f->cp = tt_context_peer_of(op->context, op->context->ranks[op->exec_peers[i].rank]);
     if (!f->cp) {
         tt_context_fail_here(op->context, TUTTI_ERR_NOMEM, "no memory for a peer", true);
@@ -317,6 +318,7 @@ static bool do_open(struct tt_op *op, const struct tt_action *a)
     }
     if (!tt_op_send_cell(op, f, TT_CELL_READY, 0, &msg, sizeof msg))
         return false;
+    f->direct = direct;
     tt_exec_opened(&op->exec, a->peer, direct != NULL);
     return true;
 }

@@ -31,7 +31,6 @@ struct tt_peer {
     uint8_t state;
     uint64_t left_ns;           /* when it was seen to have left */
     struct tt_wire *wire;       /* the one that is tried or stands */
-    uint32_t wire_index;
     struct tt_mailbox mail;     /* valid from UP on, also after LEFT */
     uint16_t handle_gen[TT_HANDLES];    /* grows when a handle is given back */
     uint64_t handles[TT_HANDLES / 64];  /* bitmap of those in use */
@@ -105,6 +104,7 @@ struct tt_flow {
     int16_t in_handle;          /* -1: not opened */
     uint32_t in_gen;
     struct tt_landing landing;
+    struct tt_region *direct;   /* where the peer may write straight into the final buffer; NULL: it may not */
     bool ready;                 /* the peer has opened: what follows of it is valid */
     bool nudged;                /* we have asked the peer */
     bool asked;                 /* the peer has asked us */
