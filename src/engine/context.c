@@ -27,14 +27,23 @@ static struct tt_context *make(struct tt_engine *e, uint32_t id)
     return c;
 }
 
+struct tt_context *tt_context_find(struct tt_engine *e, uint32_t id)
+{
+    struct tt_context *c = e->contexts;
+
+    while (c && c->id != id)
+        c = c->next;
+    return c;
+}
+
 struct tt_context *tt_context_of(struct tt_engine *e, uint32_t id)
 {
+    struct tt_context *found = tt_context_find(e, id);
     uint32_t n = 0;
 
-    for (struct tt_context *c = e->contexts; c; c = c->next, n++)
-        if (c->id == id)
-            return c;
-    return n < TT_CONTEXTS_MAX ? make(e, id) : NULL;
+    for (const struct tt_context *c = e->contexts; !found && c; c = c->next)
+        n++;
+    return found || n >= TT_CONTEXTS_MAX ? found : make(e, id);
 }
 
 struct tt_context_peer *tt_context_peer_of(struct tt_context *c, uint32_t rank)

@@ -254,7 +254,7 @@ static struct tt_region *direct_region(struct tt_op *op, struct tt_wire *w, uint
         if (r->wire != w || dst < (uint8_t *)r->mem || dst >= (uint8_t *)r->mem + r->bytes)
             continue;
         *offset = (uint64_t)(dst - (uint8_t *)r->mem);
-        return tt_coll_dst_bytes(&op->conf.coll) <= r->bytes - *offset ? r : NULL;
+        return r->key.bytes && tt_coll_dst_bytes(&op->conf.coll) <= r->bytes - *offset ? r : NULL;
     }
     return NULL;
 }

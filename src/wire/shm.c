@@ -194,7 +194,8 @@ static struct packet packet_of(const struct shm_wire *w, enum packet_kind kind)
 {
     struct packet p = { .magic = MAGIC, .kind = kind, .rank = w->conf.rank, .nranks = w->conf.nranks };
 
-    memcpy(p.secret, w->conf.secret, sizeof p.secret);
+    if (w->conf.secret)         /* closing before the job is known */
+        memcpy(p.secret, w->conf.secret, sizeof p.secret);
     return p;
 }
 
