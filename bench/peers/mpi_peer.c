@@ -16,8 +16,7 @@ static void library(char version[64], const char **name)
     MPI_Get_library_version(text, &len);
     *name = strstr(text, "Open MPI") ? "Open MPI" : strstr(text, "MPICH") ? "MPICH" : "MPI";
     digits = strpbrk(text, "0123456789");
-    snprintf(version, 64, "%.*s", digits ? (int)strspn(digits, "0123456789.abrc") : 0,
-             digits ? digits : "");
+    snprintf(version, 64, "%.*s", digits ? (int)strspn(digits, "0123456789.abrc") : 0, digits ? digits : "");
 }
 
 static const char *prepare(void *ctx, const struct peer_job *job, int fresh)
@@ -99,8 +98,7 @@ static void max(void *ctx, double *values, size_t n)
 
     (void)ctx;
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-    MPI_Reduce(rank ? values : MPI_IN_PLACE, values, (int)n, MPI_DOUBLE, MPI_MAX, 0,
-               MPI_COMM_WORLD);
+    MPI_Reduce(rank ? values : MPI_IN_PLACE, values, (int)n, MPI_DOUBLE, MPI_MAX, 0, MPI_COMM_WORLD);
 }
 
 int main(int argc, char **argv)

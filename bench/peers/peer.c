@@ -99,8 +99,8 @@ static size_t count_wrong(const struct peer_job *job, int rank, int nranks)
 
 static int is_cut_into_blocks(enum peer_coll c)
 {
-    return c == PEER_REDUCE_SCATTER || c == PEER_ALLGATHER || c == PEER_GATHER ||
-           c == PEER_SCATTER || c == PEER_ALLTOALL;
+    return c == PEER_REDUCE_SCATTER || c == PEER_ALLGATHER || c == PEER_GATHER || c == PEER_SCATTER ||
+           c == PEER_ALLTOALL;
 }
 
 /* Parses a command line into job (its buffers are left alone). Returns NULL or what is wrong. */
@@ -109,8 +109,8 @@ static const char *parse(const char *line, int nranks, struct peer_job *job, cha
     char coll[32];
     char *slash;
 
-    if (sscanf(line, "%31s %zu %ld %ld %ld %15s", coll, &job->bytes, &job->iters, &job->warmup,
-               &job->loops, memory) != 6)
+    if (sscanf(line, "%31s %zu %ld %ld %ld %15s", coll, &job->bytes, &job->iters, &job->warmup, &job->loops, memory) !=
+        6)
         return "a command has six words: coll[/algo] bytes iters warmup loops memory";
     if (job->iters < 1 || job->warmup < 0 || job->loops < 0)
         return "iters must be at least 1, warmup and loops at least 0";
@@ -265,8 +265,8 @@ int peer_serve(const char *dir, const struct peer_ops *ops, void *ctx)
     control = open_pipe(dir, name, O_RDONLY);
     if (ops->rank == 0) {
         s.reply = open_pipe(dir, "reply", O_WRONLY);
-        fprintf(s.reply, "{\"ready\": true, \"name\": \"%s\", \"version\": \"%s\", \"ranks\": %d}\n",
-                ops->name, ops->version, ops->nranks);
+        fprintf(s.reply, "{\"ready\": true, \"name\": \"%s\", \"version\": \"%s\", \"ranks\": %d}\n", ops->name,
+                ops->version, ops->nranks);
         fflush(s.reply);
     }
     while (fgets(line, sizeof(line), control) && strcmp(line, "quit\n"))

@@ -132,7 +132,8 @@ TUTTI_API tutti_status tutti_comm_create(tutti_comm **out, const tutti_conf *con
  * deadline passed. That process need not become rank 0. conf may be NULL. */
 TUTTI_API tutti_status tutti_id_create(tutti_id *out, const tutti_conf *conf);
 /* As tutti_comm_create, with the id in place of rendezvous and token. */
-TUTTI_API tutti_status tutti_comm_create_id(tutti_comm **out, const tutti_id *id, int nranks, int rank, const tutti_conf *conf);
+TUTTI_API tutti_status tutti_comm_create_id(tutti_comm **out, const tutti_id *id, int nranks, int rank,
+                                            const tutti_conf *conf);
 
 /* Splits `parent` by colour; ranks of one colour are ordered by key, then by parent rank. A negative colour
  * takes part but gets *out = NULL. Collective over parent, over its connections. */
@@ -182,14 +183,14 @@ TUTTI_API tutti_status tutti_wait_any(tutti_request **requests, size_t n, size_t
 TUTTI_API tutti_status tutti_allreduce(const void *src, void *dst, size_t count, tutti_dtype type, tutti_redop op,
                                        tutti_comm *comm, const tutti_call *call);
 /* The same result on `root` only; dst is ignored elsewhere. */
-TUTTI_API tutti_status tutti_reduce(const void *src, void *dst, size_t count, tutti_dtype type, tutti_redop op, int root,
-                                    tutti_comm *comm, const tutti_call *call);
+TUTTI_API tutti_status tutti_reduce(const void *src, void *dst, size_t count, tutti_dtype type, tutti_redop op,
+                                    int root, tutti_comm *comm, const tutti_call *call);
 /* src[nranks][count], dst[count] = row `rank` of the reduction. */
 TUTTI_API tutti_status tutti_reduce_scatter(const void *src, void *dst, size_t count, tutti_dtype type, tutti_redop op,
                                             tutti_comm *comm, const tutti_call *call);
 /* Rows of counts[r] elements, packed in rank order; counts[nranks] alike on all ranks. dst[counts[rank]]. */
-TUTTI_API tutti_status tutti_reduce_scatterv(const void *src, void *dst, const size_t *counts, tutti_dtype type, tutti_redop op,
-                                             tutti_comm *comm, const tutti_call *call);
+TUTTI_API tutti_status tutti_reduce_scatterv(const void *src, void *dst, const size_t *counts, tutti_dtype type,
+                                             tutti_redop op, tutti_comm *comm, const tutti_call *call);
 /* src[count], dst[nranks][count]. */
 TUTTI_API tutti_status tutti_allgather(const void *src, void *dst, size_t count, tutti_dtype type, tutti_comm *comm,
                                        const tutti_call *call);
@@ -200,16 +201,16 @@ TUTTI_API tutti_status tutti_allgatherv(const void *src, void *dst, const size_t
 TUTTI_API tutti_status tutti_broadcast(const void *src, void *dst, size_t count, tutti_dtype type, int root,
                                        tutti_comm *comm, const tutti_call *call);
 /* dst[nranks][count] on root; ignored elsewhere. */
-TUTTI_API tutti_status tutti_gather(const void *src, void *dst, size_t count, tutti_dtype type, int root, tutti_comm *comm,
-                                    const tutti_call *call);
+TUTTI_API tutti_status tutti_gather(const void *src, void *dst, size_t count, tutti_dtype type, int root,
+                                    tutti_comm *comm, const tutti_call *call);
 /* counts and displs [nranks], alike on all ranks. displs NULL: packed. */
-TUTTI_API tutti_status tutti_gatherv(const void *src, void *dst, const size_t *counts, const size_t *displs, tutti_dtype type,
-                                     int root, tutti_comm *comm, const tutti_call *call);
+TUTTI_API tutti_status tutti_gatherv(const void *src, void *dst, const size_t *counts, const size_t *displs,
+                                     tutti_dtype type, int root, tutti_comm *comm, const tutti_call *call);
 /* src[nranks][count] on root, dst[count] everywhere. */
-TUTTI_API tutti_status tutti_scatter(const void *src, void *dst, size_t count, tutti_dtype type, int root, tutti_comm *comm,
-                                     const tutti_call *call);
-TUTTI_API tutti_status tutti_scatterv(const void *src, void *dst, const size_t *counts, const size_t *displs, tutti_dtype type,
-                                      int root, tutti_comm *comm, const tutti_call *call);
+TUTTI_API tutti_status tutti_scatter(const void *src, void *dst, size_t count, tutti_dtype type, int root,
+                                     tutti_comm *comm, const tutti_call *call);
+TUTTI_API tutti_status tutti_scatterv(const void *src, void *dst, const size_t *counts, const size_t *displs,
+                                      tutti_dtype type, int root, tutti_comm *comm, const tutti_call *call);
 /* dst[r] of this rank = src[rank] of rank r. src[nranks][count], dst[nranks][count]. */
 TUTTI_API tutti_status tutti_alltoall(const void *src, void *dst, size_t count, tutti_dtype type, tutti_comm *comm,
                                       const tutti_call *call);

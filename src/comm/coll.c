@@ -19,8 +19,8 @@ struct attempt {
 
 /* ---- arguments --------------------------------------------------------------------------------------------- */
 
-static tutti_status begin(struct attempt *t, const char *name, enum tt_coll_kind kind, tutti_comm *comm, const tutti_call *call,
-                          tutti_dtype type)
+static tutti_status begin(struct attempt *t, const char *name, enum tt_coll_kind kind, tutti_comm *comm,
+                          const tutti_call *call, tutti_dtype type)
 {
     const size_t elem = tutti_dtype_bytes(type);
     tutti_status st = tt_comm_check(comm, name);
@@ -32,7 +32,8 @@ static tutti_status begin(struct attempt *t, const char *name, enum tt_coll_kind
     if (call && call->size != sizeof *call)
         return tt_fail(TUTTI_ERR_INVALID, "%s: call.size is %zu, not %zu: set it to sizeof(tutti_call)", name, call->size, sizeof *call);
     *t = (struct attempt){ .name = name, .comm = comm, .call = call, .op = TUTTI_SUM };
-    t->conf.coll = (struct tt_coll){ .kind = kind, .rank = comm->rank, .nranks = comm->nranks, .elem_bytes = (uint32_t)elem };
+    t->conf.coll =
+        (struct tt_coll){ .kind = kind, .rank = comm->rank, .nranks = comm->nranks, .elem_bytes = (uint32_t)elem };
     t->conf.dtype = type;
     return TUTTI_OK;
 }
@@ -73,8 +74,8 @@ static tutti_status need_arrays(struct attempt *t)
 }
 
 /* Takes counts and displacements (NULL: packed) in elements to bytes, at bytes[nranks] and displs[nranks]. */
-static tutti_status take_counts(struct attempt *t, const size_t *counts, const size_t *displs, uint64_t *bytes, uint64_t *at,
-                                const char *what)
+static tutti_status take_counts(struct attempt *t, const size_t *counts, const size_t *displs, uint64_t *bytes,
+                                uint64_t *at, const char *what)
 {
     const uint32_t elem = t->conf.coll.elem_bytes;
     uint64_t end = 0;
@@ -114,8 +115,8 @@ static tutti_status set_buffers(struct attempt *t, const void *src, void *dst, u
         return TUTTI_OK;
     }
     if (s < d + dst_bytes && d < s + src_bytes)
-        return tt_fail(TUTTI_ERR_INVALID, "%s: src (%llu bytes) and dst (%llu bytes) overlap other than in place", t->name,
-                       (unsigned long long)src_bytes, (unsigned long long)dst_bytes);
+        return tt_fail(TUTTI_ERR_INVALID, "%s: src (%llu bytes) and dst (%llu bytes) overlap other than in place",
+                       t->name, (unsigned long long)src_bytes, (unsigned long long)dst_bytes);
     return TUTTI_OK;
 }
 
@@ -194,8 +195,8 @@ static tutti_status finish(struct attempt *t, tutti_status st)
 
 /* ---- the calls ----------------------------------------------------------------------------------------------------- */
 
-tutti_status tutti_allreduce(const void *src, void *dst, size_t count, tutti_dtype type, tutti_redop op, tutti_comm *comm,
-                             const tutti_call *call)
+tutti_status tutti_allreduce(const void *src, void *dst, size_t count, tutti_dtype type, tutti_redop op,
+                             tutti_comm *comm, const tutti_call *call)
 {
     struct attempt t;
     tutti_status st = begin(&t, "tutti_allreduce", TT_ALLREDUCE, comm, call, type);
@@ -208,8 +209,8 @@ tutti_status tutti_allreduce(const void *src, void *dst, size_t count, tutti_dty
     return finish(&t, st);
 }
 
-tutti_status tutti_reduce(const void *src, void *dst, size_t count, tutti_dtype type, tutti_redop op, int root, tutti_comm *comm,
-                          const tutti_call *call)
+tutti_status tutti_reduce(const void *src, void *dst, size_t count, tutti_dtype type, tutti_redop op, int root,
+                          tutti_comm *comm, const tutti_call *call)
 {
     struct attempt t;
     tutti_status st = begin(&t, "tutti_reduce", TT_REDUCE, comm, call, type);
@@ -225,8 +226,8 @@ tutti_status tutti_reduce(const void *src, void *dst, size_t count, tutti_dtype 
     return finish(&t, st);
 }
 
-tutti_status tutti_reduce_scatter(const void *src, void *dst, size_t count, tutti_dtype type, tutti_redop op, tutti_comm *comm,
-                                  const tutti_call *call)
+tutti_status tutti_reduce_scatter(const void *src, void *dst, size_t count, tutti_dtype type, tutti_redop op,
+                                  tutti_comm *comm, const tutti_call *call)
 {
     struct attempt t;
     tutti_status st = begin(&t, "tutti_reduce_scatter", TT_REDUCE_SCATTER, comm, call, type);
@@ -265,7 +266,8 @@ tutti_status tutti_reduce_scatterv(const void *src, void *dst, const size_t *cou
     return finish(&t, st);
 }
 
-tutti_status tutti_allgather(const void *src, void *dst, size_t count, tutti_dtype type, tutti_comm *comm, const tutti_call *call)
+tutti_status tutti_allgather(const void *src, void *dst, size_t count, tutti_dtype type, tutti_comm *comm,
+                             const tutti_call *call)
 {
     struct attempt t;
     tutti_status st = begin(&t, "tutti_allgather", TT_ALLGATHER, comm, call, type);
@@ -330,8 +332,8 @@ tutti_status tutti_gather(const void *src, void *dst, size_t count, tutti_dtype 
     return finish(&t, st);
 }
 
-tutti_status tutti_gatherv(const void *src, void *dst, const size_t *counts, const size_t *displs, tutti_dtype type, int root,
-                           tutti_comm *comm, const tutti_call *call)
+tutti_status tutti_gatherv(const void *src, void *dst, const size_t *counts, const size_t *displs, tutti_dtype type,
+                           int root, tutti_comm *comm, const tutti_call *call)
 {
     struct attempt t;
     tutti_status st = begin(&t, "tutti_gatherv", TT_GATHERV, comm, call, type);
@@ -370,8 +372,8 @@ tutti_status tutti_scatter(const void *src, void *dst, size_t count, tutti_dtype
     return finish(&t, st);
 }
 
-tutti_status tutti_scatterv(const void *src, void *dst, const size_t *counts, const size_t *displs, tutti_dtype type, int root,
-                            tutti_comm *comm, const tutti_call *call)
+tutti_status tutti_scatterv(const void *src, void *dst, const size_t *counts, const size_t *displs, tutti_dtype type,
+                            int root, tutti_comm *comm, const tutti_call *call)
 {
     struct attempt t;
     tutti_status st = begin(&t, "tutti_scatterv", TT_SCATTERV, comm, call, type);
@@ -393,7 +395,8 @@ tutti_status tutti_scatterv(const void *src, void *dst, const size_t *counts, co
     return finish(&t, st);
 }
 
-tutti_status tutti_alltoall(const void *src, void *dst, size_t count, tutti_dtype type, tutti_comm *comm, const tutti_call *call)
+tutti_status tutti_alltoall(const void *src, void *dst, size_t count, tutti_dtype type, tutti_comm *comm,
+                            const tutti_call *call)
 {
     struct attempt t;
     tutti_status st = begin(&t, "tutti_alltoall", TT_ALLTOALL, comm, call, type);
@@ -426,8 +429,9 @@ tutti_status tutti_alltoallv(const void *src, const size_t *send_counts, const s
         if (!(st = need(&t, src, tt_coll_src_bytes(c), "src")) && !(st = need(&t, dst, tt_coll_dst_bytes(c), "dst")))
             st = set_buffers(&t, src, dst, UINT64_MAX, UINT64_MAX);
         if (!st && c->send_bytes[comm->rank] != c->recv_bytes[comm->rank])
-            st = tt_fail(TUTTI_ERR_INVALID, "tutti_alltoallv: rank %u sends itself %llu bytes but receives %llu", comm->rank,
-                         (unsigned long long)c->send_bytes[comm->rank], (unsigned long long)c->recv_bytes[comm->rank]);
+            st = tt_fail(TUTTI_ERR_INVALID, "tutti_alltoallv: rank %u sends itself %llu bytes but receives %llu",
+                         comm->rank, (unsigned long long)c->send_bytes[comm->rank],
+                         (unsigned long long)c->recv_bytes[comm->rank]);
     }
     return finish(&t, st);
 }
@@ -442,8 +446,8 @@ tutti_status tutti_barrier(tutti_comm *comm, const tutti_call *call)
 
 /* ---- point to point ---------------------------------------------------------------------------------------------------- */
 
-static tutti_status prepare_p2p(struct attempt *t, enum tt_coll_kind kind, const void *src, void *dst, size_t count, int peer,
-                                uint32_t tag)
+static tutti_status prepare_p2p(struct attempt *t, enum tt_coll_kind kind, const void *src, void *dst, size_t count,
+                                int peer, uint32_t tag)
 {
     tutti_status st;
 
@@ -461,7 +465,8 @@ static tutti_status prepare_p2p(struct attempt *t, enum tt_coll_kind kind, const
     return TUTTI_OK;
 }
 
-tutti_status tutti_send(const void *buf, size_t count, tutti_dtype type, int peer, tutti_comm *comm, const tutti_call *call)
+tutti_status tutti_send(const void *buf, size_t count, tutti_dtype type, int peer, tutti_comm *comm,
+                        const tutti_call *call)
 {
     struct attempt t;
     const tutti_status st = begin(&t, "tutti_send", TT_SEND, comm, call, type);

@@ -246,8 +246,11 @@ static tutti_status world_create(struct tt_world **out, const struct tt_launch *
     if (st)
         goto destroy;
     tt_engine_set_hooks(w->engine, &(struct tt_engine_hooks){
-        .arg = w, .failed = tell_others, .slow = ask_if_slow, .blame = who_is_silent,
-    });
+                                       .arg = w,
+                                       .failed = tell_others,
+                                       .slow = ask_if_slow,
+                                       .blame = who_is_silent,
+                                   });
     st = tt_engine_start(w->engine, w->overlay ? tt_overlay_fd(w->overlay) : -1, listen_to_overlay, w);
     if (st)
         goto destroy;
@@ -262,8 +265,8 @@ destroy:
 /* ---- communicators --------------------------------------------------------------------------------------------- */
 
 /* ranks[nranks] becomes the communicator's, also on error. */
-static tutti_status comm_open(tutti_comm **out, struct tt_world *w, uint32_t id, uint32_t *ranks, uint32_t nranks, uint32_t rank,
-                              int64_t timeout_ms, bool restore)
+static tutti_status comm_open(tutti_comm **out, struct tt_world *w, uint32_t id, uint32_t *ranks, uint32_t nranks,
+                              uint32_t rank, int64_t timeout_ms, bool restore)
 {
     tutti_comm *c = calloc(1, sizeof *c);
     int64_t segment = 0, eager = 0;
@@ -273,7 +276,9 @@ static tutti_status comm_open(tutti_comm **out, struct tt_world *w, uint32_t id,
         free(ranks);
         return tt_fail(TUTTI_ERR_NOMEM, "no memory for a communicator");
     }
-    *c = (tutti_comm){ .world = w, .rank = rank, .nranks = nranks, .ranks = ranks, .timeout_ms = timeout_ms, .restore = restore };
+    *c = (tutti_comm){
+        .world = w, .rank = rank, .nranks = nranks, .ranks = ranks, .timeout_ms = timeout_ms, .restore = restore
+    };
     c->all_local = tt_engine_all_local(w->engine, ranks, nranks);
     c->model = c->all_local ? w->constants.shm : w->constants.tcp;
     st = tt_param_get(c->all_local ? TT_PARAM_SEGMENT_BYTES : TT_PARAM_TCP_SEGMENT_BYTES, &segment);
@@ -407,7 +412,8 @@ static int by_key(const void *a, const void *b)
 }
 
 /* From the tickets of all ranks, sorted: opens this rank's part. Every colour gets an id of its own above all that are in use. */
-static tutti_status open_part(tutti_comm *parent, const struct ticket *tickets, const struct ticket *mine, tutti_comm **out)
+static tutti_status open_part(tutti_comm *parent, const struct ticket *tickets, const struct ticket *mine,
+                              tutti_comm **out)
 {
     uint32_t id = 0, n = 0, rank = 0, *ranks;
 
@@ -468,9 +474,15 @@ tutti_status tutti_comm_dup(tutti_comm *parent, tutti_comm **out)
 
 /* ---- the rest ------------------------------------------------------------------------------------------------------ */
 
-int tutti_comm_rank(const tutti_comm *comm) { return comm ? (int)comm->rank : -1; }
+int tutti_comm_rank(const tutti_comm *comm)
+{
+    return comm ? (int)comm->rank : -1;
+}
 
-int tutti_comm_size(const tutti_comm *comm) { return comm ? (int)comm->nranks : -1; }
+int tutti_comm_size(const tutti_comm *comm)
+{
+    return comm ? (int)comm->nranks : -1;
+}
 
 tutti_status tutti_comm_status(const tutti_comm *comm)
 {

@@ -134,7 +134,8 @@ static double through_tcp(const int fd[2], uint8_t *buf, size_t bytes)
     for (size_t left = bytes; left > 0;) {
         const size_t piece = left < SLOT_BYTES ? left : SLOT_BYTES;
 
-        if (send(fd[0], buf, piece, MSG_NOSIGNAL) != (ssize_t)piece || recv(fd[1], buf, piece, MSG_WAITALL) != (ssize_t)piece)
+        if (send(fd[0], buf, piece, MSG_NOSIGNAL) != (ssize_t)piece ||
+            recv(fd[1], buf, piece, MSG_WAITALL) != (ssize_t)piece)
             return 0;
         left -= piece;
     }

@@ -58,7 +58,8 @@ static void choose_segments(const tutti_comm *comm, const struct tt_coll *c, str
 
 static uint64_t key_of(const struct tt_coll *c, const char *force)
 {
-    uint64_t h = c->bytes * 0x9e3779b97f4a7c15ull ^ ((uint64_t)c->kind << 40 | (uint64_t)c->elem_bytes << 33 | (uint64_t)c->in_place << 32 | c->root);
+    uint64_t h = c->bytes * 0x9e3779b97f4a7c15ull ^
+                 ((uint64_t)c->kind << 40 | (uint64_t)c->elem_bytes << 33 | (uint64_t)c->in_place << 32 | c->root);
 
     if (force)
         h ^= tt_hash_bytes(force, strlen(force), 1);
@@ -80,8 +81,8 @@ static tutti_status make_plan(tutti_comm *comm, const struct tt_coll *c, const c
     *p = (struct tt_plan){ .key = 0 };
     p->algo = force ? tt_algo_find(c, force) : tt_algo_choose(c, &comm->model);
     if (!p->algo)
-        return tt_fail(TUTTI_ERR_INVALID, "%s of %llu bytes on %u ranks: there is no algorithm \"%s\" that can do it", tt_coll_name(c->kind),
-                       (unsigned long long)c->bytes, c->nranks, force);
+        return tt_fail(TUTTI_ERR_INVALID, "%s of %llu bytes on %u ranks: there is no algorithm \"%s\" that can do it",
+                       tt_coll_name(c->kind), (unsigned long long)c->bytes, c->nranks, force);
     p->algo_id = index_of(p->algo);
     choose_segments(comm, c, p);
     p->keeps = c->bytes <= comm->eager_bytes && !c->send_bytes && !c->recv_bytes;

@@ -114,7 +114,8 @@ tutti_status tt_early_keep(struct tt_context_peer *cp, const struct tt_mail *mai
     return TUTTI_OK;
 }
 
-struct tt_early *tt_early_find(struct tt_context_peer *cp, uint32_t *at, uint64_t opseq, bool p2p, uint8_t kind, uint8_t type)
+struct tt_early *tt_early_find(struct tt_context_peer *cp, uint32_t *at, uint64_t opseq, bool p2p, uint8_t kind,
+                               uint8_t type)
 {
     for (uint64_t left = *at < 64 ? cp->kept >> *at << *at : 0; left; left &= left - 1) {
         struct tt_early *m = &cp->early[__builtin_ctzll(left)];

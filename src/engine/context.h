@@ -17,7 +17,8 @@ tutti_status tt_context_next_key(struct tt_context_peer *cp, uint32_t tag, bool 
 /* Keeps a message that no operation can take yet; copies the payload. PROTOCOL if the peer sent more than it may. */
 tutti_status tt_early_keep(struct tt_context_peer *cp, const struct tt_mail *mail, bool claimed);
 /* The next kept message at or after *at for the operation; NULL: none. p2p: its desc is of a send or receive. */
-struct tt_early *tt_early_find(struct tt_context_peer *cp, uint32_t *at, uint64_t opseq, bool p2p, uint8_t kind, uint8_t type);
+struct tt_early *tt_early_find(struct tt_context_peer *cp, uint32_t *at, uint64_t opseq, bool p2p, uint8_t kind,
+                               uint8_t type);
 /* Frees it; an eager one gives its credit back to the peer. */
 void tt_early_drop(struct tt_context_peer *cp, struct tt_early *m);
 /* One eager message of this peer was consumed: its credit goes back with the next message, or one of its own. */

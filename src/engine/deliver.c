@@ -14,8 +14,8 @@ static void mismatch(struct tt_context *c, uint32_t peer, const struct tt_opdesc
 
     tt_opdesc_print(theirs, a, sizeof a);
     tt_opdesc_print(ours, b, sizeof b);
-    snprintf(why, sizeof why, "rank %u called %s where rank %u called %s (operation %llu of the communicator)%s", peer, a, c->rank, b,
-             (unsigned long long)(tt_is_p2p(ours->kind) ? opseq & 0xffffffff : opseq), more);
+    snprintf(why, sizeof why, "rank %u called %s where rank %u called %s (operation %llu of the communicator)%s", peer,
+             a, c->rank, b, (unsigned long long)(tt_is_p2p(ours->kind) ? opseq & 0xffffffff : opseq), more);
     tt_context_fail_here(c, TUTTI_ERR_MISMATCH, why, true);
 }
 
@@ -32,8 +32,8 @@ static bool same_desc(const struct tt_opdesc *a, const struct tt_opdesc *b)
 {
     if (tt_is_p2p(a->kind))
         return tt_is_p2p(b->kind) && a->count == b->count;
-    return a->kind == b->kind && a->dtype == b->dtype && a->redop == b->redop && a->algo == b->algo && a->root == b->root &&
-           a->count == b->count;
+    return a->kind == b->kind && a->dtype == b->dtype && a->redop == b->redop && a->algo == b->algo &&
+           a->root == b->root && a->count == b->count;
 }
 
 /* The peer has opened a flow to us. */
@@ -138,7 +138,8 @@ void tt_op_look_at_flows(struct tt_op *op)
             uint64_t v;
 
             if (f->in_handle >= 0) {
-                v = atomic_load_explicit(tt_link_word(m, TT_LINK_ARRIVED, (uint32_t)f->in_handle, s), memory_order_acquire);
+                v = atomic_load_explicit(tt_link_word(m, TT_LINK_ARRIVED, (uint32_t)f->in_handle, s),
+                                         memory_order_acquire);
                 if ((uint32_t)(v >> 32) == f->in_gen)
                     tt_exec_arrived(&op->exec, (uint16_t)i, s, (uint32_t)v);
             }
@@ -164,13 +165,15 @@ bool tt_op_has_news(const struct tt_op *op)
             const struct tt_exec_stream *st = &op->exec_peers[i].stream[s];
 
             if (f->in_handle >= 0) {
-                const uint64_t v = atomic_load_explicit(tt_link_word(m, TT_LINK_ARRIVED, (uint32_t)f->in_handle, s), memory_order_acquire);
+                const uint64_t v = atomic_load_explicit(tt_link_word(m, TT_LINK_ARRIVED, (uint32_t)f->in_handle, s),
+                                                        memory_order_acquire);
 
                 if ((uint32_t)(v >> 32) == f->in_gen && (uint32_t)v != st->arrived)
                     return true;
             }
             if (f->ready) {
-                const uint64_t v = atomic_load_explicit(tt_link_word(m, TT_LINK_CREDIT, f->out_handle, s), memory_order_acquire);
+                const uint64_t v =
+                    atomic_load_explicit(tt_link_word(m, TT_LINK_CREDIT, f->out_handle, s), memory_order_acquire);
 
                 if ((uint32_t)(v >> 32) == f->out_gen && (uint32_t)v != st->credit)
                     return true;

@@ -125,7 +125,10 @@ void tt_engine_destroy(struct tt_engine *e)
     free(e);
 }
 
-void tt_engine_set_secret(struct tt_engine *e, const uint8_t *secret) { memcpy(e->secret, secret, sizeof e->secret); }
+void tt_engine_set_secret(struct tt_engine *e, const uint8_t *secret)
+{
+    memcpy(e->secret, secret, sizeof e->secret);
+}
 
 tutti_status tt_engine_card(struct tt_engine *e, void *card, size_t cap, size_t *bytes)
 {
@@ -196,7 +199,10 @@ const char *tt_engine_wire_of(struct tt_engine *e, uint32_t peer)
     return tt_engine_all_local(e, both, 2) ? "shm" : "tcp";
 }
 
-uint32_t tt_engine_local_ranks(const struct tt_engine *e) { return e->local_ranks; }
+uint32_t tt_engine_local_ranks(const struct tt_engine *e)
+{
+    return e->local_ranks;
+}
 
 uint32_t tt_engine_links(const struct tt_engine *e)
 {
@@ -207,7 +213,10 @@ uint32_t tt_engine_links(const struct tt_engine *e)
     return n;
 }
 
-void tt_engine_set_hooks(struct tt_engine *e, const struct tt_engine_hooks *hooks) { e->hooks = *hooks; }
+void tt_engine_set_hooks(struct tt_engine *e, const struct tt_engine_hooks *hooks)
+{
+    e->hooks = *hooks;
+}
 
 uint32_t tt_engine_waits_for(const struct tt_engine *e)
 {

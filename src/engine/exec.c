@@ -68,8 +68,8 @@ static bool overlap(const struct tt_ref *r, uint64_t rbytes, const struct tt_ref
 
 /* How far `first` (a ref of an earlier step of fbytes) must have advanced before `then`, at [pos, pos + len) of its own ref of
  * tbytes, may touch its bytes. */
-static uint64_t needed(const struct tt_ref *first, uint64_t fbytes, const struct tt_ref *then, uint64_t tbytes, uint64_t pos,
-                       uint64_t len)
+static uint64_t needed(const struct tt_ref *first, uint64_t fbytes, const struct tt_ref *then, uint64_t tbytes,
+                       uint64_t pos, uint64_t len)
 {
     uint64_t begin, end;
 
@@ -172,7 +172,8 @@ static void link_step(struct tt_exec *x, uint32_t i)
             t->writer_a = (int8_t)e;
             earlier->reader = (int8_t)i;
         }
-        if (t->s.opcode == TT_REDUCE_STEP && t->s.b.buf == TT_BUF_PIPE && same_bytes(&earlier->s, &t->s.b, t->s.bytes)) {
+        if (t->s.opcode == TT_REDUCE_STEP && t->s.b.buf == TT_BUF_PIPE &&
+            same_bytes(&earlier->s, &t->s.b, t->s.bytes)) {
             t->writer_b = (int8_t)e;
             earlier->reader = (int8_t)i;
         }
@@ -198,7 +199,13 @@ static void add_step(struct tt_exec *x, const struct tt_step *s)
     const struct tt_coll *c = x->conf.coll;
 
     *t = (struct tt_exec_step){
-        .s = *s, .to_dst = for_destination(&s->out), .writer_a = -1, .writer_b = -1, .reader = -1, .forward = -1, .stage = NO_STAGE,
+        .s = *s,
+        .to_dst = for_destination(&s->out),
+        .writer_a = -1,
+        .writer_b = -1,
+        .reader = -1,
+        .forward = -1,
+        .stage = NO_STAGE,
     };
     if (s->opcode != TT_WAIT)
         t->s.a = tt_coll_canonical(c, s->a);
@@ -261,7 +268,8 @@ static bool is_straight(const struct tt_exec *x)
     for (uint32_t n = x->head; n != x->tail; n++) {
         const struct tt_exec_step *t = &x->step[index_of(n)];
 
-        if (t->s.bytes > x->conf.eager_bytes || t->s.a.block || t->s.b.block || t->s.out.block || (t->writer_a >= 0 && x->step[t->writer_a].s.opcode != TT_WAIT) ||
+        if (t->s.bytes > x->conf.eager_bytes || t->s.a.block || t->s.b.block || t->s.out.block ||
+            (t->writer_a >= 0 && x->step[t->writer_a].s.opcode != TT_WAIT) ||
             (t->writer_b >= 0 && x->step[t->writer_b].s.opcode != TT_WAIT))
             return false;
     }
@@ -438,7 +446,8 @@ static bool stage_at(struct tt_exec *x, struct tt_exec_step *w, uint64_t pos, st
 
 /* Where a reduce, copy or arrival writes segment `pos`, and its second destination if what it makes can be fused with
  * the put that sends it on. */
-static bool target_at(struct tt_exec *x, struct tt_exec_step *t, uint64_t pos, struct tt_place *out, struct tt_place *out2)
+static bool target_at(struct tt_exec *x, struct tt_exec_step *t, uint64_t pos, struct tt_place *out,
+                      struct tt_place *out2)
 {
     const struct tt_exec_step *put = t->forward >= 0 ? &x->step[t->forward] : NULL;
 
@@ -503,7 +512,8 @@ static bool try_put(struct tt_exec *x, struct tt_exec_step *t, struct tt_action 
     if (a->direct)
         a->out = (struct tt_place){ .kind = TT_AT_BUF, .ref = t->s.out, .skip = pos };
     else
-        a->out = (struct tt_place){ .kind = TT_AT_REMOTE, .peer = t->peer, .stream = t->stream, .slot = slot_of(x, seq) };
+        a->out =
+            (struct tt_place){ .kind = TT_AT_REMOTE, .peer = t->peer, .stream = t->stream, .slot = slot_of(x, seq) };
     return true;
 }
 
@@ -789,7 +799,10 @@ void tt_exec_stream(struct tt_exec *x)
     x->progress = true;
 }
 
-bool tt_exec_finished(const struct tt_exec *x) { return x->head == x->tail && x->round == x->nrounds; }
+bool tt_exec_finished(const struct tt_exec *x)
+{
+    return x->head == x->tail && x->round == x->nrounds;
+}
 
 const struct tt_step *tt_exec_oldest(const struct tt_exec *x)
 {

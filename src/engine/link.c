@@ -36,8 +36,8 @@ bool tt_mail_room(const struct tt_mailbox *m, uint32_t bytes)
     return m->sent - (uint32_t)(head >> 32) < TT_CELLS && used <= TT_DATA_UNITS;
 }
 
-bool tt_mail_send(struct tt_mailbox *m, struct tt_cell *cell, enum tt_cell_type type, uint8_t credits, const void *payload,
-                  uint32_t bytes)
+bool tt_mail_send(struct tt_mailbox *m, struct tt_cell *cell, enum tt_cell_type type, uint8_t credits,
+                  const void *payload, uint32_t bytes)
 {
     const uint32_t units = units_of(bytes), skip = skip_of(m->sent_units, units);
     struct tt_wire *w = m->theirs.wire;
@@ -48,8 +48,13 @@ bool tt_mail_send(struct tt_mailbox *m, struct tt_cell *cell, enum tt_cell_type 
         return false;
     if (units) {
         d[n++] = (struct tt_desc){
-            .kind = TT_DESC_PUT, .flags = TT_DESC_INLINE, .peer = m->theirs.peer, .local = (void *)payload, .bytes = bytes,
-            .key = &m->theirs, .offset = TT_LINK_DATA + (m->sent_units + skip) % TT_DATA_UNITS * TT_UNIT,
+            .kind = TT_DESC_PUT,
+            .flags = TT_DESC_INLINE,
+            .peer = m->theirs.peer,
+            .local = (void *)payload,
+            .bytes = bytes,
+            .key = &m->theirs,
+            .offset = TT_LINK_DATA + (m->sent_units + skip) % TT_DATA_UNITS * TT_UNIT,
         };
         if (!(w->caps & TT_WIRE_CAP_ORDERED))
             d[n++] = (struct tt_desc){ .kind = TT_DESC_FENCE, .peer = m->theirs.peer };
@@ -58,10 +63,16 @@ bool tt_mail_send(struct tt_mailbox *m, struct tt_cell *cell, enum tt_cell_type 
     }
     cell->state = (uint64_t)(m->sent + 1) << 32 | bytes << 16 | (uint32_t)type << 8 | credits;
     d[n++] = (struct tt_desc){
-        .kind = TT_DESC_PUT, .flags = TT_DESC_INLINE, .peer = m->theirs.peer,
-        .local = (uint8_t *)cell + sizeof cell->state, .bytes = sizeof *cell - sizeof cell->state,
-        .key = &m->theirs, .offset = TT_LINK_CELLS + m->sent % TT_CELLS * TT_UNIT + sizeof cell->state,
-        .signal_op = TT_SIGNAL_SET, .signal_key = &m->theirs, .signal_offset = TT_LINK_CELLS + m->sent % TT_CELLS * TT_UNIT,
+        .kind = TT_DESC_PUT,
+        .flags = TT_DESC_INLINE,
+        .peer = m->theirs.peer,
+        .local = (uint8_t *)cell + sizeof cell->state,
+        .bytes = sizeof *cell - sizeof cell->state,
+        .key = &m->theirs,
+        .offset = TT_LINK_CELLS + m->sent % TT_CELLS * TT_UNIT + sizeof cell->state,
+        .signal_op = TT_SIGNAL_SET,
+        .signal_key = &m->theirs,
+        .signal_offset = TT_LINK_CELLS + m->sent % TT_CELLS * TT_UNIT,
         .signal_value = cell->state,
     };
     if (w->ops->post(w, d, n) != n)
@@ -87,8 +98,8 @@ tutti_status tt_mail_next(const struct tt_mailbox *m, struct tt_mail *out)
     if (units > TT_DATA_UNITS)
         return tt_fail(TUTTI_ERR_PROTOCOL, "rank %u sent a message of %u bytes", m->theirs.peer, out->bytes);
     if (units)
-        out->payload = m->mine + TT_LINK_DATA +
-                       (size_t)((m->got_units + skip_of(m->got_units, units)) % TT_DATA_UNITS) * TT_UNIT;
+        out->payload =
+            m->mine + TT_LINK_DATA + (size_t)((m->got_units + skip_of(m->got_units, units)) % TT_DATA_UNITS) * TT_UNIT;
     else
         out->payload = out->cell.data;
     return TUTTI_OK;
@@ -102,8 +113,13 @@ void tt_mail_tell(struct tt_mailbox *m)
     if (m->got - m->told < TT_CELLS / 8 && m->got_units - m->told_units < TT_DATA_UNITS / 4)
         return;
     d = (struct tt_desc){
-        .kind = TT_DESC_PUT, .flags = TT_DESC_INLINE, .peer = m->theirs.peer, .key = &m->theirs, .signal_op = TT_SIGNAL_SET,
-        .signal_key = &m->theirs, .signal_offset = TT_LINK_HEAD,
+        .kind = TT_DESC_PUT,
+        .flags = TT_DESC_INLINE,
+        .peer = m->theirs.peer,
+        .key = &m->theirs,
+        .signal_op = TT_SIGNAL_SET,
+        .signal_key = &m->theirs,
+        .signal_offset = TT_LINK_HEAD,
         .signal_value = (uint64_t)m->got << 32 | m->got_units,
     };
     if (w->ops->post(w, &d, 1) != 1)

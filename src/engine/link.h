@@ -89,8 +89,8 @@ void tt_mailbox_init(struct tt_mailbox *m, const struct tt_link *link);
 /* Whether a message of `bytes` fits now. */
 bool tt_mail_room(const struct tt_mailbox *m, uint32_t bytes);
 /* Sends a message (cell->state and data are filled in here). False if there is no room in the mailbox or the wire. */
-bool tt_mail_send(struct tt_mailbox *m, struct tt_cell *cell, enum tt_cell_type type, uint8_t credits, const void *payload,
-                  uint32_t bytes);
+bool tt_mail_send(struct tt_mailbox *m, struct tt_cell *cell, enum tt_cell_type type, uint8_t credits,
+                  const void *payload, uint32_t bytes);
 /* The next message, if one is there. Bounds are checked: PROTOCOL for one that cannot be. PENDING: none. */
 tutti_status tt_mail_next(const struct tt_mailbox *m, struct tt_mail *out);
 /* Tells the peer what has been consumed, when that is enough to be worth a message. Called by drop, and again by whoever makes
@@ -100,7 +100,8 @@ void tt_mail_tell(struct tt_mailbox *m);
 void tt_mail_drop(struct tt_mailbox *m, const struct tt_mail *mail);
 
 /* The words of a flow in our own region. */
-static inline _Atomic uint64_t *tt_link_word(const struct tt_mailbox *m, uint32_t area, uint32_t handle, uint32_t stream)
+static inline _Atomic uint64_t *tt_link_word(const struct tt_mailbox *m, uint32_t area, uint32_t handle,
+                                             uint32_t stream)
 {
     return (_Atomic uint64_t *)(void *)(m->mine + area + handle * TT_UNIT + stream * 8);
 }

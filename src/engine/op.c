@@ -188,12 +188,23 @@ static void back_up(struct tt_op *op)
         return;
     op->backup_of = op->conf.dst;
     switch (c->kind) {
-    case TT_ALLREDUCE: op->backup_bytes = c->bytes; break;
-    case TT_REDUCE: op->backup_bytes = c->rank == c->root ? c->bytes : 0; break;
-    case TT_REDUCE_SCATTER: op->backup_bytes = c->bytes; break;
-    case TT_REDUCE_SCATTERV: op->backup_bytes = c->send_bytes[c->rank]; break;
-    case TT_ALLTOALL: op->backup_bytes = c->bytes * c->nranks; break;
-    default: break;             /* the others do not overwrite their input */
+    case TT_ALLREDUCE:
+        op->backup_bytes = c->bytes;
+        break;
+    case TT_REDUCE:
+        op->backup_bytes = c->rank == c->root ? c->bytes : 0;
+        break;
+    case TT_REDUCE_SCATTER:
+        op->backup_bytes = c->bytes;
+        break;
+    case TT_REDUCE_SCATTERV:
+        op->backup_bytes = c->send_bytes[c->rank];
+        break;
+    case TT_ALLTOALL:
+        op->backup_bytes = c->bytes * c->nranks;
+        break;
+    default:
+        break; /* the others do not overwrite their input */
     }
     if (op->backup_bytes > op->backup_cap) {
         free(op->backup);
@@ -417,8 +428,12 @@ static tutti_status start_here(struct tt_context *c, const struct tt_op_conf *co
         return TUTTI_ERR_NOMEM;
     }
     op->desc = (struct tt_opdesc){
-        .kind = (uint8_t)conf->coll.kind, .dtype = (uint8_t)conf->dtype, .redop = (uint8_t)conf->redop, .algo = conf->algo_id,
-        .root = conf->coll.root, .count = conf->count,
+        .kind = (uint8_t)conf->coll.kind,
+        .dtype = (uint8_t)conf->dtype,
+        .redop = (uint8_t)conf->redop,
+        .algo = conf->algo_id,
+        .root = conf->coll.root,
+        .count = conf->count,
     };
     op->elem_shift = (uint8_t)__builtin_ctz(conf->coll.elem_bytes);
     op->kernel = tt_reduce_kernel(conf->dtype, conf->redop, false);
@@ -469,8 +484,9 @@ static bool begin_again(struct tt_op *op, const struct tt_op_conf *conf)
 {
     struct tt_context *c = op->context;
 
-    if (atomic_load_explicit(&c->status, memory_order_relaxed) || (!op->p2p && (c->nactive == TT_OPS_EXPOSED || c->waiting)) ||
-        conf->dtype != op->conf.dtype || conf->redop != op->conf.redop || conf->count != op->conf.count)
+    if (atomic_load_explicit(&c->status, memory_order_relaxed) ||
+        (!op->p2p && (c->nactive == TT_OPS_EXPOSED || c->waiting)) || conf->dtype != op->conf.dtype ||
+        conf->redop != op->conf.redop || conf->count != op->conf.count)
         return false;
     op->conf.tag = conf->tag;
     if (assign_key(op))

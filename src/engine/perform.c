@@ -37,7 +37,8 @@ static uint8_t *stage_of(struct tt_op *op)
     }
     if (!op->stage) {
         op->stage_bytes = TT_EXEC_STAGES * op->conf.segment_bytes;
-        op->stage = mmap(NULL, op->stage_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        op->stage =
+            mmap(NULL, op->stage_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
         tt_assert(op->stage != MAP_FAILED);
     }
     return op->stage;
@@ -165,7 +166,8 @@ static uint8_t take_owed(struct tt_context_peer *cp)
     return n;
 }
 
-bool tt_op_send_cell(struct tt_op *op, struct tt_flow *f, enum tt_cell_type type, uint32_t tag, const void *payload, uint32_t bytes)
+bool tt_op_send_cell(struct tt_op *op, struct tt_flow *f, enum tt_cell_type type, uint32_t tag, const void *payload,
+                     uint32_t bytes)
 {
     struct tt_cell cell = cell_of(op, tag);
     const uint8_t owed = take_owed(f->cp);

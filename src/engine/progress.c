@@ -36,7 +36,8 @@
 
 static void futex_wait(atomic_uint *word, uint32_t seen, uint64_t timeout_ns)
 {
-    const struct timespec ts = { .tv_sec = (time_t)(timeout_ns / TT_SECOND), .tv_nsec = (long)(timeout_ns % TT_SECOND) };
+    const struct timespec ts = { .tv_sec = (time_t)(timeout_ns / TT_SECOND),
+                                 .tv_nsec = (long)(timeout_ns % TT_SECOND) };
 
     syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, seen, &ts, NULL, 0);
 }
@@ -219,10 +220,17 @@ static bool poll_wires(struct tt_engine *e)
 
         for (int k = 0; k < n; k++)
             switch (done[k].kind) {
-            case TT_DONE_LOCAL: tt_op_sent(e, done[k].cookie); break;
-            case TT_DONE_LINK_UP: link_up(e, w, &done[k]); break;
-            case TT_DONE_LINK_LOST: link_ended(e, &done[k]); break;
-            default: break;
+            case TT_DONE_LOCAL:
+                tt_op_sent(e, done[k].cookie);
+                break;
+            case TT_DONE_LINK_UP:
+                link_up(e, w, &done[k]);
+                break;
+            case TT_DONE_LINK_LOST:
+                link_ended(e, &done[k]);
+                break;
+            default:
+                break;
             }
         any |= n > 0;
     }

@@ -23,9 +23,9 @@ void tt_opdesc_print(const struct tt_opdesc *d, char *out, size_t cap)
     else if (d->kind == TT_BARRIER)
         snprintf(out, cap, "barrier()");
     else
-        snprintf(out, cap, "%s(count %llu, type %s, op %s, root %u, algorithm %s)", tt_coll_name((enum tt_coll_kind)d->kind),
-                 (unsigned long long)d->count, tutti_dtype_name((tutti_dtype)d->dtype), tutti_redop_name((tutti_redop)d->redop),
-                 d->root, algo);
+        snprintf(out, cap, "%s(count %llu, type %s, op %s, root %u, algorithm %s)",
+                 tt_coll_name((enum tt_coll_kind)d->kind), (unsigned long long)d->count,
+                 tutti_dtype_name((tutti_dtype)d->dtype), tutti_redop_name((tutti_redop)d->redop), d->root, algo);
 }
 
 void tt_op_describe(const struct tt_op *op, char *out, size_t cap)
@@ -36,12 +36,16 @@ void tt_op_describe(const struct tt_op *op, char *out, size_t cap)
 
     tt_opdesc_print(&op->desc, what, sizeof what);
     if (t)
-        snprintf(step, sizeof step, "%s of %llu bytes, round %llu of %llu", t->opcode == TT_PUT ? "put" : t->opcode == TT_WAIT ? "wait" : "local work",
-                 (unsigned long long)t->bytes, (unsigned long long)op->exec.round, (unsigned long long)op->exec.nrounds);
+        snprintf(step, sizeof step, "%s of %llu bytes, round %llu of %llu",
+                 t->opcode == TT_PUT    ? "put"
+                 : t->opcode == TT_WAIT ? "wait"
+                                        : "local work",
+                 (unsigned long long)t->bytes, (unsigned long long)op->exec.round,
+                 (unsigned long long)op->exec.nrounds);
     if (peer != UINT32_MAX)
         snprintf(whom, sizeof whom, "rank %u", peer);
-    snprintf(out, cap, "%s, operation %llu, in %s, waiting for %s", what, (unsigned long long)(op->p2p ? op->seq & 0xffffffff : op->seq),
-             step, whom);
+    snprintf(out, cap, "%s, operation %llu, in %s, waiting for %s", what,
+             (unsigned long long)(op->p2p ? op->seq & 0xffffffff : op->seq), step, whom);
 }
 
 void tt_op_nudge(struct tt_op *op)

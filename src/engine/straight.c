@@ -25,7 +25,8 @@ static bool straight_put(struct tt_op *op, const struct tt_exec_step *t)
     struct tt_flow *f = tt_op_flow(op, t->peer);
 
     if (!f || f->cp->peer->state != TT_PEER_UP || !tt_op_has_eager_credit(op, f) ||
-        !tt_op_send_cell(op, f, TT_CELL_EAGER, t->s.tag, t->s.bytes ? operand(op, &t->s.a, t->writer_a) : NULL, (uint32_t)t->s.bytes))
+        !tt_op_send_cell(op, f, TT_CELL_EAGER, t->s.tag, t->s.bytes ? operand(op, &t->s.a, t->writer_a) : NULL,
+                         (uint32_t)t->s.bytes))
         return false;
     f->cp->eager_out++;
     return true;
@@ -45,7 +46,8 @@ static bool straight_step(struct tt_op *op, const struct tt_exec_step *t)
         if (t->s.out.buf == TT_BUF_PIPE && t->s.bytes)
             return true;        /* its reader finds it */
         if (t->s.bytes)
-            memcpy(tt_op_buffer(op, t->s.out.buf) + t->s.out.offset, tt_op_eager_payload(op, t->peer, t->s.tag), t->s.bytes);
+            memcpy(tt_op_buffer(op, t->s.out.buf) + t->s.out.offset, tt_op_eager_payload(op, t->peer, t->s.tag),
+                   t->s.bytes);
         tt_op_eager_consumed(op, t->peer, t->s.tag);
         return true;
     case TT_COPY:

@@ -111,7 +111,8 @@ void tt_take_trouble(struct tt_engine *e)
         list = t->next;
         if (t->is_context) {
             /* One that was closed here needs no news; one that is yet to be made must be born failed. */
-            struct tt_context *c = t->id < atomic_load(&e->next_context) ? tt_context_find(e, t->id) : tt_context_of(e, t->id);
+            struct tt_context *c =
+                t->id < atomic_load(&e->next_context) ? tt_context_find(e, t->id) : tt_context_of(e, t->id);
 
             if (c)
                 tt_context_fail_here(c, t->status, t->sentence, false);

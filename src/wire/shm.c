@@ -473,8 +473,9 @@ static void add_segment(struct shm_wire *w, uint32_t rank, const struct packet *
     if (fd < 0 || peer->nsegments >= SEGMENTS_MAX) {
         if (fd >= 0)
             close(fd);
-        link_lost(w, rank, tt_fail(TUTTI_ERR_PROTOCOL, "shm: rank %u shares a segment without memory, or more than %u", rank,
-                                   SEGMENTS_MAX));
+        link_lost(w, rank,
+                  tt_fail(TUTTI_ERR_PROTOCOL, "shm: rank %u shares a segment without memory, or more than %u", rank,
+                          SEGMENTS_MAX));
         return;
     }
     if (tt_segment_attach(&seg, fd, p->bytes)) {
@@ -651,7 +652,8 @@ static int shm_post(struct tt_wire *base, const struct tt_desc *desc, int n)
                 return i;
             put_one(w, &desc[i]);
             if (w->peers[desc[i].key->peer].state == LINK_UP)
-                tell(w, &(struct tt_done){ .kind = TT_DONE_REMOTE, .peer = desc[i].key->peer, .cookie = desc[i].cookie });
+                tell(w,
+                     &(struct tt_done){ .kind = TT_DONE_REMOTE, .peer = desc[i].key->peer, .cookie = desc[i].cookie });
             continue;
         }
         put_one(w, &desc[i]);
@@ -726,7 +728,9 @@ static tutti_status shm_import(struct tt_wire *base, uint32_t rank, const struct
             if (peer->segments[i].id == id) {
                 if (bytes > peer->segments[i].seg.bytes)
                     return tt_fail(TUTTI_ERR_PROTOCOL, "shm: rank %u claims more of a segment than there is", rank);
-                *out = (struct tt_rkey){ .wire = base, .peer = rank, .mapped = peer->segments[i].seg.base, .bytes = bytes };
+                *out = (struct tt_rkey){
+                    .wire = base, .peer = rank, .mapped = peer->segments[i].seg.base, .bytes = bytes
+                };
                 return TUTTI_OK;
             }
         hear_peer(w, rank);

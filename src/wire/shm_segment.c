@@ -100,7 +100,8 @@ close:
 
 void tt_segment_detach(struct tt_segment *seg)
 {
-    void *base = mmap(seg->base, seg->bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+    void *base = mmap(seg->base, seg->bytes, PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
 
     tt_assert(base == seg->base);
     close(seg->fd);

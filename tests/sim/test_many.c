@@ -24,7 +24,8 @@ static void many_init(struct many *m, enum tt_coll_kind kind, uint32_t nranks, u
     m->in = calloc((size_t)nranks * count, sizeof *m->in);
     m->out = calloc((size_t)nranks * count, sizeof *m->out);
     for (uint32_t r = 0; r < nranks; r++) {
-        m->coll[r] = (struct tt_coll){ .kind = kind, .rank = r, .nranks = nranks, .elem_bytes = 4, .bytes = 4ull * count };
+        m->coll[r] =
+            (struct tt_coll){ .kind = kind, .rank = r, .nranks = nranks, .elem_bytes = 4, .bytes = 4ull * count };
         m->src[r] = m->in + (size_t)r * count;
         m->dst[r] = m->out + (size_t)r * count;
         for (uint32_t i = 0; i < count; i++)
@@ -44,9 +45,19 @@ static void many_fini(struct many *m)
 static struct tt_sim_conf conf_of(const struct many *m, const char *algo, uint32_t nranks)
 {
     struct tt_sim_conf c = {
-        .algo = tt_algo_find(&m->coll[0], algo), .coll = m->coll, .nranks = nranks, .segment_bytes = 4096, .eager_bytes = 4096,
-        .streams = 2, .depth = 4, .seed = 7, .latency_ns = 2000, .jitter_ns = 5000, .byte_ns = 0.1,
-        .kernel = tt_reduce_kernel(TUTTI_U32, TUTTI_SUM, false), .kernel_finish = tt_reduce_kernel(TUTTI_U32, TUTTI_SUM, true),
+        .algo = tt_algo_find(&m->coll[0], algo),
+        .coll = m->coll,
+        .nranks = nranks,
+        .segment_bytes = 4096,
+        .eager_bytes = 4096,
+        .streams = 2,
+        .depth = 4,
+        .seed = 7,
+        .latency_ns = 2000,
+        .jitter_ns = 5000,
+        .byte_ns = 0.1,
+        .kernel = tt_reduce_kernel(TUTTI_U32, TUTTI_SUM, false),
+        .kernel_finish = tt_reduce_kernel(TUTTI_U32, TUTTI_SUM, true),
     };
 
     assert_non_null(c.algo);
@@ -71,8 +82,9 @@ static void ten_thousand_executors_reduce_in_one_process(void **state)
         for (uint32_t i = 0; i < COUNT; i++)
             if (m.out[r * COUNT + i] != sum + RANKS * i)
                 fail_msg("rank %u, element %u: %u, not %u", r, i, m.out[r * COUNT + i], sum + RANKS * i);
-    print_message("%u executors, %llu messages, %.1f us simulated, %llu bytes each\n", RANKS, (unsigned long long)result.messages,
-                  (double)result.time_ns / 1e3, (unsigned long long)result.bytes_per_executor);
+    print_message("%u executors, %llu messages, %.1f us simulated, %llu bytes each\n", RANKS,
+                  (unsigned long long)result.messages, (double)result.time_ns / 1e3,
+                  (unsigned long long)result.bytes_per_executor);
     many_fini(&m);
 }
 
