@@ -111,7 +111,7 @@ static void add_atoms(struct cutter *k, uint32_t rank, uint32_t step)
     const struct tt_ref *shape[OPERANDS] = {
         s->opcode == TT_PUT ? &contiguous : &s->out, s->opcode == TT_WAIT ? &contiguous : &s->a, &s->b,
     };
-    uint64_t begin[OPERANDS];
+    uint64_t begin[OPERANDS] = { 0 };
 
     for (int i = 0; i < OPERANDS && k->atom; i++)
         begin[i] = operand(k, rank, id, s, i);
@@ -124,7 +124,7 @@ static void add_atoms(struct cutter *k, uint32_t rank, uint32_t step)
             if (i == B && s->opcode != TT_REDUCE_STEP)
                 atom.at[i] = NOWHERE;
             else
-                atom.at[i] = locate(shape[i], k->atom ? begin[i] : 0, pos, &run);
+                atom.at[i] = locate(shape[i], begin[i], pos, &run);
             if (run < atom.bytes)
                 atom.bytes = run;
         }
