@@ -585,7 +585,7 @@ static int shm_poll(struct tt_wire *base, struct tt_done *done, int max)
 static void barrier_for_sleepers(const struct shm_wire *w)
 {
     if (w->fence || syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL_EXPEDITED, 0, 0) < 0)
-        atomic_thread_fence(memory_order_seq_cst);
+        __sync_synchronize();      /* not the fence of C11: the thread sanitizer has no notion of that */
 }
 
 static int shm_arm(struct tt_wire *base)
@@ -607,7 +607,7 @@ static void ring(struct shm_peer *peer)
     const uint64_t one = 1;
 
     if (peer->fence)
-        atomic_thread_fence(memory_order_seq_cst);
+        __sync_synchronize();      /* not the fence of C11: the thread sanitizer has no notion of that */
     else
         atomic_signal_fence(memory_order_seq_cst);
     if (atomic_load_explicit(&bell_of(&peer->bell)->asleep, memory_order_relaxed) == 0)
