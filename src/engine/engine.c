@@ -193,9 +193,13 @@ bool tt_engine_all_local(const struct tt_engine *e, const uint32_t *ranks, uint3
 const char *tt_engine_wire_of(struct tt_engine *e, uint32_t peer)
 {
     const uint32_t both[2] = { e->rank, peer };
+    const struct tt_wire *w;
 
-    if (e->peers[peer].wire)
-        return e->peers[peer].wire->ops->name;
+    tt_baton_take(e);
+    w = e->peers[peer].wire;
+    tt_baton_give(e);
+    if (w)
+        return w->ops->name;
     return tt_engine_all_local(e, both, 2) ? "shm" : "tcp";
 }
 
@@ -204,12 +208,14 @@ uint32_t tt_engine_local_ranks(const struct tt_engine *e)
     return e->local_ranks;
 }
 
-uint32_t tt_engine_links(const struct tt_engine *e)
+uint32_t tt_engine_links(struct tt_engine *e)
 {
     uint32_t n = 0;
 
+    tt_baton_take(e);
     for (const struct tt_peer *p = e->up; p; p = p->next_up)
         n++;
+    tt_baton_give(e);
     return n;
 }
 

@@ -48,7 +48,7 @@ bool tt_engine_all_local(const struct tt_engine *e, const uint32_t *ranks, uint3
 /* Ranks of the job on this host, and processors this process may use. */
 uint32_t tt_engine_local_ranks(const struct tt_engine *e);
 /* Links that are up: connections are made on first use only. */
-uint32_t tt_engine_links(const struct tt_engine *e);
+uint32_t tt_engine_links(struct tt_engine *e);
 
 /* ---- contexts: the matching space of a communicator ------------------------------------------------------ */
 
