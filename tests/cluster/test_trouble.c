@@ -418,7 +418,7 @@ static void abort_role(struct rank *r)
             threads = job_threads();
         }
         CHECK(r, job_descriptors() == descriptors);
-        CHECK(r, job_threads() == threads && threads == 1);
+        CHECK(r, job_threads() == threads);
         for (size_t i = 0; i < IN_FLIGHT * count; i++)
             CHECK(r, room[i] == 0);
     }
@@ -603,7 +603,11 @@ static void two_communicators_used_in_opposite_order_do_not_deadlock(void **stat
 }
 
 #define AHEAD_SENDS 4000
+#if defined(__SANITIZE_THREAD__)        /* its shadow takes several bytes for each of ours */
+#define AHEAD_BYTES_MAX (1024 * MIB)
+#else
 #define AHEAD_BYTES_MAX (128 * MIB)      /* requests take room too */
+#endif
 
 static void resume_receiver(const struct job *job, struct job_board *board)
 {
