@@ -13,9 +13,12 @@ libc6-dev       | build | the headers of the C library
 pkg-config      | build | finds libraries
 libssl-dev      | build | HMAC-SHA256 of start-up (libcrypto)
 libjson-c-dev   | build | the --json output of the tutti command
-libpmix-dev     | build | start-up under Open MPI's mpirun and srun (optional; its headers only)
+libpmix-dev     | build | start-up under the mpirun of Open MPI, and srun (optional; its headers only)
 python3         | test  | tests that are scripts
 libcmocka-dev   | test  | runs the unit tests
+openmpi-bin     | test  | starts ranks under a real mpirun
+mpich           | test  | starts ranks under the other real mpirun
+iproute2        | test  | test hosts, as network namespaces
 clang           | ci    | the second compiler, and the fuzzers
 libclang-rt-dev | ci    | the sanitizers and libFuzzer of clang
 clang-format    | ci    | checks how the sources are laid out
