@@ -226,6 +226,15 @@ void tt_tcp_lane_ended(struct tt_tcp_lane *lane)
     tt_tcp_link_lose(link, TUTTI_OK, "the peer closed it in order");
 }
 
+/* Whether the other end has reset it: what was not acknowledged then will never be, and still counts as pending. */
+static bool is_reset(int fd)
+{
+    struct tcp_info info;
+    socklen_t bytes = sizeof info;
+
+    return getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &bytes) == 0 && info.tcpi_state == TCP_CLOSE;
+}
+
 /* Whether bytes of this lane are still ours, or the kernel's: unsent or not acknowledged. */
 static bool unfinished(struct tt_tcp_lane *lane)
 {
@@ -235,7 +244,9 @@ static bool unfinished(struct tt_tcp_lane *lane)
         return false;
     if (lane->queued_bytes)
         tt_tcp_lane_flush(lane);
-    return !lane->deaf && (lane->queued_bytes || (ioctl(lane->fd, SIOCOUTQ, &pending) == 0 && pending > 0));
+    if (lane->deaf || lane->queued_bytes)
+        return !lane->deaf;
+    return ioctl(lane->fd, SIOCOUTQ, &pending) == 0 && pending > 0 && !is_reset(lane->fd);
 }
 
 static void say_goodbye(struct tt_tcp_lane *lane)

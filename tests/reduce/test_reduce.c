@@ -102,7 +102,7 @@ static void for_each_kernel(void (*visit)(struct reduce_case *c))
                         .kernels = both[k], .type = type, .op = op, .finish = finish, .seed = seed++
                     };
 
-                    if (tt_reduce_defined(type, op))
+                    if (tt_reduce_defined(type, op) && unit_draw())
                         visit(&c);
                 }
 }

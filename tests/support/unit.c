@@ -4,6 +4,15 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "base/prng.h"
+
+bool unit_draw(void)
+{
+    static uint64_t drawn;
+
+    return tt_mix64(drawn++) % UNIT_SHARE == 0;
+}
+
 void unit_stderr_catch(struct unit_stderr *c)
 {
     fflush(stderr);

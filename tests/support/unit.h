@@ -4,9 +4,20 @@
 
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <cmocka.h>
+
+/* Tests without threads that range over thousands of cases run one in UNIT_SHARE of them: under the thread sanitizer, which
+ * makes them ten times slower and has nothing to find in them, some; else all. */
+#if defined(__SANITIZE_THREAD__)
+#define UNIT_SHARE 6
+#else
+#define UNIT_SHARE 1
+#endif
+/* Whether this case is one of them: drawn afresh by each call, the same in each run. */
+bool unit_draw(void);
 
 /* Descriptor 2 caught in a file; unit tests of what is printed. */
 struct unit_stderr {
