@@ -103,7 +103,7 @@ tutti_status tt_early_keep(struct tt_context_peer *cp, const struct tt_mail *mai
         m->payload_cap = mail->bytes;
     }
     if (mail->bytes)
-        memcpy(m->payload, mail->payload, mail->bytes);
+        tt_copy(m->payload, NULL, mail->payload, mail->bytes, false);
     m->opseq = mail->cell.opseq;
     m->desc = mail->cell.desc;
     m->tag = mail->cell.tag;

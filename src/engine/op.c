@@ -20,7 +20,7 @@
 static void restore_input(struct tt_op *op)
 {
     if (op->backup_bytes)
-        memcpy(op->backup_of, op->backup, op->backup_bytes);
+        tt_copy(op->backup_of, NULL, op->backup, op->backup_bytes, false);
     op->backup_bytes = 0;
 }
 
@@ -217,7 +217,7 @@ static void back_up(struct tt_op *op)
         }
     }
     if (op->backup_bytes)
-        memcpy(op->backup, op->backup_of, op->backup_bytes);
+        tt_copy(op->backup, NULL, op->backup_of, op->backup_bytes, false);
 }
 
 /* From here on peers can meet it. */

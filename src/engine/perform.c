@@ -114,7 +114,7 @@ static void copy_strided(struct tt_op *op, const struct tt_place *to, const stru
 
         if (len > bytes - pos)
             len = bytes - pos;
-        memcpy(d, s, len);
+        tt_copy(d, NULL, s, len, false);
         pos += len;
     }
 }
@@ -127,7 +127,7 @@ static void gather(struct tt_op *op, const struct tt_place *from, uint64_t skip,
 
         if (n > bytes - pos)
             n = bytes - pos;
-        memcpy(out + pos, s, n);
+        tt_copy(out + pos, NULL, s, n, false);
         pos += n;
     }
 }

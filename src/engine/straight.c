@@ -1,8 +1,6 @@
 /* Straight programs: eager steps in program order. Short calls take this way; there is nothing to decide, only to do. */
 #include "engine/perform.h"
 
-#include <string.h>
-
 /* Where a step reads: memory, or the eager message that the pipe's writer waited for. */
 static const uint8_t *operand(const struct tt_op *op, const struct tt_ref *ref, int8_t writer)
 {
@@ -46,12 +44,12 @@ static bool straight_step(struct tt_op *op, const struct tt_exec_step *t)
         if (t->s.out.buf == TT_BUF_PIPE && t->s.bytes)
             return true;        /* its reader finds it */
         if (t->s.bytes)
-            memcpy(tt_op_buffer(op, t->s.out.buf) + t->s.out.offset, tt_op_eager_payload(op, t->peer, t->s.tag),
-                   t->s.bytes);
+            tt_copy(tt_op_buffer(op, t->s.out.buf) + t->s.out.offset, NULL,
+                    tt_op_eager_payload(op, t->peer, t->s.tag), t->s.bytes, false);
         tt_op_eager_consumed(op, t->peer, t->s.tag);
         return true;
     case TT_COPY:
-        memcpy(tt_op_buffer(op, t->s.out.buf) + t->s.out.offset, operand(op, &t->s.a, t->writer_a), t->s.bytes);
+        tt_copy(tt_op_buffer(op, t->s.out.buf) + t->s.out.offset, NULL, operand(op, &t->s.a, t->writer_a), t->s.bytes, false);
         break;
     default:
         (t->s.finish ? op->kernel_finish : op->kernel)(

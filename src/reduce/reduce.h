@@ -34,7 +34,7 @@ bool tt_reduce_defined(tutti_dtype type, tutti_redop op);
 void tt_reduce_scale(void *dst, const void *src, size_t count, tutti_dtype type, double scale);
 
 /* dst[bytes] = src[bytes]; must not overlap. stream: non-temporal stores, as above; dst2, if not NULL, gets
- * the same bytes with ordinary stores. With neither it is memcpy. */
+ * the same bytes with ordinary stores. */
 void tt_copy(void *dst, void *dst2, const void *src, size_t bytes, bool stream);
 
 /* Scalar conversions, for tests and tools: round to nearest even, saturating for e4m3, NaN kept. */
