@@ -45,6 +45,7 @@ struct tutti_comm {
     struct tt_cost_model model;
     uint64_t segment_max, eager_bytes;
     struct tt_plan plans[TT_PLANS];     /* used by the one thread that may call collectives */
+    uint32_t plans_made;                /* that took the place of others */
 };
 
 /* The plan of a call: forced by name, or the cheapest. INVALID (logged) if the name does not fit. *out is the communicator's, until the

@@ -6,6 +6,7 @@
 #include "base/status.h"
 #include "comm/comm.h"
 
+#define PLAN_WAYS 4u
 #define SEGMENT_MIN 8192u
 #define LANDING_MAX (8ull << 20)        /* of one operation, all peers together, before segments shrink */
 
@@ -89,10 +90,25 @@ static tutti_status make_plan(tutti_comm *comm, const struct tt_coll *c, const c
     return TUTTI_OK;
 }
 
+/* Where the plan of a key is, or is to be made: in one of PLAN_WAYS neighbours, so that the few shapes that a loop uses in
+ * turn do not push each other out. */
+static struct tt_plan *place_of(tutti_comm *comm, uint64_t key)
+{
+    struct tt_plan *set = &comm->plans[key / 2 % (TT_PLANS / PLAN_WAYS) * PLAN_WAYS];
+
+    for (uint32_t i = 0; i < PLAN_WAYS; i++)
+        if (set[i].key == key)
+            return &set[i];
+    for (uint32_t i = 0; i < PLAN_WAYS; i++)
+        if (!set[i].key)
+            return &set[i];
+    return &set[comm->plans_made++ % PLAN_WAYS];
+}
+
 tutti_status tt_plan_of(tutti_comm *comm, const struct tt_coll *c, const char *force, struct tt_plan **out)
 {
     const uint64_t key = key_of(c, force);
-    struct tt_plan *p = &comm->plans[key / 2 % TT_PLANS];
+    struct tt_plan *p = place_of(comm, key);
     tutti_status st;
 
     if (p->key != key || c->send_bytes || c->recv_bytes) {  /* the key knows nothing of counts and displacements */
