@@ -100,6 +100,8 @@ void tt_op_take_early(struct tt_op *op)
 
         if (!f)
             return;
+        if (!f->cp->kept)
+            continue;
         for (; (m = tt_early_find(f->cp, &at, op->seq, op->p2p, op->desc.kind, TT_CELL_READY)); at++) {
             const bool good = take_ready(op, (uint16_t)i, m->payload, m->bytes);
 

@@ -91,6 +91,13 @@ bool tt_mail_room(const struct tt_mailbox *m, uint32_t bytes);
 /* Sends a message (cell->state and data are filled in here). False if there is no room in the mailbox or the wire. */
 bool tt_mail_send(struct tt_mailbox *m, struct tt_cell *cell, enum tt_cell_type type, uint8_t credits,
                   const void *payload, uint32_t bytes);
+/* Whether a message is there. */
+static inline bool tt_mail_waits(const struct tt_mailbox *m)
+{
+    const uint8_t *at = m->mine + TT_LINK_CELLS + m->got % TT_CELLS * TT_UNIT;
+
+    return atomic_load_explicit((_Atomic uint64_t *)(void *)(uintptr_t)at, memory_order_acquire) >> 32 == m->got + 1;
+}
 /* The next message, if one is there. Bounds are checked: PROTOCOL for one that cannot be. PENDING: none. */
 tutti_status tt_mail_next(const struct tt_mailbox *m, struct tt_mail *out);
 /* Tells the peer what has been consumed, when that is enough to be worth a message. Called by drop, and again by whoever makes

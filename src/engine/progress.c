@@ -30,6 +30,7 @@
 #define HEAR_EVERY 1024                 /* passes of the progress thread between looks at the control overlay */
 #define THREAD_MS 2                     /* how long callers are left alone before the thread takes over */
 #define DONE_MAX 32
+#define LOOKS 16                        /* at memory, between full passes */
 #define QUIET_EVERY 16                  /* passes between polls of a wire that has little to say */
 
 /* ---- the baton --------------------------------------------------------------------------------------- */
@@ -279,19 +280,23 @@ static inline void relax(void)
 #endif
 }
 
-/* Whether memory holds news that poll would not show: looked at after arming. */
-static bool has_news(struct tt_engine *e)
+/* Whether memory holds what a peer has written there. */
+static bool has_arrivals(const struct tt_engine *e)
 {
-    struct tt_mail mail;
-
     for (const struct tt_peer *p = e->up; p; p = p->next_up)
-        if (p->state == TT_PEER_UP && tt_mail_next(&p->mail, &mail) != TUTTI_PENDING)
+        if (p->state == TT_PEER_UP && tt_mail_waits(&p->mail))
             return true;
     for (const struct tt_context *c = e->contexts; c; c = c->next)
         for (const struct tt_op *op = c->active; op; op = op->next)
             if (tt_op_has_news(op))
                 return true;
-    return atomic_load(&e->ntrouble) != e->trouble_seen || e->credit_due;
+    return false;
+}
+
+/* Whether there is news that poll would not show: looked at after arming. */
+static bool has_news(const struct tt_engine *e)
+{
+    return has_arrivals(e) || atomic_load(&e->ntrouble) != e->trouble_seen || e->credit_due;
 }
 
 static bool arm(struct tt_engine *e)
@@ -339,30 +344,47 @@ static void block(struct tt_engine *e)
     drain_kick(e);
 }
 
-static uint32_t yields_of(const struct tt_engine *e)
+/* Whether what peers send shows in memory alone. */
+static bool memory_tells(const struct tt_engine *e)
 {
-    for (uint32_t i = 0; e->spins == 0 && i < e->nwires; i++)
+    for (uint32_t i = 0; i < e->nwires; i++)
         if (e->nlinks[i] && !(e->wire[i]->caps & TT_WIRE_CAP_INSTANT))
-            return YIELDS_CROWDED;
-    return YIELDS;
+            return false;
+    return true;
 }
 
-/* One idle step of a holder that has been idle n times in a row. */
-static void idle(struct tt_engine *e, uint32_t n)
+/* Looks at what peers write here and at nothing else, for a while: the shortest way to see an answer. Returns how many
+ * polls that took the time of. */
+static uint32_t look_out(const struct tt_engine *e)
 {
-    if (n % CLOCK_EVERY == CLOCK_EVERY - 1) {
-        look_at_timers(e);
-        pay_credit(e, 1);       /* whoever we wait for may need the little that we owe */
-    }
-    if (n < e->spins) {
+    if (!memory_tells(e)) {
         relax();
-    } else if (n < e->spins + yields_of(e)) {
+        return 1;
+    }
+    for (uint32_t i = 0; i < LOOKS && !has_arrivals(e); i++)
+        relax();
+    return LOOKS / 2;
+}
+
+/* One idle step of a holder that has been idle for the time of n polls. Returns of how many this was. */
+static uint32_t idle(struct tt_engine *e, uint32_t n)
+{
+    uint32_t took = 1;
+
+    if (n < e->spins) {
+        took = look_out(e);
+    } else if (n < e->spins + (e->spins || memory_tells(e) ? YIELDS : YIELDS_CROWDED)) {
         sched_yield();
     } else {
         pay_credit(e, 1);
         block(e);
         look_at_timers(e);
     }
+    if ((n + took) / CLOCK_EVERY != n / CLOCK_EVERY) {
+        look_at_timers(e);
+        pay_credit(e, 1);       /* whoever we wait for may need the little that we owe */
+    }
+    return took;
 }
 
 bool tt_engine_work(struct tt_engine *e, bool (*done)(void *arg), void *arg)
@@ -376,7 +398,7 @@ bool tt_engine_work(struct tt_engine *e, bool (*done)(void *arg), void *arg)
         }
         if (atomic_load_explicit(&e->urgent, memory_order_relaxed))
             return false;
-        idle(e, idles++);
+        idles += idle(e, idles);
     }
     return true;
 }
