@@ -169,7 +169,7 @@ static tutti_status submit(struct attempt *t)
     t->conf.algo = plan->algo;
     t->conf.algo_id = plan->algo_id;
     t->conf.segment_bytes = plan->segment_bytes;
-    t->conf.eager_bytes = t->comm->eager_bytes;
+    t->conf.eager_bytes = t->comm->sizes.eager_bytes;
     t->conf.streams = plan->streams;
     t->conf.depth = plan->depth;
     t->conf.kept = plan->keeps ? &plan->kept : NULL;

@@ -1,4 +1,5 @@
 #include "comm/comm.h"
+#include "wire/wire.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -164,18 +165,50 @@ static void world_destroy(struct tt_world *w)
     free(w);
 }
 
-/* A card: the cost constants as this rank has them (only rank 0 measures), then the engine's part. */
+static tutti_status get_sizes(struct tt_sizes *out, enum tt_param_id segment, enum tt_param_id eager)
+{
+    int64_t segment_bytes = 0, eager_bytes = 0;
+    tutti_status st = tt_param_get(segment, &segment_bytes);
+
+    if (!st)
+        st = tt_param_get(eager, &eager_bytes);
+    *out = (struct tt_sizes){ .segment_bytes = (uint64_t)segment_bytes, .eager_bytes = (uint64_t)eager_bytes };
+    return st;
+}
+
+static void write_sizes(const struct tt_sizes *s, struct tt_writer *w)
+{
+    tt_write_u64(w, s->segment_bytes);
+    tt_write_u64(w, s->eager_bytes);
+}
+
+static void read_sizes(struct tt_sizes *s, struct tt_reader *r)
+{
+    s->segment_bytes = tt_read_u64(r);
+    s->eager_bytes = tt_read_u64(r);
+    if (s->segment_bytes == 0 || s->eager_bytes > TT_INLINE_BYTES)
+        r->bad = true;
+}
+
+/* A card: the cost constants and sizes as this rank has them (only rank 0 measures), then the engine's part. */
 static tutti_status make_card(struct tt_world *w, uint8_t card[TT_CARD_BYTES], size_t *bytes)
 {
     struct tt_writer wr;
     size_t rest;
     tutti_status st;
 
+    st = get_sizes(&w->shm_sizes, TT_PARAM_SEGMENT_BYTES, TT_PARAM_EAGER_BYTES);
+    if (!st)
+        st = get_sizes(&w->tcp_sizes, TT_PARAM_TCP_SEGMENT_BYTES, TT_PARAM_TCP_EAGER_BYTES);
+    if (st)
+        return st;
     w->constants = tt_constants_default;
     if (w->rank == 0 && w->nranks > 1)
         tt_constants_measure(&w->constants);
     tt_writer_init(&wr, card, TT_CARD_BYTES);
     tt_constants_write(&w->constants, &wr);
+    write_sizes(&w->shm_sizes, &wr);
+    write_sizes(&w->tcp_sizes, &wr);
     st = tt_engine_card(w->engine, wr.at, (size_t)(wr.end - wr.at), &rest);
     *bytes = tt_writer_bytes(&wr) + rest;
     return st;
@@ -184,14 +217,20 @@ static tutti_status make_card(struct tt_world *w, uint8_t card[TT_CARD_BYTES], s
 static tutti_status read_card(struct tt_world *w, uint32_t rank, const uint8_t *card, size_t bytes)
 {
     struct tt_constants constants;
+    struct tt_sizes shm, tcp;
     struct tt_reader r;
 
     tt_reader_init(&r, card, bytes);
     tt_constants_read(&constants, &r);
+    read_sizes(&shm, &r);
+    read_sizes(&tcp, &r);
     if (r.bad)
-        return tt_fail(TUTTI_ERR_PROTOCOL, "the card of rank %u has only %zu bytes", rank, bytes);
-    if (rank == 0)
+        return tt_fail(TUTTI_ERR_PROTOCOL, "the card of rank %u, %zu bytes, is none of this version's", rank, bytes);
+    if (rank == 0) {
         w->constants = constants;
+        w->shm_sizes = shm;
+        w->tcp_sizes = tcp;
+    }
     return tt_engine_add_card(w->engine, rank, r.at, (size_t)(r.end - r.at));
 }
 
@@ -269,7 +308,6 @@ static tutti_status comm_open(tutti_comm **out, struct tt_world *w, uint32_t id,
                               uint32_t rank, int64_t timeout_ms, bool restore)
 {
     tutti_comm *c = calloc(1, sizeof *c);
-    int64_t segment = 0, eager = 0;
     tutti_status st;
 
     if (!c) {
@@ -281,18 +319,13 @@ static tutti_status comm_open(tutti_comm **out, struct tt_world *w, uint32_t id,
     };
     c->all_local = tt_engine_all_local(w->engine, ranks, nranks);
     c->model = c->all_local ? w->constants.shm : w->constants.tcp;
-    st = tt_param_get(c->all_local ? TT_PARAM_SEGMENT_BYTES : TT_PARAM_TCP_SEGMENT_BYTES, &segment);
-    if (!st)
-        st = tt_param_get(TT_PARAM_EAGER_BYTES, &eager);
-    if (!st)
-        st = tt_context_open(w->engine, id, ranks, nranks, rank, &c->context);
+    c->sizes = c->all_local ? w->shm_sizes : w->tcp_sizes;
+    st = tt_context_open(w->engine, id, ranks, nranks, rank, &c->context);
     if (st) {
         free(c->ranks);
         free(c);
         return st;
     }
-    c->eager_bytes = (uint64_t)eager;
-    c->segment_max = (uint64_t)segment;
     atomic_fetch_add(&w->users, 1);
     *out = c;
     return TUTTI_OK;

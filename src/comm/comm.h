@@ -12,13 +12,19 @@
 #include "comm/probe.h"
 #include "engine/engine.h"
 
+/* How transfers are cut where all ranks are on one host, and else. */
+struct tt_sizes {
+    uint64_t segment_bytes, eager_bytes;
+};
+
 struct tt_world {
     struct tt_engine *engine;
     struct tt_overlay *overlay;     /* NULL with one rank; under overlay_lock */
     pthread_mutex_t overlay_lock;
     pthread_mutex_t probe_lock;
     struct tt_probe probe;          /* under probe_lock */
-    struct tt_constants constants;  /* rank 0's: the same on all ranks */
+    struct tt_constants constants;  /* rank 0's, as the sizes: the same on all ranks */
+    struct tt_sizes shm_sizes, tcp_sizes;
     atomic_uint users;              /* communicators */
     uint32_t rank, nranks;
 };
@@ -43,7 +49,7 @@ struct tutti_comm {
     int64_t timeout_ms;
     bool restore, all_local;
     struct tt_cost_model model;
-    uint64_t segment_max, eager_bytes;
+    struct tt_sizes sizes;
     struct tt_plan plans[TT_PLANS];     /* used by the one thread that may call collectives */
     uint32_t plans_made;                /* that took the place of others */
 };

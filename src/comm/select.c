@@ -44,7 +44,7 @@ static void choose_segments(const tutti_comm *comm, const struct tt_coll *c, str
 {
     const uint64_t quarter = typical_put(c) / 4;
     const uint32_t npeers = most_peers(p->algo, c);
-    uint64_t segment = floor_power(comm->segment_max);
+    uint64_t segment = floor_power(comm->sizes.segment_bytes);
 
     p->streams = npeers <= 2 ? 2 : 1;
     p->depth = 4;
@@ -52,7 +52,7 @@ static void choose_segments(const tutti_comm *comm, const struct tt_coll *c, str
         segment = quarter < SEGMENT_MIN ? SEGMENT_MIN : floor_power(quarter);
     while (segment > SEGMENT_MIN && npeers * p->streams * p->depth * segment > LANDING_MAX)
         segment /= 2;
-    while (segment < comm->eager_bytes)
+    while (segment < comm->sizes.eager_bytes)
         segment *= 2;
     p->segment_bytes = segment;
 }
@@ -86,7 +86,7 @@ static tutti_status make_plan(tutti_comm *comm, const struct tt_coll *c, const c
                        tt_coll_name(c->kind), (unsigned long long)c->bytes, c->nranks, force);
     p->algo_id = index_of(p->algo);
     choose_segments(comm, c, p);
-    p->keeps = c->bytes <= comm->eager_bytes && !c->send_bytes && !c->recv_bytes;
+    p->keeps = c->bytes <= comm->sizes.eager_bytes && !c->send_bytes && !c->recv_bytes;
     return TUTTI_OK;
 }
 

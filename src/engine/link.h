@@ -21,7 +21,7 @@
 #define TT_HANDLES 256u         /* flows open at once between two processes, per direction */
 #define TT_CELLS 256u
 #define TT_UNIT 64u             /* bytes of a line, a cell, and a unit of the data ring */
-#define TT_DATA_UNITS 2048u     /* 128 KiB */
+#define TT_DATA_UNITS 4096u     /* 256 KiB */
 #define TT_CELL_INLINE 24u
 
 #define TT_LINK_HEAD 0u

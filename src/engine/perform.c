@@ -358,7 +358,7 @@ static void place_consumed(struct tt_op *op, const struct tt_place *at)
 static bool do_eager(struct tt_op *op, const struct tt_action *a)
 {
     struct tt_flow *f = tt_op_flow(op, a->peer);
-    uint8_t room[8192];
+    uint8_t room[TT_INLINE_BYTES];
     const uint8_t *from = NULL;
 
     if (!f || f->cp->peer->state != TT_PEER_UP || !tt_op_has_eager_credit(op, f))

@@ -70,7 +70,7 @@ enum {
     TT_DESC_REMOTE = 1u << 1,       /* also report remote completion */
     TT_DESC_STREAM = 1u << 2        /* hint: the target is large and not read soon: stores may bypass the cache */
 };
-#define TT_INLINE_BYTES 16384u
+#define TT_INLINE_BYTES 32768u
 
 struct tt_desc {
     uint8_t kind;                   /* enum tt_desc_kind */
