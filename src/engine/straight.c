@@ -44,12 +44,13 @@ static bool straight_step(struct tt_op *op, const struct tt_exec_step *t)
         if (t->s.out.buf == TT_BUF_PIPE && t->s.bytes)
             return true;        /* its reader finds it */
         if (t->s.bytes)
-            tt_copy(tt_op_buffer(op, t->s.out.buf) + t->s.out.offset, NULL,
-                    tt_op_eager_payload(op, t->peer, t->s.tag), t->s.bytes, false);
+            tt_copy(tt_op_buffer(op, t->s.out.buf) + t->s.out.offset, NULL, tt_op_eager_payload(op, t->peer, t->s.tag),
+                    t->s.bytes, false);
         tt_op_eager_consumed(op, t->peer, t->s.tag);
         return true;
     case TT_COPY:
-        tt_copy(tt_op_buffer(op, t->s.out.buf) + t->s.out.offset, NULL, operand(op, &t->s.a, t->writer_a), t->s.bytes, false);
+        tt_copy(tt_op_buffer(op, t->s.out.buf) + t->s.out.offset, NULL, operand(op, &t->s.a, t->writer_a), t->s.bytes,
+                false);
         break;
     default:
         (t->s.finish ? op->kernel_finish : op->kernel)(

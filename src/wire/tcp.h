@@ -66,6 +66,7 @@ struct tt_tcp_out {
     uint64_t cookie;
     uint64_t inline_end;        /* the inline ring is free up to here once this frame is gone; 0: not in it */
     void *copy;                 /* owned: data was copied because its source went away */
+    uint8_t *room;              /* in the inline ring, for data that is still the caller's while post runs; NULL: it is not */
     uint32_t head;              /* bytes of header[] that are sent: all or none */
     bool report;                /* as locally complete */
     bool ack;
@@ -153,6 +154,7 @@ struct tt_tcp_link {
     struct tt_tcp_request requests[TT_TCP_REQUESTS];
     uint32_t next_token;
     uint8_t *inline_ring;               /* [TT_TCP_INLINE_BYTES] */
+    bool borrows;                       /* frames in its inline queue have data that is the caller's */
     uint64_t inline_head, inline_tail;
 
     /* in */

@@ -11,6 +11,7 @@
 #include <sys/socket.h>
 #include <sys/uio.h>
 #include "base/status.h"
+#include "reduce/reduce.h"
 
 #define READ_BYTES 4096u    /* between frames: more would copy large payloads twice */
 #define TAIL_BYTES 1024u    /* behind a payload */
@@ -294,7 +295,7 @@ static bool digest(struct tt_tcp_lane *lane)
             return false;
         n = lane->have - lane->at < lane->left ? lane->have - lane->at : lane->left;
         if (lane->target && n > 0)
-            memcpy(lane->target, lane->buffer + lane->at, n);
+            tt_copy(lane->target, NULL, lane->buffer + lane->at, n, false);
         lane->at += (uint32_t)n;
         if (!payload_came(lane, n))
             return false;

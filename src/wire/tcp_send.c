@@ -14,8 +14,10 @@
 #include <sys/socket.h>
 #include <sys/uio.h>
 #include "base/status.h"
+#include "reduce/reduce.h"
 
 #define IOV_BATCH 32
+#define BORROW_BYTES_MIN 2048       /* of inline data that is offered to the kernel before it is copied */
 
 /* ---- queues ---- */
 
@@ -38,6 +40,7 @@ static struct tt_tcp_out *queue_push(struct tt_tcp_lane *lane, enum tt_tcp_class
     out->data = NULL;
     out->bytes = out->inline_end = 0;
     out->copy = NULL;
+    out->room = NULL;
     out->head = 0;
     out->report = out->ack = false;
     return out;
@@ -281,30 +284,45 @@ static void frame_number(struct tt_tcp_link *link, const struct tt_desc *d, stru
     }
 }
 
-/* Takes a put whose bytes follow its header into the inline ring, at once or not at all. */
+static enum tt_tcp_class inline_class(const struct tt_tcp_link *link)
+{
+    return link->nlanes > 1 ? TT_TCP_URGENT : TT_TCP_BULK;
+}
+
+/* Takes a put whose bytes follow its header into the inline ring, at once or not at all. A long one only has its room there, and is
+ * copied when the kernel has not taken it before post returns. */
 static bool take_inline(struct tt_tcp_link *link, const struct tt_desc *d, struct tt_frame *f)
 {
     struct tt_tcp_lane *lane = &link->lanes[0];
-    const enum tt_tcp_class class = link->nlanes > 1 ? TT_TCP_URGENT : TT_TCP_BULK;
+    const enum tt_tcp_class class = inline_class(link);
     const uint64_t payload = tt_frame_payload(f), bytes = TT_FRAME_BYTES + payload;
+    const bool borrow = payload >= BORROW_BYTES_MIN;
     struct tt_tcp_out *out;
     uint64_t end;
     uint8_t *at;
 
     if (queue_room(&lane->queues[class]) == 0)
         return false;
-    at = inline_take(link, bytes, &end);
+    at = inline_take(link, borrow ? payload : bytes, &end);
     if (!at)
         return false;
     if (f->kind != TT_FRAME_GET)
         frame_number(link, d, f);
-    tt_frame_write(f, at);
-    if (payload > 0)
-        memcpy(at + TT_FRAME_BYTES, d->local, payload);
-
     out = queue_push(lane, class);
-    out->data = at;
-    out->bytes = bytes;
+    if (borrow) {
+        tt_frame_write(f, out->header);
+        out->head = TT_FRAME_BYTES;
+        out->data = d->local;
+        out->bytes = payload;
+        out->room = at;
+        link->borrows = true;
+    } else {
+        tt_frame_write(f, at);
+        if (payload > 0)
+            memcpy(at + TT_FRAME_BYTES, d->local, payload);
+        out->data = at;
+        out->bytes = bytes;
+    }
     out->inline_end = end;
     lane->queued_bytes += bytes;
     mark_dirty(lane);
@@ -431,6 +449,26 @@ void tt_tcp_flush(struct tt_tcp *t)
     }
 }
 
+/* Copies what is left of inline data that is still the caller's. */
+static void keep_borrowed(struct tt_tcp_link *link)
+{
+    struct tt_tcp_lane *lane = &link->lanes[0];
+    struct tt_tcp_queue *q = &lane->queues[inline_class(link)];
+
+    link->borrows = false;
+    for (uint32_t i = q->head; i != q->tail; i++) {
+        struct tt_tcp_out *out = queue_at(q, i);
+        const bool begun = lane->begun && lane->current == inline_class(link) && i == q->head;
+        const uint64_t gone = begun && lane->sent > out->head ? lane->sent - out->head : 0;
+
+        if (!out->room)
+            continue;
+        tt_copy(out->room + gone, NULL, out->data + gone, out->bytes - gone, false);
+        out->data = out->room;
+        out->room = NULL;
+    }
+}
+
 /* Takes what fits. One that does not fit gets a second look after a flush: the queues of a lane that is not blocked are only as
  * full as this call made them. */
 int tt_tcp_post(struct tt_wire *w, const struct tt_desc *desc, int n)
@@ -449,6 +487,12 @@ int tt_tcp_post(struct tt_wire *w, const struct tt_desc *desc, int n)
         taken++;
     }
     tt_tcp_flush(t);
+    for (int i = 0; i < taken; i++) {
+        struct tt_tcp_link *link = desc[i].flags & TT_DESC_INLINE && desc[i].bytes ? t->links[desc[i].key->peer] : NULL;
+
+        if (link && link->borrows)
+            keep_borrowed(link);
+    }
     return taken;
 }
 
