@@ -61,28 +61,24 @@ struct tt_context_peer *tt_context_peer_of(struct tt_context *c, uint32_t rank)
     return cp;
 }
 
-tutti_status tt_context_next_key(struct tt_context_peer *cp, uint32_t tag, bool is_recv, uint64_t *out)
+struct tt_tag_counter *tt_context_counter(struct tt_context_peer *cp, uint32_t tag, bool is_recv)
 {
-    struct tt_tag_counter *t = NULL;
-
-    for (uint32_t i = 0; i < cp->ntags && !t; i++)
+    for (uint32_t i = 0; i < cp->ntags; i++)
         if (cp->tags[i].tag == tag && cp->tags[i].is_recv == is_recv)
-            t = &cp->tags[i];
-    if (!t) {
-        if (cp->ntags == cp->tags_cap) {
-            const uint32_t cap = cp->tags_cap ? 2 * cp->tags_cap : 4;
-            struct tt_tag_counter *more = realloc(cp->tags, cap * sizeof *more);
+            return &cp->tags[i];
+    if (cp->ntags == cp->tags_cap) {
+        const uint32_t cap = cp->tags_cap ? 2 * cp->tags_cap : 4;
+        struct tt_tag_counter *more = realloc(cp->tags, cap * sizeof *more);
 
-            if (!more)
-                return tt_fail(TUTTI_ERR_NOMEM, "no memory for tag %u", tag);
-            cp->tags = more;
-            cp->tags_cap = cap;
+        if (!more) {
+            tt_fail(TUTTI_ERR_NOMEM, "no memory for tag %u", tag);
+            return NULL;
         }
-        t = &cp->tags[cp->ntags++];
-        *t = (struct tt_tag_counter){ .tag = tag, .is_recv = is_recv };
+        cp->tags = more;
+        cp->tags_cap = cap;
     }
-    *out = (uint64_t)tag << 32 | t->next++;
-    return TUTTI_OK;
+    cp->tags[cp->ntags] = (struct tt_tag_counter){ .tag = tag, .is_recv = is_recv };
+    return &cp->tags[cp->ntags++];
 }
 
 /* ---- messages before their time ---------------------------------------------------------------------- */

@@ -11,8 +11,9 @@ struct tt_context *tt_context_of(struct tt_engine *e, uint32_t id);
 struct tt_context *tt_context_find(struct tt_engine *e, uint32_t id);
 /* What context c keeps of job rank `rank`, made at first use; NULL without memory. */
 struct tt_context_peer *tt_context_peer_of(struct tt_context *c, uint32_t rank);
-/* The key of the next send or receive with `tag`. PROTOCOL or NOMEM leave *out. */
-tutti_status tt_context_next_key(struct tt_context_peer *cp, uint32_t tag, bool is_recv, uint64_t *out);
+/* The counter of the sends or receives with `tag`, from which the next one's key is made; NULL (logged) without memory. */
+struct tt_tag_counter *tt_context_counter(struct tt_context_peer *cp, uint32_t tag, bool is_recv);
+static inline uint64_t tt_tag_key(const struct tt_tag_counter *t) { return (uint64_t)t->tag << 32 | t->next; }
 
 /* Keeps a message that no operation can take yet; copies the payload. PROTOCOL if the peer sent more than it may. */
 tutti_status tt_early_keep(struct tt_context_peer *cp, const struct tt_mail *mail, bool claimed);

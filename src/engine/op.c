@@ -393,6 +393,7 @@ static tutti_status assign_key(struct tt_op *op)
 {
     struct tt_context *c = op->context;
     struct tt_context_peer *cp;
+    struct tt_tag_counter *counter;
 
     op->p2p = tt_is_p2p((uint8_t)op->conf.coll.kind);
     if (!op->p2p) {
@@ -402,7 +403,12 @@ static tutti_status assign_key(struct tt_op *op)
     cp = tt_context_peer_of(c, c->ranks[op->conf.coll.root]);
     if (!cp)
         return tt_fail(TUTTI_ERR_NOMEM, "no memory for a peer");
-    return tt_context_next_key(cp, op->conf.tag, op->conf.coll.kind == TT_RECV, &op->seq);
+    counter = tt_context_counter(cp, op->conf.tag, op->conf.coll.kind == TT_RECV);
+    if (!counter)
+        return TUTTI_ERR_NOMEM;
+    op->seq = tt_tag_key(counter);
+    counter->next++;
+    return TUTTI_OK;
 }
 
 static tutti_status start_here(struct tt_context *c, const struct tt_op_conf *conf, struct tt_op **out)
@@ -479,14 +485,41 @@ void tt_ops_orphan(struct tt_context *c)
     }
 }
 
+static bool same_shape(const struct tt_op *op, const struct tt_op_conf *conf)
+{
+    return !conf->owned && conf->dtype == op->conf.dtype && conf->redop == op->conf.redop && conf->count == op->conf.count;
+}
+
+/* A short send of a shape that was sent before needs no operation: its message leaves now, and that is all. False: it cannot, or the
+ * peer has said something that an operation has to look at. */
+static bool send_at_once(struct tt_op *op, const struct tt_op_conf *conf)
+{
+    const struct tt_exec_step *t = &op->exec.step[0];
+    struct tt_context *c = op->context;
+    struct tt_flow *f = &op->flow[0];
+    struct tt_tag_counter *counter;
+
+    if (op->desc.kind != TT_SEND || !f->cp || f->cp->kept || f->cp->peer->state != TT_PEER_UP || c->active ||
+        atomic_load_explicit(&c->status, memory_order_relaxed) || !tt_op_has_eager_credit(op, f))
+        return false;
+    counter = tt_context_counter(f->cp, conf->tag, false);
+    if (!counter)
+        return false;
+    op->seq = tt_tag_key(counter);
+    if (!tt_op_send_cell(op, f, TT_CELL_EAGER, t->s.tag, conf->src, (uint32_t)t->s.bytes))
+        return false;
+    f->cp->eager_out++;
+    counter->next++;
+    return true;
+}
+
 /* Begins a kept operation again, if nothing is in its way. */
 static bool begin_again(struct tt_op *op, const struct tt_op_conf *conf)
 {
     struct tt_context *c = op->context;
 
     if (atomic_load_explicit(&c->status, memory_order_relaxed) ||
-        (!op->p2p && (c->nactive == TT_OPS_EXPOSED || c->waiting)) || conf->dtype != op->conf.dtype ||
-        conf->redop != op->conf.redop || conf->count != op->conf.count)
+        (!op->p2p && (c->nactive == TT_OPS_EXPOSED || c->waiting)))
         return false;
     op->conf.tag = conf->tag;
     if (assign_key(op))
@@ -538,7 +571,13 @@ tutti_status tt_op_blocking(struct tt_context *c, const struct tt_op_conf *conf)
     tutti_status st = TUTTI_OK;
 
     tt_baton_take(e);
-    if (!op || conf->owned || !begin_again(op, conf))
+    if (op && !same_shape(op, conf))
+        op = NULL;
+    if (op && send_at_once(op, conf)) {
+        tt_baton_give(e);
+        return TUTTI_OK;
+    }
+    if (!op || !begin_again(op, conf))
         st = start_here(c, conf, &op);
     if (st) {
         free(conf->owned);

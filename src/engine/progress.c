@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <limits.h>
 #include <linux/futex.h>
+#include <linux/membarrier.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
@@ -43,9 +44,25 @@ static void futex_wait(atomic_uint *word, uint32_t seen, uint64_t timeout_ns)
     syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, seen, &ts, NULL, 0);
 }
 
+/* A thread that is about to sleep counts itself, then looks once more; whoever ends an operation or gives the baton back does so, then
+ * looks for sleepers. One of the two must see the other. The sleeper pays for that, with a barrier on all
+ * processors; where the kernel has none, the other one does. */
+static void count_in(struct tt_engine *e)
+{
+    atomic_fetch_add(&e->sleepers, 1);
+    if (e->barrier)
+        syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0);
+}
+
+static void count_out(struct tt_engine *e) { atomic_fetch_sub(&e->sleepers, 1); }
+
 void tt_engine_wake(struct tt_engine *e)
 {
-    if (atomic_load_explicit(&e->sleepers, memory_order_seq_cst) == 0)
+    if (e->barrier)
+        atomic_signal_fence(memory_order_seq_cst);
+    else
+        __sync_synchronize();
+    if (atomic_load_explicit(&e->sleepers, memory_order_relaxed) == 0)
         return;
     atomic_fetch_add(&e->events, 1);
     syscall(SYS_futex, &e->events, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
@@ -82,18 +99,18 @@ void tt_baton_take(struct tt_engine *e)
             kick(e);
         if (tt_baton_try(e))
             break;
-        atomic_fetch_add(&e->sleepers, 1);
+        count_in(e);
         seen = atomic_load(&e->events);
         if (atomic_load(&e->baton))
             futex_wait(&e->events, seen, TT_MS);
-        atomic_fetch_sub(&e->sleepers, 1);
+        count_out(e);
     }
     atomic_fetch_sub(&e->urgent, 1);
 }
 
 void tt_baton_give(struct tt_engine *e)
 {
-    atomic_store_explicit(&e->baton, 0, memory_order_seq_cst);
+    atomic_store_explicit(&e->baton, 0, memory_order_release);
     tt_engine_wake(e);
 }
 
@@ -416,12 +433,12 @@ void tt_engine_wait(struct tt_engine *e, bool (*done)(void *arg), void *arg)
                 sched_yield();
             continue;
         }
-        atomic_fetch_add(&e->sleepers, 1);
+        count_in(e);
         const uint32_t seen = atomic_load(&e->events);
 
         if (!done(arg) && atomic_load(&e->baton))
             futex_wait(&e->events, seen, 20 * TT_MS);
-        atomic_fetch_sub(&e->sleepers, 1);
+        count_out(e);
     }
 }
 
@@ -557,6 +574,7 @@ tutti_status tt_progress_init(struct tt_engine *e)
 {
     int64_t nudge_ms = 20;
 
+    e->barrier = syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0) == 0;
     e->kick_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     e->all_epoll = epoll_create1(EPOLL_CLOEXEC);
     e->control_epoll = epoll_create1(EPOLL_CLOEXEC);

@@ -188,7 +188,8 @@ struct tt_engine {
     /* The baton and those who wait for it: progress.c. */
     atomic_int baton;           /* 1: held */
     atomic_uint urgent;         /* threads that need it now */
-    atomic_uint sleepers;       /* threads that sleep on `events` */
+    atomic_uint sleepers;       /* threads that sleep on `events`, or are about to */
+    bool barrier;               /* the kernel has the barrier that they need: progress.c */
     atomic_uint events;         /* futex: grows when an operation ends or the baton is given back while there are sleepers */
     atomic_uint uses;           /* grows with each taking */
     atomic_bool blocked;        /* the holder sleeps in epoll_wait */
