@@ -1,0 +1,503 @@
+/* Links of the shm wire: sockets, greetings, and the packets that go over them. */
+#include "wire/shm.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/prng.h"
+#include "base/status.h"
+
+#define HELLO_NS (5 * TT_SECOND)    /* how long strangers may take */
+#define RETRY_NS (2 * TT_MS)
+
+enum packet_kind { PACKET_HELLO = 1, PACKET_SEGMENT, PACKET_FORGET, PACKET_BYE };
+
+/* What goes over the socket; one format for all kinds. HELLO carries 3 descriptors, SEGMENT one. */
+struct packet {
+    uint32_t magic, kind;
+    uint32_t rank, nranks;
+    uint8_t secret[16];
+    uint64_t id, bytes;             /* SEGMENT, FORGET: which; HELLO: bytes of the link region */
+    uint32_t fence, pad;            /* HELLO: 1: this process cannot issue the barrier for sleepers */
+};
+
+static void watch(struct tt_shm *w, int fd, uint64_t what, uint32_t events)
+{
+    struct epoll_event ev = { .events = events, .data.u64 = what };
+
+    if (epoll_ctl(w->epoll, EPOLL_CTL_ADD, fd, &ev) < 0)
+        tt_fail_errno(errno, "shm: watch a socket");
+}
+
+/* What an epoll entry means: a peer's socket, a stranger, the listener, the bell. */
+#define WHAT_STRANGER (1ull << 32)
+#define WHAT_LISTENER (2ull << 32)
+#define WHAT_BELL (3ull << 32)
+
+/* ---- packets ------------------------------------------------------------------------------------- */
+
+/* Sends one packet with descriptors fds[nfds]. False if the socket takes none now (errno says why). */
+static bool send_packet(int fd, const struct packet *p, const int *fds, int nfds)
+{
+    union {
+        struct cmsghdr align;
+        char room[CMSG_SPACE(3 * sizeof(int))];
+    } control = { 0 };
+    struct iovec iov = { .iov_base = (void *)p, .iov_len = sizeof *p };
+    struct msghdr msg = { .msg_iov = &iov, .msg_iovlen = 1 };
+
+    if (nfds > 0) {
+        struct cmsghdr *c;
+
+        msg.msg_control = control.room;
+        msg.msg_controllen = CMSG_SPACE((size_t)nfds * sizeof(int));
+        c = CMSG_FIRSTHDR(&msg);
+        c->cmsg_level = SOL_SOCKET;
+        c->cmsg_type = SCM_RIGHTS;
+        c->cmsg_len = CMSG_LEN((size_t)nfds * sizeof(int));
+        memcpy(CMSG_DATA(c), fds, (size_t)nfds * sizeof(int));
+    }
+    return sendmsg(fd, &msg, MSG_DONTWAIT | MSG_NOSIGNAL) == (ssize_t)sizeof *p;
+}
+
+/* Receives one packet and up to 3 descriptors (-1 where none came). Returns 1: got one; 0: nothing now; -1: the end, or
+ * garbage. All descriptors that came belong to the caller. */
+static int recv_packet(int fd, struct packet *p, int fds[3])
+{
+    union {
+        struct cmsghdr align;
+        char room[CMSG_SPACE(3 * sizeof(int))];
+    } control;
+    struct iovec iov = { .iov_base = p, .iov_len = sizeof *p };
+    struct msghdr msg = {
+        .msg_iov = &iov, .msg_iovlen = 1, .msg_control = control.room, .msg_controllen = sizeof control.room,
+    };
+    ssize_t got;
+    int n = 0;
+
+    fds[0] = fds[1] = fds[2] = -1;
+    do
+        got = recvmsg(fd, &msg, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+    while (got < 0 && errno == EINTR);
+    if (got < 0)
+        return errno == EAGAIN ? 0 : -1;
+    for (struct cmsghdr *c = CMSG_FIRSTHDR(&msg); c; c = CMSG_NXTHDR(&msg, c))
+        if (c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS) {
+            n = (int)((c->cmsg_len - CMSG_LEN(0)) / sizeof(int));
+            memcpy(fds, CMSG_DATA(c), (size_t)(n < 3 ? n : 3) * sizeof(int));
+        }
+    if (got != (ssize_t)sizeof *p || p->magic != TT_SHM_MAGIC || (msg.msg_flags & (MSG_TRUNC | MSG_CTRUNC)))
+        return -1;
+    return 1;
+}
+
+static void close_fds(int fds[3])
+{
+    for (int i = 0; i < 3; i++)
+        if (fds[i] >= 0) {
+            close(fds[i]);
+            fds[i] = -1;
+        }
+}
+
+static struct packet packet_of(const struct tt_shm *w, enum packet_kind kind)
+{
+    struct packet p = { .magic = TT_SHM_MAGIC, .kind = kind, .rank = w->conf.rank, .nranks = w->conf.nranks };
+
+    if (w->conf.secret)         /* closing before the job is known */
+        memcpy(p.secret, w->conf.secret, sizeof p.secret);
+    return p;
+}
+
+static bool send_hello(struct tt_shm *w, struct tt_shm_peer *peer, int fd)
+{
+    struct packet p = packet_of(w, PACKET_HELLO);
+    const int fds[3] = { peer->mine.fd, w->bell.fd, w->bell_fd };
+
+    p.bytes = w->conf.link_bytes;
+    p.fence = w->fence;
+    return send_packet(fd, &p, fds, 3);
+}
+
+void tt_shm_send_segments(struct tt_shm *w, struct tt_shm_peer *peer)
+{
+    while (peer->state == TT_SHM_UP && peer->segments_sent < w->nshared) {
+        const struct tt_shm_shared *s = &w->shared[peer->segments_sent];
+
+        if (s->used) {
+            struct packet p = packet_of(w, PACKET_SEGMENT);
+
+            p.id = s->id;
+            p.bytes = s->seg.bytes;
+            if (!send_packet(peer->fd, &p, &s->seg.fd, 1))
+                return;
+        }
+        peer->segments_sent++;
+    }
+}
+
+void tt_shm_send_forget(struct tt_shm *w, struct tt_shm_peer *peer, uint64_t id)
+{
+    struct packet p = packet_of(w, PACKET_FORGET);
+
+    p.id = id;
+    if (peer->state == TT_SHM_UP && peer->segments_sent >= id)
+        send_packet(peer->fd, &p, NULL, 0);     /* a full socket only means that it stays mapped there longer */
+}
+
+/* ---- links -------------------------------------------------------------------------------------------- */
+
+void tt_shm_link_lost(struct tt_shm *w, uint32_t rank, tutti_status why)
+{
+    struct tt_shm_peer *peer = &w->peers[rank];
+
+    if (peer->state == TT_SHM_LOST)
+        return;
+    if (peer->state == TT_SHM_WANTED)
+        w->nwanted--;
+    peer->state = TT_SHM_LOST;
+    if (peer->fd >= 0)
+        close(peer->fd);
+    peer->fd = -1;
+    tt_shm_tell(w, &(struct tt_done){ .kind = TT_DONE_LINK_LOST, .peer = rank, .status = peer->bye ? TUTTI_OK : why });
+}
+
+/* A valid hello came: maps what it brings. On error the descriptors are closed all the same. */
+static tutti_status take_hello(struct tt_shm *w, uint32_t rank, const struct packet *p, int fds[3])
+{
+    struct tt_shm_peer *peer = &w->peers[rank];
+    tutti_status st;
+    int fd;
+
+    if (fds[0] < 0 || fds[1] < 0 || fds[2] < 0 || p->bytes != w->conf.link_bytes) {
+        close_fds(fds);
+        return tt_fail(TUTTI_ERR_PROTOCOL, "shm: rank %u greets without its descriptors, or with a link of %llu bytes, not %llu", rank,
+                       (unsigned long long)p->bytes, (unsigned long long)w->conf.link_bytes);
+    }
+    fd = fds[0];
+    fds[0] = -1;
+    st = tt_segment_attach(&peer->theirs, fd, p->bytes);
+    if (st)
+        goto close;
+    fd = fds[1];
+    fds[1] = -1;
+    st = tt_segment_attach(&peer->bell, fd, sizeof(struct tt_shm_bell));
+    if (st)
+        goto detach;
+    peer->bell_fd = fds[2];
+    peer->fence = w->fence || p->fence;
+    return TUTTI_OK;
+
+detach:
+    tt_segment_fini(&peer->theirs);
+close:
+    close_fds(fds);
+    return st;
+}
+
+static void link_up(struct tt_shm *w, uint32_t rank)
+{
+    struct tt_shm_peer *peer = &w->peers[rank];
+
+    peer->state = TT_SHM_UP;
+    peer->segments_sent = 0;
+    tt_shm_send_segments(w, peer);
+    tt_shm_tell(w, &(struct tt_done){
+        .kind = TT_DONE_LINK_UP, .peer = rank,
+        .link = {
+            .mine = peer->mine.base,
+            .theirs = { .wire = &w->base, .peer = rank, .mapped = peer->theirs.base, .bytes = w->conf.link_bytes },
+        },
+    });
+}
+
+static tutti_status need_mine(struct tt_shm *w, struct tt_shm_peer *peer)
+{
+    return peer->mine.base ? TUTTI_OK : tt_segment_create(&peer->mine, w->conf.link_bytes);
+}
+
+/* Begins (again) to connect. A refused connection means that nobody listens any more: the peer is gone. */
+static void try_connect(struct tt_shm *w, uint32_t rank)
+{
+    struct tt_shm_peer *peer = &w->peers[rank];
+    int fd;
+
+    fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (fd < 0) {
+        tt_shm_link_lost(w, rank, tt_fail_errno(errno, "shm: a socket to rank %u", rank));
+        return;
+    }
+    if (connect(fd, (struct sockaddr *)&peer->addr, peer->addr_len) < 0) {
+        const int err = errno;
+
+        close(fd);
+        if (err == EAGAIN) {        /* its backlog is full */
+            peer->retry_ns = tt_now_ns() + RETRY_NS;
+            return;
+        }
+        tt_log(TT_LOG_INFO, "shm: connect to rank %u: %s", rank, strerror(err));
+        tt_shm_link_lost(w, rank, TUTTI_ERR_PEER_LOST);
+        return;
+    }
+    peer->fd = fd;
+    if (peer->state == TT_SHM_WANTED)
+        w->nwanted--;
+    peer->state = TT_SHM_GREETING;
+    if (!send_hello(w, peer, fd)) {
+        tt_shm_link_lost(w, rank, tt_fail_errno(errno, "shm: greet rank %u", rank));
+        return;
+    }
+    watch(w, fd, rank, EPOLLIN);
+}
+
+tutti_status tt_shm_connect(struct tt_wire *base, uint32_t rank, const struct tt_blob *address)
+{
+    struct tt_shm *w = tt_shm_of(base);
+    struct tt_shm_peer *peer = &w->peers[rank];
+    struct tt_reader r;
+    uint8_t name[16];
+    tutti_status st;
+
+    tt_reader_init(&r, address->data, address->bytes);
+    if (tt_read_u32(&r) != TT_SHM_MAGIC || tt_read_u64(&r) != w->host)
+        return TUTTI_ERR_UNSUPPORTED;
+    tt_read_bytes(&r, name, sizeof name);
+    if (r.bad || rank >= w->conf.nranks || rank == w->conf.rank)
+        return TUTTI_ERR_UNSUPPORTED;
+    if (peer->state != TT_SHM_NONE)
+        return TUTTI_OK;
+    st = need_mine(w, peer);
+    if (st)
+        return st;
+    peer->addr = (struct sockaddr_un){ .sun_family = AF_UNIX };
+    memcpy(peer->addr.sun_path + 1, "tutti-", 6);
+    for (int i = 0; i < 16; i++)
+        snprintf(peer->addr.sun_path + 7 + 2 * i, 3, "%02x", name[i]);
+    peer->addr_len = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 7 + 32);
+    peer->state = TT_SHM_WANTED;
+    w->nwanted++;
+    try_connect(w, rank);
+    return TUTTI_OK;
+}
+
+/* Both ends may connect at once: the lower rank's connection stays. A higher rank whose own attempt is closed waits for the
+ * lower one's to come. */
+static void greeting_ended(struct tt_shm *w, uint32_t rank)
+{
+    struct tt_shm_peer *peer = &w->peers[rank];
+
+    close(peer->fd);
+    peer->fd = -1;
+    peer->state = TT_SHM_WANTED;
+    peer->retry_ns = tt_now_ns() + RETRY_NS;
+    w->nwanted++;
+}
+
+/* A stranger said a valid hello as `rank`: it becomes that peer's link unless another one stands or is preferred. Owns fd and fds. */
+static void welcome(struct tt_shm *w, int fd, const struct packet *p, int fds[3])
+{
+    struct tt_shm_peer *peer = &w->peers[p->rank];
+    const bool ours_wins = peer->state == TT_SHM_GREETING && w->conf.rank < p->rank;
+
+    if (peer->state == TT_SHM_UP || peer->state == TT_SHM_LOST || ours_wins || need_mine(w, peer)) {
+        close_fds(fds);
+        close(fd);
+        return;
+    }
+    if (peer->fd >= 0)
+        close(peer->fd);
+    if (peer->state == TT_SHM_WANTED)
+        w->nwanted--;
+    peer->fd = fd;
+    if (take_hello(w, p->rank, p, fds) || !send_hello(w, peer, fd)) {
+        peer->state = TT_SHM_GREETING;
+        tt_shm_link_lost(w, p->rank, TUTTI_ERR_PROTOCOL);
+        return;
+    }
+    watch(w, fd, p->rank, EPOLLIN);
+    link_up(w, p->rank);
+}
+
+static bool hello_is_valid(const struct tt_shm *w, const struct packet *p)
+{
+    uint8_t differ = 0;
+
+    for (size_t i = 0; i < sizeof p->secret; i++)
+        differ |= p->secret[i] ^ w->conf.secret[i];
+    return p->kind == PACKET_HELLO && !differ && p->nranks == w->conf.nranks && p->rank < w->conf.nranks &&
+           p->rank != w->conf.rank;
+}
+
+static void hear_stranger(struct tt_shm *w, struct tt_shm_stranger *s)
+{
+    struct packet p;
+    int fds[3], got;
+    const int fd = s->fd;
+
+    got = recv_packet(fd, &p, fds);
+    if (got == 0)
+        return;
+    s->fd = -1;
+    epoll_ctl(w->epoll, EPOLL_CTL_DEL, fd, NULL);
+    if (got < 0 || !hello_is_valid(w, &p)) {
+        tt_log(TT_LOG_WARN, "shm: dropped a connection that does not belong to this job");
+        close_fds(fds);
+        close(fd);
+        return;
+    }
+    welcome(w, fd, &p, fds);
+}
+
+static void accept_strangers(struct tt_shm *w)
+{
+    for (int i = 0; i < TT_SHM_STRANGERS_MAX; i++) {
+        struct tt_shm_stranger *s = &w->strangers[i];
+
+        if (s->fd >= 0)
+            continue;
+        s->fd = accept4(w->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+        if (s->fd < 0)
+            return;
+        s->until_ns = tt_now_ns() + HELLO_NS;
+        watch(w, s->fd, WHAT_STRANGER | (uint64_t)i, EPOLLIN);
+        hear_stranger(w, s);
+    }
+}
+
+/* Drops strangers that took too long, and tries wanted links again. */
+static void keep_time(struct tt_shm *w)
+{
+    const uint64_t now = tt_now_ns();
+
+    for (int i = 0; i < TT_SHM_STRANGERS_MAX; i++)
+        if (w->strangers[i].fd >= 0 && now > w->strangers[i].until_ns) {
+            close(w->strangers[i].fd);
+            w->strangers[i].fd = -1;
+        }
+    for (uint32_t r = 0; w->nwanted && r < w->conf.nranks; r++)
+        if (w->peers[r].state == TT_SHM_WANTED && now > w->peers[r].retry_ns)
+            try_connect(w, r);
+}
+
+/* ---- a peer's packets ------------------------------------------------------------------------------------- */
+
+static void add_segment(struct tt_shm *w, uint32_t rank, const struct packet *p, int fds[3])
+{
+    const int fd = fds[0];
+    tutti_status st;
+
+    fds[0] = -1;
+    if (fd < 0)
+        st = tt_fail(TUTTI_ERR_PROTOCOL, "shm: rank %u shares a segment without memory", rank);
+    else
+        st = tt_shm_segment_add(&w->peers[rank], rank, p->id, fd, p->bytes);
+    if (st)
+        tt_shm_link_lost(w, rank, st);
+}
+
+void tt_shm_hear(struct tt_shm *w, uint32_t rank)
+{
+    struct tt_shm_peer *peer = &w->peers[rank];
+
+    while (peer->fd >= 0) {
+        struct packet p;
+        int fds[3];
+        const int got = recv_packet(peer->fd, &p, fds);
+
+        if (got == 0)
+            return;
+        if (got < 0 && peer->state == TT_SHM_GREETING) {
+            greeting_ended(w, rank);
+        } else if (got < 0) {
+            tt_shm_link_lost(w, rank, TUTTI_ERR_PEER_LOST);
+        } else if (peer->state == TT_SHM_GREETING) {
+            if (!hello_is_valid(w, &p) || p.rank != rank || take_hello(w, rank, &p, fds))
+                tt_shm_link_lost(w, rank, TUTTI_ERR_PROTOCOL);
+            else {
+                fds[0] = fds[1] = fds[2] = -1;
+                link_up(w, rank);
+            }
+        } else if (p.kind == PACKET_SEGMENT) {
+            add_segment(w, rank, &p, fds);
+        } else if (p.kind == PACKET_FORGET) {
+            tt_shm_segment_forget(peer, p.id);
+        } else if (p.kind == PACKET_BYE) {
+            peer->bye = true;
+        }
+        close_fds(fds);
+    }
+}
+
+void tt_shm_look(struct tt_shm *w)
+{
+    struct epoll_event ev[32];
+    const int n = epoll_wait(w->epoll, ev, 32, 0);
+
+    for (int i = 0; i < n; i++) {
+        const uint64_t what = ev[i].data.u64;
+
+        if (what == WHAT_LISTENER) {
+            accept_strangers(w);
+        } else if (what == WHAT_BELL) {
+            uint64_t rings;
+
+            if (read(w->bell_fd, &rings, sizeof rings) < 0 && errno != EAGAIN)
+                tt_fail_errno(errno, "shm: read the bell");
+        } else if (what & WHAT_STRANGER) {
+            if (w->strangers[what & 0xff].fd >= 0)
+                hear_stranger(w, &w->strangers[what & 0xff]);
+        } else {
+            tt_shm_hear(w, (uint32_t)what);
+        }
+    }
+    for (uint32_t r = 0; r < w->conf.nranks; r++)
+        if (w->peers[r].state == TT_SHM_UP && w->peers[r].segments_sent < w->nshared)
+            tt_shm_send_segments(w, &w->peers[r]);
+    keep_time(w);
+}
+
+tutti_status tt_shm_listen(struct tt_shm *w)
+{
+    struct sockaddr_un addr = { .sun_family = AF_UNIX };
+    const socklen_t len = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 7 + 32);
+
+    tt_random_bytes(w->name, sizeof w->name);
+    memcpy(addr.sun_path + 1, "tutti-", 6);
+    for (int i = 0; i < 16; i++)
+        snprintf(addr.sun_path + 7 + 2 * i, 3, "%02x", w->name[i]);
+    w->listener = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (w->listener < 0)
+        return tt_fail_errno(errno, "shm: a socket to listen on");
+    if (bind(w->listener, (struct sockaddr *)&addr, len) < 0 || listen(w->listener, 128) < 0)
+        return tt_fail_errno(errno, "shm: listen on a Unix socket");
+    watch(w, w->listener, WHAT_LISTENER, EPOLLIN);
+    watch(w, w->bell_fd, WHAT_BELL, EPOLLIN);
+    return TUTTI_OK;
+}
+
+void tt_shm_links_close(struct tt_shm *w)
+{
+    const struct packet bye = packet_of(w, PACKET_BYE);
+
+    for (uint32_t r = 0; r < w->conf.nranks; r++) {
+        struct tt_shm_peer *peer = &w->peers[r];
+
+        if (peer->state == TT_SHM_UP)
+            send_packet(peer->fd, &bye, NULL, 0);
+        if (peer->fd >= 0)
+            close(peer->fd);
+        if (peer->theirs.base) {
+            tt_segment_fini(&peer->theirs);
+            tt_segment_fini(&peer->bell);
+            close(peer->bell_fd);
+        }
+        if (peer->mine.base)
+            tt_segment_fini(&peer->mine);
+    }
+}
