@@ -49,7 +49,7 @@ bool tt_mail_send(struct tt_mailbox *m, struct tt_cell *cell, enum tt_cell_type 
     if (units) {
         d[n++] = (struct tt_desc){
             .kind = TT_DESC_PUT,
-            .flags = TT_DESC_INLINE,
+            .flags = TT_DESC_INLINE | TT_DESC_URGENT,
             .peer = m->theirs.peer,
             .local = (void *)payload,
             .bytes = bytes,
@@ -64,7 +64,7 @@ bool tt_mail_send(struct tt_mailbox *m, struct tt_cell *cell, enum tt_cell_type 
     cell->state = (uint64_t)(m->sent + 1) << 32 | bytes << 16 | (uint32_t)type << 8 | credits;
     d[n++] = (struct tt_desc){
         .kind = TT_DESC_PUT,
-        .flags = TT_DESC_INLINE,
+        .flags = TT_DESC_INLINE | TT_DESC_URGENT,
         .peer = m->theirs.peer,
         .local = (uint8_t *)cell + sizeof cell->state,
         .bytes = sizeof *cell - sizeof cell->state,
@@ -114,7 +114,7 @@ void tt_mail_tell(struct tt_mailbox *m)
         return;
     d = (struct tt_desc){
         .kind = TT_DESC_PUT,
-        .flags = TT_DESC_INLINE,
+        .flags = TT_DESC_INLINE | TT_DESC_URGENT,
         .peer = m->theirs.peer,
         .key = &m->theirs,
         .signal_op = TT_SIGNAL_SET,

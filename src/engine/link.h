@@ -7,6 +7,8 @@
  *   cells     the mailbox: fixed 64-byte cells; a short payload shares the cell's line
  *   data      longer payloads, a byte ring in units of 64
  *
+ * Mail, head and credit are urgent (TT_DESC_URGENT): nothing in them speaks of segments that were put before.
+ *
  * Cells have fixed places, so a stale payload can never be taken for a cell's state word. */
 #ifndef TT_ENGINE_LINK_H
 #define TT_ENGINE_LINK_H

@@ -77,7 +77,7 @@ static void fend_off(struct tt_op *op)
         const struct tt_flow *f = &op->flow[i];
         struct tt_region *r = f->cp ? f->direct : NULL;
 
-        if (r && r->key.bytes && r != op->dst_region && f->cp->peer->state == TT_PEER_UP)
+        if (r && r->key.bytes && f->cp->peer->state == TT_PEER_UP && !tt_op_is_registered(op, r))
             seclude(r);
     }
 }

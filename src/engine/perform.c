@@ -178,37 +178,53 @@ bool tt_op_send_cell(struct tt_op *op, struct tt_flow *f, enum tt_cell_type type
     return true;
 }
 
-/* Registers the operation's memory with a wire that does not copy inside post: sources must lie in a region. */
+/* Registers the operation's memory with a wire that reads or writes it outside of post. */
 static tutti_status need_regions(struct tt_op *op, struct tt_wire *w)
 {
+    struct tt_engine *e = op->context->engine;
+    struct tt_op_regions *r = &op->regions[tt_op_wire_index(e, w)];
     const struct tt_coll *c = &op->conf.coll;
     tutti_status st = TUTTI_OK;
 
-    if (op->region_wire == w)
+    if (r->made)
         return TUTTI_OK;
-    tt_assert(!op->region_wire);
-    op->region_wire = w;
+    r->made = true;
+    e->nregistered[tt_op_wire_index(e, w)]++;
     if (op->conf.src && tt_coll_src_bytes(c))
-        st = w->ops->reg(w, (void *)(uintptr_t)op->conf.src, tt_coll_src_bytes(c), &op->src_region);
+        st = w->ops->reg(w, (void *)(uintptr_t)op->conf.src, tt_coll_src_bytes(c), &r->src);
     if (!st && op->conf.dst && tt_coll_dst_bytes(c))
-        st = w->ops->reg(w, op->conf.dst, tt_coll_dst_bytes(c), &op->dst_region);
+        st = w->ops->reg(w, op->conf.dst, tt_coll_dst_bytes(c), &r->dst);
     if (!st)
-        st = w->ops->reg(w, stage_of(op), op->stage_bytes, &op->stage_region);
+        st = w->ops->reg(w, stage_of(op), op->stage_bytes, &r->stage);
     if (!st && op->work)
-        st = w->ops->reg(w, op->work, op->conf.algo->work_bytes(c), &op->work_region);
+        st = w->ops->reg(w, op->work, op->conf.algo->work_bytes(c), &r->work);
     return st;
 }
 
 void tt_op_drop_regions(struct tt_op *op)
 {
-    struct tt_region **all[] = { &op->src_region, &op->dst_region, &op->stage_region, &op->work_region };
+    struct tt_engine *e = op->context->engine;
 
-    for (size_t i = 0; op->region_wire && i < sizeof all / sizeof *all; i++)
-        if (*all[i]) {
-            op->region_wire->ops->dereg(*all[i]);
-            *all[i] = NULL;
-        }
-    op->region_wire = NULL;
+    for (uint32_t i = 0; i < e->nwires; i++) {
+        struct tt_op_regions *r = &op->regions[i];
+        struct tt_region *const all[] = { r->src, r->dst, r->stage, r->work };
+
+        if (!r->made)
+            continue;
+        for (size_t k = 0; k < sizeof all / sizeof *all; k++)
+            if (all[k])
+                e->wire[i]->ops->dereg(all[k]);
+        e->nregistered[i]--;
+        *r = (struct tt_op_regions){ .made = false };
+    }
+}
+
+bool tt_op_is_registered(const struct tt_op *op, const struct tt_region *r)
+{
+    for (uint32_t i = 0; i < TT_ENGINE_WIRES_MAX; i++)
+        if (r == op->regions[i].dst)
+            return true;
+    return false;
 }
 
 static int take_handle(struct tt_peer *p)
@@ -238,17 +254,11 @@ uint32_t tt_op_wire_index(const struct tt_engine *e, const struct tt_wire *w)
     return i;
 }
 
-/* Where the final buffer of this operation can be written by the peer directly: through the wire's registration, or because the
- * application allocated it here. NULL: it cannot. */
-static struct tt_region *direct_region(struct tt_op *op, struct tt_wire *w, uint64_t *offset)
+/* Where the application has allocated the final buffer here; NULL: it has not. */
+static struct tt_region *allocated_region(const struct tt_op *op, const struct tt_wire *w, uint64_t *offset)
 {
     struct tt_engine *e = op->context->engine;
 
-    *offset = 0;
-    if (op->conf.algo->direct_unsafe || !op->conf.dst || !tt_coll_dst_bytes(&op->conf.coll))
-        return NULL;
-    if (w->caps & TT_WIRE_CAP_ANYMEM)
-        return op->dst_region;
     for (uint32_t i = 0; i < e->nallocated; i++) {
         struct tt_region *r = e->allocated[i];
         const uint8_t *dst = op->conf.dst;
@@ -261,10 +271,52 @@ static struct tt_region *direct_region(struct tt_op *op, struct tt_wire *w, uint
     return NULL;
 }
 
-/* ---- the actions --------------------------------------------------------------------------------------------- */
+/* Messages from here on are fetched from the sender's memory in one copy, where that is possible, instead of in two through slots
+ * in shared memory, which stay in the cache and which both ends fill and empty at the same time. */
+#define SINGLE_COPY_BYTES (256u << 10)
+
+/* Whether what arrives through this wait had better come in a single copy. A sum that is passed on is written into the peer's slot
+ * while it is made: nothing is left to save. */
+static bool pays_single_copy(const struct tt_op *op, const struct tt_exec_step *wait)
+{
+    switch (op->conf.coll.kind) {
+    case TT_ALLREDUCE: case TT_REDUCE: case TT_REDUCE_SCATTER: case TT_REDUCE_SCATTERV:
+        return false;
+    default:
+        return wait->to_dst && wait->s.bytes >= SINGLE_COPY_BYTES;
+    }
+}
 
 /* Whether a sender leaves it to the receiver where its only put of the flow goes (tt_there), as it may not know. */
 static bool receiver_places(uint8_t kind) { return kind == TT_ALLTOALL || kind == TT_ALLTOALLV; }
+
+/* Where the peer's bytes can go straight into the final buffer: because the application allocated it here, or through the wire's
+ * registration. *out NULL: nowhere. */
+static tutti_status choose_direct(struct tt_op *op, const struct tt_peer *p, const struct tt_exec_step *wait,
+                                  struct tt_region **out, uint64_t *offset)
+{
+    struct tt_wire *w = p->wire;
+    const bool slots = w->caps & TT_WIRE_CAP_INSTANT;   /* are fast */
+    tutti_status st;
+
+    *out = NULL;
+    *offset = 0;
+    if (op->conf.algo->direct_unsafe || !op->conf.dst || !tt_coll_dst_bytes(&op->conf.coll))
+        return TUTTI_OK;
+    /* Their puts say THERE: the one wait of the pair decides whether and where they land. In place, they arrive in a pipe. */
+    if (receiver_places(op->desc.kind) && (!wait->to_dst || wait->s.out.buf != TT_BUF_DST))
+        return TUTTI_OK;
+    if (slots)
+        *out = allocated_region(op, w, offset);
+    if (*out || !p->anymem || (slots && !pays_single_copy(op, wait)))
+        return TUTTI_OK;
+    st = need_regions(op, w);
+    if (!st)
+        *out = op->regions[tt_op_wire_index(op->context->engine, w)].dst;
+    return st;
+}
+
+/* ---- the actions --------------------------------------------------------------------------------------------- */
 
 /* Opens a flow: takes a handle and landing memory, and tells the peer. */
 static bool do_open(struct tt_op *op, const struct tt_action *a)
@@ -272,8 +324,6 @@ static bool do_open(struct tt_op *op, const struct tt_action *a)
     struct tt_flow *f = tt_op_flow(op, a->peer);
     struct tt_engine *e = op->context->engine;
     const struct tt_exec_step *t = &op->exec.step[a->step];
-    /* Their puts say THERE: the one wait of the pair decides whether and where they land. */
-    const bool one_wait = op->desc.kind == TT_ALLTOALL || op->desc.kind == TT_ALLTOALLV;
     struct tt_ready_msg msg = { .landing = 1 };
     struct tt_region *direct;
     struct tt_peer *p;
@@ -299,13 +349,10 @@ static bool do_open(struct tt_op *op, const struct tt_action *a)
         f->cp->opened += op->p2p;
         f->in_gen = p->handle_gen[handle] + 1u;
     }
-    if (!(p->wire->caps & TT_WIRE_CAP_INSTANT) && need_regions(op, p->wire)) {
+    if (choose_direct(op, p, t, &direct, &offset)) {
         tt_context_fail_here(op->context, TUTTI_ERR_NOMEM, "a buffer could not be registered", true);
         return false;
     }
-    direct = one_wait && !t->to_dst ? NULL : direct_region(op, p->wire, &offset);
-    if (receiver_places(op->desc.kind) && t->s.out.buf != TT_BUF_DST)
-        direct = NULL;          /* in place: it arrives in a pipe */
     msg.handle = (uint16_t)f->in_handle;
     msg.gen = f->in_gen;
     msg.bytes = t->s.bytes;
@@ -416,7 +463,7 @@ static bool do_put(struct tt_op *op, const struct tt_action *a)
     struct tt_flow *f = &op->flow[a->peer];
     struct tt_peer *p = f->cp->peer;
     struct tt_wire *w = p->wire;
-    bool instant = w->caps & TT_WIRE_CAP_INSTANT;
+    bool instant;
     struct tt_desc d = {
         .kind = TT_DESC_PUT, .peer = p->rank, .bytes = a->bytes,
         .signal_op = TT_SIGNAL_SET, .signal_key = &p->mail.theirs,
@@ -427,8 +474,6 @@ static bool do_put(struct tt_op *op, const struct tt_action *a)
     };
 
     if (p->state != TT_PEER_UP)
-        return false;
-    if (!instant && need_regions(op, w))
         return false;
     if (a->direct) {
         d.key = &f->direct_key;
@@ -453,10 +498,11 @@ static bool do_put(struct tt_op *op, const struct tt_action *a)
     } else {
         d.local = address_of(op, &a->a);
     }
-    if (d.bytes == 0)
-        instant = true;
+    instant = d.bytes == 0 || tt_put_is_instant(w, d.key);
     if (instant)
         d.flags |= TT_DESC_INLINE;
+    else if (need_regions(op, w))
+        return false;
     if (!post_one(w, &d))
         return false;
     op->in_flight += !instant;
@@ -493,7 +539,7 @@ static bool do_credit(struct tt_op *op, const struct tt_action *a)
     struct tt_flow *f = &op->flow[a->peer];
     struct tt_peer *p = f->cp->peer;
     const struct tt_desc d = {
-        .kind = TT_DESC_PUT, .flags = TT_DESC_INLINE, .peer = p->rank, .key = &p->mail.theirs,
+        .kind = TT_DESC_PUT, .flags = TT_DESC_INLINE | TT_DESC_URGENT, .peer = p->rank, .key = &p->mail.theirs,
         .signal_op = TT_SIGNAL_SET, .signal_key = &p->mail.theirs,
         .signal_offset = tt_link_offset(TT_LINK_CREDIT, (uint32_t)f->in_handle, a->stream),
         .signal_value = word_value(f->in_gen, a->seq),

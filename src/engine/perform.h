@@ -25,6 +25,8 @@ void tt_op_eager_consumed(struct tt_op *op, uint16_t peer, uint32_t tag);
 
 /* Giving back, at the end. */
 void tt_op_drop_regions(struct tt_op *op);
+/* Whether the operation has registered this region itself (so that it will drop it). */
+bool tt_op_is_registered(const struct tt_op *op, const struct tt_region *r);
 void tt_op_give_handle(struct tt_peer *p, int handle);
 uint32_t tt_op_wire_index(const struct tt_engine *e, const struct tt_wire *w);
 

@@ -153,6 +153,7 @@ static void link_up(struct tt_engine *e, struct tt_wire *w, const struct tt_done
         return;
     p->wire = w;
     p->state = TT_PEER_UP;
+    p->anymem = d->link.anymem;
     for (uint32_t i = 0; i < e->nwires; i++)
         e->nlinks[i] += e->wire[i] == w;
     tt_mailbox_init(&p->mail, &d->link);
@@ -215,10 +216,11 @@ static void link_ended(struct tt_engine *e, const struct tt_done *d)
     }
 }
 
-/* Wires whose arrivals show in memory, and those without a link, have little to say. */
+/* Wires whose arrivals show in memory, and those without a link, have little to say; unless memory is registered there, into which
+ * it is poll that brings the bytes. */
 static bool is_quiet(const struct tt_engine *e, uint32_t i)
 {
-    return e->wire[i]->caps & TT_WIRE_CAP_INSTANT || e->nlinks[i] == 0;
+    return (e->wire[i]->caps & TT_WIRE_CAP_INSTANT && !e->nregistered[i]) || e->nlinks[i] == 0;
 }
 
 static bool poll_wires(struct tt_engine *e)

@@ -31,6 +31,7 @@ struct tt_peer {
     uint8_t state;
     uint64_t left_ns;           /* when it was seen to have left */
     struct tt_wire *wire;       /* the one that is tried or stands */
+    bool anymem;                /* it may be given keys of memory that the wire did not allocate */
     struct tt_mailbox mail;     /* valid from UP on, also after LEFT */
     uint16_t handle_gen[TT_HANDLES];    /* grows when a handle is given back */
     uint64_t handles[TT_HANDLES / 64];  /* bitmap of those in use */
@@ -114,6 +115,12 @@ struct tt_flow {
     uint64_t landing_offset, direct_offset;
 };
 
+/* An operation's memory as one wire knows it, where that wire needs to. */
+struct tt_op_regions {
+    bool made;
+    struct tt_region *src, *dst, *stage, *work;
+};
+
 struct tt_op {
     struct tt_op *next;         /* active or waiting list of the context */
     struct tt_op *next_request, **request_at;   /* list of the context's requests */
@@ -137,8 +144,7 @@ struct tt_op {
     void *backup;
     uint64_t backup_bytes;
     void *backup_of;
-    struct tt_region *src_region, *dst_region, *stage_region, *work_region;     /* on wires that need them */
-    struct tt_wire *region_wire;
+    struct tt_op_regions regions[TT_ENGINE_WIRES_MAX];
     uint16_t slot;              /* in engine->ops: what a wire's cookie names, with the generation */
     uint8_t generation;
     bool retry;                 /* an action could not be done; try again without news */
@@ -161,6 +167,7 @@ struct tt_engine {
     struct tt_wire *wire[TT_ENGINE_WIRES_MAX];
     uint32_t nwires;
     uint32_t nlinks[TT_ENGINE_WIRES_MAX];       /* that came up, by wire */
+    uint32_t nregistered[TT_ENGINE_WIRES_MAX];  /* operations whose memory is registered there */
     struct tt_peer *peers;      /* [nranks] */
     struct tt_peer *up;         /* those with a mailbox */
     uint8_t (*cards)[TT_ENGINE_CARD_BYTES];     /* [nranks] */

@@ -200,6 +200,7 @@ static struct tt_done link_done(struct tt_tcp_link *link, uint8_t kind)
         done.link.mine = link->mine;
         done.link.theirs =
             (struct tt_rkey){ .wire = &link->tcp->wire, .peer = link->peer, .bytes = link->theirs_bytes };
+        done.link.anymem = true;
     }
     return done;
 }

@@ -24,13 +24,15 @@
 struct tt_wire;
 
 enum {
-    TT_WIRE_CAP_INSTANT = 1u << 0,  /* a taken put is locally complete when post returns, and has no LOCAL entry in poll */
+    TT_WIRE_CAP_INSTANT = 1u << 0,  /* a taken put to a mapped key is locally complete when post returns, and has no LOCAL entry in
+                                       poll (tt_put_is_instant) */
     TT_WIRE_CAP_ORDERED = 1u << 1,  /* signals to a peer always become visible in post order, after earlier puts: fences are free */
     TT_WIRE_CAP_MAPPED = 1u << 2,   /* imported keys of wire-allocated memory carry a pointer (tt_rkey.mapped): the caller
                                        may write there itself and then post a zero-length put with the signal */
     TT_WIRE_CAP_GET = 1u << 3,
     TT_WIRE_CAP_ATOMIC = 1u << 4,
-    TT_WIRE_CAP_ANYMEM = 1u << 5,   /* puts may target any registered memory, not only what the wire allocated */
+    TT_WIRE_CAP_ANYMEM = 1u << 5    /* reg takes the caller's own memory; which peers' puts may target it, each link says
+                                       (tt_link.anymem) */
 };
 
 /* What a wire needs to know. Strings are the caller's, alive until close. */
@@ -42,7 +44,7 @@ struct tt_wire_conf {
     const char *interfaces;         /* NULL or as in tutti_conf */
     uint32_t lanes;                 /* connections per peer, 0: the wire chooses */
     uint64_t lane_bytes;            /* outstanding bytes per lane */
-    bool cma;                       /* shm: process_vm_readv/writev allowed */
+    bool cma;                       /* shm: process_vm_readv allowed, in either direction */
 };
 
 /* Registered memory of this process. key is what a peer imports to reach it. */
@@ -68,7 +70,8 @@ enum tt_signal_op { TT_SIGNAL_NONE, TT_SIGNAL_SET, TT_SIGNAL_ADD };
 enum {
     TT_DESC_INLINE = 1u << 0,       /* local is copied by post: reusable at once, no LOCAL entry; bytes <= TT_INLINE_BYTES */
     TT_DESC_REMOTE = 1u << 1,       /* also report remote completion */
-    TT_DESC_STREAM = 1u << 2        /* hint: the target is large and not read soon: stores may bypass the cache */
+    TT_DESC_STREAM = 1u << 2,       /* hint: the target is large and not read soon: stores may bypass the cache */
+    TT_DESC_URGENT = 1u << 3        /* keeps its order, and its fences, among urgent ones only: it may overtake the others */
 };
 #define TT_INLINE_BYTES 32768u
 
@@ -101,6 +104,8 @@ enum tt_done_kind {
 struct tt_link {
     void *mine;
     struct tt_rkey theirs;
+    bool anymem;                    /* this peer may be given keys of memory that the wire did not allocate. The two ends need not
+                                       say the same */
 };
 
 struct tt_done {
@@ -137,17 +142,19 @@ struct tt_wire_ops {
     /* Registers mem[bytes]; the caller keeps owning mem, and keeps it until dereg. mem NULL: the wire allocates (zeroed, page
      * aligned, mappable by peers if it can) and owns it. *out is the caller's, ended by dereg. UNSUPPORTED without ANYMEM. */
     tutti_status (*reg)(struct tt_wire *w, void *mem, size_t bytes, struct tt_region **out);
-    /* When it returns, nothing can touch the region's memory through this wire any more: late arrivals are dropped. */
+    /* When it returns, nothing can change the region's memory through this wire any more: late arrivals are dropped. A peer that is
+     * reading a source there drops what it reads from then on. Never waits for a peer. */
     void (*dereg)(struct tt_region *r);
     /* Makes a peer's key usable here. PROTOCOL (logged) if the blob is none of this wire's; PENDING if the memory's
-     * descriptor is still on its way: poll, and call again. */
+     * descriptor is still on its way: poll, and call again; UNSUPPORTED if the peer should not have given it (tt_link.anymem). */
     tutti_status (*import)(struct tt_wire *w, uint32_t peer, const struct tt_blob *key, struct tt_rkey *out);
 
     /* Posts up to n descriptors with one doorbell. Returns how many were taken, in order; the rest did not fit: poll and post
      * again. A descriptor to a lost peer is taken and forgotten. What is read or written without TT_DESC_INLINE lies in a
-     * registered region of this wire or in a link region, so that dereg can stop it: a put whose source goes then is
-     * completed with a copy if it has begun, else it arrives as nothing, without its signal. Either way it is reported. A put
-     * whose target is gone is dropped, and its signal with it. */
+     * registered region of this wire or in a link region, so that dereg can stop it: a put whose source goes then
+     * arrives whole (with a copy of what was left), or its signal does not come, and what it may have written of its target means
+     * nothing. Either way it is reported. A put whose target is gone is dropped, and its signal with it. An instant one
+     * (tt_put_is_instant) has no such needs. */
     int (*post)(struct tt_wire *w, const struct tt_desc *desc, int n);
     /* Makes progress and fills done[max]; returns how many. */
     int (*poll)(struct tt_wire *w, struct tt_done *done, int max);
@@ -156,6 +163,12 @@ struct tt_wire_ops {
      * sleeps. The next poll disarms. */
     int (*arm)(struct tt_wire *w);
 };
+
+/* Whether a put to that key is locally complete when post returns. */
+static inline bool tt_put_is_instant(const struct tt_wire *w, const struct tt_rkey *key)
+{
+    return w->caps & TT_WIRE_CAP_INSTANT && key->mapped;
+}
 
 /* Whether an import of this link works with plain stores (mapped). */
 static inline bool tt_link_mapped(const struct tt_link *l) { return l->theirs.mapped != NULL; }
