@@ -1,4 +1,5 @@
-/* The shared-memory wire: peers on one host write into each other's memory.
+/* The shared-memory wire: peers on one host write into each other's memory. (What lies in memory that they do not share, they read:
+ * shm_cma.c.)
  *
  * Each link is a Unix socket (abstract name, sequenced packets), over which the two ends pass descriptors of their
  * memfds: the link region, the bell page, and every segment that is registered later. The socket's end tells a death. A put is a
@@ -44,6 +45,9 @@ static int shm_poll(struct tt_wire *base, struct tt_done *done, int max)
         w->armed = false;
         tt_shm_look(w);
     }
+    tt_shm_serve(w);
+    if (w->nasked)
+        n = tt_shm_asks_over(w, done, max);     /* before the news that the link is lost */
     while (n < max && w->done_head != w->done_tail)
         done[n++] = w->done[w->done_head++ % w->done_cap];
     return n;
@@ -64,7 +68,7 @@ static int shm_arm(struct tt_wire *base)
     w->armed = true;
     atomic_store_explicit(&tt_shm_bell_of(&w->bell)->asleep, 1, memory_order_relaxed);
     barrier_for_sleepers(w);
-    return w->epoll;
+    return tt_shm_cma_has_news(w) ? -1 : w->epoll;
 }
 
 /* ---- puts ---------------------------------------------------------------------------------------------------- */
@@ -84,15 +88,9 @@ void tt_shm_ring(struct tt_shm_peer *peer)
             tt_fail_errno(errno, "shm: ring a bell");
 }
 
-static void put_one(struct tt_shm *w, const struct tt_desc *d)
+/* Copies, then signals. */
+static void put_mapped(struct tt_shm_peer *peer, const struct tt_desc *d)
 {
-    struct tt_shm_peer *peer;
-
-    if (d->kind == TT_DESC_FENCE)
-        return;                     /* stores of one thread are seen in order */
-    peer = &w->peers[d->kind == TT_DESC_PUT && d->bytes ? d->key->peer : d->signal_key->peer];
-    if (peer->state != TT_SHM_UP)
-        return;
     if (d->bytes) {
         tt_assert(d->offset <= d->key->bytes && d->bytes <= d->key->bytes - d->offset);
         tt_copy((char *)d->key->mapped + d->offset, NULL, d->local, d->bytes, d->flags & TT_DESC_STREAM);
@@ -109,23 +107,40 @@ static void put_one(struct tt_shm *w, const struct tt_desc *d)
     }
 }
 
+/* Whether the peer has to do it: what stores cannot reach, and, to keep the order, what comes after that. */
+static bool is_ask(const struct tt_shm_peer *peer, const struct tt_desc *d)
+{
+    return !d->key->mapped || (peer->nasked && !(d->flags & TT_DESC_URGENT)) ||
+           (d->signal_op != TT_SIGNAL_NONE && !d->signal_key->mapped);
+}
+
+/* False: no room now. */
+static bool post_one(struct tt_shm *w, const struct tt_desc *d)
+{
+    struct tt_shm_peer *peer;
+
+    if (d->kind == TT_DESC_FENCE)
+        return true;            /* stores of one thread are seen in order */
+    peer = &w->peers[d->key->peer];
+    if (peer->state != TT_SHM_UP)
+        return true;
+    if (is_ask(peer, d))
+        return tt_shm_ask(w, peer, d);
+    if (d->flags & TT_DESC_REMOTE && w->done_tail - w->done_head >= w->done_cap - w->conf.nranks - 1)
+        return false;
+    put_mapped(peer, d);
+    if (d->flags & TT_DESC_REMOTE)
+        tt_shm_tell(w, &(struct tt_done){ .kind = TT_DONE_REMOTE, .peer = d->key->peer, .cookie = d->cookie });
+    return true;
+}
+
 static int shm_post(struct tt_wire *base, const struct tt_desc *desc, int n)
 {
-    struct tt_shm *w = tt_shm_of(base);
+    int i = 0;
 
-    for (int i = 0; i < n; i++) {
-        if (desc[i].flags & TT_DESC_REMOTE) {
-            if (w->done_tail - w->done_head >= w->done_cap - w->conf.nranks - 1)
-                return i;
-            put_one(w, &desc[i]);
-            if (w->peers[desc[i].key->peer].state == TT_SHM_UP)
-                tt_shm_tell(w, &(struct tt_done){
-                                   .kind = TT_DONE_REMOTE, .peer = desc[i].key->peer, .cookie = desc[i].cookie });
-            continue;
-        }
-        put_one(w, &desc[i]);
-    }
-    return n;
+    while (i < n && post_one(tt_shm_of(base), &desc[i]))
+        i++;
+    return i;
 }
 
 /* ---- open and close --------------------------------------------------------------------------------------------- */
@@ -134,6 +149,7 @@ static void shm_close(struct tt_wire *base)
 {
     struct tt_shm *w = tt_shm_of(base);
 
+    tt_shm_cma_close(w);
     if (w->peers)
         tt_shm_links_close(w);
     tt_shm_regions_close(w);
@@ -170,7 +186,8 @@ static tutti_status shm_open(struct tt_wire **out, const struct tt_wire_conf *co
     w->done = calloc(w->done_cap, sizeof *w->done);
     w->peers = calloc(conf->nranks, sizeof *w->peers);
     w->shared = calloc(TT_SHM_SEGMENTS_MAX, sizeof *w->shared);    /* regions are handed out by address: never moved */
-    if (!w->done || !w->peers || !w->shared) {
+    w->links = calloc(conf->nranks, sizeof *w->links);
+    if (!w->done || !w->peers || !w->shared || !w->links) {
         st = tt_fail(TUTTI_ERR_NOMEM, "shm: no memory for %u peers", conf->nranks);
         goto close;
     }
@@ -187,6 +204,8 @@ static tutti_status shm_open(struct tt_wire **out, const struct tt_wire_conf *co
         st = tt_fail_errno(errno, "shm: descriptors to wait on");
         goto close;
     }
+    if (conf->cma)
+        tt_shm_cma_open(w);
     st = tt_shm_listen(w);
     if (st)
         goto close;

@@ -18,13 +18,46 @@ struct tt_shm_bell {
     _Atomic uint32_t asleep;
 };
 
-/* A segment of ours or of a peer. */
+/* A segment of ours or of a peer, or memory of our caller. */
 struct tt_shm_shared {
-    struct tt_segment seg;
-    uint64_t id;
+    struct tt_segment seg;          /* base NULL: the caller's memory */
+    uint64_t id;                    /* as keys and asks name it: segments count from 1; memory of the caller is generation << 32 | slot,
+                                       generations count from 1; 0 is the link region */
     struct tt_region region;        /* ours only */
     bool used;
+    struct tt_shm_shared *next_free;
 };
+
+/* ---- single copy: see shm_cma.c ---- */
+
+#define TT_SHM_ASKS 128u            /* per link and direction */
+
+/* "Fetch these bytes from my memory into yours, then raise this signal." Regions and offsets are the receiver's. */
+struct tt_shm_ask {
+    uint64_t from, bytes;
+    uint64_t region, offset;
+    uint64_t signal_region, signal; /* offset, a multiple of 8, plus enum tt_signal_op */
+    uint64_t signal_value;
+};
+
+enum tt_shm_ask_state { TT_SHM_DONE, TT_SHM_POSTED, TT_SHM_REVOKED, TT_SHM_TAKEN };
+
+struct tt_shm_ask_line {
+    _Atomic uint64_t state;         /* number << 2 | enum tt_shm_ask_state */
+    struct tt_shm_ask ask;
+};
+_Static_assert(sizeof(struct tt_shm_ask_line) == 64, "an ask is a cache line");
+
+/* In the receiver's link segment, behind the link region. */
+struct tt_shm_asks {
+    _Atomic uint32_t readable;      /* 1: the owner of this memory has read the other's */
+    uint32_t pad[15];
+    struct tt_shm_ask_line line[TT_SHM_ASKS];
+};
+
+struct tt_shm_asker;
+
+/* ---- the rest ---- */
 
 enum tt_shm_state { TT_SHM_NONE, TT_SHM_WANTED, TT_SHM_GREETING, TT_SHM_UP, TT_SHM_LOST };
 
@@ -40,6 +73,15 @@ struct tt_shm_peer {
     struct tt_segment mine, theirs, bell;
     struct tt_shm_shared *segments; /* theirs, [nsegments] */
     uint32_t nsegments, segments_cap;
+
+    bool readable;                  /* its memory can be read from here: it may ask */
+    pid_t pid;
+    uint64_t nonce_at, nonce;       /* a number of its own, and where it has it */
+    uint64_t served;                /* its asks that are over */
+    struct tt_shm_ask ask;          /* the one that is being served: a copy that the peer cannot change … */
+    uint64_t fetched;               /* … and how much of it is here */
+    uint32_t nasked;                /* ours that are not over */
+    struct tt_shm_asker *asker;     /* ours; made at the first */
 };
 
 /* An accepted connection that has not said hello. */
@@ -63,9 +105,27 @@ struct tt_shm {
     uint32_t nwanted;               /* peers in TT_SHM_WANTED */
     struct tt_shm_shared *shared;   /* ours, in order of registration; [nshared] of TT_SHM_SEGMENTS_MAX, never moved */
     uint32_t nshared;
+    struct tt_shm_shared **own;     /* memory of our caller, by slot, [nown] of own_cap; records are never freed before close */
+    struct tt_shm_shared *free_own;
+    uint32_t nown, own_cap;
+    uint32_t *links;                /* ranks whose links came up, [nlinks] of nranks */
+    uint32_t nlinks, first;         /* first: whose asks are looked at first */
+    uint64_t nonce;                 /* what peers that can read us find; 0: single copy is off */
+    uint32_t nasked;                /* of all peers */
     struct tt_done *done;           /* ring of [2 * nranks + 2] */
     uint32_t done_head, done_tail, done_cap;
 };
+
+/* Bytes of a link segment, and the asks in it. */
+static inline uint64_t tt_shm_asks_offset(const struct tt_shm *w) { return (w->conf.link_bytes + 63) / 64 * 64; }
+static inline uint64_t tt_shm_link_bytes(const struct tt_shm *w)
+{
+    return tt_shm_asks_offset(w) + sizeof(struct tt_shm_asks);
+}
+static inline struct tt_shm_asks *tt_shm_asks_in(const struct tt_shm *w, const struct tt_segment *link)
+{
+    return (struct tt_shm_asks *)(void *)((char *)link->base + tt_shm_asks_offset(w));
+}
 
 static inline struct tt_shm *tt_shm_of(struct tt_wire *w) { return (struct tt_shm *)w; }
 static inline struct tt_shm_bell *tt_shm_bell_of(const struct tt_segment *seg) { return seg->base; }
@@ -103,6 +163,32 @@ tutti_status tt_shm_import(struct tt_wire *base, uint32_t rank, const struct tt_
 tutti_status tt_shm_segment_add(struct tt_shm_peer *peer, uint32_t rank, uint64_t id, int fd, uint64_t bytes);
 /* The peer has deregistered it. */
 void tt_shm_segment_forget(struct tt_shm_peer *peer, uint64_t id);
+/* The `bytes` at `offset` of our region `id`, or of the link region that `peer` may write. NULL: it is gone, or was never so large. */
+uint8_t *tt_shm_memory_of(struct tt_shm *w, const struct tt_shm_peer *peer, uint64_t id, uint64_t offset,
+                          uint64_t bytes);
+/* Whether these bytes lie in a registered region. */
+bool tt_shm_is_registered(const struct tt_shm *w, const void *mem, uint64_t bytes);
 void tt_shm_regions_close(struct tt_shm *w);
+
+/* ---- shm_cma.c ---- */
+
+/* Turns single copy on, if the system lets a process read memory at all. */
+void tt_shm_cma_open(struct tt_shm *w);
+/* Finds out whether the peer, which has `nonce` at `nonce_at` (0: it does not want to be read), can be read, and lets it know. */
+void tt_shm_cma_meet(struct tt_shm *w, uint32_t rank, uint64_t nonce_at, uint64_t nonce);
+/* The put as an ask. False: there is no room now. */
+bool tt_shm_ask(struct tt_shm *w, struct tt_shm_peer *peer, const struct tt_desc *d);
+/* Serves what peers ask, for a bounded time. */
+void tt_shm_serve(struct tt_shm *w);
+/* Reports asks of ours that are over; returns how many entries of done[max] it took. */
+int tt_shm_asks_over(struct tt_shm *w, struct tt_done *done, int max);
+/* Whether serve or over would find something. */
+bool tt_shm_cma_has_news(const struct tt_shm *w);
+/* Memory is no longer registered: asks to fetch from it are revoked. */
+void tt_shm_source_gone(struct tt_shm *w, const void *mem, uint64_t bytes);
+/* The link is lost: what was done is still reported, the rest is forgotten. */
+void tt_shm_asks_lost(struct tt_shm *w, struct tt_shm_peer *peer);
+/* Gives peers time to fetch what they were asked to; then revokes it. */
+void tt_shm_cma_close(struct tt_shm *w);
 
 #endif

@@ -25,6 +25,7 @@ struct packet {
     uint8_t secret[16];
     uint64_t id, bytes;             /* SEGMENT, FORGET: which; HELLO: bytes of the link region */
     uint32_t fence, pad;            /* HELLO: 1: this process cannot issue the barrier for sleepers */
+    uint64_t nonce_at, nonce;       /* HELLO: for who can read this process's memory; 0: nobody shall */
 };
 
 static void watch(struct tt_shm *w, int fd, uint64_t what, uint32_t events)
@@ -122,6 +123,8 @@ static bool send_hello(struct tt_shm *w, struct tt_shm_peer *peer, int fd)
 
     p.bytes = w->conf.link_bytes;
     p.fence = w->fence;
+    p.nonce = w->nonce;
+    p.nonce_at = w->nonce ? (uintptr_t)&w->nonce : 0;
     return send_packet(fd, &p, fds, 3);
 }
 
@@ -165,6 +168,7 @@ void tt_shm_link_lost(struct tt_shm *w, uint32_t rank, tutti_status why)
     if (peer->fd >= 0)
         close(peer->fd);
     peer->fd = -1;
+    tt_shm_asks_lost(w, peer);
     tt_shm_tell(w, &(struct tt_done){ .kind = TT_DONE_LINK_LOST, .peer = rank, .status = peer->bye ? TUTTI_OK : why });
 }
 
@@ -182,7 +186,7 @@ static tutti_status take_hello(struct tt_shm *w, uint32_t rank, const struct pac
     }
     fd = fds[0];
     fds[0] = -1;
-    st = tt_segment_attach(&peer->theirs, fd, p->bytes);
+    st = tt_segment_attach(&peer->theirs, fd, tt_shm_link_bytes(w));
     if (st)
         goto close;
     fd = fds[1];
@@ -192,6 +196,7 @@ static tutti_status take_hello(struct tt_shm *w, uint32_t rank, const struct pac
         goto detach;
     peer->bell_fd = fds[2];
     peer->fence = w->fence || p->fence;
+    tt_shm_cma_meet(w, rank, p->nonce_at, p->nonce);
     return TUTTI_OK;
 
 detach:
@@ -206,6 +211,7 @@ static void link_up(struct tt_shm *w, uint32_t rank)
     struct tt_shm_peer *peer = &w->peers[rank];
 
     peer->state = TT_SHM_UP;
+    w->links[w->nlinks++] = rank;
     peer->segments_sent = 0;
     tt_shm_send_segments(w, peer);
     tt_shm_tell(w, &(struct tt_done){
@@ -213,13 +219,14 @@ static void link_up(struct tt_shm *w, uint32_t rank)
         .link = {
             .mine = peer->mine.base,
             .theirs = { .wire = &w->base, .peer = rank, .mapped = peer->theirs.base, .bytes = w->conf.link_bytes },
+            .anymem = peer->readable,
         },
     });
 }
 
 static tutti_status need_mine(struct tt_shm *w, struct tt_shm_peer *peer)
 {
-    return peer->mine.base ? TUTTI_OK : tt_segment_create(&peer->mine, w->conf.link_bytes);
+    return peer->mine.base ? TUTTI_OK : tt_segment_create(&peer->mine, tt_shm_link_bytes(w));
 }
 
 /* Begins (again) to connect. A refused connection means that nobody listens any more: the peer is gone. */

@@ -41,15 +41,73 @@ void tt_shm_segment_forget(struct tt_shm_peer *peer, uint64_t id)
         }
 }
 
+static void write_key(struct tt_shm_shared *s)
+{
+    struct tt_writer wr;
+
+    tt_writer_init(&wr, s->region.key.data, TT_KEY_BYTES);
+    tt_write_u32(&wr, TT_SHM_MAGIC);
+    tt_write_u64(&wr, s->id);
+    tt_write_u64(&wr, s->region.bytes);
+    s->region.key.bytes = (uint16_t)tt_writer_bytes(&wr);
+}
+
+/* ---- memory of our caller ---- */
+
+#define ID_OF_CALLER (1ull << 32)   /* ids from here on: generation << 32 | slot */
+
+/* A record whose slot is new, or has had its last generation taken away. */
+static struct tt_shm_shared *own_get(struct tt_shm *w)
+{
+    struct tt_shm_shared *s = w->free_own;
+
+    if (s) {
+        w->free_own = s->next_free;
+        return s;
+    }
+    if (w->nown == w->own_cap) {
+        const uint32_t cap = w->own_cap ? 2 * w->own_cap : 16;
+        struct tt_shm_shared **more = realloc(w->own, cap * sizeof *more);
+
+        if (!more)
+            return NULL;
+        w->own = more;
+        w->own_cap = cap;
+    }
+    s = calloc(1, sizeof *s);
+    if (!s)
+        return NULL;
+    s->id = ID_OF_CALLER | w->nown;
+    w->own[w->nown++] = s;
+    return s;
+}
+
+static tutti_status reg_own(struct tt_shm *w, void *mem, size_t bytes, struct tt_region **out)
+{
+    struct tt_shm_shared *s;
+
+    if (!(w->base.caps & TT_WIRE_CAP_ANYMEM))
+        return TUTTI_ERR_UNSUPPORTED;
+    s = own_get(w);
+    if (!s)
+        return tt_fail(TUTTI_ERR_NOMEM, "shm: no memory to register a region");
+    s->used = true;
+    s->region = (struct tt_region){ .wire = &w->base, .mem = mem, .bytes = bytes };
+    write_key(s);
+    *out = &s->region;
+    return TUTTI_OK;
+}
+
+/* ---- all of it ---- */
+
 tutti_status tt_shm_reg(struct tt_wire *base, void *mem, size_t bytes, struct tt_region **out)
 {
     struct tt_shm *w = tt_shm_of(base);
-    struct tt_writer wr;
     struct tt_shm_shared *s;
     tutti_status st;
 
     if (mem)
-        return TUTTI_ERR_UNSUPPORTED;
+        return reg_own(w, mem, bytes, out);
     if (w->nshared == TT_SHM_SEGMENTS_MAX)
         return tt_fail(TUTTI_ERR_NOMEM, "shm: more than %u segments", TT_SHM_SEGMENTS_MAX);
     s = &w->shared[w->nshared];
@@ -59,11 +117,7 @@ tutti_status tt_shm_reg(struct tt_wire *base, void *mem, size_t bytes, struct tt
     s->id = w->nshared + 1;
     s->used = true;
     s->region = (struct tt_region){ .wire = base, .mem = s->seg.base, .bytes = bytes };
-    tt_writer_init(&wr, s->region.key.data, TT_KEY_BYTES);
-    tt_write_u32(&wr, TT_SHM_MAGIC);
-    tt_write_u64(&wr, s->id);
-    tt_write_u64(&wr, bytes);
-    s->region.key.bytes = (uint16_t)tt_writer_bytes(&wr);
+    write_key(s);
     w->nshared++;
     for (uint32_t r = 0; r < w->conf.nranks; r++)
         tt_shm_send_segments(w, &w->peers[r]);
@@ -71,17 +125,77 @@ tutti_status tt_shm_reg(struct tt_wire *base, void *mem, size_t bytes, struct tt
     return TUTTI_OK;
 }
 
-/* Peers may have it mapped and a late writer may still write there; the memory is theirs then, no longer ours: our mapping
- * goes, so nothing of ours can change. */
+/* Peers may have a segment mapped and a late writer may still write there; the memory is theirs then, no longer ours: our mapping
+ * goes, so nothing of ours can change. Memory of our caller is written by nobody but us. */
 void tt_shm_dereg(struct tt_region *region)
 {
     struct tt_shm *w = tt_shm_of(region->wire);
     struct tt_shm_shared *s = (struct tt_shm_shared *)((char *)region - offsetof(struct tt_shm_shared, region));
 
+    s->used = false;
+    tt_shm_source_gone(w, region->mem, region->bytes);
+    if (!s->seg.base) {
+        s->id += ID_OF_CALLER;  /* from here on late asks find nothing */
+        s->next_free = w->free_own;
+        w->free_own = s;
+        return;
+    }
     for (uint32_t r = 0; r < w->conf.nranks; r++)
         tt_shm_send_forget(w, &w->peers[r], s->id);
     tt_segment_fini(&s->seg);
-    s->used = false;
+}
+
+static struct tt_region *region_of(struct tt_shm *w, uint64_t id)
+{
+    const uint64_t i = id < ID_OF_CALLER ? id - 1 : (uint32_t)id, n = id < ID_OF_CALLER ? w->nshared : w->nown;
+    struct tt_shm_shared *s;
+
+    if (i >= n)
+        return NULL;
+    s = id < ID_OF_CALLER ? &w->shared[i] : w->own[i];
+    return s->used && s->id == id ? &s->region : NULL;
+}
+
+uint8_t *tt_shm_memory_of(struct tt_shm *w, const struct tt_shm_peer *peer, uint64_t id, uint64_t offset,
+                          uint64_t bytes)
+{
+    const struct tt_region link = { .mem = peer->mine.base, .bytes = w->conf.link_bytes };
+    const struct tt_region *r = id ? region_of(w, id) : &link;
+
+    if (!r || offset > r->bytes || bytes > r->bytes - offset)
+        return NULL;
+    return (uint8_t *)r->mem + offset;
+}
+
+static bool holds(const struct tt_shm_shared *s, const void *mem, uint64_t bytes)
+{
+    const uintptr_t begin = (uintptr_t)mem, first = (uintptr_t)s->region.mem;
+
+    return s->used && begin >= first && begin + bytes <= first + s->region.bytes;
+}
+
+bool tt_shm_is_registered(const struct tt_shm *w, const void *mem, uint64_t bytes)
+{
+    for (uint32_t i = 0; i < w->nown; i++)
+        if (holds(w->own[i], mem, bytes))
+            return true;
+    for (uint32_t i = 0; i < w->nshared; i++)
+        if (holds(&w->shared[i], mem, bytes))
+            return true;
+    return false;
+}
+
+/* A key of memory that the peer's wire did not allocate. */
+static tutti_status import_own(struct tt_shm *w, uint32_t rank, uint64_t id, uint64_t bytes, struct tt_rkey *out)
+{
+    const struct tt_shm_peer *peer = &w->peers[rank];
+
+    if (peer->state != TT_SHM_UP)
+        return TUTTI_ERR_PEER_LOST;
+    if (!atomic_load_explicit(&tt_shm_asks_in(w, &peer->theirs)->readable, memory_order_acquire))
+        return tt_fail(TUTTI_ERR_UNSUPPORTED, "shm: rank %u wants bytes in its own memory, but cannot read ours", rank);
+    *out = (struct tt_rkey){ .wire = &w->base, .peer = rank, .bytes = bytes, .handle = { id } };
+    return TUTTI_OK;
 }
 
 tutti_status tt_shm_import(struct tt_wire *base, uint32_t rank, const struct tt_blob *key, struct tt_rkey *out)
@@ -98,13 +212,15 @@ tutti_status tt_shm_import(struct tt_wire *base, uint32_t rank, const struct tt_
     bytes = tt_read_u64(&r);
     if (r.bad || id == 0)
         return tt_fail(TUTTI_ERR_PROTOCOL, "shm: rank %u sent a key that is none of shared memory", rank);
+    if (id >= ID_OF_CALLER)
+        return import_own(w, rank, id, bytes, out);
     for (int tries = 0; tries < 2; tries++) {
         for (uint32_t i = 0; i < peer->nsegments; i++)
             if (peer->segments[i].id == id) {
                 if (bytes > peer->segments[i].seg.bytes)
                     return tt_fail(TUTTI_ERR_PROTOCOL, "shm: rank %u claims more of a segment than there is", rank);
                 *out = (struct tt_rkey){
-                    .wire = base, .peer = rank, .mapped = peer->segments[i].seg.base, .bytes = bytes
+                    .wire = base, .peer = rank, .mapped = peer->segments[i].seg.base, .bytes = bytes, .handle = { id },
                 };
                 return TUTTI_OK;
             }
@@ -125,4 +241,7 @@ void tt_shm_regions_close(struct tt_shm *w)
     for (uint32_t i = 0; i < w->nshared; i++)
         if (w->shared[i].used)
             tt_segment_fini(&w->shared[i].seg);
+    for (uint32_t i = 0; i < w->nown; i++)
+        free(w->own[i]);
+    free(w->own);
 }

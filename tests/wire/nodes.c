@@ -20,8 +20,9 @@ const uint8_t node_secret[16] = "test of wires";
 
 _Noreturn void node_fail(const struct node *n, const char *file, int line, const char *what)
 {
-    fprintf(stderr, "rank %u of %u, %s, %u lanes, seed %llu: %s does not hold (%s:%d)\n", n->rank, n->nranks,
-            n->ops->name, n->setting->lanes, (unsigned long long)n->setting->seed, what, file, line);
+    fprintf(stderr, "rank %u of %u, %s%s, %u lanes, seed %llu: %s does not hold (%s:%d)\n", n->rank, n->nranks,
+            n->ops->name, n->setting->cma ? " cma" : "", n->setting->lanes, (unsigned long long)n->setting->seed, what,
+            file, line);
     _exit(1);
 }
 
@@ -125,7 +126,7 @@ void node_open(struct node *n)
         .interfaces = n->interfaces,
         .lanes = n->setting->lanes,
         .lane_bytes = 4u << 20,
-        .cma = true,
+        .cma = n->setting->cma && !n->no_cma,
     };
 
     memset(n->ups, 0, sizeof n->ups);
@@ -214,6 +215,15 @@ void node_barrier_idle(struct node *n)
     n->w = w;
 }
 
+void *node_memory(struct node *n, uint64_t bytes)
+{
+    void *mem = calloc(1, bytes ? bytes : 1);
+
+    CHECK(n, mem && n->nmemories < NODE_MEMORIES);
+    n->memory[n->nmemories++] = mem;
+    return mem;
+}
+
 void node_share(struct node *n, uint32_t slot, const struct tt_region *r)
 {
     CHECK(n, r->key.bytes <= TT_KEY_BYTES);
@@ -226,7 +236,7 @@ struct tt_rkey node_import(struct node *n, uint32_t peer, uint32_t slot)
     tutti_status st;
 
     UNTIL(n, (st = n->ops->import(n->w, peer, &n->board->key[peer][slot], &key)) != TUTTI_PENDING);
-    CHECK(n, st == TUTTI_OK);
+    CHECK(n, st == TUTTI_OK && !(n->setting->cma && key.mapped));
     return key;
 }
 

@@ -14,11 +14,13 @@
 #define NODE_COOKIES 8192
 #define NODE_LINK_BYTES 65536
 #define NODE_KEYS 4
+#define NODE_MEMORIES 8
 
 /* What is under test. */
 struct setting {
     const struct tt_wire_ops *ops;
     uint32_t lanes;
+    bool cma;                   /* conf.cma, and regions are the test's own memory */
     uint64_t seed;
 };
 
@@ -38,6 +40,9 @@ struct node {
     struct tt_wire *w;
     const char *interfaces;
     struct board *board;
+    bool no_cma;                            /* this rank is opened without, whatever the setting says */
+    void *memory[NODE_MEMORIES];            /* that node_memory gave out; lives as long as the rank */
+    uint32_t nmemories;
     struct tt_prng prng;
     struct tt_link link[NODES_MAX];
     uint32_t ups[NODES_MAX], losses[NODES_MAX];     /* events seen */
@@ -59,7 +64,10 @@ void node_poll(struct node *n);
 void node_post(struct node *n, const struct tt_desc *d);    /* polls until it is taken */
 void node_barrier(struct node *n);      /* over the board; polls the wire while it waits */
 void node_barrier_idle(struct node *n); /* does not */
+/* Zeroed. */
+void *node_memory(struct node *n, uint64_t bytes);
 void node_share(struct node *n, uint32_t slot, const struct tt_region *r);
+/* Where regions are the test's own memory, such is what comes. */
 struct tt_rkey node_import(struct node *n, uint32_t peer, uint32_t slot);
 
 /* A word of the link region: ours, and as a signal target of the peer's. */

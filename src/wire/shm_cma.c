@@ -1,0 +1,417 @@
+/* Single copy between processes of one host, for memory that they do not share: cross-memory attach (CMA), that is
+ * process_vm_readv.
+ *
+ * A put to such memory is an ask: a line in the receiver's link segment that says what to fetch from where. The receiver's poll
+ * serves asks in order: it reads the bytes from the sender straight to where they belong, raises the signal, and marks the ask as
+ * done; the sender's poll sees that. So one copy is made, by the one who needs it, and nobody ever writes into another process:
+ *  - memory whose target region goes is safe at once, as who would write it is its owner;
+ *  - memory whose source region goes is revoked: the sender turns the ask from POSTED to REVOKED, and the receiver, which looks after
+ *    each slice and commits with POSTED to TAKEN, drops what it read, and the signal. Neither waits for the other.
+ *
+ * While asks are out, what else is put to that peer follows as asks too (with no bytes to fetch), so signals stay in order.
+ *
+ * Who may be read is found out by reading: each greeting says where its sender has a random number. The kernel may forbid it for
+ * many reasons (users, dumpable, ptrace scope, seccomp, namespaces), and not alike in both directions. Each later read brings that
+ * number again, in the same system call and hence from the same address space: a process that has ended or became another program
+ * in the middle, and a pid that was given anew, are noticed before anything is taken for good. */
+#include "wire/shm.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/prng.h"
+#include "base/status.h"
+#include "reduce/reduce.h"
+
+#define SERVE_BYTES (512u << 10)    /* fetched by one poll, which should stay short: some 50 us */
+#define BULK_MAX (TT_SHM_ASKS / 2)  /* asks out to one peer that fetch; the rest is for signals and inline puts */
+#define INLINE_BYTES (256u << 10)   /* of inline puts to one peer whose copies it has not fetched */
+#define LINGER_NS TT_SECOND         /* how long closing waits for peers to fetch */
+
+/* What we remember of an ask of ours. */
+struct asked {
+    const uint8_t *from;            /* NULL: nothing that dereg could take away */
+    uint64_t bytes, cookie;
+    uint64_t inline_end;            /* frees its copy when it is over; 0: it has none */
+    bool local, remote;             /* still to be reported */
+};
+
+/* Our asks to one peer. */
+struct tt_shm_asker {
+    uint64_t head, tail;            /* numbers: [head, tail) are out or not yet reported */
+    uint64_t inline_head, inline_tail;
+    uint8_t *inline_ring;           /* [INLINE_BYTES]; made at first use */
+    struct asked asked[TT_SHM_ASKS];
+};
+
+static uint64_t state_of(uint64_t number, enum tt_shm_ask_state s) { return number << 2 | s; }
+
+static struct tt_shm_ask_line *line_of(struct tt_shm_asks *asks, uint64_t number)
+{
+    return &asks->line[number % TT_SHM_ASKS];
+}
+
+/* ---- reading a peer ---------------------------------------------------------------------------------------- */
+
+/* Reads `bytes` at `from` of that process to `to`. 0; ESRCH: it is not (any more) the process that has `nonce` at `nonce_at`;
+ * or another errno. */
+static int read_process(pid_t pid, uint64_t nonce_at, uint64_t nonce, void *to, uint64_t from, uint64_t bytes)
+{
+    uint64_t seen = 0;
+    struct iovec here[2] = { { &seen, sizeof seen }, { to, bytes } };
+    struct iovec there[2] = { { (void *)(uintptr_t)nonce_at, sizeof seen }, { (void *)(uintptr_t)from, bytes } };
+    const unsigned long parts = bytes ? 2 : 1;
+    const ssize_t got = process_vm_readv(pid, here, parts, there, parts, 0);
+
+    if (got < 0 && errno != EFAULT)
+        return errno;
+    if (seen != nonce)
+        return ESRCH;
+    return got == (ssize_t)(sizeof seen + bytes) ? 0 : EFAULT;
+}
+
+void tt_shm_cma_open(struct tt_shm *w)
+{
+    while (w->nonce == 0)
+        tt_random_bytes(&w->nonce, sizeof w->nonce);
+    if (read_process(getpid(), (uintptr_t)&w->nonce, w->nonce, NULL, 0, 0) == 0)
+        w->base.caps |= TT_WIRE_CAP_ANYMEM;
+    else
+        w->nonce = 0;
+}
+
+void tt_shm_cma_meet(struct tt_shm *w, uint32_t rank, uint64_t nonce_at, uint64_t nonce)
+{
+    struct tt_shm_peer *peer = &w->peers[rank];
+    struct ucred who = { 0 };
+    socklen_t len = sizeof who;
+    int err;
+
+    if (w->nonce == 0 || nonce_at == 0)
+        return;
+    /* In our own pid namespace; 0 if the peer is in none that we see. */
+    if (getsockopt(peer->fd, SOL_SOCKET, SO_PEERCRED, &who, &len) < 0 || who.pid <= 0)
+        err = ESRCH;
+    else
+        err = read_process(who.pid, nonce_at, nonce, NULL, 0, 0);
+    if (err) {
+        tt_log(TT_LOG_INFO, "shm: the memory of rank %u cannot be read (%s): what it sends here is copied twice", rank,
+               strerror(err));
+        return;
+    }
+    peer->pid = who.pid;
+    peer->nonce_at = nonce_at;
+    peer->nonce = nonce;
+    peer->readable = true;
+    atomic_store_explicit(&tt_shm_asks_in(w, &peer->mine)->readable, 1, memory_order_release);
+}
+
+/* ---- asking --------------------------------------------------------------------------------------------------- */
+
+static struct tt_shm_asker *asker_of(struct tt_shm_peer *peer)
+{
+    if (!peer->asker)
+        peer->asker = calloc(1, sizeof *peer->asker);
+    return peer->asker;
+}
+
+/* A copy of an inline source, kept until it has been fetched. NULL: no room now. */
+static const uint8_t *keep_copy(struct tt_shm_asker *k, const void *local, uint64_t bytes, uint64_t *end)
+{
+    const uint64_t at = k->inline_tail % INLINE_BYTES, skip = at + bytes > INLINE_BYTES ? INLINE_BYTES - at : 0;
+    uint8_t *to;
+
+    tt_assert(bytes <= TT_INLINE_BYTES);
+    if (!k->inline_ring)
+        k->inline_ring = malloc(INLINE_BYTES);
+    if (!k->inline_ring || k->inline_tail + skip + bytes - k->inline_head > INLINE_BYTES)
+        return NULL;
+    to = k->inline_ring + (at + skip) % INLINE_BYTES;
+    k->inline_tail += skip + bytes;
+    *end = k->inline_tail;
+    memcpy(to, local, bytes);
+    return to;
+}
+
+bool tt_shm_ask(struct tt_shm *w, struct tt_shm_peer *peer, const struct tt_desc *d)
+{
+    const bool fetch = d->bytes && !d->key->mapped, copied = d->flags & TT_DESC_INLINE;
+    struct tt_shm_asker *k = asker_of(peer);
+    struct asked *a = k ? &k->asked[k->tail % TT_SHM_ASKS] : NULL;
+    const uint8_t *from = d->local;
+    struct tt_shm_ask_line *line;
+    uint64_t inline_end = 0;
+
+    if (!k || k->tail - k->head >= (fetch && !copied ? BULK_MAX : TT_SHM_ASKS))
+        return false;
+    tt_assert(d->offset <= d->key->bytes && d->bytes <= d->key->bytes - d->offset);
+    if (fetch && copied && !(from = keep_copy(k, d->local, d->bytes, &inline_end)))
+        return false;
+    if (d->bytes && !fetch)     /* bytes know no order: only the signal waits for its turn */
+        tt_copy((char *)d->key->mapped + d->offset, NULL, d->local, d->bytes, d->flags & TT_DESC_STREAM);
+    *a = (struct asked){
+        .from = fetch && !copied ? from : NULL, .bytes = d->bytes, .cookie = d->cookie, .inline_end = inline_end,
+        .local = !copied && !d->key->mapped, .remote = d->flags & TT_DESC_REMOTE,
+    };
+    line = line_of(tt_shm_asks_in(w, &peer->theirs), k->tail);
+    line->ask = (struct tt_shm_ask){ .region = d->key->handle[0], .offset = d->offset };
+    if (fetch) {
+        line->ask.from = (uintptr_t)from;
+        line->ask.bytes = d->bytes;
+    }
+    if (d->signal_op != TT_SIGNAL_NONE) {
+        tt_assert(d->signal_offset % 8 == 0 && d->signal_offset + 8 <= d->signal_key->bytes);
+        line->ask.signal_region = d->signal_key->handle[0];
+        line->ask.signal = d->signal_offset | d->signal_op;
+        line->ask.signal_value = d->signal_value;
+    }
+    atomic_store_explicit(&line->state, state_of(k->tail, TT_SHM_POSTED), memory_order_release);
+    k->tail++;
+    peer->nasked++;
+    w->nasked++;
+    tt_shm_ring(peer);
+    return true;
+}
+
+static bool is_done(struct tt_shm *w, const struct tt_shm_peer *peer, uint64_t number)
+{
+    return atomic_load_explicit(&line_of(tt_shm_asks_in(w, &peer->theirs), number)->state, memory_order_acquire) ==
+           state_of(number, TT_SHM_DONE);
+}
+
+/* Reports one peer's, up to the first that is not over. */
+static int report(struct tt_shm *w, uint32_t rank, struct tt_done *done, int max)
+{
+    struct tt_shm_peer *peer = &w->peers[rank];
+    struct tt_shm_asker *k = peer->asker;
+    int n = 0;
+
+    while (n < max && peer->nasked && is_done(w, peer, k->head)) {
+        struct asked *a = &k->asked[k->head % TT_SHM_ASKS];
+
+        if (a->local || a->remote)
+            done[n++] = (struct tt_done){
+                .kind = a->local ? TT_DONE_LOCAL : TT_DONE_REMOTE, .peer = rank, .cookie = a->cookie,
+            };
+        if (a->local && a->remote) {
+            a->local = false;   /* it has a second entry */
+            continue;
+        }
+        if (a->inline_end)
+            k->inline_head = a->inline_end;
+        k->head++;
+        peer->nasked--;
+        w->nasked--;
+    }
+    return n;
+}
+
+int tt_shm_asks_over(struct tt_shm *w, struct tt_done *done, int max)
+{
+    int n = 0;
+
+    for (uint32_t i = 0; i < w->nlinks && w->nasked && n < max; i++)
+        if (w->peers[w->links[i]].nasked)
+            n += report(w, w->links[i], done + n, max - n);
+    return n;
+}
+
+void tt_shm_asks_lost(struct tt_shm *w, struct tt_shm_peer *peer)
+{
+    uint32_t over = 0;
+
+    peer->readable = false;
+    while (over < peer->nasked && is_done(w, peer, peer->asker->head + over))
+        over++;
+    w->nasked -= peer->nasked - over;
+    peer->nasked = over;
+}
+
+/* Takes an ask back unless it has been taken. */
+static void take_back(struct tt_shm *w, struct tt_shm_peer *peer, uint64_t number)
+{
+    struct tt_shm_ask_line *line = line_of(tt_shm_asks_in(w, &peer->theirs), number);
+    uint64_t posted = state_of(number, TT_SHM_POSTED);
+
+    atomic_compare_exchange_strong_explicit(&line->state, &posted, state_of(number, TT_SHM_REVOKED),
+                                            memory_order_acq_rel, memory_order_acquire);
+}
+
+void tt_shm_source_gone(struct tt_shm *w, const void *mem, uint64_t bytes)
+{
+    const uintptr_t begin = (uintptr_t)mem, end = begin + bytes;
+
+    for (uint32_t i = 0; i < w->nlinks && w->nasked; i++) {
+        struct tt_shm_peer *peer = &w->peers[w->links[i]];
+        const struct tt_shm_asker *k = peer->asker;
+
+        for (uint32_t j = 0; j < peer->nasked; j++) {
+            const struct asked *a = &k->asked[(k->head + j) % TT_SHM_ASKS];
+            const uintptr_t from = (uintptr_t)a->from;
+
+            if (from && from < end && from + a->bytes > begin && !tt_shm_is_registered(w, a->from, a->bytes))
+                take_back(w, peer, k->head + j);
+        }
+    }
+}
+
+/* ---- serving --------------------------------------------------------------------------------------------------- */
+
+static void raise_signal(struct tt_shm *w, const struct tt_shm_peer *peer)
+{
+    const uint64_t op = peer->ask.signal & 7;
+    _Atomic uint64_t *word = (void *)tt_shm_memory_of(w, peer, peer->ask.signal_region, peer->ask.signal - op, 8);
+
+    if (op == TT_SIGNAL_NONE || !word)
+        return;
+    if (op == TT_SIGNAL_SET)
+        atomic_store_explicit(word, peer->ask.signal_value, memory_order_release);
+    else
+        atomic_fetch_add_explicit(word, peer->ask.signal_value, memory_order_release);
+}
+
+enum outcome { FETCHED, DROPPED, LATER };
+
+/* Fetches what is left of the ask, within the budget. */
+static enum outcome fetch(struct tt_shm *w, uint32_t rank, const struct tt_shm_ask_line *line, uint64_t *budget)
+{
+    struct tt_shm_peer *peer = &w->peers[rank];
+    const struct tt_shm_ask *ask = &peer->ask;
+
+    while (peer->fetched < ask->bytes) {
+        const uint64_t left = ask->bytes - peer->fetched, n = left < *budget ? left : *budget;
+        uint8_t *to = tt_shm_memory_of(w, peer, ask->region, ask->offset, ask->bytes);
+        int err;
+
+        if (!to)
+            return DROPPED;     /* late */
+        if (n == 0)
+            return LATER;
+        err = read_process(peer->pid, peer->nonce_at, peer->nonce, to + peer->fetched, ask->from + peer->fetched, n);
+        if (atomic_load_explicit(&line->state, memory_order_acquire) != state_of(peer->served, TT_SHM_POSTED))
+            return DROPPED;     /* revoked: what came, or why nothing came, means nothing */
+        if (err == ESRCH) {     /* the process is gone, and the socket is about to say so */
+            peer->readable = false;
+            return LATER;
+        }
+        if (err) {
+            tt_shm_link_lost(
+                w, rank,
+                tt_fail_errno(err,
+                              "shm: read %llu bytes of rank %u, which could be read before (TUTTI_CMA=0 does without)",
+                              (unsigned long long)n, rank));
+            return LATER;
+        }
+        peer->fetched += n;
+        *budget -= n;
+    }
+    return FETCHED;
+}
+
+/* Serves the peer's oldest ask. True: it is over. */
+static bool serve_one(struct tt_shm *w, uint32_t rank, uint64_t *budget)
+{
+    struct tt_shm_peer *peer = &w->peers[rank];
+    struct tt_shm_ask_line *line = line_of(tt_shm_asks_in(w, &peer->mine), peer->served);
+    uint64_t state = atomic_load_explicit(&line->state, memory_order_acquire);
+
+    if (state == state_of(peer->served, TT_SHM_POSTED)) {
+        enum outcome o;
+
+        if (peer->fetched == 0)
+            peer->ask = line->ask;
+        o = fetch(w, rank, line, budget);
+        if (o == LATER)
+            return false;
+        if (o == FETCHED &&
+            atomic_compare_exchange_strong_explicit(&line->state, &state, state_of(peer->served, TT_SHM_TAKEN),
+                                                    memory_order_acq_rel, memory_order_relaxed))
+            raise_signal(w, peer);
+    } else if (state != state_of(peer->served, TT_SHM_REVOKED)) {
+        return false;
+    }
+    atomic_store_explicit(&line->state, state_of(peer->served, TT_SHM_DONE), memory_order_release);
+    peer->served++;
+    peer->fetched = 0;
+    tt_shm_ring(peer);
+    return true;
+}
+
+void tt_shm_serve(struct tt_shm *w)
+{
+    uint64_t budget = SERVE_BYTES;
+
+    for (uint32_t i = 0; i < w->nlinks && budget; i++) {
+        const uint32_t rank = w->links[(w->first + i) % w->nlinks];
+
+        while (w->peers[rank].readable && budget && serve_one(w, rank, &budget))
+            ;
+    }
+    if (budget < SERVE_BYTES)
+        w->first++;             /* the next poll begins with another peer */
+}
+
+bool tt_shm_cma_has_news(const struct tt_shm *w)
+{
+    for (uint32_t i = 0; i < w->nlinks; i++) {
+        struct tt_shm_peer *peer = &w->peers[w->links[i]];
+        uint64_t state;
+
+        if (peer->nasked && is_done((struct tt_shm *)(uintptr_t)w, peer, peer->asker->head))
+            return true;
+        if (!peer->readable)
+            continue;
+        state =
+            atomic_load_explicit(&line_of(tt_shm_asks_in(w, &peer->mine), peer->served)->state, memory_order_acquire);
+        if (state == state_of(peer->served, TT_SHM_POSTED) || state == state_of(peer->served, TT_SHM_REVOKED))
+            return true;
+    }
+    return false;
+}
+
+/* ---- the end ------------------------------------------------------------------------------------------------- */
+
+/* Whether a peer has still to fetch something, or to raise a signal. */
+static bool are_out(struct tt_shm *w)
+{
+    for (uint32_t i = 0; i < w->nlinks; i++) {
+        struct tt_shm_peer *peer = &w->peers[w->links[i]];
+
+        for (uint32_t j = 0; peer->state == TT_SHM_UP && j < peer->nasked; j++) {
+            const uint64_t number = peer->asker->head + j;
+            const uint64_t state =
+                atomic_load_explicit(&line_of(tt_shm_asks_in(w, &peer->theirs), number)->state, memory_order_acquire);
+
+            if (state == state_of(number, TT_SHM_POSTED) || state == state_of(number, TT_SHM_TAKEN))
+                return true;
+        }
+    }
+    return false;
+}
+
+void tt_shm_cma_close(struct tt_shm *w)
+{
+    const uint64_t until_ns = tt_now_ns() + LINGER_NS;
+
+    while (w->nasked && are_out(w) && tt_now_ns() < until_ns) {
+        tt_shm_serve(w);        /* the peer may be in here too */
+        tt_shm_look(w);
+        poll(NULL, 0, 1);
+    }
+    for (uint32_t i = 0; i < w->nlinks; i++) {
+        struct tt_shm_peer *peer = &w->peers[w->links[i]];
+
+        for (uint32_t j = 0; j < peer->nasked; j++)
+            take_back(w, peer, peer->asker->head + j);
+        if (peer->asker)
+            free(peer->asker->inline_ring);
+        free(peer->asker);
+    }
+    free(w->links);
+}
