@@ -179,6 +179,43 @@ static void every_algorithm_can_be_forced_by_name_and_matches_the_definition(voi
     over_jobs(2, RANKS_MAX, algos_role);
 }
 
+/* ---- ways ---- */
+
+/* Long enough for single copies through process_vm_readv, where every rank, all but one, or none may; and a rank that shared memory
+ * does not reach. */
+static void ways_role(struct rank *r)
+{
+    static const size_t counts[] = { 40000, 90001, 262145 };
+    const char *odd = r->job->arg;
+
+    if (odd && strcmp(odd, "none") == 0)
+        setenv("TUTTI_CMA", "0", 1);
+    else if (odd && strcmp(odd, "far") == 0)
+        setenv("TUTTI_WIRES", r->rank == 1 ? "tcp" : "shm,tcp", 1);
+    else if (odd && r->rank == 1)
+        setenv("TUTTI_CMA", "0", 1);
+    job_open(r);
+    for (uint32_t kind = 0; kind < CALL_KINDS; kind++)
+        for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
+            struct call c = call_draw(&r->common, (enum tt_coll_kind)kind, counts[i], r->nranks);
+
+            c.in_place = c.in_place && i == 0;
+            check_call(r, &c);
+        }
+}
+
+static void collectives_are_right_whichever_way_long_messages_take(void **state)
+{
+    static const char *const odd[] = { NULL, "one", "none", "far" };
+
+    (void)state;
+    for (uint32_t i = 0; i < 3 * sizeof odd / sizeof *odd; i++) {
+        const struct job job = { .wires = "shm", .nranks = 2 + i % 3, .seed = job_seed(SEED) + i, .arg = odd[i / 3] };
+
+        job_run(&job, ways_role);
+    }
+}
+
 /* ---- alignment ---- */
 
 static void skews_role(struct rank *r)
@@ -255,6 +292,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(every_operation_is_defined_for_every_type_that_has_it),
         cmocka_unit_test(sums_that_round_keep_their_bound_and_are_the_same_bits_on_every_rank_and_in_every_run),
         cmocka_unit_test(every_algorithm_can_be_forced_by_name_and_matches_the_definition),
+        cmocka_unit_test(collectives_are_right_whichever_way_long_messages_take),
         cmocka_unit_test(buffers_may_begin_at_any_address),
         cmocka_unit_test(many_calls_in_flight_end_in_whatever_order_each_rank_waits_for_them),
     };

@@ -439,6 +439,12 @@ static void an_abort_ends_all_requests_and_leaves_no_thread_or_descriptor_a_hund
 
 #define LATE_ROUNDS 12
 #define LATE_BYTES (24 * MIB)
+#define LATE_FEWER_BYTES (3 * MIB)      /* as many as shared memory fetches in a single copy */
+
+struct late {
+    bool allocated;
+    size_t bytes;
+};
 
 enum { FLAG_BEGUN, FLAG_STOPPED, FLAG_REUSED, FLAG_RESUMED, FLAG_CHECKED };
 
@@ -471,9 +477,10 @@ static void check_all(struct rank *r, const uint8_t *mem, size_t bytes, uint8_t 
 
 static void writer(struct rank *r, tutti_comm *comm, uint8_t *buf, uint32_t round)
 {
+    const struct late *l = r->job->arg;
     tutti_request *request;
     const tutti_call how = { .size = sizeof how, .request = &request };
-    tutti_status st = tutti_send(buf, LATE_BYTES, TUTTI_U8, 0, comm, &how);
+    tutti_status st = tutti_send(buf, l->bytes, TUTTI_U8, 0, comm, &how);
     uint64_t polls = 3 * round;
 
     CHECK_OK(r, st);
@@ -490,35 +497,36 @@ static void writer(struct rank *r, tutti_comm *comm, uint8_t *buf, uint32_t roun
 
 static void reader(struct rank *r, tutti_comm *comm, uint8_t *buf, uint32_t round)
 {
+    const struct late *l = r->job->arg;
     tutti_request *request;
     const tutti_call how = { .size = sizeof how, .request = &request };
     tutti_status st;
 
-    CHECK_OK(r, tutti_recv(buf, LATE_BYTES, TUTTI_U8, 1, comm, &how));
+    CHECK_OK(r, tutti_recv(buf, l->bytes, TUTTI_U8, 1, comm, &how));
     CHECK(r, job_await(r->board, FLAG_STOPPED, round));
     CHECK_OK(r, tutti_comm_abort(comm));
     st = tutti_wait(request);
     CHECK(r, st == TUTTI_OK || st == TUTTI_ERR_ABORTED);
-    memset(buf, 0xee, LATE_BYTES);
+    memset(buf, 0xee, l->bytes);
     job_raise(r->board, FLAG_REUSED);
 }
 
 static void late_role(struct rank *r)
 {
-    const bool allocated = r->job->arg;
+    const struct late *l = r->job->arg;
     uint8_t *buf = NULL;
 
     job_open(r);
-    if (allocated)
-        CHECK_OK(r, tutti_mem_alloc(r->comm, LATE_BYTES, (void **)&buf));
+    if (l->allocated)
+        CHECK_OK(r, tutti_mem_alloc(r->comm, l->bytes, (void **)&buf));
     else
-        buf = start_of(r, malloc(LATE_BYTES));
+        buf = start_of(r, malloc(l->bytes));
     for (uint32_t round = 1; round <= LATE_ROUNDS; round++) {
         tutti_comm *comm;
 
         job_step(r, "round %u", round);
         CHECK_OK(r, tutti_comm_dup(r->comm, &comm));
-        memset(buf, 0x11, LATE_BYTES);
+        memset(buf, 0x11, l->bytes);
         if (r->rank == 0)
             reader(r, comm, buf, round);
         else
@@ -526,10 +534,10 @@ static void late_role(struct rank *r)
         job_meet(r);            /* the writer has had its time */
         CHECK_OK(r, tutti_barrier(r->comm, NULL));
         if (r->rank == 0)
-            check_all(r, buf, LATE_BYTES, 0xee);
+            check_all(r, buf, l->bytes, 0xee);
         tutti_comm_destroy(comm);
     }
-    if (allocated)
+    if (l->allocated)
         CHECK_OK(r, tutti_mem_free(r->comm, buf));
     else
         free(buf);
@@ -537,10 +545,12 @@ static void late_role(struct rank *r)
 
 static void a_delayed_writer_does_not_touch_a_buffer_that_an_abort_gave_back(void **state)
 {
+    static const struct late how[] = { { false, LATE_BYTES }, { true, LATE_BYTES }, { false, LATE_FEWER_BYTES } };
+
     (void)state;
-    for (uint32_t i = 0; i < NWIRES * 2; i++) {
+    for (uint32_t i = 0; i < NWIRES * 3; i++) {
         const struct job job = {
-            .wires = wires[i % NWIRES], .nranks = 2, .seed = SEED, .arg = i < NWIRES ? NULL : "allocated", .direct = stop_and_go,
+            .wires = wires[i % NWIRES], .nranks = 2, .seed = SEED, .arg = &how[i / NWIRES], .direct = stop_and_go,
         };
 
         job_run(&job, late_role);

@@ -1,0 +1,433 @@
+/* What is particular to single copies of the shm wire: sources that go away while they are read, peers that stop, die, or cannot
+ * be read, and signals that need not wait. */
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+#include "base/clock.h"
+#include "nodes.h"
+#include "support/unit.h"
+
+#define MIB (1ull << 20)
+#define BYTES (16 * MIB)        /* several polls' worth */
+#define NOBODY 65534
+
+/* ---- the two sides of one large put from rank 0 to rank 1, with signal 0 ---- */
+
+static struct tt_region *target(struct node *n)
+{
+    struct tt_region *r;
+
+    CHECK(n, n->ops->reg(n->w, node_memory(n, BYTES), BYTES, &r) == TUTTI_OK);
+    node_share(n, 0, r);
+    return r;
+}
+
+static uint8_t *map(struct node *n)
+{
+    uint8_t *mem = mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+    CHECK(n, mem != MAP_FAILED);
+    return mem;
+}
+
+static void put_all(struct node *n, const struct tt_rkey *key, uint8_t *mem, uint64_t value)
+{
+    struct tt_desc d = node_signal(n, 1, 0, TT_SIGNAL_SET, value);
+
+    d.flags = TT_DESC_REMOTE;
+    d.local = mem;
+    d.bytes = BYTES;
+    d.key = key;
+    d.cookie = value;
+    node_post(n, &d);
+}
+
+/* Opens both, with the target's key at rank 0. */
+static struct tt_rkey begin(struct node *n, struct tt_region **mine)
+{
+    struct tt_rkey key = { 0 };
+
+    node_open(n);
+    node_connect_all(n);
+    *mine = target(n);
+    node_barrier(n);
+    if (n->rank == 0)
+        key = node_import(n, 1, 0);
+    node_barrier(n);
+    return key;
+}
+
+/* Polls rank 1 until the put has begun to arrive. */
+static void until_begun(struct node *n, const struct tt_region *mine)
+{
+    UNTIL(n, *(volatile uint8_t *)mine->mem != 0);
+    CHECK(n, node_word(n, 0, 0) == 0);      /* and has not ended, or the test shows nothing */
+}
+
+/* ---- revoking ---- */
+
+/* The source is unmapped between two slices; what was read by then is all that comes. */
+static void revoke_role(struct node *n)
+{
+    struct tt_region *mine, *from;
+    struct tt_rkey key = begin(n, &mine);
+    uint8_t *mem = map(n);
+
+    if (n->rank == 0) {
+        memset(mem, 7, BYTES);
+        CHECK(n, n->ops->reg(n->w, mem, BYTES, &from) == TUTTI_OK);
+        put_all(n, &key, mem, 1);
+        UNTIL(n, n->board->flag[0]);
+        n->ops->dereg(from);
+        munmap(mem, BYTES);
+        n->board->flag[1] = 1;
+        UNTIL(n, n->local[1] == 1 && n->remote[1] == 1);
+        node_tell(n, 1, 1, TT_SIGNAL_SET, 1);
+    } else {
+        uint64_t arrived = 0;
+
+        until_begun(n, mine);
+        n->board->flag[0] = 1;
+        while (!n->board->flag[1])
+            usleep(100);        /* without a poll */
+        while (arrived < BYTES && ((uint8_t *)mine->mem)[arrived] == 7)
+            arrived++;
+        UNTIL(n, node_word(n, 0, 1) == 1);
+        CHECK(n, node_word(n, 0, 0) == 0 && arrived < BYTES);
+        for (uint64_t i = arrived; i < BYTES; i++)
+            CHECK(n, ((uint8_t *)mine->mem)[i] == 0);
+        munmap(mem, BYTES);
+    }
+    CHECK(n, n->losses[!n->rank] == 0);
+    node_barrier(n);
+}
+
+static void a_source_that_goes_midway_takes_the_rest_and_the_signal_with_it(void **state)
+{
+    nodes_run(*state, 2, revoke_role);
+}
+
+/* The same at any moment, also in the middle of a slice, and the memory is written anew at once. Who sees the signal has the bytes
+ * that were put. */
+#define RACES 300
+#define RACE_BYTES (1 * MIB)
+
+static void race_role(struct node *n)
+{
+    struct tt_region *mine, *from;
+    struct tt_rkey key = begin(n, &mine);
+    uint8_t *mem = node_memory(n, RACE_BYTES);
+    uint32_t whole = 0;
+
+    for (uint32_t i = 1; i <= RACES; i++) {
+        if (n->rank == 0) {
+            struct tt_desc d = node_signal(n, 1, 0, TT_SIGNAL_SET, i);
+            const uint64_t patience_ns = tt_prng_below(&n->prng, 1ull << (10 + i % 13));     /* up to 4 ms */
+            uint64_t posted_ns;
+
+            pattern_fill(mem, RACE_BYTES, i);
+            CHECK(n, n->ops->reg(n->w, mem, RACE_BYTES, &from) == TUTTI_OK);
+            d.flags = 0;
+            d.local = mem;
+            d.bytes = RACE_BYTES;
+            d.key = &key;
+            d.cookie = i;
+            node_post(n, &d);
+            posted_ns = tt_now_ns();
+            while (tt_now_ns() < posted_ns + patience_ns)
+                ;
+            if (i % 10 == 0)
+                UNTIL(n, n->local[i] == 1);
+            n->ops->dereg(from);
+            memset(mem, 0xee, RACE_BYTES);
+            node_tell(n, 1, 1, TT_SIGNAL_SET, i);
+            UNTIL(n, n->local[i] == 1);
+        } else {
+            UNTIL(n, node_word(n, 0, 1) == i);
+            if (node_word(n, 0, 0) == i) {
+                CHECK(n, pattern_differs(mine->mem, RACE_BYTES, i) == RACE_BYTES);
+                whole++;
+            }
+        }
+        node_barrier(n);
+    }
+    CHECK(n, n->rank == 0 || whole >= RACES / 10);
+    if (n->rank == 1)
+        print_message("%u of %u came whole\n", whole, RACES);
+}
+
+static void a_signal_never_comes_with_bytes_from_after_its_source_went(void **state)
+{
+    nodes_run(*state, 2, race_role);
+}
+
+/* The reader is stopped with the put half read; taking the source back does not wait for it. */
+static void stopped_role(struct node *n)
+{
+    struct tt_region *mine, *from;
+    struct tt_rkey key = begin(n, &mine);
+
+    if (n->rank == 0) {
+        uint8_t *mem = map(n);
+
+        memset(mem, 7, BYTES);
+        CHECK(n, n->ops->reg(n->w, mem, BYTES, &from) == TUTTI_OK);
+        put_all(n, &key, mem, 1);
+        UNTIL(n, n->board->flag[0]);
+        n->ops->dereg(from);    /* rank 1 goes on only after this */
+        munmap(mem, BYTES);
+        kill(n->board->pid[1], SIGCONT);
+        UNTIL(n, n->local[1] == 1);
+    } else {
+        until_begun(n, mine);
+        n->board->flag[0] = 1;
+        raise(SIGSTOP);
+    }
+    node_barrier(n);
+    CHECK(n, node_word(n, !n->rank, 0) == 0 && n->losses[!n->rank] == 0);
+    node_barrier(n);
+}
+
+static void taking_a_source_back_does_not_wait_for_a_stopped_reader(void **state)
+{
+    nodes_run(*state, 2, stopped_role);
+}
+
+/* Memory that is registered twice stays readable until both are gone. */
+static void twice_role(struct node *n)
+{
+    struct tt_region *mine, *from[2];
+    struct tt_rkey key = begin(n, &mine);
+    uint8_t *mem = node_memory(n, BYTES);
+
+    if (n->rank == 0) {
+        memset(mem, 7, BYTES);
+        for (int i = 0; i < 2; i++)
+            CHECK(n, n->ops->reg(n->w, mem, BYTES, &from[i]) == TUTTI_OK);
+        put_all(n, &key, mem, 1);
+        n->ops->dereg(from[0]);
+        UNTIL(n, n->local[1] == 1);
+        n->ops->dereg(from[1]);
+    } else {
+        UNTIL(n, node_word(n, 0, 0) == 1);
+        CHECK(n, ((uint8_t *)mine->mem)[BYTES - 1] == 7);
+    }
+    node_barrier(n);
+}
+
+static void a_source_is_there_while_one_registration_is(void **state)
+{
+    nodes_run(*state, 2, twice_role);
+}
+
+/* ---- order ---- */
+
+/* Rank 1 does not poll. An urgent signal comes all the same; one that is not stays behind the put. */
+static void urgent_role(struct node *n)
+{
+    struct tt_region *mine, *from;
+    struct tt_rkey key = begin(n, &mine);
+    uint8_t *mem = node_memory(n, BYTES);
+
+    CHECK(n, n->ops->reg(n->w, mem, BYTES, &from) == TUTTI_OK);
+    if (n->rank == 0) {
+        struct tt_desc urgent = node_signal(n, 1, 2, TT_SIGNAL_SET, 1);
+
+        put_all(n, &key, mem, 1);
+        node_tell(n, 1, 1, TT_SIGNAL_SET, 1);
+        urgent.flags |= TT_DESC_URGENT;
+        node_post(n, &urgent);
+    } else {
+        const uint64_t deadline_ns = node_deadline();
+
+        while (node_word(n, 0, 2) == 0)
+            CHECK(n, tt_now_ns() < deadline_ns);
+        CHECK(n, node_word(n, 0, 0) == 0 && node_word(n, 0, 1) == 0);
+        UNTIL(n, node_word(n, 0, 1) == 1);
+        CHECK(n, node_word(n, 0, 0) == 1);
+    }
+    node_barrier(n);
+}
+
+static void only_urgent_signals_overtake(void **state)
+{
+    nodes_run(*state, 2, urgent_role);
+}
+
+/* ---- death ---- */
+
+static void death_role(struct node *n)
+{
+    struct tt_region *mine, *from;
+    struct tt_rkey key;
+    uint8_t *mem;
+
+    n->board->dies[0] = 1;
+    key = begin(n, &mine);
+    if (n->rank == 0) {
+        mem = node_memory(n, BYTES);
+        memset(mem, 7, BYTES);
+        CHECK(n, n->ops->reg(n->w, mem, BYTES, &from) == TUTTI_OK);
+        put_all(n, &key, mem, 1);
+        UNTIL(n, n->board->flag[0]);
+        raise(SIGKILL);
+    }
+    until_begun(n, mine);
+    n->board->flag[0] = 1;
+    UNTIL(n, n->losses[0] == 1);
+    CHECK(n, n->why[0] == TUTTI_ERR_PEER_LOST && node_word(n, 0, 0) == 0);
+}
+
+static void a_sender_that_dies_midway_is_lost_and_never_signals(void **state)
+{
+    nodes_run(*state, 2, death_role);
+}
+
+/* ---- peers that cannot be read ---- */
+
+/* From here on this process can be read by its like (readable), or by nobody but root. */
+static void become(struct node *n, bool readable)
+{
+    CHECK(n, geteuid() != 0 || setresuid(NOBODY, NOBODY, NOBODY) == 0);
+    CHECK(n, prctl(PR_SET_DUMPABLE, readable) == 0);
+}
+
+/* Rank 1 lets nobody read it: so rank 0 may give it no keys of its memory, and it refuses such; the other way it works. */
+static void unreadable_role(struct node *n)
+{
+    struct tt_region *mine;
+    struct tt_rkey key = { .peer = 77 };
+
+    become(n, n->rank == 0);
+    node_open(n);
+    node_connect_all(n);
+    CHECK(n, n->link[!n->rank].anymem == (n->rank == 1));
+    mine = target(n);
+    node_barrier(n);
+    if (n->rank == 1) {
+        CHECK(n, n->ops->import(n->w, 0, &n->board->key[0][0], &key) == TUTTI_ERR_UNSUPPORTED && key.peer == 77);
+        UNTIL(n, node_word(n, 0, 0) == 1);
+        CHECK(n, ((uint8_t *)mine->mem)[BYTES - 1] == 7);
+    } else {
+        uint8_t *mem = node_memory(n, BYTES);
+        struct tt_region *from;
+
+        memset(mem, 7, BYTES);
+        CHECK(n, n->ops->reg(n->w, mem, BYTES, &from) == TUTTI_OK);
+        key = node_import(n, 1, 0);
+        put_all(n, &key, mem, 1);
+        UNTIL(n, n->local[1] == 1);
+    }
+    CHECK(n, n->losses[!n->rank] == 0);
+    node_barrier(n);
+}
+
+static void a_peer_that_cannot_be_read_is_given_no_keys(void **state)
+{
+    nodes_run(*state, 2, unreadable_role);
+}
+
+/* Rank 0 shuts itself off with a put half read: an error, for both, and no wrong bytes. */
+static void shut_role(struct node *n)
+{
+    struct tt_region *mine, *from;
+    struct tt_rkey key;
+    uint8_t *mem = node_memory(n, BYTES);
+
+    become(n, true);
+    key = begin(n, &mine);
+    if (n->rank == 0) {
+        CHECK(n, n->ops->reg(n->w, mem, BYTES, &from) == TUTTI_OK);
+        memset(mem, 7, BYTES);
+        put_all(n, &key, mem, 1);
+        UNTIL(n, n->board->flag[0]);
+        become(n, false);
+        n->board->flag[1] = 1;
+    } else {
+        until_begun(n, mine);
+        n->board->flag[0] = 1;
+        while (!n->board->flag[1])
+            usleep(100);
+    }
+    UNTIL(n, n->losses[!n->rank] == 1);
+    CHECK(n, node_word(n, !n->rank, 0) == 0 && (n->rank == 0 || n->why[0] == TUTTI_ERR_SYSTEM));
+    node_barrier(n);
+}
+
+static void a_peer_that_shuts_itself_off_is_lost_with_a_reason(void **state)
+{
+    nodes_run(*state, 2, shut_role);
+}
+
+/* Rank 1 is opened without. */
+static void off_role(struct node *n)
+{
+    uint8_t *mem = node_memory(n, 64);
+    struct tt_region *r;
+    struct tt_rkey key;
+
+    n->no_cma = n->rank == 1;
+    node_open(n);
+    node_connect_all(n);
+    CHECK(n, !n->link[!n->rank].anymem);
+    if (n->rank == 1) {
+        CHECK(n, !(n->w->caps & TT_WIRE_CAP_ANYMEM));
+        CHECK(n, n->ops->reg(n->w, mem, 64, &r) == TUTTI_ERR_UNSUPPORTED);
+    } else {
+        CHECK(n, n->ops->reg(n->w, mem, 64, &r) == TUTTI_OK);
+        node_share(n, 0, r);
+    }
+    node_barrier(n);
+    if (n->rank == 1)
+        CHECK(n, n->ops->import(n->w, 0, &n->board->key[0][0], &key) == TUTTI_ERR_UNSUPPORTED);
+    node_barrier(n);
+}
+
+static void without_it_on_one_side_there_is_none_between_the_two(void **state)
+{
+    nodes_run(*state, 2, off_role);
+}
+
+/* ---- */
+
+static _Atomic uint32_t *readable;      /* ranks that could read the other */
+
+static void probe_role(struct node *n)
+{
+    node_open(n);
+    node_connect_all(n);
+    *readable += n->link[!n->rank].anymem;
+    node_barrier(n);
+}
+
+int main(void)
+{
+    static struct setting one = { .ops = &tt_wire_shm, .lanes = 1, .cma = true };
+    const char *seed = getenv("TUTTI_TEST_SEED");
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_prestate(a_source_that_goes_midway_takes_the_rest_and_the_signal_with_it, &one),
+        cmocka_unit_test_prestate(a_signal_never_comes_with_bytes_from_after_its_source_went, &one),
+        cmocka_unit_test_prestate(taking_a_source_back_does_not_wait_for_a_stopped_reader, &one),
+        cmocka_unit_test_prestate(a_source_is_there_while_one_registration_is, &one),
+        cmocka_unit_test_prestate(only_urgent_signals_overtake, &one),
+        cmocka_unit_test_prestate(a_sender_that_dies_midway_is_lost_and_never_signals, &one),
+        cmocka_unit_test_prestate(a_peer_that_cannot_be_read_is_given_no_keys, &one),
+        cmocka_unit_test_prestate(a_peer_that_shuts_itself_off_is_lost_with_a_reason, &one),
+        cmocka_unit_test_prestate(without_it_on_one_side_there_is_none_between_the_two, &one),
+    };
+
+    one.seed = seed ? strtoull(seed, NULL, 0) : tt_now_ns();
+    readable = mmap(NULL, sizeof *readable, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    assert_ptr_not_equal(readable, MAP_FAILED);
+    nodes_run(&one, 2, probe_role);
+    if (*readable < 2) {
+        printf("left out: a process may not read another's memory here\n");
+        return 0;
+    }
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
