@@ -180,8 +180,10 @@ static struct json_object *gather_machine(void)
 {
     struct json_object *o = json_object_new_object();
     struct info_machine m;
+    int64_t cma_wanted = 0;
 
     info_machine_read(&m);
+    tt_param_get(TT_PARAM_CMA, &cma_wanted);
     put_string(o, "host", m.host);
     put_string(o, "kernel", m.kernel);
     put_integer(o, "cores_allowed", m.cores_allowed);
@@ -193,6 +195,7 @@ static struct json_object *gather_machine(void)
     put_integer(o, "huge_pages_reserved", m.huge_pages_reserved);
     put_bool(o, "cma", m.cma);
     put_string(o, "cma_why_not", m.cma_why);
+    put_bool(o, "cma_wanted", cma_wanted);
     put_string(o, "tcp_congestion", m.congestion);
     put_string(o, "tcp_congestion_allowed", m.congestion_allowed);
     return o;
@@ -314,8 +317,9 @@ static void print_machine(struct json_object *m)
     print_limit("open files", integer_of(m, "nofile"), " (ulimit -n)");
     printf("  %-22s transparent %s; for shared memory %s; %lld reserved\n", "huge pages", text_of(m, "huge_pages"),
            text_of(m, "huge_pages_shm"), (long long)integer_of(m, "huge_pages_reserved"));
-    printf("  %-22s %s%s\n", "cross-memory attach",
-           bool_of(m, "cma") ? "allowed between ranks" : "not allowed: ", text_of(m, "cma_why_not"));
+    printf("  %-22s %s%s%s\n", "cross-memory attach",
+           bool_of(m, "cma") ? "allowed between ranks" : "not allowed: ", text_of(m, "cma_why_not"),
+           bool_of(m, "cma_wanted") ? "" : "; turned off (TUTTI_CMA=0)");
     printf("  %-22s %s (may be chosen: %s)\n", "tcp congestion control", text_of(m, "tcp_congestion"),
            text_of(m, "tcp_congestion_allowed"));
 }

@@ -49,6 +49,10 @@ class Machine(unittest.TestCase):
         self.assertEqual(machine["cores_allowed"], len(os.sched_getaffinity(0)))
         self.assertIsInstance(machine["cma"], bool)
         self.assertEqual(machine["cma"], machine["cma_why_not"] == "")
+        self.assertTrue(machine["cma_wanted"])
+        self.assertNotIn("turned off", info().stdout)
+        self.assertFalse(document(self, TUTTI_CMA="0")["machine"]["cma_wanted"])
+        self.assertIn("turned off", info(TUTTI_CMA="0").stdout)
         limited = subprocess.run(["bash", "-c", f"ulimit -Sn 100; {TUTTI} info --json"], capture_output=True, text=True,
                                  timeout=60, check=True)
         self.assertEqual(json.loads(limited.stdout)["machine"]["nofile"], 100)
