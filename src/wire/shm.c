@@ -107,11 +107,12 @@ static void put_mapped(struct tt_shm_peer *peer, const struct tt_desc *d)
     }
 }
 
-/* Whether the peer has to do it: what stores cannot reach, and, to keep the order, what comes after that. */
+/* Whether the peer has to do it: what stores cannot reach, and, to keep the order, signals after that. */
 static bool is_ask(const struct tt_shm_peer *peer, const struct tt_desc *d)
 {
-    return !d->key->mapped || (peer->nasked && !(d->flags & TT_DESC_URGENT)) ||
-           (d->signal_op != TT_SIGNAL_NONE && !d->signal_key->mapped);
+    if (!d->key->mapped)
+        return true;
+    return d->signal_op != TT_SIGNAL_NONE && (!d->signal_key->mapped || (peer->nasked && !(d->flags & TT_DESC_URGENT)));
 }
 
 /* False: no room now. */

@@ -69,6 +69,33 @@ static void until_begun(struct node *n, const struct tt_region *mine)
     CHECK(n, node_word(n, 0, 0) == 0);      /* and has not ended, or the test shows nothing */
 }
 
+/* Waits without a poll. */
+#define UNTIL_IDLE(n, cond) \
+    do { \
+        const uint64_t idle_until_ns = node_deadline(); \
+        while (!(cond)) { \
+            CHECK(n, tt_now_ns() < idle_until_ns); \
+            usleep(100); \
+        } \
+    } while (0)
+
+/* Whether the process runs that program. */
+static bool process_is(pid_t pid, const char *program)
+{
+    char path[64], name[64] = "";
+    FILE *f;
+
+    snprintf(path, sizeof path, "/proc/%d/comm", (int)pid);
+    f = fopen(path, "re");
+    if (!f)
+        return false;
+    if (!fgets(name, sizeof name, f))
+        name[0] = 0;
+    fclose(f);
+    name[strcspn(name, "\n")] = 0;
+    return strcmp(name, program) == 0;
+}
+
 /* ---- revoking ---- */
 
 /* The source is unmapped between two slices; what was read by then is all that comes. */
@@ -93,8 +120,7 @@ static void revoke_role(struct node *n)
 
         until_begun(n, mine);
         n->board->flag[0] = 1;
-        while (!n->board->flag[1])
-            usleep(100);        /* without a poll */
+        UNTIL_IDLE(n, n->board->flag[1]);
         while (arrived < BYTES && ((uint8_t *)mine->mem)[arrived] == 7)
             arrived++;
         UNTIL(n, node_word(n, 0, 1) == 1);
@@ -243,10 +269,7 @@ static void urgent_role(struct node *n)
         urgent.flags |= TT_DESC_URGENT;
         node_post(n, &urgent);
     } else {
-        const uint64_t deadline_ns = node_deadline();
-
-        while (node_word(n, 0, 2) == 0)
-            CHECK(n, tt_now_ns() < deadline_ns);
+        UNTIL_IDLE(n, node_word(n, 0, 2) == 1);
         CHECK(n, node_word(n, 0, 0) == 0 && node_word(n, 0, 1) == 0);
         UNTIL(n, node_word(n, 0, 1) == 1);
         CHECK(n, node_word(n, 0, 0) == 1);
@@ -286,6 +309,42 @@ static void death_role(struct node *n)
 static void a_sender_that_dies_midway_is_lost_and_never_signals(void **state)
 {
     nodes_run(*state, 2, death_role);
+}
+
+/* Rank 0 becomes another program with a put half read: what is at those addresses now is not read. */
+static void exec_role(struct node *n)
+{
+    struct tt_region *mine, *from;
+    struct tt_rkey key;
+    uint64_t arrived = 0;
+
+    n->board->dies[0] = 1;
+    key = begin(n, &mine);
+    if (n->rank == 0) {
+        uint8_t *mem = map(n);
+
+        memset(mem, 7, BYTES);
+        CHECK(n, n->ops->reg(n->w, mem, BYTES, &from) == TUTTI_OK);
+        put_all(n, &key, mem, 1);
+        UNTIL(n, n->board->flag[0]);
+        execlp("sleep", "sleep", "60", (char *)NULL);
+        CHECK(n, false);
+    }
+    until_begun(n, mine);
+    n->board->flag[0] = 1;
+    while (arrived < BYTES && ((uint8_t *)mine->mem)[arrived] == 7)
+        arrived++;
+    UNTIL_IDLE(n, process_is(n->board->pid[0], "sleep"));
+    UNTIL(n, n->losses[0] == 1);
+    CHECK(n, n->why[0] == TUTTI_ERR_PEER_LOST && node_word(n, 0, 0) == 0 && arrived < BYTES);
+    for (uint64_t i = arrived; i < BYTES; i++)
+        CHECK(n, ((uint8_t *)mine->mem)[i] == 0);
+    kill(n->board->pid[0], SIGKILL);
+}
+
+static void a_sender_that_becomes_another_program_is_not_read(void **state)
+{
+    nodes_run(*state, 2, exec_role);
 }
 
 /* ---- peers that cannot be read ---- */
@@ -351,8 +410,7 @@ static void shut_role(struct node *n)
     } else {
         until_begun(n, mine);
         n->board->flag[0] = 1;
-        while (!n->board->flag[1])
-            usleep(100);
+        UNTIL_IDLE(n, n->board->flag[1]);
     }
     UNTIL(n, n->losses[!n->rank] == 1);
     CHECK(n, node_word(n, !n->rank, 0) == 0 && (n->rank == 0 || n->why[0] == TUTTI_ERR_SYSTEM));
@@ -416,6 +474,7 @@ int main(void)
         cmocka_unit_test_prestate(a_source_is_there_while_one_registration_is, &one),
         cmocka_unit_test_prestate(only_urgent_signals_overtake, &one),
         cmocka_unit_test_prestate(a_sender_that_dies_midway_is_lost_and_never_signals, &one),
+        cmocka_unit_test_prestate(a_sender_that_becomes_another_program_is_not_read, &one),
         cmocka_unit_test_prestate(a_peer_that_cannot_be_read_is_given_no_keys, &one),
         cmocka_unit_test_prestate(a_peer_that_shuts_itself_off_is_lost_with_a_reason, &one),
         cmocka_unit_test_prestate(without_it_on_one_side_there_is_none_between_the_two, &one),
