@@ -139,38 +139,44 @@ static const uint8_t *keep_copy(struct tt_shm_asker *k, const void *local, uint6
     return to;
 }
 
+/* Writes the put down for the peer, to be seen once the state is set. from NULL: it has nothing to fetch. */
+static void write_line(struct tt_shm_ask_line *line, const struct tt_desc *d, const uint8_t *from)
+{
+    line->ask = (struct tt_shm_ask){
+        .from = (uintptr_t)from, .bytes = from ? d->bytes : 0, .region = d->key->handle[0], .offset = d->offset,
+    };
+    if (d->signal_op == TT_SIGNAL_NONE)
+        return;
+    tt_assert(d->signal_offset % 8 == 0 && d->signal_offset + 8 <= d->signal_key->bytes);
+    line->ask.signal_region = d->signal_key->handle[0];
+    line->ask.signal = d->signal_offset | d->signal_op;
+    line->ask.signal_value = d->signal_value;
+}
+
 bool tt_shm_ask(struct tt_shm *w, struct tt_shm_peer *peer, const struct tt_desc *d)
 {
-    const bool fetch = d->bytes && !d->key->mapped, copied = d->flags & TT_DESC_INLINE;
+    const bool fetched = d->bytes && !d->key->mapped, copied = d->flags & TT_DESC_INLINE;
     struct tt_shm_asker *k = asker_of(peer);
-    struct asked *a = k ? &k->asked[k->tail % TT_SHM_ASKS] : NULL;
-    const uint8_t *from = d->local;
+    const uint8_t *from = fetched ? d->local : NULL;
     struct tt_shm_ask_line *line;
     uint64_t inline_end = 0;
 
-    if (!k || k->tail - k->head >= (fetch && !copied ? BULK_MAX : TT_SHM_ASKS))
+    if (!k || k->tail - k->head >= (fetched && !copied ? BULK_MAX : TT_SHM_ASKS))
         return false;
     tt_assert(d->offset <= d->key->bytes && d->bytes <= d->key->bytes - d->offset);
-    if (fetch && copied && !(from = keep_copy(k, d->local, d->bytes, &inline_end)))
-        return false;
-    if (d->bytes && !fetch)     /* bytes know no order: only the signal waits for its turn */
+    if (fetched && copied) {
+        from = keep_copy(k, d->local, d->bytes, &inline_end);
+        if (!from)
+            return false;
+    }
+    if (d->bytes && !fetched)   /* bytes know no order: only the signal waits for its turn */
         tt_copy((char *)d->key->mapped + d->offset, NULL, d->local, d->bytes, d->flags & TT_DESC_STREAM);
-    *a = (struct asked){
-        .from = fetch && !copied ? from : NULL, .bytes = d->bytes, .cookie = d->cookie, .inline_end = inline_end,
+    k->asked[k->tail % TT_SHM_ASKS] = (struct asked){
+        .from = copied ? NULL : from, .bytes = d->bytes, .cookie = d->cookie, .inline_end = inline_end,
         .local = !copied && !d->key->mapped, .remote = d->flags & TT_DESC_REMOTE,
     };
     line = line_of(tt_shm_asks_in(w, &peer->theirs), k->tail);
-    line->ask = (struct tt_shm_ask){ .region = d->key->handle[0], .offset = d->offset };
-    if (fetch) {
-        line->ask.from = (uintptr_t)from;
-        line->ask.bytes = d->bytes;
-    }
-    if (d->signal_op != TT_SIGNAL_NONE) {
-        tt_assert(d->signal_offset % 8 == 0 && d->signal_offset + 8 <= d->signal_key->bytes);
-        line->ask.signal_region = d->signal_key->handle[0];
-        line->ask.signal = d->signal_offset | d->signal_op;
-        line->ask.signal_value = d->signal_value;
-    }
+    write_line(line, d, from);
     atomic_store_explicit(&line->state, state_of(k->tail, TT_SHM_POSTED), memory_order_release);
     k->tail++;
     peer->nasked++;
@@ -301,11 +307,9 @@ static enum outcome fetch(struct tt_shm *w, uint32_t rank, const struct tt_shm_a
             return LATER;
         }
         if (err) {
-            tt_shm_link_lost(
-                w, rank,
-                tt_fail_errno(err,
-                              "shm: read %llu bytes of rank %u, which could be read before (TUTTI_CMA=0 does without)",
-                              (unsigned long long)n, rank));
+            tt_fail_errno(err, "shm: read %llu bytes of rank %u, which could be read before (TUTTI_CMA=0 does without)",
+                          (unsigned long long)n, rank);
+            tt_shm_link_lost(w, rank, TUTTI_ERR_SYSTEM);
             return LATER;
         }
         peer->fetched += n;
