@@ -367,7 +367,7 @@ static void block(struct tt_engine *e)
 static bool memory_tells(const struct tt_engine *e)
 {
     for (uint32_t i = 0; i < e->nwires; i++)
-        if (e->nlinks[i] && !(e->wire[i]->caps & TT_WIRE_CAP_INSTANT))
+        if (!is_quiet(e, i))
             return false;
     return true;
 }
