@@ -25,8 +25,8 @@ const struct tt_param tt_params[TT_PARAM_COUNT] = {
         "segment of a streamed transfer over TCP" },
     [TT_PARAM_SPIN_US]           = { "TUTTI_SPIN_US",           "us",                50,    0,      1000000,
         "how long a waiter spins before it blocks, where cores suffice" },
-    [TT_PARAM_CMA]               = { "TUTTI_CMA",               "0 or 1",             1,    0,      1,
-        "1: copy straight between processes (process_vm_readv) where the system allows it" },
+    [TT_PARAM_CMA]               = { "TUTTI_CMA",               "0, 1 or 2",          1,    0,      2,
+        "copy straight between processes (process_vm_readv): 0 never; 1 very long messages, where ranks outnumber cores; 2 all from 256 KiB on" },
     [TT_PARAM_NUDGE_MS]          = { "TUTTI_NUDGE_MS",          "ms",                20,    1,      60000,
         "how long an operation waits before it asks the rank it waits for" },
 };

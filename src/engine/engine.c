@@ -55,6 +55,7 @@ static tutti_status open_wires(struct tt_engine *e, const struct tt_engine_conf 
     wc.secret = e->secret;
     wc.lane_bytes = (uint64_t)lane_bytes;
     wc.cma = cma != 0;
+    e->single_copies = cma == 2;
     for (size_t i = 0; i < tt_nwires && e->nwires < TT_ENGINE_WIRES_MAX; i++) {
         if (!is_listed(conf->wires, tt_wires[i]->name))
             continue;

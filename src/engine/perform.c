@@ -271,21 +271,26 @@ static struct tt_region *allocated_region(const struct tt_op *op, const struct t
     return NULL;
 }
 
-/* Messages from here on are fetched from the sender's memory in one copy, where that is possible, instead of in two through slots
- * in shared memory, which stay in the cache and which both ends fill and empty at the same time. Outputs that are written past the
- * cache (stream_dst) do better with slots again: the kernel's copy goes through it. Measured on 2 cores, one way: 256 KiB 130 us
- * through slots, 37 us in a single copy; 1 MiB 500, 160; 4 MiB 340, 720; 64 MiB 6700, 19600. */
-#define SINGLE_COPY_BYTES (256u << 10)
+/* Messages may be fetched from the sender's memory in one copy instead of going through slots in two. Slots stay in the cache, and
+ * both ends fill and empty them at the same time: with a core for each rank they are the faster way at every length (on 2
+ * cores 1 MiB one way takes 80 us through slots, 170 us in a single copy). Where ranks wait for cores, a single copy is less work, which
+ * shows from about 2 MiB on. */
+#define SINGLE_COPY_BYTES (2u << 20)
+#define SINGLE_COPY_BYTES_MIN (256u << 10)      /* if they are asked for */
 
 /* Whether what arrives through this wait had better come in a single copy. A sum that is passed on is written into the peer's slot
  * while it is made: nothing is left to save. */
 static bool pays_single_copy(const struct tt_op *op, const struct tt_exec_step *wait)
 {
+    const struct tt_engine *e = op->context->engine;
+
     switch (op->conf.coll.kind) {
     case TT_ALLREDUCE: case TT_REDUCE: case TT_REDUCE_SCATTER: case TT_REDUCE_SCATTERV:
         return false;
     default:
-        return wait->to_dst && wait->s.bytes >= SINGLE_COPY_BYTES && !op->stream_dst;
+        if (e->single_copies)
+            return wait->to_dst && wait->s.bytes >= SINGLE_COPY_BYTES_MIN;
+        return wait->to_dst && wait->s.bytes >= SINGLE_COPY_BYTES && e->spins == 0;
     }
 }
 

@@ -167,6 +167,7 @@ struct tt_engine {
     struct tt_wire *wire[TT_ENGINE_WIRES_MAX];
     uint32_t nwires;
     uint32_t nlinks[TT_ENGINE_WIRES_MAX];       /* that came up, by wire */
+    bool single_copies;         /* for every longer copy: TUTTI_CMA=2 */
     uint32_t nregistered[TT_ENGINE_WIRES_MAX];  /* operations whose memory is registered there */
     struct tt_peer *peers;      /* [nranks] */
     struct tt_peer *up;         /* those with a mailbox */

@@ -188,6 +188,7 @@ static void ways_role(struct rank *r)
     static const size_t counts[] = { 40000, 90001, 262145 };
     const char *odd = r->job->arg;
 
+    setenv("TUTTI_CMA", "2", 1);
     if (odd && strcmp(odd, "none") == 0)
         setenv("TUTTI_CMA", "0", 1);
     else if (odd && strcmp(odd, "far") == 0)

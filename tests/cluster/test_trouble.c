@@ -439,7 +439,7 @@ static void an_abort_ends_all_requests_and_leaves_no_thread_or_descriptor_a_hund
 
 #define LATE_ROUNDS 12
 #define LATE_BYTES (24 * MIB)
-#define LATE_FEWER_BYTES (3 * MIB)      /* as many as shared memory fetches in a single copy */
+#define LATE_FEWER_BYTES (3 * MIB)      /* fetched in a single copy where that is possible */
 
 struct late {
     bool allocated;
@@ -516,6 +516,8 @@ static void late_role(struct rank *r)
     const struct late *l = r->job->arg;
     uint8_t *buf = NULL;
 
+    if (l->bytes == LATE_FEWER_BYTES)
+        setenv("TUTTI_CMA", "2", 1);
     job_open(r);
     if (l->allocated)
         CHECK_OK(r, tutti_mem_alloc(r->comm, l->bytes, (void **)&buf));
