@@ -149,13 +149,12 @@ bool tt_op_run(struct tt_op *op)
     if (!x->progress && !x->credit_due && !op->retry)
         return false;
     op->retry = false;
-    if (x->straight) {
-        if (op->scanned != x->loaded)
-            tt_op_take_early(op);
+    if (x->straight && op->scanned != x->loaded)
+        tt_op_take_early(op);   /* a question that came early makes it stream */
+    if (x->straight)
         any = !tt_op_is_over(op) && tt_op_run_straight(op);
-    } else {
+    else
         any = run_actions(op);
-    }
     if (tt_op_is_over(op))
         return true;
     if (tt_exec_finished(x) && !op->in_flight) {
