@@ -209,7 +209,7 @@ void tt_context_close(struct tt_context *c)
     struct tt_engine *e = c->engine;
 
     tt_baton_take(e);
-    if (c->nactive || c->nwaiting)
+    if (c->active || c->waiting)
         tt_context_fail_here(c, TUTTI_ERR_ABORTED, "the communicator was destroyed while the operation ran", true);
     tt_ops_orphan(c);
     tt_context_free(c);
