@@ -110,7 +110,7 @@ destroy:
 void tt_engine_destroy(struct tt_engine *e)
 {
     tt_progress_fini(e);
-    tt_take_trouble(e);         /* what came last; it may make contexts */
+    tt_take_trouble(e);         /* what came last */
     while (e->contexts)
         tt_context_free(e->contexts);
     for (uint32_t i = 0; i < e->nwires; i++) {

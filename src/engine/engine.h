@@ -52,7 +52,10 @@ uint32_t tt_engine_links(struct tt_engine *e);
 
 /* ---- contexts: the matching space of a communicator ------------------------------------------------------ */
 
-/* ranks[nranks]: job ranks, copied. Caller owns *out. */
+/* An id for a context, which no process of the job makes again; 0: they are used up. Any thread. */
+uint32_t tt_engine_new_context(struct tt_engine *e);
+/* ranks[nranks]: job ranks, copied. All of them open it before one uses it: messages of contexts that are not open are dropped. Caller
+ * owns *out. */
 tutti_status tt_context_open(struct tt_engine *e, uint32_t id, const uint32_t *ranks, uint32_t nranks, uint32_t rank,
                              struct tt_context **out);
 /* Aborts what is running and closes. */
@@ -79,9 +82,6 @@ struct tt_engine_hooks {
 void tt_engine_set_hooks(struct tt_engine *e, const struct tt_engine_hooks *hooks);
 /* Job rank that the oldest operation of this process waits for; UINT32_MAX: none. Any thread; as of some milliseconds ago. */
 uint32_t tt_engine_waits_for(const struct tt_engine *e);
-/* The next context id that is free on this rank, and its raising. */
-uint32_t tt_engine_next_context(const struct tt_engine *e);
-void tt_engine_raise_context(struct tt_engine *e, uint32_t next);
 
 /* ---- operations ------------------------------------------------------------------------------------------- */
 
