@@ -17,18 +17,11 @@
  *   ANSWER   rank that asked u32, rank that the answerer waits for u32 */
 enum word_kind { WORD_FAILED = 1, WORD_PROBE, WORD_ANSWER };
 
-static atomic_bool forked;
-static pthread_once_t once = PTHREAD_ONCE_INIT;
-
-static void in_child(void) { atomic_store(&forked, true); }
-
-static void register_fork(void) { pthread_atfork(NULL, NULL, in_child); }
-
 tutti_status tt_comm_check(const tutti_comm *comm, const char *call)
 {
     if (!comm)
         return tt_fail(TUTTI_ERR_INVALID, "%s: the communicator is NULL", call);
-    if (atomic_load_explicit(&forked, memory_order_relaxed))
+    if (tt_engine_is_inherited(comm->world->engine))
         return tt_fail(TUTTI_ERR_FORKED, "%s: this process is the child of a fork; communicators stay with the parent", call);
     return TUTTI_OK;
 }
@@ -342,7 +335,6 @@ static tutti_status create(tutti_comm **out, const struct tt_launch *launch, con
     uint32_t *ranks;
     tutti_status st;
 
-    pthread_once(&once, register_fork);
     tt_log_rank((int)launch->rank);
     if (!lanes && (st = tt_param_get(TT_PARAM_LANES, &lanes)))
         return st;
@@ -569,7 +561,7 @@ tutti_status tutti_comm_abort(tutti_comm *comm)
 
 void tutti_comm_destroy(tutti_comm *comm)
 {
-    if (!comm || atomic_load(&forked))
+    if (!comm || tt_engine_is_inherited(comm->world->engine))
         return;
     for (size_t i = 0; i < TT_PLANS; i++)
         tt_op_drop(comm->plans[i].kept);

@@ -28,6 +28,8 @@ struct tt_engine_conf {
     uint32_t lanes;
 };
 
+/* Whether it was created before this process was forked: then it is the parent's, and nothing of it may be used. Any thread. */
+bool tt_engine_is_inherited(const struct tt_engine *e);
 /* Opens the wires. Caller owns *out; tt_engine_destroy ends it (all contexts closed before). */
 tutti_status tt_engine_create(struct tt_engine **out, const struct tt_engine_conf *conf);
 void tt_engine_destroy(struct tt_engine *e);
@@ -111,6 +113,8 @@ tutti_status tt_op_blocking(struct tt_context *c, const struct tt_op_conf *conf)
 void tt_op_drop(struct tt_op *op);
 /* Starts an operation. On success *out is the caller's until tt_op_free. Errors of a failed context come back here, too. */
 tutti_status tt_op_start(struct tt_context *c, const struct tt_op_conf *conf, struct tt_op **out);
+/* Whether its engine is; one whose context was closed has none any more. */
+bool tt_op_is_inherited(const struct tt_op *op);
 /* Makes a little progress; true when it is over. */
 bool tt_op_test(struct tt_op *op);
 /* Until it is over. */
