@@ -552,6 +552,7 @@ tutti_status tutti_wait(tutti_request *request)
 
 tutti_status tutti_wait_all(tutti_request **requests, size_t n)
 {
+    char why[TT_ERROR_BYTES];
     tutti_status first = TUTTI_OK;
 
     if (!requests && n)
@@ -563,10 +564,12 @@ tutti_status tutti_wait_all(tutti_request **requests, size_t n)
             continue;
         st = tutti_wait(requests[i]);
         requests[i] = NULL;
-        if (st && !first)
+        if (st && !first) {
             first = st;
+            snprintf(why, sizeof why, "%s", tutti_last_error());
+        }
     }
-    return first;
+    return first ? tt_fail_again(first, why) : TUTTI_OK;
 }
 
 tutti_status tutti_wait_any(tutti_request **requests, size_t n, size_t *index)
