@@ -1,4 +1,5 @@
 /* The collectives and point-to-point calls of tutti.h: checks the arguments, says it as a tt_coll, and runs it. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -492,6 +493,19 @@ static tutti_status start_member(const tutti_p2p *op, tutti_comm *comm, const tu
                        : tutti_send(op->buf, op->count, op->type, op->peer, comm, &mine);
 }
 
+/* Whether a member can be started, as far as its arguments say: then all are checked before the first one starts. */
+static tutti_status check_member(const tutti_p2p *op, size_t i, tutti_comm *comm, const tutti_call *call)
+{
+    const enum tt_coll_kind kind = op->is_recv ? TT_RECV : TT_SEND;
+    struct attempt t = { .comm = comm };
+    char name[48];
+    tutti_status st;
+
+    snprintf(name, sizeof name, "tutti_group: ops[%zu]", i);
+    st = begin(&t, name, kind, comm, call, op->type);
+    return st ? st : prepare_p2p(&t, kind, op->buf, op->buf, op->count, op->peer, op->tag);
+}
+
 tutti_status tutti_group(const tutti_p2p *ops, size_t n, tutti_comm *comm, const tutti_call *call)
 {
     tutti_status st = tt_comm_check(comm, "tutti_group"), waited;
@@ -502,6 +516,10 @@ tutti_status tutti_group(const tutti_p2p *ops, size_t n, tutti_comm *comm, const
         return st;
     if (!ops || (call && call->request))
         return tt_fail(TUTTI_ERR_INVALID, "tutti_group: %s", ops ? "call.request must be NULL" : "ops is NULL");
+    for (size_t i = 0; i < n && !st; i++)
+        st = check_member(&ops[i], i, comm, call);
+    if (st)
+        return st;
     requests = calloc(n, sizeof *requests);
     if (!requests)
         return tt_fail(TUTTI_ERR_NOMEM, "tutti_group: no memory for %zu members", n);
@@ -509,8 +527,12 @@ tutti_status tutti_group(const tutti_p2p *ops, size_t n, tutti_comm *comm, const
         st = start_member(&ops[started], comm, call, &requests[started]);
         started += !st;
     }
-    if (st && started)
-        tt_context_fail(comm->context, TUTTI_ERR_ABORTED, "a member of a group could not be started");
+    if (st && started) {
+        char why[TT_ERROR_BYTES];
+
+        snprintf(why, sizeof why, "a member of a group could not be started: %s", tutti_last_error());
+        tt_context_fail(comm->context, TUTTI_ERR_ABORTED, why);
+    }
     waited = tutti_wait_all(requests, started);
     free(requests);
     return st ? st : waited;
