@@ -49,7 +49,9 @@ static tutti_status set_root(struct attempt *t, int root)
 
 static tutti_status set_op(struct attempt *t, tutti_redop op)
 {
-    if ((unsigned)op >= TUTTI_REDOP_COUNT || !tt_reduce_defined(t->conf.dtype, op))
+    if ((unsigned)op >= TUTTI_REDOP_COUNT)
+        return tt_fail(TUTTI_ERR_INVALID, "%s: %d is no operation", t->name, (int)op);
+    if (!tt_reduce_defined(t->conf.dtype, op))
         return tt_fail(TUTTI_ERR_INVALID, "%s: %s is not defined for type %s", t->name, tutti_redop_name(op),
                        tutti_dtype_name(t->conf.dtype));
     t->op = op;

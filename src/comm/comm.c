@@ -367,6 +367,8 @@ static tutti_status check_conf(const tutti_conf *conf, const char *call)
         return tt_fail(TUTTI_ERR_INVALID, "%s: conf.size is %zu, not %zu: set it to sizeof(tutti_conf)", call, conf->size, sizeof *conf);
     if (conf && (conf->lanes < 0 || conf->lanes > 16))
         return tt_fail(TUTTI_ERR_INVALID, "%s: conf.lanes is %d; 0 to 16 are possible", call, conf->lanes);
+    if (conf && conf->no_restore != 0 && conf->no_restore != 1)
+        return tt_fail(TUTTI_ERR_INVALID, "%s: conf.no_restore is %d; 0 and 1 are possible", call, conf->no_restore);
     return TUTTI_OK;
 }
 

@@ -67,7 +67,7 @@ static tutti_status open_wires(struct tt_engine *e, const struct tt_engine_conf 
         e->nwires++;
     }
     if (!e->nwires)
-        return tt_fail(TUTTI_ERR_UNSUPPORTED, "no wire works here (asked for: %s)", conf->wires && *conf->wires ? conf->wires : "any");
+        return tt_fail(TUTTI_ERR_UNSUPPORTED, "no wire works here (asked for: %s): %s", conf->wires && *conf->wires ? conf->wires : "any", tutti_last_error());
     return TUTTI_OK;
 }
 
@@ -259,9 +259,11 @@ tutti_status tt_engine_alloc(struct tt_engine *e, size_t bytes, void **out)
     struct tt_region *r;
     tutti_status st;
 
+    if (bytes > SIZE_MAX / 2)
+        return tt_fail(TUTTI_ERR_NOMEM, "tutti_mem_alloc: %zu bytes do not fit the address space", bytes);
     tt_baton_take(e);
     if (e->nallocated == TT_ENGINE_ALLOCATED_MAX) {
-        st = tt_fail(TUTTI_ERR_NOMEM, "more than %u allocations", TT_ENGINE_ALLOCATED_MAX);
+        st = tt_fail(TUTTI_ERR_NOMEM, "tutti_mem_alloc: there are %u allocations already", TT_ENGINE_ALLOCATED_MAX);
         goto give;
     }
     st = e->wire[0]->ops->reg(e->wire[0], NULL, bytes ? bytes : 1, &r);
