@@ -114,10 +114,12 @@ static void hear_words(struct tt_world *w, const struct tt_overlay_event *ev)
         tt_overlay_flood(w->overlay, frame, (uint16_t)tt_writer_bytes(&wr));
     } else if (kind == WORD_ANSWER && a == w->rank) {
         pthread_mutex_lock(&w->probe_lock);
+        if (b == w->rank)       /* the chain of waiting ends here: we do answer */
+            b = UINT32_MAX;
         ask = tt_probe_answer(&w->probe, ev->origin, b, tt_now_ns());
         pthread_mutex_unlock(&w->probe_lock);
     }
-    if (ask && b != w->rank) {
+    if (ask) {
         put_words(frame, WORD_PROBE, b, 0, &wr);
         tt_overlay_flood(w->overlay, frame, (uint16_t)tt_writer_bytes(&wr));
     }
