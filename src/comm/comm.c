@@ -239,8 +239,8 @@ static tutti_status meet(struct tt_world *w, const struct tt_launch *launch, uin
     st = make_card(w, card, &bytes);
     if (st)
         return st;
-    if (launch->nranks == 1)
-        return read_card(w, 0, card, bytes);
+    if (launch->nranks == 1 && strncmp(launch->rendezvous, "id:", 3) != 0)
+        return read_card(w, 0, card, bytes);        /* nobody waits for us, but a server of an id does */
     st = tt_boot_meet(launch, card, bytes, deadline_ns, &table, &w->overlay);
     if (st)
         return st;
