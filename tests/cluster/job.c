@@ -100,6 +100,13 @@ _Noreturn void job_fail(const struct rank *r, const char *file, int line, const 
     _exit(1);
 }
 
+void job_check_says(const struct rank *r, const char *file, int line, tutti_status got, tutti_status expected,
+                    const char *text)
+{
+    if (got != expected || !strstr(tutti_last_error(), text))
+        job_fail(r, file, line, "it is %s, not %s with \"%s\"", tutti_status_name(got), tutti_status_name(expected), text);
+}
+
 void job_step(struct rank *r, const char *fmt, ...)
 {
     va_list ap;
@@ -195,8 +202,7 @@ static _Noreturn void child(struct rank *r, void (*role)(struct rank *))
 
 /* ---- the run ---- */
 
-/* A port that nobody listens on, outside the range that connections are given theirs from. */
-static uint16_t free_port(void)
+uint16_t job_free_port(void)
 {
     for (uint32_t i = 0; i < 1000; i++) {
         struct sockaddr_in address = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
@@ -224,7 +230,7 @@ static void set_environment(const struct job *job)
     tt_random_bytes(&token, sizeof token);
     snprintf(text, sizeof text, "%016llx", (unsigned long long)token);
     setenv("TUTTI_TOKEN", text, 1);
-    snprintf(text, sizeof text, "tcp://127.0.0.1:%u", free_port());
+    snprintf(text, sizeof text, "tcp://127.0.0.1:%u", job_free_port());
     setenv("TUTTI_RENDEZVOUS", text, 1);
     snprintf(text, sizeof text, "%u", job->nranks);
     setenv("TUTTI_SIZE", text, 1);
