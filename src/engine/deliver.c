@@ -282,6 +282,18 @@ static bool is_waiting(const struct tt_context *c, uint64_t opseq)
     return false;
 }
 
+/* Whether the send or receive that a peer's question is for has begun here. If there is none of it any more, it is over: the question and
+ * a short message have crossed. */
+static bool has_begun(const struct tt_context_peer *cp, const struct tt_mail *mail)
+{
+    const bool is_recv = mail->cell.desc.kind == TT_SEND;
+
+    for (uint32_t i = 0; i < cp->ntags; i++)
+        if (cp->tags[i].tag == mail->cell.opseq >> 32 && cp->tags[i].is_recv == is_recv)
+            return mail->cell.opseq < tt_tag_key(&cp->tags[i]);
+    return false;
+}
+
 bool tt_deliver(struct tt_engine *e, struct tt_peer *p, const struct tt_mail *mail)
 {
     struct tt_context *c = tt_context_find(e, mail->cell.context);
@@ -320,6 +332,8 @@ bool tt_deliver(struct tt_engine *e, struct tt_peer *p, const struct tt_mail *ma
         check_history(c, index, mail);
         return true;
     }
+    if (p2p && mail->type == TT_CELL_NUDGE && has_begun(cp, mail))
+        return true;
     return tt_early_keep(cp, mail, false) == TUTTI_OK;
 }
 

@@ -486,7 +486,8 @@ void tt_ops_orphan(struct tt_context *c)
 
 static bool same_shape(const struct tt_op *op, const struct tt_op_conf *conf)
 {
-    return !conf->owned && conf->dtype == op->conf.dtype && conf->redop == op->conf.redop && conf->count == op->conf.count;
+    return !conf->owned && conf->dtype == op->conf.dtype && conf->redop == op->conf.redop &&
+           conf->count == op->conf.count;
 }
 
 /* A short send of a shape that was sent before needs no operation: its message leaves now, and that is all. False: it cannot, or the

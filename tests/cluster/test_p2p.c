@@ -398,6 +398,63 @@ static void a_short_message_that_was_long_waited_for_arrives(void **state)
     over_wires(2, asked_role);
 }
 
+/* Whether a question of rank 1 has come but was not read yet; reads what else has come. */
+static bool has_unread_question(struct rank *r)
+{
+    struct tt_engine *e = r->comm->context->engine;
+    struct tt_mail mail;
+    bool unread;
+
+    tt_baton_take(e);
+    unread = tt_mail_next(&e->peers[1].mail, &mail) == TUTTI_OK && mail.type == TT_CELL_NUDGE;
+    if (!unread)
+        tt_engine_progress(e);
+    tt_baton_give(e);
+    return unread;
+}
+
+static void read_all(struct rank *r)
+{
+    struct tt_engine *e = r->comm->context->engine;
+    struct tt_mail mail;
+
+    tt_baton_take(e);
+    while (tt_mail_next(&e->peers[1].mail, &mail) == TUTTI_OK)
+        tt_engine_progress(e);
+    tt_baton_give(e);
+}
+
+/* Rank 0 sends what rank 1 has asked for, and reads the question afterwards. */
+static void crossed_role(struct rank *r)
+{
+    setenv("TUTTI_NUDGE_MS", "1", 1);
+    job_open(r);
+    CHECK_OK(r, tutti_barrier(r->comm, NULL));
+    for (uint32_t i = 0; i < 20; i++) {
+        const uint64_t give_up_ns = tt_now_ns() + 20 * TT_SECOND;
+        uint32_t word = i;
+
+        job_step(r, "number %u", i);
+        if (r->rank == 0) {
+            while (!has_unread_question(r) && !has_asked(r))
+                CHECK(r, tt_now_ns() < give_up_ns);
+            CHECK_OK(r, tutti_send(&word, 1, TUTTI_U32, 1, r->comm, NULL));
+            read_all(r);
+        } else {
+            CHECK_OK(r, tutti_recv(&word, 1, TUTTI_U32, 0, r->comm, NULL));
+        }
+        job_meet(r);
+        CHECK(r, word == i && (r->rank || !has_asked(r)));
+        job_meet(r);
+    }
+}
+
+static void a_question_that_its_answer_has_crossed_is_forgotten(void **state)
+{
+    (void)state;
+    over_wires(2, crossed_role);
+}
+
 /* Both ranks receive before they send: each offer meets the other's receive of the same tag and number first. */
 static void crossing_role(struct rank *r)
 {
@@ -499,6 +556,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_request_is_pending_until_it_is_over_and_test_makes_progress),
         cmocka_unit_test(a_started_receive_ends_though_its_rank_calls_nothing),
         cmocka_unit_test(a_short_message_that_was_long_waited_for_arrives),
+        cmocka_unit_test(a_question_that_its_answer_has_crossed_is_forgotten),
         cmocka_unit_test(the_two_directions_of_a_pair_count_by_themselves),
         cmocka_unit_test(a_message_is_not_stuck_behind_others_that_nobody_receives),
         cmocka_unit_test(messages_and_collectives_of_one_communicator_keep_apart),
