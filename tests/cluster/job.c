@@ -23,6 +23,11 @@
 #define RUN_S 60                /* one job */
 #define AWAIT_S 30              /* one flag */
 #define AFTER_FAILURE_S 3       /* for the others, once one rank failed */
+#if defined(__SANITIZE_THREAD__)        /* which has one of its own */
+#define THREADS_AT_LEAST 2
+#else
+#define THREADS_AT_LEAST 1
+#endif
 
 void __lsan_do_leak_check(void) __attribute__((weak));
 void __sanitizer_set_death_callback(void (*)(void)) __attribute__((weak));
@@ -154,6 +159,18 @@ uint32_t job_descriptors(void)
 uint32_t job_threads(void)
 {
     return entries("/proc/self/task");
+}
+
+bool job_await_no_thread(void)
+{
+    const uint64_t deadline_ns = tt_now_ns() + seconds(AWAIT_S);
+
+    while (job_threads() > THREADS_AT_LEAST) {
+        if (tt_now_ns() > deadline_ns)
+            return false;
+        usleep(200);
+    }
+    return true;
 }
 
 /* Whether a file of /proc/self has a line with `text`. */

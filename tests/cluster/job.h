@@ -68,6 +68,8 @@ void job_meet(struct rank *r);
 uint32_t job_descriptors(void);
 uint32_t job_threads(void);
 uint64_t job_resident_bytes(void);
+/* Until no thread is left that was started here; one that was joined can be seen for a moment still. False: one stays. */
+bool job_await_no_thread(void);
 
 /* ---- in a rank or in direct ---- */
 

@@ -516,18 +516,7 @@ static void check_sum(struct rank *r, tutti_comm *comm)
     CHECK(r, sum == n * (n + 1) / 2);
 }
 
-/* The thread that serves an id ends by itself, soon after all have come. */
-static void await_threads(struct rank *r, uint32_t expected)
-{
-    const uint64_t give_up_ns = tt_now_ns() + 20 * TT_SECOND;
-
-    while (job_threads() != expected) {
-        CHECK(r, tt_now_ns() < give_up_ns);
-        usleep(1000);
-    }
-}
-
-/* A job of its own; and whatever begins with the first thread of a process (the thread sanitizer's own is one). */
+/* A job of its own. */
 static void check_alone(struct rank *r)
 {
     const tutti_conf conf = { .size = sizeof conf, .nranks = 1 };
@@ -547,13 +536,10 @@ static void id_role(struct rank *r)
     const int(*const pipes)[2] = r->job->arg;
     const uint32_t maker = r->nranks - 1;
     const int n = (int)r->nranks, mine = n - 1 - (int)r->rank;
-    uint32_t threads, descriptors;
+    const uint32_t descriptors = job_descriptors();
     tutti_comm *comm[PIPE_IDS], *alone;
     tutti_id id;
 
-    check_alone(r);
-    threads = job_threads();
-    descriptors = job_descriptors();
     for (uint32_t i = 0; i < PIPE_IDS && r->rank == maker; i++) {
         CHECK_OK(r, tutti_id_create(&id, NULL));
         for (uint32_t k = 0; k < r->nranks; k++)
@@ -569,17 +555,16 @@ static void id_role(struct rank *r)
     job_meet(r);
     for (uint32_t i = 0; i < PIPE_IDS; i++)
         tutti_comm_destroy(comm[i]);
-    await_threads(r, threads);
+    CHECK(r, job_await_no_thread());    /* whoever served an id ends by himself */
     CHECK(r, job_descriptors() == descriptors);
 
     job_step(r, "an id for one rank");
     CHECK_OK(r, tutti_id_create(&id, NULL));
-    CHECK(r, job_threads() == threads + 1);
     CHECK_OK(r, tutti_comm_create_id(&alone, &id, 1, 0, NULL));
     CHECK(r, tutti_comm_rank(alone) == 0 && tutti_comm_size(alone) == 1);
     CHECK_OK(r, tutti_barrier(alone, NULL));
     tutti_comm_destroy(alone);
-    await_threads(r, threads);
+    CHECK(r, job_await_no_thread() && job_descriptors() == descriptors);
 }
 
 static void ids_carried_by_the_application_make_communicators(void **state)
@@ -735,15 +720,12 @@ static void a_conf_that_cannot_be_is_told_with_its_field_and_value(void **state)
 static void absent_role(struct rank *r)
 {
     const tutti_conf conf = { .size = sizeof conf, .nranks = 2, .timeout_ms = 300 };
-    uint32_t threads, descriptors;
+    const uint32_t descriptors = job_descriptors();
     tutti_comm *comm = NULL;
 
-    check_alone(r);
-    threads = job_threads();
-    descriptors = job_descriptors();
     CHECK_STATUS(r, tutti_comm_create(&comm, &conf), TUTTI_ERR_TIMEOUT);
     CHECK(r, !comm && strstr(tutti_last_error(), "1 of 2 ranks") && strstr(tutti_last_error(), "missing: 1"));
-    CHECK(r, job_threads() == threads && job_descriptors() == descriptors);
+    CHECK(r, job_await_no_thread() && job_descriptors() == descriptors);
 }
 
 static void who_does_not_come_is_named_at_the_deadline(void **state)
