@@ -12,6 +12,7 @@
 #include "base/log.h"
 #include "base/param.h"
 #include "base/status.h"
+#include "boot/pmix.h"
 #include "info_machine.h"
 #include "reduce/reduce.h"
 #include "tutti/tutti.h"
@@ -117,6 +118,7 @@ static struct json_object *gather_build(void)
 #endif
     put_string(o, "sanitizer", SANITIZER);
     put_string(o, "simd", tt_reduce_isa());
+    put_bool(o, "pmix", tt_pmix_is_built());
     return o;
 }
 
@@ -361,6 +363,7 @@ static void print_text(const struct options *opt, struct json_object *o)
     printf("  %-22s %s\n", "compiler", text_of(build, "compiler"));
     printf("  %-22s %s\n", "sanitizer", text_of(build, "sanitizer"));
     printf("  %-22s %s\n", "reductions use", text_of(build, "simd"));
+    printf("  %-22s %s\n", "PMIx", bool_of(build, "pmix") ? "compiled in" : "not compiled in");
     print_wires(json_object_object_get(o, "wires"));
     print_interfaces(json_object_object_get(o, "interfaces"));
     print_machine(json_object_object_get(o, "machine"));

@@ -282,11 +282,16 @@ static int be_rank(const struct perf_options *o)
 int tool_perf_main(int argc, char **argv)
 {
     struct perf_options o;
-    uint32_t nranks;
+    uint32_t nranks, there;
 
     perf_options_parse(&o, argc, argv);
     nranks = o.nranks ? o.nranks : NRANKS_DEFAULT;
-    if (perf_inside_job())
+    there = perf_job_ranks();
+    if (there && o.nranks && o.nranks != there) {
+        fprintf(stderr, "tutti perf: --ranks %u, but this is a job of %u ranks already\n", o.nranks, there);
+        return 2;
+    }
+    if (there)
         return be_rank(&o);
     if (!suits(&o, nranks, true))
         return 2;

@@ -10,13 +10,13 @@
 
 static const char *from_environment(const char *name) { return getenv(name); }
 
-bool perf_inside_job(void)
+uint32_t perf_job_ranks(void)
 {
     struct tt_launch launch;
 
     if (tt_launch_read(&launch, NULL, from_environment) != TUTTI_OK)
         exit(2);
-    return strcmp(launch.launcher, "single") != 0;
+    return strcmp(launch.launcher, "single") == 0 ? 0 : launch.nranks;
 }
 
 int perf_launch(uint32_t nranks, int argc, char **argv)

@@ -50,7 +50,7 @@ typedef enum tutti_status {
     TUTTI_ERR_MISMATCH = 8,     /* ranks called different things; the sentence shows both */
     TUTTI_ERR_UNSUPPORTED = 9,  /* a valid request that this build or machine cannot serve */
     TUTTI_ERR_PROTOCOL = 10,    /* a peer or a stranger sent what it must not */
-    TUTTI_ERR_FORKED = 11,      /* used in the child of a fork */
+    TUTTI_ERR_FORKED = 11,      /* the parent's communicator or request, used in the child of a fork */
     TUTTI_STATUS_COUNT = 12
 } tutti_status;
 
@@ -152,7 +152,7 @@ TUTTI_API tutti_status tutti_comm_status(const tutti_comm *comm);
 TUTTI_API tutti_status tutti_comm_abort(tutti_comm *comm);
 
 /* Frees the communicator. Not collective. Requests that are still running are aborted first; the
- * caller still waits for (or frees) each of them. NULL is fine. */
+ * caller still waits for each of them. NULL is fine. */
 TUTTI_API void tutti_comm_destroy(tutti_comm *comm);
 
 /* ---- how to call ---------------------------------------------------------------------------------- */

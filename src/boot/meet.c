@@ -714,7 +714,7 @@ tutti_status tt_boot_meet(const struct tt_launch *launch, const void *card, size
     tutti_status st;
 
     tt_assert(card_bytes <= TT_CARD_BYTES);
-    if (launch->nranks == 1)
+    if (launch->nranks == 1 && !has_prefix(launch->rendezvous, "id:"))      /* who serves an id waits even for one */
         return meet_nobody(card, card_bytes, table, overlay);
 
     st = prepare(&m, &l, card, card_bytes);

@@ -3,10 +3,13 @@
 #ifndef TT_BOOT_PMIX_H
 #define TT_BOOT_PMIX_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include "tutti/tutti.h"
 
+/* Whether this build knows PMIx. */
+bool tt_pmix_is_built(void);
 /* On rank 0 value is what is told; elsewhere value[cap] receives it. UNSUPPORTED, not logged, if this build or this machine has no
  * PMIx. Blocks until all ranks have called it; timeout_s 0: for ever. */
 tutti_status tt_pmix_tell(uint32_t rank, char *value, size_t cap, unsigned timeout_s);

@@ -1,4 +1,5 @@
 /* The collectives and point-to-point calls of tutti.h: checks the arguments, says it as a tt_coll, and runs it. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -48,7 +49,9 @@ static tutti_status set_root(struct attempt *t, int root)
 
 static tutti_status set_op(struct attempt *t, tutti_redop op)
 {
-    if ((unsigned)op >= TUTTI_REDOP_COUNT || !tt_reduce_defined(t->conf.dtype, op))
+    if ((unsigned)op >= TUTTI_REDOP_COUNT)
+        return tt_fail(TUTTI_ERR_INVALID, "%s: %d is no operation", t->name, (int)op);
+    if (!tt_reduce_defined(t->conf.dtype, op))
         return tt_fail(TUTTI_ERR_INVALID, "%s: %s is not defined for type %s", t->name, tutti_redop_name(op),
                        tutti_dtype_name(t->conf.dtype));
     t->op = op;
@@ -492,6 +495,19 @@ static tutti_status start_member(const tutti_p2p *op, tutti_comm *comm, const tu
                        : tutti_send(op->buf, op->count, op->type, op->peer, comm, &mine);
 }
 
+/* Whether a member can be started, as far as its arguments say: then all are checked before the first one starts. */
+static tutti_status check_member(const tutti_p2p *op, size_t i, tutti_comm *comm, const tutti_call *call)
+{
+    const enum tt_coll_kind kind = op->is_recv ? TT_RECV : TT_SEND;
+    struct attempt t = { .comm = comm };
+    char name[48];
+    tutti_status st;
+
+    snprintf(name, sizeof name, "tutti_group: ops[%zu]", i);
+    st = begin(&t, name, kind, comm, call, op->type);
+    return st ? st : prepare_p2p(&t, kind, op->buf, op->buf, op->count, op->peer, op->tag);
+}
+
 tutti_status tutti_group(const tutti_p2p *ops, size_t n, tutti_comm *comm, const tutti_call *call)
 {
     tutti_status st = tt_comm_check(comm, "tutti_group"), waited;
@@ -502,6 +518,10 @@ tutti_status tutti_group(const tutti_p2p *ops, size_t n, tutti_comm *comm, const
         return st;
     if (!ops || (call && call->request))
         return tt_fail(TUTTI_ERR_INVALID, "tutti_group: %s", ops ? "call.request must be NULL" : "ops is NULL");
+    for (size_t i = 0; i < n && !st; i++)
+        st = check_member(&ops[i], i, comm, call);
+    if (st)
+        return st;
     requests = calloc(n, sizeof *requests);
     if (!requests)
         return tt_fail(TUTTI_ERR_NOMEM, "tutti_group: no memory for %zu members", n);
@@ -509,8 +529,12 @@ tutti_status tutti_group(const tutti_p2p *ops, size_t n, tutti_comm *comm, const
         st = start_member(&ops[started], comm, call, &requests[started]);
         started += !st;
     }
-    if (st && started)
-        tt_context_fail(comm->context, TUTTI_ERR_ABORTED, "a member of a group could not be started");
+    if (st && started) {
+        char why[TT_ERROR_BYTES];
+
+        snprintf(why, sizeof why, "a member of a group could not be started: %s", tutti_last_error());
+        tt_context_fail(comm->context, TUTTI_ERR_ABORTED, why);
+    }
     waited = tutti_wait_all(requests, started);
     free(requests);
     return st ? st : waited;
@@ -518,22 +542,32 @@ tutti_status tutti_group(const tutti_p2p *ops, size_t n, tutti_comm *comm, const
 
 /* ---- requests ------------------------------------------------------------------------------------------------------------- */
 
+static tutti_status check_request(const tutti_request *request, const char *call)
+{
+    if (!request)
+        return tt_fail(TUTTI_ERR_INVALID, "%s: the request is NULL", call);
+    if (tt_op_is_inherited((const struct tt_op *)request))
+        return tt_fail(TUTTI_ERR_FORKED, "%s: this process is the child of a fork; requests stay with the parent", call);
+    return TUTTI_OK;
+}
+
 tutti_status tutti_test(tutti_request *request)
 {
     struct tt_op *op = (struct tt_op *)request;
+    const tutti_status st = check_request(request, "tutti_test");
 
-    if (!op)
-        return tt_fail(TUTTI_ERR_INVALID, "tutti_test: the request is NULL");
+    if (st)
+        return st;
     return tt_op_test(op) ? tt_op_status(op) : TUTTI_PENDING;
 }
 
 tutti_status tutti_wait(tutti_request *request)
 {
     struct tt_op *op = (struct tt_op *)request;
-    tutti_status st;
+    tutti_status st = check_request(request, "tutti_wait");
 
-    if (!op)
-        return tt_fail(TUTTI_ERR_INVALID, "tutti_wait: the request is NULL");
+    if (st)
+        return st;
     tt_op_wait(op);
     st = tt_op_status(op);
     tt_op_free(op);
@@ -542,6 +576,7 @@ tutti_status tutti_wait(tutti_request *request)
 
 tutti_status tutti_wait_all(tutti_request **requests, size_t n)
 {
+    char why[TT_ERROR_BYTES];
     tutti_status first = TUTTI_OK;
 
     if (!requests && n)
@@ -553,23 +588,34 @@ tutti_status tutti_wait_all(tutti_request **requests, size_t n)
             continue;
         st = tutti_wait(requests[i]);
         requests[i] = NULL;
-        if (st && !first)
+        if (st && !first) {
             first = st;
+            snprintf(why, sizeof why, "%s", tutti_last_error());
+        }
     }
-    return first;
+    return first ? tt_fail_again(first, why) : TUTTI_OK;
 }
 
 tutti_status tutti_wait_any(tutti_request **requests, size_t n, size_t *index)
 {
-    size_t i = 0;
+    tutti_request *over;
+    bool any = false;
+    size_t i;
 
-    while (requests && i < n && !requests[i])
-        i++;
-    if (!requests || !index || i == n)
-        return tt_fail(TUTTI_ERR_INVALID, "tutti_wait_any: %s", !index ? "index is NULL" : "there is no request");
+    if (!requests || !index)
+        return tt_fail(TUTTI_ERR_INVALID, "tutti_wait_any: %s is NULL", requests ? "index" : "requests");
+    for (i = 0; i < n; i++) {
+        const tutti_status st = requests[i] ? check_request(requests[i], "tutti_wait_any") : TUTTI_OK;
+
+        if (st)
+            return st;
+        any |= requests[i] != NULL;
+    }
+    if (!any)
+        return tt_fail(TUTTI_ERR_INVALID, "tutti_wait_any: there is no request");
     i = tt_op_wait_any((struct tt_op **)requests, n);
     *index = i;
-    tutti_request *over = requests[i];
+    over = requests[i];
     requests[i] = NULL;
     return tutti_wait(over);
 }

@@ -17,18 +17,11 @@
  *   ANSWER   rank that asked u32, rank that the answerer waits for u32 */
 enum word_kind { WORD_FAILED = 1, WORD_PROBE, WORD_ANSWER };
 
-static atomic_bool forked;
-static pthread_once_t once = PTHREAD_ONCE_INIT;
-
-static void in_child(void) { atomic_store(&forked, true); }
-
-static void register_fork(void) { pthread_atfork(NULL, NULL, in_child); }
-
 tutti_status tt_comm_check(const tutti_comm *comm, const char *call)
 {
     if (!comm)
         return tt_fail(TUTTI_ERR_INVALID, "%s: the communicator is NULL", call);
-    if (atomic_load_explicit(&forked, memory_order_relaxed))
+    if (tt_engine_is_inherited(comm->world->engine))
         return tt_fail(TUTTI_ERR_FORKED, "%s: this process is the child of a fork; communicators stay with the parent", call);
     return TUTTI_OK;
 }
@@ -121,10 +114,12 @@ static void hear_words(struct tt_world *w, const struct tt_overlay_event *ev)
         tt_overlay_flood(w->overlay, frame, (uint16_t)tt_writer_bytes(&wr));
     } else if (kind == WORD_ANSWER && a == w->rank) {
         pthread_mutex_lock(&w->probe_lock);
+        if (b == w->rank)       /* the chain of waiting ends here: we do answer */
+            b = UINT32_MAX;
         ask = tt_probe_answer(&w->probe, ev->origin, b, tt_now_ns());
         pthread_mutex_unlock(&w->probe_lock);
     }
-    if (ask && b != w->rank) {
+    if (ask) {
         put_words(frame, WORD_PROBE, b, 0, &wr);
         tt_overlay_flood(w->overlay, frame, (uint16_t)tt_writer_bytes(&wr));
     }
@@ -244,8 +239,8 @@ static tutti_status meet(struct tt_world *w, const struct tt_launch *launch, uin
     st = make_card(w, card, &bytes);
     if (st)
         return st;
-    if (launch->nranks == 1)
-        return read_card(w, 0, card, bytes);
+    if (launch->nranks == 1 && strncmp(launch->rendezvous, "id:", 3) != 0)
+        return read_card(w, 0, card, bytes);        /* nobody waits for us, but a server of an id does */
     st = tt_boot_meet(launch, card, bytes, deadline_ns, &table, &w->overlay);
     if (st)
         return st;
@@ -256,6 +251,7 @@ static tutti_status meet(struct tt_world *w, const struct tt_launch *launch, uin
     return st;
 }
 
+/* Not started yet: peers are not heard before the first communicator is there. */
 static tutti_status world_create(struct tt_world **out, const struct tt_launch *launch, int32_t lanes)
 {
     struct tt_world *w = calloc(1, sizeof *w);
@@ -284,21 +280,23 @@ static tutti_status world_create(struct tt_world **out, const struct tt_launch *
     st = meet(w, launch, tt_deadline_ns(tt_now_ns(), launch->timeout_ms));
     if (st)
         goto destroy;
-    tt_engine_set_hooks(w->engine, &(struct tt_engine_hooks){
-                                       .arg = w,
-                                       .failed = tell_others,
-                                       .slow = ask_if_slow,
-                                       .blame = who_is_silent,
-                                   });
-    st = tt_engine_start(w->engine, w->overlay ? tt_overlay_fd(w->overlay) : -1, listen_to_overlay, w);
-    if (st)
-        goto destroy;
     *out = w;
     return TUTTI_OK;
 
 destroy:
     world_destroy(w);
     return st;
+}
+
+static tutti_status world_start(struct tt_world *w)
+{
+    tt_engine_set_hooks(w->engine, &(struct tt_engine_hooks){
+                                       .arg = w,
+                                       .failed = tell_others,
+                                       .slow = ask_if_slow,
+                                       .blame = who_is_silent,
+                                   });
+    return tt_engine_start(w->engine, w->overlay ? tt_overlay_fd(w->overlay) : -1, listen_to_overlay, w);
 }
 
 /* ---- communicators --------------------------------------------------------------------------------------------- */
@@ -334,11 +332,11 @@ static tutti_status comm_open(tutti_comm **out, struct tt_world *w, uint32_t id,
 static tutti_status create(tutti_comm **out, const struct tt_launch *launch, const tutti_conf *conf)
 {
     struct tt_world *w = NULL;
+    tutti_comm *comm;
     int64_t lanes = conf ? conf->lanes : 0;
     uint32_t *ranks;
     tutti_status st;
 
-    pthread_once(&once, register_fork);
     tt_log_rank((int)launch->rank);
     if (!lanes && (st = tt_param_get(TT_PARAM_LANES, &lanes)))
         return st;
@@ -352,9 +350,16 @@ static tutti_status create(tutti_comm **out, const struct tt_launch *launch, con
     }
     for (uint32_t r = 0; r < w->nranks; r++)
         ranks[r] = r;
-    st = comm_open(out, w, 0, ranks, w->nranks, w->rank, launch->timeout_ms, !(conf && conf->no_restore));
-    if (st)
+    st = comm_open(&comm, w, 0, ranks, w->nranks, w->rank, launch->timeout_ms, !(conf && conf->no_restore));
+    if (st) {
         world_destroy(w);
+        return st;
+    }
+    st = world_start(w);
+    if (st)
+        tutti_comm_destroy(comm);
+    else
+        *out = comm;
     return st;
 }
 
@@ -364,6 +369,8 @@ static tutti_status check_conf(const tutti_conf *conf, const char *call)
         return tt_fail(TUTTI_ERR_INVALID, "%s: conf.size is %zu, not %zu: set it to sizeof(tutti_conf)", call, conf->size, sizeof *conf);
     if (conf && (conf->lanes < 0 || conf->lanes > 16))
         return tt_fail(TUTTI_ERR_INVALID, "%s: conf.lanes is %d; 0 to 16 are possible", call, conf->lanes);
+    if (conf && conf->no_restore != 0 && conf->no_restore != 1)
+        return tt_fail(TUTTI_ERR_INVALID, "%s: conf.no_restore is %d; 0 and 1 are possible", call, conf->no_restore);
     return TUTTI_OK;
 }
 
@@ -430,7 +437,7 @@ tutti_status tutti_comm_create_id(tutti_comm **out, const tutti_id *id, int nran
 
 struct ticket {
     int32_t colour, key;
-    uint32_t next, index;       /* next free context id there; rank in the parent */
+    uint32_t id, index;         /* a new context id: for the part, if this becomes its first rank; rank in the parent */
 };
 
 static int by_key(const void *a, const void *b)
@@ -444,65 +451,81 @@ static int by_key(const void *a, const void *b)
     return x->index < y->index ? -1 : x->index > y->index;
 }
 
-/* From the tickets of all ranks, sorted: opens this rank's part. Every colour gets an id of its own above all that are in use. */
-static tutti_status open_part(tutti_comm *parent, const struct ticket *tickets, const struct ticket *mine,
-                              tutti_comm **out)
+/* From the tickets of all ranks, sorted: opens this rank's part, with the id that the part's first rank made. */
+static tutti_status open_part(tutti_comm *parent, const struct ticket *tickets, int32_t colour, tutti_comm **out)
 {
-    uint32_t id = 0, n = 0, rank = 0, *ranks;
+    uint32_t id = 0, n = 0, rank = 0, *ranks = malloc(parent->nranks * sizeof *ranks);
 
-    for (uint32_t i = 0; i < parent->nranks; i++)
-        id = tickets[i].next > id ? tickets[i].next : id;
-    for (uint32_t i = 1; i < parent->nranks && tickets[i].colour <= mine->colour; i++)
-        id += tickets[i].colour != tickets[i - 1].colour;
-    ranks = malloc(parent->nranks * sizeof *ranks);
     if (!ranks)
-        return tt_fail(TUTTI_ERR_NOMEM, "tutti_comm_split: no memory for %u ranks", parent->nranks);
+        return tt_fail(TUTTI_ERR_NOMEM, "no memory for a communicator of %u ranks", parent->nranks);
     for (uint32_t i = 0; i < parent->nranks; i++) {
-        if (tickets[i].colour != mine->colour)
+        if (tickets[i].colour != colour)
             continue;
+        if (n == 0)
+            id = tickets[i].id;
         if (tickets[i].index == parent->rank)
             rank = n;
         ranks[n++] = parent->ranks[tickets[i].index];
     }
+    if (!id) {
+        free(ranks);
+        return tt_fail(TUTTI_ERR_NOMEM, "there were more communicators than can be told apart");
+    }
     return comm_open(out, parent->world, id, ranks, n, rank, parent->timeout_ms, parent->restore);
 }
 
-tutti_status tutti_comm_split(tutti_comm *parent, int colour, int key, tutti_comm **out)
+/* Nobody uses a part before all ranks have opened theirs; if one could not (`mine` is its status), all learn which. */
+static tutti_status agree(tutti_comm *parent, tutti_status mine, const char *call)
 {
-    struct ticket mine = { .colour = colour < 0 ? -1 : colour, .key = key }, *tickets;
-    uint32_t highest = 0;
-    tutti_status st = tt_comm_check(parent, "tutti_comm_split");
+    const uint64_t verdict = (uint64_t)mine << 32 | parent->rank;
+    uint64_t worst = 0;
+    const tutti_status st = tutti_allreduce(&verdict, &worst, 1, TUTTI_U64, TUTTI_MAX, parent, NULL);
+    const tutti_status failed = (tutti_status)(worst >> 32);
+
+    if (st || mine)
+        return st ? st : mine;
+    return failed ? tt_fail(failed, "%s: rank %u could not make its part", call, (uint32_t)worst) : TUTTI_OK;
+}
+
+static tutti_status split(tutti_comm *parent, int32_t colour, int32_t key, tutti_comm **out, const char *call)
+{
+    struct ticket mine = { .colour = colour, .key = key }, *tickets;
+    tutti_comm *part = NULL;
+    tutti_status st = tt_comm_check(parent, call);
 
     if (st)
         return st;
     if (!out)
-        return tt_fail(TUTTI_ERR_INVALID, "tutti_comm_split: out is NULL");
+        return tt_fail(TUTTI_ERR_INVALID, "%s: out is NULL", call);
     tickets = malloc(parent->nranks * sizeof *tickets);
     if (!tickets)
-        return tt_fail(TUTTI_ERR_NOMEM, "tutti_comm_split: no memory for %u ranks", parent->nranks);
-    mine.next = tt_engine_next_context(parent->world->engine);
+        return tt_fail(TUTTI_ERR_NOMEM, "%s: no memory for %u ranks", call, parent->nranks);
+    mine.id = tt_engine_new_context(parent->world->engine);
     mine.index = parent->rank;
     st = tutti_allgather(&mine, tickets, sizeof mine, TUTTI_U8, parent, NULL);
-    if (st)
-        goto free;
-    for (uint32_t i = 0; i < parent->nranks; i++)
-        highest = tickets[i].next > highest ? tickets[i].next : highest;
-    tt_engine_raise_context(parent->world->engine, highest + parent->nranks);
-    if (colour < 0) {
-        *out = NULL;
-        goto free;
+    if (!st) {
+        qsort(tickets, parent->nranks, sizeof *tickets, by_key);
+        st = colour < 0 ? TUTTI_OK : open_part(parent, tickets, colour, &part);
+        st = agree(parent, st, call);
     }
-    qsort(tickets, parent->nranks, sizeof *tickets, by_key);
-    st = open_part(parent, tickets, &mine, out);
-free:
     free(tickets);
+    if (!st) {
+        *out = part;
+    } else if (part) {          /* others may not know yet */
+        tt_context_fail(part->context, st, tutti_last_error());
+        tutti_comm_destroy(part);
+    }
     return st;
+}
+
+tutti_status tutti_comm_split(tutti_comm *parent, int colour, int key, tutti_comm **out)
+{
+    return split(parent, colour < 0 ? -1 : colour, key, out, "tutti_comm_split");
 }
 
 tutti_status tutti_comm_dup(tutti_comm *parent, tutti_comm **out)
 {
-    return parent ? tutti_comm_split(parent, 0, (int)parent->rank, out)
-                  : tt_fail(TUTTI_ERR_INVALID, "tutti_comm_dup: the communicator is NULL");
+    return split(parent, 0, 0, out, "tutti_comm_dup");
 }
 
 /* ---- the rest ------------------------------------------------------------------------------------------------------ */
@@ -542,7 +565,7 @@ tutti_status tutti_comm_abort(tutti_comm *comm)
 
 void tutti_comm_destroy(tutti_comm *comm)
 {
-    if (!comm || atomic_load(&forked))
+    if (!comm || tt_engine_is_inherited(comm->world->engine))
         return;
     for (size_t i = 0; i < TT_PLANS; i++)
         tt_op_drop(comm->plans[i].kept);

@@ -8,25 +8,6 @@
 #include "engine/op.h"
 #include "engine/progress.h"
 
-static struct tt_context *make(struct tt_engine *e, uint32_t id)
-{
-    struct tt_context *c = calloc(1, sizeof *c);
-
-    if (!c)
-        return NULL;
-    c->peers = calloc(e->nranks, sizeof *c->peers);
-    if (!c->peers) {
-        free(c);
-        return NULL;
-    }
-    c->engine = e;
-    c->id = id;
-    c->waiting_end = &c->waiting;
-    c->next = e->contexts;
-    e->contexts = c;
-    return c;
-}
-
 struct tt_context *tt_context_find(struct tt_engine *e, uint32_t id)
 {
     struct tt_context *c = e->contexts;
@@ -34,16 +15,6 @@ struct tt_context *tt_context_find(struct tt_engine *e, uint32_t id)
     while (c && c->id != id)
         c = c->next;
     return c;
-}
-
-struct tt_context *tt_context_of(struct tt_engine *e, uint32_t id)
-{
-    struct tt_context *found = tt_context_find(e, id);
-    uint32_t n = 0;
-
-    for (const struct tt_context *c = e->contexts; !found && c; c = c->next)
-        n++;
-    return found || n >= TT_CONTEXTS_MAX ? found : make(e, id);
 }
 
 struct tt_context_peer *tt_context_peer_of(struct tt_context *c, uint32_t rank)
@@ -152,31 +123,60 @@ void tt_context_pay(struct tt_context *c, uint32_t least)
 
 /* ---- open, close, fail ------------------------------------------------------------------------------------- */
 
-tutti_status tt_context_open(struct tt_engine *e, uint32_t id, const uint32_t *ranks, uint32_t nranks, uint32_t rank,
-                             struct tt_context **out)
+uint32_t tt_engine_new_context(struct tt_engine *e)
 {
-    struct tt_context *c;
-    tutti_status st = TUTTI_OK;
+    const uint64_t serial = atomic_fetch_add(&e->serial, 1) + 1, id = serial * e->nranks + e->rank;
 
-    tt_baton_take(e);
-    c = tt_context_of(e, id);
-    if (!c) {
-        st = tt_fail(TUTTI_ERR_NOMEM, "no room for another communicator (at most %u)", TT_CONTEXTS_MAX);
-        goto give;
-    }
+    return id > UINT32_MAX ? 0 : (uint32_t)id;
+}
+
+static struct tt_context *make(struct tt_engine *e, const uint32_t *ranks, uint32_t nranks)
+{
+    struct tt_context *c = calloc(1, sizeof *c);
+
+    if (!c)
+        return NULL;
+    c->peers = calloc(e->nranks, sizeof *c->peers);
     c->ranks = malloc(nranks * sizeof *c->ranks);
-    if (!c->ranks) {
-        st = tt_fail(TUTTI_ERR_NOMEM, "no memory for a communicator of %u ranks", nranks);
-        goto give;
+    if (!c->peers || !c->ranks) {
+        free(c->peers);
+        free(c->ranks);
+        free(c);
+        return NULL;
     }
     memcpy(c->ranks, ranks, nranks * sizeof *ranks);
     c->nranks = nranks;
-    c->rank = rank;
-    tt_engine_raise_context(e, id + 1);
-    *out = c;
-give:
+    c->engine = e;
+    c->waiting_end = &c->waiting;
+    return c;
+}
+
+tutti_status tt_context_open(struct tt_engine *e, uint32_t id, const uint32_t *ranks, uint32_t nranks, uint32_t rank,
+                             struct tt_context **out)
+{
+    struct tt_context *made = make(e, ranks, nranks);
+    uint32_t n = 0;
+
+    if (!made)
+        return tt_fail(TUTTI_ERR_NOMEM, "no memory for a communicator of %u ranks", nranks);
+    made->id = id;
+    made->rank = rank;
+    tt_baton_take(e);
+    for (const struct tt_context *c = e->contexts; c; c = c->next)
+        n++;
+    if (n < TT_CONTEXTS_MAX) {
+        made->next = e->contexts;
+        e->contexts = made;
+    }
     tt_baton_give(e);
-    return st;
+    if (n == TT_CONTEXTS_MAX) {
+        free(made->peers);
+        free(made->ranks);
+        free(made);
+        return tt_fail(TUTTI_ERR_NOMEM, "no room for another communicator: there are %u", n);
+    }
+    *out = made;
+    return TUTTI_OK;
 }
 
 static void free_peer(struct tt_context_peer *cp)
@@ -209,7 +209,7 @@ void tt_context_close(struct tt_context *c)
     struct tt_engine *e = c->engine;
 
     tt_baton_take(e);
-    if (c->nactive || c->nwaiting)
+    if (c->active || c->waiting)
         tt_context_fail_here(c, TUTTI_ERR_ABORTED, "the communicator was destroyed while the operation ran", true);
     tt_ops_orphan(c);
     tt_context_free(c);
@@ -243,17 +243,4 @@ tutti_status tt_context_status(const struct tt_context *c, char *why, size_t why
     if (why)
         snprintf(why, why_bytes, "%s", st ? c->why : "");
     return st;
-}
-
-uint32_t tt_engine_next_context(const struct tt_engine *e)
-{
-    return atomic_load(&((struct tt_engine *)(uintptr_t)e)->next_context);
-}
-
-void tt_engine_raise_context(struct tt_engine *e, uint32_t next)
-{
-    uint32_t now = atomic_load(&e->next_context);
-
-    while (now < next && !atomic_compare_exchange_weak(&e->next_context, &now, next))
-        ;
 }

@@ -4,10 +4,7 @@
 
 #include "engine/state.h"
 
-/* The context `id`. A peer may use it before this rank has made it: then a shell of it is made to keep what comes. NULL: there are too
- * many (a protocol error of the peer), or no memory. */
-struct tt_context *tt_context_of(struct tt_engine *e, uint32_t id);
-/* The context `id`; NULL if there is none. */
+/* The context `id`; NULL: it was closed here. No rank uses one before all have opened it. */
 struct tt_context *tt_context_find(struct tt_engine *e, uint32_t id);
 /* What context c keeps of job rank `rank`, made at first use; NULL without memory. */
 struct tt_context_peer *tt_context_peer_of(struct tt_context *c, uint32_t rank);

@@ -19,10 +19,10 @@ static void mismatch(struct tt_context *c, uint32_t peer, const struct tt_opdesc
     tt_context_fail_here(c, TUTTI_ERR_MISMATCH, why, true);
 }
 
-/* The peer's rank in the context; UINT32_MAX if it is none of it, or the communicator does not exist here yet. */
+/* The peer's rank in the context; UINT32_MAX if it is none of it. */
 static uint32_t index_in(const struct tt_context *c, struct tt_context_peer *cp)
 {
-    for (uint32_t i = 0; cp->index == UINT32_MAX && c->ranks && i < c->nranks; i++)
+    for (uint32_t i = 0; cp->index == UINT32_MAX && i < c->nranks; i++)
         if (c->ranks[i] == cp->peer->rank)
             cp->index = i;
     return cp->index;
@@ -282,16 +282,30 @@ static bool is_waiting(const struct tt_context *c, uint64_t opseq)
     return false;
 }
 
+/* Whether the send or receive that a peer's question is for has begun here. If there is none of it any more, it is over: the question and
+ * a short message have crossed. */
+static bool has_begun(const struct tt_context_peer *cp, const struct tt_mail *mail)
+{
+    const bool is_recv = mail->cell.desc.kind == TT_SEND;
+
+    for (uint32_t i = 0; i < cp->ntags; i++)
+        if (cp->tags[i].tag == mail->cell.opseq >> 32 && cp->tags[i].is_recv == is_recv)
+            return mail->cell.opseq < tt_tag_key(&cp->tags[i]);
+    return false;
+}
+
 bool tt_deliver(struct tt_engine *e, struct tt_peer *p, const struct tt_mail *mail)
 {
-    struct tt_context *c = tt_context_of(e, mail->cell.context);
+    struct tt_context *c = tt_context_find(e, mail->cell.context);
     struct tt_context_peer *cp = c ? tt_context_peer_of(c, p->rank) : NULL;
     const bool p2p = tt_is_p2p(mail->cell.desc.kind);
     struct tt_op *op;
     uint32_t index;
 
+    if (!c)
+        return true;            /* it was closed here: what its peers still say is of no use */
     if (!cp) {
-        tt_fail(TUTTI_ERR_PROTOCOL, "rank %u uses more communicators than there can be", p->rank);
+        tt_fail(TUTTI_ERR_NOMEM, "no memory for what rank %u sends", p->rank);
         return false;
     }
     cp->eager_out -= mail->credits < cp->eager_out ? mail->credits : cp->eager_out;
@@ -302,7 +316,7 @@ bool tt_deliver(struct tt_engine *e, struct tt_peer *p, const struct tt_mail *ma
         return false;
     }
     index = index_in(c, cp);
-    op = c->ranks ? tt_op_find(c, index, mail->cell.opseq, p2p, mail->cell.desc.kind) : NULL;
+    op = tt_op_find(c, index, mail->cell.opseq, p2p, mail->cell.desc.kind);
     if (op && index != UINT32_MAX) {
         if (!same_desc(&mail->cell.desc, &op->desc))
             mismatch(c, index, &mail->cell.desc, &op->desc, op->seq, "");
@@ -314,10 +328,12 @@ bool tt_deliver(struct tt_engine *e, struct tt_peer *p, const struct tt_mail *ma
             deliver_nudge(op, index);
         return true;
     }
-    if (c->ranks && !p2p && mail->cell.opseq < c->next_seq && !is_waiting(c, mail->cell.opseq)) {
+    if (!p2p && mail->cell.opseq < c->next_seq && !is_waiting(c, mail->cell.opseq)) {
         check_history(c, index, mail);
         return true;
     }
+    if (p2p && mail->type == TT_CELL_NUDGE && has_begun(cp, mail))
+        return true;
     return tt_early_keep(cp, mail, false) == TUTTI_OK;
 }
 

@@ -68,9 +68,30 @@ static tutti_status open_wires(struct tt_engine *e, const struct tt_engine_conf 
         e->nwires++;
     }
     if (!e->nwires)
-        return tt_fail(TUTTI_ERR_UNSUPPORTED, "no wire works here (asked for: %s)", conf->wires && *conf->wires ? conf->wires : "any");
+        return tt_fail(TUTTI_ERR_UNSUPPORTED, "no wire works here (asked for: %s): %s", conf->wires && *conf->wires ? conf->wires : "any", tutti_last_error());
     return TUTTI_OK;
 }
+
+/* ---- forks ------------------------------------------------------------------------------------------------- */
+
+static atomic_uint forks;       /* that led to this process, since the first engine */
+static pthread_once_t watching_forks = PTHREAD_ONCE_INIT;
+
+static void count_fork(void) { atomic_fetch_add(&forks, 1); }
+
+static void watch_forks(void) { pthread_atfork(NULL, NULL, count_fork); }
+
+bool tt_engine_is_inherited(const struct tt_engine *e)
+{
+    return e->forks != atomic_load_explicit(&forks, memory_order_relaxed);
+}
+
+bool tt_op_is_inherited(const struct tt_op *op)
+{
+    return op->context && tt_engine_is_inherited(op->context->engine);
+}
+
+/* ---- life -------------------------------------------------------------------------------------------------- */
 
 tutti_status tt_engine_create(struct tt_engine **out, const struct tt_engine_conf *conf)
 {
@@ -80,6 +101,8 @@ tutti_status tt_engine_create(struct tt_engine **out, const struct tt_engine_con
     if (!e)
         return tt_fail(TUTTI_ERR_NOMEM, "no memory for the engine");
     e->kick_fd = e->all_epoll = e->control_epoll = -1;
+    pthread_once(&watching_forks, watch_forks);
+    e->forks = atomic_load(&forks);
     e->rank = conf->rank;
     e->nranks = conf->nranks;
     e->ops_cap = OPS_MAX;
@@ -111,7 +134,7 @@ destroy:
 void tt_engine_destroy(struct tt_engine *e)
 {
     tt_progress_fini(e);
-    tt_take_trouble(e);         /* what came last; it may make contexts */
+    tt_take_trouble(e);         /* what came last */
     while (e->contexts)
         tt_context_free(e->contexts);
     for (uint32_t i = 0; i < e->nwires; i++) {
@@ -237,9 +260,11 @@ tutti_status tt_engine_alloc(struct tt_engine *e, size_t bytes, void **out)
     struct tt_region *r;
     tutti_status st;
 
+    if (bytes > SIZE_MAX / 2)
+        return tt_fail(TUTTI_ERR_NOMEM, "tutti_mem_alloc: %zu bytes do not fit the address space", bytes);
     tt_baton_take(e);
     if (e->nallocated == TT_ENGINE_ALLOCATED_MAX) {
-        st = tt_fail(TUTTI_ERR_NOMEM, "more than %u allocations", TT_ENGINE_ALLOCATED_MAX);
+        st = tt_fail(TUTTI_ERR_NOMEM, "tutti_mem_alloc: there are %u allocations already", TT_ENGINE_ALLOCATED_MAX);
         goto give;
     }
     st = e->wire[0]->ops->reg(e->wire[0], NULL, bytes ? bytes : 1, &r);

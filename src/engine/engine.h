@@ -28,6 +28,8 @@ struct tt_engine_conf {
     uint32_t lanes;
 };
 
+/* Whether it was created before this process was forked: then it is the parent's, and nothing of it may be used. Any thread. */
+bool tt_engine_is_inherited(const struct tt_engine *e);
 /* Opens the wires. Caller owns *out; tt_engine_destroy ends it (all contexts closed before). */
 tutti_status tt_engine_create(struct tt_engine **out, const struct tt_engine_conf *conf);
 void tt_engine_destroy(struct tt_engine *e);
@@ -52,7 +54,10 @@ uint32_t tt_engine_links(struct tt_engine *e);
 
 /* ---- contexts: the matching space of a communicator ------------------------------------------------------ */
 
-/* ranks[nranks]: job ranks, copied. Caller owns *out. */
+/* An id for a context, which no process of the job makes again; 0: they are used up. Any thread. */
+uint32_t tt_engine_new_context(struct tt_engine *e);
+/* ranks[nranks]: job ranks, copied. All of them open it before one uses it: messages of contexts that are not open are dropped. Caller
+ * owns *out. */
 tutti_status tt_context_open(struct tt_engine *e, uint32_t id, const uint32_t *ranks, uint32_t nranks, uint32_t rank,
                              struct tt_context **out);
 /* Aborts what is running and closes. */
@@ -79,9 +84,6 @@ struct tt_engine_hooks {
 void tt_engine_set_hooks(struct tt_engine *e, const struct tt_engine_hooks *hooks);
 /* Job rank that the oldest operation of this process waits for; UINT32_MAX: none. Any thread; as of some milliseconds ago. */
 uint32_t tt_engine_waits_for(const struct tt_engine *e);
-/* The next context id that is free on this rank, and its raising. */
-uint32_t tt_engine_next_context(const struct tt_engine *e);
-void tt_engine_raise_context(struct tt_engine *e, uint32_t next);
 
 /* ---- operations ------------------------------------------------------------------------------------------- */
 
@@ -111,6 +113,8 @@ tutti_status tt_op_blocking(struct tt_context *c, const struct tt_op_conf *conf)
 void tt_op_drop(struct tt_op *op);
 /* Starts an operation. On success *out is the caller's until tt_op_free. Errors of a failed context come back here, too. */
 tutti_status tt_op_start(struct tt_context *c, const struct tt_op_conf *conf, struct tt_op **out);
+/* Whether its engine is; one whose context was closed has none any more. */
+bool tt_op_is_inherited(const struct tt_op *op);
 /* Makes a little progress; true when it is over. */
 bool tt_op_test(struct tt_op *op);
 /* Until it is over. */

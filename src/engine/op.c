@@ -149,13 +149,12 @@ bool tt_op_run(struct tt_op *op)
     if (!x->progress && !x->credit_due && !op->retry)
         return false;
     op->retry = false;
-    if (x->straight) {
-        if (op->scanned != x->loaded)
-            tt_op_take_early(op);
+    if (x->straight && op->scanned != x->loaded)
+        tt_op_take_early(op);   /* a question that came early makes it stream */
+    if (x->straight)
         any = !tt_op_is_over(op) && tt_op_run_straight(op);
-    } else {
+    else
         any = run_actions(op);
-    }
     if (tt_op_is_over(op))
         return true;
     if (tt_exec_finished(x) && !op->in_flight) {
@@ -487,7 +486,8 @@ void tt_ops_orphan(struct tt_context *c)
 
 static bool same_shape(const struct tt_op *op, const struct tt_op_conf *conf)
 {
-    return !conf->owned && conf->dtype == op->conf.dtype && conf->redop == op->conf.redop && conf->count == op->conf.count;
+    return !conf->owned && conf->dtype == op->conf.dtype && conf->redop == op->conf.redop &&
+           conf->count == op->conf.count;
 }
 
 /* A short send of a shape that was sent before needs no operation: its message leaves now, and that is all. False: it cannot, or the

@@ -489,6 +489,8 @@ static void guard(struct tt_engine *e)
             return;
     }
     tt_engine_progress(e);
+    e->timer_ns = 0;            /* who asks whom we wait for shall not hear of what is over */
+    look_at_timers(e);
     quiet = arm(e);
     uses = atomic_load(&e->uses);
     tt_baton_give(e);

@@ -84,7 +84,7 @@ struct tt_history {
 struct tt_context {
     struct tt_engine *engine;
     uint32_t id, nranks, rank;
-    uint32_t *ranks;            /* [nranks] job ranks; NULL: messages came before the communicator exists here */
+    uint32_t *ranks;            /* [nranks] job ranks */
     struct tt_context_peer **peers;     /* [job's nranks], by job rank; NULL until used */
     uint64_t next_seq;          /* of the next collective */
     struct tt_op *active;       /* exposed ones, oldest first */
@@ -163,6 +163,7 @@ struct tt_op {
 
 struct tt_engine {
     uint32_t rank, nranks, local_ranks;
+    uint32_t forks;             /* before it was created */
     uint8_t secret[16];
     struct tt_wire *wire[TT_ENGINE_WIRES_MAX];
     uint32_t nwires;
@@ -174,7 +175,7 @@ struct tt_engine {
     uint8_t (*cards)[TT_ENGINE_CARD_BYTES];     /* [nranks] */
 
     struct tt_context *contexts;
-    atomic_uint next_context;
+    _Atomic uint64_t serial;    /* of the last context id that was made here */
     struct tt_op **ops;         /* [ops_cap], by slot; NULL free */
     uint32_t ops_cap;
     uint8_t ops_generation;

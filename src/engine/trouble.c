@@ -21,7 +21,7 @@ struct tt_trouble {
 
 static bool holds(const struct tt_context *c, uint32_t rank)
 {
-    for (uint32_t i = 0; c->ranks && i < c->nranks; i++)
+    for (uint32_t i = 0; i < c->nranks; i++)
         if (c->ranks[i] == rank)
             return true;
     return false;
@@ -35,7 +35,7 @@ void tt_peer_lost(struct tt_engine *e, uint32_t rank, const char *how)
     if (p->state == TT_PEER_LOST)
         return;
     p->state = TT_PEER_LOST;
-    snprintf(why, sizeof why, "rank %u was lost: %s", rank, how);
+    snprintf(why, sizeof why, "rank %u was lost: %.200s", rank, how);
     for (struct tt_context *c = e->contexts, *next; c; c = next) {
         next = c->next;
         if (holds(c, rank))
@@ -110,11 +110,9 @@ void tt_take_trouble(struct tt_engine *e)
     while ((t = list)) {
         list = t->next;
         if (t->is_context) {
-            /* One that was closed here needs no news; one that is yet to be made must be born failed. */
-            struct tt_context *c =
-                t->id < atomic_load(&e->next_context) ? tt_context_find(e, t->id) : tt_context_of(e, t->id);
+            struct tt_context *c = tt_context_find(e, t->id);
 
-            if (c)
+            if (c)              /* else this rank has no part in it, or has closed it */
                 tt_context_fail_here(c, t->status, t->sentence, false);
         } else {
             tt_peer_lost(e, t->id, t->sentence);

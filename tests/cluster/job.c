@@ -23,6 +23,11 @@
 #define RUN_S 60                /* one job */
 #define AWAIT_S 30              /* one flag */
 #define AFTER_FAILURE_S 3       /* for the others, once one rank failed */
+#if defined(__SANITIZE_THREAD__)        /* which has one of its own */
+#define THREADS_AT_LEAST 2
+#else
+#define THREADS_AT_LEAST 1
+#endif
 
 void __lsan_do_leak_check(void) __attribute__((weak));
 void __sanitizer_set_death_callback(void (*)(void)) __attribute__((weak));
@@ -100,6 +105,13 @@ _Noreturn void job_fail(const struct rank *r, const char *file, int line, const 
     _exit(1);
 }
 
+void job_check_says(const struct rank *r, const char *file, int line, tutti_status got, tutti_status expected,
+                    const char *text)
+{
+    if (got != expected || !strstr(tutti_last_error(), text))
+        job_fail(r, file, line, "it is %s, not %s with \"%s\"", tutti_status_name(got), tutti_status_name(expected), text);
+}
+
 void job_step(struct rank *r, const char *fmt, ...)
 {
     va_list ap;
@@ -149,6 +161,18 @@ uint32_t job_threads(void)
     return entries("/proc/self/task");
 }
 
+bool job_await_no_thread(void)
+{
+    const uint64_t deadline_ns = tt_now_ns() + seconds(AWAIT_S);
+
+    while (job_threads() > THREADS_AT_LEAST) {
+        if (tt_now_ns() > deadline_ns)
+            return false;
+        usleep(200);
+    }
+    return true;
+}
+
 /* Whether a file of /proc/self has a line with `text`. */
 static bool file_has(const char *path, const char *text, char *line, size_t bytes)
 {
@@ -195,8 +219,7 @@ static _Noreturn void child(struct rank *r, void (*role)(struct rank *))
 
 /* ---- the run ---- */
 
-/* A port that nobody listens on, outside the range that connections are given theirs from. */
-static uint16_t free_port(void)
+uint16_t job_free_port(void)
 {
     for (uint32_t i = 0; i < 1000; i++) {
         struct sockaddr_in address = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
@@ -224,7 +247,7 @@ static void set_environment(const struct job *job)
     tt_random_bytes(&token, sizeof token);
     snprintf(text, sizeof text, "%016llx", (unsigned long long)token);
     setenv("TUTTI_TOKEN", text, 1);
-    snprintf(text, sizeof text, "tcp://127.0.0.1:%u", free_port());
+    snprintf(text, sizeof text, "tcp://127.0.0.1:%u", job_free_port());
     setenv("TUTTI_RENDEZVOUS", text, 1);
     snprintf(text, sizeof text, "%u", job->nranks);
     setenv("TUTTI_SIZE", text, 1);

@@ -51,6 +51,8 @@ struct rank {
 
 /* Runs role in job->nranks processes, and fails the test unless all end well (or die as announced), leaving nothing behind. */
 void job_run(const struct job *job, void (*role)(struct rank *));
+/* A port that nobody listens on, outside the range that connections are given theirs from. */
+uint16_t job_free_port(void);
 /* TUTTI_TEST_SEED, or `seed`. */
 uint64_t job_seed(uint64_t seed);
 
@@ -66,6 +68,8 @@ void job_meet(struct rank *r);
 uint32_t job_descriptors(void);
 uint32_t job_threads(void);
 uint64_t job_resident_bytes(void);
+/* Until no thread is left that was started here; one that was joined can be seen for a moment still. False: one stays. */
+bool job_await_no_thread(void);
 
 /* ---- in a rank or in direct ---- */
 
@@ -95,5 +99,10 @@ _Noreturn void job_fail(const struct rank *r, const char *file, int line, const 
                      tutti_status_name(expected)); \
     } while (0)
 #define CHECK_OK(r, call) CHECK_STATUS(r, call, TUTTI_OK)
+
+/* The call fails like this, and its sentence has that text. */
+#define CHECK_SAYS(r, call, expected, text) job_check_says(r, __FILE__, __LINE__, call, expected, text)
+void job_check_says(const struct rank *r, const char *file, int line, tutti_status got, tutti_status expected,
+                    const char *text);
 
 #endif

@@ -2,6 +2,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
+#include "comm/comm.h"
+#include "engine/progress.h"
 #include "job.h"
 #include "support/unit.h"
 
@@ -347,6 +350,111 @@ static void a_started_receive_ends_though_its_rank_calls_nothing(void **state)
     over_wires(2, background_role);
 }
 
+/* Whether rank 1 has asked this rank, rank 0, for something that has not begun here. */
+static bool has_asked(struct rank *r)
+{
+    struct tt_context *c = r->comm->context;
+    bool asked;
+
+    tt_baton_take(c->engine);
+    asked = c->peers[1] && c->peers[1]->kept;
+    tt_baton_give(c->engine);
+    return asked;
+}
+
+/* Rank 1 has waited so long that it asked; only then rank 0 sends what would have travelled unasked. */
+static void asked_role(struct rank *r)
+{
+    static const size_t sizes[] = { 4, 1, 4096, 4, 0, 24, 4 };
+    uint8_t *buf = room(r, 4096);
+
+    job_open(r);
+    CHECK_OK(r, tutti_barrier(r->comm, NULL));
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        const uint64_t give_up_ns = tt_now_ns() + 20 * TT_SECOND;
+        tutti_request *request;
+        const tutti_call how = { .size = sizeof how, .request = i % 3 == 2 ? &request : NULL };
+
+        job_step(r, "number %zu, %zu bytes", i, sizes[i]);
+        if (r->rank == 0) {
+            fill(buf, sizes[i], i);
+            while (!has_asked(r))
+                CHECK(r, tt_now_ns() < give_up_ns && usleep(1000) == 0);
+            CHECK_OK(r, tutti_send(buf, sizes[i], TUTTI_U8, 1, r->comm, &how));
+        } else {
+            CHECK_OK(r, tutti_recv(buf, sizes[i], TUTTI_U8, 0, r->comm, &how));
+        }
+        if (how.request)
+            CHECK_OK(r, tutti_wait(request));
+        if (r->rank == 1)
+            check_filled(r, buf, sizes[i], i);
+    }
+    free(buf);
+}
+
+static void a_short_message_that_was_long_waited_for_arrives(void **state)
+{
+    (void)state;
+    over_wires(2, asked_role);
+}
+
+/* Whether a question of rank 1 has come but was not read yet; reads what else has come. */
+static bool has_unread_question(struct rank *r)
+{
+    struct tt_engine *e = r->comm->context->engine;
+    struct tt_mail mail;
+    bool unread;
+
+    tt_baton_take(e);
+    unread = tt_mail_next(&e->peers[1].mail, &mail) == TUTTI_OK && mail.type == TT_CELL_NUDGE;
+    if (!unread)
+        tt_engine_progress(e);
+    tt_baton_give(e);
+    return unread;
+}
+
+static void read_all(struct rank *r)
+{
+    struct tt_engine *e = r->comm->context->engine;
+    struct tt_mail mail;
+
+    tt_baton_take(e);
+    while (tt_mail_next(&e->peers[1].mail, &mail) == TUTTI_OK)
+        tt_engine_progress(e);
+    tt_baton_give(e);
+}
+
+/* Rank 0 sends what rank 1 has asked for, and reads the question afterwards. */
+static void crossed_role(struct rank *r)
+{
+    setenv("TUTTI_NUDGE_MS", "1", 1);
+    job_open(r);
+    CHECK_OK(r, tutti_barrier(r->comm, NULL));
+    for (uint32_t i = 0; i < 20; i++) {
+        const uint64_t give_up_ns = tt_now_ns() + 20 * TT_SECOND;
+        uint32_t word = i;
+
+        job_step(r, "number %u", i);
+        if (r->rank == 0) {
+            while (!has_unread_question(r) && !has_asked(r))
+                CHECK(r, tt_now_ns() < give_up_ns);
+            CHECK_OK(r, tutti_send(&word, 1, TUTTI_U32, 1, r->comm, NULL));
+            read_all(r);
+        } else {
+            CHECK_OK(r, tutti_recv(&word, 1, TUTTI_U32, 0, r->comm, NULL));
+        }
+        job_meet(r);
+        CHECK(r, word == i && (r->rank || !has_asked(r)));
+        job_meet(r);
+    }
+}
+
+static void a_question_that_its_answer_has_crossed_is_forgotten(void **state)
+{
+    (void)state;
+    over_wires(2, crossed_role);
+}
+
 /* Both ranks receive before they send: each offer meets the other's receive of the same tag and number first. */
 static void crossing_role(struct rank *r)
 {
@@ -447,6 +555,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(wait_any_returns_each_of_many_requests_once),
         cmocka_unit_test(a_request_is_pending_until_it_is_over_and_test_makes_progress),
         cmocka_unit_test(a_started_receive_ends_though_its_rank_calls_nothing),
+        cmocka_unit_test(a_short_message_that_was_long_waited_for_arrives),
+        cmocka_unit_test(a_question_that_its_answer_has_crossed_is_forgotten),
         cmocka_unit_test(the_two_directions_of_a_pair_count_by_themselves),
         cmocka_unit_test(a_message_is_not_stuck_behind_others_that_nobody_receives),
         cmocka_unit_test(messages_and_collectives_of_one_communicator_keep_apart),

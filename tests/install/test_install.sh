@@ -17,12 +17,12 @@ fail()
     exit 1
 }
 
-# Runs a program, which must name the version, and must need libtutti.so if and only if it is said to be shared.
+# Runs a program, which must name the version and reduce, and must need libtutti.so if and only if it is said to be shared.
 check_program()
 {
     local program=$1 kind=$2
 
-    [[ $("$program") == "tutti $version: "* ]] || fail "$program does not run"
+    [[ $("$program") == "tutti $version: sum of f32 over 1 rank is 42" ]] || fail "$program does not run"
     if [[ $kind == shared ]]; then
         readelf -d "$program" | grep -q 'NEEDED.*libtutti\.so\.' || fail "$program is not linked to the shared library"
     else
@@ -39,6 +39,7 @@ export PKG_CONFIG_PATH=$libdir/pkgconfig LD_LIBRARY_PATH=$libdir
 version=$(pkg-config --modversion tutti)
 read -ra see <<<"$(pkg-config --cflags tutti)"
 read -ra use <<<"$(pkg-config --cflags --libs tutti)"
+read -ra use_static <<<"$(pkg-config --cflags --static --libs tutti)"
 
 # The header stands alone, in C99 and, where a compiler is there, in C++.
 "$cc" -std=c99 -Wall -Wextra -pedantic -Werror -fsyntax-only "${see[@]}" "$outside/outside.c"
@@ -49,7 +50,7 @@ fi
 "$cc" "${cflags[@]}" "$outside/outside.c" -o "$work/pkgconfig_shared" "${use[@]}"
 check_program "$work/pkgconfig_shared" shared
 
-"$cc" "${cflags[@]}" "$outside/outside.c" -o "$work/pkgconfig_static" -Wl,-Bstatic "${use[@]}" -Wl,-Bdynamic -pthread -lm
+"$cc" "${cflags[@]}" "$outside/outside.c" -o "$work/pkgconfig_static" "${use_static[@]/#-ltutti/-l:libtutti.a}"
 check_program "$work/pkgconfig_static" static
 
 cmake -G Ninja -S "$outside" -B "$work/package" -DCMAKE_PREFIX_PATH="$work/prefix" >/dev/null

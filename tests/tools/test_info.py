@@ -3,6 +3,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 import unittest
@@ -27,6 +28,12 @@ class Machine(unittest.TestCase):
         version = subprocess.run([TUTTI, "--version"], capture_output=True, text=True, check=True).stdout.split()[1]
         self.assertEqual(document(self)["build"]["version"], version)
         self.assertIn(f"tutti {version}", info().stdout)
+
+    def test_whether_pmix_is_compiled_in(self):
+        cache = (TUTTI.parent / "CMakeCache.txt").read_text()
+        found = re.search(r"^pmix_FOUND:INTERNAL=1", cache, re.M) is not None
+        self.assertIs(document(self)["build"]["pmix"], found)
+        self.assertRegex(info().stdout, f"(?m)^  PMIx +{'compiled in' if found else 'not compiled in'}$")
 
     def test_every_wire_is_usable_or_says_why_not(self):
         wires = document(self)["wires"]

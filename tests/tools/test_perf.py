@@ -216,9 +216,14 @@ class Starting(unittest.TestCase):
         row = rows_of(self, "allreduce", "--ranks", 1, "--min", 64, "--max", 64, "--iters", 1, "--check")[0]
         self.assertEqual((row["ranks"], row["wire"], row["busbw_gbs"], row["wrong"]), (1, "self", 0, 0))
 
+    def test_inside_a_job_another_number_of_ranks_is_status_2(self):
+        done = perf("allreduce", "--ranks", 4, environment={"TUTTI_RANK": "1", "TUTTI_SIZE": "3", "TUTTI_RENDEZVOUS": "tcp://127.0.0.1:1"})
+        self.assertEqual((done.returncode, done.stdout), (2, ""))
+        self.assertEqual(done.stderr, "tutti perf: --ranks 4, but this is a job of 3 ranks already\n")
+
     def test_inside_a_job_its_ranks_are_taken(self):
         with tempfile.TemporaryDirectory() as place:
-            argv = [TUTTI, "perf", "broadcast", "--min", "64", "--max", "64", "--iters", "1", "--check", "--json"]
+            argv = [TUTTI, "perf", "broadcast", "--ranks", "3", "--min", "64", "--max", "64", "--iters", "1", "--check", "--json"]
             ranks = [subprocess.Popen(argv, stdout=subprocess.PIPE, text=True, env={
                 **clean_environment(), "TUTTI_RANK": str(rank), "TUTTI_SIZE": "3", "TUTTI_RENDEZVOUS": f"file://{place}/meet"})
                 for rank in range(3)]

@@ -1,0 +1,872 @@
+/* Communicators: how they are made, split and ended; what they share and what they do not. */
+#include <errno.h>
+#include <limits.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include "comm/comm.h"
+#include "job.h"
+#include "support/unit.h"
+
+#define SEED 20260404
+#define MIB ((uint64_t)1 << 20)
+
+static const char *const wires[] = { "shm", "tcp" };
+#define NWIRES (sizeof wires / sizeof *wires)
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define SANITIZED 1             /* they keep freed memory, and shadows of ours */
+#else
+#define SANITIZED 0
+#endif
+
+static void over_wires(uint32_t nranks, const void *arg, void (*role)(struct rank *))
+{
+    for (size_t w = 0; w < NWIRES; w++) {
+        const struct job job = { .wires = wires[w], .nranks = nranks, .seed = job_seed(SEED), .arg = arg };
+
+        job_run(&job, role);
+    }
+}
+
+/* What all ranks of comm give, in its order. */
+static void check_members(struct rank *r, tutti_comm *comm, const uint32_t *expected, uint32_t n)
+{
+    uint32_t got[JOB_RANKS_MAX];
+
+    CHECK(r, tutti_comm_size(comm) == (int)n);
+    CHECK(r, expected[tutti_comm_rank(comm)] == r->rank);
+    CHECK_OK(r, tutti_allgather(&r->rank, got, 1, TUTTI_U32, comm, NULL));
+    CHECK(r, memcmp(got, expected, n * sizeof *got) == 0);
+}
+
+/* ---- split ---- */
+
+#define SPLIT_RANKS 5
+
+struct division {
+    int colour[SPLIT_RANKS], key[SPLIT_RANKS];
+};
+
+static const struct division divisions[] = {
+    { { 0, 0, 0, 0, 0 }, { 0, 0, 0, 0, 0 } },
+    { { 1, 1, 1, 1, 1 }, { 4, 3, 2, 1, 0 } },
+    { { 0, 1, 0, 1, 0 }, { 5, 5, -5, 5, 5 } },
+    { { 7, 7, INT_MAX, 7, INT_MAX }, { INT_MAX, INT_MIN, 0, -1, -1 } },
+    { { 2, -1, 2, INT_MIN, 2 }, { INT_MIN, 0, INT_MAX, 0, INT_MIN } },
+    { { 4, 3, 2, 1, 0 }, { 0, 0, 0, 0, 0 } },
+    { { -1, -2, -3, -4, -5 }, { 0, 0, 0, 0, 0 } },
+};
+
+/* The ranks of `rank`'s colour by key, then by rank: each is put before the first that has to follow it. */
+static uint32_t part_of(const struct division *d, uint32_t rank, uint32_t out[SPLIT_RANKS])
+{
+    uint32_t n = 0;
+
+    for (uint32_t i = 0; i < SPLIT_RANKS; i++) {
+        uint32_t at = 0;
+
+        if (d->colour[i] != d->colour[rank])
+            continue;
+        while (at < n && d->key[out[at]] <= d->key[i])
+            at++;
+        memmove(&out[at + 1], &out[at], (n - at) * sizeof *out);
+        out[at] = i;
+        n++;
+    }
+    return n;
+}
+
+static void split_role(struct rank *r)
+{
+    uint32_t expected[SPLIT_RANKS];
+    tutti_comm *part;
+
+    job_open(r);
+    for (size_t i = 0; i < sizeof divisions / sizeof *divisions; i++) {
+        const struct division *d = &divisions[i];
+        const uint32_t n = part_of(d, r->rank, expected);
+
+        job_step(r, "division %zu", i);
+        part = r->comm;
+        CHECK_OK(r, tutti_comm_split(r->comm, d->colour[r->rank], d->key[r->rank], &part));
+        CHECK(r, (part == NULL) == (d->colour[r->rank] < 0));
+        if (part)
+            check_members(r, part, expected, n);
+        CHECK_OK(r, tutti_barrier(r->comm, NULL));
+        tutti_comm_destroy(part);
+    }
+}
+
+static void split_makes_the_parts_by_colour_and_orders_them_by_key_then_rank(void **state)
+{
+    (void)state;
+    over_wires(SPLIT_RANKS, NULL, split_role);
+}
+
+/* World, its halves in reverse, the halves' copies, and single ranks. Each rank begins their operations in an order of its own. */
+#define FAMILY 5
+
+static void family_role(struct rank *r)
+{
+    const uint32_t half = r->rank / 2;
+    tutti_comm *comm[FAMILY];
+    tutti_request *request[FAMILY];
+    uint64_t in[FAMILY], sum[FAMILY], expected[FAMILY];
+    uint32_t order[FAMILY];
+
+    job_open(r);
+    comm[0] = r->comm;
+    CHECK_OK(r, tutti_comm_split(comm[0], (int)half, -(int)r->rank, &comm[1]));
+    CHECK_OK(r, tutti_comm_dup(comm[1], &comm[2]));
+    CHECK_OK(r, tutti_comm_split(comm[2], (int)r->rank, 0, &comm[3]));
+    CHECK_OK(r, tutti_comm_dup(comm[0], &comm[4]));
+    CHECK(r, tutti_comm_rank(comm[1]) == (int)!(r->rank % 2) && tutti_comm_rank(comm[2]) == tutti_comm_rank(comm[1]));
+    for (uint64_t round = 0; round < 30; round++) {
+        for (uint32_t i = 0; i < FAMILY; i++) {
+            const uint32_t j = (uint32_t)tt_prng_below(&r->prng, i + 1);
+
+            order[i] = order[j];
+            order[j] = i;
+        }
+        for (uint32_t k = 0; k < FAMILY; k++) {
+            const uint32_t i = order[k];
+            const tutti_call how = { .size = sizeof how, .request = &request[i] };
+
+            in[i] = 1000 * round + 100 * i + r->rank;
+            job_step(r, "round %d: start %u", (int)round, i);
+            CHECK_OK(r, tutti_allreduce(&in[i], &sum[i], 1, TUTTI_U64, TUTTI_SUM, comm[i], &how));
+        }
+        CHECK_OK(r, tutti_wait_all(request, FAMILY));
+        for (uint32_t i = 0; i < FAMILY; i++) {
+            const uint64_t n = (uint64_t)tutti_comm_size(comm[i]);
+
+            expected[i] = n * (1000 * round + 100 * i);
+            expected[i] += n == 4 ? 6 : n == 2 ? 4 * half + 1 : r->rank;
+            CHECK(r, sum[i] == expected[i]);
+        }
+    }
+    for (uint32_t i = 1; i < FAMILY; i++)
+        tutti_comm_destroy(comm[i]);
+}
+
+static void parents_and_parts_are_used_at_once_in_any_order(void **state)
+{
+    (void)state;
+    over_wires(4, NULL, family_role);
+}
+
+/* One pair, one tag, three communicators: rank 1 receives in another order than rank 0 sends. */
+static void apart_role(struct rank *r)
+{
+    tutti_comm *comm[3];
+    tutti_request *request[3];
+    uint32_t word[3];
+
+    job_open(r);
+    comm[0] = r->comm;
+    CHECK_OK(r, tutti_comm_dup(comm[0], &comm[1]));
+    CHECK_OK(r, tutti_comm_split(comm[1], 0, -(int)r->rank, &comm[2]));
+    for (uint32_t k = 0; k < 3; k++) {
+        const uint32_t i = r->rank ? 2 - k : k;
+        const tutti_call how = { .size = sizeof how, .request = &request[i], .tag = 9 };
+
+        job_step(r, "communicator %u", i);
+        word[i] = 50 + i;
+        if (r->rank == 0)
+            CHECK_OK(r, tutti_send(&word[i], 1, TUTTI_U32, i == 2 ? 0 : 1, comm[i], &how));
+        else
+            CHECK_OK(r, tutti_recv(&word[i], 1, TUTTI_U32, i == 2 ? 1 : 0, comm[i],
+                                   &(tutti_call){ .size = sizeof how, .tag = 9 }));
+        CHECK(r, word[i] == 50 + i);
+    }
+    if (r->rank == 0)
+        CHECK_OK(r, tutti_wait_all(request, 3));
+    tutti_comm_destroy(comm[1]);
+    tutti_comm_destroy(comm[2]);
+}
+
+static void a_dup_matches_its_own_messages_only(void **state)
+{
+    (void)state;
+    over_wires(2, NULL, apart_role);
+}
+
+/* Two threads of each rank make, use and end copies of two communicators, at their own pace. */
+#define THREAD_ROUNDS 40
+
+struct thread_work {
+    struct rank *rank;
+    tutti_comm *comm;
+    uint32_t which;
+};
+
+static void *copy_often(void *arg)
+{
+    const struct thread_work *work = arg;
+    struct rank *r = work->rank;
+
+    for (uint32_t i = 0; i < THREAD_ROUNDS; i++) {
+        uint32_t word[2] = { 1000 * work->which + i, r->rank }, all[2 * JOB_RANKS_MAX];
+        tutti_comm *copy;
+
+        CHECK_OK(r, tutti_comm_dup(work->comm, &copy));
+        CHECK_OK(r, tutti_allgather(word, all, 2, TUTTI_U32, copy, NULL));
+        for (uint32_t k = 0; k < r->nranks; k++)
+            CHECK(r, all[2 * k] == word[0] && all[2 * k + 1] == k);
+        tutti_comm_destroy(copy);
+    }
+    return NULL;
+}
+
+static void threads_role(struct rank *r)
+{
+    struct thread_work work[2];
+    pthread_t thread[2];
+
+    job_open(r);
+    job_step(r, "two threads");
+    for (uint32_t i = 0; i < 2; i++) {
+        work[i] = (struct thread_work){ .rank = r, .which = i };
+        CHECK_OK(r, tutti_comm_dup(r->comm, &work[i].comm));
+    }
+    for (uint32_t i = 0; i < 2; i++)
+        CHECK(r, pthread_create(&thread[i], NULL, copy_often, &work[(i + r->rank) % 2]) == 0);
+    for (uint32_t i = 0; i < 2; i++)
+        pthread_join(thread[i], NULL);
+    for (uint32_t i = 0; i < 2; i++)
+        tutti_comm_destroy(work[i].comm);
+}
+
+static void two_threads_may_copy_two_communicators_at_once(void **state)
+{
+    (void)state;
+    over_wires(3, NULL, threads_role);
+}
+
+/* ---- failures stay where they belong ---- */
+
+/* Both halves copy themselves. One copy is aborted, then a communicator of all: who knows of the second has heard of the first. */
+static void sibling_role(struct rank *r)
+{
+    const bool first = r->rank < 2;
+    tutti_comm *half, *copy, *signal;
+    uint32_t one = 1, sum;
+
+    job_open(r);
+    CHECK_OK(r, tutti_comm_split(r->comm, (int)r->rank / 2, 0, &half));
+    CHECK_OK(r, tutti_comm_dup(half, &copy));
+    CHECK_OK(r, tutti_comm_dup(r->comm, &signal));
+    CHECK_OK(r, tutti_barrier(r->comm, NULL));
+    if (r->rank == 0) {
+        CHECK_OK(r, tutti_comm_abort(copy));
+        CHECK_OK(r, tutti_comm_abort(signal));
+    }
+    job_step(r, "wait for the signal");
+    CHECK_STATUS(r, tutti_recv(&one, 1, TUTTI_U32, (int)(r->rank + 1) % 4, signal, NULL), TUTTI_ERR_ABORTED);
+    CHECK(r, strstr(tutti_last_error(), "rank 0"));
+    job_step(r, "after the signal");
+    CHECK_STATUS(r, tutti_comm_status(copy), first ? TUTTI_ERR_ABORTED : TUTTI_OK);
+    CHECK_STATUS(r, tutti_barrier(copy, NULL), first ? TUTTI_ERR_ABORTED : TUTTI_OK);
+    CHECK_OK(r, tutti_comm_status(half));
+    CHECK_OK(r, tutti_allreduce(&one, &sum, 1, TUTTI_U32, TUTTI_SUM, half, NULL));
+    CHECK(r, sum == 2);
+    CHECK_OK(r, tutti_barrier(r->comm, NULL));
+    tutti_comm_destroy(copy);
+    tutti_comm_destroy(half);
+    tutti_comm_destroy(signal);
+}
+
+static void an_abort_ends_neither_parents_nor_cousins(void **state)
+{
+    (void)state;
+    over_wires(4, NULL, sibling_role);
+}
+
+/* Rank 0 aborts as soon as it has its copy; the others may still be making theirs. */
+static void at_once_role(struct rank *r)
+{
+    job_open(r);
+    for (uint32_t i = 0; i < 100; i++) {
+        tutti_comm *copy;
+
+        job_step(r, "round %u", i);
+        CHECK_OK(r, tutti_comm_dup(r->comm, &copy));
+        if (r->rank == i % r->nranks)
+            CHECK_OK(r, tutti_comm_abort(copy));
+        CHECK_STATUS(r, tutti_barrier(copy, NULL), TUTTI_ERR_ABORTED);
+        tutti_comm_destroy(copy);
+    }
+}
+
+static void an_abort_right_after_a_dup_reaches_all(void **state)
+{
+    (void)state;
+    over_wires(3, NULL, at_once_role);
+}
+
+/* ---- nothing is left behind ---- */
+
+static uint32_t links_of(const struct rank *r)
+{
+    return tt_engine_links(r->comm->world->engine);
+}
+
+struct possessions {
+    uint32_t descriptors, threads, links;
+    uint64_t resident_bytes;
+};
+
+static struct possessions possessions_of(const struct rank *r)
+{
+    return (struct possessions){ .descriptors = job_descriptors(), .threads = job_threads(),
+                                 .links = links_of(r),
+                                 .resident_bytes = job_resident_bytes() };
+}
+
+static void check_possessions(struct rank *r, const struct possessions *before, uint64_t growth_max)
+{
+    const struct possessions now = possessions_of(r);
+
+    CHECK(r, now.descriptors == before->descriptors);
+    CHECK(r, now.threads == before->threads);
+    CHECK(r, now.links == before->links);
+    if (!SANITIZED && now.resident_bytes > before->resident_bytes + growth_max)
+        job_fail(r, __FILE__, __LINE__, "memory grew from %llu to %llu bytes",
+                 (unsigned long long)before->resident_bytes, (unsigned long long)now.resident_bytes);
+}
+
+#define COPIES 1500             /* more than there may be at once */
+#define COPIES_WARM 50
+
+/* Rank 0 sends so much that the receiver owes an answer, and is gone before rank 1 receives; and answers. */
+static void leave_early(struct rank *r, tutti_comm *copy, uint32_t round)
+{
+    uint32_t word = round;
+
+    for (uint32_t i = 0; i < 12; i++)
+        CHECK_OK(r, tutti_send(&word, 1, TUTTI_U32, 1, copy, NULL));
+    tutti_comm_destroy(copy);
+    job_raise(r->board, 0);
+    CHECK(r, job_await(r->board, 1, round + 1));
+    CHECK_OK(r, tutti_send(&word, 1, TUTTI_U32, 1, r->comm, NULL));
+}
+
+static void stay_longer(struct rank *r, tutti_comm *copy, uint32_t round)
+{
+    uint32_t word;
+    tutti_request *request;
+    const tutti_call how = { .size = sizeof how, .request = &request };
+
+    CHECK(r, job_await(r->board, 0, round + 1));
+    for (uint32_t i = 0; i < 12; i++) {
+        CHECK_OK(r, tutti_recv(&word, 1, TUTTI_U32, 0, copy, NULL));
+        CHECK(r, word == round);
+    }
+    CHECK_OK(r, tutti_recv(&word, 1, TUTTI_U32, 0, r->comm, &how));
+    CHECK(r, tutti_test(request) == TUTTI_PENDING);     /* progress: the answer goes */
+    job_raise(r->board, 1);
+    CHECK_OK(r, tutti_wait(request));
+    tutti_comm_destroy(copy);
+}
+
+static void copies_role(struct rank *r)
+{
+    enum { COUNT = 20000 };
+    float *room = calloc(2 * COUNT, sizeof *room);
+    struct possessions before = { 0 };
+    tutti_comm *copy;
+
+    CHECK(r, room);
+    job_open(r);
+    for (uint32_t i = 0; i < COPIES; i++) {
+        const size_t count = i % 10 ? 10 : COUNT;
+
+        job_step(r, "copy %u", i);
+        CHECK_OK(r, tutti_comm_dup(r->comm, &copy));
+        room[count - 1] = (float)(i + r->rank);
+        CHECK_OK(r, tutti_allreduce(room, room + COUNT, count, TUTTI_F32, TUTTI_SUM, copy, NULL));
+        CHECK(r, room[COUNT + count - 1] == (float)(2 * i + 1));
+        (r->rank ? stay_longer : leave_early)(r, copy, i);
+        if (i == COPIES_WARM)
+            before = possessions_of(r);
+    }
+    check_possessions(r, &before, 4 * MIB);
+    free(room);
+}
+
+static void any_number_of_communicators_one_after_the_other_leave_nothing(void **state)
+{
+    (void)state;
+    over_wires(2, NULL, copies_role);
+}
+
+#define ABORTS 100
+#define ABORTED_AT_ONCE 4
+
+/* Parts are aborted with large operations under way. The memory that these had opened to peers stays open, as a late writer may still
+ * come; so descriptors are not counted. */
+static void aborts_role(struct rank *r)
+{
+    enum { COUNT = 100000 };
+    float *room = calloc(2 * ABORTED_AT_ONCE * COUNT, sizeof *room);
+    struct possessions before = { 0 };
+
+    CHECK(r, room);
+    job_open(r);
+    for (uint32_t i = 0; i < ABORTS; i++) {
+        tutti_request *request[ABORTED_AT_ONCE] = { 0 };
+        tutti_status st = TUTTI_OK, waited;
+        tutti_comm *part;
+
+        job_step(r, "part %u", i);
+        CHECK_OK(r, tutti_comm_split(r->comm, r->rank == i % r->nranks ? -1 : 1, 0, &part));
+        for (uint32_t k = 0; part && k < ABORTED_AT_ONCE; k++) {
+            const tutti_call how = { .size = sizeof how, .request = &request[k] };
+            float *in = room + k * COUNT, *out = in + ABORTED_AT_ONCE * COUNT;
+
+            if (tutti_comm_rank(part) == 0 && k == ABORTED_AT_ONCE - 1)
+                break;          /* so that the last cannot end */
+            st = tutti_allreduce(in, out, COUNT, TUTTI_F32, TUTTI_SUM, part, &how);
+            CHECK(r, st == TUTTI_OK || st == TUTTI_ERR_ABORTED);
+        }
+        if (part && tutti_comm_rank(part) == 0)
+            CHECK_OK(r, tutti_comm_abort(part));
+        waited = tutti_wait_all(request, ABORTED_AT_ONCE);
+        CHECK(r, waited == TUTTI_OK || waited == TUTTI_ERR_ABORTED);
+        CHECK(r, !part || tutti_comm_rank(part) == 0 || st == TUTTI_ERR_ABORTED || waited == TUTTI_ERR_ABORTED);
+        tutti_comm_destroy(part);
+        if (i == ABORTS / 10)
+            before = possessions_of(r);
+    }
+    CHECK(r, job_threads() == before.threads && links_of(r) == before.links);
+    job_step(r, "a large operation of all");
+    CHECK_OK(r, tutti_allreduce(room, room + COUNT, COUNT, TUTTI_F32, TUTTI_SUM, r->comm, NULL));
+    free(room);
+}
+
+static void a_hundred_parts_that_are_aborted_at_work_leave_their_parent_well(void **state)
+{
+    (void)state;
+    over_wires(3, NULL, aborts_role);
+}
+
+/* ---- connections ---- */
+
+/* While no rank calls anything. */
+static uint32_t links_at_rest(struct rank *r)
+{
+    uint32_t n;
+
+    job_meet(r);
+    n = links_of(r);
+    job_meet(r);
+    return n;
+}
+
+static void links_role(struct rank *r)
+{
+    const tutti_call ring = { .size = sizeof ring, .algo = "ring" };
+    uint64_t word = 7, all[JOB_RANKS_MAX];
+    tutti_comm *half, *copy;
+    uint32_t before;
+
+    job_open(r);
+    CHECK(r, links_at_rest(r) == 0);
+    job_step(r, "one message");
+    if (r->rank == 0)
+        CHECK_OK(r, tutti_send(&word, 1, TUTTI_U64, 1, r->comm, NULL));
+    else if (r->rank == 1)
+        CHECK_OK(r, tutti_recv(&word, 1, TUTTI_U64, 0, r->comm, NULL));
+    CHECK(r, links_at_rest(r) == (r->rank < 2));
+    job_step(r, "a ring");
+    CHECK_OK(r, tutti_allgather(&word, all, 1, TUTTI_U64, r->comm, &ring));
+    CHECK(r, links_at_rest(r) == 2);
+    CHECK_OK(r, tutti_barrier(r->comm, NULL));      /* a split may need as many as this and an all-gather */
+    CHECK_OK(r, tutti_allgather(&word, all, sizeof word, TUTTI_U8, r->comm, NULL));
+    CHECK_OK(r, tutti_allreduce(&word, all, 1, TUTTI_U64, TUTTI_MAX, r->comm, NULL));
+    before = links_at_rest(r);
+    job_step(r, "copies and parts");
+    CHECK_OK(r, tutti_comm_dup(r->comm, &copy));
+    CHECK_OK(r, tutti_comm_split(r->comm, (int)r->rank % 2, 0, &half));
+    CHECK_OK(r, tutti_allgather(&word, all, 1, TUTTI_U64, copy, &ring));
+    CHECK_OK(r, tutti_barrier(half, NULL));
+    CHECK(r, links_at_rest(r) <= before + 1);       /* one more to the other of the half, if there was none */
+    tutti_comm_destroy(copy);
+    tutti_comm_destroy(half);
+}
+
+static void connections_are_made_on_first_use_and_shared(void **state)
+{
+    (void)state;
+    over_wires(5, NULL, links_role);
+}
+
+/* ---- ways to meet ---- */
+
+static void check_sum(struct rank *r, tutti_comm *comm)
+{
+    const uint32_t n = (uint32_t)tutti_comm_size(comm);
+    uint32_t mine = r->rank + 1, sum = 0;
+
+    CHECK_OK(r, tutti_allreduce(&mine, &sum, 1, TUTTI_U32, TUTTI_SUM, comm, NULL));
+    CHECK(r, sum == n * (n + 1) / 2);
+}
+
+/* A job of its own. */
+static void check_alone(struct rank *r)
+{
+    const tutti_conf conf = { .size = sizeof conf, .nranks = 1 };
+    uint32_t word = 6;
+    tutti_comm *comm;
+
+    CHECK_OK(r, tutti_comm_create(&comm, &conf));
+    CHECK_OK(r, tutti_allreduce(&word, &word, 1, TUTTI_U32, TUTTI_SUM, comm, NULL));
+    CHECK(r, word == 6 && tutti_comm_rank(comm) == 0 && tutti_comm_size(comm) == 1);
+    tutti_comm_destroy(comm);
+}
+
+#define PIPE_IDS 2
+
+static void id_role(struct rank *r)
+{
+    const int(*const pipes)[2] = r->job->arg;
+    const uint32_t maker = r->nranks - 1;
+    const int n = (int)r->nranks, mine = n - 1 - (int)r->rank;
+    const uint32_t descriptors = job_descriptors();
+    tutti_comm *comm[PIPE_IDS], *alone;
+    tutti_id id;
+
+    for (uint32_t i = 0; i < PIPE_IDS && r->rank == maker; i++) {
+        CHECK_OK(r, tutti_id_create(&id, NULL));
+        for (uint32_t k = 0; k < r->nranks; k++)
+            CHECK(r, write(pipes[k][1], &id, sizeof id) == sizeof id);
+    }
+    for (uint32_t i = 0; i < PIPE_IDS; i++) {
+        job_step(r, "id %u", i);
+        CHECK(r, read(pipes[r->rank][0], &id, sizeof id) == sizeof id);
+        CHECK_OK(r, tutti_comm_create_id(&comm[i], &id, n, mine, NULL));
+        CHECK(r, tutti_comm_rank(comm[i]) == mine && tutti_comm_size(comm[i]) == n);
+        check_sum(r, comm[i]);
+    }
+    job_meet(r);
+    for (uint32_t i = 0; i < PIPE_IDS; i++)
+        tutti_comm_destroy(comm[i]);
+    CHECK(r, job_await_no_thread());    /* whoever served an id ends by himself */
+    CHECK(r, job_descriptors() == descriptors);
+
+    job_step(r, "an id for one rank");
+    CHECK_OK(r, tutti_id_create(&id, NULL));
+    CHECK_OK(r, tutti_comm_create_id(&alone, &id, 1, 0, NULL));
+    CHECK(r, tutti_comm_rank(alone) == 0 && tutti_comm_size(alone) == 1);
+    CHECK_OK(r, tutti_barrier(alone, NULL));
+    tutti_comm_destroy(alone);
+    CHECK(r, job_await_no_thread() && job_descriptors() == descriptors);
+}
+
+static void ids_carried_by_the_application_make_communicators(void **state)
+{
+    int pipes[3][2];
+
+    (void)state;
+    for (uint32_t i = 0; i < 3; i++)
+        assert_int_equal(pipe(pipes[i]), 0);
+    over_wires(3, pipes, id_role);
+    for (uint32_t i = 0; i < 3; i++) {
+        close(pipes[i][0]);
+        close(pipes[i][1]);
+    }
+}
+
+/* The conf says all; the environment, which contradicts it, is not asked. */
+static void conf_role(struct rank *r)
+{
+    const char *rendezvous = r->job->arg;
+    const tutti_conf conf = {
+        .size = sizeof conf, .rendezvous = rendezvous, .nranks = (int32_t)r->nranks, .rank = (int32_t)(r->rank + 1) % 3,
+        .token = "of this job", .timeout_ms = 60000, .wires = r->job->wires, .interfaces = "=lo", .lanes = 2, .no_restore = 1,
+    };
+    tutti_comm *comm[2];
+
+    setenv("TUTTI_RANK", "one", 1);
+    setenv("TUTTI_SIZE", "-3", 1);
+    setenv("TUTTI_RENDEZVOUS", "tcp://", 1);
+    setenv("TUTTI_TOKEN", "of another", 1);
+    setenv("TUTTI_WIRES", "pigeon", 1);
+    setenv("TUTTI_LANES", "100", 1);
+    setenv("TUTTI_INTERFACES", "=nosuch0", 1);
+    for (uint32_t i = 0; i < 2; i++) {      /* again at the same place */
+        job_step(r, "%s, time %u", rendezvous, i);
+        CHECK_OK(r, tutti_comm_create(&comm[i], &conf));
+        CHECK(r, tutti_comm_rank(comm[i]) == conf.rank && tutti_comm_size(comm[i]) == conf.nranks);
+        check_sum(r, comm[i]);
+        job_meet(r);
+        CHECK(r, strncmp(rendezvous, "file", 4) != 0 || access(rendezvous + strlen("file://"), F_OK) != 0);
+    }
+    check_sum(r, comm[0]);
+    tutti_comm_destroy(comm[0]);
+    check_sum(r, comm[1]);
+    job_meet(r);
+    tutti_comm_destroy(comm[1]);
+}
+
+static void ranks_meet_at_a_port_or_a_file_that_the_conf_names(void **state)
+{
+    char place[] = "/tmp/tutti-test-XXXXXX", rendezvous[64];
+
+    (void)state;
+    assert_non_null(mkdtemp(place));
+    snprintf(rendezvous, sizeof rendezvous, "file://%s/meet", place);
+    over_wires(3, rendezvous, conf_role);
+    assert_int_equal(rmdir(place), 0);
+    snprintf(rendezvous, sizeof rendezvous, "tcp://127.0.0.1:%u", job_free_port());
+    over_wires(3, rendezvous, conf_role);
+}
+
+/* ---- confs that cannot be ---- */
+
+static const char long_text[] =
+    "0123456789012345678901234567890123456789012345678901234567890123456789012345678901234567890123456789012345678901234567890123456789";
+
+static const struct {
+    const char *what;           /* the sentence has it */
+    tutti_conf conf;
+    const char *name, *value;   /* NULL, or of the environment */
+} bad_confs[] = {
+    { "conf.size is 0", { .size = 0 }, NULL, NULL },
+    { "conf.size is 8", { .size = 8 }, NULL, NULL },
+    { "sizeof(tutti_conf)", { .size = sizeof(tutti_conf) - 8 }, NULL, NULL },
+    { "sizeof(tutti_conf)", { .size = sizeof(tutti_conf) + 8 }, NULL, NULL },
+    { "rendezvous address \"http://here\"", { .rendezvous = "http://here" }, NULL, NULL },
+    { "the rendezvous \"tcp://nowhere\"", { .rendezvous = "tcp://nowhere", .nranks = 2 }, NULL, NULL },
+    { "the rendezvous \"tcp://here:66000\"", { .rendezvous = "tcp://here:66000", .nranks = 2 }, NULL, NULL },
+    { "the rendezvous \"file://meet\"", { .rendezvous = "file://meet", .nranks = 2 }, NULL, NULL },
+    { "rank 0 of -1 ranks", { .nranks = -1 }, NULL, NULL },
+    { "rank 2 of 2 ranks", { .nranks = 2, .rank = 2 }, NULL, NULL },
+    { "rank -1 of 2 ranks", { .nranks = 2, .rank = -1 }, NULL, NULL },
+    { "the token has 130 characters", { .token = long_text }, NULL, NULL },
+    { "the list of wires has 130 characters", { .wires = long_text }, NULL, NULL },
+    { "\"pigeon\" in the list of wires", { .wires = "shm,pigeon" }, NULL, NULL },
+    { "nosuch0", { .wires = "tcp", .interfaces = "=nosuch0" }, NULL, NULL },
+    { "conf.lanes is -1", { .lanes = -1 }, NULL, NULL },
+    { "conf.lanes is 17", { .lanes = 17 }, NULL, NULL },
+    { "conf.no_restore is 2", { .no_restore = 2 }, NULL, NULL },
+    { "conf.no_restore is -1", { .no_restore = -1 }, NULL, NULL },
+    { "TUTTI_LANES is \"17\"", { .nranks = 0 }, "TUTTI_LANES", "17" },
+    { "TUTTI_TIMEOUT_MS is \"soon\"", { .nranks = 0 }, "TUTTI_TIMEOUT_MS", "soon" },
+    { "TUTTI_EAGER_BYTES is \"9999999\"", { .nranks = 0 }, "TUTTI_EAGER_BYTES", "9999999" },
+    { "TUTTI_RANK is \"7\", but TUTTI_SIZE is not set", { .nranks = 0 }, "TUTTI_SIZE", "" },
+    { "\"pigeon\" in the list of wires", { .nranks = 0 }, "TUTTI_WIRES", "pigeon" },
+};
+
+static void bad_conf_role(struct rank *r)
+{
+    tutti_comm *const untouched = (tutti_comm *)(uintptr_t)1;
+    tutti_comm *comm = untouched;
+    tutti_id id;
+
+    for (size_t i = 0; i < sizeof bad_confs / sizeof *bad_confs; i++) {
+        tutti_conf conf = bad_confs[i].conf;
+        const char *name = bad_confs[i].name;
+        tutti_status st;
+
+        if (!conf.size && i > 0)
+            conf.size = sizeof conf;
+        setenv("TUTTI_RANK", name && strcmp(name, "TUTTI_SIZE") == 0 ? "7" : "0", 1);
+        setenv("TUTTI_SIZE", "1", 1);
+        if (name)
+            setenv(name, bad_confs[i].value, 1);
+        job_step(r, "bad conf %zu: %s", i, bad_confs[i].what);
+        st = tutti_comm_create(&comm, &conf);
+        CHECK(r, comm == untouched);
+        CHECK(r, st == TUTTI_ERR_INVALID || (st == TUTTI_ERR_UNSUPPORTED && strcmp(bad_confs[i].what, "nosuch0") == 0));
+        CHECK(r, strstr(tutti_last_error(), bad_confs[i].what));
+        if (name)
+            unsetenv(name);
+    }
+    setenv("TUTTI_SIZE", "1", 1);
+    setenv("TUTTI_WIRES", r->job->wires, 1);
+    job_step(r, "NULL");
+    CHECK_SAYS(r, tutti_comm_create(NULL, NULL), TUTTI_ERR_INVALID, "out is NULL");
+    CHECK_SAYS(r, tutti_id_create(NULL, NULL), TUTTI_ERR_INVALID, "out is NULL");
+    CHECK_SAYS(r, tutti_id_create(&id, &(tutti_conf){ .size = 1 }), TUTTI_ERR_INVALID, "conf.size is 1");
+    memset(&id, 0x5a, sizeof id);
+    CHECK_SAYS(r, tutti_comm_create_id(NULL, &id, 1, 0, NULL), TUTTI_ERR_INVALID, "out is NULL");
+    CHECK_SAYS(r, tutti_comm_create_id(&comm, NULL, 1, 0, NULL), TUTTI_ERR_INVALID, "id is NULL");
+    CHECK_SAYS(r, tutti_comm_create_id(&comm, &id, 2, 2, NULL), TUTTI_ERR_INVALID, "rank 2 of 2");
+    CHECK_SAYS(r, tutti_comm_create_id(&comm, &id, 0, 0, NULL), TUTTI_ERR_INVALID, "rank 0 of 0");
+    CHECK_SAYS(r, tutti_comm_create_id(&comm, &id, 1, 0, NULL), TUTTI_ERR_INVALID, "the id is none");
+    CHECK(r, comm == untouched);
+    for (int32_t lanes = 0; lanes <= 16; lanes += 4) {
+        const tutti_conf conf = { .size = sizeof conf, .lanes = lanes, .timeout_ms = lanes % 8 ? INT64_MAX : -1 };
+
+        job_step(r, "%d lanes", lanes);
+        CHECK_OK(r, tutti_comm_create(&comm, &conf));
+        CHECK_OK(r, tutti_barrier(comm, NULL));
+        tutti_comm_destroy(comm);
+    }
+}
+
+static void a_conf_that_cannot_be_is_told_with_its_field_and_value(void **state)
+{
+    (void)state;
+    over_wires(1, NULL, bad_conf_role);
+}
+
+/* Rank 1 never comes. Its absence is all that rank 0 can wait for. */
+static void absent_role(struct rank *r)
+{
+    const tutti_conf conf = { .size = sizeof conf, .nranks = 2, .timeout_ms = 300 };
+    const uint32_t descriptors = job_descriptors();
+    tutti_comm *comm = NULL;
+
+    CHECK_STATUS(r, tutti_comm_create(&comm, &conf), TUTTI_ERR_TIMEOUT);
+    CHECK(r, !comm && strstr(tutti_last_error(), "1 of 2 ranks") && strstr(tutti_last_error(), "missing: 1"));
+    CHECK(r, job_await_no_thread() && job_descriptors() == descriptors);
+}
+
+static void who_does_not_come_is_named_at_the_deadline(void **state)
+{
+    const struct job job = { .wires = "shm", .nranks = 1, .seed = SEED };
+
+    (void)state;
+    job_run(&job, absent_role);
+}
+
+/* ---- deadlines ---- */
+
+#define DEFAULT_MS 200
+
+/* The conf's deadline is every call's, also of copies; one without a deadline outlasts it. */
+static void deadline_role(struct rank *r)
+{
+    const tutti_conf conf = { .size = sizeof conf, .timeout_ms = 60000 };
+    const tutti_call forever = { .size = sizeof forever, .timeout_ms = -1 },
+                     shortly = { .size = sizeof shortly, .timeout_ms = DEFAULT_MS };
+    const uint64_t begin_ns = tt_now_ns();
+    tutti_comm *hasty, *copy;
+
+    CHECK_OK(r, tutti_comm_create(&r->comm, &conf));
+    job_meet(r);
+    setenv("TUTTI_TIMEOUT_MS", "60000", 1);
+    CHECK_OK(r, tutti_comm_create(&hasty, NULL));
+    hasty->timeout_ms = DEFAULT_MS;     /* as if created with it, but start-up may take its time */
+    CHECK_OK(r, tutti_comm_dup(r->comm, &copy));
+    copy->timeout_ms = DEFAULT_MS;
+    if (r->rank == 1) {
+        while (tt_now_ns() - begin_ns < 3 * DEFAULT_MS * TT_MS)
+            usleep(10000);      /* so long that rank 0's would have passed */
+        CHECK_OK(r, tutti_barrier(copy, &forever));
+        CHECK(r, job_await(r->board, 0, 1));
+    } else {
+        CHECK_OK(r, tutti_barrier(copy, &forever));
+        CHECK_SAYS(r, tutti_barrier(hasty, NULL), TUTTI_ERR_TIMEOUT, "rank 1");
+        CHECK_SAYS(r, tutti_barrier(copy, &shortly), TUTTI_ERR_TIMEOUT, "rank 1");
+        job_raise(r->board, 0);
+    }
+    tutti_comm_destroy(hasty);
+    tutti_comm_destroy(copy);
+}
+
+static void a_call_s_deadline_is_its_own_or_the_communicator_s(void **state)
+{
+    (void)state;
+    over_wires(2, NULL, deadline_role);
+}
+
+/* ---- forks ---- */
+
+/* In the child: nothing of the parent's can be used, and what is made here can. */
+static int in_child(struct rank *r, tutti_request *request)
+{
+    uint32_t word = 1, sum = 0;
+    void *mem = &word;
+    tutti_comm *comm = NULL;
+    tutti_request *list[2] = { NULL, request };
+    size_t index;
+    const tutti_p2p op = { .peer = 1, .buf = &word, .count = 1, .type = TUTTI_U32 };
+
+    CHECK_STATUS(r, tutti_comm_status(r->comm), TUTTI_ERR_FORKED);
+    CHECK_STATUS(r, tutti_comm_abort(r->comm), TUTTI_ERR_FORKED);
+    CHECK_STATUS(r, tutti_comm_dup(r->comm, &comm), TUTTI_ERR_FORKED);
+    CHECK_STATUS(r, tutti_comm_split(r->comm, 0, 0, &comm), TUTTI_ERR_FORKED);
+    CHECK_STATUS(r, tutti_barrier(r->comm, NULL), TUTTI_ERR_FORKED);
+    CHECK_STATUS(r, tutti_allreduce(&word, &sum, 1, TUTTI_U32, TUTTI_SUM, r->comm, NULL), TUTTI_ERR_FORKED);
+    CHECK_STATUS(r, tutti_send(&word, 1, TUTTI_U32, 1, r->comm, NULL), TUTTI_ERR_FORKED);
+    CHECK_STATUS(r, tutti_recv(&word, 1, TUTTI_U32, 1, r->comm, NULL), TUTTI_ERR_FORKED);
+    CHECK_STATUS(r, tutti_group(&op, 1, r->comm, NULL), TUTTI_ERR_FORKED);
+    CHECK_STATUS(r, tutti_mem_alloc(r->comm, 1, &mem), TUTTI_ERR_FORKED);
+    CHECK_STATUS(r, tutti_mem_free(r->comm, mem), TUTTI_ERR_FORKED);
+    CHECK_STATUS(r, tutti_mem_register(r->comm, mem, 4), TUTTI_ERR_FORKED);
+    CHECK_STATUS(r, tutti_mem_deregister(r->comm, mem), TUTTI_ERR_FORKED);
+    CHECK_STATUS(r, tutti_test(request), TUTTI_ERR_FORKED);
+    CHECK_STATUS(r, tutti_wait(request), TUTTI_ERR_FORKED);
+    CHECK_STATUS(r, tutti_wait_any(list, 2, &index), TUTTI_ERR_FORKED);
+    CHECK_STATUS(r, tutti_wait_all(list, 2), TUTTI_ERR_FORKED);
+    tutti_comm_destroy(r->comm);
+#if !defined(__SANITIZE_THREAD__)       /* it allows no threads in the child of a process with threads */
+    check_alone(r);
+#endif
+    return 0;
+}
+
+/* Every rank forks with a receive under way, and lets the child end before it goes on. */
+static void fork_role(struct rank *r)
+{
+    const int peer = (int)!r->rank;
+    tutti_request *request;
+    const tutti_call how = { .size = sizeof how, .request = &request };
+    uint32_t in = 0, out = 70 + r->rank;
+    int status = -1;
+    pid_t pid;
+
+    job_open(r);
+    CHECK_OK(r, tutti_barrier(r->comm, NULL));
+    CHECK_OK(r, tutti_recv(&in, 1, TUTTI_U32, peer, r->comm, &how));
+    job_step(r, "fork");
+    pid = fork();
+    if (pid == 0)
+        _exit(in_child(r, request));
+    CHECK(r, pid > 0 && waitpid(pid, &status, 0) == pid);
+    CHECK(r, status == 0);
+    job_step(r, "after the child");
+    CHECK_OK(r, tutti_comm_status(r->comm));
+    CHECK_OK(r, tutti_send(&out, 1, TUTTI_U32, peer, r->comm, NULL));
+    CHECK_OK(r, tutti_wait(request));
+    CHECK(r, in == 70 + (uint32_t)peer);
+    check_sum(r, r->comm);
+}
+
+static void the_child_of_a_fork_can_use_only_what_it_makes_itself(void **state)
+{
+    (void)state;
+    over_wires(2, NULL, fork_role);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(split_makes_the_parts_by_colour_and_orders_them_by_key_then_rank),
+        cmocka_unit_test(parents_and_parts_are_used_at_once_in_any_order),
+        cmocka_unit_test(a_dup_matches_its_own_messages_only),
+        cmocka_unit_test(two_threads_may_copy_two_communicators_at_once),
+        cmocka_unit_test(an_abort_ends_neither_parents_nor_cousins),
+        cmocka_unit_test(an_abort_right_after_a_dup_reaches_all),
+        cmocka_unit_test(any_number_of_communicators_one_after_the_other_leave_nothing),
+        cmocka_unit_test(a_hundred_parts_that_are_aborted_at_work_leave_their_parent_well),
+        cmocka_unit_test(connections_are_made_on_first_use_and_shared),
+        cmocka_unit_test(ids_carried_by_the_application_make_communicators),
+        cmocka_unit_test(ranks_meet_at_a_port_or_a_file_that_the_conf_names),
+        cmocka_unit_test(a_conf_that_cannot_be_is_told_with_its_field_and_value),
+        cmocka_unit_test(who_does_not_come_is_named_at_the_deadline),
+        cmocka_unit_test(a_call_s_deadline_is_its_own_or_the_communicator_s),
+        cmocka_unit_test(the_child_of_a_fork_can_use_only_what_it_makes_itself),
+    };
+
+    if (argc > 1)
+        cmocka_set_test_filter(argv[1]);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
