@@ -94,7 +94,8 @@ void tt_shm_ring(struct tt_shm_peer *peer)
 
 /* Copies with whichever kind of store has been the faster one lately. Where the two processes share a cache, ordinary ones are, two
  * to one; where every line has to be taken back from the other's cache first, those past the cache are, three to one. Which of the
- * two it is, the hardware does not tell, and in a virtual machine it changes: now and then the other kind is tried. */
+ * two it is, the hardware does not tell, and in a virtual machine it changes: now and then the other kind is tried. Past the cache
+ * must be clearly faster, for the reader then has to go to memory. */
 static void put_long(struct tt_shm_pace *pace, void *dst, const void *src, uint64_t bytes)
 {
     const bool try = ++pace->turn % TRY_EVERY == 0;
