@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <linux/futex.h>
 #include <poll.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -23,11 +24,6 @@
 #define RUN_S 60                /* one job */
 #define AWAIT_S 30              /* one flag */
 #define AFTER_FAILURE_S 3       /* for the others, once one rank failed */
-#if defined(__SANITIZE_THREAD__)        /* which has one of its own */
-#define THREADS_AT_LEAST 2
-#else
-#define THREADS_AT_LEAST 1
-#endif
 
 void __lsan_do_leak_check(void) __attribute__((weak));
 void __sanitizer_set_death_callback(void (*)(void)) __attribute__((weak));
@@ -161,11 +157,34 @@ uint32_t job_threads(void)
     return entries("/proc/self/task");
 }
 
+static uint32_t threads_at_rest;    /* of this rank */
+
+static void *tell_id(void *arg)
+{
+    *(pid_t *)arg = gettid();
+    return NULL;
+}
+
+/* Once a first thread has come and gone: a sanitizer starts its own with it. */
+static void count_threads_at_rest(void)
+{
+    char path[64];
+    pthread_t thread;
+    pid_t id = 0;
+
+    tt_assert(pthread_create(&thread, NULL, tell_id, &id) == 0);
+    pthread_join(thread, NULL);
+    snprintf(path, sizeof path, "/proc/self/task/%d", (int)id);
+    while (access(path, F_OK) == 0)
+        usleep(100);
+    threads_at_rest = job_threads();
+}
+
 bool job_await_no_thread(void)
 {
     const uint64_t deadline_ns = tt_now_ns() + seconds(AWAIT_S);
 
-    while (job_threads() > THREADS_AT_LEAST) {
+    while (job_threads() > threads_at_rest) {
         if (tt_now_ns() > deadline_ns)
             return false;
         usleep(200);
@@ -203,6 +222,7 @@ static _Noreturn void child(struct rank *r, void (*role)(struct rank *))
     for (size_t i = 0; i < sizeof caught / sizeof *caught; i++)
         signal(caught[i], SIG_DFL); /* the test runner's handlers would go on with the next test, in here */
     prctl(PR_SET_PDEATHSIG, SIGKILL);
+    count_threads_at_rest();
     r->board->pid[r->rank] = getpid();  /* the test writes it too, but perhaps later */
     snprintf(number, sizeof number, "%u", r->rank);
     setenv("TUTTI_RANK", number, 1);
