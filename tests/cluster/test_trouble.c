@@ -435,7 +435,7 @@ static void an_abort_ends_all_requests_and_leaves_no_thread_or_descriptor_a_hund
 
 /* ---- nothing writes after return ---- */
 
-#define LATE_ROUNDS 12
+#define LATE_ROUNDS (UNIT_SHARE > 1 ? 4 : 12)   /* fewer where each is slow */
 #define LATE_BYTES (24 * MIB)
 #define LATE_FEWER_BYTES (3 * MIB)      /* fetched in a single copy where that is possible */
 
@@ -614,7 +614,7 @@ static void two_communicators_used_in_opposite_order_do_not_deadlock(void **stat
     }
 }
 
-#define AHEAD_SENDS 4000
+#define AHEAD_SENDS (UNIT_SHARE > 1 ? 1000 : 4000)
 #if defined(__SANITIZE_THREAD__)        /* its shadow takes several bytes for each of ours */
 #define AHEAD_BYTES_MAX (1024 * MIB)
 #else
