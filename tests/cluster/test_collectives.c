@@ -200,6 +200,8 @@ static void ways_role(struct rank *r)
         for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
             struct call c = call_draw(&r->common, (enum tt_coll_kind)kind, counts[i], r->nranks);
 
+            if (UNIT_SHARE > 1 && i != 1)
+                continue;       /* each is slow */
             c.in_place = c.in_place && i == 0;
             check_call(r, &c);
         }
@@ -210,8 +212,8 @@ static void collectives_are_right_whichever_way_long_messages_take(void **state)
     static const char *const odd[] = { NULL, "one", "none", "far" };
 
     (void)state;
-    for (uint32_t i = 0; i < 3 * sizeof odd / sizeof *odd; i++) {
-        const struct job job = { .wires = "shm", .nranks = 2 + i % 3, .seed = job_seed(SEED) + i, .arg = odd[i / 3] };
+    for (uint32_t i = 0; i < (UNIT_SHARE > 1 ? 4 : 12); i++) {
+        const struct job job = { .wires = "shm", .nranks = 2 + i % 3, .seed = job_seed(SEED) + i, .arg = odd[i % 4] };
 
         job_run(&job, ways_role);
     }
