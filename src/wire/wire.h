@@ -170,7 +170,4 @@ static inline bool tt_put_is_instant(const struct tt_wire *w, const struct tt_rk
     return w->caps & TT_WIRE_CAP_INSTANT && key->mapped;
 }
 
-/* Whether an import of this link works with plain stores (mapped). */
-static inline bool tt_link_mapped(const struct tt_link *l) { return l->theirs.mapped != NULL; }
-
 #endif

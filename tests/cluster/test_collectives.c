@@ -181,11 +181,11 @@ static void every_algorithm_can_be_forced_by_name_and_matches_the_definition(voi
 
 /* ---- ways ---- */
 
-/* Long enough for single copies through process_vm_readv, where every rank, all but one, or none may; and a rank that shared memory
- * does not reach. */
+/* Long enough for single copies through process_vm_readv, where every rank, all but one, or none may; a rank that shared memory
+ * does not reach; and ranks whose own settings differ, where rank 0's hold. */
 static void ways_role(struct rank *r)
 {
-    static const size_t counts[] = { 40000, 90001, 262145 };
+    static const size_t counts[] = { 1000, 40000, 90001, 262145 };
     const char *odd = r->job->arg;
 
     setenv("TUTTI_CMA", "2", 1);
@@ -193,6 +193,8 @@ static void ways_role(struct rank *r)
         setenv("TUTTI_CMA", "0", 1);
     else if (odd && strcmp(odd, "far") == 0)
         setenv("TUTTI_WIRES", r->rank == 1 ? "tcp" : "shm,tcp", 1);
+    else if (odd && strcmp(odd, "sizes") == 0)
+        setenv("TUTTI_EAGER_BYTES", r->rank == 0 ? "32768" : "0", 1);
     else if (odd && r->rank == 1)
         setenv("TUTTI_CMA", "0", 1);
     job_open(r);
@@ -200,7 +202,7 @@ static void ways_role(struct rank *r)
         for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
             struct call c = call_draw(&r->common, (enum tt_coll_kind)kind, counts[i], r->nranks);
 
-            if (UNIT_SHARE > 1 && i != 1)
+            if (UNIT_SHARE > 1 && i % 2)
                 continue;       /* each is slow */
             c.in_place = c.in_place && i == 0;
             check_call(r, &c);
@@ -209,11 +211,11 @@ static void ways_role(struct rank *r)
 
 static void collectives_are_right_whichever_way_long_messages_take(void **state)
 {
-    static const char *const odd[] = { NULL, "one", "none", "far" };
+    static const char *const odd[] = { NULL, "one", "none", "far", "sizes" };
 
     (void)state;
-    for (uint32_t i = 0; i < (UNIT_SHARE > 1 ? 4 : 12); i++) {
-        const struct job job = { .wires = "shm", .nranks = 2 + i % 3, .seed = job_seed(SEED) + i, .arg = odd[i % 4] };
+    for (uint32_t i = 0; i < (UNIT_SHARE > 1 ? 5 : 15); i++) {
+        const struct job job = { .wires = "shm", .nranks = 2 + i % 3, .seed = job_seed(SEED) + i, .arg = odd[i % 5] };
 
         job_run(&job, ways_role);
     }
