@@ -151,10 +151,75 @@ static tutti_status scale_input(struct attempt *t, void **scaled)
     return TUTTI_OK;
 }
 
+static int64_t timeout_of(const tutti_comm *comm, const tutti_call *call)
+{
+    return call && call->timeout_ms ? call->timeout_ms : comm->timeout_ms;
+}
+
+static struct tt_plan **recent_of(tutti_comm *comm, enum tt_coll_kind kind, size_t count, int root)
+{
+    const uint64_t h = (count ^ (uint64_t)kind << 32 ^ (uint64_t)(unsigned)root << 40) * 0x9e3779b97f4a7c15ull;
+
+    return &comm->recent[h >> 60];
+}
+_Static_assert(TT_RECENT == 16, "four bits of the hash");
+
+/* Whether a call is like those of shape f, but for its buffers, and these are such that there is nothing more to check. */
+static bool fits(const struct tt_shape *f, enum tt_coll_kind kind, const void *src, void *dst, size_t count,
+                 tutti_dtype type, tutti_redop op, int root)
+{
+    const uintptr_t s = (uintptr_t)src, d = (uintptr_t)dst;
+
+    if (f->kind != kind || f->count != count || f->dtype != type || f->redop != op || f->root != (unsigned)root)
+        return false;
+    if ((f->src_bytes && !src) || (f->dst_bytes && !dst))
+        return false;
+    if (!f->src_bytes || !f->dst_bytes)
+        return true;
+    return f->in_place ? d - s == f->shift : s >= d + f->dst_bytes || d >= s + f->src_bytes;
+}
+
+/* A blocking call like one before, whose operation was kept, goes at once. False: it is none, and takes the long way. */
+static bool again(tutti_status *st, enum tt_coll_kind kind, const void *src, void *dst, size_t count, tutti_dtype type,
+                  tutti_redop op, int root, tutti_comm *comm, const tutti_call *call)
+{
+    struct tt_plan *p;
+
+    if (!comm || tt_engine_is_inherited(comm->world->engine) ||
+        (call && (call->size != sizeof *call || call->algo || call->request)))
+        return false;
+    p = *recent_of(comm, kind, count, root);
+    if (!p || !p->kept || !fits(&p->shape, kind, src, dst, count, type, op, root))
+        return false;
+    *st = tt_op_again(&p->kept, p->shape.src_bytes ? src : NULL, p->shape.dst_bytes ? dst : NULL, call ? call->tag : 0,
+                      timeout_of(comm, call));
+    return true;
+}
+
+/* Runs a call whose operation is kept in its plan, or may be. */
+static tutti_status submit_kept(struct attempt *t, struct tt_plan *plan)
+{
+    const struct tt_coll *c = &t->conf.coll;
+    const uint64_t count = c->bytes / c->elem_bytes;
+
+    if (plan->kept && fits(&plan->shape, c->kind, t->conf.src, t->conf.dst, count, t->conf.dtype, t->op, (int)c->root))
+        return tt_op_again(&plan->kept, t->conf.src, t->conf.dst, t->conf.tag, t->conf.timeout_ms);
+    tt_op_drop(plan->kept);
+    plan->kept = NULL;
+    plan->shape = (struct tt_shape){
+        .kind = c->kind, .dtype = t->conf.dtype, .redop = t->op, .root = c->root, .count = count,
+        .src_bytes = t->conf.src ? tt_coll_src_bytes(c) : 0, .dst_bytes = t->conf.dst ? tt_coll_dst_bytes(c) : 0,
+        .in_place = c->in_place, .shift = (uintptr_t)t->conf.dst - (uintptr_t)t->conf.src,
+    };
+    if (!t->call || !t->call->algo)
+        *recent_of(t->comm, c->kind, count, (int)c->root) = plan;
+    t->conf.kept = &plan->kept;
+    return tt_op_blocking(t->comm->context, &t->conf);
+}
+
 static tutti_status submit(struct attempt *t)
 {
     const tutti_call *call = t->call;
-    const int64_t timeout_ms = call && call->timeout_ms ? call->timeout_ms : t->comm->timeout_ms;
     tutti_request **request = call ? call->request : NULL;
     struct tt_op *op;
     struct tt_plan *plan;
@@ -175,10 +240,11 @@ static tutti_status submit(struct attempt *t)
     t->conf.eager_bytes = t->comm->sizes.eager_bytes;
     t->conf.streams = plan->streams;
     t->conf.depth = plan->depth;
-    t->conf.kept = plan->keeps ? &plan->kept : NULL;
     t->conf.restore = t->comm->restore;
-    t->conf.timeout_ms = timeout_ms;
+    t->conf.timeout_ms = timeout_of(t->comm, call);
     t->conf.owned = scaled;
+    if (!request && plan->keeps && !scaled)
+        return submit_kept(t, plan);
     if (!request)
         return tt_op_blocking(t->comm->context, &t->conf);
     st = tt_op_start(t->comm->context, &t->conf, &op);
@@ -202,7 +268,11 @@ tutti_status tutti_allreduce(const void *src, void *dst, size_t count, tutti_dty
                              tutti_comm *comm, const tutti_call *call)
 {
     struct attempt t;
-    tutti_status st = begin(&t, "tutti_allreduce", TT_ALLREDUCE, comm, call, type);
+    tutti_status st;
+
+    if (again(&st, TT_ALLREDUCE, src, dst, count, type, op, 0, comm, call))
+        return st;
+    st = begin(&t, "tutti_allreduce", TT_ALLREDUCE, comm, call, type);
 
     if (st)
         return st;
@@ -216,7 +286,11 @@ tutti_status tutti_reduce(const void *src, void *dst, size_t count, tutti_dtype 
                           tutti_comm *comm, const tutti_call *call)
 {
     struct attempt t;
-    tutti_status st = begin(&t, "tutti_reduce", TT_REDUCE, comm, call, type);
+    tutti_status st;
+
+    if (again(&st, TT_REDUCE, src, dst, count, type, op, root, comm, call))
+        return st;
+    st = begin(&t, "tutti_reduce", TT_REDUCE, comm, call, type);
 
     if (st)
         return st;
@@ -233,7 +307,11 @@ tutti_status tutti_reduce_scatter(const void *src, void *dst, size_t count, tutt
                                   tutti_comm *comm, const tutti_call *call)
 {
     struct attempt t;
-    tutti_status st = begin(&t, "tutti_reduce_scatter", TT_REDUCE_SCATTER, comm, call, type);
+    tutti_status st;
+
+    if (again(&st, TT_REDUCE_SCATTER, src, dst, count, type, op, 0, comm, call))
+        return st;
+    st = begin(&t, "tutti_reduce_scatter", TT_REDUCE_SCATTER, comm, call, type);
 
     if (st)
         return st;
@@ -273,7 +351,11 @@ tutti_status tutti_allgather(const void *src, void *dst, size_t count, tutti_dty
                              const tutti_call *call)
 {
     struct attempt t;
-    tutti_status st = begin(&t, "tutti_allgather", TT_ALLGATHER, comm, call, type);
+    tutti_status st;
+
+    if (again(&st, TT_ALLGATHER, src, dst, count, type, TUTTI_SUM, 0, comm, call))
+        return st;
+    st = begin(&t, "tutti_allgather", TT_ALLGATHER, comm, call, type);
 
     if (st)
         return st;
@@ -306,7 +388,11 @@ tutti_status tutti_broadcast(const void *src, void *dst, size_t count, tutti_dty
                              const tutti_call *call)
 {
     struct attempt t;
-    tutti_status st = begin(&t, "tutti_broadcast", TT_BROADCAST, comm, call, type);
+    tutti_status st;
+
+    if (again(&st, TT_BROADCAST, src, dst, count, type, TUTTI_SUM, root, comm, call))
+        return st;
+    st = begin(&t, "tutti_broadcast", TT_BROADCAST, comm, call, type);
 
     if (st)
         return st;
@@ -323,7 +409,11 @@ tutti_status tutti_gather(const void *src, void *dst, size_t count, tutti_dtype 
                           const tutti_call *call)
 {
     struct attempt t;
-    tutti_status st = begin(&t, "tutti_gather", TT_GATHER, comm, call, type);
+    tutti_status st;
+
+    if (again(&st, TT_GATHER, src, dst, count, type, TUTTI_SUM, root, comm, call))
+        return st;
+    st = begin(&t, "tutti_gather", TT_GATHER, comm, call, type);
 
     if (st)
         return st;
@@ -362,7 +452,11 @@ tutti_status tutti_scatter(const void *src, void *dst, size_t count, tutti_dtype
                            const tutti_call *call)
 {
     struct attempt t;
-    tutti_status st = begin(&t, "tutti_scatter", TT_SCATTER, comm, call, type);
+    tutti_status st;
+
+    if (again(&st, TT_SCATTER, src, dst, count, type, TUTTI_SUM, root, comm, call))
+        return st;
+    st = begin(&t, "tutti_scatter", TT_SCATTER, comm, call, type);
 
     if (st)
         return st;
@@ -402,7 +496,11 @@ tutti_status tutti_alltoall(const void *src, void *dst, size_t count, tutti_dtyp
                             const tutti_call *call)
 {
     struct attempt t;
-    tutti_status st = begin(&t, "tutti_alltoall", TT_ALLTOALL, comm, call, type);
+    tutti_status st;
+
+    if (again(&st, TT_ALLTOALL, src, dst, count, type, TUTTI_SUM, 0, comm, call))
+        return st;
+    st = begin(&t, "tutti_alltoall", TT_ALLTOALL, comm, call, type);
 
     if (st)
         return st;
@@ -442,7 +540,11 @@ tutti_status tutti_alltoallv(const void *src, const size_t *send_counts, const s
 tutti_status tutti_barrier(tutti_comm *comm, const tutti_call *call)
 {
     struct attempt t;
-    const tutti_status st = begin(&t, "tutti_barrier", TT_BARRIER, comm, call, TUTTI_U8);
+    tutti_status st;
+
+    if (again(&st, TT_BARRIER, NULL, NULL, 0, TUTTI_U8, TUTTI_SUM, 0, comm, call))
+        return st;
+    st = begin(&t, "tutti_barrier", TT_BARRIER, comm, call, TUTTI_U8);
 
     return st ? st : finish(&t, TUTTI_OK);
 }
@@ -472,7 +574,11 @@ tutti_status tutti_send(const void *buf, size_t count, tutti_dtype type, int pee
                         const tutti_call *call)
 {
     struct attempt t;
-    const tutti_status st = begin(&t, "tutti_send", TT_SEND, comm, call, type);
+    tutti_status st;
+
+    if (again(&st, TT_SEND, buf, NULL, count, type, TUTTI_SUM, peer, comm, call))
+        return st;
+    st = begin(&t, "tutti_send", TT_SEND, comm, call, type);
 
     return st ? st : finish(&t, prepare_p2p(&t, TT_SEND, buf, NULL, count, peer, call ? call->tag : 0));
 }
@@ -480,7 +586,11 @@ tutti_status tutti_send(const void *buf, size_t count, tutti_dtype type, int pee
 tutti_status tutti_recv(void *buf, size_t count, tutti_dtype type, int peer, tutti_comm *comm, const tutti_call *call)
 {
     struct attempt t;
-    const tutti_status st = begin(&t, "tutti_recv", TT_RECV, comm, call, type);
+    tutti_status st;
+
+    if (again(&st, TT_RECV, NULL, buf, count, type, TUTTI_SUM, peer, comm, call))
+        return st;
+    st = begin(&t, "tutti_recv", TT_RECV, comm, call, type);
 
     return st ? st : finish(&t, prepare_p2p(&t, TT_RECV, NULL, buf, count, peer, call ? call->tag : 0));
 }

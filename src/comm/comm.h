@@ -29,7 +29,20 @@ struct tt_world {
     uint32_t rank, nranks;
 };
 
+/* What calls have in common that can share an operation. */
+struct tt_shape {
+    enum tt_coll_kind kind;
+    tutti_dtype dtype;
+    tutti_redop redop;
+    uint32_t root;
+    uint64_t count;
+    uint64_t src_bytes, dst_bytes;  /* 0: this rank does not use it */
+    bool in_place;
+    uintptr_t shift;                /* in place: dst - src */
+};
+
 #define TT_PLANS 64
+#define TT_RECENT 16
 
 /* What was chosen for a call; by hash of what the choice may depend on. */
 struct tt_plan {
@@ -39,6 +52,7 @@ struct tt_plan {
     uint8_t algo_id, streams, depth;
     bool keeps;                     /* short calls, alike each time: their operation is kept */
     struct tt_op *kept;             /* owned; NULL: none yet */
+    struct tt_shape shape;          /* of kept */
 };
 
 struct tutti_comm {
@@ -52,6 +66,7 @@ struct tutti_comm {
     struct tt_sizes sizes;
     struct tt_plan plans[TT_PLANS];     /* used by the one thread that may call collectives */
     uint32_t plans_made;                /* that took the place of others */
+    struct tt_plan *recent[TT_RECENT];  /* by hash of the call's arguments; NULL: none. Its shape tells whether it is the one */
 };
 
 /* The plan of a call: forced by name, or the cheapest. INVALID (logged) if the name does not fit. *out is the communicator's, until the

@@ -27,6 +27,7 @@ struct tt_context_peer *tt_context_peer_of(struct tt_context *c, uint32_t rank)
     if (!cp)
         return NULL;
     cp->peer = &c->engine->peers[rank];
+    cp->context = c;
     cp->index = UINT32_MAX;
     c->peers[rank] = cp;
     return cp;
@@ -78,6 +79,7 @@ tutti_status tt_early_keep(struct tt_context_peer *cp, const struct tt_mail *mai
     m->type = mail->type;
     m->claimed = claimed;
     cp->kept |= 1ull << (m - cp->early);
+    cp->context->nkept++;
     return TUTTI_OK;
 }
 
@@ -97,6 +99,7 @@ struct tt_early *tt_early_find(struct tt_context_peer *cp, uint32_t *at, uint64_
 void tt_early_drop(struct tt_context_peer *cp, struct tt_early *m)
 {
     cp->kept &= ~(1ull << (m - cp->early));
+    cp->context->nkept--;
 }
 
 void tt_context_owe(struct tt_context *c, struct tt_context_peer *cp)

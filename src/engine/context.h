@@ -2,6 +2,8 @@
 #ifndef TT_ENGINE_CONTEXT_H
 #define TT_ENGINE_CONTEXT_H
 
+#include <string.h>
+
 #include "engine/state.h"
 
 /* The context `id`; NULL: it was closed here. No rank uses one before all have opened it. */
@@ -25,6 +27,14 @@ void tt_context_owe(struct tt_context *c, struct tt_context_peer *cp);
 void tt_context_pay(struct tt_context *c, uint32_t least);
 
 static inline bool tt_is_p2p(uint8_t kind) { return kind == TT_SEND || kind == TT_RECV; }
+
+/* Whether two ranks have called the same; a send and its receive are, if they agree on the bytes. */
+static inline bool tt_same_desc(const struct tt_opdesc *a, const struct tt_opdesc *b)
+{
+    if (tt_is_p2p(a->kind))
+        return tt_is_p2p(b->kind) && a->count == b->count;
+    return memcmp(a, b, sizeof *a) == 0;
+}
 
 /* Fails c under the baton; `tell`: others shall hear of it. */
 void tt_context_fail_here(struct tt_context *c, tutti_status status, const char *sentence, bool tell);

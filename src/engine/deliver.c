@@ -28,14 +28,6 @@ static uint32_t index_in(const struct tt_context *c, struct tt_context_peer *cp)
     return cp->index;
 }
 
-static bool same_desc(const struct tt_opdesc *a, const struct tt_opdesc *b)
-{
-    if (tt_is_p2p(a->kind))
-        return tt_is_p2p(b->kind) && a->count == b->count;
-    return a->kind == b->kind && a->dtype == b->dtype && a->redop == b->redop && a->algo == b->algo &&
-           a->root == b->root && a->count == b->count;
-}
-
 /* The peer has opened a flow to us. */
 static bool take_ready(struct tt_op *op, uint16_t i, const uint8_t *payload, uint32_t bytes)
 {
@@ -200,7 +192,7 @@ bool tt_op_contradicted(struct tt_op *op)
 
             if (m->opseq != op->seq || tt_is_p2p(m->desc.kind) != op->p2p || (op->p2p && m->desc.kind == op->desc.kind))
                 continue;
-            if (!same_desc(&m->desc, &op->desc)) {
+            if (!tt_same_desc(&m->desc, &op->desc)) {
                 mismatch(c, index_in(c, cp), &m->desc, &op->desc, op->seq, "");
                 return true;
             }
@@ -224,7 +216,7 @@ static void check_history(struct tt_context *c, uint32_t index, const struct tt_
 {
     const struct tt_history *h = &c->history[mail->cell.opseq % TT_HISTORY];
 
-    if (h->used && h->opseq == mail->cell.opseq && !same_desc(&mail->cell.desc, &h->desc))
+    if (h->used && h->opseq == mail->cell.opseq && !tt_same_desc(&mail->cell.desc, &h->desc))
         mismatch(c, index, &mail->cell.desc, &h->desc, mail->cell.opseq, "");
 }
 
@@ -318,7 +310,7 @@ bool tt_deliver(struct tt_engine *e, struct tt_peer *p, const struct tt_mail *ma
     index = index_in(c, cp);
     op = tt_op_find(c, index, mail->cell.opseq, p2p, mail->cell.desc.kind);
     if (op && index != UINT32_MAX) {
-        if (!same_desc(&mail->cell.desc, &op->desc))
+        if (!tt_same_desc(&mail->cell.desc, &op->desc))
             mismatch(c, index, &mail->cell.desc, &op->desc, op->seq, "");
         else if (mail->type == TT_CELL_EAGER)
             return deliver_eager(op, cp, index, mail);

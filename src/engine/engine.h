@@ -102,13 +102,16 @@ struct tt_op_conf {
     uint8_t streams, depth;
     bool restore;                   /* put back in-place input on failure */
     int64_t timeout_ms;             /* from its start; negative: none */
-    struct tt_op **kept;            /* NULL, or where a blocking operation may be kept for the next call of this very shape (it begins
-                                       without being built again); *kept is NULL or one that was kept there; ended by tt_op_drop */
+    struct tt_op **kept;            /* NULL, or where a blocking operation may be kept for the next call of this very shape; *kept is NULL or
+                                       one that was kept there, for tt_op_again; ended by tt_op_drop */
     void *owned;                    /* malloc'd memory that becomes the operation's, also when it cannot start */
 };
 
 /* Runs an operation to its end in the calling thread. */
 tutti_status tt_op_blocking(struct tt_context *c, const struct tt_op_conf *conf);
+/* The same for a call like the one whose operation is kept there, on its context: nothing is built again. What a call may have of its own is
+ * given here. */
+tutti_status tt_op_again(struct tt_op **kept, const void *src, void *dst, uint32_t tag, int64_t timeout_ms);
 /* Ends what tt_op_blocking kept. NULL is fine. */
 void tt_op_drop(struct tt_op *op);
 /* Starts an operation. On success *out is the caller's until tt_op_free. Errors of a failed context come back here, too. */

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/status.h"
+#include "reduce/reduce.h"
 
 static uint32_t units_of(uint32_t bytes)
 {
@@ -36,17 +37,42 @@ bool tt_mail_room(const struct tt_mailbox *m, uint32_t bytes)
     return m->sent - (uint32_t)(head >> 32) < TT_CELLS && used <= TT_DATA_UNITS;
 }
 
-bool tt_mail_send(struct tt_mailbox *m, struct tt_cell *cell, enum tt_cell_type type, uint8_t credits,
-                  const void *payload, uint32_t bytes)
+/* Into a mapped link region: the cell is written where it goes, and the wire only signals. */
+static bool send_mapped(struct tt_mailbox *m, struct tt_cell *cell, const void *payload, uint32_t bytes, uint32_t unit)
 {
-    const uint32_t units = units_of(bytes), skip = skip_of(m->sent_units, units);
+    const uint32_t at = TT_LINK_CELLS + m->sent % TT_CELLS * TT_UNIT;
+    struct tt_cell *there = (void *)((uint8_t *)m->theirs.mapped + at);
+    const struct tt_desc d = {
+        .kind = TT_DESC_PUT,
+        .flags = TT_DESC_INLINE | TT_DESC_URGENT,
+        .peer = m->theirs.peer,
+        .key = &m->theirs,
+        .signal_op = TT_SIGNAL_SET,
+        .signal_key = &m->theirs,
+        .signal_offset = at,
+        .signal_value = cell->state,
+    };
+
+    there->context = cell->context;
+    there->tag = cell->tag;
+    there->opseq = cell->opseq;
+    there->desc = cell->desc;
+    if (bytes > TT_CELL_INLINE)
+        tt_copy((uint8_t *)m->theirs.mapped + TT_LINK_DATA + unit * TT_UNIT, NULL, payload, bytes, false);
+    else if (bytes)
+        memcpy(there->data, payload, bytes);
+    return m->theirs.wire->ops->post(m->theirs.wire, &d, 1) == 1;
+}
+
+/* Through the wire. */
+static bool send_posted(struct tt_mailbox *m, struct tt_cell *cell, const void *payload, uint32_t bytes, uint32_t unit)
+{
+    const uint32_t at = TT_LINK_CELLS + m->sent % TT_CELLS * TT_UNIT;
     struct tt_wire *w = m->theirs.wire;
     struct tt_desc d[3];
     int n = 0;
 
-    if (!tt_mail_room(m, bytes))
-        return false;
-    if (units) {
+    if (bytes > TT_CELL_INLINE) {
         d[n++] = (struct tt_desc){
             .kind = TT_DESC_PUT,
             .flags = TT_DESC_INLINE | TT_DESC_URGENT,
@@ -54,14 +80,13 @@ bool tt_mail_send(struct tt_mailbox *m, struct tt_cell *cell, enum tt_cell_type 
             .local = (void *)payload,
             .bytes = bytes,
             .key = &m->theirs,
-            .offset = TT_LINK_DATA + (m->sent_units + skip) % TT_DATA_UNITS * TT_UNIT,
+            .offset = TT_LINK_DATA + unit * TT_UNIT,
         };
         if (!(w->caps & TT_WIRE_CAP_ORDERED))
             d[n++] = (struct tt_desc){ .kind = TT_DESC_FENCE, .peer = m->theirs.peer };
     } else if (bytes) {
         memcpy(cell->data, payload, bytes);
     }
-    cell->state = (uint64_t)(m->sent + 1) << 32 | bytes << 16 | (uint32_t)type << 8 | credits;
     d[n++] = (struct tt_desc){
         .kind = TT_DESC_PUT,
         .flags = TT_DESC_INLINE | TT_DESC_URGENT,
@@ -69,14 +94,26 @@ bool tt_mail_send(struct tt_mailbox *m, struct tt_cell *cell, enum tt_cell_type 
         .local = (uint8_t *)cell + sizeof cell->state,
         .bytes = sizeof *cell - sizeof cell->state,
         .key = &m->theirs,
-        .offset = TT_LINK_CELLS + m->sent % TT_CELLS * TT_UNIT + sizeof cell->state,
+        .offset = at + sizeof cell->state,
         .signal_op = TT_SIGNAL_SET,
         .signal_key = &m->theirs,
-        .signal_offset = TT_LINK_CELLS + m->sent % TT_CELLS * TT_UNIT,
+        .signal_offset = at,
         .signal_value = cell->state,
     };
-    if (w->ops->post(w, d, n) != n)
-        return false;       /* a payload without its cell is never looked at, and is sent again */
+    return w->ops->post(w, d, n) == n;      /* a payload without its cell is never looked at, and is sent again */
+}
+
+bool tt_mail_send(struct tt_mailbox *m, struct tt_cell *cell, enum tt_cell_type type, uint8_t credits,
+                  const void *payload, uint32_t bytes)
+{
+    const uint32_t units = units_of(bytes), skip = skip_of(m->sent_units, units);
+    const uint32_t unit = (m->sent_units + skip) % TT_DATA_UNITS;
+
+    if (!tt_mail_room(m, bytes))
+        return false;
+    cell->state = (uint64_t)(m->sent + 1) << 32 | bytes << 16 | (uint32_t)type << 8 | credits;
+    if (!(m->theirs.mapped ? send_mapped : send_posted)(m, cell, payload, bytes, unit))
+        return false;
     m->sent++;
     m->sent_units += skip + units;
     return true;

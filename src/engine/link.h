@@ -41,6 +41,7 @@ struct tt_opdesc {
     uint32_t root;
     uint64_t count;             /* elements; v kinds: a hash of the counts; send and recv: bytes */
 };
+_Static_assert(sizeof(struct tt_opdesc) == 16, "no padding: compared as bytes");
 
 enum tt_cell_type {
     TT_CELL_EAGER = 1,          /* payload of a small put; tag is the step's */

@@ -14,6 +14,7 @@
 #include "engine/progress.h"
 
 #define STREAM_BYTES (4ull << 20)       /* outputs from here on are written past the cache */
+#define LOOK_AROUND 16                  /* of so many calls in a row that went at once, one does not */
 
 /* ---- life ------------------------------------------------------------------------------------------------------------ */
 
@@ -89,6 +90,14 @@ static void unlink_op(struct tt_op **at, struct tt_op *op)
     *at = op->next;
 }
 
+/* A collective that is over can still turn out to be another than a peer's. */
+static void note(const struct tt_op *op)
+{
+    if (!op->p2p)
+        op->context->history[op->seq % TT_HISTORY] =
+            (struct tt_history){ .opseq = op->seq, .desc = op->desc, .used = true };
+}
+
 /* Ends an exposed or waiting operation. Its memory stays until the application frees the request. */
 static void end_op(struct tt_op *op, tutti_status status, const char *why)
 {
@@ -96,6 +105,7 @@ static void end_op(struct tt_op *op, tutti_status status, const char *why)
 
     if (op->exposed) {
         unlink_op(&c->active, op);
+        c->engine->nexposed--;
         c->nactive -= !op->p2p;
         end_nudges(op);
         if (status)
@@ -105,11 +115,7 @@ static void end_op(struct tt_op *op, tutti_status status, const char *why)
         if (!op->kept)
             release(op, status != TUTTI_OK);
     }
-    if (!op->p2p) {
-        struct tt_history *h = &c->history[op->seq % TT_HISTORY];
-
-        *h = (struct tt_history){ .opseq = op->seq, .desc = op->desc, .used = true };
-    }
+    note(op);
     if (status)
         snprintf(op->why, sizeof op->why, "%s", why);
     atomic_store_explicit(&op->status, (int)status, memory_order_release);
@@ -234,7 +240,7 @@ static void join_active(struct tt_op *op)
         at = &(*at)->next;
     *at = op;
     c->nactive += !op->p2p;
-    back_up(op);
+    c->engine->nexposed++;
 }
 
 /* It runs in its turn, after the older ones. */
@@ -251,6 +257,7 @@ static void expose(struct tt_op *op)
         return;
     }
     op->in_flight = 0;
+    back_up(op);
     join_active(op);
     tt_exec_init(&op->exec, &conf, op->exec_peers, op->peers_max);
     tt_op_contradicted(op);
@@ -484,58 +491,41 @@ void tt_ops_orphan(struct tt_context *c)
     }
 }
 
-static bool same_shape(const struct tt_op *op, const struct tt_op_conf *conf)
+/* Makes a kept operation the next one of its communicator. False: it cannot be, and nothing has changed. */
+static bool take_up(struct tt_op *op, const void *src, void *dst, uint32_t tag, int64_t timeout_ms)
 {
-    return !conf->owned && conf->dtype == op->conf.dtype && conf->redop == op->conf.redop &&
-           conf->count == op->conf.count;
-}
-
-/* A short send of a shape that was sent before needs no operation: its message leaves now, and that is all. False: it cannot, or the
- * peer has said something that an operation has to look at. */
-static bool send_at_once(struct tt_op *op, const struct tt_op_conf *conf)
-{
-    const struct tt_exec_step *t = &op->exec.step[0];
-    struct tt_context *c = op->context;
-    struct tt_flow *f = &op->flow[0];
-    struct tt_tag_counter *counter;
-
-    if (op->desc.kind != TT_SEND || !f->cp || f->cp->kept || f->cp->peer->state != TT_PEER_UP || c->active ||
-        atomic_load_explicit(&c->status, memory_order_relaxed) || !tt_op_has_eager_credit(op, f))
-        return false;
-    counter = tt_context_counter(f->cp, conf->tag, false);
-    if (!counter)
-        return false;
-    op->seq = tt_tag_key(counter);
-    if (!tt_op_send_cell(op, f, TT_CELL_EAGER, t->s.tag, conf->src, (uint32_t)t->s.bytes))
-        return false;
-    f->cp->eager_out++;
-    counter->next++;
-    return true;
-}
-
-/* Begins a kept operation again, if nothing is in its way. */
-static bool begin_again(struct tt_op *op, const struct tt_op_conf *conf)
-{
-    struct tt_context *c = op->context;
-
-    if (atomic_load_explicit(&c->status, memory_order_relaxed) ||
-        (!op->p2p && (c->nactive == TT_OPS_EXPOSED || c->waiting)))
-        return false;
-    op->conf.tag = conf->tag;
+    op->conf.tag = tag;
     if (assign_key(op))
         return false;
-    op->conf.src = conf->src;
-    op->conf.dst = conf->dst;
-    op->conf.timeout_ms = conf->timeout_ms;
-    op->conf.restore = conf->restore;
+    op->conf.src = src;
+    op->conf.dst = dst;
+    op->conf.timeout_ms = timeout_ms;
     op->deadline_ns = op->nudge_ns = 0;
+    op->now = NULL;
+    back_up(op);
+    tt_exec_restart(&op->exec);
+    return true;
+}
+
+/* It waits with the others: what could not be done at once, or must not be. */
+static void fall_in(struct tt_op *op)
+{
     atomic_store_explicit(&op->status, TUTTI_PENDING, memory_order_relaxed);
     hold(op);
-    tt_exec_restart(&op->exec);
     join_active(op);
-    if (!tt_op_contradicted(op))
+    if (atomic_load(&op->context->status))
+        tt_ops_fail(op->context);
+    else if (!tt_op_contradicted(op))
         tt_op_run(op);
-    return true;
+}
+
+/* Whether there is nothing but this call to look after. Now and then there is, whatever it seems. */
+static bool alone(const struct tt_context *c)
+{
+    struct tt_engine *e = c->engine;
+
+    return !e->nexposed && !c->nkept && !e->credit_due && ++e->at_once % LOOK_AROUND &&
+           atomic_load_explicit(&e->ntrouble, memory_order_relaxed) == e->trouble_seen;
 }
 
 void tt_op_stream(struct tt_op *op)
@@ -564,35 +554,67 @@ static void keep_or_free(struct tt_op *op, struct tt_op **kept, tutti_status st)
     free_here(op);
 }
 
-tutti_status tt_op_blocking(struct tt_context *c, const struct tt_op_conf *conf)
+/* Waits for an operation that was started under the baton, and gives that back. */
+static tutti_status finish(struct tt_op *op, struct tt_op **kept)
 {
-    struct tt_engine *e = c->engine;
-    struct tt_op *op = conf->kept ? *conf->kept : NULL;
-    tutti_status st = TUTTI_OK;
+    struct tt_engine *e = op->context->engine;
+    tutti_status st;
 
-    tt_baton_take(e);
-    if (op && !same_shape(op, conf))
-        op = NULL;
-    if (op && send_at_once(op, conf)) {
-        tt_baton_give(e);
-        return TUTTI_OK;
-    }
-    if (!op || !begin_again(op, conf))
-        st = start_here(c, conf, &op);
-    if (st) {
-        free(conf->owned);
-        tt_baton_give(e);
-        return st;
-    }
     if (!tt_engine_work(e, op_done, op)) {
         tt_baton_give(e);
         tt_engine_wait(e, op_done, op);
         tt_baton_take(e);
     }
     st = tt_op_status(op);
-    keep_or_free(op, conf->kept, st);
+    keep_or_free(op, kept, st);
     tt_baton_give(e);
     return st;
+}
+
+tutti_status tt_op_blocking(struct tt_context *c, const struct tt_op_conf *conf)
+{
+    struct tt_op *op;
+    tutti_status st;
+
+    tt_baton_take(c->engine);
+    st = start_here(c, conf, &op);
+    if (!st)
+        return finish(op, conf->kept);
+    free(conf->owned);
+    tt_baton_give(c->engine);
+    return st;
+}
+
+tutti_status tt_op_again(struct tt_op **kept, const void *src, void *dst, uint32_t tag, int64_t timeout_ms)
+{
+    struct tt_op *op = *kept;
+    struct tt_context *c = op->context;
+    struct tt_engine *e = c->engine;
+    struct tt_op_conf conf;
+
+    tt_baton_take(e);
+    if (!atomic_load_explicit(&c->status, memory_order_relaxed) &&
+        (op->p2p || (c->nactive < TT_OPS_EXPOSED && !c->waiting))) {
+        const bool at_once = alone(c);
+
+        if (take_up(op, src, dst, tag, timeout_ms)) {
+            if (at_once && tt_op_run_at_once(op)) {
+                note(op);
+                tt_baton_give(e);
+                return TUTTI_OK;
+            }
+            fall_in(op);
+            return finish(op, kept);
+        }
+    }
+    tt_baton_give(e);
+    conf = op->conf;
+    conf.src = src;
+    conf.dst = dst;
+    conf.tag = tag;
+    conf.timeout_ms = timeout_ms;
+    conf.kept = kept;
+    return tt_op_blocking(c, &conf);
 }
 
 void tt_op_drop(struct tt_op *op)

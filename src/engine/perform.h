@@ -9,6 +9,10 @@ bool tt_op_perform(struct tt_op *op, const struct tt_action *a);
 /* Runs a straight program as far as it goes; true if it went on. */
 bool tt_op_run_straight(struct tt_op *op);
 
+/* Runs a straight program that nobody else can see yet, in one go, with its messages taken from the mailboxes as they come.
+ * False: something else has to be looked after; it goes on as an exposed operation, from where it stands. */
+bool tt_op_run_at_once(struct tt_op *op);
+
 /* Where a symbolic buffer begins. */
 uint8_t *tt_op_buffer(const struct tt_op *op, uint8_t buf);
 /* The flows with the executor's peer i, looked up at their first use; connects if need be. NULL: no memory, the context has failed. */

@@ -292,13 +292,6 @@ bool tt_engine_progress(struct tt_engine *e)
 
 /* ---- waiting --------------------------------------------------------------------------------------------- */
 
-static inline void relax(void)
-{
-#if defined(__x86_64__)
-    __builtin_ia32_pause();
-#endif
-}
-
 /* Whether memory holds what a peer has written there. */
 static bool has_arrivals(const struct tt_engine *e)
 {
@@ -386,11 +379,11 @@ static bool looks_are_dear(const struct tt_engine *e)
 static uint32_t look_out(const struct tt_engine *e)
 {
     if (!memory_tells(e)) {
-        relax();
+        tt_relax();
         return 1;
     }
     for (uint32_t i = 0; i < LOOKS && !has_arrivals(e); i++)
-        relax();
+        tt_relax();
     return LOOKS / 2;
 }
 

@@ -4,6 +4,14 @@
 
 #include "engine/state.h"
 
+/* What a thread does between two looks at memory. */
+static inline void tt_relax(void)
+{
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#endif
+}
+
 /* Takes the baton, waking its holder if that sleeps. Never held across a wait for a peer by its takers below this level. */
 void tt_baton_take(struct tt_engine *e);
 bool tt_baton_try(struct tt_engine *e);

@@ -64,6 +64,7 @@ _Static_assert(TT_EAGER_CREDIT + TT_OPENED_UNASKED + TT_OPS_EXPOSED + TT_NUDGES 
 /* What a context keeps of one of its peers; made at first use. */
 struct tt_context_peer {
     struct tt_peer *peer;
+    struct tt_context *context;
     uint32_t index;             /* its rank in the context; UINT32_MAX: not looked up yet */
     uint16_t eager_out;         /* eager messages that the peer has not consumed yet */
     uint16_t owed;              /* consumed ones that the peer has not been told of */
@@ -90,6 +91,7 @@ struct tt_context {
     struct tt_op *active;       /* exposed ones, oldest first */
     struct tt_op *waiting, **waiting_end;
     uint32_t nactive, nwaiting; /* collectives */
+    uint32_t nkept;             /* messages before their time, of all peers */
     struct tt_history history[TT_HISTORY];
     atomic_int status;          /* tutti_status */
     char why[TT_ERROR_BYTES];   /* written once, before status */
@@ -176,6 +178,8 @@ struct tt_engine {
 
     struct tt_context *contexts;
     _Atomic uint64_t serial;    /* of the last context id that was made here */
+    uint32_t nexposed;          /* operations in active lists */
+    uint32_t at_once;           /* calls that were tried at once, to look around now and then */
     struct tt_op **ops;         /* [ops_cap], by slot; NULL free */
     uint32_t ops_cap;
     uint8_t ops_generation;

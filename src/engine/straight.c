@@ -1,5 +1,9 @@
 /* Straight programs: eager steps in program order. Short calls take this way; there is nothing to decide, only to do. */
+#include "engine/context.h"
 #include "engine/perform.h"
+#include "engine/progress.h"
+
+#define LOOKS_AT_ONCE 256u      /* at a mailbox, before the call joins those that wait */
 
 /* Where a step reads: memory, or the eager message that the pipe's writer waited for. */
 static const uint8_t *operand(const struct tt_op *op, const struct tt_ref *ref, int8_t writer)
@@ -75,3 +79,67 @@ bool tt_op_run_straight(struct tt_op *op)
     return x->head != before;
 }
 
+/* ---- at once ----------------------------------------------------------------------------------------------- */
+
+/* Whether a message is the one that wait t of the operation is for. Anything else is for tt_deliver to judge. */
+static bool is_for(const struct tt_op *op, const struct tt_exec_step *t, const struct tt_mail *mail)
+{
+    const struct tt_cell *cell = &mail->cell;
+
+    return mail->type == TT_CELL_EAGER && mail->bytes == t->s.bytes && cell->tag == t->s.tag &&
+           cell->opseq == op->seq && cell->context == op->context->id && tt_same_desc(&cell->desc, &op->desc) &&
+           (!op->p2p || cell->desc.kind != op->desc.kind);
+}
+
+/* Looks for the message of wait t. It stays in the mailbox, as op->now, until a step has used it. */
+static bool await_mail(struct tt_op *op, struct tt_exec_step *t, struct tt_mail *mail)
+{
+    struct tt_flow *f = tt_op_flow(op, t->peer);
+    const struct tt_engine *e = op->context->engine;
+    uint32_t looks = e->spins ? LOOKS_AT_ONCE : 1;
+
+    if (!f || f->cp->peer->state != TT_PEER_UP || !(f->cp->peer->wire->caps & TT_WIRE_CAP_INSTANT))
+        return false;
+    while (!tt_mail_waits(&f->cp->peer->mail)) {
+        if (--looks == 0)
+            return false;
+        tt_relax();
+    }
+    if (tt_mail_next(&f->cp->peer->mail, mail) || !is_for(op, t, mail))
+        return false;
+    f->cp->eager_out -= mail->credits < f->cp->eager_out ? mail->credits : f->cp->eager_out;
+    t->arrived = true;
+    op->now = mail;
+    op->now_from = f->cp;
+    return true;
+}
+
+bool tt_op_run_at_once(struct tt_op *op)
+{
+    struct tt_exec *x = &op->exec;
+    struct tt_mail mail;
+    bool held = false;          /* mail is still in the mailbox */
+
+    for (; x->head != x->tail; x->head++) {
+        struct tt_exec_step *t = &x->step[x->head];
+
+        if (t->s.opcode == TT_WAIT) {
+            if (held || !await_mail(op, t, &mail))
+                break;
+            held = true;
+        }
+        if (!straight_step(op, t))
+            break;
+        if (held && !op->now) {
+            tt_mail_drop(&op->now_from->peer->mail, &mail);
+            held = false;
+        }
+    }
+    if (held) {                 /* a later step needs it */
+        if (tt_early_keep(op->now_from, &mail, true))
+            tt_context_fail_here(op->context, TUTTI_ERR_NOMEM, tutti_last_error(), true);
+        tt_mail_drop(&op->now_from->peer->mail, &mail);
+    }
+    op->now = NULL;
+    return x->head == x->tail;
+}
