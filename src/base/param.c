@@ -21,7 +21,7 @@ const struct tt_param tt_params[TT_PARAM_COUNT] = {
         "largest message over TCP that travels without asking the receiver first" },
     [TT_PARAM_SEGMENT_BYTES]     = { "TUTTI_SEGMENT_BYTES",     "bytes",       64 * KIB,    4 * KIB, 1 * MIB,
         "segment of a streamed transfer in shared memory" },
-    [TT_PARAM_TCP_SEGMENT_BYTES] = { "TUTTI_TCP_SEGMENT_BYTES", "bytes",      256 * KIB,    4 * KIB, 4 * MIB,
+    [TT_PARAM_TCP_SEGMENT_BYTES] = { "TUTTI_TCP_SEGMENT_BYTES", "bytes",      512 * KIB,    4 * KIB, 4 * MIB,
         "segment of a streamed transfer over TCP" },
     [TT_PARAM_SPIN_US]           = { "TUTTI_SPIN_US",           "us",                50,    0,      1000000,
         "how long a waiter spins before it blocks, where cores suffice" },

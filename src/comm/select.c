@@ -39,17 +39,18 @@ static uint32_t most_peers(const struct tt_algo *algo, const struct tt_coll *c)
     return algo->npeers(&there);
 }
 
-/* A put becomes at least four segments, so that its ends overlap, within [SEGMENT_MIN, the wire's]. */
+/* A put becomes several segments, so that its ends overlap, within [SEGMENT_MIN, the wire's]: four in shared memory; two over TCP, where
+ * the kernel lets them overlap too and each costs system calls. */
 static void choose_segments(const tutti_comm *comm, const struct tt_coll *c, struct tt_plan *p)
 {
-    const uint64_t quarter = typical_put(c) / 4;
+    const uint64_t part = typical_put(c) / (comm->all_local ? 4 : 2);
     const uint32_t npeers = most_peers(p->algo, c);
     uint64_t segment = floor_power(comm->sizes.segment_bytes);
 
     p->streams = npeers <= 2 ? 2 : 1;
     p->depth = 4;
-    if (quarter < segment)
-        segment = quarter < SEGMENT_MIN ? SEGMENT_MIN : floor_power(quarter);
+    if (part < segment)
+        segment = part < SEGMENT_MIN ? SEGMENT_MIN : floor_power(part);
     while (segment > SEGMENT_MIN && npeers * p->streams * p->depth * segment > LANDING_MAX)
         segment /= 2;
     while (segment < comm->sizes.eager_bytes)

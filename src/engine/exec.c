@@ -138,6 +138,7 @@ static void assign_stream(struct tt_exec *x, struct tt_exec_step *t)
     loaded = put ? &st->out_loaded : &st->in_loaded;
     t->seq0 = *loaded;
     *loaded += tt_exec_segments(t->s.bytes, x->conf.segment_bytes);
+    x->credit_due |= !put && st->consumed != st->told;      /* its sender may need to hear of what came before */
 }
 
 static bool same_bytes(const struct tt_step *writer, const struct tt_ref *ref, uint64_t bytes)
@@ -618,6 +619,20 @@ static bool try_step(struct tt_exec *x, uint32_t i, struct tt_action *a)
     }
 }
 
+/* Whether the sender of a stream waits for credit now or later, as far as is known: what lands at its destination needs none. */
+static bool needs_credit(const struct tt_exec *x, uint32_t peer, uint8_t stream)
+{
+    if (!x->peer[peer].in_direct)
+        return true;
+    for (uint32_t n = x->head; n != x->tail; n++) {
+        const struct tt_exec_step *t = &x->step[index_of(n)];
+
+        if (t->s.opcode == TT_WAIT && t->peer == peer && t->stream == stream && !t->eager && !t->to_dst && !t->over)
+            return true;
+    }
+    return false;
+}
+
 /* A stream whose sender should hear what has been consumed: after a quarter of its depth. A peer to whom a credit was left is
  * passed over until the next pass. */
 static bool next_credit(struct tt_exec *x, struct tt_action *a)
@@ -628,7 +643,7 @@ static bool next_credit(struct tt_exec *x, struct tt_action *a)
         for (uint8_t s = 0; s < x->conf.streams; s++) {
             const struct tt_exec_stream *st = &x->peer[p].stream[s];
 
-            if (st->consumed - st->told < enough)
+            if (st->consumed - st->told < enough || !needs_credit(x, p, s))
                 continue;
             a->kind = TT_ACT_CREDIT;
             a->peer = (uint16_t)p;
