@@ -8,6 +8,7 @@
 
 #define PLAN_WAYS 4u
 #define SEGMENT_MIN 8192u
+#define REDUCED_MAX (256u << 10)        /* of a segment that arrives over TCP and is added to something: it is still in the cache then */
 #define LANDING_MAX (8ull << 20)        /* of one operation, all peers together, before segments shrink */
 
 static uint64_t floor_power(uint64_t x)
@@ -46,9 +47,13 @@ static void choose_segments(const tutti_comm *comm, const struct tt_coll *c, str
     const uint64_t part = typical_put(c) / (comm->all_local ? 4 : 2);
     const uint32_t npeers = most_peers(p->algo, c);
     uint64_t segment = floor_power(comm->sizes.segment_bytes);
+    const bool reduces = c->kind == TT_ALLREDUCE || c->kind == TT_REDUCE || c->kind == TT_REDUCE_SCATTER ||
+                         c->kind == TT_REDUCE_SCATTERV;
 
     p->streams = npeers <= 2 ? 2 : 1;
     p->depth = 4;
+    if (reduces && !comm->all_local && segment > REDUCED_MAX)
+        segment = REDUCED_MAX;
     if (part < segment)
         segment = part < SEGMENT_MIN ? SEGMENT_MIN : floor_power(part);
     while (segment > SEGMENT_MIN && npeers * p->streams * p->depth * segment > LANDING_MAX)

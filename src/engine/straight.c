@@ -95,17 +95,23 @@ static bool is_for(const struct tt_op *op, const struct tt_exec_step *t, const s
 static bool await_mail(struct tt_op *op, struct tt_exec_step *t, struct tt_mail *mail)
 {
     struct tt_flow *f = tt_op_flow(op, t->peer);
-    const struct tt_engine *e = op->context->engine;
-    uint32_t looks = e->spins ? LOOKS_AT_ONCE : 1;
+    uint32_t looks = op->context->engine->spins ? LOOKS_AT_ONCE : 1;
+    struct tt_mailbox *m;
+    struct tt_wire *w;
 
-    if (!f || f->cp->peer->state != TT_PEER_UP || !(f->cp->peer->wire->caps & TT_WIRE_CAP_INSTANT))
+    if (!f || f->cp->peer->state != TT_PEER_UP)
         return false;
-    while (!tt_mail_waits(&f->cp->peer->mail)) {
+    m = &f->cp->peer->mail;
+    w = f->cp->peer->wire;
+    while (!tt_mail_waits(m)) {
         if (--looks == 0)
             return false;
-        tt_relax();
+        if (w->caps & TT_WIRE_CAP_INSTANT)
+            tt_relax();
+        else
+            w->ops->poll(w, NULL, 0);   /* what it has to tell can wait */
     }
-    if (tt_mail_next(&f->cp->peer->mail, mail) || !is_for(op, t, mail))
+    if (tt_mail_next(m, mail) || !is_for(op, t, mail))
         return false;
     f->cp->eager_out -= mail->credits < f->cp->eager_out ? mail->credits : f->cp->eager_out;
     t->arrived = true;
