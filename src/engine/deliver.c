@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "engine/context.h"
+#include "engine/ended.h"
 #include "engine/perform.h"
 
 static void mismatch(struct tt_context *c, uint32_t peer, const struct tt_opdesc *theirs, const struct tt_opdesc *ours,
@@ -302,6 +303,12 @@ bool tt_deliver(struct tt_engine *e, struct tt_peer *p, const struct tt_mail *ma
     struct tt_op *op;
     uint32_t index;
 
+    if (mail->type == TT_CELL_ENDED) {
+        tt_peer_has_ended(e, p, mail->cell.context);
+        return true;
+    }
+    if (mail->type == TT_CELL_READY && (!c || atomic_load(&c->status)))
+        tt_tell_ended(e, p, mail->cell.context);
     if (!c)
         return true;            /* it was closed here: what its peers still say is of no use */
     if (!cp) {
@@ -315,6 +322,7 @@ bool tt_deliver(struct tt_engine *e, struct tt_peer *p, const struct tt_mail *ma
         tt_fail(TUTTI_ERR_PROTOCOL, "rank %u sent a message of unknown type %u", p->rank, mail->type);
         return false;
     }
+    cp->opens |= mail->type == TT_CELL_READY;
     index = index_in(c, cp);
     op = tt_op_find(c, index, mail->cell.opseq, p2p, mail->cell.desc.kind);
     if (op && index != UINT32_MAX) {

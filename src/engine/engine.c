@@ -7,6 +7,7 @@
 #include "base/host.h"
 #include "base/param.h"
 #include "engine/context.h"
+#include "engine/ended.h"
 #include "engine/op.h"
 #include "engine/progress.h"
 #include "engine/state.h"
@@ -142,6 +143,8 @@ void tt_engine_destroy(struct tt_engine *e)
         e->wire[i]->ops->close(e->wire[i]);
     }
     tt_ops_free_all(e);
+    for (uint32_t r = 0; e->peers && r < e->nranks; r++)
+        tt_peer_free_ended(&e->peers[r]);
     pthread_mutex_destroy(&e->trouble_lock);
     free(e->ops);
     free(e->cards);

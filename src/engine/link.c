@@ -40,6 +40,7 @@ bool tt_mail_send(struct tt_mailbox *m, struct tt_cell *cell, enum tt_cell_type 
                   const void *payload, uint32_t bytes)
 {
     const uint32_t units = units_of(bytes), skip = skip_of(m->sent_units, units);
+    const uint8_t flags = TT_DESC_INLINE | (type == TT_CELL_ENDED ? 0 : TT_DESC_URGENT);
     struct tt_wire *w = m->theirs.wire;
     struct tt_desc d[3];
     int n = 0;
@@ -56,15 +57,15 @@ bool tt_mail_send(struct tt_mailbox *m, struct tt_cell *cell, enum tt_cell_type 
             .key = &m->theirs,
             .offset = TT_LINK_DATA + (m->sent_units + skip) % TT_DATA_UNITS * TT_UNIT,
         };
-        if (!(w->caps & TT_WIRE_CAP_ORDERED))
-            d[n++] = (struct tt_desc){ .kind = TT_DESC_FENCE, .peer = m->theirs.peer };
     } else if (bytes) {
         memcpy(cell->data, payload, bytes);
     }
+    if ((units || type == TT_CELL_ENDED) && !(w->caps & TT_WIRE_CAP_ORDERED))
+        d[n++] = (struct tt_desc){ .kind = TT_DESC_FENCE, .peer = m->theirs.peer };
     cell->state = (uint64_t)(m->sent + 1) << 32 | bytes << 16 | (uint32_t)type << 8 | credits;
     d[n++] = (struct tt_desc){
         .kind = TT_DESC_PUT,
-        .flags = TT_DESC_INLINE | TT_DESC_URGENT,
+        .flags = flags,
         .peer = m->theirs.peer,
         .local = (uint8_t *)cell + sizeof cell->state,
         .bytes = sizeof *cell - sizeof cell->state,

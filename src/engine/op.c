@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "engine/context.h"
 #include "engine/deliver.h"
+#include "engine/ended.h"
 #include "engine/perform.h"
 #include "engine/progress.h"
 
@@ -24,7 +25,8 @@ static void restore_input(struct tt_op *op)
     op->backup_bytes = 0;
 }
 
-/* Gives back what the operation holds. Memory that peers may still write into after a failure stays out of use. */
+/* Gives back what the operation holds. Memory that peers may still write into after a failure stays out of use until they say that
+ * they will not. */
 static void release(struct tt_op *op, bool failed)
 {
     struct tt_engine *e = op->context->engine;
@@ -35,10 +37,10 @@ static void release(struct tt_op *op, bool failed)
 
         if (f->cp && f->in_handle >= 0)
             f->cp->opened -= op->p2p;
-        if (f->cp && f->in_handle >= 0 && !failed) {
-            tt_op_give_handle(f->cp->peer, f->in_handle);
-            tt_landing_put(e->pool[tt_op_wire_index(e, f->cp->peer->wire)], &f->landing);
-        }
+        if (f->cp && f->in_handle >= 0 && failed && op->exec_peers[i].opened)
+            tt_flow_abandon(op->context, f);
+        else if (f->cp && f->in_handle >= 0)
+            tt_flow_give_back(e, f->cp->peer, f->in_handle, &f->landing);
         f->cp = NULL;           /* flow_of makes it new */
     }
     e->ops[op->slot] = NULL;

@@ -433,6 +433,112 @@ static void an_abort_ends_all_requests_and_leaves_no_thread_or_descriptor_a_hund
     }
 }
 
+/* ---- aborts within one start-up ---- */
+
+#define LONG_ROUNDS (UNIT_SHARE > 1 ? 50 : 100)
+#define LONG_OPS 8              /* of a round; half of them make two flows with each peer */
+#define LONG_COUNT 100000
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)   /* freed memory stays mapped for a while */
+#define LONG_GROWS_MAX (320 * MIB)
+#else
+#define LONG_GROWS_MAX (64 * MIB)       /* the operations of a round take some 8 MiB to land in */
+#endif
+
+struct aborts {
+    const char *wires, *cma, *lanes;
+};
+
+static uint64_t mapped_bytes(struct rank *r)
+{
+    FILE *f = fopen("/proc/self/statm", "r");
+    unsigned long pages = 0;
+
+    CHECK(r, f && fscanf(f, "%lu", &pages) == 1);
+    fclose(f);
+    return pages * (uint64_t)sysconf(_SC_PAGESIZE);
+}
+
+/* In every other round the last rank calls nothing, so that what the others have opened stays open. */
+static void abort_long(struct rank *r, uint32_t round, float *room)
+{
+    const bool calls = round % 2 || r->rank + 1 < r->nranks;
+    tutti_request *request[LONG_OPS] = { NULL };
+    tutti_comm *comm;
+    tutti_status st;
+
+    if (round % 3)
+        CHECK_OK(r, tutti_comm_dup(r->comm, &comm));
+    else
+        CHECK_OK(r, tutti_comm_split(r->comm, 0, -(int)r->rank, &comm));
+    for (uint32_t i = 0; i < LONG_OPS && calls; i++) {
+        const tutti_call how = { .size = sizeof how, .request = &request[i] };
+        float *src = room + (size_t)i * 2 * r->nranks * LONG_COUNT, *dst = src + (size_t)r->nranks * LONG_COUNT;
+
+        if (i % 2)
+            st = tutti_allreduce(src, dst, LONG_COUNT, TUTTI_F32, TUTTI_SUM, comm, &how);
+        else
+            st = tutti_alltoall(src, dst, LONG_COUNT, TUTTI_F32, comm, &how);
+        if (st != TUTTI_ERR_ABORTED)
+            CHECK_OK(r, st);
+    }
+    for (uint64_t polls = tt_prng_below(&r->prng, 100); polls > 0 && calls; polls--)
+        tutti_test(request[0]);
+    if (r->rank == round % r->nranks)
+        CHECK_OK(r, tutti_comm_abort(comm));
+    for (uint32_t i = 0; i < LONG_OPS; i++) {
+        st = request[i] ? tutti_wait(request[i]) : TUTTI_OK;
+        CHECK(r, st == TUTTI_OK || st == TUTTI_ERR_ABORTED);
+    }
+    tutti_comm_destroy(comm);
+}
+
+static void abort_long_role(struct rank *r)
+{
+    const struct aborts *a = r->job->arg;
+    float *room = start_of(r, calloc((size_t)LONG_OPS * 2 * r->nranks * LONG_COUNT, sizeof *room));
+    uint64_t before = 0;
+
+    setenv("TUTTI_CMA", a->cma, 1);
+    setenv("TUTTI_LANES", a->lanes, 1);
+    job_open(r);
+    for (uint32_t round = 0; round < LONG_ROUNDS; round++) {
+        job_step(r, "round %u", round);
+        abort_long(r, round, room);
+        if (round == LONG_ROUNDS / 5)
+            before = mapped_bytes(r);
+    }
+    CHECK_OK(r, tutti_barrier(r->comm, NULL));
+    if (mapped_bytes(r) > before + LONG_GROWS_MAX)
+        job_fail(r, __FILE__, __LINE__, "memory grew from %llu to %llu MiB", (unsigned long long)(before / MIB),
+                 (unsigned long long)(mapped_bytes(r) / MIB));
+    for (uint32_t i = 0; i < LONG_OPS; i++) {
+        float *src = room + (size_t)i * 2 * LONG_COUNT, *dst = src + LONG_COUNT;
+
+        job_step(r, "long operation %u", i);
+        for (size_t k = 0; k < LONG_COUNT; k++)
+            src[k] = (float)(r->rank + k % 100);
+        CHECK_OK(r, tutti_allreduce(src, dst, LONG_COUNT, TUTTI_F32, TUTTI_SUM, r->comm, NULL));
+        for (size_t k = 0; k < LONG_COUNT; k++)
+            CHECK(r, dst[k] == (float)(r->nranks * (r->nranks - 1) / 2 + r->nranks * (k % 100)));
+    }
+    free(room);
+}
+
+static void aborted_operations_give_back_what_they_took_once_their_peers_have_heard(void **state)
+{
+    static const struct aborts how[] = {
+        { "shm", "0", "1" }, { "shm", "2", "1" }, { "tcp", "0", "1" }, { "tcp", "0", "4" },
+    };
+
+    (void)state;
+    for (uint32_t i = 0; i < 2 * sizeof how / sizeof *how; i++) {
+        const struct aborts *a = &how[i / 2];
+        const struct job job = { .wires = a->wires, .nranks = 2 + i % 2, .seed = job_seed(SEED) + i, .arg = a };
+
+        job_run(&job, abort_long_role);
+    }
+}
+
 /* ---- nothing writes after return ---- */
 
 #define LATE_ROUNDS (UNIT_SHARE > 1 ? 4 : 12)   /* fewer where each is slow */
@@ -727,6 +833,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_stopped_rank_is_named_at_the_deadline_by_all_others),
         cmocka_unit_test(a_deadline_reports_the_collective_its_number_its_step_and_the_peer),
         cmocka_unit_test(an_abort_ends_all_requests_and_leaves_no_thread_or_descriptor_a_hundred_times),
+        cmocka_unit_test(aborted_operations_give_back_what_they_took_once_their_peers_have_heard),
         cmocka_unit_test(a_delayed_writer_does_not_touch_a_buffer_that_an_abort_gave_back),
         cmocka_unit_test(two_communicators_used_in_opposite_order_do_not_deadlock),
         cmocka_unit_test(memory_stays_bounded_with_a_fast_sender_and_a_stopped_receiver),
