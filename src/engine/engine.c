@@ -13,7 +13,7 @@
 #include "engine/state.h"
 #include "engine/trouble.h"
 
-#define OPS_MAX 4096u           /* exposed operations of all contexts */
+#define OPS_MAX 8192u           /* operations of all contexts that run or wait; names of 16 bits */
 
 /* Whether `name` is in the comma-separated list; an empty list holds everything. */
 static bool is_listed(const char *list, const char *name)
