@@ -37,8 +37,8 @@ static bool same_desc(const struct tt_opdesc *a, const struct tt_opdesc *b)
            a->root == b->root && a->count == b->count;
 }
 
-/* The peer has opened a flow to us. */
-static bool take_ready(struct tt_op *op, uint16_t i, const uint8_t *payload, uint32_t bytes)
+/* The peer has opened a flow to us. PENDING: the wire does not know its memory yet; else an error, if it is not valid. */
+static tutti_status take_ready(struct tt_op *op, uint16_t i, const uint8_t *payload, uint32_t bytes)
 {
     struct tt_flow *f = tt_op_flow(op, i);
     const uint64_t need = (uint64_t)op->conf.streams * op->conf.depth * op->conf.segment_bytes;
@@ -48,34 +48,32 @@ static bool take_ready(struct tt_op *op, uint16_t i, const uint8_t *payload, uin
     tutti_status st;
 
     if (!f || bytes != sizeof msg)
-        return false;
+        return TUTTI_ERR_PROTOCOL;
     memcpy(&msg, payload, sizeof msg);
     if (f->ready)
-        return true;
+        return TUTTI_OK;
     if (msg.handle >= TT_HANDLES || msg.landing_bytes > TT_KEY_BYTES || msg.direct_bytes > TT_KEY_BYTES)
-        return false;
+        return TUTTI_ERR_PROTOCOL;
     w = f->cp->peer->wire;
     key.bytes = msg.landing_bytes;
     memcpy(key.data, msg.landing_key, TT_KEY_BYTES);
     st = w->ops->import(w, f->cp->peer->rank, &key, &f->landing_key);
     if (!st && (f->landing_key.bytes < need || msg.landing_offset > f->landing_key.bytes - need))
-        return false;
+        return TUTTI_ERR_PROTOCOL;
     if (!st && msg.direct) {
         key.bytes = msg.direct_bytes;
         memcpy(key.data, msg.direct_key, TT_KEY_BYTES);
         st = w->ops->import(w, f->cp->peer->rank, &key, &f->direct_key);
     }
-    if (st == TUTTI_ERR_PEER_LOST)
-        return true;
     if (st)
-        return false;
+        return st == TUTTI_ERR_PEER_LOST ? TUTTI_OK : st;
     f->ready = true;
     f->out_handle = msg.handle;
     f->out_gen = msg.gen;
     f->landing_offset = msg.landing_offset;
     f->direct_offset = msg.direct_offset;
     tt_exec_ready(&op->exec, i, msg.direct, f->landing_key.mapped != NULL);
-    return true;
+    return TUTTI_OK;
 }
 
 /* The peer waits for us in this operation. A send that has asked will not go as an eager message any more; one that is asked, and
@@ -93,6 +91,8 @@ static void take_nudge(struct tt_op *op, struct tt_flow *f)
 /* Looks through the kept messages for what this operation can use now. */
 void tt_op_take_early(struct tt_op *op)
 {
+    bool again = false;
+
     op->scanned = op->exec.loaded;
     for (uint32_t i = 0; i < op->exec.npeers; i++) {
         struct tt_flow *f = tt_op_flow(op, (uint16_t)i);
@@ -104,10 +104,14 @@ void tt_op_take_early(struct tt_op *op)
         if (!f->cp->kept)
             continue;
         for (; (m = tt_early_find(f->cp, &at, op->seq, op->p2p, op->desc.kind, TT_CELL_READY)); at++) {
-            const bool good = take_ready(op, (uint16_t)i, m->payload, m->bytes);
+            const tutti_status st = take_ready(op, (uint16_t)i, m->payload, m->bytes);
 
+            if (st == TUTTI_PENDING) {
+                again = true;
+                continue;
+            }
             tt_early_drop(f->cp, m);
-            if (!good)
+            if (st)
                 mismatch(op->context, op->exec_peers[i].rank, &m->desc, &op->desc, op->seq, ": its offer of memory is not valid");
         }
         for (at = 0; (m = tt_early_find(f->cp, &at, op->seq, op->p2p, op->desc.kind, TT_CELL_NUDGE)); at++) {
@@ -124,6 +128,10 @@ void tt_op_take_early(struct tt_op *op)
             if (st == TUTTI_ERR_MISMATCH)
                 mismatch(op->context, op->exec_peers[i].rank, &m->desc, &op->desc, op->seq, ": the sizes between the two differ");
         }
+    }
+    if (again) {
+        op->scanned = UINT32_MAX;
+        op->retry = true;
     }
 }
 
@@ -254,13 +262,19 @@ static bool deliver_eager(struct tt_op *op, struct tt_context_peer *cp, uint32_t
 static bool deliver_ready(struct tt_op *op, uint32_t index, struct tt_context_peer *cp, const struct tt_mail *mail)
 {
     const int i = tt_exec_peer_of(&op->exec, index);
+    tutti_status st;
 
     if (i < 0)
         return tt_early_keep(cp, mail, false) == TUTTI_OK;
-    if (!take_ready(op, (uint16_t)i, mail->payload, mail->bytes))
-        return false;
-    tt_op_run(op);
-    return true;
+    st = take_ready(op, (uint16_t)i, mail->payload, mail->bytes);
+    if (st == TUTTI_PENDING) {
+        op->scanned = UINT32_MAX;
+        op->retry = true;
+        return tt_early_keep(cp, mail, false) == TUTTI_OK;
+    }
+    if (st == TUTTI_OK)
+        tt_op_run(op);
+    return st == TUTTI_OK;
 }
 
 static void deliver_nudge(struct tt_op *op, uint32_t index)
