@@ -787,6 +787,121 @@ static void memory_stays_bounded_with_a_fast_sender_and_a_stopped_receiver(void 
     }
 }
 
+/* ---- memory that comes and goes ---- */
+
+#define PAIRS 10000
+#define USES (UNIT_SHARE > 1 ? 20 : 200)
+#define USE_BYTES (MIB / 2)
+
+static uint32_t mappings(struct rank *r)
+{
+    FILE *f = fopen("/proc/self/maps", "r");
+    uint32_t lines = 0;
+    int c;
+
+    CHECK(r, f);
+    while ((c = fgetc(f)) != EOF)
+        lines += c == '\n';
+    fclose(f);
+    return lines;
+}
+
+/* Rank 1 wakes when rank 0, which has asked for a message, has stopped in turn; and that when rank 1 has looked. */
+static void stop_in_turn(const struct job *job, struct job_board *board)
+{
+    (void)job;
+    if (!job_await_stop(board, 1))
+        return;
+    job_raise(board, 1);
+    if (!job_await_stop(board, 0))
+        return;
+    kill(board->pid[1], SIGCONT);
+    job_await(board, 0, 1);
+    kill(board->pid[0], SIGCONT);
+}
+
+/* Memory of rank 0 that rank 1 writes to. in_turn: rank 1 hears that it should before it hears of the memory. */
+static void use(struct rank *r, uint8_t value, bool in_turn)
+{
+    tutti_request *request;
+    const tutti_call how = { .size = sizeof how, .request = &request };
+    uint8_t *mem;
+
+    CHECK_OK(r, tutti_mem_alloc(r->comm, USE_BYTES, (void **)&mem));
+    if (r->rank == 0) {
+        CHECK_OK(r, tutti_recv(mem, USE_BYTES, TUTTI_U8, 1, r->comm, &how));
+        for (int i = 0; i < 100; i++)
+            tutti_test(request);
+        if (in_turn)
+            kill(getpid(), SIGSTOP);
+        CHECK_OK(r, tutti_wait(request));
+        check_all(r, mem, USE_BYTES, value);
+    } else {
+        memset(mem, value, USE_BYTES);
+        CHECK_OK(r, tutti_send(mem, USE_BYTES, TUTTI_U8, 0, r->comm, &how));
+        for (int i = 0; i < 1000; i++)
+            tutti_test(request);
+        if (in_turn)
+            job_raise(r->board, 0);
+        CHECK_OK(r, tutti_wait(request));
+    }
+    CHECK_OK(r, tutti_mem_free(r->comm, mem));
+}
+
+static void pairs_role(struct rank *r)
+{
+    uint32_t descriptors, maps;
+    void *mem[3];
+
+    job_open(r);
+    use(r, 1, false);
+    CHECK_OK(r, tutti_barrier(r->comm, NULL));
+    descriptors = job_descriptors();
+    maps = mappings(r);
+    if (r->rank == 1)
+        kill(getpid(), SIGSTOP);
+    else
+        CHECK(r, job_await(r->board, 1, 1));
+    CHECK_OK(r, tutti_mem_alloc(r->comm, 1, &mem[0]));
+    for (uint32_t i = 0; i < PAIRS && r->rank == 0; i++) {
+        CHECK_OK(r, tutti_mem_alloc(r->comm, 4096 * (1 + i % 3), &mem[1]));
+        CHECK_OK(r, tutti_mem_alloc(r->comm, 1, &mem[2]));
+        CHECK(r, *(uint8_t *)mem[1] == 0);
+        memset(mem[1], 0xff, 4096);
+        CHECK_OK(r, tutti_mem_free(r->comm, mem[2 - i % 2]));
+        CHECK_OK(r, tutti_mem_free(r->comm, mem[1 + i % 2]));
+    }
+    job_step(r, "after the pairs");
+    use(r, 2, true);
+    for (uint32_t i = 0; i < USES; i++) {
+        job_step(r, "use %u", i);
+        for (uint32_t k = 0; k < 20; k++) {
+            CHECK_OK(r, tutti_mem_alloc(r->comm, USE_BYTES, &mem[1]));
+            CHECK_OK(r, tutti_mem_free(r->comm, mem[1]));
+        }
+        use(r, (uint8_t)(3 + i % 100), false);
+    }
+    CHECK_OK(r, tutti_mem_free(r->comm, mem[0]));
+    CHECK_OK(r, tutti_barrier(r->comm, NULL));
+    job_meet(r);
+    for (uint64_t until_ns = tt_now_ns() + SOON_NS; job_descriptors() > descriptors && tt_now_ns() < until_ns;)
+        usleep(1000);           /* the peer may have to hear of the last ones */
+    CHECK(r, job_descriptors() <= descriptors);
+    if (mappings(r) > maps + 500)
+        job_fail(r, __FILE__, __LINE__, "%u mappings became %u", maps, mappings(r));
+    job_meet(r);
+}
+
+static void memory_may_be_allocated_and_freed_without_end(void **state)
+{
+    (void)state;
+    for (size_t w = 0; w < NWIRES; w++) {
+        const struct job job = { .wires = wires[w], .nranks = 2, .seed = SEED, .direct = stop_in_turn };
+
+        job_run(&job, pairs_role);
+    }
+}
+
 /* ---- the ordinary end ---- */
 
 /* Each leaves when its own part is over; nobody waits for the others, which may still be in their last call. */
@@ -837,6 +952,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_delayed_writer_does_not_touch_a_buffer_that_an_abort_gave_back),
         cmocka_unit_test(two_communicators_used_in_opposite_order_do_not_deadlock),
         cmocka_unit_test(memory_stays_bounded_with_a_fast_sender_and_a_stopped_receiver),
+        cmocka_unit_test(memory_may_be_allocated_and_freed_without_end),
         cmocka_unit_test(ranks_that_leave_early_are_no_error_to_the_others),
     };
 
