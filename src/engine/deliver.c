@@ -111,8 +111,10 @@ void tt_op_take_early(struct tt_op *op)
                 continue;
             }
             tt_early_drop(f->cp, m);
-            if (st)
+            if (st) {
                 mismatch(op->context, op->exec_peers[i].rank, &m->desc, &op->desc, op->seq, ": its offer of memory is not valid");
+                return;         /* the operation is over, and its flows with it */
+            }
         }
         for (at = 0; (m = tt_early_find(f->cp, &at, op->seq, op->p2p, op->desc.kind, TT_CELL_NUDGE)); at++) {
             tt_early_drop(f->cp, m);        /* it has been compared */
@@ -125,8 +127,10 @@ void tt_op_take_early(struct tt_op *op)
                 continue;
             st = tt_exec_eager(&op->exec, (uint16_t)i, m->tag, m->bytes);
             m->claimed = st == TUTTI_OK;
-            if (st == TUTTI_ERR_MISMATCH)
+            if (st == TUTTI_ERR_MISMATCH) {
                 mismatch(op->context, op->exec_peers[i].rank, &m->desc, &op->desc, op->seq, ": the sizes between the two differ");
+                return;
+            }
         }
     }
     if (again) {

@@ -168,6 +168,45 @@ static void sizes_of_a_message_or_of_blocks_that_differ_are_a_mismatch(void **st
     }
 }
 
+/* A short message that came before its call, and is not as long as that expects. */
+static void early_role(struct rank *r)
+{
+    const size_t send[2] = { 3, r->rank ? 3 : 5 }, recv[2] = { 3, 3 }, displs[2] = { 0, 8 };
+    uint8_t src[16] = { 0 }, dst[16];
+    tutti_status st;
+
+    job_open(r);
+    CHECK_OK(r, tutti_barrier(r->comm, NULL));
+    if (r->rank)
+        CHECK(r, job_await(r->board, 0, 1));
+    job_step(r, "alltoallv");
+    if (r->rank == 0) {
+        tutti_request *request;
+        const tutti_call how = { .size = sizeof how, .request = &request };
+
+        CHECK_OK(r, tutti_alltoallv(src, send, displs, dst, recv, displs, TUTTI_U8, r->comm, &how));
+        for (uint64_t until_ns = tt_now_ns() + 50 * TT_MS; tt_now_ns() < until_ns;)
+            tutti_test(request);
+        job_raise(r->board, 0);
+        st = tutti_wait(request);
+    } else {
+        st = tutti_alltoallv(src, send, displs, dst, recv, displs, TUTTI_U8, r->comm, NULL);
+    }
+    if (st == TUTTI_OK)
+        st = tutti_barrier(r->comm, NULL);
+    CHECK_SAYS(r, st, TUTTI_ERR_MISMATCH, "the sizes between the two differ");
+}
+
+static void an_early_message_of_another_size_is_a_mismatch(void **state)
+{
+    (void)state;
+    for (uint32_t i = 0; i < NWIRES; i++) {
+        const struct job job = { .wires = wires[i], .nranks = 2, .seed = SEED };
+
+        job_run(&job, early_role);
+    }
+}
+
 /* ---- deaths ---- */
 
 struct death {
@@ -944,6 +983,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(ranks_that_call_different_things_all_learn_both_values),
         cmocka_unit_test(sizes_of_a_message_or_of_blocks_that_differ_are_a_mismatch),
+        cmocka_unit_test(an_early_message_of_another_size_is_a_mismatch),
         cmocka_unit_test(survivors_of_a_killed_rank_have_their_result_or_their_input),
         cmocka_unit_test(a_stopped_rank_is_named_at_the_deadline_by_all_others),
         cmocka_unit_test(a_deadline_reports_the_collective_its_number_its_step_and_the_peer),
