@@ -926,7 +926,7 @@ static void pairs_role(struct rank *r)
     for (uint64_t until_ns = tt_now_ns() + SOON_NS; job_descriptors() > descriptors && tt_now_ns() < until_ns;)
         usleep(1000);           /* the peer may have to hear of the last ones */
     CHECK(r, job_descriptors() <= descriptors);
-    if (mappings(r) > maps + 500)
+    if (UNIT_SHARE == 1 && mappings(r) > maps + 500)    /* the thread sanitizer maps some with each */
         job_fail(r, __FILE__, __LINE__, "%u mappings became %u", maps, mappings(r));
     job_meet(r);
 }
