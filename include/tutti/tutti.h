@@ -8,6 +8,9 @@
  *  - Collectives are called by all ranks of a communicator in the same order, from any one thread at
  *    a time per communicator. Different communicators may be used from different threads.
  *  - `call` may be NULL: the call then blocks, with the communicator's deadline. See tutti_call.
+ *  - Option structs (tutti_conf, tutti_call) grow at their end from release to release; `size` tells which one the program was built
+ *    for. A library that knows more reads what is missing as zero, from the sizes of release 0.1 on; one that knows less
+ *    takes what it does not know if it is zero, and else returns TUTTI_ERR_INVALID. So zero the whole struct.
  *  - Buffers belong to the caller, and are Tutti's to read or write from the call until it returns
  *    (blocking) or its request completes (with any status). Nothing touches them afterwards.
  *  - In place, as in NCCL, is told by the addresses: allreduce, reduce, broadcast, alltoall with src == dst;

@@ -15,6 +15,7 @@ enum tt_param_id {
     TT_PARAM_TCP_EAGER_BYTES,   /* and between hosts */
     TT_PARAM_SEGMENT_BYTES,     /* segment of a streamed transfer on shm */
     TT_PARAM_TCP_SEGMENT_BYTES,
+    TT_PARAM_TCP_SILENCE_S,     /* how long a TCP peer's host may say nothing */
     TT_PARAM_SPIN_US,           /* how long a waiter spins before it blocks, if cores suffice */
     TT_PARAM_CMA,               /* process_vm_readv: 0 never, 1 where it pays, 2 for all longer copies */
     TT_PARAM_NUDGE_MS,          /* how long an operation waits before it asks the rank it waits for */

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/options.h"
 #include "base/prng.h"
 #include "base/status.h"
 #include "comm/comm.h"
@@ -12,13 +13,16 @@
 struct attempt {
     const char *name;
     tutti_comm *comm;
-    const tutti_call *call;
+    const tutti_call *call;     /* NULL, the caller's, or mine: what this release knows of the caller's */
+    tutti_call mine;
     tutti_redop op;
     uint64_t *arrays;           /* [4][nranks] of the v calls, freed at the end */
     struct tt_op_conf conf;
 };
 
 /* ---- arguments --------------------------------------------------------------------------------------------- */
+
+#define CALL_BYTES_FIRST (offsetof(tutti_call, scale) + sizeof(double))    /* of release 0.1 */
 
 static tutti_status begin(struct attempt *t, const char *name, enum tt_coll_kind kind, tutti_comm *comm,
                           const tutti_call *call, tutti_dtype type)
@@ -30,9 +34,13 @@ static tutti_status begin(struct attempt *t, const char *name, enum tt_coll_kind
         return st;
     if (!elem)
         return tt_fail(TUTTI_ERR_INVALID, "%s: %d is no type", name, (int)type);
-    if (call && call->size != sizeof *call)
-        return tt_fail(TUTTI_ERR_INVALID, "%s: call.size is %zu, not %zu: set it to sizeof(tutti_call)", name, call->size, sizeof *call);
     *t = (struct attempt){ .name = name, .comm = comm, .call = call, .op = TUTTI_SUM };
+    if (call && call->size != sizeof *call) {
+        st = tt_options_take(&t->mine, sizeof t->mine, CALL_BYTES_FIRST, call, name, "call");
+        if (st)
+            return st;
+        t->call = &t->mine;
+    }
     t->conf.coll =
         (struct tt_coll){ .kind = kind, .rank = comm->rank, .nranks = comm->nranks, .elem_bytes = (uint32_t)elem };
     t->conf.dtype = type;
@@ -580,7 +588,7 @@ tutti_status tutti_send(const void *buf, size_t count, tutti_dtype type, int pee
         return st;
     st = begin(&t, "tutti_send", TT_SEND, comm, call, type);
 
-    return st ? st : finish(&t, prepare_p2p(&t, TT_SEND, buf, NULL, count, peer, call ? call->tag : 0));
+    return st ? st : finish(&t, prepare_p2p(&t, TT_SEND, buf, NULL, count, peer, t.call ? t.call->tag : 0));
 }
 
 tutti_status tutti_recv(void *buf, size_t count, tutti_dtype type, int peer, tutti_comm *comm, const tutti_call *call)
@@ -592,7 +600,7 @@ tutti_status tutti_recv(void *buf, size_t count, tutti_dtype type, int peer, tut
         return st;
     st = begin(&t, "tutti_recv", TT_RECV, comm, call, type);
 
-    return st ? st : finish(&t, prepare_p2p(&t, TT_RECV, NULL, buf, count, peer, call ? call->tag : 0));
+    return st ? st : finish(&t, prepare_p2p(&t, TT_RECV, NULL, buf, count, peer, t.call ? t.call->tag : 0));
 }
 
 static tutti_status start_member(const tutti_p2p *op, tutti_comm *comm, const tutti_call *call, tutti_request **request)

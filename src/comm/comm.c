@@ -7,6 +7,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/options.h"
 #include "base/param.h"
 #include "base/prng.h"
 #include "base/status.h"
@@ -363,14 +364,22 @@ static tutti_status create(tutti_comm **out, const struct tt_launch *launch, con
     return st;
 }
 
-static tutti_status check_conf(const tutti_conf *conf, const char *call)
+#define CONF_BYTES_FIRST (offsetof(tutti_conf, no_restore) + sizeof(int32_t))     /* of release 0.1 */
+
+/* *mine gets what this release knows of the caller's conf (if there is one), which then is *conf. */
+static tutti_status take_conf(const tutti_conf **of_caller, tutti_conf *mine, const char *call)
 {
-    if (conf && conf->size != sizeof *conf)
-        return tt_fail(TUTTI_ERR_INVALID, "%s: conf.size is %zu, not %zu: set it to sizeof(tutti_conf)", call, conf->size, sizeof *conf);
+    const tutti_conf *conf = *of_caller ? mine : NULL;
+    const tutti_status st =
+        conf ? tt_options_take(mine, sizeof *mine, CONF_BYTES_FIRST, *of_caller, call, "conf") : TUTTI_OK;
+
+    if (st)
+        return st;
     if (conf && (conf->lanes < 0 || conf->lanes > 16))
         return tt_fail(TUTTI_ERR_INVALID, "%s: conf.lanes is %d; 0 to 16 are possible", call, conf->lanes);
     if (conf && conf->no_restore != 0 && conf->no_restore != 1)
         return tt_fail(TUTTI_ERR_INVALID, "%s: conf.no_restore is %d; 0 and 1 are possible", call, conf->no_restore);
+    *of_caller = conf;
     return TUTTI_OK;
 }
 
@@ -379,11 +388,12 @@ static const char *from_environment(const char *name) { return getenv(name); }
 tutti_status tutti_comm_create(tutti_comm **out, const tutti_conf *conf)
 {
     struct tt_launch launch;
+    tutti_conf mine;
     tutti_status st;
 
     if (!out)
         return tt_fail(TUTTI_ERR_INVALID, "tutti_comm_create: out is NULL");
-    st = check_conf(conf, "tutti_comm_create");
+    st = take_conf(&conf, &mine, "tutti_comm_create");
     if (!st)
         st = tt_launch_read(&launch, conf, from_environment);
     return st ? st : create(out, &launch, conf);
@@ -391,13 +401,13 @@ tutti_status tutti_comm_create(tutti_comm **out, const tutti_conf *conf)
 
 tutti_status tutti_id_create(tutti_id *out, const tutti_conf *conf)
 {
-    tutti_conf alone = { .size = sizeof alone };
+    tutti_conf alone = { .size = sizeof alone }, mine;
     struct tt_launch launch;
     tutti_status st;
 
     if (!out)
         return tt_fail(TUTTI_ERR_INVALID, "tutti_id_create: out is NULL");
-    st = check_conf(conf, "tutti_id_create");
+    st = take_conf(&conf, &mine, "tutti_id_create");
     if (st)
         return st;
     if (conf)
@@ -412,7 +422,7 @@ tutti_status tutti_id_create(tutti_id *out, const tutti_conf *conf)
 
 tutti_status tutti_comm_create_id(tutti_comm **out, const tutti_id *id, int nranks, int rank, const tutti_conf *conf)
 {
-    tutti_conf full = { .size = sizeof full };
+    tutti_conf full = { .size = sizeof full }, mine;
     struct tt_launch launch;
     tutti_status st;
 
@@ -420,7 +430,7 @@ tutti_status tutti_comm_create_id(tutti_comm **out, const tutti_id *id, int nran
         return tt_fail(TUTTI_ERR_INVALID, "tutti_comm_create_id: %s is NULL", out ? "id" : "out");
     if (nranks < 1 || rank < 0 || rank >= nranks)
         return tt_fail(TUTTI_ERR_INVALID, "tutti_comm_create_id: there is no rank %d of %d", rank, nranks);
-    st = check_conf(conf, "tutti_comm_create_id");
+    st = take_conf(&conf, &mine, "tutti_comm_create_id");
     if (st)
         return st;
     if (conf)

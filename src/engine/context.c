@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "engine/ended.h"
 #include "engine/op.h"
 #include "engine/progress.h"
 
@@ -214,6 +215,7 @@ void tt_context_close(struct tt_context *c)
     tt_baton_take(e);
     if (c->active || c->waiting)
         tt_context_fail_here(c, TUTTI_ERR_ABORTED, "the communicator was destroyed while the operation ran", true);
+    tt_context_ended(c);
     tt_ops_orphan(c);
     tt_context_free(c);
     tt_baton_give(e);
@@ -230,6 +232,7 @@ void tt_context_fail_here(struct tt_context *c, tutti_status status, const char 
             c->engine->hooks.failed(c->engine->hooks.arg, c->id, status, c->why);
     }
     tt_ops_fail(c);
+    tt_context_ended(c);
 }
 
 void tt_context_fail(struct tt_context *c, tutti_status status, const char *sentence)

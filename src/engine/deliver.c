@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "engine/context.h"
+#include "engine/ended.h"
 #include "engine/perform.h"
 
 static void mismatch(struct tt_context *c, uint32_t peer, const struct tt_opdesc *theirs, const struct tt_opdesc *ours,
@@ -28,8 +29,8 @@ static uint32_t index_in(const struct tt_context *c, struct tt_context_peer *cp)
     return cp->index;
 }
 
-/* The peer has opened a flow to us. */
-static bool take_ready(struct tt_op *op, uint16_t i, const uint8_t *payload, uint32_t bytes)
+/* The peer has opened a flow to us. PENDING: the wire does not know its memory yet; else an error, if it is not valid. */
+static tutti_status take_ready(struct tt_op *op, uint16_t i, const uint8_t *payload, uint32_t bytes)
 {
     struct tt_flow *f = tt_op_flow(op, i);
     const uint64_t need = (uint64_t)op->conf.streams * op->conf.depth * op->conf.segment_bytes;
@@ -39,34 +40,32 @@ static bool take_ready(struct tt_op *op, uint16_t i, const uint8_t *payload, uin
     tutti_status st;
 
     if (!f || bytes != sizeof msg)
-        return false;
+        return TUTTI_ERR_PROTOCOL;
     memcpy(&msg, payload, sizeof msg);
     if (f->ready)
-        return true;
+        return TUTTI_OK;
     if (msg.handle >= TT_HANDLES || msg.landing_bytes > TT_KEY_BYTES || msg.direct_bytes > TT_KEY_BYTES)
-        return false;
+        return TUTTI_ERR_PROTOCOL;
     w = f->cp->peer->wire;
     key.bytes = msg.landing_bytes;
     memcpy(key.data, msg.landing_key, TT_KEY_BYTES);
     st = w->ops->import(w, f->cp->peer->rank, &key, &f->landing_key);
     if (!st && (f->landing_key.bytes < need || msg.landing_offset > f->landing_key.bytes - need))
-        return false;
+        return TUTTI_ERR_PROTOCOL;
     if (!st && msg.direct) {
         key.bytes = msg.direct_bytes;
         memcpy(key.data, msg.direct_key, TT_KEY_BYTES);
         st = w->ops->import(w, f->cp->peer->rank, &key, &f->direct_key);
     }
-    if (st == TUTTI_ERR_PEER_LOST)
-        return true;
     if (st)
-        return false;
+        return st == TUTTI_ERR_PEER_LOST ? TUTTI_OK : st;
     f->ready = true;
     f->out_handle = msg.handle;
     f->out_gen = msg.gen;
     f->landing_offset = msg.landing_offset;
     f->direct_offset = msg.direct_offset;
     tt_exec_ready(&op->exec, i, msg.direct, f->landing_key.mapped != NULL);
-    return true;
+    return TUTTI_OK;
 }
 
 /* The peer waits for us in this operation. A send that has asked will not go as an eager message any more; one that is asked, and
@@ -84,6 +83,8 @@ static void take_nudge(struct tt_op *op, struct tt_flow *f)
 /* Looks through the kept messages for what this operation can use now. */
 void tt_op_take_early(struct tt_op *op)
 {
+    bool again = false;
+
     op->scanned = op->exec.loaded;
     for (uint32_t i = 0; i < op->exec.npeers; i++) {
         struct tt_flow *f = tt_op_flow(op, (uint16_t)i);
@@ -95,11 +96,17 @@ void tt_op_take_early(struct tt_op *op)
         if (!f->cp->kept)
             continue;
         for (; (m = tt_early_find(f->cp, &at, op->seq, op->p2p, op->desc.kind, TT_CELL_READY)); at++) {
-            const bool good = take_ready(op, (uint16_t)i, m->payload, m->bytes);
+            const tutti_status st = take_ready(op, (uint16_t)i, m->payload, m->bytes);
 
+            if (st == TUTTI_PENDING) {
+                again = true;
+                continue;
+            }
             tt_early_drop(f->cp, m);
-            if (!good)
+            if (st) {
                 mismatch(op->context, op->exec_peers[i].rank, &m->desc, &op->desc, op->seq, ": its offer of memory is not valid");
+                return;         /* the operation is over, and its flows with it */
+            }
         }
         for (at = 0; (m = tt_early_find(f->cp, &at, op->seq, op->p2p, op->desc.kind, TT_CELL_NUDGE)); at++) {
             tt_early_drop(f->cp, m);        /* it has been compared */
@@ -112,9 +119,15 @@ void tt_op_take_early(struct tt_op *op)
                 continue;
             st = tt_exec_eager(&op->exec, (uint16_t)i, m->tag, m->bytes);
             m->claimed = st == TUTTI_OK;
-            if (st == TUTTI_ERR_MISMATCH)
+            if (st == TUTTI_ERR_MISMATCH) {
                 mismatch(op->context, op->exec_peers[i].rank, &m->desc, &op->desc, op->seq, ": the sizes between the two differ");
+                return;
+            }
         }
+    }
+    if (again) {
+        op->scanned = UINT32_MAX;
+        op->retry = true;
     }
 }
 
@@ -245,13 +258,19 @@ static bool deliver_eager(struct tt_op *op, struct tt_context_peer *cp, uint32_t
 static bool deliver_ready(struct tt_op *op, uint32_t index, struct tt_context_peer *cp, const struct tt_mail *mail)
 {
     const int i = tt_exec_peer_of(&op->exec, index);
+    tutti_status st;
 
     if (i < 0)
         return tt_early_keep(cp, mail, false) == TUTTI_OK;
-    if (!take_ready(op, (uint16_t)i, mail->payload, mail->bytes))
-        return false;
-    tt_op_run(op);
-    return true;
+    st = take_ready(op, (uint16_t)i, mail->payload, mail->bytes);
+    if (st == TUTTI_PENDING) {
+        op->scanned = UINT32_MAX;
+        op->retry = true;
+        return tt_early_keep(cp, mail, false) == TUTTI_OK;
+    }
+    if (st == TUTTI_OK)
+        tt_op_run(op);
+    return st == TUTTI_OK;
 }
 
 static void deliver_nudge(struct tt_op *op, uint32_t index)
@@ -294,6 +313,12 @@ bool tt_deliver(struct tt_engine *e, struct tt_peer *p, const struct tt_mail *ma
     struct tt_op *op;
     uint32_t index;
 
+    if (mail->type == TT_CELL_ENDED) {
+        tt_peer_has_ended(e, p, mail->cell.context);
+        return true;
+    }
+    if (mail->type == TT_CELL_READY && (!c || atomic_load(&c->status)))
+        tt_tell_ended(e, p, mail->cell.context);
     if (!c)
         return true;            /* it was closed here: what its peers still say is of no use */
     if (!cp) {
@@ -307,6 +332,7 @@ bool tt_deliver(struct tt_engine *e, struct tt_peer *p, const struct tt_mail *ma
         tt_fail(TUTTI_ERR_PROTOCOL, "rank %u sent a message of unknown type %u", p->rank, mail->type);
         return false;
     }
+    cp->opens |= mail->type == TT_CELL_READY;
     index = index_in(c, cp);
     op = tt_op_find(c, index, mail->cell.opseq, p2p, mail->cell.desc.kind);
     if (op && index != UINT32_MAX) {

@@ -7,12 +7,13 @@
 #include "base/host.h"
 #include "base/param.h"
 #include "engine/context.h"
+#include "engine/ended.h"
 #include "engine/op.h"
 #include "engine/progress.h"
 #include "engine/state.h"
 #include "engine/trouble.h"
 
-#define OPS_MAX 4096u           /* exposed operations of all contexts */
+#define OPS_MAX 8192u           /* operations of all contexts that run or wait; names of 16 bits */
 
 /* Whether `name` is in the comma-separated list; an empty list holds everything. */
 static bool is_listed(const char *list, const char *name)
@@ -47,13 +48,15 @@ static tutti_status open_wires(struct tt_engine *e, const struct tt_engine_conf 
         .rank = conf->rank, .nranks = conf->nranks, .link_bytes = TT_LINK_BYTES, .interfaces = conf->interfaces,
         .lanes = conf->lanes,
     };
-    int64_t lane_bytes = 0, cma = 0;
+    int64_t lane_bytes = 0, cma = 0, silence_s = 0;
     tutti_status st = check_list(conf->wires);
 
-    if (st || (st = tt_param_get(TT_PARAM_LANE_BYTES, &lane_bytes)) || (st = tt_param_get(TT_PARAM_CMA, &cma)))
+    if (st || (st = tt_param_get(TT_PARAM_LANE_BYTES, &lane_bytes)) || (st = tt_param_get(TT_PARAM_CMA, &cma)) ||
+        (st = tt_param_get(TT_PARAM_TCP_SILENCE_S, &silence_s)))
         return st;
     wc.secret = e->secret;
     wc.lane_bytes = (uint64_t)lane_bytes;
+    wc.silence_s = (uint32_t)silence_s;
     wc.cma = cma != 0;
     e->single_copies = cma == 2;
     for (size_t i = 0; i < tt_nwires && e->nwires < TT_ENGINE_WIRES_MAX; i++) {
@@ -142,6 +145,8 @@ void tt_engine_destroy(struct tt_engine *e)
         e->wire[i]->ops->close(e->wire[i]);
     }
     tt_ops_free_all(e);
+    for (uint32_t r = 0; e->peers && r < e->nranks; r++)
+        tt_peer_free_ended(&e->peers[r]);
     pthread_mutex_destroy(&e->trouble_lock);
     free(e->ops);
     free(e->cards);

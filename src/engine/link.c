@@ -38,13 +38,14 @@ bool tt_mail_room(const struct tt_mailbox *m, uint32_t bytes)
 }
 
 /* Into a mapped link region: the cell is written where it goes, and the wire only signals. */
-static bool send_mapped(struct tt_mailbox *m, struct tt_cell *cell, const void *payload, uint32_t bytes, uint32_t unit)
+static bool send_mapped(struct tt_mailbox *m, struct tt_cell *cell, uint8_t flags, const void *payload, uint32_t bytes,
+                        uint32_t unit)
 {
     const uint32_t at = TT_LINK_CELLS + m->sent % TT_CELLS * TT_UNIT;
     struct tt_cell *there = (void *)((uint8_t *)m->theirs.mapped + at);
     const struct tt_desc d = {
         .kind = TT_DESC_PUT,
-        .flags = TT_DESC_INLINE | TT_DESC_URGENT,
+        .flags = flags,
         .peer = m->theirs.peer,
         .key = &m->theirs,
         .signal_op = TT_SIGNAL_SET,
@@ -65,7 +66,8 @@ static bool send_mapped(struct tt_mailbox *m, struct tt_cell *cell, const void *
 }
 
 /* Through the wire. */
-static bool send_posted(struct tt_mailbox *m, struct tt_cell *cell, const void *payload, uint32_t bytes, uint32_t unit)
+static bool send_posted(struct tt_mailbox *m, struct tt_cell *cell, uint8_t flags, const void *payload, uint32_t bytes,
+                        uint32_t unit)
 {
     const uint32_t at = TT_LINK_CELLS + m->sent % TT_CELLS * TT_UNIT;
     struct tt_wire *w = m->theirs.wire;
@@ -82,14 +84,14 @@ static bool send_posted(struct tt_mailbox *m, struct tt_cell *cell, const void *
             .key = &m->theirs,
             .offset = TT_LINK_DATA + unit * TT_UNIT,
         };
-        if (!(w->caps & TT_WIRE_CAP_ORDERED))
-            d[n++] = (struct tt_desc){ .kind = TT_DESC_FENCE, .peer = m->theirs.peer };
     } else if (bytes) {
         memcpy(cell->data, payload, bytes);
     }
+    if (!(w->caps & TT_WIRE_CAP_ORDERED) && (bytes > TT_CELL_INLINE || !(flags & TT_DESC_URGENT)))
+        d[n++] = (struct tt_desc){ .kind = TT_DESC_FENCE, .peer = m->theirs.peer };
     d[n++] = (struct tt_desc){
         .kind = TT_DESC_PUT,
-        .flags = TT_DESC_INLINE | TT_DESC_URGENT,
+        .flags = flags,
         .peer = m->theirs.peer,
         .local = (uint8_t *)cell + sizeof cell->state,
         .bytes = sizeof *cell - sizeof cell->state,
@@ -108,11 +110,12 @@ bool tt_mail_send(struct tt_mailbox *m, struct tt_cell *cell, enum tt_cell_type 
 {
     const uint32_t units = units_of(bytes), skip = skip_of(m->sent_units, units);
     const uint32_t unit = (m->sent_units + skip) % TT_DATA_UNITS;
+    const uint8_t flags = TT_DESC_INLINE | (type == TT_CELL_ENDED ? 0 : TT_DESC_URGENT);
 
     if (!tt_mail_room(m, bytes))
         return false;
     cell->state = (uint64_t)(m->sent + 1) << 32 | bytes << 16 | (uint32_t)type << 8 | credits;
-    if (!(m->theirs.mapped ? send_mapped : send_posted)(m, cell, payload, bytes, unit))
+    if (!(m->theirs.mapped ? send_mapped : send_posted)(m, cell, flags, payload, bytes, unit))
         return false;
     m->sent++;
     m->sent_units += skip + units;

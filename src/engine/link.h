@@ -7,7 +7,8 @@
  *   cells     the mailbox: fixed 64-byte cells; a short payload shares the cell's line
  *   data      longer payloads, a byte ring in units of 64
  *
- * Mail, head and credit are urgent (TT_DESC_URGENT): nothing in them speaks of segments that were put before.
+ * Mail, head and credit are urgent (TT_DESC_URGENT): nothing in them speaks of segments that were put before. But TT_CELL_ENDED does:
+ * it, and with it the mail behind it, is seen after all puts that were posted before it have landed.
  *
  * Cells have fixed places, so a stale payload can never be taken for a cell's state word. */
 #ifndef TT_ENGINE_LINK_H
@@ -48,7 +49,8 @@ enum tt_cell_type {
     TT_CELL_READY,              /* struct tt_ready_msg follows: the sender of this may be streamed to */
     TT_CELL_REQUEST,            /* out of eager credit: please open a flow for `tag` bytes (send and recv) */
     TT_CELL_CREDIT,             /* only returns eager credit */
-    TT_CELL_NUDGE               /* "I wait for you in this operation" */
+    TT_CELL_NUDGE,              /* "I wait for you in this operation" */
+    TT_CELL_ENDED               /* "I put nothing more for this context" */
 };
 
 struct tt_cell {

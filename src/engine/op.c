@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "engine/context.h"
 #include "engine/deliver.h"
+#include "engine/ended.h"
 #include "engine/perform.h"
 #include "engine/progress.h"
 
@@ -25,7 +26,8 @@ static void restore_input(struct tt_op *op)
     op->backup_bytes = 0;
 }
 
-/* Gives back what the operation holds. Memory that peers may still write into after a failure stays out of use. */
+/* Gives back what the operation holds. Memory that peers may still write into after a failure stays out of use until they say that
+ * they will not. */
 static void release(struct tt_op *op, bool failed)
 {
     struct tt_engine *e = op->context->engine;
@@ -36,13 +38,12 @@ static void release(struct tt_op *op, bool failed)
 
         if (f->cp && f->in_handle >= 0)
             f->cp->opened -= op->p2p;
-        if (f->cp && f->in_handle >= 0 && !failed) {
-            tt_op_give_handle(f->cp->peer, f->in_handle);
-            tt_landing_put(e->pool[tt_op_wire_index(e, f->cp->peer->wire)], &f->landing);
-        }
+        if (f->cp && f->in_handle >= 0 && failed && op->exec_peers[i].opened)
+            tt_flow_abandon(op->context, f);
+        else if (f->cp && f->in_handle >= 0)
+            tt_flow_give_back(e, f->cp->peer, f->in_handle, &f->landing);
         f->cp = NULL;           /* flow_of makes it new */
     }
-    e->ops[op->slot] = NULL;
 }
 
 static void end_nudges(struct tt_op *op)
@@ -115,6 +116,8 @@ static void end_op(struct tt_op *op, tutti_status status, const char *why)
         if (!op->kept)
             release(op, status != TUTTI_OK);
     }
+    if (!op->kept)
+        c->engine->ops[op->slot] = NULL;
     note(op);
     if (status)
         snprintf(op->why, sizeof op->why, "%s", why);
@@ -246,16 +249,11 @@ static void join_active(struct tt_op *op)
 /* It runs in its turn, after the older ones. */
 static void expose(struct tt_op *op)
 {
-    struct tt_context *c = op->context;
     const struct tt_exec_conf conf = {
         .algo = op->conf.algo, .coll = &op->conf.coll, .segment_bytes = op->conf.segment_bytes,
         .eager_bytes = op->conf.eager_bytes, .streams = op->conf.streams, .depth = op->conf.depth,
     };
 
-    if (!take_slot(c->engine, op)) {
-        end_op(op, TUTTI_ERR_NOMEM, "too many operations run at once");
-        return;
-    }
     op->in_flight = 0;
     back_up(op);
     join_active(op);
@@ -433,11 +431,18 @@ static tutti_status start_here(struct tt_context *c, const struct tt_op_conf *co
     op->conf = *conf;
     op->kept = false;
     op->exposed = false;
-    if (!copy_arrays(op) || assign_key(op)) {
-        op->conf.owned = NULL;
-        op->next = c->engine->free_ops;
-        c->engine->free_ops = op;
-        return TUTTI_ERR_NOMEM;
+    if (!copy_arrays(op)) {
+        st = tt_fail(TUTTI_ERR_NOMEM, "no memory for the counts of an operation");
+        goto put;
+    }
+    if (!take_slot(c->engine, op)) {
+        st = tt_fail(TUTTI_ERR_NOMEM, "%u operations run or wait already", c->engine->ops_cap);
+        goto put;
+    }
+    st = assign_key(op);        /* nothing may fail after this: the peers count on an operation with this key */
+    if (st) {
+        c->engine->ops[op->slot] = NULL;
+        goto put;
     }
     op->desc = (struct tt_opdesc){
         .kind = (uint8_t)conf->coll.kind,
@@ -467,6 +472,12 @@ static tutti_status start_here(struct tt_context *c, const struct tt_op_conf *co
     c->waiting_end = &op->next;
     c->nwaiting++;
     return TUTTI_OK;
+
+put:
+    op->conf.owned = NULL;      /* the caller's again */
+    op->next = c->engine->free_ops;
+    c->engine->free_ops = op;
+    return st;
 }
 
 static bool op_done(void *arg) { return tt_op_is_over(arg); }
@@ -543,10 +554,8 @@ static void keep_or_free(struct tt_op *op, struct tt_op **kept, tutti_status st)
     if (kept && *kept == op && !op->kept)
         *kept = NULL;           /* it was streamed instead */
     if (op->kept || (kept && !*kept && !st && op->exec.straight && !op->conf.owned)) {
-        if (!op->kept) {
-            op->context->engine->ops[op->slot] = NULL;
+        if (!op->kept)
             *kept = op;
-        }
         op->kept = true;
         let_go(op);
         return;

@@ -19,6 +19,7 @@
 #include "base/log.h"
 #include "base/param.h"
 #include "engine/context.h"
+#include "engine/ended.h"
 #include "engine/op.h"
 #include "engine/trouble.h"
 
@@ -287,6 +288,8 @@ bool tt_engine_progress(struct tt_engine *e)
     any |= run_ops(e);
     if (e->credit_due)
         pay_credit(e, TT_EAGER_CREDIT / 2);
+    if (e->endings_due)
+        tt_tell_ended_again(e);
     return any;
 }
 
@@ -338,7 +341,7 @@ static int patience_ms(const struct tt_engine *e)
         for (const struct tt_op *op = c->active; op; op = op->next)
             if (op->retry)
                 return NAP_MS;
-    return BLOCK_MS_MAX;
+    return e->endings_due ? NAP_MS : BLOCK_MS_MAX;
 }
 
 /* Sleeps, with the baton, until a wire, another thread or time calls. */
@@ -480,6 +483,7 @@ static void guard(struct tt_engine *e)
 {
     struct epoll_event ev[4];
     uint32_t uses;
+    int patience;
     bool quiet;
 
     if (!tt_baton_try(e))
@@ -495,9 +499,10 @@ static void guard(struct tt_engine *e)
     look_at_timers(e);
     quiet = arm(e);
     uses = atomic_load(&e->uses);
+    patience = e->endings_due ? NAP_MS : 1000;
     tt_baton_give(e);
     if (quiet && uses == atomic_load(&e->uses))
-        epoll_wait(e->all_epoll, ev, 4, atomic_load(&e->stop) ? 0 : 1000);
+        epoll_wait(e->all_epoll, ev, 4, atomic_load(&e->stop) ? 0 : patience);
 }
 
 static void *progress_thread(void *arg)

@@ -19,12 +19,20 @@
 #define TT_EAGER_CREDIT 16u     /* eager messages to one (context, peer) that it has not consumed; one is for the oldest operation */
 #define TT_HISTORY 16u          /* finished collectives whose descriptors are kept, to name a mismatch */
 #define TT_CONTEXTS_MAX 1024u
+#define TT_ENDINGS_MAX 4096u    /* contexts of which a peer that reads nothing is still to be told that they ended */
 #define TT_ENGINE_CARD_BYTES 1024u
 #define TT_ENGINE_ALLOCATED_MAX 256u
 
 /* ---- peers ------------------------------------------------------------------------------------------------- */
 
 enum tt_peer_state { TT_PEER_NONE, TT_PEER_CONNECTING, TT_PEER_UP, TT_PEER_LEFT, TT_PEER_LOST };
+
+/* What a flow of a failed operation left. */
+struct tt_abandoned {
+    bool used;
+    uint32_t context;           /* its id */
+    struct tt_landing landing;
+};
 
 struct tt_peer {
     uint32_t rank;              /* in the job */
@@ -35,6 +43,9 @@ struct tt_peer {
     struct tt_mailbox mail;     /* valid from UP on, also after LEFT */
     uint16_t handle_gen[TT_HANDLES];    /* grows when a handle is given back */
     uint64_t handles[TT_HANDLES / 64];  /* bitmap of those in use */
+    struct tt_abandoned *abandoned;     /* [TT_HANDLES], by handle; NULL: none yet. Freed with the engine, as endings */
+    uint32_t nabandoned;
+    uint32_t *endings, nendings, endings_cap;   /* contexts of which the peer is still to be told that they ended here */
     struct tt_peer *next_up;    /* list of peers with a mailbox */
 };
 
@@ -70,6 +81,8 @@ struct tt_context_peer {
     uint16_t owed;              /* consumed ones that the peer has not been told of */
     uint16_t opened;            /* flows of receives that we have opened and that have not ended */
     uint16_t nudges;            /* operations that have nudged the peer and have not ended */
+    bool opens;                 /* the peer has opened a flow to us: it must hear when the context ends here */
+    bool ended;                 /* the context has ended there: it puts nothing more */
     uint64_t kept;              /* bitmap of the records below that are in use */
     struct tt_early early[TT_EARLY_MAX];
     struct tt_tag_counter *tags;
@@ -188,6 +201,7 @@ struct tt_engine {
     struct tt_region *allocated[TT_ENGINE_ALLOCATED_MAX];   /* tutti_mem_alloc */
     uint32_t nallocated;
     bool credit_due;            /* some context peer owes credit that had no room to go */
+    bool endings_due;           /* some peer is still to be told that a context ended */
 
     struct tt_engine_hooks hooks;
     atomic_uint waits_for;      /* see tt_engine_waits_for */

@@ -10,7 +10,7 @@
 #include "wire/wires.h"
 
 #define TT_SHM_MAGIC 0x314d4853u        /* "SHM1" */
-#define TT_SHM_SEGMENTS_MAX 4096        /* segments one process may share */
+#define TT_SHM_SEGMENTS_MAX 4096        /* segments one process may share at a time */
 #define TT_SHM_STRANGERS_MAX 16         /* connections that have not said hello yet */
 
 /* One page per process, mapped by all its peers. */
@@ -21,7 +21,8 @@ struct tt_shm_bell {
 /* A segment of ours or of a peer, or memory of our caller. */
 struct tt_shm_shared {
     struct tt_segment seg;          /* base NULL: the caller's memory */
-    uint64_t id;                    /* as keys and asks name it: segments count from 1; memory of the caller is generation << 32 | slot,
+    uint64_t id;                    /* as keys and asks name it: segments count from 1, also where they take
+                                       the place of one that is gone; memory of the caller is generation << 32 | slot,
                                        generations count from 1; 0 is the link region */
     struct tt_region region;        /* ours only */
     bool used;
@@ -73,13 +74,13 @@ struct tt_shm_peer {
     bool bye, fence;
     int fd;                         /* the socket; -1 none */
     int bell_fd;
-    uint32_t segments_sent;         /* how many of w->shared it has been told of */
+    uint64_t segments_sent;         /* the newest of ours that it has been told of */
     uint64_t retry_ns;
     struct sockaddr_un addr;
     socklen_t addr_len;
     struct tt_segment mine, theirs, bell;
-    struct tt_shm_shared *segments; /* theirs, [nsegments] */
-    uint32_t nsegments, segments_cap;
+    struct tt_shm_shared *segments; /* theirs, [nsegments], by slot; base NULL: none */
+    uint32_t nsegments;
 
     bool readable;                  /* its memory can be read from here: it may ask */
     pid_t pid;
@@ -110,8 +111,12 @@ struct tt_shm {
     struct tt_shm_stranger strangers[TT_SHM_STRANGERS_MAX];
     struct tt_shm_peer *peers;      /* [nranks] */
     uint32_t nwanted;               /* peers in TT_SHM_WANTED */
-    struct tt_shm_shared *shared;   /* ours, in order of registration; [nshared] of TT_SHM_SEGMENTS_MAX, never moved */
+    struct tt_shm_shared *shared;   /* ours, by slot; [nshared] of TT_SHM_SEGMENTS_MAX, never moved */
+    struct tt_shm_shared *free_shared;
     uint32_t nshared;
+    uint64_t newest;                /* id of the last segment that was registered */
+    struct tt_segment *gone;        /* [ngone] of gone_cap: where segments of peers were mapped that are no more */
+    uint32_t ngone, gone_cap;
     struct tt_shm_shared **own;     /* memory of our caller, by slot, [nown] of own_cap; records are never freed before close */
     struct tt_shm_shared *free_own;
     uint32_t nown, own_cap;
@@ -166,10 +171,10 @@ void tt_shm_links_close(struct tt_shm *w);
 tutti_status tt_shm_reg(struct tt_wire *base, void *mem, size_t bytes, struct tt_region **out);
 void tt_shm_dereg(struct tt_region *region);
 tutti_status tt_shm_import(struct tt_wire *base, uint32_t rank, const struct tt_blob *key, struct tt_rkey *out);
-/* The peer has registered a segment: maps it. The descriptor is taken over. */
-tutti_status tt_shm_segment_add(struct tt_shm_peer *peer, uint32_t rank, uint64_t id, int fd, uint64_t bytes);
+/* The peer has registered a segment: maps it. What was in its slot before is no more. The descriptor is taken over. */
+tutti_status tt_shm_segment_add(struct tt_shm *w, uint32_t rank, uint64_t id, uint32_t slot, int fd, uint64_t bytes);
 /* The peer has deregistered it. */
-void tt_shm_segment_forget(struct tt_shm_peer *peer, uint64_t id);
+void tt_shm_segment_forget(struct tt_shm *w, struct tt_shm_peer *peer, uint64_t id);
 /* The `bytes` at `offset` of our region `id`, or of the link region that `peer` may write. NULL: it is gone, or was never so large. */
 uint8_t *tt_shm_memory_of(struct tt_shm *w, const struct tt_shm_peer *peer, uint64_t id, uint64_t offset,
                           uint64_t bytes);

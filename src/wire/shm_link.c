@@ -24,7 +24,8 @@ struct packet {
     uint32_t rank, nranks;
     uint8_t secret[16];
     uint64_t id, bytes;             /* SEGMENT, FORGET: which; HELLO: bytes of the link region */
-    uint32_t fence, pad;            /* HELLO: 1: this process cannot issue the barrier for sleepers */
+    uint32_t fence;                 /* HELLO: 1: this process cannot issue the barrier for sleepers */
+    uint32_t slot;                  /* SEGMENT: its place among those of this process */
     uint64_t nonce_at, nonce;       /* HELLO: for who can read this process's memory; 0: nobody shall */
 };
 
@@ -128,20 +129,35 @@ static bool send_hello(struct tt_shm *w, struct tt_shm_peer *peer, int fd)
     return send_packet(fd, &p, fds, 3);
 }
 
+/* The oldest segment that was registered after `id`; NULL: none. */
+static const struct tt_shm_shared *segment_after(const struct tt_shm *w, uint64_t id)
+{
+    const struct tt_shm_shared *found = NULL;
+
+    for (uint32_t i = 0; i < w->nshared; i++) {
+        const struct tt_shm_shared *s = &w->shared[i];
+
+        if (s->used && s->id > id && (!found || s->id < found->id))
+            found = s;
+    }
+    return found;
+}
+
 void tt_shm_send_segments(struct tt_shm *w, struct tt_shm_peer *peer)
 {
-    while (peer->state == TT_SHM_UP && peer->segments_sent < w->nshared) {
-        const struct tt_shm_shared *s = &w->shared[peer->segments_sent];
+    while (peer->state == TT_SHM_UP && peer->segments_sent < w->newest) {
+        const struct tt_shm_shared *s = segment_after(w, peer->segments_sent);
 
-        if (s->used) {
+        if (s) {
             struct packet p = packet_of(w, PACKET_SEGMENT);
 
             p.id = s->id;
+            p.slot = (uint32_t)(s - w->shared);
             p.bytes = s->seg.bytes;
             if (!send_packet(peer->fd, &p, &s->seg.fd, 1))
                 return;
         }
-        peer->segments_sent++;
+        peer->segments_sent = s ? s->id : w->newest;
     }
 }
 
@@ -151,7 +167,7 @@ void tt_shm_send_forget(struct tt_shm *w, struct tt_shm_peer *peer, uint64_t id)
 
     p.id = id;
     if (peer->state == TT_SHM_UP && peer->segments_sent >= id)
-        send_packet(peer->fd, &p, NULL, 0);     /* a full socket only means that it stays mapped there longer */
+        send_packet(peer->fd, &p, NULL, 0);     /* a full socket only means that it stays mapped there until its slot is used again */
 }
 
 /* ---- links -------------------------------------------------------------------------------------------- */
@@ -403,7 +419,7 @@ static void add_segment(struct tt_shm *w, uint32_t rank, const struct packet *p,
     if (fd < 0)
         st = tt_fail(TUTTI_ERR_PROTOCOL, "shm: rank %u shares a segment without memory", rank);
     else
-        st = tt_shm_segment_add(&w->peers[rank], rank, p->id, fd, p->bytes);
+        st = tt_shm_segment_add(w, rank, p->id, p->slot, fd, p->bytes);
     if (st)
         tt_shm_link_lost(w, rank, st);
 }
@@ -433,7 +449,7 @@ void tt_shm_hear(struct tt_shm *w, uint32_t rank)
         } else if (p.kind == PACKET_SEGMENT) {
             add_segment(w, rank, &p, fds);
         } else if (p.kind == PACKET_FORGET) {
-            tt_shm_segment_forget(peer, p.id);
+            tt_shm_segment_forget(w, peer, p.id);
         } else if (p.kind == PACKET_BYE) {
             peer->bye = true;
         }
@@ -464,7 +480,7 @@ void tt_shm_look(struct tt_shm *w)
         }
     }
     for (uint32_t r = 0; r < w->conf.nranks; r++)
-        if (w->peers[r].state == TT_SHM_UP && w->peers[r].segments_sent < w->nshared)
+        if (w->peers[r].state == TT_SHM_UP && w->peers[r].segments_sent < w->newest)
             tt_shm_send_segments(w, &w->peers[r]);
     keep_time(w);
 }

@@ -2,41 +2,79 @@
 #include "wire/shm.h"
 
 #include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include "base/status.h"
 
-tutti_status tt_shm_segment_add(struct tt_shm_peer *peer, uint32_t rank, uint64_t id, int fd, uint64_t bytes)
+/* Remembers an address range that is to be unmapped when the wire closes; adjacent ones become one. */
+static void keep_range(struct tt_shm *w, const struct tt_segment *seg)
 {
+    char *const begin = seg->base;
+
+    for (uint32_t i = 0; i < w->ngone; i++) {
+        struct tt_segment *g = &w->gone[i];
+
+        if (begin + seg->bytes != (char *)g->base && (char *)g->base + g->bytes != begin)
+            continue;
+        if (begin < (char *)g->base)
+            g->base = begin;
+        g->bytes += seg->bytes;
+        return;
+    }
+    if (w->ngone == w->gone_cap) {
+        const uint32_t cap = w->gone_cap ? 2 * w->gone_cap : 8;
+        struct tt_segment *more = realloc(w->gone, cap * sizeof *more);
+
+        tt_assert(more);
+        w->gone = more;
+        w->gone_cap = cap;
+    }
+    w->gone[w->ngone++] = (struct tt_segment){ .fd = -1, .base = begin, .bytes = seg->bytes };
+}
+
+/* Keys that were imported may still be in use: what is put through them must land nowhere. So the addresses stay taken. */
+static void segment_gone(struct tt_shm *w, struct tt_shm_shared *s)
+{
+    tt_segment_detach(&s->seg);
+    keep_range(w, &s->seg);
+    *s = (struct tt_shm_shared){ .seg.fd = -1 };
+}
+
+tutti_status tt_shm_segment_add(struct tt_shm *w, uint32_t rank, uint64_t id, uint32_t slot, int fd, uint64_t bytes)
+{
+    struct tt_shm_peer *peer = &w->peers[rank];
     struct tt_segment seg;
     tutti_status st;
 
-    if (peer->nsegments >= TT_SHM_SEGMENTS_MAX) {
+    if (slot >= TT_SHM_SEGMENTS_MAX) {
         close(fd);
         return tt_fail(TUTTI_ERR_PROTOCOL, "shm: rank %u shares more than %u segments", rank, TT_SHM_SEGMENTS_MAX);
     }
     st = tt_segment_attach(&seg, fd, bytes);
     if (st)
         return st;
-    if (peer->nsegments == peer->segments_cap) {
-        const uint32_t cap = peer->segments_cap ? 2 * peer->segments_cap : 8;
-        struct tt_shm_shared *more = realloc(peer->segments, cap * sizeof *more);
+    if (slot >= peer->nsegments) {
+        const uint32_t n = slot < 8 ? 8 : 2 * slot;
+        struct tt_shm_shared *more = realloc(peer->segments, n * sizeof *more);
 
         tt_assert(more);
+        memset(more + peer->nsegments, 0, (n - peer->nsegments) * sizeof *more);
         peer->segments = more;
-        peer->segments_cap = cap;
+        peer->nsegments = n;
     }
-    peer->segments[peer->nsegments++] = (struct tt_shm_shared){ .seg = seg, .id = id, .used = true };
+    if (peer->segments[slot].seg.base)
+        segment_gone(w, &peer->segments[slot]);
+    peer->segments[slot] = (struct tt_shm_shared){ .seg = seg, .id = id, .used = true };
     return TUTTI_OK;
 }
 
-/* Keys that were imported may still be in use: what is put through them must land nowhere. */
-void tt_shm_segment_forget(struct tt_shm_peer *peer, uint64_t id)
+void tt_shm_segment_forget(struct tt_shm *w, struct tt_shm_peer *peer, uint64_t id)
 {
     for (uint32_t i = 0; i < peer->nsegments; i++)
-        if (peer->segments[i].id == id) {
-            tt_segment_detach(&peer->segments[i].seg);
-            peer->segments[i].id = 0;
+        if (peer->segments[i].seg.base && peer->segments[i].id == id) {
+            segment_gone(w, &peer->segments[i]);
             return;
         }
 }
@@ -108,17 +146,20 @@ tutti_status tt_shm_reg(struct tt_wire *base, void *mem, size_t bytes, struct tt
 
     if (mem)
         return reg_own(w, mem, bytes, out);
-    if (w->nshared == TT_SHM_SEGMENTS_MAX)
+    s = w->free_shared ? w->free_shared : &w->shared[w->nshared];
+    if (s == &w->shared[TT_SHM_SEGMENTS_MAX] || w->newest + 1 == ID_OF_CALLER)
         return tt_fail(TUTTI_ERR_NOMEM, "shm: more than %u segments", TT_SHM_SEGMENTS_MAX);
-    s = &w->shared[w->nshared];
     st = tt_segment_create(&s->seg, bytes);
     if (st)
         return st;
-    s->id = w->nshared + 1;
+    if (s == w->free_shared)
+        w->free_shared = s->next_free;
+    else
+        w->nshared++;
+    s->id = ++w->newest;        /* never one that a peer may know from before */
     s->used = true;
     s->region = (struct tt_region){ .wire = base, .mem = s->seg.base, .bytes = bytes };
     write_key(s);
-    w->nshared++;
     for (uint32_t r = 0; r < w->conf.nranks; r++)
         tt_shm_send_segments(w, &w->peers[r]);
     *out = &s->region;
@@ -143,17 +184,18 @@ void tt_shm_dereg(struct tt_region *region)
     for (uint32_t r = 0; r < w->conf.nranks; r++)
         tt_shm_send_forget(w, &w->peers[r], s->id);
     tt_segment_fini(&s->seg);
+    s->next_free = w->free_shared;
+    w->free_shared = s;
 }
 
 static struct tt_region *region_of(struct tt_shm *w, uint64_t id)
 {
-    const uint64_t i = id < ID_OF_CALLER ? id - 1 : (uint32_t)id, n = id < ID_OF_CALLER ? w->nshared : w->nown;
-    struct tt_shm_shared *s;
+    struct tt_shm_shared *s = id >= ID_OF_CALLER && (uint32_t)id < w->nown ? w->own[(uint32_t)id] : NULL;
 
-    if (i >= n)
-        return NULL;
-    s = id < ID_OF_CALLER ? &w->shared[i] : w->own[i];
-    return s->used && s->id == id ? &s->region : NULL;
+    for (uint32_t i = 0; id < ID_OF_CALLER && !s && i < w->nshared; i++)
+        if (w->shared[i].id == id)
+            s = &w->shared[i];
+    return s && s->used && s->id == id ? &s->region : NULL;
 }
 
 uint8_t *tt_shm_memory_of(struct tt_shm *w, const struct tt_shm_peer *peer, uint64_t id, uint64_t offset,
@@ -216,7 +258,7 @@ tutti_status tt_shm_import(struct tt_wire *base, uint32_t rank, const struct tt_
         return import_own(w, rank, id, bytes, out);
     for (int tries = 0; tries < 2; tries++) {
         for (uint32_t i = 0; i < peer->nsegments; i++)
-            if (peer->segments[i].id == id) {
+            if (peer->segments[i].seg.base && peer->segments[i].id == id) {
                 if (bytes > peer->segments[i].seg.bytes)
                     return tt_fail(TUTTI_ERR_PROTOCOL, "shm: rank %u claims more of a segment than there is", rank);
                 *out = (struct tt_rkey){
@@ -235,9 +277,13 @@ void tt_shm_regions_close(struct tt_shm *w)
         struct tt_shm_peer *peer = &w->peers[r];
 
         for (uint32_t i = 0; i < peer->nsegments; i++)
-            tt_segment_fini(&peer->segments[i].seg);
+            if (peer->segments[i].seg.base)
+                tt_segment_fini(&peer->segments[i].seg);
         free(peer->segments);
     }
+    for (uint32_t i = 0; i < w->ngone; i++)
+        munmap(w->gone[i].base, w->gone[i].bytes);
+    free(w->gone);
     for (uint32_t i = 0; i < w->nshared; i++)
         if (w->shared[i].used)
             tt_segment_fini(&w->shared[i].seg);

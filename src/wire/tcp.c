@@ -166,6 +166,8 @@ static void look(struct tt_tcp *t)
     }
     if (t->greetings)
         tt_tcp_greetings_expire(t, tt_now_ns());
+    if (t->nactive)
+        tt_tcp_links_expire(t, tt_now_ns());
 }
 
 /* With few lanes, reads each without asking first. */

@@ -206,6 +206,7 @@ struct tt_tcp {
     uint32_t nstrangers;                /* of them those that have not shown the secret */
     uint32_t nopening;                  /* of them our own */
     uint32_t tick;
+    uint64_t silence_ns;                /* when lanes are next asked whether their peer is silent */
     bool armed;
 
     struct tt_tcp_done *dones;          /* [TT_TCP_DONES] */
@@ -241,7 +242,9 @@ void tt_tcp_lane_ended(struct tt_tcp_lane *lane);
 void tt_tcp_link_lose(struct tt_tcp_link *link, tutti_status status, const char *why);
 /* Says goodbye on all lanes, waits (at most a second) until the peers' kernels have it all, and closes. */
 void tt_tcp_links_close(struct tt_tcp *t);
-void tt_tcp_tune(int fd, bool one_of_many);
+void tt_tcp_tune(const struct tt_tcp *t, int fd, bool one_of_many);
+/* Loses links whose peer's host has been silent for too long. */
+void tt_tcp_links_expire(struct tt_tcp *t, uint64_t now_ns);
 /* Makes epoll watch fd for events; what: one of the structs that begin with an enum tt_tcp_watched. */
 bool tt_tcp_watch(struct tt_tcp *t, int fd, uint32_t events, void *what);
 

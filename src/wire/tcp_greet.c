@@ -329,7 +329,7 @@ static void attempt_connected(struct tt_tcp_greeting *g)
         attempt_failed(g);
         return;
     }
-    tt_tcp_tune(g->fd, false);
+    tt_tcp_tune(g->tcp, g->fd, false);
     set_state(g, SAID_HELLO, choice ? tt_now_ns() + (WELCOME_NS << (doublings < 6 ? doublings : 6)) : TT_NEVER);
     if (!greeting_say(g, TT_HELLO, g->tcp->conf.lanes))
         attempt_failed(g);

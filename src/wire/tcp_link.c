@@ -33,12 +33,27 @@ static bool is_loopback(int fd)
     return memcmp(&((struct sockaddr_in6 *)&a)->sin6_addr, &((struct sockaddr_in6 *)&b)->sin6_addr, 16) == 0;
 }
 
+/* The kernel asks a host from which nothing is awaited whether it is still there: after half of the time, then three times in the other
+ * half. (TCP_USER_TIMEOUT would also end the link to a process that was stopped for so long, while its host answers.) */
+static void keep_alive(int fd, uint32_t silence_s)
+{
+    const int on = 1, idle_s = (int)(silence_s + 1) / 2, interval_s = (int)(silence_s + 5) / 6, count = 3;
+
+    if (silence_s == 0)
+        return;
+    setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
+    setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle_s, sizeof idle_s);
+    setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &interval_s, sizeof interval_s);
+    setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &count, sizeof count);
+}
+
 /* Options of a lane. Buffer sizes stay the kernel's business: setting them would end its autotuning. */
-void tt_tcp_tune(int fd, bool one_of_many)
+void tt_tcp_tune(const struct tt_tcp *t, int fd, bool one_of_many)
 {
     static const int on = 1, unsent_bytes = 256 << 10;
 
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+    keep_alive(fd, t->conf.silence_s);
     if (is_loopback(fd))
         setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, "reno", 4);
     if (one_of_many)
@@ -178,7 +193,7 @@ bool tt_tcp_lane_open(struct tt_tcp_lane *lane, int fd)
     }
     if (!tt_tcp_watch(t, fd, EPOLLIN, lane))
         return false;
-    tt_tcp_tune(fd, lane->link->nlanes > 1);
+    tt_tcp_tune(t, fd, lane->link->nlanes > 1);
     lane->fd = fd;
     t->active[t->nactive++] = lane;
     return true;
@@ -233,6 +248,29 @@ static bool is_reset(int fd)
     socklen_t bytes = sizeof info;
 
     return getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &bytes) == 0 && info.tcpi_state == TCP_CLOSE;
+}
+
+/* Whether what was sent is sent again and again, and nothing has come back for the time. Where bytes are under way the kernel does not
+ * ask by itself, and goes on trying for a quarter of an hour. */
+static bool is_silent(const struct tt_tcp_lane *lane)
+{
+    struct tcp_info info;
+    socklen_t bytes = sizeof info;
+
+    return getsockopt(lane->fd, IPPROTO_TCP, TCP_INFO, &info, &bytes) == 0 && info.tcpi_unacked > 0 &&
+           info.tcpi_retransmits > 0 && info.tcpi_last_ack_recv / 1000 >= lane->link->tcp->conf.silence_s;
+}
+
+void tt_tcp_links_expire(struct tt_tcp *t, uint64_t now_ns)
+{
+    if (t->conf.silence_s == 0 || now_ns < t->silence_ns)
+        return;
+    t->silence_ns = now_ns + t->conf.silence_s * TT_SECOND / 8;
+    for (uint32_t i = t->nactive; i-- > 0;) {
+        if (i >= t->nactive || !is_silent(t->active[i]))
+            continue;           /* losing a link changes the list */
+        tt_tcp_link_lose(t->active[i]->link, TUTTI_ERR_PEER_LOST, "its host answers nothing any more");
+    }
 }
 
 /* Whether bytes of this lane are still ours, or the kernel's: unsent or not acknowledged. */

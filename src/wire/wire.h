@@ -44,6 +44,7 @@ struct tt_wire_conf {
     const char *interfaces;         /* NULL or as in tutti_conf */
     uint32_t lanes;                 /* connections per peer, 0: the wire chooses */
     uint64_t lane_bytes;            /* outstanding bytes per lane */
+    uint32_t silence_s;             /* tcp: a peer whose host answers nothing for so long is lost; 0: when the kernel says so */
     bool cma;                       /* shm: process_vm_readv allowed, in either direction */
 };
 

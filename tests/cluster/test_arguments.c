@@ -170,6 +170,12 @@ static void check_spoiled(const struct attempts *a, int line, const struct given
         check_spoiled(a, __LINE__, &g, text); \
     } while (0)
 
+/* The options of a call as a later release may have them. */
+struct newer {
+    tutti_call known;
+    uint64_t more;
+};
+
 static void spoil_common(const struct attempts *a)
 {
     const size_t right = sizeof(tutti_call);
@@ -180,7 +186,8 @@ static void spoil_common(const struct attempts *a)
         SPOILED(a, "the communicator is NULL", g.comm = NULL);
     SPOILED(a, "call.size is 0", g.call = &(tutti_call){ .size = 0 });
     SPOILED(a, sizes, g.call = &(tutti_call){ .size = right - 8 });
-    SPOILED(a, sizes, g.call = &(tutti_call){ .size = right + 8 });
+    SPOILED(a, sizes, g.call = &(tutti_call){ .size = SIZE_MAX });
+    SPOILED(a, "is not zero", g.call = &(const struct newer){ .known.size = sizeof(struct newer), .more = 1 }.known);
 }
 
 static void spoil_values(const struct attempts *a)
@@ -563,6 +570,35 @@ static void memory_role(struct rank *r)
     check_works(r, r->comm);
 }
 
+/* A call, a conf and a tag of a program that was built for a newer Tutti, and asks for nothing new. */
+static void newer_role(struct rank *r)
+{
+    const struct {
+        tutti_conf known;
+        uint64_t more[3];
+    } conf = { .known.size = sizeof conf, .known.no_restore = 1 };
+    tutti_request *request;
+    const struct newer asks = { .known.size = sizeof asks, .known.request = &request };
+    const struct newer tagged = { .known.size = sizeof tagged, .known.tag = 7 };
+    uint32_t x = r->rank, y = 0;
+
+    CHECK_OK(r, tutti_comm_create(&r->comm, &conf.known));
+    CHECK_OK(r, tutti_allreduce(&x, &y, 1, TUTTI_U32, TUTTI_SUM, r->comm, &asks.known));
+    CHECK_OK(r, tutti_wait(request));
+    CHECK(r, y == 1);
+    if (r->rank)
+        CHECK_OK(r, tutti_send(&x, 1, TUTTI_U32, 0, r->comm, &tagged.known));
+    else
+        CHECK_OK(r, tutti_recv(&y, 1, TUTTI_U32, 1, r->comm, &(tutti_call){ .size = sizeof(tutti_call), .tag = 7 }));
+    CHECK(r, y == 1);
+}
+
+static void options_of_a_newer_release_are_taken_if_what_is_new_is_zero(void **state)
+{
+    (void)state;
+    over_wires(2, newer_role);
+}
+
 static void memory_that_cannot_be_is_told_and_what_is_freed_is_gone(void **state)
 {
     (void)state;
@@ -616,6 +652,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(null_is_an_error_with_the_name_of_the_call),
         cmocka_unit_test(wait_all_tells_the_first_error_by_index_and_frees_all),
         cmocka_unit_test(wait_any_takes_requests_of_two_start_ups),
+        cmocka_unit_test(options_of_a_newer_release_are_taken_if_what_is_new_is_zero),
         cmocka_unit_test(memory_that_cannot_be_is_told_and_what_is_freed_is_gone),
         cmocka_unit_test(memory_of_every_kind_can_be_used),
     };

@@ -626,7 +626,7 @@ static const struct {
     { "conf.size is 0", { .size = 0 }, NULL, NULL },
     { "conf.size is 8", { .size = 8 }, NULL, NULL },
     { "sizeof(tutti_conf)", { .size = sizeof(tutti_conf) - 8 }, NULL, NULL },
-    { "sizeof(tutti_conf)", { .size = sizeof(tutti_conf) + 8 }, NULL, NULL },
+    { "sizeof(tutti_conf)", { .size = SIZE_MAX }, NULL, NULL },
     { "rendezvous address \"http://here\"", { .rendezvous = "http://here" }, NULL, NULL },
     { "the rendezvous \"tcp://nowhere\"", { .rendezvous = "tcp://nowhere", .nranks = 2 }, NULL, NULL },
     { "the rendezvous \"tcp://here:66000\"", { .rendezvous = "tcp://here:66000", .nranks = 2 }, NULL, NULL },
@@ -652,6 +652,10 @@ static const struct {
 static void bad_conf_role(struct rank *r)
 {
     tutti_comm *const untouched = (tutti_comm *)(uintptr_t)1;
+    const struct {
+        tutti_conf known;
+        uint64_t more;
+    } newer = { .known.size = sizeof newer, .more = 1 };
     tutti_comm *comm = untouched;
     tutti_id id;
 
@@ -678,6 +682,7 @@ static void bad_conf_role(struct rank *r)
     setenv("TUTTI_WIRES", r->job->wires, 1);
     job_step(r, "NULL");
     CHECK_SAYS(r, tutti_comm_create(NULL, NULL), TUTTI_ERR_INVALID, "out is NULL");
+    CHECK_SAYS(r, tutti_comm_create(&comm, &newer.known), TUTTI_ERR_INVALID, "is not zero");
     CHECK_SAYS(r, tutti_id_create(NULL, NULL), TUTTI_ERR_INVALID, "out is NULL");
     CHECK_SAYS(r, tutti_id_create(&id, &(tutti_conf){ .size = 1 }), TUTTI_ERR_INVALID, "conf.size is 1");
     memset(&id, 0x5a, sizeof id);

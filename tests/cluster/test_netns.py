@@ -10,10 +10,11 @@ import os
 import stat
 import subprocess
 import tempfile
+import time
 import unittest
 from pathlib import Path
 
-from cluster import MEET, ClusterTest, environment, marked, wait_until
+from cluster import MEET, VANISH, ClusterTest, environment, marked, wait_until
 
 TAG = f"tt{os.getpid() % 100000}"
 HOSTS = [f"{TAG}a", f"{TAG}b"]
@@ -83,6 +84,28 @@ class Namespaces(ClusterTest):
             output = job.communicate(timeout=60)[0]
             self.assertEqual(job.returncode, 0, output)
             self.assertIn(f"rank {rank} of 4 met", output)
+
+    def test_a_rank_whose_host_vanished_without_a_word_is_lost_even_with_no_deadline(self):
+        """With less patience than the control overlay has (15 s), so that it is the link itself that finds out."""
+        for i, how in enumerate(([], ["busy"])):
+            with self.subTest(how=how):
+                jobs = [subprocess.Popen(["ip", "netns", "exec", HOSTS[r], VANISH, *how], stdin=subprocess.DEVNULL,
+                                         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                                         env=environment(TUTTI_RANK=str(r), TUTTI_SIZE="2", TUTTI_TIMEOUT_MS="-1",
+                                                         TUTTI_TCP_SILENCE_S="4",
+                                                         TUTTI_RENDEZVOUS=f"tcp://10.213.7.1:{18990 + i}")) for r in range(2)]
+                for job in jobs:
+                    self.assertEqual(self.read_lines(job, 1), ["ready"])
+                ip("-n", HOSTS[1], "addr", "del", "10.213.7.2/24", "dev", "eth0")
+                began = time.monotonic()
+                try:
+                    output = jobs[0].communicate(timeout=60)[0]
+                    took = time.monotonic() - began
+                    jobs[1].communicate(timeout=60)
+                finally:
+                    ip("-n", HOSTS[1], "addr", "add", "10.213.7.2/24", "dev", "eth0")
+                self.assertIn("PEER_LOST: rank 1 was lost", output)
+                self.assertLess(took, 12)
 
     def test_no_rank_on_another_host_survives_the_launchers_death(self):
         env = environment()

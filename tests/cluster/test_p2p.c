@@ -286,6 +286,61 @@ static void wait_any_returns_each_of_many_requests_once(void **state)
     over_wires(2, many_role);
 }
 
+#define REFUSED_BY 20000
+
+/* Rank 1 starts receives until one is refused. That one has taken nothing: called again, it gets the message that it was for. */
+static void refused_role(struct rank *r)
+{
+    tutti_request **request = calloc(REFUSED_BY, sizeof *request);
+    uint32_t *in = calloc(REFUSED_BY, sizeof *in), n = 0, sum = 0;
+    tutti_status st = TUTTI_OK;
+
+    CHECK(r, request && in);
+    job_open(r);
+    CHECK_OK(r, tutti_barrier(r->comm, NULL));
+    while (r->rank == 1 && n < REFUSED_BY) {
+        const tutti_call how = { .size = sizeof how, .request = &request[n] };
+
+        job_step(r, "start %u", n);
+        st = tutti_recv(&in[n], 1, TUTTI_U32, 0, r->comm, &how);
+        if (st)
+            break;
+        n++;
+    }
+    if (r->rank == 1) {
+        const tutti_call how = { .size = sizeof how, .request = &request[n] };
+
+        CHECK_SAYS(r, st, TUTTI_ERR_NOMEM, "operations run or wait already");
+        CHECK_STATUS(r, tutti_allreduce(&n, &sum, 1, TUTTI_U32, TUTTI_MAX, r->comm, &how), TUTTI_ERR_NOMEM);
+        CHECK_OK(r, tutti_comm_status(r->comm));
+        r->board->word[1][0] = n;
+    }
+    job_meet(r);
+    if (r->rank == 0) {
+        n = (uint32_t)r->board->word[1][0];
+        for (uint32_t i = 0; i <= n; i++) {
+            job_step(r, "send %u of %u", i, n);
+            CHECK_OK(r, tutti_send(&i, 1, TUTTI_U32, 1, r->comm, NULL));
+        }
+    } else {
+        job_step(r, "wait for %u", n);
+        CHECK_OK(r, tutti_wait_all(request, n));
+        CHECK_OK(r, tutti_recv(&in[n], 1, TUTTI_U32, 0, r->comm, NULL));
+        for (uint32_t i = 0; i <= n; i++)
+            CHECK(r, in[i] == i);
+    }
+    CHECK_OK(r, tutti_allreduce(&n, &sum, 1, TUTTI_U32, TUTTI_SUM, r->comm, NULL));
+    CHECK(r, sum == 2 * n);
+    free(in);
+    free(request);
+}
+
+static void an_operation_that_is_refused_may_be_called_again(void **state)
+{
+    (void)state;
+    over_wires(2, refused_role);
+}
+
 /* A request is pending until its peer has come, and test alone is enough to end it. */
 static void test_role(struct rank *r)
 {
@@ -553,6 +608,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_group_that_would_deadlock_in_sequence_ends),
         cmocka_unit_test(a_group_may_list_many_large_sends_before_its_receives),
         cmocka_unit_test(wait_any_returns_each_of_many_requests_once),
+        cmocka_unit_test(an_operation_that_is_refused_may_be_called_again),
         cmocka_unit_test(a_request_is_pending_until_it_is_over_and_test_makes_progress),
         cmocka_unit_test(a_started_receive_ends_though_its_rank_calls_nothing),
         cmocka_unit_test(a_short_message_that_was_long_waited_for_arrives),

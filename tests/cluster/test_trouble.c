@@ -175,6 +175,45 @@ static void sizes_of_a_message_or_of_blocks_that_differ_are_a_mismatch(void **st
     }
 }
 
+/* A short message that came before its call, and is not as long as that expects. */
+static void early_role(struct rank *r)
+{
+    const size_t send[2] = { 3, r->rank ? 3 : 5 }, recv[2] = { 3, 3 }, displs[2] = { 0, 8 };
+    uint8_t src[16] = { 0 }, dst[16];
+    tutti_status st;
+
+    job_open(r);
+    CHECK_OK(r, tutti_barrier(r->comm, NULL));
+    if (r->rank)
+        CHECK(r, job_await(r->board, 0, 1));
+    job_step(r, "alltoallv");
+    if (r->rank == 0) {
+        tutti_request *request;
+        const tutti_call how = { .size = sizeof how, .request = &request };
+
+        CHECK_OK(r, tutti_alltoallv(src, send, displs, dst, recv, displs, TUTTI_U8, r->comm, &how));
+        for (uint64_t until_ns = tt_now_ns() + 50 * TT_MS; tt_now_ns() < until_ns;)
+            tutti_test(request);
+        job_raise(r->board, 0);
+        st = tutti_wait(request);
+    } else {
+        st = tutti_alltoallv(src, send, displs, dst, recv, displs, TUTTI_U8, r->comm, NULL);
+    }
+    if (st == TUTTI_OK)
+        st = tutti_barrier(r->comm, NULL);
+    CHECK_SAYS(r, st, TUTTI_ERR_MISMATCH, "the sizes between the two differ");
+}
+
+static void an_early_message_of_another_size_is_a_mismatch(void **state)
+{
+    (void)state;
+    for (uint32_t i = 0; i < NWIRES; i++) {
+        const struct job job = { .wires = wires[i], .nranks = 2, .seed = SEED };
+
+        job_run(&job, early_role);
+    }
+}
+
 /* ---- deaths ---- */
 
 struct death {
@@ -440,6 +479,112 @@ static void an_abort_ends_all_requests_and_leaves_no_thread_or_descriptor_a_hund
     }
 }
 
+/* ---- aborts within one start-up ---- */
+
+#define LONG_ROUNDS (UNIT_SHARE > 1 ? 50 : 100)
+#define LONG_OPS 8              /* of a round; half of them make two flows with each peer */
+#define LONG_COUNT 100000
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)   /* freed memory stays mapped for a while */
+#define LONG_GROWS_MAX (320 * MIB)
+#else
+#define LONG_GROWS_MAX (64 * MIB)       /* the operations of a round take some 8 MiB to land in */
+#endif
+
+struct aborts {
+    const char *wires, *cma, *lanes;
+};
+
+static uint64_t mapped_bytes(struct rank *r)
+{
+    FILE *f = fopen("/proc/self/statm", "r");
+    unsigned long pages = 0;
+
+    CHECK(r, f && fscanf(f, "%lu", &pages) == 1);
+    fclose(f);
+    return pages * (uint64_t)sysconf(_SC_PAGESIZE);
+}
+
+/* In every other round the last rank calls nothing, so that what the others have opened stays open. */
+static void abort_long(struct rank *r, uint32_t round, float *room)
+{
+    const bool calls = round % 2 || r->rank + 1 < r->nranks;
+    tutti_request *request[LONG_OPS] = { NULL };
+    tutti_comm *comm;
+    tutti_status st;
+
+    if (round % 3)
+        CHECK_OK(r, tutti_comm_dup(r->comm, &comm));
+    else
+        CHECK_OK(r, tutti_comm_split(r->comm, 0, -(int)r->rank, &comm));
+    for (uint32_t i = 0; i < LONG_OPS && calls; i++) {
+        const tutti_call how = { .size = sizeof how, .request = &request[i] };
+        float *src = room + (size_t)i * 2 * r->nranks * LONG_COUNT, *dst = src + (size_t)r->nranks * LONG_COUNT;
+
+        if (i % 2)
+            st = tutti_allreduce(src, dst, LONG_COUNT, TUTTI_F32, TUTTI_SUM, comm, &how);
+        else
+            st = tutti_alltoall(src, dst, LONG_COUNT, TUTTI_F32, comm, &how);
+        if (st != TUTTI_ERR_ABORTED)
+            CHECK_OK(r, st);
+    }
+    for (uint64_t polls = tt_prng_below(&r->prng, 100); polls > 0 && calls; polls--)
+        tutti_test(request[0]);
+    if (r->rank == round % r->nranks)
+        CHECK_OK(r, tutti_comm_abort(comm));
+    for (uint32_t i = 0; i < LONG_OPS; i++) {
+        st = request[i] ? tutti_wait(request[i]) : TUTTI_OK;
+        CHECK(r, st == TUTTI_OK || st == TUTTI_ERR_ABORTED);
+    }
+    tutti_comm_destroy(comm);
+}
+
+static void abort_long_role(struct rank *r)
+{
+    const struct aborts *a = r->job->arg;
+    float *room = start_of(r, calloc((size_t)LONG_OPS * 2 * r->nranks * LONG_COUNT, sizeof *room));
+    uint64_t before = 0;
+
+    setenv("TUTTI_CMA", a->cma, 1);
+    setenv("TUTTI_LANES", a->lanes, 1);
+    job_open(r);
+    for (uint32_t round = 0; round < LONG_ROUNDS; round++) {
+        job_step(r, "round %u", round);
+        abort_long(r, round, room);
+        if (round == LONG_ROUNDS / 5)
+            before = mapped_bytes(r);
+    }
+    CHECK_OK(r, tutti_barrier(r->comm, NULL));
+    if (mapped_bytes(r) > before + LONG_GROWS_MAX)
+        job_fail(r, __FILE__, __LINE__, "memory grew from %llu to %llu MiB", (unsigned long long)(before / MIB),
+                 (unsigned long long)(mapped_bytes(r) / MIB));
+    for (uint32_t i = 0; i < LONG_OPS; i++) {
+        float *src = room + (size_t)i * 2 * LONG_COUNT, *dst = src + LONG_COUNT;
+
+        job_step(r, "long operation %u", i);
+        for (size_t k = 0; k < LONG_COUNT; k++)
+            src[k] = (float)(r->rank + k % 100);
+        CHECK_OK(r, tutti_allreduce(src, dst, LONG_COUNT, TUTTI_F32, TUTTI_SUM, r->comm, NULL));
+        for (size_t k = 0; k < LONG_COUNT; k++)
+            CHECK(r, dst[k] == (float)(r->nranks * (r->nranks - 1) / 2 + r->nranks * (k % 100)));
+    }
+    free(room);
+}
+
+static void aborted_operations_give_back_what_they_took_once_their_peers_have_heard(void **state)
+{
+    static const struct aborts how[] = {
+        { "shm", "0", "1" }, { "shm", "2", "1" }, { "tcp", "0", "1" }, { "tcp", "0", "4" },
+    };
+
+    (void)state;
+    for (uint32_t i = 0; i < 2 * sizeof how / sizeof *how; i++) {
+        const struct aborts *a = &how[i / 2];
+        const struct job job = { .wires = a->wires, .nranks = 2 + i % 2, .seed = job_seed(SEED) + i, .arg = a };
+
+        job_run(&job, abort_long_role);
+    }
+}
+
 /* ---- nothing writes after return ---- */
 
 #define LATE_ROUNDS (UNIT_SHARE > 1 ? 4 : 12)   /* fewer where each is slow */
@@ -688,6 +833,121 @@ static void memory_stays_bounded_with_a_fast_sender_and_a_stopped_receiver(void 
     }
 }
 
+/* ---- memory that comes and goes ---- */
+
+#define PAIRS 10000
+#define USES (UNIT_SHARE > 1 ? 20 : 200)
+#define USE_BYTES (MIB / 2)
+
+static uint32_t mappings(struct rank *r)
+{
+    FILE *f = fopen("/proc/self/maps", "r");
+    uint32_t lines = 0;
+    int c;
+
+    CHECK(r, f);
+    while ((c = fgetc(f)) != EOF)
+        lines += c == '\n';
+    fclose(f);
+    return lines;
+}
+
+/* Rank 1 wakes when rank 0, which has asked for a message, has stopped in turn; and that when rank 1 has looked. */
+static void stop_in_turn(const struct job *job, struct job_board *board)
+{
+    (void)job;
+    if (!job_await_stop(board, 1))
+        return;
+    job_raise(board, 1);
+    if (!job_await_stop(board, 0))
+        return;
+    kill(board->pid[1], SIGCONT);
+    job_await(board, 0, 1);
+    kill(board->pid[0], SIGCONT);
+}
+
+/* Memory of rank 0 that rank 1 writes to. in_turn: rank 1 hears that it should before it hears of the memory. */
+static void use(struct rank *r, uint8_t value, bool in_turn)
+{
+    tutti_request *request;
+    const tutti_call how = { .size = sizeof how, .request = &request };
+    uint8_t *mem;
+
+    CHECK_OK(r, tutti_mem_alloc(r->comm, USE_BYTES, (void **)&mem));
+    if (r->rank == 0) {
+        CHECK_OK(r, tutti_recv(mem, USE_BYTES, TUTTI_U8, 1, r->comm, &how));
+        for (int i = 0; i < 100; i++)
+            tutti_test(request);
+        if (in_turn)
+            kill(getpid(), SIGSTOP);
+        CHECK_OK(r, tutti_wait(request));
+        check_all(r, mem, USE_BYTES, value);
+    } else {
+        memset(mem, value, USE_BYTES);
+        CHECK_OK(r, tutti_send(mem, USE_BYTES, TUTTI_U8, 0, r->comm, &how));
+        for (int i = 0; i < 1000; i++)
+            tutti_test(request);
+        if (in_turn)
+            job_raise(r->board, 0);
+        CHECK_OK(r, tutti_wait(request));
+    }
+    CHECK_OK(r, tutti_mem_free(r->comm, mem));
+}
+
+static void pairs_role(struct rank *r)
+{
+    uint32_t descriptors, maps;
+    void *mem[3];
+
+    job_open(r);
+    use(r, 1, false);
+    CHECK_OK(r, tutti_barrier(r->comm, NULL));
+    descriptors = job_descriptors();
+    maps = mappings(r);
+    if (r->rank == 1)
+        kill(getpid(), SIGSTOP);
+    else
+        CHECK(r, job_await(r->board, 1, 1));
+    CHECK_OK(r, tutti_mem_alloc(r->comm, 1, &mem[0]));
+    for (uint32_t i = 0; i < PAIRS && r->rank == 0; i++) {
+        CHECK_OK(r, tutti_mem_alloc(r->comm, 4096 * (1 + i % 3), &mem[1]));
+        CHECK_OK(r, tutti_mem_alloc(r->comm, 1, &mem[2]));
+        CHECK(r, *(uint8_t *)mem[1] == 0);
+        memset(mem[1], 0xff, 4096);
+        CHECK_OK(r, tutti_mem_free(r->comm, mem[2 - i % 2]));
+        CHECK_OK(r, tutti_mem_free(r->comm, mem[1 + i % 2]));
+    }
+    job_step(r, "after the pairs");
+    use(r, 2, true);
+    for (uint32_t i = 0; i < USES; i++) {
+        job_step(r, "use %u", i);
+        for (uint32_t k = 0; k < 20; k++) {
+            CHECK_OK(r, tutti_mem_alloc(r->comm, USE_BYTES, &mem[1]));
+            CHECK_OK(r, tutti_mem_free(r->comm, mem[1]));
+        }
+        use(r, (uint8_t)(3 + i % 100), false);
+    }
+    CHECK_OK(r, tutti_mem_free(r->comm, mem[0]));
+    CHECK_OK(r, tutti_barrier(r->comm, NULL));
+    job_meet(r);
+    for (uint64_t until_ns = tt_now_ns() + SOON_NS; job_descriptors() > descriptors && tt_now_ns() < until_ns;)
+        usleep(1000);           /* the peer may have to hear of the last ones */
+    CHECK(r, job_descriptors() <= descriptors);
+    if (UNIT_SHARE == 1 && mappings(r) > maps + 500)    /* the thread sanitizer maps some with each */
+        job_fail(r, __FILE__, __LINE__, "%u mappings became %u", maps, mappings(r));
+    job_meet(r);
+}
+
+static void memory_may_be_allocated_and_freed_without_end(void **state)
+{
+    (void)state;
+    for (size_t w = 0; w < NWIRES; w++) {
+        const struct job job = { .wires = wires[w], .nranks = 2, .seed = SEED, .direct = stop_in_turn };
+
+        job_run(&job, pairs_role);
+    }
+}
+
 /* ---- the ordinary end ---- */
 
 /* Each leaves when its own part is over; nobody waits for the others, which may still be in their last call. */
@@ -730,13 +990,16 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(ranks_that_call_different_things_all_learn_both_values),
         cmocka_unit_test(sizes_of_a_message_or_of_blocks_that_differ_are_a_mismatch),
+        cmocka_unit_test(an_early_message_of_another_size_is_a_mismatch),
         cmocka_unit_test(survivors_of_a_killed_rank_have_their_result_or_their_input),
         cmocka_unit_test(a_stopped_rank_is_named_at_the_deadline_by_all_others),
         cmocka_unit_test(a_deadline_reports_the_collective_its_number_its_step_and_the_peer),
         cmocka_unit_test(an_abort_ends_all_requests_and_leaves_no_thread_or_descriptor_a_hundred_times),
+        cmocka_unit_test(aborted_operations_give_back_what_they_took_once_their_peers_have_heard),
         cmocka_unit_test(a_delayed_writer_does_not_touch_a_buffer_that_an_abort_gave_back),
         cmocka_unit_test(two_communicators_used_in_opposite_order_do_not_deadlock),
         cmocka_unit_test(memory_stays_bounded_with_a_fast_sender_and_a_stopped_receiver),
+        cmocka_unit_test(memory_may_be_allocated_and_freed_without_end),
         cmocka_unit_test(ranks_that_leave_early_are_no_error_to_the_others),
     };
 

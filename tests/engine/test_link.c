@@ -25,6 +25,7 @@ static struct fake {
     uint32_t nheld, nfenced;    /* held puts; of these, before the last fence */
     struct held held[HELD_MAX];
     uint32_t posted;
+    uint8_t flags;              /* of the newest put */
 } fake;
 
 static void land(uint32_t n)
@@ -47,6 +48,7 @@ static void take(const struct tt_desc *d)
         return;
     }
     assert_int_equal(d->kind, TT_DESC_PUT);
+    fake.flags = d->flags;
     assert_true(d->flags & TT_DESC_INLINE);
     assert_in_range(d->bytes, 0, TT_INLINE_BYTES);
     assert_true(d->offset <= d->key->bytes && d->bytes <= d->key->bytes - d->offset);
@@ -326,6 +328,34 @@ static void what_was_consumed_is_told_later_if_the_wire_is_full(void **state)
     ends_fini();
 }
 
+/* "I put nothing more" comes after what was put; other mail need not. */
+static void that_a_context_ended_is_seen_after_all_puts_before_it(void **state)
+{
+    (void)state;
+    for (uint32_t caps = 0; caps <= TT_WIRE_CAP_ORDERED; caps += TT_WIRE_CAP_ORDERED) {
+        struct tt_cell cell = { .context = 5 };
+        char late[] = "late";
+        struct tt_desc put = { .kind = TT_DESC_PUT, .flags = TT_DESC_INLINE, .local = late, .bytes = 4 };
+        struct tt_mail m;
+
+        ends_init(caps);
+        put.key = &a.box.theirs;
+        put.offset = TT_LINK_ARRIVED;
+        assert_int_equal(post(&fake.wire, &put, 1), 1);
+        assert_true(tt_mail_send(&a.box, &cell, TT_CELL_NUDGE, 0, NULL, 0));
+        assert_true(fake.flags & TT_DESC_URGENT);
+        assert_true(tt_mail_send(&a.box, &cell, TT_CELL_ENDED, 0, NULL, 0));
+        assert_false(fake.flags & TT_DESC_URGENT);
+        assert_memory_equal(b.region + TT_LINK_ARRIVED, late, 4);
+        for (uint8_t type = TT_CELL_NUDGE; type <= TT_CELL_ENDED; type++) {
+            assert_int_equal(tt_mail_next(&b.box, &m), TUTTI_OK);
+            assert_int_equal(m.type, type);
+            tt_mail_drop(&b.box, &m);
+        }
+        ends_fini();
+    }
+}
+
 /* ---- a peer that lies --------------------------------------------------------------------------------------------- */
 
 static void put_state(uint32_t at, uint64_t value)
@@ -450,6 +480,7 @@ int main(void)
         cmocka_unit_test(the_longest_message_fits_an_empty_mailbox),
         cmocka_unit_test(what_a_full_wire_did_not_take_is_sent_again),
         cmocka_unit_test(what_was_consumed_is_told_later_if_the_wire_is_full),
+        cmocka_unit_test(that_a_context_ended_is_seen_after_all_puts_before_it),
         cmocka_unit_test(a_cell_out_of_turn_is_not_looked_at),
         cmocka_unit_test(a_length_never_reaches_past_the_link_region),
         cmocka_unit_test(a_head_that_cannot_be_hurts_the_peer_alone),

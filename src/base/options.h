@@ -1,0 +1,17 @@
+/* Option structs of the public calls. They begin with `size_t size`, and grow at their end only (not into padding either), from release
+ * to release. */
+#ifndef TT_BASE_OPTIONS_H
+#define TT_BASE_OPTIONS_H
+
+#include <stddef.h>
+#include "base/status.h"
+
+#define TT_OPTIONS_BYTES_MAX 4096u      /* a larger size is none */
+
+/* Options of a program that may have been built for another release: out[bytes] gets what this one knows of `given`, with its own
+ * size; what `given` is too short for is zero. INVALID: it is smaller than bytes_first, the size of the first release, or has
+ * something behind out's bytes that is not zero. `call` and `what` ("conf", of a tutti_conf) name it in the sentence. */
+tutti_status tt_options_take(void *out, size_t bytes, size_t bytes_first, const void *given, const char *call,
+                             const char *what);
+
+#endif

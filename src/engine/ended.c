@@ -1,0 +1,116 @@
+#include "engine/ended.h"
+
+#include <stdlib.h>
+
+#include "base/log.h"
+#include "engine/context.h"
+#include "engine/perform.h"
+
+/* ---- what failed operations left ------------------------------------------------------------------------ */
+
+void tt_flow_give_back(struct tt_engine *e, struct tt_peer *p, int handle, const struct tt_landing *l)
+{
+    tt_op_give_handle(p, handle);
+    tt_landing_put(e->pool[tt_op_wire_index(e, p->wire)], l);
+}
+
+void tt_flow_abandon(struct tt_context *c, struct tt_flow *f)
+{
+    struct tt_peer *p = f->cp->peer;
+
+    if (f->cp->ended) {
+        tt_flow_give_back(c->engine, p, f->in_handle, &f->landing);
+        return;
+    }
+    if (!p->abandoned)
+        p->abandoned = calloc(TT_HANDLES, sizeof *p->abandoned);
+    if (!p->abandoned)
+        return;                 /* then it stays out of use for good */
+    p->abandoned[f->in_handle] = (struct tt_abandoned){ .used = true, .context = c->id, .landing = f->landing };
+    p->nabandoned++;
+}
+
+void tt_peer_has_ended(struct tt_engine *e, struct tt_peer *p, uint32_t id)
+{
+    const struct tt_context *c = tt_context_find(e, id);
+
+    if (c && c->peers[p->rank])
+        c->peers[p->rank]->ended = true;
+    for (uint32_t i = 0; i < TT_HANDLES && p->nabandoned; i++) {
+        struct tt_abandoned *a = &p->abandoned[i];
+
+        if (!a->used || a->context != id)
+            continue;
+        tt_flow_give_back(e, p, (int)i, &a->landing);
+        a->used = false;
+        p->nabandoned--;
+    }
+}
+
+void tt_peer_free_ended(struct tt_peer *p)
+{
+    free(p->abandoned);
+    free(p->endings);
+}
+
+/* ---- telling peers ------------------------------------------------------------------------------------------ */
+
+static bool send_ended(struct tt_peer *p, uint32_t id)
+{
+    struct tt_cell cell = { .context = id };
+
+    return tt_mail_send(&p->mail, &cell, TT_CELL_ENDED, 0, NULL, 0);
+}
+
+/* Remembers that p is to be told. */
+static bool put_off(struct tt_peer *p, uint32_t id)
+{
+    for (uint32_t i = 0; i < p->nendings; i++)
+        if (p->endings[i] == id)
+            return true;
+    if (p->nendings == p->endings_cap) {
+        const uint32_t cap = p->endings_cap ? 2 * p->endings_cap : 8;
+        uint32_t *more = cap > TT_ENDINGS_MAX ? NULL : realloc(p->endings, cap * sizeof *more);
+
+        if (!more)
+            return false;
+        p->endings = more;
+        p->endings_cap = cap;
+    }
+    p->endings[p->nendings++] = id;
+    return true;
+}
+
+void tt_tell_ended(struct tt_engine *e, struct tt_peer *p, uint32_t id)
+{
+    if (p->state != TT_PEER_UP || (p->nendings == 0 && send_ended(p, id)))
+        return;
+    if (put_off(p, id))
+        e->endings_due = true;
+    else
+        tt_log(TT_LOG_WARN, "rank %u is not told that a communicator ended: it keeps some memory for that", p->rank);
+}
+
+void tt_tell_ended_again(struct tt_engine *e)
+{
+    e->endings_due = false;
+    for (struct tt_peer *p = e->up; p; p = p->next_up) {
+        if (p->state != TT_PEER_UP)
+            p->nendings = 0;
+        while (p->nendings && send_ended(p, p->endings[p->nendings - 1]))
+            p->nendings--;
+        e->endings_due |= p->nendings > 0;
+    }
+}
+
+void tt_context_ended(struct tt_context *c)
+{
+    for (struct tt_peer *p = c->engine->up; p; p = p->next_up) {
+        struct tt_context_peer *cp = c->peers[p->rank];
+
+        if (!cp || !cp->opens)
+            continue;
+        cp->opens = false;
+        tt_tell_ended(c->engine, p, c->id);
+    }
+}

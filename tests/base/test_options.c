@@ -1,0 +1,89 @@
+/* Option structs of programs that were built for an older or a newer Tutti. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/options.h"
+#include "support/unit.h"
+
+/* Sizes as after some releases. */
+#define FIRST 24u
+#define NOW 40u
+
+/* Options of `size` bytes, exactly so many on the heap; all but the size are `fill`. */
+static unsigned char *options(size_t size, int fill)
+{
+    unsigned char *mem = malloc(size < sizeof size ? sizeof size : size);
+
+    assert_non_null(mem);
+    memset(mem, fill, size);
+    memcpy(mem, &size, sizeof size);
+    return mem;
+}
+
+static tutti_status take(unsigned char out[NOW], unsigned char *given)
+{
+    const tutti_status st = tt_options_take(out, NOW, FIRST, given, "tutti_try", "conf");
+
+    free(given);
+    return st;
+}
+
+static void what_older_options_lack_reads_as_zero(void **state)
+{
+    (void)state;
+    for (size_t size = FIRST; size <= NOW; size++) {
+        unsigned char out[NOW];
+        size_t now;
+
+        memset(out, 0xee, sizeof out);
+        assert_int_equal(take(out, options(size, 0x55)), TUTTI_OK);
+        memcpy(&now, out, sizeof now);
+        assert_int_equal(now, NOW);
+        for (size_t i = sizeof now; i < NOW; i++)
+            assert_int_equal(out[i], i < size ? 0x55 : 0);
+    }
+}
+
+static void newer_options_are_taken_if_what_is_new_is_zero(void **state)
+{
+    (void)state;
+    for (size_t size = NOW + 1; size <= TT_OPTIONS_BYTES_MAX; size += 13) {
+        unsigned char *given = options(size, 0), out[NOW];
+
+        memset(given + sizeof size, 0x55, NOW - sizeof size);
+        assert_int_equal(take(out, given), TUTTI_OK);
+        assert_int_equal(out[NOW - 1], 0x55);
+        given = options(size, 0);
+        given[NOW + (size - NOW) / 2] = 1;
+        memset(out, 0xee, sizeof out);
+        assert_int_equal(take(out, given), TUTTI_ERR_INVALID);
+        assert_non_null(strstr(tutti_last_error(), "tutti_try: conf.size is "));
+        assert_non_null(strstr(tutti_last_error(), "knows 40"));
+        assert_int_equal(out[0], 0xee);
+    }
+}
+
+static void sizes_that_no_release_had_are_refused(void **state)
+{
+    static const size_t sizes[] = { 0, 1, FIRST - 1, TT_OPTIONS_BYTES_MAX + 1, SIZE_MAX };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        unsigned char *given = options(NOW, 0), out[NOW];
+
+        memcpy(given, &sizes[i], sizeof sizes[i]);
+        assert_int_equal(take(out, given), TUTTI_ERR_INVALID);
+        assert_non_null(strstr(tutti_last_error(), "not 40: set it to sizeof(tutti_conf)"));
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_older_options_lack_reads_as_zero),
+        cmocka_unit_test(newer_options_are_taken_if_what_is_new_is_zero),
+        cmocka_unit_test(sizes_that_no_release_had_are_refused),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
