@@ -55,33 +55,52 @@ static void end_nudges(struct tt_op *op)
         }
 }
 
-/* A region that peers have mapped becomes this process's alone, at the same address and with the same contents: what a late writer
- * writes goes to memory that nobody looks at. It is never again offered to peers. */
-static void seclude(struct tt_region *r)
-{
-    const size_t page = (size_t)sysconf(_SC_PAGESIZE), bytes = (r->bytes + page - 1) / page * page;
-    void *copy = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-
-    if (copy == MAP_FAILED) {
-        tt_log(TT_LOG_WARN, "no memory to take %zu bytes back from peers: a late writer may still reach them", bytes);
-        return;
-    }
-    memcpy(copy, r->mem, r->bytes);
-    tt_assert(mremap(copy, bytes, bytes, MREMAP_MAYMOVE | MREMAP_FIXED, r->mem) == r->mem);
-    r->key.bytes = 0;
-}
-
-/* After a failure nothing may write into the caller's buffer. Wires drop late arrivals for regions that are deregistered; a peer that
- * stores into mapped memory itself, and may be stopped in the middle of it, is kept away otherwise. */
-static void fend_off(struct tt_op *op)
+/* Where in memory that peers have mapped this operation receives; NULL: nowhere. */
+static struct tt_region *mapped_target(const struct tt_op *op)
 {
     for (uint32_t i = 0; i < op->exec.npeers; i++) {
         const struct tt_flow *f = &op->flow[i];
-        struct tt_region *r = f->cp ? f->direct : NULL;
 
-        if (r && r->key.bytes && f->cp->peer->state == TT_PEER_UP && !tt_op_is_registered(op, r))
-            seclude(r);
+        if (f->cp && f->direct && !tt_op_is_registered(op, f->direct) && f->cp->peer->state != TT_PEER_LEFT)
+            return f->direct;
     }
+    return NULL;
+}
+
+static bool share_a_page(const struct tt_op *a, const struct tt_op *b)
+{
+    const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+    const uintptr_t first = (uintptr_t)a->conf.dst, second = (uintptr_t)b->conf.dst;
+
+    return first / page <= (second + tt_coll_dst_bytes(&b->conf.coll) - 1) / page &&
+           second / page <= (first + tt_coll_dst_bytes(&a->conf.coll) - 1) / page;
+}
+
+/* Operations of other communicators that receive into the same pages do not hear of their peers any more. */
+static void fail_neighbours(const struct tt_op *op, const struct tt_region *r)
+{
+    for (struct tt_context *c = op->context->engine->contexts; c; c = c->next)
+        for (const struct tt_op *other = c->active; c != op->context && other; other = other->next)
+            if (mapped_target(other) == r && share_a_page(op, other)) {
+                tt_context_fail_here(c, TUTTI_ERR_ABORTED, "an operation of another communicator failed that received into the same page of memory",
+                                     true);
+                break;
+            }
+}
+
+/* After a failure nothing may write into the caller's buffer. Wires drop late arrivals for regions that are deregistered; a peer that
+ * stores into mapped memory itself, and may be stopped in the middle of it, is kept away otherwise: the pages become this process's
+ * alone. The region is never again offered to peers. */
+static void fend_off(struct tt_op *op)
+{
+    struct tt_region *r = mapped_target(op);
+
+    if (!r)
+        return;
+    if (r->wire->ops->withdraw(r, (uint64_t)((uint8_t *)op->conf.dst - (uint8_t *)r->mem), tt_coll_dst_bytes(&op->conf.coll)))
+        tt_log(TT_LOG_WARN, "a late writer may still reach the buffer of a failed operation");
+    r->key.bytes = 0;
+    fail_neighbours(op, r);
 }
 
 static void unlink_op(struct tt_op **at, struct tt_op *op)

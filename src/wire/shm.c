@@ -262,6 +262,6 @@ static tutti_status shm_address(struct tt_wire *base, struct tt_blob *out)
 const struct tt_wire_ops tt_wire_shm = {
     .name = "shm", .summary = "shared memory between ranks of one host",
     .open = shm_open, .close = shm_close, .address = shm_address, .connect = tt_shm_connect,
-    .reg = tt_shm_reg, .dereg = tt_shm_dereg, .import = tt_shm_import,
+    .reg = tt_shm_reg, .dereg = tt_shm_dereg, .withdraw = tt_shm_withdraw, .import = tt_shm_import,
     .post = shm_post, .poll = shm_poll, .arm = shm_arm,
 };

@@ -170,6 +170,7 @@ void tt_shm_links_close(struct tt_shm *w);
 
 tutti_status tt_shm_reg(struct tt_wire *base, void *mem, size_t bytes, struct tt_region **out);
 void tt_shm_dereg(struct tt_region *region);
+tutti_status tt_shm_withdraw(struct tt_region *region, uint64_t offset, uint64_t bytes);
 tutti_status tt_shm_import(struct tt_wire *base, uint32_t rank, const struct tt_blob *key, struct tt_rkey *out);
 /* The peer has registered a segment: maps it. What was in its slot before is no more. The descriptor is taken over. */
 tutti_status tt_shm_segment_add(struct tt_shm *w, uint32_t rank, uint64_t id, uint32_t slot, int fd, uint64_t bytes);

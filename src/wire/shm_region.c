@@ -1,6 +1,7 @@
 /* Registered memory of the shm wire, and the peers' segments that are mapped here. */
 #include "wire/shm.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -186,6 +187,24 @@ void tt_shm_dereg(struct tt_region *region)
     tt_segment_fini(&s->seg);
     s->next_free = w->free_shared;
     w->free_shared = s;
+}
+
+/* A private mapping of the same file shows the same bytes until a page is written: a write that changes nothing, and loses nothing that
+ * another thread of ours writes at the same time, makes each page ours. */
+tutti_status tt_shm_withdraw(struct tt_region *region, uint64_t offset, uint64_t bytes)
+{
+    struct tt_shm_shared *s = (struct tt_shm_shared *)((char *)region - offsetof(struct tt_shm_shared, region));
+    const size_t page = (size_t)sysconf(_SC_PAGESIZE), begin = offset / page * page;
+    const size_t end = (offset + bytes + page - 1) / page * page;
+    char *const base = s->seg.base;
+
+    tt_assert(base && offset <= region->bytes && bytes <= region->bytes - offset);
+    if (mmap(base + begin, end - begin, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_FIXED, s->seg.fd, (off_t)begin) ==
+        MAP_FAILED)
+        return tt_fail_errno(errno, "shm: take %zu bytes back from peers", end - begin);
+    for (size_t at = begin; at < end; at += page)
+        __atomic_fetch_or(base + at, 0, __ATOMIC_RELAXED);
+    return TUTTI_OK;
 }
 
 static struct tt_region *region_of(struct tt_shm *w, uint64_t id)

@@ -146,6 +146,9 @@ struct tt_wire_ops {
     /* When it returns, nothing can change the region's memory through this wire any more: late arrivals are dropped. A peer that is
      * reading a source there drops what it reads from then on. Never waits for a peer. */
     void (*dereg)(struct tt_region *r);
+    /* The same for a part of memory that the wire allocated and peers have mapped: the pages that hold bytes [offset, offset + bytes) stay at
+     * their addresses with what they hold, for this process alone. NULL on wires without MAPPED. */
+    tutti_status (*withdraw)(struct tt_region *r, uint64_t offset, uint64_t bytes);
     /* Makes a peer's key usable here. PROTOCOL (logged) if the blob is none of this wire's; PENDING if the memory's
      * descriptor is still on its way: poll, and call again; UNSUPPORTED if the peer should not have given it (tt_link.anymem). */
     tutti_status (*import)(struct tt_wire *w, uint32_t peer, const struct tt_blob *key, struct tt_rkey *out);

@@ -709,6 +709,71 @@ static void a_delayed_writer_does_not_touch_a_buffer_that_an_abort_gave_back(voi
     }
 }
 
+/* ---- two halves of one allocation ---- */
+
+#define HALF_BYTES MIB
+
+struct halves {
+    size_t at;                  /* where the second one begins; at least HALF_BYTES */
+};
+
+/* Rank 0 receives into both, for two communicators; one of them fails. */
+static void halves_role(struct rank *r)
+{
+    const struct halves *h = r->job->arg;
+    tutti_comm *comm[2];
+    tutti_request *request[2];
+    uint8_t *buf;
+
+    job_open(r);
+    CHECK_OK(r, tutti_mem_alloc(r->comm, h->at + HALF_BYTES, (void **)&buf));
+    memset(buf, r->rank ? 0x77 : 0x11, h->at + HALF_BYTES);
+    for (int i = 0; i < 2; i++)
+        CHECK_OK(r, tutti_comm_dup(r->comm, &comm[i]));
+    for (int i = 0; i < 2 && r->rank == 0; i++) {
+        const tutti_call how = { .size = sizeof how, .request = &request[i] };
+
+        CHECK_OK(r, tutti_recv(buf + (i ? h->at : 0), HALF_BYTES, TUTTI_U8, 1, comm[i], &how));
+    }
+    for (int i = 0; i < 40; i++)
+        CHECK_OK(r, tutti_barrier(r->comm, NULL));      /* both are open by now */
+    if (r->rank == 0) {
+        CHECK_OK(r, tutti_comm_abort(comm[0]));
+        CHECK_STATUS(r, tutti_wait(request[0]), TUTTI_ERR_ABORTED);
+        check_all(r, buf, HALF_BYTES, 0x11);
+    }
+    job_meet(r);
+    if (r->rank == 0) {
+        const tutti_status st = tutti_wait(request[1]);
+
+        CHECK(r, st == TUTTI_OK || (st == TUTTI_ERR_ABORTED && h->at % 4096));
+        if (st == TUTTI_OK)
+            check_all(r, buf + h->at, HALF_BYTES, 0x77);
+    } else {
+        const tutti_status st = tutti_send(buf + h->at, HALF_BYTES, TUTTI_U8, 0, comm[1], NULL);
+
+        CHECK(r, st == TUTTI_OK || (st == TUTTI_ERR_ABORTED && h->at % 4096));
+    }
+    CHECK_OK(r, tutti_barrier(r->comm, NULL));
+    for (int i = 0; i < 2; i++)
+        tutti_comm_destroy(comm[i]);
+    CHECK_OK(r, tutti_mem_free(r->comm, buf));
+}
+
+static void what_an_abort_takes_back_is_missed_by_no_other_communicator(void **state)
+{
+    static const struct halves where[] = { { HALF_BYTES }, { HALF_BYTES + 65536 }, { HALF_BYTES + 100 } };
+
+    (void)state;
+    for (uint32_t i = 0; i < NWIRES * 3; i++) {
+        const struct job job = {
+            .wires = wires[i % NWIRES], .nranks = 2, .seed = job_seed(SEED), .arg = &where[i / NWIRES],
+        };
+
+        job_run(&job, halves_role);
+    }
+}
+
 /* ---- bounds ---- */
 
 #define AHEAD 150
@@ -996,6 +1061,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_deadline_reports_the_collective_its_number_its_step_and_the_peer),
         cmocka_unit_test(an_abort_ends_all_requests_and_leaves_no_thread_or_descriptor_a_hundred_times),
         cmocka_unit_test(aborted_operations_give_back_what_they_took_once_their_peers_have_heard),
+        cmocka_unit_test(what_an_abort_takes_back_is_missed_by_no_other_communicator),
         cmocka_unit_test(a_delayed_writer_does_not_touch_a_buffer_that_an_abort_gave_back),
         cmocka_unit_test(two_communicators_used_in_opposite_order_do_not_deadlock),
         cmocka_unit_test(memory_stays_bounded_with_a_fast_sender_and_a_stopped_receiver),
