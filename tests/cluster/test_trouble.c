@@ -183,6 +183,7 @@ struct death {
     const char *algo;
     size_t count;
     bool enters;                /* the victim begins the call that it dies in */
+    tutti_redop op;
 };
 
 #define WORD_DIED 0             /* of the victim: when */
@@ -213,7 +214,7 @@ static void death_role(struct rank *r)
 {
     const struct death *d = r->job->arg;
     struct call c = {
-        .kind = d->kind, .type = TUTTI_F32, .op = TUTTI_SUM, .count = d->count, .nranks = r->nranks,
+        .kind = d->kind, .type = TUTTI_F32, .op = d->op, .count = d->count, .nranks = r->nranks,
         .root = r->nranks - 1, .in_place = true, .algo = d->algo, .salt = r->job->seed,
     };
     struct call_side s;
@@ -251,13 +252,17 @@ static void death_role(struct rank *r)
 static void survivors_of_a_killed_rank_have_their_result_or_their_input(void **state)
 {
     static const struct death deaths[] = {
-        { 0, TT_ALLREDUCE, NULL, 1000000, true }, { 1, TT_ALLREDUCE, "ring", 1000000, true },
-        { 2, TT_ALLREDUCE, "ring", 300000, true }, { 1, TT_ALLREDUCE, "rabenseifner", 1000000, true },
-        { 2, TT_ALLREDUCE, "ring", 1000000, false }, { 0, TT_ALLREDUCE, NULL, 10, false },
-        { 1, TT_REDUCE_SCATTER, NULL, 200000, true }, { 0, TT_ALLTOALL, NULL, 200000, true },
-        { 1, TT_ALLGATHER, "ring", 200000, true }, { 0, TT_BROADCAST, "chain", 1000000, true },
-        { 0, TT_REDUCE, "chain", 1000000, true }, { 1, TT_GATHER, NULL, 300000, true },
-        { 1, TT_BARRIER, NULL, 0, false }, { 0, TT_SCATTER, NULL, 100000, false },
+        { 0, TT_ALLREDUCE, NULL, 1000000, true, TUTTI_SUM }, { 1, TT_ALLREDUCE, "ring", 1000000, true, TUTTI_SUM },
+        { 2, TT_ALLREDUCE, "ring", 300000, true, TUTTI_SUM },
+        { 1, TT_ALLREDUCE, "rabenseifner", 1000000, true, TUTTI_SUM },
+        { 2, TT_ALLREDUCE, "ring", 1000000, false, TUTTI_SUM }, { 0, TT_ALLREDUCE, NULL, 10, false, TUTTI_SUM },
+        { 2, TT_ALLREDUCE, "ring", 1000000, false, TUTTI_PREMUL_SUM },
+        { 1, TT_ALLREDUCE, "rabenseifner", 1000000, true, TUTTI_PREMUL_SUM },
+        { 0, TT_REDUCE, "chain", 1000000, true, TUTTI_PREMUL_SUM },
+        { 1, TT_REDUCE_SCATTER, NULL, 200000, true, TUTTI_SUM }, { 0, TT_ALLTOALL, NULL, 200000, true, TUTTI_SUM },
+        { 1, TT_ALLGATHER, "ring", 200000, true, TUTTI_SUM }, { 0, TT_BROADCAST, "chain", 1000000, true, TUTTI_SUM },
+        { 0, TT_REDUCE, "chain", 1000000, true, TUTTI_SUM }, { 1, TT_GATHER, NULL, 300000, true, TUTTI_SUM },
+        { 1, TT_BARRIER, NULL, 0, false, TUTTI_SUM }, { 0, TT_SCATTER, NULL, 100000, false, TUTTI_SUM },
     };
 
     (void)state;
