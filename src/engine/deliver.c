@@ -7,6 +7,7 @@
 #include "engine/context.h"
 #include "engine/perform.h"
 
+/* What peers say that contradicts this rank. The context has failed after each, and its operations are over. */
 static void mismatch(struct tt_context *c, uint32_t peer, const struct tt_opdesc *theirs, const struct tt_opdesc *ours,
                      uint64_t opseq, const char *more)
 {
@@ -19,6 +20,52 @@ static void mismatch(struct tt_context *c, uint32_t peer, const struct tt_opdesc
     tt_context_fail_here(c, TUTTI_ERR_MISMATCH, why, true);
 }
 
+/* The descriptors are alike, and one of the pair expects another number of bytes than the other one sends. `peer` is the other
+ * rank; `sends`: it is the one that sends. */
+static void sizes_differ(struct tt_op *op, uint32_t peer, bool sends, uint64_t theirs, uint64_t ours)
+{
+    struct tt_context *c = op->context;
+    char why[TT_ERROR_BYTES];
+
+    snprintf(why, sizeof why, "%s: rank %u sends %llu bytes to rank %u, which expects %llu (operation %llu of the communicator)",
+             tt_coll_name((enum tt_coll_kind)op->desc.kind), sends ? peer : c->rank,
+             (unsigned long long)(sends ? theirs : ours), sends ? c->rank : peer,
+             (unsigned long long)(sends ? ours : theirs), (unsigned long long)op->seq);
+    tt_context_fail_here(c, TUTTI_ERR_MISMATCH, why, true);
+}
+
+/* The ranks of an alltoallv say for themselves how long each block is, and each block is one put (TT_BUF_THERE). False: the peer's word differs from ours, and the context has
+ * failed. */
+static bool agrees_to_send(struct tt_op *op, uint32_t peer, uint64_t expected)
+{
+    const struct tt_coll *c = &op->conf.coll;
+
+    if (op->desc.kind != TT_ALLTOALLV || c->send_bytes[peer] == expected)
+        return true;
+    sizes_differ(op, peer, false, expected, c->send_bytes[peer]);
+    return false;
+}
+
+static bool agrees_to_receive(struct tt_op *op, uint32_t peer, uint64_t sent)
+{
+    const struct tt_coll *c = &op->conf.coll;
+
+    if (op->desc.kind != TT_ALLTOALLV || c->recv_bytes[peer] == sent)
+        return true;
+    sizes_differ(op, peer, true, sent, c->recv_bytes[peer]);
+    return false;
+}
+
+static bool agrees_to_nudge(struct tt_op *op, uint32_t peer, const void *payload, uint32_t bytes)
+{
+    struct tt_nudge_msg msg;
+
+    if (bytes != sizeof msg)
+        return true;            /* it says nothing of sizes */
+    memcpy(&msg, payload, sizeof msg);
+    return agrees_to_send(op, peer, msg.expects) && agrees_to_receive(op, peer, msg.sends);
+}
+
 /* The peer's rank in the context; UINT32_MAX if it is none of it. */
 static uint32_t index_in(const struct tt_context *c, struct tt_context_peer *cp)
 {
@@ -28,7 +75,7 @@ static uint32_t index_in(const struct tt_context *c, struct tt_context_peer *cp)
     return cp->index;
 }
 
-/* The peer has opened a flow to us. */
+/* The peer has opened a flow to us. False: its message is not valid. The operation may be over then. */
 static bool take_ready(struct tt_op *op, uint16_t i, const uint8_t *payload, uint32_t bytes)
 {
     struct tt_flow *f = tt_op_flow(op, i);
@@ -45,6 +92,8 @@ static bool take_ready(struct tt_op *op, uint16_t i, const uint8_t *payload, uin
         return true;
     if (msg.handle >= TT_HANDLES || msg.landing_bytes > TT_KEY_BYTES || msg.direct_bytes > TT_KEY_BYTES)
         return false;
+    if (!agrees_to_send(op, op->exec_peers[i].rank, msg.bytes))
+        return true;
     w = f->cp->peer->wire;
     key.bytes = msg.landing_bytes;
     memcpy(key.data, msg.landing_key, TT_KEY_BYTES);
@@ -97,12 +146,18 @@ void tt_op_take_early(struct tt_op *op)
         for (; (m = tt_early_find(f->cp, &at, op->seq, op->p2p, op->desc.kind, TT_CELL_READY)); at++) {
             const bool good = take_ready(op, (uint16_t)i, m->payload, m->bytes);
 
+            if (tt_op_is_over(op))
+                return;
             tt_early_drop(f->cp, m);
-            if (!good)
+            if (!good) {
                 mismatch(op->context, op->exec_peers[i].rank, &m->desc, &op->desc, op->seq, ": its offer of memory is not valid");
+                return;
+            }
         }
         for (at = 0; (m = tt_early_find(f->cp, &at, op->seq, op->p2p, op->desc.kind, TT_CELL_NUDGE)); at++) {
-            tt_early_drop(f->cp, m);        /* it has been compared */
+            tt_early_drop(f->cp, m);        /* its descriptor has been compared */
+            if (!agrees_to_nudge(op, op->exec_peers[i].rank, m->payload, m->bytes))
+                return;
             take_nudge(op, f);
         }
         for (at = 0; (m = tt_early_find(f->cp, &at, op->seq, op->p2p, op->desc.kind, TT_CELL_EAGER)); at++) {
@@ -110,10 +165,14 @@ void tt_op_take_early(struct tt_op *op)
 
             if (m->claimed)
                 continue;
+            if (!agrees_to_receive(op, op->exec_peers[i].rank, m->bytes))
+                return;
             st = tt_exec_eager(&op->exec, (uint16_t)i, m->tag, m->bytes);
             m->claimed = st == TUTTI_OK;
-            if (st == TUTTI_ERR_MISMATCH)
+            if (st == TUTTI_ERR_MISMATCH) {
                 mismatch(op->context, op->exec_peers[i].rank, &m->desc, &op->desc, op->seq, ": the sizes between the two differ");
+                return;
+            }
         }
     }
 }
@@ -225,6 +284,8 @@ static bool deliver_eager(struct tt_op *op, struct tt_context_peer *cp, uint32_t
     const int i = tt_exec_peer_of(&op->exec, index);
     tutti_status st = TUTTI_ERR_INVALID;
 
+    if (!agrees_to_receive(op, index, mail->bytes))
+        return true;
     if (i >= 0 && tt_op_flow(op, (uint16_t)i))
         st = tt_exec_eager(&op->exec, (uint16_t)i, mail->cell.tag, mail->bytes);
     if (st == TUTTI_ERR_MISMATCH) {
@@ -250,15 +311,19 @@ static bool deliver_ready(struct tt_op *op, uint32_t index, struct tt_context_pe
         return tt_early_keep(cp, mail, false) == TUTTI_OK;
     if (!take_ready(op, (uint16_t)i, mail->payload, mail->bytes))
         return false;
-    tt_op_run(op);
+    if (!tt_op_is_over(op))
+        tt_op_run(op);
     return true;
 }
 
-static void deliver_nudge(struct tt_op *op, uint32_t index)
+static void deliver_nudge(struct tt_op *op, uint32_t index, const struct tt_mail *mail)
 {
     const int i = tt_exec_peer_of(&op->exec, index);
-    struct tt_flow *f = i < 0 ? NULL : tt_op_flow(op, (uint16_t)i);
+    struct tt_flow *f;
 
+    if (!agrees_to_nudge(op, index, mail->payload, mail->bytes))
+        return;
+    f = i < 0 ? NULL : tt_op_flow(op, (uint16_t)i);
     if (!f)
         return;
     take_nudge(op, f);
@@ -317,7 +382,7 @@ bool tt_deliver(struct tt_engine *e, struct tt_peer *p, const struct tt_mail *ma
         else if (mail->type == TT_CELL_READY)
             return deliver_ready(op, index, cp, mail);
         else
-            deliver_nudge(op, index);
+            deliver_nudge(op, index, mail);
         return true;
     }
     if (!p2p && mail->cell.opseq < c->next_seq && !is_waiting(c, mail->cell.opseq)) {

@@ -46,9 +46,8 @@ _Static_assert(sizeof(struct tt_opdesc) == 16, "no padding: compared as bytes");
 enum tt_cell_type {
     TT_CELL_EAGER = 1,          /* payload of a small put; tag is the step's */
     TT_CELL_READY,              /* struct tt_ready_msg follows: the sender of this may be streamed to */
-    TT_CELL_REQUEST,            /* out of eager credit: please open a flow for `tag` bytes (send and recv) */
     TT_CELL_CREDIT,             /* only returns eager credit */
-    TT_CELL_NUDGE               /* "I wait for you in this operation" */
+    TT_CELL_NUDGE               /* "I wait for you in this operation"; alltoallv: struct tt_nudge_msg follows */
 };
 
 struct tt_cell {
@@ -65,10 +64,15 @@ struct tt_ready_msg {
     uint16_t handle;
     uint8_t direct, landing;    /* which of the keys below are set */
     uint32_t gen;
-    uint64_t bytes;             /* what the opener expects of the pair in all, where the ranks' descriptors do not tell */
+    uint64_t bytes;             /* that the opener expects; alltoallv: all of the pair's, of which the descriptors say nothing */
     uint64_t landing_offset, direct_offset;
     uint8_t landing_bytes, direct_bytes;    /* of the keys */
     uint8_t landing_key[TT_KEY_BYTES], direct_key[TT_KEY_BYTES];
+};
+
+/* The payload of a NUDGE in an alltoallv: two ranks that think differently of how long a block is may both wait. */
+struct tt_nudge_msg {
+    uint64_t sends, expects;    /* bytes: to the receiver of this, and from it */
 };
 
 /* A message as the receiver sees it: valid until tt_mail_drop. */

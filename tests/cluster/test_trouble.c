@@ -175,6 +175,70 @@ static void sizes_of_a_message_or_of_blocks_that_differ_are_a_mismatch(void **st
     }
 }
 
+/* One block of an alltoallv. */
+struct block {
+    size_t sent, expected;      /* bytes */
+    uint32_t sender;
+    size_t others;              /* bytes of all other blocks */
+};
+
+/* The sender or the receiver may be through with its part, and learn of the difference later. */
+static void block_role(struct rank *r)
+{
+    const struct block *b = r->job->arg;
+    const uint32_t receiver = (b->sender + 1) % r->nranks;
+    const size_t most = b->others + (b->sent > b->expected ? b->sent : b->expected);
+    size_t out[JOB_RANKS_MAX], in[JOB_RANKS_MAX];
+    uint8_t *src = start_of(r, calloc(r->nranks, most)), *dst = start_of(r, calloc(r->nranks, most));
+    char sent[32], expected[32];
+    uint64_t begin_ns;
+    tutti_status st;
+
+    for (uint32_t i = 0; i < r->nranks; i++)
+        out[i] = in[i] = b->others;
+    if (r->rank == b->sender)
+        out[receiver] = b->sent;
+    if (r->rank == receiver)
+        in[b->sender] = b->expected;
+    job_open(r);
+    CHECK_OK(r, tutti_barrier(r->comm, NULL));
+    job_meet(r);
+    job_step(r, "rank %u sends %zu bytes where %zu are expected, others %zu", b->sender, b->sent, b->expected, b->others);
+    begin_ns = tt_now_ns();
+    st = tutti_alltoallv(src, out, NULL, dst, in, NULL, TUTTI_U8, r->comm, NULL);
+    if (st == TUTTI_OK)
+        st = tutti_barrier(r->comm, NULL);
+    CHECK_STATUS(r, st, TUTTI_ERR_MISMATCH);
+    CHECK(r, tt_now_ns() - begin_ns < SOON_NS);
+    snprintf(sent, sizeof sent, "sends %zu bytes", b->sent);
+    snprintf(expected, sizeof expected, "expects %zu ", b->expected);
+    CHECK(r, names(tutti_last_error(), b->sender) && names(tutti_last_error(), receiver));
+    CHECK(r, strstr(tutti_last_error(), sent) && strstr(tutti_last_error(), expected));
+    free(src);
+    free(dst);
+}
+
+static void a_block_of_alltoallv_that_is_not_as_long_as_expected_is_a_mismatch(void **state)
+{
+    static const size_t sizes[][2] = {
+        { 100, 104 }, { 0, 4 }, { 100, 200000 }, { 0, 200000 }, { 200000, 200004 }, { 200000, 5000000 },
+    };
+    const uint32_t nsizes = sizeof sizes / sizeof *sizes;
+
+    (void)state;
+    for (uint32_t i = 0; i < NWIRES * nsizes * 4; i++) {
+        const size_t *s = sizes[i / NWIRES % nsizes];
+        const uint32_t turn = i / NWIRES / nsizes, nranks = 2 + (i / NWIRES + turn) % 2;
+        const struct block block = {
+            .sent = s[turn % 2], .expected = s[1 - turn % 2], .sender = (i + turn / 2) % nranks,
+            .others = turn < 2 ? 8 : 300000,
+        };
+        const struct job job = { .wires = wires[i % NWIRES], .nranks = nranks, .seed = SEED, .arg = &block };
+
+        job_run(&job, block_role);
+    }
+}
+
 /* ---- deaths ---- */
 
 struct death {
@@ -735,6 +799,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(ranks_that_call_different_things_all_learn_both_values),
         cmocka_unit_test(sizes_of_a_message_or_of_blocks_that_differ_are_a_mismatch),
+        cmocka_unit_test(a_block_of_alltoallv_that_is_not_as_long_as_expected_is_a_mismatch),
         cmocka_unit_test(survivors_of_a_killed_rank_have_their_result_or_their_input),
         cmocka_unit_test(a_stopped_rank_is_named_at_the_deadline_by_all_others),
         cmocka_unit_test(a_deadline_reports_the_collective_its_number_its_step_and_the_peer),
