@@ -109,6 +109,7 @@ static bool take_ready(struct tt_op *op, uint16_t i, const uint8_t *payload, uin
         return true;
     if (st)
         return false;
+    tt_link_clear(&f->cp->peer->mail, TT_LINK_CREDIT, msg.handle, op->conf.streams);
     f->ready = true;
     f->out_handle = msg.handle;
     f->out_gen = msg.gen;

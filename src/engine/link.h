@@ -119,6 +119,12 @@ static inline _Atomic uint64_t *tt_link_word(const struct tt_mailbox *m, uint32_
 {
     return (_Atomic uint64_t *)(void *)(m->mine + area + handle * TT_UNIT + stream * 8);
 }
+/* Before a flow begins: no word of an earlier one, however long ago, can be taken for one of this. */
+static inline void tt_link_clear(const struct tt_mailbox *m, uint32_t area, uint32_t handle, uint32_t streams)
+{
+    for (uint32_t s = 0; s < streams; s++)
+        atomic_store_explicit(tt_link_word(m, area, handle, s), 0, memory_order_relaxed);
+}
 static inline uint64_t tt_link_offset(uint32_t area, uint32_t handle, uint32_t stream)
 {
     return area + (uint64_t)handle * TT_UNIT + stream * 8;

@@ -354,7 +354,8 @@ static bool do_open(struct tt_op *op, const struct tt_action *a)
         }
         f->in_handle = (int16_t)handle;
         f->cp->opened += op->p2p;
-        f->in_gen = p->handle_gen[handle] + 1u;
+        f->in_gen = p->handle_gen[handle] + 1;
+        tt_link_clear(&p->mail, TT_LINK_ARRIVED, (uint32_t)handle, op->conf.streams);
     }
     if (choose_direct(op, p, t, &direct, &offset)) {
         tt_context_fail_here(op->context, TUTTI_ERR_NOMEM, "a buffer could not be registered", true);

@@ -33,7 +33,7 @@ struct tt_peer {
     struct tt_wire *wire;       /* the one that is tried or stands */
     bool anymem;                /* it may be given keys of memory that the wire did not allocate */
     struct tt_mailbox mail;     /* valid from UP on, also after LEFT */
-    uint16_t handle_gen[TT_HANDLES];    /* grows when a handle is given back */
+    uint32_t handle_gen[TT_HANDLES];    /* grows when a handle is given back */
     uint64_t handles[TT_HANDLES / 64];  /* bitmap of those in use */
     struct tt_peer *next_up;    /* list of peers with a mailbox */
 };
