@@ -75,8 +75,9 @@ static uint32_t index_in(const struct tt_context *c, struct tt_context_peer *cp)
     return cp->index;
 }
 
-/* The peer has opened a flow to us. False: its message is not valid. The operation may be over then. */
-static bool take_ready(struct tt_op *op, uint16_t i, const uint8_t *payload, uint32_t bytes)
+/* The peer has opened a flow to us; the operation may be over then. PENDING: the memory that it names is not here yet; PROTOCOL: what
+ * it says is not valid. */
+static tutti_status take_ready(struct tt_op *op, uint16_t i, const uint8_t *payload, uint32_t bytes)
 {
     struct tt_flow *f = tt_op_flow(op, i);
     const uint64_t need = (uint64_t)op->conf.streams * op->conf.depth * op->conf.segment_bytes;
@@ -86,29 +87,27 @@ static bool take_ready(struct tt_op *op, uint16_t i, const uint8_t *payload, uin
     tutti_status st;
 
     if (!f || bytes != sizeof msg)
-        return false;
+        return TUTTI_ERR_PROTOCOL;
     memcpy(&msg, payload, sizeof msg);
     if (f->ready)
-        return true;
+        return TUTTI_OK;
     if (msg.handle >= TT_HANDLES || msg.landing_bytes > TT_KEY_BYTES || msg.direct_bytes > TT_KEY_BYTES)
-        return false;
+        return TUTTI_ERR_PROTOCOL;
     if (!agrees_to_send(op, op->exec_peers[i].rank, msg.bytes))
-        return true;
+        return TUTTI_OK;
     w = f->cp->peer->wire;
     key.bytes = msg.landing_bytes;
     memcpy(key.data, msg.landing_key, TT_KEY_BYTES);
     st = w->ops->import(w, f->cp->peer->rank, &key, &f->landing_key);
     if (!st && (f->landing_key.bytes < need || msg.landing_offset > f->landing_key.bytes - need))
-        return false;
+        return TUTTI_ERR_PROTOCOL;
     if (!st && msg.direct) {
         key.bytes = msg.direct_bytes;
         memcpy(key.data, msg.direct_key, TT_KEY_BYTES);
         st = w->ops->import(w, f->cp->peer->rank, &key, &f->direct_key);
     }
-    if (st == TUTTI_ERR_PEER_LOST)
-        return true;
     if (st)
-        return false;
+        return st == TUTTI_PENDING ? st : st == TUTTI_ERR_PEER_LOST ? TUTTI_OK : TUTTI_ERR_PROTOCOL;
     tt_link_clear(&f->cp->peer->mail, TT_LINK_CREDIT, msg.handle, op->conf.streams);
     f->ready = true;
     f->out_handle = msg.handle;
@@ -116,7 +115,7 @@ static bool take_ready(struct tt_op *op, uint16_t i, const uint8_t *payload, uin
     f->landing_offset = msg.landing_offset;
     f->direct_offset = msg.direct_offset;
     tt_exec_ready(&op->exec, i, msg.direct, f->landing_key.mapped != NULL);
-    return true;
+    return TUTTI_OK;
 }
 
 /* The peer waits for us in this operation. A send that has asked will not go as an eager message any more; one that is asked, and
@@ -129,6 +128,13 @@ static void take_nudge(struct tt_op *op, struct tt_flow *f)
         tt_op_stream(op);
     else if (op->desc.kind == TT_SEND)
         tt_op_nudge(op);
+}
+
+/* A kept message cannot be taken yet. */
+static void look_again(struct tt_op *op)
+{
+    op->scanned = UINT32_MAX;
+    op->retry = true;
 }
 
 /* Looks through the kept messages for what this operation can use now. */
@@ -145,12 +151,16 @@ void tt_op_take_early(struct tt_op *op)
         if (!f->cp->kept)
             continue;
         for (; (m = tt_early_find(f->cp, &at, op->seq, op->p2p, op->desc.kind, TT_CELL_READY)); at++) {
-            const bool good = take_ready(op, (uint16_t)i, m->payload, m->bytes);
+            const tutti_status st = take_ready(op, (uint16_t)i, m->payload, m->bytes);
 
             if (tt_op_is_over(op))
                 return;
+            if (st == TUTTI_PENDING) {
+                look_again(op);
+                continue;
+            }
             tt_early_drop(f->cp, m);
-            if (!good) {
+            if (st) {
                 mismatch(op->context, op->exec_peers[i].rank, &m->desc, &op->desc, op->seq, ": its offer of memory is not valid");
                 return;
             }
@@ -307,10 +317,14 @@ static bool deliver_eager(struct tt_op *op, struct tt_context_peer *cp, uint32_t
 static bool deliver_ready(struct tt_op *op, uint32_t index, struct tt_context_peer *cp, const struct tt_mail *mail)
 {
     const int i = tt_exec_peer_of(&op->exec, index);
+    const tutti_status st = i < 0 ? TUTTI_PENDING : take_ready(op, (uint16_t)i, mail->payload, mail->bytes);
 
-    if (i < 0)
+    if (st == TUTTI_PENDING) {
+        if (i >= 0)
+            look_again(op);
         return tt_early_keep(cp, mail, false) == TUTTI_OK;
-    if (!take_ready(op, (uint16_t)i, mail->payload, mail->bytes))
+    }
+    if (st)
         return false;
     if (!tt_op_is_over(op))
         tt_op_run(op);

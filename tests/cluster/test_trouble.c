@@ -757,6 +757,60 @@ static void memory_stays_bounded_with_a_fast_sender_and_a_stopped_receiver(void 
     }
 }
 
+#define TOLD_SEGMENTS 1000      /* more than a socket holds */
+
+/* Rank 1 tells the stopped rank 0 of so many segments that there is no room to tell of those that its receive needs. */
+static void untold_role(struct rank *r)
+{
+    uint8_t *buf = start_of(r, calloc(1, MIB));
+    tutti_request *request;
+    const tutti_call how = { .size = sizeof how, .request = &request };
+
+    job_open(r);
+    CHECK_OK(r, tutti_barrier(r->comm, NULL));
+    if (r->rank == 0) {
+        memset(buf, 7, MIB);
+        kill(getpid(), SIGSTOP);
+        CHECK_OK(r, tutti_send(buf, MIB, TUTTI_U8, 1, r->comm, NULL));
+    } else {
+        CHECK(r, job_await(r->board, 1, 1));
+        for (uint32_t i = 0; i < TOLD_SEGMENTS; i++) {
+            void *mem;
+
+            CHECK_OK(r, tutti_mem_alloc(r->comm, 1, &mem));
+            CHECK_OK(r, tutti_mem_free(r->comm, mem));
+        }
+        CHECK_OK(r, tutti_recv(buf, MIB, TUTTI_U8, 0, r->comm, &how));
+        job_raise(r->board, 0);
+        job_step(r, "wait");
+        CHECK_OK(r, tutti_wait(request));
+        check_all(r, buf, MIB, 7);
+    }
+    free(buf);
+}
+
+static void resume_sender(const struct job *job, struct job_board *board)
+{
+    (void)job;
+    if (job_await_stop(board, 0)) {
+        job_raise(board, 1);
+        job_await(board, 0, 1);
+        kill(board->pid[1], SIGSTOP);
+        job_await_stop(board, 1);
+        kill(board->pid[0], SIGCONT);
+        usleep(200000);         /* in which rank 0 has the offer, and not the memory */
+        kill(board->pid[1], SIGCONT);
+    }
+}
+
+static void an_offer_of_memory_that_is_not_known_yet_is_taken_later(void **state)
+{
+    const struct job job = { .wires = "shm", .nranks = 2, .seed = SEED, .direct = resume_sender };
+
+    (void)state;
+    job_run(&job, untold_role);
+}
+
 /* ---- the ordinary end ---- */
 
 /* Each leaves when its own part is over; nobody waits for the others, which may still be in their last call. */
@@ -807,6 +861,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_delayed_writer_does_not_touch_a_buffer_that_an_abort_gave_back),
         cmocka_unit_test(two_communicators_used_in_opposite_order_do_not_deadlock),
         cmocka_unit_test(memory_stays_bounded_with_a_fast_sender_and_a_stopped_receiver),
+        cmocka_unit_test(an_offer_of_memory_that_is_not_known_yet_is_taken_later),
         cmocka_unit_test(ranks_that_leave_early_are_no_error_to_the_others),
     };
 
