@@ -358,12 +358,10 @@ static bool is_waiting(const struct tt_context *c, uint64_t opseq)
  * a short message have crossed. */
 static bool has_begun(const struct tt_context_peer *cp, const struct tt_mail *mail)
 {
-    const bool is_recv = mail->cell.desc.kind == TT_SEND;
+    const struct tt_tag_counter *t =
+        tt_context_counter_find(cp, (uint32_t)(mail->cell.opseq >> 32), mail->cell.desc.kind == TT_SEND);
 
-    for (uint32_t i = 0; i < cp->ntags; i++)
-        if (cp->tags[i].tag == mail->cell.opseq >> 32 && cp->tags[i].is_recv == is_recv)
-            return mail->cell.opseq < tt_tag_key(&cp->tags[i]);
-    return false;
+    return t && mail->cell.opseq < tt_tag_key(t);
 }
 
 bool tt_deliver(struct tt_engine *e, struct tt_peer *p, const struct tt_mail *mail)

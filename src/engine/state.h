@@ -54,7 +54,7 @@ struct tt_early {
 
 struct tt_tag_counter {
     uint32_t tag, next;
-    bool is_recv;
+    bool is_recv, used;
 };
 
 #define TT_EARLY_MAX 64u        /* more than a peer's eager credit, and a ready and a nudge of each of its exposed operations */
@@ -72,7 +72,7 @@ struct tt_context_peer {
     uint16_t nudges;            /* operations that have nudged the peer and have not ended */
     uint64_t kept;              /* bitmap of the records below that are in use */
     struct tt_early early[TT_EARLY_MAX];
-    struct tt_tag_counter *tags;
+    struct tt_tag_counter *tags;    /* hash table, [tags_cap]: a power of two, or 0; at least half of it is free */
     uint32_t ntags, tags_cap;
 };
 
