@@ -7,10 +7,15 @@
 #include "engine/context.h"
 #include "engine/progress.h"
 
-/* What a wire brings back when a put is locally complete. */
+/* What a wire brings back when a put is locally complete: slot, generation, step, seq. */
 #define COOKIE_STEP_SHIFT 32
-#define COOKIE_GEN_SHIFT 40
-#define COOKIE_SLOT_SHIFT 48
+#define COOKIE_GEN_SHIFT 38
+#define COOKIE_GEN_BITS 14
+#define COOKIE_SLOT_SHIFT 52
+_Static_assert(TT_EXEC_STEPS <= 1 << (COOKIE_GEN_SHIFT - COOKIE_STEP_SHIFT), "a step fits");
+_Static_assert(COOKIE_GEN_SHIFT + COOKIE_GEN_BITS == COOKIE_SLOT_SHIFT, "a generation fits");
+
+static uint64_t cookie_gen(uint64_t generation) { return generation & ((1u << COOKIE_GEN_BITS) - 1); }
 
 /* ---- addresses ------------------------------------------------------------------------------------- */
 
@@ -477,7 +482,7 @@ static bool do_put(struct tt_op *op, const struct tt_action *a)
         .signal_op = TT_SIGNAL_SET, .signal_key = &p->mail.theirs,
         .signal_offset = tt_link_offset(TT_LINK_ARRIVED, f->out_handle, a->stream),
         .signal_value = word_value(f->out_gen, a->seq + 1),
-        .cookie = (uint64_t)op->slot << COOKIE_SLOT_SHIFT | (uint64_t)op->generation << COOKIE_GEN_SHIFT |
+        .cookie = (uint64_t)op->slot << COOKIE_SLOT_SHIFT | cookie_gen(op->generation) << COOKIE_GEN_SHIFT |
                   (uint64_t)a->step << COOKIE_STEP_SHIFT | a->seq,
     };
 
@@ -575,8 +580,7 @@ void tt_op_sent(struct tt_engine *e, uint64_t cookie)
     const uint32_t slot = (uint32_t)(cookie >> COOKIE_SLOT_SHIFT);
     struct tt_op *op = slot < e->ops_cap ? e->ops[slot] : NULL;
 
-    if (!op || op->generation != (uint8_t)(cookie >> COOKIE_GEN_SHIFT))
-        return;
-    op->in_flight--;
-    tt_exec_sent(&op->exec, (uint8_t)(cookie >> COOKIE_STEP_SHIFT), (uint32_t)cookie);
+    if (!op || cookie_gen(op->generation) != cookie_gen(cookie >> COOKIE_GEN_SHIFT) || !op->in_flight)
+        return;                 /* of an operation that is over */
+    op->in_flight -= tt_exec_sent(&op->exec, cookie >> COOKIE_STEP_SHIFT & (TT_EXEC_STEPS - 1), (uint32_t)cookie);
 }

@@ -148,7 +148,7 @@ struct tt_op {
     void *backup_of;
     struct tt_op_regions regions[TT_ENGINE_WIRES_MAX];
     uint16_t slot;              /* in engine->ops: what a wire's cookie names, with the generation */
-    uint8_t generation;
+    uint16_t generation;
     bool retry;                 /* an action could not be done; try again without news */
     uint32_t peers_cap;         /* what the memory below has room for; it is kept from one operation to the next */
     uint64_t work_cap, backup_cap;
@@ -182,7 +182,7 @@ struct tt_engine {
     uint32_t at_once;           /* calls that were tried at once, to look around now and then */
     struct tt_op **ops;         /* [ops_cap], by slot; NULL free */
     uint32_t ops_cap;
-    uint8_t ops_generation;
+    uint16_t ops_generation;
     struct tt_op *free_ops;
     struct tt_landing_pool *pool[TT_ENGINE_WIRES_MAX];
     struct tt_region *allocated[TT_ENGINE_ALLOCATED_MAX];   /* tutti_mem_alloc */
