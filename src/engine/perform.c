@@ -33,7 +33,7 @@ static uint64_t slot_offset(const struct tt_op *op, const struct tt_place *at)
     return ((uint64_t)at->stream * op->conf.depth + at->slot) * op->conf.segment_bytes;
 }
 
-/* Staging is reserved whole and touched as far as it is used. */
+/* Staging is reserved whole and touched as far as it is used. NULL: there is no room for it. */
 static uint8_t *stage_of(struct tt_op *op)
 {
     if (op->stage && op->stage_bytes < TT_EXEC_STAGES * op->conf.segment_bytes) {
@@ -44,7 +44,8 @@ static uint8_t *stage_of(struct tt_op *op)
         op->stage_bytes = TT_EXEC_STAGES * op->conf.segment_bytes;
         op->stage =
             mmap(NULL, op->stage_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-        tt_assert(op->stage != MAP_FAILED);
+        if (op->stage == MAP_FAILED)
+            op->stage = NULL;
     }
     return op->stage;
 }
@@ -183,6 +184,16 @@ bool tt_op_send_cell(struct tt_op *op, struct tt_flow *f, enum tt_cell_type type
     return true;
 }
 
+static void drop(struct tt_wire *w, struct tt_op_regions *r)
+{
+    struct tt_region *const all[] = { r->src, r->dst, r->stage, r->work };
+
+    for (size_t k = 0; k < sizeof all / sizeof *all; k++)
+        if (all[k])
+            w->ops->dereg(all[k]);
+    *r = (struct tt_op_regions){ .made = false };
+}
+
 /* Registers the operation's memory with a wire that reads or writes it outside of post. */
 static tutti_status need_regions(struct tt_op *op, struct tt_wire *w)
 {
@@ -193,8 +204,8 @@ static tutti_status need_regions(struct tt_op *op, struct tt_wire *w)
 
     if (r->made)
         return TUTTI_OK;
-    r->made = true;
-    e->nregistered[tt_op_wire_index(e, w)]++;
+    if (!stage_of(op))
+        return TUTTI_ERR_NOMEM;
     if (op->conf.src && tt_coll_src_bytes(c))
         st = w->ops->reg(w, (void *)(uintptr_t)op->conf.src, tt_coll_src_bytes(c), &r->src);
     if (!st && op->conf.dst && tt_coll_dst_bytes(c))
@@ -203,7 +214,13 @@ static tutti_status need_regions(struct tt_op *op, struct tt_wire *w)
         st = w->ops->reg(w, stage_of(op), op->stage_bytes, &r->stage);
     if (!st && op->work)
         st = w->ops->reg(w, op->work, op->conf.algo->work_bytes(c), &r->work);
-    return st;
+    if (st) {
+        drop(w, r);
+        return st;
+    }
+    r->made = true;
+    e->nregistered[tt_op_wire_index(e, w)]++;
+    return TUTTI_OK;
 }
 
 void tt_op_drop_regions(struct tt_op *op)
@@ -211,16 +228,10 @@ void tt_op_drop_regions(struct tt_op *op)
     struct tt_engine *e = op->context->engine;
 
     for (uint32_t i = 0; i < e->nwires; i++) {
-        struct tt_op_regions *r = &op->regions[i];
-        struct tt_region *const all[] = { r->src, r->dst, r->stage, r->work };
-
-        if (!r->made)
+        if (!op->regions[i].made)
             continue;
-        for (size_t k = 0; k < sizeof all / sizeof *all; k++)
-            if (all[k])
-                e->wire[i]->ops->dereg(all[k]);
+        drop(e->wire[i], &op->regions[i]);
         e->nregistered[i]--;
-        *r = (struct tt_op_regions){ .made = false };
     }
 }
 
@@ -514,8 +525,10 @@ static bool do_put(struct tt_op *op, const struct tt_action *a)
     instant = d.bytes == 0 || tt_put_is_instant(w, d.key);
     if (instant)
         d.flags |= TT_DESC_INLINE;
-    else if (need_regions(op, w))
+    else if (need_regions(op, w)) {
+        tt_context_fail_here(op->context, TUTTI_ERR_NOMEM, "a buffer could not be registered", true);
         return false;
+    }
     if (!post_one(w, &d))
         return false;
     op->in_flight += !instant;
@@ -564,8 +577,22 @@ static bool do_credit(struct tt_op *op, const struct tt_action *a)
     return true;
 }
 
+static bool uses_stage(const struct tt_action *a)
+{
+    switch (a->kind) {
+    case TT_ACT_EAGER: case TT_ACT_PUT: return a->a.kind == TT_AT_STAGE;
+    case TT_ACT_COPY: return a->out.kind == TT_AT_STAGE || a->a.kind == TT_AT_STAGE;
+    case TT_ACT_REDUCE: return a->out.kind == TT_AT_STAGE || a->a.kind == TT_AT_STAGE || a->b.kind == TT_AT_STAGE;
+    default: return false;
+    }
+}
+
 bool tt_op_perform(struct tt_op *op, const struct tt_action *a)
 {
+    if (uses_stage(a) && !stage_of(op)) {
+        tt_context_fail_here(op->context, TUTTI_ERR_NOMEM, "no memory for segments on their way", true);
+        return false;
+    }
     switch (a->kind) {
     case TT_ACT_OPEN: return do_open(op, a);
     case TT_ACT_EAGER: return do_eager(op, a);

@@ -220,6 +220,7 @@ struct tt_engine {
     /* Losses, told by another thread. */
     pthread_mutex_t trouble_lock;
     struct tt_trouble *trouble;
+    bool trouble_missed;        /* there was no memory to keep one */
     atomic_uint ntrouble;       /* grows with each */
     uint32_t trouble_seen;
 };

@@ -22,7 +22,10 @@ tutti_status tt_shm_segment_add(struct tt_shm_peer *peer, uint32_t rank, uint64_
         const uint32_t cap = peer->segments_cap ? 2 * peer->segments_cap : 8;
         struct tt_shm_shared *more = realloc(peer->segments, cap * sizeof *more);
 
-        tt_assert(more);
+        if (!more) {
+            tt_segment_fini(&seg);
+            return tt_fail(TUTTI_ERR_NOMEM, "shm: no memory for the segments of rank %u", rank);
+        }
         peer->segments = more;
         peer->segments_cap = cap;
     }
