@@ -248,7 +248,8 @@ TUTTI_API tutti_status tutti_group(const tutti_p2p *ops, size_t n, tutti_comm *c
 /* ---- memory ------------------------------------------------------------------------------------------- */
 
 /* Memory (zeroed, page aligned) that ranks on this host can map: transfers to it need one copy. Freed by
- * tutti_mem_free, before the communicator is destroyed, when no call uses it. Local. */
+ * tutti_mem_free, before the communicator is destroyed, when no call uses it. At most 256 at a time, of all communicators
+ * of one start-up; NOMEM beyond. Local. */
 TUTTI_API tutti_status tutti_mem_alloc(tutti_comm *comm, size_t bytes, void **out);
 TUTTI_API tutti_status tutti_mem_free(tutti_comm *comm, void *mem);
 /* Tells Tutti of memory of the caller's that will be used often; it stays the caller's and must outlive

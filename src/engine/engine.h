@@ -1,7 +1,7 @@
 /* The engine: runs operations of any number of communicators over the wires of one job. What comm sees.
  *
  * Threads: every call below may come from any thread; the engine's state is touched only by whoever holds the progress baton
- * (baton.h), which a blocking caller takes itself. */
+ * (progress.h), which a blocking caller takes itself. */
 #ifndef TT_ENGINE_ENGINE_H
 #define TT_ENGINE_ENGINE_H
 
