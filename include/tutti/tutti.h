@@ -166,7 +166,8 @@ typedef struct tutti_call {
     tutti_request **request;    /* not NULL: the call returns at once, *request is the caller's to finish */
     int64_t timeout_ms;         /* 0: the communicator's; negative: none */
     const char *algo;           /* force an algorithm by name (`tutti info --algos`); the same on all ranks */
-    uint32_t tag;               /* send and recv only: matched in order per (peer, tag) */
+    uint32_t tag;               /* send and recv only: matched in order per (peer, tag). Each that was ever used in a direction takes
+                                   up to 48 bytes until the communicator is destroyed */
     double scale;               /* TUTTI_PREMUL_SUM only; may differ by rank */
 } tutti_call;
 
@@ -250,7 +251,8 @@ TUTTI_API tutti_status tutti_group(const tutti_p2p *ops, size_t n, tutti_comm *c
 /* ---- memory ------------------------------------------------------------------------------------------- */
 
 /* Memory (zeroed, page aligned) that ranks on this host can map: transfers to it need one copy. Freed by
- * tutti_mem_free, before the communicator is destroyed, when no call uses it. Local. */
+ * tutti_mem_free, before the communicator is destroyed, when no call uses it. At most 256 at a time, of all communicators
+ * of one start-up; NOMEM beyond. Local. */
 TUTTI_API tutti_status tutti_mem_alloc(tutti_comm *comm, size_t bytes, void **out);
 TUTTI_API tutti_status tutti_mem_free(tutti_comm *comm, void *mem);
 /* Tells Tutti of memory of the caller's that will be used often; it stays the caller's and must outlive

@@ -234,7 +234,8 @@ static tutti_status submit(struct attempt *t)
     void *scaled;
     tutti_status st;
 
-    st = scale_input(t, &scaled);       /* first: scaled input is no longer in place, and that makes another program */
+    t->conf.restore = t->comm->restore && t->conf.coll.in_place;
+    st = scale_input(t, &scaled);       /* before the plan: a program that reads this is not in place */
     if (st)
         return st;
     st = tt_plan_of(t->comm, &t->conf.coll, call ? call->algo : NULL, &plan);
@@ -248,7 +249,6 @@ static tutti_status submit(struct attempt *t)
     t->conf.eager_bytes = t->comm->sizes.eager_bytes;
     t->conf.streams = plan->streams;
     t->conf.depth = plan->depth;
-    t->conf.restore = t->comm->restore;
     t->conf.timeout_ms = timeout_of(t->comm, call);
     t->conf.owned = scaled;
     if (!request && plan->keeps && !scaled)

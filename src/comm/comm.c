@@ -602,8 +602,8 @@ tutti_status tutti_mem_free(tutti_comm *comm, void *mem)
     return st ? st : tt_engine_free(comm->world->engine, mem);
 }
 
-/* No wire of today gains from knowing memory beforehand: shared memory copies through slots, and TCP registers per call, at the
- * price of a table entry. The arguments are checked so that programs are right when one does. */
+/* No wire of today gains from knowing memory beforehand: shared memory copies through slots, and where memory is registered (TCP, single
+ * copies) that is done per call, at the price of a table entry. The arguments are checked so that programs are right when one does. */
 tutti_status tutti_mem_register(tutti_comm *comm, void *mem, size_t bytes)
 {
     const tutti_status st = tt_comm_check(comm, "tutti_mem_register");

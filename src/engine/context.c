@@ -34,24 +34,55 @@ struct tt_context_peer *tt_context_peer_of(struct tt_context *c, uint32_t rank)
     return cp;
 }
 
+/* Where that counter is in a table, or belongs. */
+static struct tt_tag_counter *place_of(struct tt_tag_counter *tags, uint32_t cap, uint32_t tag, bool is_recv)
+{
+    uint32_t i = (uint32_t)(((uint64_t)tag << 1 | is_recv) * 0x9e3779b97f4a7c15ull >> 32) & (cap - 1);
+
+    while (tags[i].used && (tags[i].tag != tag || tags[i].is_recv != is_recv))
+        i = (i + 1) & (cap - 1);
+    return &tags[i];
+}
+
+static bool grow_tags(struct tt_context_peer *cp)
+{
+    const uint32_t cap = cp->tags_cap ? 2 * cp->tags_cap : 8;
+    struct tt_tag_counter *more = cap ? calloc(cap, sizeof *more) : NULL;
+
+    if (!more)
+        return false;
+    for (uint32_t i = 0; i < cp->tags_cap; i++)
+        if (cp->tags[i].used)
+            *place_of(more, cap, cp->tags[i].tag, cp->tags[i].is_recv) = cp->tags[i];
+    free(cp->tags);
+    cp->tags = more;
+    cp->tags_cap = cap;
+    return true;
+}
+
+const struct tt_tag_counter *tt_context_counter_find(const struct tt_context_peer *cp, uint32_t tag, bool is_recv)
+{
+    const struct tt_tag_counter *t = cp->tags_cap ? place_of(cp->tags, cp->tags_cap, tag, is_recv) : NULL;
+
+    return t && t->used ? t : NULL;
+}
+
 struct tt_tag_counter *tt_context_counter(struct tt_context_peer *cp, uint32_t tag, bool is_recv)
 {
-    for (uint32_t i = 0; i < cp->ntags; i++)
-        if (cp->tags[i].tag == tag && cp->tags[i].is_recv == is_recv)
-            return &cp->tags[i];
-    if (cp->ntags == cp->tags_cap) {
-        const uint32_t cap = cp->tags_cap ? 2 * cp->tags_cap : 4;
-        struct tt_tag_counter *more = realloc(cp->tags, cap * sizeof *more);
+    struct tt_tag_counter *t = cp->tags_cap ? place_of(cp->tags, cp->tags_cap, tag, is_recv) : NULL;
 
-        if (!more) {
+    if (t && t->used)
+        return t;
+    if (2 * (cp->ntags + 1) > cp->tags_cap) {
+        if (!grow_tags(cp)) {
             tt_fail(TUTTI_ERR_NOMEM, "no memory for tag %u", tag);
             return NULL;
         }
-        cp->tags = more;
-        cp->tags_cap = cap;
+        t = place_of(cp->tags, cp->tags_cap, tag, is_recv);
     }
-    cp->tags[cp->ntags] = (struct tt_tag_counter){ .tag = tag, .is_recv = is_recv };
-    return &cp->tags[cp->ntags++];
+    cp->ntags++;
+    *t = (struct tt_tag_counter){ .tag = tag, .is_recv = is_recv, .used = true };
+    return t;
 }
 
 /* ---- messages before their time ---------------------------------------------------------------------- */

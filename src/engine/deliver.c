@@ -8,6 +8,7 @@
 #include "engine/ended.h"
 #include "engine/perform.h"
 
+/* What peers say that contradicts this rank. The context has failed after each, and its operations are over. */
 static void mismatch(struct tt_context *c, uint32_t peer, const struct tt_opdesc *theirs, const struct tt_opdesc *ours,
                      uint64_t opseq, const char *more)
 {
@@ -20,6 +21,52 @@ static void mismatch(struct tt_context *c, uint32_t peer, const struct tt_opdesc
     tt_context_fail_here(c, TUTTI_ERR_MISMATCH, why, true);
 }
 
+/* The descriptors are alike, and one of the pair expects another number of bytes than the other one sends. `peer` is the other
+ * rank; `sends`: it is the one that sends. */
+static void sizes_differ(struct tt_op *op, uint32_t peer, bool sends, uint64_t theirs, uint64_t ours)
+{
+    struct tt_context *c = op->context;
+    char why[TT_ERROR_BYTES];
+
+    snprintf(why, sizeof why, "%s: rank %u sends %llu bytes to rank %u, which expects %llu (operation %llu of the communicator)",
+             tt_coll_name((enum tt_coll_kind)op->desc.kind), sends ? peer : c->rank,
+             (unsigned long long)(sends ? theirs : ours), sends ? c->rank : peer,
+             (unsigned long long)(sends ? ours : theirs), (unsigned long long)op->seq);
+    tt_context_fail_here(c, TUTTI_ERR_MISMATCH, why, true);
+}
+
+/* The ranks of an alltoallv say for themselves how long each block is, and each block is one put (TT_BUF_THERE). False: the peer's word differs from ours, and the context has
+ * failed. */
+static bool agrees_to_send(struct tt_op *op, uint32_t peer, uint64_t expected)
+{
+    const struct tt_coll *c = &op->conf.coll;
+
+    if (op->desc.kind != TT_ALLTOALLV || c->send_bytes[peer] == expected)
+        return true;
+    sizes_differ(op, peer, false, expected, c->send_bytes[peer]);
+    return false;
+}
+
+static bool agrees_to_receive(struct tt_op *op, uint32_t peer, uint64_t sent)
+{
+    const struct tt_coll *c = &op->conf.coll;
+
+    if (op->desc.kind != TT_ALLTOALLV || c->recv_bytes[peer] == sent)
+        return true;
+    sizes_differ(op, peer, true, sent, c->recv_bytes[peer]);
+    return false;
+}
+
+static bool agrees_to_nudge(struct tt_op *op, uint32_t peer, const void *payload, uint32_t bytes)
+{
+    struct tt_nudge_msg msg;
+
+    if (bytes != sizeof msg)
+        return true;            /* it says nothing of sizes */
+    memcpy(&msg, payload, sizeof msg);
+    return agrees_to_send(op, peer, msg.expects) && agrees_to_receive(op, peer, msg.sends);
+}
+
 /* The peer's rank in the context; UINT32_MAX if it is none of it. */
 static uint32_t index_in(const struct tt_context *c, struct tt_context_peer *cp)
 {
@@ -29,7 +76,8 @@ static uint32_t index_in(const struct tt_context *c, struct tt_context_peer *cp)
     return cp->index;
 }
 
-/* The peer has opened a flow to us. PENDING: the wire does not know its memory yet; else an error, if it is not valid. */
+/* The peer has opened a flow to us; the operation may be over then. PENDING: the memory that it names is not here yet; PROTOCOL: what
+ * it says is not valid. */
 static tutti_status take_ready(struct tt_op *op, uint16_t i, const uint8_t *payload, uint32_t bytes)
 {
     struct tt_flow *f = tt_op_flow(op, i);
@@ -46,6 +94,8 @@ static tutti_status take_ready(struct tt_op *op, uint16_t i, const uint8_t *payl
         return TUTTI_OK;
     if (msg.handle >= TT_HANDLES || msg.landing_bytes > TT_KEY_BYTES || msg.direct_bytes > TT_KEY_BYTES)
         return TUTTI_ERR_PROTOCOL;
+    if (!agrees_to_send(op, op->exec_peers[i].rank, msg.bytes))
+        return TUTTI_OK;
     w = f->cp->peer->wire;
     key.bytes = msg.landing_bytes;
     memcpy(key.data, msg.landing_key, TT_KEY_BYTES);
@@ -58,7 +108,8 @@ static tutti_status take_ready(struct tt_op *op, uint16_t i, const uint8_t *payl
         st = w->ops->import(w, f->cp->peer->rank, &key, &f->direct_key);
     }
     if (st)
-        return st == TUTTI_ERR_PEER_LOST ? TUTTI_OK : st;
+        return st == TUTTI_PENDING ? st : st == TUTTI_ERR_PEER_LOST ? TUTTI_OK : TUTTI_ERR_PROTOCOL;
+    tt_link_clear(&f->cp->peer->mail, TT_LINK_CREDIT, msg.handle, op->conf.streams);
     f->ready = true;
     f->out_handle = msg.handle;
     f->out_gen = msg.gen;
@@ -80,11 +131,16 @@ static void take_nudge(struct tt_op *op, struct tt_flow *f)
         tt_op_nudge(op);
 }
 
+/* A kept message cannot be taken yet. */
+static void look_again(struct tt_op *op)
+{
+    op->scanned = UINT32_MAX;
+    op->retry = true;
+}
+
 /* Looks through the kept messages for what this operation can use now. */
 void tt_op_take_early(struct tt_op *op)
 {
-    bool again = false;
-
     op->scanned = op->exec.loaded;
     for (uint32_t i = 0; i < op->exec.npeers; i++) {
         struct tt_flow *f = tt_op_flow(op, (uint16_t)i);
@@ -98,8 +154,10 @@ void tt_op_take_early(struct tt_op *op)
         for (; (m = tt_early_find(f->cp, &at, op->seq, op->p2p, op->desc.kind, TT_CELL_READY)); at++) {
             const tutti_status st = take_ready(op, (uint16_t)i, m->payload, m->bytes);
 
+            if (tt_op_is_over(op))
+                return;
             if (st == TUTTI_PENDING) {
-                again = true;
+                look_again(op);
                 continue;
             }
             tt_early_drop(f->cp, m);
@@ -109,7 +167,9 @@ void tt_op_take_early(struct tt_op *op)
             }
         }
         for (at = 0; (m = tt_early_find(f->cp, &at, op->seq, op->p2p, op->desc.kind, TT_CELL_NUDGE)); at++) {
-            tt_early_drop(f->cp, m);        /* it has been compared */
+            tt_early_drop(f->cp, m);        /* its descriptor has been compared */
+            if (!agrees_to_nudge(op, op->exec_peers[i].rank, m->payload, m->bytes))
+                return;
             take_nudge(op, f);
         }
         for (at = 0; (m = tt_early_find(f->cp, &at, op->seq, op->p2p, op->desc.kind, TT_CELL_EAGER)); at++) {
@@ -117,6 +177,8 @@ void tt_op_take_early(struct tt_op *op)
 
             if (m->claimed)
                 continue;
+            if (!agrees_to_receive(op, op->exec_peers[i].rank, m->bytes))
+                return;
             st = tt_exec_eager(&op->exec, (uint16_t)i, m->tag, m->bytes);
             m->claimed = st == TUTTI_OK;
             if (st == TUTTI_ERR_MISMATCH) {
@@ -124,10 +186,6 @@ void tt_op_take_early(struct tt_op *op)
                 return;
             }
         }
-    }
-    if (again) {
-        op->scanned = UINT32_MAX;
-        op->retry = true;
     }
 }
 
@@ -238,6 +296,8 @@ static bool deliver_eager(struct tt_op *op, struct tt_context_peer *cp, uint32_t
     const int i = tt_exec_peer_of(&op->exec, index);
     tutti_status st = TUTTI_ERR_INVALID;
 
+    if (!agrees_to_receive(op, index, mail->bytes))
+        return true;
     if (i >= 0 && tt_op_flow(op, (uint16_t)i))
         st = tt_exec_eager(&op->exec, (uint16_t)i, mail->cell.tag, mail->bytes);
     if (st == TUTTI_ERR_MISMATCH) {
@@ -258,26 +318,28 @@ static bool deliver_eager(struct tt_op *op, struct tt_context_peer *cp, uint32_t
 static bool deliver_ready(struct tt_op *op, uint32_t index, struct tt_context_peer *cp, const struct tt_mail *mail)
 {
     const int i = tt_exec_peer_of(&op->exec, index);
-    tutti_status st;
+    const tutti_status st = i < 0 ? TUTTI_PENDING : take_ready(op, (uint16_t)i, mail->payload, mail->bytes);
 
-    if (i < 0)
-        return tt_early_keep(cp, mail, false) == TUTTI_OK;
-    st = take_ready(op, (uint16_t)i, mail->payload, mail->bytes);
     if (st == TUTTI_PENDING) {
-        op->scanned = UINT32_MAX;
-        op->retry = true;
+        if (i >= 0)
+            look_again(op);
         return tt_early_keep(cp, mail, false) == TUTTI_OK;
     }
-    if (st == TUTTI_OK)
+    if (st)
+        return false;
+    if (!tt_op_is_over(op))
         tt_op_run(op);
-    return st == TUTTI_OK;
+    return true;
 }
 
-static void deliver_nudge(struct tt_op *op, uint32_t index)
+static void deliver_nudge(struct tt_op *op, uint32_t index, const struct tt_mail *mail)
 {
     const int i = tt_exec_peer_of(&op->exec, index);
-    struct tt_flow *f = i < 0 ? NULL : tt_op_flow(op, (uint16_t)i);
+    struct tt_flow *f;
 
+    if (!agrees_to_nudge(op, index, mail->payload, mail->bytes))
+        return;
+    f = i < 0 ? NULL : tt_op_flow(op, (uint16_t)i);
     if (!f)
         return;
     take_nudge(op, f);
@@ -297,12 +359,10 @@ static bool is_waiting(const struct tt_context *c, uint64_t opseq)
  * a short message have crossed. */
 static bool has_begun(const struct tt_context_peer *cp, const struct tt_mail *mail)
 {
-    const bool is_recv = mail->cell.desc.kind == TT_SEND;
+    const struct tt_tag_counter *t =
+        tt_context_counter_find(cp, (uint32_t)(mail->cell.opseq >> 32), mail->cell.desc.kind == TT_SEND);
 
-    for (uint32_t i = 0; i < cp->ntags; i++)
-        if (cp->tags[i].tag == mail->cell.opseq >> 32 && cp->tags[i].is_recv == is_recv)
-            return mail->cell.opseq < tt_tag_key(&cp->tags[i]);
-    return false;
+    return t && mail->cell.opseq < tt_tag_key(t);
 }
 
 bool tt_deliver(struct tt_engine *e, struct tt_peer *p, const struct tt_mail *mail)
@@ -343,7 +403,7 @@ bool tt_deliver(struct tt_engine *e, struct tt_peer *p, const struct tt_mail *ma
         else if (mail->type == TT_CELL_READY)
             return deliver_ready(op, index, cp, mail);
         else
-            deliver_nudge(op, index);
+            deliver_nudge(op, index, mail);
         return true;
     }
     if (!p2p && mail->cell.opseq < c->next_seq && !is_waiting(c, mail->cell.opseq)) {

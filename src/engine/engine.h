@@ -1,7 +1,7 @@
 /* The engine: runs operations of any number of communicators over the wires of one job. What comm sees.
  *
  * Threads: every call below may come from any thread; the engine's state is touched only by whoever holds the progress baton
- * (baton.h), which a blocking caller takes itself. */
+ * (progress.h), which a blocking caller takes itself. */
 #ifndef TT_ENGINE_ENGINE_H
 #define TT_ENGINE_ENGINE_H
 
@@ -100,7 +100,8 @@ struct tt_op_conf {
     void *dst;
     uint64_t segment_bytes, eager_bytes;
     uint8_t streams, depth;
-    bool restore;                   /* put back in-place input on failure */
+    bool restore;                   /* the call is in place, and its input is put back on failure. coll may say otherwise of the program: its
+                                       input can be a scaled copy */
     int64_t timeout_ms;             /* from its start; negative: none */
     struct tt_op **kept;            /* NULL, or where a blocking operation may be kept for the next call of this very shape; *kept is NULL or
                                        one that was kept there, for tt_op_again; ended by tt_op_drop */

@@ -729,12 +729,15 @@ void tt_exec_left(struct tt_exec *x, const struct tt_action *a)
         x->credit_from = a->peer + 1u;
 }
 
-void tt_exec_sent(struct tt_exec *x, uint16_t step, uint32_t seq)
+bool tt_exec_sent(struct tt_exec *x, uint16_t step, uint32_t seq)
 {
     struct tt_exec_step *t = &x->step[step];
     const uint32_t bit = seq - t->seq0 - segment_index(x, t->done);
 
-    tt_assert(bit < IN_FLIGHT_MAX && !(t->out_of_order >> bit & 1));
+    if (t->s.opcode != TT_PUT || t->eager || t->over || t->done + ((uint64_t)bit << x->segment_shift) >= t->issued ||
+        t->out_of_order >> bit & 1)
+        return false;
+    tt_assert(bit < IN_FLIGHT_MAX);
     t->out_of_order |= 1u << bit;
     while (t->out_of_order & 1) {
         t->out_of_order >>= 1;
@@ -743,6 +746,7 @@ void tt_exec_sent(struct tt_exec *x, uint16_t step, uint32_t seq)
     }
     x->progress = true;
     end_step(x, step);
+    return true;
 }
 
 /* ---- events -------------------------------------------------------------------------------------------- */

@@ -126,8 +126,8 @@ bool tt_exec_next(struct tt_exec *x, struct tt_action *a);
 /* The action is done (instant), or, for PUT with `instant` false, begun: tt_exec_sent comes later. */
 void tt_exec_taken(struct tt_exec *x, const struct tt_action *a, bool instant);
 void tt_exec_left(struct tt_exec *x, const struct tt_action *a);
-/* A PUT's source is reusable. `step` and `seq` as in its action. */
-void tt_exec_sent(struct tt_exec *x, uint16_t step, uint32_t seq);
+/* A PUT's source is reusable. `step` and `seq` as in its action. False: no such PUT is begun; nothing changes. */
+bool tt_exec_sent(struct tt_exec *x, uint16_t step, uint32_t seq);
 
 /* OPEN was done. direct: segments for (contiguous) DST land at their destination. */
 void tt_exec_opened(struct tt_exec *x, uint16_t peer, bool direct);

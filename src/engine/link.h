@@ -47,9 +47,8 @@ _Static_assert(sizeof(struct tt_opdesc) == 16, "no padding: compared as bytes");
 enum tt_cell_type {
     TT_CELL_EAGER = 1,          /* payload of a small put; tag is the step's */
     TT_CELL_READY,              /* struct tt_ready_msg follows: the sender of this may be streamed to */
-    TT_CELL_REQUEST,            /* out of eager credit: please open a flow for `tag` bytes (send and recv) */
     TT_CELL_CREDIT,             /* only returns eager credit */
-    TT_CELL_NUDGE,              /* "I wait for you in this operation" */
+    TT_CELL_NUDGE,              /* "I wait for you in this operation"; alltoallv: struct tt_nudge_msg follows */
     TT_CELL_ENDED               /* "I put nothing more for this context" */
 };
 
@@ -67,10 +66,15 @@ struct tt_ready_msg {
     uint16_t handle;
     uint8_t direct, landing;    /* which of the keys below are set */
     uint32_t gen;
-    uint64_t bytes;             /* what the opener expects of the pair in all, where the ranks' descriptors do not tell */
+    uint64_t bytes;             /* that the opener expects; alltoallv: all of the pair's, of which the descriptors say nothing */
     uint64_t landing_offset, direct_offset;
     uint8_t landing_bytes, direct_bytes;    /* of the keys */
     uint8_t landing_key[TT_KEY_BYTES], direct_key[TT_KEY_BYTES];
+};
+
+/* The payload of a NUDGE in an alltoallv: two ranks that think differently of how long a block is may both wait. */
+struct tt_nudge_msg {
+    uint64_t sends, expects;    /* bytes: to the receiver of this, and from it */
 };
 
 /* A message as the receiver sees it: valid until tt_mail_drop. */
@@ -116,6 +120,12 @@ static inline _Atomic uint64_t *tt_link_word(const struct tt_mailbox *m, uint32_
                                              uint32_t stream)
 {
     return (_Atomic uint64_t *)(void *)(m->mine + area + handle * TT_UNIT + stream * 8);
+}
+/* Before a flow begins: no word of an earlier one, however long ago, can be taken for one of this. */
+static inline void tt_link_clear(const struct tt_mailbox *m, uint32_t area, uint32_t handle, uint32_t streams)
+{
+    for (uint32_t s = 0; s < streams; s++)
+        atomic_store_explicit(tt_link_word(m, area, handle, s), 0, memory_order_relaxed);
 }
 static inline uint64_t tt_link_offset(uint32_t area, uint32_t handle, uint32_t stream)
 {

@@ -211,7 +211,7 @@ static void back_up(struct tt_op *op)
     const struct tt_coll *c = &op->conf.coll;
 
     op->backup_bytes = 0;
-    if (!op->conf.restore || !c->in_place)
+    if (!op->conf.restore)
         return;
     op->backup_of = op->conf.dst;
     switch (c->kind) {

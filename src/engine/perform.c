@@ -7,10 +7,15 @@
 #include "engine/context.h"
 #include "engine/progress.h"
 
-/* What a wire brings back when a put is locally complete. */
+/* What a wire brings back when a put is locally complete: slot, generation, step, seq. */
 #define COOKIE_STEP_SHIFT 32
-#define COOKIE_GEN_SHIFT 40
-#define COOKIE_SLOT_SHIFT 48
+#define COOKIE_GEN_SHIFT 38
+#define COOKIE_GEN_BITS 14
+#define COOKIE_SLOT_SHIFT 52
+_Static_assert(TT_EXEC_STEPS <= 1 << (COOKIE_GEN_SHIFT - COOKIE_STEP_SHIFT), "a step fits");
+_Static_assert(COOKIE_GEN_SHIFT + COOKIE_GEN_BITS == COOKIE_SLOT_SHIFT, "a generation fits");
+
+static uint64_t cookie_gen(uint64_t generation) { return generation & ((1u << COOKIE_GEN_BITS) - 1); }
 
 /* ---- addresses ------------------------------------------------------------------------------------- */
 
@@ -28,7 +33,7 @@ static uint64_t slot_offset(const struct tt_op *op, const struct tt_place *at)
     return ((uint64_t)at->stream * op->conf.depth + at->slot) * op->conf.segment_bytes;
 }
 
-/* Staging is reserved whole and touched as far as it is used. */
+/* Staging is reserved whole and touched as far as it is used. NULL: there is no room for it. */
 static uint8_t *stage_of(struct tt_op *op)
 {
     if (op->stage && op->stage_bytes < TT_EXEC_STAGES * op->conf.segment_bytes) {
@@ -39,7 +44,8 @@ static uint8_t *stage_of(struct tt_op *op)
         op->stage_bytes = TT_EXEC_STAGES * op->conf.segment_bytes;
         op->stage =
             mmap(NULL, op->stage_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-        tt_assert(op->stage != MAP_FAILED);
+        if (op->stage == MAP_FAILED)
+            op->stage = NULL;
     }
     return op->stage;
 }
@@ -178,6 +184,16 @@ bool tt_op_send_cell(struct tt_op *op, struct tt_flow *f, enum tt_cell_type type
     return true;
 }
 
+static void drop(struct tt_wire *w, struct tt_op_regions *r)
+{
+    struct tt_region *const all[] = { r->src, r->dst, r->stage, r->work };
+
+    for (size_t k = 0; k < sizeof all / sizeof *all; k++)
+        if (all[k])
+            w->ops->dereg(all[k]);
+    *r = (struct tt_op_regions){ .made = false };
+}
+
 /* Registers the operation's memory with a wire that reads or writes it outside of post. */
 static tutti_status need_regions(struct tt_op *op, struct tt_wire *w)
 {
@@ -188,8 +204,8 @@ static tutti_status need_regions(struct tt_op *op, struct tt_wire *w)
 
     if (r->made)
         return TUTTI_OK;
-    r->made = true;
-    e->nregistered[tt_op_wire_index(e, w)]++;
+    if (!stage_of(op))
+        return TUTTI_ERR_NOMEM;
     if (op->conf.src && tt_coll_src_bytes(c))
         st = w->ops->reg(w, (void *)(uintptr_t)op->conf.src, tt_coll_src_bytes(c), &r->src);
     if (!st && op->conf.dst && tt_coll_dst_bytes(c))
@@ -198,7 +214,13 @@ static tutti_status need_regions(struct tt_op *op, struct tt_wire *w)
         st = w->ops->reg(w, stage_of(op), op->stage_bytes, &r->stage);
     if (!st && op->work)
         st = w->ops->reg(w, op->work, op->conf.algo->work_bytes(c), &r->work);
-    return st;
+    if (st) {
+        drop(w, r);
+        return st;
+    }
+    r->made = true;
+    e->nregistered[tt_op_wire_index(e, w)]++;
+    return TUTTI_OK;
 }
 
 void tt_op_drop_regions(struct tt_op *op)
@@ -206,16 +228,10 @@ void tt_op_drop_regions(struct tt_op *op)
     struct tt_engine *e = op->context->engine;
 
     for (uint32_t i = 0; i < e->nwires; i++) {
-        struct tt_op_regions *r = &op->regions[i];
-        struct tt_region *const all[] = { r->src, r->dst, r->stage, r->work };
-
-        if (!r->made)
+        if (!op->regions[i].made)
             continue;
-        for (size_t k = 0; k < sizeof all / sizeof *all; k++)
-            if (all[k])
-                e->wire[i]->ops->dereg(all[k]);
+        drop(e->wire[i], &op->regions[i]);
         e->nregistered[i]--;
-        *r = (struct tt_op_regions){ .made = false };
     }
 }
 
@@ -354,7 +370,8 @@ static bool do_open(struct tt_op *op, const struct tt_action *a)
         }
         f->in_handle = (int16_t)handle;
         f->cp->opened += op->p2p;
-        f->in_gen = p->handle_gen[handle] + 1u;
+        f->in_gen = p->handle_gen[handle] + 1;
+        tt_link_clear(&p->mail, TT_LINK_ARRIVED, (uint32_t)handle, op->conf.streams);
     }
     if (choose_direct(op, p, t, &direct, &offset)) {
         tt_context_fail_here(op->context, TUTTI_ERR_NOMEM, "a buffer could not be registered", true);
@@ -476,7 +493,7 @@ static bool do_put(struct tt_op *op, const struct tt_action *a)
         .signal_op = TT_SIGNAL_SET, .signal_key = &p->mail.theirs,
         .signal_offset = tt_link_offset(TT_LINK_ARRIVED, f->out_handle, a->stream),
         .signal_value = word_value(f->out_gen, a->seq + 1),
-        .cookie = (uint64_t)op->slot << COOKIE_SLOT_SHIFT | (uint64_t)op->generation << COOKIE_GEN_SHIFT |
+        .cookie = (uint64_t)op->slot << COOKIE_SLOT_SHIFT | cookie_gen(op->generation) << COOKIE_GEN_SHIFT |
                   (uint64_t)a->step << COOKIE_STEP_SHIFT | a->seq,
     };
 
@@ -508,8 +525,10 @@ static bool do_put(struct tt_op *op, const struct tt_action *a)
     instant = d.bytes == 0 || tt_put_is_instant(w, d.key);
     if (instant)
         d.flags |= TT_DESC_INLINE;
-    else if (need_regions(op, w))
+    else if (need_regions(op, w)) {
+        tt_context_fail_here(op->context, TUTTI_ERR_NOMEM, "a buffer could not be registered", true);
         return false;
+    }
     if (!post_one(w, &d))
         return false;
     op->in_flight += !instant;
@@ -558,8 +577,22 @@ static bool do_credit(struct tt_op *op, const struct tt_action *a)
     return true;
 }
 
+static bool uses_stage(const struct tt_action *a)
+{
+    switch (a->kind) {
+    case TT_ACT_EAGER: case TT_ACT_PUT: return a->a.kind == TT_AT_STAGE;
+    case TT_ACT_COPY: return a->out.kind == TT_AT_STAGE || a->a.kind == TT_AT_STAGE;
+    case TT_ACT_REDUCE: return a->out.kind == TT_AT_STAGE || a->a.kind == TT_AT_STAGE || a->b.kind == TT_AT_STAGE;
+    default: return false;
+    }
+}
+
 bool tt_op_perform(struct tt_op *op, const struct tt_action *a)
 {
+    if (uses_stage(a) && !stage_of(op)) {
+        tt_context_fail_here(op->context, TUTTI_ERR_NOMEM, "no memory for segments on their way", true);
+        return false;
+    }
     switch (a->kind) {
     case TT_ACT_OPEN: return do_open(op, a);
     case TT_ACT_EAGER: return do_eager(op, a);
@@ -574,8 +607,7 @@ void tt_op_sent(struct tt_engine *e, uint64_t cookie)
     const uint32_t slot = (uint32_t)(cookie >> COOKIE_SLOT_SHIFT);
     struct tt_op *op = slot < e->ops_cap ? e->ops[slot] : NULL;
 
-    if (!op || op->generation != (uint8_t)(cookie >> COOKIE_GEN_SHIFT))
-        return;
-    op->in_flight--;
-    tt_exec_sent(&op->exec, (uint8_t)(cookie >> COOKIE_STEP_SHIFT), (uint32_t)cookie);
+    if (!op || cookie_gen(op->generation) != cookie_gen(cookie >> COOKIE_GEN_SHIFT) || !op->in_flight)
+        return;                 /* of an operation that is over */
+    op->in_flight -= tt_exec_sent(&op->exec, cookie >> COOKIE_STEP_SHIFT & (TT_EXEC_STEPS - 1), (uint32_t)cookie);
 }

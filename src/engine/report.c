@@ -53,10 +53,17 @@ void tt_op_nudge(struct tt_op *op)
     const uint32_t r = !op->exposed ? UINT32_MAX : op->p2p ? op->conf.coll.root : tt_exec_waits_for(&op->exec);
     const int i = r == UINT32_MAX ? -1 : tt_exec_peer_of(&op->exec, r);
     struct tt_flow *f = i < 0 ? NULL : tt_op_flow(op, (uint16_t)i);
+    struct tt_nudge_msg sizes = { 0 };
+    uint32_t bytes = 0;
 
     if (!f || f->nudged || f->cp->peer->state != TT_PEER_UP || (!f->asked && f->cp->nudges >= TT_NUDGES))
         return;
-    f->nudged = tt_op_send_cell(op, f, TT_CELL_NUDGE, 0, NULL, 0);
+    if (op->desc.kind == TT_ALLTOALLV) {
+        sizes.sends = op->conf.coll.send_bytes[r];
+        sizes.expects = op->conf.coll.recv_bytes[r];
+        bytes = sizeof sizes;
+    }
+    f->nudged = tt_op_send_cell(op, f, TT_CELL_NUDGE, 0, &sizes, bytes);
     f->cp->nudges += f->nudged;
     if (f->nudged && op->desc.kind == TT_SEND)
         tt_op_stream(op);       /* it had no credit; the receiver will do the same and open a flow */

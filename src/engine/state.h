@@ -41,7 +41,7 @@ struct tt_peer {
     struct tt_wire *wire;       /* the one that is tried or stands */
     bool anymem;                /* it may be given keys of memory that the wire did not allocate */
     struct tt_mailbox mail;     /* valid from UP on, also after LEFT */
-    uint16_t handle_gen[TT_HANDLES];    /* grows when a handle is given back */
+    uint32_t handle_gen[TT_HANDLES];    /* grows when a handle is given back */
     uint64_t handles[TT_HANDLES / 64];  /* bitmap of those in use */
     struct tt_abandoned *abandoned;     /* [TT_HANDLES], by handle; NULL: none yet. Freed with the engine, as endings */
     uint32_t nabandoned;
@@ -65,7 +65,7 @@ struct tt_early {
 
 struct tt_tag_counter {
     uint32_t tag, next;
-    bool is_recv;
+    bool is_recv, used;
 };
 
 #define TT_EARLY_MAX 64u        /* more than a peer's eager credit, and a ready and a nudge of each of its exposed operations */
@@ -85,7 +85,7 @@ struct tt_context_peer {
     bool ended;                 /* the context has ended there: it puts nothing more */
     uint64_t kept;              /* bitmap of the records below that are in use */
     struct tt_early early[TT_EARLY_MAX];
-    struct tt_tag_counter *tags;
+    struct tt_tag_counter *tags;    /* hash table, [tags_cap]: a power of two, or 0; at least half of it is free */
     uint32_t ntags, tags_cap;
 };
 
@@ -161,7 +161,7 @@ struct tt_op {
     void *backup_of;
     struct tt_op_regions regions[TT_ENGINE_WIRES_MAX];
     uint16_t slot;              /* in engine->ops: what a wire's cookie names, with the generation */
-    uint8_t generation;
+    uint16_t generation;
     bool retry;                 /* an action could not be done; try again without news */
     uint32_t peers_cap;         /* what the memory below has room for; it is kept from one operation to the next */
     uint64_t work_cap, backup_cap;
@@ -195,7 +195,7 @@ struct tt_engine {
     uint32_t at_once;           /* calls that were tried at once, to look around now and then */
     struct tt_op **ops;         /* [ops_cap], by slot; NULL free */
     uint32_t ops_cap;
-    uint8_t ops_generation;
+    uint16_t ops_generation;
     struct tt_op *free_ops;
     struct tt_landing_pool *pool[TT_ENGINE_WIRES_MAX];
     struct tt_region *allocated[TT_ENGINE_ALLOCATED_MAX];   /* tutti_mem_alloc */
@@ -234,6 +234,7 @@ struct tt_engine {
     /* Losses, told by another thread. */
     pthread_mutex_t trouble_lock;
     struct tt_trouble *trouble;
+    bool trouble_missed;        /* there was no memory to keep one */
     atomic_uint ntrouble;       /* grows with each */
     uint32_t trouble_seen;
 };

@@ -74,14 +74,19 @@ static void report(struct tt_engine *e, bool is_context, uint32_t id, tutti_stat
     struct tt_trouble *t = calloc(1, sizeof *t);
     const uint64_t one = 1;
 
-    tt_assert(t);
-    t->is_context = is_context;
-    t->id = id;
-    t->status = st;
-    snprintf(t->sentence, sizeof t->sentence, "%s", sentence);
+    if (t) {
+        t->is_context = is_context;
+        t->id = id;
+        t->status = st;
+        snprintf(t->sentence, sizeof t->sentence, "%s", sentence);
+    }
     pthread_mutex_lock(&e->trouble_lock);
-    t->next = e->trouble;
-    e->trouble = t;
+    if (t) {
+        t->next = e->trouble;
+        e->trouble = t;
+    } else {
+        e->trouble_missed = true;
+    }
     pthread_mutex_unlock(&e->trouble_lock);
     atomic_fetch_add(&e->ntrouble, 1);
     if (write(e->kick_fd, &one, sizeof one) < 0)
@@ -101,12 +106,19 @@ void tt_engine_fail_context(struct tt_engine *e, uint32_t id, tutti_status statu
 void tt_take_trouble(struct tt_engine *e)
 {
     struct tt_trouble *list, *t;
+    bool missed;
 
     e->trouble_seen = atomic_load(&e->ntrouble);
     pthread_mutex_lock(&e->trouble_lock);
     list = e->trouble;
     e->trouble = NULL;
+    missed = e->trouble_missed;
+    e->trouble_missed = false;
     pthread_mutex_unlock(&e->trouble_lock);
+    for (struct tt_context *c = e->contexts, *next; missed && c; c = next) {
+        next = c->next;
+        tt_context_fail_here(c, TUTTI_ERR_NOMEM, "no memory to hear what was lost", true);
+    }
     while ((t = list)) {
         list = t->next;
         if (t->is_context) {

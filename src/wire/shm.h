@@ -11,7 +11,7 @@
 
 #define TT_SHM_MAGIC 0x314d4853u        /* "SHM1" */
 #define TT_SHM_SEGMENTS_MAX 4096        /* segments one process may share at a time */
-#define TT_SHM_STRANGERS_MAX 16         /* connections that have not said hello yet */
+#define TT_SHM_STRANGERS_MAX 16         /* connections that have not said hello yet; the oldest make room */
 
 /* One page per process, mapped by all its peers. */
 struct tt_shm_bell {
@@ -96,6 +96,7 @@ struct tt_shm_peer {
 struct tt_shm_stranger {
     int fd;
     uint64_t until_ns;
+    bool other_user;
 };
 
 struct tt_shm {
@@ -124,7 +125,7 @@ struct tt_shm {
     uint32_t nlinks, first;         /* first: whose asks are looked at first */
     uint64_t nonce;                 /* what peers that can read us find; 0: single copy is off */
     uint32_t nasked;                /* of all peers */
-    struct tt_done *done;           /* ring of [2 * nranks + 2] */
+    struct tt_done *done;           /* ring of [done_cap] */
     uint32_t done_head, done_tail, done_cap;
 };
 
@@ -199,7 +200,7 @@ int tt_shm_asks_over(struct tt_shm *w, struct tt_done *done, int max);
 bool tt_shm_cma_has_news(const struct tt_shm *w);
 /* Memory is no longer registered: asks to fetch from it are revoked. */
 void tt_shm_source_gone(struct tt_shm *w, const void *mem, uint64_t bytes);
-/* The link is lost: what was done is still reported, the rest is forgotten. */
+/* The link is lost: what was done is still reported, the rest is revoked and forgotten. */
 void tt_shm_asks_lost(struct tt_shm *w, struct tt_shm_peer *peer);
 /* Gives peers time to fetch what they were asked to; then revokes it. */
 void tt_shm_cma_close(struct tt_shm *w);

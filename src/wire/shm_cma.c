@@ -228,17 +228,6 @@ int tt_shm_asks_over(struct tt_shm *w, struct tt_done *done, int max)
     return n;
 }
 
-void tt_shm_asks_lost(struct tt_shm *w, struct tt_shm_peer *peer)
-{
-    uint32_t over = 0;
-
-    peer->readable = false;
-    while (over < peer->nasked && is_done(w, peer, peer->asker->head + over))
-        over++;
-    w->nasked -= peer->nasked - over;
-    peer->nasked = over;
-}
-
 /* Takes an ask back unless it has been taken. */
 static void take_back(struct tt_shm *w, struct tt_shm_peer *peer, uint64_t number)
 {
@@ -247,6 +236,19 @@ static void take_back(struct tt_shm *w, struct tt_shm_peer *peer, uint64_t numbe
 
     atomic_compare_exchange_strong_explicit(&line->state, &posted, state_of(number, TT_SHM_REVOKED),
                                             memory_order_acq_rel, memory_order_acquire);
+}
+
+void tt_shm_asks_lost(struct tt_shm *w, struct tt_shm_peer *peer)
+{
+    uint32_t over = 0;
+
+    peer->readable = false;
+    while (over < peer->nasked && is_done(w, peer, peer->asker->head + over))
+        over++;
+    for (uint32_t i = over; i < peer->nasked; i++)      /* the peer may live, and not know it yet */
+        take_back(w, peer, peer->asker->head + i);
+    w->nasked -= peer->nasked - over;
+    peer->nasked = over;
 }
 
 void tt_shm_source_gone(struct tt_shm *w, const void *mem, uint64_t bytes)

@@ -68,6 +68,26 @@ static bool send_packet(int fd, const struct packet *p, const int *fds, int nfds
     return sendmsg(fd, &msg, MSG_DONTWAIT | MSG_NOSIGNAL) == (ssize_t)sizeof *p;
 }
 
+/* Takes the descriptors that came; closes those past the third. */
+static void take_fds(struct msghdr *msg, int fds[3])
+{
+    size_t n = 0;
+
+    for (struct cmsghdr *c = CMSG_FIRSTHDR(msg); c; c = CMSG_NXTHDR(msg, c)) {
+        if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS)
+            continue;
+        for (size_t i = 0; i < (c->cmsg_len - CMSG_LEN(0)) / sizeof(int); i++) {
+            int fd;
+
+            memcpy(&fd, CMSG_DATA(c) + i * sizeof fd, sizeof fd);
+            if (n < 3)
+                fds[n++] = fd;
+            else
+                close(fd);
+        }
+    }
+}
+
 /* Receives one packet and up to 3 descriptors (-1 where none came). Returns 1: got one; 0: nothing now; -1: the end, or
  * garbage. All descriptors that came belong to the caller. */
 static int recv_packet(int fd, struct packet *p, int fds[3])
@@ -78,10 +98,10 @@ static int recv_packet(int fd, struct packet *p, int fds[3])
     } control;
     struct iovec iov = { .iov_base = p, .iov_len = sizeof *p };
     struct msghdr msg = {
-        .msg_iov = &iov, .msg_iovlen = 1, .msg_control = control.room, .msg_controllen = sizeof control.room,
+        .msg_iov = &iov, .msg_iovlen = 1, .msg_control = control.room,
+        .msg_controllen = CMSG_LEN(3 * sizeof(int)),    /* all of the room would do for a fourth */
     };
     ssize_t got;
-    int n = 0;
 
     fds[0] = fds[1] = fds[2] = -1;
     do
@@ -89,11 +109,7 @@ static int recv_packet(int fd, struct packet *p, int fds[3])
     while (got < 0 && errno == EINTR);
     if (got < 0)
         return errno == EAGAIN ? 0 : -1;
-    for (struct cmsghdr *c = CMSG_FIRSTHDR(&msg); c; c = CMSG_NXTHDR(&msg, c))
-        if (c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS) {
-            n = (int)((c->cmsg_len - CMSG_LEN(0)) / sizeof(int));
-            memcpy(fds, CMSG_DATA(c), (size_t)(n < 3 ? n : 3) * sizeof(int));
-        }
+    take_fds(&msg, fds);
     if (got != (ssize_t)sizeof *p || p->magic != TT_SHM_MAGIC || (msg.msg_flags & (MSG_TRUNC | MSG_CTRUNC)))
         return -1;
     return 1;
@@ -245,6 +261,19 @@ static tutti_status need_mine(struct tt_shm *w, struct tt_shm_peer *peer)
     return peer->mine.base ? TUTTI_OK : tt_segment_create(&peer->mine, tt_shm_link_bytes(w));
 }
 
+/* Both ends may connect at once: the lower rank's connection stays. A higher rank whose own attempt is closed waits for the
+ * lower one's to come. */
+static void greeting_ended(struct tt_shm *w, uint32_t rank)
+{
+    struct tt_shm_peer *peer = &w->peers[rank];
+
+    close(peer->fd);
+    peer->fd = -1;
+    peer->state = TT_SHM_WANTED;
+    peer->retry_ns = tt_now_ns() + RETRY_NS;
+    w->nwanted++;
+}
+
 /* Begins (again) to connect. A refused connection means that nobody listens any more: the peer is gone. */
 static void try_connect(struct tt_shm *w, uint32_t rank)
 {
@@ -273,7 +302,10 @@ static void try_connect(struct tt_shm *w, uint32_t rank)
         w->nwanted--;
     peer->state = TT_SHM_GREETING;
     if (!send_hello(w, peer, fd)) {
-        tt_shm_link_lost(w, rank, tt_fail_errno(errno, "shm: greet rank %u", rank));
+        if (errno == EPIPE || errno == ECONNRESET)
+            greeting_ended(w, rank);    /* it had too many strangers */
+        else
+            tt_shm_link_lost(w, rank, tt_fail_errno(errno, "shm: greet rank %u", rank));
         return;
     }
     watch(w, fd, rank, EPOLLIN);
@@ -307,19 +339,6 @@ tutti_status tt_shm_connect(struct tt_wire *base, uint32_t rank, const struct tt
     w->nwanted++;
     try_connect(w, rank);
     return TUTTI_OK;
-}
-
-/* Both ends may connect at once: the lower rank's connection stays. A higher rank whose own attempt is closed waits for the
- * lower one's to come. */
-static void greeting_ended(struct tt_shm *w, uint32_t rank)
-{
-    struct tt_shm_peer *peer = &w->peers[rank];
-
-    close(peer->fd);
-    peer->fd = -1;
-    peer->state = TT_SHM_WANTED;
-    peer->retry_ns = tt_now_ns() + RETRY_NS;
-    w->nwanted++;
 }
 
 /* A stranger said a valid hello as `rank`: it becomes that peer's link unless another one stands or is preferred. Owns fd and fds. */
@@ -377,18 +396,47 @@ static void hear_stranger(struct tt_shm *w, struct tt_shm_stranger *s)
     welcome(w, fd, &p, fds);
 }
 
-static void accept_strangers(struct tt_shm *w)
+static bool is_of_another_user(int fd)
 {
+    struct ucred who;
+    socklen_t len = sizeof who;
+
+    return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &len) < 0 || who.uid != geteuid();
+}
+
+/* A free place; or that of the oldest, those of other users first, who may belong to the job but seldom do. A peer that goes that
+ * way comes again. */
+static struct tt_shm_stranger *place_for_stranger(struct tt_shm *w)
+{
+    struct tt_shm_stranger *worst = NULL;
+
     for (int i = 0; i < TT_SHM_STRANGERS_MAX; i++) {
         struct tt_shm_stranger *s = &w->strangers[i];
 
-        if (s->fd >= 0)
-            continue;
-        s->fd = accept4(w->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
         if (s->fd < 0)
+            return s;
+        if (!worst || s->other_user > worst->other_user ||
+            (s->other_user == worst->other_user && s->until_ns < worst->until_ns))
+            worst = s;
+    }
+    close(worst->fd);
+    worst->fd = -1;
+    return worst;
+}
+
+static void accept_strangers(struct tt_shm *w)
+{
+    for (int i = 0; i < TT_SHM_STRANGERS_MAX; i++) {
+        const int fd = accept4(w->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+        struct tt_shm_stranger *s;
+
+        if (fd < 0)
             return;
-        s->until_ns = tt_now_ns() + HELLO_NS;
-        watch(w, s->fd, WHAT_STRANGER | (uint64_t)i, EPOLLIN);
+        s = place_for_stranger(w);
+        *s = (struct tt_shm_stranger){
+            .fd = fd, .until_ns = tt_now_ns() + HELLO_NS, .other_user = is_of_another_user(fd),
+        };
+        watch(w, fd, WHAT_STRANGER | (uint64_t)(s - w->strangers), EPOLLIN);
         hear_stranger(w, s);
     }
 }

@@ -60,7 +60,10 @@ tutti_status tt_shm_segment_add(struct tt_shm *w, uint32_t rank, uint64_t id, ui
         const uint32_t n = slot < 8 ? 8 : 2 * slot;
         struct tt_shm_shared *more = realloc(peer->segments, n * sizeof *more);
 
-        tt_assert(more);
+        if (!more) {
+            tt_segment_fini(&seg);
+            return tt_fail(TUTTI_ERR_NOMEM, "shm: no memory for the segments of rank %u", rank);
+        }
         memset(more + peer->nsegments, 0, (n - peer->nsegments) * sizeof *more);
         peer->segments = more;
         peer->nsegments = n;

@@ -40,7 +40,6 @@ enum tt_tcp_watched { TT_TCP_LISTENER, TT_TCP_TIMER, TT_TCP_GREETING, TT_TCP_LAN
 struct tt_tcp_region {
     struct tt_region public;
     uint32_t id, generation;
-    uint32_t arriving;          /* lanes that are in the middle of a payload for it */
     bool owned;                 /* the wire mapped the memory */
 };
 
@@ -235,10 +234,10 @@ bool tt_tcp_link_furnish(struct tt_tcp_link *link, uint32_t nlanes);
 /* The connection becomes the lane, which then owns it. False: nothing changed. */
 bool tt_tcp_lane_open(struct tt_tcp_lane *lane, int fd);
 void tt_tcp_link_up(struct tt_tcp_link *link);
-/* Ends the link for good: closes its lanes, forgets its descriptors, tells poll. Its memory stays until the wire closes, so
- * callers further up may still look at it. Nothing if it was lost before. */
 /* A lane has ended after the peer said goodbye. The link ends, with status OK, when its last lane has. */
 void tt_tcp_lane_ended(struct tt_tcp_lane *lane);
+/* Ends the link for good: closes its lanes, forgets its descriptors, tells poll. Its memory stays until the wire closes, so
+ * callers further up may still look at it. Nothing if it was lost before. */
 void tt_tcp_link_lose(struct tt_tcp_link *link, tutti_status status, const char *why);
 /* Says goodbye on all lanes, waits (at most a second) until the peers' kernels have it all, and closes. */
 void tt_tcp_links_close(struct tt_tcp *t);

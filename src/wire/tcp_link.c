@@ -168,8 +168,6 @@ static void lane_close(struct tt_tcp_lane *lane)
     lane->fd = -1;
     t->nblocked -= lane->blocked;
     lane->blocked = false;
-    if (lane->region)
-        lane->region->arriving--;
     lane->region = NULL;
     lane->target = NULL;
     lane->left = 0;

@@ -136,8 +136,6 @@ static bool landed(struct tt_tcp_link *link, const struct tt_frame *f)
 
 static void target_clear(struct tt_tcp_lane *lane)
 {
-    if (lane->region)
-        lane->region->arriving--;
     lane->region = NULL;
     lane->target = NULL;
 }
@@ -148,8 +146,6 @@ static bool begin_put(struct tt_tcp_lane *lane, const struct tt_frame *f)
         reach(lane->link, f->region, f->generation, f->offset, f->bytes, &lane->target, &lane->region);
 
     lane->dropped = found != REACH_OK;
-    if (found == REACH_OK && lane->region)
-        lane->region->arriving++;
     return found != REACH_BROKEN;
 }
 

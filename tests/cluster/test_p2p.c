@@ -453,6 +453,32 @@ static void a_short_message_that_was_long_waited_for_arrives(void **state)
     over_wires(2, asked_role);
 }
 
+/* As a server would: a tag per request, used once or a few times. */
+static void each_tag_role(struct rank *r)
+{
+    const uint32_t ntags = UNIT_SHARE > 1 ? 2000 : 20000;
+
+    job_open(r);
+    for (uint32_t i = 0; i < 2 * ntags; i++) {
+        const uint32_t tag = (i < ntags ? i : 2 * ntags - 1 - i) * 0x10001;
+        const tutti_call how = { .size = sizeof how, .tag = tag };
+        uint32_t word = i;
+
+        job_step(r, "tag %u, message %u", tag, i);
+        if (r->rank == i % 2)
+            CHECK_OK(r, tutti_send(&word, 1, TUTTI_U32, 1 - (int)r->rank, r->comm, &how));
+        else
+            CHECK_OK(r, tutti_recv(&word, 1, TUTTI_U32, 1 - (int)r->rank, r->comm, &how));
+        CHECK(r, word == i);
+    }
+}
+
+static void a_tag_for_each_message_is_no_burden(void **state)
+{
+    (void)state;
+    over_wires(2, each_tag_role);
+}
+
 /* Whether a question of rank 1 has come but was not read yet; reads what else has come. */
 static bool has_unread_question(struct rank *r)
 {
@@ -612,6 +638,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_request_is_pending_until_it_is_over_and_test_makes_progress),
         cmocka_unit_test(a_started_receive_ends_though_its_rank_calls_nothing),
         cmocka_unit_test(a_short_message_that_was_long_waited_for_arrives),
+        cmocka_unit_test(a_tag_for_each_message_is_no_burden),
         cmocka_unit_test(a_question_that_its_answer_has_crossed_is_forgotten),
         cmocka_unit_test(the_two_directions_of_a_pair_count_by_themselves),
         cmocka_unit_test(a_message_is_not_stuck_behind_others_that_nobody_receives),

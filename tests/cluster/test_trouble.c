@@ -201,7 +201,7 @@ static void early_role(struct rank *r)
     }
     if (st == TUTTI_OK)
         st = tutti_barrier(r->comm, NULL);
-    CHECK_SAYS(r, st, TUTTI_ERR_MISMATCH, "the sizes between the two differ");
+    CHECK_SAYS(r, st, TUTTI_ERR_MISMATCH, "rank 0 sends 5 bytes to rank 1, which expects 3");
 }
 
 static void an_early_message_of_another_size_is_a_mismatch(void **state)
@@ -214,6 +214,70 @@ static void an_early_message_of_another_size_is_a_mismatch(void **state)
     }
 }
 
+/* One block of an alltoallv. */
+struct block {
+    size_t sent, expected;      /* bytes */
+    uint32_t sender;
+    size_t others;              /* bytes of all other blocks */
+};
+
+/* The sender or the receiver may be through with its part, and learn of the difference later. */
+static void block_role(struct rank *r)
+{
+    const struct block *b = r->job->arg;
+    const uint32_t receiver = (b->sender + 1) % r->nranks;
+    const size_t most = b->others + (b->sent > b->expected ? b->sent : b->expected);
+    size_t out[JOB_RANKS_MAX], in[JOB_RANKS_MAX];
+    uint8_t *src = start_of(r, calloc(r->nranks, most)), *dst = start_of(r, calloc(r->nranks, most));
+    char sent[32], expected[32];
+    uint64_t begin_ns;
+    tutti_status st;
+
+    for (uint32_t i = 0; i < r->nranks; i++)
+        out[i] = in[i] = b->others;
+    if (r->rank == b->sender)
+        out[receiver] = b->sent;
+    if (r->rank == receiver)
+        in[b->sender] = b->expected;
+    job_open(r);
+    CHECK_OK(r, tutti_barrier(r->comm, NULL));
+    job_meet(r);
+    job_step(r, "rank %u sends %zu bytes where %zu are expected, others %zu", b->sender, b->sent, b->expected, b->others);
+    begin_ns = tt_now_ns();
+    st = tutti_alltoallv(src, out, NULL, dst, in, NULL, TUTTI_U8, r->comm, NULL);
+    if (st == TUTTI_OK)
+        st = tutti_barrier(r->comm, NULL);
+    CHECK_STATUS(r, st, TUTTI_ERR_MISMATCH);
+    CHECK(r, tt_now_ns() - begin_ns < SOON_NS);
+    snprintf(sent, sizeof sent, "sends %zu bytes", b->sent);
+    snprintf(expected, sizeof expected, "expects %zu ", b->expected);
+    CHECK(r, names(tutti_last_error(), b->sender) && names(tutti_last_error(), receiver));
+    CHECK(r, strstr(tutti_last_error(), sent) && strstr(tutti_last_error(), expected));
+    free(src);
+    free(dst);
+}
+
+static void a_block_of_alltoallv_that_is_not_as_long_as_expected_is_a_mismatch(void **state)
+{
+    static const size_t sizes[][2] = {
+        { 100, 104 }, { 0, 4 }, { 100, 200000 }, { 0, 200000 }, { 200000, 200004 }, { 200000, 5000000 },
+    };
+    const uint32_t nsizes = sizeof sizes / sizeof *sizes;
+
+    (void)state;
+    for (uint32_t i = 0; i < NWIRES * nsizes * 4; i++) {
+        const size_t *s = sizes[i / NWIRES % nsizes];
+        const uint32_t turn = i / NWIRES / nsizes, nranks = 2 + (i / NWIRES + turn) % 2;
+        const struct block block = {
+            .sent = s[turn % 2], .expected = s[1 - turn % 2], .sender = (i + turn / 2) % nranks,
+            .others = turn < 2 ? 8 : 300000,
+        };
+        const struct job job = { .wires = wires[i % NWIRES], .nranks = nranks, .seed = SEED, .arg = &block };
+
+        job_run(&job, block_role);
+    }
+}
+
 /* ---- deaths ---- */
 
 struct death {
@@ -222,6 +286,7 @@ struct death {
     const char *algo;
     size_t count;
     bool enters;                /* the victim begins the call that it dies in */
+    tutti_redop op;
 };
 
 #define WORD_DIED 0             /* of the victim: when */
@@ -252,7 +317,7 @@ static void death_role(struct rank *r)
 {
     const struct death *d = r->job->arg;
     struct call c = {
-        .kind = d->kind, .type = TUTTI_F32, .op = TUTTI_SUM, .count = d->count, .nranks = r->nranks,
+        .kind = d->kind, .type = TUTTI_F32, .op = d->op, .count = d->count, .nranks = r->nranks,
         .root = r->nranks - 1, .in_place = true, .algo = d->algo, .salt = r->job->seed,
     };
     struct call_side s;
@@ -290,13 +355,17 @@ static void death_role(struct rank *r)
 static void survivors_of_a_killed_rank_have_their_result_or_their_input(void **state)
 {
     static const struct death deaths[] = {
-        { 0, TT_ALLREDUCE, NULL, 1000000, true }, { 1, TT_ALLREDUCE, "ring", 1000000, true },
-        { 2, TT_ALLREDUCE, "ring", 300000, true }, { 1, TT_ALLREDUCE, "rabenseifner", 1000000, true },
-        { 2, TT_ALLREDUCE, "ring", 1000000, false }, { 0, TT_ALLREDUCE, NULL, 10, false },
-        { 1, TT_REDUCE_SCATTER, NULL, 200000, true }, { 0, TT_ALLTOALL, NULL, 200000, true },
-        { 1, TT_ALLGATHER, "ring", 200000, true }, { 0, TT_BROADCAST, "chain", 1000000, true },
-        { 0, TT_REDUCE, "chain", 1000000, true }, { 1, TT_GATHER, NULL, 300000, true },
-        { 1, TT_BARRIER, NULL, 0, false }, { 0, TT_SCATTER, NULL, 100000, false },
+        { 0, TT_ALLREDUCE, NULL, 1000000, true, TUTTI_SUM }, { 1, TT_ALLREDUCE, "ring", 1000000, true, TUTTI_SUM },
+        { 2, TT_ALLREDUCE, "ring", 300000, true, TUTTI_SUM },
+        { 1, TT_ALLREDUCE, "rabenseifner", 1000000, true, TUTTI_SUM },
+        { 2, TT_ALLREDUCE, "ring", 1000000, false, TUTTI_SUM }, { 0, TT_ALLREDUCE, NULL, 10, false, TUTTI_SUM },
+        { 2, TT_ALLREDUCE, "ring", 1000000, false, TUTTI_PREMUL_SUM },
+        { 1, TT_ALLREDUCE, "rabenseifner", 1000000, true, TUTTI_PREMUL_SUM },
+        { 0, TT_REDUCE, "chain", 1000000, true, TUTTI_PREMUL_SUM },
+        { 1, TT_REDUCE_SCATTER, NULL, 200000, true, TUTTI_SUM }, { 0, TT_ALLTOALL, NULL, 200000, true, TUTTI_SUM },
+        { 1, TT_ALLGATHER, "ring", 200000, true, TUTTI_SUM }, { 0, TT_BROADCAST, "chain", 1000000, true, TUTTI_SUM },
+        { 0, TT_REDUCE, "chain", 1000000, true, TUTTI_SUM }, { 1, TT_GATHER, NULL, 300000, true, TUTTI_SUM },
+        { 1, TT_BARRIER, NULL, 0, false, TUTTI_SUM }, { 0, TT_SCATTER, NULL, 100000, false, TUTTI_SUM },
     };
 
     (void)state;
@@ -1013,6 +1082,60 @@ static void memory_may_be_allocated_and_freed_without_end(void **state)
     }
 }
 
+#define TOLD_SEGMENTS 1000      /* more than a socket holds */
+
+/* Rank 1 tells the stopped rank 0 of so many segments that there is no room to tell of those that its receive needs. */
+static void untold_role(struct rank *r)
+{
+    uint8_t *buf = start_of(r, calloc(1, MIB));
+    tutti_request *request;
+    const tutti_call how = { .size = sizeof how, .request = &request };
+
+    job_open(r);
+    CHECK_OK(r, tutti_barrier(r->comm, NULL));
+    if (r->rank == 0) {
+        memset(buf, 7, MIB);
+        kill(getpid(), SIGSTOP);
+        CHECK_OK(r, tutti_send(buf, MIB, TUTTI_U8, 1, r->comm, NULL));
+    } else {
+        CHECK(r, job_await(r->board, 1, 1));
+        for (uint32_t i = 0; i < TOLD_SEGMENTS; i++) {
+            void *mem;
+
+            CHECK_OK(r, tutti_mem_alloc(r->comm, 1, &mem));
+            CHECK_OK(r, tutti_mem_free(r->comm, mem));
+        }
+        CHECK_OK(r, tutti_recv(buf, MIB, TUTTI_U8, 0, r->comm, &how));
+        job_raise(r->board, 0);
+        job_step(r, "wait");
+        CHECK_OK(r, tutti_wait(request));
+        check_all(r, buf, MIB, 7);
+    }
+    free(buf);
+}
+
+static void resume_sender(const struct job *job, struct job_board *board)
+{
+    (void)job;
+    if (job_await_stop(board, 0)) {
+        job_raise(board, 1);
+        job_await(board, 0, 1);
+        kill(board->pid[1], SIGSTOP);
+        job_await_stop(board, 1);
+        kill(board->pid[0], SIGCONT);
+        usleep(200000);         /* in which rank 0 has the offer, and not the memory */
+        kill(board->pid[1], SIGCONT);
+    }
+}
+
+static void an_offer_of_memory_that_is_not_known_yet_is_taken_later(void **state)
+{
+    const struct job job = { .wires = "shm", .nranks = 2, .seed = SEED, .direct = resume_sender };
+
+    (void)state;
+    job_run(&job, untold_role);
+}
+
 /* ---- the ordinary end ---- */
 
 /* Each leaves when its own part is over; nobody waits for the others, which may still be in their last call. */
@@ -1056,6 +1179,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(ranks_that_call_different_things_all_learn_both_values),
         cmocka_unit_test(sizes_of_a_message_or_of_blocks_that_differ_are_a_mismatch),
         cmocka_unit_test(an_early_message_of_another_size_is_a_mismatch),
+        cmocka_unit_test(a_block_of_alltoallv_that_is_not_as_long_as_expected_is_a_mismatch),
         cmocka_unit_test(survivors_of_a_killed_rank_have_their_result_or_their_input),
         cmocka_unit_test(a_stopped_rank_is_named_at_the_deadline_by_all_others),
         cmocka_unit_test(a_deadline_reports_the_collective_its_number_its_step_and_the_peer),
@@ -1066,6 +1190,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(two_communicators_used_in_opposite_order_do_not_deadlock),
         cmocka_unit_test(memory_stays_bounded_with_a_fast_sender_and_a_stopped_receiver),
         cmocka_unit_test(memory_may_be_allocated_and_freed_without_end),
+        cmocka_unit_test(an_offer_of_memory_that_is_not_known_yet_is_taken_later),
         cmocka_unit_test(ranks_that_leave_early_are_no_error_to_the_others),
     };
 

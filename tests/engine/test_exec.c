@@ -526,9 +526,15 @@ static void a_pipe_is_staged_where_slots_are_not_mapped_or_final_buffers_are_ope
         assert_int_equal(find(g, TT_ACT_PUT)->a.kind, TT_AT_STAGE);
         assert_int_equal(find(g, TT_ACT_PUT)->direct, direct);
         credit(g, 2, 4);
-        tt_exec_sent(&g->x, find(g, TT_ACT_PUT)->step, 1);
+        assert_true(tt_exec_sent(&g->x, find(g, TT_ACT_PUT)->step, 1));
         assert_int_equal(go(g), 0);     /* the first is still being read */
-        tt_exec_sent(&g->x, 2, 0);
+        for (uint32_t seq = 0; seq < 200; seq++)    /* not begun, or said already; or of no put at all */
+            if (seq == 1 || seq >= 4)
+                assert_false(tt_exec_sent(&g->x, 2, seq));
+        assert_false(tt_exec_sent(&g->x, 2, UINT32_MAX) || tt_exec_sent(&g->x, 0, 0) || tt_exec_sent(&g->x, 1, 0));
+        assert_int_equal(go(g), 0);
+        assert_true(tt_exec_sent(&g->x, 2, 0));
+        assert_false(tt_exec_sent(&g->x, 2, 0));
         go(g);
         assert_int_equal(count_of(g, TT_ACT_REDUCE), 2);
         assert_int_equal(g->log[0].out.slot, 0);

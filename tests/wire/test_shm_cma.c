@@ -11,6 +11,7 @@
 #include "base/clock.h"
 #include "nodes.h"
 #include "support/unit.h"
+#include "wire/shm.h"
 
 #define MIB (1ull << 20)
 #define BYTES (16 * MIB)        /* several polls' worth */
@@ -451,6 +452,41 @@ static void without_it_on_one_side_there_is_none_between_the_two(void **state)
     nodes_run(*state, 2, off_role);
 }
 
+/* ---- a link that is lost at one end first ---- */
+
+#define FEW_BYTES (64u << 10)   /* fetched by one poll */
+
+static void lost_role(struct node *n)
+{
+    struct tt_region *mine, *source;
+    const struct tt_rkey key = begin(n, &mine);
+    uint8_t *mem = map(n);
+
+    if (n->rank == 0) {
+        struct tt_desc d = node_signal(n, 1, 0, TT_SIGNAL_SET, 1);
+
+        CHECK(n, n->ops->reg(n->w, mem, FEW_BYTES, &source) == TUTTI_OK);
+        d.flags = 0;
+        d.local = mem;
+        d.bytes = FEW_BYTES;
+        d.key = &key;
+        CHECK(n, n->ops->post(n->w, &d, 1) == 1);
+        tt_shm_link_lost((struct tt_shm *)n->w, 1, TUTTI_ERR_SYSTEM);
+        n->board->flag[0] = 1;  /* the memory is its owner's again */
+        UNTIL(n, n->losses[1] == 1);
+    } else {
+        UNTIL_IDLE(n, n->board->flag[0]);
+        UNTIL(n, n->losses[0] == 1);
+        CHECK(n, node_word(n, 0, 0) == 0);
+    }
+    node_barrier_idle(n);
+}
+
+static void a_put_whose_link_is_lost_does_not_signal_later(void **state)
+{
+    nodes_run(*state, 2, lost_role);
+}
+
 /* ---- */
 
 static _Atomic uint32_t *readable;      /* ranks that could read the other */
@@ -477,6 +513,7 @@ int main(void)
         cmocka_unit_test_prestate(a_sender_that_becomes_another_program_is_not_read, &one),
         cmocka_unit_test_prestate(a_peer_that_cannot_be_read_is_given_no_keys, &one),
         cmocka_unit_test_prestate(a_peer_that_shuts_itself_off_is_lost_with_a_reason, &one),
+        cmocka_unit_test_prestate(a_put_whose_link_is_lost_does_not_signal_later, &one),
         cmocka_unit_test_prestate(without_it_on_one_side_there_is_none_between_the_two, &one),
     };
 
