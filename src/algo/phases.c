@@ -24,6 +24,30 @@ void tt_phase_exchange(struct tt_sched *s, const struct tt_coll *c, uint32_t pee
     tt_sched_copy(s, tt_dst(at), tt_pipe(peer), c->bytes);
 }
 
+static bool is_power(uint32_t n) { return (n & (n - 1)) == 0; }
+
+uint32_t tt_phase_partners(const struct tt_coll *c, uint64_t k, uint32_t partner[2])
+{
+    const uint32_t n = c->nranks, r = c->rank, away = (uint32_t)k + 1;
+
+    if (away >= n)
+        return 0;
+    if (is_power(n)) {
+        partner[0] = r ^ away;
+        return 1;
+    }
+    partner[0] = (uint32_t)(((uint64_t)r + away) % n);
+    partner[1] = (uint32_t)(((uint64_t)r + n - away) % n);
+    return partner[0] == partner[1] ? 1 : 2;
+}
+
+uint64_t tt_phase_partner_rounds(const struct tt_coll *c)
+{
+    if (c->nranks == 1)
+        return 1;
+    return is_power(c->nranks) ? c->nranks - 1 : c->nranks / 2;
+}
+
 void tt_phase_fold_in(struct tt_sched *s, const struct tt_coll *c, const struct tt_fold *f)
 {
     if (!f->folded)
