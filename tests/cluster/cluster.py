@@ -11,6 +11,7 @@ from pathlib import Path
 BUILD = Path(os.environ.get("TUTTI_BUILD_DIR", "build/release")).resolve()
 TUTTI = str(BUILD / "tutti")
 MEET = str(BUILD / "tests" / "cluster" / "prog_meet")
+CALLS = str(BUILD / "tests" / "cluster" / "prog_calls")
 PATIENCE_S = 60
 
 
