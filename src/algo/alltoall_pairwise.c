@@ -13,7 +13,9 @@ static void round_k(struct tt_sched *s, const struct tt_coll *c, uint64_t k)
     const uint32_t n = tt_phase_partners(c, k, partner);
 
     for (uint32_t i = 0; i < n; i++)
-        tt_phase_exchange(s, c, partner[i]);
+        tt_phase_give(s, c, partner[i]);
+    for (uint32_t i = 0; i < n; i++)
+        tt_phase_take(s, c, partner[i]);
     if (k == 0)
         tt_sched_own(s, c);
 }

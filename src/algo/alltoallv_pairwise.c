@@ -10,12 +10,10 @@ static void round_k(struct tt_sched *s, const struct tt_coll *c, uint64_t k)
     uint32_t partner[2];
     const uint32_t n = tt_phase_partners(c, k, partner);
 
-    for (uint32_t i = 0; i < n; i++) {
-        const uint32_t peer = partner[i];
-
-        tt_sched_put(s, peer, tt_src(c->send_displs[peer]), tt_there(), c->send_bytes[peer], 0);
-        tt_sched_wait(s, peer, tt_dst(c->recv_displs[peer]), c->recv_bytes[peer], 0);
-    }
+    for (uint32_t i = 0; i < n; i++)
+        tt_sched_put(s, partner[i], tt_src(c->send_displs[partner[i]]), tt_there(), c->send_bytes[partner[i]], 0);
+    for (uint32_t i = 0; i < n; i++)
+        tt_sched_wait(s, partner[i], tt_dst(c->recv_displs[partner[i]]), c->recv_bytes[partner[i]], 0);
     if (k == 0)
         tt_sched_own(s, c);
 }

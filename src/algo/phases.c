@@ -11,17 +11,27 @@ void tt_phase_ring_gather(struct tt_sched *s, const struct tt_coll *c, uint32_t 
     tt_sched_wait(s, left, tt_dst(coming.offset), coming.bytes, tag);
 }
 
-void tt_phase_exchange(struct tt_sched *s, const struct tt_coll *c, uint32_t peer)
+void tt_phase_give(struct tt_sched *s, const struct tt_coll *c, uint32_t peer)
+{
+    tt_sched_put(s, peer, tt_src(peer * c->bytes), tt_there(), c->bytes, 0);
+}
+
+void tt_phase_take(struct tt_sched *s, const struct tt_coll *c, uint32_t peer)
 {
     const uint64_t at = peer * c->bytes;
 
-    tt_sched_put(s, peer, tt_src(at), tt_there(), c->bytes, 0);
     if (!c->in_place) {
         tt_sched_wait(s, peer, tt_dst(at), c->bytes, 0);
         return;
     }
     tt_sched_wait(s, peer, tt_pipe(peer), c->bytes, 0);
     tt_sched_copy(s, tt_dst(at), tt_pipe(peer), c->bytes);
+}
+
+void tt_phase_exchange(struct tt_sched *s, const struct tt_coll *c, uint32_t peer)
+{
+    tt_phase_give(s, c, peer);
+    tt_phase_take(s, c, peer);
 }
 
 static bool is_power(uint32_t n) { return (n & (n - 1)) == 0; }
