@@ -13,6 +13,7 @@ TUTTI = str(BUILD / "tutti")
 MEET = str(BUILD / "tests" / "cluster" / "prog_meet")
 CALLS = str(BUILD / "tests" / "cluster" / "prog_calls")
 PATIENCE_S = 60
+SLOW = "=thread" in os.environ.get("CFLAGS", "")    # the thread sanitizer: fewer of what is alike
 
 
 def environment(**more):

@@ -7,6 +7,7 @@
 #include <string.h>
 #include "algo/algos.h"
 #include "calls.h"
+#include "support/unit.h"
 
 static const size_t counts[] = { 0, 3, 1000, 100003 };
 
@@ -60,7 +61,8 @@ static void sweep(tutti_comm *comm)
         for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
             const struct call c = call_draw(&p, (enum tt_coll_kind)kind, counts[i], nranks);
 
-            make(&c, comm, n++ % 2);
+            if (UNIT_SHARE == 1 || i % 2)
+                make(&c, comm, n++ % 2);
         }
     printf("rank %d of %u is right\n", tutti_comm_rank(comm), nranks);
 }

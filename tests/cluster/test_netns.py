@@ -14,7 +14,7 @@ import tempfile
 import unittest
 from pathlib import Path
 
-from cluster import CALLS, MEET, ClusterTest, environment, marked, wait_until
+from cluster import CALLS, MEET, SLOW, ClusterTest, environment, marked, wait_until
 
 TAG = f"tt{os.getpid() % 100000}"
 HOSTS = [f"{TAG}a", f"{TAG}b"]
@@ -107,7 +107,7 @@ class Namespaces(ClusterTest):
             self.assertIn(f"rank {rank} of 5 is right", output)
 
     def test_collectives_between_hosts_over_ipv4(self):
-        for lanes in (1, 4):
+        for lanes in (4,) if SLOW else (1, 4):
             with self.subTest(lanes=lanes):
                 before = self.received(4)
                 self.calls_between_hosts("10.213.7.1", 18990 + lanes, TUTTI_LANES=str(lanes))
@@ -117,7 +117,7 @@ class Namespaces(ClusterTest):
         for i, host in enumerate(HOSTS):    # now there is no other way
             ip("-n", host, "addr", "del", f"10.213.7.{i + 1}/24", "dev", "eth0")
         try:
-            for lanes in (1, 4):
+            for lanes in (4,) if SLOW else (1, 4):
                 with self.subTest(lanes=lanes):
                     before = self.received(6)
                     self.calls_between_hosts("[fd00:213:7::1]", 18980 + lanes, TUTTI_LANES=str(lanes))
