@@ -42,6 +42,7 @@ static struct {
     struct tt_wire base;
     struct fake_region *regions;
     uint8_t *link[NRANKS];      /* what the peers write */
+    uint8_t *theirs;            /* what we write to rank 2; through posts to the others */
     uint8_t *mapped;            /* [KEY_BYTES_MAX]: memory of a peer's that is mapped here */
     struct tt_done done[DONES_MAX];
     uint32_t ndone;
@@ -132,7 +133,7 @@ static void check_desc(const struct tt_desc *d)
         return;
     tt_assert(d->offset <= d->key->bytes && d->bytes <= d->key->bytes - d->offset);
     tt_assert(!(d->flags & TT_DESC_INLINE) || d->bytes <= TT_INLINE_BYTES);
-    if (d->bytes > 0 && d->key->mapped)
+    if (d->bytes > 0 && d->key->mapped && from != (uint8_t *)d->key->mapped + d->offset)
         memcpy((uint8_t *)d->key->mapped + d->offset, from, d->bytes);
     else if (d->bytes > 0)
         tt_assert(memchr(from, 0, d->bytes) || from[d->bytes - 1]);     /* all of it can be read */
@@ -201,7 +202,8 @@ static void scene_open(struct scene *s)
     fake.ndone = 0;
     fake.refuses = false;
     fake.mapped = malloc(KEY_BYTES_MAX);
-    tt_assert(fake.mapped && tt_engine_create(&s->e, &conf) == TUTTI_OK && s->e->nwires == 1);
+    fake.theirs = aligned_alloc(TT_UNIT, TT_LINK_BYTES);
+    tt_assert(fake.mapped && fake.theirs && tt_engine_create(&s->e, &conf) == TUTTI_OK && s->e->nwires == 1);
     tt_landing_pool_destroy(s->e->pool[0]);
     s->e->wire[0]->ops->close(s->e->wire[0]);
     s->e->wire[0] = &fake.base;
@@ -229,6 +231,7 @@ static void scene_close(struct scene *s)
     for (uint32_t r = 0; r < NRANKS; r++)
         free(fake.link[r]);
     free(fake.mapped);
+    free(fake.theirs);
 }
 
 static const struct tt_algo *algo_of(const struct tt_coll *coll, uint8_t *id)
@@ -376,6 +379,8 @@ static void step(struct scene *s, uint8_t how, struct tt_reader *r)
         ready(s, p, how, r);
     else if (p->state == TT_PEER_UP && how % 4 == WORD)
         word(s, p, how, r);
+    else if (how % 4 == TIME && how & GREAT && s->nops < OPS_MAX)
+        start(s, how, sizes[how / 16 % NSIZES]);
     else if (how % 4 == TIME)
         fake.refuses = how & REFUSE;
     tt_baton_take(s->e);
