@@ -110,7 +110,7 @@ class Namespaces(ClusterTest):
         for lanes in (4,) if SLOW else (1, 4):
             with self.subTest(lanes=lanes):
                 before = self.received(4)
-                self.calls_between_hosts("10.213.7.1", 18990 + lanes, TUTTI_LANES=str(lanes))
+                self.calls_between_hosts("10.213.7.1", 18960 + lanes, TUTTI_LANES=str(lanes))
                 self.assertGreater(self.received(4) - before, 1 << 20)
 
     def test_collectives_between_hosts_over_ipv6(self):
@@ -120,7 +120,7 @@ class Namespaces(ClusterTest):
             for lanes in (4,) if SLOW else (1, 4):
                 with self.subTest(lanes=lanes):
                     before = self.received(6)
-                    self.calls_between_hosts("[fd00:213:7::1]", 18980 + lanes, TUTTI_LANES=str(lanes))
+                    self.calls_between_hosts("[fd00:213:7::1]", 18970 + lanes, TUTTI_LANES=str(lanes))
                     self.assertGreater(self.received(6) - before, 1 << 20)
         finally:
             for i, host in enumerate(HOSTS):
