@@ -8,7 +8,7 @@
 #define INFO_TEXT_BYTES 160
 
 struct info_machine {
-    char host[65], kernel[160];
+    char host[65], kernel[196];
     int cores_allowed, cores_online;
     int64_t memlock_bytes, nofile;          /* soft limits; -1: none */
     char huge_pages[INFO_TEXT_BYTES];       /* transparent ones: what the kernel says, "always [madvise] never" */

@@ -7,12 +7,13 @@ from . import say
 
 
 def save(path, name, machine, rows):
-    """Writes {benchmark, machine, rows}; readers of path see the old file or the new one, never a part."""
+    """Writes {benchmark, machine, rows} and returns it; readers of path see the old file or the new one, never a part."""
+    data = {"benchmark": name, "machine": machine, "rows": rows}
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_name(path.name + ".part")
-    part.write_text(json.dumps({"benchmark": name, "machine": machine, "rows": rows},
-                               indent=1, ensure_ascii=False) + "\n")
+    part.write_text(json.dumps(data, indent=1, ensure_ascii=False) + "\n")
     os.replace(part, path)
+    return data
 
 
 def load(path):

@@ -41,6 +41,7 @@
     X(alltoall_pairwise) \
     X(alltoall_bruck) \
     X(alltoallv_direct) \
+    X(alltoallv_pairwise) \
     X(barrier_dissemination) \
     X(send_direct) \
     X(recv_direct)

@@ -1,20 +1,21 @@
-/* Pairwise alltoall. Shapes: src[nranks][block], dst[nranks][block]; a power of two ranks.
- * In round k ranks that differ by k (exclusive or) exchange blocks: near ones first, and hosts of a power of two ranks
- * talk as wholes.
- * The traffic of the direct one in another order. */
+/* Pairwise alltoall. Shapes: src[nranks][block], dst[nranks][block].
+ * Near ones first: of a power of two ranks, those that differ by k (exclusive or) exchange blocks in round k, so that hosts of a
+ * power of two ranks talk as wholes. Of any other number, a rank exchanges with the two that are k away. Both ways in one round, which
+ * is what lets it run in place.
+ * The traffic of the direct one in another order. The executor's window bounds how many rounds are under way. */
 #include "algo/algos.h"
 #include "algo/blocks.h"
 #include "algo/phases.h"
 
-static bool fits(const struct tt_coll *c)
-{
-    return (c->nranks & (c->nranks - 1)) == 0;
-}
-
 static void round_k(struct tt_sched *s, const struct tt_coll *c, uint64_t k)
 {
-    if (c->nranks > 1)
-        tt_phase_exchange(s, c, c->rank ^ (uint32_t)(k + 1));
+    uint32_t partner[2];
+    const uint32_t n = tt_phase_partners(c, k, partner);
+
+    for (uint32_t i = 0; i < n; i++)
+        tt_phase_give(s, c, partner[i]);
+    for (uint32_t i = 0; i < n; i++)
+        tt_phase_take(s, c, partner[i]);
     if (k == 0)
         tt_sched_own(s, c);
 }
@@ -29,7 +30,7 @@ static struct tt_cost cost(const struct tt_coll *c)
 }
 
 const struct tt_algo tt_algo_alltoall_pairwise = {
-    .name = "alltoall_pairwise", .summary = "long blocks, a power of two ranks, several to a host",
-    .kind = TT_ALLTOALL, .fits = fits, .nrounds = tt_rounds_linear, .round = round_k,
+    .name = "alltoall_pairwise", .summary = "long blocks, several ranks to a host",
+    .kind = TT_ALLTOALL, .fits = tt_fits_always, .nrounds = tt_phase_partner_rounds, .round = round_k,
     .work_bytes = tt_work_none, .npeers = tt_npeers_all, .cost = cost,
 };

@@ -11,17 +11,51 @@ void tt_phase_ring_gather(struct tt_sched *s, const struct tt_coll *c, uint32_t 
     tt_sched_wait(s, left, tt_dst(coming.offset), coming.bytes, tag);
 }
 
-void tt_phase_exchange(struct tt_sched *s, const struct tt_coll *c, uint32_t peer)
+void tt_phase_give(struct tt_sched *s, const struct tt_coll *c, uint32_t peer)
+{
+    tt_sched_put(s, peer, tt_src(peer * c->bytes), tt_there(), c->bytes, 0);
+}
+
+void tt_phase_take(struct tt_sched *s, const struct tt_coll *c, uint32_t peer)
 {
     const uint64_t at = peer * c->bytes;
 
-    tt_sched_put(s, peer, tt_src(at), tt_there(), c->bytes, 0);
     if (!c->in_place) {
         tt_sched_wait(s, peer, tt_dst(at), c->bytes, 0);
         return;
     }
     tt_sched_wait(s, peer, tt_pipe(peer), c->bytes, 0);
     tt_sched_copy(s, tt_dst(at), tt_pipe(peer), c->bytes);
+}
+
+void tt_phase_exchange(struct tt_sched *s, const struct tt_coll *c, uint32_t peer)
+{
+    tt_phase_give(s, c, peer);
+    tt_phase_take(s, c, peer);
+}
+
+static bool is_power(uint32_t n) { return (n & (n - 1)) == 0; }
+
+uint32_t tt_phase_partners(const struct tt_coll *c, uint64_t k, uint32_t partner[2])
+{
+    const uint32_t n = c->nranks, r = c->rank, away = (uint32_t)k + 1;
+
+    if (away >= n)
+        return 0;
+    if (is_power(n)) {
+        partner[0] = r ^ away;
+        return 1;
+    }
+    partner[0] = (uint32_t)(((uint64_t)r + away) % n);
+    partner[1] = (uint32_t)(((uint64_t)r + n - away) % n);
+    return partner[0] == partner[1] ? 1 : 2;
+}
+
+uint64_t tt_phase_partner_rounds(const struct tt_coll *c)
+{
+    if (c->nranks == 1)
+        return 1;
+    return is_power(c->nranks) ? c->nranks - 1 : c->nranks / 2;
 }
 
 void tt_phase_fold_in(struct tt_sched *s, const struct tt_coll *c, const struct tt_fold *f)

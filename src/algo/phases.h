@@ -12,6 +12,17 @@ void tt_phase_ring_gather(struct tt_sched *s, const struct tt_coll *c, uint32_t 
 /* One exchange of an alltoall: block `peer` goes to peer, and theirs takes its place. The peer does the same in the
  * same round, so in place the block has been read once it is overwritten: what arrives waits in a pipe for that. */
 void tt_phase_exchange(struct tt_sched *s, const struct tt_coll *c, uint32_t peer);
+/* Its two halves. Where a rank exchanges with several in one round it gives to all before it takes: programs are also run step by
+ * step. */
+void tt_phase_give(struct tt_sched *s, const struct tt_coll *c, uint32_t peer);
+void tt_phase_take(struct tt_sched *s, const struct tt_coll *c, uint32_t peer);
+
+/* Whom this rank exchanges with in round k of a pairwise alltoall, in partner[2]; returns how many there are. They do so in the
+ * same round. A power of two ranks: the one that differs by k + 1 (exclusive or). Else the two that are k + 1 away, which in the
+ * last round of an even number of ranks are one. */
+uint32_t tt_phase_partners(const struct tt_coll *c, uint64_t k, uint32_t partner[2]);
+/* Rounds in which each pair has met once; at least 1. */
+uint64_t tt_phase_partner_rounds(const struct tt_coll *c);
 
 /* All-reduce of folded ranks: the odd rank of each first pair gives its vector to the even one, which takes it into
  * DST; and after the groups are done gets the result. Pipe 0 and tag 0 are theirs; other ranks emit nothing. */

@@ -178,11 +178,16 @@ static void write_sizes(const struct tt_sizes *s, struct tt_writer *w)
     tt_write_u64(w, s->eager_bytes);
 }
 
-static void read_sizes(struct tt_sizes *s, struct tt_reader *r)
+static bool is_within(uint64_t v, enum tt_param_id id)
+{
+    return v >= (uint64_t)tt_params[id].value_min && v <= (uint64_t)tt_params[id].value_max;
+}
+
+static void read_sizes(struct tt_sizes *s, struct tt_reader *r, enum tt_param_id segment, enum tt_param_id eager)
 {
     s->segment_bytes = tt_read_u64(r);
     s->eager_bytes = tt_read_u64(r);
-    if (s->segment_bytes == 0 || s->eager_bytes > TT_INLINE_BYTES)
+    if (!is_within(s->segment_bytes, segment) || !is_within(s->eager_bytes, eager))
         r->bad = true;
 }
 
@@ -218,8 +223,8 @@ static tutti_status read_card(struct tt_world *w, uint32_t rank, const uint8_t *
 
     tt_reader_init(&r, card, bytes);
     tt_constants_read(&constants, &r);
-    read_sizes(&shm, &r);
-    read_sizes(&tcp, &r);
+    read_sizes(&shm, &r, TT_PARAM_SEGMENT_BYTES, TT_PARAM_EAGER_BYTES);
+    read_sizes(&tcp, &r, TT_PARAM_TCP_SEGMENT_BYTES, TT_PARAM_TCP_EAGER_BYTES);
     if (r.bad)
         return tt_fail(TUTTI_ERR_PROTOCOL, "the card of rank %u, %zu bytes, is none of this version's", rank, bytes);
     if (rank == 0) {

@@ -74,6 +74,7 @@ tutti_status tt_segment_attach(struct tt_segment *seg, int fd, size_t bytes)
     struct stat sb;
     tutti_status st;
     void *base;
+    int seals;
 
     if (fstat(fd, &sb) < 0) {
         st = tt_fail_errno(errno, "shm: look at a peer's segment");
@@ -81,6 +82,11 @@ tutti_status tt_segment_attach(struct tt_segment *seg, int fd, size_t bytes)
     }
     if (bytes == 0 || (uint64_t)sb.st_size < bytes) {
         st = tt_fail(TUTTI_ERR_PROTOCOL, "shm: a peer's segment has %lld bytes, not %zu", (long long)sb.st_size, bytes);
+        goto close;
+    }
+    seals = fcntl(fd, F_GET_SEALS);     /* -1: it is no memory file */
+    if (seals < 0 || !(seals & F_SEAL_SHRINK)) {
+        st = tt_fail(TUTTI_ERR_PROTOCOL, "shm: a peer's segment of %zu bytes can be cut off", bytes);
         goto close;
     }
     base = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);

@@ -11,6 +11,7 @@
 
 #define RANKS_MAX 64
 #define FLOODS_MAX 3        /* of each rank */
+#define SEEDS (40 / UNIT_SHARE)
 
 enum { ARRIVE, END, FLOOD, DIE, LEAVE };
 
@@ -251,7 +252,7 @@ static void every_living_rank_gets_every_flood_once_while_the_overlay_is_connect
     uint32_t checked = 0;
 
     (void)state;
-    for (uint64_t seed = 0; (seed = next_seed(seed, 40));) {
+    for (uint64_t seed = 0; (seed = next_seed(seed, SEEDS));) {
         struct tt_prng choose;
         uint32_t n, chance;
         bool gone[RANKS_MAX] = { false };
@@ -289,7 +290,7 @@ static void a_death_in_the_middle_is_told_to_all_and_doubles_nothing(void **stat
     uint32_t checked = 0;
 
     (void)state;
-    for (uint64_t seed = 0; (seed = next_seed(seed, 40));) {
+    for (uint64_t seed = 0; (seed = next_seed(seed, SEEDS));) {
         const uint32_t n = 3 + (uint32_t)(seed * 7 % (RANKS_MAX - 2));
         struct net *net = net_create(seed, n);
         bool gone[RANKS_MAX] = { false };
@@ -318,7 +319,7 @@ static void a_death_in_the_middle_is_told_to_all_and_doubles_nothing(void **stat
 static void who_says_goodbye_is_not_lost(void **state)
 {
     (void)state;
-    for (uint64_t seed = 0; (seed = next_seed(seed, 40));) {
+    for (uint64_t seed = 0; (seed = next_seed(seed, SEEDS));) {
         const uint32_t n = 2 + (uint32_t)(seed % 30);
         struct net *net = net_create(seed, n);
 

@@ -110,10 +110,10 @@ static double small_value(const struct call *c, uint32_t rank, uint64_t index)
     return negative ? 0 - v : v;     /* never -0, which is less than +0 to nobody */
 }
 
-/* Uniform in [1, 2), in steps of 2^-20; rounded to the type when it is stored. */
+/* Uniform in [1, 2), in the steps of f64; rounded to the type when it is stored. So sums round in every type. */
 static double rough_value(const struct call *c, uint32_t rank, uint64_t index)
 {
-    return 1 + (double)(noise(c, rank, index) >> 44) * 0x1p-20;
+    return 1 + (double)(noise(c, rank, index) >> 12) * 0x1p-52;
 }
 
 static uint64_t bits_of(tutti_dtype type, double v)
@@ -201,7 +201,7 @@ static double reduced(const struct call *c, uint64_t index)
     double all = 0;
 
     for (uint32_t r = 0; r < c->nranks; r++) {
-        double v = c->rough ? value_of(c->type, input(c, r, index)) : small_value(c, r, index);
+        double v = small_value(c, r, index);
 
         if (c->op == TUTTI_PREMUL_SUM)
             v *= scale_of(c, r);
@@ -505,6 +505,16 @@ static double rounding_unit(tutti_dtype type)
     }
 }
 
+/* The sum of rough inputs, which no f64 holds. */
+static long double rough_sum(const struct call *c, uint64_t index)
+{
+    long double all = 0;
+
+    for (uint32_t r = 0; r < c->nranks; r++)
+        all += value_of(c->type, input(c, r, index));
+    return all;
+}
+
 static bool is_near(const struct call_side *s, char *why)
 {
     const struct call *c = &s->call;
@@ -512,16 +522,16 @@ static bool is_near(const struct call_side *s, char *why)
     const size_t first = c->kind == TT_REDUCE_SCATTER || c->kind == TT_REDUCE_SCATTERV ? s->send_displ[s->rank] : 0;
 
     for (size_t i = 0; i < s->dst_bytes / elem; i++) {
-        const double exact = reduced(c, first + i),
-                     bound = (c->nranks - 1) * rounding_unit(c->type) * exact * (1 + 0x1p-40);
+        const long double exact = rough_sum(c, first + i),
+                          bound = (c->nranks - 1) * rounding_unit(c->type) * exact * (1 + 0x1p-40L);
         uint64_t bits = 0;
         double got;
 
         memcpy(&bits, s->dst + i * elem, elem);
         got = value_of(c->type, bits);
-        if (fabs(got - exact) <= bound)
+        if (fabsl(got - exact) <= bound)
             continue;
-        snprintf(why, CALL_TEXT_BYTES, "element %zu is %.17g, which is more than %.3g from %.17g", i, got, bound, exact);
+        snprintf(why, CALL_TEXT_BYTES, "element %zu is %.17g, which is more than %.3Lg from %.19Lg", i, got, bound, exact);
         return false;
     }
     return true;

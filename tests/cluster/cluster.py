@@ -12,7 +12,9 @@ BUILD = Path(os.environ.get("TUTTI_BUILD_DIR", "build/release")).resolve()
 TUTTI = str(BUILD / "tutti")
 MEET = str(BUILD / "tests" / "cluster" / "prog_meet")
 VANISH = str(BUILD / "tests" / "cluster" / "prog_vanish")
+CALLS = str(BUILD / "tests" / "cluster" / "prog_calls")
 PATIENCE_S = 60
+SLOW = "=thread" in os.environ.get("CFLAGS", "")    # the thread sanitizer: fewer of what is alike
 
 
 def environment(**more):

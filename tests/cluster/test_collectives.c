@@ -221,6 +221,63 @@ static void collectives_are_right_whichever_way_long_messages_take(void **state)
     }
 }
 
+/* ---- lanes ---- */
+
+#define LANES 4
+#define UNTIL_S 60
+
+/* Calls until this process, as every other, has that many descriptors: lanes come up one after another. */
+static void await_descriptors(struct rank *r, uint32_t wanted)
+{
+    const uint64_t deadline_ns = tt_now_ns() + UNTIL_S * TT_SECOND;
+    int32_t good;
+
+    job_step(r, "wait for %u descriptors", wanted);
+    do {
+        good = job_descriptors() == wanted;
+        CHECK_OK(r, tutti_allreduce(&good, &good, 1, TUTTI_I32, TUTTI_MIN, r->comm, NULL));
+        CHECK(r, good || tt_now_ns() < deadline_ns);
+    } while (!good);
+}
+
+/* Each link has as many connections as TUTTI_LANES says, and every kind of call is right over them. */
+static void lanes_role(struct rank *r)
+{
+    static const size_t counts[] = { 3, 1000, 65537, 300007 };
+    uint8_t all_to_all[2 * CALL_RANKS_MAX] = { 0 };
+    uint32_t with_one;
+
+    setenv("TUTTI_LANES", "1", 1);
+    job_open(r);
+    CHECK_OK(r, tutti_alltoall(all_to_all, all_to_all + CALL_RANKS_MAX, 1, TUTTI_U8, r->comm, NULL));
+    CHECK_OK(r, tutti_barrier(r->comm, NULL));
+    with_one = job_descriptors();
+    job_meet(r);
+    job_close(r);
+    job_meet(r);
+    setenv("TUTTI_LANES", "4", 1);
+    job_open(r);
+    CHECK_OK(r, tutti_alltoall(all_to_all, all_to_all + CALL_RANKS_MAX, 1, TUTTI_U8, r->comm, NULL));
+    await_descriptors(r, with_one + (LANES - 1) * (r->nranks - 1));
+    for (uint32_t kind = 0; kind < CALL_KINDS; kind++)
+        for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
+            const struct call c = call_draw(&r->common, (enum tt_coll_kind)kind, counts[i], r->nranks);
+
+            if (UNIT_SHARE == 1 || i % 2)
+                check_call(r, &c);
+        }
+}
+
+static void collectives_are_right_over_several_lanes(void **state)
+{
+    (void)state;
+    for (uint32_t n = 2; n <= (UNIT_SHARE > 1 ? 2 : 4); n++) {
+        const struct job job = { .wires = "tcp", .nranks = n, .seed = job_seed(SEED) + n };
+
+        job_run(&job, lanes_role);
+    }
+}
+
 /* ---- alignment ---- */
 
 static void skews_role(struct rank *r)
@@ -298,6 +355,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(sums_that_round_keep_their_bound_and_are_the_same_bits_on_every_rank_and_in_every_run),
         cmocka_unit_test(every_algorithm_can_be_forced_by_name_and_matches_the_definition),
         cmocka_unit_test(collectives_are_right_whichever_way_long_messages_take),
+        cmocka_unit_test(collectives_are_right_over_several_lanes),
         cmocka_unit_test(buffers_may_begin_at_any_address),
         cmocka_unit_test(many_calls_in_flight_end_in_whatever_order_each_rank_waits_for_them),
     };

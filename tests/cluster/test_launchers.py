@@ -8,7 +8,7 @@ import subprocess
 import tempfile
 import unittest
 
-from cluster import MEET, ClusterTest, environment
+from cluster import CALLS, MEET, ClusterTest, environment
 
 
 def free_port():
@@ -26,9 +26,23 @@ class Launchers(ClusterTest):
         for rank in range(n):
             self.assertEqual(done.stdout.count(f"rank {rank} of {n} met ({launcher})"), times, done.stdout + done.stderr)
 
-    def start_by_hand(self, envs, *args):
+    def check_calls(self, command, n, env=None):
+        """A job of the program that calls every collective, short and long, and checks every byte."""
+        env = env or environment()
+        env.setdefault("TUTTI_TIMEOUT_MS", "60000")
+        done = subprocess.run([*command, CALLS], env=env, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=150)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        for rank in range(n):
+            self.assertEqual(done.stdout.count(f"rank {rank} of {n} is right"), 1, done.stdout + done.stderr)
+
+    def check_calls_by_hand(self, envs):
+        for rank, (status, output) in enumerate(self.start_by_hand(envs, program=CALLS)):
+            self.assertEqual(status, 0, output)
+            self.assertIn(f"rank {rank} of {len(envs)} is right", output)
+
+    def start_by_hand(self, envs, *args, program=MEET):
         """One process each; returns what each printed, in order."""
-        jobs = [subprocess.Popen([MEET, *args], env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+        jobs = [subprocess.Popen([program, *args], env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                                  stderr=subprocess.STDOUT, text=True) for env in envs]
         outputs = [job.communicate(timeout=100)[0] for job in jobs]
         return list(zip((job.returncode for job in jobs), outputs))
@@ -40,6 +54,8 @@ class Launchers(ClusterTest):
 
     def test_mpirun_of_open_mpi(self):
         self.check([*self.openmpi(4), MEET], 4, "openmpi")
+        self.check_calls(self.openmpi(3), 3)
+        self.check_calls(self.openmpi(2), 2, environment(TUTTI_WIRES="tcp"))
 
     def test_mpirun_of_open_mpi_twice_in_one_process(self):
         self.check([*self.openmpi(3), MEET, "twice"], 3, "openmpi", times=2)
@@ -52,6 +68,8 @@ class Launchers(ClusterTest):
             self.skipTest("MPICH is not installed")
         self.check(["mpirun.mpich", "-n", "4", MEET], 4, "mpich")
         self.check(["mpirun.mpich", "-n", "3", MEET, "twice"], 3, "mpich", times=2)
+        self.check_calls(["mpirun.mpich", "-n", "3"], 3)
+        self.check_calls(["mpirun.mpich", "-n", "2"], 2, environment(TUTTI_WIRES="tcp"))
 
     def test_a_rendezvous_of_ones_own_under_mpirun(self):
         self.check([*self.openmpi(3), MEET], 3, "openmpi", environment(TUTTI_RENDEZVOUS=f"tcp://127.0.0.1:{free_port()}"))
@@ -65,6 +83,7 @@ class Launchers(ClusterTest):
             for rank, (status, output) in enumerate(self.start_by_hand(envs)):
                 self.assertEqual(status, 0, output)
                 self.assertIn(f"rank {rank} of 3 met (torchrun)", output)
+            self.check_calls_by_hand(envs)
 
     def test_the_variables_of_srun(self):
         envs = [environment(SLURM_PROCID=str(r), SLURM_STEP_NUM_TASKS="2", SLURM_STEP_ID="1", SLURM_JOB_ID=str(free_port()),
@@ -74,6 +93,7 @@ class Launchers(ClusterTest):
         for rank, (status, output) in enumerate(self.start_by_hand(envs)):
             self.assertEqual(status, 0, output)
             self.assertIn(f"rank {rank} of 2 met (slurm)", output)
+        self.check_calls_by_hand(envs)
 
     def by_hand(self, rendezvous, n=3, **more):
         return [environment(TUTTI_RANK=str(r), TUTTI_SIZE=str(n), TUTTI_RENDEZVOUS=rendezvous, **more) for r in range(n)]
@@ -89,6 +109,12 @@ class Launchers(ClusterTest):
                         self.assertEqual(status, 0, output)
                         self.assertIn(f"rank {rank} of 3 met (tutti)", output)
             self.assertEqual(os.listdir(tmp), [])
+
+    def test_collectives_by_hand(self):
+        for wires in ("shm", "tcp"):
+            with self.subTest(wires=wires):
+                where = f"tcp://127.0.0.1:{free_port()}"
+                self.check_calls_by_hand(self.by_hand(where, TUTTI_TIMEOUT_MS="60000", TUTTI_WIRES=wires))
 
     def test_a_rank_that_does_not_come_is_named_by_every_one_that_did(self):
         for missing in (0, 2, 3):

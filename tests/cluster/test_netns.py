@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""Start-up between hosts, played by two network namespaces and one link; the launcher runs on the first:
+"""Start-up and collectives between hosts, played by two network namespaces and one link; the launcher runs on the first:
 
       [host a]  eth0 10.213.7.1 ------------------ eth0 10.213.7.2  [host b]
+                     fd00:213:7::1                      fd00:213:7::2
                 brx0 172.31.9.1                    brx0 172.31.9.1    the same on both: nobody reaches the other by it
 
 Skipped where namespaces may not be made."""
@@ -14,7 +15,7 @@ import time
 import unittest
 from pathlib import Path
 
-from cluster import MEET, VANISH, ClusterTest, environment, marked, wait_until
+from cluster import CALLS, MEET, SLOW, VANISH, ClusterTest, environment, marked, wait_until
 
 TAG = f"tt{os.getpid() % 100000}"
 HOSTS = [f"{TAG}a", f"{TAG}b"]
@@ -30,7 +31,8 @@ def build():
     ip("link", "add", "eth0", "netns", HOSTS[0], "type", "veth", "peer", "name", "eth0", "netns", HOSTS[1])
     for i, host in enumerate(HOSTS):
         ip("-n", host, "link", "add", "brx0", "type", "veth", "peer", "name", "brx1")     # leads nowhere, but is up
-        for args in (["addr", "add", f"10.213.7.{i + 1}/24", "dev", "eth0"], ["link", "set", "eth0", "up"],
+        for args in (["addr", "add", f"10.213.7.{i + 1}/24", "dev", "eth0"], ["-6", "addr", "add", f"fd00:213:7::{i + 1}/64", "dev",
+                      "eth0", "nodad"], ["link", "set", "eth0", "up"],
                      ["link", "set", "lo", "up"], ["addr", "add", "172.31.9.1/24", "dev", "brx0"],
                      ["link", "set", "brx0", "up"], ["link", "set", "brx1", "up"]):
             ip("-n", host, *args)
@@ -106,6 +108,46 @@ class Namespaces(ClusterTest):
                     ip("-n", HOSTS[1], "addr", "add", "10.213.7.2/24", "dev", "eth0")
                 self.assertIn("PEER_LOST: rank 1 was lost", output)
                 self.assertLess(took, 12)
+
+    def received(self, family):
+        """Bytes that host b has got over IPv4 or IPv6 so far, without its loopback."""
+        name, at = {4: ("/proc/net/netstat", "IpExt"), 6: ("/proc/net/snmp6", "Ip6InOctets")}[family]
+        text = subprocess.run(["ip", "netns", "exec", HOSTS[1], "cat", name], check=True, capture_output=True, text=True).stdout
+        if family == 6:
+            return int(text.split("Ip6InOctets", 1)[1].split()[0])
+        heads, values = [line.split() for line in text.splitlines() if line.startswith(at)]
+        return int(values[heads.index("InOctets")])
+
+    def calls_between_hosts(self, server, ports, **more):
+        """Three ranks on host a, two on host b; every collective, short and long, every byte checked."""
+        jobs = [subprocess.Popen(["ip", "netns", "exec", HOSTS[r >= 3], CALLS], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                 stderr=subprocess.STDOUT, text=True,
+                                 env=environment(TUTTI_RANK=str(r), TUTTI_SIZE="5", TUTTI_TIMEOUT_MS="60000",
+                                                 TUTTI_RENDEZVOUS=f"tcp://{server}:{ports}", **more)) for r in range(5)]
+        for rank, job in enumerate(jobs):
+            output = job.communicate(timeout=150)[0]
+            self.assertEqual(job.returncode, 0, output)
+            self.assertIn(f"rank {rank} of 5 is right", output)
+
+    def test_collectives_between_hosts_over_ipv4(self):
+        for lanes in (4,) if SLOW else (1, 4):
+            with self.subTest(lanes=lanes):
+                before = self.received(4)
+                self.calls_between_hosts("10.213.7.1", 18960 + lanes, TUTTI_LANES=str(lanes))
+                self.assertGreater(self.received(4) - before, 1 << 20)
+
+    def test_collectives_between_hosts_over_ipv6(self):
+        for i, host in enumerate(HOSTS):    # now there is no other way
+            ip("-n", host, "addr", "del", f"10.213.7.{i + 1}/24", "dev", "eth0")
+        try:
+            for lanes in (4,) if SLOW else (1, 4):
+                with self.subTest(lanes=lanes):
+                    before = self.received(6)
+                    self.calls_between_hosts("[fd00:213:7::1]", 18970 + lanes, TUTTI_LANES=str(lanes))
+                    self.assertGreater(self.received(6) - before, 1 << 20)
+        finally:
+            for i, host in enumerate(HOSTS):
+                ip("-n", host, "addr", "add", f"10.213.7.{i + 1}/24", "dev", "eth0")
 
     def test_no_rank_on_another_host_survives_the_launchers_death(self):
         env = environment()

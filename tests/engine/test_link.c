@@ -201,7 +201,7 @@ static void messages_come_whole_and_in_order(void **state)
 
     (void)state;
     for (uint32_t seed = 0; seed < 8 * KINDS; seed++) {
-        const uint32_t total = 3000;
+        const uint32_t total = 3000 / UNIT_SHARE;
         uint32_t sent = 0, got = 0, full = 0, *bytes = calloc(total, sizeof *bytes);
         struct tt_prng p;
 
@@ -394,7 +394,7 @@ static void a_length_never_reaches_past_the_link_region(void **state)
     (void)state;
     ends_init(0);
     tt_prng_init(&p, 1);
-    for (uint32_t i = 0; i < 100000; i++) {
+    for (uint32_t i = 0; i < 100000 / UNIT_SHARE; i++) {
         const uint64_t bytes = tt_prng_below(&p, 4) ? tt_prng_below(&p, 65536) : 65535 - tt_prng_below(&p, 2);
 
         put_state(i, (uint64_t)(i + 1) << 32 | bytes << 16 | tt_prng_below(&p, 65536));

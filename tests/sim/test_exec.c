@@ -292,7 +292,7 @@ static bool suits(const struct tt_step *s, enum fault fault)
         return s->opcode == TT_REDUCE_STEP;
     default:
         return s->opcode == TT_COPY && s->out.buf != TT_BUF_PIPE && s->a.buf != TT_BUF_PIPE && !s->out.block &&
-               !s->a.block;
+               !s->a.block && s->bytes > 4;     /* a copy of no bytes is in no program */
     }
 }
 

@@ -280,6 +280,115 @@ static void a_put_to_an_unknown_region_is_only_late(void **state)
     nodes_run(*state, 3, late_role);
 }
 
+/* ---- lanes that drain, and one that does not ---- */
+
+enum { SLOW_LANES = 4, SLOW_PUT = 32 << 10, SLOW_FRAME = SLOW_PUT + TT_FRAME_BYTES, SLOW_PUTS = 900 };
+#define SLOW_BOUND (4ull << 20)         /* lane_bytes of nodes */
+#define SLOW_KERNEL (2ull << 20)        /* more than two kernels keep of a connection whose reader has a small buffer */
+
+/* One more lane by hand to rank 0, whose kernel here takes little before it is read. */
+static int open_lane(struct node *n, uint16_t lane)
+{
+    struct tt_hello h = hello_to(n, 0), answer;
+    uint8_t in[TT_HELLO_BYTES];
+    const int fd = dial(n, 0), little = 128 << 10;
+
+    CHECK(n, setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &little, sizeof little) == 0);
+    h.lanes = SLOW_LANES;
+    h.lane = lane;
+    say(fd, &h, node_secret, TT_HELLO_BYTES);
+    CHECK(n, recv(fd, in, sizeof in, MSG_WAITALL) == sizeof in);
+    CHECK(n, tt_hello_read(&answer, node_secret, in) && answer.kind == TT_WELCOME && answer.lanes == SLOW_LANES);
+    h.kind = TT_CONFIRM;
+    say(fd, &h, node_secret, TT_HELLO_BYTES);
+    return fd;
+}
+
+/* Reads what has come on the lanes from `first` on, until they brought `bytes` in all; got[lane] counts. */
+static void drain(struct node *n, const int *fds, int first, uint64_t bytes, uint64_t *got)
+{
+    static uint8_t trash[65536];
+    struct pollfd p[SLOW_LANES];
+    uint64_t all = 0;
+
+    for (int i = first; i < SLOW_LANES; i++)
+        p[i] = (struct pollfd){ .fd = fds[i], .events = POLLIN };
+    while (all < bytes) {
+        CHECK(n, poll(p + first, (nfds_t)(SLOW_LANES - first), 20000) > 0);
+        for (int i = first; i < SLOW_LANES; i++) {
+            const ssize_t some = p[i].revents ? recv(fds[i], trash, sizeof trash, MSG_DONTWAIT) : 0;
+
+            CHECK(n, !p[i].revents || some > 0);
+            got[i] += (uint64_t)some;
+            all += (uint64_t)some;
+        }
+    }
+}
+
+/* Rank 2 is a peer of four lanes that reads nothing at first, then all lanes but the first, then that one too. */
+static void read_lanes(struct node *n)
+{
+    const uint64_t all = (uint64_t)SLOW_PUTS * SLOW_FRAME;
+    uint64_t got[SLOW_LANES] = { 0 }, others = 0;
+    int fds[SLOW_LANES];
+
+    node_barrier(n);
+    for (int i = 0; i < SLOW_LANES; i++)
+        fds[i] = open_lane(n, (uint16_t)i);
+    n->board->flag[0] = 1;
+    UNTIL(n, n->board->flag[1]);        /* all lanes are full */
+    drain(n, fds, 1, all - SLOW_BOUND - SLOW_KERNEL, got);
+    UNTIL(n, n->board->flag[2]);        /* all is posted, with one lane still full */
+    for (int i = 1; i < SLOW_LANES; i++)
+        others += got[i];
+    drain(n, fds, 0, all - others, got);
+    for (int i = 1; i < SLOW_LANES; i++)
+        CHECK(n, got[i] > 0);
+    CHECK(n, got[0] > 0 && got[0] <= SLOW_BOUND + SLOW_KERNEL);
+    for (int i = 0; i < SLOW_LANES; i++)
+        close(fds[i]);
+}
+
+static void slow_role(struct node *n)
+{
+    struct tt_region *region;
+    struct tt_desc d;
+    uint64_t posted = 0;
+
+    if (n->rank == 2) {
+        read_lanes(n);
+        node_barrier(n);
+        return;
+    }
+    node_open(n);
+    if (n->rank == 0) {
+        void *mem = node_memory(n, SLOW_PUT);
+
+        CHECK(n, n->ops->reg(n->w, mem, SLOW_PUT, &region) == TUTTI_OK);
+        UNTIL(n, n->ups[2] && n->board->flag[0]);
+        d = node_put(&n->link[2].theirs, 0, mem, SLOW_PUT);
+        while (n->ops->post(n->w, &d, 1) == 1) {
+            node_poll(n);
+            posted++;
+            CHECK(n, posted * SLOW_FRAME <= SLOW_LANES * (SLOW_BOUND + SLOW_KERNEL));
+        }
+        n->board->flag[1] = 1;
+        for (; posted < SLOW_PUTS; posted++)
+            node_post(n, &d);
+        n->board->flag[2] = 1;
+        UNTIL(n, n->nlocal == SLOW_PUTS);
+    }
+    node_barrier(n);
+}
+
+static void a_lane_that_does_not_drain_holds_a_bounded_amount_and_the_others_carry_the_rest(void **state)
+{
+    struct setting s = *(const struct setting *)*state;
+
+    s.lanes = SLOW_LANES;
+    nodes_run(&s, 3, slow_role);
+}
+
 /* ---- addresses ---- */
 
 /* A port of this host where a listener takes connections and never says anything; or, with none, where nobody listens. */
@@ -444,6 +553,8 @@ int main(void)
         cmocka_unit_test_prestate(strangers_are_dropped_and_disturb_nobody, &one),
         cmocka_unit_test_prestate(a_broken_frame_ends_its_link_and_no_other, &one),
         cmocka_unit_test_prestate(a_put_to_an_unknown_region_is_only_late, &one),
+        cmocka_unit_test_prestate(a_lane_that_does_not_drain_holds_a_bounded_amount_and_the_others_carry_the_rest,
+                                  &one),
         cmocka_unit_test_prestate(an_address_where_nobody_listens_is_told_soon, &one),
         cmocka_unit_test_prestate(a_silent_address_does_not_keep_a_peer_out, &one),
         cmocka_unit_test_prestate(ipv6_connects, &one),

@@ -1,0 +1,31 @@
+/* Pairwise alltoallv. Shapes: src[nranks][send_bytes], dst[nranks][recv_bytes], rows of any size, anywhere.
+ * In round k a rank exchanges rows with the one or two that are k away, as in the pairwise alltoall: near ones first, both ways
+ * at once. The traffic of the direct one in another order. The executor's window bounds how many rounds are under way. */
+#include "algo/algos.h"
+#include "algo/blocks.h"
+#include "algo/phases.h"
+
+static void round_k(struct tt_sched *s, const struct tt_coll *c, uint64_t k)
+{
+    uint32_t partner[2];
+    const uint32_t n = tt_phase_partners(c, k, partner);
+
+    for (uint32_t i = 0; i < n; i++)
+        tt_sched_put(s, partner[i], tt_src(c->send_displs[partner[i]]), tt_there(), c->send_bytes[partner[i]], 0);
+    for (uint32_t i = 0; i < n; i++)
+        tt_sched_wait(s, partner[i], tt_dst(c->recv_displs[partner[i]]), c->recv_bytes[partner[i]], 0);
+    if (k == 0)
+        tt_sched_own(s, c);
+}
+
+/* All ranks must choose alike, so the cost may not depend on the sizes, which differ by rank. */
+static struct tt_cost cost(const struct tt_coll *c)
+{
+    return (struct tt_cost){ .messages = tt_cost_burst(c->nranks - 1) };
+}
+
+const struct tt_algo tt_algo_alltoallv_pairwise = {
+    .name = "alltoallv_pairwise", .summary = "any sizes, several ranks to a host",
+    .kind = TT_ALLTOALLV, .fits = tt_fits_always, .nrounds = tt_phase_partner_rounds, .round = round_k,
+    .work_bytes = tt_work_none, .npeers = tt_npeers_all, .cost = cost,
+};

@@ -1,0 +1,108 @@
+/* A user's program: makes the communicator that its environment asks for, calls every collective, short and long, and checks every
+ * byte. Prints "rank R of N is right". What tests do with it:
+ *   prog_calls            all kinds, chosen algorithms
+ *   prog_calls hashes     sums of random floats by every algorithm that fits: prints what the results hash to */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "algo/algos.h"
+#include "calls.h"
+#include "support/unit.h"
+
+static const size_t counts[] = { 0, 3, 1000, 100003 };
+
+static _Noreturn void die(const char *what, const char *why)
+{
+    printf("failed: %s: %s\n", what, why);
+    exit(1);
+}
+
+static tutti_comm *join(void)
+{
+    tutti_comm *comm;
+
+    if (tutti_comm_create(&comm, NULL))
+        die("tutti_comm_create", tutti_last_error());
+    if (tutti_comm_size(comm) > CALL_RANKS_MAX)
+        die("the number of ranks", "there are too many for this program");
+    return comm;
+}
+
+/* One call, checked; what its result hashes to. */
+static uint64_t make(const struct call *c, tutti_comm *comm, bool with_request)
+{
+    char text[CALL_TEXT_BYTES], why[CALL_TEXT_BYTES];
+    struct call_side s;
+    tutti_status st;
+    uint64_t hash;
+
+    call_print(c, text);
+    call_init(&s, c, (uint32_t)tutti_comm_rank(comm));
+    st = call_go(&s, comm, with_request);
+    if (!st && with_request)
+        st = tutti_wait(s.request);
+    if (st)
+        die(text, tutti_last_error());
+    if (!call_is_right(&s, why))
+        die(text, why);
+    hash = call_result_hash(&s);
+    call_fini(&s);
+    return hash;
+}
+
+static void sweep(tutti_comm *comm)
+{
+    const uint32_t nranks = (uint32_t)tutti_comm_size(comm);
+    struct tt_prng p;
+    uint32_t n = 0;
+
+    tt_prng_init(&p, 20261121);
+    for (uint32_t kind = 0; kind < CALL_KINDS; kind++)
+        for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
+            const struct call c = call_draw(&p, (enum tt_coll_kind)kind, counts[i], nranks);
+
+            if (UNIT_SHARE == 1 || i % 2)
+                make(&c, comm, n++ % 2);
+        }
+    printf("rank %d of %u is right\n", tutti_comm_rank(comm), nranks);
+}
+
+static bool fits(const struct tt_algo *algo, const struct call *c, uint32_t rank)
+{
+    const uint32_t elem = (uint32_t)tutti_dtype_bytes(c->type);
+    const struct tt_coll coll = {
+        .kind = c->kind, .rank = rank, .nranks = c->nranks, .elem_bytes = elem, .bytes = c->count * elem,
+    };
+
+    return algo->kind == c->kind && algo->fits(&coll);
+}
+
+static void hash_sums(tutti_comm *comm)
+{
+    static const tutti_dtype types[] = { TUTTI_F16, TUTTI_BF16, TUTTI_F32, TUTTI_F64 };
+    const uint32_t nranks = (uint32_t)tutti_comm_size(comm), rank = (uint32_t)tutti_comm_rank(comm);
+
+    for (size_t a = 0; a < tt_nalgos; a++)
+        for (size_t i = 0; i < 8; i++) {
+            const struct call c = {
+                .kind = TT_ALLREDUCE, .type = types[i / 2], .op = TUTTI_SUM, .count = i % 2 ? 1000 : 60013,
+                .nranks = nranks, .rough = true, .algo = tt_algos[a]->name, .salt = 20261121 + i,
+            };
+
+            if (fits(tt_algos[a], &c, rank))
+                printf("rank %u: %s of %zu %s: %016llx\n", rank, c.algo, c.count, tutti_dtype_name(c.type),
+                       (unsigned long long)make(&c, comm, false));
+        }
+}
+
+int main(int argc, char **argv)
+{
+    tutti_comm *comm = join();
+
+    if (argc > 1 && strcmp(argv[1], "hashes") == 0)
+        hash_sums(comm);
+    else
+        sweep(comm);
+    tutti_comm_destroy(comm);
+    return 0;
+}

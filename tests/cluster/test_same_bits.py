@@ -1,0 +1,42 @@
+#!/usr/bin/env python3
+"""The same algorithm gives the same bits from run to run, on every rank, and over every wire, though sums round."""
+
+import re
+import unittest
+
+from cluster import CALLS, SLOW, ClusterTest
+
+LINE = re.compile(r"^rank (\d+): (.*): ([0-9a-f]{16})$")
+
+
+class SameBits(ClusterTest):
+    def hashes(self, n, *options):
+        """Runs a job; returns {case: hash} after checking that its ranks agree."""
+        done = self.run_tutti("-n", n, "--output", "plain", "--timeout", 60, *options, CALLS, "hashes", timeout=150)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        found, lines = {}, 0
+        for line in done.stdout.splitlines():
+            _, case, value = LINE.match(line).groups()
+            self.assertEqual(found.setdefault(case, value), value, f"ranks differ: {line}")
+            lines += 1
+        self.assertEqual(lines, n * len(found))
+        return found
+
+    def test_from_run_to_run_and_over_each_wire(self):
+        for n in (4,) if SLOW else (2, 4, 5):
+            with self.subTest(n=n):
+                first = self.hashes(n, "--wires", "shm")
+                self.assertGreater(len(first), 20)
+                for options in (("--wires", "shm"), ("--wires", "tcp"), ("--wires", "tcp", "-x", "TUTTI_LANES=3")):
+                    self.assertEqual(self.hashes(n, *options), first, options)
+
+    def test_the_order_of_additions_does_matter_here(self):
+        """Else the test above could not fail."""
+        found = self.hashes(5, "--wires", "shm")
+        for dtype in ("f32", "f64"):
+            sums = {value for case, value in found.items() if case.endswith(f"60013 {dtype}")}
+            self.assertGreater(len(sums), 1, dtype)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)

@@ -1,0 +1,105 @@
+/* What other ranks say at the level of communicators: their cards, and words over the control overlay. The first byte says which
+ * comes: {a card's rank, card} or many {origin u8, bytes u8, word}. What is believed of a card is within what a rank may set; a word for a
+ * context that is here ends it with an error, and no other does. */
+#include "comm/comm.c"
+
+#include <stddef.h>
+#include "boot/endpoint.h"
+#include "boot/overlay.h"
+#include "engine/progress.h"
+
+#define NRANKS 5u
+
+/* One of five ranks, whose overlay has no links: nobody hears it. */
+static struct tt_world *make_world(void)
+{
+    static const uint8_t secret[16];
+    struct tt_world *w = calloc(1, sizeof *w);
+    const struct tt_engine_conf conf = { .rank = 2, .nranks = NRANKS, .wires = "tcp", .interfaces = "=lo" };
+    struct tt_overlay_conf alone = { .nranks = 1, .secret = secret };
+    struct tt_endpoint own;
+    uint16_t port = 0;
+
+    tt_assert(w);
+    pthread_mutex_init(&w->overlay_lock, NULL);
+    pthread_mutex_init(&w->probe_lock, NULL);
+    tt_probe_init(&w->probe, calloc(NRANKS, sizeof(struct tt_probe_rank)), NRANKS);
+    w->rank = conf.rank;
+    w->nranks = NRANKS;
+    tt_assert(tt_engine_create(&w->engine, &conf) == TUTTI_OK);
+    alone.listener = tt_listen(NULL, 0, &port);
+    tt_assert(alone.listener >= 0 && tt_endpoint_init(&own, port, "=lo") == TUTTI_OK);
+    alone.own = &own;
+    tt_assert(tt_overlay_open(&w->overlay, &alone) == TUTTI_OK);
+    return w;
+}
+
+static void check_sizes(const struct tt_sizes *s, enum tt_param_id segment, enum tt_param_id eager)
+{
+    tt_assert((int64_t)s->segment_bytes >= tt_params[segment].value_min &&
+              (int64_t)s->segment_bytes <= tt_params[segment].value_max);
+    tt_assert((int64_t)s->eager_bytes >= tt_params[eager].value_min &&
+              (int64_t)s->eager_bytes <= tt_params[eager].value_max);
+}
+
+static void read_one_card(struct tt_world *w, const uint8_t *data, size_t bytes)
+{
+    static const uint32_t all[] = { 0, 1, 2, 3, 4 };
+    const uint32_t rank = data[0] % NRANKS;
+
+    if (read_card(w, rank, data + 1, bytes - 1 < TT_CARD_BYTES ? bytes - 1 : TT_CARD_BYTES) != TUTTI_OK)
+        return;
+    if (rank == 0) {
+        check_sizes(&w->shm_sizes, TT_PARAM_SEGMENT_BYTES, TT_PARAM_EAGER_BYTES);
+        check_sizes(&w->tcp_sizes, TT_PARAM_TCP_SEGMENT_BYTES, TT_PARAM_TCP_EAGER_BYTES);
+    }
+    tt_assert(tt_engine_wire_of(w->engine, rank));
+    tt_engine_all_local(w->engine, all, NRANKS);
+}
+
+static void hear_all(struct tt_world *w, const uint8_t *data, size_t bytes)
+{
+    static const uint32_t all[] = { 0, 1, 2, 3, 4 };
+    struct tt_context *c;
+    struct tt_reader r;
+    tutti_status st;
+    char why[TT_ERROR_BYTES];
+
+    tt_assert(tt_context_open(w->engine, 7, all, NRANKS, w->rank, &c) == TUTTI_OK);
+    tt_reader_init(&r, data, bytes);
+    while (r.at < r.end) {
+        struct tt_overlay_event ev = { .kind = TT_OVERLAY_FRAME };
+        const size_t left = (size_t)(r.end - r.at) < 2 ? 0 : (size_t)(r.end - r.at) - 2;
+
+        ev.origin = tt_read_u8(&r) % NRANKS;
+        ev.bytes = tt_read_u8(&r);
+        if (ev.bytes > left)
+            ev.bytes = (uint16_t)left;
+        tt_read_bytes(&r, ev.data, ev.bytes);
+        hear_words(w, &ev);
+        tt_assert(who_is_silent(w, ev.origin) == UINT32_MAX || who_is_silent(w, ev.origin) < NRANKS);
+    }
+    tt_baton_take(w->engine);
+    tt_engine_progress(w->engine);
+    tt_baton_give(w->engine);
+    st = tt_context_status(c, why, sizeof why);
+    tt_assert((st == TUTTI_OK || st > TUTTI_PENDING) && st < TUTTI_STATUS_COUNT && strlen(why) < sizeof why);
+    tt_context_close(c);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
+{
+    static struct tt_world *w;
+
+    if (bytes < 2)
+        return 0;
+    if (!w) {
+        tt_log_set(TT_LOG_NONE);
+        w = make_world();
+    }
+    if (data[0] & 1)
+        read_one_card(w, data + 1, bytes - 1);
+    else
+        hear_all(w, data + 1, bytes - 1);
+    return 0;
+}
