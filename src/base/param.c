@@ -23,7 +23,7 @@ const struct tt_param tt_params[TT_PARAM_COUNT] = {
         "segment of a streamed transfer in shared memory" },
     [TT_PARAM_TCP_SEGMENT_BYTES] = { "TUTTI_TCP_SEGMENT_BYTES", "bytes",      512 * KIB,    4 * KIB, 4 * MIB,
         "segment of a streamed transfer over TCP" },
-    [TT_PARAM_TCP_SILENCE_S]     = { "TUTTI_TCP_SILENCE_S",     "s",                 60,    0,      86400,
+    [TT_PARAM_TCP_SILENCE_S]     = { "TUTTI_TCP_SILENCE_S",     "s",                 60,    0,      65534,
         "how long the host of a TCP peer may answer nothing before the peer counts as lost; 0: as long as the kernel allows" },
     [TT_PARAM_SPIN_US]           = { "TUTTI_SPIN_US",           "us",                50,    0,      1000000,
         "how long a waiter spins before it blocks, where cores suffice" },

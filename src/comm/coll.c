@@ -197,7 +197,7 @@ static bool again(tutti_status *st, enum tt_coll_kind kind, const void *src, voi
         (call && (call->size != sizeof *call || call->algo || call->request)))
         return false;
     p = *recent_of(comm, kind, count, root);
-    if (!p || !p->kept || !fits(&p->shape, kind, src, dst, count, type, op, root))
+    if (!p || !p->kept || p->forced || !fits(&p->shape, kind, src, dst, count, type, op, root))
         return false;
     *st = tt_op_again(&p->kept, p->shape.src_bytes ? src : NULL, p->shape.dst_bytes ? dst : NULL, call ? call->tag : 0,
                       timeout_of(comm, call));
@@ -219,7 +219,7 @@ static tutti_status submit_kept(struct attempt *t, struct tt_plan *plan)
         .src_bytes = t->conf.src ? tt_coll_src_bytes(c) : 0, .dst_bytes = t->conf.dst ? tt_coll_dst_bytes(c) : 0,
         .in_place = c->in_place, .shift = (uintptr_t)t->conf.dst - (uintptr_t)t->conf.src,
     };
-    if (!t->call || !t->call->algo)
+    if (!plan->forced)
         *recent_of(t->comm, c->kind, count, (int)c->root) = plan;
     t->conf.kept = &plan->kept;
     return tt_op_blocking(t->comm->context, &t->conf);

@@ -50,6 +50,7 @@ struct tt_plan {
     const struct tt_algo *algo;
     uint64_t segment_bytes;
     uint8_t algo_id, streams, depth;
+    bool forced;                    /* by name */
     bool keeps;                     /* short calls, alike each time: their operation is kept */
     struct tt_op *kept;             /* owned; NULL: none yet */
     struct tt_shape shape;          /* of kept */

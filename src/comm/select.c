@@ -91,6 +91,7 @@ static tutti_status make_plan(tutti_comm *comm, const struct tt_coll *c, const c
         return tt_fail(TUTTI_ERR_INVALID, "%s of %llu bytes on %u ranks: there is no algorithm \"%s\" that can do it",
                        tt_coll_name(c->kind), (unsigned long long)c->bytes, c->nranks, force);
     p->algo_id = index_of(p->algo);
+    p->forced = force != NULL;
     choose_segments(comm, c, p);
     p->keeps = c->bytes <= comm->sizes.eager_bytes && !c->send_bytes && !c->recv_bytes;
     return TUTTI_OK;

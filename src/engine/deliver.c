@@ -35,8 +35,8 @@ static void sizes_differ(struct tt_op *op, uint32_t peer, bool sends, uint64_t t
     tt_context_fail_here(c, TUTTI_ERR_MISMATCH, why, true);
 }
 
-/* The ranks of an alltoallv say for themselves how long each block is, and each block is one put (TT_BUF_THERE). False: the peer's word differs from ours, and the context has
- * failed. */
+/* The ranks of an alltoallv say for themselves how long each block is, and each block is one put (TT_BUF_THERE). False: the peer's word
+ * differs from ours, and the context has failed. */
 static bool agrees_to_send(struct tt_op *op, uint32_t peer, uint64_t expected)
 {
     const struct tt_coll *c = &op->conf.coll;
@@ -171,6 +171,8 @@ void tt_op_take_early(struct tt_op *op)
             if (!agrees_to_nudge(op, op->exec_peers[i].rank, m->payload, m->bytes))
                 return;
             take_nudge(op, f);
+            if (tt_op_is_over(op))
+                return;
         }
         for (at = 0; (m = tt_early_find(f->cp, &at, op->seq, op->p2p, op->desc.kind, TT_CELL_EAGER)); at++) {
             tutti_status st;
@@ -343,7 +345,8 @@ static void deliver_nudge(struct tt_op *op, uint32_t index, const struct tt_mail
     if (!f)
         return;
     take_nudge(op, f);
-    tt_op_run(op);
+    if (!tt_op_is_over(op))
+        tt_op_run(op);
 }
 
 /* Whether the collective with this number has been called and waits to be exposed. */

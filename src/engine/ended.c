@@ -6,6 +6,8 @@
 #include "engine/context.h"
 #include "engine/perform.h"
 
+#define ENDINGS_NAP_MS_MAX 50
+
 /* ---- what failed operations left ------------------------------------------------------------------------ */
 
 void tt_flow_give_back(struct tt_engine *e, struct tt_peer *p, int handle, const struct tt_landing *l)
@@ -18,7 +20,7 @@ void tt_flow_abandon(struct tt_context *c, struct tt_flow *f)
 {
     struct tt_peer *p = f->cp->peer;
 
-    if (f->cp->ended) {
+    if (f->cp->ended || p->state == TT_PEER_LEFT) {
         tt_flow_give_back(c->engine, p, f->in_handle, &f->landing);
         return;
     }
@@ -30,16 +32,13 @@ void tt_flow_abandon(struct tt_context *c, struct tt_flow *f)
     p->nabandoned++;
 }
 
-void tt_peer_has_ended(struct tt_engine *e, struct tt_peer *p, uint32_t id)
+/* Gives back what failed operations of context `id`, or of any, left with p. */
+static void give_back(struct tt_engine *e, struct tt_peer *p, bool any, uint32_t id)
 {
-    const struct tt_context *c = tt_context_find(e, id);
-
-    if (c && c->peers[p->rank])
-        c->peers[p->rank]->ended = true;
     for (uint32_t i = 0; i < TT_HANDLES && p->nabandoned; i++) {
         struct tt_abandoned *a = &p->abandoned[i];
 
-        if (!a->used || a->context != id)
+        if (!a->used || (!any && a->context != id))
             continue;
         tt_flow_give_back(e, p, (int)i, &a->landing);
         a->used = false;
@@ -47,8 +46,20 @@ void tt_peer_has_ended(struct tt_engine *e, struct tt_peer *p, uint32_t id)
     }
 }
 
+void tt_peer_has_ended(struct tt_engine *e, struct tt_peer *p, uint32_t id)
+{
+    const struct tt_context *c = tt_context_find(e, id);
+
+    if (c && c->peers[p->rank])
+        c->peers[p->rank]->ended = true;
+    give_back(e, p, false, id);
+}
+
+void tt_peer_has_gone(struct tt_engine *e, struct tt_peer *p) { give_back(e, p, true, 0); }
+
 void tt_peer_free_ended(struct tt_peer *p)
 {
+    free(p->handles);
     free(p->abandoned);
     free(p->endings);
 }
@@ -85,15 +96,19 @@ void tt_tell_ended(struct tt_engine *e, struct tt_peer *p, uint32_t id)
 {
     if (p->state != TT_PEER_UP || (p->nendings == 0 && send_ended(p, id)))
         return;
-    if (put_off(p, id))
+    if (put_off(p, id)) {
         e->endings_due = true;
-    else
+        e->endings_nap_ms = 1;
+    } else {
         tt_log(TT_LOG_WARN, "rank %u is not told that a communicator ended: it keeps some memory for that", p->rank);
+    }
 }
 
 void tt_tell_ended_again(struct tt_engine *e)
 {
     e->endings_due = false;
+    if (e->endings_nap_ms < ENDINGS_NAP_MS_MAX)
+        e->endings_nap_ms++;
     for (struct tt_peer *p = e->up; p; p = p->next_up) {
         if (p->state != TT_PEER_UP)
             p->nendings = 0;

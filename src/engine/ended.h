@@ -14,6 +14,8 @@ void tt_flow_abandon(struct tt_context *c, struct tt_flow *f);
 void tt_flow_give_back(struct tt_engine *e, struct tt_peer *p, int handle, const struct tt_landing *l);
 /* The peer puts nothing more for context `id`. */
 void tt_peer_has_ended(struct tt_engine *e, struct tt_peer *p, uint32_t id);
+/* It has left in order, and puts nothing more at all. */
+void tt_peer_has_gone(struct tt_engine *e, struct tt_peer *p);
 
 /* This rank puts nothing more for c: tells the peers that count on it. */
 void tt_context_ended(struct tt_context *c);

@@ -13,7 +13,6 @@
 #include "engine/state.h"
 #include "engine/trouble.h"
 
-#define OPS_MAX 8192u           /* operations of all contexts that run or wait; names of 16 bits */
 
 /* Whether `name` is in the comma-separated list; an empty list holds everything. */
 static bool is_listed(const char *list, const char *name)
@@ -108,7 +107,7 @@ tutti_status tt_engine_create(struct tt_engine **out, const struct tt_engine_con
     e->forks = atomic_load(&forks);
     e->rank = conf->rank;
     e->nranks = conf->nranks;
-    e->ops_cap = OPS_MAX;
+    e->ops_cap = TT_OPS_MAX;
     atomic_store(&e->waits_for, UINT32_MAX);
     pthread_mutex_init(&e->trouble_lock, NULL);
     e->peers = calloc(e->nranks, sizeof *e->peers);

@@ -17,7 +17,7 @@
 #include "sched/algo.h"
 
 #define TT_EXEC_STEPS 64        /* window of steps; at least 2 * TT_ROUND_STEPS_MAX */
-#define TT_EXEC_STREAMS_MAX 4
+#define TT_EXEC_STREAMS_MAX 4   /* a link has as many words for each flow */
 #define TT_EXEC_DEPTH_MAX 16
 #define TT_EXEC_STAGES 64       /* staging segments of one operation */
 

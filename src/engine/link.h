@@ -2,8 +2,8 @@
  * Every word in it is written by the peer with put + signal, and polled by the owner.
  *
  *   head      one word: how many cells and data units of ours the peer has consumed
- *   arrived   one line per flow handle that we chose: per stream, generation << 32 | segments landed
- *   credit    one line per flow handle that the peer chose: per stream, generation << 32 | segments consumed
+ *   arrived   half a line per flow handle that we chose: per stream, generation << 32 | segments landed
+ *   credit    half a line per flow handle that the peer chose: per stream, generation << 32 | segments consumed
  *   cells     the mailbox: fixed 64-byte cells; a short payload shares the cell's line
  *   data      longer payloads, a byte ring in units of 64
  *
@@ -21,7 +21,8 @@
 
 #include "wire/wire.h"
 
-#define TT_HANDLES 256u         /* flows open at once between two processes, per direction */
+#define TT_HANDLES 2048u        /* flows open at once between two processes, per direction */
+#define TT_FLOW_BYTES 32u       /* of a flow's words: 4 streams */
 #define TT_CELLS 256u
 #define TT_UNIT 64u             /* bytes of a line, a cell, and a unit of the data ring */
 #define TT_DATA_UNITS 4096u     /* 256 KiB */
@@ -29,8 +30,8 @@
 
 #define TT_LINK_HEAD 0u
 #define TT_LINK_ARRIVED TT_UNIT
-#define TT_LINK_CREDIT (TT_LINK_ARRIVED + TT_HANDLES * TT_UNIT)
-#define TT_LINK_CELLS (TT_LINK_CREDIT + TT_HANDLES * TT_UNIT)
+#define TT_LINK_CREDIT (TT_LINK_ARRIVED + TT_HANDLES * TT_FLOW_BYTES)
+#define TT_LINK_CELLS (TT_LINK_CREDIT + TT_HANDLES * TT_FLOW_BYTES)
 #define TT_LINK_DATA (TT_LINK_CELLS + TT_CELLS * TT_UNIT)
 #define TT_LINK_BYTES (TT_LINK_DATA + TT_DATA_UNITS * TT_UNIT)
 
@@ -119,7 +120,7 @@ void tt_mail_drop(struct tt_mailbox *m, const struct tt_mail *mail);
 static inline _Atomic uint64_t *tt_link_word(const struct tt_mailbox *m, uint32_t area, uint32_t handle,
                                              uint32_t stream)
 {
-    return (_Atomic uint64_t *)(void *)(m->mine + area + handle * TT_UNIT + stream * 8);
+    return (_Atomic uint64_t *)(void *)(m->mine + area + handle * TT_FLOW_BYTES + stream * 8);
 }
 /* Before a flow begins: no word of an earlier one, however long ago, can be taken for one of this. */
 static inline void tt_link_clear(const struct tt_mailbox *m, uint32_t area, uint32_t handle, uint32_t streams)
@@ -129,7 +130,7 @@ static inline void tt_link_clear(const struct tt_mailbox *m, uint32_t area, uint
 }
 static inline uint64_t tt_link_offset(uint32_t area, uint32_t handle, uint32_t stream)
 {
-    return area + (uint64_t)handle * TT_UNIT + stream * 8;
+    return area + (uint64_t)handle * TT_FLOW_BYTES + stream * 8;
 }
 
 #endif

@@ -195,13 +195,16 @@ bool tt_op_run(struct tt_op *op)
 
 static bool take_slot(struct tt_engine *e, struct tt_op *op)
 {
-    for (uint32_t i = 0; i < e->ops_cap; i++)
-        if (!e->ops[i]) {
-            e->ops[i] = op;
-            op->slot = (uint16_t)i;
-            op->generation = ++e->ops_generation;
-            return true;
-        }
+    for (uint32_t n = 0; n < e->ops_cap; n++) {
+        const uint32_t i = e->next_slot++ % e->ops_cap;
+
+        if (e->ops[i])
+            continue;
+        e->ops[i] = op;
+        op->slot = (uint16_t)i;
+        op->generation = ++e->ops_generation;
+        return true;
+    }
     return false;
 }
 
@@ -541,6 +544,8 @@ static bool take_up(struct tt_op *op, const void *src, void *dst, uint32_t tag, 
 static void fall_in(struct tt_op *op)
 {
     atomic_store_explicit(&op->status, TUTTI_PENDING, memory_order_relaxed);
+    for (uint32_t i = 0; i < op->exec.npeers; i++)
+        op->flow[i].asked = false;      /* that was an earlier call */
     hold(op);
     join_active(op);
     if (atomic_load(&op->context->status))
@@ -560,8 +565,10 @@ static bool alone(const struct tt_context *c)
 
 void tt_op_stream(struct tt_op *op)
 {
-    if (op->kept && !take_slot(op->context->engine, op))
+    if (op->kept && !take_slot(op->context->engine, op)) {
+        tt_context_fail_here(op->context, TUTTI_ERR_NOMEM, "too many operations run for a message that must be streamed", true);
         return;
+    }
     op->kept = false;
     tt_exec_stream(&op->exec);
     op->retry = true;
@@ -588,6 +595,8 @@ static tutti_status finish(struct tt_op *op, struct tt_op **kept)
     struct tt_engine *e = op->context->engine;
     tutti_status st;
 
+    if (tt_op_is_over(op))
+        tt_engine_progress(e);  /* for others: calls that never wait must not keep them waiting */
     if (!tt_engine_work(e, op_done, op)) {
         tt_baton_give(e);
         tt_engine_wait(e, op_done, op);

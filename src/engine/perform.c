@@ -1,6 +1,7 @@
 /* Performs the executor's actions on real memory and wires. */
 #include "engine/perform.h"
 
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 
@@ -10,8 +11,9 @@
 /* What a wire brings back when a put is locally complete: slot, generation, step, seq. */
 #define COOKIE_STEP_SHIFT 32
 #define COOKIE_GEN_SHIFT 38
-#define COOKIE_GEN_BITS 14
-#define COOKIE_SLOT_SHIFT 52
+#define COOKIE_GEN_BITS 13
+#define COOKIE_SLOT_SHIFT 51
+_Static_assert(TT_OPS_MAX <= 1u << (64 - COOKIE_SLOT_SHIFT), "a slot fits");
 _Static_assert(TT_EXEC_STEPS <= 1 << (COOKIE_GEN_SHIFT - COOKIE_STEP_SHIFT), "a step fits");
 _Static_assert(COOKIE_GEN_SHIFT + COOKIE_GEN_BITS == COOKIE_SLOT_SHIFT, "a generation fits");
 
@@ -157,7 +159,7 @@ struct tt_flow *tt_op_flow(struct tt_op *op, uint16_t i)
     }
     if (f->cp->peer->state == TT_PEER_NONE)
         tt_peer_connect(op->context->engine, f->cp->peer);
-    return f;
+    return f->cp ? f : NULL;    /* that may have failed at once */
 }
 
 static struct tt_cell cell_of(const struct tt_op *op, uint32_t tag)
@@ -243,13 +245,33 @@ bool tt_op_is_registered(const struct tt_op *op, const struct tt_region *r)
     return false;
 }
 
-static int take_handle(struct tt_peer *p)
+/* Whether no older collective of its context runs here: the others may not take what it needs to end. */
+static bool is_first(const struct tt_op *op)
 {
-    for (uint32_t i = 0; i < TT_HANDLES / 64; i++)
-        if (~p->handles[i]) {
-            const uint32_t b = (uint32_t)__builtin_ctzll(~p->handles[i]);
+    const struct tt_op *o = op->context->active;
 
-            p->handles[i] |= 1ull << b;
+    while (o && o->p2p)
+        o = o->next;
+    return !op->p2p && (!o || o == op);
+}
+
+/* A handle for a flow to this operation. What all communicators have begun ahead must not keep the oldest collective of one of them from
+ * its own: ranks may use communicators in different orders. Nor a message whose sender waits already: it ends by itself. */
+static int take_handle(struct tt_peer *p, const struct tt_op *op, const struct tt_flow *f)
+{
+    const bool first = op->p2p ? f->asked : is_first(op);
+    struct tt_handles *h = p->handles;
+
+    if (!h)
+        p->handles = h = calloc(1, sizeof *h);
+    if (!h || (h->nused >= TT_HANDLES_SHARED && !first))
+        return -1;
+    for (uint32_t i = 0; i < TT_HANDLES / 64; i++)
+        if (~h->used[i]) {
+            const uint32_t b = (uint32_t)__builtin_ctzll(~h->used[i]);
+
+            h->used[i] |= 1ull << b;
+            h->nused++;
             return (int)(i * 64 + b);
         }
     return -1;
@@ -257,8 +279,9 @@ static int take_handle(struct tt_peer *p)
 
 void tt_op_give_handle(struct tt_peer *p, int handle)
 {
-    p->handles[handle / 64] &= ~(1ull << (handle % 64));
-    p->handle_gen[handle]++;
+    p->handles->used[handle / 64] &= ~(1ull << (handle % 64));
+    p->handles->nused--;
+    p->handles->gen[handle]++;
 }
 
 uint32_t tt_op_wire_index(const struct tt_engine *e, const struct tt_wire *w)
@@ -359,7 +382,7 @@ static bool do_open(struct tt_op *op, const struct tt_action *a)
     if (f->in_handle < 0) {
         if (op->p2p && !f->asked && f->cp->opened >= TT_OPENED_UNASKED)
             return false;
-        handle = take_handle(p);
+        handle = take_handle(p, op, f);
         if (handle < 0)
             return false;
         if (tt_landing_get(e->pool[tt_op_wire_index(e, p->wire)],
@@ -370,7 +393,7 @@ static bool do_open(struct tt_op *op, const struct tt_action *a)
         }
         f->in_handle = (int16_t)handle;
         f->cp->opened += op->p2p;
-        f->in_gen = p->handle_gen[handle] + 1;
+        f->in_gen = p->handles->gen[handle] + 1;
         tt_link_clear(&p->mail, TT_LINK_ARRIVED, (uint32_t)handle, op->conf.streams);
     }
     if (choose_direct(op, p, t, &direct, &offset)) {
@@ -398,9 +421,7 @@ static bool do_open(struct tt_op *op, const struct tt_action *a)
 
 bool tt_op_has_eager_credit(const struct tt_op *op, const struct tt_flow *f)
 {
-    const uint32_t max = op->context->active == op ? TT_EAGER_CREDIT : TT_EAGER_CREDIT - 1;
-
-    return f->cp->eager_out < max;
+    return f->cp->eager_out < TT_EAGER_CREDIT - 1 || (f->cp->eager_out < TT_EAGER_CREDIT && is_first(op));
 }
 
 /* The eager message (peer, tag) is not needed any more. */

@@ -15,13 +15,13 @@ bool tt_op_run_at_once(struct tt_op *op);
 
 /* Where a symbolic buffer begins. */
 uint8_t *tt_op_buffer(const struct tt_op *op, uint8_t buf);
-/* The flows with the executor's peer i, looked up at their first use; connects if need be. NULL: no memory, the context has failed. */
+/* The flows with the executor's peer i, looked up at their first use; connects if need be. NULL: the context has failed. */
 struct tt_flow *tt_op_flow(struct tt_op *op, uint16_t i);
 /* Sends the peer a message of this operation. False: no room now. */
 bool tt_op_send_cell(struct tt_op *op, struct tt_flow *f, enum tt_cell_type type, uint32_t tag, const void *payload,
                      uint32_t bytes);
-/* An eager message may go while there is credit; the last one is kept for the context's oldest operation, so that later ones
- * cannot starve it. */
+/* An eager message may go while there is credit; the last one is kept for the context's oldest collective, so that later ones, and
+ * messages that its peer receives after it, cannot starve it. */
 bool tt_op_has_eager_credit(const struct tt_op *op, const struct tt_flow *f);
 /* The payload of an eager message that is here; and that it is not needed any more. */
 const uint8_t *tt_op_eager_payload(const struct tt_op *op, uint16_t peer, uint32_t tag);

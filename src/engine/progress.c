@@ -48,11 +48,16 @@ static void futex_wait(atomic_uint *word, uint32_t seen, uint64_t timeout_ns)
 /* A thread that is about to sleep counts itself, then looks once more; whoever ends an operation or gives the baton back does so, then
  * looks for sleepers. One of the two must see the other. The sleeper pays for that, with a barrier on all
  * processors; where the kernel has none, the other one does. */
+static void show_others(const struct tt_engine *e)
+{
+    if (e->barrier)
+        syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0);
+}
+
 static void count_in(struct tt_engine *e)
 {
     atomic_fetch_add(&e->sleepers, 1);
-    if (e->barrier)
-        syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0);
+    show_others(e);
 }
 
 static void count_out(struct tt_engine *e) { atomic_fetch_sub(&e->sleepers, 1); }
@@ -69,6 +74,14 @@ void tt_engine_wake(struct tt_engine *e)
     syscall(SYS_futex, &e->events, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
 }
 
+static void kick(struct tt_engine *e)
+{
+    const uint64_t one = 1;
+
+    if (write(e->kick_fd, &one, sizeof one) < 0 && errno != EAGAIN)
+        tt_fail_errno(errno, "wake the progress thread");
+}
+
 bool tt_baton_try(struct tt_engine *e)
 {
     int free = 0;
@@ -78,14 +91,6 @@ bool tt_baton_try(struct tt_engine *e)
         return false;
     atomic_store_explicit(&e->uses, atomic_load_explicit(&e->uses, memory_order_relaxed) + 1, memory_order_relaxed);
     return true;
-}
-
-static void kick(struct tt_engine *e)
-{
-    const uint64_t one = 1;
-
-    if (write(e->kick_fd, &one, sizeof one) < 0 && errno != EAGAIN)
-        tt_fail_errno(errno, "wake the progress thread");
 }
 
 void tt_baton_take(struct tt_engine *e)
@@ -109,10 +114,15 @@ void tt_baton_take(struct tt_engine *e)
     atomic_fetch_sub(&e->urgent, 1);
 }
 
+/* Peers need not ring any more once somebody has looked at the wires; then the progress thread would sleep on. */
 void tt_baton_give(struct tt_engine *e)
 {
+    const bool busy = e->nexposed > 0;
+
     atomic_store_explicit(&e->baton, 0, memory_order_release);
     tt_engine_wake(e);
+    if (busy && atomic_load_explicit(&e->parked, memory_order_relaxed) && atomic_exchange(&e->parked, false))
+        kick(e);
 }
 
 /* ---- one round of progress ---------------------------------------------------------------------------- */
@@ -341,7 +351,7 @@ static int patience_ms(const struct tt_engine *e)
         for (const struct tt_op *op = c->active; op; op = op->next)
             if (op->retry)
                 return NAP_MS;
-    return e->endings_due ? NAP_MS : BLOCK_MS_MAX;
+    return e->endings_due ? e->endings_nap_ms : BLOCK_MS_MAX;
 }
 
 /* Sleeps, with the baton, until a wire, another thread or time calls. */
@@ -499,10 +509,13 @@ static void guard(struct tt_engine *e)
     look_at_timers(e);
     quiet = arm(e);
     uses = atomic_load(&e->uses);
-    patience = e->endings_due ? NAP_MS : 1000;
+    patience = e->endings_due ? e->endings_nap_ms : 1000;
     tt_baton_give(e);
+    atomic_store(&e->parked, true);
+    show_others(e);
     if (quiet && uses == atomic_load(&e->uses))
         epoll_wait(e->all_epoll, ev, 4, atomic_load(&e->stop) ? 0 : patience);
+    atomic_store(&e->parked, false);
 }
 
 static void *progress_thread(void *arg)

@@ -16,9 +16,11 @@
 #define TT_OPENED_UNASKED 16u   /* receives of one (context, peer) that are opened before the peer has asked for them */
 #define TT_NUDGES 16u           /* operations of one (context, peer) that may have asked it */
 #define TT_OPS_WAITING 4096u    /* that wait locally behind them */
+#define TT_OPS_MAX 8192u        /* operations of all contexts that run or wait */
 #define TT_EAGER_CREDIT 16u     /* eager messages to one (context, peer) that it has not consumed; one is for the oldest operation */
 #define TT_HISTORY 16u          /* finished collectives whose descriptors are kept, to name a mismatch */
 #define TT_CONTEXTS_MAX 1024u
+#define TT_HANDLES_SHARED (TT_HANDLES - TT_CONTEXTS_MAX)    /* the others are for the oldest collective of each context */
 #define TT_ENDINGS_MAX 4096u    /* contexts of which a peer that reads nothing is still to be told that they ended */
 #define TT_ENGINE_CARD_BYTES 1024u
 #define TT_ENGINE_ALLOCATED_MAX 256u
@@ -34,6 +36,12 @@ struct tt_abandoned {
     struct tt_landing landing;
 };
 
+struct tt_handles {
+    uint32_t nused;
+    uint64_t used[TT_HANDLES / 64];
+    uint32_t gen[TT_HANDLES];   /* grows when a handle is given back */
+};
+
 struct tt_peer {
     uint32_t rank;              /* in the job */
     uint8_t state;
@@ -41,9 +49,8 @@ struct tt_peer {
     struct tt_wire *wire;       /* the one that is tried or stands */
     bool anymem;                /* it may be given keys of memory that the wire did not allocate */
     struct tt_mailbox mail;     /* valid from UP on, also after LEFT */
-    uint32_t handle_gen[TT_HANDLES];    /* grows when a handle is given back */
-    uint64_t handles[TT_HANDLES / 64];  /* bitmap of those in use */
-    struct tt_abandoned *abandoned;     /* [TT_HANDLES], by handle; NULL: none yet. Freed with the engine, as endings */
+    struct tt_handles *handles; /* of flows from it; made with the first one */
+    struct tt_abandoned *abandoned;     /* [TT_HANDLES], by handle; NULL: none yet. Freed with the engine, as handles and endings */
     uint32_t nabandoned;
     uint32_t *endings, nendings, endings_cap;   /* contexts of which the peer is still to be told that they ended here */
     struct tt_peer *next_up;    /* list of peers with a mailbox */
@@ -194,6 +201,7 @@ struct tt_engine {
     uint32_t nexposed;          /* operations in active lists */
     uint32_t at_once;           /* calls that were tried at once, to look around now and then */
     struct tt_op **ops;         /* [ops_cap], by slot; NULL free */
+    uint32_t next_slot;         /* where to look for a free one first */
     uint32_t ops_cap;
     uint16_t ops_generation;
     struct tt_op *free_ops;
@@ -201,6 +209,7 @@ struct tt_engine {
     struct tt_region *allocated[TT_ENGINE_ALLOCATED_MAX];   /* tutti_mem_alloc */
     uint32_t nallocated;
     bool credit_due;            /* some context peer owes credit that had no room to go */
+    int endings_nap_ms;         /* how long a sleeper sleeps then; grows */
     bool endings_due;           /* some peer is still to be told that a context ended */
 
     struct tt_engine_hooks hooks;
@@ -220,6 +229,7 @@ struct tt_engine {
     atomic_uint events;         /* futex: grows when an operation ends or the baton is given back while there are sleepers */
     atomic_uint uses;           /* grows with each taking */
     atomic_bool blocked;        /* the holder sleeps in epoll_wait */
+    atomic_bool parked;         /* the progress thread sleeps there, without the baton: what is started must wake it */
     int kick_fd, all_epoll, control_epoll;
     uint32_t spins;             /* of a waiter before it yields; 0 where ranks outnumber cores */
     pthread_t thread;

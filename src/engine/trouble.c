@@ -7,6 +7,7 @@
 
 #include "base/clock.h"
 #include "engine/context.h"
+#include "engine/ended.h"
 #include "engine/op.h"
 #include "engine/progress.h"
 
@@ -67,6 +68,7 @@ static void check_left(struct tt_engine *e)
 void tt_peer_left(struct tt_engine *e, uint32_t rank)
 {
     e->peers[rank].left_ns = tt_now_ns();     /* tt_check_deadlines does the rest */
+    tt_peer_has_gone(e, &e->peers[rank]);
 }
 
 static void report(struct tt_engine *e, bool is_context, uint32_t id, tutti_status st, const char *sentence)

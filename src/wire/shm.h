@@ -25,6 +25,7 @@ struct tt_shm_shared {
                                        the place of one that is gone; memory of the caller is generation << 32 | slot,
                                        generations count from 1; 0 is the link region */
     struct tt_region region;        /* ours only */
+    uint64_t *private;              /* bitmap of pages that were taken back from peers; NULL: none */
     bool used;
     struct tt_shm_shared *next_free;
 };

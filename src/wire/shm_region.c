@@ -70,7 +70,7 @@ tutti_status tt_shm_segment_add(struct tt_shm *w, uint32_t rank, uint64_t id, ui
     }
     if (peer->segments[slot].seg.base)
         segment_gone(w, &peer->segments[slot]);
-    peer->segments[slot] = (struct tt_shm_shared){ .seg = seg, .id = id, .used = true };
+    peer->segments[slot] = (struct tt_shm_shared){ .seg = seg, .id = id };
     return TUTTI_OK;
 }
 
@@ -188,25 +188,46 @@ void tt_shm_dereg(struct tt_region *region)
     for (uint32_t r = 0; r < w->conf.nranks; r++)
         tt_shm_send_forget(w, &w->peers[r], s->id);
     tt_segment_fini(&s->seg);
+    free(s->private);
+    s->private = NULL;
     s->next_free = w->free_shared;
     w->free_shared = s;
 }
 
 /* A private mapping of the same file shows the same bytes until a page is written: a write that changes nothing, and loses nothing that
- * another thread of ours writes at the same time, makes each page ours. */
+ * another thread of ours writes at the same time, makes each page ours. Once only: what it holds is nowhere else. */
+static bool take_pages(struct tt_shm_shared *s, size_t from, size_t n, size_t page)
+{
+    char *const at = (char *)s->seg.base + from * page;
+
+    if (mmap(at, n * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_FIXED, s->seg.fd, (off_t)(from * page)) == MAP_FAILED)
+        return false;
+    for (size_t i = 0; i < n; i++) {
+        __atomic_fetch_or(at + i * page, 0, __ATOMIC_RELAXED);
+        s->private[(from + i) / 64] |= 1ull << (from + i) % 64;
+    }
+    return true;
+}
+
+static bool is_private(const struct tt_shm_shared *s, size_t i) { return s->private[i / 64] >> i % 64 & 1; }
+
 tutti_status tt_shm_withdraw(struct tt_region *region, uint64_t offset, uint64_t bytes)
 {
     struct tt_shm_shared *s = (struct tt_shm_shared *)((char *)region - offsetof(struct tt_shm_shared, region));
-    const size_t page = (size_t)sysconf(_SC_PAGESIZE), begin = offset / page * page;
-    const size_t end = (offset + bytes + page - 1) / page * page;
-    char *const base = s->seg.base;
+    const size_t page = (size_t)sysconf(_SC_PAGESIZE), end = (offset + bytes + page - 1) / page;
 
-    tt_assert(base && offset <= region->bytes && bytes <= region->bytes - offset);
-    if (mmap(base + begin, end - begin, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_FIXED, s->seg.fd, (off_t)begin) ==
-        MAP_FAILED)
-        return tt_fail_errno(errno, "shm: take %zu bytes back from peers", end - begin);
-    for (size_t at = begin; at < end; at += page)
-        __atomic_fetch_or(base + at, 0, __ATOMIC_RELAXED);
+    tt_assert(s->seg.base && offset <= region->bytes && bytes <= region->bytes - offset);
+    if (!s->private)
+        s->private = calloc(s->seg.bytes / page / 64 + 1, sizeof *s->private);
+    if (!s->private)
+        return tt_fail(TUTTI_ERR_NOMEM, "shm: no memory to take %llu bytes back from peers", (unsigned long long)bytes);
+    for (size_t from = offset / page, to; from < end; from = to) {
+        to = from + 1;
+        while (to < end && is_private(s, to) == is_private(s, from))
+            to++;
+        if (!is_private(s, from) && !take_pages(s, from, to - from, page))
+            return tt_fail_errno(errno, "shm: take %zu bytes back from peers", (to - from) * page);
+    }
     return TUTTI_OK;
 }
 
@@ -307,8 +328,10 @@ void tt_shm_regions_close(struct tt_shm *w)
         munmap(w->gone[i].base, w->gone[i].bytes);
     free(w->gone);
     for (uint32_t i = 0; i < w->nshared; i++)
-        if (w->shared[i].used)
+        if (w->shared[i].used) {
             tt_segment_fini(&w->shared[i].seg);
+            free(w->shared[i].private);
+        }
     for (uint32_t i = 0; i < w->nown; i++)
         free(w->own[i]);
     free(w->own);

@@ -256,7 +256,8 @@ static bool is_silent(const struct tt_tcp_lane *lane)
     socklen_t bytes = sizeof info;
 
     return getsockopt(lane->fd, IPPROTO_TCP, TCP_INFO, &info, &bytes) == 0 && info.tcpi_unacked > 0 &&
-           info.tcpi_retransmits > 0 && info.tcpi_last_ack_recv / 1000 >= lane->link->tcp->conf.silence_s;
+           info.tcpi_retransmits > 0 && info.tcpi_last_ack_recv / 1000 >= lane->link->tcp->conf.silence_s &&
+           info.tcpi_last_data_recv / 1000 >= lane->link->tcp->conf.silence_s;
 }
 
 void tt_tcp_links_expire(struct tt_tcp *t, uint64_t now_ns)

@@ -405,6 +405,45 @@ static void a_started_receive_ends_though_its_rank_calls_nothing(void **state)
     over_wires(2, background_role);
 }
 
+/* The progress thread sleeps, and peers would wake it; a call looks at the wires in its place, and they need not any more. What is started
+ * then must wake it. */
+static void asleep_role(struct rank *r)
+{
+    struct tt_engine *e;
+    uint8_t *buf = room(r, MIB);
+
+    job_open(r);
+    e = r->comm->context->engine;
+    CHECK_OK(r, tutti_barrier(r->comm, NULL));
+    for (uint32_t round = 1; round <= 4; round++) {
+        tutti_request *request;
+        const tutti_call how = { .size = sizeof how, .request = &request };
+
+        if (r->rank == 1) {
+            CHECK(r, job_await(r->board, 0, round));
+            CHECK_OK(r, tutti_send(buf, MIB, TUTTI_U8, 0, r->comm, NULL));
+            continue;
+        }
+        do {
+            usleep(1000);
+            tt_baton_take(e);
+            tt_engine_progress(e);
+            tt_baton_give(e);
+        } while (!atomic_load(&e->parked));
+        CHECK_OK(r, tutti_recv(buf, MIB, TUTTI_U8, 1, r->comm, &how));
+        CHECK(r, !atomic_load(&e->parked));
+        job_raise(r->board, 0);
+        CHECK_OK(r, tutti_wait(request));
+    }
+    free(buf);
+}
+
+static void a_started_receive_goes_on_at_once_however_calls_ended_before(void **state)
+{
+    (void)state;
+    over_wires(2, asleep_role);
+}
+
 /* Whether rank 1 has asked this rank, rank 0, for something that has not begun here. */
 static bool has_asked(struct rank *r)
 {
@@ -637,6 +676,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(an_operation_that_is_refused_may_be_called_again),
         cmocka_unit_test(a_request_is_pending_until_it_is_over_and_test_makes_progress),
         cmocka_unit_test(a_started_receive_ends_though_its_rank_calls_nothing),
+        cmocka_unit_test(a_started_receive_goes_on_at_once_however_calls_ended_before),
         cmocka_unit_test(a_short_message_that_was_long_waited_for_arrives),
         cmocka_unit_test(a_tag_for_each_message_is_no_burden),
         cmocka_unit_test(a_question_that_its_answer_has_crossed_is_forgotten),

@@ -843,6 +843,81 @@ static void what_an_abort_takes_back_is_missed_by_no_other_communicator(void **s
     }
 }
 
+#define NEXT_COUNT ((1u << 17) + 100)   /* the next one begins in the page where this ends */
+#define NEXT_OPS 4u
+#define NEXT_ROUNDS (UNIT_SHARE > 1 ? 5 : 25)
+
+/* Several operations of one communicator in adjacent memory, in place, aborted somewhere. */
+static void adjacent_role(struct rank *r)
+{
+    float *buf;
+
+    job_open(r);
+    CHECK_OK(r, tutti_mem_alloc(r->comm, NEXT_OPS * NEXT_COUNT * sizeof *buf, (void **)&buf));
+    for (uint32_t round = 0; round < NEXT_ROUNDS; round++) {
+        tutti_request *request[NEXT_OPS];
+        tutti_comm *comm;
+
+        job_step(r, "round %u", round);
+        CHECK_OK(r, tutti_comm_dup(r->comm, &comm));
+        for (uint32_t i = 0; i < NEXT_OPS * NEXT_COUNT; i++)
+            buf[i] = 1;
+        job_meet(r);
+        for (uint32_t i = 0; i < NEXT_OPS; i++) {
+            const tutti_call how = { .size = sizeof how, .request = &request[i], .algo = "ring" };
+            float *at = buf + i * NEXT_COUNT;
+
+            CHECK_OK(r, tutti_allreduce(at, at, NEXT_COUNT, TUTTI_F32, TUTTI_SUM, comm, &how));
+        }
+        for (uint32_t polls = r->rank ? 0 : 2 * round; polls > 0; polls--)
+            tutti_test(request[NEXT_OPS - 1]);
+        if (r->rank == 0)
+            CHECK_OK(r, tutti_comm_abort(comm));
+        for (uint32_t i = 0; i < NEXT_OPS; i++) {
+            const tutti_status st = tutti_wait(request[i]);
+            const float right = st ? 1 : 2;
+
+            CHECK(r, st == TUTTI_OK || st == TUTTI_ERR_ABORTED);
+            for (uint32_t k = 0; k < NEXT_COUNT; k++)
+                if (buf[i * NEXT_COUNT + k] != right)
+                    job_fail(r, __FILE__, __LINE__, "element %u of operation %u (%s) is %g", k, i, tutti_status_name(st), (double)buf[i * NEXT_COUNT + k]);
+        }
+        CHECK_OK(r, tutti_barrier(r->comm, NULL));
+        tutti_comm_destroy(comm);
+        if (round % 5 == 4) {       /* what was taken back is not offered again: only new memory is */
+            CHECK_OK(r, tutti_mem_free(r->comm, buf));
+            CHECK_OK(r, tutti_mem_alloc(r->comm, NEXT_OPS * NEXT_COUNT * sizeof *buf, (void **)&buf));
+        }
+    }
+    CHECK_OK(r, tutti_mem_free(r->comm, buf));
+}
+
+static void adjacent_operations_that_are_aborted_restore_their_input(void **state)
+{
+    const struct job job = { .wires = "shm", .nranks = 2, .seed = SEED };
+
+    (void)state;
+    job_run(&job, adjacent_role);
+}
+
+/* No wire is common to the two: the first call says so. */
+static void no_wire_role(struct rank *r)
+{
+    uint8_t byte = 0;
+
+    setenv("TUTTI_WIRES", r->rank ? "tcp" : "shm", 1);
+    job_open(r);
+    CHECK_SAYS(r, tutti_broadcast(&byte, &byte, 1, TUTTI_U8, 0, r->comm, NULL), TUTTI_ERR_PEER_LOST, "no wire");
+}
+
+static void ranks_without_a_common_wire_are_told(void **state)
+{
+    const struct job job = { .wires = "shm", .nranks = 2, .seed = SEED };
+
+    (void)state;
+    job_run(&job, no_wire_role);
+}
+
 /* ---- bounds ---- */
 
 #define AHEAD 150
@@ -900,7 +975,54 @@ static void two_communicators_used_in_opposite_order_do_not_deadlock(void **stat
     }
 }
 
-#define AHEAD_SENDS (UNIT_SHARE > 1 ? 1000 : 4000)
+#define MANY_COMMS (UNIT_SHARE > 1 ? 40 : 260)  /* with 16 flows each: twice as many as there are handles */
+#define MANY_AHEAD 16
+#define MANY_COUNT 5000
+
+/* The same with many communicators: each rank begins those first that the other begins last. */
+static void opposite_many_role(struct rank *r)
+{
+    static tutti_comm *comm[260];
+    static tutti_request *request[260][MANY_AHEAD];
+    float *room = start_of(r, calloc((size_t)MANY_COMMS * MANY_AHEAD * MANY_COUNT, sizeof *room));
+
+    job_open(r);
+    for (uint32_t i = 0; i < MANY_COMMS; i++)
+        CHECK_OK(r, tutti_comm_dup(r->comm, &comm[i]));
+    for (uint32_t k = 0; k < MANY_COMMS; k++) {
+        const uint32_t which = r->rank ? MANY_COMMS - 1 - k : k;
+
+        for (uint32_t i = 0; i < MANY_AHEAD; i++) {
+            const tutti_call how = { .size = sizeof how, .request = &request[which][i] };
+            float *at = room + ((size_t)which * MANY_AHEAD + i) * MANY_COUNT;
+
+            at[i] = (float)(r->rank + 1 + which);
+            CHECK_OK(r, tutti_allreduce(at, at, MANY_COUNT, TUTTI_F32, TUTTI_SUM, comm[which], &how));
+        }
+        if (k == MANY_COMMS / 2 - 1)
+            job_meet(r);        /* what was begun here has not been begun there */
+    }
+    for (uint32_t k = 0; k < MANY_COMMS; k++) {
+        const uint32_t which = r->rank ? MANY_COMMS - 1 - k : k;
+
+        job_step(r, "wait for communicator %u", which);
+        CHECK_OK(r, tutti_wait_all(request[which], MANY_AHEAD));
+        for (uint32_t i = 0; i < MANY_AHEAD; i++)
+            CHECK(r, room[((size_t)which * MANY_AHEAD + i) * MANY_COUNT + i] == (float)(3 + 2 * which));
+        tutti_comm_destroy(comm[which]);
+    }
+    free(room);
+}
+
+static void many_communicators_used_in_opposite_order_do_not_deadlock(void **state)
+{
+    const struct job job = { .wires = "shm", .nranks = 2, .seed = SEED };
+
+    (void)state;
+    job_run(&job, opposite_many_role);
+}
+
+#define AHEAD_SENDS (UNIT_SHARE > 1 ? 1000 : 5000)
 #if defined(__SANITIZE_THREAD__)        /* its shadow takes several bytes for each of ours */
 #define AHEAD_BYTES_MAX (1024 * MIB)
 #else
@@ -1186,8 +1308,11 @@ int main(int argc, char **argv)
         cmocka_unit_test(an_abort_ends_all_requests_and_leaves_no_thread_or_descriptor_a_hundred_times),
         cmocka_unit_test(aborted_operations_give_back_what_they_took_once_their_peers_have_heard),
         cmocka_unit_test(what_an_abort_takes_back_is_missed_by_no_other_communicator),
+        cmocka_unit_test(adjacent_operations_that_are_aborted_restore_their_input),
+        cmocka_unit_test(ranks_without_a_common_wire_are_told),
         cmocka_unit_test(a_delayed_writer_does_not_touch_a_buffer_that_an_abort_gave_back),
         cmocka_unit_test(two_communicators_used_in_opposite_order_do_not_deadlock),
+        cmocka_unit_test(many_communicators_used_in_opposite_order_do_not_deadlock),
         cmocka_unit_test(memory_stays_bounded_with_a_fast_sender_and_a_stopped_receiver),
         cmocka_unit_test(memory_may_be_allocated_and_freed_without_end),
         cmocka_unit_test(an_offer_of_memory_that_is_not_known_yet_is_taken_later),

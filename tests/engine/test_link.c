@@ -460,7 +460,7 @@ static void flow_words_have_a_place_each(void **state)
     taken[TT_LINK_HEAD / 8] = 1;
     for (int area = 0; area < 2; area++)
         for (uint32_t h = 0; h < TT_HANDLES; h++)
-            for (uint32_t s = 0; s < 8; s++) {
+            for (uint32_t s = 0; s < TT_FLOW_BYTES / 8; s++) {
                 const uint64_t at = tt_link_offset(areas[area], h, s);
 
                 assert_ptr_equal(tt_link_word(&a.box, areas[area], h, s), a.region + at);
