@@ -55,7 +55,10 @@ void tt_peer_has_ended(struct tt_engine *e, struct tt_peer *p, uint32_t id)
     give_back(e, p, false, id);
 }
 
-void tt_peer_has_gone(struct tt_engine *e, struct tt_peer *p) { give_back(e, p, true, 0); }
+void tt_peer_has_gone(struct tt_engine *e, struct tt_peer *p)
+{
+    give_back(e, p, true, 0);
+}
 
 void tt_peer_free_ended(struct tt_peer *p)
 {

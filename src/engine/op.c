@@ -82,8 +82,9 @@ static void fail_neighbours(const struct tt_op *op, const struct tt_region *r)
     for (struct tt_context *c = op->context->engine->contexts; c; c = c->next)
         for (const struct tt_op *other = c->active; c != op->context && other; other = other->next)
             if (mapped_target(other) == r && share_a_page(op, other)) {
-                tt_context_fail_here(c, TUTTI_ERR_ABORTED, "an operation of another communicator failed that received into the same page of memory",
-                                     true);
+                tt_context_fail_here(
+                    c, TUTTI_ERR_ABORTED,
+                    "an operation of another communicator failed that received into the same page of memory", true);
                 break;
             }
 }
@@ -97,7 +98,8 @@ static void fend_off(struct tt_op *op)
 
     if (!r)
         return;
-    if (r->wire->ops->withdraw(r, (uint64_t)((uint8_t *)op->conf.dst - (uint8_t *)r->mem), tt_coll_dst_bytes(&op->conf.coll)))
+    if (r->wire->ops->withdraw(r, (uint64_t)((uint8_t *)op->conf.dst - (uint8_t *)r->mem),
+                               tt_coll_dst_bytes(&op->conf.coll)))
         tt_log(TT_LOG_WARN, "a late writer may still reach the buffer of a failed operation");
     r->key.bytes = 0;
     fail_neighbours(op, r);

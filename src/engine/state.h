@@ -219,6 +219,7 @@ struct tt_engine {
     uint32_t passes;            /* of progress, to look at quiet wires only now and then */
     uint64_t now_ns;            /* as of the last look at the clock */
     uint64_t timer_ns;          /* when deadlines are looked at next */
+    uint64_t looked_ns, looked_cpu_ns;  /* when they were last, and what this process had worked until then */
     uint64_t nudge_ns;          /* how long an operation waits before it asks */
 
     /* The baton and those who wait for it: progress.c. */

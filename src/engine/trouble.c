@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -45,6 +46,7 @@ void tt_peer_lost(struct tt_engine *e, uint32_t rank, const char *how)
 }
 
 #define LEFT_GRACE_NS (250 * TT_MS)
+#define JUMP_NS (2 * TT_SECOND)         /* longer than any sleeper sleeps */
 
 /* Operations that wait for a rank which has left will wait for ever; the others go on. A rank that gives up because another was
  * lost says so over the control overlay before it leaves, but its goodbye may be faster: the true reason gets time to come. */
@@ -174,6 +176,8 @@ static bool check_op(struct tt_engine *e, struct tt_op *op)
 
         op->nudge_ns = e->now_ns + e->nudge_ns;
         tt_op_nudge(op);
+        if (tt_op_is_over(op))
+            return false;
         if (waits_for != UINT32_MAX && e->hooks.slow)
             e->hooks.slow(e->hooks.arg, waits_for);
     }
@@ -191,8 +195,42 @@ static void publish(struct tt_engine *e)
     atomic_store_explicit(&e->waits_for, r, memory_order_relaxed);
 }
 
+static uint64_t cpu_ns(void)
+{
+    struct timespec ts;
+
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &ts);
+    return (uint64_t)ts.tv_sec * TT_SECOND + (uint64_t)ts.tv_nsec;
+}
+
+static void put_off(struct tt_op *op, uint64_t ns)
+{
+    if (op->deadline_ns && op->deadline_ns != TT_NEVER)
+        op->deadline_ns += ns;
+    if (op->nudge_ns)
+        op->nudge_ns += ns;
+}
+
+/* While operations run somebody looks here many times a second, unless this process is busy or stands still: stopped, or its
+ * machine suspended. Time that it stood still is nobody's fault. */
+static void look_for_jump(struct tt_engine *e)
+{
+    const uint64_t cpu = cpu_ns(), stood_ns = e->now_ns - e->looked_ns;
+
+    if (e->looked_ns && stood_ns > JUMP_NS && cpu - e->looked_cpu_ns < stood_ns / 2)
+        for (struct tt_context *c = e->contexts; c; c = c->next) {
+            for (struct tt_op *op = c->active; op; op = op->next)
+                put_off(op, stood_ns);
+            for (struct tt_op *op = c->waiting; op; op = op->next)
+                put_off(op, stood_ns);
+        }
+    e->looked_ns = e->now_ns;
+    e->looked_cpu_ns = cpu;
+}
+
 void tt_check_deadlines(struct tt_engine *e)
 {
+    look_for_jump(e);
     check_left(e);
     publish(e);
     for (struct tt_context *c = e->contexts, *next; c; c = next) {

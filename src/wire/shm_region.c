@@ -200,7 +200,8 @@ static bool take_pages(struct tt_shm_shared *s, size_t from, size_t n, size_t pa
 {
     char *const at = (char *)s->seg.base + from * page;
 
-    if (mmap(at, n * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_FIXED, s->seg.fd, (off_t)(from * page)) == MAP_FAILED)
+    if (mmap(at, n * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_FIXED, s->seg.fd, (off_t)(from * page)) ==
+        MAP_FAILED)
         return false;
     for (size_t i = 0; i < n; i++) {
         __atomic_fetch_or(at + i * page, 0, __ATOMIC_RELAXED);

@@ -778,6 +778,48 @@ static void a_delayed_writer_does_not_touch_a_buffer_that_an_abort_gave_back(voi
     }
 }
 
+#define STANDSTILL_MS 4000      /* the deadline; it stands still for longer */
+
+/* Rank 0 is stopped while it waits: that time is not rank 1's fault. */
+static void standstill_role(struct rank *r)
+{
+    uint8_t buf[100000] = { 0 };
+    tutti_request *request;
+    const tutti_call how = { .size = sizeof how, .request = &request, .timeout_ms = STANDSTILL_MS };
+
+    job_open(r);
+    CHECK_OK(r, tutti_barrier(r->comm, NULL));
+    if (r->rank == 0) {
+        CHECK_OK(r, tutti_recv(buf, sizeof buf, TUTTI_U8, 1, r->comm, &how));
+        for (uint64_t until_ns = tt_now_ns() + 100 * TT_MS; tt_now_ns() < until_ns;)
+            CHECK(r, tutti_test(request) == TUTTI_PENDING);
+        kill(getpid(), SIGSTOP);
+        CHECK_OK(r, tutti_wait(request));
+    } else {
+        CHECK(r, job_await(r->board, 0, 1));
+        CHECK_OK(r, tutti_send(buf, sizeof buf, TUTTI_U8, 0, r->comm, NULL));
+    }
+}
+
+static void resume_late(const struct job *job, struct job_board *board)
+{
+    (void)job;
+    if (!job_await_stop(board, 0))
+        return;
+    usleep((STANDSTILL_MS + 500) * 1000);
+    kill(board->pid[0], SIGCONT);
+    usleep(200000);             /* in which it looks at the clock */
+    job_raise(board, 0);
+}
+
+static void a_rank_that_stood_still_itself_blames_nobody(void **state)
+{
+    const struct job job = { .wires = "shm", .nranks = 2, .seed = SEED, .direct = resume_late };
+
+    (void)state;
+    job_run(&job, standstill_role);
+}
+
 /* ---- two halves of one allocation ---- */
 
 #define HALF_BYTES MIB
@@ -866,15 +908,19 @@ static void adjacent_role(struct rank *r)
         for (uint32_t i = 0; i < NEXT_OPS; i++) {
             const tutti_call how = { .size = sizeof how, .request = &request[i], .algo = "ring" };
             float *at = buf + i * NEXT_COUNT;
+            const tutti_status st = tutti_allreduce(at, at, NEXT_COUNT, TUTTI_F32, TUTTI_SUM, comm, &how);
 
-            CHECK_OK(r, tutti_allreduce(at, at, NEXT_COUNT, TUTTI_F32, TUTTI_SUM, comm, &how));
+            CHECK(r, st == TUTTI_OK || st == TUTTI_ERR_ABORTED);
+            if (st)
+                request[i] = NULL;
         }
         for (uint32_t polls = r->rank ? 0 : 2 * round; polls > 0; polls--)
-            tutti_test(request[NEXT_OPS - 1]);
+            if (request[NEXT_OPS - 1])
+                tutti_test(request[NEXT_OPS - 1]);
         if (r->rank == 0)
             CHECK_OK(r, tutti_comm_abort(comm));
         for (uint32_t i = 0; i < NEXT_OPS; i++) {
-            const tutti_status st = tutti_wait(request[i]);
+            const tutti_status st = request[i] ? tutti_wait(request[i]) : TUTTI_ERR_ABORTED;
             const float right = st ? 1 : 2;
 
             CHECK(r, st == TUTTI_OK || st == TUTTI_ERR_ABORTED);
@@ -1307,6 +1353,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_deadline_reports_the_collective_its_number_its_step_and_the_peer),
         cmocka_unit_test(an_abort_ends_all_requests_and_leaves_no_thread_or_descriptor_a_hundred_times),
         cmocka_unit_test(aborted_operations_give_back_what_they_took_once_their_peers_have_heard),
+        cmocka_unit_test(a_rank_that_stood_still_itself_blames_nobody),
         cmocka_unit_test(what_an_abort_takes_back_is_missed_by_no_other_communicator),
         cmocka_unit_test(adjacent_operations_that_are_aborted_restore_their_input),
         cmocka_unit_test(ranks_without_a_common_wire_are_told),
