@@ -248,7 +248,7 @@ bool tt_op_is_registered(const struct tt_op *op, const struct tt_region *r)
 /* Whether no older collective of its context runs here: the others may not take what it needs to end. */
 static bool is_first(const struct tt_op *op)
 {
-    const struct tt_op *o = op->context->active;
+    const struct tt_op *o = op->p2p ? NULL : op->context->active;
 
     while (o && o->p2p)
         o = o->next;
