@@ -1,6 +1,6 @@
 # The front door. CMake and Ninja do the work: see CMakePresets.json.
 #
-# make demo and make test first install what is missing on a Debian machine, and say what and why.
+# make demo, build and test first install what is missing on a Debian machine, and say what and why.
 
 PRESET ?= release
 JOBS ?= $(shell nproc)
@@ -24,11 +24,11 @@ demo:
 	@scripts/demo.sh build/$(PRESET)
 
 test:
-	@scripts/install-deps.sh build test
 	@$(MAKE) --no-print-directory build
 	ctest --preset $(PRESET) -j $(JOBS)
 
 build:
+	@scripts/install-deps.sh build test
 	cmake --preset $(PRESET)
 	cmake --build --preset $(PRESET) -j $(JOBS)
 

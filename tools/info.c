@@ -48,7 +48,7 @@ struct options {
 enum { OPT_PARAMS = 256, OPT_ALGOS, OPT_JSON };
 
 static const struct argp_option argp_options[] = {
-    { "params", OPT_PARAMS, NULL, 0, "the parameters: environment variables, with unit, default, bounds and value", 0 },
+    { "params", OPT_PARAMS, NULL, 0, "the parameters: all environment variables, with their values; of numbers also unit, default and bounds", 0 },
     { "algos", OPT_ALGOS, NULL, 0, "the algorithms, of all collectives or of COLLECTIVE", 0 },
     { "json", OPT_JSON, NULL, 0, "as one JSON document", 0 },
     { 0 },
@@ -222,6 +222,16 @@ static struct json_object *gather_params(void)
         put_string(o, "summary", p->summary);
         json_object_array_add(all, o);
     }
+    for (size_t i = 0; i < tt_nparam_words; i++) {
+        const char *name = tt_param_words[i].name, *value = getenv(name);
+        const bool secret = strcmp(name, "TUTTI_TOKEN") == 0;
+        struct json_object *o = json_object_new_object();
+
+        put_string(o, "name", name);
+        json_object_object_add(o, "value", !value ? NULL : json_object_new_string(secret ? "(set)" : value));
+        put_string(o, "summary", tt_param_words[i].summary);
+        json_object_array_add(all, o);
+    }
     return all;
 }
 
@@ -333,6 +343,10 @@ static void print_params(struct json_object *params)
         struct json_object *p = json_object_array_get_idx(params, i);
         const char *value = text_of(p, "value");
 
+        if (!json_object_object_get(p, "unit")) {
+            printf("%-26s %12s\n    %s\n", text_of(p, "name"), value ? value : "not set", text_of(p, "summary"));
+            continue;
+        }
         printf("%-26s %12s %12s %12s %12s  %s\n    %s\n", text_of(p, "name"), value ? value : "invalid",
                text_of(p, "default"), text_of(p, "min"), text_of(p, "max"), text_of(p, "unit"), text_of(p, "summary"));
     }

@@ -20,25 +20,48 @@ static void usage(FILE *to)
     fprintf(to, "\n`tutti COMMAND --help` tells about one; `tutti --version` says %s.\n", tutti_version());
 }
 
-int main(int argc, char **argv)
+static const struct tool *find(const char *command)
+{
+    for (size_t i = 0; i < NTOOLS; i++)
+        if (strcmp(command, tools[i].name) == 0)
+            return &tools[i];
+    return NULL;
+}
+
+static int run_tool(const struct tool *tool, int argc, char **argv)
 {
     static char name[64];
-    const char *command = argc > 1 ? argv[1] : "";
 
-    if (strcmp(command, "--version") == 0 || strcmp(command, "-V") == 0) {
+    snprintf(name, sizeof name, "tutti %s", tool->name);
+    argv[0] = name;
+    return tool->main(argc, argv);
+}
+
+int main(int argc, char **argv)
+{
+    static char help[] = "--help";
+    const char *command = argc > 1 ? argv[1] : "";
+    const struct tool *tool = find(command);
+
+    if (strcmp(command, "--version") == 0 || strcmp(command, "-V") == 0 || strcmp(command, "version") == 0) {
         printf("tutti %s\n", tutti_version());
         return 0;
     }
-    if (strcmp(command, "--help") == 0 || strcmp(command, "-h") == 0 || strcmp(command, "help") == 0) {
+    if (tool && argc > 2 && strcmp(argv[2], "-h") == 0)
+        argv[2] = help;
+    if (tool)
+        return run_tool(tool, argc - 1, argv + 1);
+    if (argc > 2 && strcmp(command, "help") == 0) {     /* "help perf" is "perf --help" */
+        tool = find(argv[2]);
+        argv[1] = argv[2];
+        argv[2] = help;
+        if (tool)
+            return run_tool(tool, 2, argv + 1);
+        command = argv[1];
+    } else if (strcmp(command, "--help") == 0 || strcmp(command, "-h") == 0 || strcmp(command, "help") == 0) {
         usage(stdout);
         return 0;
     }
-    for (size_t i = 0; i < NTOOLS; i++)
-        if (strcmp(command, tools[i].name) == 0) {
-            snprintf(name, sizeof name, "tutti %s", tools[i].name);
-            argv[1] = name;
-            return tools[i].main(argc - 1, argv + 1);
-        }
     if (*command)
         fprintf(stderr, "tutti: there is no command \"%s\"\n\n", command);
     usage(stderr);

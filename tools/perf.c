@@ -251,11 +251,13 @@ static int sweep(const struct perf_options *o, tutti_comm *comm)
 static bool suits(const struct perf_options *o, uint32_t nranks, bool speak)
 {
     const bool pairs = o->coll && o->coll->kind >= TT_COLL_KINDS;
-    const char *why = o->root >= nranks ? "--root is none of them" : pairs && nranks < 2 ? "this takes at least two" : NULL;
+    const bool no_root = o->root >= nranks, alone = pairs && nranks < 2;
 
-    if (why && speak)
-        fprintf(stderr, "tutti perf: %u rank%s: %s\n", nranks, nranks == 1 ? "" : "s", why);
-    return !why;
+    if (no_root && speak)
+        fprintf(stderr, "tutti perf: --root %u: there is no such rank; ranks go from 0 to %u\n", o->root, nranks - 1);
+    else if (alone && speak)
+        fprintf(stderr, "tutti perf: 1 rank: this takes at least two\n");
+    return !no_root && !alone;
 }
 
 /* This process is a rank. */

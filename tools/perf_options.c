@@ -66,7 +66,9 @@ static size_t size(struct argp_state *state, const char *option, const char *arg
         shift = 10 * (unsigned)(unit - units + 1);
         end++;
     }
-    if (end == arg || *end || *arg == '-' || errno || v == 0 || v > (SIZE_MAX >> 8) >> shift)
+    if (end != arg && !*end && v == 0)
+        argp_error(state, "%s %s: sizes begin at 1 byte, as each is a multiple of the one before", option, arg);
+    if (end == arg || *end || *arg == '-' || errno || v > (SIZE_MAX >> 8) >> shift)
         argp_error(state, "%s %s: it must be a size like 4096, 4K, 16M or 1G", option, arg);
     return (size_t)v << shift;
 }
@@ -80,7 +82,7 @@ static void check_wires(struct argp_state *state, const char *arg)
 
         snprintf(name, sizeof name, "%.*s", (int)n, at);
         if (n == 0 || n >= sizeof name || !tt_wire_find(name))
-            argp_error(state, "--wire %s: there is no wire \"%.*s\"; `tutti info` lists them", arg, (int)n, at);
+            argp_error(state, "--wire %s: there is no wire \"%.*s\"; there are: %s", arg, (int)n, at, tt_wire_names());
         at += n;
         if (*at == '\0')
             return;
@@ -112,8 +114,8 @@ static void check_together(const struct perf_options *o, struct argp_state *stat
     for (size_t i = 0; o->algo && i < perf_ncolls; i++)
         algo_exists |= (!o->coll || o->coll == &perf_colls[i]) && perf_algo_exists(&perf_colls[i], o->algo);
     if (o->algo && !algo_exists)
-        argp_error(state, "--algo %s: %s no such algorithm; `tutti info --algos` lists them", o->algo,
-                   o->coll ? o->coll->name : "no collective");
+        argp_error(state, "--algo %s: %s%s such an algorithm; `tutti info --algos` lists them", o->algo,
+                   o->coll ? o->coll->name : "no collective", o->coll ? " does not have" : " has");
 }
 
 static error_t parse_one(int key, char *arg, struct argp_state *state)
@@ -142,7 +144,7 @@ static error_t parse_one(int key, char *arg, struct argp_state *state)
         return 0;
     case OPT_DTYPE:
         if (!tt_dtype_parse(arg, &o->dtype))
-            argp_error(state, "--dtype %s: there is no such type (i8 u8 … f16 bf16 f32 f64 f8e4m3 f8e5m2)", arg);
+            argp_error(state, "--dtype %s: there is no such type (i8 u8 i16 u16 i32 u32 i64 u64 f16 bf16 f32 f64 f8e4m3 f8e5m2)", arg);
         return 0;
     case OPT_OP:
         if (!tt_redop_parse(arg, &o->op))

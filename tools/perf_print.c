@@ -164,6 +164,7 @@ void perf_print_rows(struct perf_printer *p, const struct perf_row rows[2])
         p->busbw_sum += perf_busbw_gbs(&rows[i]);
         p->nbusbw += rows[i].c->coll->kind != TT_BARRIER;
         p->wrong += p->o->check ? rows[i].wrong : 0;
+        p->nchecked += p->o->check;
     }
     if (!p->o->json)
         print_line(p, rows);
@@ -184,7 +185,8 @@ void perf_print_end(struct perf_printer *p)
     if (p->o->json)
         return;
     if (p->o->check)
-        fprintf(p->out, "# Out of bounds values : %llu %s\n", (unsigned long long)p->wrong, p->wrong ? "FAILED" : "OK");
+        fprintf(p->out, "# Checked              : %u calls\n# Out of bounds values : %llu %s\n", p->nchecked,
+                (unsigned long long)p->wrong, p->wrong ? "FAILED" : "OK");
     else
         fprintf(p->out, "# Out of bounds values : not checked\n");
     fprintf(p->out, "# Avg bus bandwidth    : %.4f GB/s\n", p->nbusbw ? p->busbw_sum / p->nbusbw : 0.0);

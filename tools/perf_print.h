@@ -27,6 +27,7 @@ struct perf_printer {
     double busbw_sum;
     uint32_t nbusbw;
     uint64_t wrong;
+    uint32_t nchecked;          /* calls whose result was compared */
 };
 
 double perf_algbw_gbs(const struct perf_row *row);

@@ -24,6 +24,7 @@
 #include "run_child.h"
 #include "run_output.h"
 #include "run_place.h"
+#include "wire/wires.h"
 
 #define GRACE_NS (3 * TT_SECOND)
 #define USER_ENV_MAX 40
@@ -139,6 +140,23 @@ static error_t add_env(struct options *o, const char *arg)
     return 0;
 }
 
+/* As ranks would find out, each by itself. */
+static void check_wires(struct argp_state *state, const char *arg)
+{
+    char name[16];
+
+    for (const char *at = arg;; at++) {
+        const size_t n = strcspn(at, ",");
+
+        snprintf(name, sizeof name, "%.*s", (int)n, at);
+        if (n >= sizeof name || !tt_wire_find(name))
+            argp_error(state, "--wires %s: there is no wire \"%.*s\"; there are: %s", arg, (int)n, at, tt_wire_names());
+        at += n;
+        if (*at == '\0')
+            return;
+    }
+}
+
 static error_t parse_one(int key, char *arg, struct argp_state *state)
 {
     struct options *o = state->input;
@@ -147,6 +165,8 @@ static error_t parse_one(int key, char *arg, struct argp_state *state)
     switch (key) {
     case 'n':
         o->nranks = (uint32_t)strtoul(arg, &end, 10);
+        if (strcmp(arg, "p") == 0)
+            argp_error(state, "-np is what other launchers call it: here it is -n N");
         if (end == arg || *end || *arg == '-' || o->nranks < 1 || o->nranks > RANKS_MAX)
             argp_error(state, "-n %s: the number of ranks must be from 1 to %u", arg, RANKS_MAX);
         return 0;
@@ -160,6 +180,8 @@ static error_t parse_one(int key, char *arg, struct argp_state *state)
         o->rsh = arg;
         return 0;
     case OPT_WIRES:
+        if (*arg)
+            check_wires(state, arg);
         o->wires = arg;
         return 0;
     case OPT_INTERFACES:

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -216,15 +217,59 @@ free_words:
     return err;
 }
 
+static bool is_file(const char *path)
+{
+    struct stat st;
+
+    return stat(path, &st) == 0 && S_ISREG(st.st_mode);
+}
+
+/* Whether there is such a file where exec looks for it: at that path, or in a folder of PATH. */
+static bool is_there(const char *program)
+{
+    const char *path = getenv("PATH");
+
+    if (strchr(program, '/'))
+        return is_file(program);
+    for (const char *at = path ? path : "/bin:/usr/bin";;) {
+        const size_t n = strcspn(at, ":");
+        char *file;
+        bool found;
+
+        if (asprintf(&file, "%.*s%s%s", (int)n, at, n ? "/" : "", program) < 0)
+            return true;
+        found = is_file(file);
+        free(file);
+        if (found || !at[n])
+            return found;
+        at += n + 1;
+    }
+}
+
+/* Says why the program did not start; returns the exit status. exec says EACCES for a program that is nowhere, too, if a folder of
+ * PATH may not be read; and ENOENT for one that is there, but not what should interpret it. */
+static int print_not_started(const char *program, int err)
+{
+    const bool there = is_there(program);
+    const char *why = strerror(err);
+
+    if (err == EACCES && !strchr(program, '/') && !there)
+        err = ENOENT;
+    if (err == ENOENT)
+        why = there ? "its interpreter was not found" : "not found";
+    fprintf(stderr, "tutti run: cannot start \"%s\": %s\n", program, why);
+    return err == ENOENT ? 127 : 126;
+}
+
 int child_start(struct child *out, const struct child_conf *conf)
 {
     struct child c = { .pid = 0 };
     const int err = conf->host ? start_elsewhere(&c, conf) : start_here(&c, conf);
 
-    if (err) {
-        fprintf(stderr, "tutti run: cannot start \"%s\": %s\n", conf->host ? conf->rsh : conf->argv[0], strerror(err));
-        return err == ENOENT ? 127 : 126;
-    }
+    if (err && conf->host)
+        fprintf(stderr, "tutti run: cannot start \"%s\": %s\n", conf->rsh, strerror(err));
+    if (err)
+        return !conf->host ? print_not_started(conf->argv[0], err) : err == ENOENT ? 127 : 126;
     c.pidfd = (int)syscall(SYS_pidfd_open, c.pid, 0);
     if (c.pidfd < 0) {
         fprintf(stderr, "tutti run: cannot watch process %d: %s\n", (int)c.pid, strerror(errno));

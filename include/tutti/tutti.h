@@ -4,7 +4,8 @@
  *  - Shapes are written `src[count]`, `dst[nranks][count]`: elements of `type`, row-major, contiguous.
  *  - Counts, displacements and offsets are `size_t` elements (bytes only where a name ends in _bytes).
  *  - Every call returns a tutti_status. Outputs are written only on TUTTI_OK. What went wrong, with the
- *    ranks, sizes and addresses involved, is one sentence in tutti_last_error() of the calling thread.
+ *    ranks, sizes and addresses involved, is one sentence in tutti_last_error() of the calling thread. The sentence
+ *    is printed to stderr, too: TUTTI_LOG says what is (none, error, warn, info or debug; warn if it is not set).
  *  - Collectives are called by all ranks of a communicator in the same order, from any one thread at
  *    a time per communicator. Different communicators may be used from different threads.
  *  - `call` may be NULL: the call then blocks, with the communicator's deadline. See tutti_call.
@@ -165,10 +166,11 @@ typedef struct tutti_call {
     size_t size;
     tutti_request **request;    /* not NULL: the call returns at once, *request is the caller's to finish */
     int64_t timeout_ms;         /* 0: the communicator's; negative: none */
-    const char *algo;           /* force an algorithm by name (`tutti info --algos`); the same on all ranks */
+    const char *algo;           /* force an algorithm by name (`tutti info --algos`), "allreduce_ring" or shorter "ring"; the same on all
+                                   ranks */
     uint32_t tag;               /* send and recv only: matched in order per (peer, tag). Each that was ever used in a direction takes
                                    up to 48 bytes until the communicator is destroyed */
-    double scale;               /* TUTTI_PREMUL_SUM only; may differ by rank */
+    double scale;               /* TUTTI_PREMUL_SUM only; may differ by rank. 0, and so no `call`, gives zeros */
 } tutti_call;
 
 /* TUTTI_PENDING while it runs, else its final status; the request stays the caller's. Makes progress. */
@@ -219,7 +221,7 @@ TUTTI_API tutti_status tutti_scatterv(const void *src, void *dst, const size_t *
 TUTTI_API tutti_status tutti_alltoall(const void *src, void *dst, size_t count, tutti_dtype type, tutti_comm *comm,
                                       const tutti_call *call);
 /* Each array has nranks entries, this rank's own; what r sends here must be what is received from r here.
- * Not in place. displs may be NULL: packed. */
+ * It has no form in place: src and dst must not overlap, so src == dst is an error. displs may be NULL: packed. */
 TUTTI_API tutti_status tutti_alltoallv(const void *src, const size_t *send_counts, const size_t *send_displs, void *dst,
                                        const size_t *recv_counts, const size_t *recv_displs, tutti_dtype type,
                                        tutti_comm *comm, const tutti_call *call);
@@ -228,7 +230,8 @@ TUTTI_API tutti_status tutti_barrier(tutti_comm *comm, const tutti_call *call);
 
 /* ---- point to point --------------------------------------------------------------------------------- */
 
-/* Matched in call order per (pair, direction, tag); the sizes in bytes must be equal. */
+/* Matched in call order per (pair, direction, tag); the sizes in bytes must be equal. The peer is another rank: this rank itself is
+ * TUTTI_ERR_INVALID. */
 TUTTI_API tutti_status tutti_send(const void *buf, size_t count, tutti_dtype type, int peer, tutti_comm *comm,
                                   const tutti_call *call);
 TUTTI_API tutti_status tutti_recv(void *buf, size_t count, tutti_dtype type, int peer, tutti_comm *comm,

@@ -19,14 +19,15 @@ static const char *const level_names[] = {
 static atomic_int shown = LEVEL_UNREAD;
 static atomic_int own_rank = -1;
 
-/* What TUTTI_LOG says. An unknown word counts as the default: a misspelt log level must not stop a job. */
-static int level_from_environment(void)
+/* What TUTTI_LOG says. An unknown word counts as the default and becomes *unknown: a misspelt log level must not stop a job. */
+static int level_from_environment(const char **unknown)
 {
     const char *word = getenv("TUTTI_LOG");
 
     for (int i = 0; word && i < NLEVELS; i++)
         if (strcmp(word, level_names[i]) == 0)
             return i;
+    *unknown = word && *word ? word : NULL;
     return TT_LOG_WARN;
 }
 
@@ -35,11 +36,14 @@ bool tt_log_on(enum tt_log_level level)
     int now = atomic_load_explicit(&shown, memory_order_relaxed);
 
     if (now == LEVEL_UNREAD) {
+        const char *unknown = NULL;
         int expected = LEVEL_UNREAD;
 
-        now = level_from_environment();
+        now = level_from_environment(&unknown);
         if (!atomic_compare_exchange_strong(&shown, &expected, now))
             now = expected;     /* tt_log_set came first */
+        else if (unknown)
+            tt_log(TT_LOG_WARN, "TUTTI_LOG is \"%.32s\", but must be none, error, warn, info or debug; warn is taken", unknown);
     }
     return level != TT_LOG_NONE && (int)level <= now;
 }

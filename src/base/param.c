@@ -2,7 +2,12 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <stdatomic.h>
+#include <stdbool.h>
 #include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include "base/log.h"
 
 #define KIB 1024ll
 #define MIB (1024 * KIB)
@@ -32,6 +37,59 @@ const struct tt_param tt_params[TT_PARAM_COUNT] = {
     [TT_PARAM_NUDGE_MS]          = { "TUTTI_NUDGE_MS",          "ms",                20,    1,      60000,
         "how long an operation waits before it asks the rank it waits for" },
 };
+
+const struct tt_param_word tt_param_words[] = {
+    { "TUTTI_RANK", "this process's rank, from 0; where nothing else starts the job" },
+    { "TUTTI_SIZE", "number of ranks; goes with TUTTI_RANK" },
+    { "TUTTI_RENDEZVOUS", "where the ranks meet: tcp://host:port of rank 0, or file:///path on a file system of all" },
+    { "TUTTI_TOKEN", "secret of the job, the same on all ranks; without one, whoever reaches the rendezvous may take a seat" },
+    { "TUTTI_WIRES", "the wires that may be used, preferred first, like \"shm,tcp\"; not set: all usable" },
+    { "TUTTI_INTERFACES", "network interfaces, by prefix: \"eth\"; by name: \"=eth0\"; all but: \"^docker,lo\"; not set: by route" },
+    { "TUTTI_LOG", "what goes to stderr: none, error, warn, info or debug; not set: warn" },
+    { "TUTTI_SIMD", "\"portable\" or \"avx2\": how reductions add; not set: the best here" },
+    { "TUTTI_LOCAL_RANK", "set by tutti run for the program: its number among the ranks of its host" },
+    { "TUTTI_LOCAL_SIZE", "set by tutti run for the program: how many ranks its host has" },
+};
+const size_t tt_nparam_words = sizeof tt_param_words / sizeof *tt_param_words;
+
+static bool is_name(const char *name, const char *text, size_t bytes)
+{
+    return strlen(name) == bytes && memcmp(name, text, bytes) == 0;
+}
+
+static bool ends_with(const char *text, size_t bytes, const char *end)
+{
+    const size_t n = strlen(end);
+
+    return bytes >= n && memcmp(text + bytes - n, end, n) == 0;
+}
+
+/* Settings that we know, and what is none: places (TUTTI_DIR, TUTTI_HOME, ...), and the variables of our own tests. */
+static bool is_known(const char *text, size_t bytes)
+{
+    for (size_t i = 0; i < TT_PARAM_COUNT; i++)
+        if (is_name(tt_params[i].name, text, bytes))
+            return true;
+    for (size_t i = 0; i < tt_nparam_words; i++)
+        if (is_name(tt_param_words[i].name, text, bytes))
+            return true;
+    return strncmp(text, "TUTTI_TEST_", 11) == 0 || ends_with(text, bytes, "_DIR") || ends_with(text, bytes, "_HOME") ||
+           ends_with(text, bytes, "_ROOT") || ends_with(text, bytes, "_PREFIX");
+}
+
+void tt_param_warn_unknown(void)
+{
+    static atomic_flag done = ATOMIC_FLAG_INIT;
+
+    if (atomic_flag_test_and_set(&done))
+        return;
+    for (char **e = environ; e && *e; e++) {
+        const size_t bytes = strcspn(*e, "=");
+
+        if (strncmp(*e, "TUTTI_", 6) == 0 && !is_known(*e, bytes))
+            tt_log(TT_LOG_WARN, "%.*s is set, but there is no such setting (`tutti info --params` lists them)", (int)bytes, *e);
+    }
+}
 
 tutti_status tt_param_get(enum tt_param_id id, int64_t *out)
 {

@@ -1,4 +1,4 @@
-/* The one table of parameters: what the environment may set. `tutti info --params` prints it. */
+/* The tables of what the environment may set: numbers, and words. `tutti info --params` prints both. */
 #ifndef TT_BASE_PARAM_H
 #define TT_BASE_PARAM_H
 
@@ -30,6 +30,18 @@ struct tt_param {
 };
 
 extern const struct tt_param tt_params[TT_PARAM_COUNT];
+
+/* The variables that are no numbers. They are read where they are used: launch.c (boot), log.c, reduce.c. */
+struct tt_param_word {
+    const char *name, *summary;
+};
+
+extern const struct tt_param_word tt_param_words[];
+extern const size_t tt_nparam_words;
+
+/* Warns of variables of the environment that begin with TUTTI_ and are in neither table: most likely they are misspelt. Only the
+ * first call in a process does it. */
+void tt_param_warn_unknown(void);
 
 /* Reads the parameter from the environment: *out is its value or default. A value that is no number or out of
  * bounds is TUTTI_ERR_INVALID with the name, the value and the bounds. */

@@ -344,6 +344,9 @@ static tutti_status create(tutti_comm **out, const struct tt_launch *launch, con
     tutti_status st;
 
     tt_log_rank((int)launch->rank);
+    if (launch->rank == 0)      /* the others have the same environment, most often */
+        tt_param_warn_unknown();
+    tt_log(TT_LOG_INFO, "rank %u of %u, started by: %s", launch->rank, launch->nranks, launch->launcher);
     if (!lanes && (st = tt_param_get(TT_PARAM_LANES, &lanes)))
         return st;
     st = world_create(&w, launch, (int32_t)lanes);

@@ -1,7 +1,9 @@
 /* Which algorithm and segments a call uses: a pure function of the call's arguments and of constants that all ranks agreed
  * on when the communicator was made, so that all choose alike. Remembered per shape. */
+#include <stdio.h>
 #include <string.h>
 
+#include "base/log.h"
 #include "base/prng.h"
 #include "base/status.h"
 #include "comm/comm.h"
@@ -82,6 +84,24 @@ static uint8_t index_of(const struct tt_algo *algo)
     return (uint8_t)i;
 }
 
+/* One line for each shape of call, as long as its plan is remembered. v calls are planned each time, and told once. */
+static void log_plan(tutti_comm *comm, const struct tt_coll *c, const struct tt_plan *p)
+{
+    const bool uneven = c->send_bytes || c->recv_bytes;
+    const bool p2p = c->kind == TT_SEND || c->kind == TT_RECV;
+    char size[32] = "counts of its own";
+
+    if (uneven && comm->kinds_told & 1u << c->kind)
+        return;
+    if (uneven)
+        comm->kinds_told |= 1u << c->kind;
+    else
+        snprintf(size, sizeof size, "%llu bytes", (unsigned long long)c->bytes);
+    tt_log(p2p ? TT_LOG_DEBUG : TT_LOG_INFO, "%s of %s on %u ranks (%s): %s%s, segments of %llu bytes",
+           tt_coll_name(c->kind), size, c->nranks, comm->all_local ? "in shared memory" : "over TCP, or some of them",
+           p->algo->name, p->forced ? " as asked for" : "", (unsigned long long)p->segment_bytes);
+}
+
 static tutti_status make_plan(tutti_comm *comm, const struct tt_coll *c, const char *force, struct tt_plan *p)
 {
     tt_op_drop(p->kept);
@@ -93,6 +113,8 @@ static tutti_status make_plan(tutti_comm *comm, const struct tt_coll *c, const c
     p->algo_id = index_of(p->algo);
     p->forced = force != NULL;
     choose_segments(comm, c, p);
+    if (tt_log_on(TT_LOG_INFO))
+        log_plan(comm, c, p);
     p->keeps = c->bytes <= comm->sizes.eager_bytes && !c->send_bytes && !c->recv_bytes;
     return TUTTI_OK;
 }

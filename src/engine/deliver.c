@@ -6,6 +6,7 @@
 
 #include "engine/context.h"
 #include "engine/ended.h"
+#include "engine/op.h"
 #include "engine/perform.h"
 
 /* What peers say that contradicts this rank. The context has failed after each, and its operations are over. */
@@ -16,8 +17,9 @@ static void mismatch(struct tt_context *c, uint32_t peer, const struct tt_opdesc
 
     tt_opdesc_print(theirs, a, sizeof a);
     tt_opdesc_print(ours, b, sizeof b);
-    snprintf(why, sizeof why, "rank %u called %s where rank %u called %s (operation %llu of the communicator)%s", peer,
-             a, c->rank, b, (unsigned long long)(tt_is_p2p(ours->kind) ? opseq & 0xffffffff : opseq), more);
+    snprintf(why, sizeof why, "rank %u called %s where rank %u called %s%s (operation %llu of the communicator)%s", peer,
+             a, c->rank, b, tt_opdesc_counts_differ(theirs, ours) ? ": their arrays of counts differ" : "",
+             (unsigned long long)(tt_is_p2p(ours->kind) ? opseq & 0xffffffff : opseq), more);
     tt_context_fail_here(c, TUTTI_ERR_MISMATCH, why, true);
 }
 

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/host.h"
+#include "base/log.h"
 #include "base/param.h"
 #include "engine/context.h"
 #include "engine/ended.h"
@@ -36,7 +37,8 @@ static tutti_status check_list(const char *list)
 
         snprintf(name, sizeof name, "%.*s", len, at);
         if (!tt_wire_find(name))
-            return tt_fail(TUTTI_ERR_INVALID, "\"%s\" in the list of wires \"%s\" is no wire", name, list);
+            return tt_fail(TUTTI_ERR_INVALID, "\"%s\" in the list of wires \"%s\" is no wire; TUTTI_WIRES (and conf.wires) may list: %s",
+                           name, list, tt_wire_names());
     }
     return TUTTI_OK;
 }
@@ -63,9 +65,10 @@ static tutti_status open_wires(struct tt_engine *e, const struct tt_engine_conf 
             continue;
         st = tt_wires[i]->open(&e->wire[e->nwires], &wc);
         if (st == TUTTI_ERR_UNSUPPORTED)
-            continue;
+            continue;       /* it said why */
         if (st)
             return st;
+        tt_log(TT_LOG_INFO, "wire %s is open", tt_wires[i]->name);
         e->pool[e->nwires] = tt_landing_pool_create(e->wire[e->nwires]);
         e->nwires++;
     }

@@ -14,18 +14,49 @@ uint32_t tt_op_waits_for(const struct tt_op *op)
     return r == UINT32_MAX ? r : op->context->ranks[r];
 }
 
+static bool has_root(uint8_t kind)
+{
+    return kind == TT_REDUCE || kind == TT_BROADCAST || kind == TT_GATHER || kind == TT_GATHERV || kind == TT_SCATTER ||
+           kind == TT_SCATTERV;
+}
+
+static bool has_op(uint8_t kind)
+{
+    return kind == TT_ALLREDUCE || kind == TT_REDUCE || kind == TT_REDUCE_SCATTER || kind == TT_REDUCE_SCATTERV;
+}
+
+/* Their count is a hash, which says nothing to people. */
+static bool is_uneven(uint8_t kind)
+{
+    return kind == TT_REDUCE_SCATTERV || kind == TT_ALLGATHERV || kind == TT_GATHERV || kind == TT_SCATTERV ||
+           kind == TT_ALLTOALLV;
+}
+
 void tt_opdesc_print(const struct tt_opdesc *d, char *out, size_t cap)
 {
-    const char *algo = d->algo < tt_nalgos ? tt_algos[d->algo]->name : "?";
+    const char *name = tt_coll_name((enum tt_coll_kind)d->kind),
+               *algo = d->algo < tt_nalgos ? tt_algos[d->algo]->name : "?";
+    char count[32] = "", op[32] = "", root[24] = "";
 
-    if (tt_is_p2p(d->kind))
-        snprintf(out, cap, "%s(%llu bytes)", tt_coll_name((enum tt_coll_kind)d->kind), (unsigned long long)d->count);
-    else if (d->kind == TT_BARRIER)
-        snprintf(out, cap, "barrier()");
-    else
-        snprintf(out, cap, "%s(count %llu, type %s, op %s, root %u, algorithm %s)",
-                 tt_coll_name((enum tt_coll_kind)d->kind), (unsigned long long)d->count,
-                 tutti_dtype_name((tutti_dtype)d->dtype), tutti_redop_name((tutti_redop)d->redop), d->root, algo);
+    if (tt_is_p2p(d->kind) || d->kind == TT_BARRIER) {
+        if (d->kind == TT_BARRIER)
+            snprintf(out, cap, "barrier()");
+        else
+            snprintf(out, cap, "%s(%llu bytes)", name, (unsigned long long)d->count);
+        return;
+    }
+    if (!is_uneven(d->kind))
+        snprintf(count, sizeof count, "count %llu, ", (unsigned long long)d->count);
+    if (has_op(d->kind))
+        snprintf(op, sizeof op, ", op %s", tutti_redop_name((tutti_redop)d->redop));
+    if (has_root(d->kind))
+        snprintf(root, sizeof root, ", root %u", d->root);
+    snprintf(out, cap, "%s(%stype %s%s%s, algorithm %s)", name, count, tutti_dtype_name((tutti_dtype)d->dtype), op, root, algo);
+}
+
+bool tt_opdesc_counts_differ(const struct tt_opdesc *a, const struct tt_opdesc *b)
+{
+    return a->kind == b->kind && is_uneven(a->kind) && a->count != b->count;
 }
 
 void tt_op_describe(const struct tt_op *op, char *out, size_t cap)

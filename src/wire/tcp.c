@@ -2,6 +2,7 @@
  * is the one that moves the bytes: arrivals are applied to memory, and signals raised, inside poll. */
 #include "wire/tcp.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -12,6 +13,7 @@
 #include <unistd.h>
 #include "base/clock.h"
 #include "base/host.h"
+#include "base/log.h"
 #include "base/prng.h"
 #include "base/status.h"
 #include "wire/wires.h"
@@ -57,6 +59,16 @@ static tutti_status tcp_furnish(struct tt_tcp *t)
     return TUTTI_OK;
 }
 
+static void log_addresses(const struct tt_tcp *t)
+{
+    for (size_t i = 0; i < t->nifaddrs && tt_log_on(TT_LOG_INFO); i++) {
+        char text[INET6_ADDRSTRLEN] = "?";
+
+        inet_ntop(t->ifaddrs[i].family, t->ifaddrs[i].ip, text, sizeof text);
+        tt_log(TT_LOG_INFO, "tcp: may be reached at %s (%s)", text, t->ifaddrs[i].name);
+    }
+}
+
 static tutti_status tcp_open(struct tt_wire **out, const struct tt_wire_conf *conf)
 {
     struct tt_tcp *t = calloc(1, sizeof *t);
@@ -92,6 +104,7 @@ static tutti_status tcp_open(struct tt_wire **out, const struct tt_wire_conf *co
         tcp_close(&t->wire);
         return st;
     }
+    log_addresses(t);
     *out = &t->wire;
     return TUTTI_OK;
 }

@@ -11,5 +11,7 @@ extern const struct tt_wire_ops tt_wire_shm, tt_wire_tcp;
 
 /* By name; NULL if there is none. */
 const struct tt_wire_ops *tt_wire_find(const char *name);
+/* "shm, tcp": all of them, for sentences. Until the thread's next call of this. */
+const char *tt_wire_names(void);
 
 #endif

@@ -98,7 +98,20 @@ static void the_level_comes_from_the_environment(void **state)
     assert_int_equal(level_with("none"), TT_LOG_NONE);
     assert_int_equal(level_with("error"), TT_LOG_ERROR);
     assert_int_equal(level_with("debug"), TT_LOG_DEBUG);
-    assert_int_equal(level_with("loud"), TT_LOG_WARN);
+}
+
+static void an_unknown_level_counts_as_the_default_and_is_told(void **state)
+{
+    struct unit_stderr c;
+    char text[256];
+    int level;
+
+    (void)state;
+    unit_stderr_catch(&c);
+    level = level_with("loud");
+    unit_stderr_release(&c, text, sizeof text);
+    assert_int_equal(level, TT_LOG_WARN);
+    assert_string_equal(text, "tutti warn: TUTTI_LOG is \"loud\", but must be none, error, warn, info or debug; warn is taken\n");
 }
 
 static int level_now(void)
@@ -117,6 +130,7 @@ int main(int argc, char **argv)
         cmocka_unit_test_setup(control_characters_cannot_forge_a_line, begin),
         cmocka_unit_test_setup(a_line_that_is_too_long_is_cut_but_ends, begin),
         cmocka_unit_test_setup(the_level_comes_from_the_environment, begin),
+        cmocka_unit_test_setup(an_unknown_level_counts_as_the_default_and_is_told, begin),
     };
 
     if (argc > 1 && strcmp(argv[1], "--level") == 0)

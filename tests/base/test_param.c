@@ -76,6 +76,26 @@ static void the_refusal_names_the_parameter_the_value_and_the_bounds(void **stat
     assert_string_equal(tutti_last_error(), "TUTTI_LANES is \"17\", but must be a number from 0 to 16 (connections)");
 }
 
+static void a_variable_that_is_no_setting_is_told_once(void **state)
+{
+    struct unit_stderr c;
+    char text[512];
+
+    (void)state;
+    setenv("TUTTI_LANSE", "3", 1);
+    setenv("TUTTI_WIRES", "shm", 1);
+    setenv("TUTTI_DIR", "/opt/tutti", 1);
+    tt_log_set(TT_LOG_WARN);
+    unit_stderr_catch(&c);
+    tt_param_warn_unknown();
+    tt_param_warn_unknown();
+    unit_stderr_release(&c, text, sizeof text);
+    assert_string_equal(text, "tutti warn: TUTTI_LANSE is set, but there is no such setting (`tutti info --params` lists them)\n");
+    unsetenv("TUTTI_LANSE");
+    unsetenv("TUTTI_WIRES");
+    unsetenv("TUTTI_DIR");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -84,6 +104,7 @@ int main(void)
         cmocka_unit_test_setup(what_is_set_is_used_up_to_its_bounds, without_environment),
         cmocka_unit_test_setup(nonsense_and_values_out_of_bounds_are_refused, without_environment),
         cmocka_unit_test_setup(the_refusal_names_the_parameter_the_value_and_the_bounds, without_environment),
+        cmocka_unit_test_setup(a_variable_that_is_no_setting_is_told_once, without_environment),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -80,12 +80,17 @@ class Mistakes(ClusterTest):
     def test_an_unknown_program_is_named(self):
         done = self.run_tutti("-n", 2, "no-such-program")
         self.assertEqual(done.returncode, 127)
-        self.assertIn('"no-such-program": No such file', done.stderr)
+        self.assertIn('"no-such-program": not found', done.stderr)
 
     def test_a_program_that_may_not_run_is_named(self):
         done = self.run_tutti("-n", 1, "/etc/passwd")
         self.assertEqual(done.returncode, 126)
         self.assertIn("Permission denied", done.stderr)
+
+    def test_an_unknown_wire_is_refused_with_those_there_are(self):
+        done = self.run_tutti("-n", 2, "--wires", "pigeon", "true")
+        self.assertEqual(done.returncode, 2)
+        self.assertIn('"pigeon"; there are: shm, tcp', done.stderr)
 
     def test_bad_options_are_refused_before_anything_starts(self):
         for args, says in ((["-n", "0", "true"], "-n 0"), (["-n", "x", "true"], "-n x"), (["-n", "-3", "true"], "-n -3"),
