@@ -266,6 +266,7 @@ static void bytes_that_are_no_id_are_refused(void **state)
     (void)state;
     memset(&id, 0, sizeof id);
     assert_int_equal(tt_id_read(&id, &l), TUTTI_ERR_INVALID);
+    assert_non_null(strstr(tutti_last_error(), "all zeros"));
     memset(&id, 0xff, sizeof id);
     assert_int_equal(tt_id_read(&id, &l), TUTTI_ERR_INVALID);
     assert_int_equal(tt_id_serve(&id, &l, tt_now_ns()), TUTTI_OK);

@@ -527,6 +527,8 @@ static void id_role(struct rank *r)
     tutti_comm *comm[PIPE_IDS], *alone;
     tutti_id id;
 
+    clearenv();     /* an id is all that a rank has to know */
+    setenv("TUTTI_WIRES", r->job->wires, 1);
     for (uint32_t i = 0; i < PIPE_IDS && r->rank == maker; i++) {
         CHECK_OK(r, tutti_id_create(&id, NULL));
         for (uint32_t k = 0; k < r->nranks; k++)
