@@ -550,15 +550,14 @@ static bool watch(int epoll, int fd)
 static void choose_patience(struct tt_engine *e)
 {
     cpu_set_t set;
-    int64_t spin_us = 50;
     uint32_t cores = 1;
 
     if (sched_getaffinity(0, sizeof set, &set) == 0)
         cores = (uint32_t)CPU_COUNT(&set);
     if (cores < (uint32_t)sysconf(_SC_NPROCESSORS_ONLN) && cores == 1)
         cores = (uint32_t)sysconf(_SC_NPROCESSORS_ONLN);        /* bound to one core each */
-    tt_param_get(TT_PARAM_SPIN_US, &spin_us);
-    e->spins = e->local_ranks <= cores ? (uint32_t)spin_us * 20 : 0;    /* a poll takes about 50 ns */
+    if (e->local_ranks > cores)
+        e->spins = 0;
 }
 
 tutti_status tt_engine_start(struct tt_engine *e, int watch_fd, void (*alert)(void *arg), void *arg)
@@ -596,7 +595,8 @@ tutti_status tt_engine_start(struct tt_engine *e, int watch_fd, void (*alert)(vo
 
 tutti_status tt_progress_init(struct tt_engine *e)
 {
-    int64_t nudge_ms = 20;
+    int64_t nudge_ms = 0, spin_us = 0;
+    tutti_status st;
 
     e->barrier = syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0) == 0;
     e->kick_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
@@ -604,8 +604,13 @@ tutti_status tt_progress_init(struct tt_engine *e)
     e->control_epoll = epoll_create1(EPOLL_CLOEXEC);
     if (e->kick_fd < 0 || e->all_epoll < 0 || e->control_epoll < 0 || !watch(e->all_epoll, e->kick_fd))
         return tt_fail_errno(errno, "descriptors to wait on");
-    tt_param_get(TT_PARAM_NUDGE_MS, &nudge_ms);
+    st = tt_param_get(TT_PARAM_NUDGE_MS, &nudge_ms);
+    if (!st)
+        st = tt_param_get(TT_PARAM_SPIN_US, &spin_us);
+    if (st)
+        return st;
     e->nudge_ns = (uint64_t)nudge_ms * TT_MS;
+    e->spins = (uint32_t)spin_us * 20;      /* a poll takes about 50 ns */
     e->now_ns = tt_now_ns();
     return TUTTI_OK;
 }

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#include "base/param.h"
 #include "comm/comm.h"
 #include "job.h"
 #include "support/unit.h"
@@ -682,6 +683,12 @@ static void bad_conf_role(struct rank *r)
     }
     setenv("TUTTI_SIZE", "1", 1);
     setenv("TUTTI_WIRES", r->job->wires, 1);
+    for (int i = 0; i < TT_PARAM_COUNT; i++) {
+        job_step(r, "%s is no number", tt_params[i].name);
+        setenv(tt_params[i].name, "4x", 1);
+        CHECK_SAYS(r, tutti_comm_create(&comm, NULL), TUTTI_ERR_INVALID, tt_params[i].name);
+        unsetenv(tt_params[i].name);
+    }
     job_step(r, "NULL");
     CHECK_SAYS(r, tutti_comm_create(NULL, NULL), TUTTI_ERR_INVALID, "out is NULL");
     CHECK_SAYS(r, tutti_comm_create(&comm, &newer.known), TUTTI_ERR_INVALID, "is not zero");
