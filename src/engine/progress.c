@@ -127,8 +127,28 @@ void tt_baton_give(struct tt_engine *e)
 
 /* ---- one round of progress ---------------------------------------------------------------------------- */
 
+static void add_name(char *list, size_t cap, const char *name)
+{
+    const size_t n = strlen(list);
+
+    snprintf(list + n, cap - n, "%s%s", n ? ", " : "", name);
+}
+
+/* No wire of ours could take the address of one of theirs. */
+static void say_unreachable(struct tt_engine *e, const struct tt_peer *p, const char *theirs)
+{
+    char ours[64] = "", how[192];
+
+    for (uint32_t i = 0; i < e->nwires; i++)
+        add_name(ours, sizeof ours, e->wire[i]->ops->name);
+    snprintf(how, sizeof how, "no wire of this process reaches it: rank %u has %s, rank %u has %s", e->rank, ours, p->rank,
+             *theirs ? theirs : "none");
+    tt_peer_lost(e, p->rank, how);
+}
+
 void tt_peer_connect(struct tt_engine *e, struct tt_peer *p)
 {
+    char theirs[64] = "";
     struct tt_reader r;
 
     tt_reader_init(&r, e->cards[p->rank], TT_ENGINE_CARD_BYTES);
@@ -143,6 +163,7 @@ void tt_peer_connect(struct tt_engine *e, struct tt_peer *p)
         if (r.bad || address.bytes > TT_BLOB_BYTES)
             break;
         tt_read_bytes(&r, address.data, address.bytes);
+        add_name(theirs, sizeof theirs, name);
         for (uint32_t i = 0; i < e->nwires; i++) {
             if (strcmp(e->wire[i]->ops->name, name) != 0)
                 continue;
@@ -153,7 +174,7 @@ void tt_peer_connect(struct tt_engine *e, struct tt_peer *p)
             }
         }
     }
-    tt_peer_lost(e, p->rank, "no wire of this process reaches it");
+    say_unreachable(e, p, theirs);
 }
 
 static void link_up(struct tt_engine *e, struct tt_wire *w, const struct tt_done *d)
