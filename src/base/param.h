@@ -31,7 +31,8 @@ struct tt_param {
 
 extern const struct tt_param tt_params[TT_PARAM_COUNT];
 
-/* Reads the parameter from the environment: *out is its value, or the default where it is missing or empty. A value that is no number or out of
- * bounds is TUTTI_ERR_INVALID with the name, the value and the bounds. */
+/* Reads the parameter from the environment: *out is its value, or the default where it is missing or empty. A value that is
+ * no number or out of bounds is TUTTI_ERR_INVALID with the name, the value and the bounds. */
 tutti_status tt_param_get(enum tt_param_id id, int64_t *out);
+
 #endif

@@ -141,8 +141,8 @@ static void say_unreachable(struct tt_engine *e, const struct tt_peer *p, const 
 
     for (uint32_t i = 0; i < e->nwires; i++)
         add_name(ours, sizeof ours, e->wire[i]->ops->name);
-    snprintf(how, sizeof how, "no wire of this process reaches it: rank %u has %s, rank %u has %s", e->rank, ours, p->rank,
-             *theirs ? theirs : "none");
+    snprintf(how, sizeof how, "no wire of this process reaches it: rank %u has %s, rank %u has %s", e->rank, ours,
+             p->rank, *theirs ? theirs : "none");
     tt_peer_lost(e, p->rank, how);
 }
 

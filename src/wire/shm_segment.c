@@ -53,8 +53,8 @@ static tutti_status check_room(size_t bytes)
     const size_t available = bytes >= ASK_BYTES ? available_bytes() : SIZE_MAX;
 
     if (bytes > available)
-        return tt_fail(TUTTI_ERR_NOMEM, "shm: a segment of %zu bytes is asked for, but this machine has %zu bytes left", bytes,
-                       available);
+        return tt_fail(TUTTI_ERR_NOMEM, "shm: a segment of %zu bytes is asked for, but this machine has %zu bytes left",
+                       bytes, available);
     return TUTTI_OK;
 }
 

@@ -717,6 +717,26 @@ static void a_conf_that_cannot_be_is_told_with_its_field_and_value(void **state)
     over_wires(1, NULL, bad_conf_role);
 }
 
+static void mismatched_wires_role(struct rank *r)
+{
+    tutti_comm *comm;
+
+    setenv("TUTTI_WIRES", r->rank ? "tcp" : "shm", 1);
+    CHECK_OK(r, tutti_comm_create(&comm, NULL));
+    CHECK_SAYS(r, tutti_barrier(comm, NULL), TUTTI_ERR_PEER_LOST, "rank 0 has shm");
+    CHECK(r, strstr(tutti_last_error(), "rank 1 has tcp"));
+    job_meet(r);
+    tutti_comm_destroy(comm);
+}
+
+static void ranks_without_a_wire_in_common_are_told_what_each_has(void **state)
+{
+    const struct job job = { .wires = "shm", .nranks = 2, .seed = SEED };
+
+    (void)state;
+    job_run(&job, mismatched_wires_role);
+}
+
 /* Rank 1 never comes. Its absence is all that rank 0 can wait for. */
 static void absent_role(struct rank *r)
 {
@@ -876,6 +896,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(ids_carried_by_the_application_make_communicators),
         cmocka_unit_test(ranks_meet_at_a_port_or_a_file_that_the_conf_names),
         cmocka_unit_test(a_conf_that_cannot_be_is_told_with_its_field_and_value),
+        cmocka_unit_test(ranks_without_a_wire_in_common_are_told_what_each_has),
         cmocka_unit_test(who_does_not_come_is_named_at_the_deadline),
         cmocka_unit_test(a_call_s_deadline_is_its_own_or_the_communicator_s),
         cmocka_unit_test(the_child_of_a_fork_can_use_only_what_it_makes_itself),
