@@ -48,7 +48,7 @@ enum { RANK_RUNNING, RANK_ENDED };
 
 struct rank {
     struct child child;
-    int state;
+    int state, ended;           /* RANK_...; the status of waitpid of one that ended */
     struct output out, err;
 };
 
@@ -58,6 +58,7 @@ struct job {
     uint32_t *host_of, *local_of;
     struct rank *ranks;
     uint32_t nstarted, nrunning;
+    uint32_t missed;            /* the first rank that ended while others waited for it to join; nranks: none */
     struct tt_serve *serve;
     char rendezvous[320], token[40];
     int signals, guard;
@@ -470,6 +471,7 @@ static void rank_ended(struct job *j, uint32_t rank)
         return;
     status = info.si_code == CLD_EXITED ? info.si_status << 8 : info.si_status & 0x7f;
     r->state = RANK_ENDED;
+    r->ended = status;
     j->nrunning--;
     output_pump(&r->out);
     output_pump(&r->err);
@@ -572,6 +574,36 @@ static void fill_poll(const struct job *j, struct pollfd *p)
     }
 }
 
+static bool is_missed(const struct job *j, uint32_t rank)
+{
+    return rank < j->nstarted && j->ranks[rank].state == RANK_ENDED &&
+           tt_serve_waits_for(j->serve, j->opt->nranks, rank);
+}
+
+/* Ranks that wait for one which has ended would wait until their deadline: says so, to them too. Those that come later hear
+ * of the same rank: that others have failed since follows from it. */
+static void tell_who_will_not_join(struct job *j)
+{
+    uint32_t rank = j->missed;
+    char sentence[160];
+    int status;
+
+    if (!is_missed(j, rank))
+        for (rank = 0; rank < j->nstarted && !is_missed(j, rank);)
+            rank++;
+    if (rank >= j->nstarted)
+        return;
+    status = j->ranks[rank].ended;
+    if (WIFEXITED(status))
+        snprintf(sentence, sizeof sentence, "rank %u ended with status %d without joining", rank, WEXITSTATUS(status));
+    else
+        snprintf(sentence, sizeof sentence, "rank %u was killed by signal %d without joining", rank, WTERMSIG(status));
+    if (rank != j->missed && !j->ending)
+        fprintf(stderr, "tutti run: %s; the others wait for it\n", sentence);
+    j->missed = rank;
+    tt_serve_give_up(j->serve, sentence, tt_now_ns());
+}
+
 static void run_job(struct job *j, struct pollfd *p)
 {
     while (j->nrunning > 0) {
@@ -593,6 +625,7 @@ static void run_job(struct job *j, struct pollfd *p)
                 rank_ended(j, r);
         }
         tt_serve_step(j->serve, tt_now_ns());
+        tell_who_will_not_join(j);
         if (j->ending && tt_now_ns() >= j->kill_ns)
             kill_all(j);
     }
@@ -662,7 +695,7 @@ static int start_all(struct job *j)
 
 static int run(const struct options *opt)
 {
-    struct job j = { .opt = opt, .terminal = { -1, -1 }, .signals = -1, .guard = -1 };
+    struct job j = { .opt = opt, .missed = opt->nranks, .terminal = { -1, -1 }, .signals = -1, .guard = -1 };
     struct pollfd *p = calloc(FIXED_FDS + (size_t)FDS_PER_RANK * opt->nranks, sizeof *p);
     int status = 126;
 

@@ -101,7 +101,7 @@ tutti_status tt_param_get(enum tt_param_id id, int64_t *out)
     tt_assert((unsigned)id < TT_PARAM_COUNT);
     p = &tt_params[id];
     text = getenv(p->name);
-    if (!text) {
+    if (!text || !*text) {      /* a variable set to nothing is not set */
         *out = p->value_default;
         return TUTTI_OK;
     }

@@ -43,8 +43,8 @@ extern const size_t tt_nparam_words;
  * first call in a process does it. */
 void tt_param_warn_unknown(void);
 
-/* Reads the parameter from the environment: *out is its value or default. A value that is no number or out of
- * bounds is TUTTI_ERR_INVALID with the name, the value and the bounds. */
+/* Reads the parameter from the environment: *out is its value, or the default where it is missing or empty. A value that is
+ * no number or out of bounds is TUTTI_ERR_INVALID with the name, the value and the bounds. */
 tutti_status tt_param_get(enum tt_param_id id, int64_t *out);
 
 #endif

@@ -14,6 +14,7 @@
 struct tt_launch {
     uint32_t rank, nranks;
     char rendezvous[256];       /* "tcp://…" or "file://…"; "" if the launcher gives a key-value space (pmi) instead */
+    const char *rendezvous_from;    /* what said so: "TUTTI_RENDEZVOUS", "conf.rendezvous", …; NULL: the launcher */
     char token[128];            /* "" for none */
     char interfaces[256];
     char wires[64];

@@ -48,6 +48,11 @@ static bool parse(const tutti_id *id, struct tt_endpoint *endpoint, uint8_t toke
 
 tutti_status tt_id_parse(const tutti_id *id, struct tt_endpoint *endpoint, uint8_t token[TT_ID_TOKEN_BYTES])
 {
+    static const tutti_id zeros;
+
+    if (memcmp(id, &zeros, sizeof zeros) == 0)
+        return tt_fail(TUTTI_ERR_INVALID,
+                       "the id is all zeros: nothing was written to it, or it did not reach this rank");
     if (!parse(id, endpoint, token))
         return tt_fail(TUTTI_ERR_INVALID, "the id is none: its bytes must come from tutti_id_create unchanged");
     return TUTTI_OK;

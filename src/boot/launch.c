@@ -190,6 +190,7 @@ static tutti_status derive_slurm(struct tt_launch *out, getter get)
                        or_empty(nodes));
     snprintf(text, sizeof text, "slurm %s %s", or_empty(var(get, "SLURM_JOB_ID")), var(get, "SLURM_STEP_ID"));
     default_token(out, text);
+    out->rendezvous_from = "SLURM_STEP_NODELIST";
     return put_tcp(out, node, derived_port(text));
 }
 
@@ -209,6 +210,7 @@ static tutti_status derive_torchrun(struct tt_launch *out, getter get)
     snprintf(text, sizeof text, "torch %" PRId64 " %s %s", port, run_id, or_empty(var(get, "TORCHELASTIC_RESTART_COUNT")));
     if (*run_id)
         default_token(out, text);
+    out->rendezvous_from = "MASTER_ADDR";
     return put_tcp(out, host, derived_port(text));
 }
 
@@ -226,14 +228,15 @@ static tutti_status read_where(struct tt_launch *out, const tutti_conf *conf, ge
     if (st)
         return st;
     if (*out->rendezvous) {
+        out->rendezvous_from = asked ? "conf.rendezvous" : "TUTTI_RENDEZVOUS";
         if (!has_prefix(out->rendezvous, "tcp://") && !has_prefix(out->rendezvous, "file://") &&
             !has_prefix(out->rendezvous, "id:"))
-            return tt_fail(TUTTI_ERR_INVALID, "the rendezvous address \"%s\" is neither tcp://host:port nor file:///path",
-                           out->rendezvous);
+            return tt_fail(TUTTI_ERR_INVALID, "%s is \"%s\", which is neither tcp://host:port nor file:///path",
+                           out->rendezvous_from, out->rendezvous);
         if (strcmp(out->launcher, "single") == 0)
             return tt_fail(TUTTI_ERR_INVALID,
-                           "the rendezvous is \"%s\", but nothing says the rank: set TUTTI_RANK and TUTTI_SIZE",
-                           out->rendezvous);
+                           "%s is \"%s\", but nothing says the rank: set TUTTI_RANK and TUTTI_SIZE",
+                           out->rendezvous_from, out->rendezvous);
         return TUTTI_OK;
     }
     if (out->nranks == 1)

@@ -65,6 +65,7 @@ struct meet {
     uint64_t attempt_ns, retry_ns, backoff_ns;
     unsigned attempts;
     char why[WHY_BYTES];                /* the last attempt failed */
+    char cannot[2 * WHY_BYTES + 256];       /* rank 0: why it cannot serve where it should; "": it can, or may yet */
 };
 
 /* ---- where ---- */
@@ -74,25 +75,29 @@ static bool has_prefix(const char *text, const char *prefix)
     return strncmp(text, prefix, strlen(prefix)) == 0;
 }
 
+/* What said where to meet, as a user calls it. */
+static const char *source_of(const struct meet *m)
+{
+    return m->launch->rendezvous_from ? m->launch->rendezvous_from : "the rendezvous";
+}
+
 /* Cuts tcp://host:port and tcp://[v6]:port in two. */
 static tutti_status parse_tcp(struct meet *m, const char *text)
 {
-    const char *host = text + strlen("tcp://"), *colon = strrchr(host, ':');
+    const char *host = text + strlen("tcp://"), *colon = strrchr(host, ':'), *port = colon ? colon + 1 : "";
     const bool bracket = *host == '[';
-    size_t n;
+    const size_t n = colon ? (size_t)(colon - host) - 2 * bracket : 0;
 
-    if (colon) {
-        n = (size_t)(colon - host) - 2 * bracket;
-        if (!bracket || colon[-1] == ']')
-            if (n > 0 && n < sizeof m->host && strlen(colon + 1) < sizeof m->port && atoi(colon + 1) > 0 &&
-                atoi(colon + 1) <= UINT16_MAX && strspn(colon + 1, "0123456789") == strlen(colon + 1)) {
-                snprintf(m->host, sizeof m->host, "%.*s", (int)n, host + bracket);
-                snprintf(m->port, sizeof m->port, "%s", colon + 1);
-                m->serve_port = (uint16_t)atoi(colon + 1);
-                return TUTTI_OK;
-            }
-    }
-    return tt_fail(TUTTI_ERR_INVALID, "the rendezvous \"%s\" is not tcp://host:port or tcp://[v6]:port", text);
+    if (!*port || n == 0 || n >= sizeof m->host || (bracket && colon[-1] != ']'))
+        return tt_fail(TUTTI_ERR_INVALID, "%s is \"%s\", but must be tcp://host:port or tcp://[v6]:port", source_of(m), text);
+    if (strlen(port) >= sizeof m->port || strspn(port, "0123456789") != strlen(port) || atoi(port) < 1 ||
+        atoi(port) > UINT16_MAX)
+        return tt_fail(TUTTI_ERR_INVALID, "%s is \"%s\", but a port must be a number from 1 to %d, not \"%s\"",
+                       source_of(m), text, UINT16_MAX, port);
+    snprintf(m->host, sizeof m->host, "%.*s", (int)n, host + bracket);
+    snprintf(m->port, sizeof m->port, "%s", port);
+    m->serve_port = (uint16_t)atoi(port);
+    return TUTTI_OK;
 }
 
 /* The token both sides use where an id leads: joined with the id's. */
@@ -119,12 +124,12 @@ static tutti_status parse_where(struct meet *m, const char *text)
         m->where = AT_FILE;
         m->path = text + strlen("file://");
         if (*m->path != '/')
-            return tt_fail(TUTTI_ERR_INVALID, "the rendezvous \"%s\" is not file:///path", text);
+            return tt_fail(TUTTI_ERR_INVALID, "%s is \"%s\", but must be file:///path", source_of(m), text);
         return TUTTI_OK;
     }
     m->where = AT_ID;
     if (!tt_id_from_text(&m->id, text))
-        return tt_fail(TUTTI_ERR_INVALID, "the rendezvous \"%s\" is no address", text);
+        return tt_fail(TUTTI_ERR_INVALID, "%s is \"%s\", which is no address", source_of(m), text);
     return use_id(m);
 }
 
@@ -239,6 +244,15 @@ static tutti_status resolve(struct meet *m)
     return TUTTI_OK;
 }
 
+/* Rank 0 finds that nobody will find it: says so at once, as the others know only that nobody answers them. */
+static void say_cannot_serve(struct meet *m, const char *why)
+{
+    if (strcmp(m->cannot, why) == 0)
+        return;
+    snprintf(m->cannot, sizeof m->cannot, "%s", why);
+    tt_log(TT_LOG_WARN, "start-up: rank 0 should serve at %s (%s), but %s", m->launch->rendezvous, source_of(m), m->cannot);
+}
+
 /* Tries to listen where the others will look. A port that is taken is not an error: whoever has it may be serving. An address that
  * is none of ours may lead here all the same (address translation): then every address of this host will do. So does a
  * host's own name that its tables map to loopback, where nobody else would find us. */
@@ -259,6 +273,14 @@ static tutti_status try_to_serve_tcp(struct meet *m)
             fd = tt_listen(NULL, m->serve_port, &port);
     }
     m->translated &= fd >= 0;
+    if (m->translated) {
+        char why[2 * WHY_BYTES + 256];
+
+        snprintf(why, sizeof why,
+                 "\"%s\" is none of this machine's addresses; it listens at port %u of all that are its own", m->host,
+                 m->serve_port);
+        say_cannot_serve(m, why);
+    }
     if (fd < 0 && (errno == EADDRINUSE || errno == EADDRNOTAVAIL))
         return TUTTI_OK;
     if (fd < 0)
@@ -338,6 +360,14 @@ static tutti_status find_server(struct meet *m)
         m->naddresses = 0;
     if (m->launch->rank != 0)
         return TUTTI_OK;
+    if (m->naddresses == 0) {
+        char why[2 * WHY_BYTES + 256];
+
+        snprintf(why, sizeof why, "the name \"%s\" cannot be resolved here: %s", m->host, m->why);
+        say_cannot_serve(m, why);
+    } else if (!m->translated) {
+        m->cannot[0] = '\0';
+    }
     if (m->translated && tt_serve_ncame(m->serve) > 0) {    /* others found us where we do not find ourselves */
         m->naddresses = tt_endpoint_candidates(&self, &self, m->addresses);
         return TUTTI_OK;
@@ -453,7 +483,7 @@ static void wait_a_little(struct meet *m, int other_fd, uint64_t wake_ns)
 static tutti_status fail_unreached(const struct meet *m)
 {
     const double waited_s = (double)(tt_now_ns() - m->began_ns) / 1e9;
-    const char *where = m->launch->rendezvous;
+    const char *where = m->launch->rendezvous, *from = m->where == AT_ID ? NULL : m->launch->rendezvous_from;
     char address[TT_ADDRESS_TEXT_BYTES] = "";
 
     if (m->where == AT_ID && m->naddresses > 0) {
@@ -463,9 +493,13 @@ static tutti_status fail_unreached(const struct meet *m)
     if (m->member.state == TT_RDV_WAITING)
         return tt_fail(TUTTI_ERR_TIMEOUT, "rank %u: the rendezvous server at %s took us in, but said nothing more for %.1f s",
                        m->launch->rank, where, waited_s);
-    return tt_fail(TUTTI_ERR_TIMEOUT, "rank %u: cannot reach the rendezvous server at %s for %.1f s (%u attempts; the last: %s)%s",
-                   m->launch->rank, where, waited_s, m->attempts, *m->why ? m->why : "no answer",
-                   m->where == AT_ID ? "" : "; rank 0 serves there: was it started?");
+    if (*m->cannot)
+        return tt_fail(TUTTI_ERR_TIMEOUT, "rank 0 should serve at %s (%s), and nobody came within %.1f s: %s", where,
+                       source_of(m), waited_s, m->cannot);
+    return tt_fail(TUTTI_ERR_TIMEOUT,
+                   "rank %u: cannot reach the rendezvous server at %s%s%s%s for %.1f s (%u attempts; the last: %s)%s",
+                   m->launch->rank, where, from ? " (" : "", from ? from : "", from ? ")" : "", waited_s, m->attempts,
+                   *m->why ? m->why : "no answer", m->where == AT_ID ? "" : "; rank 0 serves there: was it started?");
 }
 
 /* Calls until there is a table, or a final answer, or the deadline. */

@@ -180,6 +180,14 @@ static void refuse(struct tt_rdv_server *s, struct tt_rdv_conn *c, tutti_status 
     end(s, c);
 }
 
+/* Refuses one while the others gather on; the reason is kept, for whoever waits for it in vain. */
+static void turn_down(struct tt_rdv_server *s, struct tt_rdv_conn *c, tutti_status status, const char *sentence)
+{
+    s->nrefused++;
+    snprintf(s->refusal, sizeof s->refusal, "%s", sentence);
+    refuse(s, c, status, sentence);
+}
+
 /* Reads what follows the proof in a HELLO. */
 static bool read_hello(const uint8_t *said, size_t bytes, struct hello *out)
 {
@@ -211,11 +219,11 @@ static bool admit(struct tt_rdv_server *s, struct tt_rdv_conn *c, const struct t
     prove(expected, s->token, "tutti rendezvous hello", c->server_nonce, c->member_nonce, said,
           f->bytes - TT_NONCE_BYTES - TT_MAC_BYTES);
     if (!tt_mac_equal(expected, proof)) {
-        refuse(s, c, TUTTI_ERR_INVALID, "the token is wrong");
+        turn_down(s, c, TUTTI_ERR_INVALID, "the token is wrong");
         return false;
     }
     if (!read_hello(said, f->bytes - TT_NONCE_BYTES - TT_MAC_BYTES, out)) {
-        refuse(s, c, TUTTI_ERR_PROTOCOL, "the hello makes no sense");
+        turn_down(s, c, TUTTI_ERR_PROTOCOL, "the hello makes no sense");
         return false;
     }
     return true;
@@ -224,19 +232,19 @@ static bool admit(struct tt_rdv_server *s, struct tt_rdv_conn *c, const struct t
 /* Agrees on the number of ranks; the first member says it if nobody else did. */
 static bool agree_nranks(struct tt_rdv_server *s, struct tt_rdv_conn *c, const struct hello *h)
 {
-    char sentence[TT_RDV_SENTENCE_BYTES];
+    char sentence[TT_RDV_REFUSAL_BYTES];
 
     if (s->nranks != 0 && s->nranks != h->nranks) {
         snprintf(sentence, sizeof sentence,
                  "rank %" PRIu32 " says that there are %" PRIu32 " ranks, but the job has %" PRIu32, h->rank, h->nranks,
                  s->nranks);
-        refuse(s, c, TUTTI_ERR_INVALID, sentence);
+        turn_down(s, c, TUTTI_ERR_INVALID, sentence);
         return false;
     }
     if (!s->seats)
         s->seats = calloc(h->nranks, sizeof *s->seats);
     if (!s->seats) {
-        refuse(s, c, TUTTI_ERR_NOMEM, "the rendezvous has no memory for so many ranks");
+        turn_down(s, c, TUTTI_ERR_NOMEM, "the rendezvous has no memory for so many ranks");
         return false;
     }
     s->nranks = h->nranks;
@@ -247,17 +255,17 @@ static bool agree_nranks(struct tt_rdv_server *s, struct tt_rdv_conn *c, const s
 static bool take_seat(struct tt_rdv_server *s, struct tt_rdv_conn *c, const struct hello *h)
 {
     struct tt_rdv_seat *seat = &s->seats[h->rank];
-    char sentence[TT_RDV_SENTENCE_BYTES];
+    char sentence[TT_RDV_REFUSAL_BYTES];
     uint8_t *card;
 
     if (seat->conn && seat->process != h->process) {
         snprintf(sentence, sizeof sentence, "rank %" PRIu32 " came twice: two processes were started with it", h->rank);
-        refuse(s, c, TUTTI_ERR_INVALID, sentence);
+        turn_down(s, c, TUTTI_ERR_INVALID, sentence);
         return false;
     }
     card = malloc(h->card_bytes ? h->card_bytes : 1);
     if (!card) {
-        refuse(s, c, TUTTI_ERR_NOMEM, "the rendezvous has no memory for another card");
+        turn_down(s, c, TUTTI_ERR_NOMEM, "the rendezvous has no memory for another card");
         return false;
     }
     if (seat->conn)
@@ -318,6 +326,11 @@ static void tell_failure(struct tt_rdv_server *s, struct tt_rdv_conn *c, const v
     refuse(s, c, s->state == TT_RDV_EXPIRED ? TUTTI_ERR_TIMEOUT : TUTTI_ERR_NOMEM, what);
 }
 
+static void tell_lost(struct tt_rdv_server *s, struct tt_rdv_conn *c, const void *what)
+{
+    refuse(s, c, TUTTI_ERR_PEER_LOST, what);
+}
+
 /* Everybody is there: writes the table once, sends it to all. */
 static void complete(struct tt_rdv_server *s)
 {
@@ -367,10 +380,29 @@ static void expire(struct tt_rdv_server *s, uint64_t now_ns)
 
     tt_rdv_name_ranks(missing, sizeof missing, s->nranks, is_missing, s);
     tt_rdv_name_ranks(left, sizeof left, s->nranks, has_left, s);
-    snprintf(sentence, sizeof sentence, "%" PRIu32 " of %" PRIu32 " ranks came within %.1f s; missing: %s%s%s%s",
-             s->ncame, s->nranks, waited_s, missing, *left ? " (came, but left again: " : "", left, *left ? ")" : "");
+    snprintf(sentence, sizeof sentence, "%" PRIu32 " of %" PRIu32 " ranks came within %.1f s; missing: %s%s%s%s%s%s",
+             s->ncame, s->nranks, waited_s, missing, *left ? " (came, but left again: " : "", left, *left ? ")" : "",
+             s->nrefused ? "; the last that was refused: " : "", s->refusal);
     s->state = TT_RDV_EXPIRED;
     tell_members(s, tell_failure, sentence);
+}
+
+bool tt_rdv_server_waits_for(const struct tt_rdv_server *s, uint32_t nranks, uint32_t rank)
+{
+    return s->state == TT_RDV_GATHERING && s->ncame > 0 && s->nranks == nranks && rank < nranks && is_missing(s, rank);
+}
+
+void tt_rdv_server_name_missing(const struct tt_rdv_server *s, char *out, size_t cap)
+{
+    tt_rdv_name_ranks(out, cap, s->nranks, is_missing, s);
+}
+
+void tt_rdv_server_give_up(struct tt_rdv_server *s, const char *sentence)
+{
+    if (s->state != TT_RDV_GATHERING)
+        return;
+    s->state = TT_RDV_EXPIRED;
+    tell_members(s, tell_lost, sentence);
 }
 
 static void close_conn(struct tt_rdv_server *s, struct tt_rdv_conn *c)

@@ -26,6 +26,7 @@
 #define TT_RDV_CARD_BYTES 1280          /* the caller's card and what boot adds */
 #define TT_RDV_HELLO_BYTES (TT_NONCE_BYTES + TT_MAC_BYTES + 26 + TT_RDV_CARD_BYTES)
 #define TT_RDV_SENTENCE_BYTES 512
+#define TT_RDV_REFUSAL_BYTES 128        /* of a sentence that says why one rank was turned down */
 #define TT_RDV_PATIENT UINT32_MAX       /* left_ms of a rank that waits for ever */
 #define TT_SECRET_BYTES 16
 
@@ -81,6 +82,8 @@ struct tt_rdv_server {
     uint64_t began_ns;              /* when that member began to wait */
     uint8_t *table;                 /* body of TABLE after the proof, once complete */
     size_t table_bytes;
+    uint32_t nrefused;              /* how many were turned down while others gathered, and why the last one */
+    char refusal[TT_RDV_REFUSAL_BYTES];
     void (*emit)(void *context, const struct tt_rdv_act *act);
     void *context;
 };
@@ -91,6 +94,12 @@ void tt_rdv_server_init(struct tt_rdv_server *s, const char *token, const uint8_
                         uint32_t nranks, uint64_t began_ns, uint64_t deadline_ns);
 void tt_rdv_server_fini(struct tt_rdv_server *s);
 void tt_rdv_server_step(struct tt_rdv_server *s, const struct tt_rdv_event *ev, uint64_t now_ns);
+/* Whether members wait for others, `rank` among them, in a gathering of nranks. */
+bool tt_rdv_server_waits_for(const struct tt_rdv_server *s, uint32_t nranks, uint32_t rank);
+/* The ranks that did not come yet, as tt_rdv_name_ranks writes them. */
+void tt_rdv_server_name_missing(const struct tt_rdv_server *s, char *out, size_t cap);
+/* Ends a gathering that cannot succeed: all who came are told the sentence, as PEER_LOST. */
+void tt_rdv_server_give_up(struct tt_rdv_server *s, const char *sentence);
 /* Whether this connection has not proven itself since `age_ns`: the shell may drop it, and then says CLOSED. */
 bool tt_rdv_conn_is_stranger(const struct tt_rdv_conn *c, uint64_t now_ns, uint64_t age_ns);
 

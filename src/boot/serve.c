@@ -11,6 +11,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 #include "base/clock.h"
+#include "base/log.h"
 #include "base/prng.h"
 #include "base/status.h"
 #include "boot/endpoint.h"
@@ -19,6 +20,9 @@
 #define STRANGER_AGE_NS (10 * TT_SECOND)
 #define OUT_BYTES 1024              /* challenge, or refusal, or the head of a table */
 #define EVENTS_PER_STEP 128
+#define SAY_FIRST_NS (5 * TT_SECOND)    /* a start-up that takes longer says for whom it waits */
+#define SAY_AGAIN_NS (30 * TT_SECOND)
+#define REFUSALS_LOGGED 16          /* of one gathering */
 #define FLUSH_NS (10 * TT_SECOND)   /* how long a member may take to read its verdict */
 
 struct conn {
@@ -42,6 +46,7 @@ struct tt_serve {
     struct conn *newest, *oldest;
     size_t nconns, nstrangers;
     uint64_t over_ns;               /* when the verdict was given */
+    uint64_t waits_ns, say_ns;      /* since when somebody waits for others (0: nobody does); when to say so next */
 };
 
 static void watch(struct tt_serve *s, struct conn *c, bool writing)
@@ -201,6 +206,20 @@ static void accept_some(struct tt_serve *s, uint64_t now_ns)
     }
 }
 
+/* The machine turned this one down: says so here too, for whoever looks only at those that wait. */
+static void log_refusal(const struct tt_serve *s, const struct conn *c)
+{
+    struct tt_address from = { .bytes = sizeof from.storage };
+    char text[TT_ADDRESS_TEXT_BYTES] = "?";
+
+    if (s->machine.nrefused > REFUSALS_LOGGED)
+        return;
+    if (getpeername(c->fd, (struct sockaddr *)&from.storage, &from.bytes) == 0)
+        tt_address_text(&from, text);
+    tt_log(TT_LOG_WARN, "start-up: refused a process that came from %s: %s%s", text, s->machine.refusal,
+           s->machine.nrefused == REFUSALS_LOGGED ? " (more will not be told)" : "");
+}
+
 /* Reads what is there and feeds it, frame by frame. */
 static void receive(struct tt_serve *s, struct conn *c, uint64_t now_ns)
 {
@@ -217,7 +236,11 @@ static void receive(struct tt_serve *s, struct conn *c, uint64_t now_ns)
     }
     tt_framer_added(&c->in, (size_t)n);
     while (!c->closing && tt_framer_next(&c->in, &ev.frame)) {
+        const uint32_t nrefused = s->machine.nrefused;
+
         step_machine(s, c, ev, now_ns);
+        if (s->machine.nrefused > nrefused)
+            log_refusal(s, c);
         if (c->stranger && !tt_rdv_conn_is_stranger(&c->machine, now_ns, 0)) {
             c->stranger = false;
             s->nstrangers--;
@@ -238,6 +261,27 @@ static void drop_slow(struct tt_serve *s, uint64_t now_ns)
             (s->over_ns && now_ns - s->over_ns > FLUSH_NS))
             lose(s, c, now_ns);
     }
+}
+
+/* Who waits long is told for whom, once and then every half minute. */
+static void say_who_is_missing(struct tt_serve *s, uint64_t now_ns)
+{
+    char missing[160];
+
+    if (s->machine.state != TT_RDV_GATHERING || s->machine.ncame == 0) {
+        s->waits_ns = 0;
+        return;
+    }
+    if (s->waits_ns == 0) {
+        s->waits_ns = now_ns;
+        s->say_ns = now_ns + SAY_FIRST_NS;
+    }
+    if (now_ns < s->say_ns)
+        return;
+    s->say_ns = now_ns + SAY_AGAIN_NS;
+    tt_rdv_server_name_missing(&s->machine, missing, sizeof missing);
+    tt_log(TT_LOG_WARN, "start-up: %u of %u ranks came within %.0f s; waiting for: %s", s->machine.ncame,
+           s->machine.nranks, (double)(now_ns - s->waits_ns) / 1e9, missing);
 }
 
 static void begin_round(struct tt_serve *s)
@@ -275,6 +319,7 @@ void tt_serve_step(struct tt_serve *s, uint64_t now_ns)
     step_machine(s, NULL, (struct tt_rdv_event){ .kind = TT_RDV_EV_TICK }, now_ns);
     if (s->machine.state != TT_RDV_GATHERING && !s->over_ns)
         s->over_ns = now_ns;
+    say_who_is_missing(s, now_ns);
     drop_slow(s, now_ns);
     flush_all(s, now_ns);
     if (s->conf.again && s->over_ns && s->nconns == 0) {
@@ -299,6 +344,17 @@ int tt_serve_fd(const struct tt_serve *s)
 uint32_t tt_serve_ncame(const struct tt_serve *s)
 {
     return s->machine.ncame;
+}
+
+bool tt_serve_waits_for(const struct tt_serve *s, uint32_t nranks, uint32_t rank)
+{
+    return tt_rdv_server_waits_for(&s->machine, nranks, rank);
+}
+
+void tt_serve_give_up(struct tt_serve *s, const char *sentence, uint64_t now_ns)
+{
+    tt_rdv_server_give_up(&s->machine, sentence);
+    tt_serve_step(s, now_ns);
 }
 
 bool tt_serve_is_done(const struct tt_serve *s)

@@ -1,4 +1,4 @@
-/* The rendezvous server's sockets. Driven by its owner: poll tt_serve_fd, then call tt_serve_step. One thread at a time. */
+/* The rendezvous server's sockets. It logs (warn) whom it refuses, and after a while for whom it waits. Driven by its owner: poll tt_serve_fd, then call tt_serve_step. One thread at a time. */
 #ifndef TT_BOOT_SERVE_H
 #define TT_BOOT_SERVE_H
 
@@ -26,6 +26,10 @@ uint64_t tt_serve_wake_ns(const struct tt_serve *s);
 void tt_serve_step(struct tt_serve *s, uint64_t now_ns);
 /* How many ranks are here now. */
 uint32_t tt_serve_ncame(const struct tt_serve *s);
+/* Whether ranks wait there for others, `rank` among them, and agree that they are nranks. */
+bool tt_serve_waits_for(const struct tt_serve *s, uint32_t nranks, uint32_t rank);
+/* Tells those who wait that they wait in vain, as PEER_LOST. */
+void tt_serve_give_up(struct tt_serve *s, const char *sentence, uint64_t now_ns);
 /* Whether the verdict is with every rank that came (never, with `again`). */
 bool tt_serve_is_done(const struct tt_serve *s);
 

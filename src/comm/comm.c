@@ -431,7 +431,7 @@ tutti_status tutti_id_create(tutti_id *out, const tutti_conf *conf)
 tutti_status tutti_comm_create_id(tutti_comm **out, const tutti_id *id, int nranks, int rank, const tutti_conf *conf)
 {
     tutti_conf full = { .size = sizeof full }, mine;
-    struct tt_launch launch;
+    struct tt_launch launch, place;
     tutti_status st;
 
     if (!out || !id)
@@ -443,11 +443,13 @@ tutti_status tutti_comm_create_id(tutti_comm **out, const tutti_id *id, int nran
         return st;
     if (conf)
         full = *conf;
+    st = tt_id_read(id, &place);
+    if (st)
+        return st;
     full.nranks = nranks;
     full.rank = rank;
+    full.rendezvous = place.rendezvous;     /* whatever else is said of where to meet, the id replaces it */
     st = tt_launch_read(&launch, &full, from_environment);
-    if (!st)
-        st = tt_id_read(id, &launch);
     return st ? st : create(out, &launch, conf);
 }
 

@@ -127,8 +127,28 @@ void tt_baton_give(struct tt_engine *e)
 
 /* ---- one round of progress ---------------------------------------------------------------------------- */
 
+static void add_name(char *list, size_t cap, const char *name)
+{
+    const size_t n = strlen(list);
+
+    snprintf(list + n, cap - n, "%s%s", n ? ", " : "", name);
+}
+
+/* No wire of ours could take the address of one of theirs. */
+static void say_unreachable(struct tt_engine *e, const struct tt_peer *p, const char *theirs)
+{
+    char ours[64] = "", how[192];
+
+    for (uint32_t i = 0; i < e->nwires; i++)
+        add_name(ours, sizeof ours, e->wire[i]->ops->name);
+    snprintf(how, sizeof how, "no wire of this process reaches it: rank %u has %s, rank %u has %s", e->rank, ours,
+             p->rank, *theirs ? theirs : "none");
+    tt_peer_lost(e, p->rank, how);
+}
+
 void tt_peer_connect(struct tt_engine *e, struct tt_peer *p)
 {
+    char theirs[64] = "";
     struct tt_reader r;
 
     tt_reader_init(&r, e->cards[p->rank], TT_ENGINE_CARD_BYTES);
@@ -143,6 +163,7 @@ void tt_peer_connect(struct tt_engine *e, struct tt_peer *p)
         if (r.bad || address.bytes > TT_BLOB_BYTES)
             break;
         tt_read_bytes(&r, address.data, address.bytes);
+        add_name(theirs, sizeof theirs, name);
         for (uint32_t i = 0; i < e->nwires; i++) {
             if (strcmp(e->wire[i]->ops->name, name) != 0)
                 continue;
@@ -153,7 +174,7 @@ void tt_peer_connect(struct tt_engine *e, struct tt_peer *p)
             }
         }
     }
-    tt_peer_lost(e, p->rank, "no wire of this process reaches it");
+    say_unreachable(e, p, theirs);
 }
 
 static void link_up(struct tt_engine *e, struct tt_wire *w, const struct tt_done *d)
@@ -550,15 +571,14 @@ static bool watch(int epoll, int fd)
 static void choose_patience(struct tt_engine *e)
 {
     cpu_set_t set;
-    int64_t spin_us = 50;
     uint32_t cores = 1;
 
     if (sched_getaffinity(0, sizeof set, &set) == 0)
         cores = (uint32_t)CPU_COUNT(&set);
     if (cores < (uint32_t)sysconf(_SC_NPROCESSORS_ONLN) && cores == 1)
         cores = (uint32_t)sysconf(_SC_NPROCESSORS_ONLN);        /* bound to one core each */
-    tt_param_get(TT_PARAM_SPIN_US, &spin_us);
-    e->spins = e->local_ranks <= cores ? (uint32_t)spin_us * 20 : 0;    /* a poll takes about 50 ns */
+    if (e->local_ranks > cores)
+        e->spins = 0;
 }
 
 tutti_status tt_engine_start(struct tt_engine *e, int watch_fd, void (*alert)(void *arg), void *arg)
@@ -596,7 +616,8 @@ tutti_status tt_engine_start(struct tt_engine *e, int watch_fd, void (*alert)(vo
 
 tutti_status tt_progress_init(struct tt_engine *e)
 {
-    int64_t nudge_ms = 20;
+    int64_t nudge_ms = 0, spin_us = 0;
+    tutti_status st;
 
     e->barrier = syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0) == 0;
     e->kick_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
@@ -604,8 +625,13 @@ tutti_status tt_progress_init(struct tt_engine *e)
     e->control_epoll = epoll_create1(EPOLL_CLOEXEC);
     if (e->kick_fd < 0 || e->all_epoll < 0 || e->control_epoll < 0 || !watch(e->all_epoll, e->kick_fd))
         return tt_fail_errno(errno, "descriptors to wait on");
-    tt_param_get(TT_PARAM_NUDGE_MS, &nudge_ms);
+    st = tt_param_get(TT_PARAM_NUDGE_MS, &nudge_ms);
+    if (!st)
+        st = tt_param_get(TT_PARAM_SPIN_US, &spin_us);
+    if (st)
+        return st;
     e->nudge_ns = (uint64_t)nudge_ms * TT_MS;
+    e->spins = (uint32_t)spin_us * 20;      /* a poll takes about 50 ns */
     e->now_ns = tt_now_ns();
     return TUTTI_OK;
 }

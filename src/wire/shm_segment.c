@@ -2,6 +2,8 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdint.h>
+#include <stdio.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -9,6 +11,7 @@
 #include "base/status.h"
 
 #define HUGE_BYTES (2u << 20)
+#define ASK_BYTES (64u << 20)
 
 #ifndef MADV_POPULATE_WRITE
 #define MADV_POPULATE_WRITE 23
@@ -27,6 +30,34 @@ static int reserve(int fd, void *base, size_t bytes)
     return posix_fallocate(fd, 0, (off_t)bytes);
 }
 
+/* What the machine could give now: MemAvailable, or SIZE_MAX where the kernel does not tell. */
+static size_t available_bytes(void)
+{
+    FILE *file = fopen("/proc/meminfo", "re");
+    unsigned long long kib;
+    char line[128];
+    size_t found = SIZE_MAX;
+
+    while (file && found == SIZE_MAX && fgets(line, sizeof line, file))
+        if (sscanf(line, "MemAvailable: %llu kB", &kib) == 1)
+            found = (size_t)kib * 1024;
+    if (file)
+        fclose(file);
+    return found;
+}
+
+/* Populating takes page after page until none is left, minutes later, and takes them from everybody: asks before. Small
+ * segments are not worth the question. */
+static tutti_status check_room(size_t bytes)
+{
+    const size_t available = bytes >= ASK_BYTES ? available_bytes() : SIZE_MAX;
+
+    if (bytes > available)
+        return tt_fail(TUTTI_ERR_NOMEM, "shm: a segment of %zu bytes is asked for, but this machine has %zu bytes left",
+                       bytes, available);
+    return TUTTI_OK;
+}
+
 static size_t page_rounded(size_t bytes)
 {
     const size_t page = (size_t)sysconf(_SC_PAGESIZE);
@@ -41,6 +72,9 @@ tutti_status tt_segment_create(struct tt_segment *seg, size_t bytes)
     int fd, err;
 
     bytes = page_rounded(bytes ? bytes : 1);
+    st = check_room(bytes);
+    if (st)
+        return st;
     fd = memfd_create("tutti", MFD_CLOEXEC | MFD_ALLOW_SEALING);
     if (fd < 0)
         return tt_fail_errno(errno, "shm: create a segment");

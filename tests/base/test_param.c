@@ -39,6 +39,18 @@ static void what_is_not_set_has_its_default(void **state)
     }
 }
 
+static void what_is_empty_counts_as_not_set(void **state)
+{
+    (void)state;
+    for (int i = 0; i < TT_PARAM_COUNT; i++) {
+        int64_t v = -99;
+
+        setenv(tt_params[i].name, "", 1);
+        assert_int_equal(tt_param_get((enum tt_param_id)i, &v), TUTTI_OK);
+        assert_true(v == tt_params[i].value_default);
+    }
+}
+
 static void what_is_set_is_used_up_to_its_bounds(void **state)
 {
     int64_t v;
@@ -54,7 +66,7 @@ static void what_is_set_is_used_up_to_its_bounds(void **state)
 
 static void nonsense_and_values_out_of_bounds_are_refused(void **state)
 {
-    static const char *const bad[] = { "", " ", "17", "-1", "many", "4x", "4 ", "0x4", "1.5", "99999999999999999999" };
+    static const char *const bad[] = { " ", "17", "-1", "many", "4x", "4 ", "0x4", "1.5", "99999999999999999999" };
 
     (void)state;
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
@@ -101,6 +113,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(every_parameter_is_described_and_its_default_is_in_bounds, without_environment),
         cmocka_unit_test_setup(what_is_not_set_has_its_default, without_environment),
+        cmocka_unit_test_setup(what_is_empty_counts_as_not_set, without_environment),
         cmocka_unit_test_setup(what_is_set_is_used_up_to_its_bounds, without_environment),
         cmocka_unit_test_setup(nonsense_and_values_out_of_bounds_are_refused, without_environment),
         cmocka_unit_test_setup(the_refusal_names_the_parameter_the_value_and_the_bounds, without_environment),

@@ -266,6 +266,7 @@ static void bytes_that_are_no_id_are_refused(void **state)
     (void)state;
     memset(&id, 0, sizeof id);
     assert_int_equal(tt_id_read(&id, &l), TUTTI_ERR_INVALID);
+    assert_non_null(strstr(tutti_last_error(), "all zeros"));
     memset(&id, 0xff, sizeof id);
     assert_int_equal(tt_id_read(&id, &l), TUTTI_ERR_INVALID);
     assert_int_equal(tt_id_serve(&id, &l, tt_now_ns()), TUTTI_OK);
@@ -289,6 +290,53 @@ static void each_rank_that_came_says_how_many_came_and_which_did_not(void **stat
         assert_true(seconds_after(ranks[i].error, "3 of 4 ranks came within ") >= 0.6);
         assert_non_null(strstr(ranks[i].error, "missing: 2"));
         assert_true(ranks[i].took_s >= 0.6 && ranks[i].took_s < 10);
+    }
+}
+
+static void who_waits_in_vain_for_a_rank_that_was_refused_hears_why(void **state)
+{
+    struct rank ranks[2] = { { .delay_ms = 0 } };
+    char rendezvous[64];
+
+    (void)state;
+    free_rendezvous(rendezvous);
+    for (uint32_t i = 0; i < 2; i++)
+        ranks[i].launch = launch_of(i, 2, rendezvous, i ? "wrong" : "right", 1500);
+    start(ranks, 2);
+    join(ranks, 2);
+    assert_int_equal(ranks[0].status, TUTTI_ERR_TIMEOUT);
+    assert_non_null(strstr(ranks[0].error, "missing: 1; the last that was refused: the token is wrong"));
+    assert_int_equal(ranks[1].status, TUTTI_ERR_INVALID);
+}
+
+/* 192.0.2.1 is an address of documentation; names under .invalid do not exist. */
+static void rank_0_says_why_it_cannot_serve_and_what_said_where(void **state)
+{
+    static const struct {
+        const char *rendezvous, *says;
+        tutti_status status;
+    } cases[] = {
+        { "tcp://nosuch.invalid:4711", "\"nosuch.invalid\" cannot be resolved here", TUTTI_ERR_TIMEOUT },
+        { "tcp://192.0.2.1:4711", "\"192.0.2.1\" is none of this machine's addresses", TUTTI_ERR_TIMEOUT },
+        { "tcp://127.0.0.1:65536", "a port must be a number from 1 to 65535, not \"65536\"", TUTTI_ERR_INVALID },
+        { "tcp://127.0.0.1:0", "not \"0\"", TUTTI_ERR_INVALID },
+        { "tcp://127.0.0.1:http", "not \"http\"", TUTTI_ERR_INVALID },
+        { "tcp://127.0.0.1", "must be tcp://host:port", TUTTI_ERR_INVALID },
+        { "file://here", "must be file:///path", TUTTI_ERR_INVALID },
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct rank rank = { .delay_ms = 0 };
+
+        print_message("%s\n", cases[i].rendezvous);
+        rank.launch = launch_of(0, 2, cases[i].rendezvous, "", 300);
+        rank.launch.rendezvous_from = "TUTTI_RENDEZVOUS";
+        start(&rank, 1);
+        join(&rank, 1);
+        assert_int_equal(rank.status, cases[i].status);
+        assert_non_null(strstr(rank.error, cases[i].says));
+        assert_non_null(strstr(rank.error, "TUTTI_RENDEZVOUS"));
     }
 }
 
@@ -418,6 +466,8 @@ int main(void)
         cmocka_unit_test(an_id_brings_ranks_together_and_its_maker_need_not_be_one),
         cmocka_unit_test(bytes_that_are_no_id_are_refused),
         cmocka_unit_test(each_rank_that_came_says_how_many_came_and_which_did_not),
+        cmocka_unit_test(who_waits_in_vain_for_a_rank_that_was_refused_hears_why),
+        cmocka_unit_test(rank_0_says_why_it_cannot_serve_and_what_said_where),
         cmocka_unit_test(without_rank_0_the_others_say_whom_they_could_not_reach_and_for_how_long),
         cmocka_unit_test(a_rank_with_another_token_is_told_so_and_the_others_meet),
         cmocka_unit_test(strangers_at_the_door_do_not_disturb_the_job),

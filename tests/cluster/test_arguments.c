@@ -549,6 +549,8 @@ static void memory_role(struct rank *r)
     mem[0] = NULL;
     CHECK_SAYS(r, tutti_mem_alloc(r->comm, (size_t)1 << 50, &mem[0]), TUTTI_ERR_NOMEM, "1125899906842624 bytes");
     CHECK_SAYS(r, tutti_mem_alloc(r->comm, SIZE_MAX, &mem[0]), TUTTI_ERR_NOMEM, "18446744073709551615 bytes");
+    if (strcmp(r->job->wires, "shm") == 0)      /* populated, so it would take what there is first */
+        CHECK_SAYS(r, tutti_mem_alloc(r->comm, (size_t)1 << 42, &mem[0]), TUTTI_ERR_NOMEM, "4398046511104 bytes is asked for, but");
     CHECK(r, !mem[0]);
     job_step(r, "too many");
     for (size_t i = 0; i < ALLOCATED_MAX; i++)

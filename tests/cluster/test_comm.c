@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#include "base/param.h"
 #include "comm/comm.h"
 #include "job.h"
 #include "support/unit.h"
@@ -527,6 +528,8 @@ static void id_role(struct rank *r)
     tutti_comm *comm[PIPE_IDS], *alone;
     tutti_id id;
 
+    clearenv();     /* an id is all that a rank has to know */
+    setenv("TUTTI_WIRES", r->job->wires, 1);
     for (uint32_t i = 0; i < PIPE_IDS && r->rank == maker; i++) {
         CHECK_OK(r, tutti_id_create(&id, NULL));
         for (uint32_t k = 0; k < r->nranks; k++)
@@ -627,10 +630,10 @@ static const struct {
     { "conf.size is 8", { .size = 8 }, NULL, NULL },
     { "sizeof(tutti_conf)", { .size = sizeof(tutti_conf) - 8 }, NULL, NULL },
     { "sizeof(tutti_conf)", { .size = SIZE_MAX }, NULL, NULL },
-    { "rendezvous address \"http://here\"", { .rendezvous = "http://here" }, NULL, NULL },
-    { "the rendezvous \"tcp://nowhere\"", { .rendezvous = "tcp://nowhere", .nranks = 2 }, NULL, NULL },
-    { "the rendezvous \"tcp://here:66000\"", { .rendezvous = "tcp://here:66000", .nranks = 2 }, NULL, NULL },
-    { "the rendezvous \"file://meet\"", { .rendezvous = "file://meet", .nranks = 2 }, NULL, NULL },
+    { "conf.rendezvous is \"http://here\"", { .rendezvous = "http://here" }, NULL, NULL },
+    { "conf.rendezvous is \"tcp://nowhere\"", { .rendezvous = "tcp://nowhere", .nranks = 2 }, NULL, NULL },
+    { "from 1 to 65535, not \"66000\"", { .rendezvous = "tcp://here:66000", .nranks = 2 }, NULL, NULL },
+    { "conf.rendezvous is \"file://meet\"", { .rendezvous = "file://meet", .nranks = 2 }, NULL, NULL },
     { "rank 0 of -1 ranks", { .nranks = -1 }, NULL, NULL },
     { "rank 2 of 2 ranks", { .nranks = 2, .rank = 2 }, NULL, NULL },
     { "rank -1 of 2 ranks", { .nranks = 2, .rank = -1 }, NULL, NULL },
@@ -680,6 +683,12 @@ static void bad_conf_role(struct rank *r)
     }
     setenv("TUTTI_SIZE", "1", 1);
     setenv("TUTTI_WIRES", r->job->wires, 1);
+    for (int i = 0; i < TT_PARAM_COUNT; i++) {
+        job_step(r, "%s is no number", tt_params[i].name);
+        setenv(tt_params[i].name, "4x", 1);
+        CHECK_SAYS(r, tutti_comm_create(&comm, NULL), TUTTI_ERR_INVALID, tt_params[i].name);
+        unsetenv(tt_params[i].name);
+    }
     job_step(r, "NULL");
     CHECK_SAYS(r, tutti_comm_create(NULL, NULL), TUTTI_ERR_INVALID, "out is NULL");
     CHECK_SAYS(r, tutti_comm_create(&comm, &newer.known), TUTTI_ERR_INVALID, "is not zero");
@@ -706,6 +715,26 @@ static void a_conf_that_cannot_be_is_told_with_its_field_and_value(void **state)
 {
     (void)state;
     over_wires(1, NULL, bad_conf_role);
+}
+
+static void mismatched_wires_role(struct rank *r)
+{
+    tutti_comm *comm;
+
+    setenv("TUTTI_WIRES", r->rank ? "tcp" : "shm", 1);
+    CHECK_OK(r, tutti_comm_create(&comm, NULL));
+    CHECK_SAYS(r, tutti_barrier(comm, NULL), TUTTI_ERR_PEER_LOST, "rank 0 has shm");
+    CHECK(r, strstr(tutti_last_error(), "rank 1 has tcp"));
+    job_meet(r);
+    tutti_comm_destroy(comm);
+}
+
+static void ranks_without_a_wire_in_common_are_told_what_each_has(void **state)
+{
+    const struct job job = { .wires = "shm", .nranks = 2, .seed = SEED };
+
+    (void)state;
+    job_run(&job, mismatched_wires_role);
 }
 
 /* Rank 1 never comes. Its absence is all that rank 0 can wait for. */
@@ -867,6 +896,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(ids_carried_by_the_application_make_communicators),
         cmocka_unit_test(ranks_meet_at_a_port_or_a_file_that_the_conf_names),
         cmocka_unit_test(a_conf_that_cannot_be_is_told_with_its_field_and_value),
+        cmocka_unit_test(ranks_without_a_wire_in_common_are_told_what_each_has),
         cmocka_unit_test(who_does_not_come_is_named_at_the_deadline),
         cmocka_unit_test(a_call_s_deadline_is_its_own_or_the_communicator_s),
         cmocka_unit_test(the_child_of_a_fork_can_use_only_what_it_makes_itself),

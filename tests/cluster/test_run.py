@@ -143,6 +143,16 @@ class Failure(ClusterTest):
         self.assertEqual(sorted(done.stdout.splitlines()), ["[0] here", "[2] here"])
         self.assertIn("rank 1", done.stderr)
 
+    def test_who_waits_for_a_rank_that_ended_without_joining_is_told_at_once(self):
+        for end, says in (("exit 0", "ended with status 0"), ("kill -9 $$", "was killed by signal 9")):
+            begin = time.monotonic()
+            done = self.run_tutti("-n", 3, "--survive", "--timeout", 50, "sh", "-c", f"[ $TUTTI_RANK = 2 ] && {end}; exec {MEET} twice")
+            self.assertLess(time.monotonic() - begin, 25)
+            self.assertNotEqual(done.returncode, 0)
+            self.assertEqual(done.stderr.count(f"tutti run: rank 2 {says} without joining; the others wait for it"), 1, done.stderr)
+            for rank in range(2):
+                self.assertIn(f"start-up, rank {rank}: rank 2 {says} without joining", done.stderr)
+
     def test_ranks_that_meet_learn_of_each_death_also_of_rank_0s(self):
         env = environment()
         job = self.start_tutti("-n", 6, "--survive", MEET, "stay", env=env)
