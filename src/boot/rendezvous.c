@@ -375,14 +375,15 @@ static bool has_left(const void *context, uint32_t rank)
 /* The least patient one's time is up: says how many came and which did not. */
 static void expire(struct tt_rdv_server *s, uint64_t now_ns)
 {
-    char sentence[TT_RDV_SENTENCE_BYTES], missing[160], left[160];
-    const double waited_s = (double)(now_ns - s->began_ns) / 1e9;
+    char sentence[TT_RDV_SENTENCE_BYTES], missing[120], left[120];
+    const uint64_t waited_ms = (now_ns - s->began_ns) / TT_MS;
 
     tt_rdv_name_ranks(missing, sizeof missing, s->nranks, is_missing, s);
     tt_rdv_name_ranks(left, sizeof left, s->nranks, has_left, s);
-    snprintf(sentence, sizeof sentence, "%" PRIu32 " of %" PRIu32 " ranks came within %.1f s; missing: %s%s%s%s%s%s",
-             s->ncame, s->nranks, waited_s, missing, *left ? " (came, but left again: " : "", left, *left ? ")" : "",
-             s->nrefused ? "; the last that was refused: " : "", s->refusal);
+    snprintf(sentence, sizeof sentence,
+             "%" PRIu32 " of %" PRIu32 " ranks came within %" PRIu64 ".%" PRIu64 " s; missing: %s%s%s%s%s%s", s->ncame,
+             s->nranks, waited_ms / 1000, waited_ms % 1000 / 100, missing, *left ? " (came, but left again: " : "",
+             left, *left ? ")" : "", s->nrefused ? "; the last that was refused: " : "", s->refusal);
     s->state = TT_RDV_EXPIRED;
     tell_members(s, tell_failure, sentence);
 }

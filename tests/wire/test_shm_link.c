@@ -93,7 +93,8 @@ static int stranger(struct node *n, uint32_t peer, int i)
         memcpy(packet + 4, &hello, 4);
         memcpy(packet + 8, &n->rank, 4);
         memcpy(packet + 12, &n->nranks, 4);
-        /* fall through */
+        say(fd, packet, PACKET_BYTES, count);
+        break;
     default:
         say(fd, packet, PACKET_BYTES, count);
         break;
