@@ -49,12 +49,10 @@ static void choose_segments(const tutti_comm *comm, const struct tt_coll *c, str
     const uint64_t part = typical_put(c) / (comm->all_local ? 4 : 2);
     const uint32_t npeers = most_peers(p->algo, c);
     uint64_t segment = floor_power(comm->sizes.segment_bytes);
-    const bool reduces = c->kind == TT_ALLREDUCE || c->kind == TT_REDUCE || c->kind == TT_REDUCE_SCATTER ||
-                         c->kind == TT_REDUCE_SCATTERV;
 
     p->streams = npeers <= 2 ? 2 : 1;
     p->depth = 4;
-    if (reduces && !comm->all_local && segment > REDUCED_MAX)
+    if (tt_coll_reduces(c->kind) && !comm->all_local && segment > REDUCED_MAX)
         segment = REDUCED_MAX;
     if (part < segment)
         segment = part < SEGMENT_MIN ? SEGMENT_MIN : floor_power(part);

@@ -323,14 +323,11 @@ static bool pays_single_copy(const struct tt_op *op, const struct tt_exec_step *
 {
     const struct tt_engine *e = op->context->engine;
 
-    switch (op->conf.coll.kind) {
-    case TT_ALLREDUCE: case TT_REDUCE: case TT_REDUCE_SCATTER: case TT_REDUCE_SCATTERV:
+    if (tt_coll_reduces(op->conf.coll.kind) || !wait->to_dst)
         return false;
-    default:
-        if (e->single_copies)
-            return wait->to_dst && wait->s.bytes >= SINGLE_COPY_BYTES_MIN;
-        return wait->to_dst && wait->s.bytes >= SINGLE_COPY_BYTES && e->spins == 0;
-    }
+    if (e->single_copies)
+        return wait->s.bytes >= SINGLE_COPY_BYTES_MIN;
+    return wait->s.bytes >= SINGLE_COPY_BYTES && e->spins == 0;
 }
 
 /* Whether a sender leaves it to the receiver where its only put of the flow goes (tt_there), as it may not know. */

@@ -17,7 +17,7 @@
 #define TT_NUDGES 16u           /* operations of one (context, peer) that may have asked it */
 #define TT_OPS_WAITING 4096u    /* that wait locally behind them */
 #define TT_OPS_MAX 8192u        /* operations of all contexts that run or wait */
-#define TT_EAGER_CREDIT 16u     /* eager messages to one (context, peer) that it has not consumed; one is for the oldest operation */
+#define TT_EAGER_CREDIT 16u     /* eager messages to one (context, peer) that it has not consumed; one is for the oldest collective */
 #define TT_HISTORY 16u          /* finished collectives whose descriptors are kept, to name a mismatch */
 #define TT_CONTEXTS_MAX 1024u
 #define TT_HANDLES_SHARED (TT_HANDLES - TT_CONTEXTS_MAX)    /* the others are for the oldest collective of each context */

@@ -1,10 +1,5 @@
 #include "sched/expect.h"
 
-bool tt_coll_reduces(enum tt_coll_kind kind)
-{
-    return kind == TT_ALLREDUCE || kind == TT_REDUCE || kind == TT_REDUCE_SCATTER || kind == TT_REDUCE_SCATTERV;
-}
-
 uint32_t tt_nexpects(const struct tt_coll *coll, uint32_t rank)
 {
     const struct tt_coll *c = &coll[rank];

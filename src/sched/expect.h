@@ -12,9 +12,6 @@ struct tt_expect {
     uint32_t origin;
 };
 
-/* Whether the collective reduces. */
-bool tt_coll_reduces(enum tt_coll_kind kind);
-
 /* How many ranges a rank's result has at most, and the i-th (it may be empty). coll: of all ranks. */
 uint32_t tt_nexpects(const struct tt_coll *coll, uint32_t rank);
 struct tt_expect tt_expect_of(const struct tt_coll *coll, uint32_t rank, uint32_t i);

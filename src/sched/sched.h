@@ -29,6 +29,12 @@ enum tt_coll_kind {
 const char *tt_coll_name(enum tt_coll_kind kind);
 bool tt_coll_parse(const char *name, enum tt_coll_kind *out);
 
+/* Whether it adds up what ranks give. */
+static inline bool tt_coll_reduces(enum tt_coll_kind kind)
+{
+    return kind == TT_ALLREDUCE || kind == TT_REDUCE || kind == TT_REDUCE_SCATTER || kind == TT_REDUCE_SCATTERV;
+}
+
 /* The call, as an algorithm sees it. Everything in bytes except where `elem_bytes` is needed to cut blocks at element
  * boundaries. Identical on all ranks but for `rank` (and, for alltoallv, the arrays). */
 struct tt_coll {
