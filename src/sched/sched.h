@@ -16,6 +16,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include "topo/layout.h"
 #include "tutti/tutti.h"
 
 enum tt_coll_kind {
@@ -42,6 +43,7 @@ struct tt_coll {
     uint32_t rank, nranks, root;
     uint32_t elem_bytes;
     bool in_place;          /* see tt_coll_canonical */
+    const struct tt_layout *layout;     /* where the ranks are, identical on all; NULL: nothing is known of it. The caller's */
     uint64_t bytes;         /* of `count` elements as tutti.h shapes the call; 0 for the v kinds */
     /* v kinds only, in bytes, [nranks] each, owned by the caller of the operation. allgatherv, gatherv: recv_*;
      * scatterv, reduce_scatterv: send_*; alltoallv: both, this rank's own. displs are never NULL. */
