@@ -555,10 +555,22 @@ static bool do_put(struct tt_op *op, const struct tt_action *a)
     return true;
 }
 
+/* Whether what is written there had better not stay in our cache. */
+static bool bypasses_cache(const struct tt_op *op, const struct tt_place *at)
+{
+    const bool *past_cache;
+
+    if (at->kind != TT_AT_REMOTE)
+        return at->kind == TT_AT_BUF && op->stream_dst;
+    past_cache = op->flow[at->peer].landing_key.past_cache;
+    return past_cache && *past_cache;
+}
+
 static bool do_local(struct tt_op *op, const struct tt_action *a)
 {
     uint8_t *out2 = address_of(op, &a->out2);
-    const bool stream = op->stream_dst && a->out.kind == TT_AT_BUF;
+    const uint32_t stream =
+        (bypasses_cache(op, &a->out) ? TT_STREAM_DST : 0) | (bypasses_cache(op, &a->out2) ? TT_STREAM_DST2 : 0);
     tt_reduce_fn *kernel;
 
     if (is_strided(&a->out) || is_strided(&a->a)) {

@@ -62,6 +62,7 @@ struct tt_rkey {
     struct tt_wire *wire;
     uint32_t peer;
     void *mapped;                   /* MAPPED: the region's memory in this address space; else NULL */
+    const bool *past_cache;         /* MAPPED: whether long stores there had better bypass the cache just now; NULL: no opinion */
     uint64_t bytes;
     uint64_t handle[4];             /* the wire's own */
 };
