@@ -16,7 +16,7 @@
 
 #define PASSES_HELD 400         /* some 20 us, a few segments' time */
 #define HASTY_ACTIONS 64
-#define STREAM_BYTES (4ull << 20)       /* outputs from here on are written past the cache */
+#define STREAM_BYTES (8ull << 20)       /* outputs from here on are written past the cache */
 #define LOOK_AROUND 16                  /* of so many calls in a row that went at once, one does not */
 
 /* ---- life ------------------------------------------------------------------------------------------------------------ */
