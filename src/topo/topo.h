@@ -58,6 +58,8 @@ void tt_topo_fini(struct tt_topo *t);
 
 /* Built-in descriptions, by number from 0: name, one sentence; false past the last. */
 bool tt_topo_builtin(size_t i, const char **name, const char **summary);
+/* The text of the built-in of that name, as a file would have it; NULL: there is none. */
+const char *tt_topo_builtin_text(const char *name);
 
 /* Ranks of the whole machine; 1 where it has no shape. */
 uint32_t tt_topo_nranks(const struct tt_topo *t);
