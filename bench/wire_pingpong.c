@@ -81,7 +81,6 @@ static void start(struct side *s, const char *wire, uint32_t lanes)
                                        .secret = secret,
                                        .link_bytes = 4096,
                                        .lanes = lanes,
-                                       .lane_bytes = 4u << 20,
                                        .cma = true };
     const struct tt_wire_ops *ops = tt_wire_find(wire);
     struct tt_blob mine, theirs;

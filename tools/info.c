@@ -129,7 +129,6 @@ static struct json_object *gather_wire(const struct tt_wire_ops *ops)
     const struct tt_wire_conf conf = { .nranks = 1,
                                        .secret = secret,
                                        .link_bytes = 1 << 16,
-                                       .lane_bytes = 1 << 20,
                                        .interfaces = getenv("TUTTI_INTERFACES"),
                                        .cma = true };
     struct json_object *o = json_object_new_object();

@@ -6,14 +6,14 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include "topo/machine.h"
-#include "topo/place.h"
+#include "topo/told.h"
 #include "topo/topo.h"
 
 #define TOPO_RANKS_MAX 4096u
 
 /* A rank, as it tells of itself. */
 struct topo_rank {
-    struct tt_place place;
+    struct tt_told place;
     char host[64];
     char cpus[64];                  /* that it may use; "" if not told */
     char rail[TT_RAILS_MAX][TT_NIC_NAME_BYTES];

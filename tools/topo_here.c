@@ -27,7 +27,7 @@ static bool read_labels(struct topo_here *h, const struct tt_topo *description)
 static void tell(const struct topo_here *h, const cpu_set_t *set, enum tt_node_kind node, struct topo_rank *out)
 {
     memset(out, 0, sizeof *out);
-    tt_place_init(&out->place, tt_host_hash(), set ? tt_machine_socket(&h->machine, set) : TT_UNKNOWN, &h->rails, &h->labels, node);
+    tt_told_init(&out->place, tt_host_hash(), set ? tt_machine_socket(&h->machine, set) : TT_UNKNOWN, &h->rails, &h->labels, node);
     snprintf(out->host, sizeof out->host, "%.63s", h->machine.host);
     if (set)
         tt_cpus_print(set, out->cpus, sizeof out->cpus);
@@ -84,7 +84,7 @@ bool topo_here_find(struct topo_here *out, const struct tt_topo *description, ui
             guess_ranks(h, node);
     }
     if (ok && h->nranks) {
-        struct tt_place *places = calloc(h->nranks, sizeof *places);
+        struct tt_told *places = calloc(h->nranks, sizeof *places);
 
         for (uint32_t r = 0; places && r < h->nranks; r++)
             places[r] = h->ranks[r].place;
