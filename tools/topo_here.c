@@ -72,7 +72,7 @@ bool topo_here_find(struct topo_here *out, const struct tt_topo *description, ui
     bool ok = true;
 
     *h = (struct topo_here){ .nranks = nranks, .in_job = nranks == 0 && job && *job };
-    if (tt_machine_discover(&h->machine, TT_DISCOVER_ALL) != TUTTI_OK || !read_labels(h, description))
+    if (tt_machine_discover(&h->machine) != TUTTI_OK || !read_labels(h, description))
         return false;
     tt_rails_find(&h->rails, h->machine.nic, h->machine.nnics, tt_ifaddr_allows, getenv("TUTTI_INTERFACES"));
     if (h->in_job) {

@@ -1,5 +1,6 @@
 #include "comm/seat.h"
 
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -34,25 +35,31 @@ static tutti_status read_labels(struct tt_labels *out, enum tt_node_kind *node)
     return TUTTI_OK;
 }
 
-/* The buses are asked only where there are several rails to choose from. */
-static int look_around(const char *interfaces, struct tt_rails *rails)
+/* Which of several rails is near takes hwloc to tell, and so much time that nobody pays it who has no choice. */
+static int find_nearness(const char *interfaces, const cpu_set_t *own, struct tt_rails *rails)
 {
-    struct tt_machine *m = calloc(1, sizeof *m);
+    struct tt_machine *m = malloc(sizeof *m);
     int socket = TT_UNKNOWN;
-    cpu_set_t own;
 
-    *rails = (struct tt_rails){ .n = 0 };
-    if (!m)
-        return TT_UNKNOWN;
-    m->nnics = tt_nics_list(m->nic, TT_NICS_MAX);
-    tt_rails_find(rails, m->nic, m->nnics, tt_ifaddr_allows, interfaces);
-    if (tt_machine_discover(m, rails->n > 1 ? TT_DISCOVER_ALL : TT_DISCOVER_CPUS) == TUTTI_OK) {
+    if (m && tt_machine_discover(m) == TUTTI_OK) {
         tt_rails_find(rails, m->nic, m->nnics, tt_ifaddr_allows, interfaces);
-        if (sched_getaffinity(0, sizeof own, &own) == 0)
-            socket = tt_machine_socket(m, &own);
+        socket = tt_machine_socket(m, own);
     }
     free(m);
     return socket;
+}
+
+/* The rails; returns our socket. */
+static int look_around(const char *interfaces, struct tt_rails *rails)
+{
+    struct tt_nic nics[TT_NICS_MAX];
+    const uint32_t nnics = tt_nics_list(nics, TT_NICS_MAX);
+    cpu_set_t own;
+
+    tt_rails_find(rails, nics, nnics, tt_ifaddr_allows, interfaces);
+    if (sched_getaffinity(0, sizeof own, &own) != 0)
+        CPU_ZERO(&own);
+    return rails->n > 1 ? find_nearness(interfaces, &own, rails) : tt_socket_of(&own);
 }
 
 tutti_status tt_seat_find(const char *interfaces, struct tt_rails *rails, struct tt_told *place)
