@@ -31,9 +31,15 @@ static error_t parse_one(int key, char *arg, struct argp_state *state)
     unsigned long v;
 
     switch (key) {
-    case OPT_TOPO: o->topo = arg; return 0;
-    case OPT_JSON: o->json = true; return 0;
-    case OPT_SVG: o->svg = arg; return 0;
+    case OPT_TOPO:
+        o->topo = arg;
+        return 0;
+    case OPT_JSON:
+        o->json = true;
+        return 0;
+    case OPT_SVG:
+        o->svg = arg;
+        return 0;
     case 'n':
         v = strtoul(arg, &end, 10);
         if (end == arg || *end || v < 1 || v > TOPO_RANKS_MAX)
@@ -74,9 +80,10 @@ static const struct argp argp = {
     .options = argp_options,
     .parser = parse_one,
     .args_doc = "\ntutti topo place [OPTION...]",
-    .doc = "Shows where ranks are and what joins them: this host's sockets, NICs and GPUs, or a described machine. Started as a job's program "
-           "(tutti run -n 4 -- tutti topo) it tells of each rank which rail it uses, and why. `tutti topo place --help` tells how ranks "
-           "are ordered over hosts.\v",
+    .doc =
+        "Shows where ranks are and what joins them: this host's sockets, NICs and GPUs, or a described machine. Started as a job's program "
+        "(tutti run -n 4 -- tutti topo) it tells of each rank which rail it uses, and why. `tutti topo place --help` tells how ranks "
+        "are ordered over hosts.\v",
     .help_filter = help_filter,
 };
 

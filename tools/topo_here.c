@@ -18,8 +18,10 @@ static bool read_labels(struct topo_here *h, const struct tt_topo *description)
         tt_labels_of(&h->labels, description, h->machine.host);
     if (!text || tt_labels_parse(&h->labels, text, &bad_at))
         return true;
-    fprintf(stderr, "tutti topo: TUTTI_TOPO_LABELS is \"%s\", which is not understood from \"%s\" on; it must be like \"rack=r1,zone=a\"\n", text,
-            text + bad_at);
+    fprintf(
+        stderr,
+        "tutti topo: TUTTI_TOPO_LABELS is \"%s\", which is not understood from \"%s\" on; it must be like \"rack=r1,zone=a\"\n",
+        text, text + bad_at);
     return false;
 }
 
@@ -27,7 +29,8 @@ static bool read_labels(struct topo_here *h, const struct tt_topo *description)
 static void tell(const struct topo_here *h, const cpu_set_t *set, enum tt_node_kind node, struct topo_rank *out)
 {
     memset(out, 0, sizeof *out);
-    tt_told_init(&out->place, tt_host_hash(), set ? tt_machine_socket(&h->machine, set) : TT_UNKNOWN, &h->rails, &h->labels, node);
+    tt_told_init(&out->place, tt_host_hash(), set ? tt_machine_socket(&h->machine, set) : TT_UNKNOWN, &h->rails,
+                 &h->labels, node);
     snprintf(out->host, sizeof out->host, "%.63s", h->machine.host);
     if (set)
         tt_cpus_print(set, out->cpus, sizeof out->cpus);
@@ -268,8 +271,8 @@ void topo_here_print(const struct topo_here *h)
     bool labelled = false;
 
     printf("%s\n", m->host);
-    printf("  sockets %s, cores %s, cpus %s, NUMA nodes %s\n", count_or_unknown(m->nsockets, a), count_or_unknown(m->ncores, b),
-           count_or_unknown(m->ncpus, c), count_or_unknown(m->nnuma, d));
+    printf("  sockets %s, cores %s, cpus %s, NUMA nodes %s\n", count_or_unknown(m->nsockets, a),
+           count_or_unknown(m->ncores, b), count_or_unknown(m->ncpus, c), count_or_unknown(m->nnuma, d));
     printf("  labels");
     for (int i = TT_NEAR_RACK; i < TT_NEAR_WAN; i++)
         if (*h->labels.label[i]) {

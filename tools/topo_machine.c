@@ -70,7 +70,8 @@ static struct json_object *rules_json(const struct tt_topo *t)
             json_object_object_add(o, "slots", json_object_new_int64(t->rules[i].slots));
         for (int d = TT_NEAR_RACK; d < TT_NEAR_WAN; d++)
             if (t->rules[i].label[d][0])
-                json_object_object_add(o, tt_distance_name((enum tt_distance)d), json_object_new_string(t->rules[i].label[d]));
+                json_object_object_add(o, tt_distance_name((enum tt_distance)d),
+                                       json_object_new_string(t->rules[i].label[d]));
         json_object_array_add(all, o);
     }
     return all;
@@ -100,7 +101,8 @@ struct json_object *topo_machine_json(const struct tt_topo *t)
     json_object_object_add(o, "rails", json_object_new_int64(t->nrails));
     for (int d = TT_NEAR_SOCKET; d < TT_DISTANCES; d++)
         if (t->link[d].latency_ns || t->link[d].bytes_per_s > 0 || t->link[d].oversubscription > 1)
-            json_object_object_add(links, tt_distance_name((enum tt_distance)d), link_json(&t->link[d], d > TT_NEAR_RACK));
+            json_object_object_add(links, tt_distance_name((enum tt_distance)d),
+                                   link_json(&t->link[d], d > TT_NEAR_RACK));
     json_object_object_add(o, "links", links);
     if (t->has_shape)
         json_object_object_add(o, "machine", shape_json(t));
@@ -147,9 +149,11 @@ void topo_machine_print(const struct tt_topo *t)
     printf("%s\n", t->name);
     if (t->has_shape) {
         topo_count(tt_topo_nranks(t), ranks);
-        printf("  %s ranks; per host %u, sockets %u (%s), rails %u; hosts per rack %u, racks per zone %u, zones per building %u, buildings %u\n",
-               ranks, t->host_ranks, t->host_sockets, t->node == TT_NODE_MESH ? "each pair of ranks on its own" : "sockets share a link",
-               t->nrails, t->rack_hosts, t->zone_racks, t->building_zones, t->buildings);
+        printf(
+            "  %s ranks; per host %u, sockets %u (%s), rails %u; hosts per rack %u, racks per zone %u, zones per building %u, buildings %u\n",
+            ranks, t->host_ranks, t->host_sockets,
+            t->node == TT_NODE_MESH ? "each pair of ranks on its own" : "sockets share a link", t->nrails,
+            t->rack_hosts, t->zone_racks, t->building_zones, t->buildings);
     }
     print_links(t);
     if (t->nrules)

@@ -22,8 +22,10 @@ static const struct argp_option argp_options[] = {
     { "ranks", 'n', "N", 0, "number of ranks; not said: as many as there are slots", 0 },
     { "hosts", OPT_HOSTS, "LIST", 0, "hosts in their order, with slots: a:4,b:4", 0 },
     { "hostfile", OPT_HOSTFILE, "FILE", 0, "the same from a file of lines \"host slots=4\"", 0 },
-    { "topo", OPT_TOPO, "NAME|FILE", 0, "the description that labels hosts (else TUTTI_TOPO); without --hosts and --hostfile, its entries without "
-                                        "stars are the hosts", 0 },
+    { "topo", OPT_TOPO, "NAME|FILE", 0,
+      "the description that labels hosts (else TUTTI_TOPO); without --hosts and --hostfile, its entries without "
+      "stars are the hosts",
+      0 },
     { "group", OPT_GROUP, "G", 0, "each G consecutive ranks, from rank 0 on, shall be ...", 1 },
     { "within", OPT_WITHIN, "LEVEL", 0, "... inside one host, rack, zone, building or fabric. The pair may be said several times", 1 },
     { "reorder", OPT_REORDER, NULL, 0, "the hosts' order may change; else it stays, or it is told why it cannot", 1 },
@@ -57,19 +59,33 @@ static error_t parse_one(int key, char *arg, struct argp_state *state)
     struct options *o = state->input;
 
     switch (key) {
-    case 'n': o->nranks = parse_number("ranks", arg, state); return 0;
-    case OPT_HOSTS: o->hosts = arg; return 0;
-    case OPT_HOSTFILE: o->hostfile = arg; return 0;
-    case OPT_TOPO: o->topo = arg; return 0;
-    case OPT_REORDER: o->reorder = true; return 0;
-    case OPT_WITHIN: parse_within(o, arg, state); return 0;
+    case 'n':
+        o->nranks = parse_number("ranks", arg, state);
+        return 0;
+    case OPT_HOSTS:
+        o->hosts = arg;
+        return 0;
+    case OPT_HOSTFILE:
+        o->hostfile = arg;
+        return 0;
+    case OPT_TOPO:
+        o->topo = arg;
+        return 0;
+    case OPT_REORDER:
+        o->reorder = true;
+        return 0;
+    case OPT_WITHIN:
+        parse_within(o, arg, state);
+        return 0;
     case OPT_GROUP:
         if (o->group_open || o->nrules == TT_ORDER_RULES_MAX)
             argp_error(state, "--group %s: %s", arg, o->group_open ? "the one before it has no --within" : "there are too many");
         o->rules[o->nrules].ranks = parse_number("group", arg, state);
         o->group_open = true;
         return 0;
-    case ARGP_KEY_ARG: argp_error(state, "\"%s\" is not understood", arg); return 0;
+    case ARGP_KEY_ARG:
+        argp_error(state, "\"%s\" is not understood", arg);
+        return 0;
     case ARGP_KEY_END:
         if (o->group_open)
             argp_error(state, "--group %u has no --within", o->rules[o->nrules].ranks);
@@ -83,8 +99,9 @@ static error_t parse_one(int key, char *arg, struct argp_state *state)
 static const struct argp argp = {
     .options = argp_options,
     .parser = parse_one,
-    .doc = "Orders ranks over hosts so that groups of consecutive ranks stay together, and prints a host file for `tutti run --hostfile`. "
-           "For example: tutti topo place --topo lab.json --hostfile hosts --group 8 --within rack --reorder > placed",
+    .doc =
+        "Orders ranks over hosts so that groups of consecutive ranks stay together, and prints a host file for `tutti run --hostfile`. "
+        "For example: tutti topo place --topo lab.json --hostfile hosts --group 8 --within rack --reorder > placed",
 };
 
 /* Hosts of the options; their slots from the list, else from the description. */
@@ -125,8 +142,9 @@ static bool find_slots(struct hosts *h, const struct tt_topo *t)
         if (h->at[i].slots == 0 && t && t->has_shape)
             h->at[i].slots = t->host_ranks;
         if (h->at[i].slots == 0) {
-            fprintf(stderr, "tutti topo place: how many slots %s has is not told (\"%s:4\", or \"slots\" in the description)\n", h->at[i].name,
-                    h->at[i].name);
+            fprintf(stderr,
+                    "tutti topo place: how many slots %s has is not told (\"%s:4\", or \"slots\" in the description)\n",
+                    h->at[i].name, h->at[i].name);
             return false;
         }
         for (uint32_t k = 0; k < i; k++)
@@ -140,7 +158,8 @@ static bool find_slots(struct hosts *h, const struct tt_topo *t)
 
 /* The groups of hosts at each level, by the same rules as those of ranks. False, after saying why: no memory, or a rule is about a level of
  * which nothing is told. */
-static bool find_groups(const struct options *o, const struct tt_topo *t, const struct hosts *h, struct tt_order_host *out)
+static bool find_groups(const struct options *o, const struct tt_topo *t, const struct hosts *h,
+                        struct tt_order_host *out)
 {
     static const struct tt_rails no_rails;
     struct tt_told *places = calloc(h->n, sizeof *places);
@@ -177,7 +196,8 @@ static bool find_groups(const struct options *o, const struct tt_topo *t, const 
     return true;
 }
 
-static void print_hosts(const struct tt_topo *t, const struct tt_order_host *hosts, const uint32_t *order, const uint32_t *take, uint32_t used)
+static void print_hosts(const struct tt_topo *t, const struct tt_order_host *hosts, const uint32_t *order,
+                        const uint32_t *take, uint32_t used)
 {
     uint32_t rank = 0;
 

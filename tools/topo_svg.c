@@ -17,11 +17,20 @@ static void escaped(FILE *f, const char *text)
 {
     for (; *text; text++)
         switch (*text) {
-        case '<': fputs("&lt;", f); break;
-        case '>': fputs("&gt;", f); break;
-        case '&': fputs("&amp;", f); break;
-        case '\'': fputs("&#39;", f); break;
-        default: fputc(*text, f);
+        case '<':
+            fputs("&lt;", f);
+            break;
+        case '>':
+            fputs("&gt;", f);
+            break;
+        case '&':
+            fputs("&amp;", f);
+            break;
+        case '\'':
+            fputs("&#39;", f);
+            break;
+        default:
+            fputc(*text, f);
         }
 }
 
@@ -52,8 +61,11 @@ static void begin(FILE *f, double w, double h)
 
 static uint32_t brothers(const struct tt_topo *t, int level)
 {
-    const uint32_t counts[TT_DISTANCES] = { [TT_NEAR_SOCKET] = t->host_sockets, [TT_NEAR_HOST] = t->rack_hosts, [TT_NEAR_RACK] = t->zone_racks,
-                                            [TT_NEAR_ZONE] = t->building_zones, [TT_NEAR_BUILDING] = t->buildings };
+    const uint32_t counts[TT_DISTANCES] = { [TT_NEAR_SOCKET] = t->host_sockets,
+                                            [TT_NEAR_HOST] = t->rack_hosts,
+                                            [TT_NEAR_RACK] = t->zone_racks,
+                                            [TT_NEAR_ZONE] = t->building_zones,
+                                            [TT_NEAR_BUILDING] = t->buildings };
 
     return counts[level] ? counts[level] : 1;
 }
@@ -74,7 +86,8 @@ static bool is_shown(const struct tt_topo *t, int level)
 {
     if (level == TT_NEAR_SOCKET)
         return t->host_sockets > 1;
-    return level <= TT_NEAR_HOST || tt_topo_group_ranks(t, (enum tt_distance)level) > tt_topo_group_ranks(t, (enum tt_distance)(level - 1));
+    return level <= TT_NEAR_HOST ||
+           tt_topo_group_ranks(t, (enum tt_distance)level) > tt_topo_group_ranks(t, (enum tt_distance)(level - 1));
 }
 
 static struct size inner_size(const struct tt_topo *t, int level);

@@ -30,8 +30,11 @@ static tutti_status read_labels(struct tt_labels *out, enum tt_node_kind *node)
         tt_topo_fini(&t);
     }
     if (text && !tt_labels_parse(out, text, &bad_at))
-        return tt_fail(TUTTI_ERR_INVALID, "TUTTI_TOPO_LABELS is \"%s\", which is not understood from \"%s\" on; it must be like \"rack=r1,zone=a\" "
-                       "(rack, zone, building, fabric)", text, text + bad_at);
+        return tt_fail(
+            TUTTI_ERR_INVALID,
+            "TUTTI_TOPO_LABELS is \"%s\", which is not understood from \"%s\" on; it must be like \"rack=r1,zone=a\" "
+            "(rack, zone, building, fabric)",
+            text, text + bad_at);
     return TUTTI_OK;
 }
 

@@ -56,11 +56,12 @@ static tutti_status open_wires(struct tt_engine *e, const struct tt_engine_conf 
     tutti_status st = check_list(conf->wires);
 
     if (!st && lane_bytes && !tt_lane_limits_parse(&limits, lane_bytes, &bad_at))
-        st = tt_fail(TUTTI_ERR_INVALID, "TUTTI_LANE_BYTES is \"%s\", which is not understood from \"%s\" on; it must be like \"8388608\" or "
-                     "\"4194304,wan=134217728\", of %u to %u bytes, and distances socket, host, rack, zone, building, fabric, wan",
-                     lane_bytes, lane_bytes + bad_at, TT_LANE_BYTES_MIN, TT_LANE_BYTES_MAX);
-    if (st || (st = tt_param_get(TT_PARAM_CMA, &cma)) ||
-        (st = tt_param_get(TT_PARAM_TCP_SILENCE_S, &silence_s)))
+        st = tt_fail(
+            TUTTI_ERR_INVALID,
+            "TUTTI_LANE_BYTES is \"%s\", which is not understood from \"%s\" on; it must be like \"8388608\" or "
+            "\"4194304,wan=134217728\", of %u to %u bytes, and distances socket, host, rack, zone, building, fabric, wan",
+            lane_bytes, lane_bytes + bad_at, TT_LANE_BYTES_MIN, TT_LANE_BYTES_MAX);
+    if (st || (st = tt_param_get(TT_PARAM_CMA, &cma)) || (st = tt_param_get(TT_PARAM_TCP_SILENCE_S, &silence_s)))
         return st;
     wc.secret = e->secret;
     wc.lane_limits = &limits;

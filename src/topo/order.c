@@ -56,8 +56,10 @@ static tutti_status check_rules(const struct ordering *o, uint32_t nranks)
         if (whole % o->rules[i].ranks == 0)
             continue;
         if (i + 1 < o->nrules)
-            return tt_fail(TUTTI_ERR_INVALID, "groups of %u and groups of %u cannot both be kept together: the first do not divide the second",
-                           o->rules[i].ranks, whole);
+            return tt_fail(
+                TUTTI_ERR_INVALID,
+                "groups of %u and groups of %u cannot both be kept together: the first do not divide the second",
+                o->rules[i].ranks, whole);
         return tt_fail(TUTTI_ERR_INVALID, "%u ranks are no whole number of groups of %u", nranks, o->rules[i].ranks);
     }
     return TUTTI_OK;
@@ -187,10 +189,10 @@ static void explain(const struct ordering *o, uint32_t i, char out[REASON_BYTES]
             snprintf(out + n, REASON_BYTES - n, "; and so on");
             break;
         }
-        n += (size_t)snprintf(out + n, REASON_BYTES - n, "%sthe %s of %s holds %llu, with %llu slots on %u host%s", at ? "; " : "",
-                              tt_distance_name(r->within), o->hosts[o->sorted[at]].name,
-                              (unsigned long long)(most(o, i, at, next) / each), (unsigned long long)most(o, 0, at, next), next - at,
-                              next - at == 1 ? "" : "s");
+        n += (size_t)snprintf(out + n, REASON_BYTES - n, "%sthe %s of %s holds %llu, with %llu slots on %u host%s",
+                              at ? "; " : "", tt_distance_name(r->within), o->hosts[o->sorted[at]].name,
+                              (unsigned long long)(most(o, i, at, next) / each),
+                              (unsigned long long)most(o, 0, at, next), next - at, next - at == 1 ? "" : "s");
     }
 }
 
@@ -207,16 +209,19 @@ static tutti_status reorder_hosts(struct ordering *o, uint32_t nranks)
         if (can >= must)
             continue;
         explain(o, i, reason);
-        return tt_fail(TUTTI_ERR_INVALID, "%llu groups of %u ranks, each inside one %s, do not fit: there is room for %llu: %s",
-                       (unsigned long long)must, o->rules[i].ranks, tt_distance_name(o->rules[i].within), (unsigned long long)can, reason);
+        return tt_fail(TUTTI_ERR_INVALID,
+                       "%llu groups of %u ranks, each inside one %s, do not fit: there is room for %llu: %s",
+                       (unsigned long long)must, o->rules[i].ranks, tt_distance_name(o->rules[i].within),
+                       (unsigned long long)can, reason);
     }
     o->used = 0;
     take(o, o->nrules, 0, o->n, o->nrules ? nranks / o->rules[o->nrules - 1].ranks : nranks);
     return TUTTI_OK;
 }
 
-tutti_status tt_order_ranks(const struct tt_order_host *hosts, uint32_t n, uint32_t nranks, const struct tt_order_rule *rules, uint32_t nrules,
-                            bool reorder, uint32_t *order, uint32_t *take_out, uint32_t *used)
+tutti_status tt_order_ranks(const struct tt_order_host *hosts, uint32_t n, uint32_t nranks,
+                            const struct tt_order_rule *rules, uint32_t nrules, bool reorder, uint32_t *order,
+                            uint32_t *take_out, uint32_t *used)
 {
     struct ordering o = { .hosts = hosts, .n = n, .nrules = nrules, .order = order, .take = take_out };
     uint32_t rule = 0, first = 0, torn[2] = { 0, 0 };
@@ -237,9 +242,12 @@ tutti_status tt_order_ranks(const struct tt_order_host *hosts, uint32_t n, uint3
     fill_in_order(&o, nranks);
     if (!keeps_rules(&o, &rule, &first, torn)) {
         if (!reorder)
-            return tt_fail(TUTTI_ERR_INVALID, "in this order ranks %u to %u, which shall be inside one %s, are on %s and on %s, which are in different "
-                           "ones; another order was not asked for", first, first + o.rules[rule].ranks - 1,
-                           tt_distance_name(o.rules[rule].within), hosts[torn[0]].name, hosts[torn[1]].name);
+            return tt_fail(
+                TUTTI_ERR_INVALID,
+                "in this order ranks %u to %u, which shall be inside one %s, are on %s and on %s, which are in different "
+                "ones; another order was not asked for",
+                first, first + o.rules[rule].ranks - 1, tt_distance_name(o.rules[rule].within), hosts[torn[0]].name,
+                hosts[torn[1]].name);
         o.sorted = malloc(n * sizeof *o.sorted);
         st = o.sorted ? reorder_hosts(&o, nranks) : tt_fail(TUTTI_ERR_NOMEM, "no memory for %u hosts", n);
         free(o.sorted);

@@ -22,7 +22,8 @@ struct tt_order_rule {
  * both arrays have room for n. The hosts' own order stays where it keeps the rules; else, if `reorder`, hosts of one group are
  * brought together, in order of first appearance, and slots that would tear a group are left free. INVALID (logged) with what is in the
  * way: then, with `reorder`, no order exists. For groups that do not divide each other, or nranks, that is said instead. */
-tutti_status tt_order_ranks(const struct tt_order_host *hosts, uint32_t n, uint32_t nranks, const struct tt_order_rule *rules, uint32_t nrules,
-                            bool reorder, uint32_t *order, uint32_t *take, uint32_t *used);
+tutti_status tt_order_ranks(const struct tt_order_host *hosts, uint32_t n, uint32_t nranks,
+                            const struct tt_order_rule *rules, uint32_t nrules, bool reorder, uint32_t *order,
+                            uint32_t *take, uint32_t *used);
 
 #endif

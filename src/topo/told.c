@@ -9,8 +9,8 @@
 
 #define SOCKETS_MAX 1024
 
-void tt_told_init(struct tt_told *out, uint64_t host, int socket, const struct tt_rails *rails, const struct tt_labels *labels,
-                   enum tt_node_kind node)
+void tt_told_init(struct tt_told *out, uint64_t host, int socket, const struct tt_rails *rails,
+                  const struct tt_labels *labels, enum tt_node_kind node)
 {
     *out = (struct tt_told){ .host = host, .socket = TT_UNKNOWN, .node = (uint8_t)node, .nrails = (uint8_t)rails->n };
     if (socket >= 0 && socket < SOCKETS_MAX)
@@ -195,7 +195,8 @@ static bool derive_rails(struct tt_layout *l, const struct tt_told *places)
         for (uint32_t i = 0; i < nlocal; i++)
             sockets[i] = places[tt_layout_rank(l, h, i)].socket;
         for (uint32_t i = 0; i < nlocal; i++)
-            l->seat[tt_layout_rank(l, h, i)].rail = tt_rail_choose(host->rail_socket, host->nrails, sockets, nlocal, i, NULL);
+            l->seat[tt_layout_rank(l, h, i)].rail =
+                tt_rail_choose(host->rail_socket, host->nrails, sockets, nlocal, i, NULL);
         if (host->nrails < l->nrails)
             l->nrails = host->nrails ? host->nrails : 1;
     }
@@ -262,13 +263,15 @@ bool tt_layout_part(struct tt_layout *out, const struct tt_layout *whole, const 
 
 void tt_layout_describe(const struct tt_layout *l, char *out, size_t cap)
 {
-    static const char *const plural[] = { [TT_NEAR_RACK] = "racks", [TT_NEAR_ZONE] = "zones",
-                                          [TT_NEAR_BUILDING] = "buildings", [TT_NEAR_FABRIC] = "fabrics" };
+    static const char *const plural[] = { [TT_NEAR_RACK] = "racks",
+                                          [TT_NEAR_ZONE] = "zones",
+                                          [TT_NEAR_BUILDING] = "buildings",
+                                          [TT_NEAR_FABRIC] = "fabrics" };
     uint32_t below = l->nhosts;
     size_t n;
 
-    n = (size_t)snprintf(out, cap, "%u rank%s on %u host%s, %u rail%s each", l->nranks, l->nranks == 1 ? "" : "s", l->nhosts,
-                         l->nhosts == 1 ? "" : "s", l->nrails, l->nrails == 1 ? "" : "s");
+    n = (size_t)snprintf(out, cap, "%u rank%s on %u host%s, %u rail%s each", l->nranks, l->nranks == 1 ? "" : "s",
+                         l->nhosts, l->nhosts == 1 ? "" : "s", l->nrails, l->nrails == 1 ? "" : "s");
     for (int level = TT_NEAR_RACK; level < TT_NEAR_WAN && n < cap; level++) {
         uint32_t groups = 0;
 

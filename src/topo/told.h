@@ -17,8 +17,8 @@ struct tt_told {
     uint64_t label[TT_NEAR_WAN];        /* RACK to FABRIC: hash of the label; 0: not told */
 };
 
-void tt_told_init(struct tt_told *out, uint64_t host, int socket, const struct tt_rails *rails, const struct tt_labels *labels,
-                   enum tt_node_kind node);
+void tt_told_init(struct tt_told *out, uint64_t host, int socket, const struct tt_rails *rails,
+                  const struct tt_labels *labels, enum tt_node_kind node);
 void tt_told_write(const struct tt_told *p, struct tt_writer *w);
 /* Sets r->bad for what no rank can have written. */
 void tt_told_read(struct tt_told *out, struct tt_reader *r);

@@ -151,6 +151,7 @@ struct tt_tcp_link {
     struct tt_tcp_lane *lanes;  /* [nlanes] */
     uint32_t nlanes;            /* agreed; 0 before it is up */
     uint64_t lane_bytes;        /* that may be queued on one */
+    uint32_t next_lane;         /* of lanes with the same load, which is looked at first */
 
     /* out */
     uint32_t next_sequence, acked;      /* everything before acked has landed there */

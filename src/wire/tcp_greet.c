@@ -263,8 +263,8 @@ static void attempt_start(struct tt_tcp_greeting *g)
     if (g->fd < 0) {
         tt_log(TT_LOG_WARN, "tcp: no socket to connect to rank %u: %s", link->peer, strerror(errno));
     } else if (way.rail != TT_TCP_NO_RAIL && !tt_tcp_rail_bind(g->tcp, g->fd, way.rail)) {
-        tt_log(TT_LOG_INFO, "tcp: lane %u to rank %u cannot start from %s: %s", g->lane, link->peer, g->tcp->conf.rails->rail[way.rail].name,
-               strerror(errno));
+        tt_log(TT_LOG_INFO, "tcp: lane %u to rank %u cannot start from %s: %s", g->lane, link->peer,
+               g->tcp->conf.rails->rail[way.rail].name, strerror(errno));
     } else if (connect(g->fd, (struct sockaddr *)&to, bytes) == 0 || errno == EINPROGRESS) {
         if (tt_tcp_watch(g->tcp, g->fd, EPOLLOUT, g))
             return;

@@ -49,7 +49,8 @@ void tt_tcp_settle(struct tt_tcp *t)
     if (t->settled || !l || l->nranks == 0)
         return;
     t->settled = true;
-    t->rail = nrails && tt_layout_rail(l, t->conf.rank) < nrails ? (uint8_t)tt_layout_rail(l, t->conf.rank) : TT_TCP_NO_RAIL;
+    t->rail =
+        nrails && tt_layout_rail(l, t->conf.rank) < nrails ? (uint8_t)tt_layout_rail(l, t->conf.rank) : TT_TCP_NO_RAIL;
     t->alone = nrails > 1 && tt_layout_host_ranks(l, tt_layout_host(l, t->conf.rank)) == 1;
     if (t->lanes_free && t->alone)
         t->conf.lanes = nrails < TT_TCP_LANES_MAX ? nrails : TT_TCP_LANES_MAX;

@@ -35,7 +35,8 @@ static void an_order_that_keeps_the_rules_stays(void **state)
 
 static void a_torn_group_is_told_and_mended_only_when_asked(void **state)
 {
-    const struct tt_order_host hosts[] = { host("a", 4, 0, 0, 0), host("b", 4, 1, 1, 0), host("c", 4, 2, 0, 0), host("d", 4, 3, 1, 0) };
+    const struct tt_order_host hosts[] = { host("a", 4, 0, 0, 0), host("b", 4, 1, 1, 0), host("c", 4, 2, 0, 0),
+                                           host("d", 4, 3, 1, 0) };
     const struct tt_order_rule rule = { 8, TT_NEAR_RACK };
     static const uint32_t mended[] = { 0, 2, 1, 3 };
     uint32_t order[4], take[4], used = 99;
@@ -133,7 +134,8 @@ static void an_order_is_found_exactly_when_there_is_one(void **state)
             hosts[h] = host("h", 1 + (uint32_t)tt_prng_below(&p, 4), h, rack, rack / 2);
             slots += hosts[h].slots;
         }
-        rules[0] = (struct tt_order_rule){ 1 + (uint32_t)tt_prng_below(&p, 3), tt_prng_below(&p, 2) ? TT_NEAR_HOST : TT_NEAR_RACK };
+        rules[0] = (struct tt_order_rule){ 1 + (uint32_t)tt_prng_below(&p, 3),
+                                           tt_prng_below(&p, 2) ? TT_NEAR_HOST : TT_NEAR_RACK };
         rules[1] = (struct tt_order_rule){ rules[0].ranks * (1 + (uint32_t)tt_prng_below(&p, 3)), TT_NEAR_ZONE };
         if (slots < rules[1].ranks)
             continue;

@@ -83,8 +83,8 @@ static void labels_decide_how_far_hosts_are(void **state)
 
 static void sockets_and_rails_come_from_what_ranks_tell(void **state)
 {
-    const struct tt_told places[] = { place(1, 0, ""), place(1, 1, ""), place(2, 0, ""), place(2, TT_UNKNOWN, ""),
-                                       place(1, 1, ""), place(2, 1, "") };
+    const struct tt_told places[] = { place(1, 0, ""),          place(1, 1, ""), place(2, 0, ""),
+                                      place(2, TT_UNKNOWN, ""), place(1, 1, ""), place(2, 1, "") };
     struct tt_layout l;
     char text[128];
 
@@ -144,8 +144,8 @@ static void layouts_of_any_places_nest_and_parts_agree_with_the_whole(void **sta
                 groups += l.seat[r].group[d] == groups;
                 for (uint32_t q = 0; d > TT_NEAR_SOCKET && q < r; q++)
                     if (l.seat[q].group[d - 1] == l.seat[r].group[d - 1] && l.seat[q].group[d] != l.seat[r].group[d])
-                        fail_msg("seed %llu: ranks %u and %u are together below %s only", (unsigned long long)seed, q, r,
-                                 tt_distance_name((enum tt_distance)d));
+                        fail_msg("seed %llu: ranks %u and %u are together below %s only", (unsigned long long)seed, q,
+                                 r, tt_distance_name((enum tt_distance)d));
             }
         }
         if (m > 0) {

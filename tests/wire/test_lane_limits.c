@@ -29,9 +29,21 @@ static void what_is_no_limit_is_refused_where_it_stands(void **state)
     static const struct {
         const char *text;
         size_t at;
-    } cases[] = { { "x", 0 }, { "65535", 0 }, { "1073741825", 0 }, { "-1", 0 }, { "+70000", 0 }, { "70000,", 99 }, { "70000,rack", 6 },
-                  { "rack=", 0 }, { "shelf=70000", 0 }, { "self=70000", 0 }, { "rack=70000x", 0 }, { "70000,,70000", 6 }, { ",", 0 },
-                  { "rack=70000,wan= 70000", 11 }, { "99999999999999999999999", 0 } };
+    } cases[] = { { "x", 0 },
+                  { "65535", 0 },
+                  { "1073741825", 0 },
+                  { "-1", 0 },
+                  { "+70000", 0 },
+                  { "70000,", 99 },
+                  { "70000,rack", 6 },
+                  { "rack=", 0 },
+                  { "shelf=70000", 0 },
+                  { "self=70000", 0 },
+                  { "rack=70000x", 0 },
+                  { "70000,,70000", 6 },
+                  { ",", 0 },
+                  { "rack=70000,wan= 70000", 11 },
+                  { "99999999999999999999999", 0 } };
 
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -50,7 +62,8 @@ static void what_is_farther_may_have_more_outstanding(void **state)
     (void)state;
     for (int d = 1; d < TT_DISTANCES; d++) {
         assert_true(tt_lane_limits_default.bytes[d] >= tt_lane_limits_default.bytes[d - 1]);
-        assert_true(tt_lane_limits_default.bytes[d] >= TT_LANE_BYTES_MIN && tt_lane_limits_default.bytes[d] <= TT_LANE_BYTES_MAX);
+        assert_true(tt_lane_limits_default.bytes[d] >= TT_LANE_BYTES_MIN &&
+                    tt_lane_limits_default.bytes[d] <= TT_LANE_BYTES_MAX);
     }
 }
 
