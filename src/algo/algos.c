@@ -57,7 +57,8 @@ const size_t tt_nalgos = sizeof(tt_algos) / sizeof(tt_algos[0]);
 double tt_cost_ns(const struct tt_cost *cost, const struct tt_cost_model *m)
 {
     return cost->messages * m->message_ns + cost->bytes * m->byte_ns + cost->reduced * m->reduce_byte_ns +
-           cost->copied * m->copy_byte_ns;
+           cost->copied * m->copy_byte_ns + cost->near_messages * m->near_message_ns +
+           cost->near_bytes * m->near_byte_ns;
 }
 
 const struct tt_algo *tt_algo_choose(const struct tt_coll *c, const struct tt_cost_model *m)
