@@ -10,6 +10,7 @@
     X(allreduce_doubling) \
     X(allreduce_rabenseifner) \
     X(allreduce_ring) \
+    X(allreduce_parallel_rings) \
     X(reduce_flat) \
     X(reduce_binomial) \
     X(reduce_chain) \
@@ -19,6 +20,8 @@
     X(reduce_scatterv_halving) \
     X(reduce_scatter_ring) \
     X(reduce_scatterv_ring) \
+    X(reduce_scatter_parallel_rings) \
+    X(reduce_scatterv_parallel_rings) \
     X(allgather_direct) \
     X(allgatherv_direct) \
     X(allgather_doubling) \
@@ -27,6 +30,13 @@
     X(allgatherv_bruck) \
     X(allgather_ring) \
     X(allgatherv_ring) \
+    X(allgather_parallel_rings) \
+    X(allgather_parallel_rings_linear) \
+    X(allgather_parallel_rings_doubling) \
+    X(allgather_parallel_rings_halving) \
+    X(allgather_parallel_rings_knomial) \
+    X(allgather_parallel_rings_sockets) \
+    X(allgatherv_parallel_rings) \
     X(broadcast_flat) \
     X(broadcast_binomial) \
     X(broadcast_chain) \
