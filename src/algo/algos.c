@@ -11,6 +11,7 @@
     X(allreduce_rabenseifner) \
     X(allreduce_ring) \
     X(allreduce_parallel_rings) \
+    X(allreduce_hierarchical) \
     X(reduce_flat) \
     X(reduce_binomial) \
     X(reduce_chain) \
@@ -50,8 +51,10 @@
     X(alltoall_direct) \
     X(alltoall_pairwise) \
     X(alltoall_bruck) \
+    X(alltoall_two_level) \
     X(alltoallv_direct) \
     X(alltoallv_pairwise) \
+    X(alltoallv_by_hosts) \
     X(barrier_dissemination) \
     X(send_direct) \
     X(recv_direct)
