@@ -270,7 +270,9 @@ static void a_round_of_131072_ranks_is_emitted_alone(void **state)
 static void programs(struct tt_program *p, struct case_calls *calls, const char *name, uint32_t nranks,
                      const struct tt_layout *l)
 {
-    const struct case_spec spec = { .algo = algo_of(name), .nranks = nranks, .count = 8, .elem_bytes = 8, .packed = true };
+    const struct case_spec spec = {
+        .algo = algo_of(name), .nranks = nranks, .count = 8, .elem_bytes = 8, .packed = true
+    };
 
     case_make(calls, &spec);
     for (uint32_t r = 0; r < nranks; r++)
@@ -325,7 +327,8 @@ static void sixty_four_ranks_on_hosts_of_4_take_15_steps_between_hosts_and_a_fla
 }
 
 /* How often block `block` is put into the group of `level` that `into` is a member of, from outside of it. */
-static uint32_t entries(const struct tt_program *p, const struct tt_layout *l, uint32_t block, uint32_t into, bool sockets)
+static uint32_t entries(const struct tt_program *p, const struct tt_layout *l, uint32_t block, uint32_t into,
+                        bool sockets)
 {
     uint32_t n = 0;
 
