@@ -10,6 +10,8 @@
     X(allreduce_doubling) \
     X(allreduce_rabenseifner) \
     X(allreduce_ring) \
+    X(allreduce_parallel_rings) \
+    X(allreduce_hierarchical) \
     X(reduce_flat) \
     X(reduce_binomial) \
     X(reduce_chain) \
@@ -19,6 +21,8 @@
     X(reduce_scatterv_halving) \
     X(reduce_scatter_ring) \
     X(reduce_scatterv_ring) \
+    X(reduce_scatter_parallel_rings) \
+    X(reduce_scatterv_parallel_rings) \
     X(allgather_direct) \
     X(allgatherv_direct) \
     X(allgather_doubling) \
@@ -27,6 +31,13 @@
     X(allgatherv_bruck) \
     X(allgather_ring) \
     X(allgatherv_ring) \
+    X(allgather_parallel_rings) \
+    X(allgather_parallel_rings_linear) \
+    X(allgather_parallel_rings_doubling) \
+    X(allgather_parallel_rings_halving) \
+    X(allgather_parallel_rings_knomial) \
+    X(allgather_parallel_rings_sockets) \
+    X(allgatherv_parallel_rings) \
     X(broadcast_flat) \
     X(broadcast_binomial) \
     X(broadcast_chain) \
@@ -40,8 +51,10 @@
     X(alltoall_direct) \
     X(alltoall_pairwise) \
     X(alltoall_bruck) \
+    X(alltoall_two_level) \
     X(alltoallv_direct) \
     X(alltoallv_pairwise) \
+    X(alltoallv_by_hosts) \
     X(barrier_dissemination) \
     X(send_direct) \
     X(recv_direct)
@@ -57,7 +70,8 @@ const size_t tt_nalgos = sizeof(tt_algos) / sizeof(tt_algos[0]);
 double tt_cost_ns(const struct tt_cost *cost, const struct tt_cost_model *m)
 {
     return cost->messages * m->message_ns + cost->bytes * m->byte_ns + cost->reduced * m->reduce_byte_ns +
-           cost->copied * m->copy_byte_ns;
+           cost->copied * m->copy_byte_ns + cost->near_messages * m->near_message_ns +
+           cost->near_bytes * m->near_byte_ns;
 }
 
 const struct tt_algo *tt_algo_choose(const struct tt_coll *c, const struct tt_cost_model *m)

@@ -15,6 +15,7 @@ struct tt_cost_model {
     double byte_ns;             /* one more byte of a message, streamed */
     double reduce_byte_ns;      /* one byte of reduction output */
     double copy_byte_ns;
+    double near_message_ns, near_byte_ns;   /* of messages that stay on a host, where others leave it */
 };
 double tt_cost_ns(const struct tt_cost *cost, const struct tt_cost_model *m);
 

@@ -2,6 +2,16 @@
 
 #include "base/status.h"
 
+const struct tt_layout *tt_layout_of(const struct tt_coll *c, struct tt_layout *alone)
+{
+    if (c->layout) {
+        tt_assert(c->layout->nranks == c->nranks);
+        return c->layout;
+    }
+    tt_layout_regular(alone, c->nranks, c->nranks, 1, 1, TT_NODE_MESH);
+    return alone;
+}
+
 struct tt_block tt_block_of(const struct tt_coll *c, uint32_t i)
 {
     switch (c->kind) {

@@ -9,6 +9,9 @@
 #define TT_WORK_MAX (256u << 10)
 #define TT_SLAB_BYTES (256u << 10)
 
+/* Where the ranks are; a call that does not know has them all on one host, which *alone becomes. */
+const struct tt_layout *tt_layout_of(const struct tt_coll *c, struct tt_layout *alone);
+
 /* A range of bytes within SRC or DST. */
 struct tt_block {
     uint64_t offset, bytes;
