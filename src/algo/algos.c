@@ -10,15 +10,23 @@
     X(allreduce_doubling) \
     X(allreduce_rabenseifner) \
     X(allreduce_ring) \
+    X(allreduce_dtree) \
     X(reduce_flat) \
     X(reduce_binomial) \
     X(reduce_chain) \
+    X(reduce_dtree) \
+    X(reduce_knomial4) \
+    X(reduce_knomial8) \
     X(reduce_scatter_direct) \
     X(reduce_scatterv_direct) \
     X(reduce_scatter_halving) \
     X(reduce_scatterv_halving) \
     X(reduce_scatter_ring) \
     X(reduce_scatterv_ring) \
+    X(reduce_scatter_near) \
+    X(reduce_scatter_hybrid) \
+    X(reduce_scatter_pat) \
+    X(reduce_scatter_pat_bounded) \
     X(allgather_direct) \
     X(allgatherv_direct) \
     X(allgather_doubling) \
@@ -27,16 +35,27 @@
     X(allgatherv_bruck) \
     X(allgather_ring) \
     X(allgatherv_ring) \
+    X(allgather_far) \
+    X(allgather_hybrid) \
+    X(allgather_pat) \
+    X(allgather_pat_bounded) \
     X(broadcast_flat) \
     X(broadcast_binomial) \
     X(broadcast_chain) \
     X(broadcast_scatter_allgather) \
+    X(broadcast_dtree) \
+    X(broadcast_knomial4) \
+    X(broadcast_knomial8) \
     X(gather_flat) \
     X(gatherv_flat) \
     X(gather_binomial) \
+    X(gather_knomial4) \
+    X(gather_knomial8) \
     X(scatter_flat) \
     X(scatterv_flat) \
     X(scatter_binomial) \
+    X(scatter_knomial4) \
+    X(scatter_knomial8) \
     X(alltoall_direct) \
     X(alltoall_pairwise) \
     X(alltoall_bruck) \

@@ -13,6 +13,7 @@ struct tt_cost {
 struct tt_algo {
     const char *name;       /* "<collective>_<idea>", e.g. "allreduce_ring" */
     const char *summary;    /* when it is good, in a few words */
+    const char *needs;      /* what a call must be for it to fit, as "packed blocks"; NULL: it always fits */
     enum tt_coll_kind kind;
     bool (*fits)(const struct tt_coll *c);      /* whether it can do this call: correctness and bounds, not speed */
     uint64_t (*nrounds)(const struct tt_coll *c);       /* 0 is fine: nothing to do */
