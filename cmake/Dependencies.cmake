@@ -4,7 +4,7 @@
 #   libm       required           the cost model (log2)
 #   libcrypto  required           HMAC-SHA256: a stranger's connection is told from a rank's (boot); no cryptography of our own
 #   PMIx       optional           headers only: start-up under Open MPI's mpirun and srun (src/boot/pmix.c)
-#   json-c     tools              `--json` output of the tutti command
+#   json-c     required           algorithms that are read as data (comm), and `--json` output of the tutti command
 #   cmocka     tests              the unit test runner
 #   Python 3   tests              tests that are scripts (src/LAYERS, installation)
 #
@@ -13,9 +13,10 @@
 
 find_package(Threads REQUIRED)
 find_package(OpenSSL REQUIRED COMPONENTS Crypto)
-set(TUTTI_LIBRARIES Threads::Threads m OpenSSL::Crypto)
-
-find_package(PkgConfig)
+find_package(PkgConfig REQUIRED)
+pkg_check_modules(json_c REQUIRED IMPORTED_TARGET json-c)
+# By name, as an exported target can tell them.
+set(TUTTI_LIBRARIES Threads::Threads m OpenSSL::Crypto ${json_c_LIBRARIES} ${CMAKE_DL_LIBS})
 
 # Only the headers: the library is the launcher's, opened when a rank starts under it.
 if(PkgConfig_FOUND)
@@ -27,12 +28,6 @@ if(pmix_FOUND)
 else()
     message(STATUS "PMIx not found: under Open MPI's mpirun, start-up works on one host only")
 endif()
-
-macro(tutti_require_json_c)
-    if(NOT TARGET PkgConfig::json_c)
-        pkg_check_modules(json_c REQUIRED IMPORTED_TARGET json-c)
-    endif()
-endmacro()
 
 macro(tutti_require_cmocka)
     if(NOT TARGET PkgConfig::cmocka)

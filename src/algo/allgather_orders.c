@@ -6,7 +6,7 @@
  * ranks fold as in allgather_doubling.
  *
  * Streamed, like allgather_doubling: round i + 1 sends what round i receives, and steps wait for bytes, not for steps, so a
- * segment is forwarded as soon as it is there. Nothing has to be said for it in the program; tests/sim/test_streaming.c shows it.
+ * segment is forwarded as soon as it is there. Nothing has to be said for it in the program; tests/engine/test_streaming.c shows it.
  * "Collective Communication for 100k+ GPUs" (NCCLX), 2025: farthest first, for networks whose upper layers are over-subscribed. */
 #include "algo/algos.h"
 #include "algo/orders.h"

@@ -45,6 +45,7 @@ const struct tt_param_word tt_param_words[] = {
     { "TUTTI_TOKEN", "secret of the job, the same on all ranks; without one, whoever reaches the rendezvous may take a seat" },
     { "TUTTI_WIRES", "the wires that may be used, preferred first, like \"shm,tcp\"; not set: all usable" },
     { "TUTTI_INTERFACES", "network interfaces, by prefix: \"eth\"; by name: \"=eth0\"; all but: \"^docker,lo\"; not set: by route" },
+    { "TUTTI_ALGORITHMS", "algorithms to add: shared objects and .json plans, like \"./mine.so,./plan.json\"; the same on all ranks" },
     { "TUTTI_LOG", "what goes to stderr: none, error, warn, info or debug; not set: warn" },
     { "TUTTI_SIMD", "\"portable\" or \"avx2\": how reductions add; not set: the best here" },
     { "TUTTI_LOCAL_RANK", "set by tutti run for the program: its number among the ranks of its host" },

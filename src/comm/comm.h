@@ -9,6 +9,7 @@
 #include "algo/algos.h"
 #include "boot/boot.h"
 #include "comm/measure.h"
+#include "comm/plugins.h"
 #include "comm/probe.h"
 #include "engine/engine.h"
 
@@ -25,6 +26,7 @@ struct tt_world {
     struct tt_probe probe;          /* under probe_lock */
     struct tt_constants constants;  /* rank 0's, as the sizes: the same on all ranks */
     struct tt_sizes shm_sizes, tcp_sizes;
+    struct tt_plugin_judge plugins;
     atomic_uint users;              /* communicators */
     uint32_t rank, nranks;
 };
