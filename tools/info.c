@@ -395,10 +395,8 @@ int tool_info_main(int argc, char **argv)
     argp_err_exit_status = 2;
     if (argp_parse(&argp, argc, argv, 0, NULL, &opt) != 0)
         return 2;
-    if (opt.what == WHAT_ALGOS && tt_plugins_load() != TUTTI_OK) {
-        fprintf(stderr, "tutti info: %s\n", tutti_last_error());
+    if (opt.what == WHAT_ALGOS && tt_plugins_load() != TUTTI_OK)
         return 1;
-    }
     o = gather(&opt);
     if (opt.json)
         printf("%s\n", json_object_to_json_string_ext(o, JSON_C_TO_STRING_PRETTY | JSON_C_TO_STRING_NOSLASHESCAPE));
