@@ -38,6 +38,13 @@ struct tt_block tt_blocks_of(const struct tt_coll *c, uint32_t first, uint32_t l
     return (struct tt_block){ low.offset, high.offset + high.bytes - low.offset };
 }
 
+uint64_t tt_work_max(const struct tt_coll *c)
+{
+    const uint64_t by_ranks = (uint64_t)TT_WORK_RANK_BYTES * c->nranks;
+
+    return by_ranks > TT_WORK_MAX ? by_ranks : TT_WORK_MAX;
+}
+
 static bool has_arrays(const struct tt_coll *c)
 {
     return c->kind == TT_ALLGATHERV || c->kind == TT_GATHERV || c->kind == TT_SCATTERV || c->kind == TT_REDUCE_SCATTERV;

@@ -197,6 +197,7 @@ static void read_sizes(struct tt_sizes *s, struct tt_reader *r, enum tt_param_id
 /* A card: the cost constants and sizes as this rank has them (only rank 0 measures), its place, then the engine's part. */
 static tutti_status make_card(struct tt_world *w, uint8_t card[TT_CARD_BYTES], size_t *bytes)
 {
+    struct tt_plugin_set plugins;
     struct tt_writer wr;
     size_t rest;
     tutti_status st;
@@ -214,6 +215,8 @@ static tutti_status make_card(struct tt_world *w, uint8_t card[TT_CARD_BYTES], s
     write_sizes(&w->shm_sizes, &wr);
     write_sizes(&w->tcp_sizes, &wr);
     tt_told_write(&w->places[w->rank], &wr);
+    tt_plugins_set(&plugins);
+    tt_plugin_set_write(&plugins, &wr);
     st = tt_engine_card(w->engine, wr.at, (size_t)(wr.end - wr.at), &rest);
     *bytes = tt_writer_bytes(&wr) + rest;
     return st;
@@ -222,6 +225,7 @@ static tutti_status make_card(struct tt_world *w, uint8_t card[TT_CARD_BYTES], s
 static tutti_status read_card(struct tt_world *w, uint32_t rank, const uint8_t *card, size_t bytes)
 {
     struct tt_constants constants;
+    struct tt_plugin_set plugins;
     struct tt_sizes shm, tcp;
     struct tt_told place;
     struct tt_reader r;
@@ -231,6 +235,7 @@ static tutti_status read_card(struct tt_world *w, uint32_t rank, const uint8_t *
     read_sizes(&shm, &r, TT_PARAM_SEGMENT_BYTES, TT_PARAM_EAGER_BYTES);
     read_sizes(&tcp, &r, TT_PARAM_TCP_SEGMENT_BYTES, TT_PARAM_TCP_EAGER_BYTES);
     tt_told_read(&place, &r);
+    tt_plugin_set_read(&plugins, &r);
     if (r.bad)
         return tt_fail(TUTTI_ERR_PROTOCOL, "the card of rank %u, %zu bytes, is none of this version's", rank, bytes);
     w->places[rank] = place;
@@ -239,6 +244,7 @@ static tutti_status read_card(struct tt_world *w, uint32_t rank, const uint8_t *
         w->shm_sizes = shm;
         w->tcp_sizes = tcp;
     }
+    tt_plugin_judge_add(&w->plugins, rank, &plugins);
     return tt_engine_add_card(w->engine, rank, r.at, (size_t)(r.end - r.at));
 }
 
@@ -277,6 +283,8 @@ static tutti_status meet(struct tt_world *w, const struct tt_launch *launch, uin
         return st;
     for (uint32_t r = 0; r < table.nranks && !st; r++)
         st = read_card(w, r, table.cards[r], table.card_bytes[r]);
+    if (!st)
+        st = tt_plugin_judge_end(&w->plugins);
     tt_engine_set_secret(w->engine, table.secret);
     tt_table_fini(&table);
     return st ? st : derive_layout(w);
@@ -383,6 +391,9 @@ static tutti_status create(tutti_comm **out, const struct tt_launch *launch, con
         tt_param_warn_unknown();
     tt_log(TT_LOG_INFO, "rank %u of %u, started by: %s", launch->rank, launch->nranks, launch->launcher);
     if (!lanes && (st = tt_param_get(TT_PARAM_LANES, &lanes)))
+        return st;
+    st = tt_plugins_load();
+    if (st)
         return st;
     st = world_create(&w, launch, (int32_t)lanes);
     if (st)

@@ -9,6 +9,7 @@
 #include "algo/algos.h"
 #include "boot/boot.h"
 #include "comm/measure.h"
+#include "comm/plugins.h"
 #include "comm/probe.h"
 #include "engine/engine.h"
 #include "topo/told.h"
@@ -29,6 +30,7 @@ struct tt_world {
     struct tt_rails rails;          /* of this host */
     struct tt_told *places;        /* [nranks] as their cards tell; NULL once the layout is derived */
     struct tt_layout layout;        /* of all ranks of the job; empty before that */
+    struct tt_plugin_judge plugins;
     atomic_uint users;              /* communicators */
     uint32_t rank, nranks;
 };

@@ -55,15 +55,10 @@ static const struct tt_ref *write_of(const struct tt_step *s)
     return s->opcode != TT_PUT && is_memory(&s->out) ? &s->out : NULL;
 }
 
-static bool overlap(const struct tt_ref *r, uint64_t rbytes, const struct tt_ref *q, uint64_t qbytes)
+/* Where byte `pos` of a ref is in its buffer. */
+static uint64_t address_in(const struct tt_ref *ref, uint64_t pos)
 {
-    uint64_t rb, re, qb, qe;
-
-    if (r->buf != q->buf || rbytes == 0 || qbytes == 0)
-        return false;
-    tt_ref_extent(r, rbytes, &rb, &re);
-    tt_ref_extent(q, qbytes, &qb, &qe);
-    return rb < qe && qb < re;
+    return ref->offset + (ref->block ? pos / ref->block * ref->stride + pos % ref->block : pos);
 }
 
 /* How far `first` (a ref of an earlier step of fbytes) must have advanced before `then`, at [pos, pos + len) of its own ref of
@@ -71,19 +66,16 @@ static bool overlap(const struct tt_ref *r, uint64_t rbytes, const struct tt_ref
 static uint64_t needed(const struct tt_ref *first, uint64_t fbytes, const struct tt_ref *then, uint64_t tbytes,
                        uint64_t pos, uint64_t len)
 {
-    uint64_t begin, end;
+    uint64_t begin, end, done;
 
-    if (!overlap(first, fbytes, then, tbytes))
+    if (!tt_ref_overlap(first, fbytes, then, tbytes))
         return 0;
     if (first->block && first->offset == then->offset && first->block == then->block && first->stride == then->stride)
         return min_u64(fbytes, pos + len);      /* the same pieces in the same order */
-    if (first->block || then->block)
-        return fbytes;
-    begin = then->offset + pos;
-    end = begin + len;
-    if (end <= first->offset || begin >= first->offset + fbytes)
-        return 0;
-    return min_u64(fbytes, end - first->offset);
+    begin = address_in(then, pos);
+    end = len ? address_in(then, pos + len - 1) + 1 : begin;
+    done = tt_ref_before(first, fbytes, end);
+    return done > tt_ref_before(first, fbytes, begin) ? done : 0;
 }
 
 static uint64_t max_needed(const struct tt_step *first, const struct tt_step *then, uint64_t pos, uint64_t len)
@@ -152,7 +144,7 @@ static bool writes_into(const struct tt_step *earlier, const struct tt_ref *ref,
 {
     const struct tt_ref *w = write_of(earlier);
 
-    return w ? overlap(w, earlier->bytes, ref, bytes) : same_bytes(earlier, ref, bytes);
+    return w ? tt_ref_overlap(w, earlier->bytes, ref, bytes) : same_bytes(earlier, ref, bytes);
 }
 
 /* Links step i with the earlier steps of the window: conflicts, pipes, and what it forwards. */
