@@ -136,7 +136,7 @@ static void results_of_many_slabs_are_right(void **state)
 /* ---- equal bits ------------------------------------------------------------------------------------------------- */
 
 /* Tells its operands apart, and in which order they came together. */
-static void left_heavy(void *dst, void *dst2, const void *a, const void *b, size_t count, bool stream,
+static void left_heavy(void *dst, void *dst2, const void *a, const void *b, size_t count, uint32_t stream,
                        uint32_t finish_n)
 {
     (void)stream;
