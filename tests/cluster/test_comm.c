@@ -108,6 +108,56 @@ static void split_makes_the_parts_by_colour_and_orders_them_by_key_then_rank(voi
     over_wires(SPLIT_RANKS, NULL, split_role);
 }
 
+/* Ranks of one host, of which the first alone says where that is: what it says holds for all, and so they are together. */
+static void layout_role(struct rank *r)
+{
+    const struct tt_layout *l;
+    tutti_comm *part = NULL;
+
+    setenv("TUTTI_TOPO_LABELS", r->rank == 0 ? "rack=r1,zone=a" : "rack=r2", 1);
+    job_open(r);
+    l = &r->comm->layout;
+    CHECK(r, l->nranks == r->nranks && l->nhosts == 1 && l->nrails >= 1);
+    for (uint32_t q = 0; q < r->nranks; q++) {
+        CHECK(r, tt_layout_local(l, q) == q);
+        CHECK(r, tt_layout_distance(l, r->rank, q) <= TT_NEAR_HOST);
+    }
+    CHECK_OK(r, tutti_comm_split(r->comm, (int)r->rank % 2, -(int)r->rank, &part));
+    l = &part->layout;
+    CHECK(r, l->nranks == (uint32_t)tutti_comm_size(part) && l->nhosts == 1);
+    CHECK(r, tt_layout_rank(l, 0, (uint32_t)tutti_comm_rank(part)) == (uint32_t)tutti_comm_rank(part));
+    CHECK(r, tt_layout_rail(l, part->rank) == tt_layout_rail(&r->comm->layout, r->rank));
+    tutti_comm_destroy(part);
+}
+
+static void every_communicator_knows_where_its_ranks_are(void **state)
+{
+    (void)state;
+    over_wires(5, NULL, layout_role);
+}
+
+static void wrong_labels_role(struct rank *r)
+{
+    tutti_comm *comm;
+
+    setenv("TUTTI_TOPO_LABELS", "rack=r1,shelf=3", 1);
+    CHECK_SAYS(r, tutti_comm_create(&comm, NULL), TUTTI_ERR_INVALID, "\"shelf=3\"");
+    unsetenv("TUTTI_TOPO_LABELS");
+    setenv("TUTTI_TOPO", "/no/such/topology", 1);
+    CHECK(r, tutti_comm_create(&comm, NULL) != TUTTI_OK && strstr(tutti_last_error(), "/no/such/topology"));
+    unsetenv("TUTTI_TOPO");
+    setenv("TUTTI_LANE_BYTES", "rack=12", 1);
+    CHECK_SAYS(r, tutti_comm_create(&comm, NULL), TUTTI_ERR_INVALID, "\"rack=12\"");
+}
+
+static void what_is_wrong_about_the_topology_is_told_at_start_up(void **state)
+{
+    const struct job job = { .wires = "tcp", .nranks = 1, .seed = SEED };
+
+    (void)state;
+    job_run(&job, wrong_labels_role);
+}
+
 /* World, its halves in reverse, the halves' copies, and single ranks. Each rank begins their operations in an order of its own. */
 #define FAMILY 5
 
@@ -885,6 +935,8 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(split_makes_the_parts_by_colour_and_orders_them_by_key_then_rank),
+        cmocka_unit_test(every_communicator_knows_where_its_ranks_are),
+        cmocka_unit_test(what_is_wrong_about_the_topology_is_told_at_start_up),
         cmocka_unit_test(parents_and_parts_are_used_at_once_in_any_order),
         cmocka_unit_test(a_dup_matches_its_own_messages_only),
         cmocka_unit_test(two_threads_may_copy_two_communicators_at_once),
