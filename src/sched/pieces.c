@@ -15,6 +15,7 @@ enum { OUT, A, B, OPERANDS };
 struct atom {
     uint64_t bytes;
     uint64_t at[OPERANDS];
+    uint32_t region[OPERANDS];      /* that holds it */
     uint32_t rank, step;
 };
 
@@ -23,6 +24,7 @@ struct region {
     uint64_t begin, end;
     uint32_t rank;
     uint8_t of;
+    bool fresh, cut;        /* whether the last pass cut it, and whether this one did */
 };
 
 struct cutter {
@@ -44,7 +46,9 @@ static uint64_t add_region(struct cutter *k, uint64_t bytes, uint32_t rank, enum
 {
     const uint64_t begin = k->nregions ? k->region[k->nregions - 1].end : 0;
 
-    k->region[k->nregions++] = (struct region){ begin, begin + bytes, rank, (uint8_t)of };
+    k->region[k->nregions++] = (struct region){
+        .begin = begin, .end = begin + bytes, .rank = rank, .of = (uint8_t)of, .fresh = true,
+    };
     return begin;
 }
 
@@ -72,6 +76,22 @@ static uint64_t address(const uint64_t *base, const struct tt_coll *c, struct tt
 {
     ref = tt_coll_canonical(c, ref);
     return base[3 * c->rank + ref.buf] + ref.offset;
+}
+
+/* The region of an address within one. */
+static uint32_t region_at(const struct cutter *k, uint64_t at)
+{
+    uint32_t low = 0, high = k->nregions;
+
+    while (low < high) {
+        const uint32_t middle = low + (high - low) / 2;
+
+        if (k->region[middle].end <= at)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
 }
 
 /* ---- atoms: steps cut where a stride jumps ------------------------------------------------------------ */
@@ -127,6 +147,8 @@ static void add_atoms(struct cutter *k, uint32_t rank, uint32_t step)
                 atom.at[i] = locate(shape[i], begin[i], pos, &run);
             if (run < atom.bytes)
                 atom.bytes = run;
+            if (k->atom && atom.at[i] != NOWHERE)
+                atom.region[i] = region_at(k, atom.at[i]);
         }
         if (k->atom)
             k->atom[k->natoms] = atom;
@@ -169,15 +191,28 @@ static tutti_status add_cut(struct cutter *k, uint64_t at, const struct tt_findi
     return TUTTI_OK;
 }
 
-static void settle(struct cutter *k)
+/* Sorts the cuts, of which the first `sorted` are so already, and keeps each once. */
+static tutti_status settle(struct cutter *k, uint32_t sorted, const struct tt_finding *f)
 {
-    uint32_t n = 0;
+    const uint32_t added = k->ncuts - sorted;
+    uint64_t *fresh = malloc(((size_t)added + 1) * sizeof *fresh);
+    uint32_t from = sorted, left = 0, n = 0;
 
-    qsort(k->cut, k->ncuts, sizeof *k->cut, ascending);
-    for (uint32_t i = 0; i < k->ncuts; i++)
-        if (i == 0 || k->cut[i] != k->cut[n - 1])
-            k->cut[n++] = k->cut[i];
+    if (!fresh)
+        return tt_finding_nomem(f);
+    memcpy(fresh, k->cut + sorted, added * sizeof *fresh);
+    qsort(fresh, added, sizeof *fresh, ascending);
+    for (uint32_t i = 0; i < added; i++)
+        if (left == 0 || fresh[i] != fresh[left - 1])
+            fresh[left++] = fresh[i];
+
+    /* From the end, so that nothing is overwritten before it has moved; no new cut is an old one. */
+    n = sorted + left;
     k->ncuts = n;
+    while (left > 0)
+        k->cut[--n] = from > 0 && k->cut[from - 1] > fresh[left - 1] ? k->cut[--from] : fresh[--left];
+    free(fresh);
+    return TUTTI_OK;
 }
 
 /* Index of the first of cut[n] that is not below `at`. */
@@ -223,15 +258,14 @@ static tutti_status first_cuts(struct cutter *k, const struct tt_finding *f)
             if (st == TUTTI_OK)
                 st = add_cut(k, a->at[o] + a->bytes, f);
         }
-    settle(k);
-    return st;
+    return st == TUTTI_OK ? settle(k, 0, f) : st;
 }
 
 /* Where one operand of a step is cut, the others are cut too. */
 static tutti_status spread(struct cutter *k, const struct atom *a, uint32_t ncuts, const struct tt_finding *f)
 {
     for (int o = 0; o < OPERANDS; o++) {
-        if (a->at[o] == NOWHERE)
+        if (a->at[o] == NOWHERE || !k->region[a->region[o]].fresh)
             continue;
         for (uint32_t i = cut_from(k->cut, ncuts, a->at[o] + 1); k->cut[i] < a->at[o] + a->bytes; i++)
             for (int other = 0; other < OPERANDS; other++) {
@@ -244,11 +278,13 @@ static tutti_status spread(struct cutter *k, const struct atom *a, uint32_t ncut
                 st = add_cut(k, at, f);
                 if (st != TUTTI_OK)
                     return st;
+                k->region[a->region[other]].cut = true;
             }
     }
     return TUTTI_OK;
 }
 
+/* A pass moves each cut by one step (around a ring: n passes); it looks only at what the pass before it has cut. */
 static tutti_status all_cuts(struct cutter *k, const struct tt_finding *f)
 {
     tutti_status st = first_cuts(k, f);
@@ -258,7 +294,12 @@ static tutti_status all_cuts(struct cutter *k, const struct tt_finding *f)
         before = k->ncuts;
         for (uint32_t i = 0; i < k->natoms && st == TUTTI_OK; i++)
             st = spread(k, &k->atom[i], before, f);
-        settle(k);
+        if (st == TUTTI_OK)
+            st = settle(k, before, f);
+        for (uint32_t i = 0; i < k->nregions; i++) {
+            k->region[i].fresh = k->region[i].cut;
+            k->region[i].cut = false;
+        }
     }
     return st;
 }
