@@ -261,27 +261,41 @@ static tutti_status first_cuts(struct cutter *k, const struct tt_finding *f)
     return st == TUTTI_OK ? settle(k, 0, f) : st;
 }
 
-/* Where one operand of a step is cut, the others are cut too. */
-static tutti_status spread(struct cutter *k, const struct atom *a, uint32_t ncuts, const struct tt_finding *f)
+/* Where operand `from` of an atom is cut, operand `to` is cut too. Both are walked through at once. */
+static tutti_status spread_to(struct cutter *k, const struct atom *a, int from, int to, uint32_t ncuts,
+                              const struct tt_finding *f)
 {
-    for (int o = 0; o < OPERANDS; o++) {
-        if (a->at[o] == NOWHERE || !k->region[a->region[o]].fresh)
-            continue;
-        for (uint32_t i = cut_from(k->cut, ncuts, a->at[o] + 1); k->cut[i] < a->at[o] + a->bytes; i++)
-            for (int other = 0; other < OPERANDS; other++) {
-                const uint64_t at = a->at[other] + (k->cut[i] - a->at[o]);
-                const uint32_t found = a->at[other] == NOWHERE ? 0 : cut_from(k->cut, ncuts, at);
-                tutti_status st;
+    const uint64_t end = a->at[from] + a->bytes;
+    uint32_t there = cut_from(k->cut, ncuts, a->at[to]);
 
-                if (a->at[other] == NOWHERE || k->cut[found] == at)
-                    continue;
-                st = add_cut(k, at, f);
-                if (st != TUTTI_OK)
-                    return st;
-                k->region[a->region[other]].cut = true;
-            }
+    for (uint32_t i = cut_from(k->cut, ncuts, a->at[from] + 1); k->cut[i] < end; i++) {
+        const uint64_t at = a->at[to] + (k->cut[i] - a->at[from]);
+        tutti_status st;
+
+        while (k->cut[there] < at)
+            there++;
+        if (k->cut[there] == at)
+            continue;
+        st = add_cut(k, at, f);
+        if (st != TUTTI_OK)
+            return st;
+        k->region[a->region[to]].cut = true;
     }
     return TUTTI_OK;
+}
+
+static tutti_status spread(struct cutter *k, const struct atom *a, uint32_t ncuts, const struct tt_finding *f)
+{
+    tutti_status st = TUTTI_OK;
+
+    for (int from = 0; from < OPERANDS; from++) {
+        if (a->at[from] == NOWHERE || !k->region[a->region[from]].fresh)
+            continue;
+        for (int to = 0; to < OPERANDS && st == TUTTI_OK; to++)
+            if (to != from && a->at[to] != NOWHERE && a->at[to] != a->at[from])
+                st = spread_to(k, a, from, to, ncuts, f);
+    }
+    return st;
 }
 
 /* A pass moves each cut by one step (around a ring: n passes); it looks only at what the pass before it has cut. */

@@ -20,6 +20,8 @@ static struct tt_step *flatten(const struct tt_algo *algo, const struct tt_coll 
         struct tt_sched s = { .steps = steps + n, .cap = TT_ROUND_STEPS_MAX };
 
         algo->round(&s, c, k);
+        for (uint32_t i = 0; i < s.n; i++)
+            s.steps[i].round = (uint32_t)k;
         n += s.n;
         if (n + TT_ROUND_STEPS_MAX <= cap)
             continue;

@@ -10,7 +10,7 @@
 struct tt_program {
     uint32_t nranks;
     struct tt_coll *coll;           /* [nranks] */
-    struct tt_step **steps;         /* [nranks][nsteps[rank]] */
+    struct tt_step **steps;         /* [nranks][nsteps[rank]], each with the round that emitted it */
     uint64_t *nsteps;
     uint64_t *work_bytes;           /* [nranks] */
     bool direct_unsafe;             /* as the algorithm says */
@@ -25,7 +25,8 @@ void tt_program_fini(struct tt_program *p);
  *
  * What is proven, for any segmentation and any speeds:
  *  - Puts and waits of each pair match in order, tag and bytes; steps stay within their buffers and on elements; SRC
- *    is not written; a pipe has one writer and one later reader of the same bytes.
+ *    is not written; a pipe has one writer and one later reader of the same bytes. Both ends of a message and of a pipe
+ *    are in the same round, so that an executor that holds one round at a time gets through.
  *  - Every byte of every result is what the collective's definition says: for reductions each rank exactly once, the
  *    lower operand left, finished exactly once; nothing else of DST is written; nothing unwritten is read (but WORK by
  *    a barrier).
