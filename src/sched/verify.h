@@ -9,6 +9,7 @@
 /* Every rank's program, flattened (tests may mutate it before verifying). */
 struct tt_program {
     uint32_t nranks;
+    uint64_t nrounds;               /* of the rank that has most */
     struct tt_coll *coll;           /* [nranks] */
     struct tt_step **steps;         /* [nranks][nsteps[rank]], each with the round that emitted it */
     uint64_t *nsteps;
@@ -47,5 +48,17 @@ struct tt_early {
 
 /* The same without the last property; *out tells about that one instead. */
 tutti_status tt_verify_early(const struct tt_program *p, struct tt_early *out, char *why, size_t why_bytes);
+
+/* What a piece of a message carries: `bytes` bytes, from `offset` of the input of the ranks in its set; of several
+ * ranks: reduced. */
+struct tt_carried {
+    uint32_t rank, step;    /* of the put */
+    uint64_t offset, bytes;
+    const uint64_t *set;    /* [(nranks + 63) / 64], rank r's bit is r % 64 of word r / 64; valid during the call */
+};
+typedef void tt_carried_fn(const struct tt_carried *carried, void *arg);
+
+/* tt_verify, and if it is proven all that is put, in order of rank, step and place. */
+tutti_status tt_verify_traffic(const struct tt_program *p, tt_carried_fn *fn, void *arg, char *why, size_t why_bytes);
 
 #endif
