@@ -41,7 +41,7 @@ bool plan_traffic(const struct plan *p, const struct tt_program *program, struct
 /* "allgather_ring: 64 B from each of 4 ranks", "allreduce_ring: 64 B, 4 ranks": text[bytes]; returns text. */
 const char *plan_title(const struct plan *p, char *text, size_t bytes);
 
-/* "same socket", "between sockets", "same rack", ...: how far a transfer goes. */
+/* "within a socket", "between sockets", "between hosts", ...: how far a transfer goes. */
 const char *plan_link_name(enum tt_distance d);
 
 /* "from 0-1", "sum of 0-3": whose data a transfer carries: text[bytes]; returns text. */

@@ -264,7 +264,7 @@ const char *plan_link_name(enum tt_distance d)
 {
     static const char *const names[TT_DISTANCES] = {
         [TT_NEAR_SELF] = "itself",          [TT_NEAR_SOCKET] = "within a socket", [TT_NEAR_HOST] = "between sockets",
-        [TT_NEAR_RACK] = "within a rack",   [TT_NEAR_ZONE] = "between racks",     [TT_NEAR_BUILDING] = "between zones",
+        [TT_NEAR_RACK] = "between hosts",   [TT_NEAR_ZONE] = "between racks",     [TT_NEAR_BUILDING] = "between zones",
         [TT_NEAR_FABRIC] = "between buildings", [TT_NEAR_WAN] = "over the WAN",
     };
 

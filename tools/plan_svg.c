@@ -95,8 +95,8 @@ static void place_rounds(struct picture *d)
         x += d->width[k - d->first] + COLUMN_GAP;
     }
     d->right = x - COLUMN_GAP + MARGIN;
-    if (d->right < 560)
-        d->right = 560;
+    if (d->right < 440)
+        d->right = 440;
 }
 
 /* ---- marks ---- */
@@ -234,6 +234,34 @@ static void draw_transfer(const struct picture *d, const struct tt_transfer *t)
     fputs("</g>\n", d->to);
 }
 
+enum { NOTE_LABELS, NOTE_COPIES, NOTE_REDUCES, NOTE_ROUNDS, NOTES };
+
+static const char *const notes[NOTES] = {
+    [NOTE_LABELS] = "At an arrow: whose data it carries; \xce\xa3: their sum",
+    [NOTE_COPIES] = "Ring: the rank copies",
+    [NOTE_REDUCES] = "Square: the rank reduces",
+    [NOTE_ROUNDS] = "The numbers above are of all rounds, drawn or not",
+};
+
+static bool has_step(const struct picture *d, enum tt_opcode opcode)
+{
+    for (uint32_t r = 0; r < d->p->nranks; r++)
+        for (uint64_t i = 0; i < d->program->nsteps[r]; i++)
+            if (d->program->steps[r][i].opcode == opcode)
+                return true;
+    return false;
+}
+
+static bool note_holds(const struct picture *d, int note)
+{
+    switch (note) {
+    case NOTE_LABELS: return d->labels && d->t->ntransfers > 0;
+    case NOTE_COPIES: return has_step(d, TT_COPY);
+    case NOTE_REDUCES: return has_step(d, TT_REDUCE_STEP);
+    default: return d->end - d->first < d->t->nrounds;
+    }
+}
+
 /* Each kind of link that is used, with what went over it. Returns how many lines; draws if `draw`. */
 static uint32_t legend(const struct picture *d, double y, bool draw)
 {
@@ -257,17 +285,19 @@ static uint32_t legend(const struct picture *d, double y, bool draw)
         fprintf(d->to, "<text x=\"%d\" y=\"%.1f\">%s: %u transfers, %" PRIu64 " B</text>\n", LEFT + 44, at,
                 plan_link_name((enum tt_distance)over), n[over], bytes[over]);
     }
-    if (draw)
-        fprintf(d->to, "<text x=\"%d\" y=\"%.1f\" fill=\"#555555\">%sring: copies within the rank; square: reduces.%s"
-                       "</text>\n", LEFT, y + LEGEND_LINE * lines,
-                d->labels ? "At an arrow: whose data it carries (\xce\xa3: their sum); " : "",
-                d->end - d->first < d->t->nrounds ? " Of all rounds, drawn or not, the sums above." : "");
-    return lines + 1;
+    for (int i = 0; i < NOTES; i++) {
+        if (!note_holds(d, i))
+            continue;
+        if (draw)
+            fprintf(d->to, "<text x=\"%d\" y=\"%.1f\" fill=\"#555555\">%s</text>\n", LEFT, y + LEGEND_LINE * lines, notes[i]);
+        lines++;
+    }
+    return lines;
 }
 
 static void draw(struct picture *d)
 {
-    const double legend_y = d->bottom + 4;
+    const double legend_y = d->bottom - 2;
 
     draw_head(d, legend_y + LEGEND_LINE * legend(d, 0, false) + MARGIN);
     draw_columns(d);
@@ -288,7 +318,7 @@ void plan_svg(FILE *to, const struct plan *p, const struct tt_program *program, 
     const uint32_t n = p->nranks, nrounds = end - first;
     struct picture d = {
         .to = to, .p = p, .program = program, .t = traffic, .first = first, .end = end,
-        .line = n <= 8 ? 36 : n <= 16 ? 27 : 18, .slot = n <= 8 ? 26 : 15, .labels = n <= 8,
+        .line = n <= 8 ? 36 : n <= 16 ? 27 : 18, .slot = n <= 8 ? 58 : 22, .labels = n <= 8,
     };
 
     d.row = calloc(n, sizeof *d.row);
