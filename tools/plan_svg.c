@@ -234,10 +234,11 @@ static void draw_transfer(const struct picture *d, const struct tt_transfer *t)
     fputs("</g>\n", d->to);
 }
 
-enum { NOTE_LABELS, NOTE_COPIES, NOTE_REDUCES, NOTE_ROUNDS, NOTES };
+enum { NOTE_LABELS, NOTE_SUMS, NOTE_COPIES, NOTE_REDUCES, NOTE_ROUNDS, NOTES };
 
 static const char *const notes[NOTES] = {
-    [NOTE_LABELS] = "At an arrow: whose data it carries; \xce\xa3: their sum",
+    [NOTE_LABELS] = "At an arrow: whose data it carries",
+    [NOTE_SUMS] = "\xce\xa3: the sum of their data",
     [NOTE_COPIES] = "Ring: the rank copies",
     [NOTE_REDUCES] = "Square: the rank reduces",
     [NOTE_ROUNDS] = "The numbers above are of all rounds, drawn or not",
@@ -256,6 +257,7 @@ static bool note_holds(const struct picture *d, int note)
 {
     switch (note) {
     case NOTE_LABELS: return d->labels && d->t->ntransfers > 0;
+    case NOTE_SUMS: return d->labels && has_step(d, TT_REDUCE_STEP);
     case NOTE_COPIES: return has_step(d, TT_COPY);
     case NOTE_REDUCES: return has_step(d, TT_REDUCE_STEP);
     default: return d->end - d->first < d->t->nrounds;
@@ -318,7 +320,7 @@ void plan_svg(FILE *to, const struct plan *p, const struct tt_program *program, 
     const uint32_t n = p->nranks, nrounds = end - first;
     struct picture d = {
         .to = to, .p = p, .program = program, .t = traffic, .first = first, .end = end,
-        .line = n <= 8 ? 36 : n <= 16 ? 27 : 18, .slot = n <= 8 ? 58 : 22, .labels = n <= 8,
+        .line = n <= 8 ? 36 : n <= 16 ? 27 : 18, .slot = n <= 8 ? 58 : 46, .labels = n <= 8,
     };
 
     d.row = calloc(n, sizeof *d.row);
