@@ -63,13 +63,16 @@ const char *case_text(const struct case_spec *spec);
 void case_fail_at(const char *file, int line, const struct case_spec *spec, const char *fmt, ...)
     __attribute__((format(printf, 4, 5)));
 
-/* Every case of every registered algorithm with up to nranks_max ranks: sizes, places, roots, layouts. Returns how many
- * there were. */
+/* Whether everything is to be tried that otherwise takes turns: TUTTI_TEST_LONG is set. Minutes. */
+bool case_all(void);
+
+/* Every case of every registered algorithm with up to nranks_max ranks: sizes, places, roots; layouts take turns. Returns
+ * how many there were. */
 typedef void case_fn(const struct case_spec *spec, const struct case_calls *calls);
 uint64_t case_for_each(uint32_t nranks_max, const uint64_t *counts, uint32_t ncounts, uint64_t seed, case_fn *fn);
 
-/* Of every registered algorithm, each number of ranks from nranks_min to nranks_max, and each layout, one case: what
- * else there is takes turns. Returns how many there were. */
+/* Of every registered algorithm and each number of ranks from nranks_min to nranks_max one case without layout and, if the
+ * algorithm looks at it, one with (of nranks_max with each): what else there is takes turns. Returns how many there were. */
 uint64_t case_for_some(uint32_t nranks_min, uint32_t nranks_max, const uint64_t *counts, uint32_t ncounts, uint64_t seed,
                        case_fn *fn);
 
