@@ -25,6 +25,7 @@ struct region {
     uint32_t rank;
     uint8_t of;
     bool fresh, cut;        /* whether the last pass cut it, and whether this one did */
+    uint32_t first;         /* the cut where it begins */
 };
 
 struct cutter {
@@ -215,11 +216,9 @@ static tutti_status settle(struct cutter *k, uint32_t sorted, const struct tt_fi
     return TUTTI_OK;
 }
 
-/* Index of the first of cut[n] that is not below `at`. */
-static uint32_t cut_from(const uint64_t *cut, uint32_t n, uint64_t at)
+/* Index of the first of cut[low .. high) that is not below `at`; high if there is none. */
+static uint32_t cut_from(const uint64_t *cut, uint32_t low, uint32_t high, uint64_t at)
 {
-    uint32_t low = 0, high = n;
-
     while (low < high) {
         const uint32_t middle = low + (high - low) / 2;
 
@@ -231,12 +230,39 @@ static uint32_t cut_from(const uint64_t *cut, uint32_t n, uint64_t at)
     return low;
 }
 
+/* The same, of a place in a region or at its end; cuts are settled up to ncuts. */
+static uint32_t cut_in(const struct cutter *k, uint32_t region, uint64_t at, uint32_t ncuts)
+{
+    return cut_from(k->cut, k->region[region].first, region + 1 < k->nregions ? k->region[region + 1].first : ncuts, at);
+}
+
+/* Regions begin at cuts: which? All cuts are settled. */
+static void find_regions(struct cutter *k)
+{
+    uint32_t at = 0;
+
+    for (uint32_t i = 0; i < k->nregions; i++) {
+        while (k->cut[at] < k->region[i].begin)
+            at++;
+        k->region[i].first = at;
+    }
+}
+
+/* A cut inside a region; where it begins and ends there is one already. */
+static tutti_status add_inner_cut(struct cutter *k, uint32_t region, uint64_t at, const struct tt_finding *f)
+{
+    return at == k->region[region].begin || at == k->region[region].end ? TUTTI_OK : add_cut(k, at, f);
+}
+
 static tutti_status first_cuts(struct cutter *k, const struct tt_finding *f)
 {
     tutti_status st = add_cut(k, 0, f);
+    uint32_t ends;
 
     for (uint32_t i = 0; i < k->nregions && st == TUTTI_OK; i++)
-        st = add_cut(k, k->region[i].end, f);
+        if (k->region[i].end > k->region[i].begin)
+            st = add_cut(k, k->region[i].end, f);
+    ends = k->ncuts;
     for (uint32_t r = 0; r < k->p->nranks; r++)
         for (uint32_t i = 0; i < tt_nexpects(k->p->coll, r) && st == TUTTI_OK; i++) {
             const struct tt_expect e = tt_expect_of(k->p->coll, r, i);
@@ -244,9 +270,9 @@ static tutti_status first_cuts(struct cutter *k, const struct tt_finding *f)
 
             if (e.bytes == 0)
                 continue;
-            st = add_cut(k, at, f);
+            st = add_inner_cut(k, region_at(k, at), at, f);
             if (st == TUTTI_OK)
-                st = add_cut(k, at + e.bytes, f);
+                st = add_inner_cut(k, region_at(k, at), at + e.bytes, f);
         }
     for (uint32_t i = 0; i < k->natoms; i++)
         for (int o = 0; o < OPERANDS && st == TUTTI_OK; o++) {
@@ -254,11 +280,11 @@ static tutti_status first_cuts(struct cutter *k, const struct tt_finding *f)
 
             if (a->at[o] == NOWHERE)
                 continue;
-            st = add_cut(k, a->at[o], f);
+            st = add_inner_cut(k, a->region[o], a->at[o], f);
             if (st == TUTTI_OK)
-                st = add_cut(k, a->at[o] + a->bytes, f);
+                st = add_inner_cut(k, a->region[o], a->at[o] + a->bytes, f);
         }
-    return st == TUTTI_OK ? settle(k, 0, f) : st;
+    return st == TUTTI_OK ? settle(k, ends, f) : st;
 }
 
 /* Where operand `from` of an atom is cut, operand `to` is cut too. Both are walked through at once. */
@@ -266,9 +292,9 @@ static tutti_status spread_to(struct cutter *k, const struct atom *a, int from, 
                               const struct tt_finding *f)
 {
     const uint64_t end = a->at[from] + a->bytes;
-    uint32_t there = cut_from(k->cut, ncuts, a->at[to]);
+    uint32_t there = cut_in(k, a->region[to], a->at[to], ncuts);
 
-    for (uint32_t i = cut_from(k->cut, ncuts, a->at[from] + 1); k->cut[i] < end; i++) {
+    for (uint32_t i = cut_in(k, a->region[from], a->at[from] + 1, ncuts); k->cut[i] < end; i++) {
         const uint64_t at = a->at[to] + (k->cut[i] - a->at[from]);
         tutti_status st;
 
@@ -306,6 +332,7 @@ static tutti_status all_cuts(struct cutter *k, const struct tt_finding *f)
 
     while (st == TUTTI_OK && before != k->ncuts) {
         before = k->ncuts;
+        find_regions(k);
         for (uint32_t i = 0; i < k->natoms && st == TUTTI_OK; i++)
             st = spread(k, &k->atom[i], before, f);
         if (st == TUTTI_OK)
@@ -322,7 +349,7 @@ static tutti_status all_cuts(struct cutter *k, const struct tt_finding *f)
 
 static uint32_t npieces_of(const struct cutter *k, const struct atom *a)
 {
-    return cut_from(k->cut, k->ncuts, a->at[OUT] + a->bytes) - cut_from(k->cut, k->ncuts, a->at[OUT]);
+    return cut_in(k, a->region[OUT], a->at[OUT] + a->bytes, k->ncuts) - cut_in(k, a->region[OUT], a->at[OUT], k->ncuts);
 }
 
 static void fill_cells(const struct cutter *k, struct tt_pieces *s)
@@ -347,7 +374,7 @@ static void fill_pieces(const struct cutter *k, struct tt_pieces *s)
         uint32_t cell[OPERANDS];
 
         for (int o = 0; o < OPERANDS; o++)
-            cell[o] = a->at[o] == NOWHERE ? TT_NO_CELL : cut_from(k->cut, k->ncuts, a->at[o]);
+            cell[o] = a->at[o] == NOWHERE ? TT_NO_CELL : cut_in(k, a->region[o], a->at[o], k->ncuts);
         for (uint32_t j = 0; j < n; j++)
             s->piece[s->npieces++] = (struct tt_piece){
                 .rank = a->rank, .step = a->step, .out = cell[OUT] + j, .a = cell[A] + j,
@@ -430,7 +457,7 @@ void tt_pieces_cells(const struct tt_pieces *s, const struct tt_coll *c, struct 
 {
     const uint64_t at = bytes > 0 ? address(s->base, c, ref) : 0;
 
-    *first = cut_from(s->cuts, s->ncells + 1, at);
-    *end = cut_from(s->cuts, s->ncells + 1, at + bytes);
+    *first = cut_from(s->cuts, 0, s->ncells + 1, at);
+    *end = cut_from(s->cuts, 0, s->ncells + 1, at + bytes);
     tt_assert(s->cuts[*first] == at && s->cuts[*end] == at + bytes);
 }
