@@ -54,15 +54,33 @@ static error_t parse_one(int key, char *arg, struct argp_state *state)
     struct plan_options *o = state->input;
 
     switch (key) {
-    case 'n': o->nranks = (uint32_t)plan_number(state, "ranks", arg, 1, TT_TOPO_RANKS_MAX); return 0;
-    case 'b': o->bytes = plan_number(state, "bytes", arg, 1, BYTES_MAX); return 0;
-    case OPT_ROOT: o->root = (uint32_t)plan_number(state, "root", arg, 0, TT_TOPO_RANKS_MAX); return 0;
-    case OPT_ELEM: o->elem_bytes = (uint32_t)plan_number(state, "elem-bytes", arg, 1, 8); return 0;
-    case OPT_IN_PLACE: o->in_place = true; return 0;
-    case OPT_TOPO: o->topo = arg; return 0;
-    case OPT_HOSTS: o->hosts = (uint32_t)plan_number(state, "hosts", arg, 1, TT_TOPO_RANKS_MAX); return 0;
-    case OPT_HOST_RANKS: o->host_ranks = (uint32_t)plan_number(state, "ranks-per-host", arg, 1, 1u << 16); return 0;
-    case OPT_SOCKETS: o->sockets = (uint32_t)plan_number(state, "sockets", arg, 1, 256); return 0;
+    case 'n':
+        o->nranks = (uint32_t)plan_number(state, "ranks", arg, 1, TT_TOPO_RANKS_MAX);
+        return 0;
+    case 'b':
+        o->bytes = plan_number(state, "bytes", arg, 1, BYTES_MAX);
+        return 0;
+    case OPT_ROOT:
+        o->root = (uint32_t)plan_number(state, "root", arg, 0, TT_TOPO_RANKS_MAX);
+        return 0;
+    case OPT_ELEM:
+        o->elem_bytes = (uint32_t)plan_number(state, "elem-bytes", arg, 1, 8);
+        return 0;
+    case OPT_IN_PLACE:
+        o->in_place = true;
+        return 0;
+    case OPT_TOPO:
+        o->topo = arg;
+        return 0;
+    case OPT_HOSTS:
+        o->hosts = (uint32_t)plan_number(state, "hosts", arg, 1, TT_TOPO_RANKS_MAX);
+        return 0;
+    case OPT_HOST_RANKS:
+        o->host_ranks = (uint32_t)plan_number(state, "ranks-per-host", arg, 1, 1u << 16);
+        return 0;
+    case OPT_SOCKETS:
+        o->sockets = (uint32_t)plan_number(state, "sockets", arg, 1, 256);
+        return 0;
     case ARGP_KEY_ARG:
         if (o->algo)
             argp_error(state, "\"%s\" is one word too many: a collective and an algorithm are wanted", arg);
@@ -130,8 +148,8 @@ static bool find_algo(struct plan *p, const struct plan_options *o)
     if (!tt_coll_parse(o->coll, &kind))
         return COMPLAIN("there is no collective \"%s\"", o->coll);
     for (size_t i = 0; i < tt_nalgos && !p->algo; i++)
-        if (tt_algos[i]->kind == kind && (strcmp(tt_algos[i]->name, o->algo) == 0 ||
-                                          strcmp(tt_algos[i]->name + strlen(o->coll) + 1, o->algo) == 0))
+        if (tt_algos[i]->kind == kind &&
+            (strcmp(tt_algos[i]->name, o->algo) == 0 || strcmp(tt_algos[i]->name + strlen(o->coll) + 1, o->algo) == 0))
             p->algo = tt_algos[i];
     if (p->algo)
         return true;
@@ -256,7 +274,8 @@ const char *plan_title(const struct plan *p, char *text, size_t bytes)
     else
         snprintf(text, bytes, "%s: %u %s, %" PRIu64 " B%s", p->algo->name, p->nranks, ranks, p->counts[0],
                  c->kind == TT_ALLREDUCE || c->kind == TT_REDUCE || c->kind == TT_BROADCAST || is_one_way(c->kind)
-                     ? "" : " a block");
+                     ? ""
+                     : " a block");
     return text;
 }
 

@@ -24,9 +24,14 @@ static error_t parse_one(int key, char *arg, struct argp_state *state)
 
     (void)arg;
     switch (key) {
-    case ARGP_KEY_INIT: state->child_inputs[0] = &o->plan; return 0;
-    case OPT_JSON: o->json = true; return 0;
-    default: return ARGP_ERR_UNKNOWN;
+    case ARGP_KEY_INIT:
+        state->child_inputs[0] = &o->plan;
+        return 0;
+    case OPT_JSON:
+        o->json = true;
+        return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
     }
 }
 
@@ -36,10 +41,11 @@ static const struct argp argp = {
     .parser = parse_one,
     .args_doc = PLAN_ARGS_DOC,
     .children = children,
-    .doc = "Labels each transfer of each step on the links of a host (--sockets, --topo). The first that holds: serialized, its sender has two "
-           "or more transfers over links of one class in that step; incast, its receiver has two or more arrivals from other sockets of the "
-           "host in that step; duplicate, what it carries into a socket enters that socket in an earlier step, or more than once in this one; else "
-           "congestion-free. A step is the round in which a put is emitted.",
+    .doc =
+        "Labels each transfer of each step on the links of a host (--sockets, --topo). The first that holds: serialized, its sender has two "
+        "or more transfers over links of one class in that step; incast, its receiver has two or more arrivals from other sockets of the "
+        "host in that step; duplicate, what it carries into a socket enters that socket in an earlier step, or more than once in this one; else "
+        "congestion-free. A step is the round in which a put is emitted.",
 };
 
 static void print_text(const struct plan *p, const struct tt_traffic *t)

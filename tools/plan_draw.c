@@ -41,14 +41,21 @@ static error_t parse_one(int key, char *arg, struct argp_state *state)
     struct draw_options *o = state->input;
 
     switch (key) {
-    case ARGP_KEY_INIT: state->child_inputs[0] = &o->plan; return 0;
+    case ARGP_KEY_INIT:
+        state->child_inputs[0] = &o->plan;
+        return 0;
     case 'o':
         o->out = arg;
         o->html = o->html || (strlen(arg) > 5 && strcmp(arg + strlen(arg) - 5, ".html") == 0);
         return 0;
-    case OPT_HTML: o->html = true; return 0;
-    case OPT_ROUNDS: parse_rounds(o, arg, state); return 0;
-    default: return ARGP_ERR_UNKNOWN;
+    case OPT_HTML:
+        o->html = true;
+        return 0;
+    case OPT_ROUNDS:
+        parse_rounds(o, arg, state);
+        return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
     }
 }
 
@@ -58,8 +65,9 @@ static const struct argp argp = {
     .parser = parse_one,
     .args_doc = PLAN_ARGS_DOC,
     .children = children,
-    .doc = "Draws a plan: ranks from top to bottom, by host and socket, rounds from left to right, an arrow for each transfer, coloured by the link "
-           "that it takes.",
+    .doc =
+        "Draws a plan: ranks from top to bottom, by host and socket, rounds from left to right, an arrow for each transfer, coloured by the link "
+        "that it takes.",
 };
 
 /* What is pointed at stands out, and is told below the picture. */
@@ -67,29 +75,33 @@ static void write_page(FILE *to, const struct plan *p, const struct tt_program *
                        uint32_t first, uint32_t end)
 {
     fprintf(to, "<!doctype html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n<title>%s</title>\n", p->algo->name);
-    fputs("<style>\nbody{font-family:sans-serif;margin:16px}\n.r{cursor:pointer}\n"
-          "svg.some .t[data-from]{opacity:.1}\nsvg.some .t.on{opacity:1}\n"
-          "#told{position:sticky;bottom:0;background:#fff;border-top:1px solid #ccc;min-height:1.4em;padding:8px 0}\n</style>\n", to);
+    fputs(
+        "<style>\nbody{font-family:sans-serif;margin:16px}\n.r{cursor:pointer}\n"
+        "svg.some .t[data-from]{opacity:.1}\nsvg.some .t.on{opacity:1}\n"
+        "#told{position:sticky;bottom:0;background:#fff;border-top:1px solid #ccc;min-height:1.4em;padding:8px 0}\n</style>\n",
+        to);
     plan_svg(to, p, program, t, first, end);
-    fputs("<p id=\"told\">Point at an arrow, or at the number of a rank.</p>\n<script>\n"
-          "const svg = document.querySelector('svg'), told = document.getElementById('told');\n"
-          "const arrows = [...svg.querySelectorAll('.t[data-from]')];\n"
-          "function show(on, text) {\n"
-          "  svg.classList.toggle('some', on.length > 0);\n"
-          "  arrows.forEach(a => a.classList.toggle('on', on.includes(a)));\n"
-          "  told.textContent = text;\n"
-          "}\n"
-          "arrows.forEach(a => {\n"
-          "  a.addEventListener('mouseenter', () => show([a], a.querySelector('title').textContent));\n"
-          "  a.addEventListener('mouseleave', () => show([], ''));\n"
-          "});\n"
-          "svg.querySelectorAll('.r').forEach(label => {\n"
-          "  const rank = label.dataset.rank;\n"
-          "  const out = arrows.filter(a => a.dataset.from === rank), into = arrows.filter(a => a.dataset.to === rank);\n"
-          "  label.addEventListener('mouseenter', () => show([...out, ...into],\n"
-          "    `rank ${rank}: sends ${out.length} messages, receives ${into.length}`));\n"
-          "  label.addEventListener('mouseleave', () => show([], ''));\n"
-          "});\n</script>\n</html>\n", to);
+    fputs(
+        "<p id=\"told\">Point at an arrow, or at the number of a rank.</p>\n<script>\n"
+        "const svg = document.querySelector('svg'), told = document.getElementById('told');\n"
+        "const arrows = [...svg.querySelectorAll('.t[data-from]')];\n"
+        "function show(on, text) {\n"
+        "  svg.classList.toggle('some', on.length > 0);\n"
+        "  arrows.forEach(a => a.classList.toggle('on', on.includes(a)));\n"
+        "  told.textContent = text;\n"
+        "}\n"
+        "arrows.forEach(a => {\n"
+        "  a.addEventListener('mouseenter', () => show([a], a.querySelector('title').textContent));\n"
+        "  a.addEventListener('mouseleave', () => show([], ''));\n"
+        "});\n"
+        "svg.querySelectorAll('.r').forEach(label => {\n"
+        "  const rank = label.dataset.rank;\n"
+        "  const out = arrows.filter(a => a.dataset.from === rank), into = arrows.filter(a => a.dataset.to === rank);\n"
+        "  label.addEventListener('mouseenter', () => show([...out, ...into],\n"
+        "    `rank ${rank}: sends ${out.length} messages, receives ${into.length}`));\n"
+        "  label.addEventListener('mouseleave', () => show([], ''));\n"
+        "});\n</script>\n</html>\n",
+        to);
 }
 
 static int failed(const char *what, const char *name)

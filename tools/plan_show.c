@@ -40,8 +40,12 @@ static error_t parse_one(int key, char *arg, struct argp_state *state)
         o->rank = (uint32_t)plan_number(state, "rank", arg, 0, RANKS_MAX - 1);
         o->rank_said = true;
         return 0;
-    case OPT_ROUNDS: o->rounds_max = plan_number(state, "rounds", arg, 1, UINT32_MAX); return 0;
-    case OPT_JSON: o->json = true; return 0;
+    case OPT_ROUNDS:
+        o->rounds_max = plan_number(state, "rounds", arg, 1, UINT32_MAX);
+        return 0;
+    case OPT_JSON:
+        o->json = true;
+        return 0;
     case ARGP_KEY_END:
         if (o->json && o->rank_said)
             argp_error(state, "--json is of all ranks: it does not go with --rank");
@@ -77,8 +81,8 @@ static const char *ref_text(const struct tt_ref *ref, uint64_t bytes, char *out)
     else if (ref->block == 0)
         snprintf(out, REF_BYTES, "%s[%" PRIu64 ", %" PRIu64 ")", names[ref->buf], begin, end);
     else
-        snprintf(out, REF_BYTES, "%s[%" PRIu64 ", %" PRIu64 ") by %" PRIu64 " every %" PRIu64, names[ref->buf], begin, end,
-                 ref->block, ref->stride);
+        snprintf(out, REF_BYTES, "%s[%" PRIu64 ", %" PRIu64 ") by %" PRIu64 " every %" PRIu64, names[ref->buf], begin,
+                 end, ref->block, ref->stride);
     return out;
 }
 
@@ -93,12 +97,12 @@ static void print_step(const struct tt_step *s, const char *carried)
     snprintf(peer, sizeof peer, "%u", s->peer);
     switch (s->opcode) {
     case TT_PUT:
-        printf("  put     %-20s -> %4s  %-20s %8" PRIu64 " B  tag %-4u %s\n", s->bytes ? a : "", peer, s->bytes ? out : "",
-               s->bytes, s->tag, carried);
+        printf("  put     %-20s -> %4s  %-20s %8" PRIu64 " B  tag %-4u %s\n", s->bytes ? a : "", peer,
+               s->bytes ? out : "", s->bytes, s->tag, carried);
         break;
     case TT_WAIT:
-        printf("  wait    %-20s <- %4s  %-20s %8" PRIu64 " B  tag %-4u %s\n", s->bytes ? out : "", peer, "", s->bytes, s->tag,
-               carried);
+        printf("  wait    %-20s <- %4s  %-20s %8" PRIu64 " B  tag %-4u %s\n", s->bytes ? out : "", peer, "", s->bytes,
+               s->tag, carried);
         break;
     case TT_REDUCE_STEP:
         snprintf(right, sizeof right, "%s op %s", a, b);
@@ -167,11 +171,12 @@ static void print_program(const struct plan *p, const struct show_options *o, co
             add(&sums, &steps[i]);
     }
     if (nrounds > o->rounds_max)
-        printf("\n... and %" PRIu64 " more of %" PRIu64 " rounds; the sums are of those shown\n", nrounds - o->rounds_max,
-               nrounds);
+        printf("\n... and %" PRIu64 " more of %" PRIu64 " rounds; the sums are of those shown\n",
+               nrounds - o->rounds_max, nrounds);
     printf("\nin all: sends %" PRIu64 " B in %" PRIu64 ", receives %" PRIu64 " B in %" PRIu64 ", reduces %" PRIu64
-           " B in %" PRIu64 ", copies %" PRIu64 " B in %" PRIu64 " steps\n", sums.put_bytes, sums.puts, sums.wait_bytes,
-           sums.waits, sums.reduced_bytes, sums.reduces, sums.copied_bytes, sums.copies);
+           " B in %" PRIu64 ", copies %" PRIu64 " B in %" PRIu64 " steps\n",
+           sums.put_bytes, sums.puts, sums.wait_bytes, sums.waits, sums.reduced_bytes, sums.reduces, sums.copied_bytes,
+           sums.copies);
 }
 
 /* ---- the verb ---- */

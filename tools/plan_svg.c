@@ -106,11 +106,20 @@ static void put_text(FILE *to, const char *text)
 {
     for (; *text; text++)
         switch (*text) {
-        case '<': fputs("&lt;", to); break;
-        case '>': fputs("&gt;", to); break;
-        case '&': fputs("&amp;", to); break;
-        case '"': fputs("&quot;", to); break;
-        default: fputc(*text, to);
+        case '<':
+            fputs("&lt;", to);
+            break;
+        case '>':
+            fputs("&gt;", to);
+            break;
+        case '&':
+            fputs("&amp;", to);
+            break;
+        case '"':
+            fputs("&quot;", to);
+            break;
+        default:
+            fputc(*text, to);
         }
 }
 
@@ -118,17 +127,25 @@ static void draw_head(const struct picture *d, double height)
 {
     char title[160];
 
-    fprintf(d->to, "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%.0f\" height=\"%.0f\" viewBox=\"0 0 %.0f %.0f\" "
-                   "font-family=\"sans-serif\" font-size=\"11\">\n", d->right, height, d->right, height);
-    fputs("<style>.t path{fill:none;stroke-width:1.7}.t text{font-size:9.5px;paint-order:stroke;stroke:#fff;stroke-width:3px;"
-          "stroke-linejoin:round}"
-          ".t:hover path{stroke-width:3.6}</style>\n<defs>\n", d->to);
+    fprintf(d->to,
+            "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%.0f\" height=\"%.0f\" viewBox=\"0 0 %.0f %.0f\" "
+            "font-family=\"sans-serif\" font-size=\"11\">\n",
+            d->right, height, d->right, height);
+    fputs(
+        "<style>.t path{fill:none;stroke-width:1.7}.t text{font-size:9.5px;paint-order:stroke;stroke:#fff;stroke-width:3px;"
+        "stroke-linejoin:round}"
+        ".t:hover path{stroke-width:3.6}</style>\n<defs>\n",
+        d->to);
     for (int over = TT_NEAR_SOCKET; over < TT_DISTANCES; over++)
-        fprintf(d->to, "<marker id=\"a%d\" viewBox=\"0 0 8 8\" refX=\"7\" refY=\"4\" markerWidth=\"7\" markerHeight=\"7\" "
-                       "markerUnits=\"userSpaceOnUse\" orient=\"auto\"><path d=\"M0 0.8L8 4L0 7.2z\" fill=\"%s\" "
-                       "stroke=\"none\"/></marker>\n", over, colours[over]);
-    fprintf(d->to, "</defs>\n<rect width=\"100%%\" height=\"100%%\" fill=\"#ffffff\"/>\n"
-                   "<text x=\"%d\" y=\"20\" font-size=\"14\" font-weight=\"bold\">", MARGIN);
+        fprintf(d->to,
+                "<marker id=\"a%d\" viewBox=\"0 0 8 8\" refX=\"7\" refY=\"4\" markerWidth=\"7\" markerHeight=\"7\" "
+                "markerUnits=\"userSpaceOnUse\" orient=\"auto\"><path d=\"M0 0.8L8 4L0 7.2z\" fill=\"%s\" "
+                "stroke=\"none\"/></marker>\n",
+                over, colours[over]);
+    fprintf(d->to,
+            "</defs>\n<rect width=\"100%%\" height=\"100%%\" fill=\"#ffffff\"/>\n"
+            "<text x=\"%d\" y=\"20\" font-size=\"14\" font-weight=\"bold\">",
+            MARGIN);
     put_text(d->to, plan_title(d->p, title, sizeof title));
     fputs("</text>\n", d->to);
 }
@@ -176,8 +193,10 @@ static void draw_ranks(const struct picture *d)
 
     for (uint32_t r = 0; r < d->p->nranks; r++) {
         fprintf(d->to, "<path d=\"M%d %.1fH%.1f\" stroke=\"#c4c8ce\" stroke-width=\"1\"/>\n", LEFT, d->y[r], right);
-        fprintf(d->to, "<text class=\"r\" data-rank=\"%u\" x=\"%d\" y=\"%.1f\" text-anchor=\"end\" font-weight=\"bold\">%u</text>\n",
-                r, LEFT - 12, d->y[r] + 4, r);
+        fprintf(
+            d->to,
+            "<text class=\"r\" data-rank=\"%u\" x=\"%d\" y=\"%.1f\" text-anchor=\"end\" font-weight=\"bold\">%u</text>\n",
+            r, LEFT - 12, d->y[r] + 4, r);
     }
 }
 
@@ -201,11 +220,15 @@ static void draw_local(const struct picture *d, uint32_t rank)
         const double x = d->x[k - d->first], right = x + d->width[k - d->first], y = d->y[rank];
 
         if (copied)
-            fprintf(d->to, "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"3\" fill=\"#ffffff\" stroke=\"#444444\"><title>rank %u copies "
-                           "%" PRIu64 " B</title></circle>\n", x + 6, y, rank, copied);
+            fprintf(d->to,
+                    "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"3\" fill=\"#ffffff\" stroke=\"#444444\"><title>rank %u copies "
+                    "%" PRIu64 " B</title></circle>\n",
+                    x + 6, y, rank, copied);
         if (reduced)
-            fprintf(d->to, "<rect x=\"%.1f\" y=\"%.1f\" width=\"6\" height=\"6\" fill=\"#444444\"><title>rank %u reduces "
-                           "%" PRIu64 " B</title></rect>\n", right - 8, y - 3, rank, reduced);
+            fprintf(d->to,
+                    "<rect x=\"%.1f\" y=\"%.1f\" width=\"6\" height=\"6\" fill=\"#444444\"><title>rank %u reduces "
+                    "%" PRIu64 " B</title></rect>\n",
+                    right - 8, y - 3, rank, reduced);
     }
 }
 
@@ -217,12 +240,14 @@ static void draw_transfer(const struct picture *d, const struct tt_transfer *t)
     char carried[128];
 
     plan_carried(d->t, t, carried, sizeof carried);
-    fprintf(d->to, "<g class=\"t\" data-from=\"%u\" data-to=\"%u\"><title>round %u: %u to %u, %" PRIu64 " B %s, tag %u, %s%s%s</title>",
-            t->from, t->to, t->round, t->from, t->to, t->bytes, carried, t->tag, plan_link_name((enum tt_distance)t->over),
-            t->congestion == TT_FREE ? "" : ", ",
+    fprintf(d->to,
+            "<g class=\"t\" data-from=\"%u\" data-to=\"%u\"><title>round %u: %u to %u, %" PRIu64
+            " B %s, tag %u, %s%s%s</title>",
+            t->from, t->to, t->round, t->from, t->to, t->bytes, carried, t->tag,
+            plan_link_name((enum tt_distance)t->over), t->congestion == TT_FREE ? "" : ", ",
             t->congestion == TT_FREE ? "" : tt_congestion_name((enum tt_congestion)t->congestion));
-    fprintf(d->to, "<path d=\"M%.1f %.1fC%.1f %.1f %.1f %.1f %.1f %.1f\" stroke=\"%s\" marker-end=\"url(#a%d)\"/>", from, y1,
-            from + 26, y1, to - 26, y2, to, y2, colours[t->over], t->over);
+    fprintf(d->to, "<path d=\"M%.1f %.1fC%.1f %.1f %.1f %.1f %.1f %.1f\" stroke=\"%s\" marker-end=\"url(#a%d)\"/>",
+            from, y1, from + 26, y1, to - 26, y2, to, y2, colours[t->over], t->over);
     if (d->labels) {
         bool reduced;
         char origins[12];
@@ -282,8 +307,8 @@ static uint32_t legend(const struct picture *d, double y, bool draw)
         lines++;
         if (!draw)
             continue;
-        fprintf(d->to, "<g class=\"t\"><path d=\"M%d %.1fh34\" stroke=\"%s\" marker-end=\"url(#a%d)\"/></g>\n", LEFT, at - 4,
-                colours[over], over);
+        fprintf(d->to, "<g class=\"t\"><path d=\"M%d %.1fh34\" stroke=\"%s\" marker-end=\"url(#a%d)\"/></g>\n", LEFT,
+                at - 4, colours[over], over);
         fprintf(d->to, "<text x=\"%d\" y=\"%.1f\">%s: %u transfers, %" PRIu64 " B</text>\n", LEFT + 44, at,
                 plan_link_name((enum tt_distance)over), n[over], bytes[over]);
     }

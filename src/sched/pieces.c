@@ -233,7 +233,8 @@ static uint32_t cut_from(const uint64_t *cut, uint32_t low, uint32_t high, uint6
 /* The same, of a place in a region or at its end; cuts are settled up to ncuts. */
 static uint32_t cut_in(const struct cutter *k, uint32_t region, uint64_t at, uint32_t ncuts)
 {
-    return cut_from(k->cut, k->region[region].first, region + 1 < k->nregions ? k->region[region + 1].first : ncuts, at);
+    return cut_from(k->cut, k->region[region].first, region + 1 < k->nregions ? k->region[region + 1].first : ncuts,
+                    at);
 }
 
 /* Regions begin at cuts: which? All cuts are settled. */

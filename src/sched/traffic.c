@@ -130,8 +130,8 @@ static void label(struct tt_traffic *t, struct event *event, uint32_t n, enum tt
     qsort(event, n, sizeof *event, by_key);
     for (uint32_t i = 0; i < n; i++) {
         const bool before = i > 0 && same_event(&event[i - 1], &event[i]) == 0;
-        const bool along = i + 1 < n && same_event(&event[i], &event[i + 1]) == 0 &&
-                           event[i + 1].round == event[i].round;
+        const bool along =
+            i + 1 < n && same_event(&event[i], &event[i + 1]) == 0 && event[i + 1].round == event[i].round;
         struct tt_transfer *x = &t->transfer[event[i].transfer];
 
         if ((before || along) && x->congestion == TT_FREE)
@@ -173,7 +173,10 @@ static uint32_t list_entries(const struct tt_traffic *t, const struct tt_layout 
         for (uint32_t j = 0; j < x->nloads && x->over >= TT_NEAR_HOST; j++)
             out[n++] = (struct event){
                 .key = { tt_layout_socket(l, x->to), t->load[x->first + j].offset, 0 },
-                .set = t->set + t->load[x->first + j].set * t->words, .words = t->words, .round = x->round, .transfer = i,
+                .set = t->set + t->load[x->first + j].set * t->words,
+                .words = t->words,
+                .round = x->round,
+                .transfer = i,
             };
     }
     return n;

@@ -268,10 +268,12 @@ static void tell(const struct values *v, const struct listener *to)
 
         if (v->p->steps[piece->rank][piece->step].opcode != TT_PUT)
             continue;
-        to->fn(&(struct tt_carried){
+        const struct tt_carried carried = {
             .rank = piece->rank, .step = piece->step, .offset = v->value[piece->out].offset,
             .bytes = v->s->cell[piece->out].bytes, .set = set_of(v, piece->out),
-        }, to->arg);
+        };
+
+        to->fn(&carried, to->arg);
     }
 }
 

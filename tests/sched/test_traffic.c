@@ -48,7 +48,8 @@ static void write_out(struct hand *h, const struct line *lines, size_t n)
     for (uint32_t r = 0; r < RANKS; r++) {
         struct tt_sched s = tail(h, r);
 
-        h->coll[r] = (struct tt_coll){ .kind = TT_ALLGATHER, .rank = r, .nranks = RANKS, .elem_bytes = 4, .bytes = BLOCK };
+        h->coll[r] =
+            (struct tt_coll){ .kind = TT_ALLGATHER, .rank = r, .nranks = RANKS, .elem_bytes = 4, .bytes = BLOCK };
         h->step_of[r] = h->steps[r];
         tt_sched_copy(&s, tt_dst(r * BLOCK), tt_src(0), BLOCK);
         append(h, r, &s, 0);

@@ -145,7 +145,10 @@ static bool looks(const struct tt_algo *algo)
 
 bool case_sees_layout(const struct tt_algo *algo)
 {
-    static struct { const struct tt_algo *algo; bool sees; } known[256];
+    static struct {
+        const struct tt_algo *algo;
+        bool sees;
+    } known[256];
     size_t i = 0;
 
     while (i < 256 && known[i].algo && known[i].algo != algo)

@@ -196,8 +196,8 @@ uint64_t case_for_each(uint32_t nranks_max, const uint64_t *counts, uint32_t nco
     return n;
 }
 
-uint64_t case_for_some(uint32_t nranks_min, uint32_t nranks_max, const uint64_t *counts, uint32_t ncounts, uint64_t seed,
-                       case_fn *fn)
+uint64_t case_for_some(uint32_t nranks_min, uint32_t nranks_max, const uint64_t *counts, uint32_t ncounts,
+                       uint64_t seed, case_fn *fn)
 {
     static struct case_calls calls;
     uint64_t n = 0;

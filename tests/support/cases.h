@@ -73,7 +73,7 @@ uint64_t case_for_each(uint32_t nranks_max, const uint64_t *counts, uint32_t nco
 
 /* Of every registered algorithm and each number of ranks from nranks_min to nranks_max one case without layout and, if the
  * algorithm looks at it, one with (of nranks_max with each): what else there is takes turns. Returns how many there were. */
-uint64_t case_for_some(uint32_t nranks_min, uint32_t nranks_max, const uint64_t *counts, uint32_t ncounts, uint64_t seed,
-                       case_fn *fn);
+uint64_t case_for_some(uint32_t nranks_min, uint32_t nranks_max, const uint64_t *counts, uint32_t ncounts,
+                       uint64_t seed, case_fn *fn);
 
 #endif
