@@ -10,6 +10,7 @@ static const struct tool tools[] = {
     { "perf", "measures and checks the collectives", tool_perf_main },
     { "info", "what this build can do on this machine, and its parameters", tool_info_main },
     { "topo", "where ranks are and what joins them, and where to place them", tool_topo_main },
+    { "plan", "a collective written out: shown, drawn, looked at for congestion", tool_plan_main },
 };
 #define NTOOLS (sizeof tools / sizeof *tools)
 

@@ -15,6 +15,7 @@ enum { OUT, A, B, OPERANDS };
 struct atom {
     uint64_t bytes;
     uint64_t at[OPERANDS];
+    uint32_t region[OPERANDS];      /* that holds it */
     uint32_t rank, step;
 };
 
@@ -23,6 +24,8 @@ struct region {
     uint64_t begin, end;
     uint32_t rank;
     uint8_t of;
+    bool fresh, cut;        /* whether the last pass cut it, and whether this one did */
+    uint32_t first;         /* the cut where it begins */
 };
 
 struct cutter {
@@ -44,7 +47,9 @@ static uint64_t add_region(struct cutter *k, uint64_t bytes, uint32_t rank, enum
 {
     const uint64_t begin = k->nregions ? k->region[k->nregions - 1].end : 0;
 
-    k->region[k->nregions++] = (struct region){ begin, begin + bytes, rank, (uint8_t)of };
+    k->region[k->nregions++] = (struct region){
+        .begin = begin, .end = begin + bytes, .rank = rank, .of = (uint8_t)of, .fresh = true,
+    };
     return begin;
 }
 
@@ -72,6 +77,22 @@ static uint64_t address(const uint64_t *base, const struct tt_coll *c, struct tt
 {
     ref = tt_coll_canonical(c, ref);
     return base[3 * c->rank + ref.buf] + ref.offset;
+}
+
+/* The region of an address within one. */
+static uint32_t region_at(const struct cutter *k, uint64_t at)
+{
+    uint32_t low = 0, high = k->nregions;
+
+    while (low < high) {
+        const uint32_t middle = low + (high - low) / 2;
+
+        if (k->region[middle].end <= at)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
 }
 
 /* ---- atoms: steps cut where a stride jumps ------------------------------------------------------------ */
@@ -127,6 +148,8 @@ static void add_atoms(struct cutter *k, uint32_t rank, uint32_t step)
                 atom.at[i] = locate(shape[i], begin[i], pos, &run);
             if (run < atom.bytes)
                 atom.bytes = run;
+            if (k->atom && atom.at[i] != NOWHERE)
+                atom.region[i] = region_at(k, atom.at[i]);
         }
         if (k->atom)
             k->atom[k->natoms] = atom;
@@ -169,22 +192,33 @@ static tutti_status add_cut(struct cutter *k, uint64_t at, const struct tt_findi
     return TUTTI_OK;
 }
 
-static void settle(struct cutter *k)
+/* Sorts the cuts, of which the first `sorted` are so already, and keeps each once. */
+static tutti_status settle(struct cutter *k, uint32_t sorted, const struct tt_finding *f)
 {
-    uint32_t n = 0;
+    const uint32_t added = k->ncuts - sorted;
+    uint64_t *fresh = malloc(((size_t)added + 1) * sizeof *fresh);
+    uint32_t from = sorted, left = 0, n = 0;
 
-    qsort(k->cut, k->ncuts, sizeof *k->cut, ascending);
-    for (uint32_t i = 0; i < k->ncuts; i++)
-        if (i == 0 || k->cut[i] != k->cut[n - 1])
-            k->cut[n++] = k->cut[i];
+    if (!fresh)
+        return tt_finding_nomem(f);
+    memcpy(fresh, k->cut + sorted, added * sizeof *fresh);
+    qsort(fresh, added, sizeof *fresh, ascending);
+    for (uint32_t i = 0; i < added; i++)
+        if (left == 0 || fresh[i] != fresh[left - 1])
+            fresh[left++] = fresh[i];
+
+    /* From the end, so that nothing is overwritten before it has moved; no new cut is an old one. */
+    n = sorted + left;
     k->ncuts = n;
+    while (left > 0)
+        k->cut[--n] = from > 0 && k->cut[from - 1] > fresh[left - 1] ? k->cut[--from] : fresh[--left];
+    free(fresh);
+    return TUTTI_OK;
 }
 
-/* Index of the first of cut[n] that is not below `at`. */
-static uint32_t cut_from(const uint64_t *cut, uint32_t n, uint64_t at)
+/* Index of the first of cut[low .. high) that is not below `at`; high if there is none. */
+static uint32_t cut_from(const uint64_t *cut, uint32_t low, uint32_t high, uint64_t at)
 {
-    uint32_t low = 0, high = n;
-
     while (low < high) {
         const uint32_t middle = low + (high - low) / 2;
 
@@ -196,12 +230,40 @@ static uint32_t cut_from(const uint64_t *cut, uint32_t n, uint64_t at)
     return low;
 }
 
+/* The same, of a place in a region or at its end; cuts are settled up to ncuts. */
+static uint32_t cut_in(const struct cutter *k, uint32_t region, uint64_t at, uint32_t ncuts)
+{
+    return cut_from(k->cut, k->region[region].first, region + 1 < k->nregions ? k->region[region + 1].first : ncuts,
+                    at);
+}
+
+/* Regions begin at cuts: which? All cuts are settled. */
+static void find_regions(struct cutter *k)
+{
+    uint32_t at = 0;
+
+    for (uint32_t i = 0; i < k->nregions; i++) {
+        while (k->cut[at] < k->region[i].begin)
+            at++;
+        k->region[i].first = at;
+    }
+}
+
+/* A cut inside a region; where it begins and ends there is one already. */
+static tutti_status add_inner_cut(struct cutter *k, uint32_t region, uint64_t at, const struct tt_finding *f)
+{
+    return at == k->region[region].begin || at == k->region[region].end ? TUTTI_OK : add_cut(k, at, f);
+}
+
 static tutti_status first_cuts(struct cutter *k, const struct tt_finding *f)
 {
     tutti_status st = add_cut(k, 0, f);
+    uint32_t ends;
 
     for (uint32_t i = 0; i < k->nregions && st == TUTTI_OK; i++)
-        st = add_cut(k, k->region[i].end, f);
+        if (k->region[i].end > k->region[i].begin)
+            st = add_cut(k, k->region[i].end, f);
+    ends = k->ncuts;
     for (uint32_t r = 0; r < k->p->nranks; r++)
         for (uint32_t i = 0; i < tt_nexpects(k->p->coll, r) && st == TUTTI_OK; i++) {
             const struct tt_expect e = tt_expect_of(k->p->coll, r, i);
@@ -209,9 +271,9 @@ static tutti_status first_cuts(struct cutter *k, const struct tt_finding *f)
 
             if (e.bytes == 0)
                 continue;
-            st = add_cut(k, at, f);
+            st = add_inner_cut(k, region_at(k, at), at, f);
             if (st == TUTTI_OK)
-                st = add_cut(k, at + e.bytes, f);
+                st = add_inner_cut(k, region_at(k, at), at + e.bytes, f);
         }
     for (uint32_t i = 0; i < k->natoms; i++)
         for (int o = 0; o < OPERANDS && st == TUTTI_OK; o++) {
@@ -219,36 +281,51 @@ static tutti_status first_cuts(struct cutter *k, const struct tt_finding *f)
 
             if (a->at[o] == NOWHERE)
                 continue;
-            st = add_cut(k, a->at[o], f);
+            st = add_inner_cut(k, a->region[o], a->at[o], f);
             if (st == TUTTI_OK)
-                st = add_cut(k, a->at[o] + a->bytes, f);
+                st = add_inner_cut(k, a->region[o], a->at[o] + a->bytes, f);
         }
-    settle(k);
-    return st;
+    return st == TUTTI_OK ? settle(k, ends, f) : st;
 }
 
-/* Where one operand of a step is cut, the others are cut too. */
-static tutti_status spread(struct cutter *k, const struct atom *a, uint32_t ncuts, const struct tt_finding *f)
+/* Where operand `from` of an atom is cut, operand `to` is cut too. Both are walked through at once. */
+static tutti_status spread_to(struct cutter *k, const struct atom *a, int from, int to, uint32_t ncuts,
+                              const struct tt_finding *f)
 {
-    for (int o = 0; o < OPERANDS; o++) {
-        if (a->at[o] == NOWHERE)
-            continue;
-        for (uint32_t i = cut_from(k->cut, ncuts, a->at[o] + 1); k->cut[i] < a->at[o] + a->bytes; i++)
-            for (int other = 0; other < OPERANDS; other++) {
-                const uint64_t at = a->at[other] + (k->cut[i] - a->at[o]);
-                const uint32_t found = a->at[other] == NOWHERE ? 0 : cut_from(k->cut, ncuts, at);
-                tutti_status st;
+    const uint64_t end = a->at[from] + a->bytes;
+    uint32_t there = cut_in(k, a->region[to], a->at[to], ncuts);
 
-                if (a->at[other] == NOWHERE || k->cut[found] == at)
-                    continue;
-                st = add_cut(k, at, f);
-                if (st != TUTTI_OK)
-                    return st;
-            }
+    for (uint32_t i = cut_in(k, a->region[from], a->at[from] + 1, ncuts); k->cut[i] < end; i++) {
+        const uint64_t at = a->at[to] + (k->cut[i] - a->at[from]);
+        tutti_status st;
+
+        while (k->cut[there] < at)
+            there++;
+        if (k->cut[there] == at)
+            continue;
+        st = add_cut(k, at, f);
+        if (st != TUTTI_OK)
+            return st;
+        k->region[a->region[to]].cut = true;
     }
     return TUTTI_OK;
 }
 
+static tutti_status spread(struct cutter *k, const struct atom *a, uint32_t ncuts, const struct tt_finding *f)
+{
+    tutti_status st = TUTTI_OK;
+
+    for (int from = 0; from < OPERANDS; from++) {
+        if (a->at[from] == NOWHERE || !k->region[a->region[from]].fresh)
+            continue;
+        for (int to = 0; to < OPERANDS && st == TUTTI_OK; to++)
+            if (to != from && a->at[to] != NOWHERE && a->at[to] != a->at[from])
+                st = spread_to(k, a, from, to, ncuts, f);
+    }
+    return st;
+}
+
+/* A pass moves each cut by one step (around a ring: n passes); it looks only at what the pass before it has cut. */
 static tutti_status all_cuts(struct cutter *k, const struct tt_finding *f)
 {
     tutti_status st = first_cuts(k, f);
@@ -256,9 +333,15 @@ static tutti_status all_cuts(struct cutter *k, const struct tt_finding *f)
 
     while (st == TUTTI_OK && before != k->ncuts) {
         before = k->ncuts;
+        find_regions(k);
         for (uint32_t i = 0; i < k->natoms && st == TUTTI_OK; i++)
             st = spread(k, &k->atom[i], before, f);
-        settle(k);
+        if (st == TUTTI_OK)
+            st = settle(k, before, f);
+        for (uint32_t i = 0; i < k->nregions; i++) {
+            k->region[i].fresh = k->region[i].cut;
+            k->region[i].cut = false;
+        }
     }
     return st;
 }
@@ -267,7 +350,7 @@ static tutti_status all_cuts(struct cutter *k, const struct tt_finding *f)
 
 static uint32_t npieces_of(const struct cutter *k, const struct atom *a)
 {
-    return cut_from(k->cut, k->ncuts, a->at[OUT] + a->bytes) - cut_from(k->cut, k->ncuts, a->at[OUT]);
+    return cut_in(k, a->region[OUT], a->at[OUT] + a->bytes, k->ncuts) - cut_in(k, a->region[OUT], a->at[OUT], k->ncuts);
 }
 
 static void fill_cells(const struct cutter *k, struct tt_pieces *s)
@@ -292,7 +375,7 @@ static void fill_pieces(const struct cutter *k, struct tt_pieces *s)
         uint32_t cell[OPERANDS];
 
         for (int o = 0; o < OPERANDS; o++)
-            cell[o] = a->at[o] == NOWHERE ? TT_NO_CELL : cut_from(k->cut, k->ncuts, a->at[o]);
+            cell[o] = a->at[o] == NOWHERE ? TT_NO_CELL : cut_in(k, a->region[o], a->at[o], k->ncuts);
         for (uint32_t j = 0; j < n; j++)
             s->piece[s->npieces++] = (struct tt_piece){
                 .rank = a->rank, .step = a->step, .out = cell[OUT] + j, .a = cell[A] + j,
@@ -375,7 +458,7 @@ void tt_pieces_cells(const struct tt_pieces *s, const struct tt_coll *c, struct 
 {
     const uint64_t at = bytes > 0 ? address(s->base, c, ref) : 0;
 
-    *first = cut_from(s->cuts, s->ncells + 1, at);
-    *end = cut_from(s->cuts, s->ncells + 1, at + bytes);
+    *first = cut_from(s->cuts, 0, s->ncells + 1, at);
+    *end = cut_from(s->cuts, 0, s->ncells + 1, at + bytes);
     tt_assert(s->cuts[*first] == at && s->cuts[*end] == at + bytes);
 }

@@ -155,6 +155,9 @@ static tutti_status match(const struct end *put, const struct end *wait, const s
         return tt_finding_step(f, wait->rank, wait->step, "the peer's put in its place has tag %u", put->s->tag);
     if (put->s->bytes != wait->s->bytes)
         return tt_finding_step(f, wait->rank, wait->step, "the peer puts %" PRIu64 " B", put->s->bytes);
+    if (put->s->round != wait->s->round)
+        return tt_finding_step(f, wait->rank, wait->step, "in round %u, but put in round %u", wait->s->round,
+                               put->s->round);
     if (put->s->bytes > 0 && put->s->out.buf != TT_BUF_THERE && !same_ref(&put->s->out, &wait->s->out))
         return tt_finding_step(f, put->rank, put->step, "the peer waits for it elsewhere");
     return TUTTI_OK;
@@ -266,6 +269,8 @@ static tutti_status link_pipes_of(struct tt_links *l, const struct tt_program *p
             return tt_finding_step(f, rank, use[i + 2].step, "the pipe was used before");
         if (steps[w->step].bytes != steps[r->step].bytes)
             return tt_finding_step(f, rank, r->step, "%" PRIu64 " B were written to the pipe", steps[w->step].bytes);
+        if (steps[w->step].round != steps[r->step].round)
+            return tt_finding_step(f, rank, r->step, "the pipe was written in another round, %u", steps[w->step].round);
         l->pipe_writer[2 * (l->first[rank] + r->step) + r->slot] = l->first[rank] + w->step;
     }
     return TUTTI_OK;

@@ -110,6 +110,7 @@ struct tt_step {
     bool finish;            /* reduce only */
     uint32_t peer;          /* put: to; wait: from */
     uint32_t tag;
+    uint32_t round;         /* that it was emitted in; only of flattened programs (verify.h) */
     uint64_t bytes;
     struct tt_ref out;      /* put: at the peer; wait, reduce, copy: written here */
     struct tt_ref a, b;     /* read here: put, copy: a; reduce: a and b */

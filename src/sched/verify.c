@@ -20,6 +20,8 @@ static struct tt_step *flatten(const struct tt_algo *algo, const struct tt_coll 
         struct tt_sched s = { .steps = steps + n, .cap = TT_ROUND_STEPS_MAX };
 
         algo->round(&s, c, k);
+        for (uint32_t i = 0; i < s.n; i++)
+            s.steps[i].round = (uint32_t)k;
         n += s.n;
         if (n + TT_ROUND_STEPS_MAX <= cap)
             continue;
@@ -47,6 +49,8 @@ tutti_status tt_program_init(struct tt_program *p, const struct tt_algo *algo, c
     for (uint32_t r = 0; r < nranks; r++) {
         made.coll[r] = coll[r];
         made.work_bytes[r] = algo->work_bytes(&coll[r]);
+        if (algo->nrounds(&coll[r]) > made.nrounds)
+            made.nrounds = algo->nrounds(&coll[r]);
         made.steps[r] = flatten(algo, &coll[r], &made.nsteps[r]);
         if (!made.steps[r])
             goto free_made;
@@ -250,7 +254,32 @@ static tutti_status check_rest(const struct values *v)
     return TUTTI_OK;
 }
 
-static tutti_status follow(const struct tt_program *p, const struct tt_order *o, const struct tt_finding *f)
+/* Who wants to know what messages carry. */
+struct listener {
+    tt_carried_fn *fn;
+    void *arg;
+};
+
+/* A message is written once, by its put, and so still there in the end. */
+static void tell(const struct values *v, const struct listener *to)
+{
+    for (uint32_t i = 0; i < v->s->npieces; i++) {
+        const struct tt_piece *piece = &v->s->piece[i];
+
+        if (v->p->steps[piece->rank][piece->step].opcode != TT_PUT)
+            continue;
+        const struct tt_carried carried = {
+            .rank = piece->rank, .step = piece->step, .offset = v->value[piece->out].offset,
+            .bytes = v->s->cell[piece->out].bytes, .set = set_of(v, piece->out),
+        };
+
+        to->fn(&carried, to->arg);
+    }
+}
+
+/* listener: NULL if nobody wants to know. */
+static tutti_status follow(const struct tt_program *p, const struct tt_order *o, const struct listener *listener,
+                           const struct tt_finding *f)
 {
     const struct tt_pieces *s = o->pieces;
     struct values v = {
@@ -271,6 +300,8 @@ static tutti_status follow(const struct tt_program *p, const struct tt_order *o,
         st = check_results(&v);
     if (st == TUTTI_OK)
         st = check_rest(&v);
+    if (st == TUTTI_OK && listener)
+        tell(&v, listener);
 
 free_values:
     free(v.value);
@@ -280,7 +311,8 @@ free_values:
 
 /* ---- the proof -------------------------------------------------------------------------------------------- */
 
-static tutti_status prove(const struct tt_program *p, struct tt_early *early, const struct tt_finding *f)
+static tutti_status prove(const struct tt_program *p, struct tt_early *early, const struct listener *listener,
+                          const struct tt_finding *f)
 {
     struct tt_links links;
     struct tt_pieces pieces;
@@ -296,7 +328,7 @@ static tutti_status prove(const struct tt_program *p, struct tt_early *early, co
     st = tt_order_init(&order, &pieces, f);
     if (st != TUTTI_OK)
         goto fini_pieces;
-    st = follow(p, &order, f);
+    st = follow(p, &order, listener, f);
     if (st == TUTTI_OK && p->coll[0].kind == TT_BARRIER)
         st = tt_order_meets(&order, f);
     if (st == TUTTI_OK)
@@ -312,18 +344,28 @@ fini_links:
 
 tutti_status tt_verify_early(const struct tt_program *p, struct tt_early *out, char *why, size_t why_bytes)
 {
-    return prove(p, out, &(struct tt_finding){ .program = p, .text = why, .bytes = why_bytes });
+    return prove(p, out, NULL, &(struct tt_finding){ .program = p, .text = why, .bytes = why_bytes });
 }
 
-tutti_status tt_verify(const struct tt_program *p, char *why, size_t why_bytes)
+static tutti_status verify(const struct tt_program *p, const struct listener *listener, char *why, size_t why_bytes)
 {
     const struct tt_finding f = { .program = p, .text = why, .bytes = why_bytes };
     struct tt_early early;
-    const tutti_status st = prove(p, &early, &f);
+    const tutti_status st = prove(p, &early, listener, &f);
 
     if (st != TUTTI_OK || early.unsafe == 0 || p->direct_unsafe)
         return st;
     return tt_finding_step(
         &f, early.rank, early.step,
         "its bytes may land before earlier steps are done with theirs, and the algorithm does not say direct_unsafe");
+}
+
+tutti_status tt_verify(const struct tt_program *p, char *why, size_t why_bytes)
+{
+    return verify(p, NULL, why, why_bytes);
+}
+
+tutti_status tt_verify_traffic(const struct tt_program *p, tt_carried_fn *fn, void *arg, char *why, size_t why_bytes)
+{
+    return verify(p, &(struct listener){ fn, arg }, why, why_bytes);
 }

@@ -9,8 +9,9 @@
 /* Every rank's program, flattened (tests may mutate it before verifying). */
 struct tt_program {
     uint32_t nranks;
+    uint64_t nrounds;               /* of the rank that has most */
     struct tt_coll *coll;           /* [nranks] */
-    struct tt_step **steps;         /* [nranks][nsteps[rank]] */
+    struct tt_step **steps;         /* [nranks][nsteps[rank]], each with the round that emitted it */
     uint64_t *nsteps;
     uint64_t *work_bytes;           /* [nranks] */
     bool direct_unsafe;             /* as the algorithm says */
@@ -25,7 +26,8 @@ void tt_program_fini(struct tt_program *p);
  *
  * What is proven, for any segmentation and any speeds:
  *  - Puts and waits of each pair match in order, tag and bytes; steps stay within their buffers and on elements; SRC
- *    is not written; a pipe has one writer and one later reader of the same bytes.
+ *    is not written; a pipe has one writer and one later reader of the same bytes. Both ends of a message and of a pipe
+ *    are in the same round, so that an executor that holds one round at a time gets through.
  *  - Every byte of every result is what the collective's definition says: for reductions each rank exactly once, the
  *    lower operand left, finished exactly once; nothing else of DST is written; nothing unwritten is read (but WORK by
  *    a barrier).
@@ -46,5 +48,17 @@ struct tt_early {
 
 /* The same without the last property; *out tells about that one instead. */
 tutti_status tt_verify_early(const struct tt_program *p, struct tt_early *out, char *why, size_t why_bytes);
+
+/* What a piece of a message carries: `bytes` bytes, from `offset` of the input of the ranks in its set; of several
+ * ranks: reduced. */
+struct tt_carried {
+    uint32_t rank, step;    /* of the put */
+    uint64_t offset, bytes;
+    const uint64_t *set;    /* [(nranks + 63) / 64], rank r's bit is r % 64 of word r / 64; valid during the call */
+};
+typedef void tt_carried_fn(const struct tt_carried *carried, void *arg);
+
+/* tt_verify, and if it is proven all that is put, in order of rank, step and place. */
+tutti_status tt_verify_traffic(const struct tt_program *p, tt_carried_fn *fn, void *arg, char *why, size_t why_bytes);
 
 #endif

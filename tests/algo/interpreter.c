@@ -1,6 +1,7 @@
 #include "interpreter.h"
 
 #include <inttypes.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,7 +9,7 @@
 #include "support/memory.h"
 #include "support/unit.h"
 
-#define STEPS_MAX 256       /* of one rank's program */
+#define BYTES_MAX (1u << 24)        /* of one step */
 
 struct node {
     struct tt_step s;       /* refs as the memory sees them */
@@ -22,8 +23,8 @@ struct rank {
     const struct tt_coll *c;
     uint8_t *mem[3];        /* SRC, DST, WORK */
     uint64_t bytes[3];
-    struct node node[STEPS_MAX];
-    uint32_t n, oldest;     /* oldest: the first that is not done */
+    struct node *node;
+    uint32_t n, cap, oldest;        /* oldest: the first that is not done */
 };
 
 struct world {
@@ -31,12 +32,27 @@ struct world {
     const struct case_calls *calls;
     struct case_memory memory;
     struct rank *rank;
-    enum moves moves;
-    uint32_t window;
+    struct manner manner;
+    uint32_t last;          /* ONE_RANK_LAST: which */
     struct tt_prng prng;
+    bool broken;            /* why says how */
     char *why;
     size_t why_bytes;
 };
+
+/* The run ends here; what was first counts. */
+static void broke(struct world *w, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+static void broke(struct world *w, const char *fmt, ...)
+{
+    va_list ap;
+
+    if (w->broken)
+        return;
+    va_start(ap, fmt);
+    vsnprintf(w->why, w->why_bytes, fmt, ap);
+    va_end(ap);
+    w->broken = true;
+}
 
 /* ---- the memory ------------------------------------------------------------------------------------- */
 
@@ -62,14 +78,17 @@ static uint64_t at(const struct tt_ref *ref, uint64_t i)
     return ref->block ? ref->offset + i / ref->block * ref->stride + i % ref->block : ref->offset + i;
 }
 
-/* Bytes i .. of a ref to or from contiguous ones; runs that are contiguous on both sides at a time. */
-static void move(struct rank *me, const struct tt_ref *ref, uint8_t *bytes, uint64_t n, bool store)
+/* Bytes of a ref to or from contiguous ones; runs that are contiguous on both sides at a time. */
+static void move(struct world *w, struct rank *me, const struct tt_ref *ref, uint8_t *bytes, uint64_t n, bool store)
 {
     for (uint64_t i = 0, run; i < n; i += run) {
+        run = ref->block && ref->block - i % ref->block < n - i ? ref->block - i % ref->block : n - i;
+        if (ref->buf > TT_BUF_WORK || at(ref, i) + run > me->bytes[ref->buf]) {
+            broke(w, "rank %u goes out of bounds", me->c->rank);
+            return;
+        }
         uint8_t *there = me->mem[ref->buf] + at(ref, i);
 
-        run = ref->block && ref->block - i % ref->block < n - i ? ref->block - i % ref->block : n - i;
-        assert_true(at(ref, i) + run <= me->bytes[ref->buf]);
         memcpy(store ? there : bytes + i, store ? bytes + i : there, run);
     }
 }
@@ -77,38 +96,41 @@ static void move(struct rank *me, const struct tt_ref *ref, uint8_t *bytes, uint
 static struct node *pipe_writer(struct rank *me, uint64_t name)
 {
     for (uint32_t i = 0; i < me->n; i++)
-        if (me->node[i].s.opcode != TT_PUT && me->node[i].s.out.buf == TT_BUF_PIPE && me->node[i].s.out.offset == name)
+        if (me->node[i].s.opcode != TT_PUT && me->node[i].s.bytes > 0 && me->node[i].s.out.buf == TT_BUF_PIPE &&
+            me->node[i].s.out.offset == name)
             return &me->node[i];
     return NULL;
 }
 
 /* The caller frees it. A pipe can be read once. */
-static uint8_t *load(struct rank *me, const struct tt_ref *ref, uint64_t n)
+static uint8_t *load(struct world *w, struct rank *me, const struct tt_ref *ref, uint64_t n)
 {
-    uint8_t *bytes;
+    uint8_t *bytes = calloc(1, n + 1);
 
     if (n > 0 && ref->buf == TT_BUF_PIPE) {
         struct node *writer = pipe_writer(me, ref->offset);
 
-        assert_non_null(writer);
-        assert_non_null(writer->carried);
+        if (!writer || !writer->carried || writer->s.bytes != n) {
+            broke(w, "rank %u reads %" PRIu64 " B that are not in pipe %" PRIu64, me->c->rank, n, ref->offset);
+            return bytes;
+        }
+        free(bytes);
         bytes = writer->carried;
         writer->carried = NULL;
         return bytes;
     }
-    bytes = malloc(n + 1);
-    move(me, ref, bytes, n, false);
+    move(w, me, ref, bytes, n, false);
     return bytes;
 }
 
 /* Takes over `bytes`. */
-static void store(struct rank *me, struct node *writer, uint8_t *bytes)
+static void store(struct world *w, struct rank *me, struct node *writer, uint8_t *bytes)
 {
     if (writer->s.bytes > 0 && writer->s.out.buf == TT_BUF_PIPE) {
         writer->carried = bytes;
         return;
     }
-    move(me, &writer->s.out, bytes, writer->s.bytes, true);
+    move(w, me, &writer->s.out, bytes, writer->s.bytes, true);
     free(bytes);
 }
 
@@ -161,14 +183,13 @@ static bool can_run(struct world *w, uint32_t r, uint32_t i)
     struct rank *me = &w->rank[r];
     const struct node *node = &me->node[i];
 
-    if (node->ran || node->round >= me->node[me->oldest].round + w->window)
+    if (node->ran || node->round >= me->node[me->oldest].round + w->manner.window)
         return false;
     if (node->s.opcode == TT_WAIT) {
         const struct node *put = node->mate;
 
         if (!put || !put->ran)
             return false;
-        assert_true(put->s.bytes == node->s.bytes);
     }
     for (uint32_t j = me->oldest; j < i; j++)
         if (!me->node[j].done && conflict(&me->node[j].s, &node->s))
@@ -182,13 +203,16 @@ static void run_put(struct world *w, uint32_t r, struct node *node)
 {
     struct node *wait = node->mate;
 
-    if (w->moves == AT_WAIT)
+    if (!wait || wait->s.bytes != node->s.bytes) {
+        broke(w, "rank %u puts what rank %u does not wait for", r, node->s.peer);
         return;
-    node->carried = load(&w->rank[r], &node->s.a, node->s.bytes);
+    }
+    if (w->manner.moves == AT_WAIT)
+        return;
+    node->carried = load(w, &w->rank[r], &node->s.a, node->s.bytes);
     node->done = true;
-    assert_non_null(wait);
-    if (w->moves == LANDING && wait->s.out.buf != TT_BUF_PIPE)
-        move(&w->rank[node->s.peer], &wait->s.out, node->carried, node->s.bytes, true);
+    if (w->manner.moves == LANDING && wait->s.out.buf != TT_BUF_PIPE)
+        move(w, &w->rank[node->s.peer], &wait->s.out, node->carried, node->s.bytes, true);
 }
 
 static void run_wait(struct world *w, uint32_t r, struct node *node)
@@ -196,14 +220,14 @@ static void run_wait(struct world *w, uint32_t r, struct node *node)
     struct node *put = node->mate;
     uint8_t *bytes = put->carried;
 
-    if (w->moves == AT_WAIT)
-        bytes = load(&w->rank[node->s.peer], &put->s.a, put->s.bytes);
+    if (w->manner.moves == AT_WAIT)
+        bytes = load(w, &w->rank[node->s.peer], &put->s.a, put->s.bytes);
     put->carried = NULL;
     put->done = true;
-    if (w->moves == LANDING && node->s.out.buf != TT_BUF_PIPE)
+    if (w->manner.moves == LANDING && node->s.out.buf != TT_BUF_PIPE)
         free(bytes);        /* they are there since the put */
     else
-        store(&w->rank[r], node, bytes);
+        store(w, &w->rank[r], node, bytes);
     node->done = true;
 }
 
@@ -213,6 +237,10 @@ static void run(struct world *w, uint32_t r, struct node *node)
     uint8_t *a, *b;
 
     node->ran = true;
+    if (node->s.bytes > BYTES_MAX) {
+        broke(w, "rank %u moves an absurd number of bytes", r);
+        return;
+    }
     if (node->s.opcode == TT_PUT) {
         run_put(w, r, node);
         return;
@@ -221,21 +249,25 @@ static void run(struct world *w, uint32_t r, struct node *node)
         run_wait(w, r, node);
         return;
     }
-    a = load(me, &node->s.a, node->s.bytes);
+    a = load(w, me, &node->s.a, node->s.bytes);
     if (node->s.opcode == TT_REDUCE_STEP) {
-        b = load(me, &node->s.b, node->s.bytes);
+        b = load(w, me, &node->s.b, node->s.bytes);
         case_kernel(me->c->elem_bytes, node->s.finish)(a, NULL, a, b, node->s.bytes / me->c->elem_bytes, false, 1);
         free(b);
     }
-    store(me, node, a);
+    store(w, me, node, a);
     node->done = true;
 }
 
 static void load_step(struct rank *me, const struct tt_step *s, uint64_t round)
 {
-    struct node *node = &me->node[me->n++];
+    struct node *node;
 
-    assert_true(me->n <= STEPS_MAX);
+    if (me->n == me->cap) {
+        me->cap = me->cap ? 2 * me->cap : 64;
+        me->node = realloc(me->node, me->cap * sizeof *me->node);
+    }
+    node = &me->node[me->n++];
     *node = (struct node){ .s = *s, .round = round };
     node->s.a = tt_coll_canonical(me->c, node->s.a);
     node->s.b = tt_coll_canonical(me->c, node->s.b);
@@ -265,7 +297,7 @@ static void find_mates(struct world *w)
             for (uint32_t j = 0; j < to->n && put->s.opcode == TT_PUT && !put->mate; j++) {
                 struct node *wait = &to->node[j];
 
-                if (wait->s.opcode == TT_WAIT && wait->s.peer == r && wait->s.tag == put->s.tag) {
+                if (wait->s.opcode == TT_WAIT && wait->s.peer == r && wait->s.tag == put->s.tag && !wait->mate) {
                     put->mate = wait;
                     wait->mate = put;
                 }
@@ -273,67 +305,84 @@ static void find_mates(struct world *w)
         }
 }
 
-/* Runs one step of one rank, both as the dice fall; false if none can run. */
+/* Runs one step of one rank; false if none can run. */
+static bool run_one_of(struct world *w, uint32_t r)
+{
+    struct rank *me = &w->rank[r];
+    uint32_t chosen = UINT32_MAX, found = 0;
+
+    while (me->oldest < me->n && me->node[me->oldest].done)
+        me->oldest++;
+    for (uint32_t i = me->oldest; i < me->n && me->node[i].round < me->node[me->oldest].round + w->manner.window; i++)
+        if (can_run(w, r, i) && (w->manner.order == NEWEST_FIRST || tt_prng_below(&w->prng, ++found) == 0))
+            chosen = i;
+    if (chosen != UINT32_MAX)
+        run(w, r, &me->node[chosen]);
+    return chosen != UINT32_MAX;
+}
+
 static bool run_some(struct world *w)
 {
     const uint32_t nranks = w->spec->nranks, first = (uint32_t)tt_prng_below(&w->prng, nranks);
+    const bool one_last = w->manner.order == ONE_RANK_LAST;
 
     for (uint32_t k = 0; k < nranks; k++) {
         const uint32_t r = (first + k) % nranks;
-        struct rank *me = &w->rank[r];
-        uint32_t chosen = UINT32_MAX, found = 0;
 
-        while (me->oldest < me->n && me->node[me->oldest].done)
-            me->oldest++;
-        for (uint32_t i = me->oldest; i < me->n && me->node[i].round < me->node[me->oldest].round + w->window; i++)
-            if (can_run(w, r, i) && tt_prng_below(&w->prng, ++found) == 0)
-                chosen = i;
-        if (chosen != UINT32_MAX) {
-            run(w, r, &me->node[chosen]);
+        if ((!one_last || r != w->last) && run_one_of(w, r))
             return true;
-        }
     }
-    return false;
+    return one_last && run_one_of(w, w->last);
 }
 
-static bool all_done(const struct world *w)
+static void look_for_what_is_left(struct world *w)
 {
     for (uint32_t r = 0; r < w->spec->nranks; r++)
-        for (uint32_t i = 0; i < w->rank[r].n; i++)
-            if (!w->rank[r].node[i].done) {
-                snprintf(w->why, w->why_bytes, "deadlock: rank %u, step %u", r, i);
-                return false;
-            }
-    return true;
+        for (uint32_t i = 0; i < w->rank[r].n; i++) {
+            const struct node *node = &w->rank[r].node[i];
+
+            if (!node->done)
+                broke(w, "deadlock: rank %u, step %u", r, i);
+            else if (node->carried)
+                broke(w, "nobody takes what rank %u made in step %u", r, i);
+        }
+}
+
+static void load_programs(struct world *w, const struct tt_program *program)
+{
+    for (uint32_t r = 0; r < w->spec->nranks; r++) {
+        if (!program)
+            load_rounds(&w->rank[r], w->spec->algo);
+        for (uint64_t i = 0; program && i < program->nsteps[r]; i++)
+            load_step(&w->rank[r], &program->steps[r][i], 0);
+    }
+    find_mates(w);
 }
 
 bool interpret(const struct case_spec *spec, const struct case_calls *calls, const struct tt_program *program,
-               enum moves moves, uint32_t window, char *why, size_t why_bytes)
+               const struct manner *manner, char *why, size_t why_bytes)
 {
     struct world w = {
-        .spec = spec, .calls = calls, .moves = moves, .window = window, .why = why, .why_bytes = why_bytes,
+        .spec = spec, .calls = calls, .manner = *manner, .why = why, .why_bytes = why_bytes,
         .rank = calloc(spec->nranks, sizeof *w.rank),
     };
     bool fine;
 
-    tt_prng_init(&w.prng, spec->seed);
+    tt_prng_init(&w.prng, manner->seed);
+    w.last = (uint32_t)tt_prng_below(&w.prng, spec->nranks);
     set_up(&w);
-    for (uint32_t r = 0; r < spec->nranks; r++) {
-        if (!program)
-            load_rounds(&w.rank[r], spec->algo);
-        for (uint64_t i = 0; program && i < program->nsteps[r]; i++)
-            load_step(&w.rank[r], &program->steps[r][i], 0);
-    }
-    find_mates(&w);
-    while (run_some(&w))
+    load_programs(&w, program);
+    while (!w.broken && run_some(&w))
         ;
-    fine = all_done(&w);
+    look_for_what_is_left(&w);
+    fine = !w.broken;
     for (uint32_t r = 0; r < spec->nranks && fine; r++)
         fine = case_memory_right(&w.memory, r, why, why_bytes);
 
     for (uint32_t r = 0; r < spec->nranks; r++) {
         for (uint32_t i = 0; i < w.rank[r].n; i++)
             free(w.rank[r].node[i].carried);
+        free(w.rank[r].node);
         free(w.rank[r].mem[TT_BUF_WORK]);
     }
     case_memory_fini(&w.memory);

@@ -14,10 +14,25 @@ enum moves {
     MOVES
 };
 
-/* Each rank sees `window` rounds at a time; within them any step may run that no earlier one conflicts with.
- * `program`: what to run, as one round; NULL: what the algorithm emits. Writes why and returns false on deadlock, a
- * wrong byte, or a byte written outside the result. */
+/* Which of the steps that can run does. */
+enum order {
+    AS_DICE_FALL,
+    NEWEST_FIRST,   /* of a rank drawn by dice, the one that comes last in its program */
+    ONE_RANK_LAST,  /* one rank, drawn by dice, only moves when nobody else can */
+    ORDERS
+};
+
+struct manner {
+    enum moves moves;
+    enum order order;
+    uint32_t window;        /* rounds that a rank sees at a time; within them any step may run that no earlier one conflicts with */
+    uint64_t seed;          /* of the dice */
+};
+
+/* `program`: what to run, as one round, however wrong it is; NULL: what the algorithm emits. Writes why and returns
+ * false on deadlock, a wrong byte, a byte written outside the result, an access out of bounds, an operand that nobody
+ * wrote (pipes), or a message that the other side does not take as it is sent. */
 bool interpret(const struct case_spec *spec, const struct case_calls *calls, const struct tt_program *program,
-               enum moves moves, uint32_t window, char *why, size_t why_bytes);
+               const struct manner *manner, char *why, size_t why_bytes);
 
 #endif

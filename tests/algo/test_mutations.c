@@ -1,5 +1,5 @@
-/* The verifier notices every change to a program that changes its result: programs altered at random that it still
- * accepts are run on real memory and must be right. */
+/* The verifier notices every change to a program that changes its result. Whether one does is found by running the altered
+ * program on real memory, in several orders that are as unkind as can be: the interpreter knows nothing of the verifier. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,11 +13,14 @@ static struct case_calls calls;
 static bool draw_case(struct case_spec *spec, struct tt_prng *p, uint64_t seed)
 {
     *spec = (struct case_spec){
-        .algo = tt_algos[tt_prng_below(p, tt_nalgos)], .nranks = 2 + (uint32_t)tt_prng_below(p, 7),
+        .algo = tt_algos[tt_prng_below(p, tt_nalgos)],
+        .nranks = 2 + (uint32_t)tt_prng_below(p, tt_prng_below(p, 8) ? 7 : 15),
         .elem_bytes = 1u << tt_prng_below(p, 3), .count = 1 + tt_prng_below(p, 12),
         .place = (enum case_place)tt_prng_below(p, CASE_PLACES), .packed = tt_prng_below(p, 2), .seed = seed,
     };
     spec->root = (uint32_t)tt_prng_below(p, spec->nranks);
+    if (case_sees_layout(spec->algo))
+        spec->layout = (enum case_layout)tt_prng_below(p, CASE_LAYOUTS);
     if (!case_exists(spec))
         return false;
     case_make(&calls, spec);
@@ -33,11 +36,13 @@ static const char *verified(const struct tt_program *p)
 
 /* ---- mutations ------------------------------------------------------------------------------------------ */
 
-enum mutation { DROP, DOUBLE, SWAP, OPERANDS, FINISH, TAG, PEER, BYTES, OFFSET, BUFFER, MUTATIONS };
+enum mutation {
+    DROP, DOUBLE, SWAP, MOVE, OPERANDS, FINISH, OPCODE, TAG, PEER, BYTES, OFFSET, STRIDE, BUFFER, MUTATIONS
+};
 
 static const char *const mutation_names[] = {
-    "drop", "double", "swap with the next", "exchange operands", "toggle finish", "tag", "peer", "bytes", "offset",
-    "buffer",
+    "drop", "double", "swap with the next", "swap with any", "exchange operands", "toggle finish", "opcode", "tag",
+    "peer", "bytes", "offset", "stride", "buffer",
 };
 
 static struct tt_ref *draw_ref(struct tt_step *s, struct tt_prng *p)
@@ -58,15 +63,13 @@ static bool suits(const struct tt_program *p, uint32_t r, uint64_t i, enum mutat
     const struct tt_step *s = &p->steps[r][i];
 
     switch (how) {
-    case DROP:      /* unless a power of two, barriers hear some things twice */
-        return p->coll[r].kind != TT_BARRIER || (p->nranks & (p->nranks - 1)) == 0;
-    case SWAP:
+    case SWAP: case MOVE:
         return i + 1 < p->nsteps[r];
     case OPERANDS: case FINISH:
         return s->opcode == TT_REDUCE_STEP;
     case TAG: case PEER:
         return s->opcode == TT_PUT || s->opcode == TT_WAIT;
-    case BYTES: case OFFSET: case BUFFER:
+    case BYTES: case OFFSET: case STRIDE: case BUFFER:
         return s->bytes > 0;
     default:
         return true;
@@ -103,6 +106,12 @@ static void mutate(struct tt_program *p, uint32_t r, uint64_t i, enum mutation h
     case SWAP:
         exchange(&s[0], &s[1], sizeof *s);
         break;
+    case MOVE:
+        exchange(&s[0], &s[1 + tt_prng_below(prng, p->nsteps[r] - i - 1)], sizeof *s);
+        break;
+    case OPCODE:
+        s->opcode = (uint8_t)((s->opcode + 1 + tt_prng_below(prng, 3)) % (TT_COPY + 1));
+        break;
     case OPERANDS:
         exchange(&s->a, &s->b, sizeof s->a);
         break;
@@ -121,6 +130,11 @@ static void mutate(struct tt_program *p, uint32_t r, uint64_t i, enum mutation h
     case OFFSET:
         draw_ref(s, prng)->offset += (1 + tt_prng_below(prng, 3)) * elem;
         break;
+    case STRIDE:
+        ref = draw_ref(s, prng);
+        ref->stride = ref->block ? ref->stride + elem : 2 * elem;
+        ref->block = ref->block ? ref->block : elem;
+        break;
     case BUFFER:
         ref = draw_ref(s, prng);
         ref->buf = (uint8_t)((ref->buf + 1 + tt_prng_below(prng, 3)) % TT_BUF_THERE);
@@ -130,13 +144,22 @@ static void mutate(struct tt_program *p, uint32_t r, uint64_t i, enum mutation h
     }
 }
 
-static void run_accepted(const struct case_spec *spec, const struct tt_program *p, const char *what)
+/* Whether some order of the steps gives a wrong result. Every run has other inputs, so that a byte that is right by
+ * chance in one is not in the next. */
+static bool does_harm(const struct case_spec *spec, const struct tt_program *p, char *why, size_t why_bytes)
 {
-    char why[256];
+    for (uint32_t i = 0; i < 4 * MOVES; i++) {
+        const struct manner manner = {
+            .moves = (enum moves)(i % MOVES), .order = (enum order)(i / MOVES % ORDERS), .window = 1,
+            .seed = spec->seed + i,
+        };
+        struct case_spec other = *spec;
 
-    for (int moves = 0; moves < MOVES; moves++)
-        if (!interpret(spec, &calls, p, (enum moves)moves, 1, why, sizeof why))
-            case_fail(spec, "accepted though wrong: %s: %s", what, why);
+        other.seed += i;
+        if ((manner.moves != LANDING || !p->direct_unsafe) && !interpret(&other, &calls, p, &manner, why, why_bytes))
+            return true;
+    }
+    return false;
 }
 
 /* Draws a step that suits; false if there is none where it looks. */
@@ -151,51 +174,66 @@ static bool draw_step(const struct tt_program *p, enum mutation how, struct tt_p
     return false;
 }
 
+struct tally {
+    uint32_t tried, harmful, caught, harmless_refused;
+};
+
 /* Builds, changes and judges one program. */
-static void try_mutation(const struct case_spec *spec, enum mutation how, struct tt_prng *prng, uint32_t *tried,
-                         uint32_t *noticed)
+static void try_mutation(const struct case_spec *spec, enum mutation how, struct tt_prng *prng, struct tally *tally)
 {
     struct tt_program p;
     uint32_t r;
     uint64_t i;
-    char what[128];
+    char why[256] = "";
 
     assert_int_equal(tt_program_init(&p, spec->algo, calls.coll, spec->nranks), TUTTI_OK);
     if (draw_step(&p, how, prng, &r, &i)) {
-        snprintf(what, sizeof what, "rank %u step %u: %s", r, (unsigned)i, mutation_names[how]);
         mutate(&p, r, i, how, prng);
-        tried[how]++;
-        if (verified(&p))
-            noticed[how]++;
-        else
-            run_accepted(spec, &p, what);
+
+        const bool harmful = does_harm(spec, &p, why, sizeof why), refused = verified(&p) != NULL;
+
+        if (harmful && !refused)
+            case_fail(spec, "accepted though wrong: rank %u step %u: %s: %s", r, (unsigned)i, mutation_names[how], why);
+        tally->tried++;
+        tally->harmful += harmful;
+        tally->caught += harmful && refused;
+        tally->harmless_refused += !harmful && refused;
     }
     tt_program_fini(&p);
 }
 
+/* With TUTTI_TEST_LONG=1 (minutes) many more. */
 static void every_mutation_that_changes_a_result_is_noticed(void **state)
 {
-    uint32_t tried[MUTATIONS] = { 0 }, noticed[MUTATIONS] = { 0 };
+    const uint64_t nseeds = (case_all() ? 3000000 : 150000) / UNIT_SHARE;
+    struct tally tally[MUTATIONS] = { { 0 } }, all = { 0 };
 
     (void)state;
-    for (uint64_t seed = 0; seed < 30000; seed++) {
+    for (uint64_t seed = 0; seed < nseeds; seed++) {
         struct case_spec spec;
         struct tt_prng prng;
+        enum mutation how;
 
         tt_prng_init(&prng, seed);
-        if (draw_case(&spec, &prng, seed))
-            try_mutation(&spec, (enum mutation)tt_prng_below(&prng, MUTATIONS), &prng, tried, noticed);
+        if (!draw_case(&spec, &prng, seed))
+            continue;
+        how = (enum mutation)tt_prng_below(&prng, MUTATIONS);
+        try_mutation(&spec, how, &prng, &tally[how]);
     }
     for (int how = 0; how < MUTATIONS; how++) {
-        print_message("%-20s %5u tried, %5u noticed\n", mutation_names[how], tried[how], noticed[how]);
-        assert_in_range(tried[how], 100, 30000);
-        assert_in_range(noticed[how], 100, tried[how]);
+        const struct tally *t = &tally[how];
+
+        print_message("%-20s %6u tried: %6u harmful, %6u of them noticed; %6u harmless ones refused too\n",
+                      mutation_names[how], t->tried, t->harmful, t->caught, t->harmless_refused);
+        assert_in_range(t->tried, 100 / UNIT_SHARE, nseeds);
+        all.tried += t->tried;
+        all.harmful += t->harmful;
+        all.caught += t->caught;
     }
-    assert_int_equal(noticed[DROP], tried[DROP]);
-    assert_int_equal(noticed[TAG], tried[TAG]);
-    assert_int_equal(noticed[OPERANDS], tried[OPERANDS]);
-    assert_int_equal(noticed[FINISH], tried[FINISH]);
-    assert_int_equal(noticed[BYTES], tried[BYTES]);
+    print_message("of %u harmful ones %u noticed\n", all.harmful, all.caught);
+    assert_int_equal(all.caught, all.harmful);
+    assert_in_range(all.harmful, all.tried / 2, all.tried);
+
 }
 
 /* No step is there for nothing. */
@@ -213,7 +251,7 @@ static void dropping_any_step_of_any_program_is_noticed(void **state)
             struct tt_program p;
 
             if (!case_exists(&spec) || (spec.algo->kind == TT_BARRIER && (nranks & (nranks - 1))))
-                continue;       /* see suits() */
+                continue;       /* unless a power of two, barriers hear some things twice */
             case_make(&calls, &spec);
             if (!spec.algo->fits(&calls.coll[0]))
                 continue;
@@ -250,14 +288,14 @@ static void running_a_wrong_program_shows(void **state)
     (void)state;
     case_make(&calls, &spec);
     assert_int_equal(tt_program_init(&p, spec.algo, calls.coll, spec.nranks), TUTTI_OK);
-    assert_true(interpret(&spec, &calls, &p, AT_ONCE, 1, why, sizeof why));
+    assert_true(interpret(&spec, &calls, &p, &(struct manner){ .window = 1 }, why, sizeof why));
     assert_null(verified(&p));
     for (uint64_t i = 0; i < p.nsteps[1]; i++)
         if (p.steps[1][i].opcode == TT_REDUCE_STEP && p.steps[1][i].b.buf == TT_BUF_SRC) {
             p.steps[1][i].b.offset = (p.steps[1][i].b.offset + 8) % 32;
             break;
         }
-    assert_false(interpret(&spec, &calls, &p, AT_ONCE, 1, why, sizeof why));
+    assert_false(interpret(&spec, &calls, &p, &(struct manner){ .window = 1 }, why, sizeof why));
     assert_non_null(verified(&p));
     tt_program_fini(&p);
 }
@@ -282,10 +320,11 @@ static void running_into_a_deadlock_shows(void **state)
         p.coll[r] = calls.coll[r];
         p.nsteps[r] = 2;        /* without the copy of its own block */
     }
-    assert_false(interpret(&spec, &calls, &p, AT_WAIT, 1, why, sizeof why));
+    assert_false(interpret(&spec, &calls, &p, &(struct manner){ .moves = AT_WAIT, .window = 1 }, why, sizeof why));
     assert_non_null(strstr(why, "deadlock"));
     assert_non_null(strstr(verified(&p), "deadlock"));
-    assert_false(interpret(&spec, &calls, &p, LANDING, 1, why, sizeof why));    /* nor may it land early */
+    assert_false(interpret(&spec, &calls, &p, &(struct manner){ .moves = LANDING, .window = 1 }, why, sizeof why));
+
     tt_program_fini(&p);
 }
 

@@ -1,6 +1,6 @@
 /* Every algorithm, proven by the verifier. */
 #include <stdio.h>
-#include <time.h>
+#include <stdlib.h>
 #include "support/cases.h"
 #include "sched/verify.h"
 #include "support/unit.h"
@@ -24,10 +24,60 @@ static void every_algorithm_is_proven_for_1_to_17_ranks_and_awkward_sizes(void *
     assert_in_range(case_for_each(17, counts, 5, 1, prove), 10000, 1000000);
 }
 
+static void prove_some(const struct case_spec *spec, const struct case_calls *calls)
+{
+    if (unit_draw())
+        prove(spec, calls);
+}
+
+/* Blocks longer than a slab are proven for fewer ranks, above. With TUTTI_TEST_LONG=1 (minutes) all cases. */
+static void every_algorithm_is_proven_for_18_to_64_ranks(void **state)
+{
+    static const uint64_t counts[] = { 65537, 7, 4096, 1 };
+
+    (void)state;
+    assert_in_range(case_for_some(18, CASE_RANKS_MAX, counts, 4, 1, prove_some), 1000, 1000000);
+    if (case_all())
+        assert_in_range(case_for_each(CASE_RANKS_MAX, counts, 4, 2, prove), 10000, 10000000);
+}
+
+/* A stand-in that does something only where it knows of a neighbour on its host. */
+static void round_on_host(struct tt_sched *s, const struct tt_coll *c, uint64_t k)
+{
+    (void)k;
+    if (c->layout && tt_layout_host_ranks(c->layout, tt_layout_host(c->layout, c->rank)) > 1)
+        tt_sched_copy(s, tt_dst(0), tt_src(0), c->bytes);
+}
+
+static void only_those_that_look_at_the_layout_are_tried_with_all_of_them(void **state)
+{
+    const struct tt_algo nosy = {
+        .name = "allgather_nosy", .kind = TT_ALLGATHER, .fits = tt_fits_always, .nrounds = tt_rounds_one,
+        .round = round_on_host,
+    };
+    uint32_t hosts[CASE_LAYOUTS], g;
+
+    (void)state;
+    assert_true(case_sees_layout(&nosy));
+    assert_false(case_sees_layout(tt_algo_find(&(struct tt_coll){ .kind = TT_ALLGATHER, .nranks = 4 }, "ring")));
+    for (int i = 1; i < CASE_LAYOUTS; i++)
+        hosts[i] = case_layout((enum case_layout)i, 16)->nhosts;
+    assert_int_equal(hosts[LAYOUT_ONE_HOST], 1);
+    assert_int_equal(hosts[LAYOUT_HOSTS_OF_3], 6);
+    assert_int_equal(hosts[LAYOUT_GROWING], 6);
+    assert_false(tt_layout_is_even(case_layout(LAYOUT_GROWING, 16), &g));
+    assert_false(tt_layout_is_even(case_layout(LAYOUT_DEALT, 16), &g));
+    assert_false(tt_layout_is_even(case_layout(LAYOUT_DRAWN, 16), &g));
+    assert_int_not_equal(tt_layout_host(case_layout(LAYOUT_DEALT, 16), 0),
+                         tt_layout_host(case_layout(LAYOUT_DEALT, 16), 1));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(only_those_that_look_at_the_layout_are_tried_with_all_of_them),
         cmocka_unit_test(every_algorithm_is_proven_for_1_to_17_ranks_and_awkward_sizes),
+        cmocka_unit_test(every_algorithm_is_proven_for_18_to_64_ranks),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

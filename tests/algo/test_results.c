@@ -3,23 +3,22 @@
 #include "interpreter.h"
 #include "support/unit.h"
 
-static uint32_t window_rounds;
-static enum moves how;
+static struct manner how;
 
 static void run(const struct case_spec *spec, const struct case_calls *calls)
 {
     char why[256] = "";
 
-    if (unit_draw() && !interpret(spec, calls, NULL, how, window_rounds, why, sizeof why))
-        case_fail(spec, "%s (bytes move %d, window of %u rounds)", why, how, window_rounds);
+    how.seed = spec->seed;
+    if (unit_draw() && !interpret(spec, calls, NULL, &how, why, sizeof why))
+        case_fail(spec, "%s (bytes move %d, window of %u rounds)", why, how.moves, how.window);
 }
 
 static void run_all(enum moves moves, uint32_t window, uint64_t seed)
 {
     static const uint64_t counts[] = { 0, 1, 7, 40 };
 
-    how = moves;
-    window_rounds = window;
+    how = (struct manner){ .moves = moves, .window = window };
     assert_in_range(case_for_each(9, counts, 4, seed, run), 1000, 1000000);
 }
 
@@ -59,8 +58,7 @@ static void more_ranks_and_longer_vectors_are_right(void **state)
     static const uint64_t counts[] = { 501 };
 
     (void)state;
-    how = LANDING;
-    window_rounds = 2;
+    how = (struct manner){ .moves = LANDING, .window = 2 };
     assert_in_range(case_for_each(17, counts, 1, 6, large_cases), 1000, 1000000);
 }
 

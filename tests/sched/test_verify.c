@@ -112,6 +112,9 @@ static void puts_and_waits_must_match(void **state)
     h.steps[1][1].bytes = 4;
     finds(&h, "the peer puts 8 B");
     begin_allgather(&h);
+    h.steps[1][1].round = 1;
+    finds(&h, "in round 1, but put in round 0");
+    begin_allgather(&h);
     h.steps[1][1].out = tt_dst(4);
     finds(&h, "elsewhere");
     begin_allgather(&h);
@@ -199,6 +202,9 @@ static void a_pipe_is_written_once_and_then_read_once_as_a_whole(void **state)
     begin_allreduce(&h);
     tt_sched_copy(&h.s[0], tt_work(0), tt_pipe(7), 8);
     finds(&h, "nobody wrote that pipe before");
+    begin_allreduce(&h);
+    h.steps[0][2].round = 1;
+    finds(&h, "the pipe was written in another round, 0");
     begin_allreduce(&h);
     h.steps[0][1].out = h.steps[1][0].out = tt_strided(tt_pipe(1), 4, 8);
     finds(&h, "never strided");

@@ -2,6 +2,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include "base/prng.h"
 #include "support/unit.h"
@@ -87,6 +88,7 @@ void case_make(struct case_calls *out, const struct case_spec *spec)
 
         *c = (struct tt_coll){
             .kind = kind, .rank = r, .nranks = spec->nranks, .root = spec->root, .elem_bytes = spec->elem_bytes,
+            .layout = case_layout(spec->layout, spec->nranks),
             .in_place = spec->place == IN_PLACE || (spec->place == MIXED && r % 2 == 1),
             .bytes = case_is_v(kind) || kind == TT_BARRIER ? 0 : spec->count * spec->elem_bytes,
         };
@@ -111,9 +113,9 @@ const char *case_text(const struct case_spec *spec)
     static const char *const places[] = { "out of place", "in place", "odd ranks in place" };
     static char text[256];
 
-    snprintf(text, sizeof text, "%s n=%u root=%u count=%" PRIu64 " elem=%u %s%s, seed=%" PRIu64, spec->algo->name,
-             spec->nranks, spec->root, spec->count, spec->elem_bytes, places[spec->place],
-             spec->packed ? "" : ", with gaps", spec->seed);
+    snprintf(text, sizeof text, "%s n=%u layout=%d root=%u count=%" PRIu64 " elem=%u %s%s, seed=%" PRIu64,
+             spec->algo->name, spec->nranks, (int)spec->layout, spec->root, spec->count, spec->elem_bytes,
+             places[spec->place], spec->packed ? "" : ", with gaps", spec->seed);
     return text;
 }
 
@@ -135,6 +137,42 @@ static bool root_counts(uint32_t root, uint32_t nranks)
     return nranks <= 8 || root == 0 || root == nranks / 2 || root == nranks - 1;
 }
 
+/* Case i of all with so many ranks. */
+static struct case_spec numbered(const struct tt_algo *algo, uint32_t nranks, uint32_t i, const uint64_t *counts,
+                                 uint64_t seed)
+{
+    return (struct case_spec){
+        .algo = algo,
+        .nranks = nranks,
+        .root = i % nranks,
+        .packed = i / nranks % 2,
+        .place = (enum case_place)(i / nranks / 2 % CASE_PLACES),
+        .count = counts[i / nranks / 2 / CASE_PLACES],
+        .elem_bytes = 1u << (i / nranks / 2 / CASE_PLACES) % 4,
+        .seed = seed + i,
+    };
+}
+
+/* Whether there is such a call and the algorithm takes it; it is in *calls then. */
+static bool make_if_any(struct case_calls *calls, const struct case_spec *spec)
+{
+    if (!case_exists(spec))
+        return false;
+    case_make(calls, spec);
+    return spec->algo->fits(&calls->coll[0]);
+}
+
+/* Whether case i is tried with a layout: with the first, and if the algorithm looks, with the others in turn. */
+static bool has_turn(const struct tt_algo *algo, int layout, uint32_t i)
+{
+    return layout == 0 || (case_sees_layout(algo) && ((uint32_t)layout == 1 + i % (CASE_LAYOUTS - 1) || case_all()));
+}
+
+bool case_all(void)
+{
+    return getenv("TUTTI_TEST_LONG") != NULL;
+}
+
 uint64_t case_for_each(uint32_t nranks_max, const uint64_t *counts, uint32_t ncounts, uint64_t seed, case_fn *fn)
 {
     static struct case_calls calls;
@@ -143,24 +181,45 @@ uint64_t case_for_each(uint32_t nranks_max, const uint64_t *counts, uint32_t nco
     for (size_t a = 0; a < tt_nalgos; a++)
         for (uint32_t nranks = 1; nranks <= nranks_max; nranks++)
             for (uint32_t i = 0; i < ncounts * CASE_PLACES * 2 * nranks; i++) {
-                const struct case_spec spec = {
-                    .algo = tt_algos[a],
-                    .nranks = nranks,
-                    .root = i % nranks,
-                    .packed = i / nranks % 2,
-                    .place = (enum case_place)(i / nranks / 2 % CASE_PLACES),
-                    .count = counts[i / nranks / 2 / CASE_PLACES],
-                    .elem_bytes = 1u << (i / nranks / 2 / CASE_PLACES) % 4,
-                    .seed = seed + i,
-                };
+                struct case_spec spec = numbered(tt_algos[a], nranks, i, counts, seed);
 
-                if (!case_exists(&spec) || !root_counts(spec.root, nranks))
+                if (!root_counts(spec.root, nranks))
                     continue;
-                case_make(&calls, &spec);
-                if (!spec.algo->fits(&calls.coll[0]))
+                for (int layout = 0; layout < CASE_LAYOUTS; layout++) {
+                    spec.layout = (enum case_layout)layout;
+                    if (!has_turn(tt_algos[a], layout, i + nranks) || !make_if_any(&calls, &spec))
+                        continue;
+                    fn(&spec, &calls);
+                    n++;
+                }
+            }
+    return n;
+}
+
+uint64_t case_for_some(uint32_t nranks_min, uint32_t nranks_max, const uint64_t *counts, uint32_t ncounts,
+                       uint64_t seed, case_fn *fn)
+{
+    static struct case_calls calls;
+    uint64_t n = 0;
+
+    for (size_t a = 0; a < tt_nalgos; a++)
+        for (uint32_t nranks = nranks_min; nranks <= nranks_max; nranks++)
+            for (int layout = 0; layout < CASE_LAYOUTS; layout++) {
+                const uint32_t ncases = ncounts * CASE_PLACES * 2 * nranks;
+                uint32_t i = (uint32_t)(tt_mix64(seed + nranks * 8 + (uint32_t)layout) % ncases);
+                struct case_spec spec = { 0 };
+                bool found = false;
+
+                if (!has_turn(tt_algos[a], layout, nranks) && (nranks < nranks_max || !case_sees_layout(tt_algos[a])))
                     continue;
-                fn(&spec, &calls);
-                n++;
+                for (uint32_t tries = 0; tries < ncases && !found; tries++, i = (i + 1) % ncases) {
+                    spec = numbered(tt_algos[a], nranks, i, counts, seed);
+                    spec.layout = (enum case_layout)layout;
+                    found = make_if_any(&calls, &spec);
+                }
+                if (found)
+                    fn(&spec, &calls);
+                n += found;
             }
     return n;
 }

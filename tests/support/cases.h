@@ -9,9 +9,23 @@
 /* Which ranks call in place. Mixed: the odd ones; an algorithm must not mind. */
 enum case_place { OUT_OF_PLACE, IN_PLACE, MIXED, CASE_PLACES };
 
+/* Where the ranks are. Only algorithms that look at it are tried with more than the first. */
+enum case_layout {
+    LAYOUT_UNKNOWN,         /* no layout at all */
+    LAYOUT_ONE_HOST,        /* of two sockets, the second one longer where ranks are odd */
+    LAYOUT_HOSTS_OF_4,      /* regular, two sockets, four rails; the last host may be short */
+    LAYOUT_HOSTS_OF_3,      /* regular, one socket, one rail */
+    LAYOUT_HOSTS_OF_1,
+    LAYOUT_GROWING,         /* hosts of 1, 2, 3, ... consecutive ranks */
+    LAYOUT_DEALT,           /* consecutive ranks on different hosts, sockets and racks */
+    LAYOUT_DRAWN,           /* each rank anywhere: hosts of any size, in two buildings */
+    CASE_LAYOUTS
+};
+
 /* What is asked for. */
 struct case_spec {
     const struct tt_algo *algo;
+    enum case_layout layout;
     uint32_t nranks, root, elem_bytes;
     uint64_t count;         /* elements; v kinds draw theirs from 0 .. 2 * count, some of them 0 */
     enum case_place place;
@@ -35,6 +49,12 @@ void case_make(struct case_calls *out, const struct case_spec *spec);
 bool case_is_rooted(enum tt_coll_kind kind);
 bool case_is_v(enum tt_coll_kind kind);
 
+/* NULL for LAYOUT_UNKNOWN. The same on each call; nranks at most CASE_RANKS_MAX. */
+const struct tt_layout *case_layout(enum case_layout which, uint32_t nranks);
+
+/* Whether an algorithm does anything differently where it knows the layout. */
+bool case_sees_layout(const struct tt_algo *algo);
+
 /* "allreduce_ring n=5 root=0 count=7 elem=4 in place, seed=3". Static storage. */
 const char *case_text(const struct case_spec *spec);
 
@@ -43,9 +63,17 @@ const char *case_text(const struct case_spec *spec);
 void case_fail_at(const char *file, int line, const struct case_spec *spec, const char *fmt, ...)
     __attribute__((format(printf, 4, 5)));
 
-/* Every case of every registered algorithm with up to nranks_max ranks: sizes, places, roots. Returns how many there
- * were. */
+/* Whether everything is to be tried that otherwise takes turns: TUTTI_TEST_LONG is set. Minutes. */
+bool case_all(void);
+
+/* Every case of every registered algorithm with up to nranks_max ranks: sizes, places, roots; layouts take turns. Returns
+ * how many there were. */
 typedef void case_fn(const struct case_spec *spec, const struct case_calls *calls);
 uint64_t case_for_each(uint32_t nranks_max, const uint64_t *counts, uint32_t ncounts, uint64_t seed, case_fn *fn);
+
+/* Of every registered algorithm and each number of ranks from nranks_min to nranks_max one case without layout and, if the
+ * algorithm looks at it, one with (of nranks_max with each): what else there is takes turns. Returns how many there were. */
+uint64_t case_for_some(uint32_t nranks_min, uint32_t nranks_max, const uint64_t *counts, uint32_t ncounts,
+                       uint64_t seed, case_fn *fn);
 
 #endif

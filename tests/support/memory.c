@@ -68,7 +68,23 @@ void case_memory_fini(struct case_memory *m)
 
 /* ---- the definition ----------------------------------------------------------------------------------- */
 
-/* Byte `offset` of the sum over all ranks of elements of SRC. */
+/* The operation: the lower half of an element is a sum, the upper half that of the left operand; so it shows who was left
+ * as well as how often each was in. Finishing shows in the lower half. */
+static uint64_t combine(uint32_t elem_bytes, uint64_t x, uint64_t y)
+{
+    const uint64_t lower = (1ull << 4 * elem_bytes) - 1;
+
+    return (x & ~lower) | ((x + y) & lower);
+}
+
+static uint64_t finished(uint32_t elem_bytes, uint64_t x)
+{
+    const uint64_t lower = (1ull << 4 * elem_bytes) - 1;
+
+    return (x & ~lower) | ((2 * x + 1) & lower);
+}
+
+/* Byte `offset` of the reduction over all ranks of elements of SRC. */
 static uint8_t reduced_byte(const struct case_memory *m, uint64_t offset)
 {
     const uint32_t elem = m->spec->elem_bytes, n = m->spec->nranks;
@@ -79,10 +95,10 @@ static uint8_t reduced_byte(const struct case_memory *m, uint64_t offset)
 
         for (uint32_t i = 0; i < elem; i++)
             x |= (uint64_t)input_byte(m, r, offset - offset % elem + i) << 8 * i;
-        sum += x;
+        sum = r == 0 ? x : combine(elem, sum, x);
     }
     if (n > 1)
-        sum = 2 * sum + 1;
+        sum = finished(elem, sum);
     return (uint8_t)(sum >> 8 * (offset % elem));
 }
 
@@ -178,9 +194,9 @@ static void reduce(uint32_t elem_bytes, bool finish, uint8_t *out, uint8_t *out2
 
         memcpy(&x, a + i, elem_bytes);
         memcpy(&y, b + i, elem_bytes);
-        x += y;
+        x = combine(elem_bytes, x, y);
         if (finish)
-            x = 2 * x + 1;
+            x = finished(elem_bytes, x);
         memcpy(out + i, &x, elem_bytes);
         if (out2)
             memcpy(out2 + i, &x, elem_bytes);

@@ -23,7 +23,8 @@ void case_memory_fini(struct case_memory *m);
 /* Memory of rank r is as before but for the result, which is right. Else false, and why[why_bytes] says which byte. */
 bool case_memory_right(const struct case_memory *m, uint32_t r, char *why, size_t why_bytes);
 
-/* The reduction that the definition goes by: sums of unsigned elements of 1, 2, 4 or 8 bytes; a finishing one then doubles and
+/* The reduction that the definition goes by, of unsigned elements of 1, 2, 4 or 8 bytes: the lower half is a sum, the upper half is
+ * the left operand's (that of rank 0 in the end, if the lower rank is always on the left); a finishing one then doubles the sum and
  * adds 1, so that it shows how often it was done. */
 tt_reduce_fn *case_kernel(uint32_t elem_bytes, bool finish);
 

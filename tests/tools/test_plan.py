@@ -1,0 +1,277 @@
+#!/usr/bin/env python3
+"""tutti plan: what it shows, draws and tells is the algorithm; JSON plans mean what docs/plan-format.md says."""
+
+import json
+import os
+import re
+import subprocess
+import tempfile
+import unittest
+import xml.etree.ElementTree
+from pathlib import Path
+
+TUTTI = Path(os.environ["TUTTI_BUILD_DIR"]) / "tutti"
+SVG = "{http://www.w3.org/2000/svg}"
+NO_JSON = ("allgatherv", "gatherv", "scatterv", "reduce_scatterv", "alltoallv", "send", "recv")
+
+
+def plan(*args):
+    return subprocess.run([TUTTI, "plan", *args], capture_output=True, text=True, timeout=60, check=False)
+
+
+def done(test, *args):
+    result = plan(*args)
+    test.assertEqual(result.returncode, 0, result.stderr)
+    test.assertEqual(result.stderr, "")
+    return result.stdout
+
+
+def algos():
+    text = subprocess.run([TUTTI, "info", "--algos", "--json"], capture_output=True, text=True, check=True).stdout
+    return [(a["coll"], a["name"]) for a in json.loads(text)]
+
+
+# ---- a reader of plans, by the document alone ----
+
+class Rank:
+    """Memory is one origin per byte: what moves is followed, what is reduced is a sorted tuple of origins."""
+
+    def __init__(self, steps, work_bytes, src, dst_bytes):
+        self.memory = {"SRC": src, "DST": [None] * dst_bytes, "WORK": [None] * work_bytes}
+        self.pipes = {}
+        self.steps = steps
+
+    def places(self, ref, count):
+        block, stride = ref.get("block", count), ref.get("stride", 0)
+        return [ref["offset"] + i // block * stride + i % block for i in range(count)]
+
+    def load(self, ref, count):
+        if ref["buf"] == "PIPE":
+            return self.pipes.pop(ref["offset"])
+        return [self.memory[ref["buf"]][i] for i in self.places(ref, count)]
+
+    def store(self, ref, values):
+        if ref["buf"] == "PIPE":
+            self.pipes[ref["offset"]] = values
+            return
+        for i, value in zip(self.places(ref, len(values)), values):
+            self.memory[ref["buf"]][i] = value
+
+
+def combine(a, b):
+    assert a[0] == b[0], "different elements"
+    return (a[0], tuple(sorted(a[1] + b[1])))
+
+
+def step_once(ranks, r, mail):
+    """Runs the next step of rank r; False if it has to wait."""
+    me, s = ranks[r], ranks[r].steps[0]
+    if s["op"] == "put":
+        mail[r, s["peer"], s["tag"]] = me.load(s["from"], s["bytes"]) if s["bytes"] else []
+    elif s["op"] == "wait":
+        if (s["peer"], r, s["tag"]) not in mail:
+            return False
+        values = mail.pop((s["peer"], r, s["tag"]))
+        assert len(values) == s["bytes"]
+        if values:
+            me.store(s["to"], values)
+    elif s["op"] == "copy":
+        me.store(s["to"], me.load(s["from"], s["bytes"]))
+    else:
+        a, b = me.load(s["a"], s["bytes"]), me.load(s["b"], s["bytes"])
+        me.store(s["to"], [combine(x, y) for x, y in zip(a, b)])
+    me.steps.pop(0)
+    return True
+
+
+def buffers(doc):
+    """(bytes of SRC, bytes of DST), of each rank."""
+    n, b = doc["nranks"], doc["bytes"]
+    at_root = [r == doc["root"] for r in range(n)]
+    return {
+        "allreduce": [(b, b)] * n, "allgather": [(b, n * b)] * n, "alltoall": [(n * b, n * b)] * n,
+        "reduce_scatter": [(n * b, b)] * n, "barrier": [(0, 0)] * n,
+        "reduce": [(b, b * root) for root in at_root], "broadcast": [(b * root, b) for root in at_root],
+        "gather": [(b, n * b * root) for root in at_root], "scatter": [(n * b * root, b) for root in at_root],
+    }[doc["coll"]]
+
+
+def results(doc):
+    ranks = [Rank([s for steps in rank["rounds"] for s in steps], rank["work_bytes"],
+                  [(i, (rank["rank"],)) for i in range(src)], dst)
+             for rank, (src, dst) in zip(doc["ranks"], buffers(doc))]
+    mail = {}
+    while any(rank.steps for rank in ranks):
+        moved = [step_once(ranks, r, mail) for r in range(len(ranks)) if ranks[r].steps]
+        assert any(moved), "deadlock"
+    return [rank.memory["DST"] for rank in ranks]
+
+
+def expected(doc):
+    n, b, root = doc["nranks"], doc["bytes"], doc["root"]
+    everybody = tuple(range(n))
+    total = [(i, everybody) for i in range(n * b)]
+    rows = [(i, (r,)) for r in range(n) for i in range(b)]
+    return {
+        "allreduce": [total[:b]] * n, "allgather": [rows] * n, "barrier": [[]] * n,
+        "reduce_scatter": [total[r * b:(r + 1) * b] for r in range(n)],
+        "reduce": [total[:b] if r == root else [] for r in range(n)],
+        "broadcast": [[(i, (root,)) for i in range(b)]] * n,
+        "gather": [rows if r == root else [] for r in range(n)],
+        "scatter": [[(r * b + i, (root,)) for i in range(b)] for r in range(n)],
+        "alltoall": [[(r * b + i, (from_,)) for from_ in range(n) for i in range(b)] for r in range(n)],
+    }[doc["coll"]]
+
+
+class Json(unittest.TestCase):
+    def test_every_algorithm_s_plan_gives_the_result_of_its_collective(self):
+        seen = 0
+        for coll, name in algos():
+            if coll in NO_JSON:
+                continue
+            for ranks in ("4", "5"):
+                root = ["--root", "2"] if coll in ("reduce", "broadcast", "gather", "scatter") else []
+                result = plan("show", coll, name, "--json", "--ranks", ranks, "--bytes", "12", *root)
+                if "cannot do this call" in result.stderr:
+                    continue
+                self.assertEqual(result.returncode, 0, result.stderr)
+                doc = json.loads(result.stdout)
+                self.assertEqual((doc["format"], doc["name"], doc["coll"]), ("tutti-plan-1", name, coll))
+                self.assertEqual({len(rank["rounds"]) for rank in doc["ranks"]}, {len(doc["ranks"][0]["rounds"])})
+                if coll != "barrier":       # what it reads means nothing
+                    self.assertEqual(results(doc), expected(doc), f"{name}, {ranks} ranks")
+                seen += 1
+        self.assertGreater(seen, 40)
+
+    def test_what_has_no_plan_says_so(self):
+        result = plan("show", "allgatherv", "ring", "--json")
+        self.assertEqual(result.returncode, 1)
+        self.assertIn("allgatherv are not written as JSON", result.stderr)
+
+
+class Show(unittest.TestCase):
+    def test_a_rank_s_program_says_who_sends_whose_data(self):
+        text = done(self, "show", "allgather", "ring", "--ranks", "4", "--rank", "1", "--bytes", "64")
+        self.assertEqual(re.findall(r"put +\S+\[\d+, \d+\) +-> +2 .* 64 B  tag \d+ +from (\d)", text), ["1", "0", "3"])
+        self.assertEqual(text.count("\nround "), 3)
+        self.assertIn("sends 192 B in 3, receives 192 B in 3", text)
+
+    def test_sums_are_told(self):
+        text = done(self, "show", "allreduce", "doubling", "--ranks", "4")
+        self.assertIn("from 0\n", text)
+        self.assertIn("sum of 0-1\n", text)
+        self.assertIn("finish", text)
+
+    def test_131072_ranks_are_shown_a_few_rounds_at_a_time(self):
+        text = done(self, "show", "allgather", "ring", "--ranks", "131072", "--rank", "70000", "--rounds", "2")
+        self.assertIn("and 131069 more of 131071 rounds", text)
+
+    def test_every_algorithm_is_shown(self):
+        for coll, name in algos():
+            ranks = "2" if coll in ("send", "recv") else "8"
+            result = plan("show", coll, name, "--ranks", ranks, "--ranks-per-host", ranks, "--sockets", "2")
+            if "cannot do this call" not in result.stderr:
+                self.assertEqual((result.returncode, result.stderr), (0, ""), name)
+
+
+class Draw(unittest.TestCase):
+    def test_there_is_an_arrow_for_each_transfer(self):
+        for coll, algo, ranks, arrows in (("allgather", "doubling", 4, 8), ("allgather", "doubling", 8, 24),
+                                          ("allgather", "ring", 16, 240), ("alltoall", "direct", 8, 56)):
+            svg = xml.etree.ElementTree.fromstring(done(self, "draw", coll, algo, "--ranks", str(ranks), "--ranks-per-host", "4"))
+            drawn = [g for g in svg.iter(SVG + "g") if g.get("data-from") is not None]
+            self.assertEqual(len(drawn), arrows)
+            self.assertEqual({int(g.get("data-from")) for g in drawn}, set(range(ranks)))
+            self.assertTrue(all(g.find(SVG + "title").text.startswith("round ") for g in drawn))
+            self.assertEqual(len([t for t in svg.iter(SVG + "text") if t.get("class") == "r"]), ranks)
+
+    def test_colours_tell_links_apart(self):
+        svg = xml.etree.ElementTree.fromstring(
+            done(self, "draw", "allgather", "doubling", "--ranks", "8", "--ranks-per-host", "4", "--sockets", "2"))
+        strokes = {}
+        for g in svg.iter(SVG + "g"):
+            if g.get("data-from") is not None:
+                how = int(g.get("data-from")) ^ int(g.get("data-to"))
+                strokes.setdefault(how, set()).add(g.find(SVG + "path").get("stroke"))
+        self.assertEqual(set(strokes), {1, 2, 4})
+        self.assertEqual([len(colours) for colours in strokes.values()], [1, 1, 1])
+        self.assertEqual(len(set.union(*strokes.values())), 3)
+
+    def test_everything_is_inside_the_picture(self):
+        svg = xml.etree.ElementTree.fromstring(
+            done(self, "draw", "allreduce", "rabenseifner", "--ranks", "16", "--hosts", "4"))
+        width, height = float(svg.get("width")), float(svg.get("height"))
+        for path in svg.iter(SVG + "path"):
+            numbers = [float(x) for x in re.findall(r"-?[\d.]+", path.get("d"))]
+            if path.get("marker-end") and "C" in path.get("d"):
+                self.assertTrue(all(0 < x < width for x in numbers[0::2]), path.get("d"))
+                self.assertTrue(all(0 < y < height for y in numbers[1::2]), path.get("d"))
+
+    def test_a_page_holds_the_picture(self):
+        with tempfile.TemporaryDirectory() as folder:
+            page = Path(folder) / "plan.html"
+            self.assertEqual(done(self, "draw", "broadcast", "binomial", "-o", str(page)), "")
+            text = page.read_text()
+            self.assertTrue(text.startswith("<!doctype html>"))
+            self.assertEqual(text.count('data-from="'), 3)
+            self.assertNotIn("http", text.replace("http://www.w3.org/2000/svg", ""))
+
+    def test_a_part_of_the_rounds(self):
+        svg = xml.etree.ElementTree.fromstring(done(self, "draw", "allgather", "ring", "--ranks", "8", "--rounds", "2-3"))
+        titles = [t.text for t in svg.iter(SVG + "title")]
+        self.assertEqual({t.split(":")[0] for t in titles}, {"round 2", "round 3"})
+
+
+class Congestion(unittest.TestCase):
+    def labels(self, *args):
+        doc = json.loads(done(self, "congestion", *args, "--json"))
+        return {(t["step"], t["from"], t["to"]): t["congestion"] for t in doc["transfers"]}
+
+    def test_recursive_doubling_takes_blocks_across_twice(self):
+        labels = self.labels("allgather", "doubling", "--ranks", "4", "--sockets", "2")
+        self.assertEqual({k: v for k, v in labels.items() if k[0] == 1},
+                         {(1, a, a ^ 2): "duplicate" for a in range(4)})
+        self.assertEqual({k: v for k, v in labels.items() if k[0] == 0},
+                         {(0, a, a ^ 1): "congestion-free" for a in range(4)})
+
+    def test_text_says_the_same(self):
+        text = done(self, "congestion", "allgather", "doubling", "--ranks", "4", "--sockets", "2")
+        self.assertEqual(len(re.findall(r"-> .*duplicate", text)), 4)
+        self.assertIn("of 8 transfers 4 congestion-free, 0 serialized, 0 incast, 4 duplicate", text)
+
+
+class Mistakes(unittest.TestCase):
+    def test_each_is_told_in_a_sentence(self):
+        for args, status, sentence in (
+            ((), 2, "Usage: tutti plan VERB"),
+            (("paint",), 2, 'there is no verb "paint"'),
+            (("show", "allgather"), 2, "a collective and an algorithm are wanted"),
+            (("show", "allgather", "ring", "x"), 2, "one word too many"),
+            (("show", "allgathr", "ring"), 1, 'there is no collective "allgathr"'),
+            (("show", "allgather", "rong"), 1, 'allgather has no algorithm "rong", but'),
+            (("show", "allgather", "ring", "--ranks", "0"), 2, "a whole number from 1"),
+            (("show", "allgather", "ring", "--ranks", "4", "--rank", "4"), 1, "there is no rank 4 of 4"),
+            (("show", "broadcast", "flat", "--root", "9"), 1, "there is no rank 9 of 4 to be root"),
+            (("show", "allgather", "ring", "--bytes", "6", "--elem-bytes", "4"), 1, "no whole number of elements"),
+            (("show", "allgather", "ring", "--elem-bytes", "3"), 2, "1, 2, 4 or 8"),
+            (("show", "barrier", "dissemination", "--in-place"), 1, "never in place"),
+            (("show", "send", "direct"), 1, "between 2 ranks"),
+            (("show", "allgather", "ring", "--json", "--rank", "1"), 2, "does not go with --rank"),
+            (("draw", "allgather", "ring", "--ranks", "100000"), 1, "at most 128"),
+            (("draw", "allgather", "ring", "--rounds", "9-12"), 1, "there is no round 9"),
+            (("draw", "allgather", "ring", "--rounds", "x"), 2, "two round numbers"),
+            (("draw", "allgather", "ring", "-o", "/nowhere/plan.svg"), 1, "cannot write /nowhere/plan.svg"),
+            (("draw", "allreduce", "ring", "--ranks", "128"), 1, "too many to see"),
+            (("draw", "alltoall", "direct", "--ranks", "8", "--ranks-per-host", "4", "--hosts", "3"), 1, "fill 2 hosts, not 3"),
+            (("congestion", "allgather", "ring", "--ranks", "6", "--sockets", "4"), 1, "do not fill 4 sockets evenly"),
+            (("congestion", "allgather", "ring", "--topo", "x", "--hosts", "2"), 2, "says already"),
+            (("congestion", "allgather", "ring", "--topo", "/nowhere/topo.json"), 1, "/nowhere/topo.json"),
+        ):
+            result = plan(*args)
+            self.assertEqual(result.returncode, status, (args, result.stderr))
+            self.assertIn(sentence, result.stderr)
+            self.assertEqual(result.stdout, "")
+
+
+if __name__ == "__main__":
+    unittest.main()

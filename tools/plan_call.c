@@ -1,0 +1,301 @@
+/* The call that a plan is for: from options to programs and traffic. */
+#include "plan.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "topo/topo.h"
+
+#define RANKS_DEFAULT 4u
+#define BYTES_DEFAULT 1024u
+#define BYTES_MAX (1ull << 40)
+
+/* ---- options ---- */
+
+enum { OPT_ROOT = 1000, OPT_ELEM, OPT_IN_PLACE, OPT_TOPO, OPT_HOSTS, OPT_HOST_RANKS, OPT_SOCKETS };
+
+static const struct argp_option options[] = {
+    { "ranks", 'n', "N", 0, "for N ranks (default: all of the topology's, of --hosts and --ranks-per-host, or 4)", 1 },
+    { "bytes", 'b', "SIZE", 0, "of `count` elements, as tutti.h shapes the call: 4096, 64K, 1M (default 1K)", 1 },
+    { "root", OPT_ROOT, "RANK", 0, "of a collective that has one (default 0)", 1 },
+    { "elem-bytes", OPT_ELEM, "N", 0, "bytes of an element: 1, 2, 4 or 8 (default 4, or 1 where it does not divide SIZE)", 1 },
+    { "in-place", OPT_IN_PLACE, NULL, 0, "of a call in place", 1 },
+    { "topo", OPT_TOPO, "NAME|FILE", 0, "ranks are on this topology: a built-in name or a file, as `tutti topo` takes them", 2 },
+    { "hosts", OPT_HOSTS, "N", 0, "on N hosts", 2 },
+    { "ranks-per-host", OPT_HOST_RANKS, "N", 0, "N consecutive ranks on each host (default: all on one)", 2 },
+    { "sockets", OPT_SOCKETS, "N", 0, "each host has N sockets, joined by one link between two (default 1)", 2 },
+    { 0 },
+};
+
+uint64_t plan_number(struct argp_state *state, const char *option, const char *arg, uint64_t min, uint64_t max)
+{
+    static const char suffixes[] = "KMG";
+    char *end;
+    const char *suffix;
+    unsigned long long value;
+    unsigned shift = 0;
+
+    errno = 0;
+    value = strtoull(arg, &end, 10);
+    suffix = *end ? strchr(suffixes, *end) : NULL;
+    if (suffix) {
+        shift = 10 * (unsigned)(suffix - suffixes + 1);
+        end++;
+    }
+    if (errno || end == arg || *end || arg[0] == '-' || value > max >> shift || value << shift < min)
+        argp_error(state, "--%s %s: it must be a whole number from %" PRIu64 " to %" PRIu64, option, arg, min, max);
+    return (uint64_t)value << shift;
+}
+
+static error_t parse_one(int key, char *arg, struct argp_state *state)
+{
+    struct plan_options *o = state->input;
+
+    switch (key) {
+    case 'n':
+        o->nranks = (uint32_t)plan_number(state, "ranks", arg, 1, TT_TOPO_RANKS_MAX);
+        return 0;
+    case 'b':
+        o->bytes = plan_number(state, "bytes", arg, 1, BYTES_MAX);
+        return 0;
+    case OPT_ROOT:
+        o->root = (uint32_t)plan_number(state, "root", arg, 0, TT_TOPO_RANKS_MAX);
+        return 0;
+    case OPT_ELEM:
+        o->elem_bytes = (uint32_t)plan_number(state, "elem-bytes", arg, 1, 8);
+        return 0;
+    case OPT_IN_PLACE:
+        o->in_place = true;
+        return 0;
+    case OPT_TOPO:
+        o->topo = arg;
+        return 0;
+    case OPT_HOSTS:
+        o->hosts = (uint32_t)plan_number(state, "hosts", arg, 1, TT_TOPO_RANKS_MAX);
+        return 0;
+    case OPT_HOST_RANKS:
+        o->host_ranks = (uint32_t)plan_number(state, "ranks-per-host", arg, 1, 1u << 16);
+        return 0;
+    case OPT_SOCKETS:
+        o->sockets = (uint32_t)plan_number(state, "sockets", arg, 1, 256);
+        return 0;
+    case ARGP_KEY_ARG:
+        if (o->algo)
+            argp_error(state, "\"%s\" is one word too many: a collective and an algorithm are wanted", arg);
+        *(o->coll ? &o->algo : &o->coll) = arg;
+        return 0;
+    case ARGP_KEY_END:
+        if (!o->algo)
+            argp_error(state, "a collective and an algorithm are wanted, as: allgather ring");
+        if (o->elem_bytes & (o->elem_bytes - 1))
+            argp_error(state, "--elem-bytes %u: it must be 1, 2, 4 or 8", o->elem_bytes);
+        if (o->topo && (o->hosts || o->host_ranks || o->sockets))
+            argp_error(state, "--topo says already what --hosts, --ranks-per-host and --sockets say");
+        return 0;
+    default: return ARGP_ERR_UNKNOWN;
+    }
+}
+
+const struct argp plan_options_argp = { .options = options, .parser = parse_one };
+
+/* ---- the layout ---- */
+
+#define COMPLAIN(...) (fprintf(stderr, "tutti plan: " __VA_ARGS__), fputc('\n', stderr), false)
+
+static bool layout_of_topo(struct plan *p, const struct plan_options *o)
+{
+    struct tt_topo topo;
+    bool fine;
+
+    if (tt_topo_load(&topo, o->topo) != TUTTI_OK)
+        return false;       /* it has been said */
+    p->nranks = o->nranks ? o->nranks : tt_topo_nranks(&topo);
+    fine = tt_topo_layout(&topo, p->nranks, &p->layout) == TUTTI_OK;
+    tt_topo_fini(&topo);
+    return fine;
+}
+
+static bool layout_of_options(struct plan *p, const struct plan_options *o)
+{
+    const uint32_t sockets = o->sockets ? o->sockets : 1;
+    uint32_t each = o->host_ranks;
+
+    if (o->nranks)
+        p->nranks = o->nranks;
+    else if (o->hosts && (uint64_t)o->hosts * (each ? each : 1) > TT_TOPO_RANKS_MAX)
+        return COMPLAIN("%u hosts of %u ranks are more ranks than there can be", o->hosts, each);
+    else
+        p->nranks = o->hosts ? o->hosts * (each ? each : 1) : each ? each : RANKS_DEFAULT;
+    if (!each)
+        each = o->hosts ? (p->nranks + o->hosts - 1) / o->hosts : p->nranks;
+    if (o->hosts && (p->nranks + each - 1) / each != o->hosts)
+        return COMPLAIN("%u ranks, %u to a host, fill %u hosts, not %u", p->nranks, each, (p->nranks + each - 1) / each,
+                        o->hosts);
+    if (each % sockets)
+        return COMPLAIN("%u ranks of a host do not fill %u sockets evenly", each, sockets);
+    tt_layout_regular(&p->layout, p->nranks, each, sockets, 1, sockets > 1 ? TT_NODE_SOCKETS : TT_NODE_MESH);
+    return true;
+}
+
+/* ---- the call ---- */
+
+static bool find_algo(struct plan *p, const struct plan_options *o)
+{
+    enum tt_coll_kind kind;
+
+    if (!tt_coll_parse(o->coll, &kind))
+        return COMPLAIN("there is no collective \"%s\"", o->coll);
+    for (size_t i = 0; i < tt_nalgos && !p->algo; i++)
+        if (tt_algos[i]->kind == kind &&
+            (strcmp(tt_algos[i]->name, o->algo) == 0 || strcmp(tt_algos[i]->name + strlen(o->coll) + 1, o->algo) == 0))
+            p->algo = tt_algos[i];
+    if (p->algo)
+        return true;
+    fprintf(stderr, "tutti plan: %s has no algorithm \"%s\", but", o->coll, o->algo);
+    for (size_t i = 0, n = 0; i < tt_nalgos; i++)
+        if (tt_algos[i]->kind == kind)
+            fprintf(stderr, "%s %s", n++ ? "," : "", tt_algos[i]->name + strlen(o->coll) + 1);
+    fputc('\n', stderr);
+    return false;
+}
+
+static bool has_counts(enum tt_coll_kind kind)
+{
+    return kind == TT_ALLGATHERV || kind == TT_GATHERV || kind == TT_SCATTERV || kind == TT_REDUCE_SCATTERV ||
+           kind == TT_ALLTOALLV;
+}
+
+static bool is_one_way(enum tt_coll_kind kind)
+{
+    return kind == TT_SEND || kind == TT_RECV;
+}
+
+static void make_coll(struct plan *p, const struct plan_options *o, uint32_t rank, uint64_t bytes, uint32_t elem_bytes)
+{
+    const enum tt_coll_kind kind = p->algo->kind;
+    struct tt_coll *c = &p->coll[rank];
+
+    *c = (struct tt_coll){
+        .kind = kind, .rank = rank, .nranks = p->nranks, .root = o->root, .elem_bytes = elem_bytes,
+        .in_place = o->in_place, .layout = &p->layout,
+        .bytes = has_counts(kind) || kind == TT_BARRIER ? 0 : bytes,
+    };
+    if (is_one_way(kind)) {
+        c->kind = rank == 0 ? TT_SEND : TT_RECV;
+        c->root = 1 - rank;
+    }
+    p->counts[rank] = bytes;
+    p->displs[rank] = rank * bytes;
+    if (has_counts(kind)) {
+        c->send_bytes = c->recv_bytes = p->counts;
+        c->send_displs = c->recv_displs = p->displs;
+    }
+}
+
+/* Whether there is such a call, and the algorithm takes it. */
+static bool check_call(const struct plan *p, const struct plan_options *o, uint64_t bytes, uint32_t elem_bytes)
+{
+    const enum tt_coll_kind kind = p->algo->kind;
+
+    if (is_one_way(kind) && p->nranks != 2)
+        return COMPLAIN("%s is between 2 ranks, not %u", o->coll, p->nranks);
+    if (o->root >= p->nranks)
+        return COMPLAIN("there is no rank %u of %u to be root", o->root, p->nranks);
+    if (o->in_place && (kind == TT_ALLTOALLV || kind == TT_BARRIER || is_one_way(kind)))
+        return COMPLAIN("%s is never in place", o->coll);
+    if (bytes % elem_bytes)
+        return COMPLAIN("%" PRIu64 " B are no whole number of elements of %u B", bytes, elem_bytes);
+    if (!p->algo->fits(&p->coll[0]))
+        return COMPLAIN("%s cannot do this call: %u ranks, %" PRIu64 " B", p->algo->name, p->nranks, bytes);
+    return true;
+}
+
+bool plan_open(struct plan *p, const struct plan_options *o, uint32_t nranks_max)
+{
+    const uint64_t bytes = o->bytes ? o->bytes : BYTES_DEFAULT;
+    const uint32_t elem_bytes = o->elem_bytes ? o->elem_bytes : bytes % 4 ? 1 : 4;
+
+    *p = (struct plan){ .algo = NULL };
+    if (!find_algo(p, o) || !(o->topo ? layout_of_topo(p, o) : layout_of_options(p, o)))
+        return false;
+    if (p->nranks > nranks_max) {
+        tt_layout_fini(&p->layout);
+        return COMPLAIN("%u ranks are more than this is for: at most %u", p->nranks, nranks_max);
+    }
+    p->coll = calloc(p->nranks, sizeof *p->coll);
+    p->counts = calloc(p->nranks, sizeof *p->counts);
+    p->displs = calloc(p->nranks, sizeof *p->displs);
+    if (!p->coll || !p->counts || !p->displs) {
+        plan_close(p);
+        return COMPLAIN("no memory for %u ranks", p->nranks);
+    }
+    for (uint32_t r = 0; r < p->nranks; r++)
+        make_coll(p, o, r, bytes, elem_bytes);
+    if (!check_call(p, o, bytes, elem_bytes)) {
+        plan_close(p);
+        return false;
+    }
+    return true;
+}
+
+void plan_close(struct plan *p)
+{
+    tt_layout_fini(&p->layout);
+    free(p->coll);
+    free(p->counts);
+    free(p->displs);
+}
+
+bool plan_program(const struct plan *p, struct tt_program *program)
+{
+    return tt_program_init(program, p->algo, p->coll, p->nranks) == TUTTI_OK;
+}
+
+bool plan_traffic(const struct plan *p, const struct tt_program *program, struct tt_traffic *traffic)
+{
+    char why[1024] = "";
+
+    if (tt_traffic_init(traffic, program, &p->layout, why, sizeof why) == TUTTI_OK)
+        return true;
+    return COMPLAIN("%s: %s", p->algo->name, why);
+}
+
+/* ---- words ---- */
+
+const char *plan_title(const struct plan *p, char *text, size_t bytes)
+{
+    const struct tt_coll *c = &p->coll[0];
+    const char *ranks = p->nranks == 1 ? "rank" : "ranks";
+
+    if (c->kind == TT_BARRIER)
+        snprintf(text, bytes, "%s: %u %s", p->algo->name, p->nranks, ranks);
+    else
+        snprintf(text, bytes, "%s: %u %s, %" PRIu64 " B%s", p->algo->name, p->nranks, ranks, p->counts[0],
+                 c->kind == TT_ALLREDUCE || c->kind == TT_REDUCE || c->kind == TT_BROADCAST || is_one_way(c->kind)
+                     ? ""
+                     : " a block");
+    return text;
+}
+
+const char *plan_link_name(enum tt_distance d)
+{
+    static const char *const names[TT_DISTANCES] = {
+        [TT_NEAR_SELF] = "itself",          [TT_NEAR_SOCKET] = "within a socket", [TT_NEAR_HOST] = "between sockets",
+        [TT_NEAR_RACK] = "between hosts",   [TT_NEAR_ZONE] = "between racks",     [TT_NEAR_BUILDING] = "between zones",
+        [TT_NEAR_FABRIC] = "between buildings", [TT_NEAR_WAN] = "over the WAN",
+    };
+
+    return (unsigned)d < TT_DISTANCES ? names[d] : "?";
+}
+
+const char *plan_carried(const struct tt_traffic *t, const struct tt_transfer *transfer, char *text, size_t bytes)
+{
+    char origins[96];
+    bool reduced;
+
+    tt_traffic_origins(t, transfer, origins, sizeof origins, &reduced);
+    snprintf(text, bytes, reduced ? "sum of %s" : "from %s", *origins ? origins : "nobody");
+    return text;
+}

@@ -1,0 +1,112 @@
+/* tutti plan congestion: every transfer of every step, and whether others are in its way. */
+#include "plan.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+#define RANKS_MAX 256u
+
+struct congestion_options {
+    struct plan_options plan;
+    bool json;
+};
+
+enum { OPT_JSON = 256 };
+
+static const struct argp_option options[] = {
+    { "json", OPT_JSON, NULL, 0, "as one JSON document", 3 },
+    { 0 },
+};
+
+static error_t parse_one(int key, char *arg, struct argp_state *state)
+{
+    struct congestion_options *o = state->input;
+
+    (void)arg;
+    switch (key) {
+    case ARGP_KEY_INIT:
+        state->child_inputs[0] = &o->plan;
+        return 0;
+    case OPT_JSON:
+        o->json = true;
+        return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+static const struct argp_child children[] = { { &plan_options_argp, 0, NULL, 0 }, { 0 } };
+static const struct argp argp = {
+    .options = options,
+    .parser = parse_one,
+    .args_doc = PLAN_ARGS_DOC,
+    .children = children,
+    .doc =
+        "Labels each transfer of each step on the links of a host (--sockets, --topo). The first that holds: serialized, its sender has two "
+        "or more transfers over links of one class in that step; incast, its receiver has two or more arrivals from other sockets of the "
+        "host in that step; duplicate, what it carries into a socket enters that socket in an earlier step, or more than once in this one; else "
+        "congestion-free. A step is the round in which a put is emitted.",
+};
+
+static void print_text(const struct plan *p, const struct tt_traffic *t)
+{
+    uint32_t n[TT_CONGESTIONS] = { 0 };
+    char title[160], carried[128];
+
+    printf("%s\n", plan_title(p, title, sizeof title));
+    for (uint32_t i = 0; i < t->ntransfers; i++) {
+        const struct tt_transfer *x = &t->transfer[i];
+
+        if (i == 0 || t->transfer[i - 1].round != x->round)
+            printf("\nstep %u\n", x->round);
+        printf("  %4u -> %-4u %8" PRIu64 " B  %-18s %-16s %s\n", x->from, x->to, x->bytes,
+               plan_link_name((enum tt_distance)x->over), tt_congestion_name((enum tt_congestion)x->congestion),
+               plan_carried(t, x, carried, sizeof carried));
+        n[x->congestion]++;
+    }
+    printf("\nof %u transfers", t->ntransfers);
+    for (int c = 0; c < TT_CONGESTIONS; c++)
+        printf("%s %u %s", c ? "," : "", n[c], tt_congestion_name((enum tt_congestion)c));
+    printf("\n");
+}
+
+static void print_json(const struct plan *p, const struct tt_traffic *t)
+{
+    char carried[128];
+
+    printf("{\n  \"name\": \"%s\",\n  \"nranks\": %u,\n  \"transfers\": [", p->algo->name, p->nranks);
+    for (uint32_t i = 0; i < t->ntransfers; i++) {
+        const struct tt_transfer *x = &t->transfer[i];
+
+        printf("%s\n    { \"step\": %u, \"from\": %u, \"to\": %u, \"bytes\": %" PRIu64 ", \"over\": \"%s\", "
+               "\"congestion\": \"%s\", \"carries\": \"%s\" }",
+               i ? "," : "", x->round, x->from, x->to, x->bytes, tt_distance_name((enum tt_distance)x->over),
+               tt_congestion_name((enum tt_congestion)x->congestion), plan_carried(t, x, carried, sizeof carried));
+    }
+    printf("\n  ]\n}\n");
+}
+
+int plan_congestion_main(int argc, char **argv)
+{
+    struct congestion_options o = { .json = false };
+    struct tt_program program;
+    struct tt_traffic traffic;
+    struct plan plan;
+    int status = 1;
+
+    if (argp_parse(&argp, argc, argv, 0, NULL, &o) != 0)
+        return 2;
+    if (!plan_open(&plan, &o.plan, RANKS_MAX))
+        return 1;
+    if (!plan_program(&plan, &program))
+        goto close_plan;
+    if (plan_traffic(&plan, &program, &traffic)) {
+        (o.json ? print_json : print_text)(&plan, &traffic);
+        tt_traffic_fini(&traffic);
+        status = 0;
+    }
+    tt_program_fini(&program);
+close_plan:
+    plan_close(&plan);
+    return status;
+}

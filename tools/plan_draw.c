@@ -1,0 +1,164 @@
+/* tutti plan draw: a plan as a picture, alone or in a page that tells more where one points. */
+#include "plan.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include "plan_svg.h"
+
+#define RANKS_MAX 128u
+#define ARROWS_MAX 20000u
+
+struct draw_options {
+    struct plan_options plan;
+    const char *out;
+    uint32_t first, end;        /* rounds; end 0: all */
+    bool html;
+};
+
+enum { OPT_ROUNDS = 256, OPT_HTML };
+
+static const struct argp_option options[] = {
+    { "output", 'o', "FILE", 0, "write to FILE (default: standard output); FILE.html is a page", 3 },
+    { "html", OPT_HTML, NULL, 0, "write a page with the picture in it, which tells about an arrow or rank that one points at", 3 },
+    { "rounds", OPT_ROUNDS, "FIRST-LAST", 0, "draw these rounds only", 3 },
+    { 0 },
+};
+
+static void parse_rounds(struct draw_options *o, const char *arg, struct argp_state *state)
+{
+    unsigned first, last;
+    int used = 0;
+
+    if (sscanf(arg, "%9u-%9u%n", &first, &last, &used) != 2 || arg[used] || first > last)
+        argp_error(state, "--rounds %s: it must be two round numbers, as 0-7", arg);
+    o->first = first;
+    o->end = last + 1;
+}
+
+static error_t parse_one(int key, char *arg, struct argp_state *state)
+{
+    struct draw_options *o = state->input;
+
+    switch (key) {
+    case ARGP_KEY_INIT:
+        state->child_inputs[0] = &o->plan;
+        return 0;
+    case 'o':
+        o->out = arg;
+        o->html = o->html || (strlen(arg) > 5 && strcmp(arg + strlen(arg) - 5, ".html") == 0);
+        return 0;
+    case OPT_HTML:
+        o->html = true;
+        return 0;
+    case OPT_ROUNDS:
+        parse_rounds(o, arg, state);
+        return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+static const struct argp_child children[] = { { &plan_options_argp, 0, NULL, 0 }, { 0 } };
+static const struct argp argp = {
+    .options = options,
+    .parser = parse_one,
+    .args_doc = PLAN_ARGS_DOC,
+    .children = children,
+    .doc =
+        "Draws a plan: ranks from top to bottom, by host and socket, rounds from left to right, an arrow for each transfer, coloured by the link "
+        "that it takes.",
+};
+
+/* What is pointed at stands out, and is told below the picture. */
+static void write_page(FILE *to, const struct plan *p, const struct tt_program *program, const struct tt_traffic *t,
+                       uint32_t first, uint32_t end)
+{
+    fprintf(to, "<!doctype html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n<title>%s</title>\n", p->algo->name);
+    fputs(
+        "<style>\nbody{font-family:sans-serif;margin:16px}\n.r{cursor:pointer}\n"
+        "svg.some .t[data-from]{opacity:.1}\nsvg.some .t.on{opacity:1}\n"
+        "#told{position:sticky;bottom:0;background:#fff;border-top:1px solid #ccc;min-height:1.4em;padding:8px 0}\n</style>\n",
+        to);
+    plan_svg(to, p, program, t, first, end);
+    fputs(
+        "<p id=\"told\">Point at an arrow, or at the number of a rank.</p>\n<script>\n"
+        "const svg = document.querySelector('svg'), told = document.getElementById('told');\n"
+        "const arrows = [...svg.querySelectorAll('.t[data-from]')];\n"
+        "function show(on, text) {\n"
+        "  svg.classList.toggle('some', on.length > 0);\n"
+        "  arrows.forEach(a => a.classList.toggle('on', on.includes(a)));\n"
+        "  told.textContent = text;\n"
+        "}\n"
+        "arrows.forEach(a => {\n"
+        "  a.addEventListener('mouseenter', () => show([a], a.querySelector('title').textContent));\n"
+        "  a.addEventListener('mouseleave', () => show([], ''));\n"
+        "});\n"
+        "svg.querySelectorAll('.r').forEach(label => {\n"
+        "  const rank = label.dataset.rank;\n"
+        "  const out = arrows.filter(a => a.dataset.from === rank), into = arrows.filter(a => a.dataset.to === rank);\n"
+        "  label.addEventListener('mouseenter', () => show([...out, ...into],\n"
+        "    `rank ${rank}: sends ${out.length} messages, receives ${into.length}`));\n"
+        "  label.addEventListener('mouseleave', () => show([], ''));\n"
+        "});\n</script>\n</html>\n",
+        to);
+}
+
+static int failed(const char *what, const char *name)
+{
+    fprintf(stderr, "tutti plan: cannot %s %s: %s\n", what, name, strerror(errno));
+    return 1;
+}
+
+/* Returns the exit status. */
+static int write_picture(const struct draw_options *o, const struct plan *p, const struct tt_program *program,
+                         const struct tt_traffic *t)
+{
+    const uint32_t end = o->end && o->end < t->nrounds ? o->end : t->nrounds;
+    FILE *to = stdout;
+    uint32_t arrows = 0;
+
+    if (o->first >= end) {
+        fprintf(stderr, "tutti plan: there is no round %u: there are %u\n", o->first, t->nrounds);
+        return 1;
+    }
+    for (uint32_t i = 0; i < t->ntransfers; i++)
+        arrows += t->transfer[i].round >= o->first && t->transfer[i].round < end;
+    if (arrows > ARROWS_MAX) {
+        fprintf(stderr, "tutti plan: %u arrows are too many to see: draw fewer rounds of the %u (--rounds)\n", arrows,
+                t->nrounds);
+        return 1;
+    }
+    if (o->out && !(to = fopen(o->out, "w")))
+        return failed("write", o->out);
+    (o->html ? write_page : plan_svg)(to, p, program, t, o->first, end);
+    if (fflush(to) || ferror(to))
+        return failed("write", o->out ? o->out : "to standard output");
+    if (o->out && fclose(to))
+        return failed("write", o->out);
+    return 0;
+}
+
+int plan_draw_main(int argc, char **argv)
+{
+    struct draw_options o = { .out = NULL };
+    struct tt_program program;
+    struct tt_traffic traffic;
+    struct plan plan;
+    int status = 1;
+
+    if (argp_parse(&argp, argc, argv, 0, NULL, &o) != 0)
+        return 2;
+    if (!plan_open(&plan, &o.plan, RANKS_MAX))
+        return 1;
+    if (!plan_program(&plan, &program))
+        goto close_plan;
+    if (plan_traffic(&plan, &program, &traffic)) {
+        status = write_picture(&o, &plan, &program, &traffic);
+        tt_traffic_fini(&traffic);
+    }
+    tt_program_fini(&program);
+close_plan:
+    plan_close(&plan);
+    return status;
+}

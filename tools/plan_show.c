@@ -1,0 +1,239 @@
+/* tutti plan show: one rank's program for people, all ranks' for machines. */
+#include "plan.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include "sched/json.h"
+
+#define RANKS_TOLD_MAX 128u         /* up to so many, what messages carry is told, for which all programs are proven */
+#define RANKS_JSON_MAX 1024u
+#define RANKS_MAX 131072u
+#define ROUNDS_DEFAULT 1000u
+
+struct show_options {
+    struct plan_options plan;
+    uint32_t rank;
+    uint64_t rounds_max;
+    bool rank_said, json;
+};
+
+enum { OPT_JSON = 256, OPT_ROUNDS };
+
+static const struct argp_option options[] = {
+    { "rank", 'r', "RANK", 0, "the program of this rank (default 0)", 3 },
+    { "rounds", OPT_ROUNDS, "N", 0, "its first N rounds (default 1000)", 3 },
+    { "json", OPT_JSON, NULL, 0, "the programs of all ranks, in the form that docs/plan-format.md describes", 3 },
+    { 0 },
+};
+
+static error_t parse_one(int key, char *arg, struct argp_state *state)
+{
+    struct show_options *o = state->input;
+
+    switch (key) {
+    case ARGP_KEY_INIT:
+        state->child_inputs[0] = &o->plan;
+        o->rounds_max = ROUNDS_DEFAULT;
+        return 0;
+    case 'r':
+        o->rank = (uint32_t)plan_number(state, "rank", arg, 0, RANKS_MAX - 1);
+        o->rank_said = true;
+        return 0;
+    case OPT_ROUNDS:
+        o->rounds_max = plan_number(state, "rounds", arg, 1, UINT32_MAX);
+        return 0;
+    case OPT_JSON:
+        o->json = true;
+        return 0;
+    case ARGP_KEY_END:
+        if (o->json && o->rank_said)
+            argp_error(state, "--json is of all ranks: it does not go with --rank");
+        return 0;
+    default: return ARGP_ERR_UNKNOWN;
+    }
+}
+
+static const struct argp_child children[] = { { &plan_options_argp, 0, NULL, 0 }, { 0 } };
+static const struct argp argp = {
+    .options = options,
+    .parser = parse_one,
+    .args_doc = PLAN_ARGS_DOC,
+    .children = children,
+    .doc = "Prints the program of a rank, round by round. Steps of a round, and of different rounds, run as soon as the bytes that they use are "
+           "there: what is written below another step does not wait for it. At the end of a line: whose data a message carries.",
+};
+
+/* ---- lines ---- */
+
+#define REF_BYTES 80
+
+static const char *ref_text(const struct tt_ref *ref, uint64_t bytes, char *out)
+{
+    static const char *const names[] = { "SRC", "DST", "WORK", "PIPE", "THERE" };
+    uint64_t begin, end;
+
+    tt_ref_extent(ref, bytes, &begin, &end);
+    if (ref->buf == TT_BUF_THERE)
+        snprintf(out, REF_BYTES, "where it waits");
+    else if (ref->buf == TT_BUF_PIPE)
+        snprintf(out, REF_BYTES, "PIPE %" PRIu64, ref->offset);
+    else if (ref->block == 0)
+        snprintf(out, REF_BYTES, "%s[%" PRIu64 ", %" PRIu64 ")", names[ref->buf], begin, end);
+    else
+        snprintf(out, REF_BYTES, "%s[%" PRIu64 ", %" PRIu64 ") by %" PRIu64 " every %" PRIu64, names[ref->buf], begin,
+                 end, ref->block, ref->stride);
+    return out;
+}
+
+/* Columns: what is done, here, with whom, there, how much; then `carried`. */
+static void print_step(const struct tt_step *s, const char *carried)
+{
+    char out[REF_BYTES], a[REF_BYTES], b[REF_BYTES], peer[16], right[2 * REF_BYTES + 16];
+
+    ref_text(&s->out, s->bytes, out);
+    ref_text(&s->a, s->bytes, a);
+    ref_text(&s->b, s->bytes, b);
+    snprintf(peer, sizeof peer, "%u", s->peer);
+    switch (s->opcode) {
+    case TT_PUT:
+        printf("  put     %-20s -> %4s  %-20s %8" PRIu64 " B  tag %-4u %s\n", s->bytes ? a : "", peer,
+               s->bytes ? out : "", s->bytes, s->tag, carried);
+        break;
+    case TT_WAIT:
+        printf("  wait    %-20s <- %4s  %-20s %8" PRIu64 " B  tag %-4u %s\n", s->bytes ? out : "", peer, "", s->bytes,
+               s->tag, carried);
+        break;
+    case TT_REDUCE_STEP:
+        snprintf(right, sizeof right, "%s op %s", a, b);
+        printf("  reduce  %-20s =  %-26s %8" PRIu64 " B%s\n", out, right, s->bytes, s->finish ? "  finish" : "");
+        break;
+    default:
+        printf("  copy    %-20s =  %-26s %8" PRIu64 " B\n", out, a, s->bytes);
+    }
+}
+
+/* The transfer of a put or wait; NULL if it has no bytes. */
+static const struct tt_transfer *transfer_of(const struct tt_traffic *t, const struct tt_step *s, uint32_t rank)
+{
+    const uint32_t from = s->opcode == TT_PUT ? rank : s->peer, to = s->opcode == TT_PUT ? s->peer : rank;
+
+    for (uint32_t i = 0; i < t->ntransfers; i++)
+        if (t->transfer[i].from == from && t->transfer[i].to == to && t->transfer[i].tag == s->tag)
+            return &t->transfer[i];
+    return NULL;
+}
+
+static void print_round(const struct tt_sched *s, uint64_t k, uint32_t rank, const struct tt_traffic *t)
+{
+    printf("\nround %" PRIu64 "%s\n", k, s->n ? "" : ": nothing");
+    for (uint32_t i = 0; i < s->n; i++) {
+        const struct tt_step *step = &s->steps[i];
+        const bool message = step->opcode == TT_PUT || step->opcode == TT_WAIT;
+        const struct tt_transfer *x = message && t ? transfer_of(t, step, rank) : NULL;
+        char carried[128] = "";
+
+        print_step(step, x ? plan_carried(t, x, carried, sizeof carried) : "");
+    }
+}
+
+/* ---- what it comes to ---- */
+
+struct sums {
+    uint64_t puts, put_bytes, waits, wait_bytes, reduces, reduced_bytes, copies, copied_bytes;
+};
+
+static void add(struct sums *sums, const struct tt_step *s)
+{
+    uint64_t *const n[] = { &sums->puts, &sums->waits, &sums->reduces, &sums->copies };
+    uint64_t *const bytes[] = { &sums->put_bytes, &sums->wait_bytes, &sums->reduced_bytes, &sums->copied_bytes };
+
+    *n[s->opcode] += 1;
+    *bytes[s->opcode] += s->bytes;
+}
+
+static void print_program(const struct plan *p, const struct show_options *o, const struct tt_traffic *t)
+{
+    const struct tt_coll *c = &p->coll[o->rank];
+    const uint64_t nrounds = p->algo->nrounds(c);
+    struct tt_step steps[TT_ROUND_STEPS_MAX];
+    struct sums sums = { 0 };
+    char title[160];
+
+    printf("%s: the program of rank %u\n%s; WORK %" PRIu64 " B\n", plan_title(p, title, sizeof title), o->rank,
+           p->algo->summary, p->algo->work_bytes(c));
+    for (uint64_t k = 0; k < nrounds && k < o->rounds_max; k++) {
+        struct tt_sched s = { .steps = steps, .cap = TT_ROUND_STEPS_MAX };
+
+        p->algo->round(&s, c, k);
+        print_round(&s, k, o->rank, t);
+        for (uint32_t i = 0; i < s.n; i++)
+            add(&sums, &steps[i]);
+    }
+    if (nrounds > o->rounds_max)
+        printf("\n... and %" PRIu64 " more of %" PRIu64 " rounds; the sums are of those shown\n",
+               nrounds - o->rounds_max, nrounds);
+    printf("\nin all: sends %" PRIu64 " B in %" PRIu64 ", receives %" PRIu64 " B in %" PRIu64 ", reduces %" PRIu64
+           " B in %" PRIu64 ", copies %" PRIu64 " B in %" PRIu64 " steps\n",
+           sums.put_bytes, sums.puts, sums.wait_bytes, sums.waits, sums.reduced_bytes, sums.reduces, sums.copied_bytes,
+           sums.copies);
+}
+
+/* ---- the verb ---- */
+
+/* The program of a rank, with what messages carry if ranks are few enough. */
+static bool show_rank(const struct plan *p, const struct show_options *o)
+{
+    struct tt_program program;
+    struct tt_traffic traffic;
+    bool fine;
+
+    if (o->rank >= p->nranks) {
+        fprintf(stderr, "tutti plan: there is no rank %u of %u\n", o->rank, p->nranks);
+        return false;
+    }
+    if (p->nranks > RANKS_TOLD_MAX) {
+        print_program(p, o, NULL);
+        return true;
+    }
+    if (!plan_program(p, &program))
+        return false;
+    fine = plan_traffic(p, &program, &traffic);
+    if (fine) {
+        print_program(p, o, &traffic);
+        tt_traffic_fini(&traffic);
+    }
+    tt_program_fini(&program);
+    return fine;
+}
+
+static bool show_json(const struct plan *p)
+{
+    struct tt_program program;
+
+    if (!tt_plan_has_json(p->algo->kind)) {
+        fprintf(stderr, "tutti plan: plans of %s are not written as JSON: its counts, or its two ends, have no place in it\n",
+                tt_coll_name(p->algo->kind));
+        return false;
+    }
+    if (!plan_program(p, &program))
+        return false;
+    tt_plan_write_json(stdout, &program, p->algo->name);
+    tt_program_fini(&program);
+    return true;
+}
+
+int plan_show_main(int argc, char **argv)
+{
+    struct show_options o = { .rank = 0 };
+    struct plan plan;
+    bool fine;
+
+    if (argp_parse(&argp, argc, argv, 0, NULL, &o) != 0)
+        return 2;
+    if (!plan_open(&plan, &o.plan, o.json ? RANKS_JSON_MAX : RANKS_MAX))
+        return 1;
+    fine = o.json ? show_json(&plan) : show_rank(&plan, &o);
+    plan_close(&plan);
+    return fine && fflush(stdout) == 0 && !ferror(stdout) ? 0 : 1;
+}
