@@ -4,7 +4,8 @@
 #   libm       required           the cost model (log2)
 #   libcrypto  required           HMAC-SHA256: a stranger's connection is told from a rank's (boot); no cryptography of our own
 #   PMIx       optional           headers only: start-up under Open MPI's mpirun and srun (src/boot/pmix.c)
-#   json-c     required           algorithms that are read as data (comm), and `--json` output of the tutti command
+#   json-c     required           descriptions of machines (src/topo/file.c), algorithms as data (src/comm/planfile.c), and `--json` output of the tutti command
+#   hwloc      required           which socket a NIC, a GPU and a core belong to (src/topo/discover.c)
 #   cmocka     tests              the unit test runner
 #   Python 3   tests              tests that are scripts (src/LAYERS, installation)
 #
@@ -15,13 +16,12 @@ find_package(Threads REQUIRED)
 find_package(OpenSSL REQUIRED COMPONENTS Crypto)
 find_package(PkgConfig REQUIRED)
 pkg_check_modules(json_c REQUIRED IMPORTED_TARGET json-c)
+pkg_check_modules(hwloc REQUIRED IMPORTED_TARGET hwloc)
 # By name, as an exported target can tell them.
-set(TUTTI_LIBRARIES Threads::Threads m OpenSSL::Crypto ${json_c_LIBRARIES} ${CMAKE_DL_LIBS})
+set(TUTTI_LIBRARIES Threads::Threads m OpenSSL::Crypto ${json_c_LIBRARIES} ${hwloc_LIBRARIES} ${CMAKE_DL_LIBS})
 
 # Only the headers: the library is the launcher's, opened when a rank starts under it.
-if(PkgConfig_FOUND)
-    pkg_check_modules(pmix QUIET pmix)
-endif()
+pkg_check_modules(pmix QUIET pmix)
 if(pmix_FOUND)
     set(TUTTI_PMIX_INCLUDES ${pmix_INCLUDE_DIRS})
     message(STATUS "PMIx ${pmix_VERSION}: start-up under Open MPI's mpirun on several hosts, and srun --mpi=pmix")

@@ -419,6 +419,14 @@ static bool can_fuse(const struct tt_exec *x, const struct tt_exec_step *put, ui
     return true;
 }
 
+/* Whether nothing but room at the peer keeps `put` from being fused with what makes its bytes. */
+static bool may_fuse_soon(const struct tt_exec *x, const struct tt_exec_step *put)
+{
+    const struct tt_exec_peer *p = &x->peer[put->peer];
+
+    return !put->eager && p->ready && p->out_mapped && !lands_direct(put, p);
+}
+
 /* Staging for a pipe that is not written straight into a peer's slot: allotted at its first segment. */
 static bool stage_at(struct tt_exec *x, struct tt_exec_step *w, uint64_t pos, struct tt_place *out)
 {
@@ -447,8 +455,10 @@ static bool target_at(struct tt_exec *x, struct tt_exec_step *t, uint64_t pos, s
     out2->kind = TT_AT_NONE;
     if (t->s.out.buf != TT_BUF_PIPE) {
         *out = (struct tt_place){ .kind = TT_AT_BUF, .ref = t->s.out, .skip = pos };
-        if (put && !put->over)
-            can_fuse(x, put, pos, out2);
+        if (put && !put->over && !can_fuse(x, put, pos, out2) && x->patient && may_fuse_soon(x, put)) {
+            x->held = true;
+            return false;
+        }
         return true;
     }
     if (t->reader < 0)
@@ -667,6 +677,7 @@ bool tt_exec_next(struct tt_exec *x, struct tt_action *a)
         if (!x->progress)
             return false;
         x->progress = false;
+        x->held = false;
     }
 }
 

@@ -58,6 +58,8 @@ static bool suits(const struct tt_program *p, uint32_t r, uint64_t i, enum mutat
     const struct tt_step *s = &p->steps[r][i];
 
     switch (how) {
+    case DROP:
+        return p->coll[r].kind != TT_BARRIER;       /* unless of a power of two, they hear some things twice */
     case SWAP:
         return i + 1 < p->nsteps[r];
     case OPERANDS: case FINISH:

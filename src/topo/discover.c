@@ -1,0 +1,148 @@
+/* The one file that asks hwloc. Its answers are copied out, and nothing of it stays. */
+#include <errno.h>
+#include <hwloc.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/status.h"
+#include "topo/machine.h"
+
+#define CLASS_VGA 0x0300u
+#define CLASS_3D 0x0302u
+#define CLASS_ACCELERATOR 0x1200u
+
+static void forget(struct tt_machine *m)
+{
+    memset(m, 0, sizeof *m);
+    for (int c = 0; c < TT_CPUS_MAX; c++)
+        m->cpu[c] = (struct tt_cpu){ TT_UNKNOWN, TT_UNKNOWN, TT_UNKNOWN };
+}
+
+static tutti_status load(hwloc_topology_t *out)
+{
+    static const hwloc_obj_type_t kept[] = { HWLOC_OBJ_PACKAGE, HWLOC_OBJ_CORE };
+    hwloc_topology_t t;
+
+    if (hwloc_topology_init(&t) != 0)
+        return tt_fail(TUTTI_ERR_NOMEM, "hwloc: no memory");
+    hwloc_topology_set_all_types_filter(t, HWLOC_TYPE_FILTER_KEEP_NONE);
+    for (size_t i = 0; i < sizeof kept / sizeof *kept; i++)
+        hwloc_topology_set_type_filter(t, kept[i], HWLOC_TYPE_FILTER_KEEP_ALL);
+    hwloc_topology_set_io_types_filter(t, HWLOC_TYPE_FILTER_KEEP_IMPORTANT);
+    /* Linux tells all; asking each processor itself would run on each in turn, which takes longer than everything else. */
+    hwloc_topology_set_components(t, HWLOC_TOPOLOGY_COMPONENTS_FLAG_BLACKLIST, "x86");
+    if (hwloc_topology_load(t) != 0) {
+        const int err = errno;
+
+        hwloc_topology_destroy(t);
+        return tt_fail_errno(err, "hwloc: discover this host");
+    }
+    *out = t;
+    return TUTTI_OK;
+}
+
+/* The socket that the object is, or is inside of; the only one, if there is but one. */
+static int socket_of(hwloc_topology_t t, hwloc_obj_t obj)
+{
+    const hwloc_obj_t package =
+        obj->type == HWLOC_OBJ_PACKAGE ? obj : hwloc_get_ancestor_obj_by_type(t, HWLOC_OBJ_PACKAGE, obj);
+
+    if (package)
+        return (int)package->logical_index;
+    return hwloc_get_nbobjs_by_type(t, HWLOC_OBJ_PACKAGE) == 1 ? 0 : TT_UNKNOWN;
+}
+
+static int numa_of(hwloc_obj_t obj)
+{
+    return obj->nodeset && hwloc_bitmap_weight(obj->nodeset) == 1 ? hwloc_bitmap_first(obj->nodeset) : TT_UNKNOWN;
+}
+
+static void copy_cpus(struct tt_machine *m, hwloc_topology_t t)
+{
+    m->nsockets = (uint32_t)hwloc_get_nbobjs_by_type(t, HWLOC_OBJ_PACKAGE);
+    m->ncores = (uint32_t)hwloc_get_nbobjs_by_type(t, HWLOC_OBJ_CORE);
+    m->ncpus = (uint32_t)hwloc_get_nbobjs_by_type(t, HWLOC_OBJ_PU);
+    m->nnuma = (uint32_t)hwloc_get_nbobjs_by_type(t, HWLOC_OBJ_NUMANODE);
+    for (hwloc_obj_t pu = NULL; (pu = hwloc_get_next_obj_by_type(t, HWLOC_OBJ_PU, pu));) {
+        const hwloc_obj_t package = hwloc_get_ancestor_obj_by_type(t, HWLOC_OBJ_PACKAGE, pu);
+        const hwloc_obj_t core = hwloc_get_ancestor_obj_by_type(t, HWLOC_OBJ_CORE, pu);
+
+        if (pu->os_index < TT_CPUS_MAX)
+            m->cpu[pu->os_index] = (struct tt_cpu){
+                .socket = package ? (int)package->logical_index : TT_UNKNOWN,
+                .core = core ? (int)core->logical_index : TT_UNKNOWN,
+                .numa = numa_of(pu),
+            };
+    }
+}
+
+/* hwloc reads /sys, which may be another network namespace's: a name with another hardware address is another interface. */
+static bool is_same(hwloc_obj_t dev, const struct tt_nic *nic)
+{
+    const char *address = hwloc_obj_get_info_by_name(dev, "Address");
+    char mac[18];
+
+    snprintf(mac, sizeof mac, "%02x:%02x:%02x:%02x:%02x:%02x", nic->mac[0], nic->mac[1], nic->mac[2], nic->mac[3],
+             nic->mac[4], nic->mac[5]);
+    return strcmp(dev->name, nic->name) == 0 && (!address || strcasecmp(address, mac) == 0);
+}
+
+static void place_nics(struct tt_machine *m, hwloc_topology_t t)
+{
+    for (hwloc_obj_t dev = NULL; (dev = hwloc_get_next_osdev(t, dev));) {
+        const hwloc_obj_t at = hwloc_get_non_io_ancestor_obj(t, dev);
+
+        for (uint32_t i = 0; i < m->nnics && dev->name && dev->attr->osdev.type == HWLOC_OBJ_OSDEV_NETWORK; i++)
+            if (is_same(dev, &m->nic[i])) {
+                m->nic[i].socket = socket_of(t, at);
+                m->nic[i].numa = numa_of(at);
+            }
+    }
+}
+
+/* Compute devices; graphics ones only of who makes GPUs, as servers have one for their console too. */
+static bool is_gpu(const struct hwloc_pcidev_attr_s *pci)
+{
+    const bool maker = pci->vendor_id == 0x10de || pci->vendor_id == 0x1002 || pci->vendor_id == 0x8086;
+
+    return pci->class_id == CLASS_3D || pci->class_id == CLASS_ACCELERATOR || (pci->class_id == CLASS_VGA && maker);
+}
+
+static void copy_gpus(struct tt_machine *m, hwloc_topology_t t)
+{
+    for (hwloc_obj_t dev = NULL; m->ngpus < TT_GPUS_MAX && (dev = hwloc_get_next_pcidev(t, dev));) {
+        const struct hwloc_pcidev_attr_s *pci = &dev->attr->pcidev;
+        const hwloc_obj_t at = hwloc_get_non_io_ancestor_obj(t, dev);
+        const char *name = hwloc_obj_get_info_by_name(dev, "PCIDevice");
+        struct tt_gpu *gpu = &m->gpu[m->ngpus];
+
+        if (!is_gpu(pci))
+            continue;
+        m->ngpus++;
+        snprintf(gpu->bus, sizeof gpu->bus, "%04x:%02x:%02x.%x", (unsigned)(pci->domain & 0xffff), pci->bus, pci->dev,
+                 (unsigned)(pci->func & 7));
+        snprintf(gpu->name, sizeof gpu->name, "%s", name ? name : "");
+        gpu->socket = socket_of(t, at);
+        gpu->numa = numa_of(at);
+    }
+}
+
+tutti_status tt_machine_discover(struct tt_machine *m)
+{
+    hwloc_topology_t t = NULL;
+    tutti_status st;
+
+    st = load(&t);
+    if (st)
+        return st;
+    forget(m);
+    if (gethostname(m->host, sizeof m->host - 1) != 0)
+        m->host[0] = '\0';
+    copy_cpus(m, t);
+    m->nnics = tt_nics_list(m->nic, TT_NICS_MAX);
+    place_nics(m, t);
+    copy_gpus(m, t);
+    hwloc_topology_destroy(t);
+    return TUTTI_OK;
+}

@@ -1,0 +1,407 @@
+/* Reads descriptions of machines: JSON, as docs/topology.md has it. Whatever is there is checked; a key that is none of the format's is
+ * an error, since most likely it is misspelt. */
+#include <errno.h>
+#include <inttypes.h>
+#include <json-c/json.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/status.h"
+#include "topo/labels.h"
+#include "topo/topo.h"
+
+#define FILE_BYTES_MAX (1u << 20)
+#define DEPTH_MAX 8
+#define LATENCY_NS_MAX 100000000000ll       /* 100 s */
+#define GBIT_S_MAX 1e9
+#define OVERSUBSCRIPTION_MAX 1e6
+#define RAILS_MAX 64
+#define PATH_BYTES 160
+
+/* Where we are: "lab.json: links.rack". */
+struct place {
+    const char *from;
+    char path[PATH_BYTES];
+};
+
+static struct place below(const struct place *p, const char *key)
+{
+    struct place b = { .from = p->from };
+
+    snprintf(b.path, sizeof b.path, "%.100s%s%.50s", p->path, *p->path ? "." : "", key);
+    return b;
+}
+
+static tutti_status wrong(const struct place *p, struct json_object *v, const char *expected)
+{
+    return tt_fail(TUTTI_ERR_INVALID, "%s: %s is %.64s, but must be %s", p->from, *p->path ? p->path : "the whole",
+                   v ? json_object_to_json_string_ext(v, JSON_C_TO_STRING_PLAIN) : "null", expected);
+}
+
+static tutti_status missing(const struct place *p, const char *key, const char *expected)
+{
+    const struct place at = below(p, key);
+
+    return tt_fail(TUTTI_ERR_INVALID, "%s: %s is missing; it must be %s", p->from, at.path, expected);
+}
+
+/* Every key of the object is one of known[], which ends in NULL. */
+static tutti_status check_keys(const struct place *p, struct json_object *o, const char *const known[])
+{
+    char all[256] = "";
+    size_t n = 0;
+
+    if (!json_object_is_type(o, json_type_object))
+        return wrong(p, o, "an object: {...}");
+    for (int i = 0; known[i] && n < sizeof all; i++)
+        n += (size_t)snprintf(all + n, sizeof all - n, "%s%s", i ? ", " : "", known[i]);
+    json_object_object_foreach(o, key, value)
+    {
+        const struct place at = below(p, key);
+        bool found = false;
+
+        (void)value;
+        for (int i = 0; known[i]; i++)
+            found |= strcmp(key, known[i]) == 0;
+        if (!found)
+            return tt_fail(TUTTI_ERR_INVALID, "%s: %s is no key that is known here; these are: %s", p->from, at.path, all);
+    }
+    return TUTTI_OK;
+}
+
+/* The integer of that key; *out stays what it is where the key is missing. */
+static tutti_status read_integer(const struct place *p, struct json_object *o, const char *key, int64_t min,
+                                 int64_t max, int64_t *out)
+{
+    const struct place at = below(p, key);
+    struct json_object *v;
+    char expected[96];
+
+    if (!json_object_object_get_ex(o, key, &v))
+        return TUTTI_OK;
+    snprintf(expected, sizeof expected, "a whole number from %" PRId64 " to %" PRId64, min, max);
+    if (!json_object_is_type(v, json_type_int) || json_object_get_int64(v) < min || json_object_get_int64(v) > max)
+        return wrong(&at, v, expected);
+    *out = json_object_get_int64(v);
+    return TUTTI_OK;
+}
+
+static tutti_status read_u32(const struct place *p, struct json_object *o, const char *key, uint32_t max, uint32_t *out)
+{
+    int64_t v = *out;
+    const tutti_status st = read_integer(p, o, key, 1, max, &v);
+
+    *out = (uint32_t)v;
+    return st;
+}
+
+static tutti_status read_real(const struct place *p, struct json_object *o, const char *key, double min, double max,
+                              double *out)
+{
+    const struct place at = below(p, key);
+    struct json_object *v;
+    char expected[96];
+    double d;
+
+    if (!json_object_object_get_ex(o, key, &v))
+        return TUTTI_OK;
+    snprintf(expected, sizeof expected, "a number from %g to %g", min, max);
+    if (!json_object_is_type(v, json_type_int) && !json_object_is_type(v, json_type_double))
+        return wrong(&at, v, expected);
+    d = json_object_get_double(v);
+    if (!isfinite(d) || d < min || d > max)
+        return wrong(&at, v, expected);
+    *out = d;
+    return TUTTI_OK;
+}
+
+/* The text of that key into out[cap]. No control characters: labels travel in cards and are printed. */
+static tutti_status read_text(const struct place *p, struct json_object *o, const char *key, char *out, size_t cap)
+{
+    const struct place at = below(p, key);
+    struct json_object *v;
+    char expected[96];
+    const char *text;
+
+    if (!json_object_object_get_ex(o, key, &v))
+        return TUTTI_OK;
+    snprintf(expected, sizeof expected, "a text of 1 to %zu bytes without control characters", cap - 1);
+    if (!json_object_is_type(v, json_type_string))
+        return wrong(&at, v, expected);
+    text = json_object_get_string(v);
+    if (!*text || (size_t)json_object_get_string_len(v) != strlen(text) || strlen(text) >= cap)
+        return wrong(&at, v, expected);
+    for (const char *c = text; *c; c++)
+        if ((unsigned char)*c < 0x20 || *c == 0x7f)
+            return wrong(&at, v, expected);
+    strcpy(out, text);
+    return TUTTI_OK;
+}
+
+static tutti_status read_node(const struct place *p, struct json_object *o, struct tt_topo *t)
+{
+    const struct place at = below(p, "node");
+    struct json_object *v;
+    const char *text;
+
+    if (!json_object_object_get_ex(o, "node", &v))
+        return TUTTI_OK;
+    text = json_object_is_type(v, json_type_string) ? json_object_get_string(v) : "";
+    if (strcmp(text, "mesh") != 0 && strcmp(text, "sockets") != 0)
+        return wrong(&at, v, "\"mesh\" or \"sockets\"");
+    t->node = strcmp(text, "mesh") == 0 ? TT_NODE_MESH : TT_NODE_SOCKETS;
+    return TUTTI_OK;
+}
+
+static tutti_status read_link(const struct place *p, struct json_object *o, enum tt_distance d, struct tt_topo_link *l)
+{
+    static const char *const known[] = { "latency_ns", "gbit_s", "oversubscription", NULL };
+    static const char *const known_below[] = { "latency_ns", "gbit_s", NULL };
+    const struct place at = below(p, tt_distance_name(d));
+    int64_t latency_ns = 0;
+    double gbit_s = 0;
+    tutti_status st;
+
+    if (!json_object_object_get_ex(o, tt_distance_name(d), &o))
+        return TUTTI_OK;
+    st = check_keys(&at, o, d > TT_NEAR_RACK ? known : known_below);
+    if (!st)
+        st = read_integer(&at, o, "latency_ns", 1, LATENCY_NS_MAX, &latency_ns);
+    if (!st)
+        st = read_real(&at, o, "gbit_s", 1e-6, GBIT_S_MAX, &gbit_s);
+    if (!st)
+        st = read_real(&at, o, "oversubscription", 1, OVERSUBSCRIPTION_MAX, &l->oversubscription);
+    l->latency_ns = (uint64_t)latency_ns;
+    l->bytes_per_s = gbit_s * 1e9 / 8;
+    return st;
+}
+
+static tutti_status read_links(const struct place *p, struct json_object *o, struct tt_topo *t)
+{
+    static const char *const known[] = { "socket", "host", "rack", "zone", "building", "fabric", "wan", NULL };
+    const struct place at = below(p, "links");
+    tutti_status st;
+
+    if (!json_object_object_get_ex(o, "links", &o))
+        return TUTTI_OK;
+    st = check_keys(&at, o, known);
+    for (int d = TT_NEAR_SOCKET; d < TT_DISTANCES && !st; d++)
+        st = read_link(&at, o, (enum tt_distance)d, &t->link[d]);
+    return st;
+}
+
+static tutti_status read_shape(const struct place *p, struct json_object *o, struct tt_topo *t)
+{
+    static const char *const known[] = { "ranks_per_host",
+                                         "sockets_per_host",
+                                         "hosts_per_rack",
+                                         "racks_per_zone",
+                                         "zones_per_building",
+                                         "buildings",
+                                         NULL };
+    const struct place at = below(p, "machine");
+    uint32_t *const fields[] = { &t->host_ranks, &t->host_sockets,   &t->rack_hosts,
+                                 &t->zone_racks, &t->building_zones, &t->buildings };
+    uint64_t ranks = 1;
+    tutti_status st;
+
+    if (!json_object_object_get_ex(o, "machine", &o))
+        return TUTTI_OK;
+    t->has_shape = true;
+    st = check_keys(&at, o, known);
+    for (int i = 0; known[i] && !st; i++)
+        st = read_u32(&at, o, known[i], TT_TOPO_RANKS_MAX, fields[i]);
+    if (st)
+        return st;
+    if (t->host_ranks % t->host_sockets)
+        return tt_fail(TUTTI_ERR_INVALID, "%s: machine.ranks_per_host is %u, but must be a multiple of sockets_per_host, which is %u",
+                       p->from, t->host_ranks, t->host_sockets);
+    for (int i = 0; known[i]; i++)
+        if (i != 1 && (ranks *= *fields[i]) > TT_TOPO_RANKS_MAX)
+            return tt_fail(TUTTI_ERR_INVALID, "%s: machine has more than %u ranks", p->from, TT_TOPO_RANKS_MAX);
+    return TUTTI_OK;
+}
+
+static tutti_status read_rule(const struct place *p, struct json_object *o, struct tt_topo_rule *r)
+{
+    static const char *const known[] = { "host", "slots", "rack", "zone", "building", "fabric", NULL };
+    tutti_status st = check_keys(p, o, known);
+    struct tt_pattern_stars stars;
+
+    if (!st)
+        st = read_text(p, o, "host", r->host, sizeof r->host);
+    if (!st && !r->host[0])
+        st = missing(p, "host", "the name of a host, or a pattern of names");
+    if (!st && !tt_pattern_match(r->host, r->host, &stars))
+        st = tt_fail(TUTTI_ERR_INVALID, "%s: %s.host has more than %d stars", p->from, p->path, TT_PATTERN_STARS);
+    if (!st)
+        st = read_u32(p, o, "slots", TT_TOPO_RANKS_MAX, &r->slots);
+    for (int d = TT_NEAR_RACK; d < TT_NEAR_WAN && !st; d++)
+        st = read_text(p, o, tt_distance_name((enum tt_distance)d), r->label[d], sizeof r->label[d]);
+    return st;
+}
+
+static tutti_status read_rules(const struct place *p, struct json_object *o, struct tt_topo *t)
+{
+    const struct place at = below(p, "hosts");
+    tutti_status st = TUTTI_OK;
+    size_t n;
+
+    if (!json_object_object_get_ex(o, "hosts", &o))
+        return TUTTI_OK;
+    if (!json_object_is_type(o, json_type_array))
+        return wrong(&at, o, "a list: [...]");
+    n = json_object_array_length(o);
+    if (n > TT_TOPO_HOSTS_MAX)
+        return tt_fail(TUTTI_ERR_INVALID, "%s: hosts has %zu entries, at most %u are possible (a pattern can stand for many)", p->from, n,
+                       TT_TOPO_HOSTS_MAX);
+    t->rules = calloc(n + 1, sizeof *t->rules);
+    if (!t->rules)
+        return tt_fail(TUTTI_ERR_NOMEM, "%s: no memory for %zu hosts", p->from, n);
+    t->nrules = (uint32_t)n;
+    for (size_t i = 0; i < n && !st; i++) {
+        struct place one = { .from = p->from };
+
+        snprintf(one.path, sizeof one.path, "hosts[%zu]", i);
+        st = read_rule(&one, json_object_array_get_idx(o, i), &t->rules[i]);
+    }
+    return st;
+}
+
+static tutti_status read_whole(struct tt_topo *t, struct json_object *o, const char *from)
+{
+    static const char *const known[] = { "name", "about", "node", "rails", "links", "machine", "hosts", NULL };
+    const struct place top = { .from = from };
+    char about[1024];
+    tutti_status st = check_keys(&top, o, known);
+
+    if (!st)
+        st = read_text(&top, o, "name", t->name, sizeof t->name);
+    if (!st)
+        st = read_text(&top, o, "about", about, sizeof about);
+    if (!st)
+        st = read_node(&top, o, t);
+    if (!st)
+        st = read_u32(&top, o, "rails", RAILS_MAX, &t->nrails);
+    if (!st)
+        st = read_links(&top, o, t);
+    if (!st)
+        st = read_shape(&top, o, t);
+    return st ? st : read_rules(&top, o, t);
+}
+
+/* Line and column, from 1, of text[at]. */
+static void position(const char *text, size_t at, unsigned *line, unsigned *column)
+{
+    *line = *column = 1;
+    for (size_t i = 0; i < at; i++) {
+        *column = text[i] == '\n' ? 1 : *column + 1;
+        *line += text[i] == '\n';
+    }
+}
+
+static tutti_status parse_json(struct json_object **out, const char *text, size_t bytes, const char *from)
+{
+    struct json_tokener *tok = json_tokener_new_ex(DEPTH_MAX);
+    struct json_object *o;
+    unsigned line, column;
+    size_t end;
+
+    if (!tok)
+        return tt_fail(TUTTI_ERR_NOMEM, "%s: no memory to read it", from);
+    json_tokener_set_flags(tok, JSON_TOKENER_STRICT | JSON_TOKENER_VALIDATE_UTF8);
+    o = json_tokener_parse_ex(tok, text, (int)bytes);
+    end = json_tokener_get_parse_end(tok);
+    while (o && end < bytes && strchr(" \t\r\n", text[end]) && text[end])
+        end++;
+    if (o && end == bytes) {
+        json_tokener_free(tok);
+        *out = o;
+        return TUTTI_OK;
+    }
+    position(text, end < bytes ? end : bytes, &line, &column);
+    tt_fail(TUTTI_ERR_INVALID, "%s: line %u, column %u: %s", from, line, column,
+            o                                                            ? "there is more after the end of the JSON value"
+            : json_tokener_get_error(tok) == json_tokener_continue       ? "it ends before the JSON value does"
+            : json_tokener_get_error(tok) == json_tokener_error_depth
+                ? "objects within objects, deeper than the format has them"
+            : json_tokener_get_error(tok) == json_tokener_success
+                ? "an object was expected: {...}"
+                : json_tokener_error_desc(json_tokener_get_error(tok)));
+    json_object_put(o);
+    json_tokener_free(tok);
+    return TUTTI_ERR_INVALID;
+}
+
+tutti_status tt_topo_parse(struct tt_topo *out, const char *text, size_t bytes, const char *from)
+{
+    struct tt_topo t = { .node = TT_NODE_MESH,
+                         .nrails = 1,
+                         .host_ranks = 1,
+                         .host_sockets = 1,
+                         .rack_hosts = 1,
+                         .zone_racks = 1,
+                         .building_zones = 1,
+                         .buildings = 1 };
+    const char *slash = strrchr(from, '/');
+    struct json_object *o = NULL;
+    tutti_status st;
+
+    if (bytes > FILE_BYTES_MAX)
+        return tt_fail(TUTTI_ERR_INVALID, "%s: it has more than %u bytes", from, FILE_BYTES_MAX);
+    for (int d = 0; d < TT_DISTANCES; d++)
+        t.link[d].oversubscription = 1;
+    snprintf(t.name, sizeof t.name, "%.63s", slash ? slash + 1 : from);
+    st = parse_json(&o, text, bytes, from);
+    if (st)
+        return st;
+    st = read_whole(&t, o, from);
+    json_object_put(o);
+    if (st)
+        tt_topo_fini(&t);
+    else
+        *out = t;
+    return st;
+}
+
+/* The file's bytes; the caller frees *out. */
+static tutti_status read_file(const char *path, char **out, size_t *bytes)
+{
+    FILE *f = fopen(path, "re");
+    char *text = malloc(FILE_BYTES_MAX + 2);
+    int err = 0;
+
+    if (f && text) {
+        *bytes = fread(text, 1, FILE_BYTES_MAX + 1, f);
+        err = ferror(f) ? errno : 0;
+    } else {
+        err = f ? ENOMEM : errno;
+    }
+    if (f)
+        fclose(f);
+    if (!err) {
+        *out = text;
+        return TUTTI_OK;
+    }
+    free(text);
+    return tt_fail_errno(err, "cannot read the topology %s, and no built-in one has that name", path);
+}
+
+tutti_status tt_topo_load(struct tt_topo *out, const char *name_or_path)
+{
+    const char *built_in = tt_topo_builtin_text(name_or_path);
+    char *text = NULL;
+    size_t bytes = 0;
+    tutti_status st;
+
+    if (built_in)
+        return tt_topo_parse(out, built_in, strlen(built_in), name_or_path);
+    st = read_file(name_or_path, &text, &bytes);
+    if (st)
+        return st;
+    st = tt_topo_parse(out, text, bytes, name_or_path);
+    free(text);
+    return st;
+}

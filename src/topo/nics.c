@@ -1,0 +1,87 @@
+/* The interfaces of this network namespace. getifaddrs asks the kernel and is right everywhere; /sys may show another namespace's, so
+ * what it says of a name is believed only if it says the same hardware address. */
+#include <ifaddrs.h>
+#include <linux/if_packet.h>
+#include <net/if.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "topo/machine.h"
+
+/* The first line of /sys/class/net/NAME/what, without its end; false if there is none. */
+static bool read_line(const char *name, const char *what, char *out, int cap)
+{
+    char path[96];
+    FILE *f;
+    bool ok;
+
+    snprintf(path, sizeof path, "/sys/class/net/%s/%s", name, what);
+    f = fopen(path, "re");
+    ok = f && fgets(out, cap, f);
+    if (f)
+        fclose(f);
+    if (ok)
+        out[strcspn(out, "\n")] = '\0';
+    return ok;
+}
+
+static int64_t read_speed(const struct tt_nic *nic)
+{
+    char text[64], mac[18];
+    long long mbit_s;
+
+    snprintf(mac, sizeof mac, "%02x:%02x:%02x:%02x:%02x:%02x", nic->mac[0], nic->mac[1], nic->mac[2], nic->mac[3],
+             nic->mac[4], nic->mac[5]);
+    if (!read_line(nic->name, "address", text, sizeof text) || strcmp(text, mac) != 0)
+        return 0;
+    if (!read_line(nic->name, "speed", text, sizeof text))
+        return 0;
+    mbit_s = atoll(text);
+    return mbit_s > 0 && mbit_s < 100000000 ? mbit_s * 1000000 : 0;
+}
+
+static struct tt_nic *find(struct tt_nic *nic, uint32_t n, const char *name)
+{
+    for (uint32_t i = 0; i < n; i++)
+        if (strcmp(nic[i].name, name) == 0)
+            return &nic[i];
+    return NULL;
+}
+
+static bool is_address(const struct sockaddr *sa)
+{
+    return sa->sa_family == AF_INET ||
+           (sa->sa_family == AF_INET6 && !IN6_IS_ADDR_LINKLOCAL(&((const struct sockaddr_in6 *)sa)->sin6_addr));
+}
+
+uint32_t tt_nics_list(struct tt_nic *nic, uint32_t max)
+{
+    struct ifaddrs *all;
+    uint32_t n = 0;
+
+    if (getifaddrs(&all) != 0)
+        return 0;
+    for (const struct ifaddrs *i = all; i; i = i->ifa_next) {
+        struct tt_nic *at = find(nic, n, i->ifa_name);
+
+        if (!at && n < max && strlen(i->ifa_name) < sizeof at->name) {
+            at = &nic[n++];
+            *at = (struct tt_nic){ .socket = TT_UNKNOWN, .numa = TT_UNKNOWN };
+            strcpy(at->name, i->ifa_name);
+        }
+        if (!at)
+            continue;
+        at->up |= (i->ifa_flags & IFF_UP) != 0;
+        at->loopback |= (i->ifa_flags & IFF_LOOPBACK) != 0;
+        if (i->ifa_addr && i->ifa_addr->sa_family == AF_PACKET)
+            memcpy(at->mac, ((const struct sockaddr_ll *)i->ifa_addr)->sll_addr, sizeof at->mac);
+        else if (i->ifa_addr)
+            at->addressed |= is_address(i->ifa_addr);
+    }
+    freeifaddrs(all);
+    for (uint32_t i = 0; i < n; i++)
+        nic[i].bit_s = read_speed(&nic[i]);
+    return n;
+}

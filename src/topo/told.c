@@ -1,0 +1,285 @@
+#include "topo/told.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/prng.h"
+#include "base/status.h"
+
+#define SOCKETS_MAX 1024
+
+void tt_told_init(struct tt_told *out, uint64_t host, int socket, const struct tt_rails *rails,
+                  const struct tt_labels *labels, enum tt_node_kind node)
+{
+    *out = (struct tt_told){ .host = host, .socket = TT_UNKNOWN, .node = (uint8_t)node, .nrails = (uint8_t)rails->n };
+    if (socket >= 0 && socket < SOCKETS_MAX)
+        out->socket = (int16_t)socket;
+    for (uint32_t i = 0; i < rails->n; i++) {
+        const int s = rails->rail[i].socket;
+
+        out->rail_socket[i] = s >= 0 && s < SOCKETS_MAX ? (int16_t)s : TT_UNKNOWN;
+    }
+    for (int d = TT_NEAR_RACK; d < TT_NEAR_WAN; d++) {
+        const char *label = labels->label[d];
+
+        out->label[d] = *label ? tt_hash_bytes(label, strlen(label), 0) | 1 : 0;
+    }
+}
+
+void tt_told_write(const struct tt_told *p, struct tt_writer *w)
+{
+    tt_write_u64(w, p->host);
+    tt_write_u16(w, (uint16_t)p->socket);
+    tt_write_u8(w, p->node);
+    tt_write_u8(w, p->nrails);
+    for (int i = 0; i < p->nrails; i++)
+        tt_write_u16(w, (uint16_t)p->rail_socket[i]);
+    for (int d = TT_NEAR_RACK; d < TT_NEAR_WAN; d++)
+        tt_write_u64(w, p->label[d]);
+}
+
+static int16_t read_socket(struct tt_reader *r)
+{
+    const int16_t s = (int16_t)tt_read_u16(r);
+
+    if (s < TT_UNKNOWN || s >= SOCKETS_MAX)
+        r->bad = true;
+    return s;
+}
+
+void tt_told_read(struct tt_told *out, struct tt_reader *r)
+{
+    *out = (struct tt_told){ .host = tt_read_u64(r) };
+    out->socket = read_socket(r);
+    out->node = tt_read_u8(r);
+    out->nrails = tt_read_u8(r);
+    if (out->nrails > TT_RAILS_MAX || out->node > TT_NODE_SOCKETS)
+        r->bad = true;
+    for (int i = 0; i < out->nrails && !r->bad; i++)
+        out->rail_socket[i] = read_socket(r);
+    for (int d = TT_NEAR_RACK; d < TT_NEAR_WAN; d++)
+        out->label[d] = tt_read_u64(r);
+}
+
+/* ---- numbers for groups ------------------------------------------------------------------------------------- */
+
+struct key {
+    uint64_t key;
+    uint32_t rank, number;
+};
+
+static int by_key(const void *a, const void *b)
+{
+    const struct key *x = a, *y = b;
+
+    if (x->key != y->key)
+        return x->key < y->key ? -1 : 1;
+    return x->rank < y->rank ? -1 : x->rank > y->rank;
+}
+
+static int by_rank(const void *a, const void *b)
+{
+    const struct key *x = a, *y = b;
+
+    return x->rank < y->rank ? -1 : x->rank > y->rank;
+}
+
+/* Numbers equal keys alike, from 0, in order of first appearance. Every rank's number becomes first that of the group's first rank, then the
+ * count of first ranks before it. */
+static void number(struct key *keys, uint32_t n)
+{
+    uint32_t groups = 0;
+
+    qsort(keys, n, sizeof *keys, by_key);
+    for (uint32_t i = 0; i < n; i++)
+        keys[i].number = i > 0 && keys[i].key == keys[i - 1].key ? keys[i - 1].number : keys[i].rank;
+    qsort(keys, n, sizeof *keys, by_rank);
+    for (uint32_t r = 0; r < n; r++)
+        keys[r].number = keys[r].number == r ? groups++ : keys[keys[r].number].number;
+}
+
+/* ---- from places ------------------------------------------------------------------------------------------------ */
+
+struct derivation {
+    const struct tt_told *places;
+    uint32_t n;
+    struct tt_seat *seats;
+    struct key *keys;
+    uint32_t *first;                    /* [n] by host: its first rank */
+    bool told[TT_NEAR_WAN];
+};
+
+/* Numbers the ranks' groups at a level from keys[].key. */
+static void assign(struct derivation *d, enum tt_distance level)
+{
+    for (uint32_t r = 0; r < d->n; r++)
+        d->keys[r].rank = r;
+    number(d->keys, d->n);
+    for (uint32_t r = 0; r < d->n; r++)
+        d->seats[r].group[level] = d->keys[r].number;
+}
+
+static const struct tt_told *host_of(const struct derivation *d, uint32_t rank)
+{
+    return &d->places[d->first[d->seats[rank].group[TT_NEAR_HOST]]];
+}
+
+static void derive_hosts(struct derivation *d)
+{
+    for (uint32_t r = 0; r < d->n; r++)
+        d->keys[r].key = d->places[r].host;
+    assign(d, TT_NEAR_HOST);
+    for (uint32_t r = d->n; r-- > 0;)
+        d->first[d->seats[r].group[TT_NEAR_HOST]] = r;
+    for (uint32_t r = 0; r < d->n; r++)
+        for (int level = TT_NEAR_RACK; level < TT_NEAR_WAN; level++)
+            d->told[level] |= host_of(d, r)->label[level] != 0;
+}
+
+/* What names a host's group at a told level: its labels there and above; with the host itself where it lacks one of them, as it is alone
+ * at that level, and so at those below. */
+static uint64_t name_of(const struct derivation *d, uint32_t rank, int level)
+{
+    const struct tt_told *p = host_of(d, rank);
+    uint64_t name = 0;
+
+    for (int above = TT_NEAR_WAN - 1; above >= level; above--)
+        name = tt_mix64(name ^ (d->told[above] && !p->label[above] ? p->host : p->label[above])) + (uint64_t)above;
+    return name;
+}
+
+static void derive_levels(struct derivation *d)
+{
+    int highest = TT_NEAR_WAN - 1;
+
+    while (highest >= TT_NEAR_RACK && !d->told[highest])
+        highest--;
+    for (int level = TT_NEAR_RACK; level < TT_NEAR_WAN; level++) {
+        if (level <= highest && !d->told[level]) {
+            for (uint32_t r = 0; r < d->n; r++)
+                d->seats[r].group[level] = d->seats[r].group[level - 1];
+            continue;
+        }
+        for (uint32_t r = 0; r < d->n; r++)
+            d->keys[r].key = level > highest ? 0 : name_of(d, r, level);
+        assign(d, (enum tt_distance)level);
+    }
+}
+
+/* Sockets of each host; marks[host] tells whether a rank there does not know its own. */
+static void derive_sockets(struct derivation *d, bool *unknown)
+{
+    for (uint32_t r = 0; r < d->n; r++)
+        unknown[d->seats[r].group[TT_NEAR_HOST]] |= d->places[r].socket == TT_UNKNOWN;
+    for (uint32_t r = 0; r < d->n; r++) {
+        const uint32_t host = d->seats[r].group[TT_NEAR_HOST];
+
+        d->keys[r].key = (uint64_t)host << 16 | (unknown[host] ? 0 : (uint64_t)d->places[r].socket);
+    }
+    assign(d, TT_NEAR_SOCKET);
+}
+
+/* Each rank's rail among its host's, once the ranks of hosts are listed. The host's first rank says which rails there are. */
+static bool derive_rails(struct tt_layout *l, const struct tt_told *places)
+{
+    int16_t *sockets = malloc((l->nranks + 1u) * sizeof *sockets);
+
+    if (!sockets)
+        return false;
+    l->nrails = TT_RAILS_MAX;
+    for (uint32_t h = 0; h < l->nhosts; h++) {
+        const uint32_t nlocal = tt_layout_host_ranks(l, h);
+        const struct tt_told *host = &places[tt_layout_rank(l, h, 0)];
+
+        for (uint32_t i = 0; i < nlocal; i++)
+            sockets[i] = places[tt_layout_rank(l, h, i)].socket;
+        for (uint32_t i = 0; i < nlocal; i++)
+            l->seat[tt_layout_rank(l, h, i)].rail =
+                tt_rail_choose(host->rail_socket, host->nrails, sockets, nlocal, i, NULL);
+        if (host->nrails < l->nrails)
+            l->nrails = host->nrails ? host->nrails : 1;
+    }
+    free(sockets);
+    return true;
+}
+
+bool tt_layout_derive(struct tt_layout *out, const struct tt_told *places, uint32_t nranks)
+{
+    struct derivation d = { .places = places, .n = nranks };
+    struct tt_layout made;
+    bool *unknown = calloc(nranks + 1u, sizeof *unknown), ok;
+
+    d.seats = calloc(nranks + 1u, sizeof *d.seats);
+    d.keys = calloc(nranks + 1u, sizeof *d.keys);
+    d.first = calloc(nranks + 1u, sizeof *d.first);
+    ok = unknown && d.seats && d.keys && d.first;
+    if (ok) {
+        derive_hosts(&d);
+        derive_sockets(&d, unknown);
+        derive_levels(&d);
+        ok = tt_layout_init(&made, d.seats, nranks, (enum tt_node_kind)places[0].node, 1);
+    }
+    if (ok && !derive_rails(&made, places)) {
+        tt_layout_fini(&made);
+        ok = false;
+    }
+    if (ok)
+        *out = made;
+    free(unknown);
+    free(d.seats);
+    free(d.keys);
+    free(d.first);
+    return ok;
+}
+
+/* ---- parts -------------------------------------------------------------------------------------------------------- */
+
+static uint32_t group_of(const struct tt_layout *l, uint32_t rank, int level)
+{
+    return l->seat ? l->seat[rank].group[level] : rank / l->group_ranks[level];
+}
+
+bool tt_layout_part(struct tt_layout *out, const struct tt_layout *whole, const uint32_t *ranks, uint32_t n)
+{
+    struct tt_seat *seats = calloc(n + 1u, sizeof *seats);
+    struct key *keys = calloc(n + 1u, sizeof *keys);
+    bool ok = seats && keys;
+
+    for (int level = TT_NEAR_SOCKET; ok && level < TT_NEAR_WAN; level++) {
+        for (uint32_t r = 0; r < n; r++)
+            keys[r] = (struct key){ .key = group_of(whole, ranks[r], level), .rank = r };
+        number(keys, n);
+        for (uint32_t r = 0; r < n; r++)
+            seats[r].group[level] = keys[r].number;
+    }
+    for (uint32_t r = 0; ok && r < n; r++)
+        seats[r].rail = tt_layout_rail(whole, ranks[r]);
+    ok = ok && tt_layout_init(out, seats, n, whole->node, whole->nrails);
+    free(seats);
+    free(keys);
+    return ok;
+}
+
+void tt_layout_describe(const struct tt_layout *l, char *out, size_t cap)
+{
+    static const char *const plural[] = { [TT_NEAR_RACK] = "racks",
+                                          [TT_NEAR_ZONE] = "zones",
+                                          [TT_NEAR_BUILDING] = "buildings",
+                                          [TT_NEAR_FABRIC] = "fabrics" };
+    uint32_t below = l->nhosts;
+    size_t n;
+
+    n = (size_t)snprintf(out, cap, "%u rank%s on %u host%s, %u rail%s each", l->nranks, l->nranks == 1 ? "" : "s",
+                         l->nhosts, l->nhosts == 1 ? "" : "s", l->nrails, l->nrails == 1 ? "" : "s");
+    for (int level = TT_NEAR_RACK; level < TT_NEAR_WAN && n < cap; level++) {
+        uint32_t groups = 0;
+
+        for (uint32_t r = 0; r < l->nranks; r++)
+            if (group_of(l, r, level) >= groups)
+                groups = group_of(l, r, level) + 1;
+        if (groups > 1 && groups != below)
+            n += (size_t)snprintf(out + n, cap - n, ", %u %s", groups, plural[level]);
+        below = groups;
+    }
+}

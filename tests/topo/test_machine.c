@@ -1,0 +1,134 @@
+/* Machines that hwloc is told of by its own variables, and the one that we are on. */
+#include "support/unit.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "topo/machine.h"
+
+static struct tt_machine m;
+
+static cpu_set_t set_of(int first, int last)
+{
+    cpu_set_t set;
+
+    CPU_ZERO(&set);
+    for (int c = first; c <= last; c++)
+        CPU_SET(c, &set);
+    return set;
+}
+
+static void sockets_and_cores_of_a_set_are_told_where_they_are_one(void **state)
+{
+    cpu_set_t set;
+
+    (void)state;
+    setenv("HWLOC_SYNTHETIC", "pack:2 core:2 pu:2", 1);
+    assert_int_equal(tt_machine_discover(&m), TUTTI_OK);
+    unsetenv("HWLOC_SYNTHETIC");
+    assert_int_equal(m.nsockets, 2);
+    assert_int_equal(m.ncores, 4);
+    assert_int_equal(m.ncpus, 8);
+    set = set_of(0, 3);
+    assert_int_equal(tt_machine_socket(&m, &set), 0);
+    assert_int_equal(tt_machine_cores(&m, &set), 2);
+    set = set_of(6, 6);
+    assert_int_equal(tt_machine_socket(&m, &set), 1);
+    set = set_of(3, 4);
+    assert_int_equal(tt_machine_socket(&m, &set), TT_UNKNOWN);
+    set = set_of(0, 8);     /* the last is not there */
+    assert_int_equal(tt_machine_socket(&m, &set), TT_UNKNOWN);
+    set = set_of(1, 0);
+    assert_int_equal(tt_machine_socket(&m, &set), TT_UNKNOWN);
+    assert_int_equal(tt_machine_cores(&m, &set), 0);
+}
+
+static void sets_are_written_as_the_kernel_writes_them(void **state)
+{
+    cpu_set_t set = set_of(0, 3);
+    char text[64];
+
+    (void)state;
+    CPU_SET(8, &set);
+    CPU_SET(10, &set);
+    CPU_SET(11, &set);
+    tt_cpus_print(&set, text, sizeof text);
+    assert_string_equal(text, "0-3,8,10-11");
+    CPU_ZERO(&set);
+    tt_cpus_print(&set, text, sizeof text);
+    assert_string_equal(text, "");
+}
+
+/* Whatever this is run on: the loopback interface is there, and nothing that is told contradicts itself. */
+static void this_host_is_discovered(void **state)
+{
+    bool loopback = false;
+    cpu_set_t own;
+
+    (void)state;
+    assert_int_equal(tt_machine_discover(&m), TUTTI_OK);
+    assert_true(m.ncpus > 0);
+    for (uint32_t i = 0; i < m.nnics; i++) {
+        loopback |= m.nic[i].loopback;
+        assert_true(m.nic[i].socket >= TT_UNKNOWN && m.nic[i].socket < (int)m.nsockets);
+        assert_true(m.nic[i].bit_s >= 0 && *m.nic[i].name);
+    }
+    assert_true(loopback);
+    assert_int_equal(sched_getaffinity(0, sizeof own, &own), 0);
+    if (m.nsockets == 1)
+        assert_int_equal(tt_machine_socket(&m, &own), 0);
+    assert_int_equal(tt_socket_of(&own) == TT_UNKNOWN, tt_machine_socket(&m, &own) == TT_UNKNOWN);
+    assert_true(tt_machine_cores(&m, &own) <= m.ncores);
+}
+
+/* An XML export of another machine whose only NIC has our loopback's name and another address: it says nothing of ours. */
+static void what_hwloc_says_of_another_interface_of_that_name_is_not_believed(void **state)
+{
+    static const char *const parts[] = {
+        "<?xml version=\"1.0\" encoding=\"UTF-8\"?><!DOCTYPE topology SYSTEM \"hwloc2.dtd\"><topology version=\"2.0\">"
+        "<object type=\"Machine\" os_index=\"0\" cpuset=\"0x3\" complete_cpuset=\"0x3\" allowed_cpuset=\"0x3\" nodeset=\"0x1\""
+        " complete_nodeset=\"0x1\" allowed_nodeset=\"0x1\" gp_index=\"1\">"
+        "<object type=\"NUMANode\" os_index=\"0\" cpuset=\"0x3\" complete_cpuset=\"0x3\" nodeset=\"0x1\" complete_nodeset=\"0x1\""
+        " gp_index=\"2\" local_memory=\"1024\"/>"
+        "<object type=\"Package\" os_index=\"0\" cpuset=\"0x1\" complete_cpuset=\"0x1\" nodeset=\"0x1\" complete_nodeset=\"0x1\" gp_index=\"3\">"
+        "<object type=\"PU\" os_index=\"0\" cpuset=\"0x1\" complete_cpuset=\"0x1\" nodeset=\"0x1\" complete_nodeset=\"0x1\" gp_index=\"4\"/></object>"
+        "<object type=\"Package\" os_index=\"1\" cpuset=\"0x2\" complete_cpuset=\"0x2\" nodeset=\"0x1\" complete_nodeset=\"0x1\" gp_index=\"5\">"
+        "<object type=\"PU\" os_index=\"1\" cpuset=\"0x2\" complete_cpuset=\"0x2\" nodeset=\"0x1\" complete_nodeset=\"0x1\" gp_index=\"6\"/>"
+        "<object type=\"OSDev\" gp_index=\"7\" name=\"lo\" osdev_type=\"2\">",
+        "<info name=\"Address\" value=\"02:00:00:00:00:07\"/>",
+        "</object></object></object></topology>",
+    };
+
+    (void)state;
+    for (int with = 0; with < 2; with++) {
+        char path[] = "/tmp/tutti_machine_XXXXXX";
+        FILE *f = fdopen(mkstemp(path), "w");
+
+        for (int i = 0; i < 3; i++)
+            if (i != 1 || with)
+                fputs(parts[i], f);
+        fclose(f);
+        setenv("HWLOC_XMLFILE", path, 1);
+        assert_int_equal(tt_machine_discover(&m), TUTTI_OK);
+        unsetenv("HWLOC_XMLFILE");
+        unlink(path);
+        assert_int_equal(m.nsockets, 2);
+        for (uint32_t i = 0; i < m.nnics; i++)
+            if (strcmp(m.nic[i].name, "lo") == 0)
+                assert_int_equal(m.nic[i].socket, with ? TT_UNKNOWN : 1);
+    }
+}
+
+int main(void)
+{
+    static const struct CMUnitTest tests[] = {
+        cmocka_unit_test(sockets_and_cores_of_a_set_are_told_where_they_are_one),
+        cmocka_unit_test(sets_are_written_as_the_kernel_writes_them),
+        cmocka_unit_test(this_host_is_discovered),
+        cmocka_unit_test(what_hwloc_says_of_another_interface_of_that_name_is_not_believed),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

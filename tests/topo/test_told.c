@@ -1,0 +1,189 @@
+#include "support/unit.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/prng.h"
+#include "topo/told.h"
+
+#define NRANKS_MAX 40
+
+static struct tt_told place(uint64_t host, int socket, const char *labels)
+{
+    const struct tt_rails rails = { .n = 2, .rail = { { "eth0", 0 }, { "eth1", 1 } } };
+    struct tt_labels l = { 0 };
+    struct tt_told p;
+    size_t bad_at;
+
+    assert_true(tt_labels_parse(&l, labels, &bad_at));
+    tt_told_init(&p, host, socket, &rails, &l, TT_NODE_MESH);
+    return p;
+}
+
+static void places_travel_whole(void **state)
+{
+    const struct tt_told p = place(77, 1, "rack=r1,fabric=f");
+    struct tt_told q;
+    struct tt_writer w;
+    struct tt_reader r;
+    uint8_t bytes[128];
+
+    (void)state;
+    tt_writer_init(&w, bytes, sizeof bytes);
+    tt_told_write(&p, &w);
+    tt_reader_init(&r, bytes, tt_writer_bytes(&w));
+    tt_told_read(&q, &r);
+    assert_false(r.bad);
+    assert_true(r.at == r.end);
+    assert_memory_equal(&p, &q, sizeof p);
+    for (size_t n = 0; n < tt_writer_bytes(&w); n++) {
+        tt_reader_init(&r, bytes, n);
+        tt_told_read(&q, &r);
+        assert_true(r.bad);
+    }
+    for (int i = 0; i < 2; i++) {       /* more rails than there may be; a kind of node that is none */
+        bytes[11 - i] = 200;
+        tt_reader_init(&r, bytes, sizeof bytes);
+        tt_told_read(&q, &r);
+        assert_true(r.bad);
+    }
+}
+
+/* Labels of each host, one rank a host, and the distance of each pair in order 01 02 12. */
+static void labels_decide_how_far_hosts_are(void **state)
+{
+    static const struct {
+        const char *labels[3];
+        enum tt_distance far[3];
+    } cases[] = {
+        { { "", "", "" }, { TT_NEAR_RACK, TT_NEAR_RACK, TT_NEAR_RACK } },
+        { { "rack=1", "rack=1", "rack=2" }, { TT_NEAR_RACK, TT_NEAR_ZONE, TT_NEAR_ZONE } },
+        { { "rack=1,zone=a", "rack=1,zone=b", "rack=1,zone=a" }, { TT_NEAR_BUILDING, TT_NEAR_RACK, TT_NEAR_BUILDING } },
+        { { "zone=a", "zone=a", "zone=b" }, { TT_NEAR_ZONE, TT_NEAR_BUILDING, TT_NEAR_BUILDING } },
+        { { "rack=1,building=x", "rack=2,building=x", "rack=2,building=y" }, { TT_NEAR_BUILDING, TT_NEAR_FABRIC, TT_NEAR_FABRIC } },
+        { { "fabric=f", "fabric=g", "fabric=f" }, { TT_NEAR_WAN, TT_NEAR_FABRIC, TT_NEAR_WAN } },
+        { { "rack=1", "", "" }, { TT_NEAR_ZONE, TT_NEAR_ZONE, TT_NEAR_ZONE } },
+        { { "rack=1,zone=a", "rack=1", "rack=1" }, { TT_NEAR_BUILDING, TT_NEAR_BUILDING, TT_NEAR_BUILDING } },
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct tt_told places[3];
+        struct tt_layout l;
+
+        for (uint64_t h = 0; h < 3; h++)
+            places[h] = place(100 + h, 0, cases[i].labels[h]);
+        assert_true(tt_layout_derive(&l, places, 3));
+        for (uint32_t k = 0; k < 3; k++)
+            if (tt_layout_distance(&l, k / 2, 1 + (k + 1) / 2) != cases[i].far[k])
+                fail_msg("case %zu, pair %u: %s", i, k, tt_distance_name(tt_layout_distance(&l, k / 2, 1 + (k + 1) / 2)));
+        tt_layout_fini(&l);
+    }
+}
+
+static void sockets_and_rails_come_from_what_ranks_tell(void **state)
+{
+    const struct tt_told places[] = { place(1, 0, ""),          place(1, 1, ""), place(2, 0, ""),
+                                      place(2, TT_UNKNOWN, ""), place(1, 1, ""), place(2, 1, "") };
+    struct tt_layout l;
+    char text[128];
+
+    (void)state;
+    assert_true(tt_layout_derive(&l, places, 6));
+    assert_int_equal(tt_layout_distance(&l, 1, 4), TT_NEAR_SOCKET);
+    assert_int_equal(tt_layout_distance(&l, 0, 1), TT_NEAR_HOST);
+    assert_int_equal(tt_layout_distance(&l, 2, 5), TT_NEAR_SOCKET);     /* one of their host does not know: none is told apart */
+    assert_int_equal(tt_layout_rail(&l, 0), 0);
+    assert_int_equal(tt_layout_rail(&l, 1), 1);
+    assert_int_equal(tt_layout_rail(&l, 3), 1);                         /* in turn */
+    assert_int_equal(tt_layout_rail(&l, 5), 1);
+    assert_int_equal(l.nrails, 2);
+    tt_layout_describe(&l, text, sizeof text);
+    assert_string_equal(text, "6 ranks on 2 hosts, 2 rails each");
+    tt_layout_fini(&l);
+}
+
+static struct tt_told drawn_place(struct tt_prng *p)
+{
+    char labels[96] = "";
+    const char *comma = "";
+
+    for (int d = TT_NEAR_RACK; d < TT_NEAR_WAN; d++)
+        if (tt_prng_below(p, 3)) {
+            snprintf(labels + strlen(labels), sizeof labels - strlen(labels), "%s%s=%u", comma,
+                     tt_distance_name((enum tt_distance)d), (unsigned)tt_prng_below(p, 2));
+            comma = ",";
+        }
+    return place(tt_prng_below(p, 6), (int)tt_prng_below(p, 3) - 1, labels);
+}
+
+/* Groups nest, are numbered in order of first appearance, and a part has the distances of the whole. */
+static void layouts_of_any_places_nest_and_parts_agree_with_the_whole(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 0; seed < 500; seed++) {
+        struct tt_told places[NRANKS_MAX];
+        struct tt_layout l, part;
+        struct tt_prng p;
+        uint32_t n, m = 0, ranks[NRANKS_MAX];
+
+        tt_prng_init(&p, seed);
+        n = 1 + (uint32_t)tt_prng_below(&p, NRANKS_MAX);
+        for (uint32_t r = 0; r < n; r++) {
+            places[r] = drawn_place(&p);
+            if (tt_prng_below(&p, 2))
+                ranks[m++] = r;
+        }
+        assert_true(tt_layout_derive(&l, places, n));
+        for (int d = TT_NEAR_SOCKET; d < TT_NEAR_WAN; d++) {
+            uint32_t groups = 0;
+
+            for (uint32_t r = 0; r < n; r++) {
+                if (l.seat[r].group[d] > groups)
+                    fail_msg("seed %llu: group %u before %u", (unsigned long long)seed, l.seat[r].group[d], groups);
+                groups += l.seat[r].group[d] == groups;
+                for (uint32_t q = 0; d > TT_NEAR_SOCKET && q < r; q++)
+                    if (l.seat[q].group[d - 1] == l.seat[r].group[d - 1] && l.seat[q].group[d] != l.seat[r].group[d])
+                        fail_msg("seed %llu: ranks %u and %u are together below %s only", (unsigned long long)seed, q,
+                                 r, tt_distance_name((enum tt_distance)d));
+            }
+        }
+        if (m > 0) {
+            assert_true(tt_layout_part(&part, &l, ranks, m));
+            for (uint32_t a = 0; a < m; a++)
+                for (uint32_t b = 0; b < m; b++)
+                    assert_int_equal(tt_layout_distance(&part, a, b), tt_layout_distance(&l, ranks[a], ranks[b]));
+            tt_layout_fini(&part);
+        }
+        tt_layout_fini(&l);
+    }
+}
+
+static void a_part_of_a_regular_layout_is_a_table(void **state)
+{
+    static const uint32_t ranks[] = { 9, 3, 2 };
+    struct tt_layout whole, part;
+
+    (void)state;
+    tt_layout_regular(&whole, 12, 4, 2, 2, TT_NODE_SOCKETS);
+    assert_true(tt_layout_part(&part, &whole, ranks, 3));
+    assert_int_equal(tt_layout_distance(&part, 1, 2), TT_NEAR_SOCKET);
+    assert_int_equal(tt_layout_distance(&part, 0, 1), TT_NEAR_RACK);
+    assert_int_equal(tt_layout_host(&part, 0), 0);
+    assert_int_equal(tt_layout_rail(&part, 1), 1);
+    assert_int_equal(part.node, TT_NODE_SOCKETS);
+    tt_layout_fini(&part);
+}
+
+int main(void)
+{
+    static const struct CMUnitTest tests[] = {
+        cmocka_unit_test(places_travel_whole),
+        cmocka_unit_test(labels_decide_how_far_hosts_are),
+        cmocka_unit_test(sockets_and_rails_come_from_what_ranks_tell),
+        cmocka_unit_test(layouts_of_any_places_nest_and_parts_agree_with_the_whole),
+        cmocka_unit_test(a_part_of_a_regular_layout_is_a_table),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
