@@ -39,9 +39,21 @@ extern "C" {
 #define TUTTI_ALGORITHM_WORK (1u << 20)
 
 typedef enum tutti_collective {
-    TUTTI_COLL_ALLREDUCE = 0, TUTTI_COLL_REDUCE, TUTTI_COLL_REDUCE_SCATTER, TUTTI_COLL_REDUCE_SCATTERV, TUTTI_COLL_ALLGATHER,
-    TUTTI_COLL_ALLGATHERV, TUTTI_COLL_BROADCAST, TUTTI_COLL_GATHER, TUTTI_COLL_GATHERV, TUTTI_COLL_SCATTER, TUTTI_COLL_SCATTERV,
-    TUTTI_COLL_ALLTOALL, TUTTI_COLL_ALLTOALLV, TUTTI_COLL_BARRIER, TUTTI_COLL_COUNT
+    TUTTI_COLL_ALLREDUCE = 0,
+    TUTTI_COLL_REDUCE,
+    TUTTI_COLL_REDUCE_SCATTER,
+    TUTTI_COLL_REDUCE_SCATTERV,
+    TUTTI_COLL_ALLGATHER,
+    TUTTI_COLL_ALLGATHERV,
+    TUTTI_COLL_BROADCAST,
+    TUTTI_COLL_GATHER,
+    TUTTI_COLL_GATHERV,
+    TUTTI_COLL_SCATTER,
+    TUTTI_COLL_SCATTERV,
+    TUTTI_COLL_ALLTOALL,
+    TUTTI_COLL_ALLTOALLV,
+    TUTTI_COLL_BARRIER,
+    TUTTI_COLL_COUNT
 } tutti_collective;
 
 typedef enum tutti_buffer {
@@ -90,7 +102,8 @@ struct tutti_schedule {
     void (*copy)(tutti_schedule *s, tutti_ref to, tutti_ref from, uint64_t bytes);
 };
 
-static inline void tutti_step_put(tutti_schedule *s, uint32_t peer, tutti_ref from, tutti_ref to, uint64_t bytes, uint32_t tag)
+static inline void tutti_step_put(tutti_schedule *s, uint32_t peer, tutti_ref from, tutti_ref to, uint64_t bytes,
+                                  uint32_t tag)
 {
     s->put(s, peer, from, to, bytes, tag);
 }
@@ -100,7 +113,8 @@ static inline void tutti_step_wait(tutti_schedule *s, uint32_t peer, tutti_ref t
     s->wait(s, peer, to, bytes, tag);
 }
 
-static inline void tutti_step_reduce(tutti_schedule *s, tutti_ref out, tutti_ref a, tutti_ref b, uint64_t bytes, int finish)
+static inline void tutti_step_reduce(tutti_schedule *s, tutti_ref out, tutti_ref a, tutti_ref b, uint64_t bytes,
+                                     int finish)
 {
     s->reduce(s, out, a, b, bytes, finish);
 }
@@ -140,7 +154,8 @@ typedef const tutti_algorithm *tutti_algorithm_at_fn(size_t index);
 #if defined(__GNUC__)
 __attribute__((visibility("default")))
 #endif
-const tutti_algorithm *tutti_algorithm_at(size_t index);
+const tutti_algorithm *
+tutti_algorithm_at(size_t index);
 
 #ifdef __cplusplus
 }

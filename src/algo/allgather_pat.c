@@ -18,8 +18,8 @@ static struct tt_pat bounded_of(const struct tt_coll *c)
 }
 
 /* Blocks of trees [from, to) in which `rank` is offset first + i * apart, none of which pass rank 0 in between. */
-static struct tt_ref blocks_at(const struct tt_coll *c, const struct tt_pat *p, uint32_t rank, uint32_t first, uint32_t apart,
-                               uint32_t from, uint32_t to)
+static struct tt_ref blocks_at(const struct tt_coll *c, const struct tt_pat *p, uint32_t rank, uint32_t first,
+                               uint32_t apart, uint32_t from, uint32_t to)
 {
     const struct tt_ref ref = tt_dst(tt_pat_root(p, rank, first + (to - 1) * apart) * c->bytes);
 
@@ -27,7 +27,8 @@ static struct tt_ref blocks_at(const struct tt_coll *c, const struct tt_pat *p, 
 }
 
 /* One side of a step's message: of `sender`, which is offset `parent` of the trees. */
-static void pass(struct tt_sched *s, const struct tt_coll *c, const struct tt_pat *p, uint32_t k, uint32_t sender, uint32_t peer)
+static void pass(struct tt_sched *s, const struct tt_coll *c, const struct tt_pat *p, uint32_t k, uint32_t sender,
+                 uint32_t peer)
 {
     const struct tt_pat_step step = tt_pat_step(p, k);
     const uint32_t wrap = tt_pat_wrap(sender, step.parent, step.apart, step.count);

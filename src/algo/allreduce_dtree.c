@@ -40,11 +40,11 @@ static void pass_up(struct tt_sched *s, const struct tt_coll *c, uint32_t tree)
     uint32_t lowest = c->rank;
 
     if (at.left)
-        ours = take(s, c, tree, at.left, top && !at.right ? tt_dst(half.offset) : tt_pipe(PIPES * tree + WITH_LEFT), ours,
-                    &lowest, false, top && !at.right);
+        ours = take(s, c, tree, at.left, top && !at.right ? tt_dst(half.offset) : tt_pipe(PIPES * tree + WITH_LEFT),
+                    ours, &lowest, false, top && !at.right);
     if (at.right)
-        ours = take(s, c, tree, at.right, top ? tt_dst(half.offset) : tt_pipe(PIPES * tree + WITH_BOTH), ours, &lowest, true,
-                    top);
+        ours = take(s, c, tree, at.right, top ? tt_dst(half.offset) : tt_pipe(PIPES * tree + WITH_BOTH), ours, &lowest,
+                    true, top);
     if (!top) {
         const bool right = tt_tree_place(c->nranks, tree, at.parent).right == node;
 

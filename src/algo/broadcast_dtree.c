@@ -11,8 +11,8 @@ static void serve(struct tt_sched *s, const struct tt_coll *c, uint32_t tree, ui
     const struct tt_block half = tt_tree_half(c, tree);
 
     if (node > 0)
-        tt_sched_put(s, tt_rank_at(c, node), tt_from_root(c) ? tt_dst(half.offset) : tt_src(half.offset), tt_dst(half.offset),
-                     half.bytes, tree);
+        tt_sched_put(s, tt_rank_at(c, node), tt_from_root(c) ? tt_dst(half.offset) : tt_src(half.offset),
+                     tt_dst(half.offset), half.bytes, tree);
 }
 
 static void round_k(struct tt_sched *s, const struct tt_coll *c, uint64_t k)

@@ -18,7 +18,8 @@ static void round_of(struct tt_sched *s, const struct tt_coll *c, uint64_t round
         if (tt_knomial_parent(v, k, step, &parent))
             tt_sched_wait(s, tt_rank_at(c, parent), tt_dst(0), c->bytes, 0);
         for (uint32_t i = 1; i <= children; i++)
-            tt_sched_put(s, tt_rank_at(c, v + i * (uint32_t)step), v == 0 ? tt_src(0) : tt_dst(0), tt_dst(0), c->bytes, 0);
+            tt_sched_put(s, tt_rank_at(c, v + i * (uint32_t)step), v == 0 ? tt_src(0) : tt_dst(0), tt_dst(0), c->bytes,
+                         0);
     }
     if (round == 0)
         tt_sched_own(s, c);
@@ -34,7 +35,9 @@ static struct tt_cost cost_of(const struct tt_coll *c, uint32_t k)
     const double bytes = (double)c->bytes;
 
     return (struct tt_cost){
-        .messages = tt_knomial_messages(c->nranks, k), .bytes = tt_knomial_vectors(c->nranks, k) * bytes, .copied = bytes,
+        .messages = tt_knomial_messages(c->nranks, k),
+        .bytes = tt_knomial_vectors(c->nranks, k) * bytes,
+        .copied = bytes,
     };
 }
 
@@ -47,14 +50,32 @@ static uint32_t npeers_of(const struct tt_coll *c, uint32_t k)
 
 /* Whole functions for each k: the table's entries take nothing but the call. */
 #define KNOMIAL(k) \
-    static uint64_t nrounds_##k(const struct tt_coll *c) { return nrounds_of(c, k); } \
-    static void round_##k(struct tt_sched *s, const struct tt_coll *c, uint64_t r) { round_of(s, c, r, k); } \
-    static uint32_t npeers_##k(const struct tt_coll *c) { return npeers_of(c, k); } \
-    static struct tt_cost cost_##k(const struct tt_coll *c) { return cost_of(c, k); } \
+    static uint64_t nrounds_##k(const struct tt_coll *c)                            \
+    {                                                                               \
+        return nrounds_of(c, k);                                                    \
+    }                                                                               \
+    static void round_##k(struct tt_sched *s, const struct tt_coll *c, uint64_t r)  \
+    {                                                                               \
+        round_of(s, c, r, k);                                                       \
+    }                                                                               \
+    static uint32_t npeers_##k(const struct tt_coll *c)                             \
+    {                                                                               \
+        return npeers_of(c, k);                                                     \
+    }                                                                               \
+    static struct tt_cost cost_##k(const struct tt_coll *c)                         \
+    {                                                                               \
+        return cost_of(c, k);                                                       \
+    }                                                                               \
     const struct tt_algo tt_algo_broadcast_knomial##k = { \
-        .name = "broadcast_knomial" #k, .summary = "short vectors, many ranks; " #k " times as many in each round", \
-        .kind = TT_BROADCAST, .fits = tt_fits_always, .nrounds = nrounds_##k, .round = round_##k, \
-        .work_bytes = tt_work_none, .npeers = npeers_##k, .cost = cost_##k, \
+        .name = "broadcast_knomial" #k,                                             \
+        .summary = "short vectors, many ranks; " #k " times as many in each round", \
+        .kind = TT_BROADCAST,                                                       \
+        .fits = tt_fits_always,                                                     \
+        .nrounds = nrounds_##k,                                                     \
+        .round = round_##k,                                                         \
+        .work_bytes = tt_work_none,                                                 \
+        .npeers = npeers_##k,                                                       \
+        .cost = cost_##k,                                                           \
     }; \
     _Static_assert(k <= TT_KNOMIAL_MAX, "a round has room for its children")
 

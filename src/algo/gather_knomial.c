@@ -93,15 +93,37 @@ static uint32_t npeers_of(const struct tt_coll *c, uint32_t k)
 
 /* Whole functions for each k: the table's entries take nothing but the call. */
 #define KNOMIAL(k) \
-    static uint64_t nrounds_##k(const struct tt_coll *c) { return nrounds_of(c, k); } \
-    static void round_##k(struct tt_sched *s, const struct tt_coll *c, uint64_t r) { round_of(s, c, r, k); } \
-    static uint64_t work_##k(const struct tt_coll *c) { return work_of(c, k); } \
-    static uint32_t npeers_##k(const struct tt_coll *c) { return npeers_of(c, k); } \
-    static struct tt_cost cost_##k(const struct tt_coll *c) { return cost_of(c, k); } \
+    static uint64_t nrounds_##k(const struct tt_coll *c)                           \
+    {                                                                              \
+        return nrounds_of(c, k);                                                   \
+    }                                                                              \
+    static void round_##k(struct tt_sched *s, const struct tt_coll *c, uint64_t r) \
+    {                                                                              \
+        round_of(s, c, r, k);                                                      \
+    }                                                                              \
+    static uint64_t work_##k(const struct tt_coll *c)                              \
+    {                                                                              \
+        return work_of(c, k);                                                      \
+    }                                                                              \
+    static uint32_t npeers_##k(const struct tt_coll *c)                            \
+    {                                                                              \
+        return npeers_of(c, k);                                                    \
+    }                                                                              \
+    static struct tt_cost cost_##k(const struct tt_coll *c)                        \
+    {                                                                              \
+        return cost_of(c, k);                                                      \
+    }                                                                              \
     const struct tt_algo tt_algo_gather_knomial##k = { \
-        .name = "gather_knomial" #k, .summary = "short blocks, many ranks; " #k " become one in each round", \
-        .needs = "all blocks together within 256 KiB", .kind = TT_GATHER, .fits = fits, .nrounds = nrounds_##k, \
-        .round = round_##k, .work_bytes = work_##k, .npeers = npeers_##k, .cost = cost_##k, \
+        .name = "gather_knomial" #k,                                               \
+        .summary = "short blocks, many ranks; " #k " become one in each round",    \
+        .needs = "all blocks together within 256 KiB",                             \
+        .kind = TT_GATHER,                                                         \
+        .fits = fits,                                                              \
+        .nrounds = nrounds_##k,                                                    \
+        .round = round_##k,                                                        \
+        .work_bytes = work_##k,                                                    \
+        .npeers = npeers_##k,                                                      \
+        .cost = cost_##k,                                                          \
     }; \
     _Static_assert(k <= TT_KNOMIAL_MAX, "a round has room for its children")
 

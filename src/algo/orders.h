@@ -24,8 +24,8 @@ struct tt_part {
 
 /* The blocks of all groups that agree with `group` in the dimensions that rounds i and later go through, in a buffer (`at`: its first
  * byte) that has the ranks' blocks of c->bytes one after the other. */
-void tt_order_held(const struct tt_coll *c, const struct tt_fold *f, uint32_t far, uint32_t group, uint32_t i, struct tt_ref at,
-                   struct tt_part part[TT_ORDER_PARTS]);
+void tt_order_held(const struct tt_coll *c, const struct tt_fold *f, uint32_t far, uint32_t group, uint32_t i,
+                   struct tt_ref at, struct tt_part part[TT_ORDER_PARTS]);
 /* The lowest group among them. */
 uint32_t tt_order_lowest(const struct tt_fold *f, uint32_t far, uint32_t group, uint32_t i);
 

@@ -9,8 +9,8 @@
 enum { FROM_LEFT, FROM_RIGHT, WITH_LEFT, WITH_BOTH, PIPES };
 
 /* What arrives from a child is taken into `ours`, whose lowest rank is *lowest. */
-static struct tt_ref take(struct tt_sched *s, const struct tt_coll *c, uint32_t tree, uint32_t child, struct tt_ref ours,
-                          uint32_t *lowest, bool right)
+static struct tt_ref take(struct tt_sched *s, const struct tt_coll *c, uint32_t tree, uint32_t child,
+                          struct tt_ref ours, uint32_t *lowest, bool right)
 {
     const struct tt_ref theirs = tt_pipe(PIPES * tree + (right ? FROM_RIGHT : FROM_LEFT));
     const struct tt_ref sum = tt_pipe(PIPES * tree + (right ? WITH_BOTH : WITH_LEFT));
@@ -37,7 +37,8 @@ static void pass_up(struct tt_sched *s, const struct tt_coll *c, uint32_t tree)
         ours = take(s, c, tree, at.left, ours, &lowest, false);
     if (at.right)
         ours = take(s, c, tree, at.right, ours, &lowest, true);
-    tt_sched_put(s, tt_rank_at(c, at.parent), ours, tt_pipe(PIPES * tree + (right ? FROM_RIGHT : FROM_LEFT)), half.bytes, tree);
+    tt_sched_put(s, tt_rank_at(c, at.parent), ours, tt_pipe(PIPES * tree + (right ? FROM_RIGHT : FROM_LEFT)),
+                 half.bytes, tree);
 }
 
 static void end(struct tt_sched *s, const struct tt_coll *c, uint32_t tree)

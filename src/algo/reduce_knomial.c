@@ -43,7 +43,8 @@ static void round_of(struct tt_sched *s, const struct tt_coll *c, uint64_t round
     if (n == 1)
         tt_sched_own(s, c);
     else if (tt_knomial_parent(v, k, step, &parent))
-        tt_sched_put(s, tt_rank_at(c, parent), tt_knomial_subtree(v, n, k) > 1 ? tt_work(0) : tt_src(0), tt_pipe(v), c->bytes, 0);
+        tt_sched_put(s, tt_rank_at(c, parent), tt_knomial_subtree(v, n, k) > 1 ? tt_work(0) : tt_src(0), tt_pipe(v),
+                     c->bytes, 0);
     else
         take(s, c, step, tt_knomial_children(v, n, k, step), k);
 }
@@ -69,15 +70,37 @@ static uint32_t npeers_of(const struct tt_coll *c, uint32_t k)
 
 /* Whole functions for each k: the table's entries take nothing but the call. */
 #define KNOMIAL(k) \
-    static uint64_t nrounds_##k(const struct tt_coll *c) { return nrounds_of(c, k); } \
-    static void round_##k(struct tt_sched *s, const struct tt_coll *c, uint64_t r) { round_of(s, c, r, k); } \
-    static uint64_t work_##k(const struct tt_coll *c) { return work_of(c, k); } \
-    static uint32_t npeers_##k(const struct tt_coll *c) { return npeers_of(c, k); } \
-    static struct tt_cost cost_##k(const struct tt_coll *c) { return cost_of(c, k); } \
+    static uint64_t nrounds_##k(const struct tt_coll *c)                           \
+    {                                                                              \
+        return nrounds_of(c, k);                                                   \
+    }                                                                              \
+    static void round_##k(struct tt_sched *s, const struct tt_coll *c, uint64_t r) \
+    {                                                                              \
+        round_of(s, c, r, k);                                                      \
+    }                                                                              \
+    static uint64_t work_##k(const struct tt_coll *c)                              \
+    {                                                                              \
+        return work_of(c, k);                                                      \
+    }                                                                              \
+    static uint32_t npeers_##k(const struct tt_coll *c)                            \
+    {                                                                              \
+        return npeers_of(c, k);                                                    \
+    }                                                                              \
+    static struct tt_cost cost_##k(const struct tt_coll *c)                        \
+    {                                                                              \
+        return cost_of(c, k);                                                      \
+    }                                                                              \
     const struct tt_algo tt_algo_reduce_knomial##k = { \
-        .name = "reduce_knomial" #k, .summary = "short vectors, many ranks; " #k " become one in each round", \
-        .needs = "vectors of at most 256 KiB", .kind = TT_REDUCE, .fits = fits, .nrounds = nrounds_##k, \
-        .round = round_##k, .work_bytes = work_##k, .npeers = npeers_##k, .cost = cost_##k, \
+        .name = "reduce_knomial" #k,                                               \
+        .summary = "short vectors, many ranks; " #k " become one in each round",   \
+        .needs = "vectors of at most 256 KiB",                                     \
+        .kind = TT_REDUCE,                                                         \
+        .fits = fits,                                                              \
+        .nrounds = nrounds_##k,                                                    \
+        .round = round_##k,                                                        \
+        .work_bytes = work_##k,                                                    \
+        .npeers = npeers_##k,                                                      \
+        .cost = cost_##k,                                                          \
     }; \
     _Static_assert(2 * (k - 1) <= TT_ROUND_STEPS_MAX, "a round has room for its children")
 

@@ -56,8 +56,8 @@ static void halve(struct tt_sched *s, const struct tt_coll *c, const struct tt_f
         if (ours[p].bytes == 0)
             continue;
         tt_sched_wait(s, peer, theirs, ours[p].bytes, p);
-        tt_sched_reduce_ordered(s, last && !f->folded ? tt_dst(0) : sum[p].ref, ours[p].ref, f->group & bit, theirs, other & bit,
-                                ours[p].bytes, last);
+        tt_sched_reduce_ordered(s, last && !f->folded ? tt_dst(0) : sum[p].ref, ours[p].ref, f->group & bit, theirs,
+                                other & bit, ours[p].bytes, last);
     }
 }
 

@@ -104,7 +104,10 @@ static uint32_t cut_parts(const struct turn *t, uint32_t sender, uint32_t cut[PA
     const uint32_t count = step->count;
     const bool short_end = (uint64_t)step->parent + (count - 1) * (uint64_t)step->apart + span_of(t) > t->c->nranks;
     const uint32_t at[] = {
-        step->parent == 0 ? 1 : 0, tt_pat_wrap(sender, step->child, step->apart, count), children_summed(t), parents_summed(t),
+        step->parent == 0 ? 1 : 0,
+        tt_pat_wrap(sender, step->child, step->apart, count),
+        children_summed(t),
+        parents_summed(t),
         short_end ? count - 1 : count,
     };
     uint32_t n = 0;
@@ -128,7 +131,8 @@ static void take(struct tt_sched *s, const struct turn *t, struct tt_ref theirs,
 {
     const struct tt_pat_step *step = &t->step;
     const uint32_t n = t->c->nranks, r = t->c->rank, d = step->parent + from * step->apart;
-    const uint32_t begin = step->far ? 0 : 2 * step->distance, end = min_u32(step->far ? step->distance : span_of(t), n - d);
+    const uint32_t begin = step->far ? 0 : 2 * step->distance,
+                   end = min_u32(step->far ? step->distance : span_of(t), n - d);
     const uint32_t child = tt_lowest(r + step->distance, min_u32(2 * step->distance, n - d) - step->distance, n);
     const uint32_t below = begin < end ? tt_lowest(r + begin, end - begin, n) : r;
     const bool own = step->parent == 0 && from == 0;
@@ -148,7 +152,8 @@ static void emit(struct tt_sched *s, const struct turn *t, uint32_t tag)
     for (uint32_t i = 0; i < nparts; i++) {
         const bool summed = cut[i] < children_summed(t);
 
-        tt_sched_put(s, up, summed ? values(t, step->child, cut[i], cut[i + 1]) : rows(t, r, step->child, cut[i], cut[i + 1]),
+        tt_sched_put(s, up,
+                     summed ? values(t, step->child, cut[i], cut[i + 1]) : rows(t, r, step->child, cut[i], cut[i + 1]),
                      tt_pipe(tag + i), (cut[i + 1] - cut[i]) * t->bytes, tag + i);
     }
     nparts = cut_parts(t, down, cut);

@@ -64,7 +64,8 @@ static tutti_status wrong(const struct reader *r, const char *fmt, ...)
 }
 
 /* Every member must be one of the n names. */
-static tutti_status check_members(const struct reader *r, struct json_object *o, const char *what, const char *const *names, size_t n)
+static tutti_status check_members(const struct reader *r, struct json_object *o, const char *what,
+                                  const char *const *names, size_t n)
 {
     if (!json_object_is_type(o, json_type_object))
         return wrong(r, "%s is no object", what);
@@ -82,8 +83,8 @@ static tutti_status check_members(const struct reader *r, struct json_object *o,
 }
 
 /* A whole number of at most `most`; *out is left as it is where the member is not there, unless it must be. */
-static tutti_status read_number(const struct reader *r, struct json_object *o, const char *key, bool must, uint64_t most,
-                                uint64_t *out)
+static tutti_status read_number(const struct reader *r, struct json_object *o, const char *key, bool must,
+                                uint64_t most, uint64_t *out)
 {
     struct json_object *value;
     int64_t number;
@@ -399,8 +400,8 @@ static struct json_object *parse(const char *text, size_t bytes, const char *fro
     size_t at;
 
     if (!tokener || bytes > TT_PLAN_FILE_BYTES_MAX) {
-        tt_fail(bytes > TT_PLAN_FILE_BYTES_MAX ? TUTTI_ERR_INVALID : TUTTI_ERR_NOMEM, "plan %s: it has %zu bytes; %u are possible",
-                from, bytes, TT_PLAN_FILE_BYTES_MAX);
+        tt_fail(bytes > TT_PLAN_FILE_BYTES_MAX ? TUTTI_ERR_INVALID : TUTTI_ERR_NOMEM,
+                "plan %s: it has %zu bytes; %u are possible", from, bytes, TT_PLAN_FILE_BYTES_MAX);
         goto free_tokener;
     }
     json_tokener_set_flags(tokener, JSON_TOKENER_STRICT);
@@ -559,14 +560,21 @@ static struct tt_cost cost(const void *self, const struct tt_coll *c)
 static void free_plan(void *self) { tt_plan_file_free(self); }
 
 static const struct tt_slot_ops ops = {
-    .fits = fits, .nrounds = nrounds, .round = round_k, .work_bytes = work_bytes, .npeers = npeers, .cost = cost, .free = free_plan,
+    .fits = fits,
+    .nrounds = nrounds,
+    .round = round_k,
+    .work_bytes = work_bytes,
+    .npeers = npeers,
+    .cost = cost,
+    .free = free_plan,
 };
 
 /* ---- proving --------------------------------------------------------------------------------------------------- */
 
 enum places { OUT_OF_PLACE, IN_PLACE, ODD_IN_PLACE, PLACES };
 
-static tutti_status prove(const struct tt_algo *algo, struct tt_coll *coll, uint32_t nranks, enum places places, const char *from)
+static tutti_status prove(const struct tt_algo *algo, struct tt_coll *coll, uint32_t nranks, enum places places,
+                          const char *from)
 {
     static const char *const names[PLACES] = { "", "in place, ", "odd ranks in place, " };
     struct tt_program program;
@@ -594,7 +602,12 @@ static tutti_status prove_all(const struct tt_algo *algo, const struct tt_plan_f
         return tt_fail(TUTTI_ERR_NOMEM, "plan %s: no memory to prove it", from);
     for (uint32_t r = 0; r < p->nranks; r++)
         coll[r] = (struct tt_coll){
-            .kind = p->kind, .rank = r, .nranks = p->nranks, .root = p->root, .elem_bytes = p->elem_bytes, .bytes = p->bytes,
+            .kind = p->kind,
+            .rank = r,
+            .nranks = p->nranks,
+            .root = p->root,
+            .elem_bytes = p->elem_bytes,
+            .bytes = p->bytes,
         };
     for (int places = 0; places < (p->kind == TT_BARRIER ? 1 : PLACES) && !st; places++)
         st = prove(algo, coll, p->nranks, (enum places)places, from);
@@ -615,8 +628,8 @@ tutti_status tt_plan_file_add(struct tt_plan_file *p, const char *from)
     root[0] = 0;
     if (has_root(p->kind))
         snprintf(root, sizeof root, ", root %u", p->root);
-    snprintf(p->needs, sizeof p->needs, "%u ranks%s, and a multiple of %llu bytes that leaves elements whole", p->nranks, root,
-             (unsigned long long)p->bytes);
+    snprintf(p->needs, sizeof p->needs, "%u ranks%s, and a multiple of %llu bytes that leaves elements whole",
+             p->nranks, root, (unsigned long long)p->bytes);
     algo = tt_slot_take(&like, &ops, p);
     if (!algo)
         return tt_fail(TUTTI_ERR_NOMEM, "plan %s: there is room for %d algorithms from outside", from, TT_SLOTS);

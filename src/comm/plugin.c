@@ -24,7 +24,8 @@
 #define SIZE_FIRST sizeof(tutti_algorithm)      /* of version 1 */
 
 _Static_assert((int)TUTTI_COLL_BARRIER == (int)TT_BARRIER && (int)TUTTI_COLL_ALLTOALLV == (int)TT_ALLTOALLV &&
-                   (int)TUTTI_COLL_SCATTERV == (int)TT_SCATTERV && (int)TUTTI_COLL_REDUCE_SCATTERV == (int)TT_REDUCE_SCATTERV,
+                   (int)TUTTI_COLL_SCATTERV == (int)TT_SCATTERV &&
+                   (int)TUTTI_COLL_REDUCE_SCATTERV == (int)TT_REDUCE_SCATTERV,
                "kinds are numbered alike");
 _Static_assert((int)TUTTI_BUFFER_THERE == (int)TT_BUF_THERE && (int)TUTTI_BUFFER_PIPE == (int)TT_BUF_PIPE,
                "buffers are numbered alike");
@@ -33,9 +34,18 @@ _Static_assert(TUTTI_ROUND_STEPS == TT_ROUND_STEPS_MAX, "the public bound is our
 static tutti_algorithm_call call_of(const struct tt_coll *c)
 {
     return (tutti_algorithm_call){
-        .size = sizeof(tutti_algorithm_call), .collective = c->kind, .rank = c->rank, .nranks = c->nranks, .root = c->root,
-        .elem_bytes = c->elem_bytes, .in_place = c->in_place, .bytes = c->bytes, .send_bytes = c->send_bytes,
-        .send_displs = c->send_displs, .recv_bytes = c->recv_bytes, .recv_displs = c->recv_displs,
+        .size = sizeof(tutti_algorithm_call),
+        .collective = c->kind,
+        .rank = c->rank,
+        .nranks = c->nranks,
+        .root = c->root,
+        .elem_bytes = c->elem_bytes,
+        .in_place = c->in_place,
+        .bytes = c->bytes,
+        .send_bytes = c->send_bytes,
+        .send_displs = c->send_displs,
+        .recv_bytes = c->recv_bytes,
+        .recv_displs = c->recv_displs,
     };
 }
 
@@ -54,7 +64,10 @@ struct emitter {
 static struct tt_ref ref_of(tutti_ref ref)
 {
     return (struct tt_ref){
-        .offset = ref.offset, .block = ref.block, .stride = ref.stride, .buf = ref.buffer <= TT_BUF_THERE ? (uint8_t)ref.buffer : 0xff,
+        .offset = ref.offset,
+        .block = ref.block,
+        .stride = ref.stride,
+        .buf = ref.buffer <= TT_BUF_THERE ? (uint8_t)ref.buffer : 0xff,
     };
 }
 
@@ -162,12 +175,19 @@ static uint64_t work_bytes(const void *self, const struct tt_coll *c)
 }
 
 /* Emits round k into s; returns NULL, or what is wrong with step *step of it. */
-static const char *emit_round(const tutti_algorithm *a, struct tt_sched *s, const struct tt_coll *c, uint64_t k, uint32_t *step)
+static const char *emit_round(const tutti_algorithm *a, struct tt_sched *s, const struct tt_coll *c, uint64_t k,
+                              uint32_t *step)
 {
     const tutti_algorithm_call call = call_of(c);
     struct emitter e = {
-        .schedule = { .size = sizeof e.schedule, .put = emit_put, .wait = emit_wait, .reduce = emit_reduce, .copy = emit_copy },
-        .to = s, .c = c, .work_bytes = work_bytes(a, c),
+        .schedule = { .size = sizeof e.schedule,
+                      .put = emit_put,
+                      .wait = emit_wait,
+                      .reduce = emit_reduce,
+                      .copy = emit_copy },
+        .to = s,
+        .c = c,
+        .work_bytes = work_bytes(a, c),
     };
 
     a->round(&e.schedule, &call, k);
@@ -218,19 +238,27 @@ static struct tt_cost cost(const void *self, const struct tt_coll *c)
 
     if (a->cost)
         a->cost(&call, &out);
-    return (struct tt_cost){ .messages = out.messages, .bytes = out.bytes, .reduced = out.reduced, .copied = out.copied };
+    return (
+        struct tt_cost){ .messages = out.messages, .bytes = out.bytes, .reduced = out.reduced, .copied = out.copied };
 }
 
 static void keep(void *self) { (void)self; }    /* the shared object's */
 
 static const struct tt_slot_ops ops = {
-    .fits = fits, .nrounds = nrounds, .round = emit_checked, .work_bytes = work_bytes, .npeers = npeers, .cost = cost, .free = keep,
+    .fits = fits,
+    .nrounds = nrounds,
+    .round = emit_checked,
+    .work_bytes = work_bytes,
+    .npeers = npeers,
+    .cost = cost,
+    .free = keep,
 };
 
 /* ---- checking ---------------------------------------------------------------------------------------------------- */
 
 /* Emits the program of one rank within bounds; *nsteps grows by its steps. */
-static const char *try_rank(const tutti_algorithm *a, const struct tt_coll *c, uint64_t *nsteps, uint64_t *round, uint32_t *step)
+static const char *try_rank(const tutti_algorithm *a, const struct tt_coll *c, uint64_t *nsteps, uint64_t *round,
+                            uint32_t *step)
 {
     const uint64_t n = nrounds(a, c);
 
@@ -345,13 +373,15 @@ static tutti_status add(const char *path, size_t index, const tutti_algorithm *a
                        path, index, a->size >= offsetof(tutti_algorithm, collective) ? a->version : 0, a->size,
                        TUTTI_ALGORITHM_VERSION, SIZE_FIRST);
     if (!is_word(a->name))
-        return tt_fail(TUTTI_ERR_INVALID, "%s: algorithm %zu has no name of up to %u letters, digits and _", path, index,
-                       NAME_BYTES_MAX);
+        return tt_fail(TUTTI_ERR_INVALID, "%s: algorithm %zu has no name of up to %u letters, digits and _", path,
+                       index, NAME_BYTES_MAX);
     if (a->collective >= TUTTI_COLL_COUNT)
         return tt_fail(TUTTI_ERR_INVALID, "%s: algorithm \"%s\" is of collective %u, which is none", path, a->name, a->collective);
     if (!a->nrounds || !a->round || !a->summary)
         return tt_fail(TUTTI_ERR_INVALID, "%s: algorithm \"%s\" has no %s", path, a->name,
-                       !a->nrounds ? "nrounds" : !a->round ? "round" : "summary");
+                       !a->nrounds ? "nrounds"
+                       : !a->round ? "round"
+                                   : "summary");
     algo = tt_slot_take(
         &(struct tt_algo){
             .name = a->name, .summary = a->summary, .needs = a->needs, .kind = (enum tt_coll_kind)a->collective,

@@ -88,7 +88,10 @@ tutti_status tt_plugins_load(void)
     return st;
 }
 
-void tt_plugins_set(struct tt_plugin_set *out) { *out = ours; }
+void tt_plugins_set(struct tt_plugin_set *out)
+{
+    *out = ours;
+}
 
 void tt_plugin_set_write(const struct tt_plugin_set *set, struct tt_writer *w)
 {

@@ -108,9 +108,11 @@ static tutti_status tell_why_not(const struct tt_coll *c, const char *name)
     const char *coll = tt_coll_name(c->kind);
 
     if (!algo)
-        return tt_fail(TUTTI_ERR_INVALID, "%s: there is no algorithm \"%s\" (`tutti info --algos %s` lists them)", coll, name, coll);
-    return tt_fail(TUTTI_ERR_INVALID, "%s of %llu bytes on %u ranks: algorithm \"%s\" cannot do it, as it needs %s", coll,
-                   (unsigned long long)c->bytes, c->nranks, algo->name, algo->needs ? algo->needs : "another call");
+        return tt_fail(TUTTI_ERR_INVALID, "%s: there is no algorithm \"%s\" (`tutti info --algos %s` lists them)", coll,
+                       name, coll);
+    return tt_fail(TUTTI_ERR_INVALID, "%s of %llu bytes on %u ranks: algorithm \"%s\" cannot do it, as it needs %s",
+                   coll, (unsigned long long)c->bytes, c->nranks, algo->name,
+                   algo->needs ? algo->needs : "another call");
 }
 
 static tutti_status make_plan(tutti_comm *comm, const struct tt_coll *c, const char *force, struct tt_plan *p)

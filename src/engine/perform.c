@@ -580,7 +580,7 @@ static void reduce_strided(struct tt_op *op, const struct tt_action *a, uint8_t 
             p[i] = is_strided(at[i]) ? piece_of(op, at[i], pos, &len) : address_of(op, at[i]) + pos;
             n = len < n ? len : n;
         }
-        kernel(p[0], out2 ? out2 + pos : NULL, p[1], p[2], n / op->conf.coll.elem_bytes, false, op->conf.coll.nranks);
+        kernel(p[0], out2 ? out2 + pos : NULL, p[1], p[2], n / op->conf.coll.elem_bytes, 0, op->conf.coll.nranks);
     }
 }
 

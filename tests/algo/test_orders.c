@@ -55,7 +55,9 @@ static void far_hybrid_and_near_meet_ranks_in_their_order(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        const struct tt_coll c = { .kind = cases[i].kind, .nranks = 16, .elem_bytes = 4, .bytes = 4, .layout = &layout };
+        const struct tt_coll c = {
+            .kind = cases[i].kind, .nranks = 16, .elem_bytes = 4, .bytes = 4, .layout = &layout
+        };
         uint32_t peer[8];
 
         peers_of(named(c.kind, cases[i].name), &c, peer);
@@ -79,8 +81,7 @@ static uint64_t crossing(const struct tt_algo *algo, const struct tt_coll *call)
 
             algo->round(&s, &c, k);
             for (uint32_t i = 0; i < s.n; i++)
-                if (steps[i].opcode == TT_PUT &&
-                    tt_layout_distance(c.layout, c.rank, steps[i].peer) > TT_NEAR_BUILDING)
+                if (steps[i].opcode == TT_PUT && tt_layout_distance(c.layout, c.rank, steps[i].peer) > TT_NEAR_BUILDING)
                     bytes += steps[i].bytes;
         }
     return bytes;
@@ -99,7 +100,8 @@ static void far_and_hybrid_carry_fewer_bytes_between_buildings(void **state)
     assert_in_range(crossing(named(TT_ALLGATHER, "pat"), &c), 64, near / 2);
 }
 
-static void prove(const struct tt_algo *algo, const struct tt_layout *layout, uint32_t nranks, uint64_t bytes, bool in_place)
+static void prove(const struct tt_algo *algo, const struct tt_layout *layout, uint32_t nranks, uint64_t bytes,
+                  bool in_place)
 {
     struct tt_coll coll[64];
     struct tt_program p;
@@ -107,7 +109,12 @@ static void prove(const struct tt_algo *algo, const struct tt_layout *layout, ui
 
     for (uint32_t r = 0; r < nranks; r++)
         coll[r] = (struct tt_coll){
-            .kind = algo->kind, .rank = r, .nranks = nranks, .elem_bytes = 4, .bytes = bytes, .in_place = in_place && r % 3 != 0,
+            .kind = algo->kind,
+            .rank = r,
+            .nranks = nranks,
+            .elem_bytes = 4,
+            .bytes = bytes,
+            .in_place = in_place && r % 3 != 0,
             .layout = layout,
         };
     assert_int_equal(tt_program_init(&p, algo, coll, nranks), TUTTI_OK);

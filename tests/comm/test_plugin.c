@@ -87,7 +87,8 @@ static void programs_that_break_a_bound_or_are_wrong_are_refused(void **state)
         if (load(cases[i].what) != TUTTI_OK)
             fail_msg("%s: %s", cases[i].what, tutti_last_error());
         c.rank = 2;
-        if (tt_plugin_check(tt_algo_find(&c, "star"), &c) != TUTTI_ERR_INVALID || !strstr(tutti_last_error(), cases[i].said))
+        if (tt_plugin_check(tt_algo_find(&c, "star"), &c) != TUTTI_ERR_INVALID ||
+            !strstr(tutti_last_error(), cases[i].said))
             fail_msg("%s: %s", cases[i].what, tutti_last_error());
         tt_algo_forget(nalgos);
         tt_slots_free(0);
