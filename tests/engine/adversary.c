@@ -99,10 +99,17 @@ static struct manner manner_of(const struct adversary_conf *c)
     for (uint32_t i = 0; i < TURNS; i++)
         m.bias[i] = (uint32_t)tt_prng_below(&p, 3);
     switch (tt_prng_below(&p, 4)) {
-    case 0: m.slow = 0x55555555; break;
-    case 1: m.slow = 1u << tt_prng_below(&p, c->nranks); break;
-    case 2: m.slow = (uint32_t)tt_prng_u64(&p); break;
-    default: break;
+    case 0:
+        m.slow = 0x55555555;
+        break;
+    case 1:
+        m.slow = 1u << tt_prng_below(&p, c->nranks);
+        break;
+    case 2:
+        m.slow = (uint32_t)tt_prng_u64(&p);
+        break;
+    default:
+        break;
     }
     return m;
 }
@@ -147,7 +154,8 @@ static void wake(struct world *w, uint32_t rank) { enqueue(w, rank, rank, ACT); 
 
 static void dequeue(struct world *w, uint32_t i)
 {
-    const uint32_t id = w->queue[i], pair = id / TURNS, from = pair / ADVERSARY_RANKS_MAX, to = pair % ADVERSARY_RANKS_MAX;
+    const uint32_t id = w->queue[i], pair = id / TURNS, from = pair / ADVERSARY_RANKS_MAX,
+                   to = pair % ADVERSARY_RANKS_MAX;
 
     *(id % TURNS == ACT ? &w->player[from].queued : &w->pair[from][to].queued[id % TURNS]) = false;
     memmove(&w->queue[i], &w->queue[i + 1], (--w->nqueue - i) * sizeof w->queue[0]);
