@@ -338,10 +338,18 @@ static uint8_t *make_room(uint64_t bytes, uint32_t skew, uint64_t *mem_bytes)
 static void put_bits(uint8_t *at, uint64_t bits, size_t elem)
 {
     switch (elem) {     /* little endian, as the rest of this house */
-    case 1: *at = (uint8_t)bits; break;
-    case 2: memcpy(at, &bits, 2); break;
-    case 4: memcpy(at, &bits, 4); break;
-    default: memcpy(at, &bits, 8); break;
+    case 1:
+        *at = (uint8_t)bits;
+        break;
+    case 2:
+        memcpy(at, &bits, 2);
+        break;
+    case 4:
+        memcpy(at, &bits, 4);
+        break;
+    default:
+        memcpy(at, &bits, 8);
+        break;
     }
 }
 
