@@ -185,6 +185,12 @@ static bool for_destination(const struct tt_ref *to)
     return (to->buf == TT_BUF_DST || to->buf == TT_BUF_THERE) && !to->block;
 }
 
+/* A pipe that is not read where it landed. */
+static bool may_need_stage(const struct tt_exec_step *t)
+{
+    return (t->s.opcode == TT_REDUCE_STEP || t->s.opcode == TT_COPY) && t->s.out.buf == TT_BUF_PIPE;
+}
+
 static void add_step(struct tt_exec *x, const struct tt_step *s)
 {
     const uint32_t i = index_of(x->tail);
@@ -213,16 +219,23 @@ static void add_step(struct tt_exec *x, const struct tt_step *s)
             assign_stream(x, t);
     }
     link_step(x, i);
+    x->unstaged += may_need_stage(t);
     x->tail++;
     x->loaded++;
 }
 
-/* Loads rounds while the window has room for the longest one. */
+static uint32_t free_stages_of(const struct tt_exec *x)
+{
+    return TT_EXEC_STAGES - (uint32_t)__builtin_popcountll(x->stages);
+}
+
+/* Loads rounds while the window has room for the longest one, and there is staging for each pipe that it might have. */
 static void load_rounds(struct tt_exec *x)
 {
     struct tt_step steps[TT_ROUND_STEPS_MAX];
 
-    while (x->round < x->nrounds && x->tail - x->head + TT_ROUND_STEPS_MAX <= TT_EXEC_STEPS) {
+    while (x->round < x->nrounds && x->tail - x->head + TT_ROUND_STEPS_MAX <= TT_EXEC_STEPS &&
+           x->unstaged + TT_ROUND_STEPS_MAX <= free_stages_of(x)) {
         struct tt_sched s = { .steps = steps, .n = 0, .cap = TT_ROUND_STEPS_MAX };
 
         x->conf.algo->round(&s, x->conf.coll, x->round++);
@@ -244,6 +257,7 @@ static void begin(struct tt_exec *x, const struct tt_exec_conf *conf, struct tt_
     x->segment_shift = (uint8_t)__builtin_ctzll(conf->segment_bytes);
     x->round = 0;
     x->stages = 0;
+    x->unstaged = 0;
     x->head = x->tail = x->cursor = 0;
     x->npeers = 0;
     x->peers_max = peers_max;
@@ -292,9 +306,7 @@ static void free_stages(struct tt_exec *x, struct tt_exec_step *t)
 {
     if (t->stage == NO_STAGE)
         return;
-    const uint32_t n = min_u64(x->conf.depth, tt_exec_segments(t->s.bytes, x->conf.segment_bytes));
-
-    x->stages &= ~(((n == 64 ? 0 : 1ull << n) - 1) << t->stage);
+    x->stages &= ~(((1ull << t->nstages) - 1) << t->stage);
     t->stage = NO_STAGE;
 }
 
@@ -315,6 +327,7 @@ static void end_step(struct tt_exec *x, uint32_t i)
     if (t->over || t->done < t->s.bytes)
         return;
     t->over = true;
+    x->unstaged -= may_need_stage(t) && t->stage == NO_STAGE;
     for (uint32_t n = x->head; n != x->tail; n++)
         x->step[index_of(n)].deps &= ~(1ull << i);
     if (t->writer_a >= 0)
@@ -388,7 +401,7 @@ static bool source_at(const struct tt_exec *x, const struct tt_ref *ref, int8_t 
         *out = (struct tt_place){ .kind = TT_AT_NONE };     /* it is in the peer's slot: the put knows by `fused` */
         return true;
     }
-    *out = (struct tt_place){ .kind = TT_AT_STAGE, .slot = w->stage + slot_of(x, j) };
+    *out = (struct tt_place){ .kind = TT_AT_STAGE, .slot = w->stage + (j & (w->nstages - 1u)) };
     return true;
 }
 
@@ -427,21 +440,37 @@ static bool may_fuse_soon(const struct tt_exec *x, const struct tt_exec_step *pu
     return !put->eager && p->ready && p->out_mapped && !lands_direct(put, p);
 }
 
+/* Gives a pipe as much staging as it can use, but leaves a segment for each other pipe of the window that has none yet: see exec.h. */
+static void allot_stages(struct tt_exec *x, struct tt_exec_step *w)
+{
+    const uint32_t most = free_stages_of(x) - (x->unstaged - 1),
+                   segments = tt_exec_segments(w->s.bytes, x->conf.segment_bytes);
+    uint32_t n = x->conf.depth;
+
+    tt_assert(most >= 1 && most <= TT_EXEC_STAGES);
+    while (n > 1 && (n > most || n / 2 >= segments))
+        n /= 2;
+    for (; w->stage == NO_STAGE; n /= 2)
+        for (uint32_t i = 0; w->stage == NO_STAGE && i + n <= TT_EXEC_STAGES; i++)
+            if (!(x->stages >> i & ((1ull << n) - 1))) {
+                x->stages |= ((1ull << n) - 1) << i;
+                w->stage = (uint8_t)i;
+                w->nstages = (uint8_t)n;
+            }
+    x->unstaged--;
+}
+
 /* Staging for a pipe that is not written straight into a peer's slot: allotted at its first segment. */
 static bool stage_at(struct tt_exec *x, struct tt_exec_step *w, uint64_t pos, struct tt_place *out)
 {
-    const uint32_t n = (uint32_t)min_u64(x->conf.depth, tt_exec_segments(w->s.bytes, x->conf.segment_bytes));
-    const uint64_t mask = (1ull << n) - 1;
     const struct tt_exec_step *reader = &x->step[w->reader];
+    const uint32_t j = segment_index(x, pos);
 
-    for (uint32_t i = 0; w->stage == NO_STAGE && i + n <= TT_EXEC_STAGES; i++)
-        if (!(x->stages >> i & mask)) {
-            x->stages |= mask << i;
-            w->stage = (uint8_t)i;
-        }
-    if (w->stage == NO_STAGE || segment_index(x, pos) >= segment_index(x, reader->done) + n)
+    if (w->stage == NO_STAGE)
+        allot_stages(x, w);
+    if (j >= segment_index(x, reader->done) + w->nstages)
         return false;
-    *out = (struct tt_place){ .kind = TT_AT_STAGE, .slot = w->stage + slot_of(x, segment_index(x, pos)) };
+    *out = (struct tt_place){ .kind = TT_AT_STAGE, .slot = w->stage + (j & (w->nstages - 1u)) };
     return true;
 }
 

@@ -10,7 +10,19 @@
  *
  * Steps advance segment by segment, each as far as the conflicting steps before it have advanced. What is fused: a pipe's
  * reader reads the landing slot itself; a reduction or arrival whose output the next put sends on writes a second copy
- * straight into the peer's slot, where that is mapped. */
+ * straight into the peer's slot, where that is mapped. Where what it makes goes nowhere else (a pipe), it has to wait for that slot:
+ * such a pipe has no room of its own.
+ *
+ * Why nobody waits for ever. Programs are such that both ends of a message, and of a pipe, are in rounds of the same number, and
+ * that steps cannot wait for each other in a circle, whatever the segmentation and the room (tt_segments_check). Take the earliest
+ * round that some rank has not finished. What came before it is over everywhere, so each rank has it in its window or can load it,
+ * and opens its flows; and in each stream its messages come first. What came after it holds nothing that it needs: slots are given in
+ * the order of the stream, eager messages need none, memory that later steps touch waits for earlier ones; and of the staging that
+ * pipes share, each pipe of the window is sure of one segment, as rounds are loaded and staging is allotted with that many
+ * left. So a step of this round waits only for other steps of it: for their data, their room or their end, as
+ * tt_segments_check knows. Those do not wait in a circle, so one of them can go on. What is optional is not waited for: a
+ * second copy goes into a peer's slot if that is free.
+ * tests/engine/test_deadlock.c looks for counterexamples. */
 #ifndef TT_ENGINE_EXEC_H
 #define TT_ENGINE_EXEC_H
 
@@ -79,6 +91,7 @@ struct tt_exec_step {
     int8_t reader;              /* the step that reads the pipe it writes, -1 none (yet) */
     int8_t forward;             /* the put that sends on what it writes (pipe or not), -1 none */
     uint8_t stream, stage;      /* stage: first staging segment, 0xff none */
+    uint8_t nstages;            /* how many it has: a power of two, at most depth */
     bool eager, arrived, over;
     bool to_dst;                /* put, wait: its bytes may land at their destination, if the receiver opens it */
 };
@@ -100,6 +113,7 @@ struct tt_exec {
     struct tt_exec_conf conf;
     uint64_t round, nrounds;
     uint64_t stages;            /* bitmap of staging segments in use */
+    uint32_t unstaged;          /* pipes of the window that may still need staging */
     uint32_t head, tail;        /* window of steps: [head, tail), index mod TT_EXEC_STEPS */
     uint32_t cursor;            /* where tt_exec_next goes on looking */
     uint32_t credit_from;       /* first peer whose streams are looked at for credit that is due */

@@ -6,6 +6,7 @@
 #include "base/status.h"
 #include "sched/expect.h"
 #include "sched/order.h"
+#include "sched/segments.h"
 
 /* ---- programs ------------------------------------------------------------------------------------------ */
 
@@ -328,7 +329,9 @@ static tutti_status prove(const struct tt_program *p, struct tt_early *early, co
     st = tt_order_init(&order, &pieces, f);
     if (st != TUTTI_OK)
         goto fini_pieces;
-    st = follow(p, &order, listener, f);
+    st = tt_segments_check(p, &links, f);
+    if (st == TUTTI_OK)
+        st = follow(p, &order, listener, f);
     if (st == TUTTI_OK && p->coll[0].kind == TT_BARRIER)
         st = tt_order_meets(&order, f);
     if (st == TUTTI_OK)

@@ -32,7 +32,7 @@ void tt_program_fini(struct tt_program *p);
  *    lower operand left, finished exactly once; nothing else of DST is written; nothing unwritten is read (but WORK by
  *    a barrier).
  *  - No deadlock, even if a put's source stays in use until its wait has taken it, every pipe and every pair holds
- *    only one piece at a time, and steps go strictly forward.
+ *    only one piece at a time, and steps go strictly forward; however steps are cut into segments (segments.h).
  *  - A barrier ends nowhere before it began everywhere.
  *  - Unless the algorithm says direct_unsafe: what a wait takes into DST or WORK may already land there as soon as its
  *    put is ready, because all earlier local steps on those bytes (and the peers that read them) are then known to be

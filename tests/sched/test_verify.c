@@ -337,6 +337,41 @@ static void an_exchange_over_its_own_source_is_a_deadlock(void **state)
     assert_string_equal(finding(&h), "");
 }
 
+/* Each rank passes on, through pipes, a sum that the next one has room for only when its own has gone on. */
+static void a_ring_of_pipes_is_a_deadlock_once_it_is_cut(void **state)
+{
+    struct hand h;
+
+    (void)state;
+    begin(&h, TT_ALLREDUCE, 3, 8, false);
+    for (uint32_t r = 0; r < 3; r++) {
+        tt_sched_put(&h.s[r], (r + 1) % 3, tt_src(0), tt_pipe(0), 8, 0);
+        tt_sched_wait(&h.s[r], (r + 2) % 3, tt_pipe(0), 8, 0);
+        tt_sched_reduce(&h.s[r], tt_pipe(1), tt_pipe(0), tt_src(0), 8, false);
+        tt_sched_put(&h.s[r], (r + 1) % 3, tt_pipe(1), tt_pipe(2), 8, 1);
+        tt_sched_wait(&h.s[r], (r + 2) % 3, tt_pipe(2), 8, 1);
+        tt_sched_reduce(&h.s[r], tt_dst(0), tt_pipe(2), tt_src(0), 8, true);
+    }
+    finds(&h, "once cut into segments");
+}
+
+/* The first half of what each rank sends is its own, the second is the first half of what the other sends: byte by byte in order, but
+ * a message as a whole waits for the other one. */
+static void messages_that_wait_for_each_others_halves_are_a_deadlock_unless_they_are_cut(void **state)
+{
+    struct hand h;
+
+    (void)state;
+    begin(&h, TT_ALLREDUCE, 2, 8, false);
+    for (uint32_t r = 0; r < 2; r++) {
+        tt_sched_wait(&h.s[r], 1 - r, tt_work(16), 16, 0);
+        tt_sched_copy(&h.s[r], tt_work(0), tt_src(0), 8);
+        tt_sched_copy(&h.s[r], tt_work(8), tt_work(16), 8);
+        tt_sched_put(&h.s[r], 1 - r, tt_work(0), tt_work(16), 16, 0);
+    }
+    finds(&h, "unless cut into segments");
+}
+
 /* Rank 1 uses DST as scratch where rank 0's block will come; nothing tells rank 0 when it is done with that. */
 static void landing_on_scratch_is_noticed(void **state)
 {
@@ -437,6 +472,8 @@ int main(void)
         cmocka_unit_test(finishing_before_everybody_is_in_is_noticed),
         cmocka_unit_test(waiting_in_a_circle_is_a_deadlock),
         cmocka_unit_test(an_exchange_over_its_own_source_is_a_deadlock),
+        cmocka_unit_test(a_ring_of_pipes_is_a_deadlock_once_it_is_cut),
+        cmocka_unit_test(messages_that_wait_for_each_others_halves_are_a_deadlock_unless_they_are_cut),
         cmocka_unit_test(landing_on_scratch_is_noticed),
         cmocka_unit_test(landing_on_what_the_sender_has_read_is_safe),
         cmocka_unit_test(order_is_told_by_bytes_and_not_by_steps),

@@ -12,7 +12,7 @@
 /* Tests without threads that range over thousands of cases run one in UNIT_SHARE of them: under the thread sanitizer, which
  * makes them ten times slower and has nothing to find in them, some; else all. */
 #if defined(__SANITIZE_THREAD__)
-#define UNIT_SHARE 6
+#define UNIT_SHARE 12
 #else
 #define UNIT_SHARE 1
 #endif

@@ -1,0 +1,308 @@
+/* The idea. A step at its segment j waits for other steps in one of three ways:
+ *  - for what they have done up to j: for data, and for bytes that they still use (as_far);
+ *  - for room: that the reader of a pipe or the receiver of a message is done with an earlier segment than j (room);
+ *  - for their end, as the next message of a pair does, or a step that reads from the middle on of what another writes (end).
+ * If steps wait in a circle, segment numbers cannot fall all the way round: so either one of them waits for an end, or none for
+ * room. Thus there is no deadlock, at any segmentation and with whatever room, if in the graph of steps no circle has an edge of the
+ * third kind, and every circle has one of the second. Nor is less enough: a circle with an end in it closes as soon as there are
+ * more segments than room. */
+#include "sched/segments.h"
+
+#include <stdlib.h>
+#include "base/status.h"
+
+enum waits_for { AS_FAR, ROOM, END };
+
+/* `to` waits for `from`. */
+struct edge {
+    uint32_t from, to;
+    enum waits_for what;
+};
+
+struct graph {
+    const struct tt_program *p;
+    const struct tt_links *links;
+    uint32_t nsteps;
+    uint32_t *reader; /* [nsteps] the step that reads the pipe that it writes; UINT32_MAX: it writes none */
+    struct edge *edge;
+    size_t nedges, cap;
+    bool full; /* there is no memory */
+};
+
+static void add(struct graph *g, uint32_t from, uint32_t to, enum waits_for what)
+{
+    if (g->nedges == g->cap && !g->full) {
+        const size_t cap = g->cap ? 2 * g->cap : 1024;
+        struct edge *more = realloc(g->edge, cap * sizeof *more);
+
+        g->full = !more;
+        g->edge = more ? more : g->edge;
+        g->cap = more ? cap : g->cap;
+    }
+    if (!g->full)
+        g->edge[g->nedges++] = (struct edge){ from, to, what };
+}
+
+/* The step whose progress means, with the least room, that `id` no longer needs what it read. */
+static uint32_t done_by(const struct graph *g, uint32_t id, const struct tt_step *s)
+{
+    return s->opcode == TT_PUT ? g->links->mate[id] : id;
+}
+
+/* ---- memory ------------------------------------------------------------------------------------------------- */
+
+static bool is_memory(const struct tt_ref *r)
+{
+    return r->buf != TT_BUF_PIPE && r->buf != TT_BUF_THERE;
+}
+
+static bool overlap(const struct tt_ref *a, uint64_t abytes, const struct tt_ref *b, uint64_t bbytes)
+{
+    uint64_t ab, ae, bb, be;
+
+    if (!is_memory(a) || a->buf != b->buf)
+        return false;
+    tt_ref_extent(a, abytes, &ab, &ae);
+    tt_ref_extent(b, bbytes, &bb, &be);
+    return ab < be && bb < ae;
+}
+
+/* Whether a step at `then` may have to wait for more of an earlier one at `first` than it has done itself. */
+static bool needs_more(const struct tt_ref *first, const struct tt_ref *then)
+{
+    if (!first->block && !then->block)
+        return then->offset > first->offset;
+    return first->offset != then->offset || first->block != then->block || first->stride != then->stride;
+}
+
+/* The refs of a step: what it writes first, then what it reads. Returns how many; *writes: whether the first is written. */
+static uint32_t refs_of(const struct tt_coll *c, const struct tt_step *s, struct tt_ref ref[3], bool *writes)
+{
+    uint32_t n = 0;
+
+    *writes = s->opcode != TT_PUT;
+    if (*writes)
+        ref[n++] = tt_coll_canonical(c, s->out);
+    for (uint32_t i = 0; i < tt_step_nreads(s); i++)
+        ref[n++] = tt_coll_canonical(c, *tt_step_read(s, i));
+    return n;
+}
+
+/* A step and an earlier one of the same rank. */
+static void add_conflicts(struct graph *g, uint32_t rank, uint32_t first, uint32_t then)
+{
+    const struct tt_coll *c = &g->p->coll[rank];
+    const struct tt_step *f = &g->p->steps[rank][first], *t = &g->p->steps[rank][then];
+    const uint32_t id = g->links->first[rank] + first;
+    struct tt_ref fr[3], tr[3];
+    bool fwrites, twrites;
+    const uint32_t nf = refs_of(c, f, fr, &fwrites), nt = refs_of(c, t, tr, &twrites);
+
+    for (uint32_t i = 0; i < nf; i++)
+        for (uint32_t j = 0; j < nt; j++) {
+            const bool written = fwrites && i == 0;
+
+            if (!written && !(twrites && j == 0))
+                continue;
+            if (overlap(&fr[i], f->bytes, &tr[j], t->bytes))
+                add(g, written ? id : done_by(g, id, f), g->links->first[rank] + then,
+                    needs_more(&fr[i], &tr[j]) ? END : AS_FAR);
+        }
+}
+
+/* ---- pipes and messages -------------------------------------------------------------------------------------- */
+
+/* Data forward, room back. */
+static void tie(struct graph *g, uint32_t writer, uint32_t reader, uint32_t makes_room)
+{
+    add(g, writer, reader, AS_FAR);
+    add(g, makes_room, writer, ROOM);
+}
+
+static void add_ties(struct graph *g, uint32_t rank, uint32_t i)
+{
+    const uint32_t id = g->links->first[rank] + i;
+    const struct tt_step *s = &g->p->steps[rank][i];
+
+    if (s->opcode == TT_PUT)
+        tie(g, id, g->links->mate[id], g->links->mate[id]);
+    for (uint32_t k = 0; k < 2; k++)
+        if (g->links->pipe_writer[2 * id + k] != UINT32_MAX)
+            tie(g, g->links->pipe_writer[2 * id + k], id, done_by(g, id, s));
+}
+
+/* A pair delivers one message after the other, each when the one before it has been used. */
+static void add_turns(struct graph *g, uint32_t rank, uint32_t *before)
+{
+    for (uint32_t i = 0; i < g->p->nranks; i++)
+        before[i] = UINT32_MAX;
+    for (uint32_t i = 0; i < g->p->nsteps[rank]; i++) {
+        const uint32_t id = g->links->first[rank] + i, reader = g->reader[id];
+        const struct tt_step *s = &g->p->steps[rank][i];
+
+        if (s->opcode != TT_WAIT || s->bytes == 0)
+            continue;
+        if (before[s->peer] != UINT32_MAX)
+            add(g, before[s->peer], id, END);
+        before[s->peer] =
+            reader == UINT32_MAX ? id : done_by(g, reader, &g->p->steps[rank][reader - g->links->first[rank]]);
+    }
+}
+
+static void add_edges(struct graph *g, uint32_t *before)
+{
+    for (uint32_t id = 0; id < g->nsteps; id++)
+        g->reader[id] = UINT32_MAX;
+    for (uint32_t i = 0; i < 2 * g->nsteps; i++)
+        if (g->links->pipe_writer[i] != UINT32_MAX)
+            g->reader[g->links->pipe_writer[i]] = i / 2;
+    for (uint32_t r = 0; r < g->p->nranks; r++) {
+        add_turns(g, r, before);
+        for (uint32_t i = 0; i < g->p->nsteps[r]; i++) {
+            if (g->p->steps[r][i].bytes == 0)
+                continue;
+            add_ties(g, r, i);
+            for (uint32_t e = 0; e < i; e++)
+                if (g->p->steps[r][e].bytes)
+                    add_conflicts(g, r, e, i);
+        }
+    }
+}
+
+/* ---- circles --------------------------------------------------------------------------------------------------- */
+
+/* Tarjan's strongly connected components, with a stack of its own. */
+struct search {
+    const struct graph *g;
+    size_t *first; /* [nsteps + 1] edges by `from`: to[first[i] .. first[i + 1]) */
+    uint32_t *to;
+    size_t *next;           /* [nsteps] the edge to follow next */
+    uint32_t *number, *low; /* [nsteps] 0: not seen yet */
+    uint32_t *circle;       /* [nsteps] which component; UINT32_MAX: not known yet */
+    uint32_t *path, *open;  /* [nsteps] the way here; those whose component is not known yet */
+    uint32_t npath, nopen, counter, ncircles;
+};
+
+static void enter(struct search *s, uint32_t id)
+{
+    s->number[id] = s->low[id] = ++s->counter;
+    s->next[id] = s->first[id];
+    s->path[s->npath++] = s->open[s->nopen++] = id;
+}
+
+static void leave(struct search *s, uint32_t id)
+{
+    uint32_t last;
+
+    s->npath--;
+    if (s->npath && s->low[id] < s->low[s->path[s->npath - 1]])
+        s->low[s->path[s->npath - 1]] = s->low[id];
+    if (s->low[id] != s->number[id])
+        return;
+    do {
+        last = s->open[--s->nopen];
+        s->circle[last] = s->ncircles;
+    } while (last != id);
+    s->ncircles++;
+}
+
+static void follow(struct search *s, uint32_t from)
+{
+    enter(s, from);
+    while (s->npath) {
+        const uint32_t id = s->path[s->npath - 1];
+        uint32_t to;
+
+        if (s->next[id] == s->first[id + 1]) {
+            leave(s, id);
+            continue;
+        }
+        to = s->to[s->next[id]++];
+        if (!s->number[to])
+            enter(s, to);
+        else if (s->circle[to] == UINT32_MAX && s->number[to] < s->low[id])
+            s->low[id] = s->number[to];
+    }
+}
+
+/* Of all kinds, or of all but those for room. */
+static void index_edges(struct search *s, bool room)
+{
+    const struct graph *g = s->g;
+
+    for (size_t e = 0; e < g->nedges; e++)
+        s->first[g->edge[e].from + 1] += room || g->edge[e].what != ROOM;
+    for (uint32_t i = 0; i < g->nsteps; i++) {
+        s->first[i + 1] += s->first[i];
+        s->next[i] = s->first[i];
+        s->circle[i] = UINT32_MAX;
+    }
+    for (size_t e = 0; e < g->nedges; e++)
+        if (room || g->edge[e].what != ROOM)
+            s->to[s->next[g->edge[e].from]++] = g->edge[e].to;
+}
+
+static tutti_status found(const struct graph *g, uint32_t id, const struct tt_finding *f, const char *what)
+{
+    uint32_t rank = 0;
+
+    while (g->links->first[rank + 1] <= id)
+        rank++;
+    return tt_finding_step(f, rank, id - g->links->first[rank], "%s", what);
+}
+
+/* With `room`: the circles that have an end in them; without: all that are left. */
+static tutti_status find_circles(const struct graph *g, bool room, const struct tt_finding *f)
+{
+    const size_t n = (size_t)g->nsteps + 1;
+    struct search s = { .g = g,
+                        .first = calloc(n + 1, sizeof *s.first),
+                        .to = calloc(g->nedges + 1, sizeof *s.to),
+                        .next = calloc(n, sizeof *s.next) };
+    uint32_t *words = calloc(5 * n, sizeof *words);
+    tutti_status st = TUTTI_OK;
+
+    if (!s.first || !s.to || !s.next || !words) {
+        st = tt_finding_nomem(f);
+        goto free_all;
+    }
+    s.number = words;
+    s.low = words + n;
+    s.circle = words + 2 * n;
+    s.path = words + 3 * n;
+    s.open = words + 4 * n;
+    index_edges(&s, room);
+    for (uint32_t id = 0; id < g->nsteps; id++)
+        if (!s.number[id])
+            follow(&s, id);
+    for (size_t e = 0; e < g->nedges && st == TUTTI_OK; e++)
+        if (s.circle[g->edge[e].from] == s.circle[g->edge[e].to] && g->edge[e].what == (room ? END : AS_FAR))
+            st = found(g, g->edge[e].to, f,
+                       room ? "deadlock, once cut into segments: it waits for the end of what cannot end before it"
+                            : "deadlock, unless cut into segments: it waits, in a circle, for itself");
+
+free_all:
+    free(s.first);
+    free(s.to);
+    free(s.next);
+    free(words);
+    return st;
+}
+
+tutti_status tt_segments_check(const struct tt_program *p, const struct tt_links *links, const struct tt_finding *f)
+{
+    struct graph g = { .p = p, .links = links, .nsteps = links->first[p->nranks] };
+    uint32_t *before = calloc(p->nranks, sizeof *before);
+    tutti_status st;
+
+    g.reader = malloc(((size_t)g.nsteps + 1) * sizeof *g.reader);
+    if (before && g.reader)
+        add_edges(&g, before);
+    st = !before || !g.reader || g.full ? tt_finding_nomem(f) : find_circles(&g, true, f);
+    if (st == TUTTI_OK)
+        st = find_circles(&g, false, f);
+    free(before);
+    free(g.reader);
+    free(g.edge);
+    return st;
+}
