@@ -288,6 +288,14 @@ static void take_credits(struct des_rank *r, const struct des_msg *m)
     r->exec.progress = true;        /* what was left for want of it may go */
 }
 
+/* The thread of a rank turns to what has come just now. Of a train that is delivered as one only the end is charged: it is one only
+ * where the thread had time for the rest while it came. */
+static void spend_receive(const struct des *s, struct des_rank *r)
+{
+    r->clock_ps = r->clock_ps > s->now_ps ? r->clock_ps : s->now_ps;
+    r->clock_ps += (uint64_t)((double)s->receive_ps * (double)r->slow + 0.5);
+}
+
 /* A message, or a part of a train, is at its receiver. */
 static void deliver(struct des *s, uint32_t i)
 {
@@ -299,9 +307,7 @@ static void deliver(struct des *s, uint32_t i)
 
     if (m.count == 1)
         s->msg[i].seen = 1;
-    r->clock_ps = s->now_ps > r->clock_ps ? s->now_ps : r->clock_ps;
-    r->clock_ps += (uint64_t)((double)s->receive_ps * (double)r->slow * (s->msg[i].seen - s->msg[i].told) + 0.5);
-    s->msg[i].told = s->msg[i].seen;
+    spend_receive(s, r);
     if (before)
         take_credits(r, &m);
     s->msg[i].credits = 0;

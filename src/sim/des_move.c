@@ -63,7 +63,7 @@ uint32_t des_new(struct des *s, uint32_t me, uint16_t peer, enum des_kind kind)
     m->from = me;
     m->to = r->peers[peer].rank;
     m->bytes = 0;
-    m->seq = m->step = m->seen = m->told = 0;
+    m->seq = m->step = m->seen = 0;
     m->count = 1;
     m->stream = m->hop = 0;
     m->direct = m->delivered = false;
@@ -255,22 +255,25 @@ static uint64_t train_offset(const struct des *s, const struct des_msg *m, uint3
 }
 
 /* Whether a step that waits for a part of the train could do something with it before all of it is there. */
-static bool is_hasty(struct des *s, const struct des_msg *m, const struct tt_exec_step *t)
+static bool is_hasty(struct des *s, const struct des_msg *m, const struct tt_exec_step *t, uint64_t software_ps)
 {
     struct tt_net_path p;
 
     if (t->s.opcode != TT_PUT || t->eager || !tt_net_path(&s->net, m->to, t->s.peer, &p))
         return true;
-    return s->net.server[p.server[0]].free_ps < m->tail_ps;
+    return s->net.server[p.server[0]].free_ps < m->tail_ps + software_ps;
 }
 
-/* Whether all that is left of a train may be delivered with its end. */
+/* Whether all that is left of a train may be delivered with its end. Not where the receiver's thread is busy with it most of the time. */
 static bool may_wait(struct des *s, const struct des_msg *m)
 {
     const struct tt_exec *x = &s->rank[m->to].exec;
     const int peer = tt_exec_peer_of(x, m->from);
+    const uint64_t software_ps = (uint64_t)((double)(s->send_ps + s->receive_ps) * (double)s->rank[m->to].slow);
     uint64_t bit = 0;
 
+    if (2 * software_ps * m->count > m->tail_ps - m->head_ps)
+        return false;
     if (!m->direct || peer < 0 || x->round < x->nrounds)
         return false;
     for (uint32_t n = x->head; n != x->tail; n++) {
@@ -279,7 +282,7 @@ static bool may_wait(struct des *s, const struct des_msg *m)
         if (!bit && !t->over && t->s.opcode == TT_WAIT && t->peer == peer && t->stream == m->stream && !t->eager &&
             m->seq - t->seq0 < tt_exec_segments(t->s.bytes, x->conf.segment_bytes))
             bit = 1ull << n % TT_EXEC_STEPS;
-        else if (bit && !t->over && t->deps & bit && is_hasty(s, m, t))
+        else if (bit && !t->over && t->deps & bit && is_hasty(s, m, t, software_ps))
             return false;
     }
     return bit != 0;

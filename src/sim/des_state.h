@@ -18,9 +18,8 @@ struct des_msg {
     uint32_t from, to;
     uint32_t seq;               /* SEGMENT, SENT: of the first; EAGER: the tag; CREDIT: the count */
     uint32_t next;              /* free, or of those that came early */
-    uint16_t step, count;       /* SEGMENT, SENT: the put, and segments of the train; SEGMENT: `seen` of them have been delivered */
-    uint16_t seen, told;        /* segments of a train that are at the receiver; whose arrival has cost it its time */
-    uint16_t credits;           /* eager messages that go back to the receiver */
+    uint16_t step, count;       /* SEGMENT, SENT: the put, and segments of the train */
+    uint16_t seen, credits;     /* SEGMENT: delivered by the next delivery; eager messages that go back to the receiver */
     uint8_t kind, stream, hop;
     bool direct, delivered;
     struct tt_net_path path;

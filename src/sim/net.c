@@ -76,28 +76,26 @@ static tutti_status need(const struct tt_net_conf *conf, enum tt_distance d)
                    tt_distance_name(d), conf->link[d].bytes_per_s);
 }
 
-/* The largest distance between two ranks, and whether a host has more than one. */
-static enum tt_distance widest(const struct tt_layout *l, bool *inside)
+/* The distances that there are between a rank and rank 0, or the first rank of its host: of each kind that occurs, one does. */
+static void find_distances(const struct tt_layout *l, bool *there)
 {
-    enum tt_distance far = TT_NEAR_SELF;
-
-    *inside = l->nhosts < l->nranks;
-    for (uint32_t r = 1; r < l->nranks; r++) {
-        const enum tt_distance d = tt_layout_distance(l, 0, r);
-
-        far = d > far ? d : far;
+    for (uint32_t r = 0; r < l->nranks; r++) {
+        there[tt_layout_distance(l, 0, r)] = true;
+        there[tt_layout_distance(l, tt_layout_rank(l, tt_layout_host(l, r), 0), r)] = true;
     }
-    return far;
 }
 
 static tutti_status take_rates(struct tt_net *net, const struct tt_net_conf *conf)
 {
-    bool inside;
-    const enum tt_distance far = widest(conf->layout, &inside);
+    bool there[TT_DISTANCES] = { false };
+    int far = TT_NEAR_WAN;
     tutti_status st;
 
+    find_distances(conf->layout, there);
+    while (far > TT_NEAR_SELF && !there[far])
+        far--;
     for (int d = TT_NEAR_SOCKET; d < TT_DISTANCES; d++) {
-        const bool needed = d <= TT_NEAR_HOST ? inside : d == TT_NEAR_RACK && far >= TT_NEAR_RACK;
+        const bool needed = d == TT_NEAR_RACK ? far >= TT_NEAR_RACK : d < TT_NEAR_RACK && there[d];
         const double up = d > TT_NEAR_RACK ? conf->uplink_bytes_per_s[d] : 0;
 
         if (needed && (st = need(conf, (enum tt_distance)d)))
@@ -107,7 +105,7 @@ static tutti_status take_rates(struct tt_net *net, const struct tt_net_conf *con
             net->byte_ps[d] = conf->link[d].bytes_per_s > 0 ? PS_PER_S / conf->link[d].bytes_per_s : 0;
         else if (conf->link[d].bytes_per_s > 0)
             net->pair_byte_ps[d] = PS_PER_S / conf->link[d].bytes_per_s;
-        net->shared_up[d] = up > 0 && d <= (int)far;
+        net->shared_up[d] = up > 0 && d <= far;
         if (up > 0)
             net->byte_ps[d] = PS_PER_S / up;
     }

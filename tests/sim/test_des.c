@@ -155,15 +155,17 @@ static void recursive_halving_adds_between_its_messages(void **state)
         }
 }
 
-/* Each round is one message; each eighth message that was read costs one that gives back credit, before the next round. */
+/* Each round is one message; each eighth message that was read costs one that gives back credit, before the next round's: it takes
+ * the thread, and the link, for a moment. */
 static void a_ring_of_short_blocks_takes_n_less_one_messages(void **state)
 {
     (void)state;
     for (size_t net = 0; net < NNETS; net++)
         for (uint32_t n = 3; n <= 200; n = n * 3 / 2) {
             const struct setup u = on(net, "ring", TT_ALLGATHER, n, 1024);
+            const double give = fmax(u.send_ns, wire_ns(&u, CONTROL_BYTES));
 
-            expect(&u, (n - 1) * message_ns(&u, 1024) + (n - 1) / 8 * u.send_ns);
+            expect(&u, (n - 1) * message_ns(&u, 1024) + (n - 2) / 8 * give + ((n - 1) % 8 ? 0 : u.send_ns));
         }
 }
 
@@ -250,7 +252,7 @@ static void trains_change_nothing_of_weight(void **state)
                 u.segment = 32768;
                 trains = time_of(&u, false);
                 whole = time_of(&u, true);
-                if (fabs(trains / whole - 1) > 0.02)
+                if (fabs(trains / whole - 1) > (strcmp(algos[a], "ring") ? 0.02 : EXACT))
                     fail_msg("%s: %.1f ns with trains, %.1f ns without (%+.2f %%)", text(&u), trains, whole, 100 * (trains / whole - 1));
             }
 }
