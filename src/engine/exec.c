@@ -55,12 +55,14 @@ static const struct tt_ref *write_of(const struct tt_step *s)
     return s->opcode != TT_PUT && is_memory(&s->out) ? &s->out : NULL;
 }
 
-static bool overlap(const struct tt_ref *r, uint64_t rbytes, const struct tt_ref *q, uint64_t qbytes)
+static inline bool overlap(const struct tt_ref *r, uint64_t rbytes, const struct tt_ref *q, uint64_t qbytes)
 {
     uint64_t rb, re, qb, qe;
 
     if (r->buf != q->buf || rbytes == 0 || qbytes == 0)
         return false;
+    if (!r->block && !q->block)
+        return r->offset < q->offset + qbytes && q->offset < r->offset + rbytes;
     tt_ref_extent(r, rbytes, &rb, &re);
     tt_ref_extent(q, qbytes, &qb, &qe);
     return rb < qe && qb < re;
@@ -102,6 +104,24 @@ static uint64_t max_needed(const struct tt_step *first, const struct tt_step *th
         if ((n = needed(fr[i], first->bytes, tw, then->bytes, pos, len)) > most)
             most = n;
     return most;
+}
+
+/* Whether two steps, of which one writes it, touch a byte. */
+static bool conflict(const struct tt_step *first, const struct tt_step *then)
+{
+    const struct tt_ref *fr[2], *tr[2];
+    const struct tt_ref *fw = write_of(first), *tw = write_of(then);
+    const int nfr = tw ? reads_of(first, fr) : 0, ntr = fw ? reads_of(then, tr) : 0;
+
+    if (fw && tw && overlap(fw, first->bytes, tw, then->bytes))
+        return true;
+    for (int i = 0; i < ntr; i++)
+        if (overlap(fw, first->bytes, tr[i], then->bytes))
+            return true;
+    for (int i = 0; i < nfr; i++)
+        if (overlap(fr[i], first->bytes, tw, then->bytes))
+            return true;
+    return false;
 }
 
 int tt_exec_peer_of(const struct tt_exec *x, uint32_t rank)
@@ -165,8 +185,8 @@ static void link_step(struct tt_exec *x, uint32_t i)
         const uint32_t e = index_of(n);
         struct tt_exec_step *earlier = &x->step[e];
 
-        if (!earlier->over && max_needed(&earlier->s, &t->s, 0, t->s.bytes))
-            t->deps |= 1ull << e;
+        if (!earlier->over && conflict(&earlier->s, &t->s))
+            x->deps[i] |= 1ull << e;
         if (t->s.opcode == TT_WAIT)
             continue;
         if (t->s.a.buf == TT_BUF_PIPE && same_bytes(&earlier->s, &t->s.a, t->s.bytes)) {
@@ -208,6 +228,8 @@ static void add_step(struct tt_exec *x, const struct tt_step *s)
         .forward = -1,
         .stage = NO_STAGE,
     };
+    x->deps[i] = 0;
+    x->asleep &= ~(1ull << i);
     if (s->opcode != TT_WAIT)
         t->s.a = tt_coll_canonical(c, s->a);
     if (s->opcode == TT_REDUCE_STEP)
@@ -252,6 +274,7 @@ static void begin(struct tt_exec *x, const struct tt_exec_conf *conf, struct tt_
     x->segment_shift = (uint8_t)__builtin_ctzll(conf->segment_bytes);
     x->round = 0;
     x->stages = 0;
+    x->asleep = 0;
     x->head = x->tail = x->cursor = 0;
     x->npeers = 0;
     x->peers_max = peers_max;
@@ -289,6 +312,7 @@ void tt_exec_restart(struct tt_exec *x)
 {
     tt_assert(x->straight);
     x->head = 0;
+    x->asleep = 0;
     x->progress = true;
     for (uint32_t i = 0; i < x->tail; i++)
         x->step[i].arrived = false;
@@ -320,11 +344,18 @@ static void end_step(struct tt_exec *x, uint32_t i)
 {
     struct tt_exec_step *t = &x->step[i];
 
-    if (t->over || t->done < t->s.bytes)
+    if (t->over)
         return;
+    if (t->done < t->s.bytes) {
+        x->asleep = 0;
+        return;
+    }
     t->over = true;
     for (uint32_t n = x->head; n != x->tail; n++)
-        x->step[index_of(n)].deps &= ~(1ull << i);
+        if (x->deps[index_of(n)] >> i & 1) {
+            x->deps[index_of(n)] &= ~(1ull << i);
+            x->asleep &= ~(1ull << index_of(n));
+        }
     if (t->writer_a >= 0)
         free_stages(x, &x->step[t->writer_a]);
     if (t->writer_b >= 0)
@@ -353,7 +384,7 @@ static void release_slot(struct tt_exec *x, int8_t writer)
 
 static bool deps_met(const struct tt_exec *x, const struct tt_exec_step *t, uint64_t pos, uint64_t len)
 {
-    for (uint64_t left = t->deps; left; left &= left - 1) {
+    for (uint64_t left = x->deps[t - x->step]; left; left &= left - 1) {
         const struct tt_exec_step *e = &x->step[__builtin_ctzll(left)];
 
         if (e->done < max_needed(&e->s, &t->s, pos, len))
@@ -656,6 +687,22 @@ static bool next_credit(struct tt_exec *x, struct tt_action *a)
     return false;
 }
 
+/* Whether nothing can come of step t, however often it is tried, before its message comes or a step that it waits for moves: an action of
+ * its whole length needs some of each. In a long program nearly all of the window waits like that. */
+static bool sleeps(const struct tt_exec *x, const struct tt_exec_step *t)
+{
+    if (t->over)
+        return true;
+    if (t->s.opcode == TT_PUT || t->s.opcode == TT_WAIT ? !t->eager : t->s.bytes > x->conf.segment_bytes)
+        return false;
+    if (t->s.opcode == TT_WAIT && !t->arrived)
+        return true;
+    for (uint64_t left = x->deps[t - x->step]; left; left &= left - 1)
+        if (x->step[__builtin_ctzll(left)].done == 0)
+            return true;
+    return false;
+}
+
 bool tt_exec_next(struct tt_exec *x, struct tt_action *a)
 {
     if (x->head == x->tail && x->round == x->nrounds)
@@ -664,7 +711,11 @@ bool tt_exec_next(struct tt_exec *x, struct tt_action *a)
         while (x->cursor != x->tail) {
             const uint32_t i = index_of(x->cursor++);
 
-            if (!x->step[i].over && try_step(x, i, a))
+            if (x->asleep >> i & 1)
+                continue;
+            if (sleeps(x, &x->step[i]))
+                x->asleep |= 1ull << i;
+            else if (try_step(x, i, a))
                 return true;
         }
         if (x->credit_due && next_credit(x, a))
@@ -800,6 +851,7 @@ tutti_status tt_exec_eager(struct tt_exec *x, uint16_t peer, uint32_t tag, uint6
         if (!t->eager || t->arrived || t->s.bytes != bytes)
             return TUTTI_ERR_MISMATCH;
         t->arrived = true;
+        x->asleep &= ~(1ull << index_of(n));
         x->progress = true;
         return TUTTI_OK;
     }
@@ -813,6 +865,7 @@ void tt_exec_stream(struct tt_exec *x)
     if (x->head == x->tail || !t->eager || t->arrived || t->issued || !t->s.bytes)
         return;
     t->eager = false;
+    x->asleep = 0;
     x->straight = false;
     assign_stream(x, t);
     x->progress = true;

@@ -282,7 +282,7 @@ static bool may_wait(struct des *s, const struct des_msg *m)
         if (!bit && !t->over && t->s.opcode == TT_WAIT && t->peer == peer && t->stream == m->stream && !t->eager &&
             m->seq - t->seq0 < tt_exec_segments(t->s.bytes, x->conf.segment_bytes))
             bit = 1ull << n % TT_EXEC_STEPS;
-        else if (bit && !t->over && t->deps & bit && is_hasty(s, m, t, software_ps))
+        else if (bit && !t->over && x->deps[n % TT_EXEC_STEPS] & bit && is_hasty(s, m, t, software_ps))
             return false;
     }
     return bit != 0;
