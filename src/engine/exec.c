@@ -31,6 +31,27 @@ static uint32_t segment_index(const struct tt_exec *x, uint64_t pos) { return (u
 /* The slot that segment `seq` of a stream lands in. */
 static uint32_t slot_of(const struct tt_exec *x, uint32_t seq) { return seq & (x->conf.depth - 1u); }
 
+/* ---- which steps are tried ------------------------------------------------------------------------- */
+
+#define NO_FLOW UINT32_MAX
+#define ANY_STREAM 3u
+
+/* A streamed put or wait by its peer and stream. */
+static uint32_t flow_of(uint32_t peer, bool put, uint32_t stream)
+{
+    return peer << 3 | (uint32_t)put << 2 | stream;
+}
+
+/* Something came for the steps of a flow: they are tried again. `any` is ANY_STREAM for those of all its streams, else 0. */
+static void wake_flow(struct tt_exec *x, uint32_t flow, uint32_t any)
+{
+    uint64_t woken = 0;
+
+    for (uint32_t j = 0; j < TT_EXEC_STEPS; j++)
+        woken |= (uint64_t)((x->flow[j] | any) == (flow | any)) << j;
+    x->asleep &= ~woken;
+}
+
 /* ---- loading steps ------------------------------------------------------------------------------- */
 
 static bool is_memory(const struct tt_ref *r)
@@ -158,6 +179,7 @@ static void assign_stream(struct tt_exec *x, struct tt_exec_step *t)
     loaded = put ? &st->out_loaded : &st->in_loaded;
     t->seq0 = *loaded;
     *loaded += tt_exec_segments(t->s.bytes, x->conf.segment_bytes);
+    x->flow[t - x->step] = flow_of(t->peer, put, t->stream);
     x->credit_due |= !put && st->consumed != st->told;      /* its sender may need to hear of what came before */
 }
 
@@ -229,6 +251,7 @@ static void add_step(struct tt_exec *x, const struct tt_step *s)
         .stage = NO_STAGE,
     };
     x->deps[i] = 0;
+    x->flow[i] = NO_FLOW;
     x->asleep &= ~(1ull << i);
     if (s->opcode != TT_WAIT)
         t->s.a = tt_coll_canonical(c, s->a);
@@ -340,22 +363,28 @@ static bool retired(const struct tt_exec *x, const struct tt_exec_step *t)
     return t->reader >= 0 && x->step[t->reader].over;
 }
 
+/* Step i has moved: those that wait for it are tried again. */
+static void wake_dependents(struct tt_exec *x, uint32_t i)
+{
+    uint64_t woken = 0;
+
+    for (uint32_t j = 0; j < TT_EXEC_STEPS; j++)
+        woken |= (x->deps[j] >> i & 1) << j;
+    x->asleep &= ~woken;
+}
+
 static void end_step(struct tt_exec *x, uint32_t i)
 {
     struct tt_exec_step *t = &x->step[i];
 
     if (t->over)
         return;
-    if (t->done < t->s.bytes) {
-        x->asleep = 0;
+    wake_dependents(x, i);
+    if (t->done < t->s.bytes)
         return;
-    }
     t->over = true;
-    for (uint32_t n = x->head; n != x->tail; n++)
-        if (x->deps[index_of(n)] >> i & 1) {
-            x->deps[index_of(n)] &= ~(1ull << i);
-            x->asleep &= ~(1ull << index_of(n));
-        }
+    for (uint32_t j = 0; j < TT_EXEC_STEPS; j++)
+        x->deps[j] &= ~(1ull << i);
     if (t->writer_a >= 0)
         free_stages(x, &x->step[t->writer_a]);
     if (t->writer_b >= 0)
@@ -687,16 +716,34 @@ static bool next_credit(struct tt_exec *x, struct tt_action *a)
     return false;
 }
 
-/* Whether nothing can come of step t, however often it is tried, before its message comes or a step that it waits for moves: an action of
- * its whole length needs some of each. In a long program nearly all of the window waits like that. */
+/* The same of a streamed put or wait. */
+static bool streamed_sleeps(const struct tt_exec *x, const struct tt_exec_step *t)
+{
+    const struct tt_exec_peer *p = &x->peer[t->peer];
+    const struct tt_exec_stream *st = &p->stream[t->stream];
+
+    if (t->s.opcode == TT_WAIT)
+        return p->opened && (int32_t)(st->arrived - t->seq0 - segment_index(x, t->done)) <= 0;
+    if (!p->ready || t->issued == t->s.bytes || t->issued - t->done >= (IN_FLIGHT_MAX - 1) * x->conf.segment_bytes)
+        return true;
+    return t->fused <= t->issued && !deps_met(x, t, t->issued, segment_at(x, t, t->issued));
+}
+
+/* Whether nothing can come of step t, however often it is tried, before its message comes or a step that it waits for moves. In a long
+ * program nearly all of the window waits like that. What wakes it: an end or a part of a step in its deps (end_step), a message
+ * (tt_exec_eager, _arrived, _ready), a source that is free again (tt_exec_sent). */
 static bool sleeps(const struct tt_exec *x, const struct tt_exec_step *t)
 {
+    const bool remote = t->s.opcode == TT_PUT || t->s.opcode == TT_WAIT;
+
     if (t->over)
         return true;
-    if (t->s.opcode == TT_PUT || t->s.opcode == TT_WAIT ? !t->eager : t->s.bytes > x->conf.segment_bytes)
-        return false;
+    if (remote && !t->eager)
+        return t->s.bytes && streamed_sleeps(x, t);
     if (t->s.opcode == TT_WAIT && !t->arrived)
         return true;
+    if (!remote && t->s.bytes > x->conf.segment_bytes)
+        return false;
     for (uint64_t left = x->deps[t - x->step]; left; left &= left - 1)
         if (x->step[__builtin_ctzll(left)].done == 0)
             return true;
@@ -785,6 +832,7 @@ bool tt_exec_sent(struct tt_exec *x, uint16_t step, uint32_t seq)
     struct tt_exec_step *t = &x->step[step];
     const uint32_t bit = seq - t->seq0 - segment_index(x, t->done);
 
+    x->asleep &= ~(1ull << step);
     if (t->s.opcode != TT_PUT || t->eager || t->over || t->done + ((uint64_t)bit << x->segment_shift) >= t->issued ||
         t->out_of_order >> bit & 1)
         return false;
@@ -813,6 +861,7 @@ void tt_exec_ready(struct tt_exec *x, uint16_t peer, bool direct, bool mapped)
 {
     struct tt_exec_peer *p = &x->peer[peer];
 
+    wake_flow(x, flow_of(peer, true, 0), ANY_STREAM);
     p->ready = true;
     p->out_direct = direct;
     p->out_mapped = mapped;
@@ -826,6 +875,7 @@ bool tt_exec_arrived(struct tt_exec *x, uint16_t peer, uint8_t stream, uint32_t 
     if ((int32_t)(arrived - st->arrived) <= 0)
         return false;
     st->arrived = arrived;
+    wake_flow(x, flow_of(peer, false, stream), 0);
     x->progress = true;
     return true;
 }

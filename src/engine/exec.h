@@ -111,6 +111,7 @@ struct tt_exec {
     bool progress;              /* something changed since the cursor last wrapped */
     bool credit_due;            /* some stream has consumed more than it has told */
     uint64_t deps[TT_EXEC_STEPS];       /* earlier steps of the window (by index) whose ranges conflict with this one */
+    uint32_t flow[TT_EXEC_STEPS];       /* whom a streamed step goes with and how, to wake it */
     struct tt_exec_step step[TT_EXEC_STEPS];
     struct tt_exec_peer *peer;  /* [peers_max], the caller's */
 };

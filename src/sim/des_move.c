@@ -272,7 +272,7 @@ static bool may_wait(struct des *s, const struct des_msg *m)
     const uint64_t software_ps = (uint64_t)((double)(s->send_ps + s->receive_ps) * (double)s->rank[m->to].slow);
     uint64_t bit = 0;
 
-    if (2 * software_ps * m->count > m->tail_ps - m->head_ps)
+    if (software_ps * m->count > m->tail_ps - m->head_ps)
         return false;
     if (!m->direct || peer < 0 || x->round < x->nrounds)
         return false;
