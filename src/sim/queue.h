@@ -34,4 +34,15 @@ void tt_queue_push(struct tt_queue *q, struct tt_queue_item item);
 /* False: it is empty. */
 bool tt_queue_pop(struct tt_queue *q, struct tt_queue_item *out);
 
+/* What will be popped `ahead` pops from now, where that is known without work and nothing is pushed before it; else false. */
+static inline bool tt_queue_peek(const struct tt_queue *q, size_t ahead, uint32_t *what)
+{
+    const struct tt_queue_bucket *b = &q->bucket[0];
+
+    if (b->first + ahead >= b->n)
+        return false;
+    *what = b->item[b->first + ahead].what;
+    return true;
+}
+
 #endif
