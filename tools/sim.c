@@ -27,8 +27,8 @@ struct sim_run {
     struct tt_net_conf net;
     struct sim_point *points;
     uint32_t npoints;
-    uint64_t memory_bytes;      /* of this machine */
-    bool shown;                 /* the progress bar is on the screen */
+    uint64_t memory_bytes; /* of this machine */
+    bool shown;            /* the progress bar is on the screen */
     uint64_t began_ns, told_ns;
     const char *algo_name;
 };
@@ -38,7 +38,7 @@ struct sim_case {
     struct tt_coll coll;
     const struct tt_algo *algo;
     struct tt_segments segments;
-    uint64_t bytes;             /* of the larger buffer */
+    uint64_t bytes; /* of the larger buffer */
     struct tt_des_result r;
     double wall_s;
 };
@@ -81,14 +81,21 @@ static double peak_rss_bytes(void)
     return (double)u.ru_maxrss * 1024;
 }
 
-static double algbw_gbs(const struct sim_case *c) { return c->r.time_ns > 0 ? (double)c->bytes / c->r.time_ns : 0; }
+static double algbw_gbs(const struct sim_case *c)
+{
+    return c->r.time_ns > 0 ? (double)c->bytes / c->r.time_ns : 0;
+}
 
-static double events_per_s(const struct sim_case *c) { return c->wall_s > 0 ? (double)c->r.events / c->wall_s : 0; }
+static double events_per_s(const struct sim_case *c)
+{
+    return c->wall_s > 0 ? (double)c->r.events / c->wall_s : 0;
+}
 
 static void add(struct json_object *o, const char *key, double value)
 {
-    json_object_object_add(o, key, value == floor(value) && fabs(value) < 9e15 ? json_object_new_int64((int64_t)value)
-                                                                               : json_object_new_double(value));
+    json_object_object_add(o, key,
+                           value == floor(value) && fabs(value) < 9e15 ? json_object_new_int64((int64_t)value)
+                                                                       : json_object_new_double(value));
 }
 
 static struct json_object *json_links(const struct tt_des_result *r)
@@ -141,27 +148,28 @@ static void print_head(const struct sim_run *run)
 {
     const struct sim_options *o = &run->o;
 
-    printf("# tutti sim: %s, %u ranks of %s; software %g + %g ns a message, adds at %g GB/s, copies at %g GB/s\n", o->coll->name,
-           run->layout.nranks, run->topo.name, o->send_ns, o->receive_ns, o->reduce_gbs, o->copy_gbs);
-    printf("#%13s %-32s %14s %9s %9s %9s %11s %11s %8s\n", "bytes", "algorithm", "time us", "algbw", "busbw", "segment", "messages",
-           "events", "M ev/s");
+    printf("# tutti sim: %s, %u ranks of %s; software %g + %g ns a message, adds at %g GB/s, copies at %g GB/s\n",
+           o->coll->name, run->layout.nranks, run->topo.name, o->send_ns, o->receive_ns, o->reduce_gbs, o->copy_gbs);
+    printf("#%13s %-32s %14s %9s %9s %9s %11s %11s %8s\n", "bytes", "algorithm", "time us", "algbw", "busbw", "segment",
+           "messages", "events", "M ev/s");
 }
 
 static void print_links(const struct tt_des_result *r)
 {
     for (int d = TT_NEAR_SOCKET; d < TT_DISTANCES; d++)
         if (r->puts[d] || r->busiest[d] > 0)
-            printf("#   %-9s %15llu bytes in %11llu messages; its links: busiest %5.1f %%, at most %llu bytes waiting\n",
-                   tt_distance_name((enum tt_distance)d), (unsigned long long)r->bytes[d], (unsigned long long)r->puts[d],
-                   100 * r->busiest[d], (unsigned long long)r->peak_queue_bytes[d]);
+            printf(
+                "#   %-9s %15llu bytes in %11llu messages; its links: busiest %5.1f %%, at most %llu bytes waiting\n",
+                tt_distance_name((enum tt_distance)d), (unsigned long long)r->bytes[d], (unsigned long long)r->puts[d],
+                100 * r->busiest[d], (unsigned long long)r->peak_queue_bytes[d]);
 }
 
 static void print_text(const struct sim_run *run, const struct sim_case *c)
 {
     printf("%14llu %-32s %14.3f %9.3f %9.3f %9llu %11llu %11llu %8.2f\n", (unsigned long long)c->bytes, c->algo->name,
            c->r.time_ns / 1e3, algbw_gbs(c), algbw_gbs(c) * perf_bus_factor(run->o.coll, c->coll.nranks),
-           (unsigned long long)c->segments.segment_bytes, (unsigned long long)c->r.messages, (unsigned long long)c->r.events,
-           events_per_s(c) / 1e6);
+           (unsigned long long)c->segments.segment_bytes, (unsigned long long)c->r.messages,
+           (unsigned long long)c->r.events, events_per_s(c) / 1e6);
     if (!run->o.sweeps)
         print_links(&c->r);
     fflush(stdout);
@@ -172,7 +180,8 @@ static void print_text(const struct sim_run *run, const struct sim_case *c)
 static void set_segments(const struct sim_options *o, struct sim_case *c)
 {
     const struct tt_segment_limits limits = {
-        .segment_bytes = (uint64_t)tt_params[TT_PARAM_TCP_SEGMENT_BYTES].value_default, .eager_bytes = o->eager_bytes,
+        .segment_bytes = (uint64_t)tt_params[TT_PARAM_TCP_SEGMENT_BYTES].value_default,
+        .eager_bytes = o->eager_bytes,
     };
 
     c->segments = tt_segments_choose(c->algo, &c->coll, &limits);
@@ -190,19 +199,34 @@ static tutti_status check_memory(const struct sim_run *run, const struct sim_cas
 
     if (needs <= run->memory_bytes)
         return TUTTI_OK;
-    return tt_fail(TUTTI_ERR_NOMEM, "%s on %u ranks needs %.1f GiB to simulate, and this machine has %.1f", c->algo->name,
-                   c->coll.nranks, (double)needs / (1 << 30), (double)run->memory_bytes / (1 << 30));
+    return tt_fail(TUTTI_ERR_NOMEM, "%s on %u ranks needs %.1f GiB to simulate, and this machine has %.1f",
+                   c->algo->name, c->coll.nranks, (double)needs / (1 << 30), (double)run->memory_bytes / (1 << 30));
 }
 
 static tutti_status simulate(struct sim_run *run, struct sim_case *c)
 {
     const struct sim_options *o = &run->o;
     const struct tt_des_conf conf = {
-        .algo = c->algo, .coll = &c->coll, .net = &run->net, .faults = o->faults, .nfaults = o->nfaults,
-        .segment_bytes = c->segments.segment_bytes, .eager_bytes = o->eager_bytes, .streams = c->segments.streams,
-        .depth = c->segments.depth, .direct = !o->slots, .lane_bytes = o->lane_bytes * o->lanes, .send_ns = o->send_ns,
-        .receive_ns = o->receive_ns, .reduce_byte_ns = 1 / o->reduce_gbs, .copy_byte_ns = 1 / o->copy_gbs,
-        .jitter_ns = o->jitter_ns, .seed = o->seed, .whole = o->whole, .progress = o->quiet ? NULL : show_progress, .arg = run,
+        .algo = c->algo,
+        .coll = &c->coll,
+        .net = &run->net,
+        .faults = o->faults,
+        .nfaults = o->nfaults,
+        .segment_bytes = c->segments.segment_bytes,
+        .eager_bytes = o->eager_bytes,
+        .streams = c->segments.streams,
+        .depth = c->segments.depth,
+        .direct = !o->slots,
+        .lane_bytes = o->lane_bytes * o->lanes,
+        .send_ns = o->send_ns,
+        .receive_ns = o->receive_ns,
+        .reduce_byte_ns = 1 / o->reduce_gbs,
+        .copy_byte_ns = 1 / o->copy_gbs,
+        .jitter_ns = o->jitter_ns,
+        .seed = o->seed,
+        .whole = o->whole,
+        .progress = o->quiet ? NULL : show_progress,
+        .arg = run,
     };
     char why[512] = "";
     tutti_status st = check_memory(run, c);
@@ -219,7 +243,8 @@ static tutti_status simulate(struct sim_run *run, struct sim_case *c)
     return st;
 }
 
-static tutti_status run_case(struct sim_run *run, const struct tt_algo *algo, const struct tt_coll *coll, uint64_t bytes)
+static tutti_status run_case(struct sim_run *run, const struct tt_algo *algo, const struct tt_coll *coll,
+                             uint64_t bytes)
 {
     struct sim_case c = { .coll = *coll, .algo = algo, .bytes = bytes };
     struct sim_point *grown;
@@ -245,7 +270,10 @@ static struct tt_coll coll_of(const struct sim_run *run, uint64_t *bytes, uint64
 {
     const struct sim_options *o = &run->o;
     const uint32_t n = run->layout.nranks;
-    struct tt_coll c = { .kind = (enum tt_coll_kind)o->coll->kind, .nranks = n, .root = o->root, .elem_bytes = ELEM_BYTES,
+    struct tt_coll c = { .kind = (enum tt_coll_kind)o->coll->kind,
+                         .nranks = n,
+                         .root = o->root,
+                         .elem_bytes = ELEM_BYTES,
                          .layout = &run->layout };
 
     if (c.kind == TT_BARRIER) {
@@ -270,7 +298,8 @@ static const struct tt_algo *cheapest(const struct sim_run *run, const struct tt
     const struct tt_cost_model m = {
         .message_ns = latency_ns + run->o.send_ns + run->o.receive_ns,
         .byte_ns = 1e9 / fmax(run->net.link[TT_NEAR_RACK].bytes_per_s, 1),
-        .reduce_byte_ns = 1 / run->o.reduce_gbs, .copy_byte_ns = 1 / run->o.copy_gbs,
+        .reduce_byte_ns = 1 / run->o.reduce_gbs,
+        .copy_byte_ns = 1 / run->o.copy_gbs,
     };
 
     return tt_algo_choose(c, &m);
@@ -278,8 +307,10 @@ static const struct tt_algo *cheapest(const struct sim_run *run, const struct tt
 
 static tutti_status no_such_algo(const struct sim_options *o, const struct tt_coll *c, const char *name)
 {
-    return tt_fail(TUTTI_ERR_INVALID, "%s of %llu bytes on %u ranks: there is no algorithm \"%s\" that can do it (`tutti info --algos %s` lists them)",
-                   o->coll->name, (unsigned long long)c->bytes, c->nranks, name, o->coll->name);
+    return tt_fail(
+        TUTTI_ERR_INVALID,
+        "%s of %llu bytes on %u ranks: there is no algorithm \"%s\" that can do it (`tutti info --algos %s` lists them)",
+        o->coll->name, (unsigned long long)c->bytes, c->nranks, name, o->coll->name);
 }
 
 /* All sizes of one algorithm: a name, or NULL for the cheapest of each size. Of "all", those that do not fit a size leave it out. */
@@ -336,9 +367,10 @@ static tutti_status draw(const struct sim_run *run)
 {
     char title[160], subtitle[200];
 
-    snprintf(title, sizeof title, "%s on %u ranks of %s, simulated", run->o.coll->name, run->layout.nranks, run->topo.name);
-    snprintf(subtitle, sizeof subtitle, "time over the bytes of the larger buffer; software %g + %g ns a message", run->o.send_ns,
-             run->o.receive_ns);
+    snprintf(title, sizeof title, "%s on %u ranks of %s, simulated", run->o.coll->name, run->layout.nranks,
+             run->topo.name);
+    snprintf(subtitle, sizeof subtitle, "time over the bytes of the larger buffer; software %g + %g ns a message",
+             run->o.send_ns, run->o.receive_ns);
     return sim_plot(run->o.plot, title, subtitle, run->points, run->npoints);
 }
 

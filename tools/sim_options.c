@@ -10,19 +10,44 @@
 #include "topo/topo.h"
 
 enum {
-    OPT_ALGO = 256, OPT_TOPO, OPT_BYTES, OPT_BLOCK, OPT_ROOT, OPT_SWEEP, OPT_PLOT, OPT_JSON, OPT_QUIET, OPT_FAULT, OPT_SEGMENT,
-    OPT_EAGER, OPT_STREAMS, OPT_DEPTH, OPT_LANES, OPT_LANE_BYTES, OPT_SLOTS, OPT_WHOLE, OPT_SEND, OPT_RECEIVE, OPT_REDUCE, OPT_COPY,
-    OPT_JITTER, OPT_SEED
+    OPT_ALGO = 256,
+    OPT_TOPO,
+    OPT_BYTES,
+    OPT_BLOCK,
+    OPT_ROOT,
+    OPT_SWEEP,
+    OPT_PLOT,
+    OPT_JSON,
+    OPT_QUIET,
+    OPT_FAULT,
+    OPT_SEGMENT,
+    OPT_EAGER,
+    OPT_STREAMS,
+    OPT_DEPTH,
+    OPT_LANES,
+    OPT_LANE_BYTES,
+    OPT_SLOTS,
+    OPT_WHOLE,
+    OPT_SEND,
+    OPT_RECEIVE,
+    OPT_REDUCE,
+    OPT_COPY,
+    OPT_JITTER,
+    OPT_SEED
 };
 
 static const struct argp_option argp_options[] = {
     { "ranks", 'n', "N", 0, "the first N ranks of the machine (default: all)", 1 },
-    { "topo", OPT_TOPO, "NAME|FILE", 0, "the machine: a built-in description or a file (docs/topology.md; default uniform)", 1 },
-    { "algo", OPT_ALGO, "A,B,...", 0, "the algorithms, or all that can do it (default: the one that is cheapest by its formula)", 1 },
-    { "bytes", OPT_BYTES, "SIZE", 0, "of the larger buffer, as `tutti perf` counts it, with K, M or G (default 1M)", 1 },
+    { "topo", OPT_TOPO, "NAME|FILE", 0,
+      "the machine: a built-in description or a file (docs/topology.md; default uniform)", 1 },
+    { "algo", OPT_ALGO, "A,B,...", 0,
+      "the algorithms, or all that can do it (default: the one that is cheapest by its formula)", 1 },
+    { "bytes", OPT_BYTES, "SIZE", 0, "of the larger buffer, as `tutti perf` counts it, with K, M or G (default 1M)",
+      1 },
     { "block", OPT_BLOCK, "SIZE", 0, "instead: of each rank's block, where the larger buffer has a block of each", 1 },
     { "root", OPT_ROOT, "RANK", 0, "of collectives that have one (default 0)", 1 },
-    { "sweep", OPT_SWEEP, "MIN:MAX[:F]", 0, "all sizes from MIN to MAX, each F times the one before (default 4); --bytes counts for nothing", 2 },
+    { "sweep", OPT_SWEEP, "MIN:MAX[:F]", 0,
+      "all sizes from MIN to MAX, each F times the one before (default 4); --bytes counts for nothing", 2 },
     { "plot", OPT_PLOT, "FILE", 0, "where the sweep is drawn, as SVG (default sim.svg)", 2 },
     { "json", OPT_JSON, NULL, 0, "one JSON object per line", 2 },
     { "quiet", OPT_QUIET, NULL, 0, "no progress on standard error", 2 },
@@ -32,7 +57,8 @@ static const struct argp_option argp_options[] = {
     { "streams", OPT_STREAMS, "N", 0, "streams of a pair (default: as the library)", 4 },
     { "depth", OPT_DEPTH, "N", 0, "slots of a stream (default: as the library)", 4 },
     { "slots", OPT_SLOTS, NULL, 0, "nothing lands at its destination: all goes through slots", 4 },
-    { "lane-bytes", OPT_LANE_BYTES, "SIZE", 0, "bytes that may be under way on one lane, acknowledged ones not counted (default: any number)", 4 },
+    { "lane-bytes", OPT_LANE_BYTES, "SIZE", 0,
+      "bytes that may be under way on one lane, acknowledged ones not counted (default: any number)", 4 },
     { "lanes", OPT_LANES, "N", 0, "lanes of a pair (default 1)", 4 },
     { "send-ns", OPT_SEND, "T", 0, "software, per message that a rank sends (default 300)", 5 },
     { "receive-ns", OPT_RECEIVE, "T", 0, "software, per message that a rank gets (default 200)", 5 },
@@ -112,8 +138,9 @@ static void take_sweep(struct sim_options *o, struct argp_state *state, char *ar
 
 /* ---- faults ---- */
 
-static const char fault_forms[] = "slow-rail=HOST.RAIL:FACTOR, dead-rail=HOST.RAIL, slow-uplink=LEVEL.GROUP:FACTOR, slow-rank=RANK:FACTOR, "
-                                  "late-rank=RANK:MICROSECONDS";
+static const char fault_forms[] =
+    "slow-rail=HOST.RAIL:FACTOR, dead-rail=HOST.RAIL, slow-uplink=LEVEL.GROUP:FACTOR, slow-rank=RANK:FACTOR, "
+    "late-rank=RANK:MICROSECONDS";
 
 /* "FROM.INDEX" and ":FACTOR", as far as a fault has them. */
 static bool parse_fault(const char *arg, struct tt_fault *f)
@@ -179,9 +206,10 @@ static void check_together(struct sim_options *o, struct argp_state *state)
         o->plot = "sim.svg";
     if (!o->bytes && !o->block)
         o->bytes = 1u << 20;
-    if (o->segment_bytes && (o->segment_bytes < 8 || (o->segment_bytes & (o->segment_bytes - 1)) || o->segment_bytes < o->eager_bytes))
-        argp_error(state, "--segment %llu: it must be a power of two, and at least --eager (%llu)", (unsigned long long)o->segment_bytes,
-                   (unsigned long long)o->eager_bytes);
+    if (o->segment_bytes &&
+        (o->segment_bytes < 8 || (o->segment_bytes & (o->segment_bytes - 1)) || o->segment_bytes < o->eager_bytes))
+        argp_error(state, "--segment %llu: it must be a power of two, and at least --eager (%llu)",
+                   (unsigned long long)o->segment_bytes, (unsigned long long)o->eager_bytes);
     if (o->depth & (o->depth - 1))
         argp_error(state, "--depth %u: it must be a power of two", o->depth);
 }
@@ -191,34 +219,89 @@ static error_t parse_one(int key, char *arg, struct argp_state *state)
     struct sim_options *o = state->input;
 
     switch (key) {
-    case 'n': o->nranks = (uint32_t)number(state, "--ranks", arg, 1, TT_TOPO_RANKS_MAX); return 0;
-    case OPT_TOPO: o->topo = arg; return 0;
-    case OPT_ALGO: o->algos = arg; return 0;
-    case OPT_BYTES: o->bytes = size(state, "--bytes", arg); return 0;
-    case OPT_BLOCK: o->block = size(state, "--block", arg); return 0;
-    case OPT_ROOT: o->root = (uint32_t)number(state, "--root", arg, 0, TT_TOPO_RANKS_MAX); return 0;
-    case OPT_SWEEP: take_sweep(o, state, arg); return 0;
-    case OPT_PLOT: o->plot = arg; return 0;
-    case OPT_JSON: o->json = true; return 0;
-    case OPT_QUIET: o->quiet = true; return 0;
-    case OPT_FAULT: take_fault(o, state, arg); return 0;
-    case OPT_SEGMENT: o->segment_bytes = size(state, "--segment", arg); return 0;
-    case OPT_EAGER: o->eager_bytes = size(state, "--eager", arg); return 0;
-    case OPT_STREAMS: o->streams = (uint32_t)number(state, "--streams", arg, 1, TT_EXEC_STREAMS_MAX); return 0;
-    case OPT_DEPTH: o->depth = (uint32_t)number(state, "--depth", arg, 1, TT_EXEC_DEPTH_MAX); return 0;
-    case OPT_SLOTS: o->slots = true; return 0;
-    case OPT_LANES: o->lanes = (uint32_t)number(state, "--lanes", arg, 1, 1024); return 0;
-    case OPT_LANE_BYTES: o->lane_bytes = size(state, "--lane-bytes", arg); return 0;
-    case OPT_WHOLE: o->whole = true; return 0;
-    case OPT_SEND: o->send_ns = real(state, "--send-ns", arg, 0, 1e9); return 0;
-    case OPT_RECEIVE: o->receive_ns = real(state, "--receive-ns", arg, 0, 1e9); return 0;
-    case OPT_REDUCE: o->reduce_gbs = real(state, "--reduce-gbs", arg, 1e-6, 1e9); return 0;
-    case OPT_COPY: o->copy_gbs = real(state, "--copy-gbs", arg, 1e-6, 1e9); return 0;
-    case OPT_JITTER: o->jitter_ns = real(state, "--jitter-ns", arg, 0, 1e9); return 0;
-    case OPT_SEED: o->seed = number(state, "--seed", arg, 0, UINT64_MAX); return 0;
-    case ARGP_KEY_ARG: take_coll(o, state, arg); return 0;
-    case ARGP_KEY_END: check_together(o, state); return 0;
-    default: return ARGP_ERR_UNKNOWN;
+    case 'n':
+        o->nranks = (uint32_t)number(state, "--ranks", arg, 1, TT_TOPO_RANKS_MAX);
+        return 0;
+    case OPT_TOPO:
+        o->topo = arg;
+        return 0;
+    case OPT_ALGO:
+        o->algos = arg;
+        return 0;
+    case OPT_BYTES:
+        o->bytes = size(state, "--bytes", arg);
+        return 0;
+    case OPT_BLOCK:
+        o->block = size(state, "--block", arg);
+        return 0;
+    case OPT_ROOT:
+        o->root = (uint32_t)number(state, "--root", arg, 0, TT_TOPO_RANKS_MAX);
+        return 0;
+    case OPT_SWEEP:
+        take_sweep(o, state, arg);
+        return 0;
+    case OPT_PLOT:
+        o->plot = arg;
+        return 0;
+    case OPT_JSON:
+        o->json = true;
+        return 0;
+    case OPT_QUIET:
+        o->quiet = true;
+        return 0;
+    case OPT_FAULT:
+        take_fault(o, state, arg);
+        return 0;
+    case OPT_SEGMENT:
+        o->segment_bytes = size(state, "--segment", arg);
+        return 0;
+    case OPT_EAGER:
+        o->eager_bytes = size(state, "--eager", arg);
+        return 0;
+    case OPT_STREAMS:
+        o->streams = (uint32_t)number(state, "--streams", arg, 1, TT_EXEC_STREAMS_MAX);
+        return 0;
+    case OPT_DEPTH:
+        o->depth = (uint32_t)number(state, "--depth", arg, 1, TT_EXEC_DEPTH_MAX);
+        return 0;
+    case OPT_SLOTS:
+        o->slots = true;
+        return 0;
+    case OPT_LANES:
+        o->lanes = (uint32_t)number(state, "--lanes", arg, 1, 1024);
+        return 0;
+    case OPT_LANE_BYTES:
+        o->lane_bytes = size(state, "--lane-bytes", arg);
+        return 0;
+    case OPT_WHOLE:
+        o->whole = true;
+        return 0;
+    case OPT_SEND:
+        o->send_ns = real(state, "--send-ns", arg, 0, 1e9);
+        return 0;
+    case OPT_RECEIVE:
+        o->receive_ns = real(state, "--receive-ns", arg, 0, 1e9);
+        return 0;
+    case OPT_REDUCE:
+        o->reduce_gbs = real(state, "--reduce-gbs", arg, 1e-6, 1e9);
+        return 0;
+    case OPT_COPY:
+        o->copy_gbs = real(state, "--copy-gbs", arg, 1e-6, 1e9);
+        return 0;
+    case OPT_JITTER:
+        o->jitter_ns = real(state, "--jitter-ns", arg, 0, 1e9);
+        return 0;
+    case OPT_SEED:
+        o->seed = number(state, "--seed", arg, 0, UINT64_MAX);
+        return 0;
+    case ARGP_KEY_ARG:
+        take_coll(o, state, arg);
+        return 0;
+    case ARGP_KEY_END:
+        check_together(o, state);
+        return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
     }
 }
 
@@ -226,21 +309,28 @@ static const struct argp argp = {
     .options = argp_options,
     .parser = parse_one,
     .args_doc = "COLLECTIVE",
-    .doc = "Simulates a collective on a described machine: the real schedules and executors of all ranks in virtual time, without data "
-           "(docs/simulation.md)."
-           "\vTimes are until the last rank has finished; algbw and busbw are computed from them as by `tutti perf`. A fault is one of\n"
-           "  slow-rail=HOST.RAIL:FACTOR       takes FACTOR times as long\n"
-           "  dead-rail=HOST.RAIL              its ranks use the host's next one\n"
-           "  slow-uplink=LEVEL.GROUP:FACTOR   of an over-subscribed layer: rack, zone, building\n"
-           "  slow-rank=RANK:FACTOR            all that it does itself\n"
-           "  late-rank=RANK:MICROSECONDS\n",
+    .doc =
+        "Simulates a collective on a described machine: the real schedules and executors of all ranks in virtual time, without data "
+        "(docs/simulation.md)."
+        "\vTimes are until the last rank has finished; algbw and busbw are computed from them as by `tutti perf`. A fault is one of\n"
+        "  slow-rail=HOST.RAIL:FACTOR       takes FACTOR times as long\n"
+        "  dead-rail=HOST.RAIL              its ranks use the host's next one\n"
+        "  slow-uplink=LEVEL.GROUP:FACTOR   of an over-subscribed layer: rack, zone, building\n"
+        "  slow-rank=RANK:FACTOR            all that it does itself\n"
+        "  late-rank=RANK:MICROSECONDS\n",
 };
 
 void sim_options_parse(struct sim_options *o, int argc, char **argv)
 {
     *o = (struct sim_options){
-        .topo = "uniform", .eager_bytes = 32u << 10, .lanes = 1, .send_ns = 300, .receive_ns = 200,
-        .reduce_gbs = 1 / tt_constants_default.tcp.reduce_byte_ns, .copy_gbs = 1 / tt_constants_default.tcp.copy_byte_ns, .seed = 1,
+        .topo = "uniform",
+        .eager_bytes = 32u << 10,
+        .lanes = 1,
+        .send_ns = 300,
+        .receive_ns = 200,
+        .reduce_gbs = 1 / tt_constants_default.tcp.reduce_byte_ns,
+        .copy_gbs = 1 / tt_constants_default.tcp.copy_byte_ns,
+        .seed = 1,
     };
     argp_parse(&argp, argc, argv, 0, NULL, o);
 }

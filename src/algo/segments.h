@@ -5,18 +5,19 @@
 #include "sched/algo.h"
 
 struct tt_segment_limits {
-    uint64_t segment_bytes;     /* of the wire */
+    uint64_t segment_bytes; /* of the wire */
     uint64_t eager_bytes;
-    bool all_local;             /* all ranks share memory */
+    bool all_local; /* all ranks share memory */
 };
 
 struct tt_segments {
-    uint64_t segment_bytes;     /* a power of two, at least eager_bytes */
+    uint64_t segment_bytes; /* a power of two, at least eager_bytes */
     uint8_t streams, depth;
 };
 
 /* A put becomes several segments, so that its ends overlap: four in shared memory; two between hosts, where the kernel lets
  * them overlap too and each costs system calls. */
-struct tt_segments tt_segments_choose(const struct tt_algo *algo, const struct tt_coll *c, const struct tt_segment_limits *limits);
+struct tt_segments tt_segments_choose(const struct tt_algo *algo, const struct tt_coll *c,
+                                      const struct tt_segment_limits *limits);
 
 #endif

@@ -51,7 +51,8 @@ static void number_servers(struct tt_net *net, const struct tt_net_conf *conf)
     net->socket_from = (uint32_t)n;
     net->socket_stride = 0;
     if (l->node == TT_NODE_SOCKETS) {
-        net->socket_stride = l->seat ? groups_of(l, TT_NEAR_SOCKET) : l->group_ranks[TT_NEAR_HOST] / l->group_ranks[TT_NEAR_SOCKET];
+        net->socket_stride =
+            l->seat ? groups_of(l, TT_NEAR_SOCKET) : l->group_ranks[TT_NEAR_HOST] / l->group_ranks[TT_NEAR_SOCKET];
         n += (uint64_t)groups_of(l, TT_NEAR_SOCKET) * net->socket_stride;
     }
     net->nrails = rails_of(l);
@@ -72,7 +73,8 @@ static tutti_status need(const struct tt_net_conf *conf, enum tt_distance d)
 {
     if (conf->link[d].bytes_per_s > 0)
         return TUTTI_OK;
-    return tt_fail(TUTTI_ERR_INVALID, "the rate of links at distance \"%s\" is %g bytes per second: it must be positive",
+    return tt_fail(TUTTI_ERR_INVALID,
+                   "the rate of links at distance \"%s\" is %g bytes per second: it must be positive",
                    tt_distance_name(d), conf->link[d].bytes_per_s);
 }
 
@@ -117,8 +119,8 @@ static tutti_status slow_rail(struct tt_net *net, const struct tt_fault *f)
     const bool dead = f->kind == TT_FAULT_DEAD_RAIL;
 
     if (f->where >= net->layout->nhosts || f->index >= net->nrails)
-        return tt_fail(TUTTI_ERR_INVALID, "a fault names rail %u of host %u, but there are %u hosts with %u rails", f->index,
-                       f->where, net->layout->nhosts, net->nrails);
+        return tt_fail(TUTTI_ERR_INVALID, "a fault names rail %u of host %u, but there are %u hosts with %u rails",
+                       f->index, f->where, net->layout->nhosts, net->nrails);
     for (int way = 0; way < 2; way++) {
         struct tt_server *s = &net->server[net->rail_from[way] + f->where * net->nrails + f->index];
 
@@ -133,11 +135,13 @@ static tutti_status slow_uplink(struct tt_net *net, const struct tt_fault *f)
     const enum tt_distance d = (enum tt_distance)(f->index + 1);
 
     if (f->index < TT_NEAR_RACK || f->index > TT_NEAR_FABRIC || !net->shared_up[d])
-        return tt_fail(TUTTI_ERR_INVALID, "a fault names the uplink of a %s, but that layer is not over-subscribed here, or not used",
+        return tt_fail(TUTTI_ERR_INVALID,
+                       "a fault names the uplink of a %s, but that layer is not over-subscribed here, or not used",
                        tt_distance_name((enum tt_distance)f->index));
     if (f->where >= groups_of(net->layout, (enum tt_distance)f->index))
         return tt_fail(TUTTI_ERR_INVALID, "a fault names the uplink of %s %u, but there are %u",
-                       tt_distance_name((enum tt_distance)f->index), f->where, groups_of(net->layout, (enum tt_distance)f->index));
+                       tt_distance_name((enum tt_distance)f->index), f->where,
+                       groups_of(net->layout, (enum tt_distance)f->index));
     for (int way = 0; way < 2; way++)
         net->server[net->up_from[d][way] + f->where].slow *= (float)f->factor;
     return TUTTI_OK;
@@ -148,7 +152,8 @@ static tutti_status break_things(struct tt_net *net, const struct tt_fault *faul
     tutti_status st = TUTTI_OK;
 
     for (uint32_t i = 0; i < nfaults && !st; i++) {
-        if (!(faults[i].factor >= 0) || (faults[i].kind != TT_FAULT_DEAD_RAIL && faults[i].kind != TT_FAULT_LATE_RANK && faults[i].factor <= 0))
+        if (!(faults[i].factor >= 0) ||
+            (faults[i].kind != TT_FAULT_DEAD_RAIL && faults[i].kind != TT_FAULT_LATE_RANK && faults[i].factor <= 0))
             return tt_fail(TUTTI_ERR_INVALID, "a fault's factor is %g: it must be positive", faults[i].factor);
         if (faults[i].kind == TT_FAULT_SLOW_RAIL || faults[i].kind == TT_FAULT_DEAD_RAIL)
             st = slow_rail(net, &faults[i]);
@@ -201,7 +206,8 @@ static void bind_rails(struct tt_net *net)
     }
 }
 
-tutti_status tt_net_init(struct tt_net *out, const struct tt_net_conf *conf, const struct tt_fault *faults, uint32_t nfaults)
+tutti_status tt_net_init(struct tt_net *out, const struct tt_net_conf *conf, const struct tt_fault *faults,
+                         uint32_t nfaults)
 {
     struct tt_net net = { .layout = conf->layout };
     tutti_status st = take_rates(&net, conf);
@@ -278,14 +284,16 @@ bool tt_net_path(const struct tt_net *net, uint32_t from, uint32_t to, struct tt
     if (p->first_is_private)
         add_hop(p, net->pair_from + from * net->pair_stride + tt_layout_local(l, to), p->distance);
     else
-        add_hop(p, net->socket_from + tt_layout_socket(l, from) * net->socket_stride + tt_layout_socket(l, to) % net->socket_stride,
+        add_hop(p,
+                net->socket_from + tt_layout_socket(l, from) * net->socket_stride +
+                    tt_layout_socket(l, to) % net->socket_stride,
                 p->distance);
     p->nup = p->nhops;
     return true;
 }
 
-void tt_net_serve(struct tt_net *net, uint32_t server, enum tt_distance c, uint64_t at_ps, uint64_t bytes, uint64_t *begin_ps,
-                  uint64_t *end_ps)
+void tt_net_serve(struct tt_net *net, uint32_t server, enum tt_distance c, uint64_t at_ps, uint64_t bytes,
+                  uint64_t *begin_ps, uint64_t *end_ps)
 {
     struct tt_server *s = &net->server[server];
     const double byte_ps = net->byte_ps[c] * (double)s->slow;
@@ -310,8 +318,9 @@ static enum tt_distance pair_class(const struct tt_net *net, uint32_t rank, uint
 
     if (local >= tt_layout_host_ranks(net->layout, host))
         return TT_NEAR_HOST;
-    return tt_layout_distance(net->layout, rank, tt_layout_rank(net->layout, host, local)) == TT_NEAR_HOST ? TT_NEAR_HOST
-                                                                                                            : TT_NEAR_SOCKET;
+    return tt_layout_distance(net->layout, rank, tt_layout_rank(net->layout, host, local)) == TT_NEAR_HOST
+               ? TT_NEAR_HOST
+               : TT_NEAR_SOCKET;
 }
 
 enum tt_distance tt_net_class(const struct tt_net *net, uint32_t server)

@@ -7,7 +7,7 @@
 #include "sim/des.h"
 #include "support/unit.h"
 
-#define CONTROL_BYTES 64.0      /* of a `ready` */
+#define CONTROL_BYTES 64.0 /* of a `ready` */
 #define EXACT 0.001
 
 /* One case: what runs on what. */
@@ -23,9 +23,9 @@ static const char *text(const struct setup *u)
 {
     static char out[256];
 
-    snprintf(out, sizeof out, "%s n=%u bytes=%llu eager=%llu segment=%llu latency=%g gbs=%g send=%g receive=%g", u->algo, u->n,
-             (unsigned long long)u->bytes, (unsigned long long)u->eager, (unsigned long long)u->segment, u->latency_ns, u->gbs,
-             u->send_ns, u->receive_ns);
+    snprintf(out, sizeof out, "%s n=%u bytes=%llu eager=%llu segment=%llu latency=%g gbs=%g send=%g receive=%g",
+             u->algo, u->n, (unsigned long long)u->bytes, (unsigned long long)u->eager, (unsigned long long)u->segment,
+             u->latency_ns, u->gbs, u->send_ns, u->receive_ns);
     return out;
 }
 
@@ -45,9 +45,18 @@ static void run_of(struct run *r, const struct setup *u)
     r->net.link[TT_NEAR_RACK].bytes_per_s = u->gbs * 1e9;
     r->coll = (struct tt_coll){ .kind = u->kind, .nranks = u->n, .elem_bytes = 4, .bytes = u->bytes };
     r->conf = (struct tt_des_conf){
-        .algo = tt_algo_find(&r->coll, u->algo), .coll = &r->coll, .net = &r->net, .segment_bytes = u->segment,
-        .eager_bytes = u->eager, .streams = 2, .depth = 4, .direct = true, .send_ns = u->send_ns, .receive_ns = u->receive_ns,
-        .reduce_byte_ns = u->reduce_ns, .seed = 1,
+        .algo = tt_algo_find(&r->coll, u->algo),
+        .coll = &r->coll,
+        .net = &r->net,
+        .segment_bytes = u->segment,
+        .eager_bytes = u->eager,
+        .streams = 2,
+        .depth = 4,
+        .direct = true,
+        .send_ns = u->send_ns,
+        .receive_ns = u->receive_ns,
+        .reduce_byte_ns = u->reduce_ns,
+        .seed = 1,
     };
     if (!r->conf.algo)
         fail_msg("%s: it does not fit", text(u));
@@ -72,12 +81,15 @@ static void expect(const struct setup *u, double ns)
         const double got = time_of(u, whole);
 
         if (fabs(got - ns) > EXACT * ns)
-            fail_msg("%s, %s: %.3f ns simulated, %.3f ns by the formula (%+.3f %%)", text(u), whole ? "no trains" : "trains", got,
-                     ns, 100 * (got / ns - 1));
+            fail_msg("%s, %s: %.3f ns simulated, %.3f ns by the formula (%+.3f %%)", text(u),
+                     whole ? "no trains" : "trains", got, ns, 100 * (got / ns - 1));
     }
 }
 
-static double wire_ns(const struct setup *u, double bytes) { return bytes / u->gbs; }
+static double wire_ns(const struct setup *u, double bytes)
+{
+    return bytes / u->gbs;
+}
 
 /* One message of so many bytes, from the moment its sender turns to it until its receiver has seen it. */
 static double message_ns(const struct setup *u, double bytes)
@@ -85,7 +97,10 @@ static double message_ns(const struct setup *u, double bytes)
     return u->send_ns + wire_ns(u, bytes) + u->latency_ns + u->receive_ns;
 }
 
-static uint32_t log2_of(uint32_t n) { return 31 - (uint32_t)__builtin_clz(n); }
+static uint32_t log2_of(uint32_t n)
+{
+    return 31 - (uint32_t)__builtin_clz(n);
+}
 
 /* Networks: latency bound, rate bound, software bound. */
 static const struct setup nets[] = {
@@ -253,7 +268,8 @@ static void trains_change_nothing_of_weight(void **state)
                 trains = time_of(&u, false);
                 whole = time_of(&u, true);
                 if (fabs(trains / whole - 1) > (strcmp(algos[a], "ring") ? 0.02 : EXACT))
-                    fail_msg("%s: %.1f ns with trains, %.1f ns without (%+.2f %%)", text(&u), trains, whole, 100 * (trains / whole - 1));
+                    fail_msg("%s: %.1f ns with trains, %.1f ns without (%+.2f %%)", text(&u), trains, whole,
+                             100 * (trains / whole - 1));
             }
 }
 
@@ -285,8 +301,8 @@ static void every_algorithm_ends_and_ends_alike_again(void **state)
                 char why[256] = "";
                 struct run r;
 
-                if (kind == TT_SEND || kind == TT_RECV || kind == TT_ALLTOALLV || kind == TT_ALLGATHERV || kind == TT_GATHERV ||
-                    kind == TT_SCATTERV || kind == TT_REDUCE_SCATTERV)
+                if (kind == TT_SEND || kind == TT_RECV || kind == TT_ALLTOALLV || kind == TT_ALLGATHERV ||
+                    kind == TT_GATHERV || kind == TT_SCATTERV || kind == TT_REDUCE_SCATTERV)
                     continue;
                 r.coll = (struct tt_coll){ .kind = kind, .nranks = n, .elem_bytes = 4, .bytes = bytes };
                 if (!tt_algo_find(&r.coll, u.algo))
@@ -305,7 +321,8 @@ static void every_algorithm_ends_and_ends_alike_again(void **state)
 
 /* ---- faults ------------------------------------------------------------------------------------------------------ */
 
-static double with_fault(const struct setup *u, uint32_t hosts_of, uint32_t rails, struct tt_fault fault, uint32_t nfaults)
+static double with_fault(const struct setup *u, uint32_t hosts_of, uint32_t rails, struct tt_fault fault,
+                         uint32_t nfaults)
 {
     struct tt_des_result result;
     char why[256] = "";
@@ -326,7 +343,8 @@ static void a_rail_at_half_rate_makes_the_ring_take_twice_as_long(void **state)
 {
     struct setup u = on(1, "ring", TT_ALLGATHER, 8, 4u << 20);
     const double whole = with_fault(&u, 1, 1, (struct tt_fault){ .kind = TT_FAULT_LATE_RANK }, 0);
-    const double slow = with_fault(&u, 1, 1, (struct tt_fault){ .kind = TT_FAULT_SLOW_RAIL, .where = 3, .factor = 2 }, 1);
+    const double slow =
+        with_fault(&u, 1, 1, (struct tt_fault){ .kind = TT_FAULT_SLOW_RAIL, .where = 3, .factor = 2 }, 1);
 
     (void)state;
     assert_true(slow / whole > 1.95 && slow / whole < 2.05);
@@ -337,7 +355,8 @@ static void ranks_of_a_dead_nic_share_another(void **state)
 {
     struct setup u = on(1, "direct", TT_ALLGATHER, 8, 4u << 20);
     const double whole = with_fault(&u, 2, 2, (struct tt_fault){ .kind = TT_FAULT_LATE_RANK }, 0);
-    const double dead = with_fault(&u, 2, 2, (struct tt_fault){ .kind = TT_FAULT_DEAD_RAIL, .where = 1, .index = 1 }, 1);
+    const double dead =
+        with_fault(&u, 2, 2, (struct tt_fault){ .kind = TT_FAULT_DEAD_RAIL, .where = 1, .index = 1 }, 1);
 
     (void)state;
     assert_true(dead / whole > 1.9 && dead / whole < 2.1);
@@ -363,7 +382,8 @@ static void a_host_without_a_nic_is_named(void **state)
 static void a_late_rank_makes_all_late(void **state)
 {
     struct setup u = on(0, "dissemination", TT_BARRIER, 16, 0);
-    const double late = with_fault(&u, 1, 1, (struct tt_fault){ .kind = TT_FAULT_LATE_RANK, .where = 5, .factor = 1e6 }, 1);
+    const double late =
+        with_fault(&u, 1, 1, (struct tt_fault){ .kind = TT_FAULT_LATE_RANK, .where = 5, .factor = 1e6 }, 1);
 
     (void)state;
     assert_true(fabs(late - (1e6 + 4 * message_ns(&u, 1))) < EXACT * late);
@@ -372,7 +392,8 @@ static void a_late_rank_makes_all_late(void **state)
 static void a_slow_rank_pays_its_overhead_twice(void **state)
 {
     struct setup u = on(2, "flat", TT_BROADCAST, 9, 64);
-    const double slow = with_fault(&u, 1, 1, (struct tt_fault){ .kind = TT_FAULT_SLOW_RANK, .where = 0, .factor = 2 }, 1);
+    const double slow =
+        with_fault(&u, 1, 1, (struct tt_fault){ .kind = TT_FAULT_SLOW_RANK, .where = 0, .factor = 2 }, 1);
 
     (void)state;
     assert_true(fabs(slow - (8 * 2 * u.send_ns + wire_ns(&u, 64) + u.latency_ns + u.receive_ns)) < EXACT * slow);
@@ -381,8 +402,8 @@ static void a_slow_rank_pays_its_overhead_twice(void **state)
 static void faults_that_name_nothing_are_refused(void **state)
 {
     static const struct tt_fault wrong[] = {
-        { TT_FAULT_SLOW_RAIL, 8, 0, 2 },  { TT_FAULT_DEAD_RAIL, 0, 1, 0 },  { TT_FAULT_SLOW_UPLINK, 0, TT_NEAR_RACK, 2 },
-        { TT_FAULT_SLOW_RANK, 8, 0, 2 },  { TT_FAULT_SLOW_RANK, 0, 0, 0 },  { TT_FAULT_LATE_RANK, 0, 0, -1 },
+        { TT_FAULT_SLOW_RAIL, 8, 0, 2 }, { TT_FAULT_DEAD_RAIL, 0, 1, 0 }, { TT_FAULT_SLOW_UPLINK, 0, TT_NEAR_RACK, 2 },
+        { TT_FAULT_SLOW_RANK, 8, 0, 2 }, { TT_FAULT_SLOW_RANK, 0, 0, 0 }, { TT_FAULT_LATE_RANK, 0, 0, -1 },
     };
     struct setup u = on(0, "ring", TT_ALLGATHER, 8, 64);
 
