@@ -1,9 +1,8 @@
 #include "algo/segments.h"
 
 #define SEGMENT_MIN 8192u
-#define REDUCED_MAX \
-    (256u << 10) /* of a segment that arrives over TCP and is added to something: it is still in the cache then */
-#define LANDING_MAX (8ull << 20) /* of one operation, all peers together, before segments shrink */
+#define REDUCED_MAX (256u << 10)        /* of a segment that arrives over TCP and is added to something: it is still in the cache then */
+#define LANDING_MAX (8ull << 20)        /* of one operation, all peers together, before segments shrink */
 
 static uint64_t floor_power(uint64_t x)
 {
@@ -18,16 +17,10 @@ static uint64_t floor_power(uint64_t x)
 static uint64_t typical_put(const struct tt_coll *c)
 {
     switch (c->kind) {
-    case TT_ALLREDUCE:
-        return c->bytes / c->nranks;
-    case TT_ALLGATHERV:
-    case TT_ALLTOALLV:
-    case TT_GATHERV:
-    case TT_SCATTERV:
-    case TT_REDUCE_SCATTERV:
-        return UINT64_MAX; /* not known alike on all ranks */
-    default:
-        return c->bytes;
+    case TT_ALLREDUCE: return c->bytes / c->nranks;
+    case TT_ALLGATHERV: case TT_ALLTOALLV: case TT_GATHERV: case TT_SCATTERV: case TT_REDUCE_SCATTERV:
+        return UINT64_MAX;      /* not known alike on all ranks */
+    default: return c->bytes;
     }
 }
 
@@ -40,8 +33,7 @@ static uint32_t most_peers(const struct tt_algo *algo, const struct tt_coll *c)
     return algo->npeers(&there);
 }
 
-struct tt_segments tt_segments_choose(const struct tt_algo *algo, const struct tt_coll *c,
-                                      const struct tt_segment_limits *limits)
+struct tt_segments tt_segments_choose(const struct tt_algo *algo, const struct tt_coll *c, const struct tt_segment_limits *limits)
 {
     const uint64_t part = typical_put(c) / (limits->all_local ? 4 : 2);
     const uint32_t npeers = most_peers(algo, c);

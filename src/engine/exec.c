@@ -6,21 +6,14 @@
 
 _Static_assert(TT_EXEC_STEPS <= 64, "deps is a bitmap of steps");
 _Static_assert(TT_EXEC_STEPS >= 2 * TT_ROUND_STEPS_MAX, "a pipe's writer and reader may be a round apart");
-_Static_assert(sizeof(struct tt_exec) + 17 * sizeof(struct tt_exec_peer) <= 16384,
-               "an executor with 17 peers fits 16 KiB");
+_Static_assert(sizeof(struct tt_exec) + 17 * sizeof(struct tt_exec_peer) <= 16384, "an executor with 17 peers fits 16 KiB");
 
 #define NO_STAGE 0xff
-#define IN_FLIGHT_MAX 32 /* bits of out_of_order */
+#define IN_FLIGHT_MAX 32        /* bits of out_of_order */
 
-static uint32_t index_of(uint32_t n)
-{
-    return n % TT_EXEC_STEPS;
-}
+static uint32_t index_of(uint32_t n) { return n % TT_EXEC_STEPS; }
 
-static uint64_t min_u64(uint64_t a, uint64_t b)
-{
-    return a < b ? a : b;
-}
+static uint64_t min_u64(uint64_t a, uint64_t b) { return a < b ? a : b; }
 
 uint32_t tt_exec_segments(uint64_t bytes, uint64_t segment_bytes)
 {
@@ -33,16 +26,10 @@ static uint64_t segment_at(const struct tt_exec *x, const struct tt_exec_step *t
     return min_u64(x->conf.segment_bytes, t->s.bytes - pos);
 }
 
-static uint32_t segment_index(const struct tt_exec *x, uint64_t pos)
-{
-    return (uint32_t)(pos >> x->segment_shift);
-}
+static uint32_t segment_index(const struct tt_exec *x, uint64_t pos) { return (uint32_t)(pos >> x->segment_shift); }
 
 /* The slot that segment `seq` of a stream lands in. */
-static uint32_t slot_of(const struct tt_exec *x, uint32_t seq)
-{
-    return seq & (x->conf.depth - 1u);
-}
+static uint32_t slot_of(const struct tt_exec *x, uint32_t seq) { return seq & (x->conf.depth - 1u); }
 
 /* ---- which steps are tried ------------------------------------------------------------------------- */
 
@@ -112,7 +99,7 @@ static uint64_t needed(const struct tt_ref *first, uint64_t fbytes, const struct
     if (!overlap(first, fbytes, then, tbytes))
         return 0;
     if (first->block && first->offset == then->offset && first->block == then->block && first->stride == then->stride)
-        return min_u64(fbytes, pos + len); /* the same pieces in the same order */
+        return min_u64(fbytes, pos + len);      /* the same pieces in the same order */
     if (first->block || then->block)
         return fbytes;
     begin = then->offset + pos;
@@ -193,7 +180,7 @@ static void assign_stream(struct tt_exec *x, struct tt_exec_step *t)
     t->seq0 = *loaded;
     *loaded += tt_exec_segments(t->s.bytes, x->conf.segment_bytes);
     x->flow[t - x->step] = flow_of(t->peer, put, t->stream);
-    x->credit_due |= !put && st->consumed != st->told; /* its sender may need to hear of what came before */
+    x->credit_due |= !put && st->consumed != st->told;      /* its sender may need to hear of what came before */
 }
 
 static bool same_bytes(const struct tt_step *writer, const struct tt_ref *ref, uint64_t bytes)
@@ -214,7 +201,7 @@ static bool writes_into(const struct tt_step *earlier, const struct tt_ref *ref,
 static void link_step(struct tt_exec *x, uint32_t i)
 {
     struct tt_exec_step *t = &x->step[i];
-    struct tt_exec_step *last = NULL; /* of those that write what this put sends */
+    struct tt_exec_step *last = NULL;   /* of those that write what this put sends */
 
     for (uint32_t n = x->head; n != x->tail; n++) {
         const uint32_t e = index_of(n);
@@ -461,15 +448,12 @@ static bool source_at(const struct tt_exec *x, const struct tt_ref *ref, int8_t 
         if (st->consumed != w->seq0 + segment_index(x, consumed_pos))
             return false;
         *out = (struct tt_place){
-            .kind = TT_AT_SLOT,
-            .peer = w->peer,
-            .stream = w->stream,
-            .slot = slot_of(x, w->seq0 + j),
+            .kind = TT_AT_SLOT, .peer = w->peer, .stream = w->stream, .slot = slot_of(x, w->seq0 + j),
         };
         return true;
     }
     if (w->stage == NO_STAGE) {
-        *out = (struct tt_place){ .kind = TT_AT_NONE }; /* it is in the peer's slot: the put knows by `fused` */
+        *out = (struct tt_place){ .kind = TT_AT_NONE };     /* it is in the peer's slot: the put knows by `fused` */
         return true;
     }
     *out = (struct tt_place){ .kind = TT_AT_STAGE, .slot = w->stage + slot_of(x, j) };
@@ -536,12 +520,12 @@ static bool target_at(struct tt_exec *x, struct tt_exec_step *t, uint64_t pos, s
         return true;
     }
     if (t->reader < 0)
-        return false; /* its round is not loaded yet */
+        return false;           /* its round is not loaded yet */
     if (put && !put->eager && t->stage == NO_STAGE) {
         const struct tt_exec_peer *p = &x->peer[put->peer];
 
         if (!p->ready)
-            return false; /* whether the peer's slots are mapped is not known yet */
+            return false;       /* whether the peer's slots are mapped is not known yet */
         if (p->out_mapped && !lands_direct(put, p))
             return can_fuse(x, put, pos, out);
     }
@@ -689,12 +673,9 @@ static bool try_step(struct tt_exec *x, uint32_t i, struct tt_action *a)
     a->direct = a->finish = false;
     a->out2.kind = TT_AT_NONE;
     switch (t->s.opcode) {
-    case TT_PUT:
-        return try_put(x, t, a);
-    case TT_WAIT:
-        return try_wait(x, t, i, a);
-    default:
-        return try_local(x, t, a);
+    case TT_PUT: return try_put(x, t, a);
+    case TT_WAIT: return try_wait(x, t, i, a);
+    default: return try_local(x, t, a);
     }
 }
 
@@ -772,7 +753,7 @@ static bool sleeps(const struct tt_exec *x, const struct tt_exec_step *t)
 bool tt_exec_next(struct tt_exec *x, struct tt_action *a)
 {
     if (x->head == x->tail && x->round == x->nrounds)
-        return false; /* finished; credit that is due is for nobody */
+        return false;           /* finished; credit that is due is for nobody */
     for (;;) {
         while (x->cursor != x->tail) {
             const uint32_t i = index_of(x->cursor++);

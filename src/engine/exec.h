@@ -16,48 +16,48 @@
 
 #include "sched/algo.h"
 
-#define TT_EXEC_STEPS 64      /* window of steps; at least 2 * TT_ROUND_STEPS_MAX */
-#define TT_EXEC_STREAMS_MAX 4 /* a link has as many words for each flow */
+#define TT_EXEC_STEPS 64        /* window of steps; at least 2 * TT_ROUND_STEPS_MAX */
+#define TT_EXEC_STREAMS_MAX 4   /* a link has as many words for each flow */
 #define TT_EXEC_DEPTH_MAX 16
-#define TT_EXEC_STAGES 64 /* staging segments of one operation */
+#define TT_EXEC_STAGES 64       /* staging segments of one operation */
 
 struct tt_exec_conf {
     const struct tt_algo *algo;
-    const struct tt_coll *coll; /* alive as long as the executor */
-    uint64_t segment_bytes;     /* a power of two, at least 8 and eager_bytes */
+    const struct tt_coll *coll;     /* alive as long as the executor */
+    uint64_t segment_bytes;         /* a power of two, at least 8 and eager_bytes */
     uint64_t eager_bytes;
-    uint8_t streams, depth; /* depth: a power of two */
+    uint8_t streams, depth;         /* depth: a power of two */
 };
 
 enum tt_place_kind {
     TT_AT_NONE,
-    TT_AT_BUF,    /* ref: SRC, DST or WORK, advanced by `skip` bytes */
-    TT_AT_SLOT,   /* landing slot `slot` of (peer, stream), here */
-    TT_AT_REMOTE, /* landing slot `slot` of (peer, stream) at the peer, mapped */
-    TT_AT_STAGE,  /* staging segment `slot` */
-    TT_AT_EAGER   /* the eager message that arrived as (peer, slot = its tag) */
+    TT_AT_BUF,          /* ref: SRC, DST or WORK, advanced by `skip` bytes */
+    TT_AT_SLOT,         /* landing slot `slot` of (peer, stream), here */
+    TT_AT_REMOTE,       /* landing slot `slot` of (peer, stream) at the peer, mapped */
+    TT_AT_STAGE,        /* staging segment `slot` */
+    TT_AT_EAGER         /* the eager message that arrived as (peer, slot = its tag) */
 };
 
 struct tt_place {
     struct tt_ref ref;
     uint64_t skip;
     uint32_t slot;
-    uint16_t peer; /* index into the executor's peers */
+    uint16_t peer;      /* index into the executor's peers */
     uint8_t stream;
-    uint8_t kind; /* enum tt_place_kind */
+    uint8_t kind;       /* enum tt_place_kind */
 };
 
 enum tt_action_kind {
-    TT_ACT_OPEN,  /* tell `peer` that it may stream here; then tt_exec_opened */
-    TT_ACT_EAGER, /* send bytes at `a` as an eager message with `tag` */
-    TT_ACT_PUT, /* send bytes at `a` (kind REMOTE: they are there already) as segment `seq` of (peer, stream); direct: to `out` */
-    TT_ACT_REDUCE, /* out (and out2) = a op b */
-    TT_ACT_COPY,   /* out (and out2) = a */
-    TT_ACT_CREDIT  /* tell `peer` that `seq` segments of `stream` are consumed in all */
+    TT_ACT_OPEN,        /* tell `peer` that it may stream here; then tt_exec_opened */
+    TT_ACT_EAGER,       /* send bytes at `a` as an eager message with `tag` */
+    TT_ACT_PUT,         /* send bytes at `a` (kind REMOTE: they are there already) as segment `seq` of (peer, stream); direct: to `out` */
+    TT_ACT_REDUCE,      /* out (and out2) = a op b */
+    TT_ACT_COPY,        /* out (and out2) = a */
+    TT_ACT_CREDIT       /* tell `peer` that `seq` segments of `stream` are consumed in all */
 };
 
 struct tt_action {
-    uint8_t kind; /* enum tt_action_kind */
+    uint8_t kind;       /* enum tt_action_kind */
     uint8_t stream;
     bool finish, direct;
     uint16_t peer, step;
@@ -68,28 +68,28 @@ struct tt_action {
 
 /* One step of the window. */
 struct tt_exec_step {
-    struct tt_step s;      /* refs canonical */
-    uint64_t done, issued; /* bytes, prefixes: finished (put: source no longer needed) <= begun */
-    uint64_t fused;        /* put: prefix that is in the peer's slots already */
-    uint32_t seq0;         /* first segment's number in its stream */
-    uint32_t out_of_order; /* put: bit j: segment done/segment_bytes + j has finished */
+    struct tt_step s;           /* refs canonical */
+    uint64_t done, issued;      /* bytes, prefixes: finished (put: source no longer needed) <= begun */
+    uint64_t fused;             /* put: prefix that is in the peer's slots already */
+    uint32_t seq0;              /* first segment's number in its stream */
+    uint32_t out_of_order;      /* put: bit j: segment done/segment_bytes + j has finished */
     uint16_t peer;
-    int8_t writer_a, writer_b; /* the steps that write the pipes it reads, -1 none */
-    int8_t reader;             /* the step that reads the pipe it writes, -1 none (yet) */
-    int8_t forward;            /* the put that sends on what it writes (pipe or not), -1 none */
-    uint8_t stream, stage;     /* stage: first staging segment, 0xff none */
+    int8_t writer_a, writer_b;  /* the steps that write the pipes it reads, -1 none */
+    int8_t reader;              /* the step that reads the pipe it writes, -1 none (yet) */
+    int8_t forward;             /* the put that sends on what it writes (pipe or not), -1 none */
+    uint8_t stream, stage;      /* stage: first staging segment, 0xff none */
     bool eager, arrived, over;
-    bool to_dst; /* put, wait: its bytes may land at their destination, if the receiver opens it */
+    bool to_dst;                /* put, wait: its bytes may land at their destination, if the receiver opens it */
 };
 
 struct tt_exec_stream {
-    uint32_t out_loaded, issued, credit;         /* segments in loaded puts; begun; consumed by the peer */
-    uint32_t in_loaded, arrived, consumed, told; /* segments in loaded waits; landed; consumed; told to the peer */
+    uint32_t out_loaded, issued, credit;            /* segments in loaded puts; begun; consumed by the peer */
+    uint32_t in_loaded, arrived, consumed, told;    /* segments in loaded waits; landed; consumed; told to the peer */
 };
 
 struct tt_exec_peer {
     uint32_t rank;
-    uint32_t nputs, nwaits;             /* streamed ones loaded so far */
+    uint32_t nputs, nwaits;     /* streamed ones loaded so far */
     bool opened, in_direct;             /* we have told the peer that it may stream; its DST segments land in place */
     bool ready, out_direct, out_mapped; /* the peer has told us; how it wants segments; its slots take plain stores */
     struct tt_exec_stream stream[TT_EXEC_STREAMS_MAX];
@@ -98,22 +98,22 @@ struct tt_exec_peer {
 struct tt_exec {
     struct tt_exec_conf conf;
     uint64_t round, nrounds;
-    uint64_t stages;      /* bitmap of staging segments in use */
-    uint64_t asleep;      /* steps of the window (by index) that need not be tried before something happens to them */
-    uint32_t head, tail;  /* window of steps: [head, tail), index mod TT_EXEC_STEPS */
-    uint32_t cursor;      /* where tt_exec_next goes on looking */
-    uint32_t credit_from; /* first peer whose streams are looked at for credit that is due */
+    uint64_t stages;            /* bitmap of staging segments in use */
+    uint64_t asleep;            /* steps of the window (by index) that need not be tried before something happens to them */
+    uint32_t head, tail;        /* window of steps: [head, tail), index mod TT_EXEC_STEPS */
+    uint32_t cursor;            /* where tt_exec_next goes on looking */
+    uint32_t credit_from;       /* first peer whose streams are looked at for credit that is due */
     uint32_t npeers, peers_max;
-    uint32_t loaded; /* steps loaded so far: when it grows, eager messages may have found their wait */
+    uint32_t loaded;            /* steps loaded so far: when it grows, eager messages may have found their wait */
     uint8_t segment_shift;
-    bool straight; /* all of it is loaded and eager. The shell may then run the steps itself, in program order, counting
+    bool straight;              /* all of it is loaded and eager. The shell may then run the steps itself, in program order, counting
                                    them in `head`; there is nothing to decide */
-    bool progress; /* something changed since the cursor last wrapped */
-    bool credit_due;              /* some stream has consumed more than it has told */
-    uint64_t deps[TT_EXEC_STEPS]; /* earlier steps of the window (by index) whose ranges conflict with this one */
-    uint32_t flow[TT_EXEC_STEPS]; /* whom a streamed step goes with and how, to wake it */
+    bool progress;              /* something changed since the cursor last wrapped */
+    bool credit_due;            /* some stream has consumed more than it has told */
+    uint64_t deps[TT_EXEC_STEPS];       /* earlier steps of the window (by index) whose ranges conflict with this one */
+    uint32_t flow[TT_EXEC_STEPS];       /* whom a streamed step goes with and how, to wake it */
     struct tt_exec_step step[TT_EXEC_STEPS];
-    struct tt_exec_peer *peer; /* [peers_max], the caller's */
+    struct tt_exec_peer *peer;  /* [peers_max], the caller's */
 };
 
 /* Begins. peers[algo->npeers(coll)] is the caller's, alive as long as x. */
