@@ -76,13 +76,9 @@ static void swap(int socket, const void *mine, void *theirs, size_t bytes)
 static void start(struct side *s, const char *wire, uint32_t lanes)
 {
     static const uint8_t secret[16] = "wire_pingpong";
-    const struct tt_wire_conf conf = { .rank = s->rank,
-                                       .nranks = 2,
-                                       .secret = secret,
-                                       .link_bytes = 4096,
-                                       .lanes = lanes,
-                                       .lane_bytes = 4u << 20,
-                                       .cma = true };
+    const struct tt_wire_conf conf = {
+        .rank = s->rank, .nranks = 2, .secret = secret, .link_bytes = 4096, .lanes = lanes, .cma = true
+    };
     const struct tt_wire_ops *ops = tt_wire_find(wire);
     struct tt_blob mine, theirs;
 

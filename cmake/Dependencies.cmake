@@ -4,7 +4,7 @@
 #   libm       required           the cost model (log2)
 #   libcrypto  required           HMAC-SHA256: a stranger's connection is told from a rank's (boot); no cryptography of our own
 #   PMIx       optional           headers only: start-up under Open MPI's mpirun and srun (src/boot/pmix.c)
-#   json-c     required           descriptions of machines (src/topo/file.c), and `--json` output of the tutti command
+#   json-c     required           descriptions of machines (src/topo/file.c), algorithms that are read as data (comm), and `--json` output
 #   hwloc      required           which socket a NIC, a GPU and a core belong to (src/topo/discover.c)
 #   cmocka     tests              the unit test runner
 #   Python 3   tests              tests that are scripts (src/LAYERS, installation)
@@ -18,7 +18,7 @@ find_package(PkgConfig REQUIRED)
 pkg_check_modules(json_c REQUIRED IMPORTED_TARGET json-c)
 pkg_check_modules(hwloc REQUIRED IMPORTED_TARGET hwloc)
 # By name, as an exported target can tell them.
-set(TUTTI_LIBRARIES Threads::Threads m OpenSSL::Crypto ${json_c_LIBRARIES} ${hwloc_LIBRARIES})
+set(TUTTI_LIBRARIES Threads::Threads m OpenSSL::Crypto ${json_c_LIBRARIES} ${hwloc_LIBRARIES} ${CMAKE_DL_LIBS})
 
 # Only the headers: the library is the launcher's, opened when a rank starts under it.
 pkg_check_modules(pmix QUIET pmix)

@@ -7,6 +7,8 @@
 #   tests/fuzz/fuzz_<name>.c        defines LLVMFuzzerTestOneInput; its corpus is tests/fuzz/corpus/<name>/
 #   tests/test_*.py, *.sh and tests/<folder>/test_*.py, *.sh    run as they are; exit status 77 means skipped
 #
+#   tests/<folder>/plugin_<what>.c      a shared object that tests load
+#
 # Tests of tests/cluster start many processes and count as using every core. A test that needs longer than
 # TUTTI_TEST_TIMEOUT_S is too long. Scripts find the build in TUTTI_BUILD_DIR and the sources in TUTTI_SOURCE_DIR.
 
@@ -55,8 +57,18 @@ function(tutti_add_c_tests folder)
     file(GLOB progs CONFIGURE_DEPENDS tests/${folder}/prog_*.c)
     file(GLOB common CONFIGURE_DEPENDS tests/${folder}/*.c)
     if(common)
-        list(FILTER common EXCLUDE REGEX "/(test|prog|fuzz)_[^/]*$")
+        list(FILTER common EXCLUDE REGEX "/(test|prog|fuzz|plugin)_[^/]*$")
     endif()
+
+    file(GLOB plugins CONFIGURE_DEPENDS tests/${folder}/plugin_*.c)
+    foreach(source ${plugins})
+        get_filename_component(file ${source} NAME_WE)
+        add_library(${folder}_${file} MODULE ${source})
+        set_target_properties(${folder}_${file} PROPERTIES
+            OUTPUT_NAME ${file} PREFIX "" LIBRARY_OUTPUT_DIRECTORY tests/${folder} C_VISIBILITY_PRESET hidden)
+        target_include_directories(${folder}_${file} PRIVATE include)
+        target_link_libraries(${folder}_${file} PRIVATE tutti_flags)
+    endforeach()
 
     foreach(source ${tests} ${progs})
         get_filename_component(file ${source} NAME_WE)

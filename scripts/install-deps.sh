@@ -12,7 +12,7 @@ gcc             | build | compiles C17
 libc6-dev       | build | the headers of the C library
 pkg-config      | build | finds libraries
 libssl-dev      | build | HMAC-SHA256 of start-up (libcrypto)
-libjson-c-dev   | build | descriptions of machines, and the --json output of the tutti command
+libjson-c-dev   | build | descriptions of machines, algorithms read as data, and the --json output of the tutti command
 libhwloc-dev    | build | which socket a NIC, a GPU and a core belong to
 libpmix-dev     | build | start-up under the mpirun of Open MPI, and srun (optional; its headers only)
 python3         | test  | tests that are scripts

@@ -13,6 +13,7 @@
 #include "base/param.h"
 #include "base/status.h"
 #include "boot/pmix.h"
+#include "comm/plugins.h"
 #include "info_machine.h"
 #include "reduce/reduce.h"
 #include "tutti/tutti.h"
@@ -126,12 +127,9 @@ static struct json_object *gather_build(void)
 static struct json_object *gather_wire(const struct tt_wire_ops *ops)
 {
     static const uint8_t secret[16] = { 0 };
-    const struct tt_wire_conf conf = { .nranks = 1,
-                                       .secret = secret,
-                                       .link_bytes = 1 << 16,
-                                       .lane_bytes = 1 << 20,
-                                       .interfaces = getenv("TUTTI_INTERFACES"),
-                                       .cma = true };
+    const struct tt_wire_conf conf = {
+        .nranks = 1, .secret = secret, .link_bytes = 1 << 16, .interfaces = getenv("TUTTI_INTERFACES"), .cma = true
+    };
     struct json_object *o = json_object_new_object();
     struct tt_wire *w;
     tutti_status st;
@@ -249,6 +247,7 @@ static struct json_object *gather_algos(const char *coll)
         put_string(o, "coll", tt_coll_name(algo->kind));
         put_string(o, "name", algo->name);
         put_string(o, "summary", algo->summary);
+        put_string(o, "needs", algo->needs ? algo->needs : "");
         json_object_array_add(all, o);
     }
     return all;
@@ -358,6 +357,8 @@ static void print_algos(struct json_object *algos)
         struct json_object *a = json_object_array_get_idx(algos, i);
 
         printf("%-28s %s\n", text_of(a, "name"), text_of(a, "summary"));
+        if (*text_of(a, "needs"))
+            printf("%-28s     needs %s\n", "", text_of(a, "needs"));
     }
 }
 
@@ -391,6 +392,8 @@ int tool_info_main(int argc, char **argv)
     argp_err_exit_status = 2;
     if (argp_parse(&argp, argc, argv, 0, NULL, &opt) != 0)
         return 2;
+    if (opt.what == WHAT_ALGOS && tt_plugins_load() != TUTTI_OK)
+        return 1;
     o = gather(&opt);
     if (opt.json)
         printf("%s\n", json_object_to_json_string_ext(o, JSON_C_TO_STRING_PRETTY | JSON_C_TO_STRING_NOSLASHESCAPE));

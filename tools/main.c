@@ -10,6 +10,7 @@ static const struct tool tools[] = {
     { "perf", "measures and checks the collectives", tool_perf_main },
     { "info", "what this build can do on this machine, and its parameters", tool_info_main },
     { "sim", "simulates a collective on a described machine of any size", tool_sim_main },
+    { "topo", "where ranks are and what joins them, and where to place them", tool_topo_main },
 };
 #define NTOOLS (sizeof tools / sizeof *tools)
 

@@ -7,6 +7,7 @@
 #include <unistd.h>
 #include "base/status.h"
 #include "comm/comm.h"
+#include "comm/plugins.h"
 #include "perf_check.h"
 #include "perf_interactive.h"
 #include "perf_launch.h"
@@ -286,6 +287,8 @@ int tool_perf_main(int argc, char **argv)
     struct perf_options o;
     uint32_t nranks, there;
 
+    if (tt_plugins_load() != TUTTI_OK)      /* their names are options, too */
+        return 2;
     perf_options_parse(&o, argc, argv);
     nranks = o.nranks ? o.nranks : NRANKS_DEFAULT;
     there = perf_job_ranks();

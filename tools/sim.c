@@ -27,8 +27,8 @@ struct sim_run {
     struct tt_net_conf net;
     struct sim_point *points;
     uint32_t npoints;
-    uint64_t memory_bytes; /* of this machine */
-    bool shown;            /* the progress bar is on the screen */
+    uint64_t memory_bytes;      /* of this machine */
+    bool shown;                 /* the progress bar is on the screen */
     uint64_t began_ns, told_ns;
     const char *algo_name;
 };
@@ -38,7 +38,7 @@ struct sim_case {
     struct tt_coll coll;
     const struct tt_algo *algo;
     struct tt_segments segments;
-    uint64_t bytes; /* of the larger buffer */
+    uint64_t bytes;             /* of the larger buffer */
     struct tt_des_result r;
     double wall_s;
 };
@@ -81,15 +81,9 @@ static double peak_rss_bytes(void)
     return (double)u.ru_maxrss * 1024;
 }
 
-static double algbw_gbs(const struct sim_case *c)
-{
-    return c->r.time_ns > 0 ? (double)c->bytes / c->r.time_ns : 0;
-}
+static double algbw_gbs(const struct sim_case *c) { return c->r.time_ns > 0 ? (double)c->bytes / c->r.time_ns : 0; }
 
-static double events_per_s(const struct sim_case *c)
-{
-    return c->wall_s > 0 ? (double)c->r.events / c->wall_s : 0;
-}
+static double events_per_s(const struct sim_case *c) { return c->wall_s > 0 ? (double)c->r.events / c->wall_s : 0; }
 
 static void add(struct json_object *o, const char *key, double value)
 {
@@ -180,8 +174,7 @@ static void print_text(const struct sim_run *run, const struct sim_case *c)
 static void set_segments(const struct sim_options *o, struct sim_case *c)
 {
     const struct tt_segment_limits limits = {
-        .segment_bytes = (uint64_t)tt_params[TT_PARAM_TCP_SEGMENT_BYTES].value_default,
-        .eager_bytes = o->eager_bytes,
+        .segment_bytes = (uint64_t)tt_params[TT_PARAM_TCP_SEGMENT_BYTES].value_default, .eager_bytes = o->eager_bytes,
     };
 
     c->segments = tt_segments_choose(c->algo, &c->coll, &limits);
@@ -298,8 +291,7 @@ static const struct tt_algo *cheapest(const struct sim_run *run, const struct tt
     const struct tt_cost_model m = {
         .message_ns = latency_ns + run->o.send_ns + run->o.receive_ns,
         .byte_ns = 1e9 / fmax(run->net.link[TT_NEAR_RACK].bytes_per_s, 1),
-        .reduce_byte_ns = 1 / run->o.reduce_gbs,
-        .copy_byte_ns = 1 / run->o.copy_gbs,
+        .reduce_byte_ns = 1 / run->o.reduce_gbs, .copy_byte_ns = 1 / run->o.copy_gbs,
     };
 
     return tt_algo_choose(c, &m);

@@ -11,18 +11,18 @@
 
 struct sim_options {
     const struct perf_coll *coll;
-    const char *topo;      /* a built-in description or a file */
-    const char *algos;     /* "a,b,c", "all", or NULL: the one that the library would choose */
-    uint32_t nranks, root; /* 0 ranks: all that the description has */
-    uint64_t bytes, block; /* of the larger buffer, or of one rank's block; one of them is 0 */
+    const char *topo;           /* a built-in description or a file */
+    const char *algos;          /* "a,b,c", "all", or NULL: the one that the library would choose */
+    uint32_t nranks, root;      /* 0 ranks: all that the description has */
+    uint64_t bytes, block;      /* of the larger buffer, or of one rank's block; one of them is 0 */
     bool sweeps;
-    uint64_t min, max, factor; /* of --sweep */
-    const char *plot;          /* where the sweep is drawn; NULL: nowhere */
+    uint64_t min, max, factor;  /* of --sweep */
+    const char *plot;           /* where the sweep is drawn; NULL: nowhere */
     bool json, quiet;
     struct tt_fault faults[SIM_FAULTS_MAX];
     uint32_t nfaults;
-    uint64_t segment_bytes, eager_bytes; /* segment 0: as the library would choose */
-    uint32_t streams, depth;             /* 0: likewise */
+    uint64_t segment_bytes, eager_bytes;        /* segment 0: as the library would choose */
+    uint32_t streams, depth;                    /* 0: likewise */
     uint64_t lane_bytes;
     uint32_t lanes;
     bool slots, whole;

@@ -10,7 +10,7 @@
 #define WIDTH 760.0
 #define HEIGHT 440.0
 #define LEFT 74.0
-#define RIGHT 220.0 /* the legend is there */
+#define RIGHT 220.0     /* the legend is there */
 #define TOP 60.0
 #define BOTTOM 46.0
 
@@ -118,8 +118,7 @@ static void draw_series(FILE *f, const struct axis *x, const struct axis *y, con
     const char *dash = number < NCOLOURS ? "none" : "5 3";
     const double legend_y = TOP + 12 + 18 * number;
 
-    fprintf(f, "<polyline fill=\"none\" stroke=\"%s\" stroke-width=\"1.8\" stroke-dasharray=\"%s\" points=\"", colour,
-            dash);
+    fprintf(f, "<polyline fill=\"none\" stroke=\"%s\" stroke-width=\"1.8\" stroke-dasharray=\"%s\" points=\"", colour, dash);
     for (uint32_t i = 0; i < n; i++)
         fprintf(f, "%.1f,%.1f ", at(x, (double)p[i].bytes), at(y, p[i].time_us));
     fprintf(f, "\"/>\n");
@@ -146,11 +145,8 @@ static void draw(FILE *f, const char *title, const char *subtitle, const struct 
     x.high += 0.4;
     y.low -= 0.5;
     y.high += 0.5;
-    fprintf(
-        f,
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%g\" height=\"%g\" viewBox=\"0 0 %g %g\" font-family=\"sans-serif\" "
-        "fill=\"#222\">\n<rect width=\"%g\" height=\"%g\" fill=\"white\"/>\n",
-        WIDTH, HEIGHT, WIDTH, HEIGHT, WIDTH, HEIGHT);
+    fprintf(f, "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%g\" height=\"%g\" viewBox=\"0 0 %g %g\" font-family=\"sans-serif\" "
+               "fill=\"#222\">\n<rect width=\"%g\" height=\"%g\" fill=\"white\"/>\n", WIDTH, HEIGHT, WIDTH, HEIGHT, WIDTH, HEIGHT);
     label(f, LEFT, 22, "start", 15, title);
     label(f, LEFT, 42, "start", 11, subtitle);
     draw_axes(f, &x, &y);

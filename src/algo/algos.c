@@ -10,15 +10,27 @@
     X(allreduce_doubling) \
     X(allreduce_rabenseifner) \
     X(allreduce_ring) \
+    X(allreduce_parallel_rings) \
+    X(allreduce_hierarchical) \
+    X(allreduce_dtree) \
     X(reduce_flat) \
     X(reduce_binomial) \
     X(reduce_chain) \
+    X(reduce_dtree) \
+    X(reduce_knomial4) \
+    X(reduce_knomial8) \
     X(reduce_scatter_direct) \
     X(reduce_scatterv_direct) \
     X(reduce_scatter_halving) \
     X(reduce_scatterv_halving) \
     X(reduce_scatter_ring) \
     X(reduce_scatterv_ring) \
+    X(reduce_scatter_parallel_rings) \
+    X(reduce_scatterv_parallel_rings) \
+    X(reduce_scatter_near) \
+    X(reduce_scatter_hybrid) \
+    X(reduce_scatter_pat) \
+    X(reduce_scatter_pat_bounded) \
     X(allgather_direct) \
     X(allgatherv_direct) \
     X(allgather_doubling) \
@@ -27,21 +39,41 @@
     X(allgatherv_bruck) \
     X(allgather_ring) \
     X(allgatherv_ring) \
+    X(allgather_parallel_rings) \
+    X(allgather_parallel_rings_linear) \
+    X(allgather_parallel_rings_doubling) \
+    X(allgather_parallel_rings_halving) \
+    X(allgather_parallel_rings_knomial) \
+    X(allgather_parallel_rings_sockets) \
+    X(allgatherv_parallel_rings) \
+    X(allgather_far) \
+    X(allgather_hybrid) \
+    X(allgather_pat) \
+    X(allgather_pat_bounded) \
     X(broadcast_flat) \
     X(broadcast_binomial) \
     X(broadcast_chain) \
     X(broadcast_scatter_allgather) \
+    X(broadcast_dtree) \
+    X(broadcast_knomial4) \
+    X(broadcast_knomial8) \
     X(gather_flat) \
     X(gatherv_flat) \
     X(gather_binomial) \
+    X(gather_knomial4) \
+    X(gather_knomial8) \
     X(scatter_flat) \
     X(scatterv_flat) \
     X(scatter_binomial) \
+    X(scatter_knomial4) \
+    X(scatter_knomial8) \
     X(alltoall_direct) \
     X(alltoall_pairwise) \
     X(alltoall_bruck) \
+    X(alltoall_two_level) \
     X(alltoallv_direct) \
     X(alltoallv_pairwise) \
+    X(alltoallv_by_hosts) \
     X(barrier_dissemination) \
     X(send_direct) \
     X(recv_direct)
@@ -51,13 +83,39 @@
 
 ALGOS(DECLARE)
 
-const struct tt_algo *const tt_algos[] = { ALGOS(ENTRY) };
-const size_t tt_nalgos = sizeof(tt_algos) / sizeof(tt_algos[0]);
+#define COUNT(name) +1
+#define BUILT_IN (0 ALGOS(COUNT))
+
+const struct tt_algo *tt_algos[TT_ALGOS_MAX] = { ALGOS(ENTRY) };
+size_t tt_nalgos = BUILT_IN;
+_Static_assert(BUILT_IN + 40 <= TT_ALGOS_MAX && TT_ALGOS_MAX <= 256, "room for added ones; an index is a byte in messages");
+
+tutti_status tt_algo_add(const struct tt_algo *algo)
+{
+    const size_t n = strlen(tt_coll_name(algo->kind));
+
+    if (strncmp(algo->name, tt_coll_name(algo->kind), n) != 0 || algo->name[n] != '_' || !algo->name[n + 1])
+        return tt_fail(TUTTI_ERR_INVALID, "algorithm \"%s\": its name does not begin with \"%s_\", as it is one of that collective",
+                       algo->name, tt_coll_name(algo->kind));
+    if (tt_algo_named(algo->kind, algo->name))
+        return tt_fail(TUTTI_ERR_INVALID, "there is an algorithm \"%s\" already", algo->name);
+    if (tt_nalgos == TT_ALGOS_MAX)
+        return tt_fail(TUTTI_ERR_NOMEM, "algorithm \"%s\": there is room for %d algorithms", algo->name, TT_ALGOS_MAX);
+    tt_algos[tt_nalgos++] = algo;
+    return TUTTI_OK;
+}
+
+void tt_algo_forget(size_t n)
+{
+    tt_assert(n >= BUILT_IN && n <= tt_nalgos);
+    tt_nalgos = n;
+}
 
 double tt_cost_ns(const struct tt_cost *cost, const struct tt_cost_model *m)
 {
     return cost->messages * m->message_ns + cost->bytes * m->byte_ns + cost->reduced * m->reduce_byte_ns +
-           cost->copied * m->copy_byte_ns;
+           cost->copied * m->copy_byte_ns + cost->near_messages * m->near_message_ns +
+           cost->near_bytes * m->near_byte_ns;
 }
 
 const struct tt_algo *tt_algo_choose(const struct tt_coll *c, const struct tt_cost_model *m)
@@ -90,12 +148,19 @@ static bool is_called(const struct tt_algo *algo, const char *name)
     return strcmp(algo->name, name) == 0 || strcmp(algo->name + strlen(coll) + 1, name) == 0;
 }
 
-const struct tt_algo *tt_algo_find(const struct tt_coll *c, const char *name)
+const struct tt_algo *tt_algo_named(enum tt_coll_kind kind, const char *name)
 {
     for (size_t i = 0; i < tt_nalgos; i++)
-        if (tt_algos[i]->kind == c->kind && is_called(tt_algos[i], name))
-            return tt_algos[i]->fits(c) ? tt_algos[i] : NULL;
+        if (tt_algos[i]->kind == kind && is_called(tt_algos[i], name))
+            return tt_algos[i];
     return NULL;
+}
+
+const struct tt_algo *tt_algo_find(const struct tt_coll *c, const char *name)
+{
+    const struct tt_algo *algo = tt_algo_named(c->kind, name);
+
+    return algo && algo->fits(c) ? algo : NULL;
 }
 
 bool tt_fits_always(const struct tt_coll *c)

@@ -5,9 +5,15 @@
 #include <stddef.h>
 #include "sched/algo.h"
 
-/* All algorithms, in the order of algos.c; tt_nalgos of them. */
-extern const struct tt_algo *const tt_algos[];
-extern const size_t tt_nalgos;
+/* All algorithms, in the order of algos.c, then those that were added; tt_nalgos of them. */
+#define TT_ALGOS_MAX 240
+extern const struct tt_algo *tt_algos[TT_ALGOS_MAX];
+extern size_t tt_nalgos;
+
+/* Adds one, which must then stay; before the first communicator, from one thread. INVALID (logged) if its name is taken, its kind's name
+ * is not the beginning of its own, or there is no room. tt_algo_forget drops those from the n-th on. */
+tutti_status tt_algo_add(const struct tt_algo *algo);
+void tt_algo_forget(size_t n);
 
 /* Constants of the network, measured once and agreed by all ranks: equal inputs give equal choices everywhere. */
 struct tt_cost_model {
@@ -15,6 +21,7 @@ struct tt_cost_model {
     double byte_ns;             /* one more byte of a message, streamed */
     double reduce_byte_ns;      /* one byte of reduction output */
     double copy_byte_ns;
+    double near_message_ns, near_byte_ns;   /* of messages that stay on a host, where others leave it */
 };
 double tt_cost_ns(const struct tt_cost *cost, const struct tt_cost_model *m);
 
@@ -22,6 +29,9 @@ double tt_cost_ns(const struct tt_cost *cost, const struct tt_cost_model *m);
 const struct tt_algo *tt_algo_choose(const struct tt_coll *c, const struct tt_cost_model *m);
 /* By name ("allreduce_ring", or "ring" of that kind); NULL if there is none or it does not fit. */
 const struct tt_algo *tt_algo_find(const struct tt_coll *c, const char *name);
+
+/* By name, whether it fits or not; NULL if there is none. */
+const struct tt_algo *tt_algo_named(enum tt_coll_kind kind, const char *name);
 
 /* Shared answers. Even alone a rank has one round: its own bytes may have to be copied. */
 bool tt_fits_always(const struct tt_coll *c);

@@ -54,6 +54,7 @@ const struct tt_algo tt_algo_allgather_bruck = {
 
 const struct tt_algo tt_algo_allgatherv_bruck = {
     .name = "allgatherv_bruck", .summary = "short packed blocks, any number of ranks",
+    .needs = "packed blocks",
     .kind = TT_ALLGATHERV, .fits = tt_fits_packed, .nrounds = tt_rounds_log, .round = round_k,
     .work_bytes = tt_work_none, .npeers = tt_npeers_log, .cost = cost,
 };

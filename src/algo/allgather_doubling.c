@@ -91,6 +91,7 @@ const struct tt_algo tt_algo_allgather_doubling = {
 
 const struct tt_algo tt_algo_allgatherv_doubling = {
     .name = "allgatherv_doubling", .summary = "short packed blocks; best with a power of two ranks",
+    .needs = "packed blocks",
     .kind = TT_ALLGATHERV, .fits = tt_fits_packed, .nrounds = nrounds, .round = round_k,
     .work_bytes = tt_work_none, .npeers = tt_npeers_tree, .cost = cost,
 };

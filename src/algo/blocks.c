@@ -2,6 +2,16 @@
 
 #include "base/status.h"
 
+const struct tt_layout *tt_layout_of(const struct tt_coll *c, struct tt_layout *alone)
+{
+    if (c->layout) {
+        tt_assert(c->layout->nranks == c->nranks);
+        return c->layout;
+    }
+    tt_layout_regular(alone, c->nranks, c->nranks, 1, 1, TT_NODE_MESH);
+    return alone;
+}
+
 struct tt_block tt_block_of(const struct tt_coll *c, uint32_t i)
 {
     switch (c->kind) {
@@ -26,6 +36,13 @@ struct tt_block tt_blocks_of(const struct tt_coll *c, uint32_t first, uint32_t l
     const struct tt_block low = tt_block_of(c, first), high = tt_block_of(c, last - 1);
 
     return (struct tt_block){ low.offset, high.offset + high.bytes - low.offset };
+}
+
+uint64_t tt_work_max(const struct tt_coll *c)
+{
+    const uint64_t by_ranks = (uint64_t)TT_WORK_RANK_BYTES * c->nranks;
+
+    return by_ranks > TT_WORK_MAX ? by_ranks : TT_WORK_MAX;
 }
 
 static bool has_arrays(const struct tt_coll *c)

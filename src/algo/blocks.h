@@ -7,7 +7,12 @@
 
 /* What an algorithm may ask of WORK, and how much of a row the slab-wise ones pass at a time. */
 #define TT_WORK_MAX (256u << 10)
+#define TT_WORK_RANK_BYTES 64u      /* with very many ranks: what they may ask of it per rank instead, where that is more */
+#define TT_WORK_MAX_TEXT "256 KiB, or 64 bytes a rank if that is more"
 #define TT_SLAB_BYTES (256u << 10)
+
+/* Where the ranks are; a call that does not know has them all on one host, which *alone becomes. */
+const struct tt_layout *tt_layout_of(const struct tt_coll *c, struct tt_layout *alone);
 
 /* A range of bytes within SRC or DST. */
 struct tt_block {
@@ -22,6 +27,8 @@ struct tt_block tt_block_of(const struct tt_coll *c, uint32_t i);
 struct tt_block tt_blocks_of(const struct tt_coll *c, uint32_t first, uint32_t last);
 /* Whether each block begins where the one before it ends. O(nranks) for the v kinds. */
 bool tt_blocks_packed(const struct tt_coll *c);
+/* What the call may ask of WORK: TT_WORK_MAX, or TT_WORK_RANK_BYTES a rank. */
+uint64_t tt_work_max(const struct tt_coll *c);
 /* Bytes of all blocks, and of the longest one. O(nranks) for the v kinds. */
 uint64_t tt_blocks_total(const struct tt_coll *c);
 uint64_t tt_blocks_longest(const struct tt_coll *c);

@@ -9,7 +9,7 @@
 
 static bool fits(const struct tt_coll *c)
 {
-    return tt_blocks_packed(c) && tt_blocks_total(c) <= TT_WORK_MAX;
+    return tt_blocks_packed(c) && tt_blocks_total(c) <= tt_work_max(c);
 }
 
 static uint64_t nrounds(const struct tt_coll *c)
@@ -101,12 +101,14 @@ static struct tt_cost cost(const struct tt_coll *c)
 
 const struct tt_algo tt_algo_reduce_scatter_halving = {
     .name = "reduce_scatter_halving", .summary = "short rows; best with a power of two ranks",
+    .needs = "all rows together within " TT_WORK_MAX_TEXT,
     .kind = TT_REDUCE_SCATTER, .fits = fits, .nrounds = nrounds, .round = round_k,
     .work_bytes = work_bytes, .npeers = tt_npeers_tree, .cost = cost,
 };
 
 const struct tt_algo tt_algo_reduce_scatterv_halving = {
     .name = "reduce_scatterv_halving", .summary = "short rows; best with a power of two ranks",
+    .needs = "packed rows, together within " TT_WORK_MAX_TEXT,
     .kind = TT_REDUCE_SCATTERV, .fits = fits, .nrounds = nrounds, .round = round_k,
     .work_bytes = work_bytes, .npeers = tt_npeers_tree, .cost = cost,
 };

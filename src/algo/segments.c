@@ -33,7 +33,8 @@ static uint32_t most_peers(const struct tt_algo *algo, const struct tt_coll *c)
     return algo->npeers(&there);
 }
 
-struct tt_segments tt_segments_choose(const struct tt_algo *algo, const struct tt_coll *c, const struct tt_segment_limits *limits)
+struct tt_segments tt_segments_choose(const struct tt_algo *algo, const struct tt_coll *c,
+                                      const struct tt_segment_limits *limits)
 {
     const uint64_t part = typical_put(c) / (limits->all_local ? 4 : 2);
     const uint32_t npeers = most_peers(algo, c);

@@ -5,13 +5,13 @@
 #include "sched/algo.h"
 
 struct tt_segment_limits {
-    uint64_t segment_bytes; /* of the wire */
+    uint64_t segment_bytes;     /* of the wire */
     uint64_t eager_bytes;
-    bool all_local; /* all ranks share memory */
+    bool all_local;             /* all ranks share memory */
 };
 
 struct tt_segments {
-    uint64_t segment_bytes; /* a power of two, at least eager_bytes */
+    uint64_t segment_bytes;     /* a power of two, at least eager_bytes */
     uint8_t streams, depth;
 };
 

@@ -10,7 +10,6 @@
 enum tt_param_id {
     TT_PARAM_TIMEOUT_MS,
     TT_PARAM_LANES,
-    TT_PARAM_LANE_BYTES,        /* outstanding bytes per TCP lane */
     TT_PARAM_EAGER_BYTES,       /* largest message that travels without asking first, within a host */
     TT_PARAM_TCP_EAGER_BYTES,   /* and between hosts */
     TT_PARAM_SEGMENT_BYTES,     /* segment of a streamed transfer on shm */

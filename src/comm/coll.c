@@ -41,8 +41,9 @@ static tutti_status begin(struct attempt *t, const char *name, enum tt_coll_kind
             return st;
         t->call = &t->mine;
     }
-    t->conf.coll =
-        (struct tt_coll){ .kind = kind, .rank = comm->rank, .nranks = comm->nranks, .elem_bytes = (uint32_t)elem };
+    t->conf.coll = (struct tt_coll){
+        .kind = kind, .rank = comm->rank, .nranks = comm->nranks, .elem_bytes = (uint32_t)elem, .layout = &comm->layout
+    };
     t->conf.dtype = type;
     return TUTTI_OK;
 }

@@ -11,6 +11,7 @@
 #include "base/param.h"
 #include "base/prng.h"
 #include "base/status.h"
+#include "comm/seat.h"
 
 /* What is flooded over the control overlay: a byte of kind, then
  *   FAILED   context u32, status u32, sentence
@@ -155,6 +156,8 @@ static void world_destroy(struct tt_world *w)
     if (w->engine)
         tt_engine_destroy(w->engine);
     tt_overlay_close(w->overlay);
+    tt_layout_fini(&w->layout);
+    free(w->places);
     pthread_mutex_destroy(&w->overlay_lock);
     pthread_mutex_destroy(&w->probe_lock);
     free(w->probe.rank);
@@ -191,9 +194,10 @@ static void read_sizes(struct tt_sizes *s, struct tt_reader *r, enum tt_param_id
         r->bad = true;
 }
 
-/* A card: the cost constants and sizes as this rank has them (only rank 0 measures), then the engine's part. */
+/* A card: the cost constants and sizes as this rank has them (only rank 0 measures), its place, then the engine's part. */
 static tutti_status make_card(struct tt_world *w, uint8_t card[TT_CARD_BYTES], size_t *bytes)
 {
+    struct tt_plugin_set plugins;
     struct tt_writer wr;
     size_t rest;
     tutti_status st;
@@ -210,6 +214,9 @@ static tutti_status make_card(struct tt_world *w, uint8_t card[TT_CARD_BYTES], s
     tt_constants_write(&w->constants, &wr);
     write_sizes(&w->shm_sizes, &wr);
     write_sizes(&w->tcp_sizes, &wr);
+    tt_told_write(&w->places[w->rank], &wr);
+    tt_plugins_set(&plugins);
+    tt_plugin_set_write(&plugins, &wr);
     st = tt_engine_card(w->engine, wr.at, (size_t)(wr.end - wr.at), &rest);
     *bytes = tt_writer_bytes(&wr) + rest;
     return st;
@@ -218,21 +225,43 @@ static tutti_status make_card(struct tt_world *w, uint8_t card[TT_CARD_BYTES], s
 static tutti_status read_card(struct tt_world *w, uint32_t rank, const uint8_t *card, size_t bytes)
 {
     struct tt_constants constants;
+    struct tt_plugin_set plugins;
     struct tt_sizes shm, tcp;
+    struct tt_told place;
     struct tt_reader r;
 
     tt_reader_init(&r, card, bytes);
     tt_constants_read(&constants, &r);
     read_sizes(&shm, &r, TT_PARAM_SEGMENT_BYTES, TT_PARAM_EAGER_BYTES);
     read_sizes(&tcp, &r, TT_PARAM_TCP_SEGMENT_BYTES, TT_PARAM_TCP_EAGER_BYTES);
+    tt_told_read(&place, &r);
+    tt_plugin_set_read(&plugins, &r);
     if (r.bad)
         return tt_fail(TUTTI_ERR_PROTOCOL, "the card of rank %u, %zu bytes, is none of this version's", rank, bytes);
+    w->places[rank] = place;
     if (rank == 0) {
         w->constants = constants;
         w->shm_sizes = shm;
         w->tcp_sizes = tcp;
     }
+    tt_plugin_judge_add(&w->plugins, rank, &plugins);
     return tt_engine_add_card(w->engine, rank, r.at, (size_t)(r.end - r.at));
+}
+
+/* All places are known: what all ranks derive from them alike. */
+static tutti_status derive_layout(struct tt_world *w)
+{
+    char text[160];
+
+    if (!tt_layout_derive(&w->layout, w->places, w->nranks))
+        return tt_fail(TUTTI_ERR_NOMEM, "no memory for the layout of %u ranks", w->nranks);
+    free(w->places);
+    w->places = NULL;
+    if (w->rank == 0 && tt_log_on(TT_LOG_INFO)) {
+        tt_layout_describe(&w->layout, text, sizeof text);
+        tt_log(TT_LOG_INFO, "%s", text);
+    }
+    return TUTTI_OK;
 }
 
 static tutti_status meet(struct tt_world *w, const struct tt_launch *launch, uint64_t deadline_ns)
@@ -245,16 +274,20 @@ static tutti_status meet(struct tt_world *w, const struct tt_launch *launch, uin
     st = make_card(w, card, &bytes);
     if (st)
         return st;
-    if (launch->nranks == 1 && strncmp(launch->rendezvous, "id:", 3) != 0)
-        return read_card(w, 0, card, bytes);        /* nobody waits for us, but a server of an id does */
+    if (launch->nranks == 1 && strncmp(launch->rendezvous, "id:", 3) != 0) {
+        st = read_card(w, 0, card, bytes);          /* nobody waits for us, but a server of an id does */
+        return st ? st : derive_layout(w);
+    }
     st = tt_boot_meet(launch, card, bytes, deadline_ns, &table, &w->overlay);
     if (st)
         return st;
     for (uint32_t r = 0; r < table.nranks && !st; r++)
         st = read_card(w, r, table.cards[r], table.card_bytes[r]);
+    if (!st)
+        st = tt_plugin_judge_end(&w->plugins);
     tt_engine_set_secret(w->engine, table.secret);
     tt_table_fini(&table);
-    return st;
+    return st ? st : derive_layout(w);
 }
 
 /* Not started yet: peers are not heard before the first communicator is there. */
@@ -265,6 +298,7 @@ static tutti_status world_create(struct tt_world **out, const struct tt_launch *
     struct tt_engine_conf conf = {
         .rank = launch->rank, .nranks = launch->nranks, .wires = launch->wires,
         .interfaces = launch->interfaces[0] ? launch->interfaces : NULL, .lanes = (uint32_t)lanes,
+        .rails = w ? &w->rails : NULL, .layout = w ? &w->layout : NULL,
     };
     tutti_status st;
 
@@ -273,13 +307,18 @@ static tutti_status world_create(struct tt_world **out, const struct tt_launch *
     pthread_mutex_init(&w->overlay_lock, NULL);
     pthread_mutex_init(&w->probe_lock, NULL);
     asked = calloc(launch->nranks, sizeof *asked);
-    if (!asked) {
+    w->places = calloc(launch->nranks, sizeof *w->places);
+    if (!asked || !w->places) {
+        free(asked);
         st = tt_fail(TUTTI_ERR_NOMEM, "no memory for %u ranks", launch->nranks);
         goto destroy;
     }
     tt_probe_init(&w->probe, asked, launch->nranks);
     w->rank = launch->rank;
     w->nranks = launch->nranks;
+    st = tt_seat_find(conf.interfaces, &w->rails, &w->places[w->rank]);
+    if (st)
+        goto destroy;
     st = tt_engine_create(&w->engine, &conf);
     if (st)
         goto destroy;
@@ -324,8 +363,12 @@ static tutti_status comm_open(tutti_comm **out, struct tt_world *w, uint32_t id,
     c->all_local = tt_engine_all_local(w->engine, ranks, nranks);
     c->model = c->all_local ? w->constants.shm : w->constants.tcp;
     c->sizes = c->all_local ? w->shm_sizes : w->tcp_sizes;
-    st = tt_context_open(w->engine, id, ranks, nranks, rank, &c->context);
+    if (!tt_layout_part(&c->layout, &w->layout, ranks, nranks))
+        st = tt_fail(TUTTI_ERR_NOMEM, "no memory for the layout of %u ranks", nranks);
+    else
+        st = tt_context_open(w->engine, id, ranks, nranks, rank, &c->context);
     if (st) {
+        tt_layout_fini(&c->layout);
         free(c->ranks);
         free(c);
         return st;
@@ -348,6 +391,9 @@ static tutti_status create(tutti_comm **out, const struct tt_launch *launch, con
         tt_param_warn_unknown();
     tt_log(TT_LOG_INFO, "rank %u of %u, started by: %s", launch->rank, launch->nranks, launch->launcher);
     if (!lanes && (st = tt_param_get(TT_PARAM_LANES, &lanes)))
+        return st;
+    st = tt_plugins_load();
+    if (st)
         return st;
     st = world_create(&w, launch, (int32_t)lanes);
     if (st)
@@ -592,6 +638,7 @@ void tutti_comm_destroy(tutti_comm *comm)
     tt_context_close(comm->context);
     if (atomic_fetch_sub(&comm->world->users, 1) == 1)
         world_destroy(comm->world);
+    tt_layout_fini(&comm->layout);
     free(comm->ranks);
     free(comm);
 }

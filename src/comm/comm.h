@@ -9,8 +9,10 @@
 #include "algo/algos.h"
 #include "boot/boot.h"
 #include "comm/measure.h"
+#include "comm/plugins.h"
 #include "comm/probe.h"
 #include "engine/engine.h"
+#include "topo/told.h"
 
 /* How transfers are cut where all ranks are on one host, and else. */
 struct tt_sizes {
@@ -25,6 +27,10 @@ struct tt_world {
     struct tt_probe probe;          /* under probe_lock */
     struct tt_constants constants;  /* rank 0's, as the sizes: the same on all ranks */
     struct tt_sizes shm_sizes, tcp_sizes;
+    struct tt_rails rails;          /* of this host */
+    struct tt_told *places;        /* [nranks] as their cards tell; NULL once the layout is derived */
+    struct tt_layout layout;        /* of all ranks of the job; empty before that */
+    struct tt_plugin_judge plugins;
     atomic_uint users;              /* communicators */
     uint32_t rank, nranks;
 };
@@ -65,6 +71,7 @@ struct tutti_comm {
     bool restore, all_local;
     struct tt_cost_model model;
     struct tt_sizes sizes;
+    struct tt_layout layout;            /* of its ranks */
     struct tt_plan plans[TT_PLANS];     /* used by the one thread that may call collectives */
     uint32_t plans_made;                /* that took the place of others */
     uint32_t kinds_told;                /* bit per kind of v call whose plan was logged */

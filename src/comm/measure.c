@@ -20,8 +20,14 @@
 #define ROUNDS 64
 
 const struct tt_constants tt_constants_default = {
-    .shm = { .message_ns = 250, .byte_ns = 0.12, .reduce_byte_ns = 0.1, .copy_byte_ns = 0.08 },
-    .tcp = { .message_ns = 8000, .byte_ns = 0.35, .reduce_byte_ns = 0.1, .copy_byte_ns = 0.08 },
+    .shm = {
+        .message_ns = 250, .byte_ns = 0.12, .reduce_byte_ns = 0.1, .copy_byte_ns = 0.08, .near_message_ns = 250,
+        .near_byte_ns = 0.12,
+    },
+    .tcp = {
+        .message_ns = 8000, .byte_ns = 0.35, .reduce_byte_ns = 0.1, .copy_byte_ns = 0.08, .near_message_ns = 250,
+        .near_byte_ns = 0.12,
+    },
 };
 
 static double clamped(double measured, double assumed)
@@ -181,6 +187,8 @@ void tt_constants_measure(struct tt_constants *out)
     out->shm.copy_byte_ns = out->tcp.copy_byte_ns = clamped(copy, out->shm.copy_byte_ns);
     out->shm.reduce_byte_ns = out->tcp.reduce_byte_ns = clamped(reduce, out->shm.reduce_byte_ns);
     measure_tcp(&out->tcp, buf);
+    out->shm.near_message_ns = out->tcp.near_message_ns = out->shm.message_ns;
+    out->shm.near_byte_ns = out->tcp.near_byte_ns = out->shm.byte_ns;
     free(buf);
 }
 
@@ -192,6 +200,8 @@ static void write_model(const struct tt_cost_model *m, struct tt_writer *w)
     tt_write_u64(w, (uint64_t)(m->byte_ns * 1000));
     tt_write_u64(w, (uint64_t)(m->reduce_byte_ns * 1000));
     tt_write_u64(w, (uint64_t)(m->copy_byte_ns * 1000));
+    tt_write_u64(w, (uint64_t)(m->near_message_ns * 1000));
+    tt_write_u64(w, (uint64_t)(m->near_byte_ns * 1000));
 }
 
 static void read_model(struct tt_cost_model *m, struct tt_reader *r)
@@ -200,6 +210,8 @@ static void read_model(struct tt_cost_model *m, struct tt_reader *r)
     m->byte_ns = (double)tt_read_u64(r) / 1000;
     m->reduce_byte_ns = (double)tt_read_u64(r) / 1000;
     m->copy_byte_ns = (double)tt_read_u64(r) / 1000;
+    m->near_message_ns = (double)tt_read_u64(r) / 1000;
+    m->near_byte_ns = (double)tt_read_u64(r) / 1000;
 }
 
 void tt_constants_write(const struct tt_constants *c, struct tt_writer *w)

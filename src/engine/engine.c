@@ -47,16 +47,24 @@ static tutti_status open_wires(struct tt_engine *e, const struct tt_engine_conf 
 {
     struct tt_wire_conf wc = {
         .rank = conf->rank, .nranks = conf->nranks, .link_bytes = TT_LINK_BYTES, .interfaces = conf->interfaces,
-        .lanes = conf->lanes,
+        .lanes = conf->lanes, .rails = conf->rails, .layout = conf->layout,
     };
-    int64_t lane_bytes = 0, cma = 0, silence_s = 0;
+    struct tt_lane_limits limits = tt_lane_limits_default;
+    const char *lane_bytes = getenv("TUTTI_LANE_BYTES");
+    size_t bad_at;
+    int64_t cma = 0, silence_s = 0;
     tutti_status st = check_list(conf->wires);
 
-    if (st || (st = tt_param_get(TT_PARAM_LANE_BYTES, &lane_bytes)) || (st = tt_param_get(TT_PARAM_CMA, &cma)) ||
-        (st = tt_param_get(TT_PARAM_TCP_SILENCE_S, &silence_s)))
+    if (!st && lane_bytes && !tt_lane_limits_parse(&limits, lane_bytes, &bad_at))
+        st = tt_fail(
+            TUTTI_ERR_INVALID,
+            "TUTTI_LANE_BYTES is \"%s\", which is not understood from \"%s\" on; it must be like \"8388608\" or "
+            "\"4194304,wan=134217728\", of %u to %u bytes, and distances socket, host, rack, zone, building, fabric, wan",
+            lane_bytes, lane_bytes + bad_at, TT_LANE_BYTES_MIN, TT_LANE_BYTES_MAX);
+    if (st || (st = tt_param_get(TT_PARAM_CMA, &cma)) || (st = tt_param_get(TT_PARAM_TCP_SILENCE_S, &silence_s)))
         return st;
     wc.secret = e->secret;
-    wc.lane_bytes = (uint64_t)lane_bytes;
+    wc.lane_limits = &limits;
     wc.silence_s = (uint32_t)silence_s;
     wc.cma = cma != 0;
     e->single_copies = cma == 2;

@@ -12,6 +12,7 @@
 #include "base/bytes.h"
 #include "reduce/reduce.h"
 #include "sched/algo.h"
+#include "topo/rails.h"
 #include "tutti/tutti.h"
 
 struct tt_engine;
@@ -26,6 +27,8 @@ struct tt_engine_conf {
     const char *wires;              /* "shm,tcp"; "" or NULL: all that open here */
     const char *interfaces;
     uint32_t lanes;
+    const struct tt_rails *rails;   /* of this host; NULL: not known. The caller's, until the engine is destroyed */
+    const struct tt_layout *layout; /* of the job; likewise. Empty (nranks 0) until all cards are there, and filled before tt_engine_start */
 };
 
 /* Whether it was created before this process was forked: then it is the parent's, and nothing of it may be used. Any thread. */

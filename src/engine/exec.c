@@ -78,15 +78,17 @@ static const struct tt_ref *write_of(const struct tt_step *s)
 
 static inline bool overlap(const struct tt_ref *r, uint64_t rbytes, const struct tt_ref *q, uint64_t qbytes)
 {
-    uint64_t rb, re, qb, qe;
-
     if (r->buf != q->buf || rbytes == 0 || qbytes == 0)
         return false;
     if (!r->block && !q->block)
         return r->offset < q->offset + qbytes && q->offset < r->offset + rbytes;
-    tt_ref_extent(r, rbytes, &rb, &re);
-    tt_ref_extent(q, qbytes, &qb, &qe);
-    return rb < qe && qb < re;
+    return tt_ref_overlap(r, rbytes, q, qbytes);
+}
+
+/* Where byte `pos` of a ref is in its buffer. */
+static uint64_t address_in(const struct tt_ref *ref, uint64_t pos)
+{
+    return ref->offset + (ref->block ? pos / ref->block * ref->stride + pos % ref->block : pos);
 }
 
 /* How far `first` (a ref of an earlier step of fbytes) must have advanced before `then`, at [pos, pos + len) of its own ref of
@@ -94,19 +96,16 @@ static inline bool overlap(const struct tt_ref *r, uint64_t rbytes, const struct
 static uint64_t needed(const struct tt_ref *first, uint64_t fbytes, const struct tt_ref *then, uint64_t tbytes,
                        uint64_t pos, uint64_t len)
 {
-    uint64_t begin, end;
+    uint64_t begin, end, done;
 
-    if (!overlap(first, fbytes, then, tbytes))
+    if (!tt_ref_overlap(first, fbytes, then, tbytes))
         return 0;
     if (first->block && first->offset == then->offset && first->block == then->block && first->stride == then->stride)
         return min_u64(fbytes, pos + len);      /* the same pieces in the same order */
-    if (first->block || then->block)
-        return fbytes;
-    begin = then->offset + pos;
-    end = begin + len;
-    if (end <= first->offset || begin >= first->offset + fbytes)
-        return 0;
-    return min_u64(fbytes, end - first->offset);
+    begin = address_in(then, pos);
+    end = len ? address_in(then, pos + len - 1) + 1 : begin;
+    done = tt_ref_before(first, fbytes, end);
+    return done > tt_ref_before(first, fbytes, begin) ? done : 0;
 }
 
 static uint64_t max_needed(const struct tt_step *first, const struct tt_step *then, uint64_t pos, uint64_t len)
@@ -194,7 +193,7 @@ static bool writes_into(const struct tt_step *earlier, const struct tt_ref *ref,
 {
     const struct tt_ref *w = write_of(earlier);
 
-    return w ? overlap(w, earlier->bytes, ref, bytes) : same_bytes(earlier, ref, bytes);
+    return w ? tt_ref_overlap(w, earlier->bytes, ref, bytes) : same_bytes(earlier, ref, bytes);
 }
 
 /* Links step i with the earlier steps of the window: conflicts, pipes, and what it forwards. */
@@ -487,6 +486,14 @@ static bool can_fuse(const struct tt_exec *x, const struct tt_exec_step *put, ui
     return true;
 }
 
+/* Whether nothing but room at the peer keeps `put` from being fused with what makes its bytes. */
+static bool may_fuse_soon(const struct tt_exec *x, const struct tt_exec_step *put)
+{
+    const struct tt_exec_peer *p = &x->peer[put->peer];
+
+    return !put->eager && p->ready && p->out_mapped && !lands_direct(put, p);
+}
+
 /* Staging for a pipe that is not written straight into a peer's slot: allotted at its first segment. */
 static bool stage_at(struct tt_exec *x, struct tt_exec_step *w, uint64_t pos, struct tt_place *out)
 {
@@ -515,8 +522,10 @@ static bool target_at(struct tt_exec *x, struct tt_exec_step *t, uint64_t pos, s
     out2->kind = TT_AT_NONE;
     if (t->s.out.buf != TT_BUF_PIPE) {
         *out = (struct tt_place){ .kind = TT_AT_BUF, .ref = t->s.out, .skip = pos };
-        if (put && !put->over)
-            can_fuse(x, put, pos, out2);
+        if (put && !put->over && !can_fuse(x, put, pos, out2) && x->patient && may_fuse_soon(x, put)) {
+            x->held = true;
+            return false;
+        }
         return true;
     }
     if (t->reader < 0)
@@ -773,6 +782,7 @@ bool tt_exec_next(struct tt_exec *x, struct tt_action *a)
         if (!x->progress)
             return false;
         x->progress = false;
+        x->held = false;
     }
 }
 

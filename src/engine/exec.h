@@ -109,6 +109,8 @@ struct tt_exec {
     bool straight;              /* all of it is loaded and eager. The shell may then run the steps itself, in program order, counting
                                    them in `head`; there is nothing to decide */
     bool progress;              /* something changed since the cursor last wrapped */
+    bool patient;               /* the caller's: see tt_exec_next */
+    bool held;                  /* something was held back in the last pass */
     bool credit_due;            /* some stream has consumed more than it has told */
     uint64_t deps[TT_EXEC_STEPS];       /* earlier steps of the window (by index) whose ranges conflict with this one */
     uint32_t flow[TT_EXEC_STEPS];       /* whom a streamed step goes with and how, to wake it */
@@ -123,7 +125,10 @@ void tt_exec_init(struct tt_exec *x, const struct tt_exec_conf *conf, struct tt_
 void tt_exec_restart(struct tt_exec *x);
 
 /* The next action that can be done now; false: none until an event. The caller either does it and calls
- * tt_exec_taken (or, for OPEN, tt_exec_opened), or leaves it (tt_exec_left) and will be offered it again by a later pass. */
+ * tt_exec_taken (or, for OPEN, tt_exec_opened), or leaves it (tt_exec_left) and will be offered it again by a later pass.
+ * With `patient` set, what a put could send on without reading it again, had its peer but room, is held back, and `held` says that
+ * this is why there is nothing to do. Rooms come free as the peer gets on; but it may be waiting for what is held back here, so
+ * the caller must not wait for an event: it asks again, and clears `patient` before long. */
 bool tt_exec_next(struct tt_exec *x, struct tt_action *a);
 /* The action is done (instant), or, for PUT with `instant` false, begun: tt_exec_sent comes later. */
 void tt_exec_taken(struct tt_exec *x, const struct tt_action *a, bool instant);

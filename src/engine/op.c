@@ -14,7 +14,9 @@
 #include "engine/perform.h"
 #include "engine/progress.h"
 
-#define STREAM_BYTES (4ull << 20)       /* outputs from here on are written past the cache */
+#define PASSES_HELD 400         /* some 20 us, a few segments' time */
+#define HASTY_ACTIONS 64
+#define STREAM_BYTES (8ull << 20)       /* outputs from here on are written past the cache */
 #define LOOK_AROUND 16                  /* of so many calls in a row that went at once, one does not */
 
 /* ---- life ------------------------------------------------------------------------------------------------------------ */
@@ -148,9 +150,24 @@ static void end_op(struct tt_op *op, tutti_status status, const char *why)
 
 /* ---- running ----------------------------------------------------------------------------------------------- */
 
+/* The executor held something back for a peer that has no room. Waiting for that is shorter than to have a put read once more what
+ * was just written past the cache, if the peer is running: after PASSES_HELD looks in vain it is taken as not to be, for the
+ * next HASTY_ACTIONS. Returns whether to ask the executor again at once. */
+static bool lose_patience(struct tt_op *op)
+{
+    if (++op->held_passes < PASSES_HELD) {
+        op->retry = true;
+        return false;
+    }
+    op->held_passes = 0;
+    op->hasty = HASTY_ACTIONS;
+    return true;
+}
+
 /* Performs what the executor finds to do, until it finds nothing. */
 static bool run_actions(struct tt_op *op)
 {
+    const bool cores_suffice = op->context->engine->spins > 0;
     struct tt_exec *x = &op->exec;
     struct tt_action a;
     bool any = false;
@@ -158,8 +175,18 @@ static bool run_actions(struct tt_op *op)
     for (;;) {
         if (op->scanned != x->loaded)
             tt_op_take_early(op);
-        if (tt_op_is_over(op) || !tt_exec_next(x, &a))
+        if (tt_op_is_over(op))
             return any;
+        x->patient = cores_suffice && op->hasty == 0;
+        if (!tt_exec_next(x, &a)) {
+            if (!x->patient || !x->held)
+                return any;
+            if (lose_patience(op))
+                continue;
+            return true;        /* not idle: this ends by itself */
+        }
+        op->held_passes = 0;
+        op->hasty -= op->hasty > 0;
         if (tt_op_perform(op, &a)) {
             any = true;
         } else {
@@ -262,6 +289,7 @@ static void join_active(struct tt_op *op)
     op->scanned = UINT32_MAX;
     op->now = NULL;
     op->retry = true;
+    op->held_passes = op->hasty = 0;
     op->next = NULL;
     while (*at)
         at = &(*at)->next;

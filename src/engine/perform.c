@@ -555,14 +555,46 @@ static bool do_put(struct tt_op *op, const struct tt_action *a)
     return true;
 }
 
+/* Whether what is written there had better not stay in our cache. */
+static bool bypasses_cache(const struct tt_op *op, const struct tt_place *at)
+{
+    const bool *past_cache;
+
+    if (at->kind != TT_AT_REMOTE)
+        return at->kind == TT_AT_BUF && op->stream_dst;
+    past_cache = op->flow[at->peer].landing_key.past_cache;
+    return past_cache && *past_cache;
+}
+
+/* Reduces where an operand or the output is strided. Pieces are of whole elements. */
+static void reduce_strided(struct tt_op *op, const struct tt_action *a, uint8_t *out2, tt_reduce_fn *kernel)
+{
+    const struct tt_place *const at[] = { &a->out, &a->a, &a->b };
+    uint8_t *p[3];
+
+    for (uint64_t pos = 0, n; pos < a->bytes; pos += n) {
+        n = a->bytes - pos;
+        for (int i = 0; i < 3; i++) {
+            uint64_t len = n;
+
+            p[i] = is_strided(at[i]) ? piece_of(op, at[i], pos, &len) : address_of(op, at[i]) + pos;
+            n = len < n ? len : n;
+        }
+        kernel(p[0], out2 ? out2 + pos : NULL, p[1], p[2], n / op->conf.coll.elem_bytes, false, op->conf.coll.nranks);
+    }
+}
+
 static bool do_local(struct tt_op *op, const struct tt_action *a)
 {
     uint8_t *out2 = address_of(op, &a->out2);
-    const bool stream = op->stream_dst && a->out.kind == TT_AT_BUF;
+    const uint32_t stream =
+        (bypasses_cache(op, &a->out) ? TT_STREAM_DST : 0) | (bypasses_cache(op, &a->out2) ? TT_STREAM_DST2 : 0);
     tt_reduce_fn *kernel;
 
-    if (is_strided(&a->out) || is_strided(&a->a)) {
-        tt_assert(a->kind == TT_ACT_COPY && !out2);
+    if (a->kind == TT_ACT_REDUCE && (is_strided(&a->out) || is_strided(&a->a) || is_strided(&a->b))) {
+        reduce_strided(op, a, out2, a->finish ? op->kernel_finish : op->kernel);
+    } else if (is_strided(&a->out) || is_strided(&a->a)) {
+        tt_assert(!out2);
         copy_strided(op, &a->out, &a->a, a->bytes);
     } else if (a->kind == TT_ACT_COPY) {
         tt_copy(address_of(op, &a->out), out2, a->bytes ? address_of(op, &a->a) : NULL, a->bytes, stream);

@@ -25,8 +25,11 @@
 
 #define TIMER_NS (5 * TT_MS)            /* between looks at deadlines */
 #define CLOCK_EVERY 256                 /* idle polls between looks at the clock */
+#define PAY_EVERY 4096                  /* the same between payments of the little that we owe: whoever we wait for may need it, but seldom
+                                           does, and it wakes who sleeps */
+#define FIRST_MS 2                      /* so the first sleep of a wait is short */
 #define YIELDS 400                      /* of a waiter, after spinning, before it blocks */
-#define YIELDS_CROWDED 2                /* the same where ranks outnumber cores and a look at the wires costs system calls */
+#define YIELDS_CROWDED 20                /* the same where ranks outnumber cores and a look at the wires costs system calls */
 #define NAP_MS 1                        /* of a holder with something that it could not do yet */
 #define BLOCK_MS_MAX 50                 /* a safety net: whoever blocks looks again after this */
 #define HEAR_EVERY 1024                 /* passes of the progress thread between looks at the control overlay */
@@ -366,24 +369,26 @@ static void drain_kick(struct tt_engine *e)
 
 /* How long a sleeper may sleep: what an operation could not do (no credit, no room in a mailbox) becomes possible without a sign
  * that wakes, if seldom. */
-static int patience_ms(const struct tt_engine *e)
+static int patience_ms(const struct tt_engine *e, bool first)
 {
     for (const struct tt_context *c = e->contexts; c; c = c->next)
         for (const struct tt_op *op = c->active; op; op = op->next)
             if (op->retry)
                 return NAP_MS;
-    return e->endings_due ? e->endings_nap_ms : BLOCK_MS_MAX;
+    if (e->endings_due)
+        return e->endings_nap_ms;
+    return first ? FIRST_MS : BLOCK_MS_MAX;
 }
 
-/* Sleeps, with the baton, until a wire, another thread or time calls. */
-static void block(struct tt_engine *e)
+/* Sleeps, with the baton, until a wire, another thread or time calls. first: nothing has been paid yet of the little that we owe. */
+static void block(struct tt_engine *e, bool first)
 {
     struct epoll_event ev[4];
     int n = 0;
 
     atomic_store(&e->blocked, true);
     if (arm(e) && !atomic_load(&e->urgent))
-        n = epoll_wait(e->all_epoll, ev, 4, patience_ms(e));
+        n = epoll_wait(e->all_epoll, ev, 4, patience_ms(e, first));
     atomic_store(&e->blocked, false);
     for (int i = 0; i < n; i++)
         e->alerted |= ev[i].data.fd == e->watch_fd;
@@ -424,21 +429,23 @@ static uint32_t look_out(const struct tt_engine *e)
 /* One idle step of a holder that has been idle for the time of n polls. Returns of how many this was. */
 static uint32_t idle(struct tt_engine *e, uint32_t n)
 {
+    const uint32_t awake = e->spins + (e->spins || !looks_are_dear(e) ? YIELDS : YIELDS_CROWDED);
     uint32_t took = 1;
 
     if (n < e->spins) {
         took = look_out(e);
-    } else if (n < e->spins + (e->spins || !looks_are_dear(e) ? YIELDS : YIELDS_CROWDED)) {
+    } else if (n < awake) {
         sched_yield();
     } else {
+        if (n > awake)
+            pay_credit(e, 1);
+        block(e, n == awake);
+        look_at_timers(e);
+    }
+    if ((n + took) / CLOCK_EVERY != n / CLOCK_EVERY)
+        look_at_timers(e);
+    if ((n + took) / PAY_EVERY != n / PAY_EVERY)
         pay_credit(e, 1);
-        block(e);
-        look_at_timers(e);
-    }
-    if ((n + took) / CLOCK_EVERY != n / CLOCK_EVERY) {
-        look_at_timers(e);
-        pay_credit(e, 1);       /* whoever we wait for may need the little that we owe */
-    }
     return took;
 }
 

@@ -169,6 +169,8 @@ struct tt_op {
     struct tt_op_regions regions[TT_ENGINE_WIRES_MAX];
     uint16_t slot;              /* in engine->ops: what a wire's cookie names, with the generation */
     uint16_t generation;
+    uint16_t held_passes;       /* how often the executor held something back, one time after another */
+    uint16_t hasty;             /* actions to go until it may do so again */
     bool retry;                 /* an action could not be done; try again without news */
     uint32_t peers_cap;         /* what the memory below has room for; it is kept from one operation to the next */
     uint64_t work_cap, backup_cap;

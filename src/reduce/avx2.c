@@ -463,20 +463,21 @@ OP(left) { return a; }
 
 /* ---- the kernels ------------------------------------------------------------------------------------------ */
 
-static AVX2 void copy(void *dst, void *dst2, const void *src, size_t bytes, bool stream)
+static AVX2 void copy(void *dst, void *dst2, const void *src, size_t bytes, uint32_t stream)
 {
     run(&(struct operands){ dst, dst2, src, src }, bytes, 1, left, 0, stream);
 }
 
 #define KERNEL(name, op, element) \
-    static AVX2 void name(void *dst, void *dst2, const void *a, const void *b, size_t count, bool stream, uint32_t n) \
+    static AVX2 void name(void *dst, void *dst2, const void *a, const void *b, size_t count, uint32_t stream, uint32_t n) \
     { \
-        run(&(struct operands){ dst, dst2, a, b }, count * (element), element, op, n, stream); \
+        run(&(struct operands){ dst, dst2, a, b }, count * (element), element, op, n, \
+            (element) == 1 ? stream & ~TT_STREAM_DST2 : stream); \
     }
 #define SCALE(name, op, element) \
     static AVX2 void name(void *dst, const void *src, size_t count, double scale) \
     { \
-        run(&(struct operands){ dst, NULL, src, src }, count * (element), element, op, scale, false); \
+        run(&(struct operands){ dst, NULL, src, src }, count * (element), element, op, scale, 0); \
     }
 
 #define INT_KERNELS(bits) \

@@ -13,6 +13,7 @@
 #include <stdint.h>
 #include <string.h>
 #include <immintrin.h>
+#include "reduce/reduce.h"
 
 #define AVX2 __attribute__((target("avx2,f16c")))
 #define INLINE static inline AVX2 __attribute__((always_inline))
@@ -20,6 +21,7 @@
 enum {
     VECTOR_BYTES = 32,
     LINE_BYTES = 64,
+    BOTH_BYTES = 4096,          /* the block of run_lines_both; whole lines */
     STREAM_BYTES_MIN = 8192,    /* below this the fence (0.4 us until all has left) costs more than it saves */
 };
 
@@ -108,19 +110,15 @@ INLINE void store_at(const struct operands *o, size_t at, vector v)
         _mm256_storeu_si256((vector *)(o->dst2 + at), v);
 }
 
-/* Stores a line that starts at `at`. The branches are the same every time, and hide behind the loads. */
-INLINE void store_line_at(const struct operands *o, size_t at, vector low, vector high, bool stream)
+/* The branch is the same every time, and hides behind the loads. */
+INLINE void store_line(uint8_t *to, vector low, vector high, bool stream)
 {
     if (stream) {
-        _mm256_stream_si256((vector *)(o->dst + at), low);
-        _mm256_stream_si256((vector *)(o->dst + at + VECTOR_BYTES), high);
+        _mm256_stream_si256((vector *)to, low);
+        _mm256_stream_si256((vector *)(to + VECTOR_BYTES), high);
     } else {
-        _mm256_storeu_si256((vector *)(o->dst + at), low);
-        _mm256_storeu_si256((vector *)(o->dst + at + VECTOR_BYTES), high);
-    }
-    if (o->dst2) {
-        _mm256_storeu_si256((vector *)(o->dst2 + at), low);
-        _mm256_storeu_si256((vector *)(o->dst2 + at + VECTOR_BYTES), high);
+        _mm256_storeu_si256((vector *)to, low);
+        _mm256_storeu_si256((vector *)(to + VECTOR_BYTES), high);
     }
 }
 
@@ -129,34 +127,90 @@ INLINE size_t run_lines(const struct operands *o, size_t from, size_t bytes, vec
 {
     size_t at = from;
 
-    for (; at + LINE_BYTES <= bytes; at += LINE_BYTES)
-        store_line_at(o, at, result_at(o, at, op, k), result_at(o, at + VECTOR_BYTES, op, k), stream);
+    for (; at + LINE_BYTES <= bytes; at += LINE_BYTES) {
+        const vector low = result_at(o, at, op, k), high = result_at(o, at + VECTOR_BYTES, op, k);
+
+        store_line(o->dst + at, low, high, stream);
+        if (o->dst2)
+            store_line(o->dst2 + at, low, high, false);
+    }
     return at;
 }
 
-/* dst aligned to a line first, for whole lines to leave the core; `head` bytes are not whole. */
-INLINE void run_streaming(const struct operands *o, size_t head, size_t bytes, vector_op *op, double k)
+/* The same, dst2 past the cache. Its lines begin `skew` bytes later than dst's, so they are computed for themselves: block by block, for
+ * the operands to come from the nearest cache the second time (line by line it takes three times as long), and before those bytes of
+ * dst are written, which may be an operand. The edges of dst2, which are not whole lines, have been stored before. */
+INLINE size_t run_lines_both(const struct operands *o, size_t from, size_t skew, size_t bytes, vector_op *op, double k,
+                             bool stream)
+{
+    const struct operands one = { o->dst, NULL, o->a, o->b }, two = { o->dst2, NULL, o->a, o->b };
+    size_t at = from;
+
+    while (at + skew + LINE_BYTES <= bytes) {
+        const size_t left = bytes - skew - at, block = left < BOTH_BYTES ? left : BOTH_BYTES;
+
+        run_lines(&two, at + skew, at + skew + block, op, k, true);
+        at = run_lines(&one, at, at + block, op, k, stream);
+    }
+    return run_lines(&one, at, bytes, op, k, stream);
+}
+
+INLINE void store_edges(const struct operands *o, size_t bytes, vector_op *op, double k)
+{
+    for (size_t at = 0; at < 2 * LINE_BYTES; at += VECTOR_BYTES) {
+        const size_t end = bytes - 2 * LINE_BYTES + at;
+
+        _mm256_storeu_si256((vector *)(o->dst2 + at), result_at(o, at, op, k));
+        _mm256_storeu_si256((vector *)(o->dst2 + end), result_at(o, end, op, k));
+    }
+}
+
+/* What is streamed is aligned to a line first, for whole lines to leave the core; `head` bytes of dst are not whole. */
+INLINE void run_streaming(const struct operands *o, size_t head, size_t bytes, vector_op *op, double k, uint32_t stream)
 {
     const size_t second = head > VECTOR_BYTES ? head - VECTOR_BYTES : 0;
     const vector head_low = result_at(o, 0, op, k), head_high = result_at(o, second, op, k);
     const vector tail_low = result_at(o, bytes - LINE_BYTES, op, k);
     const vector tail_high = result_at(o, bytes - VECTOR_BYTES, op, k);
+    const struct operands edge = { o->dst, stream & TT_STREAM_DST2 ? NULL : o->dst2, o->a, o->b };
+    size_t at;
 
-    run_lines(o, head, bytes, op, k, true);
-    if (head) {
-        store_at(o, 0, head_low);
-        store_at(o, second, head_high);
+    if (stream & TT_STREAM_DST2) {
+        store_edges(o, bytes, op, k);
+        at = run_lines_both(o, head, -(uintptr_t)(o->dst2 + head) % LINE_BYTES, bytes, op, k, stream & TT_STREAM_DST);
+    } else {
+        at = run_lines(o, head, bytes, op, k, true);
     }
-    store_at(o, bytes - LINE_BYTES, tail_low);
-    store_at(o, bytes - VECTOR_BYTES, tail_high);
+    if (head) {
+        store_at(&edge, 0, head_low);
+        store_at(&edge, second, head_high);
+    }
+    if (at < bytes) {
+        store_at(&edge, bytes - LINE_BYTES, tail_low);
+        store_at(&edge, bytes - VECTOR_BYTES, tail_high);
+    }
     _mm_sfence();
 }
 
-/* dst[bytes] = a[bytes] op b[bytes], in elements of `element` bytes. dst may equal a or b. */
-INLINE void run(const struct operands *o, size_t bytes, size_t element, vector_op *op, double k, bool stream)
+/* What can be streamed of what was asked for; *head: how far dst is from its first line. */
+INLINE uint32_t streamable(const struct operands *o, size_t bytes, size_t element, uint32_t stream, size_t *head)
 {
-    const size_t head = -(uintptr_t)o->dst % LINE_BYTES;
-    size_t at;
+    *head = -(uintptr_t)o->dst % LINE_BYTES;
+    if (bytes < STREAM_BYTES_MIN)
+        return 0;
+    if (*head % element)
+        stream &= ~TT_STREAM_DST;
+    if (!o->dst2 || (uintptr_t)o->dst2 % element)
+        stream &= ~TT_STREAM_DST2;
+    if (!(stream & TT_STREAM_DST))
+        *head = 0;
+    return stream;
+}
+
+/* dst[bytes] = a[bytes] op b[bytes], in elements of `element` bytes. dst may equal a or b. */
+INLINE void run(const struct operands *o, size_t bytes, size_t element, vector_op *op, double k, uint32_t stream)
+{
+    size_t at, head;
     vector last;
 
     if (bytes < VECTOR_BYTES) {
@@ -164,8 +218,9 @@ INLINE void run(const struct operands *o, size_t bytes, size_t element, vector_o
             run_small(o, bytes, op, k);
         return;
     }
-    if (stream && bytes >= STREAM_BYTES_MIN && head % element == 0) {
-        run_streaming(o, head, bytes, op, k);
+    stream = streamable(o, bytes, element, stream, &head);
+    if (stream) {
+        run_streaming(o, head, bytes, op, k, stream);
         return;
     }
     last = result_at(o, bytes - VECTOR_BYTES, op, k);

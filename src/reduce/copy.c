@@ -3,13 +3,12 @@
 #include "reduce/kernels.h"
 #include "reduce/reduce.h"
 
-/* dst[bytes] = src[bytes], and dst2[bytes] if not NULL; see reduce.h. Any thread. */
 /* From here on memcpy is not asked. glibc's uses `rep movsb` for long copies, which on AMD's Zen 3 falls to a fifteenth of its speed where
  * the destination begins a few bytes further into its page than the source into its own; from a page-aligned slot
  * to malloc's memory it always does. */
 #define OWN_BYTES_MIN 2048
 
-void tt_copy(void *dst, void *dst2, const void *src, size_t bytes, bool stream)
+void tt_copy(void *dst, void *dst2, const void *src, size_t bytes, uint32_t stream)
 {
     if (bytes == 0)
         return;

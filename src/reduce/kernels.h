@@ -35,7 +35,7 @@ struct tt_kernels {
     const char *name;
     tt_reduce_fn *reduce[TUTTI_DTYPE_COUNT][TT_KERNEL_COUNT];
     tt_scale_fn *scale_float[TUTTI_DTYPE_COUNT];
-    void (*copy)(void *dst, void *dst2, const void *src, size_t bytes, bool stream);
+    void (*copy)(void *dst, void *dst2, const void *src, size_t bytes, uint32_t stream);
 };
 
 extern const struct tt_kernels tt_kernels_portable;

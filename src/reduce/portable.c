@@ -29,7 +29,7 @@ typedef double mem_f64 __attribute__((aligned(1), may_alias));
 
 /* Defines the kernel `name`: dst[i] = EXPR, an expression in x[i], y[i] (elements of type `mem`) and n. */
 #define KERNEL(name, mem, EXPR) \
-    static void name(void *dst, void *dst2, const void *a, const void *b, size_t count, bool stream UNUSED, \
+    static void name(void *dst, void *dst2, const void *a, const void *b, size_t count, uint32_t stream UNUSED, \
                      uint32_t n UNUSED) \
     { \
         const mem *x = a, *y = b; \
@@ -165,7 +165,7 @@ SCALE(scale_e4m3, mem_u8, tt_e4m3_narrow(settle_f32(tt_e4m3_widen(x[i]) * scale3
 SCALE(scale_e5m2, mem_u8, tt_e5m2_narrow(settle_f32(tt_e5m2_widen(x[i]) * scale32)))
 
 /* Page by page, so that the second read finds the source in the nearest cache. */
-static void copy(void *dst, void *dst2, const void *src, size_t bytes, bool stream UNUSED)
+static void copy(void *dst, void *dst2, const void *src, size_t bytes, uint32_t stream UNUSED)
 {
     for (size_t at = 0, piece; at < bytes; at += piece) {
         piece = bytes - at < 4096 ? bytes - at : 4096;

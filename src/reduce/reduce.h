@@ -9,14 +9,17 @@
 #include <stdint.h>
 #include "tutti/tutti.h"
 
+enum { TT_STREAM_DST = 1u << 0, TT_STREAM_DST2 = 1u << 1 };
+
 /* One kernel: dst[i] = a[i] op b[i] for i in [0, count), and dst2[i] the same if dst2 is not NULL. `a` is the left
  * operand. dst may equal a or b exactly; other overlap is not allowed. Any alignment of every pointer.
- * `stream`: dst (not dst2) is written past the caches with non-temporal stores, fenced before return. The fence waits
- * for memory (0.4 us), so calls below 8 KiB ignore it, as do those whose dst is not aligned to its elements.
+ * `stream` (TT_STREAM_*): which of the two are written past the caches with non-temporal stores, fenced before return. The fence
+ * waits for memory (0.4 us), so calls below 8 KiB ignore it, as do those whose destination is not aligned to its elements, and
+ * dst2 of 8-bit types, for which everything would be computed twice.
  * `finish_n`, at least 1, is read only by a finishing kernel.
  * A float result that is NaN is the canonical one; MIN and MAX take the left operand unless the right is strictly
  * better (so the left one of +0 and -0). */
-typedef void tt_reduce_fn(void *dst, void *dst2, const void *a, const void *b, size_t count, bool stream,
+typedef void tt_reduce_fn(void *dst, void *dst2, const void *a, const void *b, size_t count, uint32_t stream,
                           uint32_t finish_n);
 
 /* The kernel of (type, op), finishing or not. A finishing kernel of TUTTI_AVG divides the sum by finish_n, once:
@@ -33,9 +36,8 @@ bool tt_reduce_defined(tutti_dtype type, tutti_redop op);
  * dst may equal src. */
 void tt_reduce_scale(void *dst, const void *src, size_t count, tutti_dtype type, double scale);
 
-/* dst[bytes] = src[bytes]; must not overlap. stream: non-temporal stores, as above; dst2, if not NULL, gets
- * the same bytes with ordinary stores. */
-void tt_copy(void *dst, void *dst2, const void *src, size_t bytes, bool stream);
+/* dst[bytes] = src[bytes], and dst2[bytes] if not NULL; must not overlap. stream as above. */
+void tt_copy(void *dst, void *dst2, const void *src, size_t bytes, uint32_t stream);
 
 /* Scalar conversions, for tests and tools: round to nearest even, saturating for e4m3, NaN kept. */
 float tt_f16_to_f32(uint16_t h);

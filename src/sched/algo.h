@@ -5,14 +5,17 @@
 #include "sched/sched.h"
 
 /* What the slowest rank pays on the critical path: messages one after another, bytes through its busiest direction,
- * bytes reduced, bytes copied locally. tt_cost_ns turns it into time with the constants of the communicator. */
+ * bytes reduced, bytes copied locally. `near`: of those the ones that stay on a host, where others leave it and the algorithm knows.
+ * tt_cost_ns turns it into time with the constants of the communicator. */
 struct tt_cost {
     double messages, bytes, reduced, copied;
+    double near_messages, near_bytes;
 };
 
 struct tt_algo {
     const char *name;       /* "<collective>_<idea>", e.g. "allreduce_ring" */
     const char *summary;    /* when it is good, in a few words */
+    const char *needs;      /* what a call must be for it to fit, as "packed blocks"; NULL: it always fits */
     enum tt_coll_kind kind;
     bool (*fits)(const struct tt_coll *c);      /* whether it can do this call: correctness and bounds, not speed */
     uint64_t (*nrounds)(const struct tt_coll *c);       /* 0 is fine: nothing to do */

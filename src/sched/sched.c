@@ -152,6 +152,49 @@ void tt_ref_extent(const struct tt_ref *ref, uint64_t bytes, uint64_t *begin, ui
     *end = ref->offset + last * ref->stride + (bytes - last * ref->block);
 }
 
+uint64_t tt_ref_before(const struct tt_ref *ref, uint64_t bytes, uint64_t end)
+{
+    uint64_t before, in;
+
+    if (end <= ref->offset)
+        return 0;
+    before = end - ref->offset;
+    if (ref->block && bytes > ref->block) {
+        in = before % ref->stride;
+        before = before / ref->stride * ref->block + (in < ref->block ? in : ref->block);
+    }
+    return before < bytes ? before : bytes;
+}
+
+/* Whether a contiguous range has bytes of a ref: those before its end are not all before its begin. */
+static bool has_bytes_in(const struct tt_ref *ref, uint64_t bytes, uint64_t begin, uint64_t end)
+{
+    return tt_ref_before(ref, bytes, end) > tt_ref_before(ref, bytes, begin);
+}
+
+bool tt_ref_overlap(const struct tt_ref *a, uint64_t a_bytes, const struct tt_ref *b, uint64_t b_bytes)
+{
+    uint64_t a_begin, a_end, b_begin, b_end, stride, apart;
+
+    if (a->buf != b->buf || a_bytes == 0 || b_bytes == 0)
+        return false;
+    tt_ref_extent(a, a_bytes, &a_begin, &a_end);
+    tt_ref_extent(b, b_bytes, &b_begin, &b_end);
+    if (a_end <= b_begin || b_end <= a_begin)
+        return false;
+    if (!a->block && !b->block)
+        return true;
+    if (a_end - a_begin == a_bytes)
+        return has_bytes_in(b, b_bytes, a_begin, a_end);
+    if (b_end - b_begin == b_bytes)
+        return has_bytes_in(a, a_bytes, b_begin, b_end);
+    stride = a->stride < b->stride ? a->stride : b->stride;
+    if (a->stride % stride || b->stride % stride || a->block > stride || b->block > stride)
+        return true;
+    apart = (b_begin % stride + stride - a_begin % stride) % stride;    /* from a piece of a to the next of b */
+    return apart < a->block || apart + b->block > stride;
+}
+
 static struct tt_step *emit(struct tt_sched *s)
 {
     tt_assert(s->n < s->cap);

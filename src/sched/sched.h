@@ -96,6 +96,13 @@ struct tt_ref tt_coll_canonical(const struct tt_coll *c, struct tt_ref ref);
 /* The [begin, end) extent of `bytes` bytes at ref. */
 void tt_ref_extent(const struct tt_ref *ref, uint64_t bytes, uint64_t *begin, uint64_t *end);
 
+/* Whether they name a byte in common. Exact for contiguous ones, and for strided ones where one stride is a multiple of the other
+ * and pieces are alike; true where it is not that simple. */
+bool tt_ref_overlap(const struct tt_ref *a, uint64_t a_bytes, const struct tt_ref *b, uint64_t b_bytes);
+
+/* How many of ref's bytes, in their order, are needed to have all those before `end`. */
+uint64_t tt_ref_before(const struct tt_ref *ref, uint64_t bytes, uint64_t end);
+
 enum tt_opcode { TT_PUT, TT_WAIT, TT_REDUCE_STEP, TT_COPY };
 
 struct tt_step {

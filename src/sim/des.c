@@ -286,7 +286,7 @@ static void take_credits(struct des_rank *r, const struct des_msg *m)
         return;
     tt_assert(r->flow[peer].eager_out >= m->credits);
     r->flow[peer].eager_out -= (uint8_t)m->credits;
-    r->exec.progress = true; /* what was left for want of it may go */
+    r->exec.progress = true;        /* what was left for want of it may go */
 }
 
 /* The thread of a rank turns to what has come just now. Of a train that is delivered as one only the end is charged: it is one only
@@ -300,7 +300,7 @@ static void spend_receive(const struct des *s, struct des_rank *r)
 /* A message, or a part of a train, is at its receiver. */
 static void deliver(struct des *s, uint32_t i)
 {
-    const struct des_msg m = s->msg[i]; /* the pool may move */
+    const struct des_msg m = s->msg[i];     /* the pool may move */
     struct des_rank *r = &s->rank[m.to];
     const bool whole = m.kind != DES_SEGMENT || m.seen == m.count || m.count == 1;
     const uint16_t before = m.credits;
@@ -392,7 +392,7 @@ uint64_t tt_des_memory(const struct tt_algo *algo, const struct tt_coll *coll)
     struct tt_coll c = *coll;
     uint64_t peers = 0;
 
-    c.rank = c.root; /* the rank that has most, where one has more */
+    c.rank = c.root;        /* the rank that has most, where one has more */
     peers = algo->npeers(&c);
     c.rank = (c.root + 1) % c.nranks;
     peers += (c.nranks - 1) * (uint64_t)algo->npeers(&c);
@@ -506,8 +506,7 @@ static void explain(const struct des *s, char *why, size_t why_bytes)
         if (s->rank[r].done)
             continue;
         if (t)
-            snprintf(at, sizeof at, "%s of %llu bytes with rank %u", opcodes[t->opcode], (unsigned long long)t->bytes,
-                     t->peer);
+            snprintf(at, sizeof at, "%s of %llu bytes with rank %u", opcodes[t->opcode], (unsigned long long)t->bytes, t->peer);
         if (s->lost)
             snprintf(lost, sizeof lost, "; %u messages were lost at dead NICs", s->lost);
         snprintf(why, why_bytes, "stuck at %.3f us: %u of %u ranks finished; rank %u is in round %llu of %llu at %s%s",
@@ -562,8 +561,7 @@ static tutti_status check(const struct tt_des_conf *c)
     if (c->net->layout->nranks != c->coll->nranks)
         return tt_fail(TUTTI_ERR_INVALID, "%u ranks on a network of %u", c->coll->nranks, c->net->layout->nranks);
     if (seg < 8 || (seg & (seg - 1)) || seg < c->eager_bytes)
-        return tt_fail(TUTTI_ERR_INVALID,
-                       "segments of %llu bytes: it must be a power of two, at least 8 and the eager limit (%llu)",
+        return tt_fail(TUTTI_ERR_INVALID, "segments of %llu bytes: it must be a power of two, at least 8 and the eager limit (%llu)",
                        (unsigned long long)seg, (unsigned long long)c->eager_bytes);
     if (c->streams < 1 || c->streams > TT_EXEC_STREAMS_MAX || c->depth < 1 || c->depth > TT_EXEC_DEPTH_MAX ||
         (c->depth & (c->depth - 1)))

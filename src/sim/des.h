@@ -23,33 +23,32 @@
 
 struct tt_des_conf {
     const struct tt_algo *algo;
-    const struct tt_coll
-        *coll; /* of rank 0; of the others but for `rank`. layout: as algorithms are to see it. Not p2p or alltoallv */
+    const struct tt_coll *coll;     /* of rank 0; of the others but for `rank`. layout: as algorithms are to see it. Not p2p or alltoallv */
     const struct tt_net_conf *net;
     const struct tt_fault *faults;
     uint32_t nfaults;
-    uint64_t segment_bytes, eager_bytes; /* as struct tt_exec_conf */
+    uint64_t segment_bytes, eager_bytes;    /* as struct tt_exec_conf */
     uint8_t streams, depth;
-    bool direct;         /* receivers open their final buffers */
-    uint64_t lane_bytes; /* outstanding to one peer, all lanes together: sent and not yet acknowledged; 0: any number */
-    double send_ns, receive_ns; /* software, per message */
+    bool direct;                    /* receivers open their final buffers */
+    uint64_t lane_bytes;            /* outstanding to one peer, all lanes together: sent and not yet acknowledged; 0: any number */
+    double send_ns, receive_ns;     /* software, per message */
     double reduce_byte_ns, copy_byte_ns;
-    double jitter_ns; /* up to so much more for each message sent, drawn from seed */
+    double jitter_ns;               /* up to so much more for each message sent, drawn from seed */
     uint64_t seed;
-    bool whole; /* no trains: each segment is a message of its own */
+    bool whole;                     /* no trains: each segment is a message of its own */
     /* Now and then, with the share of steps that are over, 0 to 1. May be NULL. */
     void (*progress)(void *arg, double share);
     void *arg;
 };
 
 struct tt_des_result {
-    double time_ns, first_ns;                /* until the last and the first rank finished */
-    uint64_t events, messages, segments;     /* messages: all; segments: of streamed puts */
-    uint64_t bytes[TT_DISTANCES];            /* sent over each distance, of data */
-    uint64_t puts[TT_DISTANCES];             /* messages with data over each distance */
-    uint64_t peak_queue_bytes[TT_DISTANCES]; /* waiting for one server, by class as in net.h */
-    double busiest[TT_DISTANCES];            /* share of the time that the busiest server of each class was busy */
-    uint64_t queue_most;                     /* events waiting at a time */
+    double time_ns, first_ns;       /* until the last and the first rank finished */
+    uint64_t events, messages, segments;    /* messages: all; segments: of streamed puts */
+    uint64_t bytes[TT_DISTANCES];   /* sent over each distance, of data */
+    uint64_t puts[TT_DISTANCES];    /* messages with data over each distance */
+    uint64_t peak_queue_bytes[TT_DISTANCES];    /* waiting for one server, by class as in net.h */
+    double busiest[TT_DISTANCES];   /* share of the time that the busiest server of each class was busy */
+    uint64_t queue_most;            /* events waiting at a time */
 };
 
 /* Runs it. INVALID (logged): the configuration, the network or a fault cannot be. NOMEM (logged). TIMEOUT: the ranks are stuck, with

@@ -5,7 +5,7 @@
 #include "base/status.h"
 #include "sim/des_state.h"
 
-#define CONTROL_BYTES 64u /* a mailbox cell: ready, credit */
+#define CONTROL_BYTES 64u       /* a mailbox cell: ready, credit */
 
 /* ---- the pool ------------------------------------------------------------------------------------------ */
 
@@ -37,15 +37,9 @@ void des_at(struct des *s, uint64_t time_ps, uint32_t m)
     tt_queue_push(&s->queue, (struct tt_queue_item){ .time_ps = time_ps, .what = m });
 }
 
-static bool has_data(const struct des_msg *m)
-{
-    return m->kind == DES_EAGER || m->kind == DES_SEGMENT;
-}
+static bool has_data(const struct des_msg *m) { return m->kind == DES_EAGER || m->kind == DES_SEGMENT; }
 
-static uint64_t wire_bytes(const struct des_msg *m)
-{
-    return has_data(m) ? m->bytes : CONTROL_BYTES;
-}
+static uint64_t wire_bytes(const struct des_msg *m) { return has_data(m) ? m->bytes : CONTROL_BYTES; }
 
 /* ---- leaving ------------------------------------------------------------------------------------------- */
 
@@ -89,7 +83,7 @@ uint32_t des_new(struct des *s, uint32_t me, uint16_t peer, enum des_kind kind)
 /* The sources of `count` segments from `first` are free again at a time. */
 static void push_sent(struct des *s, const struct des_msg *of, uint32_t first, uint16_t count, uint64_t time_ps)
 {
-    const struct des_msg what = *of; /* the pool may move */
+    const struct des_msg what = *of;    /* the pool may move */
     const uint32_t i = des_alloc(s);
     struct des_msg *m = &s->msg[i];
 

@@ -7,20 +7,19 @@
 #include "sim/queue.h"
 
 #define DES_NONE UINT32_MAX
-#define DES_EAGER_CREDIT 16u /* as the engine's TT_EAGER_CREDIT */
+#define DES_EAGER_CREDIT 16u    /* as the engine's TT_EAGER_CREDIT */
 
 enum des_kind { DES_FREE, DES_START, DES_READY, DES_EAGER, DES_SEGMENT, DES_CREDIT, DES_GIVE, DES_SENT, DES_ACK };
 
 /* Something on its way, or to happen at `to`. */
 struct des_msg {
-    uint64_t bytes; /* of data */
-    uint64_t head_ps,
-        tail_ps; /* when its first and last byte come to the next server; at the receiver: of the whole train */
+    uint64_t bytes;             /* of data */
+    uint64_t head_ps, tail_ps;  /* when its first and last byte come to the next server; at the receiver: of the whole train */
     uint32_t from, to;
-    uint32_t seq;           /* SEGMENT, SENT: of the first; EAGER: the tag; CREDIT: the count */
-    uint32_t next;          /* free, or of those that came early */
-    uint16_t step, count;   /* SEGMENT, SENT: the put, and segments of the train */
-    uint16_t seen, credits; /* SEGMENT: delivered by the next delivery; eager messages that go back to the receiver */
+    uint32_t seq;               /* SEGMENT, SENT: of the first; EAGER: the tag; CREDIT: the count */
+    uint32_t next;              /* free, or of those that came early */
+    uint16_t step, count;       /* SEGMENT, SENT: the put, and segments of the train */
+    uint16_t seen, credits;     /* SEGMENT: delivered by the next delivery; eager messages that go back to the receiver */
     uint8_t kind, stream, hop;
     bool direct, delivered;
     struct tt_net_path path;
@@ -28,17 +27,17 @@ struct des_msg {
 
 /* Beside the executor's peer of the same index. */
 struct des_flow {
-    uint64_t pair_free_ps; /* where a pair has a bound of its own */
-    uint64_t outstanding;  /* bytes, if lanes are limited */
+    uint64_t pair_free_ps;      /* where a pair has a bound of its own */
+    uint64_t outstanding;       /* bytes, if lanes are limited */
     uint8_t eager_out, eager_owed;
 };
 
 struct des_rank {
-    uint64_t clock_ps; /* until when its thread is busy */
+    uint64_t clock_ps;          /* until when its thread is busy */
     uint64_t finished_ps;
     struct tt_exec_peer *peers;
     struct des_flow *flow;
-    uint32_t early; /* messages that came before their step, oldest first */
+    uint32_t early;             /* messages that came before their step, oldest first */
     uint32_t seen_loaded, seen_head, seen_round;
     float slow;
     bool done;
@@ -55,7 +54,7 @@ struct des {
     struct des_flow *flows;
     struct des_msg *msg;
     uint32_t nmsgs, msgs_cap, free_msg;
-    uint32_t train; /* the message that the rank at work may still add a segment to */
+    uint32_t train;             /* the message that the rank at work may still add a segment to */
     uint64_t now_ps;
     uint64_t send_ps, receive_ps;
     uint32_t ndone, lost;

@@ -73,8 +73,7 @@ static tutti_status need(const struct tt_net_conf *conf, enum tt_distance d)
 {
     if (conf->link[d].bytes_per_s > 0)
         return TUTTI_OK;
-    return tt_fail(TUTTI_ERR_INVALID,
-                   "the rate of links at distance \"%s\" is %g bytes per second: it must be positive",
+    return tt_fail(TUTTI_ERR_INVALID, "the rate of links at distance \"%s\" is %g bytes per second: it must be positive",
                    tt_distance_name(d), conf->link[d].bytes_per_s);
 }
 
@@ -135,8 +134,7 @@ static tutti_status slow_uplink(struct tt_net *net, const struct tt_fault *f)
     const enum tt_distance d = (enum tt_distance)(f->index + 1);
 
     if (f->index < TT_NEAR_RACK || f->index > TT_NEAR_FABRIC || !net->shared_up[d])
-        return tt_fail(TUTTI_ERR_INVALID,
-                       "a fault names the uplink of a %s, but that layer is not over-subscribed here, or not used",
+        return tt_fail(TUTTI_ERR_INVALID, "a fault names the uplink of a %s, but that layer is not over-subscribed here, or not used",
                        tt_distance_name((enum tt_distance)f->index));
     if (f->where >= groups_of(net->layout, (enum tt_distance)f->index))
         return tt_fail(TUTTI_ERR_INVALID, "a fault names the uplink of %s %u, but there are %u",

@@ -19,26 +19,25 @@
 #include "topo/layout.h"
 #include "tutti/tutti.h"
 
-#define TT_NET_HOPS_MAX 10 /* two rails, up and down four levels */
+#define TT_NET_HOPS_MAX 10      /* two rails, up and down four levels */
 #define TT_PS_PER_NS 1000.0
 
 struct tt_net_conf {
-    const struct tt_layout *layout; /* the caller's, alive as long as the network */
+    const struct tt_layout *layout;     /* the caller's, alive as long as the network */
     struct {
-        double latency_ns;  /* one way */
-        double bytes_per_s; /* SOCKET, HOST: of a link as above; RACK: of a rail; above: bounds one pair, 0 does not */
+        double latency_ns;              /* one way */
+        double bytes_per_s;             /* SOCKET, HOST: of a link as above; RACK: of a rail; above: bounds one pair, 0 does not */
     } link[TT_DISTANCES];
-    double uplink_bytes_per_s
-        [TT_DISTANCES]; /* ZONE: what a rack has towards its zone, each way; ...; 0: as much as its rails */
+    double uplink_bytes_per_s[TT_DISTANCES];    /* ZONE: what a rack has towards its zone, each way; ...; 0: as much as its rails */
 };
 
 /* What is out of order. Hosts, groups and ranks are numbered as in the layout. */
 enum tt_fault_kind {
-    TT_FAULT_SLOW_RAIL,   /* both directions of rail `index` of host `where` take `factor` times as long */
-    TT_FAULT_DEAD_RAIL,   /* its ranks use the host's next rail; without one, nothing gets out or in */
-    TT_FAULT_SLOW_UPLINK, /* the uplink of group `where` of level `index` (RACK to FABRIC), both directions */
-    TT_FAULT_SLOW_RANK,   /* rank `where` takes `factor` times as long for all that it does itself */
-    TT_FAULT_LATE_RANK    /* rank `where` comes `factor` nanoseconds late */
+    TT_FAULT_SLOW_RAIL,     /* both directions of rail `index` of host `where` take `factor` times as long */
+    TT_FAULT_DEAD_RAIL,     /* its ranks use the host's next rail; without one, nothing gets out or in */
+    TT_FAULT_SLOW_UPLINK,   /* the uplink of group `where` of level `index` (RACK to FABRIC), both directions */
+    TT_FAULT_SLOW_RANK,     /* rank `where` takes `factor` times as long for all that it does itself */
+    TT_FAULT_LATE_RANK      /* rank `where` comes `factor` nanoseconds late */
 };
 
 struct tt_fault {
@@ -49,33 +48,33 @@ struct tt_fault {
 
 struct tt_server {
     uint64_t free_ps, busy_ps;
-    float slow; /* times as long; 0: dead */
+    float slow;             /* times as long; 0: dead */
 };
 
 struct tt_net {
     const struct tt_layout *layout;
     uint64_t latency_ps[TT_DISTANCES];
-    double byte_ps[TT_DISTANCES]; /* by class of server: SOCKET and HOST links, RACK rails, ZONE and above uplinks */
-    double pair_byte_ps[TT_DISTANCES]; /* above RACK: bound of one pair; 0: none */
-    bool shared_up[TT_DISTANCES];      /* whether leaving a group below that level is a server */
-    struct tt_server *server;          /* [nservers] */
+    double byte_ps[TT_DISTANCES];       /* by class of server: SOCKET and HOST links, RACK rails, ZONE and above uplinks */
+    double pair_byte_ps[TT_DISTANCES];  /* above RACK: bound of one pair; 0: none */
+    bool shared_up[TT_DISTANCES];       /* whether leaving a group below that level is a server */
+    struct tt_server *server;           /* [nservers] */
     uint32_t nservers;
-    uint32_t pair_from, pair_stride; /* first server of each kind */
+    uint32_t pair_from, pair_stride;    /* first server of each kind */
     uint32_t socket_from, socket_stride;
-    uint32_t rail_from[2], nrails;     /* out, in */
-    uint32_t up_from[TT_DISTANCES][2]; /* up, down */
-    uint8_t *rail_ranks;               /* [hosts][nrails]: ranks bound to it, up to 255 */
+    uint32_t rail_from[2], nrails;      /* out, in */
+    uint32_t up_from[TT_DISTANCES][2];  /* up, down */
+    uint8_t *rail_ranks;                /* [hosts][nrails]: ranks bound to it, up to 255 */
     bool has_dead;
-    uint64_t peak_bytes[TT_DISTANCES]; /* most that waited for one server of a class */
+    uint64_t peak_bytes[TT_DISTANCES];  /* most that waited for one server of a class */
 };
 
 /* The way of a message. */
 struct tt_net_path {
     uint64_t latency_ps;
     enum tt_distance distance;
-    uint8_t nhops, nup;                /* the latency comes after hop nup - 1 */
-    bool first_is_private;             /* only one rank uses the first server: it needs no arbitration */
-    uint8_t class_of[TT_NET_HOPS_MAX]; /* enum tt_distance */
+    uint8_t nhops, nup;                 /* the latency comes after hop nup - 1 */
+    bool first_is_private;              /* only one rank uses the first server: it needs no arbitration */
+    uint8_t class_of[TT_NET_HOPS_MAX];  /* enum tt_distance */
     uint32_t server[TT_NET_HOPS_MAX];
 };
 

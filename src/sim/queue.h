@@ -12,16 +12,16 @@
 
 struct tt_queue_item {
     uint64_t time_ps;
-    uint32_t what; /* the caller's */
+    uint32_t what;      /* the caller's */
 };
 
 struct tt_queue_bucket {
     struct tt_queue_item *item;
-    size_t first, n, cap; /* [first, n) are there; only bucket 0 is taken from its front */
+    size_t first, n, cap;       /* [first, n) are there; only bucket 0 is taken from its front */
 };
 
 struct tt_queue {
-    struct tt_queue_bucket bucket[65]; /* bucket[b]: the highest differing bit is b - 1; 0: none differs */
+    struct tt_queue_bucket bucket[65];  /* bucket[b]: the highest differing bit is b - 1; 0: none differs */
     uint64_t last_ps;
     size_t nitems, nitems_most;
 };

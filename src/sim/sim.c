@@ -11,15 +11,15 @@ enum event_kind { EV_READY, EV_EAGER, EV_ARRIVED, EV_CREDIT, EV_RETRY };
 
 /* Something that happens at rank `to`, because of rank `from`. */
 struct event {
-    uint64_t time_ns, order; /* order breaks ties: the same seed gives the same run */
+    uint64_t time_ns, order;    /* order breaks ties: the same seed gives the same run */
     uint32_t to, from;
     uint8_t kind, stream;
     bool direct;
-    uint16_t step; /* ARRIVED: of the put */
-    uint32_t seq;  /* ARRIVED: segment; CREDIT: count; EAGER: tag */
+    uint16_t step;              /* ARRIVED: of the put */
+    uint32_t seq;               /* ARRIVED: segment; CREDIT: count; EAGER: tag */
     uint64_t bytes;
-    uint8_t *data;                  /* EAGER: the payload, owned */
-    struct tt_place source, target; /* ARRIVED, when not mapped: read and written when it happens */
+    uint8_t *data;              /* EAGER: the payload, owned */
+    struct tt_place source, target;     /* ARRIVED, when not mapped: read and written when it happens */
 };
 
 /* An eager message that waits to be read. */
@@ -33,22 +33,22 @@ struct letter {
 
 /* Where segments of one pair land at the receiver, and which have landed. */
 struct landing {
-    uint8_t *slots;                       /* [streams][depth][segment_bytes] */
-    uint32_t landed[TT_EXEC_STREAMS_MAX]; /* prefix */
-    uint8_t *there[TT_EXEC_STREAMS_MAX];  /* [room]: which have landed; where they land direct, any number is ahead */
+    uint8_t *slots;             /* [streams][depth][segment_bytes] */
+    uint32_t landed[TT_EXEC_STREAMS_MAX];       /* prefix */
+    uint8_t *there[TT_EXEC_STREAMS_MAX];        /* [room]: which have landed; where they land direct, any number is ahead */
     uint32_t room[TT_EXEC_STREAMS_MAX];
 };
 
 struct sim_rank {
     struct tt_exec exec;
     struct tt_exec_peer *peers;
-    struct landing *landing; /* [peers_max] */
+    struct landing *landing;    /* [peers_max] */
     struct letter *letters;
-    struct event *early; /* READY and ARRIVED before their peer was loaded */
+    struct event *early;        /* READY and ARRIVED before their peer was loaded */
     uint32_t nearly, early_cap, seen_loaded;
     uint8_t *src, *dst, *work, *stage;
-    uint64_t link_free_ns; /* when its outgoing link is free again */
-    bool retries;          /* a RETRY is on its way */
+    uint64_t link_free_ns;      /* when its outgoing link is free again */
+    bool retries;               /* a RETRY is on its way */
     bool done;
 };
 
@@ -239,16 +239,8 @@ static bool opens_direct(const struct tt_sim_conf *c, const struct tt_exec *x, u
 static void send_segment(struct sim *s, uint32_t me, const struct tt_action *a, bool instant)
 {
     struct event ev = {
-        .kind = EV_ARRIVED,
-        .to = s->rank[me].peers[a->peer].rank,
-        .from = me,
-        .stream = a->stream,
-        .seq = a->seq,
-        .bytes = a->bytes,
-        .step = a->step,
-        .source = a->a,
-        .target = a->out,
-        .direct = a->direct,
+        .kind = EV_ARRIVED, .to = s->rank[me].peers[a->peer].rank, .from = me, .stream = a->stream, .seq = a->seq,
+        .bytes = a->bytes, .step = a->step, .source = a->a, .target = a->out, .direct = a->direct,
     };
 
     if (a->direct)
@@ -257,7 +249,7 @@ static void send_segment(struct sim *s, uint32_t me, const struct tt_action *a, 
     if (instant && a->a.kind != TT_AT_REMOTE)
         move(s, a->direct ? ev.to : me, &ev.target, me, &a->a, a->bytes);
     if (instant)
-        ev.bytes = 0; /* it is there already; only the signal travels */
+        ev.bytes = 0;           /* it is there already; only the signal travels */
     ev.time_ns = arrival_ns(s, me, a->bytes);
     push(s, ev);
 }
@@ -296,19 +288,12 @@ static void do_action(struct sim *s, uint32_t me, const struct tt_action *a)
 
     switch (a->kind) {
     case TT_ACT_OPEN:
-        push(s, (struct event){ .kind = EV_READY,
-                                .to = peer,
-                                .from = me,
-                                .direct = opens_direct(c, &r->exec, a->step),
+        push(s, (struct event){ .kind = EV_READY, .to = peer, .from = me, .direct = opens_direct(c, &r->exec, a->step),
                                 .time_ns = arrival_ns(s, me, 64) });
         tt_exec_opened(&r->exec, a->peer, opens_direct(c, &r->exec, a->step));
         return;
     case TT_ACT_CREDIT:
-        push(s, (struct event){ .kind = EV_CREDIT,
-                                .to = peer,
-                                .from = me,
-                                .stream = a->stream,
-                                .seq = a->seq,
+        push(s, (struct event){ .kind = EV_CREDIT, .to = peer, .from = me, .stream = a->stream, .seq = a->seq,
                                 .time_ns = arrival_ns(s, me, 8) });
         break;
     case TT_ACT_PUT:
@@ -435,10 +420,7 @@ static bool do_in_order(struct sim *s, uint32_t me, const struct tt_exec_step *t
 {
     const struct tt_exec *x = &s->rank[me].exec;
     struct tt_action a = {
-        .peer = t->peer,
-        .tag = t->s.tag,
-        .bytes = t->s.bytes,
-        .finish = t->s.finish,
+        .peer = t->peer, .tag = t->s.tag, .bytes = t->s.bytes, .finish = t->s.finish,
         .out = { .kind = TT_AT_BUF, .ref = t->s.out },
     };
 
@@ -525,12 +507,8 @@ static void rank_init(struct sim *s, uint32_t me, void *src, void *dst)
     const struct tt_sim_conf *c = s->conf;
     struct sim_rank *r = &s->rank[me];
     const struct tt_exec_conf ec = {
-        .algo = c->algo,
-        .coll = &c->coll[me],
-        .segment_bytes = c->segment_bytes,
-        .eager_bytes = c->eager_bytes,
-        .streams = c->streams,
-        .depth = c->depth,
+        .algo = c->algo, .coll = &c->coll[me], .segment_bytes = c->segment_bytes, .eager_bytes = c->eager_bytes,
+        .streams = c->streams, .depth = c->depth,
     };
     const uint32_t peers = c->algo->npeers(&c->coll[me]);
     const uint64_t work = c->algo->work_bytes(&c->coll[me]);

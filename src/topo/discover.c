@@ -19,7 +19,7 @@ static void forget(struct tt_machine *m)
         m->cpu[c] = (struct tt_cpu){ TT_UNKNOWN, TT_UNKNOWN, TT_UNKNOWN };
 }
 
-static tutti_status load(hwloc_topology_t *out, enum tt_discover what)
+static tutti_status load(hwloc_topology_t *out)
 {
     static const hwloc_obj_type_t kept[] = { HWLOC_OBJ_PACKAGE, HWLOC_OBJ_CORE };
     hwloc_topology_t t;
@@ -29,8 +29,7 @@ static tutti_status load(hwloc_topology_t *out, enum tt_discover what)
     hwloc_topology_set_all_types_filter(t, HWLOC_TYPE_FILTER_KEEP_NONE);
     for (size_t i = 0; i < sizeof kept / sizeof *kept; i++)
         hwloc_topology_set_type_filter(t, kept[i], HWLOC_TYPE_FILTER_KEEP_ALL);
-    if (what == TT_DISCOVER_ALL)
-        hwloc_topology_set_io_types_filter(t, HWLOC_TYPE_FILTER_KEEP_IMPORTANT);
+    hwloc_topology_set_io_types_filter(t, HWLOC_TYPE_FILTER_KEEP_IMPORTANT);
     /* Linux tells all; asking each processor itself would run on each in turn, which takes longer than everything else. */
     hwloc_topology_set_components(t, HWLOC_TOPOLOGY_COMPONENTS_FLAG_BLACKLIST, "x86");
     if (hwloc_topology_load(t) != 0) {
@@ -129,12 +128,12 @@ static void copy_gpus(struct tt_machine *m, hwloc_topology_t t)
     }
 }
 
-tutti_status tt_machine_discover(struct tt_machine *m, enum tt_discover what)
+tutti_status tt_machine_discover(struct tt_machine *m)
 {
     hwloc_topology_t t = NULL;
     tutti_status st;
 
-    st = load(&t, what);
+    st = load(&t);
     if (st)
         return st;
     forget(m);
@@ -142,10 +141,8 @@ tutti_status tt_machine_discover(struct tt_machine *m, enum tt_discover what)
         m->host[0] = '\0';
     copy_cpus(m, t);
     m->nnics = tt_nics_list(m->nic, TT_NICS_MAX);
-    if (what == TT_DISCOVER_ALL) {
-        place_nics(m, t);
-        copy_gpus(m, t);
-    }
+    place_nics(m, t);
+    copy_gpus(m, t);
     hwloc_topology_destroy(t);
     return TUTTI_OK;
 }

@@ -57,7 +57,8 @@ static tutti_status check_keys(const struct place *p, struct json_object *o, con
         return wrong(p, o, "an object: {...}");
     for (int i = 0; known[i] && n < sizeof all; i++)
         n += (size_t)snprintf(all + n, sizeof all - n, "%s%s", i ? ", " : "", known[i]);
-    json_object_object_foreach(o, key, value) {
+    json_object_object_foreach(o, key, value)
+    {
         const struct place at = below(p, key);
         bool found = false;
 
@@ -71,8 +72,8 @@ static tutti_status check_keys(const struct place *p, struct json_object *o, con
 }
 
 /* The integer of that key; *out stays what it is where the key is missing. */
-static tutti_status read_integer(const struct place *p, struct json_object *o, const char *key, int64_t min, int64_t max,
-                                 int64_t *out)
+static tutti_status read_integer(const struct place *p, struct json_object *o, const char *key, int64_t min,
+                                 int64_t max, int64_t *out)
 {
     const struct place at = below(p, key);
     struct json_object *v;
@@ -193,8 +194,13 @@ static tutti_status read_links(const struct place *p, struct json_object *o, str
 
 static tutti_status read_shape(const struct place *p, struct json_object *o, struct tt_topo *t)
 {
-    static const char *const known[] = { "ranks_per_host", "sockets_per_host",   "hosts_per_rack",
-                                         "racks_per_zone", "zones_per_building", "buildings", NULL };
+    static const char *const known[] = { "ranks_per_host",
+                                         "sockets_per_host",
+                                         "hosts_per_rack",
+                                         "racks_per_zone",
+                                         "zones_per_building",
+                                         "buildings",
+                                         NULL };
     const struct place at = below(p, "machine");
     uint32_t *const fields[] = { &t->host_ranks, &t->host_sockets,   &t->rack_hosts,
                                  &t->zone_racks, &t->building_zones, &t->buildings };
@@ -319,9 +325,11 @@ static tutti_status parse_json(struct json_object **out, const char *text, size_
     tt_fail(TUTTI_ERR_INVALID, "%s: line %u, column %u: %s", from, line, column,
             o                                                            ? "there is more after the end of the JSON value"
             : json_tokener_get_error(tok) == json_tokener_continue       ? "it ends before the JSON value does"
-            : json_tokener_get_error(tok) == json_tokener_error_depth    ? "objects within objects, deeper than the format has them"
-            : json_tokener_get_error(tok) == json_tokener_success        ? "an object was expected: {...}"
-                                                                         : json_tokener_error_desc(json_tokener_get_error(tok)));
+            : json_tokener_get_error(tok) == json_tokener_error_depth
+                ? "objects within objects, deeper than the format has them"
+            : json_tokener_get_error(tok) == json_tokener_success
+                ? "an object was expected: {...}"
+                : json_tokener_error_desc(json_tokener_get_error(tok)));
     json_object_put(o);
     json_tokener_free(tok);
     return TUTTI_ERR_INVALID;
@@ -329,8 +337,14 @@ static tutti_status parse_json(struct json_object **out, const char *text, size_
 
 tutti_status tt_topo_parse(struct tt_topo *out, const char *text, size_t bytes, const char *from)
 {
-    struct tt_topo t = { .node = TT_NODE_MESH, .nrails = 1, .host_ranks = 1, .host_sockets = 1, .rack_hosts = 1,
-                         .zone_racks = 1, .building_zones = 1, .buildings = 1 };
+    struct tt_topo t = { .node = TT_NODE_MESH,
+                         .nrails = 1,
+                         .host_ranks = 1,
+                         .host_sockets = 1,
+                         .rack_hosts = 1,
+                         .zone_racks = 1,
+                         .building_zones = 1,
+                         .buildings = 1 };
     const char *slash = strrchr(from, '/');
     struct json_object *o = NULL;
     tutti_status st;

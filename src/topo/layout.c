@@ -43,8 +43,14 @@ static void list_hosts(struct tt_layout *l)
 
         l->seat[r].local = l->host_first[h + 1]++;
     }
-    for (uint32_t h = 0; h < l->nhosts; h++)
+    l->narrowest = l->nranks;
+    for (uint32_t h = 0; h < l->nhosts; h++) {
+        const uint32_t n = l->host_first[h + 1];
+
+        l->widest = n > l->widest ? n : l->widest;
+        l->narrowest = n < l->narrowest ? n : l->narrowest;
         l->host_first[h + 1] += l->host_first[h];
+    }
     for (uint32_t r = 0; r < l->nranks; r++)
         l->host_ranks[l->host_first[l->seat[r].group[TT_NEAR_HOST]] + l->seat[r].local] = r;
 }
@@ -105,6 +111,16 @@ uint32_t tt_layout_host_ranks(const struct tt_layout *l, uint32_t host)
     if (l->seat)
         return l->host_first[host + 1] - l->host_first[host];
     return host + 1 < l->nhosts ? full : l->nranks - host * full;
+}
+
+uint32_t tt_layout_widest(const struct tt_layout *l)
+{
+    return l->seat ? l->widest : tt_layout_host_ranks(l, 0);
+}
+
+uint32_t tt_layout_narrowest(const struct tt_layout *l)
+{
+    return l->seat ? l->narrowest : tt_layout_host_ranks(l, l->nhosts - 1);
 }
 
 uint32_t tt_layout_rank(const struct tt_layout *l, uint32_t host, uint32_t local)

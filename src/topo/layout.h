@@ -52,6 +52,7 @@ struct tt_layout {
      * regular. The layout's own. */
     struct tt_seat *seat;
     uint32_t *host_first, *host_ranks;
+    uint32_t widest, narrowest;     /* of a table: the ranks of the host that has most, and of the one that has fewest */
 };
 
 /* A regular layout: nranks in hosts of `host_ranks`, each of `sockets` sockets (host_ranks a multiple of it), on `nrails` NICs. All hosts
@@ -70,6 +71,9 @@ uint32_t tt_layout_socket(const struct tt_layout *l, uint32_t rank);
 /* The rank's number among those of its host, and how many its host has. */
 uint32_t tt_layout_local(const struct tt_layout *l, uint32_t rank);
 uint32_t tt_layout_host_ranks(const struct tt_layout *l, uint32_t host);
+/* Ranks of the host that has most, and of the one that has fewest. Constant time. */
+uint32_t tt_layout_widest(const struct tt_layout *l);
+uint32_t tt_layout_narrowest(const struct tt_layout *l);
 /* The rank that is number `local` of a host. */
 uint32_t tt_layout_rank(const struct tt_layout *l, uint32_t host, uint32_t local);
 uint32_t tt_layout_rail(const struct tt_layout *l, uint32_t rank);

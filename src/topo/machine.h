@@ -44,14 +44,15 @@ struct tt_machine {
     uint32_t ngpus;
 };
 
-/* How much is asked of hwloc: what is attached to the buses takes it several times as long. */
-enum tt_discover { TT_DISCOVER_CPUS, TT_DISCOVER_ALL };
-
-/* Fills *m; with TT_DISCOVER_CPUS sockets of NICs stay unknown and there are no GPUs. Any thread. It is large: not on the stack. */
-tutti_status tt_machine_discover(struct tt_machine *m, enum tt_discover what);
+/* Fills *m. Takes tens of milliseconds. Any thread. It is large: not on the stack. */
+tutti_status tt_machine_discover(struct tt_machine *m);
 
 /* The interfaces of this network namespace, as the kernel lists them; sockets unknown. Returns how many nic[max] got. */
 uint32_t tt_nics_list(struct tt_nic *nic, uint32_t max);
+
+/* A number of the socket that all cpus of the set are on, from the kernel; TT_UNKNOWN if they are on several or it is not told. Equal
+ * sockets have equal numbers, which need not be those of tt_machine_discover. */
+int tt_socket_of(const cpu_set_t *set);
 
 /* The socket that all cpus of the set are on; TT_UNKNOWN if they are on several or it is not told. Pure. */
 int tt_machine_socket(const struct tt_machine *m, const cpu_set_t *set);

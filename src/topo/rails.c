@@ -30,8 +30,8 @@ static int by_name(const void *a, const void *b)
     return strverscmp((*x)->name, (*y)->name);
 }
 
-void tt_rails_find(struct tt_rails *out, const struct tt_nic *nic, uint32_t n, bool (*allows)(const char *rule, const char *name),
-                   const char *rule)
+void tt_rails_find(struct tt_rails *out, const struct tt_nic *nic, uint32_t n,
+                   bool (*allows)(const char *rule, const char *name), const char *rule)
 {
     const struct tt_nic *found[TT_NICS_MAX];
     int64_t fastest = 0;
@@ -53,8 +53,8 @@ void tt_rails_find(struct tt_rails *out, const struct tt_nic *nic, uint32_t n, b
     }
 }
 
-uint32_t tt_rail_choose(const int16_t *rail_socket, uint32_t nrails, const int16_t *socket, uint32_t nlocal, uint32_t local,
-                        enum tt_rail_why *why)
+uint32_t tt_rail_choose(const int16_t *rail_socket, uint32_t nrails, const int16_t *socket, uint32_t nlocal,
+                        uint32_t local, enum tt_rail_why *why)
 {
     enum tt_rail_why ignored;
     uint32_t near = 0, turn = 0;

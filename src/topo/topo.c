@@ -66,8 +66,9 @@ static tutti_status check_link(const struct tt_topo *t, enum tt_distance d, bool
     const struct tt_topo_link *l = &t->link[d];
 
     if (l->latency_ns == 0 || (rate && l->bytes_per_s <= 0))
-        return tt_fail(TUTTI_ERR_INVALID, "the topology \"%s\" does not tell links.%s.%s, without which no time can be computed",
-                       t->name, tt_distance_name(d), l->latency_ns == 0 ? "latency_ns" : "gbit_s");
+        return tt_fail(TUTTI_ERR_INVALID,
+                       "the topology \"%s\" does not tell links.%s.%s, without which no time can be computed", t->name,
+                       tt_distance_name(d), l->latency_ns == 0 ? "latency_ns" : "gbit_s");
     return TUTTI_OK;
 }
 

@@ -26,8 +26,6 @@
 #include "reduce/reduce.h"
 
 #define LONG_BYTES 16384            /* from here on the kind of store is chosen */
-#define TRY_EVERY 32
-#define COST_MAX 1000000            /* ps a KiB: 1 GB/s */
 #define LOOK_EVERY 8                /* polls between looks at the sockets */
 
 void tt_shm_tell(struct tt_shm *w, const struct tt_done *d)
@@ -92,24 +90,6 @@ void tt_shm_ring(struct tt_shm_peer *peer)
             tt_fail_errno(errno, "shm: ring a bell");
 }
 
-/* Copies with whichever kind of store has been the faster one lately. Where the two processes share a cache, ordinary ones are, two
- * to one; where every line has to be taken back from the other's cache first, those past the cache are, three to one. Which of the
- * two it is, the hardware does not tell, and in a virtual machine it changes: now and then the other kind is tried. Past the cache
- * must be clearly faster, for the reader then has to go to memory. */
-static void put_long(struct tt_shm_pace *pace, void *dst, const void *src, uint64_t bytes)
-{
-    const bool try = ++pace->turn % TRY_EVERY == 0;
-    const bool stream = (pace->cost[true] + pace->cost[true] / 2 < pace->cost[false]) != try;
-    const uint64_t begin_ns = tt_now_ns();
-    uint64_t cost;
-
-    tt_copy(dst, NULL, src, bytes, stream);
-    cost = (tt_now_ns() - begin_ns) * 1000 / (bytes / 1024);
-    if (cost > COST_MAX)
-        cost = COST_MAX;        /* it was interrupted */
-    pace->cost[stream] += ((int64_t)cost - (int64_t)pace->cost[stream]) / 4;
-}
-
 /* Copies, then signals. */
 static void put_mapped(struct tt_shm_peer *peer, const struct tt_desc *d)
 {
@@ -118,9 +98,9 @@ static void put_mapped(struct tt_shm_peer *peer, const struct tt_desc *d)
 
         tt_assert(d->offset <= d->key->bytes && d->bytes <= d->key->bytes - d->offset);
         if (d->bytes >= LONG_BYTES && !(d->flags & TT_DESC_STREAM))
-            put_long(&peer->pace, dst, d->local, d->bytes);
+            tt_shm_pace_copy(&peer->pace, dst, d->local, d->bytes);
         else
-            tt_copy(dst, NULL, d->local, d->bytes, d->flags & TT_DESC_STREAM);
+            tt_copy(dst, NULL, d->local, d->bytes, d->flags & TT_DESC_STREAM ? TT_STREAM_DST : 0);
     }
     if (d->signal_op != TT_SIGNAL_NONE) {
         _Atomic uint64_t *word = (void *)((char *)d->signal_key->mapped + d->signal_offset);

@@ -6,6 +6,7 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 
+#include "wire/shm_pace.h"
 #include "wire/shm_segment.h"
 #include "wire/wires.h"
 
@@ -62,12 +63,6 @@ struct tt_shm_asker;
 /* ---- the rest ---- */
 
 enum tt_shm_state { TT_SHM_NONE, TT_SHM_WANTED, TT_SHM_GREETING, TT_SHM_UP, TT_SHM_LOST };
-
-/* What copying towards a peer has cost lately, in ps a KiB, by the kind of store; see put_long. */
-struct tt_shm_pace {
-    uint32_t cost[2];
-    uint32_t turn;
-};
 
 struct tt_shm_peer {
     enum tt_shm_state state;

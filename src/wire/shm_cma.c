@@ -170,7 +170,8 @@ bool tt_shm_ask(struct tt_shm *w, struct tt_shm_peer *peer, const struct tt_desc
             return false;
     }
     if (d->bytes && !fetched)   /* bytes know no order: only the signal waits for its turn */
-        tt_copy((char *)d->key->mapped + d->offset, NULL, d->local, d->bytes, d->flags & TT_DESC_STREAM);
+        tt_copy((char *)d->key->mapped + d->offset, NULL, d->local, d->bytes,
+                d->flags & TT_DESC_STREAM ? TT_STREAM_DST : 0);
     k->asked[k->tail % TT_SHM_ASKS] = (struct asked){
         .from = copied ? NULL : from, .bytes = d->bytes, .cookie = d->cookie, .inline_end = inline_end,
         .local = !copied && !d->key->mapped, .remote = d->flags & TT_DESC_REMOTE,

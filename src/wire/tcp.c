@@ -21,7 +21,6 @@
 #define FEW_LANES 4         /* up to so many, trying each is no dearer than asking epoll */
 #define LOOK_EVERY 32       /* polls, then epoll is asked even so */
 #define EVENTS_MAX 64
-#define LANE_BYTES_DEFAULT (4u << 20)
 
 static void tcp_close(struct tt_wire *w)
 {
@@ -77,12 +76,13 @@ static tutti_status tcp_open(struct tt_wire **out, const struct tt_wire_conf *co
     if (!t)
         return tt_fail(TUTTI_ERR_NOMEM, "tcp: no memory");
     t->conf = *conf;
-    if (t->conf.lanes == 0)
-        t->conf.lanes = 1;
+    t->lanes_free = t->conf.lanes == 0;
+    if (t->lanes_free)
+        t->conf.lanes = 1;      /* more once it is known who is where */
     if (t->conf.lanes > TT_TCP_LANES_MAX)
         t->conf.lanes = TT_TCP_LANES_MAX;
-    if (t->conf.lane_bytes == 0)
-        t->conf.lane_bytes = LANE_BYTES_DEFAULT;
+    t->limits = conf->lane_limits ? *conf->lane_limits : tt_lane_limits_default;
+    t->rail = TT_TCP_NO_RAIL;
     t->wire.ops = &tt_wire_tcp;
     t->wire.caps =
         TT_WIRE_CAP_GET | TT_WIRE_CAP_ATOMIC | TT_WIRE_CAP_ANYMEM | (t->conf.lanes == 1 ? TT_WIRE_CAP_ORDERED : 0);
@@ -109,23 +109,22 @@ static tutti_status tcp_open(struct tt_wire **out, const struct tt_wire_conf *co
     return TUTTI_OK;
 }
 
-/* The best few of the allowed addresses that the listener can serve: the first loopback one, then the list's order. */
+/* Our rails, then the best few of the other allowed addresses that the listener can serve: the first loopback one, then the list's
+ * order. */
 static tutti_status tcp_address(struct tt_wire *w, struct tt_blob *out)
 {
     const struct tt_tcp *t = tt_tcp_of(w);
     struct tt_tcp_address a = { .host = t->host, .port = t->port };
     bool loopback = false;
 
-    for (size_t i = 0; i < t->nifaddrs && a.count < TT_TCP_ENDPOINTS; i++) {
+    tt_tcp_rails_address(t, &a);
+    for (size_t i = 0; i < t->nifaddrs; i++) {
         const struct tt_ifaddr *from = &t->ifaddrs[i];
-        struct tt_tcp_endpoint *e = &a.endpoints[a.count];
 
         if ((from->family == AF_INET6 && t->listen_family != AF_INET6) || (from->loopback && loopback))
             continue;
         loopback |= from->loopback;
-        e->family = from->family == AF_INET ? 4 : 6;
-        memcpy(e->ip, from->ip, sizeof e->ip);
-        a.count++;
+        tt_tcp_address_add(&a, from->family == AF_INET ? 4 : 6, from->ip);
     }
     tt_tcp_address_write(&a, out);
     return TUTTI_OK;
@@ -255,6 +254,8 @@ static int tcp_poll(struct tt_wire *w, struct tt_done *done, int max)
     struct tt_tcp *t = tt_tcp_of(w);
     const bool few = t->nactive <= FEW_LANES;
 
+    if (!t->settled)
+        tt_tcp_settle(t);
     if (few)
         receive_few(t);
     if (!few || t->nblocked || t->nopening || t->armed || t->nactive == 0 || ++t->tick % LOOK_EVERY == 0) {

@@ -2,6 +2,7 @@
  *
  *   tcp.c         the wire: opening, polling, sleeping, the table of operations
  *   tcp_greet.c   the listener, and connections until they are lanes
+ *   tcp_rail.c    which NIC a lane goes over
  *   tcp_link.c    links and lanes: what they consist of, how they end
  *   tcp_send.c    descriptors to frames to the kernel
  *   tcp_recv.c    the kernel's bytes to frames to memory and signals
@@ -120,6 +121,12 @@ struct tt_tcp_remote {
     uint64_t cookie;
 };
 
+/* A way to connect: from a rail or, with TT_TCP_NO_RAIL, wherever the route leads; to an endpoint of the peer's address. */
+struct tt_tcp_way {
+    uint8_t rail, endpoint;
+};
+#define TT_TCP_NO_RAIL 255
+
 /* A message of the window: between the landed prefix and the newest that may have been sent. */
 struct tt_tcp_arrival {
     bool landed;
@@ -143,6 +150,8 @@ struct tt_tcp_link {
     uint64_t theirs_bytes;
     struct tt_tcp_lane *lanes;  /* [nlanes] */
     uint32_t nlanes;            /* agreed; 0 before it is up */
+    uint64_t lane_bytes;        /* that may be queued on one */
+    uint32_t next_lane;         /* of lanes with the same load, which is looked at first */
 
     /* out */
     uint32_t next_sequence, acked;      /* everything before acked has landed there */
@@ -165,7 +174,7 @@ struct tt_tcp_link {
 
     /* while opening */
     struct tt_tcp_address address;
-    uint8_t order[TT_TCP_ENDPOINTS];    /* candidates, best first */
+    struct tt_tcp_way order[1 + TT_TCP_ENDPOINTS];  /* candidates, best first */
     uint8_t ncandidates, candidate;
     uint32_t failures, patience;
     uint64_t nonce;
@@ -191,7 +200,12 @@ struct tt_tcp {
     uint16_t port;
     int listen_family;
     uint64_t host;
-    struct tt_ifaddr ifaddrs[16];
+    struct tt_lane_limits limits;
+    bool settled;                       /* the layout is known: the next three hold, and conf.lanes is final */
+    bool alone;                         /* on its host, which has several rails: lanes go over all of them */
+    uint8_t rail;                       /* ours, or TT_TCP_NO_RAIL */
+    bool lanes_free;                    /* nobody said how many */
+    struct tt_ifaddr ifaddrs[64];
     size_t nifaddrs;
 
     struct tt_tcp_link **links;         /* [nranks]; NULL: none */
@@ -246,6 +260,18 @@ void tt_tcp_tune(const struct tt_tcp *t, int fd, bool one_of_many);
 void tt_tcp_links_expire(struct tt_tcp *t, uint64_t now_ns);
 /* Makes epoll watch fd for events; what: one of the structs that begin with an enum tt_tcp_watched. */
 bool tt_tcp_watch(struct tt_tcp *t, int fd, uint32_t events, void *what);
+
+/* tcp_rail.c */
+/* Takes from the layout, once it is filled, which rail is ours and how many lanes there shall be. Before the first connect and accept. */
+void tt_tcp_settle(struct tt_tcp *t);
+/* Adds the addresses of our rails to an empty address. */
+void tt_tcp_rails_address(const struct tt_tcp *t, struct tt_tcp_address *a);
+/* The rail that our lane to a peer shall go over; TT_TCP_NO_RAIL: there is no choice. */
+uint8_t tt_tcp_rail_of(const struct tt_tcp *t, uint32_t peer, uint32_t lane);
+/* The peer's endpoint that a lane over this rail goes to; -1: none suits. */
+int tt_tcp_rail_endpoint(const struct tt_tcp *t, const struct tt_tcp_address *a, uint8_t rail);
+/* Makes a socket start from the rail. False: it cannot. */
+bool tt_tcp_rail_bind(const struct tt_tcp *t, int fd, uint8_t rail);
 
 /* tcp_greet.c */
 tutti_status tt_tcp_listen(struct tt_tcp *t);

@@ -170,6 +170,21 @@ static size_t ip_bytes(uint8_t family)
     return family == 4 ? 4 : 16;
 }
 
+void tt_tcp_address_add(struct tt_tcp_address *a, uint8_t family, const uint8_t *ip)
+{
+    size_t bytes = 2 + 2 + 8 + 1 + 1;   /* of what tt_tcp_address_write writes first */
+
+    for (size_t i = 0; i < a->count; i++) {
+        if (a->endpoints[i].family == family && memcmp(a->endpoints[i].ip, ip, ip_bytes(family)) == 0)
+            return;
+        bytes += 1 + ip_bytes(a->endpoints[i].family);
+    }
+    if (a->count == TT_TCP_ENDPOINTS || bytes + 1 + ip_bytes(family) > TT_BLOB_BYTES)
+        return;
+    a->endpoints[a->count].family = family;
+    memcpy(a->endpoints[a->count++].ip, ip, ip_bytes(family));
+}
+
 void tt_tcp_address_write(const struct tt_tcp_address *a, struct tt_blob *out)
 {
     struct tt_writer w;
@@ -179,6 +194,7 @@ void tt_tcp_address_write(const struct tt_tcp_address *a, struct tt_blob *out)
     tt_write_u16(&w, a->port);
     tt_write_u64(&w, a->host);
     tt_write_u8(&w, a->count);
+    tt_write_u8(&w, a->rails);
     for (size_t i = 0; i < a->count; i++) {
         tt_write_u8(&w, a->endpoints[i].family);
         tt_write_bytes(&w, a->endpoints[i].ip, ip_bytes(a->endpoints[i].family));
@@ -199,7 +215,8 @@ bool tt_tcp_address_read(struct tt_tcp_address *a, const struct tt_blob *blob)
     a->port = tt_read_u16(&r);
     a->host = tt_read_u64(&r);
     a->count = tt_read_u8(&r);
-    if (a->count > TT_TCP_ENDPOINTS)
+    a->rails = tt_read_u8(&r);
+    if (a->count > TT_TCP_ENDPOINTS || a->rails > a->count)
         return false;
     for (size_t i = 0; i < a->count; i++) {
         a->endpoints[i].family = tt_read_u8(&r);

@@ -78,7 +78,7 @@ bool tt_hello_read(struct tt_hello *h, const uint8_t secret[16], const uint8_t i
 
 /* ---- addresses and keys ------------------------------------------------------------------------------------ */
 
-#define TT_TCP_ENDPOINTS 6      /* what fits a blob, all of them IPv6 */
+#define TT_TCP_ENDPOINTS 16     /* as many of them as fit a blob: 6 of IPv6, 21 of IPv4 */
 
 struct tt_tcp_endpoint {
     uint8_t family;             /* 4 or 6 */
@@ -89,9 +89,12 @@ struct tt_tcp_address {
     uint64_t host;              /* equal where loopback connects: same machine, same network namespace */
     uint16_t port;
     uint8_t count;
+    uint8_t rails;              /* the first of them are the rails, in their order */
     struct tt_tcp_endpoint endpoints[TT_TCP_ENDPOINTS];
 };
 
+/* Adds an endpoint, unless it is there or does not fit. */
+void tt_tcp_address_add(struct tt_tcp_address *a, uint8_t family, const uint8_t *ip);
 void tt_tcp_address_write(const struct tt_tcp_address *a, struct tt_blob *out);
 /* False if the blob is no address of this wire. */
 bool tt_tcp_address_read(struct tt_tcp_address *a, const struct tt_blob *blob);

@@ -48,6 +48,7 @@ struct tt_tcp_greeting {
     uint64_t deadline_ns;
     struct tt_hello hello;      /* of the other end, once it has come */
     uint32_t lane;
+    bool plain;                 /* ours, of a further lane: its rail did not connect, so not over it */
     uint32_t have;
     uint8_t in[TT_HELLO_BYTES];
 };
@@ -236,11 +237,23 @@ static socklen_t endpoint_sockaddr(const struct tt_tcp *t, const struct tt_tcp_e
     return sizeof *v6;
 }
 
-/* Starts connecting to the link's current candidate. */
+/* The way of the link's current candidate; of a further lane, over its own rail as long as that connects. */
+static struct tt_tcp_way way_of(const struct tt_tcp_greeting *g)
+{
+    const struct tt_tcp_link *link = g->link;
+    const struct tt_tcp_way first = link->order[link->candidate];
+    const uint8_t rail = g->lane > 0 && !g->plain ? tt_tcp_rail_of(g->tcp, link->peer, g->lane) : TT_TCP_NO_RAIL;
+    const int endpoint = rail == TT_TCP_NO_RAIL ? -1 : tt_tcp_rail_endpoint(g->tcp, &link->address, rail);
+
+    return endpoint < 0 ? first : (struct tt_tcp_way){ .rail = rail, .endpoint = (uint8_t)endpoint };
+}
+
+/* Starts connecting. */
 static void attempt_start(struct tt_tcp_greeting *g)
 {
     struct tt_tcp_link *link = g->link;
-    const struct tt_tcp_endpoint *e = &link->address.endpoints[link->order[link->candidate]];
+    const struct tt_tcp_way way = way_of(g);
+    const struct tt_tcp_endpoint *e = &link->address.endpoints[way.endpoint];
     struct sockaddr_storage to;
     const socklen_t bytes = endpoint_sockaddr(g->tcp, e, link->address.port, &to);
 
@@ -249,6 +262,9 @@ static void attempt_start(struct tt_tcp_greeting *g)
     g->fd = socket(to.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (g->fd < 0) {
         tt_log(TT_LOG_WARN, "tcp: no socket to connect to rank %u: %s", link->peer, strerror(errno));
+    } else if (way.rail != TT_TCP_NO_RAIL && !tt_tcp_rail_bind(g->tcp, g->fd, way.rail)) {
+        tt_log(TT_LOG_INFO, "tcp: lane %u to rank %u cannot start from %s: %s", g->lane, link->peer,
+               g->tcp->conf.rails->rail[way.rail].name, strerror(errno));
     } else if (connect(g->fd, (struct sockaddr *)&to, bytes) == 0 || errno == EINPROGRESS) {
         if (tt_tcp_watch(g->tcp, g->fd, EPOLLOUT, g))
             return;
@@ -294,7 +310,8 @@ static void attempt_failed(struct tt_tcp_greeting *g)
         attempts_over(g);
         return;
     }
-    if (g->lane > 0) {      /* the address is known to be right */
+    if (g->lane > 0) {      /* the link's first way is known to be right */
+        g->plain = true;
         set_state(g, PAUSED, tt_now_ns() + PAUSE_NS);
         return;
     }
@@ -395,12 +412,16 @@ static int merit(const struct tt_tcp *t, const struct tt_tcp_address *a, const s
 static void rank_candidates(struct tt_tcp_link *link)
 {
     const struct tt_tcp_address *a = &link->address;
+    const uint8_t rail = tt_tcp_rail_of(link->tcp, link->peer, 0);
+    const int endpoint = rail == TT_TCP_NO_RAIL ? -1 : tt_tcp_rail_endpoint(link->tcp, a, rail);
 
     link->ncandidates = 0;
+    if (endpoint >= 0)
+        link->order[link->ncandidates++] = (struct tt_tcp_way){ .rail = rail, .endpoint = (uint8_t)endpoint };
     for (int want = 0; want <= 2; want++)
         for (uint8_t i = 0; i < a->count; i++)
             if (merit(link->tcp, a, &a->endpoints[i]) == want)
-                link->order[link->ncandidates++] = i;
+                link->order[link->ncandidates++] = (struct tt_tcp_way){ .rail = TT_TCP_NO_RAIL, .endpoint = i };
 }
 
 tutti_status tt_tcp_connect(struct tt_wire *w, uint32_t peer, const struct tt_blob *address)
@@ -413,6 +434,8 @@ tutti_status tt_tcp_connect(struct tt_wire *w, uint32_t peer, const struct tt_bl
         return tt_fail(TUTTI_ERR_INVALID, "tcp: rank %u of %u cannot connect to rank %u", t->conf.rank, t->conf.nranks, peer);
     if (!tt_tcp_address_read(&parsed, address))
         return TUTTI_ERR_UNSUPPORTED;
+    if (!t->settled)
+        tt_tcp_settle(t);
     link = t->links[peer];
     if (link && (link->state != TT_TCP_OPENING || link->asked))
         return TUTTI_OK;

@@ -232,15 +232,15 @@ static bool owe(struct tt_tcp_link *link, uint32_t n)
     return true;
 }
 
-/* The lane with the fewest queued bytes that has room for a bulk frame; NULL if none has. A frame larger than the bound goes
+/* The lane with the fewest queued bytes that has room for a bulk frame, those that are alike in turn; NULL if none has. A frame larger than the bound goes
  * to an empty lane. */
 static struct tt_tcp_lane *lane_choose(struct tt_tcp_link *link, uint64_t bytes)
 {
-    const uint64_t bound = link->tcp->conf.lane_bytes;
+    const uint64_t bound = link->lane_bytes;
     struct tt_tcp_lane *best = NULL;
 
     for (uint32_t i = 0; i < link->nlanes; i++) {
-        struct tt_tcp_lane *lane = &link->lanes[i];
+        struct tt_tcp_lane *lane = &link->lanes[(link->next_lane + i) % link->nlanes];
 
         if (lane->fd < 0 || (best && lane->queued_bytes >= best->queued_bytes))
             continue;
@@ -250,6 +250,8 @@ static struct tt_tcp_lane *lane_choose(struct tt_tcp_link *link, uint64_t bytes)
             continue;
         best = lane;
     }
+    if (best)
+        link->next_lane = (uint32_t)(best - link->lanes) + 1;
     return best;
 }
 

@@ -19,7 +19,10 @@
 #include <stddef.h>
 #include <stdint.h>
 #include "base/bytes.h"
+#include "topo/layout.h"
+#include "topo/rails.h"
 #include "tutti/tutti.h"
+#include "wire/lane_limits.h"
 
 struct tt_wire;
 
@@ -43,7 +46,10 @@ struct tt_wire_conf {
     uint64_t link_bytes;            /* size of the link region that each end of a connection exposes to the other */
     const char *interfaces;         /* NULL or as in tutti_conf */
     uint32_t lanes;                 /* connections per peer, 0: the wire chooses */
-    uint64_t lane_bytes;            /* outstanding bytes per lane */
+    const struct tt_rails *rails;   /* of this host, alive until close; NULL: not known */
+    const struct tt_layout *layout; /* of the job, alive until close and filled, as the secret, before the first connect or poll; NULL or
+                                       nranks 0: not known */
+    const struct tt_lane_limits *lane_limits;   /* outstanding bytes per lane, copied by open; NULL: the default */
     uint32_t silence_s;             /* tcp: a peer whose host answers nothing for so long is lost; 0: when the kernel says so */
     bool cma;                       /* shm: process_vm_readv allowed, in either direction */
 };
@@ -62,6 +68,7 @@ struct tt_rkey {
     struct tt_wire *wire;
     uint32_t peer;
     void *mapped;                   /* MAPPED: the region's memory in this address space; else NULL */
+    const bool *past_cache;         /* MAPPED: whether long stores there had better bypass the cache just now; NULL: no opinion */
     uint64_t bytes;
     uint64_t handle[4];             /* the wire's own */
 };

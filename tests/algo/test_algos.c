@@ -23,6 +23,14 @@ static void names_are_unique_and_begin_with_their_collective(void **state)
     }
 }
 
+static void what_does_not_always_fit_says_what_it_needs(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < tt_nalgos; i++)
+        if ((tt_algos[i]->fits == tt_fits_always) != (tt_algos[i]->needs == NULL))
+            fail_msg("%s %s", tt_algos[i]->name, tt_algos[i]->needs ? "always fits, and needs something" : "does not say what it needs");
+}
+
 static void an_algorithm_is_found_by_its_long_and_its_short_name(void **state)
 {
     const struct tt_coll c = { .kind = TT_ALLREDUCE, .nranks = 3, .elem_bytes = 4, .bytes = 64 };
@@ -267,6 +275,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(names_are_unique_and_begin_with_their_collective),
+        cmocka_unit_test(what_does_not_always_fit_says_what_it_needs),
         cmocka_unit_test(an_algorithm_is_found_by_its_long_and_its_short_name),
         cmocka_unit_test(every_collective_has_an_algorithm_for_any_ranks_and_bytes),
         cmocka_unit_test(all_ranks_choose_the_same),

@@ -570,6 +570,35 @@ static void a_kept_result_is_written_a_second_time_into_the_slot_if_it_is_free(v
     assert_int_equal(find(g, TT_ACT_PUT)->a.skip, 16);
 }
 
+static void with_patience_what_lacks_but_room_at_the_peer_is_held_back(void **state)
+{
+    struct rig *g = rig_init(pass_on_and_keep, 8, 0, 1, 2);
+
+    (void)state;
+    g->x.patient = true;
+    go(g);
+    arrived(g, 1, 1);
+    go(g);
+    assert_int_equal(count_of(g, TT_ACT_REDUCE), 1);    /* its peer is not ready: that may take long */
+    assert_false(g->x.held);
+    ready(g, 2, false, true);
+    arrived(g, 1, 4);
+    go(g);
+    assert_int_equal(count_of(g, TT_ACT_REDUCE), 1);    /* the first went by an ordinary put, this one into the second slot */
+    assert_int_equal(find(g, TT_ACT_REDUCE)->out2.kind, TT_AT_REMOTE);
+    assert_true(g->x.held);
+    credit(g, 2, 1);
+    go(g);
+    assert_int_equal(count_of(g, TT_ACT_REDUCE), 1);
+    assert_int_equal(find(g, TT_ACT_REDUCE)->out2.kind, TT_AT_REMOTE);
+    assert_true(g->x.held);
+    g->x.patient = false;
+    go(g);
+    assert_int_equal(count_of(g, TT_ACT_REDUCE), 1);
+    assert_int_equal(find(g, TT_ACT_REDUCE)->out2.kind, TT_AT_NONE);
+    assert_false(g->x.held);
+}
+
 static void eager_and_direct_puts_are_never_fused(void **state)
 {
     struct rig *g = rig_init(pass_on_and_keep, 128, 128, 1, 2);
@@ -823,6 +852,7 @@ int main(void)
         cmocka_unit_test(a_pipe_is_reduced_straight_into_mapped_slots),
         cmocka_unit_test(a_pipe_is_staged_where_slots_are_not_mapped_or_final_buffers_are_open),
         cmocka_unit_test(a_kept_result_is_written_a_second_time_into_the_slot_if_it_is_free),
+        cmocka_unit_test(with_patience_what_lacks_but_room_at_the_peer_is_held_back),
         cmocka_unit_test(eager_and_direct_puts_are_never_fused),
         cmocka_unit_test(what_does_not_fit_the_stage_waits_for_it),
         cmocka_unit_test(an_eager_message_is_taken_once_and_as_long_as_expected),

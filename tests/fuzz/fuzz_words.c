@@ -26,6 +26,8 @@ static struct tt_world *make_world(void)
     tt_probe_init(&w->probe, calloc(NRANKS, sizeof(struct tt_probe_rank)), NRANKS);
     w->rank = conf.rank;
     w->nranks = NRANKS;
+    w->places = calloc(NRANKS, sizeof *w->places);
+    tt_assert(w->places);
     tt_assert(tt_engine_create(&w->engine, &conf) == TUTTI_OK);
     alone.listener = tt_listen(NULL, 0, &port);
     tt_assert(alone.listener >= 0 && tt_endpoint_init(&own, port, "=lo") == TUTTI_OK);
@@ -46,6 +48,7 @@ static void read_one_card(struct tt_world *w, const uint8_t *data, size_t bytes)
 {
     static const uint32_t all[] = { 0, 1, 2, 3, 4 };
     const uint32_t rank = data[0] % NRANKS;
+    struct tt_layout l;
 
     if (read_card(w, rank, data + 1, bytes - 1 < TT_CARD_BYTES ? bytes - 1 : TT_CARD_BYTES) != TUTTI_OK)
         return;
@@ -55,6 +58,12 @@ static void read_one_card(struct tt_world *w, const uint8_t *data, size_t bytes)
     }
     tt_assert(tt_engine_wire_of(w->engine, rank));
     tt_engine_all_local(w->engine, all, NRANKS);
+    tt_assert(w->places[rank].nrails <= TT_RAILS_MAX && tt_layout_derive(&l, w->places, NRANKS));
+    for (uint32_t r = 0; r < NRANKS; r++) {
+        tt_assert(tt_layout_host(&l, r) < l.nhosts && tt_layout_rail(&l, r) < TT_RAILS_MAX && l.nrails >= 1);
+        tt_assert(tt_layout_rank(&l, tt_layout_host(&l, r), tt_layout_local(&l, r)) == r);
+    }
+    tt_layout_fini(&l);
 }
 
 static void hear_all(struct tt_world *w, const uint8_t *data, size_t bytes)

@@ -58,6 +58,20 @@ cmake --build "$work/package" >/dev/null
 check_program "$work/package/with_shared" shared
 check_program "$work/package/with_static" static
 
+# A plug-in is built outside the tree, against the installed headers, and linked with nothing; the installed command loads it, and
+# checks every element that it brings. So does it the plan beside it.
+plugin=$source_dir/examples/plugin
+"$cc" -std=c99 -Wall -Wextra -pedantic -Werror -shared -fPIC -o "$work/bothways.so" "$plugin/allgather_bothways.c" "${see[@]}"
+if c++ --version >/dev/null 2>&1; then
+    echo '#include <tutti/algorithm.h>' | c++ -std=c++11 -Wall -Wextra -Werror -fsyntax-only "${see[@]}" -x c++ -
+fi
+for algo in bothways sockets4; do
+    TUTTI_ALGORITHMS=$work/bothways.so,$plugin/allgather_sockets4.json "$work/prefix/bin/tutti" perf -n 4 --check --algo $algo \
+        --min 4K --max 64K --factor 16 allgather >"$work/perf" || fail "the plug-in's $algo does not run"
+    grep -q "$algo" "$work/perf" || fail "perf does not tell that it used $algo"
+    echo "ok: $algo gathers"
+done
+
 # What the shared library exports: only tutti_*, each with its version; and all that the header declares.
 exported=$(nm -D --defined-only "$libdir/libtutti.so" | awk '$2 != "A" { print $3 }' | sort)
 strangers=$(grep -v '^tutti_[a-z0-9_]*@@TUTTI_[0-9.]*$' <<<"$exported" || true)

@@ -10,9 +10,10 @@ enum { ROOM_BYTES = 256 * 1024, MARGIN_BYTES = 64 };
 
 struct copy_case {
     const char *isa;
-    void (*copy)(void *dst, void *dst2, const void *src, size_t bytes, bool stream);
+    void (*copy)(void *dst, void *dst2, const void *src, size_t bytes, uint32_t stream);
     size_t bytes, dst_shift, dst2_shift, src_shift;
-    bool stream, two;
+    uint32_t stream;
+    bool two;
 };
 
 struct room {
@@ -32,7 +33,7 @@ static void check(const struct room *room, const struct copy_case *c)
     if (memcmp(dst, src, c->bytes) != 0 || (c->two && memcmp(dst2, src, c->bytes) != 0) ||
         memcmp(dst - MARGIN_BYTES, margin, MARGIN_BYTES) != 0 || memcmp(dst + c->bytes, margin, MARGIN_BYTES) != 0 ||
         memcmp(dst2 - MARGIN_BYTES, margin, MARGIN_BYTES) != 0 || memcmp(dst2 + c->bytes, margin, MARGIN_BYTES) != 0)
-        fail_msg("%s: %zu bytes, shifts dst %zu dst2 %zu src %zu, stream %d, dst2 %d", c->isa, c->bytes, c->dst_shift,
+        fail_msg("%s: %zu bytes, shifts dst %zu dst2 %zu src %zu, stream %u, dst2 %d", c->isa, c->bytes, c->dst_shift,
                  c->dst2_shift, c->src_shift, c->stream, c->two);
 }
 
@@ -51,6 +52,7 @@ static void check_sizes(const struct room *room, struct copy_case c, struct tt_p
         for (size_t shift = 0; shift < 64; shift++) {
             c.bytes = large[i];
             c.dst_shift = shift;
+            c.dst2_shift = tt_prng_below(p, 64);
             c.src_shift = tt_prng_below(p, 64);
             check(room, &c);
         }
@@ -68,8 +70,8 @@ static void every_size_and_alignment_copies_all_bytes_and_no_other(void **state)
     for (size_t i = 0; i < ROOM_BYTES; i++)
         room.src[i] = (uint8_t)(1 + tt_prng_below(&p, 255));        /* never the margin's zero */
 
-    for (int how = 0; how < 4; how++) {
-        struct copy_case c = { .isa = "tt_copy", .copy = tt_copy, .stream = how & 1, .two = how & 2 };
+    for (uint32_t how = 0; how < 8; how++) {
+        struct copy_case c = { .isa = "tt_copy", .copy = tt_copy, .stream = how & 3, .two = how & 4 };
 
         check_sizes(&room, c, &p);
         c.isa = tt_kernels_portable.name;
@@ -90,8 +92,10 @@ static void nothing_outside_the_buffers_is_read_or_written(void **state)
     for (size_t i = 0; i < 200 + sizeof large / sizeof large[0]; i++) {
         const size_t n = i < 200 ? i : large[i - 200];
 
-        tt_copy(dst.at, dst2.at, src.at, n, true);
-        tt_copy(dst.at + dst.bytes - n, dst2.at + dst2.bytes - n, src.at + src.bytes - n, n, true);
+        for (uint32_t stream = 0; stream < 4; stream++) {
+            tt_copy(dst.at, dst2.at, src.at, n, stream);
+            tt_copy(dst.at + dst.bytes - n, dst2.at + dst2.bytes - n, src.at + src.bytes - n, n, stream);
+        }
     }
     guarded_fini(&src);
     guarded_fini(&dst);

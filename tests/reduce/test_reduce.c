@@ -17,7 +17,8 @@ struct reduce_case {
     const struct tt_kernels *kernels;
     tutti_dtype type;
     tutti_redop op;
-    bool finish, stream, two;
+    bool finish, two;
+    uint32_t stream;
     enum where where;
     size_t count;
     size_t a_shift, b_shift, dst_shift, dst2_shift;     /* bytes past a line */
@@ -32,7 +33,7 @@ static uint64_t expected[ROOM_BYTES];
 static void fail_case(const struct reduce_case *c, const char *what, size_t i, uint64_t got, uint64_t want)
 {
     fail_msg(
-        "%s %s %s: %s at %zu: 0x%llx, not 0x%llx; count %zu, finish %d, stream %d, dst2 %d, where %d, n %u, shifts "
+        "%s %s %s: %s at %zu: 0x%llx, not 0x%llx; count %zu, finish %d, stream %u, dst2 %d, where %d, n %u, shifts "
         "a %zu b %zu dst %zu dst2 %zu, seed %llu",
         c->kernels->name, ref_name(c->type), ref_redop_name(c->op), what, i, (unsigned long long)got,
         (unsigned long long)want, c->count, c->finish, c->stream, c->two, (int)c->where, c->n, c->a_shift, c->b_shift,
@@ -148,14 +149,16 @@ static void check_large_counts(struct reduce_case *c)
 
     tt_prng_init(&p, c->seed);
     for (size_t i = 0; i < sizeof bytes / sizeof bytes[0]; i++)
-        for (int how = 0; how < 4 * NWHERES; how++) {
+        for (int how = 0; how < 8 * NWHERES; how++) {
             c->count = bytes[i] / ref_bytes(c->type);
-            c->stream = how & 1;
-            c->two = how & 2;
-            c->where = (enum where)(how / 4);
+            c->stream = how & 3;
+            c->two = how & 4;
+            c->where = (enum where)(how / 8);
             draw_shifts(c, &p);
-            if (i % 2)
-                c->dst_shift = c->a_shift = c->b_shift = tt_prng_below(&p, 8) * 8;      /* where streaming is possible */
+            if (i % 2) {        /* where streaming is possible */
+                c->dst_shift = c->a_shift = c->b_shift = tt_prng_below(&p, 8) * 8;
+                c->dst2_shift = tt_prng_below(&p, 8) * 8;
+            }
             check(c);
         }
 }
@@ -171,11 +174,12 @@ static void check_streaming_shifts(struct reduce_case *c)
     if (c->op != TUTTI_SUM || c->finish || c->kernels == &tt_kernels_portable)
         return;
     for (size_t shift = 0; shift < 64; shift++)
-        for (size_t tail = 0; tail < 64; tail += 24) {
-            c->stream = true;
+        for (size_t tail = 0; tail < 64; tail += 7) {
+            c->stream = 1 + (uint32_t)tail % 3;
             c->two = shift % 3 == 0;
-            c->where = (enum where)(shift % NWHERES);
+            c->where = (enum where)(shift / 3 % NWHERES);
             c->dst_shift = shift;
+            c->dst2_shift = shift * 7 % 64 / 8 * 8;
             c->a_shift = c->where == DST_IS_A ? shift : 0;
             c->b_shift = c->where == DST_IS_B ? shift : 0;
             c->count = (8192 + tail) / ref_bytes(c->type);

@@ -7,7 +7,7 @@
 #include "sim/des.h"
 #include "support/unit.h"
 
-#define CONTROL_BYTES 64.0 /* of a `ready` */
+#define CONTROL_BYTES 64.0      /* of a `ready` */
 #define EXACT 0.001
 
 /* One case: what runs on what. */
@@ -86,10 +86,7 @@ static void expect(const struct setup *u, double ns)
     }
 }
 
-static double wire_ns(const struct setup *u, double bytes)
-{
-    return bytes / u->gbs;
-}
+static double wire_ns(const struct setup *u, double bytes) { return bytes / u->gbs; }
 
 /* One message of so many bytes, from the moment its sender turns to it until its receiver has seen it. */
 static double message_ns(const struct setup *u, double bytes)
@@ -97,10 +94,7 @@ static double message_ns(const struct setup *u, double bytes)
     return u->send_ns + wire_ns(u, bytes) + u->latency_ns + u->receive_ns;
 }
 
-static uint32_t log2_of(uint32_t n)
-{
-    return 31 - (uint32_t)__builtin_clz(n);
-}
+static uint32_t log2_of(uint32_t n) { return 31 - (uint32_t)__builtin_clz(n); }
 
 /* Networks: latency bound, rate bound, software bound. */
 static const struct setup nets[] = {
@@ -268,8 +262,7 @@ static void trains_change_nothing_of_weight(void **state)
                 trains = time_of(&u, false);
                 whole = time_of(&u, true);
                 if (fabs(trains / whole - 1) > (strcmp(algos[a], "ring") ? 0.02 : EXACT))
-                    fail_msg("%s: %.1f ns with trains, %.1f ns without (%+.2f %%)", text(&u), trains, whole,
-                             100 * (trains / whole - 1));
+                    fail_msg("%s: %.1f ns with trains, %.1f ns without (%+.2f %%)", text(&u), trains, whole, 100 * (trains / whole - 1));
             }
 }
 
@@ -402,8 +395,8 @@ static void a_slow_rank_pays_its_overhead_twice(void **state)
 static void faults_that_name_nothing_are_refused(void **state)
 {
     static const struct tt_fault wrong[] = {
-        { TT_FAULT_SLOW_RAIL, 8, 0, 2 }, { TT_FAULT_DEAD_RAIL, 0, 1, 0 }, { TT_FAULT_SLOW_UPLINK, 0, TT_NEAR_RACK, 2 },
-        { TT_FAULT_SLOW_RANK, 8, 0, 2 }, { TT_FAULT_SLOW_RANK, 0, 0, 0 }, { TT_FAULT_LATE_RANK, 0, 0, -1 },
+        { TT_FAULT_SLOW_RAIL, 8, 0, 2 },  { TT_FAULT_DEAD_RAIL, 0, 1, 0 },  { TT_FAULT_SLOW_UPLINK, 0, TT_NEAR_RACK, 2 },
+        { TT_FAULT_SLOW_RANK, 8, 0, 2 },  { TT_FAULT_SLOW_RANK, 0, 0, 0 },  { TT_FAULT_LATE_RANK, 0, 0, -1 },
     };
     struct setup u = on(0, "ring", TT_ALLGATHER, 8, 64);
 

@@ -175,7 +175,7 @@ static void results_are_right_in_every_mode(void **state)
 /* ---- left and right ------------------------------------------------------------------------------------------------- */
 
 /* Tells its operands apart, and in which order they came together. */
-static void left_heavy(void *dst, void *dst2, const void *a, const void *b, size_t count, bool stream,
+static void left_heavy(void *dst, void *dst2, const void *a, const void *b, size_t count, uint32_t stream,
                        uint32_t finish_n)
 {
     (void)stream;

@@ -188,7 +188,8 @@ static void reduce(uint32_t elem_bytes, bool finish, uint8_t *out, uint8_t *out2
 }
 
 #define KERNEL(name, elem_bytes, finish) \
-    static void name(void *o, void *o2, const void *a, const void *b, size_t count, bool stream, uint32_t finish_n) \
+    static void name(void *o, void *o2, const void *a, const void *b, size_t count, uint32_t stream, \
+                     uint32_t finish_n)                                                              \
     { \
         (void)stream; \
         (void)finish_n; \

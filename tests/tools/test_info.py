@@ -100,7 +100,14 @@ class Algos(unittest.TestCase):
     def test_those_of_one_collective(self):
         algos = document(self, "--algos", "broadcast")
         self.assertEqual({algo["coll"] for algo in algos}, {"broadcast"})
-        self.assertEqual(len(info("--algos", "broadcast").stdout.splitlines()), len(algos))
+        lines = info("--algos", "broadcast").stdout.splitlines()
+        self.assertEqual(len([line for line in lines if not line.startswith(" ")]), len(algos))
+
+    def test_those_that_do_not_always_fit_say_what_they_need(self):
+        needs = {algo["name"]: algo["needs"] for algo in document(self, "--algos")}
+        self.assertEqual(needs["allgather_ring"], "")
+        self.assertEqual(needs["allgatherv_bruck"], "packed blocks")
+        self.assertRegex(info("--algos", "allgatherv").stdout, r"allgatherv_bruck[^\n]*\n +needs packed blocks")
 
 
 class Arguments(unittest.TestCase):

@@ -73,8 +73,9 @@ static void labels_are_filled_from_stars(void **state)
 
 static void the_environment_labels_one_host(void **state)
 {
-    static const char *const bad[] = { "rack", "rack=", "=a", "shelf=3", "host=a", "zone=a,rack", "wan=a", "a=b=c",
-                                       "rack=0123456789012345678901234567890123456789012345678" };
+    static const char *const bad[] = { "rack",    "rack=",  "=a",
+                                       "shelf=3", "host=a", "zone=a,rack",
+                                       "wan=a",   "a=b=c",  "rack=0123456789012345678901234567890123456789012345678" };
     struct tt_labels l = { 0 };
     size_t at = 99;
 

@@ -26,7 +26,7 @@ static void sockets_and_cores_of_a_set_are_told_where_they_are_one(void **state)
 
     (void)state;
     setenv("HWLOC_SYNTHETIC", "pack:2 core:2 pu:2", 1);
-    assert_int_equal(tt_machine_discover(&m, TT_DISCOVER_CPUS), TUTTI_OK);
+    assert_int_equal(tt_machine_discover(&m), TUTTI_OK);
     unsetenv("HWLOC_SYNTHETIC");
     assert_int_equal(m.nsockets, 2);
     assert_int_equal(m.ncores, 4);
@@ -68,7 +68,7 @@ static void this_host_is_discovered(void **state)
     cpu_set_t own;
 
     (void)state;
-    assert_int_equal(tt_machine_discover(&m, TT_DISCOVER_ALL), TUTTI_OK);
+    assert_int_equal(tt_machine_discover(&m), TUTTI_OK);
     assert_true(m.ncpus > 0);
     for (uint32_t i = 0; i < m.nnics; i++) {
         loopback |= m.nic[i].loopback;
@@ -79,6 +79,7 @@ static void this_host_is_discovered(void **state)
     assert_int_equal(sched_getaffinity(0, sizeof own, &own), 0);
     if (m.nsockets == 1)
         assert_int_equal(tt_machine_socket(&m, &own), 0);
+    assert_int_equal(tt_socket_of(&own) == TT_UNKNOWN, tt_machine_socket(&m, &own) == TT_UNKNOWN);
     assert_true(tt_machine_cores(&m, &own) <= m.ncores);
 }
 
@@ -110,7 +111,7 @@ static void what_hwloc_says_of_another_interface_of_that_name_is_not_believed(vo
                 fputs(parts[i], f);
         fclose(f);
         setenv("HWLOC_XMLFILE", path, 1);
-        assert_int_equal(tt_machine_discover(&m, TT_DISCOVER_ALL), TUTTI_OK);
+        assert_int_equal(tt_machine_discover(&m), TUTTI_OK);
         unsetenv("HWLOC_XMLFILE");
         unlink(path);
         assert_int_equal(m.nsockets, 2);

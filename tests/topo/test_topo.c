@@ -9,14 +9,15 @@
 #include "topo/labels.h"
 #include "topo/topo.h"
 
-static const char lab[] = "{ \"name\": \"lab\", \"node\": \"sockets\", \"rails\": 2,\n"
-                          "  \"links\": { \"host\": { \"latency_ns\": 800, \"gbit_s\": 160 },\n"
-                          "    \"socket\": { \"latency_ns\": 300, \"gbit_s\": 400 },\n"
-                          "    \"rack\": { \"latency_ns\": 2000, \"gbit_s\": 8 },\n"
-                          "    \"zone\": { \"latency_ns\": 9000, \"oversubscription\": 2.5 } },\n"
-                          "  \"machine\": { \"ranks_per_host\": 4, \"sockets_per_host\": 2, \"hosts_per_rack\": 5, \"racks_per_zone\": 3 },\n"
-                          "  \"hosts\": [ { \"host\": \"r*-n*\", \"rack\": \"rack$1\", \"zone\": \"z\", \"slots\": 4 },\n"
-                          "    { \"host\": \"*\", \"zone\": \"rest\" } ] }";
+static const char lab[] =
+    "{ \"name\": \"lab\", \"node\": \"sockets\", \"rails\": 2,\n"
+    "  \"links\": { \"host\": { \"latency_ns\": 800, \"gbit_s\": 160 },\n"
+    "    \"socket\": { \"latency_ns\": 300, \"gbit_s\": 400 },\n"
+    "    \"rack\": { \"latency_ns\": 2000, \"gbit_s\": 8 },\n"
+    "    \"zone\": { \"latency_ns\": 9000, \"oversubscription\": 2.5 } },\n"
+    "  \"machine\": { \"ranks_per_host\": 4, \"sockets_per_host\": 2, \"hosts_per_rack\": 5, \"racks_per_zone\": 3 },\n"
+    "  \"hosts\": [ { \"host\": \"r*-n*\", \"rack\": \"rack$1\", \"zone\": \"z\", \"slots\": 4 },\n"
+    "    { \"host\": \"*\", \"zone\": \"rest\" } ] }";
 
 static tutti_status parse(struct tt_topo *t, const char *text)
 {

@@ -125,7 +125,6 @@ void node_open(struct node *n)
         .link_bytes = NODE_LINK_BYTES,
         .interfaces = n->interfaces,
         .lanes = n->setting->lanes,
-        .lane_bytes = 4u << 20,
         .cma = n->setting->cma && !n->no_cma,
     };
 

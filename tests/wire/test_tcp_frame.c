@@ -111,14 +111,17 @@ static void only_the_secret_opens(void **state)
 
 static void a_full_address_fits_a_blob(void **state)
 {
-    struct tt_tcp_address a = { .host = 0x0123456789abcdef, .port = 65535, .count = TT_TCP_ENDPOINTS }, read;
+    struct tt_tcp_address a = { .host = 0x0123456789abcdef, .port = 65535 }, read;
     struct tt_blob blob;
+    uint8_t ip[16];
 
     (void)state;
-    for (size_t i = 0; i < TT_TCP_ENDPOINTS; i++) {
-        a.endpoints[i].family = i == 2 ? 4 : 6;
-        memset(a.endpoints[i].ip, (int)i + 1, i == 2 ? 4 : 16);
+    for (int i = 0; i < 2 * TT_TCP_ENDPOINTS; i++) {    /* what does not fit is left out, and what is there is not added again */
+        memset(ip, i / 2 + 1, sizeof ip);
+        tt_tcp_address_add(&a, i / 2 == 2 ? 4 : 6, ip);
     }
+    assert_int_equal(a.count, 6);
+    a.rails = 3;
     tt_tcp_address_write(&a, &blob);
     assert_true(blob.bytes <= TT_BLOB_BYTES);
     assert_true(tt_tcp_address_read(&read, &blob));
@@ -131,6 +134,33 @@ static void a_full_address_fits_a_blob(void **state)
     }
     blob.data[blob.bytes++] = 0;    /* longer is no better */
     assert_false(tt_tcp_address_read(&read, &blob));
+}
+
+static void an_address_with_more_rails_than_endpoints_is_refused(void **state)
+{
+    struct tt_tcp_address a = { .count = 2, .rails = 3, .endpoints = { { .family = 4 }, { .family = 4 } } };
+    struct tt_blob blob;
+
+    (void)state;
+    tt_tcp_address_write(&a, &blob);
+    assert_false(tt_tcp_address_read(&a, &blob));
+}
+
+static void many_rails_of_ipv4_fit_an_address(void **state)
+{
+    struct tt_tcp_address a = { .port = 1 }, read;
+    struct tt_blob blob;
+
+    (void)state;
+    for (uint8_t i = 0; i < 40; i++) {
+        const uint8_t ip[4] = { 10, 0, i, 1 };
+
+        tt_tcp_address_add(&a, 4, ip);
+    }
+    assert_int_equal(a.count, TT_TCP_ENDPOINTS);
+    tt_tcp_address_write(&a, &blob);
+    assert_true(blob.bytes <= TT_BLOB_BYTES && tt_tcp_address_read(&read, &blob));
+    assert_memory_equal(&read, &a, sizeof a);
 }
 
 static void serial_numbers_survive_the_wrap(void **state)
@@ -148,6 +178,8 @@ int main(void)
         cmocka_unit_test(no_dishonest_frame_is_read),
         cmocka_unit_test(only_the_secret_opens),
         cmocka_unit_test(a_full_address_fits_a_blob),
+        cmocka_unit_test(an_address_with_more_rails_than_endpoints_is_refused),
+        cmocka_unit_test(many_rails_of_ipv4_fit_an_address),
         cmocka_unit_test(serial_numbers_survive_the_wrap),
     };
 

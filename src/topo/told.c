@@ -1,4 +1,4 @@
-#include "topo/place.h"
+#include "topo/told.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,10 +9,10 @@
 
 #define SOCKETS_MAX 1024
 
-void tt_place_init(struct tt_place *out, uint64_t host, int socket, const struct tt_rails *rails, const struct tt_labels *labels,
-                   enum tt_node_kind node)
+void tt_told_init(struct tt_told *out, uint64_t host, int socket, const struct tt_rails *rails,
+                  const struct tt_labels *labels, enum tt_node_kind node)
 {
-    *out = (struct tt_place){ .host = host, .socket = TT_UNKNOWN, .node = (uint8_t)node, .nrails = (uint8_t)rails->n };
+    *out = (struct tt_told){ .host = host, .socket = TT_UNKNOWN, .node = (uint8_t)node, .nrails = (uint8_t)rails->n };
     if (socket >= 0 && socket < SOCKETS_MAX)
         out->socket = (int16_t)socket;
     for (uint32_t i = 0; i < rails->n; i++) {
@@ -27,7 +27,7 @@ void tt_place_init(struct tt_place *out, uint64_t host, int socket, const struct
     }
 }
 
-void tt_place_write(const struct tt_place *p, struct tt_writer *w)
+void tt_told_write(const struct tt_told *p, struct tt_writer *w)
 {
     tt_write_u64(w, p->host);
     tt_write_u16(w, (uint16_t)p->socket);
@@ -48,9 +48,9 @@ static int16_t read_socket(struct tt_reader *r)
     return s;
 }
 
-void tt_place_read(struct tt_place *out, struct tt_reader *r)
+void tt_told_read(struct tt_told *out, struct tt_reader *r)
 {
-    *out = (struct tt_place){ .host = tt_read_u64(r) };
+    *out = (struct tt_told){ .host = tt_read_u64(r) };
     out->socket = read_socket(r);
     out->node = tt_read_u8(r);
     out->nrails = tt_read_u8(r);
@@ -102,7 +102,7 @@ static void number(struct key *keys, uint32_t n)
 /* ---- from places ------------------------------------------------------------------------------------------------ */
 
 struct derivation {
-    const struct tt_place *places;
+    const struct tt_told *places;
     uint32_t n;
     struct tt_seat *seats;
     struct key *keys;
@@ -120,7 +120,7 @@ static void assign(struct derivation *d, enum tt_distance level)
         d->seats[r].group[level] = d->keys[r].number;
 }
 
-static const struct tt_place *host_of(const struct derivation *d, uint32_t rank)
+static const struct tt_told *host_of(const struct derivation *d, uint32_t rank)
 {
     return &d->places[d->first[d->seats[rank].group[TT_NEAR_HOST]]];
 }
@@ -141,7 +141,7 @@ static void derive_hosts(struct derivation *d)
  * at that level, and so at those below. */
 static uint64_t name_of(const struct derivation *d, uint32_t rank, int level)
 {
-    const struct tt_place *p = host_of(d, rank);
+    const struct tt_told *p = host_of(d, rank);
     uint64_t name = 0;
 
     for (int above = TT_NEAR_WAN - 1; above >= level; above--)
@@ -181,7 +181,7 @@ static void derive_sockets(struct derivation *d, bool *unknown)
 }
 
 /* Each rank's rail among its host's, once the ranks of hosts are listed. The host's first rank says which rails there are. */
-static bool derive_rails(struct tt_layout *l, const struct tt_place *places)
+static bool derive_rails(struct tt_layout *l, const struct tt_told *places)
 {
     int16_t *sockets = malloc((l->nranks + 1u) * sizeof *sockets);
 
@@ -190,12 +190,13 @@ static bool derive_rails(struct tt_layout *l, const struct tt_place *places)
     l->nrails = TT_RAILS_MAX;
     for (uint32_t h = 0; h < l->nhosts; h++) {
         const uint32_t nlocal = tt_layout_host_ranks(l, h);
-        const struct tt_place *host = &places[tt_layout_rank(l, h, 0)];
+        const struct tt_told *host = &places[tt_layout_rank(l, h, 0)];
 
         for (uint32_t i = 0; i < nlocal; i++)
             sockets[i] = places[tt_layout_rank(l, h, i)].socket;
         for (uint32_t i = 0; i < nlocal; i++)
-            l->seat[tt_layout_rank(l, h, i)].rail = tt_rail_choose(host->rail_socket, host->nrails, sockets, nlocal, i, NULL);
+            l->seat[tt_layout_rank(l, h, i)].rail =
+                tt_rail_choose(host->rail_socket, host->nrails, sockets, nlocal, i, NULL);
         if (host->nrails < l->nrails)
             l->nrails = host->nrails ? host->nrails : 1;
     }
@@ -203,7 +204,7 @@ static bool derive_rails(struct tt_layout *l, const struct tt_place *places)
     return true;
 }
 
-bool tt_layout_derive(struct tt_layout *out, const struct tt_place *places, uint32_t nranks)
+bool tt_layout_derive(struct tt_layout *out, const struct tt_told *places, uint32_t nranks)
 {
     struct derivation d = { .places = places, .n = nranks };
     struct tt_layout made;
@@ -262,13 +263,15 @@ bool tt_layout_part(struct tt_layout *out, const struct tt_layout *whole, const 
 
 void tt_layout_describe(const struct tt_layout *l, char *out, size_t cap)
 {
-    static const char *const plural[] = { [TT_NEAR_RACK] = "racks", [TT_NEAR_ZONE] = "zones",
-                                          [TT_NEAR_BUILDING] = "buildings", [TT_NEAR_FABRIC] = "fabrics" };
+    static const char *const plural[] = { [TT_NEAR_RACK] = "racks",
+                                          [TT_NEAR_ZONE] = "zones",
+                                          [TT_NEAR_BUILDING] = "buildings",
+                                          [TT_NEAR_FABRIC] = "fabrics" };
     uint32_t below = l->nhosts;
     size_t n;
 
-    n = (size_t)snprintf(out, cap, "%u rank%s on %u host%s, %u rail%s each", l->nranks, l->nranks == 1 ? "" : "s", l->nhosts,
-                         l->nhosts == 1 ? "" : "s", l->nrails, l->nrails == 1 ? "" : "s");
+    n = (size_t)snprintf(out, cap, "%u rank%s on %u host%s, %u rail%s each", l->nranks, l->nranks == 1 ? "" : "s",
+                         l->nhosts, l->nhosts == 1 ? "" : "s", l->nrails, l->nrails == 1 ? "" : "s");
     for (int level = TT_NEAR_RACK; level < TT_NEAR_WAN && n < cap; level++) {
         uint32_t groups = 0;
 

@@ -4,47 +4,47 @@
 #include <string.h>
 
 #include "base/prng.h"
-#include "topo/place.h"
+#include "topo/told.h"
 
 #define NRANKS_MAX 40
 
-static struct tt_place place(uint64_t host, int socket, const char *labels)
+static struct tt_told place(uint64_t host, int socket, const char *labels)
 {
     const struct tt_rails rails = { .n = 2, .rail = { { "eth0", 0 }, { "eth1", 1 } } };
     struct tt_labels l = { 0 };
-    struct tt_place p;
+    struct tt_told p;
     size_t bad_at;
 
     assert_true(tt_labels_parse(&l, labels, &bad_at));
-    tt_place_init(&p, host, socket, &rails, &l, TT_NODE_MESH);
+    tt_told_init(&p, host, socket, &rails, &l, TT_NODE_MESH);
     return p;
 }
 
 static void places_travel_whole(void **state)
 {
-    const struct tt_place p = place(77, 1, "rack=r1,fabric=f");
-    struct tt_place q;
+    const struct tt_told p = place(77, 1, "rack=r1,fabric=f");
+    struct tt_told q;
     struct tt_writer w;
     struct tt_reader r;
     uint8_t bytes[128];
 
     (void)state;
     tt_writer_init(&w, bytes, sizeof bytes);
-    tt_place_write(&p, &w);
+    tt_told_write(&p, &w);
     tt_reader_init(&r, bytes, tt_writer_bytes(&w));
-    tt_place_read(&q, &r);
+    tt_told_read(&q, &r);
     assert_false(r.bad);
     assert_true(r.at == r.end);
     assert_memory_equal(&p, &q, sizeof p);
     for (size_t n = 0; n < tt_writer_bytes(&w); n++) {
         tt_reader_init(&r, bytes, n);
-        tt_place_read(&q, &r);
+        tt_told_read(&q, &r);
         assert_true(r.bad);
     }
     for (int i = 0; i < 2; i++) {       /* more rails than there may be; a kind of node that is none */
         bytes[11 - i] = 200;
         tt_reader_init(&r, bytes, sizeof bytes);
-        tt_place_read(&q, &r);
+        tt_told_read(&q, &r);
         assert_true(r.bad);
     }
 }
@@ -68,7 +68,7 @@ static void labels_decide_how_far_hosts_are(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        struct tt_place places[3];
+        struct tt_told places[3];
         struct tt_layout l;
 
         for (uint64_t h = 0; h < 3; h++)
@@ -83,8 +83,8 @@ static void labels_decide_how_far_hosts_are(void **state)
 
 static void sockets_and_rails_come_from_what_ranks_tell(void **state)
 {
-    const struct tt_place places[] = { place(1, 0, ""), place(1, 1, ""), place(2, 0, ""), place(2, TT_UNKNOWN, ""),
-                                       place(1, 1, ""), place(2, 1, "") };
+    const struct tt_told places[] = { place(1, 0, ""),          place(1, 1, ""), place(2, 0, ""),
+                                      place(2, TT_UNKNOWN, ""), place(1, 1, ""), place(2, 1, "") };
     struct tt_layout l;
     char text[128];
 
@@ -103,7 +103,7 @@ static void sockets_and_rails_come_from_what_ranks_tell(void **state)
     tt_layout_fini(&l);
 }
 
-static struct tt_place drawn_place(struct tt_prng *p)
+static struct tt_told drawn_place(struct tt_prng *p)
 {
     char labels[96] = "";
     const char *comma = "";
@@ -122,7 +122,7 @@ static void layouts_of_any_places_nest_and_parts_agree_with_the_whole(void **sta
 {
     (void)state;
     for (uint64_t seed = 0; seed < 500; seed++) {
-        struct tt_place places[NRANKS_MAX];
+        struct tt_told places[NRANKS_MAX];
         struct tt_layout l, part;
         struct tt_prng p;
         uint32_t n, m = 0, ranks[NRANKS_MAX];
@@ -144,8 +144,8 @@ static void layouts_of_any_places_nest_and_parts_agree_with_the_whole(void **sta
                 groups += l.seat[r].group[d] == groups;
                 for (uint32_t q = 0; d > TT_NEAR_SOCKET && q < r; q++)
                     if (l.seat[q].group[d - 1] == l.seat[r].group[d - 1] && l.seat[q].group[d] != l.seat[r].group[d])
-                        fail_msg("seed %llu: ranks %u and %u are together below %s only", (unsigned long long)seed, q, r,
-                                 tt_distance_name((enum tt_distance)d));
+                        fail_msg("seed %llu: ranks %u and %u are together below %s only", (unsigned long long)seed, q,
+                                 r, tt_distance_name((enum tt_distance)d));
             }
         }
         if (m > 0) {

@@ -1,6 +1,6 @@
 /* What each rank tells of where it is, and the layout that all derive from what all tell. Pure. */
-#ifndef TT_TOPO_PLACE_H
-#define TT_TOPO_PLACE_H
+#ifndef TT_TOPO_TOLD_H
+#define TT_TOPO_TOLD_H
 
 #include "base/bytes.h"
 #include "topo/labels.h"
@@ -8,7 +8,7 @@
 #include "topo/rails.h"
 
 /* A rank's own part; travels in its card. */
-struct tt_place {
+struct tt_told {
     uint64_t host;                      /* tt_host_hash */
     int16_t socket;                     /* of its host; TT_UNKNOWN: not told, or its processors are on several */
     uint8_t node;                       /* enum tt_node_kind; rank 0's holds */
@@ -17,17 +17,17 @@ struct tt_place {
     uint64_t label[TT_NEAR_WAN];        /* RACK to FABRIC: hash of the label; 0: not told */
 };
 
-void tt_place_init(struct tt_place *out, uint64_t host, int socket, const struct tt_rails *rails, const struct tt_labels *labels,
-                   enum tt_node_kind node);
-void tt_place_write(const struct tt_place *p, struct tt_writer *w);
+void tt_told_init(struct tt_told *out, uint64_t host, int socket, const struct tt_rails *rails,
+                  const struct tt_labels *labels, enum tt_node_kind node);
+void tt_told_write(const struct tt_told *p, struct tt_writer *w);
 /* Sets r->bad for what no rank can have written. */
-void tt_place_read(struct tt_place *out, struct tt_reader *r);
+void tt_told_read(struct tt_told *out, struct tt_reader *r);
 
 /* The layout of ranks at places[nranks]; the same for the same places. Of a host, its first rank's labels hold. A level that no host has a
  * label for does not exist: it holds what the level below holds, or, above the highest that is told, everything. A host without one at a
  * level where others have some is alone there. Ranks of a host of which one does not know its socket count as of one socket. False:
  * out of memory. Caller ends *out with tt_layout_fini. */
-bool tt_layout_derive(struct tt_layout *out, const struct tt_place *places, uint32_t nranks);
+bool tt_layout_derive(struct tt_layout *out, const struct tt_told *places, uint32_t nranks);
 /* The layout of ranks[n] of the whole, as a communicator of their own. Likewise. */
 bool tt_layout_part(struct tt_layout *out, const struct tt_layout *whole, const uint32_t *ranks, uint32_t n);
 /* In a few words, "8 ranks on 2 hosts, 2 rails each", into out[cap]. */

@@ -1,0 +1,113 @@
+/* Recursive doubling allgather, farthest first and hybrid. Shapes: src[block], dst[nranks][block].
+ * As allgather_doubling, but the first exchanges, of one block, are those with the farthest ranks, and the last, of half of all
+ * blocks, with neighbours: long ways carry few bytes. Hybrid goes far only across buildings, and inside a building from near to far.
+ * What a rank holds is then no range: blocks a power of two apart, which go as one strided message.
+ * log2(n) latencies, every byte comes once, and is copied into and out of the message, as it is no range. When n is no power of two,
+ * ranks fold as in allgather_doubling.
+ *
+ * Streamed, like allgather_doubling: round i + 1 sends what round i receives, and steps wait for bytes, not for steps, so a
+ * segment is forwarded as soon as it is there. Nothing has to be said for it in the program; tests/engine/test_streaming.c shows it.
+ * "Collective Communication for 100k+ GPUs" (NCCLX), 2025: farthest first, for networks whose upper layers are over-subscribed. */
+#include "algo/algos.h"
+#include "algo/orders.h"
+
+static uint64_t nrounds(const struct tt_coll *c)
+{
+    const struct tt_fold f = tt_fold_of(c->rank, c->nranks);
+
+    return f.groups == 1 ? 1 : f.rounds + (f.extras ? 2 : 0);
+}
+
+static void fold_in(struct tt_sched *s, const struct tt_coll *c, const struct tt_fold *f)
+{
+    if (f->active)
+        tt_sched_wait(s, c->rank + 1, tt_dst((c->rank + 1) * c->bytes), c->bytes, 0);
+    else
+        tt_sched_put(s, c->rank - 1, tt_src(0), tt_dst(c->rank * c->bytes), c->bytes, 0);
+}
+
+/* The odd rank gets all blocks but its own: those before it, and those after it. */
+static void fold_out(struct tt_sched *s, const struct tt_coll *c, const struct tt_fold *f)
+{
+    const uint32_t extra = f->active ? c->rank + 1 : c->rank;
+    const struct tt_block parts[] = { tt_blocks_of(c, 0, extra), tt_blocks_of(c, extra + 1, c->nranks) };
+
+    for (uint32_t i = 0; i < 2; i++) {
+        const struct tt_ref at = tt_dst(parts[i].offset);
+
+        if (f->active)
+            tt_sched_put(s, c->rank + 1, at, at, parts[i].bytes, 1 + i);
+        else
+            tt_sched_wait(s, c->rank - 1, at, parts[i].bytes, 1 + i);
+    }
+}
+
+static void double_up(struct tt_sched *s, const struct tt_coll *c, const struct tt_fold *f, uint32_t far, uint32_t i)
+{
+    const uint32_t other = f->group ^ (1u << tt_order_dimension(f, far, i)), peer = tt_fold_rank(f, other);
+    const bool fresh = i == 0 && !f->folded;
+    struct tt_part mine[TT_ORDER_PARTS], theirs[TT_ORDER_PARTS];
+
+    tt_order_held(c, f, far, f->group, i, tt_dst(0), mine);
+    tt_order_held(c, f, far, other, i, tt_dst(0), theirs);
+    for (uint32_t p = 0; p < TT_ORDER_PARTS; p++)
+        if (mine[p].bytes > 0)
+            tt_sched_put(s, peer, fresh ? tt_src(0) : mine[p].ref, mine[p].ref, mine[p].bytes, p);
+    for (uint32_t p = 0; p < TT_ORDER_PARTS; p++)
+        if (theirs[p].bytes > 0)
+            tt_sched_wait(s, peer, theirs[p].ref, theirs[p].bytes, p);
+}
+
+static void round_of(struct tt_sched *s, const struct tt_coll *c, uint64_t k, enum tt_order_kind kind)
+{
+    const struct tt_fold f = tt_fold_of(c->rank, c->nranks);
+    const uint64_t before = f.extras ? 1 : 0;
+
+    if (k < before && f.folded)
+        fold_in(s, c, &f);
+    else if (k >= before && k < before + f.rounds && f.active)
+        double_up(s, c, &f, tt_order_far(c, &f, kind), (uint32_t)(k - before));
+    else if (k > before && k == before + f.rounds && f.folded)
+        fold_out(s, c, &f);
+    if (k == 0)
+        tt_sched_own(s, c);
+}
+
+static void round_far(struct tt_sched *s, const struct tt_coll *c, uint64_t k)
+{
+    round_of(s, c, k, TT_FARTHEST_FIRST);
+}
+
+static void round_hybrid(struct tt_sched *s, const struct tt_coll *c, uint64_t k)
+{
+    round_of(s, c, k, TT_HYBRID);
+}
+
+/* Folded groups make messages of two or three parts. */
+static struct tt_cost cost_of(const struct tt_coll *c, enum tt_order_kind kind)
+{
+    const struct tt_fold f = tt_fold_of(c->rank, c->nranks);
+    const double n = c->nranks, total = (double)tt_blocks_total(c), passes = f.extras ? 2 : 1;
+    const double strided = tt_order_far(c, &f, kind) > 0 ? 2 * total : 0;
+
+    return (struct tt_cost){
+        .messages = f.rounds * (f.extras && strided > 0 ? tt_cost_burst(2) : 1) + (f.extras ? 2 : 0),
+        .bytes = passes * total * (n - 1) / n,
+        .copied = total / n + strided,
+    };
+}
+
+static struct tt_cost cost_far(const struct tt_coll *c) { return cost_of(c, TT_FARTHEST_FIRST); }
+static struct tt_cost cost_hybrid(const struct tt_coll *c) { return cost_of(c, TT_HYBRID); }
+
+const struct tt_algo tt_algo_allgather_far = {
+    .name = "allgather_far", .summary = "short blocks, where far ranks are dear; best with a power of two ranks",
+    .kind = TT_ALLGATHER, .fits = tt_fits_always, .nrounds = nrounds, .round = round_far,
+    .work_bytes = tt_work_none, .npeers = tt_npeers_tree, .cost = cost_far,
+};
+
+const struct tt_algo tt_algo_allgather_hybrid = {
+    .name = "allgather_hybrid", .summary = "short blocks, several buildings; best with a power of two ranks",
+    .kind = TT_ALLGATHER, .fits = tt_fits_always, .nrounds = nrounds, .round = round_hybrid,
+    .work_bytes = tt_work_none, .npeers = tt_npeers_tree, .cost = cost_hybrid,
+};

@@ -1,0 +1,199 @@
+/* Parallel-rings allgather. Shapes: src[block], dst[nranks][block]; allgatherv: blocks of any size, anywhere in dst.
+ * One ring over the hosts for each local rank, each on its own rail (rings.h): in step i a host passes on the blocks that step i - 1
+ * brought. While a step crosses the network, what earlier steps brought goes round inside the hosts (mates.h): where each pair of ranks
+ * has a link of its own by a linear exchange; where ranks are joined by sockets in three phases, of which two follow an arrival by one step and
+ * the third by two. A rank's own block is the arrival before the first; at the end the last one drains. All blocks land where they belong.
+ * Of H hosts of g ranks: H - 1 messages and (H - 1) g / rails blocks through each rail (a flat ring: H g - 1 of both), and g - 1
+ * blocks inside the host at the end. Hosts with fewer ranks carry several of the rings on a rank; one host is all linear exchange, and hosts of one
+ * rank are a flat ring.
+ * Variants spread blocks inside the hosts in the way they are named for, whatever the hosts are.
+ * "Scalable, Topology- and Multi-HCA-Aware Hierarchical GPU Allgather Using Parallel Rings", 2026. */
+#include "algo/algos.h"
+#include "algo/blocks.h"
+#include "algo/rings.h"
+
+static uint64_t rounds_by(const struct tt_coll *c, enum tt_form form)
+{
+    struct tt_rings r;
+
+    tt_rings_init(&r, c, form);
+    return c->nranks > 1 ? tt_rings_gather_rounds(&r) : 1;
+}
+
+static void round_by(struct tt_sched *s, const struct tt_coll *c, uint64_t k, enum tt_form form)
+{
+    struct tt_rings r;
+
+    tt_rings_init(&r, c, form);
+    if (c->nranks > 1)
+        tt_rings_gather(s, c, &r, k, (uint32_t)k * TT_RINGS_TAGS, tt_src(0));
+    if (k == 0)
+        tt_sched_own(s, c);
+}
+
+static struct tt_cost cost_by(const struct tt_coll *c, enum tt_form form)
+{
+    const double longest = (double)tt_blocks_longest(c);
+    struct tt_rings r;
+    struct tt_cost cost;
+
+    tt_rings_init(&r, c, form);
+    cost = tt_rings_cost(&r, longest);
+    cost.copied = longest;
+    return cost;
+}
+
+static uint32_t npeers(const struct tt_coll *c)
+{
+    struct tt_rings r;
+
+    tt_rings_init(&r, c, TT_FORM_LINEAR);   /* no form has more */
+    return tt_rings_npeers(&r);
+}
+
+/* Tags count rounds in 32 bits. */
+static bool fits(const struct tt_coll *c)
+{
+    return rounds_by(c, TT_FORM_DOUBLING) <= UINT32_MAX / TT_RINGS_TAGS;     /* no form takes more */
+}
+
+static uint64_t nrounds(const struct tt_coll *c)
+{
+    return rounds_by(c, tt_rings_form(c));
+}
+
+static void round_k(struct tt_sched *s, const struct tt_coll *c, uint64_t k)
+{
+    round_by(s, c, k, tt_rings_form(c));
+}
+
+static struct tt_cost cost(const struct tt_coll *c)
+{
+    return cost_by(c, tt_rings_form(c));
+}
+
+const struct tt_algo tt_algo_allgather_parallel_rings = {
+    .name = "allgather_parallel_rings", .summary = "long blocks, several ranks to a host",
+    .needs = "fewer than 2^29 rounds",
+    .kind = TT_ALLGATHER, .fits = fits, .nrounds = nrounds, .round = round_k,
+    .work_bytes = tt_work_none, .npeers = npeers, .cost = cost,
+};
+
+const struct tt_algo tt_algo_allgatherv_parallel_rings = {
+    .name = "allgatherv_parallel_rings", .summary = "long blocks of like sizes, several ranks to a host",
+    .needs = "fewer than 2^29 rounds",
+    .kind = TT_ALLGATHERV, .fits = fits, .nrounds = nrounds, .round = round_k,
+    .work_bytes = tt_work_none, .npeers = npeers, .cost = cost,
+};
+
+/* ---- variants ---------------------------------------------------------------------------------------------- */
+
+static uint64_t linear_nrounds(const struct tt_coll *c)
+{
+    return rounds_by(c, TT_FORM_LINEAR);
+}
+
+static void linear_round(struct tt_sched *s, const struct tt_coll *c, uint64_t k)
+{
+    round_by(s, c, k, TT_FORM_LINEAR);
+}
+
+static struct tt_cost linear_cost(const struct tt_coll *c)
+{
+    return cost_by(c, TT_FORM_LINEAR);
+}
+
+const struct tt_algo tt_algo_allgather_parallel_rings_linear = {
+    .name = "allgather_parallel_rings_linear", .summary = "parallel rings; in hosts each to all others",
+    .needs = "fewer than 2^29 rounds",
+    .kind = TT_ALLGATHER, .fits = fits, .nrounds = linear_nrounds, .round = linear_round,
+    .work_bytes = tt_work_none, .npeers = npeers, .cost = linear_cost,
+};
+
+static uint64_t doubling_nrounds(const struct tt_coll *c)
+{
+    return rounds_by(c, TT_FORM_DOUBLING);
+}
+
+static void doubling_round(struct tt_sched *s, const struct tt_coll *c, uint64_t k)
+{
+    round_by(s, c, k, TT_FORM_DOUBLING);
+}
+
+static struct tt_cost doubling_cost(const struct tt_coll *c)
+{
+    return cost_by(c, TT_FORM_DOUBLING);
+}
+
+const struct tt_algo tt_algo_allgather_parallel_rings_doubling = {
+    .name = "allgather_parallel_rings_doubling", .summary = "parallel rings; in hosts binomial trees, near ones first",
+    .needs = "fewer than 2^29 rounds",
+    .kind = TT_ALLGATHER, .fits = fits, .nrounds = doubling_nrounds, .round = doubling_round,
+    .work_bytes = tt_work_none, .npeers = npeers, .cost = doubling_cost,
+};
+
+static uint64_t halving_nrounds(const struct tt_coll *c)
+{
+    return rounds_by(c, TT_FORM_HALVING);
+}
+
+static void halving_round(struct tt_sched *s, const struct tt_coll *c, uint64_t k)
+{
+    round_by(s, c, k, TT_FORM_HALVING);
+}
+
+static struct tt_cost halving_cost(const struct tt_coll *c)
+{
+    return cost_by(c, TT_FORM_HALVING);
+}
+
+const struct tt_algo tt_algo_allgather_parallel_rings_halving = {
+    .name = "allgather_parallel_rings_halving", .summary = "parallel rings; in hosts binomial trees, far ones first",
+    .needs = "fewer than 2^29 rounds",
+    .kind = TT_ALLGATHER, .fits = fits, .nrounds = halving_nrounds, .round = halving_round,
+    .work_bytes = tt_work_none, .npeers = npeers, .cost = halving_cost,
+};
+
+static uint64_t knomial_nrounds(const struct tt_coll *c)
+{
+    return rounds_by(c, TT_FORM_KNOMIAL);
+}
+
+static void knomial_round(struct tt_sched *s, const struct tt_coll *c, uint64_t k)
+{
+    round_by(s, c, k, TT_FORM_KNOMIAL);
+}
+
+static struct tt_cost knomial_cost(const struct tt_coll *c)
+{
+    return cost_by(c, TT_FORM_KNOMIAL);
+}
+
+const struct tt_algo tt_algo_allgather_parallel_rings_knomial = {
+    .name = "allgather_parallel_rings_knomial", .summary = "parallel rings; in hosts trees of four branches",
+    .needs = "fewer than 2^29 rounds",
+    .kind = TT_ALLGATHER, .fits = fits, .nrounds = knomial_nrounds, .round = knomial_round,
+    .work_bytes = tt_work_none, .npeers = npeers, .cost = knomial_cost,
+};
+
+static uint64_t sockets_nrounds(const struct tt_coll *c)
+{
+    return rounds_by(c, TT_FORM_SOCKETS);
+}
+
+static void sockets_round(struct tt_sched *s, const struct tt_coll *c, uint64_t k)
+{
+    round_by(s, c, k, TT_FORM_SOCKETS);
+}
+
+static struct tt_cost sockets_cost(const struct tt_coll *c)
+{
+    return cost_by(c, TT_FORM_SOCKETS);
+}
+
+const struct tt_algo tt_algo_allgather_parallel_rings_sockets = {
+    .name = "allgather_parallel_rings_sockets", .summary = "parallel rings; between sockets each block once",
+    .needs = "fewer than 2^29 rounds",
+    .kind = TT_ALLGATHER, .fits = fits, .nrounds = sockets_nrounds, .round = sockets_round,
+    .work_bytes = tt_work_none, .npeers = npeers, .cost = sockets_cost,
+};

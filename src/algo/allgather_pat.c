@@ -1,0 +1,129 @@
+/* Parallel aggregated trees allgather. Shapes: src[block], dst[nranks][block].
+ * Each block goes down a binomial tree of its own, the farthest ranks first; all trees step together, and what one rank sends to another in a
+ * step goes as one message (src/algo/pat.h). All aggregated: ceil(log2 n) latencies for any number of ranks, as Bruck's, but with few
+ * blocks on the long ways and many on the short ones. With messages bounded to TT_SLAB_BYTES: the same far steps as long as they
+ * fit, then n / A - 1 short steps of A blocks, which do not wait for each other, so that they overlap.
+ * Every byte comes once. A message's blocks are `apart` ranks from each other: strided, in two parts where they pass rank 0.
+ * S. Jeaugey, "PAT: a new algorithm for all-gather and reduce-scatter operations at scale", 2025 (arXiv 2506.20252). */
+#include "algo/algos.h"
+#include "algo/pat.h"
+
+static struct tt_pat all_of(const struct tt_coll *c) { return tt_pat_of(c->nranks, UINT64_MAX); }
+
+static struct tt_pat bounded_of(const struct tt_coll *c)
+{
+    const uint64_t blocks = TT_SLAB_BYTES / (c->bytes ? c->bytes : 1), half = 1ull << tt_log2_up(c->nranks) >> 1;
+
+    return tt_pat_of(c->nranks, blocks < half ? blocks : half);
+}
+
+/* Blocks of trees [from, to) in which `rank` is offset first + i * apart, none of which pass rank 0 in between. */
+static struct tt_ref blocks_at(const struct tt_coll *c, const struct tt_pat *p, uint32_t rank, uint32_t first, uint32_t apart,
+                               uint32_t from, uint32_t to)
+{
+    const struct tt_ref ref = tt_dst(tt_pat_root(p, rank, first + (to - 1) * apart) * c->bytes);
+
+    return to - from > 1 ? tt_strided(ref, c->bytes, apart * c->bytes) : ref;
+}
+
+/* One side of a step's message: of `sender`, which is offset `parent` of the trees. */
+static void pass(struct tt_sched *s, const struct tt_coll *c, const struct tt_pat *p, uint32_t k, uint32_t sender, uint32_t peer)
+{
+    const struct tt_pat_step step = tt_pat_step(p, k);
+    const uint32_t wrap = tt_pat_wrap(sender, step.parent, step.apart, step.count);
+    const uint32_t part[] = { 0, wrap, step.count };
+
+    for (uint32_t i = 0; i < 2; i++) {
+        const uint64_t bytes = (part[i + 1] - part[i]) * c->bytes;
+
+        if (part[i] == part[i + 1])
+            continue;
+        const struct tt_ref at = blocks_at(c, p, sender, step.parent, step.apart, part[i], part[i + 1]);
+
+        if (peer == c->rank)
+            tt_sched_wait(s, sender, at, bytes, 2 * k + i);
+        else
+            tt_sched_put(s, peer, k == 0 ? tt_src(0) : at, at, bytes, 2 * k + i);
+    }
+}
+
+static void round_of(struct tt_sched *s, const struct tt_coll *c, uint64_t k, const struct tt_pat *p)
+{
+    const uint32_t n = c->nranks, r = c->rank;
+
+    if (k < p->steps) {
+        const uint32_t distance = tt_pat_step(p, (uint32_t)k).distance;
+
+        pass(s, c, p, (uint32_t)k, r, (r + distance) % n);
+        pass(s, c, p, (uint32_t)k, (r + n - distance) % n, r);
+    }
+    if (k == 0)
+        tt_sched_own(s, c);
+}
+
+/* The depth of the trees in latencies; steps beyond that overlap. */
+static struct tt_cost cost_of(const struct tt_coll *c, const struct tt_pat *p)
+{
+    const double n = c->nranks, total = (double)tt_blocks_total(c);
+    const double beyond = p->steps - p->levels, strided = p->aggregated > 1 ? 2 * total : 0;
+
+    return (struct tt_cost){
+        .messages = 1.1 * p->levels + 0.4 * beyond, .bytes = total * (n - 1) / n, .copied = total / n + strided,
+    };
+}
+
+static uint64_t nrounds_of(const struct tt_pat *p) { return p->steps > 0 ? p->steps : 1; }
+
+static uint64_t nrounds(const struct tt_coll *c)
+{
+    const struct tt_pat p = all_of(c);
+
+    return nrounds_of(&p);
+}
+
+static void round_k(struct tt_sched *s, const struct tt_coll *c, uint64_t k)
+{
+    const struct tt_pat p = all_of(c);
+
+    round_of(s, c, k, &p);
+}
+
+static struct tt_cost cost(const struct tt_coll *c)
+{
+    const struct tt_pat p = all_of(c);
+
+    return cost_of(c, &p);
+}
+
+static uint64_t nrounds_bounded(const struct tt_coll *c)
+{
+    const struct tt_pat p = bounded_of(c);
+
+    return nrounds_of(&p);
+}
+
+static void round_bounded(struct tt_sched *s, const struct tt_coll *c, uint64_t k)
+{
+    const struct tt_pat p = bounded_of(c);
+
+    round_of(s, c, k, &p);
+}
+
+static struct tt_cost cost_bounded(const struct tt_coll *c)
+{
+    const struct tt_pat p = bounded_of(c);
+
+    return cost_of(c, &p);
+}
+
+const struct tt_algo tt_algo_allgather_pat = {
+    .name = "allgather_pat", .summary = "short blocks, where far ranks are dear; any number of ranks",
+    .kind = TT_ALLGATHER, .fits = tt_fits_always, .nrounds = nrounds, .round = round_k,
+    .work_bytes = tt_work_none, .npeers = tt_npeers_log, .cost = cost,
+};
+
+const struct tt_algo tt_algo_allgather_pat_bounded = {
+    .name = "allgather_pat_bounded", .summary = "longer blocks, where far ranks are dear; any number of ranks",
+    .kind = TT_ALLGATHER, .fits = tt_fits_always, .nrounds = nrounds_bounded, .round = round_bounded,
+    .work_bytes = tt_work_none, .npeers = tt_npeers_log, .cost = cost_bounded,
+};

@@ -1,0 +1,182 @@
+/* Hierarchical all-reduce. Shapes: src[bytes], dst[bytes].
+ * On each host a binomial tree adds up to the host's first rank; these double recursively over the hosts, the lower one's operand on
+ * the left; and a binomial tree gives the result to all ranks of the host. Of H hosts of g ranks: log2(H) messages between hosts, one at a
+ * time on each, and 2 log2(g) inside: for short vectors, where a flat algorithm sends as many messages between hosts as a host
+ * has ranks. When H is no power of two the odd hosts of the first pairs fold, as in the recursive doubling all-reduce. */
+#include "algo/algos.h"
+#include "algo/blocks.h"
+
+#define FOLD_PIPE 64u       /* the names of pipes: levels of the tree, the fold, rounds between hosts */
+
+struct tree {
+    struct tt_layout alone;
+    const struct tt_layout *layout;
+    uint32_t host, n, me;           /* ranks of this rank's host; its local number */
+    uint32_t levels;                /* of the widest host's tree */
+    struct tt_fold fold;            /* of hosts */
+};
+
+static void tree_init(struct tree *t, const struct tt_coll *c)
+{
+    t->layout = tt_layout_of(c, &t->alone);
+    t->host = tt_layout_host(t->layout, c->rank);
+    t->n = tt_layout_host_ranks(t->layout, t->host);
+    t->me = tt_layout_local(t->layout, c->rank);
+    t->levels = tt_log2_up(tt_layout_widest(t->layout));
+    t->fold = tt_fold_of(t->host, t->layout->nhosts);
+}
+
+static uint32_t rank_of(const struct tree *t, uint32_t local)
+{
+    return tt_layout_rank(t->layout, t->host, local);
+}
+
+static uint32_t first_of(const struct tree *t, uint32_t host)
+{
+    return tt_layout_rank(t->layout, host, 0);
+}
+
+/* Rounds between hosts: folding, doubling, unfolding. */
+static uint32_t across_rounds(const struct tree *t)
+{
+    return t->layout->nhosts == 1 ? 0 : t->fold.rounds + (t->fold.extras ? 2 : 0);
+}
+
+static uint64_t nrounds(const struct tt_coll *c)
+{
+    struct tree t;
+
+    tree_init(&t, c);
+    return c->nranks == 1 ? 1 : 2 * t.levels + across_rounds(&t);
+}
+
+/* Level p on the host: local v hands what it has to v - 2^p where that is its lowest bit. */
+static void reduce_level(struct tt_sched *s, const struct tt_coll *c, const struct tree *t, uint32_t p)
+{
+    const uint32_t step = 1u << p;
+    const bool last = t->layout->nhosts == 1 && t->me == 0 && 2ull * step >= t->n;
+
+    if (t->me % (2 * step) == step)
+        tt_sched_put(s, rank_of(t, t->me - step), p > 0 && t->me + 1 < t->n ? tt_dst(0) : tt_src(0), tt_pipe(p),
+                     c->bytes, 0);
+    if (t->me % (2 * step) == 0 && t->me + step < t->n) {
+        tt_sched_wait(s, rank_of(t, t->me + step), tt_pipe(p), c->bytes, 0);
+        tt_sched_reduce(s, tt_dst(0), p == 0 ? tt_src(0) : tt_dst(0), tt_pipe(p), c->bytes, last);
+    }
+}
+
+static void broadcast_level(struct tt_sched *s, const struct tt_coll *c, const struct tree *t, uint32_t p)
+{
+    const uint32_t step = 1u << p;
+
+    if (t->me % (2 * step) == step)
+        tt_sched_wait(s, rank_of(t, t->me - step), tt_dst(0), c->bytes, 0);
+    if (t->me % (2 * step) == 0 && t->me + step < t->n)
+        tt_sched_put(s, rank_of(t, t->me + step), tt_dst(0), tt_dst(0), c->bytes, 0);
+}
+
+/* What this host has, before it has met another. */
+static struct tt_ref host_value(const struct tree *t)
+{
+    return t->n == 1 ? tt_src(0) : tt_dst(0);
+}
+
+static void fold_in(struct tt_sched *s, const struct tt_coll *c, const struct tree *t)
+{
+    if (!t->fold.folded)
+        return;
+    if (!t->fold.active) {
+        tt_sched_put(s, first_of(t, t->host - 1), host_value(t), tt_pipe(FOLD_PIPE), c->bytes, 0);
+        return;
+    }
+    tt_sched_wait(s, first_of(t, t->host + 1), tt_pipe(FOLD_PIPE), c->bytes, 0);
+    tt_sched_reduce(s, tt_dst(0), host_value(t), tt_pipe(FOLD_PIPE), c->bytes, false);
+}
+
+static void fold_out(struct tt_sched *s, const struct tt_coll *c, const struct tree *t)
+{
+    if (!t->fold.folded)
+        return;
+    if (t->fold.active)
+        tt_sched_put(s, first_of(t, t->host + 1), tt_dst(0), tt_dst(0), c->bytes, 0);
+    else
+        tt_sched_wait(s, first_of(t, t->host - 1), tt_dst(0), c->bytes, 0);
+}
+
+static void double_up(struct tt_sched *s, const struct tt_coll *c, const struct tree *t, uint32_t i)
+{
+    const struct tt_fold *f = &t->fold;
+    const uint32_t other = f->group ^ (1u << i), peer = first_of(t, tt_fold_rank(f, other));
+    const struct tt_ref mine = i == 0 && !f->folded ? host_value(t) : tt_dst(0);
+    const struct tt_ref theirs = tt_pipe(FOLD_PIPE + 1 + i);
+
+    tt_sched_put(s, peer, mine, theirs, c->bytes, 0);
+    tt_sched_wait(s, peer, theirs, c->bytes, 0);
+    tt_sched_reduce_ordered(s, tt_dst(0), mine, f->group, theirs, other, c->bytes, i == f->rounds - 1);
+}
+
+/* Round i of the first ranks of hosts. */
+static void across(struct tt_sched *s, const struct tt_coll *c, const struct tree *t, uint32_t i)
+{
+    const uint32_t before = t->fold.extras ? 1 : 0;
+
+    if (i < before)
+        fold_in(s, c, t);
+    else if (i == before + t->fold.rounds)
+        fold_out(s, c, t);
+    else if (t->fold.active)
+        double_up(s, c, t, i - before);
+}
+
+static void round_k(struct tt_sched *s, const struct tt_coll *c, uint64_t k)
+{
+    struct tree t;
+    uint32_t i = (uint32_t)k;
+
+    if (c->nranks == 1) {
+        tt_sched_own(s, c);
+        return;
+    }
+    tree_init(&t, c);
+    if (i < t.levels) {
+        reduce_level(s, c, &t, i);
+        return;
+    }
+    i -= t.levels;
+    if (i < across_rounds(&t) && t.me == 0)
+        across(s, c, &t, i);
+    else if (i >= across_rounds(&t))
+        broadcast_level(s, c, &t, t.levels - 1 - (i - across_rounds(&t)));
+}
+
+static uint32_t npeers(const struct tt_coll *c)
+{
+    struct tree t;
+
+    tree_init(&t, c);
+    return tt_log2_up(t.n) + 1 + (t.me == 0 ? t.fold.rounds + 1 : 0);
+}
+
+static struct tt_cost cost(const struct tt_coll *c)
+{
+    const double bytes = (double)c->bytes;
+    struct tree t;
+    double levels, rounds;
+
+    tree_init(&t, c);
+    levels = 2 * t.levels;
+    rounds = across_rounds(&t);
+    if (t.layout->nhosts == 1)
+        return (struct tt_cost){ .messages = levels, .bytes = levels * bytes, .reduced = levels / 2 * bytes };
+    return (struct tt_cost){
+        .messages = rounds, .bytes = rounds * bytes,
+        .reduced = (levels / 2 + rounds - (t.fold.extras ? 1 : 0)) * bytes,
+        .near_messages = levels, .near_bytes = levels * bytes,
+    };
+}
+
+const struct tt_algo tt_algo_allreduce_hierarchical = {
+    .name = "allreduce_hierarchical", .summary = "short vectors, several ranks to a host",
+    .kind = TT_ALLREDUCE, .fits = tt_fits_always, .nrounds = nrounds, .round = round_k,
+    .work_bytes = tt_work_none, .npeers = npeers, .cost = cost,
+};

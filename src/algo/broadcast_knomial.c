@@ -1,0 +1,62 @@
+/* k-nomial broadcast. Shapes: src[bytes] at root, dst[bytes].
+ * Ranks counted from the root; whoever has the vector gives it to the k - 1 ranks k^level, 2 k^level, .. further on, the farthest level
+ * first, so that the number of ranks that have it grows k-fold. ceil(log_k n) levels, each of k - 1 messages out of one rank: short
+ * vectors, where a message's latency is long against the share of it that keeps its sender busy.
+ * Other k: a line at the end, and one in algos.c. */
+#include "algo/algos.h"
+#include "algo/knomial.h"
+
+static void round_of(struct tt_sched *s, const struct tt_coll *c, uint64_t round, uint32_t k)
+{
+    const uint32_t v = tt_from_root(c), n = c->nranks, levels = tt_knomial_levels(n, k);
+
+    if (round < levels) {
+        const uint64_t step = tt_knomial_power(k, levels - 1 - (uint32_t)round);
+        const uint32_t children = tt_knomial_children(v, n, k, step);
+        uint32_t parent;
+
+        if (tt_knomial_parent(v, k, step, &parent))
+            tt_sched_wait(s, tt_rank_at(c, parent), tt_dst(0), c->bytes, 0);
+        for (uint32_t i = 1; i <= children; i++)
+            tt_sched_put(s, tt_rank_at(c, v + i * (uint32_t)step), v == 0 ? tt_src(0) : tt_dst(0), tt_dst(0), c->bytes, 0);
+    }
+    if (round == 0)
+        tt_sched_own(s, c);
+}
+
+static uint64_t nrounds_of(const struct tt_coll *c, uint32_t k)
+{
+    return c->nranks > 1 ? tt_knomial_levels(c->nranks, k) : 1;
+}
+
+static struct tt_cost cost_of(const struct tt_coll *c, uint32_t k)
+{
+    const double bytes = (double)c->bytes;
+
+    return (struct tt_cost){
+        .messages = tt_knomial_messages(c->nranks, k), .bytes = tt_knomial_vectors(c->nranks, k) * bytes, .copied = bytes,
+    };
+}
+
+static uint32_t npeers_of(const struct tt_coll *c, uint32_t k)
+{
+    const uint32_t most = (k - 1) * tt_knomial_levels(c->nranks, k) + 1;
+
+    return most < c->nranks - 1 ? most : c->nranks - 1;
+}
+
+/* Whole functions for each k: the table's entries take nothing but the call. */
+#define KNOMIAL(k) \
+    static uint64_t nrounds_##k(const struct tt_coll *c) { return nrounds_of(c, k); } \
+    static void round_##k(struct tt_sched *s, const struct tt_coll *c, uint64_t r) { round_of(s, c, r, k); } \
+    static uint32_t npeers_##k(const struct tt_coll *c) { return npeers_of(c, k); } \
+    static struct tt_cost cost_##k(const struct tt_coll *c) { return cost_of(c, k); } \
+    const struct tt_algo tt_algo_broadcast_knomial##k = { \
+        .name = "broadcast_knomial" #k, .summary = "short vectors, many ranks; " #k " times as many in each round", \
+        .kind = TT_BROADCAST, .fits = tt_fits_always, .nrounds = nrounds_##k, .round = round_##k, \
+        .work_bytes = tt_work_none, .npeers = npeers_##k, .cost = cost_##k, \
+    }; \
+    _Static_assert(k <= TT_KNOMIAL_MAX, "a round has room for its children")
+
+KNOMIAL(4);
+KNOMIAL(8);

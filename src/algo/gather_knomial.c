@@ -1,0 +1,109 @@
+/* k-nomial gather. Shapes: src[block], dst[nranks][block] at root.
+ * Ranks counted from the root; of the ranks left in a round each k-th takes the blocks of the k - 1 after it, which are the ones that
+ * follow its own. ceil(log_k n) levels of k - 1 messages, every byte into the root once: short blocks, many ranks. Inner ranks hold
+ * them in WORK, in the order counted from the root; where that order passes the last rank, the root gets two ranges.
+ * Other k: a line at the end, and one in algos.c. */
+#include "algo/algos.h"
+#include "algo/knomial.h"
+
+static bool fits(const struct tt_coll *c)
+{
+    return c->bytes <= TT_WORK_MAX / c->nranks;
+}
+
+static bool is_inner(const struct tt_coll *c, uint32_t k)
+{
+    const uint32_t v = tt_from_root(c);
+
+    return v > 0 && tt_knomial_subtree(v, c->nranks, k) > 1;
+}
+
+static uint64_t work_of(const struct tt_coll *c, uint32_t k)
+{
+    return is_inner(c, k) ? tt_knomial_subtree(tt_from_root(c), c->nranks, k) * c->bytes : 0;
+}
+
+/* How many of the `count` ranks from v, counted from the root, come before the order passes the last rank. */
+static uint32_t before_end(const struct tt_coll *c, uint32_t v, uint32_t count)
+{
+    const uint32_t left = c->nranks - tt_rank_at(c, v);
+
+    return count < left ? count : left;
+}
+
+static void send_up(struct tt_sched *s, const struct tt_coll *c, uint32_t v, uint32_t parent, uint32_t k)
+{
+    const uint32_t count = tt_knomial_subtree(v, c->nranks, k), to = tt_rank_at(c, parent);
+    const uint32_t first = parent == 0 ? before_end(c, v, count) : count;
+    const struct tt_ref at = parent == 0 ? tt_dst(c->rank * c->bytes) : tt_work((v - parent) * c->bytes);
+
+    tt_sched_put(s, to, count > 1 ? tt_work(0) : tt_src(0), at, first * c->bytes, 0);
+    if (first < count)
+        tt_sched_put(s, to, tt_work(first * c->bytes), tt_dst(0), (count - first) * c->bytes, 1);
+}
+
+static void take(struct tt_sched *s, const struct tt_coll *c, uint32_t v, uint32_t child, uint32_t k)
+{
+    const uint32_t count = tt_knomial_subtree(child, c->nranks, k), from = tt_rank_at(c, child);
+    const uint32_t first = v == 0 ? before_end(c, child, count) : count;
+
+    tt_sched_wait(s, from, v == 0 ? tt_dst(from * c->bytes) : tt_work((child - v) * c->bytes), first * c->bytes, 0);
+    if (first < count)
+        tt_sched_wait(s, from, tt_dst(0), (count - first) * c->bytes, 1);
+}
+
+static void round_of(struct tt_sched *s, const struct tt_coll *c, uint64_t round, uint32_t k)
+{
+    const uint32_t v = tt_from_root(c);
+    const uint64_t step = tt_knomial_power(k, (uint32_t)round);
+    const uint32_t children = tt_knomial_children(v, c->nranks, k, step);
+    uint32_t parent;
+
+    if (round == 0) {
+        tt_sched_own(s, c);
+        if (is_inner(c, k))
+            tt_sched_copy(s, tt_work(0), tt_src(0), c->bytes);
+    }
+    if (tt_knomial_parent(v, k, step, &parent))
+        send_up(s, c, v, parent, k);
+    for (uint32_t i = 1; i <= children; i++)
+        take(s, c, v, v + i * (uint32_t)step, k);
+}
+
+static uint64_t nrounds_of(const struct tt_coll *c, uint32_t k)
+{
+    return c->nranks > 1 ? tt_knomial_levels(c->nranks, k) : 1;
+}
+
+static struct tt_cost cost_of(const struct tt_coll *c, uint32_t k)
+{
+    const double bytes = (double)c->bytes;
+
+    return (struct tt_cost){
+        .messages = 1.1 * tt_knomial_messages(c->nranks, k), .bytes = bytes * (c->nranks - 1), .copied = bytes,
+    };
+}
+
+static uint32_t npeers_of(const struct tt_coll *c, uint32_t k)
+{
+    const uint32_t most = (k - 1) * tt_knomial_levels(c->nranks, k) + 1;
+
+    return most < c->nranks - 1 ? most : c->nranks - 1;
+}
+
+/* Whole functions for each k: the table's entries take nothing but the call. */
+#define KNOMIAL(k) \
+    static uint64_t nrounds_##k(const struct tt_coll *c) { return nrounds_of(c, k); } \
+    static void round_##k(struct tt_sched *s, const struct tt_coll *c, uint64_t r) { round_of(s, c, r, k); } \
+    static uint64_t work_##k(const struct tt_coll *c) { return work_of(c, k); } \
+    static uint32_t npeers_##k(const struct tt_coll *c) { return npeers_of(c, k); } \
+    static struct tt_cost cost_##k(const struct tt_coll *c) { return cost_of(c, k); } \
+    const struct tt_algo tt_algo_gather_knomial##k = { \
+        .name = "gather_knomial" #k, .summary = "short blocks, many ranks; " #k " become one in each round", \
+        .needs = "all blocks together within 256 KiB", .kind = TT_GATHER, .fits = fits, .nrounds = nrounds_##k, \
+        .round = round_##k, .work_bytes = work_##k, .npeers = npeers_##k, .cost = cost_##k, \
+    }; \
+    _Static_assert(k <= TT_KNOMIAL_MAX, "a round has room for its children")
+
+KNOMIAL(4);
+KNOMIAL(8);

@@ -1,0 +1,85 @@
+/* k-nomial reduce. Shapes: src[bytes], dst[bytes] at root.
+ * broadcast_knomial backwards: of the ranks left in a round, counted from the root, each k-th takes the running values of the k - 1
+ * after it into its own. ceil(log_k n) levels, each of k - 1 vectors into one rank: short vectors, many ranks. The running value
+ * is kept in WORK.
+ * Other k: a line at the end, and one in algos.c. */
+#include "algo/algos.h"
+#include "algo/knomial.h"
+
+static bool fits(const struct tt_coll *c)
+{
+    return c->bytes <= TT_WORK_MAX;
+}
+
+static uint64_t work_of(const struct tt_coll *c, uint32_t k)
+{
+    const uint32_t v = tt_from_root(c);
+
+    return v > 0 && tt_knomial_subtree(v, c->nranks, k) > 1 ? c->bytes : 0;
+}
+
+static void take(struct tt_sched *s, const struct tt_coll *c, uint64_t step, uint32_t children, uint32_t k)
+{
+    const uint32_t v = tt_from_root(c), n = c->nranks;
+    const struct tt_ref sum = v == 0 ? tt_dst(0) : tt_work(0);
+
+    for (uint32_t i = 1; i <= children; i++) {
+        const uint32_t child = v + i * (uint32_t)step, from = tt_rank_at(c, child);
+        const struct tt_ref theirs = tt_pipe(child);
+        const uint32_t count = tt_knomial_subtree(child, n, k);
+
+        tt_sched_wait(s, from, theirs, c->bytes, 0);
+        tt_sched_reduce_ordered(s, sum, step == 1 && i == 1 ? tt_src(0) : sum, tt_lowest(c->rank, child - v, n), theirs,
+                                tt_lowest(from, count, n), c->bytes, v == 0 && child + count == n);
+    }
+}
+
+static void round_of(struct tt_sched *s, const struct tt_coll *c, uint64_t round, uint32_t k)
+{
+    const uint32_t v = tt_from_root(c), n = c->nranks;
+    const uint64_t step = tt_knomial_power(k, (uint32_t)round);
+    uint32_t parent;
+
+    if (n == 1)
+        tt_sched_own(s, c);
+    else if (tt_knomial_parent(v, k, step, &parent))
+        tt_sched_put(s, tt_rank_at(c, parent), tt_knomial_subtree(v, n, k) > 1 ? tt_work(0) : tt_src(0), tt_pipe(v), c->bytes, 0);
+    else
+        take(s, c, step, tt_knomial_children(v, n, k, step), k);
+}
+
+static uint64_t nrounds_of(const struct tt_coll *c, uint32_t k)
+{
+    return c->nranks > 1 ? tt_knomial_levels(c->nranks, k) : 1;
+}
+
+static struct tt_cost cost_of(const struct tt_coll *c, uint32_t k)
+{
+    const double bytes = tt_knomial_vectors(c->nranks, k) * (double)c->bytes;
+
+    return (struct tt_cost){ .messages = tt_knomial_messages(c->nranks, k), .bytes = bytes, .reduced = bytes };
+}
+
+static uint32_t npeers_of(const struct tt_coll *c, uint32_t k)
+{
+    const uint32_t most = (k - 1) * tt_knomial_levels(c->nranks, k) + 1;
+
+    return most < c->nranks - 1 ? most : c->nranks - 1;
+}
+
+/* Whole functions for each k: the table's entries take nothing but the call. */
+#define KNOMIAL(k) \
+    static uint64_t nrounds_##k(const struct tt_coll *c) { return nrounds_of(c, k); } \
+    static void round_##k(struct tt_sched *s, const struct tt_coll *c, uint64_t r) { round_of(s, c, r, k); } \
+    static uint64_t work_##k(const struct tt_coll *c) { return work_of(c, k); } \
+    static uint32_t npeers_##k(const struct tt_coll *c) { return npeers_of(c, k); } \
+    static struct tt_cost cost_##k(const struct tt_coll *c) { return cost_of(c, k); } \
+    const struct tt_algo tt_algo_reduce_knomial##k = { \
+        .name = "reduce_knomial" #k, .summary = "short vectors, many ranks; " #k " become one in each round", \
+        .needs = "vectors of at most 256 KiB", .kind = TT_REDUCE, .fits = fits, .nrounds = nrounds_##k, \
+        .round = round_##k, .work_bytes = work_##k, .npeers = npeers_##k, .cost = cost_##k, \
+    }; \
+    _Static_assert(2 * (k - 1) <= TT_ROUND_STEPS_MAX, "a round has room for its children")
+
+KNOMIAL(4);
+KNOMIAL(8);

@@ -1,0 +1,113 @@
+/* Parallel-rings reduce_scatter. Shapes: src[nranks][block], dst[block]; reduce_scatterv: rows of any size.
+ * The parallel-rings allgather backwards (rings.h): a row begins at the host after its own and goes round the ring of its column; on each
+ * host the parts of the ranks are added up at the column's carrier while the row before crosses the network, and then taken into the
+ * running value. Where ranks are joined by sockets, each socket adds up its part before it crosses.
+ * Of H hosts of g ranks: H - 1 messages and (H - 1) g / rails rows through each rail, and g additions a step.
+ * A value needs a place while it is added up: as in the flat ring, rows go in slabs that WORK holds; but here the next slab's own additions go
+ * on while this one's last steps cross. */
+#include "algo/algos.h"
+#include "algo/blocks.h"
+#include "algo/rings.h"
+
+#define SLABS_BYTES (TT_WORK_MAX + TT_SLAB_BYTES)   /* of all values that are under way */
+#define SLAB_ALIGN 64u
+#define SLAB_MIN 1024u
+
+static uint64_t slab_bytes(const struct tt_rings *r, uint64_t longest)
+{
+    const uint64_t room = SLABS_BYTES / tt_rings_sums(r) / SLAB_ALIGN * SLAB_ALIGN;
+    const uint64_t needed = (longest + SLAB_ALIGN - 1) / SLAB_ALIGN * SLAB_ALIGN;
+
+    return needed < room ? needed : room;
+}
+
+static uint64_t nslabs(const struct tt_rings *r, uint64_t longest)
+{
+    return longest ? (longest - 1) / slab_bytes(r, longest) + 1 : 1;
+}
+
+/* Hosts so uneven, or so large, that WORK would hold only crumbs of their values go another way; and tags count rounds in 32 bits. */
+static bool fits(const struct tt_coll *c)
+{
+    const uint64_t longest = tt_blocks_longest(c);
+    struct tt_rings r;
+
+    if (c->nranks == 1)
+        return true;
+    tt_rings_init(&r, c, tt_rings_form(c));
+    return SLABS_BYTES / tt_rings_sums(&r) >= SLAB_MIN &&
+           nslabs(&r, longest) <= UINT32_MAX / TT_RINGS_TAGS / tt_rings_reduce_rounds(&r);
+}
+
+static uint64_t nrounds(const struct tt_coll *c)
+{
+    struct tt_rings r;
+
+    if (c->nranks == 1)
+        return 1;
+    tt_rings_init(&r, c, tt_rings_form(c));
+    return nslabs(&r, tt_blocks_longest(c)) * tt_rings_reduce_rounds(&r);
+}
+
+static uint64_t work_bytes(const struct tt_coll *c)
+{
+    struct tt_rings r;
+
+    if (c->nranks == 1)
+        return 0;
+    tt_rings_init(&r, c, tt_rings_form(c));
+    return tt_rings_sums(&r) * slab_bytes(&r, tt_blocks_longest(c));
+}
+
+static void round_k(struct tt_sched *s, const struct tt_coll *c, uint64_t k)
+{
+    struct tt_ring_sums sums = { .in_dst = false };
+    struct tt_rings r;
+    uint64_t rounds;
+
+    if (c->nranks == 1) {
+        tt_sched_own(s, c);
+        return;
+    }
+    tt_rings_init(&r, c, tt_rings_form(c));
+    rounds = tt_rings_reduce_rounds(&r);
+    sums.slab = slab_bytes(&r, tt_blocks_longest(c));
+    sums.begin = k / rounds * sums.slab;
+    tt_rings_reduce(s, c, &r, &sums, k % rounds, (uint32_t)k * TT_RINGS_TAGS);
+}
+
+static uint32_t npeers(const struct tt_coll *c)
+{
+    struct tt_rings r;
+
+    tt_rings_init(&r, c, tt_rings_form(c));
+    return tt_rings_npeers(&r);
+}
+
+static struct tt_cost cost(const struct tt_coll *c)
+{
+    const uint64_t longest = tt_blocks_longest(c);
+    struct tt_rings r;
+    struct tt_cost cost;
+
+    tt_rings_init(&r, c, tt_rings_form(c));
+    cost = tt_rings_cost(&r, (double)longest);
+    if (c->nranks > 1)
+        cost.messages += tt_cost_burst((uint32_t)nslabs(&r, longest)) - 1;
+    cost.reduced = (double)longest * (c->nranks - 1) * r.columns;
+    return cost;
+}
+
+const struct tt_algo tt_algo_reduce_scatter_parallel_rings = {
+    .name = "reduce_scatter_parallel_rings", .summary = "long rows, several ranks to a host",
+    .needs = "hosts of which no rank adds up more than 512 values at once, and fewer than 2^29 rounds",
+    .kind = TT_REDUCE_SCATTER, .fits = fits, .nrounds = nrounds, .round = round_k,
+    .work_bytes = work_bytes, .npeers = npeers, .cost = cost,
+};
+
+const struct tt_algo tt_algo_reduce_scatterv_parallel_rings = {
+    .name = "reduce_scatterv_parallel_rings", .summary = "long rows of like sizes, several ranks to a host",
+    .needs = "hosts of which no rank adds up more than 512 values at once, and fewer than 2^29 rounds",
+    .kind = TT_REDUCE_SCATTERV, .fits = fits, .nrounds = nrounds, .round = round_k,
+    .work_bytes = work_bytes, .npeers = npeers, .cost = cost,
+};

@@ -1,0 +1,279 @@
+/* Parallel aggregated trees reduce_scatter. Shapes: src[nranks][block], dst[block].
+ * allgather_pat backwards: each row is gathered up a binomial tree to the rank it belongs to, near ranks first; a rank takes what an
+ * offset below it has summed up into its own running value, and passes that on when its turn comes (src/algo/pat.h).
+ * All aggregated: ceil(log2 n) latencies for any number of ranks, every byte crosses once; running values of all
+ * trees are in WORK at once. Bounded: of each level of the trees only A rows are under way, so WORK holds A (levels + 1) pieces whatever the
+ * size: rows are cut into slabs where one of them would be too much. n / A - 1 near steps, then log2(A) far ones; near steps do
+ * not wait for each other, but for their tree's depth.
+ * S. Jeaugey, "PAT: a new algorithm for all-gather and reduce-scatter operations at scale", 2025 (arXiv 2506.20252). */
+#include "algo/algos.h"
+#include "algo/pat.h"
+
+#define STEPS_MAX (1u << 29)    /* tags count parts of steps in 32 bits */
+#define PARTS_MAX 4             /* of one step's message */
+#define SLAB_MULTIPLE 4096u
+
+/* Trees, and how rows are cut: each slab goes through all steps. */
+struct shape {
+    struct tt_pat p;
+    uint64_t slab, nslabs;
+};
+
+static struct shape all_of(const struct tt_coll *c)
+{
+    return (struct shape){ tt_pat_of(c->nranks, UINT64_MAX), c->bytes, 1 };
+}
+
+static struct shape bounded_of(const struct tt_coll *c)
+{
+    const uint32_t levels = tt_log2_up(c->nranks);
+    const uint64_t bound = TT_WORK_MAX / (levels + 1) / SLAB_MULTIPLE * SLAB_MULTIPLE, half = 1ull << levels >> 1;
+    const uint64_t slab = c->bytes < bound ? c->bytes : bound, blocks = bound / (slab ? slab : 1);
+
+    return (struct shape){
+        tt_pat_of(c->nranks, blocks < half ? blocks : half), slab, c->bytes > bound ? (c->bytes - 1) / bound + 1 : 1,
+    };
+}
+
+/* One slab of one step. */
+struct turn {
+    const struct tt_coll *c;
+    const struct shape *shape;
+    struct tt_pat_step step;
+    uint64_t offset, bytes;     /* of the slab in a row */
+    bool last;                  /* the step that finishes */
+};
+
+/* Pieces of WORK or rows of SRC for trees [from, to), in ascending order of address: descending order of trees. */
+static struct tt_ref pieces(struct tt_ref first, const struct turn *t, uint64_t stride, uint32_t from, uint32_t to)
+{
+    return to - from > 1 && t->bytes < stride ? tt_strided(first, t->bytes, stride) : first;
+}
+
+static struct tt_ref rows(const struct turn *t, uint32_t rank, uint32_t first, uint32_t from, uint32_t to)
+{
+    const uint32_t root = tt_pat_root(&t->shape->p, rank, first + (to - 1) * t->step.apart);
+
+    return pieces(tt_src(root * t->c->bytes + t->offset), t, t->step.apart * t->c->bytes, from, to);
+}
+
+/* Where the running values of offsets first + i * apart are: by the level of the offset, and by its number q in that level. */
+static struct tt_ref values(const struct turn *t, uint32_t first, uint32_t from, uint32_t to)
+{
+    const struct tt_pat *p = &t->shape->p;
+    const bool upper = first % p->apart == 0;
+    const uint32_t level = upper ? p->levels - p->far_steps : (uint32_t)__builtin_ctz(first);
+    const uint32_t q = (first + (to - 1) * t->step.apart) / p->apart;
+
+    return pieces(tt_work(((uint64_t)level * p->aggregated + p->aggregated - 1 - q) * t->shape->slab), t,
+                  t->step.apart / p->apart * t->shape->slab, from, to);
+}
+
+static uint32_t count_from(const struct turn *t, uint32_t offset)
+{
+    return offset < t->c->nranks ? (t->c->nranks - 1 - offset) / t->step.apart + 1 : 0;
+}
+
+/* Trees whose child has a running value already (else it sends its row), and trees whose parent has. The near steps of a parent go from the
+ * farthest of its children to the nearest, then the far steps outward. */
+static uint32_t children_summed(const struct turn *t)
+{
+    return t->step.distance == 1 ? 0 : count_from(t, t->step.child + 1);
+}
+
+static uint32_t span_of(const struct turn *t)
+{
+    const uint32_t parent = t->step.parent;
+
+    return t->step.far ? 2 * t->step.distance : parent ? parent & -parent : t->shape->p.apart;
+}
+
+static uint32_t parents_summed(const struct turn *t)
+{
+    const struct tt_pat_step *step = &t->step;
+
+    if (step->far)
+        return step->distance == 1 ? 0 : step->count;
+    return 2 * step->distance < span_of(t) ? count_from(t, step->child + step->distance) : 0;
+}
+
+/* Cuts the trees of a step, so that within a part all is alike: cut[0] = 0 .. cut[returned] = count. Both ends cut alike. */
+static uint32_t cut_parts(const struct turn *t, uint32_t sender, uint32_t cut[PARTS_MAX + 1])
+{
+    const struct tt_pat_step *step = &t->step;
+    const uint32_t count = step->count;
+    const bool short_end = (uint64_t)step->parent + (count - 1) * (uint64_t)step->apart + span_of(t) > t->c->nranks;
+    const uint32_t at[] = {
+        step->parent == 0 ? 1 : 0, tt_pat_wrap(sender, step->child, step->apart, count), children_summed(t), parents_summed(t),
+        short_end ? count - 1 : count,
+    };
+    uint32_t n = 0;
+
+    for (cut[0] = 0; cut[n] < count; n++) {
+        uint32_t next = count;
+
+        for (uint32_t i = 0; i < sizeof at / sizeof *at; i++)
+            if (at[i] > cut[n] && at[i] < next)
+                next = at[i];
+        cut[n + 1] = next;
+    }
+    return n;
+}
+
+static uint32_t min_u32(uint32_t a, uint32_t b) { return a < b ? a : b; }
+
+/* Takes trees [from, to) of the child's message, which is in `theirs`. In tree i this rank and what has been summed up at it are on one
+ * side, the child's subtree on the other. */
+static void take(struct tt_sched *s, const struct turn *t, struct tt_ref theirs, uint32_t from, uint32_t to)
+{
+    const struct tt_pat_step *step = &t->step;
+    const uint32_t n = t->c->nranks, r = t->c->rank, d = step->parent + from * step->apart;
+    const uint32_t begin = step->far ? 0 : 2 * step->distance, end = min_u32(step->far ? step->distance : span_of(t), n - d);
+    const uint32_t child = tt_lowest(r + step->distance, min_u32(2 * step->distance, n - d) - step->distance, n);
+    const uint32_t below = begin < end ? tt_lowest(r + begin, end - begin, n) : r;
+    const bool own = step->parent == 0 && from == 0;
+    const struct tt_ref sum = own ? tt_dst(t->offset) : values(t, step->parent, from, to);
+    const struct tt_ref ours = from < parents_summed(t) ? sum : rows(t, r, step->parent, from, to);
+
+    tt_sched_reduce_ordered(s, sum, ours, min_u32(r, below), theirs, child, (to - from) * t->bytes, t->last);
+}
+
+static void emit(struct tt_sched *s, const struct turn *t, uint32_t tag)
+{
+    const struct tt_pat_step *step = &t->step;
+    const uint32_t n = t->c->nranks, r = t->c->rank, up = (r + n - step->distance) % n, down = (r + step->distance) % n;
+    uint32_t cut[PARTS_MAX + 1];
+    uint32_t nparts = cut_parts(t, r, cut);
+
+    for (uint32_t i = 0; i < nparts; i++) {
+        const bool summed = cut[i] < children_summed(t);
+
+        tt_sched_put(s, up, summed ? values(t, step->child, cut[i], cut[i + 1]) : rows(t, r, step->child, cut[i], cut[i + 1]),
+                     tt_pipe(tag + i), (cut[i + 1] - cut[i]) * t->bytes, tag + i);
+    }
+    nparts = cut_parts(t, down, cut);
+    for (uint32_t i = 0; i < nparts; i++)
+        tt_sched_wait(s, down, tt_pipe(tag + i), (cut[i + 1] - cut[i]) * t->bytes, tag + i);
+    for (uint32_t i = 0; i < nparts; i++)
+        take(s, t, tt_pipe(tag + i), cut[i], cut[i + 1]);
+}
+
+static void round_of(struct tt_sched *s, const struct tt_coll *c, uint64_t k, const struct shape *shape)
+{
+    const uint32_t steps = shape->p.steps;
+
+    if (c->nranks == 1) {
+        tt_sched_own(s, c);
+        return;
+    }
+    const uint32_t forward = steps - 1 - (uint32_t)(k % steps);
+    const uint64_t offset = k / steps * shape->slab, left = c->bytes - offset;
+    const struct turn t = {
+        .c = c, .shape = shape, .step = tt_pat_step(&shape->p, forward), .offset = offset,
+        .bytes = left < shape->slab ? left : shape->slab, .last = forward == 0,
+    };
+
+    emit(s, &t, (uint32_t)k * PARTS_MAX);
+}
+
+static uint64_t nrounds_of(const struct shape *shape)
+{
+    return shape->p.steps > 0 ? shape->p.steps * shape->nslabs : 1;
+}
+
+static uint64_t work_of(const struct tt_coll *c, const struct shape *shape)
+{
+    return c->nranks > 2 ? (shape->p.levels - shape->p.far_steps + 1ull) * shape->p.aggregated * shape->slab : 0;
+}
+
+/* The depth of the trees in latencies; steps beyond that overlap. */
+static struct tt_cost cost_of(const struct tt_coll *c, const struct shape *shape)
+{
+    const double bytes = (double)c->bytes * (c->nranks - 1), beyond = (double)nrounds_of(shape) - shape->p.levels;
+
+    return (struct tt_cost){
+        .messages = tt_cost_burst(2) * (shape->p.levels + (beyond > 0 ? 0.4 * beyond : 0)),
+        .bytes = bytes,
+        .reduced = bytes,
+        .copied = shape->p.aggregated > 1 ? bytes : 0,
+    };
+}
+
+static bool fits(const struct tt_coll *c)
+{
+    return c->bytes <= tt_work_max(c) >> tt_log2_up(c->nranks);
+}
+
+static uint64_t nrounds(const struct tt_coll *c)
+{
+    const struct shape shape = all_of(c);
+
+    return nrounds_of(&shape);
+}
+
+static void round_k(struct tt_sched *s, const struct tt_coll *c, uint64_t k)
+{
+    const struct shape shape = all_of(c);
+
+    round_of(s, c, k, &shape);
+}
+
+static uint64_t work_bytes(const struct tt_coll *c)
+{
+    const struct shape shape = all_of(c);
+
+    return work_of(c, &shape);
+}
+
+static struct tt_cost cost(const struct tt_coll *c)
+{
+    const struct shape shape = all_of(c);
+
+    return cost_of(c, &shape);
+}
+
+static uint64_t nrounds_bounded(const struct tt_coll *c)
+{
+    const struct shape shape = bounded_of(c);
+
+    return nrounds_of(&shape);
+}
+
+static bool fits_bounded(const struct tt_coll *c)
+{
+    return nrounds_bounded(c) <= STEPS_MAX;
+}
+
+static void round_bounded(struct tt_sched *s, const struct tt_coll *c, uint64_t k)
+{
+    const struct shape shape = bounded_of(c);
+
+    round_of(s, c, k, &shape);
+}
+
+static uint64_t work_bounded(const struct tt_coll *c)
+{
+    const struct shape shape = bounded_of(c);
+
+    return work_of(c, &shape);
+}
+
+static struct tt_cost cost_bounded(const struct tt_coll *c)
+{
+    const struct shape shape = bounded_of(c);
+
+    return cost_of(c, &shape);
+}
+
+const struct tt_algo tt_algo_reduce_scatter_pat = {
+    .name = "reduce_scatter_pat", .summary = "short rows, where far ranks are dear; any number of ranks",
+    .needs = "all rows together, ranks rounded up to a power of two, within " TT_WORK_MAX_TEXT, .kind = TT_REDUCE_SCATTER,
+    .fits = fits, .nrounds = nrounds, .round = round_k, .work_bytes = work_bytes, .npeers = tt_npeers_log, .cost = cost,
+};
+
+const struct tt_algo tt_algo_reduce_scatter_pat_bounded = {
+    .name = "reduce_scatter_pat_bounded", .summary = "rows of any size, where far ranks are dear; any number of ranks",
+    .needs = "fewer than 2^29 steps of a slab of all rows", .kind = TT_REDUCE_SCATTER, .fits = fits_bounded,
+    .nrounds = nrounds_bounded, .round = round_bounded, .work_bytes = work_bounded, .npeers = tt_npeers_log,
+    .cost = cost_bounded,
+};

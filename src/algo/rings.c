@@ -1,0 +1,419 @@
+#include "algo/rings.h"
+
+#include "algo/algos.h"
+#include "algo/blocks.h"
+#include "algo/phases.h"
+#include "base/status.h"
+
+#define GIVES 6     /* hops of a round of the gather: put and wait each; and one step of a ring */
+#define ADDS 4      /* hops of a round of the reduction: put, wait and reduce each; and one step of a ring */
+
+_Static_assert(2 * GIVES + 2 <= TT_ROUND_STEPS_MAX - 1, "the caller may add a step");
+_Static_assert(3 * ADDS + 3 <= TT_ROUND_STEPS_MAX, "a round holds them");
+_Static_assert(GIVES < TT_RINGS_TAGS && ADDS < TT_RINGS_TAGS, "each has its tag");
+
+enum tt_form tt_rings_form(const struct tt_coll *c)
+{
+    return c->layout && c->layout->node == TT_NODE_SOCKETS ? TT_FORM_SOCKETS : TT_FORM_LINEAR;
+}
+
+void tt_rings_init(struct tt_rings *r, const struct tt_coll *c, enum tt_form form)
+{
+    r->layout = tt_layout_of(c, &r->alone);
+    r->hosts = r->layout->nhosts;
+    r->host = tt_layout_host(r->layout, c->rank);
+    r->widest = tt_layout_widest(r->layout);
+    r->narrowest = tt_layout_narrowest(r->layout);
+    r->columns = (r->widest + r->narrowest - 1) / r->narrowest;
+    r->levels = tt_form_levels(form, r->widest);
+    /* A host of n ranks has ceil(widest / n) (n - 1) of them, which is less than 2 widest - 1. */
+    r->hops = r->widest == r->narrowest ? r->widest - 1 : 2 * r->widest - 2;
+    tt_mates_init(&r->mates, r->layout, c->rank, form);
+}
+
+/* ---- who is where ------------------------------------------------------------------------------------------- */
+
+/* The host so many before this one. */
+static uint32_t host_before(const struct tt_rings *r, uint32_t steps)
+{
+    return (r->host + r->hosts - steps % r->hosts) % r->hosts;
+}
+
+static uint32_t ranks_of(const struct tt_rings *r, uint32_t host)
+{
+    return tt_layout_host_ranks(r->layout, host);
+}
+
+/* Of the columns that pass from `from` to `to` in part z of a step, the one that this rank's host's local `me` sends or takes. A part has as many
+ * columns as the smaller of the two hosts has ranks, so that it is one at most. False: none, or the column has no block of `origin`. */
+static bool column_of(const struct tt_rings *r, uint32_t from, uint32_t to, uint32_t origin, uint32_t z, uint32_t *out)
+{
+    const uint32_t n = r->mates.n, part = ranks_of(r, from) < ranks_of(r, to) ? ranks_of(r, from) : ranks_of(r, to);
+    const uint32_t first = z * part, column = first + (r->mates.me + n - first % n) % n;
+
+    if (column >= first + part || column >= ranks_of(r, origin))
+        return false;
+    *out = column;
+    return true;
+}
+
+/* The rank that carries a column on a host. */
+static uint32_t carrier_of(const struct tt_rings *r, uint32_t host, uint32_t column)
+{
+    return tt_layout_rank(r->layout, host, column % ranks_of(r, host));
+}
+
+static uint32_t mate(const struct tt_rings *r, uint32_t local)
+{
+    return tt_layout_rank(r->layout, r->host, local);
+}
+
+/* Of the blocks of `origin`, the one of the given hop that belongs to a carrier's column of its own number `m`. */
+static bool block_of(const struct tt_rings *r, uint32_t origin, uint32_t carrier, uint32_t m, uint32_t *rank)
+{
+    const uint32_t column = m * r->mates.n + carrier;
+
+    if (column >= ranks_of(r, origin))
+        return false;
+    *rank = tt_layout_rank(r->layout, origin, column);
+    return true;
+}
+
+/* Hop `at` of a slot: hop e for the m-th column of each carrier. False: this host has fewer. */
+static bool hop_at(const struct tt_rings *r, uint64_t at, uint32_t *m, uint32_t *e)
+{
+    const uint32_t each = r->mates.n - 1;
+
+    if (at >= r->hops || each == 0)
+        return false;
+    *m = (uint32_t)(at / each);
+    *e = (uint32_t)(at % each);
+    return true;
+}
+
+/* ---- gather --------------------------------------------------------------------------------------------------- */
+
+static uint64_t gather_slot_rounds(const struct tt_rings *r)
+{
+    const uint64_t rounds = tt_phase_rounds(r->hops, GIVES);
+
+    return rounds > r->columns ? rounds : r->columns;
+}
+
+uint64_t tt_rings_gather_rounds(const struct tt_rings *r)
+{
+    return gather_slot_rounds(r) * (r->hosts - 1 + r->levels);
+}
+
+struct gather {
+    struct tt_sched *s;
+    const struct tt_coll *c;
+    const struct tt_rings *r;
+    uint64_t slot, part;    /* part: which round of the slot */
+    uint32_t tag;
+    struct tt_ref own;
+};
+
+static void put_block(const struct gather *g, uint32_t rank, uint32_t to, uint32_t tag)
+{
+    const struct tt_block block = tt_block_of(g->c, rank);
+
+    tt_sched_put(g->s, to, rank == g->c->rank ? g->own : tt_dst(block.offset), tt_dst(block.offset), block.bytes, tag);
+}
+
+static void wait_block(const struct gather *g, uint32_t rank, uint32_t from, uint32_t tag)
+{
+    const struct tt_block block = tt_block_of(g->c, rank);
+
+    tt_sched_wait(g->s, from, tt_dst(block.offset), block.bytes, tag);
+}
+
+/* Step i of the rings: what came in step i - 1 goes on. */
+static void gather_ring(const struct gather *g, bool put)
+{
+    const struct tt_rings *r = g->r;
+    const uint32_t before = host_before(r, 1), after = (r->host + 1) % r->hosts;
+    uint32_t origin, column;
+
+    if (g->slot + 1 >= r->hosts || g->part >= r->columns)
+        return;
+    if (put) {
+        origin = host_before(r, (uint32_t)g->slot);
+        if (column_of(r, r->host, after, origin, (uint32_t)g->part, &column))
+            put_block(g, tt_layout_rank(r->layout, origin, column), carrier_of(r, after, column), g->tag);
+    } else {
+        origin = host_before(r, (uint32_t)g->slot + 1);
+        if (column_of(r, before, r->host, origin, (uint32_t)g->part, &column))
+            wait_block(g, tt_layout_rank(r->layout, origin, column), carrier_of(r, before, column), g->tag);
+    }
+}
+
+/* The hops of arrival slot - 1 - level, for each level. */
+static void gather_hops(const struct gather *g, bool put)
+{
+    const struct tt_rings *r = g->r;
+
+    for (uint32_t i = 0; i < GIVES; i++) {
+        uint32_t m, e, block;
+
+        if (!hop_at(r, g->part * GIVES + i, &m, &e))
+            return;
+        const struct tt_hop hop = put ? tt_mates_give(&r->mates, e) : tt_mates_take(&r->mates, e);
+        const uint64_t steps = g->slot - hop.level;     /* that the arrival has made; its own blocks none */
+
+        if (g->slot < hop.level || steps >= r->hosts ||
+            !block_of(r, host_before(r, (uint32_t)steps), hop.carrier, m, &block))
+            continue;
+        if (put)
+            put_block(g, block, mate(r, hop.peer), g->tag + 1 + i);
+        else
+            wait_block(g, block, mate(r, hop.peer), g->tag + 1 + i);
+    }
+}
+
+void tt_rings_gather(struct tt_sched *s, const struct tt_coll *c, const struct tt_rings *r, uint64_t k, uint32_t tag,
+                     struct tt_ref own)
+{
+    const uint64_t rounds = gather_slot_rounds(r);
+    const struct gather g = {
+        .s = s, .c = c, .r = r, .slot = k / rounds, .part = k % rounds, .tag = tag, .own = own,
+    };
+
+    gather_ring(&g, true);
+    gather_hops(&g, true);
+    gather_hops(&g, false);
+    gather_ring(&g, false);
+}
+
+/* ---- reduction ------------------------------------------------------------------------------------------------ */
+
+/* Rounds of the hops of a slot; the last of them has the first part of the rings' step, too. */
+static uint64_t add_rounds(const struct tt_rings *r)
+{
+    return tt_phase_rounds(r->hops, ADDS);
+}
+
+static uint64_t reduce_slot_rounds(const struct tt_rings *r)
+{
+    return add_rounds(r) + r->columns - 1;
+}
+
+uint64_t tt_rings_reduce_rounds(const struct tt_rings *r)
+{
+    return reduce_slot_rounds(r) * (r->hosts - 1 + r->levels);
+}
+
+/* Relays of a rank: for each other socket of its host one, where sockets have two ranks and more. */
+static uint32_t relays_max(const struct tt_rings *r)
+{
+    return r->levels == 2 && r->widest >= 4 ? r->widest / 2 - 1 : 0;
+}
+
+uint64_t tt_rings_sums(const struct tt_rings *r)
+{
+    return 2ull * r->columns * (1 + relays_max(r));
+}
+
+struct reduction {
+    struct tt_sched *s;
+    const struct tt_coll *c;
+    const struct tt_rings *r;
+    const struct tt_ring_sums *sums;
+    uint64_t slot, part;
+    uint32_t tag;
+};
+
+/* The part of a row that is under way. */
+static struct tt_block row_of(const struct reduction *x, uint32_t rank)
+{
+    const struct tt_block row = tt_block_of(x->c, rank);
+    const uint64_t begin = x->sums->begin, slab = x->sums->slab;
+
+    if (x->sums->in_dst)
+        return row;
+    if (begin >= row.bytes)
+        return (struct tt_block){ row.offset, 0 };
+    return (struct tt_block){ row.offset + begin, row.bytes - begin < slab ? row.bytes - begin : slab };
+}
+
+/* Where value i of a row is added up: in column m of those this rank carries; or, relay > 0, for another carrier. Two take turns. */
+static struct tt_ref sum_at(const struct reduction *x, uint32_t rank, uint64_t i, uint32_t m, uint32_t relay)
+{
+    const struct tt_rings *r = x->r;
+
+    if (x->sums->in_dst)
+        return tt_dst(row_of(x, rank).offset);
+    return tt_work(((i % 2 * (1 + relays_max(r)) + relay) * r->columns + m) * x->sums->slab);
+}
+
+/* This rank's own row. */
+static struct tt_ref result_at(const struct reduction *x)
+{
+    return tt_dst(x->sums->in_dst ? tt_block_of(x->c, x->c->rank).offset : x->sums->begin);
+}
+
+/* What the host has of a row that this rank carries, before the rings' value comes. */
+static struct tt_ref host_sum(const struct reduction *x, uint32_t rank, uint64_t i, uint32_t m)
+{
+    return x->r->mates.n == 1 ? tt_src(row_of(x, rank).offset) : sum_at(x, rank, i, m, 0);
+}
+
+/* The row of hop `at` of the slot, going backwards, and its value's number i: value i is of the rows of the host i + 1 before this
+ * one. What the gather does in its last level comes first. */
+static bool hop_row(const struct reduction *x, const struct tt_hop *hop, uint32_t m, uint32_t *rank, uint64_t *i)
+{
+    const uint32_t waits = x->r->levels - 1 - hop->level;
+
+    if (x->slot < waits || x->slot - waits >= x->r->hosts)
+        return false;
+    *i = x->slot - waits;
+    return block_of(x->r, host_before(x->r, (uint32_t)*i + 1), hop->carrier, m, rank);
+}
+
+static void hand_on(const struct reduction *x)
+{
+    const struct tt_rings *r = x->r;
+
+    for (uint32_t n = 0; n < ADDS; n++) {
+        uint32_t m, e, rank;
+        uint64_t i;
+
+        if (!hop_at(r, x->part * ADDS + n, &m, &e))
+            return;
+        const struct tt_hop hop = tt_mates_take(&r->mates, e);
+
+        if (!hop_row(x, &hop, m, &rank, &i))
+            continue;
+        const struct tt_block row = row_of(x, rank);
+        const uint32_t tag = x->tag + 1 + n;
+        const struct tt_ref from = tt_mates_relays(&r->mates, e)
+                                       ? sum_at(x, rank, i, m, 1 + tt_mates_relay(&r->mates, e))
+                                       : tt_src(row.offset);
+
+        tt_sched_put(x->s, mate(r, hop.peer), from, tt_pipe(tag), row.bytes, tag);
+    }
+}
+
+static void add_up(const struct reduction *x)
+{
+    const struct tt_rings *r = x->r;
+
+    for (uint32_t n = 0; n < ADDS; n++) {
+        uint32_t m, e, rank;
+        uint64_t i;
+
+        if (!hop_at(r, x->part * ADDS + n, &m, &e))
+            return;
+        const struct tt_hop hop = tt_mates_give(&r->mates, e);
+
+        if (!hop_row(x, &hop, m, &rank, &i))
+            continue;
+        const struct tt_block row = row_of(x, rank);
+        const struct tt_add add = tt_mates_add(&r->mates, e);
+        const uint32_t tag = x->tag + 1 + n, relay = hop.carrier == r->mates.me ? 0 : 1 + tt_mates_relay(&r->mates, e);
+        const struct tt_ref sum = sum_at(x, rank, i, m, relay);
+        const bool last = r->hosts == 1 && relay == 0 && add.last;
+
+        tt_sched_wait(x->s, mate(r, hop.peer), tt_pipe(tag), row.bytes, tag);
+        tt_sched_reduce_ordered(x->s, last ? result_at(x) : sum, add.first ? tt_src(row.offset) : sum, add.there,
+                                tt_pipe(tag), add.coming, row.bytes, last);
+    }
+}
+
+/* Whether this round has part *z of a step of the rings, and of which: step i takes what the host before has of the rows of the host
+ * i + 2 before this one. */
+static bool ring_step(const struct reduction *x, uint32_t *z, uint64_t *i)
+{
+    const uint64_t first = add_rounds(x->r) - 1;
+
+    if (x->part < first || x->slot < x->r->levels || x->slot - x->r->levels + 1 >= x->r->hosts)
+        return false;
+    *z = (uint32_t)(x->part - first);
+    *i = x->slot - x->r->levels;
+    return true;
+}
+
+static void ring_put(const struct reduction *x)
+{
+    const struct tt_rings *r = x->r;
+    const uint32_t after = (r->host + 1) % r->hosts;
+    uint32_t z, column, rank, m;
+    struct tt_ref from;
+    uint64_t i;
+
+    if (!ring_step(x, &z, &i) || !column_of(r, r->host, after, host_before(r, (uint32_t)i + 1), z, &column))
+        return;
+    rank = tt_layout_rank(r->layout, host_before(r, (uint32_t)i + 1), column);
+    m = column / r->mates.n;
+    from = i == 0 ? host_sum(x, rank, i, m) : sum_at(x, rank, i, m, 0);
+    tt_sched_put(x->s, carrier_of(r, after, column), from, tt_pipe(x->tag), row_of(x, rank).bytes, x->tag);
+}
+
+static void ring_add(const struct reduction *x)
+{
+    const struct tt_rings *r = x->r;
+    const uint32_t before = host_before(r, 1);
+    uint32_t z, column, rank, m, origin;
+    uint64_t i;
+    bool last;
+
+    if (!ring_step(x, &z, &i))
+        return;
+    origin = host_before(r, (uint32_t)i + 2);
+    if (!column_of(r, before, r->host, origin, z, &column))
+        return;
+    rank = tt_layout_rank(r->layout, origin, column);
+    m = column / r->mates.n;
+    last = i + 2 == r->hosts;
+    tt_sched_wait(x->s, carrier_of(r, before, column), tt_pipe(x->tag), row_of(x, rank).bytes, x->tag);
+    /* It comes from the hosts between. Their lowest ranks are in the order of their numbers. */
+    tt_sched_reduce_ordered(x->s, last ? result_at(x) : sum_at(x, rank, i + 1, m, 0), tt_pipe(x->tag),
+                            tt_lowest(origin + 1, (uint32_t)i + 1, r->hosts), host_sum(x, rank, i + 1, m), r->host,
+                            row_of(x, rank).bytes, last);
+}
+
+void tt_rings_reduce(struct tt_sched *s, const struct tt_coll *c, const struct tt_rings *r,
+                     const struct tt_ring_sums *sums, uint64_t k, uint32_t tag)
+{
+    const uint64_t rounds = reduce_slot_rounds(r);
+    const struct reduction x = {
+        .s = s, .c = c, .r = r, .sums = sums, .slot = k / rounds, .part = k % rounds, .tag = tag,
+    };
+
+    ring_put(&x);
+    hand_on(&x);
+    add_up(&x);
+    ring_add(&x);
+}
+
+/* ---- what it takes ---------------------------------------------------------------------------------------------- */
+
+uint32_t tt_rings_npeers(const struct tt_rings *r)
+{
+    const uint32_t mine = (r->widest + r->mates.n - 1) / r->mates.n;    /* columns that this rank carries */
+    const uint32_t before = ranks_of(r, host_before(r, 1)), after = ranks_of(r, (r->host + 1) % r->hosts);
+    uint32_t n = r->mates.n - 1;
+
+    if (r->hosts > 1)
+        n += mine < after ? mine : after;
+    if (r->hosts > 2)       /* of two hosts each is before and after the other, and its ranks carry the same columns both ways */
+        n += mine < before ? mine : before;
+    return n;
+}
+
+/* The network's part: the blocks of all other hosts, over the rails that the ranks of a host have. The host's part: the last arrival,
+ * which nothing overlaps. On one host that is all. */
+struct tt_cost tt_rings_cost(const struct tt_rings *r, double block)
+{
+    const uint32_t rails = r->layout->nrails < r->narrowest ? r->layout->nrails : r->narrowest;
+    const double mates = r->widest - 1, hop_messages = r->levels + tt_cost_burst(r->widest - 1) - (mates > 0);
+
+    if (r->hosts == 1)
+        return (struct tt_cost){ .messages = hop_messages, .bytes = mates * block };
+    return (struct tt_cost){
+        .messages = r->hosts - 1,
+        .bytes = (double)(r->layout->nranks - r->narrowest) / rails * block,
+        .near_messages = hop_messages,
+        .near_bytes = mates * block,
+    };
+}

@@ -1,0 +1,386 @@
+#include "comm/plugin.h"
+
+#include <dlfcn.h>
+#include <math.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "algo/algos.h"
+#include "base/log.h"
+#include "base/prng.h"
+#include "base/status.h"
+#include "comm/slots.h"
+#include "sched/print.h"
+#include "sched/rounds.h"
+#include "sched/verify.h"
+
+#define NAME_BYTES_MAX 60u
+#define ALGORITHMS_MAX TT_SLOTS         /* of one shared object */
+#define PROVEN_RANKS_MAX 64u
+#define PROVEN_STEPS_MAX (1u << 20)     /* of all ranks together */
+#define ROUNDS_MAX (1u << 24)
+#define PROOFS_KEPT 64u
+#define SIZE_FIRST sizeof(tutti_algorithm)      /* of version 1 */
+
+_Static_assert((int)TUTTI_COLL_BARRIER == (int)TT_BARRIER && (int)TUTTI_COLL_ALLTOALLV == (int)TT_ALLTOALLV &&
+                   (int)TUTTI_COLL_SCATTERV == (int)TT_SCATTERV && (int)TUTTI_COLL_REDUCE_SCATTERV == (int)TT_REDUCE_SCATTERV,
+               "kinds are numbered alike");
+_Static_assert((int)TUTTI_BUFFER_THERE == (int)TT_BUF_THERE && (int)TUTTI_BUFFER_PIPE == (int)TT_BUF_PIPE,
+               "buffers are numbered alike");
+_Static_assert(TUTTI_ROUND_STEPS == TT_ROUND_STEPS_MAX, "the public bound is ours");
+
+static tutti_algorithm_call call_of(const struct tt_coll *c)
+{
+    return (tutti_algorithm_call){
+        .size = sizeof(tutti_algorithm_call), .collective = c->kind, .rank = c->rank, .nranks = c->nranks, .root = c->root,
+        .elem_bytes = c->elem_bytes, .in_place = c->in_place, .bytes = c->bytes, .send_bytes = c->send_bytes,
+        .send_displs = c->send_displs, .recv_bytes = c->recv_bytes, .recv_displs = c->recv_displs,
+    };
+}
+
+/* ---- what it emits ---------------------------------------------------------------------------------------- */
+
+/* A round on its way from the plug-in. What breaks a bound is left out, and the first such thing kept. */
+struct emitter {
+    tutti_schedule schedule;    /* first: it is what the plug-in is given */
+    struct tt_sched *to;
+    const struct tt_coll *c;
+    uint64_t work_bytes;
+    const char *flaw;
+    uint32_t step;              /* its number, of those that were emitted */
+};
+
+static struct tt_ref ref_of(tutti_ref ref)
+{
+    return (struct tt_ref){
+        .offset = ref.offset, .block = ref.block, .stride = ref.stride, .buf = ref.buffer <= TT_BUF_THERE ? (uint8_t)ref.buffer : 0xff,
+    };
+}
+
+/* Bytes of a buffer; pipes have no end. */
+static uint64_t size_of(const struct emitter *e, const struct tt_ref *ref)
+{
+    switch (ref->buf) {
+    case TT_BUF_SRC: return tt_coll_src_bytes(e->c);
+    case TT_BUF_DST: return tt_coll_dst_bytes(e->c);
+    case TT_BUF_WORK: return e->work_bytes;
+    default: return UINT64_MAX;
+    }
+}
+
+static const char *ref_flaw(const struct emitter *e, const struct tt_ref *ref, uint64_t bytes, bool written)
+{
+    const uint64_t most = 1ull << 48;
+    uint64_t begin, end;
+
+    if (ref->buf > TT_BUF_PIPE)
+        return "names no buffer of this rank";
+    if (written && ref->buf == TT_BUF_SRC)
+        return "writes SRC";
+    if (bytes > most || ref->block > most || ref->stride > most)
+        return "has absurd numbers";
+    if (ref->buf == TT_BUF_PIPE)
+        return ref->block ? "has a strided pipe" : NULL;
+    if (ref->offset > most || (ref->block && bytes && ref->stride && (bytes - 1) / ref->block > most / ref->stride))
+        return "has absurd numbers";
+    if (ref->block && ref->stride < ref->block && bytes > ref->block)
+        return "has pieces that overlap";
+    tt_ref_extent(ref, bytes, &begin, &end);
+    return bytes && end > size_of(e, ref) ? "is out of bounds" : NULL;
+}
+
+/* Whether one more step of `peer` (or none: UINT32_MAX) may come. */
+static bool accepts(struct emitter *e, uint32_t peer, const char *flaw)
+{
+    if (!flaw && e->to->n == e->to->cap)
+        flaw = "is one more than a round may have";
+    if (!flaw && peer != UINT32_MAX && (peer >= e->c->nranks || peer == e->c->rank))
+        flaw = "has no such peer";
+    if (flaw && !e->flaw) {
+        e->flaw = flaw;
+        e->step = e->to->n;
+    }
+    return !e->flaw;
+}
+
+static void emit_put(tutti_schedule *s, uint32_t peer, tutti_ref from, tutti_ref to, uint64_t bytes, uint32_t tag)
+{
+    struct emitter *e = (struct emitter *)s;
+    const struct tt_ref a = ref_of(from), out = ref_of(to);
+    const char *flaw = ref_flaw(e, &a, bytes, false);
+
+    if (!flaw && out.buf > TT_BUF_THERE)
+        flaw = "names no buffer of the peer";
+    if (!flaw && out.buf == TT_BUF_SRC)
+        flaw = "writes the peer's SRC";
+    if (accepts(e, peer, flaw))
+        tt_sched_put(e->to, peer, a, out, bytes, tag);
+}
+
+static void emit_wait(tutti_schedule *s, uint32_t peer, tutti_ref to, uint64_t bytes, uint32_t tag)
+{
+    struct emitter *e = (struct emitter *)s;
+    const struct tt_ref out = ref_of(to);
+
+    if (accepts(e, peer, ref_flaw(e, &out, bytes, true)))
+        tt_sched_wait(e->to, peer, out, bytes, tag);
+}
+
+static void emit_reduce(tutti_schedule *s, tutti_ref out, tutti_ref a, tutti_ref b, uint64_t bytes, int finish)
+{
+    struct emitter *e = (struct emitter *)s;
+    const struct tt_ref to = ref_of(out), left = ref_of(a), right = ref_of(b);
+    const char *flaw = ref_flaw(e, &to, bytes, true);
+
+    if (!flaw)
+        flaw = ref_flaw(e, &left, bytes, false);
+    if (!flaw)
+        flaw = ref_flaw(e, &right, bytes, false);
+    if (accepts(e, UINT32_MAX, flaw))
+        tt_sched_reduce(e->to, to, left, right, bytes, finish != 0);
+}
+
+static void emit_copy(tutti_schedule *s, tutti_ref to, tutti_ref from, uint64_t bytes)
+{
+    struct emitter *e = (struct emitter *)s;
+    const struct tt_ref out = ref_of(to), a = ref_of(from);
+    const char *flaw = ref_flaw(e, &out, bytes, true);
+
+    if (!flaw)
+        flaw = ref_flaw(e, &a, bytes, false);
+    if (accepts(e, UINT32_MAX, flaw))
+        tt_sched_copy(e->to, out, a, bytes);
+}
+
+static uint64_t work_bytes(const void *self, const struct tt_coll *c)
+{
+    const tutti_algorithm *a = self;
+    const tutti_algorithm_call call = call_of(c);
+
+    return a->work_bytes ? a->work_bytes(&call) : 0;
+}
+
+/* Emits round k into s; returns NULL, or what is wrong with step *step of it. */
+static const char *emit_round(const tutti_algorithm *a, struct tt_sched *s, const struct tt_coll *c, uint64_t k, uint32_t *step)
+{
+    const tutti_algorithm_call call = call_of(c);
+    struct emitter e = {
+        .schedule = { .size = sizeof e.schedule, .put = emit_put, .wait = emit_wait, .reduce = emit_reduce, .copy = emit_copy },
+        .to = s, .c = c, .work_bytes = work_bytes(a, c),
+    };
+
+    a->round(&e.schedule, &call, k);
+    *step = e.step;
+    return e.flaw;
+}
+
+/* ---- as an algorithm of ours --------------------------------------------------------------------------------- */
+
+static bool fits(const void *self, const struct tt_coll *c)
+{
+    const tutti_algorithm *a = self;
+    const tutti_algorithm_call call = call_of(c);
+
+    return !a->fits || a->fits(&call) != 0;
+}
+
+static uint64_t nrounds(const void *self, const struct tt_coll *c)
+{
+    const tutti_algorithm *a = self;
+    const tutti_algorithm_call call = call_of(c);
+
+    return a->nrounds(&call);
+}
+
+/* Only after tt_plugin_check: what it finds now, it would have found then, if the plug-in were a function of the call. */
+static void emit_checked(const void *self, struct tt_sched *s, const struct tt_coll *c, uint64_t k)
+{
+    uint32_t step;
+
+    tt_assert(emit_round(self, s, c, k, &step) == NULL);
+}
+
+static uint32_t npeers(const void *self, const struct tt_coll *c)
+{
+    const tutti_algorithm *a = self;
+    const tutti_algorithm_call call = call_of(c);
+    const uint32_t all = c->nranks - 1, n = a->npeers ? a->npeers(&call) : all;
+
+    return n < all ? n : all;
+}
+
+static struct tt_cost cost(const void *self, const struct tt_coll *c)
+{
+    const tutti_algorithm *a = self;
+    const tutti_algorithm_call call = call_of(c);
+    tutti_algorithm_cost out = { .messages = INFINITY };
+
+    if (a->cost)
+        a->cost(&call, &out);
+    return (struct tt_cost){ .messages = out.messages, .bytes = out.bytes, .reduced = out.reduced, .copied = out.copied };
+}
+
+static void keep(void *self) { (void)self; }    /* the shared object's */
+
+static const struct tt_slot_ops ops = {
+    .fits = fits, .nrounds = nrounds, .round = emit_checked, .work_bytes = work_bytes, .npeers = npeers, .cost = cost, .free = keep,
+};
+
+/* ---- checking ---------------------------------------------------------------------------------------------------- */
+
+/* Emits the program of one rank within bounds; *nsteps grows by its steps. */
+static const char *try_rank(const tutti_algorithm *a, const struct tt_coll *c, uint64_t *nsteps, uint64_t *round, uint32_t *step)
+{
+    const uint64_t n = nrounds(a, c);
+
+    *round = 0;
+    *step = 0;
+    if (n > ROUNDS_MAX)
+        return "has more than 2^24 rounds";
+    if (work_bytes(a, c) > TUTTI_ALGORITHM_WORK)
+        return "asks for more than 1 MiB of WORK";
+    for (*round = 0; *round < n; (*round)++) {
+        struct tt_step steps[TT_ROUND_STEPS_MAX];
+        struct tt_sched s = { .steps = steps, .cap = TT_ROUND_STEPS_MAX };
+        const char *flaw = emit_round(a, &s, c, *round, step);
+
+        if (flaw)
+            return flaw;
+        *nsteps += s.n;
+    }
+    return NULL;
+}
+
+static tutti_status refuse(const struct tt_algo *algo, const struct tt_coll *c, const char *why)
+{
+    return tt_fail(TUTTI_ERR_INVALID, "algorithm \"%s\" is wrong for %s of %llu bytes on %u ranks: %s", algo->name,
+                   tt_coll_name(c->kind), (unsigned long long)c->bytes, c->nranks, why);
+}
+
+/* Proves the programs of all ranks, in_place alike on all. */
+static tutti_status prove(const struct tt_algo *algo, struct tt_coll *coll, bool in_place)
+{
+    const uint32_t n = coll[0].nranks;
+    struct tt_program p;
+    char why[1024] = "";
+    tutti_status st;
+
+    for (uint32_t r = 0; r < n; r++)
+        coll[r].in_place = in_place;
+    st = tt_program_init(&p, algo, coll, n);
+    if (st)
+        return st;
+    st = tt_verify(&p, why, sizeof why);
+    tt_program_fini(&p);
+    if (!st)
+        st = tt_rounds_check(algo, coll, n, why, sizeof why);
+    return st ? refuse(algo, &coll[0], why) : TUTTI_OK;
+}
+
+/* What a proof depends on. */
+static uint64_t hash_of(const struct tt_algo *algo, const struct tt_coll *c)
+{
+    const uint64_t *const arrays[] = { c->send_bytes, c->send_displs, c->recv_bytes, c->recv_displs };
+    const uint64_t call[] = { (uintptr_t)algo, c->bytes, c->elem_bytes, c->nranks, c->root, c->kind };
+    uint64_t h = tt_hash_bytes(call, sizeof call, 1);
+
+    for (int i = 0; i < 4; i++)
+        if (arrays[i])
+            h = tt_hash_bytes(arrays[i], c->nranks * sizeof *arrays[i], h);
+    return h | 1;
+}
+
+tutti_status tt_plugin_check(const struct tt_algo *algo, const struct tt_coll *c)
+{
+    static _Atomic uint64_t proven[PROOFS_KEPT];    /* v calls are planned anew each time */
+    const tutti_algorithm *a = tt_slot_self(algo, &ops);
+    const bool all = a && c->nranks <= PROVEN_RANKS_MAX && c->kind != TT_ALLTOALLV;
+    struct tt_coll coll[PROVEN_RANKS_MAX];
+    uint64_t nsteps = 0, round;
+    const uint64_t hash = all ? hash_of(algo, c) : 0;
+    char why[256];
+    tutti_status st;
+
+    if (!a || (all && proven[hash % PROOFS_KEPT] == hash))
+        return TUTTI_OK;
+    for (uint32_t i = 0; i < (all ? c->nranks : 1); i++) {
+        struct tt_coll one = *c;
+        uint32_t step;
+        const char *flaw;
+
+        one.rank = all ? i : c->rank;
+        flaw = try_rank(a, &one, &nsteps, &round, &step);
+        if (flaw) {
+            snprintf(why, sizeof why, "rank %u, round %llu, step %u %s", one.rank, (unsigned long long)round, step, flaw);
+            return refuse(algo, c, why);
+        }
+        if (all)
+            coll[i] = one;
+    }
+    if (!all || nsteps > PROVEN_STEPS_MAX)
+        return TUTTI_OK;
+    st = prove(algo, coll, false);
+    if (!st && c->kind != TT_BARRIER)
+        st = prove(algo, coll, true);
+    if (!st)
+        proven[hash % PROOFS_KEPT] = hash;
+    return st;
+}
+
+/* ---- loading ------------------------------------------------------------------------------------------------------ */
+
+static bool is_word(const char *name)
+{
+    return name && *name && strlen(name) <= NAME_BYTES_MAX &&
+           strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_") == strlen(name);
+}
+
+static tutti_status add(const char *path, size_t index, const tutti_algorithm *a, uint64_t *hash)
+{
+    const struct tt_algo *algo;
+
+    if (a->size < SIZE_FIRST || a->version != TUTTI_ALGORITHM_VERSION)
+        return tt_fail(TUTTI_ERR_INVALID, "%s: algorithm %zu is of version %u with %zu bytes; this Tutti takes version %u with %zu",
+                       path, index, a->size >= offsetof(tutti_algorithm, collective) ? a->version : 0, a->size,
+                       TUTTI_ALGORITHM_VERSION, SIZE_FIRST);
+    if (!is_word(a->name))
+        return tt_fail(TUTTI_ERR_INVALID, "%s: algorithm %zu has no name of up to %u letters, digits and _", path, index,
+                       NAME_BYTES_MAX);
+    if (a->collective >= TUTTI_COLL_COUNT)
+        return tt_fail(TUTTI_ERR_INVALID, "%s: algorithm \"%s\" is of collective %u, which is none", path, a->name, a->collective);
+    if (!a->nrounds || !a->round || !a->summary)
+        return tt_fail(TUTTI_ERR_INVALID, "%s: algorithm \"%s\" has no %s", path, a->name,
+                       !a->nrounds ? "nrounds" : !a->round ? "round" : "summary");
+    algo = tt_slot_take(
+        &(struct tt_algo){
+            .name = a->name, .summary = a->summary, .needs = a->needs, .kind = (enum tt_coll_kind)a->collective,
+            .direct_unsafe = a->direct_unsafe != 0,
+        },
+        &ops, (void *)(uintptr_t)a);
+    if (!algo)
+        return tt_fail(TUTTI_ERR_NOMEM, "%s: there is room for %d algorithms from outside", path, TT_SLOTS);
+    *hash = tt_hash_bytes(a->name, strlen(a->name), tt_mix64(*hash ^ a->revision));
+    return tt_algo_add(algo);
+}
+
+tutti_status tt_plugin_load(const char *path, uint64_t *hash)
+{
+    void *object = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    tutti_algorithm_at_fn *at;
+    tutti_status st = TUTTI_OK;
+    void *symbol;
+    size_t i = 0;
+
+    if (!object)
+        return tt_fail(TUTTI_ERR_INVALID, "TUTTI_ALGORITHMS names %s, which cannot be loaded: %s", path, dlerror());
+    symbol = dlsym(object, "tutti_algorithm_at");
+    if (!symbol)
+        return tt_fail(TUTTI_ERR_INVALID, "%s is no plug-in: it defines no tutti_algorithm_at (tutti/algorithm.h)", path);
+    memcpy(&at, &symbol, sizeof at);
+    for (const tutti_algorithm *a; !st && i < ALGORITHMS_MAX && (a = at(i)) != NULL; i++)
+        st = add(path, i, a, hash);
+    if (!st && i == 0)
+        return tt_fail(TUTTI_ERR_INVALID, "%s has no algorithms: tutti_algorithm_at(0) is NULL", path);
+    return st;
+}

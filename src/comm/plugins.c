@@ -1,0 +1,132 @@
+#include "comm/plugins.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "algo/algos.h"
+#include "base/log.h"
+#include "comm/planfile.h"
+#include "comm/plugin.h"
+#include "comm/slots.h"
+
+#define PATH_BYTES 4096u
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static bool loaded;
+static struct tt_plugin_set ours;
+
+static bool ends_with(const char *text, const char *end)
+{
+    const size_t n = strlen(text), m = strlen(end);
+
+    return n >= m && strcmp(text + n - m, end) == 0;
+}
+
+/* dlopen looks for a name without a slash in the system's folders; a plug-in there is named by its path, too. */
+static tutti_status load_one(const char *path, uint64_t *hash)
+{
+    if (ends_with(path, ".json"))
+        return tt_plan_file_load(path, hash);
+    if (!strchr(path, '/'))
+        return tt_fail(TUTTI_ERR_INVALID, "TUTTI_ALGORITHMS names \"%s\", which is no path: it has no \"/\" (./%s?)", path, path);
+    return tt_plugin_load(path, hash);
+}
+
+static tutti_status load_list(const char *list, uint64_t *hash)
+{
+    tutti_status st = TUTTI_OK;
+
+    while (*list && !st) {
+        const size_t n = strcspn(list, ",");
+        char path[PATH_BYTES];
+
+        if (n >= sizeof path)
+            return tt_fail(TUTTI_ERR_INVALID, "TUTTI_ALGORITHMS has a path of %zu bytes", n);
+        memcpy(path, list, n);
+        path[n] = 0;
+        if (n > 0)
+            st = load_one(path, hash);
+        list += n + (list[n] == ',');
+    }
+    return st;
+}
+
+/* The names of the algorithms from the n-th on. */
+static void name_all(size_t n, char *out, size_t cap)
+{
+    size_t at = 0;
+
+    out[0] = 0;
+    for (size_t i = n; i < tt_nalgos && at < cap; i++)
+        at += (size_t)snprintf(out + at, cap - at, "%s%s", i > n ? ", " : "", tt_algos[i]->name);
+}
+
+tutti_status tt_plugins_load(void)
+{
+    const char *list = getenv("TUTTI_ALGORITHMS");
+    const size_t nalgos = tt_nalgos;
+    const uint32_t nslots = tt_slots_taken();
+    uint64_t hash = 0;
+    tutti_status st = TUTTI_OK;
+
+    pthread_mutex_lock(&lock);
+    if (!loaded && list) {
+        st = load_list(list, &hash);
+        if (st) {
+            tt_algo_forget(nalgos);
+            tt_slots_free(nslots);
+        } else if (tt_nalgos > nalgos) {
+            ours.hash = hash | 1;
+            name_all(nalgos, ours.names, sizeof ours.names);
+            tt_log(TT_LOG_INFO, "algorithms of TUTTI_ALGORITHMS: %s", ours.names);
+        }
+    }
+    loaded = !st;
+    pthread_mutex_unlock(&lock);
+    return st;
+}
+
+void tt_plugins_set(struct tt_plugin_set *out) { *out = ours; }
+
+void tt_plugin_set_write(const struct tt_plugin_set *set, struct tt_writer *w)
+{
+    tt_write_u64(w, set->hash);
+    tt_write_string(w, set->names);
+}
+
+void tt_plugin_set_read(struct tt_plugin_set *set, struct tt_reader *r)
+{
+    set->hash = tt_read_u64(r);
+    tt_read_string(r, set->names, sizeof set->names);
+}
+
+void tt_plugin_judge_add(struct tt_plugin_judge *j, uint32_t rank, const struct tt_plugin_set *set)
+{
+    const size_t at = strlen(j->ranks);
+
+    if (rank == 0)
+        j->first = *set;
+    if (set->hash == j->first.hash)
+        return;
+    if (j->differing++ == 0)
+        j->other = *set;
+    if (j->differing <= 8)
+        snprintf(j->ranks + at, sizeof j->ranks - at, "%s%u", at ? ", " : "", rank);
+    else if (j->differing == 9)
+        snprintf(j->ranks + at, sizeof j->ranks - at, ", ...");
+}
+
+static const char *text_of(const struct tt_plugin_set *set) { return set->hash ? set->names : "none"; }
+
+tutti_status tt_plugin_judge_end(const struct tt_plugin_judge *j)
+{
+    const bool same_names = strcmp(text_of(&j->first), text_of(&j->other)) == 0;
+
+    if (j->differing == 0)
+        return TUTTI_OK;
+    return tt_fail(TUTTI_ERR_MISMATCH, "all ranks must add the same algorithms (TUTTI_ALGORITHMS): rank 0 has %s; %s %s %s %s",
+                   text_of(&j->first), j->differing > 1 ? "ranks" : "rank", j->ranks, j->differing > 1 ? "have" : "has",
+                   same_names ? "others of those names" : text_of(&j->other));
+}

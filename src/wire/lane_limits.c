@@ -1,0 +1,58 @@
+#include "wire/lane_limits.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define MIB (1ull << 20)
+
+const struct tt_lane_limits tt_lane_limits_default = { {
+    [TT_NEAR_SELF] = 4 * MIB,
+    [TT_NEAR_SOCKET] = 4 * MIB,
+    [TT_NEAR_HOST] = 4 * MIB,
+    [TT_NEAR_RACK] = 4 * MIB,
+    [TT_NEAR_ZONE] = 4 * MIB,
+    [TT_NEAR_BUILDING] = 8 * MIB,
+    [TT_NEAR_FABRIC] = 16 * MIB,
+    [TT_NEAR_WAN] = 64 * MIB,
+} };
+
+/* One entry of `bytes` bytes. */
+static bool parse_entry(struct tt_lane_limits *l, const char *entry, size_t bytes)
+{
+    const char *equals = memchr(entry, '=', bytes), *digits = equals ? equals + 1 : entry;
+    enum tt_distance which = TT_NEAR_SELF;
+    char name[16] = "", *end;
+    unsigned long long v;
+
+    if (equals && (size_t)(equals - entry) < sizeof name)
+        memcpy(name, entry, (size_t)(equals - entry));
+    if (equals && (!tt_distance_parse(name, &which) || which == TT_NEAR_SELF))
+        return false;
+    if (digits == entry + bytes || *digits < '0' || *digits > '9')
+        return false;
+    v = strtoull(digits, &end, 10);
+    if (end != entry + bytes || v < TT_LANE_BYTES_MIN || v > TT_LANE_BYTES_MAX)
+        return false;
+    for (unsigned d = 0; d < TT_DISTANCES; d++)
+        if (!equals || d == (unsigned)which)
+            l->bytes[d] = v;
+    return true;
+}
+
+bool tt_lane_limits_parse(struct tt_lane_limits *out, const char *text, size_t *bad_at)
+{
+    struct tt_lane_limits l = tt_lane_limits_default;
+
+    for (const char *at = text; *at;) {
+        const size_t bytes = strcspn(at, ",");
+
+        if (!parse_entry(&l, at, bytes)) {
+            *bad_at = (size_t)(at - text);
+            return false;
+        }
+        at += bytes;
+        at += *at == ',';
+    }
+    *out = l;
+    return true;
+}

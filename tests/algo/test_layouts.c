@@ -1,0 +1,498 @@
+/* Algorithms that look at where ranks are, over many layouts: proven by the verifier, and what their tables and their ideas promise. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include "algo/blocks.h"
+#include "sched/verify.h"
+#include "support/cases.h"
+#include "support/layouts.h"
+#include "support/unit.h"
+
+/* The algorithms that read the layout; all others do as they do without one. */
+static const char *const names[] = {
+    "allgather_parallel_rings",
+    "allgather_parallel_rings_linear",
+    "allgather_parallel_rings_doubling",
+    "allgather_parallel_rings_halving",
+    "allgather_parallel_rings_knomial",
+    "allgather_parallel_rings_sockets",
+    "allgatherv_parallel_rings",
+    "reduce_scatter_parallel_rings",
+    "reduce_scatterv_parallel_rings",
+    "allreduce_parallel_rings",
+    "allreduce_hierarchical",
+    "alltoall_two_level",
+    "alltoallv_by_hosts",
+};
+
+#define NNAMES (sizeof names / sizeof names[0])
+
+static const struct tt_algo *algo_of(const char *name)
+{
+    for (size_t a = 0; a < tt_nalgos; a++)
+        if (strcmp(tt_algos[a]->name, name) == 0)
+            return tt_algos[a];
+    fail_msg("no algorithm %s", name);
+    return NULL;
+}
+
+/* ---- one case on one layout ------------------------------------------------------------------------------- */
+
+static uint32_t kind;
+
+static void make(struct case_calls *calls, const struct case_spec *spec, struct tt_layout *l)
+{
+    case_make(calls, spec);
+    layout_make(l, kind, spec->nranks, spec->seed);
+    for (uint32_t r = 0; r < spec->nranks; r++)
+        calls->coll[r].layout = l;
+}
+
+#define FAIL(spec, ...) \
+    do { \
+        print_error("%s: ", layout_text(kind)); \
+        case_fail(spec, __VA_ARGS__); \
+    } while (0)
+
+static uint64_t ncases;
+
+/* Each algorithm on every layout, for the ranks [from, to] and one count; one case in `every`. */
+typedef void layout_fn(const struct case_spec *spec, const struct case_calls *calls);
+static void for_each(uint32_t from, uint32_t to, uint32_t every, uint64_t count, layout_fn *fn)
+{
+    static struct case_calls calls;
+
+    for (size_t a = 0; a < NNAMES; a++)
+        for (kind = 0; kind < layout_kinds; kind++)
+            for (uint32_t n = from; n <= to; n++) {
+                struct case_spec spec = {
+                    .algo = algo_of(names[a]), .nranks = n, .count = count, .elem_bytes = 1u << n % 4,
+                    .place = (enum case_place)((n + kind) % CASE_PLACES), .packed = (n / 2 + kind) % 2,
+                    .seed = 100 * n + kind,
+                };
+                struct tt_layout l;
+
+                /* Rows of any size in slabs of one are cut most finely: fewer of those. */
+                if ((n + kind + a) % (spec.algo->kind == TT_REDUCE_SCATTERV ? 5 * every : every))
+                    continue;
+
+                if (!case_exists(&spec))
+                    spec.packed = true;
+                if (!case_exists(&spec))
+                    spec.place = OUT_OF_PLACE;
+                make(&calls, &spec, &l);
+                if (spec.algo->fits(&calls.coll[0]))
+                    fn(&spec, &calls);
+                tt_layout_fini(&l);
+                ncases++;
+            }
+}
+
+static void prove(const struct case_spec *spec, const struct case_calls *calls)
+{
+    struct tt_program p;
+    char why[1024] = "";
+
+    assert_int_equal(tt_program_init(&p, spec->algo, calls->coll, spec->nranks), TUTTI_OK);
+    if (tt_verify(&p, why, sizeof why) != TUTTI_OK)
+        FAIL(spec, "%s", why);
+    tt_program_fini(&p);
+}
+
+static void every_layout_is_proven_for_1_to_24_ranks(void **state)
+{
+    static const uint64_t counts[] = { 0, 1, 7, 70000 };
+
+    (void)state;
+    for (int i = 0; i < 4; i++)
+        for_each(1, 24, 1, counts[i], prove);
+}
+
+static void every_layout_is_proven_for_25_to_64_ranks(void **state)
+{
+    (void)state;
+    for_each(25, 64, 7, 65, prove);
+}
+
+/* ---- what rounds promise -------------------------------------------------------------------------------------- */
+
+struct round_steps {
+    struct tt_step step[TT_ROUND_STEPS_MAX];
+    struct tt_sched s;
+};
+
+static void emit(struct round_steps *out, const struct tt_algo *algo, const struct tt_coll *c, uint64_t k)
+{
+    out->s = (struct tt_sched){ .steps = out->step, .cap = TT_ROUND_STEPS_MAX };
+    algo->round(&out->s, c, k);
+}
+
+static bool has(const struct round_steps *round, enum tt_opcode opcode, uint32_t peer, uint32_t tag, uint64_t bytes)
+{
+    for (uint32_t i = 0; i < round->s.n; i++) {
+        const struct tt_step *s = &round->step[i];
+
+        if (s->opcode == opcode && s->peer == peer && s->tag == tag && s->bytes == bytes)
+            return true;
+    }
+    return false;
+}
+
+static bool is_read(const struct round_steps *round, uint32_t i, uint64_t name)
+{
+    while (++i < round->s.n) {
+        const struct tt_step *s = &round->step[i];
+
+        if (s->opcode != TT_WAIT && s->a.buf == TT_BUF_PIPE && s->a.offset == name)
+            return true;
+        if (s->opcode == TT_REDUCE_STEP && s->b.buf == TT_BUF_PIPE && s->b.offset == name)
+            return true;
+    }
+    return false;
+}
+
+static void check_round(const struct case_spec *spec, const struct round_steps *rounds, uint32_t r, uint64_t k)
+{
+    bool waited = false;
+
+    for (uint32_t i = 0; i < rounds[r].s.n; i++) {
+        const struct tt_step *s = &rounds[r].step[i];
+
+        if (s->opcode == TT_PUT && waited)
+            FAIL(spec, "round %u of rank %u puts after it waits", (unsigned)k, r);
+        waited = waited || s->opcode == TT_WAIT;
+        if (s->opcode == TT_PUT && !has(&rounds[s->peer], TT_WAIT, r, s->tag, s->bytes))
+            FAIL(spec, "round %u of rank %u has a put whose wait is in another", (unsigned)k, r);
+        if (s->opcode == TT_WAIT && !has(&rounds[s->peer], TT_PUT, r, s->tag, s->bytes))
+            FAIL(spec, "round %u of rank %u has a wait whose put is in another", (unsigned)k, r);
+        if (s->opcode != TT_PUT && s->bytes && s->out.buf == TT_BUF_PIPE && !is_read(&rounds[r], i, s->out.offset))
+            FAIL(spec, "round %u of rank %u has a pipe that is not read in it", (unsigned)k, r);
+    }
+}
+
+static void look_at_rounds(const struct case_spec *spec, const struct case_calls *calls)
+{
+    static struct round_steps rounds[CASE_RANKS_MAX];
+    const uint64_t nrounds = spec->algo->nrounds(&calls->coll[0]);
+    uint64_t peers[CASE_RANKS_MAX] = { 0 };
+
+    for (uint32_t r = 0; r < spec->nranks; r++) {
+        if (spec->algo->nrounds(&calls->coll[r]) != nrounds)
+            FAIL(spec, "rank %u has another number of rounds", r);
+        if (!spec->algo->fits(&calls->coll[r]))
+            FAIL(spec, "it fits on rank 0, but not on rank %u", r);
+        if (spec->algo->work_bytes(&calls->coll[r]) > TT_WORK_MAX + TT_SLAB_BYTES)
+            FAIL(spec, "rank %u wants %" PRIu64 " B of WORK", r, spec->algo->work_bytes(&calls->coll[r]));
+    }
+    for (uint64_t k = 0; k < nrounds; k++) {
+        for (uint32_t r = 0; r < spec->nranks; r++)
+            emit(&rounds[r], spec->algo, &calls->coll[r], k);
+        for (uint32_t r = 0; r < spec->nranks; r++) {
+            check_round(spec, rounds, r, k);
+            for (uint32_t i = 0; i < rounds[r].s.n; i++)
+                if (rounds[r].step[i].opcode <= TT_WAIT)
+                    peers[r] |= 1ull << rounds[r].step[i].peer;
+        }
+    }
+    for (uint32_t r = 0; r < spec->nranks; r++)
+        if ((uint32_t)__builtin_popcountll(peers[r]) > spec->algo->npeers(&calls->coll[r]))
+            FAIL(spec, "rank %u has %u peers, not at most %u", r, (unsigned)__builtin_popcountll(peers[r]),
+                 spec->algo->npeers(&calls->coll[r]));
+}
+
+static void rounds_peers_and_work_are_as_promised_on_every_layout(void **state)
+{
+    (void)state;
+    for_each(1, 40, 2, 9, look_at_rounds);
+    for_each(63, 64, 2, 70000, look_at_rounds);
+}
+
+/* No step is there for nothing. */
+static void drop_each_step(const struct case_spec *spec, const struct case_calls *calls)
+{
+    struct tt_program p;
+    char why[1024];
+
+    assert_int_equal(tt_program_init(&p, spec->algo, calls->coll, spec->nranks), TUTTI_OK);
+    for (uint32_t r = 0; r < spec->nranks; r++)
+        for (uint64_t i = 0; i < p.nsteps[r]; i++) {
+            const struct tt_step step = p.steps[r][i];
+
+            p.nsteps[r]--;
+            memmove(&p.steps[r][i], &p.steps[r][i + 1], (p.nsteps[r] - i) * sizeof step);
+            if (tt_verify(&p, why, sizeof why) == TUTTI_OK)
+                FAIL(spec, "nobody misses step %u of rank %u", (unsigned)i, r);
+            memmove(&p.steps[r][i + 1], &p.steps[r][i], (p.nsteps[r] - i) * sizeof step);
+            p.steps[r][i] = step;
+            p.nsteps[r]++;
+        }
+    tt_program_fini(&p);
+}
+
+static void dropping_any_step_on_any_layout_is_noticed(void **state)
+{
+    (void)state;
+    for_each(2, 11, 3, 9, drop_each_step);
+}
+
+/* 131,072 ranks on hosts of 8: a round is emitted without the others, in a time that does not grow with them. */
+static void a_round_of_131072_ranks_is_emitted_alone(void **state)
+{
+    struct tt_layout l;
+    uint64_t emitted = 0;
+
+    (void)state;
+    for (int node = 0; node < 2; node++)
+        for (size_t a = 0; a < NNAMES; a++) {
+            const struct tt_algo *algo = algo_of(names[a]);
+            struct tt_coll c = {
+                .kind = algo->kind, .nranks = 131072, .elem_bytes = 4, .bytes = 64 << 10, .layout = &l,
+            };
+
+            tt_layout_regular(&l, c.nranks, 8, 2, 8, node ? TT_NODE_SOCKETS : TT_NODE_MESH);
+            if (case_is_v(algo->kind) || !algo->fits(&c))
+                continue;
+            assert_in_range(algo->nrounds(&c), 1, 70000);
+            for (uint64_t k = 0; k < algo->nrounds(&c); k += 7)
+                for (c.rank = 0; c.rank < c.nranks; c.rank += 13107) {
+                    struct round_steps round;
+
+                    emit(&round, algo, &c, k);
+                    emitted += round.s.n;
+                }
+        }
+    assert_in_range(emitted, 1000000, UINT64_MAX);
+}
+
+/* ---- what the idea promises ---------------------------------------------------------------------------------- */
+
+/* All programs of a call on a layout. */
+static void programs(struct tt_program *p, struct case_calls *calls, const char *name, uint32_t nranks,
+                     const struct tt_layout *l)
+{
+    const struct case_spec spec = {
+        .algo = algo_of(name), .nranks = nranks, .count = 8, .elem_bytes = 8, .packed = true
+    };
+
+    case_make(calls, &spec);
+    for (uint32_t r = 0; r < nranks; r++)
+        calls->coll[r].layout = l;
+    assert_int_equal(tt_program_init(p, spec.algo, calls->coll, nranks), TUTTI_OK);
+}
+
+/* The most puts of a rank to a distance of `from` and further. */
+static uint32_t puts_far(const struct tt_program *p, const struct tt_layout *l, enum tt_distance from)
+{
+    uint32_t most = 0;
+
+    for (uint32_t r = 0; r < p->nranks; r++) {
+        uint32_t n = 0;
+
+        for (uint64_t i = 0; i < p->nsteps[r]; i++)
+            n += p->steps[r][i].opcode == TT_PUT && tt_layout_distance(l, r, p->steps[r][i].peer) >= from;
+        most = n > most ? n : most;
+    }
+    return most;
+}
+
+static void sixty_four_ranks_on_hosts_of_4_take_15_steps_between_hosts_and_a_flat_ring_63(void **state)
+{
+    static struct case_calls calls;
+    static const struct {
+        const char *name;
+        uint32_t puts;
+    } wanted[] = {
+        { "allgather_parallel_rings", 15 },
+        { "reduce_scatter_parallel_rings", 15 },
+        { "allreduce_parallel_rings", 30 },
+        { "allgather_ring", 63 },
+        { "allreduce_hierarchical", 4 },
+        { "alltoall_two_level", 15 },
+        { "alltoall_direct", 60 },
+    };
+    struct tt_program p;
+    struct tt_layout l;
+
+    (void)state;
+    for (int node = 0; node < 2; node++) {
+        tt_layout_regular(&l, 64, 4, 2, 4, node ? TT_NODE_SOCKETS : TT_NODE_MESH);
+        for (size_t i = 0; i < sizeof wanted / sizeof wanted[0]; i++) {
+            programs(&p, &calls, wanted[i].name, 64, &l);
+            if (puts_far(&p, &l, TT_NEAR_RACK) != wanted[i].puts)
+                fail_msg("%s: %u puts between hosts, not %u", wanted[i].name, puts_far(&p, &l, TT_NEAR_RACK),
+                         wanted[i].puts);
+            tt_program_fini(&p);
+        }
+    }
+}
+
+/* How often block `block` is put into the group of `level` that `into` is a member of, from outside of it. */
+static uint32_t entries(const struct tt_program *p, const struct tt_layout *l, uint32_t block, uint32_t into,
+                        bool sockets)
+{
+    uint32_t n = 0;
+
+    for (uint32_t r = 0; r < p->nranks; r++)
+        for (uint64_t i = 0; i < p->nsteps[r]; i++) {
+            const struct tt_step *s = &p->steps[r][i];
+
+            if (s->opcode != TT_PUT || s->out.offset != tt_block_of(&p->coll[r], block).offset)
+                continue;
+            if (sockets)
+                n += tt_layout_socket(l, s->peer) == tt_layout_socket(l, into) &&
+                     tt_layout_socket(l, r) != tt_layout_socket(l, into);
+            else
+                n += tt_layout_host(l, s->peer) == tt_layout_host(l, into) &&
+                     tt_layout_host(l, r) != tt_layout_host(l, into);
+        }
+    return n;
+}
+
+static void a_block_enters_each_host_once_and_each_socket_once(void **state)
+{
+    static struct case_calls calls;
+    static const struct {
+        uint32_t host_ranks, sockets;
+    } shapes[] = { { 4, 2 }, { 8, 2 }, { 8, 4 }, { 2, 2 }, { 6, 3 } };
+    struct tt_program p;
+    struct tt_layout l;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++) {
+        const uint32_t n = 3 * shapes[i].host_ranks;
+
+        tt_layout_regular(&l, n, shapes[i].host_ranks, shapes[i].sockets, 1, TT_NODE_SOCKETS);
+        programs(&p, &calls, "allgather_parallel_rings", n, &l);
+        for (uint32_t block = 0; block < n; block++)
+            for (uint32_t into = 0; into < n; into++) {
+                const bool own_host = tt_layout_host(&l, block) == tt_layout_host(&l, into);
+                const bool own_socket = tt_layout_socket(&l, block) == tt_layout_socket(&l, into);
+
+                assert_int_equal(entries(&p, &l, block, into, false), own_host ? 0 : 1);
+                assert_int_equal(entries(&p, &l, block, into, true), own_socket ? 0 : 1);
+            }
+        tt_program_fini(&p);
+    }
+}
+
+/* Two sockets of two, one host: in order, everybody puts its own block to its pair; then 0 to 2, 1 to 3, 2 to 1 and 3 to 0; then what came
+ * so goes to the pair. */
+static void four_gpus_in_two_sockets_go_in_three_phases(void **state)
+{
+    static struct case_calls calls;
+    static const uint32_t peer[4][3] = { { 1, 2, 1 }, { 0, 3, 0 }, { 3, 1, 3 }, { 2, 0, 2 } };
+    static const uint32_t block[4][3] = { { 0, 0, 3 }, { 1, 1, 2 }, { 2, 2, 0 }, { 3, 3, 1 } };
+    struct tt_program p;
+    struct tt_layout l;
+
+    (void)state;
+    tt_layout_regular(&l, 4, 4, 2, 1, TT_NODE_SOCKETS);
+    programs(&p, &calls, "allgather_parallel_rings", 4, &l);
+    for (uint32_t r = 0; r < 4; r++) {
+        uint32_t n = 0;
+
+        for (uint64_t i = 0; i < p.nsteps[r]; i++) {
+            const struct tt_step *s = &p.steps[r][i];
+
+            if (s->opcode != TT_PUT)
+                continue;
+            assert_in_range(n, 0, 2);
+            assert_int_equal(s->peer, peer[r][n]);
+            assert_int_equal(s->out.offset, block[r][n] * 64);
+            n++;
+        }
+        assert_int_equal(n, 3);
+    }
+    tt_program_fini(&p);
+}
+
+/* Rounds in which a rank has the given step. */
+static uint64_t round_of(const struct tt_algo *algo, const struct tt_coll *c, enum tt_opcode opcode, uint32_t peer,
+                         uint64_t offset)
+{
+    for (uint64_t k = 0; k < algo->nrounds(c); k++) {
+        struct round_steps round;
+
+        emit(&round, algo, c, k);
+        for (uint32_t i = 0; i < round.s.n; i++)
+            if (round.step[i].opcode == opcode && round.step[i].peer == peer && round.step[i].out.offset == offset)
+                return k;
+    }
+    fail_msg("no such step");
+    return 0;
+}
+
+/* Rank 0 of hosts of 4: what step 1 of its ring brings (block 8 of 16) goes to its pair and across while step 2 is under way, and what
+ * came across before, with step 0, to its pair. */
+static void arrivals_go_round_the_host_while_the_next_step_crosses_the_network(void **state)
+{
+    static struct case_calls calls;
+    struct tt_program p;
+    struct tt_layout l;
+
+    (void)state;
+    tt_layout_regular(&l, 16, 4, 2, 4, TT_NODE_SOCKETS);
+    programs(&p, &calls, "allgather_parallel_rings", 16, &l);
+    const struct tt_algo *algo = algo_of("allgather_parallel_rings");
+    const struct tt_coll *c = &calls.coll[0];
+
+    assert_int_equal(round_of(algo, c, TT_WAIT, 12, 8 * 64), 1);
+    assert_int_equal(round_of(algo, c, TT_PUT, 4, 8 * 64), 2);      /* step 2 passes it on */
+    assert_int_equal(round_of(algo, c, TT_PUT, 1, 8 * 64), 2);
+    assert_int_equal(round_of(algo, c, TT_PUT, 2, 8 * 64), 2);
+    assert_int_equal(round_of(algo, c, TT_PUT, 1, 15 * 64), 2);     /* of step 0: block 15 came from rank 3 in round 1 */
+    assert_int_equal(round_of(algo, c, TT_WAIT, 3, 15 * 64), 1);
+    assert_int_equal(algo->nrounds(c), 5);                          /* 3 steps, and 2 until the last one has drained */
+    tt_program_fini(&p);
+}
+
+/* On several hosts, long blocks are worth the rings, and one rail for all makes them dearer; on one host, or where nothing is known, nothing
+ * is gained. */
+static void rings_are_chosen_for_long_blocks_on_several_hosts(void **state)
+{
+    static const struct tt_cost_model model = {
+        .message_ns = 8000, .byte_ns = 0.8, .reduce_byte_ns = 0.1, .copy_byte_ns = 0.08, .near_message_ns = 250,
+        .near_byte_ns = 0.12,
+    };
+    static const enum tt_coll_kind kinds[] = { TT_ALLGATHER, TT_REDUCE_SCATTER, TT_ALLREDUCE };
+    struct tt_layout rails, one_rail, host;
+
+    (void)state;
+    tt_layout_regular(&rails, 16, 4, 1, 4, TT_NODE_MESH);
+    tt_layout_regular(&one_rail, 16, 4, 1, 1, TT_NODE_MESH);
+    tt_layout_regular(&host, 16, 16, 1, 1, TT_NODE_MESH);
+    for (int i = 0; i < 3; i++) {
+        struct tt_coll c = { .kind = kinds[i], .nranks = 16, .elem_bytes = 4, .bytes = 4 << 20, .layout = &rails };
+        struct tt_cost cheap, dear;
+        char name[64];
+
+        snprintf(name, sizeof name, "%s_parallel_rings", tt_coll_name(c.kind));
+        assert_string_equal(tt_algo_choose(&c, &model)->name, name);
+        cheap = algo_of(name)->cost(&c);
+        c.layout = &one_rail;
+        dear = algo_of(name)->cost(&c);
+        assert_true(dear.bytes == 4 * cheap.bytes && dear.messages == cheap.messages);
+        c.layout = &host;
+        assert_string_not_equal(tt_algo_choose(&c, &model)->name, name);
+        c.layout = NULL;
+        assert_string_not_equal(tt_algo_choose(&c, &model)->name, name);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_layout_is_proven_for_1_to_24_ranks),
+        cmocka_unit_test(every_layout_is_proven_for_25_to_64_ranks),
+        cmocka_unit_test(rounds_peers_and_work_are_as_promised_on_every_layout),
+        cmocka_unit_test(dropping_any_step_on_any_layout_is_noticed),
+        cmocka_unit_test(a_round_of_131072_ranks_is_emitted_alone),
+        cmocka_unit_test(sixty_four_ranks_on_hosts_of_4_take_15_steps_between_hosts_and_a_flat_ring_63),
+        cmocka_unit_test(a_block_enters_each_host_once_and_each_socket_once),
+        cmocka_unit_test(four_gpus_in_two_sockets_go_in_three_phases),
+        cmocka_unit_test(arrivals_go_round_the_host_while_the_next_step_crosses_the_network),
+        cmocka_unit_test(rings_are_chosen_for_long_blocks_on_several_hosts),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

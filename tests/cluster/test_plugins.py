@@ -1,0 +1,55 @@
+#!/usr/bin/env python3
+"""Algorithms from outside: they run under the launcher, are listed, and all ranks must have the same."""
+
+import os
+import subprocess
+import unittest
+from pathlib import Path
+
+from cluster import BUILD, TUTTI, ClusterTest, environment
+
+SOURCE = Path(os.environ["TUTTI_SOURCE_DIR"])
+PLUGIN = str(BUILD / "examples" / "plugin" / "allgather_bothways.so")
+PLAN = str(SOURCE / "examples" / "plugin" / "allgather_sockets4.json")
+
+
+def perf(*args, **env):
+    return subprocess.run([TUTTI, "perf", *map(str, args)], env=environment(**env), capture_output=True, text=True, timeout=60,
+                          check=False)
+
+
+class Plugins(ClusterTest):
+    def test_a_shared_object_and_a_plan_gather_what_belongs_there(self):
+        for algo, ranks in (("bothways", 2), ("bothways", 3), ("sockets4", 4)):
+            done = perf("-n", ranks, "--check", "--algo", algo, "--min", "12", "--max", "768K", "--factor", 64, "allgather",
+                        TUTTI_ALGORITHMS=f"{PLUGIN},{PLAN}")
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertIn(algo, done.stdout)
+
+    def test_what_does_not_fit_says_what_it_needs(self):
+        done = perf("-n", 3, "--algo", "sockets4", "--max", "1K", "allgather", TUTTI_ALGORITHMS=PLAN)
+        self.assertNotEqual(done.returncode, 0)
+        self.assertIn("4 ranks", done.stderr)
+
+    def test_they_are_listed_with_what_they_need(self):
+        done = subprocess.run([TUTTI, "info", "--algos", "allgather"], env=environment(TUTTI_ALGORITHMS=f"{PLUGIN},{PLAN}"),
+                              capture_output=True, text=True, timeout=60, check=True)
+        self.assertIn("allgather_bothways", done.stdout)
+        self.assertRegex(done.stdout, r"allgather_sockets4[^\n]*\n +needs 4 ranks")
+
+    def test_what_cannot_be_loaded_is_told_before_anything_starts(self):
+        for what, said in (("/nowhere.so", "/nowhere.so"), ("/nowhere.json", "/nowhere.json"), ("mine.so", "no path"),
+                           (f"{PLUGIN},{PLUGIN}", "already")):
+            done = self.run_tutti("-n", 2, "--", BUILD / "examples" / "hello", env=environment(TUTTI_ALGORITHMS=what))
+            self.assertNotEqual(done.returncode, 0)
+            self.assertIn(said, done.stderr)
+
+    def test_ranks_with_other_algorithms_are_named(self):
+        program = f'[ "$TUTTI_LOCAL_RANK" = 2 ] || export TUTTI_ALGORITHMS={PLUGIN}; exec {BUILD / "examples" / "hello"}'
+        done = self.run_tutti("-n", 3, "--", "sh", "-c", program)
+        self.assertNotEqual(done.returncode, 0)
+        self.assertIn("rank 0 has allgather_bothways; rank 2 has none", done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()

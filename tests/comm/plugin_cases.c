@@ -1,0 +1,76 @@
+/* A plug-in that is what TUTTI_TEST_PLUGIN says: right, or wrong in one way. */
+#include <stdlib.h>
+#include <string.h>
+#include <tutti/algorithm.h>
+
+static int is(const char *what)
+{
+    const char *said = getenv("TUTTI_TEST_PLUGIN");
+
+    return said && strcmp(said, what) == 0;
+}
+
+static uint64_t one(const tutti_algorithm_call *c)
+{
+    (void)c;
+    return 1;
+}
+
+static uint64_t many(const tutti_algorithm_call *c)
+{
+    (void)c;
+    return 1ull << 40;
+}
+
+static tutti_ref dst(uint64_t offset) { return tutti_ref_of(TUTTI_BUFFER_DST, offset); }
+static tutti_ref src(uint64_t offset) { return tutti_ref_of(TUTTI_BUFFER_SRC, offset); }
+
+/* The root's vector to all, with what is wrong. */
+static void round_k(tutti_schedule *s, const tutti_algorithm_call *c, uint64_t k)
+{
+    const uint64_t bytes = c->bytes;
+
+    (void)k;
+    if (c->rank != c->root) {
+        if (is("wait first"))
+            tutti_step_wait(s, (c->rank + 1) % c->nranks, dst(0), 0, 9);
+        if (is("wait first"))
+            tutti_step_put(s, (c->rank + c->nranks - 1) % c->nranks, dst(0), dst(0), 0, 9);
+        tutti_step_wait(s, is("no peer") ? c->nranks : c->root, dst(0), is("short") ? bytes / 2 : bytes, 0);
+        if (is("writes input"))
+            tutti_step_copy(s, src(0), dst(0), bytes);
+        return;
+    }
+    if (is("wait first")) {
+        tutti_step_wait(s, (c->rank + 1) % c->nranks, dst(0), 0, 9);
+        tutti_step_put(s, (c->rank + c->nranks - 1) % c->nranks, src(0), dst(0), 0, 9);
+    }
+    for (uint32_t r = 0; r < c->nranks; r++)
+        if (r != c->rank)
+            tutti_step_put(s, r, src(is("out of bounds") ? 1 : 0), dst(0), bytes, 0);
+    for (uint32_t i = 0; i < 20 && is("too many"); i++)
+        tutti_step_copy(s, dst(0), src(0), bytes);
+    if (is("no buffer"))
+        tutti_step_copy(s, tutti_ref_of((tutti_buffer)77, 0), src(0), bytes);
+    if (!c->in_place && !is("forgets its own"))
+        tutti_step_copy(s, dst(0), src(0), bytes);
+}
+
+static int even(const tutti_algorithm_call *c) { return c->nranks % 2 == 0; }
+static uint32_t none(const tutti_algorithm_call *c) { return c->nranks * 0; }
+static uint64_t huge(const tutti_algorithm_call *c) { return c->bytes + (1ull << 30); }
+
+const tutti_algorithm *tutti_algorithm_at(size_t index)
+{
+    static tutti_algorithm a;
+
+    a = (tutti_algorithm){
+        .size = is("short struct") ? 24 : sizeof a, .version = is("version") ? 7 : TUTTI_ALGORITHM_VERSION,
+        .collective = is("collective") ? 99 : TUTTI_COLL_BROADCAST,
+        .name = is("duplicate") ? "broadcast_flat" : is("other name") ? "reduce_star" : is("bad name") ? "broadcast star" : "broadcast_star",
+        .summary = "for tests", .needs = "an even number of ranks", .revision = is("revision") ? 2 : 1, .fits = even,
+        .nrounds = is("rounds") ? many : one, .round = is("no round") ? NULL : round_k, .npeers = is("peers") ? none : NULL,
+        .work_bytes = is("work") ? huge : NULL,
+    };
+    return index == 0 && !is("empty") ? &a : NULL;
+}

@@ -1,0 +1,206 @@
+/* Plans read from JSON: the example is read, proven and runs at several sizes; documents that are wrong are refused, saying where; plans
+ * that are wrong are refused with the verifier's finding. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "algo/algos.h"
+#include "base/prng.h"
+#include "base/status.h"
+#include "comm/planfile.h"
+#include "comm/slots.h"
+#include "sim/sim.h"
+#include "support/unit.h"
+
+#define RANKS 4u
+#define TEXT_BYTES 16384
+
+static char example[TEXT_BYTES];
+
+static int read_example(void **state)
+{
+    const char *dir = getenv("TUTTI_SOURCE_DIR");
+    char path[4096];
+    FILE *f;
+
+    (void)state;
+    snprintf(path, sizeof path, "%s/examples/plugin/allgather_sockets4.json", dir ? dir : ".");
+    f = fopen(path, "r");
+    if (!f)
+        return -1;
+    example[fread(example, 1, sizeof example - 1, f)] = 0;
+    fclose(f);
+    return 0;
+}
+
+static tutti_status take(const char *text)
+{
+    struct tt_plan_file *p;
+    tutti_status st = tt_plan_file_read(&p, text, strlen(text), "here");
+
+    if (st)
+        return st;
+    st = tt_plan_file_add(p, "here");
+    if (st)
+        tt_plan_file_free(p);
+    return st;
+}
+
+/* The example with the first `from` after `after` replaced by `to`. */
+static const char *altered(const char *after, const char *from, const char *to)
+{
+    static char text[TEXT_BYTES + 256];
+    const char *at = strstr(example, after);
+
+    assert_non_null(at);
+    at = strstr(at, from);
+    assert_non_null(at);
+    snprintf(text, sizeof text, "%.*s%s%s", (int)(at - example), example, to, at + strlen(from));
+    return text;
+}
+
+static void run(const struct tt_algo *algo, uint64_t block, bool in_place, uint64_t seed)
+{
+    struct tt_coll coll[RANKS];
+    uint8_t *all[RANKS], *expected = malloc(RANKS * block + 1);
+    void *src[RANKS], *dst[RANKS];
+    struct tt_sim_result result;
+    struct tt_prng p;
+    char why[256] = "";
+
+    tt_prng_init(&p, seed);
+    for (uint64_t i = 0; i < RANKS * block; i++)
+        expected[i] = (uint8_t)tt_prng_u64(&p);
+    for (uint32_t r = 0; r < RANKS; r++) {
+        coll[r] = (struct tt_coll){
+            .kind = TT_ALLGATHER, .rank = r, .nranks = RANKS, .elem_bytes = 4, .bytes = block, .in_place = in_place,
+        };
+        all[r] = calloc(1, (RANKS + 1) * block + 1);
+        dst[r] = all[r];
+        src[r] = all[r] + (in_place ? r : RANKS) * block;
+        memcpy(src[r], expected + r * block, block);
+    }
+    const struct tt_sim_conf conf = {
+        .algo = algo, .coll = coll, .nranks = RANKS, .segment_bytes = 64, .eager_bytes = 32, .streams = 2, .depth = 2,
+        .seed = seed, .latency_ns = 1000, .jitter_ns = 5000, .byte_ns = 1, .direct = seed % 2, .mapped = seed / 2 % 2,
+    };
+    assert_true(algo->fits(&coll[0]));
+    if (tt_sim_run(&conf, src, dst, &result, why, sizeof why))
+        fail_msg("%s (seed %llu)", why, (unsigned long long)seed);
+    for (uint32_t r = 0; r < RANKS; r++) {
+        assert_memory_equal(dst[r], expected, RANKS * block);
+        free(all[r]);
+    }
+    free(expected);
+}
+
+static void the_example_is_read_and_gathers_at_any_size(void **state)
+{
+    static const uint64_t blocks[] = { 0, 4, 28, 1000, 4096 };
+    const struct tt_coll five = { .kind = TT_ALLGATHER, .nranks = 5, .elem_bytes = 4, .bytes = 64 };
+    const size_t nalgos = tt_nalgos;
+
+    (void)state;
+    if (take(example))
+        fail_msg("%s", tutti_last_error());
+    assert_null(tt_algo_find(&five, "sockets4"));
+    assert_non_null(strstr(tt_algo_named(TT_ALLGATHER, "sockets4")->needs, "4 ranks"));
+    for (uint32_t i = 0; i < 5 * 2 * 4; i++)
+        run(tt_algo_named(TT_ALLGATHER, "sockets4"), blocks[i % 5], i / 5 % 2, i / 10);
+    tt_algo_forget(nalgos);
+    tt_slots_free(0);
+}
+
+static void a_plan_for_many_bytes_fits_their_multiples_only(void **state)
+{
+    static const char plan[] =
+        "{\"format\":\"tutti-plan-1\",\"name\":\"broadcast_one\",\"coll\":\"broadcast\",\"nranks\":1,\"bytes\":12,\"elem_bytes\":4,"
+        "\"ranks\":[{\"rank\":0,\"rounds\":[[{\"op\":\"copy\",\"bytes\":12,\"from\":{\"buf\":\"SRC\",\"offset\":0},"
+        "\"to\":{\"buf\":\"DST\",\"offset\":0}}]]}]}";
+    struct tt_coll c = { .kind = TT_BROADCAST, .nranks = 1, .elem_bytes = 4, .bytes = 24 };
+    const size_t nalgos = tt_nalgos;
+
+    (void)state;
+    if (take(plan))
+        fail_msg("%s", tutti_last_error());
+    assert_non_null(tt_algo_find(&c, "one"));
+    c.bytes = 20;
+    assert_null(tt_algo_find(&c, "one"));
+    c.bytes = 24;
+    c.elem_bytes = 8;
+    assert_non_null(tt_algo_find(&c, "one"));
+    c.bytes = 12;
+    assert_null(tt_algo_find(&c, "one"));
+    tt_algo_forget(nalgos);
+    tt_slots_free(0);
+}
+
+struct wrong {
+    const char *after, *from, *to, *said;
+};
+
+static void documents_that_are_wrong_are_refused_saying_where(void **state)
+{
+    static const struct wrong cases[] = {
+        { "", "tutti-plan-1", "tutti-plan-2", "\"format\" is not" },
+        { "", "\"coll\": \"allgather\"", "\"coll\": \"allgatherv\"", "\"coll\" names no collective" },
+        { "", "allgather_sockets4", "broadcast_x", "\"name\" is not \"allgather_\"" },
+        { "", "allgather_sockets4", "allgather_ring", "there is an algorithm \"allgather_ring\" already" },
+        { "", "\"nranks\": 4", "\"nranks\": 5", "no array of 5 ranks" },
+        { "", "\"nranks\": 4", "\"nranks\": 4000000000", "\"nranks\" is no whole number from 0 to 1024" },
+        { "", "\"bytes\": 1", "\"bytes\": -1", "\"bytes\" is no whole number" },
+        { "", "\"bytes\": 1", "\"bytes\": 0.5", "\"bytes\" is no whole number" },
+        { "", "\"bytes\": 1", "\"bytes\": 0", "no whole number of elements" },
+        { "", "\"bytes\": 1", "\"bytes\": 1, \"colour\": 3", "\"colour\"" },
+        { "\"rank\": 2", "\"op\": \"put\"", "\"op\": \"push\"", "ranks[2].rounds[0][0]: \"op\" is none of" },
+        { "\"rank\": 2", "\"peer\": 3", "\"peer\": 4", "ranks[2].rounds[0][0]: \"peer\"" },
+        { "\"rank\": 2", "\"peer\": 3", "\"peer\": 2", "the rank itself" },
+        { "\"rank\": 3", "\"SRC\"", "\"HEAP\"", "ranks[3].rounds[0][0]: \"from\" is in no buffer" },
+        { "\"rank\": 3", "\"offset\": 0", "\"offset\": 0, \"block\": 2, \"stride\": 1", "pieces of 2 bytes, 1 apart" },
+        { "\"rank\": 3", "\"op\": \"wait\"", "\"op\": \"wait\", \"from\": 1", "has a member \"from\"" },
+        { "\"rank\": 1", "\"rank\": 1", "\"rank\": 2", "ranks come in order" },
+        { "", "]\n}", "]", "it ends in the middle" },
+        { "", "]\n}", "]\n} x", "is no JSON" },
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const struct wrong *w = &cases[i];
+
+        if (take(altered(w->after, w->from, w->to)) == TUTTI_OK || !strstr(tutti_last_error(), w->said))
+            fail_msg("%s instead of %s: %s", w->to, w->from, tutti_last_error());
+        assert_int_equal(tt_slots_taken(), 0);
+    }
+}
+
+static void plans_that_are_wrong_are_refused_with_the_finding(void **state)
+{
+    static const struct wrong cases[] = {
+        { "\"rank\": 2", "\"offset\": 2", "\"offset\": 1", "elsewhere" },
+        { "\"rank\": 0", "\"tag\": 2", "\"tag\": 5", "tag" },
+        { "\"rank\": 1", "\"offset\": 3", "\"offset\": 9", "out of bounds" },
+        { "\"rank\": 0", "\"op\": \"copy\", \"bytes\": 1", "\"op\": \"copy\", \"bytes\": 0", "rank 0" },
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const struct wrong *w = &cases[i];
+
+        if (take(altered(w->after, w->from, w->to)) != TUTTI_ERR_INVALID || !strstr(tutti_last_error(), w->said) ||
+            !strstr(tutti_last_error(), "plan here is wrong: "))
+            fail_msg("%s instead of %s: %s", w->to, w->from, tutti_last_error());
+        assert_int_equal(tt_slots_taken(), 0);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_example_is_read_and_gathers_at_any_size),
+        cmocka_unit_test(a_plan_for_many_bytes_fits_their_multiples_only),
+        cmocka_unit_test(documents_that_are_wrong_are_refused_saying_where),
+        cmocka_unit_test(plans_that_are_wrong_are_refused_with_the_finding),
+    };
+
+    return cmocka_run_group_tests(tests, read_example, NULL);
+}

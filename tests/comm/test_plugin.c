@@ -1,0 +1,142 @@
+/* Algorithms from shared objects: what is right is taken and runs, each kind of wrong is refused with its reason. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "algo/algos.h"
+#include "base/status.h"
+#include "comm/plugin.h"
+#include "comm/slots.h"
+#include "sim/sim.h"
+#include "support/unit.h"
+
+static const char *path(void)
+{
+    static char text[4096];
+    const char *build = getenv("TUTTI_BUILD_DIR");
+
+    snprintf(text, sizeof text, "%s/tests/comm/plugin_cases.so", build ? build : "build/release");
+    return text;
+}
+
+static tutti_status load(const char *what)
+{
+    uint64_t hash = 0;
+
+    setenv("TUTTI_TEST_PLUGIN", what, 1);
+    return tt_plugin_load(path(), &hash);
+}
+
+static struct tt_coll call_of(uint32_t nranks, uint64_t bytes)
+{
+    return (struct tt_coll){ .kind = TT_BROADCAST, .nranks = nranks, .elem_bytes = 4, .bytes = bytes };
+}
+
+struct wrong {
+    const char *what, *said;
+};
+
+static void objects_that_cannot_be_taken_are_refused_with_the_reason(void **state)
+{
+    static const struct wrong cases[] = {
+        { "version", "is of version 7" },
+        { "short struct", "with 24" },
+        { "collective", "is of collective 99" },
+        { "duplicate", "there is an algorithm \"broadcast_flat\" already" },
+        { "other name", "does not begin with \"broadcast_\"" },
+        { "bad name", "has no name" },
+        { "no round", "has no round" },
+        { "empty", "has no algorithms" },
+    };
+    const size_t nalgos = tt_nalgos;
+    uint64_t hash = 0;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        if (load(cases[i].what) != TUTTI_ERR_INVALID || !strstr(tutti_last_error(), cases[i].said))
+            fail_msg("%s: %s", cases[i].what, tutti_last_error());
+        tt_algo_forget(nalgos);
+        tt_slots_free(0);
+    }
+    assert_int_equal(tt_plugin_load("/nowhere/at/all.so", &hash), TUTTI_ERR_INVALID);
+    assert_non_null(strstr(tutti_last_error(), "/nowhere/at/all.so"));
+    assert_int_equal(tt_plugin_load("/lib/x86_64-linux-gnu/libm.so.6", &hash), TUTTI_ERR_INVALID);
+}
+
+static void programs_that_break_a_bound_or_are_wrong_are_refused(void **state)
+{
+    static const struct wrong cases[] = {
+        { "no peer", "has no such peer" },
+        { "out of bounds", "is out of bounds" },
+        { "writes input", "writes SRC" },
+        { "no buffer", "names no buffer" },
+        { "too many", "one more than a round may have" },
+        { "short", "the peer puts" },
+        { "forgets its own", "rank 0" },
+        { "rounds", "more than 2^24 rounds" },
+        { "work", "WORK" },
+        { "peers", "says at most 0" },
+        { "wait first", "put before you wait" },
+    };
+    const size_t nalgos = tt_nalgos;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct tt_coll c = call_of(4, 64);
+
+        if (load(cases[i].what) != TUTTI_OK)
+            fail_msg("%s: %s", cases[i].what, tutti_last_error());
+        c.rank = 2;
+        if (tt_plugin_check(tt_algo_find(&c, "star"), &c) != TUTTI_ERR_INVALID || !strstr(tutti_last_error(), cases[i].said))
+            fail_msg("%s: %s", cases[i].what, tutti_last_error());
+        tt_algo_forget(nalgos);
+        tt_slots_free(0);
+    }
+}
+
+static void a_right_one_is_taken_fits_as_it_says_and_brings_the_bytes(void **state)
+{
+    struct tt_coll coll[4], odd = call_of(3, 64);
+    uint8_t mem[4][2][1000];
+    void *src[4], *dst[4];
+    struct tt_sim_result result;
+    const size_t nalgos = tt_nalgos;
+    char why[256] = "";
+
+    (void)state;
+    assert_int_equal(load("right"), TUTTI_OK);
+    assert_null(tt_algo_find(&odd, "star"));
+    assert_string_equal(tt_algo_named(TT_BROADCAST, "star")->needs, "an even number of ranks");
+    for (uint32_t r = 0; r < 4; r++) {
+        coll[r] = call_of(4, 1000);
+        coll[r].rank = r;
+        memset(mem[r], (int)r, sizeof mem[r]);
+        src[r] = mem[r][0];
+        dst[r] = mem[r][1];
+    }
+    for (uint32_t i = 0; i < 1000; i++)
+        mem[0][0][i] = (uint8_t)(7 * i);
+    const struct tt_sim_conf conf = {
+        .algo = tt_algo_find(&coll[0], "star"), .coll = coll, .nranks = 4, .segment_bytes = 64, .eager_bytes = 64,
+        .streams = 1, .depth = 2, .seed = 3, .latency_ns = 100, .jitter_ns = 1000, .byte_ns = 1,
+    };
+    assert_int_equal(tt_plugin_check(conf.algo, &coll[1]), TUTTI_OK);
+    assert_true(tt_algo_choose(&coll[0], &(struct tt_cost_model){ 1, 1, 1, 1, 1, 1 }) != conf.algo);      /* it has no cost */
+    if (tt_sim_run(&conf, src, dst, &result, why, sizeof why))
+        fail_msg("%s", why);
+    for (uint32_t r = 0; r < 4; r++)
+        assert_memory_equal(mem[r][1], mem[0][0], 1000);
+    tt_algo_forget(nalgos);
+    tt_slots_free(0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(objects_that_cannot_be_taken_are_refused_with_the_reason),
+        cmocka_unit_test(programs_that_break_a_bound_or_are_wrong_are_refused),
+        cmocka_unit_test(a_right_one_is_taken_fits_as_it_says_and_brings_the_bytes),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

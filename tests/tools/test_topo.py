@@ -1,0 +1,136 @@
+#!/usr/bin/env python3
+"""tutti topo: this host and described machines, as text, JSON and pictures; orders of ranks that tutti run takes."""
+
+import json
+import os
+import subprocess
+import tempfile
+import unittest
+import xml.etree.ElementTree as ET
+from pathlib import Path
+
+TUTTI = Path(os.environ["TUTTI_BUILD_DIR"]) / "tutti"
+LAB = {"name": "lab", "rails": 2, "links": {"rack": {"latency_ns": 2000, "gbit_s": 10}},
+       "hosts": [{"host": "r*-n*", "rack": "r$1", "slots": 4}]}
+HOSTS = "r1-n1,r2-n1,r1-n2,r2-n2"
+
+
+def topo(*args, **environment):
+    env = {k: v for k, v in os.environ.items() if not k.startswith("TUTTI_TOPO") and k != "TUTTI_RANK"}
+    return subprocess.run([TUTTI, "topo", *map(str, args)], env={**env, **environment}, capture_output=True, text=True, timeout=60,
+                          check=False)
+
+
+class Topo(unittest.TestCase):
+    def setUp(self):
+        self.tmp = tempfile.TemporaryDirectory()
+        self.addCleanup(self.tmp.cleanup)
+        self.lab = str(Path(self.tmp.name) / "lab.json")
+        Path(self.lab).write_text(json.dumps(LAB))
+
+    def good(self, *args, **environment):
+        done = topo(*args, **environment)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return done.stdout
+
+    def test_this_host_is_told_with_what_is_unknown_as_null(self):
+        here = json.loads(self.good("--json"))
+        self.assertEqual(here["host"], os.uname().nodename)
+        lo = [nic for nic in here["nics"] if nic["name"] == "lo"]
+        self.assertEqual([(nic["rail"], nic["bit_s"], nic["socket"]) for nic in lo], [(False, None, None)])
+        self.assertNotIn("ranks", here)
+
+    def test_ranks_are_on_sockets_as_hwloc_tells(self):
+        here = json.loads(self.good("--json", "-n", 1, HWLOC_SYNTHETIC="pack:1 core:64 pu:1"))
+        self.assertEqual(here["sockets"], 1)
+        self.assertEqual(here["cores"], 64)
+        self.assertEqual(here["ranks"][0]["socket"], 0)
+        self.assertTrue(here["ranks"][0]["why"])
+
+    def test_labels_come_from_the_description_and_over_it_from_the_environment(self):
+        Path(self.lab).write_text(json.dumps({"hosts": [{"host": "*", "rack": "of-$1", "zone": "z"}]}))
+        here = json.loads(self.good("--json", TUTTI_TOPO=self.lab, TUTTI_TOPO_LABELS="zone=mine"))
+        self.assertEqual(here["labels"], {"rack": f"of-{os.uname().nodename}"[:47], "zone": "mine", "building": None, "fabric": None})
+        bad = topo(TUTTI_TOPO_LABELS="zone=a,shelf=3")
+        self.assertEqual(bad.returncode, 1)
+        self.assertIn('"shelf=3"', bad.stderr)
+
+    def test_a_built_in_is_printed_as_a_description_that_can_be_read_again(self):
+        text = self.good("--topo", "four-buildings", "--json")
+        Path(self.lab).write_text(text)
+        self.assertEqual(self.good("--topo", self.lab, "--json"), text)
+        self.assertIn("131,072 ranks", self.good("--topo", "four-buildings"))
+        self.assertIn("1:2.8", self.good("--topo", "four-buildings"))
+
+    def test_pictures_are_xml_whatever_names_hold(self):
+        Path(self.lab).write_text(json.dumps({"name": "a<b>&'c", "machine": {"ranks_per_host": 20, "hosts_per_rack": 3}}))
+        svg = str(Path(self.tmp.name) / "p.svg")
+        for args in (["--topo", self.lab], ["--topo", "four-buildings"], ["--topo", "two-sockets"], ["--topo", "uniform"], [], ["-n", 3]):
+            with self.subTest(args=args):
+                self.good(*args, "--svg", svg)
+                root = ET.parse(svg).getroot()
+                self.assertGreater(len(list(root.iter("{http://www.w3.org/2000/svg}rect"))), 2)
+        bad = topo("--svg", self.tmp.name + "/no/p.svg")
+        self.assertEqual(bad.returncode, 1)
+        self.assertIn("cannot write", bad.stderr)
+
+    def test_wrong_files_and_arguments_are_told(self):
+        for args, status, words in ((["--topo", "/no/such"], 1, ["/no/such", "built-in"]), (["--ranks", "0"], 2, ["--ranks 0"]),
+                                    (["--topo", "uniform", "-n", "3"], 2, ["choose one"]), (["plan"], 2, ["tutti topo plan"])):
+            with self.subTest(args=args):
+                done = topo(*args)
+                self.assertEqual(done.returncode, status, done.stderr)
+                for word in words:
+                    self.assertIn(word, done.stderr)
+
+    def place(self, *args):
+        return topo("place", *args)
+
+    def test_an_order_that_tears_a_group_is_told_and_another_is_found_when_asked(self):
+        args = ["--topo", self.lab, "--hosts", HOSTS, "--group", 8, "--within", "rack"]
+        torn = self.place(*args)
+        self.assertEqual(torn.returncode, 1)
+        self.assertIn("ranks 0 to 7", torn.stderr)
+        self.assertEqual(torn.stdout, "")
+        done = self.place(*args, "--reorder")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual([line.split()[0] for line in done.stdout.splitlines()], ["r1-n1", "r1-n2", "r2-n1", "r2-n2"])
+        none = self.place(*args, "--reorder", "--group", 16, "--within", "rack")
+        self.assertEqual(none.returncode, 1)
+        self.assertIn("do not fit", none.stderr)
+
+    def test_what_is_placed_is_what_tutti_run_takes(self):
+        done = self.place("--hosts", "localhost:3")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        hostfile = Path(self.tmp.name) / "hosts"
+        hostfile.write_text(done.stdout)
+        run = subprocess.run([TUTTI, "run", "-n", "3", "--hostfile", hostfile, "--", "sh", "-c", "echo rank $TUTTI_RANK"], capture_output=True,
+                             text=True, timeout=60, check=False)
+        self.assertEqual(run.returncode, 0, run.stderr)
+        self.assertEqual(run.stdout.count("rank "), 3)
+
+    def test_wrong_orders_are_told(self):
+        for args, status, words in ((["--hosts", "a"], 1, ["slots a has"]), ([], 1, ["no hosts"]), (["--group", "8"], 2, ["no --within"]),
+                                    (["--hosts", "a:4,a:4"], 1, ["twice"]), (["--within", "rack"], 2, ["--group must come"]),
+                                    (["--hosts", "a:4", "--group", "2", "--within", "shelf"], 2, ["shelf"]),
+                                    (["--hosts", "a:4", "--group", "2", "--within", "rack"], 1, ['no host has a label for "rack"']),
+                                    (["--hosts", "a:4", "-n", "5"], 1, ["do not fit"])):
+            with self.subTest(args=args):
+                done = self.place(*args)
+                self.assertEqual(done.returncode, status, done.stderr)
+                for word in words:
+                    self.assertIn(word, done.stderr)
+
+
+class Job(unittest.TestCase):
+    def test_inside_a_job_rank_0_tells_of_all_ranks(self):
+        done = subprocess.run([TUTTI, "run", "-n", "3", "-o", "plain", "--", TUTTI, "topo", "--json"], capture_output=True, text=True, timeout=60,
+                              env={k: v for k, v in os.environ.items() if not k.startswith("TUTTI_TOPO")}, check=False)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        ranks = json.loads(done.stdout)["ranks"]
+        self.assertEqual([rank["rank"] for rank in ranks], [0, 1, 2])
+        self.assertEqual({rank["host_number"] for rank in ranks}, {0})
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)

@@ -1,0 +1,257 @@
+/* tutti topo place: an order of hosts, as a host file for `tutti run`, in which groups of ranks stay together. */
+#include "topo.h"
+
+#include <argp.h>
+#include <stdlib.h>
+#include <string.h>
+#include "run_place.h"
+#include "topo/order.h"
+
+struct options {
+    const char *topo, *hosts, *hostfile;
+    uint32_t nranks;
+    struct tt_order_rule rules[TT_ORDER_RULES_MAX];
+    uint32_t nrules;
+    bool group_open;            /* --group without its --within */
+    bool reorder;
+};
+
+enum { OPT_TOPO = 256, OPT_HOSTS, OPT_HOSTFILE, OPT_GROUP, OPT_WITHIN, OPT_REORDER };
+
+static const struct argp_option argp_options[] = {
+    { "ranks", 'n', "N", 0, "number of ranks; not said: as many as there are slots", 0 },
+    { "hosts", OPT_HOSTS, "LIST", 0, "hosts in their order, with slots: a:4,b:4", 0 },
+    { "hostfile", OPT_HOSTFILE, "FILE", 0, "the same from a file of lines \"host slots=4\"", 0 },
+    { "topo", OPT_TOPO, "NAME|FILE", 0,
+      "the description that labels hosts (else TUTTI_TOPO); without --hosts and --hostfile, its entries without "
+      "stars are the hosts",
+      0 },
+    { "group", OPT_GROUP, "G", 0, "each G consecutive ranks, from rank 0 on, shall be ...", 1 },
+    { "within", OPT_WITHIN, "LEVEL", 0, "... inside one host, rack, zone, building or fabric. The pair may be said several times", 1 },
+    { "reorder", OPT_REORDER, NULL, 0, "the hosts' order may change; else it stays, or it is told why it cannot", 1 },
+    { 0 },
+};
+
+static uint32_t parse_number(const char *option, const char *arg, struct argp_state *state)
+{
+    char *end;
+    const unsigned long v = strtoul(arg, &end, 10);
+
+    if (end == arg || *end || v < 1 || v > RANKS_MAX)
+        argp_error(state, "--%s %s: it must be a number from 1 to %u", option, arg, RANKS_MAX);
+    return (uint32_t)v;
+}
+
+static void parse_within(struct options *o, const char *arg, struct argp_state *state)
+{
+    enum tt_distance d = TT_NEAR_SELF;
+
+    if (!o->group_open)
+        argp_error(state, "--within %s: --group must come before it", arg);
+    if (!tt_distance_parse(arg, &d) || d < TT_NEAR_HOST || d >= TT_NEAR_WAN)
+        argp_error(state, "--within %s: it must be host, rack, zone, building or fabric", arg);
+    o->rules[o->nrules++].within = d;
+    o->group_open = false;
+}
+
+static error_t parse_one(int key, char *arg, struct argp_state *state)
+{
+    struct options *o = state->input;
+
+    switch (key) {
+    case 'n':
+        o->nranks = parse_number("ranks", arg, state);
+        return 0;
+    case OPT_HOSTS:
+        o->hosts = arg;
+        return 0;
+    case OPT_HOSTFILE:
+        o->hostfile = arg;
+        return 0;
+    case OPT_TOPO:
+        o->topo = arg;
+        return 0;
+    case OPT_REORDER:
+        o->reorder = true;
+        return 0;
+    case OPT_WITHIN:
+        parse_within(o, arg, state);
+        return 0;
+    case OPT_GROUP:
+        if (o->group_open || o->nrules == TT_ORDER_RULES_MAX)
+            argp_error(state, "--group %s: %s", arg, o->group_open ? "the one before it has no --within" : "there are too many");
+        o->rules[o->nrules].ranks = parse_number("group", arg, state);
+        o->group_open = true;
+        return 0;
+    case ARGP_KEY_ARG:
+        argp_error(state, "\"%s\" is not understood", arg);
+        return 0;
+    case ARGP_KEY_END:
+        if (o->group_open)
+            argp_error(state, "--group %u has no --within", o->rules[o->nrules].ranks);
+        if (o->hosts && o->hostfile)
+            argp_error(state, "--hosts and --hostfile cannot both be given");
+        return 0;
+    default: return ARGP_ERR_UNKNOWN;
+    }
+}
+
+static const struct argp argp = {
+    .options = argp_options,
+    .parser = parse_one,
+    .doc =
+        "Orders ranks over hosts so that groups of consecutive ranks stay together, and prints a host file for `tutti run --hostfile`. "
+        "For example: tutti topo place --topo lab.json --hostfile hosts --group 8 --within rack --reorder > placed",
+};
+
+/* Hosts of the options; their slots from the list, else from the description. */
+static bool list_hosts(const struct options *o, const struct tt_topo *t, struct hosts *out)
+{
+    char *list = NULL;
+    size_t bytes;
+    bool ok;
+    FILE *f;
+
+    if (o->hosts)
+        return hosts_parse(out, o->hosts);
+    if (o->hostfile)
+        return hosts_read(out, o->hostfile);
+    f = open_memstream(&list, &bytes);
+    for (uint32_t i = 0; f && t && i < t->nrules; i++)
+        if (!strpbrk(t->rules[i].host, "*?"))
+            fprintf(f, "%s%s", ftell(f) ? "," : "", t->rules[i].host);
+    if (f)
+        fclose(f);
+    ok = list && *list && hosts_parse(out, list);
+    if (!ok && !(list && *list))
+        fprintf(stderr, "tutti topo place: there are no hosts: say --hosts, --hostfile, or --topo with a description that names some\n");
+    free(list);
+    return ok;
+}
+
+static bool find_slots(struct hosts *h, const struct tt_topo *t)
+{
+    struct tt_pattern_stars stars;
+
+    for (uint32_t i = 0; i < h->n; i++) {
+        for (uint32_t k = 0; t && k < t->nrules && h->at[i].slots == 0; k++)
+            if (tt_pattern_match(t->rules[k].host, h->at[i].name, &stars)) {
+                h->at[i].slots = t->rules[k].slots;
+                break;
+            }
+        if (h->at[i].slots == 0 && t && t->has_shape)
+            h->at[i].slots = t->host_ranks;
+        if (h->at[i].slots == 0) {
+            fprintf(stderr,
+                    "tutti topo place: how many slots %s has is not told (\"%s:4\", or \"slots\" in the description)\n",
+                    h->at[i].name, h->at[i].name);
+            return false;
+        }
+        for (uint32_t k = 0; k < i; k++)
+            if (strcmp(h->at[k].name, h->at[i].name) == 0) {
+                fprintf(stderr, "tutti topo place: the host %s is there twice\n", h->at[i].name);
+                return false;
+            }
+    }
+    return true;
+}
+
+/* The groups of hosts at each level, by the same rules as those of ranks. False, after saying why: no memory, or a rule is about a level of
+ * which nothing is told. */
+static bool find_groups(const struct options *o, const struct tt_topo *t, const struct hosts *h,
+                        struct tt_order_host *out)
+{
+    static const struct tt_rails no_rails;
+    struct tt_told *places = calloc(h->n, sizeof *places);
+    bool told[TT_NEAR_WAN] = { [TT_NEAR_HOST] = true };
+    struct tt_layout l;
+
+    for (uint32_t i = 0; places && i < h->n; i++) {
+        struct tt_labels labels = { 0 };
+
+        if (t)
+            tt_labels_of(&labels, t, h->at[i].name);
+        for (int d = TT_NEAR_RACK; d < TT_NEAR_WAN; d++)
+            told[d] |= *labels.label[d] != '\0';
+        tt_told_init(&places[i], i, TT_UNKNOWN, &no_rails, &labels, TT_NODE_MESH);
+    }
+    for (uint32_t i = 0; i < o->nrules; i++)
+        if (!told[o->rules[i].within]) {
+            fprintf(stderr, "tutti topo place: no host has a label for \"%s\": a description (--topo) must tell them\n",
+                    tt_distance_name(o->rules[i].within));
+            free(places);
+            return false;
+        }
+    if (!places || !tt_layout_derive(&l, places, h->n)) {
+        fprintf(stderr, "tutti topo place: no memory for %u hosts\n", h->n);
+        free(places);
+        return false;
+    }
+    for (uint32_t i = 0; i < h->n; i++) {
+        out[i] = (struct tt_order_host){ .name = h->at[i].name, .slots = h->at[i].slots };
+        memcpy(out[i].group, l.seat[i].group, sizeof out[i].group);
+    }
+    tt_layout_fini(&l);
+    free(places);
+    return true;
+}
+
+static void print_hosts(const struct tt_topo *t, const struct tt_order_host *hosts, const uint32_t *order,
+                        const uint32_t *take, uint32_t used)
+{
+    uint32_t rank = 0;
+
+    for (uint32_t i = 0; i < used; i++) {
+        printf("%s slots=%u    # ranks %u to %u", hosts[order[i]].name, take[i], rank, rank + take[i] - 1);
+        for (int d = TT_NEAR_RACK; t && d < TT_NEAR_WAN; d++) {
+            char label[TT_TOPO_LABEL_BYTES];
+
+            tt_topo_label(t, hosts[order[i]].name, (enum tt_distance)d, label);
+            if (*label)
+                printf(" %s=%s", tt_distance_name((enum tt_distance)d), label);
+        }
+        printf("\n");
+        rank += take[i];
+    }
+}
+
+static int place(const struct options *o, const struct tt_topo *t, struct hosts *h)
+{
+    struct tt_order_host *hosts = calloc(h->n + 1, sizeof *hosts);
+    uint32_t *order = calloc(h->n + 1, sizeof *order), *take = calloc(h->n + 1, sizeof *take), used = 0;
+    uint64_t nranks = o->nranks;
+    bool ok = hosts && order && take && find_slots(h, t) && find_groups(o, t, h, hosts);
+
+    for (uint32_t i = 0; ok && !o->nranks && i < h->n; i++)
+        nranks += h->at[i].slots;
+    ok = ok && nranks <= UINT32_MAX &&
+         tt_order_ranks(hosts, h->n, (uint32_t)nranks, o->rules, o->nrules, o->reorder, order, take, &used) == TUTTI_OK;
+    if (ok)
+        print_hosts(t, hosts, order, take, used);
+    free(hosts);
+    free(order);
+    free(take);
+    return ok ? 0 : 1;
+}
+
+int topo_place_main(int argc, char **argv)
+{
+    struct options o = { .topo = NULL };
+    struct hosts h = { .at = NULL };
+    struct tt_topo t = { 0 };
+    int rc = 1;
+
+    if (argp_parse(&argp, argc, argv, 0, NULL, &o) != 0)
+        return 2;
+    if (!o.topo)
+        o.topo = getenv("TUTTI_TOPO");
+    if (o.topo && *o.topo == '\0')
+        o.topo = NULL;
+    if (o.topo && tt_topo_load(&t, o.topo) != TUTTI_OK)
+        return 1;
+    if (list_hosts(&o, o.topo ? &t : NULL, &h))
+        rc = place(&o, o.topo ? &t : NULL, &h);
+    free(h.at);
+    tt_topo_fini(&t);
+    return rc;
+}
