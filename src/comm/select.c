@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "algo/segments.h"
 #include "base/log.h"
 #include "base/prng.h"
 #include "base/status.h"
@@ -10,58 +11,17 @@
 #include "comm/plugin.h"
 
 #define PLAN_WAYS 4u
-#define SEGMENT_MIN 8192u
-#define REDUCED_MAX (256u << 10)        /* of a segment that arrives over TCP and is added to something: it is still in the cache then */
-#define LANDING_MAX (8ull << 20)        /* of one operation, all peers together, before segments shrink */
 
-static uint64_t floor_power(uint64_t x)
-{
-    uint64_t p = 1;
-
-    while (p * 2 <= x)
-        p *= 2;
-    return p;
-}
-
-/* The longest put of the call, about: what segments are cut from. */
-static uint64_t typical_put(const struct tt_coll *c)
-{
-    switch (c->kind) {
-    case TT_ALLREDUCE: return c->bytes / c->nranks;
-    case TT_ALLGATHERV: case TT_ALLTOALLV: case TT_GATHERV: case TT_SCATTERV: case TT_REDUCE_SCATTERV:
-        return UINT64_MAX;      /* not known alike on all ranks */
-    default: return c->bytes;
-    }
-}
-
-/* Peers of the rank that has most: the root, where there is one. Segments must be alike on all ranks. */
-static uint32_t most_peers(const struct tt_algo *algo, const struct tt_coll *c)
-{
-    struct tt_coll there = *c;
-
-    there.rank = c->root;
-    return algo->npeers(&there);
-}
-
-/* A put becomes several segments, so that its ends overlap, within [SEGMENT_MIN, the wire's]: four in shared memory; two over TCP, where
- * the kernel lets them overlap too and each costs system calls. */
 static void choose_segments(const tutti_comm *comm, const struct tt_coll *c, struct tt_plan *p)
 {
-    const uint64_t part = typical_put(c) / (comm->all_local ? 4 : 2);
-    const uint32_t npeers = most_peers(p->algo, c);
-    uint64_t segment = floor_power(comm->sizes.segment_bytes);
+    const struct tt_segment_limits limits = {
+        .segment_bytes = comm->sizes.segment_bytes, .eager_bytes = comm->sizes.eager_bytes, .all_local = comm->all_local,
+    };
+    const struct tt_segments s = tt_segments_choose(p->algo, c, &limits);
 
-    p->streams = npeers <= 2 ? 2 : 1;
-    p->depth = 4;
-    if (tt_coll_reduces(c->kind) && !comm->all_local && segment > REDUCED_MAX)
-        segment = REDUCED_MAX;
-    if (part < segment)
-        segment = part < SEGMENT_MIN ? SEGMENT_MIN : floor_power(part);
-    while (segment > SEGMENT_MIN && npeers * p->streams * p->depth * segment > LANDING_MAX)
-        segment /= 2;
-    while (segment < comm->sizes.eager_bytes)
-        segment *= 2;
-    p->segment_bytes = segment;
+    p->segment_bytes = s.segment_bytes;
+    p->streams = s.streams;
+    p->depth = s.depth;
 }
 
 static uint64_t key_of(const struct tt_coll *c, const char *force)

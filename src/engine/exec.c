@@ -31,6 +31,27 @@ static uint32_t segment_index(const struct tt_exec *x, uint64_t pos) { return (u
 /* The slot that segment `seq` of a stream lands in. */
 static uint32_t slot_of(const struct tt_exec *x, uint32_t seq) { return seq & (x->conf.depth - 1u); }
 
+/* ---- which steps are tried ------------------------------------------------------------------------- */
+
+#define NO_FLOW UINT32_MAX
+#define ANY_STREAM 3u
+
+/* A streamed put or wait by its peer and stream. */
+static uint32_t flow_of(uint32_t peer, bool put, uint32_t stream)
+{
+    return peer << 3 | (uint32_t)put << 2 | stream;
+}
+
+/* Something came for the steps of a flow: they are tried again. `any` is ANY_STREAM for those of all its streams, else 0. */
+static void wake_flow(struct tt_exec *x, uint32_t flow, uint32_t any)
+{
+    uint64_t woken = 0;
+
+    for (uint32_t j = 0; j < TT_EXEC_STEPS; j++)
+        woken |= (uint64_t)((x->flow[j] | any) == (flow | any)) << j;
+    x->asleep &= ~woken;
+}
+
 /* ---- loading steps ------------------------------------------------------------------------------- */
 
 static bool is_memory(const struct tt_ref *r)
@@ -53,6 +74,15 @@ static int reads_of(const struct tt_step *s, const struct tt_ref *out[2])
 static const struct tt_ref *write_of(const struct tt_step *s)
 {
     return s->opcode != TT_PUT && is_memory(&s->out) ? &s->out : NULL;
+}
+
+static inline bool overlap(const struct tt_ref *r, uint64_t rbytes, const struct tt_ref *q, uint64_t qbytes)
+{
+    if (r->buf != q->buf || rbytes == 0 || qbytes == 0)
+        return false;
+    if (!r->block && !q->block)
+        return r->offset < q->offset + qbytes && q->offset < r->offset + rbytes;
+    return tt_ref_overlap(r, rbytes, q, qbytes);
 }
 
 /* Where byte `pos` of a ref is in its buffer. */
@@ -96,6 +126,24 @@ static uint64_t max_needed(const struct tt_step *first, const struct tt_step *th
     return most;
 }
 
+/* Whether two steps, of which one writes it, touch a byte. */
+static bool conflict(const struct tt_step *first, const struct tt_step *then)
+{
+    const struct tt_ref *fr[2], *tr[2];
+    const struct tt_ref *fw = write_of(first), *tw = write_of(then);
+    const int nfr = tw ? reads_of(first, fr) : 0, ntr = fw ? reads_of(then, tr) : 0;
+
+    if (fw && tw && overlap(fw, first->bytes, tw, then->bytes))
+        return true;
+    for (int i = 0; i < ntr; i++)
+        if (overlap(fw, first->bytes, tr[i], then->bytes))
+            return true;
+    for (int i = 0; i < nfr; i++)
+        if (overlap(fr[i], first->bytes, tw, then->bytes))
+            return true;
+    return false;
+}
+
 int tt_exec_peer_of(const struct tt_exec *x, uint32_t rank)
 {
     for (uint32_t i = x->npeers; i-- > 0;)
@@ -130,6 +178,7 @@ static void assign_stream(struct tt_exec *x, struct tt_exec_step *t)
     loaded = put ? &st->out_loaded : &st->in_loaded;
     t->seq0 = *loaded;
     *loaded += tt_exec_segments(t->s.bytes, x->conf.segment_bytes);
+    x->flow[t - x->step] = flow_of(t->peer, put, t->stream);
     x->credit_due |= !put && st->consumed != st->told;      /* its sender may need to hear of what came before */
 }
 
@@ -157,8 +206,8 @@ static void link_step(struct tt_exec *x, uint32_t i)
         const uint32_t e = index_of(n);
         struct tt_exec_step *earlier = &x->step[e];
 
-        if (!earlier->over && max_needed(&earlier->s, &t->s, 0, t->s.bytes))
-            t->deps |= 1ull << e;
+        if (!earlier->over && conflict(&earlier->s, &t->s))
+            x->deps[i] |= 1ull << e;
         if (t->s.opcode == TT_WAIT)
             continue;
         if (t->s.a.buf == TT_BUF_PIPE && same_bytes(&earlier->s, &t->s.a, t->s.bytes)) {
@@ -206,6 +255,9 @@ static void add_step(struct tt_exec *x, const struct tt_step *s)
         .forward = -1,
         .stage = NO_STAGE,
     };
+    x->deps[i] = 0;
+    x->flow[i] = NO_FLOW;
+    x->asleep &= ~(1ull << i);
     if (s->opcode != TT_WAIT)
         t->s.a = tt_coll_canonical(c, s->a);
     if (s->opcode == TT_REDUCE_STEP)
@@ -258,6 +310,7 @@ static void begin(struct tt_exec *x, const struct tt_exec_conf *conf, struct tt_
     x->round = 0;
     x->stages = 0;
     x->unstaged = 0;
+    x->asleep = 0;
     x->head = x->tail = x->cursor = 0;
     x->npeers = 0;
     x->peers_max = peers_max;
@@ -295,6 +348,7 @@ void tt_exec_restart(struct tt_exec *x)
 {
     tt_assert(x->straight);
     x->head = 0;
+    x->asleep = 0;
     x->progress = true;
     for (uint32_t i = 0; i < x->tail; i++)
         x->step[i].arrived = false;
@@ -320,16 +374,29 @@ static bool retired(const struct tt_exec *x, const struct tt_exec_step *t)
     return t->reader >= 0 && x->step[t->reader].over;
 }
 
+/* Step i has moved: those that wait for it are tried again. */
+static void wake_dependents(struct tt_exec *x, uint32_t i)
+{
+    uint64_t woken = 0;
+
+    for (uint32_t j = 0; j < TT_EXEC_STEPS; j++)
+        woken |= (x->deps[j] >> i & 1) << j;
+    x->asleep &= ~woken;
+}
+
 static void end_step(struct tt_exec *x, uint32_t i)
 {
     struct tt_exec_step *t = &x->step[i];
 
-    if (t->over || t->done < t->s.bytes)
+    if (t->over)
+        return;
+    wake_dependents(x, i);
+    if (t->done < t->s.bytes)
         return;
     t->over = true;
     x->unstaged -= may_need_stage(t) && t->stage == NO_STAGE;
-    for (uint32_t n = x->head; n != x->tail; n++)
-        x->step[index_of(n)].deps &= ~(1ull << i);
+    for (uint32_t j = 0; j < TT_EXEC_STEPS; j++)
+        x->deps[j] &= ~(1ull << i);
     if (t->writer_a >= 0)
         free_stages(x, &x->step[t->writer_a]);
     if (t->writer_b >= 0)
@@ -358,7 +425,7 @@ static void release_slot(struct tt_exec *x, int8_t writer)
 
 static bool deps_met(const struct tt_exec *x, const struct tt_exec_step *t, uint64_t pos, uint64_t len)
 {
-    for (uint64_t left = t->deps; left; left &= left - 1) {
+    for (uint64_t left = x->deps[t - x->step]; left; left &= left - 1) {
         const struct tt_exec_step *e = &x->step[__builtin_ctzll(left)];
 
         if (e->done < max_needed(&e->s, &t->s, pos, len))
@@ -687,6 +754,40 @@ static bool next_credit(struct tt_exec *x, struct tt_action *a)
     return false;
 }
 
+/* The same of a streamed put or wait. */
+static bool streamed_sleeps(const struct tt_exec *x, const struct tt_exec_step *t)
+{
+    const struct tt_exec_peer *p = &x->peer[t->peer];
+    const struct tt_exec_stream *st = &p->stream[t->stream];
+
+    if (t->s.opcode == TT_WAIT)
+        return p->opened && (int32_t)(st->arrived - t->seq0 - segment_index(x, t->done)) <= 0;
+    if (!p->ready || t->issued == t->s.bytes || t->issued - t->done >= (IN_FLIGHT_MAX - 1) * x->conf.segment_bytes)
+        return true;
+    return t->fused <= t->issued && !deps_met(x, t, t->issued, segment_at(x, t, t->issued));
+}
+
+/* Whether nothing can come of step t, however often it is tried, before its message comes or a step that it waits for moves. In a long
+ * program nearly all of the window waits like that. What wakes it: an end or a part of a step in its deps (end_step), a message
+ * (tt_exec_eager, _arrived, _ready), a source that is free again (tt_exec_sent). */
+static bool sleeps(const struct tt_exec *x, const struct tt_exec_step *t)
+{
+    const bool remote = t->s.opcode == TT_PUT || t->s.opcode == TT_WAIT;
+
+    if (t->over)
+        return true;
+    if (remote && !t->eager)
+        return t->s.bytes && streamed_sleeps(x, t);
+    if (t->s.opcode == TT_WAIT && !t->arrived)
+        return true;
+    if (!remote && t->s.bytes > x->conf.segment_bytes)
+        return false;
+    for (uint64_t left = x->deps[t - x->step]; left; left &= left - 1)
+        if (x->step[__builtin_ctzll(left)].done == 0)
+            return true;
+    return false;
+}
+
 bool tt_exec_next(struct tt_exec *x, struct tt_action *a)
 {
     if (x->head == x->tail && x->round == x->nrounds)
@@ -695,7 +796,11 @@ bool tt_exec_next(struct tt_exec *x, struct tt_action *a)
         while (x->cursor != x->tail) {
             const uint32_t i = index_of(x->cursor++);
 
-            if (!x->step[i].over && try_step(x, i, a))
+            if (x->asleep >> i & 1)
+                continue;
+            if (sleeps(x, &x->step[i]))
+                x->asleep |= 1ull << i;
+            else if (try_step(x, i, a))
                 return true;
         }
         if (x->credit_due && next_credit(x, a))
@@ -766,6 +871,7 @@ bool tt_exec_sent(struct tt_exec *x, uint16_t step, uint32_t seq)
     struct tt_exec_step *t = &x->step[step];
     const uint32_t bit = seq - t->seq0 - segment_index(x, t->done);
 
+    x->asleep &= ~(1ull << step);
     if (t->s.opcode != TT_PUT || t->eager || t->over || t->done + ((uint64_t)bit << x->segment_shift) >= t->issued ||
         t->out_of_order >> bit & 1)
         return false;
@@ -794,6 +900,7 @@ void tt_exec_ready(struct tt_exec *x, uint16_t peer, bool direct, bool mapped)
 {
     struct tt_exec_peer *p = &x->peer[peer];
 
+    wake_flow(x, flow_of(peer, true, 0), ANY_STREAM);
     p->ready = true;
     p->out_direct = direct;
     p->out_mapped = mapped;
@@ -807,6 +914,7 @@ bool tt_exec_arrived(struct tt_exec *x, uint16_t peer, uint8_t stream, uint32_t 
     if ((int32_t)(arrived - st->arrived) <= 0)
         return false;
     st->arrived = arrived;
+    wake_flow(x, flow_of(peer, false, stream), 0);
     x->progress = true;
     return true;
 }
@@ -832,6 +940,7 @@ tutti_status tt_exec_eager(struct tt_exec *x, uint16_t peer, uint32_t tag, uint6
         if (!t->eager || t->arrived || t->s.bytes != bytes)
             return TUTTI_ERR_MISMATCH;
         t->arrived = true;
+        x->asleep &= ~(1ull << index_of(n));
         x->progress = true;
         return TUTTI_OK;
     }
@@ -845,6 +954,7 @@ void tt_exec_stream(struct tt_exec *x)
     if (x->head == x->tail || !t->eager || t->arrived || t->issued || !t->s.bytes)
         return;
     t->eager = false;
+    x->asleep = 0;
     x->straight = false;
     assign_stream(x, t);
     x->progress = true;

@@ -81,7 +81,6 @@ struct tt_action {
 /* One step of the window. */
 struct tt_exec_step {
     struct tt_step s;           /* refs canonical */
-    uint64_t deps;              /* earlier steps of the window (by index) whose ranges conflict with this one */
     uint64_t done, issued;      /* bytes, prefixes: finished (put: source no longer needed) <= begun */
     uint64_t fused;             /* put: prefix that is in the peer's slots already */
     uint32_t seq0;              /* first segment's number in its stream */
@@ -114,6 +113,7 @@ struct tt_exec {
     uint64_t round, nrounds;
     uint64_t stages;            /* bitmap of staging segments in use */
     uint32_t unstaged;          /* pipes of the window that may still need staging */
+    uint64_t asleep;            /* steps of the window (by index) that need not be tried before something happens to them */
     uint32_t head, tail;        /* window of steps: [head, tail), index mod TT_EXEC_STEPS */
     uint32_t cursor;            /* where tt_exec_next goes on looking */
     uint32_t credit_from;       /* first peer whose streams are looked at for credit that is due */
@@ -126,6 +126,8 @@ struct tt_exec {
     bool patient;               /* the caller's: see tt_exec_next */
     bool held;                  /* something was held back in the last pass */
     bool credit_due;            /* some stream has consumed more than it has told */
+    uint64_t deps[TT_EXEC_STEPS];       /* earlier steps of the window (by index) whose ranges conflict with this one */
+    uint32_t flow[TT_EXEC_STEPS];       /* whom a streamed step goes with and how, to wake it */
     struct tt_exec_step step[TT_EXEC_STEPS];
     struct tt_exec_peer *peer;  /* [peers_max], the caller's */
 };

@@ -1,0 +1,23 @@
+/* How long the segments of a call are: a pure function of the call and of limits that all ranks agree on, so that all cut alike. */
+#ifndef TT_ALGO_SEGMENTS_H
+#define TT_ALGO_SEGMENTS_H
+
+#include "sched/algo.h"
+
+struct tt_segment_limits {
+    uint64_t segment_bytes;     /* of the wire */
+    uint64_t eager_bytes;
+    bool all_local;             /* all ranks share memory */
+};
+
+struct tt_segments {
+    uint64_t segment_bytes;     /* a power of two, at least eager_bytes */
+    uint8_t streams, depth;
+};
+
+/* A put becomes several segments, so that its ends overlap: four in shared memory; two between hosts, where the kernel lets
+ * them overlap too and each costs system calls. */
+struct tt_segments tt_segments_choose(const struct tt_algo *algo, const struct tt_coll *c,
+                                      const struct tt_segment_limits *limits);
+
+#endif

@@ -1,0 +1,618 @@
+#include "sim/des.h"
+
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/status.h"
+#include "sim/des_state.h"
+
+#define PROGRESS_EVENTS (1u << 16)
+
+/* ---- what a rank does ------------------------------------------------------------------------------------- */
+
+static void spend(struct des_rank *r, double ns)
+{
+    r->clock_ps += (uint64_t)(ns * TT_PS_PER_NS * (double)r->slow + 0.5);
+}
+
+/* An eager message was read: its credit goes back with the next message, or by itself when half of it is owed. */
+static void eager_read(struct des *s, uint32_t me, uint16_t peer)
+{
+    struct des_flow *f = &s->rank[me].flow[peer];
+    uint32_t m;
+
+    if (++f->eager_owed < DES_EAGER_CREDIT / 2)
+        return;
+    des_flush(s);
+    m = des_new(s, me, peer, DES_GIVE);
+    if (m != DES_NONE)
+        des_send(s, me, peer, m);
+}
+
+static void place_read(struct des *s, uint32_t me, const struct tt_place *at)
+{
+    if (at->kind == TT_AT_EAGER)
+        eager_read(s, me, at->peer);
+}
+
+/* False: no credit. */
+static bool send_eager(struct des *s, uint32_t me, uint16_t peer, uint32_t tag, uint64_t bytes)
+{
+    struct des_flow *f = &s->rank[me].flow[peer];
+    uint32_t m;
+
+    if (f->eager_out == DES_EAGER_CREDIT)
+        return false;
+    f->eager_out++;
+    des_flush(s);
+    m = des_new(s, me, peer, DES_EAGER);
+    if (m == DES_NONE)
+        return true;
+    s->msg[m].seq = tag;
+    s->msg[m].bytes = bytes;
+    des_send(s, me, peer, m);
+    return true;
+}
+
+/* Whether a rank opens its final buffer for what `step` takes: as the engine's shell decides. */
+static bool opens_direct(const struct des *s, const struct tt_exec *x, uint16_t step)
+{
+    const struct tt_des_conf *c = s->conf;
+
+    if (!c->direct || c->algo->direct_unsafe)
+        return false;
+    return c->algo->kind != TT_ALLTOALL || x->step[step].to_dst;
+}
+
+static void send_control(struct des *s, uint32_t me, const struct tt_action *a, enum des_kind kind, bool direct)
+{
+    uint32_t m;
+
+    des_flush(s);
+    m = des_new(s, me, a->peer, kind);
+    if (m == DES_NONE)
+        return;
+    s->msg[m].direct = direct;
+    if (kind == DES_CREDIT) {
+        s->msg[m].stream = a->stream;
+        s->msg[m].seq = a->seq;
+    }
+    des_send(s, me, a->peer, m);
+}
+
+/* False: its lanes are full. */
+static bool put_segment(struct des *s, uint32_t me, const struct tt_action *a)
+{
+    struct des_flow *f = &s->rank[me].flow[a->peer];
+
+    if (s->conf->lane_bytes) {
+        if (f->outstanding && f->outstanding + a->bytes > s->conf->lane_bytes)
+            return false;
+        f->outstanding += a->bytes;
+    }
+    des_send_segment(s, me, a);
+    place_read(s, me, &a->a);
+    return true;
+}
+
+/* False: it is left for later. */
+static bool do_action(struct des *s, uint32_t me, const struct tt_action *a)
+{
+    struct des_rank *r = &s->rank[me];
+    const struct tt_des_conf *c = s->conf;
+    bool direct;
+
+    switch (a->kind) {
+    case TT_ACT_OPEN:
+        direct = opens_direct(s, &r->exec, a->step);
+        send_control(s, me, a, DES_READY, direct);
+        tt_exec_opened(&r->exec, a->peer, direct);
+        return true;
+    case TT_ACT_CREDIT:
+        send_control(s, me, a, DES_CREDIT, false);
+        break;
+    case TT_ACT_PUT:
+        if (!put_segment(s, me, a))
+            return false;
+        tt_exec_taken(&r->exec, a, false);
+        return true;
+    case TT_ACT_EAGER:
+        if (!send_eager(s, me, a->peer, a->tag, a->bytes))
+            return false;
+        place_read(s, me, &a->a);
+        break;
+    default:
+        spend(r, (double)a->bytes * (a->kind == TT_ACT_REDUCE ? c->reduce_byte_ns : c->copy_byte_ns));
+        place_read(s, me, &a->a);
+        if (a->kind == TT_ACT_REDUCE)
+            place_read(s, me, &a->b);
+    }
+    tt_exec_taken(&r->exec, a, true);
+    return true;
+}
+
+static void operand_read(struct des *s, uint32_t me, int8_t writer)
+{
+    if (writer >= 0)
+        eager_read(s, me, s->rank[me].exec.step[writer].peer);
+}
+
+/* A step of a straight program, as the engine's shell runs it; false if it cannot go yet. */
+static bool do_in_order(struct des *s, uint32_t me, const struct tt_exec_step *t)
+{
+    const struct tt_des_conf *c = s->conf;
+    struct des_rank *r = &s->rank[me];
+
+    switch (t->s.opcode) {
+    case TT_WAIT:
+        if (!t->arrived)
+            return false;
+        if (t->s.out.buf == TT_BUF_PIPE && t->s.bytes)
+            return true;
+        spend(r, (double)t->s.bytes * c->copy_byte_ns);
+        eager_read(s, me, t->peer);
+        return true;
+    case TT_PUT:
+        if (!send_eager(s, me, t->peer, t->s.tag, t->s.bytes))
+            return false;
+        break;
+    case TT_COPY:
+        spend(r, (double)t->s.bytes * c->copy_byte_ns);
+        break;
+    default:
+        spend(r, (double)t->s.bytes * c->reduce_byte_ns);
+        operand_read(s, me, t->writer_b);
+    }
+    operand_read(s, me, t->writer_a);
+    return true;
+}
+
+static void run_actions(struct des *s, uint32_t me)
+{
+    struct tt_exec *x = &s->rank[me].exec;
+    struct tt_action a;
+
+    if (x->straight) {
+        while (x->head != x->tail && do_in_order(s, me, &x->step[x->head]))
+            x->head++;
+        return;
+    }
+    while (tt_exec_next(x, &a))
+        if (!do_action(s, me, &a))
+            tt_exec_left(x, &a);
+}
+
+/* Hands a message to its executor. False: its step is not in the window yet. */
+static bool hand_over(struct des_rank *r, const struct des_msg *m)
+{
+    const int peer = tt_exec_peer_of(&r->exec, m->from);
+    tutti_status st;
+
+    if (peer < 0)
+        return false;
+    switch (m->kind) {
+    case DES_READY:
+        tt_exec_ready(&r->exec, (uint16_t)peer, m->direct, false);
+        return true;
+    case DES_CREDIT:
+        tt_exec_credit(&r->exec, (uint16_t)peer, m->stream, m->seq);
+        return true;
+    case DES_SEGMENT:
+        tt_exec_arrived(&r->exec, (uint16_t)peer, m->stream, m->seq + m->seen);
+        return true;
+    default:
+        st = tt_exec_eager(&r->exec, (uint16_t)peer, m->seq, m->bytes);
+        tt_assert(st != TUTTI_ERR_MISMATCH);
+        return st == TUTTI_OK;
+    }
+}
+
+/* Messages that came before their step, once more. */
+static void offer_early(struct des *s, struct des_rank *r)
+{
+    uint32_t *at = &r->early;
+
+    while (*at != DES_NONE) {
+        const uint32_t m = *at;
+
+        if (!hand_over(r, &s->msg[m])) {
+            at = &s->msg[m].next;
+            continue;
+        }
+        *at = s->msg[m].next;
+        des_free(s, m);
+    }
+}
+
+/* Keeps count of how much of all is done. */
+static void keep_count(struct des *s, struct des_rank *r)
+{
+    s->steps_over += r->exec.head - r->seen_head;
+    s->rounds_loaded += r->exec.round - r->seen_round;
+    r->seen_head = r->exec.head;
+    r->seen_round = (uint32_t)r->exec.round;
+}
+
+static void run(struct des *s, uint32_t me)
+{
+    struct des_rank *r = &s->rank[me];
+
+    do {
+        if (r->exec.loaded != r->seen_loaded) {
+            s->steps_loaded += r->exec.loaded - r->seen_loaded;
+            r->seen_loaded = r->exec.loaded;
+            offer_early(s, r);
+        }
+        run_actions(s, me);
+    } while (r->exec.loaded != r->seen_loaded);
+    des_flush(s);
+    keep_count(s, r);
+    if (!r->done && tt_exec_finished(&r->exec)) {
+        r->done = true;
+        r->finished_ps = r->clock_ps;
+        s->ndone++;
+    }
+}
+
+/* ---- events ---------------------------------------------------------------------------------------------------- */
+
+/* The sender hears, a latency later, that its lane has drained. */
+static void acknowledge(struct des *s, const struct des_msg *m)
+{
+    const uint32_t i = des_alloc(s);
+    struct des_msg *ack = &s->msg[i];
+
+    *ack = (struct des_msg){ .kind = DES_ACK, .to = m->from, .from = m->to, .bytes = m->bytes, .next = DES_NONE };
+    des_at(s, s->now_ps + m->path.latency_ps, i);
+}
+
+static void keep_early(struct des *s, struct des_rank *r, uint32_t i)
+{
+    uint32_t *at = &r->early;
+
+    while (*at != DES_NONE)
+        at = &s->msg[*at].next;
+    s->msg[i].next = DES_NONE;
+    *at = i;
+}
+
+static void take_credits(struct des_rank *r, const struct des_msg *m)
+{
+    const int peer = m->credits ? tt_exec_peer_of(&r->exec, m->from) : -1;
+
+    if (peer < 0)
+        return;
+    tt_assert(r->flow[peer].eager_out >= m->credits);
+    r->flow[peer].eager_out -= (uint8_t)m->credits;
+    r->exec.progress = true;        /* what was left for want of it may go */
+}
+
+/* The thread of a rank turns to what has come just now. Of a train that is delivered as one only the end is charged: it is one only
+ * where the thread had time for the rest while it came. */
+static void spend_receive(const struct des *s, struct des_rank *r)
+{
+    r->clock_ps = r->clock_ps > s->now_ps ? r->clock_ps : s->now_ps;
+    r->clock_ps += (uint64_t)((double)s->receive_ps * (double)r->slow + 0.5);
+}
+
+/* A message, or a part of a train, is at its receiver. */
+static void deliver(struct des *s, uint32_t i)
+{
+    const struct des_msg m = s->msg[i];     /* the pool may move */
+    struct des_rank *r = &s->rank[m.to];
+    const bool whole = m.kind != DES_SEGMENT || m.seen == m.count || m.count == 1;
+    const uint16_t before = m.credits;
+    bool taken;
+
+    if (m.count == 1)
+        s->msg[i].seen = 1;
+    spend_receive(s, r);
+    if (before)
+        take_credits(r, &m);
+    s->msg[i].credits = 0;
+    if (whole && m.kind == DES_SEGMENT && s->conf->lane_bytes)
+        acknowledge(s, &m);
+    taken = m.kind == DES_GIVE || hand_over(r, &s->msg[i]);
+    tt_assert(taken || m.kind == DES_EAGER || m.kind == DES_READY);
+    if (!taken)
+        keep_early(s, r, i);
+    if (taken && whole)
+        des_free(s, i);
+    run(s, m.to);
+    if (!whole)
+        des_deliver_next(s, i);
+}
+
+/* Sources are free again. */
+static void sent(struct des *s, uint32_t i)
+{
+    const struct des_msg m = s->msg[i];
+    struct des_rank *r = &s->rank[m.to];
+
+    des_free(s, i);
+    if (r->clock_ps < s->now_ps)
+        r->clock_ps = s->now_ps;
+    for (uint32_t j = 0; j < m.count; j++)
+        tt_exec_sent(&r->exec, m.step, m.seq + j);
+    run(s, m.to);
+}
+
+static void drained(struct des *s, uint32_t i)
+{
+    const struct des_msg m = s->msg[i];
+    struct des_rank *r = &s->rank[m.to];
+
+    des_free(s, i);
+    if (r->clock_ps < s->now_ps)
+        r->clock_ps = s->now_ps;
+    r->flow[tt_exec_peer_of(&r->exec, m.from)].outstanding -= m.bytes;
+    r->exec.progress = true;
+    run(s, m.to);
+}
+
+static void start(struct des *s, uint32_t i)
+{
+    const uint32_t me = s->msg[i].to;
+
+    des_free(s, i);
+    if (s->rank[me].clock_ps < s->now_ps)
+        s->rank[me].clock_ps = s->now_ps;
+    run(s, me);
+}
+
+static void happen(struct des *s, struct tt_queue_item item)
+{
+    const struct des_msg *m = &s->msg[item.what];
+
+    s->now_ps = item.time_ps;
+    switch (m->kind) {
+    case DES_START:
+        start(s, item.what);
+        break;
+    case DES_SENT:
+        sent(s, item.what);
+        break;
+    case DES_ACK:
+        drained(s, item.what);
+        break;
+    default:
+        if (m->delivered)
+            deliver(s, item.what);
+        else
+            des_hop(s, item.what);
+    }
+}
+
+/* ---- the run ------------------------------------------------------------------------------------------------------ */
+
+uint64_t tt_des_memory(const struct tt_algo *algo, const struct tt_coll *coll)
+{
+    struct tt_coll c = *coll;
+    uint64_t peers = 0;
+
+    c.rank = c.root;        /* the rank that has most, where one has more */
+    peers = algo->npeers(&c);
+    c.rank = (c.root + 1) % c.nranks;
+    peers += (c.nranks - 1) * (uint64_t)algo->npeers(&c);
+    return peers * (sizeof(struct tt_exec_peer) + sizeof(struct des_flow)) +
+           c.nranks * (uint64_t)(sizeof(struct des_rank) + sizeof(struct tt_coll));
+}
+
+/* Rooms for the peers of all ranks, one after another; pages that no executor comes to use are never there. */
+static bool make_peers(struct des *s)
+{
+    const struct tt_des_conf *c = s->conf;
+    uint64_t n = 0;
+
+    for (uint32_t r = 0; r < c->coll->nranks; r++)
+        n += c->algo->npeers(&s->coll[r]) + 1u;
+    s->peers = calloc(n, sizeof *s->peers);
+    s->flows = calloc(n, sizeof *s->flows);
+    if (!s->peers || !s->flows)
+        return false;
+    n = 0;
+    for (uint32_t r = 0; r < c->coll->nranks; r++) {
+        s->rank[r].peers = &s->peers[n];
+        s->rank[r].flow = &s->flows[n];
+        n += c->algo->npeers(&s->coll[r]) + 1u;
+    }
+    return true;
+}
+
+static void make_ranks(struct des *s)
+{
+    const struct tt_des_conf *c = s->conf;
+    const struct tt_exec_conf exec = {
+        .algo = c->algo,
+        .segment_bytes = c->segment_bytes,
+        .eager_bytes = c->eager_bytes,
+        .streams = c->streams,
+        .depth = c->depth,
+    };
+
+    for (uint32_t i = 0; i < c->coll->nranks; i++) {
+        struct des_rank *r = &s->rank[i];
+        struct tt_exec_conf mine = exec;
+
+        mine.coll = &s->coll[i];
+        r->slow = 1;
+        r->early = DES_NONE;
+        tt_exec_init(&r->exec, &mine, r->peers, c->algo->npeers(mine.coll));
+        s->rounds_all += r->exec.nrounds;
+    }
+}
+
+/* When each rank comes. */
+static void begin(struct des *s)
+{
+    const struct tt_des_conf *c = s->conf;
+
+    for (uint32_t i = 0; i < c->nfaults; i++)
+        if (c->faults[i].kind == TT_FAULT_SLOW_RANK)
+            s->rank[c->faults[i].where].slow *= (float)c->faults[i].factor;
+        else if (c->faults[i].kind == TT_FAULT_LATE_RANK)
+            s->rank[c->faults[i].where].clock_ps += (uint64_t)(c->faults[i].factor * TT_PS_PER_NS);
+    for (uint32_t r = 0; r < c->coll->nranks; r++) {
+        const uint32_t m = des_alloc(s);
+
+        s->msg[m] = (struct des_msg){ .kind = DES_START, .to = r, .next = DES_NONE };
+        des_at(s, 0, m);
+    }
+}
+
+static void tell_progress(const struct des *s)
+{
+    const double loaded = s->rounds_loaded ? (double)s->rounds_loaded / (double)(s->rounds_all ? s->rounds_all : 1) : 1;
+    const double share = s->steps_loaded ? (double)s->steps_over / (double)s->steps_loaded * loaded : 0;
+
+    if (s->conf->progress)
+        s->conf->progress(s->conf->arg, share);
+}
+
+static void finish(struct des *s, struct tt_des_result *out)
+{
+    const struct tt_net *net = &s->net;
+    uint64_t last = 0, first = UINT64_MAX;
+
+    for (uint32_t r = 0; r < s->conf->coll->nranks; r++) {
+        last = s->rank[r].finished_ps > last ? s->rank[r].finished_ps : last;
+        first = s->rank[r].finished_ps < first ? s->rank[r].finished_ps : first;
+    }
+    *out = s->result;
+    out->time_ns = (double)last / TT_PS_PER_NS;
+    out->first_ns = (double)first / TT_PS_PER_NS;
+    out->queue_most = s->queue.nitems_most;
+    memcpy(out->peak_queue_bytes, net->peak_bytes, sizeof net->peak_bytes);
+    for (uint32_t i = 0; last && i < net->nservers; i++) {
+        const enum tt_distance d = tt_net_class(net, i);
+        const double busy = (double)net->server[i].busy_ps / (double)last;
+
+        out->busiest[d] = busy > out->busiest[d] ? busy : out->busiest[d];
+    }
+}
+
+static void explain(const struct des *s, char *why, size_t why_bytes)
+{
+    static const char *const opcodes[] = { "a put", "a wait", "a reduction", "a copy" };
+    const uint32_t n = s->conf->coll->nranks;
+
+    for (uint32_t r = 0; r < n; r++) {
+        const struct tt_exec *x = &s->rank[r].exec;
+        const struct tt_step *t = tt_exec_oldest(x);
+        char lost[64] = "", at[96] = "nothing";
+
+        if (s->rank[r].done)
+            continue;
+        if (t)
+            snprintf(at, sizeof at, "%s of %llu bytes with rank %u", opcodes[t->opcode], (unsigned long long)t->bytes, t->peer);
+        if (s->lost)
+            snprintf(lost, sizeof lost, "; %u messages were lost at dead NICs", s->lost);
+        snprintf(why, why_bytes, "stuck at %.3f us: %u of %u ranks finished; rank %u is in round %llu of %llu at %s%s",
+                 (double)s->now_ps / 1e6, s->ndone, n, r, (unsigned long long)x->round, (unsigned long long)x->nrounds,
+                 at, lost);
+        return;
+    }
+}
+
+/* Fetches what events to come will touch: nearly all of it has left the cache since it was touched last. */
+static void prefetch(const struct des *s)
+{
+    const char *at;
+    uint32_t what;
+
+    if (tt_queue_peek(&s->queue, 12, &what)) {
+        __builtin_prefetch(&s->msg[what]);
+        __builtin_prefetch((const char *)&s->msg[what] + 64);
+    }
+    if (!tt_queue_peek(&s->queue, 5, &what))
+        return;
+    at = (const char *)&s->rank[s->msg[what].to];
+    for (size_t b = 0; b < offsetof(struct des_rank, exec.step); b += 64)
+        __builtin_prefetch(at + b);
+}
+
+static tutti_status simulate(struct des *s, struct tt_des_result *out, char *why, size_t why_bytes)
+{
+    struct tt_queue_item item;
+
+    begin(s);
+    while (s->ndone < s->conf->coll->nranks && tt_queue_pop(&s->queue, &item)) {
+        if (s->result.events++ % PROGRESS_EVENTS == 0)
+            tell_progress(s);
+        prefetch(s);
+        happen(s, item);
+    }
+    if (s->ndone < s->conf->coll->nranks) {
+        explain(s, why, why_bytes);
+        return TUTTI_ERR_TIMEOUT;
+    }
+    finish(s, out);
+    return TUTTI_OK;
+}
+
+static tutti_status check(const struct tt_des_conf *c)
+{
+    const uint64_t seg = c->segment_bytes;
+
+    if (c->coll->kind == TT_SEND || c->coll->kind == TT_RECV || c->coll->kind == TT_ALLTOALLV)
+        return tt_fail(TUTTI_ERR_INVALID, "%s cannot be simulated: ranks' calls differ", tt_coll_name(c->coll->kind));
+    if (c->net->layout->nranks != c->coll->nranks)
+        return tt_fail(TUTTI_ERR_INVALID, "%u ranks on a network of %u", c->coll->nranks, c->net->layout->nranks);
+    if (seg < 8 || (seg & (seg - 1)) || seg < c->eager_bytes)
+        return tt_fail(TUTTI_ERR_INVALID, "segments of %llu bytes: it must be a power of two, at least 8 and the eager limit (%llu)",
+                       (unsigned long long)seg, (unsigned long long)c->eager_bytes);
+    if (c->streams < 1 || c->streams > TT_EXEC_STREAMS_MAX || c->depth < 1 || c->depth > TT_EXEC_DEPTH_MAX ||
+        (c->depth & (c->depth - 1)))
+        return tt_fail(TUTTI_ERR_INVALID, "%u streams of depth %u: at most %u of a power of two up to %u", c->streams,
+                       c->depth, TT_EXEC_STREAMS_MAX, TT_EXEC_DEPTH_MAX);
+    if (!(c->send_ns >= 0 && c->receive_ns >= 0 && c->reduce_byte_ns >= 0 && c->copy_byte_ns >= 0 && c->jitter_ns >= 0))
+        return tt_fail(TUTTI_ERR_INVALID, "a cost is negative or no number");
+    return TUTTI_OK;
+}
+
+/* The calls of all ranks, and their executors. */
+static tutti_status prepare(struct des *s)
+{
+    const struct tt_des_conf *c = s->conf;
+    const uint32_t n = c->coll->nranks;
+
+    s->rank = calloc(n, sizeof *s->rank);
+    s->coll = calloc(n, sizeof *s->coll);
+    for (uint32_t r = 0; s->coll && r < n; r++) {
+        s->coll[r] = *c->coll;
+        s->coll[r].rank = r;
+    }
+    if (!s->rank || !s->coll || !make_peers(s))
+        return tt_fail(TUTTI_ERR_NOMEM, "no memory to simulate %u ranks (%llu MiB)", n,
+                       (unsigned long long)(tt_des_memory(c->algo, c->coll) >> 20));
+    make_ranks(s);
+    return TUTTI_OK;
+}
+
+tutti_status tt_des_run(const struct tt_des_conf *conf, struct tt_des_result *out, char *why, size_t why_bytes)
+{
+    struct des s = { .conf = conf, .free_msg = DES_NONE, .train = DES_NONE };
+    tutti_status st = check(conf);
+
+    if (!st)
+        st = tt_net_init(&s.net, conf->net, conf->faults, conf->nfaults);
+    if (st)
+        return st;
+    tt_prng_init(&s.prng, conf->seed);
+    tt_queue_init(&s.queue);
+    s.send_ps = (uint64_t)(conf->send_ns * TT_PS_PER_NS + 0.5);
+    s.receive_ps = (uint64_t)(conf->receive_ns * TT_PS_PER_NS + 0.5);
+    st = prepare(&s);
+    if (!st)
+        st = simulate(&s, out, why, why_bytes);
+    free(s.rank);
+    free(s.coll);
+    free(s.peers);
+    free(s.flows);
+    free(s.msg);
+    tt_queue_fini(&s.queue);
+    tt_net_fini(&s.net);
+    return st;
+}

@@ -1,0 +1,61 @@
+/* One collective on a simulated machine: the real schedules and the real executors of all ranks, no data, virtual time.
+ *
+ * Model of a rank. One thread does all of a rank's work, one thing after another: each message that it sends takes it send_ns, each
+ * that comes receive_ns (a segment is a message, and so are `ready` and credit), each byte that it adds or copies its time. A message
+ * leaves when its sender has spent send_ns on it; it is seen when it has come whole and the rank has time for it. The source of a put
+ * is free again when its last byte has left through the first server of its way. The network is net.h's.
+ *
+ * What the engine does is not modelled but run: segments, streams, slots and credit, direct landing, the window of steps, straight
+ * programs (src/engine/exec.h). Of the shell around it this repeats: 16 eager messages of credit per pair, returned with the next
+ * message or 8 at a time; which flows are opened direct; that a full lane takes nothing until it drains.
+ *
+ * Trains. Segments that leave back to back for one place move as one event (`whole` turns this off). The receiver takes a train apart
+ * again, segment by segment, unless nothing could come of it sooner: nothing of what it knows depends on a part of the train, or
+ * all that does are puts through servers that are busy until the train is in. Then only the order may differ in which two flows
+ * share a server, never how much of it they get.
+ *
+ * The same configuration gives the same result, to the last bit, on every machine. */
+#ifndef TT_SIM_DES_H
+#define TT_SIM_DES_H
+
+#include "engine/exec.h"
+#include "sim/net.h"
+
+struct tt_des_conf {
+    const struct tt_algo *algo;
+    const struct tt_coll *coll;     /* of rank 0; of the others but for `rank`. layout: as algorithms are to see it. Not p2p or alltoallv */
+    const struct tt_net_conf *net;
+    const struct tt_fault *faults;
+    uint32_t nfaults;
+    uint64_t segment_bytes, eager_bytes;    /* as struct tt_exec_conf */
+    uint8_t streams, depth;
+    bool direct;                    /* receivers open their final buffers */
+    uint64_t lane_bytes;            /* outstanding to one peer, all lanes together: sent and not yet acknowledged; 0: any number */
+    double send_ns, receive_ns;     /* software, per message */
+    double reduce_byte_ns, copy_byte_ns;
+    double jitter_ns;               /* up to so much more for each message sent, drawn from seed */
+    uint64_t seed;
+    bool whole;                     /* no trains: each segment is a message of its own */
+    /* Now and then, with the share of steps that are over, 0 to 1. May be NULL. */
+    void (*progress)(void *arg, double share);
+    void *arg;
+};
+
+struct tt_des_result {
+    double time_ns, first_ns;       /* until the last and the first rank finished */
+    uint64_t events, messages, segments;    /* messages: all; segments: of streamed puts */
+    uint64_t bytes[TT_DISTANCES];   /* sent over each distance, of data */
+    uint64_t puts[TT_DISTANCES];    /* messages with data over each distance */
+    uint64_t peak_queue_bytes[TT_DISTANCES];    /* waiting for one server, by class as in net.h */
+    double busiest[TT_DISTANCES];   /* share of the time that the busiest server of each class was busy */
+    uint64_t queue_most;            /* events waiting at a time */
+};
+
+/* Runs it. INVALID (logged): the configuration, the network or a fault cannot be. NOMEM (logged). TIMEOUT: the ranks are stuck, with
+ * why[why_bytes] naming one and what it waits for (not logged). *out is written on OK only. Any thread. */
+tutti_status tt_des_run(const struct tt_des_conf *conf, struct tt_des_result *out, char *why, size_t why_bytes);
+
+/* Memory that a run takes at least, in bytes, before there are any messages. */
+uint64_t tt_des_memory(const struct tt_algo *algo, const struct tt_coll *coll);
+
+#endif

@@ -1,0 +1,305 @@
+/* Messages on their way: from the sender's thread through the servers of the network to the receiver. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/status.h"
+#include "sim/des_state.h"
+
+#define CONTROL_BYTES 64u       /* a mailbox cell: ready, credit */
+
+/* ---- the pool ------------------------------------------------------------------------------------------ */
+
+uint32_t des_alloc(struct des *s)
+{
+    uint32_t m = s->free_msg;
+
+    if (m != DES_NONE) {
+        s->free_msg = s->msg[m].next;
+        return m;
+    }
+    if (s->nmsgs == s->msgs_cap) {
+        s->msgs_cap = s->msgs_cap ? s->msgs_cap + s->msgs_cap / 2 : 4096;
+        s->msg = realloc(s->msg, (size_t)s->msgs_cap * sizeof *s->msg);
+        tt_assert(s->msg);
+    }
+    return s->nmsgs++;
+}
+
+void des_free(struct des *s, uint32_t m)
+{
+    s->msg[m].kind = DES_FREE;
+    s->msg[m].next = s->free_msg;
+    s->free_msg = m;
+}
+
+void des_at(struct des *s, uint64_t time_ps, uint32_t m)
+{
+    tt_queue_push(&s->queue, (struct tt_queue_item){ .time_ps = time_ps, .what = m });
+}
+
+static bool has_data(const struct des_msg *m) { return m->kind == DES_EAGER || m->kind == DES_SEGMENT; }
+
+static uint64_t wire_bytes(const struct des_msg *m) { return has_data(m) ? m->bytes : CONTROL_BYTES; }
+
+/* ---- leaving ------------------------------------------------------------------------------------------- */
+
+/* The thread of a rank spends what one message takes it. */
+static void spend_send(struct des *s, struct des_rank *r)
+{
+    double ps = (double)s->send_ps * (double)r->slow;
+
+    if (s->conf->jitter_ns > 0)
+        ps += (double)tt_prng_below(&s->prng, (uint64_t)(s->conf->jitter_ns * TT_PS_PER_NS) + 1);
+    r->clock_ps += (uint64_t)(ps + 0.5);
+}
+
+uint32_t des_new(struct des *s, uint32_t me, uint16_t peer, enum des_kind kind)
+{
+    struct des_rank *r = &s->rank[me];
+    const uint32_t i = des_alloc(s);
+    struct des_msg *m = &s->msg[i];
+
+    m->kind = (uint8_t)kind;
+    m->from = me;
+    m->to = r->peers[peer].rank;
+    m->bytes = 0;
+    m->seq = m->step = m->seen = 0;
+    m->count = 1;
+    m->stream = m->hop = 0;
+    m->direct = m->delivered = false;
+    m->credits = r->flow[peer].eager_owed;
+    m->next = DES_NONE;
+    spend_send(s, r);
+    if (!tt_net_path(&s->net, me, m->to, &m->path)) {
+        s->lost++;
+        des_free(s, i);
+        return DES_NONE;
+    }
+    r->flow[peer].eager_owed = 0;
+    m->head_ps = m->tail_ps = r->clock_ps;
+    return i;
+}
+
+/* The sources of `count` segments from `first` are free again at a time. */
+static void push_sent(struct des *s, const struct des_msg *of, uint32_t first, uint16_t count, uint64_t time_ps)
+{
+    const struct des_msg what = *of;    /* the pool may move */
+    const uint32_t i = des_alloc(s);
+    struct des_msg *m = &s->msg[i];
+
+    m->kind = DES_SENT;
+    m->to = what.from;
+    m->from = what.to;
+    m->step = what.step;
+    m->seq = first;
+    m->count = count;
+    m->next = DES_NONE;
+    des_at(s, time_ps, i);
+}
+
+/* A message has begun to pass the first server of its way at begin, and ends at end. The sources of a train's first half are free before
+ * those of the second, so that its sender need not stand still between one train and the next. */
+static void left(struct des *s, uint32_t i, uint64_t begin_ps, uint64_t end_ps)
+{
+    const struct des_msg m = s->msg[i];
+    const uint16_t half = m.count / 2;
+
+    if (m.kind != DES_SEGMENT)
+        return;
+    if (half)
+        push_sent(s, &m, m.seq, half, begin_ps + (end_ps - begin_ps) * half / m.count);
+    push_sent(s, &m, m.seq + half, (uint16_t)(m.count - half), end_ps);
+}
+
+static void arrive(struct des *s, uint32_t i)
+{
+    struct des_msg *m = &s->msg[i];
+
+    m->delivered = true;
+    if (m->count > 1)
+        des_deliver_next(s, i);
+    else
+        des_at(s, m->tail_ps, i);
+}
+
+/* It has passed server `hop`. */
+static void go_on(struct des *s, uint32_t i)
+{
+    struct des_msg *m = &s->msg[i];
+
+    if (++m->hop == m->path.nup) {
+        m->head_ps += m->path.latency_ps;
+        m->tail_ps += m->path.latency_ps;
+    }
+    if (m->hop == m->path.nhops)
+        arrive(s, i);
+    else
+        des_at(s, m->head_ps, i);
+}
+
+static void count_message(struct des *s, const struct des_msg *m)
+{
+    s->result.messages += m->count;
+    if (m->kind == DES_SEGMENT)
+        s->result.segments += m->count;
+    if (has_data(m)) {
+        s->result.bytes[m->path.distance] += m->bytes;
+        s->result.puts[m->path.distance] += m->count;
+    }
+}
+
+/* A pair of ranks that has a bound of its own lets no more pass. */
+static void bound_pair(struct des *s, struct des_flow *f, struct des_msg *m)
+{
+    const double byte_ps = s->net.pair_byte_ps[m->path.distance];
+
+    if (byte_ps <= 0)
+        return;
+    if (f->pair_free_ps > m->head_ps)
+        m->head_ps = f->pair_free_ps;
+    f->pair_free_ps = m->head_ps + (uint64_t)((double)wire_bytes(m) * byte_ps + 0.5);
+    if (f->pair_free_ps > m->tail_ps)
+        m->tail_ps = f->pair_free_ps;
+}
+
+void des_send(struct des *s, uint32_t me, uint16_t peer, uint32_t i)
+{
+    struct des_msg *m = &s->msg[i];
+    uint64_t begin, end;
+
+    count_message(s, m);
+    bound_pair(s, &s->rank[me].flow[peer], m);
+    if (!m->path.first_is_private) {
+        des_at(s, m->head_ps, i);
+        return;
+    }
+    tt_net_serve(&s->net, m->path.server[0], m->path.class_of[0], m->head_ps, wire_bytes(m), &begin, &end);
+    m->head_ps = begin;
+    if (end > m->tail_ps)
+        m->tail_ps = end;
+    left(s, i, begin, m->tail_ps);
+    go_on(s, i);
+}
+
+void des_hop(struct des *s, uint32_t i)
+{
+    struct des_msg *m = &s->msg[i];
+    uint64_t begin, end;
+
+    tt_net_serve(&s->net, m->path.server[m->hop], m->path.class_of[m->hop], s->now_ps, wire_bytes(m), &begin, &end);
+    m->head_ps = begin;
+    if (end > m->tail_ps)
+        m->tail_ps = end;
+    if (m->hop == 0)
+        left(s, i, begin, m->tail_ps);
+    go_on(s, i);
+}
+
+/* ---- trains ----------------------------------------------------------------------------------------------- */
+
+/* Whether segment `a` follows the train, from the same put. */
+static bool continues(const struct des *s, uint32_t me, const struct tt_action *a)
+{
+    const struct des_msg *m = s->train == DES_NONE ? NULL : &s->msg[s->train];
+
+    return m && m->from == me && m->step == a->step && m->seq + m->count == a->seq && m->stream == a->stream &&
+           m->count < UINT16_MAX;
+}
+
+void des_flush(struct des *s)
+{
+    const uint32_t i = s->train;
+    const struct des_msg *m;
+
+    if (i == DES_NONE)
+        return;
+    s->train = DES_NONE;
+    m = &s->msg[i];
+    des_send(s, m->from, (uint16_t)tt_exec_peer_of(&s->rank[m->from].exec, m->to), i);
+}
+
+void des_send_segment(struct des *s, uint32_t me, const struct tt_action *a)
+{
+    struct des_msg *m;
+    uint32_t i;
+
+    if (continues(s, me, a)) {
+        m = &s->msg[s->train];
+        spend_send(s, &s->rank[me]);
+        m->bytes += a->bytes;
+        m->count++;
+        m->tail_ps = s->rank[me].clock_ps;
+        return;
+    }
+    des_flush(s);
+    i = des_new(s, me, a->peer, DES_SEGMENT);
+    if (i == DES_NONE)
+        return;
+    m = &s->msg[i];
+    m->bytes = a->bytes;
+    m->seq = a->seq;
+    m->step = a->step;
+    m->stream = a->stream;
+    m->direct = a->direct;
+    s->train = i;
+    if (s->conf->whole)
+        des_flush(s);
+}
+
+/* The first byte of segment j of a train, counted from its head. */
+static uint64_t train_offset(const struct des *s, const struct des_msg *m, uint32_t j)
+{
+    const uint64_t at = j * s->conf->segment_bytes;
+
+    return at < m->bytes ? at : m->bytes;
+}
+
+/* Whether a step that waits for a part of the train could do something with it before all of it is there. */
+static bool is_hasty(struct des *s, const struct des_msg *m, const struct tt_exec_step *t, uint64_t software_ps)
+{
+    struct tt_net_path p;
+
+    if (t->s.opcode != TT_PUT || t->eager || !tt_net_path(&s->net, m->to, t->s.peer, &p))
+        return true;
+    return s->net.server[p.server[0]].free_ps < m->tail_ps + software_ps;
+}
+
+/* Whether all that is left of a train may be delivered with its end. Not where the receiver's thread is busy with it most of the time. */
+static bool may_wait(struct des *s, const struct des_msg *m)
+{
+    const struct tt_exec *x = &s->rank[m->to].exec;
+    const int peer = tt_exec_peer_of(x, m->from);
+    const uint64_t software_ps = (uint64_t)((double)(s->send_ps + s->receive_ps) * (double)s->rank[m->to].slow);
+    uint64_t bit = 0;
+
+    if (software_ps * m->count > m->tail_ps - m->head_ps)
+        return false;
+    if (!m->direct || peer < 0 || x->round < x->nrounds)
+        return false;
+    for (uint32_t n = x->head; n != x->tail; n++) {
+        const struct tt_exec_step *t = &x->step[n % TT_EXEC_STEPS];
+
+        if (!bit && !t->over && t->s.opcode == TT_WAIT && t->peer == peer && t->stream == m->stream && !t->eager &&
+            m->seq - t->seq0 < tt_exec_segments(t->s.bytes, x->conf.segment_bytes))
+            bit = 1ull << n % TT_EXEC_STEPS;
+        else if (bit && !t->over && x->deps[n % TT_EXEC_STEPS] & bit && is_hasty(s, m, t, software_ps))
+            return false;
+    }
+    return bit != 0;
+}
+
+void des_deliver_next(struct des *s, uint32_t i)
+{
+    struct des_msg *m = &s->msg[i];
+    const double part = (double)train_offset(s, m, m->seen + 1u) / (double)m->bytes;
+    uint64_t at;
+
+    if (m->seen + 1 == m->count || may_wait(s, m)) {
+        m->seen = m->count;
+        at = m->tail_ps;
+    } else {
+        m->seen++;
+        at = m->head_ps + (uint64_t)((double)(m->tail_ps - m->head_ps) * part + 0.5);
+    }
+    des_at(s, at > s->now_ps ? at : s->now_ps, i);
+}

@@ -1,0 +1,84 @@
+/* What the files of the discrete-event simulator share. */
+#ifndef TT_SIM_DES_STATE_H
+#define TT_SIM_DES_STATE_H
+
+#include "base/prng.h"
+#include "sim/des.h"
+#include "sim/queue.h"
+
+#define DES_NONE UINT32_MAX
+#define DES_EAGER_CREDIT 16u    /* as the engine's TT_EAGER_CREDIT */
+
+enum des_kind { DES_FREE, DES_START, DES_READY, DES_EAGER, DES_SEGMENT, DES_CREDIT, DES_GIVE, DES_SENT, DES_ACK };
+
+/* Something on its way, or to happen at `to`. */
+struct des_msg {
+    uint64_t bytes;             /* of data */
+    uint64_t head_ps, tail_ps;  /* when its first and last byte come to the next server; at the receiver: of the whole train */
+    uint32_t from, to;
+    uint32_t seq;               /* SEGMENT, SENT: of the first; EAGER: the tag; CREDIT: the count */
+    uint32_t next;              /* free, or of those that came early */
+    uint16_t step, count;       /* SEGMENT, SENT: the put, and segments of the train */
+    uint16_t seen, credits;     /* SEGMENT: delivered by the next delivery; eager messages that go back to the receiver */
+    uint8_t kind, stream, hop;
+    bool direct, delivered;
+    struct tt_net_path path;
+};
+
+/* Beside the executor's peer of the same index. */
+struct des_flow {
+    uint64_t pair_free_ps;      /* where a pair has a bound of its own */
+    uint64_t outstanding;       /* bytes, if lanes are limited */
+    uint8_t eager_out, eager_owed;
+};
+
+struct des_rank {
+    uint64_t clock_ps;          /* until when its thread is busy */
+    uint64_t finished_ps;
+    struct tt_exec_peer *peers;
+    struct des_flow *flow;
+    uint32_t early;             /* messages that came before their step, oldest first */
+    uint32_t seen_loaded, seen_head, seen_round;
+    float slow;
+    bool done;
+    struct tt_exec exec;
+};
+
+struct des {
+    const struct tt_des_conf *conf;
+    struct tt_net net;
+    struct tt_queue queue;
+    struct des_rank *rank;      /* [nranks] */
+    struct tt_coll *coll;       /* [nranks] */
+    struct tt_exec_peer *peers; /* those of all ranks; [nranks][npeers] */
+    struct des_flow *flows;
+    struct des_msg *msg;
+    uint32_t nmsgs, msgs_cap, free_msg;
+    uint32_t train;             /* the message that the rank at work may still add a segment to */
+    uint64_t now_ps;
+    uint64_t send_ps, receive_ps;
+    uint32_t ndone, lost;
+    uint64_t steps_over, steps_loaded, rounds_loaded, rounds_all;
+    struct tt_prng prng;
+    struct tt_des_result result;
+};
+
+/* des_move.c: messages on their way. */
+
+/* A message of rank `me` to its peer; NONE where a dead NIC is on the way. It leaves with des_send. */
+uint32_t des_new(struct des *s, uint32_t me, uint16_t peer, enum des_kind kind);
+void des_send(struct des *s, uint32_t me, uint16_t peer, uint32_t m);
+void des_free(struct des *s, uint32_t m);
+/* Sends a segment, or adds it to the train of the rank at work. */
+void des_send_segment(struct des *s, uint32_t me, const struct tt_action *a);
+/* The train leaves. */
+void des_flush(struct des *s);
+/* Puts something that has nothing to do with the network into the queue. */
+void des_at(struct des *s, uint64_t time_ps, uint32_t m);
+uint32_t des_alloc(struct des *s);
+/* A message is at its next server. */
+void des_hop(struct des *s, uint32_t m);
+/* A train is at its receiver, `seen` segments of it delivered: when what follows is delivered, and how many. */
+void des_deliver_next(struct des *s, uint32_t m);
+
+#endif

@@ -1,0 +1,334 @@
+#include "sim/net.h"
+
+#include <stdlib.h>
+
+#include "base/status.h"
+
+#define PS_PER_S 1e12
+
+static uint32_t groups_of(const struct tt_layout *l, enum tt_distance level)
+{
+    uint32_t most = 0;
+
+    if (!l->seat)
+        return (l->nranks + l->group_ranks[level] - 1) / l->group_ranks[level];
+    for (uint32_t r = 0; r < l->nranks; r++)
+        if (l->seat[r].group[level] >= most)
+            most = l->seat[r].group[level] + 1;
+    return most;
+}
+
+static uint32_t group_of(const struct tt_layout *l, uint32_t rank, enum tt_distance level)
+{
+    return l->seat ? l->seat[rank].group[level] : rank / l->group_ranks[level];
+}
+
+static uint32_t rails_of(const struct tt_layout *l)
+{
+    uint32_t most = l->nrails ? l->nrails : 1;
+
+    for (uint32_t r = 0; l->seat && r < l->nranks; r++)
+        if (l->seat[r].rail >= most)
+            most = l->seat[r].rail + 1;
+    return most;
+}
+
+/* ---- building --------------------------------------------------------------------------------------- */
+
+/* Numbers all servers. */
+static void number_servers(struct tt_net *net, const struct tt_net_conf *conf)
+{
+    const struct tt_layout *l = conf->layout;
+    uint64_t n = 0;
+    uint32_t most = 0;
+
+    for (uint32_t h = 0; h < l->nhosts; h++)
+        if (tt_layout_host_ranks(l, h) > most)
+            most = tt_layout_host_ranks(l, h);
+    net->pair_from = 0;
+    net->pair_stride = most;
+    n += (uint64_t)l->nranks * most;
+    net->socket_from = (uint32_t)n;
+    net->socket_stride = 0;
+    if (l->node == TT_NODE_SOCKETS) {
+        net->socket_stride =
+            l->seat ? groups_of(l, TT_NEAR_SOCKET) : l->group_ranks[TT_NEAR_HOST] / l->group_ranks[TT_NEAR_SOCKET];
+        n += (uint64_t)groups_of(l, TT_NEAR_SOCKET) * net->socket_stride;
+    }
+    net->nrails = rails_of(l);
+    for (int way = 0; way < 2; way++) {
+        net->rail_from[way] = (uint32_t)n;
+        n += (uint64_t)l->nhosts * net->nrails;
+    }
+    for (int d = TT_NEAR_ZONE; d < TT_DISTANCES; d++)
+        for (int way = 0; net->shared_up[d] && way < 2; way++) {
+            net->up_from[d][way] = (uint32_t)n;
+            n += groups_of(l, (enum tt_distance)(d - 1));
+        }
+    tt_assert(n < UINT32_MAX);
+    net->nservers = (uint32_t)n;
+}
+
+static tutti_status need(const struct tt_net_conf *conf, enum tt_distance d)
+{
+    if (conf->link[d].bytes_per_s > 0)
+        return TUTTI_OK;
+    return tt_fail(TUTTI_ERR_INVALID, "the rate of links at distance \"%s\" is %g bytes per second: it must be positive",
+                   tt_distance_name(d), conf->link[d].bytes_per_s);
+}
+
+/* The distances that there are between a rank and rank 0, or the first rank of its host: of each kind that occurs, one does. */
+static void find_distances(const struct tt_layout *l, bool *there)
+{
+    for (uint32_t r = 0; r < l->nranks; r++) {
+        there[tt_layout_distance(l, 0, r)] = true;
+        there[tt_layout_distance(l, tt_layout_rank(l, tt_layout_host(l, r), 0), r)] = true;
+    }
+}
+
+static tutti_status take_rates(struct tt_net *net, const struct tt_net_conf *conf)
+{
+    bool there[TT_DISTANCES] = { false };
+    int far = TT_NEAR_WAN;
+    tutti_status st;
+
+    find_distances(conf->layout, there);
+    while (far > TT_NEAR_SELF && !there[far])
+        far--;
+    for (int d = TT_NEAR_SOCKET; d < TT_DISTANCES; d++) {
+        const bool needed = d == TT_NEAR_RACK ? far >= TT_NEAR_RACK : d < TT_NEAR_RACK && there[d];
+        const double up = d > TT_NEAR_RACK ? conf->uplink_bytes_per_s[d] : 0;
+
+        if (needed && (st = need(conf, (enum tt_distance)d)))
+            return st;
+        net->latency_ps[d] = (uint64_t)(conf->link[d].latency_ns * TT_PS_PER_NS + 0.5);
+        if (d <= TT_NEAR_RACK)
+            net->byte_ps[d] = conf->link[d].bytes_per_s > 0 ? PS_PER_S / conf->link[d].bytes_per_s : 0;
+        else if (conf->link[d].bytes_per_s > 0)
+            net->pair_byte_ps[d] = PS_PER_S / conf->link[d].bytes_per_s;
+        net->shared_up[d] = up > 0 && d <= far;
+        if (up > 0)
+            net->byte_ps[d] = PS_PER_S / up;
+    }
+    return TUTTI_OK;
+}
+
+static tutti_status slow_rail(struct tt_net *net, const struct tt_fault *f)
+{
+    const bool dead = f->kind == TT_FAULT_DEAD_RAIL;
+
+    if (f->where >= net->layout->nhosts || f->index >= net->nrails)
+        return tt_fail(TUTTI_ERR_INVALID, "a fault names rail %u of host %u, but there are %u hosts with %u rails",
+                       f->index, f->where, net->layout->nhosts, net->nrails);
+    for (int way = 0; way < 2; way++) {
+        struct tt_server *s = &net->server[net->rail_from[way] + f->where * net->nrails + f->index];
+
+        s->slow = dead ? 0 : s->slow * (float)f->factor;
+    }
+    net->has_dead |= dead;
+    return TUTTI_OK;
+}
+
+static tutti_status slow_uplink(struct tt_net *net, const struct tt_fault *f)
+{
+    const enum tt_distance d = (enum tt_distance)(f->index + 1);
+
+    if (f->index < TT_NEAR_RACK || f->index > TT_NEAR_FABRIC || !net->shared_up[d])
+        return tt_fail(TUTTI_ERR_INVALID, "a fault names the uplink of a %s, but that layer is not over-subscribed here, or not used",
+                       tt_distance_name((enum tt_distance)f->index));
+    if (f->where >= groups_of(net->layout, (enum tt_distance)f->index))
+        return tt_fail(TUTTI_ERR_INVALID, "a fault names the uplink of %s %u, but there are %u",
+                       tt_distance_name((enum tt_distance)f->index), f->where,
+                       groups_of(net->layout, (enum tt_distance)f->index));
+    for (int way = 0; way < 2; way++)
+        net->server[net->up_from[d][way] + f->where].slow *= (float)f->factor;
+    return TUTTI_OK;
+}
+
+static tutti_status break_things(struct tt_net *net, const struct tt_fault *faults, uint32_t nfaults)
+{
+    tutti_status st = TUTTI_OK;
+
+    for (uint32_t i = 0; i < nfaults && !st; i++) {
+        if (!(faults[i].factor >= 0) ||
+            (faults[i].kind != TT_FAULT_DEAD_RAIL && faults[i].kind != TT_FAULT_LATE_RANK && faults[i].factor <= 0))
+            return tt_fail(TUTTI_ERR_INVALID, "a fault's factor is %g: it must be positive", faults[i].factor);
+        if (faults[i].kind == TT_FAULT_SLOW_RAIL || faults[i].kind == TT_FAULT_DEAD_RAIL)
+            st = slow_rail(net, &faults[i]);
+        else if (faults[i].kind == TT_FAULT_SLOW_UPLINK)
+            st = slow_uplink(net, &faults[i]);
+        else if (faults[i].where >= net->layout->nranks)
+            st = tt_fail(TUTTI_ERR_INVALID, "a fault names rank %u of %u", faults[i].where, net->layout->nranks);
+    }
+    return st;
+}
+
+/* The rail that a rank uses: its own, or else the next of its host that lives. False: none does. */
+static bool rail_of(const struct tt_net *net, uint32_t rank, uint32_t *out)
+{
+    const uint32_t host = tt_layout_host(net->layout, rank), own = tt_layout_rail(net->layout, rank);
+
+    *out = host * net->nrails + own;
+    for (uint32_t i = 0; net->has_dead && i < net->nrails; i++) {
+        const uint32_t rail = (own + i) % net->nrails;
+
+        if (net->server[net->rail_from[0] + host * net->nrails + rail].slow > 0) {
+            *out = host * net->nrails + rail;
+            return true;
+        }
+    }
+    return !net->has_dead;
+}
+
+/* Who shares which rail; a rank alone on its host stripes over all that live, as if they were one. */
+static void bind_rails(struct tt_net *net)
+{
+    const struct tt_layout *l = net->layout;
+    uint32_t rail;
+
+    for (uint32_t r = 0; r < l->nranks; r++)
+        if (rail_of(net, r, &rail) && net->rail_ranks[rail] < 255)
+            net->rail_ranks[rail]++;
+    for (uint32_t h = 0; net->nrails > 1 && h < l->nhosts; h++) {
+        float rate = 0;
+
+        if (tt_layout_host_ranks(l, h) != 1 || !rail_of(net, tt_layout_rank(l, h, 0), &rail))
+            continue;
+        for (uint32_t i = 0; i < net->nrails; i++) {
+            const float slow = net->server[net->rail_from[0] + h * net->nrails + i].slow;
+
+            rate += slow > 0 ? 1 / slow : 0;
+        }
+        for (int way = 0; way < 2; way++)
+            net->server[net->rail_from[way] + rail].slow = 1 / rate;
+    }
+}
+
+tutti_status tt_net_init(struct tt_net *out, const struct tt_net_conf *conf, const struct tt_fault *faults,
+                         uint32_t nfaults)
+{
+    struct tt_net net = { .layout = conf->layout };
+    tutti_status st = take_rates(&net, conf);
+
+    if (st)
+        return st;
+    number_servers(&net, conf);
+    net.server = malloc(((size_t)net.nservers + 1) * sizeof *net.server);
+    net.rail_ranks = calloc((size_t)conf->layout->nhosts * net.nrails, 1);
+    if (!net.server || !net.rail_ranks) {
+        tt_net_fini(&net);
+        return tt_fail(TUTTI_ERR_NOMEM, "no memory for a simulated network of %u servers", net.nservers);
+    }
+    for (uint32_t i = 0; i < net.nservers; i++)
+        net.server[i] = (struct tt_server){ .slow = 1 };
+    st = break_things(&net, faults, nfaults);
+    if (st) {
+        tt_net_fini(&net);
+        return st;
+    }
+    bind_rails(&net);
+    *out = net;
+    return TUTTI_OK;
+}
+
+void tt_net_fini(struct tt_net *net)
+{
+    free(net->server);
+    free(net->rail_ranks);
+    net->server = NULL;
+    net->rail_ranks = NULL;
+}
+
+/* ---- ways --------------------------------------------------------------------------------------------------- */
+
+static void add_hop(struct tt_net_path *p, uint32_t server, enum tt_distance c)
+{
+    tt_assert(p->nhops < TT_NET_HOPS_MAX);
+    p->class_of[p->nhops] = (uint8_t)c;
+    p->server[p->nhops++] = server;
+}
+
+/* Between hosts. */
+static bool path_outside(const struct tt_net *net, uint32_t from, uint32_t to, struct tt_net_path *p)
+{
+    const struct tt_layout *l = net->layout;
+    uint32_t out, in;
+
+    if (!rail_of(net, from, &out) || !rail_of(net, to, &in))
+        return false;
+    p->first_is_private = net->rail_ranks[out] == 1;
+    add_hop(p, net->rail_from[0] + out, TT_NEAR_RACK);
+    for (int d = TT_NEAR_ZONE; d <= (int)p->distance; d++)
+        if (net->shared_up[d])
+            add_hop(p, net->up_from[d][0] + group_of(l, from, (enum tt_distance)(d - 1)), (enum tt_distance)d);
+    p->nup = p->nhops;
+    for (int d = (int)p->distance; d >= TT_NEAR_ZONE; d--)
+        if (net->shared_up[d])
+            add_hop(p, net->up_from[d][1] + group_of(l, to, (enum tt_distance)(d - 1)), (enum tt_distance)d);
+    add_hop(p, net->rail_from[1] + in, TT_NEAR_RACK);
+    return true;
+}
+
+bool tt_net_path(const struct tt_net *net, uint32_t from, uint32_t to, struct tt_net_path *p)
+{
+    const struct tt_layout *l = net->layout;
+
+    p->distance = tt_layout_distance(l, from, to);
+    p->latency_ps = net->latency_ps[p->distance];
+    p->nhops = 0;
+    if (p->distance > TT_NEAR_HOST)
+        return path_outside(net, from, to, p);
+    p->first_is_private = p->distance == TT_NEAR_SOCKET || l->node == TT_NODE_MESH;
+    if (p->first_is_private)
+        add_hop(p, net->pair_from + from * net->pair_stride + tt_layout_local(l, to), p->distance);
+    else
+        add_hop(p,
+                net->socket_from + tt_layout_socket(l, from) * net->socket_stride +
+                    tt_layout_socket(l, to) % net->socket_stride,
+                p->distance);
+    p->nup = p->nhops;
+    return true;
+}
+
+void tt_net_serve(struct tt_net *net, uint32_t server, enum tt_distance c, uint64_t at_ps, uint64_t bytes,
+                  uint64_t *begin_ps, uint64_t *end_ps)
+{
+    struct tt_server *s = &net->server[server];
+    const double byte_ps = net->byte_ps[c] * (double)s->slow;
+    const uint64_t takes_ps = (uint64_t)((double)bytes * byte_ps + 0.5);
+
+    *begin_ps = at_ps;
+    if (s->free_ps > at_ps) {
+        const uint64_t waiting = (uint64_t)((double)(s->free_ps - at_ps) / byte_ps) + bytes;
+
+        *begin_ps = s->free_ps;
+        if (waiting > net->peak_bytes[c])
+            net->peak_bytes[c] = waiting;
+    }
+    *end_ps = s->free_ps = *begin_ps + takes_ps;
+    s->busy_ps += takes_ps;
+}
+
+/* The class of the link from a rank to number `local` of its host. */
+static enum tt_distance pair_class(const struct tt_net *net, uint32_t rank, uint32_t local)
+{
+    const uint32_t host = tt_layout_host(net->layout, rank);
+
+    if (local >= tt_layout_host_ranks(net->layout, host))
+        return TT_NEAR_HOST;
+    return tt_layout_distance(net->layout, rank, tt_layout_rank(net->layout, host, local)) == TT_NEAR_HOST
+               ? TT_NEAR_HOST
+               : TT_NEAR_SOCKET;
+}
+
+enum tt_distance tt_net_class(const struct tt_net *net, uint32_t server)
+{
+    if (server < net->socket_from)
+        return pair_class(net, server / net->pair_stride, server % net->pair_stride);
+    if (server < net->rail_from[0])
+        return TT_NEAR_HOST;
+    for (int d = TT_NEAR_WAN; d >= TT_NEAR_ZONE; d--)
+        if (net->shared_up[d] && server >= net->up_from[d][0])
+            return (enum tt_distance)d;
+    return TT_NEAR_RACK;
+}

@@ -1,0 +1,48 @@
+/* The queue of events: earliest first, and first in first out among those of one time, so that the same run gives the same order.
+ *
+ * A radix heap: time never runs backwards, so an event is kept by the highest bit in which its time differs from the time last taken,
+ * and is moved to a lower bucket only when that bit comes to be the same. Each event moves a few times at most and always along plain
+ * arrays, where a heap over millions of events would miss the cache at each level. */
+#ifndef TT_SIM_QUEUE_H
+#define TT_SIM_QUEUE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct tt_queue_item {
+    uint64_t time_ps;
+    uint32_t what;      /* the caller's */
+};
+
+struct tt_queue_bucket {
+    struct tt_queue_item *item;
+    size_t first, n, cap;       /* [first, n) are there; only bucket 0 is taken from its front */
+};
+
+struct tt_queue {
+    struct tt_queue_bucket bucket[65];  /* bucket[b]: the highest differing bit is b - 1; 0: none differs */
+    uint64_t last_ps;
+    size_t nitems, nitems_most;
+};
+
+/* An empty queue at time 0. */
+void tt_queue_init(struct tt_queue *q);
+void tt_queue_fini(struct tt_queue *q);
+/* item->time_ps is not before what was taken last. Aborts when there is no memory. */
+void tt_queue_push(struct tt_queue *q, struct tt_queue_item item);
+/* False: it is empty. */
+bool tt_queue_pop(struct tt_queue *q, struct tt_queue_item *out);
+
+/* What will be popped `ahead` pops from now, where that is known without work and nothing is pushed before it; else false. */
+static inline bool tt_queue_peek(const struct tt_queue *q, size_t ahead, uint32_t *what)
+{
+    const struct tt_queue_bucket *b = &q->bucket[0];
+
+    if (b->first + ahead >= b->n)
+        return false;
+    *what = b->item[b->first + ahead].what;
+    return true;
+}
+
+#endif

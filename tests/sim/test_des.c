@@ -1,0 +1,445 @@
+/* The discrete-event simulator against closed forms on a uniform network: every rank alone on its host, one latency, one rate. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "algo/algos.h"
+#include "sim/des.h"
+#include "support/unit.h"
+
+#define CONTROL_BYTES 64.0      /* of a `ready` */
+#define EXACT 0.001
+
+/* One case: what runs on what. */
+struct setup {
+    const char *algo;
+    enum tt_coll_kind kind;
+    uint32_t n;
+    uint64_t bytes, eager, segment;
+    double latency_ns, gbs, send_ns, receive_ns, reduce_ns;
+};
+
+static const char *text(const struct setup *u)
+{
+    static char out[256];
+
+    snprintf(out, sizeof out, "%s n=%u bytes=%llu eager=%llu segment=%llu latency=%g gbs=%g send=%g receive=%g",
+             u->algo, u->n, (unsigned long long)u->bytes, (unsigned long long)u->eager, (unsigned long long)u->segment,
+             u->latency_ns, u->gbs, u->send_ns, u->receive_ns);
+    return out;
+}
+
+struct run {
+    struct tt_layout layout;
+    struct tt_net_conf net;
+    struct tt_coll coll;
+    struct tt_des_conf conf;
+};
+
+static void run_of(struct run *r, const struct setup *u)
+{
+    memset(r, 0, sizeof *r);
+    tt_layout_regular(&r->layout, u->n, 1, 1, 1, TT_NODE_MESH);
+    r->net.layout = &r->layout;
+    r->net.link[TT_NEAR_RACK].latency_ns = u->latency_ns;
+    r->net.link[TT_NEAR_RACK].bytes_per_s = u->gbs * 1e9;
+    r->coll = (struct tt_coll){ .kind = u->kind, .nranks = u->n, .elem_bytes = 4, .bytes = u->bytes };
+    r->conf = (struct tt_des_conf){
+        .algo = tt_algo_find(&r->coll, u->algo),
+        .coll = &r->coll,
+        .net = &r->net,
+        .segment_bytes = u->segment,
+        .eager_bytes = u->eager,
+        .streams = 2,
+        .depth = 4,
+        .direct = true,
+        .send_ns = u->send_ns,
+        .receive_ns = u->receive_ns,
+        .reduce_byte_ns = u->reduce_ns,
+        .seed = 1,
+    };
+    if (!r->conf.algo)
+        fail_msg("%s: it does not fit", text(u));
+}
+
+static double time_of(const struct setup *u, bool whole)
+{
+    struct tt_des_result result;
+    char why[256] = "";
+    struct run r;
+
+    run_of(&r, u);
+    r.conf.whole = whole;
+    if (tt_des_run(&r.conf, &result, why, sizeof why))
+        fail_msg("%s: %s", text(u), why);
+    return result.time_ns;
+}
+
+static void expect(const struct setup *u, double ns)
+{
+    for (int whole = 0; whole < 2; whole++) {
+        const double got = time_of(u, whole);
+
+        if (fabs(got - ns) > EXACT * ns)
+            fail_msg("%s, %s: %.3f ns simulated, %.3f ns by the formula (%+.3f %%)", text(u),
+                     whole ? "no trains" : "trains", got, ns, 100 * (got / ns - 1));
+    }
+}
+
+static double wire_ns(const struct setup *u, double bytes) { return bytes / u->gbs; }
+
+/* One message of so many bytes, from the moment its sender turns to it until its receiver has seen it. */
+static double message_ns(const struct setup *u, double bytes)
+{
+    return u->send_ns + wire_ns(u, bytes) + u->latency_ns + u->receive_ns;
+}
+
+static uint32_t log2_of(uint32_t n) { return 31 - (uint32_t)__builtin_clz(n); }
+
+/* Networks: latency bound, rate bound, software bound. */
+static const struct setup nets[] = {
+    { .latency_ns = 5000, .gbs = 50, .send_ns = 200, .receive_ns = 100 },
+    { .latency_ns = 800, .gbs = 1, .send_ns = 30, .receive_ns = 20 },
+    { .latency_ns = 1000, .gbs = 100, .send_ns = 2500, .receive_ns = 700 },
+};
+#define NNETS (sizeof nets / sizeof *nets)
+
+static struct setup on(size_t net, const char *algo, enum tt_coll_kind kind, uint32_t n, uint64_t bytes)
+{
+    struct setup u = nets[net];
+
+    u.algo = algo;
+    u.kind = kind;
+    u.n = n;
+    u.bytes = bytes;
+    u.eager = u.segment = 32768;
+    return u;
+}
+
+/* Round i: 2^i blocks as one message; nothing of round i + 1 can go before. */
+static void recursive_doubling_takes_the_sum_of_its_messages(void **state)
+{
+    (void)state;
+    for (size_t net = 0; net < NNETS; net++)
+        for (uint32_t n = 2; n <= 512; n *= 2) {
+            const struct setup u = on(net, "doubling", TT_ALLGATHER, n, 64);
+            double ns = 0;
+
+            for (uint32_t i = 0; i < log2_of(n); i++)
+                ns += message_ns(&u, 64.0 * (double)(1u << i));
+            expect(&u, ns);
+        }
+}
+
+/* The same with one segment a round, after the receivers have said that they are ready. All do so at once: the first `ready` opens
+ * round 0, and the others come while its bytes travel, where the latency covers what they cost. */
+static void recursive_doubling_of_long_blocks_waits_once_for_ready(void **state)
+{
+    (void)state;
+    for (uint32_t n = 2; n <= 64; n *= 2) {
+        struct setup u = on(0, "doubling", TT_ALLGATHER, n, 65536);
+        double ns = message_ns(&u, CONTROL_BYTES);
+
+        u.eager = 0;
+        u.segment = 1ull << 30;
+        for (uint32_t i = 0; i < log2_of(n); i++)
+            ns += message_ns(&u, 65536.0 * (double)(1u << i));
+        expect(&u, ns);
+    }
+}
+
+/* What is received is added before the next half goes: the largest power of two that is less than what is left. */
+static void recursive_halving_adds_between_its_messages(void **state)
+{
+    (void)state;
+    for (size_t net = 0; net < NNETS; net++)
+        for (uint32_t n = 2; n <= 256; n *= 2) {
+            struct setup u = on(net, "halving", TT_REDUCE_SCATTER, n, 64);
+            double ns = 0;
+
+            u.reduce_ns = 0.25;
+            for (uint32_t left = n / 2; left; left /= 2)
+                ns += message_ns(&u, 64.0 * left) + 64.0 * left * u.reduce_ns;
+            expect(&u, ns);
+        }
+}
+
+/* Each round is one message; each eighth message that was read costs one that gives back credit, before the next round's: it takes
+ * the thread, and the link, for a moment. */
+static void a_ring_of_short_blocks_takes_n_less_one_messages(void **state)
+{
+    (void)state;
+    for (size_t net = 0; net < NNETS; net++)
+        for (uint32_t n = 3; n <= 200; n = n * 3 / 2) {
+            const struct setup u = on(net, "ring", TT_ALLGATHER, n, 1024);
+            const double give = fmax(u.send_ns, wire_ns(&u, CONTROL_BYTES));
+
+            expect(&u, (n - 1) * message_ns(&u, 1024) + (n - 2) / 8 * give + ((n - 1) % 8 ? 0 : u.send_ns));
+        }
+}
+
+/* Segments flow through: what round k receives is what round k + 1 sends. A rank's link is busy all the time if a segment is back at its
+ * turn before the block is through; else each round takes one segment's way, and the rest of a block comes behind it. */
+static void a_ring_of_long_blocks_is_bound_by_its_links_or_by_the_way_of_a_segment(void **state)
+{
+    bool bound[2] = { false, false };
+
+    (void)state;
+    for (size_t net = 0; net < 2; net++)
+        for (uint32_t n = 3; n <= 20; n += n < 6 ? 1 : 7)
+            for (uint64_t segments = 1; segments <= 64; segments *= 4) {
+                struct setup u = on(net, "ring", TT_ALLGATHER, n, segments * 65536);
+                double way, ns = message_ns(&u, CONTROL_BYTES);
+                bool by_links;
+
+                u.eager = 0;
+                u.segment = 65536;
+                way = message_ns(&u, 65536);
+                by_links = way <= wire_ns(&u, (double)u.bytes);
+                bound[by_links] = true;
+                if (by_links)
+                    ns += (n - 1) * wire_ns(&u, (double)u.bytes) + u.send_ns + u.latency_ns + u.receive_ns;
+                else
+                    ns += (n - 1) * way + (double)(segments - 1) * wire_ns(&u, 65536);
+                expect(&u, ns);
+            }
+    assert_true(bound[0] && bound[1]);
+}
+
+/* The deepest rank gets its vector over log2 n messages, each the first that its sender sends. */
+static void a_binomial_tree_is_as_deep_as_its_logarithm(void **state)
+{
+    (void)state;
+    for (size_t net = 0; net < NNETS; net++)
+        for (uint32_t n = 2; n <= 1024; n *= 2) {
+            const struct setup u = on(net, "binomial", TT_BROADCAST, n, 4096);
+
+            expect(&u, log2_of(n) * message_ns(&u, 4096));
+        }
+}
+
+static void a_chain_pipelines_its_segments(void **state)
+{
+    (void)state;
+    for (size_t net = 0; net < 2; net++)
+        for (uint32_t n = 2; n <= 40; n += 9)
+            for (uint64_t segments = 1; segments <= 256; segments *= 8) {
+                struct setup u = on(net, "chain", TT_BROADCAST, n, segments * 65536);
+
+                u.eager = 0;
+                u.segment = 65536;
+                expect(&u, message_ns(&u, CONTROL_BYTES) + (n - 1) * message_ns(&u, 65536) +
+                               (double)(segments - 1) * wire_ns(&u, 65536));
+            }
+}
+
+static void a_barrier_takes_log2_n_messages(void **state)
+{
+    (void)state;
+    for (size_t net = 0; net < NNETS; net++)
+        for (uint32_t n = 2; n <= 4096; n *= 4) {
+            const struct setup u = on(net, "dissemination", TT_BARRIER, n, 0);
+
+            expect(&u, log2_of(n) * message_ns(&u, 1));
+        }
+}
+
+/* ---- what is no formula ------------------------------------------------------------------------------------ */
+
+/* Long puts of several rounds share links: the order in which they do may differ, what they get may not. */
+static void trains_change_nothing_of_weight(void **state)
+{
+    static const char *const algos[] = { "doubling", "ring", "bruck", "direct" };
+
+    (void)state;
+    for (size_t net = 0; net < NNETS; net++)
+        for (size_t a = 0; a < sizeof algos / sizeof *algos; a++)
+            for (uint32_t n = 4; n <= 32; n += 7) {
+                struct setup u = on(net, algos[a], TT_ALLGATHER, n, 1u << 20);
+                double trains, whole;
+
+                u.segment = 32768;
+                trains = time_of(&u, false);
+                whole = time_of(&u, true);
+                if (fabs(trains / whole - 1) > (strcmp(algos[a], "ring") ? 0.02 : EXACT))
+                    fail_msg("%s: %.1f ns with trains, %.1f ns without (%+.2f %%)", text(&u), trains, whole, 100 * (trains / whole - 1));
+            }
+}
+
+/* No rank can receive all others' blocks faster than its link brings them. */
+static void nothing_is_faster_than_the_links(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < tt_nalgos; i++)
+        for (size_t net = 0; net < NNETS; net++)
+            for (uint32_t n = 2; n <= 17; n += 5) {
+                struct setup u = on(net, tt_algos[i]->name, TT_ALLGATHER, n, 300000);
+
+                if (tt_algos[i]->kind == TT_ALLGATHER && time_of(&u, false) < (n - 1) * wire_ns(&u, 300000))
+                    fail_msg("%s: %.1f ns", text(&u), time_of(&u, false));
+            }
+}
+
+static void every_algorithm_ends_and_ends_alike_again(void **state)
+{
+    uint32_t ran = 0;
+
+    (void)state;
+    for (size_t i = 0; i < tt_nalgos; i++)
+        for (uint32_t n = 1; n <= 24; n += n < 5 ? 1 : 6)
+            for (uint64_t bytes = 4; bytes <= 1u << 20; bytes *= 64) {
+                const enum tt_coll_kind kind = tt_algos[i]->kind;
+                struct setup u = on(1, tt_algos[i]->name, kind, n, bytes);
+                struct tt_des_result first, again;
+                char why[256] = "";
+                struct run r;
+
+                if (kind == TT_SEND || kind == TT_RECV || kind == TT_ALLTOALLV || kind == TT_ALLGATHERV ||
+                    kind == TT_GATHERV || kind == TT_SCATTERV || kind == TT_REDUCE_SCATTERV)
+                    continue;
+                r.coll = (struct tt_coll){ .kind = kind, .nranks = n, .elem_bytes = 4, .bytes = bytes };
+                if (!tt_algo_find(&r.coll, u.algo))
+                    continue;
+                run_of(&r, &u);
+                r.conf.direct = i % 2;
+                r.conf.jitter_ns = 500;
+                r.conf.lane_bytes = n % 2 ? 0 : 100000;
+                if (tt_des_run(&r.conf, &first, why, sizeof why) || tt_des_run(&r.conf, &again, why, sizeof why))
+                    fail_msg("%s: %s", text(&u), why);
+                assert_memory_equal(&first, &again, sizeof first);
+                ran++;
+            }
+    assert_true(ran > 200);
+}
+
+/* ---- faults ------------------------------------------------------------------------------------------------------ */
+
+static double with_fault(const struct setup *u, uint32_t hosts_of, uint32_t rails, struct tt_fault fault,
+                         uint32_t nfaults)
+{
+    struct tt_des_result result;
+    char why[256] = "";
+    struct run r;
+
+    run_of(&r, u);
+    tt_layout_regular(&r.layout, u->n, hosts_of, 1, rails, TT_NODE_MESH);
+    r.net.link[TT_NEAR_SOCKET].latency_ns = 100;
+    r.net.link[TT_NEAR_SOCKET].bytes_per_s = 1e12;
+    r.conf.faults = &fault;
+    r.conf.nfaults = nfaults;
+    if (tt_des_run(&r.conf, &result, why, sizeof why))
+        fail_msg("%s: %s", text(u), why);
+    return result.time_ns;
+}
+
+static void a_rail_at_half_rate_makes_the_ring_take_twice_as_long(void **state)
+{
+    struct setup u = on(1, "ring", TT_ALLGATHER, 8, 4u << 20);
+    const double whole = with_fault(&u, 1, 1, (struct tt_fault){ .kind = TT_FAULT_LATE_RANK }, 0);
+    const double slow =
+        with_fault(&u, 1, 1, (struct tt_fault){ .kind = TT_FAULT_SLOW_RAIL, .where = 3, .factor = 2 }, 1);
+
+    (void)state;
+    assert_true(slow / whole > 1.95 && slow / whole < 2.05);
+}
+
+/* Two ranks a host, a rail each, and one dies: its rank goes over the other's. Between hosts go two rings' blocks, over one rail there. */
+static void ranks_of_a_dead_nic_share_another(void **state)
+{
+    struct setup u = on(1, "direct", TT_ALLGATHER, 8, 4u << 20);
+    const double whole = with_fault(&u, 2, 2, (struct tt_fault){ .kind = TT_FAULT_LATE_RANK }, 0);
+    const double dead =
+        with_fault(&u, 2, 2, (struct tt_fault){ .kind = TT_FAULT_DEAD_RAIL, .where = 1, .index = 1 }, 1);
+
+    (void)state;
+    assert_true(dead / whole > 1.9 && dead / whole < 2.1);
+}
+
+static void a_host_without_a_nic_is_named(void **state)
+{
+    const struct tt_fault fault = { .kind = TT_FAULT_DEAD_RAIL, .where = 2 };
+    struct setup u = on(0, "ring", TT_ALLGATHER, 5, 64);
+    struct tt_des_result result;
+    char why[256] = "";
+    struct run r;
+
+    (void)state;
+    run_of(&r, &u);
+    r.conf.faults = &fault;
+    r.conf.nfaults = 1;
+    assert_int_equal(tt_des_run(&r.conf, &result, why, sizeof why), TUTTI_ERR_TIMEOUT);
+    assert_non_null(strstr(why, "lost at dead NICs"));
+    assert_non_null(strstr(why, "0 of 5 ranks finished"));
+}
+
+static void a_late_rank_makes_all_late(void **state)
+{
+    struct setup u = on(0, "dissemination", TT_BARRIER, 16, 0);
+    const double late =
+        with_fault(&u, 1, 1, (struct tt_fault){ .kind = TT_FAULT_LATE_RANK, .where = 5, .factor = 1e6 }, 1);
+
+    (void)state;
+    assert_true(fabs(late - (1e6 + 4 * message_ns(&u, 1))) < EXACT * late);
+}
+
+static void a_slow_rank_pays_its_overhead_twice(void **state)
+{
+    struct setup u = on(2, "flat", TT_BROADCAST, 9, 64);
+    const double slow =
+        with_fault(&u, 1, 1, (struct tt_fault){ .kind = TT_FAULT_SLOW_RANK, .where = 0, .factor = 2 }, 1);
+
+    (void)state;
+    assert_true(fabs(slow - (8 * 2 * u.send_ns + wire_ns(&u, 64) + u.latency_ns + u.receive_ns)) < EXACT * slow);
+}
+
+static void faults_that_name_nothing_are_refused(void **state)
+{
+    static const struct tt_fault wrong[] = {
+        { TT_FAULT_SLOW_RAIL, 8, 0, 2 },  { TT_FAULT_DEAD_RAIL, 0, 1, 0 },  { TT_FAULT_SLOW_UPLINK, 0, TT_NEAR_RACK, 2 },
+        { TT_FAULT_SLOW_RANK, 8, 0, 2 },  { TT_FAULT_SLOW_RANK, 0, 0, 0 },  { TT_FAULT_LATE_RANK, 0, 0, -1 },
+    };
+    struct setup u = on(0, "ring", TT_ALLGATHER, 8, 64);
+
+    (void)state;
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        struct tt_des_result result;
+        struct unit_stderr caught;
+        char why[256], said[1024];
+        tutti_status st;
+        struct run r;
+
+        run_of(&r, &u);
+        r.conf.faults = &wrong[i];
+        r.conf.nfaults = 1;
+        unit_stderr_catch(&caught);
+        st = tt_des_run(&r.conf, &result, why, sizeof why);
+        unit_stderr_release(&caught, said, sizeof said);
+        if (st != TUTTI_ERR_INVALID || !strstr(said, "fault"))
+            fail_msg("fault %zu: status %d, said \"%s\"", i, st, said);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(recursive_doubling_takes_the_sum_of_its_messages),
+        cmocka_unit_test(recursive_doubling_of_long_blocks_waits_once_for_ready),
+        cmocka_unit_test(recursive_halving_adds_between_its_messages),
+        cmocka_unit_test(a_ring_of_short_blocks_takes_n_less_one_messages),
+        cmocka_unit_test(a_ring_of_long_blocks_is_bound_by_its_links_or_by_the_way_of_a_segment),
+        cmocka_unit_test(a_binomial_tree_is_as_deep_as_its_logarithm),
+        cmocka_unit_test(a_chain_pipelines_its_segments),
+        cmocka_unit_test(a_barrier_takes_log2_n_messages),
+        cmocka_unit_test(trains_change_nothing_of_weight),
+        cmocka_unit_test(nothing_is_faster_than_the_links),
+        cmocka_unit_test(every_algorithm_ends_and_ends_alike_again),
+        cmocka_unit_test(a_rail_at_half_rate_makes_the_ring_take_twice_as_long),
+        cmocka_unit_test(ranks_of_a_dead_nic_share_another),
+        cmocka_unit_test(a_host_without_a_nic_is_named),
+        cmocka_unit_test(a_late_rank_makes_all_late),
+        cmocka_unit_test(a_slow_rank_pays_its_overhead_twice),
+        cmocka_unit_test(faults_that_name_nothing_are_refused),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,405 @@
+/* tutti sim: how long a collective takes on a machine that is only described. */
+#include "tool.h"
+
+#include <json-c/json.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+#include "algo/segments.h"
+#include "base/clock.h"
+#include "base/param.h"
+#include "base/status.h"
+#include "comm/measure.h"
+#include "sim/net_topo.h"
+#include "sim_options.h"
+#include "sim_plot.h"
+
+#define ELEM_BYTES 4u
+
+/* All that the cases of a run have in common. */
+struct sim_run {
+    struct sim_options o;
+    struct tt_topo topo;
+    struct tt_layout layout;
+    struct tt_net_conf net;
+    struct sim_point *points;
+    uint32_t npoints;
+    uint64_t memory_bytes;      /* of this machine */
+    bool shown;                 /* the progress bar is on the screen */
+    uint64_t began_ns, told_ns;
+    const char *algo_name;
+};
+
+/* One algorithm at one size. */
+struct sim_case {
+    struct tt_coll coll;
+    const struct tt_algo *algo;
+    struct tt_segments segments;
+    uint64_t bytes;             /* of the larger buffer */
+    struct tt_des_result r;
+    double wall_s;
+};
+
+/* ---- progress ---- */
+
+static void clear_bar(struct sim_run *run)
+{
+    if (run->shown)
+        fputs("\r\033[K", stderr);
+    run->shown = false;
+}
+
+/* On a terminal a bar, elsewhere a line every ten seconds. */
+static void show_progress(void *arg, double share)
+{
+    static const char full[] = "##############################";
+    struct sim_run *run = arg;
+    const uint64_t now = tt_now_ns();
+    const bool terminal = isatty(STDERR_FILENO);
+
+    if (now - run->told_ns < (terminal ? 200 * TT_MS : 10000 * TT_MS))
+        return;
+    run->told_ns = now;
+    if (terminal)
+        fprintf(stderr, "\r\033[K%s [%-30.*s] %3.0f %%  %.0f s", run->algo_name, (int)(share * 30), full, share * 100,
+                (double)(now - run->began_ns) / 1e9);
+    else
+        fprintf(stderr, "%s: %.0f %% after %.0f s\n", run->algo_name, share * 100, (double)(now - run->began_ns) / 1e9);
+    run->shown = terminal;
+}
+
+/* ---- results ---- */
+
+static double peak_rss_bytes(void)
+{
+    struct rusage u;
+
+    getrusage(RUSAGE_SELF, &u);
+    return (double)u.ru_maxrss * 1024;
+}
+
+static double algbw_gbs(const struct sim_case *c) { return c->r.time_ns > 0 ? (double)c->bytes / c->r.time_ns : 0; }
+
+static double events_per_s(const struct sim_case *c) { return c->wall_s > 0 ? (double)c->r.events / c->wall_s : 0; }
+
+static void add(struct json_object *o, const char *key, double value)
+{
+    json_object_object_add(o, key,
+                           value == floor(value) && fabs(value) < 9e15 ? json_object_new_int64((int64_t)value)
+                                                                       : json_object_new_double(value));
+}
+
+static struct json_object *json_links(const struct tt_des_result *r)
+{
+    struct json_object *links = json_object_new_object();
+
+    for (int d = TT_NEAR_SOCKET; d < TT_DISTANCES; d++) {
+        struct json_object *o;
+
+        if (!r->puts[d] && r->busiest[d] <= 0)
+            continue;
+        o = json_object_new_object();
+        add(o, "bytes", (double)r->bytes[d]);
+        add(o, "puts", (double)r->puts[d]);
+        add(o, "peak_queue_bytes", (double)r->peak_queue_bytes[d]);
+        add(o, "busiest", r->busiest[d]);
+        json_object_object_add(links, tt_distance_name((enum tt_distance)d), o);
+    }
+    return links;
+}
+
+static void print_json(const struct sim_run *run, const struct sim_case *c)
+{
+    struct json_object *o = json_object_new_object();
+
+    json_object_object_add(o, "coll", json_object_new_string(tt_coll_name(c->coll.kind)));
+    json_object_object_add(o, "algo", json_object_new_string(c->algo->name));
+    json_object_object_add(o, "topo", json_object_new_string(run->topo.name));
+    add(o, "ranks", c->coll.nranks);
+    add(o, "bytes", (double)c->bytes);
+    add(o, "time_us", c->r.time_ns / 1e3);
+    add(o, "first_us", c->r.first_ns / 1e3);
+    add(o, "algbw_gbs", algbw_gbs(c));
+    add(o, "busbw_gbs", algbw_gbs(c) * perf_bus_factor(run->o.coll, c->coll.nranks));
+    add(o, "segment_bytes", (double)c->segments.segment_bytes);
+    add(o, "messages", (double)c->r.messages);
+    add(o, "segments", (double)c->r.segments);
+    json_object_object_add(o, "links", json_links(&c->r));
+    add(o, "events", (double)c->r.events);
+    add(o, "events_waiting", (double)c->r.queue_most);
+    add(o, "wall_s", c->wall_s);
+    add(o, "events_per_s", floor(events_per_s(c)));
+    add(o, "memory_bytes", peak_rss_bytes());
+    printf("%s\n", json_object_to_json_string_ext(o, JSON_C_TO_STRING_PLAIN));
+    fflush(stdout);
+    json_object_put(o);
+}
+
+static void print_head(const struct sim_run *run)
+{
+    const struct sim_options *o = &run->o;
+
+    printf("# tutti sim: %s, %u ranks of %s; software %g + %g ns a message, adds at %g GB/s, copies at %g GB/s\n",
+           o->coll->name, run->layout.nranks, run->topo.name, o->send_ns, o->receive_ns, o->reduce_gbs, o->copy_gbs);
+    printf("#%13s %-32s %14s %9s %9s %9s %11s %11s %8s\n", "bytes", "algorithm", "time us", "algbw", "busbw", "segment",
+           "messages", "events", "M ev/s");
+}
+
+static void print_links(const struct tt_des_result *r)
+{
+    for (int d = TT_NEAR_SOCKET; d < TT_DISTANCES; d++)
+        if (r->puts[d] || r->busiest[d] > 0)
+            printf(
+                "#   %-9s %15llu bytes in %11llu messages; its links: busiest %5.1f %%, at most %llu bytes waiting\n",
+                tt_distance_name((enum tt_distance)d), (unsigned long long)r->bytes[d], (unsigned long long)r->puts[d],
+                100 * r->busiest[d], (unsigned long long)r->peak_queue_bytes[d]);
+}
+
+static void print_text(const struct sim_run *run, const struct sim_case *c)
+{
+    printf("%14llu %-32s %14.3f %9.3f %9.3f %9llu %11llu %11llu %8.2f\n", (unsigned long long)c->bytes, c->algo->name,
+           c->r.time_ns / 1e3, algbw_gbs(c), algbw_gbs(c) * perf_bus_factor(run->o.coll, c->coll.nranks),
+           (unsigned long long)c->segments.segment_bytes, (unsigned long long)c->r.messages,
+           (unsigned long long)c->r.events, events_per_s(c) / 1e6);
+    if (!run->o.sweeps)
+        print_links(&c->r);
+    fflush(stdout);
+}
+
+/* ---- cases ---- */
+
+static void set_segments(const struct sim_options *o, struct sim_case *c)
+{
+    const struct tt_segment_limits limits = {
+        .segment_bytes = (uint64_t)tt_params[TT_PARAM_TCP_SEGMENT_BYTES].value_default, .eager_bytes = o->eager_bytes,
+    };
+
+    c->segments = tt_segments_choose(c->algo, &c->coll, &limits);
+    if (o->segment_bytes)
+        c->segments.segment_bytes = o->segment_bytes;
+    if (o->streams)
+        c->segments.streams = (uint8_t)o->streams;
+    if (o->depth)
+        c->segments.depth = (uint8_t)o->depth;
+}
+
+static tutti_status check_memory(const struct sim_run *run, const struct sim_case *c)
+{
+    const uint64_t needs = tt_des_memory(c->algo, &c->coll);
+
+    if (needs <= run->memory_bytes)
+        return TUTTI_OK;
+    return tt_fail(TUTTI_ERR_NOMEM, "%s on %u ranks needs %.1f GiB to simulate, and this machine has %.1f",
+                   c->algo->name, c->coll.nranks, (double)needs / (1 << 30), (double)run->memory_bytes / (1 << 30));
+}
+
+static tutti_status simulate(struct sim_run *run, struct sim_case *c)
+{
+    const struct sim_options *o = &run->o;
+    const struct tt_des_conf conf = {
+        .algo = c->algo,
+        .coll = &c->coll,
+        .net = &run->net,
+        .faults = o->faults,
+        .nfaults = o->nfaults,
+        .segment_bytes = c->segments.segment_bytes,
+        .eager_bytes = o->eager_bytes,
+        .streams = c->segments.streams,
+        .depth = c->segments.depth,
+        .direct = !o->slots,
+        .lane_bytes = o->lane_bytes * o->lanes,
+        .send_ns = o->send_ns,
+        .receive_ns = o->receive_ns,
+        .reduce_byte_ns = 1 / o->reduce_gbs,
+        .copy_byte_ns = 1 / o->copy_gbs,
+        .jitter_ns = o->jitter_ns,
+        .seed = o->seed,
+        .whole = o->whole,
+        .progress = o->quiet ? NULL : show_progress,
+        .arg = run,
+    };
+    char why[512] = "";
+    tutti_status st = check_memory(run, c);
+
+    if (st)
+        return st;
+    run->began_ns = run->told_ns = tt_now_ns();
+    run->algo_name = c->algo->name;
+    st = tt_des_run(&conf, &c->r, why, sizeof why);
+    c->wall_s = (double)(tt_now_ns() - run->began_ns) / 1e9;
+    clear_bar(run);
+    if (st == TUTTI_ERR_TIMEOUT)
+        return tt_fail(st, "%s: %s", c->algo->name, why);
+    return st;
+}
+
+static tutti_status run_case(struct sim_run *run, const struct tt_algo *algo, const struct tt_coll *coll,
+                             uint64_t bytes)
+{
+    struct sim_case c = { .coll = *coll, .algo = algo, .bytes = bytes };
+    struct sim_point *grown;
+    tutti_status st;
+
+    set_segments(&run->o, &c);
+    st = simulate(run, &c);
+    if (st)
+        return st;
+    if (run->o.json)
+        print_json(run, &c);
+    else
+        print_text(run, &c);
+    grown = realloc(run->points, (run->npoints + 1) * sizeof *grown);
+    tt_assert(grown);
+    run->points = grown;
+    run->points[run->npoints++] = (struct sim_point){ algo->name, bytes, c.r.time_ns / 1e3 };
+    return TUTTI_OK;
+}
+
+/* The call of rank 0 at a size; bytes: of the larger buffer, rounded down to whole elements and equal blocks. */
+static struct tt_coll coll_of(const struct sim_run *run, uint64_t *bytes, uint64_t block)
+{
+    const struct sim_options *o = &run->o;
+    const uint32_t n = run->layout.nranks;
+    struct tt_coll c = { .kind = (enum tt_coll_kind)o->coll->kind,
+                         .nranks = n,
+                         .root = o->root,
+                         .elem_bytes = ELEM_BYTES,
+                         .layout = &run->layout };
+
+    if (c.kind == TT_BARRIER) {
+        *bytes = 0;
+        return c;
+    }
+    if (!block)
+        block = o->coll->cut ? *bytes / n : *bytes;
+    block = block < ELEM_BYTES ? ELEM_BYTES : block / ELEM_BYTES * ELEM_BYTES;
+    c.bytes = block;
+    *bytes = o->coll->cut ? block * n : block;
+    return c;
+}
+
+/* What the formulas say is cheapest here. */
+static const struct tt_algo *cheapest(const struct sim_run *run, const struct tt_coll *c)
+{
+    double latency_ns = 0;
+
+    for (int d = TT_NEAR_SOCKET; d <= (int)tt_layout_distance(&run->layout, 0, c->nranks - 1); d++)
+        latency_ns = fmax(latency_ns, run->net.link[d].latency_ns);
+    const struct tt_cost_model m = {
+        .message_ns = latency_ns + run->o.send_ns + run->o.receive_ns,
+        .byte_ns = 1e9 / fmax(run->net.link[TT_NEAR_RACK].bytes_per_s, 1),
+        .reduce_byte_ns = 1 / run->o.reduce_gbs, .copy_byte_ns = 1 / run->o.copy_gbs,
+    };
+
+    return tt_algo_choose(c, &m);
+}
+
+static tutti_status no_such_algo(const struct sim_options *o, const struct tt_coll *c, const char *name)
+{
+    return tt_fail(
+        TUTTI_ERR_INVALID,
+        "%s of %llu bytes on %u ranks: there is no algorithm \"%s\" that can do it (`tutti info --algos %s` lists them)",
+        o->coll->name, (unsigned long long)c->bytes, c->nranks, name, o->coll->name);
+}
+
+/* All sizes of one algorithm: a name, or NULL for the cheapest of each size. Of "all", those that do not fit a size leave it out. */
+static tutti_status run_sizes(struct sim_run *run, const char *name, bool must_fit)
+{
+    const struct sim_options *o = &run->o;
+    const uint64_t first = o->sweeps ? o->min : o->bytes, last = o->sweeps ? o->max : first;
+    const uint64_t factor = o->sweeps ? o->factor : 2;
+    tutti_status st;
+
+    for (uint64_t size = first; size <= last; size *= factor) {
+        uint64_t bytes = size;
+        const struct tt_coll c = coll_of(run, &bytes, o->sweeps ? 0 : o->block);
+        const struct tt_algo *algo = name ? tt_algo_find(&c, name) : cheapest(run, &c);
+
+        if (!algo && must_fit)
+            return no_such_algo(o, &c, name);
+        if (algo && (st = run_case(run, algo, &c, bytes)))
+            return st;
+        if (!size)
+            break;
+    }
+    return TUTTI_OK;
+}
+
+static tutti_status run_named(struct sim_run *run, const char *names)
+{
+    tutti_status st = TUTTI_OK;
+    char name[64];
+
+    for (const char *at = names; !st; at++) {
+        const size_t n = strcspn(at, ",");
+
+        snprintf(name, sizeof name, "%.*s", (int)n, at);
+        st = run_sizes(run, name, true);
+        at += n;
+        if (!*at)
+            break;
+    }
+    return st;
+}
+
+static tutti_status run_all(struct sim_run *run)
+{
+    tutti_status st = TUTTI_OK;
+
+    for (size_t i = 0; i < tt_nalgos && !st; i++)
+        if (tt_algos[i]->kind == (enum tt_coll_kind)run->o.coll->kind)
+            st = run_sizes(run, tt_algos[i]->name, false);
+    return st;
+}
+
+static tutti_status draw(const struct sim_run *run)
+{
+    char title[160], subtitle[200];
+
+    snprintf(title, sizeof title, "%s on %u ranks of %s, simulated", run->o.coll->name, run->layout.nranks,
+             run->topo.name);
+    snprintf(subtitle, sizeof subtitle, "time over the bytes of the larger buffer; software %g + %g ns a message",
+             run->o.send_ns, run->o.receive_ns);
+    return sim_plot(run->o.plot, title, subtitle, run->points, run->npoints);
+}
+
+static tutti_status prepare(struct sim_run *run)
+{
+    const uint32_t most = tt_topo_nranks(&run->topo);
+    const uint32_t n = run->o.nranks ? run->o.nranks : most;
+    tutti_status st = tt_topo_layout(&run->topo, n, &run->layout);
+
+    if (!st)
+        st = tt_net_of_topo(&run->net, &run->topo, &run->layout);
+    if (!st && run->o.root >= n)
+        st = tt_fail(TUTTI_ERR_INVALID, "--root %u: there are %u ranks", run->o.root, n);
+    run->memory_bytes = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
+    return st;
+}
+
+int tool_sim_main(int argc, char **argv)
+{
+    struct sim_run run = { .npoints = 0 };
+    tutti_status st;
+
+    sim_options_parse(&run.o, argc, argv);
+    if (tt_topo_load(&run.topo, run.o.topo))
+        return 2;
+    st = prepare(&run);
+    if (!st) {
+        if (!run.o.json)
+            print_head(&run);
+        if (!run.o.algos)
+            st = run_sizes(&run, NULL, true);
+        else
+            st = strcmp(run.o.algos, "all") == 0 ? run_all(&run) : run_named(&run, run.o.algos);
+    }
+    if (!st && run.o.sweeps && run.npoints)
+        st = draw(&run);
+    free(run.points);
+    tt_topo_fini(&run.topo);
+    return st ? 1 : 0;
+}

@@ -1,0 +1,331 @@
+#include "sim_options.h"
+
+#include <argp.h>
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "comm/measure.h"
+#include "topo/topo.h"
+
+enum {
+    OPT_ALGO = 256,
+    OPT_TOPO,
+    OPT_BYTES,
+    OPT_BLOCK,
+    OPT_ROOT,
+    OPT_SWEEP,
+    OPT_PLOT,
+    OPT_JSON,
+    OPT_QUIET,
+    OPT_FAULT,
+    OPT_SEGMENT,
+    OPT_EAGER,
+    OPT_STREAMS,
+    OPT_DEPTH,
+    OPT_LANES,
+    OPT_LANE_BYTES,
+    OPT_SLOTS,
+    OPT_WHOLE,
+    OPT_SEND,
+    OPT_RECEIVE,
+    OPT_REDUCE,
+    OPT_COPY,
+    OPT_JITTER,
+    OPT_SEED
+};
+
+static const struct argp_option argp_options[] = {
+    { "ranks", 'n', "N", 0, "the first N ranks of the machine (default: all)", 1 },
+    { "topo", OPT_TOPO, "NAME|FILE", 0, "the machine: a built-in description or a file (docs/topology.md; default uniform)", 1 },
+    { "algo", OPT_ALGO, "A,B,...", 0, "the algorithms, or all that can do it (default: the one that is cheapest by its formula)", 1 },
+    { "bytes", OPT_BYTES, "SIZE", 0, "of the larger buffer, as `tutti perf` counts it, with K, M or G (default 1M)", 1 },
+    { "block", OPT_BLOCK, "SIZE", 0, "instead: of each rank's block, where the larger buffer has a block of each", 1 },
+    { "root", OPT_ROOT, "RANK", 0, "of collectives that have one (default 0)", 1 },
+    { "sweep", OPT_SWEEP, "MIN:MAX[:F]", 0, "all sizes from MIN to MAX, each F times the one before (default 4); --bytes counts for nothing", 2 },
+    { "plot", OPT_PLOT, "FILE", 0, "where the sweep is drawn, as SVG (default sim.svg)", 2 },
+    { "json", OPT_JSON, NULL, 0, "one JSON object per line", 2 },
+    { "quiet", OPT_QUIET, NULL, 0, "no progress on standard error", 2 },
+    { "fault", OPT_FAULT, "WHAT", 0, "something out of order; may be given more than once (see below)", 3 },
+    { "segment", OPT_SEGMENT, "SIZE", 0, "segments of streamed puts (default: as the library cuts them)", 4 },
+    { "eager", OPT_EAGER, "SIZE", 0, "longest message that goes without asking (default 32K)", 4 },
+    { "streams", OPT_STREAMS, "N", 0, "streams of a pair (default: as the library)", 4 },
+    { "depth", OPT_DEPTH, "N", 0, "slots of a stream (default: as the library)", 4 },
+    { "slots", OPT_SLOTS, NULL, 0, "nothing lands at its destination: all goes through slots", 4 },
+    { "lane-bytes", OPT_LANE_BYTES, "SIZE", 0, "bytes that may be under way on one lane, acknowledged ones not counted (default: any number)", 4 },
+    { "lanes", OPT_LANES, "N", 0, "lanes of a pair (default 1)", 4 },
+    { "send-ns", OPT_SEND, "T", 0, "software, per message that a rank sends (default 300)", 5 },
+    { "receive-ns", OPT_RECEIVE, "T", 0, "software, per message that a rank gets (default 200)", 5 },
+    { "reduce-gbs", OPT_REDUCE, "R", 0, "a rank adds at R GB/s of result (default 10)", 5 },
+    { "copy-gbs", OPT_COPY, "R", 0, "a rank copies at R GB/s (default 12.5)", 5 },
+    { "jitter-ns", OPT_JITTER, "T", 0, "each message takes its sender up to T longer (default 0)", 5 },
+    { "seed", OPT_SEED, "N", 0, "of the jitter (default 1)", 5 },
+    { "whole", OPT_WHOLE, NULL, 0, "each segment is an event of its own, also where several may move as one", 5 },
+    { 0 },
+};
+
+static unsigned long long number(struct argp_state *state, const char *option, const char *arg, unsigned long long min,
+                                 unsigned long long max)
+{
+    unsigned long long v;
+    char *end;
+
+    errno = 0;
+    v = strtoull(arg, &end, 10);
+    if (end == arg || *end || *arg == '-' || errno || v < min || v > max)
+        argp_error(state, "%s %s: it must be a number from %llu to %llu", option, arg, min, max);
+    return v;
+}
+
+static double real(struct argp_state *state, const char *option, const char *arg, double min, double max)
+{
+    char *end;
+    const double v = strtod(arg, &end);
+
+    if (end == arg || *end || !isfinite(v) || v < min || v > max)
+        argp_error(state, "%s %s: it must be a number from %g to %g", option, arg, min, max);
+    return v;
+}
+
+/* "4096", "4K", "16M", "1G", up to `stop` or the end. Returns what follows. */
+static const char *size_until(struct argp_state *state, const char *option, const char *arg, char stop, uint64_t *out)
+{
+    static const char units[] = "KMG";
+    unsigned long long v;
+    const char *unit;
+    unsigned shift = 0;
+    char *end;
+
+    errno = 0;
+    v = strtoull(arg, &end, 10);
+    unit = *end ? strchr(units, *end) : NULL;
+    if (unit) {
+        shift = 10 * (unsigned)(unit - units + 1);
+        end++;
+    }
+    if (end == arg || (*end && *end != stop) || *arg == '-' || errno || v > (1ull << 50) >> shift)
+        argp_error(state, "%s %s: it must be a size like 4096, 4K, 16M or 1G", option, arg);
+    *out = (uint64_t)v << shift;
+    return end;
+}
+
+static uint64_t size(struct argp_state *state, const char *option, const char *arg)
+{
+    uint64_t v = 0;
+
+    size_until(state, option, arg, '\0', &v);
+    return v;
+}
+
+static void take_sweep(struct sim_options *o, struct argp_state *state, char *arg)
+{
+    const char *at = size_until(state, "--sweep", arg, ':', &o->min);
+
+    if (*at != ':')
+        argp_error(state, "--sweep %s: it must be like 1K:64M or 1K:64M:2", arg);
+    at = size_until(state, "--sweep", at + 1, ':', &o->max);
+    o->factor = *at ? number(state, "--sweep", at + 1, 2, 1u << 20) : 4;
+    if (o->min < 1 || o->min > o->max)
+        argp_error(state, "--sweep %s: the sizes must go up, from at least 1", arg);
+    o->sweeps = true;
+}
+
+/* ---- faults ---- */
+
+static const char fault_forms[] =
+    "slow-rail=HOST.RAIL:FACTOR, dead-rail=HOST.RAIL, slow-uplink=LEVEL.GROUP:FACTOR, slow-rank=RANK:FACTOR, "
+    "late-rank=RANK:MICROSECONDS";
+
+/* "FROM.INDEX" and ":FACTOR", as far as a fault has them. */
+static bool parse_fault(const char *arg, struct tt_fault *f)
+{
+    char level[16];
+    enum tt_distance d;
+    int end = 0;
+
+    *f = (struct tt_fault){ .factor = 1 };
+    if (sscanf(arg, "slow-rail=%u.%u:%lf%n", &f->where, &f->index, &f->factor, &end) == 3 && !arg[end])
+        f->kind = TT_FAULT_SLOW_RAIL;
+    else if (sscanf(arg, "dead-rail=%u.%u%n", &f->where, &f->index, &end) == 2 && !arg[end])
+        f->kind = TT_FAULT_DEAD_RAIL;
+    else if (sscanf(arg, "slow-uplink=%15[a-z].%u:%lf%n", level, &f->where, &f->factor, &end) == 3 && !arg[end] &&
+             tt_distance_parse(level, &d)) {
+        f->kind = TT_FAULT_SLOW_UPLINK;
+        f->index = d;
+    } else if (sscanf(arg, "slow-rank=%u:%lf%n", &f->where, &f->factor, &end) == 2 && !arg[end])
+        f->kind = TT_FAULT_SLOW_RANK;
+    else if (sscanf(arg, "late-rank=%u:%lf%n", &f->where, &f->factor, &end) == 2 && !arg[end]) {
+        f->kind = TT_FAULT_LATE_RANK;
+        f->factor *= 1000;
+    } else
+        return false;
+    return isfinite(f->factor) && f->factor >= 0 && f->factor <= 1e12;
+}
+
+static void take_fault(struct sim_options *o, struct argp_state *state, char *arg)
+{
+    if (o->nfaults == SIM_FAULTS_MAX)
+        argp_error(state, "--fault: at most %d", SIM_FAULTS_MAX);
+    if (!parse_fault(arg, &o->faults[o->nfaults]))
+        argp_error(state, "--fault %s: it must be one of %s", arg, fault_forms);
+    o->nfaults++;
+}
+
+/* ---- all together ---- */
+
+static void take_coll(struct sim_options *o, struct argp_state *state, const char *arg)
+{
+    if (o->coll)
+        argp_error(state, "one collective at a time: what is \"%s\"?", arg);
+    o->coll = perf_coll_find(arg);
+    if (!o->coll)
+        argp_error(state, "there is no collective \"%s\"; `tutti perf --help` lists them", arg);
+    if (o->coll->uneven || o->coll->kind >= TT_COLL_KINDS || o->coll->kind == TT_SEND || o->coll->kind == TT_RECV)
+        argp_error(state, "%s: only collectives in which all ranks have equal blocks can be simulated", arg);
+}
+
+static void check_together(struct sim_options *o, struct argp_state *state)
+{
+    if (!o->coll)
+        argp_error(state, "which collective? For instance: tutti sim allgather --ranks 4096 --topo four-buildings");
+    if (o->bytes && o->block)
+        argp_error(state, "--bytes or --block, not both");
+    if (o->block && !o->coll->cut && o->coll->kind != TT_BARRIER)
+        argp_error(state, "--block: %s has no block of each rank; --bytes is its size", o->coll->name);
+    if (o->sweeps && o->coll->kind == TT_BARRIER)
+        argp_error(state, "--sweep: a barrier has no size");
+    if (o->plot && !o->sweeps)
+        argp_error(state, "--plot: only a --sweep is drawn");
+    if (o->sweeps && !o->plot)
+        o->plot = "sim.svg";
+    if (!o->bytes && !o->block)
+        o->bytes = 1u << 20;
+    if (o->segment_bytes &&
+        (o->segment_bytes < 8 || (o->segment_bytes & (o->segment_bytes - 1)) || o->segment_bytes < o->eager_bytes))
+        argp_error(state, "--segment %llu: it must be a power of two, and at least --eager (%llu)",
+                   (unsigned long long)o->segment_bytes, (unsigned long long)o->eager_bytes);
+    if (o->depth & (o->depth - 1))
+        argp_error(state, "--depth %u: it must be a power of two", o->depth);
+}
+
+static error_t parse_one(int key, char *arg, struct argp_state *state)
+{
+    struct sim_options *o = state->input;
+
+    switch (key) {
+    case 'n':
+        o->nranks = (uint32_t)number(state, "--ranks", arg, 1, TT_TOPO_RANKS_MAX);
+        return 0;
+    case OPT_TOPO:
+        o->topo = arg;
+        return 0;
+    case OPT_ALGO:
+        o->algos = arg;
+        return 0;
+    case OPT_BYTES:
+        o->bytes = size(state, "--bytes", arg);
+        return 0;
+    case OPT_BLOCK:
+        o->block = size(state, "--block", arg);
+        return 0;
+    case OPT_ROOT:
+        o->root = (uint32_t)number(state, "--root", arg, 0, TT_TOPO_RANKS_MAX);
+        return 0;
+    case OPT_SWEEP:
+        take_sweep(o, state, arg);
+        return 0;
+    case OPT_PLOT:
+        o->plot = arg;
+        return 0;
+    case OPT_JSON:
+        o->json = true;
+        return 0;
+    case OPT_QUIET:
+        o->quiet = true;
+        return 0;
+    case OPT_FAULT:
+        take_fault(o, state, arg);
+        return 0;
+    case OPT_SEGMENT:
+        o->segment_bytes = size(state, "--segment", arg);
+        return 0;
+    case OPT_EAGER:
+        o->eager_bytes = size(state, "--eager", arg);
+        return 0;
+    case OPT_STREAMS:
+        o->streams = (uint32_t)number(state, "--streams", arg, 1, TT_EXEC_STREAMS_MAX);
+        return 0;
+    case OPT_DEPTH:
+        o->depth = (uint32_t)number(state, "--depth", arg, 1, TT_EXEC_DEPTH_MAX);
+        return 0;
+    case OPT_SLOTS:
+        o->slots = true;
+        return 0;
+    case OPT_LANES:
+        o->lanes = (uint32_t)number(state, "--lanes", arg, 1, 1024);
+        return 0;
+    case OPT_LANE_BYTES:
+        o->lane_bytes = size(state, "--lane-bytes", arg);
+        return 0;
+    case OPT_WHOLE:
+        o->whole = true;
+        return 0;
+    case OPT_SEND:
+        o->send_ns = real(state, "--send-ns", arg, 0, 1e9);
+        return 0;
+    case OPT_RECEIVE:
+        o->receive_ns = real(state, "--receive-ns", arg, 0, 1e9);
+        return 0;
+    case OPT_REDUCE:
+        o->reduce_gbs = real(state, "--reduce-gbs", arg, 1e-6, 1e9);
+        return 0;
+    case OPT_COPY:
+        o->copy_gbs = real(state, "--copy-gbs", arg, 1e-6, 1e9);
+        return 0;
+    case OPT_JITTER:
+        o->jitter_ns = real(state, "--jitter-ns", arg, 0, 1e9);
+        return 0;
+    case OPT_SEED:
+        o->seed = number(state, "--seed", arg, 0, UINT64_MAX);
+        return 0;
+    case ARGP_KEY_ARG:
+        take_coll(o, state, arg);
+        return 0;
+    case ARGP_KEY_END:
+        check_together(o, state);
+        return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+static const struct argp argp = {
+    .options = argp_options,
+    .parser = parse_one,
+    .args_doc = "COLLECTIVE",
+    .doc =
+        "Simulates a collective on a described machine: the real schedules and executors of all ranks in virtual time, without data "
+        "(docs/simulation.md)."
+        "\vTimes are until the last rank has finished; algbw and busbw are computed from them as by `tutti perf`. A fault is one of\n"
+        "  slow-rail=HOST.RAIL:FACTOR       takes FACTOR times as long\n"
+        "  dead-rail=HOST.RAIL              its ranks use the host's next one\n"
+        "  slow-uplink=LEVEL.GROUP:FACTOR   of an over-subscribed layer: rack, zone, building\n"
+        "  slow-rank=RANK:FACTOR            all that it does itself\n"
+        "  late-rank=RANK:MICROSECONDS\n",
+};
+
+void sim_options_parse(struct sim_options *o, int argc, char **argv)
+{
+    *o = (struct sim_options){
+        .topo = "uniform",
+        .eager_bytes = 32u << 10,
+        .lanes = 1,
+        .send_ns = 300,
+        .receive_ns = 200,
+        .reduce_gbs = 1 / tt_constants_default.tcp.reduce_byte_ns,
+        .copy_gbs = 1 / tt_constants_default.tcp.copy_byte_ns,
+        .seed = 1,
+    };
+    argp_parse(&argp, argc, argv, 0, NULL, o);
+}
