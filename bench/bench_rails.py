@@ -44,7 +44,7 @@ def add_options(parser):
 
 def instead(options):
     """The exit status of something else than measuring, or None."""
-    return shaped.visit(options.hosts, options.rails, options.mbit) if options.testbed_only else None
+    return shaped.visit(options) if options.testbed_only else None
 
 
 # ---- what the rows are ----
@@ -52,11 +52,11 @@ def instead(options):
 def shape_of(options):
     if not 1 <= options.per_host <= 64:
         raise say.Problem(f"--per-host {options.per_host}: there can be 1 to 64 ranks on a host")
-    return rails.Shape(options.hosts, options.per_host, options.rails, options.mbit)
+    return rails.Shape(options.hosts, options.per_host, options.rails, options.mbit, options.congestion)
 
 
 def plain_shape(shape):
-    return rails.Shape(PLAIN_HOSTS, 1, 1, shape.mbit)
+    return rails.Shape(PLAIN_HOSTS, 1, 1, shape.mbit, shape.congestion)
 
 
 def sizes_of(options):
@@ -310,7 +310,7 @@ def network_of(bed, options):
     with quiet.alone(options.lock):
         goodput, ping = bed.net.iperf_mbit(2 if options.quick else 3), bed.net.ping_us()
     shape = bed.shape
-    return {"hosts": shape.nhosts, "ranks_per_host": shape.per_host, "rails": shape.nrails, "rate_mbit": shape.mbit,
+    return {"hosts": shape.nhosts, "ranks_per_host": shape.per_host, "rails": shape.nrails, "rate_mbit": shape.mbit, "congestion_control": shape.congestion,
             "goodput_mbit": round(statistics.mean(goodput), 2), "ping_rtt_us": round(ping, 1)}
 
 

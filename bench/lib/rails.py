@@ -19,11 +19,12 @@ ITERS_MAX = 9
 
 @dataclass(frozen=True)
 class Shape:
-    """How many hosts, ranks on each, rails of each, and their rate."""
+    """How many hosts, ranks on each, rails of each, their rate, and TCP's congestion control."""
     nhosts: int
     per_host: int
     nrails: int
     mbit: int
+    congestion: str
 
     @property
     def nranks(self):
@@ -43,7 +44,7 @@ class Bed:
 
     def __init__(self, shape):
         self.shape = shape
-        self.net = shaped.Testbed(shape.nhosts, shape.nrails, shape.mbit)
+        self.net = shaped.Testbed(shape.nhosts, shape.nrails, shape.mbit, shape.congestion)
 
     def __enter__(self):
         self.net.__enter__()

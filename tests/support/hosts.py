@@ -12,10 +12,12 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 
 PREFIX = "tutti-hosts-"
 GONE_S = 10
+MAKING_S = 60           # a directory that is older has a keeper, or its owner died before
 ON = """#!/bin/sh
 # {path} HOST COMMAND...: runs the command on a host, as a remote shell would.
 [ $# -ge 2 ] || {{ echo "usage: on HOST COMMAND...; hosts are {names}" >&2; exit 2; }}
@@ -55,9 +57,10 @@ def remove_leftovers():
     for path in Path(tempfile.gettempdir()).glob(PREFIX + "*"):
         try:
             pid = (path / "keeper").read_text().strip()
+            is_old = time.time() - path.stat().st_mtime > MAKING_S
         except OSError:
             continue        # being made, or being removed
-        if pid and not is_alive(pid):
+        if pid and not is_alive(pid) or not pid and is_old:
             shutil.rmtree(path, ignore_errors=True)
 
 
@@ -74,6 +77,7 @@ class Hosts:
     def __enter__(self):
         remove_leftovers()
         self.directory = Path(tempfile.mkdtemp(prefix=PREFIX))
+        (self.directory / "keeper").write_text("")
         (self.directory / "hosts").write_text("127.0.0.1 localhost\n")
         self._keeper = subprocess.Popen(
             [sys.executable, "-I", Path(__file__).with_name("hosts_keeper.py"), self.directory, *self.names],

@@ -34,7 +34,8 @@ def make_host(name, names_file):
     word = name.encode()
     call("sethostname", word, len(word))
     call("mount", b"none", b"/", None, ctypes.c_ulong(MS_REC | MS_SLAVE), None)
-    libc.umount2(b"/sys", MNT_DETACH)       # may be none
+    for place in (b"/sys", b"/etc/hosts"):      # of the host that was made before
+        libc.umount2(place, MNT_DETACH)
     call("mount", b"sysfs", b"/sys", b"sysfs", ctypes.c_ulong(0), None)
     call("mount", names_file.encode(), b"/etc/hosts", None, ctypes.c_ulong(MS_BIND), None)
     return {kind: os.open(f"/proc/self/ns/{kind}", os.O_RDONLY) for kind in ("net", "uts", "mnt")}

@@ -8,7 +8,8 @@
     =+====|=============+====|=============+====|=============+====|=====        switch of rail 0
          =+==================+==================+==================+=====        switch of rail 1, and so on
 
-The switches are bridges on a host of their own. Rails are not joined: what leaves through a rail arrives through it.
+The switches are bridges on a host of their own. Rails are not joined: what leaves through a rail arrives through it. All that connects
+over them uses one congestion control, whatever the default of this machine is: so that numbers can be compared.
 
     testbed.py [--hosts N] [--rails R] [--mbit M] [COMMAND...]     a shell, or the command, on host0 of such a network
 """
@@ -29,6 +30,7 @@ from hosts import Hosts, HostsError, why_not as why_no_hosts     # noqa: E402
 SWITCH = "switch"
 BURST_US = 1250         # tokens a link may save up while idle, as time at its rate
 QUEUE_MS = 20           # a port's worth of buffer
+CONGESTION = "cubic"
 IPERF_PORT = 5201
 IPERF_START_S = 10
 
@@ -48,10 +50,10 @@ def shaping(device, mbit):
 
 
 class Testbed:
-    """A context manager: nhosts hosts with nrails links of mbit Mbit/s each."""
+    """A context manager: nhosts hosts with nrails links of mbit Mbit/s each; TCP with the congestion control of that name."""
 
-    def __init__(self, nhosts, nrails, mbit):
-        self.nhosts, self.nrails, self.mbit = nhosts, nrails, mbit
+    def __init__(self, nhosts, nrails, mbit, congestion=CONGESTION):
+        self.nhosts, self.nrails, self.mbit, self.congestion = nhosts, nrails, mbit, congestion
         self.hosts = Hosts(*(f"host{h}" for h in range(nhosts)), SWITCH)
 
     @staticmethod
@@ -106,7 +108,8 @@ class Testbed:
             device = self.device(rail)
             lines += [f"link add {device} type veth peer name {self._port(host, rail)} netns {self.hosts.network_of(SWITCH)}",
                       f"address add {self.address(host, rail)}/24 dev {device}",
-                      f"link set {device} up"]
+                      f"link set {device} up",
+                      f"route change {self.subnet(rail)} dev {device} src {self.address(host, rail)} congctl {self.congestion}"]
         self.hosts.batch(name, "ip", lines)
         self.hosts.batch(name, "tc", [line for rail in range(self.nrails) for line in shaping(self.device(rail), self.mbit)])
 
@@ -178,15 +181,16 @@ def add_size_options(parser):
     parser.add_argument("--rails", type=number(1, 16), default=4, metavar="N", help="network cards of each host (default 4)")
     parser.add_argument("--mbit", type=number(1, 100000), default=100, metavar="M",
                         help="rate of each, in Mbit/s, in either direction (default 100)")
+    parser.add_argument("--congestion", default=CONGESTION, metavar="NAME", help=f"TCP's congestion control (default {CONGESTION})")
 
 
-def visit(nhosts, nrails, mbit, command=()):
+def visit(options, command=()):
     """Runs a command, or a shell for a person, on host0 of a testbed; returns its exit status. `on HOST COMMAND...` is in its path."""
-    with Testbed(nhosts, nrails, mbit) as bed:
-        env = {**os.environ, "PATH": f"{bed.hosts.directory}:{os.environ.get('PATH', '/usr/sbin:/usr/bin:/sbin:/bin')}", "TESTBED_ON": str(bed.on)}
+    with Testbed(options.hosts, options.rails, options.mbit, options.congestion) as bed:
+        env = {**os.environ, "PATH": f"{bed.hosts.directory}:{os.environ.get('PATH', '/usr/sbin:/usr/bin:/sbin:/bin')}"}
         if not command:
-            print(f"{nhosts} hosts with {nrails} rails of {mbit} Mbit/s: host0 to host{nhosts - 1}, eth0 ({bed.subnet(0)}) to "
-                  f"{bed.device(nrails - 1)} ({bed.subnet(nrails - 1)}). This shell is on host0.\n"
+            print(f"{bed.nhosts} hosts with {bed.nrails} rails of {bed.mbit} Mbit/s: host0 to host{bed.nhosts - 1}, eth0 "
+                  f"({bed.subnet(0)}) to {bed.device(bed.nrails - 1)} ({bed.subnet(bed.nrails - 1)}). This shell is on host0.\n"
                   f"  on HOST COMMAND...   runs a command on another; works as --rsh of tutti run: {bed.on}\n"
                   "  exit                 ends the testbed and everything in it", file=sys.stderr)
             command = [os.environ.get("SHELL", "/bin/sh")]
@@ -202,7 +206,7 @@ def main(argv):
     try:
         if why:
             raise HostsError(why)
-        return visit(options.hosts, options.rails, options.mbit, options.command)
+        return visit(options, options.command)
     except HostsError as error:
         print(f"testbed.py: {error}", file=sys.stderr)
         return 1
