@@ -35,6 +35,8 @@ PLAIN_TIMES = {"allgather": ("ring", "doubling"), "reduce_scatter": ("ring", "ha
 def add_options(parser):
     shaped.add_size_options(parser)
     parser.add_argument("--per-host", type=int, default=4, metavar="N", help="ranks on each host (default 4)")
+    parser.add_argument("--binding", choices=("number", "tutti"), default="number",
+                        help="who says which rail a rank uses: its number on the host (default), or Tutti itself")
     parser.add_argument("--rounds", type=int, metavar="N", help="rounds (default 5)")
     parser.add_argument("--quick", action="store_true", help="2 rounds, up to 16 MiB")
     parser.add_argument("--tutti", metavar="PATH", help="the command (default build/release/tutti)")
@@ -340,7 +342,7 @@ def everything(options, shape):
     main_times = [cases for where, cases in times if where == shape]
     if sizes or matrices or main_times:
         say.progress(f"{shape}")
-        with rails.Bed(shape) as bed:
+        with rails.Bed(shape, options.binding == "number") as bed:
             with Contestants(bed, options) as contestants:
                 for nbytes in sizes:
                     yield from size_rows(contestants, options, shape, nbytes)
@@ -351,7 +353,7 @@ def everything(options, shape):
     for where, cases in times:
         if where != shape:
             say.progress(f"{where}")
-            with rails.Bed(where) as bed, Contestants(bed, options) as contestants:
+            with rails.Bed(where, options.binding == "number") as bed, Contestants(bed, options) as contestants:
                 yield from time_rows(bed, contestants, options, cases)
 
 

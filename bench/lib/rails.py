@@ -42,8 +42,9 @@ class Shape:
 class Bed:
     """A testbed with ranks: knows how jobs are started on it."""
 
-    def __init__(self, shape):
-        self.shape = shape
+    def __init__(self, shape, binds):
+        """binds: each rank is told the rail of its number on the host; else Tutti chooses."""
+        self.shape, self.binds = shape, binds
         self.net = shaped.Testbed(shape.nhosts, shape.nrails, shape.mbit, shape.congestion)
 
     def __enter__(self):
@@ -53,12 +54,15 @@ class Bed:
     def __exit__(self, *_):
         self.net.__exit__()
 
+    def _binding(self, rank):
+        return {"TUTTI_INTERFACES": "=" + self.net.device(rank % self.shape.per_host % self.shape.nrails)} if self.binds else {}
+
     def tutti_launches(self, *program):
-        """One process per rank, started by hand; each binds to the rail of its number on the host."""
+        """One process per rank, started by hand."""
         s = self.shape
         return [(self.net.inside(r // s.per_host, *program),
                  {"TUTTI_RANK": str(r), "TUTTI_SIZE": str(s.nranks),
-                  "TUTTI_INTERFACES": "=" + self.net.device(r % s.per_host % s.nrails),
+                  **self._binding(r),
                   "TUTTI_RENDEZVOUS": f"tcp://{self.net.address(0)}:{PORT}"}) for r in range(s.nranks)]
 
     def tutti(self, path):

@@ -1,0 +1,164 @@
+#!/usr/bin/env python3
+"""Several NICs per host. Two hosts, played by network namespaces, joined by rails of a network each; rail2 leads nowhere:
+
+      [host a]  rail0 10.214.0.1 ---------------- rail0 10.214.0.2  [host b]
+                rail1 10.214.1.1 ---------------- rail1 10.214.1.2
+                rail2 10.214.2.1 --|          |-- rail2 10.214.2.2
+                far0  10.215.1.1 ---------------- far0  10.216.1.1      routed: no network in common
+                far1  10.215.2.1 ---------------- far1  10.216.2.1
+
+What went over a rail is what the kernel counted there. Skipped where namespaces may not be made."""
+
+import json
+import os
+import re
+import stat
+import subprocess
+import tempfile
+import unittest
+from pathlib import Path
+
+from cluster import CALLS, TUTTI, ClusterTest, environment
+
+TAG = f"ttr{os.getpid() % 100000}"
+HOSTS = [f"{TAG}a", f"{TAG}b"]
+HELLO = 200000      # bytes that links and start-up may cost on a rail that carries nothing else
+
+# A machine of two sockets with a processor each: rail1 hangs on the first, rail0 on the second.
+SETS = 'cpuset="0x{0:x}" complete_cpuset="0x{0:x}" nodeset="0x{0:x}" complete_nodeset="0x{0:x}"'
+
+
+def machine():
+    def package(i, nic):
+        s, n = SETS.format(1 << i), 10 * (i + 1)
+        return (f'<object type="Package" os_index="{i}" {s} gp_index="{n}">'
+                f'<object type="NUMANode" os_index="{i}" {s} gp_index="{n + 1}" local_memory="1024"/>'
+                f'<object type="PU" os_index="{i}" {s} gp_index="{n + 2}"/>'
+                f'<object type="OSDev" gp_index="{n + 3}" name="{nic}" osdev_type="2"/></object>')
+    both = SETS.format(3) + ' allowed_cpuset="0x3" allowed_nodeset="0x3"'
+    return ('<?xml version="1.0" encoding="UTF-8"?><!DOCTYPE topology SYSTEM "hwloc2.dtd"><topology version="2.0">'
+            f'<object type="Machine" os_index="0" {both} gp_index="1">{package(0, "rail1")}{package(1, "rail0")}</object></topology>')
+
+
+def ip(*args, check=True):
+    return subprocess.run(["ip", *args], check=check, capture_output=True, text=True)
+
+
+def build():
+    for host in HOSTS:
+        ip("netns", "add", host)
+        ip("-n", host, "link", "set", "lo", "up")
+    for name in ("rail0", "rail1", "far0", "far1"):
+        ip("link", "add", name, "netns", HOSTS[0], "type", "veth", "peer", "name", name, "netns", HOSTS[1])
+    for i, host in enumerate(HOSTS):
+        ip("-n", host, "link", "add", "rail2", "type", "veth", "peer", "name", "nowhere")
+        ip("-n", host, "link", "set", "nowhere", "up")
+        for k in range(3):
+            ip("-n", host, "addr", "add", f"10.214.{k}.{i + 1}/24", "dev", f"rail{k}")
+            ip("-n", host, "link", "set", f"rail{k}", "up")
+        for k in range(2):
+            ip("-n", host, "addr", "add", f"10.{215 + i}.{k + 1}.1/24", "dev", f"far{k}")
+            ip("-n", host, "link", "set", f"far{k}", "up")
+            ip("-n", host, "route", "add", f"10.{216 - i}.{k + 1}.0/24", "dev", f"far{k}")
+
+
+def remove():
+    for host in HOSTS:
+        ip("netns", "del", host, check=False)
+
+
+class Rails(ClusterTest):
+    @classmethod
+    def setUpClass(cls):
+        try:
+            build()
+        except (OSError, subprocess.CalledProcessError) as e:
+            remove()
+            raise unittest.SkipTest(f"network namespaces cannot be made here: {getattr(e, 'stderr', e)}")
+        cls.tmp = tempfile.TemporaryDirectory()
+        cls.rsh = os.path.join(cls.tmp.name, "rsh")
+        Path(cls.rsh).write_text('#!/bin/sh\nhost=$1; shift\nexec ip netns exec "$host" sh -c "$*"\n')
+        os.chmod(cls.rsh, stat.S_IRWXU)
+        cls.machine = os.path.join(cls.tmp.name, "machine.xml")
+        Path(cls.machine).write_text(machine())
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.tmp.cleanup()
+        remove()
+
+    def counted(self, host):
+        """Bytes that each interface of a host has sent and received."""
+        links = json.loads(ip("-n", HOSTS[host], "-j", "-s", "link").stdout)
+        return {link["ifname"]: link["stats64"]["tx"]["bytes"] + link["stats64"]["rx"]["bytes"] for link in links}
+
+    def calls(self, each, interfaces, pin=False, **more):
+        """Every collective, checked, with `each` ranks a host. What host a's interfaces carried, and what the ranks logged."""
+        before = self.counted(0)
+        jobs = []
+        for rank in range(2 * each):
+            command = ["ip", "netns", "exec", HOSTS[rank // each]]
+            command += ["taskset", "-c", str(rank % each)] if pin else []
+            env = environment(TUTTI_RANK=str(rank), TUTTI_SIZE=str(2 * each), TUTTI_TIMEOUT_MS="100000", TUTTI_LOG="info",
+                              TUTTI_INTERFACES=interfaces, TUTTI_RENDEZVOUS=f"tcp://{self.server(interfaces)}:18997", **more)
+            jobs.append(subprocess.Popen([*command, CALLS], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                                         text=True, env=env))
+        told = [job.communicate(timeout=200)[0] for job in jobs]
+        for job, output in zip(jobs, told):
+            self.assertEqual(job.returncode, 0, output[-4000:])
+        after = self.counted(0)
+        return {name: after[name] - before[name] for name in after}, told
+
+    def server(self, interfaces):
+        return "10.215.1.1" if "far" in interfaces else "10.214.0.1"
+
+    def test_a_rank_that_is_alone_on_its_host_stripes_over_all_rails(self):
+        carried, told = self.calls(1, "rail0,rail1")
+        total = carried["rail0"] + carried["rail1"]
+        self.assertGreater(carried["rail0"], total / 4, carried)
+        self.assertGreater(carried["rail1"], total / 4, carried)
+        self.assertIn("2 ranks on 2 hosts, 2 rails each", told[0])
+
+    def test_ranks_of_a_host_use_a_rail_each(self):
+        carried, told = self.calls(2, "rail0,rail1")
+        total = carried["rail0"] + carried["rail1"]
+        self.assertGreater(min(carried["rail0"], carried["rail1"]), total / 5, carried)
+        for rank, output in enumerate(told):
+            self.assertIn(f"lanes go over rail {rank % 2}, rail{rank % 2}", output)
+
+    def test_ranks_use_the_rail_of_their_socket(self):
+        if os.cpu_count() < 2:
+            self.skipTest("two processors are needed to bind two ranks")
+        _, told = self.calls(2, "rail0,rail1", pin=True, HWLOC_XMLFILE=self.machine)
+        for rank, output in enumerate(told):
+            self.assertIn(f"lanes go over rail {1 - rank % 2}, rail{1 - rank % 2}", output)
+
+    def test_the_rule_of_interfaces_says_what_may_be_a_rail(self):
+        carried, told = self.calls(2, "=rail1")
+        self.assertGreater(carried["rail1"], 1000000)
+        self.assertLess(carried["rail0"], HELLO + carried["rail1"] / 10, carried)       # the rendezvous is there
+        self.assertIn("4 ranks on 2 hosts, 1 rail each", told[0])
+
+    def test_a_rail_that_leads_nowhere_is_gone_around(self):
+        carried, told = self.calls(1, "rail")
+        self.assertIn("2 ranks on 2 hosts, 3 rails each", told[0])
+        self.assertLess(carried["rail2"], HELLO)
+        self.assertGreater(carried["rail0"] + carried["rail1"], 1000000)
+
+    def test_rails_without_a_network_in_common_go_to_the_peers_rail_of_the_same_number(self):
+        carried, _ = self.calls(1, "far")
+        total = carried["far0"] + carried["far1"]
+        self.assertGreater(min(carried["far0"], carried["far1"]), total / 4, carried)
+
+    def test_the_tool_tells_the_rails_of_a_job(self):
+        done = self.run_tutti("-n", 4, "-o", "plain", "--hosts", f"localhost:2,{HOSTS[1]}:2", "--rsh", self.rsh, "--timeout", 30,
+                              "--interfaces", "rail0,rail1", TUTTI, "topo", "--json", inside=["ip", "netns", "exec", HOSTS[0]])
+        self.assertEqual(done.returncode, 0, done.stderr)
+        ranks = json.loads(done.stdout)["ranks"]
+        self.assertEqual([rank["host_number"] for rank in ranks], [0, 0, 1, 1])
+        self.assertEqual([rank["rail"] for rank in ranks], ["rail0", "rail1"] * 2)
+        self.assertEqual({bool(re.search("in turn|nearest", rank["why"])) for rank in ranks}, {True})
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
