@@ -214,12 +214,12 @@ def run_cases(options, contestants):
 def shaped_launches(network, options):
     """Who runs the ring on the shaped links: Tutti started by hand, or Gloo where there is no Tutti yet."""
     if options.without_tutti:
-        return "Gloo", [(network.inside(r, build.gloo_peer(), "{dir}", r, network.n, network.address(r)), {})
-                        for r in range(network.n)]
+        return "Gloo", [(network.inside(r, build.gloo_peer(), "{dir}", r, SHAPED_RANKS, network.address(r)), {})
+                        for r in range(SHAPED_RANKS)]
     tutti = build.tutti(options.tutti)
     return "Tutti", [(network.inside(r, tutti, "perf", "--interactive", "{dir}", "--wire", "tcp"),
-                      {"TUTTI_RANK": str(r), "TUTTI_SIZE": str(network.n),
-                       "TUTTI_RENDEZVOUS": f"tcp://{network.address(0)}:29477"}) for r in range(network.n)]
+                      {"TUTTI_RANK": str(r), "TUTTI_SIZE": str(SHAPED_RANKS),
+                       "TUTTI_RENDEZVOUS": f"tcp://{network.address(0)}:29477"}) for r in range(SHAPED_RANKS)]
 
 
 def shaped_samples(options):
@@ -227,11 +227,11 @@ def shaped_samples(options):
     n = SHAPED_RANKS
     bus_bits = 8 * SHAPED_BYTES * 2 * (n - 1) / n
     ring, iperf = [], []
-    with shaped.Network(n, SHAPED_MBIT) as network:
+    with shaped.Testbed(n, 1, SHAPED_MBIT) as network:
         name, launches = shaped_launches(network, options)
         with Group(name, n, launches) as group:
             for i in range(options.rounds or 3):
-                iperf.append(network.iperf_mbit(3 if options.quick else 5))
+                iperf += network.iperf_mbit(3 if options.quick else 5)
                 reply = group.command("allreduce/ring", SHAPED_BYTES, 1 if options.quick else 2, 2 if i == 0 else 1)
                 ring.append(bus_bits / statistics.median(reply["samples_us"]))
                 say.progress(f"  round {i + 1}: iperf3 {iperf[-1]:.1f} Mbit/s, {name} {ring[-1]:.1f} Mbit/s")
@@ -246,7 +246,7 @@ def shaped_row(options):
         return {**base, "skipped": why}
     try:
         name, ring, iperf = shaped_samples(options)
-    except (GroupError, Refused, say.Problem) as why:
+    except (GroupError, Refused, say.Problem, shaped.HostsError) as why:
         return {**base, "skipped": str(why)}
     ratios = [r / i for r, i in zip(ring, iperf)]
     if name != "Tutti":

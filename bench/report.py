@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Writes docs/performance.md and its plot from a peers run: bench/report.py [RESULTS] [--out FILE.md]"""
+"""Writes the page of docs/ that a benchmark's results belong to: docs/performance.md and its plot from a peers run, docs/rails.md
+from a rails run: bench/report.py [RESULTS] [--out FILE.md]"""
 
 import argparse
 import sys
@@ -10,7 +11,7 @@ sys.path.insert(0, str(HERE))
 sys.dont_write_bytecode = True
 
 import plot  # noqa: E402
-from lib import results, say  # noqa: E402
+from lib import report_rails, results, say  # noqa: E402
 
 METHOD = """\
 Everything here was measured in one run, side by side, by `bench/run peers`; how is told in
@@ -64,21 +65,31 @@ def markdown(data, plot_name):
     return "\n\n".join(parts) + "\n"
 
 
+def write_peers(data, out):
+    drawing = None
+    if plot.panels_of(data["rows"]):
+        drawing = out.with_suffix(".svg")
+        drawing.write_text(plot.svg(data["rows"], plot.subtitle_of(data)))
+    out.write_text(markdown(data, drawing and drawing.name))
+
+
 def main(argv):
     parser = argparse.ArgumentParser(prog="bench/report.py", description=__doc__)
     parser.add_argument("results", nargs="?", type=Path, default=HERE.parent / "build" / "bench" / "peers.json")
-    parser.add_argument("--out", type=Path, default=HERE.parent / "docs" / "performance.md")
+    parser.add_argument("--out", type=Path, help="default docs/performance.md or docs/rails.md")
     options = parser.parse_args(argv)
+    docs = HERE.parent / "docs"
     try:
         data = results.load(options.results)
+        if data["benchmark"] == "rails":
+            (options.out or docs / "rails.md").write_text(report_rails.markdown(data, machine_table(data["machine"])))
+        elif data["benchmark"] == "peers":
+            write_peers(data, options.out or docs / "performance.md")
+        else:
+            raise say.Problem(f"{options.results} is of the benchmark {data['benchmark']}, which has no page")
     except say.Problem as problem:
         print(f"bench/report.py: {problem}", file=sys.stderr)
         return 1
-    drawing = None
-    if plot.panels_of(data["rows"]):
-        drawing = options.out.with_suffix(".svg")
-        drawing.write_text(plot.svg(data["rows"], plot.subtitle_of(data)))
-    options.out.write_text(markdown(data, drawing and drawing.name))
     return 0
 
 

@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 
 from . import machine
-from .leftover import is_alive
+from .shaped import is_alive
 
 PREFIX = "tutti-bench-"
 START_S = 60

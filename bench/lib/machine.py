@@ -50,15 +50,17 @@ def cores():
     return len(os.sched_getaffinity(0))
 
 
+def busy_seconds():
+    """Processor time that all cores together have been at work, ever."""
+    user, nice, system, _idle, _iowait, irq, softirq = map(int, Path("/proc/stat").read_text().split()[1:8])
+    return (user + nice + system + irq + softirq) / os.sysconf("SC_CLK_TCK")
+
+
 def busy_cores(seconds=1.0):
     """How many cores are at work on something else right now, before the benchmark starts."""
-    def busy_ticks():
-        user, nice, system, _idle, _iowait, irq, softirq = map(int, Path("/proc/stat").read_text().split()[1:8])
-        return user + nice + system + irq + softirq
-
-    before = busy_ticks()
+    before = busy_seconds()
     time.sleep(seconds)
-    return (busy_ticks() - before) / os.sysconf("SC_CLK_TCK") / seconds
+    return (busy_seconds() - before) / seconds
 
 
 def describe(busy):

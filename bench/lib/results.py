@@ -20,7 +20,7 @@ def load(path):
     try:
         return json.loads(path.read_text())
     except FileNotFoundError:
-        raise say.Problem(f"{path} does not exist: run the benchmark first (bench/run peers)") from None
+        raise say.Problem(f"{path} does not exist: run the benchmark first (bench/run {path.stem})") from None
 
 
 def aligned(head, lines):

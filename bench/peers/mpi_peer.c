@@ -1,4 +1,5 @@
-/* An MPI library as a contestant: the same source for Open MPI and MPICH, at their defaults. */
+/* An MPI library as a contestant: the same source for Open MPI and MPICH. Both choose their algorithms themselves; Open MPI can
+ * also be told one by its own name, where it was started with --mca coll_tuned_use_dynamic_rules 1. */
 #include "peer.h"
 
 #include <limits.h>
@@ -19,15 +20,71 @@ static void library(char version[64], const char **name)
     snprintf(version, 64, "%.*s", digits ? (int)strspn(digits, "0123456789.abrc") : 0, digits ? digits : "");
 }
 
+/* A communicator that uses the algorithm that was asked for, or MPI_COMM_WORLD. */
+struct mpi {
+    MPI_Comm comm;
+};
+
+/* The number that a setting has for a word, or -1. */
+static int value_of(int setting, const char *word)
+{
+    char name[256], item[64];
+    int name_len = sizeof(name), verbosity, binding, scope, nitems, value, len;
+    MPI_Datatype type;
+    MPI_T_enum words;
+
+    if (MPI_T_cvar_get_info(setting, name, &name_len, &verbosity, &type, &words, NULL, NULL, &binding, &scope) ||
+        type != MPI_INT || words == MPI_T_ENUM_NULL)
+        return -1;
+    len = sizeof(item);
+    if (MPI_T_enum_get_info(words, &nitems, item, &len))
+        return -1;
+    for (int i = 0; i < nitems; i++) {
+        len = sizeof(item);
+        if (MPI_T_enum_get_item(words, i, &value, item, &len) == MPI_SUCCESS && !strcmp(item, word))
+            return value;
+    }
+    return -1;
+}
+
+/* Open MPI reads the setting when a communicator is made. Returns NULL or why not. */
+static const char *force(const char *coll, const char *algo)
+{
+    char name[64];
+    int setting, value, count;
+    MPI_T_cvar_handle handle;
+
+    snprintf(name, sizeof(name), "coll_tuned_%s_algorithm", coll);
+    if (MPI_T_cvar_get_index(name, &setting))
+        return "this peer chooses its algorithms itself";
+    value = value_of(setting, algo);
+    if (value < 0)
+        return "this peer has no algorithm of that name";
+    if (MPI_T_cvar_handle_alloc(setting, NULL, &handle, &count))
+        return "this peer's choice of algorithm cannot be reached";
+    count = MPI_T_cvar_write(handle, &value);
+    MPI_T_cvar_handle_free(&handle);
+    return count ? "this peer's choice of algorithm cannot be written" : NULL;
+}
+
 static const char *prepare(void *ctx, const struct peer_job *job, int fresh)
 {
-    (void)ctx;
-    (void)fresh;
-    if (job->algo[0])
-        return "this peer chooses its algorithms itself";
+    struct mpi *mpi = ctx;
+    const char *why;
+
     if (job->count > INT_MAX)
         return "too many elements for an int";
-    return NULL;
+    if (!fresh)
+        return NULL;
+    if (mpi->comm != MPI_COMM_WORLD)
+        MPI_Comm_free(&mpi->comm);
+    mpi->comm = MPI_COMM_WORLD;
+    if (!job->algo[0])
+        return NULL;
+    why = force(peer_coll_name(job->coll), job->algo);
+    if (!why)
+        MPI_Comm_dup(MPI_COMM_WORLD, &mpi->comm);
+    return why;
 }
 
 static void pingpong(const struct peer_job *job, int count)
@@ -47,9 +104,8 @@ static void pingpong(const struct peer_job *job, int count)
 static void run(void *ctx, const struct peer_job *job)
 {
     const int n = (int)job->count, b = (int)job->block;
-    const MPI_Comm comm = MPI_COMM_WORLD;
+    const MPI_Comm comm = ((struct mpi *)ctx)->comm;
 
-    (void)ctx;
     switch (job->coll) {
     case PEER_ALLREDUCE:
         MPI_Allreduce(job->src, job->dst, n, MPI_FLOAT, MPI_SUM, comm);
@@ -104,9 +160,11 @@ static void max(void *ctx, double *values, size_t n)
 int main(int argc, char **argv)
 {
     struct peer_ops ops = { .prepare = prepare, .run = run, .barrier = barrier, .max = max };
+    struct mpi mpi = { .comm = MPI_COMM_WORLD };
     char version[64];
-    int status;
+    int status, level;
 
+    MPI_T_init_thread(MPI_THREAD_SINGLE, &level);
     MPI_Init(&argc, &argv);
     if (argc != 2) {
         fprintf(stderr, "usage: mpi_peer DIR (see PROTOCOL.md)\n");
@@ -116,7 +174,8 @@ int main(int argc, char **argv)
     ops.version = version;
     MPI_Comm_rank(MPI_COMM_WORLD, &ops.rank);
     MPI_Comm_size(MPI_COMM_WORLD, &ops.nranks);
-    status = peer_serve(argv[1], &ops, NULL);
+    status = peer_serve(argv[1], &ops, &mpi);
     MPI_Finalize();
+    MPI_T_finalize();
     return status;
 }

@@ -22,6 +22,8 @@ static const char *const coll_names[PEER_NCOLLS] = {
     [PEER_PINGPONG] = "pingpong",
 };
 
+const char *peer_coll_name(enum peer_coll coll) { return coll_names[coll]; }
+
 struct server {
     const struct peer_ops *ops;
     void                  *ctx;

@@ -48,6 +48,9 @@ struct peer_ops {
     void        (*max)(void *ctx, double *values, size_t n);   /* elementwise over ranks, to rank 0 */
 };
 
+/* "allreduce", ... */
+const char *peer_coll_name(enum peer_coll coll);
+
 /* Serves the commands of dir until quit or the end of the pipe. Returns the exit status. */
 int peer_serve(const char *dir, const struct peer_ops *ops, void *ctx);
 

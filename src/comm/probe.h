@@ -1,4 +1,4 @@
-/* Who does not answer? When an operation waits long for a rank, that rank is asked over the control overlay, whose thread
+/* Who does not answer? When an operation's deadline is near, the rank that it waits for is asked over the control overlay, whose thread
  * answers also while the application computes; it tells whom it waits for itself, and that one is asked next. When a deadline passes,
  * the chain is followed to a rank that has stopped answering: it is to blame, not the neighbours that wait for it. A pure state
  * machine. */

@@ -46,6 +46,7 @@ void tt_peer_lost(struct tt_engine *e, uint32_t rank, const char *how)
 }
 
 #define LEFT_GRACE_NS (250 * TT_MS)
+#define ASKING_NS (2 * TT_SECOND)       /* before a deadline: enough to follow a chain of waiting ranks to one that is silent */
 #define JUMP_NS (2 * TT_SECOND)         /* longer than any sleeper sleeps */
 
 /* Operations that wait for a rank which has left will wait for ever; the others go on. A rank that gives up because another was
@@ -162,6 +163,13 @@ static bool is_late(const struct tt_engine *e, struct tt_op *op)
     return e->now_ns >= op->deadline_ns;
 }
 
+/* Whether it is time to find out whom to blame. Not earlier: a question goes to all ranks, as does its answer, so asking
+ * through every long operation would fill the network with questions. */
+static bool is_almost_late(const struct tt_engine *e, const struct tt_op *op)
+{
+    return op->deadline_ns != TT_NEVER && e->now_ns + ASKING_NS >= op->deadline_ns;
+}
+
 /* False: the context has failed, its list is gone. */
 static bool check_op(struct tt_engine *e, struct tt_op *op)
 {
@@ -178,7 +186,7 @@ static bool check_op(struct tt_engine *e, struct tt_op *op)
         tt_op_nudge(op);
         if (tt_op_is_over(op))
             return false;
-        if (waits_for != UINT32_MAX && e->hooks.slow)
+        if (waits_for != UINT32_MAX && e->hooks.slow && is_almost_late(e, op))
             e->hooks.slow(e->hooks.arg, waits_for);
     }
     return true;

@@ -3,10 +3,13 @@ started, however indirectly, is found again."""
 
 import os
 import subprocess
+import sys
 import time
 import unittest
 import uuid
 from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "support"))     # hosts and testbed
 
 BUILD = Path(os.environ.get("TUTTI_BUILD_DIR", "build/release")).resolve()
 TUTTI = str(BUILD / "tutti")

@@ -7,60 +7,47 @@
 
 Skipped where namespaces may not be made."""
 
-import os
-import stat
 import subprocess
-import tempfile
 import time
 import unittest
-from pathlib import Path
 
 from cluster import CALLS, MEET, SLOW, VANISH, ClusterTest, environment, marked, wait_until
+from hosts import Hosts, HostsError
 
-TAG = f"tt{os.getpid() % 100000}"
-HOSTS = [f"{TAG}a", f"{TAG}b"]
-
-
-def ip(*args, check=True):
-    return subprocess.run(["ip", *args], check=check, capture_output=True, text=True)
+HOSTS = ["hosta", "hostb"]
 
 
-def build():
-    for host in HOSTS:
-        ip("netns", "add", host)
-    ip("link", "add", "eth0", "netns", HOSTS[0], "type", "veth", "peer", "name", "eth0", "netns", HOSTS[1])
+def connect(hosts):
+    """Draws the picture above."""
     for i, host in enumerate(HOSTS):
-        ip("-n", host, "link", "add", "brx0", "type", "veth", "peer", "name", "brx1")     # leads nowhere, but is up
-        for args in (["addr", "add", f"10.213.7.{i + 1}/24", "dev", "eth0"], ["-6", "addr", "add", f"fd00:213:7::{i + 1}/64", "dev",
-                      "eth0", "nodad"], ["link", "set", "eth0", "up"],
-                     ["link", "set", "lo", "up"], ["addr", "add", "172.31.9.1/24", "dev", "brx0"],
-                     ["link", "set", "brx0", "up"], ["link", "set", "brx1", "up"]):
-            ip("-n", host, *args)
-
-
-def remove():
-    for host in HOSTS:
-        ip("netns", "del", host, check=False)
+        lines = ["link set lo up", f"address add 10.213.7.{i + 1}/24 dev eth0", f"address add fd00:213:7::{i + 1}/64 dev eth0 nodad",
+                 "link set eth0 up",
+                 "link add brx0 type veth peer name brx1",      # leads nowhere, but is up
+                 "address add 172.31.9.1/24 dev brx0", "link set brx0 up", "link set brx1 up"]
+        if i == 0:
+            lines.insert(0, f"link add eth0 type veth peer name eth0 netns {hosts.network_of(HOSTS[1])}")
+        hosts.batch(host, "ip", lines)
 
 
 class Namespaces(ClusterTest):
     @classmethod
     def setUpClass(cls):
+        cls.hosts = Hosts(*HOSTS)
         try:
-            build()
-        except (OSError, subprocess.CalledProcessError) as e:
-            remove()
-            raise unittest.SkipTest(f"network namespaces cannot be made here: {getattr(e, 'stderr', e)}")
-        cls.tmp = tempfile.TemporaryDirectory()
-        cls.inside = ["ip", "netns", "exec", HOSTS[0]]
-        cls.rsh = os.path.join(cls.tmp.name, "rsh")
-        Path(cls.rsh).write_text('#!/bin/sh\nhost=$1; shift\nexec ip netns exec "$host" sh -c "$*"\n')
-        os.chmod(cls.rsh, stat.S_IRWXU)
+            cls.hosts.__enter__()
+            connect(cls.hosts)
+        except (OSError, HostsError) as why:
+            cls.hosts.__exit__()
+            raise unittest.SkipTest(f"network namespaces cannot be made here: {why}")
+        cls.inside = cls.hosts.inside(HOSTS[0])
+        cls.rsh = str(cls.hosts.on)
 
     @classmethod
     def tearDownClass(cls):
-        cls.tmp.cleanup()
-        remove()
+        cls.hosts.__exit__()
+
+    def ip(self, host, *args):
+        self.hosts.run(host, "ip", *args)
 
     def test_ranks_on_two_hosts_meet_through_the_launcher(self):
         for rule in ("", "eth", "=eth0", "^brx,lo"):
@@ -78,7 +65,7 @@ class Namespaces(ClusterTest):
         self.assertIn('"=eth7"', done.stdout + done.stderr)
 
     def test_ranks_on_two_hosts_meet_by_hand_at_rank_0s_address(self):
-        jobs = [subprocess.Popen(["ip", "netns", "exec", HOSTS[r % 2], MEET], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+        jobs = [subprocess.Popen(self.hosts.inside(HOSTS[r % 2], MEET), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                                  stderr=subprocess.STDOUT, text=True,
                                  env=environment(TUTTI_RANK=str(r), TUTTI_SIZE="4", TUTTI_TIMEOUT_MS="20000",
                                                  TUTTI_RENDEZVOUS="tcp://10.213.7.1:18999")) for r in range(4)]
@@ -91,28 +78,28 @@ class Namespaces(ClusterTest):
         """With less patience than the control overlay has (15 s), so that it is the link itself that finds out."""
         for i, how in enumerate(([], ["busy"])):
             with self.subTest(how=how):
-                jobs = [subprocess.Popen(["ip", "netns", "exec", HOSTS[r], VANISH, *how], stdin=subprocess.DEVNULL,
+                jobs = [subprocess.Popen(self.hosts.inside(HOSTS[r], VANISH, *how), stdin=subprocess.DEVNULL,
                                          stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
                                          env=environment(TUTTI_RANK=str(r), TUTTI_SIZE="2", TUTTI_TIMEOUT_MS="-1",
                                                          TUTTI_TCP_SILENCE_S="4",
                                                          TUTTI_RENDEZVOUS=f"tcp://10.213.7.1:{18990 + i}")) for r in range(2)]
                 for job in jobs:
                     self.assertEqual(self.read_lines(job, 1), ["ready"])
-                ip("-n", HOSTS[1], "addr", "del", "10.213.7.2/24", "dev", "eth0")
+                self.ip(HOSTS[1], "addr", "del", "10.213.7.2/24", "dev", "eth0")
                 began = time.monotonic()
                 try:
                     output = jobs[0].communicate(timeout=60)[0]
                     took = time.monotonic() - began
                     jobs[1].communicate(timeout=60)
                 finally:
-                    ip("-n", HOSTS[1], "addr", "add", "10.213.7.2/24", "dev", "eth0")
+                    self.ip(HOSTS[1], "addr", "add", "10.213.7.2/24", "dev", "eth0")
                 self.assertIn("PEER_LOST: rank 1 was lost", output)
                 self.assertLess(took, 12)
 
     def received(self, family):
         """Bytes that host b has got over IPv4 or IPv6 so far, without its loopback."""
         name, at = {4: ("/proc/net/netstat", "IpExt"), 6: ("/proc/net/snmp6", "Ip6InOctets")}[family]
-        text = subprocess.run(["ip", "netns", "exec", HOSTS[1], "cat", name], check=True, capture_output=True, text=True).stdout
+        text = self.hosts.run(HOSTS[1], "cat", name)
         if family == 6:
             return int(text.split("Ip6InOctets", 1)[1].split()[0])
         heads, values = [line.split() for line in text.splitlines() if line.startswith(at)]
@@ -120,7 +107,7 @@ class Namespaces(ClusterTest):
 
     def calls_between_hosts(self, server, ports, **more):
         """Three ranks on host a, two on host b; every collective, short and long, every byte checked."""
-        jobs = [subprocess.Popen(["ip", "netns", "exec", HOSTS[r >= 3], CALLS], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+        jobs = [subprocess.Popen(self.hosts.inside(HOSTS[r >= 3], CALLS), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                                  stderr=subprocess.STDOUT, text=True,
                                  env=environment(TUTTI_RANK=str(r), TUTTI_SIZE="5", TUTTI_TIMEOUT_MS="60000",
                                                  TUTTI_RENDEZVOUS=f"tcp://{server}:{ports}", **more)) for r in range(5)]
@@ -138,7 +125,7 @@ class Namespaces(ClusterTest):
 
     def test_collectives_between_hosts_over_ipv6(self):
         for i, host in enumerate(HOSTS):    # now there is no other way
-            ip("-n", host, "addr", "del", f"10.213.7.{i + 1}/24", "dev", "eth0")
+            self.ip(host, "addr", "del", f"10.213.7.{i + 1}/24", "dev", "eth0")
         try:
             for lanes in (4,) if SLOW else (1, 4):
                 with self.subTest(lanes=lanes):
@@ -147,7 +134,7 @@ class Namespaces(ClusterTest):
                     self.assertGreater(self.received(6) - before, 1 << 20)
         finally:
             for i, host in enumerate(HOSTS):
-                ip("-n", host, "addr", "add", f"10.213.7.{i + 1}/24", "dev", "eth0")
+                self.ip(host, "addr", "add", f"10.213.7.{i + 1}/24", "dev", "eth0")
 
     def test_no_rank_on_another_host_survives_the_launchers_death(self):
         env = environment()

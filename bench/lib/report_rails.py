@@ -1,0 +1,108 @@
+"""docs/rails.md out of the rows of bench/run rails."""
+
+import statistics
+
+from . import results, say
+
+TITLE = "# Several rails per host"
+
+METHOD = """\
+A host with several network cards (*rails*) is served well when each of its ranks drives one of them: *parallel rings*, one ring per
+local rank, each on its own rail, with the exchange inside hosts running beside them ([algorithms.md](algorithms.md)). This
+page says what that brings on real links; all of it comes from one run of `bench/run rails`.
+
+## How to run it
+
+    bench/run rails                         everything below; about 20 minutes, as root
+    bench/run rails --quick --only 'allgather 4 MiB'
+    bench/run rails --list                  the rows, measuring nothing
+    bench/run rails --testbed-only          a shell on the first host of the testbed, to look around (`on host1 ip link`)
+    bench/report.py build/bench/rails.json  this page, anew
+
+It needs root, and the Debian packages `iproute2 iperf3 iputils-ping openmpi-bin libopenmpi-dev`. On a machine on which others measure
+too, `--lock FILE` makes runs take turns.
+
+## The testbed
+
+Hosts are network namespaces with a name, a `/sys` and an `/etc/hosts` of their own. Each rail is a veth pair to a bridge of that rail, and
+HTB holds both of its directions at the rate ([tests/support/testbed.py](../tests/support/testbed.py) draws it). Rails are not joined. One small
+process holds the namespaces; when the run ends, however it ends, they are gone with all that ran in them. TCP uses `cubic` on all of
+them, whatever the system's default: `bbr` gives flows that pause between rounds less than their share.
+
+## What a row says
+
+Each round measures one iperf3 stream per rail, all at once from host 0 to host 1, and then every contestant in turn. An iteration is
+barrier, time, operation, and counts as long as its slowest rank took; every algorithm's result is checked first. *Share* is what must enter
+each host, over the time taken, over the sum of the iperf3 streams. *Faster* is the other's time over that of parallel rings. Ranks are bound to
+the rail of their number on the host, for the flat ring too; to Open MPI all rails are offered (`btl_tcp_if_include`), ranks of a host
+share memory, and the best of its all-gathers (linear, Bruck, recursive doubling, ring, neighbour exchange) counts. *Processors* is how
+busy they were meanwhile: where that is near 100 %, all ranks of all hosts being on this one machine, links did not set the time."""
+
+YARDSTICK = """\
+## The yardstick
+
+What the paper of parallel rings ("Scalable, Topology- and Multi-HCA-Aware Hierarchical GPU Allgather Using Parallel Rings", 2026) says of
+its own implementation, on its own clusters with GPUs and InfiniBand. None of this was measured here."""
+
+YARDSTICK_ROWS = [
+    ["full mesh in hosts, 32 GPUs", "Open MPI", "up to 74 % less latency"],
+    ["full mesh in hosts, 32 GPUs", "MVAPICH-Plus", "up to 80 % less latency"],
+    ["full mesh in hosts, 32 GPUs", "NCCL", "up to 31 % less latency"],
+    ["sockets in hosts", "NCCL", "level with it"],
+    ["sockets in hosts, training with FSDP", "NCCL", "16 % behind it: no reduce_scatter"],
+]
+
+TIMES = """\
+## Times for the simulator
+
+Medians, with what a simulator has to know of the network. The results file has them with all samples."""
+
+
+def less(row):
+    """The ratio, also as the share of time that is saved: the paper's way to say it."""
+    return f"{say.number(row['value'])} x" + (f" ({100 * (1 - 1 / row['value']):.0f} % less)" if "faster" in row["what"] else "")
+
+
+def row_line(row):
+    if "skipped" in row:
+        return [row["what"], row.get("against") or "", "skipped", "", "", "", row["skipped"]]
+    low, high = row["spread"]
+    reach = "" if row["reach"] is None else say.number(row["reach"])
+    cpu = f"{100 * row['cpu']:.0f} %" if "cpu" in row else ""
+    against = row.get("best") or row["against"]
+    return [row["what"], against, less(row), f"{say.number(low)} to {say.number(high)}", reach, cpu, say.verdict(row)]
+
+
+def rail_lines(rows):
+    """How evenly the rails were used: the least and the most that one sent, of all hosts."""
+    for row in rows:
+        if "rail_mib" in row and "share" in row["what"]:
+            sent = [mib for host in row["rail_mib"] for mib in host]
+            yield [row["what"].split(":")[0], say.number(min(sent)), say.number(statistics.mean(sent)), say.number(max(sent))]
+
+
+def time_line(row):
+    n = row["network"]
+    shape = f"{n['hosts']} x {n['ranks_per_host']} ranks, {n['rails']} rail{'s' if n['rails'] > 1 else ''}"
+    network = f"{n['goodput_mbit']} of {n['rate_mbit']} Mbit/s, ping {n['ping_rtt_us']:.0f} us"
+    return [row["collective"], row["algo"], say.size(row["size"]), shape, f"{row['value'] / 1000:.2f}", f"{100 * row['cpu']:.0f} %", network]
+
+
+def markdown(data, machine_table):
+    times = [row for row in data["rows"] if row["what"].startswith("time of")]
+    rows = [row for row in data["rows"] if row not in times]
+    measured = [row for row in times if "value" in row]
+    missing = [row for row in times if "skipped" in row]
+    parts = [TITLE, METHOD, "## Measured here", machine_table]
+    if rows:
+        parts.append(results.aligned(["what", "against", "value", "rounds", "reach", "processors", ""], map(row_line, rows)))
+    rails = list(rail_lines(rows))
+    if rails:
+        parts += ["MiB that each rail of each host sent in one operation, with all headers:",
+                  results.aligned(["operation", "least", "mean", "most"], rails)]
+    parts += [YARDSTICK, results.aligned(["where", "against", "result"], YARDSTICK_ROWS)]
+    if measured:
+        parts += [TIMES, results.aligned(["", "algorithm", "size", "where", "ms", "processors", "network"], map(time_line, measured))]
+    if missing:
+        parts.append("Not measured:\n\n" + "\n".join(f"- {row['what']}: {row['skipped']}" for row in missing))
+    return "\n\n".join(parts) + "\n"

@@ -1,0 +1,146 @@
+"""Hosts played by namespaces, for tests and benchmarks: each has network devices, a name, a /sys and an /etc/hosts of its own, and
+shares the processes and the files of this machine.
+
+Nothing here has a name outside: namespaces are held open by one small process (hosts_keeper.py) that ends when its pipe from us
+closes, with everything that runs in them. So hosts vanish however their owner ends, SIGKILL too, and any number of runs
+can be side by side. Only a directory in the temporary one could outlive a keeper that was itself killed; the next run removes it.
+"""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+PREFIX = "tutti-hosts-"
+GONE_S = 10
+MAKING_S = 60           # a directory that is older has a keeper, or its owner died before
+ON = """#!/bin/sh
+# {path} HOST COMMAND...: runs the command on a host, as a remote shell would.
+[ $# -ge 2 ] || {{ echo "usage: on HOST COMMAND...; hosts are {names}" >&2; exit 2; }}
+host=$1
+shift
+case $host in
+{cases}
+*) echo "on: there is no $host; hosts are {names}" >&2; exit 255 ;;
+esac
+"""
+
+
+class HostsError(Exception):
+    """Hosts could not be made or set up; says why in one sentence."""
+
+
+def why_not(*programs):
+    """Returns why hosts cannot be made here, or None. programs: (name, Debian package) of what is needed besides."""
+    if os.geteuid():
+        return "network namespaces need root"
+    for name, package in (("ip", "iproute2"), ("nsenter", "util-linux"), *programs):
+        if not shutil.which(name):
+            return f"{name} is not installed (Debian: apt-get install {package})"
+    return None
+
+
+def is_alive(pid):
+    """False for a zombie, too: it has no command line any more."""
+    try:
+        return bool(Path(f"/proc/{pid}/cmdline").read_bytes())
+    except OSError:
+        return False
+
+
+def remove_leftovers():
+    """Removes the directories of keepers that were killed."""
+    for path in Path(tempfile.gettempdir()).glob(PREFIX + "*"):
+        try:
+            pid = (path / "keeper").read_text().strip()
+            is_old = time.time() - path.stat().st_mtime > MAKING_S
+        except OSError:
+            continue        # being made, or being removed
+        if pid and not is_alive(pid) or not pid and is_old:
+            shutil.rmtree(path, ignore_errors=True)
+
+
+class Hosts:
+    """A context manager: hosts with these names, joined by nothing yet.
+
+    .on is the path of a script that runs a command on a host (on HOST COMMAND...), good as a remote shell for launchers too.
+    """
+
+    def __init__(self, *names):
+        self.names = names
+        self._keeper = None
+
+    def __enter__(self):
+        remove_leftovers()
+        self.directory = Path(tempfile.mkdtemp(prefix=PREFIX))
+        (self.directory / "keeper").write_text("")
+        (self.directory / "hosts").write_text("127.0.0.1 localhost\n")
+        self._keeper = subprocess.Popen(
+            [sys.executable, "-I", Path(__file__).with_name("hosts_keeper.py"), self.directory, *self.names],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True, cwd="/")
+        (self.directory / "keeper").write_text(f"{self._keeper.pid}\n")
+        try:
+            self._paths = json.loads(self._keeper.stdout.readline() or '{"error": "the keeper of namespaces did not start"}')
+            if "error" in self._paths:
+                raise HostsError(self._paths["error"])
+            self._write_on()
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def __exit__(self, *_):
+        """The same way as when we are killed: the pipe closes."""
+        if self._keeper:
+            self._keeper.stdin.close()
+            self._keeper.stdout.close()
+            try:
+                self._keeper.wait(GONE_S)
+            except subprocess.TimeoutExpired:
+                self._keeper.kill()
+                self._keeper.wait()
+            shutil.rmtree(self.directory, ignore_errors=True)
+        self._keeper = None
+
+    def _write_on(self):
+        cases = "\n".join(f'{name}) exec {" ".join(self._enter(name))} --wdns="$PWD" -- sh -c "$*" ;;' for name in self.names)
+        self.on = self.directory / "on"
+        self.on.write_text(ON.format(path=self.on, names=" ".join(self.names), cases=cases))
+        self.on.chmod(0o700)
+
+    def _enter(self, name):
+        of = self._paths[name]
+        return ["nsenter", f"--net={of['net']}", f"--uts={of['uts']}", f"--mount={of['mnt']}"]
+
+    def inside(self, name, *argv):
+        """argv, as it is run on a host: in the present directory, with our environment, and with the pid of who starts it."""
+        return [*self._enter(name), f"--wdns={os.getcwd()}", "--", *map(str, argv)]
+
+    def network_of(self, name):
+        """The path of a host's network namespace: where `ip link add ... netns PATH` puts a device."""
+        return self._paths[name]["net"]
+
+    def run(self, name, *argv, stdin=None):
+        """Runs a command on a host to its end; returns its output, raises HostsError when it fails."""
+        done = subprocess.run(self.inside(name, *argv), input=stdin, capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise HostsError(f"{name}: {' '.join(map(str, argv))}: {(done.stderr or done.stdout).strip()}")
+        return done.stdout
+
+    def batch(self, name, program, lines):
+        """Runs lines of ip or tc on a host, in one process. The error says which line."""
+        try:
+            self.run(name, program, "-batch", "-", stdin="\n".join(lines) + "\n")
+        except HostsError as why:
+            raise HostsError(f"{why} (the lines were: {'; '.join(lines)})") from None
+
+    def tell_names(self, addresses):
+        """addresses: {host: address}; every host's /etc/hosts has them from now on."""
+        text = "127.0.0.1 localhost\n" + "".join(f"{address} {name}\n" for name, address in addresses.items())
+        with open(self.directory / "hosts", "r+", encoding="ascii") as f:     # the same file, as it is mounted
+            f.truncate()
+            f.write(text)
