@@ -254,11 +254,26 @@ static void send_segment(struct sim *s, uint32_t me, const struct tt_action *a, 
     push(s, ev);
 }
 
+static bool is_strided(const struct tt_place *at) { return at->kind == TT_AT_BUF && at->ref.block; }
+
+/* Element by element, where an operand or the output is strided. */
+static void reduce(struct sim *s, uint32_t me, const struct tt_action *a, uint8_t *out2)
+{
+    const struct tt_sim_conf *c = s->conf;
+    const uint64_t elem = c->coll[me].elem_bytes;
+    const bool strided = is_strided(&a->out) || is_strided(&a->a) || is_strided(&a->b);
+    const uint64_t piece = strided ? elem : a->bytes;
+
+    for (uint64_t pos = 0; pos < a->bytes; pos += piece)
+        (a->finish ? c->kernel_finish : c->kernel)(byte_at(s, me, &a->out, pos), out2 ? out2 + pos : NULL,
+                                                   byte_at(s, me, &a->a, pos), byte_at(s, me, &a->b, pos), piece / elem,
+                                                   false, c->nranks);
+}
+
 /* Eager, copy, reduce: done as soon as it is begun. */
 static void do_at_once(struct sim *s, uint32_t me, const struct tt_action *a)
 {
     struct sim_rank *r = &s->rank[me];
-    const struct tt_sim_conf *c = s->conf;
     uint8_t *out2 = a->out2.kind ? byte_at(s, me, &a->out2, 0) : NULL;
 
     switch (a->kind) {
@@ -271,9 +286,7 @@ static void do_at_once(struct sim *s, uint32_t me, const struct tt_action *a)
             move(s, me, &a->out2, me, &a->a, a->bytes);
         break;
     default:
-        (a->finish ? c->kernel_finish : c->kernel)(byte_at(s, me, &a->out, 0), out2, byte_at(s, me, &a->a, 0),
-                                                   byte_at(s, me, &a->b, 0), a->bytes / c->coll[me].elem_bytes, false,
-                                                   c->nranks);
+        reduce(s, me, a, out2);
         read_letter(r, &a->b);
     }
     read_letter(r, &a->a);
