@@ -2,7 +2,7 @@
 
 Every round measures iperf3 (one stream per rail, all at once) and each contestant once, in turn. "Share" is what must enter a host, over
 the time that the operation took, over what the iperf3 streams reached; "faster" is the other's time over that of parallel
-rings. A row's value is the median over rounds. Ranks are bound to the rail of their number on the host; to Open MPI all rails are
+rings. A row's value is the median over rounds. Tutti binds ranks to rails (or --binding number); to Open MPI all rails are
 offered, and the best of its own algorithms counts. A row also says how busy the processors were (cpu: 1 is all of them, and
 then the links did not set the time) and what each rail of each host sent (rail_mib).
 
@@ -35,8 +35,8 @@ PLAIN_TIMES = {"allgather": ("ring", "doubling"), "reduce_scatter": ("ring", "ha
 def add_options(parser):
     shaped.add_size_options(parser)
     parser.add_argument("--per-host", type=int, default=4, metavar="N", help="ranks on each host (default 4)")
-    parser.add_argument("--binding", choices=("number", "tutti"), default="number",
-                        help="who says which rail a rank uses: its number on the host (default), or Tutti itself")
+    parser.add_argument("--binding", choices=("tutti", "number"), default="tutti",
+                        help="who says which rail a rank uses: Tutti itself (default), or its number on the host")
     parser.add_argument("--rounds", type=int, metavar="N", help="rounds (default 5)")
     parser.add_argument("--quick", action="store_true", help="2 rounds, up to 16 MiB")
     parser.add_argument("--tutti", metavar="PATH", help="the command (default build/release/tutti)")

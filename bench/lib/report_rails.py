@@ -34,7 +34,7 @@ them, whatever the system's default: `bbr` gives flows that pause between rounds
 Each round measures one iperf3 stream per rail, all at once from host 0 to host 1, and then every contestant in turn. An iteration is
 barrier, time, operation, and counts as long as its slowest rank took; every algorithm's result is checked first. *Share* is what must enter
 each host, over the time taken, over the sum of the iperf3 streams. *Faster* is the other's time over that of parallel rings. Ranks are bound to
-the rail of their number on the host, for the flat ring too; to Open MPI all rails are offered (`btl_tcp_if_include`), ranks of a host
+a rail by Tutti (`--binding`), for the flat ring too; to Open MPI all rails are offered (`btl_tcp_if_include`), ranks of a host
 share memory, and the best of its all-gathers (linear, Bruck, recursive doubling, ring, neighbour exchange) counts. *Processors* is how
 busy they were meanwhile: where that is near 100 %, all ranks of all hosts being on this one machine, links did not set the time."""
 

@@ -10,24 +10,21 @@
 #include <time.h>
 
 static const char *const coll_names[PEER_NCOLLS] = {
-    [PEER_ALLREDUCE] = "allreduce",
-    [PEER_REDUCE] = "reduce",
-    [PEER_REDUCE_SCATTER] = "reduce_scatter",
-    [PEER_ALLGATHER] = "allgather",
-    [PEER_BROADCAST] = "broadcast",
-    [PEER_GATHER] = "gather",
-    [PEER_SCATTER] = "scatter",
-    [PEER_ALLTOALL] = "alltoall",
-    [PEER_BARRIER] = "barrier",
+    [PEER_ALLREDUCE] = "allreduce", [PEER_REDUCE] = "reduce",       [PEER_REDUCE_SCATTER] = "reduce_scatter",
+    [PEER_ALLGATHER] = "allgather", [PEER_BROADCAST] = "broadcast", [PEER_GATHER] = "gather",
+    [PEER_SCATTER] = "scatter",     [PEER_ALLTOALL] = "alltoall",   [PEER_BARRIER] = "barrier",
     [PEER_PINGPONG] = "pingpong",
 };
 
-const char *peer_coll_name(enum peer_coll coll) { return coll_names[coll]; }
+const char *peer_coll_name(enum peer_coll coll)
+{
+    return coll_names[coll];
+}
 
 struct server {
     const struct peer_ops *ops;
-    void                  *ctx;
-    FILE                  *reply;   /* rank 0 only */
+    void *ctx;
+    FILE *reply; /* rank 0 only */
 };
 
 static double now_us(void)
@@ -175,7 +172,8 @@ static void measure(struct server *s, const struct peer_job *job, int fresh, dou
 
 static void reply_result(const struct server *s, const struct peer_job *job, const double *times)
 {
-    fprintf(s->reply, "{\"coll\": \"%s\", \"algo\": \"%s\", \"bytes\": %zu, \"ranks\": %d, "
+    fprintf(s->reply,
+            "{\"coll\": \"%s\", \"algo\": \"%s\", \"bytes\": %zu, \"ranks\": %d, "
             "\"memory\": \"malloc\", \"wrong\": %.0f, \"samples_us\": [",
             coll_names[job->coll], job->algo, job->bytes, s->ops->nranks, times[job->iters + 1]);
     for (long i = 0; i < job->iters; i++)
@@ -229,7 +227,7 @@ static void serve_line(struct server *s, const char *line, struct peer_job *job)
     why = s->ops->prepare(s->ctx, job, fresh);
     if (why) {
         reply_error(s, why);
-        job->coll = PEER_NCOLLS;    /* so that the next command starts afresh */
+        job->coll = PEER_NCOLLS; /* so that the next command starts afresh */
     } else {
         measure(s, job, fresh, times);
         if (s->reply)
