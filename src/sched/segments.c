@@ -56,23 +56,33 @@ static bool is_memory(const struct tt_ref *r)
     return r->buf != TT_BUF_PIPE && r->buf != TT_BUF_THERE;
 }
 
-static bool overlap(const struct tt_ref *a, uint64_t abytes, const struct tt_ref *b, uint64_t bbytes)
+/* The first address from `at` on that is within a ref which has bytes from there on. */
+static uint64_t covered_from(const struct tt_ref *ref, uint64_t at)
 {
-    uint64_t ab, ae, bb, be;
+    uint64_t in;
 
-    if (!is_memory(a) || a->buf != b->buf)
-        return false;
-    tt_ref_extent(a, abytes, &ab, &ae);
-    tt_ref_extent(b, bbytes, &bb, &be);
-    return ab < be && bb < ae;
+    if (at < ref->offset || !ref->block)
+        return at < ref->offset ? ref->offset : at;
+    in = (at - ref->offset) % ref->stride;
+    return in < ref->block ? at : at + ref->stride - in;
 }
 
-/* Whether a step at `then` may have to wait for more of an earlier one at `first` than it has done itself. */
-static bool needs_more(const struct tt_ref *first, const struct tt_ref *then)
+/* Whether a step at `then` may have to wait for more of an earlier one at `first` than it has done itself. It is farthest behind where a
+ * piece of `then` first meets `first`: from there on both go on together. */
+static bool needs_more(const struct tt_ref *first, uint64_t fbytes, const struct tt_ref *then, uint64_t tbytes)
 {
-    if (!first->block && !then->block)
-        return then->offset > first->offset;
-    return first->offset != then->offset || first->block != then->block || first->stride != then->stride;
+    const uint64_t piece = then->block ? then->block : tbytes;
+    uint64_t fb, fe;
+
+    tt_ref_extent(first, fbytes, &fb, &fe);
+    for (uint64_t pos = 0; pos < tbytes; pos += piece) {
+        const uint64_t begin = then->offset + (then->block ? pos / piece * then->stride : 0);
+        const uint64_t bytes = tbytes - pos < piece ? tbytes - pos : piece, meets = covered_from(first, begin);
+
+        if (meets < begin + bytes && meets < fe && tt_ref_before(first, fbytes, meets + 1) > pos + (meets - begin) + 1)
+            return true;
+    }
+    return false;
 }
 
 /* The refs of a step: what it writes first, then what it reads. Returns how many; *writes: whether the first is written. */
@@ -104,9 +114,9 @@ static void add_conflicts(struct graph *g, uint32_t rank, uint32_t first, uint32
 
             if (!written && !(twrites && j == 0))
                 continue;
-            if (overlap(&fr[i], f->bytes, &tr[j], t->bytes))
+            if (is_memory(&fr[i]) && tt_ref_overlap(&fr[i], f->bytes, &tr[j], t->bytes))
                 add(g, written ? id : done_by(g, id, f), g->links->first[rank] + then,
-                    needs_more(&fr[i], &tr[j]) ? END : AS_FAR);
+                    needs_more(&fr[i], f->bytes, &tr[j], t->bytes) ? END : AS_FAR);
         }
 }
 

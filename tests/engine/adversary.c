@@ -56,6 +56,7 @@ struct manner {
     enum often mapped, direct, late;
     uint32_t refuse_of_16, keep_of_16;  /* of 16 sends so many are refused; of 16 turns so many go to the same again */
     uint32_t redraw;        /* turns after which favourites change, about */
+    bool patient;           /* executors may hold back what could be fused soon */
     bool sparing;           /* of what has come, one piece is seen at a time */
     uint32_t bias[TURNS];   /* of the favourites: 0 last, 1, 2 first */
     uint32_t slow;          /* ranks that go on only when no other can: a bitmap */
@@ -94,6 +95,7 @@ static struct manner manner_of(const struct adversary_conf *c)
         .refuse_of_16 = tt_prng_below(&p, 2) ? 0 : (uint32_t)tt_prng_below(&p, 15),
         .keep_of_16 = tt_prng_below(&p, 2) ? 0 : (uint32_t)tt_prng_below(&p, 17),
         .redraw = redraws[tt_prng_below(&p, 4)],
+        .patient = tt_prng_below(&p, 2),
         .sparing = tt_prng_below(&p, 2),
     };
     for (uint32_t i = 0; i < TURNS; i++)
@@ -329,6 +331,10 @@ static bool act(struct world *w, uint32_t me)
     struct tt_action a = { .kind = TT_ACT_OPEN };
     const bool can = tt_exec_next(&p->exec, &a);
 
+    if (!can && p->exec.patient && p->exec.held) {      /* it is to be asked again, and not to be patient for long */
+        p->exec.patient = tt_prng_below(&w->prng, 4);
+        return true;
+    }
     if (can && refuses(w, me, p->peers[a.peer].rank, &a))
         tt_exec_left(&p->exec, &a);
     else if (can)
@@ -413,6 +419,7 @@ static bool see(struct world *w, uint32_t from, uint32_t to, enum turn turn)
     struct pair *p = &w->pair[from][to];
 
     wake(w, who);
+    x->patient = w->m.patient && tt_prng_below(&w->prng, 2);
     switch (turn) {
     case SEE_READY:
         p->ready_seen = peer >= 0;
