@@ -15,7 +15,9 @@
 static void choose_segments(const tutti_comm *comm, const struct tt_coll *c, struct tt_plan *p)
 {
     const struct tt_segment_limits limits = {
-        .segment_bytes = comm->sizes.segment_bytes, .eager_bytes = comm->sizes.eager_bytes, .all_local = comm->all_local,
+        .segment_bytes = comm->sizes.segment_bytes,
+        .eager_bytes = comm->sizes.eager_bytes,
+        .all_local = comm->all_local,
     };
     const struct tt_segments s = tt_segments_choose(p->algo, c, &limits);
 
