@@ -85,39 +85,61 @@ static bool needs_more(const struct tt_ref *first, uint64_t fbytes, const struct
     return false;
 }
 
-/* The refs of a step: what it writes first, then what it reads. Returns how many; *writes: whether the first is written. */
-static uint32_t refs_of(const struct tt_coll *c, const struct tt_step *s, struct tt_ref ref[3], bool *writes)
+/* Memory that a step of a rank reads or writes. */
+struct use {
+    uint64_t begin, end;    /* its extent */
+    struct tt_ref ref;
+    uint32_t step;
+    bool written;
+};
+
+static uint32_t add_use(struct use *use, uint32_t n, const struct tt_program *p, uint32_t rank, uint32_t step,
+                        const struct tt_ref *ref, bool written)
+{
+    struct use *u = &use[n];
+
+    *u = (struct use){ .ref = tt_coll_canonical(&p->coll[rank], *ref), .step = step, .written = written };
+    if (!is_memory(&u->ref))
+        return n;
+    tt_ref_extent(&u->ref, p->steps[rank][step].bytes, &u->begin, &u->end);
+    return n + 1;
+}
+
+/* All of a rank, in the order of its steps. Returns how many. */
+static uint32_t uses_of(const struct tt_program *p, uint32_t rank, struct use *use)
 {
     uint32_t n = 0;
 
-    *writes = s->opcode != TT_PUT;
-    if (*writes)
-        ref[n++] = tt_coll_canonical(c, s->out);
-    for (uint32_t i = 0; i < tt_step_nreads(s); i++)
-        ref[n++] = tt_coll_canonical(c, *tt_step_read(s, i));
+    for (uint32_t i = 0; i < p->nsteps[rank]; i++) {
+        const struct tt_step *s = &p->steps[rank][i];
+
+        for (uint32_t k = 0; s->bytes && k < tt_step_nreads(s); k++)
+            n = add_use(use, n, p, rank, i, tt_step_read(s, k), false);
+        if (s->bytes && s->opcode != TT_PUT)
+            n = add_use(use, n, p, rank, i, &s->out, true);
+    }
     return n;
 }
 
-/* A step and an earlier one of the same rank. */
-static void add_conflicts(struct graph *g, uint32_t rank, uint32_t first, uint32_t then)
+static void add_conflict(struct graph *g, uint32_t rank, const struct use *first, const struct use *then)
 {
-    const struct tt_coll *c = &g->p->coll[rank];
-    const struct tt_step *f = &g->p->steps[rank][first], *t = &g->p->steps[rank][then];
-    const uint32_t id = g->links->first[rank] + first;
-    struct tt_ref fr[3], tr[3];
-    bool fwrites, twrites;
-    const uint32_t nf = refs_of(c, f, fr, &fwrites), nt = refs_of(c, t, tr, &twrites);
+    const struct tt_step *f = &g->p->steps[rank][first->step], *t = &g->p->steps[rank][then->step];
+    const uint32_t id = g->links->first[rank] + first->step;
 
-    for (uint32_t i = 0; i < nf; i++)
-        for (uint32_t j = 0; j < nt; j++) {
-            const bool written = fwrites && i == 0;
+    if (tt_ref_overlap(&first->ref, f->bytes, &then->ref, t->bytes))
+        add(g, first->written ? id : done_by(g, id, f), g->links->first[rank] + then->step,
+            needs_more(&first->ref, f->bytes, &then->ref, t->bytes) ? END : AS_FAR);
+}
 
-            if (!written && !(twrites && j == 0))
-                continue;
-            if (is_memory(&fr[i]) && tt_ref_overlap(&fr[i], f->bytes, &tr[j], t->bytes))
-                add(g, written ? id : done_by(g, id, f), g->links->first[rank] + then,
-                    needs_more(&fr[i], f->bytes, &tr[j], t->bytes) ? END : AS_FAR);
-        }
+static void add_conflicts(struct graph *g, uint32_t rank, struct use *use)
+{
+    const uint32_t n = uses_of(g->p, rank, use);
+
+    for (uint32_t j = 0; j < n; j++)
+        for (uint32_t i = 0; i < j; i++)
+            if (use[i].begin < use[j].end && use[j].begin < use[i].end && use[i].ref.buf == use[j].ref.buf &&
+                (use[i].written || use[j].written) && use[i].step != use[j].step)
+                add_conflict(g, rank, &use[i], &use[j]);
 }
 
 /* ---- pipes and messages -------------------------------------------------------------------------------------- */
@@ -159,7 +181,7 @@ static void add_turns(struct graph *g, uint32_t rank, uint32_t *before)
     }
 }
 
-static void add_edges(struct graph *g, uint32_t *before)
+static void add_edges(struct graph *g, uint32_t *before, struct use *use)
 {
     for (uint32_t id = 0; id < g->nsteps; id++)
         g->reader[id] = UINT32_MAX;
@@ -168,14 +190,10 @@ static void add_edges(struct graph *g, uint32_t *before)
             g->reader[g->links->pipe_writer[i]] = i / 2;
     for (uint32_t r = 0; r < g->p->nranks; r++) {
         add_turns(g, r, before);
-        for (uint32_t i = 0; i < g->p->nsteps[r]; i++) {
-            if (g->p->steps[r][i].bytes == 0)
-                continue;
-            add_ties(g, r, i);
-            for (uint32_t e = 0; e < i; e++)
-                if (g->p->steps[r][e].bytes)
-                    add_conflicts(g, r, e, i);
-        }
+        add_conflicts(g, r, use);
+        for (uint32_t i = 0; i < g->p->nsteps[r]; i++)
+            if (g->p->steps[r][i].bytes)
+                add_ties(g, r, i);
     }
 }
 
@@ -303,15 +321,21 @@ tutti_status tt_segments_check(const struct tt_program *p, const struct tt_links
 {
     struct graph g = { .p = p, .links = links, .nsteps = links->first[p->nranks] };
     uint32_t *before = calloc(p->nranks, sizeof *before);
+    uint64_t most = 0;
+    struct use *use;
     tutti_status st;
 
+    for (uint32_t r = 0; r < p->nranks; r++)
+        most = p->nsteps[r] > most ? p->nsteps[r] : most;
+    use = calloc(3 * most + 1, sizeof *use);
     g.reader = malloc(((size_t)g.nsteps + 1) * sizeof *g.reader);
-    if (before && g.reader)
-        add_edges(&g, before);
-    st = !before || !g.reader || g.full ? tt_finding_nomem(f) : find_circles(&g, true, f);
+    if (before && use && g.reader)
+        add_edges(&g, before, use);
+    st = !before || !use || !g.reader || g.full ? tt_finding_nomem(f) : find_circles(&g, true, f);
     if (st == TUTTI_OK)
         st = find_circles(&g, false, f);
     free(before);
+    free(use);
     free(g.reader);
     free(g.edge);
     return st;
