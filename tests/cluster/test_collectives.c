@@ -146,12 +146,15 @@ static void force(struct rank *r, const struct tt_algo *algo, size_t count)
     struct call c = call_draw(&r->common, algo->kind, count, r->nranks);
     uint64_t arrays[4 * CALL_RANKS_MAX];
     struct call_side s;
+    struct tt_layout here;      /* as the library sees it: one host */
     struct tt_coll coll;
     bool fits;
 
     c.algo = algo->name;
     call_init(&s, &c, r->rank);
     coll = call_coll(&s, arrays);
+    tt_layout_regular(&here, r->nranks, r->nranks, 1, 1, TT_NODE_MESH);
+    coll.layout = &here;
     fits = algo->fits(&coll);
     if (!fits) {
         job_step(r, "%s, which does not fit", algo->name);
