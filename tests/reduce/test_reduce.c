@@ -174,7 +174,7 @@ static void check_streaming_shifts(struct reduce_case *c)
     if (c->op != TUTTI_SUM || c->finish || c->kernels == &tt_kernels_portable)
         return;
     for (size_t shift = 0; shift < 64; shift++)
-        for (size_t tail = 0; tail < 64; tail += 7) {
+        for (size_t tail = 0; tail < 64; tail += 20) {
             c->stream = 1 + (uint32_t)tail % 3;
             c->two = shift % 3 == 0;
             c->where = (enum where)(shift / 3 % NWHERES);
