@@ -81,7 +81,7 @@ static void for_each(uint32_t from, uint32_t to, uint32_t every, uint64_t count,
                 if (!case_exists(&spec))
                     spec.place = OUT_OF_PLACE;
                 make(&calls, &spec, &l);
-                if (spec.algo->fits(&calls.coll[0]))
+                if (unit_draw() && spec.algo->fits(&calls.coll[0]))
                     fn(&spec, &calls);
                 tt_layout_fini(&l);
                 ncases++;
