@@ -10,9 +10,11 @@
 #include <cmocka.h>
 
 /* Tests without threads that range over thousands of cases run one in UNIT_SHARE of them: under the thread sanitizer, which
- * makes them ten times slower and has nothing to find in them, some; else all. */
+ * makes them ten times slower and has nothing to find in them, few; under the address sanitizer some; else all. */
 #if defined(__SANITIZE_THREAD__)
 #define UNIT_SHARE 12
+#elif defined(__SANITIZE_ADDRESS__)
+#define UNIT_SHARE 4
 #else
 #define UNIT_SHARE 1
 #endif
