@@ -256,8 +256,11 @@ static void lanes_role(struct rank *r)
     setenv("TUTTI_LANES", "1", 1);
     job_open(r);
     CHECK_OK(r, tutti_alltoall(all_to_all, all_to_all + CALL_RANKS_MAX, 1, TUTTI_U8, r->comm, NULL));
-    CHECK_OK(r, tutti_barrier(r->comm, NULL));
-    with_one = job_descriptors();
+    with_one = UINT32_MAX;
+    for (int i = 0; i < 100; i++) {     /* what start-up still closes does not count */
+        CHECK_OK(r, tutti_barrier(r->comm, NULL));
+        with_one = job_descriptors() < with_one ? job_descriptors() : with_one;
+    }
     job_meet(r);
     job_close(r);
     job_meet(r);
