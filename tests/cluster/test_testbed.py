@@ -121,7 +121,7 @@ class OnTestbed(ClusterTest):
         process = subprocess.Popen([sys.executable, "-c", OWNER], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                                    stderr=subprocess.PIPE, text=True, env=env)
         there = json.loads(self.read_lines(process, 1)[0])
-        self.assertGreaterEqual(len(marked(env)), 4)      # the owner, the keeper, and what runs on the hosts
+        wait_until(lambda: len(marked(env)) >= 4, "the owner, the keeper, and what runs on the hosts")      # a process has no mark while it execs
         return process, there, env
 
     def test_nothing_is_left_when_the_owner_is_killed(self):
