@@ -85,27 +85,30 @@ static inline bool overlap(const struct tt_ref *r, uint64_t rbytes, const struct
     return tt_ref_overlap(r, rbytes, q, qbytes);
 }
 
-/* Where byte `pos` of a ref is in its buffer. */
-static uint64_t address_in(const struct tt_ref *ref, uint64_t pos)
-{
-    return ref->offset + (ref->block ? pos / ref->block * ref->stride + pos % ref->block : pos);
-}
-
 /* How far `first` (a ref of an earlier step of fbytes) must have advanced before `then`, at [pos, pos + len) of its own ref of
- * tbytes, may touch its bytes. */
+ * tbytes, may touch its bytes: to the last one that both have. Not to one in a gap of `then`: tt_segments_check knows of no such
+ * wait, and a circle could close with it. */
 static uint64_t needed(const struct tt_ref *first, uint64_t fbytes, const struct tt_ref *then, uint64_t tbytes,
                        uint64_t pos, uint64_t len)
 {
-    uint64_t begin, end, done;
+    uint64_t end = pos + len;
 
     if (!tt_ref_overlap(first, fbytes, then, tbytes))
         return 0;
     if (first->block && first->offset == then->offset && first->block == then->block && first->stride == then->stride)
-        return min_u64(fbytes, pos + len);      /* the same pieces in the same order */
-    begin = address_in(then, pos);
-    end = len ? address_in(then, pos + len - 1) + 1 : begin;
-    done = tt_ref_before(first, fbytes, end);
-    return done > tt_ref_before(first, fbytes, begin) ? done : 0;
+        return min_u64(fbytes, end);        /* the same pieces in the same order */
+    while (end > pos) {     /* piece by piece, the last one first */
+        const uint64_t piece = then->block ? (end - 1) / then->block : 0, begin = piece * then->block;
+        const uint64_t from = begin > pos ? begin : pos, at = then->offset + piece * then->stride - begin;
+        const uint64_t done = tt_ref_before(first, fbytes, at + end);
+
+        if (done > tt_ref_before(first, fbytes, at + from))
+            return done;
+        if (done == 0)
+            return 0;
+        end = from;
+    }
+    return 0;
 }
 
 static uint64_t max_needed(const struct tt_step *first, const struct tt_step *then, uint64_t pos, uint64_t len)

@@ -30,6 +30,7 @@ struct drawing {
     uint64_t free;                /* where memory begins that no step has used */
     uint32_t depth, pipe, tag;
     uint32_t memory_of_8, used_of_8; /* how often memory is taken and not a pipe, and such as others use */
+    uint32_t strided_of_8;           /* how often in pieces */
     uint32_t shuffled_of_8;          /* how many pairs have their messages in any order */
     uint64_t salt;
 };
@@ -107,16 +108,22 @@ static void end(struct program *out, uint64_t bytes)
 
 /* ---- chains ------------------------------------------------------------------------------------------------------ */
 
-/* Memory to write: fresh, or where some other step may write or read too. */
+/* Memory to write: fresh, or where some other step may write or read too; in one piece, or in pieces that need not end with segments. */
 static struct tt_ref draw_memory(struct drawing *d, uint64_t bytes)
 {
-    uint64_t at = d->free;
+    struct tt_ref ref = drawn(d, 4) ? tt_work(d->free) : tt_dst(d->free);
+    uint64_t begin, end;
 
     if (d->free > 0 && (drawn_of_8(d, d->used_of_8) || d->free > MEMORY_SEGMENTS * d->segment_bytes))
-        at = tt_prng_below(d->p, d->free / d->segment_bytes + 1) * d->segment_bytes;
-    if (at + bytes > d->free)
-        d->free = (at + bytes + d->segment_bytes - 1) / d->segment_bytes * d->segment_bytes;
-    return drawn(d, 4) ? tt_work(at) : tt_dst(at);
+        ref.offset = tt_prng_below(d->p, d->free / d->segment_bytes + 1) * d->segment_bytes;
+    if (drawn_of_8(d, d->strided_of_8)) {
+        ref.block = 8 * (1 + tt_prng_below(d->p, bytes / 8));
+        ref.stride = ref.block + 8 * tt_prng_below(d->p, d->segment_bytes);
+    }
+    tt_ref_extent(&ref, bytes, &begin, &end);
+    if (end > d->free)
+        d->free = (end + d->segment_bytes - 1) / d->segment_bytes * d->segment_bytes;
+    return ref;
 }
 
 /* What a rank makes of what it waits for; returns where it is then. */
@@ -252,6 +259,7 @@ void program_draw(struct program *out, struct tt_prng *p, uint64_t segment_bytes
     d.shuffled_of_8 = tt_prng_below(p, 2) ? 0 : (uint32_t)tt_prng_below(p, 5);
     d.salt = tt_prng_u64(p);
     d.used_of_8 = (uint32_t)tt_prng_below(p, 4);
+    d.strided_of_8 = tt_prng_below(p, 2) ? 0 : (uint32_t)tt_prng_below(p, 5);
     d.pipe = d.tag = 0;
     out->nrounds = 1 + tt_prng_below(p, 1u << tt_prng_below(p, 3));
     for (uint64_t k = 0; k < out->nrounds; k++) {
@@ -308,6 +316,38 @@ void program_funnel(struct program *out, uint32_t nranks, uint32_t nrounds, uint
             out->nsteps[r][k] = s[r].n;
     }
     end(out, (uint64_t)nrounds * nranks * bytes);
+}
+
+/* What rank 0 does; `s` is as many bytes as no piece of memory has segments of. */
+static void gather_and_pass_on(struct tt_sched *r, uint64_t s)
+{
+    tt_sched_copy(r, tt_work(0), tt_src(0), 4 * s);
+    tt_sched_put(r, 2, tt_work(0), tt_pipe(1), 4 * s, 0);
+    tt_sched_wait(r, 1, tt_work(10 * s), 2 * s, 1);
+    tt_sched_wait(r, 1, tt_pipe(2), 9 * s, 2);
+    tt_sched_copy(r, tt_work(0), tt_pipe(2), 9 * s);
+    tt_sched_put(r, 1, tt_strided(tt_work(0), 2 * s, 10 * s), tt_pipe(4), 4 * s, 3);
+}
+
+void program_gap(struct program *out, uint64_t bytes)
+{
+    struct tt_sched s[3];
+
+    begin(out, 3);
+    out->nrounds = 1;
+    for (uint32_t r = 0; r < 3; r++)
+        s[r] = (struct tt_sched){ .steps = out->step[r][0], .cap = TT_ROUND_STEPS_MAX };
+    gather_and_pass_on(&s[0], bytes);
+    tt_sched_put(&s[1], 0, tt_src(0), tt_work(10 * bytes), 2 * bytes, 1);
+    tt_sched_put(&s[1], 0, tt_src(0), tt_pipe(2), 9 * bytes, 2);
+    tt_sched_wait(&s[1], 2, tt_pipe(3), 4 * bytes, 0);
+    tt_sched_wait(&s[1], 0, tt_pipe(4), 4 * bytes, 3);
+    tt_sched_reduce(&s[1], tt_work(0), tt_pipe(3), tt_pipe(4), 4 * bytes, false);
+    tt_sched_wait(&s[2], 0, tt_pipe(1), 4 * bytes, 0);
+    tt_sched_put(&s[2], 1, tt_pipe(1), tt_pipe(3), 4 * bytes, 0);
+    for (uint32_t r = 0; r < 3; r++)
+        out->nsteps[r][0] = s[r].n;
+    end(out, 12 * bytes);
 }
 
 /* ---- what the verifier says ---------------------------------------------------------------------------------------- */

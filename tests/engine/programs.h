@@ -31,6 +31,10 @@ void program_ring_of_pipes(struct program *out, uint32_t nranks, uint64_t bytes)
  * it. What is sent on first may come last. */
 void program_funnel(struct program *out, uint32_t nranks, uint32_t nrounds, uint64_t bytes);
 
+/* Rank 0 sends on what lies in two pieces, while what lies between them still comes, and its own sum waits behind both: who waited for
+ * the gap too would wait for himself. `bytes` is a quarter of the messages. */
+void program_gap(struct program *out, uint64_t bytes);
+
 enum program_order program_order(const struct program *program);
 
 /* The algorithm that emits it. The program is used by this algorithm until the next call. */

@@ -169,6 +169,24 @@ static void a_pipe_that_others_wait_for_gets_its_staging(void **state)
     }
 }
 
+/* Segments that reach across a gap wait for no bytes in it. */
+static void what_lies_in_pieces_waits_for_nothing_between_them(void **state)
+{
+    struct adversary_conf c = { .segment_bytes = 64, .streams = 1 };
+    uint64_t states = 0;
+    char why[1024] = "";
+
+    (void)state;
+    for (uint64_t i = 0; i < 400 / UNIT_SHARE; i++) {
+        c.depth = (uint8_t)(1u << i % 3);
+        c.seed = i;
+        program_gap(&program, 64 * 10 + 8 * (i % 8));
+        assert_int_equal(program_order(&program), ORDER_SOUND);
+        if (run_program(&c, &states, why, sizeof why) != TUTTI_OK)
+            fail_msg("gap %" PRIu64 ": %s (%s)", i, why, adversary_text(&c));
+    }
+}
+
 /* ---- that the search finds what there is to find ---------------------------------------------------------------------- */
 
 static void a_ring_of_pipes_gets_stuck_once_its_messages_are_longer_than_the_room(void **state)
@@ -195,6 +213,7 @@ int main(void)
         cmocka_unit_test(no_algorithm_leaves_its_ranks_waiting_for_each_other),
         cmocka_unit_test(no_program_that_the_verifier_accepts_leaves_its_ranks_waiting_for_each_other),
         cmocka_unit_test(a_pipe_that_others_wait_for_gets_its_staging),
+        cmocka_unit_test(what_lies_in_pieces_waits_for_nothing_between_them),
         cmocka_unit_test(a_ring_of_pipes_gets_stuck_once_its_messages_are_longer_than_the_room),
     };
 
