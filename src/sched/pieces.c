@@ -41,6 +41,11 @@ struct cutter {
     uint32_t ncuts, cuts_cap;
 };
 
+static tutti_status too_many(const struct tt_finding *f)
+{
+    return tt_finding_rank(f, 0, "ranges lie in too many pieces, or overlap in too many ways, to follow");
+}
+
 /* ---- the address space ------------------------------------------------------------------------------ */
 
 static uint64_t add_region(struct cutter *k, uint64_t bytes, uint32_t rank, enum tt_cell_of of)
@@ -123,7 +128,7 @@ static uint64_t operand(const struct cutter *k, uint32_t rank, uint32_t id, cons
     return address(k->base, &k->p->coll[rank], *ref);
 }
 
-/* Adds the atoms of a step; with k->atom NULL only counts them. */
+/* Adds the atoms of a step; with k->atom NULL only counts them, and no further than there may be. */
 static void add_atoms(struct cutter *k, uint32_t rank, uint32_t step)
 {
     const uint32_t id = k->links->first[rank] + step;
@@ -136,7 +141,7 @@ static void add_atoms(struct cutter *k, uint32_t rank, uint32_t step)
 
     for (int i = 0; i < OPERANDS && k->atom; i++)
         begin[i] = operand(k, rank, id, s, i);
-    for (uint64_t pos = 0; pos < s->bytes; k->natoms++) {
+    for (uint64_t pos = 0; pos < s->bytes && k->natoms <= CUTS_MAX; k->natoms++) {
         struct atom atom = { .bytes = s->bytes - pos, .rank = rank, .step = step };
 
         for (int i = 0; i < OPERANDS; i++) {
@@ -181,7 +186,7 @@ static tutti_status add_cut(struct cutter *k, uint64_t at, const struct tt_findi
         uint64_t *cut;
 
         if (cap > 2 * CUTS_MAX)
-            return tt_finding_rank(f, 0, "ranges overlap in too many ways to follow");
+            return too_many(f);
         cut = realloc(k->cut, cap * sizeof *cut);
         if (!cut)
             return tt_finding_nomem(f);
@@ -392,7 +397,7 @@ static tutti_status make(struct cutter *k, struct tt_pieces *out, const struct t
     for (uint32_t i = 0; i < k->natoms; i++)
         npieces += npieces_of(k, &k->atom[i]);
     if (npieces > CUTS_MAX)
-        return tt_finding_rank(f, 0, "ranges overlap in too many ways to follow");
+        return too_many(f);
     s.piece = calloc(npieces + 1, sizeof *s.piece);
     s.cell = calloc((size_t)s.ncells + 1, sizeof *s.cell);
     if (!s.piece || !s.cell) {
@@ -426,9 +431,9 @@ tutti_status tt_pieces_init(struct tt_pieces *out, const struct tt_program *p, c
     }
     lay_out(&k);
     add_all_atoms(&k);
-    k.atom = calloc((size_t)k.natoms + 1, sizeof *k.atom);
+    k.atom = k.natoms <= CUTS_MAX ? calloc((size_t)k.natoms + 1, sizeof *k.atom) : NULL;
     if (!k.atom) {
-        st = tt_finding_nomem(f);
+        st = k.natoms <= CUTS_MAX ? tt_finding_nomem(f) : too_many(f);
         goto free_cutter;
     }
     add_all_atoms(&k);

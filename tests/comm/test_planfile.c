@@ -193,6 +193,18 @@ static void plans_that_are_wrong_are_refused_with_the_finding(void **state)
     }
 }
 
+/* 2^32 pieces of a byte: as many as a 32-bit counter takes for none. */
+static void a_plan_in_more_pieces_than_can_be_followed_is_refused(void **state)
+{
+    (void)state;
+    assert_int_equal(take("{\"format\":\"tutti-plan-1\",\"name\":\"allgather_big\",\"coll\":\"allgather\",\"nranks\":1,"
+                          "\"elem_bytes\":1,\"bytes\":4294967298,\"ranks\":[{\"rank\":0,\"rounds\":[[{\"op\":\"copy\","
+                          "\"bytes\":4294967298,\"from\":{\"buf\":\"SRC\",\"offset\":0,\"block\":1,\"stride\":1},"
+                          "\"to\":{\"buf\":\"DST\",\"offset\":0}}]]}]}"),
+                     TUTTI_ERR_INVALID);
+    assert_non_null(strstr(tutti_last_error(), "too many pieces"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -200,6 +212,7 @@ int main(void)
         cmocka_unit_test(a_plan_for_many_bytes_fits_their_multiples_only),
         cmocka_unit_test(documents_that_are_wrong_are_refused_saying_where),
         cmocka_unit_test(plans_that_are_wrong_are_refused_with_the_finding),
+        cmocka_unit_test(a_plan_in_more_pieces_than_can_be_followed_is_refused),
     };
 
     return cmocka_run_group_tests(tests, read_example, NULL);
