@@ -11,6 +11,7 @@
 #include "algo/algos.h"
 #include "base/prng.h"
 #include "base/status.h"
+#include "comm/placement.h"
 #include "comm/slots.h"
 #include "sched/rounds.h"
 #include "sched/verify.h"
@@ -571,18 +572,15 @@ static const struct tt_slot_ops ops = {
 
 /* ---- proving --------------------------------------------------------------------------------------------------- */
 
-enum places { OUT_OF_PLACE, IN_PLACE, ODD_IN_PLACE, PLACES };
-
-static tutti_status prove(const struct tt_algo *algo, struct tt_coll *coll, uint32_t nranks, enum places places,
-                          const char *from)
+static tutti_status prove(const struct tt_algo *algo, struct tt_coll *coll, uint32_t nranks,
+                          enum tt_placement placement, const char *from)
 {
-    static const char *const names[PLACES] = { "", "in place, ", "odd ranks in place, " };
     struct tt_program program;
     char why[1024] = "";
     tutti_status st;
 
     for (uint32_t r = 0; r < nranks; r++)
-        coll[r].in_place = places == IN_PLACE || (places == ODD_IN_PLACE && r % 2 == 1);
+        coll[r].in_place = tt_placement_of(placement, r);
     st = tt_program_init(&program, algo, coll, nranks);
     if (st)
         return st;
@@ -590,7 +588,7 @@ static tutti_status prove(const struct tt_algo *algo, struct tt_coll *coll, uint
     tt_program_fini(&program);
     if (!st)
         st = tt_rounds_check(algo, coll, nranks, why, sizeof why);
-    return st ? tt_fail(st, "plan %s is wrong: %s%s", from, names[places], why) : TUTTI_OK;
+    return st ? tt_fail(st, "plan %s is wrong: %s%s", from, tt_placement_text(placement), why) : TUTTI_OK;
 }
 
 static tutti_status prove_all(const struct tt_algo *algo, const struct tt_plan_file *p, const char *from)
@@ -609,8 +607,8 @@ static tutti_status prove_all(const struct tt_algo *algo, const struct tt_plan_f
             .elem_bytes = p->elem_bytes,
             .bytes = p->bytes,
         };
-    for (int places = 0; places < (p->kind == TT_BARRIER ? 1 : PLACES) && !st; places++)
-        st = prove(algo, coll, p->nranks, (enum places)places, from);
+    for (int i = TT_OUT_OF_PLACE; i < (p->kind == TT_BARRIER ? TT_IN_PLACE : TT_PLACEMENTS) && !st; i++)
+        st = prove(algo, coll, p->nranks, (enum tt_placement)i, from);
     free(coll);
     return st;
 }

@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "base/prng.h"
 #include "base/status.h"
+#include "comm/placement.h"
 #include "comm/slots.h"
 #include "sched/print.h"
 #include "sched/rounds.h"
@@ -286,24 +287,57 @@ static tutti_status refuse(const struct tt_algo *algo, const struct tt_coll *c, 
                    tt_coll_name(c->kind), (unsigned long long)c->bytes, c->nranks, why);
 }
 
-/* Proves the programs of all ranks, in_place alike on all. */
-static tutti_status prove(const struct tt_algo *algo, struct tt_coll *coll, bool in_place)
+/* Proves the programs of all ranks, which have that many steps; above PROVEN_STEPS_MAX they are not proven. */
+static tutti_status prove(const struct tt_algo *algo, struct tt_coll *coll, enum tt_placement placement,
+                          uint64_t nsteps)
 {
-    const uint32_t n = coll[0].nranks;
     struct tt_program p;
-    char why[1024] = "";
+    char why[1024] = "", said[1100];
     tutti_status st;
 
-    for (uint32_t r = 0; r < n; r++)
-        coll[r].in_place = in_place;
-    st = tt_program_init(&p, algo, coll, n);
+    if (nsteps > PROVEN_STEPS_MAX) {
+        tt_log(
+            TT_LOG_INFO,
+            "algorithm \"%s\" runs unproven for %s of %llu bytes on %u ranks: its programs have %llu steps, more than %u",
+            algo->name, tt_coll_name(coll->kind), (unsigned long long)coll->bytes, coll->nranks,
+            (unsigned long long)nsteps, PROVEN_STEPS_MAX);
+        return TUTTI_OK;
+    }
+    st = tt_program_init(&p, algo, coll, coll->nranks);
     if (st)
         return st;
     st = tt_verify(&p, why, sizeof why);
     tt_program_fini(&p);
     if (!st)
-        st = tt_rounds_check(algo, coll, n, why, sizeof why);
-    return st ? refuse(algo, &coll[0], why) : TUTTI_OK;
+        st = tt_rounds_check(algo, coll, coll->nranks, why, sizeof why);
+    snprintf(said, sizeof said, "%s%s", tt_placement_text(placement), why);
+    return st ? refuse(algo, &coll[0], said) : TUTTI_OK;
+}
+
+/* Emits what ranks [first, end) do, and proves it if they are all; coll has room for these. */
+static tutti_status check_placement(const struct tt_algo *algo, const struct tt_coll *c, enum tt_placement placement,
+                                    bool all, struct tt_coll *coll)
+{
+    const tutti_algorithm *a = tt_slot_self(algo, &ops);
+    const uint32_t first = all ? 0 : c->rank, n = all ? c->nranks : 1;
+    uint64_t nsteps = 0, round;
+
+    for (uint32_t i = 0; i < n; i++) {
+        uint32_t step;
+        const char *flaw;
+        char why[256];
+
+        coll[i] = *c;
+        coll[i].rank = first + i;
+        coll[i].in_place = tt_placement_of(placement, first + i);
+        flaw = try_rank(a, &coll[i], &nsteps, &round, &step);
+        if (flaw) {
+            snprintf(why, sizeof why, "%srank %u, round %llu, step %u %s", tt_placement_text(placement), first + i,
+                     (unsigned long long)round, step, flaw);
+            return refuse(algo, c, why);
+        }
+    }
+    return all ? prove(algo, coll, placement, nsteps) : TUTTI_OK;
 }
 
 /* What a proof depends on. */
@@ -325,32 +359,15 @@ tutti_status tt_plugin_check(const struct tt_algo *algo, const struct tt_coll *c
     const tutti_algorithm *a = tt_slot_self(algo, &ops);
     const bool all = a && c->nranks <= PROVEN_RANKS_MAX && c->kind != TT_ALLTOALLV;
     struct tt_coll coll[PROVEN_RANKS_MAX];
-    uint64_t nsteps = 0, round;
     const uint64_t hash = all ? hash_of(algo, c) : 0;
-    char why[256];
-    tutti_status st;
+    tutti_status st = TUTTI_OK;
 
     if (!a || (all && proven[hash % PROOFS_KEPT] == hash))
         return TUTTI_OK;
-    for (uint32_t i = 0; i < (all ? c->nranks : 1); i++) {
-        struct tt_coll one = *c;
-        uint32_t step;
-        const char *flaw;
-
-        one.rank = all ? i : c->rank;
-        flaw = try_rank(a, &one, &nsteps, &round, &step);
-        if (flaw) {
-            snprintf(why, sizeof why, "rank %u, round %llu, step %u %s", one.rank, (unsigned long long)round, step, flaw);
-            return refuse(algo, c, why);
-        }
-        if (all)
-            coll[i] = one;
-    }
-    if (!all || nsteps > PROVEN_STEPS_MAX)
-        return TUTTI_OK;
-    st = prove(algo, coll, false);
-    if (!st && c->kind != TT_BARRIER)
-        st = prove(algo, coll, true);
+    if (!all)
+        return check_placement(algo, c, c->in_place ? TT_IN_PLACE : TT_OUT_OF_PLACE, false, coll);
+    for (int i = TT_OUT_OF_PLACE; i < (c->kind == TT_BARRIER ? TT_IN_PLACE : TT_PLACEMENTS) && !st; i++)
+        st = check_placement(algo, c, (enum tt_placement)i, true, coll);
     if (!st)
         proven[hash % PROOFS_KEPT] = hash;
     return st;

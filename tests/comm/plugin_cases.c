@@ -29,6 +29,7 @@ static tutti_ref src(uint64_t offset) { return tutti_ref_of(TUTTI_BUFFER_SRC, of
 static void round_k(tutti_schedule *s, const tutti_algorithm_call *c, uint64_t k)
 {
     const uint64_t bytes = c->bytes;
+    const uint32_t tag = is("own tag in place") && c->in_place ? 5 : 0;
 
     (void)k;
     if (c->rank != c->root) {
@@ -36,7 +37,7 @@ static void round_k(tutti_schedule *s, const tutti_algorithm_call *c, uint64_t k
             tutti_step_wait(s, (c->rank + 1) % c->nranks, dst(0), 0, 9);
         if (is("wait first"))
             tutti_step_put(s, (c->rank + c->nranks - 1) % c->nranks, dst(0), dst(0), 0, 9);
-        tutti_step_wait(s, is("no peer") ? c->nranks : c->root, dst(0), is("short") ? bytes / 2 : bytes, 0);
+        tutti_step_wait(s, is("no peer") ? c->nranks : c->root, dst(0), is("short") ? bytes / 2 : bytes, tag);
         if (is("writes input"))
             tutti_step_copy(s, src(0), dst(0), bytes);
         return;
@@ -47,7 +48,8 @@ static void round_k(tutti_schedule *s, const tutti_algorithm_call *c, uint64_t k
     }
     for (uint32_t r = 0; r < c->nranks; r++)
         if (r != c->rank)
-            tutti_step_put(s, r, src(is("out of bounds") ? 1 : 0), dst(0), bytes, 0);
+            tutti_step_put(s, r, src(is("out of bounds") || (is("out of bounds in place") && c->in_place) ? 1 : 0),
+                           dst(0), bytes, tag);
     for (uint32_t i = 0; i < 20 && is("too many"); i++)
         tutti_step_copy(s, dst(0), src(0), bytes);
     if (is("no buffer"))

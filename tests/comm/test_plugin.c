@@ -77,6 +77,8 @@ static void programs_that_break_a_bound_or_are_wrong_are_refused(void **state)
         { "work", "WORK" },
         { "peers", "says at most 0" },
         { "wait first", "put before you wait" },
+        { "out of bounds in place", "in place, rank 0, round 0, step 0 is out of bounds" },
+        { "own tag in place", "odd ranks in place, " },
     };
     const size_t nalgos = tt_nalgos;
 

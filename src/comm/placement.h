@@ -1,0 +1,21 @@
+/* How ranks may place their buffers in one call: programs from outside are proven for all of it. */
+#ifndef TT_COMM_PLACEMENT_H
+#define TT_COMM_PLACEMENT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum tt_placement { TT_OUT_OF_PLACE, TT_IN_PLACE, TT_ODD_IN_PLACE, TT_PLACEMENTS };
+
+static inline bool tt_placement_of(enum tt_placement placement, uint32_t rank)
+{
+    return placement == TT_IN_PLACE || (placement == TT_ODD_IN_PLACE && rank % 2 == 1);
+}
+
+/* How a finding begins. */
+static inline const char *tt_placement_text(enum tt_placement placement)
+{
+    return placement == TT_IN_PLACE ? "in place, " : placement == TT_ODD_IN_PLACE ? "odd ranks in place, " : "";
+}
+
+#endif
