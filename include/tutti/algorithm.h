@@ -8,8 +8,10 @@
  *
  * An algorithm is a set of pure functions of the call: no state, no clock, the same answer each time and, but for what
  * depends on `rank` and `in_place`, on every rank. They may be called from any thread, also for other ranks than this process's: a
- * program is proven for all ranks before it runs the first time, where there are at most 64 of them. With more, what this rank does is checked
- * against the bounds below. What is found is the error of the call that was to use it.
+ * program is proven for all ranks, in place, out of place and mixed, before it runs the first time, where there are at most 64 of them and their
+ * programs have at most 2^20 steps together; else, and for alltoallv, whose counts no rank knows of all others, what this rank does is
+ * checked against the bounds below (the log says at level info when it was too long to prove). What is found is the error of the
+ * call that was to use it.
  *
  * `round` writes one rank's program, a round at a time, with four steps over symbolic buffers:
  *  - tutti_step_put sends bytes to a peer, where the tutti_step_wait of the same pair and tag names the same number of bytes and where they go;
