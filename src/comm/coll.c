@@ -63,6 +63,9 @@ static tutti_status set_op(struct attempt *t, tutti_redop op)
     if (!tt_reduce_defined(t->conf.dtype, op))
         return tt_fail(TUTTI_ERR_INVALID, "%s: %s is not defined for type %s", t->name, tutti_redop_name(op),
                        tutti_dtype_name(t->conf.dtype));
+    if (op == TUTTI_PREMUL_SUM && (!t->call || t->call->scale == 0))
+        return tt_fail(TUTTI_ERR_INVALID, "%s: premul_sum multiplies by tutti_call.scale, %s", t->name,
+                       t->call ? "which is 0" : "and no tutti_call is given");
     t->op = op;
     t->conf.redop = op;
     return TUTTI_OK;
@@ -144,7 +147,6 @@ static tutti_status scale_input(struct attempt *t, void **scaled)
 {
     struct tt_coll *c = &t->conf.coll;
     const uint64_t bytes = tt_coll_src_bytes(c);
-    const double scale = t->call ? t->call->scale : 0;
     void *room;
 
     *scaled = NULL;
@@ -153,7 +155,7 @@ static tutti_status scale_input(struct attempt *t, void **scaled)
     room = malloc(bytes);
     if (!room)
         return tt_fail(TUTTI_ERR_NOMEM, "%s: no memory for %llu scaled bytes", t->name, (unsigned long long)bytes);
-    tt_reduce_scale(room, t->conf.src, bytes / c->elem_bytes, t->conf.dtype, scale);
+    tt_reduce_scale(room, t->conf.src, bytes / c->elem_bytes, t->conf.dtype, t->call->scale);
     t->conf.src = room;
     c->in_place = false;
     *scaled = room;
@@ -252,7 +254,7 @@ static tutti_status submit(struct attempt *t)
     t->conf.depth = plan->depth;
     t->conf.timeout_ms = timeout_of(t->comm, call);
     t->conf.owned = scaled;
-    if (!request && plan->keeps && !scaled)
+    if (!request && plan->keeps && t->op != TUTTI_PREMUL_SUM)
         return submit_kept(t, plan);
     if (!request)
         return tt_op_blocking(t->comm->context, &t->conf);
