@@ -18,9 +18,6 @@ struct plan_options {
 extern const struct argp plan_options_argp;
 #define PLAN_ARGS_DOC "COLL ALGO"
 
-/* A number of ranks or bytes ("64K") from an option; argp_error if it is none, or not in [min, max]. */
-uint64_t plan_number(struct argp_state *state, const char *option, const char *arg, uint64_t min, uint64_t max);
-
 /* The call on all ranks. */
 struct plan {
     const struct tt_algo *algo;
