@@ -71,7 +71,7 @@ size_t option_size(struct argp_state *state, const char *option, const char *arg
     return v;
 }
 
-void option_check_wires(struct argp_state *state, const char *arg)
+void option_check_wires_of(struct argp_state *state, const char *option, const char *arg)
 {
     char name[16];
 
@@ -80,9 +80,14 @@ void option_check_wires(struct argp_state *state, const char *arg)
 
         snprintf(name, sizeof name, "%.*s", (int)n, at);
         if (n == 0 || n >= sizeof name || !tt_wire_find(name))
-            argp_error(state, "--wire %s: there is no wire \"%.*s\"; there are: %s", arg, (int)n, at, tt_wire_names());
+            argp_error(state, "%s %s: there is no wire \"%.*s\"; there are: %s", option, arg, (int)n, at, tt_wire_names());
         at += n;
         if (*at == '\0')
             return;
     }
+}
+
+void option_check_wires(struct argp_state *state, const char *arg)
+{
+    option_check_wires_of(state, "--wire", arg);
 }

@@ -18,7 +18,8 @@ size_t option_size_or_none(struct argp_state *state, const char *option, const c
 /* The size, or 0, that begins at `at` in arg and goes as far as `stop`, or the end; returns what follows. */
 const char *option_size_until(struct argp_state *state, const char *option, const char *arg, const char *at, char stop,
                               uint64_t *out);
-/* Names of wires with commas between them. */
+/* Names of wires with commas between them, of --wire or another option. */
 void option_check_wires(struct argp_state *state, const char *arg);
+void option_check_wires_of(struct argp_state *state, const char *option, const char *arg);
 
 #endif
