@@ -35,6 +35,13 @@ void plan_close(struct plan *p);
 bool plan_program(const struct plan *p, struct tt_program *program);
 bool plan_traffic(const struct plan *p, const struct tt_program *program, struct tt_traffic *traffic);
 
+/* Opens the plan, proves its programs, follows their traffic, and hands all three to `use`, which returns the exit status; 1 where one of
+ * them cannot be. */
+int plan_with_traffic(const struct plan_options *o, uint32_t nranks_max,
+                      int (*use)(const void *arg, const struct plan *p, const struct tt_program *program,
+                                 const struct tt_traffic *traffic),
+                      const void *arg);
+
 /* "allgather_ring: 64 B from each of 4 ranks", "allreduce_ring: 64 B, 4 ranks": text[bytes]; returns text. */
 const char *plan_title(const struct plan *p, char *text, size_t bytes);
 

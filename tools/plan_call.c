@@ -281,3 +281,27 @@ const char *plan_carried(const struct tt_traffic *t, const struct tt_transfer *t
     snprintf(text, bytes, reduced ? "sum of %s" : "from %s", *origins ? origins : "nobody");
     return text;
 }
+
+int plan_with_traffic(const struct plan_options *o, uint32_t nranks_max,
+                      int (*use)(const void *arg, const struct plan *p, const struct tt_program *program,
+                                 const struct tt_traffic *traffic),
+                      const void *arg)
+{
+    struct tt_program program;
+    struct tt_traffic traffic;
+    struct plan plan;
+    int status = 1;
+
+    if (!plan_open(&plan, o, nranks_max))
+        return 1;
+    if (!plan_program(&plan, &program))
+        goto close_plan;
+    if (plan_traffic(&plan, &program, &traffic)) {
+        status = use(arg, &plan, &program, &traffic);
+        tt_traffic_fini(&traffic);
+    }
+    tt_program_fini(&program);
+close_plan:
+    plan_close(&plan);
+    return status;
+}
