@@ -71,62 +71,93 @@ static tutti_status even(enum tt_coll_kind kind, const void *src, void *dst, siz
                          tutti_redop op, int root, tutti_comm *comm, const tutti_call *call)
 {
     struct tt_attempt t;
-    tutti_status st;
+    tutti_status st = begin(&t, kind, type, op, root, comm, call);
 
-    if (tt_attempt_again(&st, kind, src, dst, count, type, op, root, comm, call))
-        return st;
-    st = begin(&t, kind, type, op, root, comm, call);
     if (st || (st = tt_attempt_count(&t, count)) ||
         (st = take_buffers(&t, src, dst, forms[kind].in_place, comm->rank * t.conf.coll.bytes)))
         return st;
     return tt_attempt_finish(&t, TUTTI_OK);
 }
 
+/* A short call like one before takes so little time that it does not pass through there. */
+
 tutti_status tutti_allreduce(const void *src, void *dst, size_t count, tutti_dtype type, tutti_redop op,
                              tutti_comm *comm, const tutti_call *call)
 {
+    tutti_status st;
+
+    if (tt_attempt_again(&st, TT_ALLREDUCE, src, dst, count, type, op, 0, comm, call))
+        return st;
     return even(TT_ALLREDUCE, src, dst, count, type, op, 0, comm, call);
 }
 
 tutti_status tutti_reduce(const void *src, void *dst, size_t count, tutti_dtype type, tutti_redop op, int root,
                           tutti_comm *comm, const tutti_call *call)
 {
+    tutti_status st;
+
+    if (tt_attempt_again(&st, TT_REDUCE, src, dst, count, type, op, root, comm, call))
+        return st;
     return even(TT_REDUCE, src, dst, count, type, op, root, comm, call);
 }
 
 tutti_status tutti_reduce_scatter(const void *src, void *dst, size_t count, tutti_dtype type, tutti_redop op,
                                   tutti_comm *comm, const tutti_call *call)
 {
+    tutti_status st;
+
+    if (tt_attempt_again(&st, TT_REDUCE_SCATTER, src, dst, count, type, op, 0, comm, call))
+        return st;
     return even(TT_REDUCE_SCATTER, src, dst, count, type, op, 0, comm, call);
 }
 
 tutti_status tutti_allgather(const void *src, void *dst, size_t count, tutti_dtype type, tutti_comm *comm,
                              const tutti_call *call)
 {
+    tutti_status st;
+
+    if (tt_attempt_again(&st, TT_ALLGATHER, src, dst, count, type, TUTTI_SUM, 0, comm, call))
+        return st;
     return even(TT_ALLGATHER, src, dst, count, type, TUTTI_SUM, 0, comm, call);
 }
 
 tutti_status tutti_broadcast(const void *src, void *dst, size_t count, tutti_dtype type, int root, tutti_comm *comm,
                              const tutti_call *call)
 {
+    tutti_status st;
+
+    if (tt_attempt_again(&st, TT_BROADCAST, src, dst, count, type, TUTTI_SUM, root, comm, call))
+        return st;
     return even(TT_BROADCAST, src, dst, count, type, TUTTI_SUM, root, comm, call);
 }
 
 tutti_status tutti_gather(const void *src, void *dst, size_t count, tutti_dtype type, int root, tutti_comm *comm,
                           const tutti_call *call)
 {
+    tutti_status st;
+
+    if (tt_attempt_again(&st, TT_GATHER, src, dst, count, type, TUTTI_SUM, root, comm, call))
+        return st;
     return even(TT_GATHER, src, dst, count, type, TUTTI_SUM, root, comm, call);
 }
 
 tutti_status tutti_scatter(const void *src, void *dst, size_t count, tutti_dtype type, int root, tutti_comm *comm,
                            const tutti_call *call)
 {
+    tutti_status st;
+
+    if (tt_attempt_again(&st, TT_SCATTER, src, dst, count, type, TUTTI_SUM, root, comm, call))
+        return st;
     return even(TT_SCATTER, src, dst, count, type, TUTTI_SUM, root, comm, call);
 }
 
 tutti_status tutti_alltoall(const void *src, void *dst, size_t count, tutti_dtype type, tutti_comm *comm,
                             const tutti_call *call)
 {
+    tutti_status st;
+
+    if (tt_attempt_again(&st, TT_ALLTOALL, src, dst, count, type, TUTTI_SUM, 0, comm, call))
+        return st;
     return even(TT_ALLTOALL, src, dst, count, type, TUTTI_SUM, 0, comm, call);
 }
 
