@@ -18,9 +18,6 @@ struct plan_options {
 extern const struct argp plan_options_argp;
 #define PLAN_ARGS_DOC "COLL ALGO"
 
-/* A number of ranks or bytes ("64K") from an option; argp_error if it is none, or not in [min, max]. */
-uint64_t plan_number(struct argp_state *state, const char *option, const char *arg, uint64_t min, uint64_t max);
-
 /* The call on all ranks. */
 struct plan {
     const struct tt_algo *algo;
@@ -37,6 +34,13 @@ void plan_close(struct plan *p);
 /* The programs of all ranks, and their traffic; false after saying why not on stderr. End with the _fini of each. */
 bool plan_program(const struct plan *p, struct tt_program *program);
 bool plan_traffic(const struct plan *p, const struct tt_program *program, struct tt_traffic *traffic);
+
+/* Opens the plan, proves its programs, follows their traffic, and hands all three to `use`, which returns the exit status; 1 where one of
+ * them cannot be. */
+int plan_with_traffic(const struct plan_options *o, uint32_t nranks_max,
+                      int (*use)(const void *arg, const struct plan *p, const struct tt_program *program,
+                                 const struct tt_traffic *traffic),
+                      const void *arg);
 
 /* "allgather_ring: 64 B from each of 4 ranks", "allreduce_ring: 64 B, 4 ranks": text[bytes]; returns text. */
 const char *plan_title(const struct plan *p, char *text, size_t bytes);

@@ -1,11 +1,11 @@
 /* The call that a plan is for: from options to programs and traffic. */
 #include "plan.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "option_values.h"
 #include "topo/topo.h"
 
 #define RANKS_DEFAULT 4u
@@ -29,42 +29,24 @@ static const struct argp_option options[] = {
     { 0 },
 };
 
-uint64_t plan_number(struct argp_state *state, const char *option, const char *arg, uint64_t min, uint64_t max)
-{
-    static const char suffixes[] = "KMG";
-    char *end;
-    const char *suffix;
-    unsigned long long value;
-    unsigned shift = 0;
-
-    errno = 0;
-    value = strtoull(arg, &end, 10);
-    suffix = *end ? strchr(suffixes, *end) : NULL;
-    if (suffix) {
-        shift = 10 * (unsigned)(suffix - suffixes + 1);
-        end++;
-    }
-    if (errno || end == arg || *end || arg[0] == '-' || value > max >> shift || value << shift < min)
-        argp_error(state, "--%s %s: it must be a whole number from %" PRIu64 " to %" PRIu64, option, arg, min, max);
-    return (uint64_t)value << shift;
-}
-
 static error_t parse_one(int key, char *arg, struct argp_state *state)
 {
     struct plan_options *o = state->input;
 
     switch (key) {
     case 'n':
-        o->nranks = (uint32_t)plan_number(state, "ranks", arg, 1, TT_TOPO_RANKS_MAX);
+        o->nranks = (uint32_t)option_number(state, "--ranks", arg, 1, TT_TOPO_RANKS_MAX);
         return 0;
     case 'b':
-        o->bytes = plan_number(state, "bytes", arg, 1, BYTES_MAX);
+        o->bytes = option_size(state, "--bytes", arg);
+        if (o->bytes > BYTES_MAX)
+            argp_error(state, "--bytes %s: at most 1024G", arg);
         return 0;
     case OPT_ROOT:
-        o->root = (uint32_t)plan_number(state, "root", arg, 0, TT_TOPO_RANKS_MAX);
+        o->root = (uint32_t)option_number(state, "--root", arg, 0, TT_TOPO_RANKS_MAX);
         return 0;
     case OPT_ELEM:
-        o->elem_bytes = (uint32_t)plan_number(state, "elem-bytes", arg, 1, 8);
+        o->elem_bytes = (uint32_t)option_number(state, "--elem-bytes", arg, 1, 8);
         return 0;
     case OPT_IN_PLACE:
         o->in_place = true;
@@ -73,13 +55,13 @@ static error_t parse_one(int key, char *arg, struct argp_state *state)
         o->topo = arg;
         return 0;
     case OPT_HOSTS:
-        o->hosts = (uint32_t)plan_number(state, "hosts", arg, 1, TT_TOPO_RANKS_MAX);
+        o->hosts = (uint32_t)option_number(state, "--hosts", arg, 1, TT_TOPO_RANKS_MAX);
         return 0;
     case OPT_HOST_RANKS:
-        o->host_ranks = (uint32_t)plan_number(state, "ranks-per-host", arg, 1, 1u << 16);
+        o->host_ranks = (uint32_t)option_number(state, "--ranks-per-host", arg, 1, 1u << 16);
         return 0;
     case OPT_SOCKETS:
-        o->sockets = (uint32_t)plan_number(state, "sockets", arg, 1, 256);
+        o->sockets = (uint32_t)option_number(state, "--sockets", arg, 1, 256);
         return 0;
     case ARGP_KEY_ARG:
         if (o->algo)
@@ -298,4 +280,28 @@ const char *plan_carried(const struct tt_traffic *t, const struct tt_transfer *t
     tt_traffic_origins(t, transfer, origins, sizeof origins, &reduced);
     snprintf(text, bytes, reduced ? "sum of %s" : "from %s", *origins ? origins : "nobody");
     return text;
+}
+
+int plan_with_traffic(const struct plan_options *o, uint32_t nranks_max,
+                      int (*use)(const void *arg, const struct plan *p, const struct tt_program *program,
+                                 const struct tt_traffic *traffic),
+                      const void *arg)
+{
+    struct tt_program program;
+    struct tt_traffic traffic;
+    struct plan plan;
+    int status = 1;
+
+    if (!plan_open(&plan, o, nranks_max))
+        return 1;
+    if (!plan_program(&plan, &program))
+        goto close_plan;
+    if (plan_traffic(&plan, &program, &traffic)) {
+        status = use(arg, &plan, &program, &traffic);
+        tt_traffic_fini(&traffic);
+    }
+    tt_program_fini(&program);
+close_plan:
+    plan_close(&plan);
+    return status;
 }

@@ -86,27 +86,20 @@ static void print_json(const struct plan *p, const struct tt_traffic *t)
     printf("\n  ]\n}\n");
 }
 
+static int print(const void *arg, const struct plan *p, const struct tt_program *program, const struct tt_traffic *t)
+{
+    const struct congestion_options *o = arg;
+
+    (void)program;
+    (o->json ? print_json : print_text)(p, t);
+    return 0;
+}
+
 int plan_congestion_main(int argc, char **argv)
 {
     struct congestion_options o = { .json = false };
-    struct tt_program program;
-    struct tt_traffic traffic;
-    struct plan plan;
-    int status = 1;
 
     if (argp_parse(&argp, argc, argv, 0, NULL, &o) != 0)
         return 2;
-    if (!plan_open(&plan, &o.plan, RANKS_MAX))
-        return 1;
-    if (!plan_program(&plan, &program))
-        goto close_plan;
-    if (plan_traffic(&plan, &program, &traffic)) {
-        (o.json ? print_json : print_text)(&plan, &traffic);
-        tt_traffic_fini(&traffic);
-        status = 0;
-    }
-    tt_program_fini(&program);
-close_plan:
-    plan_close(&plan);
-    return status;
+    return plan_with_traffic(&o.plan, RANKS_MAX, print, &o);
 }

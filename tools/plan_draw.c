@@ -111,9 +111,10 @@ static int failed(const char *what, const char *name)
 }
 
 /* Returns the exit status. */
-static int write_picture(const struct draw_options *o, const struct plan *p, const struct tt_program *program,
+static int write_picture(const void *arg, const struct plan *p, const struct tt_program *program,
                          const struct tt_traffic *t)
 {
+    const struct draw_options *o = arg;
     const uint32_t end = o->end && o->end < t->nrounds ? o->end : t->nrounds;
     FILE *to = stdout;
     uint32_t arrows = 0;
@@ -142,23 +143,8 @@ static int write_picture(const struct draw_options *o, const struct plan *p, con
 int plan_draw_main(int argc, char **argv)
 {
     struct draw_options o = { .out = NULL };
-    struct tt_program program;
-    struct tt_traffic traffic;
-    struct plan plan;
-    int status = 1;
 
     if (argp_parse(&argp, argc, argv, 0, NULL, &o) != 0)
         return 2;
-    if (!plan_open(&plan, &o.plan, RANKS_MAX))
-        return 1;
-    if (!plan_program(&plan, &program))
-        goto close_plan;
-    if (plan_traffic(&plan, &program, &traffic)) {
-        status = write_picture(&o, &plan, &program, &traffic);
-        tt_traffic_fini(&traffic);
-    }
-    tt_program_fini(&program);
-close_plan:
-    plan_close(&plan);
-    return status;
+    return plan_with_traffic(&o.plan, RANKS_MAX, write_picture, &o);
 }

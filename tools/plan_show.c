@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include "option_values.h"
 #include "sched/json.h"
 
 #define RANKS_TOLD_MAX 128u         /* up to so many, what messages carry is told, for which all programs are proven */
@@ -37,11 +38,11 @@ static error_t parse_one(int key, char *arg, struct argp_state *state)
         o->rounds_max = ROUNDS_DEFAULT;
         return 0;
     case 'r':
-        o->rank = (uint32_t)plan_number(state, "rank", arg, 0, RANKS_MAX - 1);
+        o->rank = (uint32_t)option_number(state, "--rank", arg, 0, RANKS_MAX - 1);
         o->rank_said = true;
         return 0;
     case OPT_ROUNDS:
-        o->rounds_max = plan_number(state, "rounds", arg, 1, UINT32_MAX);
+        o->rounds_max = option_number(state, "--rounds", arg, 1, UINT32_MAX);
         return 0;
     case OPT_JSON:
         o->json = true;

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "base/status.h"
+#include "xml.h"
 
 /* All in pixels. */
 #define LEFT 104            /* of the first column */
@@ -101,28 +102,6 @@ static void place_rounds(struct picture *d)
 
 /* ---- marks ---- */
 
-/* Titles are of the tool's own words, and of names of algorithms, which may come from elsewhere. */
-static void put_text(FILE *to, const char *text)
-{
-    for (; *text; text++)
-        switch (*text) {
-        case '<':
-            fputs("&lt;", to);
-            break;
-        case '>':
-            fputs("&gt;", to);
-            break;
-        case '&':
-            fputs("&amp;", to);
-            break;
-        case '"':
-            fputs("&quot;", to);
-            break;
-        default:
-            fputc(*text, to);
-        }
-}
-
 static void draw_head(const struct picture *d, double height)
 {
     char title[160];
@@ -146,7 +125,7 @@ static void draw_head(const struct picture *d, double height)
             "</defs>\n<rect width=\"100%%\" height=\"100%%\" fill=\"#ffffff\"/>\n"
             "<text x=\"%d\" y=\"20\" font-size=\"14\" font-weight=\"bold\">",
             MARGIN);
-    put_text(d->to, plan_title(d->p, title, sizeof title));
+    xml_put(d->to, plan_title(d->p, title, sizeof title));
     fputs("</text>\n", d->to);
 }
 

@@ -2,7 +2,6 @@
  * rendezvous, so no port has to be chosen, and a rank 0 that never comes is told like any other. */
 #include "tool.h"
 
-#include <argp.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -20,29 +19,13 @@
 #include "boot/endpoint.h"
 #include "boot/id.h"
 #include "boot/serve.h"
-#include "run_bind.h"
 #include "run_child.h"
+#include "run_options.h"
 #include "run_output.h"
 #include "run_place.h"
-#include "wire/wires.h"
 
 #define GRACE_NS (3 * TT_SECOND)
-#define USER_ENV_MAX 40
 #define ENV_BYTES 512
-
-enum output_mode { OUTPUT_PREFIX, OUTPUT_PLAIN, OUTPUT_DIR };
-
-struct options {
-    uint32_t nranks;
-    const char *hosts, *hostfile, *wires, *interfaces, *rsh, *output_dir;
-    double timeout_s;           /* 0: not said */
-    enum output_mode output;
-    enum bind_mode bind;
-    bool survive;
-    char *env[USER_ENV_MAX];    /* "NAME=value" */
-    size_t nenv;
-    char **argv;                /* the program and its arguments */
-};
 
 enum { RANK_RUNNING, RANK_ENDED };
 
@@ -53,7 +36,7 @@ struct rank {
 };
 
 struct job {
-    const struct options *opt;
+    const struct run_options *opt;
     struct hosts hosts;
     uint32_t *host_of, *local_of;
     struct rank *ranks;
@@ -67,171 +50,6 @@ struct job {
     bool ending;                /* the ranks were told to end */
     bool killed;
     uint64_t kill_ns;           /* when those that did not end are killed */
-};
-
-/* ---- options ---- */
-
-enum { OPT_HOSTFILE = 256, OPT_WIRES, OPT_INTERFACES, OPT_TIMEOUT, OPT_SURVIVE, OPT_BIND, OPT_RSH };
-
-static const struct argp_option argp_options[] = {
-    { "ranks", 'n', "N", 0, "how many ranks (default 1)", 0 },
-    { "hosts", 'H', "a,b:4", 0, "where, and how many ranks each takes (default: this host)", 0 },
-    { "hostfile", OPT_HOSTFILE, "FILE", 0, "the same from a file: lines \"host\" or \"host slots=4\"", 0 },
-    { "rsh", OPT_RSH, "COMMAND", 0, "remote shell, called as COMMAND host command (default \"ssh -o BatchMode=yes\")", 0 },
-    { "wires", OPT_WIRES, "shm,tcp", 0, "the wires that may be used (TUTTI_WIRES)", 0 },
-    { "interfaces", OPT_INTERFACES, "RULE", 0, "network interfaces: \"eth\", \"=eth0\", \"^docker,lo\" (TUTTI_INTERFACES)", 0 },
-    { "timeout", OPT_TIMEOUT, "SECONDS", 0, "deadline of start-up and of every call (TUTTI_TIMEOUT_MS)", 0 },
-    { "output", 'o', "prefix|plain|dir=PATH", 0,
-      "\"[rank] \" before each line (default); untouched; or files rank.N.out and rank.N.err in PATH", 0 },
-    { "env", 'x', "NAME[=VALUE]", 0, "a variable for the ranks; without a value, ours (for remote ones)", 0 },
-    { "bind", OPT_BIND, "share|core|none", 0,
-      "cores of a local rank: an equal share (default), one each, or any; any, too, if ranks outnumber cores", 0 },
-    { "survive", OPT_SURVIVE, NULL, 0, "when a rank fails, let the others go on", 0 },
-    { "no-kill", OPT_SURVIVE, NULL, OPTION_ALIAS, NULL, 0 },
-    { 0 },
-};
-
-static error_t parse_output(struct options *o, const char *arg)
-{
-    if (strcmp(arg, "prefix") == 0)
-        o->output = OUTPUT_PREFIX;
-    else if (strcmp(arg, "plain") == 0)
-        o->output = OUTPUT_PLAIN;
-    else if (strncmp(arg, "dir=", 4) == 0 && arg[4])
-        o->output = OUTPUT_DIR;
-    else
-        return EINVAL;
-    o->output_dir = o->output == OUTPUT_DIR ? arg + 4 : NULL;
-    return 0;
-}
-
-static error_t parse_bind(struct options *o, const char *arg)
-{
-    static const char *const names[] = { [BIND_SHARE] = "share", [BIND_CORE] = "core", [BIND_NONE] = "none" };
-
-    for (unsigned i = 0; i < sizeof names / sizeof *names; i++)
-        if (strcmp(arg, names[i]) == 0) {
-            o->bind = (enum bind_mode)i;
-            return 0;
-        }
-    return EINVAL;
-}
-
-static bool is_name(const char *text, size_t bytes)
-{
-    for (size_t i = 0; i < bytes; i++)
-        if (!strchr("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_0123456789", text[i]))
-            return false;
-    return bytes > 0 && (text[0] < '0' || text[0] > '9');
-}
-
-/* Keeps NAME=VALUE; NAME alone becomes NAME=our value, and nothing if we have none. */
-static error_t add_env(struct options *o, const char *arg)
-{
-    const char *value = strchr(arg, '=') ? NULL : getenv(arg);
-    char *text;
-
-    if (!is_name(arg, strcspn(arg, "=")) || o->nenv == USER_ENV_MAX)
-        return EINVAL;
-    if (!strchr(arg, '=') && !value)
-        return 0;
-    if (asprintf(&text, value ? "%s=%s" : "%s", arg, value) < 0)
-        return ENOMEM;
-    o->env[o->nenv++] = text;
-    return 0;
-}
-
-/* As ranks would find out, each by itself. */
-static void check_wires(struct argp_state *state, const char *arg)
-{
-    char name[16];
-
-    for (const char *at = arg;; at++) {
-        const size_t n = strcspn(at, ",");
-
-        snprintf(name, sizeof name, "%.*s", (int)n, at);
-        if (n >= sizeof name || !tt_wire_find(name))
-            argp_error(state, "--wires %s: there is no wire \"%.*s\"; there are: %s", arg, (int)n, at, tt_wire_names());
-        at += n;
-        if (*at == '\0')
-            return;
-    }
-}
-
-static error_t parse_one(int key, char *arg, struct argp_state *state)
-{
-    struct options *o = state->input;
-    char *end;
-
-    switch (key) {
-    case 'n':
-        o->nranks = (uint32_t)strtoul(arg, &end, 10);
-        if (strcmp(arg, "p") == 0)
-            argp_error(state, "-np is what other launchers call it: here it is -n N");
-        if (end == arg || *end || *arg == '-' || o->nranks < 1 || o->nranks > RANKS_MAX)
-            argp_error(state, "-n %s: the number of ranks must be from 1 to %u", arg, RANKS_MAX);
-        return 0;
-    case 'H':
-        o->hosts = arg;
-        return 0;
-    case OPT_HOSTFILE:
-        o->hostfile = arg;
-        return 0;
-    case OPT_RSH:
-        o->rsh = arg;
-        return 0;
-    case OPT_WIRES:
-        if (*arg)
-            check_wires(state, arg);
-        o->wires = arg;
-        return 0;
-    case OPT_INTERFACES:
-        o->interfaces = arg;
-        return 0;
-    case OPT_TIMEOUT:
-        o->timeout_s = strtod(arg, &end);
-        if (end == arg || *end || !(o->timeout_s >= 0.001 && o->timeout_s <= 2e6))
-            argp_error(state, "--timeout %s: not a number of seconds from 0.001 to 2000000", arg);
-        return 0;
-    case 'o':
-        if (parse_output(o, arg))
-            argp_error(state, "--output %s: it must be prefix, plain or dir=PATH", arg);
-        return 0;
-    case 'x':
-        if (add_env(o, arg))
-            argp_error(state, "-x %s: it must be NAME=VALUE or NAME, at most %d times", arg, USER_ENV_MAX);
-        return 0;
-    case OPT_BIND:
-        if (parse_bind(o, arg))
-            argp_error(state, "--bind %s: it must be share, core or none", arg);
-        return 0;
-    case OPT_SURVIVE:
-        o->survive = true;
-        return 0;
-    case ARGP_KEY_ARG:
-        o->argv = &state->argv[state->next - 1];
-        state->next = state->argc;
-        return 0;
-    case ARGP_KEY_END:
-        if (!o->argv)
-            argp_error(state, "which program?");
-        if (o->hosts && o->hostfile)
-            argp_error(state, "--hosts and --hostfile exclude each other");
-        return 0;
-    default:
-        return ARGP_ERR_UNKNOWN;
-    }
-}
-
-static const struct argp argp = {
-    .options = argp_options,
-    .parser = parse_one,
-    .args_doc = "[--] PROGRAM [ARGUMENT...]",
-    .doc =
-        "Starts N ranks of PROGRAM and waits for them.\vWhen one fails (ends with a status other than 0, or by a signal), the "
-        "others are ended: SIGTERM, and after 3 s SIGKILL, to all processes of each. The exit status is that of the first "
-        "that failed, 128 + N for signal N. SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1 and SIGUSR2 are passed on; a "
-        "second SIGINT kills. Standard input goes to rank 0, if it runs on this host.",
 };
 
 /* ---- the rendezvous that we serve ---- */
@@ -301,7 +119,7 @@ static bool serve_rendezvous(struct job *j)
 /* The variables of one rank, written into text[ENV_MAX][ENV_BYTES]; the user's come last and win. */
 static size_t write_env(const struct job *j, uint32_t rank, char (*text)[ENV_BYTES], const char **env)
 {
-    const struct options *o = j->opt;
+    const struct run_options *o = j->opt;
     const struct host *host = &j->hosts.at[j->host_of[rank]];
     size_t n = 0;
 
@@ -376,7 +194,7 @@ static int open_input(struct job *j, uint32_t rank)
 static int start_rank(struct job *j, uint32_t rank)
 {
     const struct host *host = &j->hosts.at[j->host_of[rank]];
-    char text[ENV_MAX - USER_ENV_MAX][ENV_BYTES];
+    char text[ENV_MAX - RUN_ENV_MAX][ENV_BYTES];
     struct rank *r = &j->ranks[rank];
     struct child_conf conf = { .argv = j->opt->argv, .host = host->here ? NULL : host->name, .rsh = j->opt->rsh };
     cpu_set_t cores;
@@ -649,7 +467,7 @@ static void clean_up(struct job *j)
 
 static bool prepare_hosts(struct job *j)
 {
-    const struct options *o = j->opt;
+    const struct run_options *o = j->opt;
 
     if (o->hosts ? !hosts_parse(&j->hosts, o->hosts)
         : o->hostfile ? !hosts_read(&j->hosts, o->hostfile)
@@ -658,7 +476,7 @@ static bool prepare_hosts(struct job *j)
     return hosts_place(&j->hosts, o->nranks, j->host_of, j->local_of);
 }
 
-static bool prepare_output(const struct options *o)
+static bool prepare_output(const struct run_options *o)
 {
     if (o->output == OUTPUT_DIR && mkdir(o->output_dir, 0777) != 0 && errno != EEXIST) {
         fprintf(stderr, "tutti run: cannot create %s: %s\n", o->output_dir, strerror(errno));
@@ -693,7 +511,7 @@ static int start_all(struct job *j)
     return 0;
 }
 
-static int run(const struct options *opt)
+static int run(const struct run_options *opt)
 {
     struct job j = { .opt = opt, .missed = opt->nranks, .terminal = { -1, -1 }, .signals = -1, .guard = -1 };
     struct pollfd *p = calloc(FIXED_FDS + (size_t)FDS_PER_RANK * opt->nranks, sizeof *p);
@@ -733,14 +551,12 @@ free_all:
 
 int tool_run_main(int argc, char **argv)
 {
-    struct options opt = { .nranks = 1, .rsh = "ssh -o BatchMode=yes" };
+    struct run_options opt;
     int status;
 
-    argp_err_exit_status = 2;
-    if (argp_parse(&argp, argc, argv, ARGP_IN_ORDER, NULL, &opt) != 0)
+    if (!run_options_parse(&opt, argc, argv))
         return 2;
     status = run(&opt);
-    for (size_t i = 0; i < opt.nenv; i++)
-        free(opt.env[i]);
+    run_options_fini(&opt);
     return status;
 }

@@ -1,12 +1,11 @@
 #include "sim_options.h"
 
-#include <argp.h>
-#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include "comm/measure.h"
+#include "option_values.h"
 #include "topo/topo.h"
 
 enum {
@@ -65,67 +64,14 @@ static const struct argp_option argp_options[] = {
     { 0 },
 };
 
-static unsigned long long number(struct argp_state *state, const char *option, const char *arg, unsigned long long min,
-                                 unsigned long long max)
-{
-    unsigned long long v;
-    char *end;
-
-    errno = 0;
-    v = strtoull(arg, &end, 10);
-    if (end == arg || *end || *arg == '-' || errno || v < min || v > max)
-        argp_error(state, "%s %s: it must be a number from %llu to %llu", option, arg, min, max);
-    return v;
-}
-
-static double real(struct argp_state *state, const char *option, const char *arg, double min, double max)
-{
-    char *end;
-    const double v = strtod(arg, &end);
-
-    if (end == arg || *end || !isfinite(v) || v < min || v > max)
-        argp_error(state, "%s %s: it must be a number from %g to %g", option, arg, min, max);
-    return v;
-}
-
-/* "4096", "4K", "16M", "1G", up to `stop` or the end. Returns what follows. */
-static const char *size_until(struct argp_state *state, const char *option, const char *arg, char stop, uint64_t *out)
-{
-    static const char units[] = "KMG";
-    unsigned long long v;
-    const char *unit;
-    unsigned shift = 0;
-    char *end;
-
-    errno = 0;
-    v = strtoull(arg, &end, 10);
-    unit = *end ? strchr(units, *end) : NULL;
-    if (unit) {
-        shift = 10 * (unsigned)(unit - units + 1);
-        end++;
-    }
-    if (end == arg || (*end && *end != stop) || *arg == '-' || errno || v > (1ull << 50) >> shift)
-        argp_error(state, "%s %s: it must be a size like 4096, 4K, 16M or 1G", option, arg);
-    *out = (uint64_t)v << shift;
-    return end;
-}
-
-static uint64_t size(struct argp_state *state, const char *option, const char *arg)
-{
-    uint64_t v = 0;
-
-    size_until(state, option, arg, '\0', &v);
-    return v;
-}
-
 static void take_sweep(struct sim_options *o, struct argp_state *state, char *arg)
 {
-    const char *at = size_until(state, "--sweep", arg, ':', &o->min);
+    const char *at = option_size_until(state, "--sweep", arg, arg, ':', &o->min);
 
     if (*at != ':')
         argp_error(state, "--sweep %s: it must be like 1K:64M or 1K:64M:2", arg);
-    at = size_until(state, "--sweep", at + 1, ':', &o->max);
-    o->factor = *at ? number(state, "--sweep", at + 1, 2, 1u << 20) : 4;
+    at = option_size_until(state, "--sweep", arg, at + 1, ':', &o->max);
+    o->factor = *at ? option_number(state, "--sweep", at + 1, 2, 1u << 20) : 4;
     if (o->min < 1 || o->min > o->max)
         argp_error(state, "--sweep %s: the sizes must go up, from at least 1", arg);
     o->sweeps = true;
@@ -215,7 +161,7 @@ static error_t parse_one(int key, char *arg, struct argp_state *state)
 
     switch (key) {
     case 'n':
-        o->nranks = (uint32_t)number(state, "--ranks", arg, 1, TT_TOPO_RANKS_MAX);
+        o->nranks = (uint32_t)option_number(state, "--ranks", arg, 1, TT_TOPO_RANKS_MAX);
         return 0;
     case OPT_TOPO:
         o->topo = arg;
@@ -224,13 +170,13 @@ static error_t parse_one(int key, char *arg, struct argp_state *state)
         o->algos = arg;
         return 0;
     case OPT_BYTES:
-        o->bytes = size(state, "--bytes", arg);
+        o->bytes = option_size_or_none(state, "--bytes", arg);
         return 0;
     case OPT_BLOCK:
-        o->block = size(state, "--block", arg);
+        o->block = option_size_or_none(state, "--block", arg);
         return 0;
     case OPT_ROOT:
-        o->root = (uint32_t)number(state, "--root", arg, 0, TT_TOPO_RANKS_MAX);
+        o->root = (uint32_t)option_number(state, "--root", arg, 0, TT_TOPO_RANKS_MAX);
         return 0;
     case OPT_SWEEP:
         take_sweep(o, state, arg);
@@ -248,46 +194,46 @@ static error_t parse_one(int key, char *arg, struct argp_state *state)
         take_fault(o, state, arg);
         return 0;
     case OPT_SEGMENT:
-        o->segment_bytes = size(state, "--segment", arg);
+        o->segment_bytes = option_size_or_none(state, "--segment", arg);
         return 0;
     case OPT_EAGER:
-        o->eager_bytes = size(state, "--eager", arg);
+        o->eager_bytes = option_size_or_none(state, "--eager", arg);
         return 0;
     case OPT_STREAMS:
-        o->streams = (uint32_t)number(state, "--streams", arg, 1, TT_EXEC_STREAMS_MAX);
+        o->streams = (uint32_t)option_number(state, "--streams", arg, 1, TT_EXEC_STREAMS_MAX);
         return 0;
     case OPT_DEPTH:
-        o->depth = (uint32_t)number(state, "--depth", arg, 1, TT_EXEC_DEPTH_MAX);
+        o->depth = (uint32_t)option_number(state, "--depth", arg, 1, TT_EXEC_DEPTH_MAX);
         return 0;
     case OPT_SLOTS:
         o->slots = true;
         return 0;
     case OPT_LANES:
-        o->lanes = (uint32_t)number(state, "--lanes", arg, 1, 1024);
+        o->lanes = (uint32_t)option_number(state, "--lanes", arg, 1, 1024);
         return 0;
     case OPT_LANE_BYTES:
-        o->lane_bytes = size(state, "--lane-bytes", arg);
+        o->lane_bytes = option_size_or_none(state, "--lane-bytes", arg);
         return 0;
     case OPT_WHOLE:
         o->whole = true;
         return 0;
     case OPT_SEND:
-        o->send_ns = real(state, "--send-ns", arg, 0, 1e9);
+        o->send_ns = option_real(state, "--send-ns", arg, 0, 1e9);
         return 0;
     case OPT_RECEIVE:
-        o->receive_ns = real(state, "--receive-ns", arg, 0, 1e9);
+        o->receive_ns = option_real(state, "--receive-ns", arg, 0, 1e9);
         return 0;
     case OPT_REDUCE:
-        o->reduce_gbs = real(state, "--reduce-gbs", arg, 1e-6, 1e9);
+        o->reduce_gbs = option_real(state, "--reduce-gbs", arg, 1e-6, 1e9);
         return 0;
     case OPT_COPY:
-        o->copy_gbs = real(state, "--copy-gbs", arg, 1e-6, 1e9);
+        o->copy_gbs = option_real(state, "--copy-gbs", arg, 1e-6, 1e9);
         return 0;
     case OPT_JITTER:
-        o->jitter_ns = real(state, "--jitter-ns", arg, 0, 1e9);
+        o->jitter_ns = option_real(state, "--jitter-ns", arg, 0, 1e9);
         return 0;
     case OPT_SEED:
-        o->seed = number(state, "--seed", arg, 0, UINT64_MAX);
+        o->seed = option_number(state, "--seed", arg, 0, UINT64_MAX);
         return 0;
     case ARGP_KEY_ARG:
         take_coll(o, state, arg);

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 #include "base/status.h"
+#include "xml.h"
 
 #define WIDTH 760.0
 #define HEIGHT 440.0
@@ -29,28 +30,10 @@ static double at(const struct axis *a, double value)
     return a->from + (log2(value) - a->low) / (a->high - a->low) * (a->to - a->from);
 }
 
-static void escaped(FILE *f, const char *text)
-{
-    for (; *text; text++)
-        switch (*text) {
-        case '&':
-            fputs("&amp;", f);
-            break;
-        case '<':
-            fputs("&lt;", f);
-            break;
-        case '>':
-            fputs("&gt;", f);
-            break;
-        default:
-            fputc(*text, f);
-        }
-}
-
 static void label(FILE *f, double x, double y, const char *anchor, int points, const char *text)
 {
     fprintf(f, "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"%s\" font-size=\"%d\">", x, y, anchor, points);
-    escaped(f, text);
+    xml_put(f, text);
     fprintf(f, "</text>\n");
 }
 

@@ -1,11 +1,10 @@
 /* tutti topo: where ranks are and what joins them; of this host, of the job that it runs in, or of a described machine. */
 #include "topo.h"
 
-#include <argp.h>
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include "base/log.h"
+#include "option_values.h"
 #include "tool.h"
 
 struct options {
@@ -27,8 +26,6 @@ static const struct argp_option argp_options[] = {
 static error_t parse_one(int key, char *arg, struct argp_state *state)
 {
     struct options *o = state->input;
-    char *end;
-    unsigned long v;
 
     switch (key) {
     case OPT_TOPO:
@@ -41,10 +38,7 @@ static error_t parse_one(int key, char *arg, struct argp_state *state)
         o->svg = arg;
         return 0;
     case 'n':
-        v = strtoul(arg, &end, 10);
-        if (end == arg || *end || v < 1 || v > TOPO_RANKS_MAX)
-            argp_error(state, "--ranks %s: it must be a number from 1 to %u", arg, TOPO_RANKS_MAX);
-        o->nranks = (uint32_t)v;
+        o->nranks = (uint32_t)option_number(state, "--ranks", arg, 1, TOPO_RANKS_MAX);
         return 0;
     case ARGP_KEY_ARG: argp_error(state, "there is no \"tutti topo %s\"; `tutti topo place` orders ranks", arg); return 0;
     case ARGP_KEY_END:

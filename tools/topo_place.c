@@ -1,9 +1,9 @@
 /* tutti topo place: an order of hosts, as a host file for `tutti run`, in which groups of ranks stay together. */
 #include "topo.h"
 
-#include <argp.h>
 #include <stdlib.h>
 #include <string.h>
+#include "option_values.h"
 #include "run_place.h"
 #include "topo/order.h"
 
@@ -32,16 +32,6 @@ static const struct argp_option argp_options[] = {
     { 0 },
 };
 
-static uint32_t parse_number(const char *option, const char *arg, struct argp_state *state)
-{
-    char *end;
-    const unsigned long v = strtoul(arg, &end, 10);
-
-    if (end == arg || *end || v < 1 || v > RANKS_MAX)
-        argp_error(state, "--%s %s: it must be a number from 1 to %u", option, arg, RANKS_MAX);
-    return (uint32_t)v;
-}
-
 static void parse_within(struct options *o, const char *arg, struct argp_state *state)
 {
     enum tt_distance d = TT_NEAR_SELF;
@@ -60,7 +50,7 @@ static error_t parse_one(int key, char *arg, struct argp_state *state)
 
     switch (key) {
     case 'n':
-        o->nranks = parse_number("ranks", arg, state);
+        o->nranks = (uint32_t)option_number(state, "--ranks", arg, 1, RANKS_MAX);
         return 0;
     case OPT_HOSTS:
         o->hosts = arg;
@@ -80,7 +70,7 @@ static error_t parse_one(int key, char *arg, struct argp_state *state)
     case OPT_GROUP:
         if (o->group_open || o->nrules == TT_ORDER_RULES_MAX)
             argp_error(state, "--group %s: %s", arg, o->group_open ? "the one before it has no --within" : "there are too many");
-        o->rules[o->nrules].ranks = parse_number("group", arg, state);
+        o->rules[o->nrules].ranks = (uint32_t)option_number(state, "--group", arg, 1, RANKS_MAX);
         o->group_open = true;
         return 0;
     case ARGP_KEY_ARG:

@@ -170,7 +170,7 @@ typedef struct tutti_call {
                                    ranks */
     uint32_t tag;               /* send and recv only: matched in order per (peer, tag). Each that was ever used in a direction takes
                                    up to 48 bytes until the communicator is destroyed */
-    double scale;               /* TUTTI_PREMUL_SUM only; may differ by rank. 0, and so no `call`, gives zeros */
+    double scale;               /* TUTTI_PREMUL_SUM only, which is refused (TUTTI_ERR_INVALID) where this is 0; may differ by rank */
 } tutti_call;
 
 /* TUTTI_PENDING while it runs, else its final status; the request stays the caller's. Makes progress. */

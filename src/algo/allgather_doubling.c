@@ -5,6 +5,7 @@
  * ranks. */
 #include "algo/algos.h"
 #include "algo/blocks.h"
+#include "algo/phases.h"
 
 static uint64_t nrounds(const struct tt_coll *c)
 {
@@ -19,32 +20,6 @@ static struct tt_block held(const struct tt_coll *c, const struct tt_fold *f, ui
     const uint32_t first = group & ~(count - 1);
 
     return tt_blocks_of(c, tt_fold_rank(f, first), tt_fold_rank(f, first + count));
-}
-
-static void fold_in(struct tt_sched *s, const struct tt_coll *c, const struct tt_fold *f)
-{
-    const struct tt_block extra = tt_block_of(c, f->active ? c->rank + 1 : c->rank);
-
-    if (f->active)
-        tt_sched_wait(s, c->rank + 1, tt_dst(extra.offset), extra.bytes, 0);
-    else
-        tt_sched_put(s, c->rank - 1, tt_src(0), tt_dst(extra.offset), extra.bytes, 0);
-}
-
-/* The odd rank gets all blocks but its own: those before it, and those after it. */
-static void fold_out(struct tt_sched *s, const struct tt_coll *c, const struct tt_fold *f)
-{
-    const uint32_t extra = f->active ? c->rank + 1 : c->rank;
-    const struct tt_block parts[] = { tt_blocks_of(c, 0, extra), tt_blocks_of(c, extra + 1, c->nranks) };
-
-    for (uint32_t i = 0; i < 2; i++) {
-        const struct tt_ref at = tt_dst(parts[i].offset);
-
-        if (f->active)
-            tt_sched_put(s, c->rank + 1, at, at, parts[i].bytes, 1 + i);
-        else
-            tt_sched_wait(s, c->rank - 1, at, parts[i].bytes, 1 + i);
-    }
 }
 
 static void double_up(struct tt_sched *s, const struct tt_coll *c, const struct tt_fold *f, uint32_t i)
@@ -64,11 +39,11 @@ static void round_k(struct tt_sched *s, const struct tt_coll *c, uint64_t k)
     const uint64_t before = f.extras ? 1 : 0;
 
     if (k < before && f.folded)
-        fold_in(s, c, &f);
+        tt_phase_gather_fold_in(s, c, &f);
     else if (k >= before && k < before + f.rounds && f.active)
         double_up(s, c, &f, (uint32_t)(k - before));
     else if (k > before && k == before + f.rounds && f.folded)
-        fold_out(s, c, &f);
+        tt_phase_gather_fold_out(s, c, &f);
     if (k == 0)
         tt_sched_own(s, c);
 }

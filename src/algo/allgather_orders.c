@@ -10,36 +10,13 @@
  * "Collective Communication for 100k+ GPUs" (NCCLX), 2025: farthest first, for networks whose upper layers are over-subscribed. */
 #include "algo/algos.h"
 #include "algo/orders.h"
+#include "algo/phases.h"
 
 static uint64_t nrounds(const struct tt_coll *c)
 {
     const struct tt_fold f = tt_fold_of(c->rank, c->nranks);
 
     return f.groups == 1 ? 1 : f.rounds + (f.extras ? 2 : 0);
-}
-
-static void fold_in(struct tt_sched *s, const struct tt_coll *c, const struct tt_fold *f)
-{
-    if (f->active)
-        tt_sched_wait(s, c->rank + 1, tt_dst((c->rank + 1) * c->bytes), c->bytes, 0);
-    else
-        tt_sched_put(s, c->rank - 1, tt_src(0), tt_dst(c->rank * c->bytes), c->bytes, 0);
-}
-
-/* The odd rank gets all blocks but its own: those before it, and those after it. */
-static void fold_out(struct tt_sched *s, const struct tt_coll *c, const struct tt_fold *f)
-{
-    const uint32_t extra = f->active ? c->rank + 1 : c->rank;
-    const struct tt_block parts[] = { tt_blocks_of(c, 0, extra), tt_blocks_of(c, extra + 1, c->nranks) };
-
-    for (uint32_t i = 0; i < 2; i++) {
-        const struct tt_ref at = tt_dst(parts[i].offset);
-
-        if (f->active)
-            tt_sched_put(s, c->rank + 1, at, at, parts[i].bytes, 1 + i);
-        else
-            tt_sched_wait(s, c->rank - 1, at, parts[i].bytes, 1 + i);
-    }
 }
 
 static void double_up(struct tt_sched *s, const struct tt_coll *c, const struct tt_fold *f, uint32_t far, uint32_t i)
@@ -64,11 +41,11 @@ static void round_of(struct tt_sched *s, const struct tt_coll *c, uint64_t k, en
     const uint64_t before = f.extras ? 1 : 0;
 
     if (k < before && f.folded)
-        fold_in(s, c, &f);
+        tt_phase_gather_fold_in(s, c, &f);
     else if (k >= before && k < before + f.rounds && f.active)
         double_up(s, c, &f, tt_order_far(c, &f, kind), (uint32_t)(k - before));
     else if (k > before && k == before + f.rounds && f.folded)
-        fold_out(s, c, &f);
+        tt_phase_gather_fold_out(s, c, &f);
     if (k == 0)
         tt_sched_own(s, c);
 }

@@ -30,20 +30,7 @@ static void round_k(struct tt_sched *s, const struct tt_coll *c, uint64_t k)
 {
     const struct tt_fold f = tt_fold_of(c->rank, c->nranks);
 
-    if (c->nranks == 1) {
-        tt_sched_own(s, c);
-        return;
-    }
-    if (f.extras > 0) {
-        if (k == 0) {
-            tt_phase_fold_in(s, c, &f);
-            return;
-        }
-        k--;
-    }
-    if (k == f.rounds)
-        tt_phase_fold_out(s, c, &f);
-    else if (f.active)
+    if (tt_phase_among_groups(s, c, &f, f.rounds, &k))
         double_up(s, c, &f, (uint32_t)k);
 }
 

@@ -61,22 +61,11 @@ static void round_k(struct tt_sched *s, const struct tt_coll *c, uint64_t k)
 {
     const struct tt_fold f = tt_fold_of(c->rank, c->nranks);
 
-    if (c->nranks == 1) {
-        tt_sched_own(s, c);
+    if (!tt_phase_among_groups(s, c, &f, 2 * f.rounds, &k))
         return;
-    }
-    if (f.extras > 0) {
-        if (k == 0) {
-            tt_phase_fold_in(s, c, &f);
-            return;
-        }
-        k--;
-    }
-    if (k == 2 * f.rounds)
-        tt_phase_fold_out(s, c, &f);
-    else if (f.active && k < f.rounds)
+    if (k < f.rounds)
         halve(s, c, &f, (uint32_t)k);
-    else if (f.active)
+    else
         double_up(s, c, &f, 2 * f.rounds - 1 - (uint32_t)k);
 }
 

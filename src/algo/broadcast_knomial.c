@@ -25,11 +25,6 @@ static void round_of(struct tt_sched *s, const struct tt_coll *c, uint64_t round
         tt_sched_own(s, c);
 }
 
-static uint64_t nrounds_of(const struct tt_coll *c, uint32_t k)
-{
-    return c->nranks > 1 ? tt_knomial_levels(c->nranks, k) : 1;
-}
-
 static struct tt_cost cost_of(const struct tt_coll *c, uint32_t k)
 {
     const double bytes = (double)c->bytes;
@@ -41,43 +36,15 @@ static struct tt_cost cost_of(const struct tt_coll *c, uint32_t k)
     };
 }
 
-static uint32_t npeers_of(const struct tt_coll *c, uint32_t k)
+static uint64_t work_of(const struct tt_coll *c, uint32_t k)
 {
-    const uint32_t most = (k - 1) * tt_knomial_levels(c->nranks, k) + 1;
-
-    return most < c->nranks - 1 ? most : c->nranks - 1;
+    (void)c, (void)k;
+    return 0;
 }
 
-/* Whole functions for each k: the table's entries take nothing but the call. */
 #define KNOMIAL(k) \
-    static uint64_t nrounds_##k(const struct tt_coll *c)                            \
-    {                                                                               \
-        return nrounds_of(c, k);                                                    \
-    }                                                                               \
-    static void round_##k(struct tt_sched *s, const struct tt_coll *c, uint64_t r)  \
-    {                                                                               \
-        round_of(s, c, r, k);                                                       \
-    }                                                                               \
-    static uint32_t npeers_##k(const struct tt_coll *c)                             \
-    {                                                                               \
-        return npeers_of(c, k);                                                     \
-    }                                                                               \
-    static struct tt_cost cost_##k(const struct tt_coll *c)                         \
-    {                                                                               \
-        return cost_of(c, k);                                                       \
-    }                                                                               \
-    const struct tt_algo tt_algo_broadcast_knomial##k = { \
-        .name = "broadcast_knomial" #k,                                             \
-        .summary = "short vectors, many ranks; " #k " times as many in each round", \
-        .kind = TT_BROADCAST,                                                       \
-        .fits = tt_fits_always,                                                     \
-        .nrounds = nrounds_##k,                                                     \
-        .round = round_##k,                                                         \
-        .work_bytes = tt_work_none,                                                 \
-        .npeers = npeers_##k,                                                       \
-        .cost = cost_##k,                                                           \
-    }; \
-    _Static_assert(k <= TT_KNOMIAL_MAX, "a round has room for its children")
+    TT_KNOMIAL(broadcast, k, .kind = TT_BROADCAST, .fits = tt_fits_always, \
+               .summary = "short vectors, many ranks; " #k " times as many in each round")
 
 KNOMIAL(4);
 KNOMIAL(8);

@@ -23,18 +23,10 @@ static uint64_t work_of(const struct tt_coll *c, uint32_t k)
     return is_inner(c, k) ? tt_knomial_subtree(tt_from_root(c), c->nranks, k) * c->bytes : 0;
 }
 
-/* How many of the `count` ranks from v, counted from the root, come before the order passes the last rank. */
-static uint32_t before_end(const struct tt_coll *c, uint32_t v, uint32_t count)
-{
-    const uint32_t left = c->nranks - tt_rank_at(c, v);
-
-    return count < left ? count : left;
-}
-
 static void send_up(struct tt_sched *s, const struct tt_coll *c, uint32_t v, uint32_t parent, uint32_t k)
 {
     const uint32_t count = tt_knomial_subtree(v, c->nranks, k), to = tt_rank_at(c, parent);
-    const uint32_t first = parent == 0 ? before_end(c, v, count) : count;
+    const uint32_t first = parent == 0 ? tt_knomial_before_end(c, v, count) : count;
     const struct tt_ref at = parent == 0 ? tt_dst(c->rank * c->bytes) : tt_work((v - parent) * c->bytes);
 
     tt_sched_put(s, to, count > 1 ? tt_work(0) : tt_src(0), at, first * c->bytes, 0);
@@ -45,7 +37,7 @@ static void send_up(struct tt_sched *s, const struct tt_coll *c, uint32_t v, uin
 static void take(struct tt_sched *s, const struct tt_coll *c, uint32_t v, uint32_t child, uint32_t k)
 {
     const uint32_t count = tt_knomial_subtree(child, c->nranks, k), from = tt_rank_at(c, child);
-    const uint32_t first = v == 0 ? before_end(c, child, count) : count;
+    const uint32_t first = v == 0 ? tt_knomial_before_end(c, child, count) : count;
 
     tt_sched_wait(s, from, v == 0 ? tt_dst(from * c->bytes) : tt_work((child - v) * c->bytes), first * c->bytes, 0);
     if (first < count)
@@ -70,11 +62,6 @@ static void round_of(struct tt_sched *s, const struct tt_coll *c, uint64_t round
         take(s, c, v, v + i * (uint32_t)step, k);
 }
 
-static uint64_t nrounds_of(const struct tt_coll *c, uint32_t k)
-{
-    return c->nranks > 1 ? tt_knomial_levels(c->nranks, k) : 1;
-}
-
 static struct tt_cost cost_of(const struct tt_coll *c, uint32_t k)
 {
     const double bytes = (double)c->bytes;
@@ -84,48 +71,9 @@ static struct tt_cost cost_of(const struct tt_coll *c, uint32_t k)
     };
 }
 
-static uint32_t npeers_of(const struct tt_coll *c, uint32_t k)
-{
-    const uint32_t most = (k - 1) * tt_knomial_levels(c->nranks, k) + 1;
-
-    return most < c->nranks - 1 ? most : c->nranks - 1;
-}
-
-/* Whole functions for each k: the table's entries take nothing but the call. */
 #define KNOMIAL(k) \
-    static uint64_t nrounds_##k(const struct tt_coll *c)                           \
-    {                                                                              \
-        return nrounds_of(c, k);                                                   \
-    }                                                                              \
-    static void round_##k(struct tt_sched *s, const struct tt_coll *c, uint64_t r) \
-    {                                                                              \
-        round_of(s, c, r, k);                                                      \
-    }                                                                              \
-    static uint64_t work_##k(const struct tt_coll *c)                              \
-    {                                                                              \
-        return work_of(c, k);                                                      \
-    }                                                                              \
-    static uint32_t npeers_##k(const struct tt_coll *c)                            \
-    {                                                                              \
-        return npeers_of(c, k);                                                    \
-    }                                                                              \
-    static struct tt_cost cost_##k(const struct tt_coll *c)                        \
-    {                                                                              \
-        return cost_of(c, k);                                                      \
-    }                                                                              \
-    const struct tt_algo tt_algo_gather_knomial##k = { \
-        .name = "gather_knomial" #k,                                               \
-        .summary = "short blocks, many ranks; " #k " become one in each round",    \
-        .needs = "all blocks together within 256 KiB",                             \
-        .kind = TT_GATHER,                                                         \
-        .fits = fits,                                                              \
-        .nrounds = nrounds_##k,                                                    \
-        .round = round_##k,                                                        \
-        .work_bytes = work_##k,                                                    \
-        .npeers = npeers_##k,                                                      \
-        .cost = cost_##k,                                                          \
-    }; \
-    _Static_assert(k <= TT_KNOMIAL_MAX, "a round has room for its children")
+    TT_KNOMIAL(gather, k, .kind = TT_GATHER, .fits = fits, .needs = "all blocks together within 256 KiB", \
+               .summary = "short blocks, many ranks; " #k " become one in each round")
 
 KNOMIAL(4);
 KNOMIAL(8);

@@ -49,6 +49,25 @@ uint32_t tt_knomial_subtree(uint32_t v, uint32_t nranks, uint32_t k)
     return v > 0 && step < nranks - v ? (uint32_t)step : nranks - v;
 }
 
+uint32_t tt_knomial_before_end(const struct tt_coll *c, uint32_t v, uint32_t count)
+{
+    const uint32_t left = c->nranks - tt_rank_at(c, v);
+
+    return count < left ? count : left;
+}
+
+uint64_t tt_knomial_nrounds(const struct tt_coll *c, uint32_t k)
+{
+    return c->nranks > 1 ? tt_knomial_levels(c->nranks, k) : 1;
+}
+
+uint32_t tt_knomial_npeers(const struct tt_coll *c, uint32_t k)
+{
+    const uint32_t most = (k - 1) * tt_knomial_levels(c->nranks, k) + 1;
+
+    return most < c->nranks - 1 ? most : c->nranks - 1;
+}
+
 /* The most children that a node has on each level: the root's. */
 double tt_knomial_messages(uint32_t nranks, uint32_t k)
 {

@@ -1,7 +1,7 @@
 /* k-nomial trees over ranks counted from the root: the children of v are v + i * k^l, 0 < i < k, for every l below the number of zero
  * digits that v ends in, base k. k = 2 is the binomial tree: fewer levels cost more children on each. Pure arithmetic.
  *
- * Which k there are: each of the knomial files ends in a list, one line each; algos.c names them. */
+ * Which k there are: each of the knomial files ends in a list, one line each (TT_KNOMIAL); algos.c names them. */
 #ifndef TT_ALGO_KNOMIAL_H
 #define TT_ALGO_KNOMIAL_H
 
@@ -20,8 +20,49 @@ bool tt_knomial_parent(uint32_t v, uint32_t k, uint64_t step, uint32_t *parent);
 /* The subtree of v != 0 is [v, v + size); of 0 all. */
 uint32_t tt_knomial_subtree(uint32_t v, uint32_t nranks, uint32_t k);
 
+/* How many of the `count` ranks from v on come before the order, counted from the root, passes the last rank. */
+uint32_t tt_knomial_before_end(const struct tt_coll *c, uint32_t v, uint32_t count);
+
+/* A round for each level. */
+uint64_t tt_knomial_nrounds(const struct tt_coll *c, uint32_t k);
+uint32_t tt_knomial_npeers(const struct tt_coll *c, uint32_t k);
+
 /* On the critical path: a node of each level serves, one after the other, all its children. In `messages`, and in vectors. */
 double tt_knomial_messages(uint32_t nranks, uint32_t k);
 double tt_knomial_vectors(uint32_t nranks, uint32_t k);
+
+/* tt_algo_<coll>_knomial<k>, out of the file's own round_of, work_of and cost_of, which take k: whole functions for each, as the
+ * table's entries take nothing but the call. The rest is what else the table says. */
+#define TT_KNOMIAL(coll, k, ...) \
+    static uint64_t nrounds_##k(const struct tt_coll *c) \
+    { \
+        return tt_knomial_nrounds(c, k); \
+    } \
+    static void round_##k(struct tt_sched *s, const struct tt_coll *c, uint64_t r) \
+    { \
+        round_of(s, c, r, k); \
+    } \
+    static uint64_t work_##k(const struct tt_coll *c) \
+    { \
+        return work_of(c, k); \
+    } \
+    static uint32_t npeers_##k(const struct tt_coll *c) \
+    { \
+        return tt_knomial_npeers(c, k); \
+    } \
+    static struct tt_cost cost_##k(const struct tt_coll *c) \
+    { \
+        return cost_of(c, k); \
+    } \
+    const struct tt_algo tt_algo_##coll##_knomial##k = { \
+        .name = #coll "_knomial" #k, \
+        .nrounds = nrounds_##k, \
+        .round = round_##k, \
+        .work_bytes = work_##k, \
+        .npeers = npeers_##k, \
+        .cost = cost_##k, \
+        __VA_ARGS__, \
+    }; \
+    _Static_assert((k) <= TT_KNOMIAL_MAX && 2 * ((k)-1) <= TT_ROUND_STEPS_MAX, "a round has room for its children")
 
 #endif

@@ -58,7 +58,7 @@ uint64_t tt_phase_partner_rounds(const struct tt_coll *c)
     return is_power(c->nranks) ? c->nranks - 1 : c->nranks / 2;
 }
 
-void tt_phase_fold_in(struct tt_sched *s, const struct tt_coll *c, const struct tt_fold *f)
+static void fold_in(struct tt_sched *s, const struct tt_coll *c, const struct tt_fold *f)
 {
     if (!f->folded)
         return;
@@ -70,7 +70,7 @@ void tt_phase_fold_in(struct tt_sched *s, const struct tt_coll *c, const struct 
     tt_sched_reduce(s, tt_dst(0), tt_src(0), tt_pipe(0), c->bytes, false);
 }
 
-void tt_phase_fold_out(struct tt_sched *s, const struct tt_coll *c, const struct tt_fold *f)
+static void fold_out(struct tt_sched *s, const struct tt_coll *c, const struct tt_fold *f)
 {
     if (!f->folded)
         return;
@@ -78,6 +78,49 @@ void tt_phase_fold_out(struct tt_sched *s, const struct tt_coll *c, const struct
         tt_sched_put(s, c->rank + 1, tt_dst(0), tt_dst(0), c->bytes, 0);
     else
         tt_sched_wait(s, c->rank - 1, tt_dst(0), c->bytes, 0);
+}
+
+bool tt_phase_among_groups(struct tt_sched *s, const struct tt_coll *c, const struct tt_fold *f, uint64_t inner,
+                           uint64_t *k)
+{
+    const uint64_t before = f->extras > 0 ? 1 : 0;
+
+    if (c->nranks == 1)
+        tt_sched_own(s, c);
+    else if (*k < before)
+        fold_in(s, c, f);
+    else if (*k == before + inner)
+        fold_out(s, c, f);
+    else {
+        *k -= before;
+        return f->active;
+    }
+    return false;
+}
+
+void tt_phase_gather_fold_in(struct tt_sched *s, const struct tt_coll *c, const struct tt_fold *f)
+{
+    const struct tt_block extra = tt_block_of(c, f->active ? c->rank + 1 : c->rank);
+
+    if (f->active)
+        tt_sched_wait(s, c->rank + 1, tt_dst(extra.offset), extra.bytes, 0);
+    else
+        tt_sched_put(s, c->rank - 1, tt_src(0), tt_dst(extra.offset), extra.bytes, 0);
+}
+
+void tt_phase_gather_fold_out(struct tt_sched *s, const struct tt_coll *c, const struct tt_fold *f)
+{
+    const uint32_t extra = f->active ? c->rank + 1 : c->rank;
+    const struct tt_block parts[] = { tt_blocks_of(c, 0, extra), tt_blocks_of(c, extra + 1, c->nranks) };
+
+    for (uint32_t i = 0; i < 2; i++) {
+        const struct tt_ref at = tt_dst(parts[i].offset);
+
+        if (f->active)
+            tt_sched_put(s, c->rank + 1, at, at, parts[i].bytes, 1 + i);
+        else
+            tt_sched_wait(s, c->rank - 1, at, parts[i].bytes, 1 + i);
+    }
 }
 
 uint64_t tt_phase_rounds(uint32_t n, uint32_t each)

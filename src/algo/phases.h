@@ -24,10 +24,16 @@ uint32_t tt_phase_partners(const struct tt_coll *c, uint64_t k, uint32_t partner
 /* Rounds in which each pair has met once; at least 1. */
 uint64_t tt_phase_partner_rounds(const struct tt_coll *c);
 
-/* All-reduce of folded ranks: the odd rank of each first pair gives its vector to the even one, which takes it into
- * DST; and after the groups are done gets the result. Pipe 0 and tag 0 are theirs; other ranks emit nothing. */
-void tt_phase_fold_in(struct tt_sched *s, const struct tt_coll *c, const struct tt_fold *f);
-void tt_phase_fold_out(struct tt_sched *s, const struct tt_coll *c, const struct tt_fold *f);
+/* All-reduce of folded ranks, in `inner` rounds among the groups: before them the odd rank of each first pair gives its vector to the even
+ * one, which takes it into DST; and after them gets the result. Pipe 0 and tag 0 are theirs. True: round *k is one of the groups,
+ * whose number *k becomes, and this rank takes part. False: what this rank does in it has been emitted. */
+bool tt_phase_among_groups(struct tt_sched *s, const struct tt_coll *c, const struct tt_fold *f, uint64_t inner,
+                           uint64_t *k);
+
+/* Allgather of folded ranks, for ranks of a folded pair: the odd rank gives its block to the even one; and afterwards gets all but its
+ * own, those before it, and those after it. */
+void tt_phase_gather_fold_in(struct tt_sched *s, const struct tt_coll *c, const struct tt_fold *f);
+void tt_phase_gather_fold_out(struct tt_sched *s, const struct tt_coll *c, const struct tt_fold *f);
 
 /* Rounds in which n independent exchanges go, `each` to a round; at least 1. */
 uint64_t tt_phase_rounds(uint32_t n, uint32_t each);

@@ -49,11 +49,6 @@ static void round_of(struct tt_sched *s, const struct tt_coll *c, uint64_t round
         take(s, c, step, tt_knomial_children(v, n, k, step), k);
 }
 
-static uint64_t nrounds_of(const struct tt_coll *c, uint32_t k)
-{
-    return c->nranks > 1 ? tt_knomial_levels(c->nranks, k) : 1;
-}
-
 static struct tt_cost cost_of(const struct tt_coll *c, uint32_t k)
 {
     const double bytes = tt_knomial_vectors(c->nranks, k) * (double)c->bytes;
@@ -61,48 +56,9 @@ static struct tt_cost cost_of(const struct tt_coll *c, uint32_t k)
     return (struct tt_cost){ .messages = tt_knomial_messages(c->nranks, k), .bytes = bytes, .reduced = bytes };
 }
 
-static uint32_t npeers_of(const struct tt_coll *c, uint32_t k)
-{
-    const uint32_t most = (k - 1) * tt_knomial_levels(c->nranks, k) + 1;
-
-    return most < c->nranks - 1 ? most : c->nranks - 1;
-}
-
-/* Whole functions for each k: the table's entries take nothing but the call. */
 #define KNOMIAL(k) \
-    static uint64_t nrounds_##k(const struct tt_coll *c)                           \
-    {                                                                              \
-        return nrounds_of(c, k);                                                   \
-    }                                                                              \
-    static void round_##k(struct tt_sched *s, const struct tt_coll *c, uint64_t r) \
-    {                                                                              \
-        round_of(s, c, r, k);                                                      \
-    }                                                                              \
-    static uint64_t work_##k(const struct tt_coll *c)                              \
-    {                                                                              \
-        return work_of(c, k);                                                      \
-    }                                                                              \
-    static uint32_t npeers_##k(const struct tt_coll *c)                            \
-    {                                                                              \
-        return npeers_of(c, k);                                                    \
-    }                                                                              \
-    static struct tt_cost cost_##k(const struct tt_coll *c)                        \
-    {                                                                              \
-        return cost_of(c, k);                                                      \
-    }                                                                              \
-    const struct tt_algo tt_algo_reduce_knomial##k = { \
-        .name = "reduce_knomial" #k,                                               \
-        .summary = "short vectors, many ranks; " #k " become one in each round",   \
-        .needs = "vectors of at most 256 KiB",                                     \
-        .kind = TT_REDUCE,                                                         \
-        .fits = fits,                                                              \
-        .nrounds = nrounds_##k,                                                    \
-        .round = round_##k,                                                        \
-        .work_bytes = work_##k,                                                    \
-        .npeers = npeers_##k,                                                      \
-        .cost = cost_##k,                                                          \
-    }; \
-    _Static_assert(2 * (k - 1) <= TT_ROUND_STEPS_MAX, "a round has room for its children")
+    TT_KNOMIAL(reduce, k, .kind = TT_REDUCE, .fits = fits, .needs = "vectors of at most 256 KiB", \
+               .summary = "short vectors, many ranks; " #k " become one in each round")
 
 KNOMIAL(4);
 KNOMIAL(8);

@@ -18,18 +18,10 @@ static uint64_t work_of(const struct tt_coll *c, uint32_t k)
     return v > 0 && count > 1 ? count * c->bytes : 0;
 }
 
-/* How many of the `count` ranks from v, counted from the root, come before the order passes the last rank. */
-static uint32_t before_end(const struct tt_coll *c, uint32_t v, uint32_t count)
-{
-    const uint32_t left = c->nranks - tt_rank_at(c, v);
-
-    return count < left ? count : left;
-}
-
 static void send_down(struct tt_sched *s, const struct tt_coll *c, uint32_t v, uint32_t child, uint32_t k)
 {
     const uint32_t count = tt_knomial_subtree(child, c->nranks, k), to = tt_rank_at(c, child);
-    const uint32_t first = v == 0 ? before_end(c, child, count) : count;
+    const uint32_t first = v == 0 ? tt_knomial_before_end(c, child, count) : count;
     const struct tt_ref from = v == 0 ? tt_src(to * c->bytes) : tt_work((child - v) * c->bytes);
 
     tt_sched_put(s, to, from, count > 1 ? tt_work(0) : tt_dst(0), first * c->bytes, 0);
@@ -40,7 +32,7 @@ static void send_down(struct tt_sched *s, const struct tt_coll *c, uint32_t v, u
 static void take(struct tt_sched *s, const struct tt_coll *c, uint32_t v, uint32_t parent, uint32_t k)
 {
     const uint32_t count = tt_knomial_subtree(v, c->nranks, k), from = tt_rank_at(c, parent);
-    const uint32_t first = parent == 0 ? before_end(c, v, count) : count;
+    const uint32_t first = parent == 0 ? tt_knomial_before_end(c, v, count) : count;
 
     tt_sched_wait(s, from, count > 1 ? tt_work(0) : tt_dst(0), first * c->bytes, 0);
     if (first < count)
@@ -67,11 +59,6 @@ static void round_of(struct tt_sched *s, const struct tt_coll *c, uint64_t round
         tt_sched_own(s, c);
 }
 
-static uint64_t nrounds_of(const struct tt_coll *c, uint32_t k)
-{
-    return c->nranks > 1 ? tt_knomial_levels(c->nranks, k) : 1;
-}
-
 static struct tt_cost cost_of(const struct tt_coll *c, uint32_t k)
 {
     const double bytes = (double)c->bytes;
@@ -81,48 +68,9 @@ static struct tt_cost cost_of(const struct tt_coll *c, uint32_t k)
     };
 }
 
-static uint32_t npeers_of(const struct tt_coll *c, uint32_t k)
-{
-    const uint32_t most = (k - 1) * tt_knomial_levels(c->nranks, k) + 1;
-
-    return most < c->nranks - 1 ? most : c->nranks - 1;
-}
-
-/* Whole functions for each k: the table's entries take nothing but the call. */
 #define KNOMIAL(k) \
-    static uint64_t nrounds_##k(const struct tt_coll *c)                           \
-    {                                                                              \
-        return nrounds_of(c, k);                                                   \
-    }                                                                              \
-    static void round_##k(struct tt_sched *s, const struct tt_coll *c, uint64_t r) \
-    {                                                                              \
-        round_of(s, c, r, k);                                                      \
-    }                                                                              \
-    static uint64_t work_##k(const struct tt_coll *c)                              \
-    {                                                                              \
-        return work_of(c, k);                                                      \
-    }                                                                              \
-    static uint32_t npeers_##k(const struct tt_coll *c)                            \
-    {                                                                              \
-        return npeers_of(c, k);                                                    \
-    }                                                                              \
-    static struct tt_cost cost_##k(const struct tt_coll *c)                        \
-    {                                                                              \
-        return cost_of(c, k);                                                      \
-    }                                                                              \
-    const struct tt_algo tt_algo_scatter_knomial##k = { \
-        .name = "scatter_knomial" #k,                                              \
-        .summary = "short blocks, many ranks; " #k " times as many in each round", \
-        .needs = "all blocks together within 256 KiB",                             \
-        .kind = TT_SCATTER,                                                        \
-        .fits = fits,                                                              \
-        .nrounds = nrounds_##k,                                                    \
-        .round = round_##k,                                                        \
-        .work_bytes = work_##k,                                                    \
-        .npeers = npeers_##k,                                                      \
-        .cost = cost_##k,                                                          \
-    }; \
-    _Static_assert(k <= TT_KNOMIAL_MAX, "a round has room for its children")
+    TT_KNOMIAL(scatter, k, .kind = TT_SCATTER, .fits = fits, .needs = "all blocks together within 256 KiB", \
+               .summary = "short blocks, many ranks; " #k " times as many in each round")
 
 KNOMIAL(4);
 KNOMIAL(8);

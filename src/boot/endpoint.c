@@ -211,9 +211,9 @@ static void tune(int fd)
     setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &user_timeout_ms, sizeof user_timeout_ms);
 }
 
-int tt_accept(int listener)
+int tt_accept(struct tt_acceptor *acceptor)
 {
-    const int fd = accept4(listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+    const int fd = tt_acceptor_take(acceptor);
 
     if (fd >= 0)
         tune(fd);

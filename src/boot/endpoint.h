@@ -7,6 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/socket.h>
+#include "base/acceptor.h"
 #include "base/bytes.h"
 #include "tutti/tutti.h"
 
@@ -46,8 +47,8 @@ void tt_address_text(const struct tt_address *a, char out[TT_ADDRESS_TEXT_BYTES]
 /* A non-blocking listener on `a`, or on every address of this host, IPv4 and IPv6, if `a` is NULL (port 0: the kernel chooses).
  * Returns the descriptor and its port in *port, or -1 and errno. */
 int tt_listen(const struct tt_address *a, uint16_t port, uint16_t *port_out);
-/* Takes one connection: a non-blocking descriptor, or -1. */
-int tt_accept(int listener);
+/* Takes one connection, as tt_acceptor_take. */
+int tt_accept(struct tt_acceptor *acceptor);
 /* Begins to connect: a non-blocking descriptor that becomes writable when it is decided, or -1 and errno. */
 int tt_connect_begin(const struct tt_address *a);
 /* 0, or the errno with which the attempt failed. */

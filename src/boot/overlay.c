@@ -78,7 +78,8 @@ struct tt_overlay {
     struct tt_flood flood;
     struct tt_endpoint own;
     uint8_t secret[SECRET_BYTES];
-    int epoll, backlog, listener;
+    int epoll, backlog;
+    struct tt_acceptor acceptor;        /* none once every neighbour is decided */
     bool backlogged;            /* the backlog descriptor is readable: there is more than epoll knows of */
     struct link links[TT_FLOOD_LINKS_MAX];
     struct guest guests[GUESTS_MAX];
@@ -368,7 +369,7 @@ static struct guest *free_guest(struct tt_overlay *o)
 static void accept_some(struct tt_overlay *o, uint64_t now_ns)
 {
     for (int n = 0; n < EVENTS_PER_ROUND; n++) {
-        const int fd = tt_accept(o->listener);
+        const int fd = tt_accept(&o->acceptor);
         struct guest *g;
 
         if (fd < 0)
@@ -631,9 +632,8 @@ void tt_overlay_settle(struct tt_overlay *o, bool give_up)
             end_link(o, i, "not connected within the deadline");
     while (next_event(o, &ev))
         keep(o, &ev);
-    if (tt_overlay_is_settled(o) && o->listener >= 0) {
-        close(o->listener);
-        o->listener = -1;
+    if (tt_overlay_is_settled(o) && o->acceptor.listener >= 0) {
+        tt_acceptor_fini(&o->acceptor);
         for (struct guest *g = o->guests; g < o->guests + GUESTS_MAX; g++)
             if (g->fd >= 0)
                 close_guest(g);
@@ -669,6 +669,7 @@ tutti_status tt_overlay_open(struct tt_overlay **out, const struct tt_overlay_co
     if (st)
         goto free_o;
     o->own = *conf->own;
+    o->acceptor.listener = -1;
     memcpy(o->secret, conf->secret, SECRET_BYTES);
     for (struct guest *g = o->guests; g < o->guests + GUESTS_MAX; g++)
         g->fd = -1;
@@ -688,12 +689,16 @@ tutti_status tt_overlay_open(struct tt_overlay **out, const struct tt_overlay_co
         goto close_epoll;
     }
     watch(o, EPOLL_CTL_ADD, o->backlog, EPOLLIN, ON_BACKLOG);
-    o->listener = conf->listener;
-    if (o->listener >= 0)
-        watch(o, EPOLL_CTL_ADD, o->listener, EPOLLIN, ON_LISTENER);
+    if (conf->listener >= 0) {
+        st = tt_acceptor_init(&o->acceptor, "overlay", conf->listener, o->epoll, (epoll_data_t){ .u32 = ON_LISTENER });
+        if (st)
+            goto close_backlog;
+    }
     *out = o;
     return TUTTI_OK;
 
+close_backlog:
+    close(o->backlog);
 close_epoll:
     close(o->epoll);
 fini_flood:
@@ -773,8 +778,7 @@ void tt_overlay_close(struct tt_overlay *o)
     for (struct guest *g = o->guests; g < o->guests + GUESTS_MAX; g++)
         if (g->fd >= 0)
             close_guest(g);
-    if (o->listener >= 0)
-        close(o->listener);
+    tt_acceptor_fini(&o->acceptor);
     close(o->backlog);
     close(o->epoll);
     tt_flood_fini(&o->flood);

@@ -42,7 +42,7 @@ struct tt_serve {
     struct tt_serve_conf conf;
     char token[128];
     int epoll;
-    bool listening;                 /* out of the epoll set while there are no descriptors left */
+    struct tt_acceptor acceptor;
     struct conn *newest, *oldest;
     size_t nconns, nstrangers;
     uint64_t over_ns;               /* when the verdict was given */
@@ -56,14 +56,6 @@ static void watch(struct tt_serve *s, struct conn *c, bool writing)
     epoll_ctl(s->epoll, EPOLL_CTL_MOD, c->fd, &ev);
 }
 
-static void listen_on(struct tt_serve *s, bool on)
-{
-    struct epoll_event ev = { .events = EPOLLIN, .data.ptr = NULL };
-
-    if (on != s->listening && epoll_ctl(s->epoll, on ? EPOLL_CTL_ADD : EPOLL_CTL_DEL, s->conf.listener, &ev) == 0)
-        s->listening = on;
-}
-
 /* Unlinks and frees. Nobody else knows the connection any more. */
 static void drop(struct tt_serve *s, struct conn *c)
 {
@@ -74,7 +66,6 @@ static void drop(struct tt_serve *s, struct conn *c)
     close(c->fd);
     tt_framer_fini(&c->in);
     free(c);
-    listen_on(s, true);
 }
 
 static void step_machine(struct tt_serve *s, struct conn *c, struct tt_rdv_event ev, uint64_t now_ns)
@@ -184,11 +175,9 @@ static void accept_some(struct tt_serve *s, uint64_t now_ns)
 {
     for (int i = 0; i < EVENTS_PER_STEP; i++) {
         struct tt_rdv_event ev = { .kind = TT_RDV_EV_OPEN };
-        const int fd = tt_accept(s->conf.listener);
+        const int fd = tt_accept(&s->acceptor);
         struct conn *c;
 
-        if (fd < 0 && (errno == EMFILE || errno == ENFILE))
-            listen_on(s, false);    /* until a connection ends */
         if (fd < 0)
             return;
         c = add(s, fd);
@@ -388,11 +377,9 @@ tutti_status tt_serve_open(struct tt_serve **out, const struct tt_serve_conf *co
         st = tt_fail_errno(errno, "rendezvous: create an epoll descriptor");
         goto free_s;
     }
-    listen_on(s, true);
-    if (!s->listening) {
-        st = tt_fail_errno(errno, "rendezvous: watch the listener");
+    st = tt_acceptor_init(&s->acceptor, "rendezvous", conf->listener, s->epoll, (epoll_data_t){ .ptr = NULL });
+    if (st)
         goto close_epoll;
-    }
     raise_descriptors(conf->nranks);
     begin_round(s);
     *out = s;
@@ -412,7 +399,7 @@ void tt_serve_close(struct tt_serve *s)
     while (s->newest)
         drop(s, s->newest);
     tt_rdv_server_fini(&s->machine);
-    close(s->conf.listener);
+    tt_acceptor_fini(&s->acceptor);
     close(s->epoll);
     free(s);
 }

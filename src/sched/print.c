@@ -1,6 +1,7 @@
 #include "sched/print.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 
 static const char *const buf_names[] = {
     [TT_BUF_SRC] = "SRC", [TT_BUF_DST] = "DST", [TT_BUF_WORK] = "WORK", [TT_BUF_PIPE] = "PIPE",
@@ -51,24 +52,4 @@ const char *tt_step_text(const struct tt_step *step, char *text, size_t bytes)
         snprintf(text, bytes, "opcode %u", step->opcode);
     }
     return text;
-}
-
-void tt_program_print(FILE *to, const struct tt_algo *algo, const struct tt_coll *c, uint64_t rounds_max)
-{
-    const uint64_t nrounds = algo->nrounds(c);
-    struct tt_step steps[TT_ROUND_STEPS_MAX];
-    char text[TT_STEP_TEXT_BYTES];
-
-    fprintf(to, "%s, rank %u of %u, %" PRIu64 " B: %" PRIu64 " rounds, WORK %" PRIu64 " B\n", algo->name, c->rank,
-            c->nranks, c->bytes, nrounds, algo->work_bytes(c));
-    for (uint64_t k = 0; k < nrounds && k < rounds_max; k++) {
-        struct tt_sched s = { .steps = steps, .cap = TT_ROUND_STEPS_MAX };
-
-        algo->round(&s, c, k);
-        fprintf(to, "round %" PRIu64 "%s\n", k, s.n == 0 ? ": nothing" : "");
-        for (uint32_t i = 0; i < s.n; i++)
-            fprintf(to, "    %s\n", tt_step_text(&steps[i], text, sizeof text));
-    }
-    if (nrounds > rounds_max)
-        fprintf(to, "... and %" PRIu64 " rounds more\n", nrounds - rounds_max);
 }

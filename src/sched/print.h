@@ -1,10 +1,9 @@
-/* Steps and programs as text, for tools and for the sentences of the verifier. */
+/* Steps as text, for the sentences of the verifier. */
 #ifndef TT_SCHED_PRINT_H
 #define TT_SCHED_PRINT_H
 
 #include <stddef.h>
-#include <stdio.h>
-#include "sched/algo.h"
+#include "sched/sched.h"
 
 /* Longest text of a step, with its NUL. */
 #define TT_STEP_TEXT_BYTES 400
@@ -12,8 +11,5 @@
 /* "put DST[0, 64) to 3 DST[0, 64) tag 7", "reduce DST[0, 64) = SRC[0, 64) op PIPE 2, finish", and so on. Writes at most
  * `bytes`, NUL included; returns out. */
 const char *tt_step_text(const struct tt_step *step, char *out, size_t bytes);
-
-/* One rank's program, round by round, at most `rounds_max` rounds (the rest is counted). Constant memory. */
-void tt_program_print(FILE *to, const struct tt_algo *algo, const struct tt_coll *c, uint64_t rounds_max);
 
 #endif

@@ -166,8 +166,7 @@ static void shm_close(struct tt_wire *base)
             close(w->strangers[i].fd);
     if (w->bell.base)
         tt_segment_fini(&w->bell);
-    if (w->listener >= 0)
-        close(w->listener);
+    tt_acceptor_fini(&w->acceptor);
     if (w->bell_fd >= 0)
         close(w->bell_fd);
     if (w->epoll >= 0)
@@ -187,7 +186,7 @@ static tutti_status shm_open(struct tt_wire **out, const struct tt_wire_conf *co
         return tt_fail(TUTTI_ERR_NOMEM, "shm: no memory");
     w->base.caps = TT_WIRE_CAP_INSTANT | TT_WIRE_CAP_ORDERED | TT_WIRE_CAP_MAPPED;
     w->conf = *conf;
-    w->listener = w->epoll = w->bell_fd = -1;
+    w->acceptor.listener = w->epoll = w->bell_fd = -1;
     for (int i = 0; i < TT_SHM_STRANGERS_MAX; i++)
         w->strangers[i].fd = -1;
     w->done_cap = 2 * conf->nranks + 64;

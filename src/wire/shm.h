@@ -6,6 +6,7 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 
+#include "base/acceptor.h"
 #include "wire/shm_pace.h"
 #include "wire/shm_segment.h"
 #include "wire/wires.h"
@@ -98,7 +99,8 @@ struct tt_shm_stranger {
 struct tt_shm {
     struct tt_wire base;
     struct tt_wire_conf conf;
-    int listener, epoll, bell_fd;
+    int epoll, bell_fd;
+    struct tt_acceptor acceptor;
     uint8_t name[16];
     uint64_t host;
     struct tt_segment bell;

@@ -427,7 +427,7 @@ static struct tt_shm_stranger *place_for_stranger(struct tt_shm *w)
 static void accept_strangers(struct tt_shm *w)
 {
     for (int i = 0; i < TT_SHM_STRANGERS_MAX; i++) {
-        const int fd = accept4(w->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+        const int fd = tt_acceptor_take(&w->acceptor);
         struct tt_shm_stranger *s;
 
         if (fd < 0)
@@ -537,17 +537,24 @@ tutti_status tt_shm_listen(struct tt_shm *w)
 {
     struct sockaddr_un addr = { .sun_family = AF_UNIX };
     const socklen_t len = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 7 + 32);
+    tutti_status st;
+    int fd;
 
     tt_random_bytes(w->name, sizeof w->name);
     memcpy(addr.sun_path + 1, "tutti-", 6);
     for (int i = 0; i < 16; i++)
         snprintf(addr.sun_path + 7 + 2 * i, 3, "%02x", w->name[i]);
-    w->listener = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (w->listener < 0)
+    fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (fd < 0)
         return tt_fail_errno(errno, "shm: a socket to listen on");
-    if (bind(w->listener, (struct sockaddr *)&addr, len) < 0 || listen(w->listener, 128) < 0)
-        return tt_fail_errno(errno, "shm: listen on a Unix socket");
-    watch(w, w->listener, WHAT_LISTENER, EPOLLIN);
+    if (bind(fd, (struct sockaddr *)&addr, len) < 0 || listen(fd, 128) < 0)
+        st = tt_fail_errno(errno, "shm: listen on a Unix socket");
+    else
+        st = tt_acceptor_init(&w->acceptor, "shm", fd, w->epoll, (epoll_data_t){ .u64 = WHAT_LISTENER });
+    if (st) {
+        close(fd);
+        return st;
+    }
     watch(w, w->bell_fd, WHAT_BELL, EPOLLIN);
     return TUTTI_OK;
 }

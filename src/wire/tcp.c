@@ -29,8 +29,7 @@ static void tcp_close(struct tt_wire *w)
     tt_tcp_greetings_close(t);
     tt_tcp_links_close(t);
     tt_tcp_regions_close(t);
-    if (t->listen_fd >= 0)
-        close(t->listen_fd);
+    tt_acceptor_fini(&t->acceptor);
     if (t->timer_fd >= 0)
         close(t->timer_fd);
     if (t->epoll_fd >= 0)
@@ -88,7 +87,7 @@ static tutti_status tcp_open(struct tt_wire **out, const struct tt_wire_conf *co
         TT_WIRE_CAP_GET | TT_WIRE_CAP_ATOMIC | TT_WIRE_CAP_ANYMEM | (t->conf.lanes == 1 ? TT_WIRE_CAP_ORDERED : 0);
     t->listener = TT_TCP_LISTENER;
     t->timer = TT_TCP_TIMER;
-    t->listen_fd = t->timer_fd = t->epoll_fd = -1;
+    t->acceptor.listener = t->timer_fd = t->epoll_fd = -1;
     t->news_end = &t->news;
     t->host = tt_host_hash();
 

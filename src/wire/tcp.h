@@ -14,6 +14,7 @@
 #ifndef TT_WIRE_TCP_H
 #define TT_WIRE_TCP_H
 
+#include "base/acceptor.h"
 #include "wire/ifaddr.h"
 #include "wire/tcp_frame.h"
 #include "wire/wire.h"
@@ -196,7 +197,8 @@ struct tt_tcp {
     struct tt_wire wire;
     struct tt_wire_conf conf;
     enum tt_tcp_watched listener, timer;  /* what epoll entries point at */
-    int epoll_fd, listen_fd, timer_fd;
+    int epoll_fd, timer_fd;
+    struct tt_acceptor acceptor;
     uint16_t port;
     int listen_family;
     uint64_t host;

@@ -583,36 +583,49 @@ void tt_tcp_greeting_step(struct tt_tcp_greeting *g)
     }
 }
 
-/* Listens on every interface, IPv6 and IPv4 on one socket where there is IPv6. The address that peers are told is what the
- * interface rule leaves. */
-tutti_status tt_tcp_listen(struct tt_tcp *t)
+/* A socket bound to every interface, IPv6 and IPv4 in one where there is IPv6. -1 and errno: none. */
+static int bind_everywhere(struct tt_tcp *t)
 {
     const struct sockaddr_in6 v6 = { .sin6_family = AF_INET6, .sin6_addr = IN6ADDR_ANY_INIT };
     const struct sockaddr_in v4 = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_ANY) };
     static const int off = 0;
-    struct sockaddr_storage bound;
-    socklen_t bytes = sizeof bound;
-    int err = 0;
+    int fd = socket(AF_INET6, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0), err;
 
     t->listen_family = AF_INET6;
-    t->listen_fd = socket(AF_INET6, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-    if (t->listen_fd >= 0 && (setsockopt(t->listen_fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off) != 0 ||
-                              bind(t->listen_fd, (const struct sockaddr *)&v6, sizeof v6) != 0)) {
-        close(t->listen_fd);
-        t->listen_fd = -1;
-    }
-    if (t->listen_fd < 0) {
-        t->listen_family = AF_INET;
-        t->listen_fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-        if (t->listen_fd < 0 || bind(t->listen_fd, (const struct sockaddr *)&v4, sizeof v4) != 0)
-            err = errno;
-    }
-    if (err == 0 &&
-        (listen(t->listen_fd, SOMAXCONN) != 0 || getsockname(t->listen_fd, (struct sockaddr *)&bound, &bytes) != 0 ||
-         !tt_tcp_watch(t, t->listen_fd, EPOLLIN, &t->listener)))
+    if (fd >= 0 && setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off) == 0 &&
+        bind(fd, (const struct sockaddr *)&v6, sizeof v6) == 0)
+        return fd;
+    if (fd >= 0)
+        close(fd);
+    t->listen_family = AF_INET;
+    fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    if (fd >= 0 && bind(fd, (const struct sockaddr *)&v4, sizeof v4) != 0) {
         err = errno;
-    if (err)
-        return tt_fail_errno(err, "tcp: listen for peers");     /* the caller closes */
+        close(fd);
+        errno = err;
+        return -1;
+    }
+    return fd;
+}
+
+/* The address that peers are told is what the interface rule leaves. */
+tutti_status tt_tcp_listen(struct tt_tcp *t)
+{
+    struct sockaddr_storage bound;
+    socklen_t bytes = sizeof bound;
+    const int fd = bind_everywhere(t);
+    tutti_status st;
+
+    if (fd < 0)
+        return tt_fail_errno(errno, "tcp: listen for peers");
+    if (listen(fd, SOMAXCONN) != 0 || getsockname(fd, (struct sockaddr *)&bound, &bytes) != 0)
+        st = tt_fail_errno(errno, "tcp: listen for peers");
+    else
+        st = tt_acceptor_init(&t->acceptor, "tcp", fd, t->epoll_fd, (epoll_data_t){ .ptr = &t->listener });
+    if (st) {
+        close(fd);
+        return st;
+    }
     t->port = ntohs(bound.ss_family == AF_INET6 ? ((struct sockaddr_in6 *)&bound)->sin6_port
                                                 : ((struct sockaddr_in *)&bound)->sin_port);
     return TUTTI_OK;
@@ -621,7 +634,7 @@ tutti_status tt_tcp_listen(struct tt_tcp *t)
 void tt_tcp_accept(struct tt_tcp *t)
 {
     for (int i = 0; i < STRANGERS_MAX; i++) {
-        const int fd = accept4(t->listen_fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+        const int fd = tt_acceptor_take(&t->acceptor);
         struct tt_tcp_greeting *g;
 
         if (fd < 0)

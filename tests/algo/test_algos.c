@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 #include "algo/blocks.h"
+#include "rounds.h"
 #include "support/cases.h"
 #include "support/unit.h"
 
@@ -130,56 +131,6 @@ static void costs_count_what_is_slow(void **state)
 
 /* ---- what rounds promise -------------------------------------------------------------------------------- */
 
-struct round_steps {
-    struct tt_step step[TT_ROUND_STEPS_MAX];
-    struct tt_sched s;
-};
-
-static void emit(struct round_steps *out, const struct tt_algo *algo, const struct tt_coll *c, uint64_t k)
-{
-    out->s = (struct tt_sched){ .steps = out->step, .cap = TT_ROUND_STEPS_MAX };
-    algo->round(&out->s, c, k);
-}
-
-static bool has(const struct round_steps *round, enum tt_opcode opcode, uint32_t peer, uint32_t tag, uint64_t bytes)
-{
-    for (uint32_t i = 0; i < round->s.n; i++) {
-        const struct tt_step *s = &round->step[i];
-
-        if (s->opcode == opcode && s->peer == peer && s->tag == tag && s->bytes == bytes)
-            return true;
-    }
-    return false;
-}
-
-/* Whether pipe `name` is read after step i of the round. */
-static bool is_read(const struct round_steps *round, uint32_t i, uint64_t name)
-{
-    while (++i < round->s.n) {
-        const struct tt_step *s = &round->step[i];
-
-        if (s->opcode != TT_WAIT && s->a.buf == TT_BUF_PIPE && s->a.offset == name)
-            return true;
-        if (s->opcode == TT_REDUCE_STEP && s->b.buf == TT_BUF_PIPE && s->b.offset == name)
-            return true;
-    }
-    return false;
-}
-
-static void check_round(const struct case_spec *spec, const struct round_steps *rounds, uint32_t r, uint64_t k)
-{
-    for (uint32_t i = 0; i < rounds[r].s.n; i++) {
-        const struct tt_step *s = &rounds[r].step[i];
-
-        if (s->opcode == TT_PUT && !has(&rounds[s->peer], TT_WAIT, r, s->tag, s->bytes))
-            case_fail(spec, "round %u of rank %u has a put whose wait is in another", (unsigned)k, r);
-        if (s->opcode == TT_WAIT && !has(&rounds[s->peer], TT_PUT, r, s->tag, s->bytes))
-            case_fail(spec, "round %u of rank %u has a wait whose put is in another", (unsigned)k, r);
-        if (s->opcode != TT_PUT && s->out.buf == TT_BUF_PIPE && !is_read(&rounds[r], i, s->out.offset))
-            case_fail(spec, "round %u of rank %u has a pipe that is not read in it", (unsigned)k, r);
-    }
-}
-
 static void look_at_rounds(const struct case_spec *spec, const struct case_calls *calls)
 {
     static struct round_steps rounds[CASE_RANKS_MAX];
@@ -190,9 +141,13 @@ static void look_at_rounds(const struct case_spec *spec, const struct case_calls
             case_fail(spec, "rank %u has another number of rounds", r);
     for (uint64_t k = 0; k < nrounds; k++) {
         for (uint32_t r = 0; r < spec->nranks; r++)
-            emit(&rounds[r], spec->algo, &calls->coll[r], k);
-        for (uint32_t r = 0; r < spec->nranks; r++)
-            check_round(spec, rounds, r, k);
+            round_emit(&rounds[r], spec->algo, &calls->coll[r], k);
+        for (uint32_t r = 0; r < spec->nranks; r++) {
+            const char *flaw = round_flaw(rounds, r, false);
+
+            if (flaw)
+                case_fail(spec, "round %u of rank %u %s", (unsigned)k, r, flaw);
+        }
     }
 }
 
@@ -214,7 +169,7 @@ static void count_peers(const struct case_spec *spec, const struct case_calls *c
         for (uint64_t k = 0; k < spec->algo->nrounds(c); k++) {
             struct round_steps round;
 
-            emit(&round, spec->algo, c, k);
+            round_emit(&round, spec->algo, c, k);
             for (uint32_t i = 0; i < round.s.n; i++)
                 if (round.step[i].opcode == TT_PUT || round.step[i].opcode == TT_WAIT)
                     seen |= 1ull << round.step[i].peer;
@@ -268,7 +223,7 @@ static void a_round_of_131072_ranks_is_emitted_alone(void **state)
         nrounds = tt_algos[a]->nrounds(&c);
         for (uint64_t k = 0; k < nrounds; k += 1 + nrounds / 100000)
             for (c.rank = 0; c.rank < c.nranks; c.rank += 13107) {
-                emit(&round, tt_algos[a], &c, k);
+                round_emit(&round, tt_algos[a], &c, k);
                 emitted += round.s.n;
             }
     }

@@ -4,6 +4,7 @@
 #include <string.h>
 #include "algo/blocks.h"
 #include "sched/verify.h"
+#include "rounds.h"
 #include "support/cases.h"
 #include "support/layouts.h"
 #include "support/unit.h"
@@ -116,60 +117,6 @@ static void every_layout_is_proven_for_25_to_64_ranks(void **state)
 
 /* ---- what rounds promise -------------------------------------------------------------------------------------- */
 
-struct round_steps {
-    struct tt_step step[TT_ROUND_STEPS_MAX];
-    struct tt_sched s;
-};
-
-static void emit(struct round_steps *out, const struct tt_algo *algo, const struct tt_coll *c, uint64_t k)
-{
-    out->s = (struct tt_sched){ .steps = out->step, .cap = TT_ROUND_STEPS_MAX };
-    algo->round(&out->s, c, k);
-}
-
-static bool has(const struct round_steps *round, enum tt_opcode opcode, uint32_t peer, uint32_t tag, uint64_t bytes)
-{
-    for (uint32_t i = 0; i < round->s.n; i++) {
-        const struct tt_step *s = &round->step[i];
-
-        if (s->opcode == opcode && s->peer == peer && s->tag == tag && s->bytes == bytes)
-            return true;
-    }
-    return false;
-}
-
-static bool is_read(const struct round_steps *round, uint32_t i, uint64_t name)
-{
-    while (++i < round->s.n) {
-        const struct tt_step *s = &round->step[i];
-
-        if (s->opcode != TT_WAIT && s->a.buf == TT_BUF_PIPE && s->a.offset == name)
-            return true;
-        if (s->opcode == TT_REDUCE_STEP && s->b.buf == TT_BUF_PIPE && s->b.offset == name)
-            return true;
-    }
-    return false;
-}
-
-static void check_round(const struct case_spec *spec, const struct round_steps *rounds, uint32_t r, uint64_t k)
-{
-    bool waited = false;
-
-    for (uint32_t i = 0; i < rounds[r].s.n; i++) {
-        const struct tt_step *s = &rounds[r].step[i];
-
-        if (s->opcode == TT_PUT && waited)
-            FAIL(spec, "round %u of rank %u puts after it waits", (unsigned)k, r);
-        waited = waited || s->opcode == TT_WAIT;
-        if (s->opcode == TT_PUT && !has(&rounds[s->peer], TT_WAIT, r, s->tag, s->bytes))
-            FAIL(spec, "round %u of rank %u has a put whose wait is in another", (unsigned)k, r);
-        if (s->opcode == TT_WAIT && !has(&rounds[s->peer], TT_PUT, r, s->tag, s->bytes))
-            FAIL(spec, "round %u of rank %u has a wait whose put is in another", (unsigned)k, r);
-        if (s->opcode != TT_PUT && s->bytes && s->out.buf == TT_BUF_PIPE && !is_read(&rounds[r], i, s->out.offset))
-            FAIL(spec, "round %u of rank %u has a pipe that is not read in it", (unsigned)k, r);
-    }
-}
-
 static void look_at_rounds(const struct case_spec *spec, const struct case_calls *calls)
 {
     static struct round_steps rounds[CASE_RANKS_MAX];
@@ -186,9 +133,12 @@ static void look_at_rounds(const struct case_spec *spec, const struct case_calls
     }
     for (uint64_t k = 0; k < nrounds; k++) {
         for (uint32_t r = 0; r < spec->nranks; r++)
-            emit(&rounds[r], spec->algo, &calls->coll[r], k);
+            round_emit(&rounds[r], spec->algo, &calls->coll[r], k);
         for (uint32_t r = 0; r < spec->nranks; r++) {
-            check_round(spec, rounds, r, k);
+            const char *flaw = round_flaw(rounds, r, true);
+
+            if (flaw)
+                FAIL(spec, "round %u of rank %u %s", (unsigned)k, r, flaw);
             for (uint32_t i = 0; i < rounds[r].s.n; i++)
                 if (rounds[r].step[i].opcode <= TT_WAIT)
                     peers[r] |= 1ull << rounds[r].step[i].peer;
@@ -257,7 +207,7 @@ static void a_round_of_131072_ranks_is_emitted_alone(void **state)
                 for (c.rank = 0; c.rank < c.nranks; c.rank += 13107) {
                     struct round_steps round;
 
-                    emit(&round, algo, &c, k);
+                    round_emit(&round, algo, &c, k);
                     emitted += round.s.n;
                 }
         }
@@ -413,7 +363,7 @@ static uint64_t round_of(const struct tt_algo *algo, const struct tt_coll *c, en
     for (uint64_t k = 0; k < algo->nrounds(c); k++) {
         struct round_steps round;
 
-        emit(&round, algo, c, k);
+        round_emit(&round, algo, c, k);
         for (uint32_t i = 0; i < round.s.n; i++)
             if (round.step[i].opcode == opcode && round.step[i].peer == peer && round.step[i].out.offset == offset)
                 return k;

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 #include "base/clock.h"
 #include "base/log.h"
@@ -258,6 +259,61 @@ static void an_id_brings_ranks_together_and_its_maker_need_not_be_one(void **sta
     check_and_close(ranks, 4);
 }
 
+/* In a process of its own: the limit on descriptors is a process's. */
+static _Noreturn void meet_by_id(uint32_t rank, uint32_t nranks, int id_pipe)
+{
+    struct rank r = { .launch = launch_of(rank, nranks, "", "mine", PATIENCE_MS) };
+    tutti_id id;
+
+    tt_log_set(TT_LOG_WARN);
+    if (read(id_pipe, &id, sizeof id) != (ssize_t)sizeof id || tt_id_read(&id, &r.launch))
+        _exit(2);
+    meet(&r);
+    if (r.status)
+        _exit(3);
+    close_one(&r);
+    _exit(0);
+}
+
+static void who_serves_without_descriptors_says_so_once_and_goes_on(void **state)
+{
+    const struct tt_launch maker = launch_of(0, 1, "", "mine", 1000);
+    struct unit_stderr caught;
+    struct rlimit before;
+    int id_pipe[2], status;
+    pid_t pids[2];
+    struct stat said = { .st_size = 0 };
+    char text[2048];
+    tutti_id id;
+
+    (void)state;
+    assert_int_equal(pipe(id_pipe), 0);
+    for (uint32_t r = 0; r < 2; r++) {
+        pids[r] = fork();
+        assert_true(pids[r] >= 0);
+        if (pids[r] == 0)
+            meet_by_id(r, 2, id_pipe[0]);
+    }
+    unit_stderr_catch(&caught);
+    tt_log_set(TT_LOG_WARN);
+    assert_int_equal(tt_id_serve(&id, &maker, tt_now_ns() + PATIENCE_MS * TT_MS), TUTTI_OK);
+    before = unit_descriptors_end();
+    for (uint32_t r = 0; r < 2; r++)
+        assert_int_equal(write(id_pipe[1], &id, sizeof id), sizeof id);
+    for (uint64_t end_ns = tt_now_ns() + PATIENCE_MS * TT_MS; said.st_size == 0 && tt_now_ns() < end_ns;
+         poll(NULL, 0, 1))
+        assert_int_equal(fstat(caught.file, &said), 0);
+    unit_descriptors_again(&before);
+    for (uint32_t r = 0; r < 2; r++)
+        assert_true(waitpid(pids[r], &status, 0) == pids[r] && status == 0);
+    tt_log_set(TT_LOG_NONE);
+    unit_stderr_release(&caught, text, sizeof text);
+    assert_non_null(strstr(text, "rendezvous: no descriptor is left for who connects"));
+    assert_null(strstr(strchr(text, '\n'), "no descriptor"));
+    close(id_pipe[0]);
+    close(id_pipe[1]);
+}
+
 static void bytes_that_are_no_id_are_refused(void **state)
 {
     struct tt_launch l = { .rank = 0 };
@@ -464,6 +520,7 @@ int main(void)
         cmocka_unit_test(a_stale_file_of_an_earlier_run_confuses_nobody),
         cmocka_unit_test(the_file_is_for_this_user_only),
         cmocka_unit_test(an_id_brings_ranks_together_and_its_maker_need_not_be_one),
+        cmocka_unit_test(who_serves_without_descriptors_says_so_once_and_goes_on),
         cmocka_unit_test(bytes_that_are_no_id_are_refused),
         cmocka_unit_test(each_rank_that_came_says_how_many_came_and_which_did_not),
         cmocka_unit_test(who_waits_in_vain_for_a_rank_that_was_refused_hears_why),

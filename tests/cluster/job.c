@@ -406,3 +406,30 @@ void job_run(const struct job *job, void (*role)(struct rank *))
     assert_true(good);
     check_leavings();
 }
+
+void *job_have(struct rank *r, void *mem)
+{
+    CHECK(r, mem);
+    return mem;
+}
+
+/* By memcmp: fast, and seen by a sanitizer. */
+void job_check_all(struct rank *r, const uint8_t *mem, size_t bytes, uint8_t value)
+{
+    if (mem[0] == value && memcmp(mem, mem + 1, bytes - 1) == 0)
+        return;
+    for (size_t i = 0; i < bytes; i++)
+        if (mem[i] != value)
+            job_fail(r, __FILE__, __LINE__, "byte %zu of %zu is %02x, not %02x", i, bytes, mem[i], value);
+}
+
+bool job_names(const char *sentence, uint32_t rank)
+{
+    char text[16];
+
+    snprintf(text, sizeof text, "rank %u", rank);
+    for (const char *at = strstr(sentence, text); at; at = strstr(at + 1, text))
+        if (at[strlen(text)] < '0' || at[strlen(text)] > '9')
+            return true;
+    return false;
+}

@@ -71,6 +71,13 @@ uint64_t job_resident_bytes(void);
 /* Until no thread is left that was started here; one that was joined can be seen for a moment still. False: one stays. */
 bool job_await_no_thread(void);
 
+/* mem, which is there. */
+void *job_have(struct rank *r, void *mem);
+/* Every byte has that value. */
+void job_check_all(struct rank *r, const uint8_t *mem, size_t bytes, uint8_t value);
+/* Whether the sentence names that rank. */
+bool job_names(const char *sentence, uint32_t rank);
+
 /* ---- in a rank or in direct ---- */
 
 void job_raise(struct job_board *board, uint32_t flag);

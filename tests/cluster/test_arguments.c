@@ -193,6 +193,7 @@ static void spoil_common(const struct attempts *a)
 static void spoil_values(const struct attempts *a)
 {
     const unsigned has = calls[a->which].has;
+    const tutti_call unscaled = { .size = sizeof unscaled };
 
     if (has & TYPE) {
         SPOILED(a, "14 is no type", g.type = TUTTI_DTYPE_COUNT);
@@ -204,6 +205,16 @@ static void spoil_values(const struct attempts *a)
         SPOILED(a, "bor is not defined for type f32", {
             g.op = TUTTI_BOR;
             g.type = TUTTI_F32;
+        });
+        SPOILED(a, "premul_sum multiplies by tutti_call.scale, and no tutti_call is given", g.op = TUTTI_PREMUL_SUM);
+        SPOILED(a, "premul_sum multiplies by tutti_call.scale, which is 0", {
+            g.op = TUTTI_PREMUL_SUM;
+            g.call = &unscaled;
+        });
+        SPOILED(a, "premul_sum multiplies by tutti_call.scale, which is 0", {
+            g.op = TUTTI_PREMUL_SUM;
+            g.count = 0;
+            g.call = &unscaled;
         });
     }
     if (has & ROOT) {

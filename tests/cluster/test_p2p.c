@@ -6,6 +6,7 @@
 #include "comm/comm.h"
 #include "engine/progress.h"
 #include "job.h"
+#include "support/pattern.h"
 #include "support/unit.h"
 
 #define SEED 20260402
@@ -22,24 +23,12 @@ static void over_wires(uint32_t nranks, void (*role)(struct rank *))
     }
 }
 
-/* Bytes that only this message has. */
-static void fill(uint8_t *at, size_t bytes, uint64_t salt)
-{
-    for (size_t i = 0; i < bytes; i += 8) {
-        const uint64_t word = tt_mix64(salt * 0x9e3779b97f4a7c15ull + i);
-
-        memcpy(at + i, &word, bytes - i < 8 ? bytes - i : 8);
-    }
-}
-
 static void check_filled(struct rank *r, const uint8_t *at, size_t bytes, uint64_t salt)
 {
-    for (size_t i = 0; i < bytes; i += 8) {
-        const uint64_t word = tt_mix64(salt * 0x9e3779b97f4a7c15ull + i);
+    const uint64_t wrong = pattern_differs(at, bytes, salt);
 
-        if (memcmp(at + i, &word, bytes - i < 8 ? bytes - i : 8) != 0)
-            job_fail(r, __FILE__, __LINE__, "a byte of the 8 from %zu of %zu is wrong", i, bytes);
-    }
+    if (wrong < bytes)
+        job_fail(r, __FILE__, __LINE__, "byte %llu of %zu is wrong", (unsigned long long)wrong, bytes);
 }
 
 static uint8_t *room(struct rank *r, size_t bytes)
@@ -66,7 +55,7 @@ static void sizes_role(struct rank *r)
             job_step(r, "%zu bytes from rank %u", sizes[i], way);
             memset(buf, 0x5a, sizes[i] + 1);
             if (r->rank == way) {
-                fill(buf, sizes[i], i + 1);
+                pattern_fill(buf, sizes[i], i + 1);
                 CHECK_OK(r, tutti_send(buf, sizes[i], TUTTI_U8, (int)!r->rank, r->comm, NULL));
                 continue;
             }
@@ -108,7 +97,7 @@ static void tags_role(struct rank *r)
         const tutti_call how = { .size = sizeof how, .request = &sent[i], .tag = 7000 + i };
 
         job_step(r, "send tag %u", i);
-        fill(buf[i], size_of_tag(i), i);
+        pattern_fill(buf[i], size_of_tag(i), i);
         CHECK_OK(r, tutti_send(buf[i], size_of_tag(i), TUTTI_I8, 1, r->comm, &how));
     }
     for (uint32_t k = 0; k < TAGS && r->rank == 1; k++) {
@@ -146,7 +135,7 @@ static void order_role(struct rank *r)
         job_step(r, "number %u", i);
         buf[i] = room(r, bytes);
         if (r->rank == 0) {
-            fill(buf[i], bytes, i);
+            pattern_fill(buf[i], bytes, i);
             CHECK_OK(r, tutti_send(buf[i], bytes, TUTTI_U8, 1, r->comm, &how));
         } else {
             CHECK_OK(r, tutti_recv(buf[i], bytes, TUTTI_U8, 0, r->comm, &how));
@@ -181,7 +170,7 @@ static void group_role(struct rank *r)
         size_t n = 0;
 
         job_step(r, "groups of %zu bytes", sizes[i]);
-        fill(out, sizes[i], r->rank);
+        pattern_fill(out, sizes[i], r->rank);
         for (uint32_t peer = 0; peer < r->nranks; peer++)
             if (peer != r->rank)
                 ops[n++] = (tutti_p2p){ .peer = (int)peer, .buf = out, .count = sizes[i], .type = TUTTI_U8, .tag = 3 };
@@ -228,7 +217,7 @@ static void long_group_role(struct rank *r)
             .tag = i % N,
         };
     for (uint32_t i = 0; i < N; i++)
-        fill(buf + i * BYTES, BYTES, 100 * r->rank + i);
+        pattern_fill(buf + i * BYTES, BYTES, 100 * r->rank + i);
     job_step(r, "a group of %d", 2 * N);
     CHECK_OK(r, tutti_group(ops, 2 * N, r->comm, NULL));
     for (uint32_t i = 0; i < N; i++)
@@ -353,7 +342,7 @@ static void test_role(struct rank *r)
     for (uint32_t i = 0; i < 5; i++) {
         job_step(r, "round %u", i);
         if (r->rank == 0) {
-            fill(buf, MIB, i);
+            pattern_fill(buf, MIB, i);
             CHECK_OK(r, tutti_send(buf, MIB, TUTTI_U8, 1, r->comm, &how));
             CHECK(r, tutti_test(request) == TUTTI_PENDING);     /* rank 1 has not been told to receive */
             job_raise(r->board, 0);
@@ -392,7 +381,7 @@ static void background_role(struct rank *r)
         CHECK_OK(r, tutti_wait(request));
         check_filled(r, buf, 4 * MIB, 9);
     } else {
-        fill(buf, 4 * MIB, 9);
+        pattern_fill(buf, 4 * MIB, 9);
         CHECK_OK(r, tutti_send(buf, 4 * MIB, TUTTI_U8, 1, r->comm, NULL));
         job_raise(r->board, 0);
     }
@@ -471,7 +460,7 @@ static void asked_role(struct rank *r)
 
         job_step(r, "number %zu, %zu bytes", i, sizes[i]);
         if (r->rank == 0) {
-            fill(buf, sizes[i], i);
+            pattern_fill(buf, sizes[i], i);
             while (!has_asked(r))
                 CHECK(r, tt_now_ns() < give_up_ns && usleep(1000) == 0);
             CHECK_OK(r, tutti_send(buf, sizes[i], TUTTI_U8, 1, r->comm, &how));
@@ -588,7 +577,7 @@ static void crossing_role(struct rank *r)
         const tutti_call how = { .size = sizeof how, .request = &request };
 
         job_step(r, "round %u", i);
-        fill(out, bytes, 100 * i + r->rank);
+        pattern_fill(out, bytes, 100 * i + r->rank);
         CHECK_OK(r, tutti_recv(in, bytes, TUTTI_U8, peer, r->comm, &how));
         job_meet(r);
         CHECK(r, tutti_test(request) == TUTTI_PENDING);

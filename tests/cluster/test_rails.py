@@ -12,16 +12,15 @@ What went over a rail is what the kernel counted there. Skipped where namespaces
 import json
 import os
 import re
-import stat
 import subprocess
 import tempfile
 import unittest
 from pathlib import Path
 
 from cluster import CALLS, TUTTI, ClusterTest, environment
+from hosts import Hosts, HostsError
 
-TAG = f"ttr{os.getpid() % 100000}"
-HOSTS = [f"{TAG}a", f"{TAG}b"]
+HOSTS = ["hosta", "hostb"]
 HELLO = 200000      # bytes that links and start-up may cost on a rail that carries nothing else
 
 # A machine of two sockets with a processor each: rail1 hangs on the first, rail0 on the second.
@@ -40,56 +39,42 @@ def machine():
             f'<object type="Machine" os_index="0" {both} gp_index="1">{package(0, "rail1")}{package(1, "rail0")}</object></topology>')
 
 
-def ip(*args, check=True):
-    return subprocess.run(["ip", *args], check=check, capture_output=True, text=True)
-
-
-def build():
-    for host in HOSTS:
-        ip("netns", "add", host)
-        ip("-n", host, "link", "set", "lo", "up")
-    for name in ("rail0", "rail1", "far0", "far1"):
-        ip("link", "add", name, "netns", HOSTS[0], "type", "veth", "peer", "name", name, "netns", HOSTS[1])
+def connect(hosts):
+    """Draws the picture above."""
+    there = hosts.network_of(HOSTS[1])
+    hosts.batch(HOSTS[0], "ip", [f"link add {name} type veth peer name {name} netns {there}" for name in ("rail0", "rail1", "far0", "far1")])
     for i, host in enumerate(HOSTS):
-        ip("-n", host, "link", "add", "rail2", "type", "veth", "peer", "name", "nowhere")
-        ip("-n", host, "link", "set", "nowhere", "up")
+        lines = ["link set lo up", "link add rail2 type veth peer name nowhere", "link set nowhere up"]
         for k in range(3):
-            ip("-n", host, "addr", "add", f"10.214.{k}.{i + 1}/24", "dev", f"rail{k}")
-            ip("-n", host, "link", "set", f"rail{k}", "up")
+            lines += [f"address add 10.214.{k}.{i + 1}/24 dev rail{k}", f"link set rail{k} up"]
         for k in range(2):
-            ip("-n", host, "addr", "add", f"10.{215 + i}.{k + 1}.1/24", "dev", f"far{k}")
-            ip("-n", host, "link", "set", f"far{k}", "up")
-            ip("-n", host, "route", "add", f"10.{216 - i}.{k + 1}.0/24", "dev", f"far{k}")
-
-
-def remove():
-    for host in HOSTS:
-        ip("netns", "del", host, check=False)
+            lines += [f"address add 10.{215 + i}.{k + 1}.1/24 dev far{k}", f"link set far{k} up",
+                      f"route add 10.{216 - i}.{k + 1}.0/24 dev far{k}"]
+        hosts.batch(host, "ip", lines)
 
 
 class Rails(ClusterTest):
     @classmethod
     def setUpClass(cls):
+        cls.hosts = Hosts(*HOSTS)
         try:
-            build()
-        except (OSError, subprocess.CalledProcessError) as e:
-            remove()
-            raise unittest.SkipTest(f"network namespaces cannot be made here: {getattr(e, 'stderr', e)}")
+            cls.hosts.__enter__()
+            connect(cls.hosts)
+        except (OSError, HostsError) as why:
+            cls.hosts.__exit__()
+            raise unittest.SkipTest(f"network namespaces cannot be made here: {why}")
         cls.tmp = tempfile.TemporaryDirectory()
-        cls.rsh = os.path.join(cls.tmp.name, "rsh")
-        Path(cls.rsh).write_text('#!/bin/sh\nhost=$1; shift\nexec ip netns exec "$host" sh -c "$*"\n')
-        os.chmod(cls.rsh, stat.S_IRWXU)
         cls.machine = os.path.join(cls.tmp.name, "machine.xml")
         Path(cls.machine).write_text(machine())
 
     @classmethod
     def tearDownClass(cls):
         cls.tmp.cleanup()
-        remove()
+        cls.hosts.__exit__()
 
     def counted(self, host):
         """Bytes that each interface of a host has sent and received."""
-        links = json.loads(ip("-n", HOSTS[host], "-j", "-s", "link").stdout)
+        links = json.loads(self.hosts.run(HOSTS[host], "ip", "-j", "-s", "link"))
         return {link["ifname"]: link["stats64"]["tx"]["bytes"] + link["stats64"]["rx"]["bytes"] for link in links}
 
     def calls(self, each, interfaces, pin=False, **more):
@@ -97,11 +82,10 @@ class Rails(ClusterTest):
         before = self.counted(0)
         jobs = []
         for rank in range(2 * each):
-            command = ["ip", "netns", "exec", HOSTS[rank // each]]
-            command += ["taskset", "-c", str(rank % each)] if pin else []
+            command = self.hosts.inside(HOSTS[rank // each], *(["taskset", "-c", str(rank % each)] if pin else []), CALLS)
             env = environment(TUTTI_RANK=str(rank), TUTTI_SIZE=str(2 * each), TUTTI_TIMEOUT_MS="100000", TUTTI_LOG="info",
                               TUTTI_INTERFACES=interfaces, TUTTI_RENDEZVOUS=f"tcp://{self.server(interfaces)}:18997", **more)
-            jobs.append(subprocess.Popen([*command, CALLS], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+            jobs.append(subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                                          text=True, env=env))
         told = [job.communicate(timeout=200)[0] for job in jobs]
         for job, output in zip(jobs, told):
@@ -151,8 +135,9 @@ class Rails(ClusterTest):
         self.assertGreater(min(carried["far0"], carried["far1"]), total / 4, carried)
 
     def test_the_tool_tells_the_rails_of_a_job(self):
-        done = self.run_tutti("-n", 4, "-o", "plain", "--hosts", f"localhost:2,{HOSTS[1]}:2", "--rsh", self.rsh, "--timeout", 30,
-                              "--interfaces", "rail0,rail1", TUTTI, "topo", "--json", inside=["ip", "netns", "exec", HOSTS[0]])
+        done = self.run_tutti("-n", 4, "-o", "plain", "--hosts", f"localhost:2,{HOSTS[1]}:2", "--rsh", self.hosts.on,
+                              "--timeout", 30, "--interfaces", "rail0,rail1", TUTTI, "topo", "--json",
+                              inside=self.hosts.inside(HOSTS[0]))
         self.assertEqual(done.returncode, 0, done.stderr)
         ranks = json.loads(done.stdout)["ranks"]
         self.assertEqual([rank["host_number"] for rank in ranks], [0, 0, 1, 1])

@@ -94,7 +94,7 @@ class Mistakes(ClusterTest):
 
     def test_bad_options_are_refused_before_anything_starts(self):
         for args, says in ((["-n", "0", "true"], "-n 0"), (["-n", "x", "true"], "-n x"), (["-n", "-3", "true"], "-n -3"),
-                           (["-n", "99999999", "true"], "-n 99999999"), (["-n", "2"], "program"),
+                           (["-n", "99999999", "true"], "-n 99999999"), (["-n", "4294967297", "true"], "-n 4294967297"), (["-n", "2"], "program"),
                            (["--output", "x", "true"], "--output x"), (["--bind", "x", "true"], "--bind x"),
                            (["--timeout", "-1", "true"], "--timeout -1"), (["-x", "1=2", "true"], "-x 1=2"),
                            (["-n", "3", "--hosts", "a:1,b:1", "true"], "2 slots"), (["--hosts", "a:0", "true"], "slots"),

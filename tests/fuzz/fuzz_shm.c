@@ -78,7 +78,7 @@ static void knock(struct scene *s)
     socklen_t bytes = sizeof to;
 
     leave(s);
-    tt_assert(getsockname(s->w->listener, (struct sockaddr *)&to, &bytes) == 0);
+    tt_assert(getsockname(s->w->acceptor.listener, (struct sockaddr *)&to, &bytes) == 0);
     s->fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     tt_assert(s->fd >= 0 && connect(s->fd, (struct sockaddr *)&to, bytes) == 0);
 }

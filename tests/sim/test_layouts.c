@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/prng.h"
+#include "left_heavy.h"
 #include "sim/sim.h"
 #include "support/cases.h"
 #include "support/layouts.h"
@@ -134,24 +135,6 @@ static void results_of_many_slabs_are_right(void **state)
 }
 
 /* ---- equal bits ------------------------------------------------------------------------------------------------- */
-
-/* Tells its operands apart, and in which order they came together. */
-static void left_heavy(void *dst, void *dst2, const void *a, const void *b, size_t count, uint32_t stream,
-                       uint32_t finish_n)
-{
-    (void)stream;
-    (void)finish_n;
-    for (size_t i = 0; i < 4 * count; i += 4) {
-        uint32_t x, y;
-
-        memcpy(&x, (const uint8_t *)a + i, 4);
-        memcpy(&y, (const uint8_t *)b + i, 4);
-        x = 3 * x + y;
-        memcpy((uint8_t *)dst + i, &x, 4);
-        if (dst2)
-            memcpy((uint8_t *)dst2 + i, &x, 4);
-    }
-}
 
 static void check_bits(const struct case_spec *given)
 {

@@ -1,29 +1,8 @@
 /* Where the ranks of a case are. */
-#include <stdlib.h>
-#include <string.h>
 #include "base/prng.h"
 #include "base/status.h"
 #include "support/cases.h"
-
-#define LEVELS (TT_NEAR_WAN)
-
-/* The ranks' groups by any names; struct tt_seat wants them counted in order of first appearance. */
-static void number_groups(struct tt_seat *seat, uint32_t nranks)
-{
-    for (int level = TT_NEAR_SOCKET; level < LEVELS; level++) {
-        uint32_t name[CASE_RANKS_MAX], n = 0;
-
-        for (uint32_t r = 0; r < nranks; r++) {
-            uint32_t *group = &seat[r].group[level], i = 0;
-
-            while (i < n && name[i] != *group)
-                i++;
-            if (i == n)
-                name[n++] = *group;
-            *group = i;
-        }
-    }
-}
+#include "support/layouts.h"
 
 /* Rank r on that socket of that host; two hosts to a rack, two racks to a building. */
 static void sit(struct tt_seat *seat, uint32_t host, uint32_t socket, uint32_t rail)
@@ -67,7 +46,7 @@ static void make_table(struct tt_layout *out, enum case_layout which, uint32_t n
             sit(&seat[r], any, (uint32_t)tt_prng_below(&p, 2), (uint32_t)tt_prng_below(&p, 2));
         }
     }
-    number_groups(seat, nranks);
+    layout_number(seat, nranks);
     tt_assert(tt_layout_init(out, seat, nranks, which == LAYOUT_GROWING ? TT_NODE_MESH : TT_NODE_SOCKETS,
                              which == LAYOUT_DEALT ? 3 : 2));
 }

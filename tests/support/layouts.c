@@ -79,27 +79,35 @@ static void draw_labels(const struct kind *k, struct label *label, uint32_t nran
     }
 }
 
-/* Seats as labels say, groups numbered in order of first appearance. */
-static void seat(struct tt_seat *seats, const struct label *label, uint32_t nranks, uint32_t rails)
+void layout_number(struct tt_seat *seats, uint32_t nranks)
 {
-    uint32_t hosts = 0, sockets = 0;
+    uint32_t *name = calloc(nranks, sizeof *name);
 
-    for (uint32_t r = 0; r < nranks; r++) {
-        uint32_t host = hosts, socket = sockets;
+    assert_non_null(name);
+    for (int level = TT_NEAR_SOCKET; level < TT_NEAR_WAN; level++) {
+        uint32_t n = 0;
 
-        for (uint32_t i = 0; i < r; i++) {
-            if (label[i].host != label[r].host)
-                continue;
-            host = seats[i].group[TT_NEAR_HOST];
-            if (label[i].socket == label[r].socket)
-                socket = seats[i].group[TT_NEAR_SOCKET];
+        for (uint32_t r = 0; r < nranks; r++) {
+            uint32_t *group = &seats[r].group[level], i = 0;
+
+            while (i < n && name[i] != *group)
+                i++;
+            if (i == n)
+                name[n++] = *group;
+            *group = i;
         }
-        hosts += host == hosts;
-        sockets += socket == sockets;
-        seats[r] = (struct tt_seat){ .rail = r % rails };
-        seats[r].group[TT_NEAR_HOST] = host;
-        seats[r].group[TT_NEAR_SOCKET] = socket;
     }
+    free(name);
+}
+
+static void seat(struct tt_seat *seats, const struct label *label, uint32_t nranks, const struct kind *k)
+{
+    for (uint32_t r = 0; r < nranks; r++) {
+        seats[r] = (struct tt_seat){ .rail = r % k->rails };
+        seats[r].group[TT_NEAR_HOST] = label[r].host;
+        seats[r].group[TT_NEAR_SOCKET] = label[r].host * k->sockets + label[r].socket;
+    }
+    layout_number(seats, nranks);
 }
 
 void layout_make(struct tt_layout *l, uint32_t kind, uint32_t nranks, uint64_t seed)
@@ -115,7 +123,7 @@ void layout_make(struct tt_layout *l, uint32_t kind, uint32_t nranks, uint64_t s
     label = calloc(nranks, sizeof *label);
     seats = calloc(nranks, sizeof *seats);
     draw_labels(k, label, nranks, seed);
-    seat(seats, label, nranks, k->rails);
+    seat(seats, label, nranks, k);
     assert_true(tt_layout_init(l, seats, nranks, k->node, k->rails));
     free(label);
     free(seats);

@@ -1,5 +1,6 @@
 #include "support/unit.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -33,4 +34,22 @@ void unit_stderr_release(struct unit_stderr *c, char *text, size_t bytes)
     close(c->file);
     assert_true(n >= 0);
     text[n] = '\0';
+}
+
+struct rlimit unit_descriptors_end(void)
+{
+    const int lowest_free = dup(STDERR_FILENO);
+    struct rlimit before, none;
+
+    assert_true(lowest_free >= 0 && getrlimit(RLIMIT_NOFILE, &before) == 0);
+    close(lowest_free);
+    none = (struct rlimit){ .rlim_cur = (rlim_t)lowest_free, .rlim_max = before.rlim_max };
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
+    assert_true(dup(STDERR_FILENO) < 0 && errno == EMFILE);
+    return before;
+}
+
+void unit_descriptors_again(const struct rlimit *before)
+{
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, before), 0);
 }

@@ -7,6 +7,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/resource.h>
 #include <cmocka.h>
 
 /* Tests without threads that range over thousands of cases run one in UNIT_SHARE of them: under the thread sanitizer, which
@@ -30,5 +31,9 @@ struct unit_stderr {
 void unit_stderr_catch(struct unit_stderr *c);
 /* Ends it; text[bytes] gets what was printed, NUL-terminated. */
 void unit_stderr_release(struct unit_stderr *c, char *text, size_t bytes);
+
+/* From now on this process gets no more descriptors (EMFILE), until it may have `before` again. */
+struct rlimit unit_descriptors_end(void);
+void unit_descriptors_again(const struct rlimit *before);
 
 #endif

@@ -273,35 +273,3 @@ void node_fence(struct node *n, uint32_t peer)
 
     node_post(n, &d);
 }
-
-/* ---- bytes ---- */
-
-static uint64_t pattern_word(uint64_t i, uint64_t salt)
-{
-    return (i + 1) * 0x9e3779b97f4a7c15ull ^ salt * 0xd1b54a32d192ed03ull;
-}
-
-void pattern_fill(void *mem, uint64_t bytes, uint64_t salt)
-{
-    uint8_t *at = mem;
-
-    for (uint64_t i = 0; i < bytes; i += 8) {
-        const uint64_t word = pattern_word(i / 8, salt);
-
-        memcpy(at + i, &word, bytes - i < 8 ? bytes - i : 8);
-    }
-}
-
-uint64_t pattern_differs(const void *mem, uint64_t bytes, uint64_t salt)
-{
-    const uint8_t *at = mem;
-
-    for (uint64_t i = 0; i < bytes; i += 8) {
-        const uint64_t word = pattern_word(i / 8, salt), n = bytes - i < 8 ? bytes - i : 8;
-
-        for (uint64_t k = 0; k < n; k++)
-            if (at[i + k] != ((const uint8_t *)&word)[k])
-                return i + k;
-    }
-    return bytes;
-}

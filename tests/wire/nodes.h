@@ -8,6 +8,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 #include "base/prng.h"
+#include "support/pattern.h"
 #include "wire/wires.h"
 
 #define NODES_MAX 4
@@ -78,10 +79,6 @@ void node_tell(struct node *n, uint32_t peer, uint32_t word, enum tt_signal_op o
 /* A put without flags and signal. */
 struct tt_desc node_put(const struct tt_rkey *key, uint64_t offset, void *local, uint64_t bytes);
 void node_fence(struct node *n, uint32_t peer);
-
-void pattern_fill(void *mem, uint64_t bytes, uint64_t salt);
-/* The first byte that is not pattern_fill's; `bytes` if all are. */
-uint64_t pattern_differs(const void *mem, uint64_t bytes, uint64_t salt);
 
 /* Ends the rank, and with it the test. */
 _Noreturn void node_fail(const struct node *n, const char *file, int line, const char *what);

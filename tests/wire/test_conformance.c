@@ -1017,6 +1017,53 @@ static void a_sleeper_sees_a_peer_come_and_go(void **state)
     nodes_run(*state, 2, doze_role);
 }
 
+/* ---- no descriptors ---- */
+
+/* Whether who arms would sleep now. Polls if not. */
+static bool falls_asleep(struct node *n)
+{
+    struct pollfd p = { .fd = n->ops->arm(n->w), .events = POLLIN };
+    const bool asleep = p.fd >= 0 && poll(&p, 1, 0) == 0;
+
+    node_poll(n);
+    return asleep;
+}
+
+/* Rank 1 calls while rank 0 may have no more descriptors: that one does not wake all the time, and takes the call when it can. */
+static void poor_role(struct node *n)
+{
+    struct rlimit before;
+
+    node_open(n);
+    if (n->rank == 1) {
+        UNTIL(n, n->board->flag[0]);
+        node_connect(n, 0);
+        node_barrier(n);
+        UNTIL(n, n->ups[0] == 1);
+        node_barrier(n);
+        return;
+    }
+    before = unit_descriptors_end();
+    n->board->flag[0] = 1;
+    for (uint32_t woken = 0; woken < 3; woken++) {      /* once by the call, then to try again */
+        struct pollfd p = { .fd = n->ops->arm(n->w), .events = POLLIN };
+
+        CHECK(n, p.fd >= 0 && poll(&p, 1, 20000) == 1);
+        node_poll(n);
+        UNTIL(n, falls_asleep(n));
+    }
+    CHECK(n, n->ups[1] == 0 && n->losses[1] == 0);
+    unit_descriptors_again(&before);
+    node_barrier(n);
+    UNTIL(n, n->ups[1] == 1);
+    node_barrier(n);
+}
+
+static void a_caller_for_whom_no_descriptor_is_left_waits_and_nobody_spins(void **state)
+{
+    nodes_run(*state, 2, poor_role);
+}
+
 /* ---- all of them over all wires ---- */
 
 static const struct {
@@ -1044,6 +1091,7 @@ static const struct {
     PROPERTY(closing_is_seen_and_loses_nothing_sent),
     PROPERTY(a_put_wakes_a_sleeper),
     PROPERTY(a_sleeper_sees_a_peer_come_and_go),
+    PROPERTY(a_caller_for_whom_no_descriptor_is_left_waits_and_nobody_spins),
 };
 #define NPROPERTIES (sizeof properties / sizeof *properties)
 #define NSETTINGS_MAX 16

@@ -1,0 +1,80 @@
+#include "base/acceptor.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/status.h"
+
+#define PAUSE_NS (20 * TT_MS)   /* short against what a connection may take, long against the cost of looking */
+
+tutti_status tt_acceptor_init(struct tt_acceptor *a, const char *what, int listener, int epoll, epoll_data_t data)
+{
+    struct epoll_event ev = { .events = EPOLLIN, .data = data };
+    const int timer = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
+    int err;
+
+    if (timer < 0)
+        return tt_fail_errno(errno, "%s: create a timer", what);
+    if (epoll_ctl(epoll, EPOLL_CTL_ADD, timer, &ev) != 0 || epoll_ctl(epoll, EPOLL_CTL_ADD, listener, &ev) != 0) {
+        err = errno;
+        close(timer);
+        return tt_fail_errno(err, "%s: watch the listener", what);
+    }
+    *a = (struct tt_acceptor){ .what = what, .listener = listener, .timer = timer, .epoll = epoll, .data = data };
+    return TUTTI_OK;
+}
+
+void tt_acceptor_fini(struct tt_acceptor *a)
+{
+    if (a->listener < 0)
+        return;
+    close(a->timer);
+    close(a->listener);
+    a->listener = -1;
+}
+
+static void watch_listener(struct tt_acceptor *a, bool on)
+{
+    struct epoll_event ev = { .events = on ? (uint32_t)EPOLLIN : 0u, .data = a->data };
+
+    if (epoll_ctl(a->epoll, EPOLL_CTL_MOD, a->listener, &ev) == 0)
+        a->paused = !on;
+}
+
+/* True while it is left alone. */
+static bool is_pausing(struct tt_acceptor *a)
+{
+    uint64_t expirations;
+
+    if (a->paused && read(a->timer, &expirations, sizeof expirations) == sizeof expirations)
+        watch_listener(a, true);
+    return a->paused;
+}
+
+static void pause_for(struct tt_acceptor *a, int err)
+{
+    const struct itimerspec when = { .it_value = { .tv_nsec = (long)PAUSE_NS } };
+
+    if (!a->told)
+        tt_log(TT_LOG_WARN, "%s: no descriptor is left for who connects (%s; ulimit -n): they wait until there is one",
+               a->what, strerror(err));
+    a->told = true;
+    if (timerfd_settime(a->timer, 0, &when, NULL) == 0)
+        watch_listener(a, false);
+}
+
+int tt_acceptor_take(struct tt_acceptor *a)
+{
+    int fd;
+
+    if (is_pausing(a))
+        return -1;
+    fd = accept4(a->listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+    if (fd < 0 && (errno == EMFILE || errno == ENFILE))
+        pause_for(a, errno);
+    return fd;
+}

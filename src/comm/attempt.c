@@ -1,0 +1,204 @@
+#include "comm/attempt.h"
+
+#include <stdlib.h>
+
+#include "base/options.h"
+#include "base/status.h"
+
+/* ---- arguments --------------------------------------------------------------------------------------------- */
+
+#define CALL_BYTES_FIRST (offsetof(tutti_call, scale) + sizeof(double))    /* of release 0.1 */
+
+tutti_status tt_attempt_begin(struct tt_attempt *t, const char *name, enum tt_coll_kind kind, tutti_comm *comm,
+                              const tutti_call *call, tutti_dtype type)
+{
+    const size_t elem = tutti_dtype_bytes(type);
+    tutti_status st = tt_comm_check(comm, name);
+
+    if (st)
+        return st;
+    if (!elem)
+        return tt_fail(TUTTI_ERR_INVALID, "%s: %d is no type", name, (int)type);
+    *t = (struct tt_attempt){ .name = name, .comm = comm, .call = call, .op = TUTTI_SUM };
+    if (call && call->size != sizeof *call) {
+        st = tt_options_take(&t->mine, sizeof t->mine, CALL_BYTES_FIRST, call, name, "call");
+        if (st)
+            return st;
+        t->call = &t->mine;
+    }
+    t->conf.coll = (struct tt_coll){
+        .kind = kind, .rank = comm->rank, .nranks = comm->nranks, .elem_bytes = (uint32_t)elem, .layout = &comm->layout
+    };
+    t->conf.dtype = type;
+    return TUTTI_OK;
+}
+
+tutti_status tt_attempt_root(struct tt_attempt *t, int root)
+{
+    if (root < 0 || (uint32_t)root >= t->comm->nranks)
+        return tt_fail(TUTTI_ERR_INVALID, "%s: there is no rank %d among %u", t->name, root, t->comm->nranks);
+    t->conf.coll.root = (uint32_t)root;
+    return TUTTI_OK;
+}
+
+tutti_status tt_attempt_op(struct tt_attempt *t, tutti_redop op)
+{
+    if ((unsigned)op >= TUTTI_REDOP_COUNT)
+        return tt_fail(TUTTI_ERR_INVALID, "%s: %d is no operation", t->name, (int)op);
+    if (!tt_reduce_defined(t->conf.dtype, op))
+        return tt_fail(TUTTI_ERR_INVALID, "%s: %s is not defined for type %s", t->name, tutti_redop_name(op),
+                       tutti_dtype_name(t->conf.dtype));
+    if (op == TUTTI_PREMUL_SUM && (!t->call || t->call->scale == 0))
+        return tt_fail(TUTTI_ERR_INVALID, "%s: premul_sum multiplies by tutti_call.scale, %s", t->name,
+                       t->call ? "which is 0" : "and no tutti_call is given");
+    t->op = op;
+    t->conf.redop = op;
+    return TUTTI_OK;
+}
+
+tutti_status tt_attempt_count(struct tt_attempt *t, size_t count)
+{
+    struct tt_coll *c = &t->conf.coll;
+
+    if (count > (SIZE_MAX >> 1) / c->elem_bytes / c->nranks)
+        return tt_fail(TUTTI_ERR_INVALID, "%s: count %zu does not fit the address space", t->name, count);
+    c->bytes = (uint64_t)count * c->elem_bytes;
+    t->conf.count = count;
+    return TUTTI_OK;
+}
+
+tutti_status tt_attempt_need(const struct tt_attempt *t, const void *buf, uint64_t bytes, const char *what)
+{
+    return buf || !bytes ? TUTTI_OK : tt_fail(TUTTI_ERR_INVALID, "%s: %s is NULL, and %llu bytes belong there", t->name, what, (unsigned long long)bytes);
+}
+
+/* ---- running ---------------------------------------------------------------------------------------------------- */
+
+/* The first pass of a pre-multiplied sum: this rank's input times its scale, in memory of its own (allreduce: in dst). */
+static tutti_status scale_input(struct tt_attempt *t, void **scaled)
+{
+    struct tt_coll *c = &t->conf.coll;
+    const uint64_t bytes = tt_coll_src_bytes(c);
+    void *room;
+
+    *scaled = NULL;
+    if (t->op != TUTTI_PREMUL_SUM || !bytes)
+        return TUTTI_OK;
+    room = malloc(bytes);
+    if (!room)
+        return tt_fail(TUTTI_ERR_NOMEM, "%s: no memory for %llu scaled bytes", t->name, (unsigned long long)bytes);
+    tt_reduce_scale(room, t->conf.src, bytes / c->elem_bytes, t->conf.dtype, t->call->scale);
+    t->conf.src = room;
+    c->in_place = false;
+    *scaled = room;
+    return TUTTI_OK;
+}
+
+static int64_t timeout_of(const tutti_comm *comm, const tutti_call *call)
+{
+    return call && call->timeout_ms ? call->timeout_ms : comm->timeout_ms;
+}
+
+static struct tt_plan **recent_of(tutti_comm *comm, enum tt_coll_kind kind, size_t count, int root)
+{
+    const uint64_t h = (count ^ (uint64_t)kind << 32 ^ (uint64_t)(unsigned)root << 40) * 0x9e3779b97f4a7c15ull;
+
+    return &comm->recent[h >> 60];
+}
+_Static_assert(TT_RECENT == 16, "four bits of the hash");
+
+/* Whether a call is like those of shape f, but for its buffers, and these are such that there is nothing more to check. */
+static bool fits(const struct tt_shape *f, enum tt_coll_kind kind, const void *src, void *dst, size_t count,
+                 tutti_dtype type, tutti_redop op, int root)
+{
+    const uintptr_t s = (uintptr_t)src, d = (uintptr_t)dst;
+
+    if (f->kind != kind || f->count != count || f->dtype != type || f->redop != op || f->root != (unsigned)root)
+        return false;
+    if ((f->src_bytes && !src) || (f->dst_bytes && !dst))
+        return false;
+    if (!f->src_bytes || !f->dst_bytes)
+        return true;
+    return f->in_place ? d - s == f->shift : s >= d + f->dst_bytes || d >= s + f->src_bytes;
+}
+
+bool tt_attempt_again(tutti_status *st, enum tt_coll_kind kind, const void *src, void *dst, size_t count,
+                      tutti_dtype type, tutti_redop op, int root, tutti_comm *comm, const tutti_call *call)
+{
+    struct tt_plan *p;
+
+    if (!comm || tt_engine_is_inherited(comm->world->engine) ||
+        (call && (call->size != sizeof *call || call->algo || call->request)))
+        return false;
+    p = *recent_of(comm, kind, count, root);
+    if (!p || !p->kept || p->forced || !fits(&p->shape, kind, src, dst, count, type, op, root))
+        return false;
+    *st = tt_op_again(&p->kept, p->shape.src_bytes ? src : NULL, p->shape.dst_bytes ? dst : NULL, call ? call->tag : 0,
+                      timeout_of(comm, call));
+    return true;
+}
+
+/* Runs a call whose operation is kept in its plan, or may be. */
+static tutti_status submit_kept(struct tt_attempt *t, struct tt_plan *plan)
+{
+    const struct tt_coll *c = &t->conf.coll;
+    const uint64_t count = c->bytes / c->elem_bytes;
+
+    if (plan->kept && fits(&plan->shape, c->kind, t->conf.src, t->conf.dst, count, t->conf.dtype, t->op, (int)c->root))
+        return tt_op_again(&plan->kept, t->conf.src, t->conf.dst, t->conf.tag, t->conf.timeout_ms);
+    tt_op_drop(plan->kept);
+    plan->kept = NULL;
+    plan->shape = (struct tt_shape){
+        .kind = c->kind, .dtype = t->conf.dtype, .redop = t->op, .root = c->root, .count = count,
+        .src_bytes = t->conf.src ? tt_coll_src_bytes(c) : 0, .dst_bytes = t->conf.dst ? tt_coll_dst_bytes(c) : 0,
+        .in_place = c->in_place, .shift = (uintptr_t)t->conf.dst - (uintptr_t)t->conf.src,
+    };
+    if (!plan->forced)
+        *recent_of(t->comm, c->kind, count, (int)c->root) = plan;
+    t->conf.kept = &plan->kept;
+    return tt_op_blocking(t->comm->context, &t->conf);
+}
+
+static tutti_status submit(struct tt_attempt *t)
+{
+    const tutti_call *call = t->call;
+    tutti_request **request = call ? call->request : NULL;
+    struct tt_op *op;
+    struct tt_plan *plan;
+    void *scaled;
+    tutti_status st;
+
+    t->conf.restore = t->comm->restore && t->conf.coll.in_place;
+    st = scale_input(t, &scaled);       /* before the plan: a program that reads this is not in place */
+    if (st)
+        return st;
+    st = tt_plan_of(t->comm, &t->conf.coll, call ? call->algo : NULL, &plan);
+    if (st) {
+        free(scaled);
+        return st;
+    }
+    t->conf.algo = plan->algo;
+    t->conf.algo_id = plan->algo_id;
+    t->conf.segment_bytes = plan->segment_bytes;
+    t->conf.eager_bytes = t->comm->sizes.eager_bytes;
+    t->conf.streams = plan->streams;
+    t->conf.depth = plan->depth;
+    t->conf.timeout_ms = timeout_of(t->comm, call);
+    t->conf.owned = scaled;
+    if (!request && plan->keeps && t->op != TUTTI_PREMUL_SUM)
+        return submit_kept(t, plan);
+    if (!request)
+        return tt_op_blocking(t->comm->context, &t->conf);
+    st = tt_op_start(t->comm->context, &t->conf, &op);
+    if (!st)
+        *request = (tutti_request *)op;
+    return st;
+}
+
+tutti_status tt_attempt_finish(struct tt_attempt *t, tutti_status st)
+{
+    if (!st)
+        st = submit(t);
+    free(t->arrays);
+    return st;
+}

@@ -1,0 +1,18 @@
+/* A round of an algorithm, for tests of what rounds promise (src/algo/README.md). */
+#ifndef TESTS_ALGO_ROUNDS_H
+#define TESTS_ALGO_ROUNDS_H
+
+#include "sched/algo.h"
+
+struct round_steps {
+    struct tt_step step[TT_ROUND_STEPS_MAX];
+    struct tt_sched s;
+};
+
+void round_emit(struct round_steps *out, const struct tt_algo *algo, const struct tt_coll *c, uint64_t k);
+
+/* What is wrong with rank's round among those of all ranks of the same number: a put without its wait or a wait without its put, a pipe that
+ * is not read in it, and with puts_first a put after a wait. NULL: nothing. */
+const char *round_flaw(const struct round_steps *rounds, uint32_t rank, bool puts_first);
+
+#endif

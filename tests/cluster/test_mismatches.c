@@ -1,0 +1,272 @@
+/* Ranks that call different things all learn both values. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "calls.h"
+#include "job.h"
+#include "support/unit.h"
+
+#define SEED 20260403
+#define SOON_NS (5 * TT_SECOND) /* what takes well under a second on a machine of one's own */
+
+static const char *const wires[] = { "shm", "tcp" };
+#define NWIRES (sizeof wires / sizeof *wires)
+
+enum differ { DIFFER_KIND, DIFFER_COUNT, DIFFER_TYPE, DIFFER_OP, DIFFER_ROOT, DIFFER_ALGO, DIFFERS };
+
+static const struct {
+    enum tt_coll_kind kind;
+    const char *common, *odd;   /* what the sentence must show */
+} differs[DIFFERS] = {
+    [DIFFER_KIND] = { TT_ALLREDUCE, "allreduce", "broadcast" },
+    [DIFFER_COUNT] = { TT_ALLREDUCE, "count 40", "count 39" },
+    [DIFFER_TYPE] = { TT_ALLREDUCE, "type f32", "type i32" },
+    [DIFFER_OP] = { TT_REDUCE, "op sum", "op max" },
+    [DIFFER_ROOT] = { TT_BROADCAST, "root 0", "root 1" },
+    [DIFFER_ALGO] = { TT_ALLREDUCE, "allreduce_ring", "allreduce_doubling" },
+};
+
+struct mismatch {
+    enum differ differ;
+    uint32_t odd;               /* the rank that calls something else */
+    bool brief;                 /* the messages are short, and the call was made in the same way before */
+};
+
+static struct call mismatched(const struct mismatch *m, uint32_t rank, uint32_t nranks)
+{
+    struct call c = {
+        .kind = differs[m->differ].kind, .type = TUTTI_F32, .op = TUTTI_SUM, .count = m->brief ? 40 : 40000,
+        .nranks = nranks, .algo = m->differ == DIFFER_ALGO ? "ring" : NULL, .salt = 3,
+    };
+
+    if (rank != m->odd)
+        return c;
+    switch (m->differ) {
+    case DIFFER_KIND:
+        c.kind = TT_BROADCAST;
+        break;
+    case DIFFER_COUNT:
+        c.count--;
+        break;
+    case DIFFER_TYPE:
+        c.type = TUTTI_I32;
+        break;
+    case DIFFER_OP:
+        c.op = TUTTI_MAX;
+        break;
+    case DIFFER_ROOT:
+        c.root = 1;
+        break;
+    default:
+        c.algo = "doubling";
+        break;
+    }
+    return c;
+}
+
+static void mismatch_role(struct rank *r)
+{
+    const struct mismatch *m = r->job->arg;
+    const struct call c = mismatched(m, r->rank, r->nranks), common = mismatched(m, UINT32_MAX, r->nranks);
+    uint64_t begin_ns;
+    const char *sentence;
+    uint32_t named = 0;
+    struct call_side s;
+    tutti_status st;
+
+    job_open(r);
+    for (uint32_t i = 0; i < 3; i++)
+        CHECK_OK(r, tutti_barrier(r->comm, NULL));
+    call_init(&s, &common, r->rank);
+    for (uint32_t i = 0; m->brief && i < 5; i++)
+        CHECK_OK(r, call_go(&s, r->comm, false));
+    call_fini(&s);
+    job_meet(r);
+    job_step(r, "difference %d, rank %u is the odd one", (int)m->differ, m->odd);
+    call_init(&s, &c, r->rank);
+    begin_ns = tt_now_ns();
+    st = call_go(&s, r->comm, false);
+    if (st == TUTTI_OK)         /* its part was over before anybody could know */
+        st = tutti_barrier(r->comm, NULL);
+    CHECK_STATUS(r, st, TUTTI_ERR_MISMATCH);
+    CHECK(r, tt_now_ns() - begin_ns < SOON_NS);
+    sentence = tutti_last_error();
+    for (uint32_t i = 0; i < r->nranks; i++)
+        named += job_names(sentence, i);
+    CHECK(r, named == 2 && job_names(sentence, m->odd));
+    CHECK(r, strstr(sentence, differs[m->differ].common) && strstr(sentence, differs[m->differ].odd));
+    CHECK(r, differs[m->differ].kind != TT_ALLREDUCE || m->differ == DIFFER_KIND || !strstr(sentence, "root "));
+    CHECK_STATUS(r, tutti_barrier(r->comm, NULL), TUTTI_ERR_MISMATCH);
+    CHECK_STATUS(r, tutti_comm_status(r->comm), TUTTI_ERR_MISMATCH);
+    call_fini(&s);
+}
+
+static void ranks_that_call_different_things_all_learn_both_values(void **state)
+{
+    (void)state;
+    for (uint32_t i = 0; i < 2 * NWIRES * DIFFERS * (UNIT_SHARE > 1 ? 1 : 3); i++) {
+        const struct mismatch m = {
+            .differ = (enum differ)(i / NWIRES % DIFFERS), .odd = i % (2 + i % 3), .brief = i / NWIRES / DIFFERS % 2,
+        };
+        const struct job job = { .wires = wires[i % NWIRES], .nranks = 2 + i % 3, .seed = job_seed(SEED), .arg = &m };
+
+        job_run(&job, mismatch_role);
+    }
+}
+
+/* Sizes of a message that differ are named, too; and counts of a v call, whose values are too many. */
+static void sizes_role(struct rank *r)
+{
+    const size_t bytes = r->job->seed % 2 ? 100 : 200000, mine = r->rank ? bytes : bytes + 4;
+    const size_t counts[2] = { 5, mine };
+    uint8_t *buf = job_have(r, calloc(2, bytes + 5));
+    char text[32];
+    tutti_status st;
+
+    job_open(r);
+    job_step(r, "%zu bytes", mine);
+    if (r->job->arg)
+        st = tutti_allgatherv(buf + 5 * r->rank, buf, counts, NULL, TUTTI_U8, r->comm, NULL);
+    else if (r->rank)
+        st = tutti_recv(buf, mine, TUTTI_U8, 0, r->comm, NULL);
+    else
+        st = tutti_send(buf, mine, TUTTI_U8, 1, r->comm, NULL);
+    if (st == TUTTI_OK)
+        st = tutti_barrier(r->comm, NULL);
+    CHECK_STATUS(r, st, TUTTI_ERR_MISMATCH);
+    CHECK(r, job_names(tutti_last_error(), 0) && job_names(tutti_last_error(), 1));
+    snprintf(text, sizeof text, "%zu bytes", mine);
+    CHECK(r, r->job->arg || strstr(tutti_last_error(), text));
+    CHECK(r, !r->job->arg || (strstr(tutti_last_error(), "counts differ") && !strstr(tutti_last_error(), "count ")));
+    free(buf);
+}
+
+static void sizes_of_a_message_or_of_blocks_that_differ_are_a_mismatch(void **state)
+{
+    (void)state;
+    for (uint32_t i = 0; i < NWIRES * 4; i++) {
+        const struct job job = {
+            .wires = wires[i % NWIRES], .nranks = 2, .seed = i / NWIRES % 2, .arg = i < NWIRES * 2 ? NULL : "v",
+        };
+
+        job_run(&job, sizes_role);
+    }
+}
+
+/* A short message that came before its call, and is not as long as that expects. */
+static void early_role(struct rank *r)
+{
+    const size_t send[2] = { 3, r->rank ? 3 : 5 }, recv[2] = { 3, 3 }, displs[2] = { 0, 8 };
+    uint8_t src[16] = { 0 }, dst[16];
+    tutti_status st;
+
+    job_open(r);
+    CHECK_OK(r, tutti_barrier(r->comm, NULL));
+    if (r->rank)
+        CHECK(r, job_await(r->board, 0, 1));
+    job_step(r, "alltoallv");
+    if (r->rank == 0) {
+        tutti_request *request;
+        const tutti_call how = { .size = sizeof how, .request = &request };
+
+        CHECK_OK(r, tutti_alltoallv(src, send, displs, dst, recv, displs, TUTTI_U8, r->comm, &how));
+        for (uint64_t until_ns = tt_now_ns() + 50 * TT_MS; tt_now_ns() < until_ns;)
+            tutti_test(request);
+        job_raise(r->board, 0);
+        st = tutti_wait(request);
+    } else {
+        st = tutti_alltoallv(src, send, displs, dst, recv, displs, TUTTI_U8, r->comm, NULL);
+    }
+    if (st == TUTTI_OK)
+        st = tutti_barrier(r->comm, NULL);
+    CHECK_SAYS(r, st, TUTTI_ERR_MISMATCH, "rank 0 sends 5 bytes to rank 1, which expects 3");
+}
+
+static void an_early_message_of_another_size_is_a_mismatch(void **state)
+{
+    (void)state;
+    for (uint32_t i = 0; i < NWIRES; i++) {
+        const struct job job = { .wires = wires[i], .nranks = 2, .seed = SEED };
+
+        job_run(&job, early_role);
+    }
+}
+
+/* One block of an alltoallv. */
+struct block {
+    size_t sent, expected;      /* bytes */
+    uint32_t sender;
+    size_t others;              /* bytes of all other blocks */
+};
+
+/* The sender or the receiver may be through with its part, and learn of the difference later. */
+static void block_role(struct rank *r)
+{
+    const struct block *b = r->job->arg;
+    const uint32_t receiver = (b->sender + 1) % r->nranks;
+    const size_t most = b->others + (b->sent > b->expected ? b->sent : b->expected);
+    size_t out[JOB_RANKS_MAX], in[JOB_RANKS_MAX];
+    uint8_t *src = job_have(r, calloc(r->nranks, most)), *dst = job_have(r, calloc(r->nranks, most));
+    char sent[32], expected[32];
+    uint64_t begin_ns;
+    tutti_status st;
+
+    for (uint32_t i = 0; i < r->nranks; i++)
+        out[i] = in[i] = b->others;
+    if (r->rank == b->sender)
+        out[receiver] = b->sent;
+    if (r->rank == receiver)
+        in[b->sender] = b->expected;
+    job_open(r);
+    CHECK_OK(r, tutti_barrier(r->comm, NULL));
+    job_meet(r);
+    job_step(r, "rank %u sends %zu bytes where %zu are expected, others %zu", b->sender, b->sent, b->expected, b->others);
+    begin_ns = tt_now_ns();
+    st = tutti_alltoallv(src, out, NULL, dst, in, NULL, TUTTI_U8, r->comm, NULL);
+    if (st == TUTTI_OK)
+        st = tutti_barrier(r->comm, NULL);
+    CHECK_STATUS(r, st, TUTTI_ERR_MISMATCH);
+    CHECK(r, tt_now_ns() - begin_ns < SOON_NS);
+    snprintf(sent, sizeof sent, "sends %zu bytes", b->sent);
+    snprintf(expected, sizeof expected, "expects %zu ", b->expected);
+    CHECK(r, job_names(tutti_last_error(), b->sender) && job_names(tutti_last_error(), receiver));
+    CHECK(r, strstr(tutti_last_error(), sent) && strstr(tutti_last_error(), expected));
+    free(src);
+    free(dst);
+}
+
+static void a_block_of_alltoallv_that_is_not_as_long_as_expected_is_a_mismatch(void **state)
+{
+    static const size_t sizes[][2] = {
+        { 100, 104 }, { 0, 4 }, { 100, 200000 }, { 0, 200000 }, { 200000, 200004 }, { 200000, 5000000 },
+    };
+    const uint32_t nsizes = sizeof sizes / sizeof *sizes;
+
+    (void)state;
+    for (uint32_t i = 0; i < NWIRES * nsizes * 4; i++) {
+        const size_t *s = sizes[i / NWIRES % nsizes];
+        const uint32_t turn = i / NWIRES / nsizes, nranks = 2 + (i / NWIRES + turn) % 2;
+        const struct block block = {
+            .sent = s[turn % 2], .expected = s[1 - turn % 2], .sender = (i + turn / 2) % nranks,
+            .others = turn < 2 ? 8 : 300000,
+        };
+        const struct job job = { .wires = wires[i % NWIRES], .nranks = nranks, .seed = SEED, .arg = &block };
+
+        if (UNIT_SHARE == 1 || (turn ^ turn >> 1 ^ i / NWIRES) % 2 == 0)    /* else each size either way, and among either others */
+            job_run(&job, block_role);
+    }
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(ranks_that_call_different_things_all_learn_both_values),
+        cmocka_unit_test(sizes_of_a_message_or_of_blocks_that_differ_are_a_mismatch),
+        cmocka_unit_test(an_early_message_of_another_size_is_a_mismatch),
+        cmocka_unit_test(a_block_of_alltoallv_that_is_not_as_long_as_expected_is_a_mismatch),
+    };
+
+    if (argc > 1)
+        cmocka_set_test_filter(argv[1]);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,163 @@
+#include "run_options.h"
+
+#include <argp.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "option_values.h"
+#include "run_place.h"
+
+enum { OPT_HOSTFILE = 256, OPT_WIRES, OPT_INTERFACES, OPT_TIMEOUT, OPT_SURVIVE, OPT_BIND, OPT_RSH };
+
+static const struct argp_option argp_options[] = {
+    { "ranks", 'n', "N", 0, "how many ranks (default 1)", 0 },
+    { "hosts", 'H', "a,b:4", 0, "where, and how many ranks each takes (default: this host)", 0 },
+    { "hostfile", OPT_HOSTFILE, "FILE", 0, "the same from a file: lines \"host\" or \"host slots=4\"", 0 },
+    { "rsh", OPT_RSH, "COMMAND", 0, "remote shell, called as COMMAND host command (default \"ssh -o BatchMode=yes\")", 0 },
+    { "wires", OPT_WIRES, "shm,tcp", 0, "the wires that may be used (TUTTI_WIRES)", 0 },
+    { "interfaces", OPT_INTERFACES, "RULE", 0, "network interfaces: \"eth\", \"=eth0\", \"^docker,lo\" (TUTTI_INTERFACES)", 0 },
+    { "timeout", OPT_TIMEOUT, "SECONDS", 0, "deadline of start-up and of every call (TUTTI_TIMEOUT_MS)", 0 },
+    { "output", 'o', "prefix|plain|dir=PATH", 0,
+      "\"[rank] \" before each line (default); untouched; or files rank.N.out and rank.N.err in PATH", 0 },
+    { "env", 'x', "NAME[=VALUE]", 0, "a variable for the ranks; without a value, ours (for remote ones)", 0 },
+    { "bind", OPT_BIND, "share|core|none", 0,
+      "cores of a local rank: an equal share (default), one each, or any; any, too, if ranks outnumber cores", 0 },
+    { "survive", OPT_SURVIVE, NULL, 0, "when a rank fails, let the others go on", 0 },
+    { "no-kill", OPT_SURVIVE, NULL, OPTION_ALIAS, NULL, 0 },
+    { 0 },
+};
+
+static error_t parse_output(struct run_options *o, const char *arg)
+{
+    if (strcmp(arg, "prefix") == 0)
+        o->output = OUTPUT_PREFIX;
+    else if (strcmp(arg, "plain") == 0)
+        o->output = OUTPUT_PLAIN;
+    else if (strncmp(arg, "dir=", 4) == 0 && arg[4])
+        o->output = OUTPUT_DIR;
+    else
+        return EINVAL;
+    o->output_dir = o->output == OUTPUT_DIR ? arg + 4 : NULL;
+    return 0;
+}
+
+static error_t parse_bind(struct run_options *o, const char *arg)
+{
+    static const char *const names[] = { [BIND_SHARE] = "share", [BIND_CORE] = "core", [BIND_NONE] = "none" };
+
+    for (unsigned i = 0; i < sizeof names / sizeof *names; i++)
+        if (strcmp(arg, names[i]) == 0) {
+            o->bind = (enum bind_mode)i;
+            return 0;
+        }
+    return EINVAL;
+}
+
+static bool is_name(const char *text, size_t bytes)
+{
+    for (size_t i = 0; i < bytes; i++)
+        if (!strchr("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_0123456789", text[i]))
+            return false;
+    return bytes > 0 && (text[0] < '0' || text[0] > '9');
+}
+
+/* Keeps NAME=VALUE; NAME alone becomes NAME=our value, and nothing if we have none. */
+static error_t add_env(struct run_options *o, const char *arg)
+{
+    const char *value = strchr(arg, '=') ? NULL : getenv(arg);
+    char *text;
+
+    if (!is_name(arg, strcspn(arg, "=")) || o->nenv == RUN_ENV_MAX)
+        return EINVAL;
+    if (!strchr(arg, '=') && !value)
+        return 0;
+    if (asprintf(&text, value ? "%s=%s" : "%s", arg, value) < 0)
+        return ENOMEM;
+    o->env[o->nenv++] = text;
+    return 0;
+}
+
+static error_t parse_one(int key, char *arg, struct argp_state *state)
+{
+    struct run_options *o = state->input;
+
+    switch (key) {
+    case 'n':
+        if (strcmp(arg, "p") == 0)
+            argp_error(state, "-np is what other launchers call it: here it is -n N");
+        o->nranks = (uint32_t)option_number(state, "-n", arg, 1, RANKS_MAX);
+        return 0;
+    case 'H':
+        o->hosts = arg;
+        return 0;
+    case OPT_HOSTFILE:
+        o->hostfile = arg;
+        return 0;
+    case OPT_RSH:
+        o->rsh = arg;
+        return 0;
+    case OPT_WIRES:
+        if (*arg)
+            option_check_wires_of(state, "--wires", arg);     /* as ranks would find out, each by itself */
+        o->wires = arg;
+        return 0;
+    case OPT_INTERFACES:
+        o->interfaces = arg;
+        return 0;
+    case OPT_TIMEOUT:
+        o->timeout_s = option_real(state, "--timeout", arg, 0.001, 2e6);
+        return 0;
+    case 'o':
+        if (parse_output(o, arg))
+            argp_error(state, "--output %s: it must be prefix, plain or dir=PATH", arg);
+        return 0;
+    case 'x':
+        if (add_env(o, arg))
+            argp_error(state, "-x %s: it must be NAME=VALUE or NAME, at most %d times", arg, RUN_ENV_MAX);
+        return 0;
+    case OPT_BIND:
+        if (parse_bind(o, arg))
+            argp_error(state, "--bind %s: it must be share, core or none", arg);
+        return 0;
+    case OPT_SURVIVE:
+        o->survive = true;
+        return 0;
+    case ARGP_KEY_ARG:
+        o->argv = &state->argv[state->next - 1];
+        state->next = state->argc;
+        return 0;
+    case ARGP_KEY_END:
+        if (!o->argv)
+            argp_error(state, "which program?");
+        if (o->hosts && o->hostfile)
+            argp_error(state, "--hosts and --hostfile exclude each other");
+        return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+static const struct argp argp = {
+    .options = argp_options,
+    .parser = parse_one,
+    .args_doc = "[--] PROGRAM [ARGUMENT...]",
+    .doc =
+        "Starts N ranks of PROGRAM and waits for them.\vWhen one fails (ends with a status other than 0, or by a signal), the "
+        "others are ended: SIGTERM, and after 3 s SIGKILL, to all processes of each. The exit status is that of the first "
+        "that failed, 128 + N for signal N. SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1 and SIGUSR2 are passed on; a "
+        "second SIGINT kills. Standard input goes to rank 0, if it runs on this host.",
+};
+
+bool run_options_parse(struct run_options *o, int argc, char **argv)
+{
+    *o = (struct run_options){ .nranks = 1, .rsh = "ssh -o BatchMode=yes" };
+    argp_err_exit_status = 2;
+    return argp_parse(&argp, argc, argv, ARGP_IN_ORDER, NULL, o) == 0;
+}
+
+void run_options_fini(struct run_options *o)
+{
+    for (size_t i = 0; i < o->nenv; i++)
+        free(o->env[i]);
+}
