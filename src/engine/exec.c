@@ -272,6 +272,8 @@ static void add_step(struct tt_exec *x, const struct tt_step *s)
         t->eager = s->bytes <= x->conf.eager_bytes;
         if (!t->eager)
             assign_stream(x, t);
+        if (!t->eager && s->opcode == TT_WAIT && !x->peer[t->peer].opened)
+            x->unopened |= 1ull << i;
     }
     link_step(x, i);
     x->unstaged += may_need_stage(t);
@@ -313,7 +315,7 @@ static void begin(struct tt_exec *x, const struct tt_exec_conf *conf, struct tt_
     x->round = 0;
     x->stages = 0;
     x->unstaged = 0;
-    x->asleep = 0;
+    x->asleep = x->unopened = 0;
     x->head = x->tail = x->cursor = 0;
     x->npeers = 0;
     x->peers_max = peers_max;
@@ -757,6 +759,21 @@ static bool next_credit(struct tt_exec *x, struct tt_action *a)
     return false;
 }
 
+/* Flows are opened as soon as they are known, before anything is put: a peer that has all it needs waits for that word alone, and it
+ * would queue behind our own puts, in the NIC if nowhere else (100 KiB at 100 Mbit/s: 8 ms). What cannot be opened now is tried again
+ * with its step. */
+static bool next_open(struct tt_exec *x, struct tt_action *a)
+{
+    while (x->unopened) {
+        const uint32_t i = (uint32_t)__builtin_ctzll(x->unopened);
+
+        x->unopened &= x->unopened - 1;
+        if (!x->peer[x->step[i].peer].opened && try_step(x, i, a))
+            return true;
+    }
+    return false;
+}
+
 /* The same of a streamed put or wait. */
 static bool streamed_sleeps(const struct tt_exec *x, const struct tt_exec_step *t)
 {
@@ -796,6 +813,8 @@ bool tt_exec_next(struct tt_exec *x, struct tt_action *a)
     if (x->head == x->tail && x->round == x->nrounds)
         return false;           /* finished; credit that is due is for nobody */
     for (;;) {
+        if (x->unopened && next_open(x, a))
+            return true;
         while (x->cursor != x->tail) {
             const uint32_t i = index_of(x->cursor++);
 

@@ -114,6 +114,7 @@ struct tt_exec {
     uint64_t stages;            /* bitmap of staging segments in use */
     uint32_t unstaged;          /* pipes of the window that may still need staging */
     uint64_t asleep;            /* steps of the window (by index) that need not be tried before something happens to them */
+    uint64_t unopened;          /* streamed waits (by index) just loaded, whose peers may not know yet that they may stream here */
     uint32_t head, tail;        /* window of steps: [head, tail), index mod TT_EXEC_STEPS */
     uint32_t cursor;            /* where tt_exec_next goes on looking */
     uint32_t credit_from;       /* first peer whose streams are looked at for credit that is due */

@@ -283,6 +283,38 @@ static void segments_of_a_stream_are_consumed_in_order(void **state)
     assert_true(tt_exec_finished(&g->x));
 }
 
+static void exchange_with_three(struct tt_sched *s, const struct tt_coll *c, uint64_t k)
+{
+    (void)c;
+    (void)k;
+    tt_sched_copy(s, tt_dst(500), tt_src(0), 16);
+    for (uint32_t peer = 1; peer < 4; peer++)
+        tt_sched_put(s, peer, tt_src(0), tt_dst(0), 16, 0);
+    for (uint32_t peer = 1; peer < 4; peer++)
+        tt_sched_wait(s, peer, tt_dst(100 * peer), 16, 0);
+}
+
+static void flows_are_opened_before_anything_is_put_or_copied(void **state)
+{
+    struct rig *g = rig_init(exchange_with_three, 8, 0, 1, 8);
+
+    (void)state;
+    g->n = 0;
+    assert_true(tt_exec_next(&g->x, &g->log[0]));   /* its peer is known from then on: all are ready */
+    perform(g, &g->log[0]);
+    for (uint32_t peer = 1; peer < 4; peer++)
+        ready(g, peer, false, false);
+    for (uint32_t n = 1; n < 3; n++) {
+        assert_true(tt_exec_next(&g->x, &g->log[n]));
+        perform(g, &g->log[n]);
+    }
+    for (uint32_t n = 0; n < 3; n++)
+        assert_int_equal(g->log[n].kind, TT_ACT_OPEN);
+    go(g);
+    assert_int_equal(count_of(g, TT_ACT_OPEN), 0);
+    assert_int_equal(count_of(g, TT_ACT_PUT), 6);
+}
+
 static void receive_two_pipes(struct tt_sched *s, const struct tt_coll *c, uint64_t k)
 {
     (void)c;
@@ -860,6 +892,7 @@ int main(void)
         cmocka_unit_test(what_lands_in_place_needs_no_credit),
         cmocka_unit_test(a_source_is_overwritten_only_when_its_puts_are_done),
         cmocka_unit_test(segments_of_a_stream_are_consumed_in_order),
+        cmocka_unit_test(flows_are_opened_before_anything_is_put_or_copied),
         cmocka_unit_test(slots_are_read_in_the_order_that_frees_them),
         cmocka_unit_test(a_pipe_stays_readable_however_full_the_window),
         cmocka_unit_test(late_duplicate_and_lower_arrivals_are_no_news),
