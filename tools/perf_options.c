@@ -1,13 +1,10 @@
 #include "perf_options.h"
 
 #include <argp.h>
-#include <errno.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include "base/names.h"
+#include "option_values.h"
 #include "reduce/reduce.h"
-#include "wire/wires.h"
 
 enum {
     OPT_WIRE = 256, OPT_ALGO, OPT_MIN, OPT_MAX, OPT_FACTOR, OPT_DTYPE, OPT_OP, OPT_ROOT, OPT_ITERS, OPT_WARMUP,
@@ -35,59 +32,6 @@ static const struct argp_option argp_options[] = {
     { "spoil", OPT_SPOIL, "N", OPTION_HIDDEN, "spoil N elements of each rank before the check, which must find them", 4 },
     { 0 },
 };
-
-/* A whole number from min to max, or the end. */
-static unsigned long long number(struct argp_state *state, const char *option, const char *arg, unsigned long long min,
-                                 unsigned long long max)
-{
-    unsigned long long v;
-    char *end;
-
-    errno = 0;
-    v = strtoull(arg, &end, 10);
-    if (end == arg || *end || *arg == '-' || errno || v < min || v > max)
-        argp_error(state, "%s %s: it must be a number from %llu to %llu", option, arg, min, max);
-    return v;
-}
-
-/* "4096", "4K", "16M", "1G". */
-static size_t size(struct argp_state *state, const char *option, const char *arg)
-{
-    static const char units[] = "KMG";
-    unsigned long long v;
-    const char *unit;
-    unsigned shift = 0;
-    char *end;
-
-    errno = 0;
-    v = strtoull(arg, &end, 10);
-    unit = *end ? strchr(units, *end) : NULL;
-    if (unit) {
-        shift = 10 * (unsigned)(unit - units + 1);
-        end++;
-    }
-    if (end != arg && !*end && v == 0)
-        argp_error(state, "%s %s: sizes begin at 1 byte, as each is a multiple of the one before", option, arg);
-    if (end == arg || *end || *arg == '-' || errno || v > (SIZE_MAX >> 8) >> shift)
-        argp_error(state, "%s %s: it must be a size like 4096, 4K, 16M or 1G", option, arg);
-    return (size_t)v << shift;
-}
-
-static void check_wires(struct argp_state *state, const char *arg)
-{
-    char name[16];
-
-    for (const char *at = arg;; at++) {
-        const size_t n = strcspn(at, ",");
-
-        snprintf(name, sizeof name, "%.*s", (int)n, at);
-        if (n == 0 || n >= sizeof name || !tt_wire_find(name))
-            argp_error(state, "--wire %s: there is no wire \"%.*s\"; there are: %s", arg, (int)n, at, tt_wire_names());
-        at += n;
-        if (*at == '\0')
-            return;
-    }
-}
 
 static void take_coll(struct perf_options *o, struct argp_state *state, const char *arg)
 {
@@ -124,23 +68,23 @@ static error_t parse_one(int key, char *arg, struct argp_state *state)
 
     switch (key) {
     case 'n':
-        o->nranks = (uint32_t)number(state, "--ranks", arg, 1, 65536);
+        o->nranks = (uint32_t)option_number(state, "--ranks", arg, 1, 65536);
         return 0;
     case OPT_WIRE:
-        check_wires(state, arg);
+        option_check_wires(state, arg);
         o->wire = arg;
         return 0;
     case OPT_ALGO:
         o->algo = arg;
         return 0;
     case OPT_MIN:
-        o->min_bytes = size(state, "--min", arg);
+        o->min_bytes = option_size(state, "--min", arg);
         return 0;
     case OPT_MAX:
-        o->max_bytes = size(state, "--max", arg);
+        o->max_bytes = option_size(state, "--max", arg);
         return 0;
     case OPT_FACTOR:
-        o->factor = number(state, "--factor", arg, 2, 1u << 30);
+        o->factor = option_number(state, "--factor", arg, 2, 1u << 30);
         return 0;
     case OPT_DTYPE:
         if (!tt_dtype_parse(arg, &o->dtype))
@@ -151,13 +95,13 @@ static error_t parse_one(int key, char *arg, struct argp_state *state)
             argp_error(state, "--op %s: there is no such operation (sum prod min max avg band bor bxor premul_sum)", arg);
         return 0;
     case OPT_ROOT:
-        o->root = (uint32_t)number(state, "--root", arg, 0, 65535);
+        o->root = (uint32_t)option_number(state, "--root", arg, 0, 65535);
         return 0;
     case OPT_ITERS:
-        o->effort.iters = (long)number(state, "--iters", arg, 1, 10000000);
+        o->effort.iters = (long)option_number(state, "--iters", arg, 1, 10000000);
         return 0;
     case OPT_WARMUP:
-        o->effort.warmup = (long)number(state, "--warmup", arg, 0, 10000000);
+        o->effort.warmup = (long)option_number(state, "--warmup", arg, 0, 10000000);
         return 0;
     case OPT_IN_PLACE:
         o->out_of_place = false;
@@ -180,7 +124,7 @@ static error_t parse_one(int key, char *arg, struct argp_state *state)
         o->interactive = arg;
         return 0;
     case OPT_SPOIL:
-        o->spoil = number(state, "--spoil", arg, 0, SIZE_MAX >> 8);
+        o->spoil = option_number(state, "--spoil", arg, 0, SIZE_MAX >> 8);
         return 0;
     case ARGP_KEY_ARG:
         take_coll(o, state, arg);
