@@ -247,6 +247,9 @@ static int ascending(const void *a, const void *b)
     return (*x > *y) - (*x < *y);
 }
 
+/* As a file has it. */
+static double whole_ns(double us) { return round(us * 1000) / 1000; }
+
 static struct tt_tune_row row_of(const struct tune_race *r, struct tune_candidate *c)
 {
     struct tt_tune_row row = {
@@ -256,9 +259,9 @@ static struct tt_tune_row row_of(const struct tune_race *r, struct tune_candidat
 
     snprintf(row.name, sizeof row.name, "%s", c->algo->name);
     qsort(c->us, c->nus, sizeof *c->us, ascending);
-    row.min_us = c->us[0];
-    row.median_us = (c->us[(c->nus - 1) / 2] + c->us[c->nus / 2]) / 2;
-    row.max_us = c->us[c->nus - 1];
+    row.min_us = whole_ns(c->us[0]);
+    row.median_us = whole_ns((c->us[(c->nus - 1) / 2] + c->us[c->nus / 2]) / 2);
+    row.max_us = whole_ns(c->us[c->nus - 1]);
     return row;
 }
 
