@@ -33,7 +33,7 @@ static void take_colls(struct tune_options *o, struct argp_state *state, const c
         snprintf(name, sizeof name, "%.*s", (int)n, at);
         if (n >= sizeof name || !tt_coll_parse(name, &kind))
             argp_error(state, "--colls %s: there is no collective \"%.*s\"", arg, (int)n, at);
-        if (!tt_tune_has(kind))
+        if (!tt_tunefile_has(kind))
             argp_error(
                 state,
                 "--colls %s: %s cannot be tuned; what can: allreduce reduce reduce_scatter allgather broadcast gather "
@@ -55,7 +55,7 @@ static void check_together(struct tune_options *o, struct argp_state *state)
     if (o->plot && (!o->show || o->nwanted != 1))
         argp_error(state, "--plot %s: it goes with --show FILE and --colls COLLECTIVE, which is drawn", o->plot);
     for (int kind = 0; kind < TT_COLL_KINDS && o->nwanted == 0; kind++)
-        o->wanted[kind] = tt_tune_has((enum tt_coll_kind)kind);
+        o->wanted[kind] = tt_tunefile_has((enum tt_coll_kind)kind);
 }
 
 static error_t parse_one(int key, char *arg, struct argp_state *state)

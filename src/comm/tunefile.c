@@ -236,7 +236,7 @@ static tutti_status read_algo(const struct reader *r, struct json_object *o, str
     char coll[32];
     tutti_status st = read_text(r, o, "coll", coll, sizeof coll);
 
-    if (!st && (!tt_coll_parse(coll, &row->kind) || !tt_tune_has(row->kind)))
+    if (!st && (!tt_coll_parse(coll, &row->kind) || !tt_tunefile_has(row->kind)))
         st = wrong(r, "\"coll\" is \"%s\", which is no collective that can be tuned", coll);
     if (!st)
         st = read_text(r, o, "algo", row->name, sizeof row->name);
@@ -493,7 +493,7 @@ tutti_status tt_tunefile_write(const struct tt_tunefile *f, FILE *to, const char
 
 /* ---- using ---------------------------------------------------------------------------------------------- */
 
-bool tt_tune_has(enum tt_coll_kind kind)
+bool tt_tunefile_has(enum tt_coll_kind kind)
 {
     switch (kind) {
     case TT_ALLREDUCE: case TT_REDUCE: case TT_REDUCE_SCATTER: case TT_ALLGATHER: case TT_BROADCAST: case TT_GATHER:
@@ -534,7 +534,7 @@ bool tt_tunefile_find(const struct tt_tunefile *f, const struct tt_coll *c, cons
 {
     const struct tt_tune_row *end = f ? f->row + f->nrows : NULL, *nearest = NULL;
 
-    if (!f || !tt_tune_has(c->kind))
+    if (!f || !tt_tunefile_has(c->kind))
         return false;
     for (const struct tt_tune_row *row = f->row; row < end; row++)
         if (row->kind == c->kind &&

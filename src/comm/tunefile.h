@@ -65,6 +65,6 @@ bool tt_tunefile_find(const struct tt_tunefile *f, const struct tt_coll *c, cons
                       struct tt_choice *out);
 
 /* Whether calls of this kind can be looked up: the size of v calls is not the same on all ranks, and messages have no choice. */
-bool tt_tune_has(enum tt_coll_kind kind);
+bool tt_tunefile_has(enum tt_coll_kind kind);
 
 #endif

@@ -1,6 +1,6 @@
-/* Tune files that say anything. One that is read can be asked about any call: what it answers fits the call, and its segments are such as the
+/* Tune files that say anything, and what rank 0 tells of its own likewise. One that is read can be asked about any call: what it answers fits the call, and its segments are such as the
  * engine takes. Written again, it reads as the same. */
-#include "comm/tunefile.h"
+#include "comm/tunes.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -36,7 +36,7 @@ static void ask_all(const struct tt_tunefile *f)
         tt_layout_regular(&layout, nranks, 2, 1, 1, TT_NODE_MESH);
         tt_tunefile_is_for(f, &layout, "shm", why, sizeof why);
         for (int kind = 0; kind < TT_COLL_KINDS; kind++)
-            for (size_t i = 0; i < sizeof sizes / sizeof *sizes && tt_tune_has((enum tt_coll_kind)kind); i++)
+            for (size_t i = 0; i < sizeof sizes / sizeof *sizes && tt_tunefile_has((enum tt_coll_kind)kind); i++)
                 ask(f, &(struct tt_coll){ .kind = (enum tt_coll_kind)kind,
                                           .nranks = nranks,
                                           .elem_bytes = 1,
@@ -66,11 +66,16 @@ static void write_again(const struct tt_tunefile *f)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 {
     char text[TEXT_BYTES_MAX + 1];
+    struct tt_tunes told = { .n = 0 };
     struct tt_tunefile *f;
 
     if (bytes > TEXT_BYTES_MAX)
         return 0;
     tt_log_set(TT_LOG_NONE);
+    if (tt_tunes_take(&told, data, bytes) == TUTTI_OK)
+        for (uint32_t i = 0; i < told.n; i++)
+            ask_all(told.file[i]);
+    tt_tunes_fini(&told);
     memcpy(text, data, bytes);
     text[bytes] = 0;
     if (tt_tunefile_read(&f, text, bytes, "input") != TUTTI_OK)
