@@ -28,7 +28,7 @@ static void take_colls(struct tune_options *o, struct argp_state *state, const c
 
     for (const char *at = arg;; at++) {
         const size_t n = strcspn(at, ",");
-        enum tt_coll_kind kind;
+        enum tt_coll_kind kind = TT_COLL_KINDS;
 
         snprintf(name, sizeof name, "%.*s", (int)n, at);
         if (n >= sizeof name || !tt_coll_parse(name, &kind))
