@@ -8,6 +8,7 @@
 static const struct tool tools[] = {
     { "run", "starts the ranks of a job, here or on other hosts", tool_run_main },
     { "perf", "measures and checks the collectives", tool_perf_main },
+    { "tune", "measures which algorithms are fastest here, for jobs to load", tool_tune_main },
     { "info", "what this build can do on this machine, and its parameters", tool_info_main },
     { "sim", "simulates a collective on a described machine of any size", tool_sim_main },
     { "topo", "where ranks are and what joins them, and where to place them", tool_topo_main },

@@ -292,15 +292,24 @@ static const char *idea_of(const struct tt_algo *algo)
     return algo->name + strlen(tt_coll_name(algo->kind)) + 1;
 }
 
+struct tt_coll perf_case_call(const struct perf_case *c, const tutti_comm *comm)
+{
+    const uint64_t elem = tutti_dtype_bytes(c->dtype);
+
+    return (struct tt_coll){ .kind = (enum tt_coll_kind)c->coll->kind,
+                             .rank = c->rank,
+                             .nranks = c->nranks,
+                             .root = c->root,
+                             .elem_bytes = (uint32_t)elem,
+                             .in_place = c->in_place,
+                             .layout = &comm->layout,
+                             .bytes = c->coll->uneven ? 0 : c->block * elem };
+}
+
 const char *perf_case_algo(const struct perf_case *c, tutti_comm *comm)
 {
     const uint64_t elem = tutti_dtype_bytes(c->dtype);
-    struct tt_coll coll = { .kind = (enum tt_coll_kind)c->coll->kind,
-                            .rank = c->rank,
-                            .nranks = c->nranks,
-                            .root = c->root,
-                            .elem_bytes = (uint32_t)elem,
-                            .in_place = c->in_place };
+    struct tt_coll coll = perf_case_call(c, comm);
     const char *name = NULL;
     struct tt_plan *plan;
     uint64_t *bytes;
@@ -314,7 +323,6 @@ const char *perf_case_algo(const struct perf_case *c, tutti_comm *comm)
         bytes[r] = c->counts[r] * elem;
         bytes[c->nranks + r] = c->displs[r] * elem;
     }
-    coll.bytes = c->coll->uneven ? 0 : c->block * elem;
     coll.send_bytes = coll.recv_bytes = c->coll->uneven ? bytes : NULL;
     coll.send_displs = coll.recv_displs = c->coll->uneven ? bytes + c->nranks : NULL;
     if ((!c->algo || tt_algo_find(&coll, c->algo)) && tt_plan_of(comm, &coll, c->algo, &plan) == TUTTI_OK)

@@ -80,6 +80,8 @@ double perf_scale_of(uint32_t rank);
 /* Runs the call once, to its end. */
 tutti_status perf_case_run(const struct perf_case *c, tutti_comm *comm);
 
+/* The call as algorithms see it, but for the arrays of v calls. The layout is the communicator's. */
+struct tt_coll perf_case_call(const struct perf_case *c, const tutti_comm *comm);
 /* The algorithm that the call takes, without the name of the collective ("ring"); NULL if the forced one cannot do it. */
 const char *perf_case_algo(const struct perf_case *c, tutti_comm *comm);
 /* Whether any algorithm of this name exists for the collective, if not for every call. */

@@ -22,12 +22,13 @@ uint32_t perf_job_ranks(void)
 int perf_launch(uint32_t nranks, int argc, char **argv)
 {
     char self[PATH_MAX] = "", count[16];
-    const char *const head[] = { self, "run", "-n", count, "--output", "plain", "--", self, "perf" };
+    const char *const tool = strchr(argv[0], ' ') + 1;
+    const char *const head[] = { self, "run", "-n", count, "--output", "plain", "--", self, tool };
     const size_t nhead = sizeof head / sizeof *head;
     const char **all = calloc(nhead + (size_t)argc, sizeof *all);
 
     if (!all || readlink("/proc/self/exe", self, sizeof self - 1) < 0) {
-        fprintf(stderr, "tutti perf: cannot start ranks: %s\n", strerror(errno));
+        fprintf(stderr, "%s: cannot start ranks: %s\n", argv[0], strerror(errno));
         free(all);
         return 126;
     }
@@ -36,7 +37,7 @@ int perf_launch(uint32_t nranks, int argc, char **argv)
     for (int i = 1; i < argc; i++)
         all[nhead + (size_t)i - 1] = argv[i];
     execv(self, (char *const *)all);    /* which does not write to them */
-    fprintf(stderr, "tutti perf: cannot run %s: %s\n", self, strerror(errno));
+    fprintf(stderr, "%s: cannot run %s: %s\n", argv[0], self, strerror(errno));
     free(all);
     return 126;
 }

@@ -8,7 +8,7 @@
  * process with status 2 if the environment contradicts itself (which was logged). */
 uint32_t perf_job_ranks(void);
 
-/* Becomes `tutti run` with nranks times this command: argv[0] is "tutti perf", the rest is passed on. Returns, after saying
+/* Becomes `tutti run` with nranks times this command: argv[0] is "tutti perf" or another tool, the rest is passed on. Returns, after saying
  * why, only if that fails: an exit status. */
 int perf_launch(uint32_t nranks, int argc, char **argv);
 

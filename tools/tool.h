@@ -10,6 +10,7 @@ struct tool {
 
 int tool_run_main(int argc, char **argv);
 int tool_perf_main(int argc, char **argv);
+int tool_tune_main(int argc, char **argv);
 int tool_info_main(int argc, char **argv);
 int tool_sim_main(int argc, char **argv);
 int tool_topo_main(int argc, char **argv);

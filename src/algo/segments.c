@@ -33,22 +33,32 @@ static uint32_t most_peers(const struct tt_algo *algo, const struct tt_coll *c)
     return algo->npeers(&there);
 }
 
+struct tt_segments tt_segments_fit(const struct tt_algo *algo, const struct tt_coll *c,
+                                   const struct tt_segment_limits *limits, struct tt_segments s)
+{
+    const uint32_t npeers = most_peers(algo, c);
+
+    while (s.segment_bytes > SEGMENT_MIN && npeers * s.streams * s.depth * s.segment_bytes > LANDING_MAX)
+        s.segment_bytes /= 2;
+    while (s.segment_bytes < limits->eager_bytes)
+        s.segment_bytes *= 2;
+    return s;
+}
+
 struct tt_segments tt_segments_choose(const struct tt_algo *algo, const struct tt_coll *c,
                                       const struct tt_segment_limits *limits)
 {
     const uint64_t part = typical_put(c) / (limits->all_local ? 4 : 2);
-    const uint32_t npeers = most_peers(algo, c);
-    struct tt_segments s = { .streams = npeers <= 2 ? 2 : 1, .depth = 4 };
     uint64_t segment = floor_power(limits->segment_bytes);
 
     if (tt_coll_reduces(c->kind) && !limits->all_local && segment > REDUCED_MAX)
         segment = REDUCED_MAX;
     if (part < segment)
         segment = part < SEGMENT_MIN ? SEGMENT_MIN : floor_power(part);
-    while (segment > SEGMENT_MIN && npeers * s.streams * s.depth * segment > LANDING_MAX)
-        segment /= 2;
-    while (segment < limits->eager_bytes)
-        segment *= 2;
-    s.segment_bytes = segment;
-    return s;
+    return tt_segments_fit(algo, c, limits,
+                           (struct tt_segments){
+                               .segment_bytes = segment,
+                               .streams = most_peers(algo, c) <= 2 ? 2 : 1,
+                               .depth = 4,
+                           });
 }

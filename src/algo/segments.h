@@ -20,4 +20,9 @@ struct tt_segments {
 struct tt_segments tt_segments_choose(const struct tt_algo *algo, const struct tt_coll *c,
                                       const struct tt_segment_limits *limits);
 
+/* Segments that somebody else chose (a power of two), kept within what one operation's landing memory may hold, and not shorter than
+ * an eager message. */
+struct tt_segments tt_segments_fit(const struct tt_algo *algo, const struct tt_coll *c,
+                                   const struct tt_segment_limits *limits, struct tt_segments s);
+
 #endif

@@ -157,6 +157,7 @@ static void world_destroy(struct tt_world *w)
         tt_engine_destroy(w->engine);
     tt_overlay_close(w->overlay);
     tt_layout_fini(&w->layout);
+    tt_tunes_fini(&w->tunes);
     free(w->places);
     pthread_mutex_destroy(&w->overlay_lock);
     pthread_mutex_destroy(&w->probe_lock);
@@ -194,7 +195,8 @@ static void read_sizes(struct tt_sizes *s, struct tt_reader *r, enum tt_param_id
         r->bad = true;
 }
 
-/* A card: the cost constants and sizes as this rank has them (only rank 0 measures), its place, then the engine's part. */
+/* A card: the cost constants and sizes as this rank has them (only rank 0 measures), its place, how long rank 0's tune files are, then the
+ * engine's part. */
 static tutti_status make_card(struct tt_world *w, uint8_t card[TT_CARD_BYTES], size_t *bytes)
 {
     struct tt_plugin_set plugins;
@@ -217,6 +219,7 @@ static tutti_status make_card(struct tt_world *w, uint8_t card[TT_CARD_BYTES], s
     tt_told_write(&w->places[w->rank], &wr);
     tt_plugins_set(&plugins);
     tt_plugin_set_write(&plugins, &wr);
+    tt_write_u32(&wr, w->tunes.told_bytes);
     st = tt_engine_card(w->engine, wr.at, (size_t)(wr.end - wr.at), &rest);
     *bytes = tt_writer_bytes(&wr) + rest;
     return st;
@@ -229,6 +232,7 @@ static tutti_status read_card(struct tt_world *w, uint32_t rank, const uint8_t *
     struct tt_sizes shm, tcp;
     struct tt_told place;
     struct tt_reader r;
+    uint32_t told_bytes;
 
     tt_reader_init(&r, card, bytes);
     tt_constants_read(&constants, &r);
@@ -236,13 +240,15 @@ static tutti_status read_card(struct tt_world *w, uint32_t rank, const uint8_t *
     read_sizes(&tcp, &r, TT_PARAM_TCP_SEGMENT_BYTES, TT_PARAM_TCP_EAGER_BYTES);
     tt_told_read(&place, &r);
     tt_plugin_set_read(&plugins, &r);
-    if (r.bad)
+    told_bytes = tt_read_u32(&r);
+    if (r.bad || told_bytes > TT_TUNES_TOLD_MAX)
         return tt_fail(TUTTI_ERR_PROTOCOL, "the card of rank %u, %zu bytes, is none of this version's", rank, bytes);
     w->places[rank] = place;
     if (rank == 0) {
         w->constants = constants;
         w->shm_sizes = shm;
         w->tcp_sizes = tcp;
+        w->tunes.told_bytes = told_bytes;
     }
     tt_plugin_judge_add(&w->plugins, rank, &plugins);
     return tt_engine_add_card(w->engine, rank, r.at, (size_t)(r.end - r.at));
@@ -320,6 +326,8 @@ static tutti_status world_create(struct tt_world **out, const struct tt_launch *
     if (st)
         goto destroy;
     st = tt_engine_create(&w->engine, &conf);
+    if (!st && w->rank == 0)
+        st = tt_tunes_load(&w->tunes, getenv("TUTTI_TUNE_FILE"));
     if (st)
         goto destroy;
     st = meet(w, launch, tt_deadline_ns(tt_now_ns(), launch->timeout_ms));
@@ -373,6 +381,7 @@ static tutti_status comm_open(tutti_comm **out, struct tt_world *w, uint32_t id,
         free(c);
         return st;
     }
+    tt_tunes_choose(c);
     atomic_fetch_add(&w->users, 1);
     *out = c;
     return TUTTI_OK;
@@ -411,6 +420,8 @@ static tutti_status create(tutti_comm **out, const struct tt_launch *launch, con
         return st;
     }
     st = world_start(w);
+    if (!st)
+        st = tt_tunes_share(comm);
     if (st)
         tutti_comm_destroy(comm);
     else
@@ -633,8 +644,7 @@ void tutti_comm_destroy(tutti_comm *comm)
 {
     if (!comm || tt_engine_is_inherited(comm->world->engine))
         return;
-    for (size_t i = 0; i < TT_PLANS; i++)
-        tt_op_drop(comm->plans[i].kept);
+    tt_plans_forget(comm);
     tt_context_close(comm->context);
     if (atomic_fetch_sub(&comm->world->users, 1) == 1)
         world_destroy(comm->world);

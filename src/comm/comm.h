@@ -11,6 +11,7 @@
 #include "comm/measure.h"
 #include "comm/plugins.h"
 #include "comm/probe.h"
+#include "comm/tunes.h"
 #include "engine/engine.h"
 #include "topo/told.h"
 
@@ -31,6 +32,7 @@ struct tt_world {
     struct tt_told *places;        /* [nranks] as their cards tell; NULL once the layout is derived */
     struct tt_layout layout;        /* of all ranks of the job; empty before that */
     struct tt_plugin_judge plugins;
+    struct tt_tunes tunes;          /* rank 0's */
     atomic_uint users;              /* communicators */
     uint32_t rank, nranks;
 };
@@ -57,6 +59,7 @@ struct tt_plan {
     uint64_t segment_bytes;
     uint8_t algo_id, streams, depth;
     bool forced;                    /* by name */
+    const struct tt_tune_row *tuned;    /* the row of the communicator's tune file that said so; NULL: none did */
     bool keeps;                     /* short calls, alike each time: their operation is kept */
     struct tt_op *kept;             /* owned; NULL: none yet */
     struct tt_shape shape;          /* of kept */
@@ -72,6 +75,7 @@ struct tutti_comm {
     struct tt_cost_model model;
     struct tt_sizes sizes;
     struct tt_layout layout;            /* of its ranks */
+    const struct tt_tunefile *tune;     /* asked before the model; NULL: none. The world's */
     struct tt_plan plans[TT_PLANS];     /* used by the one thread that may call collectives */
     uint32_t plans_made;                /* that took the place of others */
     uint32_t kinds_told;                /* bit per kind of v call whose plan was logged */
@@ -81,6 +85,9 @@ struct tutti_comm {
 /* The plan of a call: forced by name, or the cheapest. INVALID (logged) if the name does not fit. *out is the communicator's, until the
  * next call of this. */
 tutti_status tt_plan_of(tutti_comm *comm, const struct tt_coll *c, const char *force, struct tt_plan **out);
+
+/* Forgets all plans, and what was kept in them. By the thread that calls collectives. */
+void tt_plans_forget(tutti_comm *comm);
 
 /* OK; FORKED (logged) in the child of a fork; INVALID for no communicator. */
 tutti_status tt_comm_check(const tutti_comm *comm, const char *call);

@@ -12,18 +12,31 @@
 
 #define PLAN_WAYS 4u
 
-static void choose_segments(const tutti_comm *comm, const struct tt_coll *c, struct tt_plan *p)
+/* What was measured goes before what is modelled, and what was asked for by name before both. */
+static bool choose(const tutti_comm *comm, const struct tt_coll *c, const char *force, struct tt_plan *p)
 {
     const struct tt_segment_limits limits = {
         .segment_bytes = comm->sizes.segment_bytes,
         .eager_bytes = comm->sizes.eager_bytes,
         .all_local = comm->all_local,
     };
-    const struct tt_segments s = tt_segments_choose(p->algo, c, &limits);
+    struct tt_choice measured;
+    struct tt_segments s;
 
+    if (!force && tt_tunefile_find(comm->tune, c, &limits, &measured)) {
+        p->algo = measured.algo;
+        p->tuned = measured.row;
+        s = measured.segments;
+    } else {
+        p->algo = force ? tt_algo_find(c, force) : tt_algo_choose(c, &comm->model);
+        if (!p->algo)
+            return false;
+        s = tt_segments_choose(p->algo, c, &limits);
+    }
     p->segment_bytes = s.segment_bytes;
     p->streams = s.streams;
     p->depth = s.depth;
+    return true;
 }
 
 static uint64_t key_of(const struct tt_coll *c, const char *force)
@@ -60,7 +73,7 @@ static void log_plan(tutti_comm *comm, const struct tt_coll *c, const struct tt_
         snprintf(size, sizeof size, "%llu bytes", (unsigned long long)c->bytes);
     tt_log(p2p ? TT_LOG_DEBUG : TT_LOG_INFO, "%s of %s on %u ranks (%s): %s%s, segments of %llu bytes",
            tt_coll_name(c->kind), size, c->nranks, comm->all_local ? "in shared memory" : "over TCP, or some of them",
-           p->algo->name, p->forced ? " as asked for" : "", (unsigned long long)p->segment_bytes);
+           p->algo->name, p->forced ? " as asked for" : p->tuned ? " as measured" : "", (unsigned long long)p->segment_bytes);
 }
 
 /* Why an algorithm that was asked for by name cannot be had. */
@@ -83,15 +96,13 @@ static tutti_status make_plan(tutti_comm *comm, const struct tt_coll *c, const c
 
     tt_op_drop(p->kept);
     *p = (struct tt_plan){ .key = 0 };
-    p->algo = force ? tt_algo_find(c, force) : tt_algo_choose(c, &comm->model);
-    if (!p->algo)
+    if (!choose(comm, c, force, p))
         return tell_why_not(c, force);
     st = tt_plugin_check(p->algo, c);
     if (st)
         return st;
     p->algo_id = index_of(p->algo);
     p->forced = force != NULL;
-    choose_segments(comm, c, p);
     if (tt_log_on(TT_LOG_INFO))
         log_plan(comm, c, p);
     p->keeps = c->bytes <= comm->sizes.eager_bytes && !c->send_bytes && !c->recv_bytes;
@@ -111,6 +122,15 @@ static struct tt_plan *place_of(tutti_comm *comm, uint64_t key)
         if (!set[i].key)
             return &set[i];
     return &set[comm->plans_made++ % PLAN_WAYS];
+}
+
+void tt_plans_forget(tutti_comm *comm)
+{
+    for (size_t i = 0; i < TT_PLANS; i++) {
+        tt_op_drop(comm->plans[i].kept);
+        comm->plans[i] = (struct tt_plan){ .key = 0 };
+    }
+    memset(comm->recent, 0, sizeof comm->recent);
 }
 
 tutti_status tt_plan_of(tutti_comm *comm, const struct tt_coll *c, const char *force, struct tt_plan **out)

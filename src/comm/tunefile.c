@@ -1,0 +1,555 @@
+#include "comm/tunefile.h"
+
+#include <errno.h>
+#include <json-c/json.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "algo/algos.h"
+#include "base/status.h"
+#include "engine/exec.h"
+
+#define FORMAT "tutti-tune-1"
+#define NESTING_MAX 6           /* of arrays and objects; a tune file has 3 */
+#define BYTES_MAX (1ull << 48)
+#define SEGMENT_MIN 1024u
+
+/* ---- reading -------------------------------------------------------------------------------------------- */
+
+struct reader {
+    struct tt_tunefile *f;
+    const char *path;
+    uint32_t line;      /* 0: of the whole document */
+};
+
+static tutti_status wrong(const struct reader *r, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
+static tutti_status wrong(const struct reader *r, const char *fmt, ...)
+{
+    char what[256], line[32] = "";
+    va_list ap;
+
+    va_start(ap, fmt);
+    vsnprintf(what, sizeof what, fmt, ap);
+    va_end(ap);
+    if (r->line)
+        snprintf(line, sizeof line, ", line %u", r->line);
+    return tt_fail(TUTTI_ERR_INVALID, "tune file %s%s: %s", r->path, line, what);
+}
+
+/* The line, from 1, of text[at]. */
+static uint32_t line_of(const char *text, size_t at)
+{
+    uint32_t line = 1;
+
+    for (size_t i = 0; i < at; i++)
+        line += text[i] == '\n';
+    return line;
+}
+
+/* From *at on, finds where the next object in an array of the document begins, and leaves *at behind its brace; *depth goes along. False:
+ * there is none. The text is JSON, and the rows are its only objects in an array. */
+static bool next_row(const char *text, size_t bytes, size_t *at, int *depth)
+{
+    bool quoted = false;
+
+    for (size_t i = *at; i < bytes; i++) {
+        const char c = text[i];
+
+        if (quoted) {
+            i += c == '\\';
+            quoted = c != '"';
+        } else if (c == '"') {
+            quoted = true;
+        } else if (c == '{' || c == '[') {
+            (*depth)++;
+            if (c == '{' && *depth == 3) {
+                *at = i + 1;
+                return true;
+            }
+        } else if (c == '}' || c == ']') {
+            (*depth)--;
+        }
+    }
+    return false;
+}
+
+/* Every member must be one of the n names. */
+static tutti_status check_members(const struct reader *r, struct json_object *o, const char *what,
+                                  const char *const *names, size_t n)
+{
+    if (!json_object_is_type(o, json_type_object))
+        return wrong(r, "%s is no object", what);
+    json_object_object_foreach(o, key, value)
+    {
+        size_t i = 0;
+
+        (void)value;
+        while (i < n && strcmp(key, names[i]) != 0)
+            i++;
+        if (i == n)
+            return wrong(r, "%s has a member \"%.40s\", which is not known", what, key);
+    }
+    return TUTTI_OK;
+}
+
+static tutti_status read_number(const struct reader *r, struct json_object *o, const char *key, uint64_t least,
+                                uint64_t most, uint64_t *out)
+{
+    struct json_object *value;
+    int64_t number;
+
+    if (!json_object_object_get_ex(o, key, &value))
+        return wrong(r, "\"%s\" is missing", key);
+    number = json_object_is_type(value, json_type_int) ? json_object_get_int64(value) : -1;
+    if (number < 0 || (uint64_t)number < least || (uint64_t)number > most)
+        return wrong(r, "\"%s\" is no whole number from %llu to %llu", key, (unsigned long long)least, (unsigned long long)most);
+    *out = (uint64_t)number;
+    return TUTTI_OK;
+}
+
+static tutti_status read_time(const struct reader *r, struct json_object *o, const char *key, double *out)
+{
+    struct json_object *value;
+    double time = -1;
+
+    if (!json_object_object_get_ex(o, key, &value))
+        return wrong(r, "\"%s\" is missing", key);
+    if (json_object_is_type(value, json_type_double) || json_object_is_type(value, json_type_int))
+        time = json_object_get_double(value);
+    if (!isfinite(time) || time < 0 || time > 1e12)
+        return wrong(r, "\"%s\" is no time in microseconds", key);
+    *out = time;
+    return TUTTI_OK;
+}
+
+/* A member that says true or false, false where it is not there. */
+static tutti_status read_flag(const struct reader *r, struct json_object *o, const char *key, bool *out)
+{
+    struct json_object *value;
+
+    *out = false;
+    if (!json_object_object_get_ex(o, key, &value))
+        return TUTTI_OK;
+    if (!json_object_is_type(value, json_type_boolean))
+        return wrong(r, "\"%s\" is neither true nor false", key);
+    *out = json_object_get_boolean(value);
+    return TUTTI_OK;
+}
+
+/* Text of 1 to cap - 1 bytes that can be printed. */
+static tutti_status read_text(const struct reader *r, struct json_object *o, const char *key, char *out, size_t cap)
+{
+    struct json_object *value;
+    const char *text;
+    size_t n;
+
+    if (!json_object_object_get_ex(o, key, &value))
+        return wrong(r, "\"%s\" is missing", key);
+    text = json_object_is_type(value, json_type_string) ? json_object_get_string(value) : "";
+    n = strlen(text);
+    if (n == 0 || n >= cap)
+        return wrong(r, "\"%s\" is no text of 1 to %zu bytes", key, cap - 1);
+    for (size_t i = 0; i < n; i++)
+        if ((unsigned char)text[i] < ' ' || text[i] == 127)
+            return wrong(r, "\"%s\" holds what cannot be printed", key);
+    memcpy(out, text, n + 1);
+    return TUTTI_OK;
+}
+
+/* The host of each rank: hosts are numbered as they first appear. */
+static tutti_status read_hosts(const struct reader *r, struct json_object *doc)
+{
+    struct tt_tunefile *f = r->f;
+    struct json_object *hosts;
+    uint32_t nhosts = 0;
+
+    if (!json_object_object_get_ex(doc, "hosts", &hosts) || !json_object_is_type(hosts, json_type_array) ||
+        json_object_array_length(hosts) != f->nranks)
+        return wrong(r, "\"hosts\" is no array of the hosts of %u ranks", f->nranks);
+    f->host_of = calloc(f->nranks, sizeof *f->host_of);
+    if (!f->host_of)
+        return tt_fail(TUTTI_ERR_NOMEM, "tune file %s: no memory for %u ranks", r->path, f->nranks);
+    for (uint32_t i = 0; i < f->nranks; i++) {
+        struct json_object *host = json_object_array_get_idx(hosts, i);
+        const int64_t number = json_object_is_type(host, json_type_int) ? json_object_get_int64(host) : -1;
+
+        if (number < 0 || number > nhosts)
+            return wrong(r, "\"hosts\"[%u] is no number from 0 to %u; they are numbered as they first appear", i, nhosts);
+        f->host_of[i] = (uint32_t)number;
+        nhosts += number == nhosts;
+    }
+    return TUTTI_OK;
+}
+
+static tutti_status read_head(const struct reader *r, struct json_object *doc)
+{
+    static const char *const members[] = { "format", "tutti", "date", "host", "wires", "ranks", "hosts", "complete", "rows" };
+    struct tt_tunefile *f = r->f;
+    char format[32];
+    uint64_t nranks = 0;
+    tutti_status st = check_members(r, doc, "the document", members, sizeof members / sizeof *members);
+
+    if (!st)
+        st = read_text(r, doc, "format", format, sizeof format);
+    if (!st && strcmp(format, FORMAT) != 0)
+        st = wrong(r, "\"format\" is not \"%s\"", FORMAT);
+    if (!st)
+        st = read_text(r, doc, "tutti", f->tutti, sizeof f->tutti);
+    if (!st)
+        st = read_text(r, doc, "date", f->date, sizeof f->date);
+    if (!st)
+        st = read_text(r, doc, "host", f->host, sizeof f->host);
+    if (!st)
+        st = read_text(r, doc, "wires", f->wires, sizeof f->wires);
+    if (!st && strcmp(f->wires, "shm") != 0 && strcmp(f->wires, "tcp") != 0 && strcmp(f->wires, "shm+tcp") != 0)
+        st = wrong(r, "\"wires\" is none of shm, tcp and shm+tcp");
+    if (!st)
+        st = read_flag(r, doc, "complete", &f->complete);
+    if (!st)
+        st = read_number(r, doc, "ranks", 2, TT_TUNE_RANKS_MAX, &nranks);
+    f->nranks = (uint32_t)nranks;
+    return st ? st : read_hosts(r, doc);
+}
+
+static tutti_status read_segments(const struct reader *r, struct json_object *o, struct tt_segments *out)
+{
+    uint64_t segment = 0, streams = 0, depth = 0;
+    tutti_status st = read_number(r, o, "segment_bytes", SEGMENT_MIN, TT_TUNE_SEGMENT_MAX, &segment);
+
+    if (!st && (segment & (segment - 1)) != 0)
+        st = wrong(r, "\"segment_bytes\" is no power of two");
+    if (!st)
+        st = read_number(r, o, "streams", 1, TT_EXEC_STREAMS_MAX, &streams);
+    if (!st)
+        st = read_number(r, o, "depth", 1, TT_EXEC_DEPTH_MAX, &depth);
+    *out = (struct tt_segments){ .segment_bytes = segment, .streams = (uint8_t)streams, .depth = (uint8_t)depth };
+    return st;
+}
+
+/* The collective and the algorithm, by name. One that is not there is passed over: it may have come from outside. */
+static tutti_status read_algo(const struct reader *r, struct json_object *o, struct tt_tune_row *row)
+{
+    char coll[32];
+    tutti_status st = read_text(r, o, "coll", coll, sizeof coll);
+
+    if (!st && (!tt_coll_parse(coll, &row->kind) || !tt_tunefile_has(row->kind)))
+        st = wrong(r, "\"coll\" is \"%s\", which is no collective that can be tuned", coll);
+    if (!st)
+        st = read_text(r, o, "algo", row->name, sizeof row->name);
+    if (!st)
+        row->algo = tt_algo_named(row->kind, row->name);
+    return st;
+}
+
+static tutti_status read_row(const struct reader *r, struct json_object *o, struct tt_tune_row *row)
+{
+    static const char *const members[] = { "coll", "bytes", "algo", "segment_bytes", "streams", "depth",
+                                           "median_us", "min_us", "max_us", "rounds", "untuned", "dropped" };
+    uint64_t rounds = 0;
+    tutti_status st = check_members(r, o, "a row", members, sizeof members / sizeof *members);
+
+    if (!st)
+        st = read_algo(r, o, row);
+    if (!st)
+        st = read_number(r, o, "bytes", 1, BYTES_MAX, &row->bytes);
+    if (!st)
+        st = read_segments(r, o, &row->segments);
+    if (!st)
+        st = read_time(r, o, "median_us", &row->median_us);
+    if (!st)
+        st = read_time(r, o, "min_us", &row->min_us);
+    if (!st)
+        st = read_time(r, o, "max_us", &row->max_us);
+    if (!st)
+        st = read_number(r, o, "rounds", 1, UINT32_MAX, &rounds);
+    if (!st)
+        st = read_flag(r, o, "untuned", &row->untuned);
+    if (!st)
+        st = read_flag(r, o, "dropped", &row->dropped);
+    row->rounds = (uint32_t)rounds;
+    return st;
+}
+
+static int by_call(const void *a, const void *b)
+{
+    const struct tt_tune_row *x = a, *y = b;
+
+    if (x->kind != y->kind)
+        return x->kind < y->kind ? -1 : 1;
+    if (x->bytes != y->bytes)
+        return x->bytes < y->bytes ? -1 : 1;
+    return x->index < y->index ? -1 : x->index > y->index;
+}
+
+static tutti_status read_rows(struct reader *r, struct json_object *doc, const char *text, size_t bytes)
+{
+    struct tt_tunefile *f = r->f;
+    struct json_object *rows;
+    size_t n, at = 0, seen = 0;
+    uint32_t line = 1;
+    int depth = 0;
+    tutti_status st = TUTTI_OK;
+
+    if (!json_object_object_get_ex(doc, "rows", &rows) || !json_object_is_type(rows, json_type_array))
+        return wrong(r, "\"rows\" is no array");
+    n = json_object_array_length(rows);
+    if (n > TT_TUNE_ROWS_MAX)
+        return wrong(r, "it has %zu rows; %u are possible", n, TT_TUNE_ROWS_MAX);
+    f->row = calloc(n ? n : 1, sizeof *f->row);
+    if (!f->row)
+        return tt_fail(TUTTI_ERR_NOMEM, "tune file %s: no memory for %zu rows", r->path, n);
+    for (uint32_t i = 0; i < n && !st; i++) {
+        if (next_row(text, bytes, &at, &depth)) {
+            line += line_of(text + seen, at - seen) - 1;
+            seen = at;
+        }
+        r->line = line;
+        f->row[i].index = i;
+        st = read_row(r, json_object_array_get_idx(rows, i), &f->row[i]);
+    }
+    f->nrows = (uint32_t)n;
+    qsort(f->row, n, sizeof *f->row, by_call);
+    return st;
+}
+
+static struct json_object *parse(const char *text, size_t bytes, const char *path)
+{
+    struct json_tokener *tokener = json_tokener_new_ex(NESTING_MAX);
+    struct json_object *doc = NULL;
+    enum json_tokener_error error;
+    size_t at;
+
+    if (!tokener || bytes > TT_TUNEFILE_BYTES_MAX) {
+        tt_fail(tokener ? TUTTI_ERR_INVALID : TUTTI_ERR_NOMEM,
+                "tune file %s: it has %zu bytes or more; %u are possible", path, bytes, TT_TUNEFILE_BYTES_MAX);
+        goto free_tokener;
+    }
+    json_tokener_set_flags(tokener, JSON_TOKENER_STRICT);
+    doc = json_tokener_parse_ex(tokener, text, (int)bytes);
+    error = json_tokener_get_error(tokener);
+    at = json_tokener_get_parse_end(tokener);
+    if (doc && error == json_tokener_success && strspn(text + at, " \t\r\n") >= bytes - at)
+        goto free_tokener;
+    tt_fail(TUTTI_ERR_INVALID, "tune file %s, line %u: it is no JSON: %s", path, line_of(text, at < bytes ? at : bytes),
+            error == json_tokener_continue  ? "it ends in the middle"
+            : error == json_tokener_success ? "something follows the end, or nothing is there"
+                                            : json_tokener_error_desc(error));
+    json_object_put(doc);
+    doc = NULL;
+
+free_tokener:
+    if (tokener)
+        json_tokener_free(tokener);
+    return doc;
+}
+
+tutti_status tt_tunefile_read(struct tt_tunefile **out, const char *text, size_t bytes, const char *path)
+{
+    struct tt_tunefile *f = calloc(1, sizeof *f);
+    struct reader r = { .f = f, .path = path };
+    struct json_object *doc;
+    tutti_status st;
+
+    if (!f || !(f->path = strdup(path))) {
+        free(f);
+        return tt_fail(TUTTI_ERR_NOMEM, "tune file %s: no memory", path);
+    }
+    doc = parse(text, bytes, path);
+    if (!doc) {
+        tt_tunefile_free(f);
+        return TUTTI_ERR_INVALID;
+    }
+    st = read_head(&r, doc);
+    if (!st)
+        st = read_rows(&r, doc, text, bytes);
+    json_object_put(doc);
+    if (st)
+        tt_tunefile_free(f);
+    else
+        *out = f;
+    return st;
+}
+
+void tt_tunefile_free(struct tt_tunefile *f)
+{
+    if (!f)
+        return;
+    free(f->path);
+    free(f->host_of);
+    free(f->row);
+    free(f);
+}
+
+tutti_status tt_tunefile_load(struct tt_tunefile **out, const char *path, char **text, size_t *bytes)
+{
+    FILE *file = fopen(path, "rb");
+    char *all;
+    size_t n;
+    tutti_status st;
+
+    if (!file)
+        return tt_fail_errno(errno, "tune file %s", path);
+    all = malloc(TT_TUNEFILE_BYTES_MAX + 2);
+    n = all ? fread(all, 1, TT_TUNEFILE_BYTES_MAX + 1, file) : 0;
+    if (!all)
+        st = tt_fail(TUTTI_ERR_NOMEM, "tune file %s: no memory to read it", path);
+    else if (ferror(file))
+        st = tt_fail_errno(errno, "tune file %s", path);
+    else {
+        all[n] = 0;
+        st = tt_tunefile_read(out, all, n, path);
+    }
+    fclose(file);
+    if (st || !text)
+        free(all);
+    if (!st && text) {
+        *text = all;
+        *bytes = n;
+    }
+    return st;
+}
+
+/* ---- writing -------------------------------------------------------------------------------------------- */
+
+static void add_text(struct json_object *o, const char *key, const char *text)
+{
+    json_object_object_add(o, key, json_object_new_string(text));
+}
+
+static void add_number(struct json_object *o, const char *key, uint64_t number)
+{
+    json_object_object_add(o, key, json_object_new_int64((int64_t)number));
+}
+
+static void add_time(struct json_object *o, const char *key, double us)
+{
+    char text[32];
+
+    snprintf(text, sizeof text, "%.3f", us);
+    json_object_object_add(o, key, json_object_new_double_s(us, text));
+}
+
+static bool write_row(const struct tt_tune_row *row, bool last, FILE *to)
+{
+    struct json_object *o = json_object_new_object();
+    bool good;
+
+    add_text(o, "coll", tt_coll_name(row->kind));
+    add_number(o, "bytes", row->bytes);
+    add_text(o, "algo", row->name);
+    add_number(o, "segment_bytes", row->segments.segment_bytes);
+    add_number(o, "streams", row->segments.streams);
+    add_number(o, "depth", row->segments.depth);
+    add_time(o, "median_us", row->median_us);
+    add_time(o, "min_us", row->min_us);
+    add_time(o, "max_us", row->max_us);
+    add_number(o, "rounds", row->rounds);
+    if (row->untuned)
+        json_object_object_add(o, "untuned", json_object_new_boolean(true));
+    if (row->dropped)
+        json_object_object_add(o, "dropped", json_object_new_boolean(true));
+    good = fprintf(to, "    %s%s\n", json_object_to_json_string_ext(o, JSON_C_TO_STRING_SPACED | JSON_C_TO_STRING_NOSLASHESCAPE),
+                   last ? "" : ",") > 0;
+    json_object_put(o);
+    return good;
+}
+
+/* "  "key": value," on a line of its own; takes the value. */
+static bool write_member(FILE *to, const char *key, struct json_object *value)
+{
+    const bool good =
+        fprintf(to, "  \"%s\": %s,\n", key,
+                json_object_to_json_string_ext(value, JSON_C_TO_STRING_PLAIN | JSON_C_TO_STRING_NOSLASHESCAPE)) > 0;
+
+    json_object_put(value);
+    return good;
+}
+
+tutti_status tt_tunefile_write(const struct tt_tunefile *f, FILE *to, const char *path)
+{
+    struct json_object *hosts = json_object_new_array();
+    bool good = fputs("{\n", to) >= 0;
+
+    for (uint32_t i = 0; i < f->nranks; i++)
+        json_object_array_add(hosts, json_object_new_int64(f->host_of[i]));
+    good &= write_member(to, "format", json_object_new_string(FORMAT));
+    good &= write_member(to, "tutti", json_object_new_string(f->tutti));
+    good &= write_member(to, "date", json_object_new_string(f->date));
+    good &= write_member(to, "host", json_object_new_string(f->host));
+    good &= write_member(to, "wires", json_object_new_string(f->wires));
+    good &= write_member(to, "ranks", json_object_new_int64(f->nranks));
+    good &= write_member(to, "hosts", hosts);
+    good &= write_member(to, "complete", json_object_new_boolean(f->complete));
+    good &= fputs("  \"rows\": [\n", to) >= 0;
+    for (uint32_t i = 0; i < f->nrows && good; i++)
+        good = write_row(&f->row[i], i + 1 == f->nrows, to);
+    good &= fputs("  ]\n}\n", to) >= 0 && fflush(to) == 0;
+    return good ? TUTTI_OK : tt_fail_errno(errno, "cannot write the tune file %s", path);
+}
+
+/* ---- using ---------------------------------------------------------------------------------------------- */
+
+bool tt_tunefile_has(enum tt_coll_kind kind)
+{
+    switch (kind) {
+    case TT_ALLREDUCE: case TT_REDUCE: case TT_REDUCE_SCATTER: case TT_ALLGATHER: case TT_BROADCAST: case TT_GATHER:
+    case TT_SCATTER: case TT_ALLTOALL:
+        return true;
+    default:
+        return false;
+    }
+}
+
+bool tt_tunefile_is_for(const struct tt_tunefile *f, const struct tt_layout *l, const char *wires, char *why,
+                        size_t cap)
+{
+    if (f->nranks != l->nranks) {
+        snprintf(why, cap, "it is of %u ranks, and these are %u", f->nranks, l->nranks);
+        return false;
+    }
+    if (strcmp(f->wires, wires) != 0) {
+        snprintf(why, cap, "it is of ranks that use %s, and these use %s", f->wires, wires);
+        return false;
+    }
+    for (uint32_t r = 0; r < l->nranks; r++)
+        if (f->host_of[r] != tt_layout_host(l, r)) {
+            snprintf(why, cap, "there rank %u was on host %u, and here it is on host %u", r, f->host_of[r], tt_layout_host(l, r));
+            return false;
+        }
+    return true;
+}
+
+/* Whether b is nearer to x than a is, on a logarithmic scale; a < b. */
+static bool is_nearer(uint64_t x, uint64_t a, uint64_t b)
+{
+    return (double)x * (double)x > (double)a * (double)b;
+}
+
+bool tt_tunefile_find(const struct tt_tunefile *f, const struct tt_coll *c, const struct tt_segment_limits *limits,
+                      struct tt_choice *out)
+{
+    const struct tt_tune_row *end = f ? f->row + f->nrows : NULL, *nearest = NULL;
+
+    if (!f || !tt_tunefile_has(c->kind))
+        return false;
+    for (const struct tt_tune_row *row = f->row; row < end; row++)
+        if (row->kind == c->kind &&
+            (!nearest || (row->bytes != nearest->bytes && is_nearer(c->bytes, nearest->bytes, row->bytes))))
+            nearest = row;
+    if (!nearest)
+        return false;
+    for (const struct tt_tune_row *row = nearest; row < end && row->kind == c->kind && row->bytes == nearest->bytes;
+         row++) {
+        if (!row->algo || !row->algo->fits(c))
+            continue;
+        *out = (struct tt_choice){ .algo = row->algo,
+                                   .segments = tt_segments_fit(row->algo, c, limits, row->segments),
+                                   .row = row };
+        return true;
+    }
+    return false;
+}

@@ -1,0 +1,208 @@
+/* Tune files: what is written is read again; what is wrong is refused with the line; what is found is the nearest size whose algorithm can do
+ * the call, and nothing for ranks that are placed otherwise. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "algo/algos.h"
+#include "base/log.h"
+#include "comm/tunefile.h"
+#include "support/unit.h"
+
+#define HEAD \
+    "{\n\"format\": \"tutti-tune-1\",\n\"tutti\": \"0.1.0\", \"date\": \"2026-11-21\", \"host\": \"lab\",\n" \
+    "\"wires\": \"shm\", \"ranks\": 4, \"hosts\": [0, 0, 1, 1], \"complete\": true,\n"
+#define ROW(coll, bytes, algo, more) \
+    "{\"coll\": \"" coll "\", \"bytes\": " bytes ", \"algo\": \"" algo "\", \"segment_bytes\": 16384, \"streams\": 2, " \
+    "\"depth\": 4, \"median_us\": 5.5, \"min_us\": 5, \"max_us\": 6.25, \"rounds\": 5" more "}"
+
+static const struct tt_segment_limits limits = { .segment_bytes = 65536, .eager_bytes = 4096, .all_local = true };
+
+static struct tt_tunefile *read_text(const char *text)
+{
+    struct tt_tunefile *f;
+
+    if (tt_tunefile_read(&f, text, strlen(text), "here.json"))
+        fail_msg("%s", tutti_last_error());
+    return f;
+}
+
+static const char example[] =
+    HEAD "\"rows\": [\n" ROW("allreduce", "65536", "allreduce_ring", ", \"untuned\": true") ",\n" ROW(
+        "allreduce", "1024", "allreduce_onestep", "") ",\n" ROW("reduce", "65536", "reduce_binomial",
+                                                                "") ",\n" ROW("reduce", "65536", "chain",
+                                                                              ", \"dropped\": true") "\n]}\n";
+
+static void what_is_written_is_read_again(void **state)
+{
+    struct tt_tunefile *f = read_text(example), *again;
+    char *text = NULL;
+    size_t bytes = 0;
+    FILE *to = open_memstream(&text, &bytes);
+
+    (void)state;
+    assert_non_null(to);
+    assert_int_equal(tt_tunefile_write(f, to, "memory"), TUTTI_OK);
+    fclose(to);
+    again = read_text(text);
+    assert_int_equal(again->nrows, 4);
+    assert_string_equal(again->host, "lab");
+    assert_memory_equal(again->host_of, ((uint32_t[]){ 0, 0, 1, 1 }), 4 * sizeof(uint32_t));
+    for (uint32_t i = 0; i < 4; i++) {
+        const struct tt_tune_row *a = &f->row[i], *b = &again->row[i];
+
+        assert_string_equal(a->name, b->name);
+        assert_ptr_equal(a->algo, b->algo);
+        assert_non_null(a->algo);
+        assert_int_equal(a->bytes, b->bytes);
+        assert_int_equal(a->segments.segment_bytes, b->segments.segment_bytes);
+        assert_int_equal(a->untuned, b->untuned);
+        assert_int_equal(a->dropped, b->dropped);
+        assert_true(a->median_us == b->median_us && a->min_us == b->min_us && a->max_us == b->max_us);
+    }
+    tt_tunefile_free(f);
+    tt_tunefile_free(again);
+    free(text);
+}
+
+static void what_is_wrong_is_refused_with_its_line(void **state)
+{
+    static const struct {
+        const char *text, *said;
+    } cases[] = {
+        { "", "it is no JSON" },
+        { "{\n\n\"format\": tutti}", "line 3: it is no JSON" },
+        { "{\n\"rows\": [", "ends in the middle" },
+        { "[]", "the document is no object" },
+        { "{\"format\": \"tutti-tune-9\"}", "\"format\" is not \"tutti-tune-1\"" },
+        { "{\"formats\": 1}", "member \"formats\"" },
+        { HEAD "\"rows\": 7}", "\"rows\" is no array" },
+        { HEAD "\"rows\": [7]}", "a row is no object" },
+        { HEAD "\"rows\": [" ROW("allreduce", "64", "allreduce_ring", "") ",\n\n" ROW("alltoallv", "64", "alltoallv_direct", "") "]}",
+          "line 7: \"coll\" is \"alltoallv\"" },
+        { HEAD "\"rows\": [\n" ROW("allreduce", "0", "allreduce_ring", "") "]}", "line 6: \"bytes\"" },
+        { HEAD "\"rows\": [\n" ROW("allreduce", "-5", "allreduce_ring", "") "]}", "line 6: \"bytes\"" },
+        { HEAD "\"rows\": [\n" ROW("allreduce", "8", "", "") "]}", "line 6: \"algo\"" },
+        { HEAD "\"rows\": [\n" ROW("allreduce", "8", "ring", ", \"fast\": 1") "]}", "member \"fast\"" },
+        { HEAD "\"rows\": [\n" ROW("allreduce", "8", "ring", ", \"untuned\": 1") "]}", "neither true nor false" },
+        { HEAD "\"rows\": [\n" ROW("allreduce", "8", "ring", ", \"segment_bytes\": 10000") "]}", "no power of two" },
+        { HEAD "\"rows\": [\n" ROW("allreduce", "8", "ring", ", \"streams\": 5") "]}", "\"streams\"" },
+        { HEAD "\"rows\": [\n" ROW("allreduce", "8", "ring", ", \"depth\": 0") "]}", "\"depth\"" },
+        { HEAD "\"rows\": [\n" ROW("allreduce", "8", "ring", ", \"median_us\": \"fast\"") "]}", "\"median_us\" is no time" },
+        { HEAD "\"hosts\": [0, 0, 2, 1], \"rows\": []}", "\"hosts\"[2]" },
+        { HEAD "\"hosts\": [0, 0, 0], \"rows\": []}", "4 ranks" },
+        { HEAD "\"ranks\": 1, \"rows\": []}", "\"ranks\" is no whole number from 2" },
+        { HEAD "\"wires\": \"string\", \"rows\": []}", "\"wires\"" },
+        { HEAD "\"host\": \"a\\nb\", \"rows\": []}", "\"host\" holds what cannot be printed" },
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct tt_tunefile *f = NULL;
+
+        if (tt_tunefile_read(&f, cases[i].text, strlen(cases[i].text), "here.json") != TUTTI_ERR_INVALID)
+            fail_msg("case %zu was not refused", i);
+        assert_null(f);
+        if (!strstr(tutti_last_error(), cases[i].said) || !strstr(tutti_last_error(), "here.json"))
+            fail_msg("case %zu: \"%s\" does not say \"%s\"", i, tutti_last_error(), cases[i].said);
+    }
+}
+
+static const char *found(const struct tt_tunefile *f, enum tt_coll_kind kind, uint32_t nranks, uint64_t bytes)
+{
+    const struct tt_coll c = { .kind = kind, .nranks = nranks, .elem_bytes = 4, .bytes = bytes };
+    struct tt_choice choice;
+
+    return tt_tunefile_find(f, &c, &limits, &choice) ? choice.algo->name : "nothing";
+}
+
+static void the_nearest_size_on_a_logarithmic_scale_holds_and_beyond_the_ends_the_last(void **state)
+{
+    struct tt_tunefile *f = read_text(example);
+    static const struct {
+        uint64_t bytes;
+        const char *algo;
+    } cases[] = {
+        { 0, "allreduce_onestep" },     { 4, "allreduce_onestep" },   { 1024, "allreduce_onestep" },
+        { 8188, "allreduce_onestep" },  { 8192, "allreduce_onestep" }, /* the middle: the smaller one */
+        { 8196, "allreduce_ring" },     { 65536, "allreduce_ring" },  { 1ull << 40, "allreduce_ring" },
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        if (strcmp(found(f, TT_ALLREDUCE, 4, cases[i].bytes), cases[i].algo) != 0)
+            fail_msg("%llu bytes: %s", (unsigned long long)cases[i].bytes, found(f, TT_ALLREDUCE, 4, cases[i].bytes));
+    assert_string_equal(found(f, TT_BROADCAST, 4, 8), "nothing");
+    assert_string_equal(found(NULL, TT_ALLREDUCE, 4, 8), "nothing");
+    tt_tunefile_free(f);
+}
+
+static void an_algorithm_that_cannot_do_the_call_or_is_not_there_is_passed_over(void **state)
+{
+    static const char strangers[] = HEAD "\"rows\": [" ROW("allgather", "8", "allgather_nowhere", "") "," ROW(
+        "allgather", "8", "ring", "") "," ROW("allgather", "4096", "nowhere", "") "]}";
+    const struct tt_coll longer = { .kind = TT_REDUCE, .nranks = 4, .elem_bytes = 4, .bytes = 1 << 20 };
+    struct tt_tunefile *f = read_text(example);
+
+    (void)state;
+    assert_false(tt_algo_named(TT_REDUCE, "binomial")->fits(&longer));      /* else this test shows nothing */
+    assert_string_equal(found(f, TT_REDUCE, 4, 1 << 16), "reduce_binomial");
+    assert_string_equal(found(f, TT_REDUCE, 4, 1 << 20), "reduce_chain");
+    tt_tunefile_free(f);
+    f = read_text(strangers);
+    assert_string_equal(found(f, TT_ALLGATHER, 4, 8), "allgather_ring");
+    assert_string_equal(found(f, TT_ALLGATHER, 4, 4096), "nothing");
+    tt_tunefile_free(f);
+}
+
+static void segments_are_those_of_the_row_but_not_shorter_than_an_eager_message(void **state)
+{
+    const struct tt_segment_limits eager = { .segment_bytes = 65536, .eager_bytes = 32768 };
+    const struct tt_coll c = { .kind = TT_ALLREDUCE, .nranks = 4, .elem_bytes = 4, .bytes = 1 << 20 };
+    struct tt_tunefile *f = read_text(example);
+    struct tt_choice choice;
+
+    (void)state;
+    assert_true(tt_tunefile_find(f, &c, &limits, &choice));
+    assert_int_equal(choice.segments.segment_bytes, 16384);
+    assert_int_equal(choice.segments.streams, 2);
+    assert_ptr_equal(choice.row->algo, choice.algo);
+    assert_true(tt_tunefile_find(f, &c, &eager, &choice));
+    assert_int_equal(choice.segments.segment_bytes, 32768);
+    tt_tunefile_free(f);
+}
+
+static void it_is_for_ranks_placed_alike_that_use_the_same_wires(void **state)
+{
+    struct tt_tunefile *f = read_text(example);
+    struct tt_layout layout;
+    char why[160] = "";
+
+    (void)state;
+    tt_layout_regular(&layout, 4, 2, 1, 1, TT_NODE_MESH);
+    assert_true(tt_tunefile_is_for(f, &layout, "shm", why, sizeof why));
+    assert_false(tt_tunefile_is_for(f, &layout, "tcp", why, sizeof why));
+    assert_non_null(strstr(why, "use tcp"));
+    tt_layout_regular(&layout, 4, 4, 1, 1, TT_NODE_MESH);
+    assert_false(tt_tunefile_is_for(f, &layout, "shm", why, sizeof why));
+    assert_non_null(strstr(why, "rank 2 was on host 1"));
+    tt_layout_regular(&layout, 6, 2, 1, 1, TT_NODE_MESH);
+    assert_false(tt_tunefile_is_for(f, &layout, "shm", why, sizeof why));
+    assert_non_null(strstr(why, "4 ranks, and these are 6"));
+    tt_tunefile_free(f);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_is_written_is_read_again),
+        cmocka_unit_test(what_is_wrong_is_refused_with_its_line),
+        cmocka_unit_test(the_nearest_size_on_a_logarithmic_scale_holds_and_beyond_the_ends_the_last),
+        cmocka_unit_test(an_algorithm_that_cannot_do_the_call_or_is_not_there_is_passed_over),
+        cmocka_unit_test(segments_are_those_of_the_row_but_not_shorter_than_an_eager_message),
+        cmocka_unit_test(it_is_for_ranks_placed_alike_that_use_the_same_wires),
+    };
+
+    tt_log_set(TT_LOG_NONE);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

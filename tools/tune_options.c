@@ -1,0 +1,129 @@
+#include "tune_options.h"
+
+#include <argp.h>
+#include <stdio.h>
+#include <string.h>
+#include "comm/tunefile.h"
+#include "option_values.h"
+
+enum { OPT_WIRE = 256, OPT_COLLS, OPT_MIN, OPT_MAX, OPT_FACTOR, OPT_ROUNDS, OPT_SHOW, OPT_PLOT };
+
+static const struct argp_option argp_options[] = {
+    { "ranks", 'n', "N", 0, "ranks to start on this host (default 2); inside a job, its ranks are taken, and N must be their number", 1 },
+    { "wire", OPT_WIRE, "shm,tcp", 0, "the wires that may be used (default: all usable)", 1 },
+    { "colls", OPT_COLLS, "A,B,...", 0, "the collectives (default: all that can be tuned)", 2 },
+    { "min", OPT_MIN, "SIZE", 0, "smallest size in bytes, with K, M or G (default 8)", 2 },
+    { "max", OPT_MAX, "SIZE", 0, "largest size (default 32M)", 2 },
+    { "factor", OPT_FACTOR, "F", 0, "each size is F times the one before (default 4)", 2 },
+    { "rounds", OPT_ROUNDS, "R", 0, "rounds in which the candidates take turns (default 5)", 2 },
+    { "output", 'o', "FILE", 0, "what is written (default tutti-tune.json)", 3 },
+    { "show", OPT_SHOW, "FILE", 0, "measure nothing: print a tune file", 4 },
+    { "plot", OPT_PLOT, "SVG", 0, "with --show and one of --colls: draw it, a line for each algorithm", 4 },
+    { 0 },
+};
+
+static void take_colls(struct tune_options *o, struct argp_state *state, const char *arg)
+{
+    char name[32];
+
+    for (const char *at = arg;; at++) {
+        const size_t n = strcspn(at, ",");
+        enum tt_coll_kind kind = TT_COLL_KINDS;
+
+        snprintf(name, sizeof name, "%.*s", (int)n, at);
+        if (n >= sizeof name || !tt_coll_parse(name, &kind))
+            argp_error(state, "--colls %s: there is no collective \"%.*s\"", arg, (int)n, at);
+        if (!tt_tunefile_has(kind))
+            argp_error(
+                state,
+                "--colls %s: %s cannot be tuned; what can: allreduce reduce reduce_scatter allgather broadcast gather "
+                "scatter alltoall",
+                arg, name);
+        o->nwanted += !o->wanted[kind];
+        o->wanted[kind] = true;
+        at += n;
+        if (*at == '\0')
+            return;
+    }
+}
+
+/* What only shows when all options are known. */
+static void check_together(struct tune_options *o, struct argp_state *state)
+{
+    if (o->min_bytes > o->max_bytes)
+        argp_error(state, "--min %zu is more than --max %zu", o->min_bytes, o->max_bytes);
+    if (o->plot && (!o->show || o->nwanted != 1))
+        argp_error(state, "--plot %s: it goes with --show FILE and --colls COLLECTIVE, which is drawn", o->plot);
+    for (int kind = 0; kind < TT_COLL_KINDS && o->nwanted == 0; kind++)
+        o->wanted[kind] = tt_tunefile_has((enum tt_coll_kind)kind);
+}
+
+static error_t parse_one(int key, char *arg, struct argp_state *state)
+{
+    struct tune_options *o = state->input;
+
+    switch (key) {
+    case 'n':
+        o->nranks = (uint32_t)option_number(state, "--ranks", arg, 2, TT_TUNE_RANKS_MAX);
+        return 0;
+    case OPT_WIRE:
+        option_check_wires(state, arg);
+        o->wire = arg;
+        return 0;
+    case OPT_COLLS:
+        take_colls(o, state, arg);
+        return 0;
+    case OPT_MIN:
+        o->min_bytes = option_size(state, "--min", arg);
+        return 0;
+    case OPT_MAX:
+        o->max_bytes = option_size(state, "--max", arg);
+        return 0;
+    case OPT_FACTOR:
+        o->factor = option_number(state, "--factor", arg, 2, 1u << 30);
+        return 0;
+    case OPT_ROUNDS:
+        o->rounds = (uint32_t)option_number(state, "--rounds", arg, 1, TUNE_ROUNDS_MAX);
+        return 0;
+    case 'o':
+        if (!*arg)
+            argp_error(state, "--output: the name of the file is empty");
+        o->out = arg;
+        return 0;
+    case OPT_SHOW:
+        o->show = arg;
+        return 0;
+    case OPT_PLOT:
+        o->plot = arg;
+        return 0;
+    case ARGP_KEY_ARG:
+        argp_error(state, "what is \"%s\"? Collectives are named with --colls", arg);
+        return 0;
+    case ARGP_KEY_END:
+        check_together(o, state);
+        return 0;
+    default: return ARGP_ERR_UNKNOWN;
+    }
+}
+
+static const struct argp argp = {
+    .options = argp_options,
+    .parser = parse_one,
+    .doc =
+        "Measures which algorithms and segments are fastest here, between ranks that it starts itself or those of the job it is in, and "
+        "writes a tune file. Jobs that have TUTTI_TUNE_FILE=FILE then choose by it (docs/tune-file.md).\v"
+        "The size is that of the larger buffer, as in `tutti perf`. For each collective and size all algorithms that can do it run two "
+        "rounds; those that are far behind are dropped; of the best three, other segments join in; then all take turns for "
+        "the rounds. What counts is the median of the rounds' medians. Nothing else should run meanwhile.\n\n"
+        "Interrupted, it writes what it has. The exit status is 0, 1 if a call failed or the file cannot be written, 2 if the arguments make "
+        "no sense, 130 if it was interrupted.",
+};
+
+void tune_options_parse(struct tune_options *o, int argc, char **argv)
+{
+    *o = (struct tune_options){
+        .min_bytes = 8, .max_bytes = 32u << 20, .factor = 4, .rounds = 5, .out = "tutti-tune.json",
+    };
+    argp_err_exit_status = 2;
+    argp_parse(&argp, argc, argv, 0, NULL, o);
+}
