@@ -152,6 +152,18 @@ function(tutti_add_script_tests)
     endforeach()
 endfunction()
 
+# The tool with the algorithm that docs/algorithms.md adds as an example: its file, its line in the register, nothing else.
+function(tutti_add_worked_example)
+    set(example ${CMAKE_BINARY_DIR}/worked_example)
+    add_custom_command(
+        OUTPUT ${example}/broadcast_halves.c ${example}/algos.c
+        COMMAND ${Python3_EXECUTABLE} ${tests_dir}/support/worked_example.py ${CMAKE_SOURCE_DIR} ${example}
+        DEPENDS tests/support/worked_example.py docs/algorithms.md src/algo/algos.c)
+    add_executable(tutti_with_example $<TARGET_OBJECTS:tutti_tool> ${example}/broadcast_halves.c ${example}/algos.c)
+    set_target_properties(tutti_with_example PROPERTIES RUNTIME_OUTPUT_DIRECTORY tests/tools)
+    target_link_libraries(tutti_with_example PRIVATE tutti_inside PkgConfig::json_c)
+endfunction()
+
 set(folders ${rooms})
 if(NOT TUTTI_ROOMS)
     list(APPEND folders cluster tools python shim)
@@ -161,5 +173,6 @@ foreach(folder ${folders})
 endforeach()
 if(NOT TUTTI_ROOMS)
     tutti_add_fuzzers()
+    tutti_add_worked_example()
     tutti_add_script_tests()
 endif()

@@ -2,6 +2,7 @@
 
 #include <json-c/json.h>
 #include <string.h>
+#include "algo/algos.h"
 
 double perf_algbw_gbs(const struct perf_row *row)
 {
@@ -173,9 +174,12 @@ void perf_print_rows(struct perf_printer *p, const struct perf_row rows[2])
 
 void perf_print_skipped(struct perf_printer *p, const struct perf_case *c)
 {
+    const struct tt_algo *algo = c->algo ? tt_algo_named((enum tt_coll_kind)c->coll->kind, c->algo) : NULL;
+    const char *needs = algo ? algo->needs : NULL;
+
     clear_progress(p);
-    fprintf(p->o->json ? stderr : p->out, "# %s, %zu bytes: the algorithm %s cannot do this call\n", c->coll->name,
-            perf_case_bytes(c), c->algo);
+    fprintf(p->o->json ? stderr : p->out, "# %s, %zu bytes: the algorithm %s cannot do this call%s%s\n", c->coll->name,
+            perf_case_bytes(c), c->algo, needs ? ", as it needs " : "", needs ? needs : "");
     fflush(p->out);
 }
 

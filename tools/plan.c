@@ -21,7 +21,8 @@ static void usage(FILE *to)
                 "A plan is a collective written out: the steps of every rank, for so many ranks and bytes.\n\n");
     for (size_t i = 0; i < NVERBS; i++)
         fprintf(to, "  %-12s %s\n", verbs[i].name, verbs[i].summary);
-    fprintf(to, "\n`tutti plan VERB --help` tells about one; `tutti info --algos` lists algorithms.\n");
+    fprintf(to, "\n`tutti plan VERB --help` tells about one; `tutti info --algos` lists algorithms.\n"
+                "TUTTI_ALGORITHMS adds others, from shared objects and plans in JSON.\n");
 }
 
 int tool_plan_main(int argc, char **argv)

@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "comm/plugin.h"
+#include "comm/plugins.h"
 #include "option_values.h"
 #include "topo/topo.h"
 
@@ -129,10 +131,7 @@ static bool find_algo(struct plan *p, const struct plan_options *o)
 
     if (!tt_coll_parse(o->coll, &kind))
         return COMPLAIN("there is no collective \"%s\"", o->coll);
-    for (size_t i = 0; i < tt_nalgos && !p->algo; i++)
-        if (tt_algos[i]->kind == kind &&
-            (strcmp(tt_algos[i]->name, o->algo) == 0 || strcmp(tt_algos[i]->name + strlen(o->coll) + 1, o->algo) == 0))
-            p->algo = tt_algos[i];
+    p->algo = tt_algo_named(kind, o->algo);
     if (p->algo)
         return true;
     fprintf(stderr, "tutti plan: %s has no algorithm \"%s\", but", o->coll, o->algo);
@@ -190,8 +189,9 @@ static bool check_call(const struct plan *p, const struct plan_options *o, uint6
     if (bytes % elem_bytes)
         return COMPLAIN("%" PRIu64 " B are no whole number of elements of %u B", bytes, elem_bytes);
     if (!p->algo->fits(&p->coll[0]))
-        return COMPLAIN("%s cannot do this call: %u ranks, %" PRIu64 " B", p->algo->name, p->nranks, bytes);
-    return true;
+        return COMPLAIN("%s cannot do this call (%u ranks, %" PRIu64 " B), as it needs %s", p->algo->name, p->nranks,
+                        bytes, p->algo->needs ? p->algo->needs : "another one");
+    return tt_plugin_check(p->algo, &p->coll[0]) == TUTTI_OK;       /* what is wrong has been said */
 }
 
 bool plan_open(struct plan *p, const struct plan_options *o, uint32_t nranks_max)
@@ -200,7 +200,8 @@ bool plan_open(struct plan *p, const struct plan_options *o, uint32_t nranks_max
     const uint32_t elem_bytes = o->elem_bytes ? o->elem_bytes : bytes % 4 ? 1 : 4;
 
     *p = (struct plan){ .algo = NULL };
-    if (!find_algo(p, o) || !(o->topo ? layout_of_topo(p, o) : layout_of_options(p, o)))
+    if (tt_plugins_load() != TUTTI_OK || !find_algo(p, o) ||
+        !(o->topo ? layout_of_topo(p, o) : layout_of_options(p, o)))
         return false;
     if (p->nranks > nranks_max) {
         tt_layout_fini(&p->layout);

@@ -13,6 +13,8 @@
 #include "base/param.h"
 #include "base/status.h"
 #include "comm/measure.h"
+#include "comm/plugin.h"
+#include "comm/plugins.h"
 #include "sim/net_topo.h"
 #include "sim_options.h"
 #include "sim_plot.h"
@@ -299,10 +301,24 @@ static const struct tt_algo *cheapest(const struct sim_run *run, const struct tt
 
 static tutti_status no_such_algo(const struct sim_options *o, const struct tt_coll *c, const char *name)
 {
-    return tt_fail(
-        TUTTI_ERR_INVALID,
-        "%s of %llu bytes on %u ranks: there is no algorithm \"%s\" that can do it (`tutti info --algos %s` lists them)",
-        o->coll->name, (unsigned long long)c->bytes, c->nranks, name, o->coll->name);
+    const struct tt_algo *algo = tt_algo_named(c->kind, name);
+
+    if (!algo)
+        return tt_fail(TUTTI_ERR_INVALID, "%s: there is no algorithm \"%s\" (`tutti info --algos %s` lists them)",
+                       o->coll->name, name, o->coll->name);
+    return tt_fail(TUTTI_ERR_INVALID, "%s of %llu bytes on %u ranks: algorithm \"%s\" cannot do it, as it needs %s",
+                   o->coll->name, (unsigned long long)c->bytes, c->nranks, algo->name,
+                   algo->needs ? algo->needs : "another call");
+}
+
+/* Of "all", one that does not fit. */
+static void tell_left_out(const struct sim_run *run, const struct tt_coll *c, uint64_t bytes, const char *name)
+{
+    const struct tt_algo *algo = tt_algo_named(c->kind, name);
+
+    if (!run->o.json)
+        printf("# %llu bytes: %s is left out, as it needs %s\n", (unsigned long long)bytes, name,
+               algo && algo->needs ? algo->needs : "another call");
 }
 
 /* All sizes of one algorithm: a name, or NULL for the cheapest of each size. Of "all", those that do not fit a size leave it out. */
@@ -320,6 +336,10 @@ static tutti_status run_sizes(struct sim_run *run, const char *name, bool must_f
 
         if (!algo && must_fit)
             return no_such_algo(o, &c, name);
+        if (!algo)
+            tell_left_out(run, &c, bytes, name);
+        if (algo && (st = tt_plugin_check(algo, &c)))
+            return st;
         if (algo && (st = run_case(run, algo, &c, bytes)))
             return st;
         if (!size)
@@ -386,6 +406,8 @@ int tool_sim_main(int argc, char **argv)
     tutti_status st;
 
     sim_options_parse(&run.o, argc, argv);
+    if (tt_plugins_load())
+        return 2;
     if (tt_topo_load(&run.topo, run.o.topo))
         return 2;
     st = prepare(&run);

@@ -204,6 +204,12 @@ uint32_t tt_form_levels(enum tt_form form, uint32_t widest)
     return 1;
 }
 
+uint32_t tt_mates_first_hops(const struct tt_mates *m)
+{
+    tt_assert(m->form == TT_FORM_SOCKETS || m->form == TT_FORM_LINEAR);
+    return m->form == TT_FORM_SOCKETS ? m->each - 1 + m->sockets - 1 : m->n - 1;
+}
+
 /* ---- backwards ------------------------------------------------------------------------------------------------ */
 
 struct tt_add tt_mates_add(const struct tt_mates *m, uint32_t e)

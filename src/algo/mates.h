@@ -46,6 +46,9 @@ struct tt_hop {
 struct tt_hop tt_mates_give(const struct tt_mates *m, uint32_t e);
 struct tt_hop tt_mates_take(const struct tt_mates *m, uint32_t e);
 
+/* How many of a host's hops are of level 0; they come before the others. Linear and sockets only. */
+uint32_t tt_mates_first_hops(const struct tt_mates *m);
+
 /* Backwards, this rank adds up what tt_mates_give(m, e) names, in the order of hops. Linear and sockets only. */
 struct tt_add {
     bool first;             /* of that block: the other operand is this rank's own part */

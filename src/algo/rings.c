@@ -28,6 +28,7 @@ void tt_rings_init(struct tt_rings *r, const struct tt_coll *c, enum tt_form for
     r->levels = tt_form_levels(form, r->widest);
     /* A host of n ranks has ceil(widest / n) (n - 1) of them, which is less than 2 widest - 1. */
     r->hops = r->widest == r->narrowest ? r->widest - 1 : 2 * r->widest - 2;
+    r->one_by_one = form == TT_FORM_SOCKETS && r->widest > 1;
     tt_mates_init(&r->mates, r->layout, c->rank, form);
 }
 
@@ -91,17 +92,52 @@ static bool hop_at(const struct tt_rings *r, uint64_t at, uint32_t *m, uint32_t 
     return true;
 }
 
+/* How many hops a slot has on this host, of level 0 and of level 1, where they go one by one. */
+struct hop_counts {
+    uint32_t first, second;
+};
+
+static struct hop_counts hop_counts(const struct tt_rings *r)
+{
+    const uint32_t columns = (r->widest + r->mates.n - 1) / r->mates.n, each = r->mates.n - 1;
+    const uint32_t first = columns * tt_mates_first_hops(&r->mates);
+
+    return (struct hop_counts){ first, columns * each - first };
+}
+
+/* The hop numbered `at` of those of its level: hop e for the m-th column of each carrier. False: there are fewer. */
+static bool hop_of_level(const struct tt_rings *r, bool second, uint64_t at, uint32_t *m, uint32_t *e)
+{
+    const struct hop_counts n = hop_counts(r);
+    const uint32_t first = tt_mates_first_hops(&r->mates), each = second ? r->mates.n - 1 - first : first;
+
+    if (at >= (second ? n.second : n.first))
+        return false;
+    *m = (uint32_t)(at / each);
+    *e = (uint32_t)(at % each) + (second ? first : 0);
+    return true;
+}
+
 /* ---- gather --------------------------------------------------------------------------------------------------- */
 
 static uint64_t gather_slot_rounds(const struct tt_rings *r)
 {
-    const uint64_t rounds = tt_phase_rounds(r->hops, GIVES);
+    const uint64_t rounds = r->one_by_one ? r->hops : tt_phase_rounds(r->hops, GIVES);
 
     return rounds > r->columns ? rounds : r->columns;
 }
 
+/* One by one, what a slot does on level 1 comes before what it does on level 0. The first slot has nothing on level 1 and the last nothing
+ * on level 0: on one host, where nothing else happens in them, half of each is left out. */
+static uint64_t gather_skip(const struct tt_rings *r)
+{
+    return r->one_by_one && r->hosts == 1 ? hop_counts(r).second : 0;
+}
+
 uint64_t tt_rings_gather_rounds(const struct tt_rings *r)
 {
+    if (r->one_by_one && r->hosts == 1)
+        return gather_slot_rounds(r);
     return gather_slot_rounds(r) * (r->hosts - 1 + r->levels);
 }
 
@@ -148,6 +184,17 @@ static void gather_ring(const struct gather *g, bool put)
     }
 }
 
+/* The i-th hop of the round. */
+static bool gather_hop(const struct gather *g, uint32_t i, uint32_t *m, uint32_t *e)
+{
+    uint32_t second;
+
+    if (!g->r->one_by_one)
+        return hop_at(g->r, g->part * GIVES + i, m, e);
+    second = hop_counts(g->r).second;
+    return i == 0 && hop_of_level(g->r, g->part < second, g->part < second ? g->part : g->part - second, m, e);
+}
+
 /* The hops of arrival slot - 1 - level, for each level. */
 static void gather_hops(const struct gather *g, bool put)
 {
@@ -156,7 +203,7 @@ static void gather_hops(const struct gather *g, bool put)
     for (uint32_t i = 0; i < GIVES; i++) {
         uint32_t m, e, block;
 
-        if (!hop_at(r, g->part * GIVES + i, &m, &e))
+        if (!gather_hop(g, i, &m, &e))
             return;
         const struct tt_hop hop = put ? tt_mates_give(&r->mates, e) : tt_mates_take(&r->mates, e);
         const uint64_t steps = g->slot - hop.level;     /* that the arrival has made; its own blocks none */
@@ -174,9 +221,9 @@ static void gather_hops(const struct gather *g, bool put)
 void tt_rings_gather(struct tt_sched *s, const struct tt_coll *c, const struct tt_rings *r, uint64_t k, uint32_t tag,
                      struct tt_ref own)
 {
-    const uint64_t rounds = gather_slot_rounds(r);
+    const uint64_t rounds = gather_slot_rounds(r), at = k + gather_skip(r);
     const struct gather g = {
-        .s = s, .c = c, .r = r, .slot = k / rounds, .part = k % rounds, .tag = tag, .own = own,
+        .s = s, .c = c, .r = r, .slot = at / rounds, .part = at % rounds, .tag = tag, .own = own,
     };
 
     gather_ring(&g, true);
@@ -190,7 +237,7 @@ void tt_rings_gather(struct tt_sched *s, const struct tt_coll *c, const struct t
 /* Rounds of the hops of a slot; the last of them has the first part of the rings' step, too. */
 static uint64_t add_rounds(const struct tt_rings *r)
 {
-    return tt_phase_rounds(r->hops, ADDS);
+    return r->one_by_one ? r->hops : tt_phase_rounds(r->hops, ADDS);
 }
 
 static uint64_t reduce_slot_rounds(const struct tt_rings *r)
@@ -198,8 +245,16 @@ static uint64_t reduce_slot_rounds(const struct tt_rings *r)
     return add_rounds(r) + r->columns - 1;
 }
 
+/* As gather_skip; but level 0 comes first, and the first slot has nothing on it. */
+static uint64_t reduce_skip(const struct tt_rings *r)
+{
+    return r->one_by_one && r->hosts == 1 ? hop_counts(r).first : 0;
+}
+
 uint64_t tt_rings_reduce_rounds(const struct tt_rings *r)
 {
+    if (r->one_by_one && r->hosts == 1)
+        return reduce_slot_rounds(r);
     return reduce_slot_rounds(r) * (r->hosts - 1 + r->levels);
 }
 
@@ -270,6 +325,17 @@ static bool hop_row(const struct reduction *x, const struct tt_hop *hop, uint32_
     return block_of(x->r, host_before(x->r, (uint32_t)*i + 1), hop->carrier, m, rank);
 }
 
+/* The n-th hop of the round. */
+static bool add_hop(const struct reduction *x, uint32_t n, uint32_t *m, uint32_t *e)
+{
+    uint32_t first;
+
+    if (!x->r->one_by_one)
+        return hop_at(x->r, x->part * ADDS + n, m, e);
+    first = hop_counts(x->r).first;
+    return n == 0 && hop_of_level(x->r, x->part >= first, x->part < first ? x->part : x->part - first, m, e);
+}
+
 static void hand_on(const struct reduction *x)
 {
     const struct tt_rings *r = x->r;
@@ -278,7 +344,7 @@ static void hand_on(const struct reduction *x)
         uint32_t m, e, rank;
         uint64_t i;
 
-        if (!hop_at(r, x->part * ADDS + n, &m, &e))
+        if (!add_hop(x, n, &m, &e))
             return;
         const struct tt_hop hop = tt_mates_take(&r->mates, e);
 
@@ -302,7 +368,7 @@ static void add_up(const struct reduction *x)
         uint32_t m, e, rank;
         uint64_t i;
 
-        if (!hop_at(r, x->part * ADDS + n, &m, &e))
+        if (!add_hop(x, n, &m, &e))
             return;
         const struct tt_hop hop = tt_mates_give(&r->mates, e);
 
@@ -375,9 +441,9 @@ static void ring_add(const struct reduction *x)
 void tt_rings_reduce(struct tt_sched *s, const struct tt_coll *c, const struct tt_rings *r,
                      const struct tt_ring_sums *sums, uint64_t k, uint32_t tag)
 {
-    const uint64_t rounds = reduce_slot_rounds(r);
+    const uint64_t rounds = reduce_slot_rounds(r), at = k + reduce_skip(r);
     const struct reduction x = {
-        .s = s, .c = c, .r = r, .sums = sums, .slot = k / rounds, .part = k % rounds, .tag = tag,
+        .s = s, .c = c, .r = r, .sums = sums, .slot = at / rounds, .part = at % rounds, .tag = tag,
     };
 
     ring_put(&x);

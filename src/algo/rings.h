@@ -7,7 +7,8 @@
  * ranks puts nothing of its own into the others.
  *
  * Time goes in *slots*, of as many rounds as the steps of a slot need: what a slot sends, earlier slots have brought. Arrival i of a
- * host is what step i of the rings brings it; its own blocks are arrival -1. */
+ * host is what step i of the rings brings it; its own blocks are arrival -1. Where ranks are joined by sockets, a round has one hop of a
+ * rank at most, so that in no round two transfers of a rank share a kind of link. */
 #ifndef TT_ALGO_RINGS_H
 #define TT_ALGO_RINGS_H
 
@@ -22,6 +23,7 @@ struct tt_rings {
     uint32_t columns;                   /* that a rank carries, at most */
     uint32_t levels;                    /* slots that an arrival takes to go round the host */
     uint32_t hops;                      /* of a slot, at most, on any host */
+    bool one_by_one;                    /* one hop to a round */
     struct tt_mates mates;
 };
 

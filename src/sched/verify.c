@@ -7,6 +7,7 @@
 #include "sched/expect.h"
 #include "sched/order.h"
 #include "sched/segments.h"
+#include "sched/straight.h"
 
 /* ---- programs ------------------------------------------------------------------------------------------ */
 
@@ -330,6 +331,8 @@ static tutti_status prove(const struct tt_program *p, struct tt_early *early, co
     if (st != TUTTI_OK)
         goto fini_pieces;
     st = tt_segments_check(p, &links, f);
+    if (st == TUTTI_OK)
+        st = tt_straight_check(p, &links, f);
     if (st == TUTTI_OK)
         st = follow(p, &order, listener, f);
     if (st == TUTTI_OK && p->coll[0].kind == TT_BARRIER)

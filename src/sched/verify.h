@@ -33,6 +33,8 @@ void tt_program_fini(struct tt_program *p);
  *    a barrier).
  *  - No deadlock, even if a put's source stays in use until its wait has taken it, every pipe and every pair holds
  *    only one piece at a time, and steps go strictly forward; however steps are cut into segments (segments.h).
+ *  - No deadlock either if every rank runs its steps one after another, in program order, as short programs are run: so
+ *    in an exchange not everybody waits before it puts.
  *  - A barrier ends nowhere before it began everywhere.
  *  - Unless the algorithm says direct_unsafe: what a wait takes into DST or WORK may already land there as soon as its
  *    put is ready, because all earlier local steps on those bytes (and the peers that read them) are then known to be

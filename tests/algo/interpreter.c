@@ -183,6 +183,8 @@ static bool can_run(struct world *w, uint32_t r, uint32_t i)
     struct rank *me = &w->rank[r];
     const struct node *node = &me->node[i];
 
+    if (w->manner.order == STRAIGHT && i > 0 && !me->node[i - 1].ran)
+        return false;
     if (node->ran || node->round >= me->node[me->oldest].round + w->manner.window)
         return false;
     if (node->s.opcode == TT_WAIT) {

@@ -19,6 +19,7 @@ enum order {
     AS_DICE_FALL,
     NEWEST_FIRST,   /* of a rank drawn by dice, the one that comes last in its program */
     ONE_RANK_LAST,  /* one rank, drawn by dice, only moves when nobody else can */
+    STRAIGHT,       /* each rank's steps one after another */
     ORDERS
 };
 

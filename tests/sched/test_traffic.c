@@ -132,18 +132,133 @@ static void recursive_doubling_takes_blocks_across_twice(void **state)
 }
 
 /* Own block to the neighbour; own block around the ring 0, 2, 1, 3 that crosses between sockets; what came, to the neighbour. */
+static const struct line three_phases[] = {
+    { 0, 0, 1, 0, 'F' }, { 0, 1, 0, 1, 'F' }, { 0, 2, 3, 2, 'F' }, { 0, 3, 2, 3, 'F' },
+    { 1, 0, 2, 0, 'F' }, { 1, 2, 1, 2, 'F' }, { 1, 1, 3, 1, 'F' }, { 1, 3, 0, 3, 'F' },
+    { 2, 0, 1, 3, 'F' }, { 2, 1, 0, 2, 'F' }, { 2, 2, 3, 0, 'F' }, { 2, 3, 2, 1, 'F' },
+};
+#define THREE_PHASES (sizeof three_phases / sizeof *three_phases)
+
 static void three_phases_are_free_of_congestion(void **state)
 {
-    static const struct line lines[] = {
-        { 0, 0, 1, 0, 'F' }, { 0, 1, 0, 1, 'F' }, { 0, 2, 3, 2, 'F' }, { 0, 3, 2, 3, 'F' },
-        { 1, 0, 2, 0, 'F' }, { 1, 2, 1, 2, 'F' }, { 1, 1, 3, 1, 'F' }, { 1, 3, 0, 3, 'F' },
-        { 2, 0, 1, 3, 'F' }, { 2, 1, 0, 2, 'F' }, { 2, 2, 3, 0, 'F' }, { 2, 3, 2, 1, 'F' },
-    };
     struct hand h;
 
     (void)state;
-    write_out(&h, lines, sizeof lines / sizeof *lines);
-    check_lines(&h.p, lines, sizeof lines / sizeof *lines);
+    write_out(&h, three_phases, THREE_PHASES);
+    check_lines(&h.p, three_phases, THREE_PHASES);
+}
+
+/* The programs of a registered algorithm on hosts that are alike. */
+static void build(struct tt_program *p, const char *name, const struct tt_layout *l)
+{
+    static struct case_calls calls;
+    struct case_spec spec = { .nranks = l->nranks, .elem_bytes = 4, .count = 2, .packed = true };
+
+    for (size_t i = 0; i < tt_nalgos; i++)
+        if (strcmp(tt_algos[i]->name, name) == 0)
+            spec.algo = tt_algos[i];
+    assert_non_null(spec.algo);
+    case_make(&calls, &spec);
+    for (uint32_t r = 0; r < l->nranks; r++)
+        calls.coll[r].layout = l;
+    assert_int_equal(tt_program_init(p, spec.algo, calls.coll, l->nranks), TUTTI_OK);
+}
+
+/* Not only the pattern by hand: what runs. */
+static void parallel_rings_on_one_host_are_the_three_phases(void **state)
+{
+    static const char *const algos[] = { "allgather_parallel_rings_sockets", "allgather_parallel_rings" };
+    struct tt_program p;
+    struct tt_layout l;
+
+    (void)state;
+    tt_layout_regular(&l, RANKS, RANKS, 2, 1, TT_NODE_SOCKETS);
+    for (int i = 0; i < 2; i++) {
+        build(&p, algos[i], &l);
+        check_lines(&p, three_phases, THREE_PHASES);
+        tt_program_fini(&p);
+    }
+}
+
+/* The reduce_scatter reads them backwards, but each rank adds up what its socket has before it takes what comes across. */
+static void parallel_rings_backwards_are_three_phases_too(void **state)
+{
+    static const struct line lines[] = {
+        { 0, 0, 1, 0, 'F' }, { 0, 1, 0, 0, 'F' }, { 0, 2, 3, 0, 'F' }, { 0, 3, 2, 0, 'F' },
+        { 1, 0, 1, 0, 'F' }, { 1, 1, 0, 0, 'F' }, { 1, 2, 3, 0, 'F' }, { 1, 3, 2, 0, 'F' },
+        { 2, 2, 0, 0, 'F' }, { 2, 1, 2, 0, 'F' }, { 2, 3, 1, 0, 'F' }, { 2, 0, 3, 0, 'F' },
+    };
+    struct tt_program p;
+    struct tt_layout l;
+
+    (void)state;
+    tt_layout_regular(&l, RANKS, RANKS, 2, 1, TT_NODE_SOCKETS);
+    build(&p, "reduce_scatter_parallel_rings", &l);
+    check_lines(&p, lines, sizeof lines / sizeof *lines);
+    tt_program_fini(&p);
+}
+
+/* How many transfers of a whole run are not free; *n: of how many. */
+static uint32_t congested(const char *name, const struct tt_layout *l, uint32_t *n)
+{
+    struct tt_program p;
+    struct tt_traffic t;
+    uint32_t found = 0;
+    char why[512] = "";
+
+    build(&p, name, l);
+    if (tt_traffic_init(&t, &p, l, why, sizeof why) != TUTTI_OK)
+        fail_msg("%s: %s", name, why);
+    for (uint32_t i = 0; i < t.ntransfers; i++)
+        found += t.transfer[i].congestion != TT_FREE;
+    *n = t.ntransfers;
+    tt_traffic_fini(&t);
+    tt_program_fini(&p);
+    return found;
+}
+
+/* Also while arrivals of several steps go round at once, and with other sockets than two of two. */
+static void parallel_rings_over_sockets_are_never_congested_on_any_number_of_hosts(void **state)
+{
+    static const struct {
+        uint32_t ranks, sockets, hosts_max;
+    } hosts[] = { { 4, 2, 16 }, { 2, 2, 5 }, { 8, 2, 5 }, { 6, 3, 5 }, { 8, 4, 5 } };
+    static const char *const algos[] = {
+        "allgather_parallel_rings_sockets", "allgather_parallel_rings",       "allgatherv_parallel_rings",
+        "reduce_scatter_parallel_rings",    "reduce_scatterv_parallel_rings", "allreduce_parallel_rings",
+    };
+    struct tt_layout l;
+    uint32_t n;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof hosts / sizeof *hosts; i++)
+        for (uint32_t h = 1; h <= hosts[i].hosts_max; h += h < 5 ? 1 : 11)
+            for (size_t a = 0; a < sizeof algos / sizeof *algos; a++) {
+                tt_layout_regular(&l, h * hosts[i].ranks, hosts[i].ranks, hosts[i].sockets, hosts[i].ranks,
+                                  TT_NODE_SOCKETS);
+                if (congested(algos[a], &l, &n) > 0)
+                    fail_msg("%s is congested on %u hosts of %u ranks and %u sockets", algos[a], h, hosts[i].ranks,
+                             hosts[i].sockets);
+                assert_in_range(n, 1, 100000);
+            }
+}
+
+/* The canary of the test before: on the same hosts other forms are. */
+static void parallel_rings_that_do_not_see_sockets_are_congested(void **state)
+{
+    static const char *const algos[] = {
+        "allgather_parallel_rings_linear",
+        "allgather_parallel_rings_doubling",
+        "allgather_parallel_rings_halving",
+        "allgather_parallel_rings_knomial",
+    };
+    struct tt_layout l;
+    uint32_t n;
+
+    (void)state;
+    tt_layout_regular(&l, 16, 4, 2, 4, TT_NODE_SOCKETS);
+    for (size_t a = 0; a < sizeof algos / sizeof *algos; a++)
+        assert_in_range(congested(algos[a], &l, &n), 16, 240);
 }
 
 /* The same exchanges as linear's in another order, all in one step: what goes across is queued at its sender. */
@@ -294,6 +409,10 @@ int main(void)
         cmocka_unit_test(linear_broadcast_by_all_floods_one_receiver_at_a_time),
         cmocka_unit_test(recursive_doubling_takes_blocks_across_twice),
         cmocka_unit_test(three_phases_are_free_of_congestion),
+        cmocka_unit_test(parallel_rings_on_one_host_are_the_three_phases),
+        cmocka_unit_test(parallel_rings_backwards_are_three_phases_too),
+        cmocka_unit_test(parallel_rings_over_sockets_are_never_congested_on_any_number_of_hosts),
+        cmocka_unit_test(parallel_rings_that_do_not_see_sockets_are_congested),
         cmocka_unit_test(all_at_once_is_serialized_at_the_sender),
         cmocka_unit_test(labels_of_any_plan_are_those_of_the_definition),
         cmocka_unit_test(origins_are_told_as_ranges),

@@ -318,6 +318,42 @@ static void waiting_in_a_circle_is_a_deadlock(void **state)
     finds(&h, "deadlock");
 }
 
+/* With room for a message in either direction no step waits for another; but one after another, all wait before anybody puts. */
+static void waiting_before_putting_is_found_if_all_do_it(void **state)
+{
+    static const uint32_t right[] = { 1, 2, 0 }, left[] = { 2, 0, 1 };
+    struct hand h;
+
+    (void)state;
+    begin_allgather(&h);
+    for (uint32_t r = 0; r < 2; r++) {
+        const struct tt_step put = h.steps[r][0];
+
+        h.steps[r][0] = h.steps[r][1];
+        h.steps[r][1] = put;
+        finds(&h, r == 0 ? "" : "step by step it waits, in a circle");
+        if (r == 0)
+            assert_string_equal(finding(&h), "");       /* rank 1 still puts first */
+    }
+
+    begin(&h, TT_ALLGATHER, 3, 4, false);
+    for (uint32_t r = 0; r < 3; r++) {
+        tt_sched_copy(&h.s[r], tt_dst(4 * r), tt_src(0), 4);
+        tt_sched_wait(&h.s[r], left[r], tt_dst(4 * left[r]), 4, 0);
+        tt_sched_put(&h.s[r], right[r], tt_src(0), tt_dst(4 * r), 4, 0);
+        tt_sched_wait(&h.s[r], right[r], tt_dst(4 * right[r]), 4, 0);
+        tt_sched_put(&h.s[r], left[r], tt_src(0), tt_dst(4 * r), 4, 0);
+    }
+    finds(&h, "step 1 (");
+    finds(&h, "step by step it waits, in a circle");
+    h.s[2].n = 1;
+    for (uint32_t i = 0; i < 2; i++)    /* one that puts first lets all others through */
+        tt_sched_put(&h.s[2], i, tt_src(0), tt_dst(8), 4, 0);
+    for (uint32_t i = 0; i < 2; i++)
+        tt_sched_wait(&h.s[2], i, tt_dst(4 * i), 4, 0);
+    assert_string_equal(finding(&h), "");
+}
+
 /* An exchange in place, straight into what is being sent: only with room for it elsewhere would it get through. */
 static void an_exchange_over_its_own_source_is_a_deadlock(void **state)
 {
@@ -471,6 +507,7 @@ int main(void)
         cmocka_unit_test(reductions_take_each_rank_once_lower_left_and_finish_once),
         cmocka_unit_test(finishing_before_everybody_is_in_is_noticed),
         cmocka_unit_test(waiting_in_a_circle_is_a_deadlock),
+        cmocka_unit_test(waiting_before_putting_is_found_if_all_do_it),
         cmocka_unit_test(an_exchange_over_its_own_source_is_a_deadlock),
         cmocka_unit_test(a_ring_of_pipes_is_a_deadlock_once_it_is_cut),
         cmocka_unit_test(messages_that_wait_for_each_others_halves_are_a_deadlock_unless_they_are_cut),

@@ -2,10 +2,24 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 #include "base/prng.h"
+
+bool unit_part(uint64_t n)
+{
+    static uint32_t part, parts;
+    const char *text = getenv("TUTTI_TEST_PART");
+
+    if (parts == 0 && (!text || sscanf(text, "%u/%u", &part, &parts) != 2 || part < 1 || part > parts)) {
+        if (text)
+            fail_msg("TUTTI_TEST_PART=%s: it must be like 3/20, for the third of twenty parts", text);
+        part = parts = 1;
+    }
+    return tt_mix64(n) % parts == part - 1;
+}
 
 bool unit_draw(void)
 {

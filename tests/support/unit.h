@@ -19,6 +19,9 @@
 #else
 #define UNIT_SHARE 1
 #endif
+/* Whether case n is in the part of a long test that this run is for: TUTTI_TEST_PART=3/20 is the third of twenty, each as good as drawn;
+ * without it all are. */
+bool unit_part(uint64_t n);
 /* Whether this case is one of them: drawn afresh by each call, the same in each run. */
 bool unit_draw(void);
 

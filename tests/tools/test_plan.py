@@ -15,8 +15,14 @@ SVG = "{http://www.w3.org/2000/svg}"
 NO_JSON = ("allgatherv", "gatherv", "scatterv", "reduce_scatterv", "alltoallv", "send", "recv")
 
 
-def plan(*args):
-    return subprocess.run([TUTTI, "plan", *args], capture_output=True, text=True, timeout=60, check=False)
+SOURCE = Path(os.environ.get("TUTTI_SOURCE_DIR", Path(__file__).resolve().parents[2]))
+PLUGIN = TUTTI.parent / "examples" / "plugin" / "allgather_bothways.so"
+PLAN = SOURCE / "examples" / "plugin" / "allgather_sockets4.json"
+
+
+def plan(*args, algorithms=""):
+    return subprocess.run([TUTTI, "plan", *args], capture_output=True, text=True, timeout=60, check=False,
+                          env={**os.environ, "TUTTI_ALGORITHMS": str(algorithms)})
 
 
 def done(test, *args):
@@ -26,9 +32,12 @@ def done(test, *args):
     return result.stdout
 
 
+def listed():
+    return json.loads(subprocess.run([TUTTI, "info", "--algos", "--json"], capture_output=True, text=True, check=True).stdout)
+
+
 def algos():
-    text = subprocess.run([TUTTI, "info", "--algos", "--json"], capture_output=True, text=True, check=True).stdout
-    return [(a["coll"], a["name"]) for a in json.loads(text)]
+    return [(a["coll"], a["name"]) for a in listed()]
 
 
 # ---- a reader of plans, by the document alone ----
@@ -238,6 +247,105 @@ class Congestion(unittest.TestCase):
         text = done(self, "congestion", "allgather", "doubling", "--ranks", "4", "--sockets", "2")
         self.assertEqual(len(re.findall(r"-> .*duplicate", text)), 4)
         self.assertIn("of 8 transfers 4 congestion-free, 0 serialized, 0 incast, 4 duplicate", text)
+
+
+    def test_what_runs_on_four_gpus_in_two_sockets_are_the_three_phases(self):
+        free = "congestion-free"
+        pairs = [(a, a ^ 1) for a in range(4)]
+        across = [(0, 2), (1, 3), (2, 1), (3, 0)]
+        labels = self.labels("allgather", "parallel_rings_sockets", "--ranks", "4", "--sockets", "2")
+        self.assertEqual(labels, {(step, *pair): free for step, step_pairs in enumerate((pairs, across, pairs)) for pair in step_pairs})
+
+    def test_parallel_rings_over_sockets_are_free_of_congestion_on_several_hosts(self):
+        for hosts in (2, 3, 8):
+            for coll, algo in (("allgather", "parallel_rings_sockets"), ("reduce_scatter", "parallel_rings")):
+                labels = self.labels(coll, algo, "--hosts", str(hosts), "--ranks-per-host", "4", "--sockets", "2")
+                self.assertEqual(set(labels.values()), {"congestion-free"}, (coll, hosts))
+
+
+class Outside(unittest.TestCase):
+    """Algorithms that TUTTI_ALGORITHMS adds."""
+
+    def test_a_plan_in_json_is_shown_drawn_and_looked_at(self):
+        with tempfile.TemporaryDirectory() as folder:
+            shown = plan("show", "allgather", "sockets4", "--rank", "2", algorithms=PLAN)
+            self.assertEqual(shown.returncode, 0, shown.stderr)
+            self.assertIn("\nneeds 4 ranks", shown.stdout)
+            self.assertRegex(shown.stdout, r"put +.* -> +1 .* from 2")
+            looked = plan("congestion", "allgather", "sockets4", "--sockets", "2", algorithms=PLAN)
+            self.assertIn("of 12 transfers 12 congestion-free", looked.stdout)
+            drawn = plan("draw", "allgather", "sockets4", "-o", f"{folder}/plan.svg", algorithms=PLAN)
+            self.assertEqual((drawn.returncode, drawn.stderr), (0, ""))
+            self.assertEqual(Path(folder, "plan.svg").read_text().count('data-from="'), 12)
+            written = plan("show", "allgather", "sockets4", "--json", algorithms=PLAN)
+            Path(folder, "again.json").write_text(written.stdout)
+            again = plan("show", "allgather", "sockets4", "--json", algorithms=Path(folder, "again.json"))
+            self.assertEqual(again.stdout, written.stdout)
+
+    def test_an_algorithm_of_a_shared_object_is_shown_drawn_and_looked_at(self):
+        for args in (("show", "allgather", "bothways"), ("draw", "allgather", "allgather_bothways"),
+                     ("congestion", "allgather", "bothways", "--json")):
+            result = plan(*args, "--ranks", "5", algorithms=PLUGIN)
+            self.assertEqual((result.returncode, result.stderr), (0, ""))
+            self.assertIn("allgather_bothways", result.stdout)
+
+    def test_a_plan_that_is_wrong_is_answered_with_the_finding(self):
+        doc = json.loads(PLAN.read_text())
+        doc["ranks"][1]["rounds"][0] = doc["ranks"][1]["rounds"][0][1:]
+        with tempfile.TemporaryDirectory() as folder:
+            wrong = Path(folder, "wrong.json")
+            wrong.write_text(json.dumps(doc))
+            result = plan("show", "allgather", "sockets4", algorithms=wrong)
+        self.assertEqual((result.returncode, result.stdout), (1, ""))
+        self.assertRegex(result.stderr, r"wrong\.json is wrong: rank \d")
+
+    def test_a_plan_for_other_ranks_says_what_it_needs(self):
+        result = plan("show", "allgather", "sockets4", "--ranks", "3", algorithms=PLAN)
+        self.assertEqual(result.returncode, 1)
+        self.assertIn("as it needs 4 ranks", result.stderr)
+
+
+class Needs(unittest.TestCase):
+    """What does not always fit says why, wherever it is asked for."""
+
+    def test_an_algorithm_that_cannot_do_a_call_says_what_it_needs(self):
+        refused = 0
+        for algo in listed():
+            if algo["coll"] in ("send", "recv", "barrier"):
+                continue
+            result = plan("show", algo["coll"], algo["name"], "--ranks", "16", "--bytes", "1M", "--rounds", "1")
+            if result.returncode:
+                self.assertIn(f"as it needs {algo['needs']}\n", result.stderr)
+                refused += 1
+        self.assertGreater(refused, 12)
+
+    def test_those_with_needs_show_them(self):
+        for algo in listed():
+            if algo["coll"] in ("send", "recv"):
+                continue
+            result = plan("show", algo["coll"], algo["name"], "--ranks", "4", "--bytes", "64")
+            self.assertEqual(result.returncode, 0, (algo["name"], result.stderr))
+            self.assertEqual([line[6:] for line in result.stdout.splitlines() if line.startswith("needs ")],
+                             [algo["needs"]] if algo["needs"] else [], algo["name"])
+
+    def test_simulation_and_measurement_say_it_too(self):
+        needs = {a["name"]: a["needs"] for a in listed()}["alltoall_bruck"]
+        sim = [TUTTI, "sim", "alltoall", "--ranks", "16", "--bytes", "64M", "--quiet", "--algo"]
+        named = subprocess.run([*sim, "bruck"], capture_output=True, text=True, timeout=60, check=False)
+        self.assertEqual(named.returncode, 1)
+        self.assertIn(f"as it needs {needs}", named.stderr)
+        of_all = subprocess.run([*sim, "all"], capture_output=True, text=True, timeout=60, check=True)
+        self.assertIn(f"alltoall_bruck is left out, as it needs {needs}", of_all.stdout)
+        perf = subprocess.run([TUTTI, "perf", "-n", "2", "alltoall", "--algo", "bruck", "--min", "64M", "--max", "64M"],
+                              capture_output=True, text=True, timeout=60, check=False)
+        self.assertIn(f"cannot do this call, as it needs {needs}", perf.stdout)
+
+    def test_simulation_knows_algorithms_from_outside(self):
+        result = subprocess.run([TUTTI, "sim", "allgather", "--ranks", "4", "--algo", "sockets4,bothways", "--quiet"],
+                                env={**os.environ, "TUTTI_ALGORITHMS": f"{PLAN},{PLUGIN}"}, capture_output=True, text=True,
+                                timeout=60, check=True)
+        self.assertRegex(result.stdout, r"allgather_sockets4 +\d")
+        self.assertRegex(result.stdout, r"allgather_bothways +\d")
 
 
 class Mistakes(unittest.TestCase):

@@ -1,0 +1,54 @@
+#include "sched/straight.h"
+
+#include <stdlib.h>
+
+/* The put of a wait, as its rank and its step there. */
+static uint32_t put_of(const struct tt_program *p, const struct tt_links *links, uint32_t rank, uint32_t step,
+                       uint32_t *from)
+{
+    *from = p->steps[rank][step].peer;
+    return links->mate[links->first[rank] + step] - links->first[*from];
+}
+
+/* Runs one rank as far as it goes; whether it went on. */
+static bool run_rank(const struct tt_program *p, const struct tt_links *links, uint32_t rank, uint32_t *at)
+{
+    const uint32_t began = at[rank];
+
+    for (; at[rank] < p->nsteps[rank]; at[rank]++) {
+        uint32_t from;
+
+        if (p->steps[rank][at[rank]].opcode == TT_WAIT && put_of(p, links, rank, at[rank], &from) >= at[from])
+            break;
+    }
+    return at[rank] > began;
+}
+
+/* From a rank that stays to one in the circle. */
+static tutti_status circle(const struct tt_program *p, const struct tt_links *links, uint32_t rank, const uint32_t *at,
+                           const struct tt_finding *f)
+{
+    for (uint32_t i = 0; i < p->nranks; i++)
+        put_of(p, links, rank, at[rank], &rank);
+    return tt_finding_step(f, rank, at[rank], "step by step it waits, in a circle, for itself: put before you wait");
+}
+
+tutti_status tt_straight_check(const struct tt_program *p, const struct tt_links *links, const struct tt_finding *f)
+{
+    uint32_t *at = calloc(p->nranks, sizeof *at);       /* of each rank, its step */
+    tutti_status st = TUTTI_OK;
+    bool moved = true;
+
+    if (!at)
+        return tt_finding_nomem(f);
+    while (moved) {
+        moved = false;
+        for (uint32_t r = 0; r < p->nranks; r++)
+            moved = run_rank(p, links, r, at) || moved;
+    }
+    for (uint32_t r = 0; r < p->nranks && st == TUTTI_OK; r++)
+        if (at[r] < p->nsteps[r])
+            st = circle(p, links, r, at, f);
+    free(at);
+    return st;
+}
