@@ -4,7 +4,7 @@
 
 #include "base/status.h"
 
-_Static_assert(TT_EXEC_STEPS <= 64, "deps is a bitmap of steps");
+_Static_assert(TT_EXEC_STEPS == 64, "sets of steps are words of 64 bits");
 _Static_assert(TT_EXEC_STEPS >= 2 * TT_ROUND_STEPS_MAX, "a pipe's writer and reader may be a round apart");
 _Static_assert(sizeof(struct tt_exec) + 17 * sizeof(struct tt_exec_peer) <= 16384, "an executor with 17 peers fits 16 KiB");
 
@@ -34,12 +34,31 @@ static uint32_t slot_of(const struct tt_exec *x, uint32_t seq) { return seq & (x
 /* ---- which steps are tried ------------------------------------------------------------------------- */
 
 #define NO_FLOW UINT32_MAX
+#define EAGER_FLOW (1u << 30)
+#define LAST_CREDIT_BIT 63u     /* of consumed_of: for all peers from there on */
+#define FETCH_MAX 8             /* steps that tt_exec_prefetch fetches at most */
 #define ANY_STREAM 3u
 
 /* A streamed put or wait by its peer and stream. */
 static uint32_t flow_of(uint32_t peer, bool put, uint32_t stream)
 {
     return peer << 3 | (uint32_t)put << 2 | stream;
+}
+
+/* An eager wait by whom it waits for and what: like no streamed step, but maybe like another eager wait. */
+static uint32_t eager_flow(uint32_t peer, uint32_t tag)
+{
+    return EAGER_FLOW | ((peer << 20 ^ tag) & (EAGER_FLOW - 1));
+}
+
+/* The steps whose flow is `flow`: of the window, and maybe some that are over. */
+static uint64_t steps_of_flow(const struct tt_exec *x, uint32_t flow)
+{
+    uint64_t found = 0;
+
+    for (uint32_t j = 0; j < TT_EXEC_STEPS; j++)
+        found |= (uint64_t)(x->flow[j] == flow) << j;
+    return found;
 }
 
 /* Something came for the steps of a flow: they are tried again. `any` is ANY_STREAM for those of all its streams, else 0. */
@@ -149,8 +168,13 @@ static bool conflict(const struct tt_step *first, const struct tt_step *then)
 
 int tt_exec_peer_of(const struct tt_exec *x, uint32_t rank)
 {
-    for (uint32_t i = x->npeers; i-- > 0;)
+    const uint32_t near = x->npeers < TT_EXEC_NEAR_PEERS ? x->npeers : TT_EXEC_NEAR_PEERS;
+
+    for (uint32_t i = x->npeers; i-- > near;)
         if (x->peer[i].rank == rank)
+            return (int)i;
+    for (uint32_t i = near; i-- > 0;)
+        if (x->peer_rank[i] == rank)
             return (int)i;
     return -1;
 }
@@ -164,7 +188,18 @@ static uint16_t peer_index(struct tt_exec *x, uint32_t rank)
     tt_assert(x->npeers < x->peers_max);
     memset(&x->peer[x->npeers], 0, sizeof x->peer[0]);
     x->peer[x->npeers].rank = rank;
+    if (x->npeers < TT_EXEC_NEAR_PEERS)
+        x->peer_rank[x->npeers] = rank;
     return (uint16_t)x->npeers++;
+}
+
+static uint32_t credit_bit(uint32_t peer) { return peer < LAST_CREDIT_BIT ? peer : LAST_CREDIT_BIT; }
+
+/* A peer may have to hear what has been consumed. */
+static void look_for_credit(struct tt_exec *x, uint32_t peer)
+{
+    x->consumed_of |= 1ull << credit_bit(peer);
+    x->credit_due = true;
 }
 
 /* Numbers the segments of a streamed put or wait. */
@@ -182,7 +217,8 @@ static void assign_stream(struct tt_exec *x, struct tt_exec_step *t)
     t->seq0 = *loaded;
     *loaded += tt_exec_segments(t->s.bytes, x->conf.segment_bytes);
     x->flow[t - x->step] = flow_of(t->peer, put, t->stream);
-    x->credit_due |= !put && st->consumed != st->told;      /* its sender may need to hear of what came before */
+    if (!put && st->consumed != st->told)
+        look_for_credit(x, t->peer);        /* its sender may need to hear of what came before */
 }
 
 static bool same_bytes(const struct tt_step *writer, const struct tt_ref *ref, uint64_t bytes)
@@ -209,18 +245,22 @@ static void link_step(struct tt_exec *x, uint32_t i)
         const uint32_t e = index_of(n);
         struct tt_exec_step *earlier = &x->step[e];
 
-        if (!earlier->over && conflict(&earlier->s, &t->s))
+        if (!earlier->over && conflict(&earlier->s, &t->s)) {
             x->deps[i] |= 1ull << e;
+            x->dependents[e] |= 1ull << i;
+        }
         if (t->s.opcode == TT_WAIT)
             continue;
         if (t->s.a.buf == TT_BUF_PIPE && same_bytes(&earlier->s, &t->s.a, t->s.bytes)) {
             t->writer_a = (int8_t)e;
             earlier->reader = (int8_t)i;
+            x->dependents[e] |= 1ull << i;
         }
         if (t->s.opcode == TT_REDUCE_STEP && t->s.b.buf == TT_BUF_PIPE &&
             same_bytes(&earlier->s, &t->s.b, t->s.bytes)) {
             t->writer_b = (int8_t)e;
             earlier->reader = (int8_t)i;
+            x->dependents[e] |= 1ull << i;
         }
         if (t->s.opcode == TT_PUT && !t->eager && writes_into(&earlier->s, &t->s.a, t->s.bytes))
             last = earlier;
@@ -258,7 +298,7 @@ static void add_step(struct tt_exec *x, const struct tt_step *s)
         .forward = -1,
         .stage = NO_STAGE,
     };
-    x->deps[i] = 0;
+    x->deps[i] = x->dependents[i] = 0;
     x->flow[i] = NO_FLOW;
     x->asleep &= ~(1ull << i);
     if (s->opcode != TT_WAIT)
@@ -272,6 +312,8 @@ static void add_step(struct tt_exec *x, const struct tt_step *s)
         t->eager = s->bytes <= x->conf.eager_bytes;
         if (!t->eager)
             assign_stream(x, t);
+        else if (s->opcode == TT_WAIT)
+            x->flow[i] = eager_flow(t->peer, s->tag);
         if (!t->eager && s->opcode == TT_WAIT && !x->peer[t->peer].opened)
             x->unopened |= 1ull << i;
     }
@@ -322,6 +364,9 @@ static void begin(struct tt_exec *x, const struct tt_exec_conf *conf, struct tt_
     x->loaded = 0;
     x->progress = true;
     x->credit_due = x->straight = false;
+    x->consumed_of = 0;
+    for (uint32_t i = 0; i < TT_EXEC_STEPS; i++)
+        x->flow[i] = NO_FLOW;
     x->credit_from = 0;
     x->peer = peers;
 }
@@ -379,29 +424,20 @@ static bool retired(const struct tt_exec *x, const struct tt_exec_step *t)
     return t->reader >= 0 && x->step[t->reader].over;
 }
 
-/* Step i has moved: those that wait for it are tried again. */
-static void wake_dependents(struct tt_exec *x, uint32_t i)
-{
-    uint64_t woken = 0;
-
-    for (uint32_t j = 0; j < TT_EXEC_STEPS; j++)
-        woken |= (x->deps[j] >> i & 1) << j;
-    x->asleep &= ~woken;
-}
-
+/* Step i has moved: those that wait for it are tried again. When it is over they do not depend on it any more. */
 static void end_step(struct tt_exec *x, uint32_t i)
 {
     struct tt_exec_step *t = &x->step[i];
 
     if (t->over)
         return;
-    wake_dependents(x, i);
+    x->asleep &= ~x->dependents[i];
     if (t->done < t->s.bytes)
         return;
     t->over = true;
     x->unstaged -= may_need_stage(t) && t->stage == NO_STAGE;
-    for (uint32_t j = 0; j < TT_EXEC_STEPS; j++)
-        x->deps[j] &= ~(1ull << i);
+    for (uint64_t left = x->dependents[i]; left; left &= left - 1)
+        x->deps[__builtin_ctzll(left)] &= ~(1ull << i);
     if (t->writer_a >= 0)
         free_stages(x, &x->step[t->writer_a]);
     if (t->writer_b >= 0)
@@ -423,7 +459,7 @@ static void release_slot(struct tt_exec *x, int8_t writer)
     if (w->s.opcode != TT_WAIT || w->eager)
         return;
     x->peer[w->peer].stream[w->stream].consumed++;
-    x->credit_due = true;
+    look_for_credit(x, w->peer);
 }
 
 /* ---- whether a segment can go ---------------------------------------------------------------------- */
@@ -437,6 +473,20 @@ static bool deps_met(const struct tt_exec *x, const struct tt_exec_step *t, uint
             return false;
     }
     return true;
+}
+
+static bool pipe_has(const struct tt_exec *x, int8_t writer, uint64_t end)
+{
+    return writer < 0 || x->step[writer].done >= end;
+}
+
+/* Whether the steps that t waits for are far enough for it to touch [pos, pos + len). If not, it sleeps until one of them moves. */
+static bool inputs_ready(struct tt_exec *x, const struct tt_exec_step *t, uint64_t pos, uint64_t len)
+{
+    if (pipe_has(x, t->writer_a, pos + len) && pipe_has(x, t->writer_b, pos + len) && deps_met(x, t, pos, len))
+        return true;
+    x->asleep |= 1ull << (t - x->step);
+    return false;
 }
 
 /* Where [pos, pos + len) of an operand is, if it can be read now. `writer` is its pipe's writer or -1; `consumed_pos` is how far the
@@ -586,7 +636,7 @@ static bool try_put(struct tt_exec *x, struct tt_exec_step *t, struct tt_action 
     uint32_t seq;
 
     if (t->eager) {
-        if (!deps_met(x, t, 0, t->s.bytes) || !source_at(x, &t->s.a, t->writer_a, 0, t->s.bytes, 0, &a->a))
+        if (!inputs_ready(x, t, 0, t->s.bytes) || !source_at(x, &t->s.a, t->writer_a, 0, t->s.bytes, 0, &a->a))
             return false;
         a->kind = TT_ACT_EAGER;
         a->tag = t->s.tag;
@@ -604,7 +654,7 @@ static bool try_put(struct tt_exec *x, struct tt_exec_step *t, struct tt_action 
         return false;
     if (pos < t->fused)
         a->a = (struct tt_place){ .kind = TT_AT_REMOTE, .peer = t->peer, .stream = t->stream, .slot = slot_of(x, seq) };
-    else if (!deps_met(x, t, pos, len) || !source_at(x, &t->s.a, t->writer_a, pos, len, t->done, &a->a))
+    else if (!inputs_ready(x, t, pos, len) || !source_at(x, &t->s.a, t->writer_a, pos, len, t->done, &a->a))
         return false;
     if (a->a.kind == TT_AT_NONE)
         return false;
@@ -638,7 +688,7 @@ static bool see_arrivals(struct tt_exec *x, struct tt_exec_step *t)
         seen = true;
         if (!pipe) {
             st->consumed++;
-            x->credit_due = true;
+            look_for_credit(x, t->peer);
         }
     }
     return seen;
@@ -663,7 +713,7 @@ static bool try_wait(struct tt_exec *x, struct tt_exec_step *t, uint32_t i, stru
             }
             return false;
         }
-        if (!deps_met(x, t, 0, t->s.bytes))
+        if (!inputs_ready(x, t, 0, t->s.bytes))
             return false;
         a->kind = TT_ACT_COPY;
         a->bytes = t->s.bytes;
@@ -684,7 +734,7 @@ static bool try_wait(struct tt_exec *x, struct tt_exec_step *t, uint32_t i, stru
     }
     seq = t->seq0 + segment_index(x, t->done);
     len = segment_at(x, t, t->done);
-    if ((int32_t)(st->arrived - seq) <= 0 || st->consumed != seq || !deps_met(x, t, t->done, len))
+    if ((int32_t)(st->arrived - seq) <= 0 || st->consumed != seq || !inputs_ready(x, t, t->done, len))
         return false;
     a->kind = TT_ACT_COPY;
     a->bytes = len;
@@ -697,7 +747,7 @@ static bool try_local(struct tt_exec *x, struct tt_exec_step *t, struct tt_actio
     const uint64_t pos = t->done, len = segment_at(x, t, pos);
     const bool reduce = t->s.opcode == TT_REDUCE_STEP;
 
-    if (!deps_met(x, t, pos, len) || !source_at(x, &t->s.a, t->writer_a, pos, len, pos, &a->a))
+    if (!inputs_ready(x, t, pos, len) || !source_at(x, &t->s.a, t->writer_a, pos, len, pos, &a->a))
         return false;
     if (reduce && !source_at(x, &t->s.b, t->writer_b, pos, len, pos, &a->b))
         return false;
@@ -727,10 +777,10 @@ static bool needs_credit(const struct tt_exec *x, uint32_t peer, uint8_t stream)
 {
     if (!x->peer[peer].in_direct)
         return true;
-    for (uint32_t n = x->head; n != x->tail; n++) {
-        const struct tt_exec_step *t = &x->step[index_of(n)];
+    for (uint64_t left = steps_of_flow(x, flow_of(peer, false, stream)); left; left &= left - 1) {
+        const struct tt_exec_step *t = &x->step[__builtin_ctzll(left)];
 
-        if (t->s.opcode == TT_WAIT && t->peer == peer && t->stream == stream && !t->eager && !t->to_dst && !t->over)
+        if (!t->to_dst && !t->over)
             return true;
     }
     return false;
@@ -742,7 +792,9 @@ static bool next_credit(struct tt_exec *x, struct tt_action *a)
 {
     const uint32_t enough = x->conf.depth >= 4 ? x->conf.depth / 4u : 1;
 
-    for (uint32_t p = x->credit_from; p < x->npeers; p++)
+    for (uint32_t p = x->credit_from; p < x->npeers; p++) {
+        if (!(x->consumed_of >> credit_bit(p) & 1))
+            continue;
         for (uint8_t s = 0; s < x->conf.streams; s++) {
             const struct tt_exec_stream *st = &x->peer[p].stream[s];
 
@@ -754,6 +806,9 @@ static bool next_credit(struct tt_exec *x, struct tt_action *a)
             a->seq = st->consumed;
             return true;
         }
+        if (p < LAST_CREDIT_BIT)
+            x->consumed_of &= ~(1ull << p);
+    }
     x->credit_due = x->credit_from > 0;
     x->credit_from = 0;
     return false;
@@ -782,9 +837,7 @@ static bool streamed_sleeps(const struct tt_exec *x, const struct tt_exec_step *
 
     if (t->s.opcode == TT_WAIT)
         return p->opened && (int32_t)(st->arrived - t->seq0 - segment_index(x, t->done)) <= 0;
-    if (!p->ready || t->issued == t->s.bytes || t->issued - t->done >= (IN_FLIGHT_MAX - 1) * x->conf.segment_bytes)
-        return true;
-    return t->fused <= t->issued && !deps_met(x, t, t->issued, segment_at(x, t, t->issued));
+    return !p->ready || t->issued == t->s.bytes || t->issued - t->done >= (IN_FLIGHT_MAX - 1) * x->conf.segment_bytes;
 }
 
 /* Whether nothing can come of step t, however often it is tried, before its message comes or a step that it waits for moves. In a long
@@ -808,6 +861,17 @@ static bool sleeps(const struct tt_exec *x, const struct tt_exec_step *t)
     return false;
 }
 
+/* Moves the cursor on to the next step that is not asleep. False: there is none up to the end of the window. */
+static bool find_awake(struct tt_exec *x)
+{
+    const uint32_t at = index_of(x->cursor), left = x->tail - x->cursor;
+    const uint64_t awake = at ? ~x->asleep >> at | ~x->asleep << (TT_EXEC_STEPS - at) : ~x->asleep;
+    const uint32_t skip = awake ? (uint32_t)__builtin_ctzll(awake) : TT_EXEC_STEPS;
+
+    x->cursor += skip < left ? skip : left;
+    return skip < left;
+}
+
 bool tt_exec_next(struct tt_exec *x, struct tt_action *a)
 {
     if (x->head == x->tail && x->round == x->nrounds)
@@ -815,11 +879,9 @@ bool tt_exec_next(struct tt_exec *x, struct tt_action *a)
     for (;;) {
         if (x->unopened && next_open(x, a))
             return true;
-        while (x->cursor != x->tail) {
+        while (find_awake(x)) {
             const uint32_t i = index_of(x->cursor++);
 
-            if (x->asleep >> i & 1)
-                continue;
             if (sleeps(x, &x->step[i]))
                 x->asleep |= 1ull << i;
             else if (try_step(x, i, a))
@@ -849,7 +911,7 @@ static void local_done(struct tt_exec *x, const struct tt_action *a)
         x->step[t->forward].fused = t->done;
     if (t->s.opcode == TT_WAIT && !t->eager) {
         x->peer[t->peer].stream[t->stream].consumed++;
-        x->credit_due = true;
+        look_for_credit(x, t->peer);
     } else if (t->s.opcode != TT_WAIT) {
         release_slot(x, t->writer_a);
         release_slot(x, t->writer_b);
@@ -952,21 +1014,56 @@ bool tt_exec_credit(struct tt_exec *x, uint16_t peer, uint8_t stream, uint32_t c
     return true;
 }
 
-tutti_status tt_exec_eager(struct tt_exec *x, uint16_t peer, uint32_t tag, uint64_t bytes)
+/* The wait for a message from `peer` among some steps; NULL: none is. */
+static struct tt_exec_step *find_wait(struct tt_exec *x, uint64_t among, uint16_t peer, uint32_t tag)
 {
-    for (uint32_t n = x->head; n != x->tail; n++) {
+    for (uint32_t n = x->head; among && n != x->tail; n++) {
         struct tt_exec_step *t = &x->step[index_of(n)];
 
-        if (t->s.opcode != TT_WAIT || t->over || t->peer != peer || t->s.tag != tag)
-            continue;
-        if (!t->eager || t->arrived || t->s.bytes != bytes)
-            return TUTTI_ERR_MISMATCH;
-        t->arrived = true;
-        x->asleep &= ~(1ull << index_of(n));
-        x->progress = true;
-        return TUTTI_OK;
+        if (among >> index_of(n) & 1 && t->s.opcode == TT_WAIT && !t->over && t->peer == peer && t->s.tag == tag)
+            return t;
     }
-    return TUTTI_ERR_INVALID;
+    return NULL;
+}
+
+tutti_status tt_exec_eager(struct tt_exec *x, uint16_t peer, uint32_t tag, uint64_t bytes)
+{
+    struct tt_exec_step *t = find_wait(x, steps_of_flow(x, eager_flow(peer, tag)), peer, tag);
+
+    if (!t)
+        t = find_wait(x, UINT64_MAX, peer, tag);    /* one that is not eager */
+    if (!t)
+        return TUTTI_ERR_INVALID;
+    if (!t->eager || t->arrived || t->s.bytes != bytes)
+        return TUTTI_ERR_MISMATCH;
+    t->arrived = true;
+    x->asleep &= ~(1ull << (t - x->step));
+    x->progress = true;
+    return TUTTI_OK;
+}
+
+static void fetch(const void *at, size_t bytes)
+{
+    for (size_t b = 0; b < bytes + 63; b += 64)
+        __builtin_prefetch((const char *)at + (b < bytes ? b : bytes - 1));
+}
+
+void tt_exec_prefetch(const struct tt_exec *x, int peer, uint64_t also)
+{
+    const uint32_t head = index_of(x->head), left = x->tail - x->head;
+    const uint64_t window = left < TT_EXEC_STEPS ? (1ull << left) - 1 : UINT64_MAX;
+    uint64_t steps = ~x->asleep & (head ? window << head | window >> (TT_EXEC_STEPS - head) : window);
+
+    if (peer >= 0)
+        fetch(&x->peer[peer], sizeof x->peer[peer]);
+    steps |= also;
+    for (int i = 0; steps && i < FETCH_MAX; i++, steps &= steps - 1) {
+        const uint32_t at = (uint32_t)__builtin_ctzll(steps);
+
+        fetch(&x->step[at], sizeof x->step[0]);
+        __builtin_prefetch(&x->deps[at]);
+        __builtin_prefetch(&x->dependents[at]);
+    }
 }
 
 void tt_exec_stream(struct tt_exec *x)

@@ -32,6 +32,7 @@
 #define TT_EXEC_STREAMS_MAX 4   /* a link has as many words for each flow */
 #define TT_EXEC_DEPTH_MAX 16
 #define TT_EXEC_STAGES 64       /* staging segments of one operation */
+#define TT_EXEC_NEAR_PEERS 20   /* peers that are looked for in one place: those of a doubling on a million ranks */
 
 struct tt_exec_conf {
     const struct tt_algo *algo;
@@ -117,6 +118,7 @@ struct tt_exec {
     uint64_t unopened;          /* streamed waits (by index) just loaded, whose peers may not know yet that they may stream here */
     uint32_t head, tail;        /* window of steps: [head, tail), index mod TT_EXEC_STEPS */
     uint32_t cursor;            /* where tt_exec_next goes on looking */
+    uint64_t consumed_of;       /* peers (by index, those from 63 as one) whose streams are looked at for credit that is due */
     uint32_t credit_from;       /* first peer whose streams are looked at for credit that is due */
     uint32_t npeers, peers_max;
     uint32_t loaded;            /* steps loaded so far: when it grows, eager messages may have found their wait */
@@ -127,7 +129,9 @@ struct tt_exec {
     bool patient;               /* the caller's: see tt_exec_next */
     bool held;                  /* something was held back in the last pass */
     bool credit_due;            /* some stream has consumed more than it has told */
+    uint32_t peer_rank[TT_EXEC_NEAR_PEERS];     /* rank of the first peers: found without looking at each of them */
     uint64_t deps[TT_EXEC_STEPS];       /* earlier steps of the window (by index) whose ranges conflict with this one */
+    uint64_t dependents[TT_EXEC_STEPS]; /* later ones that conflict with this one, or read the pipe that it writes */
     uint32_t flow[TT_EXEC_STEPS];       /* whom a streamed step goes with and how, to wake it */
     struct tt_exec_step step[TT_EXEC_STEPS];
     struct tt_exec_peer *peer;  /* [peers_max], the caller's */
@@ -165,6 +169,10 @@ tutti_status tt_exec_eager(struct tt_exec *x, uint16_t peer, uint32_t tag, uint6
 /* The one message of a send or receive, which was to be eager, is streamed instead. Both ends do so, or neither. Nothing if it is no
  * longer to come, or is streamed already. */
 void tt_exec_stream(struct tt_exec *x);
+
+/* Fetches into the cache what will be looked at soon: peer, unless that is negative, steps that are awake, and those in the bitmap `also`. For
+ * who runs so many executors that they do not fit there. */
+void tt_exec_prefetch(const struct tt_exec *x, int peer, uint64_t also);
 
 /* Index of `rank` among the peers; -1 if no step with it has been loaded yet. */
 int tt_exec_peer_of(const struct tt_exec *x, uint32_t rank);

@@ -1,8 +1,12 @@
 #include "sim/queue.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/status.h"
+
+#define NBUCKETS 65
+#define FRONT_MAX 256u      /* sorted at a time; a front that pushes have made twice as long is cut */
 
 void tt_queue_init(struct tt_queue *q)
 {
@@ -11,66 +15,152 @@ void tt_queue_init(struct tt_queue *q)
 
 void tt_queue_fini(struct tt_queue *q)
 {
-    for (int b = 0; b < 65; b++)
+    for (int b = 0; b < NBUCKETS; b++)
         free(q->bucket[b].item);
+    free(q->front);
     tt_queue_init(q);
 }
 
-static void append(struct tt_queue_bucket *b, struct tt_queue_item item)
+static struct tt_queue_item *room(struct tt_queue_item *items, size_t n, size_t *cap)
 {
-    if (b->n == b->cap) {
-        b->cap = b->cap ? 2 * b->cap : 256;
-        b->item = realloc(b->item, b->cap * sizeof *b->item);
-        tt_assert(b->item);
-    }
+    if (n < *cap)
+        return items;
+    *cap = *cap ? 2 * *cap : FRONT_MAX;
+    items = realloc(items, *cap * sizeof *items);
+    tt_assert(items);
+    return items;
+}
+
+static void put_back(struct tt_queue *q, struct tt_queue_item item)
+{
+    const uint64_t differs = item.time_ps ^ q->base_ps;
+    struct tt_queue_bucket *b = &q->bucket[differs ? 64 - __builtin_clzll(differs) : 0];
+
+    b->item = room(b->item, b->n, &b->cap);
     b->item[b->n++] = item;
 }
 
-static struct tt_queue_bucket *bucket_of(struct tt_queue *q, uint64_t time_ps)
-{
-    const uint64_t differs = time_ps ^ q->last_ps;
+/* ---- the front ------------------------------------------------------------------------------------------------ */
 
-    return &q->bucket[differs ? 64 - __builtin_clzll(differs) : 0];
+/* A front that has grown long: what comes after its middle goes back. All of one time go or stay. */
+static void cut_front(struct tt_queue *q)
+{
+    size_t middle = q->front_first + (q->front_n - q->front_first) / 2;
+
+    while (middle < q->front_n && q->front[middle].time_ps == q->front[middle - 1].time_ps)
+        middle++;
+    if (middle == q->front_n)
+        return;
+    q->front_end_ps = q->front[middle].time_ps;
+    for (size_t i = middle; i < q->front_n; i++)
+        put_back(q, q->front[i]);
+    q->front_n = middle;
+}
+
+/* After all that are not later. */
+static void insert(struct tt_queue *q, struct tt_queue_item item)
+{
+    size_t at;
+
+    q->front = room(q->front, q->front_n, &q->front_cap);
+    for (at = q->front_n++; at > q->front_first && q->front[at - 1].time_ps > item.time_ps; at--)
+        q->front[at] = q->front[at - 1];
+    q->front[at] = item;
 }
 
 void tt_queue_push(struct tt_queue *q, struct tt_queue_item item)
 {
     tt_assert(item.time_ps >= q->last_ps);
-    append(bucket_of(q, item.time_ps), item);
+    if (item.time_ps < q->front_end_ps && q->front_n - q->front_first >= 2 * FRONT_MAX)
+        cut_front(q);
+    if (item.time_ps < q->front_end_ps)
+        insert(q, item);
+    else
+        put_back(q, item);
     if (++q->nitems > q->nitems_most)
         q->nitems_most = q->nitems;
 }
 
-/* Bucket 0 is empty: the lowest bucket that is not moves down, in its order. Events of one time are always in one bucket, and
- * therefore stay in the order in which they were pushed. */
+/* ---- from the buckets to the front ---------------------------------------------------------------------------- */
+
+/* Merges runs a[0, middle) and a[middle, n), stable. */
+static void merge(struct tt_queue_item *a, size_t middle, size_t n)
+{
+    struct tt_queue_item left[FRONT_MAX];
+    size_t i = 0, j = middle, at = 0;
+
+    memcpy(left, a, middle * sizeof *a);
+    while (i < middle)
+        a[at++] = j < n && a[j].time_ps < left[i].time_ps ? a[j++] : left[i++];
+}
+
+static void sort(struct tt_queue_item *a, size_t n)
+{
+    for (size_t run = 1; run < n; run *= 2)
+        for (size_t i = 0; i + run < n; i += 2 * run)
+            merge(&a[i], run, n - i < 2 * run ? n - i : 2 * run);
+}
+
+/* The first time that is not in buckets 0 to b. */
+static uint64_t end_of(const struct tt_queue *q, int b)
+{
+    return b < 64 ? (q->base_ps | ((1ull << b) - 1)) + 1 : UINT64_MAX;
+}
+
+/* The lowest bucket that is not empty has too many to be sorted: it is spread over lower ones, in its order. Events of one time are always
+ * in one bucket, and therefore stay in the order in which they were pushed. */
+static void spread(struct tt_queue *q, struct tt_queue_bucket *from)
+{
+    const size_t n = from->n;
+
+    q->base_ps = from->item[0].time_ps;
+    for (size_t i = 1; i < n; i++)
+        if (from->item[i].time_ps < q->base_ps)
+            q->base_ps = from->item[i].time_ps;
+    from->n = 0;
+    for (size_t i = 0; i < n; i++)
+        put_back(q, from->item[i]);
+}
+
+/* Bucket b goes to the end of the front. Those of bucket 0 are of one time, in their order. */
+static void take(struct tt_queue *q, int b)
+{
+    struct tt_queue_bucket *from = &q->bucket[b];
+
+    while (q->front_cap < q->front_n + from->n)
+        q->front = room(q->front, q->front_cap, &q->front_cap);
+    memcpy(q->front + q->front_n, from->item, from->n * sizeof *from->item);
+    if (b > 0)
+        sort(q->front + q->front_n, from->n);
+    q->front_n += from->n;
+    q->front_end_ps = end_of(q, b);
+    from->n = 0;
+}
+
+/* The front is empty: some of the earliest go there, so many that what comes is known for a while. */
 static void refill(struct tt_queue *q)
 {
-    struct tt_queue_bucket *from = &q->bucket[1];
-    uint64_t earliest;
+    q->front_first = q->front_n = 0;
+    while (q->front_n < FRONT_MAX / 2 && q->front_n < q->nitems) {
+        int b = 0;
 
-    while (!from->n)
-        from++;
-    earliest = from->item[0].time_ps;
-    for (size_t i = 1; i < from->n; i++)
-        if (from->item[i].time_ps < earliest)
-            earliest = from->item[i].time_ps;
-    q->last_ps = earliest;
-    for (size_t i = 0; i < from->n; i++)
-        append(bucket_of(q, from->item[i].time_ps), from->item[i]);
-    from->n = 0;
+        while (!q->bucket[b].n)
+            b++;
+        if (b > 0 && q->front_n + q->bucket[b].n > FRONT_MAX)
+            spread(q, &q->bucket[b]);
+        else
+            take(q, b);
+    }
 }
 
 bool tt_queue_pop(struct tt_queue *q, struct tt_queue_item *out)
 {
-    struct tt_queue_bucket *b = &q->bucket[0];
-
     if (!q->nitems)
         return false;
-    if (b->first == b->n) {
-        b->first = b->n = 0;
+    if (q->front_first == q->front_n)
         refill(q);
-    }
-    *out = b->item[b->first++];
+    *out = q->front[q->front_first++];
+    q->last_ps = out->time_ps;
     q->nitems--;
     return true;
 }

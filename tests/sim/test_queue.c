@@ -65,9 +65,51 @@ static void events_come_by_time_and_those_of_one_time_in_turn(void **state)
     }
 }
 
+/* As many as a simulation has, times from `spread` values from now on: time never runs back, and events of one time come in turn. As nothing is
+ * pushed before now, that is the whole order. */
+static void pour(uint64_t seed, uint32_t most, uint64_t spread)
+{
+    struct tt_queue_item item, last = { .time_ps = 0 };
+    uint32_t pushed = 0, popped = 0;
+    struct tt_prng prng;
+    struct tt_queue q;
+
+    tt_prng_init(&prng, seed);
+    tt_queue_init(&q);
+    while (popped < pushed || pushed < 4 * most) {
+        const bool push =
+            pushed < 4 * most && pushed - popped < most && (popped == pushed || tt_prng_below(&prng, 5) > 1);
+
+        if (push) {
+            tt_queue_push(&q, (struct tt_queue_item){ last.time_ps + tt_prng_below(&prng, spread), pushed++ });
+            continue;
+        }
+        assert_true(tt_queue_pop(&q, &item));
+        if (popped++ && (item.time_ps < last.time_ps || (item.time_ps == last.time_ps && item.what < last.what)))
+            fail_msg("seed %llu, %u events, spread %llu: %u at %llu came after %u at %llu", (unsigned long long)seed, most,
+                     (unsigned long long)spread, item.what, (unsigned long long)item.time_ps, last.what,
+                     (unsigned long long)last.time_ps);
+        last = item;
+    }
+    assert_false(tt_queue_pop(&q, &item));
+    tt_queue_fini(&q);
+}
+
+static void the_order_holds_for_more_events_than_are_sorted_at_a_time(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 1; seed <= 3; seed++)
+        for (uint32_t most = 100; most <= 10000; most *= 10)
+            for (uint64_t spread = 1; spread <= 1ull << 40; spread <<= 8)
+                pour(seed, most, spread);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(events_come_by_time_and_those_of_one_time_in_turn) };
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(events_come_by_time_and_those_of_one_time_in_turn),
+        cmocka_unit_test(the_order_holds_for_more_events_than_are_sorted_at_a_time),
+    };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

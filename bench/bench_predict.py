@@ -1,0 +1,137 @@
+"""The simulator's prediction beside real runs on links that we shape ourselves (tests/support/testbed.py draws them).
+
+For each shape of the testbed a description of it is written: the rate that HTB gives less the headers of Ethernet, IP and TCP, half of a ping as latency, ranks of a
+host joined by memory. Nothing in it is fitted to the times. A row is how far `tutti sim` on that description is from the median of `tutti perf` on the
+testbed; cpu says how busy the processors were: where it comes near 1 the links did not set the time.
+"""
+
+import json
+import re
+import statistics
+import subprocess
+import tempfile
+from pathlib import Path
+
+from lib import build, quiet, rails, say, shaped
+from lib.group import GroupError, Refused
+
+SUMMARY = "the simulator's predictions beside real runs on shaped links"
+
+MIB = 1 << 20
+REACH = 15              # per cent
+SHAPES = ((2, 2), (4, 4))       # hosts, ranks and rails of each
+CASES = (("allgather", "ring"), ("allgather", "parallel_rings"), ("allreduce", "ring"), ("allreduce", "parallel_rings"))
+PAYLOAD = 1448 / 1514   # of a full frame, as HTB counts it: 14 bytes of Ethernet, 20 of IP, 32 of TCP with timestamps
+MEMORY_GBIT = 40        # between ranks of a host: never the bound here
+TROUBLE = (GroupError, Refused, say.Problem, shaped.HostsError)
+
+
+def add_options(parser):
+    parser.add_argument("--mbit", type=int, default=100, help="rate of each rail (default 100)")
+    parser.add_argument("--sizes", default="4,16,64", help="sizes in MiB (default 4,16,64)")
+    parser.add_argument("--shapes", default=",".join(f"{h}x{r}" for h, r in SHAPES), help="hosts x ranks and rails of each (default 2x2,4x4)")
+    parser.add_argument("--rounds", type=int, default=3, help="turns of each case (default 3)")
+    parser.add_argument("--tutti", metavar="PATH", help="the command (default build/release/tutti)")
+    quiet.add_option(parser)
+
+
+def shapes_of(options):
+    try:
+        pairs = [tuple(int(n) for n in text.split("x")) for text in options.shapes.split(",")]
+        return [rails.Shape(hosts, ranks, ranks, options.mbit, "cubic") for hosts, ranks in pairs]
+    except ValueError:
+        raise say.Problem(f"--shapes {options.shapes}: it should be like 2x2,4x4") from None
+
+
+def sizes_of(options):
+    try:
+        return [int(text) * MIB for text in options.sizes.split(",")]
+    except ValueError:
+        raise say.Problem(f"--sizes {options.sizes}: it should be like 4,16,64") from None
+
+
+def what_of(shape, coll, algo, nbytes):
+    return f"{coll} {algo} {say.size(nbytes)}, {shape}: prediction is off by"
+
+
+def cases_of(options, shape):
+    return [(coll, algo, nbytes) for coll, algo in CASES for nbytes in sizes_of(options)
+            if re.search(options.only, what_of(shape, coll, algo, nbytes))]
+
+
+def listing(options):
+    for shape in shapes_of(options):
+        for case in cases_of(options, shape):
+            yield f"{what_of(shape, *case)}  reach {REACH}"
+
+
+def description(shape, ping_us):
+    """The testbed as a topology."""
+    memory = {"latency_ns": 1000, "gbit_s": MEMORY_GBIT}
+    return {"name": "testbed", "node": "mesh", "rails": shape.nrails,
+            "links": {"socket": memory, "host": memory,
+                      "rack": {"latency_ns": round(ping_us * 1000 / 2), "gbit_s": round(shape.mbit * PAYLOAD / 1000, 6)}},
+            "machine": {"ranks_per_host": shape.per_host, "hosts_per_rack": shape.nhosts}}
+
+
+def predicted_us(program, topo, case):
+    coll, algo, nbytes = case
+    done = subprocess.run([program, "sim", coll, "--topo", topo, "--algo", algo, "--bytes", str(nbytes), "--json", "--quiet"],
+                          capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise say.Problem((done.stderr.strip().splitlines() or [f"exit status {done.returncode}"])[-1])
+    return json.loads(done.stdout)["time_us"]
+
+
+def rows_of(bed, group, options, topo, cases):
+    program = build.tutti(options.tutti)
+    network = json.loads(Path(topo).read_text(encoding="ascii"))["links"]["rack"]
+    for case in cases:
+        coll, algo, nbytes = case
+        what = what_of(bed.shape, *case)
+        try:
+            simulated = predicted_us(program, topo, case)
+            turns = rails.Turns()
+            for _ in range(options.rounds):
+                with quiet.alone(options.lock):
+                    turns.turns.append(rails.take_turn(bed, group, f"{coll}/{algo}", nbytes))
+        except Refused as why:
+            yield {"what": what, "skipped": str(why)}
+            continue
+        off = 100 * (simulated / turns.median_us - 1)
+        say.progress(f"    {what} {off:+.1f} % (predicted {simulated / 1000:.1f} ms, real {turns.median_us / 1000:.1f} ms)")
+        yield {"what": what, "value": round(abs(off), 2), "reach": REACH, "unit": "%", "better": "lower", "against": "tutti perf on the testbed",
+               "predicted_us": simulated, "measured_us": round(turns.median_us, 1), "spread": [round(100 * (simulated / us - 1), 2) for us in
+               (max(turns.us), min(turns.us))], "cpu": turns.cpu, "rail_mib": turns.rail_mib, "network": network,
+               "samples": {"measured_us": turns.us, "predicted_us": [simulated]}}
+
+
+def on_bed(options, shape, cases):
+    with rails.Bed(shape, False) as bed, tempfile.TemporaryDirectory() as where:
+        topo = Path(where) / "testbed.json"
+        topo.write_text(json.dumps(description(shape, bed.net.ping_us())), encoding="ascii")
+        group = bed.tutti(options.tutti)
+        try:
+            yield from rows_of(bed, group, options, str(topo), cases)
+        finally:
+            group.close()
+
+
+def run(options):
+    build.tutti(options.tutti)
+    why = shaped.why_not()
+    if why:
+        raise say.Problem(f"the testbed cannot be made: {why}")
+    for shape in shapes_of(options):
+        cases = cases_of(options, shape)
+        if not cases:
+            continue
+        say.progress(f"{shape}")
+        left = [what_of(shape, *case) for case in cases]
+        try:
+            for row in on_bed(options, shape, cases):
+                left.remove(row["what"])
+                yield row
+        except TROUBLE as trouble:
+            for what in left:
+                yield {"what": what, "skipped": str(trouble)}
