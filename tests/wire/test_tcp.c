@@ -283,7 +283,7 @@ static void a_put_to_an_unknown_region_is_only_late(void **state)
 /* ---- lanes that drain, and one that does not ---- */
 
 enum { SLOW_LANES = 4, SLOW_PUT = 32 << 10, SLOW_FRAME = SLOW_PUT + TT_FRAME_BYTES, SLOW_PUTS = 900 };
-#define SLOW_BOUND (4ull << 20)         /* lane_bytes of nodes */
+#define SLOW_BOUND (4ull << 20)         /* lane limit of nodes */
 #define SLOW_KERNEL (2ull << 20)        /* more than two kernels keep of a connection whose reader has a small buffer */
 
 /* One more lane by hand to rank 0, whose kernel here takes little before it is read. */
