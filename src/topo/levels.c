@@ -146,7 +146,9 @@ static void describe_level(struct tt_level *level, uint32_t way[][TT_LEVELS_CORE
             if (way[a][b] >= level->low_ns && way[a][b] <= level->high_ns)
                 of_level[level->npairs++] = latency_ns[a * n + b];
     qsort(of_level, level->npairs, sizeof *of_level, by_value);
+    level->least_ns = of_level[0];
     level->typical_ns = of_level[level->npairs / 2];
+    level->most_ns = of_level[level->npairs - 1];
 }
 
 /* Everything at most end_ns away is one group; groups are numbered by their first hosts. */

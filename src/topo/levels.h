@@ -21,7 +21,7 @@
 struct tt_level {
     enum tt_distance distance;      /* what they count as */
     uint32_t low_ns, high_ns;       /* of the best ways */
-    uint32_t typical_ns;            /* the median of what was measured */
+    uint32_t least_ns, typical_ns, most_ns;     /* of what was measured; typical: the median */
     uint32_t npairs;
 };
 

@@ -217,7 +217,9 @@ static void one_pair_that_was_disturbed_changes_nothing(void **state)
     assert_int_equal(l.n, 2);
     assert_int_equal(l.level[0].npairs, 2);
     assert_int_equal(l.level[1].npairs, 4);
+    assert_int_equal(l.level[1].least_ns, 20000 * US);
     assert_int_equal(l.level[1].typical_ns, 20500 * US);
+    assert_int_equal(l.level[1].most_ns, 90000 * US);
     assert_int_equal(groups[0].group[0], groups[1].group[0]);
     assert_int_equal(groups[2].group[0], groups[3].group[0]);
     assert_int_not_equal(groups[0].group[0], groups[2].group[0]);
