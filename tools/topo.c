@@ -136,6 +136,19 @@ static void print_json(struct json_object *o)
     json_object_put(o);
 }
 
+/* The machine; or, where only hosts are described, those. */
+static void draw_machine(const struct tt_topo *t, FILE *f)
+{
+    static struct topo_here hosts;
+
+    if (!t->has_shape && topo_hosts_described(&hosts, t)) {
+        topo_job_draw(&hosts, f);
+        topo_here_free(&hosts);
+    } else {
+        topo_machine_draw(t, f);
+    }
+}
+
 static int show_machine(const struct options *o)
 {
     struct tt_topo t;
@@ -151,7 +164,7 @@ static int show_machine(const struct options *o)
     if (o->svg) {
         ok = open_svg(o->svg, &f);
         if (ok) {
-            topo_machine_draw(&t, f);
+            draw_machine(&t, f);
             ok = close_svg(o->svg, f);
         }
     }

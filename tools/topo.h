@@ -51,6 +51,9 @@ void topo_levels_print(const struct topo_here *h);
 void topo_levels_json(const struct topo_here *h, struct json_object *out);
 /* A description for jobs to come; the caller's. NULL, after saying why, if there cannot be one. */
 struct json_object *topo_levels_description(const struct topo_here *h);
+/* The hosts that a description names, with ranks in their slots. False: it names none, or more than TOPO_RANKS_MAX slots. topo_here_free ends
+ * it. */
+bool topo_hosts_described(struct topo_here *out, const struct tt_topo *t);
 /* Numbers of all hosts, those of a group together; the caller frees them. */
 uint32_t *topo_hosts_sorted(const struct topo_here *h);
 const struct topo_rank *topo_host_first(const struct topo_here *h, uint32_t host);

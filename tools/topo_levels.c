@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include "base/prng.h"
 
 /* Hosts so that those of one group stand together, else in the order of ranks. */
 static const struct tt_layout *sorted_by;
@@ -78,6 +79,68 @@ void topo_host_ranks_text(const struct topo_here *h, uint32_t host, char out[64]
         snprintf(out, 64, "ranks %u to %u", first, last);
     else
         snprintf(out, 64, "%u ranks, %u to %u", n, first, last);
+}
+
+/* ---- hosts of a description ------------------------------------------------------------------------------------- */
+
+static bool is_named(const struct tt_topo_rule *r)
+{
+    return !strpbrk(r->host, "*?");
+}
+
+static uint32_t slots_of(const struct tt_topo_rule *r)
+{
+    return r->slots ? r->slots : 1;
+}
+
+/* The ranks that fill the slots of the hosts that it names, with rails by their numbers. */
+static void fill_ranks(struct topo_here *h, const struct tt_topo *t, struct tt_told *places)
+{
+    uint32_t n = 0;
+
+    for (uint32_t i = 0; i < t->nrules; i++)
+        for (uint32_t k = 0; is_named(&t->rules[i]) && k < slots_of(&t->rules[i]); k++, n++) {
+            struct topo_rank *rank = &h->ranks[n];
+
+            tt_labels_of(&rank->labels, t, t->rules[i].host);
+            tt_told_init(&rank->place, tt_hash_bytes(t->rules[i].host, strlen(t->rules[i].host), 0), TT_UNKNOWN,
+                         &h->rails, &rank->labels, t->node);
+            strcpy(rank->host, t->rules[i].host);
+            for (uint32_t r = 0; r < h->rails.n; r++)
+                strcpy(rank->rail[r], h->rails.rail[r].name);
+            places[n] = rank->place;
+        }
+}
+
+bool topo_hosts_described(struct topo_here *out, const struct tt_topo *t)
+{
+    struct tt_told *places;
+    uint64_t nranks = 0;
+    bool ok;
+
+    memset(out, 0, sizeof *out);
+    for (uint32_t i = 0; i < t->nrules; i++)
+        nranks += is_named(&t->rules[i]) ? slots_of(&t->rules[i]) : 0;
+    if (nranks == 0 || nranks > TOPO_RANKS_MAX)
+        return false;
+    out->nranks = (uint32_t)nranks;
+    memcpy(out->links, t->link, sizeof out->links);
+    out->rails.n = t->nrails < TT_RAILS_MAX ? t->nrails : TT_RAILS_MAX;
+    for (uint32_t r = 0; r < out->rails.n; r++) {
+        snprintf(out->rails.rail[r].name, sizeof out->rails.rail[r].name, "rail %u", r);
+        out->rails.rail[r].socket = TT_UNKNOWN;
+    }
+    out->ranks = calloc(nranks, sizeof *out->ranks);
+    places = calloc(nranks, sizeof *places);
+    ok = out->ranks && places;
+    if (ok) {
+        fill_ranks(out, t, places);
+        ok = tt_layout_derive(&out->layout, places, out->nranks);
+    }
+    free(places);
+    if (!ok)
+        topo_here_free(out);
+    return ok;
 }
 
 /* ---- text ------------------------------------------------------------------------------------------------------ */
