@@ -8,18 +8,25 @@
 #include "tool.h"
 
 struct options {
-    const char *topo, *svg;
+    const char *topo, *svg, *write;
+    const char *hosts, *hostfile, *rsh;
     uint32_t nranks;
-    bool json;
+    bool json, measure;
 };
 
-enum { OPT_TOPO = 256, OPT_JSON, OPT_SVG };
+enum { OPT_TOPO = 256, OPT_JSON, OPT_SVG, OPT_MEASURE, OPT_WRITE, OPT_HOSTS, OPT_HOSTFILE, OPT_RSH };
 
 static const struct argp_option argp_options[] = {
     { "topo", OPT_TOPO, "NAME|FILE", 0, "show this description instead: a built-in name (listed below) or a file", 0 },
     { "ranks", 'n', "N", 0, "say for N ranks on this host which rail each would use, bound as `tutti run` binds them", 0 },
     { "json", OPT_JSON, NULL, 0, "as one JSON document", 0 },
     { "svg", OPT_SVG, "FILE", 0, "draw it", 0 },
+    { "measure", OPT_MEASURE, NULL, 0,
+      "in a job: measure latencies and rates between its ranks, and which of its hosts are near each other, where none has labels", 1 },
+    { "write", OPT_WRITE, "FILE", 0, "in a job: write a description of its hosts, for TUTTI_TOPO (\"-\": that alone, on standard output)", 1 },
+    { "hosts", OPT_HOSTS, "a,b:4", 0, "with --measure: start a job there, of as many ranks as there are slots. Its rank 0 writes the files", 1 },
+    { "hostfile", OPT_HOSTFILE, "FILE", 0, "the same from a file: lines \"host\" or \"host slots=4\"", 1 },
+    { "rsh", OPT_RSH, "COMMAND", 0, "its remote shell, as of `tutti run`", 1 },
     { 0 },
 };
 
@@ -37,6 +44,21 @@ static error_t parse_one(int key, char *arg, struct argp_state *state)
     case OPT_SVG:
         o->svg = arg;
         return 0;
+    case OPT_MEASURE:
+        o->measure = true;
+        return 0;
+    case OPT_WRITE:
+        o->write = arg;
+        return 0;
+    case OPT_HOSTS:
+        o->hosts = arg;
+        return 0;
+    case OPT_HOSTFILE:
+        o->hostfile = arg;
+        return 0;
+    case OPT_RSH:
+        o->rsh = arg;
+        return 0;
     case 'n':
         o->nranks = (uint32_t)option_number(state, "--ranks", arg, 1, TOPO_RANKS_MAX);
         return 0;
@@ -44,6 +66,14 @@ static error_t parse_one(int key, char *arg, struct argp_state *state)
     case ARGP_KEY_END:
         if (o->topo && o->nranks)
             argp_error(state, "--ranks is about this host, --topo about another machine: choose one");
+        if ((o->measure || o->write) && (o->topo || o->nranks))
+            argp_error(state, "--%s is about a job, %s is not", o->measure ? "measure" : "write", o->topo ? "--topo" : "--ranks");
+        if ((o->hosts || o->hostfile) && !o->measure)
+            argp_error(state, "--%s goes with --measure", o->hosts ? "hosts" : "hostfile");
+        if (o->hosts && o->hostfile)
+            argp_error(state, "--hosts and --hostfile cannot both be given");
+        if (o->rsh && !o->hosts && !o->hostfile)
+            argp_error(state, "--rsh goes with --hosts or --hostfile");
         return 0;
     default: return ARGP_ERR_UNKNOWN;
     }
@@ -76,7 +106,8 @@ static const struct argp argp = {
     .args_doc = "\ntutti topo place [OPTION...]",
     .doc =
         "Shows where ranks are and what joins them: this host's sockets, NICs and GPUs, or a described machine. Started as a job's program "
-        "(tutti run -n 4 -- tutti topo) it tells of each rank which rail it uses, and why. `tutti topo place --help` tells how ranks "
+        "(tutti run -n 4 -- tutti topo) it tells of each rank which rail it uses, and why, and with "
+        "--measure what lies between its hosts. `tutti topo place --help` tells how ranks "
         "are ordered over hosts.\v",
     .help_filter = help_filter,
 };
@@ -105,6 +136,19 @@ static void print_json(struct json_object *o)
     json_object_put(o);
 }
 
+/* The machine; or, where only hosts are described, those. */
+static void draw_machine(const struct tt_topo *t, FILE *f)
+{
+    static struct topo_here hosts;
+
+    if (!t->has_shape && topo_hosts_described(&hosts, t)) {
+        topo_job_draw(&hosts, f);
+        topo_here_free(&hosts);
+    } else {
+        topo_machine_draw(t, f);
+    }
+}
+
 static int show_machine(const struct options *o)
 {
     struct tt_topo t;
@@ -120,7 +164,7 @@ static int show_machine(const struct options *o)
     if (o->svg) {
         ok = open_svg(o->svg, &f);
         if (ok) {
-            topo_machine_draw(&t, f);
+            draw_machine(&t, f);
             ok = close_svg(o->svg, f);
         }
     }
@@ -128,32 +172,78 @@ static int show_machine(const struct options *o)
     return ok ? 0 : 1;
 }
 
+static bool draw_here(const char *path, const struct topo_here *here)
+{
+    FILE *f = NULL;
+
+    if (!open_svg(path, &f))
+        return false;
+    if (here->in_job && here->layout.nhosts > 1)
+        topo_job_draw(here, f);
+    else
+        topo_here_draw(here, f);
+    return close_svg(path, f);
+}
+
+static bool write_description(const char *path, const struct topo_here *here)
+{
+    struct json_object *o = topo_levels_description(here);
+    bool ok;
+
+    if (!o)
+        return false;
+    if (strcmp(path, "-") == 0) {
+        print_json(o);
+        return true;
+    }
+    ok = json_object_to_file_ext(path, o, JSON_C_TO_STRING_PRETTY | JSON_C_TO_STRING_NOSLASHESCAPE) == 0;
+    if (!ok)
+        fprintf(stderr, "tutti topo: cannot write %s: %s\n", path, strerror(errno));
+    json_object_put(o);
+    return ok;
+}
+
+/* Of a job, its rank 0 speaks for all. */
 static int show_here(const struct options *o, const struct tt_topo *description)
 {
     static struct topo_here here;
-    const char *rank = getenv("TUTTI_RANK");
-    FILE *f = NULL;
     bool ok = true;
 
-    if (!topo_here_find(&here, description, o->nranks))
+    if (!topo_here_find(&here, description, o->nranks, o->measure))
         return 1;
-    if (here.in_job && rank && strcmp(rank, "0") != 0) {        /* rank 0 speaks for all */
-        topo_here_free(&here);
-        return 0;
-    }
-    if (o->json)
-        print_json(topo_here_json(&here));
-    else
-        topo_here_print(&here);
-    if (o->svg) {
-        ok = open_svg(o->svg, &f);
-        if (ok) {
-            topo_here_draw(&here, f);
-            ok = close_svg(o->svg, f);
-        }
+    if (!here.in_job && (o->measure || o->write)) {
+        fprintf(stderr, "tutti topo: --%s is about a job, and this is none: tutti run ... -- tutti topo --%s%s\n",
+                o->measure ? "measure" : "write", o->measure ? "measure" : "write FILE",
+                o->measure ? ", or say --hosts" : "");
+        ok = false;
+    } else if (!here.in_job || here.rank == 0) {
+        if (o->json)
+            print_json(topo_here_json(&here));
+        else if (!o->write || strcmp(o->write, "-") != 0)
+            topo_here_print(&here);
+        ok = (!o->svg || draw_here(o->svg, &here)) && (!o->write || write_description(o->write, &here));
     }
     topo_here_free(&here);
     return ok ? 0 : 1;
+}
+
+static int start_job(const struct options *o)
+{
+    const char *words[8] = { "--measure" };
+    size_t n = 1;
+
+    if (o->json)
+        words[n++] = "--json";
+    if (o->svg) {
+        words[n++] = "--svg";
+        words[n++] = o->svg;
+    }
+    if (o->write) {
+        words[n++] = "--write";
+        words[n++] = o->write;
+    }
+    words[n] = NULL;
+    return topo_measure_start(o->hosts, o->hostfile, o->rsh, words);
 }
 
 int tool_topo_main(int argc, char **argv)
@@ -173,6 +263,8 @@ int tool_topo_main(int argc, char **argv)
         return 2;
     if (o.topo)
         return show_machine(&o);
+    if (o.hosts || o.hostfile)
+        return start_job(&o);
     if (!file || !*file)
         return show_here(&o, NULL);
     if (tt_topo_load(&description, file) != TUTTI_OK)

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include "base/host.h"
+#include "comm/comm.h"
+#include "perf_launch.h"
 #include "run_bind.h"
 #include "tutti/tutti.h"
 #include "wire/ifaddr.h"
@@ -36,6 +38,7 @@ static void tell(const struct topo_here *h, const cpu_set_t *set, enum tt_node_k
         tt_cpus_print(set, out->cpus, sizeof out->cpus);
     for (uint32_t i = 0; i < h->rails.n; i++)
         strcpy(out->rail[i], h->rails.rail[i].name);
+    out->labels = h->labels;
 }
 
 /* Ranks as `tutti run` binds them; where they outnumber cores it does not, and they may use what we may. */
@@ -51,6 +54,7 @@ static void guess_ranks(struct topo_here *h, enum tt_node_kind node)
 
 static bool gather_ranks(struct topo_here *h, enum tt_node_kind node)
 {
+    const struct tt_world *w;
     struct topo_rank mine;
     tutti_comm *comm;
     cpu_set_t set;
@@ -59,6 +63,15 @@ static bool gather_ranks(struct topo_here *h, enum tt_node_kind node)
 
     if (tutti_comm_create(&comm, NULL) != TUTTI_OK)
         return false;
+    w = comm->world;
+    h->rank = w->rank;
+    h->labels = w->here.labels;
+    memcpy(h->links, w->here.links, sizeof h->links);
+    h->measured = w->measures;
+    h->labelled = w->labelled;
+    h->between = w->between;
+    h->between.groups = NULL;
+    h->between.core_ns = NULL;
     tell(h, known ? &set : NULL, node, &mine);
     h->nranks = (uint32_t)tutti_comm_size(comm);
     h->ranks = calloc(h->nranks, sizeof *h->ranks);
@@ -67,14 +80,15 @@ static bool gather_ranks(struct topo_here *h, enum tt_node_kind node)
     return ok;
 }
 
-bool topo_here_find(struct topo_here *out, const struct tt_topo *description, uint32_t nranks)
+bool topo_here_find(struct topo_here *out, const struct tt_topo *description, uint32_t nranks, bool measure)
 {
-    const char *job = getenv("TUTTI_RANK");
     const enum tt_node_kind node = description ? description->node : TT_NODE_MESH;
     struct topo_here *h = out;
     bool ok = true;
 
-    *h = (struct topo_here){ .nranks = nranks, .in_job = nranks == 0 && job && *job };
+    *h = (struct topo_here){ .nranks = nranks, .in_job = nranks == 0 && perf_job_ranks() > 0 };
+    if (measure)
+        setenv("TUTTI_TOPO_MEASURE", "1", 1);
     if (tt_machine_discover(&h->machine) != TUTTI_OK || !read_labels(h, description))
         return false;
     tt_rails_find(&h->rails, h->machine.nic, h->machine.nnics, tt_ifaddr_allows, getenv("TUTTI_INTERFACES"));
@@ -212,6 +226,8 @@ struct json_object *topo_here_json(const struct topo_here *h)
     json_object_object_add(o, "gpus", gpus_json(m));
     if (h->nranks)
         json_object_object_add(o, "ranks", ranks_json(h));
+    if (h->in_job)
+        topo_levels_json(h, o);
     return o;
 }
 
@@ -286,4 +302,6 @@ void topo_here_print(const struct topo_here *h)
         printf("  %-16s %-16s %s\n", m->gpu[i].bus, socket_text(m->gpu[i].socket, a), m->gpu[i].name);
     if (h->nranks)
         print_ranks(h);
+    if (h->in_job)
+        topo_levels_print(h);
 }

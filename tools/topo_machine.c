@@ -45,16 +45,25 @@ void topo_latency(uint64_t ns, char out[32])
         snprintf(out, 32, "%.4g ms", (double)ns / 1e6);
 }
 
-static struct json_object *link_json(const struct tt_topo_link *l, bool above)
+/* In as few digits as anybody measures. */
+static struct json_object *real_json(double v)
+{
+    struct json_object *o = json_object_new_double(v);
+
+    json_object_set_serializer(o, json_object_double_to_json_string, (void *)(uintptr_t) "%.6g", NULL);
+    return o;
+}
+
+struct json_object *topo_link_json(const struct tt_topo_link *l, bool above)
 {
     struct json_object *o = json_object_new_object();
 
     if (l->latency_ns)
         json_object_object_add(o, "latency_ns", json_object_new_int64((int64_t)l->latency_ns));
     if (l->bytes_per_s > 0)
-        json_object_object_add(o, "gbit_s", json_object_new_double(l->bytes_per_s * 8 / 1e9));
+        json_object_object_add(o, "gbit_s", real_json(l->bytes_per_s * 8 / 1e9));
     if (above)
-        json_object_object_add(o, "oversubscription", json_object_new_double(l->oversubscription));
+        json_object_object_add(o, "oversubscription", real_json(l->oversubscription));
     return o;
 }
 
@@ -102,7 +111,7 @@ struct json_object *topo_machine_json(const struct tt_topo *t)
     for (int d = TT_NEAR_SOCKET; d < TT_DISTANCES; d++)
         if (t->link[d].latency_ns || t->link[d].bytes_per_s > 0 || t->link[d].oversubscription > 1)
             json_object_object_add(links, tt_distance_name((enum tt_distance)d),
-                                   link_json(&t->link[d], d > TT_NEAR_RACK));
+                                   topo_link_json(&t->link[d], d > TT_NEAR_RACK));
     json_object_object_add(o, "links", links);
     if (t->has_shape)
         json_object_object_add(o, "machine", shape_json(t));

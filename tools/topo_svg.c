@@ -7,7 +7,7 @@
 #define HEAD 26.0
 #define FONT "font-family='Helvetica,Arial,sans-serif'"
 
-static const char *const level_colours[TT_DISTANCES] = { "#ffffff", "#eef4fb", "#dfeaf6", "#e9f3e4", "#f6efd9", "#f8e6d4", "#f3dddd", "#eeeeee" };
+const char *const topo_level_colours[TT_DISTANCES] = { "#ffffff", "#eef4fb", "#dfeaf6", "#e9f3e4", "#f6efd9", "#f8e6d4", "#f3dddd", "#eeeeee" };
 /* Told apart also by who sees few colours (Okabe and Ito). */
 static const char *const rail_colours[] = { "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#7a7a00", "#444444" };
 #define NRAIL_COLOURS (sizeof rail_colours / sizeof *rail_colours)
@@ -34,19 +34,19 @@ static void escaped(FILE *f, const char *text)
         }
 }
 
-static void box(FILE *f, double x, double y, double w, double h, const char *fill, const char *stroke)
+void topo_svg_box(FILE *f, double x, double y, double w, double h, const char *fill, const char *stroke)
 {
     fprintf(f, "<rect x='%.1f' y='%.1f' width='%.1f' height='%.1f' rx='5' fill='%s' stroke='%s'/>\n", x, y, w, h, fill, stroke);
 }
 
-static void label(FILE *f, double x, double y, double size, const char *anchor, const char *text)
+void topo_svg_label(FILE *f, double x, double y, double size, const char *anchor, const char *text)
 {
     fprintf(f, "<text x='%.1f' y='%.1f' font-size='%.0f' text-anchor='%s' fill='#222'>", x, y, size, anchor);
     escaped(f, text);
     fputs("</text>\n", f);
 }
 
-static void begin(FILE *f, double w, double h)
+void topo_svg_begin(FILE *f, double w, double h)
 {
     fprintf(f, "<svg xmlns='http://www.w3.org/2000/svg' width='%.0f' height='%.0f' viewBox='0 0 %.0f %.0f' %s>\n", w, h, w, h, FONT);
     fprintf(f, "<rect width='100%%' height='100%%' fill='white'/>\n");
@@ -137,8 +137,8 @@ static void draw_ranks(FILE *f, uint32_t first, uint32_t n, double x, double y)
         char text[16];
 
         snprintf(text, sizeof text, i == 15 && n > 16 ? "..." : "%u", first + i);
-        box(f, rx, ry, RANK_SIZE, RANK_SIZE, "#ffffff", "#0072b2");
-        label(f, rx + RANK_SIZE / 2, ry + RANK_SIZE / 2 + 4, 11, "middle", text);
+        topo_svg_box(f, rx, ry, RANK_SIZE, RANK_SIZE, "#ffffff", "#0072b2");
+        topo_svg_label(f, rx + RANK_SIZE / 2, ry + RANK_SIZE / 2 + 4, 11, "middle", text);
     }
 }
 
@@ -167,8 +167,8 @@ static void draw_closed(FILE *f, const struct tt_topo *t, int level, double x, d
             snprintf(text, sizeof text, "and %s more", count);
         else
             snprintf(text, sizeof text, "%s %u", tt_distance_name((enum tt_distance)level), i + 1);
-        box(f, x, y + i * (CLOSED_H + 8), CLOSED_W, CLOSED_H, level_colours[level], "#888");
-        label(f, x + CLOSED_W / 2, y + i * (CLOSED_H + 8) + 22, 12, "middle", text);
+        topo_svg_box(f, x, y + i * (CLOSED_H + 8), CLOSED_W, CLOSED_H, topo_level_colours[level], "#888");
+        topo_svg_label(f, x + CLOSED_W / 2, y + i * (CLOSED_H + 8) + 22, 12, "middle", text);
     }
 }
 
@@ -179,8 +179,8 @@ static void draw_group(FILE *f, const struct tt_topo *t, int level, uint32_t num
 
     if (is_shown(t, level)) {
         group_title(t, level, number, title);
-        box(f, x, y, s.w, s.h, level_colours[level], "#888");
-        label(f, x + PAD, y + 18, 13, "start", title);
+        topo_svg_box(f, x, y, s.w, s.h, topo_level_colours[level], "#888");
+        topo_svg_label(f, x + PAD, y + 18, 13, "start", title);
         x += PAD;
         y += HEAD;
     }
@@ -197,7 +197,7 @@ static void draw_group(FILE *f, const struct tt_topo *t, int level, uint32_t num
         topo_rate(t->link[TT_NEAR_RACK].bytes_per_s, rate);
         snprintf(rails, sizeof rails, "%u rail%s of %s%s", t->nrails, t->nrails == 1 ? "" : "s",
                  t->link[TT_NEAR_RACK].bytes_per_s > 0 ? "" : "rate ", rate);
-        label(f, x, y + one.h + 18, 12, "start", rails);
+        topo_svg_label(f, x, y + one.h + 18, 12, "start", rails);
         return;
     }
     draw_group(f, t, level - 1, 0, x, y);
@@ -219,11 +219,11 @@ static double draw_table(FILE *f, const struct tt_topo *t, double x, double y)
     static const char *const heads[] = { "distance", "latency", "rate", "uplink of a group" };
 
     if (tells_nothing(t)) {
-        label(f, x, y, 13, "start", "no latency and no rate is told");
+        topo_svg_label(f, x, y, 13, "start", "no latency and no rate is told");
         return y;
     }
     for (int i = 0; i < 4; i++)
-        label(f, x + columns[i], y, 13, "start", heads[i]);
+        topo_svg_label(f, x + columns[i], y, 13, "start", heads[i]);
     for (int d = TT_NEAR_SOCKET; d < TT_DISTANCES; d++) {
         const struct tt_topo_link *l = &t->link[d];
         char latency[32], rate[32], uplink[64] = "";
@@ -238,11 +238,11 @@ static double draw_table(FILE *f, const struct tt_topo *t, double x, double y)
             if (l->oversubscription > 1)
                 snprintf(uplink + strlen(uplink), sizeof uplink - strlen(uplink), ", 1:%.4g", l->oversubscription);
         }
-        box(f, x, y - 13, 16, 16, level_colours[d], "#888");
-        label(f, x + 24, y, 13, "start", tt_distance_name((enum tt_distance)d));
-        label(f, x + columns[1], y, 13, "start", latency);
-        label(f, x + columns[2], y, 13, "start", d > TT_NEAR_RACK && l->bytes_per_s <= 0 ? "its rails'" : rate);
-        label(f, x + columns[3], y, 13, "start", uplink);
+        topo_svg_box(f, x, y - 13, 16, 16, topo_level_colours[d], "#888");
+        topo_svg_label(f, x + 24, y, 13, "start", tt_distance_name((enum tt_distance)d));
+        topo_svg_label(f, x + columns[1], y, 13, "start", latency);
+        topo_svg_label(f, x + columns[2], y, 13, "start", d > TT_NEAR_RACK && l->bytes_per_s <= 0 ? "its rails'" : rate);
+        topo_svg_label(f, x + columns[3], y, 13, "start", uplink);
     }
     return y;
 }
@@ -256,7 +256,7 @@ void topo_machine_draw(const struct tt_topo *t, FILE *f)
         top--;
     if (t->has_shape)
         s = group_size(t, top);
-    begin(f, s.w + 3 * PAD + 540, (s.h > 220 ? s.h : 220) + 2 * PAD);
+    topo_svg_begin(f, s.w + 3 * PAD + 540, (s.h > 220 ? s.h : 220) + 2 * PAD);
     if (t->has_shape)
         draw_group(f, t, top, 0, PAD, PAD);
     draw_table(f, t, s.w + 3 * PAD, PAD + 20);
@@ -287,7 +287,7 @@ static uint32_t rows_of(const struct topo_here *h, int socket)
     return rows;
 }
 
-static const char *rail_colour(const struct topo_here *h, const char *name)
+const char *topo_rail_colour(const struct topo_here *h, const char *name)
 {
     for (uint32_t i = 0; i < h->rails.n; i++)
         if (strcmp(h->rails.rail[i].name, name) == 0)
@@ -306,10 +306,10 @@ static double draw_here_ranks(FILE *f, const struct topo_here *h, int socket, do
         if (!is_here(h, r) || k->place.socket != socket)
             continue;
         topo_rail_of(h, r, &name, &why);
-        box(f, x, y, SOCKET_W - 2 * PAD, ROW - 8, "#ffffff", rail_colour(h, name));
-        fprintf(f, "<rect x='%.1f' y='%.1f' width='8' height='%.1f' fill='%s'/>\n", x, y, ROW - 8, rail_colour(h, name));
+        topo_svg_box(f, x, y, SOCKET_W - 2 * PAD, ROW - 8, "#ffffff", topo_rail_colour(h, name));
+        fprintf(f, "<rect x='%.1f' y='%.1f' width='8' height='%.1f' fill='%s'/>\n", x, y, ROW - 8, topo_rail_colour(h, name));
         snprintf(text, sizeof text, "rank %u, cpus %s, %s", r, *k->cpus ? k->cpus : "unknown", why == TT_RAIL_ALL ? "all rails" : name);
-        label(f, x + 16, y + 17, 12, "start", text);
+        topo_svg_label(f, x + 16, y + 17, 12, "start", text);
         y += ROW;
     }
     return y;
@@ -321,30 +321,30 @@ static void draw_socket(FILE *f, const struct topo_here *h, int socket, double x
     char text[160], rate[32];
 
     snprintf(text, sizeof text, socket == TT_UNKNOWN ? "socket unknown" : "socket %d", socket);
-    box(f, x, y, SOCKET_W, height, socket == TT_UNKNOWN ? "#f4f4f4" : level_colours[TT_NEAR_HOST], "#888");
-    label(f, x + PAD, y + 18, 13, "start", text);
+    topo_svg_box(f, x, y, SOCKET_W, height, socket == TT_UNKNOWN ? "#f4f4f4" : topo_level_colours[TT_NEAR_HOST], "#888");
+    topo_svg_label(f, x + PAD, y + 18, 13, "start", text);
     x += PAD;
     y = draw_here_ranks(f, h, socket, x, y + HEAD);
     for (uint32_t i = 0; i < m->ngpus; i++) {
         if (m->gpu[i].socket != socket)
             continue;
-        box(f, x, y, SOCKET_W - 2 * PAD, ROW - 8, "#e9f3e4", "#888");
+        topo_svg_box(f, x, y, SOCKET_W - 2 * PAD, ROW - 8, "#e9f3e4", "#888");
         snprintf(text, sizeof text, "GPU %s %.30s", m->gpu[i].bus, m->gpu[i].name);
-        label(f, x + 16, y + 17, 12, "start", text);
+        topo_svg_label(f, x + 16, y + 17, 12, "start", text);
         y += ROW;
     }
     for (uint32_t i = 0; i < m->nnics; i++) {
         const struct tt_nic *n = &m->nic[i];
-        const char *colour = rail_colour(h, n->name);
+        const char *colour = topo_rail_colour(h, n->name);
 
         if (n->socket != socket || n->loopback)
             continue;
         topo_rate((double)n->bit_s / 8, rate);
-        box(f, x, y, SOCKET_W - 2 * PAD, ROW - 8, "#ffffff", colour);
+        topo_svg_box(f, x, y, SOCKET_W - 2 * PAD, ROW - 8, "#ffffff", colour);
         fprintf(f, "<rect x='%.1f' y='%.1f' width='%.1f' height='6' fill='%s'/>\n", x, y + ROW - 14, SOCKET_W - 2 * PAD, colour);
         snprintf(text, sizeof text, "%s, %s%s%s", n->name, n->bit_s > 0 ? "" : "rate ", rate,
                  n->up ? strcmp(colour, "#bbbbbb") ? ", rail" : ", no rail" : ", down");
-        label(f, x + 16, y + 15, 12, "start", text);
+        topo_svg_label(f, x + 16, y + 15, 12, "start", text);
         y += ROW;
     }
 }
@@ -365,10 +365,10 @@ void topo_here_draw(const struct topo_here *h, FILE *f)
             rows = rows_of(h, s);
     height = HEAD + (rows ? rows : 1) * ROW + 4;
     w = boxes * (SOCKET_W + PAD) + PAD;
-    begin(f, w + 2 * PAD, height + HEAD + PAD + 2 * PAD);
-    box(f, PAD, PAD, w, height + HEAD + PAD, level_colours[TT_NEAR_RACK], "#888");
+    topo_svg_begin(f, w + 2 * PAD, height + HEAD + PAD + 2 * PAD);
+    topo_svg_box(f, PAD, PAD, w, height + HEAD + PAD, topo_level_colours[TT_NEAR_RACK], "#888");
     snprintf(title, sizeof title, "%s: cores: %s, NUMA nodes: %u", h->machine.host, cores, h->machine.nnuma);
-    label(f, 2 * PAD, PAD + 18, 14, "start", title);
+    topo_svg_label(f, 2 * PAD, PAD + 18, 14, "start", title);
     for (int s = 0; s < nsockets; s++)
         draw_socket(f, h, s, 2 * PAD + s * (SOCKET_W + PAD), PAD + HEAD, height);
     if (unknown)

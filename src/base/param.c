@@ -34,6 +34,8 @@ const struct tt_param tt_params[TT_PARAM_COUNT] = {
         "copy straight between processes (process_vm_readv): 0 never; 1 very long messages, where ranks outnumber cores; 2 all from 256 KiB on" },
     [TT_PARAM_NUDGE_MS]          = { "TUTTI_NUDGE_MS",          "ms",                20,    1,      60000,
         "how long an operation waits before it asks the rank it waits for" },
+    [TT_PARAM_TOPO_MEASURE]      = { "TUTTI_TOPO_MEASURE",      "0 or 1",             0,    0,      1,
+        "1: start-up measures latencies and rates between ranks, and which hosts are near each other where none has labels" },
 };
 
 const struct tt_param_word tt_param_words[] = {

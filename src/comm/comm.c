@@ -158,6 +158,7 @@ static void world_destroy(struct tt_world *w)
     tt_overlay_close(w->overlay);
     tt_layout_fini(&w->layout);
     tt_tunes_fini(&w->tunes);
+    tt_between_fini(&w->between);
     free(w->places);
     pthread_mutex_destroy(&w->overlay_lock);
     pthread_mutex_destroy(&w->probe_lock);
@@ -195,18 +196,21 @@ static void read_sizes(struct tt_sizes *s, struct tt_reader *r, enum tt_param_id
         r->bad = true;
 }
 
-/* A card: the cost constants and sizes as this rank has them (only rank 0 measures), its place, how long rank 0's tune files are, then the
- * engine's part. */
+/* A card: the cost constants, sizes and links as this rank has them (only rank 0 measures), its place, how long rank 0's tune files are, then
+ * the engine's part. */
 static tutti_status make_card(struct tt_world *w, uint8_t card[TT_CARD_BYTES], size_t *bytes)
 {
     struct tt_plugin_set plugins;
     struct tt_writer wr;
+    int64_t measures = 0;
     size_t rest;
     tutti_status st;
 
     st = get_sizes(&w->shm_sizes, TT_PARAM_SEGMENT_BYTES, TT_PARAM_EAGER_BYTES);
     if (!st)
         st = get_sizes(&w->tcp_sizes, TT_PARAM_TCP_SEGMENT_BYTES, TT_PARAM_TCP_EAGER_BYTES);
+    if (!st)
+        st = tt_param_get(TT_PARAM_TOPO_MEASURE, &measures);
     if (st)
         return st;
     w->constants = tt_constants_default;
@@ -216,6 +220,8 @@ static tutti_status make_card(struct tt_world *w, uint8_t card[TT_CARD_BYTES], s
     tt_constants_write(&w->constants, &wr);
     write_sizes(&w->shm_sizes, &wr);
     write_sizes(&w->tcp_sizes, &wr);
+    tt_write_u8(&wr, (uint8_t)measures);
+    tt_links_write(w->here.links, &wr);
     tt_told_write(&w->places[w->rank], &wr);
     tt_plugins_set(&plugins);
     tt_plugin_set_write(&plugins, &wr);
@@ -227,21 +233,25 @@ static tutti_status make_card(struct tt_world *w, uint8_t card[TT_CARD_BYTES], s
 
 static tutti_status read_card(struct tt_world *w, uint32_t rank, const uint8_t *card, size_t bytes)
 {
+    struct tt_topo_link links[TT_DISTANCES];
     struct tt_constants constants;
     struct tt_plugin_set plugins;
     struct tt_sizes shm, tcp;
     struct tt_told place;
     struct tt_reader r;
     uint32_t told_bytes;
+    uint8_t measures;
 
     tt_reader_init(&r, card, bytes);
     tt_constants_read(&constants, &r);
     read_sizes(&shm, &r, TT_PARAM_SEGMENT_BYTES, TT_PARAM_EAGER_BYTES);
     read_sizes(&tcp, &r, TT_PARAM_TCP_SEGMENT_BYTES, TT_PARAM_TCP_EAGER_BYTES);
+    measures = tt_read_u8(&r);
+    tt_links_read(links, &r);
     tt_told_read(&place, &r);
     tt_plugin_set_read(&plugins, &r);
     told_bytes = tt_read_u32(&r);
-    if (r.bad || told_bytes > TT_TUNES_TOLD_MAX)
+    if (r.bad || measures > 1 || told_bytes > TT_TUNES_TOLD_MAX)
         return tt_fail(TUTTI_ERR_PROTOCOL, "the card of rank %u, %zu bytes, is none of this version's", rank, bytes);
     w->places[rank] = place;
     if (rank == 0) {
@@ -249,6 +259,8 @@ static tutti_status read_card(struct tt_world *w, uint32_t rank, const uint8_t *
         w->shm_sizes = shm;
         w->tcp_sizes = tcp;
         w->tunes.told_bytes = told_bytes;
+        w->measures = measures;
+        memcpy(w->here.links, links, sizeof links);
     }
     tt_plugin_judge_add(&w->plugins, rank, &plugins);
     return tt_engine_add_card(w->engine, rank, r.at, (size_t)(r.end - r.at));
@@ -257,16 +269,10 @@ static tutti_status read_card(struct tt_world *w, uint32_t rank, const uint8_t *
 /* All places are known: what all ranks derive from them alike. */
 static tutti_status derive_layout(struct tt_world *w)
 {
-    char text[160];
-
     if (!tt_layout_derive(&w->layout, w->places, w->nranks))
         return tt_fail(TUTTI_ERR_NOMEM, "no memory for the layout of %u ranks", w->nranks);
-    free(w->places);
-    w->places = NULL;
-    if (w->rank == 0 && tt_log_on(TT_LOG_INFO)) {
-        tt_layout_describe(&w->layout, text, sizeof text);
-        tt_log(TT_LOG_INFO, "%s", text);
-    }
+    for (uint32_t r = 0; r < w->nranks; r++)
+        w->labelled |= tt_told_is_labelled(&w->places[r]);
     return TUTTI_OK;
 }
 
@@ -304,7 +310,7 @@ static tutti_status world_create(struct tt_world **out, const struct tt_launch *
     struct tt_engine_conf conf = {
         .rank = launch->rank, .nranks = launch->nranks, .wires = launch->wires,
         .interfaces = launch->interfaces[0] ? launch->interfaces : NULL, .lanes = (uint32_t)lanes,
-        .rails = w ? &w->rails : NULL, .layout = w ? &w->layout : NULL,
+        .rails = w ? &w->here.rails : NULL, .layout = w ? &w->layout : NULL,
     };
     tutti_status st;
 
@@ -322,7 +328,7 @@ static tutti_status world_create(struct tt_world **out, const struct tt_launch *
     tt_probe_init(&w->probe, asked, launch->nranks);
     w->rank = launch->rank;
     w->nranks = launch->nranks;
-    st = tt_seat_find(conf.interfaces, &w->rails, &w->places[w->rank]);
+    st = tt_seat_find(conf.interfaces, &w->here, &w->places[w->rank]);
     if (st)
         goto destroy;
     st = tt_engine_create(&w->engine, &conf);
@@ -352,6 +358,19 @@ static tutti_status world_start(struct tt_world *w)
     return tt_engine_start(w->engine, w->overlay ? tt_overlay_fd(w->overlay) : -1, listen_to_overlay, w);
 }
 
+static void log_layout(const struct tt_world *w)
+{
+    char text[400];
+
+    if (w->rank != 0 || !tt_log_on(TT_LOG_INFO))
+        return;
+    tt_layout_describe(&w->layout, text, sizeof text);
+    tt_log(TT_LOG_INFO, "%s", text);
+    tt_links_describe(w->here.links, text, sizeof text);
+    if (*text)
+        tt_log(TT_LOG_INFO, "between ranks (%s): %s", w->measures ? "measured, where it is not told" : "as the description tells", text);
+}
+
 /* ---- communicators --------------------------------------------------------------------------------------------- */
 
 /* ranks[nranks] becomes the communicator's, also on error. */
@@ -371,6 +390,7 @@ static tutti_status comm_open(tutti_comm **out, struct tt_world *w, uint32_t id,
     c->all_local = tt_engine_all_local(w->engine, ranks, nranks);
     c->model = c->all_local ? w->constants.shm : w->constants.tcp;
     c->sizes = c->all_local ? w->shm_sizes : w->tcp_sizes;
+    c->links = w->here.links;
     if (!tt_layout_part(&c->layout, &w->layout, ranks, nranks))
         st = tt_fail(TUTTI_ERR_NOMEM, "no memory for the layout of %u ranks", nranks);
     else
@@ -381,9 +401,59 @@ static tutti_status comm_open(tutti_comm **out, struct tt_world *w, uint32_t id,
         free(c);
         return st;
     }
+    tt_links_model(c->links, tt_layout_farthest(&c->layout), &c->model);
     tt_tunes_choose(c);
     atomic_fetch_add(&w->users, 1);
     *out = c;
+    return TUTTI_OK;
+}
+
+/* The layout as the levels that were measured make it. */
+static tutti_status relabel(tutti_comm *comm)
+{
+    struct tt_world *w = comm->world;
+    struct tt_layout part, whole;
+    struct tt_labels labels;
+
+    for (uint32_t r = 0; r < w->nranks; r++) {
+        const uint32_t host = tt_layout_host(&w->layout, r);
+
+        tt_levels_label(&w->between.levels, &w->between.groups[host], host, &labels);
+        tt_told_label(&w->places[r], &labels);
+        if (r == w->rank)
+            w->here.labels = labels;
+    }
+    if (!tt_layout_derive(&whole, w->places, w->nranks))
+        return tt_fail(TUTTI_ERR_NOMEM, "no memory for the layout of %u ranks", w->nranks);
+    if (!tt_layout_part(&part, &whole, comm->ranks, comm->nranks)) {
+        tt_layout_fini(&whole);
+        return tt_fail(TUTTI_ERR_NOMEM, "no memory for the layout of %u ranks", comm->nranks);
+    }
+    tt_engine_exchange_layout(w->engine, &w->layout, &whole);
+    tt_layout_fini(&whole);
+    tt_layout_fini(&comm->layout);
+    comm->layout = part;
+    return TUTTI_OK;
+}
+
+/* Measures what lies between ranks: levels, where no host has labels, then the links. `comm` is the job's first communicator, and not used yet. */
+static tutti_status measure_between(tutti_comm *comm)
+{
+    struct tt_topo_link measured[TT_DISTANCES];
+    struct tt_world *w = comm->world;
+    tutti_status st = tt_between_hosts(comm, &w->between);
+
+    if (!st && !w->labelled)
+        st = relabel(comm);
+    if (!st)
+        st = tt_between_links(comm, &w->between, measured);
+    if (st)
+        return st;
+    tt_links_complete(w->here.links, measured);
+    tt_links_model(comm->links, tt_layout_farthest(&comm->layout), &comm->model);
+    for (size_t i = 0; i < TT_PLANS; i++)       /* made while less was known */
+        comm->plans[i].key = 0;
+    memset(comm->recent, 0, sizeof comm->recent);
     return TUTTI_OK;
 }
 
@@ -420,13 +490,19 @@ static tutti_status create(tutti_comm **out, const struct tt_launch *launch, con
         return st;
     }
     st = world_start(w);
+    if (!st && w->measures && w->nranks > 1)
+        st = measure_between(comm);
+    free(w->places);
+    w->places = NULL;
     if (!st)
         st = tt_tunes_share(comm);
-    if (st)
+    if (st) {
         tutti_comm_destroy(comm);
-    else
-        *out = comm;
-    return st;
+        return st;
+    }
+    log_layout(w);
+    *out = comm;
+    return TUTTI_OK;
 }
 
 #define CONF_BYTES_FIRST (offsetof(tutti_conf, no_restore) + sizeof(int32_t))     /* of release 0.1 */

@@ -8,12 +8,14 @@
 
 #include "algo/algos.h"
 #include "boot/boot.h"
+#include "comm/between.h"
+#include "comm/links.h"
 #include "comm/measure.h"
 #include "comm/plugins.h"
 #include "comm/probe.h"
+#include "comm/seat.h"
 #include "comm/tunes.h"
 #include "engine/engine.h"
-#include "topo/told.h"
 
 /* How transfers are cut where all ranks are on one host, and else. */
 struct tt_sizes {
@@ -28,9 +30,12 @@ struct tt_world {
     struct tt_probe probe;          /* under probe_lock */
     struct tt_constants constants;  /* rank 0's, as the sizes: the same on all ranks */
     struct tt_sizes shm_sizes, tcp_sizes;
-    struct tt_rails rails;          /* of this host */
-    struct tt_told *places;        /* [nranks] as their cards tell; NULL once the layout is derived */
+    struct tt_surroundings here;    /* `links` is rank 0's, and completed by what was measured: the same on all ranks */
+    struct tt_told *places;         /* [nranks] as their cards tell; NULL once start-up is over */
     struct tt_layout layout;        /* of all ranks of the job; empty before that */
+    bool measures;                  /* rank 0's TUTTI_TOPO_MEASURE: what lies between ranks is measured */
+    struct tt_between between;      /* what came of that; else zero */
+    bool labelled;                  /* the labels of some host were told: then they hold */
     struct tt_plugin_judge plugins;
     struct tt_tunes tunes;          /* rank 0's */
     atomic_uint users;              /* communicators */
@@ -73,6 +78,8 @@ struct tutti_comm {
     int64_t timeout_ms;
     bool restore, all_local;
     struct tt_cost_model model;
+    const struct tt_topo_link *links;   /* [TT_DISTANCES] what lies between ranks at each distance, 0 where it is not known; the world's, and
+                                           the same on all ranks */
     struct tt_sizes sizes;
     struct tt_layout layout;            /* of its ranks */
     const struct tt_tunefile *tune;     /* asked before the model; NULL: none. The world's */

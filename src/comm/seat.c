@@ -10,7 +10,8 @@
 #include "base/status.h"
 #include "wire/ifaddr.h"
 
-static tutti_status read_labels(struct tt_labels *out, enum tt_node_kind *node)
+/* What is told of this host, and of what joins hosts. */
+static tutti_status read_description(struct tt_surroundings *out, enum tt_node_kind *node)
 {
     const char *file = getenv("TUTTI_TOPO"), *text = getenv("TUTTI_TOPO_LABELS");
     char host[256] = "";
@@ -18,18 +19,21 @@ static tutti_status read_labels(struct tt_labels *out, enum tt_node_kind *node)
     tutti_status st;
     size_t bad_at;
 
-    *out = (struct tt_labels){ 0 };
+    out->labels = (struct tt_labels){ 0 };
+    for (int d = 0; d < TT_DISTANCES; d++)
+        out->links[d] = (struct tt_topo_link){ .oversubscription = 1 };
     *node = TT_NODE_MESH;
     if (file && *file) {
         st = tt_topo_load(&t, file);
         if (st)
             return st;
         gethostname(host, sizeof host - 1);
-        tt_labels_of(out, &t, host);
+        tt_labels_of(&out->labels, &t, host);
+        memcpy(out->links, t.link, sizeof out->links);
         *node = t.node;
         tt_topo_fini(&t);
     }
-    if (text && !tt_labels_parse(out, text, &bad_at))
+    if (text && !tt_labels_parse(&out->labels, text, &bad_at))
         return tt_fail(
             TUTTI_ERR_INVALID,
             "TUTTI_TOPO_LABELS is \"%s\", which is not understood from \"%s\" on; it must be like \"rack=r1,zone=a\" "
@@ -65,17 +69,17 @@ static int look_around(const char *interfaces, struct tt_rails *rails)
     return rails->n > 1 ? find_nearness(interfaces, &own, rails) : tt_socket_of(&own);
 }
 
-tutti_status tt_seat_find(const char *interfaces, struct tt_rails *rails, struct tt_told *place)
+tutti_status tt_seat_find(const char *interfaces, struct tt_surroundings *out, struct tt_told *place)
 {
-    struct tt_labels labels;
+    struct tt_rails *rails = &out->rails;
     enum tt_node_kind node;
-    const tutti_status st = read_labels(&labels, &node);
+    const tutti_status st = read_description(out, &node);
     int socket;
 
     if (st)
         return st;
     socket = look_around(interfaces, rails);
-    tt_told_init(place, tt_host_hash(), socket, rails, &labels, node);
+    tt_told_init(place, tt_host_hash(), socket, rails, &out->labels, node);
     for (uint32_t i = 0; i < rails->n; i++)
         tt_log(TT_LOG_DEBUG, "rail %u is %s (socket %d)", i, rails->rail[i].name, rails->rail[i].socket);
     return TUTTI_OK;

@@ -3,10 +3,18 @@
 #define TT_COMM_SEAT_H
 
 #include "topo/told.h"
+#include "topo/topo.h"
 #include "tutti/tutti.h"
+
+/* What is found. */
+struct tt_surroundings {
+    struct tt_rails rails;                      /* of this host */
+    struct tt_labels labels;                    /* of this host, as they are told */
+    struct tt_topo_link links[TT_DISTANCES];    /* as the description tells them */
+};
 
 /* Finds out, with TUTTI_TOPO and TUTTI_TOPO_LABELS, and the interfaces that the rule lets through (NULL: as tt_rails_find has it). INVALID
  * (logged) where these are wrong. What cannot be found out stays unknown. */
-tutti_status tt_seat_find(const char *interfaces, struct tt_rails *rails, struct tt_told *place);
+tutti_status tt_seat_find(const char *interfaces, struct tt_surroundings *out, struct tt_told *place);
 
 #endif

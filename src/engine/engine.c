@@ -258,6 +258,16 @@ uint32_t tt_engine_links(struct tt_engine *e)
     return n;
 }
 
+void tt_engine_exchange_layout(struct tt_engine *e, struct tt_layout *of_job, struct tt_layout *other)
+{
+    const struct tt_layout kept = *other;
+
+    tt_baton_take(e);
+    *other = *of_job;
+    *of_job = kept;
+    tt_baton_give(e);
+}
+
 void tt_engine_set_hooks(struct tt_engine *e, const struct tt_engine_hooks *hooks)
 {
     e->hooks = *hooks;

@@ -46,6 +46,10 @@ void tt_engine_set_secret(struct tt_engine *e, const uint8_t *secret);
 /* Starts the progress thread. watch_fd (or -1): when it is readable, the thread calls alert(arg): the control overlay. */
 tutti_status tt_engine_start(struct tt_engine *e, int watch_fd, void (*alert)(void *arg), void *arg);
 
+/* Puts `other` where conf.layout points, and into *other what was there, while nobody makes progress. It must have the same hosts and rails: what
+ * is up stays up, and only distances may be others from now on. */
+void tt_engine_exchange_layout(struct tt_engine *e, struct tt_layout *of_job, struct tt_layout *other);
+
 /* Names of the wire that `peer` is (or would be) reached by. */
 const char *tt_engine_wire_of(struct tt_engine *e, uint32_t peer);
 /* Whether all of ranks[n] (job ranks) share a host and shared memory with each other; the same answer on every rank. */

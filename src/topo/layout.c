@@ -143,6 +143,21 @@ enum tt_distance tt_layout_distance(const struct tt_layout *l, uint32_t a, uint3
     return TT_NEAR_WAN;
 }
 
+enum tt_distance tt_layout_farthest(const struct tt_layout *l)
+{
+    enum tt_distance farthest = TT_NEAR_SELF;
+
+    /* Groups nest: who is farthest from anybody is so from rank 0. In a regular layout that is the last rank. */
+    if (!l->seat)
+        return tt_layout_distance(l, 0, l->nranks - 1);
+    for (uint32_t r = 1; r < l->nranks && farthest < TT_NEAR_WAN; r++) {
+        const enum tt_distance d = tt_layout_distance(l, 0, r);
+
+        farthest = d > farthest ? d : farthest;
+    }
+    return farthest;
+}
+
 bool tt_layout_is_even(const struct tt_layout *l, uint32_t *host_ranks)
 {
     const uint32_t g = tt_layout_host_ranks(l, 0);

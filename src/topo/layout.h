@@ -79,6 +79,9 @@ uint32_t tt_layout_rank(const struct tt_layout *l, uint32_t host, uint32_t local
 uint32_t tt_layout_rail(const struct tt_layout *l, uint32_t rank);
 enum tt_distance tt_layout_distance(const struct tt_layout *l, uint32_t a, uint32_t b);
 
+/* How far the two ranks are from each other that are farthest; SELF for one rank. */
+enum tt_distance tt_layout_farthest(const struct tt_layout *l);
+
 /* Whether every host has `*host_ranks` ranks and they are consecutive, host after host. */
 bool tt_layout_is_even(const struct tt_layout *l, uint32_t *host_ranks);
 

@@ -20,11 +20,24 @@ void tt_told_init(struct tt_told *out, uint64_t host, int socket, const struct t
 
         out->rail_socket[i] = s >= 0 && s < SOCKETS_MAX ? (int16_t)s : TT_UNKNOWN;
     }
+    tt_told_label(out, labels);
+}
+
+void tt_told_label(struct tt_told *p, const struct tt_labels *labels)
+{
     for (int d = TT_NEAR_RACK; d < TT_NEAR_WAN; d++) {
         const char *label = labels->label[d];
 
-        out->label[d] = *label ? tt_hash_bytes(label, strlen(label), 0) | 1 : 0;
+        p->label[d] = *label ? tt_hash_bytes(label, strlen(label), 0) | 1 : 0;
     }
+}
+
+bool tt_told_is_labelled(const struct tt_told *p)
+{
+    for (int d = TT_NEAR_RACK; d < TT_NEAR_WAN; d++)
+        if (p->label[d])
+            return true;
+    return false;
 }
 
 void tt_told_write(const struct tt_told *p, struct tt_writer *w)

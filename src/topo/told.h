@@ -19,6 +19,10 @@ struct tt_told {
 
 void tt_told_init(struct tt_told *out, uint64_t host, int socket, const struct tt_rails *rails,
                   const struct tt_labels *labels, enum tt_node_kind node);
+/* Other labels for its host. */
+void tt_told_label(struct tt_told *p, const struct tt_labels *labels);
+/* Whether it tells any label. */
+bool tt_told_is_labelled(const struct tt_told *p);
 void tt_told_write(const struct tt_told *p, struct tt_writer *w);
 /* Sets r->bad for what no rank can have written. */
 void tt_told_read(struct tt_told *out, struct tt_reader *r);

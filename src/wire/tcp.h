@@ -151,7 +151,6 @@ struct tt_tcp_link {
     uint64_t theirs_bytes;
     struct tt_tcp_lane *lanes;  /* [nlanes] */
     uint32_t nlanes;            /* agreed; 0 before it is up */
-    uint64_t lane_bytes;        /* that may be queued on one */
     uint32_t next_lane;         /* of lanes with the same load, which is looked at first */
 
     /* out */
@@ -245,6 +244,8 @@ void tt_tcp_tell(struct tt_tcp_link *link, uint8_t kind, uint64_t cookie, tutti_
 /* tcp_link.c */
 /* A link that is opening, entered in the wire's table. NULL: no memory. */
 struct tt_tcp_link *tt_tcp_link_create(struct tt_tcp *t, uint32_t peer);
+/* How many bytes may be queued on one of its lanes: by how far the peer is, as far as the layout is known; else as within a rack. */
+uint64_t tt_tcp_lane_bytes(const struct tt_tcp_link *link);
 /* Gives it what it needs once it is up. False: no memory, lose it. */
 bool tt_tcp_link_furnish(struct tt_tcp_link *link, uint32_t nlanes);
 /* The connection becomes the lane, which then owns it. False: nothing changed. */

@@ -90,12 +90,12 @@ static bool queue_init(struct tt_tcp_queue *q, uint32_t depth)
     return q->ring != NULL;
 }
 
-/* As far as the layout is known; else as within a rack. */
-static enum tt_distance distance_of(const struct tt_tcp_link *link)
+uint64_t tt_tcp_lane_bytes(const struct tt_tcp_link *link)
 {
     const struct tt_layout *l = link->tcp->conf.layout;
+    const bool known = l && l->nranks;
 
-    return l && l->nranks ? tt_layout_distance(l, link->tcp->conf.rank, link->peer) : TT_NEAR_RACK;
+    return link->tcp->limits.bytes[known ? tt_layout_distance(l, link->tcp->conf.rank, link->peer) : TT_NEAR_RACK];
 }
 
 /* What a link needs once it is up. On failure link_free cleans up. */
@@ -105,7 +105,6 @@ bool tt_tcp_link_furnish(struct tt_tcp_link *link, uint32_t nlanes)
     if (!link->lanes)
         return false;
     link->nlanes = nlanes;
-    link->lane_bytes = link->tcp->limits.bytes[distance_of(link)];
     for (uint32_t i = 0; i < nlanes; i++)
         link->lanes[i] = (struct tt_tcp_lane){ .watch = TT_TCP_LANE, .fd = -1, .link = link };
     for (uint32_t i = 0; i < nlanes; i++) {

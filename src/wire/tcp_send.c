@@ -236,7 +236,7 @@ static bool owe(struct tt_tcp_link *link, uint32_t n)
  * to an empty lane. */
 static struct tt_tcp_lane *lane_choose(struct tt_tcp_link *link, uint64_t bytes)
 {
-    const uint64_t bound = link->lane_bytes;
+    const uint64_t bound = tt_tcp_lane_bytes(link);
     struct tt_tcp_lane *best = NULL;
 
     for (uint32_t i = 0; i < link->nlanes; i++) {

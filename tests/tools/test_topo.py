@@ -74,8 +74,25 @@ class Topo(unittest.TestCase):
         self.assertEqual(bad.returncode, 1)
         self.assertIn("cannot write", bad.stderr)
 
+    def test_hosts_that_a_description_names_are_drawn_in_their_groups(self):
+        Path(self.lab).write_text(json.dumps({"rails": 2, "hosts": [{"host": "a1", "rack": "A", "slots": 2}, {"host": "b1", "rack": "<B>"},
+                                                                    {"host": "a2", "rack": "A", "slots": 40}, {"host": "c*", "rack": "C"}]}))
+        svg = str(Path(self.tmp.name) / "p.svg")
+        self.good("--topo", self.lab, "--svg", svg)
+        texts = [t.text for t in ET.parse(svg).getroot().iter("{http://www.w3.org/2000/svg}text")]
+        self.assertEqual([t for t in texts if t in ("rack A", "rack <B>", "a1", "a2", "b1")], ["rack A", "a1", "a2", "rack <B>", "b1"])
+        self.assertIn("rank 1, rail 1", texts)
+        self.assertIn("rank 2, all rails", texts)
+        self.assertIn("and 25 more", texts)
+
     def test_wrong_files_and_arguments_are_told(self):
-        for args, status, words in ((["--topo", "/no/such"], 1, ["/no/such", "built-in"]), (["--ranks", "0"], 2, ["--ranks 0"]),
+        for args, status, words in ((["--measure"], 1, ["--measure", "job"]), (["--write", "x"], 1, ["--write", "job"]),
+                                    (["--measure", "--topo", "uniform"], 2, ["--measure", "--topo"]),
+                                    (["--measure", "-n", "3"], 2, ["--measure", "--ranks"]), (["--hosts", "a"], 2, ["--hosts", "--measure"]),
+                                    (["--measure", "--hosts", "a", "--hostfile", "b"], 2, ["cannot both"]),
+                                    (["--measure", "--rsh", "ssh"], 2, ["--rsh"]), (["--measure", "--hosts", "a:x"], 1, ['"x"']),
+                                    (["--measure", "--hosts", "a:5000"], 1, ["5000"]), (["--measure", "--hostfile", "/no/such"], 1, ["/no/such"]),
+                                    (["--topo", "/no/such"], 1, ["/no/such", "built-in"]), (["--ranks", "0"], 2, ["--ranks 0"]),
                                     (["--topo", "uniform", "-n", "3"], 2, ["choose one"]), (["plan"], 2, ["tutti topo plan"])):
             with self.subTest(args=args):
                 done = topo(*args)
@@ -130,6 +147,29 @@ class Job(unittest.TestCase):
         ranks = json.loads(done.stdout)["ranks"]
         self.assertEqual([rank["rank"] for rank in ranks], [0, 1, 2])
         self.assertEqual({rank["host_number"] for rank in ranks}, {0})
+
+    def job(self, n, *args):
+        return subprocess.run([TUTTI, "run", "-n", str(n), "-o", "plain", "--", TUTTI, "topo", *map(str, args)], capture_output=True, text=True,
+                              timeout=60, env={k: v for k, v in os.environ.items() if not k.startswith("TUTTI_TOPO")}, check=False)
+
+    def test_ranks_of_one_host_measure_what_lies_between_them(self):
+        for n in (1, 3):
+            done = self.job(n, "--measure", "--json")
+            self.assertEqual(done.returncode, 0, done.stderr)
+            told = json.loads(done.stdout)
+            self.assertEqual([host["ranks"] for host in told["hosts"]], [n])
+            self.assertEqual(told["measured"]["levels"], [])
+            near = [link for distance, link in told["links"].items() if distance in ("socket", "host")]
+            self.assertEqual(len(near), n > 1)
+            for link in near:
+                self.assertGreater(link["latency_ns"], 0)
+                self.assertGreater(link["gbit_s"], 0)
+        self.assertIn("one host", self.job(2, "--measure").stdout)
+
+    def test_a_file_that_cannot_be_written_is_told(self):
+        done = self.job(2, "--write", "/no/such/lab.json")
+        self.assertNotEqual(done.returncode, 0)
+        self.assertIn("/no/such/lab.json", done.stderr)
 
 
 if __name__ == "__main__":

@@ -119,6 +119,35 @@ static void a_table_lists_the_ranks_of_hosts_that_are_not_consecutive(void **sta
     tt_layout_fini(&l);
 }
 
+/* Groups that nest, of which the last rank is not farthest from the first. */
+static void the_farthest_distance_is_that_of_some_pair_and_of_none_more(void **state)
+{
+    struct tt_prng p;
+
+    (void)state;
+    tt_prng_init(&p, 5);
+    for (int i = 0; i < 300; i++) {
+        const uint32_t n = 1 + (uint32_t)tt_prng_below(&p, 12);
+        enum tt_distance farthest = TT_NEAR_SELF;
+        struct tt_seat seats[12] = { 0 };
+        struct tt_layout l;
+
+        for (uint32_t r = 0; r < n; r++)
+            for (int d = TT_NEAR_WAN - 1; d >= TT_NEAR_SOCKET; d--)
+                seats[r].group[d] =
+                    (d < TT_NEAR_WAN - 1 ? 2 * seats[r].group[d + 1] : 0) + (uint32_t)(tt_prng_below(&p, 4) == 0);
+        assert_true(tt_layout_init(&l, seats, n, TT_NODE_MESH, 1));
+        for (uint32_t a = 0; a < n; a++)
+            for (uint32_t b = 0; b < n; b++)
+                farthest = tt_layout_distance(&l, a, b) > farthest ? tt_layout_distance(&l, a, b) : farthest;
+        assert_int_equal(tt_layout_farthest(&l), farthest);
+        tt_layout_fini(&l);
+        tt_layout_regular(&l, n, 4, 2, 1, TT_NODE_MESH);
+        l.group_ranks[TT_NEAR_RACK] = 8;
+        assert_int_equal(tt_layout_farthest(&l), tt_layout_distance(&l, 0, n - 1));
+    }
+}
+
 int main(void)
 {
     static const struct CMUnitTest tests[] = {
@@ -126,6 +155,7 @@ int main(void)
         cmocka_unit_test(a_regular_layout_counts_ranks_off_host_by_host),
         cmocka_unit_test(a_table_answers_as_the_regular_layout_it_was_made_from),
         cmocka_unit_test(a_table_lists_the_ranks_of_hosts_that_are_not_consecutive),
+        cmocka_unit_test(the_farthest_distance_is_that_of_some_pair_and_of_none_more),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -14,6 +14,7 @@
 #include "base/clock.h"
 #include "nodes.h"
 #include "support/unit.h"
+#include "wire/tcp.h"
 #include "wire/tcp_frame.h"
 
 static struct tt_tcp_address address_of(struct node *n, uint32_t peer)
@@ -280,10 +281,27 @@ static void a_put_to_an_unknown_region_is_only_late(void **state)
     nodes_run(*state, 3, late_role);
 }
 
+static void lanes_are_limited_by_how_far_the_layout_of_now_has_the_peer(void **state)
+{
+    struct tt_layout l = { 0 };
+    struct tt_tcp t = { .conf = { .rank = 0, .layout = &l }, .limits = tt_lane_limits_default };
+    const struct tt_tcp_link link = { .tcp = &t, .peer = 2 };
+
+    (void)state;
+    assert_int_equal(tt_tcp_lane_bytes(&link), tt_lane_limits_default.bytes[TT_NEAR_RACK]);     /* nothing is known yet */
+    tt_layout_regular(&l, 4, 2, 1, 1, TT_NODE_MESH);
+    assert_int_equal(tt_tcp_lane_bytes(&link), tt_lane_limits_default.bytes[TT_NEAR_RACK]);
+    for (int d = TT_NEAR_RACK; d < TT_NEAR_WAN; d++)    /* each host is found to be far from the other */
+        l.group_ranks[d] = 2;
+    assert_int_equal(tt_tcp_lane_bytes(&link), tt_lane_limits_default.bytes[TT_NEAR_WAN]);
+    t.conf.layout = NULL;
+    assert_int_equal(tt_tcp_lane_bytes(&link), tt_lane_limits_default.bytes[TT_NEAR_RACK]);
+}
+
 /* ---- lanes that drain, and one that does not ---- */
 
 enum { SLOW_LANES = 4, SLOW_PUT = 32 << 10, SLOW_FRAME = SLOW_PUT + TT_FRAME_BYTES, SLOW_PUTS = 900 };
-#define SLOW_BOUND (4ull << 20)         /* lane_bytes of nodes */
+#define SLOW_BOUND (4ull << 20)         /* lane limit of nodes */
 #define SLOW_KERNEL (2ull << 20)        /* more than two kernels keep of a connection whose reader has a small buffer */
 
 /* One more lane by hand to rank 0, whose kernel here takes little before it is read. */
@@ -560,6 +578,7 @@ int main(void)
         cmocka_unit_test_prestate(ipv6_connects, &one),
         cmocka_unit_test_prestate(the_interface_rule_is_kept, &one),
         cmocka_unit_test(an_address_of_another_wire_is_unsupported),
+        cmocka_unit_test(lanes_are_limited_by_how_far_the_layout_of_now_has_the_peer),
     };
 
     one.seed = seed ? strtoull(seed, NULL, 0) : tt_now_ns();

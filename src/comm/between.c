@@ -1,0 +1,375 @@
+#include "comm/between.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/status.h"
+#include "comm/comm.h"
+
+/* A meeting: one round trip to warm up, then at least TRIPS_MIN and, as long as they are quick, TRIPS_MAX. The fastest counts. */
+#define TRIPS_MIN 3
+#define TRIPS_MAX 16
+#define MEETING_NS (20 * TT_MS)
+/* A rate: of messages that grow fourfold until one takes STREAM_NS and as long as STREAM_WAYS times the latency. */
+#define STREAM_FIRST_BYTES (64u << 10)
+#define STREAM_LAST_BYTES (16u << 20)
+#define STREAM_NS (50 * TT_MS)
+#define STREAM_WAYS 20
+
+uint32_t tt_between_ncore(uint32_t nhosts)
+{
+    return nhosts < TT_LEVELS_CORE ? nhosts : TT_LEVELS_CORE;
+}
+
+void tt_between_fini(struct tt_between *b)
+{
+    free(b->groups);
+    free(b->core_ns);
+    *b = (struct tt_between){ 0 };
+}
+
+/* ---- two ranks meet ---------------------------------------------------------------------------------------- */
+
+static tutti_status say(tutti_comm *comm, uint32_t peer, uint64_t word)
+{
+    return tutti_send(&word, 1, TUTTI_U64, (int)peer, comm, NULL);
+}
+
+static tutti_status hear(tutti_comm *comm, uint32_t peer, uint64_t *word)
+{
+    return tutti_recv(word, 1, TUTTI_U64, (int)peer, comm, NULL);
+}
+
+/* Sends everything back, until a word is 0. */
+static tutti_status echo(tutti_comm *comm, uint32_t peer)
+{
+    uint64_t word = 1;
+    tutti_status st = TUTTI_OK;
+
+    while (word && !st) {
+        st = hear(comm, peer, &word);
+        if (!st)
+            st = say(comm, peer, word);
+    }
+    return st;
+}
+
+/* *out: one way, half of the fastest round trip; at least 1. */
+static tutti_status ask(tutti_comm *comm, uint32_t peer, uint32_t *out)
+{
+    uint64_t best = UINT64_MAX, began = 0, more = 1;
+    tutti_status st = TUTTI_OK;
+
+    for (uint32_t trip = 0; more && !st; trip++) {
+        const uint64_t start = tt_now_ns();
+        uint64_t took;
+
+        began = trip <= 1 ? start : began;
+        more = trip < TRIPS_MIN || (trip < TRIPS_MAX && start - began < MEETING_NS);
+        st = say(comm, peer, more);
+        if (!st)
+            st = hear(comm, peer, &more);
+        took = tt_now_ns() - start;
+        best = trip > 0 && took < best ? took : best;
+    }
+    if (st)
+        return st;
+    best /= 2;
+    *out = best < 1 ? 1 : best > UINT32_MAX ? UINT32_MAX : (uint32_t)best;
+    return TUTTI_OK;
+}
+
+static tutti_status sink(tutti_comm *comm, uint32_t peer, uint8_t *mem)
+{
+    uint64_t bytes = 1;
+    tutti_status st = TUTTI_OK;
+
+    while (bytes && !st) {
+        st = hear(comm, peer, &bytes);
+        if (st || !bytes)
+            continue;
+        tt_assert(bytes <= STREAM_LAST_BYTES);
+        st = tutti_recv(mem, bytes, TUTTI_U8, (int)peer, comm, NULL);
+        if (!st)
+            st = say(comm, peer, bytes);
+    }
+    return st;
+}
+
+/* Bytes per second of the longest message: without the four ways of its announcement, of the receiver's being ready, of its first byte, and
+ * of the answer. */
+static tutti_status stream(tutti_comm *comm, uint32_t peer, uint8_t *mem, uint32_t latency_ns, uint64_t *out)
+{
+    const uint64_t ways_ns = 4ull * latency_ns, far_ns = (uint64_t)STREAM_WAYS * latency_ns;
+    const uint64_t enough_ns = far_ns > STREAM_NS ? far_ns : STREAM_NS;
+    uint64_t took = 0;
+    tutti_status st = TUTTI_OK;
+
+    for (uint64_t bytes = STREAM_FIRST_BYTES; bytes <= STREAM_LAST_BYTES && took < enough_ns && !st; bytes *= 4) {
+        const uint64_t start = tt_now_ns();
+        uint64_t answer;
+
+        st = say(comm, peer, bytes);
+        if (!st)
+            st = tutti_send(mem, bytes, TUTTI_U8, (int)peer, comm, NULL);
+        if (!st)
+            st = hear(comm, peer, &answer);
+        took = tt_now_ns() - start;
+        if (!st)
+            *out = (uint64_t)((double)bytes * 1e9 / (double)(took > 2 * ways_ns ? took - ways_ns : took / 2 + 1));
+    }
+    return st ? st : say(comm, peer, 0);
+}
+
+/* ---- hosts meet ---------------------------------------------------------------------------------------------- */
+
+static uint32_t leader(const tutti_comm *comm, uint32_t host)
+{
+    return tt_layout_rank(&comm->layout, host, 0);
+}
+
+/* The number of our host among those that all meet, or among the others, if this rank speaks for it; UINT32_MAX: neither. */
+static uint32_t my_number(const tutti_comm *comm, bool of_core)
+{
+    const uint32_t nhosts = comm->layout.nhosts, host = tt_layout_host(&comm->layout, comm->rank),
+                   ncore = tt_between_ncore(nhosts);
+    uint32_t before = 0;
+
+    if (leader(comm, host) != comm->rank)
+        return UINT32_MAX;
+    while (before < ncore && tt_levels_core(nhosts, before) < host)
+        before++;
+    if (before < ncore && tt_levels_core(nhosts, before) == host)
+        return of_core ? before : UINT32_MAX;
+    return of_core ? UINT32_MAX : host - before;
+}
+
+static tutti_status meet_core(tutti_comm *comm, uint32_t *core_ns)
+{
+    const uint32_t nhosts = comm->layout.nhosts, n = tt_between_ncore(nhosts), mine = my_number(comm, true);
+    tutti_status st = TUTTI_OK;
+
+    for (uint32_t round = 0; mine != UINT32_MAX && round < tt_levels_rounds(n) && !st; round++) {
+        const uint32_t other = tt_levels_partner(n, round, mine);
+
+        if (other == UINT32_MAX)
+            continue;
+        if (mine < other)
+            st = ask(comm, leader(comm, tt_levels_core(nhosts, other)), &core_ns[mine * n + other]);
+        else
+            st = echo(comm, leader(comm, tt_levels_core(nhosts, other)));
+    }
+    return st ? st : tutti_allreduce(core_ns, core_ns, (size_t)n * n, TUTTI_U32, TUTTI_MAX, comm, NULL);
+}
+
+/* The hosts that did not meet all: other[nhosts - ncore], ascending. */
+static void list_others(uint32_t nhosts, uint32_t *other)
+{
+    const uint32_t n = tt_between_ncore(nhosts);
+
+    for (uint32_t h = 0, i = 0, k = 0; h < nhosts; h++)
+        if (i < n && tt_levels_core(nhosts, i) == h)
+            i++;
+        else
+            other[k++] = h;
+}
+
+/* Each of the others meets the first host of each group: ns[nothers][ngroups]. In blocks of as many as there are groups, so that in each step
+ * all of a block meet somebody, and nobody two. */
+static tutti_status meet_others(tutti_comm *comm, const uint32_t *other, uint32_t nothers, const uint32_t *group_host,
+                                uint32_t ngroups, uint32_t *ns)
+{
+    const uint32_t host = tt_layout_host(&comm->layout, comm->rank), mine = my_number(comm, false);
+    uint32_t group = 0;
+    tutti_status st = TUTTI_OK;
+
+    while (group < ngroups && (group_host[group] != host || leader(comm, host) != comm->rank))
+        group++;
+    for (uint32_t block = 0; block < nothers && !st; block += ngroups)
+        for (uint32_t step = 0; step < ngroups && !st; step++) {
+            const uint32_t guest = block + (group + step) % ngroups;
+
+            if (mine != UINT32_MAX && mine >= block && mine < block + ngroups) {
+                const uint32_t to = (mine - block + ngroups - step) % ngroups;
+
+                st = ask(comm, leader(comm, group_host[to]), &ns[(size_t)mine * ngroups + to]);
+            } else if (group < ngroups && guest < nothers) {
+                st = echo(comm, leader(comm, other[guest]));
+            }
+        }
+    return st ? st : tutti_allreduce(ns, ns, (size_t)nothers * ngroups, TUTTI_U32, TUTTI_MAX, comm, NULL);
+}
+
+/* Groups of the hosts that did not meet all. core[n] are those of the hosts that did. */
+static tutti_status place_others(tutti_comm *comm, struct tt_between *b, const struct tt_level_groups *core)
+{
+    const uint32_t n = tt_between_ncore(b->nhosts), nothers = b->nhosts - n;
+    uint32_t first[TT_LEVELS_CORE], group_host[TT_LEVELS_CORE];
+    const uint32_t ngroups = tt_levels_firsts(core, n, first);
+    struct tt_level_groups met[TT_LEVELS_CORE];
+    uint32_t *other = calloc(nothers + 1u, sizeof *other), *ns = calloc((size_t)nothers * ngroups + 1, sizeof *ns);
+    tutti_status st = TUTTI_OK;
+
+    for (uint32_t i = 0; i < ngroups; i++) {
+        met[i] = core[first[i]];
+        group_host[i] = tt_levels_core(b->nhosts, first[i]);
+    }
+    if (!other || !ns) {
+        st = tt_fail(TUTTI_ERR_NOMEM, "no memory to measure between %u hosts", b->nhosts);
+    } else if (nothers) {
+        list_others(b->nhosts, other);
+        st = meet_others(comm, other, nothers, group_host, ngroups, ns);
+        for (uint32_t i = 0; i < nothers && !st; i++)
+            tt_levels_join(&b->levels, &b->groups[other[i]], met, &ns[(size_t)i * ngroups], ngroups,
+                           TT_LEVELS_CORE + i);
+        b->npairs += nothers * ngroups;
+    }
+    free(other);
+    free(ns);
+    return st;
+}
+
+tutti_status tt_between_hosts(tutti_comm *comm, struct tt_between *out)
+{
+    const uint32_t nhosts = comm->layout.nhosts, n = tt_between_ncore(nhosts);
+    struct tt_between b = { .nhosts = nhosts, .npairs = n * (n - 1) / 2 };
+    struct tt_level_groups core[TT_LEVELS_CORE];
+    const uint64_t start = tt_now_ns();
+    tutti_status st;
+
+    b.groups = calloc(nhosts + 1u, sizeof *b.groups);
+    b.core_ns = calloc((size_t)n * n + 1, sizeof *b.core_ns);
+    if (!b.groups || !b.core_ns)
+        st = tt_fail(TUTTI_ERR_NOMEM, "no memory to measure between %u hosts", nhosts);
+    else
+        st = meet_core(comm, b.core_ns);
+    if (!st) {
+        tt_levels_find(&b.levels, core, b.core_ns, n);
+        for (uint32_t i = 0; i < n; i++)
+            b.groups[tt_levels_core(nhosts, i)] = core[i];
+        st = place_others(comm, &b, core);
+    }
+    b.took_ns = tt_now_ns() - start;
+    if (st)
+        tt_between_fini(&b);
+    else
+        *out = b;
+    return st;
+}
+
+/* ---- distances ----------------------------------------------------------------------------------------------- */
+
+static int by_value(const void *a, const void *b)
+{
+    const uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+
+    return x < y ? -1 : x > y;
+}
+
+/* The median latency between hosts that met and are at that distance; 0: there are none. pair[2]: the leaders of the first two. */
+static uint32_t median_of(const tutti_comm *comm, const struct tt_between *b, enum tt_distance d, uint32_t pair[2])
+{
+    uint32_t of_distance[TT_LEVELS_CORE * TT_LEVELS_CORE / 2], found = 0;
+    const uint32_t n = tt_between_ncore(b->nhosts);
+
+    for (uint32_t i = 0; i < n; i++)
+        for (uint32_t k = i + 1; k < n; k++) {
+            const uint32_t x = leader(comm, tt_levels_core(b->nhosts, i)),
+                           y = leader(comm, tt_levels_core(b->nhosts, k));
+
+            if (tt_layout_distance(&comm->layout, x, y) != d)
+                continue;
+            if (found == 0) {
+                pair[0] = x;
+                pair[1] = y;
+            }
+            of_distance[found++] = b->core_ns[i * n + k];
+        }
+    qsort(of_distance, found, sizeof *of_distance, by_value);
+    return found ? of_distance[found / 2] : 0;
+}
+
+/* The first two ranks of one host that are at that distance, with the host's first rank as one of them. */
+static bool find_local_pair(const tutti_comm *comm, enum tt_distance d, uint32_t pair[2])
+{
+    const struct tt_layout *l = &comm->layout;
+
+    for (uint32_t h = 0; h < l->nhosts; h++)
+        for (uint32_t i = 1; i < tt_layout_host_ranks(l, h); i++)
+            if (tt_layout_distance(l, leader(comm, h), tt_layout_rank(l, h, i)) == d) {
+                pair[0] = leader(comm, h);
+                pair[1] = tt_layout_rank(l, h, i);
+                return true;
+            }
+    return false;
+}
+
+/* Our part in what a pair measures: latency (unless it is known), then rate. */
+static tutti_status measure_pair(tutti_comm *comm, const uint32_t pair[2], uint8_t *mem, uint64_t *latency_ns,
+                                 uint64_t *rate)
+{
+    const bool asks = comm->rank == pair[0];
+    const uint32_t peer = pair[asks];
+    uint32_t ns = (uint32_t)*latency_ns;
+    tutti_status st = TUTTI_OK;
+
+    if (!asks && comm->rank != pair[1])
+        return TUTTI_OK;
+    if (ns == 0)
+        st = asks ? ask(comm, peer, &ns) : echo(comm, peer);
+    if (!st)
+        st = asks ? stream(comm, peer, mem, ns, rate) : sink(comm, peer, mem);
+    *latency_ns = ns;
+    return st;
+}
+
+/* From pairs of ranks to links as descriptions have them: the link at RACK is one rail, and links above it only bound a pair that gets
+ * clearly less than its rails would let it have. */
+static void fill_links(const tutti_comm *comm, const uint64_t *latency_ns, const uint64_t *rate,
+                       struct tt_topo_link *links)
+{
+    const struct tt_layout *l = &comm->layout;
+    const bool striped = tt_layout_widest(l) == 1 && l->nrails > 1;
+    double rail = (double)rate[TT_NEAR_RACK];
+
+    for (int d = TT_NEAR_ZONE; d < TT_DISTANCES && rate[TT_NEAR_RACK] == 0; d++)
+        rail = (double)rate[d] > rail ? (double)rate[d] : rail;
+    for (int d = 0; d < TT_DISTANCES; d++) {
+        links[d] =
+            (struct tt_topo_link){ .latency_ns = latency_ns[d], .bytes_per_s = (double)rate[d], .oversubscription = 1 };
+        if (d > TT_NEAR_RACK && (double)rate[d] > 0.8 * rail)
+            links[d].bytes_per_s = 0;
+    }
+    links[TT_NEAR_RACK].bytes_per_s = striped ? rail / l->nrails : rail;
+}
+
+tutti_status tt_between_links(tutti_comm *comm, const struct tt_between *b, struct tt_topo_link links[TT_DISTANCES])
+{
+    uint64_t found[2 * TT_DISTANCES] = { 0 }, *const latency_ns = found, *const rate = &found[TT_DISTANCES];
+    uint8_t *mem = malloc(STREAM_LAST_BYTES);
+    tutti_status st = TUTTI_OK;
+
+    if (!mem)
+        return tt_fail(TUTTI_ERR_NOMEM, "no memory to measure a rate");
+    memset(mem, 1, STREAM_LAST_BYTES);      /* its pages are there before anybody looks at the clock */
+    for (int d = TT_NEAR_SOCKET; d < TT_DISTANCES && !st; d++) {
+        uint32_t pair[2] = { 0 };
+
+        if (d <= TT_NEAR_HOST) {
+            if (!find_local_pair(comm, (enum tt_distance)d, pair))
+                continue;
+        } else {
+            latency_ns[d] = median_of(comm, b, (enum tt_distance)d, pair);
+            if (latency_ns[d] == 0)
+                continue;
+        }
+        st = measure_pair(comm, pair, mem, &latency_ns[d], &rate[d]);
+    }
+    free(mem);
+    if (!st)
+        st = tutti_allreduce(found, found, 2 * TT_DISTANCES, TUTTI_U64, TUTTI_MAX, comm, NULL);
+    if (!st)
+        fill_links(comm, latency_ns, rate, links);
+    return st;
+}

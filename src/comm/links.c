@@ -1,0 +1,92 @@
+#include "comm/links.h"
+
+#include <stdio.h>
+
+#define LATENCY_NS_MAX 100000000000ull      /* as descriptions have it */
+#define RATE_MAX 1.25e17
+#define OVERSUBSCRIPTION_MAX 1e6
+#define PER_UNIT 1000                       /* over-subscription travels in thousandths */
+
+static bool is_told(const struct tt_topo_link *l)
+{
+    return l->latency_ns || l->bytes_per_s > 0 || l->oversubscription > 1;
+}
+
+void tt_links_write(const struct tt_topo_link *links, struct tt_writer *w)
+{
+    uint8_t told = 0;
+
+    for (int d = TT_NEAR_SOCKET; d < TT_DISTANCES; d++)
+        told |= (uint8_t)(is_told(&links[d]) << d);
+    tt_write_u8(w, told);
+    for (int d = TT_NEAR_SOCKET; d < TT_DISTANCES; d++)
+        if (told >> d & 1) {
+            tt_write_u64(w, links[d].latency_ns);
+            tt_write_u64(w, (uint64_t)links[d].bytes_per_s);
+            tt_write_u32(w, (uint32_t)(links[d].oversubscription * PER_UNIT + 0.5));
+        }
+}
+
+void tt_links_read(struct tt_topo_link *links, struct tt_reader *r)
+{
+    const uint8_t told = tt_read_u8(r);
+
+    for (int d = 0; d < TT_DISTANCES; d++)
+        links[d] = (struct tt_topo_link){ .oversubscription = 1 };
+    for (int d = TT_NEAR_SOCKET; d < TT_DISTANCES; d++) {
+        struct tt_topo_link *l = &links[d];
+
+        if (!(told >> d & 1))
+            continue;
+        l->latency_ns = tt_read_u64(r);
+        l->bytes_per_s = (double)tt_read_u64(r);
+        l->oversubscription = (double)tt_read_u32(r) / PER_UNIT;
+        if (l->latency_ns > LATENCY_NS_MAX || l->bytes_per_s > RATE_MAX || l->oversubscription < 1 ||
+            l->oversubscription > OVERSUBSCRIPTION_MAX)
+            r->bad = true;
+    }
+}
+
+void tt_links_complete(struct tt_topo_link *links, const struct tt_topo_link *measured)
+{
+    for (int d = TT_NEAR_SOCKET; d < TT_DISTANCES; d++) {
+        if (links[d].latency_ns == 0)
+            links[d].latency_ns = measured[d].latency_ns;
+        if (links[d].bytes_per_s <= 0)
+            links[d].bytes_per_s = measured[d].bytes_per_s;
+    }
+}
+
+void tt_links_model(const struct tt_topo_link *links, enum tt_distance farthest, struct tt_cost_model *m)
+{
+    double bytes_per_s = links[TT_NEAR_RACK].bytes_per_s;   /* of the rail that all goes through */
+
+    if (farthest < TT_NEAR_RACK)
+        return;
+    if (links[farthest].latency_ns)
+        m->message_ns = (double)links[farthest].latency_ns;
+    if (links[farthest].bytes_per_s > 0 && (bytes_per_s <= 0 || links[farthest].bytes_per_s < bytes_per_s))
+        bytes_per_s = links[farthest].bytes_per_s;
+    if (bytes_per_s > 0)
+        m->byte_ns = 1e9 / bytes_per_s;
+}
+
+void tt_links_describe(const struct tt_topo_link *links, char *out, size_t cap)
+{
+    size_t n = 0;
+
+    *out = '\0';
+    for (int d = TT_NEAR_SOCKET; d < TT_DISTANCES && n < cap; d++) {
+        const struct tt_topo_link *l = &links[d];
+
+        if (!is_told(l))
+            continue;
+        n += (size_t)snprintf(out + n, cap - n, "%s%s", n ? ", " : "", tt_distance_name((enum tt_distance)d));
+        if (n < cap && l->latency_ns)
+            n += (size_t)snprintf(out + n, cap - n, " %.4g us", (double)l->latency_ns / 1e3);
+        if (n < cap && l->bytes_per_s > 0)
+            n += (size_t)snprintf(out + n, cap - n, " %.4g Gbit/s", l->bytes_per_s * 8 / 1e9);
+        if (n < cap && l->oversubscription > 1)
+            n += (size_t)snprintf(out + n, cap - n, " 1:%.4g", l->oversubscription);
+    }
+}

@@ -1,0 +1,149 @@
+/* What lies between ranks: it travels in cards as it is, completes what is told, and becomes constants of the cost model. */
+#include "support/unit.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/prng.h"
+#include "comm/links.h"
+
+static void draw_links(struct tt_topo_link *links, struct tt_prng *p)
+{
+    for (int d = 0; d < TT_DISTANCES; d++) {
+        links[d] = (struct tt_topo_link){ .oversubscription = 1 };
+        if (d < TT_NEAR_SOCKET || tt_prng_below(p, 3) == 0)
+            continue;
+        links[d].latency_ns = tt_prng_below(p, 2) * (1 + tt_prng_below(p, 100000000000ull));
+        links[d].bytes_per_s = (double)(tt_prng_below(p, 2) * tt_prng_below(p, 1ull << 50));
+        links[d].oversubscription = d > TT_NEAR_RACK ? 1 + (double)tt_prng_below(p, 5000) / 1000 : 1;
+    }
+}
+
+static void links_travel_whole_and_no_part_of_them_is_taken_for_all(void **state)
+{
+    struct tt_prng p;
+
+    (void)state;
+    tt_prng_init(&p, 3);
+    for (int i = 0; i < 500; i++) {
+        struct tt_topo_link in[TT_DISTANCES], out[TT_DISTANCES];
+        uint8_t card[160];
+        struct tt_writer w;
+        struct tt_reader r;
+
+        draw_links(in, &p);
+        tt_writer_init(&w, card, sizeof card);
+        tt_links_write(in, &w);
+        assert_false(w.bad);
+        tt_reader_init(&r, card, tt_writer_bytes(&w));
+        tt_links_read(out, &r);
+        assert_false(r.bad);
+        assert_ptr_equal(r.at, r.end);
+        for (int d = TT_NEAR_SOCKET; d < TT_DISTANCES; d++) {
+            assert_int_equal(out[d].latency_ns, in[d].latency_ns);
+            assert_true(out[d].bytes_per_s == in[d].bytes_per_s);
+            assert_true(fabs(out[d].oversubscription - in[d].oversubscription) < 0.0006);
+        }
+        for (size_t n = 0; n < tt_writer_bytes(&w); n++) {
+            tt_reader_init(&r, card, n);
+            tt_links_read(out, &r);
+            assert_true(r.bad);
+        }
+    }
+}
+
+static void links_that_no_description_can_hold_are_refused(void **state)
+{
+    static const struct tt_topo_link wrong[] = {
+        { .latency_ns = 100000000001ull, .oversubscription = 1 },
+        { .latency_ns = 5, .bytes_per_s = 2e18, .oversubscription = 1 },
+        { .latency_ns = 5, .oversubscription = 0.5 },
+        { .latency_ns = 5, .oversubscription = 2e6 },
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        struct tt_topo_link links[TT_DISTANCES] = { [TT_NEAR_ZONE] = wrong[i] };
+        struct tt_writer w;
+        struct tt_reader r;
+        uint8_t card[160];
+
+        tt_writer_init(&w, card, sizeof card);
+        tt_links_write(links, &w);
+        tt_reader_init(&r, card, tt_writer_bytes(&w));
+        tt_links_read(links, &r);
+        assert_true(r.bad);
+    }
+}
+
+static void what_is_told_holds_over_what_is_measured(void **state)
+{
+    struct tt_topo_link links[TT_DISTANCES] = { [TT_NEAR_RACK] = { 2000, 0, 1 }, [TT_NEAR_ZONE] = { 0, 5e8, 2.5 } };
+    const struct tt_topo_link measured[TT_DISTANCES] = {
+        [TT_NEAR_RACK] = { 3000, 1e9, 1 }, [TT_NEAR_ZONE] = { 9000, 7e8, 1 }
+    };
+
+    (void)state;
+    tt_links_complete(links, measured);
+    assert_int_equal(links[TT_NEAR_RACK].latency_ns, 2000);
+    assert_true(links[TT_NEAR_RACK].bytes_per_s == 1e9);
+    assert_int_equal(links[TT_NEAR_ZONE].latency_ns, 9000);
+    assert_true(links[TT_NEAR_ZONE].bytes_per_s == 5e8);
+    assert_true(links[TT_NEAR_ZONE].oversubscription == 2.5);
+    assert_int_equal(links[TT_NEAR_WAN].latency_ns, 0);
+}
+
+static void messages_between_hosts_cost_what_the_farthest_distance_does(void **state)
+{
+    const struct tt_topo_link links[TT_DISTANCES] = { [TT_NEAR_HOST] = { 500, 9e9, 1 },
+                                                      [TT_NEAR_RACK] = { 2000, 1e9, 1 },
+                                                      [TT_NEAR_ZONE] = { 9000, 0, 2 },
+                                                      [TT_NEAR_WAN] = { 40000000, 1e8, 1 } };
+    const struct tt_cost_model before = { 8000, 0.35, 0.1, 0.08, 250, 0.12 };
+    const struct {
+        enum tt_distance farthest;
+        double message_ns, byte_ns;
+    } cases[] = { { TT_NEAR_SELF, 8000, 0.35 }, { TT_NEAR_HOST, 8000, 0.35 }, { TT_NEAR_RACK, 2000, 1 },
+                  { TT_NEAR_ZONE, 9000, 1 },    { TT_NEAR_BUILDING, 8000, 1 }, { TT_NEAR_WAN, 4e7, 10 } };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct tt_cost_model m = before;
+
+        tt_links_model(links, cases[i].farthest, &m);
+        assert_true(m.message_ns == cases[i].message_ns);
+        assert_true(fabs(m.byte_ns - cases[i].byte_ns) < 1e-9);
+        assert_true(m.near_message_ns == before.near_message_ns && m.near_byte_ns == before.near_byte_ns);
+        assert_true(m.reduce_byte_ns == before.reduce_byte_ns && m.copy_byte_ns == before.copy_byte_ns);
+    }
+}
+
+static void they_are_described_in_a_few_words_that_fit(void **state)
+{
+    const struct tt_topo_link links[TT_DISTANCES] = {
+        [TT_NEAR_RACK] = { 2000, 12.5e9, 1 }, [TT_NEAR_FABRIC] = { 30000, 0, 2.8 }
+    };
+    const struct tt_topo_link none[TT_DISTANCES] = { 0 };
+    char text[200], small[9];
+
+    (void)state;
+    tt_links_describe(links, text, sizeof text);
+    assert_string_equal(text, "rack 2 us 100 Gbit/s, fabric 30 us 1:2.8");
+    tt_links_describe(links, small, sizeof small);
+    assert_string_equal(small, "rack 2 u");
+    tt_links_describe(none, text, sizeof text);
+    assert_string_equal(text, "");
+}
+
+int main(void)
+{
+    static const struct CMUnitTest tests[] = {
+        cmocka_unit_test(links_travel_whole_and_no_part_of_them_is_taken_for_all),
+        cmocka_unit_test(links_that_no_description_can_hold_are_refused),
+        cmocka_unit_test(what_is_told_holds_over_what_is_measured),
+        cmocka_unit_test(messages_between_hosts_cost_what_the_farthest_distance_does),
+        cmocka_unit_test(they_are_described_in_a_few_words_that_fit),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,57 @@
+/* tutti topo --measure outside of a job: becomes one. */
+#include "topo.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include "run_place.h"
+
+#define WORDS_MAX 32
+
+/* As many ranks as there are slots. 0, after saying why: no hosts, or too many. */
+static uint32_t count_ranks(const char *list, const char *file)
+{
+    struct hosts h = { .at = NULL };
+    uint64_t n = 0;
+
+    if (list ? hosts_parse(&h, list) : hosts_read(&h, file))
+        for (uint32_t i = 0; i < h.n; i++)
+            n += h.at[i].slots ? h.at[i].slots : 1;
+    free(h.at);
+    if (n > TOPO_RANKS_MAX) {
+        fprintf(stderr, "tutti topo: these hosts have %llu slots, at most %u ranks can measure: one a host is enough\n",
+                (unsigned long long)n, TOPO_RANKS_MAX);
+        return 0;
+    }
+    return (uint32_t)n;
+}
+
+int topo_measure_start(const char *hosts, const char *hostfile, const char *rsh, const char *const options[])
+{
+    const uint32_t nranks = count_ranks(hosts, hostfile);
+    char self[PATH_MAX] = "", count[16];
+    const char *words[WORDS_MAX] = { self, "run", "-n", count, "-o", "plain", hosts ? "--hosts" : "--hostfile", hosts ? hosts : hostfile };
+    size_t n = 8;
+
+    if (nranks == 0)
+        return 1;
+    if (readlink("/proc/self/exe", self, sizeof self - 1) < 0) {
+        fprintf(stderr, "tutti topo: cannot start ranks: %s\n", strerror(errno));
+        return 126;
+    }
+    snprintf(count, sizeof count, "%u", nranks);
+    if (rsh) {
+        words[n++] = "--rsh";
+        words[n++] = rsh;
+    }
+    words[n++] = "--";
+    words[n++] = self;
+    words[n++] = "topo";
+    while (*options && n < WORDS_MAX - 1)
+        words[n++] = *options++;
+    execv(self, (char *const *)words);      /* which does not write to them */
+    fprintf(stderr, "tutti topo: cannot run %s: %s\n", self, strerror(errno));
+    return 126;
+}
