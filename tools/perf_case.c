@@ -300,7 +300,8 @@ const char *perf_case_algo(const struct perf_case *c, tutti_comm *comm)
                             .nranks = c->nranks,
                             .root = c->root,
                             .elem_bytes = (uint32_t)elem,
-                            .in_place = c->in_place };
+                            .in_place = c->in_place,
+                            .layout = &comm->layout };
     const char *name = NULL;
     struct tt_plan *plan;
     uint64_t *bytes;

@@ -12,6 +12,7 @@
 #include "base/prng.h"
 #include "base/status.h"
 #include "comm/seat.h"
+#include "comm/tuner.h"
 
 /* What is flooded over the control overlay: a byte of kind, then
  *   FAILED   context u32, status u32, sentence
@@ -194,7 +195,7 @@ static void read_sizes(struct tt_sizes *s, struct tt_reader *r, enum tt_param_id
         r->bad = true;
 }
 
-/* A card: the cost constants and sizes as this rank has them (only rank 0 measures), its place, then the engine's part. */
+/* A card: the cost constants, sizes and cores as this rank has them (only rank 0 measures), whether it simulates, its place, then the engine's part. */
 static tutti_status make_card(struct tt_world *w, uint8_t card[TT_CARD_BYTES], size_t *bytes)
 {
     struct tt_plugin_set plugins;
@@ -205,6 +206,8 @@ static tutti_status make_card(struct tt_world *w, uint8_t card[TT_CARD_BYTES], s
     st = get_sizes(&w->shm_sizes, TT_PARAM_SEGMENT_BYTES, TT_PARAM_EAGER_BYTES);
     if (!st)
         st = get_sizes(&w->tcp_sizes, TT_PARAM_TCP_SEGMENT_BYTES, TT_PARAM_TCP_EAGER_BYTES);
+    if (!st)
+        st = tt_tune_mode(&w->simulates);
     if (st)
         return st;
     w->constants = tt_constants_default;
@@ -214,6 +217,8 @@ static tutti_status make_card(struct tt_world *w, uint8_t card[TT_CARD_BYTES], s
     tt_constants_write(&w->constants, &wr);
     write_sizes(&w->shm_sizes, &wr);
     write_sizes(&w->tcp_sizes, &wr);
+    tt_write_u32(&wr, tt_engine_cores());
+    tt_write_u8(&wr, w->simulates);
     tt_told_write(&w->places[w->rank], &wr);
     tt_plugins_set(&plugins);
     tt_plugin_set_write(&plugins, &wr);
@@ -229,20 +234,26 @@ static tutti_status read_card(struct tt_world *w, uint32_t rank, const uint8_t *
     struct tt_sizes shm, tcp;
     struct tt_told place;
     struct tt_reader r;
+    uint32_t cores;
+    uint8_t simulates;
 
     tt_reader_init(&r, card, bytes);
     tt_constants_read(&constants, &r);
     read_sizes(&shm, &r, TT_PARAM_SEGMENT_BYTES, TT_PARAM_EAGER_BYTES);
     read_sizes(&tcp, &r, TT_PARAM_TCP_SEGMENT_BYTES, TT_PARAM_TCP_EAGER_BYTES);
+    cores = tt_read_u32(&r);
+    simulates = tt_read_u8(&r);
     tt_told_read(&place, &r);
     tt_plugin_set_read(&plugins, &r);
-    if (r.bad)
+    if (r.bad || !cores || simulates > 1)
         return tt_fail(TUTTI_ERR_PROTOCOL, "the card of rank %u, %zu bytes, is none of this version's", rank, bytes);
     w->places[rank] = place;
     if (rank == 0) {
         w->constants = constants;
         w->shm_sizes = shm;
         w->tcp_sizes = tcp;
+        w->cores = cores;
+        w->simulates = simulates;
     }
     tt_plugin_judge_add(&w->plugins, rank, &plugins);
     return tt_engine_add_card(w->engine, rank, r.at, (size_t)(r.end - r.at));

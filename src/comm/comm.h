@@ -13,6 +13,7 @@
 #include "comm/probe.h"
 #include "engine/engine.h"
 #include "topo/told.h"
+#include "tune/memory.h"
 
 /* How transfers are cut where all ranks are on one host, and else. */
 struct tt_sizes {
@@ -27,6 +28,8 @@ struct tt_world {
     struct tt_probe probe;          /* under probe_lock */
     struct tt_constants constants;  /* rank 0's, as the sizes: the same on all ranks */
     struct tt_sizes shm_sizes, tcp_sizes;
+    uint32_t cores;                 /* that ranks of a host share; rank 0's, as these */
+    bool simulates;                 /* candidates are simulated before a choice (TUTTI_TUNE) */
     struct tt_rails rails;          /* of this host */
     struct tt_told *places;        /* [nranks] as their cards tell; NULL once the layout is derived */
     struct tt_layout layout;        /* of all ranks of the job; empty before that */
@@ -72,6 +75,7 @@ struct tutti_comm {
     struct tt_cost_model model;
     struct tt_sizes sizes;
     struct tt_layout layout;            /* of its ranks */
+    struct tt_tune_memory choices;      /* by class, for plans; used as they are */
     struct tt_plan plans[TT_PLANS];     /* used by the one thread that may call collectives */
     uint32_t plans_made;                /* that took the place of others */
     uint32_t kinds_told;                /* bit per kind of v call whose plan was logged */

@@ -3,27 +3,31 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "algo/segments.h"
 #include "base/log.h"
 #include "base/prng.h"
 #include "base/status.h"
 #include "comm/comm.h"
 #include "comm/plugin.h"
+#include "comm/tuner.h"
 
 #define PLAN_WAYS 4u
 
-static void choose_segments(const tutti_comm *comm, const struct tt_coll *c, struct tt_plan *p)
+/* False: what is asked for by name does not fit, or there is no such thing. */
+static bool choose(tutti_comm *comm, const struct tt_coll *c, const char *force, struct tt_plan *p)
 {
-    const struct tt_segment_limits limits = {
-        .segment_bytes = comm->sizes.segment_bytes,
-        .eager_bytes = comm->sizes.eager_bytes,
-        .all_local = comm->all_local,
-    };
-    const struct tt_segments s = tt_segments_choose(p->algo, c, &limits);
+    const struct tt_algo *forced = force ? tt_algo_find(c, force) : NULL;
+    struct tt_tune_choice choice;
+    struct tt_tune_conf conf;
 
-    p->segment_bytes = s.segment_bytes;
-    p->streams = s.streams;
-    p->depth = s.depth;
+    if (force && !forced)
+        return false;
+    tt_comm_tune_conf(comm, &conf);
+    choice = tt_tune_recall(&comm->choices, &conf, c, forced, comm->world->simulates);
+    p->algo = choice.algo;
+    p->segment_bytes = choice.segments.segment_bytes;
+    p->streams = choice.segments.streams;
+    p->depth = choice.segments.depth;
+    return true;
 }
 
 static uint64_t key_of(const struct tt_coll *c, const char *force)
@@ -83,15 +87,13 @@ static tutti_status make_plan(tutti_comm *comm, const struct tt_coll *c, const c
 
     tt_op_drop(p->kept);
     *p = (struct tt_plan){ .key = 0 };
-    p->algo = force ? tt_algo_find(c, force) : tt_algo_choose(c, &comm->model);
-    if (!p->algo)
+    if (!choose(comm, c, force, p))
         return tell_why_not(c, force);
     st = tt_plugin_check(p->algo, c);
     if (st)
         return st;
     p->algo_id = index_of(p->algo);
     p->forced = force != NULL;
-    choose_segments(comm, c, p);
     if (tt_log_on(TT_LOG_INFO))
         log_plan(comm, c, p);
     p->keeps = c->bytes <= comm->sizes.eager_bytes && !c->send_bytes && !c->recv_bytes;

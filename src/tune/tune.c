@@ -1,14 +1,11 @@
 #include "tune/tune.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 #include "base/status.h"
 
 #define FACTOR 8.0              /* by its closed form so much slower than the best: it is not simulated */
 #define SIMULATED_MAX 12u       /* candidates */
 #define EVENTS_MAX 60000u       /* of all simulations for one choice: about 30 ms */
-#define BYTES_MAX (4ull << 20)  /* of the larger buffer: what is longer behaves alike, and takes longer to simulate */
+#define SEGMENTS_MAX 64u        /* of the wire, in the larger buffer: what is longer behaves alike, and takes longer to simulate */
 #define ALIKE 0.01              /* predicted times that do not differ more are the same: the one that comes first in the register */
 #define WORTH 0.05              /* what other segments must gain to be taken */
 #define SEGMENT_MIN (8u << 10)
@@ -40,7 +37,7 @@ static void add_candidate(struct tt_tune_report *r, const struct tt_candidate *c
     r->ncandidates++;
 }
 
-/* All that fit both the call and what stands for it; or the forced one alone. */
+/* All that fit a call of the class; or the forced one alone. What cannot be simulated, as it does not fit what is, comes last. */
 static void list_candidates(const struct tt_tune_conf *conf, const struct tt_coll *call, const struct tt_coll *like,
                             const struct tt_algo *forced, struct tt_tune_report *r)
 {
@@ -49,13 +46,13 @@ static void list_candidates(const struct tt_tune_conf *conf, const struct tt_col
         struct tt_candidate c = { .algo = algo, .state = TT_NO_SIMULATION };
         struct tt_cost cost;
 
-        if (algo->kind != call->kind || (forced && algo != forced) || !algo->fits(call))
+        if (algo->kind != call->kind || (forced ? algo != forced : !algo->fits(call)))
             continue;
         cost = algo->cost(call);
         c.model_ns = tt_cost_ns(&cost, &conf->model);
         c.segments = tt_segments_choose(algo, call, &conf->limits);
         if (!algo->fits(like))
-            c.state = TT_TOO_LONG;
+            c.state = TT_DOES_NOT_FIT;
         add_candidate(r, &c);
     }
     tt_assert(r->ncandidates);
@@ -102,7 +99,7 @@ static void run_all(struct race *race)
     for (uint32_t i = 0; i < r->ncandidates; i++) {
         struct tt_candidate *c = &r->candidate[i];
 
-        if (c->state == TT_TOO_LONG)
+        if (c->state == TT_DOES_NOT_FIT)
             continue;
         if (c->model_ns > FACTOR * cheapest || n == SIMULATED_MAX) {
             c->state = TT_TOO_FAR;
@@ -171,12 +168,20 @@ static struct tt_coll stand_in(const struct tt_tune_conf *conf, const struct tt_
     struct tt_coll like = *call;
 
     like.bytes = tt_tune_class(call->bytes, call->elem_bytes);
-    while (larger_buffer(&like) > BYTES_MAX && like.bytes / 2 >= call->elem_bytes)
-        like.bytes = like.bytes / 2 / call->elem_bytes * call->elem_bytes;
     like.rank = 0;
     like.layout = conf->layout;
     if (conf->layout->nhosts == 1)
         like.root = 0;
+    return like;
+}
+
+/* What is simulated for it. */
+static struct tt_coll shortened(const struct tt_tune_conf *conf, const struct tt_coll *of_class)
+{
+    struct tt_coll like = *of_class;
+
+    while (larger_buffer(&like) > SEGMENTS_MAX * conf->limits.segment_bytes && like.bytes / 2 >= like.elem_bytes)
+        like.bytes = like.bytes / 2 / like.elem_bytes * like.elem_bytes;
     return like;
 }
 
@@ -195,7 +200,6 @@ static const char *why_not_simulated(const struct tt_tune_conf *conf, const stru
     return NULL;
 }
 
-/* One that fits but was left out of the race must not be lost: what is longest of a class may fit where the call does not. */
 static void race_all(const struct tt_tune_conf *conf, const struct tt_coll *like, bool whole, struct tt_tune_report *r)
 {
     struct race race = { .conf = conf, .like = *like, .events_left = EVENTS_MAX, .whole = whole, .report = r };
@@ -209,25 +213,25 @@ static void race_all(const struct tt_tune_conf *conf, const struct tt_coll *like
         r->why_model = "no candidate could be simulated in time";
 }
 
-struct tt_choice tt_tune_choose(const struct tt_tune_conf *conf, const struct tt_coll *call, const struct tt_algo *forced,
+struct tt_tune_choice tt_tune_choose(const struct tt_tune_conf *conf, const struct tt_coll *call, const struct tt_algo *forced,
                                 bool simulate, struct tt_tune_report *report)
 {
     const char *why = why_not_simulated(conf, call, simulate);
-    const struct tt_coll like = why ? *call : stand_in(conf, call);
+    const struct tt_coll of_class = why ? *call : stand_in(conf, call), like = why ? *call : shortened(conf, &of_class);
     struct tt_tune_report mine, *r = report ? report : &mine;
     const struct tt_candidate *c;
 
-    memset(r, 0, offsetof(struct tt_tune_report, candidate));
     r->ncandidates = r->chosen = 0;
+    r->class_bytes = of_class.bytes;
     r->bytes = like.bytes;
     r->why_model = why;
-    list_candidates(conf, call, &like, forced, r);
+    list_candidates(conf, &of_class, &like, forced, r);
     if (!why)
         race_all(conf, &like, report != NULL, r);
     c = &r->candidate[r->chosen];
-    return (struct tt_choice){
-        .algo = c->algo, .segment_bytes = c->segments.segment_bytes,
-        .streams = c->segments.streams, .depth = c->segments.depth,
+    return (struct tt_tune_choice){
+        .algo = c->algo,
+        .segments = c->segments,
         .by = forced ? TT_BY_NAME : r->why_model ? TT_BY_MODEL : TT_BY_SIMULATION,
     };
 }

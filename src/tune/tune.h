@@ -12,22 +12,26 @@
 enum tt_choice_by {
     TT_BY_MODEL,            /* closed forms */
     TT_BY_SIMULATION,
-    TT_BY_FILE,             /* what was measured */
-    TT_BY_NAME              /* the caller's */
+    TT_BY_NAME              /* the caller named it */
 };
 
-struct tt_choice {
+struct tt_tune_choice {
     const struct tt_algo *algo;
-    uint64_t segment_bytes;
-    uint8_t streams, depth;
-    uint8_t by;             /* enum tt_choice_by */
+    struct tt_segments segments;
+    enum tt_choice_by by;
 };
 
 #define TT_TUNE_RANKS_MAX 64u   /* of more, the closed forms choose */
 #define TT_TUNE_CANDIDATES 48u
 
 /* Why a candidate has no predicted time. */
-enum tt_candidate_state { TT_SIMULATED, TT_TOO_FAR, TT_TOO_LONG, TT_NO_SIMULATION };
+enum tt_candidate_state {
+    TT_SIMULATED,
+    TT_TOO_FAR,             /* behind by its closed form */
+    TT_TOO_LONG,            /* to simulate: more events than are allowed before a call */
+    TT_DOES_NOT_FIT,        /* what is simulated for the class */
+    TT_NO_SIMULATION
+};
 
 struct tt_candidate {
     const struct tt_algo *algo;
@@ -40,18 +44,21 @@ struct tt_candidate {
 
 /* How a choice came about. */
 struct tt_tune_report {
-    uint64_t bytes;                     /* that stand for the class, and at which was simulated */
+    uint64_t class_bytes;               /* that stand for the class, */
+    uint64_t bytes;                     /* and at which was simulated */
     struct tt_candidate candidate[TT_TUNE_CANDIDATES];
-    uint32_t ncandidates, chosen;       /* cheapest by closed form first, then variants */
+    uint32_t ncandidates;
+    uint32_t chosen;                    /* cheapest by closed form first, then variants */
     const char *why_model;              /* why closed forms decided; NULL: they did not */
 };
 
 /* The size that stands for all of its class: the largest of it. Four classes to an octave; bytes of whole elements. */
 uint64_t tt_tune_class(uint64_t bytes, uint32_t elem_bytes);
 
-/* The best choice for calls like coll. forced: only this algorithm, which fits; NULL: any that fits. simulate: false: closed forms alone.
- * report: NULL, or all that was looked at; then every candidate is simulated to its end. Some algorithm always fits. */
-struct tt_choice tt_tune_choose(const struct tt_tune_conf *conf, const struct tt_coll *coll, const struct tt_algo *forced,
+/* The best choice for calls of the class of coll, which is a function of that class alone; so what is chosen may not fit this very call.
+ * forced: only this algorithm, which fits; NULL: any. simulate: false: closed forms alone, for this very call. report: NULL, or all
+ * that was looked at; then every candidate is simulated to its end. */
+struct tt_tune_choice tt_tune_choose(const struct tt_tune_conf *conf, const struct tt_coll *coll, const struct tt_algo *forced,
                                 bool simulate, struct tt_tune_report *report);
 
 #endif

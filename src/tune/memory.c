@@ -1,0 +1,31 @@
+#include "tune/memory.h"
+
+#include "base/prng.h"
+
+/* Of what the choice depends on within one communicator. */
+static uint64_t key_of(const struct tt_tune_conf *conf, const struct tt_coll *c, const struct tt_algo *forced)
+{
+    const uint32_t root = conf->layout->nhosts == 1 ? 0 : c->root;
+    const uint64_t shape = (uint64_t)c->kind << 40 | (uint64_t)c->elem_bytes << 33 | (uint64_t)c->in_place << 32 | root;
+
+    return tt_mix64(tt_mix64(tt_tune_class(c->bytes, c->elem_bytes) ^ (uint64_t)(uintptr_t)forced) ^ shape) | 1;
+}
+
+struct tt_tune_choice tt_tune_recall(struct tt_tune_memory *m, const struct tt_tune_conf *conf, const struct tt_coll *call,
+                                     const struct tt_algo *forced, bool simulate)
+{
+    const uint64_t key = key_of(conf, call, forced);
+    const uint32_t at = (uint32_t)(key >> 32) % TT_TUNE_REMEMBERED;
+    struct tt_tune_choice choice;
+
+    if (!simulate || !tt_predict_knows(call->kind))
+        return tt_tune_choose(conf, call, forced, false, NULL);
+    if (m->slot[at].key != key) {
+        m->slot[at].choice = tt_tune_choose(conf, call, forced, true, NULL);
+        m->slot[at].key = key;
+    }
+    choice = m->slot[at].choice;
+    if (choice.algo->fits(call) || forced)
+        return choice;
+    return tt_tune_choose(conf, call, NULL, false, NULL);
+}
