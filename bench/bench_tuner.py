@@ -135,7 +135,7 @@ def row_of(case, chosen, entries, heats):
     best = min(entries, key=lambda e: e.median_us)
     mine = next(e for e in entries if e.algo == chosen)
     ratios = [m / b for m, b in zip(mine.turns_us, best.turns_us)]
-    return {"what": f"{name_of(case)}: chosen over best", "coll": case.coll, "bytes": case.bytes, "wire": case.wire,
+    return {"what": f"{name_of(case)}: chosen over best", "collective": case.coll, "bytes": case.bytes, "wire": case.wire,
             "ranks": case.ranks, "value": round(statistics.median(ratios), 3), "reach": WORST, "unit": "x", "better": "lower",
             "against": best.algo, "chosen": chosen, "best": best.algo,
             "spread": [round(min(ratios), 3), round(max(ratios), 3)],

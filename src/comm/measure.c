@@ -20,16 +20,19 @@
 #define ROUNDS 64
 #define YIELDS 32
 
-/* Of ours, for messages that are simulated end by end. How the second kind of constants relates to what is measured was found by
- * comparing simulated with real times, of all algorithms (docs/tuning.md). */
-#define SHM_SEND_NS 170.0
-#define SHM_RECEIVE_NS 60.0
-#define TCP_SOFTWARE_NS 1000.0      /* at each end */
+/* What simulated work is made of, beside what is measured. These were found by comparing simulated with real times of all algorithms
+ * (docs/tuning.md), and are ratios where they can be. */
+#define SHM_SEND_NS 215.0           /* software of ours, for a message */
+#define SHM_RECEIVE_NS 35.0
+#define TCP_SOFTWARE_NS 2500.0      /* likewise, at each end, beside the system calls */
 #define TCP_LATENCY_NS 1000.0       /* of loopback, beside what its ends do */
-#define LOOKS_RECEIVE 3             /* in vain, for each message that comes */
-#define SWITCHES_WAKE 2             /* until it is a rank's turn: another one looked in vain before it */
-#define SWITCHES_IDLE_SHM 0.2       /* more of them for each rank that waits: those that look at memory do so in few turns, */
-#define SWITCHES_IDLE_TCP 4         /* those that look at sockets go to sleep, and are woken */
+#define TCP_LOOKS 5                 /* in vain, for each message that comes */
+#define SHM_CACHES 2.0              /* bytes that another core has just written take longer than those that are in one's own cache; */
+#define TCP_CACHES 4.0              /* those that the kernel has copied, in longer segments, longer still */
+#define SHM_SWITCHES_WAKE 2.4       /* until it is a rank's turn: others look in vain before it, */
+#define SHM_SWITCHES_IDLE 0.2       /* and the more, the more ranks wait. Those that look at memory do so in few turns; */
+#define TCP_SWITCHES_WAKE 3.5
+#define TCP_SWITCHES_IDLE 6.0       /* those that look at sockets go to sleep, and are woken */
 
 const struct tt_constants tt_constants_default = {
     .shm = {
@@ -320,19 +323,21 @@ void tt_constants_costs(const struct tt_constants *c, bool near_is_shm, uint32_t
     const struct tt_work_costs *w = &c->work;
     const struct tt_des_way tcp = {
         .send_ns = w->tcp_send_ns + TCP_SOFTWARE_NS,
-        .receive_ns = w->tcp_receive_ns + LOOKS_RECEIVE * w->look_ns + TCP_SOFTWARE_NS,
+        .receive_ns = w->tcp_receive_ns + TCP_LOOKS * w->look_ns + TCP_SOFTWARE_NS,
         .send_byte_ns = w->tcp_send_byte_ns, .receive_byte_ns = w->tcp_receive_byte_ns, .direct = true,
     };
     const struct tt_des_way shm = {
-        .send_ns = SHM_SEND_NS, .receive_ns = SHM_RECEIVE_NS, .send_byte_ns = c->shm.copy_byte_ns, .mapped = true
+        .send_ns = SHM_SEND_NS, .receive_ns = SHM_RECEIVE_NS, .send_byte_ns = SHM_CACHES * c->shm.copy_byte_ns, .mapped = true
     };
+
+    const double caches = near_is_shm ? SHM_CACHES : TCP_CACHES;
 
     *out = (struct tt_tune_costs){
         .far = tcp, .near = near_is_shm ? shm : tcp,
         .far_latency_ns = TCP_LATENCY_NS, .near_latency_ns = near_is_shm ? w->line_ns : TCP_LATENCY_NS,
-        .reduce_byte_ns = c->shm.reduce_byte_ns, .copy_byte_ns = c->shm.copy_byte_ns,
-        .wake_ns = SWITCHES_WAKE * w->switch_ns,
-        .idle_ns = (near_is_shm ? SWITCHES_IDLE_SHM : SWITCHES_IDLE_TCP) * w->switch_ns,
+        .reduce_byte_ns = caches * c->shm.reduce_byte_ns, .copy_byte_ns = caches * c->shm.copy_byte_ns,
+        .wake_ns = (near_is_shm ? SHM_SWITCHES_WAKE : TCP_SWITCHES_WAKE) * w->switch_ns,
+        .idle_ns = (near_is_shm ? SHM_SWITCHES_IDLE : TCP_SWITCHES_IDLE) * w->switch_ns,
         .cores = cores,
     };
 }

@@ -43,7 +43,7 @@ double des_cores_busy(const struct des *s, uint64_t time_ps)
 
         most = busy > most ? busy : most;
     }
-    return most;
+    return most < 1 ? most : 1;     /* work that ends after the last rank has finished counts as done */
 }
 
 /* A free core of the host for a rank: the one that worked for it last, if that is free. True if it must turn to it. */

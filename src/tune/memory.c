@@ -2,13 +2,23 @@
 
 #include "base/prng.h"
 
+/* 0: none is forced. */
+static uint64_t number_of(const struct tt_algo *forced)
+{
+    size_t i = 0;
+
+    while (forced && tt_algos[i] != forced)
+        i++;
+    return forced ? i + 1 : 0;
+}
+
 /* Of what the choice depends on within one communicator. */
 static uint64_t key_of(const struct tt_tune_conf *conf, const struct tt_coll *c, const struct tt_algo *forced)
 {
     const uint32_t root = conf->layout->nhosts == 1 ? 0 : c->root;
-    const uint64_t shape = (uint64_t)c->kind << 40 | (uint64_t)c->elem_bytes << 33 | (uint64_t)c->in_place << 32 | root;
+    const uint64_t shape = number_of(forced) << 48 | (uint64_t)c->kind << 40 | (uint64_t)c->elem_bytes << 32 | root;
 
-    return tt_mix64(tt_mix64(tt_tune_class(c->bytes, c->elem_bytes) ^ (uint64_t)(uintptr_t)forced) ^ shape) | 1;
+    return tt_mix64(tt_mix64(tt_tune_class(c->bytes, c->elem_bytes)) ^ shape) | 1;
 }
 
 struct tt_tune_choice tt_tune_recall(struct tt_tune_memory *m, const struct tt_tune_conf *conf, const struct tt_coll *call,

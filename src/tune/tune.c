@@ -4,7 +4,6 @@
 
 #define FACTOR 8.0              /* by its closed form so much slower than the best: it is not simulated */
 #define SIMULATED_MAX 12u       /* candidates */
-#define EVENTS_MAX 60000u       /* of all simulations for one choice: about 30 ms */
 #define SEGMENTS_MAX 64u        /* of the wire, in the larger buffer: what is longer behaves alike, and takes longer to simulate */
 #define ALIKE 0.01              /* predicted times that do not differ more are the same: the one that comes first in the register */
 #define WORTH 0.05              /* what other segments must gain to be taken */
@@ -78,7 +77,7 @@ static void run(struct race *race, struct tt_candidate *c, double margin)
         c->state = TT_TOO_LONG;
         return;
     }
-    if (tt_predict(race->conf, &race->like, c->algo, &c->segments, race->whole ? 0 : race->events_left, limit_ns,
+    if (tt_predict(race->conf, &race->like, c->algo, &c->segments, race->events_left, limit_ns,
                    &c->prediction)) {
         c->state = TT_NO_SIMULATION;
         return;
@@ -162,13 +161,15 @@ static uint64_t larger_buffer(const struct tt_coll *c)
     }
 }
 
-/* The call that stands for the class. On one host it does not matter who is root. */
+/* The call that stands for the class. On one host it does not matter who is root. Whether a call is in place is a fact of one rank
+ * alone, as only the root of a broadcast has a source. */
 static struct tt_coll stand_in(const struct tt_tune_conf *conf, const struct tt_coll *call)
 {
     struct tt_coll like = *call;
 
     like.bytes = tt_tune_class(call->bytes, call->elem_bytes);
     like.rank = 0;
+    like.in_place = false;
     like.layout = conf->layout;
     if (conf->layout->nhosts == 1)
         like.root = 0;
@@ -202,7 +203,7 @@ static const char *why_not_simulated(const struct tt_tune_conf *conf, const stru
 
 static void race_all(const struct tt_tune_conf *conf, const struct tt_coll *like, bool whole, struct tt_tune_report *r)
 {
-    struct race race = { .conf = conf, .like = *like, .events_left = EVENTS_MAX, .whole = whole, .report = r };
+    struct race race = { .conf = conf, .like = *like, .events_left = TT_TUNE_EVENTS_MAX, .whole = whole, .report = r };
 
     run_all(&race);
     if (race.best)

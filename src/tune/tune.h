@@ -23,6 +23,7 @@ struct tt_tune_choice {
 
 #define TT_TUNE_RANKS_MAX 64u   /* of more, the closed forms choose */
 #define TT_TUNE_CANDIDATES 48u
+#define TT_TUNE_EVENTS_MAX 60000u   /* of all simulations for one choice: about 30 ms */
 
 /* Why a candidate has no predicted time. */
 enum tt_candidate_state {
