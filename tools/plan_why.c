@@ -69,9 +69,10 @@ static const struct argp argp = {
     .parser = parse_one,
     .args_doc = "COLL SIZE",
     .children = children,
-    .doc = "Tells which algorithm the library chooses for a call of SIZE (--bytes), all candidates with their predicted times, and what bounds "
-           "each. Inside a job it asks the job's own communicator. Else it measures what the work of a rank costs here, and takes N ranks of this "
-           "host, or a described machine. docs/tuning.md tells how to read it.",
+    .doc =
+        "Tells which algorithm the library chooses for a call of SIZE (--bytes), all candidates with their predicted times, and what bounds "
+        "each. Inside a job it asks the job's own communicator. Else it measures what the work of a rank costs here, and takes N ranks of this "
+        "host, or a described machine. docs/tuning.md tells how to read it.",
 };
 
 /* ---- what the choice depends on ---- */
@@ -137,7 +138,7 @@ static int why_planned(const struct why_options *o)
     int status = 1;
 
     if (!fine) {
-        COMPLAIN("--wire %s: it must be shm or tcp where there is no job", o->wire);
+        fprintf(stderr, "tutti plan why: --wire %s: it must be shm or tcp where there is no job\n", o->wire);
         return 2;
     }
     if (!plan_place(&p, &o->plan, RANKS_MAX))
@@ -148,9 +149,9 @@ static int why_planned(const struct why_options *o)
     if (o->plan.topo && tt_topo_load(&topo, o->plan.topo))
         goto end;
     tt_constants_measure(&constants);
-    w.conf = (struct tt_tune_conf){
-        .layout = &p.layout, .links = o->plan.topo ? topo.link : NULL, .model = all_local ? constants.shm : constants.tcp
-    };
+    w.conf = (struct tt_tune_conf){ .layout = &p.layout,
+                                    .links = o->plan.topo ? topo.link : NULL,
+                                    .model = all_local ? constants.shm : constants.tcp };
     tt_constants_costs(&constants, shm, o->cores ? o->cores : o->plan.topo ? 0 : tt_engine_cores(), &w.conf.costs);
     if (get_sizes(&w.conf.limits, all_local)) {
         choose(&w);
@@ -253,16 +254,17 @@ static void reason_text(const struct why *w, char *text, size_t bytes)
         snprintf(text, bytes, "the shortest simulated time; the next algorithm takes %.0f %% longer",
                  100 * (next / c->prediction.time_ns - 1));
     else
-        snprintf(text, bytes, next > 0 ? "the shortest simulated time; others take as long, and come later in the register"
-                                       : "no other algorithm was simulated");
+        snprintf(text, bytes,
+                 next > 0 ? "the shortest simulated time; others take as long, and come later in the register"
+                          : "no other algorithm was simulated");
 }
 
 static void print_candidate(const struct tt_candidate *c, bool chosen)
 {
     char bound[96];
 
-    printf("%c %-24s %7" PRIu64 "  %u  %12.2f", chosen ? '*' : ' ', name_of(c), c->segments.segment_bytes, c->segments.streams,
-           c->model_ns / 1000);
+    printf("%c %-24s %7" PRIu64 "  %u  %12.2f", chosen ? '*' : ' ', name_of(c), c->segments.segment_bytes,
+           c->segments.streams, c->model_ns / 1000);
     if (c->state == TT_SIMULATED)
         printf(" %12.2f  %s\n", c->prediction.time_ns / 1000, bound_text(&c->prediction, bound, sizeof bound));
     else
@@ -271,10 +273,11 @@ static void print_candidate(const struct tt_candidate *c, bool chosen)
 
 static void print_costs(const struct tt_tune_costs *c)
 {
-    printf("costs, ns: a message within a host %.0f + %.0f (and %.3f + %.3f a byte), between hosts %.0f + %.0f (%.3f + %.3f); "
-           "copying %.3f and adding %.3f a byte",
-           c->near.send_ns, c->near.receive_ns, c->near.send_byte_ns, c->near.receive_byte_ns, c->far.send_ns, c->far.receive_ns,
-           c->far.send_byte_ns, c->far.receive_byte_ns, c->copy_byte_ns, c->reduce_byte_ns);
+    printf(
+        "costs, ns: a message within a host %.0f + %.0f (and %.3f + %.3f a byte), between hosts %.0f + %.0f (%.3f + %.3f); "
+        "copying %.3f and adding %.3f a byte",
+        c->near.send_ns, c->near.receive_ns, c->near.send_byte_ns, c->near.receive_byte_ns, c->far.send_ns,
+        c->far.receive_ns, c->far.send_byte_ns, c->far.receive_byte_ns, c->copy_byte_ns, c->reduce_byte_ns);
     if (c->cores)
         printf("; %u cores a host, which turn to another rank in %.0f, and %.0f for each that waits\n", c->cores, c->wake_ns, c->idle_ns);
     else
@@ -291,8 +294,8 @@ static void print_text(const struct why *w)
         sorted[i] = &r->candidate[i];
     qsort(sorted, r->ncandidates, sizeof *sorted, by_time);
     reason_text(w, reason, sizeof reason);
-    printf("%s of %" PRIu64 " B on %u ranks of %u host%s: %s\n", tt_coll_name(w->coll.kind), w->coll.bytes, w->coll.nranks,
-           w->conf.layout->nhosts, w->conf.layout->nhosts == 1 ? "" : "s", w->choice.algo->name);
+    printf("%s of %" PRIu64 " B on %u ranks of %u host%s: %s\n", tt_coll_name(w->coll.kind), w->coll.bytes,
+           w->coll.nranks, w->conf.layout->nhosts, w->conf.layout->nhosts == 1 ? "" : "s", w->choice.algo->name);
     printf("because: %s\n", reason);
     printf("segments of %" PRIu64 " B, %u streams; chosen alike for all of its class, up to %" PRIu64 " B; simulated with %" PRIu64 " B\n",
            w->choice.segments.segment_bytes, w->choice.segments.streams, r->class_bytes, r->bytes);
@@ -304,12 +307,18 @@ static void print_text(const struct why *w)
 
 /* ---- JSON ---- */
 
-static void add_number(struct json_object *o, const char *key, double v) { json_object_object_add(o, key, json_object_new_double(v)); }
+static void add_number(struct json_object *o, const char *key, double v)
+{
+    json_object_object_add(o, key, json_object_new_double(v));
+}
 static void add_count(struct json_object *o, const char *key, uint64_t v)
 {
     json_object_object_add(o, key, json_object_new_int64((int64_t)v));
 }
-static void add_text(struct json_object *o, const char *key, const char *v) { json_object_object_add(o, key, json_object_new_string(v)); }
+static void add_text(struct json_object *o, const char *key, const char *v)
+{
+    json_object_object_add(o, key, json_object_new_string(v));
+}
 
 static struct json_object *candidate_json(const struct tt_candidate *c, bool chosen)
 {

@@ -9,7 +9,18 @@
 #define DES_NONE UINT32_MAX
 #define DES_EAGER_CREDIT 16u    /* as the engine's TT_EAGER_CREDIT */
 
-enum des_kind { DES_FREE, DES_START, DES_READY, DES_EAGER, DES_SEGMENT, DES_CREDIT, DES_GIVE, DES_SENT, DES_ACK, DES_CORE };
+enum des_kind {
+    DES_FREE,
+    DES_START,
+    DES_READY,
+    DES_EAGER,
+    DES_SEGMENT,
+    DES_CREDIT,
+    DES_GIVE,
+    DES_SENT,
+    DES_ACK,
+    DES_CORE
+};
 
 /* Something on its way, or to happen at `to`. */
 struct des_msg {

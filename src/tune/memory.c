@@ -21,8 +21,8 @@ static uint64_t key_of(const struct tt_tune_conf *conf, const struct tt_coll *c,
     return tt_mix64(tt_mix64(tt_tune_class(c->bytes, c->elem_bytes)) ^ shape) | 1;
 }
 
-struct tt_tune_choice tt_tune_recall(struct tt_tune_memory *m, const struct tt_tune_conf *conf, const struct tt_coll *call,
-                                     const struct tt_algo *forced, bool simulate)
+struct tt_tune_choice tt_tune_recall(struct tt_tune_memory *m, const struct tt_tune_conf *conf,
+                                     const struct tt_coll *call, const struct tt_algo *forced, bool simulate)
 {
     const uint64_t key = key_of(conf, call, forced);
     const uint32_t at = (uint32_t)(key >> 32) % TT_TUNE_REMEMBERED;

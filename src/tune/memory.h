@@ -16,7 +16,7 @@ struct tt_tune_memory {
 
 /* The choice for a call, from memory or made now (tt_tune_choose) and kept. forced: as there. Where the choice of the class does
  * not fit this call, the closed forms decide. One thread at a time. */
-struct tt_tune_choice tt_tune_recall(struct tt_tune_memory *m, const struct tt_tune_conf *conf, const struct tt_coll *call,
-                                     const struct tt_algo *forced, bool simulate);
+struct tt_tune_choice tt_tune_recall(struct tt_tune_memory *m, const struct tt_tune_conf *conf,
+                                     const struct tt_coll *call, const struct tt_algo *forced, bool simulate);
 
 #endif

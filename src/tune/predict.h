@@ -46,7 +46,8 @@ struct tt_prediction {
 /* Whether calls of that kind can be simulated at all. */
 bool tt_predict_knows(enum tt_coll_kind kind);
 
-/* Simulates at most events_max events (0: any number), or until time_max_ns (0: any time). Errors as tt_des_run; *out on OK only. */
+/* Simulates at most events_max events (0: any number), or until time_max_ns (0: any time). Errors as tt_des_run (TIMEOUT: the simulated
+ * ranks are stuck, which is told in the log's debug lines only); *out on OK only. */
 tutti_status tt_predict(const struct tt_tune_conf *conf, const struct tt_coll *coll, const struct tt_algo *algo,
                         const struct tt_segments *segments, uint64_t events_max, double time_max_ns,
                         struct tt_prediction *out);

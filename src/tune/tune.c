@@ -2,11 +2,13 @@
 
 #include "base/status.h"
 
-#define FACTOR 8.0              /* by its closed form so much slower than the best: it is not simulated */
-#define SIMULATED_MAX 12u       /* candidates */
-#define SEGMENTS_MAX 64u        /* of the wire, in the larger buffer: what is longer behaves alike, and takes longer to simulate */
-#define ALIKE 0.01              /* predicted times that do not differ more are the same: the one that comes first in the register */
-#define WORTH 0.05              /* what other segments must gain to be taken */
+#define FACTOR 8.0        /* by its closed form so much slower than the best: it is not simulated */
+#define SIMULATED_MAX 12u /* candidates */
+#define SEGMENTS_MAX \
+    64u /* of the wire, in the larger buffer: what is longer behaves alike, and takes longer to simulate */
+#define RANK_EVENTS 4u /* that setting up a rank takes as long as */
+#define ALIKE 0.01 /* predicted times that do not differ more are the same: the one that comes first in the register */
+#define WORTH 0.05 /* what other segments must gain to be taken */
 #define SEGMENT_MIN (8u << 10)
 #define LANDING_MAX (8ull << 20)
 
@@ -17,7 +19,7 @@ uint64_t tt_tune_class(uint64_t bytes, uint32_t elem_bytes)
     if (bytes <= 64)
         return bytes ? 64 / elem_bytes * elem_bytes : 0;
     while (quarter * 8 < bytes)
-        quarter *= 2;           /* bytes are in (4, 8] quarters */
+        quarter *= 2; /* bytes are in (4, 8] quarters */
     top = (bytes + quarter - 1) / quarter * quarter;
     return top / elem_bytes * elem_bytes;
 }
@@ -63,7 +65,7 @@ struct race {
     const struct tt_tune_conf *conf;
     struct tt_coll like;
     uint64_t events_left;
-    bool whole;                 /* nobody is stopped for being slower than the best */
+    bool whole; /* nobody is stopped for being slower than the best */
     struct tt_tune_report *report;
     const struct tt_candidate *best;
 };
@@ -72,18 +74,19 @@ struct race {
 static void run(struct race *race, struct tt_candidate *c, double margin)
 {
     const double limit_ns = race->best && !race->whole ? race->best->prediction.time_ns : 0;
+    uint64_t spent;
 
     if (!race->events_left) {
         c->state = TT_TOO_LONG;
         return;
     }
-    if (tt_predict(race->conf, &race->like, c->algo, &c->segments, race->events_left, limit_ns,
-                   &c->prediction)) {
+    if (tt_predict(race->conf, &race->like, c->algo, &c->segments, race->events_left, limit_ns, &c->prediction)) {
         c->state = TT_NO_SIMULATION;
         return;
     }
     c->state = c->prediction.cut && c->prediction.events >= race->events_left ? TT_TOO_LONG : TT_SIMULATED;
-    race->events_left -= c->prediction.events < race->events_left ? c->prediction.events : race->events_left;
+    spent = c->prediction.events + RANK_EVENTS * race->like.nranks;
+    race->events_left -= spent < race->events_left ? spent : race->events_left;
     if (c->state == TT_SIMULATED && !c->prediction.cut &&
         (!race->best || c->prediction.time_ns < race->best->prediction.time_ns * (1 - margin)))
         race->best = c;
@@ -128,7 +131,8 @@ static void try_variant(struct race *race, const struct tt_candidate *of, uint64
 
     s.segment_bytes = segment_bytes;
     s.streams = streams;
-    if (segment_bytes < SEGMENT_MIN || segment_bytes < race->conf->limits.eager_bytes || r->ncandidates == TT_TUNE_CANDIDATES ||
+    if (segment_bytes < SEGMENT_MIN || segment_bytes < race->conf->limits.eager_bytes ||
+        r->ncandidates == TT_TUNE_CANDIDATES ||
         (landing_bytes(of->algo, &race->like, &s) > LANDING_MAX && segment_bytes > of->segments.segment_bytes))
         return;
     c = &r->candidate[r->ncandidates++];
@@ -156,8 +160,12 @@ static void run_variants(struct race *race)
 static uint64_t larger_buffer(const struct tt_coll *c)
 {
     switch (c->kind) {
-    case TT_ALLREDUCE: case TT_REDUCE: case TT_BROADCAST: return c->bytes;
-    default: return c->bytes * c->nranks;
+    case TT_ALLREDUCE:
+    case TT_REDUCE:
+    case TT_BROADCAST:
+        return c->bytes;
+    default:
+        return c->bytes * c->nranks;
     }
 }
 
@@ -201,9 +209,17 @@ static const char *why_not_simulated(const struct tt_tune_conf *conf, const stru
     return NULL;
 }
 
+/* How many events may be simulated before a call: the more, the longer it takes itself. */
+static uint64_t events_for(const struct tt_coll *like)
+{
+    const uint64_t n = TT_TUNE_EVENTS_MIN + larger_buffer(like) / 64;
+
+    return n < TT_TUNE_EVENTS_MAX ? n : TT_TUNE_EVENTS_MAX;
+}
+
 static void race_all(const struct tt_tune_conf *conf, const struct tt_coll *like, bool whole, struct tt_tune_report *r)
 {
-    struct race race = { .conf = conf, .like = *like, .events_left = TT_TUNE_EVENTS_MAX, .whole = whole, .report = r };
+    struct race race = { .conf = conf, .like = *like, .events_left = events_for(like), .whole = whole, .report = r };
 
     run_all(&race);
     if (race.best)
@@ -214,8 +230,8 @@ static void race_all(const struct tt_tune_conf *conf, const struct tt_coll *like
         r->why_model = "no candidate could be simulated in time";
 }
 
-struct tt_tune_choice tt_tune_choose(const struct tt_tune_conf *conf, const struct tt_coll *call, const struct tt_algo *forced,
-                                bool simulate, struct tt_tune_report *report)
+struct tt_tune_choice tt_tune_choose(const struct tt_tune_conf *conf, const struct tt_coll *call,
+                                     const struct tt_algo *forced, bool simulate, struct tt_tune_report *report)
 {
     const char *why = why_not_simulated(conf, call, simulate);
     const struct tt_coll of_class = why ? *call : stand_in(conf, call), like = why ? *call : shortened(conf, &of_class);
@@ -233,6 +249,8 @@ struct tt_tune_choice tt_tune_choose(const struct tt_tune_conf *conf, const stru
     return (struct tt_tune_choice){
         .algo = c->algo,
         .segments = c->segments,
-        .by = forced ? TT_BY_NAME : r->why_model ? TT_BY_MODEL : TT_BY_SIMULATION,
+        .by = forced         ? TT_BY_NAME
+              : r->why_model ? TT_BY_MODEL
+                             : TT_BY_SIMULATION,
     };
 }

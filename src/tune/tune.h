@@ -23,7 +23,8 @@ struct tt_tune_choice {
 
 #define TT_TUNE_RANKS_MAX 64u   /* of more, the closed forms choose */
 #define TT_TUNE_CANDIDATES 48u
-#define TT_TUNE_EVENTS_MAX 60000u   /* of all simulations for one choice: about 30 ms */
+#define TT_TUNE_EVENTS_MAX 40000u   /* of all simulations for one choice: about 20 ms */
+#define TT_TUNE_EVENTS_MIN 2000u    /* of a short call: about 1 ms */
 
 /* Why a candidate has no predicted time. */
 enum tt_candidate_state {
@@ -59,7 +60,7 @@ uint64_t tt_tune_class(uint64_t bytes, uint32_t elem_bytes);
 /* The best choice for calls of the class of coll, which is a function of that class alone; so what is chosen may not fit this very call.
  * forced: only this algorithm, which fits; NULL: any. simulate: false: closed forms alone, for this very call. report: NULL, or all
  * that was looked at; then every candidate is simulated to its end. */
-struct tt_tune_choice tt_tune_choose(const struct tt_tune_conf *conf, const struct tt_coll *coll, const struct tt_algo *forced,
-                                bool simulate, struct tt_tune_report *report);
+struct tt_tune_choice tt_tune_choose(const struct tt_tune_conf *conf, const struct tt_coll *coll,
+                                     const struct tt_algo *forced, bool simulate, struct tt_tune_report *report);
 
 #endif

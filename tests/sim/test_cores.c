@@ -24,8 +24,15 @@ static void make_run(struct run *r, const char *algo, enum tt_coll_kind kind, ui
     r->net.link[TT_NEAR_SOCKET].bytes_per_s = 1e15;
     r->coll = (struct tt_coll){ .kind = kind, .nranks = n, .elem_bytes = 4, .bytes = bytes };
     r->conf = (struct tt_des_conf){
-        .algo = tt_algo_find(&r->coll, algo), .coll = &r->coll, .net = &r->net, .segment_bytes = 65536, .eager_bytes = 4096,
-        .streams = 2, .depth = 4, .way = { .send_ns = 1000, .receive_ns = 500 }, .seed = 1,
+        .algo = tt_algo_find(&r->coll, algo),
+        .coll = &r->coll,
+        .net = &r->net,
+        .segment_bytes = 65536,
+        .eager_bytes = 4096,
+        .streams = 2,
+        .depth = 4,
+        .way = { .send_ns = 1000, .receive_ns = 500 },
+        .seed = 1,
     };
     assert_non_null(r->conf.algo);
 }
@@ -127,8 +134,7 @@ static void the_time_lies_between_the_work_and_the_work_over_the_cores(void **st
         if (!(one.cores_busy > 0.98 && one.cores_busy <= 1 + NEAR && two.cores_busy <= 1 + NEAR))
             fail_msg("%s: one core is busy for %g of the time, two for %g", r.conf.algo->name, one.cores_busy, two.cores_busy);
         if (!(two.time_ns >= one.time_ns * one.cores_busy / 2 * 0.9 && two.time_ns <= one.time_ns * 1.1))
-            fail_msg("%s: %.0f ns on two cores, %.0f on one", r.conf.algo->name, two.time_ns,
-                     one.time_ns);
+            fail_msg("%s: %.0f ns on two cores, %.0f on one", r.conf.algo->name, two.time_ns, one.time_ns);
         assert_true(run(&r).time_ns == two.time_ns);
     }
 }

@@ -12,8 +12,9 @@ static const enum tt_coll_kind kinds[] = { TT_ALLREDUCE, TT_REDUCE,  TT_REDUCE_S
 /* About those of a host of today. */
 static void make_conf(struct tt_tune_conf *conf, const struct tt_layout *layout, bool shm, uint32_t cores)
 {
-    const struct tt_des_way near = { .send_ns = 200, .receive_ns = 40, .send_byte_ns = 0.05, .mapped = true },
-                            far = { .send_ns = 7000, .receive_ns = 6000, .send_byte_ns = 0.2, .receive_byte_ns = 0.15, .direct = true };
+    const struct tt_des_way near = { .send_ns = 200, .receive_ns = 40, .send_byte_ns = 0.05, .mapped = true }, far = {
+        .send_ns = 7000, .receive_ns = 6000, .send_byte_ns = 0.2, .receive_byte_ns = 0.15, .direct = true
+    };
 
     *conf = (struct tt_tune_conf){
         .layout = layout,
@@ -106,7 +107,8 @@ static void check_can_run(const struct tt_tune_conf *conf, const struct tt_coll 
     const struct tt_segments *s = &choice->segments;
 
     assert_true(choice->algo->kind == c->kind && choice->algo->fits(c));
-    assert_true(s->segment_bytes >= conf->limits.eager_bytes && s->segment_bytes >= 8 && !(s->segment_bytes & (s->segment_bytes - 1)));
+    assert_true(s->segment_bytes >= conf->limits.eager_bytes && s->segment_bytes >= 8 &&
+                !(s->segment_bytes & (s->segment_bytes - 1)));
     assert_true(s->streams >= 1 && s->streams <= TT_EXEC_STREAMS_MAX);
     assert_true(s->depth >= 1 && s->depth <= TT_EXEC_DEPTH_MAX && !(s->depth & (s->depth - 1)));
 }
@@ -148,7 +150,9 @@ static void a_forced_algorithm_is_taken(void **state)
     tt_layout_regular(&layout, 6, 6, 1, 1, TT_NODE_MESH);
     make_conf(&conf, &layout, true, 2);
     for (size_t i = 0; i < tt_nalgos; i++) {
-        const struct tt_coll c = { .kind = tt_algos[i]->kind, .nranks = 6, .elem_bytes = 4, .bytes = 100000, .layout = &layout };
+        const struct tt_coll c = {
+            .kind = tt_algos[i]->kind, .nranks = 6, .elem_bytes = 4, .bytes = 100000, .layout = &layout
+        };
 
         if (!tt_predict_knows(c.kind) || !tt_algos[i]->fits(&c))
             continue;
@@ -174,7 +178,9 @@ static void closed_forms_choose_where_nothing_is_simulated(void **state)
         make_conf(&conf, &layout, true, 2);
         for (size_t k = 0; k < NKINDS; k++)
             for (uint64_t bytes = 4; bytes < 1 << 20; bytes *= 8) {
-                const struct tt_coll c = { .kind = kinds[k], .nranks = n, .elem_bytes = 4, .bytes = bytes, .layout = &layout };
+                const struct tt_coll c = {
+                    .kind = kinds[k], .nranks = n, .elem_bytes = 4, .bytes = bytes, .layout = &layout
+                };
 
                 choice = tt_tune_choose(&conf, &c, NULL, many, &report);
                 assert_ptr_equal(choice.algo, tt_algo_choose(&c, &conf.model));
@@ -197,7 +203,9 @@ static void what_is_simulated_before_a_call_is_bounded(void **state)
         tt_layout_regular(&layout, n, n > 8 ? 8 : n, 1, 1, TT_NODE_MESH);
         make_conf(&conf, &layout, n <= 8, 2);
         for (size_t k = 0; k < NKINDS; k++) {
-            const struct tt_coll c = { .kind = kinds[k], .nranks = n, .elem_bytes = 4, .bytes = 64u << 20, .layout = &layout };
+            const struct tt_coll c = {
+                .kind = kinds[k], .nranks = n, .elem_bytes = 4, .bytes = 64u << 20, .layout = &layout
+            };
             uint64_t events = 0;
 
             if (!unit_draw())
