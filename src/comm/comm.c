@@ -384,6 +384,7 @@ static tutti_status comm_open(tutti_comm **out, struct tt_world *w, uint32_t id,
         free(c);
         return st;
     }
+    c->near_is_shm = tt_comm_near_is_shm(c);
     atomic_fetch_add(&w->users, 1);
     *out = c;
     return TUTTI_OK;

@@ -71,7 +71,7 @@ struct tutti_comm {
     uint32_t rank, nranks;
     uint32_t *ranks;            /* [nranks] job ranks */
     int64_t timeout_ms;
-    bool restore, all_local;
+    bool restore, all_local, near_is_shm;       /* near: of one host */
     struct tt_cost_model model;
     struct tt_sizes sizes;
     struct tt_layout layout;            /* of its ranks */

@@ -5,8 +5,7 @@
 
 #include "base/status.h"
 
-/* Whether ranks of one host reach each other through shared memory; the same answer on every rank, as the cards tell it. */
-static bool near_is_shm(const tutti_comm *comm)
+bool tt_comm_near_is_shm(const tutti_comm *comm)
 {
     const struct tt_layout *l = &comm->layout;
     uint32_t first, second;
@@ -33,7 +32,7 @@ void tt_comm_tune_conf(const tutti_comm *comm, struct tt_tune_conf *out)
             .all_local = comm->all_local,
         },
     };
-    tt_constants_costs(&comm->world->constants, near_is_shm(comm), comm->world->cores, &out->costs);
+    tt_constants_costs(&comm->world->constants, comm->near_is_shm, comm->world->cores, &out->costs);
 }
 
 tutti_status tt_tune_mode(bool *simulates)

@@ -5,6 +5,9 @@
 #include "comm/comm.h"
 #include "tune/tune.h"
 
+/* Whether ranks of one host reach each other through shared memory; the same answer on every rank, as their cards tell it. */
+bool tt_comm_near_is_shm(const tutti_comm *comm);
+
 /* Points into the communicator: good as long as that is. */
 void tt_comm_tune_conf(const tutti_comm *comm, struct tt_tune_conf *out);
 

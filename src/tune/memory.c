@@ -21,6 +21,19 @@ static uint64_t key_of(const struct tt_tune_conf *conf, const struct tt_coll *c,
     return tt_mix64(tt_mix64(tt_tune_class(c->bytes, c->elem_bytes)) ^ shape) | 1;
 }
 
+/* What is done for each call that has counts of its own. */
+static struct tt_tune_choice by_closed_forms(const struct tt_tune_conf *conf, const struct tt_coll *call,
+                                             const struct tt_algo *forced)
+{
+    const struct tt_algo *algo = forced ? forced : tt_algo_choose(call, &conf->model);
+
+    return (struct tt_tune_choice){
+        .algo = algo,
+        .segments = tt_segments_choose(algo, call, &conf->limits),
+        .by = forced ? TT_BY_NAME : TT_BY_MODEL,
+    };
+}
+
 struct tt_tune_choice tt_tune_recall(struct tt_tune_memory *m, const struct tt_tune_conf *conf,
                                      const struct tt_coll *call, const struct tt_algo *forced, bool simulate)
 {
@@ -29,7 +42,7 @@ struct tt_tune_choice tt_tune_recall(struct tt_tune_memory *m, const struct tt_t
     struct tt_tune_choice choice;
 
     if (!simulate || !tt_predict_knows(call->kind))
-        return tt_tune_choose(conf, call, forced, false, NULL);
+        return by_closed_forms(conf, call, forced);
     if (m->slot[at].key != key) {
         m->slot[at].choice = tt_tune_choose(conf, call, forced, true, NULL);
         m->slot[at].key = key;
@@ -37,5 +50,5 @@ struct tt_tune_choice tt_tune_recall(struct tt_tune_memory *m, const struct tt_t
     choice = m->slot[at].choice;
     if (choice.algo->fits(call) || forced)
         return choice;
-    return tt_tune_choose(conf, call, NULL, false, NULL);
+    return by_closed_forms(conf, call, NULL);
 }
