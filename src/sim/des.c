@@ -573,12 +573,43 @@ static bool is_enough(struct des *s)
     return s->result.cut;
 }
 
+/* Nothing is under way any more: ranks that wait return the credit that they owe, as the engine does once it has been idle for a
+ * moment. False: there is none. */
+static bool pay_owed(struct des *s)
+{
+    bool paid = false;
+
+    for (uint32_t me = 0; me < s->conf->coll->nranks; me++) {
+        struct des_rank *r = &s->rank[me];
+
+        for (uint32_t peer = 0; peer < r->exec.npeers; peer++) {
+            uint32_t m;
+
+            if (!r->flow[peer].eager_owed)
+                continue;
+            if (r->clock_ps < s->now_ps)
+                r->clock_ps = s->now_ps;
+            m = des_new(s, me, (uint16_t)peer, DES_GIVE);
+            if (m == DES_NONE)
+                continue;
+            des_send(s, me, (uint16_t)peer, m);
+            paid = true;
+        }
+    }
+    return paid;
+}
+
+static bool next_event(struct des *s, struct tt_queue_item *out)
+{
+    return tt_queue_pop(&s->queue, out) || (pay_owed(s) && tt_queue_pop(&s->queue, out));
+}
+
 static tutti_status simulate(struct des *s, struct tt_des_result *out, char *why, size_t why_bytes)
 {
     struct tt_queue_item item;
 
     begin(s);
-    while (s->ndone < s->conf->coll->nranks && !is_enough(s) && tt_queue_pop(&s->queue, &item)) {
+    while (s->ndone < s->conf->coll->nranks && !is_enough(s) && next_event(s, &item)) {
         if (s->result.events++ % PROGRESS_EVENTS == 0)
             tell_progress(s);
         prefetch(s);

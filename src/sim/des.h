@@ -13,7 +13,7 @@
  *
  * What the engine does is not modelled but run: segments, streams, slots and credit, direct landing, the window of steps, straight
  * programs (src/engine/exec.h). Of the shell around it this repeats: 16 eager messages of credit per pair, returned with the next
- * message or 8 at a time; which flows are opened direct; that a full lane takes nothing until it drains.
+ * message, 8 at a time, or when nothing else is under way; which flows are opened direct; that a full lane takes nothing until it drains.
  *
  * Trains. Segments that leave back to back for one place move as one event (`whole` turns this off). The receiver takes a train apart
  * again, segment by segment, unless nothing could come of it sooner: nothing of what it knows depends on a part of the train, or

@@ -160,6 +160,22 @@ static void a_bounded_run_ends_at_its_bound(void **state)
     assert_false(run(&r).cut);
 }
 
+/* Rank 32 has half of the blocks from the beginning, and sends those that are not their neighbour's turn yet until its credit is used up; what
+ * that neighbour owes is less than is returned by itself. */
+static void ranks_that_wait_return_the_credit_that_they_owe(void **state)
+{
+    struct run r;
+
+    (void)state;
+    for (uint64_t bytes = 64; bytes <= 4096; bytes *= 8)
+        for (uint32_t cores = 0; cores <= 2; cores += 2) {
+            make_run(&r, "scatter_allgather", TT_BROADCAST, 64, bytes);
+            r.conf.cores = cores;
+            r.conf.eager_bytes = 32 << 10;
+            assert_true(run(&r).time_ns > 0);
+        }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -168,6 +184,7 @@ int main(void)
         cmocka_unit_test(as_many_cores_as_ranks_are_as_good_as_any_number),
         cmocka_unit_test(the_time_lies_between_the_work_and_the_work_over_the_cores),
         cmocka_unit_test(a_bounded_run_ends_at_its_bound),
+        cmocka_unit_test(ranks_that_wait_return_the_credit_that_they_owe),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
