@@ -11,13 +11,15 @@ static const struct {
 } verbs[] = {
     { "show", "prints the program of a rank, or all of them as JSON", plan_show_main },
     { "draw", "draws who sends what to whom in which round, as SVG or HTML", plan_draw_main },
+    { "why", "tells which algorithm the library chooses for a call, of which candidates, and why", plan_why_main },
     { "congestion", "tells where transfers of a step get in each other's way on a host", plan_congestion_main },
 };
 #define NVERBS (sizeof verbs / sizeof *verbs)
 
 static void usage(FILE *to)
 {
-    fprintf(to, "Usage: tutti plan VERB COLL ALGO [OPTION...]\n\n"
+    fprintf(to, "Usage: tutti plan VERB COLL ALGO [OPTION...]\n"
+                "       tutti plan why COLL SIZE [OPTION...]\n\n"
                 "A plan is a collective written out: the steps of every rank, for so many ranks and bytes.\n\n");
     for (size_t i = 0; i < NVERBS; i++)
         fprintf(to, "  %-12s %s\n", verbs[i].name, verbs[i].summary);

@@ -10,6 +10,7 @@
 /* What the options of every verb say. Zero-initialised; plan_options_argp fills it as a child, its input this struct. */
 struct plan_options {
     const char *coll, *algo;        /* of the arguments COLL and ALGO; "ALGO" alone may be a whole name */
+    bool any_algo;                  /* set before: the arguments are COLL and SIZE, and no algorithm is said */
     const char *topo;               /* NULL: the options below */
     uint32_t nranks, root, elem_bytes, hosts, host_ranks, sockets;      /* 0: not said */
     uint64_t bytes;
@@ -26,6 +27,9 @@ struct plan {
     struct tt_coll *coll;           /* [nranks] */
     uint64_t *counts, *displs;      /* [nranks] of the kinds that want them: all alike */
 };
+
+/* Where the ranks are as options ask for: p->nranks and p->layout (which the caller ends), or false after saying what is wrong. */
+bool plan_place(struct plan *p, const struct plan_options *o, uint32_t nranks_max);
 
 /* What options ask for, or false after saying what is wrong on stderr. At most nranks_max ranks. Ends with plan_close. */
 bool plan_open(struct plan *p, const struct plan_options *o, uint32_t nranks_max);
@@ -55,5 +59,6 @@ const char *plan_carried(const struct tt_traffic *t, const struct tt_transfer *t
 int plan_show_main(int argc, char **argv);
 int plan_draw_main(int argc, char **argv);
 int plan_congestion_main(int argc, char **argv);
+int plan_why_main(int argc, char **argv);
 
 #endif

@@ -31,6 +31,15 @@ static const struct argp_option options[] = {
     { 0 },
 };
 
+static uint64_t read_size(struct argp_state *state, const char *what, const char *arg)
+{
+    const uint64_t bytes = option_size(state, what, arg);
+
+    if (bytes > BYTES_MAX)
+        argp_error(state, "%s %s: at most 1024G", what, arg);
+    return bytes;
+}
+
 static error_t parse_one(int key, char *arg, struct argp_state *state)
 {
     struct plan_options *o = state->input;
@@ -40,9 +49,7 @@ static error_t parse_one(int key, char *arg, struct argp_state *state)
         o->nranks = (uint32_t)option_number(state, "--ranks", arg, 1, TT_TOPO_RANKS_MAX);
         return 0;
     case 'b':
-        o->bytes = option_size(state, "--bytes", arg);
-        if (o->bytes > BYTES_MAX)
-            argp_error(state, "--bytes %s: at most 1024G", arg);
+        o->bytes = read_size(state, "--bytes", arg);
         return 0;
     case OPT_ROOT:
         o->root = (uint32_t)option_number(state, "--root", arg, 0, TT_TOPO_RANKS_MAX);
@@ -66,12 +73,19 @@ static error_t parse_one(int key, char *arg, struct argp_state *state)
         o->sockets = (uint32_t)option_number(state, "--sockets", arg, 1, 256);
         return 0;
     case ARGP_KEY_ARG:
-        if (o->algo)
-            argp_error(state, "\"%s\" is one word too many: a collective and an algorithm are wanted", arg);
+        if (o->any_algo && o->coll && !o->bytes) {
+            o->bytes = read_size(state, "SIZE", arg);
+            return 0;
+        }
+        if (o->algo || (o->any_algo && o->coll))
+            argp_error(state, "\"%s\" is one word too many: a collective and %s are wanted", arg,
+                       o->any_algo ? "a size" : "an algorithm");
         *(o->coll ? &o->algo : &o->coll) = arg;
         return 0;
     case ARGP_KEY_END:
-        if (!o->algo)
+        if (o->any_algo && !o->coll)
+            argp_error(state, "a collective is wanted, and a size, as: allreduce 1M");
+        if (!o->any_algo && !o->algo)
             argp_error(state, "a collective and an algorithm are wanted, as: allgather ring");
         if (o->elem_bytes & (o->elem_bytes - 1))
             argp_error(state, "--elem-bytes %u: it must be 1, 2, 4 or 8", o->elem_bytes);
@@ -194,19 +208,24 @@ static bool check_call(const struct plan *p, const struct plan_options *o, uint6
     return tt_plugin_check(p->algo, &p->coll[0]) == TUTTI_OK;       /* what is wrong has been said */
 }
 
+bool plan_place(struct plan *p, const struct plan_options *o, uint32_t nranks_max)
+{
+    if (!(o->topo ? layout_of_topo(p, o) : layout_of_options(p, o)))
+        return false;
+    if (p->nranks <= nranks_max)
+        return true;
+    tt_layout_fini(&p->layout);
+    return COMPLAIN("%u ranks are more than this is for: at most %u", p->nranks, nranks_max);
+}
+
 bool plan_open(struct plan *p, const struct plan_options *o, uint32_t nranks_max)
 {
     const uint64_t bytes = o->bytes ? o->bytes : BYTES_DEFAULT;
     const uint32_t elem_bytes = o->elem_bytes ? o->elem_bytes : bytes % 4 ? 1 : 4;
 
     *p = (struct plan){ .algo = NULL };
-    if (tt_plugins_load() != TUTTI_OK || !find_algo(p, o) ||
-        !(o->topo ? layout_of_topo(p, o) : layout_of_options(p, o)))
+    if (tt_plugins_load() != TUTTI_OK || !find_algo(p, o) || !plan_place(p, o, nranks_max))
         return false;
-    if (p->nranks > nranks_max) {
-        tt_layout_fini(&p->layout);
-        return COMPLAIN("%u ranks are more than this is for: at most %u", p->nranks, nranks_max);
-    }
     p->coll = calloc(p->nranks, sizeof *p->coll);
     p->counts = calloc(p->nranks, sizeof *p->counts);
     p->displs = calloc(p->nranks, sizeof *p->displs);

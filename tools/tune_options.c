@@ -64,7 +64,7 @@ static error_t parse_one(int key, char *arg, struct argp_state *state)
 
     switch (key) {
     case 'n':
-        o->nranks = (uint32_t)option_number(state, "--ranks", arg, 2, TT_TUNE_RANKS_MAX);
+        o->nranks = (uint32_t)option_number(state, "--ranks", arg, 2, TT_TUNEFILE_RANKS_MAX);
         return 0;
     case OPT_WIRE:
         option_check_wires(state, arg);

@@ -51,6 +51,7 @@ const struct tt_param_word tt_param_words[] = {
       "not set: 4 MiB, building 8, fabric 16, wan 64" },
     { "TUTTI_ALGORITHMS", "algorithms to add: shared objects and .json plans, like \"./mine.so,./plan.json\"; the same on all ranks" },
     { "TUTTI_TUNE_FILE", "what `tutti tune` measured, like \"shm4.json,tcp4.json\": asked before any model; rank 0 reads it for all" },
+    { "TUTTI_TUNE", "how algorithms are chosen: \"sim\", candidates are simulated; \"model\", by closed forms; rank 0's holds for all; not set: sim" },
     { "TUTTI_LOG", "what goes to stderr: none, error, warn, info or debug; not set: warn" },
     { "TUTTI_SIMD", "\"portable\" or \"avx2\": how reductions add; not set: the best here" },
     { "TUTTI_LOCAL_RANK", "set by tutti run for the program: its number among the ranks of its host" },

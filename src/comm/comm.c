@@ -12,6 +12,7 @@
 #include "base/prng.h"
 #include "base/status.h"
 #include "comm/seat.h"
+#include "comm/tuner.h"
 
 /* What is flooded over the control overlay: a byte of kind, then
  *   FAILED   context u32, status u32, sentence
@@ -196,8 +197,8 @@ static void read_sizes(struct tt_sizes *s, struct tt_reader *r, enum tt_param_id
         r->bad = true;
 }
 
-/* A card: the cost constants, sizes and links as this rank has them (only rank 0 measures), its place, how long rank 0's tune files are, then
- * the engine's part. */
+/* A card: the cost constants, sizes, links and cores as this rank has them (only rank 0 measures), whether it simulates, its place, how long rank 0's
+ * tune files are, then the engine's part. */
 static tutti_status make_card(struct tt_world *w, uint8_t card[TT_CARD_BYTES], size_t *bytes)
 {
     struct tt_plugin_set plugins;
@@ -211,6 +212,8 @@ static tutti_status make_card(struct tt_world *w, uint8_t card[TT_CARD_BYTES], s
         st = get_sizes(&w->tcp_sizes, TT_PARAM_TCP_SEGMENT_BYTES, TT_PARAM_TCP_EAGER_BYTES);
     if (!st)
         st = tt_param_get(TT_PARAM_TOPO_MEASURE, &measures);
+    if (!st)
+        st = tt_tune_mode(&w->simulates);
     if (st)
         return st;
     w->constants = tt_constants_default;
@@ -222,6 +225,8 @@ static tutti_status make_card(struct tt_world *w, uint8_t card[TT_CARD_BYTES], s
     write_sizes(&w->tcp_sizes, &wr);
     tt_write_u8(&wr, (uint8_t)measures);
     tt_links_write(w->here.links, &wr);
+    tt_write_u32(&wr, tt_engine_cores());
+    tt_write_u8(&wr, w->simulates);
     tt_told_write(&w->places[w->rank], &wr);
     tt_plugins_set(&plugins);
     tt_plugin_set_write(&plugins, &wr);
@@ -241,6 +246,8 @@ static tutti_status read_card(struct tt_world *w, uint32_t rank, const uint8_t *
     struct tt_reader r;
     uint32_t told_bytes;
     uint8_t measures;
+    uint32_t cores;
+    uint8_t simulates;
 
     tt_reader_init(&r, card, bytes);
     tt_constants_read(&constants, &r);
@@ -248,10 +255,12 @@ static tutti_status read_card(struct tt_world *w, uint32_t rank, const uint8_t *
     read_sizes(&tcp, &r, TT_PARAM_TCP_SEGMENT_BYTES, TT_PARAM_TCP_EAGER_BYTES);
     measures = tt_read_u8(&r);
     tt_links_read(links, &r);
+    cores = tt_read_u32(&r);
+    simulates = tt_read_u8(&r);
     tt_told_read(&place, &r);
     tt_plugin_set_read(&plugins, &r);
     told_bytes = tt_read_u32(&r);
-    if (r.bad || measures > 1 || told_bytes > TT_TUNES_TOLD_MAX)
+    if (r.bad || measures > 1 || !cores || simulates > 1 || told_bytes > TT_TUNES_TOLD_MAX)
         return tt_fail(TUTTI_ERR_PROTOCOL, "the card of rank %u, %zu bytes, is none of this version's", rank, bytes);
     w->places[rank] = place;
     if (rank == 0) {
@@ -261,6 +270,8 @@ static tutti_status read_card(struct tt_world *w, uint32_t rank, const uint8_t *
         w->tunes.told_bytes = told_bytes;
         w->measures = measures;
         memcpy(w->here.links, links, sizeof links);
+        w->cores = cores;
+        w->simulates = simulates;
     }
     tt_plugin_judge_add(&w->plugins, rank, &plugins);
     return tt_engine_add_card(w->engine, rank, r.at, (size_t)(r.end - r.at));
@@ -401,6 +412,7 @@ static tutti_status comm_open(tutti_comm **out, struct tt_world *w, uint32_t id,
         free(c);
         return st;
     }
+    c->near_is_shm = tt_comm_near_is_shm(c);
     tt_links_model(c->links, tt_layout_farthest(&c->layout), &c->model);
     tt_tunes_choose(c);
     atomic_fetch_add(&w->users, 1);
@@ -451,9 +463,7 @@ static tutti_status measure_between(tutti_comm *comm)
         return st;
     tt_links_complete(w->here.links, measured);
     tt_links_model(comm->links, tt_layout_farthest(&comm->layout), &comm->model);
-    for (size_t i = 0; i < TT_PLANS; i++)       /* made while less was known */
-        comm->plans[i].key = 0;
-    memset(comm->recent, 0, sizeof comm->recent);
+    tt_plans_forget(comm);      /* made while less was known */
     return TUTTI_OK;
 }
 

@@ -16,6 +16,7 @@
 #include "comm/seat.h"
 #include "comm/tunes.h"
 #include "engine/engine.h"
+#include "tune/memory.h"
 
 /* How transfers are cut where all ranks are on one host, and else. */
 struct tt_sizes {
@@ -30,6 +31,8 @@ struct tt_world {
     struct tt_probe probe;          /* under probe_lock */
     struct tt_constants constants;  /* rank 0's, as the sizes: the same on all ranks */
     struct tt_sizes shm_sizes, tcp_sizes;
+    uint32_t cores;                 /* that ranks of a host share; rank 0's, as these */
+    bool simulates;                 /* candidates are simulated before a choice (TUTTI_TUNE) */
     struct tt_surroundings here;    /* `links` is rank 0's, and completed by what was measured: the same on all ranks */
     struct tt_told *places;         /* [nranks] as their cards tell; NULL once start-up is over */
     struct tt_layout layout;        /* of all ranks of the job; empty before that */
@@ -76,13 +79,14 @@ struct tutti_comm {
     uint32_t rank, nranks;
     uint32_t *ranks;            /* [nranks] job ranks */
     int64_t timeout_ms;
-    bool restore, all_local;
+    bool restore, all_local, near_is_shm;       /* near: of one host */
     struct tt_cost_model model;
     const struct tt_topo_link *links;   /* [TT_DISTANCES] what lies between ranks at each distance, 0 where it is not known; the world's, and
                                            the same on all ranks */
     struct tt_sizes sizes;
     struct tt_layout layout;            /* of its ranks */
     const struct tt_tunefile *tune;     /* asked before the model; NULL: none. The world's */
+    struct tt_tune_memory choices;      /* by class, for plans; used as they are */
     struct tt_plan plans[TT_PLANS];     /* used by the one thread that may call collectives */
     uint32_t plans_made;                /* that took the place of others */
     uint32_t kinds_told;                /* bit per kind of v call whose plan was logged */

@@ -16,8 +16,24 @@
 
 #define SOFTWARE_NS 120.0       /* of ours, per message of shared memory, above the exchange of the line */
 #define SLOT_BYTES (64u << 10)
-#define STREAM_BYTES (2u << 20)
+#define STREAM_BYTES (512u << 10)
+#define STREAMS 6
 #define ROUNDS 64
+#define YIELDS 32
+
+/* What simulated work is made of, beside what is measured. These were found by comparing simulated with real times of all algorithms
+ * (docs/tuning.md), and are ratios where they can be. */
+#define SHM_SEND_NS 215.0           /* software of ours, for a message */
+#define SHM_RECEIVE_NS 35.0
+#define TCP_SOFTWARE_NS 2500.0      /* likewise, at each end, beside the system calls */
+#define TCP_LATENCY_NS 500.0        /* of loopback, beside what its ends do */
+#define TCP_LOOKS 2                 /* in vain, for each message that comes */
+#define SHM_CACHES 2.0              /* bytes that another core has just written take longer than those that are in one's own cache; */
+#define TCP_CACHES 4.0              /* those that the kernel has copied, longer still to copy, but not to add: this core has them just received */
+#define SHM_SWITCHES_WAKE 2.4       /* turns of a core until it is a rank's: others look in vain before it, */
+#define SHM_SWITCHES_IDLE 0.2       /* and the more, the more ranks wait. Those that look at memory do so in few turns; */
+#define TCP_SWITCHES_WAKE 2.5
+#define TCP_SWITCHES_IDLE 5.5       /* those that look at sockets go to sleep, and are woken */
 
 const struct tt_constants tt_constants_default = {
     .shm = {
@@ -27,6 +43,10 @@ const struct tt_constants tt_constants_default = {
     .tcp = {
         .message_ns = 8000, .byte_ns = 0.35, .reduce_byte_ns = 0.1, .copy_byte_ns = 0.08, .near_message_ns = 250,
         .near_byte_ns = 0.12,
+    },
+    .work = {
+        .line_ns = 100, .tcp_send_ns = 4500, .tcp_receive_ns = 1200, .tcp_send_byte_ns = 0.15, .tcp_receive_byte_ns = 0.2,
+        .look_ns = 500, .switch_ns = 1500,
     },
 };
 
@@ -132,42 +152,152 @@ static bool tcp_pair(int fd[2])
     return fd[1] >= 0;
 }
 
-/* Sends bytes and receives them again, in pieces that the socket holds. Nanoseconds; 0 on an error. */
-static double through_tcp(const int fd[2], uint8_t *buf, size_t bytes)
-{
-    const uint64_t start = tt_now_ns();
+/* What the ends of a connection spend, nanoseconds. */
+struct ends {
+    double send, receive;
+};
 
+/* Sends bytes and receives them again, in pieces that the socket holds. False on an error. */
+static bool through_tcp(const int fd[2], uint8_t *buf, size_t bytes, struct ends *out)
+{
+    *out = (struct ends){ 0, 0 };
     for (size_t left = bytes; left > 0;) {
         const size_t piece = left < SLOT_BYTES ? left : SLOT_BYTES;
+        const uint64_t begin = tt_now_ns();
+        uint64_t sent;
 
-        if (send(fd[0], buf, piece, MSG_NOSIGNAL) != (ssize_t)piece ||
-            recv(fd[1], buf, piece, MSG_WAITALL) != (ssize_t)piece)
-            return 0;
+        if (send(fd[0], buf, piece, MSG_NOSIGNAL) != (ssize_t)piece)
+            return false;
+        sent = tt_now_ns();
+        if (recv(fd[1], buf, piece, MSG_WAITALL) != (ssize_t)piece)
+            return false;
+        out->send += (double)(sent - begin);
+        out->receive += (double)(tt_now_ns() - sent);
         left -= piece;
     }
-    return (double)(tt_now_ns() - start);
+    return true;
 }
 
-static void measure_tcp(struct tt_cost_model *m, uint8_t *buf)
+/* A look at a socket that has nothing: the fastest. */
+static double look_ns(int fd)
 {
-    double small = 1e9, t;
+    uint64_t best = UINT64_MAX;
+    uint8_t byte;
+
+    for (int i = 0; i < 16; i++) {
+        const uint64_t start = tt_now_ns();
+        uint64_t took;
+
+        if (recv(fd, &byte, 1, MSG_DONTWAIT) >= 0)
+            return 0;
+        took = tt_now_ns() - start;
+        best = took < best ? took : best;
+    }
+    return (double)best;
+}
+
+/* The fastest of some streams, each end by itself. */
+static void measure_stream(struct tt_constants *c, const int fd[2], uint8_t *buf)
+{
+    struct ends best = { 1e12, 1e12 }, one;
+    double together = 1e12;
+
+    for (int i = 0; i < STREAMS; i++) {
+        if (!through_tcp(fd, buf, STREAM_BYTES, &one))
+            return;
+        together = one.send + one.receive < together ? one.send + one.receive : together;
+        best.send = one.send < best.send ? one.send : best.send;
+        best.receive = one.receive < best.receive ? one.receive : best.receive;
+    }
+    c->tcp.byte_ns = clamped(together / STREAM_BYTES, c->tcp.byte_ns);
+    c->work.tcp_send_byte_ns = clamped(best.send / STREAM_BYTES, c->work.tcp_send_byte_ns);
+    c->work.tcp_receive_byte_ns = clamped(best.receive / STREAM_BYTES, c->work.tcp_receive_byte_ns);
+}
+
+static void measure_tcp(struct tt_constants *c, uint8_t *buf)
+{
+    struct ends small = { 1e9, 1e9 }, one;
+    double together = 1e9;
     int fd[2];
 
     if (tcp_pair(fd)) {
-        for (int i = 0; i < 16; i++) {
-            t = through_tcp(fd, buf, 8);
-            if (t > 0 && t < small)
-                small = t;
+        for (int i = 0; i < 16 && through_tcp(fd, buf, 8, &one); i++) {
+            together = one.send + one.receive < together ? one.send + one.receive : together;
+            small.send = one.send < small.send ? one.send : small.send;
+            small.receive = one.receive < small.receive ? one.receive : small.receive;
         }
-        t = through_tcp(fd, buf, STREAM_BYTES);
-        if (t > 0 && small < 1e9) {
-            m->message_ns = clamped(small, m->message_ns);
-            m->byte_ns = clamped(t / STREAM_BYTES, m->byte_ns);
+        if (together < 1e9) {
+            c->tcp.message_ns = clamped(together, c->tcp.message_ns);
+            c->work.tcp_send_ns = clamped(small.send, c->work.tcp_send_ns);
+            c->work.tcp_receive_ns = clamped(small.receive, c->work.tcp_receive_ns);
+            c->work.look_ns = clamped(look_ns(fd[1]), c->work.look_ns);
+            measure_stream(c, fd, buf);
         }
     }
     for (int i = 0; i < 2; i++)
         if (fd[i] >= 0)
             close(fd[i]);
+}
+
+/* ---- processors --------------------------------------------------------------------------------------------- */
+
+struct turns {
+    atomic_bool stop;
+    int processor;
+};
+
+static void stay_on(int processor)
+{
+    cpu_set_t set;
+
+    CPU_ZERO(&set);
+    CPU_SET(processor, &set);
+    pthread_setaffinity_np(pthread_self(), sizeof set, &set);
+}
+
+static void *yield_back(void *arg)
+{
+    struct turns *t = arg;
+
+    stay_on(t->processor);
+    while (!atomic_load_explicit(&t->stop, memory_order_relaxed))
+        sched_yield();
+    return NULL;
+}
+
+/* Two threads yield a processor to each other: the fastest pass counts, per turn. */
+static void *take_turns(void *arg)
+{
+    struct turns t = { .processor = sched_getcpu() };
+    uint64_t best = UINT64_MAX;
+    pthread_t other;
+
+    if (t.processor < 0 || (stay_on(t.processor), pthread_create(&other, NULL, yield_back, &t)))
+        return NULL;
+    for (int pass = 0; pass < 8; pass++) {
+        const uint64_t start = tt_now_ns();
+        uint64_t took;
+
+        for (int i = 0; i < YIELDS; i++)
+            sched_yield();
+        took = tt_now_ns() - start;
+        best = pass > 0 && took < best ? took : best;
+    }
+    atomic_store(&t.stop, true);
+    pthread_join(other, NULL);
+    *(double *)arg = (double)best / (2 * YIELDS);
+    return NULL;
+}
+
+/* In a thread of its own, as it binds itself to a processor; 0 if it could not be measured. */
+static double switch_ns(void)
+{
+    double ns = 0;
+    pthread_t thread;
+
+    if (pthread_create(&thread, NULL, take_turns, &ns) == 0)
+        pthread_join(thread, NULL);
+    return ns;
 }
 
 void tt_constants_measure(struct tt_constants *out)
@@ -186,10 +316,38 @@ void tt_constants_measure(struct tt_constants *out)
     out->shm.byte_ns = clamped(2 * copy, out->shm.byte_ns);     /* into the slot and out of it */
     out->shm.copy_byte_ns = out->tcp.copy_byte_ns = clamped(copy, out->shm.copy_byte_ns);
     out->shm.reduce_byte_ns = out->tcp.reduce_byte_ns = clamped(reduce, out->shm.reduce_byte_ns);
-    measure_tcp(&out->tcp, buf);
+    measure_tcp(out, buf);
+    out->work.line_ns = line > 0 ? clamped(line, out->work.line_ns) : out->work.line_ns;
+    out->work.switch_ns = clamped(switch_ns(), out->work.switch_ns);
     out->shm.near_message_ns = out->tcp.near_message_ns = out->shm.message_ns;
     out->shm.near_byte_ns = out->tcp.near_byte_ns = out->shm.byte_ns;
     free(buf);
+}
+
+/* ---- what they mean ------------------------------------------------------------------------------------------ */
+
+void tt_constants_costs(const struct tt_constants *c, bool near_is_shm, uint32_t cores, struct tt_tune_costs *out)
+{
+    const struct tt_work_costs *w = &c->work;
+    const struct tt_des_way tcp = {
+        .send_ns = w->tcp_send_ns + TCP_SOFTWARE_NS,
+        .receive_ns = w->tcp_receive_ns + TCP_LOOKS * w->look_ns + TCP_SOFTWARE_NS,
+        .send_byte_ns = w->tcp_send_byte_ns, .receive_byte_ns = w->tcp_receive_byte_ns, .direct = true,
+    };
+    const struct tt_des_way shm = { .send_ns = SHM_SEND_NS,
+                                    .receive_ns = SHM_RECEIVE_NS,
+                                    .send_byte_ns = SHM_CACHES * c->shm.copy_byte_ns,
+                                    .mapped = true };
+
+    *out = (struct tt_tune_costs){
+        .far = tcp, .near = near_is_shm ? shm : tcp,
+        .far_latency_ns = TCP_LATENCY_NS, .near_latency_ns = near_is_shm ? w->line_ns : TCP_LATENCY_NS,
+        .reduce_byte_ns = (near_is_shm ? SHM_CACHES : 1) * c->shm.reduce_byte_ns,
+        .copy_byte_ns = (near_is_shm ? SHM_CACHES : TCP_CACHES) * c->shm.copy_byte_ns,
+        .wake_ns = (near_is_shm ? SHM_SWITCHES_WAKE : TCP_SWITCHES_WAKE) * w->switch_ns,
+        .idle_ns = (near_is_shm ? SHM_SWITCHES_IDLE : TCP_SWITCHES_IDLE) * w->switch_ns,
+        .cores = cores,
+    };
 }
 
 /* ---- cards ---------------------------------------------------------------------------------------------------- */
@@ -214,14 +372,38 @@ static void read_model(struct tt_cost_model *m, struct tt_reader *r)
     m->near_byte_ns = (double)tt_read_u64(r) / 1000;
 }
 
+static void write_work(const struct tt_work_costs *c, struct tt_writer *w)
+{
+    tt_write_u64(w, (uint64_t)(c->line_ns * 1000));
+    tt_write_u64(w, (uint64_t)(c->tcp_send_ns * 1000));
+    tt_write_u64(w, (uint64_t)(c->tcp_receive_ns * 1000));
+    tt_write_u64(w, (uint64_t)(c->tcp_send_byte_ns * 1000));
+    tt_write_u64(w, (uint64_t)(c->tcp_receive_byte_ns * 1000));
+    tt_write_u64(w, (uint64_t)(c->look_ns * 1000));
+    tt_write_u64(w, (uint64_t)(c->switch_ns * 1000));
+}
+
+static void read_work(struct tt_work_costs *c, struct tt_reader *r)
+{
+    c->line_ns = (double)tt_read_u64(r) / 1000;
+    c->tcp_send_ns = (double)tt_read_u64(r) / 1000;
+    c->tcp_receive_ns = (double)tt_read_u64(r) / 1000;
+    c->tcp_send_byte_ns = (double)tt_read_u64(r) / 1000;
+    c->tcp_receive_byte_ns = (double)tt_read_u64(r) / 1000;
+    c->look_ns = (double)tt_read_u64(r) / 1000;
+    c->switch_ns = (double)tt_read_u64(r) / 1000;
+}
+
 void tt_constants_write(const struct tt_constants *c, struct tt_writer *w)
 {
     write_model(&c->shm, w);
     write_model(&c->tcp, w);
+    write_work(&c->work, w);
 }
 
 void tt_constants_read(struct tt_constants *c, struct tt_reader *r)
 {
     read_model(&c->shm, r);
     read_model(&c->tcp, r);
+    read_work(&c->work, r);
 }

@@ -5,18 +5,32 @@
 
 #include "algo/algos.h"
 #include "base/bytes.h"
+#include "tune/predict.h"
+
+/* What a rank's own work costs: what the simulation of candidates needs beyond the closed forms. Nanoseconds. */
+struct tt_work_costs {
+    double line_ns;                             /* a cache line from core to core, one way */
+    double tcp_send_ns, tcp_receive_ns;         /* the system calls of a short message, each end's */
+    double tcp_send_byte_ns, tcp_receive_byte_ns;   /* of a stream */
+    double look_ns;                             /* a system call that finds nothing */
+    double switch_ns;                           /* a processor that yields to another thread */
+};
 
 struct tt_constants {
     struct tt_cost_model shm, tcp;
+    struct tt_work_costs work;
 };
 
 /* What is assumed where nothing can be measured. */
 extern const struct tt_constants tt_constants_default;
 
 /* Measures on this host, in about ten milliseconds: the exchange of a cache line between two threads, copying through a cache-resident
- * slot, a reduction, a message and a stream over loopback TCP. A result further than a factor 4 from the default is noise,
+ * slot, a reduction, a message and a stream over loopback TCP, how fast a processor turns to another thread. A result further than a factor 4 from the default is noise,
  * and is clamped. Needs a second processor for the exchange; without one the default stays. */
 void tt_constants_measure(struct tt_constants *out);
+
+/* What simulated ranks cost, by these, on hosts of `cores`: messages within a host go through shared memory, or over TCP too. */
+void tt_constants_costs(const struct tt_constants *c, bool near_is_shm, uint32_t cores, struct tt_tune_costs *out);
 
 /* To and from a card; whole picoseconds, so that every rank has the same numbers to the bit. */
 void tt_constants_write(const struct tt_constants *c, struct tt_writer *w);

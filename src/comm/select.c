@@ -3,39 +3,37 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "algo/segments.h"
 #include "base/log.h"
 #include "base/prng.h"
 #include "base/status.h"
 #include "comm/comm.h"
 #include "comm/plugin.h"
+#include "comm/tuner.h"
 
 #define PLAN_WAYS 4u
 
-/* What was measured goes before what is modelled, and what was asked for by name before both. */
-static bool choose(const tutti_comm *comm, const struct tt_coll *c, const char *force, struct tt_plan *p)
+/* What was measured goes before what is simulated, and what was asked for by name before both. False: what is asked for by name does not
+ * fit, or there is no such thing. */
+static bool choose(tutti_comm *comm, const struct tt_coll *c, const char *force, struct tt_plan *p)
 {
-    const struct tt_segment_limits limits = {
-        .segment_bytes = comm->sizes.segment_bytes,
-        .eager_bytes = comm->sizes.eager_bytes,
-        .all_local = comm->all_local,
-    };
-    struct tt_choice measured;
-    struct tt_segments s;
+    const struct tt_algo *forced = force ? tt_algo_find(c, force) : NULL;
+    struct tt_tuned measured;
+    struct tt_tune_choice choice;
+    struct tt_tune_conf conf;
 
-    if (!force && tt_tunefile_find(comm->tune, c, &limits, &measured)) {
-        p->algo = measured.algo;
+    if (force && !forced)
+        return false;
+    tt_comm_tune_conf(comm, &conf);
+    if (!force && tt_tunefile_find(comm->tune, c, &conf.limits, &measured)) {
         p->tuned = measured.row;
-        s = measured.segments;
+        choice = (struct tt_tune_choice){ .algo = measured.algo, .segments = measured.segments };
     } else {
-        p->algo = force ? tt_algo_find(c, force) : tt_algo_choose(c, &comm->model);
-        if (!p->algo)
-            return false;
-        s = tt_segments_choose(p->algo, c, &limits);
+        choice = tt_tune_recall(&comm->choices, &conf, c, forced, comm->world->simulates);
     }
-    p->segment_bytes = s.segment_bytes;
-    p->streams = s.streams;
-    p->depth = s.depth;
+    p->algo = choice.algo;
+    p->segment_bytes = choice.segments.segment_bytes;
+    p->streams = choice.segments.streams;
+    p->depth = choice.segments.depth;
     return true;
 }
 
@@ -131,6 +129,7 @@ void tt_plans_forget(tutti_comm *comm)
         comm->plans[i] = (struct tt_plan){ .key = 0 };
     }
     memset(comm->recent, 0, sizeof comm->recent);
+    memset(&comm->choices, 0, sizeof comm->choices);
 }
 
 tutti_status tt_plan_of(tutti_comm *comm, const struct tt_coll *c, const char *force, struct tt_plan **out)

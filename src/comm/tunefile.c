@@ -210,7 +210,7 @@ static tutti_status read_head(const struct reader *r, struct json_object *doc)
     if (!st)
         st = read_flag(r, doc, "complete", &f->complete);
     if (!st)
-        st = read_number(r, doc, "ranks", 2, TT_TUNE_RANKS_MAX, &nranks);
+        st = read_number(r, doc, "ranks", 2, TT_TUNEFILE_RANKS_MAX, &nranks);
     f->nranks = (uint32_t)nranks;
     return st ? st : read_hosts(r, doc);
 }
@@ -530,7 +530,7 @@ static bool is_nearer(uint64_t x, uint64_t a, uint64_t b)
 }
 
 bool tt_tunefile_find(const struct tt_tunefile *f, const struct tt_coll *c, const struct tt_segment_limits *limits,
-                      struct tt_choice *out)
+                      struct tt_tuned *out)
 {
     const struct tt_tune_row *end = f ? f->row + f->nrows : NULL, *nearest = NULL;
 
@@ -546,9 +546,9 @@ bool tt_tunefile_find(const struct tt_tunefile *f, const struct tt_coll *c, cons
          row++) {
         if (!row->algo || !row->algo->fits(c))
             continue;
-        *out = (struct tt_choice){ .algo = row->algo,
-                                   .segments = tt_segments_fit(row->algo, c, limits, row->segments),
-                                   .row = row };
+        *out = (struct tt_tuned){ .algo = row->algo,
+                                  .segments = tt_segments_fit(row->algo, c, limits, row->segments),
+                                  .row = row };
         return true;
     }
     return false;

@@ -10,7 +10,7 @@
 
 #define TT_TUNEFILE_BYTES_MAX (4u << 20)
 #define TT_TUNE_ROWS_MAX (1u << 15)
-#define TT_TUNE_RANKS_MAX 65536u
+#define TT_TUNEFILE_RANKS_MAX 65536u
 #define TT_TUNE_SEGMENT_MAX (16u << 20)
 
 /* One candidate at one size. Of the rows of one size the first whose algorithm can do the call is used. */
@@ -53,7 +53,7 @@ bool tt_tunefile_is_for(const struct tt_tunefile *f, const struct tt_layout *l, 
                         size_t cap);
 
 /* What was measured to be best. */
-struct tt_choice {
+struct tt_tuned {
     const struct tt_algo *algo;
     struct tt_segments segments;
     const struct tt_tune_row *row;  /* why; the file's */
@@ -62,7 +62,7 @@ struct tt_choice {
 /* What the file (NULL: none) says of a call: the row of the size that is nearest on a logarithmic scale, segments kept within the limits.
  * False: nothing, as no row is of such calls, or no algorithm of that size can do it. Depends on what all ranks agree on only. */
 bool tt_tunefile_find(const struct tt_tunefile *f, const struct tt_coll *c, const struct tt_segment_limits *limits,
-                      struct tt_choice *out);
+                      struct tt_tuned *out);
 
 /* Whether calls of this kind can be looked up: the size of v calls is not the same on all ranks, and messages have no choice. */
 bool tt_tunefile_has(enum tt_coll_kind kind);

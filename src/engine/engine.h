@@ -56,6 +56,8 @@ const char *tt_engine_wire_of(struct tt_engine *e, uint32_t peer);
 bool tt_engine_all_local(const struct tt_engine *e, const uint32_t *ranks, uint32_t n);
 /* Ranks of the job on this host, and processors this process may use. */
 uint32_t tt_engine_local_ranks(const struct tt_engine *e);
+/* Processors that the ranks of this host share, as far as this process can tell. Any thread. */
+uint32_t tt_engine_cores(void);
 /* Links that are up: connections are made on first use only. */
 uint32_t tt_engine_links(struct tt_engine *e);
 

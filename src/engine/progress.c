@@ -574,8 +574,7 @@ static bool watch(int epoll, int fd)
     return fd < 0 || epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &ev) == 0;
 }
 
-/* Spins are worth it only where every local rank has a core of its own. */
-static void choose_patience(struct tt_engine *e)
+uint32_t tt_engine_cores(void)
 {
     cpu_set_t set;
     uint32_t cores = 1;
@@ -584,7 +583,13 @@ static void choose_patience(struct tt_engine *e)
         cores = (uint32_t)CPU_COUNT(&set);
     if (cores < (uint32_t)sysconf(_SC_NPROCESSORS_ONLN) && cores == 1)
         cores = (uint32_t)sysconf(_SC_NPROCESSORS_ONLN);        /* bound to one core each */
-    if (e->local_ranks > cores)
+    return cores;
+}
+
+/* Spins are worth it only where every local rank has a core of its own. */
+static void choose_patience(struct tt_engine *e)
+{
+    if (e->local_ranks > tt_engine_cores())
         e->spins = 0;
 }
 

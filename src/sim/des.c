@@ -17,10 +17,16 @@
 
 /* ---- what a rank does ------------------------------------------------------------------------------------- */
 
-static void spend(struct des_rank *r, double ns)
+void des_spend(struct des *s, uint32_t me, double ps)
 {
-    r->clock_ps += (uint64_t)(ns * TT_PS_PER_NS * (double)r->slow + 0.5);
+    struct des_rank *r = &s->rank[me];
+    const uint64_t slow_ps = (uint64_t)(ps * (double)r->slow + 0.5);
+
+    r->clock_ps += slow_ps;
+    s->work_ps[me] += slow_ps;
 }
+
+static void spend(struct des *s, uint32_t me, double ns) { des_spend(s, me, ns * TT_PS_PER_NS); }
 
 /* An eager message was read: its credit goes back with the next message, or by itself when half of it is owed. */
 static void eager_read(struct des *s, uint32_t me, uint16_t peer)
@@ -57,6 +63,7 @@ static bool send_eager(struct des *s, uint32_t me, uint16_t peer, uint32_t tag, 
         return true;
     s->msg[m].seq = tag;
     s->msg[m].bytes = bytes;
+    des_spend_bytes(s, me, m, bytes);
     des_send(s, me, peer, m);
     return true;
 }
@@ -65,8 +72,9 @@ static bool send_eager(struct des *s, uint32_t me, uint16_t peer, uint32_t tag, 
 static bool opens_direct(const struct des *s, const struct tt_exec *x, uint16_t step)
 {
     const struct tt_des_conf *c = s->conf;
+    const enum tt_distance d = tt_layout_distance(c->net->layout, x->conf.coll->rank, x->step[step].s.peer);
 
-    if (!c->direct || c->algo->direct_unsafe)
+    if (!des_way(s, d)->direct || c->algo->direct_unsafe)
         return false;
     return c->algo->kind != TT_ALLTOALL || x->step[step].to_dst;
 }
@@ -129,7 +137,7 @@ static bool do_action(struct des *s, uint32_t me, const struct tt_action *a)
         place_read(s, me, &a->a);
         break;
     default:
-        spend(r, (double)a->bytes * (a->kind == TT_ACT_REDUCE ? c->reduce_byte_ns : c->copy_byte_ns));
+        spend(s, me, (double)a->bytes * (a->kind == TT_ACT_REDUCE ? c->reduce_byte_ns : c->copy_byte_ns));
         place_read(s, me, &a->a);
         if (a->kind == TT_ACT_REDUCE)
             place_read(s, me, &a->b);
@@ -148,7 +156,6 @@ static void operand_read(struct des *s, uint32_t me, int8_t writer)
 static bool do_in_order(struct des *s, uint32_t me, const struct tt_exec_step *t)
 {
     const struct tt_des_conf *c = s->conf;
-    struct des_rank *r = &s->rank[me];
 
     switch (t->s.opcode) {
     case TT_WAIT:
@@ -156,7 +163,7 @@ static bool do_in_order(struct des *s, uint32_t me, const struct tt_exec_step *t
             return false;
         if (t->s.out.buf == TT_BUF_PIPE && t->s.bytes)
             return true;
-        spend(r, (double)t->s.bytes * c->copy_byte_ns);
+        spend(s, me, (double)t->s.bytes * c->copy_byte_ns);
         eager_read(s, me, t->peer);
         return true;
     case TT_PUT:
@@ -164,10 +171,10 @@ static bool do_in_order(struct des *s, uint32_t me, const struct tt_exec_step *t
             return false;
         break;
     case TT_COPY:
-        spend(r, (double)t->s.bytes * c->copy_byte_ns);
+        spend(s, me, (double)t->s.bytes * c->copy_byte_ns);
         break;
     default:
-        spend(r, (double)t->s.bytes * c->reduce_byte_ns);
+        spend(s, me, (double)t->s.bytes * c->reduce_byte_ns);
         operand_read(s, me, t->writer_b);
     }
     operand_read(s, me, t->writer_a);
@@ -190,7 +197,7 @@ static void run_actions(struct des *s, uint32_t me)
 }
 
 /* Hands a message to its executor. False: its step is not in the window yet. */
-static bool hand_over(struct des_rank *r, const struct des_msg *m)
+static bool hand_over(const struct des *s, struct des_rank *r, const struct des_msg *m)
 {
     const int peer = tt_exec_peer_of(&r->exec, m->from);
     tutti_status st;
@@ -199,7 +206,7 @@ static bool hand_over(struct des_rank *r, const struct des_msg *m)
         return false;
     switch (m->kind) {
     case DES_READY:
-        tt_exec_ready(&r->exec, (uint16_t)peer, m->direct, false);
+        tt_exec_ready(&r->exec, (uint16_t)peer, m->direct, des_way(s, m->path.distance)->mapped);
         return true;
     case DES_CREDIT:
         tt_exec_credit(&r->exec, (uint16_t)peer, m->stream, m->seq);
@@ -222,7 +229,7 @@ static void offer_early(struct des *s, struct des_rank *r)
     while (*at != DES_NONE) {
         const uint32_t m = *at;
 
-        if (!hand_over(r, &s->msg[m])) {
+        if (!hand_over(s, r, &s->msg[m])) {
             at = &s->msg[m].next;
             continue;
         }
@@ -296,10 +303,13 @@ static void take_credits(struct des_rank *r, const struct des_msg *m)
 
 /* The thread of a rank turns to what has come just now. Of a train that is delivered as one only the end is charged: it is one only
  * where the thread had time for the rest while it came. */
-static void spend_receive(const struct des *s, struct des_rank *r)
+static void spend_receive(struct des *s, const struct des_msg *m, uint64_t data_bytes)
 {
+    const struct tt_des_way *way = des_way(s, m->path.distance);
+    struct des_rank *r = &s->rank[m->to];
+
     r->clock_ps = r->clock_ps > s->now_ps ? r->clock_ps : s->now_ps;
-    r->clock_ps += (uint64_t)((double)s->receive_ps * (double)r->slow + 0.5);
+    des_spend(s, m->to, (way->receive_ns + (double)data_bytes * way->receive_byte_ns) * TT_PS_PER_NS);
 }
 
 /* A message, or a part of a train, is at its receiver. */
@@ -308,18 +318,18 @@ static void deliver(struct des *s, uint32_t i)
     const struct des_msg m = s->msg[i];     /* the pool may move */
     struct des_rank *r = &s->rank[m.to];
     const bool whole = m.kind != DES_SEGMENT || m.seen == m.count || m.count == 1;
-    const uint16_t before = m.credits;
+    const uint8_t before = m.credits;
     bool taken;
 
     if (m.count == 1)
         s->msg[i].seen = 1;
-    spend_receive(s, r);
+    spend_receive(s, &m, des_came(s, &m));
     if (before)
         take_credits(r, &m);
     s->msg[i].credits = 0;
     if (whole && m.kind == DES_SEGMENT && s->conf->lane_bytes)
         acknowledge(s, &m);
-    taken = m.kind == DES_GIVE || hand_over(r, &s->msg[i]);
+    taken = m.kind == DES_GIVE || hand_over(s, r, &s->msg[i]);
     tt_assert(taken || m.kind == DES_EAGER || m.kind == DES_READY);
     if (!taken)
         keep_early(s, r, i);
@@ -367,27 +377,41 @@ static void start(struct des *s, uint32_t i)
     run(s, me);
 }
 
+void des_handle(struct des *s, uint32_t m)
+{
+    switch (s->msg[m].kind) {
+    case DES_START:
+        start(s, m);
+        break;
+    case DES_SENT:
+        sent(s, m);
+        break;
+    case DES_ACK:
+        drained(s, m);
+        break;
+    default:
+        deliver(s, m);
+    }
+}
+
+static bool is_on_its_way(const struct des_msg *m)
+{
+    return m->kind != DES_START && m->kind != DES_SENT && m->kind != DES_ACK && !m->delivered;
+}
+
 static void happen(struct des *s, struct tt_queue_item item)
 {
     const struct des_msg *m = &s->msg[item.what];
 
     s->now_ps = item.time_ps;
-    switch (m->kind) {
-    case DES_START:
-        start(s, item.what);
-        break;
-    case DES_SENT:
-        sent(s, item.what);
-        break;
-    case DES_ACK:
-        drained(s, item.what);
-        break;
-    default:
-        if (m->delivered)
-            deliver(s, item.what);
-        else
-            des_hop(s, item.what);
-    }
+    if (m->kind == DES_CORE)
+        des_cores_go_on(s, item.what);
+    else if (is_on_its_way(m))
+        des_hop(s, item.what);
+    else if (s->inbox)
+        des_cores_come(s, item.what);
+    else
+        des_handle(s, item.what);
 }
 
 /* ---- the run ------------------------------------------------------------------------------------------------------ */
@@ -486,8 +510,14 @@ static void finish(struct des *s, struct tt_des_result *out)
         first = s->rank[r].finished_ps < first ? s->rank[r].finished_ps : first;
     }
     *out = s->result;
+    if (s->result.cut)
+        last = s->now_ps;
     out->time_ns = (double)last / TT_PS_PER_NS;
     out->first_ns = (double)first / TT_PS_PER_NS;
+    for (uint32_t r = 0; r < s->conf->coll->nranks; r++)
+        if ((double)s->work_ps[r] / TT_PS_PER_NS > out->work_ns)
+            out->work_ns = (double)s->work_ps[r] / TT_PS_PER_NS;
+    out->cores_busy = des_cores_busy(s, last);
     out->queue_most = s->queue.nitems_most;
     memcpy(out->peak_queue_bytes, net->peak_bytes, sizeof net->peak_bytes);
     for (uint32_t i = 0; last && i < net->nservers; i++) {
@@ -552,23 +582,69 @@ static void prefetch(const struct des *s)
     }
 }
 
+/* Whether a bound of the run is reached. */
+static bool is_enough(struct des *s)
+{
+    const struct tt_des_conf *c = s->conf;
+
+    s->result.cut = (c->events_max && s->result.events >= c->events_max) ||
+                    (c->time_max_ns > 0 && (double)s->now_ps > c->time_max_ns * TT_PS_PER_NS);
+    return s->result.cut;
+}
+
+/* Nothing is under way any more: ranks that wait return the credit that they owe, as the engine does once it has been idle for a
+ * moment. False: there is none. */
+static bool pay_owed(struct des *s)
+{
+    bool paid = false;
+
+    for (uint32_t me = 0; me < s->conf->coll->nranks; me++) {
+        struct des_rank *r = &s->rank[me];
+
+        for (uint32_t peer = 0; peer < r->exec.npeers; peer++) {
+            uint32_t m;
+
+            if (!r->flow[peer].eager_owed)
+                continue;
+            if (r->clock_ps < s->now_ps)
+                r->clock_ps = s->now_ps;
+            m = des_new(s, me, (uint16_t)peer, DES_GIVE);
+            if (m == DES_NONE)
+                continue;
+            des_send(s, me, (uint16_t)peer, m);
+            paid = true;
+        }
+    }
+    return paid;
+}
+
+static bool next_event(struct des *s, struct tt_queue_item *out)
+{
+    return tt_queue_pop(&s->queue, out) || (pay_owed(s) && tt_queue_pop(&s->queue, out));
+}
+
 static tutti_status simulate(struct des *s, struct tt_des_result *out, char *why, size_t why_bytes)
 {
     struct tt_queue_item item;
 
     begin(s);
-    while (s->ndone < s->conf->coll->nranks && tt_queue_pop(&s->queue, &item)) {
+    while (s->ndone < s->conf->coll->nranks && !is_enough(s) && next_event(s, &item)) {
         if (s->result.events++ % PROGRESS_EVENTS == 0)
             tell_progress(s);
         prefetch(s);
         happen(s, item);
     }
-    if (s->ndone < s->conf->coll->nranks) {
+    if (s->ndone < s->conf->coll->nranks && !s->result.cut) {
         explain(s, why, why_bytes);
         return TUTTI_ERR_TIMEOUT;
     }
     finish(s, out);
     return TUTTI_OK;
+}
+
+static bool is_way(const struct tt_des_way *w)
+{
+    return w->send_ns >= 0 && w->receive_ns >= 0 && w->send_byte_ns >= 0 && w->receive_byte_ns >= 0;
 }
 
 static tutti_status check(const struct tt_des_conf *c)
@@ -586,7 +662,8 @@ static tutti_status check(const struct tt_des_conf *c)
         (c->depth & (c->depth - 1)))
         return tt_fail(TUTTI_ERR_INVALID, "%u streams of depth %u: at most %u of a power of two up to %u", c->streams,
                        c->depth, TT_EXEC_STREAMS_MAX, TT_EXEC_DEPTH_MAX);
-    if (!(c->send_ns >= 0 && c->receive_ns >= 0 && c->reduce_byte_ns >= 0 && c->copy_byte_ns >= 0 && c->jitter_ns >= 0))
+    if (!(c->reduce_byte_ns >= 0 && c->copy_byte_ns >= 0 && c->jitter_ns >= 0 && c->wake_ns >= 0 && c->idle_ns >= 0 &&
+          is_way(&c->way) && (!c->near || is_way(c->near))))
         return tt_fail(TUTTI_ERR_INVALID, "a cost is negative or no number");
     return TUTTI_OK;
 }
@@ -599,11 +676,12 @@ static tutti_status prepare(struct des *s)
 
     s->rank = calloc(n, sizeof *s->rank);
     s->coll = calloc(n, sizeof *s->coll);
+    s->work_ps = calloc(n, sizeof *s->work_ps);
     for (uint32_t r = 0; s->coll && r < n; r++) {
         s->coll[r] = *c->coll;
         s->coll[r].rank = r;
     }
-    if (!s->rank || !s->coll || !make_peers(s))
+    if (!s->rank || !s->coll || !s->work_ps || !make_peers(s) || !des_cores_init(s))
         return tt_fail(TUTTI_ERR_NOMEM, "no memory to simulate %u ranks (%llu MiB)", n,
                        (unsigned long long)(tt_des_memory(c->algo, c->coll) >> 20));
     make_ranks(s);
@@ -621,11 +699,11 @@ tutti_status tt_des_run(const struct tt_des_conf *conf, struct tt_des_result *ou
         return st;
     tt_prng_init(&s.prng, conf->seed);
     tt_queue_init(&s.queue);
-    s.send_ps = (uint64_t)(conf->send_ns * TT_PS_PER_NS + 0.5);
-    s.receive_ps = (uint64_t)(conf->receive_ns * TT_PS_PER_NS + 0.5);
     st = prepare(&s);
     if (!st)
         st = simulate(&s, out, why, why_bytes);
+    des_cores_fini(&s);
+    free(s.work_ps);
     free(s.rank);
     free(s.coll);
     free(s.peers);

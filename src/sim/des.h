@@ -1,13 +1,19 @@
 /* One collective on a simulated machine: the real schedules and the real executors of all ranks, no data, virtual time.
  *
  * Model of a rank. One thread does all of a rank's work, one thing after another: each message that it sends takes it send_ns, each
- * that comes receive_ns (a segment is a message, and so are `ready` and credit), each byte that it adds or copies its time. A message
- * leaves when its sender has spent send_ns on it; it is seen when it has come whole and the rank has time for it. The source of a put
- * is free again when its last byte has left through the first server of its way. The network is net.h's.
+ * that comes receive_ns (a segment is a message, and so are `ready` and credit), each byte that it adds or copies its time, and where
+ * sending and receiving copies, each byte of data send_byte_ns and receive_byte_ns. A message leaves when its sender has spent that on
+ * it; it is seen when it has come whole and the rank has time for it. The source of a put is free again when its last byte has left
+ * through the first server of its way. The network is net.h's.
+ *
+ * Model of a host. With `cores`, no more of its ranks work at a time: what has come to a rank waits until one of the host's cores is
+ * free and turns to it, first come, first served; for turning from one rank to another a core takes wake_ns, and idle_ns more for each
+ * rank of the host that waits, shared among the cores, as these look in vain in between. Then the rank works until nothing that has come
+ * is left. A rank that waits holds no core.
  *
  * What the engine does is not modelled but run: segments, streams, slots and credit, direct landing, the window of steps, straight
  * programs (src/engine/exec.h). Of the shell around it this repeats: 16 eager messages of credit per pair, returned with the next
- * message or 8 at a time; which flows are opened direct; that a full lane takes nothing until it drains.
+ * message, 8 at a time, or when nothing else is under way; which flows are opened direct; that a full lane takes nothing until it drains.
  *
  * Trains. Segments that leave back to back for one place move as one event (`whole` turns this off). The receiver takes a train apart
  * again, segment by segment, unless nothing could come of it sooner: nothing of what it knows depends on a part of the train, or
@@ -21,6 +27,14 @@
 #include "engine/exec.h"
 #include "sim/net.h"
 
+/* What a message costs the threads at its ends, and how it lands. */
+struct tt_des_way {
+    double send_ns, receive_ns;             /* software, per message */
+    double send_byte_ns, receive_byte_ns;   /* the same, per byte of data in it */
+    bool direct;                    /* receivers open their final buffers */
+    bool mapped;                    /* slots of peers take plain stores: what goes on to one is written there while it is made */
+};
+
 struct tt_des_conf {
     const struct tt_algo *algo;
     const struct tt_coll *coll;     /* of rank 0; of the others but for `rank`. layout: as algorithms are to see it. Not p2p or alltoallv */
@@ -29,10 +43,15 @@ struct tt_des_conf {
     uint32_t nfaults;
     uint64_t segment_bytes, eager_bytes;    /* as struct tt_exec_conf */
     uint8_t streams, depth;
-    bool direct;                    /* receivers open their final buffers */
+    struct tt_des_way way;          /* between all ranks, */
+    const struct tt_des_way *near;  /* but for those of one host, if not NULL */
     uint64_t lane_bytes;            /* outstanding to one peer, all lanes together: sent and not yet acknowledged; 0: any number */
-    double send_ns, receive_ns;     /* software, per message */
     double reduce_byte_ns, copy_byte_ns;
+    uint32_t cores;                 /* of each host; 0: as many as ranks */
+    double wake_ns;                 /* of a core, from one rank to another */
+    double idle_ns;                 /* of a core that turns, for each rank that waits: what all look for in vain takes turns on all cores */
+    uint64_t events_max;            /* the run ends there; 0: when all ranks have finished */
+    double time_max_ns;             /* likewise, when this time is over; 0: never */
     double jitter_ns;               /* up to so much more for each message sent, drawn from seed */
     uint64_t seed;
     bool whole;                     /* no trains: each segment is a message of its own */
@@ -49,6 +68,9 @@ struct tt_des_result {
     uint64_t peak_queue_bytes[TT_DISTANCES];    /* waiting for one server, by class as in net.h */
     double busiest[TT_DISTANCES];   /* share of the time that the busiest server of each class was busy */
     uint64_t queue_most;            /* events waiting at a time */
+    double work_ns;                 /* what the busiest rank's thread did */
+    double cores_busy;              /* share of the time that the cores of the busiest host were; 0 where they are not limited */
+    bool cut;                       /* it ended at events_max or time_max_ns: the times are what had passed, the others what there was by then */
 };
 
 /* Runs it. INVALID (logged): the configuration, the network or a fault cannot be. NOMEM (logged). TIMEOUT: the ranks are stuck, with

@@ -44,13 +44,23 @@ static uint64_t wire_bytes(const struct des_msg *m) { return has_data(m) ? m->by
 /* ---- leaving ------------------------------------------------------------------------------------------- */
 
 /* The thread of a rank spends what one message takes it. */
-static void spend_send(struct des *s, struct des_rank *r)
+static void spend_send(struct des *s, uint32_t me, enum tt_distance d)
 {
-    double ps = (double)s->send_ps * (double)r->slow;
-
+    des_spend(s, me, des_way(s, d)->send_ns * TT_PS_PER_NS);
     if (s->conf->jitter_ns > 0)
-        ps += (double)tt_prng_below(&s->prng, (uint64_t)(s->conf->jitter_ns * TT_PS_PER_NS) + 1);
-    r->clock_ps += (uint64_t)(ps + 0.5);
+        s->rank[me].clock_ps += tt_prng_below(&s->prng, (uint64_t)(s->conf->jitter_ns * TT_PS_PER_NS) + 1);
+}
+
+void des_spend_bytes(struct des *s, uint32_t me, uint32_t m, uint64_t bytes)
+{
+    const double byte_ns = des_way(s, s->msg[m].path.distance)->send_byte_ns;
+
+    if (byte_ns <= 0)
+        return;
+    des_spend(s, me, (double)bytes * byte_ns * TT_PS_PER_NS);
+    if (s->msg[m].count == 1)
+        s->msg[m].head_ps = s->rank[me].clock_ps;
+    s->msg[m].tail_ps = s->rank[me].clock_ps;
 }
 
 uint32_t des_new(struct des *s, uint32_t me, uint16_t peer, enum des_kind kind)
@@ -58,19 +68,21 @@ uint32_t des_new(struct des *s, uint32_t me, uint16_t peer, enum des_kind kind)
     struct des_rank *r = &s->rank[me];
     const uint32_t i = des_alloc(s);
     struct des_msg *m = &s->msg[i];
+    bool there;
 
     m->kind = (uint8_t)kind;
     m->from = me;
     m->to = r->peers[peer].rank;
     m->bytes = 0;
-    m->seq = m->step = m->seen = 0;
+    m->seq = m->step = m->seen = m->shown = 0;
     m->count = 1;
     m->stream = m->hop = 0;
     m->direct = m->delivered = false;
     m->credits = r->flow[peer].eager_owed;
     m->next = DES_NONE;
-    spend_send(s, r);
-    if (!tt_net_path(&s->net, me, m->to, &m->path)) {
+    there = tt_net_path(&s->net, me, m->to, &m->path);
+    spend_send(s, me, m->path.distance);
+    if (!there) {
         s->lost++;
         des_free(s, i);
         return DES_NONE;
@@ -220,15 +232,17 @@ void des_flush(struct des *s)
 
 void des_send_segment(struct des *s, uint32_t me, const struct tt_action *a)
 {
+    const uint64_t copied = a->a.kind == TT_AT_REMOTE ? 0 : a->bytes;   /* or it is there already */
     struct des_msg *m;
     uint32_t i;
 
     if (continues(s, me, a)) {
         m = &s->msg[s->train];
-        spend_send(s, &s->rank[me]);
+        spend_send(s, me, m->path.distance);
         m->bytes += a->bytes;
         m->count++;
         m->tail_ps = s->rank[me].clock_ps;
+        des_spend_bytes(s, me, s->train, copied);
         return;
     }
     des_flush(s);
@@ -241,6 +255,7 @@ void des_send_segment(struct des *s, uint32_t me, const struct tt_action *a)
     m->step = a->step;
     m->stream = a->stream;
     m->direct = a->direct;
+    des_spend_bytes(s, me, i, copied);
     s->train = i;
     if (s->conf->whole)
         des_flush(s);
@@ -252,6 +267,13 @@ static uint64_t train_offset(const struct des *s, const struct des_msg *m, uint3
     const uint64_t at = j * s->conf->segment_bytes;
 
     return at < m->bytes ? at : m->bytes;
+}
+
+uint64_t des_came(const struct des *s, const struct des_msg *m)
+{
+    if (m->kind != DES_SEGMENT || m->count == 1)
+        return has_data(m) ? m->bytes : 0;
+    return train_offset(s, m, m->seen) - train_offset(s, m, m->shown);
 }
 
 /* Whether a step that waits for a part of the train could do something with it before all of it is there. */
@@ -269,7 +291,9 @@ static bool may_wait(struct des *s, const struct des_msg *m)
 {
     const struct tt_exec *x = &s->rank[m->to].exec;
     const int peer = tt_exec_peer_of(x, m->from);
-    const uint64_t software_ps = (uint64_t)((double)(s->send_ps + s->receive_ps) * (double)s->rank[m->to].slow);
+    const struct tt_des_way *way = des_way(s, m->path.distance);
+    const uint64_t software_ps =
+        (uint64_t)((way->send_ns + way->receive_ns) * TT_PS_PER_NS * (double)s->rank[m->to].slow + 0.5);
     uint64_t bit = 0;
 
     if (software_ps * m->count > m->tail_ps - m->head_ps)
@@ -294,6 +318,7 @@ void des_deliver_next(struct des *s, uint32_t i)
     const double part = (double)train_offset(s, m, m->seen + 1u) / (double)m->bytes;
     uint64_t at;
 
+    m->shown = m->seen;
     if (m->seen + 1 == m->count || may_wait(s, m)) {
         m->seen = m->count;
         at = m->tail_ps;

@@ -9,7 +9,18 @@
 #define DES_NONE UINT32_MAX
 #define DES_EAGER_CREDIT 16u    /* as the engine's TT_EAGER_CREDIT */
 
-enum des_kind { DES_FREE, DES_START, DES_READY, DES_EAGER, DES_SEGMENT, DES_CREDIT, DES_GIVE, DES_SENT, DES_ACK };
+enum des_kind {
+    DES_FREE,
+    DES_START,
+    DES_READY,
+    DES_EAGER,
+    DES_SEGMENT,
+    DES_CREDIT,
+    DES_GIVE,
+    DES_SENT,
+    DES_ACK,
+    DES_CORE
+};
 
 /* Something on its way, or to happen at `to`. */
 struct des_msg {
@@ -19,7 +30,8 @@ struct des_msg {
     uint32_t seq;               /* SEGMENT, SENT: of the first; EAGER: the tag; CREDIT: the count */
     uint32_t next;              /* free, or of those that came early */
     uint16_t step, count;       /* SEGMENT, SENT: the put, and segments of the train */
-    uint16_t seen, credits;     /* SEGMENT: delivered by the next delivery; eager messages that go back to the receiver */
+    uint16_t seen, shown;       /* SEGMENT: delivered by the next delivery, and by the last */
+    uint8_t credits;            /* eager messages that go back to the receiver */
     uint8_t kind, stream, hop;
     bool direct, delivered;
     struct tt_net_path path;
@@ -30,6 +42,20 @@ struct des_flow {
     uint64_t pair_free_ps;      /* where a pair has a bound of its own */
     uint64_t outstanding;       /* bytes, if lanes are limited */
     uint8_t eager_out, eager_owed;
+};
+
+/* Where cores are limited: what has come to a rank while it had none. */
+struct des_inbox {
+    uint32_t first, last;       /* messages; NONE */
+    uint32_t next;              /* of the ranks that wait for a core of their host */
+    bool waits, works;
+};
+
+struct des_host {
+    uint32_t first, last;       /* ranks that wait for a core */
+    uint32_t nfree, nwaiting, nranks;
+    uint64_t busy_ps;
+    uint32_t *last_rank;        /* [cores] whom each worked for last, the free ones first */
 };
 
 struct des_rank {
@@ -56,12 +82,38 @@ struct des {
     uint32_t nmsgs, msgs_cap, free_msg;
     uint32_t train;             /* the message that the rank at work may still add a segment to */
     uint64_t now_ps;
-    uint64_t send_ps, receive_ps;
+    struct des_inbox *inbox;    /* [nranks]; NULL: cores are not limited */
+    struct des_host *host;      /* [nhosts] */
+    uint32_t *last_rank;        /* of all hosts */
+    uint64_t *work_ps;          /* [nranks] */
     uint32_t ndone, lost;
     uint64_t steps_over, steps_loaded, rounds_loaded, rounds_all;
     struct tt_prng prng;
     struct tt_des_result result;
 };
+
+/* What has come to a rank is handled by its thread. */
+void des_handle(struct des *s, uint32_t m);
+/* What messages between two ranks so far from each other cost. */
+static inline const struct tt_des_way *des_way(const struct des *s, enum tt_distance d)
+{
+    return d <= TT_NEAR_HOST && s->conf->near ? s->conf->near : &s->conf->way;
+}
+
+/* The thread of a rank does something for so long. */
+void des_spend(struct des *s, uint32_t me, double ps);
+
+/* des_cores.c: who works where cores are fewer than ranks. */
+
+/* False: no memory. */
+bool des_cores_init(struct des *s);
+void des_cores_fini(struct des *s);
+/* Something has come to a rank. */
+void des_cores_come(struct des *s, uint32_t m);
+/* The share of the time that the cores of the busiest host worked; 0 where they are not limited. */
+double des_cores_busy(const struct des *s, uint64_t time_ps);
+/* The core of a rank has done what there was (a DES_CORE). */
+void des_cores_go_on(struct des *s, uint32_t m);
 
 /* des_move.c: messages on their way. */
 
@@ -71,6 +123,10 @@ void des_send(struct des *s, uint32_t me, uint16_t peer, uint32_t m);
 void des_free(struct des *s, uint32_t m);
 /* Sends a segment, or adds it to the train of the rank at work. */
 void des_send_segment(struct des *s, uint32_t me, const struct tt_action *a);
+/* What `bytes` more of a message take the thread of its sender; it leaves when they are spent. */
+void des_spend_bytes(struct des *s, uint32_t me, uint32_t m, uint64_t bytes);
+/* The bytes of data that a delivery brings. */
+uint64_t des_came(const struct des *s, const struct des_msg *m);
 /* The train leaves. */
 void des_flush(struct des *s);
 /* Puts something that has nothing to do with the network into the queue. */

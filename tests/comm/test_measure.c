@@ -9,7 +9,7 @@
 #include "support/unit.h"
 
 #define MODEL_FIELDS (sizeof(struct tt_cost_model) / sizeof(double))
-#define FIELDS (2 * MODEL_FIELDS)
+#define FIELDS (2 * MODEL_FIELDS + sizeof(struct tt_work_costs) / sizeof(double))
 #define CARD_BYTES (8 * FIELDS)
 
 _Static_assert(sizeof(struct tt_constants) == FIELDS * sizeof(double), "all of it is doubles");

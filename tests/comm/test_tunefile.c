@@ -111,7 +111,7 @@ static void what_is_wrong_is_refused_with_its_line(void **state)
 static const char *found(const struct tt_tunefile *f, enum tt_coll_kind kind, uint32_t nranks, uint64_t bytes)
 {
     const struct tt_coll c = { .kind = kind, .nranks = nranks, .elem_bytes = 4, .bytes = bytes };
-    struct tt_choice choice;
+    struct tt_tuned choice;
 
     return tt_tunefile_find(f, &c, &limits, &choice) ? choice.algo->name : "nothing";
 }
@@ -160,7 +160,7 @@ static void segments_are_those_of_the_row_but_not_shorter_than_an_eager_message(
     const struct tt_segment_limits eager = { .segment_bytes = 65536, .eager_bytes = 32768 };
     const struct tt_coll c = { .kind = TT_ALLREDUCE, .nranks = 4, .elem_bytes = 4, .bytes = 1 << 20 };
     struct tt_tunefile *f = read_text(example);
-    struct tt_choice choice;
+    struct tt_tuned choice;
 
     (void)state;
     assert_true(tt_tunefile_find(f, &c, &limits, &choice));

@@ -14,7 +14,7 @@
 static void ask(const struct tt_tunefile *f, const struct tt_coll *c)
 {
     const struct tt_segment_limits limits = { .segment_bytes = 65536, .eager_bytes = 4096, .all_local = true };
-    struct tt_choice choice;
+    struct tt_tuned choice;
 
     if (!tt_tunefile_find(f, c, &limits, &choice))
         return;

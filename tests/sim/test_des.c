@@ -52,9 +52,7 @@ static void run_of(struct run *r, const struct setup *u)
         .eager_bytes = u->eager,
         .streams = 2,
         .depth = 4,
-        .direct = true,
-        .send_ns = u->send_ns,
-        .receive_ns = u->receive_ns,
+        .way = { .send_ns = u->send_ns, .receive_ns = u->receive_ns, .direct = true },
         .reduce_byte_ns = u->reduce_ns,
         .seed = 1,
     };
@@ -301,7 +299,7 @@ static void every_algorithm_ends_and_ends_alike_again(void **state)
                 if (!tt_algo_find(&r.coll, u.algo))
                     continue;
                 run_of(&r, &u);
-                r.conf.direct = i % 2;
+                r.conf.way.direct = i % 2;
                 r.conf.jitter_ns = 500;
                 r.conf.lane_bytes = n % 2 ? 0 : 100000;
                 if (tt_des_run(&r.conf, &first, why, sizeof why) || tt_des_run(&r.conf, &again, why, sizeof why))

@@ -1,0 +1,54 @@
+#include "tune/memory.h"
+
+#include "base/prng.h"
+
+/* 0: none is forced. */
+static uint64_t number_of(const struct tt_algo *forced)
+{
+    size_t i = 0;
+
+    while (forced && tt_algos[i] != forced)
+        i++;
+    return forced ? i + 1 : 0;
+}
+
+/* Of what the choice depends on within one communicator. */
+static uint64_t key_of(const struct tt_tune_conf *conf, const struct tt_coll *c, const struct tt_algo *forced)
+{
+    const uint32_t root = conf->layout->nhosts == 1 ? 0 : c->root;
+    const uint64_t shape = number_of(forced) << 48 | (uint64_t)c->kind << 40 | (uint64_t)c->elem_bytes << 32 | root;
+
+    return tt_mix64(tt_mix64(tt_tune_class(c->bytes, c->elem_bytes)) ^ shape) | 1;
+}
+
+/* What is done for each call that has counts of its own. */
+static struct tt_tune_choice by_closed_forms(const struct tt_tune_conf *conf, const struct tt_coll *call,
+                                             const struct tt_algo *forced)
+{
+    const struct tt_algo *algo = forced ? forced : tt_algo_choose(call, &conf->model);
+
+    return (struct tt_tune_choice){
+        .algo = algo,
+        .segments = tt_segments_choose(algo, call, &conf->limits),
+        .by = forced ? TT_BY_NAME : TT_BY_MODEL,
+    };
+}
+
+struct tt_tune_choice tt_tune_recall(struct tt_tune_memory *m, const struct tt_tune_conf *conf,
+                                     const struct tt_coll *call, const struct tt_algo *forced, bool simulate)
+{
+    const uint64_t key = key_of(conf, call, forced);
+    const uint32_t at = (uint32_t)(key >> 32) % TT_TUNE_REMEMBERED;
+    struct tt_tune_choice choice;
+
+    if (!simulate || !tt_predict_knows(call->kind))
+        return by_closed_forms(conf, call, forced);
+    if (m->slot[at].key != key) {
+        m->slot[at].choice = tt_tune_choose(conf, call, forced, true, NULL);
+        m->slot[at].key = key;
+    }
+    choice = m->slot[at].choice;
+    if (choice.algo->fits(call) || forced)
+        return choice;
+    return by_closed_forms(conf, call, NULL);
+}

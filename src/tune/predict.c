@@ -1,0 +1,143 @@
+#include "tune/predict.h"
+
+#include "base/log.h"
+
+#define INSTANT_BYTES_PER_S 1e14 /* where the work of the ranks at its ends is all that a way costs */
+#define BUSY 0.75                /* of the time: it bounds it */
+
+bool tt_predict_knows(enum tt_coll_kind kind)
+{
+    switch (kind) {
+    case TT_SEND:
+    case TT_RECV:
+    case TT_BARRIER:
+        return false;
+    case TT_ALLGATHERV:
+    case TT_ALLTOALLV:
+    case TT_GATHERV:
+    case TT_SCATTERV:
+    case TT_REDUCE_SCATTERV:
+        return false;
+    default:
+        return true;
+    }
+}
+
+/* Links as they are told, and where they are not, what was measured. Within a host copies are work of the ranks. */
+static void make_net(const struct tt_tune_conf *conf, struct tt_net_conf *net)
+{
+    const struct tt_tune_costs *c = &conf->costs;
+
+    *net = (struct tt_net_conf){ .layout = conf->layout };
+    for (int d = TT_NEAR_SOCKET; d < TT_DISTANCES; d++) {
+        const bool near = d <= TT_NEAR_HOST;
+        const struct tt_topo_link *told = conf->links ? &conf->links[d] : NULL;
+
+        net->link[d].latency_ns = near ? c->near_latency_ns : c->far_latency_ns;
+        if (near)
+            net->link[d].bytes_per_s = INSTANT_BYTES_PER_S;
+        else if (d == TT_NEAR_RACK)
+            net->link[d].bytes_per_s = c->far_byte_ns > 0 ? 1e9 / c->far_byte_ns : INSTANT_BYTES_PER_S;
+        if (!told || near)
+            continue;
+        if (told->latency_ns)
+            net->link[d].latency_ns = (double)told->latency_ns;
+        if (told->bytes_per_s > 0)
+            net->link[d].bytes_per_s = told->bytes_per_s;
+    }
+}
+
+/* The hosts of the largest group of a level. */
+static uint32_t most_hosts(const struct tt_layout *l, enum tt_distance level)
+{
+    uint32_t most = 1;
+
+    for (uint32_t h = 0; h < l->nhosts; h++) {
+        uint32_t n = 0;
+
+        for (uint32_t k = 0; k < l->nhosts; k++)
+            n += tt_layout_distance(l, tt_layout_rank(l, h, 0), tt_layout_rank(l, k, 0)) <= level;
+        most = n > most ? n : most;
+    }
+    return most;
+}
+
+/* An over-subscribed layer is one uplink for each group below it, as wide as the largest needs. */
+static void make_uplinks(const struct tt_tune_conf *conf, struct tt_net_conf *net)
+{
+    const struct tt_layout *l = conf->layout;
+
+    for (int d = TT_NEAR_ZONE; conf->links && d < TT_DISTANCES; d++) {
+        const double over = conf->links[d].oversubscription;
+
+        if (over > 1)
+            net->uplink_bytes_per_s[d] = net->link[TT_NEAR_RACK].bytes_per_s * (double)l->nrails *
+                                         (double)most_hosts(l, (enum tt_distance)(d - 1)) / over;
+    }
+}
+
+/* What was busy most of the time. */
+static void find_bound(const struct tt_des_result *r, struct tt_prediction *out)
+{
+    const double own = r->work_ns / r->time_ns;
+
+    out->bound = TT_BOUND_LATENCY;
+    out->busy = 0;
+    for (int d = TT_NEAR_SOCKET; d < TT_DISTANCES; d++)
+        if (r->busiest[d] > BUSY && r->busiest[d] > out->busy) {
+            out->bound = TT_BOUND_LINK;
+            out->link = (enum tt_distance)d;
+            out->busy = r->busiest[d];
+        }
+    if (r->cores_busy > BUSY && r->cores_busy > out->busy) {
+        out->bound = TT_BOUND_CORES;
+        out->busy = r->cores_busy;
+    }
+    if (own > BUSY && own > out->busy) {
+        out->bound = TT_BOUND_RANK;
+        out->busy = own;
+    }
+}
+
+tutti_status tt_predict(const struct tt_tune_conf *conf, const struct tt_coll *coll, const struct tt_algo *algo,
+                        const struct tt_segments *segments, uint64_t events_max, double time_max_ns,
+                        struct tt_prediction *out)
+{
+    const struct tt_tune_costs *costs = &conf->costs;
+    struct tt_coll first = *coll;
+    struct tt_net_conf net;
+    struct tt_des_conf des = {
+        .algo = algo,
+        .coll = &first,
+        .net = &net,
+        .segment_bytes = segments->segment_bytes,
+        .eager_bytes = conf->limits.eager_bytes,
+        .streams = segments->streams,
+        .depth = segments->depth,
+        .way = costs->far,
+        .near = &costs->near,
+        .reduce_byte_ns = costs->reduce_byte_ns,
+        .copy_byte_ns = costs->copy_byte_ns,
+        .cores = costs->cores,
+        .wake_ns = costs->wake_ns,
+        .idle_ns = costs->idle_ns,
+        .events_max = events_max,
+        .time_max_ns = time_max_ns,
+    };
+    struct tt_des_result r;
+    tutti_status st;
+    char why[256];
+
+    first.rank = 0;
+    make_net(conf, &net);
+    make_uplinks(conf, &net);
+    st = tt_des_run(&des, &r, why, sizeof why);
+    if (st == TUTTI_ERR_TIMEOUT)
+        tt_log(TT_LOG_DEBUG, "%s cannot be simulated: %s", algo->name, why);
+    if (st)
+        return st;
+    *out = (struct tt_prediction){ .time_ns = r.time_ns, .events = r.events, .messages = r.messages, .cut = r.cut };
+    if (r.time_ns > 0)
+        find_bound(&r, out);
+    return TUTTI_OK;
+}

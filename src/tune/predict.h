@@ -1,0 +1,55 @@
+/* What a call would take with one algorithm, as the simulator sees it. Pure. */
+#ifndef TT_TUNE_PREDICT_H
+#define TT_TUNE_PREDICT_H
+
+#include "algo/algos.h"
+#include "algo/segments.h"
+#include "sim/des.h"
+#include "topo/topo.h"
+
+/* What the work of a rank costs, measured once and agreed by all ranks, nanoseconds. */
+struct tt_tune_costs {
+    struct tt_des_way far, near;        /* messages between hosts, and within one */
+    double far_latency_ns, near_latency_ns;     /* from when a message is sent until it can be seen, where no link tells */
+    double far_byte_ns;                 /* of a rail, where no link tells */
+    double reduce_byte_ns, copy_byte_ns;
+    double wake_ns, idle_ns;            /* a core turns from one rank to another: in any case, and for each that waits */
+    uint32_t cores;                     /* of each host */
+};
+
+/* All that a prediction depends on beside the call: identical on all ranks. */
+struct tt_tune_conf {
+    const struct tt_layout *layout;
+    const struct tt_topo_link *links;   /* [TT_DISTANCES] as described or measured; NULL: nothing is known */
+    struct tt_tune_costs costs;
+    struct tt_cost_model model;         /* of the closed forms */
+    struct tt_segment_limits limits;
+};
+
+/* What bounds a predicted time. */
+enum tt_tune_bound {
+    TT_BOUND_LATENCY,       /* messages that wait for one another */
+    TT_BOUND_RANK,          /* the work of one rank */
+    TT_BOUND_CORES,         /* the work of all ranks of a host, on its cores */
+    TT_BOUND_LINK           /* a link, of `link` */
+};
+
+struct tt_prediction {
+    double time_ns;
+    uint64_t events, messages;
+    bool cut;               /* it takes longer than that, or more events than were allowed */
+    enum tt_tune_bound bound;
+    enum tt_distance link;
+    double busy;            /* share of the time that what bounds it was busy */
+};
+
+/* Whether calls of that kind can be simulated at all. */
+bool tt_predict_knows(enum tt_coll_kind kind);
+
+/* Simulates at most events_max events (0: any number), or until time_max_ns (0: any time). Errors as tt_des_run (TIMEOUT: the simulated
+ * ranks are stuck, which is told in the log's debug lines only); *out on OK only. */
+tutti_status tt_predict(const struct tt_tune_conf *conf, const struct tt_coll *coll, const struct tt_algo *algo,
+                        const struct tt_segments *segments, uint64_t events_max, double time_max_ns,
+                        struct tt_prediction *out);
+
+#endif

@@ -1,0 +1,256 @@
+#include "tune/tune.h"
+
+#include "base/status.h"
+
+#define FACTOR 8.0        /* by its closed form so much slower than the best: it is not simulated */
+#define SIMULATED_MAX 12u /* candidates */
+#define SEGMENTS_MAX \
+    64u /* of the wire, in the larger buffer: what is longer behaves alike, and takes longer to simulate */
+#define RANK_EVENTS 4u /* that setting up a rank takes as long as */
+#define ALIKE 0.01 /* predicted times that do not differ more are the same: the one that comes first in the register */
+#define WORTH 0.05 /* what other segments must gain to be taken */
+#define SEGMENT_MIN (8u << 10)
+#define LANDING_MAX (8ull << 20)
+
+uint64_t tt_tune_class(uint64_t bytes, uint32_t elem_bytes)
+{
+    uint64_t quarter = 1, top;
+
+    if (bytes <= 64)
+        return bytes ? 64 / elem_bytes * elem_bytes : 0;
+    while (quarter * 8 < bytes)
+        quarter *= 2; /* bytes are in (4, 8] quarters */
+    top = (bytes + quarter - 1) / quarter * quarter;
+    return top / elem_bytes * elem_bytes;
+}
+
+/* ---- candidates ---------------------------------------------------------------------------------------------- */
+
+static void add_candidate(struct tt_tune_report *r, const struct tt_candidate *c)
+{
+    uint32_t at = r->ncandidates;
+
+    if (at == TT_TUNE_CANDIDATES)
+        return;
+    for (; at > 0 && r->candidate[at - 1].model_ns > c->model_ns; at--)
+        r->candidate[at] = r->candidate[at - 1];
+    r->candidate[at] = *c;
+    r->ncandidates++;
+}
+
+/* All that fit a call of the class; or the forced one alone. What cannot be simulated, as it does not fit what is, comes last. */
+static void list_candidates(const struct tt_tune_conf *conf, const struct tt_coll *call, const struct tt_coll *like,
+                            const struct tt_algo *forced, struct tt_tune_report *r)
+{
+    for (size_t i = 0; i < tt_nalgos; i++) {
+        const struct tt_algo *algo = tt_algos[i];
+        struct tt_candidate c = { .algo = algo, .state = TT_NO_SIMULATION };
+        struct tt_cost cost;
+
+        if (algo->kind != call->kind || (forced ? algo != forced : !algo->fits(call)))
+            continue;
+        cost = algo->cost(call);
+        c.model_ns = tt_cost_ns(&cost, &conf->model);
+        c.segments = tt_segments_choose(algo, call, &conf->limits);
+        if (!algo->fits(like))
+            c.state = TT_DOES_NOT_FIT;
+        add_candidate(r, &c);
+    }
+    tt_assert(r->ncandidates);
+}
+
+/* ---- simulating ------------------------------------------------------------------------------------------------ */
+
+struct race {
+    const struct tt_tune_conf *conf;
+    struct tt_coll like;
+    uint64_t events_left;
+    bool whole; /* nobody is stopped for being slower than the best */
+    struct tt_tune_report *report;
+    const struct tt_candidate *best;
+};
+
+/* Runs one; it is the best if it is faster by `margin`. */
+static void run(struct race *race, struct tt_candidate *c, double margin)
+{
+    const double limit_ns = race->best && !race->whole ? race->best->prediction.time_ns : 0;
+    uint64_t spent;
+
+    if (!race->events_left) {
+        c->state = TT_TOO_LONG;
+        return;
+    }
+    if (tt_predict(race->conf, &race->like, c->algo, &c->segments, race->events_left, limit_ns, &c->prediction)) {
+        c->state = TT_NO_SIMULATION;
+        return;
+    }
+    c->state = c->prediction.cut && c->prediction.events >= race->events_left ? TT_TOO_LONG : TT_SIMULATED;
+    spent = c->prediction.events + RANK_EVENTS * race->like.nranks;
+    race->events_left -= spent < race->events_left ? spent : race->events_left;
+    if (c->state == TT_SIMULATED && !c->prediction.cut &&
+        (!race->best || c->prediction.time_ns < race->best->prediction.time_ns * (1 - margin)))
+        race->best = c;
+}
+
+static void run_all(struct race *race)
+{
+    struct tt_tune_report *r = race->report;
+    const double cheapest = r->candidate[0].model_ns;
+    uint32_t n = 0;
+
+    for (uint32_t i = 0; i < r->ncandidates; i++) {
+        struct tt_candidate *c = &r->candidate[i];
+
+        if (c->state == TT_DOES_NOT_FIT)
+            continue;
+        if (c->model_ns > FACTOR * cheapest || n == SIMULATED_MAX) {
+            c->state = TT_TOO_FAR;
+            continue;
+        }
+        run(race, c, ALIKE);
+        n++;
+    }
+}
+
+/* ---- the winner's segments --------------------------------------------------------------------------------------- */
+
+/* What a rank holds for what arrives. */
+static uint64_t landing_bytes(const struct tt_algo *algo, const struct tt_coll *c, const struct tt_segments *s)
+{
+    struct tt_coll there = *c;
+
+    there.rank = c->root;
+    return (uint64_t)algo->npeers(&there) * s->streams * s->depth * s->segment_bytes;
+}
+
+static void try_variant(struct race *race, const struct tt_candidate *of, uint64_t segment_bytes, uint8_t streams)
+{
+    struct tt_tune_report *r = race->report;
+    struct tt_candidate *c;
+    struct tt_segments s = of->segments;
+
+    s.segment_bytes = segment_bytes;
+    s.streams = streams;
+    if (segment_bytes < SEGMENT_MIN || segment_bytes < race->conf->limits.eager_bytes ||
+        r->ncandidates == TT_TUNE_CANDIDATES ||
+        (landing_bytes(of->algo, &race->like, &s) > LANDING_MAX && segment_bytes > of->segments.segment_bytes))
+        return;
+    c = &r->candidate[r->ncandidates++];
+    *c = *of;
+    c->segments = s;
+    c->variant = true;
+    run(race, c, WORTH);
+}
+
+/* Only where something is cut at all. */
+static void run_variants(struct race *race)
+{
+    const struct tt_candidate *winner = race->best;
+    const uint64_t segment = winner->segments.segment_bytes;
+
+    if (race->like.bytes <= race->conf->limits.eager_bytes)
+        return;
+    try_variant(race, winner, segment / 2, winner->segments.streams);
+    try_variant(race, winner, segment * 2, winner->segments.streams);
+    try_variant(race, winner, segment, winner->segments.streams == 1 ? 2 : 1);
+}
+
+/* ---- the choice ---------------------------------------------------------------------------------------------------- */
+
+static uint64_t larger_buffer(const struct tt_coll *c)
+{
+    switch (c->kind) {
+    case TT_ALLREDUCE:
+    case TT_REDUCE:
+    case TT_BROADCAST:
+        return c->bytes;
+    default:
+        return c->bytes * c->nranks;
+    }
+}
+
+/* The call that stands for the class. On one host it does not matter who is root. Whether a call is in place is a fact of one rank
+ * alone, as only the root of a broadcast has a source. */
+static struct tt_coll stand_in(const struct tt_tune_conf *conf, const struct tt_coll *call)
+{
+    struct tt_coll like = *call;
+
+    like.bytes = tt_tune_class(call->bytes, call->elem_bytes);
+    like.rank = 0;
+    like.in_place = false;
+    like.layout = conf->layout;
+    if (conf->layout->nhosts == 1)
+        like.root = 0;
+    return like;
+}
+
+/* What is simulated for it. */
+static struct tt_coll shortened(const struct tt_tune_conf *conf, const struct tt_coll *of_class)
+{
+    struct tt_coll like = *of_class;
+
+    while (larger_buffer(&like) > SEGMENTS_MAX * conf->limits.segment_bytes && like.bytes / 2 >= like.elem_bytes)
+        like.bytes = like.bytes / 2 / like.elem_bytes * like.elem_bytes;
+    return like;
+}
+
+static const char *why_not_simulated(const struct tt_tune_conf *conf, const struct tt_coll *call, bool simulate)
+{
+    if (!simulate)
+        return "it was asked for";
+    if (!tt_predict_knows(call->kind))
+        return "calls of this kind are not simulated";
+    if (call->nranks < 2 || !call->bytes)
+        return "there is nothing to send";
+    if (call->nranks > TT_TUNE_RANKS_MAX)
+        return "there are more ranks than are simulated before a call";
+    if (conf->layout->nranks != call->nranks)
+        return "it is not known where the ranks are";
+    return NULL;
+}
+
+/* How many events may be simulated before a call: the more, the longer it takes itself. */
+static uint64_t events_for(const struct tt_coll *like)
+{
+    const uint64_t n = TT_TUNE_EVENTS_MIN + larger_buffer(like) / 64;
+
+    return n < TT_TUNE_EVENTS_MAX ? n : TT_TUNE_EVENTS_MAX;
+}
+
+static void race_all(const struct tt_tune_conf *conf, const struct tt_coll *like, bool whole, struct tt_tune_report *r)
+{
+    struct race race = { .conf = conf, .like = *like, .events_left = events_for(like), .whole = whole, .report = r };
+
+    run_all(&race);
+    if (race.best)
+        run_variants(&race);
+    if (race.best)
+        r->chosen = (uint32_t)(race.best - r->candidate);
+    else
+        r->why_model = "no candidate could be simulated in time";
+}
+
+struct tt_tune_choice tt_tune_choose(const struct tt_tune_conf *conf, const struct tt_coll *call,
+                                     const struct tt_algo *forced, bool simulate, struct tt_tune_report *report)
+{
+    const char *why = why_not_simulated(conf, call, simulate);
+    const struct tt_coll of_class = why ? *call : stand_in(conf, call), like = why ? *call : shortened(conf, &of_class);
+    struct tt_tune_report mine, *r = report ? report : &mine;
+    const struct tt_candidate *c;
+
+    r->ncandidates = r->chosen = 0;
+    r->class_bytes = of_class.bytes;
+    r->bytes = like.bytes;
+    r->why_model = why;
+    list_candidates(conf, &of_class, &like, forced, r);
+    if (!why)
+        race_all(conf, &like, report != NULL, r);
+    c = &r->candidate[r->chosen];
+    return (struct tt_tune_choice){
+        .algo = c->algo,
+        .segments = c->segments,
+        .by = forced         ? TT_BY_NAME
+              : r->why_model ? TT_BY_MODEL
+                             : TT_BY_SIMULATION,
+    };
+}

@@ -1,0 +1,66 @@
+/* The choice of algorithm, segments and streams. Pure: the same inputs give the same choice on every rank.
+ *
+ * All algorithms that fit are ranked by their closed forms (algo->cost). The best of these are simulated: the call at the size that stands
+ * for its class, on the layout, with constants that all ranks agree on; the fastest wins. For it, other segments and streams are tried
+ * likewise. What is too far behind by its closed form is not simulated; where simulating would take too long, or cannot be done, the closed
+ * forms decide. docs/tuning.md. */
+#ifndef TT_TUNE_TUNE_H
+#define TT_TUNE_TUNE_H
+
+#include "tune/predict.h"
+
+enum tt_choice_by {
+    TT_BY_MODEL,            /* closed forms */
+    TT_BY_SIMULATION,
+    TT_BY_NAME              /* the caller named it */
+};
+
+struct tt_tune_choice {
+    const struct tt_algo *algo;
+    struct tt_segments segments;
+    enum tt_choice_by by;
+};
+
+#define TT_TUNE_RANKS_MAX 64u   /* of more, the closed forms choose */
+#define TT_TUNE_CANDIDATES 48u
+#define TT_TUNE_EVENTS_MAX 40000u   /* of all simulations for one choice: about 20 ms */
+#define TT_TUNE_EVENTS_MIN 2000u    /* of a short call: about 1 ms */
+
+/* Why a candidate has no predicted time. */
+enum tt_candidate_state {
+    TT_SIMULATED,
+    TT_TOO_FAR,             /* behind by its closed form */
+    TT_TOO_LONG,            /* to simulate: more events than are allowed before a call */
+    TT_DOES_NOT_FIT,        /* what is simulated for the class */
+    TT_NO_SIMULATION
+};
+
+struct tt_candidate {
+    const struct tt_algo *algo;
+    struct tt_segments segments;
+    double model_ns;                    /* by its closed form */
+    enum tt_candidate_state state;
+    struct tt_prediction prediction;    /* if simulated */
+    bool variant;                       /* the winner with other segments or streams */
+};
+
+/* How a choice came about. */
+struct tt_tune_report {
+    uint64_t class_bytes;               /* that stand for the class, */
+    uint64_t bytes;                     /* and at which was simulated */
+    struct tt_candidate candidate[TT_TUNE_CANDIDATES];
+    uint32_t ncandidates;
+    uint32_t chosen;                    /* cheapest by closed form first, then variants */
+    const char *why_model;              /* why closed forms decided; NULL: they did not */
+};
+
+/* The size that stands for all of its class: the largest of it. Four classes to an octave; bytes of whole elements. */
+uint64_t tt_tune_class(uint64_t bytes, uint32_t elem_bytes);
+
+/* The best choice for calls of the class of coll, which is a function of that class alone; so what is chosen may not fit this very call.
+ * forced: only this algorithm, which fits; NULL: any. simulate: false: closed forms alone, for this very call. report: NULL, or all
+ * that was looked at; then every candidate is simulated to its end. */
+struct tt_tune_choice tt_tune_choose(const struct tt_tune_conf *conf, const struct tt_coll *coll,
+                                     const struct tt_algo *forced, bool simulate, struct tt_tune_report *report);
+
+#endif

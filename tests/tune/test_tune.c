@@ -1,0 +1,261 @@
+/* The choice: the same for all that belongs to a class, whoever asks, in whatever order; always something that can run; and bounded. */
+#include <string.h>
+
+#include "base/prng.h"
+#include "support/unit.h"
+#include "tune/memory.h"
+
+static const enum tt_coll_kind kinds[] = { TT_ALLREDUCE, TT_REDUCE,  TT_REDUCE_SCATTER, TT_ALLGATHER,
+                                           TT_BROADCAST, TT_GATHER, TT_SCATTER,        TT_ALLTOALL };
+#define NKINDS (sizeof kinds / sizeof *kinds)
+
+/* About those of a host of today. */
+static void make_conf(struct tt_tune_conf *conf, const struct tt_layout *layout, bool shm, uint32_t cores)
+{
+    const struct tt_des_way near = { .send_ns = 200, .receive_ns = 40, .send_byte_ns = 0.05, .mapped = true }, far = {
+        .send_ns = 7000, .receive_ns = 6000, .send_byte_ns = 0.2, .receive_byte_ns = 0.15, .direct = true
+    };
+
+    *conf = (struct tt_tune_conf){
+        .layout = layout,
+        .costs = {
+            .far = far, .near = shm ? near : far, .near_latency_ns = shm ? 100 : 1000, .far_latency_ns = 20000,
+            .far_byte_ns = 0.8, .reduce_byte_ns = 0.08, .copy_byte_ns = 0.07, .wake_ns = 4000, .idle_ns = 400, .cores = cores,
+        },
+        .model = {
+            .message_ns = shm ? 250 : 8000, .byte_ns = shm ? 0.1 : 0.4, .reduce_byte_ns = 0.1, .copy_byte_ns = 0.08,
+            .near_message_ns = 250, .near_byte_ns = 0.1,
+        },
+        .limits = { .segment_bytes = shm ? 64 << 10 : 512 << 10, .eager_bytes = shm ? 4096 : 32 << 10, .all_local = shm },
+    };
+}
+
+static bool same(const struct tt_tune_choice *a, const struct tt_tune_choice *b)
+{
+    return a->algo == b->algo && a->segments.segment_bytes == b->segments.segment_bytes &&
+           a->segments.streams == b->segments.streams && a->segments.depth == b->segments.depth && a->by == b->by;
+}
+
+static void a_class_holds_what_is_not_longer_than_it_and_little_shorter(void **state)
+{
+    static const uint32_t elems[] = { 1, 2, 4, 8 };
+
+    (void)state;
+    for (uint64_t bytes = 8; bytes < 1u << 22; bytes += 1 + bytes / 37)
+        for (int e = 0; e < 4; e++) {
+            const uint64_t whole = bytes / elems[e] * elems[e], top = tt_tune_class(whole, elems[e]);
+
+            assert_true(top >= whole && top % elems[e] == 0);
+            assert_true(whole <= 64 || top <= whole + whole / 4 + 8);
+            assert_true(tt_tune_class(top, elems[e]) == top);
+            assert_true(tt_tune_class(whole + elems[e], elems[e]) >= top);
+        }
+    for (int shift = 6; shift < 40; shift++)      /* limits of messages are powers of two: no class has some on either side */
+        assert_true(tt_tune_class(1ull << shift, 4) == 1ull << shift);
+    assert_true(tt_tune_class(0, 4) == 0);
+}
+
+static void random_call(struct tt_prng *p, struct tt_coll *c, const struct tt_layout *layout)
+{
+    const uint32_t elem = 1u << tt_prng_below(p, 4);
+
+    *c = (struct tt_coll){
+        .kind = kinds[tt_prng_below(p, NKINDS)], .nranks = layout->nranks, .elem_bytes = elem, .layout = layout,
+        .bytes = tt_prng_below(p, 1ull << tt_prng_below(p, 21)) / elem * elem + elem,
+    };
+    c->root = (uint32_t)tt_prng_below(p, layout->nranks);
+}
+
+/* Each rank asks for the same calls in an order of its own, out of a memory that is too small for all, some of them in place. */
+static void ranks_choose_alike_whatever_they_asked_for_before(void **state)
+{
+    enum { CALLS = 300 };
+    static struct tt_tune_memory memory[2];
+    static struct tt_coll call[CALLS];
+    static struct tt_tune_choice first[CALLS];
+    struct tt_layout layout;
+    struct tt_tune_conf conf;
+    struct tt_prng p;
+
+    (void)state;
+    for (int shm = 0; shm < 2; shm++) {
+        memset(memory, 0, sizeof memory);
+        tt_prng_init(&p, 11 + (uint64_t)shm);
+        tt_layout_regular(&layout, 5, shm ? 5 : 2, 1, 1, TT_NODE_MESH);
+        make_conf(&conf, &layout, shm, 2);
+        for (int i = 0; i < CALLS; i++) {
+            random_call(&p, &call[i], &layout);
+            first[i] = tt_tune_recall(&memory[0], &conf, &call[i], NULL, true);
+        }
+        for (int n = 0; n < CALLS; n++) {
+            const int i = (n * 7 + 3) % CALLS;
+            struct tt_coll mine = call[i];
+            struct tt_tune_choice c;
+
+            mine.rank = (uint32_t)tt_prng_below(&p, 5);
+            mine.in_place = mine.kind == TT_BROADCAST && mine.rank == mine.root;
+            c = tt_tune_recall(&memory[1], &conf, &mine, NULL, true);
+            if (!same(&c, &first[i]))
+                fail_msg("%s of %llu bytes: %s for one rank, %s for another", tt_coll_name(mine.kind),
+                         (unsigned long long)mine.bytes, first[i].algo->name, c.algo->name);
+        }
+    }
+}
+
+static void check_can_run(const struct tt_tune_conf *conf, const struct tt_coll *c, const struct tt_tune_choice *choice)
+{
+    const struct tt_segments *s = &choice->segments;
+
+    assert_true(choice->algo->kind == c->kind && choice->algo->fits(c));
+    assert_true(s->segment_bytes >= conf->limits.eager_bytes && s->segment_bytes >= 8 &&
+                !(s->segment_bytes & (s->segment_bytes - 1)));
+    assert_true(s->streams >= 1 && s->streams <= TT_EXEC_STREAMS_MAX);
+    assert_true(s->depth >= 1 && s->depth <= TT_EXEC_DEPTH_MAX && !(s->depth & (s->depth - 1)));
+}
+
+static void what_is_chosen_can_run_the_call(void **state)
+{
+    static struct tt_tune_memory memory;
+    struct tt_tune_choice choice;
+    struct tt_layout layout;
+    struct tt_tune_conf conf;
+    struct tt_coll c;
+    struct tt_prng p;
+
+    (void)state;
+    tt_prng_init(&p, 3);
+    for (int i = 0; i < 600; i++) {
+        const uint32_t n = 1 + (uint32_t)tt_prng_below(&p, 12);
+
+        if (!unit_draw())
+            continue;
+        memset(&memory, 0, sizeof memory);
+        tt_layout_regular(&layout, n, 1 + (uint32_t)tt_prng_below(&p, n), 1, 1, TT_NODE_MESH);
+        make_conf(&conf, &layout, layout.nhosts == 1 && i % 2, i % 5);
+        random_call(&p, &c, &layout);
+        choice = tt_tune_recall(&memory, &conf, &c, NULL, true);
+        check_can_run(&conf, &c, &choice);
+        assert_true(n == 1 ? choice.by == TT_BY_MODEL : true);
+    }
+}
+
+static void a_forced_algorithm_is_taken(void **state)
+{
+    static struct tt_tune_memory memory;
+    struct tt_tune_choice choice;
+    struct tt_layout layout;
+    struct tt_tune_conf conf;
+
+    (void)state;
+    tt_layout_regular(&layout, 6, 6, 1, 1, TT_NODE_MESH);
+    make_conf(&conf, &layout, true, 2);
+    for (size_t i = 0; i < tt_nalgos; i++) {
+        const struct tt_coll c = {
+            .kind = tt_algos[i]->kind, .nranks = 6, .elem_bytes = 4, .bytes = 100000, .layout = &layout
+        };
+
+        if (!tt_predict_knows(c.kind) || !tt_algos[i]->fits(&c))
+            continue;
+        choice = tt_tune_recall(&memory, &conf, &c, tt_algos[i], true);
+        assert_ptr_equal(choice.algo, tt_algos[i]);
+        assert_int_equal(choice.by, TT_BY_NAME);
+        check_can_run(&conf, &c, &choice);
+    }
+}
+
+static void closed_forms_choose_where_nothing_is_simulated(void **state)
+{
+    static struct tt_tune_report report;
+    struct tt_tune_choice choice;
+    struct tt_layout layout;
+    struct tt_tune_conf conf;
+
+    (void)state;
+    for (int many = 0; many < 2; many++) {
+        const uint32_t n = many ? TT_TUNE_RANKS_MAX + 1 : 8;
+
+        tt_layout_regular(&layout, n, n, 1, 1, TT_NODE_MESH);
+        make_conf(&conf, &layout, true, 2);
+        for (size_t k = 0; k < NKINDS; k++)
+            for (uint64_t bytes = 4; bytes < 1 << 20; bytes *= 8) {
+                const struct tt_coll c = {
+                    .kind = kinds[k], .nranks = n, .elem_bytes = 4, .bytes = bytes, .layout = &layout
+                };
+
+                choice = tt_tune_choose(&conf, &c, NULL, many, &report);
+                assert_ptr_equal(choice.algo, tt_algo_choose(&c, &conf.model));
+                assert_int_equal(choice.by, TT_BY_MODEL);
+                assert_non_null(report.why_model);
+            }
+    }
+}
+
+/* Before a call no more is simulated than is allowed, however large it is; what a report tells of is what was chosen without one. */
+static void what_is_simulated_before_a_call_is_bounded(void **state)
+{
+    static struct tt_tune_report report;
+    struct tt_tune_choice choice, again;
+    struct tt_layout layout;
+    struct tt_tune_conf conf;
+
+    (void)state;
+    for (uint32_t n = 2; n <= TT_TUNE_RANKS_MAX; n *= 2) {
+        tt_layout_regular(&layout, n, n > 8 ? 8 : n, 1, 1, TT_NODE_MESH);
+        make_conf(&conf, &layout, n <= 8, 2);
+        for (size_t k = 0; k < NKINDS; k++) {
+            const struct tt_coll c = {
+                .kind = kinds[k], .nranks = n, .elem_bytes = 4, .bytes = 64u << 20, .layout = &layout
+            };
+            uint64_t events = 0;
+
+            if (!unit_draw())
+                continue;
+            choice = tt_tune_choose(&conf, &c, NULL, true, NULL);
+            again = tt_tune_choose(&conf, &c, NULL, true, &report);
+            assert_true(report.bytes <= report.class_bytes);
+            for (uint32_t i = 0; i < report.ncandidates; i++)
+                if (report.candidate[i].state == TT_SIMULATED)
+                    events += report.candidate[i].prediction.events;
+            assert_true(events <= TT_TUNE_EVENTS_MAX);
+            if (!same(&choice, &again))
+                fail_msg("%s on %u ranks: %s, but reported is %s", tt_coll_name(c.kind), n, choice.algo->name, again.algo->name);
+        }
+    }
+}
+
+/* What the closed forms cannot know: with a core for each rank a tree is the shortest way to tell all a short message; where eight ranks share
+ * two cores, each hop costs a wake, and the root had better tell all of them itself. */
+static void ranks_that_outnumber_cores_change_the_choice(void **state)
+{
+    static struct tt_tune_report report;
+    struct tt_layout layout;
+    struct tt_tune_conf conf;
+    struct tt_coll c = { .kind = TT_BROADCAST, .nranks = 8, .elem_bytes = 4, .bytes = 64, .layout = &layout };
+    struct tt_tune_choice crowded, roomy;
+
+    (void)state;
+    tt_layout_regular(&layout, 8, 8, 1, 1, TT_NODE_MESH);
+    make_conf(&conf, &layout, true, 2);
+    crowded = tt_tune_choose(&conf, &c, NULL, true, &report);
+    assert_string_equal(crowded.algo->name, "broadcast_flat");
+    assert_int_equal(report.candidate[report.chosen].prediction.bound == TT_BOUND_LATENCY, false);
+    conf.costs.cores = 8;
+    conf.costs.near.send_ns = 2000;
+    roomy = tt_tune_choose(&conf, &c, NULL, true, NULL);
+    assert_string_not_equal(roomy.algo->name, "broadcast_flat");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_class_holds_what_is_not_longer_than_it_and_little_shorter),
+        cmocka_unit_test(ranks_choose_alike_whatever_they_asked_for_before),
+        cmocka_unit_test(what_is_chosen_can_run_the_call),
+        cmocka_unit_test(a_forced_algorithm_is_taken),
+        cmocka_unit_test(closed_forms_choose_where_nothing_is_simulated),
+        cmocka_unit_test(what_is_simulated_before_a_call_is_bounded),
+        cmocka_unit_test(ranks_that_outnumber_cores_change_the_choice),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

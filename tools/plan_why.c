@@ -1,0 +1,388 @@
+/* tutti plan why: the choice that the library makes for a call, and what it was made of. */
+#include "option_values.h"
+#include "plan.h"
+
+#include <inttypes.h>
+#include <json-c/json.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "base/param.h"
+#include "base/status.h"
+#include "comm/tuner.h"
+#include "perf_launch.h"
+#include "topo/topo.h"
+#include "tune/memory.h"
+
+#define RANKS_MAX 131072u
+
+struct why_options {
+    struct plan_options plan;
+    const char *wire;
+    bool json;
+    uint32_t cores;             /* 0: not said */
+};
+
+/* What is told about: the call, and all that its choice depends on. */
+struct why {
+    struct tt_tune_conf conf;
+    struct tt_coll coll;
+    bool simulates;
+    struct tt_tune_report report;
+    struct tt_tune_choice choice;
+};
+
+enum { OPT_JSON = 256, OPT_WIRE, OPT_CORES };
+
+static const struct argp_option options[] = {
+    { "wire", OPT_WIRE, "shm|tcp", 0, "how ranks of one host reach each other (default shm; inside a job: the wires that may be used)", 3 },
+    { "cores", OPT_CORES, "N", 0, "cores of each host (default: of this one; with --topo: as many as ranks)", 3 },
+    { "json", OPT_JSON, NULL, 0, "as one JSON document", 3 },
+    { 0 },
+};
+
+static error_t parse_one(int key, char *arg, struct argp_state *state)
+{
+    struct why_options *o = state->input;
+
+    switch (key) {
+    case ARGP_KEY_INIT:
+        state->child_inputs[0] = &o->plan;
+        return 0;
+    case OPT_JSON:
+        o->json = true;
+        return 0;
+    case OPT_WIRE:
+        o->wire = arg;
+        return 0;
+    case OPT_CORES:
+        o->cores = (uint32_t)option_number(state, "--cores", arg, 1, 1 << 20);
+        return 0;
+    default: return ARGP_ERR_UNKNOWN;
+    }
+}
+
+static const struct argp_child children[] = { { &plan_options_argp, 0, NULL, 0 }, { 0 } };
+static const struct argp argp = {
+    .options = options,
+    .parser = parse_one,
+    .args_doc = "COLL SIZE",
+    .children = children,
+    .doc =
+        "Tells which algorithm the library chooses for a call of SIZE (--bytes), all candidates with their predicted times, and what bounds "
+        "each. Inside a job it asks the job's own communicator. Else it measures what the work of a rank costs here, and takes N ranks of this "
+        "host, or a described machine. docs/tuning.md tells how to read it.",
+};
+
+/* ---- what the choice depends on ---- */
+
+#define COMPLAIN(...) (fprintf(stderr, "tutti plan why: " __VA_ARGS__), fputc('\n', stderr), false)
+
+static bool get_sizes(struct tt_segment_limits *limits, bool all_local)
+{
+    int64_t segment = 0, eager = 0;
+
+    if (tt_param_get(all_local ? TT_PARAM_SEGMENT_BYTES : TT_PARAM_TCP_SEGMENT_BYTES, &segment) ||
+        tt_param_get(all_local ? TT_PARAM_EAGER_BYTES : TT_PARAM_TCP_EAGER_BYTES, &eager))
+        return false;
+    *limits = (struct tt_segment_limits){ (uint64_t)segment, (uint64_t)eager, all_local };
+    return true;
+}
+
+static bool make_coll(struct why *w, const struct plan_options *o, const struct tt_layout *layout)
+{
+    const uint64_t bytes = o->bytes ? o->bytes : 1024;
+    enum tt_coll_kind kind;
+
+    if (!tt_coll_parse(o->coll, &kind))
+        return COMPLAIN("there is no collective \"%s\"", o->coll);
+    if (!tt_predict_knows(kind) && kind != TT_BARRIER)
+        return COMPLAIN("%s has counts of its own in each call, or two ends: its algorithm is chosen by closed forms, call by call", o->coll);
+    if (o->root >= layout->nranks)
+        return COMPLAIN("there is no rank %u of %u to be root", o->root, layout->nranks);
+    w->coll = (struct tt_coll){
+        .kind = kind, .nranks = layout->nranks, .root = o->root, .layout = layout, .in_place = o->in_place,
+        .elem_bytes = o->elem_bytes ? o->elem_bytes : bytes % 4 ? 1 : 4, .bytes = kind == TT_BARRIER ? 0 : bytes,
+    };
+    if (w->coll.bytes % w->coll.elem_bytes)
+        return COMPLAIN("%" PRIu64 " B are no whole number of elements of %u B", bytes, w->coll.elem_bytes);
+    return true;
+}
+
+static void choose(struct why *w)
+{
+    static struct tt_tune_memory memory;
+
+    w->choice = tt_tune_choose(&w->conf, &w->coll, NULL, w->simulates, &w->report);
+    if (!w->choice.algo->fits(&w->coll)) {
+        w->choice = tt_tune_recall(&memory, &w->conf, &w->coll, NULL, w->simulates);
+        w->report.why_model = "what is best for its class does not fit this very call";
+        for (uint32_t i = 0; i < w->report.ncandidates; i++)
+            if (w->report.candidate[i].algo == w->choice.algo)
+                w->report.chosen = i;
+    }
+}
+
+static int tell(const struct why *w, const struct why_options *o);
+
+/* Ranks that nobody has started: constants of this machine. */
+static int why_planned(const struct why_options *o)
+{
+    static struct tt_constants constants;
+    static struct why w;
+    struct plan p = { .algo = NULL };
+    struct tt_topo topo = { .nrules = 0 };
+    const bool shm = !o->wire || strcmp(o->wire, "shm") == 0, fine = shm || strcmp(o->wire, "tcp") == 0;
+    bool all_local;
+    int status = 1;
+
+    if (!fine) {
+        fprintf(stderr, "tutti plan why: --wire %s: it must be shm or tcp where there is no job\n", o->wire);
+        return 2;
+    }
+    if (!plan_place(&p, &o->plan, RANKS_MAX))
+        return 1;
+    if (!make_coll(&w, &o->plan, &p.layout) || tt_tune_mode(&w.simulates))
+        goto end;
+    all_local = shm && p.layout.nhosts == 1;
+    if (o->plan.topo && tt_topo_load(&topo, o->plan.topo))
+        goto end;
+    tt_constants_measure(&constants);
+    w.conf = (struct tt_tune_conf){ .layout = &p.layout,
+                                    .links = o->plan.topo ? topo.link : NULL,
+                                    .model = all_local ? constants.shm : constants.tcp };
+    tt_constants_costs(&constants, shm, o->cores ? o->cores : o->plan.topo ? 0 : tt_engine_cores(), &w.conf.costs);
+    if (get_sizes(&w.conf.limits, all_local)) {
+        choose(&w);
+        status = tell(&w, o);
+    }
+    tt_topo_fini(&topo);
+end:
+    tt_layout_fini(&p.layout);
+    return status;
+}
+
+/* A rank of a job: all make the communicator, rank 0 tells. */
+static int why_in_job(const struct why_options *o)
+{
+    const tutti_conf conf = { .size = sizeof conf, .wires = o->wire };
+    static struct why w;
+    tutti_comm *comm;
+    int status = 1;
+
+    if (tutti_comm_create(&comm, &conf))
+        return 1;           /* it has been said */
+    w.simulates = comm->world->simulates;
+    tt_comm_tune_conf(comm, &w.conf);
+    if (make_coll(&w, &o->plan, &comm->layout)) {
+        choose(&w);
+        status = comm->rank == 0 ? tell(&w, o) : 0;
+    }
+    if (tutti_barrier(comm, NULL))
+        status = 1;
+    tutti_comm_destroy(comm);
+    return status;
+}
+
+/* ---- words ---- */
+
+static const char *bound_text(const struct tt_prediction *p, char *text, size_t bytes)
+{
+    switch (p->bound) {
+    case TT_BOUND_RANK:
+        snprintf(text, bytes, "the work of one rank, %.0f %% of the time", 100 * p->busy);
+        break;
+    case TT_BOUND_CORES:
+        snprintf(text, bytes, "the cores of a host, %.0f %% of the time", 100 * p->busy);
+        break;
+    case TT_BOUND_LINK:
+        snprintf(text, bytes, "links %s, %.0f %% of the time", plan_link_name(p->link), 100 * p->busy);
+        break;
+    default:
+        snprintf(text, bytes, "messages that wait for one another");
+    }
+    return text;
+}
+
+static const char *state_text(enum tt_candidate_state state)
+{
+    static const char *const texts[] = {
+        [TT_SIMULATED] = "simulated",
+        [TT_TOO_FAR] = "not simulated: too far behind by its formula",
+        [TT_TOO_LONG] = "not simulated: it would take too long",
+        [TT_DOES_NOT_FIT] = "not simulated: it does not fit the shorter call that is simulated",
+        [TT_NO_SIMULATION] = "not simulated",
+    };
+
+    return texts[state];
+}
+
+static const char *name_of(const struct tt_candidate *c)
+{
+    return c->algo->name + strlen(tt_coll_name(c->algo->kind)) + 1;
+}
+
+static int by_time(const void *a, const void *b)
+{
+    const struct tt_candidate *x = *(const struct tt_candidate *const *)a, *y = *(const struct tt_candidate *const *)b;
+    const bool xs = x->state == TT_SIMULATED, ys = y->state == TT_SIMULATED;
+    const double xt = xs ? x->prediction.time_ns : x->model_ns, yt = ys ? y->prediction.time_ns : y->model_ns;
+
+    if (xs != ys)
+        return xs ? -1 : 1;
+    return xt < yt ? -1 : xt > yt ? 1 : x < y ? -1 : x > y;
+}
+
+static void reason_text(const struct why *w, char *text, size_t bytes)
+{
+    const struct tt_tune_report *r = &w->report;
+    const struct tt_candidate *c = &r->candidate[r->chosen];
+    double next = 0;
+
+    if (r->why_model) {
+        snprintf(text, bytes, "closed forms decide, as %s", r->why_model);
+        return;
+    }
+    for (uint32_t i = 0; i < r->ncandidates; i++) {
+        const struct tt_candidate *other = &r->candidate[i];
+
+        if (other->algo != c->algo && other->state == TT_SIMULATED && (next == 0 || other->prediction.time_ns < next))
+            next = other->prediction.time_ns;
+    }
+    if (next > c->prediction.time_ns)
+        snprintf(text, bytes, "the shortest simulated time; the next algorithm takes %.0f %% longer",
+                 100 * (next / c->prediction.time_ns - 1));
+    else
+        snprintf(text, bytes,
+                 next > 0 ? "the shortest simulated time; others take as long, and come later in the register"
+                          : "no other algorithm was simulated");
+}
+
+static void print_candidate(const struct tt_candidate *c, bool chosen)
+{
+    char bound[96];
+
+    printf("%c %-24s %7" PRIu64 "  %u  %12.2f", chosen ? '*' : ' ', name_of(c), c->segments.segment_bytes,
+           c->segments.streams, c->model_ns / 1000);
+    if (c->state == TT_SIMULATED)
+        printf(" %12.2f  %s\n", c->prediction.time_ns / 1000, bound_text(&c->prediction, bound, sizeof bound));
+    else
+        printf(" %12s  %s\n", "-", state_text(c->state));
+}
+
+static void print_costs(const struct tt_tune_costs *c)
+{
+    printf(
+        "costs, ns: a message within a host %.0f + %.0f (and %.3f + %.3f a byte), between hosts %.0f + %.0f (%.3f + %.3f); "
+        "copying %.3f and adding %.3f a byte",
+        c->near.send_ns, c->near.receive_ns, c->near.send_byte_ns, c->near.receive_byte_ns, c->far.send_ns,
+        c->far.receive_ns, c->far.send_byte_ns, c->far.receive_byte_ns, c->copy_byte_ns, c->reduce_byte_ns);
+    if (c->cores)
+        printf("; %u cores a host, which turn to another rank in %.0f, and %.0f for each that waits\n", c->cores, c->wake_ns, c->idle_ns);
+    else
+        printf("; a core for each rank\n");
+}
+
+static void print_text(const struct why *w)
+{
+    const struct tt_tune_report *r = &w->report;
+    const struct tt_candidate *sorted[TT_TUNE_CANDIDATES];
+    char reason[160];
+
+    for (uint32_t i = 0; i < r->ncandidates; i++)
+        sorted[i] = &r->candidate[i];
+    qsort(sorted, r->ncandidates, sizeof *sorted, by_time);
+    reason_text(w, reason, sizeof reason);
+    printf("%s of %" PRIu64 " B on %u ranks of %u host%s: %s\n", tt_coll_name(w->coll.kind), w->coll.bytes,
+           w->coll.nranks, w->conf.layout->nhosts, w->conf.layout->nhosts == 1 ? "" : "s", w->choice.algo->name);
+    printf("because: %s\n", reason);
+    printf("segments of %" PRIu64 " B, %u streams; chosen alike for all of its class, up to %" PRIu64 " B; simulated with %" PRIu64 " B\n",
+           w->choice.segments.segment_bytes, w->choice.segments.streams, r->class_bytes, r->bytes);
+    print_costs(&w->conf.costs);
+    printf("\n  %-24s %7s  %s  %12s %12s  %s\n", "candidate", "segment", "s", "formula us", "simulated us", "what bounds it");
+    for (uint32_t i = 0; i < r->ncandidates; i++)
+        print_candidate(sorted[i], sorted[i] == &r->candidate[r->chosen]);
+}
+
+/* ---- JSON ---- */
+
+static void add_number(struct json_object *o, const char *key, double v)
+{
+    json_object_object_add(o, key, json_object_new_double(v));
+}
+static void add_count(struct json_object *o, const char *key, uint64_t v)
+{
+    json_object_object_add(o, key, json_object_new_int64((int64_t)v));
+}
+static void add_text(struct json_object *o, const char *key, const char *v)
+{
+    json_object_object_add(o, key, json_object_new_string(v));
+}
+
+static struct json_object *candidate_json(const struct tt_candidate *c, bool chosen)
+{
+    struct json_object *o = json_object_new_object();
+    char bound[96];
+
+    add_text(o, "algo", c->algo->name);
+    json_object_object_add(o, "chosen", json_object_new_boolean(chosen));
+    add_count(o, "segment_bytes", c->segments.segment_bytes);
+    add_count(o, "streams", c->segments.streams);
+    add_number(o, "formula_us", c->model_ns / 1000);
+    add_text(o, "state", state_text(c->state));
+    if (c->state != TT_SIMULATED)
+        return o;
+    add_number(o, "simulated_us", c->prediction.time_ns / 1000);
+    add_count(o, "events", c->prediction.events);
+    add_text(o, "bound", bound_text(&c->prediction, bound, sizeof bound));
+    add_number(o, "busy", c->prediction.busy);
+    return o;
+}
+
+static void print_json(const struct why *w)
+{
+    const struct tt_tune_report *r = &w->report;
+    struct json_object *o = json_object_new_object(), *candidates = json_object_new_array();
+    char reason[160];
+
+    reason_text(w, reason, sizeof reason);
+    add_text(o, "coll", tt_coll_name(w->coll.kind));
+    add_count(o, "bytes", w->coll.bytes);
+    add_count(o, "ranks", w->coll.nranks);
+    add_count(o, "hosts", w->conf.layout->nhosts);
+    add_count(o, "cores", w->conf.costs.cores);
+    add_text(o, "algo", w->choice.algo->name);
+    add_count(o, "segment_bytes", w->choice.segments.segment_bytes);
+    add_count(o, "streams", w->choice.segments.streams);
+    add_text(o, "by", w->report.why_model ? "formula" : "simulation");
+    add_text(o, "reason", reason);
+    add_count(o, "class_bytes", r->class_bytes);
+    add_count(o, "simulated_bytes", r->bytes);
+    for (uint32_t i = 0; i < r->ncandidates; i++)
+        json_object_array_add(candidates, candidate_json(&r->candidate[i], i == r->chosen));
+    json_object_object_add(o, "candidates", candidates);
+    printf("%s\n", json_object_to_json_string_ext(o, JSON_C_TO_STRING_PRETTY | JSON_C_TO_STRING_SPACED));
+    json_object_put(o);
+}
+
+static int tell(const struct why *w, const struct why_options *o)
+{
+    if (o->json)
+        print_json(w);
+    else
+        print_text(w);
+    return fflush(stdout) == 0 && !ferror(stdout) ? 0 : 1;
+}
+
+int plan_why_main(int argc, char **argv)
+{
+    struct why_options o = { .plan = { .any_algo = true } };
+
+    if (argp_parse(&argp, argc, argv, 0, NULL, &o) != 0)
+        return 2;
+    if (perf_job_ranks() && !o.plan.topo && !o.plan.nranks && !o.plan.hosts)
+        return why_in_job(&o);
+    return why_planned(&o);
+}
