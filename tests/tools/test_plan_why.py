@@ -69,7 +69,7 @@ class Why(unittest.TestCase):
             self.assertIn("0 OK", done.stdout)
 
     def test_what_makes_no_sense_is_said(self):
-        for args, word in (((), "a collective is wanted"), (("allreduce", "x"), "whole number"), (("sum", "8"), "no collective"),
+        for args, word in (((), "a collective is wanted"), (("allreduce", "x"), "it must be a size"), (("sum", "8"), "no collective"),
                            (("allgatherv", "8"), "counts of its own"), (("broadcast", "8", "--root", "9"), "no rank 9"),
                            (("allreduce", "8", "--wire", "smoke"), "shm or tcp"), (("allreduce", "8", "ring"), "one word too many")):
             done = subprocess.run([TUTTI, "plan", "why", *args], capture_output=True, text=True, timeout=60, check=False)
