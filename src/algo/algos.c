@@ -163,6 +163,19 @@ const struct tt_algo *tt_algo_find(const struct tt_coll *c, const char *name)
     return algo && algo->fits(c) ? algo : NULL;
 }
 
+tutti_status tt_algo_refuse(const struct tt_coll *c, const char *name)
+{
+    const struct tt_algo *algo = tt_algo_named(c->kind, name);
+    const char *coll = tt_coll_name(c->kind);
+
+    if (!algo)
+        return tt_fail(TUTTI_ERR_INVALID, "%s: there is no algorithm \"%s\" (`tutti info --algos %s` lists them)", coll,
+                       name, coll);
+    return tt_fail(TUTTI_ERR_INVALID, "%s of %llu bytes on %u ranks: algorithm \"%s\" cannot do it, as it needs %s",
+                   coll, (unsigned long long)c->bytes, c->nranks, algo->name,
+                   algo->needs ? algo->needs : "another call");
+}
+
 bool tt_fits_always(const struct tt_coll *c)
 {
     (void)c;

@@ -32,6 +32,8 @@ const struct tt_algo *tt_algo_find(const struct tt_coll *c, const char *name);
 
 /* By name, whether it fits or not; NULL if there is none. */
 const struct tt_algo *tt_algo_named(enum tt_coll_kind kind, const char *name);
+/* Says why tt_algo_find finds none of that name for the call: there is none, or what it needs. INVALID (logged). */
+tutti_status tt_algo_refuse(const struct tt_coll *c, const char *name);
 
 /* Shared answers. Even alone a rank has one round: its own bytes may have to be copied. */
 bool tt_fits_always(const struct tt_coll *c);

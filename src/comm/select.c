@@ -74,20 +74,6 @@ static void log_plan(tutti_comm *comm, const struct tt_coll *c, const struct tt_
            p->algo->name, p->forced ? " as asked for" : p->tuned ? " as measured" : "", (unsigned long long)p->segment_bytes);
 }
 
-/* Why an algorithm that was asked for by name cannot be had. */
-static tutti_status tell_why_not(const struct tt_coll *c, const char *name)
-{
-    const struct tt_algo *algo = tt_algo_named(c->kind, name);
-    const char *coll = tt_coll_name(c->kind);
-
-    if (!algo)
-        return tt_fail(TUTTI_ERR_INVALID, "%s: there is no algorithm \"%s\" (`tutti info --algos %s` lists them)", coll,
-                       name, coll);
-    return tt_fail(TUTTI_ERR_INVALID, "%s of %llu bytes on %u ranks: algorithm \"%s\" cannot do it, as it needs %s",
-                   coll, (unsigned long long)c->bytes, c->nranks, algo->name,
-                   algo->needs ? algo->needs : "another call");
-}
-
 static tutti_status make_plan(tutti_comm *comm, const struct tt_coll *c, const char *force, struct tt_plan *p)
 {
     tutti_status st;
@@ -95,7 +81,7 @@ static tutti_status make_plan(tutti_comm *comm, const struct tt_coll *c, const c
     tt_op_drop(p->kept);
     *p = (struct tt_plan){ .key = 0 };
     if (!choose(comm, c, force, p))
-        return tell_why_not(c, force);
+        return tt_algo_refuse(c, force);
     st = tt_plugin_check(p->algo, c);
     if (st)
         return st;
