@@ -389,7 +389,6 @@ int tool_info_main(int argc, char **argv)
     struct options opt = { .what = WHAT_MACHINE };
     struct json_object *o;
 
-    argp_err_exit_status = 2;
     if (argp_parse(&argp, argc, argv, 0, NULL, &opt) != 0)
         return 2;
     if (opt.what == WHAT_ALGOS && tt_plugins_load() != TUTTI_OK)

@@ -1,6 +1,7 @@
 /* tutti <subcommand> [options]. */
 #include "tool.h"
 
+#include <argp.h>
 #include <stdio.h>
 #include <string.h>
 #include "tutti/tutti.h"
@@ -15,6 +16,8 @@ static const struct tool tools[] = {
     { "plan", "a collective written out: shown, drawn, looked at for congestion", tool_plan_main },
 };
 #define NTOOLS (sizeof tools / sizeof *tools)
+
+#define USAGE_STATUS 2 /* of every tool, where the command line is wrong */
 
 static void usage(FILE *to)
 {
@@ -38,6 +41,7 @@ static int run_tool(const struct tool *tool, int argc, char **argv)
 
     snprintf(name, sizeof name, "tutti %s", tool->name);
     argv[0] = name;
+    argp_err_exit_status = USAGE_STATUS;
     return tool->main(argc, argv);
 }
 
@@ -69,5 +73,5 @@ int main(int argc, char **argv)
     if (*command)
         fprintf(stderr, "tutti: there is no command \"%s\"\n\n", command);
     usage(stderr);
-    return 2;
+    return USAGE_STATUS;
 }

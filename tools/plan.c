@@ -32,7 +32,6 @@ int tool_plan_main(int argc, char **argv)
     static char name[64];
     const char *verb = argc > 1 ? argv[1] : "";
 
-    argp_err_exit_status = 2;
     for (size_t i = 0; i < NVERBS; i++)
         if (strcmp(verb, verbs[i].name) == 0) {
             snprintf(name, sizeof name, "tutti plan %s", verb);

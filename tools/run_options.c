@@ -152,7 +152,6 @@ static const struct argp argp = {
 bool run_options_parse(struct run_options *o, int argc, char **argv)
 {
     *o = (struct run_options){ .nranks = 1, .rsh = "ssh -o BatchMode=yes" };
-    argp_err_exit_status = 2;
     return argp_parse(&argp, argc, argv, ARGP_IN_ORDER, NULL, o) == 0;
 }
 

@@ -254,7 +254,6 @@ int tool_topo_main(int argc, char **argv)
     struct tt_topo description;
     int rc;
 
-    argp_err_exit_status = 2;
     if (argc > 1 && strcmp(argv[1], "place") == 0) {
         argv[1] = place_name;
         return topo_place_main(argc - 1, argv + 1);

@@ -124,6 +124,5 @@ void tune_options_parse(struct tune_options *o, int argc, char **argv)
     *o = (struct tune_options){
         .min_bytes = 8, .max_bytes = 32u << 20, .factor = 4, .rounds = 5, .out = "tutti-tune.json",
     };
-    argp_err_exit_status = 2;
     argp_parse(&argp, argc, argv, 0, NULL, o);
 }

@@ -1,0 +1,48 @@
+#!/usr/bin/env python3
+"""A command line that makes no sense: all tools say so alike, and end with status 2."""
+
+import os
+import re
+import subprocess
+import unittest
+from pathlib import Path
+
+TUTTI = Path(os.environ["TUTTI_BUILD_DIR"]) / "tutti"
+
+
+def tutti(*arguments):
+    return subprocess.run([TUTTI, *arguments], capture_output=True, text=True, check=False, timeout=60)
+
+
+def commands():
+    """All that `tutti --help` lists, with the verbs of those that have some."""
+    names = re.findall(r"^  (\w+) ", tutti("--help").stdout, re.MULTILINE)
+    verbs = re.findall(r"^  (\w+) ", tutti("plan", "--help").stdout, re.MULTILINE)
+    return [[name] for name in names] + [["plan", verb] for verb in verbs] + [["topo", "place"]]
+
+
+class Usage(unittest.TestCase):
+    def test_an_option_that_does_not_exist_is_status_2(self):
+        self.assertGreater(len(commands()), 8)
+        for command in commands():
+            with self.subTest(command=command):
+                done = tutti(*command, "--nosuchoption")
+                self.assertEqual((done.returncode, done.stdout), (2, ""))
+                self.assertNotEqual(done.stderr, "")
+
+    def test_help_is_no_mistake(self):
+        for command in commands():
+            with self.subTest(command=command):
+                done = tutti(*command, "--help")
+                self.assertEqual((done.returncode, done.stderr), (0, ""))
+
+    def test_a_value_that_makes_no_sense_is_status_2(self):
+        for command in (("sim", "allgather", "--ranks", "x"), ("perf", "--ranks", "x"), ("plan", "show", "allgather", "ring", "--ranks", "x"),
+                        ("topo", "--ranks", "x"), ("run", "-n", "x"), ("tune", "--ranks", "x")):
+            with self.subTest(command=command):
+                done = tutti(*command)
+                self.assertEqual((done.returncode, done.stdout), (2, ""))
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
