@@ -190,7 +190,7 @@ static void set_segments(const struct sim_options *o, struct sim_case *c)
 
 static tutti_status check_memory(const struct sim_run *run, const struct sim_case *c)
 {
-    const uint64_t needs = tt_des_memory(c->algo, &c->coll);
+    const uint64_t needs = tt_des_memory(c->algo, &c->coll, &run->net);
 
     if (needs <= run->memory_bytes)
         return TUTTI_OK;

@@ -20,10 +20,10 @@
 void des_spend(struct des *s, uint32_t me, double ps)
 {
     struct des_rank *r = &s->rank[me];
-    const uint64_t slow_ps = (uint64_t)(ps * (double)r->slow + 0.5);
+    const double slow_ps = ps * (double)r->slow;
 
-    r->clock_ps += slow_ps;
-    s->work_ps[me] += slow_ps;
+    r->clock_ps = tt_net_after(r->clock_ps, slow_ps);
+    s->work_ps[me] = tt_net_after(s->work_ps[me], slow_ps);
 }
 
 static void spend(struct des *s, uint32_t me, double ns) { des_spend(s, me, ns * TT_PS_PER_NS); }
@@ -416,7 +416,7 @@ static void happen(struct des *s, struct tt_queue_item item)
 
 /* ---- the run ------------------------------------------------------------------------------------------------------ */
 
-uint64_t tt_des_memory(const struct tt_algo *algo, const struct tt_coll *coll)
+uint64_t tt_des_memory(const struct tt_algo *algo, const struct tt_coll *coll, const struct tt_net_conf *net)
 {
     struct tt_coll c = *coll;
     uint64_t peers = 0;
@@ -426,7 +426,7 @@ uint64_t tt_des_memory(const struct tt_algo *algo, const struct tt_coll *coll)
     c.rank = (c.root + 1) % c.nranks;
     peers += (c.nranks - 1) * (uint64_t)algo->npeers(&c);
     return peers * (sizeof(struct tt_exec_peer) + sizeof(struct des_flow)) +
-           c.nranks * (uint64_t)(sizeof(struct des_rank) + sizeof(struct tt_coll));
+           c.nranks * (uint64_t)(sizeof(struct des_rank) + sizeof(struct tt_coll)) + tt_net_memory(net);
 }
 
 /* Rooms for the peers of all ranks, one after another; pages that no executor comes to use are never there. */
@@ -478,11 +478,15 @@ static void begin(struct des *s)
 {
     const struct tt_des_conf *c = s->conf;
 
-    for (uint32_t i = 0; i < c->nfaults; i++)
-        if (c->faults[i].kind == TT_FAULT_SLOW_RANK)
-            s->rank[c->faults[i].where].slow *= (float)c->faults[i].factor;
-        else if (c->faults[i].kind == TT_FAULT_LATE_RANK)
-            s->rank[c->faults[i].where].clock_ps += (uint64_t)(c->faults[i].factor * TT_PS_PER_NS);
+    for (uint32_t i = 0; i < c->nfaults; i++) {
+        const struct tt_fault *f = &c->faults[i];
+        struct des_rank *r = &s->rank[f->where];    /* or a rail's host, which is not touched */
+
+        if (f->kind == TT_FAULT_SLOW_RANK)
+            tt_fault_slow(&r->slow, f->factor);     /* tt_net_init has found it within bounds */
+        else if (f->kind == TT_FAULT_LATE_RANK)
+            r->clock_ps = tt_net_after(r->clock_ps, f->factor * TT_PS_PER_NS);
+    }
     for (uint32_t r = 0; r < c->coll->nranks; r++) {
         const uint32_t m = des_alloc(s);
 
@@ -500,7 +504,13 @@ static void tell_progress(const struct des *s)
         s->conf->progress(s->conf->arg, share);
 }
 
-static void finish(struct des *s, struct tt_des_result *out)
+static tutti_status too_late(void)
+{
+    return tt_fail(TUTTI_ERR_INVALID, "it takes longer than the %.0f days that can be simulated",
+                   (double)TT_NET_TIME_MAX_PS / (86400 * 1e12));
+}
+
+static tutti_status finish(struct des *s, struct tt_des_result *out)
 {
     const struct tt_net *net = &s->net;
     uint64_t last = 0, first = UINT64_MAX;
@@ -509,6 +519,8 @@ static void finish(struct des *s, struct tt_des_result *out)
         last = s->rank[r].finished_ps > last ? s->rank[r].finished_ps : last;
         first = s->rank[r].finished_ps < first ? s->rank[r].finished_ps : first;
     }
+    if (last >= TT_NET_TIME_MAX_PS)
+        return too_late();
     *out = s->result;
     if (s->result.cut)
         last = s->now_ps;
@@ -525,7 +537,9 @@ static void finish(struct des *s, struct tt_des_result *out)
         const double busy = (double)net->server[i].busy_ps / (double)last;
 
         out->busiest[d] = busy > out->busiest[d] ? busy : out->busiest[d];
+        out->queues[d] = true;
     }
+    return TUTTI_OK;
 }
 
 static void explain(const struct des *s, char *why, size_t why_bytes)
@@ -629,6 +643,8 @@ static tutti_status simulate(struct des *s, struct tt_des_result *out, char *why
 
     begin(s);
     while (s->ndone < s->conf->coll->nranks && !is_enough(s) && next_event(s, &item)) {
+        if (item.time_ps >= TT_NET_TIME_MAX_PS)
+            return too_late();
         if (s->result.events++ % PROGRESS_EVENTS == 0)
             tell_progress(s);
         prefetch(s);
@@ -638,8 +654,7 @@ static tutti_status simulate(struct des *s, struct tt_des_result *out, char *why
         explain(s, why, why_bytes);
         return TUTTI_ERR_TIMEOUT;
     }
-    finish(s, out);
-    return TUTTI_OK;
+    return finish(s, out);
 }
 
 static bool is_way(const struct tt_des_way *w)
@@ -683,7 +698,7 @@ static tutti_status prepare(struct des *s)
     }
     if (!s->rank || !s->coll || !s->work_ps || !make_peers(s) || !des_cores_init(s))
         return tt_fail(TUTTI_ERR_NOMEM, "no memory to simulate %u ranks (%llu MiB)", n,
-                       (unsigned long long)(tt_des_memory(c->algo, c->coll) >> 20));
+                       (unsigned long long)(tt_des_memory(c->algo, c->coll, c->net) >> 20));
     make_ranks(s);
     return TUTTI_OK;
 }

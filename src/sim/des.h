@@ -65,6 +65,7 @@ struct tt_des_result {
     uint64_t events, messages, segments;    /* messages: all; segments: of streamed puts */
     uint64_t bytes[TT_DISTANCES];   /* sent over each distance, of data */
     uint64_t puts[TT_DISTANCES];    /* messages with data over each distance */
+    bool queues[TT_DISTANCES];      /* whether there is anything of that class to wait for: else the next two say nothing */
     uint64_t peak_queue_bytes[TT_DISTANCES];    /* waiting for one server, by class as in net.h */
     double busiest[TT_DISTANCES];   /* share of the time that the busiest server of each class was busy */
     uint64_t queue_most;            /* events waiting at a time */
@@ -73,11 +74,11 @@ struct tt_des_result {
     bool cut;                       /* it ended at events_max or time_max_ns: the times are what had passed, the others what there was by then */
 };
 
-/* Runs it. INVALID (logged): the configuration, the network or a fault cannot be. NOMEM (logged). TIMEOUT: the ranks are stuck, with
- * why[why_bytes] naming one and what it waits for (not logged). *out is written on OK only. Any thread. */
+/* Runs it. INVALID (logged): the configuration, the network or a fault cannot be, or it takes longer than TT_NET_TIME_MAX_PS. NOMEM (logged).
+ * TIMEOUT: the ranks are stuck, with why[why_bytes] naming one and what it waits for (not logged). *out is written on OK only. Any thread. */
 tutti_status tt_des_run(const struct tt_des_conf *conf, struct tt_des_result *out, char *why, size_t why_bytes);
 
-/* Memory that a run takes at least, in bytes, before there are any messages. */
-uint64_t tt_des_memory(const struct tt_algo *algo, const struct tt_coll *coll);
+/* Memory that a run takes at least, in bytes, before there are any messages; the network's too. */
+uint64_t tt_des_memory(const struct tt_algo *algo, const struct tt_coll *coll, const struct tt_net_conf *net);
 
 #endif

@@ -116,7 +116,7 @@ static void dispatch(struct des *s, struct des_host *h)
         if (s->rank[rank].clock_ps < s->now_ps)
             s->rank[rank].clock_ps = s->now_ps;
         if (take_core(h, rank))
-            s->rank[rank].clock_ps += turn_ps(s, h);
+            s->rank[rank].clock_ps = tt_net_after(s->rank[rank].clock_ps, (double)turn_ps(s, h));
         work(s, rank);
     }
 }

@@ -48,7 +48,8 @@ static void spend_send(struct des *s, uint32_t me, enum tt_distance d)
 {
     des_spend(s, me, des_way(s, d)->send_ns * TT_PS_PER_NS);
     if (s->conf->jitter_ns > 0)
-        s->rank[me].clock_ps += tt_prng_below(&s->prng, (uint64_t)(s->conf->jitter_ns * TT_PS_PER_NS) + 1);
+        s->rank[me].clock_ps = tt_net_after(
+            s->rank[me].clock_ps, (double)tt_prng_below(&s->prng, (uint64_t)(s->conf->jitter_ns * TT_PS_PER_NS) + 1));
 }
 
 void des_spend_bytes(struct des *s, uint32_t me, uint32_t m, uint64_t bytes)
@@ -109,6 +110,12 @@ static void push_sent(struct des *s, const struct des_msg *of, uint32_t first, u
     des_at(s, time_ps, i);
 }
 
+/* ps * part / whole, without an overflow on the way. */
+static uint64_t share_of(uint64_t ps, uint16_t part, uint16_t whole)
+{
+    return ps / whole * part + ps % whole * part / whole;
+}
+
 /* A message has begun to pass the first server of its way at begin, and ends at end. The sources of a train's first half are free before
  * those of the second, so that its sender need not stand still between one train and the next. */
 static void left(struct des *s, uint32_t i, uint64_t begin_ps, uint64_t end_ps)
@@ -119,7 +126,7 @@ static void left(struct des *s, uint32_t i, uint64_t begin_ps, uint64_t end_ps)
     if (m.kind != DES_SEGMENT)
         return;
     if (half)
-        push_sent(s, &m, m.seq, half, begin_ps + (end_ps - begin_ps) * half / m.count);
+        push_sent(s, &m, m.seq, half, begin_ps + share_of(end_ps - begin_ps, half, m.count));
     push_sent(s, &m, m.seq + half, (uint16_t)(m.count - half), end_ps);
 }
 
@@ -169,7 +176,7 @@ static void bound_pair(struct des *s, struct des_flow *f, struct des_msg *m)
         return;
     if (f->pair_free_ps > m->head_ps)
         m->head_ps = f->pair_free_ps;
-    f->pair_free_ps = m->head_ps + (uint64_t)((double)wire_bytes(m) * byte_ps + 0.5);
+    f->pair_free_ps = tt_net_after(m->head_ps, (double)wire_bytes(m) * byte_ps);
     if (f->pair_free_ps > m->tail_ps)
         m->tail_ps = f->pair_free_ps;
 }
@@ -296,7 +303,7 @@ static bool may_wait(struct des *s, const struct des_msg *m)
         (uint64_t)((way->send_ns + way->receive_ns) * TT_PS_PER_NS * (double)s->rank[m->to].slow + 0.5);
     uint64_t bit = 0;
 
-    if (software_ps * m->count > m->tail_ps - m->head_ps)
+    if ((double)software_ps * m->count > (double)(m->tail_ps - m->head_ps))
         return false;
     if (!m->direct || peer < 0 || x->round < x->nrounds)
         return false;

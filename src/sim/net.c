@@ -35,19 +35,15 @@ static uint32_t rails_of(const struct tt_layout *l)
 
 /* ---- building --------------------------------------------------------------------------------------- */
 
-/* Numbers all servers. */
-static void number_servers(struct tt_net *net, const struct tt_net_conf *conf)
+/* Numbers all servers, and returns how many there are: more than UINT32_MAX cannot be made, and their numbers mean nothing. */
+static uint64_t number_servers(struct tt_net *net, const struct tt_net_conf *conf)
 {
     const struct tt_layout *l = conf->layout;
     uint64_t n = 0;
-    uint32_t most = 0;
 
-    for (uint32_t h = 0; h < l->nhosts; h++)
-        if (tt_layout_host_ranks(l, h) > most)
-            most = tt_layout_host_ranks(l, h);
     net->pair_from = 0;
-    net->pair_stride = most;
-    n += (uint64_t)l->nranks * most;
+    net->pair_stride = tt_layout_widest(l);
+    n += (uint64_t)l->nranks * net->pair_stride;
     net->socket_from = (uint32_t)n;
     net->socket_stride = 0;
     if (l->node == TT_NODE_SOCKETS) {
@@ -65,8 +61,7 @@ static void number_servers(struct tt_net *net, const struct tt_net_conf *conf)
             net->up_from[d][way] = (uint32_t)n;
             n += groups_of(l, (enum tt_distance)(d - 1));
         }
-    tt_assert(n < UINT32_MAX);
-    net->nservers = (uint32_t)n;
+    return n;
 }
 
 static tutti_status need(const struct tt_net_conf *conf, enum tt_distance d)
@@ -113,6 +108,24 @@ static tutti_status take_rates(struct tt_net *net, const struct tt_net_conf *con
     return TUTTI_OK;
 }
 
+bool tt_fault_slow(float *slow, double factor)
+{
+    const double now = (double)*slow * factor;
+
+    if (*slow > 0 && !(now >= TT_FAULT_FACTOR_MIN && now <= TT_FAULT_FACTOR_MAX))
+        return false;
+    *slow = (float)now;
+    return true;
+}
+
+static tutti_status too_much(const struct tt_fault *f)
+{
+    return tt_fail(
+        TUTTI_ERR_INVALID,
+        "a fault's factor is %g: all that slow one thing together must make it take from %g to %g times as long",
+        f->factor, TT_FAULT_FACTOR_MIN, TT_FAULT_FACTOR_MAX);
+}
+
 static tutti_status slow_rail(struct tt_net *net, const struct tt_fault *f)
 {
     const bool dead = f->kind == TT_FAULT_DEAD_RAIL;
@@ -123,7 +136,10 @@ static tutti_status slow_rail(struct tt_net *net, const struct tt_fault *f)
     for (int way = 0; way < 2; way++) {
         struct tt_server *s = &net->server[net->rail_from[way] + f->where * net->nrails + f->index];
 
-        s->slow = dead ? 0 : s->slow * (float)f->factor;
+        if (dead)
+            s->slow = 0;
+        else if (!tt_fault_slow(&s->slow, f->factor))
+            return too_much(f);
     }
     net->has_dead |= dead;
     return TUTTI_OK;
@@ -141,7 +157,22 @@ static tutti_status slow_uplink(struct tt_net *net, const struct tt_fault *f)
                        tt_distance_name((enum tt_distance)f->index), f->where,
                        groups_of(net->layout, (enum tt_distance)f->index));
     for (int way = 0; way < 2; way++)
-        net->server[net->up_from[d][way] + f->where].slow *= (float)f->factor;
+        if (!tt_fault_slow(&net->server[net->up_from[d][way] + f->where].slow, f->factor))
+            return too_much(f);
+    return TUTTI_OK;
+}
+
+/* Rank `where` by itself; what it does is the simulator's business. */
+static tutti_status slow_rank(const struct tt_net *net, const struct tt_fault *faults, uint32_t i)
+{
+    const struct tt_fault *f = &faults[i];
+    float slow = 1;
+
+    if (f->where >= net->layout->nranks)
+        return tt_fail(TUTTI_ERR_INVALID, "a fault names rank %u of %u", f->where, net->layout->nranks);
+    for (uint32_t k = 0; f->kind == TT_FAULT_SLOW_RANK && k <= i; k++)
+        if (faults[k].kind == f->kind && faults[k].where == f->where && !tt_fault_slow(&slow, faults[k].factor))
+            return too_much(f);
     return TUTTI_OK;
 }
 
@@ -157,8 +188,8 @@ static tutti_status break_things(struct tt_net *net, const struct tt_fault *faul
             st = slow_rail(net, &faults[i]);
         else if (faults[i].kind == TT_FAULT_SLOW_UPLINK)
             st = slow_uplink(net, &faults[i]);
-        else if (faults[i].where >= net->layout->nranks)
-            st = tt_fail(TUTTI_ERR_INVALID, "a fault names rank %u of %u", faults[i].where, net->layout->nranks);
+        else
+            st = slow_rank(net, faults, i);
     }
     return st;
 }
@@ -204,15 +235,32 @@ static void bind_rails(struct tt_net *net)
     }
 }
 
+uint64_t tt_net_memory(const struct tt_net_conf *conf)
+{
+    const struct tt_layout *l = conf->layout;
+    struct tt_net net = { .layout = l };
+
+    for (int d = TT_NEAR_ZONE; d < TT_DISTANCES; d++)
+        net.shared_up[d] = conf->uplink_bytes_per_s[d] > 0;
+    return number_servers(&net, conf) * sizeof *net.server + (uint64_t)l->nhosts * rails_of(l);
+}
+
 tutti_status tt_net_init(struct tt_net *out, const struct tt_net_conf *conf, const struct tt_fault *faults,
                          uint32_t nfaults)
 {
     struct tt_net net = { .layout = conf->layout };
     tutti_status st = take_rates(&net, conf);
+    uint64_t nservers;
 
     if (st)
         return st;
-    number_servers(&net, conf);
+    nservers = number_servers(&net, conf);
+    if (nservers >= UINT32_MAX)
+        return tt_fail(
+            TUTTI_ERR_INVALID,
+            "%u ranks on hosts of up to %u: that is %llu links, as each two of a host have one; at most %u can be simulated",
+            conf->layout->nranks, net.pair_stride, (unsigned long long)nservers, UINT32_MAX - 1);
+    net.nservers = (uint32_t)nservers;
     net.server = malloc(((size_t)net.nservers + 1) * sizeof *net.server);
     net.rail_ranks = calloc((size_t)conf->layout->nhosts * net.nrails, 1);
     if (!net.server || !net.rail_ranks) {
@@ -295,7 +343,6 @@ void tt_net_serve(struct tt_net *net, uint32_t server, enum tt_distance c, uint6
 {
     struct tt_server *s = &net->server[server];
     const double byte_ps = net->byte_ps[c] * (double)s->slow;
-    const uint64_t takes_ps = (uint64_t)((double)bytes * byte_ps + 0.5);
 
     *begin_ps = at_ps;
     if (s->free_ps > at_ps) {
@@ -305,8 +352,8 @@ void tt_net_serve(struct tt_net *net, uint32_t server, enum tt_distance c, uint6
         if (waiting > net->peak_bytes[c])
             net->peak_bytes[c] = waiting;
     }
-    *end_ps = s->free_ps = *begin_ps + takes_ps;
-    s->busy_ps += takes_ps;
+    *end_ps = s->free_ps = tt_net_after(*begin_ps, (double)bytes * byte_ps);
+    s->busy_ps += *end_ps - *begin_ps;
 }
 
 /* The class of the link from a rank to number `local` of its host. */

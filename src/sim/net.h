@@ -21,6 +21,11 @@
 
 #define TT_NET_HOPS_MAX 10      /* two rails, up and down four levels */
 #define TT_PS_PER_NS 1000.0
+#define TT_NET_TIME_MAX_PS (1ull << 62) /* 53 days: times that would be later stop there, and nothing is simulated beyond */
+
+/* Together, the faults of one thing make it take from the least to the most times as long. */
+#define TT_FAULT_FACTOR_MIN 1e-6
+#define TT_FAULT_FACTOR_MAX 1e6
 
 struct tt_net_conf {
     const struct tt_layout *layout;     /* the caller's, alive as long as the network */
@@ -45,6 +50,10 @@ struct tt_fault {
     uint32_t where, index;
     double factor;
 };
+
+/* Takes `factor` into what one thing takes times as long already (0: it is dead, and stays so). False: that is beyond the bounds, and *slow as
+ * it was. */
+bool tt_fault_slow(float *slow, double factor);
 
 struct tt_server {
     uint64_t free_ps, busy_ps;
@@ -78,7 +87,18 @@ struct tt_net_path {
     uint32_t server[TT_NET_HOPS_MAX];
 };
 
-/* Builds a network. INVALID (logged): a rate or latency that is needed is missing, or a fault names what is not there. NOMEM. */
+/* A time `ps` after from_ps, rounded; TT_NET_TIME_MAX_PS if it is later than that. */
+static inline uint64_t tt_net_after(uint64_t from_ps, double ps)
+{
+    return from_ps < TT_NET_TIME_MAX_PS && ps < (double)(TT_NET_TIME_MAX_PS - from_ps) ? from_ps + (uint64_t)(ps + 0.5)
+                                                                                       : TT_NET_TIME_MAX_PS;
+}
+
+/* Bytes of memory that a network takes. */
+uint64_t tt_net_memory(const struct tt_net_conf *conf);
+
+/* Builds a network. INVALID (logged): a rate or latency that is needed is missing, a fault names what is not there or is out of bounds, or
+ * there are too many links. NOMEM (logged). */
 tutti_status tt_net_init(struct tt_net *net, const struct tt_net_conf *conf, const struct tt_fault *faults,
                          uint32_t nfaults);
 void tt_net_fini(struct tt_net *net);

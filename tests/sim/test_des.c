@@ -393,8 +393,15 @@ static void a_slow_rank_pays_its_overhead_twice(void **state)
 static void faults_that_name_nothing_are_refused(void **state)
 {
     static const struct tt_fault wrong[] = {
-        { TT_FAULT_SLOW_RAIL, 8, 0, 2 },  { TT_FAULT_DEAD_RAIL, 0, 1, 0 },  { TT_FAULT_SLOW_UPLINK, 0, TT_NEAR_RACK, 2 },
-        { TT_FAULT_SLOW_RANK, 8, 0, 2 },  { TT_FAULT_SLOW_RANK, 0, 0, 0 },  { TT_FAULT_LATE_RANK, 0, 0, -1 },
+        { TT_FAULT_SLOW_RAIL, 8, 0, 2 },
+        { TT_FAULT_DEAD_RAIL, 0, 1, 0 },
+        { TT_FAULT_SLOW_UPLINK, 0, TT_NEAR_RACK, 2 },
+        { TT_FAULT_SLOW_RANK, 8, 0, 2 },
+        { TT_FAULT_SLOW_RANK, 0, 0, 0 },
+        { TT_FAULT_LATE_RANK, 0, 0, -1 },
+        { TT_FAULT_SLOW_RANK, 0, 0, 2e6 },
+        { TT_FAULT_SLOW_RAIL, 0, 0, 1e-60 },
+        { TT_FAULT_SLOW_RAIL, 0, 0, INFINITY },
     };
     struct setup u = on(0, "ring", TT_ALLGATHER, 8, 64);
 
@@ -414,6 +421,107 @@ static void faults_that_name_nothing_are_refused(void **state)
         unit_stderr_release(&caught, said, sizeof said);
         if (st != TUTTI_ERR_INVALID || !strstr(said, "fault"))
             fail_msg("fault %zu: status %d, said \"%s\"", i, st, said);
+    }
+}
+
+/* What the configuration makes the simulator say, which is INVALID. */
+static void refused(const struct run *r, char said[1024])
+{
+    struct tt_des_result result;
+    struct unit_stderr caught;
+    char why[256] = "";
+    tutti_status st;
+
+    unit_stderr_catch(&caught);
+    st = tt_des_run(&r->conf, &result, why, sizeof why);
+    unit_stderr_release(&caught, said, 1024);
+    if (st != TUTTI_ERR_INVALID)
+        fail_msg("status %d, said \"%s\", why \"%s\"", st, said, why);
+}
+
+static void faults_of_one_thing_are_bounded_together(void **state)
+{
+    static const enum tt_fault_kind kinds[] = { TT_FAULT_SLOW_RANK, TT_FAULT_SLOW_RAIL };
+    struct setup u = on(0, "ring", TT_ALLGATHER, 8, 64);
+    char said[1024];
+
+    (void)state;
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+        for (int up = 0; up < 2; up++) {
+            const struct tt_fault fault = { .kind = kinds[i], .where = 3, .factor = up ? 2e3 : 5e-4 };
+            const struct tt_fault both[] = { fault, fault };
+            struct run r;
+
+            run_of(&r, &u);
+            r.conf.faults = both;
+            r.conf.nfaults = 2;
+            refused(&r, said);
+            if (!strstr(said, "together"))
+                fail_msg("kind %zu, factor %g: said \"%s\"", i, fault.factor, said);
+        }
+}
+
+/* Each way in which time passes alone takes too long: a rank's work, a link, a latency, one rank that comes late, another's waiting. */
+static void what_takes_too_long_to_count_is_an_error(void **state)
+{
+    const struct tt_fault late[] = { { .kind = TT_FAULT_LATE_RANK, .where = 1, .factor = 5e15 } };
+    const struct tt_fault slow[] = { { .kind = TT_FAULT_SLOW_RANK, .where = 1, .factor = 1e6 } };
+    char said[1024];
+
+    (void)state;
+    for (int i = 0; i < 5; i++) {
+        struct setup u = on(0, "ring", TT_ALLGATHER, 4, 1u << 20);
+        struct run r;
+
+        run_of(&r, &u);
+        r.conf.copy_byte_ns = i == 0 ? 1e10 : 0;
+        if (i == 1)
+            r.net.link[TT_NEAR_RACK].bytes_per_s = 0.1;
+        if (i == 2)
+            r.net.link[TT_NEAR_RACK].latency_ns = 4e15;
+        r.conf.faults = i == 3 ? late : slow;
+        r.conf.nfaults = i >= 3;
+        if (i == 4)
+            r.conf.way.receive_ns = 1e10;
+        refused(&r, said);
+        if (!strstr(said, "53 days"))
+            fail_msg("case %d: said \"%s\"", i, said);
+    }
+}
+
+/* Its memory is counted before anything of it is taken. */
+static void links_of_too_wide_a_host_are_counted_and_refused(void **state)
+{
+    struct setup u = on(0, "dissemination", TT_BARRIER, 70000, 0);
+    char said[1024];
+    struct run r;
+
+    (void)state;
+    run_of(&r, &u);
+    tt_layout_regular(&r.layout, u.n, u.n, 1, 1, TT_NODE_MESH);
+    r.net.link[TT_NEAR_SOCKET] = r.net.link[TT_NEAR_RACK];
+    assert_true(tt_des_memory(r.conf.algo, &r.coll, &r.net) > (uint64_t)u.n * u.n * sizeof(struct tt_server));
+    refused(&r, said);
+    assert_non_null(strstr(said, "70000 ranks on hosts of up to 70000"));
+}
+
+static void only_layers_with_links_of_their_own_can_queue(void **state)
+{
+    struct setup u = on(0, "direct", TT_ALLGATHER, 8, 64);
+    struct tt_des_result result;
+    char why[256] = "";
+    struct run r;
+
+    (void)state;
+    for (int shared = 0; shared < 2; shared++) {
+        run_of(&r, &u);
+        r.layout.group_ranks[TT_NEAR_RACK] = 4;
+        r.net.link[TT_NEAR_ZONE].latency_ns = 7000;
+        r.net.uplink_bytes_per_s[TT_NEAR_ZONE] = shared ? 1e9 : 0;
+        assert_int_equal(tt_des_run(&r.conf, &result, why, sizeof why), TUTTI_OK);
+        assert_true(result.puts[TT_NEAR_ZONE] > 0 && result.puts[TT_NEAR_RACK] > 0);
+        assert_true(result.queues[TT_NEAR_RACK]);
+        assert_int_equal(result.queues[TT_NEAR_ZONE], shared);
     }
 }
 
@@ -437,6 +545,10 @@ int main(void)
         cmocka_unit_test(a_late_rank_makes_all_late),
         cmocka_unit_test(a_slow_rank_pays_its_overhead_twice),
         cmocka_unit_test(faults_that_name_nothing_are_refused),
+        cmocka_unit_test(faults_of_one_thing_are_bounded_together),
+        cmocka_unit_test(what_takes_too_long_to_count_is_an_error),
+        cmocka_unit_test(links_of_too_wide_a_host_are_counted_and_refused),
+        cmocka_unit_test(only_layers_with_links_of_their_own_can_queue),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
