@@ -7,8 +7,6 @@
 #include <string.h>
 #include "wire/wires.h"
 
-#define SIZE_BYTES_MAX (1ull << 50)
-
 unsigned long long option_number(struct argp_state *state, const char *option, const char *arg, unsigned long long min,
                                  unsigned long long max)
 {
@@ -48,7 +46,7 @@ const char *option_size_until(struct argp_state *state, const char *option, cons
         shift = 10 * (unsigned)(unit - units + 1);
         end++;
     }
-    if ((*end && *end != stop) || *at < '0' || *at > '9' || errno || v > SIZE_BYTES_MAX >> shift)
+    if ((*end && *end != stop) || *at < '0' || *at > '9' || errno || v > OPTION_SIZE_MAX >> shift)
         argp_error(state, "%s %s: it must be a size like 4096, 4K, 16M or 1G", option, arg);
     *out = (uint64_t)v << shift;
     return end;

@@ -6,6 +6,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#define OPTION_SIZE_MAX (1ull << 50)    /* of sizes, in bytes */
+
 /* A whole number from min to max. */
 unsigned long long option_number(struct argp_state *state, const char *option, const char *arg, unsigned long long min,
                                  unsigned long long max);

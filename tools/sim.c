@@ -15,11 +15,14 @@
 #include "comm/measure.h"
 #include "comm/plugin.h"
 #include "comm/plugins.h"
+#include "option_values.h"
 #include "sim/net_topo.h"
 #include "sim_options.h"
 #include "sim_plot.h"
 
 #define ELEM_BYTES 4u
+#define SIZES_MAX 64    /* of a sweep that doubles, from 1 byte */
+#define NAME_BYTES 128
 
 /* All that the cases of a run have in common. */
 struct sim_run {
@@ -31,6 +34,7 @@ struct sim_run {
     uint32_t npoints;
     uint64_t memory_bytes;      /* of this machine */
     bool shown;                 /* the progress bar is on the screen */
+    bool headed;                /* the table's head is printed */
     uint64_t began_ns, told_ns;
     const char *algo_name;
 };
@@ -106,8 +110,10 @@ static struct json_object *json_links(const struct tt_des_result *r)
         o = json_object_new_object();
         add(o, "bytes", (double)r->bytes[d]);
         add(o, "puts", (double)r->puts[d]);
-        add(o, "peak_queue_bytes", (double)r->peak_queue_bytes[d]);
-        add(o, "busiest", r->busiest[d]);
+        if (r->queues[d]) {
+            add(o, "peak_queue_bytes", (double)r->peak_queue_bytes[d]);
+            add(o, "busiest", r->busiest[d]);
+        }
         json_object_object_add(links, tt_distance_name((enum tt_distance)d), o);
     }
     return links;
@@ -140,28 +146,39 @@ static void print_json(const struct sim_run *run, const struct sim_case *c)
     json_object_put(o);
 }
 
-static void print_head(const struct sim_run *run)
+/* Above the first line of the table. */
+static void print_head(struct sim_run *run)
 {
     const struct sim_options *o = &run->o;
 
+    if (run->headed)
+        return;
+    run->headed = true;
     printf("# tutti sim: %s, %u ranks of %s; software %g + %g ns a message, adds at %g GB/s, copies at %g GB/s\n",
            o->coll->name, run->layout.nranks, run->topo.name, o->send_ns, o->receive_ns, o->reduce_gbs, o->copy_gbs);
     printf("#%13s %-32s %14s %9s %9s %9s %11s %11s %8s\n", "bytes", "algorithm", "time us", "algbw", "busbw", "segment",
            "messages", "events", "M ev/s");
 }
 
+/* Of a layer that is not over-subscribed there is nothing that could be busy: it has no links of its own in the model. */
 static void print_links(const struct tt_des_result *r)
 {
-    for (int d = TT_NEAR_SOCKET; d < TT_DISTANCES; d++)
-        if (r->puts[d] || r->busiest[d] > 0)
-            printf(
-                "#   %-9s %15llu bytes in %11llu messages; its links: busiest %5.1f %%, at most %llu bytes waiting\n",
-                tt_distance_name((enum tt_distance)d), (unsigned long long)r->bytes[d], (unsigned long long)r->puts[d],
-                100 * r->busiest[d], (unsigned long long)r->peak_queue_bytes[d]);
+    for (int d = TT_NEAR_SOCKET; d < TT_DISTANCES; d++) {
+        if (!r->puts[d] && r->busiest[d] <= 0)
+            continue;
+        printf("#   %-9s %15llu bytes in %11llu messages; its links: ", tt_distance_name((enum tt_distance)d),
+               (unsigned long long)r->bytes[d], (unsigned long long)r->puts[d]);
+        if (r->queues[d])
+            printf("busiest %5.1f %%, at most %llu bytes waiting\n", 100 * r->busiest[d],
+                   (unsigned long long)r->peak_queue_bytes[d]);
+        else
+            printf("-\n");
+    }
 }
 
-static void print_text(const struct sim_run *run, const struct sim_case *c)
+static void print_text(struct sim_run *run, const struct sim_case *c)
 {
+    print_head(run);
     printf("%14llu %-32s %14.3f %9.3f %9.3f %9llu %11llu %11llu %8.2f\n", (unsigned long long)c->bytes, c->algo->name,
            c->r.time_ns / 1e3, algbw_gbs(c), algbw_gbs(c) * perf_bus_factor(run->o.coll, c->coll.nranks),
            (unsigned long long)c->segments.segment_bytes, (unsigned long long)c->r.messages,
@@ -281,86 +298,121 @@ static struct tt_coll coll_of(const struct sim_run *run, uint64_t *bytes, uint64
     return c;
 }
 
-/* What the formulas say is cheapest here. */
+/* The slowest of the links from `nearest` to `farthest` that there are: their latency, and the time of a byte. */
+static void slowest_link(const struct sim_run *run, enum tt_distance nearest, enum tt_distance farthest,
+                         double *latency_ns, double *byte_ns)
+{
+    *latency_ns = *byte_ns = 0;
+    for (int d = (int)nearest; d <= (int)farthest; d++) {
+        *latency_ns = fmax(*latency_ns, run->net.link[d].latency_ns);
+        if (run->net.link[d].bytes_per_s > 0)
+            *byte_ns = fmax(*byte_ns, 1e9 / run->net.link[d].bytes_per_s);
+    }
+}
+
+/* What the formulas say is cheapest here: where some messages leave hosts, those that stay cost what the links inside do. */
 static const struct tt_algo *cheapest(const struct sim_run *run, const struct tt_coll *c)
 {
-    double latency_ns = 0;
+    const double software_ns = run->o.send_ns + run->o.receive_ns;
+    const enum tt_distance farthest = tt_layout_farthest(&run->layout);
+    const enum tt_distance inside = tt_layout_distance(&run->layout, 0, tt_layout_host_ranks(&run->layout, 0) - 1);
+    struct tt_cost_model m = { .reduce_byte_ns = 1 / run->o.reduce_gbs, .copy_byte_ns = 1 / run->o.copy_gbs };
 
-    for (int d = TT_NEAR_SOCKET; d <= (int)tt_layout_distance(&run->layout, 0, c->nranks - 1); d++)
-        latency_ns = fmax(latency_ns, run->net.link[d].latency_ns);
-    const struct tt_cost_model m = {
-        .message_ns = latency_ns + run->o.send_ns + run->o.receive_ns,
-        .byte_ns = 1e9 / fmax(run->net.link[TT_NEAR_RACK].bytes_per_s, 1),
-        .reduce_byte_ns = 1 / run->o.reduce_gbs, .copy_byte_ns = 1 / run->o.copy_gbs,
-    };
-
+    slowest_link(run, TT_NEAR_SOCKET, inside, &m.near_message_ns, &m.near_byte_ns);
+    slowest_link(run, farthest > inside ? TT_NEAR_RACK : TT_NEAR_SOCKET, farthest, &m.message_ns, &m.byte_ns);
+    m.near_message_ns += software_ns;
+    m.message_ns += software_ns;
     return tt_algo_choose(c, &m);
 }
 
-static tutti_status no_such_algo(const struct sim_options *o, const struct tt_coll *c, const char *name)
-{
-    const struct tt_algo *algo = tt_algo_named(c->kind, name);
-
-    if (!algo)
-        return tt_fail(TUTTI_ERR_INVALID, "%s: there is no algorithm \"%s\" (`tutti info --algos %s` lists them)",
-                       o->coll->name, name, o->coll->name);
-    return tt_fail(TUTTI_ERR_INVALID, "%s of %llu bytes on %u ranks: algorithm \"%s\" cannot do it, as it needs %s",
-                   o->coll->name, (unsigned long long)c->bytes, c->nranks, algo->name,
-                   algo->needs ? algo->needs : "another call");
-}
-
 /* Of "all", one that does not fit. */
-static void tell_left_out(const struct sim_run *run, const struct tt_coll *c, uint64_t bytes, const char *name)
+static void tell_left_out(struct sim_run *run, const struct tt_coll *c, uint64_t bytes, const char *name)
 {
     const struct tt_algo *algo = tt_algo_named(c->kind, name);
 
-    if (!run->o.json)
-        printf("# %llu bytes: %s is left out, as it needs %s\n", (unsigned long long)bytes, name,
-               algo && algo->needs ? algo->needs : "another call");
+    if (run->o.json)
+        return;
+    print_head(run);
+    printf("# %llu bytes: %s is left out, as it needs %s\n", (unsigned long long)bytes, name,
+           algo && algo->needs ? algo->needs : "another call");
 }
 
-/* All sizes of one algorithm: a name, or NULL for the cheapest of each size. Of "all", those that do not fit a size leave it out. */
-static tutti_status run_sizes(struct sim_run *run, const char *name, bool must_fit)
+/* The sizes of the run, at most SIZES_MAX. Returns how many. */
+static uint32_t sizes_of(const struct sim_options *o, uint64_t sizes[SIZES_MAX])
 {
-    const struct sim_options *o = &run->o;
-    const uint64_t first = o->sweeps ? o->min : o->bytes, last = o->sweeps ? o->max : first;
-    const uint64_t factor = o->sweeps ? o->factor : 2;
-    tutti_status st;
+    uint32_t n = 0;
 
-    for (uint64_t size = first; size <= last; size *= factor) {
-        uint64_t bytes = size;
-        const struct tt_coll c = coll_of(run, &bytes, o->sweeps ? 0 : o->block);
+    sizes[n++] = o->sweeps ? o->min : o->bytes;
+    while (o->sweeps && sizes[n - 1] <= o->max / o->factor) {
+        sizes[n] = sizes[n - 1] * o->factor;
+        n++;
+    }
+    return n;
+}
+
+/* All sizes of one algorithm: a name, or NULL for the cheapest of each size. What does not fit a size leaves it out. */
+static tutti_status run_sizes(struct sim_run *run, const char *name)
+{
+    uint64_t sizes[SIZES_MAX];
+    const uint32_t n = sizes_of(&run->o, sizes);
+    tutti_status st = TUTTI_OK;
+
+    for (uint32_t i = 0; i < n && !st; i++) {
+        uint64_t bytes = sizes[i];
+        const struct tt_coll c = coll_of(run, &bytes, run->o.sweeps ? 0 : run->o.block);
         const struct tt_algo *algo = name ? tt_algo_find(&c, name) : cheapest(run, &c);
 
-        if (!algo && must_fit)
-            return no_such_algo(o, &c, name);
-        if (!algo)
+        if (!algo) {
             tell_left_out(run, &c, bytes, name);
-        if (algo && (st = tt_plugin_check(algo, &c)))
-            return st;
-        if (algo && (st = run_case(run, algo, &c, bytes)))
-            return st;
-        if (!size)
-            break;
+            continue;
+        }
+        st = tt_plugin_check(algo, &c);
+        if (!st)
+            st = run_case(run, algo, &c, bytes);
+    }
+    return st;
+}
+
+/* What is asked for by name must fit all sizes. */
+static tutti_status check_named(struct sim_run *run, const char *name)
+{
+    uint64_t sizes[SIZES_MAX];
+    const uint32_t n = sizes_of(&run->o, sizes);
+
+    for (uint32_t i = 0; i < n; i++) {
+        uint64_t bytes = sizes[i];
+        const struct tt_coll c = coll_of(run, &bytes, run->o.sweeps ? 0 : run->o.block);
+
+        if (!tt_algo_find(&c, name))
+            return tt_algo_refuse(&c, name);
     }
     return TUTTI_OK;
 }
 
-static tutti_status run_named(struct sim_run *run, const char *names)
+/* Does `what` with each name of the list. */
+static tutti_status each_named(struct sim_run *run, tutti_status (*what)(struct sim_run *, const char *))
 {
     tutti_status st = TUTTI_OK;
-    char name[64];
+    char name[NAME_BYTES];
 
-    for (const char *at = names; !st; at++) {
+    for (const char *at = run->o.algos; !st; at++) {
         const size_t n = strcspn(at, ",");
 
         snprintf(name, sizeof name, "%.*s", (int)n, at);
-        st = run_sizes(run, name, true);
+        st = what(run, name);
         at += n;
         if (!*at)
             break;
     }
     return st;
+}
+
+/* Nothing runs before all names are known to be right. */
+static tutti_status run_named(struct sim_run *run)
+{
+    const tutti_status st = each_named(run, check_named);
+
+    return st ? st : each_named(run, run_sizes);
 }
 
 static tutti_status run_all(struct sim_run *run)
@@ -369,7 +421,7 @@ static tutti_status run_all(struct sim_run *run)
 
     for (size_t i = 0; i < tt_nalgos && !st; i++)
         if (tt_algos[i]->kind == (enum tt_coll_kind)run->o.coll->kind)
-            st = run_sizes(run, tt_algos[i]->name, false);
+            st = run_sizes(run, tt_algos[i]->name);
     return st;
 }
 
@@ -392,6 +444,9 @@ static tutti_status prepare(struct sim_run *run)
 
     if (!st)
         st = tt_net_of_topo(&run->net, &run->topo, &run->layout);
+    if (!st && run->o.block > OPTION_SIZE_MAX / n)
+        st = tt_fail(TUTTI_ERR_INVALID, "--block %llu on %u ranks: the larger buffer would have more than %llu bytes",
+                     (unsigned long long)run->o.block, n, OPTION_SIZE_MAX);
     if (!st && run->o.root >= n)
         st = tt_fail(TUTTI_ERR_INVALID, "--root %u: there are %u ranks", run->o.root, n);
     run->memory_bytes = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
@@ -409,14 +464,10 @@ int tool_sim_main(int argc, char **argv)
     if (tt_topo_load(&run.topo, run.o.topo))
         return 2;
     st = prepare(&run);
-    if (!st) {
-        if (!run.o.json)
-            print_head(&run);
-        if (!run.o.algos)
-            st = run_sizes(&run, NULL, true);
-        else
-            st = strcmp(run.o.algos, "all") == 0 ? run_all(&run) : run_named(&run, run.o.algos);
-    }
+    if (!st && !run.o.algos)
+        st = run_sizes(&run, NULL);
+    else if (!st)
+        st = strcmp(run.o.algos, "all") == 0 ? run_all(&run) : run_named(&run);
     if (!st && run.o.sweeps && run.npoints)
         st = draw(&run);
     free(run.points);

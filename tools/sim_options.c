@@ -1,11 +1,8 @@
 #include "sim_options.h"
 
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include "comm/measure.h"
 #include "option_values.h"
+#include "sim_faults.h"
 #include "topo/topo.h"
 
 enum {
@@ -77,47 +74,6 @@ static void take_sweep(struct sim_options *o, struct argp_state *state, char *ar
     o->sweeps = true;
 }
 
-/* ---- faults ---- */
-
-static const char fault_forms[] =
-    "slow-rail=HOST.RAIL:FACTOR, dead-rail=HOST.RAIL, slow-uplink=LEVEL.GROUP:FACTOR, slow-rank=RANK:FACTOR, "
-    "late-rank=RANK:MICROSECONDS";
-
-/* "FROM.INDEX" and ":FACTOR", as far as a fault has them. */
-static bool parse_fault(const char *arg, struct tt_fault *f)
-{
-    char level[16];
-    enum tt_distance d;
-    int end = 0;
-
-    *f = (struct tt_fault){ .factor = 1 };
-    if (sscanf(arg, "slow-rail=%u.%u:%lf%n", &f->where, &f->index, &f->factor, &end) == 3 && !arg[end])
-        f->kind = TT_FAULT_SLOW_RAIL;
-    else if (sscanf(arg, "dead-rail=%u.%u%n", &f->where, &f->index, &end) == 2 && !arg[end])
-        f->kind = TT_FAULT_DEAD_RAIL;
-    else if (sscanf(arg, "slow-uplink=%15[a-z].%u:%lf%n", level, &f->where, &f->factor, &end) == 3 && !arg[end] &&
-             tt_distance_parse(level, &d)) {
-        f->kind = TT_FAULT_SLOW_UPLINK;
-        f->index = d;
-    } else if (sscanf(arg, "slow-rank=%u:%lf%n", &f->where, &f->factor, &end) == 2 && !arg[end])
-        f->kind = TT_FAULT_SLOW_RANK;
-    else if (sscanf(arg, "late-rank=%u:%lf%n", &f->where, &f->factor, &end) == 2 && !arg[end]) {
-        f->kind = TT_FAULT_LATE_RANK;
-        f->factor *= 1000;
-    } else
-        return false;
-    return isfinite(f->factor) && f->factor >= 0 && f->factor <= 1e12;
-}
-
-static void take_fault(struct sim_options *o, struct argp_state *state, char *arg)
-{
-    if (o->nfaults == SIM_FAULTS_MAX)
-        argp_error(state, "--fault: at most %d", SIM_FAULTS_MAX);
-    if (!parse_fault(arg, &o->faults[o->nfaults]))
-        argp_error(state, "--fault %s: it must be one of %s", arg, fault_forms);
-    o->nfaults++;
-}
-
 /* ---- all together ---- */
 
 static void take_coll(struct sim_options *o, struct argp_state *state, const char *arg)
@@ -170,10 +126,10 @@ static error_t parse_one(int key, char *arg, struct argp_state *state)
         o->algos = arg;
         return 0;
     case OPT_BYTES:
-        o->bytes = option_size_or_none(state, "--bytes", arg);
+        o->bytes = option_size(state, "--bytes", arg);
         return 0;
     case OPT_BLOCK:
-        o->block = option_size_or_none(state, "--block", arg);
+        o->block = option_size(state, "--block", arg);
         return 0;
     case OPT_ROOT:
         o->root = (uint32_t)option_number(state, "--root", arg, 0, TT_TOPO_RANKS_MAX);
@@ -191,10 +147,12 @@ static error_t parse_one(int key, char *arg, struct argp_state *state)
         o->quiet = true;
         return 0;
     case OPT_FAULT:
-        take_fault(o, state, arg);
+        if (o->nfaults == SIM_FAULTS_MAX)
+            argp_error(state, "--fault: at most %d", SIM_FAULTS_MAX);
+        sim_fault_parse(state, arg, &o->faults[o->nfaults++]);
         return 0;
     case OPT_SEGMENT:
-        o->segment_bytes = option_size_or_none(state, "--segment", arg);
+        o->segment_bytes = option_size(state, "--segment", arg);
         return 0;
     case OPT_EAGER:
         o->eager_bytes = option_size_or_none(state, "--eager", arg);
@@ -254,7 +212,7 @@ static const struct argp argp = {
         "Simulates a collective on a described machine: the real schedules and executors of all ranks in virtual time, without data "
         "(docs/simulation.md)."
         "\vTimes are until the last rank has finished; algbw and busbw are computed from them as by `tutti perf`. A fault is one of\n"
-        "  slow-rail=HOST.RAIL:FACTOR       takes FACTOR times as long\n"
+        "  slow-rail=HOST.RAIL:FACTOR       takes FACTOR times as long, 1e-6 to 1e6\n"
         "  dead-rail=HOST.RAIL              its ranks use the host's next one\n"
         "  slow-uplink=LEVEL.GROUP:FACTOR   of an over-subscribed layer: rack, zone, building\n"
         "  slow-rank=RANK:FACTOR            all that it does itself\n"
