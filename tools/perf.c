@@ -245,7 +245,8 @@ static int sweep(const struct perf_options *o, tutti_comm *comm)
     if (!st && s.rank == 0)
         perf_print_end(&s.printer);
     perf_rooms_fini(&s.rooms);
-    return st || s.printer.wrong ? 1 : 0;      /* what is wrong, rank 0 alone knows and tells */
+    /* What is wrong, and that nothing was measured, rank 0 alone knows and tells. */
+    return st || s.printer.wrong || (s.rank == 0 && s.printer.ntotal && !s.printer.nmeasured) ? 1 : 0;
 }
 
 /* What depends on the number of ranks. */

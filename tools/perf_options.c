@@ -150,7 +150,7 @@ static const struct argp argp = {
         "time is the median. algbw is size / time; busbw is that times 2(n-1)/n (allreduce), (n-1)/n (those with a block per "
         "rank) or 1, as nccl-tests define it. A pingpong's time is half of the round trip. In v calls the blocks of neighbours "
         "have half and one and a half times the average length.\n\n"
-        "The exit status is 0, 1 if a call failed or an element was wrong, 2 if the arguments make no sense.",
+        "The exit status is 0, 1 if a call failed, an element was wrong, or nothing could be measured, 2 if the arguments make no sense.",
 };
 
 void perf_options_parse(struct perf_options *o, int argc, char **argv)
@@ -159,6 +159,5 @@ void perf_options_parse(struct perf_options *o, int argc, char **argv)
         .min_bytes = 8, .max_bytes = 128u << 20, .factor = 4, .dtype = TUTTI_F32, .op = TUTTI_SUM,
         .effort = { .warmup = -1 }, .out_of_place = true, .in_place = true,
     };
-    argp_err_exit_status = 2;
     argp_parse(&argp, argc, argv, 0, NULL, o);
 }

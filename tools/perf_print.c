@@ -160,6 +160,7 @@ void perf_print_rows(struct perf_printer *p, const struct perf_row rows[2])
     for (int i = 0; i < 2; i++) {
         if (!rows[i].measured)
             continue;
+        p->nmeasured++;
         if (p->o->json)
             print_json(p, &rows[i]);
         p->busbw_sum += perf_busbw_gbs(&rows[i]);
@@ -183,9 +184,20 @@ void perf_print_skipped(struct perf_printer *p, const struct perf_case *c)
     fflush(p->out);
 }
 
+static void print_nothing(const struct perf_options *o)
+{
+    const struct tt_algo *algo = o->coll && o->algo ? tt_algo_named((enum tt_coll_kind)o->coll->kind, o->algo) : NULL;
+    const char *needs = algo ? algo->needs : NULL;
+
+    fprintf(stderr, "tutti perf: nothing was measured: the algorithm %s can do none of these calls%s%s\n",
+            o->algo ? o->algo : "that was chosen", needs ? ", as it needs " : "", needs ? needs : "");
+}
+
 void perf_print_end(struct perf_printer *p)
 {
     clear_progress(p);
+    if (p->ntotal && !p->nmeasured)
+        print_nothing(p->o);
     if (p->o->json)
         return;
     if (p->o->check)

@@ -24,6 +24,7 @@ struct perf_printer {
     FILE *out;
     bool progress;              /* stderr is a terminal */
     uint32_t ntotal, ndone;     /* measurements */
+    uint32_t nmeasured;         /* of them; the others could not be */
     double busbw_sum;
     uint32_t nbusbw;
     uint64_t wrong;
@@ -44,7 +45,7 @@ void perf_print_progress(struct perf_printer *p, const struct perf_case *c);
 void perf_print_rows(struct perf_printer *p, const struct perf_row rows[2]);
 /* Why a size is missing. */
 void perf_print_skipped(struct perf_printer *p, const struct perf_case *c);
-/* The closing lines. */
+/* The closing lines, and why nothing was measured, where that is so. */
 void perf_print_end(struct perf_printer *p);
 
 #endif

@@ -29,6 +29,8 @@ class Plugins(ClusterTest):
     def test_a_plan_for_other_ranks_is_not_used(self):
         done = perf("-n", 3, "--algo", "sockets4", "--max", "1K", "allgather", TUTTI_ALGORITHMS=PLAN)
         self.assertIn("sockets4 cannot do this call", done.stdout)
+        self.assertEqual(done.returncode, 1, done.stderr)
+        self.assertRegex(done.stderr, "nothing was measured: the algorithm sockets4 can do none of these calls, as it needs 4 ranks")
 
     def test_they_are_listed_with_what_they_need(self):
         done = subprocess.run([TUTTI, "info", "--algos", "allgather"], env=environment(TUTTI_ALGORITHMS=f"{PLUGIN},{PLAN}"),
