@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Writes the page of docs/ that a benchmark's results belong to: docs/performance.md and its plot from a peers run, docs/rails.md
-from a rails run: bench/report.py [RESULTS] [--out FILE.md]"""
+from a rails run, docs/simulation-measured.md from a sim and a predict run: bench/report.py [RESULTS] [--out FILE.md]"""
 
 import argparse
 import sys
@@ -11,7 +11,7 @@ sys.path.insert(0, str(HERE))
 sys.dont_write_bytecode = True
 
 import plot  # noqa: E402
-from lib import report_rails, results, say  # noqa: E402
+from lib import report_rails, report_sim, results, say  # noqa: E402
 
 METHOD = """\
 Everything here was measured in one run, side by side, by `bench/run peers`; how is told in
@@ -73,16 +73,23 @@ def write_peers(data, out):
     out.write_text(markdown(data, drawing and drawing.name))
 
 
+def write_sim(data, out):
+    old = out.read_text() if out.exists() else ""
+    out.write_text(report_sim.markdown(data, machine_table(data["machine"]), counts(data["rows"]), old))
+
+
 def main(argv):
     parser = argparse.ArgumentParser(prog="bench/report.py", description=__doc__)
     parser.add_argument("results", nargs="?", type=Path, default=HERE.parent / "build" / "bench" / "peers.json")
-    parser.add_argument("--out", type=Path, help="default docs/performance.md or docs/rails.md")
+    parser.add_argument("--out", type=Path, help="default docs/performance.md, docs/rails.md or docs/simulation-measured.md")
     options = parser.parse_args(argv)
     docs = HERE.parent / "docs"
     try:
         data = results.load(options.results)
         if data["benchmark"] == "rails":
             (options.out or docs / "rails.md").write_text(report_rails.markdown(data, machine_table(data["machine"])))
+        elif data["benchmark"] in report_sim.PARTS:
+            write_sim(data, options.out or docs / "simulation-measured.md")
         elif data["benchmark"] == "peers":
             write_peers(data, options.out or docs / "performance.md")
         else:

@@ -1,0 +1,103 @@
+"""docs/simulation-measured.md out of the rows of bench/run sim and bench/run predict: a part for each, which the other's report leaves as it is."""
+
+import re
+
+from . import results, say
+
+TITLE = """\
+# The simulator, measured
+
+[simulation.md](simulation.md) has the model and its limits. Each part of this page comes whole out of one run of one benchmark, by
+`bench/report.py build/bench/sim.json` and `bench/report.py build/bench/predict.json`."""
+
+COST = """\
+## What it costs, and how far it is from closed forms
+
+By `bench/run sim`. Each case is one run of `tutti sim` on `four-buildings`, alone in its process, on one thread; of several runs the slowest
+counts. The goals are 60 s and 8 GiB at 131,072 and 4,096 ranks."""
+
+FORMS = """\
+Against closed forms on a uniform network, microseconds. The goal is 0.1 %."""
+
+PREDICTIONS = """\
+## What it predicts for real links
+
+By `bench/run predict`: `tutti sim` on a description of the testbed ([tests/support/testbed.py](../tests/support/testbed.py)) beside `tutti perf` there.
+Nothing in the description is fitted to the times. *Off* is of the prediction; *rounds* is what it is against the slowest and the
+fastest round. *Processors* is how busy all of them were: where it is near 100 %, links did not set the time. The goal is 15 %."""
+
+PARTS = ("sim", "predict")
+
+
+def case_of(row):
+    """What a row is about, without the quantity."""
+    return row["what"].rsplit(": ", 1)
+
+
+def skipped_list(rows):
+    missing = [row for row in rows if "skipped" in row]
+    return ["Not measured:\n\n" + "\n".join(f"- {row['what']}: {row['skipped']}" for row in missing)] if missing else []
+
+
+def cost_table(rows):
+    cases = {}
+    for row in rows:
+        case, quantity = case_of(row)
+        cases.setdefault(case, {})[quantity] = row
+    lines = []
+    for case, by in cases.items():
+        wall, memory, events = by.get("wall time"), by.get("memory"), by.get("events")
+        if not (wall and memory and events):
+            continue        # a run that was cut short
+        short = [name for name, row in (("time", wall), ("memory", memory)) if say.verdict(row) == "short"]
+        lines.append([case, say.number(wall["value"]), say.number(memory["value"]), events["against"].removesuffix(" events"),
+                      f"{events['value']:.2f}", " and ".join(short) + " short" if short else "ok"])
+    return results.aligned(["case", "seconds", "peak GiB", "events", "million events/s", ""], lines)
+
+
+def form_line(row):
+    sample = row["samples"]
+    return [case_of(row)[0], f"{sample['simulated_us']:.3f}", f"{sample['formula_us']:.3f}", f"{row['value']:.3f} %", say.verdict(row)]
+
+
+def cost_part(rows):
+    measured = [row for row in rows if "value" in row]
+    forms = [row for row in measured if "closed form" in row["what"]]
+    scale = [row for row in measured if row not in forms]
+    parts = [cost_table(scale)] if scale else []
+    if forms:
+        parts += [FORMS, results.aligned(["case", "simulated", "formula", "distance", ""], map(form_line, forms))]
+    return parts
+
+
+def prediction_line(row):
+    off = 100 * (row["predicted_us"] / row["measured_us"] - 1)
+    low, high = row["spread"]
+    return [case_of(row)[0], f"{row['predicted_us'] / 1000:.1f}", f"{row['measured_us'] / 1000:.1f}", f"{off:+.1f} %",
+            f"{low:+.1f} to {high:+.1f} %", f"{100 * row['cpu']:.0f} %", say.verdict(row)]
+
+
+def prediction_part(rows):
+    measured = [row for row in rows if "value" in row]
+    head = ["case", "predicted ms", "measured ms", "off", "rounds", "processors", ""]
+    return [results.aligned(head, map(prediction_line, measured))] if measured else []
+
+
+def marks(name):
+    return f"<!-- bench/run {name} -->\n\n", f"\n\n<!-- end of bench/run {name} -->"
+
+
+def kept(name, old):
+    """That benchmark's part of the page as it is, or None."""
+    begin, end = map(re.escape, marks(name))
+    found = re.search(begin + ".*?" + end, old, re.DOTALL)
+    return found and found.group(0)
+
+
+def markdown(data, machine_table, counts, old):
+    """The page: data's part anew, the other's as it is in the old page's text."""
+    name, rows = data["benchmark"], data["rows"]
+    head, body = (COST, cost_part(rows)) if name == "sim" else (PREDICTIONS, prediction_part(rows))
+    new = "\n\n".join([head, machine_table, counts, *body, *skipped_list(rows)]).join(marks(name))
+    parts = [new if part == name else kept(part, old) for part in PARTS]
+    return "\n\n".join([TITLE, *filter(None, parts)]) + "\n"

@@ -1,0 +1,103 @@
+#!/usr/bin/env python3
+"""bench/report.py: the page about the simulator says what the rows of its two benchmarks say, a part for each."""
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+BUILD = Path(os.environ["TUTTI_BUILD_DIR"])
+BENCH = Path(os.environ["TUTTI_SOURCE_DIR"]) / "bench"
+sys.path.insert(0, str(BENCH))
+sys.dont_write_bytecode = True
+
+import bench_predict  # noqa: E402
+import bench_sim  # noqa: E402
+from lib import rails  # noqa: E402
+
+MACHINE = {"date": "2026-01-02", "commit": "c0ffee", "cpu": "a processor", "cores": 2, "memory_gib": 8, "system": "a system",
+           "kernel": "6.1", "congestion_control": "cubic", "busy_cores_before": 0, "versions": {"tutti": "0.1.0"}}
+
+
+def predicted(measured_us, predicted_us):
+    """A row as bench/run predict writes it."""
+    what = bench_predict.what_of(rails.Shape(2, 2, 2, 100, "cubic"), "allgather", "ring", 4 << 20)
+    return {"what": what, "value": round(abs(100 * (predicted_us / measured_us - 1)), 2), "reach": 15, "unit": "%", "better": "lower",
+            "against": "tutti perf on the testbed", "predicted_us": predicted_us, "measured_us": measured_us, "spread": [-8.0, 3.0],
+            "cpu": 0.5, "rail_mib": [], "network": {}, "samples": {"measured_us": [measured_us], "predicted_us": [predicted_us]}}
+
+
+class Report(unittest.TestCase):
+    def setUp(self):
+        place = tempfile.TemporaryDirectory()
+        self.addCleanup(place.cleanup)
+        self.place = Path(place.name)
+        self.page = self.place / "page.md"
+
+    def report(self, benchmark, rows):
+        data = self.place / f"{benchmark}.json"
+        data.write_text(json.dumps({"benchmark": benchmark, "machine": MACHINE, "rows": rows}))
+        return subprocess.run([sys.executable, BENCH / "report.py", data, "--out", self.page], capture_output=True, text=True, check=False)
+
+    def cells(self, case):
+        """Of the one line of the page's tables that begins with it."""
+        (line,) = [line for line in self.page.read_text().splitlines() if line.startswith(f"| {case} ")]
+        return [cell.strip() for cell in line.strip("|").split("|")][1:]
+
+    def sim_rows(self):
+        """Real ones, of cases that take no time."""
+        program, options = str(BUILD / "tutti"), argparse.Namespace(runs=2)
+        return [bench_sim.form_row(program, bench_sim.FORMS[0]),
+                *bench_sim.scale_rows(program, options, ("allgather", "ring", 16, ["--block", "64"])),
+                *bench_sim.scale_rows(program, options, ("allgather", "nosuch", 16, ["--block", "64"]))]
+
+    def test_rows_of_the_simulator_become_two_tables_and_what_is_missing(self):
+        rows = self.sim_rows()
+        done = self.report("sim", rows)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        form, wall, memory, events = rows[:4]
+        sample = form["samples"]
+        self.assertEqual(self.cells("allgather ring, 64 ranks, 1024 a block"),
+                         [f"{sample['simulated_us']:.3f}", f"{sample['formula_us']:.3f}", f"{form['value']:.3f} %", "ok"])
+        cells = self.cells("allgather ring, 16 ranks, 64 a block")
+        self.assertAlmostEqual(float(cells[0]), wall["value"], delta=0.001)
+        self.assertAlmostEqual(float(cells[1]), memory["value"], delta=0.001)
+        self.assertEqual(f"{cells[2]} events", events["against"])
+        self.assertEqual(cells[4], "ok")
+        self.assertIn("- allgather nosuch, 16 ranks, 64 a block: wall time: ", self.page.read_text())
+
+    def test_what_is_over_its_goal_is_called_short(self):
+        rows = self.sim_rows()[1:4]
+        rows[0]["value"] = 61
+        self.report("sim", rows)
+        self.assertEqual(self.cells("allgather ring, 16 ranks, 64 a block")[4], "time short")
+        rows[1]["value"] = 9
+        self.report("sim", rows)
+        self.assertEqual(self.cells("allgather ring, 16 ranks, 64 a block")[4], "time and memory short")
+
+    def test_each_benchmark_has_its_part_and_leaves_the_other_as_it_is(self):
+        self.report("predict", [predicted(200000, 190000)])
+        first = self.page.read_text()
+        self.assertIn("| -5.0 % |", first)
+        self.report("sim", self.sim_rows())
+        both = self.page.read_text()
+        self.assertIn("| -5.0 % |", both)
+        self.assertIn("allgather ring, 16 ranks", both)
+        self.report("predict", [predicted(200000, 260000)])
+        last = self.page.read_text()
+        self.assertNotIn("| -5.0 % |", last)
+        self.assertRegex(last, r"\| \+30\.0 %[^\n]*\| short +\|")
+        self.assertEqual(last.split("<!-- bench/run predict -->")[0], both.split("<!-- bench/run predict -->")[0])
+
+    def test_a_benchmark_without_a_page_is_told(self):
+        done = self.report("nosuch", [])
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("nosuch, which has no page", done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
