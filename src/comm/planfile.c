@@ -171,6 +171,7 @@ static tutti_status prove_all(const struct tt_algo *algo, const struct tt_plan_f
 tutti_status tt_plan_file_add(struct tt_plan_file *p, const char *from)
 {
     const uint32_t before = tt_slots_taken();
+    const size_t nalgos = tt_nalgos;
     const struct tt_algo *algo;
     struct tt_algo like = {
         .name = p->name, .summary = "a plan from a file; by name only", .needs = p->needs, .kind = p->kind,
@@ -186,9 +187,12 @@ tutti_status tt_plan_file_add(struct tt_plan_file *p, const char *from)
     algo = tt_slot_take(&like, &ops, p);
     if (!algo)
         return tt_fail(TUTTI_ERR_NOMEM, "plan %s: there is room for %d algorithms from outside", from, TT_SLOTS);
-    st = prove_all(algo, p, from);
-    if (!st)
-        st = tt_algo_add(algo);
+    st = tt_algo_add(algo, from);       /* first, as it is quick: a proof is not */
+    if (!st) {
+        st = prove_all(algo, p, from);
+        if (st)
+            tt_algo_forget(nalgos);
+    }
     if (st)
         tt_slots_drop(before);
     return st;

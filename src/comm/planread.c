@@ -299,17 +299,23 @@ bool tt_plan_has_root(enum tt_coll_kind kind)
     return kind == TT_REDUCE || kind == TT_BROADCAST || kind == TT_GATHER || kind == TT_SCATTER;
 }
 
+bool tt_plan_name_is_fine(const char *name, enum tt_coll_kind kind)
+{
+    const size_t n = strlen(tt_coll_name(kind));
+
+    return strlen(name) < TT_PLAN_NAME_BYTES && strncmp(name, tt_coll_name(kind), n) == 0 && name[n] == '_' &&
+           name[n + 1] &&
+           strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_") == strlen(name);
+}
+
 static tutti_status read_name(struct reader *r, struct json_object *doc)
 {
     const char *coll = text_of(doc, "coll"), *name = text_of(doc, "name");
     struct tt_plan_file *p = r->p;
-    size_t n;
 
     if (!coll || !tt_coll_parse(coll, &p->kind) || !tt_plan_has_json(p->kind))
         return wrong(r, "\"coll\" names no collective that has plans");
-    n = strlen(coll);
-    if (!name || strlen(name) >= TT_PLAN_NAME_BYTES || strncmp(name, coll, n) != 0 || name[n] != '_' || !name[n + 1] ||
-        strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_") != strlen(name))
+    if (!name || !tt_plan_name_is_fine(name, p->kind))
         return wrong(r, "\"name\" is not \"%s_\" and then letters, digits and _, in all fewer than %u", coll, TT_PLAN_NAME_BYTES);
     memcpy(p->name, name, strlen(name) + 1);
     return TUTTI_OK;
@@ -341,7 +347,7 @@ static tutti_status read_call(struct reader *r, struct json_object *doc)
     if (!st && (elem_bytes == 0 || (elem_bytes & (elem_bytes - 1)) != 0))
         st = wrong(r, "\"elem_bytes\" is none of 1, 2, 4 and 8");
     if (!st)
-        st = read_number(r, doc, "bytes", p->kind != TT_BARRIER, NUMBER_MAX / TT_PLAN_RANKS_MAX, &p->bytes);
+        st = read_number(r, doc, "bytes", p->kind != TT_BARRIER, TT_PLAN_BYTES_MAX, &p->bytes);
     if (!st && p->kind != TT_BARRIER && (p->bytes == 0 || p->bytes % elem_bytes != 0))
         st = wrong(r, "\"bytes\" is no whole number of elements, at least one");
     if (!st && p->kind == TT_BARRIER && p->bytes != 0)
