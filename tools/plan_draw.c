@@ -19,7 +19,7 @@ struct draw_options {
 enum { OPT_ROUNDS = 256, OPT_HTML };
 
 static const struct argp_option options[] = {
-    { "output", 'o', "FILE", 0, "write to FILE (default: standard output); FILE.html is a page", 3 },
+    { "output", 'o', "FILE", 0, "write to FILE (default: standard output), an .svg or, as a page, .html", 3 },
     { "html", OPT_HTML, NULL, 0, "write a page with the picture in it, which tells about an arrow or rank that one points at", 3 },
     { "rounds", OPT_ROUNDS, "FIRST-LAST", 0, "draw these rounds only", 3 },
     { 0 },
@@ -36,6 +36,22 @@ static void parse_rounds(struct draw_options *o, const char *arg, struct argp_st
     o->end = last + 1;
 }
 
+/* The name's ending says what is written; one that says something else is refused, not served with an SVG. */
+static void parse_output(struct draw_options *o, struct argp_state *state)
+{
+    const char *slash = o->out ? strrchr(o->out, '/') : NULL, *name = slash ? slash + 1 : o->out;
+    const char *ending = name ? strrchr(name, '.') : NULL;
+
+    if (!ending)
+        return;
+    if (strcmp(ending, ".html") == 0)
+        o->html = true;
+    else if (strcmp(ending, ".svg") != 0)
+        argp_error(state, "-o %s: pictures are written as .svg, or as .html, not as %s", o->out, ending);
+    else if (o->html)
+        argp_error(state, "-o %s: --html writes a page, which is no .svg", o->out);
+}
+
 static error_t parse_one(int key, char *arg, struct argp_state *state)
 {
     struct draw_options *o = state->input;
@@ -46,13 +62,15 @@ static error_t parse_one(int key, char *arg, struct argp_state *state)
         return 0;
     case 'o':
         o->out = arg;
-        o->html = o->html || (strlen(arg) > 5 && strcmp(arg + strlen(arg) - 5, ".html") == 0);
         return 0;
     case OPT_HTML:
         o->html = true;
         return 0;
     case OPT_ROUNDS:
         parse_rounds(o, arg, state);
+        return 0;
+    case ARGP_KEY_END:
+        parse_output(o, state);
         return 0;
     default:
         return ARGP_ERR_UNKNOWN;

@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include "comm/planread.h"
 #include "option_values.h"
 #include "sched/json.h"
 
@@ -16,15 +17,17 @@ struct show_options {
     struct plan_options plan;
     uint32_t rank;
     uint64_t rounds_max;
+    const char *name;           /* of the plan as JSON; NULL: the algorithm's */
     bool rank_said, json;
 };
 
-enum { OPT_JSON = 256, OPT_ROUNDS };
+enum { OPT_JSON = 256, OPT_ROUNDS, OPT_NAME };
 
 static const struct argp_option options[] = {
     { "rank", 'r', "RANK", 0, "the program of this rank (default 0)", 3 },
     { "rounds", OPT_ROUNDS, "N", 0, "its first N rounds (default 1000)", 3 },
     { "json", OPT_JSON, NULL, 0, "the programs of all ranks, in the form that docs/plan-format.md describes", 3 },
+    { "name", OPT_NAME, "NAME", 0, "with --json: the plan's name (\"allgather_mine\"). One that is to be loaded needs a name of its own", 3 },
     { 0 },
 };
 
@@ -47,9 +50,14 @@ static error_t parse_one(int key, char *arg, struct argp_state *state)
     case OPT_JSON:
         o->json = true;
         return 0;
+    case OPT_NAME:
+        o->name = arg;
+        return 0;
     case ARGP_KEY_END:
         if (o->json && o->rank_said)
             argp_error(state, "--json is of all ranks: it does not go with --rank");
+        if (o->name && !o->json)
+            argp_error(state, "--name goes with --json");
         return 0;
     default: return ARGP_ERR_UNKNOWN;
     }
@@ -210,7 +218,7 @@ static bool show_rank(const struct plan *p, const struct show_options *o)
     return fine;
 }
 
-static bool show_json(const struct plan *p)
+static bool show_json(const struct plan *p, const char *name)
 {
     struct tt_program program;
 
@@ -219,9 +227,15 @@ static bool show_json(const struct plan *p)
                 tt_coll_name(p->algo->kind));
         return false;
     }
+    if (name && !tt_plan_name_is_fine(name, p->algo->kind)) {
+        fprintf(stderr,
+                "tutti plan: --name %s: it must be \"%s_\" and then letters, digits and _, in all fewer than %u\n",
+                name, tt_coll_name(p->algo->kind), TT_PLAN_NAME_BYTES);
+        return false;
+    }
     if (!plan_program(p, &program))
         return false;
-    tt_plan_write_json(stdout, &program, p->algo->name);
+    tt_plan_write_json(stdout, &program, name ? name : p->algo->name);
     tt_program_fini(&program);
     return true;
 }
@@ -236,7 +250,7 @@ int plan_show_main(int argc, char **argv)
         return 2;
     if (!plan_open(&plan, &o.plan, o.json ? RANKS_JSON_MAX : RANKS_MAX))
         return 1;
-    fine = o.json ? show_json(&plan) : show_rank(&plan, &o);
+    fine = o.json ? show_json(&plan, o.name) : show_rank(&plan, &o);
     plan_close(&plan);
     return fine && fflush(stdout) == 0 && !ferror(stdout) ? 0 : 1;
 }

@@ -17,6 +17,7 @@
 #include "tune/memory.h"
 
 #define RANKS_MAX 131072u
+#define REASON_BYTES 4352u      /* a path is among them */
 
 struct why_options {
     struct plan_options plan;
@@ -32,6 +33,9 @@ struct why {
     bool simulates;
     struct tt_tune_report report;
     struct tt_tune_choice choice;
+    const struct tt_tunefile *tune;     /* the tune file for these ranks; NULL: none is */
+    struct tt_tuned tuned;              /* what it says of the call; row NULL: nothing, so it was not asked */
+    const char *unused;                 /* why no tune file that is named is for these ranks; NULL: one is, or none is named */
 };
 
 enum { OPT_JSON = 256, OPT_WIRE, OPT_CORES };
@@ -123,14 +127,40 @@ static void choose(struct why *w)
             if (w->report.candidate[i].algo == w->choice.algo)
                 w->report.chosen = i;
     }
+    if (tt_tunefile_find(w->tune, &w->coll, &w->conf.limits, &w->tuned))
+        w->choice = (struct tt_tune_choice){ .algo = w->tuned.algo, .segments = w->tuned.segments };
+}
+
+/* Whether a candidate is what is chosen: of what was measured, the algorithm alone, as the file has its own segments. */
+static bool is_chosen(const struct why *w, uint32_t i)
+{
+    return w->tuned.row ? w->report.candidate[i].algo == w->choice.algo : i == w->report.chosen;
 }
 
 static int tell(const struct why *w, const struct why_options *o);
+
+/* Of what TUTTI_TUNE_FILE names the first file for ranks that are placed like these; the caller ends *t. False: some file is wrong. */
+static bool find_tune(struct why *w, struct tt_tunes *t, bool shm)
+{
+    static char why[160];
+    const struct tt_layout *l = w->conf.layout;
+    const char *wires = !shm ? "tcp" : l->nhosts == 1 ? "shm" : l->nhosts == l->nranks ? "tcp" : "shm+tcp";
+    char ignored[160];
+
+    if (tt_tunes_load(t, getenv("TUTTI_TUNE_FILE")))
+        return false;
+    for (uint32_t i = 0; i < t->n && !w->tune; i++)
+        if (tt_tunefile_is_for(t->file[i], l, wires, i == 0 ? why : ignored, sizeof why))
+            w->tune = t->file[i];
+    w->unused = t->n > 0 && !w->tune ? why : NULL;
+    return true;
+}
 
 /* Ranks that nobody has started: constants of this machine. */
 static int why_planned(const struct why_options *o)
 {
     static struct tt_constants constants;
+    static struct tt_tunes tunes;
     static struct why w;
     struct plan p = { .algo = NULL };
     struct tt_topo topo = { .nrules = 0 };
@@ -154,10 +184,11 @@ static int why_planned(const struct why_options *o)
                                     .links = o->plan.topo ? topo.link : NULL,
                                     .model = all_local ? constants.shm : constants.tcp };
     tt_constants_costs(&constants, shm, o->cores ? o->cores : o->plan.topo ? 0 : tt_engine_cores(), &w.conf.costs);
-    if (get_sizes(&w.conf.limits, all_local)) {
+    if (get_sizes(&w.conf.limits, all_local) && find_tune(&w, &tunes, shm)) {
         choose(&w);
         status = tell(&w, o);
     }
+    tt_tunes_fini(&tunes);
     tt_topo_fini(&topo);
 end:
     tt_layout_fini(&p.layout);
@@ -175,6 +206,7 @@ static int why_in_job(const struct why_options *o)
     if (tutti_comm_create(&comm, &conf))
         return 1;           /* it has been said */
     w.simulates = comm->world->simulates;
+    w.tune = comm->tune;
     tt_comm_tune_conf(comm, &w.conf);
     if (make_coll(&w, &o->plan, &comm->layout)) {
         choose(&w);
@@ -241,6 +273,12 @@ static void reason_text(const struct why *w, char *text, size_t bytes)
     const struct tt_candidate *c = &r->candidate[r->chosen];
     double next = 0;
 
+    if (w->tuned.row) {
+        snprintf(text, bytes, "row %u of the tune file %s says so: %.2f us at %" PRIu64 " B, the median of %u rounds%s",
+                 w->tuned.row->index + 1, w->tune->path, w->tuned.row->median_us, w->tuned.row->bytes,
+                 w->tuned.row->rounds, w->tune->complete ? "" : " (it is incomplete)");
+        return;
+    }
     if (r->why_model) {
         snprintf(text, bytes, "closed forms decide, as %s", r->why_model);
         return;
@@ -289,7 +327,7 @@ static void print_text(const struct why *w)
 {
     const struct tt_tune_report *r = &w->report;
     const struct tt_candidate *sorted[TT_TUNE_CANDIDATES];
-    char reason[160];
+    char reason[REASON_BYTES];
 
     for (uint32_t i = 0; i < r->ncandidates; i++)
         sorted[i] = &r->candidate[i];
@@ -298,12 +336,16 @@ static void print_text(const struct why *w)
     printf("%s of %" PRIu64 " B on %u ranks of %u host%s: %s\n", tt_coll_name(w->coll.kind), w->coll.bytes,
            w->coll.nranks, w->conf.layout->nhosts, w->conf.layout->nhosts == 1 ? "" : "s", w->choice.algo->name);
     printf("because: %s\n", reason);
-    printf("segments of %" PRIu64 " B, %u streams; chosen alike for all of its class, up to %" PRIu64 " B; simulated with %" PRIu64 " B\n",
-           w->choice.segments.segment_bytes, w->choice.segments.streams, r->class_bytes, r->bytes);
+    if (w->unused)
+        printf("no file of TUTTI_TUNE_FILE is for these ranks: %s\n", w->unused);
+    printf("segments of %" PRIu64 " B, %u streams; ", w->choice.segments.segment_bytes, w->choice.segments.streams);
+    if (w->tuned.row)
+        printf("without the file: %s, ", r->candidate[r->chosen].algo->name);
+    printf("chosen alike for all of its class, up to %" PRIu64 " B; simulated with %" PRIu64 " B\n", r->class_bytes, r->bytes);
     print_costs(&w->conf.costs);
     printf("\n  %-24s %7s  %s  %12s %12s  %s\n", "candidate", "segment", "s", "formula us", "simulated us", "what bounds it");
     for (uint32_t i = 0; i < r->ncandidates; i++)
-        print_candidate(sorted[i], sorted[i] == &r->candidate[r->chosen]);
+        print_candidate(sorted[i], is_chosen(w, (uint32_t)(sorted[i] - r->candidate)));
 }
 
 /* ---- JSON ---- */
@@ -345,7 +387,7 @@ static void print_json(const struct why *w)
 {
     const struct tt_tune_report *r = &w->report;
     struct json_object *o = json_object_new_object(), *candidates = json_object_new_array();
-    char reason[160];
+    char reason[REASON_BYTES];
 
     reason_text(w, reason, sizeof reason);
     add_text(o, "coll", tt_coll_name(w->coll.kind));
@@ -356,12 +398,16 @@ static void print_json(const struct why *w)
     add_text(o, "algo", w->choice.algo->name);
     add_count(o, "segment_bytes", w->choice.segments.segment_bytes);
     add_count(o, "streams", w->choice.segments.streams);
-    add_text(o, "by", w->report.why_model ? "formula" : "simulation");
+    add_text(o, "by", w->tuned.row ? "measurement" : w->report.why_model ? "formula" : "simulation");
     add_text(o, "reason", reason);
+    if (w->tuned.row) {
+        add_text(o, "tune_file", w->tune->path);
+        add_count(o, "tune_row", w->tuned.row->index + 1);
+    }
     add_count(o, "class_bytes", r->class_bytes);
     add_count(o, "simulated_bytes", r->bytes);
     for (uint32_t i = 0; i < r->ncandidates; i++)
-        json_object_array_add(candidates, candidate_json(&r->candidate[i], i == r->chosen));
+        json_object_array_add(candidates, candidate_json(&r->candidate[i], is_chosen(w, i)));
     json_object_object_add(o, "candidates", candidates);
     printf("%s\n", json_object_to_json_string_ext(o, JSON_C_TO_STRING_PRETTY | JSON_C_TO_STRING_SPACED));
     json_object_put(o);

@@ -469,9 +469,9 @@ static bool prepare_hosts(struct job *j)
 {
     const struct run_options *o = j->opt;
 
-    if (o->hosts ? !hosts_parse(&j->hosts, o->hosts)
-        : o->hostfile ? !hosts_read(&j->hosts, o->hostfile)
-                      : !hosts_here(&j->hosts))
+    if (o->hosts ? !hosts_parse(&j->hosts, "tutti run", o->hosts)
+        : o->hostfile ? !hosts_read(&j->hosts, "tutti run", o->hostfile)
+                      : !hosts_here(&j->hosts, "tutti run"))
         return false;
     return hosts_place(&j->hosts, o->nranks, j->host_of, j->local_of);
 }

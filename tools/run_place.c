@@ -19,12 +19,12 @@ static bool add_host(struct hosts *h, const char *name, size_t bytes, uint32_t s
     struct host *at;
 
     if (bytes == 0 || bytes >= HOST_BYTES || h->n == HOSTS_MAX) {
-        fprintf(stderr, "tutti run: \"%.*s\" is no host name, or there are more than %u hosts\n", (int)bytes, name, HOSTS_MAX);
+        fprintf(stderr, "%s: \"%.*s\" is no host name, or there are more than %u hosts\n", h->tool, (int)bytes, name, HOSTS_MAX);
         return false;
     }
     at = realloc(h->at, (h->n + 1) * sizeof *at);
     if (!at) {
-        fprintf(stderr, "tutti run: no memory\n");
+        fprintf(stderr, "%s: no memory\n", h->tool);
         return false;
     }
     h->at = at;
@@ -36,13 +36,13 @@ static bool add_host(struct hosts *h, const char *name, size_t bytes, uint32_t s
     return true;
 }
 
-static bool parse_slots(const char *text, uint32_t *out)
+static bool parse_slots(const struct hosts *h, const char *text, uint32_t *out)
 {
     char *end;
     const unsigned long v = strtoul(text, &end, 10);
 
     if (end == text || *end || v == 0 || v > RANKS_MAX) {
-        fprintf(stderr, "tutti run: \"%s\" is no number of slots (1 to %u)\n", text, RANKS_MAX);
+        fprintf(stderr, "%s: \"%s\" is no number of slots (1 to %u)\n", h->tool, text, RANKS_MAX);
         return false;
     }
     *out = (uint32_t)v;
@@ -57,7 +57,7 @@ static bool parse_host(struct hosts *h, char *text)
 
     if (*text == '[') {
         if (!end || (end[1] != '\0' && end[1] != ':')) {
-            fprintf(stderr, "tutti run: \"%s\" is no host\n", text);
+            fprintf(stderr, "%s: \"%s\" is no host\n", h->tool, text);
             return false;
         }
         *end++ = '\0';
@@ -65,18 +65,18 @@ static bool parse_host(struct hosts *h, char *text)
     }
     if (end && *end == ':') {
         *end++ = '\0';
-        if (!parse_slots(end, &slots))
+        if (!parse_slots(h, end, &slots))
             return false;
     }
     return add_host(h, text, strlen(text), slots);
 }
 
-bool hosts_parse(struct hosts *out, const char *text)
+bool hosts_parse(struct hosts *out, const char *tool, const char *text)
 {
     char *copy = strdup(text), *rest = copy, *one;
     bool ok = copy;
 
-    *out = (struct hosts){ .at = NULL };
+    *out = (struct hosts){ .tool = tool };
     while (ok && (one = strsep(&rest, ",")))
         ok = parse_host(out, one);
     free(copy);
@@ -97,41 +97,41 @@ static bool parse_line(struct hosts *h, char *line)
     more = strtok_r(NULL, " \t\r", &save);
     if (!more)
         return true;
-    if (strncmp(more, "slots=", 6) != 0 || !parse_slots(more + 6, &slots)) {
-        fprintf(stderr, "tutti run: \"%s\" is not understood; a line is \"host\" or \"host slots=N\"\n", more);
+    if (strncmp(more, "slots=", 6) != 0 || !parse_slots(h, more + 6, &slots)) {
+        fprintf(stderr, "%s: \"%s\" is not understood; a line is \"host\" or \"host slots=N\"\n", h->tool, more);
         return false;
     }
     h->at[h->n - 1].slots = slots;
     return true;
 }
 
-bool hosts_read(struct hosts *out, const char *path)
+bool hosts_read(struct hosts *out, const char *tool, const char *path)
 {
     FILE *f = fopen(path, "re");
     char line[1024];
     bool ok = true;
 
-    *out = (struct hosts){ .at = NULL };
+    *out = (struct hosts){ .tool = tool };
     if (!f) {
-        fprintf(stderr, "tutti run: cannot read the host file %s: %s\n", path, strerror(errno));
+        fprintf(stderr, "%s: cannot read the host file %s: %s\n", tool, path, strerror(errno));
         return false;
     }
     while (ok && fgets(line, sizeof line, f))
         ok = parse_line(out, line);
     fclose(f);
     if (ok && out->n == 0) {
-        fprintf(stderr, "tutti run: the host file %s names no host\n", path);
+        fprintf(stderr, "%s: the host file %s names no host\n", tool, path);
         ok = false;
     }
     return ok;
 }
 
-bool hosts_here(struct hosts *out)
+bool hosts_here(struct hosts *out, const char *tool)
 {
     char own[HOST_BYTES] = "localhost";
 
     gethostname(own, sizeof own - 1);
-    *out = (struct hosts){ .at = NULL };
+    *out = (struct hosts){ .tool = tool };
     if (!add_host(out, own, strlen(own), 0))
         return false;
     out->at[0].here = true;
@@ -148,7 +148,7 @@ bool hosts_place(struct hosts *h, uint32_t nranks, uint32_t *host_of, uint32_t *
         unsaid += h->at[i].slots == 0;
     }
     if (unsaid == 0 && slots < nranks) {
-        fprintf(stderr, "tutti run: %u ranks do not fit: the hosts have %llu slots\n", nranks, (unsigned long long)slots);
+        fprintf(stderr, "%s: %u ranks do not fit: the hosts have %llu slots\n", h->tool, nranks, (unsigned long long)slots);
         return false;
     }
     for (uint32_t i = 0; i < h->n; i++) {

@@ -103,12 +103,10 @@ static char *help_filter(int key, const char *text, void *input)
 static const struct argp argp = {
     .options = argp_options,
     .parser = parse_one,
-    .args_doc = "\ntutti topo place [OPTION...]",
     .doc =
         "Shows where ranks are and what joins them: this host's sockets, NICs and GPUs, or a described machine. Started as a job's program "
         "(tutti run -n 4 -- tutti topo) it tells of each rank which rail it uses, and why, and with "
-        "--measure what lies between its hosts. `tutti topo place --help` tells how ranks "
-        "are ordered over hosts.\v",
+        "--measure what lies between its hosts. `tutti topo place` orders ranks over hosts: `tutti topo place --help`.\v",
     .help_filter = help_filter,
 };
 

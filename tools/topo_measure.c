@@ -16,7 +16,7 @@ static uint32_t count_ranks(const char *list, const char *file)
     struct hosts h = { .at = NULL };
     uint64_t n = 0;
 
-    if (list ? hosts_parse(&h, list) : hosts_read(&h, file))
+    if (list ? hosts_parse(&h, "tutti topo", list) : hosts_read(&h, "tutti topo", file))
         for (uint32_t i = 0; i < h.n; i++)
             n += h.at[i].slots ? h.at[i].slots : 1;
     free(h.at);

@@ -103,16 +103,16 @@ static bool list_hosts(const struct options *o, const struct tt_topo *t, struct 
     FILE *f;
 
     if (o->hosts)
-        return hosts_parse(out, o->hosts);
+        return hosts_parse(out, "tutti topo place", o->hosts);
     if (o->hostfile)
-        return hosts_read(out, o->hostfile);
+        return hosts_read(out, "tutti topo place", o->hostfile);
     f = open_memstream(&list, &bytes);
     for (uint32_t i = 0; f && t && i < t->nrules; i++)
         if (!strpbrk(t->rules[i].host, "*?"))
             fprintf(f, "%s%s", ftell(f) ? "," : "", t->rules[i].host);
     if (f)
         fclose(f);
-    ok = list && *list && hosts_parse(out, list);
+    ok = list && *list && hosts_parse(out, "tutti topo place", list);
     if (!ok && !(list && *list))
         fprintf(stderr, "tutti topo place: there are no hosts: say --hosts, --hostfile, or --topo with a description that names some\n");
     free(list);

@@ -2,6 +2,7 @@
 #include "topo.h"
 
 #include <string.h>
+#include "xml.h"
 
 #define PAD 14.0
 #define HEAD 26.0
@@ -12,28 +13,6 @@ const char *const topo_level_colours[TT_DISTANCES] = { "#ffffff", "#eef4fb", "#d
 static const char *const rail_colours[] = { "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#7a7a00", "#444444" };
 #define NRAIL_COLOURS (sizeof rail_colours / sizeof *rail_colours)
 
-/* Text goes into XML. */
-static void escaped(FILE *f, const char *text)
-{
-    for (; *text; text++)
-        switch (*text) {
-        case '<':
-            fputs("&lt;", f);
-            break;
-        case '>':
-            fputs("&gt;", f);
-            break;
-        case '&':
-            fputs("&amp;", f);
-            break;
-        case '\'':
-            fputs("&#39;", f);
-            break;
-        default:
-            fputc(*text, f);
-        }
-}
-
 void topo_svg_box(FILE *f, double x, double y, double w, double h, const char *fill, const char *stroke)
 {
     fprintf(f, "<rect x='%.1f' y='%.1f' width='%.1f' height='%.1f' rx='5' fill='%s' stroke='%s'/>\n", x, y, w, h, fill, stroke);
@@ -42,7 +21,7 @@ void topo_svg_box(FILE *f, double x, double y, double w, double h, const char *f
 void topo_svg_label(FILE *f, double x, double y, double size, const char *anchor, const char *text)
 {
     fprintf(f, "<text x='%.1f' y='%.1f' font-size='%.0f' text-anchor='%s' fill='#222'>", x, y, size, anchor);
-    escaped(f, text);
+    xml_put(f, text);
     fputs("</text>\n", f);
 }
 
@@ -265,6 +244,7 @@ void topo_machine_draw(const struct tt_topo *t, FILE *f)
 
 /* ---- this host ---- */
 
+#define SOCKETS_DRAWN 8
 #define SOCKET_W 330.0
 #define ROW 34.0
 
@@ -349,9 +329,32 @@ static void draw_socket(FILE *f, const struct topo_here *h, int socket, double x
     }
 }
 
+/* The sockets that have processors, by their numbers; as many as fit. */
+static int list_sockets(const struct tt_machine *m, int sockets[SOCKETS_DRAWN])
+{
+    int n = 0;
+
+    for (int c = 0; c < TT_CPUS_MAX && n < SOCKETS_DRAWN; c++) {
+        const int socket = m->cpu[c].socket;
+        int at = n;
+
+        if (socket == TT_UNKNOWN)
+            continue;
+        while (at > 0 && sockets[at - 1] > socket)
+            at--;
+        if (at > 0 && sockets[at - 1] == socket)
+            continue;
+        memmove(&sockets[at + 1], &sockets[at], (size_t)(n - at) * sizeof *sockets);
+        sockets[at] = socket;
+        n++;
+    }
+    return n;
+}
+
 void topo_here_draw(const struct topo_here *h, FILE *f)
 {
-    const int nsockets = (int)(h->machine.nsockets > 8 ? 8 : h->machine.nsockets);
+    int sockets[SOCKETS_DRAWN];
+    const int nsockets = list_sockets(&h->machine, sockets);
     const bool unknown = rows_of(h, TT_UNKNOWN) > 0;
     uint32_t rows = rows_of(h, TT_UNKNOWN);
     const double boxes = nsockets + unknown > 0 ? nsockets + unknown : 1;
@@ -361,8 +364,8 @@ void topo_here_draw(const struct topo_here *h, FILE *f)
     if (h->machine.ncores)
         snprintf(cores, sizeof cores, "%u", h->machine.ncores);
     for (int s = 0; s < nsockets; s++)
-        if (rows_of(h, s) > rows)
-            rows = rows_of(h, s);
+        if (rows_of(h, sockets[s]) > rows)
+            rows = rows_of(h, sockets[s]);
     height = HEAD + (rows ? rows : 1) * ROW + 4;
     w = boxes * (SOCKET_W + PAD) + PAD;
     topo_svg_begin(f, w + 2 * PAD, height + HEAD + PAD + 2 * PAD);
@@ -370,7 +373,7 @@ void topo_here_draw(const struct topo_here *h, FILE *f)
     snprintf(title, sizeof title, "%s: cores: %s, NUMA nodes: %u", h->machine.host, cores, h->machine.nnuma);
     topo_svg_label(f, 2 * PAD, PAD + 18, 14, "start", title);
     for (int s = 0; s < nsockets; s++)
-        draw_socket(f, h, s, 2 * PAD + s * (SOCKET_W + PAD), PAD + HEAD, height);
+        draw_socket(f, h, sockets[s], 2 * PAD + s * (SOCKET_W + PAD), PAD + HEAD, height);
     if (unknown)
         draw_socket(f, h, TT_UNKNOWN, 2 * PAD + nsockets * (SOCKET_W + PAD), PAD + HEAD, height);
     fputs("</svg>\n", f);

@@ -90,17 +90,17 @@ const struct tt_algo *tt_algos[TT_ALGOS_MAX] = { ALGOS(ENTRY) };
 size_t tt_nalgos = BUILT_IN;
 _Static_assert(BUILT_IN + 40 <= TT_ALGOS_MAX && TT_ALGOS_MAX <= 256, "room for added ones; an index is a byte in messages");
 
-tutti_status tt_algo_add(const struct tt_algo *algo)
+tutti_status tt_algo_add(const struct tt_algo *algo, const char *from)
 {
     const size_t n = strlen(tt_coll_name(algo->kind));
 
     if (strncmp(algo->name, tt_coll_name(algo->kind), n) != 0 || algo->name[n] != '_' || !algo->name[n + 1])
-        return tt_fail(TUTTI_ERR_INVALID, "algorithm \"%s\": its name does not begin with \"%s_\", as it is one of that collective",
-                       algo->name, tt_coll_name(algo->kind));
+        return tt_fail(TUTTI_ERR_INVALID, "%s: algorithm \"%s\": its name does not begin with \"%s_\", as it is one of that collective",
+                       from, algo->name, tt_coll_name(algo->kind));
     if (tt_algo_named(algo->kind, algo->name))
-        return tt_fail(TUTTI_ERR_INVALID, "there is an algorithm \"%s\" already", algo->name);
+        return tt_fail(TUTTI_ERR_INVALID, "%s: there is an algorithm \"%s\" already; it needs a name of its own", from, algo->name);
     if (tt_nalgos == TT_ALGOS_MAX)
-        return tt_fail(TUTTI_ERR_NOMEM, "algorithm \"%s\": there is room for %d algorithms", algo->name, TT_ALGOS_MAX);
+        return tt_fail(TUTTI_ERR_NOMEM, "%s: algorithm \"%s\": there is room for %d algorithms", from, algo->name, TT_ALGOS_MAX);
     tt_algos[tt_nalgos++] = algo;
     return TUTTI_OK;
 }

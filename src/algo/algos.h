@@ -11,8 +11,9 @@ extern const struct tt_algo *tt_algos[TT_ALGOS_MAX];
 extern size_t tt_nalgos;
 
 /* Adds one, which must then stay; before the first communicator, from one thread. INVALID (logged) if its name is taken, its kind's name
- * is not the beginning of its own, or there is no room. tt_algo_forget drops those from the n-th on. */
-tutti_status tt_algo_add(const struct tt_algo *algo);
+ * is not the beginning of its own, or there is no room; `from`, the file that brings it, is named then. tt_algo_forget drops those from the
+ * n-th on. */
+tutti_status tt_algo_add(const struct tt_algo *algo, const char *from);
 void tt_algo_forget(size_t n);
 
 /* Constants of the network, measured once and agreed by all ranks: equal inputs give equal choices everywhere. */

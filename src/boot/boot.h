@@ -26,7 +26,7 @@ struct tt_launch {
  * contradict each other. */
 tutti_status tt_launch_read(struct tt_launch *out, const tutti_conf *conf, const char *(*get)(const char *name));
 
-#define TT_CARD_BYTES 1024
+#define TT_CARD_BYTES 1152
 
 /* What every rank learns of every other: its card (opaque to boot: addresses of its wires). */
 struct tt_table {

@@ -11,8 +11,11 @@
 #include "base/param.h"
 #include "base/prng.h"
 #include "base/status.h"
+#include "comm/cores.h"
 #include "comm/seat.h"
 #include "comm/tuner.h"
+
+#define REFUSE_NS (10 * TT_SECOND)      /* how long a rank that cannot start waits for the others, to tell them */
 
 /* What is flooded over the control overlay: a byte of kind, then
  *   FAILED   context u32, status u32, sentence
@@ -197,13 +200,14 @@ static void read_sizes(struct tt_sizes *s, struct tt_reader *r, enum tt_param_id
         r->bad = true;
 }
 
-/* A card: the cost constants, sizes, links and cores as this rank has them (only rank 0 measures), whether it simulates, its place, how long rank 0's
- * tune files are, then the engine's part. */
+/* A card: a zero (else it is a refusal), the cost constants, sizes, links and cores as this rank has them (only rank 0 measures), whether it
+ * simulates, its place, how long rank 0's tune files are, then the engine's part. */
 static tutti_status make_card(struct tt_world *w, uint8_t card[TT_CARD_BYTES], size_t *bytes)
 {
     struct tt_plugin_set plugins;
     struct tt_writer wr;
     int64_t measures = 0;
+    cpu_set_t own;
     size_t rest;
     tutti_status st;
 
@@ -220,12 +224,15 @@ static tutti_status make_card(struct tt_world *w, uint8_t card[TT_CARD_BYTES], s
     if (w->rank == 0 && w->nranks > 1)
         tt_constants_measure(&w->constants);
     tt_writer_init(&wr, card, TT_CARD_BYTES);
+    tt_write_u8(&wr, 0);
     tt_constants_write(&w->constants, &wr);
     write_sizes(&w->shm_sizes, &wr);
     write_sizes(&w->tcp_sizes, &wr);
     tt_write_u8(&wr, (uint8_t)measures);
     tt_links_write(w->here.links, &wr);
     tt_write_u32(&wr, tt_engine_cores());
+    tt_cores_own(&own);
+    tt_cores_write(&own, &wr);
     tt_write_u8(&wr, w->simulates);
     tt_told_write(&w->places[w->rank], &wr);
     tt_plugins_set(&plugins);
@@ -234,6 +241,28 @@ static tutti_status make_card(struct tt_world *w, uint8_t card[TT_CARD_BYTES], s
     st = tt_engine_card(w->engine, wr.at, (size_t)(wr.end - wr.at), &rest);
     *bytes = tt_writer_bytes(&wr) + rest;
     return st;
+}
+
+/* A rank that cannot start says so with its card. */
+static tutti_status tell_refusal(uint32_t rank, uint8_t status, struct tt_reader *r)
+{
+    char sentence[TT_CARD_BYTES];
+
+    tt_read_string(r, sentence, sizeof sentence);
+    if (r->bad || status <= TUTTI_PENDING || status >= TUTTI_STATUS_COUNT)
+        return tt_fail(TUTTI_ERR_PROTOCOL, "the card of rank %u is none of this version's", rank);
+    return tt_fail((tutti_status)status, "rank %u cannot start: %s", rank, sentence);
+}
+
+/* Counts a rank's processors where they belong. */
+static void add_cores(struct tt_world *w, uint32_t rank, const cpu_set_t *own)
+{
+    const uint64_t host = w->places[rank].host;
+
+    if (host == w->places[w->rank].host)
+        CPU_OR(&w->cores_here, &w->cores_here, own);
+    if (host == w->places[0].host)
+        CPU_OR(&w->cores_first, &w->cores_first, own);
 }
 
 static tutti_status read_card(struct tt_world *w, uint32_t rank, const uint8_t *card, size_t bytes)
@@ -245,17 +274,22 @@ static tutti_status read_card(struct tt_world *w, uint32_t rank, const uint8_t *
     struct tt_told place;
     struct tt_reader r;
     uint32_t told_bytes;
-    uint8_t measures;
+    uint8_t refuses, measures;
     uint32_t cores;
     uint8_t simulates;
+    cpu_set_t own;
 
     tt_reader_init(&r, card, bytes);
+    refuses = tt_read_u8(&r);
+    if (refuses)
+        return tell_refusal(rank, refuses, &r);
     tt_constants_read(&constants, &r);
     read_sizes(&shm, &r, TT_PARAM_SEGMENT_BYTES, TT_PARAM_EAGER_BYTES);
     read_sizes(&tcp, &r, TT_PARAM_TCP_SEGMENT_BYTES, TT_PARAM_TCP_EAGER_BYTES);
     measures = tt_read_u8(&r);
     tt_links_read(links, &r);
     cores = tt_read_u32(&r);
+    tt_cores_read(&own, &r);
     simulates = tt_read_u8(&r);
     tt_told_read(&place, &r);
     tt_plugin_set_read(&plugins, &r);
@@ -273,13 +307,17 @@ static tutti_status read_card(struct tt_world *w, uint32_t rank, const uint8_t *
         w->cores = cores;
         w->simulates = simulates;
     }
+    add_cores(w, rank, &own);
     tt_plugin_judge_add(&w->plugins, rank, &plugins);
     return tt_engine_add_card(w->engine, rank, r.at, (size_t)(r.end - r.at));
 }
 
-/* All places are known: what all ranks derive from them alike. */
+/* All places and processors are known: what all ranks derive from them alike. */
 static tutti_status derive_layout(struct tt_world *w)
 {
+    if (CPU_COUNT(&w->cores_first) > 0)
+        w->cores = (uint32_t)CPU_COUNT(&w->cores_first);
+    tt_engine_set_cores(w->engine, (uint32_t)CPU_COUNT(&w->cores_here));
     if (!tt_layout_derive(&w->layout, w->places, w->nranks))
         return tt_fail(TUTTI_ERR_NOMEM, "no memory for the layout of %u ranks", w->nranks);
     for (uint32_t r = 0; r < w->nranks; r++)
@@ -287,16 +325,12 @@ static tutti_status derive_layout(struct tt_world *w)
     return TUTTI_OK;
 }
 
-static tutti_status meet(struct tt_world *w, const struct tt_launch *launch, uint64_t deadline_ns)
+static tutti_status meet(struct tt_world *w, const struct tt_launch *launch, const uint8_t *card, size_t bytes,
+                         uint64_t deadline_ns)
 {
-    uint8_t card[TT_CARD_BYTES];
     struct tt_table table;
-    size_t bytes;
     tutti_status st;
 
-    st = make_card(w, card, &bytes);
-    if (st)
-        return st;
     if (launch->nranks == 1 && strncmp(launch->rendezvous, "id:", 3) != 0) {
         st = read_card(w, 0, card, bytes);          /* nobody waits for us, but a server of an id does */
         return st ? st : derive_layout(w);
@@ -313,6 +347,30 @@ static tutti_status meet(struct tt_world *w, const struct tt_launch *launch, uin
     return st ? st : derive_layout(w);
 }
 
+/* This rank cannot start, and has said why: meets the others nevertheless, as they would wait for it, and tells them. Returns st. */
+static tutti_status refuse(const struct tt_launch *launch, tutti_status st)
+{
+    const uint64_t soon_ns = tt_now_ns() + REFUSE_NS, deadline_ns = tt_deadline_ns(tt_now_ns(), launch->timeout_ms);
+    char sentence[TT_CARD_BYTES - 8];
+    uint8_t card[TT_CARD_BYTES];
+    struct tt_overlay *overlay;
+    struct tt_table table;
+    struct tt_writer wr;
+
+    if (launch->nranks == 1)
+        return st;
+    snprintf(sentence, sizeof sentence, "%s", tutti_last_error());
+    tt_writer_init(&wr, card, sizeof card);
+    tt_write_u8(&wr, (uint8_t)st);
+    tt_write_string(&wr, sentence);
+    if (tt_boot_meet(launch, card, tt_writer_bytes(&wr), soon_ns < deadline_ns ? soon_ns : deadline_ns, &table,
+                     &overlay) == TUTTI_OK) {
+        tt_overlay_close(overlay);
+        tt_table_fini(&table);
+    }
+    return tt_fail_again(st, sentence);
+}
+
 /* Not started yet: peers are not heard before the first communicator is there. */
 static tutti_status world_create(struct tt_world **out, const struct tt_launch *launch, int32_t lanes)
 {
@@ -323,6 +381,8 @@ static tutti_status world_create(struct tt_world **out, const struct tt_launch *
         .interfaces = launch->interfaces[0] ? launch->interfaces : NULL, .lanes = (uint32_t)lanes,
         .rails = w ? &w->here.rails : NULL, .layout = w ? &w->layout : NULL,
     };
+    uint8_t card[TT_CARD_BYTES];
+    size_t bytes;
     tutti_status st;
 
     if (!w)
@@ -340,14 +400,17 @@ static tutti_status world_create(struct tt_world **out, const struct tt_launch *
     w->rank = launch->rank;
     w->nranks = launch->nranks;
     st = tt_seat_find(conf.interfaces, &w->here, &w->places[w->rank]);
-    if (st)
-        goto destroy;
-    st = tt_engine_create(&w->engine, &conf);
+    if (!st)
+        st = tt_engine_create(&w->engine, &conf);
     if (!st && w->rank == 0)
         st = tt_tunes_load(&w->tunes, getenv("TUTTI_TUNE_FILE"));
-    if (st)
+    if (!st)
+        st = make_card(w, card, &bytes);
+    if (st) {
+        st = refuse(launch, st);
         goto destroy;
-    st = meet(w, launch, tt_deadline_ns(tt_now_ns(), launch->timeout_ms));
+    }
+    st = meet(w, launch, card, bytes, tt_deadline_ns(tt_now_ns(), launch->timeout_ms));
     if (st)
         goto destroy;
     *out = w;
@@ -479,11 +542,11 @@ static tutti_status create(tutti_comm **out, const struct tt_launch *launch, con
     if (launch->rank == 0)      /* the others have the same environment, most often */
         tt_param_warn_unknown();
     tt_log(TT_LOG_INFO, "rank %u of %u, started by: %s", launch->rank, launch->nranks, launch->launcher);
-    if (!lanes && (st = tt_param_get(TT_PARAM_LANES, &lanes)))
-        return st;
-    st = tt_plugins_load();
+    st = lanes ? TUTTI_OK : tt_param_get(TT_PARAM_LANES, &lanes);
+    if (!st)
+        st = tt_plugins_load();
     if (st)
-        return st;
+        return refuse(launch, st);
     st = world_create(&w, launch, (int32_t)lanes);
     if (st)
         return st;

@@ -4,6 +4,7 @@
 #define TT_COMM_COMM_H
 
 #include <pthread.h>
+#include <sched.h>
 #include <stdatomic.h>
 
 #include "algo/algos.h"
@@ -31,7 +32,8 @@ struct tt_world {
     struct tt_probe probe;          /* under probe_lock */
     struct tt_constants constants;  /* rank 0's, as the sizes: the same on all ranks */
     struct tt_sizes shm_sizes, tcp_sizes;
-    uint32_t cores;                 /* that ranks of a host share; rank 0's, as these */
+    uint32_t cores;                 /* that the ranks of rank 0's host share; the same on all ranks */
+    cpu_set_t cores_here, cores_first;      /* that the ranks of this host, and of rank 0's, may use together */
     bool simulates;                 /* candidates are simulated before a choice (TUTTI_TUNE) */
     struct tt_surroundings here;    /* `links` is rank 0's, and completed by what was measured: the same on all ranks */
     struct tt_told *places;         /* [nranks] as their cards tell; NULL once start-up is over */

@@ -1,6 +1,5 @@
 #include "comm/planfile.h"
 
-#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,6 +7,7 @@
 #include "algo/algos.h"
 #include "base/prng.h"
 #include "base/status.h"
+#include "comm/jsonread.h"
 #include "comm/placement.h"
 #include "comm/slots.h"
 #include "sched/rounds.h"
@@ -171,6 +171,7 @@ static tutti_status prove_all(const struct tt_algo *algo, const struct tt_plan_f
 tutti_status tt_plan_file_add(struct tt_plan_file *p, const char *from)
 {
     const uint32_t before = tt_slots_taken();
+    const size_t nalgos = tt_nalgos;
     const struct tt_algo *algo;
     struct tt_algo like = {
         .name = p->name, .summary = "a plan from a file; by name only", .needs = p->needs, .kind = p->kind,
@@ -186,9 +187,12 @@ tutti_status tt_plan_file_add(struct tt_plan_file *p, const char *from)
     algo = tt_slot_take(&like, &ops, p);
     if (!algo)
         return tt_fail(TUTTI_ERR_NOMEM, "plan %s: there is room for %d algorithms from outside", from, TT_SLOTS);
-    st = prove_all(algo, p, from);
-    if (!st)
-        st = tt_algo_add(algo);
+    st = tt_algo_add(algo, from);       /* first, as it is quick: a proof is not */
+    if (!st) {
+        st = prove_all(algo, p, from);
+        if (st)
+            tt_algo_forget(nalgos);
+    }
     if (st)
         tt_slots_drop(before);
     return st;
@@ -197,24 +201,12 @@ tutti_status tt_plan_file_add(struct tt_plan_file *p, const char *from)
 tutti_status tt_plan_file_load(const char *path, uint64_t *hash)
 {
     struct tt_plan_file *p = NULL;
-    FILE *f = fopen(path, "rb");
-    char *text;
-    size_t bytes;
-    tutti_status st;
+    char *text = NULL;
+    size_t bytes = 0;
+    tutti_status st = tt_json_load(&text, &bytes, "plan", path, TT_PLAN_FILE_BYTES_MAX);
 
-    if (!f)
-        return tt_fail_errno(errno, "TUTTI_ALGORITHMS names %s", path);
-    text = malloc(TT_PLAN_FILE_BYTES_MAX + 2);
-    bytes = text ? fread(text, 1, TT_PLAN_FILE_BYTES_MAX + 1, f) : 0;
-    if (!text)
-        st = tt_fail(TUTTI_ERR_NOMEM, "plan %s: no memory to read it", path);
-    else if (ferror(f))
-        st = tt_fail_errno(errno, "plan %s", path);
-    else {
-        text[bytes] = 0;
+    if (!st)
         st = tt_plan_file_read(&p, text, bytes, path);
-    }
-    fclose(f);
     if (!st)
         st = tt_plan_file_add(p, path);
     if (!st)

@@ -1,12 +1,11 @@
 #include "comm/planread.h"
 
-#include <json-c/json.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/status.h"
+#include "comm/jsonread.h"
 #include "sched/json.h"
 
 #define NUMBER_MAX (1ull << 48)
@@ -14,76 +13,35 @@
 
 /* Where in the document the reader is, for sentences: rank, round and step, as far as it has come. */
 struct reader {
+    struct tt_json_place at;
     struct tt_plan_file *p;
-    const char *from;
-    int64_t rank, round, step;      /* -1: not in one */
+    int64_t rank, round;            /* -1: not in one */
 };
 
-static tutti_status wrong(const struct reader *r, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-
-static tutti_status wrong(const struct reader *r, const char *fmt, ...)
+static void go_to(struct reader *r, int64_t rank, int64_t round, int64_t step)
 {
-    char what[256], where[96] = "";
-    va_list ap;
+    char *where = r->at.where;
+    const size_t cap = sizeof r->at.where;
 
-    va_start(ap, fmt);
-    vsnprintf(what, sizeof what, fmt, ap);
-    va_end(ap);
-    if (r->step >= 0)
-        snprintf(where, sizeof where, "ranks[%lld].rounds[%lld][%lld]: ", (long long)r->rank, (long long)r->round,
-                 (long long)r->step);
-    else if (r->round >= 0)
-        snprintf(where, sizeof where, "ranks[%lld].rounds[%lld]: ", (long long)r->rank, (long long)r->round);
-    else if (r->rank >= 0)
-        snprintf(where, sizeof where, "ranks[%lld]: ", (long long)r->rank);
-    return tt_fail(TUTTI_ERR_INVALID, "plan %s: %s%s", r->from, where, what);
-}
-
-/* Every member must be one of the n names. */
-static tutti_status check_members(const struct reader *r, struct json_object *o, const char *what,
-                                  const char *const *names, size_t n)
-{
-    if (!json_object_is_type(o, json_type_object))
-        return wrong(r, "%s is no object", what);
-    json_object_object_foreach(o, key, value)
-    {
-        size_t i = 0;
-
-        (void)value;
-        while (i < n && strcmp(key, names[i]) != 0)
-            i++;
-        if (i == n)
-            return wrong(r, "%s has a member \"%.40s\", which is not known", what, key);
-    }
-    return TUTTI_OK;
+    r->rank = rank;
+    r->round = round;
+    if (step >= 0)
+        snprintf(where, cap, ": ranks[%lld].rounds[%lld][%lld]", (long long)rank, (long long)round, (long long)step);
+    else if (round >= 0)
+        snprintf(where, cap, ": ranks[%lld].rounds[%lld]", (long long)rank, (long long)round);
+    else if (rank >= 0)
+        snprintf(where, cap, ": ranks[%lld]", (long long)rank);
+    else
+        *where = '\0';
 }
 
 /* A whole number of at most `most`; *out is left as it is where the member is not there, unless it must be. */
 static tutti_status read_number(const struct reader *r, struct json_object *o, const char *key, bool must,
                                 uint64_t most, uint64_t *out)
 {
-    struct json_object *value;
-    int64_t number;
-
-    if (!json_object_object_get_ex(o, key, &value))
-        return must ? wrong(r, "\"%s\" is missing", key) : TUTTI_OK;
-    number = json_object_is_type(value, json_type_int) ? json_object_get_int64(value) : -1;
-    if (number < 0 || (uint64_t)number > most)
-        return wrong(r, "\"%s\" is no whole number from 0 to %llu", key, (unsigned long long)most);
-    *out = (uint64_t)number;
-    return TUTTI_OK;
-}
-
-static tutti_status read_bool(const struct reader *r, struct json_object *o, const char *key, bool *out)
-{
-    struct json_object *value;
-
-    if (!json_object_object_get_ex(o, key, &value))
+    if (!must && !json_object_object_get_ex(o, key, NULL))
         return TUTTI_OK;
-    if (!json_object_is_type(value, json_type_boolean))
-        return wrong(r, "\"%s\" is neither true nor false", key);
-    *out = json_object_get_boolean(value);
-    return TUTTI_OK;
+    return tt_json_number(&r->at, o, key, 0, most, out);
 }
 
 /* The member's text; NULL if there is none. */
@@ -107,25 +65,25 @@ static tutti_status read_ref(const struct reader *r, struct json_object *step, c
     tutti_status st;
 
     if (!json_object_object_get_ex(step, key, &o))
-        return wrong(r, "\"%s\" is missing", key);
-    st = check_members(r, o, key, members, 4);
+        return tt_json_wrong(&r->at, "\"%s\" is missing", key);
+    st = tt_json_members(&r->at, o, key, members, 4);
     if (st)
         return st;
     buf = text_of(o, "buf");
     while (buf && ref.buf <= TT_BUF_THERE && strcmp(buf, bufs[ref.buf]) != 0)
         ref.buf++;
     if (!buf || ref.buf > TT_BUF_THERE || (ref.buf == TT_BUF_THERE && !may_be_there))
-        return wrong(r, "\"%s\" is in no buffer that it may be in", key);
+        return tt_json_wrong(&r->at, "\"%s\" is in no buffer that it may be in", key);
     st = read_number(r, o, "offset", ref.buf != TT_BUF_THERE, NUMBER_MAX, &ref.offset);
     if (!st)
         st = read_number(r, o, "block", false, NUMBER_MAX, &ref.block);
     if (!st)
         st = read_number(r, o, "stride", ref.block > 0, NUMBER_MAX, &ref.stride);
     if (!st && ref.block > 0 && (ref.stride < ref.block || ref.buf >= TT_BUF_PIPE))
-        return wrong(r, "\"%s\" cannot have pieces of %llu bytes, %llu apart", key, (unsigned long long)ref.block,
-                     (unsigned long long)ref.stride);
+        return tt_json_wrong(&r->at, "\"%s\" cannot have pieces of %llu bytes, %llu apart", key,
+                             (unsigned long long)ref.block, (unsigned long long)ref.stride);
     if (!st && ref.buf == TT_BUF_THERE && ref.offset)
-        return wrong(r, "\"%s\" is THERE, and has an offset", key);
+        return tt_json_wrong(&r->at, "\"%s\" is THERE, and has an offset", key);
     if (!st)
         *out = ref;
     return st;
@@ -137,7 +95,7 @@ static tutti_status read_message(const struct reader *r, struct json_object *o, 
     tutti_status st = read_number(r, o, "peer", true, r->p->nranks - 1, &peer);
 
     if (!st && peer == (uint64_t)r->rank)
-        st = wrong(r, "the peer is the rank itself");
+        st = tt_json_wrong(&r->at, "the peer is the rank itself");
     if (!st)
         st = read_number(r, o, "tag", false, UINT32_MAX, &tag);
     s->peer = (uint32_t)peer;
@@ -164,8 +122,8 @@ static tutti_status read_step(const struct reader *r, struct json_object *o, str
     while (op && s.opcode <= TT_COPY && strcmp(op, kinds[s.opcode].op) != 0)
         s.opcode++;
     if (!op || s.opcode > TT_COPY)
-        return wrong(r, "\"op\" is none of put, wait, reduce and copy");
-    st = check_members(r, o, "the step", kinds[s.opcode].members, kinds[s.opcode].n);
+        return tt_json_wrong(&r->at, "\"op\" is none of put, wait, reduce and copy");
+    st = tt_json_members(&r->at, o, "the step", kinds[s.opcode].members, kinds[s.opcode].n);
     if (!st)
         st = read_number(r, o, "bytes", true, NUMBER_MAX, &s.bytes);
     if (!st)
@@ -179,7 +137,7 @@ static tutti_status read_step(const struct reader *r, struct json_object *o, str
     if (!st && s.opcode == TT_REDUCE_STEP)
         st = read_ref(r, o, "b", false, &s.b);
     if (!st)
-        st = read_bool(r, o, "finish", &s.finish);
+        st = tt_json_flag(&r->at, o, "finish", &s.finish);
     if (!st)
         *out = s;
     return st;
@@ -191,12 +149,12 @@ static tutti_status add_step(const struct reader *r, const struct tt_step *s)
     struct tt_step *more;
 
     if (p->nsteps == TT_PLAN_STEPS_MAX)
-        return wrong(r, "a plan has at most %u steps", TT_PLAN_STEPS_MAX);
+        return tt_json_wrong(&r->at, "a plan has at most %u steps", TT_PLAN_STEPS_MAX);
     if (p->nsteps == p->steps_cap) {
         p->steps_cap = p->steps_cap ? 2 * p->steps_cap : 256;
         more = realloc(p->step, p->steps_cap * sizeof *more);
         if (!more)
-            return tt_fail(TUTTI_ERR_NOMEM, "plan %s: no memory for %llu steps", r->from, (unsigned long long)p->steps_cap);
+            return tt_fail(TUTTI_ERR_NOMEM, "plan %s: no memory for %llu steps", r->at.from, (unsigned long long)p->steps_cap);
         p->step = more;
     }
     p->step[p->nsteps++] = *s;
@@ -208,16 +166,16 @@ static tutti_status read_round(struct reader *r, struct json_object *round)
     tutti_status st = TUTTI_OK;
 
     if (!json_object_is_type(round, json_type_array) || json_object_array_length(round) > TT_ROUND_STEPS_MAX)
-        return wrong(r, "a round is an array of at most %d steps", TT_ROUND_STEPS_MAX);
+        return tt_json_wrong(&r->at, "a round is an array of at most %d steps", TT_ROUND_STEPS_MAX);
     for (size_t i = 0; i < json_object_array_length(round) && !st; i++) {
         struct tt_step step;
 
-        r->step = (int64_t)i;
+        go_to(r, r->rank, r->round, (int64_t)i);
         st = read_step(r, json_object_array_get_idx(round, i), &step);
         if (!st)
             st = add_step(r, &step);
     }
-    r->step = -1;
+    go_to(r, r->rank, r->round, -1);
     return st;
 }
 
@@ -242,28 +200,28 @@ static tutti_status read_rank(struct reader *r, struct json_object *o)
     const uint64_t begin = p->nsteps;
     struct json_object *rounds;
     uint64_t rank = 0;
-    tutti_status st = check_members(r, o, "it", members, 3);
+    tutti_status st = tt_json_members(&r->at, o, "it", members, 3);
 
     if (!st)
         st = read_number(r, o, "rank", true, NUMBER_MAX, &rank);
     if (!st && rank != (uint64_t)r->rank)
-        st = wrong(r, "its rank is %llu; ranks come in order", (unsigned long long)rank);
+        st = tt_json_wrong(&r->at, "its rank is %llu; ranks come in order", (unsigned long long)rank);
     if (!st)
         st = read_number(r, o, "work_bytes", false, TT_PLAN_WORK_BYTES_MAX, &p->work_bytes[r->rank]);
     if (st)
         return st;
     if (!json_object_object_get_ex(o, "rounds", &rounds) || !json_object_is_type(rounds, json_type_array))
-        return wrong(r, "\"rounds\" is no array");
+        return tt_json_wrong(&r->at, "\"rounds\" is no array");
     if (json_object_array_length(rounds) != p->nrounds)
-        return wrong(r, "it has %zu rounds, and rank 0 %llu", json_object_array_length(rounds), (unsigned long long)p->nrounds);
+        return tt_json_wrong(&r->at, "it has %zu rounds, and rank 0 %llu", json_object_array_length(rounds), (unsigned long long)p->nrounds);
     for (size_t k = 0; k < p->nrounds && !st; k++) {
-        r->round = (int64_t)k;
+        go_to(r, r->rank, (int64_t)k, -1);
         p->first[(uint64_t)r->rank * (p->nrounds + 1) + k] = p->nsteps;
         st = read_round(r, json_object_array_get_idx(rounds, k));
     }
     p->first[(uint64_t)r->rank * (p->nrounds + 1) + p->nrounds] = p->nsteps;
     p->npeers[r->rank] = st ? 0 : count_peers(p, begin);
-    r->round = -1;
+    go_to(r, r->rank, -1, -1);
     return st;
 }
 
@@ -275,22 +233,22 @@ static tutti_status read_ranks(struct reader *r, struct json_object *doc)
 
     if (!json_object_object_get_ex(doc, "ranks", &ranks) || !json_object_is_type(ranks, json_type_array) ||
         json_object_array_length(ranks) != p->nranks)
-        return wrong(r, "\"ranks\" is no array of %u ranks", p->nranks);
+        return tt_json_wrong(&r->at, "\"ranks\" is no array of %u ranks", p->nranks);
     if (json_object_object_get_ex(json_object_array_get_idx(ranks, 0), "rounds", &rounds) &&
         json_object_is_type(rounds, json_type_array))
         p->nrounds = json_object_array_length(rounds);
     if (p->nrounds > TT_PLAN_STEPS_MAX / p->nranks)
-        return wrong(r, "%llu rounds of %u ranks are too many", (unsigned long long)p->nrounds, p->nranks);
+        return tt_json_wrong(&r->at, "%llu rounds of %u ranks are too many", (unsigned long long)p->nrounds, p->nranks);
     p->work_bytes = calloc(p->nranks, sizeof *p->work_bytes);
     p->npeers = calloc(p->nranks, sizeof *p->npeers);
     p->first = calloc(p->nranks * (p->nrounds + 1), sizeof *p->first);
     if (!p->work_bytes || !p->npeers || !p->first)
-        return tt_fail(TUTTI_ERR_NOMEM, "plan %s: no memory for %u ranks", r->from, p->nranks);
+        return tt_fail(TUTTI_ERR_NOMEM, "plan %s: no memory for %u ranks", r->at.from, p->nranks);
     for (uint32_t i = 0; i < p->nranks && !st; i++) {
-        r->rank = i;
+        go_to(r, i, -1, -1);
         st = read_rank(r, json_object_array_get_idx(ranks, i));
     }
-    r->rank = -1;
+    go_to(r, -1, -1, -1);
     return st;
 }
 
@@ -299,18 +257,24 @@ bool tt_plan_has_root(enum tt_coll_kind kind)
     return kind == TT_REDUCE || kind == TT_BROADCAST || kind == TT_GATHER || kind == TT_SCATTER;
 }
 
+bool tt_plan_name_is_fine(const char *name, enum tt_coll_kind kind)
+{
+    const size_t n = strlen(tt_coll_name(kind));
+
+    return strlen(name) < TT_PLAN_NAME_BYTES && strncmp(name, tt_coll_name(kind), n) == 0 && name[n] == '_' &&
+           name[n + 1] &&
+           strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_") == strlen(name);
+}
+
 static tutti_status read_name(struct reader *r, struct json_object *doc)
 {
     const char *coll = text_of(doc, "coll"), *name = text_of(doc, "name");
     struct tt_plan_file *p = r->p;
-    size_t n;
 
     if (!coll || !tt_coll_parse(coll, &p->kind) || !tt_plan_has_json(p->kind))
-        return wrong(r, "\"coll\" names no collective that has plans");
-    n = strlen(coll);
-    if (!name || strlen(name) >= TT_PLAN_NAME_BYTES || strncmp(name, coll, n) != 0 || name[n] != '_' || !name[n + 1] ||
-        strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_") != strlen(name))
-        return wrong(r, "\"name\" is not \"%s_\" and then letters, digits and _, in all fewer than %u", coll, TT_PLAN_NAME_BYTES);
+        return tt_json_wrong(&r->at, "\"coll\" names no collective that has plans");
+    if (!name || !tt_plan_name_is_fine(name, p->kind))
+        return tt_json_wrong(&r->at, "\"name\" is not \"%s_\" and then letters, digits and _, in all fewer than %u", coll, TT_PLAN_NAME_BYTES);
     memcpy(p->name, name, strlen(name) + 1);
     return TUTTI_OK;
 }
@@ -322,84 +286,53 @@ static tutti_status read_call(struct reader *r, struct json_object *doc)
     uint64_t nranks = 0, root = 0, elem_bytes = 1;
     const char *format;
     bool in_place = false;
-    tutti_status st = check_members(r, doc, "the plan", members, 9);
+    tutti_status st = tt_json_members(&r->at, doc, "the plan", members, 9);
 
     if (st)
         return st;
     format = text_of(doc, "format");
     if (!format || strcmp(format, TT_PLAN_FORMAT) != 0)
-        return wrong(r, "\"format\" is not \"%s\"", TT_PLAN_FORMAT);
+        return tt_json_wrong(&r->at, "\"format\" is not \"%s\"", TT_PLAN_FORMAT);
     st = read_name(r, doc);
     if (!st)
         st = read_number(r, doc, "nranks", true, TT_PLAN_RANKS_MAX, &nranks);
     if (!st && nranks == 0)
-        st = wrong(r, "\"nranks\" is 0");
+        st = tt_json_wrong(&r->at, "\"nranks\" is 0");
     if (!st)
         st = read_number(r, doc, "root", false, nranks - 1, &root);
     if (!st)
         st = read_number(r, doc, "elem_bytes", false, 8, &elem_bytes);
     if (!st && (elem_bytes == 0 || (elem_bytes & (elem_bytes - 1)) != 0))
-        st = wrong(r, "\"elem_bytes\" is none of 1, 2, 4 and 8");
+        st = tt_json_wrong(&r->at, "\"elem_bytes\" is none of 1, 2, 4 and 8");
     if (!st)
-        st = read_number(r, doc, "bytes", p->kind != TT_BARRIER, NUMBER_MAX / TT_PLAN_RANKS_MAX, &p->bytes);
+        st = read_number(r, doc, "bytes", p->kind != TT_BARRIER, TT_PLAN_BYTES_MAX, &p->bytes);
     if (!st && p->kind != TT_BARRIER && (p->bytes == 0 || p->bytes % elem_bytes != 0))
-        st = wrong(r, "\"bytes\" is no whole number of elements, at least one");
+        st = tt_json_wrong(&r->at, "\"bytes\" is no whole number of elements, at least one");
     if (!st && p->kind == TT_BARRIER && p->bytes != 0)
-        st = wrong(r, "a barrier has no bytes");
+        st = tt_json_wrong(&r->at, "a barrier has no bytes");
     if (!st)
-        st = read_bool(r, doc, "in_place", &in_place);
+        st = tt_json_flag(&r->at, doc, "in_place", &in_place);
     if (!st && in_place)
-        st = wrong(r, "it is for calls in place only; which ranks call so, the others do not know");
+        st = tt_json_wrong(&r->at, "it is for calls in place only; which ranks call so, the others do not know");
     p->nranks = (uint32_t)nranks;
     p->root = (uint32_t)root;
     p->elem_bytes = (uint32_t)elem_bytes;
     return st;
 }
 
-static struct json_object *parse(const char *text, size_t bytes, const char *from)
-{
-    struct json_tokener *tokener = json_tokener_new_ex(DEPTH_MAX);
-    struct json_object *doc = NULL;
-    enum json_tokener_error error;
-    size_t at;
-
-    if (!tokener || bytes > TT_PLAN_FILE_BYTES_MAX) {
-        tt_fail(bytes > TT_PLAN_FILE_BYTES_MAX ? TUTTI_ERR_INVALID : TUTTI_ERR_NOMEM,
-                "plan %s: it has %zu bytes; %u are possible", from, bytes, TT_PLAN_FILE_BYTES_MAX);
-        goto free_tokener;
-    }
-    json_tokener_set_flags(tokener, JSON_TOKENER_STRICT);
-    doc = json_tokener_parse_ex(tokener, text, (int)bytes);
-    error = json_tokener_get_error(tokener);
-    at = json_tokener_get_parse_end(tokener);
-    if (doc && error == json_tokener_success && strspn(text + at, " \t\r\n") >= bytes - at)
-        goto free_tokener;
-    tt_fail(TUTTI_ERR_INVALID, "plan %s: byte %zu is no JSON: %s", from, at,
-            error == json_tokener_continue  ? "it ends in the middle"
-            : error == json_tokener_success ? "something follows the end"
-                                            : json_tokener_error_desc(error));
-    json_object_put(doc);
-    doc = NULL;
-
-free_tokener:
-    if (tokener)
-        json_tokener_free(tokener);
-    return doc;
-}
-
 tutti_status tt_plan_file_read(struct tt_plan_file **out, const char *text, size_t bytes, const char *from)
 {
     struct tt_plan_file *p = calloc(1, sizeof *p);
-    struct reader r = { .p = p, .from = from, .rank = -1, .round = -1, .step = -1 };
+    struct reader r = { .at = { .kind = "plan", .from = from }, .p = p, .rank = -1, .round = -1 };
     struct json_object *doc;
     tutti_status st;
 
     if (!p)
         return tt_fail(TUTTI_ERR_NOMEM, "plan %s: no memory", from);
-    doc = parse(text, bytes, from);
-    if (!doc) {
+    st = tt_json_parse(&doc, &r.at, text, bytes, TT_PLAN_FILE_BYTES_MAX, DEPTH_MAX);
+    if (st) {
         free(p);
-        return TUTTI_ERR_INVALID;
+        return st;
     }
     st = read_call(&r, doc);
     if (!st)

@@ -5,10 +5,11 @@
 #include <stddef.h>
 #include "sched/algo.h"
 
-#define TT_PLAN_FILE_BYTES_MAX (16u << 20)
+#define TT_PLAN_FILE_BYTES_MAX (32u << 20)
 #define TT_PLAN_RANKS_MAX 1024u
 #define TT_PLAN_STEPS_MAX (1u << 20)
 #define TT_PLAN_NAME_BYTES 64u
+#define TT_PLAN_BYTES_MAX (1ull << 38)
 #define TT_PLAN_WORK_BYTES_MAX (1u << 20)
 
 struct tt_plan_file {
@@ -28,6 +29,9 @@ struct tt_plan_file {
  * tt_plan_file_free. Not proven yet. */
 tutti_status tt_plan_file_read(struct tt_plan_file **out, const char *text, size_t bytes, const char *from);
 void tt_plan_file_free(struct tt_plan_file *p);
+
+/* Whether a plan of the kind may have the name: that of the collective, _, and letters, digits and _. */
+bool tt_plan_name_is_fine(const char *name, enum tt_coll_kind kind);
 
 /* Whether calls of the kind have a root. */
 bool tt_plan_has_root(enum tt_coll_kind kind);

@@ -408,7 +408,7 @@ static tutti_status add(const char *path, size_t index, const tutti_algorithm *a
     if (!algo)
         return tt_fail(TUTTI_ERR_NOMEM, "%s: there is room for %d algorithms from outside", path, TT_SLOTS);
     *hash = tt_hash_bytes(a->name, strlen(a->name), tt_mix64(*hash ^ a->revision));
-    return tt_algo_add(algo);
+    return tt_algo_add(algo, path);
 }
 
 tutti_status tt_plugin_load(const char *path, uint64_t *hash)

@@ -7,11 +7,10 @@
 
 #include "algo/algos.h"
 #include "base/log.h"
+#include "comm/pathlist.h"
 #include "comm/planfile.h"
 #include "comm/plugin.h"
 #include "comm/slots.h"
-
-#define PATH_BYTES 4096u
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static bool loaded;
@@ -25,32 +24,13 @@ static bool ends_with(const char *text, const char *end)
 }
 
 /* dlopen looks for a name without a slash in the system's folders; a plug-in there is named by its path, too. */
-static tutti_status load_one(const char *path, uint64_t *hash)
+static tutti_status load_one(void *hash, const char *path)
 {
     if (ends_with(path, ".json"))
         return tt_plan_file_load(path, hash);
     if (!strchr(path, '/'))
         return tt_fail(TUTTI_ERR_INVALID, "TUTTI_ALGORITHMS names \"%s\", which is no path: it has no \"/\" (./%s?)", path, path);
     return tt_plugin_load(path, hash);
-}
-
-static tutti_status load_list(const char *list, uint64_t *hash)
-{
-    tutti_status st = TUTTI_OK;
-
-    while (*list && !st) {
-        const size_t n = strcspn(list, ",");
-        char path[PATH_BYTES];
-
-        if (n >= sizeof path)
-            return tt_fail(TUTTI_ERR_INVALID, "TUTTI_ALGORITHMS has a path of %zu bytes", n);
-        memcpy(path, list, n);
-        path[n] = 0;
-        if (n > 0)
-            st = load_one(path, hash);
-        list += n + (list[n] == ',');
-    }
-    return st;
 }
 
 /* The names of the algorithms from the n-th on. */
@@ -73,7 +53,7 @@ tutti_status tt_plugins_load(void)
 
     pthread_mutex_lock(&lock);
     if (!loaded && list) {
-        st = load_list(list, &hash);
+        st = tt_path_list_each("TUTTI_ALGORITHMS", list, load_one, &hash);
         if (st) {
             tt_algo_forget(nalgos);
             tt_slots_free(nslots);

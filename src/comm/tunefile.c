@@ -1,15 +1,14 @@
 #include "comm/tunefile.h"
 
 #include <errno.h>
-#include <json-c/json.h>
 #include <math.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "algo/algos.h"
 #include "base/status.h"
+#include "comm/jsonread.h"
 #include "engine/exec.h"
 
 #define FORMAT "tutti-tune-1"
@@ -20,35 +19,9 @@
 /* ---- reading -------------------------------------------------------------------------------------------- */
 
 struct reader {
+    struct tt_json_place at;
     struct tt_tunefile *f;
-    const char *path;
-    uint32_t line;      /* 0: of the whole document */
 };
-
-static tutti_status wrong(const struct reader *r, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-
-static tutti_status wrong(const struct reader *r, const char *fmt, ...)
-{
-    char what[256], line[32] = "";
-    va_list ap;
-
-    va_start(ap, fmt);
-    vsnprintf(what, sizeof what, fmt, ap);
-    va_end(ap);
-    if (r->line)
-        snprintf(line, sizeof line, ", line %u", r->line);
-    return tt_fail(TUTTI_ERR_INVALID, "tune file %s%s: %s", r->path, line, what);
-}
-
-/* The line, from 1, of text[at]. */
-static uint32_t line_of(const char *text, size_t at)
-{
-    uint32_t line = 1;
-
-    for (size_t i = 0; i < at; i++)
-        line += text[i] == '\n';
-    return line;
-}
 
 /* From *at on, finds where the next object in an array of the document begins, and leaves *at behind its brace; *depth goes along. False:
  * there is none. The text is JSON, and the rows are its only objects in an array. */
@@ -77,66 +50,18 @@ static bool next_row(const char *text, size_t bytes, size_t *at, int *depth)
     return false;
 }
 
-/* Every member must be one of the n names. */
-static tutti_status check_members(const struct reader *r, struct json_object *o, const char *what,
-                                  const char *const *names, size_t n)
-{
-    if (!json_object_is_type(o, json_type_object))
-        return wrong(r, "%s is no object", what);
-    json_object_object_foreach(o, key, value)
-    {
-        size_t i = 0;
-
-        (void)value;
-        while (i < n && strcmp(key, names[i]) != 0)
-            i++;
-        if (i == n)
-            return wrong(r, "%s has a member \"%.40s\", which is not known", what, key);
-    }
-    return TUTTI_OK;
-}
-
-static tutti_status read_number(const struct reader *r, struct json_object *o, const char *key, uint64_t least,
-                                uint64_t most, uint64_t *out)
-{
-    struct json_object *value;
-    int64_t number;
-
-    if (!json_object_object_get_ex(o, key, &value))
-        return wrong(r, "\"%s\" is missing", key);
-    number = json_object_is_type(value, json_type_int) ? json_object_get_int64(value) : -1;
-    if (number < 0 || (uint64_t)number < least || (uint64_t)number > most)
-        return wrong(r, "\"%s\" is no whole number from %llu to %llu", key, (unsigned long long)least, (unsigned long long)most);
-    *out = (uint64_t)number;
-    return TUTTI_OK;
-}
-
 static tutti_status read_time(const struct reader *r, struct json_object *o, const char *key, double *out)
 {
     struct json_object *value;
     double time = -1;
 
     if (!json_object_object_get_ex(o, key, &value))
-        return wrong(r, "\"%s\" is missing", key);
+        return tt_json_wrong(&r->at, "\"%s\" is missing", key);
     if (json_object_is_type(value, json_type_double) || json_object_is_type(value, json_type_int))
         time = json_object_get_double(value);
     if (!isfinite(time) || time < 0 || time > 1e12)
-        return wrong(r, "\"%s\" is no time in microseconds", key);
+        return tt_json_wrong(&r->at, "\"%s\" is no time in microseconds", key);
     *out = time;
-    return TUTTI_OK;
-}
-
-/* A member that says true or false, false where it is not there. */
-static tutti_status read_flag(const struct reader *r, struct json_object *o, const char *key, bool *out)
-{
-    struct json_object *value;
-
-    *out = false;
-    if (!json_object_object_get_ex(o, key, &value))
-        return TUTTI_OK;
-    if (!json_object_is_type(value, json_type_boolean))
-        return wrong(r, "\"%s\" is neither true nor false", key);
-    *out = json_object_get_boolean(value);
     return TUTTI_OK;
 }
 
@@ -148,14 +73,14 @@ static tutti_status read_text(const struct reader *r, struct json_object *o, con
     size_t n;
 
     if (!json_object_object_get_ex(o, key, &value))
-        return wrong(r, "\"%s\" is missing", key);
+        return tt_json_wrong(&r->at, "\"%s\" is missing", key);
     text = json_object_is_type(value, json_type_string) ? json_object_get_string(value) : "";
     n = strlen(text);
     if (n == 0 || n >= cap)
-        return wrong(r, "\"%s\" is no text of 1 to %zu bytes", key, cap - 1);
+        return tt_json_wrong(&r->at, "\"%s\" is no text of 1 to %zu bytes", key, cap - 1);
     for (size_t i = 0; i < n; i++)
         if ((unsigned char)text[i] < ' ' || text[i] == 127)
-            return wrong(r, "\"%s\" holds what cannot be printed", key);
+            return tt_json_wrong(&r->at, "\"%s\" holds what cannot be printed", key);
     memcpy(out, text, n + 1);
     return TUTTI_OK;
 }
@@ -169,16 +94,16 @@ static tutti_status read_hosts(const struct reader *r, struct json_object *doc)
 
     if (!json_object_object_get_ex(doc, "hosts", &hosts) || !json_object_is_type(hosts, json_type_array) ||
         json_object_array_length(hosts) != f->nranks)
-        return wrong(r, "\"hosts\" is no array of the hosts of %u ranks", f->nranks);
+        return tt_json_wrong(&r->at, "\"hosts\" is no array of the hosts of %u ranks", f->nranks);
     f->host_of = calloc(f->nranks, sizeof *f->host_of);
     if (!f->host_of)
-        return tt_fail(TUTTI_ERR_NOMEM, "tune file %s: no memory for %u ranks", r->path, f->nranks);
+        return tt_fail(TUTTI_ERR_NOMEM, "tune file %s: no memory for %u ranks", r->at.from, f->nranks);
     for (uint32_t i = 0; i < f->nranks; i++) {
         struct json_object *host = json_object_array_get_idx(hosts, i);
         const int64_t number = json_object_is_type(host, json_type_int) ? json_object_get_int64(host) : -1;
 
         if (number < 0 || number > nhosts)
-            return wrong(r, "\"hosts\"[%u] is no number from 0 to %u; they are numbered as they first appear", i, nhosts);
+            return tt_json_wrong(&r->at, "\"hosts\"[%u] is no number from 0 to %u; they are numbered as they first appear", i, nhosts);
         f->host_of[i] = (uint32_t)number;
         nhosts += number == nhosts;
     }
@@ -191,12 +116,12 @@ static tutti_status read_head(const struct reader *r, struct json_object *doc)
     struct tt_tunefile *f = r->f;
     char format[32];
     uint64_t nranks = 0;
-    tutti_status st = check_members(r, doc, "the document", members, sizeof members / sizeof *members);
+    tutti_status st = tt_json_members(&r->at, doc, "the document", members, sizeof members / sizeof *members);
 
     if (!st)
         st = read_text(r, doc, "format", format, sizeof format);
     if (!st && strcmp(format, FORMAT) != 0)
-        st = wrong(r, "\"format\" is not \"%s\"", FORMAT);
+        st = tt_json_wrong(&r->at, "\"format\" is not \"%s\"", FORMAT);
     if (!st)
         st = read_text(r, doc, "tutti", f->tutti, sizeof f->tutti);
     if (!st)
@@ -206,11 +131,11 @@ static tutti_status read_head(const struct reader *r, struct json_object *doc)
     if (!st)
         st = read_text(r, doc, "wires", f->wires, sizeof f->wires);
     if (!st && strcmp(f->wires, "shm") != 0 && strcmp(f->wires, "tcp") != 0 && strcmp(f->wires, "shm+tcp") != 0)
-        st = wrong(r, "\"wires\" is none of shm, tcp and shm+tcp");
+        st = tt_json_wrong(&r->at, "\"wires\" is none of shm, tcp and shm+tcp");
     if (!st)
-        st = read_flag(r, doc, "complete", &f->complete);
+        st = tt_json_flag(&r->at, doc, "complete", &f->complete);
     if (!st)
-        st = read_number(r, doc, "ranks", 2, TT_TUNEFILE_RANKS_MAX, &nranks);
+        st = tt_json_number(&r->at, doc, "ranks", 2, TT_TUNEFILE_RANKS_MAX, &nranks);
     f->nranks = (uint32_t)nranks;
     return st ? st : read_hosts(r, doc);
 }
@@ -218,14 +143,14 @@ static tutti_status read_head(const struct reader *r, struct json_object *doc)
 static tutti_status read_segments(const struct reader *r, struct json_object *o, struct tt_segments *out)
 {
     uint64_t segment = 0, streams = 0, depth = 0;
-    tutti_status st = read_number(r, o, "segment_bytes", SEGMENT_MIN, TT_TUNE_SEGMENT_MAX, &segment);
+    tutti_status st = tt_json_number(&r->at, o, "segment_bytes", SEGMENT_MIN, TT_TUNE_SEGMENT_MAX, &segment);
 
     if (!st && (segment & (segment - 1)) != 0)
-        st = wrong(r, "\"segment_bytes\" is no power of two");
+        st = tt_json_wrong(&r->at, "\"segment_bytes\" is no power of two");
     if (!st)
-        st = read_number(r, o, "streams", 1, TT_EXEC_STREAMS_MAX, &streams);
+        st = tt_json_number(&r->at, o, "streams", 1, TT_EXEC_STREAMS_MAX, &streams);
     if (!st)
-        st = read_number(r, o, "depth", 1, TT_EXEC_DEPTH_MAX, &depth);
+        st = tt_json_number(&r->at, o, "depth", 1, TT_EXEC_DEPTH_MAX, &depth);
     *out = (struct tt_segments){ .segment_bytes = segment, .streams = (uint8_t)streams, .depth = (uint8_t)depth };
     return st;
 }
@@ -237,7 +162,7 @@ static tutti_status read_algo(const struct reader *r, struct json_object *o, str
     tutti_status st = read_text(r, o, "coll", coll, sizeof coll);
 
     if (!st && (!tt_coll_parse(coll, &row->kind) || !tt_tunefile_has(row->kind)))
-        st = wrong(r, "\"coll\" is \"%s\", which is no collective that can be tuned", coll);
+        st = tt_json_wrong(&r->at, "\"coll\" is \"%s\", which is no collective that can be tuned", coll);
     if (!st)
         st = read_text(r, o, "algo", row->name, sizeof row->name);
     if (!st)
@@ -250,12 +175,12 @@ static tutti_status read_row(const struct reader *r, struct json_object *o, stru
     static const char *const members[] = { "coll", "bytes", "algo", "segment_bytes", "streams", "depth",
                                            "median_us", "min_us", "max_us", "rounds", "untuned", "dropped" };
     uint64_t rounds = 0;
-    tutti_status st = check_members(r, o, "a row", members, sizeof members / sizeof *members);
+    tutti_status st = tt_json_members(&r->at, o, "a row", members, sizeof members / sizeof *members);
 
     if (!st)
         st = read_algo(r, o, row);
     if (!st)
-        st = read_number(r, o, "bytes", 1, BYTES_MAX, &row->bytes);
+        st = tt_json_number(&r->at, o, "bytes", 1, BYTES_MAX, &row->bytes);
     if (!st)
         st = read_segments(r, o, &row->segments);
     if (!st)
@@ -265,11 +190,11 @@ static tutti_status read_row(const struct reader *r, struct json_object *o, stru
     if (!st)
         st = read_time(r, o, "max_us", &row->max_us);
     if (!st)
-        st = read_number(r, o, "rounds", 1, UINT32_MAX, &rounds);
+        st = tt_json_number(&r->at, o, "rounds", 1, UINT32_MAX, &rounds);
     if (!st)
-        st = read_flag(r, o, "untuned", &row->untuned);
+        st = tt_json_flag(&r->at, o, "untuned", &row->untuned);
     if (!st)
-        st = read_flag(r, o, "dropped", &row->dropped);
+        st = tt_json_flag(&r->at, o, "dropped", &row->dropped);
     row->rounds = (uint32_t)rounds;
     return st;
 }
@@ -295,19 +220,19 @@ static tutti_status read_rows(struct reader *r, struct json_object *doc, const c
     tutti_status st = TUTTI_OK;
 
     if (!json_object_object_get_ex(doc, "rows", &rows) || !json_object_is_type(rows, json_type_array))
-        return wrong(r, "\"rows\" is no array");
+        return tt_json_wrong(&r->at, "\"rows\" is no array");
     n = json_object_array_length(rows);
     if (n > TT_TUNE_ROWS_MAX)
-        return wrong(r, "it has %zu rows; %u are possible", n, TT_TUNE_ROWS_MAX);
+        return tt_json_wrong(&r->at, "it has %zu rows; %u are possible", n, TT_TUNE_ROWS_MAX);
     f->row = calloc(n ? n : 1, sizeof *f->row);
     if (!f->row)
-        return tt_fail(TUTTI_ERR_NOMEM, "tune file %s: no memory for %zu rows", r->path, n);
+        return tt_fail(TUTTI_ERR_NOMEM, "tune file %s: no memory for %zu rows", r->at.from, n);
     for (uint32_t i = 0; i < n && !st; i++) {
         if (next_row(text, bytes, &at, &depth)) {
-            line += line_of(text + seen, at - seen) - 1;
+            line += tt_json_line(text + seen, at - seen) - 1;
             seen = at;
         }
-        r->line = line;
+        snprintf(r->at.where, sizeof r->at.where, ", line %u", line);
         f->row[i].index = i;
         st = read_row(r, json_object_array_get_idx(rows, i), &f->row[i]);
     }
@@ -316,41 +241,10 @@ static tutti_status read_rows(struct reader *r, struct json_object *doc, const c
     return st;
 }
 
-static struct json_object *parse(const char *text, size_t bytes, const char *path)
-{
-    struct json_tokener *tokener = json_tokener_new_ex(NESTING_MAX);
-    struct json_object *doc = NULL;
-    enum json_tokener_error error;
-    size_t at;
-
-    if (!tokener || bytes > TT_TUNEFILE_BYTES_MAX) {
-        tt_fail(tokener ? TUTTI_ERR_INVALID : TUTTI_ERR_NOMEM,
-                "tune file %s: it has %zu bytes or more; %u are possible", path, bytes, TT_TUNEFILE_BYTES_MAX);
-        goto free_tokener;
-    }
-    json_tokener_set_flags(tokener, JSON_TOKENER_STRICT);
-    doc = json_tokener_parse_ex(tokener, text, (int)bytes);
-    error = json_tokener_get_error(tokener);
-    at = json_tokener_get_parse_end(tokener);
-    if (doc && error == json_tokener_success && strspn(text + at, " \t\r\n") >= bytes - at)
-        goto free_tokener;
-    tt_fail(TUTTI_ERR_INVALID, "tune file %s, line %u: it is no JSON: %s", path, line_of(text, at < bytes ? at : bytes),
-            error == json_tokener_continue  ? "it ends in the middle"
-            : error == json_tokener_success ? "something follows the end, or nothing is there"
-                                            : json_tokener_error_desc(error));
-    json_object_put(doc);
-    doc = NULL;
-
-free_tokener:
-    if (tokener)
-        json_tokener_free(tokener);
-    return doc;
-}
-
 tutti_status tt_tunefile_read(struct tt_tunefile **out, const char *text, size_t bytes, const char *path)
 {
     struct tt_tunefile *f = calloc(1, sizeof *f);
-    struct reader r = { .f = f, .path = path };
+    struct reader r = { .at = { .kind = "tune file", .from = path }, .f = f };
     struct json_object *doc;
     tutti_status st;
 
@@ -358,10 +252,10 @@ tutti_status tt_tunefile_read(struct tt_tunefile **out, const char *text, size_t
         free(f);
         return tt_fail(TUTTI_ERR_NOMEM, "tune file %s: no memory", path);
     }
-    doc = parse(text, bytes, path);
-    if (!doc) {
+    st = tt_json_parse(&doc, &r.at, text, bytes, TT_TUNEFILE_BYTES_MAX, NESTING_MAX);
+    if (st) {
         tt_tunefile_free(f);
-        return TUTTI_ERR_INVALID;
+        return st;
     }
     st = read_head(&r, doc);
     if (!st)
@@ -386,24 +280,12 @@ void tt_tunefile_free(struct tt_tunefile *f)
 
 tutti_status tt_tunefile_load(struct tt_tunefile **out, const char *path, char **text, size_t *bytes)
 {
-    FILE *file = fopen(path, "rb");
-    char *all;
-    size_t n;
-    tutti_status st;
+    char *all = NULL;
+    size_t n = 0;
+    tutti_status st = tt_json_load(&all, &n, "tune file", path, TT_TUNEFILE_BYTES_MAX);
 
-    if (!file)
-        return tt_fail_errno(errno, "tune file %s", path);
-    all = malloc(TT_TUNEFILE_BYTES_MAX + 2);
-    n = all ? fread(all, 1, TT_TUNEFILE_BYTES_MAX + 1, file) : 0;
-    if (!all)
-        st = tt_fail(TUTTI_ERR_NOMEM, "tune file %s: no memory to read it", path);
-    else if (ferror(file))
-        st = tt_fail_errno(errno, "tune file %s", path);
-    else {
-        all[n] = 0;
+    if (!st)
         st = tt_tunefile_read(out, all, n, path);
-    }
-    fclose(file);
     if (st || !text)
         free(all);
     if (!st && text) {

@@ -7,8 +7,7 @@
 #include "base/log.h"
 #include "base/status.h"
 #include "comm/comm.h"
-
-#define PATH_BYTES 4096u
+#include "comm/pathlist.h"
 
 /* ---- reading, on rank 0 --------------------------------------------------------------------------------- */
 
@@ -47,8 +46,9 @@ static bool add_told(struct tt_tunes *t, const char *path, const char *text, siz
     return true;
 }
 
-static tutti_status load_one(struct tt_tunes *t, const char *path)
+static tutti_status load_one(void *arg, const char *path)
 {
+    struct tt_tunes *t = arg;
     size_t bytes = 0;
     char *text = NULL;
     tutti_status st;
@@ -67,21 +67,7 @@ static tutti_status load_one(struct tt_tunes *t, const char *path)
 
 tutti_status tt_tunes_load(struct tt_tunes *t, const char *list)
 {
-    tutti_status st = TUTTI_OK;
-
-    while (list && *list && !st) {
-        const size_t n = strcspn(list, ",");
-        char path[PATH_BYTES];
-
-        if (n >= sizeof path)
-            return tt_fail(TUTTI_ERR_INVALID, "TUTTI_TUNE_FILE has a path of %zu bytes", n);
-        memcpy(path, list, n);
-        path[n] = 0;
-        if (n > 0)
-            st = load_one(t, path);
-        list += n + (list[n] == ',');
-    }
-    return st;
+    return tt_path_list_each("TUTTI_TUNE_FILE", list, load_one, t);
 }
 
 void tt_tunes_fini(struct tt_tunes *t)
@@ -101,7 +87,7 @@ tutti_status tt_tunes_take(struct tt_tunes *t, const uint8_t *told, size_t bytes
 
     tt_reader_init(&r, told, bytes);
     while (r.at < r.end) {
-        char path[PATH_BYTES], *text;
+        char path[TT_PATH_BYTES], *text;
         uint32_t n;
         tutti_status st;
 

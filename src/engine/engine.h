@@ -43,6 +43,9 @@ tutti_status tt_engine_card(struct tt_engine *e, void *card, size_t cap, size_t 
 tutti_status tt_engine_add_card(struct tt_engine *e, uint32_t rank, const void *card, size_t bytes);
 /* The secret[16] of the job, by which ranks know each other's connections; copied. Before tt_engine_start. */
 void tt_engine_set_secret(struct tt_engine *e, const uint8_t *secret);
+/* Processors that the ranks of this host share, which decides with their number how waiters wait; not told: tt_engine_cores. Before
+ * tt_engine_start. */
+void tt_engine_set_cores(struct tt_engine *e, uint32_t cores);
 /* Starts the progress thread. watch_fd (or -1): when it is readable, the thread calls alert(arg): the control overlay. */
 tutti_status tt_engine_start(struct tt_engine *e, int watch_fd, void (*alert)(void *arg), void *arg);
 
@@ -56,7 +59,7 @@ const char *tt_engine_wire_of(struct tt_engine *e, uint32_t peer);
 bool tt_engine_all_local(const struct tt_engine *e, const uint32_t *ranks, uint32_t n);
 /* Ranks of the job on this host, and processors this process may use. */
 uint32_t tt_engine_local_ranks(const struct tt_engine *e);
-/* Processors that the ranks of this host share, as far as this process can tell. Any thread. */
+/* Processors that the ranks of this host share, as far as this process alone can tell. Any thread. */
 uint32_t tt_engine_cores(void);
 /* Links that are up: connections are made on first use only. */
 uint32_t tt_engine_links(struct tt_engine *e);

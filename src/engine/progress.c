@@ -589,8 +589,13 @@ uint32_t tt_engine_cores(void)
 /* Spins are worth it only where every local rank has a core of its own. */
 static void choose_patience(struct tt_engine *e)
 {
-    if (e->local_ranks > tt_engine_cores())
+    if (e->local_ranks > (e->cores ? e->cores : tt_engine_cores()))
         e->spins = 0;
+}
+
+void tt_engine_set_cores(struct tt_engine *e, uint32_t cores)
+{
+    e->cores = cores;
 }
 
 tutti_status tt_engine_start(struct tt_engine *e, int watch_fd, void (*alert)(void *arg), void *arg)

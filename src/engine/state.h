@@ -187,6 +187,7 @@ struct tt_op {
 
 struct tt_engine {
     uint32_t rank, nranks, local_ranks;
+    uint32_t cores;             /* that these share; 0: not told */
     uint32_t forks;             /* before it was created */
     uint8_t secret[16];
     struct tt_wire *wire[TT_ENGINE_WIRES_MAX];

@@ -1,6 +1,7 @@
 /* The one file that asks hwloc. Its answers are copied out, and nothing of it stays. */
 #include <errno.h>
 #include <hwloc.h>
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -45,15 +46,22 @@ static tutti_status load(hwloc_topology_t *out)
     return TUTTI_OK;
 }
 
+/* The kernel's number of a package, as tt_socket_of tells it: hwloc's own count leaves out what a process may not use, so that two
+ * processes of a host would number its sockets differently. */
+static int number_of(hwloc_obj_t package)
+{
+    return package && package->os_index <= INT_MAX ? (int)package->os_index : TT_UNKNOWN;
+}
+
 /* The socket that the object is, or is inside of; the only one, if there is but one. */
 static int socket_of(hwloc_topology_t t, hwloc_obj_t obj)
 {
     const hwloc_obj_t package =
         obj->type == HWLOC_OBJ_PACKAGE ? obj : hwloc_get_ancestor_obj_by_type(t, HWLOC_OBJ_PACKAGE, obj);
 
-    if (package)
-        return (int)package->logical_index;
-    return hwloc_get_nbobjs_by_type(t, HWLOC_OBJ_PACKAGE) == 1 ? 0 : TT_UNKNOWN;
+    if (package || hwloc_get_nbobjs_by_type(t, HWLOC_OBJ_PACKAGE) != 1)
+        return number_of(package);
+    return number_of(hwloc_get_obj_by_type(t, HWLOC_OBJ_PACKAGE, 0));
 }
 
 static int numa_of(hwloc_obj_t obj)
@@ -73,7 +81,7 @@ static void copy_cpus(struct tt_machine *m, hwloc_topology_t t)
 
         if (pu->os_index < TT_CPUS_MAX)
             m->cpu[pu->os_index] = (struct tt_cpu){
-                .socket = package ? (int)package->logical_index : TT_UNKNOWN,
+                .socket = number_of(package),
                 .core = core ? (int)core->logical_index : TT_UNKNOWN,
                 .numa = numa_of(pu),
             };

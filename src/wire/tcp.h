@@ -222,6 +222,7 @@ struct tt_tcp {
     uint32_t tick;
     uint64_t silence_ns;                /* when lanes are next asked whether their peer is silent */
     bool armed;
+    bool starved;                       /* it was said that no descriptor is left to connect with */
 
     struct tt_tcp_done *dones;          /* [TT_TCP_DONES] */
     uint32_t done_head, done_tail;

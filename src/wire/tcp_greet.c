@@ -248,6 +248,16 @@ static struct tt_tcp_way way_of(const struct tt_tcp_greeting *g)
     return endpoint < 0 ? first : (struct tt_tcp_way){ .rail = rail, .endpoint = (uint8_t)endpoint };
 }
 
+/* No descriptor is left. That says nothing of the peer, and is no failed attempt: the same address is tried again when there may be one. */
+static void attempt_starved(struct tt_tcp_greeting *g, int err)
+{
+    if (!g->tcp->starved)
+        tt_log(TT_LOG_WARN, "tcp: no descriptor is left to connect to rank %u (%s; ulimit -n): it waits until there is one",
+               g->link->peer, strerror(err));
+    g->tcp->starved = true;
+    set_state(g, PAUSED, tt_now_ns() + PAUSE_NS);
+}
+
 /* Starts connecting. */
 static void attempt_start(struct tt_tcp_greeting *g)
 {
@@ -260,6 +270,10 @@ static void attempt_start(struct tt_tcp_greeting *g)
     g->have = 0;
     set_state(g, CONNECTING, tt_now_ns() + CONNECT_NS);
     g->fd = socket(to.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    if (g->fd < 0 && (errno == EMFILE || errno == ENFILE)) {
+        attempt_starved(g, errno);
+        return;
+    }
     if (g->fd < 0) {
         tt_log(TT_LOG_WARN, "tcp: no socket to connect to rank %u: %s", link->peer, strerror(errno));
     } else if (way.rail != TT_TCP_NO_RAIL && !tt_tcp_rail_bind(g->tcp, g->fd, way.rail)) {

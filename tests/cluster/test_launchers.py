@@ -6,6 +6,7 @@ import shutil
 import socket
 import subprocess
 import tempfile
+import time
 import unittest
 
 from cluster import CALLS, MEET, ClusterTest, environment
@@ -125,6 +126,20 @@ class Launchers(ClusterTest):
                     self.assertEqual(status, 1)
                     self.assertIn("3 of 4 ranks came within" if missing else "cannot reach the rendezvous server", output)
                     self.assertIn(f"missing: {missing}" if missing else "rank 0", output)
+
+    def test_why_a_rank_cannot_start_is_told_to_all_at_once(self):
+        for refusing, wrong, says in ((0, {"TUTTI_TUNE_FILE": "/nowhere.json"}, "tune file /nowhere.json: No such file"),
+                                      (2, {"TUTTI_EAGER_BYTES": "x"}, 'TUTTI_EAGER_BYTES is "x"'),
+                                      (1, {"TUTTI_ALGORITHMS": "x.so"}, 'names "x.so", which is no path')):
+            there = {"TUTTI_SIZE": "3", "TUTTI_RENDEZVOUS": f"tcp://127.0.0.1:{free_port()}", "TUTTI_TIMEOUT_MS": "90000"}
+            begun = time.monotonic()
+            ended = self.start_by_hand([environment(**there, TUTTI_RANK=str(r), **(wrong if r == refusing else {})) for r in range(3)],
+                                       program=CALLS)
+            self.assertLess(time.monotonic() - begun, 30)       # long before their patience is up
+            for rank, (status, output) in enumerate(ended):
+                self.assertNotEqual(status, 0)
+                self.assertIn(says if rank == refusing else f"rank {refusing} cannot start: ", output)
+                self.assertIn(says, output)
 
     def test_a_single_process_is_a_job_of_one(self):
         (status, output), = self.start_by_hand([environment()])

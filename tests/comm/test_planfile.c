@@ -145,7 +145,7 @@ static void documents_that_are_wrong_are_refused_saying_where(void **state)
         { "", "tutti-plan-1", "tutti-plan-2", "\"format\" is not" },
         { "", "\"coll\": \"allgather\"", "\"coll\": \"allgatherv\"", "\"coll\" names no collective" },
         { "", "allgather_sockets4", "broadcast_x", "\"name\" is not \"allgather_\"" },
-        { "", "allgather_sockets4", "allgather_ring", "there is an algorithm \"allgather_ring\" already" },
+        { "", "allgather_sockets4", "allgather_ring", "here: there is an algorithm \"allgather_ring\" already" },
         { "", "\"nranks\": 4", "\"nranks\": 5", "no array of 5 ranks" },
         { "", "\"nranks\": 4", "\"nranks\": 4000000000", "\"nranks\" is no whole number from 0 to 1024" },
         { "", "\"bytes\": 1", "\"bytes\": -1", "\"bytes\" is no whole number" },

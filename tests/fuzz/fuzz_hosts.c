@@ -37,7 +37,7 @@ static bool read_file(struct hosts *h, const char *text, size_t bytes)
 
     tt_assert(fd >= 0 && write(fd, text, bytes) == (ssize_t)bytes);
     snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
-    ok = hosts_read(h, path);
+    ok = hosts_read(h, "fuzz", path);
     close(fd);
     return ok;
 }
@@ -55,7 +55,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
         stderr = nowhere = fopen("/dev/null", "w");     /* what it says; sanitizers write to the descriptor */
     memcpy(text, data + 1, bytes - 1);
     text[bytes - 1] = 0;
-    ok = data[0] & 1 ? read_file(&h, text, bytes - 1) : hosts_parse(&h, text);
+    ok = data[0] & 1 ? read_file(&h, text, bytes - 1) : hosts_parse(&h, "fuzz", text);
     if (ok)
         check(&h, 1 + data[0] / 2);
     free(h.at);

@@ -282,6 +282,18 @@ class Outside(unittest.TestCase):
             again = plan("show", "allgather", "sockets4", "--json", algorithms=Path(folder, "again.json"))
             self.assertEqual(again.stdout, written.stdout)
 
+    def test_a_plan_that_was_written_under_a_name_of_its_own_is_loaded(self):
+        with tempfile.TemporaryDirectory() as folder:
+            file = Path(folder, "mine.json")
+            file.write_text(plan("show", "allgather", "ring", "--ranks", "5", "--json").stdout)
+            refused = plan("show", "allgather", "ring", "--ranks", "5", algorithms=file)
+            self.assertEqual(refused.returncode, 1)
+            self.assertIn(f'{file}: there is an algorithm "allgather_ring" already', refused.stderr)
+            file.write_text(plan("show", "allgather", "ring", "--ranks", "5", "--json", "--name", "allgather_mine").stdout)
+            ours, mine = (plan("show", "allgather", name, "--ranks", "5", "--json", "--name", "allgather_x", algorithms=file)
+                          for name in ("ring", "mine"))
+            self.assertEqual((mine.returncode, mine.stdout), (0, ours.stdout))
+
     def test_an_algorithm_of_a_shared_object_is_shown_drawn_and_looked_at(self):
         for args in (("show", "allgather", "bothways"), ("draw", "allgather", "allgather_bothways"),
                      ("congestion", "allgather", "bothways", "--json")):
@@ -369,7 +381,11 @@ class Mistakes(unittest.TestCase):
             (("draw", "allgather", "ring", "--rounds", "9-12"), 1, "there is no round 9"),
             (("draw", "allgather", "ring", "--rounds", "x"), 2, "two round numbers"),
             (("draw", "allgather", "ring", "-o", "/nowhere/plan.svg"), 1, "cannot write /nowhere/plan.svg"),
+            (("draw", "allgather", "ring", "-o", "/nowhere/plan.png"), 2, "written as .svg, or as .html, not as .png"),
+            (("draw", "allgather", "ring", "-o", "/nowhere/plan.svg", "--html"), 2, "a page, which is no .svg"),
             (("draw", "allreduce", "ring", "--ranks", "128"), 1, "too many to see"),
+            (("show", "allgather", "ring", "--name", "allgather_mine"), 2, "--name goes with --json"),
+            (("show", "allgather", "ring", "--json", "--name", "mine"), 1, 'it must be "allgather_"'),
             (("draw", "alltoall", "direct", "--ranks", "8", "--ranks-per-host", "4", "--hosts", "3"), 1, "fill 2 hosts, not 3"),
             (("congestion", "allgather", "ring", "--ranks", "6", "--sockets", "4"), 1, "do not fill 4 sockets evenly"),
             (("congestion", "allgather", "ring", "--topo", "x", "--hosts", "2"), 2, "says already"),

@@ -68,6 +68,16 @@ class Why(unittest.TestCase):
             self.assertNotIn("MISMATCH", done.stderr)
             self.assertIn("0 OK", done.stdout)
 
+    def test_ranks_of_a_host_share_the_cores_that_they_may_use_together(self):
+        cores = sorted(os.sched_getaffinity(0))[:2]
+        bound = f"exec taskset -c $(( TUTTI_LOCAL_RANK % 2 ? {cores[-1]} : {cores[0]} )) {TUTTI} plan why allreduce 64 --json"
+        for ranks in (2, 3):
+            told = json.loads(run(TUTTI, "run", "-n", str(ranks), "--bind", "none", "--output", "plain", "--", "sh", "-c", bound).stdout)
+            self.assertEqual(told["cores"], len(cores))
+        alike = f"exec taskset -c {cores[0]} {TUTTI} plan why allreduce 64 --json"
+        told = json.loads(run(TUTTI, "run", "-n", "2", "--bind", "none", "--output", "plain", "--", "sh", "-c", alike).stdout)
+        self.assertEqual(told["cores"], 1)
+
     def test_what_makes_no_sense_is_said(self):
         for args, word in (((), "a collective is wanted"), (("allreduce", "x"), "it must be a size"), (("sum", "8"), "no collective"),
                            (("allgatherv", "8"), "counts of its own"), (("broadcast", "8", "--root", "9"), "no rank 9"),

@@ -131,6 +131,8 @@ class Topo(unittest.TestCase):
                                     (["--hosts", "a:4,a:4"], 1, ["twice"]), (["--within", "rack"], 2, ["--group must come"]),
                                     (["--hosts", "a:4", "--group", "2", "--within", "shelf"], 2, ["shelf"]),
                                     (["--hosts", "a:4", "--group", "2", "--within", "rack"], 1, ['no host has a label for "rack"']),
+                                    (["--hosts", "a:0"], 1, ["tutti topo place: ", "no number of slots"]),
+                                    (["--hostfile", "/nowhere"], 1, ["tutti topo place: ", "/nowhere"]),
                                     (["--hosts", "a:4", "-n", "5"], 1, ["do not fit"])):
             with self.subTest(args=args):
                 done = self.place(*args)

@@ -91,6 +91,25 @@ class Measuring(TuneTest):
             for rank in range(2):
                 self.assertIn(f"{one['algo']} as measured, segments of", said[size][rank])
 
+    def test_plan_why_names_the_file_and_the_row_that_decide(self):
+        self.write(2, [row("allreduce", 1024, "onestep"), row("allreduce", 65536, "doubling", median_us=7.5)])
+        why = ("plan", "why", "allreduce", "64K", "--json")
+        for words in (("--ranks", 2), ()):
+            run = (*why, *words) if words else ("run", "-n", 2, "--output", "plain", "--", TUTTI, *why)
+            done = tutti(*run, TUTTI_TUNE_FILE=self.file)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            told = json.loads(done.stdout)
+            self.assertEqual((told["algo"], told["by"], told["tune_file"], told["tune_row"]),
+                             ("allreduce_doubling", "measurement", str(self.file), 2))
+            self.assertIn(f"row 2 of the tune file {self.file}", told["reason"])
+            self.assertEqual({one["algo"] for one in told["candidates"] if one["chosen"]}, {"allreduce_doubling"})
+        text = tutti("plan", "why", "allreduce", "64K", "--ranks", 2, TUTTI_TUNE_FILE=self.file).stdout
+        self.assertIn("without the file: ", text)
+        text = tutti("plan", "why", "allreduce", "64K", "--ranks", 3, TUTTI_TUNE_FILE=self.file).stdout
+        self.assertIn("no file of TUTTI_TUNE_FILE is for these ranks: it is of 2 ranks, and these are 3", text)
+        self.assertIn("the shortest simulated time", text)
+        self.assertEqual(tutti("plan", "why", "allreduce", "8", TUTTI_TUNE_FILE="/nowhere.json").returncode, 1)
+
     def test_show_prints_what_was_printed_while_measuring(self):
         done = tutti("tune", "--colls", "broadcast", *QUICK, "-o", self.file)
         shown = tutti("tune", "--show", self.file)

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 #include "base/clock.h"
@@ -460,6 +461,35 @@ static void an_address_where_nobody_listens_is_told_soon(void **state)
     nodes_run(*state, 2, refused_role);
 }
 
+#define STARVED_TIMES 12        /* more than the attempts after which a peer counts as lost */
+
+/* Rank 0 would call, and may have no more descriptors. That is not rank 1's fault: it is called when there is one. */
+static void starved_role(struct node *n)
+{
+    struct rlimit before;
+
+    node_open(n);
+    if (n->rank == 0) {
+        before = unit_descriptors_end();
+        node_connect(n, 1);
+        for (uint32_t woken = 0; woken < STARVED_TIMES; woken++) {      /* once for each time that it is tried */
+            struct pollfd p = { .fd = n->ops->arm(n->w), .events = POLLIN };
+
+            CHECK(n, p.fd < 0 || poll(&p, 1, 20000) == 1);
+            node_poll(n);
+            CHECK(n, n->losses[1] == 0 && n->ups[1] == 0);
+        }
+        unit_descriptors_again(&before);
+    }
+    UNTIL(n, n->ups[!n->rank] == 1);
+    node_barrier(n);
+}
+
+static void who_has_no_descriptor_to_call_with_calls_later(void **state)
+{
+    nodes_run(*state, 2, starved_role);
+}
+
 /* Rank 0, the lower one, is told a wrong address where something listens but says nothing. Rank 1's own connection waits behind
  * that attempt, and is taken when it proves dead. */
 static void silent_role(struct node *n)
@@ -574,6 +604,7 @@ int main(void)
         cmocka_unit_test_prestate(a_lane_that_does_not_drain_holds_a_bounded_amount_and_the_others_carry_the_rest,
                                   &one),
         cmocka_unit_test_prestate(an_address_where_nobody_listens_is_told_soon, &one),
+        cmocka_unit_test_prestate(who_has_no_descriptor_to_call_with_calls_later, &one),
         cmocka_unit_test_prestate(a_silent_address_does_not_keep_a_peer_out, &one),
         cmocka_unit_test_prestate(ipv6_connects, &one),
         cmocka_unit_test_prestate(the_interface_rule_is_kept, &one),
