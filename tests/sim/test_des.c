@@ -256,6 +256,8 @@ static void trains_change_nothing_of_weight(void **state)
                 struct setup u = on(net, algos[a], TT_ALLGATHER, n, 1u << 20);
                 double trains, whole;
 
+                if (!unit_draw())
+                    continue;
                 u.segment = 32768;
                 trains = time_of(&u, false);
                 whole = time_of(&u, true);
@@ -273,7 +275,7 @@ static void nothing_is_faster_than_the_links(void **state)
             for (uint32_t n = 2; n <= 17; n += 5) {
                 struct setup u = on(net, tt_algos[i]->name, TT_ALLGATHER, n, 300000);
 
-                if (tt_algos[i]->kind == TT_ALLGATHER && time_of(&u, false) < (n - 1) * wire_ns(&u, 300000))
+                if (tt_algos[i]->kind == TT_ALLGATHER && unit_draw() && time_of(&u, false) < (n - 1) * wire_ns(&u, 300000))
                     fail_msg("%s: %.1f ns", text(&u), time_of(&u, false));
             }
 }
@@ -296,7 +298,7 @@ static void every_algorithm_ends_and_ends_alike_again(void **state)
                     kind == TT_GATHERV || kind == TT_SCATTERV || kind == TT_REDUCE_SCATTERV)
                     continue;
                 r.coll = (struct tt_coll){ .kind = kind, .nranks = n, .elem_bytes = 4, .bytes = bytes };
-                if (!tt_algo_find(&r.coll, u.algo))
+                if (!tt_algo_find(&r.coll, u.algo) || !unit_draw())
                     continue;
                 run_of(&r, &u);
                 r.conf.way.direct = i % 2;
@@ -307,7 +309,7 @@ static void every_algorithm_ends_and_ends_alike_again(void **state)
                 assert_memory_equal(&first, &again, sizeof first);
                 ran++;
             }
-    assert_true(ran > 200);
+    assert_in_range(ran, 200 / UNIT_SHARE, UINT32_MAX);
 }
 
 /* ---- faults ------------------------------------------------------------------------------------------------------ */
