@@ -921,9 +921,14 @@ static void local_done(struct tt_exec *x, const struct tt_action *a)
 
 void tt_exec_taken(struct tt_exec *x, const struct tt_action *a, bool instant)
 {
-    struct tt_exec_step *t = &x->step[a->step];
+    struct tt_exec_step *t;
 
     x->progress = true;
+    if (a->kind == TT_ACT_CREDIT) {     /* of no step */
+        x->peer[a->peer].stream[a->stream].told = a->seq;
+        return;
+    }
+    t = &x->step[a->step];
     switch (a->kind) {
     case TT_ACT_EAGER:
         t->issued = t->done = t->s.bytes;
@@ -935,9 +940,6 @@ void tt_exec_taken(struct tt_exec *x, const struct tt_action *a, bool instant)
         x->peer[t->peer].stream[t->stream].issued++;
         if (instant)
             tt_exec_sent(x, a->step, a->seq);
-        break;
-    case TT_ACT_CREDIT:
-        x->peer[a->peer].stream[a->stream].told = a->seq;
         break;
     default:
         local_done(x, a);
