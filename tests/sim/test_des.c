@@ -275,7 +275,8 @@ static void nothing_is_faster_than_the_links(void **state)
             for (uint32_t n = 2; n <= 17; n += 5) {
                 struct setup u = on(net, tt_algos[i]->name, TT_ALLGATHER, n, 300000);
 
-                if (tt_algos[i]->kind == TT_ALLGATHER && unit_draw() && time_of(&u, false) < (n - 1) * wire_ns(&u, 300000))
+                if (tt_algos[i]->kind == TT_ALLGATHER && unit_draw() &&
+                    time_of(&u, false) < (n - 1) * wire_ns(&u, 300000))
                     fail_msg("%s: %.1f ns", text(&u), time_of(&u, false));
             }
 }
