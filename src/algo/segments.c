@@ -1,6 +1,5 @@
 #include "algo/segments.h"
 
-#define SEGMENT_MIN 8192u
 #define REDUCED_MAX (256u << 10)        /* of a segment that arrives over TCP and is added to something: it is still in the cache then */
 #define LANDING_MAX (8ull << 20)        /* of one operation, all peers together, before segments shrink */
 
@@ -38,7 +37,7 @@ struct tt_segments tt_segments_fit(const struct tt_algo *algo, const struct tt_c
 {
     const uint32_t npeers = most_peers(algo, c);
 
-    while (s.segment_bytes > SEGMENT_MIN && npeers * s.streams * s.depth * s.segment_bytes > LANDING_MAX)
+    while (s.segment_bytes > TT_SEGMENT_MIN && npeers * s.streams * s.depth * s.segment_bytes > LANDING_MAX)
         s.segment_bytes /= 2;
     while (s.segment_bytes < limits->eager_bytes)
         s.segment_bytes *= 2;
@@ -54,7 +53,7 @@ struct tt_segments tt_segments_choose(const struct tt_algo *algo, const struct t
     if (tt_coll_reduces(c->kind) && !limits->all_local && segment > REDUCED_MAX)
         segment = REDUCED_MAX;
     if (part < segment)
-        segment = part < SEGMENT_MIN ? SEGMENT_MIN : floor_power(part);
+        segment = part < TT_SEGMENT_MIN ? TT_SEGMENT_MIN : floor_power(part);
     return tt_segments_fit(algo, c, limits,
                            (struct tt_segments){
                                .segment_bytes = segment,

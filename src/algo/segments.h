@@ -4,6 +4,8 @@
 
 #include "sched/algo.h"
 
+#define TT_SEGMENT_MIN 8192u    /* nothing is cut shorter */
+
 struct tt_segment_limits {
     uint64_t segment_bytes;     /* of the wire */
     uint64_t eager_bytes;

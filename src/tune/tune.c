@@ -9,8 +9,6 @@
 #define RANK_EVENTS 4u /* that setting up a rank takes as long as */
 #define ALIKE 0.01 /* predicted times that do not differ more are the same: the one that comes first in the register */
 #define WORTH 0.05 /* what other segments must gain to be taken */
-#define SEGMENT_MIN (8u << 10)
-#define LANDING_MAX (8ull << 20)
 
 uint64_t tt_tune_class(uint64_t bytes, uint32_t elem_bytes)
 {
@@ -114,15 +112,7 @@ static void run_all(struct race *race)
 
 /* ---- the winner's segments --------------------------------------------------------------------------------------- */
 
-/* What a rank holds for what arrives. */
-static uint64_t landing_bytes(const struct tt_algo *algo, const struct tt_coll *c, const struct tt_segments *s)
-{
-    struct tt_coll there = *c;
-
-    there.rank = c->root;
-    return (uint64_t)algo->npeers(&there) * s->streams * s->depth * s->segment_bytes;
-}
-
+/* Only what may be: tt_segments_fit has nothing to change in it. */
 static void try_variant(struct race *race, const struct tt_candidate *of, uint64_t segment_bytes, uint8_t streams)
 {
     struct tt_tune_report *r = race->report;
@@ -131,9 +121,8 @@ static void try_variant(struct race *race, const struct tt_candidate *of, uint64
 
     s.segment_bytes = segment_bytes;
     s.streams = streams;
-    if (segment_bytes < SEGMENT_MIN || segment_bytes < race->conf->limits.eager_bytes ||
-        r->ncandidates == TT_TUNE_CANDIDATES ||
-        (landing_bytes(of->algo, &race->like, &s) > LANDING_MAX && segment_bytes > of->segments.segment_bytes))
+    if (segment_bytes < TT_SEGMENT_MIN || r->ncandidates == TT_TUNE_CANDIDATES ||
+        tt_segments_fit(of->algo, &race->like, &race->conf->limits, s).segment_bytes != segment_bytes)
         return;
     c = &r->candidate[r->ncandidates++];
     *c = *of;
