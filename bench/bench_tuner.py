@@ -3,7 +3,8 @@
 For every case (collective, size, wire, number of ranks) the algorithms take turns in one job, round by round, each round beginning
 with another; a turn's value is the median of its iterations (bench/README.md). A row's value is the median over rounds of the chosen
 algorithm's turn over that of the algorithm whose median is lowest: 1 where the best was chosen. The chosen one runs forced like the
-others, with the same segments as when it is chosen, so that what is compared is the choice alone. The last two rows of
+others, with the same segments as when it is chosen, so that what is compared is the choice alone. Names under which all ranks run the
+same programs (flat and 8-nomial trees of eight ranks) count as one algorithm: their times differ by luck alone. The last two rows of
 each wire and number of ranks, and of all, are the geometric mean and the worst.
 """
 
@@ -83,6 +84,21 @@ def algorithms(tutti):
     return out
 
 
+def programs(tutti, case, name):
+    """The programs of all ranks, as text; None where the algorithm cannot do the call."""
+    done = subprocess.run([tutti, "plan", "show", case.coll, name, "--ranks", str(case.ranks), "--bytes", str(case.bytes), "--json",
+                           "--name", f"{case.coll}_any"], capture_output=True, text=True, check=False)
+    return None if done.returncode else done.stdout
+
+
+def distinct(tutti, case, names, chosen):
+    """One name of each program, the chosen one's where it has it."""
+    seen = {}
+    for name in sorted(names, key=lambda name: name != chosen):
+        seen.setdefault(programs(tutti, case, name) or name, name)
+    return [name for name in names if name in seen.values()]
+
+
 def command(stable, case, algo, iters, warmup=0):
     coll = f"{case.coll}/{algo}" if algo else case.coll
     return stable.group("tutti", case, "").command(coll, case.bytes, iters, warmup, 0, "malloc")
@@ -110,11 +126,11 @@ def turn(stable, case, entry, turn_us):
     entry.turns_us.append(statistics.median(reply["samples_us"]))
 
 
-def measure(stable, case, names, nrounds, turn_us):
+def measure(tutti, stable, case, names, nrounds, turn_us):
     """Returns (the chosen name, entries with their turns, what each took in the heat)."""
     chosen = command(stable, case, "", 1, 1)["algo"]
     entries = []
-    for name in names:
+    for name in distinct(tutti, case, names, chosen):
         entry = Entry(name)
         try:
             heat(stable, case, entry)
@@ -156,14 +172,15 @@ def summary_rows(name, rows):
 def run(options):
     nrounds = options.rounds or (4 if options.quick else 10)
     turn_us = (options.turn_ms or (12 if options.quick else 50)) * 1e3
-    names = algorithms(build.tutti(options.tutti))
+    tutti = build.tutti(options.tutti)
+    names = algorithms(tutti)
     cases = selected(options)
     rows, part = [], []
     with Stable({"tutti": Tutti(options.tutti)}) as stable:
         for i, case in enumerate(cases):
             say.progress(f"[{i + 1}/{len(cases)}] {name_of(case)}")
             try:
-                row = row_of(case, *measure(stable, case, names[case.coll], nrounds, turn_us))
+                row = row_of(case, *measure(tutti, stable, case, names[case.coll], nrounds, turn_us))
             except (GroupError, say.Problem, Refused) as why:
                 stable.drop("tutti", case, "", str(why))
                 row = {"what": f"{name_of(case)}: chosen over best", "skipped": str(why)}

@@ -16,8 +16,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <time.h>
 #include "reduce/reduce.h"
+#include "micro.h"
 
 #define BIG ((size_t)64 << 20)
 #define SLOT ((size_t)32 << 10)
@@ -45,27 +45,6 @@ static const struct walk walks[] = {
     { "slot nt", SLOT, BIG, false, true, false, true },
     { "slot2 nt", SLOT, BIG, false, true, true, true },
 };
-
-static double now_s(void)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
-static int by_value(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-
-    return (x > y) - (x < y);
-}
-
-static double median(double *samples, size_t n)
-{
-    qsort(samples, n, sizeof samples[0], by_value);
-    return samples[n / 2];
-}
 
 /* 4 KiB pages unless MICRO_HUGE is set, as a program's malloc gives them. Touched. */
 static uint8_t *map(size_t bytes)

@@ -15,3 +15,14 @@ function(tutti_room_sources out)
     endforeach()
     set(${out} ${all} PARENT_SCOPE)
 endfunction()
+
+# Adds a file to the sources in `out`, as `const char name[]` with a NUL behind it; cmake/Embed.cmake makes the array.
+function(tutti_embed out file name)
+    set(made ${CMAKE_BINARY_DIR}/${name}.c)
+    add_custom_command(
+        OUTPUT ${made}
+        COMMAND ${CMAKE_COMMAND} -DIN=${CMAKE_CURRENT_SOURCE_DIR}/${file} -DOUT=${made} -DNAME=${name}
+            -P ${CMAKE_CURRENT_SOURCE_DIR}/cmake/Embed.cmake
+        DEPENDS ${file} cmake/Embed.cmake)
+    set(${out} ${${out}} ${made} PARENT_SCOPE)
+endfunction()

@@ -8,6 +8,7 @@
 #   tests/test_*.py, *.sh and tests/<folder>/test_*.py, *.sh    run as they are; exit status 77 means skipped
 #
 #   tests/<folder>/plugin_<what>.c      a shared object that tests load
+#   tests/<room>/test_planted.c     has the room's sources compiled in once more, with TT_PLANTED_BUGS
 #
 # Tests of tests/cluster start many processes and count as using every core. A test that needs longer than
 # TUTTI_TEST_TIMEOUT_S is too long. Scripts find the build in TUTTI_BUILD_DIR and the sources in TUTTI_SOURCE_DIR.
@@ -21,6 +22,11 @@ else()
 endif()
 string(JOIN " " sanitize_flags ${TUTTI_SANITIZE_FLAGS})
 cmake_host_system_information(RESULT ncores QUERY NUMBER_OF_LOGICAL_CORES)
+# What takes long begins early, so that no core is idle at the end: first what takes all cores, which else waits until all are free at once,
+# then these.
+set(long_tests
+    sim.exec sim.des algo.proofs algo.layouts reduce.reduce wire.conformance algo.algos sim.layouts sim.many engine.link algo.results
+    tune.tune tools.tune tools.sim tools.plan tools.algorithms)
 
 set(tests_dir ${CMAKE_CURRENT_SOURCE_DIR}/tests)
 tutti_require_cmocka()
@@ -40,7 +46,8 @@ endif()
 # What results are compared with. Under the thread sanitizer most of a test's time would go into watching how that is computed, which one
 # thread does in memory of its own; memset, memcpy and memcmp, by which these files touch the buffers of a call, are watched all the same.
 if(TUTTI_SANITIZE MATCHES thread)
-    set_source_files_properties(tests/cluster/calls.c tests/support/pattern.c PROPERTIES COMPILE_OPTIONS -fno-sanitize=thread)
+    set_source_files_properties(tests/cluster/calls.c tests/reduce/reference.c tests/support/pattern.c PROPERTIES
+        COMPILE_OPTIONS -fno-sanitize=thread)
 endif()
 
 # What every test has in common, whatever it is written in.
@@ -53,7 +60,9 @@ function(tutti_test_properties test folder)
     set_tests_properties(${test} PROPERTIES
         ENVIRONMENT "${environment}" TIMEOUT ${timeout_s} LABELS "${folder}")
     if(folder STREQUAL "cluster")
-        set_tests_properties(${test} PROPERTIES PROCESSORS ${ncores})
+        set_tests_properties(${test} PROPERTIES PROCESSORS ${ncores} COST 2000)
+    elseif(test IN_LIST long_tests)
+        set_tests_properties(${test} PROPERTIES COST 1000)
     endif()
 endfunction()
 
@@ -82,6 +91,11 @@ function(tutti_add_c_tests folder)
         add_executable(${target} ${source} ${common})
         set_target_properties(${target} PROPERTIES OUTPUT_NAME ${file} RUNTIME_OUTPUT_DIRECTORY tests/${folder})
         target_link_libraries(${target} PRIVATE tests_support)
+        if(file STREQUAL "test_planted")
+            file(GLOB room CONFIGURE_DEPENDS src/${folder}/*.c)
+            target_sources(${target} PRIVATE ${room})
+            target_compile_definitions(${target} PRIVATE TT_PLANTED_BUGS)
+        endif()
         if(file MATCHES "^test_(.*)$")
             set(test ${folder}.${CMAKE_MATCH_1})
             add_test(NAME ${test} COMMAND ${target})
@@ -166,7 +180,7 @@ endfunction()
 
 set(folders ${rooms})
 if(NOT TUTTI_ROOMS)
-    list(APPEND folders cluster tools python shim)
+    list(APPEND folders cluster tools wan examples python shim)
 endif()
 foreach(folder ${folders})
     tutti_add_c_tests(${folder})

@@ -11,15 +11,22 @@ ninja-build     | build | runs the build
 gcc             | build | compiles C17
 libc6-dev       | build | the headers of the C library
 pkg-config      | build | finds libraries
-libssl-dev      | build | HMAC-SHA256 of start-up (libcrypto)
+libssl-dev      | build | HMAC-SHA256 of start-up (libcrypto), TLS 1.3 (libssl)
+libsqlite3-dev  | build | the journal of the coordinator
+libmicrohttpd-dev | build | the status page and the metrics of the coordinator
+libcurl4-openssl-dev | build | the journal of coordinators that share one, in etcd (optional)
 libjson-c-dev   | build | descriptions of machines, algorithms read as data, and the --json output of the tutti command
 libhwloc-dev    | build | which socket a NIC, a GPU and a core belong to
 libpmix-dev     | build | start-up under the mpirun of Open MPI, and srun (optional; its headers only)
 python3         | test  | tests that are scripts
 libcmocka-dev   | test  | runs the unit tests
+openssl         | test  | makes certificates, as docs/security.md tells users to
 openmpi-bin     | test  | starts ranks under a real mpirun
 mpich           | test  | starts ranks under the other real mpirun
 iproute2        | test  | test hosts, as network namespaces
+chromium-headless-shell | ci | shows the status page of the coordinator to its test (98 MB with what it needs)
+etcd-server     | ci    | a real etcd that coordinators share a journal in
+python3-prometheus-client | ci | reads the metrics of the coordinator as Prometheus does
 clang           | ci    | the second compiler, and the fuzzers
 libclang-rt-dev | ci    | the sanitizers and libFuzzer of clang
 clang-format    | ci    | checks how the sources are laid out

@@ -16,6 +16,7 @@
 #include "comm/plugins.h"
 #include "info_machine.h"
 #include "reduce/reduce.h"
+#include "secure/secure.h"
 #include "tutti/tutti.h"
 #include "wire/ifaddr.h"
 #include "wire/wires.h"
@@ -181,6 +182,7 @@ static struct json_object *gather_machine(void)
     struct json_object *o = json_object_new_object();
     struct info_machine m;
     int64_t cma_wanted = 0;
+    const char *tls_why;
 
     info_machine_read(&m);
     tt_param_get(TT_PARAM_CMA, &cma_wanted);
@@ -196,6 +198,8 @@ static struct json_object *gather_machine(void)
     put_bool(o, "cma", m.cma);
     put_string(o, "cma_why_not", m.cma_why);
     put_bool(o, "cma_wanted", cma_wanted);
+    put_bool(o, "kernel_tls", tt_secure_kernel(&tls_why));
+    put_string(o, "kernel_tls_why_not", json_object_get_boolean(json_object_object_get(o, "kernel_tls")) ? "" : tls_why);
     put_string(o, "tcp_congestion", m.congestion);
     put_string(o, "tcp_congestion_allowed", m.congestion_allowed);
     return o;
@@ -331,6 +335,7 @@ static void print_machine(struct json_object *m)
     printf("  %-22s %s%s%s\n", "cross-memory attach",
            bool_of(m, "cma") ? "allowed between ranks" : "not allowed: ", text_of(m, "cma_why_not"),
            bool_of(m, "cma_wanted") ? "" : "; turned off (TUTTI_CMA=0)");
+    printf("  %-22s %s%s\n", "TLS by the kernel", bool_of(m, "kernel_tls") ? "yes" : "no: ", text_of(m, "kernel_tls_why_not"));
     printf("  %-22s %s (may be chosen: %s)\n", "tcp congestion control", text_of(m, "tcp_congestion"),
            text_of(m, "tcp_congestion_allowed"));
 }

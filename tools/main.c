@@ -14,6 +14,8 @@ static const struct tool tools[] = {
     { "sim", "simulates a collective on a described machine of any size", tool_sim_main },
     { "topo", "where ranks are and what joins them, and where to place them", tool_topo_main },
     { "plan", "a collective written out: shown, drawn, looked at for congestion", tool_plan_main },
+    { "ring", "the order of peers in a ring over links as they were measured", tool_ring_main },
+    { "coordinator", "decides who is in an elastic run, whose members come, fail and leave", tool_coordinator_main },
 };
 #define NTOOLS (sizeof tools / sizeof *tools)
 
@@ -23,7 +25,7 @@ static void usage(FILE *to)
 {
     fprintf(to, "Usage: tutti COMMAND [OPTION...]\n\nCommands:\n");
     for (size_t i = 0; i < NTOOLS; i++)
-        fprintf(to, "  %-8s %s\n", tools[i].name, tools[i].summary);
+        fprintf(to, "  %-11s %s\n", tools[i].name, tools[i].summary);
     fprintf(to, "\n`tutti COMMAND --help` tells about one; `tutti --version` says %s.\n", tutti_version());
 }
 

@@ -115,7 +115,8 @@ static tutti_status measure(const struct sweep *s, const struct perf_case *c, st
     us = malloc(((size_t)effort.iters + 1) * sizeof *us);
     if (!us)
         return tt_fail(TUTTI_ERR_NOMEM, "no memory for %ld samples", effort.iters);
-    st = perf_sample(c, s->comm, &effort, us);
+    st = s->o->timers ? perf_sample_timed(c, s->comm, &effort, us, &row->where, &row->timed)
+                      : perf_sample(c, s->comm, &effort, us);
     if (!st && s->o->check && !c->in_place)
         st = check(s, c, &again);
     if (!st) {
@@ -166,6 +167,7 @@ static tutti_status one_size(struct sweep *s, const struct perf_coll *coll, size
     for (int i = 0; i < 2 && !st; i++) {
         cases[i] = (struct perf_case){ .coll = coll, .rank = s->rank, .nranks = s->nranks, .root = o->root,
                                        .dtype = o->dtype, .op = o->op, .in_place = i == 1,
+                                       .quant = o->quant,
                                        .algo = coll->kind < TT_COLL_KINDS ? o->algo : NULL };
         if (is_pass_wanted(o, coll, i == 1))
             st = pass(s, &cases[i], bytes, &rows[i]);

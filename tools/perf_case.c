@@ -2,7 +2,7 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include "comm/comm.h"
+#include "comm/attempt.h"
 
 const struct perf_coll perf_colls[] = {
     { "allreduce",       TT_ALLREDUCE,       PERF_TWICE,  .reduces = true, .in_place = true },
@@ -259,7 +259,8 @@ static tutti_status run_pingpong(const struct perf_case *c, tutti_comm *comm)
 
 tutti_status perf_case_run(const struct perf_case *c, tutti_comm *comm)
 {
-    const tutti_call how = { .size = sizeof how, .algo = c->algo, .scale = perf_scale_of(c->rank) }, *call = &how;
+    const tutti_call how = { .size = sizeof how, .algo = c->algo, .scale = perf_scale_of(c->rank), .quant = c->quant },
+                     *call = &how;
     const int root = (int)c->root;
     void *src = c->src, *dst = c->dst;
 
@@ -295,15 +296,20 @@ static const char *idea_of(const struct tt_algo *algo)
 struct tt_coll perf_case_call(const struct perf_case *c, const tutti_comm *comm)
 {
     const uint64_t elem = tutti_dtype_bytes(c->dtype);
+    struct tt_coll coll = { .kind = (enum tt_coll_kind)c->coll->kind,
+                            .rank = c->rank,
+                            .nranks = c->nranks,
+                            .root = c->root,
+                            .elem_bytes = (uint32_t)elem,
+                            .in_place = c->in_place,
+                            .layout = &comm->layout,
+                            .bytes = c->coll->uneven ? 0 : c->block * elem };
+    struct tt_packed packed;
 
-    return (struct tt_coll){ .kind = (enum tt_coll_kind)c->coll->kind,
-                             .rank = c->rank,
-                             .nranks = c->nranks,
-                             .root = c->root,
-                             .elem_bytes = (uint32_t)elem,
-                             .in_place = c->in_place,
-                             .layout = &comm->layout,
-                             .bytes = c->coll->uneven ? 0 : c->block * elem };
+    tt_chunks_tell(&comm->world->chunks, &coll);
+    if (c->quant && tt_packed_init(&packed, (enum tt_quant_codec)(c->quant - 1), c->dtype))
+        tt_attempt_pack(&coll, &packed, c->block, false);
+    return coll;
 }
 
 const char *perf_case_algo(const struct perf_case *c, tutti_comm *comm)

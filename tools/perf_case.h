@@ -40,6 +40,7 @@ struct perf_case {
     uint32_t rank, nranks, root;
     tutti_dtype dtype;
     tutti_redop op;
+    tutti_quant quant;          /* how numbers travel; NONE: as they are */
     bool in_place;
     const char *algo;           /* forced; NULL: the library chooses */
     size_t block, count;        /* elements: of the call (v: on average), and of the larger buffer */

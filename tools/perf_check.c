@@ -3,13 +3,16 @@
  * whatever distance, or comes from another rank, differs in all but one of 256 elements.
  *
  * Moved data is random bits. Reduced data is small whole numbers, which floats add exactly as long as the sum fits their
- * mantissa: the result is then known to the last bit, whatever order the algorithm adds in. */
+ * mantissa: the result is then known to the last bit, whatever order the algorithm adds in.
+ *
+ * What travels quantized is whole numbers, too, and may be off by what tutti.h states, for the range that all classes have together. */
 #include "perf_check.h"
 
 #include <math.h>
 #include <string.h>
 #include "base/prng.h"
 #include "base/status.h"
+#include "reduce/quant_packed.h"
 #include "reduce/reduce.h"
 
 #define CLASSES 256u
@@ -18,7 +21,8 @@
 /* What elements must be, by class. */
 struct table {
     bool exact;
-    double slack;               /* else: relative error that is allowed */
+    double slack;               /* else: relative error that is allowed, */
+    double off[CLASSES];        /* or, if quantized, this one */
     uint64_t bits[CLASSES];     /* exact */
     double value[CLASSES];      /* not exact */
 };
@@ -68,13 +72,31 @@ static uint64_t encode(tutti_dtype type, double value)
     }
 }
 
-/* The number of a narrow float's bits. */
+static float f32_of(uint32_t bits)
+{
+    float f;
+
+    memcpy(&f, &bits, sizeof f);
+    return f;
+}
+
+static double f64_of(uint64_t bits)
+{
+    double d;
+
+    memcpy(&d, &bits, sizeof d);
+    return d;
+}
+
+/* The number of a float's bits. */
 static double decode(tutti_dtype type, uint64_t bits)
 {
     switch (type) {
     case TUTTI_F16: return tt_f16_to_f32((uint16_t)bits);
     case TUTTI_BF16: return tt_bf16_to_f32((uint16_t)bits);
     case TUTTI_F8E4M3: return tt_e4m3_to_f32((uint8_t)bits);
+    case TUTTI_F32: return (double)f32_of((uint32_t)bits);
+    case TUTTI_F64: return f64_of(bits);
     default: return tt_e5m2_to_f32((uint8_t)bits);
     }
 }
@@ -190,15 +212,47 @@ static void expect_reduction(struct table *t, const struct perf_case *c)
     }
 }
 
+/* How far values that traveled quantized may be off: parts of the ranks from `first` to `last` - 1 were summed up in them. */
+static void allow_quantized(struct table *t, const struct perf_case *c, uint32_t first, uint32_t last)
+{
+    const bool zero = c->quant == TUTTI_QUANT_ZERO_U8 || c->quant == TUTTI_QUANT_ZERO_U4;
+    const uint32_t parts = last - first, times = parts > 1 ? 2 * (parts - 1) : 1;
+    const double divisor = c->op == TUTTI_AVG ? parts : 1;
+    double magnitude = 0, range = 0;
+    struct tt_packed packed;
+    const bool defined = tt_packed_init(&packed, (enum tt_quant_codec)(c->quant - 1), c->dtype);
+
+    tt_assert(defined);
+    for (uint32_t r = first; r < last; r++) {
+        int64_t low = zero ? 0 : INT64_MAX, high = zero ? 0 : INT64_MIN;
+
+        for (size_t k = 0; k < CLASSES; k++) {
+            const int64_t x = input_of(c, r, k);
+
+            low = x < low ? x : low;
+            high = x > high ? x : high;
+        }
+        magnitude += fmax(fabs((double)low), fabs((double)high));
+        range += (double)(high - low);
+    }
+    t->exact = false;
+    for (size_t k = 0; k < CLASSES; k++)
+        t->off[k] = tt_packed_bound(&packed, magnitude / divisor, range / divisor, times, t->value[k]);
+}
+
 static void expect_input(struct table *t, const struct perf_case *c, uint32_t rank)
 {
     const size_t bytes = tutti_dtype_bytes(c->dtype);
     const uint64_t mask = bytes == 8 ? UINT64_MAX : (1ull << 8 * bytes) - 1;
 
     t->exact = true;
-    for (size_t k = 0; k < CLASSES; k++)
-        t->bits[k] =
-            c->coll->reduces ? bits_of(c->dtype, input_of(c, rank, k)) : tt_mix64((uint64_t)rank << 32 | k) & mask;
+    for (size_t k = 0; k < CLASSES; k++) {
+        const bool is_number = c->coll->reduces || c->quant;
+        const int64_t number = is_number ? input_of(c, rank, k) : 0;
+
+        t->value[k] = (double)number;
+        t->bits[k] = is_number ? bits_of(c->dtype, number) : tt_mix64((uint64_t)rank << 32 | k) & mask;
+    }
 }
 
 /* ---- memory ---- */
@@ -246,16 +300,18 @@ static uint64_t count_unequal(const void *src, size_t bytes, const struct perf_p
     return wrong;
 }
 
-static uint64_t count_far(const void *src, tutti_dtype type, const struct perf_piece *p, const struct table *t)
+static uint64_t count_far(const void *src, tutti_dtype type, const struct perf_piece *p, const struct table *t,
+                          bool quantized)
 {
     const size_t bytes = tutti_dtype_bytes(type);
     uint64_t wrong = 0;
 
     for (size_t i = 0; i < p->count; i++) {
-        const double want = t->value[class_of(p->first + i)];
+        const size_t k = class_of(p->first + i);
+        const double want = t->value[k], off = quantized ? t->off[k] : t->slack * fabs(want);
         const double got = decode(type, element(src, bytes, p->at + i));
 
-        wrong += !(fabs(got - want) <= t->slack * fabs(want));
+        wrong += !(fabs(got - want) <= off);
     }
     return wrong;
 }
@@ -282,8 +338,12 @@ uint64_t perf_check_wrong(const struct perf_case *c)
             expect_reduction(&t, c);
         else
             expect_input(&t, c, p.from);
-        wrong +=
-            t.exact ? count_unequal(c->dst, tutti_dtype_bytes(c->dtype), &p, &t) : count_far(c->dst, c->dtype, &p, &t);
+        if (c->quant && p.from == PERF_FROM_ALL)
+            allow_quantized(&t, c, 0, c->nranks);
+        else if (c->quant)
+            allow_quantized(&t, c, p.from, p.from + 1);
+        wrong += t.exact ? count_unequal(c->dst, tutti_dtype_bytes(c->dtype), &p, &t)
+                         : count_far(c->dst, c->dtype, &p, &t, c->quant);
     }
     return wrong;
 }

@@ -19,6 +19,16 @@ tutti_status perf_choose(const struct perf_case *c, tutti_comm *comm, struct per
  * all ranks. */
 tutti_status perf_sample(const struct perf_case *c, tutti_comm *comm, const struct perf_effort *e, double *us);
 
+/* Where the time of a call went, in microseconds: mean over ranks, and over the calls of a sample. */
+struct perf_where {
+    double call_us, send_us, reduce_us, copy_us, wire_us, wait_us;
+    double most_in_flight;      /* bytes on their way from one rank to another at once, over all of them; 0: nothing bounds them */
+};
+
+/* As perf_sample, with timers. *timed: false where calls were too short for timers to see. */
+tutti_status perf_sample_timed(const struct perf_case *c, tutti_comm *comm, const struct perf_effort *e, double *us,
+                               struct perf_where *where, bool *timed);
+
 /* What is printed of the samples. */
 struct perf_times {
     double median_us, min_us, max_us, loop_us;

@@ -3,12 +3,30 @@
 #include <argp.h>
 #include <string.h>
 #include "base/names.h"
+#include "comm/attempt.h"
 #include "option_values.h"
 #include "reduce/reduce.h"
 
 enum {
-    OPT_WIRE = 256, OPT_ALGO, OPT_MIN, OPT_MAX, OPT_FACTOR, OPT_DTYPE, OPT_OP, OPT_ROOT, OPT_ITERS, OPT_WARMUP,
-    OPT_IN_PLACE, OPT_OUT_OF_PLACE, OPT_CHECK, OPT_JSON, OPT_MEM, OPT_INTERACTIVE, OPT_SPOIL
+    OPT_WIRE = 256,
+    OPT_ALGO,
+    OPT_MIN,
+    OPT_MAX,
+    OPT_FACTOR,
+    OPT_DTYPE,
+    OPT_OP,
+    OPT_QUANT,
+    OPT_ROOT,
+    OPT_ITERS,
+    OPT_WARMUP,
+    OPT_IN_PLACE,
+    OPT_OUT_OF_PLACE,
+    OPT_CHECK,
+    OPT_JSON,
+    OPT_MEM,
+    OPT_INTERACTIVE,
+    OPT_SPOIL,
+    OPT_TIMERS
 };
 
 static const struct argp_option argp_options[] = {
@@ -20,6 +38,7 @@ static const struct argp_option argp_options[] = {
     { "factor", OPT_FACTOR, "F", 0, "each size is F times the one before (default 4)", 2 },
     { "dtype", OPT_DTYPE, "TYPE", 0, "element type (default f32)", 2 },
     { "op", OPT_OP, "OP", 0, "reduction (default sum)", 2 },
+    { "quant", OPT_QUANT, "HOW", 0, "numbers travel as minmax8, minmax4, zero8, zero4, e4m3 or e5m2 (default none); --check then allows the error that tutti.h states", 2 },
     { "root", OPT_ROOT, "RANK", 0, "root of rooted collectives (default 0)", 2 },
     { "iters", OPT_ITERS, "N", 0, "measured iterations (default: what fits a tenth of a second, at least 5)", 3 },
     { "warmup", OPT_WARMUP, "N", 0, "iterations before that (default: a few)", 3 },
@@ -27,6 +46,7 @@ static const struct argp_option argp_options[] = {
     { "out-of-place", OPT_OUT_OF_PLACE, NULL, 0, "only out of place", 3 },
     { "mem", OPT_MEM, "malloc|mem_alloc", 0, "memory of the buffers: malloc (default), or what peers can map", 3 },
     { "check", OPT_CHECK, NULL, 0, "compare every element with the definition of the collective", 4 },
+    { "timers", OPT_TIMERS, NULL, 0, "where the time of a call went: mean over ranks and calls (those that go in one piece, the short ones, have none)", 4 },
     { "json", OPT_JSON, NULL, 0, "one JSON object per line", 4 },
     { "interactive", OPT_INTERACTIVE, "DIR", 0, "take commands from named pipes in DIR (bench/peers/PROTOCOL.md)", 4 },
     { "spoil", OPT_SPOIL, "N", OPTION_HIDDEN, "spoil N elements of each rank before the check, which must find them", 4 },
@@ -42,6 +62,23 @@ static void take_coll(struct perf_options *o, struct argp_state *state, const ch
         argp_error(state, "there is no collective \"%s\"; `%s --help` lists them", arg, state->name);
 }
 
+static void check_quant(const struct perf_options *o, struct argp_state *state)
+{
+    const bool is_sum = o->op == TUTTI_SUM || o->op == TUTTI_AVG;
+    struct tt_packed packed;
+
+    if (!o->quant)
+        return;
+    if (!o->coll || o->coll->kind >= TT_COLL_KINDS || !tt_attempt_can_quantize((enum tt_coll_kind)o->coll->kind))
+        argp_error(state, "--quant %s: only allreduce, reduce, reduce_scatter, allgather and broadcast can be quantized",
+                   tutti_quant_name(o->quant));
+    if (!tt_packed_init(&packed, (enum tt_quant_codec)(o->quant - 1), o->dtype) || !is_sum)
+        argp_error(state, "--quant %s: numbers must be f16, bf16, f32 or f64, and --op sum or avg, not %s and %s",
+                   tutti_quant_name(o->quant), tutti_dtype_name(o->dtype), tutti_redop_name(o->op));
+    if (o->interactive)
+        argp_error(state, "--quant and --interactive exclude each other");
+}
+
 /* What only shows when all options are known. */
 static void check_together(const struct perf_options *o, struct argp_state *state)
 {
@@ -55,6 +92,7 @@ static void check_together(const struct perf_options *o, struct argp_state *stat
         argp_error(state, "--op %s is not defined for --dtype %s", tutti_redop_name(o->op), tutti_dtype_name(o->dtype));
     if (o->coll && o->in_place && !o->out_of_place && !o->coll->in_place)
         argp_error(state, "--in-place: %s has no form in place", o->coll->name);
+    check_quant(o, state);
     for (size_t i = 0; o->algo && i < perf_ncolls; i++)
         algo_exists |= (!o->coll || o->coll == &perf_colls[i]) && perf_algo_exists(&perf_colls[i], o->algo);
     if (o->algo && !algo_exists)
@@ -94,6 +132,10 @@ static error_t parse_one(int key, char *arg, struct argp_state *state)
         if (!tt_redop_parse(arg, &o->op))
             argp_error(state, "--op %s: there is no such operation (sum prod min max avg band bor bxor premul_sum)", arg);
         return 0;
+    case OPT_QUANT:
+        if (!tt_quant_parse(arg, &o->quant))
+            argp_error(state, "--quant %s: there is no such way (none minmax8 minmax4 zero8 zero4 e4m3 e5m2)", arg);
+        return 0;
     case OPT_ROOT:
         o->root = (uint32_t)option_number(state, "--root", arg, 0, 65535);
         return 0;
@@ -111,6 +153,9 @@ static error_t parse_one(int key, char *arg, struct argp_state *state)
         return 0;
     case OPT_CHECK:
         o->check = true;
+        return 0;
+    case OPT_TIMERS:
+        o->timers = true;
         return 0;
     case OPT_JSON:
         o->json = true;

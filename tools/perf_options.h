@@ -13,10 +13,11 @@ struct perf_options {
     size_t factor;                  /* from one size to the next */
     tutti_dtype dtype;
     tutti_redop op;
+    tutti_quant quant;              /* NONE: numbers travel as they are */
     uint32_t root;
     struct perf_effort effort;
     bool out_of_place, in_place;    /* which are measured */
-    bool check, json, mem_alloc;
+    bool check, json, mem_alloc, timers;
     size_t spoil;                   /* elements to spoil before every check */
     const char *interactive;        /* directory of the pipes */
 };

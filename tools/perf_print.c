@@ -42,7 +42,11 @@ void perf_print_start(struct perf_printer *p, uint32_t nranks, const char *wire,
         fprintf(p->out, "%ld", o->effort.iters);
     else
         fprintf(p->out, "as they fit");
-    fprintf(p->out, "; time is the median over iterations of the slowest rank\n#\n");
+    fprintf(p->out, "; time is the median over iterations of the slowest rank\n");
+    if (o->quant)
+        fprintf(p->out, "# numbers travel quantized as %s; sizes and bandwidths are those of the numbers\n",
+                tutti_quant_name(o->quant));
+    fprintf(p->out, "#\n");
     for (uint32_t r = 0; r < nranks && r < 16; r++)
         fprintf(p->out, "#  Rank %2u %s\n", r, places[r]);
     if (nranks > 16)
@@ -104,6 +108,22 @@ static void print_line(const struct perf_printer *p, const struct perf_row rows[
     fputc('\n', p->out);
 }
 
+/* Below its line. */
+static void print_where(const struct perf_printer *p, const struct perf_row *row)
+{
+    const struct perf_where *w = &row->where;
+
+    if (!row->timed) {
+        fprintf(p->out, "#   %s: too short for timers\n", row->c->in_place ? "in place" : "out of place");
+        return;
+    }
+    fprintf(p->out, "#   %s: of %.1f us a rank spent %.1f sending, %.1f reducing, %.1f copying, %.1f in wires, %.1f waiting",
+            row->c->in_place ? "in place" : "out of place", w->call_us, w->send_us, w->reduce_us, w->copy_us, w->wire_us, w->wait_us);
+    if (w->most_in_flight > 0)
+        fprintf(p->out, "; at most %.0f B were on their way to one peer", w->most_in_flight);
+    fputc('\n', p->out);
+}
+
 /* ---- JSON ---- */
 
 static void add_number(struct json_object *o, const char *key, double value)
@@ -135,6 +155,8 @@ static void print_json(const struct perf_printer *p, const struct perf_row *row)
     add_integer(o, "count", c->block);
     add_string(o, "dtype", tutti_dtype_name(c->dtype));
     add_string(o, "op", op_name(c));
+    if (c->quant)
+        add_string(o, "quant", tutti_quant_name(c->quant));
     json_object_object_add(o, "root", json_object_new_int(root_of(c)));
     add_string(o, "algo", row->algo);
     add_string(o, "wire", row->wire);
@@ -147,6 +169,15 @@ static void print_json(const struct perf_printer *p, const struct perf_row *row)
     add_number(o, "time_us_loop", row->times.loop_us);
     add_number(o, "algbw_gbs", perf_algbw_gbs(row));
     add_number(o, "busbw_gbs", perf_busbw_gbs(row));
+    if (row->timed) {
+        add_number(o, "call_us", row->where.call_us);
+        add_number(o, "send_us", row->where.send_us);
+        add_number(o, "reduce_us", row->where.reduce_us);
+        add_number(o, "copy_us", row->where.copy_us);
+        add_number(o, "wire_us", row->where.wire_us);
+        add_number(o, "wait_us", row->where.wait_us);
+        add_integer(o, "in_flight_max_bytes", (uint64_t)row->where.most_in_flight);
+    }
     json_object_object_add(o, "wrong", p->o->check ? json_object_new_int64((int64_t)row->wrong) : NULL);
     fprintf(p->out, "%s\n", json_object_to_json_string_ext(o, JSON_C_TO_STRING_SPACED));
     json_object_put(o);
@@ -170,6 +201,9 @@ void perf_print_rows(struct perf_printer *p, const struct perf_row rows[2])
     }
     if (!p->o->json)
         print_line(p, rows);
+    for (int i = 0; i < 2 && p->o->timers && !p->o->json; i++)
+        if (rows[i].measured)
+            print_where(p, &rows[i]);
     fflush(p->out);
 }
 

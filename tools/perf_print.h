@@ -13,6 +13,8 @@ struct perf_row {
     long iters;
     uint64_t wrong;             /* read only if checked */
     bool measured;
+    bool timed;                 /* what follows is set */
+    struct perf_where where;
 };
 
 /* Who takes part: a line of text per rank, gathered on rank 0. */

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "comm/chunks.h"
 #include "comm/plugin.h"
 #include "comm/plugins.h"
 #include "option_values.h"
@@ -167,7 +168,8 @@ static bool is_one_way(enum tt_coll_kind kind)
     return kind == TT_SEND || kind == TT_RECV;
 }
 
-static void make_coll(struct plan *p, const struct plan_options *o, uint32_t rank, uint64_t bytes, uint32_t elem_bytes)
+static void make_coll(struct plan *p, const struct plan_options *o, const struct tt_chunks *chunks, uint32_t rank,
+                      uint64_t bytes, uint32_t elem_bytes)
 {
     const enum tt_coll_kind kind = p->algo->kind;
     struct tt_coll *c = &p->coll[rank];
@@ -181,6 +183,7 @@ static void make_coll(struct plan *p, const struct plan_options *o, uint32_t ran
         c->kind = rank == 0 ? TT_SEND : TT_RECV;
         c->root = 1 - rank;
     }
+    tt_chunks_tell(chunks, c);
     p->counts[rank] = bytes;
     p->displs[rank] = rank * bytes;
     if (has_counts(kind)) {
@@ -223,8 +226,10 @@ bool plan_open(struct plan *p, const struct plan_options *o, uint32_t nranks_max
     const uint64_t bytes = o->bytes ? o->bytes : BYTES_DEFAULT;
     const uint32_t elem_bytes = o->elem_bytes ? o->elem_bytes : bytes % 4 ? 1 : 4;
 
+    struct tt_chunks chunks;
+
     *p = (struct plan){ .algo = NULL };
-    if (tt_plugins_load() != TUTTI_OK || !find_algo(p, o) || !plan_place(p, o, nranks_max))
+    if (tt_chunks_get(&chunks) || tt_plugins_load() != TUTTI_OK || !find_algo(p, o) || !plan_place(p, o, nranks_max))
         return false;
     p->coll = calloc(p->nranks, sizeof *p->coll);
     p->counts = calloc(p->nranks, sizeof *p->counts);
@@ -234,7 +239,7 @@ bool plan_open(struct plan *p, const struct plan_options *o, uint32_t nranks_max
         return COMPLAIN("no memory for %u ranks", p->nranks);
     }
     for (uint32_t r = 0; r < p->nranks; r++)
-        make_coll(p, o, r, bytes, elem_bytes);
+        make_coll(p, o, &chunks, r, bytes, elem_bytes);
     if (!check_call(p, o, bytes, elem_bytes)) {
         plan_close(p);
         return false;

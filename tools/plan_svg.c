@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "base/status.h"
-#include "xml.h"
+#include "base/xml.h"
 
 /* All in pixels. */
 #define LEFT 104            /* of the first column */
@@ -125,7 +125,7 @@ static void draw_head(const struct picture *d, double height)
             "</defs>\n<rect width=\"100%%\" height=\"100%%\" fill=\"#ffffff\"/>\n"
             "<text x=\"%d\" y=\"20\" font-size=\"14\" font-weight=\"bold\">",
             MARGIN);
-    xml_put(d->to, plan_title(d->p, title, sizeof title));
+    tt_xml_put(d->to, plan_title(d->p, title, sizeof title));
     fputs("</text>\n", d->to);
 }
 

@@ -11,6 +11,7 @@
 #include "base/log.h"
 #include "base/param.h"
 #include "base/status.h"
+#include "comm/chunks.h"
 #include "comm/tuner.h"
 #include "perf_launch.h"
 #include "topo/topo.h"
@@ -98,8 +99,11 @@ static bool get_sizes(struct tt_segment_limits *limits, bool all_local)
 static bool make_coll(struct why *w, const struct plan_options *o, const struct tt_layout *layout)
 {
     const uint64_t bytes = o->bytes ? o->bytes : 1024;
+    struct tt_chunks chunks;
     enum tt_coll_kind kind;
 
+    if (tt_chunks_get(&chunks))
+        return false;       /* what is wrong has been said */
     if (!tt_coll_parse(o->coll, &kind))
         return COMPLAIN("there is no collective \"%s\"", o->coll);
     if (!tt_predict_knows(kind) && kind != TT_BARRIER)
@@ -110,6 +114,7 @@ static bool make_coll(struct why *w, const struct plan_options *o, const struct 
         .kind = kind, .nranks = layout->nranks, .root = o->root, .layout = layout, .in_place = o->in_place,
         .elem_bytes = o->elem_bytes ? o->elem_bytes : bytes % 4 ? 1 : 4, .bytes = kind == TT_BARRIER ? 0 : bytes,
     };
+    tt_chunks_tell(&chunks, &w->coll);
     if (w->coll.bytes % w->coll.elem_bytes)
         return COMPLAIN("%" PRIu64 " B are no whole number of elements of %u B", bytes, w->coll.elem_bytes);
     return true;
@@ -314,9 +319,13 @@ static void print_costs(const struct tt_tune_costs *c)
 {
     printf(
         "costs, ns: a message within a host %.0f + %.0f (and %.3f + %.3f a byte), between hosts %.0f + %.0f (%.3f + %.3f); "
-        "copying %.3f and adding %.3f a byte",
+        "copying %.3f and adding %.3f a byte; a call that is no straight program %.0f, and %.0f for each step",
         c->near.send_ns, c->near.receive_ns, c->near.send_byte_ns, c->near.receive_byte_ns, c->far.send_ns,
-        c->far.receive_ns, c->far.send_byte_ns, c->far.receive_byte_ns, c->copy_byte_ns, c->reduce_byte_ns);
+        c->far.receive_ns, c->far.send_byte_ns, c->far.receive_byte_ns, c->copy_byte_ns, c->reduce_byte_ns, c->plan_ns,
+        c->step_ns);
+    if (c->cores && c->near.single_bytes)
+        printf("; from %" PRIu64 " KiB on, where ranks outnumber cores, %.3f a byte to fetch",
+               c->near.single_bytes >> 10, c->near.single_byte_ns);
     if (c->cores)
         printf("; %u cores a host, which turn to another rank in %.0f, and %.0f for each that waits\n", c->cores, c->wake_ns, c->idle_ns);
     else

@@ -12,6 +12,7 @@
 #include "base/clock.h"
 #include "base/param.h"
 #include "base/status.h"
+#include "comm/chunks.h"
 #include "comm/measure.h"
 #include "comm/plugin.h"
 #include "comm/plugins.h"
@@ -29,6 +30,7 @@ struct sim_run {
     struct sim_options o;
     struct tt_topo topo;
     struct tt_layout layout;
+    struct tt_chunks chunks;
     struct tt_net_conf net;
     struct sim_point *points;
     uint32_t npoints;
@@ -286,6 +288,7 @@ static struct tt_coll coll_of(const struct sim_run *run, uint64_t *bytes, uint64
                          .elem_bytes = ELEM_BYTES,
                          .layout = &run->layout };
 
+    tt_chunks_tell(&run->chunks, &c);
     if (c.kind == TT_BARRIER) {
         *bytes = 0;
         return c;
@@ -440,8 +443,10 @@ static tutti_status prepare(struct sim_run *run)
 {
     const uint32_t most = tt_topo_nranks(&run->topo);
     const uint32_t n = run->o.nranks ? run->o.nranks : most;
-    tutti_status st = tt_topo_layout(&run->topo, n, &run->layout);
+    tutti_status st = tt_chunks_get(&run->chunks);
 
+    if (!st)
+        st = tt_topo_layout(&run->topo, n, &run->layout);
     if (!st)
         st = tt_net_of_topo(&run->net, &run->topo, &run->layout);
     if (!st && run->o.block > OPTION_SIZE_MAX / n)

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 #include "base/status.h"
-#include "xml.h"
+#include "base/xml.h"
 
 #define WIDTH 760.0
 #define HEIGHT 440.0
@@ -33,7 +33,7 @@ static double at(const struct axis *a, double value)
 static void label(FILE *f, double x, double y, const char *anchor, int points, const char *text)
 {
     fprintf(f, "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"%s\" font-size=\"%d\">", x, y, anchor, points);
-    xml_put(f, text);
+    tt_xml_put(f, text);
     fprintf(f, "</text>\n");
 }
 

@@ -15,5 +15,7 @@ int tool_info_main(int argc, char **argv);
 int tool_sim_main(int argc, char **argv);
 int tool_topo_main(int argc, char **argv);
 int tool_plan_main(int argc, char **argv);
+int tool_ring_main(int argc, char **argv);
+int tool_coordinator_main(int argc, char **argv);
 
 #endif

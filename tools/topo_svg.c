@@ -2,7 +2,7 @@
 #include "topo.h"
 
 #include <string.h>
-#include "xml.h"
+#include "base/xml.h"
 
 #define PAD 14.0
 #define HEAD 26.0
@@ -21,7 +21,7 @@ void topo_svg_box(FILE *f, double x, double y, double w, double h, const char *f
 void topo_svg_label(FILE *f, double x, double y, double size, const char *anchor, const char *text)
 {
     fprintf(f, "<text x='%.1f' y='%.1f' font-size='%.0f' text-anchor='%s' fill='#222'>", x, y, size, anchor);
-    xml_put(f, text);
+    tt_xml_put(f, text);
     fputs("</text>\n", f);
 }
 

@@ -12,7 +12,7 @@ changes nothing in this build, a waiting rank spins through its time slice, so 8
 
 import os
 
-from . import build
+from . import build, pccl
 from .group import Group
 from .say import Problem
 
@@ -79,6 +79,32 @@ class Gloo(Contestant):
     def launches(self, _wire, ranks):
         worker = build.gloo_peer()
         return [([worker, "{dir}", rank, ranks, "127.0.0.1"], {}) for rank in range(ranks)]
+
+
+class PCCL(Contestant):
+    title = "PCCL"
+    wires = ("tcp",)
+    algos = {"allreduce": ("one", "eight")}
+
+    def launches(self, _wire, ranks):
+        start, library = pccl.command()
+        port = pccl.free_port()
+        return [([*start, "{dir}", rank, ranks, f"127.0.0.1:{port}", library], {}) for rank in range(ranks)]
+
+
+class Elastic(Contestant):
+    """Tutti's elastic operations; of a group, the coordinator is a process too."""
+    title = "Tutti, elastic"
+    wires = ("tcp",)
+
+    def __init__(self, path=None):
+        self._path = path
+
+    def launches(self, _wire, ranks):
+        peer = build.elastic("elastic_peer", ["elastic_peer.c", "meeting.c", "peer.c"])
+        at = f"127.0.0.1:{pccl.free_port()}"
+        return [([build.tutti(self._path), "coordinator", "--listen", at, "--journal", "{dir}/journal"], {})] + \
+            [([peer, "{dir}", rank, ranks, at], {}) for rank in range(ranks)]
 
 
 class Tutti(Contestant):

@@ -31,7 +31,8 @@ them, whatever the system's default: `bbr` gives flows that pause between rounds
 
 ## What a row says
 
-Each round measures one iperf3 stream per rail, all at once from host 0 to host 1, and then every contestant in turn. An iteration is
+Each round measures one iperf3 stream per rail, all at once from host 0 to host 1, and then every contestant in turn. Of all of them the
+first second is left out: after a pause TCP opens its windows only by and by. An iteration is
 barrier, time, operation, and counts as long as its slowest rank took; every algorithm's result is checked first. *Share* is what must enter
 each host, over the time taken, over the sum of the iperf3 streams. *Faster* is the other's time over that of parallel rings. Ranks are bound to
 a rail by Tutti (`--binding`), for the flat ring too; to Open MPI all rails are offered (`btl_tcp_if_include`), ranks of a host

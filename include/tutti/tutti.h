@@ -95,11 +95,38 @@ typedef enum tutti_redop {
     TUTTI_REDOP_COUNT
 } tutti_redop;
 
+/* How numbers travel in quantized collectives (tutti_call.quant). They go in blocks of 256 bytes, or of 128 with codes of 4 bits: parameters, then
+ * one code for each of 248 elements (F8*: 252; U4: 240); N is 255 or 15. Values, for elements x of a block:
+ *   MINMAX  q = round((x - min) / (max - min) * N), and back min + q / N * (max - min): min, max and constant blocks are exact
+ *   ZERO    q = round(x / scale) + zero, scale = (max - min) / N of the range with 0 in it, zero the code of 0: zeros are exact
+ *   F8      q = x / scale as an 8-bit float, scale a power of two that brings the largest magnitude into its range
+ * Each rank adds its own part, as it is, to what arrives, in f32, and what is sent on is packed anew; a finished result is forwarded as it is, and the
+ * rank that made it keeps what it sent: all ranks, and all runs, have the same bits.
+ *
+ * Error. Let S and R be the sums over the ranks of the block's largest magnitude and of its range (ZERO: with 0 in it; R <= 2 S). The result
+ * of a sum is packed m times, m <= 2 (nranks - 1), in a ring nranks; m = 1 where nothing is summed. Then
+ *   MINMAX, ZERO   |error| <= m (R / 2N + 2^-20 S) + m N 2^-149
+ *   F8             |error| <= ((1 + e)^m - 1) S + m 2^-135, e = 2^-4 (E4M3), 2^-3 (E5M2)
+ * and the rounding to the type (f64 travels as f32), of AVG after a division by nranks. Negative and denormal numbers are as good as others. A block
+ * with an infinity or a NaN, or an f32 sum that overflows, comes out as NaN as a whole; other blocks are not touched by it. What an f16 or a bf16
+ * cannot hold becomes its largest finite number. */
+typedef enum tutti_quant {
+    TUTTI_QUANT_NONE = 0,
+    TUTTI_QUANT_MINMAX_U8,
+    TUTTI_QUANT_MINMAX_U4,
+    TUTTI_QUANT_ZERO_U8,
+    TUTTI_QUANT_ZERO_U4,
+    TUTTI_QUANT_F8E4M3,
+    TUTTI_QUANT_F8E5M2,
+    TUTTI_QUANT_COUNT
+} tutti_quant;
+
 /* Bytes of one element; 0 for a value that is no type. */
 TUTTI_API size_t tutti_dtype_bytes(tutti_dtype type);
 /* "f32", "sum", as the tools print and read them; "?" for none. */
 TUTTI_API const char *tutti_dtype_name(tutti_dtype type);
 TUTTI_API const char *tutti_redop_name(tutti_redop op);
+TUTTI_API const char *tutti_quant_name(tutti_quant quant);      /* "none", "minmax8", "e4m3" */
 
 /* ---- communicators ------------------------------------------------------------------------------ */
 
@@ -119,6 +146,8 @@ typedef struct tutti_conf {
     const char *interfaces; /* "eth", "=eth0", "^docker,lo"; NULL: TUTTI_INTERFACES, else by route */
     int32_t lanes;          /* connections per TCP peer, 1..16; 0: TUTTI_LANES, else chosen */
     int32_t no_restore;     /* 1: in-place input is not restored after a failure (saves one copy) */
+    const char *security;   /* of connections between hosts: "plain"; TLS 1.3 by the "token", or by "certificate" (TUTTI_CERTIFICATE,
+                               TUTTI_KEY, TUTTI_AUTHORITY); NULL: TUTTI_SECURITY, else plain. The same on all ranks */
 } tutti_conf;
 
 /* An address of a start-up that the application carries to the other ranks itself. */
@@ -171,6 +200,11 @@ typedef struct tutti_call {
     uint32_t tag;               /* send and recv only: matched in order per (peer, tag). Each that was ever used in a direction takes
                                    up to 48 bytes until the communicator is destroyed */
     double scale;               /* TUTTI_PREMUL_SUM only, which is refused (TUTTI_ERR_INVALID) where this is 0; may differ by rank */
+    tutti_quant quant;          /* allreduce, reduce, reduce_scatter, allgather and broadcast of f16, bf16, f32 and f64, reductions with SUM and AVG:
+                                   numbers travel quantized; all else is TUTTI_ERR_UNSUPPORTED. The same on all ranks */
+    float *error_feedback;      /* with quant only, on all ranks or none: one number for each element of src, zeros before the first call and kept
+                                   by the caller from call to call. What this rank's packing loses is added to src the next time, so that the sum of all
+                                   results stays near that of all inputs for good. Unchanged if the call fails */
 } tutti_call;
 
 /* TUTTI_PENDING while it runs, else its final status; the request stays the caller's. Makes progress. */

@@ -10,6 +10,7 @@
     X(allreduce_doubling) \
     X(allreduce_rabenseifner) \
     X(allreduce_ring) \
+    X(allreduce_ftar) \
     X(allreduce_parallel_rings) \
     X(allreduce_hierarchical) \
     X(allreduce_dtree) \
@@ -75,6 +76,7 @@
     X(alltoallv_pairwise) \
     X(alltoallv_by_hosts) \
     X(barrier_dissemination) \
+    X(barrier_onestep) \
     X(send_direct) \
     X(recv_direct)
 
@@ -118,6 +120,13 @@ double tt_cost_ns(const struct tt_cost *cost, const struct tt_cost_model *m)
            cost->near_bytes * m->near_byte_ns;
 }
 
+bool tt_algo_fits(const struct tt_algo *algo, const struct tt_coll *c)
+{
+    if (tt_coll_reduces(c->kind) && algo->quantizes < c->quantized)
+        return false;
+    return algo->fits(c);
+}
+
 const struct tt_algo *tt_algo_choose(const struct tt_coll *c, const struct tt_cost_model *m)
 {
     const struct tt_algo *best = NULL;
@@ -126,7 +135,7 @@ const struct tt_algo *tt_algo_choose(const struct tt_coll *c, const struct tt_co
     for (size_t i = 0; i < tt_nalgos; i++) {
         const struct tt_algo *algo = tt_algos[i];
 
-        if (algo->kind != c->kind || !algo->fits(c))
+        if (algo->kind != c->kind || !tt_algo_fits(algo, c))
             continue;
         const struct tt_cost cost = algo->cost(c);
         const double ns = tt_cost_ns(&cost, m);
@@ -160,7 +169,7 @@ const struct tt_algo *tt_algo_find(const struct tt_coll *c, const char *name)
 {
     const struct tt_algo *algo = tt_algo_named(c->kind, name);
 
-    return algo && algo->fits(c) ? algo : NULL;
+    return algo && tt_algo_fits(algo, c) ? algo : NULL;
 }
 
 tutti_status tt_algo_refuse(const struct tt_coll *c, const char *name)
@@ -171,6 +180,11 @@ tutti_status tt_algo_refuse(const struct tt_coll *c, const char *name)
     if (!algo)
         return tt_fail(TUTTI_ERR_INVALID, "%s: there is no algorithm \"%s\" (`tutti info --algos %s` lists them)", coll,
                        name, coll);
+    if (algo->fits(c) && !tt_algo_fits(algo, c))
+        return tt_fail(TUTTI_ERR_INVALID, "%s, quantized%s: algorithm \"%s\" cannot do it, as %s", coll,
+                       c->quantized == TT_QUANTIZED_FEEDBACK ? " with error feedback" : "", algo->name,
+                       algo->quantizes ? "its ranks do not know whose errors they make"
+                                       : "ranks would have sums that differ");
     return tt_fail(TUTTI_ERR_INVALID, "%s of %llu bytes on %u ranks: algorithm \"%s\" cannot do it, as it needs %s",
                    coll, (unsigned long long)c->bytes, c->nranks, algo->name,
                    algo->needs ? algo->needs : "another call");

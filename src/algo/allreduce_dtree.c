@@ -103,6 +103,7 @@ static uint32_t npeers(const struct tt_coll *c)
 
 const struct tt_algo tt_algo_allreduce_dtree = {
     .name = "allreduce_dtree", .summary = "long vectors, many ranks",
+    .quantizes = TT_QUANTIZED,
     .kind = TT_ALLREDUCE, .fits = tt_fits_always, .nrounds = nrounds, .round = round_k,
     .work_bytes = tt_work_none, .npeers = npeers, .cost = cost,
 };

@@ -48,6 +48,7 @@ static struct tt_cost cost(const struct tt_coll *c)
 
 const struct tt_algo tt_algo_allreduce_ring = {
     .name = "allreduce_ring", .summary = "long vectors, any number of ranks",
+    .quantizes = TT_QUANTIZED_FEEDBACK,
     .kind = TT_ALLREDUCE, .fits = tt_fits_always, .nrounds = nrounds, .round = round_k,
     .work_bytes = tt_work_none, .npeers = tt_npeers_two, .cost = cost,
 };

@@ -33,6 +33,7 @@ static struct tt_cost cost(const struct tt_coll *c)
 
 const struct tt_algo tt_algo_reduce_chain = {
     .name = "reduce_chain", .summary = "long vectors, few ranks",
+    .quantizes = TT_QUANTIZED_FEEDBACK,
     .kind = TT_REDUCE, .fits = tt_fits_always, .nrounds = tt_rounds_one, .round = round_k,
     .work_bytes = tt_work_none, .npeers = tt_npeers_two, .cost = cost,
 };

@@ -79,6 +79,7 @@ static uint32_t npeers(const struct tt_coll *c)
 
 const struct tt_algo tt_algo_reduce_dtree = {
     .name = "reduce_dtree", .summary = "long vectors, many ranks",
+    .quantizes = TT_QUANTIZED,
     .kind = TT_REDUCE, .fits = tt_fits_always, .nrounds = tt_rounds_one, .round = round_k,
     .work_bytes = tt_work_none, .npeers = npeers, .cost = cost,
 };

@@ -42,6 +42,7 @@ static struct tt_cost cost(const struct tt_coll *c)
 
 const struct tt_algo tt_algo_reduce_flat = {
     .name = "reduce_flat", .summary = "few ranks",
+    .quantizes = TT_QUANTIZED_FEEDBACK,
     .kind = TT_REDUCE, .fits = tt_fits_always, .nrounds = nrounds, .round = round_k,
     .work_bytes = tt_work_none, .npeers = tt_npeers_flat, .cost = cost,
 };

@@ -43,6 +43,7 @@ static struct tt_cost cost(const struct tt_coll *c)
 
 const struct tt_algo tt_algo_reduce_scatter_direct = {
     .name = "reduce_scatter_direct", .summary = "few ranks, or all on one host",
+    .quantizes = TT_QUANTIZED_FEEDBACK,
     .kind = TT_REDUCE_SCATTER, .fits = tt_fits_always, .nrounds = nrounds, .round = round_k,
     .work_bytes = tt_work_none, .npeers = tt_npeers_all, .cost = cost,
 };

@@ -102,6 +102,7 @@ static struct tt_cost cost(const struct tt_coll *c)
 const struct tt_algo tt_algo_reduce_scatter_halving = {
     .name = "reduce_scatter_halving", .summary = "short rows; best with a power of two ranks",
     .needs = "all rows together within " TT_WORK_MAX_TEXT,
+    .quantizes = TT_QUANTIZED,
     .kind = TT_REDUCE_SCATTER, .fits = fits, .nrounds = nrounds, .round = round_k,
     .work_bytes = work_bytes, .npeers = tt_npeers_tree, .cost = cost,
 };

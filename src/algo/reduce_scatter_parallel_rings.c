@@ -101,6 +101,7 @@ static struct tt_cost cost(const struct tt_coll *c)
 const struct tt_algo tt_algo_reduce_scatter_parallel_rings = {
     .name = "reduce_scatter_parallel_rings", .summary = "long rows, several ranks to a host",
     .needs = "hosts of which no rank adds up more than 512 values at once, and fewer than 2^29 rounds",
+    .quantizes = TT_QUANTIZED,
     .kind = TT_REDUCE_SCATTER, .fits = fits, .nrounds = nrounds, .round = round_k,
     .work_bytes = work_bytes, .npeers = npeers, .cost = cost,
 };

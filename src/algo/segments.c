@@ -2,6 +2,7 @@
 
 #define REDUCED_MAX (256u << 10)        /* of a segment that arrives over TCP and is added to something: it is still in the cache then */
 #define LANDING_MAX (8ull << 20)        /* of one operation, all peers together, before segments shrink */
+#define ROUNDS_MAX 64u                  /* of a program that is looked at */
 
 static uint64_t floor_power(uint64_t x)
 {
@@ -12,8 +13,89 @@ static uint64_t floor_power(uint64_t x)
     return p;
 }
 
-/* The longest put of the call, about: what segments are cut from. */
-static uint64_t typical_put(const struct tt_coll *c)
+/* ---- what a program exchanges ----------------------------------------------------------------------------- */
+
+struct exchange {
+    uint64_t longest;           /* message, in bytes */
+    uint32_t nsenders;          /* peers that send a rank what is no eager message */
+};
+
+struct senders {
+    uint32_t n;
+    uint32_t rank[ROUNDS_MAX * TT_ROUND_STEPS_MAX];
+};
+
+static void add_sender(struct senders *from, uint32_t peer)
+{
+    for (uint32_t i = 0; i < from->n; i++)
+        if (from->rank[i] == peer)
+            return;
+    from->rank[from->n++] = peer;
+}
+
+static void add_round(struct exchange *e, struct senders *from, const struct tt_sched *s, uint64_t eager_bytes)
+{
+    for (uint32_t i = 0; i < s->n; i++) {
+        const struct tt_step *t = &s->steps[i];
+
+        if (t->opcode != TT_PUT && t->opcode != TT_WAIT)
+            continue;
+        if (t->bytes > e->longest)
+            e->longest = t->bytes;
+        if (t->opcode == TT_WAIT && t->bytes > eager_bytes)
+            add_sender(from, t->peer);
+    }
+    if (from->n > e->nsenders)
+        e->nsenders = from->n;
+}
+
+/* Whether all ranks know what each exchanges in that many rounds. */
+static bool is_known(const struct tt_algo *algo, const struct tt_coll *c)
+{
+    switch (c->kind) {
+    case TT_ALLGATHERV: case TT_ALLTOALLV: case TT_GATHERV: case TT_SCATTERV: case TT_REDUCE_SCATTERV:
+    case TT_SEND: case TT_RECV:
+        return false;
+    default: return algo->fits(c) && algo->nrounds(c) <= ROUNDS_MAX;
+    }
+}
+
+static void add_rank(struct exchange *e, const struct tt_algo *algo, const struct tt_coll *c, uint64_t eager_bytes)
+{
+    const uint64_t n = algo->nrounds(c);
+    struct tt_step steps[TT_ROUND_STEPS_MAX];
+    struct senders from;
+
+    from.n = 0;
+    for (uint64_t k = 0; k < n; k++) {
+        struct tt_sched s = { .steps = steps, .cap = TT_ROUND_STEPS_MAX };
+
+        algo->round(&s, c, k);
+        add_round(e, &from, &s, eager_bytes);
+    }
+}
+
+/* Looks at the root, or rank 0 where there is none, and at the rank after it: where ranks differ, the one gives or gets most and the other is
+ * as good as any; few have a sender or two more. Segments must be alike on all ranks. False: that is not known, or too long to be looked at. */
+static bool look_at(struct exchange *e, const struct tt_algo *algo, const struct tt_coll *c, uint64_t eager_bytes)
+{
+    struct tt_coll there = *c;
+
+    there.in_place = false;
+    e->longest = e->nsenders = 0;
+    for (uint32_t i = 0; i < 2; i++) {
+        there.rank = (c->root + i) % c->nranks;
+        if (!is_known(algo, &there))
+            return false;
+        add_rank(e, algo, &there, eager_bytes);
+    }
+    if (e->longest > eager_bytes && e->nsenders == 0)
+        e->nsenders = 1;
+    return true;
+}
+
+/* Where a program is too long to be looked at it has many rounds of one block each. */
+static uint64_t typical_message(const struct tt_coll *c)
 {
     switch (c->kind) {
     case TT_ALLREDUCE: return c->bytes / c->nranks;
@@ -23,7 +105,7 @@ static uint64_t typical_put(const struct tt_coll *c)
     }
 }
 
-/* Peers of the rank that has most: the root, where there is one. Segments must be alike on all ranks. */
+/* Peers of the rank that has most. */
 static uint32_t most_peers(const struct tt_algo *algo, const struct tt_coll *c)
 {
     struct tt_coll there = *c;
@@ -32,32 +114,56 @@ static uint32_t most_peers(const struct tt_algo *algo, const struct tt_coll *c)
     return algo->npeers(&there);
 }
 
-struct tt_segments tt_segments_fit(const struct tt_algo *algo, const struct tt_coll *c,
-                                   const struct tt_segment_limits *limits, struct tt_segments s)
-{
-    const uint32_t npeers = most_peers(algo, c);
+/* ---- segments --------------------------------------------------------------------------------------------- */
 
-    while (s.segment_bytes > TT_SEGMENT_MIN && npeers * s.streams * s.depth * s.segment_bytes > LANDING_MAX)
+/* Slots hold no more than may be in flight. */
+static struct tt_segments bound(struct tt_segments s, const struct tt_coll *c)
+{
+    const uint64_t chunk = tt_coll_chunk_bytes(c), most = chunk * tt_coll_chunks(c);
+
+    while (s.segment_bytes > TT_SEGMENT_MIN && s.segment_bytes > chunk)
+        s.segment_bytes /= 2;
+    while (s.depth > 1 && s.streams * s.depth * s.segment_bytes > most)
+        s.depth /= 2;
+    while (s.streams > 1 && s.streams * s.segment_bytes > most)
+        s.streams--;
+    return s;
+}
+
+static struct tt_segments fit(struct tt_segments s, const struct tt_segment_limits *limits, uint32_t nsenders)
+{
+    while (s.segment_bytes > TT_SEGMENT_MIN && nsenders * s.streams * s.depth * s.segment_bytes > LANDING_MAX)
         s.segment_bytes /= 2;
     while (s.segment_bytes < limits->eager_bytes)
         s.segment_bytes *= 2;
     return s;
 }
 
+struct tt_segments tt_segments_fit(const struct tt_algo *algo, const struct tt_coll *c,
+                                   const struct tt_segment_limits *limits, struct tt_segments s)
+{
+    struct exchange e;
+
+    s = fit(s, limits, look_at(&e, algo, c, limits->eager_bytes) ? e.nsenders : most_peers(algo, c));
+    return algo->bounded ? bound(s, c) : s;
+}
+
 struct tt_segments tt_segments_choose(const struct tt_algo *algo, const struct tt_coll *c,
                                       const struct tt_segment_limits *limits)
 {
-    const uint64_t part = typical_put(c) / (limits->all_local ? 4 : 2);
-    uint64_t segment = floor_power(limits->segment_bytes);
+    const uint32_t npeers = most_peers(algo, c);
+    struct tt_segments s = { .segment_bytes = floor_power(limits->segment_bytes),
+                             .streams = algo->bounded ? 4 : npeers <= 2 ? 2 : 1,
+                             .depth = 4 };
+    struct exchange e;
+    const bool seen = look_at(&e, algo, c, limits->eager_bytes);
+    const uint64_t message = seen && !limits->all_local ? e.longest : typical_message(c);
+    const uint64_t part = message / (limits->all_local ? 4 : 2);
 
-    if (tt_coll_reduces(c->kind) && !limits->all_local && segment > REDUCED_MAX)
-        segment = REDUCED_MAX;
-    if (part < segment)
-        segment = part < TT_SEGMENT_MIN ? TT_SEGMENT_MIN : floor_power(part);
-    return tt_segments_fit(algo, c, limits,
-                           (struct tt_segments){
-                               .segment_bytes = segment,
-                               .streams = most_peers(algo, c) <= 2 ? 2 : 1,
-                               .depth = 4,
-                           });
+    if (tt_coll_reduces(c->kind) && !limits->all_local && s.segment_bytes > REDUCED_MAX)
+        s.segment_bytes = REDUCED_MAX;
+    if (part < s.segment_bytes)
+        s.segment_bytes = part < TT_SEGMENT_MIN ? TT_SEGMENT_MIN : floor_power(part);
+    s = fit(s, limits, seen ? e.nsenders : npeers);
+    return algo->bounded ? bound(s, c) : s;
 }

@@ -17,8 +17,9 @@ struct tt_segments {
     uint8_t streams, depth;
 };
 
-/* A put becomes several segments, so that its ends overlap: four in shared memory; two between hosts, where the kernel lets
- * them overlap too and each costs system calls. */
+/* A message becomes several segments, so that its ends overlap: four in shared memory, of one block; two between hosts, where the
+ * kernel lets them overlap too and each costs system calls, of the longest message that the algorithm has, as far as that is
+ * known: of v kinds, and where there are very many rounds, of one block. */
 struct tt_segments tt_segments_choose(const struct tt_algo *algo, const struct tt_coll *c,
                                       const struct tt_segment_limits *limits);
 

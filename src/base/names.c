@@ -45,6 +45,12 @@ static const char *const redop_names[TUTTI_REDOP_COUNT] = {
     [TUTTI_PREMUL_SUM] = "premul_sum",
 };
 
+static const char *const quant_names[TUTTI_QUANT_COUNT] = {
+    [TUTTI_QUANT_NONE] = "none",     [TUTTI_QUANT_MINMAX_U8] = "minmax8", [TUTTI_QUANT_MINMAX_U4] = "minmax4",
+    [TUTTI_QUANT_ZERO_U8] = "zero8", [TUTTI_QUANT_ZERO_U4] = "zero4",     [TUTTI_QUANT_F8E4M3] = "e4m3",
+    [TUTTI_QUANT_F8E5M2] = "e5m2",
+};
+
 /* The values come from outside and may be anything, so they are compared as plain unsigned numbers. */
 static bool is_dtype(tutti_dtype type)
 {
@@ -76,11 +82,26 @@ const char *tutti_redop_name(tutti_redop op)
     return (unsigned)op < TUTTI_REDOP_COUNT ? redop_names[op] : "?";
 }
 
+const char *tutti_quant_name(tutti_quant quant)
+{
+    return (unsigned)quant < TUTTI_QUANT_COUNT ? quant_names[quant] : "?";
+}
+
 bool tt_dtype_parse(const char *name, tutti_dtype *out)
 {
     for (unsigned i = 0; name && i < TUTTI_DTYPE_COUNT; i++)
         if (strcmp(name, dtypes[i].name) == 0) {
             *out = (tutti_dtype)i;
+            return true;
+        }
+    return false;
+}
+
+bool tt_quant_parse(const char *name, tutti_quant *out)
+{
+    for (unsigned i = 0; name && i < TUTTI_QUANT_COUNT; i++)
+        if (strcmp(name, quant_names[i]) == 0) {
+            *out = (tutti_quant)i;
             return true;
         }
     return false;

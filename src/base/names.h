@@ -10,5 +10,7 @@
 bool tt_dtype_parse(const char *name, tutti_dtype *out);
 /* "sum" -> TUTTI_SUM. Likewise. */
 bool tt_redop_parse(const char *name, tutti_redop *out);
+/* "minmax8" -> TUTTI_QUANT_MINMAX_U8. Likewise. */
+bool tt_quant_parse(const char *name, tutti_quant *out);
 
 #endif

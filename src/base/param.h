@@ -18,6 +18,8 @@ enum tt_param_id {
     TT_PARAM_SPIN_US,           /* how long a waiter spins before it blocks, if cores suffice */
     TT_PARAM_CMA,               /* process_vm_readv: 0 never, 1 where it pays, 2 for all longer copies */
     TT_PARAM_NUDGE_MS,          /* how long an operation waits before it asks the rank it waits for */
+    TT_PARAM_FTAR_CHUNK_BYTES,  /* longest message of an all-reduce that bounds what is in flight */
+    TT_PARAM_FTAR_CHUNKS,       /* how many of them may be on their way to one peer */
     TT_PARAM_TOPO_MEASURE,      /* 1: start-up measures what lies between ranks */
     TT_PARAM_COUNT
 };

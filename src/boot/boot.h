@@ -18,6 +18,7 @@ struct tt_launch {
     char token[128];            /* "" for none */
     char interfaces[256];
     char wires[64];
+    char security[16];          /* as the user says it; "" for none */
     int64_t timeout_ms;
     const char *launcher;       /* "tutti", "openmpi", "mpich", "slurm", "torchrun", "conf" */
 };

@@ -279,6 +279,8 @@ tutti_status tt_launch_read(struct tt_launch *out, const tutti_conf *conf, const
     if (!st)
         st = read_text(l.wires, sizeof l.wires, conf ? conf->wires : NULL, var(get, "TUTTI_WIRES"), "the list of wires");
     if (!st)
+        st = read_text(l.security, sizeof l.security, conf ? conf->security : NULL, var(get, "TUTTI_SECURITY"), "the kind of security");
+    if (!st)
         st = read_timeout(&l, conf, get);
     if (st)
         return st;

@@ -29,6 +29,7 @@ tutti_status tt_attempt_begin(struct tt_attempt *t, const char *name, enum tt_co
     t->conf.coll = (struct tt_coll){
         .kind = kind, .rank = comm->rank, .nranks = comm->nranks, .elem_bytes = (uint32_t)elem, .layout = &comm->layout
     };
+    tt_chunks_tell(&comm->world->chunks, &t->conf.coll);
     t->conf.dtype = type;
     return TUTTI_OK;
 }
@@ -94,6 +95,73 @@ static tutti_status scale_input(struct tt_attempt *t, void **scaled)
     return TUTTI_OK;
 }
 
+/* ---- quantized calls ------------------------------------------------------------------------------------------------- */
+
+bool tt_attempt_can_quantize(enum tt_coll_kind kind)
+{
+    return kind == TT_ALLREDUCE || kind == TT_REDUCE || kind == TT_REDUCE_SCATTER || kind == TT_ALLGATHER ||
+           kind == TT_BROADCAST;
+}
+
+void tt_attempt_pack(struct tt_coll *c, const struct tt_packed *packed, uint64_t count, bool feedback)
+{
+    c->elem_bytes = packed->bytes;
+    c->bytes = tt_packed_blocks(packed, count) * packed->bytes;
+    c->in_place = false;
+    c->quantized = feedback ? TT_QUANTIZED_FEEDBACK : TT_QUANTIZED;
+}
+
+/* The numbers that are kept for error feedback must be there, and not be the buffers themselves. */
+static tutti_status check_feedback(const struct tt_attempt *t)
+{
+    const struct tt_coll *c = &t->conf.coll;
+    const uint64_t src_bytes = t->conf.src ? tt_coll_src_bytes(c) : 0,
+                   dst_bytes = t->conf.dst ? tt_coll_dst_bytes(c) : 0;
+    const uintptr_t f = (uintptr_t)t->call->error_feedback, s = (uintptr_t)t->conf.src, d = (uintptr_t)t->conf.dst;
+    const uint64_t bytes = src_bytes / c->elem_bytes * sizeof(float);
+
+    if ((src_bytes && f < s + src_bytes && s < f + bytes) || (dst_bytes && f < d + dst_bytes && d < f + bytes))
+        return tt_fail(TUTTI_ERR_INVALID, "%s: error_feedback (%llu bytes) overlaps src or dst", t->name,
+                       (unsigned long long)bytes);
+    return TUTTI_OK;
+}
+
+/* Turns the call into one over packed blocks, if it is to be quantized. */
+static tutti_status quantize(struct tt_attempt *t)
+{
+    const tutti_call *call = t->call;
+    struct tt_coll *c = &t->conf.coll;
+    struct tt_op_quant *q = &t->conf.quant;
+    tutti_status st;
+
+    if (!call || (!call->quant && !call->error_feedback))
+        return TUTTI_OK;
+    if ((unsigned)call->quant >= TUTTI_QUANT_COUNT)
+        return tt_fail(TUTTI_ERR_INVALID, "%s: %d is no quantization", t->name, (int)call->quant);
+    if (!call->quant)
+        return tt_fail(TUTTI_ERR_INVALID, "%s: error_feedback is given, but quant is none", t->name);
+    if (!tt_attempt_can_quantize(c->kind))
+        return tt_fail(TUTTI_ERR_UNSUPPORTED, "%s: it has no quantized form (%s was asked for)", t->name,
+                       tutti_quant_name(call->quant));
+    if (tt_coll_reduces(c->kind) && t->op != TUTTI_SUM && t->op != TUTTI_AVG)
+        return tt_fail(TUTTI_ERR_UNSUPPORTED, "%s: quantized as %s there are sum and avg, not %s", t->name,
+                       tutti_quant_name(call->quant), tutti_redop_name(t->op));
+    if (!tt_packed_init(&q->packed, (enum tt_quant_codec)(call->quant - 1), t->conf.dtype))
+        return tt_fail(TUTTI_ERR_UNSUPPORTED, "%s: type %s cannot be quantized; f16, bf16, f32 and f64 can", t->name,
+                       tutti_dtype_name(t->conf.dtype));
+    if (call->error_feedback && (st = check_feedback(t)))
+        return st;
+    q->quant = call->quant;
+    q->residual = call->error_feedback;
+    q->count = t->conf.count;
+    q->ahead = c->kind == TT_ALLREDUCE && !t->conf.restore;
+    tt_attempt_pack(c, &q->packed, q->count, call->error_feedback != NULL);
+    t->conf.restore = false;        /* else dst is written last */
+    return TUTTI_OK;
+}
+
+/* ---- calls like those before --------------------------------------------------------------------------------------------- */
+
 static int64_t timeout_of(const tutti_comm *comm, const tutti_call *call)
 {
     return call && call->timeout_ms ? call->timeout_ms : comm->timeout_ms;
@@ -128,7 +196,7 @@ bool tt_attempt_again(tutti_status *st, enum tt_coll_kind kind, const void *src,
     struct tt_plan *p;
 
     if (!comm || tt_engine_is_inherited(comm->world->engine) ||
-        (call && (call->size != sizeof *call || call->algo || call->request)))
+        (call && (call->size != sizeof *call || call->algo || call->request || call->quant || call->error_feedback)))
         return false;
     p = *recent_of(comm, kind, count, root);
     if (!p || !p->kept || p->forced || !fits(&p->shape, kind, src, dst, count, type, op, root))
@@ -169,6 +237,9 @@ static tutti_status submit(struct tt_attempt *t)
     tutti_status st;
 
     t->conf.restore = t->comm->restore && t->conf.coll.in_place;
+    st = quantize(t);
+    if (st)
+        return st;
     st = scale_input(t, &scaled);       /* before the plan: a program that reads this is not in place */
     if (st)
         return st;
@@ -185,7 +256,7 @@ static tutti_status submit(struct tt_attempt *t)
     t->conf.depth = plan->depth;
     t->conf.timeout_ms = timeout_of(t->comm, call);
     t->conf.owned = scaled;
-    if (!request && plan->keeps && t->op != TUTTI_PREMUL_SUM)
+    if (!request && plan->keeps && t->op != TUTTI_PREMUL_SUM && !t->conf.quant.quant)
         return submit_kept(t, plan);
     if (!request)
         return tt_op_blocking(t->comm->context, &t->conf);

@@ -27,6 +27,9 @@ tutti_status tt_attempt_begin(struct tt_attempt *t, const char *name, enum tt_co
 /* The root, or a peer. */
 tutti_status tt_attempt_root(struct tt_attempt *t, int root);
 tutti_status tt_attempt_op(struct tt_attempt *t, tutti_redop op);
+/* Whether calls of this kind have a quantized form; and *c, of `count` elements to a row, as one over packed blocks. */
+bool tt_attempt_can_quantize(enum tt_coll_kind kind);
+void tt_attempt_pack(struct tt_coll *c, const struct tt_packed *packed, uint64_t count, bool feedback);
 /* Elements. */
 tutti_status tt_attempt_count(struct tt_attempt *t, size_t count);
 /* Whether there is a buffer where there are bytes. */

@@ -13,6 +13,7 @@
 #include "base/status.h"
 #include "comm/cores.h"
 #include "comm/seat.h"
+#include "comm/security.h"
 #include "comm/tuner.h"
 
 #define REFUSE_NS (10 * TT_SECOND)      /* how long a rank that cannot start waits for the others, to tell them */
@@ -155,10 +156,11 @@ static void listen_to_overlay(void *arg)
 
 /* ---- worlds --------------------------------------------------------------------------------------------------- */
 
-static void world_destroy(struct tt_world *w)
+void tt_world_discard(struct tt_world *w)
 {
     if (w->engine)
         tt_engine_destroy(w->engine);
+    tt_secure_destroy(w->secure);
     tt_overlay_close(w->overlay);
     tt_layout_fini(&w->layout);
     tt_tunes_fini(&w->tunes);
@@ -201,8 +203,9 @@ static void read_sizes(struct tt_sizes *s, struct tt_reader *r, enum tt_param_id
 }
 
 /* A card: a zero (else it is a refusal), the cost constants, sizes, links and cores as this rank has them (only rank 0 measures), whether it
- * simulates, its place, how long rank 0's tune files are, then the engine's part. */
-static tutti_status make_card(struct tt_world *w, uint8_t card[TT_CARD_BYTES], size_t *bytes)
+ * simulates, how it secures connections, its place, how long rank 0's tune files are, then the engine's part. */
+static tutti_status make_card(struct tt_world *w, const struct tt_constants *constants, uint8_t card[TT_CARD_BYTES],
+                              size_t *bytes)
 {
     struct tt_plugin_set plugins;
     struct tt_writer wr;
@@ -215,25 +218,29 @@ static tutti_status make_card(struct tt_world *w, uint8_t card[TT_CARD_BYTES], s
     if (!st)
         st = get_sizes(&w->tcp_sizes, TT_PARAM_TCP_SEGMENT_BYTES, TT_PARAM_TCP_EAGER_BYTES);
     if (!st)
+        st = tt_chunks_get(&w->chunks);
+    if (!st)
         st = tt_param_get(TT_PARAM_TOPO_MEASURE, &measures);
     if (!st)
         st = tt_tune_mode(&w->simulates);
     if (st)
         return st;
-    w->constants = tt_constants_default;
-    if (w->rank == 0 && w->nranks > 1)
+    w->constants = constants ? *constants : tt_constants_default;
+    if (w->rank == 0 && w->nranks > 1 && !constants)
         tt_constants_measure(&w->constants);
     tt_writer_init(&wr, card, TT_CARD_BYTES);
     tt_write_u8(&wr, 0);
     tt_constants_write(&w->constants, &wr);
     write_sizes(&w->shm_sizes, &wr);
     write_sizes(&w->tcp_sizes, &wr);
+    tt_chunks_write(&w->chunks, &wr);
     tt_write_u8(&wr, (uint8_t)measures);
     tt_links_write(w->here.links, &wr);
     tt_write_u32(&wr, tt_engine_cores());
     tt_cores_own(&own);
     tt_cores_write(&own, &wr);
     tt_write_u8(&wr, w->simulates);
+    tt_write_u8(&wr, (uint8_t)w->security);
     tt_told_write(&w->places[w->rank], &wr);
     tt_plugins_set(&plugins);
     tt_plugin_set_write(&plugins, &wr);
@@ -265,7 +272,7 @@ static void add_cores(struct tt_world *w, uint32_t rank, const cpu_set_t *own)
         CPU_OR(&w->cores_first, &w->cores_first, own);
 }
 
-static tutti_status read_card(struct tt_world *w, uint32_t rank, const uint8_t *card, size_t bytes)
+tutti_status tt_world_add_card(struct tt_world *w, uint32_t rank, const uint8_t *card, size_t bytes)
 {
     struct tt_topo_link links[TT_DISTANCES];
     struct tt_constants constants;
@@ -274,9 +281,10 @@ static tutti_status read_card(struct tt_world *w, uint32_t rank, const uint8_t *
     struct tt_told place;
     struct tt_reader r;
     uint32_t told_bytes;
+    struct tt_chunks chunks;
     uint8_t refuses, measures;
     uint32_t cores;
-    uint8_t simulates;
+    uint8_t simulates, security;
     cpu_set_t own;
 
     tt_reader_init(&r, card, bytes);
@@ -286,21 +294,30 @@ static tutti_status read_card(struct tt_world *w, uint32_t rank, const uint8_t *
     tt_constants_read(&constants, &r);
     read_sizes(&shm, &r, TT_PARAM_SEGMENT_BYTES, TT_PARAM_EAGER_BYTES);
     read_sizes(&tcp, &r, TT_PARAM_TCP_SEGMENT_BYTES, TT_PARAM_TCP_EAGER_BYTES);
+    tt_chunks_read(&chunks, &r);
     measures = tt_read_u8(&r);
     tt_links_read(links, &r);
     cores = tt_read_u32(&r);
     tt_cores_read(&own, &r);
     simulates = tt_read_u8(&r);
+    security = tt_read_u8(&r);
     tt_told_read(&place, &r);
     tt_plugin_set_read(&plugins, &r);
     told_bytes = tt_read_u32(&r);
-    if (r.bad || measures > 1 || !cores || simulates > 1 || told_bytes > TT_TUNES_TOLD_MAX)
+    if (r.bad || measures > 1 || !cores || simulates > 1 || security > TT_SECURE_CERTIFICATE ||
+        told_bytes > TT_TUNES_TOLD_MAX)
         return tt_fail(TUTTI_ERR_PROTOCOL, "the card of rank %u, %zu bytes, is none of this version's", rank, bytes);
+    if (security != w->security)
+        return tt_fail(
+            TUTTI_ERR_INVALID,
+            "TUTTI_SECURITY (or conf.security) is \"%s\" on rank %u and \"%s\" on rank %u; it must be the same",
+            tt_security_name(security), rank, tt_security_name(w->security), w->rank);
     w->places[rank] = place;
     if (rank == 0) {
         w->constants = constants;
         w->shm_sizes = shm;
         w->tcp_sizes = tcp;
+        w->chunks = chunks;
         w->tunes.told_bytes = told_bytes;
         w->measures = measures;
         memcpy(w->here.links, links, sizeof links);
@@ -325,6 +342,16 @@ static tutti_status derive_layout(struct tt_world *w)
     return TUTTI_OK;
 }
 
+tutti_status tt_world_complete(struct tt_world *w, const uint8_t *secret)
+{
+    const tutti_status st = tt_plugin_judge_end(&w->plugins);
+
+    if (st)
+        return st;
+    tt_engine_set_secret(w->engine, secret);
+    return derive_layout(w);
+}
+
 static tutti_status meet(struct tt_world *w, const struct tt_launch *launch, const uint8_t *card, size_t bytes,
                          uint64_t deadline_ns)
 {
@@ -332,19 +359,18 @@ static tutti_status meet(struct tt_world *w, const struct tt_launch *launch, con
     tutti_status st;
 
     if (launch->nranks == 1 && strncmp(launch->rendezvous, "id:", 3) != 0) {
-        st = read_card(w, 0, card, bytes);          /* nobody waits for us, but a server of an id does */
+        st = tt_world_add_card(w, 0, card, bytes);          /* nobody waits for us, but a server of an id does */
         return st ? st : derive_layout(w);
     }
     st = tt_boot_meet(launch, card, bytes, deadline_ns, &table, &w->overlay);
     if (st)
         return st;
     for (uint32_t r = 0; r < table.nranks && !st; r++)
-        st = read_card(w, r, table.cards[r], table.card_bytes[r]);
+        st = tt_world_add_card(w, r, table.cards[r], table.card_bytes[r]);
     if (!st)
-        st = tt_plugin_judge_end(&w->plugins);
-    tt_engine_set_secret(w->engine, table.secret);
+        st = tt_world_complete(w, table.secret);
     tt_table_fini(&table);
-    return st ? st : derive_layout(w);
+    return st;
 }
 
 /* This rank cannot start, and has said why: meets the others nevertheless, as they would wait for it, and tells them. Returns st. */
@@ -371,64 +397,97 @@ static tutti_status refuse(const struct tt_launch *launch, tutti_status st)
     return tt_fail_again(st, sentence);
 }
 
-/* Not started yet: peers are not heard before the first communicator is there. */
-static tutti_status world_create(struct tt_world **out, const struct tt_launch *launch, int32_t lanes)
+/* A session's connections are all secured alike, by what it has; a start-up's as the settings say. */
+static tutti_status take_security(struct tt_world *w, const struct tt_world_conf *conf, struct tt_engine_conf *engine)
+{
+    tutti_status st;
+
+    engine->secure = conf->secure;
+    if (conf->secure)
+        return TUTTI_OK;
+    st = tt_security_parse(&w->security, conf->security);
+    if (!st)
+        st = tt_security_create(&w->secure, w->security, conf->token);
+    engine->secure = w->secure;
+    return st;
+}
+
+tutti_status tt_world_prepare(struct tt_world **out, const struct tt_world_conf *conf, uint8_t card[TT_CARD_BYTES],
+                              size_t *bytes)
 {
     struct tt_world *w = calloc(1, sizeof *w);
     struct tt_probe_rank *asked;
-    struct tt_engine_conf conf = {
-        .rank = launch->rank, .nranks = launch->nranks, .wires = launch->wires,
-        .interfaces = launch->interfaces[0] ? launch->interfaces : NULL, .lanes = (uint32_t)lanes,
-        .rails = w ? &w->here.rails : NULL, .layout = w ? &w->layout : NULL,
+    struct tt_engine_conf engine = {
+        .rank = conf->rank,
+        .nranks = conf->nranks,
+        .wires = conf->wires,
+        .interfaces = conf->interfaces,
+        .lanes = conf->lanes,
+        .rails = w ? &w->here.rails : NULL,
+        .layout = w ? &w->layout : NULL,
     };
-    uint8_t card[TT_CARD_BYTES];
-    size_t bytes;
     tutti_status st;
 
     if (!w)
         return tt_fail(TUTTI_ERR_NOMEM, "no memory for a communicator");
     pthread_mutex_init(&w->overlay_lock, NULL);
     pthread_mutex_init(&w->probe_lock, NULL);
-    asked = calloc(launch->nranks, sizeof *asked);
-    w->places = calloc(launch->nranks, sizeof *w->places);
+    asked = calloc(conf->nranks, sizeof *asked);
+    w->places = calloc(conf->nranks, sizeof *w->places);
     if (!asked || !w->places) {
         free(asked);
-        st = tt_fail(TUTTI_ERR_NOMEM, "no memory for %u ranks", launch->nranks);
+        st = tt_fail(TUTTI_ERR_NOMEM, "no memory for %u ranks", conf->nranks);
         goto destroy;
     }
-    tt_probe_init(&w->probe, asked, launch->nranks);
-    w->rank = launch->rank;
-    w->nranks = launch->nranks;
-    st = tt_seat_find(conf.interfaces, &w->here, &w->places[w->rank]);
+    tt_probe_init(&w->probe, asked, conf->nranks);
+    w->rank = conf->rank;
+    w->nranks = conf->nranks;
+    st = tt_seat_find(engine.interfaces, &w->here, &w->places[w->rank]);
     if (!st)
-        st = tt_engine_create(&w->engine, &conf);
-    if (!st && w->rank == 0)
-        st = tt_tunes_load(&w->tunes, getenv("TUTTI_TUNE_FILE"));
+        st = take_security(w, conf, &engine);
     if (!st)
-        st = make_card(w, card, &bytes);
-    if (st) {
-        st = refuse(launch, st);
-        goto destroy;
-    }
-    st = meet(w, launch, card, bytes, tt_deadline_ns(tt_now_ns(), launch->timeout_ms));
+        st = tt_engine_create(&w->engine, &engine);
+    if (!st && w->rank == 0 && conf->tune_files)
+        st = tt_tunes_load(&w->tunes, conf->tune_files);
+    if (!st)
+        st = make_card(w, conf->constants, card, bytes);
     if (st)
         goto destroy;
     *out = w;
     return TUTTI_OK;
 
 destroy:
-    world_destroy(w);
+    tt_world_discard(w);
     return st;
 }
 
-static tutti_status world_start(struct tt_world *w)
+/* Not started yet: peers are not heard before the first communicator is there. */
+static tutti_status world_create(struct tt_world **out, const struct tt_launch *launch, int32_t lanes)
 {
-    tt_engine_set_hooks(w->engine, &(struct tt_engine_hooks){
-                                       .arg = w,
-                                       .failed = tell_others,
-                                       .slow = ask_if_slow,
-                                       .blame = who_is_silent,
-                                   });
+    const struct tt_world_conf conf = {
+        .rank = launch->rank, .nranks = launch->nranks, .wires = launch->wires,
+        .interfaces = launch->interfaces[0] ? launch->interfaces : NULL, .lanes = (uint32_t)lanes,
+        .security = launch->security, .token = launch->token, .tune_files = getenv("TUTTI_TUNE_FILE"),
+    };
+    uint8_t card[TT_CARD_BYTES];
+    struct tt_world *w;
+    size_t bytes;
+    tutti_status st = tt_world_prepare(&w, &conf, card, &bytes);
+
+    if (st)
+        return refuse(launch, st);
+    st = meet(w, launch, card, bytes, tt_deadline_ns(tt_now_ns(), launch->timeout_ms));
+    if (st) {
+        tt_world_discard(w);
+        return st;
+    }
+    *out = w;
+    return TUTTI_OK;
+}
+
+tutti_status tt_world_start(struct tt_world *w, const struct tt_engine_hooks *hooks)
+{
+    tt_engine_set_hooks(w->engine, hooks);
     return tt_engine_start(w->engine, w->overlay ? tt_overlay_fd(w->overlay) : -1, listen_to_overlay, w);
 }
 
@@ -447,9 +506,8 @@ static void log_layout(const struct tt_world *w)
 
 /* ---- communicators --------------------------------------------------------------------------------------------- */
 
-/* ranks[nranks] becomes the communicator's, also on error. */
-static tutti_status comm_open(tutti_comm **out, struct tt_world *w, uint32_t id, uint32_t *ranks, uint32_t nranks,
-                              uint32_t rank, int64_t timeout_ms, bool restore)
+tutti_status tt_comm_open(tutti_comm **out, struct tt_world *w, uint32_t id, uint32_t *ranks, uint32_t nranks,
+                          uint32_t rank, int64_t timeout_ms, bool restore)
 {
     tutti_comm *c = calloc(1, sizeof *c);
     tutti_status st;
@@ -552,17 +610,18 @@ static tutti_status create(tutti_comm **out, const struct tt_launch *launch, con
         return st;
     ranks = malloc(w->nranks * sizeof *ranks);
     if (!ranks) {
-        world_destroy(w);
+        tt_world_discard(w);
         return tt_fail(TUTTI_ERR_NOMEM, "no memory for %u ranks", launch->nranks);
     }
     for (uint32_t r = 0; r < w->nranks; r++)
         ranks[r] = r;
-    st = comm_open(&comm, w, 0, ranks, w->nranks, w->rank, launch->timeout_ms, !(conf && conf->no_restore));
+    st = tt_comm_open(&comm, w, 0, ranks, w->nranks, w->rank, launch->timeout_ms, !(conf && conf->no_restore));
     if (st) {
-        world_destroy(w);
+        tt_world_discard(w);
         return st;
     }
-    st = world_start(w);
+    st = tt_world_start(
+        w, &(struct tt_engine_hooks){ .arg = w, .failed = tell_others, .slow = ask_if_slow, .blame = who_is_silent });
     if (!st && w->measures && w->nranks > 1)
         st = measure_between(comm);
     free(w->places);
@@ -697,7 +756,7 @@ static tutti_status open_part(tutti_comm *parent, const struct ticket *tickets, 
         free(ranks);
         return tt_fail(TUTTI_ERR_NOMEM, "there were more communicators than can be told apart");
     }
-    return comm_open(out, parent->world, id, ranks, n, rank, parent->timeout_ms, parent->restore);
+    return tt_comm_open(out, parent->world, id, ranks, n, rank, parent->timeout_ms, parent->restore);
 }
 
 /* Nobody uses a part before all ranks have opened theirs; if one could not (`mine` is its status), all learn which. */
@@ -796,7 +855,7 @@ void tutti_comm_destroy(tutti_comm *comm)
     tt_plans_forget(comm);
     tt_context_close(comm->context);
     if (atomic_fetch_sub(&comm->world->users, 1) == 1)
-        world_destroy(comm->world);
+        tt_world_discard(comm->world);
     tt_layout_fini(&comm->layout);
     free(comm->ranks);
     free(comm);

@@ -10,6 +10,7 @@
 #include "algo/algos.h"
 #include "boot/boot.h"
 #include "comm/between.h"
+#include "comm/chunks.h"
 #include "comm/links.h"
 #include "comm/measure.h"
 #include "comm/plugins.h"
@@ -32,8 +33,11 @@ struct tt_world {
     struct tt_probe probe;          /* under probe_lock */
     struct tt_constants constants;  /* rank 0's, as the sizes: the same on all ranks */
     struct tt_sizes shm_sizes, tcp_sizes;
+    struct tt_chunks chunks;
     uint32_t cores;                 /* that the ranks of rank 0's host share; the same on all ranks */
     cpu_set_t cores_here, cores_first;      /* that the ranks of this host, and of rank 0's, may use together */
+    enum tt_secure_mode security;   /* of connections over the network */
+    struct tt_secure *secure;       /* NULL: plain */
     bool simulates;                 /* candidates are simulated before a choice (TUTTI_TUNE) */
     struct tt_surroundings here;    /* `links` is rank 0's, and completed by what was measured: the same on all ranks */
     struct tt_told *places;         /* [nranks] as their cards tell; NULL once start-up is over */
@@ -45,6 +49,17 @@ struct tt_world {
     struct tt_tunes tunes;          /* rank 0's */
     atomic_uint users;              /* communicators */
     uint32_t rank, nranks;
+};
+
+/* A world of which its ranks (tutti_comm_create), or a session (src/session), bring the cards together. */
+struct tt_world_conf {
+    uint32_t rank, nranks;
+    const char *wires, *interfaces;
+    uint32_t lanes;
+    struct tt_secure *secure;               /* of a session's connections: the caller's, as long as the world is there. NULL: as these say: */
+    const char *security, *token;           /* as tt_launch has them */
+    const char *tune_files;                 /* that rank 0 reads; NULL: none */
+    const struct tt_constants *constants;   /* of this host, as they were measured before; NULL: rank 0 measures */
 };
 
 /* What calls have in common that can share an operation. */
@@ -101,6 +116,24 @@ tutti_status tt_plan_of(tutti_comm *comm, const struct tt_coll *c, const char *f
 
 /* Forgets all plans, and what was kept in them. By the thread that calls collectives. */
 void tt_plans_forget(tutti_comm *comm);
+
+/* ---- for sessions: the way that tutti_comm_create goes, with cards that are brought ---- */
+
+/* Makes a world, and what its ranks must know of this one: card[*bytes]. Caller owns *out: tt_world_discard ends it until a communicator was
+ * opened in it, then the last of these does. */
+tutti_status tt_world_prepare(struct tt_world **out, const struct tt_world_conf *conf, uint8_t card[TT_CARD_BYTES],
+                              size_t *bytes);
+/* The card of one rank; of all, this one too, in the order of ranks. */
+tutti_status tt_world_add_card(struct tt_world *w, uint32_t rank, const uint8_t *card, size_t bytes);
+/* All cards are there: what follows from them, and the secret[16] by which its ranks know each other's connections. */
+tutti_status tt_world_complete(struct tt_world *w, const uint8_t *secret);
+/* Makes a communicator of job ranks ranks[nranks], malloc'd, which becomes its own, also on error. Before the start for the first ones, so that no
+ * message comes for one that is not there. */
+tutti_status tt_comm_open(tutti_comm **out, struct tt_world *w, uint32_t id, uint32_t *ranks, uint32_t nranks,
+                          uint32_t rank, int64_t timeout_ms, bool restore);
+/* From here on peers are heard. */
+tutti_status tt_world_start(struct tt_world *w, const struct tt_engine_hooks *hooks);
+void tt_world_discard(struct tt_world *w);
 
 /* OK; FORKED (logged) in the child of a fork; INVALID for no communicator. */
 tutti_status tt_comm_check(const tutti_comm *comm, const char *call);

@@ -9,13 +9,16 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "engine/perform.h"
 #include "reduce/reduce.h"
 
 #define SOFTWARE_NS 120.0       /* of ours, per message of shared memory, above the exchange of the line */
 #define SLOT_BYTES (64u << 10)
+#define SINGLE_BYTES (256u << 10)
 #define STREAM_BYTES (512u << 10)
 #define STREAMS 6
 #define ROUNDS 64
@@ -23,15 +26,20 @@
 
 /* What simulated work is made of, beside what is measured. These were found by comparing simulated with real times of all algorithms
  * (docs/tuning.md), and are ratios where they can be. */
-#define SHM_SEND_NS 215.0           /* software of ours, for a message */
-#define SHM_RECEIVE_NS 35.0
+#define SHM_SEND_NS 470.0           /* software of ours, for a message */
+#define SHM_RECEIVE_NS 42.0
+#define PLAN_NS 3000.0              /* the same, for a call that is no straight program (src/engine/straight.c), */
+#define STEP_NS 116.0               /* and for each thing that it does */
 #define TCP_SOFTWARE_NS 2500.0      /* likewise, at each end, beside the system calls */
 #define TCP_LATENCY_NS 500.0        /* of loopback, beside what its ends do */
 #define TCP_LOOKS 2                 /* in vain, for each message that comes */
-#define SHM_CACHES 2.0              /* bytes that another core has just written take longer than those that are in one's own cache; */
+#define SHM_CACHES_FILL 0.45        /* bytes in a slot: what is written there leaves its cache when it is read, and that is when it */
+#define SHM_CACHES_READ 3.4         /* costs: bytes that another core has just written take longer than those that are in one's own cache, */
+#define SHM_CACHES_ADD 2.6          /* but adding has more to do meanwhile; */
+#define SINGLE_PAGES 2.0            /* another process's pages are in no cache of ours, and several receivers look them up at once; */
 #define TCP_CACHES 4.0              /* those that the kernel has copied, longer still to copy, but not to add: this core has them just received */
-#define SHM_SWITCHES_WAKE 2.4       /* turns of a core until it is a rank's: others look in vain before it, */
-#define SHM_SWITCHES_IDLE 0.2       /* and the more, the more ranks wait. Those that look at memory do so in few turns; */
+#define SHM_SWITCHES_WAKE 1.7       /* turns of a core until it is a rank's: others look in vain before it, */
+#define SHM_SWITCHES_IDLE 0.35      /* and the more, the more ranks wait. Those that look at memory do so in few turns; */
 #define TCP_SWITCHES_WAKE 2.5
 #define TCP_SWITCHES_IDLE 5.5       /* those that look at sockets go to sleep, and are woken */
 
@@ -46,7 +54,7 @@ const struct tt_constants tt_constants_default = {
     },
     .work = {
         .line_ns = 100, .tcp_send_ns = 4500, .tcp_receive_ns = 1200, .tcp_send_byte_ns = 0.15, .tcp_receive_byte_ns = 0.2,
-        .look_ns = 500, .switch_ns = 1500,
+        .look_ns = 500, .switch_ns = 1500, .single_byte_ns = 0.12,
     },
 };
 
@@ -122,6 +130,24 @@ static double pass_ns(uint8_t *a, uint8_t *b, tt_reduce_fn *kernel)
         best = took < best ? took : best;
     }
     return (double)best / SLOT_BYTES;
+}
+
+/* Reading our own memory as if it were another process's: the fastest. 0 where the kernel does not let us. */
+static double single_ns(uint8_t *a, uint8_t *b)
+{
+    const struct iovec here = { b, SINGLE_BYTES }, there = { a, SINGLE_BYTES };
+    uint64_t best = UINT64_MAX;
+
+    for (int i = 0; i < 6; i++) {
+        const uint64_t start = tt_now_ns();
+        uint64_t took;
+
+        if (process_vm_readv(getpid(), &here, 1, &there, 1, 0) != SINGLE_BYTES)
+            return 0;
+        took = tt_now_ns() - start;
+        best = took < best ? took : best;
+    }
+    return (double)best / SINGLE_BYTES;
 }
 
 /* ---- TCP --------------------------------------------------------------------------------------------------- */
@@ -302,8 +328,8 @@ static double switch_ns(void)
 
 void tt_constants_measure(struct tt_constants *out)
 {
-    uint8_t *buf = calloc(2, SLOT_BYTES);
-    double line, copy, reduce;
+    uint8_t *buf = calloc(2, SINGLE_BYTES);
+    double line, copy, reduce, single;
 
     *out = tt_constants_default;
     if (!buf)
@@ -319,6 +345,8 @@ void tt_constants_measure(struct tt_constants *out)
     measure_tcp(out, buf);
     out->work.line_ns = line > 0 ? clamped(line, out->work.line_ns) : out->work.line_ns;
     out->work.switch_ns = clamped(switch_ns(), out->work.switch_ns);
+    single = single_ns(buf, buf + SINGLE_BYTES);
+    out->work.single_byte_ns = single > 0 ? clamped(single, out->work.single_byte_ns) : out->work.single_byte_ns;
     out->shm.near_message_ns = out->tcp.near_message_ns = out->shm.message_ns;
     out->shm.near_byte_ns = out->tcp.near_byte_ns = out->shm.byte_ns;
     free(buf);
@@ -336,14 +364,18 @@ void tt_constants_costs(const struct tt_constants *c, bool near_is_shm, uint32_t
     };
     const struct tt_des_way shm = { .send_ns = SHM_SEND_NS,
                                     .receive_ns = SHM_RECEIVE_NS,
-                                    .send_byte_ns = SHM_CACHES * c->shm.copy_byte_ns,
-                                    .mapped = true };
+                                    .send_byte_ns = SHM_CACHES_FILL * c->shm.copy_byte_ns,
+                                    .mapped = true,
+                                    .single_bytes = TT_SINGLE_COPY_BYTES,
+                                    .single_byte_ns = SINGLE_PAGES * w->single_byte_ns };
 
     *out = (struct tt_tune_costs){
         .far = tcp, .near = near_is_shm ? shm : tcp,
         .far_latency_ns = TCP_LATENCY_NS, .near_latency_ns = near_is_shm ? w->line_ns : TCP_LATENCY_NS,
-        .reduce_byte_ns = (near_is_shm ? SHM_CACHES : 1) * c->shm.reduce_byte_ns,
-        .copy_byte_ns = (near_is_shm ? SHM_CACHES : TCP_CACHES) * c->shm.copy_byte_ns,
+        .reduce_byte_ns = (near_is_shm ? SHM_CACHES_ADD : 1) * c->shm.reduce_byte_ns,
+        .copy_byte_ns = (near_is_shm ? SHM_CACHES_READ : TCP_CACHES) * c->shm.copy_byte_ns,
+        .plan_ns = PLAN_NS,
+        .step_ns = STEP_NS,
         .wake_ns = (near_is_shm ? SHM_SWITCHES_WAKE : TCP_SWITCHES_WAKE) * w->switch_ns,
         .idle_ns = (near_is_shm ? SHM_SWITCHES_IDLE : TCP_SWITCHES_IDLE) * w->switch_ns,
         .cores = cores,
@@ -381,6 +413,7 @@ static void write_work(const struct tt_work_costs *c, struct tt_writer *w)
     tt_write_u64(w, (uint64_t)(c->tcp_receive_byte_ns * 1000));
     tt_write_u64(w, (uint64_t)(c->look_ns * 1000));
     tt_write_u64(w, (uint64_t)(c->switch_ns * 1000));
+    tt_write_u64(w, (uint64_t)(c->single_byte_ns * 1000));
 }
 
 static void read_work(struct tt_work_costs *c, struct tt_reader *r)
@@ -392,6 +425,7 @@ static void read_work(struct tt_work_costs *c, struct tt_reader *r)
     c->tcp_receive_byte_ns = (double)tt_read_u64(r) / 1000;
     c->look_ns = (double)tt_read_u64(r) / 1000;
     c->switch_ns = (double)tt_read_u64(r) / 1000;
+    c->single_byte_ns = (double)tt_read_u64(r) / 1000;
 }
 
 void tt_constants_write(const struct tt_constants *c, struct tt_writer *w)

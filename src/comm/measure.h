@@ -14,6 +14,7 @@ struct tt_work_costs {
     double tcp_send_byte_ns, tcp_receive_byte_ns;   /* of a stream */
     double look_ns;                             /* a system call that finds nothing */
     double switch_ns;                           /* a processor that yields to another thread */
+    double single_byte_ns;                      /* fetched from the memory of another process */
 };
 
 struct tt_constants {
@@ -25,7 +26,7 @@ struct tt_constants {
 extern const struct tt_constants tt_constants_default;
 
 /* Measures on this host, in about ten milliseconds: the exchange of a cache line between two threads, copying through a cache-resident
- * slot, a reduction, a message and a stream over loopback TCP, how fast a processor turns to another thread. A result further than a factor 4 from the default is noise,
+ * slot, a reduction, a message and a stream over loopback TCP, how fast a processor turns to another thread, what a single copy costs. A result further than a factor 4 from the default is noise,
  * and is clamped. Needs a second processor for the exchange; without one the default stays. */
 void tt_constants_measure(struct tt_constants *out);
 

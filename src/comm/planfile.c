@@ -7,7 +7,7 @@
 #include "algo/algos.h"
 #include "base/prng.h"
 #include "base/status.h"
-#include "comm/jsonread.h"
+#include "base/jsonread.h"
 #include "comm/placement.h"
 #include "comm/slots.h"
 #include "sched/rounds.h"

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/status.h"
-#include "comm/jsonread.h"
+#include "base/jsonread.h"
 #include "sched/json.h"
 
 #define NUMBER_MAX (1ull << 48)

@@ -24,7 +24,9 @@ static bool choose(tutti_comm *comm, const struct tt_coll *c, const char *force,
     if (force && !forced)
         return false;
     tt_comm_tune_conf(comm, &conf);
-    if (!force && tt_tunefile_find(comm->tune, c, &conf.limits, &measured)) {
+    if (c->quantized)
+        tt_tune_quantized(&conf, c->elem_bytes);
+    if (!force && !c->quantized && tt_tunefile_find(comm->tune, c, &conf.limits, &measured)) {
         p->tuned = measured.row;
         choice = (struct tt_tune_choice){ .algo = measured.algo, .segments = measured.segments };
     } else {
@@ -39,8 +41,9 @@ static bool choose(tutti_comm *comm, const struct tt_coll *c, const char *force,
 
 static uint64_t key_of(const struct tt_coll *c, const char *force)
 {
-    uint64_t h = c->bytes * 0x9e3779b97f4a7c15ull ^
-                 ((uint64_t)c->kind << 40 | (uint64_t)c->elem_bytes << 33 | (uint64_t)c->in_place << 32 | c->root);
+    uint64_t h =
+        c->bytes * 0x9e3779b97f4a7c15ull ^ ((uint64_t)c->kind << 48 | (uint64_t)c->quantized << 44 |
+                                            (uint64_t)c->elem_bytes << 33 | (uint64_t)c->in_place << 32 | c->root);
 
     if (force)
         h ^= tt_hash_bytes(force, strlen(force), 1);
@@ -69,8 +72,8 @@ static void log_plan(tutti_comm *comm, const struct tt_coll *c, const struct tt_
         comm->kinds_told |= 1u << c->kind;
     else
         snprintf(size, sizeof size, "%llu bytes", (unsigned long long)c->bytes);
-    tt_log(p2p ? TT_LOG_DEBUG : TT_LOG_INFO, "%s of %s on %u ranks (%s): %s%s, segments of %llu bytes",
-           tt_coll_name(c->kind), size, c->nranks, comm->all_local ? "in shared memory" : "over TCP, or some of them",
+    tt_log(p2p ? TT_LOG_DEBUG : TT_LOG_INFO, "%s of %s%s on %u ranks (%s): %s%s, segments of %llu bytes",
+           tt_coll_name(c->kind), size, c->quantized ? ", quantized," : "", c->nranks, comm->all_local ? "in shared memory" : "over TCP, or some of them",
            p->algo->name, p->forced ? " as asked for" : p->tuned ? " as measured" : "", (unsigned long long)p->segment_bytes);
 }
 

@@ -8,7 +8,7 @@
 
 #include "algo/algos.h"
 #include "base/status.h"
-#include "comm/jsonread.h"
+#include "base/jsonread.h"
 #include "engine/exec.h"
 
 #define FORMAT "tutti-tune-1"

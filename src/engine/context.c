@@ -162,7 +162,7 @@ uint32_t tt_engine_new_context(struct tt_engine *e)
 {
     const uint64_t serial = atomic_fetch_add(&e->serial, 1) + 1, id = serial * e->nranks + e->rank;
 
-    return id > UINT32_MAX ? 0 : (uint32_t)id;
+    return id >= TT_ENGINE_CONTEXTS_OWN ? 0 : (uint32_t)id;
 }
 
 static struct tt_context *make(struct tt_engine *e, const uint32_t *ranks, uint32_t nranks)
@@ -252,13 +252,22 @@ void tt_context_close(struct tt_context *c)
     tt_baton_give(e);
 }
 
+/* Logs why a communicator fails; a loss that ends many of them, once. */
+static void log_failure(struct tt_engine *e, tutti_status status, const char *sentence)
+{
+    if (status == TUTTI_ERR_ABORTED || (status == TUTTI_ERR_PEER_LOST && strcmp(sentence, e->loss_told) == 0))
+        return;
+    if (status == TUTTI_ERR_PEER_LOST)
+        snprintf(e->loss_told, sizeof e->loss_told, "%s", sentence);
+    tt_log(TT_LOG_ERROR, "%s: %s", tutti_status_name(status), sentence);
+}
+
 void tt_context_fail_here(struct tt_context *c, tutti_status status, const char *sentence, bool tell)
 {
     if (atomic_load(&c->status) == TUTTI_OK) {
         snprintf(c->why, sizeof c->why, "%s", sentence);
         atomic_store(&c->status, (int)status);
-        if (status != TUTTI_ERR_ABORTED)
-            tt_log(TT_LOG_ERROR, "%s: %s", tutti_status_name(status), sentence);
+        log_failure(c->engine, status, sentence);
         if (tell && c->engine->hooks.failed)
             c->engine->hooks.failed(c->engine->hooks.arg, c->id, status, c->why);
     }

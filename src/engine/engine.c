@@ -47,7 +47,7 @@ static tutti_status open_wires(struct tt_engine *e, const struct tt_engine_conf 
 {
     struct tt_wire_conf wc = {
         .rank = conf->rank, .nranks = conf->nranks, .link_bytes = TT_LINK_BYTES, .interfaces = conf->interfaces,
-        .lanes = conf->lanes, .rails = conf->rails, .layout = conf->layout,
+        .lanes = conf->lanes, .rails = conf->rails, .layout = conf->layout, .secure = conf->secure,
     };
     struct tt_lane_limits limits = tt_lane_limits_default;
     const char *lane_bytes = getenv("TUTTI_LANE_BYTES");
@@ -270,7 +270,9 @@ void tt_engine_exchange_layout(struct tt_engine *e, struct tt_layout *of_job, st
 
 void tt_engine_set_hooks(struct tt_engine *e, const struct tt_engine_hooks *hooks)
 {
+    tt_baton_take(e);
     e->hooks = *hooks;
+    tt_baton_give(e);
 }
 
 uint32_t tt_engine_waits_for(const struct tt_engine *e)

@@ -10,8 +10,10 @@
 #include <stdint.h>
 
 #include "base/bytes.h"
+#include "reduce/quant_packed.h"
 #include "reduce/reduce.h"
 #include "sched/algo.h"
+#include "secure/secure.h"
 #include "topo/rails.h"
 #include "tutti/tutti.h"
 
@@ -22,6 +24,8 @@ struct tt_op;
 /* Wires of this process, opened in order of preference, and what a peer's card says of its own. */
 #define TT_ENGINE_WIRES_MAX 4
 
+#define TT_ENGINE_CONTEXTS_OWN 0x80000000u  /* ids of contexts from here on are who opens them to choose */
+
 struct tt_engine_conf {
     uint32_t rank, nranks;          /* in the job */
     const char *wires;              /* "shm,tcp"; "" or NULL: all that open here */
@@ -29,6 +33,7 @@ struct tt_engine_conf {
     uint32_t lanes;
     const struct tt_rails *rails;   /* of this host; NULL: not known. The caller's, until the engine is destroyed */
     const struct tt_layout *layout; /* of the job; likewise. Empty (nranks 0) until all cards are there, and filled before tt_engine_start */
+    struct tt_secure *secure;       /* of connections over the network; likewise. NULL: they are plain */
 };
 
 /* Whether it was created before this process was forked: then it is the parent's, and nothing of it may be used. Any thread. */
@@ -66,7 +71,7 @@ uint32_t tt_engine_links(struct tt_engine *e);
 
 /* ---- contexts: the matching space of a communicator ------------------------------------------------------ */
 
-/* An id for a context, which no process of the job makes again; 0: they are used up. Any thread. */
+/* An id for a context, below TT_ENGINE_CONTEXTS_OWN, which no process of the job makes again; 0: they are used up. Any thread. */
 uint32_t tt_engine_new_context(struct tt_engine *e);
 /* ranks[nranks]: job ranks, copied. All of them open it before one uses it: messages of contexts that are not open are dropped. Caller
  * owns *out. */
@@ -82,6 +87,10 @@ tutti_status tt_context_status(const struct tt_context *c, char *why, size_t why
 void tt_engine_lost(struct tt_engine *e, uint32_t rank, const char *sentence);
 /* Another rank says that the context `id` failed. */
 void tt_engine_fail_context(struct tt_engine *e, uint32_t id, tutti_status status, const char *sentence);
+/* All contexts that are there: the view is over. The sentence says why. */
+void tt_engine_fail_all(struct tt_engine *e, tutti_status status, const char *sentence);
+/* Whether the connection to job rank `rank` is lost, or has ended. */
+bool tt_engine_has_lost(struct tt_engine *e, uint32_t rank);
 /* What the engine asks of the level above, all under the baton; they must not call back into the engine. */
 struct tt_engine_hooks {
     void *arg;
@@ -93,11 +102,21 @@ struct tt_engine_hooks {
      * everybody does. */
     uint32_t (*blame)(void *arg, uint32_t rank);
 };
+/* None of the ones before is called any more when it returns. */
 void tt_engine_set_hooks(struct tt_engine *e, const struct tt_engine_hooks *hooks);
 /* Job rank that the oldest operation of this process waits for; UINT32_MAX: none. Any thread; as of some milliseconds ago. */
 uint32_t tt_engine_waits_for(const struct tt_engine *e);
 
 /* ---- operations ------------------------------------------------------------------------------------------- */
+
+/* How a quantized operation travels. coll then counts packed blocks, and is not in place. */
+struct tt_op_quant {
+    tutti_quant quant;              /* NONE: it does not, and nothing below is read */
+    struct tt_packed packed;
+    uint64_t count;                 /* elements of a row; each row begins with a block of its own */
+    bool ahead;                     /* what is final may be unpacked into dst before all is there */
+    float *residual;                /* the caller's, alike in shape to src; NULL: none */
+};
 
 /* What is to be done. Copied, except the buffers; coll's arrays are copied too. */
 struct tt_op_conf {
@@ -108,6 +127,7 @@ struct tt_op_conf {
     tutti_redop redop;
     uint64_t count;                 /* for the descriptor */
     uint32_t tag;                   /* send and recv */
+    struct tt_op_quant quant;
     const void *src;
     void *dst;
     uint64_t segment_bytes, eager_bytes;
@@ -141,6 +161,23 @@ size_t tt_op_wait_any(struct tt_op **ops, size_t n);
 tutti_status tt_op_status(struct tt_op *op);
 /* Frees an operation; one that still runs is cancelled: its context fails as ABORTED. */
 void tt_op_free(struct tt_op *op);
+
+/* ---- timers ---------------------------------------------------------------------------------------------------- */
+
+/* What operations of this process took, added up; what is left of call_ns is waiting for peers. Short ones that go in one piece are not
+ * among them. Several at once each count what all of them took. */
+struct tt_timers {
+    uint64_t calls, call_ns;
+    uint64_t send_ns;           /* handing bytes to peers or wires */
+    uint64_t reduce_ns;         /* adding, also where the sum is written into the peer's memory */
+    uint64_t copy_ns;           /* from where bytes landed to where they belong */
+    uint64_t wire_ns;           /* in wires that move bytes by themselves */
+    uint64_t most_in_flight;    /* bytes on their way to one peer at once, of operations whose algorithm bounds them (tt_exec) */
+};
+
+/* Timers run from here on, from zero, or no longer. Not while operations run. */
+void tt_engine_time(struct tt_engine *e, bool on);
+void tt_engine_timers(struct tt_engine *e, struct tt_timers *out);
 
 /* ---- memory ---------------------------------------------------------------------------------------------------- */
 

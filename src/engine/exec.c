@@ -9,6 +9,7 @@ _Static_assert(TT_EXEC_STEPS >= 2 * TT_ROUND_STEPS_MAX, "a pipe's writer and rea
 _Static_assert(sizeof(struct tt_exec) + 17 * sizeof(struct tt_exec_peer) <= 16384, "an executor with 17 peers fits 16 KiB");
 
 #define NO_STAGE 0xff
+#define NO_GRAIN 64
 #define IN_FLIGHT_MAX 32        /* bits of out_of_order */
 
 static uint32_t index_of(uint32_t n) { return n % TT_EXEC_STEPS; }
@@ -104,6 +105,42 @@ static inline bool overlap(const struct tt_ref *r, uint64_t rbytes, const struct
     return tt_ref_overlap(r, rbytes, q, qbytes);
 }
 
+/* Two refs of equal blocks on one grid share whole pieces or nothing. Where one stride is a multiple of the other, the last shared piece
+ * is known without looking at each: where it ends in `then`, at most at `end`; 0 if there is none from `pos` on. Else `end`. */
+static uint64_t last_shared(const struct tt_ref *first, uint64_t fbytes, const struct tt_ref *then, uint64_t pos,
+                            uint64_t end)
+{
+    const int64_t block = (int64_t)then->block, fs = (int64_t)first->stride, ts = (int64_t)then->stride;
+    const int64_t ahead = (int64_t)(first->offset - then->offset);      /* from then's first piece to first's */
+    int64_t least, most, last, step;
+
+    if (!block || first->block != then->block || !fs || !ts || ahead % block || fs % block || ts % block)
+        return end;
+    least = (int64_t)(pos / then->block);
+    most = (int64_t)((end - 1) / then->block);
+    if (ts % fs == 0) {     /* all of then's pieces fall on places of first's, or none */
+        if (ahead % fs)
+            return 0;
+        step = 1;
+        last = ahead + ((int64_t)fbytes - 1) / block * fs;
+        last = last < 0 ? -1 : last / ts;
+        if (ahead > 0 && (ahead + ts - 1) / ts > least)
+            least = (ahead + ts - 1) / ts;
+    } else if (fs % ts == 0) {      /* first's pieces fall on some of then's, or on none */
+        if (ahead % ts)
+            return 0;
+        step = fs / ts;
+        last = ahead / ts + ((int64_t)fbytes - 1) / block * step;
+        if (ahead / ts > least)
+            least = ahead / ts;
+    } else {
+        return end;
+    }
+    if (last > most)
+        last -= (last - most + step - 1) / step * step;
+    return last < least ? 0 : last == most ? end : (uint64_t)(last + 1) * then->block;
+}
+
 /* How far `first` (a ref of an earlier step of fbytes) must have advanced before `then`, at [pos, pos + len) of its own ref of
  * tbytes, may touch its bytes: to the last one that both have. Not to one in a gap of `then`: tt_segments_check knows of no such
  * wait, and a circle could close with it. */
@@ -116,6 +153,7 @@ static uint64_t needed(const struct tt_ref *first, uint64_t fbytes, const struct
         return 0;
     if (first->block && first->offset == then->offset && first->block == then->block && first->stride == then->stride)
         return min_u64(fbytes, end);        /* the same pieces in the same order */
+    end = last_shared(first, fbytes, then, pos, end);
     while (end > pos) {     /* piece by piece, the last one first */
         const uint64_t piece = then->block ? (end - 1) / then->block : 0, begin = piece * then->block;
         const uint64_t from = begin > pos ? begin : pos, at = then->offset + piece * then->stride - begin;
@@ -235,14 +273,60 @@ static bool writes_into(const struct tt_step *earlier, const struct tt_ref *ref,
     return w ? tt_ref_overlap(w, earlier->bytes, ref, bytes) : same_bytes(earlier, ref, bytes);
 }
 
+/* The grains from the first to the last byte of these, as bits mod 64. */
+static uint64_t grains_of(const struct tt_exec *x, const struct tt_ref *ref, uint64_t bytes)
+{
+    const uint64_t extent =
+        !ref->block || bytes <= ref->block ? bytes : (bytes - 1) / ref->block * ref->stride + ref->block;
+    const uint64_t first = ref->offset >> x->grain_shift,
+                   last = (ref->offset + (extent ? extent - 1 : 0)) >> x->grain_shift;
+    const uint32_t turn = (uint32_t)(first + 16u * ref->buf) % 64;
+    const uint64_t ones = last - first < 63 ? (2ull << (last - first)) - 1 : UINT64_MAX;
+
+    return turn ? ones << turn | ones >> (64 - turn) : ones;
+}
+
+static uint64_t touched_by(struct tt_exec *x, const struct tt_step *s)
+{
+    uint64_t touched = 0;
+
+    if (x->grain_shift == NO_GRAIN) {
+        if (s->bytes == 0)
+            return UINT64_MAX;
+        x->grain_shift = (uint8_t)(63 - __builtin_clzll(s->bytes));
+    }
+    if (s->opcode != TT_WAIT)
+        touched |= grains_of(x, &s->a, s->bytes);
+    if (s->opcode == TT_REDUCE_STEP)
+        touched |= grains_of(x, &s->b, s->bytes);
+    if (s->opcode != TT_PUT)
+        touched |= grains_of(x, &s->out, s->bytes);
+    return touched;
+}
+
+/* The steps of the window (bit 0: the first one) that may meet step i. Most do not, and are not looked at: a window has more steps than
+ * caches have room for, where one process plays thousands of ranks. */
+static uint64_t may_meet(const struct tt_exec *x, uint32_t i)
+{
+    const uint32_t turn = index_of(x->head), n = x->tail - x->head;
+    uint64_t met = 0;
+
+    for (uint32_t j = 0; j < TT_EXEC_STEPS; j++)
+        met |= (uint64_t)((x->touched[j] & x->touched[i]) != 0) << j;
+    met = turn ? met >> turn | met << (64 - turn) : met;
+    return n < 64 ? met & ((1ull << n) - 1) : met;
+}
+
 /* Links step i with the earlier steps of the window: conflicts, pipes, and what it forwards. */
 static void link_step(struct tt_exec *x, uint32_t i)
 {
     struct tt_exec_step *t = &x->step[i];
     struct tt_exec_step *last = NULL;   /* of those that write what this put sends */
 
-    for (uint32_t n = x->head; n != x->tail; n++) {
-        const uint32_t e = index_of(n);
+    _Static_assert(TT_EXEC_STEPS == 64, "a bit for each step of the window");
+    x->touched[i] = touched_by(x, &t->s);
+    for (uint64_t met = may_meet(x, i); met; met &= met - 1) {
+        const uint32_t e = index_of(x->head + (uint32_t)__builtin_ctzll(met));
         struct tt_exec_step *earlier = &x->step[e];
 
         if (!earlier->over && conflict(&earlier->s, &t->s)) {
@@ -344,6 +428,24 @@ static void load_rounds(struct tt_exec *x)
     }
 }
 
+/* What a bounded algorithm may have on its way, in segments of each stream; no more streams than may each send one. */
+static void bound_flight(struct tt_exec *x)
+{
+    const struct tt_coll *c = x->conf.coll;
+    const uint64_t chunk = tt_coll_chunk_bytes(c) > c->elem_bytes ? tt_coll_chunk_bytes(c) : c->elem_bytes;
+    uint64_t segments;
+
+    x->flight = 0;
+    x->flight_bytes = x->most_in_flight = 0;
+    if (!x->conf.algo->bounded)
+        return;
+    x->conf.eager_bytes = 0;
+    x->flight_bytes = min_u64(x->conf.segment_bytes, chunk);
+    segments = chunk * tt_coll_chunks(c) / x->flight_bytes;
+    x->conf.streams = (uint8_t)min_u64(x->conf.streams, segments);
+    x->flight = (uint32_t)min_u64(segments / x->conf.streams, UINT16_MAX);
+}
+
 static void begin(struct tt_exec *x, const struct tt_exec_conf *conf, struct tt_exec_peer *peers, uint32_t peers_max)
 {
     tt_assert(conf->streams >= 1 && conf->streams <= TT_EXEC_STREAMS_MAX);
@@ -353,8 +455,10 @@ static void begin(struct tt_exec *x, const struct tt_exec_conf *conf, struct tt_
     tt_assert((conf->segment_bytes & (conf->segment_bytes - 1)) == 0);
 
     x->conf = *conf;
+    bound_flight(x);
     x->segment_shift = (uint8_t)__builtin_ctzll(conf->segment_bytes);
     x->round = 0;
+    x->grain_shift = NO_GRAIN;
     x->stages = 0;
     x->unstaged = 0;
     x->asleep = x->unopened = 0;
@@ -365,8 +469,10 @@ static void begin(struct tt_exec *x, const struct tt_exec_conf *conf, struct tt_
     x->progress = true;
     x->credit_due = x->straight = false;
     x->consumed_of = 0;
-    for (uint32_t i = 0; i < TT_EXEC_STEPS; i++)
+    for (uint32_t i = 0; i < TT_EXEC_STEPS; i++) {
         x->flow[i] = NO_FLOW;
+        x->touched[i] = 0;
+    }
     x->credit_from = 0;
     x->peer = peers;
 }
@@ -532,9 +638,43 @@ static bool lands_direct(const struct tt_exec_step *put, const struct tt_exec_pe
     return p->out_direct && put->to_dst;
 }
 
+/* Segments that a stream may be ahead of what its peer has consumed, where they land in slots. */
+static uint32_t room_of(const struct tt_exec *x)
+{
+    return x->flight && x->flight < x->conf.depth ? x->flight : x->conf.depth;
+}
+
 static bool has_credit(const struct tt_exec *x, const struct tt_exec_stream *st, uint32_t seq)
 {
-    return (int32_t)(seq - st->credit) < (int32_t)x->conf.depth;
+    return (int32_t)(seq - st->credit) < (int32_t)room_of(x);
+}
+
+/* The same where they land at their destination. */
+static bool may_fly(const struct tt_exec *x, const struct tt_exec_stream *st, uint32_t seq)
+{
+    return !x->flight || (int32_t)(seq - st->credit) < (int32_t)x->flight;
+}
+
+/* None of a stream whose peer says that it has consumed more than it was sent. */
+static uint32_t in_flight(const struct tt_exec_stream *st)
+{
+    return (int32_t)(st->flown - st->credit) > 0 ? st->flown - st->credit : 0;
+}
+
+/* Segment `seq` of a stream of `peer` is on its way. */
+static void note_flight(struct tt_exec *x, struct tt_exec_peer *p, uint32_t stream, uint32_t seq)
+{
+    uint64_t segments = 0;
+
+    if (!x->flight)
+        return;
+    if ((int32_t)(seq + 1 - p->stream[stream].flown) > 0)
+        p->stream[stream].flown = seq + 1;
+    tt_assert(in_flight(&p->stream[stream]) <= x->flight);
+    for (uint32_t s = 0; s < x->conf.streams; s++)
+        segments += in_flight(&p->stream[s]);
+    if (segments * x->flight_bytes > x->most_in_flight)
+        x->most_in_flight = segments * x->flight_bytes;
 }
 
 /* Whether segment `pos` of `put` can be written into its peer's slot now, by the step that makes those bytes. */
@@ -648,7 +788,7 @@ static bool try_put(struct tt_exec *x, struct tt_exec_step *t, struct tt_action 
     seq = t->seq0 + segment_index(x, pos);
     len = segment_at(x, t, pos);
     a->direct = lands_direct(t, p);
-    if (st->issued != seq || (!a->direct && !has_credit(x, st, seq)))
+    if (st->issued != seq || (a->direct ? !may_fly(x, st, seq) : !has_credit(x, st, seq)))
         return false;
     if (pos - t->done >= (IN_FLIGHT_MAX - 1) * x->conf.segment_bytes)
         return false;
@@ -775,7 +915,7 @@ static bool try_step(struct tt_exec *x, uint32_t i, struct tt_action *a)
 /* Whether the sender of a stream waits for credit now or later, as far as is known: what lands at its destination needs none. */
 static bool needs_credit(const struct tt_exec *x, uint32_t peer, uint8_t stream)
 {
-    if (!x->peer[peer].in_direct)
+    if (!x->peer[peer].in_direct || x->flight)
         return true;
     for (uint64_t left = steps_of_flow(x, flow_of(peer, false, stream)); left; left &= left - 1) {
         const struct tt_exec_step *t = &x->step[__builtin_ctzll(left)];
@@ -790,7 +930,7 @@ static bool needs_credit(const struct tt_exec *x, uint32_t peer, uint8_t stream)
  * passed over until the next pass. */
 static bool next_credit(struct tt_exec *x, struct tt_action *a)
 {
-    const uint32_t enough = x->conf.depth >= 4 ? x->conf.depth / 4u : 1;
+    const uint32_t enough = room_of(x) >= 4 ? room_of(x) / 4u : 1;
 
     for (uint32_t p = x->credit_from; p < x->npeers; p++) {
         if (!(x->consumed_of >> credit_bit(p) & 1))
@@ -907,8 +1047,12 @@ static void local_done(struct tt_exec *x, const struct tt_action *a)
 
     t->done += a->bytes;
     t->issued = t->done;
-    if (remote)
-        x->step[t->forward].fused = t->done;
+    if (remote) {
+        struct tt_exec_step *put = &x->step[t->forward];
+
+        put->fused = t->done;
+        note_flight(x, &x->peer[put->peer], put->stream, put->seq0 + segment_index(x, t->done - a->bytes));
+    }
     if (t->s.opcode == TT_WAIT && !t->eager) {
         x->peer[t->peer].stream[t->stream].consumed++;
         look_for_credit(x, t->peer);
@@ -938,6 +1082,7 @@ void tt_exec_taken(struct tt_exec *x, const struct tt_action *a, bool instant)
     case TT_ACT_PUT:
         t->issued += a->bytes;
         x->peer[t->peer].stream[t->stream].issued++;
+        note_flight(x, &x->peer[t->peer], t->stream, a->seq);
         if (instant)
             tt_exec_sent(x, a->step, a->seq);
         break;
@@ -971,6 +1116,26 @@ bool tt_exec_sent(struct tt_exec *x, uint16_t step, uint32_t seq)
     x->progress = true;
     end_step(x, step);
     return true;
+}
+
+/* Steps that are not loaded yet may depend on it, or lack its room in the window. */
+bool tt_exec_sent_matters(const struct tt_exec *x, uint16_t step)
+{
+    const struct tt_exec_step *t = &x->step[step];
+
+    return x->round < x->nrounds || x->dependents[step] || t->writer_a >= 0 ||
+           (t->issued < t->s.bytes && t->issued - t->done >= (IN_FLIGHT_MAX - 1) * x->conf.segment_bytes);
+}
+
+bool tt_exec_only_unsent(const struct tt_exec *x)
+{
+    for (uint32_t n = x->head; n != x->tail; n++) {
+        const struct tt_exec_step *t = &x->step[index_of(n)];
+
+        if (!t->over && (t->s.opcode != TT_PUT || t->eager || t->issued < t->s.bytes))
+            return false;
+    }
+    return x->round == x->nrounds;
 }
 
 /* ---- events -------------------------------------------------------------------------------------------- */
@@ -1058,6 +1223,8 @@ void tt_exec_prefetch(const struct tt_exec *x, int peer, uint64_t also)
 
     if (peer >= 0)
         fetch(&x->peer[peer], sizeof x->peer[peer]);
+    if (x->round < x->nrounds)
+        fetch(x->touched, sizeof x->touched);       /* a step may be loaded */
     steps |= also;
     for (int i = 0; steps && i < FETCH_MAX; i++, steps &= steps - 1) {
         const uint32_t at = (uint32_t)__builtin_ctzll(steps);
@@ -1106,7 +1273,7 @@ static bool lacks_arrivals(const struct tt_exec *x, const struct tt_exec_step *t
         return true;
     if ((int32_t)(st->arrived - t->seq0 - segment_index(x, t->done)) > 0)
         return false;
-    return (p->in_direct && t->to_dst) || st->arrived - st->consumed < x->conf.depth;
+    return (p->in_direct && t->to_dst) || st->arrived - st->consumed < room_of(x);
 }
 
 /* A put that no earlier step of ours keeps waiting has to wait for its peer. */

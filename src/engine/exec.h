@@ -6,7 +6,9 @@
  * i mod streams, and the segments of a stream are numbered on. Both ends derive the same numbers from the same program.
  * Segment s of a stream lands in slot s mod `depth` of that stream at the receiver, and the sender may be at most `depth`
  * segments ahead of what the receiver has consumed; or, where the receiver has opened its final buffer (direct), at
- * its destination, without that limit. Segments of a stream are consumed in order.
+ * its destination, without that limit. Segments of a stream are consumed in order. An algorithm that is bounded limits both: what was
+ * sent to a peer and is not consumed by it, as far as it has said, is never more than tt_coll_chunks * tt_coll_chunk_bytes, shared
+ * evenly by the streams so that none keeps another from its room. All its messages are streamed, and all that is consumed is told.
  *
  * Steps advance segment by segment, each as far as the conflicting steps before it have advanced. What is fused: a pipe's
  * reader reads the landing slot itself; a reduction or arrival whose output the next put sends on writes a second copy
@@ -98,6 +100,7 @@ struct tt_exec_step {
 
 struct tt_exec_stream {
     uint32_t out_loaded, issued, credit;            /* segments in loaded puts; begun; consumed by the peer */
+    uint32_t flown;                                 /* bounded: begun, or in the peer's slot already */
     uint32_t in_loaded, arrived, consumed, told;    /* segments in loaded waits; landed; consumed; told to the peer */
 };
 
@@ -121,6 +124,9 @@ struct tt_exec {
     uint64_t consumed_of;       /* peers (by index, those from 63 as one) whose streams are looked at for credit that is due */
     uint32_t credit_from;       /* first peer whose streams are looked at for credit that is due */
     uint32_t npeers, peers_max;
+    uint32_t flight;            /* segments of a stream that may be on their way to a peer, wherever they land; 0: as many as there are */
+    uint64_t flight_bytes;      /* bounded: of the longest segment */
+    uint64_t most_in_flight;    /* bounded: bytes, whole segments counted, that were on their way to one peer at once */
     uint32_t loaded;            /* steps loaded so far: when it grows, eager messages may have found their wait */
     uint8_t segment_shift;
     bool straight;              /* all of it is loaded and eager. The shell may then run the steps itself, in program order, counting
@@ -131,6 +137,8 @@ struct tt_exec {
     bool credit_due;            /* some stream has consumed more than it has told */
     uint32_t peer_rank[TT_EXEC_NEAR_PEERS];     /* rank of the first peers: found without looking at each of them */
     uint64_t deps[TT_EXEC_STEPS];       /* earlier steps of the window (by index) whose ranges conflict with this one */
+    uint64_t touched[TT_EXEC_STEPS];    /* which grains of memory a step reads or writes, mod 64: steps without a common one do not meet */
+    uint8_t grain_shift;                /* log2 of a grain's bytes, from the first step that has any; 64: there was none */
     uint64_t dependents[TT_EXEC_STEPS]; /* later ones that conflict with this one, or read the pipe that it writes */
     uint32_t flow[TT_EXEC_STEPS];       /* whom a streamed step goes with and how, to wake it */
     struct tt_exec_step step[TT_EXEC_STEPS];
@@ -154,6 +162,10 @@ void tt_exec_taken(struct tt_exec *x, const struct tt_action *a, bool instant);
 void tt_exec_left(struct tt_exec *x, const struct tt_action *a);
 /* A PUT's source is reusable. `step` and `seq` as in its action. False: no such PUT is begun; nothing changes. */
 bool tt_exec_sent(struct tt_exec *x, uint16_t step, uint32_t seq);
+/* Whether a step could go on when that is said of PUT `step`. If not, it may be said later, with what comes next. */
+bool tt_exec_sent_matters(const struct tt_exec *x, uint16_t step);
+/* Whether nothing is left but PUTs that have begun as a whole: only tt_exec_sent goes on then. */
+bool tt_exec_only_unsent(const struct tt_exec *x);
 
 /* OPEN was done. direct: segments for (contiguous) DST land at their destination. */
 void tt_exec_opened(struct tt_exec *x, uint16_t peer, bool direct);

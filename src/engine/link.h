@@ -38,7 +38,8 @@
 /* What two ranks must agree on about an operation; travels with eager messages and with ready. */
 struct tt_opdesc {
     uint8_t kind;               /* enum tt_coll_kind */
-    uint8_t dtype, redop;
+    uint8_t dtype;
+    uint8_t redop;              /* enum tutti_redop, and in bits 4 to 6 enum tutti_quant, in bit 7 whether with error feedback */
     uint8_t algo;               /* index in tt_algos */
     uint32_t root;
     uint64_t count;             /* elements; v kinds: a hash of the counts; send and recv: bytes */

@@ -13,6 +13,8 @@
 #include "engine/ended.h"
 #include "engine/perform.h"
 #include "engine/progress.h"
+#include "engine/quantized.h"
+#include "engine/timers.h"
 
 #define PASSES_HELD 400         /* some 20 us, a few segments' time */
 #define HASTY_ACTIONS 64
@@ -132,6 +134,7 @@ static void end_op(struct tt_op *op, tutti_status status, const char *why)
         c->engine->nexposed--;
         c->nactive -= !op->p2p;
         end_nudges(op);
+        tt_timers_end(op);
         if (status)
             fend_off(op);
         if (status)
@@ -144,6 +147,8 @@ static void end_op(struct tt_op *op, tutti_status status, const char *why)
     note(op);
     if (status)
         snprintf(op->why, sizeof op->why, "%s", why);
+    else if (tt_op_is_quantized(op))
+        tt_op_quantized_end(op);
     atomic_store_explicit(&op->status, (int)status, memory_order_release);
     tt_engine_wake(c->engine);
 }
@@ -164,7 +169,23 @@ static bool lose_patience(struct tt_op *op)
     return true;
 }
 
-/* Performs what the executor finds to do, until it finds nothing. */
+/* What an action moves in memory, rather than gives to a network. What was written into the peer's slot while it was made was counted then. */
+static uint64_t bytes_moved(const struct tt_op *op, const struct tt_action *a)
+{
+    switch (a->kind) {
+    case TT_ACT_COPY:
+    case TT_ACT_REDUCE:
+        return a->bytes;
+    case TT_ACT_PUT:
+        if (a->a.kind == TT_AT_REMOTE)
+            return 0;
+        return op->flow[a->peer].cp->peer->wire->caps & TT_WIRE_CAP_INSTANT ? a->bytes : 0;
+    default:
+        return 0;
+    }
+}
+
+/* Performs what the executor finds to do, until it finds nothing or others shall have their turn. */
 static bool run_actions(struct tt_op *op)
 {
     const bool cores_suffice = op->context->engine->spins > 0;
@@ -187,8 +208,12 @@ static bool run_actions(struct tt_op *op)
         }
         op->held_passes = 0;
         op->hasty -= op->hasty > 0;
-        if (tt_op_perform(op, &a)) {
+        if (tt_timers_perform(op, &a)) {
             any = true;
+            if (tt_engine_worked(op->context->engine, bytes_moved(op, &a))) {
+                op->retry = true;
+                return true;
+            }
         } else {
             tt_exec_left(x, &a);
             op->retry = true;
@@ -214,6 +239,10 @@ bool tt_op_run(struct tt_op *op)
         any = run_actions(op);
     if (tt_op_is_over(op))
         return true;
+    if (tt_op_is_quantized(op) && !tt_exec_finished(x)) {       /* news first; what is there already is unpacked meanwhile */
+        any = any || tt_op_quantized_ahead(op);
+        op->retry |= any;
+    }
     if (tt_exec_finished(x) && !op->in_flight) {
         end_op(op, TUTTI_OK, "");
         tt_ops_expose(op->context);
@@ -310,6 +339,7 @@ static void expose(struct tt_op *op)
     back_up(op);
     join_active(op);
     tt_exec_init(&op->exec, &conf, op->exec_peers, op->peers_max);
+    tt_timers_begin(op);
     tt_op_contradicted(op);
 }
 
@@ -347,6 +377,7 @@ static void free_op(struct tt_op *op)
     if (op->stage)
         munmap(op->stage, op->stage_bytes);
     free(op->backup);
+    tt_op_quantized_free(op);
     free(op->work);
     free(op->arrays);
     free(op->flow);
@@ -487,6 +518,10 @@ static tutti_status start_here(struct tt_context *c, const struct tt_op_conf *co
         st = tt_fail(TUTTI_ERR_NOMEM, "no memory for the counts of an operation");
         goto put;
     }
+    if (tt_op_is_quantized(op) && !tt_op_quantized_begin(op)) {
+        st = tt_fail(TUTTI_ERR_NOMEM, "no memory for the packed buffers of a quantized operation");
+        goto put;
+    }
     if (!take_slot(c->engine, op)) {
         st = tt_fail(TUTTI_ERR_NOMEM, "%u operations run or wait already", c->engine->ops_cap);
         goto put;
@@ -499,7 +534,7 @@ static tutti_status start_here(struct tt_context *c, const struct tt_op_conf *co
     op->desc = (struct tt_opdesc){
         .kind = (uint8_t)conf->coll.kind,
         .dtype = (uint8_t)conf->dtype,
-        .redop = (uint8_t)conf->redop,
+        .redop = (uint8_t)(conf->redop | conf->quant.quant << 4 | (conf->quant.residual ? 128 : 0)),
         .algo = conf->algo_id,
         .root = conf->coll.root,
         .count = conf->count,
@@ -589,8 +624,29 @@ static bool alone(const struct tt_context *c)
 {
     struct tt_engine *e = c->engine;
 
-    return !e->nexposed && !c->nkept && !e->credit_due && ++e->at_once % LOOK_AROUND &&
+    return !e->nexposed && !e->credit_due && ++e->at_once % LOOK_AROUND &&
            atomic_load_explicit(&e->ntrouble, memory_order_relaxed) == e->trouble_seen;
+}
+
+/* Whether what peers have sent ahead is at most eager messages of this very call. */
+static bool is_met(const struct tt_op *op)
+{
+    const struct tt_context *c = op->context;
+
+    if (!c->nkept || op->p2p)
+        return !c->nkept;
+    for (const struct tt_peer *p = c->engine->up; p; p = p->next_up) {
+        const struct tt_context_peer *cp = c->peers[p->rank];
+
+        for (uint64_t left = cp ? cp->kept : 0; left; left &= left - 1) {
+            const struct tt_early *m = &cp->early[__builtin_ctzll(left)];
+
+            if (m->opseq == op->seq && !tt_is_p2p(m->desc.kind) &&
+                (m->type != TT_CELL_EAGER || !tt_same_desc(&m->desc, &op->desc)))
+                return false;
+        }
+    }
+    return true;
 }
 
 void tt_op_stream(struct tt_op *op)
@@ -665,7 +721,7 @@ tutti_status tt_op_again(struct tt_op **kept, const void *src, void *dst, uint32
         const bool at_once = alone(c);
 
         if (take_up(op, src, dst, tag, timeout_ms)) {
-            if (at_once && tt_op_run_at_once(op)) {
+            if (at_once && is_met(op) && tt_op_run_at_once(op)) {
                 note(op);
                 tt_baton_give(e);
                 return TUTTI_OK;

@@ -7,6 +7,7 @@
 
 #include "engine/context.h"
 #include "engine/progress.h"
+#include "engine/quantized.h"
 
 /* What a wire brings back when a put is locally complete: slot, generation, step, seq. */
 #define COOKIE_STEP_SHIFT 32
@@ -313,8 +314,7 @@ static struct tt_region *allocated_region(const struct tt_op *op, const struct t
 /* Messages may be fetched from the sender's memory in one copy instead of going through slots in two. Slots stay in the cache, and
  * both ends fill and empty them at the same time: with a core for each rank they are the faster way at every length (on 2
  * cores 1 MiB one way takes 80 us through slots, 170 us in a single copy). Where ranks wait for cores, a single copy is less work, which
- * shows from about 2 MiB on. */
-#define SINGLE_COPY_BYTES (2u << 20)
+ * shows from about TT_SINGLE_COPY_BYTES on. */
 #define SINGLE_COPY_BYTES_MIN (256u << 10)      /* if they are asked for */
 
 /* Whether what arrives through this wait had better come in a single copy. A sum that is passed on is written into the peer's slot
@@ -327,7 +327,7 @@ static bool pays_single_copy(const struct tt_op *op, const struct tt_exec_step *
         return false;
     if (e->single_copies)
         return wait->s.bytes >= SINGLE_COPY_BYTES_MIN;
-    return wait->s.bytes >= SINGLE_COPY_BYTES && e->spins == 0;
+    return wait->s.bytes >= TT_SINGLE_COPY_BYTES && e->spins == 0;
 }
 
 /* Whether a sender leaves it to the receiver where its only put of the flow goes (tt_there), as it may not know. */
@@ -566,8 +566,18 @@ static bool bypasses_cache(const struct tt_op *op, const struct tt_place *at)
     return past_cache && *past_cache;
 }
 
+void tt_op_reduce(struct tt_op *op, uint8_t *out, uint8_t *out2, const uint8_t *a, const uint8_t *b, uint64_t bytes,
+                  uint32_t stream, bool finish)
+{
+    if (tt_op_is_quantized(op))
+        tt_op_quantized_reduce(op, out, out2, a, b, bytes, finish);
+    else
+        (finish ? op->kernel_finish : op->kernel)(out, out2, a, b, bytes >> op->elem_shift, stream,
+                                                  op->conf.coll.nranks);
+}
+
 /* Reduces where an operand or the output is strided. Pieces are of whole elements. */
-static void reduce_strided(struct tt_op *op, const struct tt_action *a, uint8_t *out2, tt_reduce_fn *kernel)
+static void reduce_strided(struct tt_op *op, const struct tt_action *a, uint8_t *out2)
 {
     const struct tt_place *const at[] = { &a->out, &a->a, &a->b };
     uint8_t *p[3];
@@ -580,7 +590,7 @@ static void reduce_strided(struct tt_op *op, const struct tt_action *a, uint8_t 
             p[i] = is_strided(at[i]) ? piece_of(op, at[i], pos, &len) : address_of(op, at[i]) + pos;
             n = len < n ? len : n;
         }
-        kernel(p[0], out2 ? out2 + pos : NULL, p[1], p[2], n / op->conf.coll.elem_bytes, 0, op->conf.coll.nranks);
+        tt_op_reduce(op, p[0], out2 ? out2 + pos : NULL, p[1], p[2], n, 0, a->finish);
     }
 }
 
@@ -589,19 +599,17 @@ static bool do_local(struct tt_op *op, const struct tt_action *a)
     uint8_t *out2 = address_of(op, &a->out2);
     const uint32_t stream =
         (bypasses_cache(op, &a->out) ? TT_STREAM_DST : 0) | (bypasses_cache(op, &a->out2) ? TT_STREAM_DST2 : 0);
-    tt_reduce_fn *kernel;
 
     if (a->kind == TT_ACT_REDUCE && (is_strided(&a->out) || is_strided(&a->a) || is_strided(&a->b))) {
-        reduce_strided(op, a, out2, a->finish ? op->kernel_finish : op->kernel);
+        reduce_strided(op, a, out2);
     } else if (is_strided(&a->out) || is_strided(&a->a)) {
         tt_assert(!out2);
         copy_strided(op, &a->out, &a->a, a->bytes);
     } else if (a->kind == TT_ACT_COPY) {
         tt_copy(address_of(op, &a->out), out2, a->bytes ? address_of(op, &a->a) : NULL, a->bytes, stream);
     } else {
-        kernel = a->finish ? op->kernel_finish : op->kernel;
-        kernel(address_of(op, &a->out), out2, address_of(op, &a->a), address_of(op, &a->b),
-               a->bytes / op->conf.coll.elem_bytes, stream, op->conf.coll.nranks);
+        tt_op_reduce(op, address_of(op, &a->out), out2, address_of(op, &a->a), address_of(op, &a->b), a->bytes, stream,
+                     a->finish);
     }
     place_consumed(op, &a->a);
     if (a->kind == TT_ACT_REDUCE)
@@ -637,8 +645,29 @@ static bool uses_stage(const struct tt_action *a)
     }
 }
 
+/* What a quantized operation sends or copies of its input is packed first. */
+static void pack_source(struct tt_op *op, const struct tt_action *a)
+{
+    const bool moves = a->kind == TT_ACT_EAGER || a->kind == TT_ACT_PUT || a->kind == TT_ACT_COPY;
+
+    if (!moves || !a->bytes || a->a.kind != TT_AT_BUF || a->a.ref.buf != TT_BUF_SRC)
+        return;
+    if (!is_strided(&a->a)) {
+        tt_op_quantized_need(op, address_of(op, &a->a), a->bytes);
+        return;
+    }
+    for (uint64_t pos = 0, n; pos < a->bytes; pos += n) {
+        const uint8_t *at = piece_of(op, &a->a, pos, &n);
+
+        n = n < a->bytes - pos ? n : a->bytes - pos;
+        tt_op_quantized_need(op, at, n);
+    }
+}
+
 bool tt_op_perform(struct tt_op *op, const struct tt_action *a)
 {
+    if (tt_op_is_quantized(op))
+        pack_source(op, a);
     if (uses_stage(a) && !stage_of(op)) {
         tt_context_fail_here(op->context, TUTTI_ERR_NOMEM, "no memory for segments on their way", true);
         return false;

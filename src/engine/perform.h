@@ -4,6 +4,9 @@
 
 #include "engine/op.h"
 
+/* Where ranks outnumber cores, messages of so many bytes between memory that is not shared are fetched by their receiver in one copy. */
+#define TT_SINGLE_COPY_BYTES (2u << 20)
+
 /* Does one action, and tells the executor. False: it cannot be done now. */
 bool tt_op_perform(struct tt_op *op, const struct tt_action *a);
 /* Runs a straight program as far as it goes; true if it went on. */
@@ -12,6 +15,10 @@ bool tt_op_run_straight(struct tt_op *op);
 /* Runs a straight program that nobody else can see yet, in one go, with its messages taken from the mailboxes as they come.
  * False: something else has to be looked after; it goes on as an exposed operation, from where it stands. */
 bool tt_op_run_at_once(struct tt_op *op);
+
+/* out[bytes] (and out2, if not NULL) = a op b, of whole elements. finish: it is the step that completes them. */
+void tt_op_reduce(struct tt_op *op, uint8_t *out, uint8_t *out2, const uint8_t *a, const uint8_t *b, uint64_t bytes,
+                  uint32_t stream, bool finish);
 
 /* Where a symbolic buffer begins. */
 uint8_t *tt_op_buffer(const struct tt_op *op, uint8_t buf);

@@ -22,11 +22,13 @@
 #include "engine/ended.h"
 #include "engine/op.h"
 #include "engine/trouble.h"
+#include "engine/timers.h"
 
 #define TIMER_NS (5 * TT_MS)            /* between looks at deadlines */
 #define CLOCK_EVERY 256                 /* idle polls between looks at the clock */
 #define PAY_EVERY 4096                  /* the same between payments of the little that we owe: whoever we wait for may need it, but seldom
                                            does, and it wakes who sleeps */
+#define SHARE_BYTES (128u << 10)        /* moved in memory by a rank that others wait behind, before it offers them the core */
 #define FIRST_MS 2                      /* so the first sleep of a wait is short */
 #define YIELDS 400                      /* of a waiter, after spinning, before it blocks */
 #define YIELDS_CROWDED 20                /* the same where ranks outnumber cores and a look at the wires costs system calls */
@@ -267,12 +269,15 @@ static bool poll_wires(struct tt_engine *e)
     e->armed = false;
     for (uint32_t i = 0; i < e->nwires; i++) {
         struct tt_wire *w = e->wire[i];
+        uint64_t began_ns;
         int n;
 
         if (!look && is_quiet(e, i))
             continue;
+        began_ns = e->ntimed ? tt_now_ns() : 0;
         n = w->ops->poll(w, done, DONE_MAX);
-
+        if (e->ntimed)
+            tt_timers_polled(e, tt_now_ns() - began_ns, n > 0);
         for (int k = 0; k < n; k++)
             switch (done[k].kind) {
             case TT_DONE_LOCAL:
@@ -413,6 +418,21 @@ static bool looks_are_dear(const struct tt_engine *e)
     return false;
 }
 
+/* Where ranks outnumber cores, what one has to send may wait for a core while another moves bytes in memory that nobody needs yet; and a
+ * network that stands still meanwhile has lost that time. So work in memory goes in slices, and whoever has something to send comes in
+ * between. Where there is only memory, taking turns gains nothing. */
+bool tt_engine_worked(struct tt_engine *e, uint64_t bytes)
+{
+    if (e->spins || !looks_are_dear(e))
+        return false;
+    e->worked += bytes;
+    if (e->worked < SHARE_BYTES)
+        return false;
+    e->worked = 0;
+    e->tired = true;
+    return true;
+}
+
 /* Looks at what peers write here and at nothing else, for a while: the shortest way to see an answer. Returns how many
  * polls that took the time of. */
 static uint32_t look_out(const struct tt_engine *e)
@@ -456,6 +476,10 @@ bool tt_engine_work(struct tt_engine *e, bool (*done)(void *arg), void *arg)
     while (!done(arg)) {
         if (tt_engine_progress(e)) {
             idles = 0;
+            if (e->tired) {
+                e->tired = false;
+                sched_yield();
+            }
             continue;
         }
         if (atomic_load_explicit(&e->urgent, memory_order_relaxed))

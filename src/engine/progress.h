@@ -18,6 +18,9 @@ bool tt_baton_try(struct tt_engine *e);
 void tt_baton_give(struct tt_engine *e);
 /* Everything once: wires, mailboxes, operations, timers now and then. True if anything happened. Under the baton. */
 bool tt_engine_progress(struct tt_engine *e);
+/* An operation has moved so many bytes in memory. True: it shall leave the rest for the next pass, so that wires are looked at, and other
+ * ranks get the core, in between. */
+bool tt_engine_worked(struct tt_engine *e, uint64_t bytes);
 /* An operation ended: who sleeps on it must look. */
 void tt_engine_wake(struct tt_engine *e);
 /* Works with the baton, which the caller holds, until done (true) or until another thread needs it (false). */

@@ -36,7 +36,8 @@ void tt_opdesc_print(const struct tt_opdesc *d, char *out, size_t cap)
 {
     const char *name = tt_coll_name((enum tt_coll_kind)d->kind),
                *algo = d->algo < tt_nalgos ? tt_algos[d->algo]->name : "?";
-    char count[32] = "", op[32] = "", root[24] = "";
+    const unsigned quant = d->redop >> 4 & 7;
+    char count[32] = "", op[32] = "", root[24] = "", travels[64] = "";
 
     if (tt_is_p2p(d->kind) || d->kind == TT_BARRIER) {
         if (d->kind == TT_BARRIER)
@@ -48,10 +49,14 @@ void tt_opdesc_print(const struct tt_opdesc *d, char *out, size_t cap)
     if (!is_uneven(d->kind))
         snprintf(count, sizeof count, "count %llu, ", (unsigned long long)d->count);
     if (has_op(d->kind))
-        snprintf(op, sizeof op, ", op %s", tutti_redop_name((tutti_redop)d->redop));
+        snprintf(op, sizeof op, ", op %s", tutti_redop_name((tutti_redop)(d->redop & 15)));
     if (has_root(d->kind))
         snprintf(root, sizeof root, ", root %u", d->root);
-    snprintf(out, cap, "%s(%stype %s%s%s, algorithm %s)", name, count, tutti_dtype_name((tutti_dtype)d->dtype), op, root, algo);
+    if (quant)
+        snprintf(travels, sizeof travels, ", quantized as %s%s", tutti_quant_name((tutti_quant)quant),
+                 d->redop & 128 ? " with error feedback" : "");
+    snprintf(out, cap, "%s(%stype %s%s%s%s, algorithm %s)", name, count, tutti_dtype_name((tutti_dtype)d->dtype), op,
+             travels, root, algo);
 }
 
 bool tt_opdesc_counts_differ(const struct tt_opdesc *a, const struct tt_opdesc *b)

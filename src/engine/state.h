@@ -154,6 +154,7 @@ struct tt_op {
     bool kept;                  /* begun again by each call of its shape; straight */
     atomic_int status;          /* PENDING until over: written last */
     char why[TT_ERROR_BYTES];
+    uint64_t began_ns;          /* for timers; 0: it is not timed */
     uint64_t deadline_ns, nudge_ns;     /* 0: not set yet: the first look at the clock does */
     tt_reduce_fn *kernel, *kernel_finish;
     uint8_t elem_shift;         /* elements have 1 << elem_shift bytes */
@@ -161,6 +162,9 @@ struct tt_op {
     uint32_t scanned;           /* exec.loaded when early messages were last looked through */
     const struct tt_mail *now;  /* the message being delivered, and from whom */
     struct tt_context_peer *now_from;
+    const void *own_src;        /* quantized: the caller's buffers; those in conf are packed, and in `rooms` */
+    void *own_dst;
+    struct tt_op_rooms *rooms;  /* quantized.h; kept from one operation to the next, NULL: none was needed yet */
     uint8_t *work, *stage;
     uint64_t stage_bytes;
     void *backup;
@@ -236,6 +240,12 @@ struct tt_engine {
     atomic_bool parked;         /* the progress thread sleeps there, without the baton: what is started must wake it */
     int kick_fd, all_epoll, control_epoll;
     uint32_t spins;             /* of a waiter before it yields; 0 where ranks outnumber cores */
+    bool timed;                 /* operations are */
+    uint32_t ntimed;            /* that run */
+    struct tt_timers timers;
+    char loss_told[TT_ERROR_BYTES];     /* the last that was logged: one loss ends many communicators */
+    uint64_t worked;            /* bytes moved in memory since the core was last offered to others */
+    bool tired;                 /* it should be */
     pthread_t thread;
     bool thread_runs;
     atomic_bool stop;

@@ -108,6 +108,16 @@ void tt_engine_fail_context(struct tt_engine *e, uint32_t id, tutti_status statu
     report(e, true, id, status, sentence);
 }
 
+bool tt_engine_has_lost(struct tt_engine *e, uint32_t rank)
+{
+    bool lost;
+
+    tt_baton_take(e);
+    lost = e->peers[rank].state == TT_PEER_LOST || e->peers[rank].state == TT_PEER_LEFT;
+    tt_baton_give(e);
+    return lost;
+}
+
 void tt_take_trouble(struct tt_engine *e)
 {
     struct tt_trouble *list, *t;
@@ -136,6 +146,22 @@ void tt_take_trouble(struct tt_engine *e)
         }
         free(t);
     }
+}
+
+/* At once, so that contexts that are opened after it are not meant. */
+void tt_engine_fail_all(struct tt_engine *e, tutti_status status, const char *sentence)
+{
+    tt_baton_take(e);
+    tt_take_trouble(e);
+    for (struct tt_context *c = e->contexts, *next; c; c = next) {
+        next = c->next;
+        if (atomic_load(&c->status) == TUTTI_OK) { /* said once, by who says it of all */
+            snprintf(c->why, sizeof c->why, "%s", sentence);
+            atomic_store(&c->status, (int)status);
+        }
+        tt_context_fail_here(c, status, sentence, false);
+    }
+    tt_baton_give(e);
 }
 
 /* The deadline of op has passed. The one to blame is who does not answer, not the neighbour that waits for it. */

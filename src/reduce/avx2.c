@@ -3,6 +3,8 @@
 
 #if defined(__x86_64__)
 #include "reduce/avx2_run.h"
+#include "reduce/hash_kernels.h"
+#include "reduce/quant_kernels.h"
 
 #define UNUSED __attribute__((unused))
 #define OP(name) INLINE vector name(vector a UNUSED, vector b UNUSED, double k UNUSED)
@@ -543,6 +545,8 @@ const struct tt_kernels tt_kernels_avx2 = {
         [TUTTI_F8E4M3] = run_scale_e4m3, [TUTTI_F8E5M2] = run_scale_e5m2,
     },
     .copy = copy,
+    .hash = &tt_hash_avx2,
+    .quant = &tt_quant_avx2,
 };
 
 #endif

@@ -10,6 +10,9 @@
 #include <stddef.h>
 #include "reduce/reduce.h"
 
+struct tt_hash_kernels;     /* hash_kernels.h */
+struct tt_quant_kernels;    /* quant_kernels.h */
+
 /* What a kernel computes; redops that differ only in what happens elsewhere share one. */
 enum tt_kernel {
     TT_KERNEL_SUM,
@@ -36,6 +39,8 @@ struct tt_kernels {
     tt_reduce_fn *reduce[TUTTI_DTYPE_COUNT][TT_KERNEL_COUNT];
     tt_scale_fn *scale_float[TUTTI_DTYPE_COUNT];
     void (*copy)(void *dst, void *dst2, const void *src, size_t bytes, uint32_t stream);
+    const struct tt_hash_kernels *hash;
+    const struct tt_quant_kernels *quant;
 };
 
 extern const struct tt_kernels tt_kernels_portable;

@@ -5,6 +5,8 @@
 #include <string.h>
 
 #include "reduce/convert.h"
+#include "reduce/hash_kernels.h"
+#include "reduce/quant_kernels.h"
 
 /* Elements as they lie in memory: any alignment. */
 typedef uint8_t mem_u8;
@@ -205,6 +207,8 @@ const struct tt_kernels tt_kernels_portable = {
         [TUTTI_F8E4M3] = scale_e4m3, [TUTTI_F8E5M2] = scale_e5m2,
     },
     .copy = copy,
+    .hash = &tt_hash_portable,
+    .quant = &tt_quant_portable,
 };
 
 tt_scale_fn *const tt_scale_int[TUTTI_DTYPE_COUNT] = {

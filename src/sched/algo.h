@@ -24,6 +24,9 @@ struct tt_algo {
     uint64_t (*work_bytes)(const struct tt_coll *c);    /* of TT_BUF_WORK */
     uint32_t (*npeers)(const struct tt_coll *c);        /* bound on the distinct peers this rank exchanges with */
     struct tt_cost (*cost)(const struct tt_coll *c);
+    uint8_t quantizes;      /* reductions: the most that a quantized call may ask of it, enum tt_quantized */
+    bool bounded;           /* no message is longer than tt_coll_chunk_bytes, and never is more than tt_coll_chunks times that on its way to one
+                               peer: sent, and not said by it to be consumed. Messages are streamed whatever their length */
     bool direct_unsafe;     /* what lands in DST or WORK must not land before the wait's turn (see tt_verify) */
 };
 

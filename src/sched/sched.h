@@ -36,6 +36,15 @@ static inline bool tt_coll_reduces(enum tt_coll_kind kind)
     return kind == TT_ALLREDUCE || kind == TT_REDUCE || kind == TT_REDUCE_SCATTER || kind == TT_REDUCE_SCATTERV;
 }
 
+/* What a quantized call asks of an algorithm. A reduction step takes this rank's part from SRC as it is, but all else as it was packed; so ranks that
+ * compute one sum each for themselves would differ. */
+enum tt_quantized {
+    TT_NOT_QUANTIZED,
+    TT_QUANTIZED,           /* each part of the result is computed on one rank, and forwarded; what all-reduces wait for in DST, and what steps
+                               that finish write there, is final */
+    TT_QUANTIZED_FEEDBACK   /* also, each step that packs a sum has SRC or DST at its elements' own place: it is known whose error it makes */
+};
+
 /* The call, as an algorithm sees it. Everything in bytes except where `elem_bytes` is needed to cut blocks at element
  * boundaries. Identical on all ranks but for `rank` (and, for alltoallv, the arrays). */
 struct tt_coll {
@@ -43,12 +52,29 @@ struct tt_coll {
     uint32_t rank, nranks, root;
     uint32_t elem_bytes;
     bool in_place;          /* see tt_coll_canonical */
+    uint8_t quantized;      /* enum tt_quantized: elements are packed blocks */
     const struct tt_layout *layout;     /* where the ranks are, identical on all; NULL: nothing is known of it. The caller's */
     uint64_t bytes;         /* of `count` elements as tutti.h shapes the call; 0 for the v kinds */
     /* v kinds only, in bytes, [nranks] each, owned by the caller of the operation. allgatherv, gatherv: recv_*;
      * scatterv, reduce_scatterv: send_*; alltoallv: both, this rank's own. displs are never NULL. */
     const uint64_t *send_bytes, *send_displs, *recv_bytes, *recv_displs;
+    /* For algorithms that bound what is in flight between two ranks (tt_algo.bounded): the longest message, and how many such may be on
+     * their way to one peer. 0: the defaults. */
+    uint64_t chunk_bytes;
+    uint32_t chunks;
 };
+
+#define TT_CHUNK_BYTES (8ull << 20)
+#define TT_CHUNKS 4u
+
+static inline uint64_t tt_coll_chunk_bytes(const struct tt_coll *c)
+{
+    return c->chunk_bytes ? c->chunk_bytes : TT_CHUNK_BYTES;
+}
+static inline uint32_t tt_coll_chunks(const struct tt_coll *c)
+{
+    return c->chunks ? c->chunks : TT_CHUNKS;
+}
 
 /* Sizes of the symbolic buffers of this rank, in bytes (the extent: the end of the last block). 0 where the call
  * ignores the buffer: DST of reduce and gather, SRC of broadcast and scatter, on ranks other than root. */

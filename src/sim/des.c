@@ -72,11 +72,14 @@ static bool send_eager(struct des *s, uint32_t me, uint16_t peer, uint32_t tag, 
 static bool opens_direct(const struct des *s, const struct tt_exec *x, uint16_t step)
 {
     const struct tt_des_conf *c = s->conf;
-    const enum tt_distance d = tt_layout_distance(c->net->layout, x->conf.coll->rank, x->step[step].s.peer);
+    const struct tt_exec_step *t = &x->step[step];
+    const struct tt_des_way *way = des_way(s, tt_layout_distance(c->net->layout, x->conf.coll->rank, t->s.peer));
+    const bool single =
+        way->single_bytes && t->s.bytes >= way->single_bytes && t->to_dst && !tt_coll_reduces(c->algo->kind);
 
-    if (!des_way(s, d)->direct || c->algo->direct_unsafe)
+    if ((!way->direct && !single) || c->algo->direct_unsafe)
         return false;
-    return c->algo->kind != TT_ALLTOALL || x->step[step].to_dst;
+    return c->algo->kind != TT_ALLTOALL || t->to_dst;
 }
 
 static void send_control(struct des *s, uint32_t me, const struct tt_action *a, enum des_kind kind, bool direct)
@@ -117,6 +120,8 @@ static bool do_action(struct des *s, uint32_t me, const struct tt_action *a)
     const struct tt_des_conf *c = s->conf;
     bool direct;
 
+    if (c->step_ns > 0)
+        spend(s, me, c->step_ns);
     switch (a->kind) {
     case TT_ACT_OPEN:
         direct = opens_direct(s, &r->exec, a->step);
@@ -130,6 +135,7 @@ static bool do_action(struct des *s, uint32_t me, const struct tt_action *a)
         if (!put_segment(s, me, a))
             return false;
         tt_exec_taken(&r->exec, a, false);
+        des_sent_heed(s, me, a->step);
         return true;
     case TT_ACT_EAGER:
         if (!send_eager(s, me, a->peer, a->tag, a->bytes))
@@ -260,6 +266,7 @@ static void run(struct des *s, uint32_t me)
         run_actions(s, me);
     } while (r->exec.loaded != r->seen_loaded);
     des_flush(s);
+    des_sent_before_rest(s, me);
     keep_count(s, r);
     if (!r->done && tt_exec_finished(&r->exec)) {
         r->done = true;
@@ -306,10 +313,11 @@ static void take_credits(struct des_rank *r, const struct des_msg *m)
 static void spend_receive(struct des *s, const struct des_msg *m, uint64_t data_bytes)
 {
     const struct tt_des_way *way = des_way(s, m->path.distance);
+    const double byte_ns = m->direct && way->single_bytes ? way->single_byte_ns : way->receive_byte_ns;
     struct des_rank *r = &s->rank[m->to];
 
     r->clock_ps = r->clock_ps > s->now_ps ? r->clock_ps : s->now_ps;
-    des_spend(s, m->to, (way->receive_ns + (double)data_bytes * way->receive_byte_ns) * TT_PS_PER_NS);
+    des_spend(s, m->to, (way->receive_ns + (double)data_bytes * byte_ns) * TT_PS_PER_NS);
 }
 
 /* A message, or a part of a train, is at its receiver. */
@@ -343,15 +351,12 @@ static void deliver(struct des *s, uint32_t i)
 /* Sources are free again. */
 static void sent(struct des *s, uint32_t i)
 {
-    const struct des_msg m = s->msg[i];
-    struct des_rank *r = &s->rank[m.to];
+    const uint32_t me = s->msg[i].to;
 
-    des_free(s, i);
-    if (r->clock_ps < s->now_ps)
-        r->clock_ps = s->now_ps;
-    for (uint32_t j = 0; j < m.count; j++)
-        tt_exec_sent(&r->exec, m.step, m.seq + j);
-    run(s, m.to);
+    if (s->rank[me].clock_ps < s->now_ps)
+        s->rank[me].clock_ps = s->now_ps;
+    des_sent(s, i);
+    run(s, me);
 }
 
 static void drained(struct des *s, uint32_t i)
@@ -374,11 +379,14 @@ static void start(struct des *s, uint32_t i)
     des_free(s, i);
     if (s->rank[me].clock_ps < s->now_ps)
         s->rank[me].clock_ps = s->now_ps;
+    if (!s->rank[me].exec.straight)
+        spend(s, me, s->conf->plan_ns);
     run(s, me);
 }
 
 void des_handle(struct des *s, uint32_t m)
 {
+    des_sent_catch_up(s, s->msg[m].to);
     switch (s->msg[m].kind) {
     case DES_START:
         start(s, m);
@@ -426,7 +434,7 @@ uint64_t tt_des_memory(const struct tt_algo *algo, const struct tt_coll *coll, c
     c.rank = (c.root + 1) % c.nranks;
     peers += (c.nranks - 1) * (uint64_t)algo->npeers(&c);
     return peers * (sizeof(struct tt_exec_peer) + sizeof(struct des_flow)) +
-           c.nranks * (uint64_t)(sizeof(struct des_rank) + sizeof(struct tt_coll)) + tt_net_memory(net);
+           c.nranks * (uint64_t)(sizeof(struct des_rank) + sizeof(struct tt_coll)) + tt_net_memory(net, peers);
 }
 
 /* Rooms for the peers of all ranks, one after another; pages that no executor comes to use are never there. */
@@ -467,7 +475,7 @@ static void make_ranks(struct des *s)
 
         mine.coll = &s->coll[i];
         r->slow = 1;
-        r->early = DES_NONE;
+        r->early = r->unsent = DES_NONE;
         tt_exec_init(&r->exec, &mine, r->peers, c->algo->npeers(mine.coll));
         s->rounds_all += r->exec.nrounds;
     }
@@ -593,6 +601,8 @@ static void prefetch(const struct des *s)
         tt_exec_prefetch(&r->exec, peer, m->kind == DES_SENT ? 1ull << m->step : 0);
         if (peer >= 0)
             __builtin_prefetch(&r->flow[peer]);
+        if (r->unsent != DES_NONE)
+            __builtin_prefetch(&s->msg[r->unsent]);
     }
 }
 
@@ -634,7 +644,8 @@ static bool pay_owed(struct des *s)
 
 static bool next_event(struct des *s, struct tt_queue_item *out)
 {
-    return tt_queue_pop(&s->queue, out) || (pay_owed(s) && tt_queue_pop(&s->queue, out));
+    return tt_queue_pop(&s->queue, out) || (des_sent_wake_all(s) && tt_queue_pop(&s->queue, out)) ||
+           (pay_owed(s) && tt_queue_pop(&s->queue, out));
 }
 
 static tutti_status simulate(struct des *s, struct tt_des_result *out, char *why, size_t why_bytes)
@@ -659,7 +670,8 @@ static tutti_status simulate(struct des *s, struct tt_des_result *out, char *why
 
 static bool is_way(const struct tt_des_way *w)
 {
-    return w->send_ns >= 0 && w->receive_ns >= 0 && w->send_byte_ns >= 0 && w->receive_byte_ns >= 0;
+    return w->send_ns >= 0 && w->receive_ns >= 0 && w->send_byte_ns >= 0 && w->receive_byte_ns >= 0 &&
+           w->single_byte_ns >= 0;
 }
 
 static tutti_status check(const struct tt_des_conf *c)
@@ -677,8 +689,8 @@ static tutti_status check(const struct tt_des_conf *c)
         (c->depth & (c->depth - 1)))
         return tt_fail(TUTTI_ERR_INVALID, "%u streams of depth %u: at most %u of a power of two up to %u", c->streams,
                        c->depth, TT_EXEC_STREAMS_MAX, TT_EXEC_DEPTH_MAX);
-    if (!(c->reduce_byte_ns >= 0 && c->copy_byte_ns >= 0 && c->jitter_ns >= 0 && c->wake_ns >= 0 && c->idle_ns >= 0 &&
-          is_way(&c->way) && (!c->near || is_way(c->near))))
+    if (!(c->reduce_byte_ns >= 0 && c->copy_byte_ns >= 0 && c->jitter_ns >= 0 && c->plan_ns >= 0 && c->step_ns >= 0 &&
+          c->wake_ns >= 0 && c->idle_ns >= 0 && is_way(&c->way) && (!c->near || is_way(c->near))))
         return tt_fail(TUTTI_ERR_INVALID, "a cost is negative or no number");
     return TUTTI_OK;
 }

@@ -4,7 +4,9 @@
  * that comes receive_ns (a segment is a message, and so are `ready` and credit), each byte that it adds or copies its time, and where
  * sending and receiving copies, each byte of data send_byte_ns and receive_byte_ns. A message leaves when its sender has spent that on
  * it; it is seen when it has come whole and the rank has time for it. The source of a put is free again when its last byte has left
- * through the first server of its way. The network is net.h's.
+ * through the first server of its way. The network is net.h's. A call whose program is not straight takes plan_ns before it begins, and
+ * step_ns for each action of its executor. Where single copies are made (single_bytes), the receiver of a put spends single_byte_ns a
+ * byte and its sender nothing.
  *
  * Model of a host. With `cores`, no more of its ranks work at a time: what has come to a rank waits until one of the host's cores is
  * free and turns to it, first come, first served; for turning from one rank to another a core takes wake_ns, and idle_ns more for each
@@ -33,6 +35,8 @@ struct tt_des_way {
     double send_byte_ns, receive_byte_ns;   /* the same, per byte of data in it */
     bool direct;                    /* receivers open their final buffers */
     bool mapped;                    /* slots of peers take plain stores: what goes on to one is written there while it is made */
+    uint64_t single_bytes;          /* puts of so many bytes to the result that are not added to anything are fetched by their receiver, at */
+    double single_byte_ns;          /* this a byte, and cost their sender none; 0: none are */
 };
 
 struct tt_des_conf {
@@ -47,6 +51,7 @@ struct tt_des_conf {
     const struct tt_des_way *near;  /* but for those of one host, if not NULL */
     uint64_t lane_bytes;            /* outstanding to one peer, all lanes together: sent and not yet acknowledged; 0: any number */
     double reduce_byte_ns, copy_byte_ns;
+    double plan_ns, step_ns;        /* software of a call that is no straight program, and of each thing that it does */
     uint32_t cores;                 /* of each host; 0: as many as ranks */
     double wake_ns;                 /* of a core, from one rank to another */
     double idle_ns;                 /* of a core that turns, for each rank that waits: what all look for in vain takes turns on all cores */

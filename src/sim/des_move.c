@@ -93,23 +93,6 @@ uint32_t des_new(struct des *s, uint32_t me, uint16_t peer, enum des_kind kind)
     return i;
 }
 
-/* The sources of `count` segments from `first` are free again at a time. */
-static void push_sent(struct des *s, const struct des_msg *of, uint32_t first, uint16_t count, uint64_t time_ps)
-{
-    const struct des_msg what = *of;    /* the pool may move */
-    const uint32_t i = des_alloc(s);
-    struct des_msg *m = &s->msg[i];
-
-    m->kind = DES_SENT;
-    m->to = what.from;
-    m->from = what.to;
-    m->step = what.step;
-    m->seq = first;
-    m->count = count;
-    m->next = DES_NONE;
-    des_at(s, time_ps, i);
-}
-
 /* ps * part / whole, without an overflow on the way. */
 static uint64_t share_of(uint64_t ps, uint16_t part, uint16_t whole)
 {
@@ -120,14 +103,17 @@ static uint64_t share_of(uint64_t ps, uint16_t part, uint16_t whole)
  * those of the second, so that its sender need not stand still between one train and the next. */
 static void left(struct des *s, uint32_t i, uint64_t begin_ps, uint64_t end_ps)
 {
-    const struct des_msg m = s->msg[i];
-    const uint16_t half = m.count / 2;
+    const struct des_msg *m = &s->msg[i];
+    const uint32_t from = m->from, to = m->to;
+    const uint16_t half = m->count / 2;
+    const struct des_sent first = { .seq = m->seq, .step = m->step, .count = half };
+    const struct des_sent second = { .seq = m->seq + half, .step = m->step, .count = (uint16_t)(m->count - half) };
 
-    if (m.kind != DES_SEGMENT)
+    if (m->kind != DES_SEGMENT)
         return;
     if (half)
-        push_sent(s, &m, m.seq, half, begin_ps + share_of(end_ps - begin_ps, half, m.count));
-    push_sent(s, &m, m.seq + half, (uint16_t)(m.count - half), end_ps);
+        des_sent_at(s, from, to, &first, begin_ps + share_of(end_ps - begin_ps, half, (uint16_t)(half + second.count)));
+    des_sent_at(s, from, to, &second, end_ps);
 }
 
 static void arrive(struct des *s, uint32_t i)
@@ -237,9 +223,18 @@ void des_flush(struct des *s)
     des_send(s, m->from, (uint16_t)tt_exec_peer_of(&s->rank[m->from].exec, m->to), i);
 }
 
+/* What the sender of a segment copies: nothing if it is there already, or will be fetched. */
+static uint64_t copied_of(const struct des *s, uint32_t me, const struct tt_action *a)
+{
+    const uint32_t to = s->rank[me].peers[a->peer].rank;
+    const struct tt_des_way *way = des_way(s, tt_layout_distance(s->conf->net->layout, me, to));
+
+    return a->a.kind == TT_AT_REMOTE || (a->direct && way->single_bytes) ? 0 : a->bytes;
+}
+
 void des_send_segment(struct des *s, uint32_t me, const struct tt_action *a)
 {
-    const uint64_t copied = a->a.kind == TT_AT_REMOTE ? 0 : a->bytes;   /* or it is there already */
+    const uint64_t copied = copied_of(s, me, a);
     struct des_msg *m;
     uint32_t i;
 

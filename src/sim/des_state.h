@@ -64,6 +64,7 @@ struct des_rank {
     struct tt_exec_peer *peers;
     struct des_flow *flow;
     uint32_t early;             /* messages that came before their step, oldest first */
+    uint32_t unsent;            /* sources that will be free, of which nothing comes, earliest first: des_sent.c */
     uint32_t seen_loaded, seen_head, seen_round;
     float slow;
     bool done;
@@ -114,6 +115,27 @@ void des_cores_come(struct des *s, uint32_t m);
 double des_cores_busy(const struct des *s, uint64_t time_ps);
 /* The core of a rank has done what there was (a DES_CORE). */
 void des_cores_go_on(struct des *s, uint32_t m);
+
+/* des_sent.c: when the sources of puts are free again. */
+
+/* Segments of one put. */
+struct des_sent {
+    uint32_t seq;       /* the first */
+    uint16_t step, count;
+};
+
+/* The sources of what rank `me` sends to `to` are free at a time, which is not past. */
+void des_sent_at(struct des *s, uint32_t me, uint32_t to, const struct des_sent *what, uint64_t time_ps);
+/* A DES_SENT is due: the executor hears of it, and the message is free. */
+void des_sent(struct des *s, uint32_t i);
+/* Rank `me` is at work: it hears of all that are free by now. */
+void des_sent_catch_up(struct des *s, uint32_t me);
+/* Rank `me` has put a segment: what was put before may be what it waits for now. */
+void des_sent_heed(struct des *s, uint32_t me, uint16_t step);
+/* Rank `me` rests: it will be woken if nothing but the end of its puts is left. */
+void des_sent_before_rest(struct des *s, uint32_t me);
+/* Nothing else will happen. False: this neither. */
+bool des_sent_wake_all(struct des *s);
 
 /* des_move.c: messages on their way. */
 

@@ -35,16 +35,15 @@ static uint32_t rails_of(const struct tt_layout *l)
 
 /* ---- building --------------------------------------------------------------------------------------- */
 
-/* Numbers all servers, and returns how many there are: more than UINT32_MAX cannot be made, and their numbers mean nothing. */
+/* Numbers all servers but those of pairs, and returns how many there are: more than UINT32_MAX cannot be made, and their numbers mean
+ * nothing. */
 static uint64_t number_servers(struct tt_net *net, const struct tt_net_conf *conf)
 {
     const struct tt_layout *l = conf->layout;
     uint64_t n = 0;
 
-    net->pair_from = 0;
     net->pair_stride = tt_layout_widest(l);
-    n += (uint64_t)l->nranks * net->pair_stride;
-    net->socket_from = (uint32_t)n;
+    net->socket_from = 0;
     net->socket_stride = 0;
     if (l->node == TT_NODE_SOCKETS) {
         net->socket_stride =
@@ -61,6 +60,7 @@ static uint64_t number_servers(struct tt_net *net, const struct tt_net_conf *con
             net->up_from[d][way] = (uint32_t)n;
             n += groups_of(l, (enum tt_distance)(d - 1));
         }
+    net->pair_from = (uint32_t)n;
     return n;
 }
 
@@ -235,14 +235,16 @@ static void bind_rails(struct tt_net *net)
     }
 }
 
-uint64_t tt_net_memory(const struct tt_net_conf *conf)
+uint64_t tt_net_memory(const struct tt_net_conf *conf, uint64_t npairs)
 {
     const struct tt_layout *l = conf->layout;
+    const uint64_t there = (uint64_t)l->nranks * (tt_layout_widest(l) - 1u);
     struct tt_net net = { .layout = l };
 
     for (int d = TT_NEAR_ZONE; d < TT_DISTANCES; d++)
         net.shared_up[d] = conf->uplink_bytes_per_s[d] > 0;
-    return number_servers(&net, conf) * sizeof *net.server + (uint64_t)l->nhosts * rails_of(l);
+    return number_servers(&net, conf) * sizeof *net.server + (uint64_t)l->nhosts * rails_of(l) +
+           (npairs < there ? npairs : there) * (2 * (sizeof *net.server + sizeof *net.pair_key) + 4 * sizeof *net.pair);
 }
 
 tutti_status tt_net_init(struct tt_net *out, const struct tt_net_conf *conf, const struct tt_fault *faults,
@@ -256,11 +258,10 @@ tutti_status tt_net_init(struct tt_net *out, const struct tt_net_conf *conf, con
         return st;
     nservers = number_servers(&net, conf);
     if (nservers >= UINT32_MAX)
-        return tt_fail(
-            TUTTI_ERR_INVALID,
-            "%u ranks on hosts of up to %u: that is %llu links, as each two of a host have one; at most %u can be simulated",
-            conf->layout->nranks, net.pair_stride, (unsigned long long)nservers, UINT32_MAX - 1);
-    net.nservers = (uint32_t)nservers;
+        return tt_fail(TUTTI_ERR_INVALID,
+                       "%u ranks on %u hosts: that is %llu links beside those of pairs; at most %u can be simulated",
+                       conf->layout->nranks, conf->layout->nhosts, (unsigned long long)nservers, UINT32_MAX - 1);
+    net.nservers = net.servers_cap = (uint32_t)nservers;
     net.server = malloc(((size_t)net.nservers + 1) * sizeof *net.server);
     net.rail_ranks = calloc((size_t)conf->layout->nhosts * net.nrails, 1);
     if (!net.server || !net.rail_ranks) {
@@ -283,8 +284,70 @@ void tt_net_fini(struct tt_net *net)
 {
     free(net->server);
     free(net->rail_ranks);
+    free(net->pair);
+    free(net->pair_key);
     net->server = NULL;
+    net->pair = NULL;
+    net->pair_key = NULL;
     net->rail_ranks = NULL;
+}
+
+/* ---- links of pairs ----------------------------------------------------------------------------------------- */
+
+/* Where a pair is, or would be. */
+static struct tt_net_pair *find_pair(struct tt_net_pair *pair, uint32_t cap, uint64_t key)
+{
+    uint32_t at = (uint32_t)((key * 0x9e3779b97f4a7c15ull) >> 32) & (cap - 1);
+
+    while (pair[at].key && pair[at].key != key)
+        at = (at + 1) & (cap - 1);
+    return &pair[at];
+}
+
+static void grow_pairs(struct tt_net *net)
+{
+    const uint32_t cap = net->pairs_cap ? 2 * net->pairs_cap : 1024;
+    struct tt_net_pair *grown = calloc(cap, sizeof *grown);
+
+    tt_assert(grown);
+    for (uint32_t i = 0; i < net->pairs_cap; i++)
+        if (net->pair[i].key)
+            *find_pair(grown, cap, net->pair[i].key) = net->pair[i];
+    free(net->pair);
+    net->pair = grown;
+    net->pairs_cap = cap;
+}
+
+static uint32_t new_pair_server(struct tt_net *net, uint64_t key)
+{
+    if (net->nservers == net->servers_cap) {
+        const uint64_t cap = (uint64_t)net->servers_cap + net->npairs + 1024;
+
+        tt_assert(cap < UINT32_MAX);
+        net->server = realloc(net->server, cap * sizeof *net->server);
+        net->pair_key = realloc(net->pair_key, (cap - net->pair_from) * sizeof *net->pair_key);
+        tt_assert(net->server && net->pair_key);
+        net->servers_cap = (uint32_t)cap;
+    }
+    net->server[net->nservers] = (struct tt_server){ .slow = 1 };
+    net->pair_key[net->nservers - net->pair_from] = key;
+    return net->nservers++;
+}
+
+/* The link from a rank to number `local` of its host; it is there from its first use on. */
+static uint32_t pair_server(struct tt_net *net, uint32_t from, uint32_t local)
+{
+    const uint64_t key = (uint64_t)from * net->pair_stride + local + 1;
+    struct tt_net_pair *pair;
+
+    if (2 * net->npairs >= net->pairs_cap)
+        grow_pairs(net);
+    pair = find_pair(net->pair, net->pairs_cap, key);
+    if (!pair->key) {
+        *pair = (struct tt_net_pair){ .key = key, .server = new_pair_server(net, key) };
+        net->npairs++;
+    }
+    return pair->server;
 }
 
 /* ---- ways --------------------------------------------------------------------------------------------------- */
@@ -317,7 +380,7 @@ static bool path_outside(const struct tt_net *net, uint32_t from, uint32_t to, s
     return true;
 }
 
-bool tt_net_path(const struct tt_net *net, uint32_t from, uint32_t to, struct tt_net_path *p)
+bool tt_net_path(struct tt_net *net, uint32_t from, uint32_t to, struct tt_net_path *p)
 {
     const struct tt_layout *l = net->layout;
 
@@ -328,7 +391,7 @@ bool tt_net_path(const struct tt_net *net, uint32_t from, uint32_t to, struct tt
         return path_outside(net, from, to, p);
     p->first_is_private = p->distance == TT_NEAR_SOCKET || l->node == TT_NODE_MESH;
     if (p->first_is_private)
-        add_hop(p, net->pair_from + from * net->pair_stride + tt_layout_local(l, to), p->distance);
+        add_hop(p, pair_server(net, from, tt_layout_local(l, to)), p->distance);
     else
         add_hop(p,
                 net->socket_from + tt_layout_socket(l, from) * net->socket_stride +
@@ -356,22 +419,15 @@ void tt_net_serve(struct tt_net *net, uint32_t server, enum tt_distance c, uint6
     s->busy_ps += *end_ps - *begin_ps;
 }
 
-/* The class of the link from a rank to number `local` of its host. */
-static enum tt_distance pair_class(const struct tt_net *net, uint32_t rank, uint32_t local)
-{
-    const uint32_t host = tt_layout_host(net->layout, rank);
-
-    if (local >= tt_layout_host_ranks(net->layout, host))
-        return TT_NEAR_HOST;
-    return tt_layout_distance(net->layout, rank, tt_layout_rank(net->layout, host, local)) == TT_NEAR_HOST
-               ? TT_NEAR_HOST
-               : TT_NEAR_SOCKET;
-}
-
 enum tt_distance tt_net_class(const struct tt_net *net, uint32_t server)
 {
-    if (server < net->socket_from)
-        return pair_class(net, server / net->pair_stride, server % net->pair_stride);
+    if (server >= net->pair_from) {
+        const uint64_t key = net->pair_key[server - net->pair_from] - 1;
+        const uint32_t from = (uint32_t)(key / net->pair_stride), local = (uint32_t)(key % net->pair_stride);
+
+        return tt_layout_distance(net->layout, from,
+                                  tt_layout_rank(net->layout, tt_layout_host(net->layout, from), local));
+    }
     if (server < net->rail_from[0])
         return TT_NEAR_HOST;
     for (int d = TT_NEAR_WAN; d >= TT_NEAR_ZONE; d--)

@@ -60,15 +60,24 @@ struct tt_server {
     float slow;             /* times as long; 0: dead */
 };
 
+/* The link of an ordered pair of one host, by its number. */
+struct tt_net_pair {
+    uint64_t key;           /* from * pair_stride + to within its host + 1; 0: none */
+    uint32_t server;
+};
+
 struct tt_net {
     const struct tt_layout *layout;
     uint64_t latency_ps[TT_DISTANCES];
     double byte_ps[TT_DISTANCES];       /* by class of server: SOCKET and HOST links, RACK rails, ZONE and above uplinks */
     double pair_byte_ps[TT_DISTANCES];  /* above RACK: bound of one pair; 0: none */
     bool shared_up[TT_DISTANCES];       /* whether leaving a group below that level is a server */
-    struct tt_server *server;           /* [nservers] */
-    uint32_t nservers;
-    uint32_t pair_from, pair_stride;    /* first server of each kind */
+    struct tt_server *server;           /* [servers_cap] */
+    uint32_t nservers, servers_cap;
+    struct tt_net_pair *pair;           /* [pairs_cap], a power of two, at most half full: where the hash of the key is, or after it */
+    uint64_t *pair_key;                 /* [servers_cap - pair_from] */
+    uint32_t npairs, pairs_cap;
+    uint32_t pair_from, pair_stride;    /* first server of each kind; pairs are the last, and come when they are used */
     uint32_t socket_from, socket_stride;
     uint32_t rail_from[2], nrails;      /* out, in */
     uint32_t up_from[TT_DISTANCES][2];  /* up, down */
@@ -94,8 +103,9 @@ static inline uint64_t tt_net_after(uint64_t from_ps, double ps)
                                                                                        : TT_NET_TIME_MAX_PS;
 }
 
-/* Bytes of memory that a network takes. */
-uint64_t tt_net_memory(const struct tt_net_conf *conf);
+/* Bytes of memory that a network takes, of which at most npairs ordered pairs exchange something: as much as its tables come to have room
+ * for, which they double. */
+uint64_t tt_net_memory(const struct tt_net_conf *conf, uint64_t npairs);
 
 /* Builds a network. INVALID (logged): a rate or latency that is needed is missing, a fault names what is not there or is out of bounds, or
  * there are too many links. NOMEM (logged). */
@@ -103,8 +113,8 @@ tutti_status tt_net_init(struct tt_net *net, const struct tt_net_conf *conf, con
                          uint32_t nfaults);
 void tt_net_fini(struct tt_net *net);
 
-/* The way from `from` to another rank. False: a dead NIC is on it. */
-bool tt_net_path(const struct tt_net *net, uint32_t from, uint32_t to, struct tt_net_path *out);
+/* The way from `from` to another rank. False: a dead NIC is on it. Pointers into net->server may move. Aborts when there is no memory. */
+bool tt_net_path(struct tt_net *net, uint32_t from, uint32_t to, struct tt_net_path *out);
 /* A server of class `c` serves `bytes` that come at `at_ps`: when it begins and ends. */
 void tt_net_serve(struct tt_net *net, uint32_t server, enum tt_distance c, uint64_t at_ps, uint64_t bytes,
                   uint64_t *begin_ps, uint64_t *end_ps);

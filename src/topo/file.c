@@ -1,6 +1,5 @@
 /* Reads descriptions of machines: JSON, as docs/topology.md has it. Whatever is there is checked; a key that is none of the format's is
  * an error, since most likely it is misspelt. */
-#include <errno.h>
 #include <inttypes.h>
 #include <json-c/json.h>
 #include <math.h>
@@ -8,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/jsonread.h"
 #include "base/status.h"
 #include "topo/labels.h"
 #include "topo/topo.h"
@@ -292,49 +292,6 @@ static tutti_status read_whole(struct tt_topo *t, struct json_object *o, const c
     return st ? st : read_rules(&top, o, t);
 }
 
-/* Line and column, from 1, of text[at]. */
-static void position(const char *text, size_t at, unsigned *line, unsigned *column)
-{
-    *line = *column = 1;
-    for (size_t i = 0; i < at; i++) {
-        *column = text[i] == '\n' ? 1 : *column + 1;
-        *line += text[i] == '\n';
-    }
-}
-
-static tutti_status parse_json(struct json_object **out, const char *text, size_t bytes, const char *from)
-{
-    struct json_tokener *tok = json_tokener_new_ex(DEPTH_MAX);
-    struct json_object *o;
-    unsigned line, column;
-    size_t end;
-
-    if (!tok)
-        return tt_fail(TUTTI_ERR_NOMEM, "%s: no memory to read it", from);
-    json_tokener_set_flags(tok, JSON_TOKENER_STRICT | JSON_TOKENER_VALIDATE_UTF8);
-    o = json_tokener_parse_ex(tok, text, (int)bytes);
-    end = json_tokener_get_parse_end(tok);
-    while (o && end < bytes && strchr(" \t\r\n", text[end]) && text[end])
-        end++;
-    if (o && end == bytes) {
-        json_tokener_free(tok);
-        *out = o;
-        return TUTTI_OK;
-    }
-    position(text, end < bytes ? end : bytes, &line, &column);
-    tt_fail(TUTTI_ERR_INVALID, "%s: line %u, column %u: %s", from, line, column,
-            o                                                            ? "there is more after the end of the JSON value"
-            : json_tokener_get_error(tok) == json_tokener_continue       ? "it ends before the JSON value does"
-            : json_tokener_get_error(tok) == json_tokener_error_depth
-                ? "objects within objects, deeper than the format has them"
-            : json_tokener_get_error(tok) == json_tokener_success
-                ? "an object was expected: {...}"
-                : json_tokener_error_desc(json_tokener_get_error(tok)));
-    json_object_put(o);
-    json_tokener_free(tok);
-    return TUTTI_ERR_INVALID;
-}
-
 tutti_status tt_topo_parse(struct tt_topo *out, const char *text, size_t bytes, const char *from)
 {
     struct tt_topo t = { .node = TT_NODE_MESH,
@@ -345,16 +302,15 @@ tutti_status tt_topo_parse(struct tt_topo *out, const char *text, size_t bytes, 
                          .zone_racks = 1,
                          .building_zones = 1,
                          .buildings = 1 };
+    const struct tt_json_place place = { .kind = "", .from = from };
     const char *slash = strrchr(from, '/');
     struct json_object *o = NULL;
     tutti_status st;
 
-    if (bytes > FILE_BYTES_MAX)
-        return tt_fail(TUTTI_ERR_INVALID, "%s: it has more than %u bytes", from, FILE_BYTES_MAX);
     for (int d = 0; d < TT_DISTANCES; d++)
         t.link[d].oversubscription = 1;
     snprintf(t.name, sizeof t.name, "%.63s", slash ? slash + 1 : from);
-    st = parse_json(&o, text, bytes, from);
+    st = tt_json_parse(&o, &place, text, bytes, FILE_BYTES_MAX, DEPTH_MAX);
     if (st)
         return st;
     st = read_whole(&t, o, from);
@@ -366,29 +322,6 @@ tutti_status tt_topo_parse(struct tt_topo *out, const char *text, size_t bytes, 
     return st;
 }
 
-/* The file's bytes; the caller frees *out. */
-static tutti_status read_file(const char *path, char **out, size_t *bytes)
-{
-    FILE *f = fopen(path, "re");
-    char *text = malloc(FILE_BYTES_MAX + 2);
-    int err = 0;
-
-    if (f && text) {
-        *bytes = fread(text, 1, FILE_BYTES_MAX + 1, f);
-        err = ferror(f) ? errno : 0;
-    } else {
-        err = f ? ENOMEM : errno;
-    }
-    if (f)
-        fclose(f);
-    if (!err) {
-        *out = text;
-        return TUTTI_OK;
-    }
-    free(text);
-    return tt_fail_errno(err, "cannot read the topology %s, and no built-in one has that name", path);
-}
-
 tutti_status tt_topo_load(struct tt_topo *out, const char *name_or_path)
 {
     const char *built_in = tt_topo_builtin_text(name_or_path);
@@ -398,7 +331,7 @@ tutti_status tt_topo_load(struct tt_topo *out, const char *name_or_path)
 
     if (built_in)
         return tt_topo_parse(out, built_in, strlen(built_in), name_or_path);
-    st = read_file(name_or_path, &text, &bytes);
+    st = tt_json_load(&text, &bytes, "topology (no built-in one)", name_or_path, FILE_BYTES_MAX);
     if (st)
         return st;
     st = tt_topo_parse(out, text, bytes, name_or_path);

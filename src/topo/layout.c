@@ -55,7 +55,7 @@ static void list_hosts(struct tt_layout *l)
         l->host_ranks[l->host_first[l->seat[r].group[TT_NEAR_HOST]] + l->seat[r].local] = r;
 }
 
-bool tt_layout_init(struct tt_layout *l, const struct tt_seat *seats, uint32_t nranks, enum tt_node_kind node,
+bool tt_layout_init(struct tt_layout *l, const struct tt_layout_seat *seats, uint32_t nranks, enum tt_node_kind node,
                     uint32_t nrails)
 {
     struct tt_layout made = { .nranks = nranks, .node = node, .nrails = nrails };

@@ -35,7 +35,7 @@ enum tt_node_kind {
 /* One rank's seat: the number of its group at each level, counted over the whole communicator from 0 in order of first appearance.
  * group[TT_NEAR_HOST] is its host, group[TT_NEAR_SOCKET] its socket (over all hosts), group[TT_NEAR_RACK] its rack, ...;
  * group[TT_NEAR_SELF] and group[TT_NEAR_WAN] are not read. */
-struct tt_seat {
+struct tt_layout_seat {
     uint32_t group[TT_NEAR_WAN];
     uint32_t local;     /* its number among the ranks of its host, in rank order */
     uint32_t rail;      /* the NIC of its host that it binds to */
@@ -50,7 +50,7 @@ struct tt_layout {
     uint32_t group_ranks[TT_NEAR_WAN];
     /* Table: seat[nranks], and the ranks of each host: host_ranks[host_first[h] .. host_first[h + 1]), ascending. NULL when
      * regular. The layout's own. */
-    struct tt_seat *seat;
+    struct tt_layout_seat *seat;
     uint32_t *host_first, *host_ranks;
     uint32_t widest, narrowest;     /* of a table: the ranks of the host that has most, and of the one that has fewest */
 };
@@ -62,7 +62,7 @@ void tt_layout_regular(struct tt_layout *l, uint32_t nranks, uint32_t host_ranks
 
 /* A layout from a table; seats[nranks] is copied, `local` in it is computed. False: out of memory. Ends with tt_layout_fini (which
  * does nothing for a regular one). */
-bool tt_layout_init(struct tt_layout *l, const struct tt_seat *seats, uint32_t nranks, enum tt_node_kind node,
+bool tt_layout_init(struct tt_layout *l, const struct tt_layout_seat *seats, uint32_t nranks, enum tt_node_kind node,
                     uint32_t nrails);
 void tt_layout_fini(struct tt_layout *l);
 

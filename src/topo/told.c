@@ -117,7 +117,7 @@ static void number(struct key *keys, uint32_t n)
 struct derivation {
     const struct tt_told *places;
     uint32_t n;
-    struct tt_seat *seats;
+    struct tt_layout_seat *seats;
     struct key *keys;
     uint32_t *first;                    /* [n] by host: its first rank */
     bool told[TT_NEAR_WAN];
@@ -255,7 +255,7 @@ static uint32_t group_of(const struct tt_layout *l, uint32_t rank, int level)
 
 bool tt_layout_part(struct tt_layout *out, const struct tt_layout *whole, const uint32_t *ranks, uint32_t n)
 {
-    struct tt_seat *seats = calloc(n + 1u, sizeof *seats);
+    struct tt_layout_seat *seats = calloc(n + 1u, sizeof *seats);
     struct key *keys = calloc(n + 1u, sizeof *keys);
     bool ok = seats && keys;
 

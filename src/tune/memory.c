@@ -16,7 +16,8 @@ static uint64_t number_of(const struct tt_algo *forced)
 static uint64_t key_of(const struct tt_tune_conf *conf, const struct tt_coll *c, const struct tt_algo *forced)
 {
     const uint32_t root = conf->layout->nhosts == 1 ? 0 : c->root;
-    const uint64_t shape = number_of(forced) << 48 | (uint64_t)c->kind << 40 | (uint64_t)c->elem_bytes << 32 | root;
+    const uint64_t shape = number_of(forced) << 48 | (uint64_t)c->kind << 44 | (uint64_t)c->quantized << 42 |
+                           (uint64_t)c->elem_bytes << 32 | root;
 
     return tt_mix64(tt_mix64(tt_tune_class(c->bytes, c->elem_bytes)) ^ shape) | 1;
 }
@@ -48,7 +49,7 @@ struct tt_tune_choice tt_tune_recall(struct tt_tune_memory *m, const struct tt_t
         m->slot[at].key = key;
     }
     choice = m->slot[at].choice;
-    if (choice.algo->fits(call) || forced)
+    if (tt_algo_fits(choice.algo, call) || forced)
         return choice;
     return by_closed_forms(conf, call, NULL);
 }

@@ -105,6 +105,7 @@ tutti_status tt_predict(const struct tt_tune_conf *conf, const struct tt_coll *c
 {
     const struct tt_tune_costs *costs = &conf->costs;
     struct tt_coll first = *coll;
+    struct tt_des_way near = costs->near;
     struct tt_net_conf net;
     struct tt_des_conf des = {
         .algo = algo,
@@ -115,9 +116,11 @@ tutti_status tt_predict(const struct tt_tune_conf *conf, const struct tt_coll *c
         .streams = segments->streams,
         .depth = segments->depth,
         .way = costs->far,
-        .near = &costs->near,
+        .near = &near,
         .reduce_byte_ns = costs->reduce_byte_ns,
         .copy_byte_ns = costs->copy_byte_ns,
+        .plan_ns = costs->plan_ns,
+        .step_ns = costs->step_ns,
         .cores = costs->cores,
         .wake_ns = costs->wake_ns,
         .idle_ns = costs->idle_ns,
@@ -129,6 +132,8 @@ tutti_status tt_predict(const struct tt_tune_conf *conf, const struct tt_coll *c
     char why[256];
 
     first.rank = 0;
+    if (!costs->cores || costs->cores >= tt_layout_widest(conf->layout))
+        near.single_bytes = 0;
     make_net(conf, &net);
     make_uplinks(conf, &net);
     st = tt_des_run(&des, &r, why, sizeof why);

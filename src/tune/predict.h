@@ -9,10 +9,11 @@
 
 /* What the work of a rank costs, measured once and agreed by all ranks, nanoseconds. */
 struct tt_tune_costs {
-    struct tt_des_way far, near;        /* messages between hosts, and within one */
+    struct tt_des_way far, near;        /* messages between hosts, and within one: its single copies only where ranks outnumber cores */
     double far_latency_ns, near_latency_ns;     /* from when a message is sent until it can be seen, where no link tells */
     double far_byte_ns;                 /* of a rail, where no link tells */
     double reduce_byte_ns, copy_byte_ns;
+    double plan_ns, step_ns;            /* software of calls that are no straight programs: once, and for each step */
     double wake_ns, idle_ns;            /* a core turns from one rank to another: in any case, and for each that waits */
     uint32_t cores;                     /* of each host */
 };

@@ -8,7 +8,16 @@
     64u /* of the wire, in the larger buffer: what is longer behaves alike, and takes longer to simulate */
 #define RANK_EVENTS 4u /* that setting up a rank takes as long as */
 #define ALIKE 0.01 /* predicted times that do not differ more are the same: the one that comes first in the register */
+#define QUANTIZED_BLOCK 6500.0 /* bytes are added up while a packed block is unpacked, added to and packed: bench/micro_codec.c sums */
 #define WORTH 0.05 /* what other segments must gain to be taken */
+
+void tt_tune_quantized(struct tt_tune_conf *conf, uint32_t block_bytes)
+{
+    const double times = QUANTIZED_BLOCK / block_bytes;
+
+    conf->costs.reduce_byte_ns *= times;
+    conf->model.reduce_byte_ns *= times;
+}
 
 uint64_t tt_tune_class(uint64_t bytes, uint32_t elem_bytes)
 {
@@ -45,7 +54,7 @@ static void list_candidates(const struct tt_tune_conf *conf, const struct tt_col
         struct tt_candidate c = { .algo = algo, .state = TT_NO_SIMULATION };
         struct tt_cost cost;
 
-        if (algo->kind != call->kind || (forced ? algo != forced : !algo->fits(call)))
+        if (algo->kind != call->kind || (forced ? algo != forced : !tt_algo_fits(algo, call)))
             continue;
         cost = algo->cost(call);
         c.model_ns = tt_cost_ns(&cost, &conf->model);
@@ -131,7 +140,8 @@ static void try_variant(struct race *race, const struct tt_candidate *of, uint64
     run(race, c, WORTH);
 }
 
-/* Only where something is cut at all. */
+/* Only where something is cut at all. Between hosts nothing longer than the rule says: a put that is one segment cannot go on before
+ * all of it is there, and in the simulation nobody is late. What it saves there is work of the cores, where links may be slower than is known. */
 static void run_variants(struct race *race)
 {
     const struct tt_candidate *winner = race->best;
@@ -140,7 +150,8 @@ static void run_variants(struct race *race)
     if (race->like.bytes <= race->conf->limits.eager_bytes)
         return;
     try_variant(race, winner, segment / 2, winner->segments.streams);
-    try_variant(race, winner, segment * 2, winner->segments.streams);
+    if (race->conf->layout->nhosts == 1)
+        try_variant(race, winner, segment * 2, winner->segments.streams);
     try_variant(race, winner, segment, winner->segments.streams == 1 ? 2 : 1);
 }
 
@@ -206,9 +217,22 @@ static uint64_t events_for(const struct tt_coll *like)
     return n < TT_TUNE_EVENTS_MAX ? n : TT_TUNE_EVENTS_MAX;
 }
 
-static void race_all(const struct tt_tune_conf *conf, const struct tt_coll *like, bool whole, struct tt_tune_report *r)
+/* What is shortened is fetched in single copies where the call itself would be. */
+static struct tt_tune_conf conf_for(const struct tt_tune_conf *conf, const struct tt_coll *of_class,
+                                    const struct tt_coll *like)
 {
-    struct race race = { .conf = conf, .like = *like, .events_left = events_for(like), .whole = whole, .report = r };
+    struct tt_tune_conf out = *conf;
+
+    for (uint64_t bytes = of_class->bytes; bytes / 2 >= like->bytes; bytes /= 2)
+        out.costs.near.single_bytes /= 2;
+    return out;
+}
+
+static void race_all(const struct tt_tune_conf *conf, const struct tt_coll *of_class, const struct tt_coll *like,
+                     bool whole, struct tt_tune_report *r)
+{
+    const struct tt_tune_conf there = conf_for(conf, of_class, like);
+    struct race race = { .conf = &there, .like = *like, .events_left = events_for(like), .whole = whole, .report = r };
 
     run_all(&race);
     if (race.best)
@@ -233,7 +257,7 @@ struct tt_tune_choice tt_tune_choose(const struct tt_tune_conf *conf, const stru
     r->why_model = why;
     list_candidates(conf, &of_class, &like, forced, r);
     if (!why)
-        race_all(conf, &like, report != NULL, r);
+        race_all(conf, &of_class, &like, report != NULL, r);
     c = &r->candidate[r->chosen];
     return (struct tt_tune_choice){
         .algo = c->algo,

@@ -54,6 +54,10 @@ struct tt_tune_report {
     const char *why_model;              /* why closed forms decided; NULL: they did not */
 };
 
+/* For quantized calls, whose elements are packed blocks: what a step costs that unpacks, adds and packs. What it costs to pack the input and to unpack the
+ * result is the same whatever is chosen, and left out. */
+void tt_tune_quantized(struct tt_tune_conf *conf, uint32_t block_bytes);
+
 /* The size that stands for all of its class: the largest of it. Four classes to an octave; bytes of whole elements. */
 uint64_t tt_tune_class(uint64_t bytes, uint32_t elem_bytes);
 

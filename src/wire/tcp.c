@@ -75,6 +75,8 @@ static tutti_status tcp_open(struct tt_wire **out, const struct tt_wire_conf *co
     if (!t)
         return tt_fail(TUTTI_ERR_NOMEM, "tcp: no memory");
     t->conf = *conf;
+    if (tt_secure_is_plain(conf->secure))
+        t->conf.secure = NULL;
     t->lanes_free = t->conf.lanes == 0;
     if (t->lanes_free)
         t->conf.lanes = 1;      /* more once it is known who is where */
@@ -257,6 +259,8 @@ static int tcp_poll(struct tt_wire *w, struct tt_done *done, int max)
         tt_tcp_settle(t);
     if (few)
         receive_few(t);
+    else if (t->nmore)
+        tt_tcp_secure_receive(t);
     if (!few || t->nblocked || t->nopening || t->armed || t->nactive == 0 || ++t->tick % LOOK_EVERY == 0) {
         t->armed = false;
         look(t);
@@ -271,7 +275,7 @@ static int tcp_arm(struct tt_wire *w)
     struct tt_tcp *t = tt_tcp_of(w);
     struct itimerspec when = { 0 };
 
-    if (t->done_head != t->done_tail || t->news)
+    if (t->done_head != t->done_tail || t->news || t->nmore)
         return -1;
     t->armed = true;
     if (t->greetings) {

@@ -6,6 +6,7 @@
  *   tcp_link.c    links and lanes: what they consist of, how they end
  *   tcp_send.c    descriptors to frames to the kernel
  *   tcp_recv.c    the kernel's bytes to frames to memory and signals
+ *   tcp_secure.c  the same bytes through TLS, where that is asked for
  *   tcp_region.c  registered memory
  *   tcp_frame.c   the formats (pure)
  *
@@ -14,8 +15,12 @@
 #ifndef TT_WIRE_TCP_H
 #define TT_WIRE_TCP_H
 
+#include <sys/uio.h>
+
 #include "base/acceptor.h"
+#include "secure/stream.h"
 #include "wire/ifaddr.h"
+#include "wire/lane_pace.h"
 #include "wire/tcp_frame.h"
 #include "wire/wire.h"
 
@@ -84,15 +89,19 @@ struct tt_tcp_queue {
 struct tt_tcp_lane {
     enum tt_tcp_watched watch;
     int fd;                     /* -1: not up */
+    struct tt_stream *stream;   /* TLS over fd, which it then owns; NULL: plain */
+    bool more;                  /* TLS may hold bytes that have come: the socket does not tell */
     struct tt_tcp_link *link;
     bool dirty;                 /* on tt_tcp.dirty: to be flushed before post returns */
     bool blocked;               /* the kernel took less than it was offered: wait for EPOLLOUT */
     bool watching_out;
     bool deaf;                  /* the peer takes no more */
+    bool paced;                 /* its bytes leave this machine: pace holds */
     bool bye, ended;            /* the peer said that it will close; it has */
     struct tt_tcp_lane *next_dirty;
 
     struct tt_tcp_queue queues[TT_TCP_CLASSES];
+    struct tt_lane_pace pace;
     uint64_t queued_bytes;      /* in the queues and not yet the kernel's */
     bool begun;                 /* the front of queues[current] has left in part: the first `sent` bytes of it */
     uint8_t current;
@@ -151,6 +160,8 @@ struct tt_tcp_link {
     uint64_t theirs_bytes;
     struct tt_tcp_lane *lanes;  /* [nlanes] */
     uint32_t nlanes;            /* agreed; 0 before it is up */
+    uint32_t beside;            /* a lane that goes over the same rail as the first; 0: none does */
+    bool keeps_first;           /* free of bulk frames: it and that one are slow */
     uint32_t next_lane;         /* of lanes with the same load, which is looked at first */
 
     /* out */
@@ -177,6 +188,7 @@ struct tt_tcp_link {
     struct tt_tcp_way order[1 + TT_TCP_ENDPOINTS];  /* candidates, best first */
     uint8_t ncandidates, candidate;
     uint32_t failures, patience;
+    bool refused;               /* it was said that TLS does not come about */
     uint64_t nonce;
 };
 #define TT_TCP_NOBODY UINT32_MAX
@@ -212,7 +224,7 @@ struct tt_tcp {
     struct tt_tcp_link **links;         /* [nranks]; NULL: none */
     struct tt_tcp_lane **active;        /* [nactive] lanes that are up */
     uint32_t nactive, active_depth;
-    uint32_t nblocked;
+    uint32_t nblocked, nmore;           /* of them */
     struct tt_tcp_lane *dirty;
     struct tt_tcp_link *news, **news_end;
 
@@ -250,7 +262,7 @@ uint64_t tt_tcp_lane_bytes(const struct tt_tcp_link *link);
 /* Gives it what it needs once it is up. False: no memory, lose it. */
 bool tt_tcp_link_furnish(struct tt_tcp_link *link, uint32_t nlanes);
 /* The connection becomes the lane, which then owns it. False: nothing changed. */
-bool tt_tcp_lane_open(struct tt_tcp_lane *lane, int fd);
+bool tt_tcp_lane_open(struct tt_tcp_lane *lane, int fd, struct tt_stream *stream);
 void tt_tcp_link_up(struct tt_tcp_link *link);
 /* A lane has ended after the peer said goodbye. The link ends, with status OK, when its last lane has. */
 void tt_tcp_lane_ended(struct tt_tcp_lane *lane);
@@ -259,7 +271,8 @@ void tt_tcp_lane_ended(struct tt_tcp_lane *lane);
 void tt_tcp_link_lose(struct tt_tcp_link *link, tutti_status status, const char *why);
 /* Says goodbye on all lanes, waits (at most a second) until the peers' kernels have it all, and closes. */
 void tt_tcp_links_close(struct tt_tcp *t);
-void tt_tcp_tune(const struct tt_tcp *t, int fd, bool one_of_many);
+/* Sets a lane's socket up. Returns whether both ends are this machine's. */
+bool tt_tcp_tune(const struct tt_tcp *t, int fd, bool one_of_many);
 /* Loses links whose peer's host has been silent for too long. */
 void tt_tcp_links_expire(struct tt_tcp *t, uint64_t now_ns);
 /* Makes epoll watch fd for events; what: one of the structs that begin with an enum tt_tcp_watched. */
@@ -307,6 +320,19 @@ void tt_tcp_sources_gone(struct tt_tcp *t, const void *mem, size_t bytes);
 void tt_tcp_lane_receive(struct tt_tcp_lane *lane);
 /* The memory is about to go away: what is arriving there goes nowhere from now on. */
 void tt_tcp_targets_gone(struct tt_tcp *t, const struct tt_tcp_region *r);
+
+/* tcp_secure.c */
+/* As recv and sendmsg that do not wait, with errno: through the stream, or to fd where that is NULL. What sending took may stay in the stream:
+ * tt_stream_flush. apart: the kernel does not join it with what follows in one packet. */
+ssize_t tt_tcp_hear(int fd, struct tt_stream *stream, void *data, size_t bytes);
+ssize_t tt_tcp_say(int fd, struct tt_stream *stream, const struct iovec *parts, int nparts, bool apart);
+/* Reads once, into the payload's place or else the buffer. *room: what came, as only the next read tells whether there is more. */
+ssize_t tt_tcp_secure_read(struct tt_tcp_lane *lane, size_t *room);
+/* Whether the stream still holds bytes that the lane has given it. */
+bool tt_tcp_secure_holds(struct tt_tcp_lane *lane);
+void tt_tcp_secure_more(struct tt_tcp_lane *lane, bool more);
+/* Reads lanes whose stream may hold something. */
+void tt_tcp_secure_receive(struct tt_tcp *t);
 
 /* tcp_region.c */
 tutti_status tt_tcp_reg(struct tt_wire *w, void *mem, size_t bytes, struct tt_region **out);

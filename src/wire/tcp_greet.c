@@ -42,6 +42,7 @@ struct tt_tcp_greeting {
     enum tt_tcp_watched watch;
     enum greeting_state state;
     int fd;
+    struct tt_stream *stream;   /* TLS over fd, which it then owns; NULL: plain, or no connection yet */
     struct tt_tcp *tcp;
     struct tt_tcp_link *link;   /* NULL: STRANGER */
     struct tt_tcp_greeting *next;
@@ -49,6 +50,7 @@ struct tt_tcp_greeting {
     struct tt_hello hello;      /* of the other end, once it has come */
     uint32_t lane;
     bool plain;                 /* ours, of a further lane: its rail did not connect, so not over it */
+    bool owes;                  /* ours: HELLO waits for the handshake of TLS */
     uint32_t have;
     uint8_t in[TT_HELLO_BYTES];
 };
@@ -86,15 +88,39 @@ static struct tt_tcp_greeting *greeting_create(struct tt_tcp *t, struct tt_tcp_l
     return g;
 }
 
+static void greeting_close(struct tt_tcp_greeting *g)
+{
+    if (g->stream)
+        tt_stream_destroy(g->stream);
+    else if (g->fd >= 0)
+        close(g->fd);
+    g->stream = NULL;
+    g->fd = -1;
+}
+
 /* Drops the connection; the struct goes at the end of the poll, as epoll may still name it. */
 static void greeting_end(struct tt_tcp_greeting *g)
 {
-    if (g->fd >= 0)
-        close(g->fd);
-    g->fd = -1;
+    greeting_close(g);
     set_state(g, OVER, TT_NEVER);
 }
 
+/* From now on what is said goes through TLS, if that is asked for. False: no memory. */
+static bool greeting_secure(struct tt_tcp_greeting *g, enum tt_stream_end end)
+{
+    struct tt_secure *secure = g->tcp->conf.secure;
+
+    return !secure || tt_stream_create(&g->stream, secure, g->fd, end) == TUTTI_OK;
+}
+
+/* Has epoll watch for what TLS needs next. */
+static void greeting_watch(struct tt_tcp_greeting *g)
+{
+    if (g->stream)
+        tt_tcp_watch(g->tcp, g->fd, tt_stream_wants(g->stream), g);
+}
+
+/* Says it, or owes it while TLS has not come so far. False: the connection is of no use. */
 static bool greeting_say(struct tt_tcp_greeting *g, enum tt_hello_kind kind, uint32_t lanes)
 {
     const struct tt_wire_conf *conf = &g->tcp->conf;
@@ -109,9 +135,13 @@ static bool greeting_say(struct tt_tcp_greeting *g, enum tt_hello_kind kind, uin
         .link_bytes = conf->link_bytes,
     };
     uint8_t out[TT_HELLO_BYTES];
+    const struct iovec part = { .iov_base = out, .iov_len = sizeof out };
+    ssize_t n;
 
     tt_hello_write(&h, conf->secret, out);
-    return send(g->fd, out, sizeof out, MSG_NOSIGNAL | MSG_DONTWAIT) == sizeof out; /* fits any fresh socket */
+    n = tt_tcp_say(g->fd, g->stream, &part, 1, false);
+    g->owes = n < 0 && errno == EAGAIN && g->stream && g->state == SAID_HELLO;
+    return g->owes || n == sizeof out; /* fits any fresh socket */
 }
 
 enum heard { HEARD_NOTHING, HEARD_ALL, HEARD_ENOUGH /* it ended, or is not of our kind */ };
@@ -120,7 +150,7 @@ enum heard { HEARD_NOTHING, HEARD_ALL, HEARD_ENOUGH /* it ended, or is not of ou
 static enum heard greeting_hear(struct tt_tcp_greeting *g, enum tt_hello_kind kind)
 {
     const struct tt_wire_conf *conf = &g->tcp->conf;
-    const ssize_t n = recv(g->fd, g->in + g->have, sizeof g->in - g->have, MSG_DONTWAIT);
+    const ssize_t n = tt_tcp_hear(g->fd, g->stream, g->in + g->have, sizeof g->in - g->have);
     struct tt_hello h;
 
     if (n < 0 && (errno == EAGAIN || errno == EINTR))
@@ -151,9 +181,10 @@ static bool greeting_welcome(struct tt_tcp_greeting *g)
 /* The greeting's connection becomes the lane. */
 static bool greeting_adopt(struct tt_tcp_greeting *g, struct tt_tcp_lane *lane)
 {
-    if (!tt_tcp_lane_open(lane, g->fd))
+    if (!tt_tcp_lane_open(lane, g->fd, g->stream))
         return false;
     g->fd = -1;
+    g->stream = NULL;
     set_state(g, OVER, TT_NEVER);
     return true;
 }
@@ -312,14 +343,23 @@ static void attempts_over(struct tt_tcp_greeting *g)
     tt_tcp_link_lose(link, TUTTI_ERR_PEER_LOST, "none of its addresses connects");
 }
 
+/* Says, once for a link, why the peer and we do not believe each other. */
+static void say_refusal(struct tt_tcp_greeting *g)
+{
+    const bool refused = g->stream && *tt_stream_why(g->stream);
+
+    if (refused && !g->link->refused)
+        tt_log(TT_LOG_WARN, "tcp: the connection to rank %u cannot be secured: %s", g->link->peer, tt_stream_why(g->stream));
+    g->link->refused |= refused;
+}
+
 /* The candidate is not it: on to the next, after all of them with a pause. */
 static void attempt_failed(struct tt_tcp_greeting *g)
 {
     struct tt_tcp_link *link = g->link;
 
-    if (g->fd >= 0)
-        close(g->fd);
-    g->fd = -1;
+    say_refusal(g);
+    greeting_close(g);
     if (++link->failures >= ROUNDS_MAX * link->ncandidates) {
         attempts_over(g);
         return;
@@ -356,7 +396,7 @@ static void attempt_connected(struct tt_tcp_greeting *g)
     socklen_t bytes = sizeof err;
 
     if (getsockopt(g->fd, SOL_SOCKET, SO_ERROR, &err, &bytes) != 0 || err != 0 ||
-        !tt_tcp_watch(g->tcp, g->fd, EPOLLIN, g)) {
+        !tt_tcp_watch(g->tcp, g->fd, EPOLLIN, g) || !greeting_secure(g, TT_STREAM_CONNECTS)) {
         attempt_failed(g);
         return;
     }
@@ -369,8 +409,13 @@ static void attempt_connected(struct tt_tcp_greeting *g)
 static void attempt_heard(struct tt_tcp_greeting *g)
 {
     struct tt_tcp_link *link = g->link;
-    const enum heard heard = greeting_hear(g, TT_WELCOME);
+    enum heard heard;
 
+    if (g->owes && !greeting_say(g, TT_HELLO, g->tcp->conf.lanes)) {
+        attempt_failed(g);
+        return;
+    }
+    heard = greeting_hear(g, TT_WELCOME);
     if (heard == HEARD_NOTHING)
         return;
     if (heard == HEARD_ENOUGH || g->hello.nonce != link->nonce || !greeting_say(g, TT_CONFIRM, g->tcp->conf.lanes)) {
@@ -524,7 +569,8 @@ static void stranger_heard(struct tt_tcp_greeting *g)
     if (heard == HEARD_NOTHING)
         return;
     if (heard == HEARD_ENOUGH) {
-        tt_log(TT_LOG_INFO, "tcp: dropped a connection that is none of this job's");
+        tt_log(TT_LOG_INFO, "tcp: dropped a connection that is none of this job's%s%s", g->stream ? ": " : "",
+               g->stream ? tt_stream_why(g->stream) : "");
         greeting_end(g);
         return;
     }
@@ -595,6 +641,7 @@ void tt_tcp_greeting_step(struct tt_tcp_greeting *g)
     case OVER:
         break;
     }
+    greeting_watch(g);
 }
 
 /* A socket bound to every interface, IPv6 and IPv4 in one where there is IPv6. -1 and errno: none. */
@@ -662,6 +709,10 @@ void tt_tcp_accept(struct tt_tcp *t)
             continue;
         }
         g->fd = fd;
+        if (!greeting_secure(g, TT_STREAM_ACCEPTS)) {
+            greeting_end(g);
+            continue;
+        }
         set_state(g, STRANGER, tt_now_ns() + STRANGER_NS);
         tt_tcp_greeting_step(g);    /* most have said it already */
     }

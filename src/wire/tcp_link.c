@@ -47,17 +47,19 @@ static void keep_alive(int fd, uint32_t silence_s)
     setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &count, sizeof count);
 }
 
-/* Options of a lane. Buffer sizes stay the kernel's business: setting them would end its autotuning. */
-void tt_tcp_tune(const struct tt_tcp *t, int fd, bool one_of_many)
+/* Buffer sizes stay the kernel's business: setting them would end its autotuning. */
+bool tt_tcp_tune(const struct tt_tcp *t, int fd, bool one_of_many)
 {
     static const int on = 1, unsent_bytes = 256 << 10;
+    const bool loopback = is_loopback(fd);
 
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
     keep_alive(fd, t->conf.silence_s);
-    if (is_loopback(fd))
+    if (loopback)
         setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, "reno", 4);
     if (one_of_many)
         setsockopt(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &unsent_bytes, sizeof unsent_bytes);
+    return loopback;
 }
 
 bool tt_tcp_watch(struct tt_tcp *t, int fd, uint32_t events, void *what)
@@ -105,6 +107,9 @@ bool tt_tcp_link_furnish(struct tt_tcp_link *link, uint32_t nlanes)
     if (!link->lanes)
         return false;
     link->nlanes = nlanes;
+    for (uint32_t i = 1; i < nlanes && !link->beside; i++)
+        if (tt_tcp_rail_of(link->tcp, link->peer, i) == tt_tcp_rail_of(link->tcp, link->peer, 0))
+            link->beside = i;
     for (uint32_t i = 0; i < nlanes; i++)
         link->lanes[i] = (struct tt_tcp_lane){ .watch = TT_TCP_LANE, .fd = -1, .link = link };
     for (uint32_t i = 0; i < nlanes; i++) {
@@ -172,8 +177,13 @@ static void lane_close(struct tt_tcp_lane *lane)
 
     if (lane->fd < 0)
         return;
-    close(lane->fd);
+    if (lane->stream)
+        tt_stream_destroy(lane->stream);
+    else
+        close(lane->fd);
     lane->fd = -1;
+    lane->stream = NULL;
+    tt_tcp_secure_more(lane, false);
     t->nblocked -= lane->blocked;
     lane->blocked = false;
     lane->region = NULL;
@@ -185,7 +195,7 @@ static void lane_close(struct tt_tcp_lane *lane)
     lane_clear(lane);
 }
 
-bool tt_tcp_lane_open(struct tt_tcp_lane *lane, int fd)
+bool tt_tcp_lane_open(struct tt_tcp_lane *lane, int fd, struct tt_stream *stream)
 {
     struct tt_tcp *t = lane->link->tcp;
     struct tt_tcp_lane **grown;
@@ -199,9 +209,11 @@ bool tt_tcp_lane_open(struct tt_tcp_lane *lane, int fd)
     }
     if (!tt_tcp_watch(t, fd, EPOLLIN, lane))
         return false;
-    tt_tcp_tune(t, fd, lane->link->nlanes > 1);
+    lane->paced = !tt_tcp_tune(t, fd, lane->link->nlanes > 1);
     lane->fd = fd;
+    lane->stream = stream;
     t->active[t->nactive++] = lane;
+    tt_tcp_secure_more(lane, stream != NULL);   /* what follows the greeting may have come with it */
     return true;
 }
 
@@ -236,6 +248,7 @@ void tt_tcp_lane_ended(struct tt_tcp_lane *lane)
     struct tt_tcp *t = link->tcp;
 
     lane->ended = true;
+    tt_tcp_secure_more(lane, false);
     for (uint32_t i = 0; i < link->nlanes; i++)
         if (link->lanes[i].fd >= 0 && !link->lanes[i].ended) {
             epoll_ctl(t->epoll_fd, EPOLL_CTL_DEL, lane->fd, NULL);
@@ -287,9 +300,9 @@ static bool unfinished(struct tt_tcp_lane *lane)
 
     if (lane->deaf || lane->fd < 0)
         return false;
-    if (lane->queued_bytes)
+    if (lane->queued_bytes || lane->blocked)
         tt_tcp_lane_flush(lane);
-    if (lane->deaf || lane->queued_bytes)
+    if (lane->deaf || lane->queued_bytes || lane->blocked)
         return !lane->deaf;
     return ioctl(lane->fd, SIOCOUTQ, &pending) == 0 && pending > 0 && !is_reset(lane->fd);
 }
@@ -298,10 +311,11 @@ static void say_goodbye(struct tt_tcp_lane *lane)
 {
     const struct tt_frame bye = { .kind = TT_FRAME_BYE };
     uint8_t header[TT_FRAME_BYTES];
+    const struct iovec part = { .iov_base = header, .iov_len = sizeof header };
 
     tt_frame_write(&bye, header);
     if (lane->fd >= 0 && !lane->deaf && !lane->queued_bytes)
-        send(lane->fd, header, sizeof header, MSG_NOSIGNAL | MSG_DONTWAIT);
+        tt_tcp_say(lane->fd, lane->stream, &part, 1, false);
     if (lane->fd >= 0)
         shutdown(lane->fd, SHUT_WR);
 }

@@ -308,6 +308,8 @@ static ssize_t read_lane(struct tt_tcp_lane *lane, size_t *room)
     struct tt_tcp *t = lane->link->tcp;
     struct iovec iov[2];
 
+    if (lane->stream)
+        return tt_tcp_secure_read(lane, room);
     if (lane->left == 0) {
         *room = READ_BYTES;
         return recv(lane->fd, lane->buffer + lane->have, READ_BYTES, MSG_DONTWAIT);
@@ -340,6 +342,11 @@ static bool sort_out(struct tt_tcp_lane *lane, uint64_t n)
     return digest(lane);
 }
 
+static const char *reason(const struct tt_tcp_lane *lane)
+{
+    return lane->stream && *tt_stream_why(lane->stream) ? tt_stream_why(lane->stream) : strerror(errno);
+}
+
 void tt_tcp_lane_receive(struct tt_tcp_lane *lane)
 {
     struct tt_tcp_link *link = lane->link;
@@ -357,7 +364,7 @@ void tt_tcp_lane_receive(struct tt_tcp_lane *lane)
             return;
         }
         if (n <= 0) {
-            tt_tcp_link_lose(link, TUTTI_ERR_PEER_LOST, n == 0 ? "the peer closed it" : strerror(errno));
+            tt_tcp_link_lose(link, TUTTI_ERR_PEER_LOST, n == 0 ? "the peer closed it" : reason(lane));
             return;
         }
         if (!sort_out(lane, (uint64_t)n)) {

@@ -8,6 +8,8 @@
 #include "wire/tcp.h"
 
 #include <errno.h>
+#include <linux/tcp.h>
+#include <netinet/in.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -18,6 +20,7 @@
 
 #define IOV_BATCH 32
 #define BORROW_BYTES_MIN 2048       /* of inline data that is offered to the kernel before it is copied */
+#define VERY_SLOW_PIECE (16u << 10) /* of a lane: up to 50 Mbit/s */
 
 /* ---- queues ---- */
 
@@ -182,38 +185,86 @@ static void set_blocked(struct tt_tcp_lane *lane, bool blocked)
     t->nblocked += blocked ? 1 : -1u;
 }
 
+/* Shortens iov[n] to `bytes`, which it has at least; returns how many entries are left. */
+static int cut(struct iovec *iov, uint64_t bytes)
+{
+    int n = 0;
+
+    while (iov[n].iov_len < bytes)
+        bytes -= iov[n++].iov_len;
+    iov[n].iov_len = bytes;
+    return n + 1;
+}
+
+/* What is urgent takes lane 0, and waits there for the bulk frame that has begun: on a very slow link so long that the peer comes to a stand. So
+ * where another lane goes the same way, and is very slow, lane 0 has no bulk frames, until that one is fast: those that are left are faster for it. */
+static void keep_first(struct tt_tcp_link *link)
+{
+    const uint64_t piece = link->lanes[link->beside].pace.bytes;
+
+    if (piece == 0)
+        link->keeps_first = false;
+    else if (piece <= VERY_SLOW_PIECE)
+        link->keeps_first = true;
+}
+
+/* Asks the kernel how fast the lane has been. */
+static void look_at_rate(struct tt_tcp_lane *lane)
+{
+    struct tt_tcp_link *link = lane->link;
+    struct tcp_info info = { 0 };
+    socklen_t bytes = sizeof info;
+
+    if (getsockopt(lane->fd, IPPROTO_TCP, TCP_INFO, &info, &bytes) != 0)
+        return;
+    tt_lane_pace_look(&lane->pace, info.tcpi_bytes_acked, info.tcpi_busy_time - info.tcpi_rwnd_limited);
+    if (link->beside && lane == &link->lanes[link->beside])
+        keep_first(link);
+}
+
 void tt_tcp_lane_flush(struct tt_tcp_lane *lane)
 {
     struct iovec iov[IOV_BATCH];
-    struct msghdr msg = { .msg_iov = iov };
-    uint64_t total;
+    uint64_t total, offered;
     ssize_t n;
+    int nparts;
 
     set_blocked(lane, false);
     while (lane->fd >= 0 && !lane->deaf) {
-        msg.msg_iovlen = (size_t)gather(lane, iov, &total);
-        if (msg.msg_iovlen == 0) {
+        const uint64_t piece = lane->pace.bytes;
+        bool apart;
+
+        nparts = gather(lane, iov, &total);
+        offered = total;
+        if (piece && total > piece) {
+            nparts = cut(iov, piece);
+            total = piece;
+        }
+        apart = piece && total > piece / 2;     /* not joined with what follows */
+        if (nparts == 0) {
             if (lane != lane->link->lanes || !tt_tcp_acknowledge(lane->link))
                 break;
             continue;
         }
-        if (msg.msg_iovlen == 1)
-            n = send(lane->fd, iov[0].iov_base, iov[0].iov_len, MSG_NOSIGNAL | MSG_DONTWAIT);
-        else
-            n = sendmsg(lane->fd, &msg, MSG_NOSIGNAL | MSG_DONTWAIT);
+        n = tt_tcp_say(lane->fd, lane->stream, iov, nparts, apart);
         if (n < 0 && errno == EINTR)
             continue;
         if (n < 0 && errno != EAGAIN) {
             lane->deaf = true;      /* what the peer sent before may still be there: reading it finds the end */
             break;
         }
-        if (n > 0)
+        if (n > 0) {
             advance(lane, (uint64_t)n);
+            if (lane->paced && tt_lane_pace_sent(&lane->pace, (uint64_t)n, offered))
+                look_at_rate(lane);
+        }
         if ((uint64_t)n != total) {     /* also for n = -1 */
             set_blocked(lane, true);
             break;
         }
     }
+    if (lane->stream && tt_tcp_secure_holds(lane))
+        set_blocked(lane, true);
     if (lane->fd >= 0)
         watch_out(lane, lane->blocked);
 }
@@ -242,7 +293,8 @@ static struct tt_tcp_lane *lane_choose(struct tt_tcp_link *link, uint64_t bytes)
     for (uint32_t i = 0; i < link->nlanes; i++) {
         struct tt_tcp_lane *lane = &link->lanes[(link->next_lane + i) % link->nlanes];
 
-        if (lane->fd < 0 || (best && lane->queued_bytes >= best->queued_bytes))
+        if (lane->fd < 0 || (lane == link->lanes && link->keeps_first) ||
+            (best && lane->queued_bytes >= best->queued_bytes))
             continue;
         if (queue_room(&lane->queues[TT_TCP_BULK]) <= (link->nlanes == 1 ? TT_TCP_RESERVED : 0))
             continue;

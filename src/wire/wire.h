@@ -19,6 +19,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include "base/bytes.h"
+#include "secure/secure.h"
 #include "topo/layout.h"
 #include "topo/rails.h"
 #include "tutti/tutti.h"
@@ -51,6 +52,7 @@ struct tt_wire_conf {
                                        nranks 0: not known */
     const struct tt_lane_limits *lane_limits;   /* outstanding bytes per lane, copied by open; NULL: the default */
     uint32_t silence_s;             /* tcp: a peer whose host answers nothing for so long is lost; 0: when the kernel says so */
+    struct tt_secure *secure;       /* tcp: how connections between peers are secured, alive until close; NULL: not */
     bool cma;                       /* shm: process_vm_readv allowed, in either direction */
 };
 

@@ -17,18 +17,18 @@ static void prove(const struct case_spec *spec, const struct case_calls *calls)
     tt_program_fini(&p);
 }
 
+static void prove_some(const struct case_spec *spec, const struct case_calls *calls)
+{
+    if (unit_draw())
+        prove(spec, calls);
+}
+
 static void every_algorithm_is_proven_for_1_to_17_ranks_and_awkward_sizes(void **state)
 {
     static const uint64_t counts[] = { 0, 1, 7, 4096, 65537 };
 
     (void)state;
-    assert_in_range(case_for_each(17, counts, 5, 1, prove), 10000, 1000000);
-}
-
-static void prove_some(const struct case_spec *spec, const struct case_calls *calls)
-{
-    if (unit_draw())
-        prove(spec, calls);
+    assert_in_range(case_for_each(17, counts, 5, 1, prove_some), 10000, 1000000);
 }
 
 static uint64_t nproven;

@@ -25,6 +25,19 @@ static void every_operation_has_a_name_that_parses_back(void **state)
     }
 }
 
+static void every_quantization_has_a_name_that_parses_back(void **state)
+{
+    tutti_quant parsed = TUTTI_QUANT_COUNT;
+
+    (void)state;
+    for (int q = 0; q < TUTTI_QUANT_COUNT; q++) {
+        assert_true(tt_quant_parse(tutti_quant_name((tutti_quant)q), &parsed));
+        assert_int_equal(parsed, q);
+    }
+    assert_string_equal(tutti_quant_name(TUTTI_QUANT_COUNT), "?");
+    assert_false(tt_quant_parse("minmax", &parsed) || tt_quant_parse(NULL, &parsed));
+}
+
 static void every_status_has_a_name_of_its_own(void **state)
 {
     (void)state;
@@ -83,6 +96,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_type_has_a_size_and_a_name_that_parses_back),
         cmocka_unit_test(every_operation_has_a_name_that_parses_back),
+        cmocka_unit_test(every_quantization_has_a_name_that_parses_back),
         cmocka_unit_test(every_status_has_a_name_of_its_own),
         cmocka_unit_test(values_and_names_that_are_none_are_told_so),
         cmocka_unit_test(sizes_are_the_widths_in_the_names),

@@ -7,7 +7,7 @@
 #include "base/status.h"
 #include "boot/flood.h"
 #include "support/unit.h"
-#include "world.h"
+#include "support/world.h"
 
 #define RANKS_MAX 64
 #define FLOODS_MAX 3        /* of each rank */

@@ -8,7 +8,7 @@
 #include "base/status.h"
 #include "boot/rendezvous.h"
 #include "support/unit.h"
-#include "world.h"
+#include "support/world.h"
 
 #define MEMBERS_MAX 20
 #define CONNS_MAX 4000

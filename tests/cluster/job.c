@@ -21,7 +21,7 @@
 #include "support/unit.h"
 
 #define SLOWER_SANITIZED 3
-#define RUN_S 60                /* one job */
+#define RUN_S 150               /* one job */
 #define AWAIT_S 30              /* one flag */
 #define AFTER_FAILURE_S 3       /* for the others, once one rank failed */
 
@@ -300,7 +300,8 @@ static bool ended_well(const struct job *job, const struct job_board *board, uin
     assert_int_equal(waitpid(board->pid[rank], &status, 0), board->pid[rank]);
     if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
         return true;
-    if (WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL && board->dies[rank])
+    if (WIFSIGNALED(status) && board->dies[rank] &&
+        (WTERMSIG(status) == SIGKILL || WTERMSIG(status) == (int)board->dies[rank]))
         return true;
     fprintf(stderr, "rank %u of %u, %s, seed %llu ended with %s %d, in \"%s\"\n", rank, job->nranks, job->wires,
             (unsigned long long)job->seed, WIFSIGNALED(status) ? "signal" : "exit status",

@@ -32,7 +32,7 @@ struct job {
 /* Shared by the ranks of one run and the test. */
 struct job_board {
     pid_t pid[JOB_RANKS_MAX];
-    _Atomic uint32_t dies[JOB_RANKS_MAX];       /* this rank will be killed, and that is right */
+    _Atomic uint32_t dies[JOB_RANKS_MAX];       /* this rank will be killed (by SIGKILL, or the signal of that number), and that is right */
     _Atomic uint32_t flag[JOB_FLAGS];           /* counters to wait on; the last belongs to job_meet */
     _Atomic uint64_t word[JOB_RANKS_MAX][JOB_WORDS];    /* what ranks show each other */
     char step[JOB_RANKS_MAX][JOB_STEP_BYTES];

@@ -1,4 +1,5 @@
 /* What calls say of arguments that cannot be; that nothing is started then; and the life of requests and of memory. */
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -185,7 +186,7 @@ static void spoil_common(const struct attempts *a)
     if (!(calls[a->which].has & P2P) || calls[a->which].go != go_group)
         SPOILED(a, "the communicator is NULL", g.comm = NULL);
     SPOILED(a, "call.size is 0", g.call = &(tutti_call){ .size = 0 });
-    SPOILED(a, sizes, g.call = &(tutti_call){ .size = right - 8 });
+    SPOILED(a, sizes, g.call = &(tutti_call){ .size = offsetof(tutti_call, scale) });      /* release 0.1 had more */
     SPOILED(a, sizes, g.call = &(tutti_call){ .size = SIZE_MAX });
     SPOILED(a, "is not zero", g.call = &(const struct newer){ .known.size = sizeof(struct newer), .more = 1 }.known);
 }

@@ -1,4 +1,5 @@
 /* Every collective on real ranks: compared with its definition over wires, ranks, sizes, types, operations and algorithms. */
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,6 +26,12 @@ static void over_jobs(uint32_t first, uint32_t last, void (*role)(struct rank *)
 
             job_run(&job, role);
         }
+}
+
+/* For unit_has_turn: jobs that differ in wires or in the number of ranks try other cases. */
+static uint32_t job_number(const struct rank *r)
+{
+    return r->nranks + (strcmp(r->job->wires, wires[0]) ? 1 : 0);
 }
 
 /* One call, checked; a rank decides for itself whether it blocks or polls a request. */
@@ -87,6 +94,8 @@ static void types_role(struct rank *r)
 
                 c.type = (tutti_dtype)type;
                 c.op = (tutti_redop)op;
+                if (!unit_has_turn(type + op + k + job_number(r), 3))
+                    continue;
                 if (call_exists(&c))
                     check_call(r, &c);
                 else
@@ -121,7 +130,7 @@ static void rough_role(struct rank *r)
             coll.rank = r->rank;
             coll.elem_bytes = (uint32_t)tutti_dtype_bytes(c.type);
             coll.bytes = c.count * coll.elem_bytes;
-            if (!tt_algos[a]->fits(&coll))
+            if (!tt_algos[a]->fits(&coll) || !unit_has_turn(a + t + t / 2 + job_number(r), 2))
                 continue;
             hash = check_call(r, &c);
             CHECK(r, check_call(r, &c) == hash);
@@ -146,7 +155,7 @@ static void force(struct rank *r, const struct tt_algo *algo, size_t count)
     struct call c = call_draw(&r->common, algo->kind, count, r->nranks);
     uint64_t arrays[4 * CALL_RANKS_MAX];
     struct call_side s;
-    struct tt_seat seats[CALL_RANKS_MAX] = { 0 };
+    struct tt_layout_seat seats[CALL_RANKS_MAX] = { 0 };
     struct tt_layout here;      /* as the library sees it: a table, of one host */
     struct tt_coll coll;
     bool fits;
@@ -175,7 +184,7 @@ static void algos_role(struct rank *r)
     job_open(r);
     for (size_t a = 0; a < tt_nalgos; a++)
         for (size_t i = 0; i < 4 && tt_algos[a]->kind < CALL_KINDS; i++)
-            if (UNIT_SHARE == 1 || i % 2)
+            if (unit_has_turn(a + i + job_number(r), 4))
                 force(r, tt_algos[a], counts[i]);
 }
 
@@ -208,7 +217,7 @@ static void ways_role(struct rank *r)
         for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
             struct call c = call_draw(&r->common, (enum tt_coll_kind)kind, counts[i], r->nranks);
 
-            if (UNIT_SHARE > 1 && i % 2)
+            if (!unit_has_turn(kind + i + r->job->seed, 4))
                 continue;       /* each is slow */
             c.in_place = c.in_place && i == 0;
             check_call(r, &c);
@@ -272,7 +281,7 @@ static void lanes_role(struct rank *r)
         for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
             const struct call c = call_draw(&r->common, (enum tt_coll_kind)kind, counts[i], r->nranks);
 
-            if (UNIT_SHARE == 1 || i % 2)
+            if (unit_has_turn(kind + i, 3))
                 check_call(r, &c);
         }
 }
@@ -300,7 +309,8 @@ static void skews_role(struct rank *r)
             c.src_skew = src;
             c.dst_skew = dst;
             c.in_place = false;
-            check_call(r, &c);
+            if (unit_has_turn(src + dst + job_number(r), 2))
+                check_call(r, &c);
         }
 }
 
@@ -356,6 +366,71 @@ static void many_calls_in_flight_end_in_whatever_order_each_rank_waits_for_them(
     over_jobs(1, 4, many_role);
 }
 
+/* ---- in a row ---- */
+
+#define IN_A_ROW (4000 / UNIT_SHARE)
+#define FIFTY 50                /* elements: more than the line of a message has room for */
+
+/* What rank `rank` brings into call i: small, so that sums are exact. */
+static uint32_t brought(uint32_t i, uint32_t rank) { return i % 1000 * 7 + rank; }
+
+static uint32_t brought_by_all(uint32_t i, uint32_t nranks)
+{
+    return i % 1000 * 7 * nranks + nranks * (nranks - 1) / 2;
+}
+
+/* One short call of the kind that all ranks draw; returns what its result must be, and leaves the result in got[0] and got[n - 1]. */
+static uint32_t short_call(struct rank *r, uint32_t i, uint32_t *mine, uint32_t *got)
+{
+    const uint32_t kind = (uint32_t)tt_prng_below(&r->common, 5), root = i % r->nranks;
+    const size_t n = tt_prng_below(&r->common, 2) ? FIFTY : 1;
+    uint32_t want = brought_by_all(i, r->nranks);
+
+    got[0] = got[FIFTY - 1] = UINT32_MAX;
+    if (kind == 0) {
+        CHECK_OK(r, tutti_barrier(r->comm, NULL));
+        got[0] = want;
+    } else if (kind == 1) {
+        want = brought(i, root);
+        got[0] = got[n - 1] = brought(i, r->rank);
+        CHECK_OK(r, tutti_broadcast(got, got, n, TUTTI_U32, (int)root, r->comm, NULL));
+    } else if (kind == 2) {
+        CHECK_OK(r, tutti_allgather(mine, got, 1, TUTTI_U32, r->comm, NULL));
+        for (uint32_t k = 1; k < r->nranks; k++)
+            got[0] += got[k];
+    } else {
+        CHECK_OK(r, tutti_allreduce(mine, got, n, TUTTI_U32, TUTTI_SUM, r->comm, NULL));
+    }
+    if (kind == 0 || kind == 2 || n == 1)
+        got[FIFTY - 1] = got[0];
+    return want;
+}
+
+static void row_role(struct rank *r)
+{
+    uint32_t mine[FIFTY], got[FIFTY] = { 0 };
+
+    job_open(r);
+    for (uint32_t i = 0; i < IN_A_ROW; i++) {
+        uint32_t want;
+
+        for (uint64_t late = tt_prng_below(&r->prng, 8) ? 0 : tt_prng_below(&r->prng, 30); late > 0; late--)
+            sched_yield();      /* so that others are calls ahead */
+        for (uint32_t k = 0; k < FIFTY; k++)
+            mine[k] = brought(i, r->rank);
+        job_step(r, "call %u", i);
+        want = short_call(r, i, mine, got);
+        if (got[0] != want || got[FIFTY - 1] != want)
+            job_fail(r, __FILE__, __LINE__, "call %u gave %u and %u, and not %u", i, got[0], got[FIFTY - 1], want);
+    }
+}
+
+static void short_calls_in_a_row_are_right_whoever_is_late(void **state)
+{
+    (void)state;
+    over_jobs(2, RANKS_MAX, row_role);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -367,6 +442,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(collectives_are_right_over_several_lanes),
         cmocka_unit_test(buffers_may_begin_at_any_address),
         cmocka_unit_test(many_calls_in_flight_end_in_whatever_order_each_rank_waits_for_them),
+        cmocka_unit_test(short_calls_in_a_row_are_right_whoever_is_late),
     };
 
     if (argc > 1)

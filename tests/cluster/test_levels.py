@@ -17,7 +17,7 @@ from pathlib import Path
 
 from cluster import CALLS, SLOW, TUTTI, ClusterTest, environment
 from hosts import HostsError
-from relay import FarHosts, why_not
+from wan import Wan, why_not
 
 NAMES = [f"host{i}" for i in range(6)]
 NEAR_MS, MIDDLE_MS, FAR_MS = 3, 24, 120
@@ -44,7 +44,8 @@ class Levels(ClusterTest):
         why = why_not()
         if why:
             raise unittest.SkipTest(f"hosts that are far from each other cannot be made here: {why}")
-        cls.far = FarHosts(NAMES, delay_ms)
+        cls.far = Wan({"hosts": [{"name": name} for name in NAMES],
+                       "delay_ms": [[0 if a == b else delay_ms(a, b) for b in range(len(NAMES))] for a in range(len(NAMES))]})
         try:
             cls.far.__enter__()
         except (OSError, HostsError) as error:
@@ -84,7 +85,7 @@ class Levels(ClusterTest):
             self.assertTrue(least_ms <= latency_ms < most_ms, f"{distance}: {latency_ms} ms")
         self.assertGreater(told["links"]["rack"]["gbit_s"], 0)
         texts = [t.text for t in ET.parse(svg).getroot().iter("{http://www.w3.org/2000/svg}text")]
-        for text in [*NAMES, "fabric f0", "fabric f1", "building b2", "rank 11, far0"]:
+        for text in [*NAMES, "fabric f0", "fabric f1", "building b2", "rank 11, wan0"]:
             self.assertIn(text, texts)
         self.check_what_was_written(told)
 

@@ -186,7 +186,7 @@ static void memory_stays_bounded_with_a_fast_sender_and_a_stopped_receiver(void 
 
 /* ---- memory that comes and goes ---- */
 
-#define PAIRS 10000
+#define PAIRS (UNIT_SHARE > 1 ? 3000 : 10000)
 #define USES (UNIT_SHARE > 1 ? 20 : 200)
 #define USE_BYTES (MIB / 2)
 

@@ -71,7 +71,7 @@ static void what_is_wrong_is_refused_with_its_line(void **state)
         const char *text, *said;
     } cases[] = {
         { "", "it is no JSON" },
-        { "{\n\n\"format\": tutti}", "line 3: it is no JSON" },
+        { "{\n\n\"format\": tutti}", "line 3, column " },
         { "{\n\"rows\": [", "ends in the middle" },
         { "[]", "the document is no object" },
         { "{\"format\": \"tutti-tune-9\"}", "\"format\" is not \"tutti-tune-1\"" },

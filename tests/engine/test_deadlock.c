@@ -158,7 +158,9 @@ static void a_pipe_that_others_wait_for_gets_its_staging(void **state)
     char why[1024] = "";
 
     (void)state;
-    for (uint64_t i = 0; i < 1000 / UNIT_SHARE; i++) {
+    for (uint64_t i = 0; i < 1000; i++) {
+        if (!unit_draw())
+            continue;
         c.depth = (uint8_t)(1u << i % 5);
         c.streams = (uint8_t)(1 + i / 5 % 3);
         c.seed = i;
@@ -177,7 +179,9 @@ static void what_lies_in_pieces_waits_for_nothing_between_them(void **state)
     char why[1024] = "";
 
     (void)state;
-    for (uint64_t i = 0; i < 400 / UNIT_SHARE; i++) {
+    for (uint64_t i = 0; i < 400; i++) {
+        if (!unit_draw())
+            continue;
         c.depth = (uint8_t)(1u << i % 3);
         c.seed = i;
         program_gap(&program, 64 * 10 + 8 * (i % 8));

@@ -249,6 +249,38 @@ static void a_source_is_overwritten_only_when_its_puts_are_done(void **state)
     assert_true(tt_exec_finished(&g->x));
 }
 
+static void send_400(struct tt_sched *s, const struct tt_coll *c, uint64_t k)
+{
+    (void)c;
+    (void)k;
+    tt_sched_put(s, 1, tt_src(0), tt_dst(0), 400, 0);
+}
+
+/* A step that overwrites it, or as many segments under way as there may be: else nothing comes of a source that is free. */
+static void a_free_source_matters_to_who_waits_for_it(void **state)
+{
+    struct rig *g = rig_init(send_then_overwrite, 8, 0, 1, 16);
+
+    (void)state;
+    g->late = true;
+    ready(g, 1, true, false);
+    go(g);
+    assert_true(tt_exec_sent_matters(&g->x, 0));
+    assert_false(tt_exec_only_unsent(&g->x));
+
+    g = rig_init(send_400, 8, 0, 1, 16);
+    g->late = true;
+    ready(g, 1, true, false);
+    for (uint32_t sent = 0; sent < 50; sent++) {
+        assert_int_equal(go(g), sent == 0 ? 31 : sent < 20);
+        assert_int_equal(tt_exec_sent_matters(&g->x, 0), sent < 19);
+        assert_int_equal(tt_exec_only_unsent(&g->x), sent >= 19);
+        assert_false(tt_exec_finished(&g->x));
+        assert_true(tt_exec_sent(&g->x, 0, sent));
+    }
+    assert_true(tt_exec_finished(&g->x));
+}
+
 /* ---- receiving ---------------------------------------------------------------------------------------------- */
 
 static void receive_two(struct tt_sched *s, const struct tt_coll *c, uint64_t k)
@@ -891,6 +923,7 @@ int main(void)
         cmocka_unit_test(late_and_lower_credit_is_no_news),
         cmocka_unit_test(what_lands_in_place_needs_no_credit),
         cmocka_unit_test(a_source_is_overwritten_only_when_its_puts_are_done),
+        cmocka_unit_test(a_free_source_matters_to_who_waits_for_it),
         cmocka_unit_test(segments_of_a_stream_are_consumed_in_order),
         cmocka_unit_test(flows_are_opened_before_anything_is_put_or_copied),
         cmocka_unit_test(slots_are_read_in_the_order_that_frees_them),

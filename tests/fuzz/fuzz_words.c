@@ -50,7 +50,7 @@ static void read_one_card(struct tt_world *w, const uint8_t *data, size_t bytes)
     const uint32_t rank = data[0] % NRANKS;
     struct tt_layout l;
 
-    if (read_card(w, rank, data + 1, bytes - 1 < TT_CARD_BYTES ? bytes - 1 : TT_CARD_BYTES) != TUTTI_OK)
+    if (tt_world_add_card(w, rank, data + 1, bytes - 1 < TT_CARD_BYTES ? bytes - 1 : TT_CARD_BYTES) != TUTTI_OK)
         return;
     if (rank == 0) {
         check_sizes(&w->shm_sizes, TT_PARAM_SEGMENT_BYTES, TT_PARAM_EAGER_BYTES);

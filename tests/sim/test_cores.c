@@ -4,47 +4,18 @@
 
 #include "algo/algos.h"
 #include "sim/des.h"
+#include "support/one_host.h"
 #include "support/unit.h"
 
 #define NEAR 1e-6       /* of a time: it is kept in whole picoseconds */
 
-struct run {
-    struct tt_layout layout;
-    struct tt_net_conf net;
-    struct tt_coll coll;
-    struct tt_des_conf conf;
-};
-
 /* n ranks of one host on links that cost nothing. */
-static void make_run(struct run *r, const char *algo, enum tt_coll_kind kind, uint32_t n, uint64_t bytes)
+static void make_run(struct one_host *r, const char *algo, enum tt_coll_kind kind, uint32_t n, uint64_t bytes)
 {
-    memset(r, 0, sizeof *r);
-    tt_layout_regular(&r->layout, n, n, 1, 1, TT_NODE_MESH);
-    r->net.layout = &r->layout;
-    r->net.link[TT_NEAR_SOCKET].bytes_per_s = 1e15;
-    r->coll = (struct tt_coll){ .kind = kind, .nranks = n, .elem_bytes = 4, .bytes = bytes };
-    r->conf = (struct tt_des_conf){
-        .algo = tt_algo_find(&r->coll, algo),
-        .coll = &r->coll,
-        .net = &r->net,
-        .segment_bytes = 65536,
-        .eager_bytes = 4096,
-        .streams = 2,
-        .depth = 4,
-        .way = { .send_ns = 1000, .receive_ns = 500 },
-        .seed = 1,
-    };
-    assert_non_null(r->conf.algo);
-}
-
-static struct tt_des_result run(const struct run *r)
-{
-    struct tt_des_result out;
-    char why[256] = "";
-
-    if (tt_des_run(&r->conf, &out, why, sizeof why))
-        fail_msg("%s: %s", r->conf.algo->name, why);
-    return out;
+    one_host_make(r, algo, kind, n, bytes);
+    r->conf.segment_bytes = 65536;
+    r->conf.streams = 2;
+    r->conf.way = (struct tt_des_way){ .send_ns = 1000, .receive_ns = 500 };
 }
 
 static void expect(double is, double should)
@@ -56,42 +27,42 @@ static void expect(double is, double should)
 /* A root that tells n - 1 others: it sends to all, and then one after another reads its message. All copy it where it belongs. */
 static void on_one_core_work_takes_turns(void **state)
 {
-    struct run r;
+    struct one_host r;
 
     (void)state;
     for (uint32_t n = 2; n <= 9; n++) {
         make_run(&r, "flat", TT_BROADCAST, n, 64);
         r.conf.cores = 1;
-        expect(run(&r).time_ns, (n - 1) * (1000.0 + 500));
+        expect(one_host_run(&r).time_ns, (n - 1) * (1000.0 + 500));
         r.conf.copy_byte_ns = 2;
-        expect(run(&r).time_ns, (n - 1) * (1000.0 + 500) + n * 128);
+        expect(one_host_run(&r).time_ns, (n - 1) * (1000.0 + 500) + n * 128);
         r.conf.copy_byte_ns = 0;
         r.conf.way.send_byte_ns = 3;
         r.conf.way.receive_byte_ns = 5;
-        expect(run(&r).time_ns, (n - 1) * (1000.0 + 500 + 64 * 8));
+        expect(one_host_run(&r).time_ns, (n - 1) * (1000.0 + 500 + 64 * 8));
     }
 }
 
 /* The core turns to each rank once to begin (there is nothing to do for all but the root), and to each but the root to read. */
 static void turning_to_another_rank_takes_its_time(void **state)
 {
-    struct run r;
+    struct one_host r;
     double without;
 
     (void)state;
     make_run(&r, "flat", TT_BROADCAST, 3, 64);
     r.conf.cores = 1;
-    without = run(&r).time_ns;
+    without = one_host_run(&r).time_ns;
     r.conf.wake_ns = 100;
-    assert_true(run(&r).time_ns >= without + 3 * 100 && run(&r).time_ns <= without + 5 * 100);
+    assert_true(one_host_run(&r).time_ns >= without + 3 * 100 && one_host_run(&r).time_ns <= without + 5 * 100);
     r.conf.wake_ns = 0;
     r.conf.idle_ns = 100;
-    assert_true(run(&r).time_ns > without);
+    assert_true(one_host_run(&r).time_ns > without);
 }
 
 static void as_many_cores_as_ranks_are_as_good_as_any_number(void **state)
 {
-    struct run r;
+    struct one_host r;
     double unlimited;
 
     (void)state;
@@ -103,10 +74,10 @@ static void as_many_cores_as_ranks_are_as_good_as_any_number(void **state)
         if (!tt_algos[i]->fits(&c))
             continue;
         make_run(&r, tt_algos[i]->name, c.kind, 6, c.bytes);
-        unlimited = run(&r).time_ns;
+        unlimited = one_host_run(&r).time_ns;
         r.conf.cores = 6;
         r.conf.wake_ns = 12345;
-        assert_true(run(&r).time_ns == unlimited);
+        assert_true(one_host_run(&r).time_ns == unlimited);
     }
 }
 
@@ -114,7 +85,7 @@ static void as_many_cores_as_ranks_are_as_good_as_any_number(void **state)
  * core exactly that, and never more than on one. */
 static void the_time_lies_between_the_work_and_the_work_over_the_cores(void **state)
 {
-    struct run r;
+    struct one_host r;
 
     (void)state;
     for (size_t i = 0; i < tt_nalgos; i++) {
@@ -128,43 +99,43 @@ static void the_time_lies_between_the_work_and_the_work_over_the_cores(void **st
         make_run(&r, tt_algos[i]->name, c.kind, 7, c.bytes);
         r.conf.reduce_byte_ns = r.conf.copy_byte_ns = 0.1;
         r.conf.cores = 1;
-        one = run(&r);
+        one = one_host_run(&r);
         r.conf.cores = 2;
-        two = run(&r);
+        two = one_host_run(&r);
         if (!(one.cores_busy > 0.98 && one.cores_busy <= 1 + NEAR && two.cores_busy <= 1 + NEAR))
             fail_msg("%s: one core is busy for %g of the time, two for %g", r.conf.algo->name, one.cores_busy, two.cores_busy);
         if (!(two.time_ns >= one.time_ns * one.cores_busy / 2 * 0.9 && two.time_ns <= one.time_ns * 1.1))
             fail_msg("%s: %.0f ns on two cores, %.0f on one", r.conf.algo->name, two.time_ns, one.time_ns);
-        assert_true(run(&r).time_ns == two.time_ns);
+        assert_true(one_host_run(&r).time_ns == two.time_ns);
     }
 }
 
 static void a_bounded_run_ends_at_its_bound(void **state)
 {
     struct tt_des_result whole, cut;
-    struct run r;
+    struct one_host r;
 
     (void)state;
     make_run(&r, "ring", TT_ALLGATHER, 8, 100000);
     r.conf.cores = 2;
-    whole = run(&r);
+    whole = one_host_run(&r);
     assert_false(whole.cut);
     r.conf.events_max = whole.events / 2;
-    cut = run(&r);
+    cut = one_host_run(&r);
     assert_true(cut.cut && cut.events == whole.events / 2 && cut.time_ns <= whole.time_ns);
     r.conf.events_max = 0;
     r.conf.time_max_ns = whole.time_ns / 2;
-    cut = run(&r);
+    cut = one_host_run(&r);
     assert_true(cut.cut && cut.time_ns > whole.time_ns / 2 && cut.events < whole.events);
     r.conf.time_max_ns = whole.time_ns * 1.01;
-    assert_false(run(&r).cut);
+    assert_false(one_host_run(&r).cut);
 }
 
 /* Rank 32 has half of the blocks from the beginning, and sends those that are not their neighbour's turn yet until its credit is used up; what
  * that neighbour owes is less than is returned by itself. */
 static void ranks_that_wait_return_the_credit_that_they_owe(void **state)
 {
-    struct run r;
+    struct one_host r;
 
     (void)state;
     for (uint64_t bytes = 64; bytes <= 4096; bytes *= 8)
@@ -172,7 +143,7 @@ static void ranks_that_wait_return_the_credit_that_they_owe(void **state)
             make_run(&r, "scatter_allgather", TT_BROADCAST, 64, bytes);
             r.conf.cores = cores;
             r.conf.eager_bytes = 32 << 10;
-            assert_true(run(&r).time_ns > 0);
+            assert_true(one_host_run(&r).time_ns > 0);
         }
 }
 

@@ -5,7 +5,7 @@
 #include "support/layouts.h"
 
 /* Rank r on that socket of that host; two hosts to a rack, two racks to a building. */
-static void sit(struct tt_seat *seat, uint32_t host, uint32_t socket, uint32_t rail)
+static void sit(struct tt_layout_seat *seat, uint32_t host, uint32_t socket, uint32_t rail)
 {
     seat->group[TT_NEAR_SOCKET] = 2 * host + socket;
     seat->group[TT_NEAR_HOST] = host;
@@ -26,7 +26,7 @@ static uint32_t root_of(uint32_t n)
 
 static void make_table(struct tt_layout *out, enum case_layout which, uint32_t nranks)
 {
-    struct tt_seat seat[CASE_RANKS_MAX] = { { .rail = 0 } };
+    struct tt_layout_seat seat[CASE_RANKS_MAX] = { { .rail = 0 } };
     uint32_t host = 0, left = 1;
     struct tt_prng p;
 

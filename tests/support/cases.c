@@ -70,6 +70,18 @@ static void make_alltoallv(struct case_calls *out, const struct case_spec *spec,
     }
 }
 
+/* For algorithms that cut a vector into chunks: up to three for each rank, of which few may be in flight. */
+static void draw_chunks(struct case_calls *out, const struct case_spec *spec, struct tt_prng *p)
+{
+    const uint64_t chunk = spec->count * spec->elem_bytes / spec->nranks / (1 + tt_prng_below(p, 3));
+    const uint32_t chunks = 1 + (uint32_t)tt_prng_below(p, 4);
+
+    for (uint32_t r = 0; r < spec->nranks; r++) {
+        out->coll[r].chunk_bytes = chunk > 0 ? chunk : 1;
+        out->coll[r].chunks = chunks;
+    }
+}
+
 void case_make(struct case_calls *out, const struct case_spec *spec)
 {
     const enum tt_coll_kind kind = spec->algo->kind;
@@ -106,6 +118,8 @@ void case_make(struct case_calls *out, const struct case_spec *spec)
             *(sends ? &c->send_displs : &c->recv_displs) = out->send_displs[0];
         }
     }
+    if (spec->algo->bounded)
+        draw_chunks(out, spec, &p);
 }
 
 const char *case_text(const struct case_spec *spec)

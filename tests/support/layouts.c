@@ -79,7 +79,7 @@ static void draw_labels(const struct kind *k, struct label *label, uint32_t nran
     }
 }
 
-void layout_number(struct tt_seat *seats, uint32_t nranks)
+void layout_number(struct tt_layout_seat *seats, uint32_t nranks)
 {
     uint32_t *name = calloc(nranks, sizeof *name);
 
@@ -100,10 +100,10 @@ void layout_number(struct tt_seat *seats, uint32_t nranks)
     free(name);
 }
 
-static void seat(struct tt_seat *seats, const struct label *label, uint32_t nranks, const struct kind *k)
+static void seat(struct tt_layout_seat *seats, const struct label *label, uint32_t nranks, const struct kind *k)
 {
     for (uint32_t r = 0; r < nranks; r++) {
-        seats[r] = (struct tt_seat){ .rail = r % k->rails };
+        seats[r] = (struct tt_layout_seat){ .rail = r % k->rails };
         seats[r].group[TT_NEAR_HOST] = label[r].host;
         seats[r].group[TT_NEAR_SOCKET] = label[r].host * k->sockets + label[r].socket;
     }
@@ -114,7 +114,7 @@ void layout_make(struct tt_layout *l, uint32_t kind, uint32_t nranks, uint64_t s
 {
     const struct kind *k = &kinds[kind];
     struct label *label;
-    struct tt_seat *seats;
+    struct tt_layout_seat *seats;
 
     if (k->shape == REGULAR) {
         tt_layout_regular(l, nranks, k->ranks, k->sockets, k->rails, k->node);

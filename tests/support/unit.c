@@ -21,11 +21,28 @@ bool unit_part(uint64_t n)
     return tt_mix64(n) % parts == part - 1;
 }
 
+uint64_t unit_turn(void)
+{
+    const char *text = getenv("TUTTI_TEST_TURN");
+    char *end;
+    uint64_t n = text ? strtoull(text, &end, 10) : 0;
+
+    if (text && (*text < '0' || *text > '9' || *end))
+        fail_msg("TUTTI_TEST_TURN=%s: it must be a number", text);
+    return n;
+}
+
 bool unit_draw(void)
 {
-    static uint64_t drawn;
+    static uint64_t asked;
+    const uint64_t n = asked++;
 
-    return tt_mix64(drawn++) % UNIT_SHARE == 0;
+    return n % UNIT_SHARE == (tt_mix64(n / UNIT_SHARE) + unit_turn()) % UNIT_SHARE;
+}
+
+bool unit_has_turn(uint64_t i, uint32_t in)
+{
+    return UNIT_SHARE == 1 || (i + unit_turn()) % in == 0;
 }
 
 void unit_stderr_catch(struct unit_stderr *c)

@@ -11,9 +11,12 @@
 #include <cmocka.h>
 
 /* Tests without threads that range over thousands of cases run one in UNIT_SHARE of them: under the thread sanitizer, which
- * makes them ten times slower and has nothing to find in them, few; under the address sanitizer some; else all. */
-#if defined(__SANITIZE_THREAD__)
-#define UNIT_SHARE 12
+ * makes them ten times slower and has nothing to find in them, few; under the address sanitizer some; else all. Which ones, TUTTI_TEST_TURN
+ * says, a number: as many turns are all cases. .ci/run takes another with each commit, and says which. To see what a share does
+ * without a sanitizer, compile with -DUNIT_SHARE=24. */
+#ifdef UNIT_SHARE
+#elif defined(__SANITIZE_THREAD__)
+#define UNIT_SHARE 24
 #elif defined(__SANITIZE_ADDRESS__)
 #define UNIT_SHARE 4
 #else
@@ -22,8 +25,14 @@
 /* Whether case n is in the part of a long test that this run is for: TUTTI_TEST_PART=3/20 is the third of twenty, each as good as drawn;
  * without it all are. */
 bool unit_part(uint64_t n);
-/* Whether this case is one of them: drawn afresh by each call, the same in each run. */
+/* TUTTI_TEST_TURN, or 0: for tests that draw their cases from seeds of their own. */
+uint64_t unit_turn(void);
+/* Whether this case is one of them: one of each UNIT_SHARE calls, which one is drawn afresh; the same in each run of a turn. Ask only where
+ * the case would be tried: then n calls try n / UNIT_SHARE, whatever the turn. */
 bool unit_draw(void);
+/* Whether case i of a test that has few and slow ones is tried: always, or under a sanitizer in one of `in` turns. A pure function of its
+ * arguments, so that the ranks of a job agree. Where cases vary in several ways at once, i is their sum, so that each way is tried in each turn. */
+bool unit_has_turn(uint64_t i, uint32_t in);
 
 /* Descriptor 2 caught in a file; unit tests of what is printed. */
 struct unit_stderr {

@@ -56,6 +56,7 @@ class Machine(unittest.TestCase):
         self.assertEqual(machine["cores_allowed"], len(os.sched_getaffinity(0)))
         self.assertIsInstance(machine["cma"], bool)
         self.assertEqual(machine["cma"], machine["cma_why_not"] == "")
+        self.assertEqual(machine["kernel_tls"], machine["kernel_tls_why_not"] == "")
         self.assertTrue(machine["cma_wanted"])
         self.assertNotIn("turned off", info().stdout)
         self.assertFalse(document(self, TUTTI_CMA="0")["machine"]["cma_wanted"])

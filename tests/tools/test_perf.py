@@ -57,6 +57,10 @@ class Arguments(unittest.TestCase):
             (["allreduce", "--dtype", "f31"], "f31"),
             (["allreduce", "--op", "mean"], "mean"),
             (["allreduce", "--op", "bor"], "f32"),
+            (["allreduce", "--quant", "u7"], "--quant u7"),
+            (["alltoall", "--quant", "minmax8"], "can be quantized"),
+            (["allreduce", "--quant", "minmax8", "--op", "max"], "max"),
+            (["allreduce", "--quant", "minmax8", "--dtype", "i32"], "i32"),
             (["reduce", "--root", "2"], "--root"),
             (["allreduce", "--iters", "0"], "--iters 0"),
             (["allreduce", "--mem", "stone"], "stone"),
@@ -135,6 +139,15 @@ class Json(unittest.TestCase):
                     self.assertEqual(row["wrong"], 0, row)
 
 
+    def test_quantized_numbers_are_within_their_bound_and_spoiled_ones_are_not(self):
+        cases = (("allreduce", "minmax8", "f32"), ("reduce", "zero4", "bf16"), ("reduce_scatter", "e5m2", "f64"), ("allgather", "zero8", "f16"),
+                 ("broadcast", "minmax4", "f32"))
+        for coll, quant, dtype in cases:
+            args = (coll, "--quant", quant, "--dtype", dtype, "--check", "--min", "20000", "--max", "20000", "--iters", "1", "--ranks", "2")
+            for row in rows_of(self, *args):
+                self.assertEqual((row["quant"], row["wrong"]), (quant, 0), row)
+            self.assertEqual(perf(*args, "--spoil", "3").returncode, 1)
+
     def test_the_number_of_iterations_is_as_said_or_as_many_as_fit_but_at_least_five(self):
         self.assertEqual(rows_of(self, "allreduce", "--max", 8, "--iters", 7)[0]["iters"], 7)
         small, large = rows_of(self, "allreduce", "--min", 8, "--max", "8M", "--factor", 1 << 20, "--out-of-place")
@@ -174,6 +187,35 @@ class Table(unittest.TestCase):
         self.assertEqual({row["algo"] for row in rows}, {"ring"})
         self.assertEqual({row["coll"] for row in rows},
                          {"allreduce", "allgather", "allgatherv", "reduce_scatter", "reduce_scatterv"})
+
+
+class Timers(unittest.TestCase):
+    PARTS = ("send_us", "reduce_us", "copy_us", "wire_us", "wait_us")
+
+    def test_they_say_where_the_time_of_a_call_went(self):
+        for wire in ("shm", "tcp"):
+            rows = rows_of(self, "allreduce", "-n", 2, "--wire", wire, "--algo", "ftar", "--min", "1M", "--max", "4M", "--iters", 3, "--timers")
+            self.assertEqual([row["bytes"] for row in rows], [1 << 20, 1 << 20, 4 << 20, 4 << 20])
+            for row in rows:
+                self.assertAlmostEqual(sum(row[part] for part in self.PARTS), row["call_us"], delta=0.01)
+                self.assertGreater(row["reduce_us"], 0)
+                self.assertGreater(row["send_us"], 0)
+
+    def test_bytes_in_flight_are_told_and_within_what_is_set(self):
+        bounds = {"TUTTI_FTAR_CHUNK_BYTES": "262144", "TUTTI_FTAR_CHUNKS": "2"}
+        for wire in ("shm", "tcp"):
+            done = perf("allreduce", "-n", 3, "--wire", wire, "--algo", "ftar", "--min", "8M", "--max", "8M", "--iters", 2, "--check", "--timers",
+                        "--json", environment=bounds)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            for row in map(json.loads, done.stdout.splitlines()):
+                self.assertEqual(row["wrong"], 0)
+                self.assertGreater(row["in_flight_max_bytes"], 0)
+                self.assertLessEqual(row["in_flight_max_bytes"], 2 * 262144)
+
+    def test_what_is_over_before_a_clock_could_tell_has_none(self):
+        done = perf("allreduce", "-n", 2, "--min", 8, "--max", 8, "--iters", 3, "--timers")
+        self.assertIn("out of place: too short for timers", done.stdout)
+        self.assertNotIn("call_us", rows_of(self, "allreduce", "-n", 2, "--min", 8, "--max", 8, "--iters", 3, "--timers")[0])
 
 
 class Progress(unittest.TestCase):

@@ -18,7 +18,7 @@ def commands():
     """All that `tutti --help` lists, with the verbs of those that have some."""
     names = re.findall(r"^  (\w+) ", tutti("--help").stdout, re.MULTILINE)
     verbs = re.findall(r"^  (\w+) ", tutti("plan", "--help").stdout, re.MULTILINE)
-    return [[name] for name in names] + [["plan", verb] for verb in verbs] + [["topo", "place"]]
+    return [[name] for name in names] + [["plan", verb] for verb in verbs] + [["topo", "place"], ["ring", "order"]]
 
 
 class Usage(unittest.TestCase):

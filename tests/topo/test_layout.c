@@ -51,7 +51,7 @@ static void a_regular_layout_counts_ranks_off_host_by_host(void **state)
 /* What a regular layout answers, a table with the same groups answers too. */
 static void a_table_answers_as_the_regular_layout_it_was_made_from(void **state)
 {
-    struct tt_seat seats[64];
+    struct tt_layout_seat seats[64];
 
     (void)state;
     for (uint64_t seed = 0; seed < 200; seed++) {
@@ -96,7 +96,7 @@ static void a_table_answers_as_the_regular_layout_it_was_made_from(void **state)
 static void a_table_lists_the_ranks_of_hosts_that_are_not_consecutive(void **state)
 {
     static const uint32_t host[] = { 0, 1, 2, 0, 1, 0 };
-    struct tt_seat seats[6] = { 0 };
+    struct tt_layout_seat seats[6] = { 0 };
     struct tt_layout l;
     uint32_t g;
 
@@ -129,7 +129,7 @@ static void the_farthest_distance_is_that_of_some_pair_and_of_none_more(void **s
     for (int i = 0; i < 300; i++) {
         const uint32_t n = 1 + (uint32_t)tt_prng_below(&p, 12);
         enum tt_distance farthest = TT_NEAR_SELF;
-        struct tt_seat seats[12] = { 0 };
+        struct tt_layout_seat seats[12] = { 0 };
         struct tt_layout l;
 
         for (uint32_t r = 0; r < n; r++)

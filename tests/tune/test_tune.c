@@ -1,6 +1,7 @@
 /* The choice: the same for all that belongs to a class, whoever asks, in whatever order; always something that can run; and bounded. */
 #include <string.h>
 
+#include "algo/algos.h"
 #include "base/prng.h"
 #include "support/unit.h"
 #include "tune/memory.h"
@@ -245,6 +246,56 @@ static void ranks_that_outnumber_cores_change_the_choice(void **state)
     assert_string_not_equal(roomy.algo->name, "broadcast_flat");
 }
 
+/* Very long broadcasts whose messages are fetched whole are slow where fetching is; then those that go in parts, which are not fetched,
+ * are chosen, also where what is simulated is shorter than the call. With a core for each rank nothing is fetched. */
+static void single_copies_count_where_ranks_outnumber_cores(void **state)
+{
+    struct tt_layout layout;
+    struct tt_tune_conf conf;
+    struct tt_coll c = { .kind = TT_BROADCAST, .nranks = 4, .elem_bytes = 4, .layout = &layout };
+
+    (void)state;
+    tt_layout_regular(&layout, 4, 4, 1, 1, TT_NODE_MESH);
+    for (uint64_t bytes = 2u << 20; bytes <= 64u << 20; bytes *= 2) {
+        struct tt_tune_choice with, without;
+
+        c.bytes = bytes;
+        make_conf(&conf, &layout, true, 2);
+        conf.costs.near.single_bytes = bytes;
+        conf.costs.near.single_byte_ns = 10;
+        with = tt_tune_choose(&conf, &c, NULL, true, NULL);
+        if (strcmp(with.algo->name, "broadcast_dtree") != 0 && strcmp(with.algo->name, "broadcast_scatter_allgather") != 0)
+            fail_msg("%llu bytes: %s", (unsigned long long)bytes, with.algo->name);
+        conf.costs.cores = 4;
+        with = tt_tune_choose(&conf, &c, NULL, true, NULL);
+        conf.costs.near.single_bytes = 0;
+        without = tt_tune_choose(&conf, &c, NULL, true, NULL);
+        assert_true(same(&with, &without));
+    }
+}
+
+/* Cores are all that seems to bound the call, and one long segment is less work for them; but links may be slower than is known. */
+static void between_hosts_a_put_stays_cut_in_two(void **state)
+{
+    struct tt_layout layout;
+    struct tt_tune_conf conf;
+
+    (void)state;
+    tt_layout_regular(&layout, 16, 4, 1, 1, TT_NODE_MESH);
+    make_conf(&conf, &layout, false, 2);
+    conf.costs.far_byte_ns = 0;
+    for (uint64_t bytes = 128 << 10; bytes <= 1 << 20; bytes *= 2) {
+        const struct tt_coll c = {
+            .kind = TT_ALLGATHER, .nranks = 16, .elem_bytes = 4, .bytes = bytes, .layout = &layout
+        };
+        const struct tt_tune_choice choice = tt_tune_choose(&conf, &c, tt_algo_find(&c, "parallel_rings"), true, NULL);
+
+        if (choice.segments.segment_bytes > bytes / 2)
+            fail_msg("a block of %llu bytes travels in segments of %llu", (unsigned long long)bytes,
+                     (unsigned long long)choice.segments.segment_bytes);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -255,6 +306,8 @@ int main(void)
         cmocka_unit_test(closed_forms_choose_where_nothing_is_simulated),
         cmocka_unit_test(what_is_simulated_before_a_call_is_bounded),
         cmocka_unit_test(ranks_that_outnumber_cores_change_the_choice),
+        cmocka_unit_test(single_copies_count_where_ranks_outnumber_cores),
+        cmocka_unit_test(between_hosts_a_put_stays_cut_in_two),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

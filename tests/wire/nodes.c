@@ -21,8 +21,11 @@ const uint8_t node_secret[16] = "test of wires";
 _Noreturn void node_fail(const struct node *n, const char *file, int line, const char *what)
 {
     fprintf(stderr, "rank %u of %u, %s%s, %u lanes, seed %llu: %s does not hold (%s:%d)\n", n->rank, n->nranks,
-            n->ops->name, n->setting->cma ? " cma" : "", n->setting->lanes, (unsigned long long)n->setting->seed, what,
-            file, line);
+            n->ops->name,
+            n->setting->cma      ? " cma"
+            : n->setting->secure ? " tls"
+                                 : "",
+            n->setting->lanes, (unsigned long long)n->setting->seed, what, file, line);
     _exit(1);
 }
 
@@ -118,7 +121,8 @@ void nodes_run(const struct setting *s, uint32_t nranks, void (*role)(struct nod
 
 void node_open(struct node *n)
 {
-    const struct tt_wire_conf conf = {
+    const struct tt_secure_conf token = { .mode = TT_SECURE_TOKEN, .token = n->token ? n->token : NODE_TOKEN };
+    struct tt_wire_conf conf = {
         .rank = n->rank,
         .nranks = n->nranks,
         .secret = node_secret,
@@ -130,6 +134,9 @@ void node_open(struct node *n)
 
     memset(n->ups, 0, sizeof n->ups);
     memset(n->losses, 0, sizeof n->losses);
+    if (n->setting->secure)
+        CHECK(n, tt_secure_create(&n->secure, &token) == TUTTI_OK);
+    conf.secure = n->secure;
     CHECK(n, n->ops->open(&n->w, &conf) == TUTTI_OK);
     CHECK(n, n->ops->address(n->w, &n->board->address[n->rank]) == TUTTI_OK);
     node_barrier(n);
@@ -139,7 +146,9 @@ void node_close(struct node *n)
 {
     if (n->w)
         n->ops->close(n->w);
+    tt_secure_destroy(n->secure);
     n->w = NULL;
+    n->secure = NULL;
 }
 
 void node_connect(struct node *n, uint32_t peer)
@@ -272,4 +281,20 @@ void node_fence(struct node *n, uint32_t peer)
     const struct tt_desc d = { .kind = TT_DESC_FENCE, .peer = peer };
 
     node_post(n, &d);
+}
+
+void node_meet_undisturbed(struct node *n)
+{
+    node_open(n);
+    UNTIL(n, n->board->flag[0]);
+    if (n->rank == 0)
+        node_connect(n, 1);
+    UNTIL(n, n->ups[!n->rank]);
+    for (uint64_t i = 1; i <= 100; i++) {
+        node_tell(n, !n->rank, 0, TT_SIGNAL_ADD, 1);
+        UNTIL(n, node_word(n, !n->rank, 0) >= i);
+    }
+    UNTIL(n, n->board->flag[1]);
+    CHECK(n, n->ups[!n->rank] == 1 && n->losses[!n->rank] == 0 && n->ups[2] == 0 && n->losses[2] == 0);
+    node_barrier(n);
 }

@@ -22,6 +22,7 @@ struct setting {
     const struct tt_wire_ops *ops;
     uint32_t lanes;
     bool cma;                   /* conf.cma, and regions are the test's own memory */
+    bool secure;                /* connections go through TLS, by a token */
     uint64_t seed;
 };
 
@@ -39,6 +40,8 @@ struct node {
     const struct setting *setting;
     const struct tt_wire_ops *ops;
     struct tt_wire *w;
+    struct tt_secure *secure;               /* NULL: plain */
+    const char *token;                      /* for TLS; NULL: NODE_TOKEN */
     const char *interfaces;
     struct board *board;
     bool no_cma;                            /* this rank is opened without, whatever the setting says */
@@ -53,6 +56,7 @@ struct node {
 };
 
 extern const uint8_t node_secret[16];
+#define NODE_TOKEN "the token of these tests of wires"
 
 /* Runs role in nranks processes and fails the test unless all end well (or die as announced). */
 void nodes_run(const struct setting *s, uint32_t nranks, void (*role)(struct node *));
@@ -98,5 +102,9 @@ void node_wait(struct node *n, uint64_t deadline_ns, const char *file, int line,
         while (!(cond)) \
             node_wait(n, until_ns, __FILE__, __LINE__, #cond); \
     } while (0)
+
+/* Ranks 0 and 1 of 3, while rank 2 acts as strangers do, from when it sets flag 0 to when it sets flag 1: they open, meet and talk, and see
+ * nothing of it. Ends with the barrier of all. */
+void node_meet_undisturbed(struct node *n);
 
 #endif

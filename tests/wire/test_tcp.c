@@ -14,64 +14,10 @@
 #include <unistd.h>
 #include "base/clock.h"
 #include "nodes.h"
+#include "raw.h"
 #include "support/unit.h"
 #include "wire/tcp.h"
 #include "wire/tcp_frame.h"
-
-static struct tt_tcp_address address_of(struct node *n, uint32_t peer)
-{
-    struct tt_tcp_address a;
-
-    CHECK(n, tt_tcp_address_read(&a, &n->board->address[peer]));
-    return a;
-}
-
-/* A connection to that rank's listener; blocking, with a limit on each wait. */
-static int dial(struct node *n, uint32_t peer)
-{
-    const struct sockaddr_in to = { .sin_family = AF_INET,
-                                    .sin_port = htons(address_of(n, peer).port),
-                                    .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
-    const struct timeval limit = { .tv_sec = 20 };
-    const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-
-    CHECK(n, fd >= 0 && connect(fd, (const struct sockaddr *)&to, sizeof to) == 0);
-    setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
-    setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);
-    return fd;
-}
-
-/* Whether the other end hangs up, whatever it says before. */
-static bool hangs_up(int fd)
-{
-    char bytes[4096];
-    ssize_t n;
-
-    do
-        n = recv(fd, bytes, sizeof bytes, 0);
-    while (n > 0);
-    return n == 0 || errno == ECONNRESET;
-}
-
-static struct tt_hello hello_to(struct node *n, uint32_t peer)
-{
-    return (struct tt_hello){ .kind = TT_HELLO,
-                              .lanes = 1,
-                              .from = n->rank,
-                              .to = peer,
-                              .nranks = n->nranks,
-                              .nonce = 4711,
-                              .link_bytes = NODE_LINK_BYTES };
-}
-
-static void say(int fd, const struct tt_hello *h, const uint8_t key[16], size_t bytes)
-{
-    uint8_t out[TT_HELLO_BYTES];
-
-    tt_hello_write(h, key, out);
-    if (send(fd, out, bytes, MSG_NOSIGNAL) < 0)
-        return;     /* it was hung up already: as good */
-}
 
 /* ---- strangers ---- */
 
@@ -138,18 +84,7 @@ static void strangers_role(struct node *n)
         node_barrier(n);
         return;
     }
-    node_open(n);
-    UNTIL(n, n->board->flag[0]);
-    if (n->rank == 0)
-        node_connect(n, 1);
-    UNTIL(n, n->ups[!n->rank]);
-    for (uint64_t i = 1; i <= 100; i++) {
-        node_tell(n, !n->rank, 0, TT_SIGNAL_ADD, 1);
-        UNTIL(n, node_word(n, !n->rank, 0) >= i);
-    }
-    UNTIL(n, n->board->flag[1]);
-    CHECK(n, n->ups[!n->rank] == 1 && n->losses[!n->rank] == 0 && n->ups[2] == 0 && n->losses[2] == 0);
-    node_barrier(n);
+    node_meet_undisturbed(n);
 }
 
 static void strangers_are_dropped_and_disturb_nobody(void **state)
@@ -297,6 +232,58 @@ static void lanes_are_limited_by_how_far_the_layout_of_now_has_the_peer(void **s
     assert_int_equal(tt_tcp_lane_bytes(&link), tt_lane_limits_default.bytes[TT_NEAR_WAN]);
     t.conf.layout = NULL;
     assert_int_equal(tt_tcp_lane_bytes(&link), tt_lane_limits_default.bytes[TT_NEAR_RACK]);
+}
+
+/* ---- lanes of a slow link ---- */
+
+enum { PACED_PUTS = 60, PACED_ROOM = 300 << 10 };
+
+/* Both put messages of all lengths, some inline, each cut into pieces that end anywhere in them. */
+static void paced_role(struct node *n)
+{
+    uint8_t *source = node_memory(n, PACED_ROOM);
+    struct tt_region *mine, *from;
+    struct tt_tcp_link *link;
+    struct tt_rkey theirs;
+
+    node_open(n);
+    node_connect_all(n);
+    CHECK(n, n->ops->reg(n->w, NULL, PACED_ROOM, &mine) == TUTTI_OK);
+    CHECK(n, n->ops->reg(n->w, source, PACED_ROOM, &from) == TUTTI_OK);
+    node_share(n, 0, mine);
+    node_barrier(n);
+    theirs = node_import(n, !n->rank, 0);
+    link = tt_tcp_of(n->w)->links[!n->rank];
+    for (uint32_t i = 0; i < link->nlanes; i++)
+        link->lanes[i].pace.bytes = TT_PIECE_BYTES_MIN;
+    CHECK(n, link->beside == (link->nlanes > 1));
+    link->keeps_first = link->nlanes > 1;
+    for (uint64_t i = 0; i < PACED_PUTS; i++) {
+        const uint64_t bytes = (n->setting->seed / 7 + i * 7919) % (i % 3 ? PACED_ROOM : TT_INLINE_BYTES);
+        struct tt_desc d = node_signal(n, !n->rank, 0, TT_SIGNAL_SET, i + 1);
+
+        pattern_fill(source, bytes, i);
+        d.flags = i % 3 ? 0 : TT_DESC_INLINE;
+        d.local = source;
+        d.bytes = bytes;
+        d.key = &theirs;
+        d.cookie = i;
+        node_post(n, &d);
+        UNTIL(n, node_word(n, !n->rank, 0) == i + 1);
+        CHECK(n, pattern_differs(mine->mem, bytes, i) == bytes);
+        UNTIL(n, i % 3 == 0 || n->local[i] == 1);
+        node_barrier(n);
+    }
+    CHECK(n, (link->lanes[0].queues[TT_TCP_BULK].tail > 0) == (link->nlanes == 1));     /* urgent ones have it for themselves */
+}
+
+static void what_is_cut_into_pieces_arrives_whole(void **state)
+{
+    struct setting s = *(const struct setting *)*state;
+
+    nodes_run(&s, 2, paced_role);
+    s.lanes = 3;
+    nodes_run(&s, 2, paced_role);
 }
 
 /* ---- lanes that drain, and one that does not ---- */
@@ -601,6 +588,7 @@ int main(void)
         cmocka_unit_test_prestate(strangers_are_dropped_and_disturb_nobody, &one),
         cmocka_unit_test_prestate(a_broken_frame_ends_its_link_and_no_other, &one),
         cmocka_unit_test_prestate(a_put_to_an_unknown_region_is_only_late, &one),
+        cmocka_unit_test_prestate(what_is_cut_into_pieces_arrives_whole, &one),
         cmocka_unit_test_prestate(a_lane_that_does_not_drain_holds_a_bounded_amount_and_the_others_carry_the_rest,
                                   &one),
         cmocka_unit_test_prestate(an_address_where_nobody_listens_is_told_soon, &one),

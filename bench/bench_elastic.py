@@ -1,0 +1,161 @@
+"""Elastic runs: what verdicts cost beside plain collectives, PCCL, and what the loss of a member costs.
+
+Rows against plain and against PCCL are interleaved as those of `bench/run peers` are (lib/rounds.py): their members are processes of this machine,
+over its loopback. A loss: members reduce again and again in mode retry; one is killed, or stopped, in the middle of an operation; the
+row is how much longer that operation took, on the slowest survivor, than the median of those before it.
+"""
+
+import random
+import signal
+import statistics
+import subprocess
+import time
+
+from lib import build, pccl, rounds, say
+from lib.contestants import PCCL, Elastic, Stable
+from lib.rounds import Case, Entry
+
+SUMMARY = "elastic runs beside plain collectives and PCCL, and what a loss costs"
+
+KIB, MIB = 1 << 10, 1 << 20
+TURN_US = {False: 0.3e6, True: 0.1e6}
+LEASE_MS = 1000
+
+# (what, case, entry over entry, factor, reach, unit, better)
+PLAIN = [(f"elastic over plain allreduce {say.size(n)}, {ranks} members", Case("allreduce", n, "tcp", ranks), 2.2 if n <= 64 * KIB else 1.1)
+         for ranks in (2, 4) for n in (8, KIB, 64 * KIB, MIB, 16 * MIB, 128 * MIB)]
+BESIDE = [(f"PCCL over elastic allreduce {say.size(n)}, 2 members", Case("allreduce", n, "tcp", 2), reach)
+          for n, reach in ((8, None), (16 * MIB, 1.5), (128 * MIB, 1.5))]
+EPOCH = ("epoch with nothing pending, 8 members", Case("barrier", 0, "tcp", 8), 1000)
+LOSSES = [(f"a member is {how}, allreduce {say.size(16 * MIB)}, {members} members", how, members, 16 * MIB, reach)
+          for how, reach in (("killed", 100), ("stopped", LEASE_MS + 500)) for members in (3, 4)]
+
+
+def add_options(parser):
+    parser.add_argument("--rounds", type=int, default=5, metavar="N", help="rounds (default 5); losses: how many")
+    parser.add_argument("--quick", action="store_true", help="3 rounds of shorter turns")
+    parser.add_argument("--tutti", metavar="PATH", help="the command (default build/release/tutti)")
+
+
+def names():
+    return [what for what, *_ in [*PLAIN, *BESIDE, EPOCH, *LOSSES]]
+
+
+def wanted(options, what):
+    return not options.only or options.only.search(what)
+
+
+def listing(options):
+    return (what for what in names() if wanted(options, what))
+
+
+def _nrounds(options):
+    return min(3, options.rounds) if options.quick else options.rounds
+
+
+def _measure(options, stable, case, entries):
+    return rounds.measure(stable, case, entries, _nrounds(options), TURN_US[options.quick])
+
+
+def _ratio(options, stable, row, over, under, better):
+    """The entry `over` against the best of `under`, round by round."""
+    what, case, reach = row
+    say.progress(what)
+    left, failed = _measure(options, stable, case, [*over, *under])
+    tops, bottoms = [e for e in left if e.key == over[0].key and e.algo in [o.algo for o in over]], \
+        [e for e in left if e.key == under[0].key and e.algo in [u.algo for u in under]]
+    if not tops or not bottoms:
+        return {"what": what, "skipped": "; ".join(f"{name}: {why}" for name, why in failed.items())}
+    top, bottom = (min(side, key=lambda e: e.median_us) for side in (tops, bottoms))
+    ratios = [a / b for a, b in zip(top.turns_us, bottom.turns_us)]
+    return {"what": what, "value": statistics.median(ratios), "reach": reach, "unit": "x", "better": better,
+            "against": bottom.name, "spread": [min(ratios), max(ratios)], "samples": {top.name: top.turns_us, bottom.name: bottom.turns_us}}
+
+
+class Members:
+    """Members that reduce again and again (peers/elastic_loss.c), and their coordinator."""
+
+    def __init__(self, options, members, nbytes):
+        self._at = f"127.0.0.1:{pccl.free_port()}"
+        program = build.elastic("elastic_loss", ["elastic_loss.c"])
+        self.coordinator = subprocess.Popen([str(build.tutti(options.tutti)), "coordinator", "--listen", self._at, "--journal", "none",
+                                             "--lease", str(LEASE_MS)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        self.members = [subprocess.Popen([str(program), self._at, str(members), str(nbytes)], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                         stderr=subprocess.DEVNULL, text=True) for _ in range(members)]
+
+    def lines(self, member, n):
+        """n operations of a member: (contributors, attempts, us)."""
+        out = []
+        for line in self.members[member].stdout:
+            contributors, attempts, us = line.split()
+            out.append((int(contributors), int(attempts), float(us)))
+            if len(out) == n:
+                return out
+        raise say.Problem(f"member {member} ended after {len(out)} of {n} operations")
+
+    def close(self):
+        for member in self.members:
+            member.stdin.close()
+        for process in [*self.members, self.coordinator]:
+            process.kill()
+            process.wait()
+
+
+def _loss(options, how, members, nbytes):
+    """By how much (ms) the operation was longer in which a member was lost, on the slowest survivor."""
+    run = Members(options, members, nbytes)
+    try:
+        usual = statistics.median(us for _, _, us in run.lines(0, 12)[2:])
+        time.sleep(random.uniform(0, usual * 1e-6))
+        victim = run.members[-1]
+        victim.send_signal(signal.SIGKILL if how == "killed" else signal.SIGSTOP)
+        worst = 0
+        for member in range(members - 1):
+            while True:
+                contributors, _, us = run.lines(member, 1)[0]
+                worst = max(worst, us)
+                if contributors == members - 1:
+                    break
+        return (worst - usual) * 1e-3, usual * 1e-3
+    finally:
+        run.close()
+
+
+def _losses(options, row):
+    what, how, members, nbytes, reach = row
+    samples, usual = [], []
+    for i in range(_nrounds(options)):
+        say.progress(f"{what}: {i + 1} of {_nrounds(options)}")
+        beyond, plain = _loss(options, how, members, nbytes)
+        samples.append(beyond)
+        usual.append(plain)
+    return {"what": what, "value": statistics.median(samples), "reach": reach, "unit": "ms", "better": "lower",
+            "against": f"an undisturbed one, {statistics.median(usual):.1f} ms", "spread": [min(samples), max(samples)],
+            "samples": {"beyond": samples, "undisturbed": usual}}
+
+
+def run(options):
+    contestants = {"elastic": Elastic(options.tutti), "plain": Elastic(options.tutti), "pccl": PCCL()}   # plain: a group of its own
+    elastic, plain = Entry("elastic", "elastic"), Entry("plain", "plain")
+
+    def again(*entries):
+        return [Entry(e.key, e.algo) for e in entries]
+    with Stable(contestants) as stable:
+        for row in PLAIN:
+            if wanted(options, row[0]):
+                yield _ratio(options, stable, row, again(elastic), again(plain), "lower")
+        for row in BESIDE:
+            if wanted(options, row[0]):
+                yield _ratio(options, stable, row, again(Entry("pccl", "one"), Entry("pccl", "eight")), again(elastic), "higher")
+        what, case, reach = EPOCH
+        if wanted(options, what):
+            say.progress(what)
+            left, failed = _measure(options, stable, case, [Entry("elastic", "epoch")])
+            yield {"what": what, "value": left[0].median_us, "reach": reach, "unit": "us", "better": "lower", "against": "",
+                   "samples": {"epoch": left[0].turns_us}} if left else {"what": what, "skipped": str(failed)}
+    for row in LOSSES:
+        if wanted(options, row[0]):
+            try:
+                yield _losses(options, row)
+            except say.Problem as why:
+                yield {"what": row[0], "skipped": str(why)}

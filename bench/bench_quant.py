@@ -1,0 +1,134 @@
+"""Quantized all-reduce beside the plain one, on links of a known rate and in shared memory.
+
+On the links (tests/support/testbed.py draws them: one rank on each host, one rail) a row is how many times as fast as plain f32 the call is, numbers packed
+and unpacked; its reach is nine tenths of how much less travels. In shared memory, where nothing is gained, it is what it costs. Every result is checked
+against the bound that tutti.h states. Turns of all ways of a shape follow one another; a row has the medians.
+"""
+
+import contextlib
+import json
+import statistics
+import subprocess
+import tempfile
+
+from lib import build, quiet, say, shaped
+
+SUMMARY = "quantized all-reduce beside the plain one"
+
+MIB = 1 << 20
+BLOCK = {"minmax8": (248, 256), "zero8": (248, 256), "e4m3": (252, 256), "e5m2": (252, 256), "minmax4": (240, 128), "zero4": (240, 128)}
+SHARE = 0.9             # of what travels less
+PORT = 18990
+TURN_S = 55
+
+
+def add_options(parser):
+    parser.add_argument("--mbit", type=int, default=1000, help="rate of the links (default 1000)")
+    parser.add_argument("--sizes", default="1,16,64", help="sizes in MiB (default 1,16,64)")
+    parser.add_argument("--ranks", default="2,4", help="ranks, each on a host of its own (default 2,4)")
+    parser.add_argument("--ways", default="minmax8,minmax4,zero8,e4m3", help=f"of {' '.join(BLOCK)} (default minmax8,minmax4,zero8,e4m3)")
+    parser.add_argument("--rounds", type=int, default=3, help="turns of each case (default 3)")
+    parser.add_argument("--tutti", metavar="PATH", help="the command (default build/release/tutti)")
+    quiet.add_option(parser)
+
+
+def numbers(text, option):
+    try:
+        return [int(n) for n in text.split(",")]
+    except ValueError:
+        raise say.Problem(f"{option} {text}: it should be numbers with commas") from None
+
+
+def ways_of(options):
+    ways = options.ways.split(",")
+    for way in ways:
+        if way not in BLOCK:
+            raise say.Problem(f"--ways {way}: it must be of {' '.join(BLOCK)}")
+    return ways
+
+
+def less(way):
+    """How many times as many bytes the numbers of a block have as what travels of them."""
+    count, nbytes = BLOCK[way]
+    return 4 * count / nbytes
+
+
+def places(options):
+    return [(n, over) for n in numbers(options.ranks, "--ranks") for over in (f"{options.mbit} Mbit/s", "shared memory")]
+
+
+def what_of(nranks, over, nbytes, way):
+    return f"allreduce of {say.size(nbytes)} f32 as {way}, {nranks} ranks, {over}: times as fast as plain"
+
+
+def cases_of(options, nranks, over):
+    return [(nbytes, way) for nbytes in (n * MIB for n in numbers(options.sizes, "--sizes")) for way in ways_of(options)
+            if not options.only or options.only.search(what_of(nranks, over, nbytes, way))]
+
+
+def reach_of(over, way):
+    return None if over == "shared memory" else round(SHARE * less(way), 2)
+
+
+def listing(options):
+    for nranks, over in places(options):
+        for nbytes, way in cases_of(options, nranks, over):
+            yield what_of(nranks, over, nbytes, way) + (f"  reach {reach_of(over, way)}" if reach_of(over, way) else "")
+
+
+def perf_us(options, program, bed, nranks, nbytes, way):
+    """The median time of one turn."""
+    argv = [program, "perf", "allreduce", "--json", "--check", "--out-of-place", "--min", str(nbytes), "--max", str(nbytes), "--quant", way]
+    with quiet.alone(options.lock), tempfile.TemporaryFile("w+") as said:
+        if not bed:
+            done = subprocess.run([*argv, "-n", str(nranks)], stdout=said, stderr=subprocess.PIPE, text=True, timeout=TURN_S, check=False)
+            jobs, told = [done], [done.stderr]
+        else:
+            env = {"TUTTI_SIZE": str(nranks), "TUTTI_RENDEZVOUS": f"tcp://{bed.address(0)}:{PORT}", "TUTTI_TIMEOUT_MS": str(TURN_S * 1000)}
+            jobs = [subprocess.Popen(bed.inside(r, "env", *(f"{k}={v}" for k, v in {**env, "TUTTI_RANK": r}.items()), *argv),
+                                     stdin=subprocess.DEVNULL, stdout=said if r == 0 else subprocess.DEVNULL, stderr=subprocess.PIPE,
+                                     text=True) for r in range(nranks)]
+            told = [job.communicate(timeout=TURN_S)[1] for job in jobs]
+        for rank, job in enumerate(jobs):
+            if job.returncode:
+                raise say.Problem(f"tutti perf failed on rank {rank}: {told[rank].strip()[-300:]}")
+        said.seek(0)
+        return next(json.loads(line)["time_us"] for line in said if '"coll"' in line)
+
+
+def row_of(options, nranks, over, case, us):
+    nbytes, way = case
+    plain, packed = us[nbytes, "none"], us[nbytes, way]
+    turns = [p / q for p, q in zip(plain, packed)]
+    return {"what": what_of(nranks, over, nbytes, way), "value": round(statistics.median(plain) / statistics.median(packed), 3),
+            "reach": reach_of(over, way), "unit": "x", "better": "higher", "against": "plain f32",
+            "spread": [round(min(turns), 3), round(max(turns), 3)], "samples": {"plain us": plain, f"{way} us": packed}}
+
+
+def measure(options, program, nranks, over):
+    cases = cases_of(options, nranks, over)
+    wanted = list(dict.fromkeys((nbytes, w) for nbytes, way in cases for w in ("none", way)))
+    us = {case: [] for case in wanted}
+    with contextlib.ExitStack() as stack:
+        bed = None if over == "shared memory" or not cases else stack.enter_context(shaped.Testbed(nranks, 1, options.mbit))
+        for number in range(options.rounds):
+            for nbytes, way in wanted:
+                us[nbytes, way].append(perf_us(options, program, bed, nranks, nbytes, way))
+            if cases:
+                say.progress(f"round {number + 1} of {options.rounds}: {nranks} ranks, {over}")
+    return [row_of(options, nranks, over, case, us) for case in cases]
+
+
+def run(options):
+    if options.rounds < 1:
+        raise say.Problem(f"--rounds {options.rounds}: at least one is needed")
+    program = str(build.tutti(options.tutti))
+    why = shaped.why_not()
+    for nranks, over in places(options):
+        if why and over != "shared memory":
+            yield from ({"what": what_of(nranks, over, *case), "skipped": why} for case in cases_of(options, nranks, over))
+            continue
+        try:
+            yield from measure(options, program, nranks, over)
+        except (shaped.HostsError, subprocess.TimeoutExpired) as trouble:
+            raise say.Problem(f"{nranks} ranks, {over}: {trouble}") from None

@@ -1,0 +1,6 @@
+# cmake -DIN=FILE -DOUT=FILE.c -DNAME=SYMBOL -P Embed.cmake: a file as a C array, with a NUL behind it.
+file(READ ${IN} bytes HEX)
+string(REGEX REPLACE "(................................)" "\\1\n" bytes "${bytes}")
+string(REGEX REPLACE "([0-9a-f][0-9a-f])" "0x\\1," bytes "${bytes}")
+get_filename_component(from ${IN} NAME)
+file(WRITE ${OUT} "/* ${from}, by cmake/Embed.cmake. */\nextern const char ${NAME}[];\nconst char ${NAME}[] = {\n${bytes}0\n};\n")

@@ -1,0 +1,164 @@
+#include "train.h"
+
+#include <argp.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- options ------------------------------------------------------------------------------------- */
+
+enum { OPT_RATE = 256, OPT_MOMENTUM, OPT_OUTER_RATE, OPT_OUTER_MOMENTUM };
+
+static const struct argp_option argp_options[] = {
+    { "steps", 's', "N", 0, "steps of training (default 300)", 0 },
+    { "batch", 'b', "N", 0, "examples of a step: of all workers together in DDP, of each in DiLoCo (default 64)", 0 },
+    { "seed", 'r', "N", 0, "of the first parameters and of the examples (default 1)", 0 },
+    { "inner", 'i', "N", 0, "DiLoCo: steps of each worker between two exchanges (default 20)", 0 },
+    { "workers", 'w', "N", 0, "train_alone: how many DiLoCo workers it plays; 0: plain training (default 0)", 0 },
+    { "rate", OPT_RATE, "R", 0, "learning rate (default 0.1)", 0 },
+    { "momentum", OPT_MOMENTUM, "M", 0, "momentum (default 0.9)", 0 },
+    { "outer-rate", OPT_OUTER_RATE, "R", 0, "DiLoCo: learning rate of the outer step (default 0.7)", 0 },
+    { "outer-momentum", OPT_OUTER_MOMENTUM, "M", 0, "DiLoCo: its Nesterov momentum (default 0.6)", 0 },
+    { 0 },
+};
+
+static uint64_t number(struct argp_state *state, const char *what, const char *arg, uint64_t min, uint64_t max)
+{
+    char *end;
+    unsigned long long v;
+
+    errno = 0;
+    v = strtoull(arg, &end, 10);
+    if (*arg < '0' || *arg > '9' || *end || errno || v < min || v > max)
+        argp_error(state, "--%s %s: it must be a number from %" PRIu64 " to %" PRIu64, what, arg, min, max);
+    return v;
+}
+
+static double fraction(struct argp_state *state, const char *what, const char *arg, double max)
+{
+    char *end;
+    const double v = strtod(arg, &end);
+
+    if (end == arg || *end || !(v >= 0) || v > max)
+        argp_error(state, "--%s %s: it must be a number from 0 to %g", what, arg, max);
+    return v;
+}
+
+static error_t parse_one(int key, char *arg, struct argp_state *state)
+{
+    struct options *o = state->input;
+
+    switch (key) {
+    case 's':
+        o->steps = number(state, "steps", arg, 1, 10000000);
+        return 0;
+    case 'b':
+        o->batch = number(state, "batch", arg, 1, 1000000);
+        return 0;
+    case 'r':
+        o->seed = number(state, "seed", arg, 0, UINT64_MAX);
+        return 0;
+    case 'i':
+        o->inner = number(state, "inner", arg, 1, 1000000);
+        return 0;
+    case 'w':
+        o->workers = number(state, "workers", arg, 0, 1024);
+        return 0;
+    case OPT_RATE:
+        o->rate = fraction(state, "rate", arg, 100);
+        return 0;
+    case OPT_MOMENTUM:
+        o->momentum = fraction(state, "momentum", arg, 1);
+        return 0;
+    case OPT_OUTER_RATE:
+        o->outer_rate = fraction(state, "outer-rate", arg, 100);
+        return 0;
+    case OPT_OUTER_MOMENTUM:
+        o->outer_momentum = fraction(state, "outer-momentum", arg, 1);
+        return 0;
+    case ARGP_KEY_ARG:
+        if (o->text)
+            argp_error(state, "one text at a time: what is \"%s\"?", arg);
+        o->text = arg;
+        return 0;
+    case ARGP_KEY_END:
+        if (!o->text)
+            argp_error(state, "which text?");
+        return 0;
+    default: return ARGP_ERR_UNKNOWN;
+    }
+}
+
+void options_parse(struct options *o, int argc, char **argv, const char *about)
+{
+    const struct argp argp = { .options = argp_options, .parser = parse_one, .args_doc = "TEXT", .doc = about };
+
+    *o = (struct options){
+        .seed = 1,
+        .steps = 300,
+        .batch = 64,
+        .inner = 20,
+        .rate = 0.1,
+        .momentum = 0.9,
+        .outer_rate = 0.7,
+        .outer_momentum = 0.6,
+    };
+    argp_err_exit_status = 2;
+    argp_parse(&argp, argc, argv, 0, NULL, o);
+}
+
+/* ---- workers --------------------------------------------------------------------------------------- */
+
+int worker_init(struct worker *w, const struct text *t, uint64_t seed)
+{
+    w->n = model_size(t->nsymbols);
+    w->param = malloc(w->n * sizeof(real));
+    w->velocity = calloc(w->n, sizeof(real));
+    w->gradient = calloc(w->n + 1, sizeof(real));
+    if (!w->param || !w->velocity || !w->gradient) {
+        fprintf(stderr, "no memory for %zu parameters\n", w->n);
+        worker_free(w);
+        return 0;
+    }
+    model_draw(w->param, t->nsymbols, seed);
+    return 1;
+}
+
+void worker_free(struct worker *w)
+{
+    free(w->param);
+    free(w->velocity);
+    free(w->gradient);
+}
+
+void worker_look(struct worker *w, const struct text *t, const struct batch *b, uint64_t of)
+{
+    memset(w->gradient, 0, w->n * sizeof(real));
+    w->gradient[w->n] = (real)(model_gradient(w->param, t, b, w->gradient) / (double)of);
+    for (size_t i = 0; i < w->n; i++)
+        w->gradient[i] /= (real)of;
+}
+
+void worker_step(struct worker *w, const struct options *o)
+{
+    for (size_t i = 0; i < w->n; i++) {
+        w->velocity[i] = (real)o->momentum * w->velocity[i] + w->gradient[i];
+        w->param[i] -= (real)o->rate * w->velocity[i];
+    }
+}
+
+void outer_step(real *global, real *velocity, const real *delta, size_t n, const struct options *o)
+{
+    for (size_t i = 0; i < n; i++) {
+        velocity[i] = (real)o->outer_momentum * velocity[i] + delta[i];
+        global[i] -= (real)o->outer_rate * ((real)o->outer_momentum * velocity[i] + delta[i]);
+    }
+}
+
+void curve_print(uint64_t step, double loss)
+{
+    printf("%" PRIu64 " %.7f\n", step, loss);
+    fflush(stdout);
+}

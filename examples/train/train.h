@@ -1,0 +1,41 @@
+/* What the training examples share beside the model: their options, the state of a run, and the steps of optimizers. */
+#ifndef TRAIN_H
+#define TRAIN_H
+
+#include "charmodel.h"
+
+struct options {
+    const char *text;
+    uint64_t seed, steps, batch;    /* examples of a step: of all workers together in DDP, of each in DiLoCo */
+    uint64_t inner, workers;        /* DiLoCo: steps between two exchanges; train_alone: how many workers it plays */
+    double rate, momentum;          /* of each step */
+    double outer_rate, outer_momentum;
+};
+
+/* Reads the arguments; ends the process with status 2 and a sentence if they make no sense. */
+void options_parse(struct options *o, int argc, char **argv, const char *about);
+
+/* A worker's numbers, each vector [n]. */
+struct worker {
+    size_t n;
+    real *param, *velocity;
+    real *gradient;         /* [n + 1]: the loss is behind it, so that one all-reduce brings both */
+};
+
+/* False without memory, which it says. */
+int worker_init(struct worker *w, const struct text *t, uint64_t seed);
+void worker_free(struct worker *w);
+
+/* The gradient and loss of some examples, each divided by `of`, into w->gradient. */
+void worker_look(struct worker *w, const struct text *t, const struct batch *b, uint64_t of);
+/* velocity = momentum velocity + gradient; param -= rate velocity. */
+void worker_step(struct worker *w, const struct options *o);
+
+/* DiLoCo's outer step, from the mean of what the workers moved, delta[n] (where they were less where they are): Nesterov's
+ * velocity = momentum velocity + delta; global -= rate (momentum velocity + delta). */
+void outer_step(real *global, real *velocity, const real *delta, size_t n, const struct options *o);
+
+/* "STEP LOSS", one line for each step of a curve. */
+void curve_print(uint64_t step, double loss);
+
+#endif

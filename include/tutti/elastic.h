@@ -1,0 +1,254 @@
+/* Tutti for runs whose members come, fail and leave.
+ *
+ * A run has a coordinator (`tutti coordinator`) that decides who is in it, and members that join it. The members of the *view* do what all
+ * members of a communicator do, by the same calls, in the same order; when one is lost, nothing is lost with it: each operation of this file
+ * ends alike on all that are left, either FINAL (TUTTI_OK: all have the result, and nothing takes it back) or restored (an error: it did not
+ * happen, and the input is what it was, bit for bit). After a loss the *epoch* is over: operations return TUTTI_ERR_PEER_LOST until
+ * tutti_run_epoch has brought the next view, unless they are to be retried by themselves (TUTTI_RETRY).
+ *
+ *     join -> epoch -> sync -> operations, poll, agree, commit ... -> epoch -> ... -> leave
+ *
+ * Threads: operations of different tags may run at once, from different threads, in any order; of one tag there is one at a time. The calls that
+ * all members make in one order (epoch, shrink, agree, commit, sync) are made by one thread at a time, and while no operation runs:
+ * else TUTTI_ERR_INVALID, and nothing has happened. tutti_run_poll, _revoke, _leave and _stats may be called by any thread at any time.
+ * A run is used by the process that joined it: not in the child of a fork.
+ *
+ * Who is put out of the run (it was silent for longer than the lease, or could not be reached) gets TUTTI_ERR_ABORTED from the call that it is in
+ * and each later one, with the reason; it may destroy the run and join again, as another member.
+ *
+ * Deadlines: every call ends by timeout_ms (0: the run's; negative: none) with TUTTI_ERR_TIMEOUT, and has then done nothing. Where that takes a
+ * coordinator's word (agree, commit, epoch, what a loss interrupted) and none is there, it is waited for, at most for the run's timeout_ms; then
+ * this member has left the run, and the sentence says so.
+ *
+ * docs/elastic.md tells how to program with this, and what happens when something fails. After PCCL (technical report, 2025), NCCLX
+ * (arXiv 2510.20171, section 5.3) and ULFM (revoke, shrink, agree). */
+#ifndef TUTTI_ELASTIC_H
+#define TUTTI_ELASTIC_H
+
+#include "tutti/tutti.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- a member's life --------------------------------------------------------------------------- */
+
+/* A member of a run. */
+typedef struct tutti_run tutti_run;
+
+/* How to join. Zero (or NULL) means default everywhere; set `size` to sizeof. */
+typedef struct tutti_run_conf {
+    size_t size;
+    const char *coordinators;   /* "host:port,host:port,[v6]:port": tried in turn; NULL: TUTTI_COORDINATOR. Names are looked up once */
+    const char *run;            /* the run's name; NULL: TUTTI_RUN, else "tutti" */
+    /* Who may take part. One of: a token that all share; certificates of one authority; or nothing, which must be asked for unless all
+     * coordinators are on loopback. The same on all members and on the coordinator. */
+    const char *token;          /* NULL: TUTTI_TOKEN, else none */
+    const char *certificate, *key, *authority;  /* PEM files */
+    int32_t insecure;           /* 1: plain connections */
+    uint32_t group, role, nroles;   /* replica groups: this is member `role` of the nroles of `group`; nroles 0 or 1: no groups */
+    const char *listen;         /* "address:port" or ":port" where other members connect; NULL: all addresses, any port */
+    const char *announce;       /* "address:port" by which they reach it from outside (a forwarded port); NULL: none */
+    const char *wires, *interfaces; /* as in tutti_conf */
+    int32_t lanes;
+    int32_t tags;               /* operations use tags 0..tags-1, at most 256, the same on all members; 0: 8. Each costs some 20 KiB */
+    int64_t timeout_ms;         /* of this call, and default of all others; 0: TUTTI_TIMEOUT_MS (default 300000); negative: none */
+} tutti_run_conf;
+
+/* Joins a run: returns once the coordinator has taken this process as a newcomer, which it stays until the members vote it in at an epoch.
+ * Caller owns *out and ends it with tutti_run_destroy. conf may be NULL. PROTOCOL: a wrong token or certificate; TIMEOUT says which
+ * coordinators were tried, and why the last was not reached; else what the coordinator refused it for. */
+TUTTI_API tutti_status tutti_run_join(tutti_run **out, const tutti_run_conf *conf);
+/* Gives notice: all see it by poll, and the next epoch, in which this one takes part, is without it. Any thread; does not wait. */
+TUTTI_API tutti_status tutti_run_leave(tutti_run *run);
+/* Leaves now if it has not left, and frees the run and its communicators: operations of others that need it are restored. Nothing may be
+ * running in it. NULL is fine. */
+TUTTI_API void tutti_run_destroy(tutti_run *run);
+
+/* ---- what is new -------------------------------------------------------------------------------- */
+
+typedef struct tutti_news {
+    size_t size;
+    uint64_t number;        /* rises with each; 0: nothing has been heard in this epoch */
+    uint64_t epoch;
+    uint32_t newcomers;     /* that an epoch could admit */
+    uint32_t lost, leaving; /* members of the view */
+    int32_t revoked;
+} tutti_news;
+
+/* What came with the operations and calls that this program has waited for: the same on all members at the same point of the
+ * program. Never blocks; legal while operations run. */
+TUTTI_API tutti_status tutti_run_poll(tutti_run *run, tutti_news *out);
+
+/* ---- views ---------------------------------------------------------------------------------------- */
+
+typedef struct tutti_member {
+    uint64_t id;            /* never given twice in a run */
+    uint32_t group, role;
+} tutti_member;
+
+typedef struct tutti_view {
+    size_t size;
+    uint64_t epoch;             /* 0: this one is in no view (it has left) */
+    int32_t rank, nranks;       /* in this epoch; -1 and 0 */
+    int32_t changed;            /* 1: it is another view than before this call */
+    const tutti_member *members;    /* [nranks] by rank; the run's, until the next call that changes the view */
+} tutti_view;
+
+enum tutti_epoch_flags {
+    TUTTI_ADMIT = 1         /* newcomers are admitted; else the view only shrinks */
+};
+
+/* Agrees on the next view: who lives, less who gave notice, and with TUTTI_ADMIT as many newcomers as `most` (0: any number) leaves room
+ * for. Waits for newcomers if there are fewer than `least` (0: 1) and they are admitted. If nobody came or went and nobody was lost, the view
+ * stays. Called by all members of the view alike, and by newcomers, who wait here until they are voted in. *out is written on success.
+ * PEER_LOST: fewer than `least` are left (the sentence says so), or somebody was lost while the members met and they did different things: call
+ * again. MISMATCH: members
+ * called other things. Who gave notice gets a view of nobody, once the others have gone on. */
+TUTTI_API tutti_status tutti_run_epoch(tutti_run *run, uint32_t flags, uint32_t least, uint32_t most,
+                                       int64_t timeout_ms, tutti_view *out);
+/* tutti_run_epoch without newcomers. */
+TUTTI_API tutti_status tutti_run_shrink(tutti_run *run, uint32_t least, int64_t timeout_ms, tutti_view *out);
+/* The view as it is; smaller than the last epoch returned where operations were retried since. Local. */
+TUTTI_API tutti_status tutti_run_view(tutti_run *run, tutti_view *out);
+/* Ends this epoch for all, soon: what has not become FINAL is restored. Any thread; does not wait. */
+TUTTI_API tutti_status tutti_run_revoke(tutti_run *run);
+/* The communicator of the view, for every call of tutti.h, with what is promised there: verdicts of its calls are each member's own. It is the
+ * run's, until the view changes (by an epoch, or by an operation that is retried), as is the memory that was allocated in it. NULL: in no view. */
+TUTTI_API tutti_comm *tutti_run_comm(tutti_run *run);
+
+/* ---- verdicts on what is not an operation ----------------------------------------------------------- */
+
+/* *out = AND of all members' flags. PEER_LOST: members were lost in this epoch, *out is of those who are left (and written). */
+TUTTI_API tutti_status tutti_run_agree(tutti_run *run, uint64_t flags, int64_t timeout_ms, uint64_t *out);
+/* One verdict on a step, over all groups: *verdict is 1 if all members say that theirs is good, and none was lost in this epoch. */
+TUTTI_API tutti_status tutti_run_commit(tutti_run *run, int good, int64_t timeout_ms, int *verdict);
+
+/* ---- operations ---------------------------------------------------------------------------------------- */
+
+typedef enum tutti_coll {
+    TUTTI_ALLREDUCE = 0,
+    TUTTI_REDUCE,
+    TUTTI_REDUCE_SCATTER,
+    TUTTI_ALLGATHER,
+    TUTTI_BROADCAST,
+    TUTTI_GATHER,
+    TUTTI_SCATTER,
+    TUTTI_ALLTOALL,
+    TUTTI_BARRIER,
+    TUTTI_COLL_COUNT
+} tutti_coll;
+
+typedef enum tutti_mode {
+    TUTTI_ABORT = 0,        /* a loss ends it: restored, PEER_LOST */
+    TUTTI_RETRY             /* after a loss it makes the next view without newcomers, and runs again with who is left, until it succeeds or
+                               fewer than `least` are. All members use it alike. A TUTTI_AVG is over those who contributed. Only where the
+                               buffers' shapes do not depend on the number of ranks: allreduce, reduce, broadcast, barrier */
+} tutti_mode;
+
+/* One operation. Zero means default. All members pass the same coll, count, type, op, root, tag and mode, which is checked: MISMATCH. */
+typedef struct tutti_elastic {
+    size_t size;
+    tutti_coll coll;
+    const void *src;        /* shapes as in tutti.h; in place as there */
+    void *dst;              /* undefined after an error; what was in place of the input there is as before the call */
+    size_t count;
+    tutti_dtype type;
+    tutti_redop op;
+    int32_t root;           /* a rank of the view that the last tutti_run_epoch returned, also where the view has shrunk since */
+    uint32_t tag;
+    tutti_mode mode;
+    uint32_t least;         /* RETRY; 0: 1 */
+    const char *algo;       /* as in tutti_call */
+    double scale;           /* likewise */
+    int64_t timeout_ms;     /* of each attempt's part on this member; who does not come by then ends the epoch, not the run */
+    /* What came of it: */
+    tutti_status status;
+    uint32_t contributors;  /* members whose input is in the result; OK only */
+    uint32_t attempts;
+    uint64_t epoch;         /* in which it ended */
+} tutti_elastic;
+
+/* Runs one operation to its verdict, which is the same on all members that live, and returns it (op->status, too). INVALID: an
+ * argument is wrong, the tag is in use, this one is in no view, or a call that all members make is under way; nothing has happened. */
+TUTTI_API tutti_status tutti_run_collective(tutti_run *run, tutti_elastic *op);
+/* The same, in short, in mode TUTTI_RETRY. */
+TUTTI_API tutti_status tutti_run_allreduce(tutti_run *run, const void *src, void *dst, size_t count, tutti_dtype type,
+                                           tutti_redop op, uint32_t tag);
+/* Runs ops[n], at most `most` (0: 4) at once, on the tags first_tag..first_tag + most - 1 in turn (their own are ignored). All members
+ * pass the same list. OK: every one is FINAL. Else the first error by index; ops[i].status tells of each. */
+TUTTI_API tutti_status tutti_run_batch(tutti_run *run, tutti_elastic *ops, size_t n, uint32_t first_tag, uint32_t most);
+
+/* ---- shared state ------------------------------------------------------------------------------------ */
+
+/* One array of the state. Zero means default; set `size` to sizeof. */
+typedef struct tutti_array {
+    size_t size;
+    const char *name;       /* with its type and count it is the same on all members, as is the arrays' order */
+    void *data;             /* [count], in host memory, of any alignment; no two arrays overlap */
+    size_t count;
+    tutti_dtype type;
+    int32_t may_differ;     /* 1: each has its own here (a generator's seed): it is not compared, and does not travel */
+} tutti_array;
+
+/* All who call a sync are popular, or all are receivers and senders. */
+typedef enum tutti_sync_strategy {
+    TUTTI_SYNC_POPULAR = 0, /* the most common content wins; of equally common ones that of the oldest member */
+    TUTTI_SYNC_RECEIVE,     /* takes what wins */
+    TUTTI_SYNC_SEND         /* its content wins, or it is put out of the run: of several senders' the most common */
+} tutti_sync_strategy;
+
+typedef enum tutti_sync_scope {
+    TUTTI_SYNC_ALL = 0,     /* all members of the view have one state */
+    TUTTI_SYNC_ROLE         /* those of each role have one, and sync apart from other roles: where groups shard it over their roles (below 512) */
+} tutti_sync_scope;
+
+typedef struct tutti_state {
+    size_t size;
+    tutti_array *arrays;    /* [narrays] */
+    size_t narrays;         /* 1 to 65536 */
+    /* Which state this is. Before this member's first good sync: 0, or what a checkpoint says, or any number that is higher the farther
+     * the program has come. Each good sync writes what it is now, one more than before, and that is to be left as it is. Who is behind the others
+     * receives; who is ahead of them is put out of the run. */
+    uint64_t revision;
+    tutti_sync_strategy strategy;
+    tutti_sync_scope scope;
+    int32_t instead;        /* 1 on all who are willing to send: whatever state the run had, this one takes its place, as in a first sync */
+    /* What came of it; written on TUTTI_OK: */
+    int32_t received;       /* 1: arrays of this member were overwritten */
+    uint64_t bytes_received, bytes_sent;    /* by this member, of arrays and lists of hashes */
+} tutti_state;
+
+/* Makes the arrays of all members of the scope alike, bit for bit: those that differ from what wins are received, from up to eight members at once,
+ * and checked. All members of the scope call it, as they call epoch and agree; an epoch that is over will do, too. OK: all that live have
+ * the same; else nobody's arrays have changed, and after INVALID, TIMEOUT, MISMATCH and NOMEM it may be called again as it was. The arrays are the run's
+ * until it returns; it costs a receiver as much memory as it receives, until then.
+ * Who has other arrays (names, types, counts) than the members agreed on in the first sync, is ahead of them, or would only send what did not win,
+ * is put out (ABORTED, with the reason), and the others' call goes on. As after any loss their epoch is over then.
+ * INVALID: an argument is wrong; a call or an operation is under way; or nobody is willing to send what comes after the last sync. MISMATCH:
+ * members called other things, or some are popular and some not. PEER_LOST: all who had what won are lost, or who was left went on to the
+ * next epoch: call tutti_run_epoch. UNSUPPORTED: the members of the last good sync are all gone, and nobody here has what they had: see
+ * `instead`. NOMEM: a member, which the sentence names, could not receive. TIMEOUT names who had not called, or whose deadline it was. Sources:
+ * PCCL (technical report, 2025), synchronizeSharedState. */
+TUTTI_API tutti_status tutti_run_sync(tutti_run *run, tutti_state *state, int64_t timeout_ms);
+
+/* ---- numbers ------------------------------------------------------------------------------------------- */
+
+typedef struct tutti_run_stats_t {
+    size_t size;
+    uint64_t id;                    /* this member's; 0: none yet */
+    uint64_t final, restored;       /* operations */
+    uint64_t retries;
+    uint64_t views;                 /* that it was in */
+    uint64_t worlds;                /* of these, for how many the members connected anew */
+    uint64_t connects;              /* to the coordinator, that succeeded */
+    uint64_t cuts;                  /* connections to other members that ended and were made again */
+} tutti_run_stats_t;
+
+/* Local; any thread. */
+TUTTI_API tutti_status tutti_run_stats(tutti_run *run, tutti_run_stats_t *out);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,98 @@
+#!/usr/bin/env python3
+"""Draws docs/training.svg: the loss curves of the training examples that are built, on one text, and prints by how much they differ.
+
+    scripts/draw-training.py [--build DIR] [--steps N]
+"""
+
+import argparse
+import subprocess
+import sys
+from html import escape
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent.parent
+TEXT = HERE / "docs" / "algorithms.md"
+OUT = HERE / "docs" / "training.svg"
+WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 720, 380, 52, 16, 34, 46
+RANKS, INNER, SMOOTH = 4, 20, 20
+COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7")
+
+
+def curve(argv):
+    done = subprocess.run([str(word) for word in argv], capture_output=True, text=True, check=False)
+    if done.returncode:
+        sys.exit(f"{argv[0]}: {done.stderr.strip() or done.stdout.strip()}")
+    return [(int(step), float(loss)) for step, loss in (line.split() for line in done.stdout.splitlines())]
+
+
+def on_ranks(build, n, program, *options):
+    return curve([build / "tutti", "run", "-n", n, "--output", "plain", "--", build / "examples" / program, TEXT, *options])
+
+
+def curves_of(build, steps):
+    """(name, points) and for each that has one its reference."""
+    plain = ("--steps", steps)
+    apart = (*plain, "--inner", INNER)
+    alone = build / "examples" / "train_alone"
+    return [("one process", curve([alone, TEXT, *plain]), None),
+            (f"DDP, {RANKS} ranks", on_ranks(build, RANKS, "train_ddp", *plain), 0),
+            (f"DiLoCo, {RANKS} workers one after another", curve([alone, TEXT, *apart, "--workers", RANKS]), None),
+            (f"DiLoCo, {RANKS} ranks", on_ranks(build, RANKS, "train_diloco", *apart), 2)]
+
+
+def difference(points, reference):
+    return max(abs(a[1] - b[1]) for a, b in zip(points, reference))
+
+
+def smoothed(points):
+    """Means of as many steps as lie between two points of DiLoCo; its points are such means already."""
+    if len(points) > 1 and points[1][0] - points[0][0] > 1:
+        return points
+    return [(points[i][0] + SMOOTH, sum(loss for _, loss in points[i:i + SMOOTH]) / SMOOTH) for i in range(0, len(points) - SMOOTH + 1, SMOOTH)]
+
+
+def text(x, y, content, anchor="middle"):
+    return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" font-size="12">{escape(content)}</text>'
+
+
+def draw(curves, steps):
+    shown = [smoothed(points) for _, points, _ in curves]
+    low, high = min(min(v for _, v in c) for c in shown), max(max(v for _, v in c) for c in shown)
+
+    def at(step, loss):
+        return (LEFT + step / steps * (WIDTH - LEFT - RIGHT), TOP + (high - loss) / (high - low) * (HEIGHT - TOP - BOTTOM))
+
+    parts = [f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{HEIGHT}" viewBox="0 0 {WIDTH} {HEIGHT}" font-family="sans-serif">',
+             f'<rect width="{WIDTH}" height="{HEIGHT}" fill="white"/>',
+             text(WIDTH / 2, 18, "loss over steps, means of 20"), text(WIDTH / 2, HEIGHT - 10, "steps of each worker")]
+    for i in range(5):
+        loss = low + (high - low) * i / 4
+        x, y = at(0, loss)
+        parts += [f'<line x1="{x}" y1="{y:.1f}" x2="{WIDTH - RIGHT}" y2="{y:.1f}" stroke="#dddddd"/>', text(x - 6, y + 4, f"{loss:.2f}", "end")]
+        step = steps * i // 4
+        parts.append(text(at(step, low)[0], HEIGHT - BOTTOM + 18, str(step)))
+    for i, ((name, _, reference), points) in enumerate(zip(curves, shown)):
+        path = " ".join(f"{x:.1f},{y:.1f}" for x, y in (at(*p) for p in points))
+        dash = ' stroke-dasharray="2 5" stroke-width="4"' if reference is not None else ' stroke-width="1.5"'
+        parts += [f'<polyline points="{path}" fill="none" stroke="{COLOURS[i]}"{dash}/>',
+                  f'<line x1="{WIDTH - 300}" y1="{TOP + 14 + 18 * i}" x2="{WIDTH - 270}" y2="{TOP + 14 + 18 * i}" stroke="{COLOURS[i]}"{dash}/>',
+                  text(WIDTH - 262, TOP + 18 + 18 * i, name, "start")]
+    return "\n".join([*parts, "</svg>", ""])
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--build", metavar="DIR", type=Path, default=HERE / "build" / "release", help="(default build/release)")
+    parser.add_argument("--steps", metavar="N", type=int, default=1000, help="steps of training, at least 40 (default 1000)")
+    options = parser.parse_args()
+    if options.steps < 2 * SMOOTH:
+        parser.error(f"--steps {options.steps}: at least {2 * SMOOTH}")
+    curves = curves_of(options.build, options.steps)
+    OUT.write_text(draw(curves, options.steps), encoding="ascii")
+    for name, points, reference in curves:
+        more = "" if reference is None else f", at most {difference(points, curves[reference][1]):.1e} from its reference"
+        print(f"{name}: {points[0][1]:.4f} to {points[-1][1]:.4f}{more}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,137 @@
+/* Ring all-reduce in pieces, with a bound on what is in flight. Shapes: src[bytes], dst[bytes], cut into k pieces of at most chunk_bytes.
+ * Each piece has an owner, another rank than the piece before it. It starts at the rank after its owner and goes once round the ring: each
+ * rank takes its own part in and sends on what that makes, which is stored nowhere on the way; the owner stores the result, and sends it
+ * round once more. A piece's first way is one round, and its second one some rounds later, so that a window holds many pieces at different
+ * places of the ring, in the same order on all ranks. What lands before its turn waits in slots, and nothing is read from memory but the
+ * input, nor written to it but the result.
+ * Whoever sends keeps within chunks * chunk_bytes of what its peer says it has consumed (tt_algo.bounded; engine/exec.h): no more of
+ * this all-reduce can queue up in a long way that others share.
+ * (2 (n - 1) + 0.8 (k - n)) * latency + 2 (n - 1) / n * bytes / bandwidth, for up to some 12 ranks or vectors of many pieces.
+ * After "Collective Communication for 100k+ GPUs", 2025, section 5.3: the fault-tolerant all-reduce across replica groups. */
+#include "algo/algos.h"
+#include "algo/blocks.h"
+
+#define PIECE_BYTES (1ull << 20)
+#define WINDOW_PIECES 12u   /* that an executor's window holds: five steps each */
+#define RESULT_AFTER 8u     /* rounds from a piece's sum to its result; with fewer ranks, one for each */
+
+struct piece {
+    uint64_t offset, bytes;
+    uint32_t owner;
+    uint32_t sum_tag, result_tag;
+    struct tt_ref coming, leaving;      /* pipes */
+};
+
+/* How many pieces: enough that all ranks, or all that a window holds, work on one. They are short, so that links whose loads differ from piece
+ * to piece even out; longer where the window's must span more ranks; and no longer than a chunk. As many for each rank, where there are more of
+ * them than ranks. */
+static uint64_t npieces(const struct tt_coll *c)
+{
+    const uint64_t elements = c->bytes / c->elem_bytes, n = c->nranks;
+    const uint64_t least = n < WINDOW_PIECES ? n : WINDOW_PIECES,
+                   long_way = PIECE_BYTES * ((n + WINDOW_PIECES - 1) / WINDOW_PIECES);
+    const uint64_t chunk = tt_coll_chunk_bytes(c), piece = chunk < long_way ? chunk : long_way;
+    const uint64_t limit = piece > c->elem_bytes ? piece / c->elem_bytes : 1, most = (elements + limit - 1) / limit;
+
+    if (most <= least)
+        return least;
+    return most <= n ? most : (most + n - 1) / n * n;
+}
+
+static struct piece piece_of(const struct tt_coll *c, uint64_t k)
+{
+    const uint32_t m = (uint32_t)npieces(c), i = (uint32_t)k, apart = m < c->nranks ? c->nranks / m : 1;
+
+    return (struct piece){
+        .offset = tt_block_offset(c->bytes, c->elem_bytes, m, i),
+        .bytes = tt_block_bytes(c->bytes, c->elem_bytes, m, i),
+        .owner = (uint32_t)((uint64_t)i * apart % c->nranks),
+        .sum_tag = 2 * i,
+        .result_tag = 2 * i + 1,
+        .coming = tt_pipe(2ull * i),
+        .leaving = tt_pipe(2ull * i + 1),
+    };
+}
+
+/* Rounds from a piece's sum to its result. */
+static uint64_t result_after(const struct tt_coll *c)
+{
+    return c->nranks < RESULT_AFTER ? c->nranks : RESULT_AFTER;
+}
+
+static uint32_t right_of(const struct tt_coll *c) { return (c->rank + 1) % c->nranks; }
+
+static uint32_t left_of(const struct tt_coll *c) { return (c->rank + c->nranks - 1) % c->nranks; }
+
+/* This rank's part of a piece's first way round, from the rank after its owner to its owner. */
+static void sum_up(struct tt_sched *s, const struct tt_coll *c, const struct piece *k)
+{
+    const uint32_t n = c->nranks, first = (k->owner + 1) % n, before = (c->rank + n - first) % n;
+    const bool last = c->rank == k->owner;
+    const struct tt_ref own = tt_src(k->offset);
+
+    if (before > 0) {
+        tt_sched_wait(s, left_of(c), k->coming, k->bytes, k->sum_tag);
+        tt_sched_reduce_ordered(s, last ? tt_dst(k->offset) : k->leaving, k->coming, tt_lowest(first, before, n), own,
+                                c->rank, k->bytes, last);
+    }
+    if (!last)
+        tt_sched_put(s, right_of(c), before > 0 ? k->leaving : own, k->coming, k->bytes, k->sum_tag);
+}
+
+/* And of its second one, from its owner to the rank before that. */
+static void hand_out(struct tt_sched *s, const struct tt_coll *c, const struct piece *k)
+{
+    const struct tt_ref result = tt_dst(k->offset);
+
+    if (c->rank != k->owner)
+        tt_sched_wait(s, left_of(c), result, k->bytes, k->result_tag);
+    if (right_of(c) != k->owner)
+        tt_sched_put(s, right_of(c), result, result, k->bytes, k->result_tag);
+}
+
+static uint64_t nrounds(const struct tt_coll *c)
+{
+    return c->nranks > 1 ? npieces(c) + result_after(c) : 1;
+}
+
+static void round_k(struct tt_sched *s, const struct tt_coll *c, uint64_t k)
+{
+    struct piece piece;
+
+    if (c->nranks == 1) {
+        tt_sched_own(s, c);
+        return;
+    }
+    if (k < npieces(c)) {
+        piece = piece_of(c, k);
+        sum_up(s, c, &piece);
+    }
+    if (k >= result_after(c)) {
+        piece = piece_of(c, k - result_after(c));
+        hand_out(s, c, &piece);
+    }
+}
+
+static struct tt_cost cost(const struct tt_coll *c)
+{
+    const double steps = c->nranks - 1, block = (double)c->bytes / c->nranks, pieces = (double)npieces(c),
+                 ranks = c->nranks;
+
+    return (struct tt_cost){ .messages = 2 * steps + (pieces > ranks ? 0.8 * (pieces - ranks) : 0),
+                             .bytes = 2 * steps * block,
+                             .reduced = steps * block };
+}
+
+/* Pieces are numbered in 32 bits, with two tags each. */
+static bool fits(const struct tt_coll *c)
+{
+    return npieces(c) < UINT32_MAX / 2;
+}
+
+const struct tt_algo tt_algo_allreduce_ftar = {
+    .name = "allreduce_ftar", .summary = "long vectors over ways that are shared: what is in flight is bounded",
+    .needs = "fewer than 2^31 pieces",
+    .kind = TT_ALLREDUCE, .fits = fits, .nrounds = nrounds, .round = round_k,
+    .work_bytes = tt_work_none, .npeers = tt_npeers_two, .cost = cost, .bounded = true,
+};

@@ -1,0 +1,42 @@
+/* One-step barrier.
+ * Everybody tells everybody that it has come, and has heard of everybody when all have told it: n - 1 messages of one byte, one latency.
+ * The byte's value means nothing; each lands in a place of its own, so it may come early.
+ * For few ranks. Where they share cores, above all: a rank that waits gives its core away, and every round of dissemination
+ * costs another turn of all who share it; here each needs one to tell, and one to hear. */
+#include "algo/algos.h"
+#include "algo/blocks.h"
+
+#define FEW 8
+
+static bool fits(const struct tt_coll *c)
+{
+    return c->nranks <= FEW;
+}
+
+/* Our token, then where that of each rank lands. */
+static uint64_t work_bytes(const struct tt_coll *c)
+{
+    return 1 + c->nranks;
+}
+
+static void round_k(struct tt_sched *s, const struct tt_coll *c, uint64_t k)
+{
+    const uint32_t n = c->nranks, r = c->rank;
+
+    (void)k;
+    for (uint32_t i = 1; i < n; i++)
+        tt_sched_put(s, (r + i) % n, tt_work(0), tt_work(1 + r), 1, 0);
+    for (uint32_t i = 1; i < n; i++)
+        tt_sched_wait(s, (r + n - i) % n, tt_work(1 + (r + n - i) % n), 1, 0);
+}
+
+static struct tt_cost cost(const struct tt_coll *c)
+{
+    return (struct tt_cost){ .messages = tt_cost_burst(c->nranks - 1) };
+}
+
+const struct tt_algo tt_algo_barrier_onestep = {
+    .name = "barrier_onestep", .summary = "few ranks", .needs = "8 ranks or fewer",
+    .kind = TT_BARRIER, .fits = fits, .nrounds = tt_rounds_one, .round = round_k,
+    .work_bytes = work_bytes, .npeers = tt_npeers_all, .cost = cost,
+};

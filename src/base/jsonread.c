@@ -1,0 +1,153 @@
+#include "base/jsonread.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/status.h"
+
+tutti_status tt_json_wrong(const struct tt_json_place *p, const char *fmt, ...)
+{
+    char what[256];
+    va_list ap;
+
+    va_start(ap, fmt);
+    vsnprintf(what, sizeof what, fmt, ap);
+    va_end(ap);
+    return tt_fail(TUTTI_ERR_INVALID, "%s%s%s%s: %s", p->kind, *p->kind ? " " : "", p->from, p->where, what);
+}
+
+/* "plan mine.json", or the name alone. */
+static tutti_status fail_whole(const struct tt_json_place *p, tutti_status st, const char *what)
+{
+    return tt_fail(st, "%s%s%s%s", p->kind, *p->kind ? " " : "", p->from, what);
+}
+
+tutti_status tt_json_load(char **text, size_t *bytes, const char *kind, const char *path, size_t most)
+{
+    const bool is_stdin = strcmp(path, "-") == 0;
+    FILE *f = is_stdin ? stdin : fopen(path, "rbe");
+    char *all = f ? malloc(most + 2) : NULL;
+    int err = f ? ENOMEM : errno;
+    size_t n = 0;
+
+    if (all) {
+        errno = 0;
+        n = fread(all, 1, most + 1, f);
+        err = ferror(f) ? errno : 0;
+    }
+    if (f && !is_stdin)
+        fclose(f);
+    if (err) {
+        free(all);
+        return tt_fail_errno(err, "cannot read the %s %s", kind, is_stdin ? "from standard input" : path);
+    }
+    all[n] = '\0';
+    *text = all;
+    *bytes = n;
+    return TUTTI_OK;
+}
+
+uint32_t tt_json_line(const char *text, size_t at)
+{
+    uint32_t line = 1;
+
+    for (size_t i = 0; i < at; i++)
+        line += text[i] == '\n';
+    return line;
+}
+
+static tutti_status no_json(const struct tt_json_place *p, const char *text, size_t at, bool is_one,
+                            enum json_tokener_error error)
+{
+    char what[160];
+    uint32_t column = 1;
+
+    while (column <= at && text[at - column] != '\n')
+        column++;
+    snprintf(what, sizeof what, ", line %u, column %u: it is no JSON: %s", tt_json_line(text, at), column,
+             is_one                          ? "something follows the end"
+             : error == json_tokener_continue ? "it ends in the middle"
+             : error == json_tokener_success  ? "an object was expected: {...}"
+             : error == json_tokener_error_depth ? "objects within objects, deeper than the format has them"
+                                                 : json_tokener_error_desc(error));
+    return fail_whole(p, TUTTI_ERR_INVALID, what);
+}
+
+tutti_status tt_json_parse(struct json_object **out, const struct tt_json_place *p, const char *text, size_t bytes,
+                           size_t most, int nesting)
+{
+    struct json_tokener *tokener;
+    struct json_object *doc;
+    enum json_tokener_error error;
+    tutti_status st = TUTTI_OK;
+    size_t at;
+
+    if (bytes > most)
+        return tt_json_wrong(p, "it has %zu bytes or more; %zu are possible", bytes, most);
+    tokener = json_tokener_new_ex(nesting);
+    if (!tokener)
+        return fail_whole(p, TUTTI_ERR_NOMEM, ": no memory to read it");
+    json_tokener_set_flags(tokener, JSON_TOKENER_STRICT | JSON_TOKENER_VALIDATE_UTF8);
+    doc = json_tokener_parse_ex(tokener, text, (int)bytes);
+    error = json_tokener_get_error(tokener);
+    at = json_tokener_get_parse_end(tokener);
+    json_tokener_free(tokener);
+    while (doc && at < bytes && text[at] && strchr(" \t\r\n", text[at]))
+        at++;
+    if (doc && at >= bytes) {
+        *out = doc;
+    } else {
+        st = no_json(p, text, at < bytes ? at : bytes, doc != NULL, error);
+        json_object_put(doc);
+    }
+    return st;
+}
+
+tutti_status tt_json_members(const struct tt_json_place *p, struct json_object *o, const char *what,
+                             const char *const *names, size_t n)
+{
+    if (!json_object_is_type(o, json_type_object))
+        return tt_json_wrong(p, "%s is no object", what);
+    json_object_object_foreach(o, key, value)
+    {
+        size_t i = 0;
+
+        (void)value;
+        while (i < n && strcmp(key, names[i]) != 0)
+            i++;
+        if (i == n)
+            return tt_json_wrong(p, "%s has a member \"%.40s\", which is not known", what, key);
+    }
+    return TUTTI_OK;
+}
+
+tutti_status tt_json_number(const struct tt_json_place *p, struct json_object *o, const char *key, uint64_t least,
+                            uint64_t most, uint64_t *out)
+{
+    struct json_object *value;
+    int64_t number;
+
+    if (!json_object_object_get_ex(o, key, &value))
+        return tt_json_wrong(p, "\"%s\" is missing", key);
+    number = json_object_is_type(value, json_type_int) ? json_object_get_int64(value) : -1;
+    if (number < 0 || (uint64_t)number < least || (uint64_t)number > most)
+        return tt_json_wrong(p, "\"%s\" is no whole number from %llu to %llu", key, (unsigned long long)least,
+                             (unsigned long long)most);
+    *out = (uint64_t)number;
+    return TUTTI_OK;
+}
+
+tutti_status tt_json_flag(const struct tt_json_place *p, struct json_object *o, const char *key, bool *out)
+{
+    struct json_object *value;
+
+    if (!json_object_object_get_ex(o, key, &value))
+        return TUTTI_OK;
+    if (!json_object_is_type(value, json_type_boolean))
+        return tt_json_wrong(p, "\"%s\" is neither true nor false", key);
+    *out = json_object_get_boolean(value);
+    return TUTTI_OK;
+}

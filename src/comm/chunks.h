@@ -1,0 +1,26 @@
+/* What algorithms that bound their bytes in flight (tt_algo.bounded) are given: rank 0's, the same on all ranks. */
+#ifndef TT_COMM_CHUNKS_H
+#define TT_COMM_CHUNKS_H
+
+#include "base/bytes.h"
+#include "base/status.h"
+#include "sched/sched.h"
+
+struct tt_chunks {
+    uint64_t bytes;
+    uint32_t count;
+};
+
+/* As this process's environment says. */
+tutti_status tt_chunks_get(struct tt_chunks *out);
+/* As a card carries it. A reader is bad where it is out of bounds. */
+void tt_chunks_write(const struct tt_chunks *chunks, struct tt_writer *w);
+void tt_chunks_read(struct tt_chunks *chunks, struct tt_reader *r);
+
+static inline void tt_chunks_tell(const struct tt_chunks *chunks, struct tt_coll *c)
+{
+    c->chunk_bytes = chunks->bytes;
+    c->chunks = chunks->count;
+}
+
+#endif

@@ -1,0 +1,138 @@
+#include "coordinator/chronicle.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/log.h"
+
+int64_t tt_chronicle_unix_ms(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_REALTIME, &now);
+    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+void tt_chronicle_tell(struct tt_chronicle *c, const char *fmt, ...)
+{
+    struct tt_snapshot_event *e = &c->ring[++c->nevents % TT_SNAPSHOT_EVENTS];
+    va_list ap;
+
+    e->number = c->nevents;
+    e->unix_ms = tt_chronicle_unix_ms();
+    va_start(ap, fmt);
+    vsnprintf(e->text, sizeof e->text, fmt, ap);
+    va_end(ap);
+    tt_log(TT_LOG_INFO, "coordinator: %s", e->text);
+}
+
+static const char *loss_text(uint8_t loss)
+{
+    static const char *const texts[] = {
+        [TT_LOSS_DIED] = "its connection ended, and it did not come back",
+        [TT_LOSS_SILENT] = "it was silent for longer than the lease",
+        [TT_LOSS_CUT] = "others could not reach it",
+        [TT_LOSS_LEFT] = "it left",
+        [TT_LOSS_ILLEGAL] = "it broke the protocol",
+        [TT_LOSS_AHEAD] = "the revision of its shared state is ahead of that of the others",
+        [TT_LOSS_KEYS] = "its shared state has other arrays than the others agreed on",
+        [TT_LOSS_NOT_TAKEN] = "it would only send its shared state, and another one won",
+        [TT_LOSS_FALSE] = "what it said of its shared state was not so",
+    };
+
+    _Static_assert(sizeof texts / sizeof *texts == TT_LOSSES, "each has its sentence");
+
+    return loss < sizeof texts / sizeof *texts ? texts[loss] : "for no reason that is known";
+}
+
+/* Rounds that came to what was asked for are no news. */
+static void tell_result(struct tt_chronicle *c, const struct tt_elmsg *m)
+{
+    if (m->what == TT_ROUND_MISMATCH)
+        tt_chronicle_tell(c, "round %" PRIu64 ": members %" PRIu64 " and %" PRIu64 " called different things",
+                          m->number, m->id, m->other);
+    else if (m->what == TT_ROUND_TOO_FEW)
+        tt_chronicle_tell(c, "round %" PRIu64 ": only %" PRIu64 " would be left, fewer than were asked for", m->number,
+                          m->value);
+}
+
+void tt_chronicle_record(struct tt_chronicle *c, const void *data, size_t bytes, const char *from)
+{
+    struct tt_elmsg m;
+
+    c->counters.records++;
+    c->counters.record_bytes += bytes;
+    if (!tt_elmsg_read(&m, data, bytes))
+        return;
+    switch (m.kind) {
+    case TT_ELMSG_LOG_START:
+        tt_chronicle_tell(c, "the coordinator of run \"%s\" started, for the %" PRIu64 ". time", m.text, m.number);
+        return;
+    case TT_ELMSG_LOG_MEMBER:
+        tt_chronicle_tell(c, "member %" PRIu64 " joined from %s (group %" PRIu32 ", role %" PRIu32 ")", m.id, from,
+                          m.group, m.role);
+        return;
+    case TT_ELMSG_LOG_GONE:
+        tt_chronicle_tell(c, "member %" PRIu64 ", which waited to be admitted, is gone", m.id);
+        return;
+    case TT_ELMSG_LOG_LOST:
+        tt_chronicle_tell(c, "member %" PRIu64 " is lost: %s", m.id, loss_text(m.what));
+        return;
+    case TT_ELMSG_LOG_VIEW:
+        tt_chronicle_tell(c, "epoch %" PRIu64 " begins with %" PRIu32 " member%s", m.epoch, m.nlist,
+                          m.nlist == 1 ? "" : "s");
+        return;
+    case TT_ELMSG_LOG_RESULT:
+        tell_result(c, &m);
+        return;
+    default:
+        return;
+    }
+}
+
+static uint8_t kind_of(const void *data, size_t bytes)
+{
+    const uint8_t *b = data;
+
+    return bytes >= 2 && b[0] == TT_ELASTIC_VERSION && b[1] < TT_ELMSG_KINDS ? b[1] : 0;
+}
+
+void tt_chronicle_taken(struct tt_chronicle *c, const void *data, size_t bytes)
+{
+    c->counters.taken[kind_of(data, bytes)]++;
+    c->counters.taken_bytes += bytes;
+}
+
+void tt_chronicle_sent(struct tt_chronicle *c, const void *data, size_t bytes)
+{
+    const uint8_t kind = kind_of(data, bytes);
+
+    c->counters.sent[kind]++;
+    c->counters.sent_bytes += bytes;
+    c->counters.refused[TT_REFUSAL_PROTOCOL] += kind == TT_ELMSG_REFUSED && ((const uint8_t *)data)[2] != TUTTI_OK;
+}
+
+void tt_chronicle_commit(struct tt_chronicle *c, uint64_t took_ns)
+{
+    uint32_t at = 0;
+
+    while (at < TT_SNAPSHOT_BUCKETS && took_ns > tt_snapshot_bucket_ns[at])
+        at++;
+    c->counters.commits++;
+    c->counters.commit_ns += took_ns;
+    c->counters.commit_buckets[at]++;
+    if (took_ns > c->counters.commit_most_ns)
+        c->counters.commit_most_ns = took_ns;
+}
+
+uint32_t tt_chronicle_events(const struct tt_chronicle *c, struct tt_snapshot_event *out)
+{
+    const uint32_t n = c->nevents < TT_SNAPSHOT_EVENTS ? (uint32_t)c->nevents : TT_SNAPSHOT_EVENTS;
+
+    for (uint32_t i = 0; i < n; i++)
+        out[i] = c->ring[(c->nevents - n + 1 + i) % TT_SNAPSHOT_EVENTS];
+    return n;
+}

@@ -1,0 +1,367 @@
+/* The coordinator's thread. A turn of its loop: wait; take all that is ready into the machine; make its records durable; carry out what it
+ * decided; tell it of connections that ended meanwhile.
+ *
+ * The machine's time is not the clock's: a turn is worth a quarter of a lease at most. When this process was stopped, or its disk slow, what
+ * members said meanwhile lies unread in their sockets; all of it is read in the next turn, before anybody is taken for silent. */
+#include "coordinator/coordinator.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/prng.h"
+#include "base/status.h"
+#include "coordinator/inside.h"
+
+#define TURN_LEASES 4u      /* a turn is worth a lease / this; half of that is waited at most */
+#define LEASE_MIN_NS (10 * TT_MS)
+#define LEASE_MAX_NS (3600 * TT_SECOND)
+
+/* ---- the loop ---- */
+
+static void fail(struct tt_coordinator *c)
+{
+    const uint64_t one = 1;
+
+    pthread_mutex_lock(&c->lock);
+    c->why = c->failed;
+    snprintf(c->why_text, sizeof c->why_text, "%.*s", (int)sizeof c->why_text - 1, tutti_last_error());
+    pthread_mutex_unlock(&c->lock);
+    if (write(c->ended, &one, sizeof one) != sizeof one)
+        tt_log(TT_LOG_ERROR, "coordinator: cannot say that it ended");
+}
+
+static void wake(void *context)
+{
+    struct tt_coordinator *c = context;
+    const uint64_t one = 1;
+
+    if (write(c->wake, &one, sizeof one) != sizeof one)
+        return; /* it is readable already */
+}
+
+/* Moves both clocks on. */
+static void look_at_clock(struct tt_coordinator *c)
+{
+    const uint64_t now_ns = tt_now_ns(), worth_ns = c->conf.lease_ns / TURN_LEASES;
+    const uint64_t passed_ns = now_ns - c->clock_ns;
+
+    c->clock_ns = now_ns;
+    c->core_ns += passed_ns < worth_ns ? passed_ns : worth_ns;
+    if (passed_ns > 2 * worth_ns) {
+        c->chronicle.counters.stalls++;
+        tt_chronicle_tell(&c->chronicle, "the coordinator itself stood still for %llu ms; nobody is blamed for that",
+                          (unsigned long long)(passed_ns / TT_MS));
+    }
+}
+
+static int timeout_ms(const struct tt_coordinator *c)
+{
+    const uint64_t core_ns = tt_coord_next_ns(&c->core), conns_ns = tt_conns_next_ns(c);
+    uint64_t wait_ns = c->conf.lease_ns / TURN_LEASES / 2;
+
+    if (core_ns < c->core_ns + wait_ns)
+        wait_ns = core_ns > c->core_ns ? core_ns - c->core_ns : 0;
+    if (conns_ns < c->clock_ns + wait_ns)
+        wait_ns = conns_ns > c->clock_ns ? conns_ns - c->clock_ns : 0;
+    return (int)((wait_ns + TT_MS - 1) / TT_MS);
+}
+
+static void take_event(struct tt_coordinator *c, const struct epoll_event *ev)
+{
+    uint64_t count;
+
+    switch (*(const enum tt_source *)ev->data.ptr) {
+    case TT_SOURCE_WAKE:
+        if (read(c->wake, &count, sizeof count) != sizeof count)
+            return;
+        return;
+    case TT_SOURCE_DOOR:
+        tt_conns_welcome(c, ev->data.ptr);
+        return;
+    case TT_SOURCE_CONN:
+        tt_conns_ready(c, ev->data.ptr, ev->events);
+        return;
+    }
+}
+
+/* Those who have said something are heard before time passes for the others. */
+static void turn(struct tt_coordinator *c)
+{
+    const int n = epoll_wait(c->epoll, c->events, c->nevents_max, timeout_ms(c));
+
+    if (n < 0 && errno != EINTR) {
+        c->failed = tt_fail_errno(errno, "coordinator: wait for its connections");
+        return;
+    }
+    look_at_clock(c);
+    c->failed = c->journal->ops->check(c->journal);
+    for (int i = 0; i < n && !c->failed; i++)
+        take_event(c, &c->events[i]);
+    tt_conns_due(c);
+    if (tt_coord_next_ns(&c->core) <= c->core_ns)
+        tt_deeds_step(c, &(struct tt_coord_event){ .kind = TT_COORD_EV_TICK });
+    do
+        tt_deeds_do(c);
+    while (!c->failed && tt_conns_tell(c));
+    tt_conns_bury(c);
+    if (tt_board_is_wanted(c->board))
+        tt_show(c);
+}
+
+static void *loop(void *context)
+{
+    struct tt_coordinator *c = context;
+
+    while (!atomic_load(&c->stop) && !c->failed)
+        turn(c);
+    tt_conns_drop_all(c);
+    tt_deeds_drop(c);
+    for (uint32_t i = 0; i < c->ndoors; i++)
+        tt_acceptor_fini(&c->doors[i].acceptor);
+    if (c->failed)
+        fail(c);
+    tt_board_end(c->board);
+    return NULL;
+}
+
+/* ---- settings ---- */
+
+static tutti_status check_conf(const struct tt_coordinator_conf *conf)
+{
+    if (!conf->run || !*conf->run || strlen(conf->run) >= TT_ELASTIC_TEXT_BYTES)
+        return tt_fail(TUTTI_ERR_INVALID, "coordinator: the run needs a name of 1 to %d bytes", TT_ELASTIC_TEXT_BYTES - 1);
+    if (conf->nlisten == 0)
+        return tt_fail(TUTTI_ERR_INVALID, "coordinator: no address to listen on was given");
+    if (conf->lease_ns < LEASE_MIN_NS || conf->lease_ns > LEASE_MAX_NS)
+        return tt_fail(TUTTI_ERR_INVALID, "coordinator: a lease of %llu ms: it must be %llu ms to an hour",
+                       (unsigned long long)(conf->lease_ns / TT_MS), (unsigned long long)(LEASE_MIN_NS / TT_MS));
+    if (conf->grace_ns > conf->lease_ns)
+        return tt_fail(TUTTI_ERR_INVALID, "coordinator: a grace of %llu ms is longer than the lease",
+                       (unsigned long long)(conf->grace_ns / TT_MS));
+    if (conf->members_max > TT_ELASTIC_MEMBERS_MAX)
+        return tt_fail(TUTTI_ERR_INVALID, "coordinator: %u members: a run has at most %u", conf->members_max,
+                       TT_ELASTIC_MEMBERS_MAX);
+    return TUTTI_OK;
+}
+
+static void set_defaults(struct tt_coordinator_conf *conf)
+{
+    if (conf->lease_ns == 0)
+        conf->lease_ns = TT_COORDINATOR_LEASE_NS;
+    if (conf->grace_ns == 0)
+        conf->grace_ns = conf->lease_ns < TT_COORDINATOR_LEASE_NS ? conf->lease_ns / 4 : TT_COORDINATOR_GRACE_NS;
+    if (conf->join_ns == 0)
+        conf->join_ns = TT_COORDINATOR_JOIN_NS;
+    if (conf->members_max == 0)
+        conf->members_max = TT_ELASTIC_MEMBERS_MAX;
+}
+
+/* ---- setting up ---- */
+
+/* Takes the listener over on success. */
+static tutti_status open_door(struct tt_coordinator *c, const struct tt_listener *l)
+{
+    struct tt_door *door = &c->doors[c->ndoors];
+    tutti_status st;
+
+    if (!l->loopback && c->conf.secure.mode == TT_SECURE_PLAIN && !c->conf.insecure)
+        return tt_fail(TUTTI_ERR_INVALID,
+                       "coordinator: others than this host reach %s, and nothing keeps strangers out: give a token or "
+                       "certificates, or say that it is meant (insecure)",
+                       l->text);
+    door->source = TT_SOURCE_DOOR;
+    memcpy(door->text, l->text, sizeof door->text);
+    st = tt_acceptor_init(&door->acceptor, "coordinator", l->fd, c->epoll, (epoll_data_t){ .ptr = door });
+    if (st == TUTTI_OK)
+        c->ndoors++;
+    return st;
+}
+
+static tutti_status open_doors(struct tt_coordinator *c)
+{
+    struct tt_listener found[TT_LISTEN_MAX];
+    uint32_t n, opened;
+    tutti_status st;
+
+    for (uint32_t i = 0; i < c->conf.nlisten; i++) {
+        st = tt_listen_open(found, TT_LISTEN_MAX - c->ndoors, &n, c->conf.listen[i]);
+        if (st)
+            return st;
+        for (opened = 0; opened < n && st == TUTTI_OK; opened++)
+            st = open_door(c, &found[opened]);
+        if (st)
+            for (opened--; opened < n; opened++)
+                close(found[opened].fd);
+        if (st)
+            return st;
+    }
+    return TUTTI_OK;
+}
+
+static tutti_status open_epoll(struct tt_coordinator *c)
+{
+    struct epoll_event ev = { .events = EPOLLIN, .data.ptr = &c->wake_source };
+
+    c->wake_source = TT_SOURCE_WAKE;
+    c->epoll = epoll_create1(EPOLL_CLOEXEC);
+    c->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    c->ended = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (c->epoll < 0 || c->wake < 0 || c->ended < 0 || epoll_ctl(c->epoll, EPOLL_CTL_ADD, c->wake, &ev) != 0)
+        return tt_fail_errno(errno, "coordinator: set up its loop");
+    return TUTTI_OK;
+}
+
+static tutti_status set_up_core(struct tt_coordinator *c)
+{
+    struct tt_coord_conf conf = { .lease_ns = c->conf.lease_ns,
+                                  .grace_ns = c->conf.grace_ns,
+                                  .members_max = c->conf.members_max,
+                                  .emit = tt_deeds_emit,
+                                  .context = c };
+
+    conf.members = calloc(conf.members_max, sizeof *conf.members);
+    conf.order = calloc(conf.members_max, sizeof *conf.order);
+    conf.scratch = malloc(TT_ELMSG_BYTES_MAX);
+    c->core.conf = conf; /* so that they are freed */
+    c->last = malloc(TT_ELMSG_BYTES_MAX);
+    c->nevents_max = (int)(conf.members_max + TT_STRANGERS_MAX + TT_LEAVERS_MAX + TT_LISTEN_MAX);
+    c->events = calloc((size_t)c->nevents_max, sizeof *c->events);
+    if (!conf.members || !conf.order || !conf.scratch || !c->last || !c->events)
+        return tt_fail(TUTTI_ERR_NOMEM, "coordinator: no memory for %u members", conf.members_max);
+    memcpy(conf.run, c->run, sizeof conf.run);
+    tt_random_bytes(conf.secret, sizeof conf.secret);
+    tt_coord_init(&c->core, &conf, c->core_ns);
+    return TUTTI_OK;
+}
+
+/* Signals are the program's, not ours. */
+static tutti_status start_thread(struct tt_coordinator *c)
+{
+    sigset_t all, before;
+    int err;
+
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    err = pthread_create(&c->thread, NULL, loop, c);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return err ? tt_fail_errno(err, "coordinator: start its thread") : TUTTI_OK;
+}
+
+/* What there is of it, but for the thread and the journal. */
+static void release(struct tt_coordinator *c)
+{
+    tt_conns_drop_all(c);
+    tt_deeds_drop(c);
+    for (uint32_t i = 0; i < c->ndoors; i++)
+        tt_acceptor_fini(&c->doors[i].acceptor);
+    if (c->epoll >= 0)
+        close(c->epoll);
+    if (c->wake >= 0)
+        close(c->wake);
+    if (c->ended >= 0)
+        close(c->ended);
+    tt_secure_destroy(c->secure);
+    tt_board_destroy(c->board);
+    free(c->core.conf.members);
+    free(c->core.conf.order);
+    free(c->core.conf.scratch);
+    free(c->last);
+    free(c->events);
+    free(c->deeds);
+    pthread_mutex_destroy(&c->lock);
+    free(c);
+}
+
+tutti_status tt_coordinator_create(struct tt_coordinator **out, const struct tt_coordinator_conf *given,
+                                   struct tt_journal *journal)
+{
+    struct tt_coordinator_conf conf = *given;
+    struct tt_coordinator *c;
+    tutti_status st;
+
+    set_defaults(&conf);
+    st = check_conf(&conf);
+    if (st)
+        return st;
+    c = calloc(1, sizeof *c);
+    if (!c)
+        return tt_fail(TUTTI_ERR_NOMEM, "coordinator: no memory");
+    c->conf = conf;
+    c->journal = journal;
+    c->epoll = c->wake = c->ended = -1;
+    c->clock_ns = c->core_ns = tt_now_ns();
+    c->started_unix_ms = tt_chronicle_unix_ms();
+    snprintf(c->run, sizeof c->run, "%s", conf.run);
+    pthread_mutex_init(&c->lock, NULL);
+    TAILQ_INIT(&c->waiting);
+    for (int state = 0; state < TT_CONN_STATES; state++)
+        TAILQ_INIT(&c->conns[state]);
+    st = tt_board_create(&c->board, wake, c);
+    if (st == TUTTI_OK)
+        st = tt_secure_create(&c->secure, &conf.secure);
+    if (st == TUTTI_OK)
+        st = open_epoll(c);
+    if (st == TUTTI_OK)
+        st = set_up_core(c);
+    if (st == TUTTI_OK)
+        st = open_doors(c);
+    if (st == TUTTI_OK)
+        st = tt_deeds_begin(c);
+    c->conf.run = c->run;
+    c->conf.listen = NULL; /* the caller's, and not needed any longer */
+    c->conf.secure = (struct tt_secure_conf){ .mode = conf.secure.mode };
+    if (st == TUTTI_OK)
+        st = start_thread(c);
+    if (st) {
+        release(c);
+        return st;
+    }
+    *out = c;
+    return TUTTI_OK;
+}
+
+void tt_coordinator_destroy(struct tt_coordinator *c)
+{
+    if (!c)
+        return;
+    atomic_store(&c->stop, true);
+    wake(c);
+    pthread_join(c->thread, NULL);
+    c->journal->ops->close(c->journal);
+    release(c);
+}
+
+/* ---- what others ask ---- */
+
+const char *tt_coordinator_address(const struct tt_coordinator *c, uint32_t i)
+{
+    return i < c->ndoors ? c->doors[i].text : NULL;
+}
+
+struct tt_board *tt_coordinator_board(struct tt_coordinator *c)
+{
+    return c->board;
+}
+
+int tt_coordinator_ended_fd(const struct tt_coordinator *c)
+{
+    return c->ended;
+}
+
+tutti_status tt_coordinator_why(struct tt_coordinator *c, char *text, size_t bytes)
+{
+    tutti_status why;
+
+    pthread_mutex_lock(&c->lock);
+    why = c->why;
+    snprintf(text, bytes, "%s", c->why_text);
+    pthread_mutex_unlock(&c->lock);
+    return why;
+}

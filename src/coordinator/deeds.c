@@ -1,0 +1,190 @@
+/* What the machine decided in a turn is kept until the turn's records are durable: one commit for all of them, however many steps wrote
+ * them. Then it is carried out in its order. Nobody hears anything before that, so a commit that fails leaves the world as a crash before
+ * the turn would. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/status.h"
+#include "coordinator/inside.h"
+
+/* A journal this many times as long as the state needs is replaced by a short one. */
+#define LONG_JOURNAL 4u
+#define SHORT_JOURNAL 256u
+
+static struct tt_conn *conn_of(struct tt_coord_conn *core)
+{
+    return (struct tt_conn *)(void *)((char *)core - offsetof(struct tt_conn, core));
+}
+
+/* ---- collecting ---- */
+
+static void push(struct tt_coordinator *c, const struct tt_deed *deed)
+{
+    if (c->ndeeds == c->deeds_room) {
+        const size_t room = c->deeds_room ? 2 * c->deeds_room : 1024;
+        struct tt_deed *more = realloc(c->deeds, room * sizeof *more);
+
+        if (!more) {
+            c->failed = tt_fail(TUTTI_ERR_NOMEM, "coordinator: no memory for what is to be said");
+            if (deed->owns)
+                tt_parcel_drop(deed->parcel);
+            return;
+        }
+        c->deeds = more;
+        c->deeds_room = room;
+    }
+    c->deeds[c->ndeeds++] = *deed;
+}
+
+/* A view goes to all its members: what is the same as the one before is that parcel once more. */
+static void say(struct tt_coordinator *c, const struct tt_coord_act *act)
+{
+    struct tt_deed deed = { .conn = conn_of(act->conn), .parcel = c->last_parcel };
+    const bool same = c->last_parcel && c->last_bytes == act->bytes && memcmp(c->last, act->data, act->bytes) == 0;
+
+    tt_chronicle_sent(&c->chronicle, act->data, act->bytes);
+    if (!same) {
+        deed.parcel = tt_parcel_new(act->data, act->bytes);
+        deed.owns = true;
+        if (!deed.parcel) {
+            c->failed = tt_fail(TUTTI_ERR_NOMEM, "coordinator: no memory for a message of %zu bytes", act->bytes);
+            return;
+        }
+        memcpy(c->last, act->data, act->bytes);
+        c->last_bytes = act->bytes;
+        c->last_parcel = deed.parcel;
+    }
+    push(c, &deed);
+}
+
+static void record(struct tt_coordinator *c, const struct tt_coord_act *act)
+{
+    if (!c->replacing)
+        tt_chronicle_record(&c->chronicle, act->data, act->bytes, c->speaker ? c->speaker->address : "");
+    c->failed = c->journal->ops->append(c->journal, act->data, act->bytes);
+    c->nrecords++;
+    c->journal_records++;
+}
+
+void tt_deeds_emit(void *context, const struct tt_coord_act *act)
+{
+    struct tt_coordinator *c = context;
+
+    if (c->failed)
+        return;
+    switch (act->kind) {
+    case TT_COORD_ACT_LOG:
+        record(c, act);
+        return;
+    case TT_COORD_ACT_SEND:
+        say(c, act);
+        return;
+    case TT_COORD_ACT_CLOSE:
+        conn_of(act->conn)->let_go = true;
+        push(c, &(struct tt_deed){ .conn = conn_of(act->conn) });
+        return;
+    default:
+        tt_assert(!"an action of the coordinator that is none");
+    }
+}
+
+void tt_deeds_step(struct tt_coordinator *c, const struct tt_coord_event *ev)
+{
+    c->speaker = ev->conn ? conn_of(ev->conn) : NULL;
+    tt_coord_step(&c->core, ev, c->core_ns);
+    c->speaker = NULL;
+}
+
+/* ---- carrying out ---- */
+
+static void commit(struct tt_coordinator *c)
+{
+    const uint64_t begin_ns = tt_now_ns();
+
+    if (c->nrecords == 0 || c->failed)
+        return;
+    c->failed = c->journal->ops->commit(c->journal);
+    c->nrecords = 0;
+    if (!c->failed)
+        tt_chronicle_commit(&c->chronicle, tt_now_ns() - begin_ns);
+}
+
+/* A record for each member is what the state needs, about. */
+static void shorten(struct tt_coordinator *c)
+{
+    if (c->failed || c->journal_records < SHORT_JOURNAL + LONG_JOURNAL * (uint64_t)c->core.nmembers)
+        return;
+    c->failed = c->journal->ops->replace(c->journal);
+    if (c->failed)
+        return;
+    c->journal_records = 0;
+    c->replacing = true;
+    tt_coord_snapshot(&c->core);
+    c->replacing = false;
+    commit(c);
+    c->chronicle.counters.replaced++;
+}
+
+void tt_deeds_do(struct tt_coordinator *c)
+{
+    commit(c);
+    if (!c->failed) {
+        for (size_t i = 0; i < c->ndeeds; i++) {
+            if (c->deeds[i].parcel)
+                tt_conns_send(c, c->deeds[i].conn, c->deeds[i].parcel);
+            else
+                tt_conns_let_go(c, c->deeds[i].conn);
+        }
+    }
+    tt_deeds_drop(c);
+    shorten(c);
+}
+
+void tt_deeds_drop(struct tt_coordinator *c)
+{
+    for (size_t i = 0; i < c->ndeeds; i++)
+        if (c->deeds[i].owns)
+            tt_parcel_drop(c->deeds[i].parcel);
+    c->ndeeds = 0;
+    c->last_parcel = NULL;
+}
+
+/* ---- the beginning ---- */
+
+struct reading {
+    struct tt_coordinator *c;
+    uint64_t n;
+    tutti_status st;
+};
+
+static bool take_record(void *context, const void *data, size_t bytes)
+{
+    struct reading *r = context;
+    struct tt_elmsg m;
+
+    r->n++;
+    if (r->n == 1 && tt_elmsg_read(&m, data, bytes) && m.kind == TT_ELMSG_LOG_START && strcmp(m.text, r->c->run) != 0)
+        r->st = tt_fail(TUTTI_ERR_INVALID, "coordinator: the journal is of run \"%s\", not of \"%s\"", m.text, r->c->run);
+    else if (!tt_coord_replay(&r->c->core, data, bytes))
+        r->st =
+            tt_fail(TUTTI_ERR_INVALID,
+                    "coordinator: record %llu of the journal makes no sense after those before it: it is damaged, of "
+                    "another version, or has more members than --members",
+                    (unsigned long long)r->n);
+    return r->st == TUTTI_OK;
+}
+
+tutti_status tt_deeds_begin(struct tt_coordinator *c)
+{
+    struct reading r = { .c = c };
+    tutti_status st = c->journal->ops->read(c->journal, take_record, &r);
+
+    if (st || r.st)
+        return st ? st : r.st;
+    c->journal_records = r.n;
+    tt_coord_start(&c->core, c->core_ns);
+    tt_deeds_do(c);
+    return c->failed;
+}

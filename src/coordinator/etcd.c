@@ -1,0 +1,323 @@
+#include "coordinator/etcd.h"
+
+#include <openssl/evp.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include "base/clock.h"
+#include "base/status.h"
+
+#ifdef TUTTI_HAVE_CURL
+#include <curl/curl.h>
+
+#define URL_BYTES 320
+#define WHY_BYTES 320
+#define REFUSAL_BYTES 200
+#define TRY_MS 1000             /* one server has so long, while there are others to ask */
+#define PAUSE_NS (50 * TT_MS)   /* when all have been asked in vain */
+
+struct tt_etcd {
+    CURL *curl;
+    struct curl_slist *headers;
+    char *servers[TT_ETCD_SERVERS_MAX];
+    uint32_t nservers, at;      /* at: who answered last */
+    char *answer;               /* NUL-terminated */
+    size_t bytes, room;
+    char why[WHY_BYTES], error[CURL_ERROR_SIZE];
+};
+
+static pthread_once_t curl_once = PTHREAD_ONCE_INIT;
+
+static void start_curl(void)
+{
+    curl_global_init(CURL_GLOBAL_DEFAULT);
+}
+
+/* ---- one request ---- */
+
+static size_t take(char *data, size_t one, size_t bytes, void *client)
+{
+    struct tt_etcd *e = client;
+    size_t room = e->room;
+    char *more;
+
+    (void)one;
+    if (bytes > TT_ETCD_ANSWER_BYTES_MAX - e->bytes)
+        return 0;
+    while (room < e->bytes + bytes + 1)
+        room = room ? 2 * room : 4096;
+    if (room > e->room) {
+        more = realloc(e->answer, room);
+        if (!more)
+            return 0;
+        e->answer = more;
+        e->room = room;
+    }
+    memcpy(e->answer + e->bytes, data, bytes);
+    e->bytes += bytes;
+    e->answer[e->bytes] = '\0';
+    return bytes;
+}
+
+/* What etcd says about a request that it did not carry out. Its codes are gRPC's: 4 and 14 are of servers that cannot now. */
+static bool is_passing(struct json_object *answer)
+{
+    const int64_t code = tt_etcd_number(answer, "code");
+
+    return code == 4 || code == 14;
+}
+
+static tutti_status refused(struct tt_etcd *e, const char *method, struct json_object *answer, long http)
+{
+    struct json_object *said = tt_etcd_at(answer, "error");
+    const char *text = json_object_get_string(json_object_is_type(said, json_type_string) ? said : NULL);
+
+    snprintf(e->why, sizeof e->why, "etcd at %s refuses %s: %.*s (HTTP status %ld)", e->servers[e->at], method,
+             REFUSAL_BYTES, text ? text : "it does not say why", http);
+    return TUTTI_ERR_INVALID;
+}
+
+/* One server, once. OK, INVALID (a refusal that stands), or TIMEOUT: another one may do. */
+static tutti_status ask(struct tt_etcd *e, const char *method, const char *body, long timeout_ms,
+                        struct json_object **out)
+{
+    struct json_object *answer;
+    char url[URL_BYTES];
+    tutti_status st;
+    long http = 0;
+    CURLcode code;
+
+    snprintf(url, sizeof url, "http://%s/v3/%s", e->servers[e->at], method);
+    e->bytes = 0;
+    e->error[0] = '\0';
+    curl_easy_setopt(e->curl, CURLOPT_URL, url);
+    curl_easy_setopt(e->curl, CURLOPT_POSTFIELDS, body);
+    curl_easy_setopt(e->curl, CURLOPT_TIMEOUT_MS, timeout_ms);
+    code = curl_easy_perform(e->curl);
+    if (code != CURLE_OK) {
+        snprintf(e->why, sizeof e->why, "etcd at %s does not answer: %.*s", e->servers[e->at], REFUSAL_BYTES,
+                 e->error[0] ? e->error : curl_easy_strerror(code));
+        return TUTTI_ERR_TIMEOUT;
+    }
+    curl_easy_getinfo(e->curl, CURLINFO_RESPONSE_CODE, &http);
+    answer = e->bytes ? json_tokener_parse(e->answer) : NULL;
+    if (http == 200 && json_object_is_type(answer, json_type_object)) {
+        *out = answer;
+        return TUTTI_OK;
+    }
+    st = refused(e, method, answer, http);
+    if (is_passing(answer) || http >= 500)
+        st = TUTTI_ERR_TIMEOUT;
+    json_object_put(answer);
+    return st;
+}
+
+tutti_status tt_etcd_call(struct tt_etcd *e, const char *method, struct json_object *request, uint64_t deadline_ns,
+                          struct json_object **out)
+{
+    const char *body = json_object_to_json_string_ext(request, JSON_C_TO_STRING_PLAIN);
+    tutti_status st = TUTTI_ERR_TIMEOUT;
+    uint64_t now_ns = tt_now_ns();
+
+    snprintf(e->why, sizeof e->why, "etcd at %s: no time is left to ask it", e->servers[e->at]);
+    for (uint32_t tries = 1; body && st == TUTTI_ERR_TIMEOUT && now_ns < deadline_ns; tries++) {
+        const uint64_t left_ms = (deadline_ns - now_ns) / TT_MS + 1;
+
+        st = ask(e, method, body,
+                 e->nservers > 1 && left_ms > TRY_MS ? TRY_MS
+                 : left_ms > 3600000                 ? 3600000
+                                                     : (long)left_ms,
+                 out);
+        if (st == TUTTI_ERR_TIMEOUT) {
+            e->at = (e->at + 1) % e->nservers;
+            if (tries % e->nservers == 0)
+                nanosleep(&(struct timespec){ .tv_nsec = (long)PAUSE_NS }, NULL);
+        }
+        now_ns = tt_now_ns();
+    }
+    json_object_put(request);
+    return st;
+}
+
+const char *tt_etcd_why(const struct tt_etcd *e)
+{
+    return e->why;
+}
+
+/* ---- a client ---- */
+
+/* "host:port": what can be part of an address and nothing else, so that none of it means anything else in a URL. */
+static bool is_address(const char *text)
+{
+    static const char allowed[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-_:[]";
+    const char *colon = strrchr(text, ':');
+    char *end;
+
+    if (!colon || colon == text || strspn(text, allowed) != strlen(text) || strlen(text) > 255 || colon[1] < '0' ||
+        colon[1] > '9')
+        return false;
+    return strtoul(colon + 1, &end, 10) <= 65535 && *end == '\0';
+}
+
+static tutti_status take_servers(struct tt_etcd *e, const char *servers)
+{
+    char *copy = strdup(servers), *rest = copy, *one;
+    tutti_status st = copy ? TUTTI_OK : tt_fail(TUTTI_ERR_NOMEM, "etcd: no memory for its servers");
+
+    while (!st && (one = strsep(&rest, ","))) {
+        if (!is_address(one))
+            st = tt_fail(TUTTI_ERR_INVALID, "etcd: \"%s\" in \"%s\" is no address of a server: say host:port", one, servers);
+        else if (e->nservers == TT_ETCD_SERVERS_MAX)
+            st = tt_fail(TUTTI_ERR_INVALID, "etcd: \"%s\": at most %u servers", servers, TT_ETCD_SERVERS_MAX);
+        else if (!(e->servers[e->nservers] = strdup(one)))
+            st = tt_fail(TUTTI_ERR_NOMEM, "etcd: no memory for its servers");
+        else
+            e->nservers++;
+    }
+    free(copy);
+    return st;
+}
+
+static tutti_status start(struct tt_etcd *e)
+{
+    e->curl = curl_easy_init();
+    e->headers = curl_slist_append(NULL, "Content-Type: application/json");
+    if (!e->curl || !e->headers)
+        return tt_fail(TUTTI_ERR_NOMEM, "etcd: no memory for a client");
+    curl_easy_setopt(e->curl, CURLOPT_HTTPHEADER, e->headers);
+    curl_easy_setopt(e->curl, CURLOPT_WRITEFUNCTION, take);
+    curl_easy_setopt(e->curl, CURLOPT_WRITEDATA, e);
+    curl_easy_setopt(e->curl, CURLOPT_ERRORBUFFER, e->error);
+    curl_easy_setopt(e->curl, CURLOPT_NOSIGNAL, 1L);
+    curl_easy_setopt(e->curl, CURLOPT_PROXY, "");           /* never the environment's: the store is ours */
+    curl_easy_setopt(e->curl, CURLOPT_PROTOCOLS_STR, "http");
+    curl_easy_setopt(e->curl, CURLOPT_TCP_NODELAY, 1L);
+    return TUTTI_OK;
+}
+
+tutti_status tt_etcd_create(struct tt_etcd **out, const char *servers)
+{
+    struct tt_etcd *e = calloc(1, sizeof *e);
+    tutti_status st;
+
+    if (!e)
+        return tt_fail(TUTTI_ERR_NOMEM, "etcd: no memory for a client");
+    pthread_once(&curl_once, start_curl);
+    st = take_servers(e, servers);
+    st = st ? st : start(e);
+    if (st) {
+        tt_etcd_destroy(e);
+        return st;
+    }
+    *out = e;
+    return TUTTI_OK;
+}
+
+void tt_etcd_destroy(struct tt_etcd *e)
+{
+    if (!e)
+        return;
+    curl_easy_cleanup(e->curl);
+    curl_slist_free_all(e->headers);
+    for (uint32_t i = 0; i < e->nservers; i++)
+        free(e->servers[i]);
+    free(e->answer);
+    free(e);
+}
+
+#else /* without libcurl there is no client */
+
+tutti_status tt_etcd_create(struct tt_etcd **out, const char *servers)
+{
+    (void)out;
+    return tt_fail(TUTTI_ERR_UNSUPPORTED, "etcd at %s: this build has no libcurl to speak with it", servers);
+}
+
+void tt_etcd_destroy(struct tt_etcd *e)
+{
+    tt_assert(!e);
+}
+
+tutti_status tt_etcd_call(struct tt_etcd *e, const char *method, struct json_object *request, uint64_t deadline_ns,
+                          struct json_object **out)
+{
+    (void)method;
+    (void)deadline_ns;
+    (void)out;
+    tt_assert(!e);
+    json_object_put(request);
+    return TUTTI_ERR_UNSUPPORTED;
+}
+
+const char *tt_etcd_why(const struct tt_etcd *e)
+{
+    (void)e;
+    return "this build has no libcurl";
+}
+
+#endif
+
+/* ---- what requests and answers are made of ---- */
+
+void tt_etcd_add_bytes(struct json_object *to, const char *key, const void *data, size_t bytes)
+{
+    char *text = malloc(bytes / 3 * 4 + 5);
+
+    tt_assert(text && bytes < INT32_MAX / 2);
+    json_object_object_add(to, key,
+                           json_object_new_string_len(text, EVP_EncodeBlock((unsigned char *)text, data, (int)bytes)));
+    free(text);
+}
+
+void tt_etcd_add_text(struct json_object *to, const char *key, const char *text)
+{
+    tt_etcd_add_bytes(to, key, text, strlen(text));
+}
+
+void tt_etcd_add_number(struct json_object *to, const char *key, int64_t n)
+{
+    char text[32];
+
+    snprintf(text, sizeof text, "%lld", (long long)n);
+    json_object_object_add(to, key, json_object_new_string(text));
+}
+
+struct json_object *tt_etcd_at(struct json_object *o, const char *key)
+{
+    struct json_object *found = NULL;
+
+    if (json_object_is_type(o, json_type_object))
+        json_object_object_get_ex(o, key, &found);
+    return found;
+}
+
+int64_t tt_etcd_number(struct json_object *o, const char *key)
+{
+    return json_object_get_int64(tt_etcd_at(o, key));
+}
+
+char *tt_etcd_bytes(struct json_object *o, const char *key, size_t *bytes)
+{
+    struct json_object *said = tt_etcd_at(o, key);
+    const char *text = said ? json_object_get_string(said) : "";
+    const size_t length = strlen(text);
+    char *out;
+    int n;
+
+    if (length % 4 || length > TT_ETCD_ANSWER_BYTES_MAX)
+        return NULL;
+    out = malloc(length / 4 * 3 + 1);
+    n = out ? EVP_DecodeBlock((unsigned char *)out, (const unsigned char *)text, (int)length) : -1;
+    if (n < 0) {
+        free(out);
+        return NULL;
+    }
+    for (size_t i = 0; i < 2 && i < length && text[length - 1 - i] == '='; i++)
+        n--;
+    out[n] = '\0';
+    *bytes = (size_t)n;
+    return out;
+}

@@ -1,0 +1,314 @@
+/* A journal in an SQLite file: a table of numbered records, written ahead (WAL) and synced with each commit. Each record carries a hash of
+ * itself and of all before it, so a record that was altered or is missing in the middle shows; SQLite itself looks after torn writes. The file
+ * is locked for as long as it is open: a second coordinator gets an error, and one that was killed leaves no lock behind. */
+#include "coordinator/journal.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <sqlite3.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/prng.h"
+#include "base/status.h"
+
+#define APPLICATION_ID 0x54757474 /* "Tutt", where file(1) and SQLite look for it */
+#define FORMAT 1
+#define SEED 0x6a6f75726e616cull
+#define SQL_BYTES 256
+
+struct sqlite_journal {
+    struct tt_journal base;
+    sqlite3 *db;
+    sqlite3_stmt *insert;
+    char *path;
+    bool open;              /* a transaction is */
+    sqlite3_int64 n;        /* of the last record */
+    uint64_t hash;          /* of all up to it */
+};
+
+static struct sqlite_journal *of(struct tt_journal *j)
+{
+    return (struct sqlite_journal *)j;
+}
+
+/* What went wrong, in a sentence; an error that the disk is to blame for is SYSTEM. */
+static tutti_status fail(const struct sqlite_journal *j, const char *what)
+{
+    const int code = sqlite3_errcode(j->db);
+
+    switch (code) {
+    case SQLITE_BUSY:
+        return tt_fail(TUTTI_ERR_INVALID, "journal %s: another coordinator has it open", j->path);
+    case SQLITE_NOTADB:
+        return tt_fail(TUTTI_ERR_INVALID, "journal %s: it is no journal of a coordinator", j->path);
+    case SQLITE_CORRUPT:
+        return tt_fail(TUTTI_ERR_INVALID, "journal %s: the file is damaged (%s: %s)", j->path, what,
+                       sqlite3_errmsg(j->db));
+    case SQLITE_NOMEM:
+        return tt_fail(TUTTI_ERR_NOMEM, "journal %s: no memory to %s", j->path, what);
+    default:
+        return tt_fail(TUTTI_ERR_SYSTEM, "journal %s: cannot %s: %s (%s)", j->path, what, sqlite3_errmsg(j->db),
+                       strerror(sqlite3_system_errno(j->db)));
+    }
+}
+
+static tutti_status run(struct sqlite_journal *j, const char *sql, const char *what)
+{
+    return sqlite3_exec(j->db, sql, NULL, NULL, NULL) == SQLITE_OK ? TUTTI_OK : fail(j, what);
+}
+
+/* The one number that a query gives. */
+static tutti_status ask(struct sqlite_journal *j, const char *sql, sqlite3_int64 *out)
+{
+    sqlite3_stmt *stmt;
+    tutti_status st = TUTTI_OK;
+
+    if (sqlite3_prepare_v2(j->db, sql, -1, &stmt, NULL) != SQLITE_OK)
+        return fail(j, "read it");
+    if (sqlite3_step(stmt) == SQLITE_ROW)
+        *out = sqlite3_column_int64(stmt, 0);
+    else
+        st = fail(j, "read it");
+    sqlite3_finalize(stmt);
+    return st;
+}
+
+/* ---- records ---- */
+
+static tutti_status damaged(const struct sqlite_journal *j, sqlite3_int64 n)
+{
+    return tt_fail(TUTTI_ERR_INVALID, "journal %s: record %lld is damaged, or those before it are not all there",
+                   j->path, (long long)n);
+}
+
+static tutti_status sqlite_read(struct tt_journal *journal, bool (*take)(void *context, const void *data, size_t bytes),
+                                void *context)
+{
+    struct sqlite_journal *j = of(journal);
+    sqlite3_stmt *stmt;
+    tutti_status st = TUTTI_OK;
+    bool more = true;
+    int rc = SQLITE_DONE;
+
+    if (sqlite3_prepare_v2(j->db, "SELECT n, data, hash FROM record ORDER BY n", -1, &stmt, NULL) != SQLITE_OK)
+        return fail(j, "read it");
+    j->n = 0;
+    j->hash = SEED;
+    while (st == TUTTI_OK && (rc = sqlite3_step(stmt)) == SQLITE_ROW) {
+        const sqlite3_int64 n = sqlite3_column_int64(stmt, 0);
+        const void *data = sqlite3_column_blob(stmt, 1);
+        const size_t bytes = (size_t)sqlite3_column_bytes(stmt, 1);
+
+        j->hash = tt_hash_bytes(data, bytes, j->hash);
+        if (n != j->n + 1 || (uint64_t)sqlite3_column_int64(stmt, 2) != j->hash)
+            st = damaged(j, n);
+        else if (more)
+            more = take(context, data, bytes);
+        j->n = n;
+    }
+    if (st == TUTTI_OK && rc != SQLITE_DONE)
+        st = fail(j, "read its records");
+    sqlite3_finalize(stmt);
+    return st;
+}
+
+static tutti_status begin(struct sqlite_journal *j)
+{
+    tutti_status st;
+
+    if (j->open)
+        return TUTTI_OK;
+    st = run(j, "BEGIN IMMEDIATE", "write to it");
+    j->open = st == TUTTI_OK;
+    return st;
+}
+
+static tutti_status sqlite_append(struct tt_journal *journal, const void *data, size_t bytes)
+{
+    struct sqlite_journal *j = of(journal);
+    tutti_status st = begin(j);
+
+    if (st)
+        return st;
+    j->hash = tt_hash_bytes(data, bytes, j->hash);
+    sqlite3_bind_int64(j->insert, 1, ++j->n);
+    sqlite3_bind_blob(j->insert, 2, data, (int)bytes, SQLITE_STATIC);
+    sqlite3_bind_int64(j->insert, 3, (sqlite3_int64)j->hash);
+    if (sqlite3_step(j->insert) != SQLITE_DONE)
+        st = fail(j, "write a record");
+    sqlite3_reset(j->insert);
+    return st;
+}
+
+static tutti_status sqlite_replace(struct tt_journal *journal)
+{
+    struct sqlite_journal *j = of(journal);
+    tutti_status st = begin(j);
+
+    if (st)
+        return st;
+    j->n = 0;
+    j->hash = SEED;
+    return run(j, "DELETE FROM record", "make room in it");
+}
+
+static tutti_status sqlite_commit(struct tt_journal *journal)
+{
+    struct sqlite_journal *j = of(journal);
+
+    if (!j->open)
+        return TUTTI_OK;
+    j->open = false;
+    return run(j, "COMMIT", "make its records durable");
+}
+
+static tutti_status sqlite_check(struct tt_journal *journal)
+{
+    (void)journal;
+    return TUTTI_OK; /* the lock is ours until close */
+}
+
+static void sqlite_close(struct tt_journal *journal)
+{
+    struct sqlite_journal *j = of(journal);
+
+    sqlite3_finalize(j->insert);
+    sqlite3_close(j->db);
+    free(j->path);
+    free(j);
+}
+
+static const struct tt_journal_ops sqlite_ops = {
+    .name = "sqlite",
+    .read = sqlite_read,
+    .append = sqlite_append,
+    .replace = sqlite_replace,
+    .commit = sqlite_commit,
+    .check = sqlite_check,
+    .close = sqlite_close,
+};
+
+/* ---- opening ---- */
+
+/* Made here, so that nobody else can read what is in it: by a member's cookie anybody could take its place. */
+static tutti_status make_file(const char *path)
+{
+    const int fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+
+    if (fd >= 0)
+        close(fd);
+    else if (errno != EEXIST)
+        return tt_fail_errno(errno, "journal %s: create it", path);
+    return TUTTI_OK;
+}
+
+/* One that was there, made by somebody else or copied. By its name: to close a descriptor of the file would end SQLite's locks. */
+static tutti_status keep_to_owner(const char *path)
+{
+    struct stat file;
+
+    if (lstat(path, &file) != 0)
+        return errno == ENOENT ? TUTTI_OK : tt_fail_errno(errno, "journal %s: look at it", path);
+    if ((file.st_mode & 077) && chmod(path, 0600) != 0)
+        return tt_fail_errno(errno, "journal %s: keep others from reading it", path);
+    return TUTTI_OK;
+}
+
+static tutti_status keep_both_to_owner(const struct sqlite_journal *j)
+{
+    char ahead[PATH_MAX + 8];
+    tutti_status st = keep_to_owner(j->path);
+
+    snprintf(ahead, sizeof ahead, "%s-wal", j->path);
+    return st ? st : keep_to_owner(ahead);
+}
+
+static tutti_status make_tables(struct sqlite_journal *j)
+{
+    char sql[SQL_BYTES];
+
+    snprintf(sql, sizeof sql,
+             "BEGIN IMMEDIATE; CREATE TABLE record(n INTEGER PRIMARY KEY, data BLOB NOT NULL, hash INTEGER NOT NULL);"
+             "PRAGMA application_id=%d; PRAGMA user_version=%d; COMMIT",
+             APPLICATION_ID, FORMAT);
+    return run(j, sql, "begin it");
+}
+
+/* Whether it is one of ours, before anything is written to it. */
+static tutti_status look(struct sqlite_journal *j, bool *is_new)
+{
+    sqlite3_int64 id = 0, format = 0, tables = 0;
+    tutti_status st = ask(j, "PRAGMA application_id", &id);
+
+    if (st == TUTTI_OK)
+        st = ask(j, "PRAGMA user_version", &format);
+    if (st == TUTTI_OK)
+        st = ask(j, "SELECT count(*) FROM sqlite_schema", &tables);
+    if (st)
+        return st;
+    *is_new = id == 0 && format == 0 && tables == 0;
+    if (*is_new)
+        return TUTTI_OK;
+    if (id != APPLICATION_ID)
+        return tt_fail(TUTTI_ERR_INVALID, "journal %s: it is an SQLite file, but of another program", j->path);
+    if (format != FORMAT)
+        return tt_fail(TUTTI_ERR_INVALID, "journal %s: its format is %lld; this coordinator writes and reads %d",
+                       j->path, (long long)format, FORMAT);
+    return TUTTI_OK;
+}
+
+/* With EXCLUSIVE locking, a lock that was got is kept; there is no shared memory beside the file then. */
+static tutti_status set_up(struct sqlite_journal *j)
+{
+    bool is_new;
+    tutti_status st = run(j, "PRAGMA locking_mode=EXCLUSIVE", "lock it");
+
+    if (st == TUTTI_OK)
+        st = look(j, &is_new);
+    if (st == TUTTI_OK)
+        st = keep_both_to_owner(j);
+    if (st == TUTTI_OK)
+        st = run(j, "PRAGMA journal_mode=WAL", "write ahead to it");
+    if (st == TUTTI_OK)
+        st = run(j, "PRAGMA synchronous=FULL; BEGIN EXCLUSIVE; COMMIT", "lock it");
+    if (st == TUTTI_OK && is_new)
+        st = make_tables(j);
+    if (st == TUTTI_OK && sqlite3_prepare_v3(j->db, "INSERT INTO record VALUES(?, ?, ?)", -1, SQLITE_PREPARE_PERSISTENT,
+                                             &j->insert, NULL) != SQLITE_OK)
+        st = fail(j, "write to it");
+    return st;
+}
+
+tutti_status tt_journal_sqlite_open(struct tt_journal **out, const char *path)
+{
+    struct sqlite_journal *j;
+    tutti_status st = make_file(path);
+
+    if (st)
+        return st;
+    j = calloc(1, sizeof *j);
+    if (j)
+        j->path = strdup(path);
+    if (!j || !j->path) {
+        free(j);
+        return tt_fail(TUTTI_ERR_NOMEM, "coordinator: no memory for a journal");
+    }
+    j->base.ops = &sqlite_ops;
+    j->hash = SEED;
+    if (sqlite3_open_v2(path, &j->db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_NOFOLLOW, NULL) !=
+        SQLITE_OK)
+        st = fail(j, "open it");
+    if (st == TUTTI_OK)
+        st = set_up(j);
+    if (st) {
+        sqlite_close(&j->base);
+        return st;
+    }
+    *out = &j->base;
+    return TUTTI_OK;
+}

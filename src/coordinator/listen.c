@@ -1,0 +1,206 @@
+#include "coordinator/listen.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/status.h"
+
+#define BACKLOG 4096
+#define HOST_BYTES 256
+#define PORT_TRIES 8    /* for one that is free on all addresses */
+#define SOCKET_BYTES 131072 /* that the system keeps of each connection, in each direction, before it doubles that for its own needs */
+
+/* ---- addresses ---- */
+
+static void split_mapped(const struct sockaddr_storage *at, struct sockaddr_storage *out)
+{
+    const struct sockaddr_in6 *six = (const struct sockaddr_in6 *)at;
+    struct sockaddr_in four = { .sin_family = AF_INET };
+
+    *out = *at;
+    if (at->ss_family != AF_INET6 || !IN6_IS_ADDR_V4MAPPED(&six->sin6_addr))
+        return;
+    four.sin_port = six->sin6_port;
+    memcpy(&four.sin_addr, six->sin6_addr.s6_addr + 12, 4);
+    memcpy(out, &four, sizeof four);
+}
+
+void tt_listen_text(const struct sockaddr_storage *at, char out[TT_LISTEN_TEXT_BYTES])
+{
+    struct sockaddr_storage a;
+    char host[INET6_ADDRSTRLEN];
+
+    split_mapped(at, &a);
+    if (a.ss_family == AF_INET6) {
+        const struct sockaddr_in6 *six = (const struct sockaddr_in6 *)&a;
+
+        inet_ntop(AF_INET6, &six->sin6_addr, host, sizeof host);
+        snprintf(out, TT_LISTEN_TEXT_BYTES, "[%s]:%u", host, ntohs(six->sin6_port));
+    } else {
+        const struct sockaddr_in *four = (const struct sockaddr_in *)&a;
+
+        inet_ntop(AF_INET, &four->sin_addr, host, sizeof host);
+        snprintf(out, TT_LISTEN_TEXT_BYTES, "%s:%u", host, ntohs(four->sin_port));
+    }
+}
+
+void tt_listen_origin(const struct sockaddr_storage *at, uint8_t out[16])
+{
+    struct sockaddr_storage a;
+
+    memset(out, 0, 16);
+    split_mapped(at, &a);
+    if (a.ss_family == AF_INET6)
+        memcpy(out, ((const struct sockaddr_in6 *)&a)->sin6_addr.s6_addr, 8);
+    else
+        memcpy(out + 8, &((const struct sockaddr_in *)&a)->sin_addr, 4);
+}
+
+static bool is_loopback(const struct sockaddr *at)
+{
+    const struct sockaddr_in6 *six = (const struct sockaddr_in6 *)at;
+    const struct sockaddr_in *four = (const struct sockaddr_in *)at;
+
+    if (at->sa_family == AF_INET6)
+        return IN6_IS_ADDR_LOOPBACK(&six->sin6_addr) ||
+               (IN6_IS_ADDR_V4MAPPED(&six->sin6_addr) && six->sin6_addr.s6_addr[12] == 127);
+    return ntohl(four->sin_addr.s_addr) >> 24 == 127;
+}
+
+/* "host:port" -> host (empty: every address) and port. */
+static tutti_status split(const char *text, char host[HOST_BYTES], const char **port)
+{
+    const char *colon = strrchr(text, ':');
+    size_t bytes = colon ? (size_t)(colon - text) : 0;
+    char *end;
+    unsigned long number;
+
+    if (!colon || bytes >= HOST_BYTES)
+        return tt_fail(TUTTI_ERR_INVALID, "coordinator: \"%s\" is no address to listen on: say host:port", text);
+    if (bytes >= 2 && text[0] == '[' && text[bytes - 1] == ']') {
+        text++;
+        bytes -= 2;
+    } else if (memchr(text, ':', bytes)) {
+        return tt_fail(TUTTI_ERR_INVALID, "coordinator: \"%s\": an IPv6 address goes in brackets, [address]:port", text);
+    }
+    memcpy(host, text, bytes);
+    host[bytes] = '\0';
+    if (strcmp(host, "*") == 0)
+        host[0] = '\0';
+    *port = colon + 1;
+    number = strtoul(*port, &end, 10);
+    if (**port < '0' || **port > '9' || *end || number > 65535)
+        return tt_fail(TUTTI_ERR_INVALID, "coordinator: \"%s\" is no port to listen on: 0 to 65535", *port);
+    return TUTTI_OK;
+}
+
+/* ---- listening ---- */
+
+static void set_port(struct sockaddr_storage *at, uint16_t port)
+{
+    if (at->ss_family == AF_INET6)
+        ((struct sockaddr_in6 *)at)->sin6_port = htons(port);
+    else
+        ((struct sockaddr_in *)at)->sin_port = htons(port);
+}
+
+static uint16_t port_of(const struct sockaddr_storage *at)
+{
+    return ntohs(at->ss_family == AF_INET6 ? ((const struct sockaddr_in6 *)at)->sin6_port
+                                           : ((const struct sockaddr_in *)at)->sin_port);
+}
+
+/* Fills *out, or returns an errno. *port 0: any; then it is the one. */
+static int listen_one(struct tt_listener *out, const struct addrinfo *a, uint16_t *port)
+{
+    const int yes = 1, room = SOCKET_BYTES;
+    const int fd = socket(a->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    struct sockaddr_storage at = { 0 };
+    socklen_t bytes = sizeof at;
+    int err;
+
+    if (fd < 0)
+        return errno;
+    memcpy(&at, a->ai_addr, a->ai_addrlen);
+    set_port(&at, *port);
+    setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
+    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes); /* who is accepted inherits what is set here */
+    setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &room, sizeof room);
+    setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &room, sizeof room);
+    if (a->ai_family == AF_INET6)
+        setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &yes, sizeof yes);
+    if (bind(fd, (const struct sockaddr *)&at, a->ai_addrlen) != 0 || listen(fd, BACKLOG) != 0 ||
+        getsockname(fd, (struct sockaddr *)&at, &bytes) != 0) {
+        err = errno;
+        close(fd);
+        return err;
+    }
+    *port = port_of(&at);
+    out->fd = fd;
+    out->loopback = is_loopback(a->ai_addr);
+    tt_listen_text(&at, out->text);
+    return 0;
+}
+
+static void close_all(struct tt_listener *l, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++)
+        close(l[i].fd);
+}
+
+/* All addresses on one port. A host without IPv6 (or IPv4) has no such sockets: that one is left out. */
+static int listen_all(struct tt_listener *out, uint32_t max, uint32_t *n, const struct addrinfo *list, uint16_t port)
+{
+    int err = 0;
+
+    *n = 0;
+    for (const struct addrinfo *a = list; a; a = a->ai_next) {
+        err = *n < max ? listen_one(&out[*n], a, &port) : E2BIG;
+        if (err == 0)
+            ++*n;
+        else if (err != EAFNOSUPPORT && err != EADDRNOTAVAIL)
+            break;
+        else if (a->ai_next || *n > 0)
+            err = 0;
+    }
+    if (err)
+        close_all(out, *n);
+    return err;
+}
+
+tutti_status tt_listen_open(struct tt_listener *out, uint32_t max, uint32_t *n, const char *text)
+{
+    const struct addrinfo hints = { .ai_family = AF_UNSPEC,
+                                    .ai_socktype = SOCK_STREAM,
+                                    .ai_flags = AI_PASSIVE | AI_NUMERICSERV };
+    char host[HOST_BYTES];
+    const char *port = "";
+    struct addrinfo *list;
+    uint32_t count = 0;
+    tutti_status st = split(text, host, &port);
+    int err;
+
+    if (st)
+        return st;
+    err = getaddrinfo(host[0] ? host : NULL, port, &hints, &list);
+    if (err)
+        return tt_fail(TUTTI_ERR_INVALID, "coordinator: \"%s\": no such address: %s", text,
+                       err == EAI_SYSTEM ? strerror(errno) : gai_strerror(err));
+    for (int tries = 0; tries < PORT_TRIES; tries++) {
+        err = listen_all(out, max, &count, list, (uint16_t)strtoul(port, NULL, 10));
+        if (err != EADDRINUSE || strtoul(port, NULL, 10) != 0)
+            break;
+    }
+    freeaddrinfo(list);
+    if (err || count == 0)
+        return tt_fail_errno(err ? err : EADDRNOTAVAIL, "coordinator: listen on \"%s\"", text);
+    *n = count;
+    return TUTTI_OK;
+}

@@ -1,0 +1,29 @@
+/* Where a coordinator listens. "192.0.2.7:4000", "[2001:db8::7]:4000", "name:4000" (each address of that name), ":4000" or "*:4000" (every
+ * address of this host, IPv4 and IPv6); port 0: the system chooses, one for all addresses of the text. */
+#ifndef TT_COORDINATOR_LISTEN_H
+#define TT_COORDINATOR_LISTEN_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/socket.h>
+
+#include "tutti/tutti.h"
+
+#define TT_LISTEN_TEXT_BYTES 64
+#define TT_LISTEN_MAX 16u
+
+struct tt_listener {
+    int fd;                             /* non-blocking, closed on exec */
+    bool loopback;                      /* only this host reaches it */
+    char text[TT_LISTEN_TEXT_BYTES];    /* where, with its real port */
+};
+
+/* Listens on what `text` says: fills out[max], and *n says how many. INVALID or SYSTEM names the text and what is wrong. On error nothing
+ * is left open. */
+tutti_status tt_listen_open(struct tt_listener *out, uint32_t max, uint32_t *n, const char *text);
+/* "[2001:db8::7]:4000"; an IPv4 address that came through an IPv6 socket as IPv4. */
+void tt_listen_text(const struct sockaddr_storage *at, char out[TT_LISTEN_TEXT_BYTES]);
+/* Whose address it is, for counting: 16 bytes, all of an IPv4 address, the /64 of an IPv6 one. */
+void tt_listen_origin(const struct sockaddr_storage *at, uint8_t out[16]);
+
+#endif

@@ -1,0 +1,151 @@
+#include "coordinator/metrics.h"
+
+#include <inttypes.h>
+#include <stdbool.h>
+#include "coordinator/status.h"
+#include "coordinator/text.h"
+
+/* What a family's lines are preceded by. */
+static void begin(FILE *to, const char *name, const char *type, const char *help)
+{
+    fprintf(to, "# HELP tutti_%s %s\n# TYPE tutti_%s %s\n", name, help, name, type);
+}
+
+static void put_count(FILE *to, const char *name, const char *type, const char *help, uint64_t value)
+{
+    begin(to, name, type, help);
+    fprintf(to, "tutti_%s %" PRIu64 "\n", name, value);
+}
+
+static void put_real(FILE *to, const char *name, const char *help, double value)
+{
+    begin(to, name, "gauge", help);
+    fprintf(to, "tutti_%s %.9g\n", name, value);
+}
+
+/* A label's value: text of anybody, with what its quotes need. */
+static void put_label(FILE *to, const char *text)
+{
+    char clean[TT_TEXT_CLEAN_BYTES];
+
+    for (const char *c = tt_text_clean(clean, sizeof clean, text); *c; c++) {
+        if (*c == '"' || *c == '\\')
+            fputc('\\', to);
+        fputc(*c, to);
+    }
+}
+
+static void write_run(const struct tt_snapshot *s, FILE *to)
+{
+    begin(to, "coordinator_info", "gauge", "The run, and the version of the coordinator.");
+    fputs("tutti_coordinator_info{run=\"", to);
+    put_label(to, s->run);
+    fprintf(to, "\",version=\"%s\"} 1\n", tutti_version());
+    put_real(to, "coordinator_start_time_seconds", "When this coordinator started, since 1970.", (double)s->started_unix_ms / 1e3);
+    put_count(to, "coordinator_starts", "gauge", "Coordinators that the run has had, this one counted in.", s->starts);
+    put_count(to, "epoch", "gauge", "The epoch of the view; 0: there is none yet.", s->epoch);
+    put_count(to, "round", "gauge", "The round that is under way.", s->round);
+    put_count(to, "proposing", "gauge", "1 while a view with newcomers is proposed.", s->proposing);
+    put_count(to, "asking", "gauge", "1 while members are asked where they stand, after a loss.", s->asking);
+    put_count(to, "revoked", "gauge", "1 if the epoch is revoked.", s->revoked);
+    put_real(to, "lease_seconds", "A member that is silent for so long is lost.", (double)s->lease_ns / 1e9);
+}
+
+static void write_members(const struct tt_snapshot *s, FILE *to)
+{
+    uint64_t connected = 0, leaving = 0, silent_ns = 0;
+
+    for (uint32_t i = 0; i < s->nmembers; i++) {
+        const struct tt_snapshot_member *m = &s->members[i];
+
+        connected += m->connected;
+        leaving += m->leaving;
+        if (m->state != TT_COORD_LOST && m->silent_ns > silent_ns)
+            silent_ns = m->silent_ns;
+    }
+    begin(to, "members", "gauge", "Members by state.");
+    for (uint8_t state = TT_COORD_WAITING; state < TT_COORD_STATES; state++)
+        fprintf(to, "tutti_members{state=\"%s\"} %" PRIu32 "\n", tt_status_state(state), tt_status_count(s, state));
+    put_count(to, "members_connected", "gauge", "Members that have a connection now.", connected);
+    put_count(to, "members_leaving", "gauge", "Members that gave notice.", leaving);
+    put_count(to, "members_limit", "gauge", "Members that the run may have at once.", s->members_max);
+    put_count(to, "newcomers", "gauge", "Newcomers that an epoch would admit.", s->news.newcomers);
+    put_real(to, "member_longest_silence_seconds", "Since the most silent member that is not lost was heard of.", (double)silent_ns / 1e9);
+}
+
+static void write_connections(const struct tt_snapshot *s, FILE *to)
+{
+    const struct tt_snapshot_counters *c = &s->counters;
+
+    put_count(to, "connections", "gauge", "Open connections.", s->connections);
+    put_count(to, "strangers", "gauge", "Open connections that have not joined.", s->strangers);
+    put_count(to, "connections_accepted_total", "counter", "Connections that were accepted.", c->accepted);
+    begin(to, "connections_refused_total", "counter", "Connections that the coordinator ended, by reason.");
+    for (uint8_t i = 0; i < TT_REFUSAL_KINDS; i++)
+        fprintf(to, "tutti_connections_refused_total{reason=\"%s\"} %" PRIu64 "\n", tt_status_refusal(i), c->refused[i]);
+    put_count(to, "connections_slowed_total", "counter", "Times that a connection had to wait for its rate.", c->slowed);
+    put_count(to, "coordinator_stalls_total", "counter", "Times that the coordinator itself stood still.", c->stalls);
+}
+
+static void write_kinds(FILE *to, const char *direction, const uint64_t *counts)
+{
+    for (uint8_t kind = 0; kind < TT_ELMSG_KINDS; kind++)
+        if (kind == 0 || counts[kind])
+            fprintf(to, "tutti_messages_total{direction=\"%s\",kind=\"%s\"} %" PRIu64 "\n", direction,
+                    kind ? tt_elmsg_name(kind) : "none", counts[kind]);
+}
+
+static void write_messages(const struct tt_snapshot_counters *c, FILE *to)
+{
+    begin(to, "messages_total", "counter", "Messages by kind; \"none\": those that were none.");
+    write_kinds(to, "taken", c->taken);
+    write_kinds(to, "sent", c->sent);
+    begin(to, "message_bytes_total", "counter", "Bytes of messages.");
+    fprintf(to, "tutti_message_bytes_total{direction=\"taken\"} %" PRIu64 "\n", c->taken_bytes);
+    fprintf(to, "tutti_message_bytes_total{direction=\"sent\"} %" PRIu64 "\n", c->sent_bytes);
+}
+
+static void write_journal(const struct tt_snapshot_counters *c, FILE *to)
+{
+    uint64_t sum = 0;
+
+    put_count(to, "journal_records_total", "counter", "Records that were written to the journal.", c->records);
+    put_count(to, "journal_bytes_total", "counter", "Bytes that were written to the journal.", c->record_bytes);
+    put_count(to, "journal_replaced_total", "counter", "Times a shorter journal took the place of a long one.", c->replaced);
+    begin(to, "journal_commit_seconds", "histogram", "How long making the journal durable took.");
+    for (uint32_t i = 0; i < TT_SNAPSHOT_BUCKETS; i++) {
+        sum += c->commit_buckets[i];
+        fprintf(to, "tutti_journal_commit_seconds_bucket{le=\"%g\"} %" PRIu64 "\n", (double)tt_snapshot_bucket_ns[i] / 1e9, sum);
+    }
+    sum += c->commit_buckets[TT_SNAPSHOT_BUCKETS];
+    fprintf(to, "tutti_journal_commit_seconds_bucket{le=\"+Inf\"} %" PRIu64 "\n", sum);
+    fprintf(to, "tutti_journal_commit_seconds_sum %.9f\ntutti_journal_commit_seconds_count %" PRIu64 "\n", (double)c->commit_ns / 1e9, sum);
+    put_real(to, "journal_longest_commit_seconds", "The longest of them.", (double)c->commit_most_ns / 1e9);
+}
+
+static void write_states(const struct tt_snapshot *s, FILE *to)
+{
+    if (s->nstates == 0)
+        return;
+    begin(to, "shared_state_revision", "gauge", "Of the shared state, after its last sync; role \"all\": that of the whole view.");
+    for (uint32_t i = 0; i < s->nstates; i++) {
+        fputs("tutti_shared_state_revision{role=\"", to);
+        if (s->states[i].scope)
+            fprintf(to, "%u", s->states[i].scope - 1u);
+        else
+            fputs("all", to);
+        fprintf(to, "\"} %" PRIu64 "\n", s->states[i].revision);
+    }
+}
+
+void tt_metrics_write(const struct tt_snapshot *s, FILE *to)
+{
+    write_run(s, to);
+    write_members(s, to);
+    write_connections(s, to);
+    write_messages(&s->counters, to);
+    write_journal(&s->counters, to);
+    write_states(s, to);
+    if (s->links.n > 1)
+        put_real(to, "ring_slowest_link_bytes_per_second", "The slowest link of the measured ring.", tt_status_slowest(&s->links));
+}

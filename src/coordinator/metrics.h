@@ -1,0 +1,11 @@
+/* A snapshot as Prometheus reads it: the text format, version 0.0.4. Pure. As many lines with 4,096 members as with one: what is told of each
+ * member is in the JSON. */
+#ifndef TT_COORDINATOR_METRICS_H
+#define TT_COORDINATOR_METRICS_H
+
+#include <stdio.h>
+#include "coordinator/snapshot.h"
+
+void tt_metrics_write(const struct tt_snapshot *s, FILE *to);
+
+#endif

@@ -1,0 +1,323 @@
+#include "coordinator/page.h"
+
+#include <inttypes.h>
+#include <openssl/evp.h>
+#include <string.h>
+#include <time.h>
+#include "base/status.h"
+#include "base/xml.h"
+#include "coordinator/picture.h"
+#include "coordinator/status.h"
+#include "coordinator/text.h"
+
+extern const char tt_page_html[];   /* cmake/Embed.cmake makes it from page.html; NUL-terminated */
+
+#define TITLE_MARK "<!--title-->"
+#define LIVE_MARK "<!--live-->"
+
+/* ---- small things ---- */
+
+/* Text of anybody. */
+static void put(FILE *to, const char *text)
+{
+    char clean[TT_TEXT_CLEAN_BYTES];
+
+    tt_xml_put(to, tt_text_clean(clean, sizeof clean, text));
+}
+
+static void put_span(FILE *to, uint64_t ns)
+{
+    const double s = (double)ns / 1e9;
+
+    if (s < 60)
+        fprintf(to, "%.1f s", s);
+    else if (s < 3600)
+        fprintf(to, "%.0f min %.0f s", (double)(uint64_t)(s / 60), (double)((uint64_t)s % 60));
+    else if (s < 86400)
+        fprintf(to, "%.0f h %.0f min", (double)(uint64_t)(s / 3600), (double)((uint64_t)(s / 60) % 60));
+    else
+        fprintf(to, "%.0f d %.0f h", (double)(uint64_t)(s / 86400), (double)((uint64_t)(s / 3600) % 24));
+}
+
+static void put_time(FILE *to, int64_t unix_ms)
+{
+    const time_t at = (time_t)(unix_ms / 1000);
+    char day[16] = "", hour[16] = "";
+    struct tm tm;
+
+    if (gmtime_r(&at, &tm)) {
+        strftime(day, sizeof day, "%Y-%m-%d", &tm);
+        strftime(hour, sizeof hour, "%H:%M:%S", &tm);
+    }
+    fprintf(to, "<time datetime=\"%sT%sZ\">%s %s</time>", day, hour, day, hour);
+}
+
+static void put_bytes(FILE *to, uint64_t bytes)
+{
+    static const char *const units[] = { "B", "kB", "MB", "GB", "TB" };
+    double value = (double)bytes;
+    int unit = 0;
+
+    for (; value >= 1000 && unit < 4; unit++)
+        value /= 1000;
+    fprintf(to, unit ? "%.1f %s" : "%.0f %s", value, units[unit]);
+}
+
+/* ---- what is shown ---- */
+
+/* How the run is, in one sentence. */
+static void write_sentence(const struct tt_snapshot *s, FILE *to)
+{
+    const uint32_t nview = tt_status_count(s, TT_COORD_IN_VIEW), nlost = tt_status_count(s, TT_COORD_LOST);
+    uint32_t away = 0;
+
+    for (uint32_t i = 0; i < s->nmembers; i++)
+        away += s->members[i].state == TT_COORD_IN_VIEW && !s->members[i].connected;
+    if (s->nmembers == 0)
+        fputs("<p class=\"soft\">Nobody has joined yet.</p>\n", to);
+    else if (s->asking)
+        fputs("<p class=\"wait\">Members were lost; the others are asked where they stand.</p>\n", to);
+    else if (s->proposing)
+        fputs("<p class=\"wait\">A view with newcomers is proposed; all are connecting to them.</p>\n", to);
+    else if (away)
+        fprintf(to, "<p class=\"wait\">%" PRIu32 " of the view have no connection now.</p>\n", away);
+    else if (nlost)
+        fprintf(to, "<p class=\"wait\">%s lost; the next epoch is without %s.</p>\n",
+                nlost == 1 ? "A member was" : "Members were", nlost == 1 ? "it" : "them");
+    else if (s->revoked)
+        fputs("<p class=\"wait\">The epoch is revoked: nothing begins before the next one.</p>\n", to);
+    else if (nview == 0)
+        fputs("<p class=\"wait\">All members wait for the first view.</p>\n", to);
+    else
+        fputs("<p class=\"good\">All members of the view are there.</p>\n", to);
+}
+
+static void begin_figure(FILE *to, const char *what)
+{
+    fprintf(to, "<div><dt>%s</dt><dd>", what);
+}
+
+static void put_figure(FILE *to, const char *what, uint64_t n)
+{
+    begin_figure(to, what);
+    fprintf(to, "%" PRIu64 "</dd></div>\n", n);
+}
+
+static void write_figures(const struct tt_snapshot *s, FILE *to)
+{
+    fputs("<dl class=\"figures\">\n", to);
+    put_figure(to, "epoch", s->epoch);
+    put_figure(to, "round", s->round);
+    put_figure(to, "in the view", tt_status_count(s, TT_COORD_IN_VIEW));
+    put_figure(to, "waiting", (uint64_t)tt_status_count(s, TT_COORD_WAITING) + tt_status_count(s, TT_COORD_CANDIDATE));
+    put_figure(to, "lost", tt_status_count(s, TT_COORD_LOST));
+    begin_figure(to, "running for");
+    put_span(to,
+             s->unix_ms > s->started_unix_ms ? (uint64_t)(s->unix_ms - s->started_unix_ms) / 1000 * 1000000000ull : 0);
+    fputs("</dd></div>\n", to);
+    fputs("</dl>\n", to);
+}
+
+static void write_member(const struct tt_snapshot_member *m, FILE *to)
+{
+    static const char *const colours[TT_COORD_STATES] = { "soft", "wait", "wait", "good", "bad" };
+
+    fprintf(to, "<tr><td class=\"n\">%" PRIu64 "</td><td class=\"%s\">%s%s%s</td><td class=\"n\">", m->id,
+            colours[m->state < TT_COORD_STATES ? m->state : 0], tt_status_state(m->state),
+            m->leaving ? ", leaving" : "", m->connected || m->state == TT_COORD_LOST ? "" : ", away");
+    if (m->rank != TT_COORD_NO_RANK)
+        fprintf(to, "%" PRIu32, m->rank);
+    fprintf(to, "</td><td class=\"n\">%" PRIu32 "</td><td class=\"n\">%" PRIu32 "</td><td class=\"n\">", m->group, m->role);
+    put_span(to, m->silent_ns);
+    fprintf(to, "</td><td>%s</td><td>", m->called ? tt_status_call(m->what) : "");
+    put(to, m->address);
+    fputs("</td></tr>\n", to);
+}
+
+static void write_members(const struct tt_snapshot *s, FILE *to)
+{
+    const uint32_t n = s->nmembers < TT_PAGE_MEMBERS ? s->nmembers : TT_PAGE_MEMBERS;
+
+    fprintf(to, "<section id=\"members\"><h2>Members <small>%" PRIu32 " of at most %" PRIu32 ", lease ", s->nmembers, s->members_max);
+    put_span(to, s->lease_ns);
+    fputs("</small></h2>\n", to);
+    if (n) {
+        fputs(
+            "<div class=\"wide tall\"><table><thead><tr><th class=\"n\">id</th><th>state</th><th class=\"n\">rank</th><th class=\"n\">group</th>"
+            "<th class=\"n\">role</th><th class=\"n\">last heard</th><th>waits in</th><th>address</th></tr></thead><tbody>\n",
+            to);
+        for (uint32_t i = 0; i < n; i++)
+            write_member(&s->members[i], to);
+        fputs("</tbody></table></div>\n", to);
+    } else {
+        fputs("<p class=\"soft\">none</p>\n", to);
+    }
+    if (n < s->nmembers)
+        fprintf(to, "<p class=\"soft\">and %" PRIu32 " more: <a href=\"status.json\">status.json</a> has all</p>\n", s->nmembers - n);
+    fputs("</section>\n", to);
+}
+
+/* Nothing where nothing was synced. */
+static void write_states(const struct tt_snapshot *s, FILE *to)
+{
+    if (s->nstates == 0)
+        return;
+    fputs(
+        "<section id=\"states\"><h2>Shared state</h2><div class=\"wide\"><table><thead><tr><th>of</th><th class=\"n\">revision</th>"
+        "<th>hash</th><th></th></tr></thead><tbody>\n",
+        to);
+    for (uint32_t i = 0; i < s->nstates; i++) {
+        if (s->states[i].scope)
+            fprintf(to, "<tr><td>role %u", s->states[i].scope - 1u);
+        else
+            fputs("<tr><td>all", to);
+        fprintf(to, "</td><td class=\"n\">%" PRIu64 "</td><td><code>", s->states[i].revision);
+        put(to, s->states[i].hash);
+        fprintf(to, "</code></td><td>%s</td></tr>\n", s->states[i].moving ? "is being sent" : "");
+    }
+    fputs("</tbody></table></div></section>\n", to);
+}
+
+static void write_ring(const struct tt_snapshot_links *l, FILE *to)
+{
+    fputs("<section id=\"ring\" class=\"ring\"><h2>Ring", to);
+    if (l->n > 1)
+        fprintf(to, " <small>%" PRIu32 " members, slowest link %.3g Mbit/s</small>", l->n, tt_status_slowest(l) / 125000);
+    fputs("</h2>\n", to);
+    if (l->n == 0)
+        fputs("<p class=\"soft\">The bandwidth between members is not measured yet.</p>\n", to);
+    else if (l->n > TT_PAGE_RING_MEMBERS || !tt_picture_ring(l, to))
+        fputs("<p><a href=\"ring.svg\">the ring on the measured bandwidth</a></p>\n", to);
+    fputs("</section>\n", to);
+}
+
+static void write_events(const struct tt_snapshot *s, FILE *to)
+{
+    fputs("<section id=\"events\"><h2>Events <small>the latest first, UTC</small></h2>\n", to);
+    if (s->nevents == 0)
+        fputs("<p class=\"soft\">none yet</p>\n", to);
+    fputs("<ol class=\"events tall\">\n", to);
+    for (uint32_t i = s->nevents; i > 0; i--) {
+        fputs("<li>", to);
+        put_time(to, s->events[i - 1].unix_ms);
+        fputs("<span>", to);
+        put(to, s->events[i - 1].text);
+        fputs("</span></li>\n", to);
+    }
+    fputs("</ol></section>\n", to);
+}
+
+static void put_row(FILE *to, const char *what, uint64_t n)
+{
+    fprintf(to, "<tr><td>%s</td><td class=\"n\">%" PRIu64 "</td></tr>\n", what, n);
+}
+
+static void write_kinds(FILE *to, const char *title, const uint64_t *counts, uint64_t bytes)
+{
+    fprintf(to, "<table><thead><tr><th>%s</th><th class=\"n\">", title);
+    put_bytes(to, bytes);
+    fputs("</th></tr></thead><tbody>\n", to);
+    for (uint8_t kind = 0; kind < TT_ELMSG_KINDS; kind++)
+        if (counts[kind])
+            put_row(to, kind ? tt_elmsg_name(kind) : "(none)", counts[kind]);
+    fputs("</tbody></table>\n", to);
+}
+
+static void write_connections(const struct tt_snapshot *s, FILE *to)
+{
+    fputs("<table><thead><tr><th>connections</th><th></th></tr></thead><tbody>\n", to);
+    put_row(to, "open", s->connections);
+    put_row(to, "not joined yet", s->strangers);
+    put_row(to, "accepted", s->counters.accepted);
+    for (uint8_t i = 0; i < TT_REFUSAL_KINDS; i++)
+        if (s->counters.refused[i]) {
+            fputs("<tr><td>ended: ", to);
+            fprintf(to, "%s</td><td class=\"n\">%" PRIu64 "</td></tr>\n", tt_status_refusal(i), s->counters.refused[i]);
+        }
+    put_row(to, "slowed", s->counters.slowed);
+    fputs("</tbody></table>\n", to);
+}
+
+static void write_journal(const struct tt_snapshot_counters *c, FILE *to)
+{
+    fputs("<table><thead><tr><th>journal</th><th class=\"n\">", to);
+    put_bytes(to, c->record_bytes);
+    fputs("</th></tr></thead><tbody>\n", to);
+    put_row(to, "records", c->records);
+    put_row(to, "commits", c->commits);
+    if (c->commits)
+        fprintf(to, "<tr><td>mean, longest</td><td class=\"n\">%.2f, %.2f ms</td></tr>\n",
+                (double)c->commit_ns / (double)c->commits / 1e6, (double)c->commit_most_ns / 1e6);
+    put_row(to, "replaced by a shorter one", c->replaced);
+    fputs("</tbody></table>\n", to);
+}
+
+static void write_counters(const struct tt_snapshot *s, FILE *to)
+{
+    fputs("<section><details id=\"counters\"><summary>Counters of this start</summary>\n<div class=\"columns wide\">\n", to);
+    write_connections(s, to);
+    write_journal(&s->counters, to);
+    write_kinds(to, "messages taken", s->counters.taken, s->counters.taken_bytes);
+    write_kinds(to, "messages sent", s->counters.sent, s->counters.sent_bytes);
+    fputs("</div></details></section>\n", to);
+}
+
+static void write_live(const struct tt_snapshot *s, FILE *to)
+{
+    fputs("<main id=\"live\">\n<h1><small>Run</small> ", to);
+    put(to, s->run);
+    fputs("</h1>\n", to);
+    write_sentence(s, to);
+    write_figures(s, to);
+    write_members(s, to);
+    write_states(s, to);
+    write_ring(&s->links, to);
+    write_events(s, to);
+    write_counters(s, to);
+    fprintf(to, "<footer>Tutti %s, coordinator %" PRIu64 " of this run, as of ", tutti_version(), s->starts);
+    put_time(to, s->unix_ms);
+    fputs(" UTC. <a href=\"status.json\">JSON</a>, <a href=\"metrics\">metrics</a></footer>\n</main>\n", to);
+}
+
+void tt_page_write(const struct tt_snapshot *s, FILE *to)
+{
+    const char *title = strstr(tt_page_html, TITLE_MARK), *live = strstr(tt_page_html, LIVE_MARK);
+
+    tt_assert(title && live && title < live);
+    fwrite(tt_page_html, 1, (size_t)(title - tt_page_html), to);
+    put(to, s->run);
+    fputs(": Tutti", to);
+    title += strlen(TITLE_MARK);
+    fwrite(title, 1, (size_t)(live - title), to);
+    write_live(s, to);
+    fputs(live + strlen(LIVE_MARK), to);
+}
+
+/* ---- policy ---- */
+
+/* The hash of what is between two tags, as a policy has it. */
+static void hash_between(const char *begin, const char *end, char out[64])
+{
+    const char *first = strstr(tt_page_html, begin), *last;
+    unsigned char hash[EVP_MAX_MD_SIZE];
+    unsigned bytes = 0;
+
+    tt_assert(first);
+    first += strlen(begin);
+    last = strstr(first, end);
+    tt_assert(last && EVP_Digest(first, (size_t)(last - first), hash, &bytes, EVP_sha256(), NULL) == 1);
+    EVP_EncodeBlock((unsigned char *)out, hash, (int)bytes);
+}
+
+void tt_page_policy(char out[TT_PAGE_POLICY_BYTES])
+{
+    char script[64], style[64];
+
+    hash_between("<script>", "</script>", script);
+    hash_between("<style>", "</style>", style);
+    snprintf(
+        out, TT_PAGE_POLICY_BYTES,
+        "default-src 'none'; script-src 'sha256-%s'; style-src 'sha256-%s'; connect-src 'self'; img-src data:; base-uri 'none'; "
+        "form-action 'none'; frame-ancestors 'none'",
+        script, style);
+}

@@ -1,0 +1,83 @@
+/* The coordinator's state, copied for whoever looks at it. */
+#include <stdio.h>
+#include <string.h>
+
+#include "coordinator/inside.h"
+#include "reduce/hash.h"
+
+_Static_assert(TT_HASH_TEXT_BYTES <= TT_SNAPSHOT_HASH_BYTES, "a hash has room");
+
+static const char *address_of(const struct tt_coord_member *m)
+{
+    const struct tt_conn *conn;
+
+    if (!m->conn)
+        return "";
+    conn = (const struct tt_conn *)(const void *)((const char *)m->conn - offsetof(struct tt_conn, core));
+    return conn->address;
+}
+
+static void show_member(const struct tt_coordinator *c, const struct tt_coord_member *m, struct tt_snapshot_member *out)
+{
+    out->id = m->id;
+    out->state = m->state;
+    out->connected = m->conn != NULL;
+    out->leaving = m->leaving;
+    out->called = m->called;
+    out->what = m->what;
+    out->group = m->group;
+    out->role = m->role;
+    out->rank = m->rank;
+    out->silent_ns = c->core_ns - m->heard_ns;
+    snprintf(out->address, sizeof out->address, "%s", address_of(m));
+}
+
+/* The first scopes that have a state. */
+static void show_states(const struct tt_coord *core, struct tt_snapshot *s)
+{
+    for (uint16_t i = 0; i < TT_SYNC_SCOPES && s->nstates < TT_SNAPSHOT_STATES; i++) {
+        const struct tt_coord_scope *scope = &core->scopes[i];
+        struct tt_snapshot_state *out = &s->states[s->nstates];
+
+        if (!scope->known)
+            continue;
+        out->scope = i;
+        out->moving = scope->moving;
+        out->revision = scope->revision;
+        tt_hash_text(&scope->hash, out->hash);
+        s->nstates++;
+    }
+}
+
+void tt_show(struct tt_coordinator *c)
+{
+    const struct tt_coord *core = &c->core;
+    struct tt_snapshot *s = tt_snapshot_create(core->nmembers, TT_SNAPSHOT_EVENTS);
+
+    if (!s)
+        return; /* what hangs stays; who waits gets that */
+    memcpy(s->run, c->run, sizeof s->run);
+    s->unix_ms = tt_chronicle_unix_ms();
+    s->started_unix_ms = c->started_unix_ms;
+    s->starts = core->starts;
+    s->epoch = core->epoch;
+    s->round = core->round;
+    s->lease_ns = c->conf.lease_ns;
+    s->grace_ns = c->conf.grace_ns;
+    s->nroles = core->nroles;
+    s->members_max = c->conf.members_max;
+    s->proposing = core->proposing;
+    s->asking = core->asking && !core->decided;
+    s->revoked = core->revoked;
+    s->last = core->last;
+    s->news = core->news;
+    for (int state = 0; state < TT_CONN_STATES; state++)
+        s->connections += c->counts[state];
+    s->strangers = c->counts[TT_CONN_STRANGER];
+    s->counters = c->chronicle.counters;
+    for (uint32_t i = 0; i < core->nmembers; i++)
+        show_member(c, &core->conf.members[i], &s->members[i]);
+    show_states(core, s);
+    s->nevents = tt_chronicle_events(&c->chronicle, s->events);
+    tt_board_hang(c->board, s);
+}

@@ -1,0 +1,298 @@
+#include "coordinator/status.h"
+
+#include <json-c/json.h>
+#include "coordinator/text.h"
+
+static const char *word(const char *const *words, size_t n, size_t at)
+{
+    return at < n && words[at] ? words[at] : "?";
+}
+#define WORD(words, at) word(words, sizeof(words) / sizeof *(words), at)
+
+const char *tt_status_state(uint8_t coord_state)
+{
+    static const char *const words[TT_COORD_STATES] = { [TT_COORD_WAITING] = "waiting",
+                                                        [TT_COORD_CANDIDATE] = "candidate",
+                                                        [TT_COORD_IN_VIEW] = "in the view",
+                                                        [TT_COORD_LOST] = "lost" };
+
+    return WORD(words, coord_state);
+}
+
+const char *tt_status_call(uint8_t call_kind)
+{
+    static const char *const words[TT_CALL_KINDS] = {
+        [TT_CALL_EPOCH] = "epoch", [TT_CALL_AGREE] = "agree", [TT_CALL_COMMIT] = "commit",
+        [TT_CALL_SYNC] = "sync"
+    };
+
+    return WORD(words, call_kind);
+}
+
+const char *tt_status_outcome(uint8_t round_status)
+{
+    static const char *const words[TT_ROUND_STATUSES] = {
+        [TT_ROUND_OK] = "done",
+        [TT_ROUND_SAME] = "same view",
+        [TT_ROUND_TIMEOUT] = "timeout",
+        [TT_ROUND_MISMATCH] = "mismatch",
+        [TT_ROUND_TOO_FEW] = "too few",
+        [TT_ROUND_LOST] = "of those who are left",
+    };
+
+    return WORD(words, round_status);
+}
+
+const char *tt_status_refusal(uint8_t refusal)
+{
+    static const char *const words[TT_REFUSAL_KINDS] = {
+        [TT_REFUSAL_STRANGER] = "stranger", [TT_REFUSAL_GARBAGE] = "garbage", [TT_REFUSAL_SLOW] = "slow",
+        [TT_REFUSAL_CROWD] = "crowd",       [TT_REFUSAL_UNREAD] = "unread",   [TT_REFUSAL_PROTOCOL] = "protocol",
+    };
+
+    return WORD(words, refusal);
+}
+
+uint32_t tt_status_count(const struct tt_snapshot *s, uint8_t coord_state)
+{
+    uint32_t n = 0;
+
+    for (uint32_t i = 0; i < s->nmembers; i++)
+        n += s->members[i].state == coord_state;
+    return n;
+}
+
+double tt_status_slowest(const struct tt_snapshot_links *l)
+{
+    double least = 0;
+
+    for (uint32_t k = 0; l->n > 1 && k < l->n; k++) {
+        const double rate = l->bytes_per_s[(size_t)l->order[k] * l->n + l->order[(k + 1) % l->n]];
+
+        if (k == 0 || rate < least)
+            least = rate;
+    }
+    return least;
+}
+
+/* ---- JSON ---- */
+
+static void add(struct json_object *to, const char *key, struct json_object *value)
+{
+    json_object_object_add(to, key, value);
+}
+
+static struct json_object *number(uint64_t n)
+{
+    return json_object_new_uint64(n);
+}
+
+static struct json_object *truth(bool is)
+{
+    return json_object_new_boolean(is);
+}
+
+static struct json_object *seconds(uint64_t ns)
+{
+    char text[32];
+
+    snprintf(text, sizeof text, "%.6f", (double)ns / 1e9);
+    return json_object_new_double_s((double)ns / 1e9, text);
+}
+
+static struct json_object *text(const char *of_anybody)
+{
+    char clean[TT_TEXT_CLEAN_BYTES];
+
+    return json_object_new_string(tt_text_clean(clean, sizeof clean, of_anybody));
+}
+
+static struct json_object *json_last(const struct tt_coord_result *r)
+{
+    struct json_object *o;
+
+    if (r->round == 0)
+        return NULL;
+    o = json_object_new_object();
+    add(o, "round", number(r->round));
+    add(o, "outcome", json_object_new_string(r->is_view ? "view" : tt_status_outcome(r->what)));
+    add(o, "epoch", number(r->epoch));
+    if (!r->is_view)
+        add(o, "value", number(r->value));
+    if (r->id)
+        add(o, "members", json_object_new_array());
+    if (r->id) {
+        json_object_array_add(json_object_object_get(o, "members"), number(r->id));
+        json_object_array_add(json_object_object_get(o, "members"), number(r->other));
+    }
+    return o;
+}
+
+static struct json_object *json_news(const struct tt_news *n)
+{
+    struct json_object *o = json_object_new_object();
+
+    add(o, "newcomers", number(n->newcomers));
+    add(o, "lost", number(n->lost));
+    add(o, "leaving", number(n->leaving));
+    add(o, "revoked", truth(n->revoked));
+    return o;
+}
+
+static struct json_object *json_member(const struct tt_snapshot_member *m)
+{
+    struct json_object *o = json_object_new_object();
+
+    add(o, "id", number(m->id));
+    add(o, "state", json_object_new_string(tt_status_state(m->state)));
+    add(o, "connected", truth(m->connected));
+    add(o, "leaving", truth(m->leaving));
+    add(o, "call", m->called ? json_object_new_string(tt_status_call(m->what)) : NULL);
+    add(o, "group", number(m->group));
+    add(o, "role", number(m->role));
+    add(o, "rank", m->rank == TT_COORD_NO_RANK ? NULL : number(m->rank));
+    add(o, "silent_s", seconds(m->silent_ns));
+    add(o, "address", text(m->address));
+    return o;
+}
+
+static struct json_object *json_links(const struct tt_snapshot_links *l)
+{
+    struct json_object *o, *ids, *rows, *order;
+
+    if (l->n == 0)
+        return NULL;
+    o = json_object_new_object();
+    ids = json_object_new_array();
+    rows = json_object_new_array();
+    order = json_object_new_array();
+    for (uint32_t i = 0; i < l->n; i++) {
+        struct json_object *row = json_object_new_array();
+
+        json_object_array_add(ids, number(l->ids[i]));
+        json_object_array_add(order, number(l->order[i]));
+        for (uint32_t k = 0; k < l->n; k++)
+            json_object_array_add(row, i == k ? NULL : number((uint64_t)l->bytes_per_s[(size_t)i * l->n + k]));
+        json_object_array_add(rows, row);
+    }
+    add(o, "ids", ids);
+    add(o, "bytes_per_s", rows);
+    add(o, "order", order);
+    return o;
+}
+
+static struct json_object *json_states(const struct tt_snapshot *s)
+{
+    struct json_object *all = json_object_new_array();
+
+    for (uint32_t i = 0; i < s->nstates; i++) {
+        struct json_object *o = json_object_new_object();
+
+        add(o, "role", s->states[i].scope ? number(s->states[i].scope - 1u) : NULL);
+        add(o, "revision", number(s->states[i].revision));
+        add(o, "hash", text(s->states[i].hash));
+        add(o, "moving", truth(s->states[i].moving));
+        json_object_array_add(all, o);
+    }
+    return all;
+}
+
+static struct json_object *json_by_kind(const uint64_t *counts)
+{
+    struct json_object *o = json_object_new_object();
+
+    if (counts[0])
+        add(o, "none", number(counts[0]));
+    for (uint8_t kind = 1; kind < TT_ELMSG_KINDS; kind++)
+        if (counts[kind])
+            add(o, tt_elmsg_name(kind), number(counts[kind]));
+    return o;
+}
+
+static struct json_object *json_journal(const struct tt_snapshot_counters *c)
+{
+    struct json_object *o = json_object_new_object();
+
+    add(o, "records", number(c->records));
+    add(o, "bytes", number(c->record_bytes));
+    add(o, "commits", number(c->commits));
+    add(o, "commit_s", seconds(c->commit_ns));
+    add(o, "longest_commit_s", seconds(c->commit_most_ns));
+    add(o, "replaced", number(c->replaced));
+    return o;
+}
+
+static struct json_object *json_counters(const struct tt_snapshot_counters *c)
+{
+    struct json_object *o = json_object_new_object(), *refused = json_object_new_object();
+
+    for (uint8_t i = 0; i < TT_REFUSAL_KINDS; i++)
+        add(refused, tt_status_refusal(i), number(c->refused[i]));
+    add(o, "accepted", number(c->accepted));
+    add(o, "refused", refused);
+    add(o, "taken", json_by_kind(c->taken));
+    add(o, "sent", json_by_kind(c->sent));
+    add(o, "taken_bytes", number(c->taken_bytes));
+    add(o, "sent_bytes", number(c->sent_bytes));
+    add(o, "slowed", number(c->slowed));
+    add(o, "stalls", number(c->stalls));
+    add(o, "journal", json_journal(c));
+    return o;
+}
+
+static struct json_object *json_events(const struct tt_snapshot *s)
+{
+    struct json_object *all = json_object_new_array();
+
+    for (uint32_t i = 0; i < s->nevents; i++) {
+        struct json_object *o = json_object_new_object();
+
+        add(o, "number", number(s->events[i].number));
+        add(o, "unix_ms", json_object_new_int64(s->events[i].unix_ms));
+        add(o, "text", text(s->events[i].text));
+        json_object_array_add(all, o);
+    }
+    return all;
+}
+
+static void add_state(struct json_object *all, const struct tt_snapshot *s)
+{
+    add(all, "run", text(s->run));
+    add(all, "version", json_object_new_string(tutti_version()));
+    add(all, "unix_ms", json_object_new_int64(s->unix_ms));
+    add(all, "started_unix_ms", json_object_new_int64(s->started_unix_ms));
+    add(all, "starts", number(s->starts));
+    add(all, "epoch", number(s->epoch));
+    add(all, "round", number(s->round));
+    add(all, "lease_s", seconds(s->lease_ns));
+    add(all, "grace_s", seconds(s->grace_ns));
+    add(all, "nroles", number(s->nroles));
+    add(all, "members_max", number(s->members_max));
+    add(all, "proposing", truth(s->proposing));
+    add(all, "asking", truth(s->asking));
+    add(all, "revoked", truth(s->revoked));
+    add(all, "last", json_last(&s->last));
+    add(all, "news", json_news(&s->news));
+    add(all, "connections", number(s->connections));
+    add(all, "strangers", number(s->strangers));
+}
+
+bool tt_status_json(const struct tt_snapshot *s, FILE *to)
+{
+    struct json_object *all = json_object_new_object(), *members = json_object_new_array();
+    const char *said;
+
+    add_state(all, s);
+    for (uint32_t i = 0; i < s->nmembers; i++)
+        json_object_array_add(members, json_member(&s->members[i]));
+    add(all, "members", members);
+    add(all, "shared_state", json_states(s));
+    add(all, "links", json_links(&s->links));
+    add(all, "counters", json_counters(&s->counters));
+    add(all, "events", json_events(s));
+    said = json_object_to_json_string_ext(all, JSON_C_TO_STRING_NOSLASHESCAPE);
+    if (said)
+        fprintf(to, "%s\n", said);
+    json_object_put(all);
+    return said;
+}

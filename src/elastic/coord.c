@@ -1,0 +1,551 @@
+/* Members: who comes, who is heard of, who is lost. */
+#include "elastic/coord.h"
+
+#include <stdio.h>
+#include <string.h>
+#include "base/clock.h"
+#include "base/status.h"
+#include "elastic/coord_state.h"
+
+const struct tt_coord_transition tt_coord_transitions[] = {
+    { TT_COORD_UNKNOWN, TT_COORD_WAITING, "joins" },
+    { TT_COORD_WAITING, TT_COORD_CANDIDATE, "a view with it is proposed" },
+    { TT_COORD_CANDIDATE, TT_COORD_WAITING, "the proposal is abandoned" },
+    { TT_COORD_CANDIDATE, TT_COORD_IN_VIEW, "all have reached each other" },
+    { TT_COORD_WAITING, TT_COORD_UNKNOWN, "leaves, is lost, or is refused" },
+    { TT_COORD_CANDIDATE, TT_COORD_UNKNOWN, "leaves, is lost, or is refused" },
+    { TT_COORD_IN_VIEW, TT_COORD_LOST, "dies, is silent, is cut off, leaves, or breaks the protocol" },
+    { TT_COORD_IN_VIEW, TT_COORD_WAITING, "its group is not complete any longer" },
+    { TT_COORD_LOST, TT_COORD_UNKNOWN, "the view changes" },
+};
+const uint32_t tt_coord_ntransitions = sizeof tt_coord_transitions / sizeof *tt_coord_transitions;
+
+/* ---- small things ---- */
+
+struct tt_coord_member *tt_coord_member_of(struct tt_coord *c, uint64_t id)
+{
+    uint32_t low = 0, high = c->nmembers;
+
+    while (low < high) {
+        const uint32_t mid = (low + high) / 2;
+
+        if (c->conf.members[mid].id < id)
+            low = mid + 1;
+        else
+            high = mid;
+    }
+    if (low == c->nmembers || c->conf.members[low].id != id || c->conf.members[low].state == TT_COORD_UNKNOWN)
+        return NULL;
+    return &c->conf.members[low];
+}
+
+const struct tt_coord_member *tt_coord_find(const struct tt_coord *c, uint64_t id)
+{
+    return tt_coord_member_of((struct tt_coord *)c, id);
+}
+
+uint32_t tt_coord_count(const struct tt_coord *c, uint8_t state)
+{
+    uint32_t n = 0;
+
+    for (uint32_t i = 0; i < c->nmembers; i++)
+        n += c->conf.members[i].state == state;
+    return n;
+}
+
+void tt_coord_due(struct tt_coord *c, uint64_t at_ns)
+{
+    if (at_ns < c->due_ns)
+        c->due_ns = at_ns;
+}
+
+/* Numbers go on rising over restarts without being logged. */
+uint64_t tt_coord_numbered(const struct tt_coord *c, uint64_t last)
+{
+    return last >> 32 == c->starts ? last + 1 : c->starts << 32 | 1;
+}
+
+static uint64_t later(uint64_t at_ns, uint64_t more_ns)
+{
+    return at_ns > TT_NEVER - more_ns ? TT_NEVER : at_ns + more_ns;
+}
+
+static void act(struct tt_coord *c, uint8_t kind, struct tt_coord_conn *conn, const void *data, size_t bytes)
+{
+    const struct tt_coord_act a = { .kind = kind, .conn = conn, .data = data, .bytes = bytes };
+
+    c->conf.emit(c->conf.context, &a);
+}
+
+void tt_coord_send(struct tt_coord *c, struct tt_coord_member *m, size_t bytes)
+{
+    tt_assert(bytes > 0);
+    if (m->conn)
+        act(c, TT_COORD_ACT_SEND, m->conn, c->conf.scratch, bytes);
+}
+
+void tt_coord_send_msg(struct tt_coord *c, struct tt_coord_member *m, const struct tt_elmsg *msg)
+{
+    if (m->conn)
+        tt_coord_send(c, m, tt_elmsg_write(c->conf.scratch, TT_ELMSG_BYTES_MAX, msg));
+}
+
+void tt_coord_log(struct tt_coord *c, size_t bytes)
+{
+    tt_assert(bytes > 0);
+    act(c, TT_COORD_ACT_LOG, NULL, c->conf.scratch, bytes);
+}
+
+void tt_coord_log_msg(struct tt_coord *c, const struct tt_elmsg *msg)
+{
+    tt_coord_log(c, tt_elmsg_write(c->conf.scratch, TT_ELMSG_BYTES_MAX, msg));
+}
+
+void tt_coord_refuse(struct tt_coord *c, struct tt_coord_conn *conn, uint8_t status, const char *text)
+{
+    struct tt_elmsg msg = { .kind = TT_ELMSG_REFUSED, .what = status };
+
+    snprintf(msg.text, sizeof msg.text, "%s", text);
+    act(c, TT_COORD_ACT_SEND, conn, c->conf.scratch, tt_elmsg_write(c->conf.scratch, TT_ELMSG_BYTES_MAX, &msg));
+    act(c, TT_COORD_ACT_CLOSE, conn, NULL, 0);
+}
+
+/* ---- members ---- */
+
+void tt_coord_set(struct tt_coord *c, struct tt_coord_member *m, uint8_t to)
+{
+    for (uint32_t i = 0; i < tt_coord_ntransitions; i++)
+        if (tt_coord_transitions[i].from == m->state && tt_coord_transitions[i].to == to) {
+            c->covered |= 1ull << i;
+            c->stale_news = true;
+            c->gone |= to == TT_COORD_UNKNOWN;
+            m->state = to;
+            return;
+        }
+    tt_assert(!"a change of state that is not in the table");
+}
+
+/* Ends its connection, with a sentence that says why if it is still there. */
+static void let_go(struct tt_coord *c, struct tt_coord_member *m, uint8_t loss)
+{
+    static const char *const why[] = {
+        [TT_LOSS_DIED] = "the coordinator took you for dead: your connection had ended",
+        [TT_LOSS_SILENT] = "the coordinator took you for dead: you were silent for longer than the lease",
+        [TT_LOSS_CUT] = "members of your view could not reach you",
+        [TT_LOSS_LEFT] = "you left",
+        [TT_LOSS_ILLEGAL] = "you broke the protocol",
+        [TT_LOSS_AHEAD] = "the revision of your shared state is ahead of that of the others",
+        [TT_LOSS_KEYS] = "your shared state has other arrays than the others agreed on",
+        [TT_LOSS_NOT_TAKEN] = "you would only send your shared state, and another one won",
+        [TT_LOSS_FALSE] = "what you said of your shared state was not so",
+    };
+    const bool illegal = loss == TT_LOSS_ILLEGAL || loss == TT_LOSS_FALSE;
+
+    if (!m->conn)
+        return;
+    tt_coord_refuse(c, m->conn,
+                    loss == TT_LOSS_LEFT ? TUTTI_OK
+                    : illegal            ? TUTTI_ERR_PROTOCOL
+                                         : TUTTI_ERR_ABORTED,
+                    why[loss]);
+    m->conn = NULL;
+}
+
+void tt_coord_lose(struct tt_coord *c, struct tt_coord_member *m, uint8_t loss)
+{
+    struct tt_elmsg record = { .kind = TT_ELMSG_LOG_LOST, .id = m->id, .what = loss };
+
+    if (m->state == TT_COORD_LOST || m->state == TT_COORD_UNKNOWN)
+        return;
+    if (tt_coord_is_live(m)) {
+        tt_coord_set(c, m, TT_COORD_LOST);
+        c->changed = true;
+        tt_coord_lose_sync(c, m);
+    } else {
+        tt_coord_set(c, m, TT_COORD_UNKNOWN);
+        record.kind = TT_ELMSG_LOG_GONE;
+    }
+    tt_coord_log_msg(c, &record);
+    let_go(c, m, loss);
+    if (c->proposing && m->next_rank != TT_COORD_NO_RANK)
+        tt_coord_abandon(c);
+}
+
+static void sweep(struct tt_coord *c)
+{
+    uint32_t n = 0;
+
+    if (!c->gone)
+        return;
+    c->gone = false;
+    for (uint32_t i = 0; i < c->nmembers; i++)
+        if (c->conf.members[i].state != TT_COORD_UNKNOWN)
+            c->conf.members[n++] = c->conf.members[i];
+    c->nmembers = n;
+}
+
+/* Whether this seat is somebody else's. Groups of one member are not told apart. */
+static bool is_taken(const struct tt_coord *c, const struct tt_elmsg *msg)
+{
+    for (uint32_t i = 0; i < c->nmembers && msg->nroles > 1; i++) {
+        const struct tt_coord_member *m = &c->conf.members[i];
+
+        if (m->state != TT_COORD_LOST && m->state != TT_COORD_UNKNOWN && m->group == msg->group && m->role == msg->role)
+            return true;
+    }
+    return false;
+}
+
+static void welcome(struct tt_coord *c, struct tt_coord_member *m)
+{
+    struct tt_elmsg msg = { .kind = TT_ELMSG_WELCOME,
+                            .id = m->id,
+                            .epoch = m->state == TT_COORD_IN_VIEW ? c->epoch : 0,
+                            .number = c->round,
+                            .value = c->conf.lease_ns,
+                            .news = c->news };
+
+    memcpy(msg.cookie, c->secret, TT_COOKIE_BYTES);
+    tt_coord_send_msg(c, m, &msg);
+}
+
+/* It comes back: what it may have missed is said again. */
+static void take_up(struct tt_coord *c, struct tt_coord_member *m, struct tt_coord_conn *conn,
+                    const struct tt_elmsg *join)
+{
+    if (m->conn && m->conn != conn)
+        act(c, TT_COORD_ACT_CLOSE, m->conn, NULL, 0);
+    m->conn = conn;
+    m->closed_ns = TT_NEVER;
+    m->gone[0] = m->gone[1] = 0;
+    conn->member = m->id;
+    welcome(c, m);
+    if (tt_coord_is_live(m)) {
+        tt_coord_send_view(c, m);
+        if (c->asking)
+            tt_coord_send_lost(c, m);
+    }
+    if (c->proposing && m->next_rank != TT_COORD_NO_RANK && !m->ready)
+        tt_coord_send_proposal(c, m);
+    if (c->unsure && tt_coord_is_live(m))
+        tt_coord_take_round(c, m, join);
+}
+
+/* Whether somebody who lives has said how many roles a group has. */
+static bool has_roles(const struct tt_coord *c)
+{
+    for (uint32_t i = 0; i < c->nmembers; i++)
+        if (c->conf.members[i].state != TT_COORD_LOST && c->conf.members[i].state != TT_COORD_UNKNOWN)
+            return true;
+    return false;
+}
+
+static const char *why_not(const struct tt_coord *c, const struct tt_elmsg *msg)
+{
+    static const uint8_t none[TT_COOKIE_BYTES];
+
+    if (strcmp(msg->text, c->conf.run) != 0)
+        return "this coordinator leads another run";
+    if (c->nmembers == c->conf.members_max)
+        return "the run has as many members as its coordinator can hold";
+    if (memcmp(msg->cookie, none, TT_COOKIE_BYTES) == 0)
+        return "a cookie of zeros is anybody's";
+    if (msg->nroles != c->nroles && has_roles(c))
+        return "the run's replica groups have another number of roles";
+    if (is_taken(c, msg))
+        return "somebody else has this role in this group";
+    return NULL;
+}
+
+static void join(struct tt_coord *c, struct tt_coord_conn *conn, const struct tt_elmsg *msg)
+{
+    struct tt_coord_member *m;
+    const char *why;
+
+    for (uint32_t i = 0; i < c->nmembers; i++) {
+        m = &c->conf.members[i];
+        if (m->state == TT_COORD_UNKNOWN || memcmp(m->cookie, msg->cookie, TT_COOKIE_BYTES) != 0)
+            continue;
+        m->heard_ns = c->now_ns;
+        if (m->state == TT_COORD_LOST)
+            tt_coord_refuse(c, conn, TUTTI_ERR_ABORTED, "the coordinator took you for dead");
+        else
+            take_up(c, m, conn, msg);
+        return;
+    }
+    why = why_not(c, msg);
+    if (why) {
+        tt_coord_refuse(c, conn, TUTTI_ERR_INVALID, why);
+        return;
+    }
+    m = &c->conf.members[c->nmembers++];
+    *m = (struct tt_coord_member){ .id = ++c->last_id,
+                                   .group = msg->group,
+                                   .role = msg->role,
+                                   .rank = TT_COORD_NO_RANK,
+                                   .next_rank = TT_COORD_NO_RANK,
+                                   .heard_ns = c->now_ns,
+                                   .closed_ns = TT_NEVER,
+                                   .card = msg->card,
+                                   .conn = conn };
+    memcpy(m->cookie, msg->cookie, TT_COOKIE_BYTES);
+    tt_coord_set(c, m, TT_COORD_WAITING);
+    c->nroles = msg->nroles;
+    conn->member = m->id;
+    tt_coord_due(c, later(c->now_ns, c->conf.lease_ns));
+    tt_coord_log_member(c, m);
+    welcome(c, m);
+}
+
+static void leave(struct tt_coord *c, struct tt_coord_member *m, uint8_t how)
+{
+    if (how == TT_LEAVE_NOTICE && tt_coord_is_live(m))
+        m->leaving = c->stale_news = true;
+    else
+        tt_coord_lose(c, m, TT_LOSS_LEFT);
+}
+
+/* Whether a member whose connection to us ended has no grace: its process is no more, by the word of two others, or of the only one. */
+static bool is_gone(const struct tt_coord *c, const struct tt_coord_member *m)
+{
+    return m->gone[1] != 0 || (m->gone[0] != 0 && tt_coord_count(c, TT_COORD_IN_VIEW) == 2);
+}
+
+static void say_gone(struct tt_coord *c, const struct tt_coord_member *by, struct tt_coord_member *m)
+{
+    if (m->gone[0] == 0)
+        m->gone[0] = by->id;
+    else if (m->gone[0] != by->id)
+        m->gone[1] = by->id;
+    tt_coord_due(c, c->now_ns);
+}
+
+/* Two members of the view cannot reach each other, though both reach us: one has to go. Who it is shows once all had time to say so. */
+static void suspect(struct tt_coord *c, struct tt_coord_member *m, uint64_t id, uint8_t what)
+{
+    struct tt_coord_member *other = tt_coord_member_of(c, id);
+
+    if (!other || other == m || !tt_coord_is_live(other) || !tt_coord_is_live(m))
+        return;
+    if (what == TT_SUSPECT_GONE) {
+        say_gone(c, m, other);
+        return;
+    }
+    m->edges++;
+    other->edges++;
+    m->accused = id;
+    if (c->suspicion_ns == TT_NEVER)
+        c->suspicion_ns = later(c->now_ns, c->conf.lease_ns / 4);
+    tt_coord_due(c, c->suspicion_ns);
+}
+
+/* Whoever is in most suspicions goes, as suspect or as accuser: a member that is cut off suspects all, and all suspect it. Of two that
+ * have only each other's word the one goes by whose word more were lost; else the newer. */
+static bool is_worse(const struct tt_coord_member *a, const struct tt_coord_member *b)
+{
+    if (a->edges != b->edges)
+        return a->edges > b->edges;
+    return a->costs != b->costs ? a->costs > b->costs : a->id > b->id;
+}
+
+static void judge_suspicions(struct tt_coord *c)
+{
+    struct tt_coord_member *worst = NULL;
+
+    c->suspicion_ns = TT_NEVER;
+    for (uint32_t i = 0; i < c->nmembers; i++) {
+        struct tt_coord_member *m = &c->conf.members[i];
+
+        if (tt_coord_is_live(m) && m->edges > 0 && (!worst || is_worse(m, worst)))
+            worst = m;
+    }
+    for (uint32_t i = 0; i < c->nmembers && worst; i++) {
+        struct tt_coord_member *m = &c->conf.members[i];
+
+        if (!tt_coord_is_live(m))
+            continue;
+        m->costs += m->accused == worst->id && m->edges == worst->edges;
+        if (m != worst)
+            m->edges = 0;
+        m->accused = 0;
+    }
+    if (worst)
+        tt_coord_lose(c, worst, TT_LOSS_CUT);
+}
+
+static void revoke(struct tt_coord *c, uint64_t epoch)
+{
+    if (epoch != c->epoch || c->revoked)
+        return;
+    c->revoked = c->changed = c->stale_news = true;
+}
+
+/* ---- events ---- */
+
+static void on_message(struct tt_coord *c, struct tt_coord_member *m, struct tt_elmsg *msg)
+{
+    static const struct tt_elmsg alive = { .kind = TT_ELMSG_ALIVE };
+
+    c->dirty |= msg->kind != TT_ELMSG_HEARTBEAT;
+    switch (msg->kind) {
+    case TT_ELMSG_HEARTBEAT:
+        tt_coord_send_msg(c, m, &alive);
+        return;
+    case TT_ELMSG_LEAVE:
+        leave(c, m, msg->what);
+        return;
+    case TT_ELMSG_CALL:
+        tt_coord_call(c, m, msg);
+        return;
+    case TT_ELMSG_CANCEL:
+        tt_coord_cancel(c, m, msg->number);
+        return;
+    case TT_ELMSG_READY:
+        tt_coord_ready(c, m, msg);
+        return;
+    case TT_ELMSG_ANSWER:
+        tt_coord_answer(c, m, msg);
+        return;
+    case TT_ELMSG_OFFER:
+        tt_coord_offer(c, m, msg);
+        return;
+    case TT_ELMSG_WITHDRAW:
+        tt_coord_withdraw(c, m, msg);
+        return;
+    case TT_ELMSG_VOTE:
+        tt_coord_vote(c, m, msg);
+        return;
+    case TT_ELMSG_SUSPECT:
+        if (msg->epoch == c->epoch)
+            suspect(c, m, msg->id, msg->what);
+        return;
+    case TT_ELMSG_REVOKE:
+        if (tt_coord_is_live(m))
+            revoke(c, msg->epoch);
+        return;
+    default:
+        tt_coord_lose(c, m, TT_LOSS_ILLEGAL);
+    }
+}
+
+static void on_frame(struct tt_coord *c, struct tt_coord_conn *conn, const void *data, size_t bytes)
+{
+    struct tt_coord_member *m = conn->member ? tt_coord_member_of(c, conn->member) : NULL;
+    struct tt_elmsg msg;
+    const bool good = tt_elmsg_read(&msg, data, bytes);
+
+    if (m && m->conn == conn) {
+        m->heard_ns = c->now_ns;
+        if (good)
+            on_message(c, m, &msg);
+        else
+            tt_coord_lose(c, m, TT_LOSS_ILLEGAL);
+        c->dirty |= !good;
+    } else if (good && msg.kind == TT_ELMSG_JOIN && !conn->member) {
+        c->dirty = true;
+        join(c, conn, &msg);
+    } else {
+        tt_coord_refuse(c, conn, TUTTI_ERR_PROTOCOL, "a connection begins with a JOIN of this version");
+    }
+}
+
+static void on_closed(struct tt_coord *c, struct tt_coord_conn *conn)
+{
+    struct tt_coord_member *m = conn->member ? tt_coord_member_of(c, conn->member) : NULL;
+
+    if (!m || m->conn != conn)
+        return;
+    m->conn = NULL;
+    m->closed_ns = c->now_ns;
+    tt_coord_due(c, later(c->now_ns, is_gone(c, m) ? 0 : c->conf.grace_ns));
+}
+
+static uint64_t due_ns(const struct tt_coord *c, const struct tt_coord_member *m)
+{
+    const uint64_t silent = later(m->heard_ns, c->conf.lease_ns),
+                   gone = later(m->closed_ns, is_gone(c, m) ? 0 : c->conf.grace_ns);
+
+    return m->state == TT_COORD_LOST || m->state == TT_COORD_UNKNOWN ? TT_NEVER : silent < gone ? silent : gone;
+}
+
+/* A member's time only moves on by being heard of, so the earliest of all is looked for again only when it has come. */
+static void expire(struct tt_coord *c)
+{
+    if (c->now_ns < c->due_ns)
+        return;
+    if (c->suspicion_ns <= c->now_ns)
+        judge_suspicions(c);
+    if (c->proposing && c->proposal_ns <= c->now_ns)
+        tt_coord_overdue(c);
+    c->due_ns = c->suspicion_ns;
+    if (c->proposing)
+        tt_coord_due(c, c->proposal_ns);
+    for (uint32_t i = 0; i < c->nmembers; i++) {
+        struct tt_coord_member *m = &c->conf.members[i];
+
+        if (due_ns(c, m) <= c->now_ns)
+            tt_coord_lose(c, m, m->conn ? TT_LOSS_SILENT : TT_LOSS_DIED);
+        tt_coord_due(c, due_ns(c, m));
+    }
+    c->dirty = true;
+}
+
+uint64_t tt_coord_next_ns(const struct tt_coord *c)
+{
+    return c->due_ns;
+}
+
+/* A newcomer counts once it waits in `epoch` and its group is complete; that is what an epoch without bounds would admit. */
+void tt_coord_tell_news(struct tt_coord *c)
+{
+    struct tt_elmsg msg = { .kind = TT_ELMSG_NEWS };
+    struct tt_news now = { .number = c->news.number, .lost = tt_coord_count(c, TT_COORD_LOST), .revoked = c->revoked };
+
+    if (!c->stale_news || tt_coord_count(c, TT_COORD_IN_VIEW) == 0)
+        return;
+    c->stale_news = false;
+    if (!c->proposing)
+        tt_coord_choose(c, true, UINT32_MAX, UINT32_MAX);
+    for (uint32_t i = 0; i < c->nmembers; i++) {
+        const struct tt_coord_member *m = &c->conf.members[i];
+
+        now.newcomers +=
+            (m->state == TT_COORD_WAITING || m->state == TT_COORD_CANDIDATE) && m->next_rank != TT_COORD_NO_RANK;
+        now.leaving += tt_coord_is_live(m) && m->leaving;
+    }
+    if (memcmp(&now, &c->news, sizeof now) == 0)
+        return;
+    now.number = tt_coord_numbered(c, now.number);
+    c->news = now;
+    msg.news = now;
+    for (uint32_t i = 0; i < c->nmembers; i++)
+        if (tt_coord_is_live(&c->conf.members[i]))
+            tt_coord_send_msg(c, &c->conf.members[i], &msg);
+}
+
+/* Decides whatever can be decided. Each decision takes something away that led to it, so this ends. Heartbeats lead to none. */
+static void settle(struct tt_coord *c)
+{
+    if (!c->dirty)
+        return;
+    c->dirty = false;
+    while (tt_coord_ask(c) || tt_coord_judge(c) || tt_coord_conclude(c) || tt_coord_catch_up(c) ||
+           tt_coord_decide_sync(c) || tt_coord_decide_round(c))
+        ;
+    tt_coord_tell_news(c);
+    sweep(c);
+}
+
+void tt_coord_step(struct tt_coord *c, const struct tt_coord_event *ev, uint64_t now_ns)
+{
+    tt_assert(now_ns >= c->now_ns && c->starts > 0);
+    c->now_ns = now_ns;
+    if (ev->kind == TT_COORD_EV_OPEN)
+        ev->conn->member = 0;
+    else if (ev->kind == TT_COORD_EV_FRAME)
+        on_frame(c, ev->conn, ev->data, ev->bytes);
+    else if (ev->kind == TT_COORD_EV_CLOSED)
+        on_closed(c, ev->conn);
+    expire(c);
+    settle(c);
+}

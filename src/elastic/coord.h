@@ -1,0 +1,191 @@
+/* The coordinator as a pure state machine: it decides who is in the view. No socket, clock, thread or allocation: events and time come
+ * in, actions go out through `emit`, in the order in which they must be carried out. What has to survive a crash goes out as
+ * TT_COORD_ACT_LOG before anything that depends on it; the shell makes a record durable before it carries out the next action. If it cannot
+ * (a disk error), it carries out none of the actions that follow, and ends this coordinator as a crash would.
+ * After a restart the records are fed to tt_coord_replay, and the run goes on: members connect again and say where they stand.
+ *
+ * What is decided here, and what is not: views, rounds (calls that all members make: epoch, agree, commit), and, once a member is lost,
+ * the verdict on each operation that was open; and what becomes of shared state when members sync it (coord_sync.c). Operations that nobody disturbs never come here (elastic/member.h).
+ *
+ * docs/elastic-protocol.md tells the whole protocol; tests/elastic/ runs it in a simulated world with faults. */
+#ifndef TT_ELASTIC_COORD_H
+#define TT_ELASTIC_COORD_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include "elastic/message.h"
+
+#define TT_COORD_NO_RANK UINT32_MAX
+#define TT_COORD_ATTEMPTS 3         /* proposals in which somebody could not reach a newcomer, until it is refused */
+
+/* States of a member. tt_coord_transitions has every legal change. */
+enum tt_coord_state {
+    TT_COORD_UNKNOWN,       /* not in the table */
+    TT_COORD_WAITING,       /* a newcomer, until the members vote it in */
+    TT_COORD_CANDIDATE,     /* a newcomer in a proposed view: all are connecting to it */
+    TT_COORD_IN_VIEW,
+    TT_COORD_LOST,          /* in the view until it changes, but dead to everybody */
+    TT_COORD_STATES
+};
+
+struct tt_coord_transition {
+    uint8_t from, to;
+    const char *when;
+};
+extern const struct tt_coord_transition tt_coord_transitions[];
+extern const uint32_t tt_coord_ntransitions;
+
+/* A connection as the coordinator sees it. The shell owns it, from OPEN until it said CLOSED or carried out TT_COORD_ACT_CLOSE. */
+struct tt_coord_conn {
+    uint64_t member;        /* 0: a stranger so far */
+};
+
+enum tt_coord_event_kind { TT_COORD_EV_OPEN, TT_COORD_EV_FRAME, TT_COORD_EV_CLOSED, TT_COORD_EV_TICK };
+
+struct tt_coord_event {
+    uint8_t kind;
+    struct tt_coord_conn *conn;     /* NULL: TICK */
+    const void *data;               /* FRAME: data[bytes], one message */
+    size_t bytes;
+};
+
+enum tt_coord_act_kind {
+    TT_COORD_ACT_SEND,      /* data[bytes] is copied by the shell */
+    TT_COORD_ACT_CLOSE,     /* once everything before it is sent; conn gets no further event or action */
+    TT_COORD_ACT_LOG        /* append data[bytes] to the journal, durably, before anything that follows */
+};
+
+struct tt_coord_act {
+    uint8_t kind;
+    struct tt_coord_conn *conn;
+    const void *data;
+    size_t bytes;
+};
+
+struct tt_coord_member {
+    uint64_t id;
+    uint8_t state;                  /* enum tt_coord_state */
+    bool leaving;                   /* gave notice: the next epoch is without it */
+    bool called;                    /* its call of this round is below; of a newcomer: it waits in `epoch` */
+    bool ready, failed;             /* it has answered the proposal; somebody could not reach it */
+    bool answered;                  /* the question */
+    bool cancels;                   /* and it takes its call back, which is answered once the coordinator knows which round it is */
+    uint8_t what, flags;
+    bool came;                      /* after a restart: it is back, and said: */
+    uint8_t waits;                  /* in which call; 0: none */
+    uint64_t next_round;            /* of which number, or that it calls next */
+    uint8_t attempts;               /* proposals that failed on it */
+    uint32_t group, role;
+    uint32_t rank, next_rank;       /* in the view, in the proposal; TT_COORD_NO_RANK */
+    uint32_t least, most;
+    uint32_t edges;                 /* SUSPECTs by it and of it; of a candidate: newcomers that it did not reach, or that did not reach it */
+    uint32_t costs;                 /* members that were lost by its word alone */
+    uint64_t accused;               /* whom it suspected last */
+    uint64_t gone[2];               /* who say that it is GONE; 0: nobody */
+    uint8_t said[TT_ELASTIC_TAGS / 8];  /* tags that its answer has */
+    uint64_t value;
+    uint64_t heard_ns, closed_ns;   /* closed_ns: when its connection ended; TT_NEVER while there is one */
+    uint8_t synced;                 /* bit of enum tt_sync_scope: it was in the last sync of that scope that ended well */
+    uint16_t scope;                 /* of the sync that it called; the offer: strategy, flags, value (revision), and */
+    struct tt_hash keys, hash;
+    uint8_t strategy, part, vote;   /* enum tt_sync_strategy, tt_sync_part, tt_sync_vote */
+    uint8_t cookie[TT_COOKIE_BYTES];
+    struct tt_blob card;
+    struct tt_coord_conn *conn;     /* NULL: none now */
+};
+
+struct tt_coord_conf {
+    char run[TT_ELASTIC_TEXT_BYTES];    /* the run's name; whoever joins another one is refused */
+    uint8_t secret[TT_COOKIE_BYTES];    /* fresh and unpredictable: the run's, by which members know each other. Where the journal has one, that
+                                           one holds */
+    uint64_t lease_ns;                  /* a member not heard of for so long is lost */
+    uint64_t grace_ns;                  /* one whose connection ended has so long to come back */
+    struct tt_coord_member *members;    /* [members_max], the caller's, as long as the coordinator lives */
+    uint32_t members_max;
+    uint32_t *order;                    /* [members_max], likewise */
+    uint8_t *scratch;                   /* [TT_ELMSG_BYTES_MAX], likewise */
+    void (*emit)(void *context, const struct tt_coord_act *act);
+    void *context;
+};
+
+/* What the answers to a question say of one tag. A member knows that all have completed operation `known` (it is FINAL here, or the next
+ * was begun), and has itself completed `done`; nobody who tells the truth knows more than each other has done. */
+struct tt_coord_tally {
+    uint32_t entries;
+    uint32_t nknown[2], ndone[2];   /* members whose known is the highest, the highest - 1; whose done is the lowest, the lowest + 1 */
+    uint64_t known, done;           /* the highest, the lowest */
+    uint64_t knower, doer;          /* one of each */
+};
+
+/* What the last round, or a scope's last sync, came to; said again to whoever did not hear it. */
+struct tt_coord_result {
+    bool is_view;
+    uint8_t what;
+    uint64_t round, epoch, value, id, other;
+};
+
+/* The shared state of a scope: what all had after the last sync that ended well, and the sync that is under way. Outlives its members. */
+struct tt_coord_scope {
+    bool known;                     /* there is a state: revision, keys, hash */
+    bool offered;                   /* somebody has offered, and waits for the others */
+    bool moving;                    /* a plan is out; those who receive have not all voted */
+    bool dirty;                     /* something happened that may lead to a decision */
+    bool replan;                    /* who held or had received it is lost, or one of the last is new */
+    uint64_t revision;
+    struct tt_hash keys, hash;
+    uint64_t epoch, number;         /* the last sync that ended: the how-manieth of which epoch */
+    struct tt_coord_result last;    /* what it came to */
+    uint64_t plan;                  /* number of the last plan, and what it leads to: */
+    uint64_t next_revision;
+    struct tt_hash next_keys, next_hash;
+};
+
+struct tt_coord {
+    struct tt_coord_conf conf;
+    uint64_t now_ns;
+    uint64_t starts;                /* how often it started, this time counted in: the upper half of question, proposal and news numbers */
+    uint64_t last_id, epoch, round;
+    uint8_t secret[TT_COOKIE_BYTES];
+    bool unsure;                    /* after a restart: whether `round` is over already, as SAME; until all that live have come back */
+    uint64_t view_round;            /* in which the view was decided */
+    uint32_t nroles;                /* members of a replica group; 0 until the first member says it */
+    uint32_t nmembers;
+    struct tt_coord_result last;
+    bool proposing;
+    uint64_t proposal;
+    uint64_t proposal_ns, suspicion_ns;     /* when it must be answered; when suspicions are judged; TT_NEVER */
+    uint64_t due_ns;                /* nothing is due before; may be too early */
+    bool dirty;                     /* something changed that may lead to a decision */
+    bool gone;                      /* somebody is to be swept out */
+    bool revoked;                   /* this epoch */
+    bool asking, decided;           /* a question is out; its verdicts are decided */
+    bool changed;                   /* somebody was lost, or the epoch revoked, since the question went out */
+    uint64_t question;
+    struct tt_op_entry verdicts[TT_ELASTIC_TAGS];   /* by tag: while asking, what is known so far */
+    struct tt_coord_tally tallies[TT_ELASTIC_TAGS];
+    struct tt_coord_scope scopes[TT_SYNC_SCOPES];
+    bool syncing;                   /* some scope is dirty */
+    struct tt_news news;
+    bool stale_news;                /* something changed that news may tell of */
+    uint64_t covered;               /* bit i: tt_coord_transitions[i] was taken; for tests */
+};
+
+/* Begins, and logs a LOG_START; feed the journal's records to replay in between: init, replay each, start. */
+void tt_coord_init(struct tt_coord *c, const struct tt_coord_conf *conf, uint64_t now_ns);
+/* One record of the journal. False if it makes no sense there: the journal is damaged, and must not be used. */
+bool tt_coord_replay(struct tt_coord *c, const void *data, size_t bytes);
+void tt_coord_start(struct tt_coord *c, uint64_t now_ns);
+/* Writes the records that lead to the state as it is (through `emit`, as LOG): a shorter journal in place of a long one.
+ * Not before there is one. */
+void tt_coord_snapshot(struct tt_coord *c);
+
+void tt_coord_step(struct tt_coord *c, const struct tt_coord_event *ev, uint64_t now_ns);
+/* When the next TICK is due at the latest; TT_NEVER. */
+uint64_t tt_coord_next_ns(const struct tt_coord *c);
+
+/* NULL if there is none of that id. */
+const struct tt_coord_member *tt_coord_find(const struct tt_coord *c, uint64_t id);
+uint32_t tt_coord_count(const struct tt_coord *c, uint8_t state);
+
+#endif

@@ -1,0 +1,249 @@
+/* The journal: what a coordinator must still know after a crash. Who the members are, the view and who of it is lost, the outcome of
+ * the last round that changed or decided something, the shared state of each scope and the plan of a sync that is under way. What is not in it members say again when they come back: what they call, whom they reach, where they stand. */
+#include <stdio.h>
+#include <string.h>
+#include "base/clock.h"
+#include "base/status.h"
+#include "elastic/coord_state.h"
+#include "elastic/planted.h"
+
+void tt_coord_log_member(struct tt_coord *c, const struct tt_coord_member *m)
+{
+    struct tt_elmsg msg = { .kind = TT_ELMSG_LOG_MEMBER,
+                            .id = m->id,
+                            .group = m->group,
+                            .role = m->role,
+                            .nroles = c->nroles,
+                            .card = m->card };
+
+    memcpy(msg.cookie, m->cookie, TT_COOKIE_BYTES);
+    tt_coord_log_msg(c, &msg);
+}
+
+void tt_coord_log_gone(struct tt_coord *c, const struct tt_coord_member *m)
+{
+    tt_coord_log_msg(c, &(struct tt_elmsg){ .kind = TT_ELMSG_LOG_GONE, .id = m->id });
+}
+
+static void log_start(struct tt_coord *c)
+{
+    struct tt_elmsg msg = { .kind = TT_ELMSG_LOG_START, .id = c->last_id, .epoch = c->epoch, .number = c->starts };
+
+    memcpy(msg.cookie, c->secret, TT_COOKIE_BYTES);
+    snprintf(msg.text, sizeof msg.text, "%s", c->conf.run);
+    tt_coord_log_msg(c, &msg);
+}
+
+/* order[] has the members by the rank that they are to have. */
+static void log_ids(struct tt_coord *c, bool next)
+{
+    const struct tt_elmsg msg = { .kind = TT_ELMSG_LOG_VIEW, .epoch = c->epoch, .number = c->view_round };
+    struct tt_elmsg_writer w;
+
+    tt_elmsg_begin(&w, c->conf.scratch, TT_ELMSG_BYTES_MAX, &msg);
+    for (uint32_t at = 0; at < c->nmembers; at++) {
+        const struct tt_coord_member *m = &c->conf.members[c->conf.order[at]];
+
+        if ((next ? m->next_rank : m->rank) != at)
+            break;
+        tt_elmsg_add_id(&w, m->id);
+    }
+    tt_coord_log(c, tt_elmsg_end(&w));
+}
+
+void tt_coord_log_view(struct tt_coord *c)
+{
+    log_ids(c, true);
+}
+
+void tt_coord_log_result(struct tt_coord *c)
+{
+    const struct tt_elmsg msg = { .kind = TT_ELMSG_LOG_RESULT,
+                                  .what = c->last.what,
+                                  .id = c->last.id,
+                                  .other = c->last.other,
+                                  .epoch = c->last.epoch,
+                                  .number = c->last.round,
+                                  .value = c->last.value };
+
+    tt_coord_log_msg(c, &msg);
+}
+
+/* ---- replay ---- */
+
+void tt_coord_init(struct tt_coord *c, const struct tt_coord_conf *conf, uint64_t now_ns)
+{
+    memset(c, 0, sizeof *c);
+    c->conf = *conf;
+    memcpy(c->secret, conf->secret, TT_COOKIE_BYTES);
+    c->now_ns = now_ns;
+    c->round = 1;
+    c->due_ns = c->proposal_ns = c->suspicion_ns = TT_NEVER;
+}
+
+static bool replay_member(struct tt_coord *c, const struct tt_elmsg *msg)
+{
+    struct tt_coord_member *m;
+
+    if (c->nmembers == c->conf.members_max || (c->nmembers > 0 && msg->id <= c->conf.members[c->nmembers - 1].id) ||
+        msg->id == 0 || (msg->nroles != c->nroles && tt_coord_count(c, TT_COORD_LOST) < c->nmembers))
+        return false;
+    m = &c->conf.members[c->nmembers++];
+    *m = (struct tt_coord_member){ .id = msg->id,
+                                   .state = TT_COORD_WAITING,
+                                   .group = msg->group,
+                                   .role = msg->role,
+                                   .rank = TT_COORD_NO_RANK,
+                                   .next_rank = TT_COORD_NO_RANK,
+                                   .closed_ns = TT_NEVER,
+                                   .card = msg->card };
+    memcpy(m->cookie, msg->cookie, TT_COOKIE_BYTES);
+    c->nroles = msg->nroles;
+    if (msg->id > c->last_id)
+        c->last_id = msg->id;
+    return true;
+}
+
+static void forget(struct tt_coord *c, const struct tt_coord_member *m)
+{
+    const uint32_t at = (uint32_t)(m - c->conf.members);
+
+    c->nmembers--;
+    for (uint32_t i = at; i < c->nmembers; i++)
+        c->conf.members[i] = c->conf.members[i + 1];
+}
+
+static bool replay_view(struct tt_coord *c, struct tt_elmsg *msg)
+{
+    if (msg->epoch < c->epoch || msg->number == UINT64_MAX)
+        return false;
+    for (uint32_t i = 0; i < c->nmembers; i++)
+        c->conf.members[i].rank = TT_COORD_NO_RANK;
+    for (uint32_t rank = 0; rank < msg->nlist; rank++) {
+        struct tt_coord_member *m = tt_coord_member_of(c, tt_elmsg_next_id(msg));
+
+        if (!m || m->rank != TT_COORD_NO_RANK || m->state == TT_COORD_LOST)
+            return false;
+        m->rank = rank;
+        m->state = TT_COORD_IN_VIEW;
+    }
+    for (uint32_t i = c->nmembers; i > 0; i--) {
+        struct tt_coord_member *m = &c->conf.members[i - 1];
+
+        if (m->state == TT_COORD_LOST)
+            forget(c, m);
+        else if (m->state == TT_COORD_IN_VIEW && m->rank == TT_COORD_NO_RANK)
+            m->state = TT_COORD_WAITING;
+    }
+    c->epoch = msg->epoch;
+    tt_coord_reset_syncs(c);
+    c->view_round = msg->number;
+    c->round = msg->number + 1;
+    c->last = (struct tt_coord_result){ .is_view = true, .round = msg->number, .epoch = msg->epoch };
+    return true;
+}
+
+static bool replay_result(struct tt_coord *c, const struct tt_elmsg *msg)
+{
+    if (msg->number == UINT64_MAX || msg->number < c->view_round)
+        return false;
+    c->round = msg->number + 1;
+    c->last = (struct tt_coord_result){ .what = msg->what,
+                                        .round = msg->number,
+                                        .epoch = msg->epoch,
+                                        .value = msg->value,
+                                        .id = msg->id,
+                                        .other = msg->other };
+    return true;
+}
+
+bool tt_coord_replay(struct tt_coord *c, const void *data, size_t bytes)
+{
+    struct tt_elmsg msg;
+    struct tt_coord_member *m;
+
+    if (!tt_elmsg_read(&msg, data, bytes) || (c->starts == 0 && msg.kind != TT_ELMSG_LOG_START))
+        return false;
+    m = msg.id ? tt_coord_member_of(c, msg.id) : NULL;
+    switch (msg.kind) {
+    case TT_ELMSG_LOG_START:
+        if (strcmp(msg.text, c->conf.run) != 0 || msg.number <= c->starts || msg.number >= UINT32_MAX)
+            return false;
+        if (c->starts > 0 && memcmp(msg.cookie, c->secret, TT_COOKIE_BYTES) != 0)
+            return false;
+        memcpy(c->secret, msg.cookie, TT_COOKIE_BYTES);
+        c->starts = msg.number;
+        c->last_id = msg.id > c->last_id ? msg.id : c->last_id;
+        c->epoch = msg.epoch > c->epoch ? msg.epoch : c->epoch;
+        return true;
+    case TT_ELMSG_LOG_MEMBER:
+        return replay_member(c, &msg);
+    case TT_ELMSG_LOG_GONE:
+        if (m)
+            forget(c, m);
+        return m != NULL;
+    case TT_ELMSG_LOG_LOST:
+        if (!m || m->state != TT_COORD_IN_VIEW)
+            return false;
+        m->state = TT_COORD_LOST;
+        return true;
+    case TT_ELMSG_LOG_VIEW:
+        return replay_view(c, &msg);
+    case TT_ELMSG_LOG_RESULT:
+        return replay_result(c, &msg);
+    case TT_ELMSG_LOG_PLAN:
+        return tt_coord_replay_plan(c, &msg);
+    case TT_ELMSG_LOG_SYNC:
+        return tt_coord_replay_sync(c, &msg);
+    default:
+        return false;
+    }
+}
+
+/* Everybody has a whole lease to come back, and is asked where it stands if somebody was lost before. */
+void tt_coord_start(struct tt_coord *c, uint64_t now_ns)
+{
+    c->now_ns = now_ns;
+    c->starts++;
+    log_start(c);
+    for (uint32_t i = 0; i < c->nmembers; i++) {
+        c->conf.members[i].heard_ns = now_ns;
+        c->conf.members[i].closed_ns = TT_NEVER;
+        c->changed |= c->conf.members[i].state == TT_COORD_LOST;
+    }
+    tt_coord_resume_syncs(c);
+    c->unsure = tt_coord_count(c, TT_COORD_IN_VIEW) > 0 && !TT_PLANTED(TT_BUG_ROUND_FORGOTTEN);
+    c->stale_news = c->dirty = true;
+    c->due_ns = now_ns;
+    c->news.number = tt_coord_numbered(c, c->news.number); /* whatever was told before is out of date */
+}
+
+void tt_coord_snapshot(struct tt_coord *c)
+{
+    tt_assert(c->starts > 0);
+    log_start(c);
+    for (uint32_t i = 0; i < c->nmembers; i++)
+        tt_coord_log_member(c, &c->conf.members[i]);
+    for (uint32_t i = 0; i < c->nmembers; i++)
+        c->conf.order[i] = i;
+    for (uint32_t i = 0; i < c->nmembers; i++) /* by rank: each to its place */
+        while (c->conf.members[c->conf.order[i]].rank != TT_COORD_NO_RANK &&
+               c->conf.members[c->conf.order[i]].rank != i) {
+            const uint32_t rank = c->conf.members[c->conf.order[i]].rank, other = c->conf.order[rank];
+
+            c->conf.order[rank] = c->conf.order[i];
+            c->conf.order[i] = other;
+        }
+    log_ids(c, false);
+    for (uint32_t i = 0; i < c->nmembers; i++)
+        if (c->conf.members[i].state == TT_COORD_LOST)
+            tt_coord_log_msg(c, &(struct tt_elmsg){ .kind = TT_ELMSG_LOG_LOST, .id = c->conf.members[i].id });
+    if (!c->last.is_view && c->last.round > 0)
+        tt_coord_log_result(c);
+    for (uint32_t i = 0; i < TT_SYNC_SCOPES; i++) {
+        if (c->scopes[i].number > 0)
+            tt_coord_log_sync(c, &c->scopes[i]);
+        if (c->scopes[i].moving)
+            tt_coord_log_plan(c, &c->scopes[i]);
+    }
+}

@@ -1,0 +1,347 @@
+/* Rounds: calls that all members of the view make, in the same order. One is open at a time; it is decided when every live member has
+ * called, and a decision is logged before anybody hears of it. Members number them, so a call that is said twice counts once, and one
+ * whose answer was lost gets it again.
+ *
+ * An `epoch` that changes nothing (SAME) is not logged, as it is asked for often and nothing depends on it but the number of the next round.
+ * So after a restart the journal may be behind by some such rounds. Who comes back says which round is its next, and what it waits in. As a
+ * round ends when all have called, those who tell the truth are in the last round or the one before it; and who is in that one waits in
+ * `epoch`. Once all that live have come back, the highest of what they say is the round, and the one before it was SAME: for those who did
+ * not hear of it as for those who did. If all who had heard of it are lost, it is decided anew; nobody is left who went on. */
+#include "base/status.h"
+#include "elastic/coord_state.h"
+#include "elastic/planted.h"
+
+#define ROUND_MAX (UINT64_MAX / 2) /* that anybody is believed to be in */
+#define BEGIN_TRIES 16 /* different wishes of how many are to begin that are weighed at once */
+
+void tt_coord_call(struct tt_coord *c, struct tt_coord_member *m, const struct tt_elmsg *msg)
+{
+    const uint64_t round = c->unsure ? m->next_round : c->round;
+
+    if (m->state != TT_COORD_IN_VIEW && msg->what != TT_CALL_EPOCH) {
+        tt_coord_lose(c, m, TT_LOSS_ILLEGAL);
+        return;
+    }
+    if (m->state == TT_COORD_IN_VIEW && msg->number + 1 == c->round) {
+        tt_coord_send_last(c, m);
+        return;
+    }
+    if (m->state == TT_COORD_IN_VIEW && (msg->number != round || msg->epoch != c->epoch)) {
+        if (msg->number >= round)
+            tt_coord_lose(c, m, TT_LOSS_ILLEGAL);
+        return; /* of a time before the view that it will hear of */
+    }
+    c->stale_news |= m->state != TT_COORD_IN_VIEW && !m->called;
+    if (m->state == TT_COORD_IN_VIEW)
+        tt_coord_touch_sync(c, m);
+    m->called = true;
+    m->cancels = false;
+    m->what = msg->what;
+    m->flags = msg->flags;
+    m->value = msg->value;
+    m->least = msg->least;
+    m->most = msg->most;
+}
+
+static void send_result(struct tt_coord *c, struct tt_coord_member *m, const struct tt_coord_result *r)
+{
+    const struct tt_elmsg msg = { .kind = TT_ELMSG_RESULT,
+                                  .what = r->what,
+                                  .id = r->id,
+                                  .other = r->other,
+                                  .epoch = r->epoch,
+                                  .number = r->round,
+                                  .value = r->value };
+
+    tt_coord_send_msg(c, m, &msg);
+}
+
+void tt_coord_send_last(struct tt_coord *c, struct tt_coord_member *m)
+{
+    if (!c->last.is_view) /* a view it was sent on this connection already */
+        send_result(c, m, &c->last);
+}
+
+static void finish(struct tt_coord *c, const struct tt_coord_result *result)
+{
+    const bool log = result->what != TT_ROUND_SAME;
+
+    c->last = *result;
+    c->last.round = c->round++;
+    c->last.epoch = c->epoch;
+    if (log && !TT_PLANTED(TT_BUG_JOURNAL_AFTER_REPLY))
+        tt_coord_log_result(c);
+    for (uint32_t i = 0; i < c->nmembers; i++) {
+        struct tt_coord_member *m = &c->conf.members[i];
+
+        if (!tt_coord_is_live(m))
+            continue;
+        m->called = false;
+        send_result(c, m, &c->last);
+    }
+    if (log && TT_PLANTED(TT_BUG_JOURNAL_AFTER_REPLY))
+        tt_coord_log_result(c);
+}
+
+/* The oldest that has not called; 0: all have. */
+static uint64_t waited_for(const struct tt_coord *c)
+{
+    for (uint32_t i = 0; i < c->nmembers; i++)
+        if (tt_coord_is_live(&c->conf.members[i]) && !c->conf.members[i].called)
+            return c->conf.members[i].id;
+    return 0;
+}
+
+/* The call is taken back; the others' stand. So a round is only decided once all have called, and whoever is behind by one has missed
+ * nothing but its last answer. */
+void tt_coord_cancel(struct tt_coord *c, struct tt_coord_member *m, uint64_t round)
+{
+    struct tt_coord_result timeout = { .what = TT_ROUND_TIMEOUT, .round = round };
+
+    if (tt_coord_is_live(m) && round + 1 == c->round) {
+        tt_coord_send_last(c, m);
+        return;
+    }
+    if (tt_coord_is_live(m) && c->unsure && m->called && m->what != TT_CALL_SYNC && round == m->next_round) {
+        m->cancels = true;
+        return;
+    }
+    if (tt_coord_is_live(m) ? round != c->round : round != 0)
+        return;
+    if (c->proposing && m->next_rank != TT_COORD_NO_RANK)
+        tt_coord_abandon(c);
+    timeout.id = waited_for(c);
+    m->called = false;
+    c->stale_news |= !tt_coord_is_live(m);
+    send_result(c, m, &timeout);
+}
+
+/* ---- after a restart ---- */
+
+void tt_coord_take_round(struct tt_coord *c, struct tt_coord_member *m, const struct tt_elmsg *join)
+{
+    const bool knows = join->epoch == c->epoch && join->number >= c->round;
+
+    if (knows && join->number > ROUND_MAX) {
+        tt_coord_lose(c, m, TT_LOSS_ILLEGAL);
+        return;
+    }
+    m->came = true;
+    m->next_round = knows ? join->number : c->round; /* else what it missed is told to it, which was logged */
+    m->waits = knows ? join->what : 0;
+}
+
+/* Whether what it says cannot be if `ahead` is the round. */
+static bool is_at_odds(const struct tt_coord_member *m, uint64_t ahead)
+{
+    return m->next_round + 1 < ahead || (m->next_round + 1 == ahead && m->waits != TT_CALL_EPOCH);
+}
+
+/* Answers what waited until the round was known. */
+static void answer_held(struct tt_coord *c)
+{
+    for (uint32_t i = 0; i < c->nmembers; i++) {
+        struct tt_coord_member *m = &c->conf.members[i];
+        const bool cancels = m->cancels;
+
+        m->cancels = false;
+        if (!tt_coord_is_live(m) || !m->called || m->what == TT_CALL_SYNC)
+            continue;
+        if (m->next_round < c->round) {
+            m->called = false;
+            tt_coord_send_last(c, m);
+        } else if (cancels) {
+            tt_coord_cancel(c, m, c->round);
+        }
+    }
+}
+
+/* Of those whose words contradict each other the fewer lie; of as many the newest. */
+bool tt_coord_catch_up(struct tt_coord *c)
+{
+    struct tt_coord_member *ahead = NULL, *behind = NULL;
+    uint32_t nahead = 0, nbehind = 0;
+    uint64_t round = c->round;
+
+    if (!c->unsure)
+        return false;
+    for (uint32_t i = 0; i < c->nmembers; i++) {
+        const struct tt_coord_member *m = &c->conf.members[i];
+
+        if (tt_coord_is_live(m) && !m->came)
+            return false;
+        if (tt_coord_is_live(m) && m->next_round > round)
+            round = m->next_round;
+    }
+    for (uint32_t i = 0; i < c->nmembers && round > c->round; i++) {
+        struct tt_coord_member *m = &c->conf.members[i];
+
+        if (!tt_coord_is_live(m))
+            continue;
+        if (m->next_round == round) {
+            ahead = m;
+            nahead++;
+        } else if (is_at_odds(m, round)) {
+            behind = m;
+            nbehind++;
+        }
+    }
+    if (behind) {
+        tt_coord_lose(c,
+                      nahead != nbehind        ? (nahead < nbehind ? ahead : behind)
+                      : ahead->id > behind->id ? ahead
+                                               : behind,
+                      TT_LOSS_ILLEGAL);
+        return true;
+    }
+    c->unsure = false;
+    if (ahead)
+        c->last = (struct tt_coord_result){ .what = TT_ROUND_SAME, .round = round - 1, .epoch = c->epoch };
+    c->round = round;
+    answer_held(c);
+    return true;
+}
+
+/* ---- decisions ---- */
+
+static bool is_same_call(const struct tt_coord_member *a, const struct tt_coord_member *b)
+{
+    return a->what == b->what &&
+           (a->what != TT_CALL_EPOCH || (a->flags == b->flags && a->least == b->least && a->most == b->most));
+}
+
+static void decide_value(struct tt_coord *c, const struct tt_coord_member *first)
+{
+    const bool lost = tt_coord_count(c, TT_COORD_LOST) > 0;
+    struct tt_coord_result result = { .what = lost ? TT_ROUND_LOST : TT_ROUND_OK, .value = UINT64_MAX };
+
+    for (uint32_t i = 0; i < c->nmembers; i++)
+        if (tt_coord_is_live(&c->conf.members[i]))
+            result.value &= c->conf.members[i].value;
+    if (first->what == TT_CALL_COMMIT && lost)
+        result.value = 0;
+    finish(c, &result);
+}
+
+/* Whether the chosen are the view as it is; *newcomers: whether some are not in it. */
+static bool is_the_view(const struct tt_coord *c, bool *newcomers)
+{
+    bool same = !c->revoked;
+
+    *newcomers = false;
+    for (uint32_t i = 0; i < c->nmembers; i++) {
+        const struct tt_coord_member *m = &c->conf.members[i];
+        const bool chosen = m->next_rank != TT_COORD_NO_RANK;
+
+        *newcomers |= chosen && !tt_coord_is_live(m);
+        same &= chosen == (m->rank != TT_COORD_NO_RANK);
+    }
+    return same;
+}
+
+/* All have called, so nothing is open: whoever gave notice goes. */
+static bool let_leave(struct tt_coord *c)
+{
+    bool some = false;
+
+    for (uint32_t i = 0; i < c->nmembers; i++)
+        if (tt_coord_is_live(&c->conf.members[i]) && c->conf.members[i].leaving) {
+            tt_coord_lose(c, &c->conf.members[i], TT_LOSS_LEFT);
+            some = true;
+        }
+    return some;
+}
+
+static bool decide_epoch(struct tt_coord *c, const struct tt_coord_member *first)
+{
+    const bool admit = first->flags & TT_EPOCH_ADMIT;
+    const uint32_t least = first->least ? first->least : 1;
+    uint32_t n;
+    bool newcomers;
+
+    if (let_leave(c))
+        return true;
+    n = tt_coord_choose(c, admit, first->most ? first->most : UINT32_MAX, UINT32_MAX);
+    if (n < least && admit)
+        return false; /* newcomers may come until somebody's deadline */
+    if (n < least)
+        finish(c, &(struct tt_coord_result){ .what = TT_ROUND_TOO_FEW, .value = n });
+    else if (is_the_view(c, &newcomers))
+        finish(c, &(struct tt_coord_result){ .what = TT_ROUND_SAME });
+    else if (newcomers)
+        tt_coord_propose(c);
+    else
+        tt_coord_install(c);
+    return true;
+}
+
+/* The fewest and the most that newcomers accept who want at least least_max at most; how many those are. */
+static uint32_t bounds(const struct tt_coord *c, uint32_t least_max, uint32_t *least, uint32_t *most)
+{
+    uint32_t n = 0;
+
+    *least = 1;
+    *most = UINT32_MAX;
+    for (uint32_t i = 0; i < c->nmembers; i++) {
+        const struct tt_coord_member *m = &c->conf.members[i];
+
+        if (m->state != TT_COORD_WAITING || !m->called || m->least > least_max)
+            continue;
+        n++;
+        if (m->least > *least)
+            *least = m->least;
+        if (m->most && m->most < *most)
+            *most = m->most;
+    }
+    return n;
+}
+
+/* Nobody is left in the view, or there never was one: newcomers make the first, as soon as there are as many as each of them wants. Who
+ * wants more than there are waits, and holds up nobody; the others may be too few then, and so on. */
+static bool begin(struct tt_coord *c)
+{
+    uint32_t least, most, least_max = UINT32_MAX;
+
+    for (int tries = 0; tries < BEGIN_TRIES; tries++) {
+        uint32_t n = bounds(c, least_max, &least, &most);
+
+        if (n == 0)
+            return false;
+        if (n >= least)
+            n = tt_coord_choose(c, true, most, least_max);
+        if (n >= least) {
+            tt_coord_propose(c);
+            return true;
+        }
+        least_max = least - 1 < n ? least - 1 : n;
+    }
+    return false;
+}
+
+bool tt_coord_decide_round(struct tt_coord *c)
+{
+    const struct tt_coord_member *first = NULL;
+
+    if (c->proposing || c->unsure)
+        return false;
+    for (uint32_t i = 0; i < c->nmembers; i++) {
+        const struct tt_coord_member *m = &c->conf.members[i];
+
+        if (!tt_coord_is_live(m))
+            continue;
+        if (!m->called || m->what == TT_CALL_SYNC)
+            return false;
+        if (first && !is_same_call(first, m)) {
+            finish(c, &(struct tt_coord_result){ .what = TT_ROUND_MISMATCH, .id = first->id, .other = m->id });
+            return true;
+        }
+        if (!first)
+            first = m;
+    }
+    if (!first)
+        return begin(c);
+    if (first->what == TT_CALL_EPOCH)
+        return decide_epoch(c, first);
+    decide_value(c, first);
+    return true;
+}

@@ -1,0 +1,131 @@
+/* What the files of the coordinator share; nobody else includes this. Each event changes members and marks; then the steps below run
+ * until nothing is left to decide, each looking at the state alone. So an event needs not know what follows from it. */
+#ifndef TT_ELASTIC_COORD_STATE_H
+#define TT_ELASTIC_COORD_STATE_H
+
+#include "elastic/coord.h"
+
+/* coord.c */
+/* Changes the member's state; asserts that the table has it. UNKNOWN: it is swept out after the step. */
+void tt_coord_set(struct tt_coord *c, struct tt_coord_member *m, uint8_t to);
+/* The member is dead, gone, or not to be believed. */
+void tt_coord_lose(struct tt_coord *c, struct tt_coord_member *m, uint8_t loss);
+struct tt_coord_member *tt_coord_member_of(struct tt_coord *c, uint64_t id);
+/* Whether it counts: in the view, and alive. */
+static inline bool tt_coord_is_live(const struct tt_coord_member *m)
+{
+    return m->state == TT_COORD_IN_VIEW;
+}
+/* Sends what is in the scratch; nothing if the member has no connection now. */
+void tt_coord_send(struct tt_coord *c, struct tt_coord_member *m, size_t bytes);
+void tt_coord_send_msg(struct tt_coord *c, struct tt_coord_member *m, const struct tt_elmsg *msg);
+void tt_coord_log(struct tt_coord *c, size_t bytes);
+void tt_coord_log_msg(struct tt_coord *c, const struct tt_elmsg *msg);
+/* Says why and closes; m may be NULL for a stranger. */
+void tt_coord_refuse(struct tt_coord *c, struct tt_coord_conn *conn, uint8_t status, const char *text);
+/* Something is due then. */
+void tt_coord_due(struct tt_coord *c, uint64_t at_ns);
+uint64_t tt_coord_numbered(const struct tt_coord *c, uint64_t last);
+
+/* Tells all members of the view, if there is anything new. */
+void tt_coord_tell_news(struct tt_coord *c);
+
+/* coord_view.c: proposals and views */
+/* Chooses who would be in the next view (next_rank of each member), without newcomers who want more than least_max; returns how many. */
+uint32_t tt_coord_choose(struct tt_coord *c, bool admit, uint32_t most, uint32_t least_max);
+void tt_coord_propose(struct tt_coord *c);
+void tt_coord_abandon(struct tt_coord *c);
+void tt_coord_ready(struct tt_coord *c, struct tt_coord_member *m, struct tt_elmsg *msg);
+/* It is not answered by all in time. */
+void tt_coord_overdue(struct tt_coord *c);
+/* Concludes a proposal that all have answered; whether it did. */
+bool tt_coord_conclude(struct tt_coord *c);
+void tt_coord_send_proposal(struct tt_coord *c, struct tt_coord_member *m);
+void tt_coord_send_view(struct tt_coord *c, struct tt_coord_member *m);
+/* Makes those with a next_rank the view, logged. */
+void tt_coord_install(struct tt_coord *c);
+
+/* coord_round.c: calls that all members make */
+void tt_coord_call(struct tt_coord *c, struct tt_coord_member *m, const struct tt_elmsg *msg);
+void tt_coord_cancel(struct tt_coord *c, struct tt_coord_member *m, uint64_t round);
+bool tt_coord_decide_round(struct tt_coord *c);
+/* It is back after a restart, and says in which round it is. */
+void tt_coord_take_round(struct tt_coord *c, struct tt_coord_member *m, const struct tt_elmsg *join);
+/* Finds out which round it is, once all that live are back; whether it did something. */
+bool tt_coord_catch_up(struct tt_coord *c);
+void tt_coord_send_last(struct tt_coord *c, struct tt_coord_member *m);
+
+/* coord_loss.c: questions and verdicts */
+void tt_coord_answer(struct tt_coord *c, struct tt_coord_member *m, struct tt_elmsg *msg);
+bool tt_coord_ask(struct tt_coord *c);
+bool tt_coord_judge(struct tt_coord *c);
+void tt_coord_send_lost(struct tt_coord *c, struct tt_coord_member *m);
+
+/* coord_choice.c: which state wins */
+struct tt_coord_choice {
+    bool fresh;             /* any revision may be carried, and it may be any state */
+    bool cohort;            /* nobody is left of who was in the last sync: its state, or none */
+    uint64_t legal;
+    struct tt_hash keys;
+};
+
+bool tt_coord_is_candidate(const struct tt_coord_scope *s, const struct tt_coord_choice *choice,
+                           const struct tt_coord_member *m);
+/* All of the scope have offered. TT_ROUND_OK, and what wins in s->next_*; else why nothing does, with nothing changed. */
+uint8_t tt_coord_choose_state(const struct tt_coord *c, struct tt_coord_scope *s, struct tt_coord_choice *choice);
+
+/* coord_sync.c: shared state */
+/* Whether it counts for the scope. */
+static inline bool tt_coord_is_in(const struct tt_coord_member *m, uint16_t scope)
+{
+    return tt_coord_is_live(m) && (scope == 0 || m->role + 1u == scope);
+}
+
+static inline uint16_t tt_coord_scope_index(const struct tt_coord *c, const struct tt_coord_scope *s)
+{
+    return (uint16_t)(s - c->scopes);
+}
+
+/* The scope's bit in a member's `synced`. */
+static inline uint8_t tt_coord_scope_bit(uint16_t scope)
+{
+    return (uint8_t)(1u << (scope == 0 ? TT_SYNC_OF_VIEW : TT_SYNC_OF_ROLE));
+}
+
+/* Of the last sync of this scope that ended in this epoch; 0: there was none. */
+static inline uint64_t tt_coord_last_sync(const struct tt_coord *c, const struct tt_coord_scope *s)
+{
+    return s->epoch == c->epoch ? s->number : 0;
+}
+
+/* Whether it was in the scope's last sync that ended well. */
+static inline void tt_coord_set_synced(struct tt_coord_member *m, uint16_t scope, bool synced)
+{
+    if (scope == 0 || m->role + 1u == scope)
+        m->synced = (uint8_t)((m->synced & ~tt_coord_scope_bit(scope)) | (synced ? tt_coord_scope_bit(scope) : 0));
+}
+
+void tt_coord_offer(struct tt_coord *c, struct tt_coord_member *m, const struct tt_elmsg *msg);
+void tt_coord_withdraw(struct tt_coord *c, struct tt_coord_member *m, const struct tt_elmsg *msg);
+void tt_coord_vote(struct tt_coord *c, struct tt_coord_member *m, const struct tt_elmsg *msg);
+/* A member called something, or (lose) is lost: syncs of its scopes may be decided now. */
+void tt_coord_touch_sync(struct tt_coord *c, const struct tt_coord_member *m);
+void tt_coord_lose_sync(struct tt_coord *c, const struct tt_coord_member *m);
+bool tt_coord_decide_sync(struct tt_coord *c);
+/* A new view: no sync is under way. */
+void tt_coord_reset_syncs(struct tt_coord *c);
+
+/* coord_sync_log.c: its journal */
+void tt_coord_log_sync(struct tt_coord *c, const struct tt_coord_scope *s);
+void tt_coord_log_plan(struct tt_coord *c, const struct tt_coord_scope *s);
+bool tt_coord_replay_plan(struct tt_coord *c, struct tt_elmsg *msg);
+bool tt_coord_replay_sync(struct tt_coord *c, struct tt_elmsg *msg);
+void tt_coord_resume_syncs(struct tt_coord *c);
+
+/* coord_journal.c */
+void tt_coord_log_view(struct tt_coord *c);
+void tt_coord_log_result(struct tt_coord *c);
+void tt_coord_log_gone(struct tt_coord *c, const struct tt_coord_member *m);
+void tt_coord_log_member(struct tt_coord *c, const struct tt_coord_member *m);
+
+#endif

@@ -1,0 +1,419 @@
+/* Shared state: once all that live in a scope have offered what they have, one content wins, and who has it holds it, who has not receives
+ * it. That plan is logged before anybody hears of it. It is final when all receivers that live have voted that they got it; until then
+ * nothing has changed for anybody, whatever happens. What the last sync came to outlives all its members. */
+#include "elastic/coord_state.h"
+#include "elastic/planted.h"
+
+/* ---- small things ---- */
+
+static bool has_offered(const struct tt_coord_member *m, uint16_t scope)
+{
+    return m->called && m->what == TT_CALL_SYNC && m->scope == scope;
+}
+
+static void touch(struct tt_coord *c, struct tt_coord_scope *s)
+{
+    if (s->offered || s->moving)
+        s->dirty = c->syncing = true;
+}
+
+void tt_coord_touch_sync(struct tt_coord *c, const struct tt_coord_member *m)
+{
+    touch(c, &c->scopes[0]);
+    if (m->role + 1u < TT_SYNC_SCOPES)
+        touch(c, &c->scopes[1 + m->role]);
+}
+
+static bool is_source(const struct tt_coord_member *m)
+{
+    return m->part == TT_SYNC_HOLDS || (m->part == TT_SYNC_RECEIVES && m->vote == TT_SYNC_GOT);
+}
+
+void tt_coord_lose_sync(struct tt_coord *c, const struct tt_coord_member *m)
+{
+    if (is_source(m) && m->scope < TT_SYNC_SCOPES)
+        c->scopes[m->scope].replan = true;
+    tt_coord_touch_sync(c, m);
+}
+
+void tt_coord_reset_syncs(struct tt_coord *c)
+{
+    for (uint32_t i = 0; i < c->nmembers; i++)
+        c->conf.members[i].part = c->conf.members[i].vote = 0;
+    for (uint32_t i = 0; i < TT_SYNC_SCOPES; i++)
+        c->scopes[i].moving = c->scopes[i].offered = c->scopes[i].dirty = c->scopes[i].replan = false;
+}
+
+/* ---- ends ---- */
+
+static void send_synced(struct tt_coord *c, struct tt_coord_member *m, uint16_t scope, uint64_t number,
+                        const struct tt_coord_result *r)
+{
+    const struct tt_elmsg msg = { .kind = TT_ELMSG_SYNCED,
+                                  .what = r->what,
+                                  .id = r->id,
+                                  .other = r->other,
+                                  .epoch = c->epoch,
+                                  .number = number,
+                                  .value = r->value,
+                                  .scope = scope };
+
+    tt_coord_send_msg(c, m, &msg);
+}
+
+/* Ends it for all who called. The result's value is the revision that there is now, changed or not. */
+static void finish(struct tt_coord *c, struct tt_coord_scope *s, const struct tt_coord_result *result)
+{
+    const uint16_t scope = tt_coord_scope_index(c, s);
+    const bool good = result->what == TT_ROUND_OK || result->what == TT_ROUND_SAME;
+    const bool again = s->known && s->revision == s->next_revision && tt_hash_equal(&s->hash, &s->next_hash);
+
+    s->number = tt_coord_last_sync(c, s) + 1;
+    s->epoch = c->epoch;
+    s->last = *result;
+    s->moving = s->offered = s->dirty = s->replan = false;
+    if (good) {
+        s->known = true;
+        s->revision = s->next_revision;
+        s->keys = s->next_keys;
+        s->hash = s->next_hash;
+    }
+    s->last.value = s->revision;
+    for (uint32_t i = 0; i < c->nmembers && good; i++)
+        if (tt_coord_is_live(&c->conf.members[i]) || !again) /* whoever had this state before has it still */
+            tt_coord_set_synced(&c->conf.members[i], scope, tt_coord_is_live(&c->conf.members[i]));
+    tt_coord_log_sync(c, s);
+    for (uint32_t i = 0; i < c->nmembers; i++) {
+        struct tt_coord_member *m = &c->conf.members[i];
+
+        if (!tt_coord_is_in(m, scope) || !has_offered(m, scope))
+            continue;
+        m->called = false;
+        m->part = m->vote = 0;
+        send_synced(c, m, scope, s->number, &s->last);
+    }
+}
+
+/* Members called different things, or chose what does not go together: all calls of it are taken back, and nothing happened. */
+static void take_back(struct tt_coord *c, struct tt_coord_scope *s, uint64_t id, uint64_t other)
+{
+    const struct tt_coord_result mismatch = { .what = TT_ROUND_MISMATCH, .id = id, .other = other };
+    const uint16_t scope = tt_coord_scope_index(c, s);
+
+    s->offered = false;
+    for (uint32_t i = 0; i < c->nmembers; i++) {
+        struct tt_coord_member *m = &c->conf.members[i];
+
+        if (!tt_coord_is_in(m, scope) || !has_offered(m, scope))
+            continue;
+        m->called = false;
+        send_synced(c, m, scope, tt_coord_last_sync(c, s) + 1, &mismatch);
+    }
+}
+
+/* ---- the plan ---- */
+
+/* Who cannot be in it, for a reason that it is told: whether it is out. */
+static bool put_out(struct tt_coord *c, const struct tt_coord_scope *s, const struct tt_coord_choice *choice,
+                    struct tt_coord_member *m)
+{
+    if (!tt_hash_equal(&m->keys, &choice->keys))
+        tt_coord_lose(c, m, TT_LOSS_KEYS);
+    else if (!choice->fresh && m->value > choice->legal)
+        tt_coord_lose(c, m, TT_LOSS_AHEAD);
+    else if (m->strategy == TT_SYNC_SEND && (m->value != choice->legal || !tt_hash_equal(&m->hash, &s->next_hash)))
+        tt_coord_lose(c, m, TT_LOSS_NOT_TAKEN);
+    return !tt_coord_is_live(m);
+}
+
+/* Gives each its part; returns how many receive. */
+static uint32_t cast(struct tt_coord *c, struct tt_coord_scope *s, const struct tt_coord_choice *choice)
+{
+    uint32_t n = 0;
+
+    for (uint32_t i = 0; i < c->nmembers; i++) {
+        struct tt_coord_member *m = &c->conf.members[i];
+
+        if (!tt_coord_is_in(m, tt_coord_scope_index(c, s)) || put_out(c, s, choice, m))
+            continue;
+        m->vote = TT_SYNC_NOT_YET;
+        m->part = !tt_hash_equal(&m->hash, &s->next_hash) ? TT_SYNC_RECEIVES
+                  : tt_coord_is_candidate(s, choice, m)            ? TT_SYNC_HOLDS
+                                                          : TT_SYNC_KEEPS;
+        n += m->part == TT_SYNC_RECEIVES;
+    }
+    return n;
+}
+
+/* Whom to fetch from, as places in members[], into order[]; returns how many. */
+static uint32_t sources(struct tt_coord *c, const struct tt_coord_scope *s)
+{
+    uint32_t n = 0;
+
+    for (uint32_t i = 0; i < c->nmembers; i++)
+        if (tt_coord_is_in(&c->conf.members[i], tt_coord_scope_index(c, s)) && is_source(&c->conf.members[i]))
+            c->conf.order[n++] = i;
+    return n;
+}
+
+/* order[nsources] is as `sources` left it. Each receiver begins with others, so that all holders have as much to do. */
+static void send_plan(struct tt_coord *c, const struct tt_coord_scope *s, struct tt_coord_member *m, uint32_t nsources)
+{
+    const struct tt_elmsg msg = { .kind = TT_ELMSG_PLAN,
+                                  .what = m->part,
+                                  .other = s->plan,
+                                  .epoch = c->epoch,
+                                  .number = tt_coord_last_sync(c, s) + 1,
+                                  .value = s->next_revision,
+                                  .scope = tt_coord_scope_index(c, s),
+                                  .hash = s->next_hash };
+    const uint32_t n = m->part != TT_SYNC_RECEIVES    ? 0
+                       : nsources < TT_SYNC_HOLDERS_MAX ? nsources
+                                                        : TT_SYNC_HOLDERS_MAX;
+    struct tt_elmsg_writer w;
+
+    if (!m->conn || !has_offered(m, msg.scope))
+        return;
+    tt_elmsg_begin(&w, c->conf.scratch, TT_ELMSG_BYTES_MAX, &msg);
+    for (uint32_t k = 0; k < n; k++)
+        tt_elmsg_add_id(&w,
+                        c->conf.members[c->conf.order[((uint64_t)m->rank * TT_SYNC_HOLDERS_MAX + k) % nsources]].id);
+    tt_coord_send(c, m, tt_elmsg_end(&w));
+}
+
+/* What was voted of the plan before is forgotten, but that somebody has it. */
+static void send_plans(struct tt_coord *c, struct tt_coord_scope *s)
+{
+    const uint32_t n = sources(c, s);
+
+    s->replan = false;
+    s->plan = tt_coord_numbered(c, s->plan);
+    for (uint32_t i = 0; i < c->nmembers; i++) {
+        struct tt_coord_member *m = &c->conf.members[i];
+
+        if (!tt_coord_is_in(m, tt_coord_scope_index(c, s)))
+            continue;
+        if (m->vote != TT_SYNC_GOT)
+            m->vote = TT_SYNC_NOT_YET;
+        send_plan(c, s, m, n);
+    }
+}
+
+/* All have offered. */
+static void decide(struct tt_coord *c, struct tt_coord_scope *s)
+{
+    struct tt_coord_choice choice;
+    const uint8_t what = tt_coord_choose_state(c, s, &choice);
+
+    if (what != TT_ROUND_OK) {
+        finish(c, s, &(struct tt_coord_result){ .what = what });
+    } else if (cast(c, s, &choice) == 0) {
+        finish(c, s, &(struct tt_coord_result){ .what = TT_ROUND_SAME });
+    } else {
+        s->moving = true;
+        tt_coord_log_plan(c, s);
+        send_plans(c, s);
+    }
+}
+
+/* Whether all that live in the scope have offered; if they have, it is decided. */
+static bool gather(struct tt_coord *c, struct tt_coord_scope *s)
+{
+    const struct tt_coord_member *one = NULL, *other = NULL;
+
+    for (uint32_t i = 0; i < c->nmembers; i++) {
+        const struct tt_coord_member *m = &c->conf.members[i];
+
+        if (!tt_coord_is_in(m, tt_coord_scope_index(c, s)))
+            continue;
+        if (!m->called)
+            return false;
+        if (!one && has_offered(m, tt_coord_scope_index(c, s)))
+            one = m;
+        else if (!has_offered(m, tt_coord_scope_index(c, s)))
+            other = m;
+        else if (one && (m->strategy == TT_SYNC_POPULAR) != (one->strategy == TT_SYNC_POPULAR))
+            other = m;
+    }
+    if (!one)
+        return false;
+    if (other)
+        take_back(c, s, one->id, other->id);
+    else
+        decide(c, s);
+    return true;
+}
+
+/* ---- the second vote ---- */
+
+struct votes {
+    uint32_t live, sources, waiting, bad, dead;
+    const struct tt_coord_member *unable;
+};
+
+static struct votes count_votes(const struct tt_coord *c, uint16_t scope)
+{
+    struct votes v = { 0 };
+
+    for (uint32_t i = 0; i < c->nmembers; i++) {
+        const struct tt_coord_member *m = &c->conf.members[i];
+
+        v.dead += m->state == TT_COORD_LOST && m->part == TT_SYNC_HOLDS;
+        if (!tt_coord_is_in(m, scope))
+            continue;
+        v.live++;
+        v.sources += is_source(m);
+        if (m->part != TT_SYNC_RECEIVES)
+            continue;
+        v.waiting += m->vote == TT_SYNC_NOT_YET;
+        v.bad += m->vote == TT_SYNC_BAD;
+        if (m->vote == TT_SYNC_UNABLE)
+            v.unable = m;
+    }
+    return v;
+}
+
+/* Receivers say that what the holders sent is not what they had offered: these lie or those. The fewer go, of as many the newest of all. */
+static void settle_dispute(struct tt_coord *c, struct tt_coord_scope *s, const struct votes *v)
+{
+    for (uint32_t i = c->nmembers; i > 0; i--) {
+        struct tt_coord_member *m = &c->conf.members[i - 1];
+        const bool bad = m->part == TT_SYNC_RECEIVES && m->vote == TT_SYNC_BAD;
+
+        if (!tt_coord_is_in(m, tt_coord_scope_index(c, s)) || !(bad || is_source(m)))
+            continue;
+        if (v->bad == v->sources || bad == (v->bad < v->sources))
+            tt_coord_lose(c, m, TT_LOSS_FALSE);
+        if (v->bad == v->sources)
+            break;
+    }
+    s->replan = true;
+    touch(c, s);
+}
+
+static bool move_on(struct tt_coord *c, struct tt_coord_scope *s)
+{
+    const struct votes v = count_votes(c, tt_coord_scope_index(c, s));
+    const uint32_t ignored = TT_PLANTED(TT_BUG_SENDER_DEATH_IGNORED) ? v.dead : 0;
+
+    if (v.live == 0)
+        return false;
+    if (v.unable) {
+        finish(c, s, &(struct tt_coord_result){ .what = TT_ROUND_NOT_RECEIVED, .id = v.unable->id });
+        return true;
+    }
+    if (v.waiting + v.bad > 0 && v.sources == 0 && ignored == 0) {
+        finish(c, s, &(struct tt_coord_result){ .what = TT_ROUND_LOST });
+        return true;
+    }
+    if (v.waiting > ignored) {
+        if (s->replan)
+            send_plans(c, s);
+        return false;
+    }
+    if (v.bad > 0)
+        settle_dispute(c, s, &v);
+    else
+        finish(c, s, &(struct tt_coord_result){ .what = TT_ROUND_OK });
+    return true;
+}
+
+bool tt_coord_decide_sync(struct tt_coord *c)
+{
+    bool some = false;
+
+    if (!c->syncing)
+        return false;
+    c->syncing = false;
+    for (uint32_t i = 0; i < TT_SYNC_SCOPES; i++) {
+        struct tt_coord_scope *s = &c->scopes[i];
+
+        if (!s->dirty)
+            continue;
+        s->dirty = false;
+        some |= s->moving ? move_on(c, s) : gather(c, s);
+    }
+    return some;
+}
+
+/* ---- what members say ---- */
+
+/* The scope that it speaks of; NULL: that is not its own, and it is lost. */
+static struct tt_coord_scope *scope_of(struct tt_coord *c, struct tt_coord_member *m, const struct tt_elmsg *msg)
+{
+    if (tt_coord_is_live(m) && (msg->scope == 0 || msg->scope == m->role + 1u) && msg->epoch <= c->epoch)
+        return &c->scopes[msg->scope];
+    tt_coord_lose(c, m, TT_LOSS_ILLEGAL);
+    return NULL;
+}
+
+void tt_coord_offer(struct tt_coord *c, struct tt_coord_member *m, const struct tt_elmsg *msg)
+{
+    struct tt_coord_scope *s = scope_of(c, m, msg);
+    uint64_t last;
+
+    if (!s || msg->epoch < c->epoch)
+        return;
+    last = tt_coord_last_sync(c, s);
+    if (msg->number == 0 || msg->number > last + 1 || msg->value == UINT64_MAX) {
+        tt_coord_lose(c, m, TT_LOSS_ILLEGAL);
+        return;
+    }
+    if (msg->number == last)
+        send_synced(c, m, msg->scope, last, &s->last);
+    if (msg->number <= last)
+        return;
+    m->called = true;
+    m->what = TT_CALL_SYNC;
+    m->scope = msg->scope;
+    if (s->moving) { /* it was there before, and comes back */
+        send_plan(c, s, m, sources(c, s));
+        return;
+    }
+    m->strategy = msg->what;
+    m->flags = msg->flags;
+    m->value = msg->value;
+    m->keys = msg->keys;
+    m->hash = msg->hash;
+    s->offered = true;
+    tt_coord_touch_sync(c, m);
+}
+
+/* The oldest of the scope that has not called; 0: all have. */
+static uint64_t waited_for(const struct tt_coord *c, uint16_t scope)
+{
+    for (uint32_t i = 0; i < c->nmembers; i++)
+        if (tt_coord_is_in(&c->conf.members[i], scope) && !c->conf.members[i].called)
+            return c->conf.members[i].id;
+    return 0;
+}
+
+void tt_coord_withdraw(struct tt_coord *c, struct tt_coord_member *m, const struct tt_elmsg *msg)
+{
+    struct tt_coord_result timeout = { .what = TT_ROUND_TIMEOUT };
+    struct tt_coord_scope *s = scope_of(c, m, msg);
+
+    if (!s || msg->epoch < c->epoch || msg->number == 0 || msg->number > tt_coord_last_sync(c, s) + 1)
+        return;
+    if (msg->number <= tt_coord_last_sync(c, s)) {
+        if (msg->number == tt_coord_last_sync(c, s))
+            send_synced(c, m, msg->scope, msg->number, &s->last);
+    } else if (s->moving) {
+        finish(c, s, &(struct tt_coord_result){ .what = TT_ROUND_ABANDONED, .id = m->id });
+    } else if (has_offered(m, msg->scope)) {
+        timeout.id = waited_for(c, msg->scope);
+        m->called = false;
+        send_synced(c, m, msg->scope, msg->number, &timeout);
+    }
+}
+
+void tt_coord_vote(struct tt_coord *c, struct tt_coord_member *m, const struct tt_elmsg *msg)
+{
+    struct tt_coord_scope *s = scope_of(c, m, msg);
+
+    if (!s || msg->epoch < c->epoch || !s->moving || msg->number != tt_coord_last_sync(c, s) + 1 ||
+        m->part != TT_SYNC_RECEIVES || m->vote == TT_SYNC_GOT || (msg->what != TT_SYNC_GOT && msg->other != s->plan))
+        return;
+    m->vote = msg->what;
+    touch(c, s);
+}

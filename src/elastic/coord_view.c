@@ -1,0 +1,376 @@
+/* Views: who would be in the next one, the proposal to them, and its installation. Nobody is in a view that all its members have not
+ * reached each other for. Ranks are in the order of ids (so the older keep theirs, but for gaps), with replica groups in that of
+ * (group, role). */
+#include "base/clock.h"
+#include "base/status.h"
+#include "elastic/coord_state.h"
+#include "elastic/planted.h"
+
+#define PROPOSAL_LEASES 2 /* in which all must have answered */
+
+/* ---- choice ---- */
+
+static bool waits(const struct tt_coord_member *m, uint32_t least_max)
+{
+    return (m->state == TT_COORD_WAITING || m->state == TT_COORD_CANDIDATE) && m->called && m->least <= least_max;
+}
+
+static void swap(uint32_t *a, uint32_t *b)
+{
+    const uint32_t was = *a;
+
+    *a = *b;
+    *b = was;
+}
+
+static bool is_before(const struct tt_coord *c, const struct tt_coord_member *a, const struct tt_coord_member *b)
+{
+    if (c->nroles > 1 && a->group != b->group)
+        return a->group < b->group;
+    if (c->nroles > 1 && a->role != b->role)
+        return a->role < b->role;
+    return a->id < b->id;
+}
+
+/* Lets order[at] sink in the heap order[0..n), the last at its root. */
+static void sink(struct tt_coord *c, uint32_t at, uint32_t n)
+{
+    const struct tt_coord_member *m = c->conf.members;
+    uint32_t *order = c->conf.order;
+
+    for (;;) {
+        uint32_t last = at;
+
+        for (uint32_t child = 2 * at + 1; child <= 2 * at + 2 && child < n; child++)
+            if (is_before(c, &m[order[last]], &m[order[child]]))
+                last = child;
+        if (last == at)
+            return;
+        swap(&order[at], &order[last]);
+        at = last;
+    }
+}
+
+/* Whoever may be in the view, in the order of ranks. Ids rise; only groups are to be sorted. */
+static uint32_t line_up(struct tt_coord *c, bool admit, uint32_t least_max)
+{
+    uint32_t n = 0;
+
+    for (uint32_t i = 0; i < c->nmembers; i++) {
+        const struct tt_coord_member *m = &c->conf.members[i];
+
+        if (tt_coord_is_live(m) || (admit && waits(m, least_max)))
+            c->conf.order[n++] = i;
+    }
+    if (c->nroles <= 1)
+        return n;
+    for (uint32_t at = n / 2; at > 0; at--)
+        sink(c, at - 1, n);
+    for (uint32_t end = n; end > 1; end--) {
+        swap(&c->conf.order[0], &c->conf.order[end - 1]);
+        sink(c, 0, end - 1);
+    }
+    return n;
+}
+
+/* Whether order[at..at + nroles) is a whole group. A seat has one live holder (is_taken refuses others), so roles are never doubled. */
+static bool is_group(const struct tt_coord *c, uint32_t at, uint32_t n)
+{
+    const uint32_t group = c->conf.members[c->conf.order[at]].group;
+
+    if (c->nroles <= 1)
+        return true;
+    for (uint32_t k = 0; k < c->nroles; k++) {
+        const struct tt_coord_member *m = at + k < n ? &c->conf.members[c->conf.order[at + k]] : NULL;
+
+        if (!m || m->group != group || m->role != k)
+            return false;
+    }
+    return true;
+}
+
+static bool is_all_old(const struct tt_coord *c, uint32_t at)
+{
+    for (uint32_t k = 0; k < c->nroles; k++)
+        if (!tt_coord_is_live(&c->conf.members[c->conf.order[at + k]]))
+            return false;
+    return true;
+}
+
+uint32_t tt_coord_choose(struct tt_coord *c, bool admit, uint32_t most, uint32_t least_max)
+{
+    const uint32_t n = line_up(c, admit, least_max);
+    uint32_t chosen = 0, rank = 0;
+
+    for (uint32_t i = 0; i < c->nmembers; i++)
+        c->conf.members[i].next_rank = TT_COORD_NO_RANK;
+    for (int newcomers = 0; newcomers < 2; newcomers++)
+        for (uint32_t at = 0; at < n; at++) {
+            if (!is_group(c, at, n))
+                continue;
+            if (newcomers ? !is_all_old(c, at) && chosen + c->nroles <= most : is_all_old(c, at)) {
+                for (uint32_t k = 0; k < c->nroles; k++)
+                    c->conf.members[c->conf.order[at + k]].next_rank = 0;
+                chosen += c->nroles;
+            }
+            at += c->nroles - 1;
+        }
+    for (uint32_t at = 0; at < n; at++)
+        if (c->conf.members[c->conf.order[at]].next_rank != TT_COORD_NO_RANK)
+            c->conf.members[c->conf.order[at]].next_rank = rank++;
+    return chosen;
+}
+
+/* ---- proposals ---- */
+
+static size_t write_seats(struct tt_coord *c, const struct tt_elmsg *msg, bool proposal)
+{
+    struct tt_elmsg_writer w;
+
+    tt_elmsg_begin(&w, c->conf.scratch, TT_ELMSG_BYTES_MAX, msg);
+    for (uint32_t rank = 0, at = 0; at < c->nmembers; at++) {
+        const struct tt_coord_member *m = &c->conf.members[c->conf.order[at]];
+
+        if ((proposal ? m->next_rank : m->rank) != rank)
+            break;
+        tt_elmsg_add_seat(&w, &(struct tt_seat){ .id = m->id, .group = m->group, .role = m->role, .card = m->card });
+        rank++;
+    }
+    return tt_elmsg_end(&w);
+}
+
+/* Members by rank into order[], those without one last. */
+static void sort_by_rank(struct tt_coord *c, bool proposal)
+{
+    uint32_t last = c->nmembers;
+
+    for (uint32_t i = 0; i < c->nmembers; i++) {
+        const uint32_t rank = proposal ? c->conf.members[i].next_rank : c->conf.members[i].rank;
+
+        if (rank == TT_COORD_NO_RANK)
+            c->conf.order[--last] = i;
+        else
+            c->conf.order[rank] = i;
+    }
+}
+
+void tt_coord_send_proposal(struct tt_coord *c, struct tt_coord_member *m)
+{
+    const struct tt_elmsg msg = { .kind = TT_ELMSG_PROPOSE, .epoch = c->epoch + 1, .number = c->proposal };
+
+    sort_by_rank(c, true);
+    tt_coord_send(c, m, write_seats(c, &msg, true));
+}
+
+void tt_coord_propose(struct tt_coord *c)
+{
+    const struct tt_elmsg msg = { .kind = TT_ELMSG_PROPOSE,
+                                  .epoch = c->epoch + 1,
+                                  .number = tt_coord_numbered(c, c->proposal) };
+    size_t bytes;
+
+    c->proposing = true;
+    c->proposal = msg.number;
+    c->proposal_ns = c->now_ns > TT_NEVER - PROPOSAL_LEASES * c->conf.lease_ns
+                         ? TT_NEVER
+                         : c->now_ns + PROPOSAL_LEASES * c->conf.lease_ns;
+    tt_coord_due(c, c->proposal_ns);
+    sort_by_rank(c, true);
+    bytes = write_seats(c, &msg, true);
+    for (uint32_t i = 0; i < c->nmembers; i++) {
+        struct tt_coord_member *m = &c->conf.members[i];
+
+        m->ready = m->failed = false;
+        if (m->next_rank == TT_COORD_NO_RANK)
+            continue;
+        if (m->state == TT_COORD_WAITING) {
+            tt_coord_set(c, m, TT_COORD_CANDIDATE);
+            m->edges = 0;
+        }
+        tt_coord_send(c, m, bytes);
+    }
+}
+
+void tt_coord_abandon(struct tt_coord *c)
+{
+    c->proposing = false;
+    for (uint32_t i = 0; i < c->nmembers; i++)
+        if (c->conf.members[i].state == TT_COORD_CANDIDATE)
+            tt_coord_set(c, &c->conf.members[i], TT_COORD_WAITING);
+}
+
+/* Of two that did not reach each other the newcomer failed; of two newcomers that is known once all have answered. Members of the view
+ * that lose each other say so by SUSPECT. */
+static void blame(struct tt_coord_member *a, struct tt_coord_member *b)
+{
+    if (a->state == TT_COORD_CANDIDATE && b->state == TT_COORD_CANDIDATE) {
+        a->edges++;
+        b->edges++;
+    } else if (b->state == TT_COORD_CANDIDATE) {
+        b->failed = true;
+    } else if (a->state == TT_COORD_CANDIDATE) {
+        a->failed = true;
+    }
+}
+
+/* Newcomers that did not reach each other: the one failed that most others say so of, or that says so of most; else the newest. */
+static void blame_worst(struct tt_coord *c)
+{
+    struct tt_coord_member *worst = NULL;
+
+    for (uint32_t i = 0; i < c->nmembers; i++) {
+        struct tt_coord_member *m = &c->conf.members[i];
+
+        if (m->state != TT_COORD_CANDIDATE)
+            continue;
+        if (m->failed)
+            return;
+        if (m->edges > 0 && (!worst || m->edges >= worst->edges))
+            worst = m;
+    }
+    if (worst)
+        worst->failed = true;
+}
+
+/* A newcomer that does not answer has failed; a member of the view that alone does not is lost, as one that is silent. */
+void tt_coord_overdue(struct tt_coord *c)
+{
+    bool newcomers = false;
+
+    for (uint32_t i = 0; i < c->nmembers; i++) {
+        struct tt_coord_member *m = &c->conf.members[i];
+
+        if (m->state == TT_COORD_CANDIDATE && !m->ready)
+            newcomers = m->failed = true;
+    }
+    for (uint32_t i = 0; i < c->nmembers && c->proposing; i++) {
+        struct tt_coord_member *m = &c->conf.members[i];
+
+        if (m->next_rank == TT_COORD_NO_RANK || m->ready)
+            continue;
+        if (newcomers)
+            m->ready = true;
+        else
+            tt_coord_lose(c, m, TT_LOSS_SILENT);
+    }
+}
+
+void tt_coord_ready(struct tt_coord *c, struct tt_coord_member *m, struct tt_elmsg *msg)
+{
+    if (!c->proposing || msg->number != c->proposal || m->next_rank == TT_COORD_NO_RANK || m->ready)
+        return;
+    m->ready = true;
+    for (uint32_t i = 0; i < msg->nlist; i++) {
+        struct tt_coord_member *other = tt_coord_member_of(c, tt_elmsg_next_id(msg));
+
+        if (other && other != m && other->next_rank != TT_COORD_NO_RANK)
+            blame(m, other);
+    }
+}
+
+/* Whoever was not reached is tried again, or refused. */
+static bool has_failed(struct tt_coord *c)
+{
+    bool failed = false;
+
+    blame_worst(c);
+    for (uint32_t i = 0; i < c->nmembers; i++) {
+        struct tt_coord_member *m = &c->conf.members[i];
+
+        if (m->next_rank == TT_COORD_NO_RANK || !m->failed)
+            continue;
+        failed = true;
+        if (++m->attempts < TT_COORD_ATTEMPTS)
+            continue;
+        tt_coord_set(c, m, TT_COORD_UNKNOWN);
+        tt_coord_log_gone(c, m);
+        if (m->conn)
+            tt_coord_refuse(c, m->conn, TUTTI_ERR_ABORTED,
+                            "members of the run could not reach you, or you could not reach them");
+        m->conn = NULL;
+    }
+    return failed;
+}
+
+bool tt_coord_conclude(struct tt_coord *c)
+{
+    if (!c->proposing)
+        return false;
+    for (uint32_t i = 0; i < c->nmembers; i++)
+        if (c->conf.members[i].next_rank != TT_COORD_NO_RANK && !c->conf.members[i].ready)
+            return false;
+    if (has_failed(c))
+        tt_coord_abandon(c); /* the round is still open: it proposes again */
+    else
+        tt_coord_install(c);
+    return true;
+}
+
+/* ---- installation ---- */
+
+static size_t write_view(struct tt_coord *c, const struct tt_coord_member *m)
+{
+    const struct tt_elmsg msg = { .kind = TT_ELMSG_VIEW, .epoch = c->epoch, .number = c->view_round, .news = c->news };
+
+    sort_by_rank(c, false);
+    if (TT_PLANTED(TT_BUG_HALF_ADMITTED) && m->rank % 2 == 0 && tt_coord_is_live(m) && c->epoch > 1)
+        c->conf.order[c->nmembers - 1] = c->conf.order[0];
+    return write_seats(c, &msg, false);
+}
+
+void tt_coord_send_view(struct tt_coord *c, struct tt_coord_member *m)
+{
+    tt_coord_send(c, m, write_view(c, m));
+}
+
+/* Members that are not in the new view: the dead go, others wait again. */
+static void put_out(struct tt_coord *c, struct tt_coord_member *m)
+{
+    const struct tt_elmsg dropped = { .kind = TT_ELMSG_DROPPED, .epoch = c->epoch };
+
+    m->rank = TT_COORD_NO_RANK;
+    if (m->state == TT_COORD_LOST) {
+        tt_coord_set(c, m, TT_COORD_UNKNOWN);
+    } else if (tt_coord_is_live(m)) {
+        tt_coord_set(c, m, TT_COORD_WAITING);
+        tt_coord_send_msg(c, m, &dropped);
+    }
+}
+
+static void let_in(struct tt_coord *c, struct tt_coord_member *m)
+{
+    if (m->state == TT_COORD_CANDIDATE)
+        tt_coord_set(c, m, TT_COORD_IN_VIEW);
+    tt_assert(tt_coord_is_live(m));
+    m->rank = m->next_rank;
+    m->called = m->answered = false;
+    m->attempts = 0;
+    m->edges = 0;
+    m->gone[0] = m->gone[1] = 0;
+}
+
+void tt_coord_install(struct tt_coord *c)
+{
+    size_t bytes = 0;
+
+    c->epoch++;
+    c->last = (struct tt_coord_result){ .is_view = true, .round = c->round, .epoch = c->epoch };
+    c->view_round = c->round++;
+    c->proposing = c->revoked = c->asking = c->decided = c->changed = false;
+    tt_coord_reset_syncs(c);
+    sort_by_rank(c, true);
+    tt_coord_log_view(c);
+    for (uint32_t i = 0; i < c->nmembers; i++)
+        if (c->conf.members[i].next_rank == TT_COORD_NO_RANK)
+            put_out(c, &c->conf.members[i]);
+        else
+            let_in(c, &c->conf.members[i]);
+    tt_coord_tell_news(c);
+    for (uint32_t i = 0; i < c->nmembers; i++) {
+        if (!tt_coord_is_live(&c->conf.members[i]))
+            continue;
+        if (bytes == 0 || TT_PLANTED(TT_BUG_HALF_ADMITTED))
+            bytes = write_view(c, &c->conf.members[i]);
+        tt_coord_send(c, &c->conf.members[i], bytes);
+    }
+}

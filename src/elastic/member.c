@@ -1,0 +1,395 @@
+/* The session with the coordinator, views and calls. Operations are in member_ops.c. Everything that was said and not yet answered is
+ * said again on a new connection, and everything may be heard twice: a call by its round, a question, proposal or view by its number. */
+#include "elastic/member.h"
+
+#include <stdio.h>
+#include <string.h>
+#include "base/clock.h"
+#include "base/status.h"
+#include "elastic/member_state.h"
+
+#define FIRST_LEASE_NS TT_SECOND /* until the coordinator says its own */
+#define RETRY_NS (5 * TT_MS)     /* doubles with each failure, up to a quarter of the lease */
+
+void tt_member_emit(struct tt_member *m, const struct tt_member_act *act)
+{
+    m->conf.emit(m->conf.context, act);
+}
+
+static void emit_kind(struct tt_member *m, uint8_t kind)
+{
+    tt_member_emit(m, &(struct tt_member_act){ .kind = kind });
+}
+
+static void at(struct tt_member *m, uint64_t now_ns)
+{
+    tt_assert(now_ns >= m->now_ns);
+    m->now_ns = now_ns;
+}
+
+/* ---- sending ---- */
+
+void tt_member_send(struct tt_member *m, size_t bytes)
+{
+    tt_assert(bytes > 0);
+    if (m->connected)
+        tt_member_emit(m,
+                       &(struct tt_member_act){ .kind = TT_MEMBER_ACT_SEND, .data = m->conf.scratch, .bytes = bytes });
+}
+
+void tt_member_send_msg(struct tt_member *m, const struct tt_elmsg *msg)
+{
+    tt_member_send(m, tt_elmsg_write(m->conf.scratch, TT_ELMSG_BYTES_MAX, msg));
+}
+
+static void send_kind(struct tt_member *m, uint8_t kind)
+{
+    tt_member_send_msg(m, &(struct tt_elmsg){ .kind = kind, .epoch = m->epoch });
+}
+
+/* ---- the connection ---- */
+
+static void reconnect(struct tt_member *m)
+{
+    const uint64_t most_ns = m->lease_ns / 4;
+    uint64_t delay_ns = 0;
+
+    if (m->failures > 0)
+        delay_ns =
+            m->failures < 16 && (RETRY_NS << (m->failures - 1)) < most_ns ? RETRY_NS << (m->failures - 1) : most_ns;
+    m->connected = m->welcome = false;
+    tt_member_emit(m, &(struct tt_member_act){ .kind = TT_MEMBER_ACT_CONNECT, .delay_ns = delay_ns });
+    m->failures++;
+}
+
+void tt_member_init(struct tt_member *m, const struct tt_member_conf *conf, uint64_t now_ns)
+{
+    memset(m, 0, sizeof *m);
+    m->conf = *conf;
+    m->view = conf->view;
+    m->proposed = conf->proposed;
+    m->now_ns = now_ns;
+    m->lease_ns = FIRST_LEASE_NS;
+    reconnect(m);
+}
+
+void tt_member_connected(struct tt_member *m, uint64_t now_ns)
+{
+    struct tt_elmsg join = { .kind = TT_ELMSG_JOIN,
+                             .what = !m->calling                ? 0
+                                     : tt_member_is_syncing(m) ? TT_CALL_SYNC
+                                                               : m->call.what,
+                             .epoch = m->epoch,
+                             .number = m->round,
+                             .group = m->conf.group,
+                             .role = m->conf.role,
+                             .nroles = m->conf.nroles,
+                             .card = m->conf.card };
+
+    at(m, now_ns);
+    if (m->over)
+        return;
+    m->connected = true;
+    m->heard_ns = now_ns;
+    m->beat_ns = now_ns + m->lease_ns / 4;
+    memcpy(join.cookie, m->conf.cookie, TT_COOKIE_BYTES);
+    snprintf(join.text, sizeof join.text, "%s", m->conf.run);
+    tt_member_send_msg(m, &join);
+}
+
+void tt_member_disconnected(struct tt_member *m, uint64_t now_ns)
+{
+    at(m, now_ns);
+    if (!m->over)
+        reconnect(m);
+}
+
+uint64_t tt_member_next_ns(const struct tt_member *m)
+{
+    const uint64_t silent_ns = m->heard_ns + m->lease_ns;
+
+    if (m->over || !m->connected)
+        return TT_NEVER;
+    return m->beat_ns < silent_ns ? m->beat_ns : silent_ns;
+}
+
+void tt_member_tick(struct tt_member *m, uint64_t now_ns)
+{
+    at(m, now_ns);
+    if (m->over || !m->connected)
+        return;
+    if (now_ns - m->heard_ns >= m->lease_ns) {
+        emit_kind(m, TT_MEMBER_ACT_DISCONNECT);
+        reconnect(m);
+    } else if (now_ns >= m->beat_ns) {
+        m->beat_ns = now_ns + m->lease_ns / 4;
+        send_kind(m, TT_ELMSG_HEARTBEAT);
+    }
+}
+
+void tt_member_end(struct tt_member *m, tutti_status status, const char *text)
+{
+    m->over = true;
+    m->stopped = true;
+    if (m->connected)
+        emit_kind(m, TT_MEMBER_ACT_DISCONNECT);
+    m->connected = false;
+    tt_member_emit(m, &(struct tt_member_act){ .kind = TT_MEMBER_ACT_OVER, .status = status, .text = text });
+}
+
+/* ---- calls ---- */
+
+static void send_call(struct tt_member *m)
+{
+    if (tt_member_is_syncing(m)) {
+        tt_member_send_offer(m);
+        return;
+    }
+    m->call.epoch = m->epoch;
+    m->call.number = m->round;
+    if (m->welcome)
+        tt_member_send_msg(m, &m->call);
+    if (m->welcome && m->cancelling)
+        tt_member_send_msg(m, &(struct tt_elmsg){ .kind = TT_ELMSG_CANCEL, .number = m->round });
+}
+
+tutti_status tt_member_call(struct tt_member *m, const struct tt_elmsg *call, uint64_t now_ns)
+{
+    at(m, now_ns);
+    if (m->over || m->calling || tt_member_is_busy(m) || (m->epoch == 0 && call->what != TT_CALL_EPOCH))
+        return TUTTI_ERR_INVALID;
+    m->call = *call;
+    m->call.kind = TT_ELMSG_CALL;
+    m->calling = true;
+    m->cancelling = false;
+    send_call(m);
+    return TUTTI_OK;
+}
+
+void tt_member_cancel(struct tt_member *m, uint64_t now_ns)
+{
+    at(m, now_ns);
+    if (m->over || !m->calling || m->cancelling)
+        return;
+    m->cancelling = true;
+    if (tt_member_is_syncing(m))
+        tt_member_send_withdraw(m);
+    else if (m->welcome)
+        tt_member_send_msg(m, &(struct tt_elmsg){ .kind = TT_ELMSG_CANCEL, .number = m->round });
+}
+
+static void on_result(struct tt_member *m, const struct tt_elmsg *msg)
+{
+    if (!m->calling || tt_member_is_syncing(m) || msg->number != m->round)
+        return;
+    m->calling = m->cancelling = false;
+    if (msg->what != TT_ROUND_TIMEOUT)
+        m->round++;
+    tt_member_emit(m, &(struct tt_member_act){ .kind = TT_MEMBER_ACT_CALL_DONE,
+                                               .what = msg->what,
+                                               .value = msg->value,
+                                               .id = msg->id,
+                                               .other = msg->other });
+}
+
+/* ---- views ---- */
+
+/* Our group is not complete any longer: we are newcomers again, and our `epoch` goes on waiting. */
+static void drop(struct tt_member *m)
+{
+    m->epoch = 0;
+    m->round = 0;
+    m->nranks = 0;
+    m->stopped = true;
+    emit_kind(m, TT_MEMBER_ACT_STOP);
+    if (!tt_member_is_syncing(m))
+        return;
+    m->calling = m->cancelling = false; /* it is not ours any longer */
+    tt_member_emit(m, &(struct tt_member_act){ .kind = TT_MEMBER_ACT_CALL_DONE, .what = TT_ROUND_LOST });
+}
+
+static void on_view(struct tt_member *m, struct tt_elmsg *msg)
+{
+    uint32_t rank = UINT32_MAX;
+
+    if (msg->epoch <= m->epoch)
+        return;
+    for (uint32_t i = 0; i < msg->nlist; i++) {
+        tt_elmsg_next_seat(msg, &m->view[i]);
+        if (m->view[i].id == m->id)
+            rank = i;
+    }
+    if (rank == UINT32_MAX || !m->calling || tt_member_is_syncing(m) || m->call.what != TT_CALL_EPOCH) {
+        tt_member_end(m, TUTTI_ERR_PROTOCOL, "the coordinator told of a view that is not ours");
+        return;
+    }
+    m->epoch = msg->epoch;
+    m->rank = rank;
+    m->nranks = msg->nlist;
+    m->round = msg->number + 1;
+    m->calling = m->cancelling = m->stopped = m->revoking = false;
+    m->proposal = 0;
+    memset(m->ops, 0, sizeof m->ops);
+    m->sync = (struct tt_member_sync){ .number = { 1, 1 } };
+    if (msg->news.number > m->news.number)
+        m->news = msg->news;
+    tt_member_emit(m, &(struct tt_member_act){ .kind = TT_MEMBER_ACT_VIEW });
+    tt_member_emit(m, &(struct tt_member_act){ .kind = TT_MEMBER_ACT_CALL_DONE, .what = TT_ROUND_OK });
+}
+
+static void on_proposal(struct tt_member *m, struct tt_elmsg *msg)
+{
+    m->proposal = msg->number;
+    m->nproposed = msg->nlist;
+    for (uint32_t i = 0; i < msg->nlist; i++)
+        tt_elmsg_next_seat(msg, &m->proposed[i]);
+    emit_kind(m, TT_MEMBER_ACT_REACH);
+}
+
+void tt_member_reached(struct tt_member *m, uint64_t proposal, const uint64_t *failed, uint32_t n, uint64_t now_ns)
+{
+    const struct tt_elmsg msg = { .kind = TT_ELMSG_READY, .number = proposal };
+    struct tt_elmsg_writer w;
+
+    at(m, now_ns);
+    if (m->over || proposal != m->proposal)
+        return;
+    tt_elmsg_begin(&w, m->conf.scratch, TT_ELMSG_BYTES_MAX, &msg);
+    for (uint32_t i = 0; i < n; i++)
+        tt_elmsg_add_id(&w, failed[i]);
+    tt_member_send(m, tt_elmsg_end(&w));
+}
+
+/* ---- leaving ---- */
+
+void tt_member_leave(struct tt_member *m, uint8_t how, uint64_t now_ns)
+{
+    at(m, now_ns);
+    if (m->over)
+        return;
+    m->leaving = true;
+    if (m->welcome)
+        tt_member_send_msg(m, &(struct tt_elmsg){ .kind = TT_ELMSG_LEAVE, .what = how });
+    if (how == TT_LEAVE_NOW)
+        tt_member_end(m, TUTTI_OK, "we left");
+}
+
+static void send_suspicion(struct tt_member *m, uint64_t id, uint8_t what)
+{
+    if (!m->over && m->welcome)
+        tt_member_send_msg(m,
+                           &(struct tt_elmsg){ .kind = TT_ELMSG_SUSPECT, .what = what, .id = id, .epoch = m->epoch });
+}
+
+void tt_member_suspect(struct tt_member *m, uint64_t id, uint64_t now_ns)
+{
+    at(m, now_ns);
+    send_suspicion(m, id, TT_SUSPECT_CUT);
+}
+
+void tt_member_gone(struct tt_member *m, uint64_t id, uint64_t now_ns)
+{
+    at(m, now_ns);
+    send_suspicion(m, id, TT_SUSPECT_GONE);
+}
+
+void tt_member_revoke(struct tt_member *m, uint64_t now_ns)
+{
+    at(m, now_ns);
+    if (m->over || m->epoch == 0)
+        return;
+    m->revoking = true;
+    if (m->welcome)
+        send_kind(m, TT_ELMSG_REVOKE);
+}
+
+/* ---- messages ---- */
+
+static void on_welcome(struct tt_member *m, const struct tt_elmsg *msg)
+{
+    if (m->id != 0 && m->id != msg->id) {
+        if (m->leaving)
+            tt_member_end(m, TUTTI_OK, "we left");
+        else
+            tt_member_end(m, TUTTI_ERR_ABORTED, "the coordinator has forgotten us: we were away for too long");
+        return;
+    }
+    m->id = msg->id;
+    memcpy(m->secret, msg->cookie, TT_COOKIE_BYTES);
+    m->welcome = true;
+    if (msg->news.number > m->news.number)
+        m->news = msg->news;
+    m->failures = 0;
+    if (msg->value >= 4 * TT_MS && msg->value < TT_NEVER / 2)
+        m->lease_ns = msg->value;
+    if (msg->epoch == 0 && m->epoch > 0)
+        drop(m); /* and the word of it was lost */
+    if (m->leaving)
+        tt_member_send_msg(m, &(struct tt_elmsg){ .kind = TT_ELMSG_LEAVE, .what = TT_LEAVE_NOTICE });
+    if ((m->revoking || m->stopped) && m->epoch > 0)
+        send_kind(m, TT_ELMSG_REVOKE); /* a coordinator that restarted may not know */
+    if (m->calling)
+        send_call(m);
+}
+
+void tt_member_frame(struct tt_member *m, const void *data, size_t bytes, uint64_t now_ns)
+{
+    struct tt_elmsg msg;
+
+    at(m, now_ns);
+    if (m->over || !m->connected)
+        return;
+    m->heard_ns = now_ns;
+    if (!tt_elmsg_read(&msg, data, bytes) ||
+        (!m->welcome && msg.kind != TT_ELMSG_WELCOME && msg.kind != TT_ELMSG_REFUSED)) {
+        emit_kind(m, TT_MEMBER_ACT_DISCONNECT);
+        reconnect(m);
+        return;
+    }
+    if ((msg.kind == TT_ELMSG_PROPOSE || msg.kind == TT_ELMSG_VIEW) && msg.nlist > m->conf.members_max) {
+        tt_member_end(m, TUTTI_ERR_NOMEM, "the run has more members than this one has room for");
+        return;
+    }
+    switch (msg.kind) {
+    case TT_ELMSG_WELCOME:
+        on_welcome(m, &msg);
+        return;
+    case TT_ELMSG_REFUSED:
+        tt_member_end(m, msg.what < TUTTI_STATUS_COUNT ? (tutti_status)msg.what : TUTTI_ERR_PROTOCOL, msg.text);
+        return;
+    case TT_ELMSG_NEWS:
+        if (msg.news.number > m->news.number)
+            m->news = msg.news;
+        return;
+    case TT_ELMSG_PROPOSE:
+        on_proposal(m, &msg);
+        return;
+    case TT_ELMSG_VIEW:
+        on_view(m, &msg);
+        return;
+    case TT_ELMSG_DROPPED:
+        if (msg.epoch <= m->epoch || m->epoch == 0)
+            return;
+        drop(m);
+        if (m->calling && m->cancelling) /* what we took back was of a round that we are not in any longer */
+            tt_member_send_msg(m, &(struct tt_elmsg){ .kind = TT_ELMSG_CANCEL, .number = m->round });
+        return;
+    case TT_ELMSG_RESULT:
+        on_result(m, &msg);
+        return;
+    case TT_ELMSG_PLAN:
+        tt_member_on_plan(m, &msg);
+        return;
+    case TT_ELMSG_SYNCED:
+        tt_member_on_synced(m, &msg);
+        return;
+    case TT_ELMSG_LOST:
+        tt_member_on_lost(m, &msg);
+        return;
+    case TT_ELMSG_VERDICTS:
+        tt_member_on_verdicts(m, &msg);
+        return;
+    default:
+        return; /* ALIVE, and what only members or journals say */
+    }
+}

@@ -1,0 +1,163 @@
+/* A member of an elastic run as a pure state machine: its session with the coordinator, its view, the calls that all members make, and
+ * where it stands in each operation. No socket, clock, thread or allocation: what happens comes in by the calls below, each with the
+ * time; what is to be done goes out through `emit`, in order.
+ *
+ * An operation whose members all live never meets the coordinator. When its own part is done (tt_member_complete), a member tells the
+ * others in ceil(log2 nranks) rounds, as a dissemination barrier does: in round k rank r tells r + 2^k, and waits for r - 2^k. After the
+ * last round it knows that everybody's part is done, and the operation is FINAL: nothing can take its result back. The messages also
+ * carry the latest news that any member had, so that all learn the same with the same operation: `poll` has one answer on all.
+ * When somebody is lost, coord_loss.c tells how all come to one verdict. */
+#ifndef TT_ELASTIC_MEMBER_H
+#define TT_ELASTIC_MEMBER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include "elastic/message.h"
+#include "elastic/sync.h"
+#include "tutti/tutti.h"
+
+#define TT_PEERMSG_BYTES 44     /* what members say to each other about an operation */
+
+enum tt_member_act_kind {
+    TT_MEMBER_ACT_CONNECT,      /* to a coordinator, after delay_ns; then tt_member_connected or tt_member_disconnected */
+    TT_MEMBER_ACT_DISCONNECT,   /* drop the connection without a word */
+    TT_MEMBER_ACT_SEND,         /* data[bytes] to the coordinator; copied */
+    TT_MEMBER_ACT_SEND_PEER,    /* data[bytes] to `rank` of the view; copied */
+    TT_MEMBER_ACT_REACH,        /* connect to everybody in m->proposed, then tt_member_reached */
+    TT_MEMBER_ACT_VIEW,         /* m->view is the view now */
+    TT_MEMBER_ACT_STOP,         /* nothing of this epoch may go on or begin; verdicts follow */
+    TT_MEMBER_ACT_OP_DONE,      /* operation n of `tag` ended: state FINAL, with the news that all got with it, or RESTORED, with none */
+    TT_MEMBER_ACT_CALL_DONE,    /* the call that was made ended: what: enum tt_round_status, value, id, other; of a sync that is OK or SAME:
+                                 * value is the revision that all have now */
+    TT_MEMBER_ACT_SYNC_PLAN,    /* of the sync that is under way: m->sync.part, content, holders: for tt_transfer_plan */
+    TT_MEMBER_ACT_OVER          /* this member is none any longer; status and text say why */
+};
+
+struct tt_member_act {
+    uint8_t kind, what, state;
+    uint16_t tag;
+    uint32_t rank;
+    uint64_t delay_ns, n, value, id, other;
+    const void *data;
+    size_t bytes;
+    struct tt_news news;
+    tutti_status status;
+    const char *text;
+};
+
+struct tt_member_conf {
+    char run[TT_ELASTIC_TEXT_BYTES];
+    uint32_t group, role, nroles;       /* nroles 1: no replica groups */
+    uint8_t cookie[TT_COOKIE_BYTES];    /* fresh and unpredictable: who has it is this member */
+    struct tt_blob card;
+    struct tt_seat *view, *proposed;    /* [members_max] each, the caller's, as long as the member lives */
+    uint32_t members_max;               /* of a view; at most TT_ELASTIC_MEMBERS_MAX */
+    uint8_t *scratch;                   /* [TT_ELMSG_BYTES_MAX], likewise */
+    void (*emit)(void *context, const struct tt_member_act *act);
+    void *context;
+};
+
+/* One tag's operations: the last that was begun, and what was heard of it and of the next one (others may be one ahead). */
+struct tt_member_op {
+    uint64_t n;
+    uint8_t state;              /* enum tt_op_state */
+    uint8_t round;              /* of the dissemination, while COMPLETE */
+    uint16_t heard[2];          /* by n & 1: bit k: round k's message is here */
+    struct tt_news news[2];     /* likewise */
+    struct tt_news final_news;  /* what the last FINAL one ended with: operation n or the one before it */
+};
+
+/* The sync that is under way. */
+struct tt_member_sync {
+    uint64_t number[2];         /* by enum tt_sync_scope: of the next one in this epoch, from 1 */
+    uint8_t scope;              /* enum tt_sync_scope, of the one that is called */
+    uint8_t vote;               /* enum tt_sync_vote: ours, once said */
+    uint8_t part;               /* enum tt_sync_part; NONE until there is a plan */
+    uint64_t plan;
+    uint64_t revision;          /* that it leads to */
+    struct tt_hash content;     /* that won */
+    uint32_t nholders;
+    uint32_t holders[TT_SYNC_HOLDERS_MAX];  /* ranks; of a receiver: whom to fetch from */
+};
+
+struct tt_member {
+    struct tt_member_conf conf;
+    uint64_t now_ns;
+    bool over, connected, welcome;      /* welcome: the coordinator knows us on this connection */
+    bool leaving;
+    uint32_t failures;                  /* to connect, in a row */
+    uint8_t secret[TT_COOKIE_BYTES];    /* the run's, from the first WELCOME on */
+    uint64_t id, lease_ns, heard_ns, beat_ns;
+    uint64_t epoch;                     /* 0: in no view */
+    uint32_t rank, nranks;
+    struct tt_seat *view, *proposed;    /* [nranks], [nproposed] */
+    uint32_t nproposed;
+    uint64_t proposal, round;           /* round: of the next call; 0: a newcomer, whose call waits for admission */
+    bool calling, cancelling;           /* cancelling: the call's deadline passed */
+    struct tt_elmsg call;
+    struct tt_member_sync sync;
+    bool stopped, revoking;             /* this epoch's operations are over; we want them to be */
+    uint64_t question;
+    struct tt_news news;                /* the latest from the coordinator */
+    struct tt_member_op ops[TT_ELASTIC_TAGS];
+};
+
+void tt_member_init(struct tt_member *m, const struct tt_member_conf *conf, uint64_t now_ns);
+/* ---- the connection to the coordinator ---- */
+void tt_member_connected(struct tt_member *m, uint64_t now_ns);
+void tt_member_disconnected(struct tt_member *m, uint64_t now_ns);
+void tt_member_frame(struct tt_member *m, const void *data, size_t bytes, uint64_t now_ns);
+/* Time passed; to be called at tt_member_next_ns at the latest. */
+void tt_member_tick(struct tt_member *m, uint64_t now_ns);
+uint64_t tt_member_next_ns(const struct tt_member *m);
+
+/* ---- what all members do ---- */
+/* A call of enum tt_call_kind; CALL_DONE follows. INVALID: another call or an operation is under way, or (agree, commit) there is no
+ * view; nothing happened then. */
+tutti_status tt_member_call(struct tt_member *m, const struct tt_elmsg *call, uint64_t now_ns);
+/* Its deadline passed: CALL_DONE follows, perhaps with an outcome that was faster. */
+void tt_member_cancel(struct tt_member *m, uint64_t now_ns);
+/* The answer to REACH: failed[n], ids that could not be reached. To be given within a lease, whatever happens: who gives none within two is
+ * not admitted, or lost. */
+void tt_member_reached(struct tt_member *m, uint64_t proposal, const uint64_t *failed, uint32_t n, uint64_t now_ns);
+void tt_member_leave(struct tt_member *m, uint8_t how, uint64_t now_ns);
+/* A member of the view could not be reached again for a whole lease; to be said again each lease while that lasts. Of two that suspect
+ * each other one is lost, a quarter of a lease later. Also the vote by which members put one out that lives, but does not call: TIMEOUT
+ * names it; whom most of them suspect within that quarter is lost. */
+void tt_member_suspect(struct tt_member *m, uint64_t id, uint64_t now_ns);
+/* Our connection to a member of the view ended, and wherever it listened the system says that nobody does. If the coordinator has lost it too,
+ * it does not wait for it to come back. */
+void tt_member_gone(struct tt_member *m, uint64_t id, uint64_t now_ns);
+void tt_member_revoke(struct tt_member *m, uint64_t now_ns);
+
+/* ---- shared state ---- */
+/* Offers what we have: a call like others (one at a time, no operation open, a view; in each scope all call in the same order); CALL_DONE
+ * follows, after SYNC_PLAN where some must receive. To be said again in a view whose epoch is over (some were lost) is fine. The arrays
+ * must stay as they are until CALL_DONE. tt_member_cancel takes it back; once there is a plan, that ends the sync for all (ABANDONED). */
+tutti_status tt_member_sync(struct tt_member *m, const struct tt_sync_offer *offer, uint64_t now_ns);
+/* A receiver's word (TT_TRANSFER_ACT_VOTE). */
+void tt_member_vote(struct tt_member *m, uint8_t vote, uint64_t now_ns);
+/* As messages between members have the scope of the sync that is under way. */
+uint16_t tt_member_scope(const struct tt_member *m);
+
+/* ---- operations ---- */
+/* INVALID: the tag is out of range or in use, a call is under way, or there is no view; PEER_LOST: this epoch is over. */
+tutti_status tt_member_begin(struct tt_member *m, uint32_t tag, uint64_t now_ns);
+/* Our part of the tag's operation is done. Ignored once the epoch is over: the verdict decides. */
+void tt_member_complete(struct tt_member *m, uint32_t tag, uint64_t now_ns);
+/* The same in two steps, for a shell that itself brings word of all parts together (an all-gather of `mine` that succeeds tells as much as
+ * the rounds of messages do): our part is done, and nobody is told. False: the epoch is over, the verdict decides. */
+bool tt_member_complete_alone(struct tt_member *m, uint32_t tag, struct tt_news *mine, uint64_t now_ns);
+/* Every member of the view has done the first step for this operation; latest: of all their news. Ignored once the epoch is over. */
+void tt_member_all_complete(struct tt_member *m, uint32_t tag, const struct tt_news *latest, uint64_t now_ns);
+/* Nothing of what was begun has happened, and nobody heard of it: as if it had not been begun. Ignored once the epoch is over. */
+void tt_member_take_back(struct tt_member *m, uint32_t tag, uint64_t now_ns);
+
+enum tt_peermsg { TT_PEERMSG_TAKEN, TT_PEERMSG_EARLY, TT_PEERMSG_STALE, TT_PEERMSG_BAD };
+/* data[bytes] from `rank` of the view. EARLY: it is of the next view; keep it until VIEW (at most a few per tag and peer), and say it
+ * again. STALE: of an epoch that is over, or said before: messages must not be lost between two that live, but may come in any order and
+ * twice. BAD: no message, or one that this rank cannot send. */
+enum tt_peermsg tt_member_peer(struct tt_member *m, uint32_t rank, const void *data, size_t bytes, uint64_t now_ns);
+
+#endif

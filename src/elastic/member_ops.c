@@ -1,0 +1,259 @@
+/* Where a member stands in each operation, how all come to know that all are done, and what happens when somebody is lost. */
+#include <string.h>
+#include "base/status.h"
+#include "elastic/member_state.h"
+#include "elastic/planted.h"
+
+static bool is_open(const struct tt_member_op *op)
+{
+    return op->state == TT_OP_PENDING || op->state == TT_OP_COMPLETE;
+}
+
+bool tt_member_is_busy(const struct tt_member *m)
+{
+    for (uint32_t tag = 0; tag < TT_ELASTIC_TAGS; tag++)
+        if (is_open(&m->ops[tag]))
+            return true;
+    return false;
+}
+
+static void later_news(struct tt_news *have, const struct tt_news *other)
+{
+    if (other->number > have->number)
+        *have = *other;
+}
+
+/* ---- members among themselves ---- */
+
+static uint32_t nrounds(const struct tt_member *m)
+{
+    uint32_t n = 0;
+
+    while (1u << n < m->nranks)
+        n++;
+    return n;
+}
+
+/* Round k's message: {epoch, tag, n, k, news}. */
+static void tell(struct tt_member *m, uint32_t tag)
+{
+    const struct tt_member_op *op = &m->ops[tag];
+    const struct tt_news *news = &op->news[op->n & 1];
+    uint8_t data[TT_PEERMSG_BYTES];
+    struct tt_writer w;
+
+    tt_writer_init(&w, data, sizeof data);
+    tt_write_u8(&w, TT_ELASTIC_VERSION);
+    tt_write_u8(&w, op->round);
+    tt_write_u16(&w, (uint16_t)tag);
+    tt_write_u64(&w, m->epoch);
+    tt_write_u64(&w, op->n);
+    tt_write_u64(&w, news->number);
+    tt_write_u32(&w, news->newcomers);
+    tt_write_u32(&w, news->lost);
+    tt_write_u32(&w, news->leaving);
+    tt_write_u32(&w, news->revoked);
+    tt_assert(!w.bad && tt_writer_bytes(&w) == TT_PEERMSG_BYTES);
+    tt_member_emit(m, &(struct tt_member_act){ .kind = TT_MEMBER_ACT_SEND_PEER,
+                                               .rank = (m->rank + (1u << op->round)) % m->nranks,
+                                               .data = data,
+                                               .bytes = sizeof data });
+}
+
+static void end_op(struct tt_member *m, uint32_t tag, uint8_t state, const struct tt_news *news)
+{
+    struct tt_member_op *op = &m->ops[tag];
+
+    op->state = state;
+    if (state == TT_OP_FINAL)
+        op->final_news = *news;
+    tt_member_emit(
+        m, &(struct tt_member_act){
+               .kind = TT_MEMBER_ACT_OP_DONE, .tag = (uint16_t)tag, .n = op->n, .state = state, .news = *news });
+}
+
+static void advance(struct tt_member *m, uint32_t tag)
+{
+    struct tt_member_op *op = &m->ops[tag];
+    const uint32_t parity = op->n & 1, last = nrounds(m);
+    struct tt_news news;
+
+    if (op->state != TT_OP_COMPLETE || m->stopped)
+        return;
+    while (op->round < last && op->heard[parity] & 1u << op->round)
+        if (++op->round < last)
+            tell(m, tag);
+    if (op->round < last)
+        return;
+    news = op->news[parity];
+    op->heard[parity] = 0;
+    memset(&op->news[parity], 0, sizeof news);
+    end_op(m, tag, TT_OP_FINAL, &news);
+}
+
+tutti_status tt_member_begin(struct tt_member *m, uint32_t tag, uint64_t now_ns)
+{
+    tt_assert(now_ns >= m->now_ns);
+    m->now_ns = now_ns;
+    if (m->over || m->epoch == 0 || m->calling || tag >= TT_ELASTIC_TAGS ||
+        (is_open(&m->ops[tag]) && !TT_PLANTED(TT_BUG_TAG_REUSED)))
+        return TUTTI_ERR_INVALID;
+    if (m->stopped)
+        return TUTTI_ERR_PEER_LOST;
+    m->ops[tag].n++;
+    m->ops[tag].state = TT_OP_PENDING;
+    return TUTTI_OK;
+}
+
+void tt_member_complete(struct tt_member *m, uint32_t tag, uint64_t now_ns)
+{
+    struct tt_member_op *op = &m->ops[tag];
+
+    tt_assert(now_ns >= m->now_ns && tag < TT_ELASTIC_TAGS);
+    m->now_ns = now_ns;
+    if (m->stopped)
+        return;
+    tt_assert(op->state == TT_OP_PENDING);
+    op->state = TT_OP_COMPLETE;
+    op->round = 0;
+    later_news(&op->news[op->n & 1], &m->news);
+    if (m->nranks > 1)
+        tell(m, tag);
+    advance(m, tag);
+}
+
+bool tt_member_complete_alone(struct tt_member *m, uint32_t tag, struct tt_news *mine, uint64_t now_ns)
+{
+    struct tt_member_op *op = &m->ops[tag];
+
+    tt_assert(now_ns >= m->now_ns && tag < TT_ELASTIC_TAGS);
+    m->now_ns = now_ns;
+    if (m->stopped)
+        return false;
+    tt_assert(op->state == TT_OP_PENDING);
+    op->state = TT_OP_COMPLETE;
+    op->round = 0;
+    *mine = m->news;
+    return true;
+}
+
+void tt_member_all_complete(struct tt_member *m, uint32_t tag, const struct tt_news *latest, uint64_t now_ns)
+{
+    tt_assert(now_ns >= m->now_ns && tag < TT_ELASTIC_TAGS);
+    m->now_ns = now_ns;
+    if (m->stopped)
+        return;
+    tt_assert(m->ops[tag].state == TT_OP_COMPLETE);
+    end_op(m, tag, TT_OP_FINAL, latest);
+}
+
+void tt_member_take_back(struct tt_member *m, uint32_t tag, uint64_t now_ns)
+{
+    struct tt_member_op *op = &m->ops[tag];
+
+    tt_assert(now_ns >= m->now_ns && tag < TT_ELASTIC_TAGS);
+    m->now_ns = now_ns;
+    if (m->stopped)
+        return;
+    tt_assert(op->state == TT_OP_PENDING);
+    op->n--;
+    op->state = op->n > 0 ? TT_OP_FINAL : TT_OP_NONE; /* what was restored ended its epoch */
+}
+
+enum tt_peermsg tt_member_peer(struct tt_member *m, uint32_t rank, const void *data, size_t bytes, uint64_t now_ns)
+{
+    struct tt_member_op *op;
+    struct tt_news news;
+    struct tt_reader r;
+    uint8_t version, round;
+    uint16_t tag;
+    uint64_t epoch, n;
+
+    tt_assert(now_ns >= m->now_ns);
+    m->now_ns = now_ns;
+    tt_reader_init(&r, data, bytes);
+    version = tt_read_u8(&r);
+    round = tt_read_u8(&r);
+    tag = tt_read_u16(&r);
+    epoch = tt_read_u64(&r);
+    n = tt_read_u64(&r);
+    news.number = tt_read_u64(&r);
+    news.newcomers = tt_read_u32(&r);
+    news.lost = tt_read_u32(&r);
+    news.leaving = tt_read_u32(&r);
+    news.revoked = tt_read_u32(&r);
+    if (r.bad || r.at != r.end || version != TT_ELASTIC_VERSION || tag >= TT_ELASTIC_TAGS)
+        return TT_PEERMSG_BAD;
+    if (epoch > m->epoch)
+        return TT_PEERMSG_EARLY;
+    if ((epoch < m->epoch && !TT_PLANTED(TT_BUG_STALE_EPOCH_ACCEPTED)) || m->stopped)
+        return TT_PEERMSG_STALE;
+    op = &m->ops[tag];
+    if (round >= nrounds(m) || (rank + (1u << round)) % m->nranks != m->rank || n > op->n + 1 || n == 0)
+        return TT_PEERMSG_BAD;
+    if (n < op->n || (n == op->n && !is_open(op)) || op->heard[n & 1] & 1u << round)
+        return TT_PEERMSG_STALE;
+    op->heard[n & 1] = (uint16_t)(op->heard[n & 1] | 1u << round);
+    later_news(&op->news[n & 1], &news);
+    if (n == op->n)
+        advance(m, tag);
+    return TT_PEERMSG_TAKEN;
+}
+
+/* ---- when somebody is lost ---- */
+
+static void answer(struct tt_member *m)
+{
+    const struct tt_elmsg msg = { .kind = TT_ELMSG_ANSWER, .epoch = m->epoch, .number = m->question };
+    struct tt_elmsg_writer w;
+
+    tt_elmsg_begin(&w, m->conf.scratch, TT_ELMSG_BYTES_MAX, &msg);
+    for (uint32_t tag = 0; tag < TT_ELASTIC_TAGS; tag++)
+        if (m->ops[tag].n > 0)
+            tt_elmsg_add_op(&w, &(struct tt_op_entry){ .state = m->ops[tag].state,
+                                                       .tag = (uint16_t)tag,
+                                                       .n = m->ops[tag].n,
+                                                       .news = m->ops[tag].final_news });
+    tt_member_send(m, tt_elmsg_end(&w));
+}
+
+void tt_member_on_lost(struct tt_member *m, struct tt_elmsg *msg)
+{
+    if (msg->epoch != m->epoch || msg->number < m->question)
+        return;
+    m->question = msg->number;
+    if (!m->stopped) {
+        m->stopped = true;
+        tt_member_emit(m, &(struct tt_member_act){ .kind = TT_MEMBER_ACT_STOP });
+    }
+    answer(m);
+}
+
+void tt_member_on_verdicts(struct tt_member *m, struct tt_elmsg *msg)
+{
+    static const struct tt_news none; /* who hears of it by another question would hear of other news */
+    struct tt_op_entry e;
+
+    if (msg->epoch != m->epoch || msg->number != m->question || !m->stopped)
+        return;
+    for (uint32_t i = 0; i < msg->nlist; i++) {
+        struct tt_member_op *op;
+        bool final;
+
+        tt_elmsg_next_op(msg, &e);
+        op = &m->ops[e.tag];
+        if ((!is_open(op) && !TT_PLANTED(TT_BUG_COUNTED_TWICE)) || (e.n != op->n && e.n != op->n + 1))
+            continue;
+        final = e.n > op->n || e.state == TT_OP_FINAL ||
+                (TT_PLANTED(TT_BUG_RESTORE_FORGOTTEN) &&
+                 op->state == TT_OP_COMPLETE); /* somebody began the next one: this one is final there */
+        if (final && op->state == TT_OP_PENDING) {
+            tt_member_end(m, TUTTI_ERR_PROTOCOL, "an operation that we had not completed is said to be final");
+            return;
+        }
+        end_op(m, e.tag, final ? TT_OP_FINAL : TT_OP_RESTORED, final ? &e.news : &none);
+    }
+    for (uint32_t tag = 0; tag < TT_ELASTIC_TAGS; tag++)
+        if (is_open(&m->ops[tag]))
+            end_op(m, tag, TT_OP_RESTORED, &none); /* nobody but us ever heard of it; nothing stays open */
+}

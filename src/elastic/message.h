@@ -1,0 +1,181 @@
+/* What the coordinator and a member say to each other, and what the coordinator writes into its journal: one kind of message each,
+ * with fixed fields in a fixed order, then at most one list. The table in message.c says which kind has which; docs/elastic-protocol.md
+ * is drawn from the same names. Everything that is read here may come from a stranger: a message is taken whole or not at all. */
+#ifndef TT_ELASTIC_MESSAGE_H
+#define TT_ELASTIC_MESSAGE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include "base/bytes.h"
+#include "elastic/sync.h"
+
+#define TT_ELASTIC_VERSION 1
+#define TT_ELASTIC_MEMBERS_MAX 4096u    /* of a run, newcomers counted in */
+#define TT_ELASTIC_TAGS 256u            /* tags of operations of one view are below this */
+#define TT_ELASTIC_TEXT_BYTES 200       /* a sentence, or the name of a run, with its NUL */
+#define TT_COOKIE_BYTES 16
+/* An upper bound of a message's bytes: all members with the longest cards. */
+#define TT_ELMSG_BYTES_MAX (512u + TT_ELASTIC_MEMBERS_MAX * (TT_BLOB_BYTES + 18u))
+
+enum tt_elmsg_kind {
+    /* member to coordinator */
+    TT_ELMSG_JOIN = 1,      /* the first on a connection; with a cookie that is known it takes up where the member was: number: of the round
+                             * that it calls next or waits in, of which epoch; what: the call it waits in, 0: none */
+    TT_ELMSG_HEARTBEAT,
+    TT_ELMSG_LEAVE,         /* what: enum tt_leave */
+    TT_ELMSG_CALL,          /* a call that all members make: what: enum tt_call_kind */
+    TT_ELMSG_CANCEL,        /* number: the round; the caller's deadline passed */
+    TT_ELMSG_READY,         /* number: the proposal; the list: whom I could not reach */
+    TT_ELMSG_ANSWER,        /* number: the question; the list: where I stand in each operation */
+    TT_ELMSG_SUSPECT,       /* id does not answer me; what: enum tt_suspicion */
+    TT_ELMSG_REVOKE,        /* epoch: nothing more may begin in it */
+    TT_ELMSG_OFFER,         /* a call as well: what I have of the scope's state; what: enum tt_sync_strategy; flags: enum tt_offer_flags;
+                             * number: of the sync in this epoch and scope; value: my revision */
+    TT_ELMSG_WITHDRAW,      /* of sync number: the caller's deadline passed */
+    TT_ELMSG_VOTE,          /* of sync number; what: enum tt_sync_vote; other: the plan */
+    /* coordinator to member */
+    TT_ELMSG_WELCOME,       /* id: yours; epoch: of the view you are in, or 0; value: the lease in ns; cookie: the run's secret */
+    TT_ELMSG_REFUSED,       /* what: a tutti_status; text: why; the connection ends */
+    TT_ELMSG_ALIVE,         /* answers a heartbeat, and asks for one (number 1) */
+    TT_ELMSG_NEWS,
+    TT_ELMSG_PROPOSE,       /* number: the proposal; the list: the members of the view to be, with cards */
+    TT_ELMSG_VIEW,          /* a view is decided, in round number; the list: its members in the order of their ranks */
+    TT_ELMSG_DROPPED,       /* you are in no view any longer, and wait with the newcomers: your group is not complete */
+    TT_ELMSG_RESULT,        /* of round number: what: enum tt_round_status */
+    TT_ELMSG_LOST,          /* number: the question; the list: who is lost in this epoch. Stop, and answer */
+    TT_ELMSG_VERDICTS,      /* number: the question; the list: operations, FINAL or RESTORED */
+    TT_ELMSG_PLAN,          /* of sync number; what: enum tt_sync_part, yours; other: the plan's number; value: the revision that it
+                             * leads to; hash: what won; the list: whom to fetch from */
+    TT_ELMSG_SYNCED,        /* of sync number: what: enum tt_round_status; value: the revision that all have */
+    /* journal */
+    TT_ELMSG_LOG_START,     /* number: which start of the coordinator this is; id: the last that was given; cookie: the run's secret; text: the run */
+    TT_ELMSG_LOG_MEMBER,    /* a newcomer */
+    TT_ELMSG_LOG_GONE,      /* id is forgotten */
+    TT_ELMSG_LOG_LOST,      /* id is lost; what: enum tt_loss */
+    TT_ELMSG_LOG_VIEW,      /* epoch, number: the round; the list: ids in the order of ranks */
+    TT_ELMSG_LOG_RESULT,    /* of round number */
+    TT_ELMSG_LOG_PLAN,      /* of sync number, value, keys, hash; the list: `most` that hold, then those that receive */
+    TT_ELMSG_LOG_SYNC,      /* sync number ended: what, id, other; flags 1: there is a state: value, keys, hash; the list: who has it */
+    TT_ELMSG_KINDS
+};
+
+enum tt_leave { TT_LEAVE_NOTICE, TT_LEAVE_NOW };
+enum tt_suspicion {
+    TT_SUSPECT_SILENT,
+    TT_SUSPECT_CUT,         /* I tried to connect again, for a whole lease */
+    TT_SUSPECT_GONE         /* my connection to it ended, and the system it ran on says that nobody listens where it did */
+};
+enum tt_loss {
+    TT_LOSS_DIED,
+    TT_LOSS_SILENT,
+    TT_LOSS_CUT,
+    TT_LOSS_LEFT,
+    TT_LOSS_ILLEGAL,
+    TT_LOSS_AHEAD,          /* of a sync: its revision is ahead of the scope's */
+    TT_LOSS_KEYS,           /* its arrays are not those that the scope agreed on */
+    TT_LOSS_NOT_TAKEN,      /* it would only send, and something else won */
+    TT_LOSS_FALSE,          /* what it said of its state was not so */
+    TT_LOSSES
+};
+
+enum tt_call_kind {
+    TT_CALL_EPOCH = 1,      /* flags: enum tt_epoch_flags; least, most: members */
+    TT_CALL_AGREE,          /* value: flags, all members' are ANDed */
+    TT_CALL_COMMIT,         /* value: 1 if the step is good here */
+    TT_CALL_SYNC,           /* of one scope; said by OFFER */
+    TT_CALL_KINDS
+};
+
+enum tt_epoch_flags { TT_EPOCH_ADMIT = 1 };     /* else the view only shrinks */
+enum tt_offer_flags { TT_OFFER_INSTEAD = 1 };   /* if all who are willing say so, it is as a first sync */
+
+enum tt_round_status {
+    TT_ROUND_OK,
+    TT_ROUND_SAME,          /* of epoch: the view stays as it was; of sync: all had the state, nobody received */
+    TT_ROUND_TIMEOUT,       /* the caller's deadline passed: its call is taken back, and nothing happened; id: one that had not called, or 0 */
+    TT_ROUND_MISMATCH,      /* members called different things; id and other differ */
+    TT_ROUND_TOO_FEW,       /* fewer would be left than `least` */
+    TT_ROUND_LOST,          /* of agree and commit: the value is of those who are left; of sync: all who held the state are lost */
+    /* of sync; like those above other than OK and SAME: nothing has changed */
+    TT_ROUND_NOBODY,        /* nobody is willing to send a state of the legal revision; value: the last one's */
+    TT_ROUND_OTHER_STATE,   /* nobody has the arrays that were agreed on; or, of a new cohort, nobody the state of the last sync; value: its
+                             * revision */
+    TT_ROUND_ABANDONED,     /* the deadline of id passed while others received */
+    TT_ROUND_NOT_RECEIVED,  /* id could not receive it */
+    TT_ROUND_STATUSES
+};
+
+/* Where a member stands in an operation. */
+enum tt_op_state {
+    TT_OP_NONE,
+    TT_OP_PENDING,          /* begun */
+    TT_OP_COMPLETE,         /* its own part is done; whether the others' is, is not known */
+    TT_OP_FINAL,            /* all have completed it: its result stands */
+    TT_OP_RESTORED,         /* it did not happen: its input is as before */
+    TT_OP_STATES
+};
+
+/* What `poll` tells; numbered, so that the latest of several is known. */
+struct tt_news {
+    uint64_t number;
+    uint32_t newcomers;     /* that an epoch would admit */
+    uint32_t lost, leaving;
+    uint32_t revoked;
+};
+
+/* One member as lists carry it. */
+struct tt_seat {
+    uint64_t id;
+    uint32_t group, role;
+    struct tt_blob card;    /* opaque here: its addresses */
+};
+
+struct tt_op_entry {
+    uint8_t state;          /* enum tt_op_state */
+    uint16_t tag;
+    uint64_t n;             /* the how-manieth operation of this tag in its epoch, from 1 */
+    struct tt_news news;    /* what all got with it if it is FINAL, else with the one before it */
+};
+
+struct tt_elmsg {
+    uint8_t kind;
+    uint8_t what, flags;
+    uint64_t id, other, epoch, number, value;
+    uint32_t least, most;
+    uint32_t group, role, nroles;
+    uint16_t scope;             /* 0: the view's; 1 + role */
+    struct tt_hash keys, hash;
+    uint8_t cookie[TT_COOKIE_BYTES];
+    struct tt_news news;
+    struct tt_blob card;
+    char text[TT_ELASTIC_TEXT_BYTES];
+    uint32_t nlist;
+    struct tt_reader list;      /* of a message that was read: its list, checked; read nlist entries with the calls below */
+};
+
+/* Reads data[bytes]; false if it is not exactly one message of a known kind with values in range. The list stays in data. */
+bool tt_elmsg_read(struct tt_elmsg *m, const void *data, size_t bytes);
+/* The next entry of a list of members, ids, or operations; the message's kind says which it is. */
+void tt_elmsg_next_seat(struct tt_elmsg *m, struct tt_seat *out);
+uint64_t tt_elmsg_next_id(struct tt_elmsg *m);
+void tt_elmsg_next_op(struct tt_elmsg *m, struct tt_op_entry *out);
+
+/* Writing: begin with the fixed fields of m, add the list's entries, end. end returns the bytes, or 0 if it did not fit. */
+struct tt_elmsg_writer {
+    struct tt_writer w;
+    uint8_t *count_at;          /* NULL: this kind has no list */
+    uint32_t n;
+};
+void tt_elmsg_begin(struct tt_elmsg_writer *w, void *data, size_t cap, const struct tt_elmsg *m);
+void tt_elmsg_add_seat(struct tt_elmsg_writer *w, const struct tt_seat *seat);
+void tt_elmsg_add_id(struct tt_elmsg_writer *w, uint64_t id);
+void tt_elmsg_add_op(struct tt_elmsg_writer *w, const struct tt_op_entry *op);
+size_t tt_elmsg_end(struct tt_elmsg_writer *w);
+/* Both, of a message without entries. */
+size_t tt_elmsg_write(void *data, size_t cap, const struct tt_elmsg *m);
+
+/* "JOIN"; "?" for no kind. */
+const char *tt_elmsg_name(uint8_t kind);
+
+#endif

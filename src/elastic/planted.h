@@ -1,0 +1,28 @@
+/* Mistakes that tests put back on purpose, to see that the simulated histories find them. In the library TT_PLANTED is always false. */
+#ifndef TT_ELASTIC_PLANTED_H
+#define TT_ELASTIC_PLANTED_H
+
+enum tt_planted_bug {
+    TT_BUG_NONE,
+    TT_BUG_RESTORE_FORGOTTEN,       /* a member that had completed its part keeps its result, whatever the verdict */
+    TT_BUG_DEAD_VOTER_COUNTED,      /* the answer of a member that was lost since stands for one that has not answered */
+    TT_BUG_VERDICT_NOT_UNIFORM,     /* not everybody is told the same */
+    TT_BUG_STALE_EPOCH_ACCEPTED,    /* what a member said in the view before counts in this one */
+    TT_BUG_JOURNAL_AFTER_REPLY,     /* a decision is told before it is on disk */
+    TT_BUG_TAG_REUSED,              /* an operation may begin while the one before it of its tag is open */
+    TT_BUG_HALF_ADMITTED,           /* a newcomer is in the view of half of the members */
+    TT_BUG_COUNTED_TWICE,           /* an operation that ended ends again with the next verdict */
+    TT_BUG_REVISION_OFF_BY_ONE,     /* a coordinator that restarts takes the shared state for one revision older */
+    TT_BUG_SENDER_DEATH_IGNORED,    /* what one that is lost did not send counts as received */
+    TT_BUG_ROUND_FORGOTTEN,         /* a coordinator that restarts takes the round that its journal knows of for the one that is under way */
+    TT_BUG_END
+};
+
+#ifdef TT_PLANTED_BUGS
+extern int tt_planted_bug;
+#define TT_PLANTED(bug) (tt_planted_bug == (bug))
+#else
+#define TT_PLANTED(bug) ((void)(bug), 0)
+#endif
+
+#endif

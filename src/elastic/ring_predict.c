@@ -1,0 +1,311 @@
+/* The idea. In a ring of n, link i carries K = 2 (n - 1) blocks, one after another; a block is in m segments. A segment can leave when the one before
+ * it has left (after t_i, its transfer), and when the same segment of the block before has arrived from the left (after t_i + l_i, with
+ * the latency). So the end is that of the longest way through these dependencies: it stays on a link for some segments, at t each, and hops
+ * on to the next link, which takes t + l and skips to the next block. With h hops that is the sum of t + l over those links, and for what
+ * is left of K blocks, but for the very last segment, it stays on the slowest of them:
+ *
+ *   T = max over begin and h < K of   sum over hops of (t + l)  +  ((K - h) m - 1) t_slowest  +  t + l of the last link
+ *
+ * which for many steps comes to K times the longer of: a block on the slowest link; the mean of t + l. */
+#include "elastic/ring_predict.h"
+
+#include <string.h>
+
+#include "base/status.h"
+
+#define FIRST_WINDOW 14600u     /* bytes, ten packets: RFC 6928 */
+
+/* ---- rings ---- */
+
+/* A ring's links, by the place of their sender. */
+struct links {
+    uint32_t n;
+    uint64_t block[TT_RING_PEERS_MAX];      /* ns of a block */
+    uint64_t hop[TT_RING_PEERS_MAX];        /* of a segment, with the latency */
+    uint64_t latency[TT_RING_PEERS_MAX];
+};
+
+static void set_link(struct links *l, uint32_t at, const struct tt_ring_load *load, uint64_t rate, uint64_t latency)
+{
+    const uint64_t block = load->bytes / l->n + (load->bytes % l->n != 0);
+    const uint64_t segment = load->segment_bytes && load->segment_bytes < block ? load->segment_bytes : block;
+
+    l->block[at] = tt_ring_transfer_ns(block, rate);
+    l->latency[at] = latency;
+    l->hop[at] = rate ? tt_ring_transfer_ns(segment, rate) + latency : TT_RING_NONE;
+}
+
+static uint64_t longest_way(const struct links *l)
+{
+    const uint32_t n = l->n, steps = 2 * (n - 1);
+    uint64_t longest = 0;
+
+    for (uint32_t k = 0; k < n; k++)
+        if (l->block[k] == TT_RING_NONE)
+            return TT_RING_NONE;
+    for (uint32_t begin = 0; begin < n; begin++) {
+        uint64_t hops = 0, slowest = 0, segment = 0;    /* of the slowest link */
+
+        for (uint32_t h = 0, at = begin; h < steps; h++, at = at + 1 < n ? at + 1 : 0) {
+            uint64_t way;
+
+            if (l->block[at] >= slowest) {
+                slowest = l->block[at];
+                segment = l->hop[at] - l->latency[at];
+            }
+            way = hops + (steps - h) * slowest - segment + l->hop[at];
+            longest = way > longest ? way : longest;
+            hops += l->hop[at];
+        }
+    }
+    return longest;
+}
+
+static uint32_t next_at(uint32_t n, uint32_t at) { return at + 1 < n ? at + 1 : 0; }
+
+uint64_t tt_ring_predict(const struct tt_ring_matrix *m, const struct tt_ring_load *load, const uint32_t *order)
+{
+    struct links l = { .n = m->n };
+
+    for (uint32_t k = 0; m->n > 1 && k < m->n; k++) {
+        const uint32_t a = order[k], b = order[next_at(m->n, k)];
+
+        set_link(&l, k, load, tt_ring_rate(m, a, b), m->latency[(uint64_t)a * m->n + b]);
+    }
+    return m->n > 1 ? longest_way(&l) : 0;
+}
+
+/* Of a cap that several share: what one gets at the least when the others take all that their links can, which is no less than an equal part. */
+static uint64_t share(uint64_t cap, uint64_t others, uint32_t sharers)
+{
+    const uint64_t left = cap > others ? cap - others : 0, part = cap / sharers;
+
+    return left > part ? left : part;
+}
+
+static uint64_t least(uint64_t a, uint64_t b) { return a < b ? a : b; }
+
+static void places_of(uint32_t n, const uint32_t *order, uint32_t *at)
+{
+    for (uint32_t k = 0; k < n; k++)
+        at[order[k]] = k;
+}
+
+static uint64_t rate_of(const struct tt_ring_matrix *m, uint32_t from, uint32_t to)
+{
+    return m->rate[(uint64_t)from * m->n + to];
+}
+
+/* One of two rings, beside the other. */
+static uint64_t predict_beside(const struct tt_ring_matrix *m, const struct tt_ring_load *half, const uint32_t *order,
+                               const uint32_t *other)
+{
+    const uint32_t n = m->n;
+    struct links l = { .n = n };
+    uint32_t at[TT_RING_PEERS_MAX];
+
+    places_of(n, other, at);
+    for (uint32_t k = 0; k < n; k++) {
+        const uint32_t a = order[k], b = order[next_at(n, k)];
+        const uint64_t beside_up = rate_of(m, a, other[next_at(n, at[a])]);
+        const uint64_t beside_down = rate_of(m, other[at[b] ? at[b] - 1 : n - 1], b);
+        const uint64_t up = share(tt_ring_up(m, a), beside_up, 2), down = share(tt_ring_down(m, b), beside_down, 2);
+
+        set_link(&l, k, half, least(rate_of(m, a, b), least(up, down)), m->latency[(uint64_t)a * n + b]);
+    }
+    return longest_way(&l);
+}
+
+bool tt_ring_are_disjoint(uint32_t n, const uint32_t *first, const uint32_t *second)
+{
+    uint32_t at[TT_RING_PEERS_MAX];
+
+    places_of(n, second, at);
+    for (uint32_t k = 0; k < n; k++)
+        if (second[next_at(n, at[first[k]])] == first[next_at(n, k)])
+            return false;
+    return true;
+}
+
+uint64_t tt_ring_predict_two(const struct tt_ring_matrix *m, const struct tt_ring_load *load, const uint32_t *first,
+                             const uint32_t *second)
+{
+    const struct tt_ring_load half = { load->bytes - load->bytes / 2, load->segment_bytes };
+    uint64_t a, b;
+
+    if (m->n < 2)
+        return 0;
+    tt_assert(tt_ring_are_disjoint(m->n, first, second));
+    a = predict_beside(m, &half, first, second);
+    b = predict_beside(m, &half, second, first);
+    return a > b ? a : b;
+}
+
+void tt_ring_rest(const struct tt_ring_matrix *m, const uint32_t *first, uint64_t *rate)
+{
+    const uint32_t n = m->n;
+    uint32_t at[TT_RING_PEERS_MAX];
+
+    places_of(n, first, at);
+    for (uint32_t a = 0; a < n; a++) {
+        const uint32_t next = first[next_at(n, at[a])];
+        const uint64_t up = share(tt_ring_up(m, a), tt_ring_rate(m, a, next), 2);
+
+        for (uint32_t b = 0; b < n; b++) {
+            const uint32_t before = first[at[b] ? at[b] - 1 : n - 1];
+            const uint64_t down = share(tt_ring_down(m, b), tt_ring_rate(m, before, b), 2);
+
+            rate[(uint64_t)a * n + b] = a == b || b == next ? 0 : least(rate_of(m, a, b), least(up, down));
+        }
+    }
+}
+
+/* ---- trees ---- */
+
+uint32_t tt_ring_tree_parent(uint32_t m, uint32_t tree, uint32_t node)
+{
+    const uint32_t x = tree == 0 ? node : node == 1 ? m : node - 1;    /* the first tree's node there */
+    const uint32_t bit = x & -x, above = (x ^ bit) | 2 * bit, parent = above <= m ? above : x ^ bit;
+
+    return tree == 0 || parent == 0 ? parent : parent % m + 1;
+}
+
+/* What goes over a peer's caps: in the first place up the trees, in the second down, or all at once where segments stream. */
+struct sharing {
+    uint32_t out[TT_RING_PEERS_MAX], in[TT_RING_PEERS_MAX];
+};
+
+static void count_links(struct sharing *s, const struct tt_ring_matrix *m, const uint32_t *order, bool up, bool down)
+{
+    memset(s, 0, sizeof *s);
+    for (uint32_t tree = 0; tree < 2; tree++)
+        for (uint32_t node = 1; node <= m->n; node++) {
+            const uint32_t parent = tt_ring_tree_parent(m->n, tree, node);
+
+            if (parent == 0)
+                continue;
+            s->out[order[node - 1]] += up;
+            s->in[order[parent - 1]] += up;
+            s->out[order[parent - 1]] += down;
+            s->in[order[node - 1]] += down;
+        }
+}
+
+struct tree_walk {
+    const struct tt_ring_matrix *m;
+    const uint32_t *order;
+    uint64_t half, segment;
+    const struct sharing *sharing[2];   /* while things go up, down */
+    uint32_t tree;
+};
+
+/* ns of the half over the link between a node and its parent, and of a segment with the latency. */
+static uint64_t tree_link(const struct tree_walk *w, uint32_t node, bool down, uint64_t *hop)
+{
+    const uint32_t other = tt_ring_tree_parent(w->m->n, w->tree, node);
+    const uint32_t a = w->order[(down ? other : node) - 1], b = w->order[(down ? node : other) - 1];
+    const struct sharing *s = w->sharing[down];
+    const uint64_t up = tt_ring_up(w->m, a) / s->out[a], in = tt_ring_down(w->m, b) / s->in[b];
+    const uint64_t rate = least(rate_of(w->m, a, b), least(up, in));
+
+    *hop = rate ? tt_ring_transfer_ns(w->segment, rate) + w->m->latency[(uint64_t)a * w->m->n + b] : TT_RING_NONE;
+    return tt_ring_transfer_ns(w->half, rate);
+}
+
+/* The longest way between a node and the root, plus what the slowest link still has to carry when its first segment is over. */
+static uint64_t longest_branch(const struct tree_walk *w, bool down)
+{
+    uint64_t longest = 0, slowest = 0, slowest_segment = 0;
+
+    for (uint32_t leaf = 1; leaf <= w->m->n; leaf++) {
+        uint64_t way = 0;
+
+        for (uint32_t node = leaf; tt_ring_tree_parent(w->m->n, w->tree, node) != 0;
+             node = tt_ring_tree_parent(w->m->n, w->tree, node)) {
+            uint64_t hop, whole = tree_link(w, node, down, &hop);
+
+            if (whole == TT_RING_NONE)
+                return TT_RING_NONE;
+            way += hop;
+            if (whole > slowest) {
+                slowest = whole;
+                slowest_segment = w->half ? (uint64_t)((unsigned __int128)whole * w->segment / w->half) : whole;
+            }
+        }
+        longest = way > longest ? way : longest;
+    }
+    return longest + (slowest - slowest_segment);
+}
+
+uint64_t tt_ring_predict_trees(const struct tt_ring_matrix *m, const struct tt_ring_load *load, const uint32_t *order)
+{
+    struct tree_walk w = { .m = m, .order = order, .half = load->bytes - load->bytes / 2 };
+    struct sharing up, down;
+    uint64_t longest = 0;
+    bool streams;
+
+    if (m->n < 2)
+        return 0;
+    w.segment = load->segment_bytes && load->segment_bytes < w.half ? load->segment_bytes : w.half;
+    streams = w.segment < w.half;       /* then both directions are under way at once */
+    count_links(&up, m, order, true, streams);
+    count_links(&down, m, order, streams, true);
+    w.sharing[0] = &up;
+    w.sharing[1] = &down;
+    for (w.tree = 0; w.tree < 2; w.tree++) {
+        const uint64_t a = longest_branch(&w, false), b = longest_branch(&w, true);
+
+        if (a == TT_RING_NONE || b == TT_RING_NONE)
+            return TT_RING_NONE;
+        longest = a + b > longest ? a + b : longest;
+    }
+    return longest;
+}
+
+/* ---- what to do ---- */
+
+enum tt_ring_shape tt_ring_fastest(const uint64_t ns[3])
+{
+    enum tt_ring_shape best = TT_RING_ONE;
+
+    for (int k = TT_RING_TWO; k <= TT_RING_TREES; k++)
+        if (ns[k] < ns[best])
+            best = (enum tt_ring_shape)k;
+    return best;
+}
+
+uint64_t tt_ring_reconnect_ns(const struct tt_ring_matrix *m, const uint32_t *now, const uint32_t *then,
+                              uint32_t handshake_round_trips)
+{
+    const uint32_t n = m->n;
+    uint32_t at[TT_RING_PEERS_MAX];
+    uint64_t slowest = 0;
+
+    if (now)
+        places_of(n, now, at);
+    for (uint32_t k = 0; n > 1 && k < n; k++) {
+        const uint32_t a = then[k], b = then[next_at(n, k)];
+        const uint64_t round_trip = m->latency[(uint64_t)a * n + b] + m->latency[(uint64_t)b * n + a];
+        const uint64_t in_flight = (uint64_t)((unsigned __int128)tt_ring_rate(m, a, b) * round_trip / 1000000000u);
+        uint64_t trips = handshake_round_trips;
+
+        if (now && now[next_at(n, at[a])] == b)
+            continue;
+        for (uint64_t window = FIRST_WINDOW; window < in_flight; window *= 2)
+            trips++;
+        slowest = trips * round_trip > slowest ? trips * round_trip : slowest;
+    }
+    return slowest;
+}
+
+bool tt_ring_is_worth(const struct tt_ring_change *c)
+{
+    unsigned __int128 gain;
+
+    if (c->then_ns == TT_RING_NONE || c->now_ns == TT_RING_NONE)
+        return c->then_ns != TT_RING_NONE;
+    if (c->then_ns >= c->now_ns)
+        return false;
+    gain = c->now_ns - c->then_ns;
+    return gain * 100 >= (unsigned __int128)c->now_ns * c->gain_percent && gain * c->steps > c->reconnect_ns;
+}

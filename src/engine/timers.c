@@ -1,0 +1,76 @@
+#include "engine/timers.h"
+
+#include "base/clock.h"
+#include "engine/perform.h"
+#include "engine/progress.h"
+
+#define LOOK_NS 2000    /* a look at a wire that reports nothing and takes no longer has moved nothing */
+
+void tt_engine_time(struct tt_engine *e, bool on)
+{
+    tt_baton_take(e);
+    e->timed = on;
+    e->timers = (struct tt_timers){ .calls = 0 };
+    tt_baton_give(e);
+}
+
+void tt_engine_timers(struct tt_engine *e, struct tt_timers *out)
+{
+    tt_baton_take(e);
+    *out = e->timers;
+    tt_baton_give(e);
+}
+
+void tt_timers_begin(struct tt_op *op)
+{
+    struct tt_engine *e = op->context->engine;
+
+    op->began_ns = 0;
+    if (!e->timed || op->exec.straight)
+        return;
+    op->began_ns = tt_now_ns();
+    e->ntimed++;
+}
+
+void tt_timers_end(struct tt_op *op)
+{
+    struct tt_engine *e = op->context->engine;
+
+    if (!op->began_ns)
+        return;
+    e->ntimed--;
+    e->timers.calls++;
+    e->timers.call_ns += tt_now_ns() - op->began_ns;
+    if (op->exec.most_in_flight > e->timers.most_in_flight)
+        e->timers.most_in_flight = op->exec.most_in_flight;
+    op->began_ns = 0;
+}
+
+static uint64_t *timer_of(struct tt_timers *t, const struct tt_action *a)
+{
+    switch (a->kind) {
+    case TT_ACT_REDUCE: return &t->reduce_ns;
+    case TT_ACT_COPY: return &t->copy_ns;
+    default: return &t->send_ns;
+    }
+}
+
+bool tt_timers_perform(struct tt_op *op, const struct tt_action *a)
+{
+    struct tt_engine *e = op->context->engine;
+    uint64_t began_ns;
+    bool done;
+
+    if (!op->began_ns)
+        return tt_op_perform(op, a);
+    began_ns = tt_now_ns();
+    done = tt_op_perform(op, a);
+    *timer_of(&e->timers, a) += tt_now_ns() - began_ns;
+    return done;
+}
+
+void tt_timers_polled(struct tt_engine *e, uint64_t ns, bool any)
+{
+    if (any || ns > LOOK_NS)
+        e->timers.wire_ns += ns;
+}

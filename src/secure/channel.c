@@ -1,0 +1,311 @@
+#include "secure/channel.h"
+
+#include <errno.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+
+#include "base/bytes.h"
+#include "base/status.h"
+#include "secure/inside.h"
+
+#define LENGTH_BYTES 4u
+#define READ_BYTES 4096u            /* the least room that is read into, once there is something */
+#define KEEP_BYTES (64u << 10)      /* a longer buffer is given back when it is empty */
+#define PARTS_MAX 16
+
+/* ---- parcels ---- */
+
+struct tt_parcel {
+    atomic_uint references;
+    size_t bytes;                   /* with its length in front */
+    uint8_t data[];
+};
+
+struct tt_parcel *tt_parcel_join(const void *head, size_t head_bytes, const void *body, size_t body_bytes)
+{
+    struct tt_parcel *p;
+    struct tt_writer w;
+
+    if (head_bytes > UINT32_MAX || body_bytes > UINT32_MAX - head_bytes)
+        return NULL;
+    p = malloc(sizeof *p + LENGTH_BYTES + head_bytes + body_bytes);
+    if (!p)
+        return NULL;
+    atomic_init(&p->references, 1);
+    p->bytes = LENGTH_BYTES + head_bytes + body_bytes;
+    tt_writer_init(&w, p->data, LENGTH_BYTES);
+    tt_write_u32(&w, (uint32_t)(head_bytes + body_bytes));
+    if (head_bytes > 0)
+        memcpy(p->data + LENGTH_BYTES, head, head_bytes);
+    if (body_bytes > 0)
+        memcpy(p->data + LENGTH_BYTES + head_bytes, body, body_bytes);
+    return p;
+}
+
+struct tt_parcel *tt_parcel_new(const void *data, size_t bytes)
+{
+    return tt_parcel_join(data, bytes, NULL, 0);
+}
+
+void tt_parcel_drop(struct tt_parcel *p)
+{
+    if (p && atomic_fetch_sub_explicit(&p->references, 1, memory_order_acq_rel) == 1)
+        free(p);
+}
+
+/* ---- a channel ---- */
+
+/* A parcel that waits. */
+struct waiting {
+    struct waiting *next;
+    struct tt_parcel *parcel;
+};
+#define WAITING_COST (sizeof(struct waiting) + sizeof(struct tt_parcel))    /* that empty messages have too */
+
+struct tt_channel {
+    struct tt_stream *stream;
+    struct tt_channel_conf conf;
+    int ended;                      /* negative errno; 0: not */
+    int deaf;                       /* the same of the other end, from which something may still be read */
+
+    struct waiting *first, **last;
+    size_t gone;                    /* bytes of the first that the stream has taken */
+    size_t queued, cost;            /* what waits: in bytes, and with what it costs to keep */
+
+    uint8_t *buffer;                /* what arrived and was not given yet: buffer[at .. have) */
+    size_t at, have, cap;
+};
+
+tutti_status tt_channel_create(struct tt_channel **out, struct tt_stream *stream, const struct tt_channel_conf *conf)
+{
+    struct tt_channel *c = calloc(1, sizeof *c);
+
+    if (!c)
+        return tt_fail(TUTTI_ERR_NOMEM, "secure: no memory for a channel");
+    c->stream = stream;
+    c->conf = *conf;
+    c->last = &c->first;
+    *out = c;
+    return TUTTI_OK;
+}
+
+/* Forgets the first parcel. */
+static void shift(struct tt_channel *c)
+{
+    struct waiting *w = c->first;
+
+    c->first = w->next;
+    if (!c->first)
+        c->last = &c->first;
+    c->cost -= w->parcel->bytes + WAITING_COST;
+    c->gone = 0;
+    tt_parcel_drop(w->parcel);
+    free(w);
+}
+
+void tt_channel_destroy(struct tt_channel *c)
+{
+    if (!c)
+        return;
+    while (c->first)
+        shift(c);
+    tt_stream_destroy(c->stream);
+    free(c->buffer);
+    free(c);
+}
+
+struct tt_stream *tt_channel_stream(struct tt_channel *c)
+{
+    return c->stream;
+}
+
+void tt_channel_allow(struct tt_channel *c, size_t frame_max)
+{
+    c->conf.frame_max = frame_max;
+}
+
+size_t tt_channel_queued(const struct tt_channel *c)
+{
+    return c->queued;
+}
+
+uint32_t tt_channel_wants(const struct tt_channel *c)
+{
+    return c->deaf ? EPOLLIN : tt_stream_wants(c->stream) | (c->first && tt_stream_ready(c->stream) ? EPOLLOUT : 0);
+}
+
+/* ---- sending ---- */
+
+/* What waits, from its first byte that has not gone, as parts[PARTS_MAX]. */
+static int gather(const struct tt_channel *c, struct iovec *parts)
+{
+    size_t gone = c->gone;
+    int n = 0;
+
+    for (struct waiting *w = c->first; w && n < PARTS_MAX; w = w->next, gone = 0)
+        parts[n++] = (struct iovec){ .iov_base = w->parcel->data + gone, .iov_len = w->parcel->bytes - gone };
+    return n;
+}
+
+/* The stream has taken that many bytes. */
+static void advance(struct tt_channel *c, size_t bytes)
+{
+    c->queued -= bytes;
+    c->gone += bytes;
+    while (c->first && c->gone >= c->first->parcel->bytes) {
+        const size_t over = c->gone - c->first->parcel->bytes;
+
+        shift(c);
+        c->gone = over;
+    }
+}
+
+int tt_channel_flush(struct tt_channel *c)
+{
+    struct iovec parts[PARTS_MAX];
+    ssize_t n = 0;
+
+    if (c->ended || c->deaf)
+        return c->ended ? c->ended : c->deaf;
+    while (c->first && n >= 0) {
+        n = tt_stream_write(c->stream, parts, gather(c, parts));
+        if (n > 0)
+            advance(c, (size_t)n);
+    }
+    if (!c->first)
+        n = tt_stream_flush(c->stream);
+    if (n < 0 && n != -EAGAIN)
+        c->deaf = (int)n;
+    return c->deaf;
+}
+
+int tt_channel_send_parcel(struct tt_channel *c, struct tt_parcel *p)
+{
+    struct waiting *w;
+
+    if (c->ended || c->deaf)
+        return c->ended ? c->ended : c->deaf;
+    if (p->bytes - LENGTH_BYTES > c->conf.queue_max ||
+        (c->first && c->cost + p->bytes + WAITING_COST > c->conf.queue_max))
+        return c->ended = -ENOBUFS;
+    w = malloc(sizeof *w);
+    if (!w)
+        return c->ended = -ENOMEM;
+    atomic_fetch_add_explicit(&p->references, 1, memory_order_relaxed);
+    *w = (struct waiting){ .parcel = p };
+    *c->last = w;
+    c->last = &w->next;
+    c->queued += p->bytes;
+    c->cost += p->bytes + WAITING_COST;
+    return tt_channel_flush(c);
+}
+
+int tt_channel_send(struct tt_channel *c, const void *data, size_t bytes)
+{
+    struct tt_parcel *p;
+    int n;
+
+    if (c->ended || c->deaf)
+        return c->ended ? c->ended : c->deaf;
+    p = tt_parcel_new(data, bytes);
+    if (!p)
+        return c->ended = -ENOMEM;
+    n = tt_channel_send_parcel(c, p);
+    tt_parcel_drop(p);
+    return n;
+}
+
+/* ---- receiving ---- */
+
+/* Whether it is TLS that a plain channel hears: the first bytes of a handshake, or of an alert. */
+static bool hears_tls(const uint8_t *data)
+{
+    return (data[0] == 22 || data[0] == 21) && data[1] == 3 && data[2] <= 4;
+}
+
+/* Whole bytes of the message at the front; 0 while its length is not there; negative if it is not allowed. */
+static ssize_t front(struct tt_channel *c)
+{
+    struct tt_reader r;
+    uint32_t bytes;
+
+    if (c->have - c->at < LENGTH_BYTES)
+        return 0;
+    tt_reader_init(&r, c->buffer + c->at, LENGTH_BYTES);
+    bytes = tt_read_u32(&r);
+    if (bytes <= c->conf.frame_max)
+        return (ssize_t)(LENGTH_BYTES + (size_t)bytes);
+    if (hears_tls(c->buffer + c->at))
+        return tt_stream_fail(c->stream, -EPROTO, "the other end speaks TLS, and this one does not");
+    return tt_stream_fail(c->stream, -EMSGSIZE, "the other end sends a message that is longer than allowed");
+}
+
+/* Makes room behind what has arrived, for a message of `whole` bytes: as it arrives, not as it was announced. */
+static bool make_room(struct tt_channel *c, size_t whole)
+{
+    const size_t have = c->have - c->at;
+    size_t cap = c->cap;
+    uint8_t *grown;
+
+    if (c->at > 0)
+        memmove(c->buffer, c->buffer + c->at, have);
+    c->at = 0;
+    c->have = have;
+    if (have == 0 && cap > KEEP_BYTES) {
+        free(c->buffer);
+        c->buffer = NULL;
+        c->cap = cap = 0;
+    }
+    if (have < cap)
+        return true;
+    cap = cap ? 2 * cap : READ_BYTES;
+    if (whole > 0 && cap > whole && whole >= READ_BYTES)
+        cap = whole;
+    grown = realloc(c->buffer, cap);
+    if (!grown)
+        return false;
+    c->buffer = grown;
+    c->cap = cap;
+    return true;
+}
+
+/* What reading has come to when nothing more is to be had: 0 for later, else what ends the channel. */
+static int read_ended(struct tt_channel *c, ssize_t n)
+{
+    if (n == -EAGAIN)
+        return 0;
+    if (n < 0)
+        return c->ended = (int)n;
+    if (c->have == c->at)
+        return c->ended = -EPIPE;
+    return c->ended = tt_stream_fail(c->stream, -EPROTO, "the other end stopped in the middle of a message");
+}
+
+int tt_channel_next(struct tt_channel *c, const void **data, size_t *bytes)
+{
+    ssize_t whole, n;
+
+    if (c->first)
+        tt_channel_flush(c);
+    for (;;) {
+        if (c->ended)
+            return c->ended;
+        whole = front(c);
+        if (whole < 0)
+            return c->ended = (int)whole;
+        if (whole > 0 && c->have - c->at >= (size_t)whole)
+            break;
+        if (!make_room(c, (size_t)whole))
+            return c->ended = -ENOMEM;
+        n = tt_stream_read(c->stream, c->buffer + c->have, c->cap - c->have);
+        if (n <= 0)
+            return read_ended(c, n);
+        c->have += (size_t)n;
+    }
+    *data = c->buffer + c->at + LENGTH_BYTES;
+    *bytes = (size_t)whole - LENGTH_BYTES;
+    c->at += (size_t)whole;
+    return 1;
+}

@@ -1,0 +1,34 @@
+/* What makes connections private and their ends known to each other: TLS 1.3 with a shared token (an external pre-shared key) or with
+ * certificates of one authority on both sides (OpenSSL does all of it), or, where that was asked for, neither. Any thread. */
+#ifndef TT_SECURE_SECURE_H
+#define TT_SECURE_SECURE_H
+
+#include <stdbool.h>
+
+#include "tutti/tutti.h"
+
+enum tt_secure_mode {
+    TT_SECURE_PLAIN,        /* nothing: loopback, or --insecure */
+    TT_SECURE_TOKEN,        /* both ends prove that they have `token` */
+    TT_SECURE_CERTIFICATE   /* both ends have a certificate of `authority` */
+};
+
+#define TT_SECURE_TOKEN_MIN 16      /* characters: who listens in on a handshake can try tokens, so it must not be one that is found */
+
+struct tt_secure_conf {
+    enum tt_secure_mode mode;
+    const char *token;                              /* TOKEN: secret and drawn, not thought of */
+    const char *certificate, *key, *authority;      /* CERTIFICATE: PEM files */
+};
+
+struct tt_secure;
+
+/* Caller owns *out; it must outlive its streams. INVALID names the file or setting and what is wrong with it. */
+tutti_status tt_secure_create(struct tt_secure **out, const struct tt_secure_conf *conf);
+void tt_secure_destroy(struct tt_secure *s);
+/* Whether the kernel here can encrypt what is sent over TCP (kernel TLS), and OpenSSL can ask it to; if not, why not: in static storage. */
+bool tt_secure_kernel(const char **why_not);
+/* Whether connections are left as they are; so too where s is NULL. */
+bool tt_secure_is_plain(const struct tt_secure *s);
+
+#endif

@@ -1,0 +1,326 @@
+#include "secure/stream.h"
+
+#include <errno.h>
+#include <openssl/err.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/status.h"
+#include "secure/inside.h"
+#include "secure/why.h"
+
+#define RECORD_BYTES 16384u     /* what TLS puts into one record at most */
+#define RECORD_HANDSHAKE 22     /* the first byte of whoever speaks TLS */
+
+static bool is_plain(const struct tt_stream *s)
+{
+    return s->secure->mode == TT_SECURE_PLAIN;
+}
+
+tutti_status tt_stream_create(struct tt_stream **out, struct tt_secure *secure, int fd, enum tt_stream_end end)
+{
+    struct tt_stream *s = calloc(1, sizeof *s);
+
+    if (!s)
+        return tt_fail(TUTTI_ERR_NOMEM, "secure: no memory for a connection");
+    s->secure = secure;
+    s->fd = s->held.fd = fd;
+    s->end = end;
+    s->state = is_plain(s) ? TT_STREAM_READY : TT_STREAM_NEW;
+    *out = s;
+    return TUTTI_OK;
+}
+
+void tt_stream_destroy(struct tt_stream *s)
+{
+    if (!s)
+        return;
+    if (s->ssl && (s->state == TT_STREAM_READY || s->state == TT_STREAM_ENDED))
+        SSL_shutdown(s->ssl);
+    if (!is_plain(s))
+        tt_held_flush(&s->held);
+    SSL_free(s->ssl);
+    ERR_clear_error();
+    tt_held_fini(&s->held);
+    close(s->fd);
+    free(s->record);
+    free(s);
+}
+
+int tt_stream_fd(const struct tt_stream *s)
+{
+    return s->fd;
+}
+
+const char *tt_stream_why(const struct tt_stream *s)
+{
+    return s->why;
+}
+
+bool tt_stream_ready(const struct tt_stream *s)
+{
+    return s->state == TT_STREAM_READY || s->state == TT_STREAM_ENDED;
+}
+
+uint32_t tt_stream_wants(const struct tt_stream *s)
+{
+    const bool begins = s->state == TT_STREAM_NEW && s->end == TT_STREAM_CONNECTS;
+
+    return EPOLLIN | (begins || s->blocked || s->held.at < s->held.have ? EPOLLOUT : 0);
+}
+
+int tt_stream_fail(struct tt_stream *s, int error, const char *why)
+{
+    s->state = TT_STREAM_FAILED;
+    s->error = error;
+    snprintf(s->why, sizeof s->why, "%s", why);
+    return error;
+}
+
+/* ---- the handshake ---- */
+
+/* What a call on OpenSSL that gave `result` comes to: 0 is an orderly end, else a negative errno. */
+static int result_of(struct tt_stream *s, int result)
+{
+    switch (SSL_get_error(s->ssl, result)) {
+    case SSL_ERROR_WANT_READ:
+    case SSL_ERROR_WANT_WRITE:
+        return -EAGAIN;
+    case SSL_ERROR_ZERO_RETURN:
+        s->state = TT_STREAM_ENDED;
+        return 0;
+    case SSL_ERROR_SYSCALL:
+        if (s->held.error)
+            return tt_stream_fail(s, -s->held.error, strerror(s->held.error));
+        if (errno && errno != EAGAIN)
+            return tt_stream_fail(s, -errno, strerror(errno));
+        return tt_stream_fail(s, -ECONNRESET, "the connection was cut");
+    default:
+        s->error = tt_why(s->why, s->ssl, s->secure->mode);
+        s->state = TT_STREAM_FAILED;
+        tt_held_flush(&s->held);    /* what TLS says to the other end of it */
+        return s->error;
+    }
+}
+
+/* Makes OpenSSL's part of the connection: of one that we accept not before its first byte, which tells whether it is TLS at all. */
+static int begin(struct tt_stream *s)
+{
+    uint8_t first;
+    ssize_t n;
+    BIO *bio;
+
+    if (s->end == TT_STREAM_ACCEPTS) {
+        n = recv(s->fd, &first, 1, MSG_PEEK | MSG_DONTWAIT);
+        if (n < 0)
+            return errno == EAGAIN || errno == EINTR ? -EAGAIN : tt_stream_fail(s, -errno, strerror(errno));
+        if (n == 0)
+            return tt_stream_fail(s, -ECONNRESET, "the other end left without a word");
+        if (first != RECORD_HANDSHAKE)
+            return tt_stream_fail(s, -EPROTO, "the other end speaks no TLS");
+    }
+    s->ssl = SSL_new(s->secure->tls);
+    bio = s->ssl ? tt_bio_new(&s->held) : NULL;
+    if (!bio) {
+        ERR_clear_error();
+        return tt_stream_fail(s, -ENOMEM, "no memory for TLS");
+    }
+    SSL_set_bio(s->ssl, bio, bio);
+    if (s->end == TT_STREAM_ACCEPTS)
+        SSL_set_accept_state(s->ssl);
+    else
+        SSL_set_connect_state(s->ssl);
+    s->state = TT_STREAM_HANDSHAKE;
+    return 0;
+}
+
+/* Both ends have shown what they must. With a token that is a key which both have; anything else that OpenSSL let pass is not. */
+static int complete(struct tt_stream *s)
+{
+    if (s->secure->mode == TT_SECURE_TOKEN && !SSL_session_reused(s->ssl))
+        return tt_stream_fail(s, -EPROTO, "the other end does not take part by a token");
+    s->state = TT_STREAM_READY;
+    s->kernel_sends = BIO_get_ktls_send(SSL_get_wbio(s->ssl)) != 0;
+    return 0;
+}
+
+/* 0 when the caller's bytes may pass. */
+static int drive(struct tt_stream *s)
+{
+    int n;
+
+    if (s->state == TT_STREAM_FAILED)
+        return s->error;
+    if (s->state == TT_STREAM_NEW) {
+        n = begin(s);
+        if (n < 0)
+            return n;
+    }
+    tt_held_flush(&s->held);    /* if that fails, what the other end sent before it left can still be read */
+    if (s->state != TT_STREAM_HANDSHAKE)
+        return 0;
+    ERR_clear_error();
+    errno = 0;
+    n = SSL_do_handshake(s->ssl);
+    if (n == 1)
+        return complete(s);
+    n = result_of(s, n);
+    return n == 0 ? tt_stream_fail(s, -ECONNRESET, "the other end ended the handshake") : n;
+}
+
+int tt_stream_flush(struct tt_stream *s)
+{
+    const int n = is_plain(s) ? 0 : drive(s);
+
+    if (n < 0)
+        return n;
+    return is_plain(s) ? 0 : tt_held_flush(&s->held);
+}
+
+/* ---- bytes ---- */
+
+static ssize_t plain_read(struct tt_stream *s, void *data, size_t bytes)
+{
+    ssize_t n;
+
+    do
+        n = recv(s->fd, data, bytes, MSG_DONTWAIT);
+    while (n < 0 && errno == EINTR);
+    if (n < 0 && errno == EAGAIN)
+        return -EAGAIN;
+    return n < 0 ? tt_stream_fail(s, -errno, strerror(errno)) : n;
+}
+
+ssize_t tt_stream_read(struct tt_stream *s, void *data, size_t bytes)
+{
+    size_t n = 0;
+    int state;
+
+    tt_assert(bytes > 0);
+    if (s->state == TT_STREAM_FAILED)
+        return s->error;
+    if (is_plain(s))
+        return plain_read(s, data, bytes);
+    state = drive(s);
+    if (state < 0)
+        return state;
+    ERR_clear_error();
+    errno = 0;
+    if (SSL_read_ex(s->ssl, data, bytes, &n) == 1)
+        return (ssize_t)n;
+    return result_of(s, 0);
+}
+
+static ssize_t plain_write(struct tt_stream *s, const struct iovec *parts, int nparts)
+{
+    const struct msghdr msg = { .msg_iov = (struct iovec *)(uintptr_t)parts, .msg_iovlen = (size_t)nparts };
+    ssize_t n;
+
+    do
+        n = sendmsg(s->fd, &msg, MSG_NOSIGNAL | MSG_DONTWAIT);
+    while (n < 0 && errno == EINTR);
+    s->blocked = n < 0 && errno == EAGAIN;
+    if (s->blocked)
+        return -EAGAIN;
+    return n < 0 ? -errno : n;
+}
+
+/* The next record's bytes: from where the first part goes on, if that is enough of them, else from as many as fit together. */
+static ssize_t record_fill(struct tt_stream *s, const struct iovec *parts, int nparts, size_t gone, const uint8_t **out)
+{
+    size_t n = 0;
+
+    if (nparts == 1 || parts->iov_len - gone >= RECORD_BYTES) {
+        n = parts->iov_len - gone;
+        *out = (const uint8_t *)parts->iov_base + gone;
+        return n < RECORD_BYTES ? (ssize_t)n : RECORD_BYTES;
+    }
+    if (!s->record)
+        s->record = malloc(RECORD_BYTES);
+    if (!s->record)
+        return tt_stream_fail(s, -ENOMEM, "no memory for a record");
+    for (int i = 0; i < nparts && n < RECORD_BYTES; i++) {
+        const size_t skip = i == 0 ? gone : 0;
+        const size_t left = parts[i].iov_len - skip, room = RECORD_BYTES - n;
+
+        memcpy(s->record + n, (const uint8_t *)parts[i].iov_base + skip, left < room ? left : room);
+        n += left < room ? left : room;
+    }
+    *out = s->record;
+    return (ssize_t)n;
+}
+
+/* One key is not used for more than it is good for. */
+static void rekey(struct tt_stream *s, size_t bytes)
+{
+    s->keyed_bytes += bytes;
+    if (s->keyed_bytes < s->secure->rekey_bytes)
+        return;
+    s->keyed_bytes = 0;
+    if (SSL_key_update(s->ssl, SSL_KEY_UPDATE_NOT_REQUESTED) != 1)
+        ERR_clear_error();
+}
+
+/* The other end is gone. What it sent last may say why, and what it sent before that can still be read. */
+static int write_failed(struct tt_stream *s)
+{
+    const int error = s->held.error;
+    uint8_t first;
+    size_t n;
+
+    if (!error)
+        return result_of(s, 0);
+    ERR_clear_error();
+    if (SSL_peek_ex(s->ssl, &first, 1, &n) != 1 && result_of(s, 0) == -EPROTO)
+        return -EPROTO;
+    return -error;
+}
+
+/* Records as long as the socket takes them whole. */
+static ssize_t tls_write(struct tt_stream *s, const struct iovec *parts, int nparts)
+{
+    size_t taken = 0, gone = 0;
+
+    if (s->held.error)
+        return write_failed(s);
+    while (nparts > 0 && s->held.at == s->held.have) {
+        const uint8_t *data = NULL;
+        ssize_t bytes;
+        size_t n;
+
+        if (gone == parts->iov_len) {
+            parts++, nparts--, gone = 0;
+            continue;
+        }
+        bytes = record_fill(s, parts, nparts, gone, &data);
+        if (bytes < 0)
+            return bytes;
+        ERR_clear_error();
+        errno = 0;
+        if (SSL_write_ex(s->ssl, data, (size_t)bytes, &n) != 1)
+            return write_failed(s);
+        taken += n;
+        rekey(s, n);
+        for (gone += n; nparts > 0 && gone >= parts->iov_len; parts++, nparts--)
+            gone -= parts->iov_len;
+    }
+    return taken > 0 || s->held.at == s->held.have ? (ssize_t)taken : -EAGAIN;
+}
+
+ssize_t tt_stream_write(struct tt_stream *s, const struct iovec *parts, int nparts)
+{
+    int state;
+
+    if (s->state == TT_STREAM_FAILED)
+        return s->error;
+    if (is_plain(s))
+        return plain_write(s, parts, nparts);
+    state = drive(s);
+    if (state < 0)
+        return state;
+    return s->kernel_sends ? plain_write(s, parts, nparts) : tls_write(s, parts, nparts);
+}

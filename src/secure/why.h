@@ -1,0 +1,14 @@
+/* What OpenSSL found wrong, in words for whoever runs the program. */
+#ifndef TT_SECURE_WHY_H
+#define TT_SECURE_WHY_H
+
+#include <openssl/ssl.h>
+#include "secure/secure.h"
+
+#define TT_WHY_BYTES 160
+
+/* Takes the calling thread's first OpenSSL error, empties its queue, and says in why[TT_WHY_BYTES] what that means between two ends in this
+ * mode. Returns the negative errno that it is: -EPROTO, -ECONNRESET or -ENOMEM. */
+int tt_why(char *why, const SSL *ssl, enum tt_secure_mode mode);
+
+#endif

@@ -1,0 +1,88 @@
+#include "session/card.h"
+
+#include <arpa/inet.h>
+#include <string.h>
+
+#include "base/status.h"
+
+_Static_assert(1 + TT_ENDPOINT_BYTES + 1 + 2 + 16 <= TT_BLOB_BYTES, "a card fits a seat");
+
+#define VERSION 1
+
+/* u8 family (0: none), u16 port, ip. */
+static void write_address(struct tt_writer *w, const struct tt_member_card *c)
+{
+    const struct sockaddr_in *in = (const struct sockaddr_in *)&c->outside.storage;
+    const struct sockaddr_in6 *in6 = (const struct sockaddr_in6 *)&c->outside.storage;
+
+    if (!c->has_outside) {
+        tt_write_u8(w, 0);
+    } else if (c->outside.storage.ss_family == AF_INET) {
+        tt_write_u8(w, 4);
+        tt_write_u16(w, ntohs(in->sin_port));
+        tt_write_bytes(w, &in->sin_addr, 4);
+    } else {
+        tt_write_u8(w, 6);
+        tt_write_u16(w, ntohs(in6->sin6_port));
+        tt_write_bytes(w, &in6->sin6_addr, 16);
+    }
+}
+
+static void read_address(struct tt_reader *r, struct tt_member_card *c)
+{
+    struct sockaddr_in *in = (struct sockaddr_in *)&c->outside.storage;
+    struct sockaddr_in6 *in6 = (struct sockaddr_in6 *)&c->outside.storage;
+    const uint8_t family = tt_read_u8(r);
+
+    if (family == 0)
+        return;
+    c->has_outside = true;
+    if (family == 4) {
+        in->sin_family = AF_INET;
+        in->sin_port = htons(tt_read_u16(r));
+        tt_read_bytes(r, &in->sin_addr, 4);
+        c->outside.bytes = sizeof *in;
+    } else if (family == 6) {
+        in6->sin6_family = AF_INET6;
+        in6->sin6_port = htons(tt_read_u16(r));
+        tt_read_bytes(r, &in6->sin6_addr, 16);
+        c->outside.bytes = sizeof *in6;
+    } else {
+        r->bad = true;
+    }
+}
+
+void tt_member_card_write(const struct tt_member_card *c, struct tt_blob *out)
+{
+    struct tt_writer w;
+
+    tt_writer_init(&w, out->data, sizeof out->data);
+    tt_write_u8(&w, VERSION);
+    tt_endpoint_write(&w, &c->inside);
+    write_address(&w, c);
+    tt_assert(!w.bad);
+    out->bytes = (uint16_t)tt_writer_bytes(&w);
+}
+
+bool tt_member_card_read(struct tt_member_card *c, const struct tt_blob *blob)
+{
+    struct tt_reader r;
+
+    memset(c, 0, sizeof *c);
+    tt_reader_init(&r, blob->data, blob->bytes);
+    if (tt_read_u8(&r) != VERSION)
+        return false;
+    tt_endpoint_read(&r, &c->inside);
+    read_address(&r, c);
+    return !r.bad && r.at == r.end;
+}
+
+size_t tt_member_card_candidates(const struct tt_member_card *own, const struct tt_member_card *peer,
+                                 struct tt_address *out)
+{
+    size_t n = tt_endpoint_candidates(&own->inside, &peer->inside, out);
+
+    if (peer->has_outside)
+        out[n++] = peer->outside;
+    return n;
+}

@@ -1,0 +1,22 @@
+/* A member's card: where other members reach it. Pure. */
+#ifndef TT_SESSION_CARD_H
+#define TT_SESSION_CARD_H
+
+#include "boot/endpoint.h"
+
+#define TT_CARD_ADDRESSES (TT_ENDPOINT_ADDRS + 2)
+
+struct tt_member_card {
+    struct tt_endpoint inside;      /* its own addresses, with the port of its listener */
+    bool has_outside;
+    struct tt_address outside;      /* announced: a forwarded port; IPv4 or IPv6 */
+};
+
+void tt_member_card_write(const struct tt_member_card *c, struct tt_blob *out);
+/* False if the blob is none. */
+bool tt_member_card_read(struct tt_member_card *c, const struct tt_blob *blob);
+/* In which order `own` had better try to reach `peer`: into out[TT_CARD_ADDRESSES]; how many. */
+size_t tt_member_card_candidates(const struct tt_member_card *own, const struct tt_member_card *peer,
+                                 struct tt_address *out);
+
+#endif

@@ -1,0 +1,216 @@
+/* The channel to the coordinator: one address after the other is tried, as the machine asks for connections. */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+#include "session/run.h"
+
+#define CONNECT_NS (5 * TT_SECOND) /* for one address to answer */
+#define QUEUE_BYTES (2 * (size_t)TT_ELMSG_BYTES_MAX)
+
+void tt_link_connect(tutti_run *run, uint64_t delay_ns)
+{
+    struct tt_coordinator_link *l = &run->link;
+
+    l->state = TT_LINK_WAITS;
+    l->connect_ns = tt_now_ns() + delay_ns;
+    tt_run_wake(run);
+}
+
+/* Ends what there is of a connection; the state is the caller's to set. */
+static void drop(tutti_run *run)
+{
+    struct tt_coordinator_link *l = &run->link;
+
+    if (l->channel) {
+        tt_service_forget(run, tt_stream_fd(tt_channel_stream(l->channel)));
+        tt_channel_destroy(l->channel);
+        l->channel = NULL;
+    } else if (l->fd >= 0) {
+        tt_service_forget(run, l->fd);
+        close(l->fd);
+    }
+    l->fd = -1;
+    l->events = 0;
+}
+
+/* The next attempt is at the next address. */
+static void move_on(tutti_run *run, const char *how)
+{
+    struct tt_coordinator_link *l = &run->link;
+    char where[TT_ADDRESS_TEXT_BYTES];
+
+    tt_address_text(&run->coordinators[l->at], where);
+    snprintf(l->why, sizeof l->why, "%s: %s", where, how);
+    l->at = (l->at + 1) % run->ncoordinators;
+}
+
+void tt_link_disconnect(tutti_run *run)
+{
+    if (!run->m.over && run->link.channel) /* it hangs, and its system goes on accepting connections */
+        move_on(run, "it said nothing for a whole lease, or what is not understood");
+    drop(run);
+    run->link.state = TT_LINK_DOWN;
+}
+
+void tt_link_close(tutti_run *run)
+{
+    tt_link_disconnect(run);
+}
+
+/* It ended by itself: told to the machine in tt_link_settle, as this may be a call of the machine's. */
+static void broke(tutti_run *run, const char *how)
+{
+    move_on(run, how);
+    run->link.state = TT_LINK_BROKEN;
+    tt_run_wake(run);
+}
+
+/* A stranger that is no coordinator of ours ends a member that never had one: who waits for it is told why. */
+static void refused(tutti_run *run, const char *why)
+{
+    char text[TT_ERROR_BYTES];
+
+    broke(run, why);
+    if (run->m.id != 0 || run->ncoordinators > 1 || run->over)
+        return;
+    snprintf(text, sizeof text, "the coordinator at %s", run->link.why);
+    run->over = true;
+    run->over_status = TUTTI_ERR_PROTOCOL;
+    snprintf(run->over_why, sizeof run->over_why, "%s", text);
+    pthread_cond_broadcast(&run->changed);
+}
+
+static void ended(tutti_run *run, int err)
+{
+    const char *why = tt_stream_why(tt_channel_stream(run->link.channel));
+
+    if (err == -EPROTO && *why)
+        refused(run, why);
+    else
+        broke(run, err == -EPIPE ? "it closed the connection" : strerror(-err));
+}
+
+static void look_for(tutti_run *run)
+{
+    struct tt_coordinator_link *l = &run->link;
+    const uint32_t events = tt_channel_wants(l->channel);
+
+    if (events == l->events)
+        return;
+    l->events = events;
+    tt_service_change(run, tt_stream_fd(tt_channel_stream(l->channel)), events, l);
+}
+
+void tt_link_send(tutti_run *run, const void *data, size_t bytes)
+{
+    struct tt_coordinator_link *l = &run->link;
+    int err;
+
+    if (l->state != TT_LINK_UP)
+        return;
+    err = tt_channel_send(l->channel, data, bytes);
+    if (err)
+        ended(run, err);
+    else
+        look_for(run);
+}
+
+static void begin(tutti_run *run, uint64_t now_ns)
+{
+    struct tt_coordinator_link *l = &run->link;
+
+    l->fd = tt_connect_begin(&run->coordinators[l->at]);
+    if (l->fd < 0 || !tt_service_watch(run, l->fd, EPOLLOUT, l)) {
+        broke(run, strerror(errno));
+        return;
+    }
+    l->state = TT_LINK_CONNECTS;
+    l->give_up_ns = now_ns + CONNECT_NS;
+}
+
+static void connected(tutti_run *run)
+{
+    static const struct tt_channel_conf conf = { .frame_max = TT_ELMSG_BYTES_MAX, .queue_max = QUEUE_BYTES };
+    struct tt_coordinator_link *l = &run->link;
+    const int err = tt_connect_result(l->fd);
+    struct tt_stream *stream;
+
+    if (err) {
+        broke(run, strerror(err));
+        return;
+    }
+    if (tt_stream_create(&stream, run->secure, l->fd, TT_STREAM_CONNECTS)) {
+        broke(run, tutti_last_error());
+        return;
+    }
+    if (tt_channel_create(&l->channel, stream, &conf)) {
+        tt_service_forget(run, l->fd);
+        tt_stream_destroy(stream);
+        l->fd = -1;
+        broke(run, tutti_last_error());
+        return;
+    }
+    l->fd = -1;
+    l->state = TT_LINK_UP;
+    run->stats.connects++;
+    tt_member_connected(&run->m, tt_now_ns());
+}
+
+void tt_link_event(tutti_run *run)
+{
+    struct tt_coordinator_link *l = &run->link;
+    const void *data;
+    size_t bytes;
+    int got = 0;
+
+    if (l->state == TT_LINK_CONNECTS)
+        connected(run);
+    if (l->state != TT_LINK_UP)
+        return;
+    got = tt_channel_flush(l->channel);
+    while (got >= 0 && l->state == TT_LINK_UP && (got = tt_channel_next(l->channel, &data, &bytes)) > 0)
+        tt_member_frame(&run->m, data, bytes, tt_now_ns());
+    pthread_cond_broadcast(&run->changed); /* who joins waits for its id, and of that the machine says nothing */
+    if (l->state != TT_LINK_UP)
+        return;
+    if (got < 0)
+        ended(run, got);
+    else
+        look_for(run);
+}
+
+void tt_link_tick(tutti_run *run, uint64_t now_ns)
+{
+    struct tt_coordinator_link *l = &run->link;
+
+    if (l->state == TT_LINK_WAITS && now_ns >= l->connect_ns)
+        begin(run, now_ns);
+    else if (l->state == TT_LINK_CONNECTS && now_ns >= l->give_up_ns)
+        broke(run, "it does not answer");
+}
+
+uint64_t tt_link_next_ns(const tutti_run *run)
+{
+    const struct tt_coordinator_link *l = &run->link;
+
+    return l->state == TT_LINK_WAITS ? l->connect_ns : l->state == TT_LINK_CONNECTS ? l->give_up_ns : TT_NEVER;
+}
+
+/* What the coordinator said before it left is heard still: perhaps why. */
+void tt_link_settle(tutti_run *run)
+{
+    struct tt_coordinator_link *l = &run->link;
+    const void *data;
+    size_t bytes;
+
+    while (l->state == TT_LINK_BROKEN && l->channel && tt_channel_next(l->channel, &data, &bytes) > 0)
+        tt_member_frame(&run->m, data, bytes, tt_now_ns());
+    if (l->state != TT_LINK_BROKEN)
+        return;
+    drop(run);
+    run->link.state = TT_LINK_DOWN;
+    tt_member_disconnected(&run->m, tt_now_ns());
+}

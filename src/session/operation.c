@@ -1,0 +1,454 @@
+/* Elastic operations: a collective on the tag's communicator, then an all-gather on the same one of what each member has heard of the run. Who
+ * has that all-gather knows that all members have done their part: the operation is FINAL. It takes log2 n exchanges of a few bytes over the
+ * connections that the data went over, and it carries the news. Where anything fails, the epoch ends, and the coordinator's verdict decides
+ * (elastic/coord_loss.c). Until then the input must not be lost: what an operation in place overwrites is copied before. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "session/run.h"
+
+/* ---- arguments ---- */
+
+static bool is_known_shape(tutti_coll coll)
+{
+    return coll == TUTTI_ALLREDUCE || coll == TUTTI_REDUCE || coll == TUTTI_BROADCAST || coll == TUTTI_BARRIER;
+}
+
+static bool has_root(tutti_coll coll)
+{
+    return coll == TUTTI_REDUCE || coll == TUTTI_BROADCAST || coll == TUTTI_GATHER || coll == TUTTI_SCATTER;
+}
+
+tutti_status tt_operation_check(const tutti_run *run, const tutti_elastic *op, uint32_t tag)
+{
+    static const char name[] = "tutti_run_collective";
+
+    if (op->size != sizeof *op)
+        return tt_fail(TUTTI_ERR_INVALID, "%s: op.size is %zu; it must be sizeof(tutti_elastic), %zu", name, op->size, sizeof *op);
+    if ((unsigned)op->coll >= TUTTI_COLL_COUNT || (unsigned)op->mode > TUTTI_RETRY)
+        return tt_fail(TUTTI_ERR_INVALID, "%s: there is no collective %d in mode %d", name, (int)op->coll, (int)op->mode);
+    if (tag >= run->ntags)
+        return tt_fail(TUTTI_ERR_INVALID, "%s: tag %u: there are %u (tutti_run_conf.tags)", name, tag, run->ntags);
+    if (op->mode == TUTTI_RETRY && !is_known_shape(op->coll))
+        return tt_fail(TUTTI_ERR_INVALID, "%s: a collective whose buffers depend on the number of ranks cannot be retried with fewer", name);
+    return TUTTI_OK;
+}
+
+/* The root's rank now: it was given as a rank of the view that the program knows. */
+static tutti_status find_root(const tutti_run *run, struct tt_operation *o)
+{
+    const int32_t asked = o->op->root;
+
+    o->root = 0;
+    if (!has_root(o->op->coll))
+        return TUTTI_OK;
+    if (asked < 0 || (uint32_t)asked >= run->nasked)
+        return tt_fail(TUTTI_ERR_INVALID, "tutti_run_collective: there is no rank %d among %u", asked, run->nasked);
+    for (uint32_t r = 0; r < run->space.nranks; r++)
+        if (run->members[r].id == run->asked_ids[asked]) {
+            o->root = (int)r;
+            return TUTTI_OK;
+        }
+    return tt_fail(TUTTI_ERR_ABORTED, "tutti_run_collective: the root, member %" PRIu64 ", was lost", run->asked_ids[asked]);
+}
+
+/* ---- what is overwritten ---- */
+
+/* Bytes of input that the operation overwrites. */
+static size_t overwrites(const tutti_elastic *op, uint32_t nranks)
+{
+    const size_t bytes = op->count * tutti_dtype_bytes(op->type);
+    const uintptr_t s = (uintptr_t)op->src, d = (uintptr_t)op->dst;
+
+    switch (op->coll) {
+    case TUTTI_ALLREDUCE:
+    case TUTTI_REDUCE:
+        return s == d ? bytes : 0;
+    case TUTTI_ALLTOALL:
+        return s == d ? nranks * bytes : 0;
+    case TUTTI_REDUCE_SCATTER:
+        return d >= s && d < s + nranks * bytes ? nranks * bytes : 0;
+    default:
+        return 0;
+    }
+}
+
+static tutti_status copy_input(struct tt_operation *o)
+{
+    struct tt_tag *t = o->kept;
+    const size_t bytes = overwrites(o->op, o->nranks);
+
+    o->copied = false;
+    if (bytes == 0 || !o->op->src)
+        return TUTTI_OK;
+    if (bytes > t->copy_cap) {
+        free(t->copy);
+        t->copy = malloc(bytes);
+        t->copy_cap = t->copy ? bytes : 0;
+        if (!t->copy)
+            return tt_fail(TUTTI_ERR_NOMEM, "tutti_run_collective: no memory for a copy of %zu bytes of input", bytes);
+    }
+    memcpy(t->copy, o->op->src, bytes);
+    o->copied = true;
+    o->overwritten = (void *)(uintptr_t)o->op->src;
+    o->copy_bytes = bytes;
+    return TUTTI_OK;
+}
+
+/* ---- steps ---- */
+
+static tutti_status may_begin(tutti_run *run, uint32_t tag)
+{
+    const tutti_status st = tt_run_check(run);
+
+    if (st)
+        return st;
+    if (run->space.epoch == 0)
+        return tt_fail(TUTTI_ERR_INVALID, "tutti_run_collective: this member is in no view; tutti_run_epoch brings it into one");
+    if (run->tags[tag].in_use)
+        return tt_fail(TUTTI_ERR_INVALID, "tutti_run_collective: an operation of tag %u is under way", tag);
+    if (run->calling)
+        return tt_fail(TUTTI_ERR_INVALID, "tutti_run_collective: a call that all members make is under way");
+    return TUTTI_OK;
+}
+
+static tutti_status epoch_is_over(const tutti_run *run)
+{
+    char why[TT_ERROR_BYTES];
+
+    snprintf(why, sizeof why, "epoch %" PRIu64 " is over%s%s; tutti_run_epoch brings the next view", run->space.epoch,
+             *run->stop_why ? ": " : "", run->stop_why);
+    return tt_fail_again(TUTTI_ERR_PEER_LOST, why);
+}
+
+tutti_status tt_operation_begin(tutti_run *run, struct tt_operation *o, tutti_elastic *op, uint32_t tag)
+{
+    struct tt_tag *t = &run->tags[tag];
+    tutti_status st;
+
+    while (run->recovering && !run->over)
+        tt_run_wait(run, TT_NEVER);
+    st = may_begin(run, tag);
+    if (st)
+        return st;
+    if (run->m.stopped || run->m.epoch != run->space.epoch)
+        return epoch_is_over(run);
+    *o = (struct tt_operation){ .op = op,
+                                .tag = tag,
+                                .epoch = run->space.epoch,
+                                .nranks = run->space.nranks,
+                                .comm = run->space.tags[tag],
+                                .kept = t };
+    o->call =
+        (tutti_call){ .size = sizeof o->call, .timeout_ms = op->timeout_ms, .algo = op->algo, .scale = op->scale };
+    st = find_root(run, o);
+    if (st)
+        return st;
+    st = tt_member_begin(&run->m, tag, tt_now_ns());
+    if (st)
+        return tt_fail(st, "tutti_run_collective: tag %u cannot begin now", tag);
+    t->in_use = true;
+    t->done = false;
+    run->noperations++;
+    run->ninside++;
+    return TUTTI_OK;
+}
+
+tutti_status tt_operation_perform(struct tt_operation *o, tutti_request **request)
+{
+    const tutti_elastic *op = o->op;
+    tutti_call *call = &o->call;
+    const tutti_status st = copy_input(o); /* here, as nobody else waits for it: much may be copied */
+
+    if (st)
+        return st;
+    call->request = request;
+    switch (op->coll) {
+    case TUTTI_ALLREDUCE:
+        return tutti_allreduce(op->src, op->dst, op->count, op->type, op->op, o->comm, call);
+    case TUTTI_REDUCE:
+        return tutti_reduce(op->src, op->dst, op->count, op->type, op->op, o->root, o->comm, call);
+    case TUTTI_REDUCE_SCATTER:
+        return tutti_reduce_scatter(op->src, op->dst, op->count, op->type, op->op, o->comm, call);
+    case TUTTI_ALLGATHER:
+        return tutti_allgather(op->src, op->dst, op->count, op->type, o->comm, call);
+    case TUTTI_BROADCAST:
+        return tutti_broadcast(op->src, op->dst, op->count, op->type, o->root, o->comm, call);
+    case TUTTI_GATHER:
+        return tutti_gather(op->src, op->dst, op->count, op->type, o->root, o->comm, call);
+    case TUTTI_SCATTER:
+        return tutti_scatter(op->src, op->dst, op->count, op->type, o->root, o->comm, call);
+    case TUTTI_ALLTOALL:
+        return tutti_alltoall(op->src, op->dst, op->count, op->type, o->comm, call);
+    default:
+        return tutti_barrier(o->comm, call);
+    }
+}
+
+static void write_news(const struct tt_news *n, uint8_t out[TT_NEWS_BYTES])
+{
+    struct tt_writer w;
+
+    tt_writer_init(&w, out, TT_NEWS_BYTES);
+    tt_write_u64(&w, n->number);
+    tt_write_u32(&w, n->newcomers);
+    tt_write_u32(&w, n->lost);
+    tt_write_u32(&w, n->leaving);
+    tt_write_u32(&w, n->revoked);
+    tt_assert(!w.bad && tt_writer_bytes(&w) == TT_NEWS_BYTES);
+}
+
+static struct tt_news read_news(const uint8_t in[TT_NEWS_BYTES])
+{
+    struct tt_news n;
+    struct tt_reader r;
+
+    tt_reader_init(&r, in, TT_NEWS_BYTES);
+    n.number = tt_read_u64(&r);
+    n.newcomers = tt_read_u32(&r);
+    n.lost = tt_read_u32(&r);
+    n.leaving = tt_read_u32(&r);
+    n.revoked = tt_read_u32(&r);
+    return n;
+}
+
+bool tt_operation_complete(tutti_run *run, struct tt_operation *o)
+{
+    struct tt_news mine;
+
+    if (run->over || !tt_member_complete_alone(&run->m, o->tag, &mine, tt_now_ns()))
+        return false;
+    if (o->nranks == 1) {
+        tt_member_all_complete(&run->m, o->tag, &mine, tt_now_ns());
+        return false;
+    }
+    write_news(&mine, o->news);
+    return true;
+}
+
+tutti_status tt_operation_vote(tutti_run *run, struct tt_operation *o, tutti_request **request)
+{
+    struct tt_tag *t = &run->tags[o->tag];
+    const size_t bytes = (size_t)o->nranks * TT_NEWS_BYTES;
+
+    if (bytes > t->gathered_cap) {
+        free(t->gathered);
+        t->gathered = malloc(bytes);
+        t->gathered_cap = t->gathered ? bytes : 0;
+        if (!t->gathered)
+            return tt_fail(TUTTI_ERR_NOMEM, "no memory for the news of %u members", o->nranks);
+    }
+    o->call = (tutti_call){ .size = sizeof o->call, .timeout_ms = o->op->timeout_ms, .request = request };
+    return tutti_allgather(o->news, t->gathered, TT_NEWS_BYTES, TUTTI_U8, o->comm, &o->call);
+}
+
+void tt_operation_voted(tutti_run *run, struct tt_operation *o)
+{
+    struct tt_news latest = { .number = 0 };
+
+    for (uint32_t r = 0; r < o->nranks; r++) {
+        const struct tt_news n = read_news(run->tags[o->tag].gathered + (size_t)r * TT_NEWS_BYTES);
+
+        if (n.number >= latest.number)
+            latest = n;
+    }
+    if (!run->over)
+        tt_member_all_complete(&run->m, o->tag, &latest, tt_now_ns());
+}
+
+void tt_operation_fail(tutti_run *run, struct tt_operation *o, tutti_status st)
+{
+    o->failed = st;
+    snprintf(o->why, sizeof o->why, "%s", tutti_last_error());
+    if (run->over || run->m.stopped)
+        return;
+    if (st == TUTTI_ERR_INVALID && run->m.ops[o->tag].state == TT_OP_PENDING) { /* nothing was started */
+        tt_member_take_back(&run->m, o->tag, tt_now_ns());
+        run->tags[o->tag].done = true;
+        run->tags[o->tag].state = TT_OP_NONE;
+        return;
+    }
+    if (!*run->stop_why)
+        snprintf(run->stop_why, sizeof run->stop_why, "%.*s", (int)sizeof run->stop_why - 1, o->why);
+    tt_member_revoke(&run->m, tt_now_ns());
+}
+
+/* ---- the verdict ---- */
+
+/* The lock is given away for it; the tag, and its copy, are the operation's until it has been judged. */
+static void restore(tutti_run *run, const struct tt_operation *o)
+{
+    if (!o->copied)
+        return;
+    tt_run_unlock(run);
+    memcpy(o->overwritten, o->kept->copy, o->copy_bytes);
+    tt_run_lock(run);
+}
+
+static tutti_status lost(tutti_run *run, const struct tt_operation *o)
+{
+    const tutti_status st = run->over ? tt_run_check(run) : TUTTI_OK;
+
+    if (st)
+        return st;
+    return o->failed ? tt_fail_again(o->failed, o->why) : epoch_is_over(run);
+}
+
+static void hear_news(tutti_run *run, const struct tt_news *news, uint64_t epoch)
+{
+    if (news->number > run->heard.number && epoch == run->space.epoch)
+        run->heard = *news;
+}
+
+/* A member that cannot learn what became of its operation, because no coordinator is there for as long as a call may take, cannot stay:
+ * it would go on with another state than the others. */
+static void wait_verdict(tutti_run *run, const struct tt_operation *o)
+{
+    const uint64_t deadline_ns = tt_run_deadline(run, o->op->timeout_ms);
+    char what[64];
+
+    snprintf(what, sizeof what, "an operation in epoch %" PRIu64, o->epoch);
+    while (!run->tags[o->tag].done && !run->over)
+        if (!tt_run_wait(run, deadline_ns) && !run->tags[o->tag].done && !run->over)
+            tt_run_give_up(run, what);
+}
+
+tutti_status tt_operation_judge(tutti_run *run, struct tt_operation *o)
+{
+    struct tt_tag *t = &run->tags[o->tag];
+    tutti_status st;
+    bool final;
+
+    run->ninside--;
+    if (run->ninside == 0 && (run->recovering || run->calling))
+        pthread_cond_broadcast(&run->changed);
+    wait_verdict(run, o);
+    final = t->done && t->state == TT_OP_FINAL;
+    if (final) {
+        hear_news(run, &t->news, o->epoch);
+        st = TUTTI_OK;
+        run->stats.final++;
+        o->op->contributors = o->nranks;
+    } else {
+        st = lost(run, o);
+        run->stats.restored++;
+        restore(run, o);
+    }
+    o->op->status = st;
+    o->op->epoch = o->epoch;
+    t->in_use = false;
+    run->noperations--;
+    return st;
+}
+
+/* ---- again ---- */
+
+tutti_status tt_operation_recover(tutti_run *run, const tutti_elastic *op, uint64_t epoch)
+{
+    const uint64_t deadline_ns = tt_run_deadline(run, op->timeout_ms);
+    struct tt_view_result result;
+    tutti_status st = TUTTI_OK;
+
+    while (run->recovering && !run->over)
+        tt_run_wait(run, TT_NEVER);
+    if (run->over)
+        return tt_run_check(run);
+    if (run->space.epoch > epoch && !run->m.stopped)
+        return TUTTI_OK;
+    if (run->calling)
+        return tt_fail(TUTTI_ERR_INVALID, "tutti_run_collective: a call that all members make is under way");
+    run->recovering = run->calling = true;
+    while (run->ninside > 0 && !run->over)
+        tt_run_wait(run, TT_NEVER);
+    st = tt_view_again(run, op->least, deadline_ns, "tutti_run_collective", &result);
+    run->recovering = run->calling = false;
+    run->stats.retries += !st;
+    pthread_cond_broadcast(&run->changed);
+    return result.too_few ? tt_fail_again(TUTTI_ERR_ABORTED, tutti_last_error()) : st;
+}
+
+tutti_status tt_operation_told(tutti_run *run, tutti_status st)
+{
+    bool over;
+
+    if (st != TUTTI_ERR_ABORTED)
+        return st;
+    tt_run_lock(run);
+    over = run->over;
+    tt_run_unlock(run);
+    return over ? st : tt_fail_again(TUTTI_ERR_PEER_LOST, tutti_last_error());
+}
+
+/* One attempt, from begin to verdict. *began: it was the machine's. */
+static tutti_status attempt(tutti_run *run, tutti_elastic *op, uint64_t *epoch)
+{
+    struct tt_operation o;
+    tutti_status st;
+    bool votes;
+
+    tt_run_lock(run);
+    *epoch = run->space.epoch;
+    st = tt_operation_begin(run, &o, op, op->tag);
+    tt_run_unlock(run);
+    if (st)
+        return st;
+    *epoch = o.epoch;
+    st = tt_operation_perform(&o, NULL);
+    tt_run_lock(run);
+    votes = !st && tt_operation_complete(run, &o);
+    if (votes) {
+        tt_run_unlock(run);
+        st = tt_operation_vote(run, &o, NULL);
+        tt_run_lock(run);
+        if (!st)
+            tt_operation_voted(run, &o);
+    }
+    if (st)
+        tt_operation_fail(run, &o, st);
+    st = tt_operation_judge(run, &o);
+    tt_run_unlock(run);
+    return st;
+}
+
+tutti_status tutti_run_collective(tutti_run *run, tutti_elastic *op)
+{
+    uint64_t epoch;
+    tutti_status st;
+
+    if (!run || !op)
+        return tt_fail(TUTTI_ERR_INVALID, "tutti_run_collective: %s is NULL", run ? "op" : "run");
+    st = tt_operation_check(run, op, op->tag);
+    if (st)
+        return st;
+    op->attempts = 0;
+    do {
+        op->attempts++;
+        st = attempt(run, op, &epoch);
+        if (st != TUTTI_ERR_PEER_LOST || op->mode != TUTTI_RETRY)
+            break;
+        tt_run_lock(run);
+        st = tt_operation_recover(run, op, epoch);
+        tt_run_unlock(run);
+    } while (!st);
+    st = tt_operation_told(run, st);
+    op->status = st;
+    return st;
+}
+
+tutti_status tutti_run_allreduce(tutti_run *run, const void *src, void *dst, size_t count, tutti_dtype type,
+                                 tutti_redop op, uint32_t tag)
+{
+    tutti_elastic e = { .size = sizeof e,
+                        .coll = TUTTI_ALLREDUCE,
+                        .src = src,
+                        .dst = dst,
+                        .count = count,
+                        .type = type,
+                        .op = op,
+                        .tag = tag,
+                        .mode = TUTTI_RETRY };
+
+    return tutti_run_collective(run, &e);
+}

@@ -1,0 +1,581 @@
+/* Connections to the other members: what is said beside the data connections goes over them, and they tell whether two can reach each other at
+ * all. The member with the lower id connects; where it does not come through (the other is behind an address translation), the other tries, too.
+ * A connection that was cut is made again; only when that fails for a whole lease the other is suspected. Where its system says at once that nobody
+ * listens there any more, the other's process has ended. */
+#include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "session/run.h"
+
+#define GREET_NS (5 * TT_SECOND)        /* to connect and prove oneself */
+#define RETRY_NS (20 * TT_MS)           /* between attempts, after each address was tried */
+#define QUEUE_BYTES (1u << 20)
+#define FRAME_BYTES (TT_TRANSFER_HEAD_BYTES + TT_TRANSFER_PIECE_BYTES)  /* longest message of who has proved itself */
+#define UNSENT_BYTES (128u << 10)       /* that the system takes beyond what is on its way: the rest waits here, where it can be counted */
+#define MESSAGES_AT_ONCE 8              /* of one connection, then it is the others' turn: pieces of an array may come without end */
+#define CONNS_OF_ONE 4                  /* with one member: each end may make one, and both again before what was cut shows */
+
+_Static_assert(FRAME_BYTES >= TT_SAID_BYTES_MAX && FRAME_BYTES < QUEUE_BYTES / 4 * 3, "a piece leaves room for other messages");
+
+/* ---- whom ---- */
+
+struct tt_peer_link *tt_peers_find(tutti_run *run, uint64_t id)
+{
+    struct tt_peer_link *p = run->peers;
+
+    while (p && p->id != id)
+        p = p->next;
+    return p;
+}
+
+static struct tt_peer_link *make(tutti_run *run, uint64_t id)
+{
+    struct tt_peer_link *p = calloc(1, sizeof *p);
+
+    if (!p) {
+        tt_log(TT_LOG_WARN, "no memory to connect to member %llu", (unsigned long long)id);
+        return NULL;
+    }
+    p->id = id;
+    p->away_ns = p->suspect_ns = p->try_ns = TT_NEVER;
+    p->next = run->peers;
+    run->peers = p;
+    return p;
+}
+
+static void want(tutti_run *run, const struct tt_seat *seat, uint64_t now_ns)
+{
+    const uint64_t patience_ns = run->m.lease_ns / 4;
+    struct tt_peer_link *p = tt_peers_find(run, seat->id);
+
+    if (seat->id == run->m.id || (!p && !(p = make(run, seat->id))))
+        return;
+    if (p->wanted)
+        return;
+    p->wanted = true;
+    if (!tt_member_card_read(&p->card, &seat->card))
+        tt_log(TT_LOG_WARN, "the card of member %llu cannot be read", (unsigned long long)p->id);
+    if (p->conn)
+        return;
+    p->away_ns = now_ns;
+    p->suspect_ns = now_ns + run->m.lease_ns;
+    p->try_ns = run->m.id < p->id ? now_ns : now_ns + patience_ns;
+}
+
+static void end_conn(struct tt_peer_conn *c)
+{
+    c->dead = true;
+}
+
+static void unwant(tutti_run *run, struct tt_peer_link *p)
+{
+    if (!p->wanted)
+        return;
+    p->wanted = false;
+    p->away_ns = p->suspect_ns = p->try_ns = TT_NEVER;
+    p->has_offer = false;
+    for (struct tt_peer_conn *c = run->conns; c; c = c->next)
+        if (c->peer == p)
+            end_conn(c);
+}
+
+void tt_peers_want(tutti_run *run, uint64_t now_ns)
+{
+    const struct tt_member *m = &run->m;
+
+    for (uint32_t i = 0; i < m->nranks; i++)
+        want(run, &m->view[i], now_ns);
+    for (uint32_t i = 0; run->reach && i < m->nproposed; i++)
+        want(run, &m->proposed[i], now_ns);
+    for (struct tt_peer_link *p = run->peers; p; p = p->next) {
+        bool wanted = false;
+
+        for (uint32_t i = 0; i < m->nranks && !wanted; i++)
+            wanted = m->view[i].id == p->id;
+        for (uint32_t i = 0; run->reach && i < m->nproposed && !wanted; i++)
+            wanted = m->proposed[i].id == p->id;
+        if (!wanted && !run->reach) /* a proposal may come again with the same */
+            unwant(run, p);
+    }
+}
+
+/* ---- saying ---- */
+
+static void look_for(tutti_run *run, struct tt_peer_conn *c)
+{
+    const uint32_t events = tt_channel_wants(c->channel);
+
+    if (events == c->events)
+        return;
+    c->events = events;
+    tt_service_change(run, tt_stream_fd(tt_channel_stream(c->channel)), events, c);
+}
+
+static void say(tutti_run *run, struct tt_peer_conn *c, const struct tt_said *s)
+{
+    uint8_t data[TT_SAID_BYTES_MAX];
+    const size_t bytes = tt_said_write(s, data);
+
+    if (c->dead)
+        return;
+    if (tt_channel_send(c->channel, data, bytes) != 0) {
+        end_conn(c);
+        tt_run_wake(run);
+    } else {
+        look_for(run, c);
+    }
+}
+
+void tt_peers_say(tutti_run *run, const struct tt_said *s)
+{
+    for (uint32_t i = 0; i < run->m.nranks; i++) {
+        const struct tt_peer_link *p = tt_peers_find(run, run->m.view[i].id);
+
+        if (p && p->conn)
+            say(run, p->conn, s);
+    }
+}
+
+void tt_peers_send(tutti_run *run, uint64_t id, const void *head, size_t head_bytes, const void *body,
+                   size_t body_bytes)
+{
+    const struct tt_peer_link *p = tt_peers_find(run, id);
+    struct tt_parcel *parcel;
+
+    if (!p || !p->conn || p->conn->dead)
+        return;
+    parcel = tt_parcel_join(head, head_bytes, body, body_bytes);
+    if (!parcel || tt_channel_send_parcel(p->conn->channel, parcel) != 0) {
+        end_conn(p->conn);
+        tt_run_wake(run);
+    } else {
+        look_for(run, p->conn);
+    }
+    tt_parcel_drop(parcel);
+}
+
+/* ---- what is asked for ---- */
+
+/* A piece is made when the one before it has gone to the system: whatever else is to be said waits for one at most. */
+static void serve(tutti_run *run, struct tt_peer_link *p)
+{
+    struct tt_peer_requests *q = p->requests;
+
+    while (q && q->n > 0 && p->conn && !p->conn->dead && tt_channel_queued(p->conn->channel) == 0) {
+        const struct tt_peer_request *r = &q->ring[q->first];
+
+        q->first = (q->first + 1) % TT_RUN_REQUESTS;
+        q->n--;
+        if (!tt_state_hear(run, p->id, r->data, r->bytes))
+            end_conn(p->conn);
+    }
+}
+
+/* What does not fit is dropped: the other asks somebody else for it in the end. */
+static bool hear_request(struct tt_peer_link *p, const void *data, size_t bytes)
+{
+    struct tt_peer_requests *q = p->requests;
+    struct tt_peer_request *r;
+
+    if (bytes > sizeof r->data)
+        return false;
+    if (!q)
+        q = p->requests = calloc(1, sizeof *q);
+    if (!q || q->n == TT_RUN_REQUESTS)
+        return true;
+    r = &q->ring[(q->first + q->n++) % TT_RUN_REQUESTS];
+    r->bytes = (uint8_t)bytes;
+    memcpy(r->data, data, bytes);
+    return true;
+}
+
+/* ---- who is there ---- */
+
+static void greet(tutti_run *run, struct tt_peer_conn *c)
+{
+    struct tt_said s = { .kind = TT_SAID_GREETING, .id = run->m.id };
+
+    if (getrandom(c->own.nonce, sizeof c->own.nonce, 0) != sizeof c->own.nonce) {
+        end_conn(c);
+        return;
+    }
+    c->own.id = run->m.id;
+    memcpy(s.nonce, c->own.nonce, sizeof s.nonce);
+    say(run, c, &s);
+}
+
+static void prove(tutti_run *run, struct tt_peer_conn *c)
+{
+    struct tt_said s = { .kind = TT_SAID_PROOF };
+
+    tt_said_prove(s.proof, run->m.secret, c->connects, &c->own, &c->other);
+    say(run, c, &s);
+}
+
+/* Its latest connections are kept: which of them the other end uses is not known here. */
+static void end_oldest(tutti_run *run, const struct tt_peer_link *p)
+{
+    uint32_t n = 0;
+
+    for (struct tt_peer_conn *c = run->conns; c; c = c->next)
+        if (c->peer == p && c->proved && !c->dead && ++n > CONNS_OF_ONE)
+            end_conn(c);
+}
+
+/* Both ends know each other now. */
+static void proved(tutti_run *run, struct tt_peer_conn *c)
+{
+    struct tt_peer_link *p = tt_peers_find(run, c->other.id);
+
+    if (!c->connects)
+        run->nstrangers--;
+    c->proved = true;
+    c->give_up_ns = TT_NEVER;
+    if (!p && !(p = make(run, c->other.id))) { /* its proposal may reach us after it did */
+        end_conn(c);
+        return;
+    }
+    c->peer = p;
+    end_oldest(run, p);
+    p->conn = c;
+    if (p->trying == c)
+        p->trying = NULL;
+    if (p->was_there)
+        run->stats.cuts++;
+    p->was_there = true;
+    p->away_ns = p->suspect_ns = p->try_ns = TT_NEVER;
+    tt_channel_allow(c->channel, FRAME_BYTES);
+    if (run->offered)
+        say(run, c, &run->offer);
+    tt_state_connected(run, p->id);
+}
+
+static bool hear_greeting(tutti_run *run, struct tt_peer_conn *c, const struct tt_said *s)
+{
+    if (c->greeted || s->id == run->m.id || (c->connects && s->id != c->peer->id))
+        return false;
+    c->greeted = true;
+    c->other.id = s->id;
+    memcpy(c->other.nonce, s->nonce, sizeof c->other.nonce);
+    prove(run, c);
+    return true;
+}
+
+static bool hear_proof(tutti_run *run, struct tt_peer_conn *c, const struct tt_said *s)
+{
+    uint8_t expected[TT_MAC_BYTES];
+
+    if (!c->greeted || c->proved)
+        return false;
+    tt_said_prove(expected, run->m.secret, !c->connects, &c->other, &c->own);
+    if (!tt_mac_equal(expected, s->proof))
+        return false;
+    proved(run, c);
+    return true;
+}
+
+/* False: it must not say that. */
+static bool hear(tutti_run *run, struct tt_peer_conn *c, const void *data, size_t bytes)
+{
+    struct tt_said s;
+
+    if (tt_transfer_is_mine(data, bytes))
+        return c->proved && (tt_transfer_is_request(data, bytes) ? hear_request(c->peer, data, bytes)
+                                                                 : tt_state_hear(run, c->peer->id, data, bytes));
+    if (!tt_said_read(&s, data, bytes))
+        return false;
+    if (s.kind == TT_SAID_GREETING)
+        return hear_greeting(run, c, &s);
+    if (s.kind == TT_SAID_PROOF)
+        return hear_proof(run, c, &s);
+    if (!c->proved)
+        return false;
+    if (s.kind == TT_SAID_OFFER) {
+        if (!c->peer->has_offer || s.epoch >= c->peer->offer.epoch) {
+            c->peer->offer = s;
+            c->peer->has_offer = true;
+        }
+        pthread_cond_broadcast(&run->changed);
+    } else {
+        tt_space_failed(run, &s);
+    }
+    return true;
+}
+
+/* ---- connections ---- */
+
+static struct tt_peer_conn *make_conn(tutti_run *run, struct tt_peer_link *p, int fd, uint64_t now_ns)
+{
+    struct tt_peer_conn *c = calloc(1, sizeof *c);
+
+    if (!c)
+        return NULL;
+    *c = (struct tt_peer_conn){
+        .peer = p, .connects = p != NULL, .fd = fd, .give_up_ns = now_ns + GREET_NS, .next = run->conns
+    };
+    run->conns = c;
+    return c;
+}
+
+/* The socket stands: makes a channel of it, and begins to talk. */
+static bool open_channel(tutti_run *run, struct tt_peer_conn *c)
+{
+    static const struct tt_channel_conf conf = { .frame_max = TT_SAID_BYTES_MAX, .queue_max = QUEUE_BYTES };
+    const int unsent = (int)UNSENT_BYTES;
+    struct tt_stream *stream;
+
+    setsockopt(c->fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &unsent, sizeof unsent);
+    if (tt_stream_create(&stream, run->secure, c->fd, c->connects ? TT_STREAM_CONNECTS : TT_STREAM_ACCEPTS))
+        return false;
+    if (tt_channel_create(&c->channel, stream, &conf)) {
+        tt_service_forget(run, c->fd);
+        tt_stream_destroy(stream);
+        c->fd = -1;
+        return false;
+    }
+    greet(run, c);
+    return true;
+}
+
+static bool is_in_view(const tutti_run *run, const struct tt_peer_link *p)
+{
+    for (uint32_t i = 0; i < run->m.nranks; i++)
+        if (run->m.view[i].id == p->id)
+            return true;
+    return false;
+}
+
+/* An attempt to connect ended with `err`. Who was there listens as long as it lives; so where it is refused at each of its addresses, its process
+ * has ended. */
+static void failed(tutti_run *run, struct tt_peer_link *p, int err, uint64_t now_ns)
+{
+    struct tt_address at[TT_CARD_ADDRESSES];
+
+    p->refusals = err == ECONNREFUSED ? p->refusals + 1 : 0;
+    if (!p->was_there || p->refusals < tt_member_card_candidates(&run->card, &p->card, at) || now_ns < p->gone_ns)
+        return;
+    p->gone_ns = now_ns + run->m.lease_ns / 4;
+    if (is_in_view(run, p))
+        tt_member_gone(&run->m, p->id, now_ns);
+}
+
+static void try_address(tutti_run *run, struct tt_peer_link *p, uint64_t now_ns)
+{
+    struct tt_address at[TT_CARD_ADDRESSES];
+    const size_t n = tt_member_card_candidates(&run->card, &p->card, at);
+    int fd;
+
+    if (n == 0) {
+        p->try_ns = TT_NEVER;
+        return;
+    }
+    fd = tt_connect_begin(&at[p->address % n]);
+    p->address++;
+    p->try_ns = now_ns + (p->address % n == 0 ? RETRY_NS : 0);
+    if (fd < 0) {
+        failed(run, p, errno, now_ns);
+        return;
+    }
+    p->trying = make_conn(run, p, fd, now_ns);
+    if (!p->trying) {
+        close(fd);
+        return;
+    }
+    p->trying->events = EPOLLOUT;
+    if (!tt_service_watch(run, fd, EPOLLOUT, p->trying))
+        end_conn(p->trying);
+}
+
+void tt_peers_accept(tutti_run *run, uint64_t now_ns)
+{
+    int fd;
+
+    while ((fd = tt_accept(&run->acceptor)) >= 0) {
+        struct tt_peer_conn *c =
+            run->nstrangers < TT_RUN_STRANGERS && run->m.id != 0 ? make_conn(run, NULL, fd, now_ns) : NULL;
+
+        if (!c) {
+            close(fd); /* it tries again */
+            continue;
+        }
+        run->nstrangers++;
+        c->events = EPOLLIN;
+        if (!tt_service_watch(run, fd, EPOLLIN, c) || !open_channel(run, c))
+            end_conn(c);
+    }
+}
+
+void tt_peers_event(tutti_run *run, struct tt_peer_conn *c)
+{
+    const void *data;
+    size_t bytes;
+    int got;
+
+    c->more = false;
+    if (c->dead)
+        return;
+    if (!c->channel) {
+        const int err = tt_connect_result(c->fd);
+
+        if (err)
+            failed(run, c->peer, err, tt_now_ns());
+        if (err || !open_channel(run, c)) {
+            end_conn(c);
+            return;
+        }
+        c->peer->refusals = 0;
+    }
+    if (c->dead)
+        return;
+    got = tt_channel_flush(c->channel);
+    c->more = false;
+    for (int n = 0; got >= 0 && !c->dead && !c->more; n++) {
+        c->more = n == MESSAGES_AT_ONCE;
+        if (c->more || (got = tt_channel_next(c->channel, &data, &bytes)) == 0)
+            break;
+        if (got > 0 && !hear(run, c, data, bytes))
+            got = -EPROTO;
+    }
+    if (got < 0)
+        end_conn(c);
+    if (c->peer && c->proved)
+        serve(run, c->peer);
+    if (!c->dead)
+        look_for(run, c);
+}
+
+/* Ends what ended; whom it went to is tried again. */
+void tt_peers_settle(tutti_run *run)
+{
+    const uint64_t now_ns = tt_now_ns();
+
+    for (struct tt_peer_conn **at = &run->conns, *c; (c = *at);) {
+        struct tt_peer_link *p = c->peer;
+
+        if (!c->dead) {
+            at = &c->next;
+            continue;
+        }
+        *at = c->next;
+        if (!c->connects && !c->proved)
+            run->nstrangers--;
+        if (c->channel) {
+            tt_service_forget(run, tt_stream_fd(tt_channel_stream(c->channel)));
+            tt_channel_destroy(c->channel);
+        } else if (c->fd >= 0) {
+            tt_service_forget(run, c->fd);
+            close(c->fd);
+        }
+        if (p && p->trying == c)
+            p->trying = NULL;
+        if (p && p->conn == c) {
+            p->conn = NULL;
+            if (p->wanted) {
+                p->away_ns = now_ns;
+                p->suspect_ns = now_ns + run->m.lease_ns;
+                p->try_ns = run->m.id < p->id ? now_ns : now_ns + RETRY_NS; /* if it has not come back by then */
+                p->refusals = 0;
+                p->gone_ns = now_ns;
+            }
+        }
+        free(c);
+    }
+    for (struct tt_peer_link **at = &run->peers, *p; (p = *at);)
+        if (!p->wanted && !p->conn && !p->trying) {
+            *at = p->next;
+            free(p->requests);
+            free(p);
+        } else {
+            at = &p->next;
+        }
+}
+
+/* ---- reaching ---- */
+
+static void answer_if_reached(tutti_run *run, uint64_t now_ns)
+{
+    uint64_t failed[TT_ELASTIC_MEMBERS_MAX];
+    const uint64_t proposal = run->reach;
+    uint32_t n = 0;
+
+    for (uint32_t i = 0; i < run->m.nproposed; i++) {
+        const struct tt_peer_link *p = tt_peers_find(run, run->m.proposed[i].id);
+
+        if (run->m.proposed[i].id != run->m.id && (!p || !p->conn))
+            failed[n++] = run->m.proposed[i].id;
+    }
+    if (n > 0 && now_ns < run->reach_ns)
+        return;
+    run->reach = 0;
+    tt_member_reached(&run->m, proposal, failed, n, now_ns);
+}
+
+void tt_peers_reach(tutti_run *run, uint64_t now_ns)
+{
+    run->reach = run->m.proposal;
+    run->reach_ns = now_ns + run->m.lease_ns / 4 * 3;
+    tt_peers_want(run, now_ns);
+    tt_run_wake(run);
+}
+
+static void suspect(tutti_run *run, struct tt_peer_link *p, uint64_t now_ns)
+{
+    p->suspect_ns = now_ns + run->m.lease_ns;
+    if (is_in_view(run, p))
+        tt_member_suspect(&run->m, p->id, now_ns);
+}
+
+void tt_peers_tick(tutti_run *run, uint64_t now_ns)
+{
+    for (struct tt_peer_conn *c = run->conns; c; c = c->next) {
+        if (!c->dead && !c->proved && now_ns >= c->give_up_ns)
+            end_conn(c);
+        else if (c->more)
+            tt_peers_event(run, c);
+    }
+    for (struct tt_peer_link *p = run->peers; p; p = p->next) {
+        if (p->wanted && !p->conn && !p->trying && now_ns >= p->try_ns)
+            try_address(run, p, now_ns);
+        if (p->wanted && !p->conn && now_ns >= p->suspect_ns)
+            suspect(run, p, now_ns);
+    }
+    if (run->reach)
+        answer_if_reached(run, now_ns);
+}
+
+static void sooner(uint64_t *least, uint64_t at_ns)
+{
+    if (at_ns < *least)
+        *least = at_ns;
+}
+
+uint64_t tt_peers_next_ns(const tutti_run *run)
+{
+    uint64_t least = run->reach ? run->reach_ns : TT_NEVER;
+
+    for (const struct tt_peer_conn *c = run->conns; c; c = c->next)
+        sooner(&least, c->dead || c->more ? 0 : c->proved ? TT_NEVER : c->give_up_ns);
+    for (const struct tt_peer_link *p = run->peers; p; p = p->next)
+        if (p->wanted && !p->conn) {
+            sooner(&least, p->suspect_ns);
+            if (!p->trying)
+                sooner(&least, p->try_ns);
+        }
+    return least;
+}
+
+void tt_peers_close(tutti_run *run)
+{
+    for (struct tt_peer_link *p = run->peers; p; p = p->next)
+        p->wanted = false;
+    for (struct tt_peer_conn *c = run->conns; c; c = c->next)
+        end_conn(c);
+    tt_peers_settle(run);
+}

@@ -1,0 +1,120 @@
+/* Calls that all members make: the wait for what the coordinator decides, and the two that need nothing else. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "session/run.h"
+
+/* Until the machine says CALL_DONE, also after the deadline: what was taken back too late counts. A coordinator answers that at once; one that
+ * is to come has as long for it as calls have that say nothing of time. */
+static tutti_status wait_done(tutti_run *run, uint64_t deadline_ns, const char *name)
+{
+    bool cancelled = false;
+
+    while (!run->call_done && !run->over) {
+        if (tt_run_wait(run, deadline_ns) || run->call_done || run->over)
+            continue;
+        if (cancelled) {
+            tt_run_give_up(run, name);
+            continue;
+        }
+        cancelled = true;
+        deadline_ns = tt_run_deadline(run, 0);
+        tt_member_cancel(&run->m, tt_now_ns());
+    }
+    return run->call_done ? TUTTI_OK : tt_run_check(run);
+}
+
+tutti_status tt_round_refuse(tutti_run *run, const char *name)
+{
+    const tutti_status st = tt_run_check(run);
+
+    if (st)
+        return st;
+    if (run->m.epoch == 0)
+        return tt_fail(TUTTI_ERR_INVALID, "%s: this member is in no view; tutti_run_epoch brings it into one", name);
+    return tt_fail(TUTTI_ERR_INVALID, "%s: another call that all members make, or an operation, is under way", name);
+}
+
+static tutti_status mismatch(const char *name, const struct tt_member_act *r)
+{
+    return tt_fail(TUTTI_ERR_MISMATCH, "%s: members %" PRIu64 " and %" PRIu64 " called different things, or with other arguments", name,
+                   r->id, r->other);
+}
+
+tutti_status tt_round_finish(tutti_run *run, uint64_t deadline_ns, const char *name, struct tt_member_act *result)
+{
+    const tutti_status st = wait_done(run, deadline_ns, name);
+
+    if (st)
+        return st;
+    *result = run->result;
+    if (result->what == TT_ROUND_TIMEOUT && result->id)
+        return tt_fail(TUTTI_ERR_TIMEOUT, "%s: member %" PRIu64 " had not called it before this one's deadline", name, result->id);
+    if (result->what == TT_ROUND_TIMEOUT)
+        return tt_fail(TUTTI_ERR_TIMEOUT, "%s: not all members called it before this one's deadline%s%s", name,
+                       run->link.state == TT_LINK_UP ? "" : "; the coordinator is not there: ",
+                       run->link.state == TT_LINK_UP ? "" : run->link.why);
+    if (result->what == TT_ROUND_MISMATCH)
+        return mismatch(name, result);
+    return TUTTI_OK;
+}
+
+tutti_status tt_round_call(tutti_run *run, const struct tt_elmsg *call, uint64_t deadline_ns, const char *name,
+                           struct tt_member_act *result)
+{
+    run->call_done = false;
+    if (tt_member_call(&run->m, call, tt_now_ns()) != TUTTI_OK)
+        return tt_round_refuse(run, name);
+    return tt_round_finish(run, deadline_ns, name, result);
+}
+
+/* What agree and commit have in common. */
+static tutti_status value_call(tutti_run *run, uint8_t what, uint64_t value, int64_t timeout_ms, const char *name,
+                               struct tt_member_act *result)
+{
+    const struct tt_elmsg call = { .what = what, .value = value };
+    tutti_status st;
+
+    tt_run_lock(run);
+    if (run->calling || run->noperations > 0) {
+        st = tt_round_refuse(run, name);
+    } else {
+        run->calling = true;
+        st = tt_round_call(run, &call, tt_run_deadline(run, timeout_ms), name, result);
+        run->calling = false;
+    }
+    tt_run_unlock(run);
+    return st;
+}
+
+tutti_status tutti_run_agree(tutti_run *run, uint64_t flags, int64_t timeout_ms, uint64_t *out)
+{
+    struct tt_member_act result;
+    tutti_status st;
+
+    if (!run || !out)
+        return tt_fail(TUTTI_ERR_INVALID, "tutti_run_agree: %s is NULL", run ? "out" : "run");
+    st = value_call(run, TT_CALL_AGREE, flags, timeout_ms, "tutti_run_agree", &result);
+    if (st)
+        return st;
+    *out = result.value;
+    return result.what == TT_ROUND_LOST
+               ? tt_fail(TUTTI_ERR_PEER_LOST, "tutti_run_agree: members were lost in this epoch; those who are left agree on %#" PRIx64,
+                         result.value)
+               : TUTTI_OK;
+}
+
+tutti_status tutti_run_commit(tutti_run *run, int good, int64_t timeout_ms, int *verdict)
+{
+    struct tt_member_act result;
+    tutti_status st;
+
+    if (!run || !verdict)
+        return tt_fail(TUTTI_ERR_INVALID, "tutti_run_commit: %s is NULL", run ? "verdict" : "run");
+    st = value_call(run, TT_CALL_COMMIT, good ? 1 : 0, timeout_ms, "tutti_run_commit", &result);
+    if (st)
+        return st;
+    *verdict = result.value & 1;
+    return TUTTI_OK;
+}

@@ -1,0 +1,344 @@
+/* A member's life around its state machine (elastic/member.h): what the files of this room share; nobody else includes this.
+ *
+ * One lock guards everything of a run but the data connections. A service thread holds the channel to the coordinator, the connections to
+ * the other members and the timers; the program's threads come in by the public calls, act on the machine under the lock, and wait on
+ * `changed`. Nobody holds the lock while a collective runs or a world is made. The engine's baton may be taken under the lock, never the
+ * other way around. */
+#ifndef TT_SESSION_RUN_H
+#define TT_SESSION_RUN_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/acceptor.h"
+#include "base/clock.h"
+#include "comm/comm.h"
+#include "elastic/member.h"
+#include "elastic/transfer.h"
+#include "secure/channel.h"
+#include "session/card.h"
+#include "session/said.h"
+#include "tutti/elastic.h"
+
+#define TT_RUN_COORDINATORS 16
+#define TT_RUN_TROUBLES 16
+#define TT_NEWS_BYTES 24                /* of what members tell each other with an operation */
+#define TT_RUN_REQUESTS 32u             /* of one member that wait; it has at most TT_TRANSFER_WINDOW out, more only while plans change */
+#define TT_RUN_STRANGERS 64u            /* connections that have not proved themselves */
+
+/* ---- the coordinator ---- */
+
+enum tt_link_state { TT_LINK_DOWN, TT_LINK_WAITS, TT_LINK_CONNECTS, TT_LINK_UP, TT_LINK_BROKEN };
+
+struct tt_coordinator_link {
+    enum tt_link_state state;
+    uint64_t connect_ns;                /* WAITS: when to connect */
+    uint64_t give_up_ns;                /* CONNECTS */
+    int fd;                             /* CONNECTS */
+    struct tt_channel *channel;         /* UP, BROKEN */
+    uint32_t events;                    /* that epoll looks for */
+    uint32_t at;                        /* which address is tried */
+    char why[300];                      /* what became of the last attempt */
+};
+
+/* ---- other members ---- */
+
+/* A connection to or from a member. */
+struct tt_peer_conn {
+    struct tt_peer_conn *next;
+    struct tt_peer_link *peer;          /* who it is; NULL: it called, and has not proved itself */
+    bool connects;                      /* our end did; it goes with the peer */
+    bool greeted, proved;               /* heard of the other end */
+    int fd;                             /* while it connects: no channel yet */
+    struct tt_channel *channel;
+    uint32_t events;
+    uint64_t give_up_ns;                /* until proved */
+    struct tt_said_end own, other;
+    bool more;                          /* it has more messages than are heard in one turn */
+    bool dead;                          /* to be freed at the end of this turn */
+};
+
+/* What a member has asked for and waits for, as it said it (transfer.h). */
+struct tt_peer_requests {
+    uint32_t first, n;
+    struct tt_peer_request {
+        uint8_t bytes, data[TT_TRANSFER_HEAD_BYTES];
+    } ring[TT_RUN_REQUESTS];
+};
+
+/* A member that we may have to reach. */
+struct tt_peer_link {
+    struct tt_peer_link *next;
+    uint64_t id;
+    struct tt_member_card card;
+    bool wanted;                        /* in the view, or proposed */
+    struct tt_peer_conn *conn;          /* the last that proved itself; NULL: none */
+    struct tt_peer_conn *trying;        /* ours that has not yet */
+    uint32_t address;                   /* which candidate is next */
+    uint64_t try_ns;                    /* when to try next */
+    uint64_t away_ns;                   /* since when there is no connection; TT_NEVER: there is */
+    uint64_t suspect_ns;                /* when it is suspected next */
+    uint32_t refusals;                  /* in a row, since its connection ended: its system says that nobody listens there */
+    uint64_t gone_ns;                   /* when it is said next that it is gone */
+    bool was_there;                     /* once */
+    bool has_offer;
+    struct tt_said offer;               /* for the latest epoch that it made one for */
+    struct tt_peer_requests *requests;  /* NULL: it never had one */
+};
+
+/* ---- views ---- */
+
+/* A world and who is in it by job rank. */
+struct tt_home {
+    struct tt_world *world;
+    uint64_t epoch;                     /* in which it was made: its name; 0: none */
+    uint32_t n;
+    uint64_t *ids;                      /* [n] */
+};
+
+/* The communicators of a view. */
+struct tt_space {
+    uint64_t epoch;                     /* 0: none */
+    uint32_t rank, nranks;
+    tutti_comm *comm;                   /* the program's */
+    tutti_comm **tags;                  /* [run->ntags] */
+};
+
+/* What one tag's operation is at. */
+struct tt_tag {
+    bool in_use;
+    bool done;                          /* it has its verdict: */
+    uint8_t state;                      /* enum tt_op_state */
+    struct tt_news news;
+    void *copy;                         /* of input that the operation overwrites, [copy_cap] */
+    size_t copy_cap;
+    uint8_t *gathered;                  /* [nranks] news */
+    size_t gathered_cap;
+};
+
+/* The shared state, while it is synced. */
+struct tt_run_sync {
+    tutti_run *run;
+    tutti_state *state;
+    struct tt_transfer transfer;
+    struct tt_sync_array *arrays;       /* [narrays] each */
+    uint64_t *dims;
+    struct tt_hash *hashes;
+    struct tt_transfer_item *items;
+    uint8_t *list, *coming;             /* [narrays][16] */
+    const char *unable;                 /* why this one could not receive; NULL */
+};
+
+/* What the engine told of a context, under its baton. */
+struct tt_run_trouble {
+    uint32_t context;
+    tutti_status status;
+    char sentence[TT_ELASTIC_TEXT_BYTES];
+};
+
+struct tutti_run {
+    /* set by join */
+    char *wires, *interfaces;
+    uint32_t lanes, ntags;
+    int64_t timeout_ms;
+    struct tt_secure *secure;
+    struct tt_address coordinators[TT_RUN_COORDINATORS];
+    uint32_t ncoordinators;
+    struct tt_member_card card;
+
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    pthread_t thread;
+    bool thread_runs, ending;
+    int epoll, wake_fd;
+    struct tt_acceptor acceptor;
+
+    struct tt_member m;
+    struct tt_seat *seats;              /* [2 * TT_ELASTIC_MEMBERS_MAX]: the view's, the proposed ones */
+    uint8_t *scratch;
+    bool over;
+    tutti_status over_status;
+    char over_why[TT_ERROR_BYTES];
+
+    struct tt_coordinator_link link;
+    struct tt_peer_link *peers;
+    struct tt_peer_conn *conns;
+    uint32_t nstrangers;
+    uint64_t reach;                     /* the proposal that is to be answered; 0: none */
+    uint64_t reach_ns;                  /* by when */
+
+    bool call_done;                     /* the call that is waited for has its result: */
+    struct tt_member_act result;
+    bool calling;                       /* a program's thread is in a call that all members make */
+    struct tt_run_sync *sync;           /* of that thread; NULL: it does not sync */
+    bool synced[2];                     /* by enum tt_sync_scope: a sync of it was good once */
+
+    struct tt_home home;
+    struct tt_space space;
+    char stop_why[TT_ELASTIC_TEXT_BYTES];   /* what the first failure of the epoch said; "": nothing did */
+    bool offered;                       /* `offer` is out, and is said to who connects anew */
+    struct tt_said offer;
+    tutti_member *members;              /* [nranks] of the space's view */
+    uint64_t *asked_ids;                /* [nasked] of the view that the program's last epoch returned */
+    uint32_t nasked;
+    struct tt_tag tags[TT_ELASTIC_TAGS];
+    uint32_t noperations;               /* that run */
+    uint32_t ninside;                   /* of these, in the engine, with a communicator of the space */
+    bool recovering;                    /* an operation's thread makes the next view */
+    struct tt_news heard;               /* what poll says */
+    tutti_run_stats_t stats;
+
+    pthread_mutex_t trouble_lock;       /* a leaf */
+    struct tt_run_trouble troubles[TT_RUN_TROUBLES];
+    uint32_t ntroubles;
+};
+
+static inline void tt_run_lock(tutti_run *run) { pthread_mutex_lock(&run->lock); }
+static inline void tt_run_unlock(tutti_run *run) { pthread_mutex_unlock(&run->lock); }
+/* Waits for a change, at most until deadline_ns; false once that has passed. The lock is held before and after. */
+bool tt_run_wait(tutti_run *run, uint64_t deadline_ns);
+/* OK, or why this member is none any more. Under the lock. */
+tutti_status tt_run_check(tutti_run *run);
+/* The deadline of a call. */
+uint64_t tt_run_deadline(const tutti_run *run, int64_t timeout_ms);
+void tt_run_wake(tutti_run *run);
+/* No coordinator has told before the deadline what became of something that others may have: this member leaves, as it would go on with another
+ * state than they. Under the lock. */
+void tt_run_give_up(tutti_run *run, const char *what);
+/* What the machine emits. */
+void tt_run_act(void *context, const struct tt_member_act *act);
+
+/* service.c */
+tutti_status tt_service_start(tutti_run *run);
+void tt_service_stop(tutti_run *run);
+/* Watches fd for `events`, or no longer. data: what the event brings back. */
+bool tt_service_watch(tutti_run *run, int fd, uint32_t events, void *data);
+void tt_service_change(tutti_run *run, int fd, uint32_t events, void *data);
+void tt_service_forget(tutti_run *run, int fd);
+
+/* link.c: the channel to the coordinator. Under the lock. */
+void tt_link_connect(tutti_run *run, uint64_t delay_ns);
+void tt_link_disconnect(tutti_run *run);
+void tt_link_send(tutti_run *run, const void *data, size_t bytes);
+/* Its socket is ready. */
+void tt_link_event(tutti_run *run);
+void tt_link_tick(tutti_run *run, uint64_t now_ns);
+uint64_t tt_link_next_ns(const tutti_run *run);
+/* What broke is told to the machine. */
+void tt_link_settle(tutti_run *run);
+void tt_link_close(tutti_run *run);
+
+/* peers.c: the connections to other members. Under the lock. */
+void tt_peers_accept(tutti_run *run, uint64_t now_ns);
+void tt_peers_event(tutti_run *run, struct tt_peer_conn *c);
+void tt_peers_tick(tutti_run *run, uint64_t now_ns);
+uint64_t tt_peers_next_ns(const tutti_run *run);
+/* Whoever is in the view or proposed is wanted; the others' connections end. */
+void tt_peers_want(tutti_run *run, uint64_t now_ns);
+/* Begins to reach who is proposed. */
+void tt_peers_reach(tutti_run *run, uint64_t now_ns);
+struct tt_peer_link *tt_peers_find(tutti_run *run, uint64_t id);
+/* To everybody in the view. */
+void tt_peers_say(tutti_run *run, const struct tt_said *s);
+/* One message of both parts, to one of the view that is connected now; else it is lost. What there is to say is bounded: control messages, requests,
+ * and a piece at a time. */
+void tt_peers_send(tutti_run *run, uint64_t id, const void *head, size_t head_bytes, const void *body,
+                   size_t body_bytes);
+/* What ended is freed. */
+void tt_peers_settle(tutti_run *run);
+void tt_peers_close(tutti_run *run);
+
+/* rounds.c: Makes a call and waits for what it came to. The lock is held before and after. Statuses of the member's own end: what
+ * tt_run_check says. */
+tutti_status tt_round_call(tutti_run *run, const struct tt_elmsg *call, uint64_t deadline_ns, const char *name,
+                           struct tt_member_act *result);
+
+/* The same after the machine has taken the call. */
+tutti_status tt_round_finish(tutti_run *run, uint64_t deadline_ns, const char *name, struct tt_member_act *result);
+/* Why a call that all members make may not be made now. */
+tutti_status tt_round_refuse(tutti_run *run, const char *name);
+
+/* sync.c: what the service thread has to do with a sync, if there is one. Under the lock. */
+/* The machine has a plan. */
+void tt_state_plan(tutti_run *run);
+/* Of a member, as tt_transfer_peer has it. False: it must not say that. */
+bool tt_state_hear(tutti_run *run, uint64_t id, const void *data, size_t bytes);
+/* There is a new connection to a member. */
+void tt_state_connected(tutti_run *run, uint64_t id);
+void tt_state_tick(tutti_run *run);
+uint64_t tt_state_next_ns(const tutti_run *run);
+
+/* operation.c */
+/* An operation on its way: begin, (perform, vote: in the engine, without the lock), judge. */
+struct tt_operation {
+    tutti_elastic *op;
+    uint32_t tag;
+    uint64_t epoch;
+    uint32_t nranks;
+    int root;
+    tutti_comm *comm;
+    tutti_call call;
+    struct tt_tag *kept;                /* its tag */
+    bool copied;                        /* its input is kept in the tag's copy */
+    void *overwritten;                  /* from where */
+    size_t copy_bytes;
+    uint8_t news[TT_NEWS_BYTES];        /* ours, as the others get it */
+    tutti_status failed;                /* what went wrong on this member, and its sentence: */
+    char why[TT_ERROR_BYTES];
+};
+/* INVALID: it makes no sense as it is. Local. */
+tutti_status tt_operation_check(const tutti_run *run, const tutti_elastic *op, uint32_t tag);
+/* Under the lock. On success it is the machine's until it was judged. PEER_LOST: the epoch is over. */
+tutti_status tt_operation_begin(tutti_run *run, struct tt_operation *o, tutti_elastic *op, uint32_t tag);
+/* Without the lock. request: NULL, or where the running call goes. */
+tutti_status tt_operation_perform(struct tt_operation *o, tutti_request **request);
+/* Our part is done. False: the epoch is over, or nobody else is there, and it is to be judged. Under the lock. */
+bool tt_operation_complete(tutti_run *run, struct tt_operation *o);
+tutti_status tt_operation_vote(tutti_run *run, struct tt_operation *o, tutti_request **request);
+/* All parts are done. Under the lock. */
+void tt_operation_voted(tutti_run *run, struct tt_operation *o);
+/* It failed here. Under the lock. */
+void tt_operation_fail(tutti_run *run, struct tt_operation *o, tutti_status st);
+/* Waits for its verdict, and restores its input if that is what came of it. Under the lock. */
+tutti_status tt_operation_judge(tutti_run *run, struct tt_operation *o);
+/* The epoch is over: makes the next one, unless another thread does or did. Under the lock. */
+tutti_status tt_operation_recover(tutti_run *run, const tutti_elastic *op, uint64_t epoch);
+/* What the caller is told: ABORTED, where it is that the operation cannot be tried again, is a loss to it, unless this member is out of the run. Not
+ * under the run's lock. */
+tutti_status tt_operation_told(tutti_run *run, tutti_status st);
+
+/* view.c */
+struct tt_view_result {
+    bool changed;                       /* another view than before */
+    bool too_few;                       /* it failed because fewer than `least` are left */
+};
+/* One epoch, to the view in which all have met. Under the lock, which is given away while it waits. */
+tutti_status tt_view_epoch(tutti_run *run, uint32_t flags, uint32_t least, uint32_t most, uint64_t deadline_ns,
+                           const char *name, struct tt_view_result *out);
+
+/* The next view after a loss, without newcomers, again until its members have met: the same call on all members, whether the loss interrupted
+ * an operation or another epoch. Likewise. */
+tutti_status tt_view_again(tutti_run *run, uint32_t least, uint64_t deadline_ns, const char *name,
+                           struct tt_view_result *out);
+
+/* space.c */
+/* Whether the world will do for the view, as far as this member knows. */
+bool tt_home_fits(tutti_run *run);
+void tt_home_leave(struct tt_home *h);
+/* The communicators of a view in its world. */
+tutti_status tt_space_open(struct tt_space *s, struct tt_world *world, const struct tt_home *home, const uint64_t *ids,
+                           uint32_t nranks, uint32_t rank, uint64_t epoch, uint32_t ntags, int64_t timeout_ms);
+void tt_space_close(struct tt_space *s, uint32_t ntags);
+/* What this host's work costs: measured when it is first asked for in this process, which is before it joins, as nobody waits for it then. */
+const struct tt_constants *tt_space_constants(void);
+/* Whether a context's id is one of this epoch's. */
+bool tt_space_has(uint64_t epoch, uint32_t context);
+/* Hooks of its engine that report to the run. */
+struct tt_engine_hooks tt_space_hooks(tutti_run *run);
+/* What was reported. Under the lock. */
+void tt_space_hear(tutti_run *run, uint64_t now_ns);
+/* Another member says that a context failed there. */
+void tt_space_failed(tutti_run *run, const struct tt_said *s);
+
+#endif

@@ -1,0 +1,187 @@
+/* Worlds and the communicators of a view. A world is one engine with its connections. A view that only shrinks lives on in the world it has: its
+ * communicators are new ones, of fewer ranks, over the connections that are there, so that what a loss interrupted is tried again at once. Each
+ * tag has a communicator of its own, so that operations of different tags match in whatever order they are called. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "session/run.h"
+
+#define CONTEXTS_BITS 9     /* a view's communicators are numbered below 1 << this: the program's, and one for each tag */
+#define EPOCHS_BITS 22
+
+_Static_assert(TT_ELASTIC_TAGS + 1 <= 1u << CONTEXTS_BITS, "each has an id");
+_Static_assert(CONTEXTS_BITS + EPOCHS_BITS == 31, "ids from TT_ENGINE_CONTEXTS_OWN on");
+
+static uint32_t first_context(uint64_t epoch)
+{
+    return TT_ENGINE_CONTEXTS_OWN + ((uint32_t)(epoch & ((1u << EPOCHS_BITS) - 1)) << CONTEXTS_BITS);
+}
+
+bool tt_space_has(uint64_t epoch, uint32_t context)
+{
+    return epoch > 0 && context >= first_context(epoch) && context - first_context(epoch) < 1u << CONTEXTS_BITS;
+}
+
+/* ---- the world ---- */
+
+const struct tt_constants *tt_space_constants(void)
+{
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    static struct tt_constants constants;
+    static bool measured;
+
+    pthread_mutex_lock(&lock);
+    if (!measured)
+        tt_constants_measure(&constants);
+    measured = true;
+    pthread_mutex_unlock(&lock);
+    return &constants;
+}
+
+static uint32_t job_rank(const struct tt_home *h, uint64_t id)
+{
+    uint32_t r = 0;
+
+    while (r < h->n && h->ids[r] != id)
+        r++;
+    return r;
+}
+
+bool tt_home_fits(tutti_run *run)
+{
+    const struct tt_home *h = &run->home;
+
+    if (!h->world)
+        return false;
+    for (uint32_t i = 0; i < run->m.nranks; i++) {
+        const uint32_t r = job_rank(h, run->m.view[i].id);
+
+        if (r == h->n || (r != h->world->rank && tt_engine_has_lost(h->world->engine, r)))
+            return false;
+    }
+    return true;
+}
+
+/* The world ends with its last communicator, which the program may have; until then it is alone. */
+void tt_home_leave(struct tt_home *h)
+{
+    if (h->world)
+        tt_engine_set_hooks(h->world->engine, &(struct tt_engine_hooks){ .arg = NULL });
+    free(h->ids);
+    *h = (struct tt_home){ .world = NULL };
+}
+
+/* ---- communicators ---- */
+
+static tutti_status open_one(tutti_comm **out, struct tt_world *world, const struct tt_home *h, const uint64_t *ids,
+                             uint32_t nranks, uint32_t rank, uint32_t context, int64_t timeout_ms, bool restore)
+{
+    uint32_t *ranks = malloc(nranks * sizeof *ranks);
+
+    if (!ranks)
+        return tt_fail(TUTTI_ERR_NOMEM, "no memory for a view of %u members", nranks);
+    for (uint32_t i = 0; i < nranks; i++) {
+        ranks[i] = job_rank(h, ids[i]);
+        tt_assert(ranks[i] < h->n);
+    }
+    return tt_comm_open(out, world, context, ranks, nranks, rank, timeout_ms, restore);
+}
+
+tutti_status tt_space_open(struct tt_space *s, struct tt_world *world, const struct tt_home *home, const uint64_t *ids,
+                           uint32_t nranks, uint32_t rank, uint64_t epoch, uint32_t ntags, int64_t timeout_ms)
+{
+    struct tt_space made = { .epoch = epoch, .rank = rank, .nranks = nranks };
+    const uint32_t first = first_context(epoch);
+    tutti_status st = TUTTI_OK;
+
+    made.tags = calloc(ntags, sizeof *made.tags);
+    if (!made.tags)
+        return tt_fail(TUTTI_ERR_NOMEM, "no memory for %u tags", ntags);
+    for (uint32_t tag = ntags; tag > 0 && !st; tag--) /* the engine finds the last ones fastest */
+        st = open_one(&made.tags[tag - 1], world, home, ids, nranks, rank, first + tag, timeout_ms, false);
+    if (!st)
+        st = open_one(&made.comm, world, home, ids, nranks, rank, first, timeout_ms, true);
+    if (st) {
+        tt_space_close(&made, ntags);
+        return st;
+    }
+    *s = made;
+    return TUTTI_OK;
+}
+
+void tt_space_close(struct tt_space *s, uint32_t ntags)
+{
+    for (uint32_t tag = 0; s->tags && tag < ntags; tag++)
+        tutti_comm_destroy(s->tags[tag]);
+    tutti_comm_destroy(s->comm);
+    free(s->tags);
+    *s = (struct tt_space){ .epoch = 0 };
+}
+
+/* ---- what fails ---- */
+
+static void failed_here(void *arg, uint32_t context, tutti_status status, const char *sentence)
+{
+    tutti_run *run = arg;
+
+    pthread_mutex_lock(&run->trouble_lock);
+    if (run->ntroubles < TT_RUN_TROUBLES) {
+        struct tt_run_trouble *t = &run->troubles[run->ntroubles++];
+
+        t->context = context;
+        t->status = status;
+        snprintf(t->sentence, sizeof t->sentence, "%s", sentence);
+    }
+    pthread_mutex_unlock(&run->trouble_lock);
+    tt_run_wake(run);
+}
+
+struct tt_engine_hooks tt_space_hooks(tutti_run *run)
+{
+    return (struct tt_engine_hooks){ .arg = run, .failed = failed_here };
+}
+
+/* A communicator of the view failed: the others hear why, and the epoch ends for all, for nothing more can be done in it. A lost member the
+ * coordinator will tell of in any case; a connection that was cut between two that live it would not hear of otherwise. */
+static void told(tutti_run *run, const struct tt_run_trouble *t, uint64_t now_ns)
+{
+    struct tt_said s = {
+        .kind = TT_SAID_FAILED, .epoch = run->space.epoch, .context = t->context, .status = (uint32_t)t->status
+    };
+    const bool own = tt_space_has(run->space.epoch, t->context);
+
+    if (run->space.epoch == 0 || run->space.epoch != run->m.epoch || (t->context >= TT_ENGINE_CONTEXTS_OWN && !own))
+        return;
+    snprintf(s.text, sizeof s.text, "%s", t->sentence);
+    tt_peers_say(run, &s);
+    if (!own || run->m.stopped)
+        return;
+    if (!*run->stop_why)
+        snprintf(run->stop_why, sizeof run->stop_why, "%s", t->sentence);
+    tt_member_revoke(&run->m, now_ns);
+}
+
+void tt_space_hear(tutti_run *run, uint64_t now_ns)
+{
+    struct tt_run_trouble troubles[TT_RUN_TROUBLES];
+    uint32_t n;
+
+    pthread_mutex_lock(&run->trouble_lock);
+    n = run->ntroubles;
+    memcpy(troubles, run->troubles, n * sizeof *troubles);
+    run->ntroubles = 0;
+    pthread_mutex_unlock(&run->trouble_lock);
+    for (uint32_t i = 0; i < n; i++)
+        told(run, &troubles[i], now_ns);
+}
+
+void tt_space_failed(tutti_run *run, const struct tt_said *s)
+{
+    const tutti_status st = s->status == TUTTI_ERR_INVALID ? TUTTI_ERR_PROTOCOL : (tutti_status)s->status;
+
+    if (s->epoch != run->space.epoch || !run->home.world)
+        return;
+    tt_engine_fail_context(run->home.world->engine, s->context, st, s->text); /* INVALID is what was never started */
+}

@@ -1,0 +1,308 @@
+/* Shared state: what this member offers of it, how the arrays travel, and what becomes of them. The program's thread hashes the arrays before, waits,
+ * and copies what came after; between the two the service thread carries what members ask of each other and send (elastic/transfer.h) over the
+ * connections that they have beside their data. So it also goes on in an epoch that is over. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "session/run.h"
+
+/* Whether a holder lives is not decided here: its connection is made again, and the coordinator loses who is silent. This is for one that lives
+ * and yet sends nothing. */
+#define PATIENCE_NS (30 * TT_SECOND)
+
+static const char name[] = "tutti_run_sync";
+
+/* ---- arguments ---- */
+
+static tutti_status check_array(const tutti_array *a, size_t i)
+{
+    const size_t bytes = tutti_dtype_bytes(a->type);
+
+    if (a->size != sizeof *a)
+        return tt_fail(TUTTI_ERR_INVALID, "%s: arrays[%zu].size is %zu; it must be sizeof(tutti_array), %zu", name, i, a->size, sizeof *a);
+    if (!a->name || !*a->name)
+        return tt_fail(TUTTI_ERR_INVALID, "%s: arrays[%zu] has no name", name, i);
+    if (bytes == 0)
+        return tt_fail(TUTTI_ERR_INVALID, "%s: there is no type %d, as \"%s\" is said to have", name, (int)a->type, a->name);
+    if (a->count > 0 && !a->data)
+        return tt_fail(TUTTI_ERR_INVALID, "%s: the data of \"%s\" is NULL", name, a->name);
+    if (a->count > PTRDIFF_MAX / bytes)
+        return tt_fail(TUTTI_ERR_INVALID, "%s: \"%s\" has %zu elements; there is no memory so large", name, a->name, a->count);
+    return TUTTI_OK;
+}
+
+static tutti_status check(const tutti_run *run, const tutti_state *s)
+{
+    tutti_status st = TUTTI_OK;
+
+    if (!run || !s)
+        return tt_fail(TUTTI_ERR_INVALID, "%s: %s is NULL", name, run ? "state" : "run");
+    if (s->size != sizeof *s)
+        return tt_fail(TUTTI_ERR_INVALID, "%s: state.size is %zu; it must be sizeof(tutti_state), %zu", name, s->size, sizeof *s);
+    if (!s->arrays || s->narrays == 0 || s->narrays > TT_SYNC_ARRAYS_MAX)
+        return tt_fail(TUTTI_ERR_INVALID, "%s: a state has 1 to %u arrays, not %zu%s", name, TT_SYNC_ARRAYS_MAX,
+                       s->narrays, s->arrays ? "" : " at NULL");
+    if ((unsigned)s->strategy > TUTTI_SYNC_SEND || (unsigned)s->scope > TUTTI_SYNC_ROLE)
+        return tt_fail(TUTTI_ERR_INVALID, "%s: there is no strategy %d of scope %d", name, (int)s->strategy, (int)s->scope);
+    if (s->revision >= UINT64_MAX - 1)
+        return tt_fail(TUTTI_ERR_INVALID, "%s: revision %" PRIu64 " is too high", name, s->revision);
+    for (size_t i = 0; i < s->narrays && !st; i++)
+        st = check_array(&s->arrays[i], i);
+    return st;
+}
+
+/* ---- what is had ---- */
+
+static void fini(struct tt_run_sync *s)
+{
+    for (size_t i = 0; s->items && i < s->state->narrays; i++)
+        free(s->items[i].stage);
+    free(s->arrays);
+    free(s->dims);
+    free(s->hashes);
+    free(s->items);
+    free(s->list);
+    free(s->coming);
+}
+
+/* What there is to offer; reads every array once. */
+static tutti_status init(struct tt_run_sync *s, tutti_run *run, tutti_state *state)
+{
+    const size_t n = state->narrays;
+
+    *s = (struct tt_run_sync){ .run = run, .state = state };
+    s->arrays = calloc(n, sizeof *s->arrays);
+    s->dims = calloc(n, sizeof *s->dims);
+    s->hashes = calloc(n, sizeof *s->hashes);
+    s->items = calloc(n, sizeof *s->items);
+    s->list = malloc(16 * n);
+    s->coming = malloc(16 * n);
+    if (!s->arrays || !s->dims || !s->hashes || !s->items || !s->list || !s->coming) {
+        fini(s);
+        return tt_fail(TUTTI_ERR_NOMEM, "%s: no memory for the list of %zu arrays", name, n);
+    }
+    for (size_t i = 0; i < n; i++) {
+        const tutti_array *a = &state->arrays[i];
+        const size_t bytes = a->count * tutti_dtype_bytes(a->type);
+
+        s->dims[i] = a->count;
+        s->arrays[i] = (struct tt_sync_array){ .name = a->name,
+                                               .dtype = (uint32_t)a->type,
+                                               .ndims = 1,
+                                               .dims = &s->dims[i],
+                                               .bytes = bytes,
+                                               .may_differ = a->may_differ != 0 };
+        s->items[i] = (struct tt_transfer_item){ .bytes = bytes, .data = a->data };
+        if (!a->may_differ)
+            s->hashes[i] = tt_hash_of(a->data, bytes);
+    }
+    tt_sync_list(s->list, s->arrays, s->hashes, (uint32_t)n);
+    return TUTTI_OK;
+}
+
+/* ---- how it travels ---- */
+
+static void *stage(void *context, uint32_t array, uint64_t bytes)
+{
+    (void)context;
+    (void)array;
+    return malloc(bytes); /* the item's, whose fini frees it */
+}
+
+static void on_act(void *context, const struct tt_transfer_act *act)
+{
+    struct tt_run_sync *s = context;
+    tutti_run *run = s->run;
+
+    if (act->kind == TT_TRANSFER_ACT_VOTE) {
+        s->unable = act->text;
+        tt_member_vote(&run->m, act->vote, tt_now_ns());
+    } else if (act->rank < run->m.nranks) {
+        tt_peers_send(run, run->m.view[act->rank].id, act->head, act->head_bytes, act->body, act->body_bytes);
+    }
+}
+
+/* UINT32_MAX: it is not in the view. */
+static uint32_t rank_of(const tutti_run *run, uint64_t id)
+{
+    for (uint32_t rank = 0; rank < run->m.nranks; rank++)
+        if (run->m.view[rank].id == id)
+            return rank;
+    return UINT32_MAX;
+}
+
+void tt_state_plan(tutti_run *run)
+{
+    const struct tt_member_sync *plan = &run->m.sync;
+
+    if (run->sync)
+        tt_transfer_plan(&run->sync->transfer, plan->part, &plan->content, plan->holders, plan->nholders, tt_now_ns());
+}
+
+bool tt_state_hear(tutti_run *run, uint64_t id, const void *data, size_t bytes)
+{
+    const uint32_t rank = rank_of(run, id);
+
+    if (!run->sync || rank == UINT32_MAX)
+        return true; /* it is of one that is over */
+    return tt_transfer_peer(&run->sync->transfer, rank, data, bytes, tt_now_ns());
+}
+
+void tt_state_connected(tutti_run *run, uint64_t id)
+{
+    const uint32_t rank = rank_of(run, id);
+
+    if (run->sync && rank != UINT32_MAX)
+        tt_transfer_again(&run->sync->transfer, rank, tt_now_ns());
+}
+
+void tt_state_tick(tutti_run *run)
+{
+    if (run->sync && tt_transfer_next_ns(&run->sync->transfer) <= tt_now_ns())
+        tt_transfer_tick(&run->sync->transfer, tt_now_ns());
+}
+
+uint64_t tt_state_next_ns(const tutti_run *run)
+{
+    return run->sync ? tt_transfer_next_ns(&run->sync->transfer) : TT_NEVER;
+}
+
+/* ---- what it came to ---- */
+
+/* The status of what was decided. */
+static tutti_status outcome(tutti_run *run, const struct tt_run_sync *s, const struct tt_member_act *r)
+{
+    const bool received = s->transfer.part == TT_SYNC_RECEIVES;
+
+    switch (r->what) {
+    case TT_ROUND_OK:
+    case TT_ROUND_SAME:
+        return !received || s->transfer.vote == TT_SYNC_GOT
+                   ? TUTTI_OK
+                   : tt_fail(TUTTI_ERR_PROTOCOL, "%s: the coordinator says that this member has what it has not", name);
+    case TT_ROUND_NOBODY:
+        return tt_fail(TUTTI_ERR_INVALID, "%s: nobody is willing to send a state of the revision that comes after %" PRIu64, name, r->value);
+    case TT_ROUND_OTHER_STATE:
+        return tt_fail(TUTTI_ERR_UNSUPPORTED,
+                       "%s: nobody here has the state of this run, which is at revision %" PRIu64
+                       "; state.instead puts another one in its place",
+                       name, r->value);
+    case TT_ROUND_LOST:
+        return tt_fail(TUTTI_ERR_PEER_LOST, "%s: %s", name,
+                       run->m.epoch == 0 ? "this member is in no view any longer, as its group is not complete"
+                                         : "all who had the state were lost");
+    case TT_ROUND_ABANDONED:
+        return tt_fail(TUTTI_ERR_TIMEOUT, "%s: the deadline of member %" PRIu64 " passed while members received", name, r->id);
+    case TT_ROUND_NOT_RECEIVED:
+        return tt_fail(TUTTI_ERR_NOMEM, "%s: member %" PRIu64 " could not receive%s%s", name, r->id,
+                       r->id == run->m.id && s->unable ? ": " : "", r->id == run->m.id && s->unable ? s->unable : "");
+    default:
+        return tt_fail(TUTTI_ERR_PROTOCOL, "%s: the coordinator's answer %u is none", name, r->what);
+    }
+}
+
+/* From the offer to what it came to. Under the lock, which is given away while it waits. */
+static tutti_status exchange(tutti_run *run, struct tt_run_sync *s, uint64_t deadline_ns, uint64_t *revision)
+{
+    const uint8_t scope = s->state->scope == TUTTI_SYNC_ROLE ? TT_SYNC_OF_ROLE : TT_SYNC_OF_VIEW;
+    static const uint8_t strategies[] = {
+        [TUTTI_SYNC_POPULAR] = TT_SYNC_POPULAR, [TUTTI_SYNC_RECEIVE] = TT_SYNC_RECEIVE, [TUTTI_SYNC_SEND] = TT_SYNC_SEND
+    };
+    const struct tt_sync_offer offer = { .scope = scope,
+                                         .strategy = strategies[s->state->strategy],
+                                         .instead = s->state->instead != 0,
+                                         .revision = s->state->revision + run->synced[scope],
+                                         .keys = tt_sync_keys(s->arrays, (uint32_t)s->state->narrays),
+                                         .content = tt_sync_content(s->list, (uint32_t)s->state->narrays) };
+    struct tt_transfer_conf conf = { .epoch = run->m.epoch,
+                                     .number = run->m.sync.number[scope],
+                                     .narrays = (uint32_t)s->state->narrays,
+                                     .items = s->items,
+                                     .list = s->list,
+                                     .coming = s->coming,
+                                     .patience_ns = PATIENCE_NS,
+                                     .stage = stage,
+                                     .emit = on_act,
+                                     .context = s };
+    struct tt_member_act result;
+    tutti_status st = tt_member_sync(&run->m, &offer, tt_now_ns());
+
+    if (st == TUTTI_ERR_UNSUPPORTED)
+        return tt_fail(st, "%s: role %u cannot have a state of its own: there is room for those below %u", name,
+                       run->m.conf.role, TT_SYNC_SCOPES - 1);
+    if (st)
+        return tt_round_refuse(run, name);
+    run->call_done = false;
+    conf.scope = tt_member_scope(&run->m);
+    tt_transfer_init(&s->transfer, &conf, tt_now_ns());
+    run->sync = s;
+    st = tt_round_finish(run, deadline_ns, name, &result);
+    run->sync = NULL;
+    if (st == TUTTI_ERR_MISMATCH && run->m.stopped && !run->over) /* they have gone on to the next view */
+        return tt_fail(TUTTI_ERR_PEER_LOST, "%s: members were lost in this epoch, and others do not sync in it any longer", name);
+    if (!st)
+        st = outcome(run, s, &result);
+    if (st)
+        return st;
+    run->synced[scope] = true;
+    *revision = result.value;
+    return TUTTI_OK;
+}
+
+/* What came takes its place. The program's thread alone. */
+static void take(struct tt_run_sync *s)
+{
+    for (size_t i = 0; i < s->state->narrays; i++) {
+        const struct tt_transfer_item *item = &s->items[i];
+
+        if (item->stage && item->here)
+            memcpy(s->state->arrays[i].data, item->stage, item->bytes);
+    }
+}
+
+static tutti_status begin(tutti_run *run, int64_t timeout_ms, uint64_t *deadline_ns)
+{
+    tutti_status st = TUTTI_OK;
+
+    tt_run_lock(run);
+    *deadline_ns = tt_run_deadline(run, timeout_ms);
+    if (run->over || run->m.epoch == 0 || run->calling || run->noperations > 0)
+        st = tt_round_refuse(run, name);
+    else
+        run->calling = true;
+    tt_run_unlock(run);
+    return st;
+}
+
+tutti_status tutti_run_sync(tutti_run *run, tutti_state *state, int64_t timeout_ms)
+{
+    uint64_t deadline_ns, revision = 0;
+    struct tt_run_sync s;
+    tutti_status st = check(run, state);
+
+    if (!st)
+        st = begin(run, timeout_ms, &deadline_ns);
+    if (st)
+        return st;
+    st = init(&s, run, state); /* calling: nothing else begins meanwhile */
+    tt_run_lock(run);
+    if (!st) {
+        st = exchange(run, &s, deadline_ns, &revision);
+        tt_run_unlock(run);
+        if (!st) {
+            take(&s);
+            state->revision = revision;
+            state->received = s.transfer.part == TT_SYNC_RECEIVES;
+            state->bytes_received = s.transfer.bytes_received;
+            state->bytes_sent = s.transfer.bytes_sent;
+        }
+        fini(&s);
+        tt_run_lock(run);
+    }
+    run->calling = false;
+    tt_run_unlock(run);
+    return st;
+}

@@ -1,0 +1,457 @@
+/* Epochs: the members agree on a view, and meet in it.
+ *
+ * A view is of use once its members' engines know each other. Each member offers to all others, over the connections that they have beside
+ * their data: "the world that was made in epoch w will do" (it has all of them, and no connection of it was cut), or "a new one; here is my
+ * card". If all offer the same old world it stays; else each makes a new one of all the cards. Who offered the old one and hears of a new one
+ * offers anew. Before it offers the old one a member has opened its communicators there: so when all have offered, none sends to one
+ * that is not open. A new world is not heard before it is complete. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "session/run.h"
+
+/* ---- meeting ---- */
+
+/* What a member needs while it meets the others of a view; freed by fini. */
+struct meeting {
+    uint64_t epoch;
+    uint32_t n, rank;
+    uint64_t *ids;              /* [n] */
+    tutti_member *members;      /* [n] */
+    bool keeps;                 /* we offer the old world */
+    struct tt_world *world;     /* the new one, as long as it is ours alone */
+    struct tt_space space;      /* opened, not yet the run's */
+    uint8_t card[TT_CARD_BYTES];
+    size_t card_bytes;
+};
+
+static tutti_status meeting_init(struct meeting *g, const tutti_run *run)
+{
+    *g = (struct meeting){ .epoch = run->m.epoch, .n = run->m.nranks, .rank = run->m.rank };
+    g->ids = malloc(g->n * sizeof *g->ids);
+    g->members = malloc(g->n * sizeof *g->members);
+    if (!g->ids || !g->members) {
+        free(g->ids);
+        free(g->members);
+        return tt_fail(TUTTI_ERR_NOMEM, "no memory for a view of %u members", g->n);
+    }
+    for (uint32_t i = 0; i < g->n; i++) {
+        const struct tt_seat *seat = &run->m.view[i];
+
+        g->ids[i] = seat->id;
+        g->members[i] = (tutti_member){ .id = seat->id, .group = seat->group, .role = seat->role };
+    }
+    return TUTTI_OK;
+}
+
+/* The lock is given away: a world ends with its last communicator, which takes up to a second where bytes are on their way to a
+ * member that hangs; and the coordinator must go on hearing of us. */
+static void close_space(tutti_run *run, struct tt_space *s)
+{
+    tt_run_unlock(run);
+    tt_space_close(s, run->ntags);
+    tt_run_lock(run);
+}
+
+static void meeting_fini(struct meeting *g, tutti_run *run)
+{
+    close_space(run, &g->space);
+    if (g->world)
+        tt_world_discard(g->world);
+    free(g->ids);
+    free(g->members);
+}
+
+/* Whether the view that we meet in is over: somebody was lost meanwhile. */
+static bool is_over(const tutti_run *run, const struct meeting *g)
+{
+    return run->over || run->m.epoch != g->epoch || run->m.stopped;
+}
+
+static tutti_status over(tutti_run *run, const char *name)
+{
+    const tutti_status st = tt_run_check(run);
+
+    return st ? st : tt_fail(TUTTI_ERR_PEER_LOST, "%s: a member was lost while the members of the view met", name);
+}
+
+static void offer(tutti_run *run, const struct meeting *g)
+{
+    struct tt_said *s = &run->offer;
+
+    *s = (struct tt_said){ .kind = TT_SAID_OFFER, .epoch = g->epoch, .keep = g->keeps };
+    if (g->keeps) {
+        s->world = run->home.epoch;
+    } else {
+        s->card_bytes = (uint16_t)g->card_bytes;
+        memcpy(s->card, g->card, g->card_bytes);
+    }
+    run->offered = true;
+    tt_peers_say(run, s);
+}
+
+/* Makes our part of a new world. The lock is given away: this takes milliseconds. */
+static tutti_status prepare(tutti_run *run, struct meeting *g)
+{
+    const struct tt_world_conf conf = { .rank = g->rank,
+                                  .nranks = g->n,
+                                  .wires = run->wires,
+                                  .interfaces = run->interfaces,
+                                  .lanes = run->lanes,
+                                  .secure = run->secure,
+                                        .constants = tt_space_constants() };
+    tutti_status st;
+
+    tt_run_unlock(run);
+    st = tt_world_prepare(&g->world, &conf, g->card, &g->card_bytes);
+    tt_run_lock(run);
+    g->keeps = false;
+    return st;
+}
+
+/* The offers that are here: how many, and whether any wants another world than ours. */
+static uint32_t count(tutti_run *run, const struct meeting *g, bool *anew)
+{
+    uint32_t n = 0;
+
+    *anew = !g->keeps;
+    for (uint32_t i = 0; i < g->n; i++) {
+        const struct tt_peer_link *p = i == g->rank ? NULL : tt_peers_find(run, g->ids[i]);
+
+        if (!p || !p->has_offer || p->offer.epoch != g->epoch)
+            continue;
+        n++;
+        *anew |= !p->offer.keep || p->offer.world != run->home.epoch;
+    }
+    return n;
+}
+
+static uint32_t count_cards(tutti_run *run, const struct meeting *g)
+{
+    uint32_t n = 0;
+
+    for (uint32_t i = 0; i < g->n; i++) {
+        const struct tt_peer_link *p = i == g->rank ? NULL : tt_peers_find(run, g->ids[i]);
+
+        n += p && p->has_offer && p->offer.epoch == g->epoch && !p->offer.keep;
+    }
+    return n;
+}
+
+static tutti_status late(tutti_run *run, const struct meeting *g, const char *name)
+{
+    for (uint32_t i = 0; i < g->n; i++) {
+        const struct tt_peer_link *p = i == g->rank ? NULL : tt_peers_find(run, g->ids[i]);
+
+        if (i != g->rank && (!p || !p->has_offer || p->offer.epoch != g->epoch))
+            return tt_fail(TUTTI_ERR_TIMEOUT, "%s: member %" PRIu64 " did not come to epoch %" PRIu64 " before the deadline", name,
+                           g->ids[i], g->epoch);
+    }
+    return tt_fail(TUTTI_ERR_TIMEOUT, "%s: the members of epoch %" PRIu64 " did not meet before the deadline", name, g->epoch);
+}
+
+/* ---- a new world ---- */
+
+static tutti_status add_cards(tutti_run *run, struct meeting *g)
+{
+    for (uint32_t i = 0; i < g->n; i++) {
+        const struct tt_peer_link *p = i == g->rank ? NULL : tt_peers_find(run, g->ids[i]);
+        const tutti_status st = i == g->rank ? tt_world_add_card(g->world, i, g->card, g->card_bytes)
+                                             : tt_world_add_card(g->world, i, p->offer.card, p->offer.card_bytes);
+
+        if (st)
+            return st;
+    }
+    return TUTTI_OK;
+}
+
+/* The secret of this world's data connections, which only members of the run can know. */
+static void secret_of(const tutti_run *run, uint64_t epoch, uint8_t out[16])
+{
+    uint8_t mac[TT_MAC_BYTES], name[8];
+    struct tt_writer w;
+
+    tt_writer_init(&w, name, sizeof name);
+    tt_write_u64(&w, epoch);
+    tt_mac(mac, run->m.secret, TT_COOKIE_BYTES, "tutti world", name, sizeof name);
+    memcpy(out, mac, 16);
+}
+
+/* All cards are here: completes and starts the world. On success it is run->home's. */
+static tutti_status settle(tutti_run *run, struct meeting *g)
+{
+    const struct tt_engine_hooks hooks = tt_space_hooks(run);
+    struct tt_home home = { .world = g->world, .epoch = g->epoch, .n = g->n };
+    uint8_t secret[16];
+    tutti_status st;
+
+    home.ids = malloc(g->n * sizeof *home.ids);
+    if (!home.ids)
+        return tt_fail(TUTTI_ERR_NOMEM, "no memory for a view of %u members", g->n);
+    memcpy(home.ids, g->ids, g->n * sizeof *home.ids);
+    st = add_cards(run, g);
+    secret_of(run, g->epoch, secret);
+    if (!st)
+        st = tt_world_complete(g->world, secret);
+    if (!st)
+        st = tt_space_open(&g->space, g->world, &home, g->ids, g->n, g->rank, g->epoch, run->ntags, run->timeout_ms);
+    if (st) {
+        free(home.ids);
+        return st;
+    }
+    g->world = NULL; /* its communicators' from here on */
+    st = tt_world_start(home.world, &hooks);
+    if (st) {
+        free(home.ids);
+        return st;
+    }
+    tt_home_leave(&run->home);
+    run->home = home;
+    run->stats.worlds++;
+    return TUTTI_OK;
+}
+
+/* ---- one view ---- */
+
+/* Waits for all offers; makes a new one where another member wants a new world. */
+static tutti_status exchange(tutti_run *run, struct meeting *g, uint64_t deadline_ns, const char *name)
+{
+    bool anew;
+
+    for (;;) {
+        const uint32_t n = count(run, g, &anew);
+
+        if (is_over(run, g))
+            return over(run, name);
+        if (anew && g->keeps) {
+            tutti_status st;
+
+            tt_space_close(&g->space, run->ntags);
+            st = prepare(run, g);
+            if (st)
+                return st;
+            offer(run, g);
+            continue;
+        }
+        if (n == g->n - 1 && (!anew || count_cards(run, g) == n))
+            return TUTTI_OK;
+        if (!tt_run_wait(run, deadline_ns))
+            return late(run, g, name);
+    }
+}
+
+/* The members that are no longer there: what the program split from old communicators hears of it. */
+static void part(const tutti_run *run, const struct meeting *g)
+{
+    for (uint32_t r = 0; r < run->home.n; r++) {
+        uint32_t i = 0;
+
+        while (i < g->n && g->ids[i] != run->home.ids[r])
+            i++;
+        if (i == g->n)
+            tt_engine_lost(run->home.world->engine, r, "it is no member of the view any longer");
+    }
+}
+
+/* Meets the others of the view that the machine is in. On success run->space is of it. */
+static tutti_status meet(tutti_run *run, uint64_t deadline_ns, const char *name)
+{
+    struct meeting g;
+    struct tt_space old;
+    tutti_status st = meeting_init(&g, run);
+
+    if (st)
+        return st;
+    g.keeps = tt_home_fits(run);
+    if (g.keeps)
+        st = tt_space_open(&g.space, run->home.world, &run->home, g.ids, g.n, g.rank, g.epoch, run->ntags,
+                           run->timeout_ms);
+    else
+        st = prepare(run, &g);
+    if (!st) {
+        offer(run, &g);
+        st = exchange(run, &g, deadline_ns, name);
+    }
+    if (!st && !g.keeps)
+        st = settle(run, &g);
+    if (!st && is_over(run, &g))
+        st = over(run, name);
+    if (st) {
+        if (!is_over(run, &g)) /* others may have met: who did not can only meet them in another epoch */
+            tt_member_revoke(&run->m, tt_now_ns());
+        meeting_fini(&g, run);
+        return st;
+    }
+    if (g.keeps)
+        part(run, &g);
+    old = run->space;
+    run->space = g.space;
+    g.space = (struct tt_space){ .epoch = 0 };
+    free(run->members);
+    run->members = g.members;
+    g.members = NULL;
+    run->stats.views++;
+    close_space(run, &old);
+    meeting_fini(&g, run);
+    return TUTTI_OK;
+}
+
+/* What the coordinator decided, in the end: TUTTI_OK with *changed, or why not. */
+static tutti_status outcome(tutti_run *run, const struct tt_member_act *r, const char *name, bool *too_few)
+{
+    *too_few = r->what == TT_ROUND_TOO_FEW;
+    if (*too_few)
+        return tt_fail(TUTTI_ERR_PEER_LOST, "%s: only %" PRIu64 " members are left", name, r->value);
+    if (r->what != TT_ROUND_OK && r->what != TT_ROUND_SAME)
+        return tt_fail(TUTTI_ERR_PROTOCOL, "%s: the coordinator's answer %u is none", name, r->what);
+    return tt_run_check(run);
+}
+
+tutti_status tt_view_epoch(tutti_run *run, uint32_t flags, uint32_t least, uint32_t most, uint64_t deadline_ns,
+                           const char *name, struct tt_view_result *out)
+{
+    const struct tt_elmsg call = {
+        .what = TT_CALL_EPOCH, .flags = flags & TUTTI_ADMIT ? TT_EPOCH_ADMIT : 0, .least = least, .most = most
+    };
+    struct tt_member_act result;
+    tutti_status st = tt_round_call(run, &call, deadline_ns, name, &result);
+
+    if (!st)
+        st = outcome(run, &result, name, &out->too_few);
+    if (st)
+        return st;
+    out->changed = run->space.epoch != run->m.epoch;
+    return out->changed ? meet(run, deadline_ns, name) : TUTTI_OK;
+}
+
+tutti_status tt_view_again(tutti_run *run, uint32_t least, uint64_t deadline_ns, const char *name,
+                           struct tt_view_result *out)
+{
+    tutti_status st;
+
+    do {
+        *out = (struct tt_view_result){ .changed = false };
+        st = tt_view_epoch(run, 0, 0, 0, deadline_ns, name, out);
+    } while (st == TUTTI_ERR_PEER_LOST && !run->over);
+    if (st || run->space.nranks >= least)
+        return st;
+    out->too_few = true;
+    return tt_fail(TUTTI_ERR_PEER_LOST, "%s: only %u members are left", name, run->space.nranks);
+}
+
+/* ---- the calls ---- */
+
+static void show(const tutti_run *run, tutti_view *out, bool changed)
+{
+    const size_t size = out->size;
+
+    *out = (tutti_view){ .size = size, .rank = -1, .changed = changed };
+    if (run->space.epoch == 0)
+        return;
+    out->epoch = run->space.epoch;
+    out->rank = (int32_t)run->space.rank;
+    out->nranks = (int32_t)run->space.nranks;
+    out->members = run->members;
+}
+
+static tutti_status remember(tutti_run *run)
+{
+    uint64_t *ids = malloc(run->space.nranks * sizeof *ids);
+
+    if (!ids)
+        return tt_fail(TUTTI_ERR_NOMEM, "no memory for a view of %u members", run->space.nranks);
+    for (uint32_t i = 0; i < run->space.nranks; i++)
+        ids[i] = run->members[i].id;
+    free(run->asked_ids);
+    run->asked_ids = ids;
+    run->nasked = run->space.nranks;
+    return TUTTI_OK;
+}
+
+static tutti_status check_out(tutti_run *run, const tutti_view *out, const char *name)
+{
+    if (!run || !out)
+        return tt_fail(TUTTI_ERR_INVALID, "%s: %s is NULL", name, run ? "out" : "run");
+    if (out->size != sizeof *out)
+        return tt_fail(TUTTI_ERR_INVALID, "%s: out.size is %zu; it must be sizeof(tutti_view), %zu", name, out->size, sizeof *out);
+    return TUTTI_OK;
+}
+
+/* This one has given notice, and the others have gone on without it. */
+static bool has_left(const tutti_run *run)
+{
+    return run->over && run->over_status == TUTTI_OK;
+}
+
+static tutti_status epoch(tutti_run *run, uint32_t flags, uint32_t least, uint32_t most, int64_t timeout_ms,
+                          tutti_view *out, const char *name)
+{
+    struct tt_view_result result = { .changed = false };
+    uint64_t deadline_ns;
+    tutti_status st = check_out(run, out, name);
+
+    if (st)
+        return st;
+    if (flags & ~(uint32_t)TUTTI_ADMIT || (most && least > most))
+        return tt_fail(TUTTI_ERR_INVALID, "%s: flags %#x, least %u, most %u make no sense", name, flags, least, most);
+    tt_run_lock(run);
+    if (run->calling || run->noperations > 0) {
+        tt_run_unlock(run);
+        return tt_fail(TUTTI_ERR_INVALID, "%s: another call that all members make, or an operation, is under way", name);
+    }
+    deadline_ns = tt_run_deadline(run, timeout_ms);
+    run->calling = true;
+    st = tt_view_epoch(run, flags, least, most, deadline_ns, name, &result);
+    if (st == TUTTI_ERR_PEER_LOST && !result.too_few && !run->over) {
+        st = tt_view_again(run, least, deadline_ns, name, &result);
+        if (st == TUTTI_ERR_MISMATCH)
+            st = tt_fail(TUTTI_ERR_PEER_LOST, "%s: a member was lost while the members of the view met", name);
+    }
+    if (st && has_left(run)) {
+        *out = (tutti_view){ .size = sizeof *out, .rank = -1, .changed = 1 };
+        st = TUTTI_OK;
+    } else if (!st && !(st = remember(run))) {
+        show(run, out, result.changed);
+    }
+    run->calling = false;
+    tt_run_unlock(run);
+    return st;
+}
+
+tutti_status tutti_run_epoch(tutti_run *run, uint32_t flags, uint32_t least, uint32_t most, int64_t timeout_ms,
+                             tutti_view *out)
+{
+    return epoch(run, flags, least, most, timeout_ms, out, "tutti_run_epoch");
+}
+
+tutti_status tutti_run_shrink(tutti_run *run, uint32_t least, int64_t timeout_ms, tutti_view *out)
+{
+    return epoch(run, 0, least, 0, timeout_ms, out, "tutti_run_shrink");
+}
+
+tutti_status tutti_run_view(tutti_run *run, tutti_view *out)
+{
+    const tutti_status st = check_out(run, out, "tutti_run_view");
+
+    if (st)
+        return st;
+    tt_run_lock(run);
+    show(run, out, false);
+    tt_run_unlock(run);
+    return TUTTI_OK;
+}
+
+tutti_comm *tutti_run_comm(tutti_run *run)
+{
+    tutti_comm *comm;
+
+    if (!run)
+        return NULL;
+    tt_run_lock(run);
+    comm = run->space.comm;
+    tt_run_unlock(run);
+    return comm;
+}

@@ -1,0 +1,113 @@
+/* Sources of puts that are free again.
+ *
+ * Nothing comes of most of them: no step waits for that memory, and the rank hears of something else before it ends. Such a one is no event.
+ * It is noted with its rank, which is told before the next thing that comes to it: it then is where it would be anyway. It is an event
+ * where a step could go on because of it, or where the rank would hear of nothing else. */
+#include "sim/des_state.h"
+
+/* Whether it must be an event. Where cores are limited the rank takes one to hear of it, which others then lack. */
+static bool must_tell(const struct des *s, uint32_t me, uint16_t step)
+{
+    const struct tt_exec *x = &s->rank[me].exec;
+
+    return s->inbox || tt_exec_sent_matters(x, step) || tt_exec_only_unsent(x);
+}
+
+/* Notes it with its rank, in the order of their times. */
+static void note(struct des *s, uint32_t i)
+{
+    uint32_t *at = &s->rank[s->msg[i].to].unsent;
+
+    while (*at != DES_NONE && s->msg[*at].tail_ps <= s->msg[i].tail_ps)
+        at = &s->msg[*at].next;
+    s->msg[i].next = *at;
+    *at = i;
+}
+
+void des_sent_at(struct des *s, uint32_t me, uint32_t to, const struct des_sent *what, uint64_t time_ps)
+{
+    const uint32_t i = des_alloc(s);
+
+    s->msg[i].kind = DES_SENT;
+    s->msg[i].to = me;
+    s->msg[i].from = to;
+    s->msg[i].step = what->step;
+    s->msg[i].seq = what->seq;
+    s->msg[i].count = what->count;
+    s->msg[i].tail_ps = time_ps;
+    s->msg[i].next = DES_NONE;
+    if (must_tell(s, me, what->step))
+        des_at(s, time_ps, i);
+    else
+        note(s, i);
+}
+
+void des_sent(struct des *s, uint32_t i)
+{
+    const struct des_msg *m = &s->msg[i];
+
+    for (uint32_t j = 0; j < m->count; j++)
+        tt_exec_sent(&s->rank[m->to].exec, m->step, m->seq + j);
+    des_free(s, i);
+}
+
+void des_sent_catch_up(struct des *s, uint32_t me)
+{
+    struct des_rank *r = &s->rank[me];
+
+    while (r->unsent != DES_NONE && s->msg[r->unsent].tail_ps <= s->now_ps) {
+        const uint32_t i = r->unsent;
+
+        r->unsent = s->msg[i].next;
+        des_sent(s, i);
+    }
+}
+
+void des_sent_heed(struct des *s, uint32_t me, uint16_t step)
+{
+    uint32_t *at = &s->rank[me].unsent;
+
+    if (*at == DES_NONE || !tt_exec_sent_matters(&s->rank[me].exec, step))
+        return;
+    while (*at != DES_NONE) {
+        const uint32_t i = *at;
+
+        if (s->msg[i].step != step) {
+            at = &s->msg[i].next;
+            continue;
+        }
+        *at = s->msg[i].next;
+        des_at(s, s->msg[i].tail_ps, i);
+    }
+}
+
+/* The last that is noted with a rank becomes an event; those before it are told then, too. */
+static bool wake_with_last(struct des *s, uint32_t me)
+{
+    uint32_t *at = &s->rank[me].unsent;
+    uint32_t last;
+
+    if (*at == DES_NONE)
+        return false;
+    while (s->msg[*at].next != DES_NONE)
+        at = &s->msg[*at].next;
+    last = *at;
+    *at = DES_NONE;
+    des_at(s, s->msg[last].tail_ps, last);
+    return true;
+}
+
+void des_sent_before_rest(struct des *s, uint32_t me)
+{
+    if (s->rank[me].unsent != DES_NONE && tt_exec_only_unsent(&s->rank[me].exec))
+        wake_with_last(s, me);
+}
+
+bool des_sent_wake_all(struct des *s)
+{
+    bool any = false;
+
+    for (uint32_t me = 0; me < s->conf->coll->nranks; me++)
+        any |= wake_with_last(s, me);
+    return any;
+}

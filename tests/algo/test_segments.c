@@ -1,0 +1,201 @@
+/* How long segments are: the same on all ranks, within the landing memory of each of them, and as long as the rule says. */
+#include "algo/segments.h"
+#include "rounds.h"
+#include "support/cases.h"
+#include "support/unit.h"
+
+#define NRANKS 24
+#define ROUNDS_MAX 64              /* longer programs are not looked at */
+#define LANDING_MAX (8ull << 20)
+#define ELEM_BYTES 4
+#define KIB 1024ull
+#define MIB (1024 * KIB)
+
+static const struct tt_segment_limits between_hosts = { .segment_bytes = 512 * KIB, .eager_bytes = 4096 };
+static const struct tt_segment_limits in_memory = { .segment_bytes = 64 * KIB, .eager_bytes = 4096, .all_local = true };
+
+/* What a rank exchanges, seen by running its whole program. */
+struct seen {
+    uint64_t longest;
+    uint32_t nsenders;      /* of messages that are not eager */
+};
+
+static struct seen see(const struct tt_algo *algo, const struct tt_coll *c, uint64_t eager_bytes)
+{
+    bool sends[CASE_RANKS_MAX] = { false };
+    struct seen seen = { 0 };
+
+    for (uint64_t k = 0; k < algo->nrounds(c); k++) {
+        struct round_steps round;
+
+        round_emit(&round, algo, c, k);
+        for (uint32_t i = 0; i < round.s.n; i++) {
+            const struct tt_step *t = &round.step[i];
+
+            if (t->opcode != TT_PUT && t->opcode != TT_WAIT)
+                continue;
+            seen.longest = t->bytes > seen.longest ? t->bytes : seen.longest;
+            if (t->opcode == TT_WAIT && t->bytes > eager_bytes && !sends[t->peer]) {
+                sends[t->peer] = true;
+                seen.nsenders++;
+            }
+        }
+    }
+    return seen;
+}
+
+static uint64_t landing_of(const struct tt_segments *s, uint32_t nsenders)
+{
+    return nsenders * s->segment_bytes * s->streams * s->depth;
+}
+
+/* ---- of every algorithm ------------------------------------------------------------------------------------ */
+
+static bool is_shortest(const struct tt_segments *s) { return s->segment_bytes == TT_SEGMENT_MIN; }
+
+/* What the rank whom most send to has, and the longest message of all. */
+static struct seen see_all(const struct case_spec *spec, const struct case_calls *calls)
+{
+    struct seen all = { 0 };
+
+    for (uint32_t r = 0; r < spec->nranks; r++) {
+        const struct seen one = see(spec->algo, &calls->coll[r], between_hosts.eager_bytes);
+
+        all.longest = one.longest > all.longest ? one.longest : all.longest;
+        all.nsenders = one.nsenders > all.nsenders ? one.nsenders : all.nsenders;
+    }
+    return all;
+}
+
+/* Not all ranks are looked at: nobody has more than twice the memory. */
+static void check_landing(const struct case_spec *spec, const struct tt_segments *s, const struct seen *seen)
+{
+    if (!is_shortest(s) && landing_of(s, seen->nsenders) > 2 * LANDING_MAX)
+        case_fail(spec, "segments of %llu bytes, %u streams of %u, from %u senders",
+                  (unsigned long long)s->segment_bytes, s->streams, s->depth, seen->nsenders);
+}
+
+/* Of the longest message, in two at least; in no more than that takes, unless something else bounds the segment. */
+static void check_rule(const struct case_spec *spec, const struct tt_segments *s, const struct seen *seen)
+{
+    const uint64_t bound = tt_coll_reduces(spec->algo->kind) ? 256 * KIB : between_hosts.segment_bytes;
+
+    if (s->segment_bytes > bound || (2 * s->segment_bytes > seen->longest && !is_shortest(s)))
+        case_fail(spec, "segments of %llu bytes, and at most %llu", (unsigned long long)s->segment_bytes,
+                  (unsigned long long)seen->longest);
+    if (4 * s->segment_bytes <= seen->longest && s->segment_bytes < bound &&
+        2 * landing_of(s, seen->nsenders) <= LANDING_MAX)
+        case_fail(spec, "segments of %llu bytes, where %llu come from one of %u senders",
+                  (unsigned long long)s->segment_bytes, (unsigned long long)seen->longest, seen->nsenders);
+}
+
+static void check_all_ranks(const struct case_spec *spec, const struct case_calls *calls)
+{
+    static const struct tt_segments asked = { .segment_bytes = 16 * MIB, .streams = 4, .depth = 16 };
+    struct tt_segments chosen[3], first[3];
+    struct seen seen;
+
+    if (case_is_v(spec->algo->kind) || spec->algo->kind == TT_SEND || spec->algo->kind == TT_RECV || !unit_draw())
+        return;
+    for (uint32_t r = 0; r < spec->nranks; r++) {
+        chosen[0] = tt_segments_choose(spec->algo, &calls->coll[r], &between_hosts);
+        chosen[1] = tt_segments_choose(spec->algo, &calls->coll[r], &in_memory);
+        chosen[2] = tt_segments_fit(spec->algo, &calls->coll[r], &between_hosts, asked);
+        for (int i = 0; i < 3; i++) {
+            if (r == 0)
+                first[i] = chosen[i];
+            if (chosen[i].segment_bytes != first[i].segment_bytes || chosen[i].streams != first[i].streams ||
+                chosen[i].depth != first[i].depth)
+                case_fail(spec, "ranks 0 and %u cut differently", r);
+        }
+    }
+    seen = see_all(spec, calls);
+    for (int i = 0; i < 3; i++)
+        check_landing(spec, &first[i], &seen);
+    if (spec->algo->nrounds(&calls->coll[0]) <= ROUNDS_MAX)
+        check_rule(spec, &first[0], &seen);
+}
+
+static void all_ranks_cut_alike_and_have_room_for_what_lands(void **state)
+{
+    static const uint64_t counts[] = { 1, 5000, 300000, 20 << 20 };
+
+    (void)state;
+    assert_true(case_for_some(2, NRANKS, counts, sizeof counts / sizeof *counts, 1, check_all_ranks) > 1000);
+}
+
+/* ---- of some ---------------------------------------------------------------------------------------------- */
+
+static void a_segment_is_a_part_of_what_is_sent(void **state)
+{
+    static const struct {
+        const char *algo;
+        uint32_t kind, nranks;
+        bool local;
+        uint64_t bytes, segment_bytes;
+        uint8_t streams;
+    } cases[] = {
+        { "ring", TT_ALLGATHER, 8, false, 128 * KIB, 64 * KIB, 2 },         /* half a block, */
+        { "doubling", TT_ALLGATHER, 8, false, 128 * KIB, 256 * KIB, 1 },    /* or of the four that the last round sends; */
+        { "doubling", TT_ALLGATHER, 8, false, MIB, 512 * KIB, 1 },          /* no more than the wire's; */
+        { "ring", TT_ALLREDUCE, 8, false, 64 * MIB, 256 * KIB, 2 },         /* what is added stays in the cache */
+        { "flat", TT_REDUCE, 9, false, 64 * MIB, 256 * KIB, 1 },            /* 8 senders, 4 each: 8 MiB; */
+        { "flat", TT_REDUCE, 17, false, 64 * MIB, 128 * KIB, 1 },           /* 16 are too many */
+        { "flat", TT_BROADCAST, 17, false, 64 * MIB, 512 * KIB, 1 },        /* one sender each */
+        { "ring", TT_ALLGATHER, 8, true, 128 * KIB, 32 * KIB, 2 },          /* in memory a quarter of a block */
+        { "doubling", TT_ALLGATHER, 8, true, 128 * KIB, 32 * KIB, 1 },
+        { "ring", TT_ALLGATHER, 8, true, 128, TT_SEGMENT_MIN, 2 },
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const struct tt_coll c = { .kind = (enum tt_coll_kind)cases[i].kind,
+                                   .nranks = cases[i].nranks,
+                                   .elem_bytes = ELEM_BYTES,
+                                   .bytes = cases[i].bytes };
+        const struct tt_segments s =
+            tt_segments_choose(tt_algo_find(&c, cases[i].algo), &c, cases[i].local ? &in_memory : &between_hosts);
+
+        if (s.segment_bytes != cases[i].segment_bytes || s.streams != cases[i].streams || s.depth != 4)
+            fail_msg("case %zu: %llu bytes, %u streams of %u", i, (unsigned long long)s.segment_bytes, s.streams, s.depth);
+    }
+}
+
+/* A table may ask for what only a few senders have room for. */
+static void what_others_chose_is_kept_within_the_landing_memory(void **state)
+{
+    static const struct tt_segments asked = { .segment_bytes = 16 * MIB, .streams = 4, .depth = 16 };
+    static const struct {
+        const char *algo;
+        uint32_t kind;
+        uint64_t segment_bytes;
+    } cases[] = {
+        { "flat", TT_BROADCAST, 128 * KIB },
+        { "chain", TT_BROADCAST, 128 * KIB },
+        { "flat", TT_SCATTER, 128 * KIB },
+        { "flat", TT_GATHER, 16 * KIB },
+        { "ring", TT_ALLGATHER, 128 * KIB },
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const struct tt_coll c = {
+            .kind = (enum tt_coll_kind)cases[i].kind, .nranks = 9, .elem_bytes = ELEM_BYTES, .bytes = MIB
+        };
+        const struct tt_segments s = tt_segments_fit(tt_algo_find(&c, cases[i].algo), &c, &between_hosts, asked);
+
+        if (s.segment_bytes != cases[i].segment_bytes || s.streams != asked.streams || s.depth != asked.depth)
+            fail_msg("%s: %llu bytes, %u streams of %u", cases[i].algo, (unsigned long long)s.segment_bytes, s.streams, s.depth);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_segment_is_a_part_of_what_is_sent),
+        cmocka_unit_test(what_others_chose_is_kept_within_the_landing_memory),
+        cmocka_unit_test(all_ranks_cut_alike_and_have_room_for_what_lands),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,290 @@
+/* A member of a run in which members come and go all the time (test_churn.py).
+ *
+ *   prog_churn COORDINATOR LOG      trains until SIGTERM (then it leaves with notice), and writes a line to LOG for each committed step
+ *
+ * The state is a step number and a vector of wrapping sums. In a step every member contributes a vector that anybody can compute from
+ * its id and the step; so each checks every element of every result against the sum over those who are said to have contributed, and test_churn.py checks
+ * that all who committed a step have the same state after it, by the same contributions.
+ * Exit status: 0: left; 3: the run went on without it (it was stopped for too long); 1: something was wrong, and is said. */
+#include <inttypes.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/prng.h"
+#include "tutti/elastic.h"
+
+#define NUMBERS 4096
+#define WEIGHTS 65536
+#define STEPS_AT_MOST 50        /* between two epochs */
+#define RETRY_EVERY 4
+
+enum { TAG_RETRY = 0, TAG_STEP = 1 };
+enum { OPS = 3 };
+
+struct state {
+    uint64_t steps;             /* that are committed; 0: it knows none yet */
+    uint64_t sum[NUMBERS];
+};
+
+struct trainer {
+    tutti_run *run;
+    FILE *log;
+    struct state state;
+    tutti_array arrays[2];
+    tutti_state shared;
+    uint64_t epoch;
+    uint64_t mine[NUMBERS], sum[NUMBERS];
+    float weights[WEIGHTS], average[WEIGHTS];
+    uint8_t flags[64], all_flags[64];
+};
+
+static volatile sig_atomic_t stopping;
+
+static void on_stop(int signal)
+{
+    (void)signal;
+    stopping = 1;
+}
+
+static void wrong(const char *what)
+{
+    fprintf(stderr, "prog_churn: %s (%s)\n", what, tutti_last_error());
+    exit(1);
+}
+
+/* A member that was lost learns it from whatever it calls next. */
+static bool is_out(tutti_status st)
+{
+    return st == TUTTI_ERR_ABORTED;
+}
+
+static uint64_t number_of(uint64_t id, uint64_t step, size_t i)
+{
+    return tt_mix64(id * 1000003 + step * 31 + i);
+}
+
+static float weight_of(uint64_t id, uint64_t step)
+{
+    return (float)((id * 7 + step) % 1024);     /* sums and averages over powers of two are exact; others round once */
+}
+
+/* ---- results ---- */
+
+static void check_numbers(const tutti_view *view, const uint64_t *sum, uint64_t step)
+{
+    for (size_t i = 0; i < NUMBERS; i++) {
+        uint64_t expected = 0;
+
+        for (int32_t r = 0; r < view->nranks; r++)
+            expected += number_of(view->members[r].id, step, i);
+        if (sum[i] != expected)
+            wrong("a sum is not that of the members of its view");
+    }
+}
+
+static void check_weights(const tutti_view *view, const float *average, uint64_t step)
+{
+    double expected = 0;
+
+    for (int32_t r = 0; r < view->nranks; r++)
+        expected += (double)weight_of(view->members[r].id, step);
+    expected /= view->nranks;
+    for (size_t i = 0; i < WEIGHTS; i++)
+        if ((double)average[i] > expected * 1.00001 + 1e-5 || (double)average[i] < expected * 0.99999 - 1e-5)
+            wrong("an average is not that of the members of its view");
+}
+
+/* ---- one step ---- */
+
+static tutti_elastic reduction(const void *src, void *dst, size_t count, tutti_dtype type, tutti_redop op)
+{
+    return (tutti_elastic){ .size = sizeof(tutti_elastic),
+                            .coll = TUTTI_ALLREDUCE,
+                            .src = src,
+                            .dst = dst,
+                            .count = count,
+                            .type = type,
+                            .op = op };
+}
+
+static void write_line(struct trainer *t, const tutti_view *view, uint64_t epoch)
+{
+    uint64_t hash = t->state.steps;
+
+    for (size_t i = 0; i < NUMBERS; i++)
+        hash = tt_mix64(hash ^ t->state.sum[i]);
+    fprintf(t->log, "%" PRIu64 " %" PRIu64 " %016" PRIx64, t->state.steps, epoch, hash);
+    for (int32_t r = 0; r < view->nranks; r++)
+        fprintf(t->log, " %" PRIu64, view->members[r].id);
+    fprintf(t->log, "\n");
+    fflush(t->log);
+}
+
+/* Three reductions at once, one verdict on all. OK: the step is committed or not, and the next may follow; else the epoch is over. */
+static tutti_status step(struct trainer *t)
+{
+    const uint64_t n = t->state.steps + 1;
+    tutti_view view = { .size = sizeof view };
+    tutti_elastic ops[OPS];
+    tutti_status st;
+    int verdict = 0;
+
+    st = tutti_run_view(t->run, &view);
+    if (st)
+        return st;
+    for (size_t i = 0; i < NUMBERS; i++)
+        t->mine[i] = number_of(view.members[view.rank].id, n, i);
+    for (size_t i = 0; i < WEIGHTS; i++)
+        t->weights[i] = weight_of(view.members[view.rank].id, n);
+    memset(t->flags, 1, sizeof t->flags);
+    memcpy(t->sum, t->mine, sizeof t->sum);
+    ops[0] = reduction(t->sum, t->sum, NUMBERS, TUTTI_U64, TUTTI_SUM);     /* in place */
+    ops[1] = reduction(t->weights, t->average, WEIGHTS, TUTTI_F32, TUTTI_AVG);
+    ops[2] = reduction(t->flags, t->all_flags, sizeof t->flags, TUTTI_U8, TUTTI_SUM);
+    st = tutti_run_batch(t->run, ops, OPS, TAG_STEP, OPS);
+    if (ops[0].status != TUTTI_OK && memcmp(t->sum, t->mine, sizeof t->sum) != 0)
+        wrong("an operation failed, and its input is not what it was");
+    if (st)
+        return st;
+    check_numbers(&view, t->sum, n);
+    check_weights(&view, t->average, n);
+    if (t->all_flags[0] != view.nranks)
+        wrong("not as many members as the view has");
+    st = tutti_run_commit(t->run, 1, 0, &verdict);
+    if (st && st != TUTTI_ERR_PEER_LOST)
+        return st;
+    if (verdict) {
+        t->state.steps = n;
+        for (size_t i = 0; i < NUMBERS; i++)
+            t->state.sum[i] += t->sum[i];
+        write_line(t, &view, t->epoch);
+    }
+    return verdict ? TUTTI_OK : TUTTI_ERR_PEER_LOST;
+}
+
+/* One operation that is retried with whoever is left: its result is over those who contributed, whoever they are. */
+static tutti_status retried(struct trainer *t)
+{
+    const uint64_t n = 1000000 + t->state.steps;
+    tutti_view view = { .size = sizeof view };
+    tutti_elastic op = reduction(t->mine, t->sum, NUMBERS, TUTTI_U64, TUTTI_SUM);
+    tutti_status st = tutti_run_view(t->run, &view);
+
+    if (st)
+        return st;
+    for (size_t i = 0; i < NUMBERS; i++)
+        t->mine[i] = number_of(view.members[view.rank].id, n, i);
+    op.mode = TUTTI_RETRY;
+    op.tag = TAG_RETRY;
+    st = tutti_run_collective(t->run, &op);
+    if (!st)
+        st = tutti_run_view(t->run, &view);
+    if (st)
+        return st;
+    if (op.contributors != (uint32_t)view.nranks)
+        wrong("others contributed than the view has");
+    check_numbers(&view, t->sum, n);
+    t->epoch = view.epoch;
+    return TUTTI_OK;
+}
+
+/* ---- who has the state gives it to who has not ---- */
+
+/* Who has gone on is not behind; who comes is, and receives. */
+static tutti_status share(struct trainer *t)
+{
+    const struct state before = t->state;
+    const tutti_status st = tutti_run_sync(t->run, &t->shared, 0);
+
+    if ((st || !t->shared.received) && memcmp(&before, &t->state, sizeof before) != 0)
+        wrong("a state was overwritten that nobody received");
+    if (st || before.steps == 0)
+        return st;
+    if (t->state.steps < before.steps || (t->state.steps == before.steps && t->shared.received))
+        wrong("the state of a member that has one was taken from it");
+    return TUTTI_OK;
+}
+
+/* Steps until something is new. All members see the same news at the same step. */
+static tutti_status train(struct trainer *t)
+{
+    tutti_news news = { .size = sizeof news };
+    tutti_status st = share(t);
+
+    for (int i = 0; i < STEPS_AT_MOST && !st; i++) {
+        st = t->state.steps % RETRY_EVERY ? TUTTI_OK : retried(t);
+        if (!st)
+            st = step(t);
+        if (!st)
+            st = tutti_run_poll(t->run, &news);
+        if (!st && (news.newcomers || news.lost || news.leaving || news.revoked))
+            break;
+    }
+    return st;
+}
+
+static int live(struct trainer *t)
+{
+    tutti_view view = { .size = sizeof view };
+    bool gave_notice = false;
+
+    for (;;) {
+        tutti_status st;
+
+        if (stopping && !gave_notice)
+            gave_notice = tutti_run_leave(t->run) == TUTTI_OK;
+        st = tutti_run_epoch(t->run, TUTTI_ADMIT, 0, 0, 0, &view);
+        if (!st && view.nranks == 0)
+            return 0;
+        t->epoch = view.epoch;
+        if (!st)
+            st = train(t);
+        if (is_out(st))
+            return 3;
+        if (st && st != TUTTI_ERR_PEER_LOST)
+            wrong("a call failed");
+    }
+}
+
+static void describe(struct trainer *t)
+{
+    t->arrays[0] = (tutti_array){
+        .size = sizeof(tutti_array), .name = "steps", .data = &t->state.steps, .count = 1, .type = TUTTI_U64
+    };
+    t->arrays[1] = (tutti_array){
+        .size = sizeof(tutti_array), .name = "sum", .data = t->state.sum, .count = NUMBERS, .type = TUTTI_U64
+    };
+    t->shared = (tutti_state){ .size = sizeof t->shared, .arrays = t->arrays, .narrays = 2 };
+}
+
+int main(int argc, char **argv)
+{
+    static struct trainer t;
+    const struct sigaction stop = { .sa_handler = on_stop };
+    const tutti_run_conf conf = { .size = sizeof conf, .coordinators = argc > 1 ? argv[1] : NULL };
+    int status;
+
+    if (argc != 3) {
+        fprintf(stderr, "usage: prog_churn COORDINATOR LOG\n");
+        return 2;
+    }
+    sigaction(SIGTERM, &stop, NULL);
+    t.log = fopen(argv[2], "w");
+    if (!t.log) {
+        perror(argv[2]);
+        return 1;
+    }
+    describe(&t);
+    if (tutti_run_join(&t.run, &conf))
+        wrong("it could not join");
+    puts("joined");
+    fflush(stdout);
+    status = live(&t);
+    tutti_run_destroy(t.run);
+    fclose(t.log);
+    return status;
+}

@@ -1,0 +1,168 @@
+#!/usr/bin/env python3
+"""Elastic runs of real processes: members that are killed, stopped, come and leave, and a coordinator that is killed and started again. Each member
+checks every number (prog_member.c)."""
+
+import re
+import signal
+import subprocess
+import tempfile
+import threading
+import time
+import unittest
+from pathlib import Path
+
+from cluster import BUILD, TUTTI, environment, wait_until
+
+MEMBER = str(BUILD / "tests" / "cluster" / "prog_member")
+
+
+class Process:
+    """One with its lines, read by a thread."""
+
+    def __init__(self, *args, env):
+        self.process = subprocess.Popen(list(map(str, args)), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                        stderr=subprocess.PIPE, env=env, text=True)
+        self.lines, self.errors = [], []
+        self.readers = [threading.Thread(target=self.read, args=pair, daemon=True)
+                        for pair in ((self.process.stdout, self.lines), (self.process.stderr, self.errors))]
+        for reader in self.readers:
+            reader.start()
+
+    @staticmethod
+    def read(stream, lines):
+        for line in stream:
+            lines.append(line.rstrip("\n"))
+
+    def has(self, pattern, after=0):
+        return any(re.search(pattern, line) for line in self.lines[after:])
+
+    def await_line(self, pattern, after=0):
+        wait_until(lambda: self.has(pattern, after) or self.process.poll() is not None, f"a line like {pattern}: {self.lines[-5:]}")
+        if not self.has(pattern, after):
+            self.process.wait()
+            for reader in self.readers:
+                reader.join()
+            raise AssertionError(f"no line like {pattern}: {self.lines[-5:]}, {self.errors[-5:]}")
+
+    def end(self):
+        if self.process.poll() is None:
+            self.process.kill()
+            self.process.send_signal(signal.SIGCONT)
+        self.process.wait()
+        for reader in self.readers:
+            reader.join()
+        self.process.stdout.close()
+        self.process.stderr.close()
+
+
+class Elastic(unittest.TestCase):
+    def setUp(self):
+        self.tmp = tempfile.TemporaryDirectory()
+        self.env = environment()
+        self.env.pop("TUTTI_COORDINATOR", None)
+        self.processes = []
+        self.address = "127.0.0.1:0"
+        self.start_coordinator()
+
+    def tearDown(self):
+        for process in self.processes:
+            process.end()
+        self.tmp.cleanup()
+
+    def start(self, *args):
+        self.processes.append(Process(*args, env=self.env))
+        return self.processes[-1]
+
+    def start_coordinator(self, lease_ms=1000, grace_ms=50):
+        self.coordinator = self.start(TUTTI, "coordinator", "--journal", Path(self.tmp.name, "journal"), "--listen", self.address,
+                                      "--lease", lease_ms, "--grace", grace_ms)
+        self.coordinator.await_line("listening on")
+        self.address = self.coordinator.lines[0].split()[-1]
+
+    def members(self, n, count=20000):
+        started = [self.start(MEMBER, self.address, count, n) for _ in range(n)]
+        for member in started:
+            member.await_line(f"members {n}")
+        return started
+
+    def await_members(self, members, n):
+        for member in members:
+            member.await_line(f"members {n}\\b")
+
+    def leave(self, members):
+        for member in members:
+            member.process.send_signal(signal.SIGTERM)
+            self.assertEqual(member.process.wait(timeout=60), 0, member.errors[-5:])
+
+    def test_one_is_killed_in_the_middle_and_the_others_go_on_with_every_number_right(self):
+        members = self.members(3)
+        members[1].process.kill()
+        self.await_members([members[0], members[2]], 2)
+        self.leave([members[0], members[2]])
+        for member in (members[0], members[2]):
+            for reader in member.readers:
+                reader.join()
+            told = [line for line in member.errors if "was lost" in line]
+            self.assertEqual(len(told), len(set(told)), told)      # at most once (the coordinator may be first to tell), though it ends many communicators
+
+    def test_who_is_killed_has_no_grace(self):
+        self.coordinator.end()
+        self.start_coordinator(40000, 40000)
+        members = self.members(3)
+        before = time.monotonic()
+        members[1].process.kill()
+        self.await_members([members[0], members[2]], 2)
+        self.assertLess(time.monotonic() - before, 20)
+        members[2].process.kill()
+        self.await_members(members[:1], 1)
+        self.assertLess(time.monotonic() - before, 35)
+        self.leave(members[:1])
+
+    def test_a_world_with_one_that_was_stopped_is_left_without_losing_anybody_else(self):
+        self.env["TUTTI_WIRES"] = "tcp"         # what was sent to it stays on its way
+        members = self.members(3, 1000000)
+        members[2].process.send_signal(signal.SIGSTOP)
+        self.await_members(members[:2], 2)
+        members.append(self.start(MEMBER, self.address, 1000000, 1))
+        for member in (members[0], members[1], members[3]):
+            member.await_line("epoch [3-9] members 3\\b")
+        self.leave([members[0], members[1], members[3]])
+
+    def test_one_that_is_stopped_is_evicted_after_the_lease_and_told_when_it_goes_on(self):
+        members = self.members(3)
+        members[2].process.send_signal(signal.SIGSTOP)
+        self.await_members(members[:2], 2)
+        members[2].process.send_signal(signal.SIGCONT)
+        self.assertEqual(members[2].process.wait(timeout=60), 3)
+        for reader in members[2].readers:
+            reader.join()
+        self.assertRegex("\n".join(members[2].errors), "(?m)^(all-reduce|epoch): .*ABORTED: .*forgotten")
+        self.leave(members[:2])
+
+    def test_a_newcomer_is_let_in_and_one_leaves(self):
+        members = self.members(2)
+        members.append(self.start(MEMBER, self.address, 20000, 1))
+        self.await_members(members[:2], 3)
+        self.leave(members[:1])
+        for member in members[1:]:
+            member.await_line("epoch 3 members 2\\b")
+        self.leave(members[1:])
+
+    def test_the_coordinator_is_killed_and_nobody_notices(self):
+        members = self.members(3)
+        self.coordinator.process.kill()
+        self.coordinator.process.wait()
+        marks = [len(member.lines) for member in members]
+        for member, mark in zip(members, marks):
+            member.await_line("members 3 ms", mark)
+        self.start_coordinator()
+        members.append(self.start(MEMBER, self.address, 20000, 1))
+        self.await_members(members[:3], 4)
+        members[0].process.kill()
+        for member in members[1:]:
+            member.await_line("epoch 3 members 3\\b")
+        self.leave(members[1:])
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)

@@ -1,0 +1,72 @@
+#!/usr/bin/env python3
+"""The training examples learn, and on any number of ranks they learn what one process alone learns (docs/training.md)."""
+
+import os
+import subprocess
+import sys
+import unittest
+from pathlib import Path
+
+from cluster import BUILD, SLOW, ClusterTest
+
+TEXT = Path(os.environ["TUTTI_SOURCE_DIR"]) / "README.md"
+EXAMPLES = BUILD / "examples"
+TOLERANCE = 2e-4    # of a loss, as docs/training.md says
+
+
+def curve_of(text):
+    return [(int(step), float(loss)) for step, loss in (line.split() for line in text.splitlines())]
+
+
+class Training(ClusterTest):
+    def alone(self, *options):
+        done = subprocess.run([EXAMPLES / "train_alone", TEXT, *map(str, options)], capture_output=True, text=True, timeout=150, check=False)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        return curve_of(done.stdout)
+
+    def together(self, n, program, *options, wires="shm"):
+        done = self.run_tutti("-n", n, "--output", "plain", "--timeout", 150, "--wires", wires, EXAMPLES / program, TEXT, *map(str, options), timeout=180)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        return curve_of(done.stdout)
+
+    def assert_same(self, curve, reference):
+        self.assertEqual([step for step, _ in curve], [step for step, _ in reference])
+        for (step, loss), (_, expected) in zip(curve, reference):
+            self.assertAlmostEqual(loss, expected, delta=TOLERANCE, msg=f"at step {step}")
+
+    def test_ddp_on_1_2_and_4_ranks_has_the_curve_of_one_process(self):
+        reference = self.alone("--steps", 80, "--batch", 30)
+        self.assertLess(reference[-1][1], reference[0][1] - 1)
+        for n in (1, 2, 4):
+            with self.subTest(n=n):
+                self.assert_same(self.together(n, "train_ddp", "--steps", 80, "--batch", 30), reference)
+        self.assert_same(self.together(2, "train_ddp", "--steps", 80, "--batch", 30, wires="tcp"), reference)
+
+    def test_diloco_has_the_curve_of_its_workers_one_after_another(self):
+        options = ("--steps", 130, "--inner", 20, "--batch", 16)
+        for n in (1, 3):
+            with self.subTest(n=n):
+                reference = self.alone("--workers", n, *options)
+                self.assertEqual([step for step, _ in reference], [20, 40, 60, 80, 100, 120, 130])
+                self.assertLess(reference[-1][1], reference[0][1] - 0.5)
+                self.assert_same(self.together(n, "train_diloco", *options), reference)
+
+    def test_another_seed_has_another_curve(self):
+        """Else the tests above could not fail."""
+        one, other = (self.alone("--steps", 20, "--seed", seed) for seed in (1, 2))
+        self.assertGreater(max(abs(a[1] - b[1]) for a, b in zip(one, other)), 50 * TOLERANCE)
+
+    def test_what_cannot_be_trained_with_is_said(self):
+        for program in ("train_alone", "train_ddp", "train_diloco"):
+            for args, what in ((["/nowhere"], "/nowhere"), ([os.devnull], "a text of"), ([], "which text"),
+                               ([TEXT, "--steps", "0"], "--steps 0"), ([TEXT, "--rate", "x"], "--rate x")):
+                done = subprocess.run([EXAMPLES / program, *args], capture_output=True, text=True, timeout=60, check=False)
+                self.assertEqual(done.returncode, 2, f"{program} {args}")
+                self.assertIn(what, done.stderr)
+
+
+if __name__ == "__main__":
+    if SLOW:
+        print("skipped: under the thread sanitizer, which has nothing to find here that it does not in tests of the calls")
+        sys.exit(77)
+    unittest.main(verbosity=2)

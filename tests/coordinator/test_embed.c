@@ -1,0 +1,88 @@
+/* A coordinator in a program's own process, by the public calls. */
+#include "tutti/coordinator.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "support/hive.h"
+#include "support/unit.h"
+
+#define WAIT_MS 30000
+
+static void members_meet_at_the_address_that_it_says(void **state)
+{
+    static const char token[] = "a0b1c2d3e4f5a6b7c8d9";
+    const struct tt_secure_conf secure = { .mode = TT_SECURE_TOKEN, .token = token };
+    const tutti_coordinator_conf conf = {
+        .size = sizeof conf, .run = "mine", .listen = "127.0.0.1:0,127.0.0.1:0", .token = token, .lease_ms = 10000
+    };
+    tutti_coordinator *c = NULL;
+    struct hive *h;
+
+    (void)state;
+    assert_int_equal(tutti_coordinator_create(&c, &conf), TUTTI_OK);
+    assert_non_null(tutti_coordinator_address(c, 0));
+    assert_null(tutti_coordinator_address(c, 2));
+    h = hive_create("mine", 3, 1, 3, false, &secure);
+    hive_know(h, tutti_coordinator_address(c, 0));
+    assert_true(hive_gather(h, WAIT_MS));
+    assert_int_equal(tutti_coordinator_check(c), TUTTI_OK);
+    hive_destroy(h);
+    tutti_coordinator_destroy(c);
+    tutti_coordinator_destroy(NULL);
+}
+
+static void two_live_beside_each_other_with_defaults(void **state)
+{
+    tutti_coordinator *a = NULL, *b = NULL;
+
+    (void)state;
+    unsetenv("TUTTI_TOKEN");
+    assert_int_equal(tutti_coordinator_create(&a, NULL), TUTTI_OK);
+    assert_int_equal(tutti_coordinator_create(&b, NULL), TUTTI_OK);
+    assert_string_not_equal(tutti_coordinator_address(a, 0), tutti_coordinator_address(b, 0));
+    tutti_coordinator_destroy(a);
+    tutti_coordinator_destroy(b);
+}
+
+static void what_makes_no_sense_is_told(void **state)
+{
+    const struct {
+        tutti_coordinator_conf conf;
+        const char *why;
+    } cases[] = {
+        { { .size = 3 }, "size" },
+        { { .size = sizeof cases[0].conf, .token = "x", .insecure = 1 }, "exclude each other" },
+        { { .size = sizeof cases[0].conf, .key = "k" }, "go together" },
+        { { .size = sizeof cases[0].conf, .lease_ms = -1 }, "lease of -1 ms" },
+        { { .size = sizeof cases[0].conf, .journal = "/nowhere/at/all" }, "/nowhere/at/all" },
+        { { .size = sizeof cases[0].conf, .listen = "here" }, "\"here\"" },
+        { { .size = sizeof cases[0].conf, .listen = "" }, "no address" },
+        { { .size = sizeof cases[0].conf, .token = "short" }, "token" },
+    };
+    tutti_coordinator *c = NULL;
+
+    (void)state;
+    tt_log_set(TT_LOG_NONE);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        if (tutti_coordinator_create(&c, &cases[i].conf) == TUTTI_OK)
+            fail_msg("case %zu works", i);
+        if (!strstr(tutti_last_error(), cases[i].why))
+            fail_msg("case %zu: \"%s\" was expected in \"%s\"", i, cases[i].why, tutti_last_error());
+        assert_null(c);
+    }
+    assert_int_equal(tutti_coordinator_create(NULL, NULL), TUTTI_ERR_INVALID);
+    tt_log_set(TT_LOG_WARN);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(members_meet_at_the_address_that_it_says),
+        cmocka_unit_test(two_live_beside_each_other_with_defaults),
+        cmocka_unit_test(what_makes_no_sense_is_told),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

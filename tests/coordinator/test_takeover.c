@@ -1,0 +1,287 @@
+/* Real coordinators of one run, whose journal is in a real etcd: one leads; when it is killed or stopped another one takes over, nobody is out of
+ * the run for it, and the first one writes nothing when it wakes up. */
+#include "support/unit.h"
+
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "coordinator/etcd.h"
+#include "etcd_server.h"
+#include "support/hive.h"
+
+#define WAIT_MS 60000
+#define MEMBERS 4
+#define LINES_BYTES 512
+
+static struct etcd_server server;
+static const char token[] = "3c9f1d77a05b4e2288aa";
+
+/* `tutti coordinator`, and what it says. */
+struct process {
+    pid_t pid;
+    int out;
+    char store[128];
+    char address[64];
+    char said[LINES_BYTES];
+};
+
+static void start(struct process *p, unsigned run, const char *address)
+{
+    char tool[512];
+    int out[2];
+
+    *p = (struct process){ 0 };
+    snprintf(tool, sizeof tool, "%s/tutti", getenv("TUTTI_BUILD_DIR"));
+    snprintf(p->store, sizeof p->store, "etcd://%s/run%u", server.address, run);
+    assert_int_equal(pipe(out), 0);
+    p->pid = fork();
+    assert_true(p->pid >= 0);
+    if (p->pid == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        dup2(out[1], STDOUT_FILENO);
+        close(out[0]);
+        close(out[1]);
+        setenv("TUTTI_TOKEN", token, 1);
+        setenv("TUTTI_LOG", "none", 1);
+        execl(tool, tool, "coordinator", "--run", "test", "--listen", address, "--store", p->store, "--lease", "20000",
+              "--grace", "20000", (char *)NULL);
+        _exit(127);
+    }
+    close(out[1]);
+    p->out = out[0];
+}
+
+/* Whether it says that it leads, and where, within timeout_ms; address: once it did. */
+static bool leads(struct process *p, int timeout_ms)
+{
+    const uint64_t deadline_ns = tt_deadline_ns(tt_now_ns(), timeout_ms);
+    struct pollfd fd = { .fd = p->out, .events = POLLIN };
+
+    while (!strchr(p->said, '\n')) {
+        const uint64_t now_ns = tt_now_ns();
+        const size_t at = strlen(p->said);
+        ssize_t n;
+
+        if (poll(&fd, 1, now_ns < deadline_ns ? (int)((deadline_ns - now_ns) / TT_MS) + 1 : 0) <= 0)
+            return false;
+        n = read(p->out, p->said + at, sizeof p->said - 1 - at);
+        if (n <= 0)
+            fail_msg("the coordinator ended, and said \"%s\"", p->said);
+    }
+    assert_int_equal(sscanf(p->said, "listening on %63s", p->address), 1);
+    p->said[0] = '\0';
+    return true;
+}
+
+static int end(struct process *p, int how)
+{
+    int status;
+
+    kill(p->pid, SIGCONT);
+    assert_int_equal(kill(p->pid, how), 0);
+    assert_int_equal(waitpid(p->pid, &status, 0), p->pid);
+    close(p->out);
+    return status;
+}
+
+static void end_well(struct process *p)
+{
+    const int status = end(p, SIGTERM);
+
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), 0);
+}
+
+/* ---- members ---- */
+
+static struct hive *gather(const struct process *leader)
+{
+    struct hive *h = hive_create("test", MEMBERS, 1, MEMBERS, false,
+                                 &(struct tt_secure_conf){ .mode = TT_SECURE_TOKEN, .token = token });
+
+    hive_know(h, leader->address);
+    assert_true(hive_gather(h, WAIT_MS));
+    return h;
+}
+
+static uint32_t calls_of(const struct hive *h)
+{
+    return h->lights[0].calls;
+}
+
+/* All commit a step; once they have, they are who they were, in the view that they were in. */
+static void commit(struct hive *h)
+{
+    const uint32_t calls = calls_of(h) + 1;
+
+    for (uint32_t i = 0; i < h->n; i++)
+        hive_call(h, i, &(struct tt_elmsg){ .what = TT_CALL_COMMIT, .value = 1 });
+    if (!hive_until(h, hive_all_called, calls, WAIT_MS))
+        fail_msg("members cannot commit; member 0: connected %d, over %d, %s", h->lights[0].channel != NULL, h->lights[0].over, h->lights[0].why);
+    for (uint32_t i = 0; i < h->n; i++) {
+        const struct light *l = &h->lights[i];
+
+        assert_false(l->over);
+        assert_int_equal(l->what, TT_ROUND_OK);
+        assert_int_equal(l->value, 1);
+        assert_int_equal(l->m.epoch, h->lights[0].m.epoch);
+        assert_int_equal(l->m.nranks, MEMBERS);
+    }
+}
+
+/* ---- what is in etcd ---- */
+
+/* mod_revision of what says which records there are: another one with each commit. */
+static int64_t revision(const struct process *p)
+{
+    struct json_object *request = json_object_new_object(), *answer;
+    int64_t found;
+    struct tt_etcd *e;
+    char key[128];
+
+    snprintf(key, sizeof key, "%s/journal", strchr(p->store + 7, '/'));
+    tt_etcd_add_text(request, "key", key);
+    assert_int_equal(tt_etcd_create(&e, server.address), TUTTI_OK);
+    assert_int_equal(tt_etcd_call(e, "kv/range", request, tt_now_ns() + WAIT_MS * TT_MS, &answer), TUTTI_OK);
+    found = tt_etcd_number(json_object_array_get_idx(tt_etcd_at(answer, "kvs"), 0), "mod_revision");
+    json_object_put(answer);
+    tt_etcd_destroy(e);
+    return found;
+}
+
+/* ---- what is tested ---- */
+
+static void a_standby_takes_over_from_a_leader_that_is_killed_or_told_to_end(void **state)
+{
+    struct process a, b, c;
+    struct hive *h;
+    uint64_t begin_ns;
+
+    (void)state;
+    start(&a, 1, "127.0.0.1:0");
+    assert_true(leads(&a, WAIT_MS));
+    h = gather(&a);
+    start(&b, 1, "127.0.0.1:0");
+    commit(h);
+    assert_false(leads(&b, 700));
+    begin_ns = tt_now_ns();
+    end(&a, SIGKILL);
+    assert_true(leads(&b, WAIT_MS));
+    printf("the standby leads %llu ms after the leader was killed\n", (unsigned long long)((tt_now_ns() - begin_ns) / TT_MS));
+    hive_know(h, b.address);
+    commit(h);
+    commit(h);
+    start(&c, 1, "127.0.0.1:0");
+    assert_false(leads(&c, 700));
+    begin_ns = tt_now_ns();
+    end_well(&b);       /* who leaves in peace is not waited for */
+    assert_true(leads(&c, WAIT_MS));
+    printf("the standby leads %llu ms after the leader was told to end\n", (unsigned long long)((tt_now_ns() - begin_ns) / TT_MS));
+    hive_know(h, c.address);
+    commit(h);
+    hive_destroy(h);
+    end_well(&c);
+}
+
+static void a_leader_that_was_stopped_writes_nothing_when_it_goes_on(void **state)
+{
+    struct process a, b;
+    struct hive *h;
+    int64_t was;
+
+    (void)state;
+    start(&a, 2, "127.0.0.1:0");
+    assert_true(leads(&a, WAIT_MS));
+    h = gather(&a);
+    start(&b, 2, "127.0.0.1:0");
+    kill(a.pid, SIGSTOP);
+    for (uint32_t i = 0; i < h->n; i++)     /* what it finds to do when it wakes up */
+        hive_call(h, i, &(struct tt_elmsg){ .what = TT_CALL_COMMIT, .value = 1 });
+    hive_turn(h, 100);
+    assert_true(leads(&b, WAIT_MS));
+    was = revision(&b);
+    kill(a.pid, SIGCONT);
+    assert_false(leads(&a, 1500));          /* it stands by now */
+    assert_int_equal(waitpid(a.pid, NULL, WNOHANG), 0);
+    assert_int_equal(revision(&b), was);
+    hive_know(h, b.address);
+    for (uint32_t i = 0; i < h->n; i++)
+        if (h->lights[i].channel)
+            hive_cut(h, i, false);          /* as the system does where a host is gone */
+    assert_true(hive_until(h, hive_all_called, 2, WAIT_MS));
+    commit(h);
+    end_well(&b);
+    assert_true(leads(&a, WAIT_MS));
+    hive_know(h, a.address);
+    commit(h);
+    hive_destroy(h);
+    end_well(&a);
+}
+
+static void the_run_goes_on_when_etcd_was_down_for_longer_than_its_lease(void **state)
+{
+    struct process a;
+    struct hive *h;
+
+    (void)state;
+    start(&a, 3, "127.0.0.1:0");
+    assert_true(leads(&a, WAIT_MS));
+    h = gather(&a);
+    commit(h);
+    etcd_server_kill(&server);
+    assert_false(leads(&a, 5000));          /* it does not lead any more, and waits */
+    assert_int_equal(waitpid(a.pid, NULL, WNOHANG), 0);
+    etcd_server_start(&server);
+    assert_true(leads(&a, WAIT_MS));
+    hive_know(h, a.address);
+    commit(h);
+    hive_destroy(h);
+    end_well(&a);
+}
+
+static void coordinators_of_two_runs_do_not_share_a_store(void **state)
+{
+    struct process a;
+    char command[700], said[300] = "";
+    FILE *f;
+    int status;
+
+    (void)state;
+    start(&a, 4, "127.0.0.1:0");
+    assert_true(leads(&a, WAIT_MS));
+    end_well(&a);
+    snprintf(command, sizeof command, "%s/tutti coordinator --run other --listen 127.0.0.1:0 --store %s 2>&1", getenv("TUTTI_BUILD_DIR"), a.store);
+    f = popen(command, "r");
+    assert_non_null(f);
+    assert_non_null(fgets(said, sizeof said, f));
+    status = pclose(f);
+    assert_true(WIFEXITED(status) && WEXITSTATUS(status) != 0);
+    assert_non_null(strstr(said, "is of run \"test\", not of \"other\""));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_standby_takes_over_from_a_leader_that_is_killed_or_told_to_end),
+        cmocka_unit_test(a_leader_that_was_stopped_writes_nothing_when_it_goes_on),
+        cmocka_unit_test(the_run_goes_on_when_etcd_was_down_for_longer_than_its_lease),
+        cmocka_unit_test(coordinators_of_two_runs_do_not_share_a_store),
+    };
+    int failed;
+
+    if (!etcd_server_is_here()) {
+        printf("skipped: there is no /usr/bin/etcd (Debian: etcd-server)\n");
+        return 77;
+    }
+    etcd_server_create(&server);
+    failed = cmocka_run_group_tests(tests, NULL, NULL);
+    etcd_server_destroy(&server);
+    return failed;
+}

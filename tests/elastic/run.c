@@ -1,0 +1,627 @@
+/* The world around the machines: processes, connections, the coordinator's disk, time, and what goes wrong. */
+#include "run.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "base/clock.h"
+#include "base/prng.h"
+#include "base/status.h"
+#include "run_state.h"
+
+#define GRACE_NS (30 * MS)
+#define PATIENCE_NS (30 * TT_SECOND) /* after the last fault, until all must have got on */
+
+void broken(struct run *r, const char *fmt, ...)
+{
+    va_list args;
+
+    if (r->failed)
+        return;
+    va_start(args, fmt);
+    vsnprintf(r->why, sizeof r->why, fmt, args);
+    va_end(args);
+    r->failed = true;
+}
+
+uint64_t delay(struct run *r, const struct peer *p, uint64_t most_ns)
+{
+    return (most_ns / 20 + tt_prng_below(&r->w.prng, most_ns)) * p->slowness;
+}
+
+int index_of(const struct run *r, const struct peer *p)
+{
+    return (int)(p - r->peers);
+}
+
+struct peer *peer_of_id(struct run *r, uint64_t id)
+{
+    for (uint32_t i = 0; i < r->npeers; i++)
+        if (r->peers[i].m.id == id)
+            return &r->peers[i];
+    return NULL;
+}
+
+static uint64_t below(struct run *r, uint64_t bound)
+{
+    return tt_prng_below(&r->w.prng, bound);
+}
+
+static void plan(struct run *r, uint64_t after_ns, int kind, int a)
+{
+    world_plan(&r->w, r->w.now_ns + after_ns, kind, a, 0, NULL, 0);
+}
+
+/* ---- the coordinator ---- */
+
+static void crash(struct run *r);
+
+static void log_record(struct run *r, const struct tt_coord_act *act)
+{
+    const uint32_t bytes = (uint32_t)act->bytes;
+
+    if (r->nrecords + 4 + bytes > RECORDS_BYTES) {
+        broken(r, "the journal grows beyond %u bytes", RECORDS_BYTES);
+        return;
+    }
+    memcpy(r->records + r->nrecords, &bytes, 4);
+    memcpy(r->records + r->nrecords + 4, act->data, bytes);
+    r->nrecords += 4 + bytes;
+}
+
+static void on_coord_act(void *context, const struct tt_coord_act *act)
+{
+    struct run *r = context;
+    struct conn *c = (struct conn *)act->conn;
+    uint64_t at_ns;
+
+    if (r->crash_after > 0 && --r->crash_after == 0)
+        r->crashing = true;
+    if (r->crashing)
+        return;
+    if (act->kind == TT_COORD_ACT_LOG) {
+        log_record(r, act);
+        return;
+    }
+    if (!c->coord_open)
+        return;
+    at_ns = r->w.now_ns + MS / 10 + below(r, 2 * MS);
+    c->down_ns = at_ns > c->down_ns ? at_ns : c->down_ns; /* what is said on a connection arrives in order */
+    if (c->down_ns < c->mute_down_ns)
+        c->down_ns = c->mute_down_ns;
+    if (act->kind == TT_COORD_ACT_SEND) {
+        world_plan(&r->w, c->down_ns, TO_MEMBER, (int)(c - r->conns), 0, act->data, act->bytes);
+    } else {
+        c->coord_open = false;
+        world_plan(&r->w, c->down_ns, MEMBER_CLOSED, (int)(c - r->conns), 0, NULL, 0);
+    }
+}
+
+static void after_coord(struct run *r)
+{
+    const uint64_t next_ns = tt_coord_next_ns(&r->c);
+
+    if (r->crashing) {
+        crash(r);
+        return;
+    }
+    if (next_ns < r->coord_tick_ns || r->coord_tick_ns <= r->w.now_ns) {
+        r->coord_tick_ns = next_ns > r->w.now_ns ? next_ns : r->w.now_ns + 1;
+        if (next_ns != TT_NEVER)
+            world_plan(&r->w, r->coord_tick_ns, COORD_TICK, 0, 0, NULL, 0);
+    }
+}
+
+static void coord_step(struct run *r, uint8_t kind, struct conn *c, const void *data, size_t bytes)
+{
+    const struct tt_coord_event ev = { .kind = kind, .conn = c ? &c->machine : NULL, .data = data, .bytes = bytes };
+
+    if (!r->coord_up)
+        return;
+    tt_coord_step(&r->c, &ev, r->w.now_ns);
+    after_coord(r);
+}
+
+static void start(struct run *r)
+{
+    struct tt_coord_conf conf = { .run = "run",
+                                  .lease_ns = LEASE_NS,
+                                  .grace_ns = GRACE_NS,
+                                  .members = r->members,
+                                  .order = r->order,
+                                  .members_max = PEERS_MAX + 8,
+                                  .scratch = r->scratch,
+                                  .emit = on_coord_act,
+                                  .context = r };
+    const uint64_t covered = r->c.covered;
+
+    memcpy(conf.secret, &r->w.now_ns, sizeof r->w.now_ns); /* another one with each start: the journal's holds */
+    tt_coord_init(&r->c, &conf, r->w.now_ns);
+    for (size_t at = 0; at < r->nrecords;) {
+        uint32_t bytes;
+
+        memcpy(&bytes, r->records + at, 4);
+        if (!tt_coord_replay(&r->c, r->records + at + 4, bytes)) {
+            broken(r, "the coordinator cannot read its own journal: a %s", tt_elmsg_name(r->records[at + 5]));
+            return;
+        }
+        at += 4 + bytes;
+    }
+    r->c.covered = covered;
+    r->coord_up = true;
+    if (r->nrecords > 0 && below(r, 3) == 0) {
+        r->nrecords = 0;
+        tt_coord_snapshot(&r->c);
+    }
+    tt_coord_start(&r->c, r->w.now_ns);
+    if (r->nrecords > 100 && r->w.now_ns < r->quiet_ns && below(r, 4) == 0)
+        r->crash_after = 1 + below(r, 12); /* again, while members come back and are asked */
+    after_coord(r);
+}
+
+/* Its connections end, unless it is a machine that went: then its members only hear nothing. */
+static void crash(struct run *r)
+{
+    const bool silent = below(r, 4) == 0;
+
+    r->coord_up = r->crashing = false;
+    r->crash_after = 0;
+    r->coord_tick_ns = TT_NEVER;
+    for (int i = 0; i < r->nconns; i++) {
+        if (r->conns[i].coord_open && !silent)
+            plan(r, below(r, 5 * MS), MEMBER_CLOSED, i);
+        r->conns[i].coord_open = false;
+    }
+    plan(r, below(r, 100 * MS), COORD_START, 0);
+}
+
+/* ---- members ---- */
+
+void after_member(struct run *r, struct peer *p)
+{
+    const uint64_t next_ns = tt_member_next_ns(&p->m);
+
+    if (next_ns == TT_NEVER || (p->tick_ns > r->w.now_ns && p->tick_ns <= next_ns))
+        return;
+    p->tick_ns = next_ns > r->w.now_ns ? next_ns : r->w.now_ns + 1;
+    world_plan(&r->w, p->tick_ns, MEMBER_TICK, index_of(r, p), 0, NULL, 0);
+}
+
+/* A seat that nobody who lives holds: the first such of groups that have begun, else of a new one. */
+static void take_seat(const struct run *r, struct peer *p)
+{
+    for (uint32_t seat = 0;; seat++) {
+        bool taken = false;
+
+        p->group = seat / r->nroles;
+        p->role = seat % r->nroles;
+        for (uint32_t i = 0; i + 1 < r->npeers; i++)
+            taken |=
+                r->peers[i].alive && !r->peers[i].over && r->peers[i].group == p->group && r->peers[i].role == p->role;
+        if (!taken)
+            return;
+    }
+}
+
+void spawn(struct run *r)
+{
+    struct peer *p = &r->peers[r->npeers];
+    struct tt_member_conf conf = { .run = "run",
+                                   .nroles = r->nroles,
+                                   .members_max = PEERS_MAX,
+                                   .scratch = r->member_scratch,
+                                   .emit = on_member_act,
+                                   .context = p };
+    struct tt_seat *view = p->view, *proposed = p->proposed;
+
+    if (r->npeers == PEERS_MAX)
+        return;
+    *p = (struct peer){
+        .run = r, .view = view, .proposed = proposed, .alive = true, .conn = -1, .slowness = below(r, 8) == 0 ? 8 : 1
+    };
+    conf.view = view;
+    conf.proposed = proposed;
+    p->liar = r->nroles == 1 && below(r, 40) == 0;
+    memcpy(conf.cookie, &(uint64_t){ tt_mix64(r->npeers + 1) }, 8);
+    r->npeers++;
+    take_seat(r, p);
+    sync_spawn(r, p);
+    p->m.conf.group = conf.group = p->group;
+    conf.role = p->role;
+    tt_member_init(&p->m, &conf, r->w.now_ns);
+    plan_program(r, p, 10 * MS);
+}
+
+static void connect_now(struct run *r, struct peer *p)
+{
+    struct conn *c = &r->conns[r->nconns];
+
+    if (!r->coord_up || (r->w.now_ns < r->quiet_ns && below(r, 10) == 0)) {
+        tt_member_disconnected(&p->m, r->w.now_ns);
+        after_member(r, p);
+        return;
+    }
+    if (r->nconns == CONNS_MAX) {
+        broken(r, "more than %d connections", CONNS_MAX);
+        return;
+    }
+    *c = (struct conn){
+        .peer = index_of(r, p), .member_open = true, .coord_open = true, .up_ns = r->w.now_ns, .down_ns = r->w.now_ns
+    };
+    p->conn = r->nconns++;
+    coord_step(r, TT_COORD_EV_OPEN, c, NULL, 0);
+    tt_member_connected(&p->m, r->w.now_ns);
+    after_member(r, p);
+}
+
+static void member_closed(struct run *r, struct conn *c)
+{
+    struct peer *p = c->peer >= 0 ? &r->peers[c->peer] : NULL;
+
+    if (!c->member_open)
+        return;
+    c->member_open = false;
+    if (p && p->conn == (int)(c - r->conns)) {
+        p->conn = -1;
+        tt_member_disconnected(&p->m, r->w.now_ns);
+        after_member(r, p);
+    }
+}
+
+/* ---- faults ---- */
+
+static struct peer *any_alive(struct run *r)
+{
+    for (int tries = 0; tries < 20 && r->npeers > 0; tries++) {
+        struct peer *p = &r->peers[below(r, r->npeers)];
+
+        if (p->alive && !p->over)
+            return p;
+    }
+    return NULL;
+}
+
+static void kill_peer(struct run *r, struct peer *p)
+{
+    p->alive = false;
+    if (p->conn < 0)
+        return;
+    r->conns[p->conn].member_open = false;
+    if (below(r, 5) > 0) /* else its machine went, and nobody says so */
+        plan(r, below(r, 3 * MS), COORD_CLOSED, p->conn);
+}
+
+static void cut(struct run *r, struct peer *p)
+{
+    if (p->conn < 0)
+        return;
+    plan(r, below(r, 20 * MS), MEMBER_CLOSED, p->conn);
+    plan(r, below(r, 20 * MS), COORD_CLOSED, p->conn);
+}
+
+static void mute(struct run *r, struct peer *p)
+{
+    const uint64_t until_ns = r->w.now_ns + below(r, LEASE_NS);
+
+    if (p->conn < 0)
+        return;
+    if (below(r, 2))
+        r->conns[p->conn].mute_up_ns = until_ns;
+    else
+        r->conns[p->conn].mute_down_ns = until_ns;
+}
+
+static void stranger(struct run *r)
+{
+    struct conn *c = &r->conns[r->nconns];
+    uint8_t data[64];
+
+    if (!r->coord_up || r->nconns == CONNS_MAX)
+        return;
+    *c = (struct conn){ .peer = -1, .coord_open = true };
+    r->nconns++;
+    for (size_t i = 0; i < sizeof data; i++)
+        data[i] = (uint8_t)below(r, 256);
+    data[0] = TT_ELASTIC_VERSION;
+    data[1] = (uint8_t)below(r, TT_ELMSG_KINDS);
+    coord_step(r, TT_COORD_EV_OPEN, c, NULL, 0);
+    coord_step(r, TT_COORD_EV_FRAME, c, data, below(r, sizeof data));
+    if (r->coord_up && c->coord_open)
+        broken(r, "a stranger who spoke nonsense is still there");
+}
+
+static void go_wrong(struct run *r, int kind)
+{
+    struct peer *p = any_alive(r);
+
+    r->faults++;
+    if (kind == COORD_CRASH) {
+        if (r->coord_up)
+            r->crash_after = 1 + below(r, 30);
+    } else if (kind == SPAWN) {
+        spawn(r);
+    } else if (kind == GARBAGE) {
+        stranger(r);
+    } else if (!p) {
+        return;
+    } else if (kind == KILL) {
+        kill_peer(r, p);
+        if (below(r, 2))
+            plan(r, below(r, 200 * MS), SPAWN, 0);
+    } else if (kind == HALT) {
+        const uint64_t until_ns = r->w.now_ns + below(r, 2 * LEASE_NS);
+
+        if (until_ns > p->halted_ns) /* what waits for it stays in order */
+            p->halted_ns = until_ns;
+    } else if (kind == CUT) {
+        cut(r, p);
+    } else if (kind == MUTE) {
+        mute(r, p);
+    } else if (kind == LEAVE) {
+        tt_member_leave(&p->m, below(r, 3) ? TT_LEAVE_NOTICE : TT_LEAVE_NOW, r->w.now_ns);
+    } else if (kind == REVOKE) {
+        tt_member_revoke(&p->m, r->w.now_ns);
+    } else if (kind == SUSPECT && p->m.nranks > 0) {
+        tt_member_suspect(&p->m, p->m.view[below(r, p->m.nranks)].id, r->w.now_ns);
+    }
+}
+
+/* After the last fault: groups that miss somebody get a replacement, until all are whole. */
+static void fill_groups(struct run *r)
+{
+    bool missing = false;
+    uint32_t alive = 0;
+
+    for (uint32_t i = 0; i < r->npeers; i++)
+        alive += r->peers[i].alive && !r->peers[i].over;
+    missing = alive < r->least;
+    for (uint32_t i = 0; i < r->npeers; i++) {
+        uint32_t mates = 0;
+
+        for (uint32_t j = 0; j < r->npeers; j++)
+            mates += r->peers[j].alive && !r->peers[j].over && r->peers[j].group == r->peers[i].group;
+        missing |= r->peers[i].alive && !r->peers[i].over && mates < r->nroles;
+    }
+    if (missing)
+        spawn(r);
+    if (r->nroles > 1 || r->least > 1)
+        plan(r, 200 * MS, FILL, 0);
+}
+
+static void plan_faults(struct run *r)
+{
+    static const int kinds[] = { KILL,    KILL,  HALT,   COORD_CRASH, COORD_CRASH, CUT,  MUTE,
+                                 GARBAGE, LEAVE, REVOKE, SUSPECT,     SPAWN,       SPAWN };
+    const uint64_t n = 2 + below(r, 4);
+    uint64_t last_ns = 0;
+
+    for (uint64_t i = 0; i < n; i++) {
+        const uint64_t at_ns = 5 * MS + below(r, 500 * MS);
+
+        last_ns = at_ns > last_ns ? at_ns : last_ns;
+        plan(r, at_ns, kinds[below(r, sizeof kinds / sizeof *kinds)], -1);
+    }
+    r->quiet_ns = r->w.now_ns + last_ns + 2 * LEASE_NS;
+    world_plan(&r->w, r->quiet_ns + 2 * LEASE_NS, FILL, 0, 0, NULL, 0);
+}
+
+/* ---- the history ---- */
+
+/* Whether this event is for a member that is dead, over or halted; the last come later. */
+static bool is_not_now(struct run *r, const struct happening *h, struct peer *p)
+{
+    if (!p->alive)
+        return true;
+    if (p->halted_ns > r->w.now_ns) {
+        world_plan(&r->w, p->halted_ns, h->kind, h->a, h->b, h->data, h->bytes);
+        return true;
+    }
+    return false;
+}
+
+/* failed[0] is the proposal's number. */
+static void on_reached(struct peer *p, const uint64_t *failed, uint32_t n)
+{
+    if (failed[0] != p->m.proposal)
+        return;
+    if (p->reached_in != failed[0]) /* else it was asked again, and either answer may have got there */
+        p->reached = 0;
+    p->reached_in = failed[0];
+    for (uint32_t i = 0; i < p->m.nproposed; i++) {
+        const struct peer *other = peer_of_id(p->run, p->m.proposed[i].id);
+        bool reached = other != NULL;
+
+        for (uint32_t k = 1; k < n; k++)
+            reached &= failed[k] != p->m.proposed[i].id;
+        if (reached)
+            p->reached |= 1u << index_of(p->run, other);
+    }
+}
+
+static void on_member_event(struct run *r, const struct happening *h, struct peer *p)
+{
+    if (is_not_now(r, h, p))
+        return;
+    if (h->kind == TO_MEMBER)
+        tt_member_frame(&p->m, h->data, h->bytes, r->w.now_ns);
+    else if (h->kind == MEMBER_CLOSED)
+        member_closed(r, &r->conns[h->a]);
+    else if (h->kind == CONNECT && !p->over && (uint32_t)h->b == p->attempt)
+        connect_now(r, p);
+    else if (h->kind == MEMBER_TICK)
+        tt_member_tick(&p->m, r->w.now_ns);
+    else if (h->kind == PROGRAM)
+        on_program(r, p);
+    else if (h->kind == CANCEL)
+        tt_member_cancel(&p->m, r->w.now_ns);
+    else if ((h->kind == PEER || h->kind == CONTRIBUTION) && !p->over)
+        on_peer_message(r, p, (const struct held *)h->data);
+    else if (h->kind == TRANSFER && !p->over)
+        on_transfer(r, p, h->data, h->bytes);
+    else if (h->kind == TRANSFER_TICK && !p->over)
+        on_transfer_tick(r, p);
+    else if (h->kind == REACHED && !p->over) {
+        on_reached(p, (const uint64_t *)h->data, (uint32_t)(h->bytes / 8));
+        tt_member_reached(&p->m, *(const uint64_t *)h->data, (const uint64_t *)h->data + 1,
+                          (uint32_t)(h->bytes / 8 - 1), r->w.now_ns);
+    }
+    after_member(r, p);
+}
+
+static void on_event(struct run *r, const struct happening *h)
+{
+    struct conn *c = h->kind == TO_MEMBER || h->kind == MEMBER_CLOSED || h->kind == TO_COORD || h->kind == COORD_CLOSED
+                         ? &r->conns[h->a]
+                         : NULL;
+
+    if (h->kind == COORD_START) {
+        start(r);
+    } else if (h->kind == COORD_TICK) {
+        if (h->at_ns == r->coord_tick_ns)
+            coord_step(r, TT_COORD_EV_TICK, NULL, NULL, 0);
+    } else if (h->kind == TO_COORD) {
+        if (c->coord_open)
+            coord_step(r, TT_COORD_EV_FRAME, c, h->data, h->bytes);
+    } else if (h->kind == COORD_CLOSED) {
+        if (c->coord_open) {
+            c->coord_open = false;
+            coord_step(r, TT_COORD_EV_CLOSED, c, NULL, 0);
+        }
+    } else if (h->kind == FILL) {
+        fill_groups(r);
+    } else if (h->kind == SPAWN && h->a >= 0) {
+        spawn(r);
+    } else if (h->kind == KILL && h->a >= 0) {
+        kill_peer(r, &r->peers[h->a]);
+        r->faults++;
+        plan(r, below(r, 200 * MS), SPAWN, 0);
+    } else if (h->kind >= SPAWN && h->kind < FILL) {
+        go_wrong(r, h->kind);
+    } else if (c && (c->peer < 0 || !c->member_open || r->peers[c->peer].conn != h->a)) {
+        return;
+    } else {
+        on_member_event(r, h, &r->peers[c ? c->peer : h->a]);
+    }
+}
+
+/* Whether all that are left are together in one view and have got on there since the last fault. */
+static bool is_well(const struct run *r)
+{
+    uint32_t n = 0;
+    uint64_t epoch = 0;
+
+    for (uint32_t i = 0; i < r->npeers; i++)
+        n += r->peers[i].alive && !r->peers[i].over;
+    for (uint32_t i = 0; i < r->npeers; i++) {
+        const struct peer *p = &r->peers[i];
+
+        if (!p->alive || p->over)
+            continue;
+        if (p->finals_quiet < 2 || p->m.nranks != n || (epoch && p->m.epoch != epoch))
+            return false;
+        if (p->m.news.newcomers != r->c.news.newcomers || p->m.news.lost != r->c.news.lost ||
+            p->m.news.leaving != r->c.news.leaving || p->m.news.revoked != r->c.news.revoked)
+            return false; /* it would call `epoch` for nothing, or never */
+        epoch = p->m.epoch;
+    }
+    return true;
+}
+
+/* Who stands where, for the reader of a history that got stuck. */
+static void stuck(struct run *r)
+{
+    size_t at;
+
+    broken(r, "no progress for %llu s after the last fault:", (unsigned long long)(PATIENCE_NS / TT_SECOND));
+    at = strlen(r->why);
+    at += (size_t)snprintf(r->why + at, sizeof r->why - at, " coordinator %s, epoch %llu, round %llu%s%s;",
+                           r->coord_up ? "up" : "down", (unsigned long long)r->c.epoch, (unsigned long long)r->c.round,
+                           r->c.proposing ? ", proposing" : "", r->c.asking && !r->c.decided ? ", asking" : "");
+    for (uint32_t i = 0; i < r->npeers && at < sizeof r->why; i++) {
+        static const char *const phases[] = { "epoch", "sync", "step", "in step", "value", "out" };
+        const struct peer *p = &r->peers[i];
+        const struct tt_coord_member *m = tt_coord_find(&r->c, p->m.id);
+
+        if (p->alive && !p->over)
+            at += (size_t)snprintf(
+                r->why + at, sizeof r->why - at, " %llu: %s, epoch %llu, round %llu%s%s%s, coordinator has it as %d%s;",
+                (unsigned long long)p->m.id, phases[p->phase], (unsigned long long)p->m.epoch,
+                (unsigned long long)p->m.round, p->m.calling ? ", calling" : "", p->m.stopped ? ", stopped" : "",
+                p->m.welcome ? "" : ", away", m ? m->state : -1, m && m->called ? ", called" : "");
+    }
+}
+
+static struct run *run_create(uint64_t seed)
+{
+    struct run *r = calloc(1, sizeof *r);
+    struct tt_seat *seats = calloc(PEERS_MAX, 2 * PEERS_MAX * sizeof *seats);
+
+    tt_assert(r && seats);
+    world_init(&r->w, seed);
+    r->scratch = malloc(TT_ELMSG_BYTES_MAX);
+    r->member_scratch = malloc(TT_ELMSG_BYTES_MAX);
+    r->records = malloc(RECORDS_BYTES);
+    r->ops = malloc(OPS_MAX * sizeof *r->ops);
+    tt_assert(r->scratch && r->member_scratch && r->records && r->ops);
+    for (uint32_t i = 0; i < PEERS_MAX; i++) {
+        r->peers[i].view = seats + 2 * i * PEERS_MAX;
+        r->peers[i].proposed = r->peers[i].view + PEERS_MAX;
+    }
+    r->least = 1;
+    r->coord_tick_ns = TT_NEVER;
+    return r;
+}
+
+static void run_destroy(struct run *r)
+{
+    world_fini(&r->w);
+    free(r->peers[0].view);
+    free(r->scratch);
+    free(r->member_scratch);
+    free(r->records);
+    free(r->ops);
+    free(r->blocks);
+    free(r);
+}
+
+bool run_play(uint64_t seed, struct run_sum *sum, char *why, size_t bytes)
+{
+    struct run *r = run_create(seed);
+    struct happening h;
+    const uint32_t npeers = 2 + (uint32_t)below(r, 4);
+    bool good;
+
+    r->nroles = below(r, 4) == 0 ? 2 : 1;
+    r->least = below(r, 4) == 0 ? 2 : 1;
+    sync_begin(r);
+
+    for (uint32_t i = 0; i < npeers; i++)
+        plan(r, below(r, 20 * MS), SPAWN, 0);
+    plan_faults(r);
+    start(r);
+    while (!r->failed && !(r->w.now_ns > r->quiet_ns && r->coord_up && is_well(r)) && world_next(&r->w, &h)) {
+        r->events++;
+        if (r->w.now_ns > r->quiet_ns + PATIENCE_NS)
+            stuck(r);
+        else
+            on_event(r, &h);
+    }
+    if (sum->event_counts && sum->histories < sum->histories_max)
+        sum->event_counts[sum->histories] = (uint32_t)r->events;
+    sum->histories++;
+    sum->events += r->events;
+    sum->faults += r->faults;
+    sum->finals += r->finals;
+    sum->restored += r->restored;
+    sum->received += r->received;
+    sum->outcomes |= r->outcomes;
+    sum->views += r->nepochs;
+    sum->rounds += r->nrounds;
+    sum->covered |= r->c.covered;
+    good = !r->failed;
+    snprintf(why, bytes, "after %llu events, %.3f ms: %s", (unsigned long long)r->events, (double)r->w.now_ns / 1e6,
+             r->why);
+    run_destroy(r);
+    return good;
+}

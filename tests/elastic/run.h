@@ -1,0 +1,28 @@
+/* A whole elastic run in one process under one seed: a coordinator with its journal, members with a program, connections, time, and
+ * faults. The machines are the real ones; everything around them is played here. After each event the invariants are checked; the first
+ * one that is broken ends the history with a sentence.
+ *
+ * Each member's program: `epoch`; `sync`, after which all have one state; then steps, and now and then a sync again. A step begins one or two operations (their contributions travel from each to each), waits for
+ * all of them, adds what became final to a state that must be the same on all members, and asks the news that came with the operations
+ * whether to call `epoch`; some steps end with `agree` or `commit`. What a program does depends on what all members are told alike, so any
+ * difference between members shows as a call that differs. */
+#ifndef TESTS_ELASTIC_RUN_H
+#define TESTS_ELASTIC_RUN_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* What was played, summed up over histories. */
+struct run_sum {
+    uint64_t histories, events, faults, finals, restored, views, rounds, covered;
+    uint64_t received;              /* members that received the shared state */
+    uint64_t outcomes;              /* bit of enum tt_round_status: a sync came to it */
+    uint32_t *event_counts;         /* [histories_max], of each history; NULL: not wanted */
+    uint64_t histories_max;
+};
+
+/* Plays the history of `seed`. True if all held; else why[bytes] says what did not, and when. */
+bool run_play(uint64_t seed, struct run_sum *sum, char *why, size_t bytes);
+
+#endif

@@ -1,0 +1,563 @@
+/* The members' programs, and what must hold of them. */
+#include <string.h>
+#include "base/prng.h"
+#include "base/status.h"
+#include "run_state.h"
+
+/* What a step does is a function of what all members know alike. */
+static uint64_t plan_of(const struct peer *p)
+{
+    return tt_mix64(p->m.epoch * 1000003 + p->step_in_view);
+}
+
+static uint64_t part_of(uint64_t id, uint64_t epoch, uint32_t tag, uint64_t n)
+{
+    return tt_mix64(tt_mix64(id * 31 + epoch) + tag * 7919 + n);
+}
+
+void plan_program(struct run *r, struct peer *p, uint64_t most_ns)
+{
+    const uint64_t at_ns = r->w.now_ns + delay(r, p, most_ns);
+
+    if (p->planned)
+        return;
+    p->planned = true;
+    world_plan(&r->w, at_ns, PROGRAM, index_of(r, p), 0, NULL, 0);
+}
+
+/* ---- what must hold ---- */
+
+static struct op_record *op_record(struct run *r, uint64_t epoch, uint32_t tag, uint64_t n)
+{
+    for (uint32_t i = r->nops; i > 0; i--)
+        if (r->ops[i - 1].epoch == epoch && r->ops[i - 1].tag == tag && r->ops[i - 1].n == n)
+            return &r->ops[i - 1];
+    if (r->nops == OPS_MAX) {
+        memmove(r->ops, r->ops + OPS_MAX / 2, OPS_MAX / 2 * sizeof *r->ops);
+        r->nops = OPS_MAX / 2;
+    }
+    r->ops[r->nops] = (struct op_record){ .epoch = epoch, .tag = tag, .n = n };
+    return &r->ops[r->nops++];
+}
+
+static struct epoch_record *epoch_record(struct run *r, uint64_t epoch)
+{
+    for (uint32_t i = 0; i < r->nepochs; i++)
+        if (r->epochs[i].epoch == epoch)
+            return &r->epochs[i];
+    return NULL;
+}
+
+/* One view per epoch, and whoever comes from the view before has the state that all of them have. */
+static void check_view(struct run *r, struct peer *p)
+{
+    struct epoch_record *e = epoch_record(r, p->m.epoch);
+    const uint32_t part = r->by_role ? p->role : 0;
+
+    if (!e) {
+        if (r->nepochs == EPOCHS_MAX) {
+            memmove(r->epochs, r->epochs + 1, (EPOCHS_MAX - 1) * sizeof *r->epochs);
+            r->nepochs--;
+        }
+        e = &r->epochs[r->nepochs++];
+        *e = (struct epoch_record){ .epoch = p->m.epoch, .n = p->m.nranks };
+        memcpy(e->secret, p->m.secret, TT_COOKIE_BYTES);
+        for (uint32_t i = 0; i < e->n; i++)
+            e->ids[i] = p->m.view[i].id;
+    }
+    if (e->n != p->m.nranks)
+        broken(r, "epoch %llu has %u members and %u", (unsigned long long)e->epoch, e->n, p->m.nranks);
+    for (uint32_t i = 0; i < e->n && !r->failed; i++)
+        if (e->ids[i] != p->m.view[i].id)
+            broken(r, "epoch %llu has two members of rank %u", (unsigned long long)e->epoch, i);
+    if (memcmp(e->secret, p->m.secret, TT_COOKIE_BYTES) != 0)
+        broken(r, "member %llu has another secret than others", (unsigned long long)p->m.id);
+    if (p->m.nranks < r->least)
+        broken(r, "epoch %llu has %u members, and %u were the least", (unsigned long long)e->epoch, e->n, r->least);
+    for (uint32_t i = 0; i < p->m.nranks && !r->failed; i++) {
+        const struct peer *other = peer_of_id(r, p->m.view[i].id);
+        bool old = other == p;
+
+        for (uint32_t k = 0; k < p->nwas; k++)
+            old |= p->was[k] == p->m.view[i].id;
+        if (!old && (!other || !(p->reached & 1u << index_of(r, other))))
+            broken(r, "member %llu is in a view with member %llu that it has not reached", (unsigned long long)p->m.id,
+                   (unsigned long long)p->m.view[i].id);
+    }
+    p->nwas = p->m.nranks;
+    for (uint32_t i = 0; i < p->nwas; i++)
+        p->was[i] = p->m.view[i].id;
+    if (r->failed || !p->known || p->liar || p->diverged)
+        return;
+    if (e->known[part] && e->state[part] != p->state)
+        broken(r, "member %llu enters epoch %llu with another state than others", (unsigned long long)p->m.id,
+               (unsigned long long)e->epoch);
+    e->known[part] = true;
+    e->state[part] = p->state;
+}
+
+uint32_t liars_of(struct run *r, const struct peer *p)
+{
+    uint32_t n = 0;
+
+    for (uint32_t i = 0; i < p->m.nranks; i++)
+        n += peer_of_id(r, p->m.view[i].id)->liar;
+    return n;
+}
+
+static void check_final(struct run *r, struct peer *p, uint32_t tag, uint64_t n, const struct tt_news *news)
+{
+    struct op_record *o = op_record(r, p->m.epoch, tag, n);
+    uint32_t all = (uint32_t)((1ull << p->m.nranks) - 1);
+    uint64_t sum = 0;
+    const uint32_t liars = liars_of(r, p);
+
+    for (uint32_t i = 0; i < p->m.nranks && liars > 0; i++) {
+        const struct peer *other = peer_of_id(r, p->m.view[i].id);
+        const struct tt_coord_member *known = tt_coord_find(&r->c, other->m.id);
+
+        if (other->liar || !other->alive || other->over || !known || known->state != TT_COORD_IN_VIEW)
+            all &= ~(1u << i); /* who is left can be made to believe that it is final everywhere, if it is here */
+    }
+    for (uint32_t i = 0; i < p->m.nranks; i++)
+        sum += part_of(p->m.view[i].id, p->m.epoch, tag, n);
+    if (p->liar)
+        return;
+    if ((o->completed & all) != all)
+        broken(r, "operation %llu of tag %u is final at member %llu, but not complete everywhere",
+               (unsigned long long)n, tag, (unsigned long long)p->m.id);
+    else if (p->parts[tag].sum[n & 1] != sum)
+        broken(r, "a contribution to operation %llu of tag %u is lost or doubled", (unsigned long long)n, tag);
+    else if (liars == 0 && o->has_news && o->news.number != news->number)
+        broken(r, "two members got different news with operation %llu of tag %u", (unsigned long long)n, tag);
+    o->has_news = true;
+    o->news = *news;
+}
+
+static struct round_record *round_record(struct run *r, uint64_t epoch, uint64_t round)
+{
+    for (uint32_t i = r->nrounds; i > 0; i--)
+        if (r->rounds[i - 1].epoch == epoch && r->rounds[i - 1].round == round)
+            return &r->rounds[i - 1];
+    if (r->nrounds == ROUNDS_MAX) {
+        memmove(r->rounds, r->rounds + 1, (ROUNDS_MAX - 1) * sizeof *r->rounds);
+        r->nrounds--;
+    }
+    r->rounds[r->nrounds] = (struct round_record){ .epoch = epoch, .round = round, .votes = UINT64_MAX };
+    return &r->rounds[r->nrounds++];
+}
+
+/* The value of `agree` and `commit` is that of all members' votes. */
+static void check_value(struct run *r, const struct peer *p, const struct round_record *o,
+                        const struct tt_member_act *act)
+{
+    const bool commit = p->m.call.what == TT_CALL_COMMIT;
+
+    if (act->what == TT_ROUND_OK && (o->voters != (uint32_t)((1ull << p->m.nranks) - 1) || o->votes != act->value))
+        broken(r, "round %llu came to %llx, but its votes (of %x) to %llx", (unsigned long long)o->round,
+               (unsigned long long)act->value, o->voters, (unsigned long long)o->votes);
+    if (act->what == TT_ROUND_LOST && (commit ? act->value != 0 : (act->value & o->votes) != o->votes))
+        broken(r, "round %llu of those who are left came to %llx", (unsigned long long)o->round,
+               (unsigned long long)act->value);
+}
+
+static void check_round(struct run *r, struct peer *p, uint64_t epoch, uint64_t round, const struct tt_member_act *act)
+{
+    struct round_record *o = round_record(r, epoch, round);
+
+    if (p->phase == VALUE)
+        check_value(r, p, o, act);
+    if (!o->ended) {
+        o->ended = true;
+        o->what = act->what;
+        o->value = act->value;
+    } else if (o->what != act->what || o->value != act->value) {
+        broken(r, "round %llu of epoch %llu ended as %u with %llx, at member %llu as %u with %llx",
+               (unsigned long long)round, (unsigned long long)epoch, o->what, (unsigned long long)o->value,
+               (unsigned long long)p->m.id, act->what, (unsigned long long)act->value);
+    }
+}
+
+/* ---- operations ---- */
+
+static void complete_if(struct run *r, struct peer *p, uint32_t tag)
+{
+    const struct tt_member_op *op = &p->m.ops[tag];
+
+    if (p->m.stopped || op->state != TT_OP_PENDING ||
+        p->parts[tag].from[op->n & 1] != (uint32_t)((1ull << p->m.nranks) - 1))
+        return;
+    op_record(r, p->m.epoch, tag, op->n)->completed |= 1u << p->m.rank;
+    tt_member_complete(&p->m, tag, r->w.now_ns);
+}
+
+static void begin(struct run *r, struct peer *p, uint32_t tag)
+{
+    const tutti_status status = tt_member_begin(&p->m, tag, r->w.now_ns);
+    struct held part = { .from_peer = (uint32_t)index_of(r, p), .contribution = true, .tag = tag, .epoch = p->m.epoch };
+
+    if (status != TUTTI_OK) {
+        if (status != TUTTI_ERR_PEER_LOST)
+            broken(r, "member %llu may not begin an operation: status %d", (unsigned long long)p->m.id, (int)status);
+        p->refused = true;
+        return;
+    }
+    p->ended[tag] = TT_OP_PENDING;
+    p->nopen++;
+    part.n = p->m.ops[tag].n;
+    part.value = part_of(p->m.id, p->m.epoch, tag, part.n);
+    for (uint32_t rank = 0; rank < p->m.nranks; rank++) {
+        struct peer *to = peer_of_id(r, p->m.view[rank].id);
+
+        if (to == p)
+            on_peer_message(r, p, &part);
+        else if (to && to->alive)
+            world_plan(&r->w, r->w.now_ns + delay(r, p, 3 * MS), CONTRIBUTION, index_of(r, to), 0, &part, sizeof part);
+    }
+}
+
+/* A part of an operation, or what members tell each other about one. */
+void on_peer_message(struct run *r, struct peer *p, const struct held *h)
+{
+    const struct peer *from = &r->peers[h->from_peer];
+    uint32_t rank = 0;
+    bool early;
+
+    while (rank < p->m.nranks && p->m.view[rank].id != from->m.id)
+        rank++;
+    if (h->contribution) {
+        early = h->epoch > p->m.epoch;
+        if (!early && h->epoch == p->m.epoch && !p->m.stopped) {
+            struct parts *parts = &p->parts[h->tag];
+
+            tt_assert(rank < p->m.nranks);
+            if (parts->from[h->n & 1] & 1u << rank)
+                broken(r, "member %llu gets a second part of operation %llu of tag %u", (unsigned long long)p->m.id,
+                       (unsigned long long)h->n, h->tag);
+            parts->from[h->n & 1] |= 1u << rank;
+            parts->sum[h->n & 1] += h->value;
+            if (h->n == p->m.ops[h->tag].n)
+                complete_if(r, p, h->tag);
+        }
+    } else {
+        const enum tt_peermsg what =
+            tt_member_peer(&p->m, rank < p->m.nranks ? rank : 0, h->data, sizeof h->data, r->w.now_ns);
+
+        early = what == TT_PEERMSG_EARLY;
+        if (what == TT_PEERMSG_BAD)
+            broken(r, "member %llu finds a message of member %llu bad", (unsigned long long)p->m.id,
+                   (unsigned long long)from->m.id);
+    }
+    if (early) {
+        if (p->nheld == HELD_MAX)
+            broken(r, "more than %u messages came before their view", HELD_MAX);
+        else
+            p->held[p->nheld++] = *h;
+    }
+    after_member(r, p);
+}
+
+static void release_held(struct run *r, struct peer *p)
+{
+    const uint32_t n = p->nheld;
+    struct held held[HELD_MAX];
+
+    memcpy(held, p->held, n * sizeof *held);
+    p->nheld = 0;
+    for (uint32_t i = 0; i < n; i++)
+        if (held[i].epoch >= p->m.epoch)
+            on_peer_message(r, p, &held[i]);
+}
+
+/* ---- actions of the member machine ---- */
+
+static void on_view(struct run *r, struct peer *p)
+{
+    check_view(r, p);
+    memset(p->parts, 0, sizeof p->parts);
+    p->step_in_view = 0;
+    p->finals_quiet = 0;
+}
+
+static void on_op_done(struct run *r, struct peer *p, const struct tt_member_act *act)
+{
+    if (act->state == TT_OP_FINAL) {
+        check_final(r, p, act->tag, act->n, &act->news);
+        r->finals++;
+    } else {
+        r->restored++;
+    }
+    if (p->ended[act->tag] != TT_OP_PENDING)
+        broken(r, "member %llu ends an operation twice", (unsigned long long)p->m.id);
+    p->ended[act->tag] = act->state;
+    if (act->news.number > p->news.number)
+        p->news = act->news;
+    if (--p->nopen == 0)
+        plan_program(r, p, MS / 10);
+}
+
+static void on_call_done(struct run *r, struct peer *p, const struct tt_member_act *act)
+{
+    const bool view = p->m.calling == false && p->phase == EPOCH && act->what == TT_ROUND_OK;
+
+    if (p->phase == SYNC) {
+        on_synced(r, p, act);
+        return;
+    }
+    if (!view && p->m.round > 0 && act->what != TT_ROUND_TIMEOUT)
+        check_round(r, p, p->m.epoch, p->m.round, act);
+    if (act->what == TT_ROUND_MISMATCH && liars_of(r, p) == 0)
+        broken(r, "members %llu and %llu call different things", (unsigned long long)act->id,
+               (unsigned long long)act->other);
+    if (act->what == TT_ROUND_TIMEOUT)
+        ; /* the same again */
+    else if (p->phase == EPOCH && (act->what == TT_ROUND_OK || act->what == TT_ROUND_SAME)) {
+        p->phase = act->what == TT_ROUND_OK ? SYNC : STEP;
+        p->step_in_view++;
+    } else if (p->phase == VALUE && act->what == TT_ROUND_OK) {
+        p->phase = STEP;
+        p->step_in_view++;
+    } else {
+        p->phase = EPOCH;
+    }
+    plan_program(r, p, 40 * MS);
+}
+
+/* An answer with operations that nobody has, or ends that did not come. */
+static size_t lie(struct run *r, const struct tt_member_act *act, uint8_t *data)
+{
+    struct tt_elmsg_writer w;
+    struct tt_op_entry e;
+    struct tt_elmsg msg;
+    const uint64_t how = tt_prng_below(&r->w.prng, 4);
+
+    tt_assert(tt_elmsg_read(&msg, act->data, act->bytes));
+    tt_elmsg_begin(&w, data, 1024, &msg);
+    for (uint32_t i = 0; i < msg.nlist; i++) {
+        tt_elmsg_next_op(&msg, &e);
+        if (how == 0)
+            e.n += 1ull << (tt_prng_below(&r->w.prng, 63));
+        else if (how == 1)
+            e.state = TT_OP_FINAL;
+        else if (how == 2)
+            e.state = TT_OP_PENDING;
+        if (how < 3)
+            tt_elmsg_add_op(&w, &e);
+    }
+    return tt_elmsg_end(&w);
+}
+
+static void on_send(struct run *r, struct peer *p, const struct tt_member_act *act)
+{
+    struct conn *c = p->conn < 0 ? NULL : &r->conns[p->conn];
+    const uint64_t at_ns = r->w.now_ns + delay(r, p, 2 * MS);
+    size_t bytes = act->bytes;
+    uint8_t data[1024];
+
+    tt_assert(bytes <= sizeof data);
+    if (!c || !c->member_open)
+        return;
+    if (p->liar && act->bytes > 1 && ((const uint8_t *)act->data)[1] == TT_ELMSG_ANSWER)
+        bytes = lie(r, act, data);
+    else
+        memcpy(data, act->data, act->bytes);
+    c->up_ns = at_ns > c->up_ns ? at_ns : c->up_ns;
+    if (c->up_ns < c->mute_up_ns)
+        c->up_ns = c->mute_up_ns;
+    world_plan(&r->w, c->up_ns, TO_COORD, p->conn, 0, data, bytes);
+}
+
+static void on_send_peer(struct run *r, struct peer *p, const struct tt_member_act *act)
+{
+    struct peer *to = peer_of_id(r, p->m.view[act->rank].id);
+    struct held h = { .from_peer = (uint32_t)index_of(r, p), .epoch = p->m.epoch };
+
+    tt_assert(act->bytes == sizeof h.data);
+    memcpy(h.data, act->data, act->bytes);
+    if (to && to->alive)
+        for (int times = tt_prng_below(&r->w.prng, 50) == 0 ? 2 : 1; times > 0; times--)
+            world_plan(&r->w, r->w.now_ns + delay(r, p, 3 * MS), PEER, index_of(r, to), 0, &h, sizeof h);
+}
+
+static void on_reach(struct run *r, struct peer *p)
+{
+    uint64_t failed[1 + PEERS_MAX] = { p->m.proposal };
+    uint32_t n = 1;
+
+    for (uint32_t i = 0; i < p->m.nproposed; i++) {
+        const struct peer *other = peer_of_id(r, p->m.proposed[i].id);
+
+        if (other != p &&
+            (!other || !other->alive || (r->w.now_ns < r->quiet_ns && tt_prng_below(&r->w.prng, 40) == 0)))
+            failed[n++] = p->m.proposed[i].id;
+    }
+    if (r->w.now_ns < r->quiet_ns && tt_prng_below(&r->w.prng, 100) == 0)
+        return; /* it hangs there, and never says so */
+    world_plan(&r->w, r->w.now_ns + delay(r, p, 10 * MS), REACHED, index_of(r, p), 0, failed, n * sizeof *failed);
+}
+
+static void on_connect(struct run *r, struct peer *p, uint64_t delay_ns)
+{
+    p->conn = -1;
+    world_plan(&r->w, r->w.now_ns + delay_ns + delay(r, p, 2 * MS), CONNECT, index_of(r, p), (int)++p->attempt, NULL,
+               0);
+}
+
+static void on_disconnect(struct run *r, struct peer *p)
+{
+    if (p->conn < 0)
+        return;
+    r->conns[p->conn].member_open = false;
+    world_plan(&r->w, r->conns[p->conn].up_ns + delay(r, p, 2 * MS) + r->w.now_ns, COORD_CLOSED, p->conn, 0, NULL, 0);
+    p->conn = -1;
+}
+
+void on_member_act(void *context, const struct tt_member_act *act)
+{
+    struct peer *p = context;
+    struct run *r = p->run;
+
+    switch (act->kind) {
+    case TT_MEMBER_ACT_CONNECT:
+        on_connect(r, p, act->delay_ns);
+        return;
+    case TT_MEMBER_ACT_DISCONNECT:
+        on_disconnect(r, p);
+        return;
+    case TT_MEMBER_ACT_SEND:
+        on_send(r, p, act);
+        return;
+    case TT_MEMBER_ACT_SEND_PEER:
+        on_send_peer(r, p, act);
+        return;
+    case TT_MEMBER_ACT_REACH:
+        on_reach(r, p);
+        return;
+    case TT_MEMBER_ACT_VIEW:
+        on_view(r, p);
+        return;
+    case TT_MEMBER_ACT_STOP:
+        p->diverged |= p->m.epoch == 0; /* dropped: the others go on without it */
+        return;
+    case TT_MEMBER_ACT_OP_DONE:
+        on_op_done(r, p, act);
+        return;
+    case TT_MEMBER_ACT_SYNC_PLAN:
+        on_sync_plan(r, p);
+        return;
+    case TT_MEMBER_ACT_CALL_DONE:
+        on_call_done(r, p, act);
+        return;
+    case TT_MEMBER_ACT_OVER:
+        p->over = true;
+        if (act->status == TUTTI_ERR_ABORTED && act->text && strstr(act->text, "shared state") &&
+            !may_be_out(r, p, act->text))
+            broken(r, "member %llu told the truth of its state, and is out: %s", (unsigned long long)p->m.id, act->text);
+        if (act->status == TUTTI_ERR_PROTOCOL && !p->liar && liars_of(r, p) == 0)
+            broken(r, "member %llu is out, among members who all speak the truth: %s", (unsigned long long)p->m.id,
+                   act->text);
+        if (!p->liar && act->text && strstr(act->text, "had not completed"))
+            broken(r, "a lie made member %llu go", (unsigned long long)p->m.id);
+        p->phase = OUT;
+        return;
+    default:
+        return;
+    }
+}
+
+/* ---- programs ---- */
+
+static void call(struct run *r, struct peer *p, uint8_t what, uint64_t value)
+{
+    const struct tt_elmsg msg = { .what = what,
+                                  .flags = what == TT_CALL_EPOCH ? TT_EPOCH_ADMIT : 0,
+                                  .value = value,
+                                  .least = what == TT_CALL_EPOCH ? r->least : 0 };
+    const tutti_status status = tt_member_call(&p->m, &msg, r->w.now_ns);
+
+    if (what != TT_CALL_EPOCH) {
+        struct round_record *o = round_record(r, p->m.epoch, p->m.round + 1); /* as it is once that has ended */
+
+        o->votes &= value;
+        o->voters |= 1u << p->m.rank;
+    }
+    if (status != TUTTI_OK)
+        broken(r, "member %llu may not call %u: status %d", (unsigned long long)p->m.id, what, (int)status);
+    if (r->w.now_ns < r->quiet_ns && tt_prng_below(&r->w.prng, 30) == 0)
+        world_plan(&r->w, r->w.now_ns + delay(r, p, 20 * MS), CANCEL, index_of(r, p), 0, NULL, 0);
+}
+
+/* A tag whose operation is open is not free. */
+static void check_tag_is_taken(struct run *r, struct peer *p, uint32_t tag)
+{
+    if (p->ended[tag] == TT_OP_PENDING && tt_prng_below(&r->w.prng, 10) == 0 &&
+        tt_member_begin(&p->m, tag, r->w.now_ns) != TUTTI_ERR_INVALID)
+        broken(r, "member %llu may begin a second operation of tag %u", (unsigned long long)p->m.id, tag);
+}
+
+static void begin_step(struct run *r, struct peer *p)
+{
+    const uint64_t plan = plan_of(p);
+    const uint32_t first = (uint32_t)(plan >> 8) % TAGS;
+
+    p->phase = IN_STEP;
+    p->refused = false;
+    p->nopen = 0;
+    memset(p->ended, 0, sizeof p->ended);
+    memset(&p->news, 0, sizeof p->news);
+    begin(r, p, first);
+    check_tag_is_taken(r, p, first);
+    if (plan & 1)
+        begin(r, p, (first + 1) % TAGS);
+    if (p->nopen == 0)
+        plan_program(r, p, MS);
+}
+
+static void end_step(struct run *r, struct peer *p)
+{
+    bool good = !p->refused;
+
+    for (uint32_t tag = 0; tag < TAGS; tag++) {
+        const uint64_t n = p->m.ops[tag].n;
+
+        if (p->ended[tag] == TT_OP_FINAL)
+            p->state = tt_mix64(p->state ^ p->parts[tag].sum[n & 1]);
+        if (p->ended[tag] == TT_OP_FINAL)
+            sync_apply(r, p);
+        if (p->ended[tag] == TT_OP_FINAL || p->ended[tag] == TT_OP_RESTORED) {
+            p->parts[tag].from[n & 1] = 0;
+            p->parts[tag].sum[n & 1] = 0;
+        }
+        good &= p->ended[tag] != TT_OP_RESTORED;
+    }
+    p->finals_quiet += good && r->w.now_ns >= r->quiet_ns;
+    if (!good || p->news.newcomers || p->news.leaving || p->news.lost || p->news.revoked) {
+        p->phase = EPOCH;
+    } else if (plan_of(p) >> 20 & 1) {
+        p->phase = VALUE;
+    } else {
+        p->phase = (plan_of(p) >> 24) % 8 == 0 ? SYNC : STEP;
+        p->step_in_view++;
+    }
+    plan_program(r, p, 20 * MS);
+}
+
+void on_program(struct run *r, struct peer *p)
+{
+    p->planned = false;
+    if (p->over)
+        return;
+    release_held(r, p);
+    if (p->phase == EPOCH && !p->m.calling)
+        call(r, p, TT_CALL_EPOCH, 0);
+    else if (p->phase == VALUE && !p->m.calling)
+        call(r, p, plan_of(p) >> 21 & 1 ? TT_CALL_AGREE : TT_CALL_COMMIT,
+             plan_of(p) >> 21 & 1 ? tt_mix64(plan_of(p) + p->m.id) : tt_mix64(plan_of(p) + p->m.id) % 8 > 0);
+    else if (p->phase == SYNC && !p->m.calling)
+        call_sync(r, p);
+    else if (p->phase == STEP)
+        begin_step(r, p);
+    else if (p->phase == IN_STEP && p->nopen == 0)
+        end_step(r, p);
+    after_member(r, p);
+}

@@ -1,0 +1,220 @@
+/* What the files of the simulated run share; tests see run.h. */
+#ifndef TESTS_ELASTIC_RUN_STATE_H
+#define TESTS_ELASTIC_RUN_STATE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include "elastic/coord.h"
+#include "elastic/member.h"
+#include "elastic/transfer.h"
+#include "run.h"
+#include "support/world.h"
+
+#define PEERS_MAX 32                /* processes of a history, the dead counted in */
+#define CONNS_MAX 512
+#define TAGS 4u                     /* that programs use */
+#define RECORDS_BYTES (1u << 18)    /* of the journal */
+#define EPOCHS_MAX 256u
+#define ROUNDS_MAX 1024u
+#define OPS_MAX 2048u               /* remembered: (epoch, tag, n) */
+#define HELD_MAX 64u
+#define SYNCS_MAX 1024u
+#define ARRAYS 4u                   /* of the shared state */
+#define MS 1000000ull
+#define LEASE_NS (300 * MS)
+
+enum {
+    TO_COORD = 1,
+    TO_MEMBER,
+    COORD_CLOSED,
+    MEMBER_CLOSED,
+    CONNECT,
+    MEMBER_TICK,
+    COORD_TICK,
+    PEER,
+    CONTRIBUTION,
+    REACHED,
+    PROGRAM,
+    CANCEL,
+    SPAWN,
+    KILL,
+    HALT,
+    COORD_CRASH,
+    COORD_START,
+    CUT,
+    MUTE,
+    GARBAGE,
+    LEAVE,
+    REVOKE,
+    SUSPECT,
+    FILL,
+    TRANSFER,
+    TRANSFER_TICK
+};
+
+enum phase { EPOCH, SYNC, STEP, IN_STEP, VALUE, OUT };
+
+struct conn {
+    struct tt_coord_conn machine;
+    int peer;
+    bool member_open, coord_open;
+    uint64_t up_ns, down_ns;                    /* when the last message of each direction arrives */
+    uint64_t mute_up_ns, mute_down_ns;          /* until when nothing gets through */
+};
+
+/* What came of other members' parts of the last operation of a tag, and of the next one. */
+struct parts {
+    uint32_t from[2];                           /* by n & 1: bit of rank */
+    uint64_t sum[2];
+};
+
+struct held {
+    uint32_t from_peer;
+    uint64_t epoch, n;
+    uint32_t tag;
+    bool contribution;
+    uint64_t value;
+    uint8_t data[TT_PEERMSG_BYTES];
+};
+
+struct peer {
+    struct run *run;
+    struct tt_member m;
+    struct tt_seat *view, *proposed;
+    bool alive, over;
+    int conn;                                   /* -1: none */
+    uint32_t attempt;
+    uint64_t halted_ns, tick_ns;
+    uint64_t slowness;                          /* a factor of its delays */
+    enum phase phase;
+    bool planned;                               /* a PROGRAM event is on its way */
+    uint64_t step_in_view;
+    uint32_t nopen;
+    uint8_t ended[TAGS];                        /* of this step: enum tt_op_state */
+    bool refused;                               /* an operation of this step could not begin */
+    struct tt_news news;                        /* of this step */
+    struct parts parts[TAGS];
+    bool known;                                 /* it has been in a sync that ended well: it has the state */
+    bool liar;                                  /* answers questions with lies */
+    uint64_t reached_in;                        /* the last proposal that it answered */
+    uint32_t reached;                           /* bit of peer: in the last proposal that it answered */
+    uint64_t was[PEERS_MAX];                    /* ids of the view before */
+    uint32_t nwas;
+    uint32_t group, role;
+    uint64_t state, finals_quiet;               /* finals_quiet: steps since faults ended, in this view */
+    /* shared state (run_sync.c): what it has, and the sync that is under way */
+    uint64_t revision;
+    uint8_t *arrays[ARRAYS], *stages[ARRAYS];   /* of the run's bytes[] each */
+    bool diverged, jumps, odd;                  /* has not what the others have; says too high a revision; has other keys */
+    uint8_t last_sync;                          /* what the last one came to: enum tt_round_status */
+    bool instead, transferring;
+    struct tt_hash had;                         /* the content that it had when it offered */
+    uint64_t sync_number;
+    struct tt_transfer transfer;
+    uint64_t transfer_tick_ns;
+    struct tt_transfer_item items[ARRAYS];
+    uint8_t list[16 * ARRAYS], coming[16 * ARRAYS];
+    struct held held[HELD_MAX];
+    uint32_t nheld;
+};
+
+struct epoch_record {
+    uint64_t epoch;
+    uint32_t n;
+    uint64_t ids[PEERS_MAX];
+    uint8_t secret[TT_COOKIE_BYTES];            /* as the first that entered knows it */
+    bool known[2];                              /* by role, where roles sync apart */
+    uint64_t state[2];
+};
+
+struct sync_record {
+    uint64_t epoch, number, value;
+    uint32_t scope;
+    uint8_t what;
+    struct tt_hash content;
+};
+
+struct op_record {
+    uint64_t epoch, n;
+    uint32_t tag;
+    uint32_t completed;                         /* bit of rank: its part is done */
+    bool has_news;
+    struct tt_news news;
+};
+
+struct round_record {
+    uint64_t epoch, round, value, votes;        /* votes: of all that called, ANDed */
+    uint32_t voters;                            /* bit of rank */
+    bool ended;
+    uint8_t what;
+};
+
+struct run {
+    struct world w;
+    struct tt_coord c;
+    struct tt_coord_member members[PEERS_MAX + 8];
+    uint32_t order[PEERS_MAX + 8];
+    uint8_t *scratch, *member_scratch;
+    bool coord_up;
+    bool crashing;                              /* in the middle of a step: what it still says is lost */
+    uint64_t crash_after;                       /* so many actions; 0: not */
+    uint64_t coord_tick_ns;
+    uint8_t *records;                           /* {u32 bytes, data} */
+    size_t nrecords;
+    struct conn conns[CONNS_MAX];
+    int nconns;
+    struct peer peers[PEERS_MAX];
+    uint32_t npeers;
+    uint64_t quiet_ns;                          /* no fault begins or lasts after this */
+    uint32_t least, nroles;
+    struct epoch_record epochs[EPOCHS_MAX];
+    uint32_t nepochs;
+    struct op_record *ops;
+    uint32_t nops;
+    struct round_record rounds[ROUNDS_MAX];
+    uint32_t nrounds;
+    struct sync_record syncs[SYNCS_MAX];
+    uint32_t nsyncs;
+    bool by_role;                               /* roles sync apart */
+    bool tainted, reset;                        /* some have not told the truth, or strayed; a state took the place of the last one */
+    uint64_t bytes[ARRAYS], total;              /* of the arrays, of all */
+    uint8_t *blocks;                            /* [PEERS_MAX][2][total] */
+    struct {
+        bool is;
+        uint64_t revision, epoch, number;
+        uint8_t *data;                          /* [total]: what all had then */
+    } last[2];                                  /* sync that ended well, by role; what a checkpoint would have */
+    uint64_t events, faults, finals, restored, received, bad_pieces;
+    uint64_t outcomes;                          /* bit of enum tt_round_status: a sync came to it */
+    bool failed, done;
+    char why[1600];
+};
+
+/* run.c */
+__attribute__((format(printf, 2, 3))) void broken(struct run *r, const char *fmt, ...);
+uint64_t delay(struct run *r, const struct peer *p, uint64_t most_ns);
+int index_of(const struct run *r, const struct peer *p);
+struct peer *peer_of_id(struct run *r, uint64_t id);
+void spawn(struct run *r);
+void after_member(struct run *r, struct peer *p);
+
+/* run_program.c: what members do, and what must hold of it */
+void plan_program(struct run *r, struct peer *p, uint64_t most_ns);
+void on_program(struct run *r, struct peer *p);
+void on_member_act(void *context, const struct tt_member_act *act);
+void on_peer_message(struct run *r, struct peer *p, const struct held *h);
+uint32_t liars_of(struct run *r, const struct peer *p);
+
+/* run_sync.c: shared state */
+void sync_begin(struct run *r);                 /* of a history */
+void sync_spawn(struct run *r, struct peer *p);
+void sync_apply(struct run *r, struct peer *p); /* p->state changed */
+void call_sync(struct run *r, struct peer *p);
+void on_sync_plan(struct run *r, struct peer *p);
+void on_synced(struct run *r, struct peer *p, const struct tt_member_act *act);
+void on_transfer(struct run *r, struct peer *p, const uint8_t *data, size_t bytes);
+void on_transfer_tick(struct run *r, struct peer *p);
+/* Whether it may be out for what it said of its state. */
+bool may_be_out(const struct run *r, const struct peer *p, const char *text);
+
+#endif

@@ -1,0 +1,540 @@
+/* The coordinator against members that do harm, or are in harm's way: what they do costs themselves, and a bounded number of others. */
+#include "support/unit.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include "base/clock.h"
+#include "elastic/coord.h"
+
+#define MEMBERS 16u
+#define LEASE_NS (100 * TT_MS)
+
+static struct fixture {
+    struct tt_coord c;
+    struct tt_coord_member members[MEMBERS];
+    uint32_t order[MEMBERS];
+    uint8_t *scratch;
+    struct tt_coord_conn conns[MEMBERS];
+    struct tt_elmsg heard;      /* the last RESULT that anybody was sent, */
+    uint32_t nheard;            /* and how many there were */
+    uint64_t now_ns;
+    uint8_t journal[8192];      /* records, each with its length before it */
+    size_t journal_bytes;
+} f;
+
+static void emit(void *context, const struct tt_coord_act *act)
+{
+    const uint32_t bytes = (uint32_t)act->bytes;
+    struct tt_elmsg m;
+
+    (void)context;
+    if (act->kind == TT_COORD_ACT_LOG) {
+        assert_true(f.journal_bytes + sizeof bytes + bytes <= sizeof f.journal);
+        memcpy(f.journal + f.journal_bytes, &bytes, sizeof bytes);
+        memcpy(f.journal + f.journal_bytes + sizeof bytes, act->data, bytes);
+        f.journal_bytes += sizeof bytes + bytes;
+    }
+    if (act->kind == TT_COORD_ACT_SEND && tt_elmsg_read(&m, act->data, act->bytes) && m.kind == TT_ELMSG_RESULT) {
+        f.heard = m;
+        f.nheard++;
+    }
+}
+
+static void say(uint32_t i, const struct tt_elmsg *m)
+{
+    uint8_t data[512];
+    const size_t bytes = tt_elmsg_write(data, sizeof data, m);
+
+    tt_coord_step(
+        &f.c, &(struct tt_coord_event){ .kind = TT_COORD_EV_FRAME, .conn = &f.conns[i], .data = data, .bytes = bytes },
+        f.now_ns);
+}
+
+/* Joins, or comes back: its next round is `number`, or it waits in that in a call `what`. */
+static void come(uint32_t i, uint64_t epoch, uint64_t number, uint8_t what)
+{
+    struct tt_elmsg m = {
+        .kind = TT_ELMSG_JOIN, .what = what, .epoch = epoch, .number = number, .nroles = 1, .text = "run"
+    };
+
+    m.cookie[0] = (uint8_t)(i + 1);
+    tt_coord_step(&f.c, &(struct tt_coord_event){ .kind = TT_COORD_EV_OPEN, .conn = &f.conns[i] }, f.now_ns);
+    say(i, &m);
+}
+
+static void join(uint32_t i)
+{
+    come(i, 0, 0, 0);
+}
+
+static void epoch(uint32_t i, uint32_t least)
+{
+    const struct tt_coord_member *m = tt_coord_find(&f.c, f.conns[i].member);
+    struct tt_elmsg call = { .kind = TT_ELMSG_CALL, .what = TT_CALL_EPOCH, .flags = TT_EPOCH_ADMIT, .least = least };
+
+    if (m && m->state == TT_COORD_IN_VIEW) {
+        call.epoch = f.c.epoch;
+        call.number = f.c.round;
+    }
+    say(i, &call);
+}
+
+static void ready(uint32_t i)
+{
+    say(i, &(struct tt_elmsg){ .kind = TT_ELMSG_READY, .number = f.c.proposal });
+}
+
+/* Time passes; all of 0..n that are there are heard of. */
+static void wait_ns(uint32_t n, uint64_t ns)
+{
+    for (const uint64_t end = f.now_ns + ns; f.now_ns < end;) {
+        f.now_ns += LEASE_NS / 10;
+        tt_coord_step(&f.c, &(struct tt_coord_event){ .kind = TT_COORD_EV_TICK }, f.now_ns);
+        for (uint32_t i = 0; i < n; i++)
+            if (tt_coord_find(&f.c, f.conns[i].member) && tt_coord_find(&f.c, f.conns[i].member)->conn)
+                say(i, &(struct tt_elmsg){ .kind = TT_ELMSG_HEARTBEAT });
+    }
+}
+
+static uint8_t state_of(uint32_t i)
+{
+    const struct tt_coord_member *m = tt_coord_find(&f.c, f.conns[i].member);
+
+    return m ? m->state : TT_COORD_UNKNOWN;
+}
+
+static struct tt_coord_conf conf_of_run(void)
+{
+    return (struct tt_coord_conf){ .run = "run",
+                                   .lease_ns = LEASE_NS,
+                                   .grace_ns = LEASE_NS / 4,
+                                   .members = f.members,
+                                   .members_max = MEMBERS,
+                                   .order = f.order,
+                                   .scratch = f.scratch,
+                                   .emit = emit };
+}
+
+/* A run of n members. */
+static void begin(uint32_t n)
+{
+    uint8_t *scratch = f.scratch ? f.scratch : malloc(TT_ELMSG_BYTES_MAX);
+    struct tt_coord_conf conf;
+
+    assert_non_null(scratch);
+    f = (struct fixture){ .scratch = scratch, .now_ns = 1 };
+    conf = conf_of_run();
+    tt_coord_init(&f.c, &conf, 1);
+    tt_coord_start(&f.c, 1);
+    for (uint32_t i = 0; i < n; i++)
+        join(i);
+    for (uint32_t i = 0; i < n; i++)
+        epoch(i, n);
+    for (uint32_t i = 0; i < n; i++)
+        ready(i);
+    assert_int_equal(tt_coord_count(&f.c, TT_COORD_IN_VIEW), n);
+}
+
+/* The coordinator is killed, and another one reads its journal. */
+static void restart(void)
+{
+    const struct tt_coord_conf conf = conf_of_run();
+    uint32_t bytes;
+
+    memset(f.members, 0, sizeof f.members);
+    memset(f.conns, 0, sizeof f.conns);
+    tt_coord_init(&f.c, &conf, f.now_ns);
+    for (size_t at = 0; at < f.journal_bytes; at += sizeof bytes + bytes) {
+        memcpy(&bytes, f.journal + at, sizeof bytes);
+        assert_true(tt_coord_replay(&f.c, f.journal + at + sizeof bytes, bytes));
+    }
+    tt_coord_start(&f.c, f.now_ns);
+    f.nheard = 0;
+}
+
+static void suspect(uint32_t i, uint32_t whom)
+{
+    say(i, &(struct tt_elmsg){
+               .kind = TT_ELMSG_SUSPECT, .what = TT_SUSPECT_CUT, .id = f.conns[whom].member, .epoch = f.c.epoch });
+}
+
+static void say_gone(uint32_t i, uint32_t whom)
+{
+    say(i, &(struct tt_elmsg){
+               .kind = TT_ELMSG_SUSPECT, .what = TT_SUSPECT_GONE, .id = f.conns[whom].member, .epoch = f.c.epoch });
+}
+
+static void end_connection(uint32_t i)
+{
+    tt_coord_step(&f.c, &(struct tt_coord_event){ .kind = TT_COORD_EV_CLOSED, .conn = &f.conns[i] }, f.now_ns);
+}
+
+/* Whose process has ended, as two others say, has no grace; whichever is heard of first. */
+static void who_is_gone_by_two_words_is_lost_once_its_connection_ended(void **state)
+{
+    (void)state;
+    begin(5);
+    say_gone(0, 4);
+    say_gone(1, 4);
+    assert_int_equal(state_of(4), TT_COORD_IN_VIEW);
+    end_connection(4);
+    assert_int_equal(state_of(4), TT_COORD_LOST);
+    end_connection(3);
+    say_gone(0, 3);
+    say_gone(0, 3);
+    assert_int_equal(state_of(3), TT_COORD_IN_VIEW);
+    say_gone(2, 3);
+    assert_int_equal(state_of(3), TT_COORD_LOST);
+    assert_int_equal(tt_coord_count(&f.c, TT_COORD_IN_VIEW), 3);
+}
+
+static void one_word_that_another_is_gone_is_enough_in_a_view_of_two_only(void **state)
+{
+    (void)state;
+    begin(3);
+    end_connection(2);
+    say_gone(0, 2);
+    assert_int_equal(state_of(2), TT_COORD_IN_VIEW);
+    begin(2);
+    say_gone(0, 1);
+    wait_ns(2, 3 * LEASE_NS);
+    assert_int_equal(state_of(1), TT_COORD_IN_VIEW);
+    end_connection(1);
+    assert_int_equal(state_of(1), TT_COORD_LOST);
+}
+
+static void who_suspects_all_goes_alone(void **state)
+{
+    (void)state;
+    begin(5);
+    for (uint32_t i = 1; i < 5; i++)
+        suspect(0, i);
+    wait_ns(5, LEASE_NS);
+    assert_int_equal(state_of(0), TT_COORD_LOST);
+    assert_int_equal(tt_coord_count(&f.c, TT_COORD_IN_VIEW), 4);
+}
+
+static void a_members_word_alone_costs_one_other_at_most(void **state)
+{
+    (void)state;
+    begin(5);
+    for (uint32_t i = 1; i < 5; i++) {
+        suspect(0, i);
+        wait_ns(5, LEASE_NS);
+    }
+    assert_int_equal(state_of(0), TT_COORD_LOST);
+    assert_int_equal(tt_coord_count(&f.c, TT_COORD_IN_VIEW), 3);
+}
+
+static void who_never_calls_is_named_and_the_others_can_put_it_out(void **state)
+{
+    struct tt_elmsg agree = { .kind = TT_ELMSG_CALL, .what = TT_CALL_AGREE };
+
+    (void)state;
+    begin(4);
+    agree.epoch = f.c.epoch;
+    agree.number = f.c.round;
+    for (uint32_t i = 0; i < 4; i++)
+        if (i != 1)
+            say(i, &agree);
+    say(3, &(struct tt_elmsg){ .kind = TT_ELMSG_CANCEL, .number = f.c.round });
+    assert_int_equal(f.heard.what, TT_ROUND_TIMEOUT);
+    assert_int_equal(f.heard.id, f.conns[1].member);
+    for (uint32_t i = 0; i < 4; i++)
+        if (i != 1)
+            suspect(i, 1);
+    wait_ns(4, LEASE_NS);
+    assert_int_equal(state_of(1), TT_COORD_LOST);
+    assert_int_equal(tt_coord_count(&f.c, TT_COORD_IN_VIEW), 3);
+    say(3, &agree);
+    assert_int_equal(f.heard.what, TT_ROUND_LOST);
+}
+
+static void answer(uint32_t i, uint8_t op_state, uint64_t n)
+{
+    const struct tt_elmsg m = { .kind = TT_ELMSG_ANSWER, .epoch = f.c.epoch, .number = f.c.question };
+    struct tt_elmsg_writer w;
+    uint8_t data[512];
+    size_t bytes;
+
+    tt_elmsg_begin(&w, data, sizeof data, &m);
+    if (n > 0)
+        tt_elmsg_add_op(&w, &(struct tt_op_entry){ .state = op_state, .tag = 3, .n = n });
+    bytes = tt_elmsg_end(&w);
+    tt_coord_step(
+        &f.c, &(struct tt_coord_event){ .kind = TT_COORD_EV_FRAME, .conn = &f.conns[i], .data = data, .bytes = bytes },
+        f.now_ns);
+}
+
+/* Whatever member 0 says of operation 7, which others have begun: it goes, they stay, and their verdict is as if it had not been. */
+static void an_answer_that_others_contradict_costs_its_sender(void **state)
+{
+    static const struct {
+        uint8_t state;
+        uint64_t n;
+    } lies[] = { { TT_OP_FINAL, 7 },    { TT_OP_FINAL, 1ull << 63 }, { TT_OP_PENDING, UINT64_MAX },
+                 { TT_OP_RESTORED, 9 }, { TT_OP_PENDING, 5 },        { TT_OP_COMPLETE, 2 },
+                 { TT_OP_NONE, 0 } };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof lies / sizeof *lies; i++) {
+        begin(5);
+        say(4, &(struct tt_elmsg){ .kind = TT_ELMSG_LEAVE, .what = TT_LEAVE_NOW });
+        answer(0, lies[i].state, lies[i].n);
+        answer(1, TT_OP_PENDING, 7);
+        answer(2, TT_OP_COMPLETE, 7);
+        answer(3, TT_OP_PENDING, 7);
+        assert_int_equal(state_of(0), TT_COORD_LOST);
+        assert_false(f.c.decided);
+        answer(1, TT_OP_PENDING, 7);
+        answer(2, TT_OP_COMPLETE, 7);
+        answer(3, TT_OP_PENDING, 7);
+        assert_true(f.c.decided);
+        assert_int_equal(tt_coord_count(&f.c, TT_COORD_IN_VIEW), 3);
+        assert_int_equal(f.c.verdicts[3].n, 7);
+        assert_int_equal(f.c.verdicts[3].state, TT_OP_RESTORED);
+    }
+}
+
+static void a_newcomer_that_never_answers_a_proposal_holds_up_nobody_for_long(void **state)
+{
+    (void)state;
+    begin(2);
+    join(2);
+    epoch(2, 1);
+    epoch(0, 1);
+    epoch(1, 1);
+    for (uint32_t tries = 0; tries < TT_COORD_ATTEMPTS; tries++) {
+        assert_true(f.c.proposing);
+        ready(0);
+        ready(1);
+        wait_ns(3, 2 * LEASE_NS + LEASE_NS / 5);
+    }
+    assert_false(f.c.proposing);
+    assert_int_equal(state_of(2), TT_COORD_UNKNOWN);
+    assert_int_equal(tt_coord_count(&f.c, TT_COORD_IN_VIEW), 2);
+    assert_int_equal(f.c.round, 3);
+}
+
+static void a_newcomer_that_wants_too_many_holds_up_nobody(void **state)
+{
+    (void)state;
+    begin(0);
+    for (uint32_t i = 0; i < 3; i++)
+        join(i);
+    epoch(0, UINT32_MAX);
+    epoch(1, 2);
+    assert_false(f.c.proposing);
+    epoch(2, 2);
+    assert_true(f.c.proposing);
+    ready(1);
+    ready(2);
+    assert_int_equal(tt_coord_count(&f.c, TT_COORD_IN_VIEW), 2);
+    assert_int_equal(state_of(0), TT_COORD_WAITING);
+}
+
+static void a_newcomer_that_slanders_newcomers_fails_alone(void **state)
+{
+    const struct tt_elmsg slander = { .kind = TT_ELMSG_READY };
+    struct tt_elmsg_writer w;
+    struct tt_elmsg m = slander;
+    uint8_t data[512];
+    size_t bytes;
+
+    (void)state;
+    begin(1);
+    for (uint32_t i = 1; i < 4; i++)
+        join(i);
+    for (uint32_t i = 1; i < 4; i++)
+        epoch(i, 1);
+    epoch(0, 1);
+    for (uint32_t tries = 0; tries < TT_COORD_ATTEMPTS; tries++) {
+        m.number = f.c.proposal;
+        ready(0);
+        ready(2);
+        ready(3);
+        tt_elmsg_begin(&w, data, sizeof data, &m);
+        tt_elmsg_add_id(&w, f.conns[2].member);
+        tt_elmsg_add_id(&w, f.conns[3].member);
+        bytes = tt_elmsg_end(&w);
+        tt_coord_step(
+            &f.c,
+            &(struct tt_coord_event){ .kind = TT_COORD_EV_FRAME, .conn = &f.conns[1], .data = data, .bytes = bytes },
+            f.now_ns);
+    }
+    assert_int_equal(state_of(1), TT_COORD_UNKNOWN);
+    ready(0);
+    ready(2);
+    ready(3);
+    assert_int_equal(tt_coord_count(&f.c, TT_COORD_IN_VIEW), 3);
+}
+
+/* ---- rounds that came to SAME, which are not in the journal ---- */
+
+/* Round `number` as a member says it that need not be right. */
+static void call(uint32_t i, uint8_t what, uint64_t number)
+{
+    say(i, &(struct tt_elmsg){ .kind = TT_ELMSG_CALL,
+                               .what = what,
+                               .flags = what == TT_CALL_EPOCH ? TT_EPOCH_ADMIT : 0,
+                               .epoch = f.c.epoch,
+                               .number = number,
+                               .value = 1 });
+}
+
+/* begin, and two rounds that came to SAME; the round that follows. */
+static uint64_t begin_and_stay(uint32_t n)
+{
+    size_t bytes;
+
+    begin(n);
+    bytes = f.journal_bytes;
+    for (int rounds = 0; rounds < 2; rounds++)
+        for (uint32_t i = 0; i < n; i++)
+            epoch(i, 0);
+    assert_int_equal(f.heard.what, TT_ROUND_SAME);
+    assert_int_equal(f.nheard, 2 * n);
+    assert_int_equal(f.journal_bytes, bytes);
+    return f.c.round;
+}
+
+static void a_round_that_came_to_same_and_that_some_missed_is_the_same_after_a_restart(void **state)
+{
+    uint64_t next;
+
+    (void)state;
+    next = begin_and_stay(3);
+    restart();
+    assert_int_not_equal(f.c.round, next);
+    come(0, f.c.epoch, next - 1, TT_CALL_EPOCH);
+    call(0, TT_CALL_EPOCH, next - 1);
+    come(1, f.c.epoch, next, 0);
+    assert_int_equal(f.nheard, 0);
+    come(2, f.c.epoch, next - 1, TT_CALL_EPOCH);
+    assert_int_equal(f.nheard, 1);
+    assert_int_equal(f.heard.what, TT_ROUND_SAME);
+    assert_int_equal(f.heard.number, next - 1);
+    call(2, TT_CALL_EPOCH, next - 1);
+    assert_int_equal(f.nheard, 2);
+    assert_int_equal(f.c.round, next);
+    for (uint32_t i = 0; i < 3; i++)
+        call(i, TT_CALL_COMMIT, next);
+    assert_int_equal(f.nheard, 5);
+    assert_int_equal(f.heard.what, TT_ROUND_OK);
+    assert_int_equal(f.heard.value, 1);
+    restart();
+    assert_int_equal(f.c.round, next + 1);
+    assert_int_equal(tt_coord_count(&f.c, TT_COORD_IN_VIEW), 3);
+}
+
+static void a_call_and_its_end_wait_until_the_round_is_known(void **state)
+{
+    uint64_t next;
+
+    (void)state;
+    next = begin_and_stay(3);
+    restart();
+    for (uint32_t i = 0; i < 2; i++)
+        come(i, f.c.epoch, next, TT_CALL_AGREE);
+    call(0, TT_CALL_AGREE, next);
+    call(1, TT_CALL_AGREE, next);
+    say(1, &(struct tt_elmsg){ .kind = TT_ELMSG_CANCEL, .number = next });
+    assert_int_equal(f.nheard, 0);
+    come(2, f.c.epoch, next, 0);
+    assert_int_equal(f.nheard, 1);
+    assert_int_equal(f.heard.what, TT_ROUND_TIMEOUT);
+    assert_int_equal(f.heard.number, next);
+    assert_int_equal(f.heard.id, f.conns[2].member);
+    call(2, TT_CALL_AGREE, next);
+    call(1, TT_CALL_AGREE, next);
+    assert_int_equal(f.nheard, 4);
+    assert_int_equal(f.heard.what, TT_ROUND_OK);
+}
+
+static void a_round_that_only_the_lost_heard_of_is_decided_anew(void **state)
+{
+    uint64_t next;
+
+    (void)state;
+    next = begin_and_stay(3);
+    restart();
+    for (uint32_t i = 0; i < 2; i++) {
+        come(i, f.c.epoch, next - 1, TT_CALL_EPOCH);
+        call(i, TT_CALL_EPOCH, next - 1);
+    }
+    wait_ns(2, 2 * LEASE_NS);
+    assert_int_equal(f.c.round, next);
+    assert_int_equal(f.c.last.round, next - 1);
+    assert_true(f.c.last.is_view);
+    assert_int_equal(tt_coord_count(&f.c, TT_COORD_IN_VIEW), 2);
+}
+
+static void who_is_ahead_of_all_others_after_a_restart_is_lost(void **state)
+{
+    static const uint64_t ahead[] = { 1, 2, 1000, UINT64_MAX / 2, UINT64_MAX - 100 };
+    uint64_t next;
+
+    (void)state;
+    for (size_t k = 0; k < sizeof ahead / sizeof *ahead; k++) {
+        next = begin_and_stay(4);
+        restart();
+        come(0, f.c.epoch, next + ahead[k], TT_CALL_EPOCH);
+        for (uint32_t i = 1; i < 4; i++)
+            come(i, f.c.epoch, next, i == 1 ? TT_CALL_AGREE : 0);
+        assert_int_equal(state_of(0), TT_COORD_LOST);
+        assert_int_equal(tt_coord_count(&f.c, TT_COORD_IN_VIEW), 3);
+        assert_int_equal(f.c.round, next);
+        for (uint32_t i = 1; i < 4; i++)
+            call(i, TT_CALL_AGREE, next);
+        assert_int_equal(f.heard.what, TT_ROUND_LOST);
+    }
+}
+
+static void who_is_behind_all_others_after_a_restart_is_lost(void **state)
+{
+    uint64_t next;
+
+    (void)state;
+    next = begin_and_stay(4);
+    restart();
+    come(0, f.c.epoch, next - 1, 0); /* all had called `epoch` for it to end */
+    for (uint32_t i = 1; i < 4; i++)
+        come(i, f.c.epoch, next, 0);
+    assert_int_equal(state_of(0), TT_COORD_LOST);
+    assert_int_equal(tt_coord_count(&f.c, TT_COORD_IN_VIEW), 3);
+    assert_int_equal(f.c.round, next);
+}
+
+static void a_cookie_of_zeros_is_refused(void **state)
+{
+    (void)state;
+    begin(1);
+    tt_coord_step(&f.c, &(struct tt_coord_event){ .kind = TT_COORD_EV_OPEN, .conn = &f.conns[1] }, f.now_ns);
+    say(1, &(struct tt_elmsg){ .kind = TT_ELMSG_JOIN, .nroles = 1, .text = "run" });
+    assert_int_equal(f.c.nmembers, 1);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(who_is_gone_by_two_words_is_lost_once_its_connection_ended),
+        cmocka_unit_test(one_word_that_another_is_gone_is_enough_in_a_view_of_two_only),
+        cmocka_unit_test(who_suspects_all_goes_alone),
+        cmocka_unit_test(a_members_word_alone_costs_one_other_at_most),
+        cmocka_unit_test(who_never_calls_is_named_and_the_others_can_put_it_out),
+        cmocka_unit_test(an_answer_that_others_contradict_costs_its_sender),
+        cmocka_unit_test(a_newcomer_that_never_answers_a_proposal_holds_up_nobody_for_long),
+        cmocka_unit_test(a_newcomer_that_wants_too_many_holds_up_nobody),
+        cmocka_unit_test(a_newcomer_that_slanders_newcomers_fails_alone),
+        cmocka_unit_test(a_round_that_came_to_same_and_that_some_missed_is_the_same_after_a_restart),
+        cmocka_unit_test(a_call_and_its_end_wait_until_the_round_is_known),
+        cmocka_unit_test(a_round_that_only_the_lost_heard_of_is_decided_anew),
+        cmocka_unit_test(who_is_ahead_of_all_others_after_a_restart_is_lost),
+        cmocka_unit_test(who_is_behind_all_others_after_a_restart_is_lost),
+        cmocka_unit_test(a_cookie_of_zeros_is_refused),
+    };
+    const int failures = cmocka_run_group_tests(tests, NULL, NULL);
+
+    free(f.scratch);
+    return failures;
+}

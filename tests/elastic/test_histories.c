@@ -1,0 +1,59 @@
+/* Thousands of short lives of an elastic run, each under its own seed. TUTTI_TEST_SEED=n replays one, TUTTI_TEST_HISTORIES=n plays so
+ * many. */
+#include "support/unit.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include "elastic/coord.h"
+#include "run.h"
+#include "support/world.h"
+
+static int by_size(const void *a, const void *b)
+{
+    const uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+
+    return x < y ? -1 : x > y;
+}
+
+static void whatever_goes_wrong_members_agree_and_get_on(void **state)
+{
+    const char *said = getenv("TUTTI_TEST_HISTORIES");
+    const uint64_t n = said ? strtoull(said, NULL, 10) : 4000 / UNIT_SHARE;
+    struct run_sum sum = { .event_counts = calloc(n, sizeof(uint32_t)), .histories_max = n };
+    uint32_t failures = 0;
+    char why[2000];
+
+    (void)state;
+    assert_non_null(sum.event_counts);
+    for (uint64_t seed = 0; (seed = next_seed(seed, n)) != 0;)
+        if (!run_play(seed, &sum, why, sizeof why)) {
+            print_error("seed %llu: %s\n", (unsigned long long)seed, why);
+            failures++;
+        }
+    qsort(sum.event_counts, sum.histories, sizeof *sum.event_counts, by_size);
+    print_message(
+        "%llu histories with a median of %u events and %.1f faults each; %llu operations final, %llu restored\n",
+        (unsigned long long)sum.histories, sum.event_counts[sum.histories / 2],
+        (double)sum.faults / (double)sum.histories, (unsigned long long)sum.finals, (unsigned long long)sum.restored);
+    print_message("the shared state was received %llu times\n", (unsigned long long)sum.received);
+    assert_int_equal(failures, 0);
+    if (sum.histories >= 300) {
+        assert_in_range(sum.event_counts[sum.histories / 2], 500, UINT32_MAX);
+        for (uint32_t i = 0; i < tt_coord_ntransitions; i++)
+            if (!(sum.covered & 1ull << i))
+                fail_msg("no history has a member that %s", tt_coord_transitions[i].when);
+    }
+    for (uint32_t what = 0; what < TT_ROUND_STATUSES && sum.histories >= 3000; what++)
+        if (what != TT_ROUND_TOO_FEW && !(sum.outcomes & 1ull << what)) /* which is no sync's */
+            fail_msg("no history has a sync that comes to %u", what);
+    free(sum.event_counts);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(whatever_goes_wrong_members_agree_and_get_on),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,164 @@
+#include "support/unit.h"
+
+#include <string.h>
+#include "elastic/message.h"
+
+static void a_message_comes_back_as_it_was_written(void **state)
+{
+    uint8_t data[512];
+    struct tt_elmsg in = { .kind = TT_ELMSG_JOIN, .group = 3, .role = 1, .nroles = 2, .card = { 5, "cards" } }, out;
+    size_t bytes;
+
+    (void)state;
+    memset(in.cookie, 7, sizeof in.cookie);
+    strcpy(in.text, "the run");
+    bytes = tt_elmsg_write(data, sizeof data, &in);
+    assert_true(bytes > 0);
+    assert_true(tt_elmsg_read(&out, data, bytes));
+    assert_int_equal(out.kind, TT_ELMSG_JOIN);
+    assert_int_equal(out.group, 3);
+    assert_int_equal(out.role, 1);
+    assert_int_equal(out.nroles, 2);
+    assert_int_equal(out.card.bytes, 5);
+    assert_memory_equal(out.card.data, "cards", 5);
+    assert_memory_equal(out.cookie, in.cookie, sizeof in.cookie);
+    assert_string_equal(out.text, "the run");
+}
+
+static void what_a_member_offers_comes_back(void **state)
+{
+    uint8_t data[512];
+    const struct tt_elmsg in = { .kind = TT_ELMSG_OFFER,
+                                 .what = TT_SYNC_SEND,
+                                 .flags = TT_OFFER_INSTEAD,
+                                 .number = 3,
+                                 .value = 1ull << 50,
+                                 .scope = TT_SYNC_SCOPES - 1,
+                                 .keys = { { 1, 2, 3, 0xffffffff } },
+                                 .hash = { { 4, 5, 6, 7 } } };
+    struct tt_elmsg out;
+
+    (void)state;
+    assert_true(tt_elmsg_read(&out, data, tt_elmsg_write(data, sizeof data, &in)));
+    assert_int_equal(out.value, in.value);
+    assert_int_equal(out.scope, in.scope);
+    assert_true(tt_hash_equal(&out.keys, &in.keys));
+    assert_true(tt_hash_equal(&out.hash, &in.hash));
+}
+
+static void lists_come_back_in_order(void **state)
+{
+    uint8_t data[1024];
+    const struct tt_elmsg view = { .kind = TT_ELMSG_VIEW, .epoch = 9, .number = 4, .news = { .number = 2, .lost = 1 } };
+    const struct tt_elmsg answer = { .kind = TT_ELMSG_ANSWER, .epoch = 9, .number = 1 };
+    struct tt_elmsg_writer w;
+    struct tt_elmsg out;
+    struct tt_seat seat;
+    struct tt_op_entry op;
+
+    (void)state;
+    tt_elmsg_begin(&w, data, sizeof data, &view);
+    for (uint64_t id = 1; id <= 3; id++)
+        tt_elmsg_add_seat(&w, &(struct tt_seat){ .id = id, .group = (uint32_t)id, .card = { 1, { (uint8_t)id } } });
+    assert_true(tt_elmsg_read(&out, data, tt_elmsg_end(&w)));
+    assert_int_equal(out.nlist, 3);
+    assert_int_equal(out.news.lost, 1);
+    for (uint64_t id = 1; id <= 3; id++) {
+        tt_elmsg_next_seat(&out, &seat);
+        assert_int_equal(seat.id, id);
+        assert_int_equal(seat.card.data[0], id);
+    }
+    tt_elmsg_begin(&w, data, sizeof data, &answer);
+    tt_elmsg_add_op(
+        &w, &(struct tt_op_entry){ .state = TT_OP_FINAL, .tag = 255, .n = 1ull << 40, .news = { .number = 5 } });
+    assert_true(tt_elmsg_read(&out, data, tt_elmsg_end(&w)));
+    tt_elmsg_next_op(&out, &op);
+    assert_int_equal(op.tag, 255);
+    assert_int_equal(op.n, 1ull << 40);
+    assert_int_equal(op.news.number, 5);
+}
+
+/* Every kind, cut anywhere, or with a byte too many, is none. */
+static void a_message_is_taken_whole_or_not_at_all(void **state)
+{
+    uint8_t data[1024];
+    struct tt_elmsg out;
+
+    (void)state;
+    for (uint8_t kind = 1; kind < TT_ELMSG_KINDS; kind++) {
+        const struct tt_elmsg in = { .kind = kind, .what = 1, .nroles = 1 };
+        const size_t bytes = tt_elmsg_write(data, sizeof data, &in);
+
+        data[bytes] = 0;
+        assert_true(bytes >= 2);
+        assert_true(tt_elmsg_read(&out, data, bytes));
+        assert_false(tt_elmsg_read(&out, data, bytes + 1));
+        for (size_t cut = 0; cut < bytes; cut++)
+            assert_false(tt_elmsg_read(&out, data, cut));
+    }
+}
+
+static void values_out_of_range_are_refused(void **state)
+{
+    uint8_t data[256];
+    struct tt_elmsg out;
+    const struct tt_elmsg bad[] = {
+        { .kind = TT_ELMSG_JOIN, .nroles = 0 },
+        { .kind = TT_ELMSG_JOIN, .nroles = 2, .role = 2 },
+        { .kind = TT_ELMSG_JOIN, .nroles = TT_ELASTIC_MEMBERS_MAX + 1 },
+        { .kind = TT_ELMSG_LEAVE, .what = TT_LEAVE_NOW + 1 },
+        { .kind = TT_ELMSG_CALL, .what = TT_CALL_KINDS },
+        { .kind = TT_ELMSG_CALL, .what = 0 },
+        { .kind = TT_ELMSG_CALL, .what = TT_CALL_SYNC },       /* that is said by OFFER */
+        { .kind = TT_ELMSG_OFFER, .what = 0 },
+        { .kind = TT_ELMSG_OFFER, .what = TT_SYNC_STRATEGIES },
+        { .kind = TT_ELMSG_OFFER, .what = TT_SYNC_SEND, .scope = TT_SYNC_SCOPES },
+        { .kind = TT_ELMSG_VOTE, .what = TT_SYNC_NOT_YET },
+        { .kind = TT_ELMSG_VOTE, .what = TT_SYNC_VOTES },
+        { .kind = TT_ELMSG_PLAN, .what = TT_SYNC_PARTS },
+        { .kind = TT_ELMSG_SYNCED, .what = TT_ROUND_STATUSES },
+        { .kind = TT_ELMSG_RESULT, .what = TT_ROUND_STATUSES },
+    };
+    struct tt_elmsg_writer w;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+        assert_false(tt_elmsg_read(&out, data, tt_elmsg_write(data, sizeof data, &bad[i])));
+    tt_elmsg_begin(&w, data, sizeof data, &(struct tt_elmsg){ .kind = TT_ELMSG_ANSWER });
+    tt_elmsg_add_op(&w, &(struct tt_op_entry){ .state = TT_OP_FINAL, .tag = TT_ELASTIC_TAGS, .n = 1 });
+    assert_false(tt_elmsg_read(&out, data, tt_elmsg_end(&w)));
+    tt_elmsg_begin(&w, data, sizeof data, &(struct tt_elmsg){ .kind = TT_ELMSG_ANSWER });
+    tt_elmsg_add_op(&w, &(struct tt_op_entry){ .state = TT_OP_NONE, .tag = 1, .n = 1 });
+    assert_false(tt_elmsg_read(&out, data, tt_elmsg_end(&w)));
+    memset(data, 0xff, sizeof data);        /* a list that says it has more entries than there are bytes */
+    tt_elmsg_write(data, sizeof data, &(struct tt_elmsg){ .kind = TT_ELMSG_READY });
+    memset(data + 10, 0xff, 4);
+    assert_false(tt_elmsg_read(&out, data, 14));
+}
+
+static void what_does_not_fit_is_not_written(void **state)
+{
+    uint8_t data[64];
+    const struct tt_elmsg in = { .kind = TT_ELMSG_RESULT };
+
+    (void)state;
+    for (size_t cap = 0; cap < sizeof data; cap++) {
+        const size_t bytes = tt_elmsg_write(data, cap, &in);
+
+        assert_true(bytes == 0 || bytes <= cap);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_message_comes_back_as_it_was_written),
+        cmocka_unit_test(what_a_member_offers_comes_back),
+        cmocka_unit_test(lists_come_back_in_order),
+        cmocka_unit_test(a_message_is_taken_whole_or_not_at_all),
+        cmocka_unit_test(values_out_of_range_are_refused),
+        cmocka_unit_test(what_does_not_fit_is_not_written),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,63 @@
+/* A search that finds nothing may be blind. So mistakes are put into the machines, one at a time, and the histories must find each. */
+#include "support/unit.h"
+
+#include <stdio.h>
+#include "elastic/planted.h"
+#include "run.h"
+
+#define HISTORIES_MAX 20000
+
+int tt_planted_bug;
+
+static const char *const bugs[TT_BUG_END] = {
+    [TT_BUG_RESTORE_FORGOTTEN] = "the restore is forgotten after local success",
+    [TT_BUG_DEAD_VOTER_COUNTED] = "a dead voter is still counted",
+    [TT_BUG_VERDICT_NOT_UNIFORM] = "the verdict is not uniform",
+    [TT_BUG_STALE_EPOCH_ACCEPTED] = "a stale epoch is accepted",
+    [TT_BUG_JOURNAL_AFTER_REPLY] = "the journal is written after the reply",
+    [TT_BUG_TAG_REUSED] = "a tag is reused",
+    [TT_BUG_HALF_ADMITTED] = "a newcomer is admitted to half the members",
+    [TT_BUG_COUNTED_TWICE] = "an operation counts twice",
+    [TT_BUG_REVISION_OFF_BY_ONE] = "a revision is off by one",
+    [TT_BUG_SENDER_DEATH_IGNORED] = "the death of who sends the state is ignored",
+    [TT_BUG_ROUND_FORGOTTEN] = "a round that is not in the journal is forgotten",
+};
+
+static void histories_find_every_planted_bug(void **state)
+{
+    struct run_sum sum = { 0 };
+    char why[2000];
+
+    (void)state;
+    for (tt_planted_bug = TT_BUG_NONE + 1; tt_planted_bug < TT_BUG_END; tt_planted_bug++) {
+        uint64_t seed = 1;
+
+        while (seed <= HISTORIES_MAX && run_play(seed, &sum, why, sizeof why))
+            seed++;
+        if (seed > HISTORIES_MAX)
+            fail_msg("%d histories did not find that %s", HISTORIES_MAX, bugs[tt_planted_bug]);
+        print_message("%s: found by history %llu, %.120s\n", bugs[tt_planted_bug], (unsigned long long)seed, why);
+    }
+    tt_planted_bug = TT_BUG_NONE;
+}
+
+static void without_one_they_find_nothing(void **state)
+{
+    struct run_sum sum = { 0 };
+    char why[2000];
+
+    (void)state;
+    for (uint64_t seed = 1; seed <= 100; seed++)
+        if (!run_play(seed, &sum, why, sizeof why))
+            fail_msg("seed %llu: %s", (unsigned long long)seed, why);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(histories_find_every_planted_bug),
+        cmocka_unit_test(without_one_they_find_nothing),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

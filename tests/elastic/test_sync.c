@@ -1,0 +1,547 @@
+/* What the coordinator decides of shared state: who wins, who receives, who goes, and that nothing changes where a sync fails. */
+#include "support/unit.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include "base/clock.h"
+#include "elastic/coord.h"
+
+#define MEMBERS 24u
+#define LEASE_NS (100 * TT_MS)
+#define P TT_SYNC_POPULAR
+#define R TT_SYNC_RECEIVE
+#define S TT_SYNC_SEND
+
+struct heard {
+    struct tt_elmsg plan, synced;
+    uint64_t holders[TT_SYNC_HOLDERS_MAX];
+};
+
+static struct fixture {
+    struct tt_coord c;
+    struct tt_coord_member members[MEMBERS];
+    uint32_t order[MEMBERS];
+    uint8_t *scratch;
+    struct tt_coord_conn conns[MEMBERS];
+    struct heard heard[MEMBERS];
+    uint8_t records[1 << 16];
+    size_t nrecords;
+    uint64_t now_ns;
+} f;
+
+static void on_act(void *context, const struct tt_coord_act *act)
+{
+    const uint32_t bytes = (uint32_t)act->bytes;
+    struct heard *heard;
+    struct tt_elmsg m;
+
+    (void)context;
+    if (act->kind == TT_COORD_ACT_LOG) {
+        assert_true(f.nrecords + 4 + bytes <= sizeof f.records);
+        memcpy(f.records + f.nrecords, &bytes, 4);
+        memcpy(f.records + f.nrecords + 4, act->data, bytes);
+        f.nrecords += 4 + bytes;
+    }
+    if (act->kind != TT_COORD_ACT_SEND)
+        return;
+    assert_true(tt_elmsg_read(&m, act->data, act->bytes));
+    heard = &f.heard[act->conn - f.conns];
+    if (m.kind == TT_ELMSG_SYNCED)
+        heard->synced = m;
+    if (m.kind == TT_ELMSG_PLAN) {
+        heard->plan = m;
+        for (uint32_t i = 0; i < m.nlist; i++)
+            heard->holders[i] = tt_elmsg_next_id(&m);
+    }
+}
+
+static void say(uint32_t i, const struct tt_elmsg *m)
+{
+    uint8_t data[512];
+    const size_t bytes = tt_elmsg_write(data, sizeof data, m);
+
+    tt_coord_step(
+        &f.c, &(struct tt_coord_event){ .kind = TT_COORD_EV_FRAME, .conn = &f.conns[i], .data = data, .bytes = bytes },
+        f.now_ns);
+}
+
+static void join(uint32_t i, uint32_t nroles)
+{
+    struct tt_elmsg m = {
+        .kind = TT_ELMSG_JOIN, .nroles = nroles, .group = i / nroles, .role = i % nroles, .text = "run"
+    };
+
+    m.cookie[0] = (uint8_t)(i + 1);
+    tt_coord_step(&f.c, &(struct tt_coord_event){ .kind = TT_COORD_EV_OPEN, .conn = &f.conns[i] }, f.now_ns);
+    say(i, &m);
+}
+
+static void start(void)
+{
+    struct tt_coord_conf conf = { .run = "run",
+                                  .lease_ns = LEASE_NS,
+                                  .grace_ns = LEASE_NS / 4,
+                                  .members = f.members,
+                                  .members_max = MEMBERS,
+                                  .order = f.order,
+                                  .scratch = f.scratch,
+                                  .emit = on_act };
+
+    tt_coord_init(&f.c, &conf, f.now_ns);
+    for (size_t at = 0; at < f.nrecords;) {
+        uint32_t bytes;
+
+        memcpy(&bytes, f.records + at, 4);
+        assert_true(tt_coord_replay(&f.c, f.records + at + 4, bytes));
+        at += 4 + bytes;
+    }
+    tt_coord_start(&f.c, f.now_ns);
+}
+
+/* Members first..first + n come, and are a view with those who are there. */
+static void come(uint32_t first, uint32_t n, uint32_t nroles)
+{
+    for (uint32_t i = first; i < first + n; i++)
+        join(i, nroles);
+    for (uint32_t i = 0; i < first + n; i++) {
+        const struct tt_coord_member *m = tt_coord_find(&f.c, f.conns[i].member);
+        struct tt_elmsg call = {
+            .kind = TT_ELMSG_CALL, .what = TT_CALL_EPOCH, .flags = TT_EPOCH_ADMIT, .least = i < first ? 0 : n
+        };
+
+        if (!m || m->state == TT_COORD_LOST)
+            continue;
+        if (m->state == TT_COORD_IN_VIEW) {
+            call.epoch = f.c.epoch;
+            call.number = f.c.round;
+        }
+        say(i, &call);
+    }
+    for (uint32_t i = 0; i < first + n; i++)
+        if (tt_coord_find(&f.c, f.conns[i].member))
+            say(i, &(struct tt_elmsg){ .kind = TT_ELMSG_READY, .number = f.c.proposal });
+    for (uint32_t i = first; i < first + n; i++)
+        assert_int_equal(tt_coord_find(&f.c, f.conns[i].member)->state, TT_COORD_IN_VIEW);
+}
+
+static void begin(uint32_t n, uint32_t nroles)
+{
+    uint8_t *scratch = f.scratch ? f.scratch : malloc(TT_ELMSG_BYTES_MAX);
+
+    assert_non_null(scratch);
+    f = (struct fixture){ .scratch = scratch, .now_ns = 1 };
+    start();
+    come(0, n, nroles);
+}
+
+/* The next sync's number, in scope 0 unless said otherwise. */
+static uint64_t number(uint16_t scope)
+{
+    const struct tt_coord_scope *s = &f.c.scopes[scope];
+
+    return (s->epoch == f.c.epoch ? s->number : 0) + 1;
+}
+
+struct offer {
+    uint8_t strategy;
+    uint64_t revision;
+    uint32_t content, keys;
+    uint8_t flags;
+};
+
+static void offer_in(uint32_t i, uint16_t scope, struct offer o)
+{
+    f.heard[i] = (struct heard){ 0 };
+    say(i, &(struct tt_elmsg){ .kind = TT_ELMSG_OFFER,
+                               .what = o.strategy,
+                               .flags = o.flags,
+                               .epoch = f.c.epoch,
+                               .number = number(scope),
+                               .value = o.revision,
+                               .scope = scope,
+                               .keys = { { o.keys } },
+                               .hash = { { o.content } } });
+}
+
+static void offer(uint32_t i, struct offer o)
+{
+    offer_in(i, 0, o);
+}
+
+static void vote_of(uint32_t i, uint8_t what, uint16_t scope)
+{
+    say(i, &(struct tt_elmsg){ .kind = TT_ELMSG_VOTE,
+                               .what = what,
+                               .other = f.heard[i].plan.other,
+                               .epoch = f.c.epoch,
+                               .number = number(scope),
+                               .scope = scope });
+}
+
+static void vote(uint32_t i, uint8_t what)
+{
+    vote_of(i, what, 0);
+}
+
+static void leave(uint32_t i)
+{
+    say(i, &(struct tt_elmsg){ .kind = TT_ELMSG_LEAVE, .what = TT_LEAVE_NOW });
+}
+
+static uint8_t state_of(uint32_t i)
+{
+    const struct tt_coord_member *m = tt_coord_find(&f.c, f.conns[i].member);
+
+    return m ? m->state : TT_COORD_UNKNOWN;
+}
+
+/* SYNCED came to i: 0 none did, else 1 + what. */
+static uint32_t ended(uint32_t i)
+{
+    return f.heard[i].synced.kind ? 1u + f.heard[i].synced.what : 0;
+}
+
+#define assert_ended(i, status, revision)                                                                              \
+    do {                                                                                                               \
+        assert_int_equal(ended(i), 1 + (status));                                                                      \
+        assert_int_equal(f.heard[i].synced.value, revision);                                                           \
+    } while (0)
+
+/* All of n have the same at this revision. */
+static void agree_on(uint32_t n, uint64_t revision, uint32_t content)
+{
+    for (uint32_t i = 0; i < n; i++)
+        offer(i, (struct offer){ P, revision, content, 0, 0 });
+    for (uint32_t i = 0; i < n; i++)
+        assert_ended(i, TT_ROUND_SAME, revision);
+}
+
+static void the_most_common_content_wins_and_is_final_once_all_have_it(void **state)
+{
+    (void)state;
+    begin(5, 1);
+    offer(0, (struct offer){ P, 70, 1, 0, 0 });
+    offer(1, (struct offer){ P, 70, 2, 0, 0 });
+    offer(2, (struct offer){ P, 70, 2, 0, 0 });
+    offer(3, (struct offer){ P, 12, 3, 0, 0 });
+    assert_int_equal(f.heard[0].plan.kind, 0);
+    offer(4, (struct offer){ P, 70, 2, 0, 0 });
+    for (uint32_t i = 0; i < 5; i++) {
+        assert_int_equal(f.heard[i].plan.what, i == 0 || i == 3 ? TT_SYNC_RECEIVES : TT_SYNC_HOLDS);
+        assert_int_equal(f.heard[i].plan.hash.word[0], 2);
+        assert_int_equal(f.heard[i].plan.nlist, i == 0 || i == 3 ? 3 : 0);
+    }
+    vote(3, TT_SYNC_GOT);
+    assert_int_equal(ended(0), 0);
+    assert_false(f.c.scopes[0].known);
+    vote(0, TT_SYNC_GOT);
+    for (uint32_t i = 0; i < 5; i++)
+        assert_ended(i, TT_ROUND_OK, 70);
+    agree_on(5, 71, 9);
+}
+
+static void of_equally_common_ones_the_oldest_members_wins(void **state)
+{
+    (void)state;
+    begin(4, 1);
+    for (uint32_t i = 0; i < 4; i++)
+        offer(3 - i, (struct offer){ P, 1, 1 + (3 - i) % 2, 0, 0 });
+    for (uint32_t i = 0; i < 4; i++)
+        assert_int_equal(f.heard[i].plan.what, i % 2 ? TT_SYNC_RECEIVES : TT_SYNC_HOLDS);
+}
+
+static void who_is_ahead_or_has_other_keys_goes_and_the_others_go_on(void **state)
+{
+    (void)state;
+    begin(6, 1);
+    agree_on(6, 5, 1);
+    offer(0, (struct offer){ P, 6, 1, 0, 0 });
+    offer(1, (struct offer){ P, 7, 1, 0, 0 });     /* a jump */
+    offer(2, (struct offer){ P, 6, 2, 9, 0 });     /* other arrays */
+    offer(3, (struct offer){ P, 3, 4, 0, 0 });     /* behind */
+    offer(4, (struct offer){ P, 6, 1, 0, 0 });
+    offer(5, (struct offer){ P, 6, 5, 0, 0 });
+    assert_int_equal(state_of(1), TT_COORD_LOST);
+    assert_int_equal(state_of(2), TT_COORD_LOST);
+    assert_int_equal(f.heard[3].plan.what, TT_SYNC_RECEIVES);
+    assert_int_equal(f.heard[5].plan.what, TT_SYNC_RECEIVES);
+    vote(3, TT_SYNC_GOT);
+    vote(5, TT_SYNC_GOT);
+    assert_ended(0, TT_ROUND_OK, 6);
+    assert_ended(3, TT_ROUND_OK, 6);
+}
+
+static void senders_must_win_and_receivers_are_no_candidates(void **state)
+{
+    (void)state;
+    begin(6, 1);
+    agree_on(6, 5, 1);
+    offer(0, (struct offer){ R, 6, 7, 0, 0 });     /* most common, but nobody's to send */
+    offer(1, (struct offer){ R, 6, 7, 0, 0 });
+    offer(2, (struct offer){ R, 6, 7, 0, 0 });
+    offer(3, (struct offer){ S, 6, 2, 0, 0 });
+    offer(4, (struct offer){ S, 6, 2, 0, 0 });
+    offer(5, (struct offer){ S, 6, 3, 0, 0 });
+    assert_int_equal(state_of(5), TT_COORD_LOST);
+    for (uint32_t i = 0; i < 3; i++) {
+        assert_int_equal(f.heard[i].plan.what, TT_SYNC_RECEIVES);
+        vote(i, TT_SYNC_GOT);
+    }
+    assert_ended(4, TT_ROUND_OK, 6);
+}
+
+static void popular_goes_with_popular_alone_and_nothing_changes(void **state)
+{
+    (void)state;
+    begin(3, 1);
+    agree_on(3, 5, 1);
+    offer(0, (struct offer){ P, 6, 1, 0, 0 });
+    offer(1, (struct offer){ S, 6, 1, 0, 0 });
+    offer(2, (struct offer){ P, 6, 1, 0, 0 });
+    for (uint32_t i = 0; i < 3; i++)
+        assert_int_equal(ended(i), 1 + TT_ROUND_MISMATCH);
+    agree_on(3, 6, 2);
+}
+
+static void a_sync_and_another_call_of_one_scope_are_a_mismatch(void **state)
+{
+    (void)state;
+    begin(2, 1);
+    offer(0, (struct offer){ P, 6, 1, 0, 0 });
+    say(1, &(struct tt_elmsg){
+               .kind = TT_ELMSG_CALL, .what = TT_CALL_AGREE, .epoch = f.c.epoch, .number = f.c.round, .value = 1 });
+    assert_int_equal(ended(0), 1 + TT_ROUND_MISMATCH);
+    assert_int_equal(f.heard[0].synced.other, f.conns[1].member);
+}
+
+static void nobody_willing_is_an_error_on_all(void **state)
+{
+    (void)state;
+    begin(3, 1);
+    agree_on(3, 5, 1);
+    for (uint32_t i = 0; i < 3; i++)
+        offer(i, (struct offer){ R, 6, i, 0, 0 });
+    for (uint32_t i = 0; i < 3; i++)
+        assert_ended(i, TT_ROUND_NOBODY, 5);
+    for (uint32_t i = 0; i < 3; i++)
+        offer(i, (struct offer){ P, 5, i, 0, 0 });     /* all behind: who forgot to raise it is no candidate */
+    assert_ended(2, TT_ROUND_NOBODY, 5);
+    assert_int_equal(tt_coord_count(&f.c, TT_COORD_IN_VIEW), 3);
+    agree_on(3, 6, 2);
+}
+
+static void a_holder_that_dies_is_replaced_by_others_and_by_who_has_received(void **state)
+{
+    (void)state;
+    begin(4, 1);
+    offer(0, (struct offer){ S, 1, 1, 0, 0 });
+    offer(1, (struct offer){ S, 1, 1, 0, 0 });
+    offer(2, (struct offer){ R, 0, 0, 0, 0 });
+    offer(3, (struct offer){ R, 0, 0, 0, 0 });
+    leave(0);
+    assert_int_equal(f.heard[3].plan.nlist, 1);
+    assert_int_equal(f.heard[3].holders[0], f.conns[1].member);
+    vote(2, TT_SYNC_GOT);
+    leave(1);
+    assert_int_equal(f.heard[3].plan.nlist, 1);
+    assert_int_equal(f.heard[3].holders[0], f.conns[2].member);
+    vote(3, TT_SYNC_GOT);
+    assert_ended(2, TT_ROUND_OK, 1);
+    assert_ended(3, TT_ROUND_OK, 1);
+}
+
+static void with_the_last_holder_the_sync_is_lost_and_nothing_has_changed(void **state)
+{
+    (void)state;
+    begin(3, 1);
+    agree_on(3, 5, 1);
+    offer(0, (struct offer){ S, 6, 1, 0, 0 });
+    offer(1, (struct offer){ R, 6, 2, 0, 0 });
+    offer(2, (struct offer){ R, 6, 3, 0, 0 });
+    leave(0);
+    assert_ended(1, TT_ROUND_LOST, 5);
+    assert_ended(2, TT_ROUND_LOST, 5);
+    offer(1, (struct offer){ S, 6, 2, 0, 0 });
+    offer(2, (struct offer){ R, 6, 3, 0, 0 });
+    vote(2, TT_SYNC_GOT);
+    assert_ended(1, TT_ROUND_OK, 6);
+}
+
+static void a_receiver_that_dies_is_dropped_and_one_that_cannot_fails_all(void **state)
+{
+    (void)state;
+    begin(3, 1);
+    offer(0, (struct offer){ S, 4, 1, 0, 0 });
+    offer(1, (struct offer){ R, 0, 2, 0, 0 });
+    offer(2, (struct offer){ R, 0, 3, 0, 0 });
+    vote(1, TT_SYNC_GOT);
+    leave(2);
+    assert_ended(0, TT_ROUND_OK, 4);
+    offer(0, (struct offer){ S, 5, 1, 0, 0 });
+    offer(1, (struct offer){ R, 0, 2, 0, 0 });
+    vote(1, TT_SYNC_UNABLE);
+    assert_ended(0, TT_ROUND_NOT_RECEIVED, 4);
+    assert_int_equal(f.heard[0].synced.id, f.conns[1].member);
+    assert_int_equal(tt_coord_count(&f.c, TT_COORD_IN_VIEW), 2);
+}
+
+static void a_deadline_takes_an_offer_back_and_ends_a_sync_that_is_under_way(void **state)
+{
+    const struct tt_elmsg back = { .kind = TT_ELMSG_WITHDRAW, .epoch = 1, .number = 1 };
+
+    (void)state;
+    begin(2, 1);
+    offer(0, (struct offer){ S, 4, 1, 0, 0 });
+    say(0, &back);
+    assert_int_equal(ended(0), 1 + TT_ROUND_TIMEOUT);
+    offer(0, (struct offer){ S, 4, 1, 0, 0 });
+    offer(1, (struct offer){ R, 0, 2, 0, 0 });
+    assert_int_equal(f.heard[1].plan.what, TT_SYNC_RECEIVES);
+    say(0, &back);
+    for (uint32_t i = 0; i < 2; i++) {
+        assert_ended(i, TT_ROUND_ABANDONED, 0);
+        assert_int_equal(f.heard[i].synced.id, f.conns[0].member);
+    }
+    assert_false(f.c.scopes[0].known);
+}
+
+static void a_receiver_that_more_contradict_is_lost(void **state)
+{
+    (void)state;
+    begin(4, 1);
+    offer(0, (struct offer){ S, 4, 1, 0, 0 });
+    offer(1, (struct offer){ S, 4, 1, 0, 0 });
+    offer(2, (struct offer){ R, 0, 2, 0, 0 });
+    offer(3, (struct offer){ R, 0, 2, 0, 0 });
+    vote(2, TT_SYNC_BAD);
+    assert_int_equal(state_of(2), TT_COORD_IN_VIEW); /* not before all have said theirs */
+    vote(3, TT_SYNC_GOT);
+    assert_int_equal(state_of(2), TT_COORD_LOST);
+    assert_ended(0, TT_ROUND_OK, 4);
+}
+
+static void a_holder_that_more_contradict_is_lost(void **state)
+{
+    (void)state;
+    begin(3, 1);
+    agree_on(3, 5, 1);
+    offer(0, (struct offer){ S, 6, 1, 0, 0 });
+    offer(1, (struct offer){ R, 0, 2, 0, 0 });
+    offer(2, (struct offer){ R, 0, 2, 0, 0 });
+    vote(1, TT_SYNC_BAD);
+    vote(2, TT_SYNC_BAD);
+    assert_int_equal(state_of(0), TT_COORD_LOST);
+    assert_ended(1, TT_ROUND_LOST, 5);
+}
+
+static void a_new_cohort_goes_on_with_the_last_state_or_says_that_it_takes_another(void **state)
+{
+    (void)state;
+    begin(2, 1);
+    agree_on(2, 5, 1);
+    leave(0);
+    leave(1);
+    come(2, 2, 1);
+    offer(2, (struct offer){ P, 6, 1, 0, 0 });
+    offer(3, (struct offer){ P, 5, 2, 0, 0 });
+    for (uint32_t i = 2; i < 4; i++)
+        assert_ended(i, TT_ROUND_OTHER_STATE, 5);
+    offer(2, (struct offer){ P, 5, 1, 0, 0 });     /* a checkpoint of the last sync */
+    offer(3, (struct offer){ P, 4, 2, 0, 0 });
+    assert_int_equal(f.heard[3].plan.what, TT_SYNC_RECEIVES);
+    vote(3, TT_SYNC_GOT);
+    assert_ended(2, TT_ROUND_OK, 5);
+    for (uint32_t i = 2; i < 4; i++)
+        offer(i, (struct offer){ P, 6, 3, 0, 0 });
+    assert_ended(3, TT_ROUND_SAME, 6);
+    for (uint32_t i = 2; i < 4; i++)
+        offer(i, (struct offer){ P, 2, 4, 9, TT_OFFER_INSTEAD });      /* all say so: other arrays, an older revision */
+    assert_ended(2, TT_ROUND_SAME, 2);
+}
+
+static void roles_sync_apart(void **state)
+{
+    (void)state;
+    begin(4, 2); /* groups of roles 0 and 1: members 0, 1 and 2, 3 */
+    offer_in(0, 1, (struct offer){ S, 3, 1, 0, 0 });
+    offer_in(1, 2, (struct offer){ P, 9, 2, 0, 0 });
+    offer_in(3, 2, (struct offer){ P, 9, 2, 0, 0 });
+    assert_ended(1, TT_ROUND_SAME, 9);
+    assert_int_equal(ended(0), 0);
+    offer_in(2, 1, (struct offer){ R, 0, 3, 0, 0 });
+    vote_of(2, TT_SYNC_GOT, 1);
+    assert_ended(0, TT_ROUND_OK, 3);
+    assert_int_equal(f.c.scopes[2].revision, 9);
+    offer_in(0, 2, (struct offer){ P, 10, 2, 0, 0 }); /* not its own */
+    assert_int_equal(state_of(0), TT_COORD_LOST);
+}
+
+/* Killed between any two of its records, and once more from a shorter journal. */
+static void a_coordinator_that_restarts_goes_on_where_it_was(void **state)
+{
+    (void)state;
+    for (int snapshot = 0; snapshot < 2; snapshot++) {
+        begin(3, 1);
+        agree_on(3, 5, 1);
+        offer(0, (struct offer){ S, 6, 2, 0, 0 });
+        offer(1, (struct offer){ S, 6, 2, 0, 0 });
+        offer(2, (struct offer){ R, 0, 3, 0, 0 });
+        assert_int_equal(f.heard[2].plan.what, TT_SYNC_RECEIVES);
+        if (snapshot) {
+            f.nrecords = 0;
+            tt_coord_snapshot(&f.c);
+        }
+        start();
+        for (uint32_t i = 0; i < 3; i++)
+            join(i, 1);
+        offer(2, (struct offer){ R, 0, 3, 0, 0 });
+        assert_int_equal(f.heard[2].plan.nlist, 2);
+        vote(2, TT_SYNC_GOT);
+        say(0, &(struct tt_elmsg){ /* again: it had ended before this one came back */
+                                   .kind = TT_ELMSG_OFFER,
+                                   .what = S,
+                                   .epoch = f.c.epoch,
+                                   .number = number(0) - 1,
+                                   .value = 6,
+                                   .hash = { { 2 } } });
+        assert_ended(0, TT_ROUND_OK, 6);
+        assert_ended(2, TT_ROUND_OK, 6);
+        if (snapshot) {
+            f.nrecords = 0;
+            tt_coord_snapshot(&f.c);
+        }
+        start();
+        for (uint32_t i = 0; i < 3; i++)
+            join(i, 1);
+        assert_int_equal(f.c.scopes[0].revision, 6);
+        for (uint32_t i = 0; i < 3; i++)
+            offer(i, (struct offer){ P, 7, 1, 0, 0 });
+        assert_ended(1, TT_ROUND_SAME, 7);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_most_common_content_wins_and_is_final_once_all_have_it),
+        cmocka_unit_test(of_equally_common_ones_the_oldest_members_wins),
+        cmocka_unit_test(who_is_ahead_or_has_other_keys_goes_and_the_others_go_on),
+        cmocka_unit_test(senders_must_win_and_receivers_are_no_candidates),
+        cmocka_unit_test(popular_goes_with_popular_alone_and_nothing_changes),
+        cmocka_unit_test(a_sync_and_another_call_of_one_scope_are_a_mismatch),
+        cmocka_unit_test(nobody_willing_is_an_error_on_all),
+        cmocka_unit_test(a_holder_that_dies_is_replaced_by_others_and_by_who_has_received),
+        cmocka_unit_test(with_the_last_holder_the_sync_is_lost_and_nothing_has_changed),
+        cmocka_unit_test(a_receiver_that_dies_is_dropped_and_one_that_cannot_fails_all),
+        cmocka_unit_test(a_deadline_takes_an_offer_back_and_ends_a_sync_that_is_under_way),
+        cmocka_unit_test(a_receiver_that_more_contradict_is_lost),
+        cmocka_unit_test(a_holder_that_more_contradict_is_lost),
+        cmocka_unit_test(a_new_cohort_goes_on_with_the_last_state_or_says_that_it_takes_another),
+        cmocka_unit_test(roles_sync_apart),
+        cmocka_unit_test(a_coordinator_that_restarts_goes_on_where_it_was),
+    };
+    const int failures = cmocka_run_group_tests(tests, NULL, NULL);
+
+    free(f.scratch);
+    return failures;
+}

@@ -1,0 +1,357 @@
+/* The machines of elastic runs against whoever speaks to them. The first byte says whom we attack:
+ *   a coordinator     by several connections, with any frames and with messages that do make sense
+ *   a member          by a coordinator that says anything, and by peers that do
+ *   a journal         that holds anything
+ *   a transfer        of shared state, by holders that send anything and by receivers that ask for it
+ * Nothing may be read past its end (sanitizers), and what is believed must make sense. */
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include "base/clock.h"
+#include "base/status.h"
+#include "elastic/coord.h"
+#include "elastic/member.h"
+#include "elastic/transfer.h"
+
+#define NCONNS 4u
+#define MEMBERS 8u
+#define ARRAYS 3u
+#define ARRAY_BYTES (TT_HASH_BLOCK_BYTES + 100u)
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
+
+struct conn {
+    struct tt_coord_conn machine;
+    bool open;
+};
+
+struct world {
+    struct tt_coord_member members[MEMBERS];
+    uint32_t order[MEMBERS];
+    struct tt_seat view[MEMBERS], proposed[MEMBERS];
+    struct conn conns[NCONNS];
+    uint8_t scratch[TT_ELMSG_BYTES_MAX];
+    struct tt_coord c;
+    struct tt_member m;
+    struct tt_transfer t;
+    struct tt_transfer_item items[ARRAYS];
+    uint8_t list[16 * ARRAYS], coming[16 * ARRAYS], arrays[ARRAYS][ARRAY_BYTES], stages[ARRAYS][ARRAY_BYTES];
+};
+
+static volatile uint8_t sink;
+
+static void touch(const void *data, size_t bytes)
+{
+    for (size_t i = 0; i < bytes; i++)
+        sink = (uint8_t)(sink + ((const uint8_t *)data)[i]);
+}
+
+static void on_coord_act(void *context, const struct tt_coord_act *act)
+{
+    (void)context;
+    touch(act->data, act->bytes);
+    if (act->kind == TT_COORD_ACT_CLOSE)
+        ((struct conn *)act->conn)->open = false;
+}
+
+static void on_member_act(void *context, const struct tt_member_act *act)
+{
+    const struct world *w = context;
+
+    touch(act->data, act->bytes);
+    if (act->text)
+        touch(act->text, strlen(act->text));
+    if (act->kind == TT_MEMBER_ACT_VIEW)
+        tt_assert(w->m.nranks <= MEMBERS && w->m.rank < w->m.nranks && w->m.view[w->m.rank].id == w->m.id);
+    if (act->kind == TT_MEMBER_ACT_SEND_PEER)
+        tt_assert(act->rank < w->m.nranks);
+    if (act->kind == TT_MEMBER_ACT_SYNC_PLAN && w->m.sync.part == TT_SYNC_RECEIVES) {
+        for (uint32_t i = 0; i < w->m.sync.nholders; i++)
+            tt_assert(w->m.sync.holders[i] < w->m.nranks);
+        tt_member_vote(&((struct world *)context)->m, TT_SYNC_GOT, w->m.now_ns);
+    }
+}
+
+static void coord_init(struct world *w)
+{
+    const struct tt_coord_conf conf = { .run = "r",
+                                        .lease_ns = TT_SECOND,
+                                        .grace_ns = TT_SECOND / 4,
+                                        .members = w->members,
+                                        .members_max = MEMBERS,
+                                        .order = w->order,
+                                        .scratch = w->scratch,
+                                        .emit = on_coord_act,
+                                        .context = w };
+
+    tt_coord_init(&w->c, &conf, 1);
+}
+
+static void coord_event(struct world *w, uint8_t kind, struct conn *c, const void *data, size_t bytes, uint64_t now_ns)
+{
+    const struct tt_coord_event ev = { .kind = kind, .conn = c ? &c->machine : NULL, .data = data, .bytes = bytes };
+
+    tt_coord_step(&w->c, &ev, now_ns);
+}
+
+/* A message of a kind, with the input's bytes for its fields. */
+static size_t shaped(uint8_t *out, size_t cap, const uint8_t *data, size_t bytes)
+{
+    struct tt_elmsg m = { .nroles = 1, .text = "r" };
+    const uint8_t b[8] = { bytes > 0 ? data[0] : 0, bytes > 1 ? data[1] : 0, bytes > 2 ? data[2] : 0,
+                           bytes > 3 ? data[3] : 0, bytes > 4 ? data[4] : 0, bytes > 5 ? data[5] : 0 };
+    struct tt_elmsg_writer w;
+
+    m.kind = (uint8_t)(1 + b[0] % (TT_ELMSG_KINDS - 1));
+    m.what = b[1] % 8;
+    m.flags = b[1] >> 7;
+    m.epoch = b[2];
+    m.number = b[3] | (uint64_t)(b[4] & 1) << 32;
+    m.id = b[5] % 10;
+    m.value = b[4];
+    m.cookie[0] = b[2] % 6;
+    m.scope = b[1] % 3;
+    m.other = (uint64_t)b[5] << 32 | b[4];
+    m.most = b[4] >> 6;
+    m.hash.word[0] = m.keys.word[0] = b[5] % 2;
+    tt_elmsg_begin(&w, out, cap, &m);
+    for (uint32_t i = 0; i < (b[4] >> 4) && w.count_at; i++)
+        if (m.kind == TT_ELMSG_READY || m.kind == TT_ELMSG_LOST || m.kind == TT_ELMSG_LOG_VIEW ||
+            m.kind == TT_ELMSG_PLAN || m.kind == TT_ELMSG_LOG_PLAN || m.kind == TT_ELMSG_LOG_SYNC)
+            tt_elmsg_add_id(&w, i + b[5] % 3);
+        else if (m.kind == TT_ELMSG_ANSWER || m.kind == TT_ELMSG_VERDICTS)
+            tt_elmsg_add_op(&w, &(struct tt_op_entry){
+                                    .state = (uint8_t)(1 + (b[1] + i) % 4), .tag = (uint16_t)i, .n = 1 + b[3] % 3 });
+        else
+            tt_elmsg_add_seat(&w, &(struct tt_seat){ .id = i + b[5] % 3 });
+    return tt_elmsg_end(&w);
+}
+
+/* {what u8, bytes u8, data}: what's lower bits choose the connection, the upper ones what happens on it. */
+static void attack_coordinator(struct world *w, const uint8_t *data, size_t bytes)
+{
+    uint8_t message[1024];
+    uint64_t now_ns = 1;
+    struct tt_reader r;
+
+    tt_coord_start(&w->c, now_ns);
+    tt_reader_init(&r, data, bytes);
+    while (r.at < r.end) {
+        const uint8_t what = tt_read_u8(&r), n = tt_read_u8(&r);
+        const size_t have = n < (size_t)(r.end - r.at) ? n : (size_t)(r.end - r.at);
+        struct conn *c = &w->conns[what % NCONNS];
+
+        now_ns += (uint64_t)n * TT_MS;
+        if (!c->open) {
+            c->open = true;
+            coord_event(w, TT_COORD_EV_OPEN, c, NULL, 0, now_ns);
+        }
+        if (what >> 6 == 0) {
+            coord_event(w, TT_COORD_EV_FRAME, c, r.at, have, now_ns);
+        } else if (what >> 6 == 1) {
+            c->open = false;
+            coord_event(w, TT_COORD_EV_CLOSED, c, NULL, 0, now_ns);
+        } else {
+            coord_event(w, TT_COORD_EV_FRAME, c, message, shaped(message, sizeof message, r.at, have), now_ns);
+        }
+        r.at += have;
+        tt_assert(w->c.nmembers <= MEMBERS);
+    }
+}
+
+static void attack_member(struct world *w, const uint8_t *data, size_t bytes)
+{
+    struct tt_member_conf conf = { .run = "r",
+                                   .nroles = 1,
+                                   .view = w->view,
+                                   .proposed = w->proposed,
+                                   .members_max = MEMBERS,
+                                   .scratch = w->scratch,
+                                   .emit = on_member_act,
+                                   .context = w };
+    const struct tt_sync_offer offer = { .strategy = TT_SYNC_POPULAR, .revision = 1 };
+    const struct tt_elmsg epoch = { .what = TT_CALL_EPOCH, .flags = TT_EPOCH_ADMIT };
+    uint8_t message[1024];
+    uint64_t now_ns = 1;
+    struct tt_reader r;
+
+    tt_member_init(&w->m, &conf, now_ns);
+    tt_reader_init(&r, data, bytes);
+    while (r.at < r.end && !w->m.over) {
+        const uint8_t what = tt_read_u8(&r), n = tt_read_u8(&r);
+        const size_t have = n < (size_t)(r.end - r.at) ? n : (size_t)(r.end - r.at);
+
+        now_ns += (uint64_t)n * TT_MS;
+        if (!w->m.connected)
+            tt_member_connected(&w->m, now_ns);
+        if (what % 8 == 0)
+            tt_member_frame(&w->m, r.at, have, now_ns);
+        else if (what % 8 == 1)
+            tt_member_peer(&w->m, what >> 4, r.at, have, now_ns);
+        else if (what % 8 == 2)
+            tt_member_call(&w->m, &epoch, now_ns);
+        else if (what % 8 == 3 && tt_member_begin(&w->m, n, now_ns) == TUTTI_OK)
+            tt_member_complete(&w->m, n, now_ns);
+        else if (what % 8 == 4)
+            tt_member_tick(&w->m, now_ns);
+        else if (what % 8 == 5 && what & 0x80)
+            tt_member_sync(&w->m, &offer, now_ns);
+        else if (what % 8 == 5 && what & 0x40)
+            tt_member_cancel(&w->m, now_ns);
+        else
+            tt_member_frame(&w->m, message, shaped(message, sizeof message, r.at, have), now_ns);
+        r.at += have;
+    }
+}
+
+static void attack_journal(struct world *w, const uint8_t *data, size_t bytes)
+{
+    const struct tt_elmsg begin = { .kind = TT_ELMSG_LOG_START, .number = 1, .text = "r" };
+    uint8_t message[1024];
+    struct tt_reader r;
+    bool good = tt_coord_replay(&w->c, message, tt_elmsg_write(message, sizeof message, &begin));
+
+    tt_reader_init(&r, data, bytes);
+    while (r.at < r.end && good) {
+        const uint8_t what = tt_read_u8(&r), n = tt_read_u8(&r);
+        const size_t have = n < (size_t)(r.end - r.at) ? n : (size_t)(r.end - r.at);
+
+        good = what % 2 ? tt_coord_replay(&w->c, r.at, have)
+                        : tt_coord_replay(&w->c, message, shaped(message, sizeof message, r.at, have));
+        r.at += have;
+    }
+    tt_assert(w->c.nmembers <= MEMBERS);
+    if (!good)
+        return;
+    tt_coord_snapshot(&w->c);
+    tt_coord_start(&w->c, 1);
+    coord_event(w, TT_COORD_EV_TICK, NULL, NULL, 0, 2 * TT_SECOND);
+}
+
+static void *stage(void *context, uint32_t array, uint64_t bytes)
+{
+    struct world *w = context;
+
+    tt_assert(array < ARRAYS && bytes <= ARRAY_BYTES);
+    return w->stages[array];
+}
+
+static void on_transfer_act(void *context, const struct tt_transfer_act *act)
+{
+    struct world *w = context;
+
+    touch(act->head, act->head_bytes);
+    touch(act->body, act->body_bytes);
+    if (act->kind == TT_TRANSFER_ACT_VOTE && act->vote == TT_SYNC_GOT)
+        for (uint32_t i = 0; i < ARRAYS; i++)
+            tt_assert(w->items[i].here && w->items[i].got <= w->items[i].bytes);
+}
+
+/* A message as members send it: {flags, array, offset, bytes u8}. What won is arrays of zeros. Returns its bytes. */
+static size_t shaped_piece(uint8_t *out, size_t cap, const uint8_t *theirs, const uint8_t *data, size_t have)
+{
+    const uint8_t flags = have > 0 ? data[0] : 0;
+    const uint32_t array = have > 1 && data[1] < 8 ? data[1] : TT_TRANSFER_LIST;
+    const uint64_t offset = have > 2 ? (uint64_t)data[2] * (TT_HASH_BLOCK_BYTES / 2) : 0;
+    const uint32_t bytes = have > 3 ? data[3] * (flags & 4 ? TT_HASH_BLOCK_BYTES / 128 : 1u) : 16 * ARRAYS;
+    struct tt_hash_stream h;
+    struct tt_hash_sum sum;
+    struct tt_writer w;
+    uint8_t *body;
+
+    tt_writer_init(&w, out, cap);
+    tt_write_u8(&w, TT_ELASTIC_VERSION);
+    tt_write_u8(&w, flags & 1 ? 0xc1 : 0xc2);
+    tt_write_u16(&w, 0);
+    tt_write_u64(&w, 0);
+    tt_write_u64(&w, 0);
+    tt_write_u32(&w, array);
+    tt_write_u64(&w, offset);
+    tt_write_u32(&w, bytes);
+    if (flags & 1)
+        return tt_writer_bytes(&w);
+    body = w.at + 16;
+    memset(body, 0, bytes);
+    if (array == TT_TRANSFER_LIST)
+        memcpy(body, theirs, bytes < 16 * ARRAYS ? bytes : 16 * ARRAYS);
+    tt_hash_begin(&h, offset / TT_HASH_BLOCK_BYTES);
+    tt_hash_add(&h, body, bytes);
+    sum = tt_hash_end(&h);
+    for (int i = 0; i < 4; i++)
+        tt_write_u32(&w, flags & 2 ? flags : sum.word[i]);
+    return tt_writer_bytes(&w) + bytes;
+}
+
+/* {what u8, bytes u8, data}: a plan, time, anything, or what is like a message. */
+static void attack_transfer(struct world *w, const uint8_t *data, size_t bytes)
+{
+    static uint8_t message[TT_TRANSFER_HEAD_BYTES + 2 * TT_HASH_BLOCK_BYTES];
+    static const uint8_t zeros[ARRAY_BYTES];
+    const struct tt_transfer_conf conf = { .narrays = ARRAYS,
+                                           .items = w->items,
+                                           .list = w->list,
+                                           .coming = w->coming,
+                                           .piece_bytes = TT_HASH_BLOCK_BYTES,
+                                           .patience_ns = TT_SECOND,
+                                           .stage = stage,
+                                           .emit = on_transfer_act,
+                                           .context = w };
+    static const uint64_t sizes[ARRAYS] = { ARRAY_BYTES, 0, 10 };
+    struct tt_sync_array arrays[ARRAYS] = { { .bytes = 0 } };
+    struct tt_hash hashes[ARRAYS], content;
+    uint8_t theirs[16 * ARRAYS];
+    struct tt_reader r;
+    uint64_t now_ns = 1;
+
+    for (uint32_t i = 0; i < ARRAYS; i++) {
+        w->items[i] = (struct tt_transfer_item){ .bytes = sizes[i], .data = w->arrays[i] };
+        hashes[i] = tt_hash_of(zeros, sizes[i]);
+    }
+    tt_sync_list(theirs, arrays, hashes, ARRAYS);
+    memcpy(w->list, theirs, sizeof theirs);
+    w->list[0] ^= 1;
+    w->list[16 * (ARRAYS - 1)] ^= 1;
+    content = tt_sync_content(theirs, ARRAYS);
+    tt_transfer_init(&w->t, &conf, now_ns);
+    tt_reader_init(&r, data, bytes);
+    while (r.at < r.end) {
+        const uint8_t what = tt_read_u8(&r), n = tt_read_u8(&r);
+        const size_t have = n < (size_t)(r.end - r.at) ? n : (size_t)(r.end - r.at);
+        const uint32_t holders[2] = { what >> 4, 1 + (what >> 5) };
+
+        now_ns += (uint64_t)n * TT_MS;
+        if (what % 4 == 0) {
+            tt_transfer_plan(&w->t, (uint8_t)(1 + n % 3), n & 8 ? &content : &(struct tt_hash){ { n } }, holders,
+                             n & 16 ? 2 : 1, now_ns);
+        } else if (what % 4 == 1) {
+            tt_transfer_tick(&w->t, now_ns);
+        } else if (what % 4 == 2) {
+            tt_transfer_peer(&w->t, what >> 4, r.at, have, now_ns);
+        } else {
+            tt_transfer_peer(&w->t, what >> 4, message, shaped_piece(message, sizeof message, theirs, r.at, have),
+                             now_ns);
+        }
+        r.at += have;
+    }
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
+{
+    static struct world w;
+
+    if (bytes < 1)
+        return 0;
+    memset(w.conns, 0, sizeof w.conns);
+    coord_init(&w);
+    if (data[0] % 4 == 0)
+        attack_coordinator(&w, data + 1, bytes - 1);
+    else if (data[0] % 4 == 1)
+        attack_member(&w, data + 1, bytes - 1);
+    else if (data[0] % 4 == 3)
+        attack_transfer(&w, data + 1, bytes - 1);
+    else
+        attack_journal(&w, data + 1, bytes - 1);
+    return 0;
+}

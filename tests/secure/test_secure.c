@@ -1,0 +1,161 @@
+#include "secure/secure.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "base/status.h"
+#include "secure/ends.h"
+#include "secure/papers.h"
+#include "support/unit.h"
+
+static struct papers papers;
+
+static int set_up(void **state)
+{
+    (void)state;
+    tt_log_set(TT_LOG_NONE);    /* what is refused here is refused on purpose */
+    papers_make(&papers);
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    papers_remove(&papers);
+    return 0;
+}
+
+static void refuse(const struct tt_secure_conf *conf, const char *because, const char *naming)
+{
+    struct tt_secure *s = NULL;
+
+    assert_int_equal(tt_secure_create(&s, conf), TUTTI_ERR_INVALID);
+    assert_null(s);
+    if (!strstr(tutti_last_error(), because) || !strstr(tutti_last_error(), naming))
+        fail_msg("\"%s\" does not say \"%s\" of \"%s\"", tutti_last_error(), because, naming);
+}
+
+static void a_token_that_can_be_found_by_trying_is_refused(void **state)
+{
+    (void)state;
+    refuse(&(struct tt_secure_conf){ .mode = TT_SECURE_TOKEN }, "at least 16", "0");
+    refuse(&(struct tt_secure_conf){ .mode = TT_SECURE_TOKEN, .token = "" }, "at least 16", "0");
+    refuse(&(struct tt_secure_conf){ .mode = TT_SECURE_TOKEN, .token = "fifteen letters" }, "at least 16", "15");
+    tt_secure_destroy(ends_secure("sixteen letters."));
+}
+
+static void a_file_that_is_none_is_named_with_its_reason(void **state)
+{
+    const struct tt_secure_conf good = papers_conf(&papers, PAPER_MEMBER);
+    struct tt_secure_conf c;
+
+    (void)state;
+    c = good, c.certificate = NULL;
+    refuse(&c, "there is no", "certificate");
+    c = good, c.key = NULL;
+    refuse(&c, "there is no", "key");
+    c = good, c.authority = NULL;
+    refuse(&c, "there is no", "authority");
+    c = good, c.certificate = "/no/such/file";
+    refuse(&c, "No such file", c.certificate);
+    c = good, c.key = "/no/such/file";
+    refuse(&c, "No such file", c.key);
+    c = good, c.authority = "/no/such/file";
+    refuse(&c, "No such file", c.authority);
+    c = good, c.certificate = papers.garbage;
+    refuse(&c, "start line", c.certificate);
+    c = good, c.key = papers.garbage;
+    refuse(&c, "without passphrase", c.key);
+    c = good, c.authority = papers.garbage;
+    refuse(&c, "must be a certificate", c.authority);
+    c = good, c.key = papers.locked;
+    refuse(&c, "without passphrase", c.key);
+    c = good, c.key = papers.key[PAPER_MEMBER_TOO];
+    refuse(&c, "mismatch", c.key);
+}
+
+static void a_certificate_that_nobody_will_accept_is_refused_at_once(void **state)
+{
+    struct tt_secure_conf c = papers_conf(&papers, PAPER_EXPIRED);
+
+    (void)state;
+    refuse(&c, "expired", papers.certificate[PAPER_EXPIRED]);
+    c = papers_conf(&papers, PAPER_EARLY);
+    refuse(&c, "not yet valid", papers.certificate[PAPER_EARLY]);
+    c = papers_conf(&papers, PAPER_STRANGER);
+    c.authority = papers.authority;
+    refuse(&c, papers.authority, papers.certificate[PAPER_STRANGER]);
+    c = papers_conf(&papers, PAPER_SERVER); /* members are both, servers and clients */
+    refuse(&c, "ssl_client", papers.certificate[PAPER_SERVER]);
+}
+
+static void members_of_one_authority_come_together(void **state)
+{
+    struct tt_secure *one = papers_secure(&papers, PAPER_MEMBER), *two = papers_secure(&papers, PAPER_MEMBER_TOO);
+    struct ends e;
+
+    (void)state;
+    for (int i = 0; i < 4; i++) {
+        ends_open(&e, i < 2 ? one : two, i < 2 ? two : one, i % 2);
+        assert_int_equal(ends_shake(&e), 0);
+        ends_close(&e);
+    }
+    tt_secure_destroy(one);
+    tt_secure_destroy(two);
+}
+
+/* Neither end may become ready for more than the other's first look; both say why. */
+static void part(struct tt_secure *connects, struct tt_secure *accepts, const char *why_connects,
+                 const char *why_accepts)
+{
+    const char *why[] = { [CONNECTS] = why_connects, [ACCEPTS] = why_accepts };
+    struct ends e;
+
+    ends_open(&e, connects, accepts, false);
+    for (int i = 0; i < 100; i++)
+        tt_stream_flush(e.stream[i % 2]);
+    for (int end = 0; end < 2; end++) {
+        assert_int_equal(ends_hear(&e, end), -EPROTO);
+        assert_false(tt_stream_ready(e.stream[end]));
+        if (!strstr(tt_stream_why(e.stream[end]), why[end]))
+            fail_msg("\"%s\" does not say \"%s\"", tt_stream_why(e.stream[end]), why[end]);
+    }
+    ends_close(&e);
+}
+
+static void a_certificate_of_another_authority_is_told_at_both_ends(void **state)
+{
+    struct tt_secure *member = papers_secure(&papers, PAPER_MEMBER), *stranger = papers_secure(&papers, PAPER_STRANGER);
+
+    (void)state;
+    part(member, stranger, "not of this authority", "not of the authority there");
+    part(stranger, member, "not of this authority", "not of the authority there");
+    tt_secure_destroy(member);
+    tt_secure_destroy(stranger);
+}
+
+static void a_token_and_a_certificate_do_not_come_together(void **state)
+{
+    struct tt_secure *member = papers_secure(&papers, PAPER_MEMBER), *token = ends_secure(ENDS_TOKEN);
+
+    (void)state;
+    part(member, token, "by certificates", "by a token");
+    part(token, member, "by a token", "");
+    tt_secure_destroy(member);
+    tt_secure_destroy(token);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_token_that_can_be_found_by_trying_is_refused),
+        cmocka_unit_test(a_file_that_is_none_is_named_with_its_reason),
+        cmocka_unit_test(a_certificate_that_nobody_will_accept_is_refused_at_once),
+        cmocka_unit_test(members_of_one_authority_come_together),
+        cmocka_unit_test(a_certificate_of_another_authority_is_told_at_both_ends),
+        cmocka_unit_test(a_token_and_a_certificate_do_not_come_together),
+    };
+
+    return cmocka_run_group_tests(tests, set_up, tear_down);
+}

@@ -1,0 +1,50 @@
+# TUTTI_SECURITY as a user meets it. The commands of docs/security.md make certificates with which two ranks reach each other over TCP, and
+# without which they do not.
+set -euo pipefail
+
+command -v openssl >/dev/null || { echo "there is no openssl to make certificates with"; exit 77; }
+dir=$(mktemp -d)
+trap 'rm -r "$dir"' EXIT
+cd "$dir"
+unset TUTTI_RANK TUTTI_SIZE TUTTI_RENDEZVOUS TUTTI_TOKEN
+
+# The first block of commands that begins with openssl, and the settings that follow it.
+awk '/^```sh/ { block = ""; inside = 1; next } /^```/ { if (block ~ /^openssl/) { print block; exit } inside = 0 } inside { block = block $0 "\n" }' \
+    "$TUTTI_SOURCE_DIR/docs/security.md" >make.sh
+[ "$(grep -c '^openssl' make.sh)" = 4 ] || { echo "docs/security.md has not four commands for certificates"; exit 1; }
+bash -e make.sh >make.out 2>&1 || { cat make.out; exit 1; }
+grep -q "member.pem: OK" make.out
+settings=$(grep '^export TUTTI_SECURITY=certificate' "$TUTTI_SOURCE_DIR/docs/security.md")
+eval "$settings"
+
+perf() { timeout 100 "$TUTTI_BUILD_DIR/tutti" perf allreduce -n 2 --wire=tcp --min=1M --max=1M --iters=5 --check --out-of-place; }
+perf >perf.out 2>&1 || { cat perf.out; exit 1; }
+grep -q "Out of bounds values : 0 OK" perf.out
+
+# One of another authority is refused by its owner already, as all name ours.
+openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 1 -subj "/CN=stranger" -keyout stranger.key \
+    -out stranger.pem 2>/dev/null
+if TUTTI_CERTIFICATE=stranger.pem TUTTI_KEY=stranger.key perf >perf.out 2>&1; then
+    echo "a stranger's certificate was taken"
+    exit 1
+fi
+grep -q "certificate stranger.pem is not valid with authority authority.pem" perf.out || { cat perf.out; exit 1; }
+
+# Ranks that do not agree are told, and what each has.
+cat >differ.sh <<'END'
+[ "$TUTTI_LOCAL_RANK" = 1 ] && export TUTTI_SECURITY=plain
+exec "$TUTTI_BUILD_DIR/tutti" perf barrier --iters=1
+END
+if timeout 100 "$TUTTI_BUILD_DIR/tutti" run -n 2 -- bash differ.sh >differ.out 2>&1; then
+    echo "ranks with different security came together"
+    exit 1
+fi
+grep -q 'is "plain" on rank 1 and "certificate" on rank 0' differ.out || { cat differ.out; exit 1; }
+
+# A token that is too short to keep a secret is refused, by name.
+if TUTTI_SECURITY=token TUTTI_TOKEN=short TUTTI_RANK=0 TUTTI_SIZE=1 TUTTI_RENDEZVOUS="file://$dir/meet" \
+    timeout 100 "$TUTTI_BUILD_DIR/tutti" perf barrier --iters=1 >short.out 2>&1; then
+    echo "a short token was taken"
+    exit 1
+fi
+grep -q "a token must have at least 16 characters, this one has 5" short.out || { cat short.out; exit 1; }

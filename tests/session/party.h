@@ -1,0 +1,48 @@
+/* A coordinator and the members of a run, each on a thread of its own in this process. */
+#ifndef TESTS_SESSION_PARTY_H
+#define TESTS_SESSION_PARTY_H
+
+#include "support/unit.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "coordinator/coordinator.h"
+#include "tutti/elastic.h"
+
+#define PARTY_MAX 8
+
+struct party {
+    struct tt_coordinator *coordinator;
+    char address[128];
+    uint32_t nroles;                /* guest i is role i % nroles of group i / nroles; 0: no groups */
+    atomic_int step;                /* how far the test is; see party_reach */
+};
+
+struct guest {
+    struct party *party;
+    uint32_t index;
+    void (*program)(struct guest *g);
+    pthread_t thread;
+    tutti_run *run;                 /* joined before the program begins, destroyed after it */
+    const char *token;
+};
+
+/* Times in ms. token: NULL: plain. */
+void party_begin(struct party *p, uint64_t lease_ms, uint64_t grace_ms, const char *token);
+void party_end(struct party *p);
+/* Joins the run as guest `index`; the test fails if that fails. */
+tutti_run *party_join(struct party *p, uint32_t index, const char *token);
+/* Runs n members with one program, to their ends. */
+void party_run(struct party *p, uint32_t n, void (*program)(struct guest *g), const char *token);
+/* Waits until `step` is reached, or says that it is; a test that waits for longer than 30 s fails. */
+void party_await(struct party *p, int step);
+void party_reach(struct party *p, int step);
+
+/* Fails the test with what was said. Threads cannot use cmocka's. */
+void party_check(bool good, const char *what, const char *file, int line);
+#define CHECK(what) party_check(what, #what, __FILE__, __LINE__)
+/* Of a call: OK. */
+#define MUST(call) CHECK((call) == TUTTI_OK)
+
+#endif

@@ -1,0 +1,534 @@
+/* Members of a run in one process: views, operations, calls that all make, and how they end. */
+#include "session/party.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "session/run.h"
+
+static void first_view(struct guest *g, uint32_t n)
+{
+    tutti_view view = { .size = sizeof view };
+
+    MUST(tutti_run_epoch(g->run, TUTTI_ADMIT, n, 0, 0, &view));
+    CHECK(view.nranks == (int)n && view.changed == 1 && view.rank >= 0 && view.rank < (int)n);
+    CHECK(view.members[view.rank].id > 0);
+}
+
+/* ---- what all do ---- */
+
+static void all_calls(struct guest *g)
+{
+    tutti_view view = { .size = sizeof view };
+    tutti_news news = { .size = sizeof news };
+    uint64_t flags = 0;
+    int verdict = 0;
+    float in[100], out[100];
+
+    first_view(g, 3);
+    MUST(tutti_run_view(g->run, &view));
+    for (int k = 0; k < 50; k++) {
+        for (int i = 0; i < 100; i++)
+            in[i] = (float)(view.rank + i + k);
+        MUST(tutti_run_allreduce(g->run, in, out, 100, TUTTI_F32, TUTTI_SUM, (uint32_t)k % 4));
+        for (int i = 0; i < 100; i++)
+            CHECK(out[i] == (float)(3 * (i + k) + 3));
+    }
+    MUST(tutti_run_poll(g->run, &news));
+    CHECK(news.lost == 0 && news.newcomers == 0 && news.epoch == view.epoch);
+    MUST(tutti_run_agree(g->run, 7u ^ 1u << view.rank, 0, &flags));
+    CHECK(flags == 0);
+    MUST(tutti_run_agree(g->run, 0xff0u, 0, &flags));
+    CHECK(flags == 0xff0u);
+    MUST(tutti_run_commit(g->run, 1, 0, &verdict));
+    CHECK(verdict == 1);
+    MUST(tutti_run_commit(g->run, view.rank != 1, 0, &verdict));
+    CHECK(verdict == 0);
+    MUST(tutti_run_epoch(g->run, TUTTI_ADMIT, 0, 0, 0, &view));
+    CHECK(view.changed == 0 && view.nranks == 3);
+    MUST(tutti_barrier(tutti_run_comm(g->run), NULL));
+    MUST(tutti_run_agree(g->run, 1, 0, &flags)); /* nobody leaves before all have done all */
+}
+
+static void members_meet_reduce_agree_and_commit(void **state)
+{
+    struct party p;
+
+    (void)state;
+    party_begin(&p, 1000, 100, NULL);
+    party_run(&p, 3, all_calls, NULL);
+    party_end(&p);
+}
+
+static void they_do_so_with_a_token(void **state)
+{
+    struct party p;
+
+    (void)state;
+    party_begin(&p, 1000, 100, "0123456789abcdef0123456789abcdef");
+    party_run(&p, 3, all_calls, "0123456789abcdef0123456789abcdef");
+    party_end(&p);
+}
+
+/* ---- losses ---- */
+
+#define VALUES 5000
+
+static void fill(int64_t *v, int32_t who)
+{
+    for (int i = 0; i < VALUES; i++)
+        v[i] = (int64_t)i * 3 + who;
+}
+
+/* Whether v is what `n` members come to whose numbers add up to `sum`. */
+static void check_sum(const int64_t *v, uint32_t n, int64_t sum)
+{
+    for (int i = 0; i < VALUES; i++)
+        CHECK(v[i] == (int64_t)n * i * 3 + sum);
+}
+
+/* One of three goes without a word in the middle of it all; the others' operations, which are in place, are tried again. */
+static void one_goes(struct guest *g)
+{
+    tutti_view view = { .size = sizeof view };
+    int64_t v[VALUES], mine, ids[3];    /* of the first view, whose members are gone with it */
+    uint64_t flags = 0;
+
+    first_view(g, 3);
+    MUST(tutti_run_view(g->run, &view));
+    mine = (int64_t)view.members[view.rank].id;
+    for (int r = 0; r < 3; r++)
+        ids[r] = (int64_t)view.members[r].id;
+    for (int k = 0; k < 40; k++) {
+        tutti_elastic op = { .size = sizeof op,
+                             .coll = TUTTI_ALLREDUCE,
+                             .src = v,
+                             .dst = v,
+                             .count = VALUES,
+                             .type = TUTTI_I64,
+                             .mode = TUTTI_RETRY,
+                             .tag = (uint32_t)k % 3 };
+        int64_t sum = 0;
+
+        if (k == 20) /* or the others would not all have what was final at the one that goes */
+            MUST(tutti_run_agree(g->run, 1, 0, &flags));
+        if (view.rank == 1 && k == 20)
+            return;
+        fill(v, (int32_t)mine);
+        MUST(tutti_run_collective(g->run, &op));
+        CHECK(op.contributors == (k < 20 ? 3 : 2) && op.attempts >= 1);
+        for (int32_t r = 0; r < 3; r++)
+            sum += k < 20 || r != 1 ? ids[r] : 0;
+        check_sum(v, op.contributors, sum);
+        if (k == 20) { /* the members of the view that is shown are new ones */
+            tutti_view now = { .size = sizeof now };
+
+            MUST(tutti_run_view(g->run, &now));
+            CHECK(now.nranks == 2 && now.members[now.rank].id == (uint64_t)mine);
+            MUST(tutti_run_agree(g->run, 1, 0, &flags));
+            return;
+        }
+    }
+}
+
+static void what_one_interrupts_is_tried_again_in_place(void **state)
+{
+    struct party p;
+
+    (void)state;
+    party_begin(&p, 1000, 100, NULL);
+    party_run(&p, 3, one_goes, NULL);
+    party_end(&p);
+}
+
+/* In mode abort the loss is told, the input is as it was, and the next epoch goes on. */
+static void one_goes_and_all_are_told(struct guest *g)
+{
+    tutti_view view = { .size = sizeof view };
+    int64_t v[VALUES];
+    tutti_elastic op = {
+        .size = sizeof op, .coll = TUTTI_ALLREDUCE, .src = v, .dst = v, .count = VALUES, .type = TUTTI_I64
+    };
+    uint64_t flags = 0;
+
+    first_view(g, 3);
+    MUST(tutti_run_view(g->run, &view));
+    fill(v, 7);
+    MUST(tutti_run_collective(g->run, &op));
+    check_sum(v, 3, 21);
+    MUST(tutti_run_agree(g->run, 1, 0, &flags));
+    if (view.rank == 2)
+        return;
+    fill(v, 8);
+    CHECK(tutti_run_collective(g->run, &op) == TUTTI_ERR_PEER_LOST && op.status == TUTTI_ERR_PEER_LOST);
+    check_sum(v, 1, 8);
+    CHECK(tutti_run_collective(g->run, &op) == TUTTI_ERR_PEER_LOST);
+    CHECK(tutti_run_shrink(g->run, 3, 0, &view) == TUTTI_ERR_PEER_LOST);
+    MUST(tutti_run_shrink(g->run, 2, 0, &view));
+    CHECK(view.nranks == 2);
+    MUST(tutti_run_collective(g->run, &op));
+    check_sum(v, 2, 16);
+    MUST(tutti_run_agree(g->run, 1, 0, &flags));
+}
+
+static void a_loss_is_told_and_the_input_restored(void **state)
+{
+    struct party p;
+
+    (void)state;
+    party_begin(&p, 1000, 100, NULL);
+    party_run(&p, 3, one_goes_and_all_are_told, NULL);
+    party_end(&p);
+}
+
+/* ---- growing and leaving ---- */
+
+/* Two go on until they hear of a third, at the same point of both programs; then three, and one gives notice. */
+static void one_comes_and_one_leaves(struct guest *g)
+{
+    tutti_view view = { .size = sizeof view };
+    tutti_news news = { .size = sizeof news };
+    bool told = false;
+    uint64_t all = 0;
+    int64_t one, sum;
+
+    if (g->index == 2)
+        party_await(g->party, 1);
+    else
+        first_view(g, 2);
+    if (g->index == 2)
+        MUST(tutti_run_epoch(g->run, TUTTI_ADMIT, 0, 0, 0, &view));
+    else
+        MUST(tutti_run_view(g->run, &view));
+    while (g->index != 2) {
+        one = 1;
+        MUST(tutti_run_allreduce(g->run, &one, &sum, 1, TUTTI_I64, TUTTI_SUM, 0));
+        CHECK(sum == 2);
+        party_reach(g->party, 1);
+        MUST(tutti_run_poll(g->run, &news));
+        if (news.newcomers == 1)
+            break;
+    }
+    if (g->index != 2) {
+        MUST(tutti_run_agree(g->run, news.number, 0, &all));
+        CHECK(all == news.number);
+        MUST(tutti_run_epoch(g->run, TUTTI_ADMIT, 0, 0, 0, &view));
+    }
+    CHECK(view.nranks == 3 && view.changed == 1);
+    for (;;) {
+        one = 1;
+        MUST(tutti_run_allreduce(g->run, &one, &sum, 1, TUTTI_I64, TUTTI_SUM, 0));
+        CHECK(sum == 3);
+        MUST(tutti_run_poll(g->run, &news));
+        if (news.leaving == 1)
+            break;
+        if (view.rank == 0 && !told)
+            MUST(tutti_run_leave(g->run));
+        told = true;
+    }
+    MUST(tutti_run_epoch(g->run, 0, 0, 0, 0, &view));
+    if (told && view.nranks == 0)
+        return;
+    CHECK(view.nranks == 2);
+    MUST(tutti_run_agree(g->run, 1, 0, &all));
+}
+
+static void newcomers_are_admitted_and_members_leave(void **state)
+{
+    struct party p;
+
+    (void)state;
+    party_begin(&p, 1000, 100, NULL);
+    party_run(&p, 3, one_comes_and_one_leaves, NULL);
+    party_end(&p);
+}
+
+/* ---- a cut ---- */
+
+/* The data connection between two that live ends: nobody is evicted, and the operation is tried again in a new world. */
+static void a_connection_is_cut(struct guest *g)
+{
+    tutti_run_stats_t stats = { .size = sizeof stats };
+    tutti_view view = { .size = sizeof view };
+    int64_t v[VALUES];
+    uint64_t flags = 0;
+
+    first_view(g, 3);
+    MUST(tutti_run_view(g->run, &view));
+    for (int k = 0; k < 20; k++) {
+        tutti_elastic op = { .size = sizeof op,
+                             .coll = TUTTI_ALLREDUCE,
+                             .src = v,
+                             .dst = v,
+                             .count = VALUES,
+                             .type = TUTTI_I64,
+                             .mode = TUTTI_RETRY };
+
+        if (k == 10 && view.rank == 1)
+            tt_engine_lost(g->run->home.world->engine, 2, "the test cut the connection");
+        fill(v, 5);
+        MUST(tutti_run_collective(g->run, &op));
+        CHECK(op.contributors == 3);
+        check_sum(v, 3, 15);
+    }
+    MUST(tutti_run_agree(g->run, 1, 0, &flags));
+    MUST(tutti_run_stats(g->run, &stats));
+    CHECK(stats.worlds == 2 && stats.retries == 1 && stats.views == 2);
+}
+
+static void a_cut_connection_is_replaced_and_evicts_nobody(void **state)
+{
+    struct party p;
+
+    (void)state;
+    party_begin(&p, 1000, 100, NULL);
+    party_run(&p, 3, a_connection_is_cut, NULL);
+    party_end(&p);
+}
+
+/* ---- several at once ---- */
+
+static void a_batch(struct guest *g)
+{
+    enum { N = 23 };
+    int64_t v[N][100];
+    tutti_elastic ops[N];
+    tutti_view view = { .size = sizeof view };
+    uint64_t flags = 0;
+
+    first_view(g, 3);
+    MUST(tutti_run_view(g->run, &view));
+    for (int round = 0; round < 10; round++) {
+        if (round == 5)
+            MUST(tutti_run_agree(g->run, 1, 0, &flags));
+        if (round == 5 && view.rank == 0)
+            return;
+        for (int k = 0; k < N; k++) {
+            ops[k] = (tutti_elastic){ .size = sizeof ops[k],
+                                      .coll = TUTTI_ALLREDUCE,
+                                      .src = v[k],
+                                      .dst = v[k],
+                                      .count = (size_t)k + 1,
+                                      .type = TUTTI_I64,
+                                      .mode = TUTTI_RETRY };
+            for (int i = 0; i < 100; i++)
+                v[k][i] = i + k + round;
+        }
+        MUST(tutti_run_batch(g->run, ops, N, 1, 3));
+        for (int k = 0; k < N; k++) {
+            CHECK(ops[k].status == TUTTI_OK && ops[k].contributors == (round < 5 ? 3 : 2));
+            for (int i = 0; i < 100; i++)
+                CHECK(v[k][i] == (i <= k ? ops[k].contributors : 1) * (int64_t)(i + k + round));
+        }
+    }
+    MUST(tutti_run_agree(g->run, 1, 0, &flags));
+}
+
+static void a_batch_is_final_as_a_whole_also_when_one_goes(void **state)
+{
+    struct party p;
+
+    (void)state;
+    party_begin(&p, 1000, 100, NULL);
+    party_run(&p, 3, a_batch, NULL);
+    party_end(&p);
+}
+
+/* ---- what is wrong ---- */
+
+static void wrong_calls(struct guest *g)
+{
+    tutti_view view = { .size = sizeof view }, small = { .size = 4 };
+    int64_t v[4] = { 1, 2, 3, 4 };
+    tutti_elastic op = {
+        .size = sizeof op, .coll = TUTTI_ALLREDUCE, .src = v, .dst = v, .count = 4, .type = TUTTI_I64
+    };
+    uint64_t flags = 0;
+
+    CHECK(tutti_run_collective(g->run, &op) == TUTTI_ERR_INVALID);
+    CHECK(tutti_run_agree(g->run, 1, 0, &flags) == TUTTI_ERR_INVALID);
+    CHECK(tutti_run_comm(g->run) == NULL);
+    first_view(g, 2);
+    CHECK(tutti_run_view(g->run, &small) == TUTTI_ERR_INVALID);
+    CHECK(tutti_run_epoch(g->run, 8, 0, 0, 0, &view) == TUTTI_ERR_INVALID);
+    op.tag = 4;
+    CHECK(tutti_run_collective(g->run, &op) == TUTTI_ERR_INVALID);
+    op.tag = 0;
+    op.type = 99;
+    CHECK(tutti_run_collective(g->run, &op) == TUTTI_ERR_INVALID);
+    op.type = TUTTI_I64;
+    op.coll = TUTTI_ALLGATHER;
+    op.mode = TUTTI_RETRY;
+    CHECK(tutti_run_collective(g->run, &op) == TUTTI_ERR_INVALID);
+    op.coll = TUTTI_ALLREDUCE;
+    MUST(tutti_run_collective(g->run, &op)); /* and none of that did harm */
+    CHECK(v[0] == 2 && v[3] == 8);
+    op.mode = TUTTI_ABORT;
+    op.count = g->index ? 3 : 4; /* members call different things */
+    v[0] = 5;
+    CHECK(tutti_run_collective(g->run, &op) != TUTTI_OK);
+    CHECK(v[0] == 5 && v[3] == 8);
+    MUST(tutti_run_shrink(g->run, 2, 0, &view));
+    CHECK(view.nranks == 2);
+    op.count = 1;
+    MUST(tutti_run_collective(g->run, &op));
+    CHECK(v[0] == 10);
+    CHECK(tutti_run_agree(g->run, 1, g->index ? 50 : 51, &flags) == TUTTI_OK);
+    MUST(tutti_run_revoke(g->run));
+    while (tutti_run_collective(g->run, &op) == TUTTI_OK)
+        ;
+    MUST(tutti_run_shrink(g->run, 2, 0, &view));
+    MUST(tutti_run_agree(g->run, 1, 0, &flags));
+}
+
+static void wrong_calls_are_told_and_cost_nothing(void **state)
+{
+    struct party p;
+
+    (void)state;
+    party_begin(&p, 1000, 100, NULL);
+    party_run(&p, 2, wrong_calls, NULL);
+    party_end(&p);
+}
+
+static void who_has_another_token_is_told(void **state)
+{
+    tutti_run_conf conf = { .size = sizeof conf, .run = "test", .token = "fedcba9876543210fedcba9876543210", .timeout_ms = 10000 };
+    struct party p;
+    tutti_run *run;
+
+    (void)state;
+    party_begin(&p, 1000, 100, "0123456789abcdef0123456789abcdef");
+    conf.coordinators = p.address;
+    assert_int_equal(tutti_run_join(&run, &conf), TUTTI_ERR_PROTOCOL);
+    assert_non_null(strstr(tutti_last_error(), "token"));
+    conf.token = "0123456789abcdef0123456789abcdef";
+    conf.run = "other";
+    assert_int_not_equal(tutti_run_join(&run, &conf), TUTTI_OK);
+    assert_non_null(strstr(tutti_last_error(), "run"));
+    conf.coordinators = "nonsense";
+    assert_int_equal(tutti_run_join(&run, &conf), TUTTI_ERR_INVALID);
+    conf.coordinators = "192.0.2.1:29401";
+    conf.token = NULL;
+    assert_int_equal(tutti_run_join(&run, &conf), TUTTI_ERR_INVALID);
+    conf.coordinators = "127.0.0.1:1";
+    conf.timeout_ms = 100;
+    assert_int_equal(tutti_run_join(&run, &conf), TUTTI_ERR_TIMEOUT);
+    party_end(&p);
+}
+
+/* ---- coordinators that are no help ---- */
+
+/* It hangs: its system accepts connections, and nobody answers. */
+static void a_coordinator_that_hangs_is_passed_over(void **state)
+{
+    tutti_run_conf conf = { .size = sizeof conf, .run = "test", .timeout_ms = 20000 };
+    char both[200];
+    uint16_t port;
+    struct party p;
+    tutti_run *run;
+    const int fd = tt_listen(NULL, 0, &port);
+
+    (void)state;
+    assert_true(fd >= 0);
+    party_begin(&p, 1000, 100, NULL);
+    snprintf(both, sizeof both, "127.0.0.1:%u,%s", port, p.address);
+    conf.coordinators = both;
+    MUST(tutti_run_join(&run, &conf));
+    tutti_run_destroy(run);
+    close(fd);
+    party_end(&p);
+}
+
+/* What it decided nobody can tell; so a call ends all the same, and the member with it. */
+static void a_call_ends_also_where_no_coordinator_comes_back(void **state)
+{
+    tutti_view view = { .size = sizeof view };
+    uint64_t flags = 0;
+    struct party p;
+    tutti_run *run;
+
+    (void)state;
+    party_begin(&p, 1000, 100, NULL);
+    run = party_join(&p, 0, NULL);
+    MUST(tutti_run_epoch(run, TUTTI_ADMIT, 1, 0, 0, &view));
+    party_end(&p);
+    run->timeout_ms = 200;
+    assert_int_equal(tutti_run_agree(run, 1, 50, &flags), TUTTI_ERR_TIMEOUT);
+    assert_non_null(strstr(tutti_last_error(), "tutti_run_agree"));
+    assert_int_equal(tutti_run_agree(run, 1, 50, &flags), TUTTI_ERR_TIMEOUT);
+    tutti_run_destroy(run);
+}
+
+/* ---- members that mean harm ---- */
+
+/* One says what no engine says, and much of it: the epoch ends, nobody with it. */
+static void one_says_what_is_not_so(struct guest *g)
+{
+    struct tt_said s = { .kind = TT_SAID_FAILED, .status = TUTTI_ERR_INVALID, .text = "nonsense" };
+    tutti_view view = { .size = sizeof view };
+    int64_t v = 1;
+    uint64_t flags = 0;
+
+    first_view(g, 3);
+    MUST(tutti_run_view(g->run, &view));
+    tt_run_lock(g->run);
+    s.epoch = g->run->space.epoch;
+    tt_run_unlock(g->run);
+    for (int k = 0; k < 100000; k++) {
+        tutti_elastic op = {
+            .size = sizeof op, .coll = TUTTI_ALLREDUCE, .src = &v, .dst = &v, .count = 1, .type = TUTTI_I64
+        };
+
+        if (view.rank == 0 && k == 50) {
+            tt_run_lock(g->run);
+            for (uint32_t i = 0; i < 300; i++) { /* each of the view's communicators, and some that are none */
+                s.context = TT_ENGINE_CONTEXTS_OWN + ((uint32_t)s.epoch << 9) + i % 8;
+                tt_peers_say(g->run, &s);
+            }
+            tt_run_unlock(g->run);
+        }
+        v = 1;
+        if (tutti_run_collective(g->run, &op) == TUTTI_OK) {
+            CHECK(v == 3);
+            continue;
+        }
+        CHECK(v == 1 && k >= 50);
+        break;
+    }
+    MUST(tutti_run_shrink(g->run, 3, 0, &view));
+    MUST(tutti_run_allreduce(g->run, &v, &v, 1, TUTTI_I64, TUTTI_SUM, 0));
+    CHECK(v == 3);
+    MUST(tutti_run_agree(g->run, 1, 0, &flags));
+}
+
+static void what_a_member_says_failed_harms_one_epoch_at_most(void **state)
+{
+    struct party p;
+
+    (void)state;
+    party_begin(&p, 1000, 100, NULL);
+    party_run(&p, 3, one_says_what_is_not_so, NULL);
+    party_end(&p);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(members_meet_reduce_agree_and_commit),
+        cmocka_unit_test(they_do_so_with_a_token),
+        cmocka_unit_test(what_one_interrupts_is_tried_again_in_place),
+        cmocka_unit_test(a_loss_is_told_and_the_input_restored),
+        cmocka_unit_test(newcomers_are_admitted_and_members_leave),
+        cmocka_unit_test(a_cut_connection_is_replaced_and_evicts_nobody),
+        cmocka_unit_test(a_batch_is_final_as_a_whole_also_when_one_goes),
+        cmocka_unit_test(wrong_calls_are_told_and_cost_nothing),
+        cmocka_unit_test(who_has_another_token_is_told),
+        cmocka_unit_test(a_coordinator_that_hangs_is_passed_over),
+        cmocka_unit_test(a_call_ends_also_where_no_coordinator_comes_back),
+        cmocka_unit_test(what_a_member_says_failed_harms_one_epoch_at_most),
+    };
+
+    return cmocka_run_group_tests_name("session", tests, NULL, NULL);
+}

@@ -1,0 +1,491 @@
+/* Members of a run in one process sync their state: who wins, who receives, who goes, and what happens when somebody goes meanwhile. */
+#include "session/party.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "session/run.h"
+
+#define TOKEN "0123456789abcdef0123456789abcdef"
+#define FEW 5000u
+#define MANY (6u << 20)                 /* 24 MiB of weights */
+#define QUEUED_MAX (640u << 10)         /* a piece, and what else there is to say */
+
+/* ---- a state ---- */
+
+struct model {
+    float *weights;
+    size_t n;
+    int64_t step;
+    uint32_t seed;                      /* each has its own */
+    tutti_array arrays[3];
+    tutti_state state;
+};
+
+static void fill(struct model *m, int64_t content)
+{
+    m->step = content;
+    for (size_t i = 0; i < m->n; i++)
+        m->weights[i] = (float)((i * 31 + (size_t)content * 7) % 8191);
+}
+
+static bool is(const struct model *m, int64_t content)
+{
+    if (m->step != content)
+        return false;
+    for (size_t i = 0; i < m->n; i++)
+        if (m->weights[i] != (float)((i * 31 + (size_t)content * 7) % 8191))
+            return false;
+    return true;
+}
+
+static void begin(struct model *m, const struct guest *g, size_t n, int64_t content)
+{
+    *m = (struct model){ .weights = malloc(n * sizeof *m->weights), .n = n, .seed = g->index };
+    CHECK(m->weights != NULL);
+    fill(m, content);
+    m->arrays[0] = (tutti_array){
+        .size = sizeof(tutti_array), .name = "weights", .data = m->weights, .count = n, .type = TUTTI_F32
+    };
+    m->arrays[1] =
+        (tutti_array){ .size = sizeof(tutti_array), .name = "step", .data = &m->step, .count = 1, .type = TUTTI_I64 };
+    m->arrays[2] = (tutti_array){
+        .size = sizeof(tutti_array), .name = "seed", .data = &m->seed, .count = 1, .type = TUTTI_U32, .may_differ = 1
+    };
+    m->state = (tutti_state){ .size = sizeof m->state, .arrays = m->arrays, .narrays = 3 };
+}
+
+static void end(struct model *m, const struct guest *g)
+{
+    CHECK(m->seed == g->index);
+    free(m->weights);
+}
+
+static void view_of(struct guest *g, uint32_t n)
+{
+    tutti_view view = { .size = sizeof view };
+
+    MUST(tutti_run_epoch(g->run, TUTTI_ADMIT, n, 0, 0, &view));
+    CHECK(view.nranks == (int)n);
+}
+
+/* Nobody leaves before all have done all. */
+static void part(struct guest *g, int32_t left)
+{
+    tutti_view view = { .size = sizeof view };
+    uint64_t flags;
+
+    MUST(tutti_run_shrink(g->run, (uint32_t)left, 0, &view));
+    CHECK(view.nranks == left);
+    MUST(tutti_run_agree(g->run, 1, 0, &flags));
+}
+
+static void party(uint32_t n, void (*program)(struct guest *g), const char *token)
+{
+    struct party p;
+
+    party_begin(&p, 1000, 100, token);
+    party_run(&p, n, program, token);
+    party_end(&p);
+}
+
+/* ---- who wins ---- */
+
+static void popular(struct guest *g)
+{
+    struct model m;
+
+    view_of(g, 3);
+    begin(&m, g, FEW, 7);
+    MUST(tutti_run_sync(g->run, &m.state, 0));
+    CHECK(m.state.revision == 0 && !m.state.received && m.state.bytes_received == 0 && is(&m, 7));
+
+    fill(&m, g->index == 1 ? 9 : 8);
+    MUST(tutti_run_sync(g->run, &m.state, 0));
+    CHECK(m.state.revision == 1 && m.state.received == (g->index == 1) && is(&m, 8));
+    if (g->index == 1)
+        CHECK(m.state.bytes_received == sizeof m.step + FEW * sizeof(float) + 16 * m.state.narrays);
+
+    m.step = g->index == 2 ? 10 : 8; /* only what differs travels */
+    MUST(tutti_run_sync(g->run, &m.state, 0));
+    CHECK(m.state.revision == 2 && m.state.received == (g->index == 2) && is(&m, 8));
+    if (g->index == 2)
+        CHECK(m.state.bytes_received == sizeof m.step + 16 * m.state.narrays);
+
+    fill(&m, g->index == 0 ? 11 : 12);
+    if (g->index != 1)
+        fill(&m, 11); /* the most common, but behind */
+    m.state.revision -= g->index != 1;
+    MUST(tutti_run_sync(g->run, &m.state, 0));
+    CHECK(m.state.revision == 3 && m.state.received == (g->index != 1) && is(&m, 12));
+    part(g, 3);
+    end(&m, g);
+}
+
+static void the_most_common_content_wins_among_those_who_are_not_behind(void **state)
+{
+    (void)state;
+    party(3, popular, NULL);
+    party(3, popular, TOKEN);
+}
+
+/* Two have a state, and three who have none come: alike, and more. */
+static void newcomers(struct guest *g)
+{
+    const bool comes = g->index >= 2;
+    struct model m;
+
+    begin(&m, g, FEW, comes ? 0 : 50);
+    if (comes) {
+        party_await(g->party, 2);
+    } else {
+        view_of(g, 2);
+        m.state.revision = 100;
+        MUST(tutti_run_sync(g->run, &m.state, 0));
+        CHECK(m.state.revision == 100 && !m.state.received);
+        atomic_fetch_add(&g->party->step, 1);
+    }
+    view_of(g, 5);
+    MUST(tutti_run_sync(g->run, &m.state, 0));
+    CHECK(m.state.revision == 101 && m.state.received == comes && is(&m, 50));
+    if (!comes)
+        fill(&m, 51);
+    m.state.strategy = comes ? TUTTI_SYNC_RECEIVE : TUTTI_SYNC_SEND;
+    MUST(tutti_run_sync(g->run, &m.state, 0));
+    CHECK(m.state.revision == 102 && m.state.received == comes && is(&m, 51));
+    part(g, 5);
+    end(&m, g);
+}
+
+static void newcomers_receive_however_many_they_are(void **state)
+{
+    (void)state;
+    party(5, newcomers, NULL);
+}
+
+/* ---- who goes ---- */
+
+static void strays(struct guest *g)
+{
+    static const char *const why[] = { [2] = "another one won", [3] = "other arrays", [4] = "ahead" };
+    struct model m;
+
+    view_of(g, 5);
+    begin(&m, g, FEW, 1);
+    MUST(tutti_run_sync(g->run, &m.state, 0));
+    m.state.strategy = g->index < 3 ? TUTTI_SYNC_SEND : TUTTI_SYNC_RECEIVE;
+    fill(&m, g->index < 2 ? 2 : 3);
+    m.arrays[0].count -= g->index == 3;
+    m.state.revision += 4 * (g->index == 4);
+    if (g->index < 2) {
+        MUST(tutti_run_sync(g->run, &m.state, 0));
+        CHECK(m.state.revision == 1 && !m.state.received && is(&m, 2));
+        part(g, 2);
+    } else {
+        CHECK(tutti_run_sync(g->run, &m.state, 0) == TUTTI_ERR_ABORTED);
+        CHECK(strstr(tutti_last_error(), why[g->index]) != NULL);
+        CHECK(is(&m, 3));
+        CHECK(tutti_run_sync(g->run, &m.state, 0) == TUTTI_ERR_ABORTED);
+    }
+    end(&m, g);
+}
+
+static void who_cannot_have_the_state_is_put_out_and_told_why(void **state)
+{
+    (void)state;
+    party(5, strays, NULL);
+}
+
+/* ---- while it travels ---- */
+
+struct watcher {
+    tutti_run *run;
+    pthread_t thread;
+    bool leaves;                /* else it cuts all connections, several times */
+    int done;
+};
+
+static void cut(tutti_run *run)
+{
+    for (struct tt_peer_conn *c = run->conns; c; c = c->next)
+        c->dead = true;
+    tt_run_wake(run);
+}
+
+static void *watch(void *arg)
+{
+    struct watcher *w = arg;
+    tutti_run *run = w->run;
+    uint64_t next = 1u << 20;
+    bool ended = false, began = false;
+
+    while (!ended) {
+        tt_run_lock(run);
+        began |= run->sync != NULL;
+        ended = run->over || (began && !run->sync);
+        for (const struct tt_peer_conn *c = run->conns; c; c = c->next)
+            CHECK(!c->channel || tt_channel_queued(c->channel) <= QUEUED_MAX);
+        if (!ended && run->sync && run->sync->transfer.bytes_sent + run->sync->transfer.bytes_received >= next) {
+            w->done++;
+            next += 5u << 20;
+            if (w->leaves)
+                tt_member_leave(&run->m, TT_LEAVE_NOW, tt_now_ns());
+            else
+                cut(run);
+        }
+        tt_run_unlock(run);
+    }
+    return NULL;
+}
+
+static void watch_begin(struct watcher *w, tutti_run *run, bool leaves)
+{
+    *w = (struct watcher){ .run = run, .leaves = leaves };
+    CHECK(pthread_create(&w->thread, NULL, watch, w) == 0);
+}
+
+static void one_holder_goes(struct guest *g)
+{
+    struct watcher w;
+    struct model m;
+
+    view_of(g, 3);
+    begin(&m, g, MANY, g->index < 2 ? 5 : 6);
+    m.state.strategy = g->index < 2 ? TUTTI_SYNC_SEND : TUTTI_SYNC_RECEIVE;
+    if (g->index == 0) {
+        watch_begin(&w, g->run, true);
+        CHECK(tutti_run_sync(g->run, &m.state, 0) == TUTTI_ERR_INVALID);
+        pthread_join(w.thread, NULL);
+        CHECK(w.done == 1 && is(&m, 5));
+    } else {
+        MUST(tutti_run_sync(g->run, &m.state, 0));
+        CHECK(m.state.received == (g->index == 2) && is(&m, 5));
+        CHECK(g->index == 1 || m.state.bytes_received >= MANY * sizeof(float));
+        part(g, 2);
+    }
+    end(&m, g);
+}
+
+static void a_holder_that_goes_meanwhile_is_replaced(void **state)
+{
+    (void)state;
+    party(3, one_holder_goes, NULL);
+    party(3, one_holder_goes, TOKEN);
+}
+
+/* All holders go but the receivers: nothing has changed for them. */
+static void the_only_holder_goes(struct guest *g)
+{
+    struct watcher w;
+    struct model m;
+
+    view_of(g, 3);
+    begin(&m, g, MANY, g->index < 1 ? 5 : 6);
+    m.state.strategy = g->index < 1 ? TUTTI_SYNC_SEND : TUTTI_SYNC_RECEIVE;
+    if (g->index == 0) {
+        watch_begin(&w, g->run, true);
+        CHECK(tutti_run_sync(g->run, &m.state, 0) == TUTTI_ERR_INVALID);
+        pthread_join(w.thread, NULL);
+    } else {
+        CHECK(tutti_run_sync(g->run, &m.state, 0) == TUTTI_ERR_PEER_LOST);
+        CHECK(is(&m, 6));
+        m.state.strategy = TUTTI_SYNC_POPULAR; /* in the epoch that is over */
+        MUST(tutti_run_sync(g->run, &m.state, 0));
+        CHECK(m.state.revision == 0);
+        part(g, 2);
+    }
+    end(&m, g);
+}
+
+static void without_holders_nothing_has_changed(void **state)
+{
+    (void)state;
+    party(3, the_only_holder_goes, NULL);
+}
+
+static void connections_are_cut(struct guest *g)
+{
+    tutti_run_stats_t stats = { .size = sizeof stats };
+    struct watcher w;
+    struct model m;
+
+    view_of(g, 3);
+    begin(&m, g, MANY, g->index < 2 ? 5 : 6);
+    m.state.strategy = g->index < 2 ? TUTTI_SYNC_SEND : TUTTI_SYNC_RECEIVE;
+    watch_begin(&w, g->run, false);
+    MUST(tutti_run_sync(g->run, &m.state, 10000)); /* sooner than a silent holder is given up */
+    pthread_join(w.thread, NULL);
+    CHECK(is(&m, 5));
+    MUST(tutti_run_stats(g->run, &stats));
+    CHECK(w.done >= 1 && stats.cuts >= 1);
+    part(g, 3);
+    end(&m, g);
+}
+
+static void what_cut_connections_lose_is_sent_again(void **state)
+{
+    (void)state;
+    party(3, connections_are_cut, NULL);
+}
+
+/* ---- what is wrong ---- */
+
+static void *sync_alone(void *arg)
+{
+    struct model *m = ((void **)arg)[1];
+
+    MUST(tutti_run_sync(((void **)arg)[0], &m->state, 0));
+    return NULL;
+}
+
+static void wrong_calls(struct guest *g)
+{
+    tutti_view view = { .size = sizeof view };
+    struct model m;
+    uint64_t flags;
+    float one = 1;
+
+    begin(&m, g, FEW, 3);
+    CHECK(tutti_run_sync(g->run, &m.state, 0) == TUTTI_ERR_INVALID); /* in no view */
+    view_of(g, 2);
+    m.arrays[1].type = 99;
+    CHECK(tutti_run_sync(g->run, &m.state, 0) == TUTTI_ERR_INVALID);
+    m.arrays[1].type = TUTTI_I64;
+    m.state.narrays = 0;
+    CHECK(tutti_run_sync(g->run, &m.state, 0) == TUTTI_ERR_INVALID);
+    m.state.narrays = 3;
+    m.state.strategy = TUTTI_SYNC_RECEIVE;
+    CHECK(tutti_run_sync(g->run, &m.state, 0) == TUTTI_ERR_INVALID);
+    CHECK(strstr(tutti_last_error(), "nobody is willing") != NULL);
+    m.state.strategy = g->index ? TUTTI_SYNC_POPULAR : TUTTI_SYNC_SEND;
+    CHECK(tutti_run_sync(g->run, &m.state, 0) == TUTTI_ERR_MISMATCH);
+    m.state.strategy = TUTTI_SYNC_POPULAR;
+    if (g->index == 0) {
+        void *arg[2] = { g->run, &m };
+        pthread_t thread;
+        bool syncs = false;
+
+        CHECK(tutti_run_sync(g->run, &m.state, 50) == TUTTI_ERR_TIMEOUT);
+        CHECK(strstr(tutti_last_error(), "had not called") != NULL);
+        CHECK(pthread_create(&thread, NULL, sync_alone, arg) == 0);
+        while (!syncs) {
+            tt_run_lock(g->run);
+            syncs = g->run->sync != NULL;
+            tt_run_unlock(g->run);
+        }
+        CHECK(tutti_run_allreduce(g->run, &one, &one, 1, TUTTI_F32, TUTTI_SUM, 0) == TUTTI_ERR_INVALID);
+        CHECK(tutti_run_agree(g->run, 1, 0, &flags) == TUTTI_ERR_INVALID);
+        CHECK(tutti_run_epoch(g->run, 0, 0, 0, 0, &view) == TUTTI_ERR_INVALID);
+        party_reach(g->party, 1);
+        pthread_join(thread, NULL);
+    } else {
+        party_await(g->party, 1);
+        MUST(tutti_run_sync(g->run, &m.state, 0));
+    }
+    CHECK(m.state.revision == 0 && is(&m, 3));
+    MUST(tutti_run_allreduce(g->run, &one, &one, 1, TUTTI_F32, TUTTI_SUM, 0));
+    CHECK(one == 2);
+    part(g, 2);
+    end(&m, g);
+}
+
+static void wrong_calls_are_told_and_change_nothing(void **state)
+{
+    (void)state;
+    party(2, wrong_calls, NULL);
+}
+
+/* ---- when all are gone ---- */
+
+static void first_cohort(struct guest *g)
+{
+    struct model m;
+
+    view_of(g, 2);
+    begin(&m, g, FEW, 3);
+    m.state.revision = 17;
+    MUST(tutti_run_sync(g->run, &m.state, 0));
+    part(g, 2);
+    end(&m, g);
+}
+
+static void other_cohort(struct guest *g)
+{
+    struct model m;
+
+    view_of(g, 2);
+    begin(&m, g, FEW, 4);
+    CHECK(tutti_run_sync(g->run, &m.state, 0) == TUTTI_ERR_UNSUPPORTED);
+    fill(&m, g->index ? 3 : 4);
+    m.state.revision = g->index ? 17 : 0; /* one has a checkpoint */
+    MUST(tutti_run_sync(g->run, &m.state, 0));
+    CHECK(m.state.revision == 17 && m.state.received == (g->index == 0) && is(&m, 3));
+    MUST(tutti_run_sync(g->run, &m.state, 0));
+    CHECK(m.state.revision == 18);
+    fill(&m, 5);
+    m.state.revision = 2; /* back to an older checkpoint */
+    m.state.instead = 1;
+    MUST(tutti_run_sync(g->run, &m.state, 0));
+    CHECK(m.state.revision == 3 && is(&m, 5));
+    part(g, 2);
+    end(&m, g);
+}
+
+static void another_cohort_goes_on_with_the_last_state_or_says_instead(void **state)
+{
+    struct party p;
+
+    (void)state;
+    party_begin(&p, 1000, 100, NULL);
+    party_run(&p, 2, first_cohort, NULL);
+    party_run(&p, 2, other_cohort, NULL);
+    party_end(&p);
+}
+
+/* ---- roles ---- */
+
+/* Two groups of two: each role has its own state, and syncs by itself; role 1 more often. */
+static void sharded(struct guest *g)
+{
+    struct model m;
+
+    view_of(g, 4);
+    begin(&m, g, FEW + g->index % 2, g->index < 2 ? 6 : 7);
+    m.state.scope = TUTTI_SYNC_ROLE;
+    for (uint32_t i = 0; i <= g->index % 2; i++) {
+        fill(&m, g->index % 2 * 10 + (g->index < 2));
+        m.state.strategy = g->index < 2 ? TUTTI_SYNC_SEND : TUTTI_SYNC_RECEIVE;
+        MUST(tutti_run_sync(g->run, &m.state, 0));
+        CHECK(m.state.revision == i && m.state.received == (g->index >= 2) && is(&m, g->index % 2 * 10 + 1));
+    }
+    part(g, 4);
+    end(&m, g);
+}
+
+static void roles_sync_apart(void **state)
+{
+    struct party p;
+
+    (void)state;
+    party_begin(&p, 1000, 100, NULL);
+    p.nroles = 2;
+    party_run(&p, 4, sharded, NULL);
+    party_end(&p);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_most_common_content_wins_among_those_who_are_not_behind),
+        cmocka_unit_test(newcomers_receive_however_many_they_are),
+        cmocka_unit_test(who_cannot_have_the_state_is_put_out_and_told_why),
+        cmocka_unit_test(a_holder_that_goes_meanwhile_is_replaced),
+        cmocka_unit_test(without_holders_nothing_has_changed),
+        cmocka_unit_test(what_cut_connections_lose_is_sent_again),
+        cmocka_unit_test(wrong_calls_are_told_and_change_nothing),
+        cmocka_unit_test(another_cohort_goes_on_with_the_last_state_or_says_instead),
+        cmocka_unit_test(roles_sync_apart),
+    };
+
+    return cmocka_run_group_tests_name("sync", tests, NULL, NULL);
+}

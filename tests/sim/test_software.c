@@ -1,0 +1,125 @@
+/* What a rank's own work is made of, in simulated time: who pays for which byte, and which calls pay for being planned. */
+#include <math.h>
+#include <string.h>
+
+#include "algo/algos.h"
+#include "sim/des.h"
+#include "support/one_host.h"
+#include "support/unit.h"
+
+#define LONG_BYTES (256u << 10)
+
+/* n ranks of one host, which share memory. */
+static void make_run(struct one_host *r, const char *algo, enum tt_coll_kind kind, uint32_t n, uint64_t bytes)
+{
+    one_host_make(r, algo, kind, n, bytes);
+    r->conf.segment_bytes = 16384;
+    r->conf.streams = 1;
+    r->conf.way = (struct tt_des_way){ .send_ns = 200, .receive_ns = 50, .send_byte_ns = 0.25, .mapped = true };
+    r->conf.copy_byte_ns = 0.5;
+}
+
+static double time_of(const struct one_host *r)
+{
+    return one_host_run(r).time_ns;
+}
+
+/* Fetching costs the receiver its bytes, once, and nothing that the sender's copies cost. */
+static void a_single_copy_is_its_receivers_work_alone(void **state)
+{
+    struct one_host r;
+    double time;
+
+    (void)state;
+    make_run(&r, "flat", TT_BROADCAST, 2, LONG_BYTES);
+    r.conf.way.single_bytes = LONG_BYTES;
+    r.conf.way.single_byte_ns = 2;
+    r.conf.copy_byte_ns = 0;        /* of the root to its own result */
+    time = time_of(&r);
+    if (!(time >= 2.0 * LONG_BYTES && time <= 2.1 * LONG_BYTES))
+        fail_msg("%.0f ns for %u bytes", time, LONG_BYTES);
+    r.conf.way.send_byte_ns = 100;
+    assert_true(time_of(&r) == time);
+}
+
+static void shorter_messages_and_those_that_are_added_are_not_fetched(void **state)
+{
+    static const struct {
+        const char *algo;
+        enum tt_coll_kind kind;
+        uint64_t single_bytes;
+    } cases[] = {
+        { "flat", TT_BROADCAST, LONG_BYTES + 1 },
+        { "flat", TT_REDUCE, 1 },
+        { "ring", TT_ALLREDUCE, 1 },
+        { "ring", TT_REDUCE_SCATTER, 1 },
+    };
+    struct one_host r;
+    double without;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        make_run(&r, cases[i].algo, cases[i].kind, 3, LONG_BYTES);
+        without = time_of(&r);
+        r.conf.way.single_bytes = cases[i].single_bytes;
+        r.conf.way.single_byte_ns = 1000;
+        if (time_of(&r) != without)
+            fail_msg("case %zu: %.0f ns without single copies, %.0f with", i, without, time_of(&r));
+    }
+}
+
+static void a_straight_program_is_not_planned_and_any_other_is(void **state)
+{
+    struct one_host r;
+    double without;
+
+    (void)state;
+    make_run(&r, "flat", TT_BROADCAST, 4, 64);
+    without = time_of(&r);
+    r.conf.plan_ns = r.conf.step_ns = 1e6;
+    assert_true(time_of(&r) == without);
+
+    make_run(&r, "flat", TT_BROADCAST, 4, LONG_BYTES);
+    without = time_of(&r);
+    r.conf.plan_ns = 1e6;
+    if (!(fabs(time_of(&r) - without - 1e6) < 1))       /* all plan at the same time */
+        fail_msg("%.0f ns, and %.0f with planning", without, time_of(&r));
+    r.conf.plan_ns = 0;
+    r.conf.step_ns = 100;
+    assert_true(time_of(&r) > without + LONG_BYTES / 16384 * 100);
+}
+
+static void costs_that_cannot_be_are_told(void **state)
+{
+    double *cost[4];
+    struct one_host r;
+    struct tt_des_result out;
+    char why[256];
+
+    (void)state;
+    make_run(&r, "flat", TT_BROADCAST, 2, 64);
+    cost[0] = &r.conf.plan_ns;
+    cost[1] = &r.conf.step_ns;
+    cost[2] = &r.conf.way.single_byte_ns;
+    cost[3] = &r.conf.way.send_byte_ns;
+    for (int i = 0; i < 4; i++) {
+        const double before = *cost[i];
+
+        *cost[i] = i % 2 ? NAN : -1;
+        assert_int_equal(tt_des_run(&r.conf, &out, why, sizeof why), TUTTI_ERR_INVALID);
+        *cost[i] = before;
+    }
+    assert_int_equal(tt_des_run(&r.conf, &out, why, sizeof why), TUTTI_OK);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_single_copy_is_its_receivers_work_alone),
+        cmocka_unit_test(shorter_messages_and_those_that_are_added_are_not_fetched),
+        cmocka_unit_test(a_straight_program_is_not_planned_and_any_other_is),
+        cmocka_unit_test(costs_that_cannot_be_are_told),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

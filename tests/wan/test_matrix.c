@@ -1,0 +1,153 @@
+/* Matrices of WAN testbeds, as files tell them. */
+#include <math.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "support/unit.h"
+#include "support/wan_matrix.h"
+
+#define TWO "\"hosts\": [{\"name\": \"a\"}, {\"name\": \"b\"}]"
+
+static struct wan_matrix m;
+
+static void read_matrix(const char *text)
+{
+    assert_int_equal(wan_matrix_parse(&m, text, strlen(text), "m.json"), TUTTI_OK);
+}
+
+static void one_number_is_for_all_pairs_and_rows_are_from_host_to_host(void **state)
+{
+    (void)state;
+    read_matrix("{" TWO ", \"delay_ms\": 12.3, \"loss\": [[null, 0.5], [0.25, \"\"]], \"rate_mbit\": [[0, 8], [null, 0]], \"queue_ms\": 100}");
+    assert_int_equal(m.pair[0][1].delay_ns, 12300000);
+    assert_int_equal(m.pair[1][0].delay_ns, 12300000);
+    assert_float_equal(m.pair[0][1].loss, 0.5, 0);
+    assert_float_equal(m.pair[1][0].loss, 0.25, 0);
+    assert_int_equal(m.pair[0][1].line.bit_s, 8000000);
+    assert_int_equal(m.pair[1][0].line.bit_s, 0);
+    assert_int_equal(m.pair[0][1].line.queue_bytes, 100000);
+}
+
+static void queues_are_as_long_as_is_said(void **state)
+{
+    (void)state;
+    read_matrix("{" TWO ", \"delay_ms\": [[0, 30], [50, 0]], \"rate_mbit\": 80}");
+    assert_int_equal(m.pair[0][1].line.queue_bytes, 800000);      /* 80 ms there and back, once */
+    assert_int_equal(m.pair[1][0].line.queue_bytes, 800000);
+    read_matrix("{" TWO ", \"delay_ms\": [[0, 30], [50, 0]], \"rate_mbit\": 80, \"queue_bdp\": 0.5}");
+    assert_int_equal(m.pair[0][1].line.queue_bytes, 400000);
+    read_matrix("{" TWO ", \"delay_ms\": 1, \"rate_mbit\": 80, \"queue_bytes\": 123456}");
+    assert_int_equal(m.pair[0][1].line.queue_bytes, 123456);
+    read_matrix("{" TWO ", \"delay_ms\": 0, \"rate_mbit\": 80}");
+    assert_int_equal(m.pair[0][1].line.queue_bytes, WAN_QUEUE_BYTES_MIN);
+    read_matrix(
+        "{\"hosts\": [{\"name\": \"a\", \"up_mbit\": 8}, {\"name\": \"b\", \"down_mbit\": 16}, {\"name\": \"c\"}], "
+        "\"delay_ms\": [[0, 10, 20], [10, 0, 5], [80, 5, 0]]}");
+    assert_int_equal(m.host[0].up.queue_bytes, 100000);           /* its longest way there and back has 100 ms */
+    assert_int_equal(m.host[0].down.bit_s, 0);
+    assert_int_equal(m.host[1].down.queue_bytes, 40000);
+}
+
+static void what_is_written_says_all_that_was_read(void **state)
+{
+    char text[4096];
+    FILE *f = fmemopen(text, sizeof text, "w");
+
+    (void)state;
+    read_matrix("{" TWO ", \"delay_ms\": 0.1, \"rate_mbit\": 8.5, \"seed\": 77, \"loss\": 0.001}");
+    assert_non_null(f);
+    wan_matrix_write(f, &m);
+    fclose(f);
+    assert_string_equal(
+        text,
+        "{\"seed\": 77, \"hosts\": ["
+        "{\"name\": \"a\", \"up_mbit\": null, \"up_queue_bytes\": null, \"down_mbit\": null, \"down_queue_bytes\": null}, "
+        "{\"name\": \"b\", \"up_mbit\": null, \"up_queue_bytes\": null, \"down_mbit\": null, \"down_queue_bytes\": null}], "
+        "\"pairs\": [[null, {\"delay_ms\": 0.1, \"loss\": 0.001, \"rate_mbit\": 8.5, \"queue_bytes\": 16384}], "
+        "[{\"delay_ms\": 0.1, \"loss\": 0.001, \"rate_mbit\": 8.5, \"queue_bytes\": 16384}, null]]}\n");
+}
+
+static const struct {
+    const char *text, *sentence;
+} mistakes[] = {
+    { "", "it is no JSON" },
+    { "{" TWO, "it ends in the middle" },
+    { "{" TWO "} x", "it is no JSON: unexpected character" },
+    { "[]", "it is no object" },
+    { "{}", "hosts must be a list of 2 to 64 hosts" },
+    { "{\"hosts\": [{\"name\": \"a\"}]}", "hosts has 1 entries, but 2 to 64 are possible" },
+    { "{\"hosts\": [{\"name\": \"a\"}, {}]}", "hosts[1]: name must be a text" },
+    { "{\"hosts\": [{\"name\": \"a\"}, {\"name\": \"B\"}]}", "hosts[1]: name must be a text" },
+    { "{\"hosts\": [{\"name\": \"a\"}, {\"name\": \"x;y\"}]}", "hosts[1]: name must be a text" },
+    { "{\"hosts\": [{\"name\": \"a\"}, {\"name\": \"a\\u0000\"}]}", "hosts[1]: name must be a text" },
+    { "{\"hosts\": [{\"name\": \"a\"}, {\"name\": \"abcdefghijklmnopqrstuvwxyz012345\"}]}", "of up to 31 characters" },
+    { "{\"hosts\": [{\"name\": \"a\"}, {\"name\": \"a\"}]}", "hosts[0] has the name a, too" },
+    { "{\"hosts\": [{\"name\": \"a\", \"upload\": 3}, {\"name\": \"b\"}]}", "hosts[0]: the host has a member \"upload\"" },
+    { "{\"hosts\": [{\"name\": \"a\", \"up_mbit\": -1}, {\"name\": \"b\"}]}", "up_mbit is -1, but must be from 0.001 to 1e+06" },
+    { "{" TWO ", \"delay\": 3}", "it has a member \"delay\", which is not known" },
+    { "{" TWO ", \"delay_ms\": \"3\"}", "delay_ms is \"3\", but must be a number" },
+    { "{" TWO ", \"delay_ms\": null}", "delay_ms is null, but must be a number" },
+    { "{" TWO ", \"delay_ms\": 1e9}", "delay_ms is 1e+09, but must be from 0 to 60000" },
+    { "{" TWO ", \"delay_ms\": [[0, 1]]}", "delay_ms has 1 rows, but there are 2 hosts" },
+    { "{" TWO ", \"delay_ms\": [[0, 1], [1]]}", "delay_ms[1]: a row must be a list of 2 numbers" },
+    { "{" TWO ", \"delay_ms\": [[0, 1], 5]}", "delay_ms[1]: a row must be a list of 2 numbers" },
+    { "{" TWO ", \"delay_ms\": [[0, 1], [true, 0]]}", "delay_ms[1][0]: delay_ms is true, but must be a number" },
+    { "{" TWO ", \"loss\": 1.5}", "loss is 1.5, but must be from 0 to 1" },
+    { "{" TWO ", \"rate_mbit\": 0}", "rate_mbit is 0, but must be from 0.001 to 1e+06" },
+    { "{" TWO ", \"queue_ms\": 10, \"queue_bdp\": 1}", "only one is possible" },
+    { "{" TWO ", \"queue_bytes\": 1000}", "queue_bytes is 1000, but must be from 16384" },
+    { "{" TWO ", \"seed\": -1}", "\"seed\" is no whole number" },
+    { "{" TWO ", \"delay_ms\": [[[[[[1]]]]]]}", "it is no JSON" },
+};
+
+static void each_mistake_is_told_with_its_place(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof mistakes / sizeof *mistakes; i++) {
+        struct wan_matrix out = { .nhosts = 99 };
+        struct unit_stderr caught;
+        tutti_status st;
+        char said[1024];
+
+        unit_stderr_catch(&caught);
+        st = wan_matrix_parse(&out, mistakes[i].text, strlen(mistakes[i].text), "m.json");
+        unit_stderr_release(&caught, said, sizeof said);
+        assert_int_equal(st, TUTTI_ERR_INVALID);
+        assert_int_equal(out.nhosts, 99);
+        if (!strstr(said, "matrix m.json") || !strstr(said, mistakes[i].sentence))
+            fail_msg("%s: it says \"%s\", not \"%s\"", mistakes[i].text, said, mistakes[i].sentence);
+    }
+}
+
+static void values_of_a_pair_can_be_changed_within_their_bounds(void **state)
+{
+    (void)state;
+    tt_log_set(TT_LOG_NONE);
+    read_matrix("{" TWO ", \"rate_mbit\": 8}");
+    assert_int_equal(wan_matrix_change(&m, 0, 1, "delay_ms", 3), TUTTI_OK);
+    assert_int_equal(wan_matrix_change(&m, 0, 1, "rate_mbit", 4), TUTTI_OK);
+    assert_int_equal(wan_matrix_change(&m, 0, 1, "loss", 1), TUTTI_OK);
+    assert_int_equal(m.pair[0][1].delay_ns, 3 * TT_MS);
+    assert_int_equal(m.pair[0][1].line.bit_s, 4000000);
+    assert_int_equal(m.pair[1][0].delay_ns, 0);
+    assert_int_equal(wan_matrix_change(&m, 0, 1, "loss", 1.1), TUTTI_ERR_INVALID);
+    assert_int_equal(wan_matrix_change(&m, 0, 1, "rate_mbit", NAN), TUTTI_ERR_INVALID);
+    assert_int_equal(wan_matrix_change(&m, 0, 1, "queue_ms", 1), TUTTI_ERR_INVALID);
+    assert_int_equal(wan_matrix_change(&m, 0, 0, "loss", 0), TUTTI_ERR_INVALID);
+    assert_int_equal(wan_matrix_change(&m, 0, 2, "loss", 0), TUTTI_ERR_INVALID);
+    assert_float_equal(m.pair[0][1].loss, 1, 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(one_number_is_for_all_pairs_and_rows_are_from_host_to_host),
+        cmocka_unit_test(queues_are_as_long_as_is_said),
+        cmocka_unit_test(what_is_written_says_all_that_was_read),
+        cmocka_unit_test(each_mistake_is_told_with_its_place),
+        cmocka_unit_test(values_of_a_pair_can_be_changed_within_their_bounds),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

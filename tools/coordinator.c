@@ -1,0 +1,339 @@
+/* tutti coordinator: decides who is in an elastic run. */
+#include <argp.h>
+#include <errno.h>
+#include <limits.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+#include "base/clock.h"
+#include "coordinator/coordinator.h"
+#include "coordinator/web.h"
+#include "option_values.h"
+#include "tool.h"
+
+#define LISTEN_MAX 8
+#define TOKEN_BYTES 1024
+#define LEASE_MS_MAX 3600000
+#define DEFAULT_LISTEN "localhost:29401"
+#define NO_JOURNAL "none"
+
+struct options {
+    const char *journal, *store, *token_file, *http;
+    bool store_plain;
+    const char *listen[LISTEN_MAX];
+    struct tt_coordinator_conf conf;
+    char token[TOKEN_BYTES];
+    char journal_default[PATH_MAX];
+};
+
+enum {
+    OPT_STORE = 256,
+    OPT_STORE_PLAIN,
+    OPT_HTTP,
+    OPT_TOKEN_FILE,
+    OPT_CERT,
+    OPT_KEY,
+    OPT_CA,
+    OPT_INSECURE,
+    OPT_LEASE,
+    OPT_GRACE,
+    OPT_MEMBERS
+};
+
+static const struct argp_option argp_options[] = {
+    { "run", 'r', "NAME", 0, "the run's name: who joins another one is refused (default: TUTTI_RUN, else \"tutti\")",
+      0 },
+    { "listen", 'l', "HOST:PORT", 0,
+      "where members connect; may be said several times. \":PORT\" is every address of this host, port 0 any "
+      "that is free (default " DEFAULT_LISTEN ")",
+      0 },
+    { "journal", 'j', "FILE", 0,
+      "what must survive this process; \"" NO_JOURNAL "\": nothing is kept, and the run ends with it (default "
+      "NAME.journal here)",
+      0 },
+    { "store", OPT_STORE, "etcd://HOST:PORT[,HOST:PORT...]/PREFIX", 0,
+      "keep the journal in etcd: of several coordinators with the same store one leads, the others stand by and take over when it fails", 0 },
+    { "store-plain", OPT_STORE_PLAIN, NULL, 0, "servers of the store on other hosts are meant, though all goes there in plain", 0 },
+    { "http", OPT_HTTP, "HOST:PORT", 0,
+      "show how the run is: a page for people, /status.json, /metrics for Prometheus. Whoever reaches it may look", 0 },
+    { NULL, 0, NULL, 0, "Who may join (one of them is needed where others than this host can connect):", 1 },
+    { "token-file", OPT_TOKEN_FILE, "FILE", 0, "whoever has the token that is its first line (default: TUTTI_TOKEN)", 1 },
+    { "cert", OPT_CERT, "FILE", 0, "with --key and --ca: whoever has a certificate of the authority; PEM", 1 },
+    { "key", OPT_KEY, "FILE", 0, "of this coordinator's certificate", 1 },
+    { "ca", OPT_CA, "FILE", 0, "the authority's certificate", 1 },
+    { "insecure", OPT_INSECURE, NULL, 0, "anybody; connections are plain", 1 },
+    { NULL, 0, NULL, 0, "Patience:", 2 },
+    { "lease", OPT_LEASE, "MS", 0, "a member that was not heard of for so long is lost (default 1000)", 2 },
+    { "grace", OPT_GRACE, "MS", 0, "one whose connection ended has so long to come back (default: a quarter of the lease, at most 250)", 2 },
+    { "members", OPT_MEMBERS, "N", 0, "as many as may be in the run, newcomers counted in (default 4096)", 2 },
+    { 0 },
+};
+
+static error_t parse_one(int key, char *arg, struct argp_state *state)
+{
+    struct options *o = state->input;
+
+    switch (key) {
+    case 'r':
+        o->conf.run = arg;
+        return 0;
+    case 'l':
+        if (o->conf.nlisten == LISTEN_MAX)
+            argp_error(state, "--listen %s: at most %d addresses", arg, LISTEN_MAX);
+        o->listen[o->conf.nlisten++] = arg;
+        return 0;
+    case 'j':
+        o->journal = arg;
+        return 0;
+    case OPT_STORE:
+        o->store = arg;
+        return 0;
+    case OPT_STORE_PLAIN:
+        o->store_plain = true;
+        return 0;
+    case OPT_HTTP:
+        o->http = arg;
+        return 0;
+    case OPT_TOKEN_FILE:
+        o->token_file = arg;
+        return 0;
+    case OPT_CERT:
+        o->conf.secure.certificate = arg;
+        return 0;
+    case OPT_KEY:
+        o->conf.secure.key = arg;
+        return 0;
+    case OPT_CA:
+        o->conf.secure.authority = arg;
+        return 0;
+    case OPT_INSECURE:
+        o->conf.insecure = true;
+        return 0;
+    case OPT_LEASE:
+        o->conf.lease_ns = option_number(state, "--lease", arg, 10, LEASE_MS_MAX) * TT_MS;
+        return 0;
+    case OPT_GRACE:
+        o->conf.grace_ns = option_number(state, "--grace", arg, 1, LEASE_MS_MAX) * TT_MS;
+        return 0;
+    case OPT_MEMBERS:
+        o->conf.members_max = (uint32_t)option_number(state, "--members", arg, 1, TT_ELASTIC_MEMBERS_MAX);
+        return 0;
+    case ARGP_KEY_ARG:
+        argp_error(state, "\"%s\" is no option", arg);
+        return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+static const struct argp argp = {
+    .options = argp_options,
+    .parser = parse_one,
+    .doc =
+        "Decides who is in an elastic run: members connect to it, and it tells them of each other. It is asked when members come, fail and "
+        "leave, not for their collectives. Killed and started again on the same journal, the run goes on.\v"
+        "Prints a line, \"listening on ADDRESS...\", once members can connect. SIGTERM and SIGINT end it; members then wait for the next "
+        "one. docs/coordinator.md tells more.",
+};
+
+/* ---- settings ---- */
+
+static int complain(const char *what)
+{
+    fprintf(stderr, "tutti coordinator: %s\n", what);
+    return 1;
+}
+
+static int read_token(struct options *o)
+{
+    FILE *f = fopen(o->token_file, "re");
+    size_t bytes;
+
+    if (!f || !fgets(o->token, sizeof o->token, f)) {
+        fprintf(stderr, "tutti coordinator: --token-file %s: %s\n", o->token_file,
+                f ? "there is no token in it" : strerror(errno));
+        if (f)
+            fclose(f);
+        return 1;
+    }
+    fclose(f);
+    bytes = strcspn(o->token, "\r\n");
+    if (bytes == sizeof o->token - 1)
+        return complain("--token-file: its first line is too long for a token");
+    o->token[bytes] = '\0';
+    o->conf.secure.token = o->token;
+    return 0;
+}
+
+/* Which of token, certificates and nothing it is to be. */
+static int choose_security(struct options *o)
+{
+    struct tt_secure_conf *s = &o->conf.secure;
+    const char *token = getenv("TUTTI_TOKEN");
+    const int files = !!s->certificate + !!s->key + !!s->authority;
+
+    if (o->conf.insecure && (files || o->token_file))
+        return complain("--insecure and a token or certificates: which is it to be?");
+    if (files && o->token_file)
+        return complain("--token-file and certificates: which is it to be?");
+    if (files && files < 3)
+        return complain("--cert, --key and --ca go together");
+    if (files) {
+        s->mode = TT_SECURE_CERTIFICATE;
+    } else if (o->token_file) {
+        s->mode = TT_SECURE_TOKEN;
+        return read_token(o);
+    } else if (token && *token && !o->conf.insecure) {
+        s->mode = TT_SECURE_TOKEN;
+        s->token = token;
+    }
+    return 0;
+}
+
+static int set_defaults(struct options *o)
+{
+    const char *run = getenv("TUTTI_RUN");
+
+    if (!o->conf.run)
+        o->conf.run = run && *run ? run : "tutti";
+    if (o->conf.nlisten == 0)
+        o->listen[o->conf.nlisten++] = DEFAULT_LISTEN;
+    o->conf.listen = o->listen;
+    if (o->journal && o->store)
+        return complain("--journal and --store: which is it to be?");
+    if (!o->journal && !o->store) {
+        if (strchr(o->conf.run, '/'))
+            return complain("the run's name has a \"/\": say --journal FILE");
+        if (snprintf(o->journal_default, sizeof o->journal_default, "%s.journal", o->conf.run) >= (int)sizeof o->journal_default)
+            return complain("the run's name is too long for a file: say --journal FILE");
+        o->journal = o->journal_default;
+    }
+    return choose_security(o);
+}
+
+/* ---- running ---- */
+
+/* Each member is a descriptor. */
+static void allow_descriptors(void)
+{
+    struct rlimit most;
+
+    if (getrlimit(RLIMIT_NOFILE, &most) == 0 && most.rlim_cur < most.rlim_max) {
+        most.rlim_cur = most.rlim_max;
+        setrlimit(RLIMIT_NOFILE, &most);
+    }
+}
+
+static void announce(const struct tt_coordinator *c, const struct tt_web *web)
+{
+    printf("listening on");
+    for (uint32_t i = 0; tt_coordinator_address(c, i); i++)
+        printf(" %s", tt_coordinator_address(c, i));
+    printf("\n");
+    if (web)
+        printf("its state is shown at http://%s/\n", tt_web_address(web));
+    fflush(stdout);
+}
+
+#define STAND_BY (-1)
+
+/* Until a signal (0) or its own end: 1, or STAND_BY where another one may lead now. */
+static int wait_for_end(const struct options *o, struct tt_coordinator *c, int signals)
+{
+    struct pollfd fds[] = { { .fd = signals, .events = POLLIN },
+                            { .fd = tt_coordinator_ended_fd(c), .events = POLLIN } };
+    tutti_status st;
+    char why[256];
+
+    while (poll(fds, 2, -1) < 0 && errno == EINTR)
+        ;
+    if (fds[1].revents == 0)
+        return 0;
+    st = tt_coordinator_why(c, why, sizeof why);
+    fprintf(stderr, "tutti coordinator: ended: %s\n", why);
+    return o->store && (st == TUTTI_ERR_ABORTED || st == TUTTI_ERR_SYSTEM) ? STAND_BY : 1;
+}
+
+/* again: it has had the journal before, and waits however long it takes to get it back. */
+static tutti_status open_journal(const struct options *o, int signals, bool again, struct tt_journal **out)
+{
+    char host[HOST_NAME_MAX + 1] = "?", who[HOST_NAME_MAX + 128];
+
+    if (!o->store)
+        return strcmp(o->journal, NO_JOURNAL) == 0 ? tt_journal_none_open(out)
+                                                   : tt_journal_sqlite_open(out, o->journal);
+    gethostname(host, sizeof host - 1);
+    snprintf(who, sizeof who, "process %ld on %s (%.60s)", (long)getpid(), host, o->listen[0]);
+    return tt_journal_etcd_open(
+        out, &(struct tt_journal_etcd_conf){
+                 .store = o->store, .who = who, .stop_fd = signals, .patient = again, .plain = o->store_plain });
+}
+
+static int lead(const struct options *o, int signals, struct tt_journal *journal)
+{
+    struct tt_coordinator *c;
+    struct tt_web *web = NULL;
+    tutti_status st = tt_coordinator_create(&c, &o->conf, journal);
+    int status;
+
+    if (st) {
+        complain(tutti_last_error());
+        journal->ops->close(journal);
+        return o->store && (st == TUTTI_ERR_ABORTED) ? STAND_BY : 1;
+    }
+    if (o->http && tt_web_create(&web, o->http, tt_coordinator_board(c))) {
+        tt_coordinator_destroy(c);
+        return complain(tutti_last_error());
+    }
+    announce(c, web);
+    status = wait_for_end(o, c, signals);
+    tt_web_destroy(web);
+    tt_coordinator_destroy(c);
+    return status;
+}
+
+static int serve(const struct options *o, int signals)
+{
+    struct tt_journal *journal;
+    tutti_status st;
+    int status = 0;
+
+    do {
+        st = open_journal(o, signals, status == STAND_BY, &journal);
+        if (st == TUTTI_ERR_ABORTED)    /* told to end while it stood by */
+            return 0;
+        if (st)
+            return complain(tutti_last_error());
+        status = lead(o, signals, journal);
+    } while (status == STAND_BY);
+    return status;
+}
+
+int tool_coordinator_main(int argc, char **argv)
+{
+    static struct options o;
+    sigset_t ends;
+    int signals, status;
+
+    if (argp_parse(&argp, argc, argv, 0, NULL, &o))
+        return 1;
+    if (set_defaults(&o))
+        return 2;
+    sigemptyset(&ends);
+    sigaddset(&ends, SIGTERM);
+    sigaddset(&ends, SIGINT);
+    sigprocmask(SIG_BLOCK, &ends, NULL);
+    signal(SIGPIPE, SIG_IGN);   /* whoever read where it listens may read no more */
+    signals = signalfd(-1, &ends, SFD_CLOEXEC);
+    if (signals < 0)
+        return complain("cannot wait for signals");
+    allow_descriptors();
+    status = serve(&o, signals);
+    close(signals);
+    return status;
+}

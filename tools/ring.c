@@ -1,0 +1,360 @@
+/* tutti ring order: the order of peers in a ring, and the shape of an all-reduce, over links as they were measured. */
+#include <argp.h>
+#include <errno.h>
+#include <json-c/json.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include "elastic/ring_file.h"
+#include "elastic/ring_order.h"
+#include "elastic/ring_predict.h"
+#include "elastic/ring_svg.h"
+#include "option_values.h"
+#include "tool.h"
+
+#define SLICE_STEPS 20000u
+#define HANDSHAKE_ROUND_TRIPS 3u    /* TCP's, and two of TLS with the name and the token */
+#define GAIN_PERCENT 5u
+
+struct options {
+    const char *matrix, *svg;
+    struct tt_ring_load load;
+    uint64_t steps, seed, expected;
+    bool json, quiet;
+};
+
+enum { OPT_MATRIX = 256, OPT_BYTES, OPT_SEGMENT, OPT_STEPS, OPT_SEED, OPT_EXPECTED, OPT_JSON, OPT_SVG };
+
+static const struct argp_option argp_options[] = {
+    { "matrix", OPT_MATRIX, "FILE", 0, "what lies between the peers, in JSON (docs/ring-order.md); \"-\": standard input", 0 },
+    { "bytes", 'b', "SIZE", 0, "of one all-reduce (default 64M)", 0 },
+    { "segment", OPT_SEGMENT, "SIZE", 0, "blocks go in segments of this size; 0: whole (default 1M)", 0 },
+    { "steps", OPT_STEPS, "N", 0, "steps of the search; not said: as many as mostly suffice", 0 },
+    { "seed", OPT_SEED, "N", 0, "of the search (default 1): the same one finds the same order", 0 },
+    { "expected", OPT_EXPECTED, "N", 0, "all-reduces to come, to tell whether a change is worth it (default 1000)", 0 },
+    { "json", OPT_JSON, NULL, 0, "as one JSON document", 0 },
+    { "svg", OPT_SVG, "FILE", 0, "draw the ring on the matrix", 0 },
+    { "quiet", 'q', NULL, 0, "no progress on standard error", 0 },
+    { 0 },
+};
+
+static error_t parse_one(int key, char *arg, struct argp_state *state)
+{
+    struct options *o = state->input;
+
+    switch (key) {
+    case OPT_MATRIX:
+        o->matrix = arg;
+        return 0;
+    case 'b':
+        o->load.bytes = option_size(state, "--bytes", arg);
+        return 0;
+    case OPT_SEGMENT:
+        o->load.segment_bytes = option_size_or_none(state, "--segment", arg);
+        return 0;
+    case OPT_STEPS:
+        o->steps = option_number(state, "--steps", arg, 1, 1ull << 40);
+        return 0;
+    case OPT_SEED:
+        o->seed = option_number(state, "--seed", arg, 0, UINT64_MAX >> 1);
+        return 0;
+    case OPT_EXPECTED:
+        o->expected = option_number(state, "--expected", arg, 0, 1ull << 40);
+        return 0;
+    case OPT_JSON:
+        o->json = true;
+        return 0;
+    case OPT_SVG:
+        o->svg = arg;
+        return 0;
+    case 'q':
+        o->quiet = true;
+        return 0;
+    case ARGP_KEY_ARG:
+        argp_error(state, "\"%s\" is no option", arg);
+        return 0;
+    case ARGP_KEY_END:
+        if (!o->matrix)
+            argp_error(state, "say which matrix: --matrix FILE");
+        return 0;
+    default: return ARGP_ERR_UNKNOWN;
+    }
+}
+
+static const struct argp argp = {
+    .options = argp_options,
+    .parser = parse_one,
+    .doc = "Finds the order of peers in which a ring all-reduce is predicted to be fastest: the slowest link first, then the sum. Tells also what "
+           "two rings of half each and trees are predicted to take, and whether leaving the order that the file has is worth it.",
+};
+
+/* ---- what was found ---- */
+
+struct result {
+    struct tt_ring_file file;
+    uint32_t *order, *second, *now;     /* [n] */
+    struct tt_ring_ordered first, other;
+    bool has_second;
+    uint64_t shape_ns[3], now_ns, reconnect_ns;
+    bool worth;
+    double search_s;
+};
+
+static double seconds(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static bool find_order(const struct options *o, const struct tt_ring_matrix *m, const uint32_t *now, const char *what,
+                       uint32_t *order, struct tt_ring_ordered *out)
+{
+    const uint64_t all = o->steps ? o->steps : tt_ring_order_enough(m->n);
+    void *memory = malloc(tt_ring_order_bytes(m->n));
+    struct tt_ring_order *search;
+    double told = seconds();
+
+    if (!memory) {
+        fprintf(stderr, "tutti ring order: no memory for %u peers\n", m->n);
+        return false;
+    }
+    search = tt_ring_order_init(memory, m, &o->load, now, o->seed);
+    for (uint64_t left = all, slice; left > 0; left -= slice) {
+        slice = left < SLICE_STEPS ? left : SLICE_STEPS;
+        if (!tt_ring_order_step(search, slice))
+            break;
+        if (!o->quiet && seconds() > told + 1) {
+            told = seconds();
+            fprintf(stderr, "tutti ring order: %s: %.0f %% of %llu steps\n", what,
+                    100.0 * (double)(all - left + slice) / (double)all, (unsigned long long)all);
+        }
+    }
+    *out = tt_ring_order_found(search, order);
+    free(memory);
+    return true;
+}
+
+/* A second ring of links that the first does not use. */
+static bool find_second(const struct options *o, struct result *r)
+{
+    const uint32_t n = r->file.m.n;
+    struct tt_ring_matrix rest = { .n = n, .latency = r->file.m.latency };
+    uint64_t *rate = malloc((size_t)n * n * sizeof *rate);
+    bool ok = rate;
+
+    if (!rate) {
+        fprintf(stderr, "tutti ring order: no memory for %u peers\n", n);
+        return false;
+    }
+    tt_ring_rest(&r->file.m, r->order, rate);
+    rest.rate = rate;
+    ok = find_order(o, &rest, NULL, "second ring", r->second, &r->other);
+    r->has_second = ok && r->other.any;
+    free(rate);
+    return ok;
+}
+
+static bool find_all(const struct options *o, struct result *r)
+{
+    const struct tt_ring_matrix *m = &r->file.m;
+    const double begin = seconds();
+
+    if (!find_order(o, m, r->now, "ring", r->order, &r->first))
+        return false;
+    r->search_s = seconds() - begin;
+    if (!r->first.any) {
+        fprintf(stderr, "tutti ring order: %s: %s of links that exist\n", o->matrix, r->first.none ? "there is no ring" : "no ring was found");
+        return false;
+    }
+    r->shape_ns[TT_RING_ONE] = r->first.predicted_ns;
+    r->shape_ns[TT_RING_TWO] = TT_RING_NONE;
+    if (m->n > 2 && !find_second(o, r))
+        return false;
+    if (r->has_second)
+        r->shape_ns[TT_RING_TWO] = tt_ring_predict_two(m, &o->load, r->order, r->second);
+    r->shape_ns[TT_RING_TREES] = tt_ring_predict_trees(m, &o->load, r->order);
+    r->now_ns = tt_ring_predict(m, &o->load, r->now);
+    r->reconnect_ns =
+        tt_ring_reconnect_ns(m, r->now_ns == TT_RING_NONE ? NULL : r->now, r->order, HANDSHAKE_ROUND_TRIPS);
+    r->worth = tt_ring_is_worth(&(struct tt_ring_change){ .now_ns = r->now_ns,
+                                                          .then_ns = r->first.predicted_ns,
+                                                          .reconnect_ns = r->reconnect_ns,
+                                                          .steps = o->expected,
+                                                          .gain_percent = GAIN_PERCENT });
+    return true;
+}
+
+/* ---- output ---- */
+
+static const char *const shape_names[] = { "one ring", "two rings", "two trees" };
+
+static uint32_t slowest_link(const struct result *r)
+{
+    const struct tt_ring_matrix *m = &r->file.m;
+    uint32_t at = 0;
+    uint64_t least = UINT64_MAX;
+
+    for (uint32_t k = 0; k < m->n; k++) {
+        const uint64_t rate = tt_ring_rate(m, r->order[k], r->order[(k + 1) % m->n]);
+
+        if (rate < least) {
+            least = rate;
+            at = k;
+        }
+    }
+    return at;
+}
+
+static void print_order(const struct result *r, const uint32_t *order, const char *what)
+{
+    printf("%s", what);
+    for (uint32_t k = 0; k < r->file.m.n; k++)
+        printf(" %s", r->file.name[order[k]]);
+    printf("\n");
+}
+
+static void print_shape(const char *name, uint64_t ns, bool fastest)
+{
+    if (ns == TT_RING_NONE)
+        printf("  %-10s cannot be\n", name);
+    else
+        printf("  %-10s %10.3f ms%s\n", name, (double)ns / 1e6, fastest ? "   <- fastest" : "");
+}
+
+static void print_text(const struct options *o, const struct result *r)
+{
+    const struct tt_ring_matrix *m = &r->file.m;
+    const enum tt_ring_shape fastest = tt_ring_fastest(r->shape_ns);
+    const uint32_t at = slowest_link(r), a = r->order[at], b = r->order[(at + 1) % m->n];
+
+    print_order(r, r->order, "order:");
+    if (m->n > 1)
+        printf("slowest link: %s to %s, %.3f Mbit/s, %.3f ms\n", r->file.name[a], r->file.name[b],
+               (double)tt_ring_rate(m, a, b) / 125000, (double)m->latency[(size_t)a * m->n + b] / 1e6);
+    printf("predicted for %llu bytes:\n", (unsigned long long)o->load.bytes);
+    for (int k = 0; k < 3; k++)
+        print_shape(shape_names[k], r->shape_ns[k], k == (int)fastest);
+    printf("no single ring takes less than %.3f ms%s\n", (double)r->first.bound_ns / 1e6, r->first.best ? "; this one is proven best" : "");
+    print_shape("as listed", r->now_ns, false);
+    printf("changing from that: %s (reconnecting takes %.1f ms, %llu all-reduces to come)\n",
+           r->worth ? "worth it" : "not worth it", (double)r->reconnect_ns / 1e6, (unsigned long long)o->expected);
+    if (fastest == TT_RING_TWO)
+        print_order(r, r->second, "second ring:");
+}
+
+static struct json_object *json_order(const struct result *r, const uint32_t *order)
+{
+    struct json_object *list = json_object_new_array();
+
+    for (uint32_t k = 0; k < r->file.m.n; k++)
+        json_object_array_add(list, json_object_new_uint64(order[k]));
+    return list;
+}
+
+static struct json_object *json_ns(uint64_t ns) { return ns == TT_RING_NONE ? NULL : json_object_new_uint64(ns); }
+
+static void print_json(const struct options *o, const struct result *r)
+{
+    static const char *const keys[] = { "one_ring_ns", "two_rings_ns", "two_trees_ns" };
+    struct json_object *all = json_object_new_object(), *names = json_object_new_array();
+
+    for (uint32_t k = 0; k < r->file.m.n; k++)
+        json_object_array_add(names, json_object_new_string(r->file.name[r->order[k]]));
+    json_object_object_add(all, "peers", json_object_new_uint64(r->file.m.n));
+    json_object_object_add(all, "bytes", json_object_new_uint64(o->load.bytes));
+    json_object_object_add(all, "order", json_order(r, r->order));
+    json_object_object_add(all, "names", names);
+    json_object_object_add(all, "second_order", r->has_second ? json_order(r, r->second) : NULL);
+    for (int k = 0; k < 3; k++)
+        json_object_object_add(all, keys[k], json_ns(r->shape_ns[k]));
+    json_object_object_add(all, "fastest", json_object_new_string(shape_names[tt_ring_fastest(r->shape_ns)]));
+    json_object_object_add(all, "bound_ns", json_ns(r->first.bound_ns));
+    json_object_object_add(all, "proven_best", json_object_new_boolean(r->first.best));
+    json_object_object_add(all, "floor_ns", json_ns(r->first.floor_ns));
+    json_object_object_add(all, "slowest_block_ns", json_ns(r->first.value.slow));
+    json_object_object_add(all, "slowest_block_bound_ns", json_ns(r->first.slow_bound));
+    json_object_object_add(all, "sum_ns", json_ns(r->first.value.sum));
+    json_object_object_add(all, "listed_ns", json_ns(r->now_ns));
+    json_object_object_add(all, "reconnect_ns", json_ns(r->reconnect_ns));
+    json_object_object_add(all, "worth_changing", json_object_new_boolean(r->worth));
+    json_object_object_add(all, "search_steps", json_object_new_uint64(r->first.steps));
+    json_object_object_add(all, "search_s", json_object_new_double(r->search_s));
+    printf("%s\n", json_object_to_json_string_ext(all, JSON_C_TO_STRING_PRETTY | JSON_C_TO_STRING_NOSLASHESCAPE));
+    json_object_put(all);
+}
+
+static bool draw(const char *path, const struct result *r)
+{
+    FILE *f = fopen(path, "we");
+    bool ok = f;
+
+    if (f) {
+        tt_ring_svg_draw(&(struct tt_ring_picture){ &r->file.m, r->file.name, r->order }, f);
+        ok = !ferror(f);
+        ok = fclose(f) == 0 && ok;
+    }
+    if (!ok)
+        fprintf(stderr, "tutti ring order: cannot write %s: %s\n", path, strerror(errno));
+    return ok;
+}
+
+static int order_main(int argc, char **argv)
+{
+    struct options o = { .load = { 64u << 20, 1u << 20 }, .seed = 1, .expected = 1000 };
+    struct result r = { .now_ns = 0 };
+    bool ok;
+
+    if (argp_parse(&argp, argc, argv, 0, NULL, &o) != 0)
+        return 2;
+    if (tt_ring_file_load(&r.file, o.matrix) != TUTTI_OK)
+        return 1;
+    r.order = malloc(3 * r.file.m.n * sizeof *r.order);
+    ok = r.order;
+    if (ok) {
+        r.second = r.order + r.file.m.n;
+        r.now = r.second + r.file.m.n;
+        for (uint32_t k = 0; k < r.file.m.n; k++)
+            r.now[k] = k;
+        ok = find_all(&o, &r);
+    } else {
+        fprintf(stderr, "tutti ring order: no memory for %u peers\n", r.file.m.n);
+    }
+    if (ok && o.json)
+        print_json(&o, &r);
+    else if (ok)
+        print_text(&o, &r);
+    ok = ok && (!o.svg || draw(o.svg, &r));
+    free(r.order);
+    tt_ring_file_fini(&r.file);
+    return ok ? 0 : 1;
+}
+
+static void usage(FILE *to)
+{
+    fprintf(
+        to,
+        "Usage: tutti ring VERB [OPTION...]\n\n  order    finds the order of peers in a ring over links as they were measured\n\n"
+        "`tutti ring VERB --help` tells about one.\n");
+}
+
+int tool_ring_main(int argc, char **argv)
+{
+    static char name[] = "tutti ring order";
+    const char *verb = argc > 1 ? argv[1] : "";
+
+    if (strcmp(verb, "order") == 0) {
+        argv[1] = name;
+        return order_main(argc - 1, argv + 1);
+    }
+    if (strcmp(verb, "--help") == 0 || strcmp(verb, "-?") == 0 || strcmp(verb, "help") == 0) {
+        usage(stdout);
+        return 0;
+    }
+    if (*verb)
+        fprintf(stderr, "tutti ring: there is no verb \"%s\"\n\n", verb);
+    usage(stderr);
+    return 2;
+}
