@@ -5,6 +5,7 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <openssl/core_names.h>
+#include <openssl/crypto.h>
 #include <openssl/err.h>
 #include <openssl/kdf.h>
 #include <openssl/params.h>
@@ -25,6 +26,13 @@
 #define REKEY_BYTES (64ull << 30)
 
 static const unsigned char identity[] = "tutti";    /* the only key there is: its name tells nothing */
+
+/* exit() may be called while threads of the library are at work. OpenSSL then frees what they use, unless it is told not to before anybody else
+ * uses it in this process, hence the constructor. The process's end frees as much. */
+__attribute__((constructor)) static void keep_until_the_end(void)
+{
+    OPENSSL_init_crypto(OPENSSL_INIT_NO_ATEXIT, NULL);
+}
 
 /* ---- a token ---- */
 

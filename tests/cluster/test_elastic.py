@@ -136,7 +136,7 @@ class Elastic(unittest.TestCase):
         self.assertEqual(members[2].process.wait(timeout=60), 3)
         for reader in members[2].readers:
             reader.join()
-        self.assertRegex("\n".join(members[2].errors), "(?m)^(all-reduce|epoch): .*ABORTED: .*forgotten")
+        self.assertRegex("\n".join(members[2].errors), "(?m)^(all-reduce|epoch): .*ABORTED: .*(forgotten|took you for dead)")
         self.leave(members[:2])
 
     def test_a_newcomer_is_let_in_and_one_leaves(self):

@@ -152,7 +152,7 @@ class Json(unittest.TestCase):
         self.assertEqual(rows_of(self, "allreduce", "--max", 8, "--iters", 7)[0]["iters"], 7)
         small, large = rows_of(self, "allreduce", "--min", 8, "--max", "8M", "--factor", 1 << 20, "--out-of-place")
         self.assertGreaterEqual(large["iters"], 5)
-        self.assertGreater(small["iters"], large["iters"])
+        self.assertGreaterEqual(small["iters"], large["iters"])     # both are five where it is slow
 
 
 class Table(unittest.TestCase):
