@@ -235,6 +235,7 @@ void tt_context_free(struct tt_context *c)
     for (uint32_t r = 0; r < e->nranks; r++)
         free_peer(c->peers[r]);
     free(c->peers);
+    free(c->copies);
     free(c->ranks);
     free(c);
 }

@@ -7,6 +7,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "engine/context.h"
 #include "engine/deliver.h"
@@ -135,6 +136,9 @@ static void end_op(struct tt_op *op, tutti_status status, const char *why)
         c->nactive -= !op->p2p;
         end_nudges(op);
         tt_timers_end(op);
+        if (op->copies && !status)
+            tt_copies_learn(op->copies, op->single_copy, op->copies_bytes, tt_now_ns() - op->copies_begin_ns);
+        op->copies = NULL;
         if (status)
             fend_off(op);
         if (status)

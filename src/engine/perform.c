@@ -5,6 +5,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "base/clock.h"
 #include "engine/context.h"
 #include "engine/progress.h"
 #include "engine/quantized.h"
@@ -312,14 +313,25 @@ static struct tt_region *allocated_region(const struct tt_op *op, const struct t
 }
 
 /* Messages may be fetched from the sender's memory in one copy instead of going through slots in two. Slots stay in the cache, and
- * both ends fill and empty them at the same time: with a core for each rank they are the faster way at every length (on 2
- * cores 1 MiB one way takes 80 us through slots, 170 us in a single copy). Where ranks wait for cores, a single copy is less work, which
+ * both ends fill and empty them at the same time; what a core pays for lines that another one has written, and for the kernel's copy,
+ * differs from machine to machine (on 2 cores of an AMD EPYC 1 MiB one way takes 80 us through slots and 170 us in a single copy; of an Intel Xeon
+ * 130 us and 95 us). So both are tried (engine/copies.h). Where ranks wait for cores, a single copy is less work, which
  * shows from about TT_SINGLE_COPY_BYTES on. */
 #define SINGLE_COPY_BYTES_MIN (256u << 10)      /* if they are asked for */
 
+/* What operations like this one have learnt; NULL: no memory for it. */
+static struct tt_copies *copies_of(const struct tt_op *op, uint64_t bytes)
+{
+    struct tt_context *c = op->context;
+
+    if (!c->copies)
+        c->copies = calloc(TT_COLL_KINDS, sizeof *c->copies);
+    return c->copies ? &c->copies[op->desc.kind][tt_copies_class(bytes)] : NULL;
+}
+
 /* Whether what arrives through this wait had better come in a single copy. A sum that is passed on is written into the peer's slot
- * while it is made: nothing is left to save. */
-static bool pays_single_copy(const struct tt_op *op, const struct tt_exec_step *wait)
+ * while it is made: nothing is left to save. All messages of an operation come in the same way, so that its time tells of one way. */
+static bool pays_single_copy(struct tt_op *op, const struct tt_exec_step *wait)
 {
     const struct tt_engine *e = op->context->engine;
 
@@ -327,7 +339,16 @@ static bool pays_single_copy(const struct tt_op *op, const struct tt_exec_step *
         return false;
     if (e->single_copies)
         return wait->s.bytes >= SINGLE_COPY_BYTES_MIN;
-    return wait->s.bytes >= TT_SINGLE_COPY_BYTES && e->spins == 0;
+    if (e->spins == 0)
+        return wait->s.bytes >= TT_SINGLE_COPY_BYTES;
+    if (wait->s.bytes < TT_COPIES_BYTES_MIN)
+        return false;
+    if (!op->copies && (op->copies = copies_of(op, wait->s.bytes))) {
+        op->copies_bytes = wait->s.bytes;
+        op->copies_begin_ns = tt_now_ns();
+        op->single_copy = tt_copies_next(op->copies);
+    }
+    return op->copies && op->single_copy;
 }
 
 /* Whether a sender leaves it to the receiver where its only put of the flow goes (tt_there), as it may not know. */

@@ -6,6 +6,7 @@
 #include <stdatomic.h>
 
 #include "base/status.h"
+#include "engine/copies.h"
 #include "engine/engine.h"
 #include "engine/exec.h"
 #include "engine/landing.h"
@@ -113,6 +114,7 @@ struct tt_context {
     uint32_t nactive, nwaiting; /* collectives */
     uint32_t nkept;             /* messages before their time, of all peers */
     struct tt_history history[TT_HISTORY];
+    struct tt_copies (*copies)[TT_COPIES_CLASSES];      /* [TT_COLL_KINDS]; NULL: no long message came from this host yet */
     atomic_int status;          /* tutti_status */
     char why[TT_ERROR_BYTES];   /* written once, before status */
     struct tt_op *requests;     /* operations that the application has not freed */
@@ -156,6 +158,9 @@ struct tt_op {
     char why[TT_ERROR_BYTES];
     uint64_t began_ns;          /* for timers; 0: it is not timed */
     uint64_t deadline_ns, nudge_ns;     /* 0: not set yet: the first look at the clock does */
+    struct tt_copies *copies;   /* what its time will tell of; NULL: nothing */
+    uint64_t copies_begin_ns, copies_bytes;
+    bool single_copy;           /* the way that it tries */
     tt_reduce_fn *kernel, *kernel_finish;
     uint8_t elem_shift;         /* elements have 1 << elem_shift bytes */
     bool stream_dst;            /* large enough for stores that bypass the cache */
