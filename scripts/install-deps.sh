@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs the Debian packages that are missing, saying which and why. Does nothing when all are there.
 #
-#   scripts/install-deps.sh [build] [test] [ci]     what it is for; nothing said: build and test
+#   scripts/install-deps.sh [build] [test] [ci] [bench]     what it is for; nothing said: build and test
 set -euo pipefail
 
 table='
@@ -30,6 +30,12 @@ python3-prometheus-client | ci | reads the metrics of the coordinator as Prometh
 clang           | ci    | the second compiler, and the fuzzers
 libclang-rt-dev | ci    | the sanitizers and libFuzzer of clang
 clang-format    | ci    | checks how the sources are laid out
+libopenmpi-dev  | bench | what the benchmarks compare with
+libmpich-dev    | bench | what the benchmarks compare with
+libgloo-dev     | bench | what the benchmarks compare with
+g++             | bench | Gloo is C++
+iperf3          | bench | what a shaped link carries
+iputils-ping    | bench | the round trip of a shaped link
 '
 
 wanted=${*:-build test}
