@@ -75,7 +75,6 @@ class Training(Members):
             self.assertAlmostEqual(loss, there, delta=TOLERANCE, msg=f"at step {step} of {len(curve)}: {first.errors}")
 
 
-
 class DiLoCo(Members):
     """The curve of a run is that of one process that plays its exchanges with the members that they had."""
 
@@ -131,7 +130,8 @@ class DiLoCo(Members):
     def assert_members_end_alike(self, program, *options):
         members = [self.member(program, "--steps", 98, "--members", 2, *DILOCO) for _ in range(2)]
         self.await_end(*members)
-        ends = [member.errors[-1].split(" ", 2)[2] for member in members]
+        ends = [line.split(" ", 2)[2] for member in members for line in member.errors if " ended after " in line]
+        self.assertEqual(len(ends), 2)
         self.assertRegex(ends[0], "^ended after step 98 with state [0-9a-f]{16}$")
         self.assertEqual(ends[0], ends[1])
         curve = self.assert_is_played_alike([line for member in members for line in member.lines], *options)
@@ -146,6 +146,22 @@ class DiLoCo(Members):
         self.assert_has_every_exchange(curve)
         prompt = self.play(lines[:30])      # had nothing been late: else this test could not fail
         self.assertGreater(max(abs(a[1] - b[1]) for a, b in zip(curve, prompt)), 10 * TOLERANCE)
+
+    def test_a_newcomer_goes_on_when_all_are_lost_who_had_the_mean_that_it_lacks(self):
+        """Between the epoch and what the incumbents send at the end of its round, which is long here."""
+        options = ("--steps", 10000000, *DILOCO, "--inner", 400)
+        first = self.member("train_diloco_async", *options)
+        wait_until(lambda: len(first.lines) > 1, "exchanges")
+        second = self.member("train_diloco_async", *options)
+        wait_until(lambda: any("received the state" in line for line in second.errors), f"a newcomer: {second.errors}")
+        first.process.kill()
+        wait_until(lambda: len(second.lines) > 2 or second.process.poll() is not None, "exchanges of the one that is left")
+        second.process.terminate()
+        self.await_end(second)
+        steps = [step for step, _ in curve_of(second.lines)]
+        self.assertEqual(steps, list(range(steps[0], steps[0] + 400 * len(steps), 400)))
+        self.assertGreater(steps[0], curve_of(first.lines)[-1][0])
+        self.assertEqual({len(line.split()) for line in second.lines}, {3})
 
     def test_members_of_diloco_that_train_to_the_end_have_one_state(self):
         self.assert_members_end_alike("train_diloco_elastic")
