@@ -8,7 +8,7 @@ JOBS ?= $(shell nproc)
 .PHONY: help demo test build format format-check clean
 
 help:
-	@echo 'make demo            start 4 ranks, run every collective over shared memory and TCP, check every byte'
+	@echo 'make demo            start 4 ranks, run every collective over shared memory and TCP, check every byte; train while members come and go'
 	@echo 'make test            all tests'
 	@echo 'make build           the libraries, the tutti command and the tests, in build/$(PRESET)'
 	@echo 'make format          lay out all C sources (make format-check only looks)'

@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
 # The main job on real ranks: 4 of them, every collective from 8 B to 16 MiB over shared memory and then over TCP, every
-# byte checked, out of place and in place.
+# byte checked, out of place and in place. Then training in an elastic run, of which one member is killed and another one joins.
 #
 #   scripts/demo.sh [build directory]
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-tutti=${1:-build/release}/tutti
+build=${1:-build/release}
+tutti=$build/tutti
 kept=$(mktemp)
 trap 'rm -f "$kept"' EXIT
 
@@ -26,3 +27,6 @@ for wire in shm tcp; do
 done
 echo
 awk '/^# Checked +:/ { n += $4 } END { print "All " n " checks over shared memory and TCP passed: every byte was right on every rank." }' "$kept"
+echo
+echo "== asynchronous DiLoCo in an elastic run: one of 3 members is killed, another one joins =="
+scripts/demo-training.sh "$build"

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Draws docs/training.svg: the loss curves of the training examples that are built, on one text, and prints by how much they differ.
+"""Draws docs/training.svg, the loss curves of the training examples that are built, and docs/training-churn.svg, that of a run whose members come and
+go (scripts/demo-training.sh), all on one text, and prints by how much they differ from their references.
 
     scripts/draw-training.py [--build DIR] [--steps N]
 """
@@ -7,12 +8,15 @@
 import argparse
 import subprocess
 import sys
+import tempfile
 from html import escape
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent.parent
 TEXT = HERE / "docs" / "algorithms.md"
 OUT = HERE / "docs" / "training.svg"
+OUT_CHURN = HERE / "docs" / "training-churn.svg"
+CHURN = ("--inner", 20, "--outer-rate", 0.5, "--outer-momentum", 0.3)      # as scripts/demo-training.sh has it
 WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 720, 380, 52, 16, 34, 46
 RANKS, INNER, SMOOTH = 4, 20, 20
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7")
@@ -22,7 +26,11 @@ def curve(argv):
     done = subprocess.run([str(word) for word in argv], capture_output=True, text=True, check=False)
     if done.returncode:
         sys.exit(f"{argv[0]}: {done.stderr.strip() or done.stdout.strip()}")
-    return [(int(step), float(loss)) for step, loss in (line.split() for line in done.stdout.splitlines())]
+    return points_of(done.stdout.splitlines())
+
+
+def points_of(lines):
+    return [(int(step), float(loss)) for step, loss, *_ in (line.split() for line in lines)]
 
 
 def on_ranks(build, n, program, *options):
@@ -40,6 +48,20 @@ def curves_of(build, steps):
             (f"DiLoCo, {RANKS} ranks", on_ranks(build, RANKS, "train_diloco", *apart), 2)]
 
 
+def churn_of(build):
+    """The curves of a run whose members come and go and of one process that plays it, and what happened: (step, what)."""
+    with tempfile.TemporaryDirectory() as folder:
+        run = Path(folder, "run")
+        if subprocess.run([HERE / "scripts" / "demo-training.sh", build, run], stdout=subprocess.DEVNULL, check=False).returncode:
+            sys.exit("the run whose members come and go failed")
+        lines = run.read_text(encoding="ascii").splitlines()
+        played = curve([build / "examples" / "train_alone", TEXT, "--replay", run, "--delay", *CHURN])
+    events = [line[2:].split(maxsplit=1) for line in lines if line.startswith("#")]
+    return ([("members that come and go", points_of(line for line in lines if not line.startswith("#")), 1),
+             ("one process that plays them", played, None)],
+            [(int(step), what) for step, what in events])
+
+
 def difference(points, reference):
     return max(abs(a[1] - b[1]) for a, b in zip(points, reference))
 
@@ -55,7 +77,7 @@ def text(x, y, content, anchor="middle"):
     return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" font-size="12">{escape(content)}</text>'
 
 
-def draw(curves, steps):
+def draw(curves, steps, events=()):
     shown = [smoothed(points) for _, points, _ in curves]
     low, high = min(min(v for _, v in c) for c in shown), max(max(v for _, v in c) for c in shown)
 
@@ -71,6 +93,10 @@ def draw(curves, steps):
         parts += [f'<line x1="{x}" y1="{y:.1f}" x2="{WIDTH - RIGHT}" y2="{y:.1f}" stroke="#dddddd"/>', text(x - 6, y + 4, f"{loss:.2f}", "end")]
         step = steps * i // 4
         parts.append(text(at(step, low)[0], HEIGHT - BOTTOM + 18, str(step)))
+    for k, (step, what) in enumerate(events):
+        x = at(step, low)[0]
+        parts += [f'<line x1="{x:.1f}" y1="{TOP}" x2="{x:.1f}" y2="{HEIGHT - BOTTOM}" stroke="#888888" stroke-dasharray="4 3"/>',
+                  text(x + 5, TOP + 74 + 18 * k, what, "start")]
     for i, ((name, _, reference), points) in enumerate(zip(curves, shown)):
         path = " ".join(f"{x:.1f},{y:.1f}" for x, y in (at(*p) for p in points))
         dash = ' stroke-dasharray="2 5" stroke-width="4"' if reference is not None else ' stroke-width="1.5"'
@@ -78,6 +104,12 @@ def draw(curves, steps):
                   f'<line x1="{WIDTH - 300}" y1="{TOP + 14 + 18 * i}" x2="{WIDTH - 270}" y2="{TOP + 14 + 18 * i}" stroke="{COLOURS[i]}"{dash}/>',
                   text(WIDTH - 262, TOP + 18 + 18 * i, name, "start")]
     return "\n".join([*parts, "</svg>", ""])
+
+
+def say(curves):
+    for name, points, reference in curves:
+        more = "" if reference is None else f", at most {difference(points, curves[reference][1]):.1e} from its reference"
+        print(f"{name}: {points[0][1]:.4f} to {points[-1][1]:.4f}{more}")
 
 
 def main():
@@ -89,9 +121,10 @@ def main():
         parser.error(f"--steps {options.steps}: at least {2 * SMOOTH}")
     curves = curves_of(options.build, options.steps)
     OUT.write_text(draw(curves, options.steps), encoding="ascii")
-    for name, points, reference in curves:
-        more = "" if reference is None else f", at most {difference(points, curves[reference][1]):.1e} from its reference"
-        print(f"{name}: {points[0][1]:.4f} to {points[-1][1]:.4f}{more}")
+    say(curves)
+    curves, events = churn_of(options.build.resolve())
+    OUT_CHURN.write_text(draw(curves, curves[0][1][-1][0], events), encoding="ascii")
+    say(curves)
 
 
 if __name__ == "__main__":

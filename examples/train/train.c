@@ -17,6 +17,9 @@ static const struct argp_option argp_options[] = {
     { "seed", 'r', "N", 0, "of the first parameters and of the examples (default 1)", 0 },
     { "inner", 'i', "N", 0, "DiLoCo: steps of each worker between two exchanges (default 20)", 0 },
     { "workers", 'w', "N", 0, "train_alone: how many DiLoCo workers it plays; 0: plain training (default 0)", 0 },
+    { "replay", 'p', "FILE", 0, "train_alone: play the DiLoCo run that printed FILE (lines of step, loss, members)", 0 },
+    { "delay", 'd', NULL, 0, "train_alone: apply each mean one exchange late, as train_diloco_async does", 0 },
+    { "members", 'm', "N", 0, "elastic runs: begin when so many are there (default: with whoever comes)", 0 },
     { "rate", OPT_RATE, "R", 0, "learning rate (default 0.1)", 0 },
     { "momentum", OPT_MOMENTUM, "M", 0, "momentum (default 0.9)", 0 },
     { "outer-rate", OPT_OUTER_RATE, "R", 0, "DiLoCo: learning rate of the outer step (default 0.7)", 0 },
@@ -66,6 +69,15 @@ static error_t parse_one(int key, char *arg, struct argp_state *state)
     case 'w':
         o->workers = number(state, "workers", arg, 0, 1024);
         return 0;
+    case 'p':
+        o->replay = arg;
+        return 0;
+    case 'd':
+        o->delay = 1;
+        return 0;
+    case 'm':
+        o->members = number(state, "members", arg, 1, 1024);
+        return 0;
     case OPT_RATE:
         o->rate = fraction(state, "rate", arg, 100);
         return 0;
@@ -86,6 +98,8 @@ static error_t parse_one(int key, char *arg, struct argp_state *state)
     case ARGP_KEY_END:
         if (!o->text)
             argp_error(state, "which text?");
+        if (o->workers && o->replay)
+            argp_error(state, "--workers and --replay: the file says who the workers are");
         return 0;
     default: return ARGP_ERR_UNKNOWN;
     }
@@ -146,14 +160,6 @@ void worker_step(struct worker *w, const struct options *o)
     for (size_t i = 0; i < w->n; i++) {
         w->velocity[i] = (real)o->momentum * w->velocity[i] + w->gradient[i];
         w->param[i] -= (real)o->rate * w->velocity[i];
-    }
-}
-
-void outer_step(real *global, real *velocity, const real *delta, size_t n, const struct options *o)
-{
-    for (size_t i = 0; i < n; i++) {
-        velocity[i] = (real)o->outer_momentum * velocity[i] + delta[i];
-        global[i] -= (real)o->outer_rate * ((real)o->outer_momentum * velocity[i] + delta[i]);
     }
 }
 

@@ -8,6 +8,9 @@ struct options {
     const char *text;
     uint64_t seed, steps, batch;    /* examples of a step: of all workers together in DDP, of each in DiLoCo */
     uint64_t inner, workers;        /* DiLoCo: steps between two exchanges; train_alone: how many workers it plays */
+    const char *replay;             /* train_alone: a file of exchanges (replay.h); NULL: none */
+    int delay;                      /* train_alone: each mean is applied one exchange late */
+    uint64_t members;               /* elastic runs: so many begin; 0: whoever is there */
     double rate, momentum;          /* of each step */
     double outer_rate, outer_momentum;
 };
@@ -30,10 +33,6 @@ void worker_free(struct worker *w);
 void worker_look(struct worker *w, const struct text *t, const struct batch *b, uint64_t of);
 /* velocity = momentum velocity + gradient; param -= rate velocity. */
 void worker_step(struct worker *w, const struct options *o);
-
-/* DiLoCo's outer step, from the mean of what the workers moved, delta[n] (where they were less where they are): Nesterov's
- * velocity = momentum velocity + delta; global -= rate (momentum velocity + delta). */
-void outer_step(real *global, real *velocity, const real *delta, size_t n, const struct options *o);
 
 /* "STEP LOSS", one line for each step of a curve. */
 void curve_print(uint64_t step, double loss);

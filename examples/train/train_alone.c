@@ -1,11 +1,14 @@
 /* What the other training examples are compared with: the same in one process, without Tutti. Plain training, as train_ddp does it on
- * ranks; with --workers N, DiLoCo, whose N workers take their inner steps one after another. */
+ * ranks; with --workers N, DiLoCo, whose N workers take their inner steps one after another; with --replay FILE, DiLoCo with the members that
+ * an elastic run had, exchange by exchange. With --delay each exchange is applied one exchange later, as train_diloco_async does. */
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "train.h"
+#include "diloco.h"
+#include "replay.h"
 
-static const char about[] = "Trains a character model of a text in this process alone: plainly, or with --workers as DiLoCo would.";
+static const char about[] = "Trains a character model of a text in this process alone: plainly, or with --workers or --replay as DiLoCo would.";
 
 static void train(const struct options *o, const struct text *t, struct worker *w)
 {
@@ -18,65 +21,147 @@ static void train(const struct options *o, const struct text *t, struct worker *
     }
 }
 
-/* The steps of worker k from the shared parameters on: adds its move to delta, and returns its mean loss. */
-static double move(const struct options *o, const struct text *t, struct worker *w, uint64_t k, uint64_t step,
-                   uint64_t n, const real *global, double *delta)
+/* ---- DiLoCo -------------------------------------------------------------------------------------- */
+
+/* The run that is played. */
+struct play {
+    const struct options *o;
+    const struct text *t;
+    struct replay replay;       /* its file is NULL where there are always o->workers */
+    struct outer u;
+    double *sum;                /* [u.n]: of the workers' deltas. Double: what curves differ by is the ranks' rounding */
+    real *mean[2];              /* [u.n] each: of this exchange, and of the one before where that comes late */
+    size_t nworkers;            /* that were there so far: each keeps a velocity, as members do */
+    uint64_t number[WORKERS_MAX];
+    struct worker worker[WORKERS_MAX];
+};
+
+/* NULL: no memory, which was said, or too many of them. */
+static struct worker *find_worker(struct play *p, uint64_t number)
 {
-    double loss = 0;
-
-    memcpy(w->param, global, w->n * sizeof(real));
-    for (uint64_t i = 0; i < n; i++) {
-        const struct batch mine = { .seed = o->seed, .step = step + i, .first = k * o->batch, .count = o->batch };
-
-        worker_look(w, t, &mine, o->batch);
-        loss += (double)w->gradient[w->n] / (double)n;
-        worker_step(w, o);
+    for (size_t k = 0; k < p->nworkers; k++)
+        if (p->number[k] == number)
+            return &p->worker[k];
+    if (p->nworkers == WORKERS_MAX) {
+        fprintf(stderr, "more than %d workers\n", WORKERS_MAX);
+        return NULL;
     }
-    for (size_t i = 0; i < w->n; i++)
-        delta[i] += (double)(global[i] - w->param[i]) / (double)o->workers;
-    return loss;
+    if (!worker_init(&p->worker[p->nworkers], p->t, p->o->seed))
+        return NULL;
+    p->number[p->nworkers] = number;
+    return &p->worker[p->nworkers++];
 }
 
-/* w[workers] keep a velocity each, as ranks do. Sums are double here: what they differ by is the ranks' rounding. */
-static void train_apart(const struct options *o, const struct text *t, struct worker *w, real *global, real *velocity,
-                        real *mean, double *delta)
+/* 1, or 0: there is none, or -1: the file is wrong, which was said. */
+static int next_exchange(struct play *p, uint64_t step, struct exchange *e)
 {
-    memcpy(global, w[0].param, w[0].n * sizeof(real));
-    for (uint64_t step = 0; step < o->steps;) {
-        const uint64_t n = o->inner < o->steps - step ? o->inner : o->steps - step;
-        double loss = 0;
+    if (p->replay.file)
+        return replay_next(&p->replay, e);
+    e->step = step + inner_count(p->o, step);
+    e->n = p->o->workers;
+    for (size_t k = 0; k < e->n; k++)
+        e->worker[k] = k;
+    return e->step > step;
+}
 
-        memset(delta, 0, w[0].n * sizeof *delta);
-        for (uint64_t k = 0; k < o->workers; k++)
-            loss += move(o, t, &w[k], k, step, n, global, delta) / (double)o->workers;
-        for (size_t i = 0; i < w[0].n; i++)
-            mean[i] = (real)delta[i];
-        outer_step(global, velocity, mean, w[0].n, o);
-        step += n;
+/* The steps of all workers of an exchange, from what they share on: p->mean[0] is that of their deltas. */
+static int move(struct play *p, uint64_t step, const struct exchange *e, double *loss)
+{
+    *loss = 0;
+    memset(p->sum, 0, p->u.n * sizeof *p->sum);
+    for (size_t k = 0; k < e->n; k++) {
+        struct worker *w = find_worker(p, e->worker[k]);
+
+        if (!w)
+            return 0;
+        worker_take(w, &p->u);
+        *loss += inner_steps(p->o, p->t, w, step, e->step - step, e->worker[k]) / (double)e->n;
+        for (size_t i = 0; i < w->n; i++)
+            p->sum[i] += (double)(p->u.global[i] - w->param[i]);
+    }
+    for (size_t i = 0; i < p->u.n; i++)
+        p->mean[0][i] = (real)(p->sum[i] / (double)e->n);
+    return 1;
+}
+
+static void swap(real *mean[2])
+{
+    real *const newer = mean[0];
+
+    mean[0] = mean[1];
+    mean[1] = newer;
+}
+
+static int play(struct play *p)
+{
+    struct exchange e;
+    uint64_t step = 0;
+    double loss;
+    int more;
+
+    while ((more = next_exchange(p, step, &e)) > 0) {
+        if (!move(p, step, &e, &loss))
+            return 0;
+        if (p->o->delay)
+            swap(p->mean);      /* at the first exchange: zeros, by which nothing moves */
+        outer_step(&p->u, p->mean[0], p->o);
+        step = e.step;
         curve_print(step, loss);
     }
+    return more == 0;
+}
+
+static void play_fini(struct play *p)
+{
+    if (p->replay.file)
+        fclose(p->replay.file);
+    for (size_t k = 0; k < p->nworkers; k++)
+        worker_free(&p->worker[k]);
+    free(p->mean[0]);
+    free(p->mean[1]);
+    free(p->sum);
+}
+
+static int play_init(struct play *p, const struct options *o, const struct text *t)
+{
+    const size_t n = model_size(t->nsymbols);
+
+    p->o = o;
+    p->t = t;
+    p->replay.name = o->replay;
+    if (o->replay && !(p->replay.file = fopen(o->replay, "r"))) {
+        fprintf(stderr, "%s: %s\n", o->replay, strerror(errno));
+        return 0;
+    }
+    p->mean[0] = calloc(n, sizeof(real));
+    p->mean[1] = calloc(n, sizeof(real));
+    p->sum = calloc(n, sizeof *p->sum);
+    if (p->mean[0] && p->mean[1] && p->sum)
+        return 1;
+    fprintf(stderr, "no memory for %zu parameters\n", n);
+    return 0;
 }
 
 static int run_apart(const struct options *o, const struct text *t)
 {
-    const size_t n = model_size(t->nsymbols);
-    struct worker *w = calloc(o->workers, sizeof *w);
-    real *global = calloc(3 * n, sizeof *global);
-    double *delta = calloc(n, sizeof *delta);
-    uint64_t ready = 0;
+    struct play *p = calloc(1, sizeof *p);
+    struct worker first;
+    int good = 0;
 
-    while (w && ready < o->workers && worker_init(&w[ready], t, o->seed))
-        ready++;
-    if (ready == o->workers && global && delta)
-        train_apart(o, t, w, global, global + n, global + 2 * n, delta);
-    else
-        fprintf(stderr, "no memory for %zu parameters of %llu workers\n", n, (unsigned long long)o->workers);
-    for (uint64_t k = 0; k < ready; k++)
-        worker_free(&w[k]);
-    free(w);
-    free(delta);
-    free(global);
-    return ready == o->workers && global && delta;
+    if (!p) {
+        fprintf(stderr, "no memory\n");
+        return 0;
+    }
+    if (play_init(p, o, t) && worker_init(&first, t, o->seed)) {
+        if (outer_init(&p->u, &first)) {
+            good = play(p);
+            outer_free(&p->u);
+        }
+        worker_free(&first);
+    }
+    play_fini(p);
+    free(p);
+    return good;
 }
 
 int main(int argc, char **argv)
@@ -89,7 +174,7 @@ int main(int argc, char **argv)
     options_parse(&o, argc, argv, about);
     if (!text_load(&t, o.text))
         return 2;
-    if (o.workers) {
+    if (o.workers || o.replay) {
         good = run_apart(&o, &t);
     } else if ((good = worker_init(&w, &t, o.seed))) {
         train(&o, &t, &w);

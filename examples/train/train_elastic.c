@@ -105,7 +105,7 @@ static tutti_status train(struct training *x)
     tutti_status st = TUTTI_OK;
 
     while (!st && x->step < x->o->steps) {
-        st = tutti_run_epoch(x->run, TUTTI_ADMIT, 0, 0, -1, &x->view);
+        st = tutti_run_epoch(x->run, TUTTI_ADMIT, x->view.epoch ? 0 : (uint32_t)x->o->members, 0, -1, &x->view);
         if (!st && x->view.nranks == 0)
             return TUTTI_OK;        /* it has left */
         if (!st)

@@ -4,6 +4,7 @@
 import os
 import subprocess
 import sys
+import tempfile
 import unittest
 from pathlib import Path
 
@@ -51,13 +52,35 @@ class Training(ClusterTest):
                 self.assertLess(reference[-1][1], reference[0][1] - 0.5)
                 self.assert_same(self.together(n, "train_diloco", *options), reference)
 
+    def test_what_is_late_counts_one_exchange_later(self):
+        options = ("--workers", 2, "--steps", 60, "--inner", 20, "--batch", 16)
+        prompt, late = self.alone(*options), self.alone(*options, "--delay")
+        self.assertEqual(prompt[0], late[0])
+        self.assertGreater(abs(prompt[1][1] - late[1][1]), 50 * TOLERANCE)
+
+    def test_what_says_who_took_part_is_read_with_care(self):
+        with tempfile.TemporaryDirectory() as folder:
+            run = Path(folder, "run")
+            for text, what in (("20 1.5 1\n20 1.5 1\n", "line 2: it must begin with a step"), ("20 x 1\n", "line 1: behind the step"),
+                               ("# a run\n20 1.5\n", "line 2: nobody"), ("20 1.5 1 2 1\n", "line 1: a member that took part twice"),
+                               ("20 1.5 1 -2\n", "line 1: behind the loss"), ("20 1.5" + " 1" * 9000, "line 1: it is longer than")):
+                run.write_text(text, encoding="ascii")
+                done = subprocess.run([EXAMPLES / "train_alone", TEXT, "--replay", run], capture_output=True, text=True, timeout=60, check=False)
+                self.assertEqual(done.returncode, 1, text[:40])
+                self.assertIn(what, done.stderr)
+            run.write_text("# two and then one\n20 9.9 0 1\n40 9.9 1\n", encoding="ascii")
+            played, fixed = self.alone("--replay", run), self.alone("--workers", 2, "--steps", 40)
+            self.assertEqual(played[0], fixed[0])
+            self.assertEqual(played[1][0], 40)
+            self.assertNotEqual(played[1], fixed[1])
+
     def test_another_seed_has_another_curve(self):
         """Else the tests above could not fail."""
         one, other = (self.alone("--steps", 20, "--seed", seed) for seed in (1, 2))
         self.assertGreater(max(abs(a[1] - b[1]) for a, b in zip(one, other)), 50 * TOLERANCE)
 
     def test_what_cannot_be_trained_with_is_said(self):
-        for program in ("train_alone", "train_ddp", "train_diloco"):
+        for program in ("train_alone", "train_ddp", "train_diloco", "train_diloco_async"):
             for args, what in ((["/nowhere"], "/nowhere"), ([os.devnull], "a text of"), ([], "which text"),
                                ([TEXT, "--steps", "0"], "--steps 0"), ([TEXT, "--rate", "x"], "--rate x")):
                 done = subprocess.run([EXAMPLES / program, *args], capture_output=True, text=True, timeout=60, check=False)

@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
-"""train_elastic has the loss curve of one process, whoever comes, leaves and is killed while it trains (docs/training.md)."""
+"""The training examples for elastic runs have the loss curves of one process, whoever comes, leaves and is killed while they train
+(docs/training.md)."""
 
 import os
+import signal
 import subprocess
 import sys
 import unittest
@@ -14,19 +16,37 @@ TEXT = Path(os.environ["TUTTI_SOURCE_DIR"]) / "README.md"
 EXAMPLES = BUILD / "examples"
 TOLERANCE = 2e-3    # of a loss, after some thousand steps; a member's share that is missing or counted twice is a hundred times that
 BATCH = 300
+INNER = 5
+DILOCO = ("--batch", 16, "--inner", INNER, "--rate", 0.03, "--outer-rate", 0.5, "--outer-momentum", 0.3)
 
 
 def curve_of(lines):
-    return [(int(step), float(loss)) for step, loss in (line.split() for line in lines)]
+    return [(int(step), float(loss)) for step, loss, *_ in (line.split() for line in lines)]
 
 
-class Training(unittest.TestCase):
+def alone(*options):
+    words = [str(word) for word in (EXAMPLES / "train_alone", TEXT, *options)]
+    return curve_of(subprocess.run(words, capture_output=True, text=True, timeout=120, check=True).stdout.splitlines())
+
+
+class Members(unittest.TestCase):
     setUp, tearDown = test_elastic.Elastic.setUp, test_elastic.Elastic.tearDown
     start, start_coordinator = test_elastic.Elastic.start, test_elastic.Elastic.start_coordinator
 
-    def trainer(self):
+    def member(self, program, *options):
         self.env["TUTTI_COORDINATOR"] = self.address
-        return self.start(EXAMPLES / "train_elastic", TEXT, "--steps", 10000000, "--batch", BATCH)
+        return self.start(EXAMPLES / program, TEXT, *options)
+
+    def await_end(self, *members):
+        for member in members:
+            self.assertEqual(member.process.wait(timeout=60), 0, member.errors[-5:])
+            for reader in member.readers:
+                reader.join()
+
+
+class Training(Members):
+    def trainer(self):
+        return self.member("train_elastic", "--steps", 10000000, "--batch", BATCH)
 
     def await_view(self, member, members, act):
         """Until it has trained in a view of so many that came after the act."""
@@ -47,17 +67,107 @@ class Training(unittest.TestCase):
         self.await_view(first, 2, third.process.terminate)
         for member in (first, fourth):
             member.process.terminate()
-        for member in (first, third, fourth):
-            self.assertEqual(member.process.wait(timeout=60), 0, member.errors[-5:])
-            for reader in member.readers:
-                reader.join()
+        self.await_end(first, third, fourth)
         curve = curve_of(first.lines)
-        reference = subprocess.run([str(word) for word in (EXAMPLES / "train_alone", TEXT, "--steps", len(curve), "--batch", BATCH)],
-                                   capture_output=True, text=True, timeout=120, check=True)
-        expected = curve_of(reference.stdout.splitlines())
+        expected = alone("--steps", len(curve), "--batch", BATCH)
         self.assertEqual([step for step, _ in curve], [step for step, _ in expected])   # each once, and in order
         for (step, loss), (_, there) in zip(curve, expected):
             self.assertAlmostEqual(loss, there, delta=TOLERANCE, msg=f"at step {step} of {len(curve)}: {first.errors}")
+
+
+class DiLoCo(Members):
+    """The curve of a run is that of one process that plays its exchanges with the members that they had."""
+
+    def await_members(self, first, n, act=None):
+        """Until it has printed exchanges of so many, after the act."""
+        mark = len(first.lines)
+        result = act() if act else None
+        wait_until(lambda: sum(len(line.split()) == 2 + n for line in first.lines[mark:]) > 5 or first.process.poll() is not None,
+                   f"exchanges of {n} members: {first.lines[-3:]}, {first.errors[-3:]}")
+        self.assertIsNone(first.process.poll(), first.errors[-5:])
+        return result
+
+    def churn(self, program):
+        """What the first member printed of a run in which others come, are killed, stop, and leave."""
+        def newcomer():
+            return self.member(program, "--steps", 10000000, *DILOCO)
+
+        first = newcomer()
+        self.await_members(first, 1)
+        second = self.await_members(first, 2, newcomer)
+        third = self.await_members(first, 3, newcomer)
+        self.await_members(first, 2, second.process.kill)
+        fourth = self.await_members(first, 3, newcomer)
+        self.await_members(first, 2, lambda: third.process.send_signal(signal.SIGSTOP))     # its part of an exchange does not come
+        third.process.kill()
+        fifth = self.await_members(first, 3, newcomer)
+        self.await_members(first, 2, fourth.process.terminate)
+        first.process.terminate()
+        wait_until(lambda: first.process.poll() is not None, "that it leaves")
+        fifth.process.terminate()
+        self.await_end(first, fourth, fifth)
+        self.assertFalse([line for line in first.errors if "received the state" in line])       # it never strayed from the others
+        for later in (fourth, fifth):
+            views = [line for line in later.errors if line.startswith("epoch ")]
+            self.assertEqual([line for line in views if "received the state" in line], views[:1])
+        return first.lines
+
+    def play(self, lines, *options):
+        run = Path(self.tmp.name, "run")
+        run.write_text("\n".join(lines), encoding="ascii")
+        return alone("--replay", run, *DILOCO, *options)
+
+    def assert_is_played_alike(self, lines, *options):
+        curve, expected = curve_of(lines), self.play(lines, *options)
+        self.assertEqual([step for step, _ in curve], [step for step, _ in expected])
+        for (step, loss), (_, there) in zip(curve, expected):
+            self.assertAlmostEqual(loss, there, delta=TOLERANCE, msg=f"at step {step} of {curve[-1][0]}")
+        return curve
+
+    def assert_has_every_exchange(self, curve):
+        self.assertEqual([step for step, _ in curve], list(range(INNER, INNER * len(curve) + 1, INNER)))
+
+    def assert_members_end_alike(self, program, *options):
+        members = [self.member(program, "--steps", 98, "--members", 2, *DILOCO) for _ in range(2)]
+        self.await_end(*members)
+        ends = [line.split(" ", 2)[2] for member in members for line in member.errors if " ended after " in line]
+        self.assertEqual(len(ends), 2)
+        self.assertRegex(ends[0], "^ended after step 98 with state [0-9a-f]{16}$")
+        self.assertEqual(ends[0], ends[1])
+        curve = self.assert_is_played_alike([line for member in members for line in member.lines], *options)
+        self.assertEqual(curve[-1][0], 98)
+
+    def test_diloco_whose_members_come_and_go_has_the_curve_of_one_process(self):
+        self.assert_has_every_exchange(self.assert_is_played_alike(self.churn("train_diloco_elastic")))
+
+    def test_asynchronous_diloco_whose_members_come_and_go_has_the_curve_of_one_process(self):
+        lines = self.churn("train_diloco_async")
+        curve = self.assert_is_played_alike(lines, "--delay")
+        self.assert_has_every_exchange(curve)
+        prompt = self.play(lines[:30])      # had nothing been late: else this test could not fail
+        self.assertGreater(max(abs(a[1] - b[1]) for a, b in zip(curve, prompt)), 10 * TOLERANCE)
+
+    def test_a_newcomer_goes_on_when_all_are_lost_who_had_the_mean_that_it_lacks(self):
+        """Between the epoch and what the incumbents send at the end of its round, which is long here."""
+        options = ("--steps", 10000000, *DILOCO, "--inner", 400)
+        first = self.member("train_diloco_async", *options)
+        wait_until(lambda: len(first.lines) > 1, "exchanges")
+        second = self.member("train_diloco_async", *options)
+        wait_until(lambda: any("received the state" in line for line in second.errors), f"a newcomer: {second.errors}")
+        first.process.kill()
+        wait_until(lambda: len(second.lines) > 2 or second.process.poll() is not None, "exchanges of the one that is left")
+        second.process.terminate()
+        self.await_end(second)
+        steps = [step for step, _ in curve_of(second.lines)]
+        self.assertEqual(steps, list(range(steps[0], steps[0] + 400 * len(steps), 400)))
+        self.assertGreater(steps[0], curve_of(first.lines)[-1][0])
+        self.assertEqual({len(line.split()) for line in second.lines}, {3})
+
+    def test_members_of_diloco_that_train_to_the_end_have_one_state(self):
+        self.assert_members_end_alike("train_diloco_elastic")
+
+    def test_members_of_asynchronous_diloco_that_train_to_the_end_have_one_state(self):
+        self.assert_members_end_alike("train_diloco_async", "--delay")
 
 
 if __name__ == "__main__":

@@ -1,0 +1,98 @@
+#include "replay.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define STEP_MAX 10000000
+
+static int bad(const struct replay *r, const char *what)
+{
+    fprintf(stderr, "%s, line %" PRIu64 ": %s\n", r->name, r->line, what);
+    return -1;
+}
+
+/* The next word of the line, ended in place; NULL: there is none. */
+static char *word(char **at)
+{
+    char *begin = *at + strspn(*at, " \t\n");
+    const size_t n = strcspn(begin, " \t\n");
+
+    if (n == 0)
+        return NULL;
+    *at = begin + n;
+    if (**at)
+        *(*at)++ = 0;
+    return begin;
+}
+
+static int whole(const char *w, uint64_t *out)
+{
+    char *end;
+
+    if (!w || *w < '0' || *w > '9')
+        return 0;
+    errno = 0;
+    *out = strtoull(w, &end, 10);
+    return !*end && !errno;
+}
+
+static int is_number(const char *w)
+{
+    char *end;
+
+    if (!w)
+        return 0;
+    strtod(w, &end);
+    return !*end;
+}
+
+static int parse(struct replay *r, char *line, struct exchange *e)
+{
+    if (!whole(word(&line), &e->step) || e->step <= r->step || e->step > STEP_MAX)
+        return bad(r, "it must begin with a step, and steps rise, to 10000000 at most");
+    if (!is_number(word(&line)))
+        return bad(r, "behind the step there must be a loss");
+    e->n = 0;
+    for (const char *w = word(&line); w; w = word(&line)) {
+        if (e->n == WORKERS_MAX)
+            return bad(r, "more than 1024 members");
+        if (!whole(w, &e->worker[e->n]))
+            return bad(r, "behind the loss there must be numbers of members");
+        for (size_t i = 0; i < e->n; i++)
+            if (e->worker[i] == e->worker[e->n])
+                return bad(r, "a member that took part twice");
+        e->n++;
+    }
+    if (e->n == 0)
+        return bad(r, "nobody took part");
+    r->step = e->step;
+    return 1;
+}
+
+/* 1, 0 or -1, as replay_next. */
+static int read_line(struct replay *r, char *line, int room)
+{
+    if (!fgets(line, room, r->file)) {
+        if (!ferror(r->file))
+            return 0;
+        fprintf(stderr, "%s: %s\n", r->name, strerror(errno));
+        return -1;
+    }
+    r->line++;
+    if (!strchr(line, '\n') && !feof(r->file))
+        return bad(r, "it is longer than 16384 bytes, or holds a byte of 0");
+    return 1;
+}
+
+int replay_next(struct replay *r, struct exchange *e)
+{
+    char line[REPLAY_LINE_MAX + 2];
+    int more;
+
+    do
+        more = read_line(r, line, sizeof line);
+    while (more > 0 && *line == '#');
+    return more > 0 ? parse(r, line, e) : more;
+}
