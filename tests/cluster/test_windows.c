@@ -246,42 +246,46 @@ static void send_message(struct rank *r, tutti_window *w, size_t at, const uint8
         CHECK_OK(r, tutti_window_put_pieces(w, 1, pieces, 5, rma));
     } else {
         CHECK_OK(r, tutti_window_fence(w, bytes % 2 ? 1 : TUTTI_ALL_RANKS));
-        CHECK_OK(r, tutti_window_signal(w, 1, rma->signal_offset, rma->signal_op, rma->signal_value));
+        CHECK_OK(r, tutti_window_signal(rma->signal_window, 1, rma->signal_offset, rma->signal_op, rma->signal_value));
     }
 }
 
-/* Rank 0 streams to rank 1, which looks at each message as soon as its signal shows; a slot is used again when it said so. */
+/* Rank 0 streams to rank 1, which looks at each message as soon as its signal shows; a slot is used again when it said so. Signals are in a window of
+ * their own, which may be reached in another way. */
 static void stream_role(struct rank *r)
 {
-    const size_t head = 64 * STREAM_SLOTS;
     uint8_t *src = job_have(r, malloc(STREAM_SLOTS * STREAM_BYTES));
+    tutti_window *bells;
     struct side s;
 
     open_as(r);
-    side_init(r, &s, head + STREAM_SLOTS * STREAM_BYTES);
+    side_init(r, &s, STREAM_SLOTS * STREAM_BYTES);
+    CHECK_OK(r, tutti_window_create(r->comm, NULL, 64 * STREAM_SLOTS, &bells));
     for (uint32_t i = 0; i < STREAM_PUTS; i++) {
         const uint32_t slot = i % STREAM_SLOTS, turn = i / STREAM_SLOTS + 1;
-        const size_t at = head + slot * STREAM_BYTES;
+        const size_t at = slot * STREAM_BYTES;
         const uint64_t kind = tt_prng_below(&r->common, 8);
         const size_t most = kind == 0 ? 1 : kind == 1 ? STREAM_BYTES : kind < 5 ? 4096 : 40000;
         const size_t bytes = tt_prng_below(&r->common, most);
         const uint64_t way = tt_prng_below(&r->common, 3);
         const tutti_rma rma = {
             .size = sizeof rma, .signal_op = TUTTI_SIGNAL_SET, .signal_value = turn, .signal_offset = 64 * slot,
+            .signal_window = bells,
         };
 
         job_step(r, "message %u of %zu bytes, way %u", i, bytes, (uint32_t)way);
         if (r->rank == 0) {
             if (turn > 1)
-                CHECK_OK(r, tutti_window_wait(s.window, 64 * slot, TUTTI_AT_LEAST, turn - 1, 0, NULL));
+                CHECK_OK(r, tutti_window_wait(bells, 64 * slot, TUTTI_AT_LEAST, turn - 1, 0, NULL));
             pattern_fill(src + slot * STREAM_BYTES, bytes, i);
             send_message(r, s.window, at, src + slot * STREAM_BYTES, bytes, way, &rma);
         } else {
-            CHECK_OK(r, tutti_window_wait(s.window, 64 * slot, TUTTI_EQUAL, turn, 0, NULL));
+            CHECK_OK(r, tutti_window_wait(bells, 64 * slot, TUTTI_EQUAL, turn, 0, NULL));
             check_pattern(r, s.mem + at, bytes, i, "message");
-            CHECK_OK(r, tutti_window_signal(s.window, 0, 64 * slot, TUTTI_SIGNAL_SET, turn));
+            CHECK_OK(r, tutti_window_signal(bells, 0, 64 * slot, TUTTI_SIGNAL_SET, turn));
         }
     }
+    CHECK_OK(r, tutti_window_free(bells));
     side_fini(r, &s);
     free(src);
 }
