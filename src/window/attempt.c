@@ -51,3 +51,21 @@ tutti_status tt_attempt_run(struct tt_attempt *a)
         return tt_fail(a->status, "%s: rank %u did not do its part by the deadline", a->call, a->rank);
     return a->status;
 }
+
+tutti_status tt_attempt_run_transfer(struct tt_attempt *a, struct tt_window_transfer **t)
+{
+    struct tt_engine *e = a->window->home->engine;
+    const tutti_status st = tt_attempt_run(a);
+
+    if (*t) {
+        tt_guest_enter(e);
+        if (st)
+            (*t)->counter = NULL;
+        tt_transfer_leave(*t);
+        tt_guest_leave(e);
+        *t = NULL;
+    }
+    if (st == TUTTI_ERR_ABORTED && !a->failed)
+        return tt_fail(st, "%s: rank %u had taken its window back", a->call, a->rank);
+    return st;
+}

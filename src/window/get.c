@@ -91,23 +91,6 @@ static tutti_status get_step(struct tt_attempt *a)
     return g->transfer->over ? g->transfer->status : TUTTI_PENDING;
 }
 
-static tutti_status run_get(struct get *g)
-{
-    struct tt_engine *e = g->attempt.window->home->engine;
-    tutti_status st = tt_attempt_run(&g->attempt);
-
-    if (g->transfer) {
-        tt_guest_enter(e);
-        if (st)
-            g->transfer->counter = NULL;
-        tt_transfer_leave(g->transfer);
-        tt_guest_leave(e);
-    }
-    if (st == TUTTI_ERR_ABORTED && !g->attempt.failed)
-        st = tt_fail(st, "%s: rank %u had taken its window back", g->attempt.call, g->attempt.rank);
-    return st;
-}
-
 tutti_status tutti_window_get(tutti_window *window, int rank, size_t offset, void *dst, size_t bytes,
                               const tutti_rma *rma)
 {
@@ -134,7 +117,7 @@ tutti_status tutti_window_get(tutti_window *window, int rank, size_t offset, voi
     if (bytes && (uint32_t)rank == w->comm->rank)
         memmove(dst, w->mem + offset, bytes);
     else if (bytes)
-        st = run_get(&g);
+        st = tt_attempt_run_transfer(&g.attempt, &g.transfer);
     if (!st && g.rma.counter)
         tt_window_count(g.rma.counter);
     return st;
@@ -201,23 +184,13 @@ static tutti_status atomic_step(struct tt_attempt *a)
 static tutti_status run_atomic(struct atomic *c)
 {
     struct tt_window *w = c->attempt.window;
-    tutti_status st = TUTTI_OK;
 
-    if (c->attempt.rank == w->comm->rank) {
-        c->old = tt_window_change(w->mem + c->m.offset, c->m.width, c->m.verb, c->m.operand, c->m.compare);
-        tt_guest_enter(w->home->engine);    /* who waits for the word wakes */
-        tt_guest_leave(w->home->engine);
-        return TUTTI_OK;
-    }
-    st = tt_attempt_run(&c->attempt);
-    if (c->transfer) {
-        tt_guest_enter(w->home->engine);
-        tt_transfer_leave(c->transfer);
-        tt_guest_leave(w->home->engine);
-    }
-    if (st == TUTTI_ERR_ABORTED && !c->attempt.failed)
-        st = tt_fail(st, "%s: rank %u had taken its window back", c->attempt.call, c->attempt.rank);
-    return st;
+    if (c->attempt.rank != w->comm->rank)
+        return tt_attempt_run_transfer(&c->attempt, &c->transfer);
+    c->old = tt_window_change(w->mem + c->m.offset, c->m.width, c->m.verb, c->m.operand, c->m.compare);
+    tt_guest_enter(w->home->engine);    /* who waits for the word wakes */
+    tt_guest_leave(w->home->engine);
+    return TUTTI_OK;
 }
 
 tutti_status tutti_window_atomic(tutti_window *window, int rank, size_t offset, size_t bytes, tutti_atomic_op op,

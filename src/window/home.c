@@ -165,7 +165,7 @@ static void finished(void *arg, const struct tt_done *d)
 
 /* ---- marks ---- */
 
-bool tt_window_mark(struct tt_windows *home, struct tt_window_peer *p, const struct tt_guest_link *link)
+bool tt_window_mark(struct tt_window_peer *p, const struct tt_guest_link *link)
 {
     struct tt_wire *w = link->wire;
     const uint32_t number = (p->marks + 1) & MARK_MASK;
@@ -178,7 +178,6 @@ bool tt_window_mark(struct tt_windows *home, struct tt_window_peer *p, const str
         },
     };
 
-    (void)home;
     if (w->ops->post(w, d, 2) != 2)
         return false;
     p->marks = number;

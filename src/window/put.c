@@ -314,14 +314,7 @@ static tutti_status run(struct put *p)
     if (p->attempt.rank == w->comm->rank)
         put_self(p);
     else if (has_bytes(&p->shape) || p->rma.signal_op != TUTTI_SIGNAL_NONE)
-        st = tt_attempt_run(&p->attempt);
-    if (p->transfer) {
-        tt_guest_enter(w->home->engine);
-        if (st)
-            p->transfer->counter = NULL;
-        tt_transfer_leave(p->transfer);
-        tt_guest_leave(w->home->engine);
-    }
+        st = tt_attempt_run_transfer(&p->attempt, &p->transfer);
     if (!st && p->rma.counter)
         tt_window_count(p->rma.counter);
     return st;
@@ -518,7 +511,7 @@ static tutti_status quiet_one(struct tt_window *w, uint32_t rank)
     }
     st = tt_guest_reach(w->home->engine, p->rank, &link);
     if (!st && p->unmarked)
-        tt_window_mark(w->home, p, &link);
+        tt_window_mark(p, &link);
     return st ? st : TUTTI_PENDING;
 }
 

@@ -157,7 +157,7 @@ static inline bool tt_window_may_ask(const struct tt_window_peer *p)
 bool tt_window_ask(struct tt_windows *home, struct tt_window_peer *p, struct tt_window_message *m, const void *payload,
                    void *to, struct tt_window_transfer *t);
 /* Puts the mark by which quiet knows that all before it has landed. False: there is no room now. */
-bool tt_window_mark(struct tt_windows *home, struct tt_window_peer *p, const struct tt_guest_link *link);
+bool tt_window_mark(struct tt_window_peer *p, const struct tt_guest_link *link);
 
 /* ---- window.c ---- */
 
@@ -198,6 +198,8 @@ struct tt_attempt {
 
 /* Runs step until it says something else than PENDING, the communicator fails, or the deadline passes. Logs what step does not. */
 tutti_status tt_attempt_run(struct tt_attempt *a);
+/* The same, and then leaves the transfer that step may have begun in *t, which becomes NULL. If it has failed, nobody counts. */
+tutti_status tt_attempt_run_transfer(struct tt_attempt *a, struct tt_window_transfer **t);
 /* When a call with that timeout_ms ends. */
 uint64_t tt_window_deadline_ns(const struct tt_window *w, int64_t timeout_ms);
 
