@@ -1,4 +1,5 @@
 /* Windows: puts, gets, signals, atomics and their order, over all ways by which memory is reached. */
+#include <pthread.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
@@ -503,6 +504,74 @@ static void words_are_waited_for_and_mapped_memory_is_there(void **state)
     over_all_modes(waiting_role, 2, NULL);
 }
 
+/* ---- threads ---- */
+
+#define THREADS 3
+#define ROUNDS (UNIT_SHARE > 1 ? 20u : 100u)
+#define BALL_BYTES 50000
+
+struct player {
+    struct rank *r;
+    struct side *s;
+    uint32_t lane;
+};
+
+/* Thread k of both ranks throw a ball to and fro, beside those of the other threads; and all threads add to one word. */
+static void *play(void *arg)
+{
+    const struct player *p = arg;
+    struct rank *r = p->r;
+    const int other = !r->rank;
+    const size_t word = 64 * (1 + p->lane), at = 64 * (1 + THREADS) + p->lane * BALL_BYTES;
+    uint8_t *ball = job_have(r, malloc(BALL_BYTES));
+    const tutti_rma rma = {
+        .size = sizeof rma, .signal_op = TUTTI_SIGNAL_ADD, .signal_value = 1, .signal_offset = word
+    };
+    uint64_t old;
+
+    for (uint32_t i = 1; i <= ROUNDS; i++) {
+        if (r->rank == 1) {
+            CHECK_OK(r, tutti_window_wait(p->s->window, word, TUTTI_EQUAL, i, 0, NULL));
+            check_pattern(r, p->s->mem + at, BALL_BYTES, 100 * p->lane + i, "ball");
+        }
+        pattern_fill(ball, BALL_BYTES, 100 * p->lane + i);
+        CHECK_OK(r, tutti_window_put(p->s->window, other, at, ball, BALL_BYTES, &rma));
+        if (r->rank == 0) {
+            CHECK_OK(r, tutti_window_wait(p->s->window, word, TUTTI_EQUAL, i, 0, NULL));
+            check_pattern(r, p->s->mem + at, BALL_BYTES, 100 * p->lane + i, "ball");
+        }
+        CHECK_OK(r, tutti_window_atomic(p->s->window, 0, 0, 8, TUTTI_ATOMIC_ADD, 1, 0, i % 2 ? &old : NULL));
+    }
+    CHECK_OK(r, tutti_window_quiet(p->s->window, 0, 0));
+    free(ball);
+    return NULL;
+}
+
+static void threads_role(struct rank *r)
+{
+    struct player players[THREADS];
+    pthread_t threads[THREADS];
+    struct side s;
+
+    open_as(r);
+    side_init(r, &s, 64 * (1 + THREADS) + THREADS * BALL_BYTES);
+    for (uint32_t k = 0; k < THREADS; k++) {
+        players[k] = (struct player){ .r = r, .s = &s, .lane = k };
+        CHECK(r, pthread_create(&threads[k], NULL, play, &players[k]) == 0);
+    }
+    for (uint32_t k = 0; k < THREADS; k++)
+        CHECK(r, pthread_join(threads[k], NULL) == 0);
+    CHECK_OK(r, tutti_barrier(r->comm, NULL));
+    CHECK(r, r->rank == 1 || *(const uint64_t *)(const void *)s.mem == 2 * THREADS * ROUNDS);
+    side_fini(r, &s);
+}
+
+static void threads_use_a_window_at_once(void **state)
+{
+    (void)state;
+    over_all_modes(threads_role, 2, NULL);
+}
+
 /* ---- mistakes ---- */
 
 static void mistakes_role(struct rank *r)
@@ -647,6 +716,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(atomics_of_all_ranks_add_up),
         cmocka_unit_test(memory_of_a_rank_that_computes_is_served),
         cmocka_unit_test(words_are_waited_for_and_mapped_memory_is_there),
+        cmocka_unit_test(threads_use_a_window_at_once),
         cmocka_unit_test(mistakes_are_told_and_touch_nothing),
         cmocka_unit_test(a_lost_rank_ends_what_waits_for_it),
         cmocka_unit_test(an_abort_ends_what_waits),
