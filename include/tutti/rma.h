@@ -21,7 +21,8 @@
  * changed by atomics or signals. Not in the child of a fork.
  *
  * Deadlines: calls that may wait end by `timeout_ms` (0: the communicator's; negative: none) with TUTTI_ERR_TIMEOUT. The window stays usable; what was
- * begun goes on: a put's source and a get's destination may be used again when tutti_window_quiet has returned TUTTI_OK, or the window is freed.
+ * begun goes on: a put's source and a get's destination may be used again when tutti_window_quiet has returned TUTTI_OK, or the window is freed. A put that
+ * timed out may have written part of its bytes; its counter does not grow.
  *
  * Sources: the words and their meaning are those of OpenSHMEM 1.5 (put with signal, fence, quiet; chapters 9.5 to 9.12) and of MPI-4.0, chapter 12 (windows);
  * windows of a collective library: NCCLX (arXiv 2510.20171, section 5.2). */
