@@ -370,7 +370,7 @@ static bool has_begun(const struct tt_context_peer *cp, const struct tt_mail *ma
     return t && mail->cell.opseq < tt_tag_key(t);
 }
 
-bool tt_deliver(struct tt_engine *e, struct tt_peer *p, const struct tt_mail *mail)
+static bool deliver_to_context(struct tt_engine *e, struct tt_peer *p, const struct tt_mail *mail)
 {
     struct tt_context *c = tt_context_find(e, mail->cell.context);
     struct tt_context_peer *cp = c ? tt_context_peer_of(c, p->rank) : NULL;
@@ -420,3 +420,9 @@ bool tt_deliver(struct tt_engine *e, struct tt_peer *p, const struct tt_mail *ma
     return tt_early_keep(cp, mail, false) == TUTTI_OK;
 }
 
+bool tt_deliver(struct tt_engine *e, struct tt_peer *p, const struct tt_mail *mail)
+{
+    if (mail->type != TT_CELL_GUEST)
+        return deliver_to_context(e, p, mail);
+    return !e->guest || e->guest->mail(e->guest->arg, p->rank, mail->payload, mail->bytes);
+}

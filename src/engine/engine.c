@@ -148,6 +148,8 @@ void tt_engine_destroy(struct tt_engine *e)
 {
     tt_progress_fini(e);
     tt_take_trouble(e);         /* what came last */
+    if (e->guest)
+        e->guest->close(e->guest->arg);
     while (e->contexts)
         tt_context_free(e->contexts);
     for (uint32_t i = 0; i < e->nwires; i++) {

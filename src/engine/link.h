@@ -51,7 +51,8 @@ enum tt_cell_type {
     TT_CELL_READY,              /* struct tt_ready_msg follows: the sender of this may be streamed to */
     TT_CELL_CREDIT,             /* only returns eager credit */
     TT_CELL_NUDGE,              /* "I wait for you in this operation"; alltoallv: struct tt_nudge_msg follows */
-    TT_CELL_ENDED               /* "I put nothing more for this context" */
+    TT_CELL_ENDED,              /* "I put nothing more for this context" */
+    TT_CELL_GUEST               /* a message of the guest's: nothing but the payload */
 };
 
 struct tt_cell {

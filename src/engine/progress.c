@@ -122,7 +122,7 @@ void tt_baton_take(struct tt_engine *e)
 /* Peers need not ring any more once somebody has looked at the wires; then the progress thread would sleep on. */
 void tt_baton_give(struct tt_engine *e)
 {
-    const bool busy = e->nexposed > 0;
+    const bool busy = e->nexposed > 0 || (e->expected > 0 && !e->armed);
 
     atomic_store_explicit(&e->baton, 0, memory_order_release);
     tt_engine_wake(e);
@@ -260,6 +260,15 @@ static bool is_quiet(const struct tt_engine *e, uint32_t i)
     return (e->wire[i]->caps & TT_WIRE_CAP_INSTANT && !e->nregistered[i]) || e->nlinks[i] == 0;
 }
 
+/* Operations never ask for remote completion. */
+static void completed(struct tt_engine *e, const struct tt_done *d)
+{
+    if (d->cookie >= TT_GUEST_COOKIE)
+        e->guest->done(e->guest->arg, d);
+    else if (d->kind == TT_DONE_LOCAL)
+        tt_op_sent(e, d->cookie);
+}
+
 static bool poll_wires(struct tt_engine *e)
 {
     struct tt_done done[DONE_MAX];
@@ -281,7 +290,8 @@ static bool poll_wires(struct tt_engine *e)
         for (int k = 0; k < n; k++)
             switch (done[k].kind) {
             case TT_DONE_LOCAL:
-                tt_op_sent(e, done[k].cookie);
+            case TT_DONE_REMOTE:
+                completed(e, &done[k]);
                 break;
             case TT_DONE_LINK_UP:
                 link_up(e, w, &done[k]);
@@ -325,6 +335,8 @@ bool tt_engine_progress(struct tt_engine *e)
             any |= read_mail(e, p);
     }
     any |= run_ops(e);
+    if (e->guest)
+        any |= e->guest->run(e->guest->arg);
     if (e->credit_due)
         pay_credit(e, TT_EAGER_CREDIT / 2);
     if (e->endings_due)
@@ -344,7 +356,7 @@ static bool has_arrivals(const struct tt_engine *e)
         for (const struct tt_op *op = c->active; op; op = op->next)
             if (tt_op_has_news(op))
                 return true;
-    return false;
+    return e->guest && e->guest->has_news(e->guest->arg);
 }
 
 /* Whether there is news that poll would not show: looked at after arming. */
@@ -380,6 +392,8 @@ static int patience_ms(const struct tt_engine *e, bool first)
         for (const struct tt_op *op = c->active; op; op = op->next)
             if (op->retry)
                 return NAP_MS;
+    if (e->guest && e->guest->is_stuck(e->guest->arg))
+        return NAP_MS;
     if (e->endings_due)
         return e->endings_nap_ms;
     return first ? FIRST_MS : BLOCK_MS_MAX;
@@ -539,52 +553,76 @@ static bool nobody_waits(void *arg)
     return atomic_load(&e->stop) || !any_active(e);
 }
 
+#define ARMINGS_MAX 4               /* tries to fall asleep, each after another pass */
+
+/* What came while the wires were being armed is taken before a sleep is given up: who uses the memory of this process waits for it. */
+static bool arm_in_the_end(struct tt_engine *e)
+{
+    for (int i = 0; i < ARMINGS_MAX; i++) {
+        if (arm(e))
+            return true;
+        if (!e->expected)
+            return false;
+        tt_engine_progress(e);
+    }
+    return false;
+}
+
 /* Holds the baton while operations run that nobody waits for; otherwise arms the wires, gives the baton back, and sleeps until
- * a peer calls. */
-static void guard(struct tt_engine *e)
+ * a peer calls. True: one has called that uses this process' memory, and is to be answered at once. */
+static bool guard(struct tt_engine *e)
 {
     struct epoll_event ev[4];
     uint32_t uses;
-    int patience;
-    bool quiet;
+    int patience, n = 0;
+    bool quiet, expected, called = false;
 
     if (!tt_baton_try(e))
-        return;
+        return false;
     while (!tt_engine_work(e, nobody_waits, e) && atomic_load(&e->urgent)) {
         tt_baton_give(e);
         sched_yield();
         if (!tt_baton_try(e))
-            return;
+            return false;
     }
     tt_engine_progress(e);
     e->timer_ns = 0;            /* who asks whom we wait for shall not hear of what is over */
     look_at_timers(e);
-    quiet = arm(e);
+    quiet = arm_in_the_end(e);
     uses = atomic_load(&e->uses);
     patience = e->endings_due ? e->endings_nap_ms : 1000;
+    if (e->guest && e->guest->is_stuck(e->guest->arg))
+        patience = NAP_MS;
+    expected = e->expected > 0;
     tt_baton_give(e);
     atomic_store(&e->parked, true);
     show_others(e);
     if (quiet && uses == atomic_load(&e->uses))
-        epoll_wait(e->all_epoll, ev, 4, atomic_load(&e->stop) ? 0 : patience);
+        n = epoll_wait(e->all_epoll, ev, 4, atomic_load(&e->stop) ? 0 : patience);
     atomic_store(&e->parked, false);
+    for (int i = 0; i < n; i++)
+        called |= expected && ev[i].data.fd != e->kick_fd && ev[i].data.fd != e->watch_fd;
+    return called;
 }
 
 static void *progress_thread(void *arg)
 {
     struct tt_engine *e = arg;
     uint32_t seen = atomic_load(&e->uses);
+    bool called = false;
 
     while (!atomic_load(&e->stop)) {
         struct epoll_event ev[4];
 
         hear_alert(e);
-        if (epoll_wait(e->control_epoll, ev, 4, THREAD_MS) > 0)
+        if (epoll_wait(e->control_epoll, ev, 4, called ? 0 : THREAD_MS) > 0)
             hear_alert(e);
         if (atomic_load(&e->uses) == seen && !atomic_load(&e->baton)) {
-            guard(e);
+            called = guard(e);
             if (!atomic_load(&e->baton))
                 drain_kick(e);
+        } else {
+            called = false;
         }
         seen = atomic_load(&e->uses);
     }

@@ -9,6 +9,7 @@
 #include "engine/copies.h"
 #include "engine/engine.h"
 #include "engine/exec.h"
+#include "engine/guest.h"
 #include "engine/landing.h"
 #include "engine/link.h"
 #include "wire/wires.h"
@@ -17,7 +18,7 @@
 #define TT_OPENED_UNASKED 16u   /* receives of one (context, peer) that are opened before the peer has asked for them */
 #define TT_NUDGES 16u           /* operations of one (context, peer) that may have asked it */
 #define TT_OPS_WAITING 4096u    /* that wait locally behind them */
-#define TT_OPS_MAX 8192u        /* operations of all contexts that run or wait */
+#define TT_OPS_MAX 8191u        /* operations of all contexts that run or wait; cookies have one slot more, the guest's */
 #define TT_EAGER_CREDIT 16u     /* eager messages to one (context, peer) that it has not consumed; one is for the oldest collective */
 #define TT_HISTORY 16u          /* finished collectives whose descriptors are kept, to name a mismatch */
 #define TT_CONTEXTS_MAX 1024u
@@ -223,6 +224,9 @@ struct tt_engine {
     bool credit_due;            /* some context peer owes credit that had no room to go */
     int endings_nap_ms;         /* how long a sleeper sleeps then; grows */
     bool endings_due;           /* some peer is still to be told that a context ended */
+
+    const struct tt_guest *guest;   /* NULL: none */
+    uint32_t expected;          /* things of the guest that peers may use at any time */
 
     struct tt_engine_hooks hooks;
     atomic_uint waits_for;      /* see tt_engine_waits_for */

@@ -279,7 +279,7 @@ static tutti_status import_own(struct tt_shm *w, uint32_t rank, uint64_t id, uin
     if (peer->state != TT_SHM_UP)
         return TUTTI_ERR_PEER_LOST;
     if (!atomic_load_explicit(&tt_shm_asks_in(w, &peer->theirs)->readable, memory_order_acquire))
-        return tt_fail(TUTTI_ERR_UNSUPPORTED, "shm: rank %u wants bytes in its own memory, but cannot read ours", rank);
+        return TUTTI_ERR_UNSUPPORTED;
     *out = (struct tt_rkey){ .wire = &w->base, .peer = rank, .bytes = bytes, .handle = { id } };
     return TUTTI_OK;
 }

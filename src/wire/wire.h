@@ -159,7 +159,8 @@ struct tt_wire_ops {
      * their addresses with what they hold, for this process alone. NULL on wires without MAPPED. */
     tutti_status (*withdraw)(struct tt_region *r, uint64_t offset, uint64_t bytes);
     /* Makes a peer's key usable here. PROTOCOL (logged) if the blob is none of this wire's; PENDING if the memory's
-     * descriptor is still on its way: poll, and call again; UNSUPPORTED if the peer should not have given it (tt_link.anymem). */
+     * descriptor is still on its way: poll, and call again; UNSUPPORTED (not logged) if it is of no use here: the wire had not
+     * allocated it, and this peer cannot be given such (tt_link.anymem, as the peer sees it). */
     tutti_status (*import)(struct tt_wire *w, uint32_t peer, const struct tt_blob *key, struct tt_rkey *out);
 
     /* Posts up to n descriptors with one doorbell. Returns how many were taken, in order; the rest did not fit: poll and post

@@ -1,0 +1,102 @@
+#include "engine/guest.h"
+
+#include <sched.h>
+
+#include "engine/progress.h"
+
+_Static_assert(TT_GUEST_COOKIE >> TT_GUEST_COOKIE_BITS == TT_OPS_MAX, "no operation has the slot of the guest");
+_Static_assert(TT_GUEST_MAIL_BYTES <= TT_INLINE_BYTES, "a message is put inline");
+
+const struct tt_guest *tt_engine_invite(struct tt_engine *e, const struct tt_guest *g)
+{
+    tt_baton_take(e);
+    if (!e->guest)
+        e->guest = g;
+    g = e->guest;
+    tt_baton_give(e);
+    return g;
+}
+
+const struct tt_guest *tt_engine_guest(struct tt_engine *e)
+{
+    const struct tt_guest *g;
+
+    tt_baton_take(e);
+    g = e->guest;
+    tt_baton_give(e);
+    return g;
+}
+
+void tt_guest_expects(struct tt_engine *e, bool begins)
+{
+    e->expected += begins ? 1u : -1u;
+}
+
+void tt_guest_enter(struct tt_engine *e)
+{
+    tt_baton_take(e);
+}
+
+void tt_guest_leave(struct tt_engine *e)
+{
+    tt_baton_give(e);
+}
+
+void tt_guest_until(struct tt_engine *e, bool (*attempt)(void *arg), void *arg)
+{
+    bool over = false;
+
+    while (!over) {
+        tt_baton_take(e);
+        over = tt_engine_work(e, attempt, arg);
+        tt_baton_give(e);
+        while (!over && atomic_load(&e->urgent))
+            sched_yield();
+    }
+}
+
+void tt_guest_wait(struct tt_engine *e, bool (*is_over)(void *arg), void *arg)
+{
+    tt_engine_wait(e, is_over, arg);
+}
+
+void tt_guest_progress(struct tt_engine *e)
+{
+    if (!tt_baton_try(e))
+        return;
+    tt_engine_progress(e);
+    tt_baton_give(e);
+}
+
+void tt_guest_wake(struct tt_engine *e)
+{
+    tt_engine_wake(e);
+}
+
+struct tt_wire *tt_guest_wire(struct tt_engine *e, uint32_t i)
+{
+    return i < e->nwires ? e->wire[i] : NULL;
+}
+
+tutti_status tt_guest_reach(struct tt_engine *e, uint32_t rank, struct tt_guest_link *out)
+{
+    struct tt_peer *p = &e->peers[rank];
+
+    if (p->state == TT_PEER_NONE)
+        tt_peer_connect(e, p);
+    if (p->state == TT_PEER_LOST || p->state == TT_PEER_LEFT)
+        return TUTTI_ERR_PEER_LOST;
+    if (p->state != TT_PEER_UP)
+        return TUTTI_PENDING;
+    *out = (struct tt_guest_link){ .wire = p->wire, .theirs = &p->mail.theirs, .word = TT_LINK_HEAD };
+    return TUTTI_OK;
+}
+
+bool tt_guest_send(struct tt_engine *e, uint32_t rank, const void *payload, uint32_t bytes)
+{
+    struct tt_peer *p = &e->peers[rank];
+    struct tt_cell cell = { 0 };
+
+    tt_assert(p->state == TT_PEER_UP && bytes <= TT_GUEST_MAIL_BYTES);
+    return tt_mail_send(&p->mail, &cell, TT_CELL_GUEST, 0, payload, bytes);
+}

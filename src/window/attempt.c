@@ -1,0 +1,71 @@
+#include "base/clock.h"
+#include "base/status.h"
+#include "window/window.h"
+
+uint64_t tt_window_deadline_ns(const struct tt_window *w, int64_t timeout_ms)
+{
+    return tt_deadline_ns(tt_now_ns(), timeout_ms ? timeout_ms : w->comm->timeout_ms);
+}
+
+/* Whether it is over. The clock is first looked at when it is not over at once. */
+static bool is_over(struct tt_attempt *a)
+{
+    a->status = tt_context_status(a->window->comm->context, NULL, 0);
+    a->failed = a->status != TUTTI_OK;
+    if (a->failed)
+        return true;
+    a->status = a->step(a);
+    if (a->status != TUTTI_PENDING)
+        return true;
+    if (!a->deadline_ns) {
+        a->deadline_ns = tt_window_deadline_ns(a->window, a->timeout_ms);
+        a->window->home->nattempts++;
+    }
+    if (tt_now_ns() < a->deadline_ns)
+        return false;
+    a->status = TUTTI_ERR_TIMEOUT;
+    return true;
+}
+
+static bool go(void *arg)
+{
+    struct tt_attempt *a = arg;
+
+    if (!is_over(a))
+        return false;
+    if (a->deadline_ns)
+        a->window->home->nattempts--;
+    return true;
+}
+
+tutti_status tt_attempt_run(struct tt_attempt *a)
+{
+    tt_guest_until(a->window->home->engine, go, a);
+    if (a->failed)
+        return tt_window_status(a->window);
+    if (a->status == TUTTI_ERR_PEER_LOST)
+        return tt_fail(a->status, "%s: rank %u has ended its communicator", a->call, a->rank);
+    if (a->status == TUTTI_ERR_TIMEOUT && a->rank == UINT32_MAX)
+        return tt_fail(a->status, "%s: not so far by the deadline", a->call);
+    if (a->status == TUTTI_ERR_TIMEOUT)
+        return tt_fail(a->status, "%s: rank %u did not do its part by the deadline", a->call, a->rank);
+    return a->status;
+}
+
+tutti_status tt_attempt_run_transfer(struct tt_attempt *a, struct tt_window_transfer **t)
+{
+    struct tt_engine *e = a->window->home->engine;
+    const tutti_status st = tt_attempt_run(a);
+
+    if (*t) {
+        tt_guest_enter(e);
+        if (st)
+            (*t)->counter = NULL;
+        tt_transfer_leave(*t);
+        tt_guest_leave(e);
+        *t = NULL;
+    }
+    if (st == TUTTI_ERR_ABORTED && !a->failed)
+        return tt_fail(st, "%s: rank %u had taken its window back", a->call, a->rank);
+    return st;
+}

@@ -1,0 +1,228 @@
+/* Gets and atomics: by the processor where the memory is mapped, by the wire where that can, else by message. */
+#include <string.h>
+
+#include "base/status.h"
+#include "reduce/reduce.h"
+#include "window/window.h"
+
+/* ---- gets ---- */
+
+struct get {
+    struct tt_attempt attempt;
+    tutti_rma rma;
+    uint64_t offset, bytes, at;     /* at: all before has been asked for */
+    uint8_t *dst;
+    struct tt_window_peer *peer;
+    struct tt_window_way *way;
+    struct tt_guest_link link;
+    struct tt_window_transfer *transfer;
+    bool begun, by_wire;
+};
+
+/* OK: it is done, as the memory is mapped. PENDING: it has begun, or has to wait for that. */
+static tutti_status begin(struct get *g)
+{
+    struct tt_window *w = g->attempt.window;
+    tutti_status st = tt_window_reach(w, g->attempt.rank, &g->way, &g->link);
+
+    if (st)
+        return st;
+    if (!g->way->by_mail && g->way->key.mapped) {
+        tt_copy(g->dst, NULL, (uint8_t *)g->way->key.mapped + g->offset, g->bytes, 0);
+        return TUTTI_OK;
+    }
+    g->peer = tt_window_peer_of(w->home, tt_window_job_rank(w, g->attempt.rank));
+    if (!g->peer)
+        return TUTTI_ERR_NOMEM;
+    g->transfer = tt_transfer_begin(w, g->peer, g->rma.counter, &st);
+    if (!g->transfer)
+        return st;
+    g->by_wire = !g->way->by_mail && g->link.wire->caps & TT_WIRE_CAP_GET;
+    if (g->by_wire)
+        st = tt_transfer_register(g->transfer, g->link.wire, g->dst, g->bytes);
+    g->begun = true;
+    return st ? st : TUTTI_PENDING;
+}
+
+/* Asks for the next part. False: there was no room. */
+static bool ask(struct get *g)
+{
+    struct tt_window *w = g->attempt.window;
+    const uint64_t left = g->bytes - g->at, most = g->by_wire ? TT_WINDOW_SLICE_BYTES : TT_WINDOW_CHUNK_BYTES;
+    const uint64_t bytes = left < most ? left : most;
+    struct tt_window_message m = {
+        .verb = TT_WINDOW_GET, .window = w->id, .offset = g->offset + g->at, .bytes = bytes,
+    };
+    const struct tt_desc d = {
+        .kind = TT_DESC_GET, .peer = g->peer->rank, .local = g->dst + g->at, .bytes = bytes, .key = &g->way->key,
+        .offset = g->offset + g->at, .cookie = tt_transfer_cookie(g->transfer),
+    };
+
+    if (!g->by_wire) {
+        if (!tt_window_ask(w->home, g->peer, &m, NULL, g->dst + g->at, g->transfer))
+            return false;
+    } else {
+        if (g->link.wire->ops->post(g->link.wire, &d, 1) != 1)
+            return false;
+        g->transfer->left++;
+    }
+    g->at += bytes;
+    return true;
+}
+
+static tutti_status get_step(struct tt_attempt *a)
+{
+    struct get *g = (struct get *)a;
+    tutti_status st = g->begun ? tt_guest_reach(a->window->home->engine, g->peer->rank, &g->link) : begin(g);
+
+    if (st > TUTTI_PENDING || !g->begun)
+        return st;
+    while (g->at < g->bytes && ask(g))
+        ;
+    if (g->at < g->bytes)
+        return TUTTI_PENDING;
+    if (g->transfer->open)
+        tt_transfer_close(g->transfer);
+    if (g->rma.counter) {       /* it ends itself, and counts */
+        g->transfer = NULL;
+        g->rma.counter = NULL;
+        return TUTTI_OK;
+    }
+    return g->transfer->over ? g->transfer->status : TUTTI_PENDING;
+}
+
+tutti_status tutti_window_get(tutti_window *window, int rank, size_t offset, void *dst, size_t bytes,
+                              const tutti_rma *rma)
+{
+    struct get g = {
+        .attempt = { .call = "tutti_window_get", .rank = (uint32_t)rank, .step = get_step },
+        .offset = offset, .bytes = bytes, .dst = dst,
+    };
+    const char *call = g.attempt.call;
+    struct tt_window *w = NULL;
+    tutti_status st = tt_window_take_rank(window, rank, call, &w);
+
+    if (!st)
+        st = tt_rma_take(rma, &g.rma, call);
+    if (!st && (g.rma.signal_op != TUTTI_SIGNAL_NONE || g.rma.signal_window))
+        st = tt_fail(TUTTI_ERR_INVALID, "%s: a get has no signal", call);
+    if (!st && !dst && bytes)
+        st = tt_fail(TUTTI_ERR_INVALID, "%s: dst is NULL", call);
+    if (!st)
+        st = tt_window_check(w, (uint32_t)rank, offset, bytes, call);
+    if (st)
+        return st;
+    g.attempt.window = w;
+    g.attempt.timeout_ms = g.rma.timeout_ms;
+    if (bytes && (uint32_t)rank == w->comm->rank)
+        memmove(dst, w->mem + offset, bytes);
+    else if (bytes)
+        st = tt_attempt_run_transfer(&g.attempt, &g.transfer);
+    if (!st && g.rma.counter)
+        tt_window_count(g.rma.counter);
+    return st;
+}
+
+/* ---- atomics ---- */
+
+struct atomic {
+    struct tt_attempt attempt;
+    struct tt_window_message m;
+    bool fetch, asked;
+    uint64_t old;
+    struct tt_window_transfer *transfer;
+};
+
+/* Where memory is mapped by the processor; then its owner is woken, who may wait for the word. */
+static tutti_status change_mapped(struct atomic *c, uint8_t *mem, const struct tt_guest_link *link)
+{
+    const struct tt_desc wake = {
+        .kind = TT_DESC_PUT, .flags = TT_DESC_INLINE | TT_DESC_URGENT, .peer = link->theirs->peer,
+        .key = link->theirs, .signal_op = TT_SIGNAL_ADD, .signal_key = link->theirs, .signal_offset = link->word,
+        .cookie = TT_GUEST_COOKIE,
+    };
+
+    c->old = tt_window_change(mem + c->m.offset, c->m.width, c->m.verb, c->m.operand, c->m.compare);
+    link->wire->ops->post(link->wire, &wake, 1);    /* urgent and mapped: it needs no room */
+    return TUTTI_OK;
+}
+
+static tutti_status atomic_step(struct tt_attempt *a)
+{
+    struct atomic *c = (struct atomic *)a;
+    struct tt_window *w = a->window;
+    struct tt_window_peer *p;
+    struct tt_window_way *way;
+    struct tt_guest_link link;
+    tutti_status st = tt_window_reach(w, a->rank, &way, &link);
+
+    if (st)
+        return st;
+    if (!way->by_mail && way->key.mapped)
+        return change_mapped(c, way->key.mapped, &link);
+    p = tt_window_peer_of(w->home, tt_window_job_rank(w, a->rank));
+    if (!p)
+        return TUTTI_ERR_NOMEM;
+    if (c->fetch && !c->transfer) {
+        c->transfer = tt_transfer_begin(w, p, NULL, &st);
+        if (!c->transfer)
+            return st;
+    }
+    if (!c->asked && !tt_window_ask(w->home, p, &c->m, NULL, NULL, c->transfer))
+        return TUTTI_PENDING;
+    c->asked = true;
+    if (!c->fetch)
+        return TUTTI_OK;
+    if (c->transfer->open)
+        tt_transfer_close(c->transfer);
+    if (!c->transfer->over)
+        return TUTTI_PENDING;
+    c->old = c->transfer->old;
+    return c->transfer->status;
+}
+
+static tutti_status run_atomic(struct atomic *c)
+{
+    struct tt_window *w = c->attempt.window;
+
+    if (c->attempt.rank != w->comm->rank)
+        return tt_attempt_run_transfer(&c->attempt, &c->transfer);
+    c->old = tt_window_change(w->mem + c->m.offset, c->m.width, c->m.verb, c->m.operand, c->m.compare);
+    tt_guest_enter(w->home->engine);    /* who waits for the word wakes */
+    tt_guest_leave(w->home->engine);
+    return TUTTI_OK;
+}
+
+tutti_status tutti_window_atomic(tutti_window *window, int rank, size_t offset, size_t bytes, tutti_atomic_op op,
+                                 uint64_t operand, uint64_t compare, uint64_t *old)
+{
+    const char *call = "tutti_window_atomic";
+    struct atomic c = {
+        .attempt = { .call = call, .rank = (uint32_t)rank, .step = atomic_step },
+        .m = {
+            .verb = (uint8_t)(TT_WINDOW_ADD + op), .width = (uint8_t)bytes, .offset = offset, .operand = operand,
+            .compare = compare,
+        },
+        .fetch = old,
+    };
+    struct tt_window *w = NULL;
+    tutti_status st = tt_window_take_rank(window, rank, call, &w);
+
+    if (st)
+        return st;
+    if ((int)op < TUTTI_ATOMIC_ADD || op > TUTTI_ATOMIC_COMPARE_SWAP)
+        return tt_fail(TUTTI_ERR_INVALID, "%s: %d is no operation", call, (int)op);
+    if (bytes != 4 && bytes != 8)
+        return tt_fail(TUTTI_ERR_INVALID, "%s: words have 4 or 8 bytes, not %zu", call, bytes);
+    st = tt_window_check_word(w, (uint32_t)rank, offset, bytes, call);
+    if (st)
+        return st;
+    if (op == TUTTI_ATOMIC_ADD && bytes == 8 && !old)   /* what a wire does by itself */
+        return tt_window_signal(w, (uint32_t)rank, offset, TUTTI_SIGNAL_ADD, operand, call);
+    c.attempt.window = w;
+    c.m.window = w->id;
+    st = run_atomic(&c);
+    if (!st && old)
+        *old = c.old;
+    return st;
+}

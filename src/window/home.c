@@ -1,0 +1,456 @@
+/* What is under way, and what peers ask for: the engine's guest. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/status.h"
+#include "reduce/reduce.h"
+#include "window/window.h"
+
+/* What a cookie of ours says: a transfer's index and generation, or a mark of a peer. */
+#define COOKIE_MARK (1ull << 50)
+#define COOKIE_INDEX_BITS 10
+#define COOKIE_GENERATION_BITS 32
+#define MARK_BITS 24
+#define MARK_MASK ((1u << MARK_BITS) - 1)
+_Static_assert(TT_WINDOW_TRANSFERS == 1u << COOKIE_INDEX_BITS, "an index fits");
+_Static_assert(COOKIE_INDEX_BITS + COOKIE_GENERATION_BITS <= 50 && MARK_BITS + MARK_BITS <= 50, "a cookie fits");
+
+/* ---- transfers ---- */
+
+struct tt_window_transfer *tt_transfer_begin(struct tt_window *w, struct tt_window_peer *peer, uint64_t *counter,
+                                             tutti_status *st)
+{
+    struct tt_windows *home = w->home;
+    struct tt_window_transfer *t;
+    uint32_t i = home->next_transfer;
+
+    *st = TUTTI_PENDING;
+    for (uint32_t n = 0; home->transfers[i]; n++, i = (i + 1) % TT_WINDOW_TRANSFERS)
+        if (n == TT_WINDOW_TRANSFERS)
+            return NULL;
+    t = calloc(1, sizeof *t);
+    if (!t) {
+        *st = tt_fail(TUTTI_ERR_NOMEM, "no memory for a transfer");
+        return NULL;
+    }
+    *t = (struct tt_window_transfer){
+        .window = w, .peer = peer, .index = i, .generation = home->generation++, .open = true, .waited = !counter,
+        .counter = counter,
+    };
+    home->transfers[i] = t;
+    home->next_transfer = (i + 1) % TT_WINDOW_TRANSFERS;
+    peer->ntransfers++;
+    *st = TUTTI_OK;
+    return t;
+}
+
+tutti_status tt_transfer_register(struct tt_window_transfer *t, struct tt_wire *wire, const void *mem, uint64_t bytes)
+{
+    struct tt_region **more = realloc(t->regions, (t->nregions + 1) * sizeof(struct tt_region *));
+    tutti_status st;
+
+    if (!more)
+        return tt_fail(TUTTI_ERR_NOMEM, "no memory for a transfer");
+    t->regions = more;
+    st = wire->ops->reg(wire, (void *)(uintptr_t)mem, bytes, &t->regions[t->nregions]);
+    if (st == TUTTI_OK)
+        t->nregions++;
+    return st;
+}
+
+uint64_t tt_transfer_cookie(const struct tt_window_transfer *t)
+{
+    return TT_GUEST_COOKIE | (uint64_t)t->generation << COOKIE_INDEX_BITS | t->index;
+}
+
+static void free_transfer(struct tt_window_transfer *t)
+{
+    t->window->home->transfers[t->index] = NULL;
+    free(t);
+}
+
+/* Its memory is the caller's again. */
+static void release(struct tt_window_transfer *t)
+{
+    for (uint32_t i = 0; i < t->nregions; i++)
+        t->regions[i]->wire->ops->dereg(t->regions[i]);
+    free(t->regions);
+    t->regions = NULL;
+    t->nregions = 0;
+}
+
+static void end_if_done(struct tt_window_transfer *t)
+{
+    if (t->open || t->left > 0)
+        return;
+    release(t);
+    t->over = true;
+    t->peer->ntransfers--;
+    if (t->status)
+        t->peer->failed = t->status;
+    else if (t->counter)
+        tt_window_count(t->counter);
+    if (!t->waited)
+        free_transfer(t);
+}
+
+void tt_transfer_part(struct tt_window_transfer *t, tutti_status status)
+{
+    t->left--;
+    if (status && !t->status)
+        t->status = status;
+    end_if_done(t);
+}
+
+void tt_transfer_close(struct tt_window_transfer *t)
+{
+    t->open = false;
+    end_if_done(t);
+}
+
+void tt_transfer_leave(struct tt_window_transfer *t)
+{
+    if (t->over) {
+        free_transfer(t);
+        return;
+    }
+    t->waited = false;
+    if (t->open)
+        tt_transfer_close(t);
+}
+
+void tt_transfers_drop(struct tt_window *w)
+{
+    struct tt_windows *home = w->home;
+
+    for (uint32_t r = 0; r < home->nranks; r++)
+        for (uint32_t i = 0; home->peers[r] && i < TT_WINDOW_ASKS; i++) {
+            struct tt_window_asked *a = &home->peers[r]->asked[i];
+
+            if (a->busy && a->transfer && a->transfer->window == w) {
+                a->to = NULL;
+                a->transfer = NULL;
+            }
+        }
+    for (uint32_t i = 0; i < TT_WINDOW_TRANSFERS; i++) {
+        struct tt_window_transfer *t = home->transfers[i];
+
+        if (!t || t->window != w)
+            continue;
+        release(t);
+        if (!t->over)
+            t->peer->ntransfers--;
+        free_transfer(t);
+    }
+}
+
+static void finished(void *arg, const struct tt_done *d)
+{
+    struct tt_windows *home = arg;
+    struct tt_window_peer *p;
+    struct tt_window_transfer *t;
+
+    if (d->cookie & COOKIE_MARK) {
+        const uint32_t rank = (uint32_t)(d->cookie >> MARK_BITS) & MARK_MASK;
+
+        p = rank < home->nranks ? home->peers[rank] : NULL;
+        if (p && d->kind == TT_DONE_REMOTE)
+            p->marks_done = (uint32_t)d->cookie & MARK_MASK;
+        return;
+    }
+    t = home->transfers[d->cookie % TT_WINDOW_TRANSFERS];
+    if (t && d->kind == TT_DONE_LOCAL && t->generation == (uint32_t)(d->cookie >> COOKIE_INDEX_BITS) && t->left)
+        tt_transfer_part(t, d->status);
+}
+
+/* ---- marks ---- */
+
+bool tt_window_mark(struct tt_window_peer *p, const struct tt_guest_link *link)
+{
+    struct tt_wire *w = link->wire;
+    const uint32_t number = (p->marks + 1) & MARK_MASK;
+    const struct tt_desc d[2] = {
+        { .kind = TT_DESC_FENCE, .peer = p->rank },
+        {
+            .kind = TT_DESC_PUT, .flags = TT_DESC_INLINE | TT_DESC_REMOTE, .peer = p->rank, .key = link->theirs,
+            .signal_op = TT_SIGNAL_ADD, .signal_key = link->theirs, .signal_offset = link->word,
+            .cookie = TT_GUEST_COOKIE | COOKIE_MARK | (uint64_t)p->rank << MARK_BITS | number,
+        },
+    };
+
+    if (w->ops->post(w, d, 2) != 2)
+        return false;
+    p->marks = number;
+    p->unmarked = false;
+    return true;
+}
+
+/* ---- asking ---- */
+
+bool tt_window_ask(struct tt_windows *home, struct tt_window_peer *p, struct tt_window_message *m, const void *payload,
+                   void *to, struct tt_window_transfer *t)
+{
+    struct tt_window_asked *a = &p->asked[p->next_token % TT_WINDOW_ASKS];
+    const uint64_t follow = m->verb == TT_WINDOW_PUT ? m->bytes : 0;
+
+    if (a->busy)
+        return false;
+    m->token = p->next_token;
+    tt_window_message_write(m, home->message);
+    if (follow)
+        tt_copy(home->message + TT_WINDOW_HEADER_BYTES, NULL, payload, follow, 0);
+    if (!tt_guest_send(home->engine, p->rank, home->message, (uint32_t)(TT_WINDOW_HEADER_BYTES + follow)))
+        return false;
+    *a = (struct tt_window_asked){
+        .busy = true, .verb = m->verb, .token = m->token, .to = to, .bytes = m->bytes, .transfer = t,
+    };
+    p->next_token++;
+    p->nasked++;
+    p->nmail_puts += m->verb == TT_WINDOW_PUT;
+    if (t)
+        t->left++;
+    return true;
+}
+
+/* False: it answers nothing that was asked. */
+static bool take_answer(struct tt_window_peer *p, const struct tt_window_message *m, const void *payload)
+{
+    struct tt_window_asked *a = &p->asked[m->token % TT_WINDOW_ASKS];
+
+    if (!a->busy || a->token != m->token)
+        return false;
+    if (m->bytes != (a->verb == TT_WINDOW_GET && !m->gone ? a->bytes : 0))
+        return false;
+    if (m->bytes && a->to)
+        tt_copy(a->to, NULL, payload, m->bytes, 0);
+    a->busy = false;
+    p->nasked--;
+    if (a->verb == TT_WINDOW_PUT) {
+        p->nmail_puts--;
+        p->mail_fenced &= p->nmail_puts > 0;
+    }
+    if (m->gone)
+        p->failed = TUTTI_ERR_ABORTED;
+    if (a->transfer) {
+        a->transfer->old = m->operand;
+        tt_transfer_part(a->transfer, m->gone ? TUTTI_ERR_ABORTED : TUTTI_OK);
+    }
+    return true;
+}
+
+/* ---- answering ---- */
+
+/* What a get wants is read when there is room for the answer. */
+static bool send_answer(struct tt_windows *home, struct tt_window_peer *p, const struct tt_window_message *ask)
+{
+    const struct tt_window *w = tt_window_find(home, ask->window);
+    struct tt_window_message m = { .verb = TT_WINDOW_ANSWER, .token = ask->token, .operand = ask->operand };
+    bool has = w || ask->verb != TT_WINDOW_GET;
+
+    if (ask->gone || !has) {
+        m.gone = 1;
+    } else if (ask->verb == TT_WINDOW_GET) {
+        m.bytes = ask->bytes;
+        if (m.bytes)
+            tt_copy(home->message + TT_WINDOW_HEADER_BYTES, NULL, w->mem + ask->offset, m.bytes, 0);
+    }
+    tt_window_message_write(&m, home->message);
+    return tt_guest_send(home->engine, p->rank, home->message, (uint32_t)(TT_WINDOW_HEADER_BYTES + m.bytes));
+}
+
+/* True: something went. */
+static bool send_answers(struct tt_windows *home, struct tt_window_peer *p)
+{
+    struct tt_guest_link link;
+    bool any = false;
+
+    if (p->answers_head != p->answers_tail && tt_guest_reach(home->engine, p->rank, &link) == TUTTI_ERR_PEER_LOST) {
+        home->nanswers -= p->answers_tail - p->answers_head;
+        p->answers_head = p->answers_tail;
+    }
+    while (p->answers_head != p->answers_tail && send_answer(home, p, &p->answers[p->answers_head % TT_WINDOW_ASKS])) {
+        p->answers_head++;
+        home->nanswers--;
+        any = true;
+    }
+    return any;
+}
+
+/* Does what a put or an atomic says, and the signal behind it. False: it lies outside of what there is. */
+static bool execute(struct tt_windows *home, struct tt_window_message *m, const void *payload)
+{
+    const struct tt_window *w = tt_window_find(home, m->window);
+    const struct tt_window *signals = m->signal_op ? tt_window_find(home, m->signal_window) : w;
+    uint64_t *word = NULL;
+
+    m->gone = !w || !signals;
+    if (m->gone)
+        return true;
+    if (m->signal_op) {
+        word = tt_window_word(signals->mem, signals->bytes, m->signal_offset, sizeof *word);
+        if (!word)
+            return false;
+    }
+    if (m->verb == TT_WINDOW_GET)
+        return tt_window_holds(w->bytes, m->offset, m->bytes);
+    if (!tt_window_apply(m, payload, w->mem, w->bytes, &m->operand))
+        return false;
+    if (word)
+        tt_window_raise(word, m->signal_op, m->signal_value);
+    return true;
+}
+
+static bool hear(void *arg, uint32_t from, const void *payload, uint32_t bytes)
+{
+    struct tt_windows *home = arg;
+    struct tt_window_peer *p = tt_window_peer_of(home, from);
+    struct tt_window_message m;
+    const uint8_t *follows = (const uint8_t *)payload + TT_WINDOW_HEADER_BYTES;
+
+    if (!p)
+        return false;
+    if (!tt_window_message_read(&m, payload, bytes)) {
+        tt_fail(TUTTI_ERR_PROTOCOL, "rank %u sent a message of %u bytes that windows do not have", from, bytes);
+        return false;
+    }
+    if (m.verb == TT_WINDOW_ANSWER) {
+        if (!take_answer(p, &m, follows)) {
+            tt_fail(TUTTI_ERR_PROTOCOL, "rank %u answered what was not asked", from);
+            return false;
+        }
+        return true;
+    }
+    if (p->answers_tail - p->answers_head == TT_WINDOW_ASKS) {
+        tt_fail(TUTTI_ERR_PROTOCOL, "rank %u asked more than %u things of windows at a time", from, TT_WINDOW_ASKS);
+        return false;
+    }
+    if (!execute(home, &m, follows)) {
+        tt_fail(TUTTI_ERR_PROTOCOL, "rank %u reached past window %u: %llu bytes at %llu, or its signal at %llu", from,
+                m.window, (unsigned long long)m.bytes, (unsigned long long)m.offset,
+                (unsigned long long)m.signal_offset);
+        return false;
+    }
+    p->answers[p->answers_tail++ % TT_WINDOW_ASKS] = m;
+    home->nanswers++;
+    send_answers(home, p);
+    return true;
+}
+
+/* ---- the guest ---- */
+
+/* Wakes who waits for a word that is there: it may sleep while another thread makes progress. */
+static bool tell_waiters(struct tt_windows *home)
+{
+    bool any = false;
+
+    for (struct tt_window_waiter *w = home->waiters; w; w = w->next) {
+        const bool ready = w->is_ready(w);
+
+        any |= ready && !w->told;
+        w->told = ready;
+    }
+    if (any)
+        tt_guest_wake(home->engine);
+    return any;
+}
+
+static bool run(void *arg)
+{
+    struct tt_windows *home = arg;
+    bool any = tell_waiters(home);
+
+    for (uint32_t r = 0; home->nanswers > 0 && r < home->nranks; r++)
+        if (home->peers[r])
+            any |= send_answers(home, home->peers[r]);
+    return any;
+}
+
+static bool has_news(void *arg)
+{
+    const struct tt_windows *home = arg;
+
+    for (const struct tt_window_waiter *w = home->waiters; w; w = w->next)
+        if (!w->told && w->is_ready(w))
+            return true;
+    return false;
+}
+
+static bool is_stuck(void *arg)
+{
+    const struct tt_windows *home = arg;
+
+    return home->nattempts > 0 || home->nanswers > 0;
+}
+
+static void close_all(void *arg)
+{
+    struct tt_windows *home = arg;
+
+    while (home->first) {
+        struct tt_window *w = home->first;
+
+        home->first = w->next;
+        tt_window_forget(w);
+        tt_transfers_drop(w);
+        tt_window_destroy(w);
+    }
+    for (uint32_t r = 0; r < home->nranks; r++)
+        free(home->peers[r]);
+    free(home->peers);
+    free(home);
+}
+
+tutti_status tt_windows_of(struct tt_world *world, struct tt_windows **out)
+{
+    const struct tt_guest *there = tt_engine_guest(world->engine);
+    struct tt_windows *home;
+
+    if (there) {
+        *out = there->arg;
+        return TUTTI_OK;
+    }
+    if (world->nranks > MARK_MASK)
+        return tt_fail(TUTTI_ERR_UNSUPPORTED, "windows are for jobs of at most %u ranks", MARK_MASK);
+    home = calloc(1, sizeof *home);
+    if (home)
+        home->peers = calloc(world->nranks, sizeof(struct tt_window_peer *));
+    if (!home || !home->peers) {
+        free(home);
+        return tt_fail(TUTTI_ERR_NOMEM, "no memory for windows of %u ranks", world->nranks);
+    }
+    home->engine = world->engine;
+    home->rank = world->rank;
+    home->nranks = world->nranks;
+    home->guest = (struct tt_guest){
+        .arg = home, .run = run, .has_news = has_news, .is_stuck = is_stuck, .mail = hear, .done = finished,
+        .close = close_all,
+    };
+    there = tt_engine_invite(world->engine, &home->guest);
+    if (there != &home->guest) {    /* another thread was faster */
+        free(home->peers);
+        free(home);
+    }
+    *out = there->arg;
+    return TUTTI_OK;
+}
+
+struct tt_window_peer *tt_window_peer_of(struct tt_windows *home, uint32_t rank)
+{
+    if (!home->peers[rank]) {
+        home->peers[rank] = calloc(1, sizeof(struct tt_window_peer));
+        if (!home->peers[rank])
+            tt_fail(TUTTI_ERR_NOMEM, "no memory for what goes to and from rank %u", rank);
+        else
+            home->peers[rank]->rank = rank;
+    }
+    return home->peers[rank];
+}
+
+struct tt_window *tt_window_find(const struct tt_windows *home, uint32_t id)
+{
+    struct tt_window *w = home->first;
+
+    while (w && w->id != id)
+        w = w->next;
+    return w;
+}

@@ -1,0 +1,126 @@
+#include "window/message.h"
+
+#include "base/bytes.h"
+#include "reduce/reduce.h"
+#include "wire/wire.h"
+
+void tt_window_message_write(const struct tt_window_message *m, uint8_t header[TT_WINDOW_HEADER_BYTES])
+{
+    struct tt_writer w;
+
+    tt_writer_init(&w, header, TT_WINDOW_HEADER_BYTES);
+    tt_write_u8(&w, m->verb);
+    tt_write_u8(&w, m->width);
+    tt_write_u8(&w, m->signal_op);
+    tt_write_u8(&w, m->gone);
+    tt_write_u32(&w, m->window);
+    tt_write_u32(&w, m->token);
+    tt_write_u32(&w, m->signal_window);
+    tt_write_u64(&w, m->offset);
+    tt_write_u64(&w, m->bytes);
+    tt_write_u64(&w, m->operand);
+    tt_write_u64(&w, m->compare);
+    tt_write_u64(&w, m->signal_offset);
+    tt_write_u64(&w, m->signal_value);
+}
+
+/* Whether as many bytes follow as the message says, and it says nothing of what it cannot have. */
+static bool is_sound(const struct tt_window_message *m, uint64_t follow)
+{
+    const bool is_atomic = m->verb >= TT_WINDOW_ADD && m->verb <= TT_WINDOW_COMPARE_SWAP;
+
+    if (m->verb < TT_WINDOW_PUT || m->verb > TT_WINDOW_ANSWER)
+        return false;
+    if (is_atomic ? m->width != 4 && m->width != 8 : m->width != 0)
+        return false;
+    if (m->signal_op > (m->verb == TT_WINDOW_PUT ? TT_SIGNAL_ADD : TT_SIGNAL_NONE))
+        return false;
+    if (m->gone > (m->verb == TT_WINDOW_ANSWER ? 1 : 0))
+        return false;
+    if (m->verb == TT_WINDOW_GET)
+        return follow == 0 && m->bytes <= TT_WINDOW_CHUNK_BYTES;
+    return follow == m->bytes && m->bytes <= (is_atomic || m->gone ? 0 : TT_WINDOW_CHUNK_BYTES);
+}
+
+bool tt_window_message_read(struct tt_window_message *m, const void *data, size_t bytes)
+{
+    struct tt_reader r;
+
+    if (bytes < TT_WINDOW_HEADER_BYTES)
+        return false;
+    tt_reader_init(&r, data, TT_WINDOW_HEADER_BYTES);
+    m->verb = tt_read_u8(&r);
+    m->width = tt_read_u8(&r);
+    m->signal_op = tt_read_u8(&r);
+    m->gone = tt_read_u8(&r);
+    m->window = tt_read_u32(&r);
+    m->token = tt_read_u32(&r);
+    m->signal_window = tt_read_u32(&r);
+    m->offset = tt_read_u64(&r);
+    m->bytes = tt_read_u64(&r);
+    m->operand = tt_read_u64(&r);
+    m->compare = tt_read_u64(&r);
+    m->signal_offset = tt_read_u64(&r);
+    m->signal_value = tt_read_u64(&r);
+    return is_sound(m, bytes - TT_WINDOW_HEADER_BYTES);
+}
+
+void *tt_window_word(uint8_t *mem, uint64_t size, uint64_t offset, uint32_t width)
+{
+    if (!tt_window_holds(size, offset, width) || ((uintptr_t)mem + offset) % width)
+        return NULL;
+    return mem + offset;
+}
+
+static uint32_t change32(uint32_t *word, enum tt_window_verb verb, uint32_t operand, uint32_t compare)
+{
+    if (verb == TT_WINDOW_ADD)
+        return __atomic_fetch_add(word, operand, __ATOMIC_ACQ_REL);
+    if (verb == TT_WINDOW_SWAP)
+        return __atomic_exchange_n(word, operand, __ATOMIC_ACQ_REL);
+    __atomic_compare_exchange_n(word, &compare, operand, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE);
+    return compare;
+}
+
+static uint64_t change64(uint64_t *word, enum tt_window_verb verb, uint64_t operand, uint64_t compare)
+{
+    if (verb == TT_WINDOW_ADD)
+        return __atomic_fetch_add(word, operand, __ATOMIC_ACQ_REL);
+    if (verb == TT_WINDOW_SWAP)
+        return __atomic_exchange_n(word, operand, __ATOMIC_ACQ_REL);
+    __atomic_compare_exchange_n(word, &compare, operand, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE);
+    return compare;
+}
+
+uint64_t tt_window_change(void *word, uint32_t width, enum tt_window_verb verb, uint64_t operand, uint64_t compare)
+{
+    if (width == 4)
+        return change32(word, verb, (uint32_t)operand, (uint32_t)compare);
+    return change64(word, verb, operand, compare);
+}
+
+void tt_window_raise(uint64_t *word, uint8_t op, uint64_t value)
+{
+    if (op == TT_SIGNAL_SET)
+        __atomic_store_n(word, value, __ATOMIC_RELEASE);
+    else if (op == TT_SIGNAL_ADD)
+        __atomic_fetch_add(word, value, __ATOMIC_RELEASE);
+}
+
+bool tt_window_apply(const struct tt_window_message *m, const void *payload, uint8_t *mem, uint64_t size, uint64_t *old)
+{
+    void *word;
+
+    if (m->verb == TT_WINDOW_PUT) {
+        if (!tt_window_holds(size, m->offset, m->bytes))
+            return false;
+        if (m->bytes)
+            tt_copy(mem + m->offset, NULL, payload, m->bytes, 0);
+        return true;
+    }
+    word = tt_window_word(mem, size, m->offset, m->width);
+    if (!word)
+        return false;
+    *old = tt_window_change(word, m->width, m->verb, m->operand, m->compare);
+    return true;
+}

@@ -1,0 +1,82 @@
+/* Fence, which marks, and quiet, which drains. */
+#include "base/status.h"
+#include "window/window.h"
+
+tutti_status tutti_window_fence(tutti_window *window, int rank)
+{
+    const bool all = rank == TUTTI_ALL_RANKS;
+    struct tt_window_peer *p;
+    struct tt_window *w = NULL;
+    tutti_status st = tt_window_take_rank(window, all ? 0 : rank, "tutti_window_fence", &w);
+
+    if (st)
+        return st;
+    tt_guest_enter(w->home->engine);
+    if (all) {
+        w->home->fences++;
+    } else {
+        p = tt_window_peer_of(w->home, tt_window_job_rank(w, (uint32_t)rank));
+        if (p) {
+            p->fenced = true;
+            p->mail_fenced = p->nmail_puts > 0;
+        } else {
+            st = TUTTI_ERR_NOMEM;
+        }
+    }
+    tt_guest_leave(w->home->engine);
+    return st;
+}
+
+struct quiet {
+    struct tt_attempt attempt;
+    bool all;
+};
+
+/* One rank: posts the mark if there is none behind all that was put, and looks for what is under way. */
+static tutti_status quiet_one(struct tt_window *w, uint32_t rank)
+{
+    struct tt_window_peer *p = w->home->peers[tt_window_job_rank(w, rank)];
+    struct tt_guest_link link;
+    tutti_status st;
+
+    if (!p || rank == w->comm->rank)
+        return TUTTI_OK;
+    if (!p->unmarked && p->marks == p->marks_done && !p->ntransfers && !p->nasked) {
+        st = p->failed;
+        p->failed = TUTTI_OK;
+        return st ? tt_fail(st, "rank %u had taken its window back: something was not done there", rank) : TUTTI_OK;
+    }
+    st = tt_guest_reach(w->home->engine, p->rank, &link);
+    if (!st && p->unmarked)
+        tt_window_mark(p, &link);
+    return st ? st : TUTTI_PENDING;
+}
+
+static tutti_status quiet_step(struct tt_attempt *a)
+{
+    struct tt_window *w = a->window;
+    tutti_status st = TUTTI_OK;
+
+    if (!((struct quiet *)a)->all)
+        return quiet_one(w, a->rank);
+    for (uint32_t r = 0; r < w->comm->nranks; r++) {
+        const tutti_status one = quiet_one(w, r);
+
+        if (one == TUTTI_OK || st > TUTTI_PENDING)
+            continue;
+        a->rank = r;
+        st = one;
+    }
+    return st;
+}
+
+tutti_status tutti_window_quiet(tutti_window *window, int rank, int64_t timeout_ms)
+{
+    struct quiet q = {
+        .attempt = { .call = "tutti_window_quiet", .rank = (uint32_t)rank, .timeout_ms = timeout_ms, .step = quiet_step },
+        .all = rank == TUTTI_ALL_RANKS,
+    };
+    const tutti_status st = tt_window_take_rank(window, q.all ? 0 : rank, q.attempt.call, &q.attempt.window);
+
+    return st ? st : tt_attempt_run(&q.attempt);
+}

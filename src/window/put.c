@@ -1,0 +1,463 @@
+/* Puts, with or without a signal: pieces to descriptors to the wire, many with one doorbell; or to messages. */
+#include <string.h>
+
+#include "base/options.h"
+#include "base/status.h"
+#include "window/window.h"
+
+#define BATCH 32                /* descriptors that carry bytes, of one doorbell */
+#define RMA_BYTES_FIRST sizeof(tutti_rma)   /* of the first release that has it */
+
+_Static_assert((int)TUTTI_SIGNAL_SET == (int)TT_SIGNAL_SET && (int)TUTTI_SIGNAL_ADD == (int)TT_SIGNAL_ADD,
+               "public signals are the wire's");
+
+/* What is put: rows, or pieces. */
+struct shape {
+    const uint8_t *src;
+    size_t n, bytes, src_stride, stride, offset;
+    const tutti_piece *pieces;  /* NULL: rows */
+};
+
+struct put {
+    struct tt_attempt attempt;
+    struct shape shape;
+    tutti_rma rma;
+    struct tt_window *signals;  /* the window of the signal */
+    struct tt_window_peer *peer;
+    struct tt_window_way *way, *signal_way;
+    struct tt_guest_link link;
+    bool begun, by_mail;
+    bool split;                 /* some bytes went without the signal */
+    bool signalled;             /* or there is none */
+    size_t at;                  /* piece, … */
+    uint64_t within;            /* … and byte of it: all before has been taken */
+    struct tt_window_transfer *transfer;    /* NULL: nothing of it outlasts the call */
+};
+
+static tutti_piece piece_of(const struct shape *s, size_t i)
+{
+    if (s->pieces)
+        return s->pieces[i];
+    return (tutti_piece){ .offset = s->offset + i * s->stride, .src = s->src + i * s->src_stride, .bytes = s->bytes };
+}
+
+void tt_window_count(uint64_t *counter)
+{
+    __atomic_fetch_add(counter, 1, __ATOMIC_RELEASE);
+}
+
+/* ---- beginning ---- */
+
+static bool is_instant(const struct put *p)
+{
+    return tt_put_is_instant(p->link.wire, &p->way->key);
+}
+
+/* Whether the source of such a piece must stay until the wire has it. */
+static bool outlasts(const struct put *p, uint64_t bytes)
+{
+    return bytes > TT_INLINE_BYTES && !is_instant(p);
+}
+
+/* Registers what wires read after the call: rows as a whole, pieces one by one. */
+static tutti_status register_sources(struct put *p)
+{
+    const struct shape *s = &p->shape;
+    tutti_status st = TUTTI_OK;
+
+    if (!s->pieces)
+        return tt_transfer_register(p->transfer, p->link.wire, s->src, (s->n - 1) * s->src_stride + s->bytes);
+    for (size_t i = 0; i < s->n && !st; i++)
+        if (outlasts(p, s->pieces[i].bytes))
+            st = tt_transfer_register(p->transfer, p->link.wire, s->pieces[i].src, s->pieces[i].bytes);
+    return st;
+}
+
+/* A fence of all ranks is one of this, when it is next looked at. */
+static void see_fences(struct tt_windows *home, struct tt_window_peer *p)
+{
+    if (p->fences_seen == home->fences)
+        return;
+    p->fences_seen = home->fences;
+    p->fenced = true;
+    p->mail_fenced = p->nmail_puts > 0;
+}
+
+static bool has_bytes(const struct shape *s)
+{
+    for (size_t i = 0; i < s->n; i++)
+        if (piece_of(s, i).bytes)
+            return true;
+    return false;
+}
+
+/* A put of no bytes needs no key of the window that it goes to. */
+static tutti_status begin(struct put *p)
+{
+    struct tt_window *w = p->attempt.window;
+    const bool bytes = has_bytes(&p->shape), signal = p->rma.signal_op != TUTTI_SIGNAL_NONE;
+    bool late = false;
+    tutti_status st = tt_window_reach(w, p->attempt.rank, &p->way, &p->link);
+
+    p->signal_way = p->way;
+    if (!st && p->signals != w)
+        st = tt_window_reach(p->signals, p->attempt.rank, &p->signal_way, &p->link);
+    if (st)
+        return st;
+    p->peer = tt_window_peer_of(w->home, tt_window_job_rank(w, p->attempt.rank));
+    if (!p->peer)
+        return TUTTI_ERR_NOMEM;
+    see_fences(w->home, p->peer);
+    p->signalled = !signal;
+    p->by_mail = (bytes && p->way->by_mail) || (signal && (p->signal_way->by_mail || p->peer->mail_fenced));
+    for (size_t i = 0; i < p->shape.n && bytes && !p->by_mail && !late; i++)
+        late = outlasts(p, piece_of(&p->shape, i).bytes);
+    if (late) {
+        p->transfer = tt_transfer_begin(w, p->peer, p->rma.counter, &st);
+        if (p->transfer)
+            st = register_sources(p);
+    }
+    p->begun = st != TUTTI_PENDING;
+    return st;
+}
+
+/* ---- through the wire ---- */
+
+/* The next descriptor that carries bytes; false: there are no more. Moves *at and *within behind it. */
+static bool next_desc(const struct put *p, size_t *at, uint64_t *within, struct tt_desc *d)
+{
+    for (; *at < p->shape.n; (*at)++, *within = 0) {
+        const tutti_piece piece = piece_of(&p->shape, *at);
+        const uint64_t left = piece.bytes - *within;
+        const bool instant = is_instant(p);
+
+        if (left == 0)
+            continue;
+        *d = (struct tt_desc){
+            .kind = TT_DESC_PUT,
+            .flags = !outlasts(p, piece.bytes) && !instant ? TT_DESC_INLINE : 0,
+            .peer = p->peer->rank,
+            .local = (uint8_t *)(uintptr_t)piece.src + *within,
+            .bytes = instant || left < TT_WINDOW_SLICE_BYTES ? left : TT_WINDOW_SLICE_BYTES,
+            .key = &p->way->key,
+            .offset = piece.offset + *within,
+            .cookie = p->transfer ? tt_transfer_cookie(p->transfer) : TT_GUEST_COOKIE,
+        };
+        *within += d->bytes;
+        return true;
+    }
+    return false;
+}
+
+/* Makes d[n] the last of the put: with its signal, and with a fence before that if there are other bytes that it tells of, or the caller
+ * has asked for one. Returns how many there are. */
+static int add_signal(const struct put *p, struct tt_desc *d, int n)
+{
+    const bool alone = n <= 1 && !p->split;
+    const bool fence = (!alone || p->peer->fenced) && !(p->link.wire->caps & TT_WIRE_CAP_ORDERED);
+    struct tt_desc last = {
+        .kind = TT_DESC_PUT, .flags = TT_DESC_INLINE, .peer = p->peer->rank, .key = &p->signal_way->key,
+        .cookie = TT_GUEST_COOKIE,
+    };
+
+    if (alone && n == 1)
+        last = d[--n];
+    last.signal_op = (uint8_t)p->rma.signal_op;
+    last.signal_key = &p->signal_way->key;
+    last.signal_offset = p->rma.signal_offset;
+    last.signal_value = p->rma.signal_value;
+    if (fence)
+        d[n++] = (struct tt_desc){ .kind = TT_DESC_FENCE, .peer = p->peer->rank };
+    d[n++] = last;
+    return n;
+}
+
+/* Notes that the wire has taken a descriptor. */
+static void taken(struct put *p, const struct tt_desc *d)
+{
+    const bool instant = is_instant(p);
+
+    if (d->kind == TT_DESC_FENCE)
+        return;
+    p->peer->unmarked |= !instant || d->signal_op != TT_SIGNAL_NONE;
+    if (d->bytes && !instant && !(d->flags & TT_DESC_INLINE))
+        p->transfer->left++;
+    if (d->signal_op != TT_SIGNAL_NONE) {
+        p->signalled = true;
+        p->peer->fenced = false;
+    } else {
+        p->split = true;
+    }
+}
+
+/* One doorbell. PENDING: more is to come, or there was no room. *any: something was taken. */
+static tutti_status post(struct put *p, bool *any)
+{
+    struct tt_wire *wire = p->link.wire;
+    struct tt_desc d[BATCH + 2];
+    struct {
+        size_t at;
+        uint64_t within;
+    } behind[BATCH], end = { p->at, p->within };    /* each that carries bytes */
+    bool more = true;
+    int n = 0, carried = 0, done;
+
+    while (n < BATCH && (more = next_desc(p, &end.at, &end.within, &d[n])))
+        behind[n++] = end;
+    if (!more && !p->signalled)
+        n = add_signal(p, d, n);
+    done = n ? wire->ops->post(wire, d, n) : 0;
+    for (int i = 0; i < done; i++) {
+        taken(p, &d[i]);
+        if (!d[i].bytes)
+            continue;
+        p->at = behind[carried].at;
+        p->within = behind[carried++].within;
+    }
+    *any = done > 0;
+    return !more && done == n ? TUTTI_OK : TUTTI_PENDING;
+}
+
+/* ---- by message ---- */
+
+static tutti_status send(struct put *p, bool *any)
+{
+    struct tt_window *w = p->attempt.window;
+    struct tt_window_message m = { .verb = TT_WINDOW_PUT, .window = w->id };
+    const uint8_t *from = NULL;
+
+    while (p->at < p->shape.n && p->within == piece_of(&p->shape, p->at).bytes) {
+        p->at++;
+        p->within = 0;
+    }
+    if (p->at < p->shape.n) {
+        const tutti_piece piece = piece_of(&p->shape, p->at);
+        const uint64_t left = piece.bytes - p->within;
+
+        from = (const uint8_t *)piece.src + p->within;
+        m.offset = piece.offset + p->within;
+        m.bytes = left < TT_WINDOW_CHUNK_BYTES ? left : TT_WINDOW_CHUNK_BYTES;
+    } else if (p->signalled) {
+        return TUTTI_OK;
+    } else {                    /* behind all bytes: messages are executed in order */
+        m.signal_op = (uint8_t)p->rma.signal_op;
+        m.signal_window = p->signals->id;
+        m.signal_offset = p->rma.signal_offset;
+        m.signal_value = p->rma.signal_value;
+    }
+    if (!tt_window_ask(w->home, p->peer, &m, from, NULL, NULL))
+        return TUTTI_PENDING;
+    p->within += m.bytes;
+    p->signalled |= m.signal_op != 0;
+    *any = true;
+    return TUTTI_PENDING;
+}
+
+/* ---- the whole ---- */
+
+static tutti_status put_step(struct tt_attempt *a)
+{
+    struct put *p = (struct put *)a;
+    tutti_status st = TUTTI_PENDING;
+    bool any = true;
+
+    if (!p->begun)
+        st = begin(p);
+    else
+        st = tt_guest_reach(a->window->home->engine, p->peer->rank, &p->link);
+    if (st)
+        return st;
+    if (p->transfer && !p->transfer->open)
+        return p->transfer->over ? p->transfer->status : TUTTI_PENDING;
+    st = TUTTI_PENDING;
+    while (any && st == TUTTI_PENDING) {
+        any = false;
+        st = p->by_mail ? send(p, &any) : post(p, &any);
+    }
+    if (st || !p->transfer)
+        return st;
+    if (p->rma.counter) {       /* it ends itself, and counts */
+        tt_transfer_close(p->transfer);
+        p->transfer = NULL;
+        p->rma.counter = NULL;
+        return TUTTI_OK;
+    }
+    tt_transfer_close(p->transfer);
+    return p->transfer->over ? p->transfer->status : TUTTI_PENDING;
+}
+
+/* To this rank: by the processor. Whoever waits for the signal may sleep with the baton: taking that wakes it. */
+static void put_self(struct put *p)
+{
+    struct tt_window *w = p->attempt.window;
+
+    for (size_t i = 0; i < p->shape.n; i++) {
+        const tutti_piece piece = piece_of(&p->shape, i);
+
+        if (piece.bytes)
+            memmove(w->mem + piece.offset, piece.src, piece.bytes);
+    }
+    if (p->rma.signal_op == TUTTI_SIGNAL_NONE)
+        return;
+    tt_window_raise((uint64_t *)(void *)(p->signals->mem + p->rma.signal_offset), (uint8_t)p->rma.signal_op,
+                    p->rma.signal_value);
+    tt_guest_enter(w->home->engine);
+    tt_guest_leave(w->home->engine);
+}
+
+static tutti_status run(struct put *p)
+{
+    struct tt_window *w = p->attempt.window;
+    tutti_status st = TUTTI_OK;
+
+    if (p->attempt.rank == w->comm->rank)
+        put_self(p);
+    else if (has_bytes(&p->shape) || p->rma.signal_op != TUTTI_SIGNAL_NONE)
+        st = tt_attempt_run_transfer(&p->attempt, &p->transfer);
+    if (!st && p->rma.counter)
+        tt_window_count(p->rma.counter);
+    return st;
+}
+
+tutti_status tt_rma_take(const tutti_rma *rma, tutti_rma *out, const char *call)
+{
+    tutti_status st = TUTTI_OK;
+
+    *out = (tutti_rma){ .size = sizeof *out };
+    if (rma)
+        st = tt_options_take(out, sizeof *out, RMA_BYTES_FIRST, rma, call, "rma");
+    if (!st && out->counter && (uintptr_t)out->counter % sizeof *out->counter)
+        st = tt_fail(TUTTI_ERR_INVALID, "%s: rma.counter at %p is not a multiple of 8", call, (void *)out->counter);
+    return st;
+}
+
+/* The window and word of the signal, if there is one. */
+static tutti_status take_signal(struct put *p)
+{
+    struct tt_window *w = p->attempt.window;
+    const char *call = p->attempt.call;
+    tutti_status st;
+
+    p->signals = w;
+    if ((int)p->rma.signal_op < TUTTI_SIGNAL_NONE || p->rma.signal_op > TUTTI_SIGNAL_ADD)
+        return tt_fail(TUTTI_ERR_INVALID, "%s: %d is no signal operation", call, (int)p->rma.signal_op);
+    if (p->rma.signal_op == TUTTI_SIGNAL_NONE)
+        return TUTTI_OK;
+    if (p->rma.signal_window) {
+        st = tt_window_take(p->rma.signal_window, call, &p->signals);
+        if (st)
+            return st;
+        if (p->signals->comm != w->comm)
+            return tt_fail(TUTTI_ERR_INVALID, "%s: the window of the signal is of another communicator", call);
+    }
+    return tt_window_check_word(p->signals, p->attempt.rank, p->rma.signal_offset, sizeof(uint64_t), call);
+}
+
+/* The window of the call, the options and the signal. */
+static tutti_status take(struct put *p, tutti_window *handle, int rank, const tutti_rma *rma, const char *call)
+{
+    tutti_status st = tt_window_take_rank(handle, rank, call, &p->attempt.window);
+
+    p->attempt.call = call;
+    p->attempt.rank = (uint32_t)rank;
+    p->attempt.step = put_step;
+    if (!st)
+        st = tt_rma_take(rma, &p->rma, call);
+    p->attempt.timeout_ms = p->rma.timeout_ms;
+    return st ? st : take_signal(p);
+}
+
+tutti_status tt_window_signal(struct tt_window *w, uint32_t rank, uint64_t offset, tutti_signal_op op, uint64_t value,
+                              const char *call)
+{
+    struct put p = {
+        .attempt = { .window = w, .call = call, .rank = rank, .step = put_step },
+        .rma = { .signal_op = op, .signal_offset = offset, .signal_value = value },
+        .signals = w,
+    };
+
+    return run(&p);
+}
+
+tutti_status tutti_window_put(tutti_window *window, int rank, size_t offset, const void *src, size_t bytes,
+                              const tutti_rma *rma)
+{
+    struct put p = { .shape = { .src = src, .n = 1, .bytes = bytes, .offset = offset } };
+    tutti_status st = take(&p, window, rank, rma, "tutti_window_put");
+
+    if (!st && !src && bytes)
+        st = tt_fail(TUTTI_ERR_INVALID, "tutti_window_put: src is NULL");
+    if (!st)
+        st = tt_window_check(p.attempt.window, p.attempt.rank, offset, bytes, p.attempt.call);
+    return st ? st : run(&p);
+}
+
+/* Rows that do not lie one in another, and whose end has a number. */
+static tutti_status check_rows(const struct put *p, const tutti_rows *rows, size_t offset, const void *src)
+{
+    const char *call = p->attempt.call;
+    size_t last = 0, end = 0, ignored;
+
+    if (rows->rows > 1 && (rows->stride < rows->row_bytes || rows->src_stride < rows->row_bytes))
+        return tt_fail(TUTTI_ERR_INVALID, "%s: rows of %zu bytes overlap with strides of %zu and %zu", call,
+                       rows->row_bytes, rows->src_stride, rows->stride);
+    if (rows->rows == 0 || rows->row_bytes == 0)
+        return TUTTI_OK;
+    if (!src)
+        return tt_fail(TUTTI_ERR_INVALID, "%s: src is NULL", call);
+    if (__builtin_mul_overflow(rows->rows - 1, rows->stride, &last) ||
+        __builtin_add_overflow(last, rows->row_bytes, &end) ||
+        __builtin_mul_overflow(rows->rows - 1, rows->src_stride, &ignored))
+        return tt_fail(TUTTI_ERR_INVALID, "%s: %zu rows, %zu and %zu bytes apart, are more than memory has", call,
+                       rows->rows, rows->src_stride, rows->stride);
+    return tt_window_check(p->attempt.window, p->attempt.rank, offset, end, call);
+}
+
+tutti_status tutti_window_put_rows(tutti_window *window, int rank, size_t offset, const void *src,
+                                   const tutti_rows *rows, const tutti_rma *rma)
+{
+    struct put p = { 0 };
+    tutti_status st = take(&p, window, rank, rma, "tutti_window_put_rows");
+
+    if (!st && !rows)
+        st = tt_fail(TUTTI_ERR_INVALID, "tutti_window_put_rows: rows is NULL");
+    if (!st)
+        st = check_rows(&p, rows, offset, src);
+    if (st)
+        return st;
+    p.shape = (struct shape){
+        .src = src, .n = rows->row_bytes ? rows->rows : 0, .bytes = rows->row_bytes, .src_stride = rows->src_stride,
+        .stride = rows->stride, .offset = offset,
+    };
+    return run(&p);
+}
+
+tutti_status tutti_window_put_pieces(tutti_window *window, int rank, const tutti_piece *pieces, size_t n,
+                                     const tutti_rma *rma)
+{
+    struct put p = { .shape = { .n = n, .pieces = pieces } };
+    tutti_status st = take(&p, window, rank, rma, "tutti_window_put_pieces");
+
+    if (!st && !pieces && n)
+        st = tt_fail(TUTTI_ERR_INVALID, "tutti_window_put_pieces: pieces is NULL");
+    for (size_t i = 0; i < n && !st; i++) {
+        if (!pieces[i].src && pieces[i].bytes)
+            st = tt_fail(TUTTI_ERR_INVALID, "tutti_window_put_pieces: src of piece %zu is NULL", i);
+        else
+            st = tt_window_check(p.attempt.window, p.attempt.rank, pieces[i].offset, pieces[i].bytes, p.attempt.call);
+    }
+    return st ? st : run(&p);
+}
+
+tutti_status tutti_window_signal(tutti_window *window, int rank, size_t offset, tutti_signal_op op, uint64_t value)
+{
+    const tutti_rma rma = {
+        .size = sizeof rma, .signal_op = op, .signal_offset = offset, .signal_value = value,
+    };
+    struct put p = { 0 };
+    tutti_status st = take(&p, window, rank, &rma, "tutti_window_signal");
+
+    if (!st && op == TUTTI_SIGNAL_NONE)
+        st = tt_fail(TUTTI_ERR_INVALID, "tutti_window_signal: TUTTI_SIGNAL_NONE is no signal");
+    return st ? st : run(&p);
+}

@@ -1,0 +1,207 @@
+/* Waiting for words of one's own memory, and for counters. */
+#include "base/clock.h"
+#include "base/status.h"
+#include "window/window.h"
+
+struct wait {
+    struct tt_window_waiter waiter;     /* must be first */
+    const struct tt_window *window;
+    const size_t *offsets;
+    size_t n;
+    tutti_compare compare;
+    uint64_t value;
+    uint64_t deadline_ns;
+    bool late;
+};
+
+static bool holds(uint64_t word, tutti_compare compare, uint64_t value)
+{
+    switch (compare) {
+    case TUTTI_EQUAL:
+        return word == value;
+    case TUTTI_AT_LEAST:
+        return word >= value;
+    default:
+        return word != value;
+    }
+}
+
+/* The first word that compares so; false: none does. */
+static bool look(const struct wait *w, size_t *index, uint64_t *seen)
+{
+    for (size_t i = 0; i < w->n; i++) {
+        const uint64_t word = __atomic_load_n((uint64_t *)(void *)(w->window->mem + w->offsets[i]), __ATOMIC_ACQUIRE);
+
+        if (!holds(word, w->compare, w->value))
+            continue;
+        *index = i;
+        *seen = word;
+        return true;
+    }
+    return false;
+}
+
+static bool is_ready(const struct tt_window_waiter *waiter)
+{
+    const struct wait *w = (const struct wait *)waiter;
+    uint64_t seen = 0;
+    size_t index = 0;
+
+    return look(w, &index, &seen) || tt_context_status(w->window->comm->context, NULL, 0);
+}
+
+static bool is_over(void *arg)
+{
+    struct wait *w = arg;
+
+    if (is_ready(&w->waiter))
+        return true;
+    w->late = tt_now_ns() >= w->deadline_ns;
+    return w->late;
+}
+
+/* The list is looked at when a thread falls asleep, so that it does not miss the word. */
+static void wait_listed(struct wait *w, struct tt_windows *home)
+{
+    struct tt_window_waiter **at = &home->waiters;
+
+    tt_guest_enter(home->engine);
+    w->waiter.next = home->waiters;
+    home->waiters = &w->waiter;
+    tt_guest_leave(home->engine);
+    tt_guest_wait(home->engine, is_over, w);
+    tt_guest_enter(home->engine);
+    while (*at != &w->waiter)
+        at = &(*at)->next;
+    *at = w->waiter.next;
+    tt_guest_leave(home->engine);
+}
+
+/* The words of this rank's own part. */
+static tutti_status check(const struct tt_window *w, const size_t *offsets, size_t n, tutti_compare compare,
+                          const char *call)
+{
+    tutti_status st = TUTTI_OK;
+
+    if ((int)compare < TUTTI_EQUAL || compare > TUTTI_NOT_EQUAL)
+        return tt_fail(TUTTI_ERR_INVALID, "%s: %d is no comparison", call, (int)compare);
+    if (!offsets || n == 0)
+        return tt_fail(TUTTI_ERR_INVALID, "%s: there is no word to wait for", call);
+    for (size_t i = 0; i < n && !st; i++)
+        st = tt_window_check_word(w, w->comm->rank, offsets[i], sizeof(uint64_t), call);
+    return st;
+}
+
+static tutti_status wait_any(tutti_window *window, const size_t *offsets, size_t n, tutti_compare compare,
+                             uint64_t value, int64_t timeout_ms, size_t *index, uint64_t *seen, const char *call)
+{
+    struct wait w = {
+        .waiter = { .is_ready = is_ready }, .offsets = offsets, .n = n, .compare = compare, .value = value,
+    };
+    struct tt_window *of = NULL;
+    tutti_status st = tt_window_take(window, call, &of);
+
+    if (!st)
+        st = check(of, offsets, n, compare, call);
+    if (st)
+        return st;
+    w.window = of;
+    if (look(&w, index, seen))
+        return TUTTI_OK;
+    w.deadline_ns = tt_window_deadline_ns(of, timeout_ms);
+    wait_listed(&w, of->home);
+    if (look(&w, index, seen))
+        return TUTTI_OK;
+    st = tt_window_status(of);
+    if (st)
+        return st;
+    return tt_fail(TUTTI_ERR_TIMEOUT,
+                   "%s: the word at offset %zu%s of rank %u did not come to compare with %llu by the deadline", call,
+                   offsets[0], n > 1 ? " (and others)" : "", of->comm->rank, (unsigned long long)value);
+}
+
+tutti_status tutti_window_wait(tutti_window *window, size_t offset, tutti_compare compare, uint64_t value,
+                               int64_t timeout_ms, uint64_t *seen)
+{
+    uint64_t was = 0;
+    size_t index = 0;
+    const tutti_status st = wait_any(window, &offset, 1, compare, value, timeout_ms, &index, &was, "tutti_window_wait");
+
+    if (!st && seen)
+        *seen = was;
+    return st;
+}
+
+tutti_status tutti_window_wait_any(tutti_window *window, const size_t *offsets, size_t n, tutti_compare compare,
+                                   uint64_t value, int64_t timeout_ms, size_t *index, uint64_t *seen)
+{
+    uint64_t was = 0;
+    size_t which = 0;
+    tutti_status st;
+
+    if (!index)
+        return tt_fail(TUTTI_ERR_INVALID, "tutti_window_wait_any: index is NULL");
+    st = wait_any(window, offsets, n, compare, value, timeout_ms, &which, &was, "tutti_window_wait_any");
+    if (st)
+        return st;
+    *index = which;
+    if (seen)
+        *seen = was;
+    return TUTTI_OK;
+}
+
+tutti_status tutti_window_test(tutti_window *window, size_t offset, tutti_compare compare, uint64_t value,
+                               uint64_t *seen)
+{
+    struct wait w = { .offsets = &offset, .n = 1, .compare = compare, .value = value };
+    struct tt_window *of = NULL;
+    uint64_t was = 0;
+    size_t index = 0;
+    tutti_status st = tt_window_take(window, "tutti_window_test", &of);
+
+    if (!st)
+        st = check(of, &offset, 1, compare, "tutti_window_test");
+    if (st)
+        return st;
+    w.window = of;
+    if (!look(&w, &index, &was)) {
+        tt_guest_progress(of->home->engine);
+        if (!look(&w, &index, &was))
+            return TUTTI_PENDING;
+    }
+    if (seen)
+        *seen = was;
+    return TUTTI_OK;
+}
+
+/* ---- counters ---- */
+
+struct count {
+    struct tt_attempt attempt;
+    const uint64_t *counter;
+    uint64_t value;
+};
+
+static tutti_status count_step(struct tt_attempt *a)
+{
+    const struct count *c = (const struct count *)a;
+
+    return __atomic_load_n(c->counter, __ATOMIC_ACQUIRE) >= c->value ? TUTTI_OK : TUTTI_PENDING;
+}
+
+tutti_status tutti_window_wait_counter(tutti_window *window, const uint64_t *counter, uint64_t value,
+                                       int64_t timeout_ms)
+{
+    struct count c = {
+        .attempt = { .call = "tutti_window_wait_counter", .timeout_ms = timeout_ms, .step = count_step },
+        .counter = counter, .value = value,
+    };
+    tutti_status st = tt_window_take(window, c.attempt.call, &c.attempt.window);
+
+    if (!st && (!counter || (uintptr_t)counter % sizeof *counter))
+        st = tt_fail(TUTTI_ERR_INVALID, "%s: %p is no counter", c.attempt.call, (const void *)counter);
+    if (st)
+        return st;
+    c.attempt.rank = UINT32_MAX;
+    return tt_attempt_run(&c.attempt);
+}

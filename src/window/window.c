@@ -1,0 +1,419 @@
+#include "window/window.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/status.h"
+
+/* ---- handles ---- */
+
+/* A handle is no address, so that one of a window that was freed can be told: the generation of a slot, the slot, and a bit. */
+#define SLOT_BITS 10
+_Static_assert(TT_WINDOWS_MAX == 1u << SLOT_BITS, "a slot fits");
+
+static struct slot {
+    _Atomic uint64_t handle;    /* 0: free */
+    struct tt_window *window;
+} slots[TT_WINDOWS_MAX];
+static pthread_mutex_t slots_lock = PTHREAD_MUTEX_INITIALIZER;
+static uint64_t generation;     /* under slots_lock */
+
+static uint64_t number_of(const tutti_window *handle) { return (uint64_t)(uintptr_t)handle; }
+
+static tutti_status enter(struct tt_window *w)
+{
+    tutti_status st = TUTTI_ERR_NOMEM;
+
+    pthread_mutex_lock(&slots_lock);
+    for (uint32_t i = 0; i < TT_WINDOWS_MAX && st; i++)
+        if (atomic_load(&slots[i].handle) == 0) {
+            const uint64_t number = (++generation << SLOT_BITS | i) << 1 | 1;
+
+            w->handle = (tutti_window *)(uintptr_t)number;
+            slots[i].window = w;
+            atomic_store(&slots[i].handle, number);
+            st = TUTTI_OK;
+        }
+    pthread_mutex_unlock(&slots_lock);
+    return st ? tt_fail(st, "tutti_window_create: there are %u windows already", TT_WINDOWS_MAX) : TUTTI_OK;
+}
+
+void tt_window_forget(struct tt_window *w)
+{
+    if (w->handle)
+        atomic_store(&slots[number_of(w->handle) >> 1 & (TT_WINDOWS_MAX - 1)].handle, 0);
+    w->handle = NULL;
+}
+
+/* The window, whatever has become of its communicator. */
+static tutti_status find(tutti_window *handle, const char *call, struct tt_window **out)
+{
+    struct slot *s = &slots[number_of(handle) >> 1 & (TT_WINDOWS_MAX - 1)];
+
+    if (!handle)
+        return tt_fail(TUTTI_ERR_INVALID, "%s: the window is NULL", call);
+    if (atomic_load(&s->handle) != number_of(handle))
+        return tt_fail(TUTTI_ERR_INVALID, "%s: the window was freed, or never was one", call);
+    *out = s->window;
+    return tt_comm_check(s->window->comm, call);
+}
+
+tutti_status tt_window_status(const struct tt_window *w)
+{
+    char why[TT_ERROR_BYTES];
+    const tutti_status st = tt_context_status(w->comm->context, NULL, 0);
+
+    if (st == TUTTI_OK)
+        return st;
+    tt_context_status(w->comm->context, why, sizeof why);
+    return tt_fail_again(st, why);
+}
+
+tutti_status tt_window_take(tutti_window *handle, const char *call, struct tt_window **out)
+{
+    struct tt_window *w = NULL;
+    tutti_status st = find(handle, call, &w);
+
+    if (!st)
+        st = tt_window_status(w);
+    if (!st)
+        *out = w;
+    return st;
+}
+
+tutti_status tt_window_take_rank(tutti_window *handle, int rank, const char *call, struct tt_window **out)
+{
+    struct tt_window *w = NULL;
+    const tutti_status st = tt_window_take(handle, call, &w);
+
+    if (st)
+        return st;
+    if (rank < 0 || (uint32_t)rank >= w->comm->nranks)
+        return tt_fail(TUTTI_ERR_INVALID, "%s: there is no rank %d of %u", call, rank, w->comm->nranks);
+    *out = w;
+    return TUTTI_OK;
+}
+
+/* ---- bounds ---- */
+
+tutti_status tt_window_check(const struct tt_window *w, uint32_t rank, uint64_t offset, uint64_t bytes,
+                             const char *call)
+{
+    if (tt_window_holds(w->cards[rank].bytes, offset, bytes))
+        return TUTTI_OK;
+    return tt_fail(
+        TUTTI_ERR_INVALID, "%s: %llu bytes at offset %llu are not in the window of rank %u, which has %llu bytes", call,
+        (unsigned long long)bytes, (unsigned long long)offset, rank, (unsigned long long)w->cards[rank].bytes);
+}
+
+tutti_status tt_window_check_word(const struct tt_window *w, uint32_t rank, uint64_t offset, uint64_t width,
+                                  const char *call)
+{
+    const tutti_status st = tt_window_check(w, rank, offset, width, call);
+
+    if (st)
+        return st;
+    if (offset % width)
+        return tt_fail(TUTTI_ERR_INVALID, "%s: offset %llu is not a multiple of %llu", call, (unsigned long long)offset,
+                       (unsigned long long)width);
+    if (!w->cards[rank].aligned)
+        return tt_fail(
+            TUTTI_ERR_INVALID,
+            "%s: the window of rank %u does not begin at a multiple of 8, so it has no words for signals and atomics",
+            call, rank);
+    return TUTTI_OK;
+}
+
+/* ---- how ranks are reached ---- */
+
+static const struct tt_window_key *key_for(const struct tt_window_card *card, const struct tt_wire *wire)
+{
+    for (uint32_t i = 0; i < TT_ENGINE_WIRES_MAX; i++)
+        if (card->keys[i].bytes && strncmp(card->keys[i].wire, wire->ops->name, sizeof card->keys[i].wire) == 0)
+            return &card->keys[i];
+    return NULL;
+}
+
+/* Finds out, once the link is up. */
+static tutti_status find_way(struct tt_window *w, uint32_t rank, struct tt_wire *wire, struct tt_window_way *way)
+{
+    struct tt_window_peer *p = tt_window_peer_of(w->home, tt_window_job_rank(w, rank));
+    const struct tt_window_key *key = key_for(&w->cards[rank], wire);
+    struct tt_blob blob = { 0 };
+    tutti_status st;
+
+    if (!p)
+        return TUTTI_ERR_NOMEM;
+    if (!key) {
+        way->by_mail = way->known = true;
+        return TUTTI_OK;
+    }
+    blob.bytes = key->bytes;
+    memcpy(blob.data, key->data, key->bytes);
+    st = p->no_direct ? TUTTI_ERR_UNSUPPORTED : wire->ops->import(wire, p->rank, &blob, &way->key);
+    if (st == TUTTI_OK && way->key.bytes < w->cards[rank].bytes)
+        return tt_fail(TUTTI_ERR_PROTOCOL, "rank %u gave a key of %llu bytes for a window of %llu", rank,
+                       (unsigned long long)way->key.bytes, (unsigned long long)w->cards[rank].bytes);
+    if (st && st != TUTTI_ERR_UNSUPPORTED)
+        return st;
+    p->no_direct = way->by_mail = st == TUTTI_ERR_UNSUPPORTED;
+    way->known = true;
+    return TUTTI_OK;
+}
+
+tutti_status tt_window_reach(struct tt_window *w, uint32_t rank, struct tt_window_way **way, struct tt_guest_link *link)
+{
+    tutti_status st = tt_guest_reach(w->home->engine, tt_window_job_rank(w, rank), link);
+
+    *way = &w->ways[rank];
+    if (st == TUTTI_OK && !(*way)->known)
+        st = find_way(w, rank, link->wire, *way);
+    return st;
+}
+
+/* ---- making and freeing ---- */
+
+void tt_window_destroy(struct tt_window *w)
+{
+    for (uint32_t i = TT_ENGINE_WIRES_MAX; i-- > 0;)    /* the first may own the memory */
+        if (w->regions[i])
+            w->regions[i]->wire->ops->dereg(w->regions[i]);
+    free(w->cards);
+    free(w->ways);
+    free(w);
+}
+
+/* Registers this rank's part with every wire that can, and allocates it with the preferred one if the caller has none. Under the baton. */
+static tutti_status expose(struct tt_window *w, void *mem)
+{
+    struct tt_wire *wire;
+
+    for (uint32_t i = 0; (wire = tt_guest_wire(w->home->engine, i)); i++) {
+        const bool allocates = !mem;
+        tutti_status st;
+
+        if (!allocates && (w->bytes == 0 || !(wire->caps & TT_WIRE_CAP_ANYMEM)))
+            continue;
+        st = wire->ops->reg(wire, mem, w->bytes ? w->bytes : 1, &w->regions[i]);
+        if (st && (allocates || st != TUTTI_ERR_UNSUPPORTED))
+            return st;
+        if (allocates)
+            mem = w->regions[i]->mem;
+    }
+    w->mem = mem;
+    return TUTTI_OK;
+}
+
+static void fill_card(struct tt_window *w, tutti_status st, struct tt_window_card *card)
+{
+    *card = (struct tt_window_card){
+        .bytes = w->bytes, .status = (uint32_t)st, .id = tt_engine_new_context(w->home->engine),
+        .aligned = (uintptr_t)w->mem % 8 == 0,
+    };
+    for (uint32_t i = 0; i < TT_ENGINE_WIRES_MAX && !st; i++) {
+        const struct tt_region *r = w->regions[i];
+
+        if (!r)
+            continue;
+        snprintf(card->keys[i].wire, sizeof card->keys[i].wire, "%s", r->wire->ops->name);
+        card->keys[i].bytes = (uint8_t)r->key.bytes;
+        memcpy(card->keys[i].data, r->key.data, r->key.bytes);
+    }
+}
+
+/* Whether all ranks could make their parts; this rank's status is st. Cards are of peers: their keys are looked at before they are used. */
+static tutti_status look_at_cards(struct tt_window *w, tutti_status st)
+{
+    for (uint32_t r = 0; r < w->comm->nranks; r++) {
+        const struct tt_window_card *c = &w->cards[r];
+
+        if (st == TUTTI_OK && c->status)
+            st = tt_fail(c->status < TUTTI_STATUS_COUNT ? (tutti_status)c->status : TUTTI_ERR_PROTOCOL,
+                         "tutti_window_create: rank %u could not make its part", r);
+        for (uint32_t i = 0; i < TT_ENGINE_WIRES_MAX; i++)
+            if (st == TUTTI_OK && c->keys[i].bytes > TT_KEY_BYTES)
+                st = tt_fail(TUTTI_ERR_PROTOCOL, "tutti_window_create: rank %u gave a key of %u bytes", r,
+                             c->keys[i].bytes);
+    }
+    w->id = w->cards[0].id;
+    if (st == TUTTI_OK && !w->id)
+        st = tt_fail(TUTTI_ERR_NOMEM, "tutti_window_create: there were more windows than can be told apart");
+    return st;
+}
+
+/* Peers may use it from here on, or no longer. */
+static void list(struct tt_window *w)
+{
+    tt_guest_enter(w->home->engine);
+    w->next = w->home->first;
+    w->home->first = w;
+    tt_guest_expects(w->home->engine, true);
+    tt_guest_leave(w->home->engine);
+}
+
+static void unlist_and_destroy(struct tt_window *w)
+{
+    struct tt_engine *e = w->home->engine;
+    struct tt_window **at = &w->home->first;
+
+    tt_guest_enter(e);
+    while (*at && *at != w)
+        at = &(*at)->next;
+    if (*at) {
+        *at = w->next;
+        tt_guest_expects(e, false);
+    }
+    tt_transfers_drop(w);
+    tt_window_destroy(w);
+    tt_guest_leave(e);
+}
+
+static struct tt_window *make(struct tt_windows *home, tutti_comm *comm, size_t bytes)
+{
+    struct tt_window *w = calloc(1, sizeof *w);
+
+    if (!w)
+        return NULL;
+    *w = (struct tt_window){ .home = home, .comm = comm, .bytes = bytes };
+    w->cards = calloc(comm->nranks, sizeof *w->cards);
+    w->ways = calloc(comm->nranks, sizeof *w->ways);
+    if (w->cards && w->ways)
+        return w;
+    tt_window_destroy(w);
+    return NULL;
+}
+
+/* This rank's part, as far as it can be made without the others. */
+static tutti_status prepare(struct tt_window *w, void *mem)
+{
+    tutti_status st = enter(w);
+
+    if (st)
+        return st;
+    if (w->bytes > SIZE_MAX / 2)
+        return tt_fail(TUTTI_ERR_NOMEM, "tutti_window_create: %llu bytes do not fit the address space",
+                       (unsigned long long)w->bytes);
+    tt_guest_enter(w->home->engine);
+    st = expose(w, mem);
+    tt_guest_leave(w->home->engine);
+    return st;
+}
+
+tutti_status tutti_window_create(tutti_comm *comm, void *mem, size_t bytes, tutti_window **out)
+{
+    struct tt_window_card mine;
+    struct tt_windows *home = NULL;
+    struct tt_window *w = NULL;
+    tutti_status st = tt_comm_check(comm, "tutti_window_create");
+
+    if (!st && !out)
+        st = tt_fail(TUTTI_ERR_INVALID, "tutti_window_create: out is NULL");
+    if (!st)
+        st = tt_windows_of(comm->world, &home);
+    if (st)
+        return st;
+    w = make(home, comm, bytes);
+    if (!w)
+        return tt_fail(TUTTI_ERR_NOMEM, "tutti_window_create: no memory for a window of %u ranks", comm->nranks);
+    st = prepare(w, mem);
+    fill_card(w, st, &mine);
+    if (tutti_allgather(&mine, w->cards, sizeof mine, TUTTI_U8, comm, NULL) == TUTTI_OK)
+        st = look_at_cards(w, st);
+    else if (!st)
+        st = tutti_comm_status(comm);
+    if (!st) {
+        list(w);
+        st = tutti_barrier(comm, NULL);     /* nobody uses it before all have it */
+    }
+    if (st) {
+        tt_window_forget(w);
+        unlist_and_destroy(w);
+        return st;
+    }
+    *out = w->handle;
+    return TUTTI_OK;
+}
+
+tutti_status tutti_window_free(tutti_window *handle)
+{
+    struct tt_window *w = NULL;
+    tutti_status st;
+
+    if (!handle)
+        return TUTTI_OK;
+    st = find(handle, "tutti_window_free", &w);
+    if (st)
+        return st;
+    st = tutti_window_quiet(handle, TUTTI_ALL_RANKS, 0);
+    if (!st)
+        st = tutti_barrier(w->comm, NULL);
+    tt_window_forget(w);
+    unlist_and_destroy(w);
+    return st;
+}
+
+/* ---- what there is ---- */
+
+tutti_status tutti_window_memory(tutti_window *handle, void **mem, size_t *bytes)
+{
+    struct tt_window *w = NULL;
+    const tutti_status st = find(handle, "tutti_window_memory", &w);
+
+    if (st)
+        return st;
+    if (mem)
+        *mem = w->mem;
+    if (bytes)
+        *bytes = w->bytes;
+    return TUTTI_OK;
+}
+
+tutti_status tutti_window_bytes(tutti_window *handle, int rank, size_t *bytes)
+{
+    struct tt_window *w = NULL;
+    tutti_status st = tt_window_take_rank(handle, rank, "tutti_window_bytes", &w);
+
+    if (!st && !bytes)
+        st = tt_fail(TUTTI_ERR_INVALID, "tutti_window_bytes: bytes is NULL");
+    if (!st)
+        *bytes = w->cards[rank].bytes;
+    return st;
+}
+
+struct reach {
+    struct tt_attempt attempt;
+    void *mapped;
+};
+
+static tutti_status reach_step(struct tt_attempt *a)
+{
+    struct reach *r = (struct reach *)a;
+    struct tt_guest_link link;
+    struct tt_window_way *way;
+    const tutti_status st = tt_window_reach(a->window, a->rank, &way, &link);
+
+    if (st == TUTTI_OK)
+        r->mapped = way->by_mail ? NULL : way->key.mapped;
+    return st;
+}
+
+tutti_status tutti_window_pointer(tutti_window *handle, int rank, void **out)
+{
+    struct reach r = { .attempt = { .call = "tutti_window_pointer", .rank = (uint32_t)rank, .step = reach_step } };
+    struct tt_window *w = NULL;
+    tutti_status st = tt_window_take_rank(handle, rank, r.attempt.call, &w);
+
+    if (!st && !out)
+        st = tt_fail(TUTTI_ERR_INVALID, "tutti_window_pointer: out is NULL");
+    if (st)
+        return st;
+    r.attempt.window = w;
+    if ((uint32_t)rank == w->comm->rank)
+        r.mapped = w->mem;
+    else
+        st = tt_attempt_run(&r.attempt);
+    if (!st)
+        *out = r.mapped;
+    return st;
+}

@@ -1,0 +1,728 @@
+/* Windows: puts, gets, signals, atomics and their order, over all ways by which memory is reached. */
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include "job.h"
+#include "support/pattern.h"
+#include "support/unit.h"
+#include "tutti/rma.h"
+
+#define SEED 20261122
+#define MIB ((size_t)1 << 20)
+
+/* How memory is reached. */
+struct mode {
+    const char *name, *wires, *cma, *lanes;
+    bool own;                   /* windows are memory of the caller's */
+};
+
+static const struct mode modes[] = {
+    { "mapped", "shm", "1", "1", false },
+    { "single copies", "shm", "1", "1", true },
+    { "messages", "shm", "0", "1", true },
+    { "tcp", "tcp", "0", "1", false },
+    { "tcp, 4 lanes", "tcp", "0", "4", true },
+};
+#define NMODES (sizeof modes / sizeof *modes)
+
+static void open_as(struct rank *r)
+{
+    const struct mode *m = r->job->arg;
+
+    setenv("TUTTI_CMA", m->cma, 1);
+    setenv("TUTTI_LANES", m->lanes, 1);
+    job_open(r);
+}
+
+/* A window of this rank, and its memory. */
+struct side {
+    tutti_window *window;
+    uint8_t *mem, *owned;
+    size_t bytes;
+};
+
+static void side_init(struct rank *r, struct side *s, size_t bytes)
+{
+    const struct mode *m = r->job->arg;
+    void *mem;
+
+    *s = (struct side){ .bytes = bytes };
+    if (m->own)
+        s->owned = job_have(r, aligned_alloc(64, (bytes / 64 + 1) * 64));
+    if (s->owned)
+        memset(s->owned, 0, bytes);
+    CHECK_OK(r, tutti_window_create(r->comm, s->owned, bytes, &s->window));
+    CHECK_OK(r, tutti_window_memory(s->window, &mem, &s->bytes));
+    CHECK(r, s->bytes == bytes && (!m->own || mem == s->owned));
+    s->mem = mem;
+}
+
+static void side_fini(struct rank *r, struct side *s)
+{
+    CHECK_OK(r, tutti_window_free(s->window));
+    free(s->owned);
+}
+
+static void over_all_modes(void (*role)(struct rank *), uint32_t nranks,
+                           void (*direct)(const struct job *, struct job_board *))
+{
+    for (uint32_t i = 0; i < NMODES; i++) {
+        const struct job job = {
+            .wires = modes[i].wires, .nranks = nranks, .seed = job_seed(SEED) + i, .arg = &modes[i], .direct = direct,
+        };
+
+        print_message("%s\n", modes[i].name);
+        if (unit_has_turn(i, 2))
+            job_run(&job, role);
+    }
+}
+
+/* ---- content ---- */
+
+#define PART_BYTES (2 * MIB)    /* of a window, for each rank that puts */
+#define NSIZES (sizeof put_sizes / sizeof *put_sizes)
+
+static const size_t put_sizes[] = { 0, 1, 7, 64, 4096, 32768, 32769, 300001, 1200000 };
+
+static uint64_t salt_of(uint32_t from, uint32_t to, size_t i) { return from * 1000 + to * 100 + i; }
+
+/* Where put i of a rank lies in the part that is its own, behind a head of signals. */
+static size_t place_of(struct rank *r, uint32_t from, size_t i)
+{
+    size_t at = 64 * r->nranks + from * PART_BYTES;
+
+    for (size_t k = 0; k < i; k++)
+        at += put_sizes[k] + 3;
+    return at;
+}
+
+static void check_pattern(struct rank *r, const uint8_t *mem, size_t bytes, uint64_t salt, const char *what)
+{
+    const uint64_t wrong = pattern_differs(mem, bytes, salt);
+
+    if (wrong != bytes)
+        job_fail(r, __FILE__, __LINE__, "%s: byte %llu of %zu is wrong", what, (unsigned long long)wrong, bytes);
+}
+
+/* Every rank puts to every other, with signals; each reads what others have got. Windows differ in size: rank r's has r pages more. */
+static void content_role(struct rank *r)
+{
+    uint8_t *src = job_have(r, malloc(put_sizes[NSIZES - 1])), *back = job_have(r, malloc(put_sizes[NSIZES - 1]));
+    uint64_t counter = 0;
+    struct side s;
+
+    open_as(r);
+    side_init(r, &s, 64 * r->nranks + r->nranks * PART_BYTES + 4096 * r->rank);
+    for (uint32_t to = 0; to < r->nranks; to++)
+        for (size_t i = 0; i < NSIZES; i++) {
+            const tutti_rma rma = {
+                .size = sizeof rma, .signal_op = TUTTI_SIGNAL_ADD, .signal_value = 1, .signal_offset = 64 * r->rank,
+                .counter = i % 2 ? &counter : NULL,
+            };
+            const uint64_t counted = counter;
+            size_t bytes;
+
+            job_step(r, "put %zu bytes to rank %u", put_sizes[i], to);
+            CHECK_OK(r, tutti_window_bytes(s.window, (int)to, &bytes));
+            CHECK(r, bytes == 64 * r->nranks + r->nranks * PART_BYTES + 4096 * to);
+            pattern_fill(src, put_sizes[i], salt_of(r->rank, to, i));
+            CHECK_OK(r, tutti_window_put(s.window, (int)to, place_of(r, r->rank, i), src, put_sizes[i], &rma));
+            if (rma.counter)
+                CHECK_OK(r, tutti_window_wait_counter(s.window, &counter, counted + 1, 0));
+            memset(src, 0xff, put_sizes[i]);        /* it is this rank's again */
+        }
+    for (uint32_t from = 0; from < r->nranks; from++) {
+        job_step(r, "wait for rank %u", from);
+        CHECK_OK(r, tutti_window_wait(s.window, 64 * from, TUTTI_EQUAL, NSIZES, 0, NULL));
+        for (size_t i = 0; i < NSIZES; i++)
+            check_pattern(r, s.mem + place_of(r, from, i), put_sizes[i], salt_of(from, r->rank, i), "put");
+    }
+    CHECK_OK(r, tutti_window_quiet(s.window, TUTTI_ALL_RANKS, 0));
+    CHECK_OK(r, tutti_barrier(r->comm, NULL));
+    for (uint32_t of = 0; of < r->nranks; of++)
+        for (size_t i = 0; i < NSIZES; i++) {
+            const uint32_t from = (of + 1) % r->nranks;
+            const tutti_rma rma = { .size = sizeof rma, .counter = &counter };
+            const uint64_t counted = counter;
+
+            job_step(r, "get %zu bytes of rank %u", put_sizes[i], of);
+            memset(back, 0xff, put_sizes[i]);
+            CHECK_OK(
+                r, tutti_window_get(s.window, (int)of, place_of(r, from, i), back, put_sizes[i], i % 2 ? &rma : NULL));
+            if (i % 2)
+                CHECK_OK(r, tutti_window_wait_counter(s.window, &counter, counted + 1, 0));
+            check_pattern(r, back, put_sizes[i], salt_of(from, of, i), "get");
+        }
+    side_fini(r, &s);
+    free(src);
+    free(back);
+}
+
+static void puts_and_gets_bring_every_byte_to_its_place(void **state)
+{
+    (void)state;
+    over_all_modes(content_role, 3, NULL);
+}
+
+/* Rows and pieces, short and long; what is between them stays. */
+static void pieces_role(struct rank *r)
+{
+    static const tutti_rows shapes[] = {
+        { 1, 100, 0, 0 }, { 50, 100, 128, 200 }, { 3, 70000, 70000, 80000 }, { 0, 10, 10, 10 }, { 10, 0, 3, 3 },
+    };
+    const tutti_rma rma = { .size = sizeof rma, .signal_op = TUTTI_SIGNAL_SET, .signal_value = 1, .signal_offset = 0 };
+    uint8_t *src = job_have(r, malloc(MIB)), *expected = job_have(r, malloc(MIB));
+    struct side s;
+
+    open_as(r);
+    side_init(r, &s, MIB);
+    pattern_fill(src, MIB, 5);
+    for (size_t i = 0; i <= sizeof shapes / sizeof *shapes; i++) {
+        const bool rows = i < sizeof shapes / sizeof *shapes;
+        tutti_piece pieces[100];
+        size_t n = rows ? shapes[i].rows : 100;
+
+        for (size_t k = 0; k < n; k++)
+            pieces[k] =
+                rows ? (tutti_piece){ 64 + k * shapes[i].stride, src + k * shapes[i].src_stride, shapes[i].row_bytes }
+                     : (tutti_piece){ 64 + k * 9000, src + (99 - k) * 1000,
+                                      k == 50   ? 0
+                                      : k == 70 ? 40000
+                                                : k * 30 };
+        if (!rows)              /* the long one has the place of those behind it */
+            n = 71;
+        memset(s.mem, 0, MIB);
+        CHECK_OK(r, tutti_barrier(r->comm, NULL));
+        job_step(r, "shape %zu", i);
+        if (r->rank == 1) {
+            memset(expected, 0, MIB);
+            for (size_t k = 0; k < n; k++)
+                memcpy(expected + pieces[k].offset, pieces[k].src, pieces[k].bytes);
+            CHECK_OK(r, tutti_window_wait(s.window, 0, TUTTI_EQUAL, 1, 0, NULL));
+            CHECK(r, memcmp(s.mem + 64, expected + 64, MIB - 64) == 0);
+        } else if (rows) {
+            CHECK_OK(r, tutti_window_put_rows(s.window, 1, 64, src, &shapes[i], &rma));
+        } else {
+            CHECK_OK(r, tutti_window_put_pieces(s.window, 1, pieces, n, &rma));
+        }
+        CHECK_OK(r, tutti_barrier(r->comm, NULL));
+    }
+    side_fini(r, &s);
+    free(src);
+    free(expected);
+}
+
+static void rows_and_pieces_are_one_put(void **state)
+{
+    (void)state;
+    over_all_modes(pieces_role, 2, NULL);
+}
+
+/* ---- order ---- */
+
+#define STREAM_SLOTS 8
+#define STREAM_BYTES (256u << 10)
+#define STREAM_PUTS (UNIT_SHARE > 1 ? 400u : 4000u)
+
+/* A message of rank 0's with its signal, in one of three ways: one put; pieces; or puts of their own, a fence, and a signal. */
+static void send_message(struct rank *r, tutti_window *w, size_t at, const uint8_t *src, size_t bytes, uint64_t way,
+                         const tutti_rma *rma)
+{
+    tutti_piece pieces[5];
+
+    for (size_t k = 0; k < 5; k++) {
+        const size_t from = bytes * k / 5, end = bytes * (k + 1) / 5;
+
+        pieces[4 - k] = (tutti_piece){ at + from, src + from, end - from };
+        if (way == 2)
+            CHECK_OK(r, tutti_window_put(w, 1, at + from, src + from, end - from, NULL));
+    }
+    if (way == 0) {
+        CHECK_OK(r, tutti_window_put(w, 1, at, src, bytes, rma));
+    } else if (way == 1) {
+        CHECK_OK(r, tutti_window_put_pieces(w, 1, pieces, 5, rma));
+    } else {
+        CHECK_OK(r, tutti_window_fence(w, bytes % 2 ? 1 : TUTTI_ALL_RANKS));
+        CHECK_OK(r, tutti_window_signal(rma->signal_window, 1, rma->signal_offset, rma->signal_op, rma->signal_value));
+    }
+}
+
+/* Rank 0 streams to rank 1, which looks at each message as soon as its signal shows; a slot is used again when it said so. Signals are in a window of
+ * their own, which may be reached in another way. */
+static void stream_role(struct rank *r)
+{
+    uint8_t *src = job_have(r, malloc(STREAM_SLOTS * STREAM_BYTES));
+    tutti_window *bells;
+    struct side s;
+
+    open_as(r);
+    side_init(r, &s, STREAM_SLOTS * STREAM_BYTES);
+    CHECK_OK(r, tutti_window_create(r->comm, NULL, 64 * STREAM_SLOTS, &bells));
+    for (uint32_t i = 0; i < STREAM_PUTS; i++) {
+        const uint32_t slot = i % STREAM_SLOTS, turn = i / STREAM_SLOTS + 1;
+        const size_t at = slot * STREAM_BYTES;
+        const uint64_t kind = tt_prng_below(&r->common, 8);
+        const size_t most = kind == 0 ? 1 : kind == 1 ? STREAM_BYTES : kind < 5 ? 4096 : 40000;
+        const size_t bytes = tt_prng_below(&r->common, most);
+        const uint64_t way = tt_prng_below(&r->common, 3);
+        const tutti_rma rma = {
+            .size = sizeof rma, .signal_op = TUTTI_SIGNAL_SET, .signal_value = turn, .signal_offset = 64 * slot,
+            .signal_window = bells,
+        };
+
+        job_step(r, "message %u of %zu bytes, way %u", i, bytes, (uint32_t)way);
+        if (r->rank == 0) {
+            if (turn > 1)
+                CHECK_OK(r, tutti_window_wait(bells, 64 * slot, TUTTI_AT_LEAST, turn - 1, 0, NULL));
+            pattern_fill(src + slot * STREAM_BYTES, bytes, i);
+            send_message(r, s.window, at, src + slot * STREAM_BYTES, bytes, way, &rma);
+        } else {
+            CHECK_OK(r, tutti_window_wait(bells, 64 * slot, TUTTI_EQUAL, turn, 0, NULL));
+            check_pattern(r, s.mem + at, bytes, i, "message");
+            CHECK_OK(r, tutti_window_signal(bells, 0, 64 * slot, TUTTI_SIGNAL_SET, turn));
+        }
+    }
+    CHECK_OK(r, tutti_window_free(bells));
+    side_fini(r, &s);
+    free(src);
+}
+
+static void no_signal_is_seen_before_its_bytes(void **state)
+{
+    (void)state;
+    over_all_modes(stream_role, 2, NULL);
+}
+
+#define FENCED_PUTS 64
+#define FENCED_BYTES 5000
+#define FLAG_B 1
+
+/* Rank 0 puts to A (1) and B (2), then fenceA fenceB sigB sigA, while A stands still: B hears at once; and A sees all bytes with its signal. */
+static void fence_role(struct rank *r)
+{
+    uint8_t *src = job_have(r, malloc(FENCED_PUTS * FENCED_BYTES));
+    struct side s;
+
+    open_as(r);
+    side_init(r, &s, 64 + FENCED_PUTS * FENCED_BYTES);
+    pattern_fill(src, FENCED_PUTS * FENCED_BYTES, 9);
+    for (int to = 1; r->rank == 0 && to <= 2; to++)     /* links are made on first use */
+        CHECK_OK(r, tutti_window_signal(s.window, to, 8, TUTTI_SIGNAL_SET, 1));
+    CHECK_OK(r, r->rank == 0 ? TUTTI_OK : tutti_window_wait(s.window, 8, TUTTI_EQUAL, 1, 0, NULL));
+    CHECK_OK(r, tutti_barrier(r->comm, NULL));
+    if (r->rank == 1) {
+        job_step(r, "stand still");
+        kill(getpid(), SIGSTOP);
+    }
+    if (r->rank == 0) {
+        CHECK(r, job_await(r->board, 0, 1));        /* A stands still */
+        for (int i = 0; i < FENCED_PUTS; i++)
+            for (int to = 2; to >= 1; to--) {
+                const size_t at = (size_t)i * FENCED_BYTES;
+
+                if (to == 1 && i >= 8)
+                    continue;   /* what a rank that stands still may be sent has a bound */
+                job_step(r, "put %d to rank %d", i, to);
+                CHECK_OK(r, tutti_window_put(s.window, to, 64 + at, src + at, FENCED_BYTES, NULL));
+            }
+        job_step(r, "fences and signals");
+        CHECK_OK(r, tutti_window_fence(s.window, 1));
+        CHECK_OK(r, tutti_window_fence(s.window, 2));
+        CHECK_OK(r, tutti_window_signal(s.window, 2, 0, TUTTI_SIGNAL_SET, 1));
+        CHECK_OK(r, tutti_window_signal(s.window, 1, 0, TUTTI_SIGNAL_SET, 1));
+    } else {
+        const size_t bytes = (r->rank == 1 ? 8 : FENCED_PUTS) * FENCED_BYTES;
+
+        CHECK_OK(r, tutti_window_wait(s.window, 0, TUTTI_EQUAL, 1, 0, NULL));
+        CHECK(r, r->rank == 2 || r->board->flag[FLAG_B]);
+        CHECK(r, memcmp(s.mem + 64, src, bytes) == 0);
+        if (r->rank == 2)
+            job_raise(r->board, FLAG_B);
+    }
+    side_fini(r, &s);
+    free(src);
+}
+
+static void go_on_after_b(const struct job *job, struct job_board *board)
+{
+    (void)job;
+    if (!job_await_stop(board, 1))
+        return;
+    job_raise(board, 0);
+    job_await(board, FLAG_B, 1);
+    kill(board->pid[1], SIGCONT);
+}
+
+static void a_fence_of_one_rank_lets_no_other_wait(void **state)
+{
+    (void)state;
+    over_all_modes(fence_role, 3, go_on_after_b);
+}
+
+/* ---- atomics ---- */
+
+#define ADDS (UNIT_SHARE > 1 ? 100u : 1000u)
+
+/* All ranks at the words of rank 0, which takes part as well: 0 adds, 8 signals, 16 tickets, 24 a lock (4 bytes), 32 what it protects, 40 swaps. */
+static void atomics_role(struct rank *r)
+{
+    uint64_t tickets = 0, swapped = 0, old;
+    struct side s;
+
+    open_as(r);
+    side_init(r, &s, 64);
+    for (uint32_t i = 0; i < ADDS; i++) {
+        job_step(r, "round %u", i);
+        CHECK_OK(r, tutti_window_atomic(s.window, 0, 0, 8, TUTTI_ATOMIC_ADD, i, 0, NULL));
+        CHECK_OK(r, tutti_window_signal(s.window, 0, 8, TUTTI_SIGNAL_ADD, 3));
+        CHECK_OK(r, tutti_window_atomic(s.window, 0, 20, 4, TUTTI_ATOMIC_ADD, 1, 0, &old));
+        tickets += old;
+        CHECK_OK(r, tutti_window_atomic(s.window, 0, 40, 8, TUTTI_ATOMIC_SWAP, 1 + r->rank * ADDS + i, 0, &old));
+        swapped += old;
+        if (i % 10)
+            continue;
+        do {
+            CHECK_OK(r, tutti_window_atomic(s.window, 0, 24, 4, TUTTI_ATOMIC_COMPARE_SWAP, 1 + r->rank, 0, &old));
+            if (old)
+                sched_yield();
+        } while (old);
+        CHECK_OK(r, tutti_window_get(s.window, 0, 32, &old, sizeof old, NULL));
+        old++;
+        CHECK_OK(r, tutti_window_put(s.window, 0, 32, &old, sizeof old, NULL));
+        CHECK_OK(r, tutti_window_quiet(s.window, 0, 0));
+        CHECK_OK(r, tutti_window_atomic(s.window, 0, 24, 4, TUTTI_ATOMIC_COMPARE_SWAP, 0, 1 + r->rank, &old));
+        CHECK(r, old == 1 + r->rank);
+    }
+    CHECK_OK(r, tutti_window_quiet(s.window, TUTTI_ALL_RANKS, 0));
+    CHECK_OK(r, tutti_allreduce(&tickets, &tickets, 1, TUTTI_U64, TUTTI_SUM, r->comm, NULL));
+    CHECK_OK(r, tutti_allreduce(&swapped, &swapped, 1, TUTTI_U64, TUTTI_SUM, r->comm, NULL));
+    if (r->rank == 0) {
+        const uint64_t *word = (const uint64_t *)(const void *)s.mem, n = (uint64_t)r->nranks * ADDS;
+
+        CHECK(r, word[0] == r->nranks * (uint64_t)ADDS * (ADDS - 1) / 2);
+        CHECK(r, word[1] == 3 * n);
+        CHECK(r, word[2] == n << 32);                   /* the upper half is the one that was added to */
+        CHECK(r, word[3] == 0);
+        CHECK(r, word[4] == r->nranks * ((ADDS + 9) / 10));
+        CHECK(r, tickets == n * (n - 1) / 2);           /* each came once */
+        CHECK(r, swapped + word[5] == n * (n + 1) / 2); /* each number is somebody's, or still there */
+    }
+    side_fini(r, &s);
+}
+
+static void atomics_of_all_ranks_add_up(void **state)
+{
+    (void)state;
+    over_all_modes(atomics_role, 4, NULL);
+}
+
+/* ---- who takes no part ---- */
+
+/* Rank 1 computes: it is in no call of Tutti's while rank 0 uses its memory. */
+static void passive_role(struct rank *r)
+{
+    uint8_t *src = job_have(r, malloc(MIB)), *back = job_have(r, malloc(MIB));
+    uint64_t old;
+    struct side s;
+
+    open_as(r);
+    side_init(r, &s, MIB + 64);
+    if (r->rank == 0) {
+        pattern_fill(src, MIB, 3);
+        for (uint64_t i = 0; i < 20; i++) {
+            job_step(r, "round %u", (uint32_t)i);
+            CHECK_OK(r, tutti_window_put(s.window, 1, 64, src, MIB, NULL));
+            CHECK_OK(r, tutti_window_quiet(s.window, 1, 0));
+            memset(back, 0, MIB);
+            CHECK_OK(r, tutti_window_get(s.window, 1, 64, back, MIB, NULL));
+            CHECK(r, memcmp(src, back, MIB) == 0);
+            CHECK_OK(r, tutti_window_atomic(s.window, 1, 0, 8, TUTTI_ATOMIC_ADD, 5, 0, &old));
+            CHECK(r, old == 5 * i);
+            src[i] ^= 0xff;
+        }
+        job_raise(r->board, 0);
+    } else {
+        CHECK(r, job_await(r->board, 0, 1));
+    }
+    side_fini(r, &s);
+    free(src);
+    free(back);
+}
+
+static void memory_of_a_rank_that_computes_is_served(void **state)
+{
+    (void)state;
+    over_all_modes(passive_role, 2, NULL);
+}
+
+/* ---- waiting, and the memory itself ---- */
+
+static void waiting_role(struct rank *r)
+{
+    const size_t words[3] = { 16, 0, 8 };
+    const struct mode *m = r->job->arg;
+    uint64_t seen = 0;
+    size_t index = 9;
+    void *there;
+    struct side s;
+
+    open_as(r);
+    side_init(r, &s, 64);
+    CHECK_STATUS(r, tutti_window_test(s.window, 0, TUTTI_NOT_EQUAL, 0, NULL), TUTTI_PENDING);
+    CHECK_SAYS(r, tutti_window_wait(s.window, 0, TUTTI_NOT_EQUAL, 0, 20, NULL), TUTTI_ERR_TIMEOUT, "offset 0");
+    CHECK_OK(r, tutti_barrier(r->comm, NULL));
+    if (r->rank == 0) {
+        CHECK_OK(r, tutti_window_signal(s.window, 1, 8, TUTTI_SIGNAL_SET, 44));
+        CHECK_OK(r, tutti_window_wait(s.window, 0, TUTTI_AT_LEAST, 2, 0, &seen));
+        CHECK(r, seen == 2);
+    } else {
+        CHECK_OK(r, tutti_window_wait_any(s.window, words, 3, TUTTI_AT_LEAST, 40, 0, &index, &seen));
+        CHECK(r, index == 2 && seen == 44);
+        CHECK_OK(r, tutti_window_test(s.window, 8, TUTTI_EQUAL, 44, NULL));
+        CHECK_OK(r, tutti_window_signal(s.window, 0, 0, TUTTI_SIGNAL_ADD, 2));
+    }
+    CHECK_OK(r, tutti_window_pointer(s.window, !r->rank, &there));
+    CHECK(r, !there == (m->own || strcmp(m->wires, "shm") != 0));
+    if (there) {
+        ((volatile uint64_t *)there)[5] = 70 + r->rank;
+        CHECK_OK(r, tutti_window_signal(s.window, !r->rank, 48, TUTTI_SIGNAL_SET, 1));
+        CHECK_OK(r, tutti_window_wait(s.window, 48, TUTTI_EQUAL, 1, 0, NULL));
+        CHECK(r, ((volatile uint64_t *)(void *)s.mem)[5] == 70 + !r->rank);
+    }
+    CHECK_OK(r, tutti_window_pointer(s.window, (int)r->rank, &there));
+    CHECK(r, there == s.mem);
+    side_fini(r, &s);
+}
+
+static void words_are_waited_for_and_mapped_memory_is_there(void **state)
+{
+    (void)state;
+    over_all_modes(waiting_role, 2, NULL);
+}
+
+/* ---- threads ---- */
+
+#define THREADS 3
+#define ROUNDS (UNIT_SHARE > 1 ? 20u : 100u)
+#define BALL_BYTES 50000
+
+struct player {
+    struct rank *r;
+    struct side *s;
+    uint32_t lane;
+};
+
+/* Thread k of both ranks throw a ball to and fro, beside those of the other threads; and all threads add to one word. */
+static void *play(void *arg)
+{
+    const struct player *p = arg;
+    struct rank *r = p->r;
+    const int other = !r->rank;
+    const size_t word = 64 * (1 + p->lane), at = 64 * (1 + THREADS) + p->lane * BALL_BYTES;
+    uint8_t *ball = job_have(r, malloc(BALL_BYTES));
+    const tutti_rma rma = {
+        .size = sizeof rma, .signal_op = TUTTI_SIGNAL_ADD, .signal_value = 1, .signal_offset = word
+    };
+    uint64_t old;
+
+    for (uint32_t i = 1; i <= ROUNDS; i++) {
+        if (r->rank == 1) {
+            CHECK_OK(r, tutti_window_wait(p->s->window, word, TUTTI_EQUAL, i, 0, NULL));
+            check_pattern(r, p->s->mem + at, BALL_BYTES, 100 * p->lane + i, "ball");
+        }
+        pattern_fill(ball, BALL_BYTES, 100 * p->lane + i);
+        CHECK_OK(r, tutti_window_put(p->s->window, other, at, ball, BALL_BYTES, &rma));
+        if (r->rank == 0) {
+            CHECK_OK(r, tutti_window_wait(p->s->window, word, TUTTI_EQUAL, i, 0, NULL));
+            check_pattern(r, p->s->mem + at, BALL_BYTES, 100 * p->lane + i, "ball");
+        }
+        CHECK_OK(r, tutti_window_atomic(p->s->window, 0, 0, 8, TUTTI_ATOMIC_ADD, 1, 0, i % 2 ? &old : NULL));
+    }
+    CHECK_OK(r, tutti_window_quiet(p->s->window, 0, 0));
+    free(ball);
+    return NULL;
+}
+
+static void threads_role(struct rank *r)
+{
+    struct player players[THREADS];
+    pthread_t threads[THREADS];
+    struct side s;
+
+    open_as(r);
+    side_init(r, &s, 64 * (1 + THREADS) + THREADS * BALL_BYTES);
+    for (uint32_t k = 0; k < THREADS; k++) {
+        players[k] = (struct player){ .r = r, .s = &s, .lane = k };
+        CHECK(r, pthread_create(&threads[k], NULL, play, &players[k]) == 0);
+    }
+    for (uint32_t k = 0; k < THREADS; k++)
+        CHECK(r, pthread_join(threads[k], NULL) == 0);
+    CHECK_OK(r, tutti_barrier(r->comm, NULL));
+    CHECK(r, r->rank == 1 || *(const uint64_t *)(const void *)s.mem == 2 * THREADS * ROUNDS);
+    side_fini(r, &s);
+}
+
+static void threads_use_a_window_at_once(void **state)
+{
+    (void)state;
+    over_all_modes(threads_role, 2, NULL);
+}
+
+/* ---- mistakes ---- */
+
+static void mistakes_role(struct rank *r)
+{
+    const tutti_rma outside = { .size = sizeof outside,
+                                .signal_op = TUTTI_SIGNAL_SET,
+                                .signal_offset = 32 + 8 * !r->rank };
+    const tutti_rma odd = { .size = sizeof odd, .signal_op = TUTTI_SIGNAL_SET, .signal_offset = 4 };
+    const tutti_rma strange = { .size = sizeof strange, .signal_op = (tutti_signal_op)9 };
+    const tutti_rows many = { SIZE_MAX, 8, 8, 8 }, folded = { 2, 16, 8, 16 }, beyond = { 5, 8, 8, 8 };
+    const tutti_piece pieces[2] = { { 0, "12345678", 8 }, { 33, "x", 0 } };
+    const int other = !r->rank;
+    const size_t theirs = other ? 40 : 32;
+    tutti_window *w, *freed, *odd_window;
+    uint64_t out[8] = { 0 }, old = 5;
+    uint8_t *odd_memory = job_have(r, malloc(40));
+    struct side s;
+
+    open_as(r);
+    side_init(r, &s, r->rank ? 40 : 32);
+    w = s.window;
+    CHECK_SAYS(r, tutti_window_put(w, other, theirs - 7, out, 8, NULL), TUTTI_ERR_INVALID, other ? "40 bytes" : "32 bytes");
+    CHECK_SAYS(r, tutti_window_put(w, other, SIZE_MAX, out, 8, NULL), TUTTI_ERR_INVALID, "offset");
+    CHECK_SAYS(r, tutti_window_put(w, other, 0, out, SIZE_MAX, NULL), TUTTI_ERR_INVALID, "bytes");
+    CHECK_SAYS(r, tutti_window_put(w, 2, 0, out, 8, NULL), TUTTI_ERR_INVALID, "no rank 2");
+    CHECK_SAYS(r, tutti_window_put(w, -1, 0, out, 8, NULL), TUTTI_ERR_INVALID, "no rank -1");
+    CHECK_SAYS(r, tutti_window_put(w, other, 0, NULL, 8, NULL), TUTTI_ERR_INVALID, "NULL");
+    CHECK_SAYS(r, tutti_window_put(NULL, other, 0, out, 8, NULL), TUTTI_ERR_INVALID, "NULL");
+    CHECK_SAYS(r, tutti_window_put(w, other, 0, out, 8, &outside), TUTTI_ERR_INVALID, "offset");
+    CHECK_SAYS(r, tutti_window_put(w, other, 0, out, 8, &odd), TUTTI_ERR_INVALID, "multiple of 8");
+    CHECK_SAYS(r, tutti_window_put(w, other, 0, out, 8, &strange), TUTTI_ERR_INVALID, "9");
+    CHECK_SAYS(r, tutti_window_put_rows(w, other, 0, out, &many, NULL), TUTTI_ERR_INVALID, "rows");
+    CHECK_SAYS(r, tutti_window_put_rows(w, other, 0, out, &folded, NULL), TUTTI_ERR_INVALID, "overlap");
+    CHECK_SAYS(r, tutti_window_put_rows(w, other, 8, out, &beyond, NULL), TUTTI_ERR_INVALID, "offset 8");
+    CHECK_SAYS(r, tutti_window_put_pieces(w, 0, pieces, 2, NULL), TUTTI_ERR_INVALID, "offset 33");
+    CHECK_SAYS(r, tutti_window_get(w, other, theirs, out, 1, NULL), TUTTI_ERR_INVALID, "1 bytes");
+    CHECK_SAYS(r, tutti_window_signal(w, other, 0, TUTTI_SIGNAL_NONE, 1), TUTTI_ERR_INVALID, "no signal");
+    CHECK_SAYS(r, tutti_window_wait(w, 40, TUTTI_EQUAL, 0, 0, NULL), TUTTI_ERR_INVALID, "offset 40");
+    CHECK_SAYS(r, tutti_window_wait(w, 0, (tutti_compare)7, 0, 0, NULL), TUTTI_ERR_INVALID, "7");
+    CHECK_SAYS(r, tutti_window_atomic(w, other, 0, 2, TUTTI_ATOMIC_ADD, 1, 0, &old), TUTTI_ERR_INVALID, "4 or 8");
+    CHECK_SAYS(r, tutti_window_atomic(w, other, 4, 8, TUTTI_ATOMIC_ADD, 1, 0, &old), TUTTI_ERR_INVALID, "multiple");
+    CHECK_SAYS(r, tutti_window_atomic(w, other, 0, 8, (tutti_atomic_op)5, 1, 0, &old), TUTTI_ERR_INVALID, "5");
+    CHECK_SAYS(r, tutti_window_fence(w, 7), TUTTI_ERR_INVALID, "no rank 7");
+    CHECK_SAYS(r, tutti_window_quiet(w, -2, 0), TUTTI_ERR_INVALID, "no rank -2");
+    CHECK(r, old == 5);
+    CHECK_OK(r, tutti_window_create(r->comm, NULL, 0, &freed));
+    CHECK_SAYS(r, tutti_window_put(freed, other, 0, out, 1, NULL), TUTTI_ERR_INVALID, "0 bytes");
+    CHECK_OK(r, tutti_window_put(freed, other, 0, out, 0, NULL));
+    CHECK_OK(r, tutti_window_free(freed));
+    CHECK_SAYS(r, tutti_window_put(freed, other, 0, out, 0, NULL), TUTTI_ERR_INVALID, "freed");
+    CHECK_SAYS(r, tutti_window_free(freed), TUTTI_ERR_INVALID, "freed");
+    CHECK_OK(r, tutti_window_free(NULL));
+    CHECK_OK(r, tutti_window_create(r->comm, odd_memory + 1, 39, &odd_window));
+    CHECK_SAYS(r, tutti_window_signal(odd_window, other, 8, TUTTI_SIGNAL_SET, 1), TUTTI_ERR_INVALID, "begin");
+    CHECK_OK(r, tutti_window_free(odd_window));
+    free(odd_memory);
+    CHECK_OK(r, tutti_barrier(r->comm, NULL));
+    job_check_all(r, s.mem, s.bytes, 0);
+    side_fini(r, &s);
+}
+
+static void mistakes_are_told_and_touch_nothing(void **state)
+{
+    (void)state;
+    over_all_modes(mistakes_role, 2, NULL);
+}
+
+/* ---- ends ---- */
+
+/* Rank 2 dies while 0 waits for its signal and 1 goes on putting to it. */
+static void death_role(struct rank *r)
+{
+    uint8_t *src = job_have(r, calloc(1, 100000));
+    tutti_status st = TUTTI_OK;
+    struct side s;
+
+    open_as(r);
+    side_init(r, &s, 100000);
+    if (r->rank == 1) {
+        CHECK_OK(r, tutti_window_put(s.window, 2, 0, src, 100000, NULL));
+        CHECK_OK(r, tutti_window_quiet(s.window, 2, 0));
+    }
+    CHECK_OK(r, tutti_barrier(r->comm, NULL));
+    job_meet(r);
+    job_step(r, "rank 2 dies");
+    if (r->rank == 2) {
+        r->board->dies[2] = 1;
+        kill(getpid(), SIGKILL);
+    }
+    if (r->rank == 0)
+        st = tutti_window_wait(s.window, 0, TUTTI_EQUAL, 1, 0, NULL);
+    while (r->rank == 1 && st == TUTTI_OK) {
+        st = tutti_window_put(s.window, 2, 0, src, 100000, NULL);
+        if (!st)
+            st = tutti_window_quiet(s.window, 2, 0);
+    }
+    CHECK_STATUS(r, st, TUTTI_ERR_PEER_LOST);
+    CHECK(r, job_names(tutti_last_error(), 2));
+    CHECK_STATUS(r, tutti_window_put(s.window, !r->rank, 0, src, 8, NULL), TUTTI_ERR_PEER_LOST);
+    CHECK_STATUS(r, tutti_window_free(s.window), TUTTI_ERR_PEER_LOST);
+    CHECK_SAYS(r, tutti_window_put(s.window, 0, 0, src, 8, NULL), TUTTI_ERR_INVALID, "freed");
+    free(s.owned);
+    free(src);
+    job_close(r);
+}
+
+static void a_lost_rank_ends_what_waits_for_it(void **state)
+{
+    (void)state;
+    over_all_modes(death_role, 3, NULL);
+}
+
+static void abort_role(struct rank *r)
+{
+    struct side s;
+
+    open_as(r);
+    side_init(r, &s, 64);
+    job_meet(r);
+    if (r->rank == 0)
+        CHECK_OK(r, tutti_comm_abort(r->comm));
+    CHECK_STATUS(r, tutti_window_wait(s.window, 0, TUTTI_EQUAL, 1, 0, NULL), TUTTI_ERR_ABORTED);
+    CHECK_STATUS(r, tutti_window_signal(s.window, !r->rank, 0, TUTTI_SIGNAL_SET, 1), TUTTI_ERR_ABORTED);
+    CHECK_STATUS(r, tutti_window_free(s.window), TUTTI_ERR_ABORTED);
+    free(s.owned);
+    job_close(r);
+}
+
+static void an_abort_ends_what_waits(void **state)
+{
+    (void)state;
+    over_all_modes(abort_role, 2, NULL);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(puts_and_gets_bring_every_byte_to_its_place),
+        cmocka_unit_test(rows_and_pieces_are_one_put),
+        cmocka_unit_test(no_signal_is_seen_before_its_bytes),
+        cmocka_unit_test(a_fence_of_one_rank_lets_no_other_wait),
+        cmocka_unit_test(atomics_of_all_ranks_add_up),
+        cmocka_unit_test(memory_of_a_rank_that_computes_is_served),
+        cmocka_unit_test(words_are_waited_for_and_mapped_memory_is_there),
+        cmocka_unit_test(threads_use_a_window_at_once),
+        cmocka_unit_test(mistakes_are_told_and_touch_nothing),
+        cmocka_unit_test(a_lost_rank_ends_what_waits_for_it),
+        cmocka_unit_test(an_abort_ends_what_waits),
+    };
+
+    if (argc > 1)
+        cmocka_set_test_filter(argv[1]);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

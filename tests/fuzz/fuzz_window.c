@@ -1,0 +1,67 @@
+/* Messages of windows, from a peer that says what it likes: what is read is what was written, and what is done lies in the window. The input: the
+ * size of the window, then messages, each behind two bytes with its length. */
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include "base/status.h"
+#include "window/message.h"
+#include "wire/wire.h"
+
+/* What the receiver of a message does with it. */
+static void take(const uint8_t *data, size_t bytes, uint8_t *mem, size_t size)
+{
+    uint8_t again[TT_WINDOW_HEADER_BYTES];
+    struct tt_window_message m;
+    uint64_t *word, old;
+
+    if (!tt_window_message_read(&m, data, bytes))
+        return;
+    tt_window_message_write(&m, again);
+    tt_assert(memcmp(again, data, sizeof again) == 0);
+    if (m.verb == TT_WINDOW_ANSWER) {
+        tt_assert(m.bytes <= TT_WINDOW_CHUNK_BYTES);
+        return;
+    }
+    if (m.verb == TT_WINDOW_GET) {
+        if (tt_window_holds(size, m.offset, m.bytes)) {
+            uint8_t *out = malloc(m.bytes + 1);
+
+            tt_assert(out);
+            memcpy(out, mem + m.offset, m.bytes);
+            free(out);
+        }
+        return;
+    }
+    word = m.signal_op ? tt_window_word(mem, size, m.signal_offset, sizeof *word) : NULL;
+    if (m.signal_op && !word)
+        return;
+    if (tt_window_apply(&m, data + TT_WINDOW_HEADER_BYTES, mem, size, &old) && word)
+        tt_window_raise(word, m.signal_op, m.signal_value);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
+{
+    size_t size;
+    uint8_t *mem;
+
+    if (bytes < 2)
+        return 0;
+    size = data[0];
+    mem = malloc(size ? size : 1);      /* on the heap, so that a sanitizer sees what goes past it */
+    tt_assert(mem);
+    memset(mem, 0, size);
+    for (data++, bytes--; bytes >= 2;) {
+        size_t n = (size_t)data[0] | (size_t)data[1] << 8;
+
+        data += 2;
+        bytes -= 2;
+        if (n > bytes)
+            n = bytes;
+        take(data, n, mem, size);
+        data += n;
+        bytes -= n;
+    }
+    free(mem);
+    return 0;
+}
