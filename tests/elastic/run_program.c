@@ -626,7 +626,7 @@ static void end_step(struct run *r, struct peer *p)
     } else if (plan_of(p) >> 20 & 1) {
         p->phase = VALUE;
     } else {
-        p->phase = (plan_of(p) >> 24) % 8 == 0 && !owes(p) ? SYNC : STEP;
+        p->phase = (plan_of(p) >> 24) % 4 == 0 && !owes(p) ? SYNC : STEP;
         p->step_in_view++;
     }
     plan_program(r, p, 20 * MS);
@@ -640,6 +640,8 @@ void on_program(struct run *r, struct peer *p)
     if (p->over)
         return;
     release_held(r, p);
+    if (p->phase == SYNC && p->liar && !p->m.calling && r->w.now_ns < r->quiet_ns && tt_prng_below(&r->w.prng, 4) == 0)
+        p->phase = EPOCH; /* others sync */
     if (p->phase == EPOCH && owes(p))
         p->phase = CLOSE;
     if (p->phase == EPOCH && !p->m.calling && !has_kept(p)) /* else the verdict on that comes first */
