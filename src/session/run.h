@@ -351,6 +351,8 @@ void tt_tentative_tell(tutti_run *run, uint32_t tag);
 void tt_tentative_await(tutti_run *run, uint32_t tag, uint64_t deadline_ns);
 /* The call, after which nothing is tentative any more, unless it fails. */
 tutti_status tt_tentative_commit(tutti_run *run, int good, uint64_t deadline_ns, const char *name, bool *verdict);
+/* The same before the view changes, where something is owed. */
+tutti_status tt_tentative_close(tutti_run *run, uint64_t deadline_ns, const char *name);
 
 /* view.c */
 struct tt_view_result {

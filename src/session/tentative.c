@@ -130,3 +130,18 @@ tutti_status tt_tentative_commit(tutti_run *run, int good, uint64_t deadline_ns,
     *verdict = result.value & 1;
     return tt_run_check(run);
 }
+
+/* Another member may still be in the call that brought this view, hear there of a loss, and call for the next view at once: a MISMATCH. That one has
+ * tried no operation here, so nobody has completed any, and what is owed is of operations that failed. */
+tutti_status tt_tentative_close(tutti_run *run, uint64_t deadline_ns, const char *name)
+{
+    bool verdict;
+    const tutti_status st = tt_tentative_commit(run, 0, deadline_ns, name, &verdict);
+
+    for (uint32_t tag = 0; tag < run->ntags; tag++)
+        if (st != TUTTI_ERR_MISMATCH || run->tags[tag].tentative.op)
+            return st;
+    for (uint32_t tag = 0; tag < run->ntags; tag++)
+        tt_tentative_owe_no_more(run, tag);
+    return TUTTI_OK;
+}

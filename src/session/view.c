@@ -391,7 +391,6 @@ static tutti_status epoch(tutti_run *run, uint32_t flags, uint32_t least, uint32
 {
     struct tt_view_result result = { .changed = false };
     uint64_t deadline_ns;
-    bool good;
     tutti_status st = check_out(run, out, name);
 
     if (st)
@@ -406,7 +405,7 @@ static tutti_status epoch(tutti_run *run, uint32_t flags, uint32_t least, uint32
     deadline_ns = tt_run_deadline(run, timeout_ms);
     run->calling = true;
     if (run->nowing > 0)
-        st = tt_tentative_commit(run, 0, deadline_ns, name, &good);
+        st = tt_tentative_close(run, deadline_ns, name);
     if (!st)
         st = tt_view_epoch(run, flags, least, most, deadline_ns, name, &result);
     if (st == TUTTI_ERR_PEER_LOST && !result.too_few && !run->over) {

@@ -197,7 +197,7 @@ static void attack_member(struct world *w, const uint8_t *data, size_t bytes)
             tt_member_call(&w->m, what & 0x80 ? &commit : &epoch, now_ns);
         else if (what % 8 == 3 && tt_member_begin(&w->m, n, now_ns) == TUTTI_OK && what & 0x80)
             tt_member_complete_tentative(&w->m, n, now_ns);
-        else if (what % 8 == 3 && n < TT_ELASTIC_TAGS && w->m.ops[n].state == TT_OP_PENDING)
+        else if (what % 8 == 3 && w->m.ops[n].state == TT_OP_PENDING)
             tt_member_complete(&w->m, n, now_ns);
         else if (what % 8 == 4)
             tt_member_tick(&w->m, now_ns);
