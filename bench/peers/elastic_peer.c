@@ -2,7 +2,8 @@
  *
  *   elastic_peer DIR RANK RANKS COORDINATOR
  *
- * allreduce   plain: tutti_allreduce on the view's communicator; else (elastic) tutti_run_collective, to its verdict
+ * allreduce   plain: tutti_allreduce on the view's communicator; tentative: tutti_run_collective, which has its verdict with the next; else (elastic)
+ *             tutti_run_collective, to its verdict
  * barrier     plain: tutti_barrier; epoch: tutti_run_epoch, with nothing pending; else an elastic barrier
  *
  * The benchmark's own barriers go through memory that the members share, as those of PCCL do. */
@@ -18,6 +19,9 @@
 struct peer {
     struct meeting meeting;     /* first: what meets gets this */
     tutti_run *run;
+    tutti_elastic ops[2];       /* of tentative ones, in turn */
+    unsigned turn;
+    int open;                   /* the last of them has no verdict yet */
 };
 
 static void check(tutti_status status, const char *call)
@@ -30,14 +34,21 @@ static void check(tutti_status status, const char *call)
 
 static const char *prepare(void *ctx, const struct peer_job *job, int fresh)
 {
-    const int is_plain = !strcmp(job->algo, "plain"), is_epoch = !strcmp(job->algo, "epoch");
+    const int is_plain = !strcmp(job->algo, "plain"), is_epoch = !strcmp(job->algo, "epoch"),
+              is_tentative = !strcmp(job->algo, "tentative");
+    struct peer *p = ctx;
+    int verdict = 0;
 
-    (void)ctx;
     (void)fresh;
     if (job->coll != PEER_ALLREDUCE && job->coll != PEER_BARRIER)
         return "this contestant has no such collective";
-    if (job->algo[0] && strcmp(job->algo, "elastic") && !is_plain && !(is_epoch && job->coll == PEER_BARRIER))
+    if (job->algo[0] && strcmp(job->algo, "elastic") && !is_plain && !is_tentative && !(is_epoch && job->coll == PEER_BARRIER))
         return "this contestant has no algorithm of that name";
+    if (p->open)
+        check(tutti_run_commit(p->run, 1, 0, &verdict), "tutti_run_commit");
+    if (p->open && !verdict)
+        return "the last operation of the last job was taken back";
+    p->open = 0;
     return NULL;
 }
 
@@ -45,7 +56,8 @@ static void run(void *ctx, const struct peer_job *job)
 {
     struct peer *p = ctx;
     const int is_barrier = job->coll == PEER_BARRIER;
-    tutti_elastic op = { .size = sizeof(op) };
+    const int is_tentative = !strcmp(job->algo, "tentative");
+    tutti_elastic *op = &p->ops[p->turn++ % 2];
     tutti_view view = { .size = sizeof(view) };
 
     if (!strcmp(job->algo, "epoch")) {
@@ -56,13 +68,16 @@ static void run(void *ctx, const struct peer_job *job)
                   : tutti_allreduce(job->src, job->dst, job->count, TUTTI_F32, TUTTI_SUM, tutti_run_comm(p->run), NULL),
               "plain");
     } else {
-        op.coll = is_barrier ? TUTTI_BARRIER : TUTTI_ALLREDUCE;
-        op.src = is_barrier ? NULL : job->src;
-        op.dst = is_barrier ? NULL : job->dst;
-        op.count = is_barrier ? 0 : job->count;
-        op.type = TUTTI_F32;
-        op.op = TUTTI_SUM;
-        check(tutti_run_collective(p->run, &op), "tutti_run_collective");
+        *op = (tutti_elastic){ .size = sizeof(*op),
+                               .coll = is_barrier ? TUTTI_BARRIER : TUTTI_ALLREDUCE,
+                               .src = is_barrier ? NULL : job->src,
+                               .dst = is_barrier ? NULL : job->dst,
+                               .count = is_barrier ? 0 : job->count,
+                               .type = TUTTI_F32,
+                               .op = TUTTI_SUM,
+                               .tentative = is_tentative };
+        check(tutti_run_collective(p->run, op), "tutti_run_collective");
+        p->open = is_tentative;
     }
 }
 

@@ -121,7 +121,8 @@ TUTTI_API tutti_comm *tutti_run_comm(tutti_run *run);
 
 /* *out = AND of all members' flags. PEER_LOST: members were lost in this epoch, *out is of those who are left (and written). */
 TUTTI_API tutti_status tutti_run_agree(tutti_run *run, uint64_t flags, int64_t timeout_ms, uint64_t *out);
-/* One verdict on a step, over all groups: *verdict is 1 if all members say that theirs is good, and none was lost in this epoch. */
+/* One verdict on a step, over all groups: *verdict is 1 if all members say that theirs is good, and the epoch is not over: none was lost in it, and it was
+ * not revoked. Tentative operations have their verdicts when it returns, other than with TIMEOUT and MISMATCH: all are FINAL, unless the epoch is over. */
 TUTTI_API tutti_status tutti_run_commit(tutti_run *run, int good, int64_t timeout_ms, int *verdict);
 
 /* ---- operations ---------------------------------------------------------------------------------------- */
@@ -162,15 +163,29 @@ typedef struct tutti_elastic {
     const char *algo;       /* as in tutti_call */
     double scale;           /* likewise */
     int64_t timeout_ms;     /* of each attempt's part on this member; who does not come by then ends the epoch, not the run */
+    int32_t tentative;      /* 1: its verdict may come later, see below */
     /* What came of it: */
-    tutti_status status;
+    tutti_status status;    /* TUTTI_PENDING: tentative, without a verdict so far */
     uint32_t contributors;  /* members whose input is in the result; OK only */
     uint32_t attempts;
     uint64_t epoch;         /* in which it ended */
 } tutti_elastic;
 
 /* Runs one operation to its verdict, which is the same on all members that live, and returns it (op->status, too). INVALID: an
- * argument is wrong, the tag is in use, this one is in no view, or a call that all members make is under way; nothing has happened. */
+ * argument is wrong, the tag is in use, this one is in no view, or a call that all members make is under way; nothing has happened.
+ *
+ * Tentative (op->tentative: allreduce, reduce_scatter, allgather, alltoall, barrier, in mode TUTTI_ABORT, not in a batch): it returns TUTTI_OK as soon as
+ * this member has the result, with op->status TUTTI_PENDING, and saves the exchange that a verdict takes. The result may be used, and what comes of it may be
+ * taken back. The verdict is told in op->status, TUTTI_OK or TUTTI_ERR_PEER_LOST, the same on all members that live, by
+ *   - the next operation of the same tag, when it returns: that one has its result, so this one is FINAL, be the next one tentative or not;
+ *     or the next one fails, and then this one is FINAL, or both are restored;
+ *   - tutti_run_commit, whose verdict is 0 if it is not FINAL; or tutti_run_epoch and tutti_run_shrink, which commit first (with good 0).
+ * Until then *op is the run's, and so are src and dst where dst overwrites input: they stay allocated; what is written there may be overwritten with
+ * the input. Where dst is elsewhere the run touches neither any more; who wants to run it again after a loss keeps src as it is.
+ * An error is this member's alone: others may have returned TUTTI_OK from the same call, and hear of the loss from what they call next. Whatever that is
+ * will do, another operation, tutti_run_commit or tutti_run_epoch, also if it is not the same on all. tutti_run_agree, tutti_run_sync and operations of mode
+ * TUTTI_RETRY are INVALID from a tentative operation to its verdict (of commit or epoch, or of an operation of its tag that is not tentative), on
+ * whatever thread. A tentative operation brings no news to tutti_run_poll. */
 TUTTI_API tutti_status tutti_run_collective(tutti_run *run, tutti_elastic *op);
 /* The same, in short, in mode TUTTI_RETRY. */
 TUTTI_API tutti_status tutti_run_allreduce(tutti_run *run, const void *src, void *dst, size_t count, tutti_dtype type,

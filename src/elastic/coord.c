@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "base/status.h"
 #include "elastic/coord_state.h"
+#include "elastic/planted.h"
 
 const struct tt_coord_transition tt_coord_transitions[] = {
     { TT_COORD_UNKNOWN, TT_COORD_WAITING, "joins" },
@@ -222,6 +223,8 @@ static void take_up(struct tt_coord *c, struct tt_coord_member *m, struct tt_coo
     welcome(c, m);
     if (tt_coord_is_live(m)) {
         tt_coord_send_view(c, m);
+        if (join->epoch == c->epoch && join->number + 1 == c->round && !TT_PLANTED(TT_BUG_RESULT_AFTER_QUESTION))
+            tt_coord_send_last(c, m);
         if (c->asking)
             tt_coord_send_lost(c, m);
     }

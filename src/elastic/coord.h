@@ -109,11 +109,13 @@ struct tt_coord_conf {
     void *context;
 };
 
-/* What the answers to a question say of one tag. A member knows that all have completed operation `known` (it is FINAL here, or the next
- * was begun), and has itself completed `done`; nobody who tells the truth knows more than each other has done. */
+/* What the answers to a question say of one tag. A member knows that all have completed operation `known` (it is FINAL here, or something was
+ * begun that only begins then), and has itself completed `done`; nobody who tells the truth knows more than each other has done. What is known by those
+ * who tell the truth differs by at most two, as what they have done does: an operation may be tentative, and the next complete. */
+#define TT_COORD_TALLY_SPAN 3u
 struct tt_coord_tally {
     uint32_t entries;
-    uint32_t nknown[2], ndone[2];   /* members whose known is the highest, the highest - 1; whose done is the lowest, the lowest + 1 */
+    uint32_t nknown[TT_COORD_TALLY_SPAN], ndone[TT_COORD_TALLY_SPAN];  /* members whose known is the highest - i; whose done is the lowest + i */
     uint64_t known, done;           /* the highest, the lowest */
     uint64_t knower, doer;          /* one of each */
 };

@@ -1,7 +1,7 @@
 /* When a member of the view is lost, operations that were open cannot be finished by those who are left alone: some may have their result,
  * others not. So all stop and say where they stand in each. If anybody who is left has had an operation's result confirmed (FINAL), then all
  * had completed it before, and all keep theirs; else all restore. What a member said that was lost afterwards does not count: each
- * loss asks anew.
+ * loss asks anew. Of a tag the operations up to one are final, so that one is the verdict.
  *
  * Answers may contradict each other: one says that all have completed an operation, another that it has not. Then one lies. It is the one
  * that more contradict, of two the newer, and it is lost; so an answer costs its sender, and not those who tell the truth. */
@@ -50,39 +50,61 @@ bool tt_coord_ask(struct tt_coord *c)
     return true;
 }
 
-/* Of the operations of one tag the last that anybody has begun can be open; and the one before it, where its end was not heard of yet: that
- * one is final, and each who has begun the last knows the news that came with it. */
+/* The last operation of the tag that the member knows to be final. */
+static uint64_t known_by(const struct tt_op_entry *e)
+{
+    return e->state == TT_OP_FINAL ? e->n : e->n - 1 - e->before;
+}
+
+/* The last that it has completed itself, and not restored. */
+static uint64_t done_by(const struct tt_op_entry *e)
+{
+    if (e->state == TT_OP_RESTORED)
+        return known_by(e);
+    return e->state == TT_OP_PENDING ? e->n - 1 : e->n;
+}
+
+/* What anybody knows to be final is; whoever knows has the news that came with it. */
 static void merge(struct tt_op_entry *verdict, const struct tt_op_entry *e)
 {
-    if (e->n < verdict->n || (e->n == verdict->n && e->state != TT_OP_FINAL))
-        return;
-    *verdict = *e;
-    if (e->state != TT_OP_FINAL)
-        verdict->state = TT_OP_RESTORED;
+    if (known_by(e) > verdict->n)
+        *verdict = (struct tt_op_entry){ .state = TT_OP_FINAL, .tag = e->tag, .n = known_by(e), .news = e->news };
+}
+
+/* What was counted from one number on is counted from another that is `by` away. */
+static void shift(uint32_t n[TT_COORD_TALLY_SPAN], uint64_t by)
+{
+    for (uint32_t i = TT_COORD_TALLY_SPAN; i > 0; i--)
+        n[i - 1] = i - 1 >= by ? n[i - 1 - by] : 0;
+}
+
+static void count_known(struct tt_coord_tally *t, uint64_t known, uint64_t id)
+{
+    if (t->entries == 0 || known > t->known) {
+        shift(t->nknown, known - t->known);
+        t->known = known;
+        t->knower = id;
+    }
+    if (t->known - known < TT_COORD_TALLY_SPAN)
+        t->nknown[t->known - known]++;
+}
+
+static void count_done(struct tt_coord_tally *t, uint64_t done, uint64_t id)
+{
+    if (t->entries == 0 || done < t->done) {
+        shift(t->ndone, t->done - done);
+        t->done = done;
+        t->doer = id;
+    }
+    if (done - t->done < TT_COORD_TALLY_SPAN)
+        t->ndone[done - t->done]++;
 }
 
 static void count(struct tt_coord_tally *t, const struct tt_op_entry *e, uint64_t id)
 {
-    const uint64_t known = e->state == TT_OP_FINAL ? e->n : e->n - 1;
-    const uint64_t done = e->state == TT_OP_PENDING || e->state == TT_OP_RESTORED ? e->n - 1 : e->n;
-
-    if (t->entries == 0 || known > t->known) {
-        t->nknown[1] = known == t->known + 1 ? t->nknown[0] : 0;
-        t->nknown[0] = 0;
-        t->known = known;
-        t->knower = id;
-    }
-    if (t->entries == 0 || done < t->done) {
-        t->ndone[1] = done + 1 == t->done ? t->ndone[0] : 0;
-        t->ndone[0] = 0;
-        t->done = done;
-        t->doer = id;
-    }
+    count_known(t, known_by(e), id);
+    count_done(t, done_by(e), id);
     t->entries++;
-    t->nknown[0] += known == t->known;
-    t->nknown[1] += known + 1 == t->known;
-    t->ndone[0] += done == t->done;
-    t->ndone[1] += done == t->done + 1;
 }
 
 static size_t write_verdicts(struct tt_coord *c, const struct tt_coord_member *m)
@@ -96,7 +118,7 @@ static size_t write_verdicts(struct tt_coord *c, const struct tt_coord_member *m
             struct tt_op_entry e = c->verdicts[tag];
 
             if (TT_PLANTED(TT_BUG_VERDICT_NOT_UNIFORM) && m->rank % 2)
-                e.state = TT_OP_RESTORED;
+                e.state = TT_OP_RESTORED; /* up to the one before it */
             tt_elmsg_add_op(&w, &e);
         }
     return tt_elmsg_end(&w);
@@ -144,22 +166,12 @@ static bool is_answered(const struct tt_coord *c)
 /* Who had not begun any operation of the tag: it has done none. */
 static void count_silent(const struct tt_coord *c, uint32_t tag, struct tt_coord_tally *t)
 {
-    uint32_t n = 0;
-
     for (uint32_t i = 0; i < c->nmembers; i++) {
         const struct tt_coord_member *m = &c->conf.members[i];
 
-        if (!tt_coord_is_live(m) || m->said[tag / 8] & 1u << tag % 8)
-            continue;
-        if (n++ == 0 && t->done > 0)
-            t->doer = m->id;
+        if (tt_coord_is_live(m) && !(m->said[tag / 8] & 1u << tag % 8))
+            count_done(t, 0, m->id);
     }
-    if (n > 0 && t->done > 0) {
-        t->ndone[1] = t->done == 1 ? t->ndone[0] : 0;
-        t->ndone[0] = 0;
-        t->done = 0;
-    }
-    t->ndone[0] += n;
 }
 
 /* NULL: no two answers contradict each other. */
@@ -167,16 +179,16 @@ static struct tt_coord_member *find_liar(struct tt_coord *c)
 {
     for (uint32_t tag = 0; tag < TT_ELASTIC_TAGS; tag++) {
         struct tt_coord_tally t = c->tallies[tag];
-        uint32_t knowers, doers;
-        bool far;
+        uint32_t knowers = 0, doers = 0;
 
         if (t.known > 0)
             count_silent(c, tag, &t);
         if (t.known <= t.done)
             continue;
-        far = t.known > t.done + 1;
-        knowers = t.nknown[0] + (far ? t.nknown[1] : 0);
-        doers = t.ndone[0] + (far ? t.ndone[1] : 0);
+        for (uint32_t i = 0; i < TT_COORD_TALLY_SPAN && i < t.known - t.done; i++) {
+            knowers += t.nknown[i];
+            doers += t.ndone[i];
+        }
         if (knowers == doers)
             return tt_coord_member_of(c, t.knower > t.doer ? t.knower : t.doer);
         return tt_coord_member_of(c, knowers > doers ? t.doer : t.knower);

@@ -210,15 +210,18 @@ static bool is_same_call(const struct tt_coord_member *a, const struct tt_coord_
            (a->what != TT_CALL_EPOCH || (a->flags == b->flags && a->least == b->least && a->most == b->most));
 }
 
+/* A `commit` that comes to OK makes final what is tentative. So it only does in an epoch that nobody was asked about: whoever hears of it has not
+ * stopped before, and all hear it before they are asked (take_up). */
 static void decide_value(struct tt_coord *c, const struct tt_coord_member *first)
 {
-    const bool lost = tt_coord_count(c, TT_COORD_LOST) > 0;
+    const bool commit = first->what == TT_CALL_COMMIT;
+    const bool lost = tt_coord_count(c, TT_COORD_LOST) > 0 || (commit && c->revoked);
     struct tt_coord_result result = { .what = lost ? TT_ROUND_LOST : TT_ROUND_OK, .value = UINT64_MAX };
 
     for (uint32_t i = 0; i < c->nmembers; i++)
         if (tt_coord_is_live(&c->conf.members[i]))
             result.value &= c->conf.members[i].value;
-    if (first->what == TT_CALL_COMMIT && lost)
+    if (commit && lost)
         result.value = 0;
     finish(c, &result);
 }

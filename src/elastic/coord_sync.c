@@ -302,7 +302,7 @@ static bool move_on(struct tt_coord *c, struct tt_coord_scope *s)
         finish(c, s, &(struct tt_coord_result){ .what = TT_ROUND_NOT_RECEIVED, .id = v.unable->id });
         return true;
     }
-    if (v.waiting + v.bad > 0 && v.sources == 0 && ignored == 0) {
+    if (v.waiting + v.bad > 0 && v.sources == 0 && (ignored == 0 || v.bad > 0)) {
         finish(c, s, &(struct tt_coord_result){ .what = TT_ROUND_LOST });
         return true;
     }

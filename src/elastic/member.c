@@ -158,6 +158,8 @@ tutti_status tt_member_call(struct tt_member *m, const struct tt_elmsg *call, ui
     at(m, now_ns);
     if (m->over || m->calling || tt_member_is_busy(m) || (m->epoch == 0 && call->what != TT_CALL_EPOCH))
         return TUTTI_ERR_INVALID;
+    if (tt_member_is_tentative(m) && call->what != TT_CALL_COMMIT)
+        return TUTTI_ERR_INVALID;
     m->call = *call;
     m->call.kind = TT_ELMSG_CALL;
     m->calling = true;
@@ -185,6 +187,8 @@ static void on_result(struct tt_member *m, const struct tt_elmsg *msg)
     m->calling = m->cancelling = false;
     if (msg->what != TT_ROUND_TIMEOUT)
         m->round++;
+    if (msg->what == TT_ROUND_OK && m->call.what == TT_CALL_COMMIT)
+        tt_member_on_committed(m);
     tt_member_emit(m, &(struct tt_member_act){ .kind = TT_MEMBER_ACT_CALL_DONE,
                                                .what = msg->what,
                                                .value = msg->value,

@@ -6,6 +6,10 @@
  * others in ceil(log2 nranks) rounds, as a dissemination barrier does: in round k rank r tells r + 2^k, and waits for r - 2^k. After the
  * last round it knows that everybody's part is done, and the operation is FINAL: nothing can take its result back. The messages also
  * carry the latest news that any member had, so that all learn the same with the same operation: `poll` has one answer on all.
+ *
+ * A tentative operation (tt_member_complete_tentative) saves these messages: it stays COMPLETE, and who has completed the next one of its tag
+ * knows that all had completed this one before they began the next, if none can complete that before all have begun it. So it is FINAL then; or
+ * with a `commit` that all have called. Up to two operations of a tag are open at once: the last that was begun, and the tentative one before it.
  * When somebody is lost, coord_loss.c tells how all come to one verdict. */
 #ifndef TT_ELASTIC_MEMBER_H
 #define TT_ELASTIC_MEMBER_H
@@ -62,10 +66,12 @@ struct tt_member_conf {
 struct tt_member_op {
     uint64_t n;
     uint8_t state;              /* enum tt_op_state */
+    bool tentative;             /* of one that is COMPLETE: it waits for nobody; the next may begin */
+    bool before;                /* operation n - 1 is tentative, and open as this one is; or it was, and both are RESTORED */
     uint8_t round;              /* of the dissemination, while COMPLETE */
     uint16_t heard[2];          /* by n & 1: bit k: round k's message is here */
     struct tt_news news[2];     /* likewise */
-    struct tt_news final_news;  /* what the last FINAL one ended with: operation n or the one before it */
+    struct tt_news final_news;  /* what the last FINAL one ended with: operation n, n - 1 or n - 2; nothing if it was tentative */
 };
 
 /* The sync that is under way. */
@@ -114,7 +120,8 @@ uint64_t tt_member_next_ns(const struct tt_member *m);
 
 /* ---- what all members do ---- */
 /* A call of enum tt_call_kind; CALL_DONE follows. INVALID: another call or an operation is under way, or (agree, commit) there is no
- * view; nothing happened then. */
+ * view; nothing happened then. `commit` alone may be called while tentative operations are open: where it comes to OK they are FINAL before
+ * CALL_DONE; where members were lost, the verdict decides, which may follow; else they stay as they are. */
 tutti_status tt_member_call(struct tt_member *m, const struct tt_elmsg *call, uint64_t now_ns);
 /* Its deadline passed: CALL_DONE follows, perhaps with an outcome that was faster. */
 void tt_member_cancel(struct tt_member *m, uint64_t now_ns);
@@ -142,7 +149,8 @@ void tt_member_vote(struct tt_member *m, uint8_t vote, uint64_t now_ns);
 uint16_t tt_member_scope(const struct tt_member *m);
 
 /* ---- operations ---- */
-/* INVALID: the tag is out of range or in use, a call is under way, or there is no view; PEER_LOST: this epoch is over. */
+/* INVALID: the tag is out of range or in use (a tentative operation that is COMPLETE does not count), a call is under way, or there is no view;
+ * PEER_LOST: this epoch is over. */
 tutti_status tt_member_begin(struct tt_member *m, uint32_t tag, uint64_t now_ns);
 /* Our part of the tag's operation is done. Ignored once the epoch is over: the verdict decides. */
 void tt_member_complete(struct tt_member *m, uint32_t tag, uint64_t now_ns);
@@ -151,6 +159,9 @@ void tt_member_complete(struct tt_member *m, uint32_t tag, uint64_t now_ns);
 bool tt_member_complete_alone(struct tt_member *m, uint32_t tag, struct tt_news *mine, uint64_t now_ns);
 /* Every member of the view has done the first step for this operation; latest: of all their news. Ignored once the epoch is over. */
 void tt_member_all_complete(struct tt_member *m, uint32_t tag, const struct tt_news *latest, uint64_t now_ns);
+/* Our part of the tag's operation is done, and it is tentative: nobody is told. No member may be able to complete it before all have begun it: so the
+ * one before it, if that was tentative, is FINAL, without news. False: the epoch is over, the verdict decides. Alone in the view it is FINAL at once. */
+bool tt_member_complete_tentative(struct tt_member *m, uint32_t tag, uint64_t now_ns);
 /* Nothing of what was begun has happened, and nobody heard of it: as if it had not been begun. Ignored once the epoch is over. */
 void tt_member_take_back(struct tt_member *m, uint32_t tag, uint64_t now_ns);
 

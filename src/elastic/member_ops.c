@@ -9,13 +9,29 @@ static bool is_open(const struct tt_member_op *op)
     return op->state == TT_OP_PENDING || op->state == TT_OP_COMPLETE;
 }
 
+/* Whether it is open, and waits for nobody. */
+static bool is_tentative(const struct tt_member_op *op)
+{
+    return op->state == TT_OP_COMPLETE && op->tentative;
+}
+
 bool tt_member_is_busy(const struct tt_member *m)
 {
     for (uint32_t tag = 0; tag < TT_ELASTIC_TAGS; tag++)
-        if (is_open(&m->ops[tag]))
+        if (is_open(&m->ops[tag]) && !is_tentative(&m->ops[tag]))
             return true;
     return false;
 }
+
+bool tt_member_is_tentative(const struct tt_member *m)
+{
+    for (uint32_t tag = 0; tag < TT_ELASTIC_TAGS; tag++)
+        if (is_tentative(&m->ops[tag]))
+            return true;
+    return false;
+}
+
+static const struct tt_news no_news;
 
 static void later_news(struct tt_news *have, const struct tt_news *other)
 {
@@ -60,16 +76,30 @@ static void tell(struct tt_member *m, uint32_t tag)
                                                .bytes = sizeof data });
 }
 
-static void end_op(struct tt_member *m, uint32_t tag, uint8_t state, const struct tt_news *news)
+static void emit_done(struct tt_member *m, uint32_t tag, uint64_t n, uint8_t state, const struct tt_news *news)
+{
+    if (state == TT_OP_FINAL)
+        m->ops[tag].final_news = *news;
+    tt_member_emit(m, &(struct tt_member_act){
+                          .kind = TT_MEMBER_ACT_OP_DONE, .tag = (uint16_t)tag, .n = n, .state = state, .news = *news });
+}
+
+/* The tentative operation before the last one, if it is open. */
+static void end_before(struct tt_member *m, uint32_t tag, uint8_t state, const struct tt_news *news)
 {
     struct tt_member_op *op = &m->ops[tag];
 
-    op->state = state;
-    if (state == TT_OP_FINAL)
-        op->final_news = *news;
-    tt_member_emit(
-        m, &(struct tt_member_act){
-               .kind = TT_MEMBER_ACT_OP_DONE, .tag = (uint16_t)tag, .n = op->n, .state = state, .news = *news });
+    if (!op->before || !is_open(op))
+        return;
+    op->before = state == TT_OP_RESTORED;
+    emit_done(m, tag, op->n - 1, state, news);
+}
+
+/* The last one; what is before it has ended. */
+static void end_op(struct tt_member *m, uint32_t tag, uint8_t state, const struct tt_news *news)
+{
+    m->ops[tag].state = state;
+    emit_done(m, tag, m->ops[tag].n, state, news);
 }
 
 static void advance(struct tt_member *m, uint32_t tag)
@@ -78,7 +108,7 @@ static void advance(struct tt_member *m, uint32_t tag)
     const uint32_t parity = op->n & 1, last = nrounds(m);
     struct tt_news news;
 
-    if (op->state != TT_OP_COMPLETE || m->stopped)
+    if (op->state != TT_OP_COMPLETE || op->tentative || m->stopped)
         return;
     while (op->round < last && op->heard[parity] & 1u << op->round)
         if (++op->round < last)
@@ -88,20 +118,29 @@ static void advance(struct tt_member *m, uint32_t tag)
     news = op->news[parity];
     op->heard[parity] = 0;
     memset(&op->news[parity], 0, sizeof news);
+    end_before(m, tag, TT_OP_FINAL, &no_news);
     end_op(m, tag, TT_OP_FINAL, &news);
 }
 
 tutti_status tt_member_begin(struct tt_member *m, uint32_t tag, uint64_t now_ns)
 {
+    struct tt_member_op *op;
+
     tt_assert(now_ns >= m->now_ns);
     m->now_ns = now_ns;
-    if (m->over || m->epoch == 0 || m->calling || tag >= TT_ELASTIC_TAGS ||
-        (is_open(&m->ops[tag]) && !TT_PLANTED(TT_BUG_TAG_REUSED)))
+    if (m->over || m->epoch == 0 || m->calling || tag >= TT_ELASTIC_TAGS)
+        return TUTTI_ERR_INVALID;
+    op = &m->ops[tag];
+    if (is_open(op) && !is_tentative(op) && !TT_PLANTED(TT_BUG_TAG_REUSED))
         return TUTTI_ERR_INVALID;
     if (m->stopped)
         return TUTTI_ERR_PEER_LOST;
-    m->ops[tag].n++;
-    m->ops[tag].state = TT_OP_PENDING;
+    if (is_tentative(op) && TT_PLANTED(TT_BUG_TENTATIVE_FINAL_TOO_SOON))
+        end_op(m, tag, TT_OP_FINAL, &no_news);
+    op->before = is_tentative(op);
+    op->n++;
+    op->state = TT_OP_PENDING;
+    op->tentative = false;
     return TUTTI_OK;
 }
 
@@ -143,8 +182,33 @@ void tt_member_all_complete(struct tt_member *m, uint32_t tag, const struct tt_n
     m->now_ns = now_ns;
     if (m->stopped)
         return;
-    tt_assert(m->ops[tag].state == TT_OP_COMPLETE);
+    tt_assert(m->ops[tag].state == TT_OP_COMPLETE && !m->ops[tag].tentative);
+    end_before(m, tag, TT_OP_FINAL, &no_news);
     end_op(m, tag, TT_OP_FINAL, latest);
+}
+
+bool tt_member_complete_tentative(struct tt_member *m, uint32_t tag, uint64_t now_ns)
+{
+    struct tt_member_op *op = &m->ops[tag];
+
+    tt_assert(now_ns >= m->now_ns && tag < TT_ELASTIC_TAGS);
+    m->now_ns = now_ns;
+    if (m->stopped)
+        return false;
+    tt_assert(op->state == TT_OP_PENDING);
+    op->state = TT_OP_COMPLETE;
+    op->tentative = true;
+    end_before(m, tag, TT_OP_FINAL, &no_news); /* all have begun this one, so all have ended that one */
+    if (m->nranks == 1)
+        end_op(m, tag, TT_OP_FINAL, &no_news);
+    return true;
+}
+
+void tt_member_on_committed(struct tt_member *m)
+{
+    for (uint32_t tag = 0; tag < TT_ELASTIC_TAGS && !m->stopped; tag++)
+        if (is_tentative(&m->ops[tag]))
+            end_op(m, tag, TT_OP_FINAL, &no_news);
 }
 
 void tt_member_take_back(struct tt_member *m, uint32_t tag, uint64_t now_ns)
@@ -157,7 +221,9 @@ void tt_member_take_back(struct tt_member *m, uint32_t tag, uint64_t now_ns)
         return;
     tt_assert(op->state == TT_OP_PENDING);
     op->n--;
-    op->state = op->n > 0 ? TT_OP_FINAL : TT_OP_NONE; /* what was restored ended its epoch */
+    op->state = op->before ? TT_OP_COMPLETE : op->n > 0 ? TT_OP_FINAL : TT_OP_NONE; /* what was restored ended its epoch */
+    op->tentative = op->before;
+    op->before = false;
 }
 
 enum tt_peermsg tt_member_peer(struct tt_member *m, uint32_t rank, const void *data, size_t bytes, uint64_t now_ns)
@@ -210,10 +276,12 @@ static void answer(struct tt_member *m)
     tt_elmsg_begin(&w, m->conf.scratch, TT_ELMSG_BYTES_MAX, &msg);
     for (uint32_t tag = 0; tag < TT_ELASTIC_TAGS; tag++)
         if (m->ops[tag].n > 0)
-            tt_elmsg_add_op(&w, &(struct tt_op_entry){ .state = m->ops[tag].state,
-                                                       .tag = (uint16_t)tag,
-                                                       .n = m->ops[tag].n,
-                                                       .news = m->ops[tag].final_news });
+            tt_elmsg_add_op(
+                &w, &(struct tt_op_entry){ .state = m->ops[tag].state,
+                                           .before = m->ops[tag].before && !TT_PLANTED(TT_BUG_TENTATIVE_NOT_SAID),
+                                           .tag = (uint16_t)tag,
+                                           .n = m->ops[tag].n,
+                                           .news = m->ops[tag].final_news });
     tt_member_send(m, tt_elmsg_end(&w));
 }
 
@@ -229,31 +297,46 @@ void tt_member_on_lost(struct tt_member *m, struct tt_elmsg *msg)
     answer(m);
 }
 
+/* Whatever is open of the tag. It brings no news: who hears of it by another question would hear of other news. */
+static void restore(struct tt_member *m, uint32_t tag)
+{
+    end_before(m, tag, TT_OP_RESTORED, &no_news);
+    if (is_open(&m->ops[tag]))
+        end_op(m, tag, TT_OP_RESTORED, &no_news);
+}
+
+/* The tag's operations up to the verdict's are final, those after it restored. False: that cannot be. */
+static bool take_verdict(struct tt_member *m, const struct tt_op_entry *e)
+{
+    struct tt_member_op *op = &m->ops[e->tag];
+    const bool kept = TT_PLANTED(TT_BUG_RESTORE_FORGOTTEN) && op->state == TT_OP_COMPLETE;
+    const uint64_t last = e->state != TT_OP_FINAL ? e->n - 1 : kept ? op->n : e->n;
+
+    if (!is_open(op) && !TT_PLANTED(TT_BUG_COUNTED_TWICE))
+        return true;
+    if (last > op->n || (last == op->n && op->state == TT_OP_PENDING))
+        return false;
+    if (last + 1 >= op->n)
+        end_before(m, e->tag, TT_OP_FINAL, last == op->n ? &no_news : &e->news);
+    if (last == op->n)
+        end_op(m, e->tag, TT_OP_FINAL, &e->news);
+    restore(m, e->tag);
+    return true;
+}
+
 void tt_member_on_verdicts(struct tt_member *m, struct tt_elmsg *msg)
 {
-    static const struct tt_news none; /* who hears of it by another question would hear of other news */
     struct tt_op_entry e;
 
     if (msg->epoch != m->epoch || msg->number != m->question || !m->stopped)
         return;
     for (uint32_t i = 0; i < msg->nlist; i++) {
-        struct tt_member_op *op;
-        bool final;
-
         tt_elmsg_next_op(msg, &e);
-        op = &m->ops[e.tag];
-        if ((!is_open(op) && !TT_PLANTED(TT_BUG_COUNTED_TWICE)) || (e.n != op->n && e.n != op->n + 1))
-            continue;
-        final = e.n > op->n || e.state == TT_OP_FINAL ||
-                (TT_PLANTED(TT_BUG_RESTORE_FORGOTTEN) &&
-                 op->state == TT_OP_COMPLETE); /* somebody began the next one: this one is final there */
-        if (final && op->state == TT_OP_PENDING) {
+        if (!take_verdict(m, &e)) {
             tt_member_end(m, TUTTI_ERR_PROTOCOL, "an operation that we had not completed is said to be final");
             return;
         }
-        end_op(m, e.tag, final ? TT_OP_FINAL : TT_OP_RESTORED, final ? &e.news : &none);
     }
     for (uint32_t tag = 0; tag < TT_ELASTIC_TAGS; tag++)
-        if (is_open(&m->ops[tag]))
-            end_op(m, tag, TT_OP_RESTORED, &none); /* nobody but us ever heard of it; nothing stays open */
+        restore(m, tag); /* nothing stays open */
 }

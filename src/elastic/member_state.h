@@ -10,8 +10,12 @@ void tt_member_send(struct tt_member *m, size_t bytes);
 void tt_member_send_msg(struct tt_member *m, const struct tt_elmsg *msg);
 /* This member is none any longer. */
 void tt_member_end(struct tt_member *m, tutti_status status, const char *text);
-/* Whether an operation is open. */
+/* Whether an operation is open, other than tentative ones that are COMPLETE. */
 bool tt_member_is_busy(const struct tt_member *m);
+/* Whether one of those is. */
+bool tt_member_is_tentative(const struct tt_member *m);
+/* All members have called `commit`, and nobody is lost: what is tentative is FINAL. */
+void tt_member_on_committed(struct tt_member *m);
 void tt_member_on_lost(struct tt_member *m, struct tt_elmsg *msg);
 void tt_member_on_verdicts(struct tt_member *m, struct tt_elmsg *msg);
 

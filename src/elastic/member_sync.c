@@ -50,8 +50,9 @@ tutti_status tt_member_sync(struct tt_member *m, const struct tt_sync_offer *off
 {
     tt_assert(now_ns >= m->now_ns);
     m->now_ns = now_ns;
-    if (m->over || m->calling || tt_member_is_busy(m) || m->epoch == 0 || offer->scope > TT_SYNC_OF_ROLE ||
-        offer->strategy < TT_SYNC_POPULAR || offer->strategy >= TT_SYNC_STRATEGIES || offer->revision == UINT64_MAX)
+    if (m->over || m->calling || tt_member_is_busy(m) || tt_member_is_tentative(m) || m->epoch == 0 ||
+        offer->scope > TT_SYNC_OF_ROLE || offer->strategy < TT_SYNC_POPULAR || offer->strategy >= TT_SYNC_STRATEGIES ||
+        offer->revision == UINT64_MAX)
         return TUTTI_ERR_INVALID;
     if (offer->scope == TT_SYNC_OF_ROLE && m->conf.role + 1u >= TT_SYNC_SCOPES)
         return TUTTI_ERR_UNSUPPORTED;

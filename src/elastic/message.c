@@ -26,6 +26,7 @@ enum field {
     HASH = 1 << 18
 };
 #define LISTS (SEATS | IDS | OPS)
+#define BEFORE 0x10u /* bit of an operation's state */
 
 struct shape {
     const char *name;
@@ -112,10 +113,14 @@ static void read_seat(struct tt_reader *r, struct tt_seat *s)
 static void read_op(struct tt_reader *r, struct tt_op_entry *e)
 {
     e->state = tt_read_u8(r);
+    e->before = e->state & BEFORE;
+    e->state = (uint8_t)(e->state & ~BEFORE);
     e->tag = tt_read_u16(r);
     e->n = tt_read_u64(r);
     read_news(r, &e->news);
     if (e->state == TT_OP_NONE || e->state >= TT_OP_STATES || e->tag >= TT_ELASTIC_TAGS || e->n == 0)
+        r->bad = true;
+    if (e->before && (e->n == 1 || e->state == TT_OP_FINAL))
         r->bad = true;
 }
 
@@ -320,7 +325,7 @@ void tt_elmsg_add_id(struct tt_elmsg_writer *w, uint64_t id)
 
 void tt_elmsg_add_op(struct tt_elmsg_writer *w, const struct tt_op_entry *op)
 {
-    tt_write_u8(&w->w, op->state);
+    tt_write_u8(&w->w, (uint8_t)(op->state | (op->before ? BEFORE : 0)));
     tt_write_u16(&w->w, op->tag);
     tt_write_u64(&w->w, op->n);
     write_news(&w->w, &op->news);

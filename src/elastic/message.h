@@ -96,7 +96,8 @@ enum tt_round_status {
     TT_ROUND_TIMEOUT,       /* the caller's deadline passed: its call is taken back, and nothing happened; id: one that had not called, or 0 */
     TT_ROUND_MISMATCH,      /* members called different things; id and other differ */
     TT_ROUND_TOO_FEW,       /* fewer would be left than `least` */
-    TT_ROUND_LOST,          /* of agree and commit: the value is of those who are left; of sync: all who held the state are lost */
+    TT_ROUND_LOST,          /* of agree and commit: the value is of those who are left (of commit: 0, also where the epoch was revoked); of sync: all
+                             * who held the state are lost */
     /* of sync; like those above other than OK and SAME: nothing has changed */
     TT_ROUND_NOBODY,        /* nobody is willing to send a state of the legal revision; value: the last one's */
     TT_ROUND_OTHER_STATE,   /* nobody has the arrays that were agreed on; or, of a new cohort, nobody the state of the last sync; value: its
@@ -131,11 +132,14 @@ struct tt_seat {
     struct tt_blob card;    /* opaque here: its addresses */
 };
 
+/* Of a verdict: FINAL: all operations of the tag up to this one; those after it are RESTORED. */
 struct tt_op_entry {
     uint8_t state;          /* enum tt_op_state */
+    bool before;            /* of an answer that is not FINAL: the one before it was tentative, and has this state's verdict to come, too: it is
+                             * COMPLETE, or RESTORED with this one. n is 2 or more */
     uint16_t tag;
     uint64_t n;             /* the how-manieth operation of this tag in its epoch, from 1 */
-    struct tt_news news;    /* what all got with it if it is FINAL, else with the one before it */
+    struct tt_news news;    /* what all got with the last that is FINAL: with this one if it is, else with the one before, or before that */
 };
 
 struct tt_elmsg {

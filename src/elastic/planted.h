@@ -15,6 +15,9 @@ enum tt_planted_bug {
     TT_BUG_REVISION_OFF_BY_ONE,     /* a coordinator that restarts takes the shared state for one revision older */
     TT_BUG_SENDER_DEATH_IGNORED,    /* what one that is lost did not send counts as received */
     TT_BUG_ROUND_FORGOTTEN,         /* a coordinator that restarts takes the round that its journal knows of for the one that is under way */
+    TT_BUG_TENTATIVE_FINAL_TOO_SOON,    /* a tentative operation is final when this member begins the next one */
+    TT_BUG_TENTATIVE_NOT_SAID,      /* an answer does not say that the one before the last is open, too */
+    TT_BUG_RESULT_AFTER_QUESTION,   /* who comes back is asked where it stands before it hears what it missed */
     TT_BUG_END
 };
 

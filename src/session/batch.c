@@ -166,6 +166,8 @@ static tutti_status check(struct batch *b)
             return st;
         if (b->ops[i].mode != b->ops[0].mode)
             return tt_fail(TUTTI_ERR_INVALID, "tutti_run_batch: operation %zu is of another mode than the first", i);
+        if (b->ops[i].tentative)
+            return tt_fail(TUTTI_ERR_INVALID, "tutti_run_batch: operation %zu is tentative, and those of a batch are final when it returns", i);
     }
     return TUTTI_OK;
 }

@@ -1,7 +1,8 @@
 /* Elastic operations: a collective on the tag's communicator, then an all-gather on the same one of what each member has heard of the run. Who
  * has that all-gather knows that all members have done their part: the operation is FINAL. It takes log2 n exchanges of a few bytes over the
  * connections that the data went over, and it carries the news. Where anything fails, the epoch ends, and the coordinator's verdict decides
- * (elastic/coord_loss.c). Until then the input must not be lost: what an operation in place overwrites is copied before. */
+ * (elastic/coord_loss.c). Until then the input must not be lost: what an operation in place overwrites is copied before. Tentative operations are
+ * without that all-gather (tentative.c). */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -31,6 +32,8 @@ tutti_status tt_operation_check(const tutti_run *run, const tutti_elastic *op, u
         return tt_fail(TUTTI_ERR_INVALID, "%s: there is no collective %d in mode %d", name, (int)op->coll, (int)op->mode);
     if (tag >= run->ntags)
         return tt_fail(TUTTI_ERR_INVALID, "%s: tag %u: there are %u (tutti_run_conf.tags)", name, tag, run->ntags);
+    if (op->tentative && (op->mode == TUTTI_RETRY || !tt_tentative_fits(op)))
+        return tt_fail(TUTTI_ERR_INVALID, "%s: tentative are only all-reduce, reduce-scatter, all-gather, all-to-all and barrier, in mode abort", name);
     if (op->mode == TUTTI_RETRY && !is_known_shape(op->coll))
         return tt_fail(TUTTI_ERR_INVALID, "%s: a collective whose buffers depend on the number of ranks cannot be retried with fewer", name);
     return TUTTI_OK;
@@ -78,22 +81,20 @@ static size_t overwrites(const tutti_elastic *op, uint32_t nranks)
 static tutti_status copy_input(struct tt_operation *o)
 {
     struct tt_tag *t = o->kept;
+    const uint32_t at = t->tentative.op && t->tentative.saved.from && t->tentative.saved.copy == 0;
     const size_t bytes = overwrites(o->op, o->nranks);
 
-    o->copied = false;
     if (bytes == 0 || !o->op->src)
         return TUTTI_OK;
-    if (bytes > t->copy_cap) {
-        free(t->copy);
-        t->copy = malloc(bytes);
-        t->copy_cap = t->copy ? bytes : 0;
-        if (!t->copy)
+    if (bytes > t->copy_cap[at]) {
+        free(t->copy[at]);
+        t->copy[at] = malloc(bytes);
+        t->copy_cap[at] = t->copy[at] ? bytes : 0;
+        if (!t->copy[at])
             return tt_fail(TUTTI_ERR_NOMEM, "tutti_run_collective: no memory for a copy of %zu bytes of input", bytes);
     }
-    memcpy(t->copy, o->op->src, bytes);
-    o->copied = true;
-    o->overwritten = (void *)(uintptr_t)o->op->src;
-    o->copy_bytes = bytes;
+    memcpy(t->copy[at], o->op->src, bytes);
+    o->saved = (struct tt_saved){ .from = (void *)(uintptr_t)o->op->src, .bytes = bytes, .copy = at };
     return TUTTI_OK;
 }
 
@@ -131,16 +132,28 @@ tutti_status tt_operation_begin(tutti_run *run, struct tt_operation *o, tutti_el
     while (run->recovering && !run->over)
         tt_run_wait(run, TT_NEVER);
     st = may_begin(run, tag);
-    if (st)
+    if (!st)
+        st = tt_tentative_refuse(run, op, "tutti_run_collective");
+    if (st) {
+        if (run->over && !t->in_use)
+            tt_tentative_tell(run, tag);
         return st;
-    if (run->m.stopped || run->m.epoch != run->space.epoch)
-        return epoch_is_over(run);
+    }
+    if (run->m.stopped || run->m.epoch != run->space.epoch) {
+        if (tt_tentative_is(op, run->space.nranks))
+            tt_tentative_owe(run, tag);
+        t->in_use = true;
+        tt_tentative_await(run, tag, tt_run_deadline(run, op->timeout_ms));
+        t->in_use = false;
+        return run->over ? tt_run_check(run) : epoch_is_over(run);
+    }
     *o = (struct tt_operation){ .op = op,
                                 .tag = tag,
                                 .epoch = run->space.epoch,
                                 .nranks = run->space.nranks,
                                 .comm = run->space.tags[tag],
-                                .kept = t };
+                                .kept = t,
+                                .tentative = tt_tentative_is(op, run->space.nranks) };
     o->call =
         (tutti_call){ .size = sizeof o->call, .timeout_ms = op->timeout_ms, .algo = op->algo, .scale = op->scale };
     st = find_root(run, o);
@@ -149,8 +162,11 @@ tutti_status tt_operation_begin(tutti_run *run, struct tt_operation *o, tutti_el
     st = tt_member_begin(&run->m, tag, tt_now_ns());
     if (st)
         return tt_fail(st, "tutti_run_collective: tag %u cannot begin now", tag);
+    if (o->tentative)
+        tt_tentative_owe(run, tag);
     t->in_use = true;
     t->done = false;
+    t->n = run->m.ops[tag].n;
     run->noperations++;
     run->ninside++;
     return TUTTI_OK;
@@ -277,13 +293,13 @@ void tt_operation_fail(tutti_run *run, struct tt_operation *o, tutti_status st)
 
 /* ---- the verdict ---- */
 
-/* The lock is given away for it; the tag, and its copy, are the operation's until it has been judged. */
-static void restore(tutti_run *run, const struct tt_operation *o)
+/* The tag, and its copies, are the operation's until it has been judged. */
+void tt_saved_restore(tutti_run *run, const struct tt_tag *t, const struct tt_saved *saved)
 {
-    if (!o->copied)
+    if (!saved->from)
         return;
     tt_run_unlock(run);
-    memcpy(o->overwritten, o->kept->copy, o->copy_bytes);
+    memcpy(saved->from, t->copy[saved->copy], saved->bytes);
     tt_run_lock(run);
 }
 
@@ -315,15 +331,27 @@ static void wait_verdict(tutti_run *run, const struct tt_operation *o)
             tt_run_give_up(run, what);
 }
 
+static void leave_engine(tutti_run *run)
+{
+    run->ninside--;
+    if (run->ninside == 0 && (run->recovering || run->calling))
+        pthread_cond_broadcast(&run->changed);
+}
+
+void tt_operation_leave(tutti_run *run, struct tt_operation *o)
+{
+    leave_engine(run);
+    o->kept->in_use = false;
+    run->noperations--;
+}
+
 tutti_status tt_operation_judge(tutti_run *run, struct tt_operation *o)
 {
     struct tt_tag *t = &run->tags[o->tag];
     tutti_status st;
     bool final;
 
-    run->ninside--;
-    if (run->ninside == 0 && (run->recovering || run->calling))
-        pthread_cond_broadcast(&run->changed);
+    leave_engine(run);
     wait_verdict(run, o);
     final = t->done && t->state == TT_OP_FINAL;
     if (final) {
@@ -331,11 +359,14 @@ tutti_status tt_operation_judge(tutti_run *run, struct tt_operation *o)
         st = TUTTI_OK;
         run->stats.final++;
         o->op->contributors = o->nranks;
+        if (!o->tentative)
+            tt_tentative_owe_no_more(run, o->tag);
     } else {
         st = lost(run, o);
         run->stats.restored++;
-        restore(run, o);
+        tt_saved_restore(run, t, &o->saved);
     }
+    tt_tentative_tell(run, o->tag); /* after this one: it may be of the same memory */
     o->op->status = st;
     o->op->epoch = o->epoch;
     t->in_use = false;
@@ -359,6 +390,8 @@ tutti_status tt_operation_recover(tutti_run *run, const tutti_elastic *op, uint6
         return TUTTI_OK;
     if (run->calling)
         return tt_fail(TUTTI_ERR_INVALID, "tutti_run_collective: a call that all members make is under way");
+    if (run->nowing > 0)
+        return epoch_is_over(run); /* another thread's are tentative: the next view is not ours to make */
     run->recovering = run->calling = true;
     while (run->ninside > 0 && !run->over)
         tt_run_wait(run, TT_NEVER);
@@ -397,6 +430,10 @@ static tutti_status attempt(tutti_run *run, tutti_elastic *op, uint64_t *epoch)
     *epoch = o.epoch;
     st = tt_operation_perform(&o, NULL);
     tt_run_lock(run);
+    if (!st && o.tentative && tt_tentative_keep(run, &o)) {
+        tt_run_unlock(run);
+        return TUTTI_OK;
+    }
     votes = !st && tt_operation_complete(run, &o);
     if (votes) {
         tt_run_unlock(run);
@@ -433,7 +470,8 @@ tutti_status tutti_run_collective(tutti_run *run, tutti_elastic *op)
         tt_run_unlock(run);
     } while (!st);
     st = tt_operation_told(run, st);
-    op->status = st;
+    if (st && st != TUTTI_ERR_INVALID)
+        op->status = st; /* it is final, or tentative, and says so; or nothing has happened */
     return st;
 }
 

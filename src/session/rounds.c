@@ -69,22 +69,20 @@ tutti_status tt_round_call(tutti_run *run, const struct tt_elmsg *call, uint64_t
     return tt_round_finish(run, deadline_ns, name, result);
 }
 
-/* What agree and commit have in common. */
-static tutti_status value_call(tutti_run *run, uint8_t what, uint64_t value, int64_t timeout_ms, const char *name,
-                               struct tt_member_act *result)
+static tutti_status agree(tutti_run *run, uint64_t flags, int64_t timeout_ms, struct tt_member_act *result)
 {
-    const struct tt_elmsg call = { .what = what, .value = value };
+    const struct tt_elmsg call = { .what = TT_CALL_AGREE, .value = flags };
+    static const char name[] = "tutti_run_agree";
     tutti_status st;
 
-    tt_run_lock(run);
-    if (run->calling || run->noperations > 0) {
-        st = tt_round_refuse(run, name);
-    } else {
-        run->calling = true;
-        st = tt_round_call(run, &call, tt_run_deadline(run, timeout_ms), name, result);
-        run->calling = false;
-    }
-    tt_run_unlock(run);
+    if (run->calling || run->noperations > 0)
+        return tt_round_refuse(run, name);
+    st = tt_tentative_refuse(run, NULL, name);
+    if (st)
+        return st;
+    run->calling = true;
+    st = tt_round_call(run, &call, tt_run_deadline(run, timeout_ms), name, result);
+    run->calling = false;
     return st;
 }
 
@@ -95,7 +93,9 @@ tutti_status tutti_run_agree(tutti_run *run, uint64_t flags, int64_t timeout_ms,
 
     if (!run || !out)
         return tt_fail(TUTTI_ERR_INVALID, "tutti_run_agree: %s is NULL", run ? "out" : "run");
-    st = value_call(run, TT_CALL_AGREE, flags, timeout_ms, "tutti_run_agree", &result);
+    tt_run_lock(run);
+    st = agree(run, flags, timeout_ms, &result);
+    tt_run_unlock(run);
     if (st)
         return st;
     *out = result.value;
@@ -107,14 +107,22 @@ tutti_status tutti_run_agree(tutti_run *run, uint64_t flags, int64_t timeout_ms,
 
 tutti_status tutti_run_commit(tutti_run *run, int good, int64_t timeout_ms, int *verdict)
 {
-    struct tt_member_act result;
+    static const char name[] = "tutti_run_commit";
+    bool all = false;
     tutti_status st;
 
     if (!run || !verdict)
-        return tt_fail(TUTTI_ERR_INVALID, "tutti_run_commit: %s is NULL", run ? "verdict" : "run");
-    st = value_call(run, TT_CALL_COMMIT, good ? 1 : 0, timeout_ms, "tutti_run_commit", &result);
-    if (st)
-        return st;
-    *verdict = result.value & 1;
-    return TUTTI_OK;
+        return tt_fail(TUTTI_ERR_INVALID, "%s: %s is NULL", name, run ? "verdict" : "run");
+    tt_run_lock(run);
+    if (run->calling || run->noperations > 0) {
+        st = tt_round_refuse(run, name);
+    } else {
+        run->calling = true;
+        st = tt_tentative_commit(run, good, tt_run_deadline(run, timeout_ms), name, &all);
+        run->calling = false;
+    }
+    tt_run_unlock(run);
+    if (!st)
+        *verdict = all;
+    return st;
 }

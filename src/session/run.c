@@ -89,6 +89,11 @@ static void op_done(tutti_run *run, const struct tt_member_act *act)
 {
     struct tt_tag *t = &run->tags[act->tag];
 
+    if (t->tentative.op && act->n == t->tentative.n) {
+        t->tentative.done = true;
+        t->tentative.state = act->state;
+        return;
+    }
     t->done = true;
     t->state = act->state;
     t->news = act->news;
@@ -312,7 +317,8 @@ static void fini(tutti_run *run)
         close(run->epoll);
     tt_secure_destroy(run->secure);
     for (uint32_t tag = 0; tag < TT_ELASTIC_TAGS; tag++) {
-        free(run->tags[tag].copy);
+        free(run->tags[tag].copy[0]);
+        free(run->tags[tag].copy[1]);
         free(run->tags[tag].gathered);
     }
     free(run->members);

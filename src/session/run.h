@@ -105,14 +105,33 @@ struct tt_space {
     tutti_comm **tags;                  /* [run->ntags] */
 };
 
+/* Input that an operation overwrites: a copy of it is in one of its tag's. */
+struct tt_saved {
+    void *from;                         /* NULL: nothing is overwritten */
+    size_t bytes;
+    uint32_t copy;                      /* which */
+};
+
+/* An operation that has returned, and whose verdict its program has not been told. */
+struct tt_tentative {
+    tutti_elastic *op;                  /* the program's; NULL: none */
+    uint64_t n;                         /* as the machine counts the tag's */
+    bool done;                          /* it has its verdict: */
+    uint8_t state;
+    struct tt_saved saved;
+};
+
 /* What one tag's operation is at. */
 struct tt_tag {
     bool in_use;
     bool done;                          /* it has its verdict: */
     uint8_t state;                      /* enum tt_op_state */
+    uint64_t n;
     struct tt_news news;
-    void *copy;                         /* of input that the operation overwrites, [copy_cap] */
-    size_t copy_cap;
+    struct tt_tentative tentative;      /* the one before it */
+    bool owes;                          /* a tentative one was tried, and nothing since has had the word of all */
+    void *copy[2];                      /* of what is overwritten, [copy_cap] each; the second where a tentative operation has the first */
+    size_t copy_cap[2];
     uint8_t *gathered;                  /* [nranks] news */
     size_t gathered_cap;
 };
@@ -185,6 +204,7 @@ struct tutti_run {
     struct tt_tag tags[TT_ELASTIC_TAGS];
     uint32_t noperations;               /* that run */
     uint32_t ninside;                   /* of these, in the engine, with a communicator of the space */
+    uint32_t nowing;                    /* tags that owe */
     bool recovering;                    /* an operation's thread makes the next view */
     struct tt_news heard;               /* what poll says */
     tutti_run_stats_t stats;
@@ -280,9 +300,8 @@ struct tt_operation {
     tutti_comm *comm;
     tutti_call call;
     struct tt_tag *kept;                /* its tag */
-    bool copied;                        /* its input is kept in the tag's copy */
-    void *overwritten;                  /* from where */
-    size_t copy_bytes;
+    bool tentative;
+    struct tt_saved saved;
     uint8_t news[TT_NEWS_BYTES];        /* ours, as the others get it */
     tutti_status failed;                /* what went wrong on this member, and its sentence: */
     char why[TT_ERROR_BYTES];
@@ -300,13 +319,40 @@ tutti_status tt_operation_vote(tutti_run *run, struct tt_operation *o, tutti_req
 void tt_operation_voted(tutti_run *run, struct tt_operation *o);
 /* It failed here. Under the lock. */
 void tt_operation_fail(tutti_run *run, struct tt_operation *o, tutti_status st);
-/* Waits for its verdict, and restores its input if that is what came of it. Under the lock. */
+/* It is out of the engine, and the tag is free. Under the lock. */
+void tt_operation_leave(tutti_run *run, struct tt_operation *o);
+/* What was saved is put back; the lock is given away for it. */
+void tt_saved_restore(tutti_run *run, const struct tt_tag *t, const struct tt_saved *saved);
+/* Waits for its verdict, and restores its input if that is what came of it. The same of the tentative one before it, whose verdict is told then.
+ * Under the lock. */
 tutti_status tt_operation_judge(tutti_run *run, struct tt_operation *o);
 /* The epoch is over: makes the next one, unless another thread does or did. Under the lock. */
 tutti_status tt_operation_recover(tutti_run *run, const tutti_elastic *op, uint64_t epoch);
 /* What the caller is told: ABORTED, where it is that the operation cannot be tried again, is a loss to it, unless this member is out of the run. Not
  * under the run's lock. */
 tutti_status tt_operation_told(tutti_run *run, tutti_status st);
+
+/* tentative.c: operations whose verdict comes later. Under the lock, but for the first two. */
+/* Whether such a collective may be tentative: nobody has its result before all have begun it. */
+bool tt_tentative_fits(const tutti_elastic *op);
+/* Whether this one is, in a view of nranks. */
+bool tt_tentative_is(const tutti_elastic *op, uint32_t nranks);
+/* A tentative operation of the tag is tried; all have had their say. */
+void tt_tentative_owe(tutti_run *run, uint32_t tag);
+void tt_tentative_owe_no_more(tutti_run *run, uint32_t tag);
+/* Why this operation, or a call that all members make (op NULL), may not be while something is tentative; OK. */
+tutti_status tt_tentative_refuse(const tutti_run *run, const tutti_elastic *op, const char *name);
+/* Our part of a tentative operation is done, and it may return. The one before it is final, which is told. False: the epoch is over, and it is to be
+ * judged. */
+bool tt_tentative_keep(tutti_run *run, struct tt_operation *o);
+/* Tells what became of the tag's tentative operation, if that is known: its status is written, its input restored, for which the lock is given away. */
+void tt_tentative_tell(tutti_run *run, uint32_t tag);
+/* Waits until it is known: the epoch is over. */
+void tt_tentative_await(tutti_run *run, uint32_t tag, uint64_t deadline_ns);
+/* The call, after which nothing is tentative any more, unless it fails. */
+tutti_status tt_tentative_commit(tutti_run *run, int good, uint64_t deadline_ns, const char *name, bool *verdict);
+/* The same before the view changes, where something is owed. */
+tutti_status tt_tentative_close(tutti_run *run, uint64_t deadline_ns, const char *name);
 
 /* view.c */
 struct tt_view_result {

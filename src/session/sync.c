@@ -272,6 +272,8 @@ static tutti_status begin(tutti_run *run, int64_t timeout_ms, uint64_t *deadline
     if (run->over || run->m.epoch == 0 || run->calling || run->noperations > 0)
         st = tt_round_refuse(run, name);
     else
+        st = tt_tentative_refuse(run, NULL, name);
+    if (!st)
         run->calling = true;
     tt_run_unlock(run);
     return st;

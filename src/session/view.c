@@ -404,7 +404,10 @@ static tutti_status epoch(tutti_run *run, uint32_t flags, uint32_t least, uint32
     }
     deadline_ns = tt_run_deadline(run, timeout_ms);
     run->calling = true;
-    st = tt_view_epoch(run, flags, least, most, deadline_ns, name, &result);
+    if (run->nowing > 0)
+        st = tt_tentative_close(run, deadline_ns, name);
+    if (!st)
+        st = tt_view_epoch(run, flags, least, most, deadline_ns, name, &result);
     if (st == TUTTI_ERR_PEER_LOST && !result.too_few && !run->over) {
         st = tt_view_again(run, least, deadline_ns, name, &result);
         if (st == TUTTI_ERR_MISMATCH)

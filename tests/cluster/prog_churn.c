@@ -22,8 +22,8 @@
 #define STEPS_AT_MOST 50        /* between two epochs */
 #define RETRY_EVERY 4
 
-enum { TAG_RETRY = 0, TAG_STEP = 1 };
-enum { OPS = 3 };
+enum { TAG_RETRY = 0, TAG_STEP = 1, TAG_BUCKETS = 5 };
+enum { OPS = 3, BUCKETS = 4, BUCKET = NUMBERS / BUCKETS };
 
 struct state {
     uint64_t steps;             /* that are committed; 0: it knows none yet */
@@ -40,6 +40,9 @@ struct trainer {
     uint64_t mine[NUMBERS], sum[NUMBERS];
     float weights[WEIGHTS], average[WEIGHTS];
     uint8_t flags[64], all_flags[64];
+    uint64_t parts[NUMBERS];
+    tutti_elastic buckets[BUCKETS];     /* of parts, each tentative */
+    size_t nbuckets;                    /* that were tried, and not looked at since their verdict */
 };
 
 static volatile sig_atomic_t stopping;
@@ -124,7 +127,46 @@ static void write_line(struct trainer *t, const tutti_view *view, uint64_t epoch
     fflush(t->log);
 }
 
-/* Three reductions at once, one verdict on all. OK: the step is committed or not, and the next may follow; else the epoch is over. */
+/* The same numbers as in t->sum, in place and bucket by bucket, one after the other: their verdicts come with the next, with commit, or with epoch. */
+static tutti_status reduce_buckets(struct trainer *t)
+{
+    tutti_status st = TUTTI_OK;
+
+    memcpy(t->parts, t->mine, sizeof t->parts);
+    for (t->nbuckets = 0; t->nbuckets < BUCKETS && !st; t->nbuckets++) {
+        uint64_t *at = t->parts + t->nbuckets * BUCKET;
+        tutti_elastic *op = &t->buckets[t->nbuckets];
+
+        *op = reduction(at, at, BUCKET, TUTTI_U64, TUTTI_SUM);
+        op->tag = TAG_BUCKETS;
+        op->tentative = 1;
+        st = tutti_run_collective(t->run, op);
+    }
+    return st;
+}
+
+/* All have their verdicts: the first few are final, and the others' input is what it was. */
+static void check_buckets(struct trainer *t, bool all_final)
+{
+    bool final = true;
+
+    for (size_t b = 0; b < t->nbuckets; b++) {
+        const uint64_t *expected = (t->buckets[b].status == TUTTI_OK ? t->sum : t->mine) + b * BUCKET;
+
+        if (t->buckets[b].status != TUTTI_OK && t->buckets[b].status != TUTTI_ERR_PEER_LOST)
+            wrong("a tentative operation has neither of the two verdicts");
+        if (t->buckets[b].status == TUTTI_OK && !final)
+            wrong("a tentative operation is final after one that is not");
+        final &= t->buckets[b].status == TUTTI_OK;
+        if (memcmp(t->parts + b * BUCKET, expected, BUCKET * sizeof *expected) != 0)
+            wrong("a tentative operation has other numbers than its verdict says");
+    }
+    if (all_final && !final)
+        wrong("a step is committed, and not all that was tentative is final");
+    t->nbuckets = 0;
+}
+
+/* Three reductions at once, then some one by one, one verdict on all. OK: the step is committed or not, and the next may follow; else the epoch is over. */
 static tutti_status step(struct trainer *t)
 {
     const uint64_t n = t->state.steps + 1;
@@ -154,9 +196,12 @@ static tutti_status step(struct trainer *t)
     check_weights(&view, t->average, n);
     if (t->all_flags[0] != view.nranks)
         wrong("not as many members as the view has");
-    st = tutti_run_commit(t->run, 1, 0, &verdict);
-    if (st && st != TUTTI_ERR_PEER_LOST)
+    st = reduce_buckets(t);
+    if (!st)
+        st = tutti_run_commit(t->run, 1, 0, &verdict);
+    if (st)
         return st;
+    check_buckets(t, verdict);
     if (verdict) {
         t->state.steps = n;
         for (size_t i = 0; i < NUMBERS; i++)
@@ -241,6 +286,8 @@ static int live(struct trainer *t)
         if (!st && view.nranks == 0)
             return 0;
         t->epoch = view.epoch;
+        if (!st)
+            check_buckets(t, false);
         if (!st)
             st = train(t);
         if (is_out(st))

@@ -79,8 +79,8 @@ class Elastic(unittest.TestCase):
         self.coordinator.await_line("listening on")
         self.address = self.coordinator.lines[0].split()[-1]
 
-    def members(self, n, count=20000):
-        started = [self.start(MEMBER, self.address, count, n) for _ in range(n)]
+    def members(self, n, count=20000, *how):
+        started = [self.start(MEMBER, self.address, count, n, *how) for _ in range(n)]
         for member in started:
             member.await_line(f"members {n}")
         return started
@@ -104,6 +104,23 @@ class Elastic(unittest.TestCase):
                 reader.join()
             told = [line for line in member.errors if "was lost" in line]
             self.assertEqual(len(told), len(set(told)), told)      # at most once (the coordinator may be first to tell), though it ends many communicators
+
+    def test_tentative_operations_that_a_loss_takes_back_are_the_same_on_all(self):
+        for count in (100, 200000):
+            members = self.members(3, count, "tentative")
+            members[1].await_line("step 100 ")
+            members[1].process.kill()
+            left = [members[0], members[2]]
+            self.await_members(left, 2)
+            ended = [[line for line in member.lines if "ended after" in line] for member in left]
+            self.assertEqual([len(lines) for lines in ended], [1, 1])
+            final = [re.search(r"epoch \d+ ended after \d+ final", lines[0]).group() for lines in ended]
+            self.assertEqual(final[0], final[1])
+            for member in left:
+                member.await_line("step 100 epoch \\d+ members 2 ")
+            self.leave(left[:1])
+            left[1].process.kill()
+            left[1].process.wait()
 
     def test_who_is_killed_has_no_grace(self):
         self.coordinator.end()

@@ -539,7 +539,7 @@ static void stuck(struct run *r)
                            r->coord_up ? "up" : "down", (unsigned long long)r->c.epoch, (unsigned long long)r->c.round,
                            r->c.proposing ? ", proposing" : "", r->c.asking && !r->c.decided ? ", asking" : "");
     for (uint32_t i = 0; i < r->npeers && at < sizeof r->why; i++) {
-        static const char *const phases[] = { "epoch", "sync", "step", "in step", "value", "out" };
+        static const char *const phases[] = { "epoch", "sync", "step", "in step", "value", "close", "out" };
         const struct peer *p = &r->peers[i];
         const struct tt_coord_member *m = tt_coord_find(&r->c, p->m.id);
 
@@ -614,6 +614,8 @@ bool run_play(uint64_t seed, struct run_sum *sum, char *why, size_t bytes)
     sum->faults += r->faults;
     sum->finals += r->finals;
     sum->restored += r->restored;
+    sum->tentative_finals += r->tentative_finals;
+    sum->tentative_restored += r->tentative_restored;
     sum->received += r->received;
     sum->outcomes |= r->outcomes;
     sum->views += r->nepochs;

@@ -105,7 +105,8 @@ uint32_t liars_of(struct run *r, const struct peer *p)
     return n;
 }
 
-static void check_final(struct run *r, struct peer *p, uint32_t tag, uint64_t n, const struct tt_news *news)
+static void check_final(struct run *r, struct peer *p, uint32_t tag, uint64_t n, uint64_t got,
+                        const struct tt_news *news)
 {
     struct op_record *o = op_record(r, p->m.epoch, tag, n);
     uint32_t all = (uint32_t)((1ull << p->m.nranks) - 1);
@@ -126,7 +127,7 @@ static void check_final(struct run *r, struct peer *p, uint32_t tag, uint64_t n,
     if ((o->completed & all) != all)
         broken(r, "operation %llu of tag %u is final at member %llu, but not complete everywhere",
                (unsigned long long)n, tag, (unsigned long long)p->m.id);
-    else if (p->parts[tag].sum[n & 1] != sum)
+    else if (got != sum)
         broken(r, "a contribution to operation %llu of tag %u is lost or doubled", (unsigned long long)n, tag);
     else if (liars == 0 && o->has_news && o->news.number != news->number)
         broken(r, "two members got different news with operation %llu of tag %u", (unsigned long long)n, tag);
@@ -165,7 +166,7 @@ static void check_round(struct run *r, struct peer *p, uint64_t epoch, uint64_t 
 {
     struct round_record *o = round_record(r, epoch, round);
 
-    if (p->phase == VALUE)
+    if (p->phase == VALUE || p->phase == CLOSE)
         check_value(r, p, o, act);
     if (!o->ended) {
         o->ended = true;
@@ -180,6 +181,33 @@ static void check_round(struct run *r, struct peer *p, uint64_t epoch, uint64_t 
 
 /* ---- operations ---- */
 
+static void add(struct run *r, struct peer *p, uint64_t sum)
+{
+    const uint64_t change = tt_mix64(sum);
+
+    p->state += change;
+    sync_apply(r, p, change);
+}
+
+static void clear_parts(struct peer *p, uint32_t tag, uint64_t n)
+{
+    p->parts[tag].from[n & 1] = 0;
+    p->parts[tag].sum[n & 1] = 0;
+}
+
+/* The program goes on with it as with one that has ended; others may soon send their parts of the one after the next. */
+static void complete_tentative(struct run *r, struct peer *p, uint32_t tag)
+{
+    const uint64_t n = p->m.ops[tag].n;
+
+    p->kept[tag][n & 1] = (struct kept){ .n = n, .sum = p->parts[tag].sum[n & 1] };
+    clear_parts(p, tag, n);
+    tt_member_complete_tentative(&p->m, tag, r->w.now_ns);
+    p->ended[tag] = TT_OP_COMPLETE;
+    if (--p->nopen == 0)
+        plan_program(r, p, MS / 10);
+}
+
 static void complete_if(struct run *r, struct peer *p, uint32_t tag)
 {
     const struct tt_member_op *op = &p->m.ops[tag];
@@ -188,14 +216,19 @@ static void complete_if(struct run *r, struct peer *p, uint32_t tag)
         p->parts[tag].from[op->n & 1] != (uint32_t)((1ull << p->m.nranks) - 1))
         return;
     op_record(r, p->m.epoch, tag, op->n)->completed |= 1u << p->m.rank;
-    tt_member_complete(&p->m, tag, r->w.now_ns);
+    if (p->tentative[tag])
+        complete_tentative(r, p, tag);
+    else
+        tt_member_complete(&p->m, tag, r->w.now_ns);
 }
 
-static void begin(struct run *r, struct peer *p, uint32_t tag)
+static void begin(struct run *r, struct peer *p, uint32_t tag, bool tentative)
 {
     const tutti_status status = tt_member_begin(&p->m, tag, r->w.now_ns);
     struct held part = { .from_peer = (uint32_t)index_of(r, p), .contribution = true, .tag = tag, .epoch = p->m.epoch };
 
+    p->owes[tag] |= tentative;
+    p->tentative[tag] = tentative;
     if (status != TUTTI_OK) {
         if (status != TUTTI_ERR_PEER_LOST)
             broken(r, "member %llu may not begin an operation: status %d", (unsigned long long)p->m.id, (int)status);
@@ -271,29 +304,83 @@ static void release_held(struct run *r, struct peer *p)
 
 /* ---- actions of the member machine ---- */
 
+static bool has_kept(const struct peer *p)
+{
+    for (uint32_t tag = 0; tag < TAGS; tag++)
+        if (p->kept[tag][0].n || p->kept[tag][1].n)
+            return true;
+    return false;
+}
+
+static bool owes(const struct peer *p)
+{
+    for (uint32_t tag = 0; tag < TAGS; tag++)
+        if (p->owes[tag])
+            return true;
+    return false;
+}
+
 static void on_view(struct run *r, struct peer *p)
 {
     check_view(r, p);
+    if (has_kept(p))
+        broken(r, "member %llu enters epoch %llu with an operation open", (unsigned long long)p->m.id,
+               (unsigned long long)p->m.epoch);
     memset(p->parts, 0, sizeof p->parts);
+    memset(p->owes, 0, sizeof p->owes);
+    p->taken_back = false;
     p->step_in_view = 0;
     p->finals_quiet = 0;
 }
 
-static void on_op_done(struct run *r, struct peer *p, const struct tt_member_act *act)
+/* The program had gone on. */
+static void on_kept_done(struct run *r, struct peer *p, const struct tt_member_act *act, struct kept *k)
 {
     if (act->state == TT_OP_FINAL) {
-        check_final(r, p, act->tag, act->n, &act->news);
+        add(r, p, k->sum);
+        r->tentative_finals++;
+    } else {
+        p->taken_back = true;
+        r->tentative_restored++;
+    }
+    k->n = 0;
+    if (p->phase == EPOCH)
+        plan_program(r, p, MS / 10);
+}
+
+static void on_op_done(struct run *r, struct peer *p, const struct tt_member_act *act)
+{
+    struct kept *k = &p->kept[act->tag][act->n & 1];
+    const bool kept = k->n == act->n;
+
+    if (act->state == TT_OP_FINAL) {
+        check_final(r, p, act->tag, act->n, kept ? k->sum : p->parts[act->tag].sum[act->n & 1], &act->news);
         r->finals++;
     } else {
         r->restored++;
     }
-    if (p->ended[act->tag] != TT_OP_PENDING)
+    if (kept) {
+        on_kept_done(r, p, act, k);
+        return;
+    }
+    if (p->ended[act->tag] != TT_OP_PENDING || act->n != p->m.ops[act->tag].n)
         broken(r, "member %llu ends an operation twice", (unsigned long long)p->m.id);
     p->ended[act->tag] = act->state;
     if (act->news.number > p->news.number)
         p->news = act->news;
     if (--p->nopen == 0)
         plan_program(r, p, MS / 10);
+}
+
+/* A commit that comes to OK has the word of all: what was tentative is final, and nothing of it was taken back. */
+static void on_committed(struct run *r, struct peer *p, const struct tt_member_act *act)
+{
+    if (act->what == TT_ROUND_OK && has_kept(p))
+        broken(r, "a commit is good, and leaves a tentative operation of member %llu open", (unsigned long long)p->m.id);
+    if (act->what == TT_ROUND_OK && p->taken_back && liars_of(r, p) == 0)
+        broken(r, "a commit is good, and a tentative operation of member %llu is restored", (unsigned long long)p->m.id);
+    if (act->what == TT_ROUND_OK || act->what == TT_ROUND_LOST)
+        memset(p->owes, 0, sizeof p->owes);
 }
 
 static void on_call_done(struct run *r, struct peer *p, const struct tt_member_act *act)
@@ -309,6 +396,8 @@ static void on_call_done(struct run *r, struct peer *p, const struct tt_member_a
     if (act->what == TT_ROUND_MISMATCH && liars_of(r, p) == 0)
         broken(r, "members %llu and %llu call different things", (unsigned long long)act->id,
                (unsigned long long)act->other);
+    if ((p->phase == VALUE || p->phase == CLOSE) && p->m.call.what == TT_CALL_COMMIT)
+        on_committed(r, p, act);
     if (act->what == TT_ROUND_TIMEOUT)
         ; /* the same again */
     else if (p->phase == EPOCH && (act->what == TT_ROUND_OK || act->what == TT_ROUND_SAME)) {
@@ -329,7 +418,7 @@ static size_t lie(struct run *r, const struct tt_member_act *act, uint8_t *data)
     struct tt_elmsg_writer w;
     struct tt_op_entry e;
     struct tt_elmsg msg;
-    const uint64_t how = tt_prng_below(&r->w.prng, 4);
+    const uint64_t how = tt_prng_below(&r->w.prng, 5);
 
     tt_assert(tt_elmsg_read(&msg, act->data, act->bytes));
     tt_elmsg_begin(&w, data, 1024, &msg);
@@ -341,7 +430,10 @@ static size_t lie(struct run *r, const struct tt_member_act *act, uint8_t *data)
             e.state = TT_OP_FINAL;
         else if (how == 2)
             e.state = TT_OP_PENDING;
-        if (how < 3)
+        if (how == 4)
+            e.before = !e.before;
+        e.before &= e.n > 1 && e.state != TT_OP_FINAL;
+        if (how != 3)
             tt_elmsg_add_op(&w, &e);
     }
     return tt_elmsg_end(&w);
@@ -505,10 +597,10 @@ static void begin_step(struct run *r, struct peer *p)
     p->nopen = 0;
     memset(p->ended, 0, sizeof p->ended);
     memset(&p->news, 0, sizeof p->news);
-    begin(r, p, first);
+    begin(r, p, first, plan >> 2 & 1);
     check_tag_is_taken(r, p, first);
     if (plan & 1)
-        begin(r, p, (first + 1) % TAGS);
+        begin(r, p, (first + 1) % TAGS, plan >> 3 & 1);
     if (p->nopen == 0)
         plan_program(r, p, MS);
 }
@@ -520,14 +612,12 @@ static void end_step(struct run *r, struct peer *p)
     for (uint32_t tag = 0; tag < TAGS; tag++) {
         const uint64_t n = p->m.ops[tag].n;
 
-        if (p->ended[tag] == TT_OP_FINAL)
-            p->state = tt_mix64(p->state ^ p->parts[tag].sum[n & 1]);
-        if (p->ended[tag] == TT_OP_FINAL)
-            sync_apply(r, p);
-        if (p->ended[tag] == TT_OP_FINAL || p->ended[tag] == TT_OP_RESTORED) {
-            p->parts[tag].from[n & 1] = 0;
-            p->parts[tag].sum[n & 1] = 0;
+        if (p->ended[tag] == TT_OP_FINAL) {
+            add(r, p, p->parts[tag].sum[n & 1]);
+            p->owes[tag] = false;
         }
+        if (p->ended[tag] == TT_OP_FINAL || p->ended[tag] == TT_OP_RESTORED)
+            clear_parts(p, tag, n);
         good &= p->ended[tag] != TT_OP_RESTORED;
     }
     p->finals_quiet += good && r->w.now_ns >= r->quiet_ns;
@@ -536,7 +626,7 @@ static void end_step(struct run *r, struct peer *p)
     } else if (plan_of(p) >> 20 & 1) {
         p->phase = VALUE;
     } else {
-        p->phase = (plan_of(p) >> 24) % 8 == 0 ? SYNC : STEP;
+        p->phase = (plan_of(p) >> 24) % 4 == 0 && !owes(p) ? SYNC : STEP;
         p->step_in_view++;
     }
     plan_program(r, p, 20 * MS);
@@ -544,15 +634,23 @@ static void end_step(struct run *r, struct peer *p)
 
 void on_program(struct run *r, struct peer *p)
 {
+    const bool agrees = plan_of(p) >> 21 & 1 && !owes(p);
+
     p->planned = false;
     if (p->over)
         return;
     release_held(r, p);
-    if (p->phase == EPOCH && !p->m.calling)
+    if (p->phase == SYNC && p->liar && !p->m.calling && r->w.now_ns < r->quiet_ns && tt_prng_below(&r->w.prng, 4) == 0)
+        p->phase = EPOCH; /* others sync */
+    if (p->phase == EPOCH && owes(p))
+        p->phase = CLOSE;
+    if (p->phase == EPOCH && !p->m.calling && !has_kept(p)) /* else the verdict on that comes first */
         call(r, p, TT_CALL_EPOCH, 0);
+    else if (p->phase == CLOSE && !p->m.calling)
+        call(r, p, TT_CALL_COMMIT, 0);
     else if (p->phase == VALUE && !p->m.calling)
-        call(r, p, plan_of(p) >> 21 & 1 ? TT_CALL_AGREE : TT_CALL_COMMIT,
-             plan_of(p) >> 21 & 1 ? tt_mix64(plan_of(p) + p->m.id) : tt_mix64(plan_of(p) + p->m.id) % 8 > 0);
+        call(r, p, agrees ? TT_CALL_AGREE : TT_CALL_COMMIT,
+             agrees ? tt_mix64(plan_of(p) + p->m.id) : tt_mix64(plan_of(p) + p->m.id) % 8 > 0);
     else if (p->phase == SYNC && !p->m.calling)
         call_sync(r, p);
     else if (p->phase == STEP)

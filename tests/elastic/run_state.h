@@ -52,7 +52,7 @@ enum {
     TRANSFER_TICK
 };
 
-enum phase { EPOCH, SYNC, STEP, IN_STEP, VALUE, OUT };
+enum phase { EPOCH, SYNC, STEP, IN_STEP, VALUE, CLOSE, OUT };    /* CLOSE: a commit that is not good, before EPOCH */
 
 struct conn {
     struct tt_coord_conn machine;
@@ -66,6 +66,11 @@ struct conn {
 struct parts {
     uint32_t from[2];                           /* by n & 1: bit of rank */
     uint64_t sum[2];
+};
+
+/* A tentative operation that is COMPLETE; n 0: none. */
+struct kept {
+    uint64_t n, sum;
 };
 
 struct held {
@@ -92,6 +97,10 @@ struct peer {
     uint32_t nopen;
     uint8_t ended[TAGS];                        /* of this step: enum tt_op_state */
     bool refused;                               /* an operation of this step could not begin */
+    bool tentative[TAGS];                       /* the last operation of the tag is */
+    bool owes[TAGS];                            /* a tentative one was tried, and nothing since has had the word of all */
+    struct kept kept[TAGS][2];                  /* by n & 1 */
+    bool taken_back;                            /* one was restored since the last commit of this view */
     struct tt_news news;                        /* of this step */
     struct parts parts[TAGS];
     bool known;                                 /* it has been in a sync that ended well: it has the state */
@@ -185,6 +194,7 @@ struct run {
         uint8_t *data;                          /* [total]: what all had then */
     } last[2];                                  /* sync that ended well, by role; what a checkpoint would have */
     uint64_t events, faults, finals, restored, received, bad_pieces;
+    uint64_t tentative_finals, tentative_restored;  /* of those, where the program had gone on */
     uint64_t outcomes;                          /* bit of enum tt_round_status: a sync came to it */
     bool failed, done;
     char why[1600];
@@ -208,7 +218,7 @@ uint32_t liars_of(struct run *r, const struct peer *p);
 /* run_sync.c: shared state */
 void sync_begin(struct run *r);                 /* of a history */
 void sync_spawn(struct run *r, struct peer *p);
-void sync_apply(struct run *r, struct peer *p); /* p->state changed */
+void sync_apply(struct run *r, struct peer *p, uint64_t change);    /* p->state changed by that; in any order the same comes out */
 void call_sync(struct run *r, struct peer *p);
 void on_sync_plan(struct run *r, struct peer *p);
 void on_synced(struct run *r, struct peer *p, const struct tt_member_act *act);

@@ -60,11 +60,11 @@ void sync_spawn(struct run *r, struct peer *p)
     }
 }
 
-void sync_apply(struct run *r, struct peer *p)
+void sync_apply(struct run *r, struct peer *p, uint64_t change)
 {
-    p->arrays[1][p->state % r->bytes[1]] ^= (uint8_t)(p->state >> 8);
-    if (p->state % 4 == 0)
-        p->arrays[2][p->state / 4 % r->bytes[2]] ^= (uint8_t)(p->state >> 16);
+    p->arrays[1][change % r->bytes[1]] ^= (uint8_t)(change >> 8);
+    if (change % 4 == 0)
+        p->arrays[2][change / 4 % r->bytes[2]] ^= (uint8_t)(change >> 16);
     memcpy(p->arrays[0], &p->state, sizeof p->state);
 }
 

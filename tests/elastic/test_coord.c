@@ -17,6 +17,7 @@ static struct fixture {
     struct tt_coord_conn conns[MEMBERS];
     struct tt_elmsg heard;      /* the last RESULT that anybody was sent, */
     uint32_t nheard;            /* and how many there were */
+    uint32_t order_heard;       /* the last kinds of RESULT and LOST, a byte each */
     uint64_t now_ns;
     uint8_t journal[8192];      /* records, each with its length before it */
     size_t journal_bytes;
@@ -34,7 +35,11 @@ static void emit(void *context, const struct tt_coord_act *act)
         memcpy(f.journal + f.journal_bytes + sizeof bytes, act->data, bytes);
         f.journal_bytes += sizeof bytes + bytes;
     }
-    if (act->kind == TT_COORD_ACT_SEND && tt_elmsg_read(&m, act->data, act->bytes) && m.kind == TT_ELMSG_RESULT) {
+    if (act->kind != TT_COORD_ACT_SEND || !tt_elmsg_read(&m, act->data, act->bytes))
+        return;
+    if (m.kind == TT_ELMSG_RESULT || m.kind == TT_ELMSG_LOST)
+        f.order_heard = f.order_heard << 8 | m.kind;
+    if (m.kind == TT_ELMSG_RESULT) {
         f.heard = m;
         f.nheard++;
     }
@@ -250,7 +255,7 @@ static void who_never_calls_is_named_and_the_others_can_put_it_out(void **state)
     assert_int_equal(f.heard.what, TT_ROUND_LOST);
 }
 
-static void answer(uint32_t i, uint8_t op_state, uint64_t n)
+static void answer_with(uint32_t i, uint8_t op_state, uint64_t n, bool before)
 {
     const struct tt_elmsg m = { .kind = TT_ELMSG_ANSWER, .epoch = f.c.epoch, .number = f.c.question };
     struct tt_elmsg_writer w;
@@ -259,11 +264,112 @@ static void answer(uint32_t i, uint8_t op_state, uint64_t n)
 
     tt_elmsg_begin(&w, data, sizeof data, &m);
     if (n > 0)
-        tt_elmsg_add_op(&w, &(struct tt_op_entry){ .state = op_state, .tag = 3, .n = n });
+        tt_elmsg_add_op(&w, &(struct tt_op_entry){ .state = op_state, .before = before, .tag = 3, .n = n });
     bytes = tt_elmsg_end(&w);
     tt_coord_step(
         &f.c, &(struct tt_coord_event){ .kind = TT_COORD_EV_FRAME, .conn = &f.conns[i], .data = data, .bytes = bytes },
         f.now_ns);
+}
+
+static void answer(uint32_t i, uint8_t op_state, uint64_t n)
+{
+    answer_with(i, op_state, n, false);
+}
+
+/* Members that have gone on after tentative operations are up to two apart, and all tell the truth. */
+static void of_tentative_operations_what_anybody_knows_to_be_final_is(void **state)
+{
+    static const struct {
+        struct {
+            uint8_t state;
+            bool before;
+            uint64_t n;
+        } says[3];
+        uint64_t final;
+    } cases[] = {
+        { { { TT_OP_PENDING, true, 7 }, { TT_OP_PENDING, true, 7 }, { TT_OP_PENDING, true, 7 } }, 5 },
+        { { { TT_OP_COMPLETE, false, 6 }, { TT_OP_COMPLETE, false, 6 }, { TT_OP_PENDING, true, 7 } }, 5 },
+        { { { TT_OP_COMPLETE, false, 7 }, { TT_OP_PENDING, true, 7 }, { TT_OP_PENDING, true, 7 } }, 6 },
+        { { { TT_OP_COMPLETE, false, 6 }, { TT_OP_PENDING, true, 6 }, { TT_OP_COMPLETE, false, 6 } }, 5 },
+        { { { TT_OP_COMPLETE, true, 7 }, { TT_OP_PENDING, true, 7 }, { TT_OP_COMPLETE, true, 7 } }, 5 },
+        { { { TT_OP_COMPLETE, true, 7 }, { TT_OP_FINAL, false, 7 }, { TT_OP_COMPLETE, true, 7 } }, 7 },
+        { { { TT_OP_PENDING, false, 8 }, { TT_OP_FINAL, false, 7 }, { TT_OP_COMPLETE, true, 7 } }, 7 },
+        { { { TT_OP_RESTORED, true, 7 }, { TT_OP_PENDING, true, 7 }, { TT_OP_COMPLETE, false, 6 } }, 5 },
+        { { { TT_OP_RESTORED, false, 7 }, { TT_OP_PENDING, true, 7 }, { TT_OP_COMPLETE, false, 6 } }, 6 },
+        { { { TT_OP_COMPLETE, false, 1 }, { TT_OP_PENDING, true, 2 }, { TT_OP_COMPLETE, false, 1 } }, 0 },
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        begin(4);
+        say(3, &(struct tt_elmsg){ .kind = TT_ELMSG_LEAVE, .what = TT_LEAVE_NOW });
+        for (uint32_t k = 0; k < 3; k++)
+            answer_with(k, cases[i].says[k].state, cases[i].says[k].n, cases[i].says[k].before);
+        assert_true(f.c.decided);
+        assert_int_equal(tt_coord_count(&f.c, TT_COORD_IN_VIEW), 3);
+        assert_int_equal(f.c.verdicts[3].n, cases[i].final);
+    }
+}
+
+/* Three who tell the truth, each two steps apart, against one who does not: it goes. */
+static void one_lie_does_not_outweigh_members_that_are_apart(void **state)
+{
+    static const struct {
+        uint8_t state;
+        uint64_t n;
+    } lies[] = { { TT_OP_PENDING, 2 }, { TT_OP_PENDING, 90 } };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof lies / sizeof *lies; i++) {
+        begin(5);
+        say(4, &(struct tt_elmsg){ .kind = TT_ELMSG_LEAVE, .what = TT_LEAVE_NOW });
+        answer(3, lies[i].state, lies[i].n);
+        answer(0, TT_OP_FINAL, 7);
+        answer_with(1, TT_OP_COMPLETE, 7, true);
+        answer(2, TT_OP_PENDING, 8);
+        assert_int_equal(state_of(3), TT_COORD_LOST);
+        assert_int_equal(tt_coord_count(&f.c, TT_COORD_IN_VIEW), 3);
+    }
+}
+
+/* A commit that is good makes final what is tentative. So none is in an epoch whose end members may have answered for. */
+static void a_commit_is_not_good_once_the_epoch_is_revoked(void **state)
+{
+    struct tt_elmsg commit = { .kind = TT_ELMSG_CALL, .what = TT_CALL_COMMIT, .value = 1 };
+
+    (void)state;
+    begin(2);
+    for (int revoked = 0; revoked < 2; revoked++) {
+        commit.epoch = f.c.epoch;
+        commit.number = f.c.round;
+        say(0, &commit);
+        if (revoked)
+            say(1, &(struct tt_elmsg){ .kind = TT_ELMSG_REVOKE, .epoch = f.c.epoch });
+        say(1, &commit);
+        assert_int_equal(f.heard.what, revoked ? TT_ROUND_LOST : TT_ROUND_OK);
+        assert_int_equal(f.heard.value, !revoked);
+    }
+}
+
+/* Else it would answer for what it has heard nothing of yet, though others have. */
+static void who_missed_a_result_hears_it_before_it_is_asked(void **state)
+{
+    struct tt_elmsg commit = { .kind = TT_ELMSG_CALL, .what = TT_CALL_COMMIT, .value = 1 };
+
+    (void)state;
+    begin(3);
+    commit.epoch = f.c.epoch;
+    commit.number = f.c.round;
+    for (uint32_t i = 0; i < 3; i++)
+        say(i, &commit);
+    assert_int_equal(f.heard.what, TT_ROUND_OK);
+    end_connection(1);
+    say(2, &(struct tt_elmsg){ .kind = TT_ELMSG_LEAVE, .what = TT_LEAVE_NOW });
+    f.order_heard = f.nheard = 0;
+    come(1, f.c.epoch, commit.number, TT_CALL_COMMIT);
+    assert_int_equal(f.nheard, 1);
+    assert_int_equal(f.heard.number, commit.number);
+    assert_int_equal(f.order_heard, TT_ELMSG_RESULT << 8 | TT_ELMSG_LOST);
 }
 
 /* Whatever member 0 says of operation 7, which others have begun: it goes, they stay, and their verdict is as if it had not been. */
@@ -291,8 +397,8 @@ static void an_answer_that_others_contradict_costs_its_sender(void **state)
         answer(3, TT_OP_PENDING, 7);
         assert_true(f.c.decided);
         assert_int_equal(tt_coord_count(&f.c, TT_COORD_IN_VIEW), 3);
-        assert_int_equal(f.c.verdicts[3].n, 7);
-        assert_int_equal(f.c.verdicts[3].state, TT_OP_RESTORED);
+        assert_int_equal(f.c.verdicts[3].n, 6); /* final; what is after it is not */
+        assert_int_equal(f.c.verdicts[3].state, TT_OP_FINAL);
     }
 }
 
@@ -522,6 +628,10 @@ int main(void)
         cmocka_unit_test(who_suspects_all_goes_alone),
         cmocka_unit_test(a_members_word_alone_costs_one_other_at_most),
         cmocka_unit_test(who_never_calls_is_named_and_the_others_can_put_it_out),
+        cmocka_unit_test(of_tentative_operations_what_anybody_knows_to_be_final_is),
+        cmocka_unit_test(one_lie_does_not_outweigh_members_that_are_apart),
+        cmocka_unit_test(a_commit_is_not_good_once_the_epoch_is_revoked),
+        cmocka_unit_test(who_missed_a_result_hears_it_before_it_is_asked),
         cmocka_unit_test(an_answer_that_others_contradict_costs_its_sender),
         cmocka_unit_test(a_newcomer_that_never_answers_a_proposal_holds_up_nobody_for_long),
         cmocka_unit_test(a_newcomer_that_wants_too_many_holds_up_nobody),

@@ -71,11 +71,16 @@ static void lists_come_back_in_order(void **state)
     tt_elmsg_begin(&w, data, sizeof data, &answer);
     tt_elmsg_add_op(
         &w, &(struct tt_op_entry){ .state = TT_OP_FINAL, .tag = 255, .n = 1ull << 40, .news = { .number = 5 } });
+    tt_elmsg_add_op(&w, &(struct tt_op_entry){ .state = TT_OP_PENDING, .before = true, .tag = 1, .n = 2 });
     assert_true(tt_elmsg_read(&out, data, tt_elmsg_end(&w)));
     tt_elmsg_next_op(&out, &op);
     assert_int_equal(op.tag, 255);
     assert_int_equal(op.n, 1ull << 40);
     assert_int_equal(op.news.number, 5);
+    assert_false(op.before);
+    tt_elmsg_next_op(&out, &op);
+    assert_int_equal(op.state, TT_OP_PENDING);
+    assert_true(op.before);
 }
 
 /* Every kind, cut anywhere, or with a byte too many, is none. */
@@ -130,6 +135,12 @@ static void values_out_of_range_are_refused(void **state)
     tt_elmsg_begin(&w, data, sizeof data, &(struct tt_elmsg){ .kind = TT_ELMSG_ANSWER });
     tt_elmsg_add_op(&w, &(struct tt_op_entry){ .state = TT_OP_NONE, .tag = 1, .n = 1 });
     assert_false(tt_elmsg_read(&out, data, tt_elmsg_end(&w)));
+    for (uint64_t n = 1; n < 3; n++) { /* nothing is before the first, or open before a final one */
+        tt_elmsg_begin(&w, data, sizeof data, &(struct tt_elmsg){ .kind = TT_ELMSG_ANSWER });
+        tt_elmsg_add_op(&w, &(struct tt_op_entry){
+                                .state = n == 1 ? TT_OP_PENDING : TT_OP_FINAL, .before = true, .tag = 1, .n = n });
+        assert_false(tt_elmsg_read(&out, data, tt_elmsg_end(&w)));
+    }
     memset(data, 0xff, sizeof data);        /* a list that says it has more entries than there are bytes */
     tt_elmsg_write(data, sizeof data, &(struct tt_elmsg){ .kind = TT_ELMSG_READY });
     memset(data + 10, 0xff, 4);

@@ -20,6 +20,9 @@ static const char *const bugs[TT_BUG_END] = {
     [TT_BUG_COUNTED_TWICE] = "an operation counts twice",
     [TT_BUG_REVISION_OFF_BY_ONE] = "a revision is off by one",
     [TT_BUG_SENDER_DEATH_IGNORED] = "the death of who sends the state is ignored",
+    [TT_BUG_TENTATIVE_FINAL_TOO_SOON] = "a tentative operation is final when the next one begins",
+    [TT_BUG_TENTATIVE_NOT_SAID] = "an answer leaves out the tentative operation before the last",
+    [TT_BUG_RESULT_AFTER_QUESTION] = "who missed a result is asked before it hears it",
     [TT_BUG_ROUND_FORGOTTEN] = "a round that is not in the journal is forgotten",
 };
 

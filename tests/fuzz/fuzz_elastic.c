@@ -122,8 +122,10 @@ static size_t shaped(uint8_t *out, size_t cap, const uint8_t *data, size_t bytes
             m.kind == TT_ELMSG_PLAN || m.kind == TT_ELMSG_LOG_PLAN || m.kind == TT_ELMSG_LOG_SYNC)
             tt_elmsg_add_id(&w, i + b[5] % 3);
         else if (m.kind == TT_ELMSG_ANSWER || m.kind == TT_ELMSG_VERDICTS)
-            tt_elmsg_add_op(&w, &(struct tt_op_entry){
-                                    .state = (uint8_t)(1 + (b[1] + i) % 4), .tag = (uint16_t)i, .n = 1 + b[3] % 3 });
+            tt_elmsg_add_op(&w, &(struct tt_op_entry){ .state = (uint8_t)(1 + (b[1] + i) % 4),
+                                                       .before = b[5] >> 7,
+                                                       .tag = (uint16_t)i,
+                                                       .n = 1 + b[3] % 3 });
         else
             tt_elmsg_add_seat(&w, &(struct tt_seat){ .id = i + b[5] % 3 });
     return tt_elmsg_end(&w);
@@ -172,7 +174,8 @@ static void attack_member(struct world *w, const uint8_t *data, size_t bytes)
                                    .emit = on_member_act,
                                    .context = w };
     const struct tt_sync_offer offer = { .strategy = TT_SYNC_POPULAR, .revision = 1 };
-    const struct tt_elmsg epoch = { .what = TT_CALL_EPOCH, .flags = TT_EPOCH_ADMIT };
+    const struct tt_elmsg epoch = { .what = TT_CALL_EPOCH, .flags = TT_EPOCH_ADMIT },
+                          commit = { .what = TT_CALL_COMMIT };
     uint8_t message[1024];
     uint64_t now_ns = 1;
     struct tt_reader r;
@@ -191,8 +194,10 @@ static void attack_member(struct world *w, const uint8_t *data, size_t bytes)
         else if (what % 8 == 1)
             tt_member_peer(&w->m, what >> 4, r.at, have, now_ns);
         else if (what % 8 == 2)
-            tt_member_call(&w->m, &epoch, now_ns);
-        else if (what % 8 == 3 && tt_member_begin(&w->m, n, now_ns) == TUTTI_OK)
+            tt_member_call(&w->m, what & 0x80 ? &commit : &epoch, now_ns);
+        else if (what % 8 == 3 && tt_member_begin(&w->m, n, now_ns) == TUTTI_OK && what & 0x80)
+            tt_member_complete_tentative(&w->m, n, now_ns);
+        else if (what % 8 == 3 && w->m.ops[n].state == TT_OP_PENDING)
             tt_member_complete(&w->m, n, now_ns);
         else if (what % 8 == 4)
             tt_member_tick(&w->m, now_ns);

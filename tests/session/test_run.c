@@ -182,6 +182,193 @@ static void a_loss_is_told_and_the_input_restored(void **state)
     party_end(&p);
 }
 
+/* ---- tentative operations ---- */
+
+static tutti_elastic tentative(int64_t *v, uint32_t tag)
+{
+    return (tutti_elastic){ .size = sizeof(tutti_elastic),
+                            .coll = TUTTI_ALLREDUCE,
+                            .src = v,
+                            .dst = v,
+                            .count = VALUES,
+                            .type = TUTTI_I64,
+                            .tag = tag,
+                            .tentative = 1 };
+}
+
+/* What is tentative has its verdict with the next of its tag, of whatever kind, or with a commit; meanwhile other things may not be. */
+static void all_kinds(struct guest *g)
+{
+    static const tutti_coll colls[] = { TUTTI_ALLREDUCE, TUTTI_ALLGATHER, TUTTI_BARRIER, TUTTI_REDUCE_SCATTER,
+                                        TUTTI_ALLTOALL };
+    enum { KINDS = sizeof colls / sizeof *colls };
+    tutti_view view = { .size = sizeof view };
+    tutti_run_stats_t stats = { .size = sizeof stats };
+    int64_t v[VALUES], in[30], out[30], one = 1;
+    tutti_elastic ops[KINDS], op;
+    uint64_t flags = 0;
+    int verdict = 0;
+
+    first_view(g, 3);
+    for (int round = 0; round < 3; round++) {
+        for (int k = 0; k < KINDS; k++) {
+            for (int i = 0; i < 30; i++)
+                in[i] = i;
+            ops[k] = (tutti_elastic){ .size = sizeof ops[k],
+                                      .coll = colls[k],
+                                      .src = in,
+                                      .dst = out,
+                                      .count = colls[k] == TUTTI_BARRIER ? 0 : 10,
+                                      .type = TUTTI_I64,
+                                      .tentative = 1 };
+            MUST(tutti_run_collective(g->run, &ops[k]));
+            CHECK(ops[k].status == TUTTI_PENDING && ops[k].contributors == 3);
+            CHECK(k == 0 || ops[k - 1].status == TUTTI_OK);
+            CHECK(colls[k] != TUTTI_ALLREDUCE || out[9] == 27);
+            CHECK(colls[k] != TUTTI_ALLGATHER || out[29] == 9);
+        }
+        CHECK(tutti_run_collective(g->run, &ops[KINDS - 1]) == TUTTI_ERR_INVALID); /* it is the run's */
+        CHECK(ops[KINDS - 1].status == TUTTI_PENDING);
+        CHECK(tutti_run_agree(g->run, 1, 0, &flags) == TUTTI_ERR_INVALID);
+        CHECK(tutti_run_allreduce(g->run, &one, out, 1, TUTTI_I64, TUTTI_SUM, 1) == TUTTI_ERR_INVALID); /* in mode retry */
+        if (round == 0) {
+            MUST(tutti_run_commit(g->run, 1, 0, &verdict));
+            CHECK(verdict == 1);
+        } else if (round == 1) {
+            MUST(tutti_run_epoch(g->run, TUTTI_ADMIT, 0, 0, 0, &view));
+            CHECK(view.changed == 0 && view.nranks == 3);
+        } else { /* one whose result does not need all, but whose verdict does */
+            op = (tutti_elastic){
+                .size = sizeof op, .coll = TUTTI_BROADCAST, .src = &one, .dst = &one, .count = 1, .type = TUTTI_I64
+            };
+            MUST(tutti_run_collective(g->run, &op));
+        }
+        CHECK(ops[KINDS - 1].status == TUTTI_OK);
+        MUST(tutti_run_agree(g->run, 1, 0, &flags));
+    }
+    op = tentative(v, 0);
+    op.count = 0; /* nobody waits for others: it has its verdict at once */
+    MUST(tutti_run_collective(g->run, &op));
+    CHECK(op.status == TUTTI_OK);
+    op = tentative(v, 0);
+    op.mode = TUTTI_RETRY;
+    CHECK(tutti_run_collective(g->run, &op) == TUTTI_ERR_INVALID);
+    op = tentative(v, 0);
+    op.coll = TUTTI_BROADCAST;
+    CHECK(tutti_run_collective(g->run, &op) == TUTTI_ERR_INVALID);
+    op = tentative(v, 0);
+    CHECK(tutti_run_batch(g->run, &op, 1, 0, 1) == TUTTI_ERR_INVALID);
+    MUST(tutti_run_stats(g->run, &stats));
+    CHECK(stats.restored == 0 && stats.final == 3 * KINDS + 2);
+    MUST(tutti_run_agree(g->run, 1, 0, &flags));
+}
+
+static void tentative_operations_are_told_by_what_follows(void **state)
+{
+    struct party p;
+
+    (void)state;
+    party_begin(&p, 1000, 100, NULL);
+    party_run(&p, 3, all_kinds, NULL);
+    party_end(&p);
+}
+
+static void meet(struct guest *g, int n)
+{
+    atomic_fetch_add(&g->party->step, 1);
+    party_await(g->party, n);
+}
+
+/* Two operations in place on the same numbers, the second of which nobody has seen followed. Then guest 2 goes. Of those who are left each hears of it from
+ * something else, on another tag, too; and both can go on. */
+static void one_goes_after_two(struct guest *g)
+{
+    tutti_view view = { .size = sizeof view };
+    int64_t v[VALUES], w[VALUES];
+    tutti_elastic ops[3] = { tentative(v, 0), tentative(v, 0), tentative(v, 0) }, other = tentative(w, 1);
+    uint64_t flags = 0;
+    int verdict = 1;
+
+    first_view(g, 3);
+    fill(v, 7);
+    fill(w, 8);
+    MUST(tutti_run_collective(g->run, &ops[0]));
+    MUST(tutti_run_collective(g->run, &other));
+    check_sum(v, 3, 21);
+    MUST(tutti_run_collective(g->run, &ops[1]));
+    check_sum(v, 9, 63);
+    CHECK(ops[0].status == TUTTI_OK && ops[1].status == TUTTI_PENDING && other.status == TUTTI_PENDING);
+    meet(g, 3);
+    if (g->index == 2)
+        return;
+    if (g->index == 0) {
+        CHECK(tutti_run_collective(g->run, &ops[2]) == TUTTI_ERR_PEER_LOST);
+        CHECK(ops[1].status == TUTTI_ERR_PEER_LOST && ops[2].status == TUTTI_ERR_PEER_LOST);
+        check_sum(v, 3, 21);
+        CHECK(other.status == TUTTI_PENDING);
+    } else {
+        MUST(tutti_run_commit(g->run, 1, 0, &verdict));
+        CHECK(verdict == 0);
+    }
+    do
+        MUST(tutti_run_shrink(g->run, 0, 0, &view));
+    while (view.nranks == 3);
+    CHECK(view.nranks == 2);
+    CHECK(ops[1].status == TUTTI_ERR_PEER_LOST && other.status == TUTTI_ERR_PEER_LOST);
+    check_sum(v, 3, 21);
+    check_sum(w, 1, 8);
+    MUST(tutti_run_collective(g->run, &ops[2]));
+    MUST(tutti_run_commit(g->run, 1, 0, &verdict));
+    CHECK(verdict == 1 && ops[2].status == TUTTI_OK && ops[2].contributors == 2);
+    check_sum(v, 6, 42);
+    MUST(tutti_run_agree(g->run, 1, 0, &flags));
+}
+
+static void what_is_tentative_when_one_goes_is_restored_on_all(void **state)
+{
+    struct party p;
+
+    (void)state;
+    party_begin(&p, 1000, 100, NULL);
+    party_run(&p, 3, one_goes_after_two, NULL);
+    party_end(&p);
+}
+
+/* Two that are open at once, of one tag, in place on the same numbers: guest 2 does not begin the second. */
+static void one_goes_between_two(struct guest *g)
+{
+    tutti_view view = { .size = sizeof view };
+    int64_t v[VALUES];
+    tutti_elastic ops[3] = { tentative(v, 0), tentative(v, 0), tentative(v, 0) };
+    uint64_t flags = 0;
+
+    first_view(g, 3);
+    fill(v, 7);
+    MUST(tutti_run_collective(g->run, &ops[0]));
+    MUST(tutti_run_collective(g->run, &ops[1]));
+    check_sum(v, 9, 63);
+    meet(g, 3);
+    if (g->index == 2)
+        return;
+    ops[2].tentative = g->index == 0 ? 0 : 1; /* it does not come to that */
+    CHECK(tutti_run_collective(g->run, &ops[2]) == TUTTI_ERR_PEER_LOST);
+    CHECK(ops[0].status == TUTTI_OK && ops[1].status == TUTTI_ERR_PEER_LOST && ops[2].status == TUTTI_ERR_PEER_LOST);
+    check_sum(v, 3, 21); /* the second's input came back after the third's */
+    MUST(tutti_run_epoch(g->run, 0, 2, 0, 0, &view));
+    CHECK(view.nranks == 2);
+    MUST(tutti_run_agree(g->run, 1, 0, &flags));
+}
+
+static void two_that_are_open_are_restored_last_first(void **state)
+{
+    struct party p;
+
+    (void)state;
+    party_begin(&p, 1000, 100, NULL);
+    party_run(&p, 3, one_goes_between_two, NULL);
+    party_end(&p);
+}
+
 /* ---- growing and leaving ---- */
 
 /* Two go on until they hear of a third, at the same point of both programs; then three, and one gives notice. */
@@ -520,6 +707,9 @@ int main(void)
         cmocka_unit_test(they_do_so_with_a_token),
         cmocka_unit_test(what_one_interrupts_is_tried_again_in_place),
         cmocka_unit_test(a_loss_is_told_and_the_input_restored),
+        cmocka_unit_test(tentative_operations_are_told_by_what_follows),
+        cmocka_unit_test(what_is_tentative_when_one_goes_is_restored_on_all),
+        cmocka_unit_test(two_that_are_open_are_restored_last_first),
         cmocka_unit_test(newcomers_are_admitted_and_members_leave),
         cmocka_unit_test(a_cut_connection_is_replaced_and_evicts_nobody),
         cmocka_unit_test(a_batch_is_final_as_a_whole_also_when_one_goes),

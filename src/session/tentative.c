@@ -1,0 +1,147 @@
+/* Tentative operations: they return once their part is done on this member, and have their verdict later. The next one of the tag brings it, for none
+ * of those that may be tentative can be completed by anybody before all have begun it, and who begins it has completed the one before. Else a
+ * commit does. Until then the run keeps the copy of input that was overwritten, and the caller's descriptor, where the verdict is told: in a call of
+ * the program's, never behind its back.
+ *
+ * Where a member is lost, some may hear it from the tentative operation, as it was still under way there, and others later, from whatever
+ * they call next. So calls that all make would not be the same any longer. Therefore each tag remembers that it *owes*: a tentative operation was tried, and
+ * nothing since has had the word of all. A view only changes after a commit in which nothing is owed any more, which tutti_run_epoch makes itself
+ * (with "not good"); it meets the commit of those who have not heard of the loss. */
+#include <stdio.h>
+
+#include "session/run.h"
+
+bool tt_tentative_fits(const tutti_elastic *op)
+{
+    return op->coll == TUTTI_ALLREDUCE || op->coll == TUTTI_REDUCE_SCATTER || op->coll == TUTTI_ALLGATHER ||
+           op->coll == TUTTI_ALLTOALL || op->coll == TUTTI_BARRIER;
+}
+
+/* Nobody waits for others in what has no bytes, or no others. */
+bool tt_tentative_is(const tutti_elastic *op, uint32_t nranks)
+{
+    return op->tentative && nranks > 1 && (op->count > 0 || op->coll == TUTTI_BARRIER);
+}
+
+void tt_tentative_owe(tutti_run *run, uint32_t tag)
+{
+    run->nowing += !run->tags[tag].owes;
+    run->tags[tag].owes = true;
+}
+
+void tt_tentative_owe_no_more(tutti_run *run, uint32_t tag)
+{
+    run->nowing -= run->tags[tag].owes;
+    run->tags[tag].owes = false;
+}
+
+tutti_status tt_tentative_refuse(const tutti_run *run, const tutti_elastic *op, const char *name)
+{
+    if (run->nowing == 0)
+        return TUTTI_OK;
+    if (!op || op->mode == TUTTI_RETRY)
+        return tt_fail(
+            TUTTI_ERR_INVALID,
+            "%s: operations are tentative; tutti_run_commit, or an operation of the same tag that is not, comes before",
+            name);
+    for (uint32_t tag = 0; tag < run->ntags; tag++)
+        if (run->tags[tag].tentative.op == op)
+            return tt_fail(
+                TUTTI_ERR_INVALID,
+                "%s: this descriptor is that of a tentative operation of tag %u, and the run's until its verdict", name,
+                tag);
+    return TUTTI_OK;
+}
+
+/* ---- the verdict ---- */
+
+/* The lock is given away for it. */
+static void tell(tutti_run *run, struct tt_tag *t)
+{
+    const struct tt_tentative was = t->tentative;
+    const bool final = was.done && was.state == TT_OP_FINAL;
+    tutti_status st = TUTTI_ERR_PEER_LOST;
+
+    t->tentative.op = NULL;
+    if (final) {
+        run->stats.final++;
+        was.op->status = TUTTI_OK;
+        return;
+    }
+    if (!was.done) /* and never will be: this member is out of the run */
+        st = tt_run_check(run);
+    run->stats.restored++;
+    tt_saved_restore(run, t, &was.saved);
+    was.op->status = st;
+}
+
+void tt_tentative_tell(tutti_run *run, uint32_t tag)
+{
+    struct tt_tag *t = &run->tags[tag];
+
+    if (t->tentative.op && (t->tentative.done || run->over))
+        tell(run, t);
+}
+
+void tt_tentative_await(tutti_run *run, uint32_t tag, uint64_t deadline_ns)
+{
+    struct tt_tag *t = &run->tags[tag];
+    char what[64];
+
+    snprintf(what, sizeof what, "a tentative operation of tag %u", tag);
+    while (t->tentative.op && !t->tentative.done && !run->over)
+        if (!tt_run_wait(run, deadline_ns) && t->tentative.op && !t->tentative.done && !run->over)
+            tt_run_give_up(run, what);
+    tt_tentative_tell(run, tag);
+}
+
+bool tt_tentative_keep(tutti_run *run, struct tt_operation *o)
+{
+    struct tt_tag *t = o->kept;
+
+    if (run->over || !tt_member_complete_tentative(&run->m, o->tag, tt_now_ns()))
+        return false;
+    tt_tentative_tell(run, o->tag); /* the one before it */
+    tt_assert(!t->tentative.op);
+    t->tentative = (struct tt_tentative){ .op = o->op, .n = t->n, .saved = o->saved };
+    o->op->status = TUTTI_PENDING;
+    o->op->contributors = o->nranks;
+    o->op->epoch = o->epoch;
+    tt_operation_leave(run, o);
+    return true;
+}
+
+/* ---- commit ---- */
+
+tutti_status tt_tentative_commit(tutti_run *run, int good, uint64_t deadline_ns, const char *name, bool *verdict)
+{
+    const struct tt_elmsg call = { .what = TT_CALL_COMMIT, .value = good ? 1 : 0 };
+    struct tt_member_act result;
+    const tutti_status st = tt_round_call(run, &call, deadline_ns, name, &result);
+
+    if (st && !run->over)
+        return st; /* it did not happen */
+    for (uint32_t tag = 0; tag < run->ntags; tag++) {
+        tt_tentative_await(run, tag, tt_run_deadline(run, 0));
+        tt_tentative_owe_no_more(run, tag);
+    }
+    if (st)
+        return st;
+    *verdict = result.value & 1;
+    return tt_run_check(run);
+}
+
+/* Another member may still be in the call that brought this view, hear there of a loss, and call for the next view at once: a MISMATCH. That one has
+ * tried no operation here, so nobody has completed any, and what is owed is of operations that failed. */
+tutti_status tt_tentative_close(tutti_run *run, uint64_t deadline_ns, const char *name)
+{
+    bool verdict;
+    const tutti_status st = tt_tentative_commit(run, 0, deadline_ns, name, &verdict);
+
+    for (uint32_t tag = 0; tag < run->ntags; tag++)
+        if (st != TUTTI_ERR_MISMATCH || run->tags[tag].tentative.op)
+            return st;
+    for (uint32_t tag = 0; tag < run->ntags; tag++)
+        tt_tentative_owe_no_more(run, tag);
+    return TUTTI_OK;
+}
