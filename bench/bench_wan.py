@@ -1,15 +1,23 @@
 """Peers that are far from each other, on a network that we make up (tests/support/wan.py draws it; docs/wan-testbed.md).
 
 The rows that begin with "net" are about that network itself: which share of a line iperf3's TCP streams reach, and what one relay process
-carries where no line has a limit. A row's value is the median over rounds. Each says how late the relay brought packets (late_us) and
-how many it did not come to read (unread): where these are more than none, this machine set the number.
+carries where no line has a limit. "one line" is an all-reduce of two peers over a long line, as share of what the line carries: cold is the
+first one of a new group on a new network, warm are those after it. "europe-6" is the deployment of that name, in the order of its file, which is
+a bad one: with the ring that each side finds for itself, and beside what `tutti ring order` predicts for the best ring.
+
+A row's value is the median over rounds. Each says how late the relay brought packets (late_us) and how many it did not come to
+read (unread): where these are more than none, this machine set the number.
 """
 
+import json
 import statistics
+import subprocess
+import time
 
-from lib import quiet, say, wan
+from lib import build, distant, quiet, say, wan
+from lib.group import GroupError, Refused
 
-SUMMARY = "peers all over the world: what the network between them carries"
+SUMMARY = "peers all over the world: what the network between them carries, and all-reduces over it"
 
 LINE_MBIT, ONE_WAY_MS = 200, 50
 SECONDS, WARM_S = 12, 4
@@ -41,19 +49,49 @@ FAST = [("net, no limits: one stream", two(), "cubic", False, [(0, 1)], None),
         ("net, no limits: a ring of 18 streams, together", ring(18), "cubic", False, [(h, (h + 1) % 18) for h in range(18)], None),
         ("net, no limits: one stream, packets cut by the kernel", two(), "cubic", True, [(0, 1)], None)]
 
+# All-reduces.
+BYTES = 64 << 20
+WARM = 3                # of a round
+PATIENCE_S = 600
+PCCL_ATTEMPTS = 3
+ONE_LINE = f"one line, {2 * ONE_WAY_MS} ms there and back, {LINE_MBIT} Mbit/s: allreduce {say.size(BYTES)}, 2 peers, "
+STARTS = {"plain": distant.plain, "elastic": distant.elastic}
+EUROPE = f"europe-6, allreduce {say.size(BYTES)}, "
+BEATS_PCCL, OF_BEST = EUROPE + "PCCL over Tutti after optimize", EUROPE + "Tutti after optimize"
+BY_HAND, AS_LISTED = EUROPE + "Tutti in the best order, given by hand", EUROPE + "Tutti in the order of the file"
+OPTIMIZES, PCCL_OPTIMIZES = "europe-6, what Tutti's optimize takes", "europe-6, what PCCL's optimize takes"
+EUROPES = {BEATS_PCCL: 1.15, OF_BEST: 0.9, BY_HAND: None, AS_LISTED: None, OPTIMIZES: None, PCCL_OPTIMIZES: None}
+SHARES = [(ONE_LINE + f"{who}, {state}", who, state, reach) for who in STARTS for state, reach in (("warm", 0.9), ("cold", None))]
+
 
 def add_options(parser):
     parser.add_argument("--rounds", type=int, default=3, metavar="N", help="rounds (default 3)")
+    parser.add_argument("--tutti", metavar="PATH", help="the command (default build/release/tutti)")
     quiet.add_option(parser)
 
 
+def is_wanted(options, what):
+    return not options.only or options.only.search(what)
+
+
 def wanted(options):
-    return [case for case in LINES + FAST if not options.only or options.only.search(case[0])]
+    return [case for case in LINES + FAST if is_wanted(options, case[0])]
+
+
+def reaches(options):
+    """{what: reach} of all rows that are wanted."""
+    known = {**{case[0]: case[5] for case in LINES + FAST}, **{share[0]: share[3] for share in SHARES}, **EUROPES}
+    return {what: reach for what, reach in known.items() if is_wanted(options, what)}
 
 
 def listing(options):
-    for case in wanted(options):
-        yield case[0] + (f"  reach {case[5]}" if case[5] else "")
+    return (what + (f"  reach {reach}" if reach else "") for what, reach in reaches(options).items())
+
+
+def kept(before, after):
+    """How the relay kept time between two totals, as every row says it."""
+    return {"unread": after["unread"] - before["unread"],
+            "late_us": round((after["late_us"] - before["late_us"]) / max(1, after["carried"] - before["carried"]), 1)}
 
 
 def measure(options, case):
@@ -78,14 +116,198 @@ def row_of(case, rounds):
             "queue_peak_bytes": [r.queue_peak_bytes for r in rounds]}
 
 
+# ---- one line ----
+
+def share_of(us):
+    """Of what the line carries less headers; with two peers each sends the other as many bytes as are reduced."""
+    return BYTES * 8 / us / (LINE_MBIT * wan.PAYLOAD)
+
+
+def one_line(options, who):
+    """One round: the share of each state, and how the relay did."""
+    with quiet.alone(options.lock), wan.Wan(line()) as net, STARTS[who](net, [0, 1], options.tutti) as group:
+        before = wan.totals(net)
+        reply = group.command("allreduce", BYTES, WARM, timeout_s=PATIENCE_S)
+        after = wan.totals(net)
+    shares = {"warm": [share_of(us) for us in reply["samples_us"]], "cold": [share_of(reply["first_us"])]}
+    say.progress(f"    {who}: warm {say.number(statistics.median(shares['warm']))}, cold {say.number(shares['cold'][0])} of the line")
+    return shares, kept(before, after)
+
+
+def share_rows(options):
+    rows = [row for row in SHARES if is_wanted(options, row[0])]
+    rounds, failed = {who: [] for _, who, *_ in rows}, {}
+    for number in range(options.rounds if rows else 0):
+        say.progress(f"one line, round {number + 1} of {options.rounds}")
+        for who in rounds:
+            try:
+                rounds[who].append(one_line(options, who))
+            except (GroupError, Refused, say.Problem, wan.HostsError) as why:
+                failed[who] = str(why)
+    for what, who, state, reach in rows:
+        if who in failed:
+            yield {"what": what, "skipped": failed[who]}
+            continue
+        values = [statistics.median(shares[state]) for shares, _ in rounds[who]]
+        yield {"what": what, "value": round(statistics.median(values), 3), "reach": reach, "unit": "x", "better": "higher",
+               "against": "what the line carries, less headers", "spread": [round(min(values), 3), round(max(values), 3)],
+               "samples": {who: [[round(one, 4) for one in shares[state]] for shares, _ in rounds[who]]},
+               **{key: [relay[key] for _, relay in rounds[who]] for key in ("unread", "late_us")}}
+
+
+# ---- europe-6 ----
+
+def best_ring(options, net):
+    """The order in which a ring is predicted to be fastest, what it takes then, and in the order of the file; in microseconds."""
+    def cells(key, scale):
+        return [[pair[key] * scale if pair else None for pair in row] for row in net.matrix["pairs"]]
+
+    matrix = {"peers": net.names, "bandwidth_mbit_s": cells("rate_mbit", wan.PAYLOAD), "latency_ms": cells("delay_ms", 1),
+              "up_mbit_s": [host["up_mbit"] * wan.PAYLOAD for host in net.matrix["hosts"]],
+              "down_mbit_s": [host["down_mbit"] * wan.PAYLOAD for host in net.matrix["hosts"]]}
+    done = subprocess.run([build.tutti(options.tutti), "ring", "order", "--matrix", "-", "--bytes", str(BYTES), "--json", "--quiet"],
+                          input=json.dumps(matrix), capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise say.Problem(f"tutti ring order: {done.stderr.strip()}")
+    found = json.loads(done.stdout)
+    return found["order"], found["one_ring_ns"] / 1e3, found["listed_ns"] / 1e3
+
+
+class Europe:
+    """The groups on europe-6, which take turns on one network. Times are of an all-reduce, in microseconds; failed: {key: why it has none}."""
+
+    def __init__(self, options, net):
+        self.options, self.net = options, net
+        self.order, self.best_us, self.listed_us = best_ring(options, net)
+        self.groups, self.failed, self.times, self.relay = {}, {}, {}, {}
+        self.pccl, self.cannot_optimize = "PCCL", ""
+
+    def close(self):
+        for group in self.groups.values():
+            group.close()
+
+    def attempt(self, key, step):
+        """step(), unless the group of this key has failed, or now does."""
+        if key in self.failed:
+            return None
+        try:
+            return step()
+        except (GroupError, Refused, say.Problem, wan.HostsError) as why:
+            self.failed[key] = str(why)
+            return None
+
+    def start(self, key, make):
+        self.attempt(key, lambda: self.groups.update({key: make()}))
+
+    def reduce(self, key, algo="", iters=1):
+        """Times of iters all-reduces, once one has been checked."""
+        before = wan.totals(self.net)
+        reply = self.groups[key].command("allreduce" + (f"/{algo}" if algo else ""), BYTES, iters, timeout_s=PATIENCE_S)
+        told = kept(before, wan.totals(self.net))
+        say.progress(f"    {key}{'/' + algo if algo else ''}: {say.number(statistics.median(reply['samples_us']) / 1e6)} s")
+        return reply["samples_us"], told
+
+    def turn(self, key, name, algo=""):
+        def step():
+            times, relay = self.reduce(key, algo)
+            self.times.setdefault(name, []).extend(times)
+            self.relay.setdefault(name, []).append(relay)
+        self.attempt(key, step)
+
+    def optimize(self, key, name):
+        def step():
+            began = time.monotonic()
+            self.groups[key].command("barrier/optimize", 0, 1, timeout_s=PATIENCE_S)
+            took_s = time.monotonic() - began
+            say.progress(f"    {key}: optimize took {say.number(took_s)} s")
+            self.times[name] = [took_s * 1e6]
+        self.attempt(key, step)
+
+    def start_pccl(self, listed):
+        """Its peers may end in their own optimize (version 1.0.0: std::terminate). They get PCCL_ATTEMPTS, then are launched in the best order."""
+        for _ in range(PCCL_ATTEMPTS):
+            self.failed.pop("PCCL", None)
+            self.start("PCCL", lambda: distant.pccl_peers(self.net, listed))
+            self.optimize("PCCL", PCCL_OPTIMIZES)
+            if "PCCL" not in self.failed:
+                self.pccl = "PCCL after its own optimize"
+                return
+            if "PCCL" in self.groups:
+                self.groups.pop("PCCL").close()
+        self.cannot_optimize = self.failed.pop("PCCL")
+        self.pccl = "PCCL launched in the best order, as its own optimize ended its peers"
+        self.start("PCCL", lambda: distant.pccl_peers(self.net, self.order))
+
+    def better_of(self, key, algos):
+        """Which of its algorithms is fastest, each run once."""
+        found = {algo: self.attempt(key, lambda algo=algo: statistics.median(self.reduce(key, algo)[0])) for algo in algos}
+        return min(algos, key=lambda algo: found[algo] or float("inf"))
+
+    def measure(self):
+        listed, pccl_algos = list(range(self.net.nhosts)), ("one", "eight")
+        self.start("Tutti", lambda: distant.elastic(self.net, listed, self.options.tutti))
+        self.turn("Tutti", AS_LISTED)
+        self.optimize("Tutti", OPTIMIZES)
+        self.start_pccl(listed)
+        algo = self.better_of("PCCL", pccl_algos)
+        self.start("by hand", lambda: distant.elastic(self.net, self.order, self.options.tutti, distant.PORT + 2))
+        for number in range(self.options.rounds):
+            say.progress(f"europe-6, round {number + 1} of {self.options.rounds}")
+            self.turn("Tutti", OF_BEST)
+            self.turn("PCCL", "PCCL", algo)
+            self.turn("by hand", BY_HAND)
+
+    def row(self, what, values, key, **more):
+        if not values:
+            return {"what": what, "skipped": self.failed.get(key) or self.cannot_optimize or "nothing was measured"}
+        relay = self.relay.get(key if what == BEATS_PCCL else what, [])
+        return {"what": what, "value": round(statistics.median(values), 3), "reach": EUROPES[what], "better": "higher",
+                "spread": [round(min(values), 3), round(max(values), 3)], **more,
+                **({name: [told[name] for told in relay] for name in ("unread", "late_us")} if relay else {})}
+
+    def rows(self):
+        times = {name: [us / 1e6 for us in some] for name, some in self.times.items()}
+        best_s, listed_s = self.best_us / 1e6, self.listed_us / 1e6
+        ours, theirs = times.get(OF_BEST, []), times.get("PCCL", [])
+        yield self.row(BEATS_PCCL, [p / t for p, t in zip(theirs, ours)], "PCCL" if "Tutti" not in self.failed else "Tutti", unit="x",
+                       against=self.pccl, samples={"Tutti s": ours, "PCCL s": theirs})
+        for what, key, allowed_s, ring in ((OF_BEST, "Tutti", best_s, "best"), (BY_HAND, "by hand", best_s, "best"),
+                                           (AS_LISTED, "Tutti", listed_s, "file's")):
+            some = times.get(what, [])
+            yield self.row(what, [allowed_s / s for s in some], key, unit="x",
+                           against=f"what the {ring} ring allows by prediction, {say.number(allowed_s)} s", samples={"s": some})
+        for what, key in ((OPTIMIZES, "Tutti"), (PCCL_OPTIMIZES, "PCCL")):
+            yield self.row(what, times.get(what, []), key, unit="s", better="lower", against="", samples={"s": times.get(what, [])})
+
+
+def europe_rows(options):
+    say.progress("europe-6")
+    with quiet.alone(options.lock), wan.Wan(wan.deployment("europe-6")) as net:
+        europe = Europe(options, net)
+        try:
+            europe.measure()
+        finally:
+            europe.close()
+    yield from (row for row in europe.rows() if is_wanted(options, row["what"]))
+
+
+# ---- all ----
+
 def run(options):
     if options.rounds < 1:
         raise say.Problem(f"--rounds {options.rounds}: at least one is needed")
     why = wan.why_not()
-    cases = wanted(options)
     if why:
-        yield from ({"what": case[0], "skipped": why} for case in cases)
+        yield from ({"what": what, "skipped": why} for what in reaches(options))
         return
+    yield from net_rows(options)
+    yield from share_rows(options)
+    if any(is_wanted(options, what) for what in EUROPES):
+        yield from europe_rows(options)
+
+
+def net_rows(options):
+    cases = wanted(options)
     rounds = {case[0]: [] for case in cases}
     for number in range(options.rounds):
         say.progress(f"round {number + 1} of {options.rounds}")

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+#include "base/clock.h"
 #include "perf_check.h"
 #include "perf_measure.h"
 #include "perf_rooms.h"
@@ -109,8 +110,13 @@ static struct json_object *number(double us)
     return json_object_new_double_s(us, text);
 }
 
+/* What the first run of a case came to, on the worst rank. */
+struct first_run {
+    uint64_t wrong, ns; /* elements; ns 0: there was none */
+};
+
 static void say_result(const struct server *s, const struct command *cmd, const struct perf_case *c, const char *algo,
-                       const double *us, uint64_t wrong)
+                       const double *us, const struct first_run *first)
 {
     struct json_object *o = json_object_new_object(), *samples = json_object_new_array();
     const long iters = cmd->effort.iters;
@@ -120,7 +126,8 @@ static void say_result(const struct server *s, const struct command *cmd, const 
     json_object_object_add(o, "bytes", json_object_new_int64((int64_t)perf_case_bytes(c)));
     json_object_object_add(o, "ranks", json_object_new_int((int)c->nranks));
     json_object_object_add(o, "memory", json_object_new_string(cmd->mem_alloc ? "mem_alloc" : "malloc"));
-    json_object_object_add(o, "wrong", json_object_new_int64((int64_t)wrong));
+    json_object_object_add(o, "wrong", json_object_new_int64((int64_t)first->wrong));
+    json_object_object_add(o, "first_us", first->ns ? number((double)first->ns * 1e-3) : NULL);
     for (long i = 0; i < iters; i++)
         json_object_array_add(samples, number(us[i]));
     json_object_object_add(o, "samples_us", samples);
@@ -130,15 +137,23 @@ static void say_result(const struct server *s, const struct command *cmd, const 
 
 /* ---- running ---- */
 
-/* One run, and the elements that it got wrong on the worst rank. */
-static tutti_status check(const struct server *s, const struct perf_case *c, uint64_t *wrong)
+/* One run of a case, after a barrier. */
+static tutti_status check(const struct server *s, const struct perf_case *c, struct first_run *out)
 {
+    uint64_t worst[2], began_ns;
     tutti_status st;
 
     perf_check_fill(c);
-    st = perf_case_run(c, s->comm);
-    *wrong = perf_check_wrong(c);
-    return st ? st : tutti_allreduce(wrong, wrong, 1, TUTTI_U64, TUTTI_MAX, s->comm, NULL);
+    st = tutti_barrier(s->comm, NULL);
+    began_ns = tt_now_ns();
+    if (!st)
+        st = perf_case_run(c, s->comm);
+    worst[0] = tt_now_ns() - began_ns;
+    worst[1] = perf_check_wrong(c);
+    if (!st)
+        st = tutti_allreduce(worst, worst, 2, TUTTI_U64, TUTTI_MAX, s->comm, NULL);
+    *out = (struct first_run){ .ns = worst[0], .wrong = worst[1] };
+    return st;
 }
 
 /* The rooms of the last command are good for another with the same collective, bytes and memory. */
@@ -156,7 +171,7 @@ static tutti_status renew_rooms(struct server *s, const struct command *cmd, siz
 static tutti_status measure(struct server *s, const struct command *cmd, struct perf_case *c, const char *algo,
                             double *us)
 {
-    uint64_t wrong = 0;
+    struct first_run first = { .ns = 0 };
     tutti_status st;
     bool fresh;
 
@@ -166,14 +181,14 @@ static tutti_status measure(struct server *s, const struct command *cmd, struct 
     fresh = s->last.coll == NULL || strcmp(s->last.algo, cmd->algo) != 0;
     perf_case_place(c, s->rooms.one, s->rooms.other);
     if (fresh)
-        st = check(s, c, &wrong);
+        st = check(s, c, &first);
     s->last = *cmd;
     if (!st)
         st = perf_sample(c, s->comm, &cmd->effort, us);
     if (!st)
         st = tutti_barrier(s->comm, NULL);
     if (!st)
-        say_result(s, cmd, c, algo, us, wrong);
+        say_result(s, cmd, c, algo, us, &first);
     return st;
 }
 

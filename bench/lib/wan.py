@@ -35,7 +35,8 @@ class Carried:
     queue_peak_bytes: int
 
 
-def _totals(net):
+def totals(net):
+    """What the relay has counted so far; of two of them, differences tell of the time between."""
     stats = net.stats()
     pairs = [pair for row in stats["pairs"] for pair in row if pair]
     return {"packets": sum(p["packets"] for p in pairs), "segments": sum(p["segments"] for p in pairs),
@@ -60,12 +61,12 @@ def streams(net, ways, seconds, warm_s=2):
                                 stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) for number, (_, target) in enumerate(ways)]
     try:
         _await_listeners(net, ways)
-        before = _totals(net)
+        before = totals(net)
         clients = [subprocess.Popen(net.inside(source, "iperf3", "-c", net.address(target), "-p", PORT + number, "-t", seconds, "-O", warm_s,
                                                "-J"), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
                    for number, (source, target) in enumerate(ways)]
         mbit = [goodput_mbit(client.communicate(timeout=seconds + warm_s + 60)[0]) for client in clients]
-        after = _totals(net)
+        after = totals(net)
     finally:
         for server in servers:
             server.kill()

@@ -4,9 +4,11 @@
  *
  * allreduce   plain: tutti_allreduce on the view's communicator; tentative: tutti_run_collective, which has its verdict with the next; else (elastic)
  *             tutti_run_collective, to its verdict
- * barrier     plain: tutti_barrier; epoch: tutti_run_epoch, with nothing pending; else an elastic barrier
+ * barrier     plain: tutti_barrier; epoch: tutti_run_epoch, with nothing pending; else an elastic barrier; optimize: the same, after
+ *             tutti_run_optimize, which is no part of its time
  *
- * The benchmark's own barriers go through memory that the members share, as those of PCCL do. */
+ * Members join one after the other, so that the ring goes through them in the order of their RANK. The token is TUTTI_TOKEN's. The benchmark's
+ * own barriers go through memory that the members share, as those of PCCL do. */
 #include "meeting.h"
 #include "peer.h"
 
@@ -35,20 +37,24 @@ static void check(tutti_status status, const char *call)
 static const char *prepare(void *ctx, const struct peer_job *job, int fresh)
 {
     const int is_plain = !strcmp(job->algo, "plain"), is_epoch = !strcmp(job->algo, "epoch"),
-              is_tentative = !strcmp(job->algo, "tentative");
+              is_tentative = !strcmp(job->algo, "tentative"), optimizes = job->coll == PEER_BARRIER && !strcmp(job->algo, "optimize");
+    tutti_view view = { .size = sizeof(view) };
+    tutti_ring ring = { .size = sizeof(ring) };
     struct peer *p = ctx;
     int verdict = 0;
 
     (void)fresh;
     if (job->coll != PEER_ALLREDUCE && job->coll != PEER_BARRIER)
         return "this contestant has no such collective";
-    if (job->algo[0] && strcmp(job->algo, "elastic") && !is_plain && !is_tentative && !(is_epoch && job->coll == PEER_BARRIER))
+    if (job->algo[0] && strcmp(job->algo, "elastic") && !is_plain && !is_tentative && !optimizes && !(is_epoch && job->coll == PEER_BARRIER))
         return "this contestant has no algorithm of that name";
     if (p->open)
         check(tutti_run_commit(p->run, 1, 0, &verdict), "tutti_run_commit");
     if (p->open && !verdict)
         return "the last operation of the last job was taken back";
     p->open = 0;
+    if (optimizes)      /* ranks may be others then, which all-reduces and barriers do not show */
+        check(tutti_run_optimize(p->run, &ring, 0, &view), "tutti_run_optimize");
     return NULL;
 }
 
@@ -102,7 +108,11 @@ int main(int argc, char **argv)
         return 2;
     }
     meeting_open(&p.meeting, argv[1], ops.rank, ops.nranks);
-    check(tutti_run_join(&p.run, &conf), "tutti_run_join");
+    for (int turn = 0; turn < ops.nranks; turn++) {
+        if (turn == ops.rank)
+            check(tutti_run_join(&p.run, &conf), "tutti_run_join");
+        meeting_barrier(&p.meeting);
+    }
     check(tutti_run_epoch(p.run, TUTTI_ADMIT, (uint32_t)ops.nranks, 0, 0, &view), "tutti_run_epoch");
     mine.rank = view.rank;      /* the pipes go by place, the values by rank: any order does */
     p.meeting.rank = view.rank;

@@ -11,6 +11,8 @@
 #include <unistd.h>
 
 #define VALUES_MAX 4096
+#define YIELDS 20000    /* some milliseconds */
+#define DOZE_US 50
 
 struct meeting_memory {
     atomic_uint arrived, round;
@@ -48,8 +50,11 @@ void meeting_barrier(void *ctx)
         atomic_store(&s->arrived, 0);
         atomic_store(&s->round, round + 1);
     }
-    while (atomic_load(&s->round) == round)
-        sched_yield();
+    for (int looks = 0; atomic_load(&s->round) == round; looks++)
+        if (looks < YIELDS)
+            sched_yield();
+        else
+            usleep(DOZE_US);        /* somebody is far from done, and may want this processor */
 }
 
 void meeting_max(void *ctx, double *values, size_t n)

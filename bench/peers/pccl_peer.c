@@ -7,6 +7,7 @@
  *
  * one     one all-reduce, which uses one connection of the pool
  * eight   eighths, all in flight at once, over a pool of eight connections: how PCCL is told to use more than one
+ * optimize   of a barrier: pcclOptimizeTopology first, which measures all links and changes the ring
  *
  * PCCL has neither barrier nor any other collective, so those of the benchmark itself go through memory that the ranks share. */
 #define _DEFAULT_SOURCE
@@ -74,6 +75,7 @@ static struct {
     int (*attribute)(const void *comm, int which, int *out);
     int (*pending)(const void *comm, bool *out);
     int (*update)(void *comm);
+    int (*optimize)(void *comm);
     int (*allreduce)(const void *src, void *dst, const struct pccl_reduce *how, const void *comm,
                      struct pccl_info *info);
     int (*start)(const void *src, void *dst, const struct pccl_reduce *how, const void *comm, struct pccl_async *out);
@@ -109,6 +111,7 @@ static void open_library(const char *path)
     *(void **)&pccl.attribute = find(library, "pcclGetAttribute");
     *(void **)&pccl.pending = find(library, "pcclArePeersPending");
     *(void **)&pccl.update = find(library, "pcclUpdateTopology");
+    *(void **)&pccl.optimize = find(library, "pcclOptimizeTopology");
     *(void **)&pccl.allreduce = find(library, "pcclAllReduce");
     *(void **)&pccl.start = find(library, "pcclAllReduceAsync");
     *(void **)&pccl.await = find(library, "pcclAwaitAsyncReduce");
@@ -132,14 +135,30 @@ struct peer {
     void *comm;
 };
 
+/* Its documentation wants it tried again when it fails. */
+static void optimize(struct peer *p)
+{
+    int result = pccl.optimize(p->comm);
+
+    for (int attempt = 0; attempt < 10 && result != PCCL_SUCCESS; attempt++) {
+        usleep(100000);
+        result = pccl.optimize(p->comm);
+    }
+    check(result, "pcclOptimizeTopology");
+}
+
 static const char *prepare(void *ctx, const struct peer_job *job, int fresh)
 {
-    (void)ctx;
+    const int optimizes = job->coll == PEER_BARRIER && !strcmp(job->algo, "optimize");
+    struct peer *p = ctx;
+
     (void)fresh;
     if (job->coll != PEER_ALLREDUCE && job->coll != PEER_BARRIER)
         return "PCCL has no such collective";
-    if (job->algo[0] && strcmp(job->algo, "one") && strcmp(job->algo, "eight"))
+    if (job->algo[0] && !optimizes && strcmp(job->algo, "one") && strcmp(job->algo, "eight"))
         return "this peer has no algorithm of that name";
+    if (optimizes)
+        optimize(p);
     return NULL;
 }
 

@@ -9,6 +9,8 @@
 #include <string.h>
 #include <time.h>
 
+#define EXTRA_TIMES 3   /* beside the samples: see measure() */
+
 static const char *const coll_names[PEER_NCOLLS] = {
     [PEER_ALLREDUCE] = "allreduce", [PEER_REDUCE] = "reduce",       [PEER_REDUCE_SCATTER] = "reduce_scatter",
     [PEER_ALLGATHER] = "allgather", [PEER_BROADCAST] = "broadcast", [PEER_GATHER] = "gather",
@@ -138,17 +140,20 @@ static const char *parse(const char *line, int nranks, struct peer_job *job, cha
     return NULL;
 }
 
-/* Runs the command; times[0..iters) are the samples, times[iters] the loop, times[iters + 1] the
- * wrong elements: together, so that one reduction brings them to rank 0. */
+/* Runs the command; times[0..iters) are the samples, times[iters] the loop, times[iters + 1] the wrong elements of the first run after
+ * allocating and times[iters + 2] what that took (0: there was none): together, so that one reduction brings them to rank 0. */
 static void measure(struct server *s, const struct peer_job *job, int fresh, double *times)
 {
     const struct peer_ops *ops = s->ops;
     const double share = job->coll == PEER_PINGPONG ? (ops->rank == 0 ? 0.5 : 0.0) : 1.0;
     double t0;
 
-    times[job->iters] = times[job->iters + 1] = 0;
+    times[job->iters] = times[job->iters + 1] = times[job->iters + 2] = 0;
     if (fresh) {
+        ops->barrier(s->ctx);
+        t0 = now_us();
         ops->run(s->ctx, job);
+        times[job->iters + 2] = (now_us() - t0) * share;
         times[job->iters + 1] = (double)count_wrong(job, ops->rank, ops->nranks);
     }
     for (long i = 0; i < job->warmup; i++)
@@ -166,7 +171,7 @@ static void measure(struct server *s, const struct peer_job *job, int fresh, dou
             ops->run(s->ctx, job);
         times[job->iters] = (now_us() - t0) * share / (double)job->loops;
     }
-    ops->max(s->ctx, times, (size_t)job->iters + 2);
+    ops->max(s->ctx, times, (size_t)job->iters + EXTRA_TIMES);
     ops->barrier(s->ctx);
 }
 
@@ -174,8 +179,10 @@ static void reply_result(const struct server *s, const struct peer_job *job, con
 {
     fprintf(s->reply,
             "{\"coll\": \"%s\", \"algo\": \"%s\", \"bytes\": %zu, \"ranks\": %d, "
-            "\"memory\": \"malloc\", \"wrong\": %.0f, \"samples_us\": [",
+            "\"memory\": \"malloc\", \"wrong\": %.0f, ",
             coll_names[job->coll], job->algo, job->bytes, s->ops->nranks, times[job->iters + 1]);
+    fprintf(s->reply, times[job->iters + 2] > 0 ? "\"first_us\": %.3f, " : "\"first_us\": null, ", times[job->iters + 2]);
+    fprintf(s->reply, "\"samples_us\": [");
     for (long i = 0; i < job->iters; i++)
         fprintf(s->reply, "%s%.3f", i ? ", " : "", times[i]);
     fprintf(s->reply, "], \"time_us_loop\": ");
@@ -216,7 +223,7 @@ static void serve_line(struct server *s, const char *line, struct peer_job *job)
     }
     buffers_fit = job->src && next.coll == job->coll && next.bytes == job->bytes;
     fresh = !buffers_fit || strcmp(next.algo, job->algo);
-    times = malloc(((size_t)next.iters + 2) * sizeof(*times));
+    times = malloc(((size_t)next.iters + EXTRA_TIMES) * sizeof(*times));
     if (!times || (!buffers_fit && buffers_renew(&next))) {
         fprintf(stderr, "no memory for %zu bytes\n", next.bytes);
         exit(1);

@@ -9,7 +9,7 @@
  *     join -> epoch -> sync -> operations, poll, agree, commit ... -> epoch -> ... -> leave
  *
  * Threads: operations of different tags may run at once, from different threads, in any order; of one tag there is one at a time. The calls that
- * all members make in one order (epoch, shrink, agree, commit, sync) are made by one thread at a time, and while no operation runs:
+ * all members make in one order (epoch, shrink, agree, commit, sync, optimize) are made by one thread at a time, and while no operation runs:
  * else TUTTI_ERR_INVALID, and nothing has happened. tutti_run_poll, _revoke, _leave and _stats may be called by any thread at any time.
  * A run is used by the process that joined it: not in the child of a fork.
  *
@@ -74,6 +74,7 @@ typedef struct tutti_news {
     uint32_t newcomers;     /* that an epoch could admit */
     uint32_t lost, leaving; /* members of the view */
     int32_t revoked;
+    int32_t better;         /* 1: a better order of the ring was found, which the next epoch adopts */
 } tutti_news;
 
 /* What came with the operations and calls that this program has waited for: the same on all members at the same point of the
@@ -246,6 +247,41 @@ typedef struct tutti_state {
  * `instead`. NOMEM: a member, which the sentence names, could not receive. TIMEOUT names who had not called, or whose deadline it was. Sources:
  * PCCL (technical report, 2025), synchronizeSharedState. */
 TUTTI_API tutti_status tutti_run_sync(tutti_run *run, tutti_state *state, int64_t timeout_ms);
+
+/* ---- the order of the ring --------------------------------------------------------------------------- */
+
+/* What the order of the ring is for, and what came of it. Zero means default; set `size` to sizeof. */
+typedef struct tutti_ring {
+    size_t size;
+    /* The same on all members: */
+    uint64_t bytes;         /* of one all-reduce; 0: 64 MiB */
+    uint64_t steps;         /* all-reduces that are to come in this order, which have to win back what reconnecting takes; 0: 1000 */
+    uint32_t gain_percent;  /* a smaller gain is noise, and nothing changes; at most 99; 0: 5 */
+    uint32_t burst_ms;      /* a pair is measured for so long at most; 10 to 10000; 0: 400 */
+    int32_t background;     /* 1: returns at once; see below */
+    /* What came of it, where it is waited for; written on TUTTI_OK: */
+    int32_t adopted;        /* 1: the members have other ranks now */
+    uint64_t was_ns, now_ns;    /* predicted of one all-reduce: in the order that was, and in the one that the view has now; 0: not
+                                   known, as links could not be measured */
+} tutti_ring;
+
+/* Measures bandwidth and latency of every ordered pair of members, finds the order of ranks in which a ring all-reduce is predicted to be
+ * fastest, and adopts it if the gain is worth it: then this is also an epoch without newcomers, after which ranks follow the ring (rank r sends
+ * to r + 1). Ids stay. From 1 MiB on, elastic all-reduces that name no algorithm then use the ring, or the two trees of "dtree" where those are
+ * predicted to be faster; until newcomers join the view.
+ *
+ * Measuring takes nranks - 1 rounds, in each of which a member sends to one other and receives from one other, over the connections that
+ * members have beside their data. A round takes about 3 round trips and a burst, which ends as soon as its rate no longer changes, or
+ * after the least of burst_ms and 40 ms + 12 round trips.
+ *
+ * Called by all members of the view alike, with an out as in tutti_run_epoch. With `background` out is NULL, and it is measured while the
+ * program goes on; when a better order is found, tutti_run_poll says so (`better`, the same on all at the same point), and the next
+ * tutti_run_epoch adopts it. Also where nothing better was found at first, the search goes on for a while, with the same end.
+ *
+ * At most 512 members, without replica groups: else UNSUPPORTED. PEER_LOST: a member was lost meanwhile, or had been in this epoch: call tutti_run_epoch.
+ * TIMEOUT names who had not called. INVALID: an argument is wrong; a call or an operation is under way. docs/ring-order.md tells how the order is found. After PCCL
+ * (technical report, 2025), optimizeTopology. */
+TUTTI_API tutti_status tutti_run_optimize(tutti_run *run, tutti_ring *ring, int64_t timeout_ms, tutti_view *out);
 
 /* ---- numbers ------------------------------------------------------------------------------------------- */
 

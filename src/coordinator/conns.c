@@ -62,10 +62,13 @@ static void end(struct tt_coordinator *c, struct tt_conn *conn)
     move(c, conn, TT_CONN_ENDED);
 }
 
+/* The first whose handshake fails is told of without being asked for, as it may be a member that was set up wrongly; strangers cannot fill a log. */
 static void refuse(struct tt_coordinator *c, struct tt_conn *conn, enum tt_snapshot_refusal why, const char *text)
 {
-    c->chronicle.counters.refused[why]++;
-    tt_log(TT_LOG_INFO, "coordinator: the connection of %s is ended: %s", conn->address, text);
+    const bool first = c->chronicle.counters.refused[why]++ == 0 && why == TT_REFUSAL_STRANGER;
+
+    tt_log(first ? TT_LOG_WARN : TT_LOG_INFO, "coordinator: the connection of %s is ended: %s%s", conn->address, text,
+           first ? "; further ones are counted, and told with TUTTI_LOG=info" : "");
     end(c, conn);
 }
 

@@ -223,17 +223,20 @@ static tutti_status set_up_core(struct tt_coordinator *c)
     struct tt_coord_conf conf = { .lease_ns = c->conf.lease_ns,
                                   .grace_ns = c->conf.grace_ns,
                                   .members_max = c->conf.members_max,
+                                  .ring_peers_max =
+                                      c->conf.members_max < TT_RING_PEERS_MAX ? c->conf.members_max : TT_RING_PEERS_MAX,
                                   .emit = tt_deeds_emit,
                                   .context = c };
 
     conf.members = calloc(conf.members_max, sizeof *conf.members);
     conf.order = calloc(conf.members_max, sizeof *conf.order);
     conf.scratch = malloc(TT_ELMSG_BYTES_MAX);
+    conf.ring_memory = malloc(tt_coord_ring_bytes(conf.ring_peers_max)); /* touched only once somebody measures */
     c->core.conf = conf; /* so that they are freed */
     c->last = malloc(TT_ELMSG_BYTES_MAX);
     c->nevents_max = (int)(conf.members_max + TT_STRANGERS_MAX + TT_LEAVERS_MAX + TT_LISTEN_MAX);
     c->events = calloc((size_t)c->nevents_max, sizeof *c->events);
-    if (!conf.members || !conf.order || !conf.scratch || !c->last || !c->events)
+    if (!conf.members || !conf.order || !conf.scratch || !conf.ring_memory || !c->last || !c->events)
         return tt_fail(TUTTI_ERR_NOMEM, "coordinator: no memory for %u members", conf.members_max);
     memcpy(conf.run, c->run, sizeof conf.run);
     tt_random_bytes(conf.secret, sizeof conf.secret);
@@ -272,6 +275,7 @@ static void release(struct tt_coordinator *c)
     free(c->core.conf.members);
     free(c->core.conf.order);
     free(c->core.conf.scratch);
+    free(c->core.conf.ring_memory);
     free(c->last);
     free(c->events);
     free(c->deeds);

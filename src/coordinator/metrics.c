@@ -138,6 +138,14 @@ static void write_states(const struct tt_snapshot *s, FILE *to)
     }
 }
 
+static void write_ring(const struct tt_snapshot_links *l, FILE *to)
+{
+    put_real(to, "ring_slowest_link_bytes_per_second", "The slowest link of the measured ring.", tt_status_slowest(l));
+    begin(to, "ring_predicted_seconds", "gauge", "What an all-reduce is predicted to take; as it was when that was measured, and in the order of the ring.");
+    fprintf(to, "tutti_ring_predicted_seconds{order=\"was\"} %.9g\ntutti_ring_predicted_seconds{order=\"ring\"} %.9g\n", l->was_s, l->now_s);
+    put_count(to, "ring_waits", "gauge", "1 while that order waits for an epoch, which adopts it.", l->waits);
+}
+
 void tt_metrics_write(const struct tt_snapshot *s, FILE *to)
 {
     write_run(s, to);
@@ -147,5 +155,5 @@ void tt_metrics_write(const struct tt_snapshot *s, FILE *to)
     write_journal(&s->counters, to);
     write_states(s, to);
     if (s->links.n > 1)
-        put_real(to, "ring_slowest_link_bytes_per_second", "The slowest link of the measured ring.", tt_status_slowest(&s->links));
+        write_ring(&s->links, to);
 }

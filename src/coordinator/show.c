@@ -1,5 +1,6 @@
 /* The coordinator's state, copied for whoever looks at it. */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "coordinator/inside.h"
@@ -49,6 +50,37 @@ static void show_states(const struct tt_coord *core, struct tt_snapshot *s)
     }
 }
 
+static double seconds(uint64_t ns)
+{
+    return ns == TT_RING_NONE ? 0 : (double)ns / 1e9;
+}
+
+/* Without memory for it there is none to be seen. */
+static void show_links(const struct tt_coord_ring *r, struct tt_snapshot_links *out)
+{
+    const size_t n = r->n;
+
+    if (!r->ordered)
+        return;
+    out->ids = malloc(n * sizeof *out->ids);
+    out->order = malloc(n * sizeof *out->order);
+    out->bytes_per_s = malloc(n * n * sizeof *out->bytes_per_s);
+    out->latency_s = malloc(n * n * sizeof *out->latency_s);
+    if (!out->ids || !out->order || !out->bytes_per_s || !out->latency_s)
+        return;
+    for (size_t i = 0; i < n * n; i++) {
+        out->bytes_per_s[i] = (double)r->rate[i];
+        out->latency_s[i] = seconds(r->latency[i]);
+    }
+    memcpy(out->ids, r->ids, n * sizeof *out->ids);
+    memcpy(out->order, r->worth ? r->order : r->now, n * sizeof *out->order);
+    out->was_s = seconds(r->was_ns);
+    out->now_s = seconds(r->worth ? r->best_ns : r->was_ns);
+    out->waits = r->waits;
+    out->trees = r->worth && r->plan == TT_RING_AS_TREES;
+    out->n = r->n;
+}
+
 void tt_show(struct tt_coordinator *c)
 {
     const struct tt_coord *core = &c->core;
@@ -78,6 +110,7 @@ void tt_show(struct tt_coordinator *c)
     for (uint32_t i = 0; i < core->nmembers; i++)
         show_member(c, &core->conf.members[i], &s->members[i]);
     show_states(core, s);
+    show_links(&core->ring, &s->links);
     s->nevents = tt_chronicle_events(&c->chronicle, s->events);
     tt_board_hang(c->board, s);
 }

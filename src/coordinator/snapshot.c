@@ -52,6 +52,7 @@ void tt_snapshot_destroy(struct tt_snapshot *s)
     free(s->links.ids);
     free(s->links.bytes_per_s);
     free(s->links.order);
+    free(s->links.latency_s);
     free((struct counted *)s);
 }
 

@@ -76,12 +76,16 @@ struct tt_snapshot_state {
     char hash[TT_SNAPSHOT_HASH_BYTES];
 };
 
-/* The bandwidth between members, once somebody has measured it. */
+/* The bandwidth between members, as it was measured last. */
 struct tt_snapshot_links {
     uint32_t n;          /* 0: not measured yet */
     uint64_t *ids;       /* [n] members */
     double *bytes_per_s; /* [n][n] from row to column */
-    uint32_t *order;     /* [n] the ring, as indices of ids */
+    uint32_t *order;     /* [n] the ring, as indices of ids: the best one, if it is worth changing to; else as it was */
+    double *latency_s;   /* [n][n] one way; NULL: not known */
+    double was_s, now_s; /* predicted of an all-reduce: as it was, in this order; 0: not known */
+    bool waits;          /* for the next epoch, which adopts it */
+    bool trees;          /* two trees in this order are predicted to be faster than the ring */
 };
 
 struct tt_snapshot {

@@ -21,10 +21,11 @@ const char *tt_status_state(uint8_t coord_state)
 
 const char *tt_status_call(uint8_t call_kind)
 {
-    static const char *const words[TT_CALL_KINDS] = {
-        [TT_CALL_EPOCH] = "epoch", [TT_CALL_AGREE] = "agree", [TT_CALL_COMMIT] = "commit",
-        [TT_CALL_SYNC] = "sync"
-    };
+    static const char *const words[TT_CALL_KINDS] = { [TT_CALL_EPOCH] = "epoch",
+                                                      [TT_CALL_AGREE] = "agree",
+                                                      [TT_CALL_COMMIT] = "commit",
+                                                      [TT_CALL_OPTIMIZE] = "optimize",
+                                                      [TT_CALL_SYNC] = "sync" };
 
     return WORD(words, call_kind);
 }
@@ -119,9 +120,8 @@ static struct json_object *json_last(const struct tt_coord_result *r)
     add(o, "epoch", number(r->epoch));
     if (!r->is_view)
         add(o, "value", number(r->value));
-    if (r->id)
+    if (r->what == TT_ROUND_MISMATCH) {
         add(o, "members", json_object_new_array());
-    if (r->id) {
         json_object_array_add(json_object_object_get(o, "members"), number(r->id));
         json_object_array_add(json_object_object_get(o, "members"), number(r->other));
     }
@@ -156,6 +156,29 @@ static struct json_object *json_member(const struct tt_snapshot_member *m)
     return o;
 }
 
+/* null: as good as 0. */
+static struct json_object *real(double s)
+{
+    char text[32];
+
+    snprintf(text, sizeof text, "%.9f", s);
+    return s > 0 ? json_object_new_double_s(s, text) : NULL;
+}
+
+static struct json_object *json_latency(const struct tt_snapshot_links *l)
+{
+    struct json_object *rows = l->latency_s ? json_object_new_array() : NULL;
+
+    for (uint32_t i = 0; rows && i < l->n; i++) {
+        struct json_object *row = json_object_new_array();
+
+        for (uint32_t k = 0; k < l->n; k++)
+            json_object_array_add(row, i == k ? NULL : real(l->latency_s[(size_t)i * l->n + k]));
+        json_object_array_add(rows, row);
+    }
+    return rows;
+}
+
 static struct json_object *json_links(const struct tt_snapshot_links *l)
 {
     struct json_object *o, *ids, *rows, *order;
@@ -178,6 +201,11 @@ static struct json_object *json_links(const struct tt_snapshot_links *l)
     add(o, "ids", ids);
     add(o, "bytes_per_s", rows);
     add(o, "order", order);
+    add(o, "latency_s", json_latency(l));
+    add(o, "was_s", real(l->was_s));
+    add(o, "now_s", real(l->now_s));
+    add(o, "waits", truth(l->waits));
+    add(o, "trees", truth(l->trees));
     return o;
 }
 

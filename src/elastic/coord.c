@@ -418,6 +418,9 @@ static void on_message(struct tt_coord *c, struct tt_coord_member *m, struct tt_
     case TT_ELMSG_VOTE:
         tt_coord_vote(c, m, msg);
         return;
+    case TT_ELMSG_LINKS:
+        tt_coord_links(c, m, msg);
+        return;
     case TT_ELMSG_SUSPECT:
         if (msg->epoch == c->epoch)
             suspect(c, m, msg->id, msg->what);
@@ -481,6 +484,7 @@ static void expire(struct tt_coord *c)
     if (c->proposing && c->proposal_ns <= c->now_ns)
         tt_coord_overdue(c);
     c->due_ns = c->suspicion_ns;
+    tt_coord_due(c, tt_coord_ring_next_ns(c));
     if (c->proposing)
         tt_coord_due(c, c->proposal_ns);
     for (uint32_t i = 0; i < c->nmembers; i++) {
@@ -504,6 +508,7 @@ void tt_coord_tell_news(struct tt_coord *c)
     struct tt_elmsg msg = { .kind = TT_ELMSG_NEWS };
     struct tt_news now = { .number = c->news.number, .lost = tt_coord_count(c, TT_COORD_LOST), .revoked = c->revoked };
 
+    now.better = c->ring.waits;
     if (!c->stale_news || tt_coord_count(c, TT_COORD_IN_VIEW) == 0)
         return;
     c->stale_news = false;
@@ -516,7 +521,7 @@ void tt_coord_tell_news(struct tt_coord *c)
             (m->state == TT_COORD_WAITING || m->state == TT_COORD_CANDIDATE) && m->next_rank != TT_COORD_NO_RANK;
         now.leaving += tt_coord_is_live(m) && m->leaving;
     }
-    if (memcmp(&now, &c->news, sizeof now) == 0)
+    if (tt_news_are_same(&now, &c->news))
         return;
     now.number = tt_coord_numbered(c, now.number);
     c->news = now;
@@ -549,6 +554,7 @@ void tt_coord_step(struct tt_coord *c, const struct tt_coord_event *ev, uint64_t
         on_frame(c, ev->conn, ev->data, ev->bytes);
     else if (ev->kind == TT_COORD_EV_CLOSED)
         on_closed(c, ev->conn);
+    tt_coord_search_ring(c);
     expire(c);
     settle(c);
 }

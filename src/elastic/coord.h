@@ -15,6 +15,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include "elastic/message.h"
+#include "elastic/ring_order.h"
 
 #define TT_COORD_NO_RANK UINT32_MAX
 #define TT_COORD_ATTEMPTS 3         /* proposals in which somebody could not reach a newcomer, until it is refused */
@@ -86,6 +87,8 @@ struct tt_coord_member {
     uint8_t said[TT_ELASTIC_TAGS / 8];  /* tags that its answer has */
     uint64_t value;
     uint64_t heard_ns, closed_ns;   /* closed_ns: when its connection ended; TT_NEVER while there is one */
+    uint64_t measured;              /* number of the measurement that it said last in this epoch */
+    uint32_t place;                 /* in the order of the ring that waits, while one does */
     uint8_t synced;                 /* bit of enum tt_sync_scope: it was in the last sync of that scope that ended well */
     uint16_t scope;                 /* of the sync that it called; the offer: strategy, flags, value (revision), and */
     struct tt_hash keys, hash;
@@ -105,6 +108,8 @@ struct tt_coord_conf {
     uint32_t members_max;
     uint32_t *order;                    /* [members_max], likewise */
     uint8_t *scratch;                   /* [TT_ELMSG_BYTES_MAX], likewise */
+    void *ring_memory;              /* [tt_coord_ring_bytes(ring_peers_max)], aligned as malloc does, likewise */
+    uint32_t ring_peers_max;        /* views of so many members at most can have the best ring looked for; at most TT_RING_PEERS_MAX */
     void (*emit)(void *context, const struct tt_coord_act *act);
     void *context;
 };
@@ -143,6 +148,28 @@ struct tt_coord_scope {
     struct tt_hash next_keys, next_hash;
 };
 
+/* What lies between the members of the view, and the order of the ring (coord_ring.c). The matrix is kept when the view changes, to be shown. */
+struct tt_coord_ring {
+    uint64_t number;                /* of the measurement, in this epoch; 0: none yet */
+    uint32_t n, have;               /* members of the view that was measured; of these, how many have said what comes to them */
+    uint64_t *ids;                  /* [n] by the rank that they had */
+    uint64_t *rate, *latency;       /* [n][n] from row to column */
+    struct tt_ring_matrix matrix;   /* of these */
+    struct tt_ring_load load;
+    uint64_t expected;              /* all-reduces that are to come */
+    uint32_t gain_percent;
+    void *search_memory;
+    struct tt_ring_order *search;   /* NULL: it is over, or has not begun */
+    uint64_t steps, search_ns;      /* that it has taken; when it goes on */
+    bool waited_for;                /* until it has taken enough: `optimize` waits for that */
+    bool ordered;                   /* something was found: */
+    bool worth;                     /* and is worth changing to */
+    bool waits;                     /* for the next epoch, which adopts it */
+    uint8_t plan;                   /* enum tt_ring_plan */
+    uint32_t *order, *now;          /* [n] ranks: the best ring; as they are */
+    uint64_t was_ns, best_ns;       /* predicted */
+};
+
 struct tt_coord {
     struct tt_coord_conf conf;
     uint64_t now_ns;
@@ -154,6 +181,7 @@ struct tt_coord {
     uint32_t nroles;                /* members of a replica group; 0 until the first member says it */
     uint32_t nmembers;
     struct tt_coord_result last;
+    uint8_t plan;                   /* enum tt_ring_plan, of the view */
     bool proposing;
     uint64_t proposal;
     uint64_t proposal_ns, suspicion_ns;     /* when it must be answered; when suspicions are judged; TT_NEVER */
@@ -168,10 +196,14 @@ struct tt_coord {
     struct tt_coord_tally tallies[TT_ELASTIC_TAGS];
     struct tt_coord_scope scopes[TT_SYNC_SCOPES];
     bool syncing;                   /* some scope is dirty */
+    struct tt_coord_ring ring;
     struct tt_news news;
     bool stale_news;                /* something changed that news may tell of */
     uint64_t covered;               /* bit i: tt_coord_transitions[i] was taken; for tests */
 };
+
+/* Bytes of memory for the rings of views of up to so many members. */
+size_t tt_coord_ring_bytes(uint32_t peers_max);
 
 /* Begins, and logs a LOG_START; feed the journal's records to replay in between: init, replay each, start. */
 void tt_coord_init(struct tt_coord *c, const struct tt_coord_conf *conf, uint64_t now_ns);

@@ -37,7 +37,9 @@ static void log_start(struct tt_coord *c)
 /* order[] has the members by the rank that they are to have. */
 static void log_ids(struct tt_coord *c, bool next)
 {
-    const struct tt_elmsg msg = { .kind = TT_ELMSG_LOG_VIEW, .epoch = c->epoch, .number = c->view_round };
+    const struct tt_elmsg msg = {
+        .kind = TT_ELMSG_LOG_VIEW, .what = c->plan, .epoch = c->epoch, .number = c->view_round
+    };
     struct tt_elmsg_writer w;
 
     tt_elmsg_begin(&w, c->conf.scratch, TT_ELMSG_BYTES_MAX, &msg);
@@ -79,6 +81,7 @@ void tt_coord_init(struct tt_coord *c, const struct tt_coord_conf *conf, uint64_
     c->now_ns = now_ns;
     c->round = 1;
     c->due_ns = c->proposal_ns = c->suspicion_ns = TT_NEVER;
+    tt_coord_init_ring(c);
 }
 
 static bool replay_member(struct tt_coord *c, const struct tt_elmsg *msg)
@@ -136,6 +139,7 @@ static bool replay_view(struct tt_coord *c, struct tt_elmsg *msg)
             m->state = TT_COORD_WAITING;
     }
     c->epoch = msg->epoch;
+    c->plan = msg->what;
     tt_coord_reset_syncs(c);
     c->view_round = msg->number;
     c->round = msg->number + 1;

@@ -207,7 +207,8 @@ bool tt_coord_catch_up(struct tt_coord *c)
 static bool is_same_call(const struct tt_coord_member *a, const struct tt_coord_member *b)
 {
     return a->what == b->what &&
-           (a->what != TT_CALL_EPOCH || (a->flags == b->flags && a->least == b->least && a->most == b->most));
+           (a->what != TT_CALL_EPOCH || (a->flags == b->flags && a->least == b->least && a->most == b->most)) &&
+           (a->what != TT_CALL_OPTIMIZE || (a->value == b->value && a->least == b->least && a->most == b->most));
 }
 
 /* A `commit` that comes to OK makes final what is tentative. So it only does in an epoch that nobody was asked about: whoever hears of it has not
@@ -226,18 +227,36 @@ static void decide_value(struct tt_coord *c, const struct tt_coord_member *first
     finish(c, &result);
 }
 
-/* Whether the chosen are the view as it is; *newcomers: whether some are not in it. */
+/* All have said what they measured, if they could; the order is searched for while they wait here. False: that goes on. */
+static bool decide_ring(struct tt_coord *c)
+{
+    const struct tt_coord_ring *r = &c->ring;
+    const bool ordered = r->ordered && r->number > 0;
+
+    if (tt_coord_count(c, TT_COORD_LOST) > 0 || c->revoked) {
+        finish(c, &(struct tt_coord_result){ .what = TT_ROUND_LOST });
+        return true;
+    }
+    if (r->waited_for)
+        return false;
+    finish(c, &(struct tt_coord_result){ .what = TT_ROUND_OK,
+                                         .value = r->waits,
+                                         .id = ordered ? r->was_ns : 0,
+                                         .other = ordered ? r->best_ns : 0 });
+    return true;
+}
+
+/* Whether the chosen are the view as it is, rank by rank and for what it is; *newcomers: whether some are not in it. */
 static bool is_the_view(const struct tt_coord *c, bool *newcomers)
 {
-    bool same = !c->revoked;
+    bool same = !c->revoked && !c->ring.waits;
 
     *newcomers = false;
     for (uint32_t i = 0; i < c->nmembers; i++) {
         const struct tt_coord_member *m = &c->conf.members[i];
-        const bool chosen = m->next_rank != TT_COORD_NO_RANK;
 
-        *newcomers |= chosen && !tt_coord_is_live(m);
-        same &= chosen == (m->rank != TT_COORD_NO_RANK);
+        *newcomers |= m->next_rank != TT_COORD_NO_RANK && !tt_coord_is_live(m);
+        same &= m->next_rank == m->rank;
     }
     return same;
 }
@@ -345,6 +364,8 @@ bool tt_coord_decide_round(struct tt_coord *c)
         return begin(c);
     if (first->what == TT_CALL_EPOCH)
         return decide_epoch(c, first);
+    if (first->what == TT_CALL_OPTIMIZE)
+        return decide_ring(c);
     decide_value(c, first);
     return true;
 }

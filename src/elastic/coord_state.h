@@ -55,6 +55,16 @@ void tt_coord_take_round(struct tt_coord *c, struct tt_coord_member *m, const st
 bool tt_coord_catch_up(struct tt_coord *c);
 void tt_coord_send_last(struct tt_coord *c, struct tt_coord_member *m);
 
+/* coord_ring.c: the order of the ring */
+void tt_coord_init_ring(struct tt_coord *c);
+void tt_coord_links(struct tt_coord *c, struct tt_coord_member *m, struct tt_elmsg *msg);
+/* A slice of the search, if it is time for one, and at its end what comes of it. */
+void tt_coord_search_ring(struct tt_coord *c);
+/* When the next one is due; TT_NEVER. */
+uint64_t tt_coord_ring_next_ns(const struct tt_coord *c);
+/* A new view: nothing is measured in it, and no order waits. */
+void tt_coord_reset_ring(struct tt_coord *c);
+
 /* coord_loss.c: questions and verdicts */
 void tt_coord_answer(struct tt_coord *c, struct tt_coord_member *m, struct tt_elmsg *msg);
 bool tt_coord_ask(struct tt_coord *c);

@@ -1,6 +1,6 @@
 /* Views: who would be in the next one, the proposal to them, and its installation. Nobody is in a view that all its members have not
- * reached each other for. Ranks are in the order of ids (so the older keep theirs, but for gaps), with replica groups in that of
- * (group, role). */
+ * reached each other for. Members of the view keep the order of their ranks, unless a better order of the ring waits (coord_ring.c), and newcomers
+ * follow in that of their ids; with replica groups the order is that of (group, role). */
 #include "base/clock.h"
 #include "base/status.h"
 #include "elastic/coord_state.h"
@@ -23,12 +23,22 @@ static void swap(uint32_t *a, uint32_t *b)
     *b = was;
 }
 
+/* Where a member of the view comes among the others. */
+static uint32_t place(const struct tt_coord *c, const struct tt_coord_member *m)
+{
+    if (!tt_coord_is_live(m))
+        return TT_COORD_NO_RANK;
+    return c->ring.waits ? m->place : m->rank;
+}
+
 static bool is_before(const struct tt_coord *c, const struct tt_coord_member *a, const struct tt_coord_member *b)
 {
     if (c->nroles > 1 && a->group != b->group)
         return a->group < b->group;
     if (c->nroles > 1 && a->role != b->role)
         return a->role < b->role;
+    if (c->nroles <= 1 && place(c, a) != place(c, b))
+        return place(c, a) < place(c, b);
     return a->id < b->id;
 }
 
@@ -51,18 +61,21 @@ static void sink(struct tt_coord *c, uint32_t at, uint32_t n)
     }
 }
 
-/* Whoever may be in the view, in the order of ranks. Ids rise; only groups are to be sorted. */
+/* Whoever may be in the view, in the order of ranks. Ids rise, which mostly is that order. */
 static uint32_t line_up(struct tt_coord *c, bool admit, uint32_t least_max)
 {
+    bool sorted = true;
     uint32_t n = 0;
 
     for (uint32_t i = 0; i < c->nmembers; i++) {
         const struct tt_coord_member *m = &c->conf.members[i];
 
-        if (tt_coord_is_live(m) || (admit && waits(m, least_max)))
-            c->conf.order[n++] = i;
+        if (!tt_coord_is_live(m) && !(admit && waits(m, least_max)))
+            continue;
+        sorted &= n == 0 || is_before(c, &c->conf.members[c->conf.order[n - 1]], m);
+        c->conf.order[n++] = i;
     }
-    if (c->nroles <= 1)
+    if (sorted)
         return n;
     for (uint32_t at = n / 2; at > 0; at--)
         sink(c, at - 1, n);
@@ -310,7 +323,9 @@ bool tt_coord_conclude(struct tt_coord *c)
 
 static size_t write_view(struct tt_coord *c, const struct tt_coord_member *m)
 {
-    const struct tt_elmsg msg = { .kind = TT_ELMSG_VIEW, .epoch = c->epoch, .number = c->view_round, .news = c->news };
+    const struct tt_elmsg msg = {
+        .kind = TT_ELMSG_VIEW, .what = c->plan, .epoch = c->epoch, .number = c->view_round, .news = c->news
+    };
 
     sort_by_rank(c, false);
     if (TT_PLANTED(TT_BUG_HALF_ADMITTED) && m->rank % 2 == 0 && tt_coord_is_live(m) && c->epoch > 1)
@@ -349,10 +364,21 @@ static void let_in(struct tt_coord *c, struct tt_coord_member *m)
     m->gone[0] = m->gone[1] = 0;
 }
 
+/* What the next view's order is for: as long as nobody comes, what was found of it holds for those who are left. */
+static uint8_t next_plan(const struct tt_coord *c)
+{
+    for (uint32_t i = 0; i < c->nmembers; i++)
+        if (c->conf.members[i].next_rank != TT_COORD_NO_RANK && !tt_coord_is_live(&c->conf.members[i]))
+            return TT_RING_UNMEASURED;
+    return c->ring.waits ? c->ring.plan : c->plan;
+}
+
 void tt_coord_install(struct tt_coord *c)
 {
     size_t bytes = 0;
 
+    c->plan = next_plan(c);
+    tt_coord_reset_ring(c);
     c->epoch++;
     c->last = (struct tt_coord_result){ .is_view = true, .round = c->round, .epoch = c->epoch };
     c->view_round = c->round++;

@@ -180,6 +180,33 @@ void tt_member_cancel(struct tt_member *m, uint64_t now_ns)
         tt_member_send_msg(m, &(struct tt_elmsg){ .kind = TT_ELMSG_CANCEL, .number = m->round });
 }
 
+/* ---- what was measured ---- */
+
+static void send_links(struct tt_member *m)
+{
+    struct tt_elmsg_writer w;
+
+    tt_elmsg_begin(&w, m->conf.scratch, TT_ELMSG_BYTES_MAX, &m->links.head);
+    for (uint32_t rank = 0; rank < m->nranks; rank++)
+        tt_elmsg_add_link(&w, &m->links.links[rank]);
+    tt_member_send(m, tt_elmsg_end(&w));
+}
+
+void tt_member_say_links(struct tt_member *m, const struct tt_elmsg *head, const struct tt_ring_link *links,
+                         uint64_t now_ns)
+{
+    at(m, now_ns);
+    tt_assert(m->nranks <= TT_RING_PEERS_MAX && head->number > 0);
+    if (m->over || m->epoch == 0)
+        return;
+    m->links.head = *head;
+    m->links.head.kind = TT_ELMSG_LINKS;
+    m->links.head.epoch = m->epoch;
+    m->links.links = links;
+    if (m->welcome)
+        send_links(m);
+}
+
 static void on_result(struct tt_member *m, const struct tt_elmsg *msg)
 {
     if (!m->calling || tt_member_is_syncing(m) || msg->number != m->round)
@@ -204,6 +231,7 @@ static void drop(struct tt_member *m)
     m->epoch = 0;
     m->round = 0;
     m->nranks = 0;
+    m->links.head.number = 0;
     m->stopped = true;
     emit_kind(m, TT_MEMBER_ACT_STOP);
     if (!tt_member_is_syncing(m))
@@ -231,6 +259,8 @@ static void on_view(struct tt_member *m, struct tt_elmsg *msg)
     m->rank = rank;
     m->nranks = msg->nlist;
     m->round = msg->number + 1;
+    m->plan = msg->what;
+    m->links.head.number = 0;
     m->calling = m->cancelling = m->stopped = m->revoking = false;
     m->proposal = 0;
     memset(m->ops, 0, sizeof m->ops);
@@ -332,6 +362,8 @@ static void on_welcome(struct tt_member *m, const struct tt_elmsg *msg)
         tt_member_send_msg(m, &(struct tt_elmsg){ .kind = TT_ELMSG_LEAVE, .what = TT_LEAVE_NOTICE });
     if ((m->revoking || m->stopped) && m->epoch > 0)
         send_kind(m, TT_ELMSG_REVOKE); /* a coordinator that restarted may not know */
+    if (m->links.head.number > 0)
+        send_links(m); /* before the call that waits for what comes of them */
     if (m->calling)
         send_call(m);
 }

@@ -21,7 +21,7 @@
 #include "elastic/sync.h"
 #include "tutti/tutti.h"
 
-#define TT_PEERMSG_BYTES 44     /* what members say to each other about an operation */
+#define TT_PEERMSG_BYTES 48     /* what members say to each other about an operation */
 
 enum tt_member_act_kind {
     TT_MEMBER_ACT_CONNECT,      /* to a coordinator, after delay_ns; then tt_member_connected or tt_member_disconnected */
@@ -87,6 +87,12 @@ struct tt_member_sync {
     uint32_t holders[TT_SYNC_HOLDERS_MAX];  /* ranks; of a receiver: whom to fetch from */
 };
 
+/* What this member measured in this epoch, as the coordinator is told it. */
+struct tt_member_links {
+    struct tt_elmsg head;       /* number 0: nothing yet */
+    const struct tt_ring_link *links;   /* [nranks] */
+};
+
 struct tt_member {
     struct tt_member_conf conf;
     uint64_t now_ns;
@@ -97,6 +103,8 @@ struct tt_member {
     uint64_t id, lease_ns, heard_ns, beat_ns;
     uint64_t epoch;                     /* 0: in no view */
     uint32_t rank, nranks;
+    uint8_t plan;                       /* enum tt_ring_plan: what the order of ranks comes from */
+    struct tt_member_links links;
     struct tt_seat *view, *proposed;    /* [nranks], [nproposed] */
     uint32_t nproposed;
     uint64_t proposal, round;           /* round: of the next call; 0: a newcomer, whose call waits for admission */
@@ -137,6 +145,13 @@ void tt_member_suspect(struct tt_member *m, uint64_t id, uint64_t now_ns);
  * it does not wait for it to come back. */
 void tt_member_gone(struct tt_member *m, uint64_t id, uint64_t now_ns);
 void tt_member_revoke(struct tt_member *m, uint64_t now_ns);
+
+/* ---- the order of the ring ---- */
+/* Tells what comes to us from each rank of the view, in measurement `number`, for which head has what LINKS has beside the list. links[nranks] is
+ * the caller's, and stays as it is until the next view or the next of these. Also while the program does other things; TT_CALL_OPTIMIZE waits
+ * for what comes of it. Ignored outside of a view. */
+void tt_member_say_links(struct tt_member *m, const struct tt_elmsg *head, const struct tt_ring_link *links,
+                         uint64_t now_ns);
 
 /* ---- shared state ---- */
 /* Offers what we have: a call like others (one at a time, no operation open, a view; in each scope all call in the same order); CALL_DONE

@@ -69,6 +69,7 @@ static void tell(struct tt_member *m, uint32_t tag)
     tt_write_u32(&w, news->lost);
     tt_write_u32(&w, news->leaving);
     tt_write_u32(&w, news->revoked);
+    tt_write_u32(&w, news->better);
     tt_assert(!w.bad && tt_writer_bytes(&w) == TT_PEERMSG_BYTES);
     tt_member_emit(m, &(struct tt_member_act){ .kind = TT_MEMBER_ACT_SEND_PEER,
                                                .rank = (m->rank + (1u << op->round)) % m->nranks,
@@ -248,6 +249,7 @@ enum tt_peermsg tt_member_peer(struct tt_member *m, uint32_t rank, const void *d
     news.lost = tt_read_u32(&r);
     news.leaving = tt_read_u32(&r);
     news.revoked = tt_read_u32(&r);
+    news.better = tt_read_u32(&r);
     if (r.bad || r.at != r.end || version != TT_ELASTIC_VERSION || tag >= TT_ELASTIC_TAGS)
         return TT_PEERMSG_BAD;
     if (epoch > m->epoch)

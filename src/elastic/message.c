@@ -23,9 +23,10 @@ enum field {
     OPS = 1 << 15, /* lists */
     SCOPE = 1 << 16,
     KEYS = 1 << 17,
-    HASH = 1 << 18
+    HASH = 1 << 18,
+    LINKS = 1 << 19 /* a list */
 };
-#define LISTS (SEATS | IDS | OPS)
+#define LISTS (SEATS | IDS | OPS | LINKS)
 #define BEFORE 0x10u /* bit of an operation's state */
 
 struct shape {
@@ -47,12 +48,13 @@ static const struct shape shapes[TT_ELMSG_KINDS] = {
     [TT_ELMSG_OFFER] = { "OFFER", WHAT | FLAGS | EPOCH | NUMBER | VALUE | SCOPE | KEYS | HASH, TT_SYNC_STRATEGIES },
     [TT_ELMSG_WITHDRAW] = { "WITHDRAW", EPOCH | NUMBER | SCOPE, 0 },
     [TT_ELMSG_VOTE] = { "VOTE", WHAT | OTHER | EPOCH | NUMBER | SCOPE, TT_SYNC_VOTES },
+    [TT_ELMSG_LINKS] = { "LINKS", OTHER | EPOCH | NUMBER | VALUE | SIZES | LINKS, 0 },
     [TT_ELMSG_WELCOME] = { "WELCOME", ID | EPOCH | NUMBER | VALUE | COOKIE | NEWS, 0 },
     [TT_ELMSG_REFUSED] = { "REFUSED", WHAT | TEXT, UINT8_MAX },
     [TT_ELMSG_ALIVE] = { "ALIVE", NUMBER, 0 },
     [TT_ELMSG_NEWS] = { "NEWS", NEWS, 0 },
     [TT_ELMSG_PROPOSE] = { "PROPOSE", EPOCH | NUMBER | SEATS, 0 },
-    [TT_ELMSG_VIEW] = { "VIEW", EPOCH | NUMBER | NEWS | SEATS, 0 },
+    [TT_ELMSG_VIEW] = { "VIEW", WHAT | EPOCH | NUMBER | NEWS | SEATS, TT_RING_PLANS },
     [TT_ELMSG_DROPPED] = { "DROPPED", EPOCH, 0 },
     [TT_ELMSG_RESULT] = { "RESULT", WHAT | ID | OTHER | EPOCH | NUMBER | VALUE, TT_ROUND_STATUSES },
     [TT_ELMSG_LOST] = { "LOST", EPOCH | NUMBER | IDS, 0 },
@@ -63,7 +65,7 @@ static const struct shape shapes[TT_ELMSG_KINDS] = {
     [TT_ELMSG_LOG_MEMBER] = { "LOG_MEMBER", ID | SEAT | COOKIE | CARD, 0 },
     [TT_ELMSG_LOG_GONE] = { "LOG_GONE", ID, 0 },
     [TT_ELMSG_LOG_LOST] = { "LOG_LOST", WHAT | ID, TT_LOSSES },
-    [TT_ELMSG_LOG_VIEW] = { "LOG_VIEW", EPOCH | NUMBER | IDS, 0 },
+    [TT_ELMSG_LOG_VIEW] = { "LOG_VIEW", WHAT | EPOCH | NUMBER | IDS, TT_RING_PLANS },
     [TT_ELMSG_LOG_RESULT] = { "LOG_RESULT", WHAT | ID | OTHER | EPOCH | NUMBER | VALUE, TT_ROUND_STATUSES },
     [TT_ELMSG_LOG_PLAN] = { "LOG_PLAN", EPOCH | NUMBER | VALUE | SIZES | SCOPE | KEYS | HASH | IDS, 0 },
     [TT_ELMSG_LOG_SYNC] = { "LOG_SYNC", WHAT | FLAGS | ID | OTHER | EPOCH | NUMBER | VALUE | SCOPE | KEYS | HASH | IDS,
@@ -100,6 +102,7 @@ static void read_news(struct tt_reader *r, struct tt_news *n)
     n->lost = tt_read_u32(r);
     n->leaving = tt_read_u32(r);
     n->revoked = tt_read_u32(r);
+    n->better = tt_read_u32(r);
 }
 
 static void read_seat(struct tt_reader *r, struct tt_seat *s)
@@ -121,6 +124,14 @@ static void read_op(struct tt_reader *r, struct tt_op_entry *e)
     if (e->state == TT_OP_NONE || e->state >= TT_OP_STATES || e->tag >= TT_ELASTIC_TAGS || e->n == 0)
         r->bad = true;
     if (e->before && (e->n == 1 || e->state == TT_OP_FINAL))
+        r->bad = true;
+}
+
+static void read_link(struct tt_reader *r, struct tt_ring_link *l)
+{
+    l->rate = tt_read_u64(r);
+    l->latency = tt_read_u64(r);
+    if (l->rate > TT_RING_RATE_MAX || l->latency > TT_RING_LATENCY_MAX)
         r->bad = true;
 }
 
@@ -165,11 +176,13 @@ static void read_fields(struct tt_elmsg *m, struct tt_reader *r, uint32_t fields
 /* Walks the whole list once; the message keeps a reader at its beginning. */
 static void check_list(struct tt_elmsg *m, struct tt_reader *r, uint32_t fields)
 {
-    struct tt_seat seat;
+    const uint32_t most = fields & OPS ? TT_ELASTIC_TAGS : fields & LINKS ? TT_RING_PEERS_MAX : TT_ELASTIC_MEMBERS_MAX;
+    struct tt_ring_link link;
     struct tt_op_entry op;
+    struct tt_seat seat;
 
     m->nlist = tt_read_u32(r);
-    if (m->nlist > (fields & OPS ? TT_ELASTIC_TAGS : TT_ELASTIC_MEMBERS_MAX))
+    if (m->nlist > most)
         r->bad = true;
     m->list = *r;
     for (uint32_t i = 0; i < m->nlist && !r->bad; i++)
@@ -177,8 +190,10 @@ static void check_list(struct tt_elmsg *m, struct tt_reader *r, uint32_t fields)
             read_seat(r, &seat);
         else if (fields & IDS)
             tt_read_u64(r);
-        else
+        else if (fields & OPS)
             read_op(r, &op);
+        else
+            read_link(r, &link);
 }
 
 /* Whether 0 is no value of its `what`. */
@@ -229,6 +244,11 @@ void tt_elmsg_next_op(struct tt_elmsg *m, struct tt_op_entry *out)
     read_op(list_of(m, OPS), out);
 }
 
+void tt_elmsg_next_link(struct tt_elmsg *m, struct tt_ring_link *out)
+{
+    read_link(list_of(m, LINKS), out);
+}
+
 /* ---- writing ---- */
 
 static void write_blob(struct tt_writer *w, const struct tt_blob *b)
@@ -250,6 +270,7 @@ static void write_news(struct tt_writer *w, const struct tt_news *n)
     tt_write_u32(w, n->lost);
     tt_write_u32(w, n->leaving);
     tt_write_u32(w, n->revoked);
+    tt_write_u32(w, n->better);
 }
 
 static void write_fields(struct tt_writer *w, const struct tt_elmsg *m, uint32_t fields)
@@ -329,6 +350,13 @@ void tt_elmsg_add_op(struct tt_elmsg_writer *w, const struct tt_op_entry *op)
     tt_write_u16(&w->w, op->tag);
     tt_write_u64(&w->w, op->n);
     write_news(&w->w, &op->news);
+    w->n++;
+}
+
+void tt_elmsg_add_link(struct tt_elmsg_writer *w, const struct tt_ring_link *link)
+{
+    tt_write_u64(&w->w, link->rate);
+    tt_write_u64(&w->w, link->latency);
     w->n++;
 }
 

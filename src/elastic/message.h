@@ -8,6 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include "base/bytes.h"
+#include "elastic/ring_predict.h"
 #include "elastic/sync.h"
 
 #define TT_ELASTIC_VERSION 1
@@ -34,13 +35,15 @@ enum tt_elmsg_kind {
                              * number: of the sync in this epoch and scope; value: my revision */
     TT_ELMSG_WITHDRAW,      /* of sync number: the caller's deadline passed */
     TT_ELMSG_VOTE,          /* of sync number; what: enum tt_sync_vote; other: the plan */
+    TT_ELMSG_LINKS,         /* of measurement number; value: bytes of an all-reduce; other: how many are to come; least: gain in percent;
+                             * the list: what comes to me from each rank */
     /* coordinator to member */
     TT_ELMSG_WELCOME,       /* id: yours; epoch: of the view you are in, or 0; value: the lease in ns; cookie: the run's secret */
     TT_ELMSG_REFUSED,       /* what: a tutti_status; text: why; the connection ends */
     TT_ELMSG_ALIVE,         /* answers a heartbeat, and asks for one (number 1) */
     TT_ELMSG_NEWS,
     TT_ELMSG_PROPOSE,       /* number: the proposal; the list: the members of the view to be, with cards */
-    TT_ELMSG_VIEW,          /* a view is decided, in round number; the list: its members in the order of their ranks */
+    TT_ELMSG_VIEW,          /* a view is decided, in round number; what: enum tt_ring_plan; the list: its members in the order of their ranks */
     TT_ELMSG_DROPPED,       /* you are in no view any longer, and wait with the newcomers: your group is not complete */
     TT_ELMSG_RESULT,        /* of round number: what: enum tt_round_status */
     TT_ELMSG_LOST,          /* number: the question; the list: who is lost in this epoch. Stop, and answer */
@@ -53,7 +56,7 @@ enum tt_elmsg_kind {
     TT_ELMSG_LOG_MEMBER,    /* a newcomer */
     TT_ELMSG_LOG_GONE,      /* id is forgotten */
     TT_ELMSG_LOG_LOST,      /* id is lost; what: enum tt_loss */
-    TT_ELMSG_LOG_VIEW,      /* epoch, number: the round; the list: ids in the order of ranks */
+    TT_ELMSG_LOG_VIEW,      /* epoch, number: the round; what: enum tt_ring_plan; the list: ids in the order of ranks */
     TT_ELMSG_LOG_RESULT,    /* of round number */
     TT_ELMSG_LOG_PLAN,      /* of sync number, value, keys, hash; the list: `most` that hold, then those that receive */
     TT_ELMSG_LOG_SYNC,      /* sync number ended: what, id, other; flags 1: there is a state: value, keys, hash; the list: who has it */
@@ -83,6 +86,8 @@ enum tt_call_kind {
     TT_CALL_EPOCH = 1,      /* flags: enum tt_epoch_flags; least, most: members */
     TT_CALL_AGREE,          /* value: flags, all members' are ANDed */
     TT_CALL_COMMIT,         /* value: 1 if the step is good here */
+    TT_CALL_OPTIMIZE,       /* LINKS was said before it; RESULT: value 1: a better order waits for an epoch; id, other: ns of an all-reduce in
+                             * the order that is, and in the best */
     TT_CALL_SYNC,           /* of one scope; said by OFFER */
     TT_CALL_KINDS
 };
@@ -123,6 +128,27 @@ struct tt_news {
     uint32_t newcomers;     /* that an epoch would admit */
     uint32_t lost, leaving;
     uint32_t revoked;
+    uint32_t better;        /* a better order of the ring waits for an epoch */
+};
+
+static inline bool tt_news_are_same(const struct tt_news *a, const struct tt_news *b)
+{
+    return a->number == b->number && a->newcomers == b->newcomers && a->lost == b->lost && a->leaving == b->leaving &&
+           a->revoked == b->revoked && a->better == b->better;
+}
+
+/* What the order of a view's ranks comes from, and what it is for. */
+enum tt_ring_plan {
+    TT_RING_UNMEASURED,     /* it just is so */
+    TT_RING_AS_RING,        /* predicted to be fastest as a ring */
+    TT_RING_AS_TREES,       /* as two trees */
+    TT_RING_PLANS
+};
+
+/* What comes from a member, as it was measured. */
+struct tt_ring_link {
+    uint64_t rate;          /* bytes/s; 0: it could not be measured */
+    uint64_t latency;       /* ns, one way */
 };
 
 /* One member as lists carry it. */
@@ -160,10 +186,11 @@ struct tt_elmsg {
 
 /* Reads data[bytes]; false if it is not exactly one message of a known kind with values in range. The list stays in data. */
 bool tt_elmsg_read(struct tt_elmsg *m, const void *data, size_t bytes);
-/* The next entry of a list of members, ids, or operations; the message's kind says which it is. */
+/* The next entry of a list of members, ids, operations, or links; the message's kind says which it is. */
 void tt_elmsg_next_seat(struct tt_elmsg *m, struct tt_seat *out);
 uint64_t tt_elmsg_next_id(struct tt_elmsg *m);
 void tt_elmsg_next_op(struct tt_elmsg *m, struct tt_op_entry *out);
+void tt_elmsg_next_link(struct tt_elmsg *m, struct tt_ring_link *out);
 
 /* Writing: begin with the fixed fields of m, add the list's entries, end. end returns the bytes, or 0 if it did not fit. */
 struct tt_elmsg_writer {
@@ -175,6 +202,7 @@ void tt_elmsg_begin(struct tt_elmsg_writer *w, void *data, size_t cap, const str
 void tt_elmsg_add_seat(struct tt_elmsg_writer *w, const struct tt_seat *seat);
 void tt_elmsg_add_id(struct tt_elmsg_writer *w, uint64_t id);
 void tt_elmsg_add_op(struct tt_elmsg_writer *w, const struct tt_op_entry *op);
+void tt_elmsg_add_link(struct tt_elmsg_writer *w, const struct tt_ring_link *link);
 size_t tt_elmsg_end(struct tt_elmsg_writer *w);
 /* Both, of a message without entries. */
 size_t tt_elmsg_write(void *data, size_t cap, const struct tt_elmsg *m);

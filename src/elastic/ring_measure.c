@@ -6,7 +6,6 @@
 #define BURST_BYTES_MIN (64u << 10)
 #define BURST_BYTES_MAX (1ull << 30)
 #define RATE_UNKNOWN 1000000u
-#define HALF_SAMPLES_MIN 3u
 
 typedef unsigned long long ull;
 typedef unsigned __int128 u128;
@@ -74,10 +73,10 @@ tutti_status tt_ring_estimate_rate(const struct tt_ring_sample *sample, uint32_t
         tt += at * at;
         tb += at * bytes;
     }
-    if (count < HALF_SAMPLES_MIN)
+    if (count < TT_RING_HALF_SAMPLES_MIN)
         return tt_fail(TUTTI_ERR_INVALID,
                        "a burst with %llu of %u samples in the second half of its time; at least %u are needed",
-                       (ull)count, n, HALF_SAMPLES_MIN);
+                       (ull)count, n, TT_RING_HALF_SAMPLES_MIN);
     over = count * tb - t * b;
     under = count * tt - t * t;
     slope = under ? over / under * 1000000 + over % under * 1000000 / under : 0;

@@ -20,6 +20,7 @@ struct tt_ring_sample {
 };
 
 #define TT_RING_SAMPLES_MIN 8u
+#define TT_RING_HALF_SAMPLES_MIN 3u             /* of these, in the second half of the time */
 #define TT_RING_SAMPLES_MAX 65536u
 #define TT_RING_BURST_NS_MIN 1000000u           /* 1 ms: shorter ones say more about buffers than about the link */
 #define TT_RING_BURST_NS_MAX 60000000000ull     /* 60 s: longer ones were interrupted */

@@ -83,10 +83,10 @@ static uint32_t index_in(const struct tt_context *c, struct tt_context_peer *cp)
 static tutti_status take_ready(struct tt_op *op, uint16_t i, const uint8_t *payload, uint32_t bytes)
 {
     struct tt_flow *f = tt_op_flow(op, i);
-    const uint64_t need = (uint64_t)op->conf.streams * op->conf.depth * op->conf.segment_bytes;
     struct tt_blob key = { 0 };
     struct tt_ready_msg msg;
     struct tt_wire *w;
+    uint64_t need;
     tutti_status st;
 
     if (!f || bytes != sizeof msg)
@@ -94,10 +94,12 @@ static tutti_status take_ready(struct tt_op *op, uint16_t i, const uint8_t *payl
     memcpy(&msg, payload, sizeof msg);
     if (f->ready)
         return TUTTI_OK;
-    if (msg.handle >= TT_HANDLES || msg.landing_bytes > TT_KEY_BYTES || msg.direct_bytes > TT_KEY_BYTES)
+    if (msg.handle >= TT_HANDLES || msg.landing_bytes > TT_KEY_BYTES || msg.direct_bytes > TT_KEY_BYTES ||
+        msg.depth == 0 || (msg.depth & (msg.depth - 1)))
         return TUTTI_ERR_PROTOCOL;
     if (!agrees_to_send(op, op->exec_peers[i].rank, msg.bytes))
         return TUTTI_OK;
+    need = tt_op_landing_bytes(op, msg.depth);
     w = f->cp->peer->wire;
     key.bytes = msg.landing_bytes;
     memcpy(key.data, msg.landing_key, TT_KEY_BYTES);
@@ -117,6 +119,7 @@ static tutti_status take_ready(struct tt_op *op, uint16_t i, const uint8_t *payl
     f->out_gen = msg.gen;
     f->landing_offset = msg.landing_offset;
     f->direct_offset = msg.direct_offset;
+    tt_exec_deepen(&op->exec, i, false, msg.depth);
     tt_exec_ready(&op->exec, i, msg.direct, f->landing_key.mapped != NULL);
     return TUTTI_OK;
 }

@@ -29,8 +29,8 @@ static uint64_t segment_at(const struct tt_exec *x, const struct tt_exec_step *t
 
 static uint32_t segment_index(const struct tt_exec *x, uint64_t pos) { return (uint32_t)(pos >> x->segment_shift); }
 
-/* The slot that segment `seq` of a stream lands in. */
-static uint32_t slot_of(const struct tt_exec *x, uint32_t seq) { return seq & (x->conf.depth - 1u); }
+/* The slot that segment `seq` of a stream of so many lands in. */
+static uint32_t slot_of(uint32_t depth, uint32_t seq) { return seq & (depth - 1u); }
 
 /* ---- which steps are tried ------------------------------------------------------------------------- */
 
@@ -226,6 +226,7 @@ static uint16_t peer_index(struct tt_exec *x, uint32_t rank)
     tt_assert(x->npeers < x->peers_max);
     memset(&x->peer[x->npeers], 0, sizeof x->peer[0]);
     x->peer[x->npeers].rank = rank;
+    x->peer[x->npeers].in_depth = x->peer[x->npeers].out_depth = x->conf.depth;
     if (x->npeers < TT_EXEC_NEAR_PEERS)
         x->peer_rank[x->npeers] = rank;
     return (uint16_t)x->npeers++;
@@ -601,7 +602,7 @@ static bool source_at(const struct tt_exec *x, const struct tt_ref *ref, int8_t 
                       uint64_t consumed_pos, struct tt_place *out)
 {
     const struct tt_exec_step *w;
-    const struct tt_exec_stream *st;
+    const struct tt_exec_peer *p;
     uint32_t j;
 
     if (writer < 0) {
@@ -617,11 +618,11 @@ static bool source_at(const struct tt_exec *x, const struct tt_ref *ref, int8_t 
         return true;
     }
     if (w->s.opcode == TT_WAIT) {
-        st = &x->peer[w->peer].stream[w->stream];
-        if (st->consumed != w->seq0 + segment_index(x, consumed_pos))
+        p = &x->peer[w->peer];
+        if (p->stream[w->stream].consumed != w->seq0 + segment_index(x, consumed_pos))
             return false;
         *out = (struct tt_place){
-            .kind = TT_AT_SLOT, .peer = w->peer, .stream = w->stream, .slot = slot_of(x, w->seq0 + j),
+            .kind = TT_AT_SLOT, .peer = w->peer, .stream = w->stream, .slot = slot_of(p->in_depth, w->seq0 + j),
         };
         return true;
     }
@@ -638,15 +639,15 @@ static bool lands_direct(const struct tt_exec_step *put, const struct tt_exec_pe
     return p->out_direct && put->to_dst;
 }
 
-/* Segments that a stream may be ahead of what its peer has consumed, where they land in slots. */
-static uint32_t room_of(const struct tt_exec *x)
+/* Segments that a stream with so many slots may be ahead of what its receiver has consumed. */
+static uint32_t room_of(const struct tt_exec *x, uint32_t depth)
 {
-    return x->flight && x->flight < x->conf.depth ? x->flight : x->conf.depth;
+    return x->flight && x->flight < depth ? x->flight : depth;
 }
 
-static bool has_credit(const struct tt_exec *x, const struct tt_exec_stream *st, uint32_t seq)
+static bool has_credit(const struct tt_exec *x, const struct tt_exec_peer *p, uint32_t stream, uint32_t seq)
 {
-    return (int32_t)(seq - st->credit) < (int32_t)room_of(x);
+    return (int32_t)(seq - p->stream[stream].credit) < (int32_t)room_of(x, p->out_depth);
 }
 
 /* The same where they land at their destination. */
@@ -688,9 +689,11 @@ static bool can_fuse(const struct tt_exec *x, const struct tt_exec_step *put, ui
         return false;
     if (st->issued != put->seq0 + segment_index(x, put->issued) || pos < put->issued)
         return false;
-    if (pos != (put->fused > put->issued ? put->fused : put->issued) || !has_credit(x, st, seq))
+    if (pos != (put->fused > put->issued ? put->fused : put->issued) || !has_credit(x, p, put->stream, seq))
         return false;
-    *out = (struct tt_place){ .kind = TT_AT_REMOTE, .peer = put->peer, .stream = put->stream, .slot = slot_of(x, seq) };
+    *out = (struct tt_place){
+        .kind = TT_AT_REMOTE, .peer = put->peer, .stream = put->stream, .slot = slot_of(p->out_depth, seq),
+    };
     return true;
 }
 
@@ -772,6 +775,7 @@ static bool try_put(struct tt_exec *x, struct tt_exec_step *t, struct tt_action 
     const struct tt_exec_peer *p = &x->peer[t->peer];
     const struct tt_exec_stream *st = &p->stream[t->stream];
     const uint64_t pos = t->issued;
+    struct tt_place slot;
     uint64_t len;
     uint32_t seq;
 
@@ -788,12 +792,15 @@ static bool try_put(struct tt_exec *x, struct tt_exec_step *t, struct tt_action 
     seq = t->seq0 + segment_index(x, pos);
     len = segment_at(x, t, pos);
     a->direct = lands_direct(t, p);
-    if (st->issued != seq || (a->direct ? !may_fly(x, st, seq) : !has_credit(x, st, seq)))
+    if (st->issued != seq || (a->direct ? !may_fly(x, st, seq) : !has_credit(x, p, t->stream, seq)))
         return false;
     if (pos - t->done >= (IN_FLIGHT_MAX - 1) * x->conf.segment_bytes)
         return false;
+    slot = (struct tt_place){
+        .kind = TT_AT_REMOTE, .peer = t->peer, .stream = t->stream, .slot = slot_of(p->out_depth, seq),
+    };
     if (pos < t->fused)
-        a->a = (struct tt_place){ .kind = TT_AT_REMOTE, .peer = t->peer, .stream = t->stream, .slot = slot_of(x, seq) };
+        a->a = slot;
     else if (!inputs_ready(x, t, pos, len) || !source_at(x, &t->s.a, t->writer_a, pos, len, t->done, &a->a))
         return false;
     if (a->a.kind == TT_AT_NONE)
@@ -806,8 +813,7 @@ static bool try_put(struct tt_exec *x, struct tt_exec_step *t, struct tt_action 
     if (a->direct)
         a->out = (struct tt_place){ .kind = TT_AT_BUF, .ref = t->s.out, .skip = pos };
     else
-        a->out =
-            (struct tt_place){ .kind = TT_AT_REMOTE, .peer = t->peer, .stream = t->stream, .slot = slot_of(x, seq) };
+        a->out = slot;
     return true;
 }
 
@@ -878,7 +884,9 @@ static bool try_wait(struct tt_exec *x, struct tt_exec_step *t, uint32_t i, stru
         return false;
     a->kind = TT_ACT_COPY;
     a->bytes = len;
-    a->a = (struct tt_place){ .kind = TT_AT_SLOT, .peer = t->peer, .stream = t->stream, .slot = slot_of(x, seq) };
+    a->a = (struct tt_place){
+        .kind = TT_AT_SLOT, .peer = t->peer, .stream = t->stream, .slot = slot_of(p->in_depth, seq),
+    };
     return target_at(x, t, t->done, &a->out, &a->out2);
 }
 
@@ -930,9 +938,9 @@ static bool needs_credit(const struct tt_exec *x, uint32_t peer, uint8_t stream)
  * passed over until the next pass. */
 static bool next_credit(struct tt_exec *x, struct tt_action *a)
 {
-    const uint32_t enough = room_of(x) >= 4 ? room_of(x) / 4u : 1;
-
     for (uint32_t p = x->credit_from; p < x->npeers; p++) {
+        const uint32_t room = room_of(x, x->peer[p].in_depth), enough = room >= 4 ? room / 4u : 1;
+
         if (!(x->consumed_of >> credit_bit(p) & 1))
             continue;
         for (uint8_t s = 0; s < x->conf.streams; s++) {
@@ -1140,6 +1148,14 @@ bool tt_exec_only_unsent(const struct tt_exec *x)
 
 /* ---- events -------------------------------------------------------------------------------------------- */
 
+void tt_exec_deepen(struct tt_exec *x, uint16_t peer, bool in, uint8_t depth)
+{
+    struct tt_exec_peer *p = &x->peer[peer];
+
+    tt_assert(depth >= 1 && (depth & (depth - 1)) == 0 && !(in ? p->opened : p->ready));
+    *(in ? &p->in_depth : &p->out_depth) = depth;
+}
+
 void tt_exec_opened(struct tt_exec *x, uint16_t peer, bool direct)
 {
     x->peer[peer].opened = true;
@@ -1273,7 +1289,7 @@ static bool lacks_arrivals(const struct tt_exec *x, const struct tt_exec_step *t
         return true;
     if ((int32_t)(st->arrived - t->seq0 - segment_index(x, t->done)) > 0)
         return false;
-    return (p->in_direct && t->to_dst) || st->arrived - st->consumed < room_of(x);
+    return (p->in_direct && t->to_dst) || st->arrived - st->consumed < room_of(x, p->in_depth);
 }
 
 /* A put that no earlier step of ours keeps waiting has to wait for its peer. */

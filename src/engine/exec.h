@@ -5,7 +5,8 @@
  * `segment_bytes`, which ride one of `streams` numbered streams of its (operation, peer) pair: put i of a pair rides stream
  * i mod streams, and the segments of a stream are numbered on. Both ends derive the same numbers from the same program.
  * Segment s of a stream lands in slot s mod `depth` of that stream at the receiver, and the sender may be at most `depth`
- * segments ahead of what the receiver has consumed; or, where the receiver has opened its final buffer (direct), at
+ * segments ahead of what the receiver has consumed. The receiver may have more slots than the plan says, as it tells when it opens: over
+ * a long link a few hold less than is on its way. Or, where the receiver has opened its final buffer (direct), at
  * its destination, without that limit. Segments of a stream are consumed in order. An algorithm that is bounded limits both: what was
  * sent to a peer and is not consumed by it, as far as it has said, is never more than tt_coll_chunks * tt_coll_chunk_bytes, shared
  * evenly by the streams so that none keeps another from its room. All its messages are streamed, and all that is consumed is told.
@@ -32,7 +33,7 @@
 
 #define TT_EXEC_STEPS 64        /* window of steps; at least 2 * TT_ROUND_STEPS_MAX */
 #define TT_EXEC_STREAMS_MAX 4   /* a link has as many words for each flow */
-#define TT_EXEC_DEPTH_MAX 16
+#define TT_EXEC_DEPTH_MAX 16    /* of a plan */
 #define TT_EXEC_STAGES 64       /* staging segments of one operation */
 #define TT_EXEC_NEAR_PEERS 20   /* peers that are looked for in one place: those of a doubling on a million ranks */
 
@@ -109,6 +110,7 @@ struct tt_exec_peer {
     uint32_t nputs, nwaits;     /* streamed ones loaded so far */
     bool opened, in_direct;             /* we have told the peer that it may stream; its DST segments land in place */
     bool ready, out_direct, out_mapped; /* the peer has told us; how it wants segments; its slots take plain stores */
+    uint8_t in_depth, out_depth;        /* slots of a stream, here and there: a power of two */
     struct tt_exec_stream stream[TT_EXEC_STREAMS_MAX];
 };
 
@@ -167,6 +169,8 @@ bool tt_exec_sent_matters(const struct tt_exec *x, uint16_t step);
 /* Whether nothing is left but PUTs that have begun as a whole: only tt_exec_sent goes on then. */
 bool tt_exec_only_unsent(const struct tt_exec *x);
 
+/* Each stream from the peer (in), or to it, has so many slots (a power of two) instead of the conf's. Before it is opened, or before it is ready. */
+void tt_exec_deepen(struct tt_exec *x, uint16_t peer, bool in, uint8_t depth);
 /* OPEN was done. direct: segments for (contiguous) DST land at their destination. */
 void tt_exec_opened(struct tt_exec *x, uint16_t peer, bool direct);
 /* The peer has opened: direct as it said; mapped: its slots can be written with plain stores. */

@@ -72,6 +72,7 @@ struct tt_ready_msg {
     uint64_t bytes;             /* that the opener expects; alltoallv: all of the pair's, of which the descriptors say nothing */
     uint64_t landing_offset, direct_offset;
     uint8_t landing_bytes, direct_bytes;    /* of the keys */
+    uint8_t depth;              /* slots of each stream: a power of two */
     uint8_t landing_key[TT_KEY_BYTES], direct_key[TT_KEY_BYTES];
 };
 

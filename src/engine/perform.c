@@ -19,6 +19,10 @@ _Static_assert(TT_OPS_MAX <= 1u << (64 - COOKIE_SLOT_SHIFT), "a slot fits");
 _Static_assert(TT_EXEC_STEPS <= 1 << (COOKIE_GEN_SHIFT - COOKIE_STEP_SHIFT), "a step fits");
 _Static_assert(COOKIE_GEN_SHIFT + COOKIE_GEN_BITS == COOKIE_SLOT_SHIFT, "a generation fits");
 
+#define FAR_BYTES_PER_US 125ull         /* a flow from far away keeps a link of 1 Gbit/s busy, */
+#define FAR_LANDING_MAX (64ull << 20)   /* if that takes no more memory for all flows of the operation, of which only what is used is touched */
+#define FAR_DEPTH_MAX 128u
+
 static uint64_t cookie_gen(uint64_t generation) { return generation & ((1u << COOKIE_GEN_BITS) - 1); }
 
 /* ---- addresses ------------------------------------------------------------------------------------- */
@@ -34,7 +38,29 @@ uint8_t *tt_op_buffer(const struct tt_op *op, uint8_t buf)
 
 static uint64_t slot_offset(const struct tt_op *op, const struct tt_place *at)
 {
-    return ((uint64_t)at->stream * op->conf.depth + at->slot) * op->conf.segment_bytes;
+    const struct tt_exec_peer *p = &op->exec_peers[at->peer];
+    const uint64_t depth = at->kind == TT_AT_SLOT ? p->in_depth : p->out_depth;
+
+    return (at->stream * depth + at->slot) * op->conf.segment_bytes;
+}
+
+uint64_t tt_op_landing_bytes(const struct tt_op *op, uint32_t depth)
+{
+    return (uint64_t)op->conf.streams * depth * op->conf.segment_bytes;
+}
+
+/* Slots of each stream from a peer. A sender hears that a slot is free again half a round trip after it is, and what it then sends is here half of one
+ * later; so with fewer slots than what FAR_BYTES_PER_US brings in a round trip it would wait for them. Near peers have what the plan says: few slots
+ * stay in the cache. */
+static uint8_t depth_for(const struct tt_op *op, const struct tt_peer *p)
+{
+    const uint64_t far_bytes = p->round_trip_ns / 1000 * FAR_BYTES_PER_US;
+    uint32_t depth = op->conf.depth;
+
+    while (depth * op->conf.segment_bytes < far_bytes && depth < FAR_DEPTH_MAX &&
+           op->exec.peers_max * tt_op_landing_bytes(op, 2 * depth) <= FAR_LANDING_MAX)
+        depth *= 2;
+    return (uint8_t)depth;
 }
 
 /* Staging is reserved whole and touched as far as it is used. NULL: there is no room for it. */
@@ -392,6 +418,7 @@ static bool do_open(struct tt_op *op, const struct tt_action *a)
     struct tt_region *direct;
     struct tt_peer *p;
     uint64_t offset;
+    uint8_t depth;
     int handle;
 
     if (!f || f->cp->peer->state != TT_PEER_UP || !tt_mail_room(&f->cp->peer->mail, sizeof msg))
@@ -403,13 +430,14 @@ static bool do_open(struct tt_op *op, const struct tt_action *a)
         handle = take_handle(p, op, f);
         if (handle < 0)
             return false;
-        if (tt_landing_get(e->pool[tt_op_wire_index(e, p->wire)],
-                           (uint64_t)op->conf.streams * op->conf.depth * op->conf.segment_bytes, &f->landing)) {
+        depth = depth_for(op, p);
+        if (tt_landing_get(e->pool[tt_op_wire_index(e, p->wire)], tt_op_landing_bytes(op, depth), &f->landing)) {
             tt_op_give_handle(p, handle);
             tt_context_fail_here(op->context, TUTTI_ERR_NOMEM, "no memory for arriving segments", true);
             return false;
         }
         f->in_handle = (int16_t)handle;
+        tt_exec_deepen(&op->exec, a->peer, true, depth);
         f->cp->opened += op->p2p;
         f->in_gen = p->handles->gen[handle] + 1;
         tt_link_clear(&p->mail, TT_LINK_ARRIVED, (uint32_t)handle, op->conf.streams);
@@ -419,6 +447,7 @@ static bool do_open(struct tt_op *op, const struct tt_action *a)
         return false;
     }
     msg.handle = (uint16_t)f->in_handle;
+    msg.depth = op->exec_peers[a->peer].in_depth;
     msg.gen = f->in_gen;
     msg.bytes = t->s.bytes;
     msg.landing_offset = f->landing.offset;

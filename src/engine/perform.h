@@ -20,6 +20,8 @@ bool tt_op_run_at_once(struct tt_op *op);
 void tt_op_reduce(struct tt_op *op, uint8_t *out, uint8_t *out2, const uint8_t *a, const uint8_t *b, uint64_t bytes,
                   uint32_t stream, bool finish);
 
+/* Memory for a flow whose streams have so many slots. */
+uint64_t tt_op_landing_bytes(const struct tt_op *op, uint32_t depth);
 /* Where a symbolic buffer begins. */
 uint8_t *tt_op_buffer(const struct tt_op *op, uint8_t buf);
 /* The flows with the executor's peer i, looked up at their first use; connects if need be. NULL: the context has failed. */

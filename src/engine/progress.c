@@ -191,6 +191,9 @@ static void link_up(struct tt_engine *e, struct tt_wire *w, const struct tt_done
     p->wire = w;
     p->state = TT_PEER_UP;
     p->anymem = d->link.anymem;
+    p->round_trip_ns = d->link.round_trip_ns;
+    if (p->round_trip_ns >= TT_MS)
+        tt_log(TT_LOG_INFO, "rank %u is %.3f ms away, there and back", p->rank, (double)p->round_trip_ns / 1e6);
     for (uint32_t i = 0; i < e->nwires; i++)
         e->nlinks[i] += e->wire[i] == w;
     tt_mailbox_init(&p->mail, &d->link);

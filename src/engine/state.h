@@ -50,6 +50,7 @@ struct tt_peer {
     uint64_t left_ns;           /* when it was seen to have left */
     struct tt_wire *wire;       /* the one that is tried or stands */
     bool anymem;                /* it may be given keys of memory that the wire did not allocate */
+    uint64_t round_trip_ns;     /* as the wire knows it; 0: it does not */
     struct tt_mailbox mail;     /* valid from UP on, also after LEFT */
     struct tt_handles *handles; /* of flows from it; made with the first one */
     struct tt_abandoned *abandoned;     /* [TT_HANDLES], by handle; NULL: none yet. Freed with the engine, as handles and endings */

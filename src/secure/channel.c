@@ -76,6 +76,7 @@ struct tt_channel {
 
     uint8_t *buffer;                /* what arrived and was not given yet: buffer[at .. have) */
     size_t at, have, cap;
+    bool heard;                     /* a message was given */
 };
 
 tutti_status tt_channel_create(struct tt_channel **out, struct tt_stream *stream, const struct tt_channel_conf *conf)
@@ -219,10 +220,22 @@ int tt_channel_send(struct tt_channel *c, const void *data, size_t bytes)
 
 /* ---- receiving ---- */
 
-/* Whether it is TLS that a plain channel hears: the first bytes of a handshake, or of an alert. */
-static bool hears_tls(const uint8_t *data)
+/* Whether it is TLS that a plain channel hears first: the beginning of a handshake, or of an alert. As a length it is 66,325 and more. */
+static bool hears_tls(const struct tt_channel *c)
 {
-    return (data[0] == 22 || data[0] == 21) && data[1] == 3 && data[2] <= 4;
+    const uint8_t *data = c->buffer + c->at;
+
+    return !c->heard && (data[0] == 22 || data[0] == 21) && data[1] == 3 && data[2] >= 1 && data[2] <= 4;
+}
+
+/* The other end hears of it, too: two empty messages are no record of TLS. */
+static int turn_away(struct tt_channel *c)
+{
+    static const uint8_t nothing[2 * LENGTH_BYTES];
+    const struct iovec part = { .iov_base = (void *)(uintptr_t)nothing, .iov_len = sizeof nothing };
+
+    tt_stream_write(c->stream, &part, 1);
+    return tt_stream_fail(c->stream, -EPROTO, "the other end speaks TLS, and this one does not (no token or certificates here?)");
 }
 
 /* Whole bytes of the message at the front; 0 while its length is not there; negative if it is not allowed. */
@@ -235,10 +248,10 @@ static ssize_t front(struct tt_channel *c)
         return 0;
     tt_reader_init(&r, c->buffer + c->at, LENGTH_BYTES);
     bytes = tt_read_u32(&r);
+    if (hears_tls(c))
+        return turn_away(c);
     if (bytes <= c->conf.frame_max)
         return (ssize_t)(LENGTH_BYTES + (size_t)bytes);
-    if (hears_tls(c->buffer + c->at))
-        return tt_stream_fail(c->stream, -EPROTO, "the other end speaks TLS, and this one does not");
     return tt_stream_fail(c->stream, -EMSGSIZE, "the other end sends a message that is longer than allowed");
 }
 
@@ -307,5 +320,6 @@ int tt_channel_next(struct tt_channel *c, const void **data, size_t *bytes)
     *data = c->buffer + c->at + LENGTH_BYTES;
     *bytes = (size_t)whole - LENGTH_BYTES;
     c->at += (size_t)whole;
+    c->heard = true;
     return 1;
 }

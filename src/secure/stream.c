@@ -107,6 +107,18 @@ static int result_of(struct tt_stream *s, int result)
     }
 }
 
+/* Whoever speaks no TLS, perhaps a member that was not given the token, is told so by what a plain channel knows as TLS (channel.c): an alert. What it
+ * has said is read before: to close a connection with some unread takes back what was sent. */
+static int turn_away(struct tt_stream *s)
+{
+    static const uint8_t alert[] = { 21, 3, 3, 0, 2, 2, 70 };      /* fatal, protocol_version */
+    uint8_t dust[4096];
+
+    if (recv(s->fd, dust, sizeof dust, MSG_DONTWAIT) > 0)
+        send(s->fd, alert, sizeof alert, MSG_NOSIGNAL | MSG_DONTWAIT);
+    return tt_stream_fail(s, -EPROTO, TT_WHY_NO_TLS);
+}
+
 /* Makes OpenSSL's part of the connection: of one that we accept not before its first byte, which tells whether it is TLS at all. */
 static int begin(struct tt_stream *s)
 {
@@ -121,7 +133,7 @@ static int begin(struct tt_stream *s)
         if (n == 0)
             return tt_stream_fail(s, -ECONNRESET, "the other end left without a word");
         if (first != RECORD_HANDSHAKE)
-            return tt_stream_fail(s, -EPROTO, "the other end speaks no TLS");
+            return turn_away(s);
     }
     s->ssl = SSL_new(s->secure->tls);
     bio = s->ssl ? tt_bio_new(&s->held) : NULL;

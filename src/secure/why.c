@@ -13,7 +13,7 @@ struct meaning {
 };
 
 static const char another_token[] = "the other end has another token, or none";
-static const char no_tls[] = "the other end speaks no TLS";
+static const char no_tls[] = TT_WHY_NO_TLS;
 static const char older[] = "the other end speaks an older TLS than 1.3";
 static const char unlike_token[] = "the other end does not take part by a token";
 static const char unlike_certificate[] = "the other end does not take part by certificates";

@@ -164,15 +164,17 @@ void tt_link_event(tutti_run *run)
     struct tt_coordinator_link *l = &run->link;
     const void *data;
     size_t bytes;
-    int got = 0;
+    int sent, got = 0;
 
     if (l->state == TT_LINK_CONNECTS)
         connected(run);
     if (l->state != TT_LINK_UP)
         return;
-    got = tt_channel_flush(l->channel);
-    while (got >= 0 && l->state == TT_LINK_UP && (got = tt_channel_next(l->channel, &data, &bytes)) > 0)
+    sent = tt_channel_flush(l->channel);
+    while (l->state == TT_LINK_UP && (got = tt_channel_next(l->channel, &data, &bytes)) > 0)
         tt_member_frame(&run->m, data, bytes, tt_now_ns());
+    if (got == 0)
+        got = sent;     /* what it said before it left goes first: perhaps why */
     pthread_cond_broadcast(&run->changed); /* who joins waits for its id, and of that the machine says nothing */
     if (l->state != TT_LINK_UP)
         return;

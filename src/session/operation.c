@@ -10,6 +10,8 @@
 
 #include "session/run.h"
 
+#define MEASURED_BYTES_MIN (1u << 20)   /* tutti/elastic.h says so */
+
 /* ---- arguments ---- */
 
 static bool is_known_shape(tutti_coll coll)
@@ -124,6 +126,16 @@ static tutti_status epoch_is_over(const tutti_run *run)
     return tt_fail_again(TUTTI_ERR_PEER_LOST, why);
 }
 
+/* Where the order of ranks was found for a ring, or for trees, a long all-reduce uses them. */
+static const char *algo_of(const tutti_run *run, const tutti_elastic *op)
+{
+    if (op->algo || op->coll != TUTTI_ALLREDUCE || op->count * tutti_dtype_bytes(op->type) < MEASURED_BYTES_MIN)
+        return op->algo;
+    return run->m.plan == TT_RING_AS_RING    ? "allreduce_ring"
+           : run->m.plan == TT_RING_AS_TREES ? "allreduce_dtree"
+                                             : NULL;
+}
+
 tutti_status tt_operation_begin(tutti_run *run, struct tt_operation *o, tutti_elastic *op, uint32_t tag)
 {
     struct tt_tag *t = &run->tags[tag];
@@ -154,8 +166,9 @@ tutti_status tt_operation_begin(tutti_run *run, struct tt_operation *o, tutti_el
                                 .comm = run->space.tags[tag],
                                 .kept = t,
                                 .tentative = tt_tentative_is(op, run->space.nranks) };
-    o->call =
-        (tutti_call){ .size = sizeof o->call, .timeout_ms = op->timeout_ms, .algo = op->algo, .scale = op->scale };
+    o->call = (tutti_call){
+        .size = sizeof o->call, .timeout_ms = op->timeout_ms, .algo = algo_of(run, op), .scale = op->scale
+    };
     st = find_root(run, o);
     if (st)
         return st;
@@ -213,6 +226,7 @@ static void write_news(const struct tt_news *n, uint8_t out[TT_NEWS_BYTES])
     tt_write_u32(&w, n->lost);
     tt_write_u32(&w, n->leaving);
     tt_write_u32(&w, n->revoked);
+    tt_write_u32(&w, n->better);
     tt_assert(!w.bad && tt_writer_bytes(&w) == TT_NEWS_BYTES);
 }
 
@@ -227,6 +241,7 @@ static struct tt_news read_news(const uint8_t in[TT_NEWS_BYTES])
     n.lost = tt_read_u32(&r);
     n.leaving = tt_read_u32(&r);
     n.revoked = tt_read_u32(&r);
+    n.better = tt_read_u32(&r);
     return n;
 }
 

@@ -19,7 +19,9 @@
 #define QUEUE_BYTES (1u << 20)
 #define FRAME_BYTES (TT_TRANSFER_HEAD_BYTES + TT_TRANSFER_PIECE_BYTES)  /* longest message of who has proved itself */
 #define UNSENT_BYTES (128u << 10)       /* that the system takes beyond what is on its way: the rest waits here, where it can be counted */
+#define UNSENT_MEASURING_BYTES (16u << 10)  /* the same while links are measured: what waits there when a burst ends is still to come */
 #define MESSAGES_AT_ONCE 8              /* of one connection, then it is the others' turn: pieces of an array may come without end */
+#define CHUNKS_AT_ONCE 16               /* of a measurement, likewise */
 #define CONNS_OF_ONE 4                  /* with one member: each end may make one, and both again before what was cut shows */
 
 _Static_assert(FRAME_BYTES >= TT_SAID_BYTES_MAX && FRAME_BYTES < QUEUE_BYTES / 4 * 3, "a piece leaves room for other messages");
@@ -176,6 +178,28 @@ static void serve(tutti_run *run, struct tt_peer_link *p)
         if (!tt_state_hear(run, p->id, r->data, r->bytes))
             end_conn(p->conn);
     }
+    for (int n = 0; p->conn && !p->conn->dead && tt_channel_queued(p->conn->channel) == 0; n++) {
+        p->conn->more |= n == CHUNKS_AT_ONCE;
+        if (p->conn->more || !tt_measure_room(run, p->id))
+            return;
+    }
+}
+
+void tt_peers_measure(tutti_run *run, bool measuring)
+{
+    const int unsent = (int)(measuring ? UNSENT_MEASURING_BYTES : UNSENT_BYTES);
+
+    for (const struct tt_peer_link *p = run->peers; p; p = p->next)
+        if (p->conn && !p->conn->dead)
+            setsockopt(p->conn->fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &unsent, sizeof unsent);
+}
+
+void tt_peers_look_again(tutti_run *run, uint64_t id)
+{
+    const struct tt_peer_link *p = tt_peers_find(run, id);
+
+    if (p && p->conn)
+        p->conn->more = true;
 }
 
 /* What does not fit is dropped: the other asks somebody else for it in the end. */
@@ -255,6 +279,7 @@ static void proved(tutti_run *run, struct tt_peer_conn *c)
     if (run->offered)
         say(run, c, &run->offer);
     tt_state_connected(run, p->id);
+    tt_measure_connected(run, p->id);
 }
 
 static bool hear_greeting(tutti_run *run, struct tt_peer_conn *c, const struct tt_said *s)
@@ -286,6 +311,8 @@ static bool hear(tutti_run *run, struct tt_peer_conn *c, const void *data, size_
 {
     struct tt_said s;
 
+    if (tt_survey_is_mine(data, bytes))
+        return c->proved && tt_measure_hear(run, c->peer->id, data, bytes);
     if (tt_transfer_is_mine(data, bytes))
         return c->proved && (tt_transfer_is_request(data, bytes) ? hear_request(c->peer, data, bytes)
                                                                  : tt_state_hear(run, c->peer->id, data, bytes));
@@ -346,10 +373,7 @@ static bool open_channel(tutti_run *run, struct tt_peer_conn *c)
 
 static bool is_in_view(const tutti_run *run, const struct tt_peer_link *p)
 {
-    for (uint32_t i = 0; i < run->m.nranks; i++)
-        if (run->m.view[i].id == p->id)
-            return true;
-    return false;
+    return tt_run_rank_of(run, p->id) != UINT32_MAX;
 }
 
 /* An attempt to connect ended with `err`. Who was there listens as long as it lives; so where it is refused at each of its addresses, its process

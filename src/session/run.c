@@ -52,6 +52,14 @@ void tt_run_give_up(tutti_run *run, const char *what)
     tt_member_leave(&run->m, TT_LEAVE_NOW, tt_now_ns());
 }
 
+uint32_t tt_run_rank_of(const tutti_run *run, uint64_t id)
+{
+    for (uint32_t rank = 0; rank < run->m.nranks; rank++)
+        if (run->m.view[rank].id == id)
+            return rank;
+    return UINT32_MAX;
+}
+
 /* ---- what the machine emits ---- */
 
 static void enter_view(tutti_run *run)
@@ -60,6 +68,7 @@ static void enter_view(tutti_run *run)
     run->offered = false;
     run->heard = (struct tt_news){ .number = 0 };
     *run->stop_why = 0;
+    tt_measure_drop(run);
     tt_peers_want(run, tt_now_ns());
     tt_run_wake(run);
 }
@@ -325,6 +334,7 @@ static void fini(tutti_run *run)
     free(run->asked_ids);
     free(run->seats);
     free(run->scratch);
+    free(run->survey);
     free(run->wires);
     free(run->interfaces);
     pthread_cond_destroy(&run->changed);
@@ -525,7 +535,8 @@ tutti_status tutti_run_poll(tutti_run *run, tutti_news *out)
                          .newcomers = run->heard.newcomers,
                          .lost = run->heard.lost,
                          .leaving = run->heard.leaving,
-                         .revoked = run->heard.revoked != 0 };
+                         .revoked = run->heard.revoked != 0,
+                         .better = run->heard.better != 0 };
     tt_run_unlock(run);
     return TUTTI_OK;
 }

@@ -15,6 +15,7 @@
 #include "base/clock.h"
 #include "comm/comm.h"
 #include "elastic/member.h"
+#include "elastic/survey.h"
 #include "elastic/transfer.h"
 #include "secure/channel.h"
 #include "session/card.h"
@@ -23,7 +24,7 @@
 
 #define TT_RUN_COORDINATORS 16
 #define TT_RUN_TROUBLES 16
-#define TT_NEWS_BYTES 24                /* of what members tell each other with an operation */
+#define TT_NEWS_BYTES 28                /* of what members tell each other with an operation */
 #define TT_RUN_REQUESTS 32u             /* of one member that wait; it has at most TT_TRANSFER_WINDOW out, more only while plans change */
 #define TT_RUN_STRANGERS 64u            /* connections that have not proved themselves */
 
@@ -149,6 +150,17 @@ struct tt_run_sync {
     const char *unable;                 /* why this one could not receive; NULL */
 };
 
+/* What lies between this member and the others, while it is measured, and as it was told. */
+struct tt_run_survey {
+    struct tt_survey machine;            /* of the epoch that its conf has */
+    struct tt_survey_peer peers[TT_RING_PEERS_MAX];
+    struct tt_ring_link links[TT_RING_PEERS_MAX], told[TT_RING_PEERS_MAX];
+    struct tt_ring_sample samples[TT_SURVEY_SAMPLES];
+    uint8_t filler[TT_SURVEY_CHUNK_BYTES];
+    struct tt_elmsg head;               /* of what the coordinator is told */
+    bool reported;                      /* it has been told what was measured last */
+};
+
 /* What the engine told of a context, under its baton. */
 struct tt_run_trouble {
     uint32_t context;
@@ -191,6 +203,7 @@ struct tutti_run {
     struct tt_member_act result;
     bool calling;                       /* a program's thread is in a call that all members make */
     struct tt_run_sync *sync;           /* of that thread; NULL: it does not sync */
+    struct tt_run_survey *survey;         /* NULL: nothing was ever measured */
     bool synced[2];                     /* by enum tt_sync_scope: a sync of it was good once */
 
     struct tt_home home;
@@ -223,6 +236,8 @@ tutti_status tt_run_check(tutti_run *run);
 /* The deadline of a call. */
 uint64_t tt_run_deadline(const tutti_run *run, int64_t timeout_ms);
 void tt_run_wake(tutti_run *run);
+/* The rank of a member in the machine's view; UINT32_MAX: it is not in it. */
+uint32_t tt_run_rank_of(const tutti_run *run, uint64_t id);
 /* No coordinator has told before the deadline what became of something that others may have: this member leaves, as it would go on with another
  * state than they. Under the lock. */
 void tt_run_give_up(tutti_run *run, const char *what);
@@ -265,6 +280,10 @@ void tt_peers_say(tutti_run *run, const struct tt_said *s);
  * and a piece at a time. */
 void tt_peers_send(tutti_run *run, uint64_t id, const void *head, size_t head_bytes, const void *body,
                    size_t body_bytes);
+/* Whether links are measured now. */
+void tt_peers_measure(tutti_run *run, bool measuring);
+/* There may be something to send to that member once all before it has gone. */
+void tt_peers_look_again(tutti_run *run, uint64_t id);
 /* What ended is freed. */
 void tt_peers_settle(tutti_run *run);
 void tt_peers_close(tutti_run *run);
@@ -288,6 +307,18 @@ bool tt_state_hear(tutti_run *run, uint64_t id, const void *data, size_t bytes);
 void tt_state_connected(tutti_run *run, uint64_t id);
 void tt_state_tick(tutti_run *run);
 uint64_t tt_state_next_ns(const tutti_run *run);
+
+/* optimize.c: what the service thread has to do with a measurement, if there is one. Under the lock. */
+/* Of a member, as tt_survey_peer_says has it. False: it must not say that. */
+bool tt_measure_hear(tutti_run *run, uint64_t id, const void *data, size_t bytes);
+/* All that was said to that member has gone. Whether there was something more to say. */
+bool tt_measure_room(tutti_run *run, uint64_t id);
+/* There is a new connection to a member. */
+void tt_measure_connected(tutti_run *run, uint64_t id);
+/* What is measured is of no use any longer. */
+void tt_measure_drop(tutti_run *run);
+void tt_measure_tick(tutti_run *run);
+uint64_t tt_measure_next_ns(const tutti_run *run);
 
 /* operation.c */
 /* An operation on its way: begin, (perform, vote: in the engine, without the lock), judge. */
@@ -367,6 +398,14 @@ tutti_status tt_view_epoch(tutti_run *run, uint32_t flags, uint32_t least, uint3
  * an operation or another epoch. Likewise. */
 tutti_status tt_view_again(tutti_run *run, uint32_t least, uint64_t deadline_ns, const char *name,
                            struct tt_view_result *out);
+
+/* An epoch as programs know it: the view that comes of it is the one that they know then. Likewise. */
+tutti_status tt_view_call(tutti_run *run, uint32_t flags, uint32_t least, uint32_t most, uint64_t deadline_ns,
+                          const char *name, tutti_view *out);
+/* Why a call's arguments are wrong that every call has which tells a view. */
+tutti_status tt_view_check_out(tutti_run *run, const tutti_view *out, const char *name);
+/* The view as it is. Under the lock. */
+void tt_view_show(const tutti_run *run, tutti_view *out, bool changed);
 
 /* space.c */
 /* Whether the world will do for the view, as far as this member knows. */

@@ -125,15 +125,6 @@ static void on_act(void *context, const struct tt_transfer_act *act)
     }
 }
 
-/* UINT32_MAX: it is not in the view. */
-static uint32_t rank_of(const tutti_run *run, uint64_t id)
-{
-    for (uint32_t rank = 0; rank < run->m.nranks; rank++)
-        if (run->m.view[rank].id == id)
-            return rank;
-    return UINT32_MAX;
-}
-
 void tt_state_plan(tutti_run *run)
 {
     const struct tt_member_sync *plan = &run->m.sync;
@@ -144,7 +135,7 @@ void tt_state_plan(tutti_run *run)
 
 bool tt_state_hear(tutti_run *run, uint64_t id, const void *data, size_t bytes)
 {
-    const uint32_t rank = rank_of(run, id);
+    const uint32_t rank = tt_run_rank_of(run, id);
 
     if (!run->sync || rank == UINT32_MAX)
         return true; /* it is of one that is over */
@@ -153,7 +144,7 @@ bool tt_state_hear(tutti_run *run, uint64_t id, const void *data, size_t bytes)
 
 void tt_state_connected(tutti_run *run, uint64_t id)
 {
-    const uint32_t rank = rank_of(run, id);
+    const uint32_t rank = tt_run_rank_of(run, id);
 
     if (run->sync && rank != UINT32_MAX)
         tt_transfer_again(&run->sync->transfer, rank, tt_now_ns());

@@ -344,7 +344,7 @@ tutti_status tt_view_again(tutti_run *run, uint32_t least, uint64_t deadline_ns,
 
 /* ---- the calls ---- */
 
-static void show(const tutti_run *run, tutti_view *out, bool changed)
+void tt_view_show(const tutti_run *run, tutti_view *out, bool changed)
 {
     const size_t size = out->size;
 
@@ -371,7 +371,7 @@ static tutti_status remember(tutti_run *run)
     return TUTTI_OK;
 }
 
-static tutti_status check_out(tutti_run *run, const tutti_view *out, const char *name)
+tutti_status tt_view_check_out(tutti_run *run, const tutti_view *out, const char *name)
 {
     if (!run || !out)
         return tt_fail(TUTTI_ERR_INVALID, "%s: %s is NULL", name, run ? "out" : "run");
@@ -386,12 +386,31 @@ static bool has_left(const tutti_run *run)
     return run->over && run->over_status == TUTTI_OK;
 }
 
+tutti_status tt_view_call(tutti_run *run, uint32_t flags, uint32_t least, uint32_t most, uint64_t deadline_ns,
+                          const char *name, tutti_view *out)
+{
+    struct tt_view_result result = { .changed = false };
+    tutti_status st = tt_view_epoch(run, flags, least, most, deadline_ns, name, &result);
+
+    if (st == TUTTI_ERR_PEER_LOST && !result.too_few && !run->over) {
+        st = tt_view_again(run, least, deadline_ns, name, &result);
+        if (st == TUTTI_ERR_MISMATCH)
+            st = tt_fail(TUTTI_ERR_PEER_LOST, "%s: a member was lost while the members of the view met", name);
+    }
+    if (st && has_left(run)) {
+        *out = (tutti_view){ .size = sizeof *out, .rank = -1, .changed = 1 };
+        st = TUTTI_OK;
+    } else if (!st && !(st = remember(run))) {
+        tt_view_show(run, out, result.changed);
+    }
+    return st;
+}
+
 static tutti_status epoch(tutti_run *run, uint32_t flags, uint32_t least, uint32_t most, int64_t timeout_ms,
                           tutti_view *out, const char *name)
 {
-    struct tt_view_result result = { .changed = false };
+    tutti_status st = tt_view_check_out(run, out, name);
     uint64_t deadline_ns;
-    tutti_status st = check_out(run, out, name);
 
     if (st)
         return st;
@@ -407,18 +426,7 @@ static tutti_status epoch(tutti_run *run, uint32_t flags, uint32_t least, uint32
     if (run->nowing > 0)
         st = tt_tentative_close(run, deadline_ns, name);
     if (!st)
-        st = tt_view_epoch(run, flags, least, most, deadline_ns, name, &result);
-    if (st == TUTTI_ERR_PEER_LOST && !result.too_few && !run->over) {
-        st = tt_view_again(run, least, deadline_ns, name, &result);
-        if (st == TUTTI_ERR_MISMATCH)
-            st = tt_fail(TUTTI_ERR_PEER_LOST, "%s: a member was lost while the members of the view met", name);
-    }
-    if (st && has_left(run)) {
-        *out = (tutti_view){ .size = sizeof *out, .rank = -1, .changed = 1 };
-        st = TUTTI_OK;
-    } else if (!st && !(st = remember(run))) {
-        show(run, out, result.changed);
-    }
+        st = tt_view_call(run, flags, least, most, deadline_ns, name, out);
     run->calling = false;
     tt_run_unlock(run);
     return st;
@@ -437,12 +445,12 @@ tutti_status tutti_run_shrink(tutti_run *run, uint32_t least, int64_t timeout_ms
 
 tutti_status tutti_run_view(tutti_run *run, tutti_view *out)
 {
-    const tutti_status st = check_out(run, out, "tutti_run_view");
+    const tutti_status st = tt_view_check_out(run, out, "tutti_run_view");
 
     if (st)
         return st;
     tt_run_lock(run);
-    show(run, out, false);
+    tt_view_show(run, out, false);
     tt_run_unlock(run);
     return TUTTI_OK;
 }

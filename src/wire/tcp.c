@@ -216,6 +216,7 @@ static struct tt_done link_done(struct tt_tcp_link *link, uint8_t kind)
         done.link.theirs =
             (struct tt_rkey){ .wire = &link->tcp->wire, .peer = link->peer, .bytes = link->theirs_bytes };
         done.link.anymem = true;
+        done.link.round_trip_ns = tt_tcp_round_trip_ns(link);
     }
     return done;
 }

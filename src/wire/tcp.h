@@ -304,6 +304,10 @@ void tt_tcp_greetings_close(struct tt_tcp *t);
 int tt_tcp_post(struct tt_wire *w, const struct tt_desc *desc, int n);
 /* Gives the kernel what it takes of the lane's queues. May lose the link. */
 void tt_tcp_lane_flush(struct tt_tcp_lane *lane);
+/* The shortest round trip of its first lane so far; 0: not known. */
+uint64_t tt_tcp_round_trip_ns(const struct tt_tcp_link *link);
+/* Has the kernel send without bursts on a lane to a peer far away. Once it is open. */
+void tt_tcp_lane_smooth(const struct tt_tcp_lane *lane);
 /* Queues an answer, whose data[bytes] lies in a region. False: the other end asks more than it may. */
 bool tt_tcp_reply(struct tt_tcp_link *link, const struct tt_frame *f, const void *data, uint64_t bytes);
 /* The same for every lane that was given something since. */

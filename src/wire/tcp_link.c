@@ -211,6 +211,7 @@ bool tt_tcp_lane_open(struct tt_tcp_lane *lane, int fd, struct tt_stream *stream
         return false;
     lane->paced = !tt_tcp_tune(t, fd, lane->link->nlanes > 1);
     lane->fd = fd;
+    tt_tcp_lane_smooth(lane);
     lane->stream = stream;
     t->active[t->nactive++] = lane;
     tt_tcp_secure_more(lane, stream != NULL);   /* what follows the greeting may have come with it */

@@ -116,6 +116,7 @@ struct tt_link {
     struct tt_rkey theirs;
     bool anymem;                    /* this peer may be given keys of memory that the wire did not allocate. The two ends need not
                                        say the same */
+    uint64_t round_trip_ns;         /* to the peer and back, as seen while connecting; 0: not known */
 };
 
 struct tt_done {

@@ -8,6 +8,7 @@ import hashlib
 import json
 import os
 import random
+import re
 import signal
 import subprocess
 import sys
@@ -364,6 +365,18 @@ class Relay(WanTest):
 
 
 class Collectives(WanTest):
+    def test_long_vectors_over_a_long_way_arrive_as_they_are(self):
+        """More segments are on their way than a plan has slots for."""
+        net = self.net(matrix(2, delay_ms=50))
+        done = self.run_tutti("-n", 2, "-o", "plain", "--hosts", ",".join(net.names), "--rsh", net.on, "--timeout", 100, "--env", "TUTTI_LOG=info",
+                              TUTTI, "perf", "allreduce", "--algo", "ring", "--json", "--check", "--min", "16M", "--max", "16M", "--iters", 1,
+                              "--warmup", 0, inside=net.inside(0), timeout=120)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        rows = [json.loads(line) for line in done.stdout.splitlines() if '"coll"' in line]
+        self.assertEqual({row["wrong"] for row in rows if "wrong" in row}, {0})
+        away_ms = [float(ms) for ms in re.findall(r"rank \d is ([0-9.]+) ms away, there and back", done.stderr)]
+        self.assertTrue(away_ms and min(away_ms) >= 100, done.stderr)
+
     def test_peers_in_europe_reduce_and_every_byte_is_right(self):
         net = self.net(wan.deployment("europe-6"))
         began = time.monotonic_ns()

@@ -132,6 +132,8 @@ static void start(struct run *r)
                                   .order = r->order,
                                   .members_max = PEERS_MAX + 8,
                                   .scratch = r->scratch,
+                                  .ring_memory = r->ring_memory,
+                                  .ring_peers_max = PEERS_MAX,
                                   .emit = on_coord_act,
                                   .context = r };
     const uint64_t covered = r->c.covered;
@@ -521,7 +523,8 @@ static bool is_well(const struct run *r)
         if (p->finals_quiet < 2 || p->m.nranks != n || (epoch && p->m.epoch != epoch))
             return false;
         if (p->m.news.newcomers != r->c.news.newcomers || p->m.news.lost != r->c.news.lost ||
-            p->m.news.leaving != r->c.news.leaving || p->m.news.revoked != r->c.news.revoked)
+            p->m.news.leaving != r->c.news.leaving || p->m.news.revoked != r->c.news.revoked ||
+            p->m.news.better != r->c.news.better)
             return false; /* it would call `epoch` for nothing, or never */
         epoch = p->m.epoch;
     }
@@ -563,7 +566,8 @@ static struct run *run_create(uint64_t seed)
     r->member_scratch = malloc(TT_ELMSG_BYTES_MAX);
     r->records = malloc(RECORDS_BYTES);
     r->ops = malloc(OPS_MAX * sizeof *r->ops);
-    tt_assert(r->scratch && r->member_scratch && r->records && r->ops);
+    r->ring_memory = malloc(tt_coord_ring_bytes(PEERS_MAX));
+    tt_assert(r->ring_memory && r->scratch && r->member_scratch && r->records && r->ops);
     for (uint32_t i = 0; i < PEERS_MAX; i++) {
         r->peers[i].view = seats + 2 * i * PEERS_MAX;
         r->peers[i].proposed = r->peers[i].view + PEERS_MAX;
@@ -578,6 +582,7 @@ static void run_destroy(struct run *r)
     world_fini(&r->w);
     free(r->peers[0].view);
     free(r->scratch);
+    free(r->ring_memory);
     free(r->member_scratch);
     free(r->records);
     free(r->ops);
@@ -618,6 +623,7 @@ bool run_play(uint64_t seed, struct run_sum *sum, char *why, size_t bytes)
     sum->tentative_restored += r->tentative_restored;
     sum->received += r->received;
     sum->outcomes |= r->outcomes;
+    sum->orders += r->orders;
     sum->views += r->nepochs;
     sum->rounds += r->nrounds;
     sum->covered |= r->c.covered;

@@ -4,8 +4,9 @@
  *
  * Each member's program: `epoch`; `sync`, after which all have one state; then steps, and now and then a sync again. A step begins one or two operations (their contributions travel from each to each), waits for
  * all of them, adds what became final to a state that must be the same on all members, and asks the news that came with the operations
- * whether to call `epoch`; some steps end with `agree` or `commit`. Some operations are tentative: the step does not wait for their verdict, but goes
- * on once they are complete. What a program does depends on what all members are told alike, so any
+ * whether to call `epoch`; some steps end with `agree`, `commit` or `optimize`, some begin with links that were measured in the background. Some
+ * operations are tentative: the step does not wait for their verdict, but goes on once they are complete. What a program does depends on what all
+ * members are told alike, so any
  * difference between members shows as a call that differs. */
 #ifndef TESTS_ELASTIC_RUN_H
 #define TESTS_ELASTIC_RUN_H
@@ -19,6 +20,7 @@ struct run_sum {
     uint64_t histories, events, faults, finals, restored, views, rounds, covered;
     uint64_t tentative_finals, tentative_restored;
     uint64_t received;              /* members that received the shared state */
+    uint64_t orders;                /* members that entered a view whose ranks follow a ring that was found */
     uint64_t outcomes;              /* bit of enum tt_round_status: a sync came to it */
     uint32_t *event_counts;         /* [histories_max], of each history; NULL: not wanted */
     uint64_t histories_max;

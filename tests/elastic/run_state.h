@@ -125,12 +125,14 @@ struct peer {
     uint8_t list[16 * ARRAYS], coming[16 * ARRAYS];
     struct held held[HELD_MAX];
     uint32_t nheld;
+    struct tt_ring_link links[PEERS_MAX];       /* what it measured, by rank */
 };
 
 struct epoch_record {
     uint64_t epoch;
     uint32_t n;
     uint64_t ids[PEERS_MAX];
+    uint8_t plan;                               /* enum tt_ring_plan */
     uint8_t secret[TT_COOKIE_BYTES];            /* as the first that entered knows it */
     bool known[2];                              /* by role, where roles sync apart */
     uint64_t state[2];
@@ -164,6 +166,7 @@ struct run {
     struct tt_coord_member members[PEERS_MAX + 8];
     uint32_t order[PEERS_MAX + 8];
     uint8_t *scratch, *member_scratch;
+    void *ring_memory;
     bool coord_up;
     bool crashing;                              /* in the middle of a step: what it still says is lost */
     uint64_t crash_after;                       /* so many actions; 0: not */
@@ -196,6 +199,7 @@ struct run {
     uint64_t events, faults, finals, restored, received, bad_pieces;
     uint64_t tentative_finals, tentative_restored;  /* of those, where the program had gone on */
     uint64_t outcomes;                          /* bit of enum tt_round_status: a sync came to it */
+    uint64_t orders;                            /* members that entered a view whose ranks follow a ring that was found */
     bool failed, done;
     char why[1600];
 };

@@ -33,6 +33,7 @@ struct begun {
 /* From one rank to another. */
 struct pair {
     bool mapped, ready, ready_seen, ready_direct;
+    uint8_t ready_depth;
     uint32_t put[TT_EXEC_STREAMS_MAX], put_seen[TT_EXEC_STREAMS_MAX];           /* segments */
     uint32_t credit[TT_EXEC_STREAMS_MAX], credit_seen[TT_EXEC_STREAMS_MAX];     /* of the same segments, on the way back */
     struct letter *letter;
@@ -241,7 +242,7 @@ static bool send_segment(struct world *w, uint32_t me, uint32_t to, const struct
 
     if (p->put[a->stream] != a->seq)
         wrong(w, me, "sends a segment out of its turn");
-    if (peer < 0 || (!a->direct && a->seq - there->peer[peer].stream[a->stream].consumed >= w->conf->depth))
+    if (peer < 0 || (!a->direct && a->seq - there->peer[peer].stream[a->stream].consumed >= there->peer[peer].in_depth))
         wrong(w, me, "writes into a slot that is in use");
     p->put[a->stream] = a->seq + 1;
     enqueue(w, me, to, SEE_ARRIVED);
@@ -288,6 +289,8 @@ static void perform(struct world *w, uint32_t me, const struct tt_action *a)
     case TT_ACT_OPEN:
         w->pair[peer][me].ready = true;
         w->pair[peer][me].ready_direct = opens_direct(w, me, a);
+        w->pair[peer][me].ready_depth = (uint8_t)(w->conf->depth << (w->conf->seed + me + 2 * peer) % 3);     /* some are far */
+        tt_exec_deepen(&p->exec, a->peer, true, w->pair[peer][me].ready_depth);
         tt_exec_opened(&p->exec, a->peer, w->pair[peer][me].ready_direct);
         enqueue(w, peer, me, SEE_READY);
         return;
@@ -423,8 +426,10 @@ static bool see(struct world *w, uint32_t from, uint32_t to, enum turn turn)
     switch (turn) {
     case SEE_READY:
         p->ready_seen = peer >= 0;
-        if (peer >= 0)
+        if (peer >= 0) {
+            tt_exec_deepen(x, (uint16_t)peer, false, p->ready_depth);
             tt_exec_ready(x, (uint16_t)peer, p->ready_direct, p->mapped);
+        }
         return false;
     case SEE_EAGER: return see_letters(w, p, to, peer);
     case SEE_ARRIVED: return see_counts(w, p, x, peer, false);

@@ -135,7 +135,8 @@ static void send_to_three(struct tt_sched *s, const struct tt_coll *c, uint64_t 
         tt_sched_put(s, 1 + i % 3, tt_src(i), tt_dst(i), 10 + 31 * i % 97, i);
 }
 
-/* Whatever credit comes in whatever order, no stream is further ahead of it than its slots, and no slot is used twice. */
+/* Whatever credit comes in whatever order, no stream is further ahead of it than its slots, of which each peer may have its own number, and no slot
+ * is used twice. */
 static void a_sender_is_at_most_depth_segments_ahead(void **state)
 {
     uint32_t consumed[3][TT_EXEC_STREAMS_MAX], issued[3][TT_EXEC_STREAMS_MAX];
@@ -143,19 +144,25 @@ static void a_sender_is_at_most_depth_segments_ahead(void **state)
 
     (void)state;
     for (uint64_t seed = 0; seed < 64; seed++) {
-        const uint8_t streams = (uint8_t)(1 + seed % 4), depth = (uint8_t)(1u << seed / 4 % 4);
-        struct rig *g = rig_init(send_to_three, 8, 0, streams, depth);
+        const uint8_t streams = (uint8_t)(1 + seed % 4), planned = (uint8_t)(1u << seed / 4 % 4);
+        struct rig *g = rig_init(send_to_three, 8, 0, streams, planned);
+        uint8_t depths[3];
         uint32_t rounds = 0;
 
         tt_prng_init(&p, seed);
         memset(consumed, 0, sizeof consumed);
         memset(issued, 0, sizeof issued);
-        for (uint32_t r = 1; r < 4; r++)
+        for (uint32_t r = 1; r < 4; r++) {
+            depths[peer(g, r)] = (uint8_t)(1u << (seed / 4 + seed / 16 * r) % 4);
+            if (depths[peer(g, r)] != planned)
+                tt_exec_deepen(&g->x, peer(g, r), false, depths[peer(g, r)]);
             ready(g, r, false, false);
+        }
         for (; !tt_exec_finished(&g->x) && rounds < 10000; rounds++) {
             go(g);
             for (uint32_t i = 0; i < g->n; i++) {
                 const struct tt_action *a = &g->log[i];
+                const uint32_t depth = depths[a->peer];
 
                 assert_int_equal(a->kind, TT_ACT_PUT);
                 assert_int_equal(a->seq, issued[a->peer][a->stream]++);

@@ -3,6 +3,7 @@
  *   a member          by a coordinator that says anything, and by peers that do
  *   a journal         that holds anything
  *   a transfer        of shared state, by holders that send anything and by receivers that ask for it
+ *   a survey          of links, by peers that say anything
  * Nothing may be read past its end (sanitizers), and what is believed must make sense. */
 #include <stdbool.h>
 #include <stddef.h>
@@ -13,6 +14,7 @@
 #include "base/status.h"
 #include "elastic/coord.h"
 #include "elastic/member.h"
+#include "elastic/survey.h"
 #include "elastic/transfer.h"
 
 #define NCONNS 4u
@@ -37,6 +39,11 @@ struct world {
     struct tt_member m;
     struct tt_transfer t;
     struct tt_transfer_item items[ARRAYS];
+    struct tt_survey p;
+    struct tt_survey_peer peers[MEMBERS];
+    struct tt_ring_link links[MEMBERS];
+    struct tt_ring_sample samples[TT_SURVEY_SAMPLES];
+    uint8_t filler[TT_SURVEY_CHUNK_BYTES];
     uint8_t list[16 * ARRAYS], coming[16 * ARRAYS], arrays[ARRAYS][ARRAY_BYTES], stages[ARRAYS][ARRAY_BYTES];
 };
 
@@ -76,6 +83,7 @@ static void on_member_act(void *context, const struct tt_member_act *act)
 
 static void coord_init(struct world *w)
 {
+    static void *ring; /* kept: each input finds it as the one before left it */
     const struct tt_coord_conf conf = { .run = "r",
                                         .lease_ns = TT_SECOND,
                                         .grace_ns = TT_SECOND / 4,
@@ -83,9 +91,12 @@ static void coord_init(struct world *w)
                                         .members_max = MEMBERS,
                                         .order = w->order,
                                         .scratch = w->scratch,
+                                        .ring_memory = ring ? ring : (ring = malloc(tt_coord_ring_bytes(MEMBERS))),
+                                        .ring_peers_max = MEMBERS,
                                         .emit = on_coord_act,
                                         .context = w };
 
+    tt_assert(ring != NULL);
     tt_coord_init(&w->c, &conf, 1);
 }
 
@@ -121,6 +132,8 @@ static size_t shaped(uint8_t *out, size_t cap, const uint8_t *data, size_t bytes
         if (m.kind == TT_ELMSG_READY || m.kind == TT_ELMSG_LOST || m.kind == TT_ELMSG_LOG_VIEW ||
             m.kind == TT_ELMSG_PLAN || m.kind == TT_ELMSG_LOG_PLAN || m.kind == TT_ELMSG_LOG_SYNC)
             tt_elmsg_add_id(&w, i + b[5] % 3);
+        else if (m.kind == TT_ELMSG_LINKS)
+            tt_elmsg_add_link(&w, &(struct tt_ring_link){ .rate = (uint64_t)b[5] << b[1] % 40, .latency = b[2] });
         else if (m.kind == TT_ELMSG_ANSWER || m.kind == TT_ELMSG_VERDICTS)
             tt_elmsg_add_op(&w, &(struct tt_op_entry){ .state = (uint8_t)(1 + (b[1] + i) % 4),
                                                        .before = b[5] >> 7,
@@ -342,6 +355,70 @@ static void attack_transfer(struct world *w, const uint8_t *data, size_t bytes)
     }
 }
 
+static void on_survey_act(void *context, const struct tt_survey_act *act)
+{
+    const struct world *w = context;
+
+    touch(act->head, act->head_bytes);
+    touch(act->body, act->body_bytes);
+    tt_assert(act->rank < w->p.conf.nranks && act->rank != w->p.conf.rank);
+}
+
+/* {what u8, bytes u8, data}: what's lower bits say who speaks, the upper ones what happens. */
+static void attack_survey(struct world *w, const uint8_t *data, size_t bytes)
+{
+    const struct tt_survey_conf conf = { .epoch = 1,
+                                         .rank = 1,
+                                         .nranks = MEMBERS / 2,
+                                         .burst_ns = TT_SECOND,
+                                         .peers = w->peers,
+                                         .links = w->links,
+                                         .samples = w->samples,
+                                         .filler = w->filler,
+                                         .emit = on_survey_act,
+                                         .context = w };
+    uint64_t now_ns = 1;
+    struct tt_reader r;
+
+    tt_survey_begin(&w->p, &conf, 1, now_ns);
+    tt_reader_init(&r, data, bytes);
+    while (r.at < r.end) {
+        const uint8_t what = tt_read_u8(&r), n = tt_read_u8(&r);
+        const size_t have = n < (size_t)(r.end - r.at) ? n : (size_t)(r.end - r.at);
+        const uint32_t rank = what % conf.nranks;
+        uint8_t message[TT_SURVEY_HEAD_BYTES + 256] = { TT_ELASTIC_VERSION };
+        struct tt_writer w2;
+
+        now_ns += (uint64_t)n * TT_MS / 4;
+        switch (what >> 5) {
+        case 0:
+            tt_survey_tick(&w->p, now_ns);
+            break;
+        case 1:
+            tt_survey_again(&w->p, rank, now_ns);
+            break;
+        case 2:
+            tt_survey_room(&w->p, rank, now_ns);
+            break;
+        case 3:
+            tt_survey_peer_says(&w->p, rank, r.at, have, now_ns);
+            break;
+        default: /* {kind, number, value} as members say them, with as many bytes of data */
+            tt_writer_init(&w2, message, sizeof message);
+            tt_write_u8(&w2, TT_ELASTIC_VERSION);
+            tt_write_u8(&w2, (uint8_t)(0xa0 + (have > 0 ? r.at[0] % 10 : 0)));
+            tt_write_u64(&w2, 1);
+            tt_write_u64(&w2, w->p.number + (have > 1 ? r.at[1] / 64 : 0));
+            tt_write_u32(&w2, have > 2 ? (uint32_t)(r.at[2] & 0x7f) | (uint32_t)(r.at[2] >> 7) << 31 : 0);
+            tt_survey_peer_says(&w->p, rank, message, TT_SURVEY_HEAD_BYTES + (have > 0 && r.at[0] % 10 == 5 ? have : 0),
+                                now_ns);
+        }
+        r.at += have;
+    }
+    for (uint32_t rank = 0; rank < conf.nranks; rank++)
+        tt_assert(w->links[rank].rate <= TT_RING_RATE_MAX && w->links[rank].latency <= TT_RING_LATENCY_MAX);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 {
     static struct world w;
@@ -350,7 +427,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
         return 0;
     memset(w.conns, 0, sizeof w.conns);
     coord_init(&w);
-    if (data[0] % 4 == 0)
+    if (data[0] == 0xb0)
+        attack_survey(&w, data + 1, bytes - 1);
+    else if (data[0] % 4 == 0)
         attack_coordinator(&w, data + 1, bytes - 1);
     else if (data[0] % 4 == 1)
         attack_member(&w, data + 1, bytes - 1);

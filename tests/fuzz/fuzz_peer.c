@@ -341,6 +341,7 @@ static void ready(struct scene *s, struct tt_peer *p, uint8_t how, struct tt_rea
         msg.landing_offset = tt_read_u16(r);
         msg.direct_offset = tt_read_u16(r);
         msg.bytes = tt_read_u32(r);
+        msg.depth = (uint8_t)(1u << msg.handle % 9);    /* 1 << 8 is none */
     }
     if (how & SAME_KEY) {
         msg.landing_bytes = msg.direct_bytes = 9;

@@ -193,6 +193,50 @@ static void breaking_the_rules_ends_a_channel_and_is_said(void **state)
     tt_secure_destroy(plain);
 }
 
+/* One end was given a token and the other was not: both can say so, whichever of them connects, also where messages may be as long as what the other end
+ * says would be as a length. */
+static void plain_and_tls_tell_each_other(void **state)
+{
+    static const char *const why[] = { "speaks no TLS", "speaks TLS, and this one does not" };
+    struct tt_secure *token = ends_secure(ENDS_TOKEN), *plain = ends_secure(NULL);
+
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        const struct tt_channel_conf conf = { .frame_max = 1u << 30, .queue_max = 1 << 20 };
+        int fd[2], end[2] = { 0 };
+        struct tt_channel *c[2];
+
+        ends_sockets(fd, false);
+        for (int k = 0; k < 2; k++) {
+            struct tt_stream *stream;
+
+            assert_int_equal(tt_stream_create(&stream, k == i ? token : plain, fd[k],
+                                              k == CONNECTS ? TT_STREAM_CONNECTS : TT_STREAM_ACCEPTS),
+                             TUTTI_OK);
+            assert_int_equal(tt_channel_create(&c[k], stream, &conf), TUTTI_OK);
+        }
+        tt_channel_send(c[CONNECTS], "hello", 5);
+        for (int step = 0; step < ENDS_STEPS && (!end[0] || !end[1]); step++)
+            for (int k = 0; k < 2; k++) {
+                const void *data;
+                size_t bytes;
+
+                if (!end[k])
+                    end[k] = tt_channel_next(c[k], &data, &bytes);
+                assert_true(end[k] <= 0);
+            }
+        for (int k = 0; k < 2; k++) {
+            const char *said = tt_stream_why(tt_channel_stream(c[k]));
+
+            if (end[k] != -EPROTO || !strstr(said, why[k != i]))
+                fail_msg("case %d, end %d: %d, \"%s\"", i, k, end[k], said);
+            tt_channel_destroy(c[k]);
+        }
+    }
+    tt_secure_destroy(plain);
+    tt_secure_destroy(token);
+}
+
 static void a_message_that_is_announced_takes_no_memory_before_it_comes(void **state)
 {
     const struct tt_channel_conf conf = { .frame_max = 1u << 30, .queue_max = 1 };
@@ -352,6 +396,7 @@ int main(void)
         cmocka_unit_test(messages_of_any_length_arrive_whole_and_in_order),
         cmocka_unit_test(a_channel_ends_between_messages),
         cmocka_unit_test(breaking_the_rules_ends_a_channel_and_is_said),
+        cmocka_unit_test(plain_and_tls_tell_each_other),
         cmocka_unit_test(a_message_that_is_announced_takes_no_memory_before_it_comes),
         cmocka_unit_test(a_queue_is_bounded_also_for_messages_of_nothing),
         cmocka_unit_test(many_channels_share_a_parcel),

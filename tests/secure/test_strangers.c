@@ -358,7 +358,7 @@ static void what_is_no_tls_is_told_so(void **state)
 
             assert_int_equal(hear_bytes(secure, (enum tt_stream_end)ours, said[i], 8 + strlen(said[i]) / 2, &s),
                              -EPROTO);
-            assert_string_equal(tt_stream_why(s), "the other end speaks no TLS");
+            assert_string_equal(tt_stream_why(s), TT_WHY_NO_TLS);
             assert_int_equal(tt_stream_flush(s), -EPROTO);
             tt_stream_destroy(s);
         }

@@ -605,6 +605,27 @@ static void who_has_another_token_is_told(void **state)
     party_end(&p);
 }
 
+/* One end was given a token, the other end was not. */
+static void who_is_plain_where_others_are_not_is_told(void **state)
+{
+    static const char *const tokens[] = { NULL, "0123456789abcdef0123456789abcdef" };
+    static const char *const why[] = { "speaks TLS, and this one does not", "speaks no TLS" };
+
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        tutti_run_conf conf = { .size = sizeof conf, .run = "test", .token = tokens[i], .timeout_ms = 20000 };
+        struct party p;
+        tutti_run *run;
+
+        party_begin(&p, 1000, 100, tokens[!i]);
+        conf.coordinators = p.address;
+        assert_int_equal(tutti_run_join(&run, &conf), TUTTI_ERR_PROTOCOL);
+        if (!strstr(tutti_last_error(), why[i]))
+            fail_msg("\"%s\" does not say that the other end %s", tutti_last_error(), why[i]);
+        party_end(&p);
+    }
+}
+
 /* ---- coordinators that are no help ---- */
 
 /* It hangs: its system accepts connections, and nobody answers. */
@@ -715,6 +736,7 @@ int main(void)
         cmocka_unit_test(a_batch_is_final_as_a_whole_also_when_one_goes),
         cmocka_unit_test(wrong_calls_are_told_and_cost_nothing),
         cmocka_unit_test(who_has_another_token_is_told),
+        cmocka_unit_test(who_is_plain_where_others_are_not_is_told),
         cmocka_unit_test(a_coordinator_that_hangs_is_passed_over),
         cmocka_unit_test(a_call_ends_also_where_no_coordinator_comes_back),
         cmocka_unit_test(what_a_member_says_failed_harms_one_epoch_at_most),

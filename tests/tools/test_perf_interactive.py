@@ -95,6 +95,7 @@ class Interactive(unittest.TestCase):
                 self.assertEqual(reply["bytes"], 0 if coll == "barrier" else nbytes)
                 self.assertEqual(len(reply["samples_us"]), 3)
                 self.assertTrue(all(us > 0 for us in reply["samples_us"]))
+                self.assertGreater(reply["first_us"], 0)
                 self.assertGreater(reply["time_us_loop"], 0)
                 self.assertIsInstance(reply["algo"], str)
         group.send("quit")
@@ -112,9 +113,11 @@ class Interactive(unittest.TestCase):
             self.assertEqual(group.ask(f"allreduce {asked} 1 0 0 malloc")["bytes"], moved)
 
     def test_without_loops_the_loop_time_is_null(self):
-        reply = self.ready("--wire", "shm").ask("allreduce 64 1 0 0 malloc")
+        group = self.ready("--wire", "shm")
+        reply = group.ask("allreduce 64 1 0 0 malloc")
         self.assertIn("time_us_loop", reply)
         self.assertIsNone(reply["time_us_loop"])
+        self.assertIsNone(group.ask("allreduce 64 1 0 0 malloc")["first_us"])   # the same again
 
     def test_an_algorithm_can_be_forced_and_memory_chosen(self):
         group = self.ready("--wire", "shm")

@@ -1,0 +1,35 @@
+"""Contestants on hosts that are far from each other (wan.py): a peer on each, rank r on host order[r], so that order is the launch order.
+
+Addresses are none of loopback, so elastic runs are secured by a token, as they are by default there; a plain job and PCCL are not.
+"""
+
+from . import build, pccl
+from .group import Group
+
+TOKEN = "a token of the benchmark's own, which guards nothing"
+PORT = 29401
+
+
+def plain(net, order, path=None):
+    """A job of `tutti run`, from the first host."""
+    tutti = build.tutti(path)
+    return Group("Tutti, plain", len(order), [(net.inside(
+        order[0], tutti, "run", "-n", len(order), "--hosts", ",".join(net.names[h] for h in order), "--rsh", net.on, "--",
+        tutti, "perf", "--interactive", "{dir}", "--wire", "tcp"), {})])
+
+
+def elastic(net, order, path=None, port=PORT):
+    """Members of a run, whose coordinator is on the first host."""
+    peer = build.elastic("elastic_peer", ["elastic_peer.c", "meeting.c", "peer.c"])
+    at = f"{net.address(order[0])}:{port}"
+    token = {"TUTTI_TOKEN": TOKEN}
+    return Group("Tutti, elastic", len(order), [
+        (net.inside(order[0], build.tutti(path), "coordinator", "--listen", at, "--journal", "none"), token),
+        *((net.inside(host, peer, "{dir}", rank, len(order), at), token) for rank, host in enumerate(order))])
+
+
+def pccl_peers(net, order):
+    """PCCL's, whose master is on the first host."""
+    start, library = pccl.command()
+    at = f"{net.address(order[0])}:{PORT + 1}"
+    return Group("PCCL", len(order), [(net.inside(host, *start, "{dir}", rank, len(order), at, library), {}) for rank, host in enumerate(order)])

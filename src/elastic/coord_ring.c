@@ -1,0 +1,228 @@
+/* The order of the ring. Members say what comes to each of them from each rank (LINKS); once all of a view have, for the same measurement, the
+ * order is searched for that is predicted to be fastest (elastic/ring_order.h), in slices of a turn each. If it is worth a change it waits, which
+ * news tells, for the next epoch: ranks are then given in that order (coord_view.c). The search goes on for a while after that, more slowly.
+ *
+ * Nothing of this is in the journal: members say what they measured again when they come back, and the same order is found. What a
+ * member says falsely makes rings slow, and nothing else. */
+#include <string.h>
+#include "base/clock.h"
+#include "base/status.h"
+#include "elastic/coord_state.h"
+#include "elastic/ring_order.h"
+
+#define SLICE_STEPS 256u            /* mostly less than a millisecond; a tenth of a second with 512 peers */
+#define PAUSE_NS (5 * TT_MS)        /* between slices of the search that nobody waits for */
+#define LONG_SEARCH 8u              /* it takes so many times as many steps */
+#define SEGMENT_BYTES (1u << 20)    /* in which blocks go */
+#define HANDSHAKE_ROUND_TRIPS 3u    /* TCP's, and two of TLS with the name and the token */
+#define SEED 1u                     /* the same links make the same order */
+
+static size_t aligned(size_t bytes) { return (bytes + 15) & ~(size_t)15; }
+
+size_t tt_coord_ring_bytes(uint32_t peers_max)
+{
+    const size_t n = peers_max;
+    size_t search = 0;
+
+    for (uint32_t k = 1; k <= peers_max; k++) /* few, which are searched exactly, need more than some more do */
+        if (tt_ring_order_bytes(k) > search)
+            search = tt_ring_order_bytes(k);
+    return 2 * aligned(n * n * sizeof(uint64_t)) + aligned(n * sizeof(uint64_t)) + 2 * aligned(n * sizeof(uint32_t)) +
+           search;
+}
+
+void tt_coord_init_ring(struct tt_coord *c)
+{
+    const size_t n = c->conf.ring_peers_max;
+    struct tt_coord_ring *r = &c->ring;
+    char *at = c->conf.ring_memory;
+
+    tt_assert(n <= TT_RING_PEERS_MAX && (n == 0 || at));
+    if (n == 0)
+        return; /* this coordinator orders no rings */
+    r->rate = (uint64_t *)(void *)at;
+    at += aligned(n * n * sizeof(uint64_t));
+    r->latency = (uint64_t *)(void *)at;
+    at += aligned(n * n * sizeof(uint64_t));
+    r->ids = (uint64_t *)(void *)at;
+    at += aligned(n * sizeof(uint64_t));
+    r->order = (uint32_t *)(void *)at;
+    at += aligned(n * sizeof(uint32_t));
+    r->now = (uint32_t *)(void *)at;
+    at += aligned(n * sizeof(uint32_t));
+    r->search_memory = at;
+}
+
+void tt_coord_reset_ring(struct tt_coord *c)
+{
+    c->stale_news |= c->ring.waits;
+    c->ring.number = 0;
+    c->ring.have = 0;
+    c->ring.search = NULL;
+    c->ring.waited_for = c->ring.waits = false;
+    for (uint32_t i = 0; i < c->nmembers; i++)
+        c->conf.members[i].measured = 0;
+}
+
+/* ---- the matrix ---- */
+
+static struct tt_ring_matrix matrix_of(const struct tt_coord_ring *r)
+{
+    return (struct tt_ring_matrix){ .n = r->n, .rate = r->rate, .latency = r->latency };
+}
+
+/* Another measurement than the one that is known: nothing of that counts any longer. */
+static void begin_matrix(struct tt_coord *c, uint64_t number)
+{
+    struct tt_coord_ring *r = &c->ring;
+
+    tt_coord_reset_ring(c);
+    r->number = number;
+    r->n = 0;
+    r->ordered = r->worth = false;
+    for (uint32_t i = 0; i < c->nmembers; i++) {
+        const struct tt_coord_member *m = &c->conf.members[i];
+
+        if (m->rank == TT_COORD_NO_RANK)
+            continue;
+        r->ids[m->rank] = m->id;
+        r->n++;
+    }
+    memset(r->rate, 0, (size_t)r->n * r->n * sizeof *r->rate);
+    memset(r->latency, 0, (size_t)r->n * r->n * sizeof *r->latency);
+    c->stale_news = true;
+}
+
+static void begin_search(struct tt_coord *c)
+{
+    struct tt_coord_ring *r = &c->ring;
+    const struct tt_ring_matrix m = matrix_of(r);
+
+    r->matrix = m;
+    for (uint32_t k = 0; k < r->n; k++)
+        r->now[k] = r->order[k] = k;
+    r->search = tt_ring_order_init(r->search_memory, &r->matrix, &r->load, r->now, SEED);
+    r->steps = 0;
+    r->search_ns = c->now_ns;
+    r->waited_for = true;
+    tt_coord_due(c, c->now_ns);
+}
+
+static uint32_t in_view(const struct tt_coord *c)
+{
+    return tt_coord_count(c, TT_COORD_IN_VIEW) + tt_coord_count(c, TT_COORD_LOST);
+}
+
+void tt_coord_links(struct tt_coord *c, struct tt_coord_member *m, struct tt_elmsg *msg)
+{
+    struct tt_coord_ring *r = &c->ring;
+
+    if (!tt_coord_is_live(m) || msg->epoch != c->epoch || msg->number < r->number || msg->number == m->measured)
+        return; /* of another time, or said again */
+    if (msg->number == 0 || msg->nlist != in_view(c)) {
+        tt_coord_lose(c, m, TT_LOSS_ILLEGAL);
+        return;
+    }
+    if (msg->nlist > c->conf.ring_peers_max || c->nroles > 1)
+        return; /* members do not ask for it then */
+    if (msg->number > r->number)
+        begin_matrix(c, msg->number);
+    for (uint32_t from = 0; from < r->n; from++) {
+        struct tt_ring_link link;
+
+        tt_elmsg_next_link(msg, &link);
+        r->rate[(size_t)from * r->n + m->rank] = link.rate;
+        r->latency[(size_t)from * r->n + m->rank] = link.latency;
+    }
+    if (m->rank == 0 || r->have == 0) {
+        r->load = (struct tt_ring_load){ .bytes = msg->value, .segment_bytes = SEGMENT_BYTES };
+        r->expected = msg->other;
+        r->gain_percent = msg->least;
+    }
+    m->measured = msg->number;
+    if (++r->have == r->n)
+        begin_search(c);
+}
+
+/* ---- what is found ---- */
+
+/* A ring is the same wherever it begins: rank 0 keeps its rank. */
+static void turn_to_first(struct tt_coord_ring *r, uint32_t *order)
+{
+    uint32_t at = 0;
+
+    while (order[at] != 0)
+        at++;
+    for (uint32_t k = 0; k < r->n; k++)
+        r->order[k] = order[(at + k) % r->n];
+}
+
+static uint64_t as_planned(const struct tt_coord_ring *r, uint8_t plan, const uint32_t *order)
+{
+    return plan == TT_RING_AS_TREES ? tt_ring_predict_trees(&r->matrix, &r->load, order)
+                                    : tt_ring_predict(&r->matrix, &r->load, order);
+}
+
+/* Whether the best that was found so far is worth leaving the order that is; if so it waits. */
+static void weigh(struct tt_coord *c)
+{
+    struct tt_coord_ring *r = &c->ring;
+    uint32_t found[TT_RING_PEERS_MAX];
+    struct tt_ring_change change = { .steps = r->expected, .gain_percent = r->gain_percent };
+    uint64_t trees_ns;
+
+    if (!tt_ring_order_found(r->search, found).any)
+        return; /* some cannot be reached by any other: there is no ring */
+    turn_to_first(r, found);
+    r->ordered = true;
+    r->plan = TT_RING_AS_RING;
+    change.now_ns = as_planned(r, c->plan, r->now);
+    change.then_ns = as_planned(r, TT_RING_AS_RING, r->order);
+    trees_ns = as_planned(r, TT_RING_AS_TREES, r->order);
+    if (trees_ns < change.then_ns) {
+        r->plan = TT_RING_AS_TREES;
+        change.then_ns = trees_ns;
+    }
+    change.reconnect_ns = tt_ring_reconnect_ns(&r->matrix, change.now_ns == TT_RING_NONE ? NULL : r->now, r->order,
+                                               HANDSHAKE_ROUND_TRIPS);
+    r->was_ns = change.now_ns;
+    r->best_ns = change.then_ns;
+    if (!tt_ring_is_worth(&change))
+        return;
+    r->worth = r->waits = c->stale_news = true;
+    for (uint32_t i = 0; i < c->nmembers; i++)
+        c->conf.members[i].place = TT_COORD_NO_RANK;
+    for (uint32_t k = 0; k < r->n; k++) {
+        struct tt_coord_member *m = tt_coord_member_of(c, r->ids[r->order[k]]);
+
+        if (m)
+            m->place = k;
+    }
+}
+
+void tt_coord_search_ring(struct tt_coord *c)
+{
+    struct tt_coord_ring *r = &c->ring;
+    const uint64_t enough = r->search ? tt_ring_order_enough(r->n) : 0;
+    bool more;
+
+    if (!r->search || c->now_ns < r->search_ns)
+        return;
+    more = tt_ring_order_step(r->search, SLICE_STEPS);
+    r->steps += SLICE_STEPS;
+    more &= r->steps < LONG_SEARCH * enough;
+    if (!more || (r->waited_for && r->steps >= enough)) {
+        weigh(c);
+        r->waited_for = false;
+        c->dirty = true;
+    }
+    if (!more)
+        r->search = NULL;
+    r->search_ns = r->waited_for ? c->now_ns : c->now_ns + PAUSE_NS;
+    tt_coord_due(c, tt_coord_ring_next_ns(c));
+}
+
+uint64_t tt_coord_ring_next_ns(const struct tt_coord *c)
+{
+    return c->ring.search ? c->ring.search_ns : TT_NEVER;
+}

@@ -1,0 +1,456 @@
+/* Messages: {u8 version, u8 kind, u64 epoch, u64 number, u32 value}; value: of PING and PONG a token, of the others the round. A CHUNK goes on
+ * with data, which nobody looks at. */
+#include "elastic/survey.h"
+
+#include <string.h>
+#include "base/bytes.h"
+#include "base/clock.h"
+#include "base/status.h"
+
+#define KIND_MIN 0xa0u      /* the second byte of all other messages between members is below, or from END on */
+#define KIND_END 0xc0u
+enum { PING = KIND_MIN + 1, PONG, READY, GO, CHUNK, STOP, END, GOT, KINDS };
+
+#define NUMBER_MAX UINT32_MAX   /* nobody measures so often in an epoch */
+#define FIRST 0x80000000u   /* of a token: the sender begins; who waits for its PONG pings it again, as it may not have heard */
+#define CHUNK_BYTES_MIN 512u        /* grows with what was sent: a slow link has many, too */
+#define BURST_BYTES_MAX (64u << 20)
+#define SETTLE_NS (40 * TT_MS)      /* and so many round trips: TCP has found its rate by then, where it does at all */
+#define SETTLE_ROUND_TRIPS 12u
+#define CHECK_NS (20 * TT_MS)       /* or so many round trips, until the rate is looked at first */
+#define CHECK_ROUND_TRIPS 3u
+#define ROUND_NS (2 * TT_SECOND)    /* beside the burst: what is on its way when it ends */
+
+bool tt_survey_is_mine(const void *data, size_t bytes)
+{
+    return bytes >= 2 && ((const uint8_t *)data)[1] >= KIND_MIN && ((const uint8_t *)data)[1] < KIND_END;
+}
+
+static uint32_t nrounds(const struct tt_survey *p)
+{
+    return p->conf.nranks - 1;
+}
+
+static void send(struct tt_survey *p, uint32_t rank, uint8_t kind, uint32_t value, uint32_t bytes)
+{
+    uint8_t head[TT_SURVEY_HEAD_BYTES];
+    struct tt_writer w;
+
+    tt_writer_init(&w, head, sizeof head);
+    tt_write_u8(&w, TT_ELASTIC_VERSION);
+    tt_write_u8(&w, kind);
+    tt_write_u64(&w, p->conf.epoch);
+    tt_write_u64(&w, p->number);
+    tt_write_u32(&w, value);
+    tt_assert(!w.bad && tt_writer_bytes(&w) == sizeof head);
+    p->conf.emit(
+        p->conf.context,
+        &(struct tt_survey_act){
+            .rank = rank, .head = head, .head_bytes = sizeof head, .body = p->conf.filler, .body_bytes = bytes });
+}
+
+static void send_all(struct tt_survey *p, uint8_t kind)
+{
+    for (uint32_t rank = 0; rank < p->conf.nranks; rank++)
+        if (rank != p->conf.rank)
+            send(p, rank, kind, 0, 0);
+}
+
+/* How long a burst between this one and `rank` lasts at most. */
+static uint64_t burst_ns(const struct tt_survey *p, uint32_t rank)
+{
+    const uint64_t settled_ns = SETTLE_NS + SETTLE_ROUND_TRIPS * p->conf.peers[rank].round_trip_ns;
+
+    return settled_ns < p->conf.burst_ns ? settled_ns : p->conf.burst_ns;
+}
+
+/* After which what is missing does not come any more. */
+static uint64_t patience_ns(const struct tt_survey *p)
+{
+    return nrounds(p) * (p->conf.burst_ns + ROUND_NS);
+}
+
+static void end_if_all(struct tt_survey *p)
+{
+    if (p->state == TT_SURVEY_BURSTS && p->in == nrounds(p) && p->out == nrounds(p))
+        p->state = TT_SURVEY_DONE;
+}
+
+/* ---- the burst that we send ---- */
+
+static void send_chunk(struct tt_survey *p, uint32_t rank)
+{
+    const uint64_t share = p->sent_bytes / 16;
+    const uint32_t bytes = share < CHUNK_BYTES_MIN         ? CHUNK_BYTES_MIN
+                           : share > TT_SURVEY_CHUNK_BYTES ? TT_SURVEY_CHUNK_BYTES
+                                                           : (uint32_t)share;
+
+    p->sent_bytes += bytes;
+    send(p, rank, CHUNK, p->out, bytes);
+}
+
+static void send_end(struct tt_survey *p, uint32_t rank)
+{
+    p->ended = true;
+    send(p, rank, END, p->out, 0);
+}
+
+/* The next round's burst, if it is asked for. */
+static void send_if_asked(struct tt_survey *p)
+{
+    uint32_t rank;
+
+    if (p->state != TT_SURVEY_BURSTS || p->sending || p->out == nrounds(p))
+        return;
+    rank = tt_ring_round_to(p->conf.nranks, p->out, p->conf.rank);
+    if (!p->conf.peers[rank].asked)
+        return;
+    p->sending = true;
+    p->ended = false;
+    p->sent_ns = p->now_ns;
+    p->sent_bytes = 0;
+    send_chunk(p, rank);
+}
+
+static void sent(struct tt_survey *p)
+{
+    p->sending = false;
+    p->out++;
+    send_if_asked(p);
+    end_if_all(p);
+}
+
+static bool sends_to(const struct tt_survey *p, uint32_t rank)
+{
+    return p->state == TT_SURVEY_BURSTS && p->sending && rank == tt_ring_round_to(p->conf.nranks, p->out, p->conf.rank);
+}
+
+bool tt_survey_room(struct tt_survey *p, uint32_t rank, uint64_t now_ns)
+{
+    tt_assert(now_ns >= p->now_ns && rank < p->conf.nranks);
+    p->now_ns = now_ns;
+    if (!sends_to(p, rank) || p->ended)
+        return false;
+    if (now_ns - p->sent_ns >= burst_ns(p, rank) || p->sent_bytes >= BURST_BYTES_MAX)
+        send_end(p, rank);
+    else
+        send_chunk(p, rank);
+    return true;
+}
+
+/* ---- the burst that we receive ---- */
+
+/* Asks for the burst of this round. */
+static void ask(struct tt_survey *p)
+{
+    p->began = p->stopped = false;
+    p->bytes = 0;
+    p->nsamples = p->skipped = 0;
+    p->stride = 1;
+    if (p->in < nrounds(p))
+        send(p, tt_ring_round_from(p->conf.nranks, p->in, p->conf.rank), GO, p->in, 0);
+}
+
+static bool comes_from(const struct tt_survey *p, uint32_t rank)
+{
+    return p->state == TT_SURVEY_BURSTS && p->in < nrounds(p) &&
+           rank == tt_ring_round_from(p->conf.nranks, p->in, p->conf.rank);
+}
+
+/* The first sample at that time or later. */
+static uint32_t sample_at(const struct tt_survey *p, uint64_t at_ns)
+{
+    uint32_t k = 0;
+
+    while (k + 1 < p->nsamples && p->conf.samples[k].at_ns < at_ns)
+        k++;
+    return k;
+}
+
+/* Of what came: by the slope of its second half, if that says enough; else on the whole. 0: nothing can be said. */
+static uint64_t rate_of(const struct tt_survey *p)
+{
+    const struct tt_ring_sample *s = p->conf.samples;
+    uint64_t rate = 0, ns;
+
+    if (p->nsamples < 2 || s[p->nsamples - 1].at_ns == s[0].at_ns)
+        return 0;
+    ns = s[p->nsamples - 1].at_ns - s[0].at_ns;
+    if (p->nsamples >= TT_RING_SAMPLES_MIN && ns >= TT_RING_BURST_NS_MIN && ns <= TT_RING_BURST_NS_MAX &&
+        p->nsamples - sample_at(p, s[0].at_ns + ns / 2) >= TT_RING_HALF_SAMPLES_MIN &&
+        tt_ring_estimate_rate(s, p->nsamples, &rate) == TUTTI_OK)
+        return rate;
+    rate = (s[p->nsamples - 1].bytes - s[0].bytes) * 1000 / (ns / 1000 + 1) * 1000;
+    return rate < TT_RING_RATE_MAX ? rate : TT_RING_RATE_MAX;
+}
+
+/* Whether the fourth quarter of the time was not faster than the third by an eighth, nor slower. */
+static bool is_steady(const struct tt_survey *p)
+{
+    const struct tt_ring_sample *s = p->conf.samples, *last = &s[p->nsamples - 1];
+    const uint64_t quarter_ns = (last->at_ns - s[0].at_ns) / 4;
+    const struct tt_ring_sample *half, *three;
+    uint64_t third, fourth;
+
+    if (p->nsamples < 4 * TT_RING_SAMPLES_MIN)
+        return false;
+    half = &s[sample_at(p, s[0].at_ns + 2 * quarter_ns)];
+    three = &s[sample_at(p, s[0].at_ns + 3 * quarter_ns)];
+    if (half->at_ns == three->at_ns || three->at_ns == last->at_ns)
+        return false;
+    third = (three->bytes - half->bytes) * 1000 / ((three->at_ns - half->at_ns) / 1000 + 1);
+    fourth = (last->bytes - three->bytes) * 1000 / ((last->at_ns - three->at_ns) / 1000 + 1);
+    return fourth <= third + third / 8 && third <= fourth + fourth / 8;
+}
+
+/* As many as there is room for, evenly. */
+static void take_sample(struct tt_survey *p)
+{
+    struct tt_ring_sample *s = p->conf.samples;
+
+    if (p->skipped++ % p->stride != 0)
+        return;
+    if (p->nsamples == TT_SURVEY_SAMPLES) {
+        for (uint32_t k = 0; k < TT_SURVEY_SAMPLES / 2; k++)
+            s[k] = s[2 * k];
+        p->nsamples /= 2;
+        p->stride *= 2;
+    }
+    s[p->nsamples++] = (struct tt_ring_sample){ .at_ns = p->now_ns, .bytes = p->bytes };
+}
+
+static void hear_chunk(struct tt_survey *p, uint32_t rank, size_t bytes)
+{
+    const uint64_t check_ns = CHECK_ROUND_TRIPS * p->conf.peers[rank].round_trip_ns;
+    uint64_t passed_ns;
+
+    if (!p->began) /* the bytes of the first one came before the time that is measured */
+        p->check_ns = p->now_ns + (check_ns > CHECK_NS ? check_ns : CHECK_NS);
+    else
+        p->bytes += bytes;
+    p->began = true;
+    take_sample(p);
+    passed_ns = p->now_ns - p->conf.samples[0].at_ns;
+    if (p->stopped || p->now_ns < p->check_ns)
+        return;
+    p->check_ns = p->now_ns + passed_ns / 2;
+    if (passed_ns < burst_ns(p, rank) && !is_steady(p))
+        return;
+    p->stopped = true;
+    send(p, rank, STOP, p->in, 0);
+}
+
+/* This round's burst is over. */
+static void received(struct tt_survey *p, uint32_t rank, uint64_t rate)
+{
+    p->conf.links[rank].rate = rate;
+    p->in++;
+    ask(p);
+    end_if_all(p);
+}
+
+/* ---- the beginning ---- */
+
+static void ping(struct tt_survey *p, uint32_t rank, uint32_t first)
+{
+    struct tt_survey_peer *peer = &p->conf.peers[rank];
+
+    peer->token = (++p->tokens & ~FIRST) | first;
+    peer->pinged_ns = p->now_ns;
+    send(p, rank, PING, peer->token, 0);
+}
+
+void tt_survey_begin(struct tt_survey *p, const struct tt_survey_conf *conf, uint64_t number, uint64_t now_ns)
+{
+    const struct tt_survey_conf kept = *conf; /* it may be p's own */
+
+    tt_assert(kept.nranks >= 2 && kept.nranks <= TT_RING_PEERS_MAX && kept.rank < kept.nranks && number > 0);
+    *p =
+        (struct tt_survey){ .conf = kept, .number = number, .heard = number, .now_ns = now_ns, .give_up_ns = TT_NEVER };
+    memset(kept.peers, 0, kept.nranks * sizeof *kept.peers);
+    memset(kept.links, 0, kept.nranks * sizeof *kept.links);
+    for (uint32_t rank = 0; rank < kept.nranks; rank++)
+        if (rank != kept.rank)
+            ping(p, rank, FIRST);
+}
+
+uint32_t tt_survey_missing(const struct tt_survey *p)
+{
+    uint32_t rank = 0;
+
+    while (rank < p->conf.nranks && (rank == p->conf.rank || p->conf.peers[rank].npongs > 0))
+        rank++;
+    return rank;
+}
+
+static void burst_if_ready(struct tt_survey *p)
+{
+    if (p->state != TT_SURVEY_WAITS)
+        return;
+    for (uint32_t rank = 0; rank < p->conf.nranks; rank++)
+        if (rank != p->conf.rank && !p->conf.peers[rank].ready)
+            return;
+    p->state = TT_SURVEY_BURSTS;
+    p->give_up_ns = p->now_ns + patience_ns(p);
+    ask(p);
+    send_if_asked(p);
+}
+
+static void hear_ping(struct tt_survey *p, uint32_t rank, uint32_t token)
+{
+    send(p, rank, PONG, token, 0);
+    if (token & FIRST && p->conf.peers[rank].npongs == 0)
+        ping(p, rank, 0);
+}
+
+static void hear_pong(struct tt_survey *p, uint32_t rank, uint32_t token)
+{
+    struct tt_survey_peer *peer = &p->conf.peers[rank];
+    const uint64_t took_ns = p->now_ns > peer->pinged_ns ? p->now_ns - peer->pinged_ns : 1;
+
+    if (p->state != TT_SURVEY_PINGS_GO || token != peer->token || peer->npongs == TT_SURVEY_PINGS)
+        return;
+    if (peer->npongs == 0 || took_ns < peer->round_trip_ns)
+        peer->round_trip_ns = took_ns < 2 * TT_RING_LATENCY_MAX ? took_ns : 2 * TT_RING_LATENCY_MAX;
+    p->conf.links[rank].latency = (peer->round_trip_ns + 1) / 2;
+    if (++peer->npongs < TT_SURVEY_PINGS) {
+        ping(p, rank, 0);
+        return;
+    }
+    for (uint32_t other = 0; other < p->conf.nranks; other++)
+        if (other != p->conf.rank && p->conf.peers[other].npongs < TT_SURVEY_PINGS)
+            return;
+    p->state = TT_SURVEY_WAITS;
+    p->give_up_ns = p->now_ns + patience_ns(p);
+    send_all(p, READY);
+    burst_if_ready(p);
+}
+
+/* ---- messages ---- */
+
+/* A round that is over here is over there, too. */
+static void hear_go(struct tt_survey *p, uint32_t rank, uint32_t round)
+{
+    if (round != tt_ring_round_of(p->conf.nranks, p->conf.rank, rank))
+        return;
+    if (round < p->out) {
+        send(p, rank, END, round, 0);
+        return;
+    }
+    p->conf.peers[rank].asked = true;
+    send_if_asked(p);
+}
+
+static void hear_end(struct tt_survey *p, uint32_t rank, uint32_t round)
+{
+    if (round != tt_ring_round_of(p->conf.nranks, rank, p->conf.rank))
+        return;
+    if (round < p->in) {
+        send(p, rank, GOT, round, 0);
+    } else if (comes_from(p, rank)) {
+        send(p, rank, GOT, round, 0);
+        received(p, rank, rate_of(p));
+    }
+}
+
+static void hear(struct tt_survey *p, uint32_t rank, uint8_t kind, uint32_t value, size_t bytes)
+{
+    switch (kind) {
+    case PING:
+        hear_ping(p, rank, value);
+        return;
+    case PONG:
+        hear_pong(p, rank, value);
+        return;
+    case READY:
+        p->conf.peers[rank].ready = true;
+        burst_if_ready(p);
+        return;
+    case GO:
+        hear_go(p, rank, value);
+        return;
+    case CHUNK:
+        if (comes_from(p, rank) && value == p->in)
+            hear_chunk(p, rank, bytes);
+        return;
+    case STOP:
+        if (sends_to(p, rank) && value == p->out && !p->ended)
+            send_end(p, rank);
+        return;
+    case END:
+        hear_end(p, rank, value);
+        return;
+    default:
+        if (sends_to(p, rank) && value == p->out && p->ended)
+            sent(p);
+    }
+}
+
+bool tt_survey_peer_says(struct tt_survey *p, uint32_t rank, const void *data, size_t bytes, uint64_t now_ns)
+{
+    struct tt_reader r;
+    uint8_t version, kind;
+    uint64_t epoch, number;
+    uint32_t value;
+
+    tt_assert(now_ns >= p->now_ns && rank < p->conf.nranks);
+    p->now_ns = now_ns;
+    tt_reader_init(&r, data, bytes);
+    version = tt_read_u8(&r);
+    kind = tt_read_u8(&r);
+    epoch = tt_read_u64(&r);
+    number = tt_read_u64(&r);
+    value = tt_read_u32(&r);
+    if (r.bad || version != TT_ELASTIC_VERSION || kind <= KIND_MIN || kind >= KINDS || number == 0 ||
+        number > NUMBER_MAX || (r.at != r.end && kind != CHUNK))
+        return false;
+    if (epoch != p->conf.epoch || rank == p->conf.rank)
+        return true; /* of another time */
+    if (number > p->heard)
+        p->heard = number;
+    if (number > p->number && kind == PING && p->state != TT_SURVEY_DONE)
+        tt_survey_begin(p, &p->conf, number, now_ns);
+    if (number == p->number)
+        hear(p, rank, kind, value, bytes);
+    else if (number < p->number && kind == PING && value & FIRST && p->state == TT_SURVEY_PINGS_GO)
+        ping(p, rank, FIRST); /* it shall hear of ours */
+    return true;
+}
+
+void tt_survey_again(struct tt_survey *p, uint32_t rank, uint64_t now_ns)
+{
+    tt_assert(now_ns >= p->now_ns && rank < p->conf.nranks);
+    p->now_ns = now_ns;
+    if (rank == p->conf.rank)
+        return;
+    if (p->state == TT_SURVEY_PINGS_GO && p->conf.peers[rank].npongs < TT_SURVEY_PINGS)
+        ping(p, rank, FIRST);
+    if (p->state == TT_SURVEY_WAITS || p->state == TT_SURVEY_BURSTS)
+        send(p, rank, READY, 0, 0);
+    if (sends_to(p, rank))
+        sent(p);
+    if (comes_from(p, rank) && p->began)
+        received(p, rank, 0);
+    else if (comes_from(p, rank))
+        send(p, rank, GO, p->in, 0);
+}
+
+void tt_survey_end(struct tt_survey *p)
+{
+    p->in = p->out = nrounds(p);
+    p->sending = false;
+    p->state = TT_SURVEY_DONE;
+}
+
+void tt_survey_tick(struct tt_survey *p, uint64_t now_ns)
+{
+    tt_assert(now_ns >= p->now_ns);
+    p->now_ns = now_ns;
+    if (tt_survey_next_ns(p) <= now_ns)
+        tt_survey_end(p);
+}
+
+uint64_t tt_survey_next_ns(const struct tt_survey *p)
+{
+    return p->state == TT_SURVEY_WAITS || p->state == TT_SURVEY_BURSTS ? p->give_up_ns : TT_NEVER;
+}

@@ -1,0 +1,258 @@
+/* The order of the ring: the members measure what lies between them (elastic/survey.h) over the connections that they have beside their data, and tell
+ * the coordinator, which finds the order (elastic/coord_ring.c); then an epoch adopts it. The service thread measures, so it can go on
+ * while the program does other things. */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/prng.h"
+#include "session/run.h"
+
+#define BYTES (64ull << 20)
+#define STEPS 1000u
+#define GAIN_PERCENT 5u
+#define BURST_MS 400u
+#define BURST_MS_MIN 10u
+#define BURST_MS_MAX 10000u
+
+static const char name[] = "tutti_run_optimize";
+
+/* ---- measuring ---- */
+
+static bool is_measuring(const tutti_run *run)
+{
+    return run->survey && run->survey->machine.conf.epoch == run->m.epoch && run->m.epoch > 0 &&
+           run->survey->machine.state != TT_SURVEY_DONE;
+}
+
+static void emit(void *context, const struct tt_survey_act *act)
+{
+    tutti_run *run = context;
+    const uint64_t id = run->m.view[act->rank].id;
+
+    tt_peers_send(run, id, act->head, act->head_bytes, act->body, act->body_bytes);
+    if (act->body_bytes > 0)
+        tt_peers_look_again(run, id);
+}
+
+/* All is measured that can be: the coordinator is told. */
+static void report_if_done(tutti_run *run)
+{
+    struct tt_run_survey *p = run->survey;
+
+    if (p->reported || p->machine.state != TT_SURVEY_DONE)
+        return;
+    p->reported = true;
+    tt_peers_measure(run, false);
+    p->head.number = p->machine.number;
+    memcpy(p->told, p->links, run->m.nranks * sizeof *p->told);
+    tt_member_say_links(&run->m, &p->head, p->told, tt_now_ns());
+    pthread_cond_broadcast(&run->changed);
+}
+
+bool tt_measure_hear(tutti_run *run, uint64_t id, const void *data, size_t bytes)
+{
+    const uint32_t rank = tt_run_rank_of(run, id);
+    bool good;
+
+    if (!run->survey || run->survey->machine.conf.epoch != run->m.epoch || run->m.epoch == 0 || rank == UINT32_MAX)
+        return true; /* this one has not begun, or it is over */
+    good = tt_survey_peer_says(&run->survey->machine, rank, data, bytes, tt_now_ns());
+    report_if_done(run);
+    return good;
+}
+
+bool tt_measure_room(tutti_run *run, uint64_t id)
+{
+    const uint32_t rank = tt_run_rank_of(run, id);
+
+    return is_measuring(run) && rank != UINT32_MAX && tt_survey_room(&run->survey->machine, rank, tt_now_ns());
+}
+
+void tt_measure_connected(tutti_run *run, uint64_t id)
+{
+    const uint32_t rank = tt_run_rank_of(run, id);
+
+    if (!is_measuring(run) || rank == UINT32_MAX)
+        return;
+    tt_survey_again(&run->survey->machine, rank, tt_now_ns());
+    report_if_done(run);
+}
+
+void tt_measure_drop(tutti_run *run)
+{
+    if (!run->survey || run->survey->machine.state == TT_SURVEY_DONE)
+        return;
+    tt_peers_measure(run, false);
+    tt_survey_end(&run->survey->machine);
+    run->survey->reported = true; /* nobody wants to hear of it */
+}
+
+void tt_measure_tick(tutti_run *run)
+{
+    if (!is_measuring(run))
+        return;
+    tt_survey_tick(&run->survey->machine, tt_now_ns());
+    report_if_done(run);
+}
+
+uint64_t tt_measure_next_ns(const tutti_run *run)
+{
+    return is_measuring(run) ? tt_survey_next_ns(&run->survey->machine) : TT_NEVER;
+}
+
+static tutti_status begin(tutti_run *run, const tutti_ring *ring)
+{
+    struct tt_run_survey *p = run->survey;
+    struct tt_survey_conf conf = { .epoch = run->m.epoch,
+                                   .rank = run->m.rank,
+                                   .nranks = run->m.nranks,
+                                   .burst_ns = (ring->burst_ms ? ring->burst_ms : BURST_MS) * TT_MS,
+                                   .emit = emit,
+                                   .context = run };
+    uint64_t number = 1;
+
+    if (!p) {
+        p = run->survey = calloc(1, sizeof *p);
+        if (!p)
+            return tt_fail(TUTTI_ERR_NOMEM, "%s: no memory to measure with", name);
+        tt_random_bytes(p->filler, sizeof p->filler);
+    } else if (p->machine.conf.epoch == run->m.epoch) {
+        number = p->machine.heard > p->machine.number ? p->machine.heard : p->machine.number + 1;
+    }
+    conf.peers = p->peers;
+    conf.links = p->links;
+    conf.samples = p->samples;
+    conf.filler = p->filler;
+    p->head = (struct tt_elmsg){ .value = ring->bytes ? ring->bytes : BYTES,
+                                 .other = ring->steps ? ring->steps : STEPS,
+                                 .least = ring->gain_percent ? ring->gain_percent : GAIN_PERCENT };
+    p->reported = false;
+    tt_peers_measure(run, true);
+    tt_survey_begin(&p->machine, &conf, number, tt_now_ns());
+    tt_run_wake(run);
+    return TUTTI_OK;
+}
+
+/* ---- waiting for it ---- */
+
+static tutti_status over(tutti_run *run)
+{
+    const tutti_status st = tt_run_check(run);
+
+    return st ? st
+              : tt_fail(
+                    TUTTI_ERR_PEER_LOST,
+                    "%s: the epoch is over: a member was lost, or it was revoked; tutti_run_epoch brings the next view",
+                    name);
+}
+
+static bool is_over(const tutti_run *run, uint64_t epoch)
+{
+    return run->over || run->m.stopped || run->m.epoch != epoch;
+}
+
+/* Until this member's part is measured and told. */
+static tutti_status measure(tutti_run *run, uint64_t deadline_ns)
+{
+    const uint64_t epoch = run->m.epoch;
+    uint32_t missing;
+
+    while (!run->survey->reported && !is_over(run, epoch))
+        if (!tt_run_wait(run, deadline_ns) && !run->survey->reported && !is_over(run, epoch)) {
+            missing = tt_survey_missing(&run->survey->machine);
+            tt_measure_drop(run);
+            if (missing == run->m.nranks)
+                return tt_fail(TUTTI_ERR_TIMEOUT, "%s: the links were not measured before the deadline", name);
+            return tt_fail(TUTTI_ERR_TIMEOUT, "%s: member %" PRIu64 " had not called it before this one's deadline",
+                           name, run->m.view[missing].id);
+        }
+    return is_over(run, epoch) ? over(run) : TUTTI_OK;
+}
+
+static uint64_t known(uint64_t ns) { return ns == TT_RING_NONE ? 0 : ns; }
+
+/* From the measurement to the view. Under the lock, which is given away while it waits. */
+static tutti_status optimize(tutti_run *run, tutti_ring *ring, uint64_t deadline_ns, tutti_view *out)
+{
+    const struct tt_elmsg *head = &run->survey->head;
+    const struct tt_elmsg call = { .what = TT_CALL_OPTIMIZE, .value = head->value, .least = head->least };
+    struct tt_member_act result;
+    tutti_status st = measure(run, deadline_ns);
+
+    if (!st)
+        st = tt_round_call(run, &call, deadline_ns, name, &result);
+    if (st)
+        return st;
+    if (result.what != TT_ROUND_OK)
+        return over(run);
+    ring->adopted = 0;
+    ring->was_ns = ring->now_ns = known(result.id);
+    if (result.value == 0) {
+        tt_view_show(run, out, false);
+        return TUTTI_OK;
+    }
+    st = tt_view_call(run, 0, 0, 0, deadline_ns, name, out);
+    if (!st && out->changed) {
+        ring->adopted = 1;
+        ring->now_ns = known(result.other);
+    }
+    return st;
+}
+
+/* ---- the call ---- */
+
+static tutti_status check(tutti_run *run, const tutti_ring *ring, const tutti_view *out)
+{
+    if (!run || !ring)
+        return tt_fail(TUTTI_ERR_INVALID, "%s: %s is NULL", name, run ? "ring" : "run");
+    if (ring->size != sizeof *ring)
+        return tt_fail(TUTTI_ERR_INVALID, "%s: ring.size is %zu; it must be sizeof(tutti_ring), %zu", name, ring->size,
+                       sizeof *ring);
+    if (ring->gain_percent > 99 || (ring->burst_ms && (ring->burst_ms < BURST_MS_MIN || ring->burst_ms > BURST_MS_MAX)))
+        return tt_fail(TUTTI_ERR_INVALID,
+                       "%s: a gain of %u percent and bursts of %u ms; up to 99, and %u to %u are possible", name,
+                       ring->gain_percent, ring->burst_ms, BURST_MS_MIN, BURST_MS_MAX);
+    if (ring->background && out)
+        return tt_fail(TUTTI_ERR_INVALID, "%s: in the background there is no view to tell; out must be NULL", name);
+    return ring->background ? TUTTI_OK : tt_view_check_out(run, out, name);
+}
+
+/* Why it may not be called now. */
+static tutti_status refuse(tutti_run *run, const tutti_ring *ring)
+{
+    if (run->over || run->m.epoch == 0 || run->calling || (run->noperations > 0 && !ring->background))
+        return tt_round_refuse(run, name);
+    if (run->m.stopped || run->m.epoch != run->space.epoch)
+        return over(run);
+    if (run->m.conf.nroles > 1)
+        return tt_fail(TUTTI_ERR_UNSUPPORTED, "%s: replica groups keep the order of their numbers", name);
+    if (run->m.nranks > TT_RING_PEERS_MAX)
+        return tt_fail(TUTTI_ERR_UNSUPPORTED, "%s: a view of %u members; %u are the most", name, run->m.nranks, TT_RING_PEERS_MAX);
+    return ring->background ? TUTTI_OK : tt_tentative_refuse(run, NULL, name);
+}
+
+tutti_status tutti_run_optimize(tutti_run *run, tutti_ring *ring, int64_t timeout_ms, tutti_view *out)
+{
+    tutti_status st = check(run, ring, out);
+
+    if (st)
+        return st;
+    tt_run_lock(run);
+    st = refuse(run, ring);
+    if (!st && run->m.nranks > 1)
+        st = begin(run, ring);
+    if (!st && !ring->background) {
+        run->calling = true;
+        if (run->m.nranks > 1) {
+            st = optimize(run, ring, tt_run_deadline(run, timeout_ms), out);
+        } else {
+            ring->adopted = 0;
+            ring->was_ns = ring->now_ns = 0;
+            tt_view_show(run, out, false);
+        }
+        run->calling = false;
+    }
+    tt_run_unlock(run);
+    return st;
+}

@@ -1,0 +1,99 @@
+/* A member of an elastic run that has the order of the ring measured, and prints it: "joined ID", then "order ID ID ... adopted A", and "right" once an
+ * all-reduce in that order has come to what it must. In the background it goes on reducing until the news is that a better order waits.
+ *
+ * prog_optimize COORDINATORS MEMBERS [background] */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tutti/elastic.h"
+
+#define COUNT (1u << 18) /* 2 MiB: long enough for the ring that was found */
+
+static void must(tutti_status st, const char *what)
+{
+    if (!st)
+        return;
+    fprintf(stderr, "%s: %s: %s\n", what, tutti_status_name(st), tutti_last_error());
+    exit(3);
+}
+
+static void reduce(tutti_run *run, int64_t *v, size_t count)
+{
+    tutti_elastic op = {
+        .size = sizeof op, .coll = TUTTI_ALLREDUCE, .src = v, .dst = v, .count = count, .type = TUTTI_I64
+    };
+
+    must(tutti_run_collective(run, &op), "all-reduce");
+}
+
+static void optimize(tutti_run *run, tutti_ring *ring, tutti_view *view)
+{
+    tutti_news news = { .size = sizeof news };
+    int64_t one = 1;
+
+    if (!ring->background) {
+        must(tutti_run_optimize(run, ring, 0, view), "optimize");
+        return;
+    }
+    must(tutti_run_optimize(run, ring, 0, NULL), "optimize");
+    while (!news.better) {
+        reduce(run, &one, 1);
+        one = 1;
+        must(tutti_run_poll(run, &news), "poll");
+    }
+    must(tutti_run_epoch(run, 0, 0, 0, 0, view), "epoch");
+    ring->adopted = view->changed;
+}
+
+static void show(const tutti_view *view, const tutti_ring *ring)
+{
+    printf("order");
+    for (int r = 0; r < view->nranks; r++)
+        printf(" %" PRIu64, view->members[r].id);
+    printf(" adopted %d\n", ring->adopted);
+}
+
+static void check(tutti_run *run, const tutti_view *view)
+{
+    int64_t *v = malloc(COUNT * sizeof *v);
+
+    if (!v)
+        exit(3);
+    for (int64_t i = 0; i < COUNT; i++)
+        v[i] = i + view->rank;
+    reduce(run, v, COUNT);
+    for (int64_t i = 0; i < COUNT; i++)
+        if (v[i] != view->nranks * i + view->nranks * (view->nranks - 1) / 2) {
+            printf("wrong: value %" PRId64 " is %" PRId64 "\n", i, v[i]);
+            exit(4);
+        }
+    free(v);
+    printf("right\n");
+}
+
+int main(int argc, char **argv)
+{
+    const tutti_run_conf conf = {
+        .size = sizeof conf, .coordinators = argv[1], .timeout_ms = 60000, .insecure = 1, .tags = 2
+    };
+    const uint32_t members = argc > 2 ? (uint32_t)strtoul(argv[2], NULL, 10) : 1;
+    tutti_ring ring = { .size = sizeof ring, .background = argc > 3 && strcmp(argv[3], "background") == 0 };
+    tutti_run_stats_t stats = { .size = sizeof stats };
+    tutti_view view = { .size = sizeof view };
+    uint64_t all;
+    tutti_run *run;
+
+    setvbuf(stdout, NULL, _IOLBF, 0);
+    must(tutti_run_join(&run, &conf), "join");
+    must(tutti_run_stats(run, &stats), "stats");
+    printf("joined %" PRIu64 "\n", stats.id);
+    must(tutti_run_epoch(run, TUTTI_ADMIT, members, members, 0, &view), "epoch");
+    optimize(run, &ring, &view);
+    show(&view, &ring);
+    check(run, &view);
+    must(tutti_run_agree(run, 1, 0, &all), "agree"); /* nobody leaves before all have their sums */
+    tutti_run_destroy(run);
+    return 0;
+}

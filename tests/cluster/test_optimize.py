@@ -1,0 +1,99 @@
+#!/usr/bin/env python3
+"""The order of the ring, measured and adopted by real processes on hosts that are far from each other: tests/support/wan.py draws the network. A ring of
+fast ways is planted among slow ones, and the members join in another order; afterwards their ranks must follow that ring. Nothing here asks a machine to be
+fast. Skipped where namespaces or TUN devices may not be made."""
+
+import functools
+import json
+import subprocess
+import unittest
+
+from cluster import BUILD, PATIENCE_S, TUTTI, ClusterTest, environment
+
+import wan          # after cluster, which tells where it is
+from hosts import HostsError
+
+MEMBER = str(BUILD / "tests" / "cluster" / "prog_optimize")
+FAST_MBIT, SLOW_MBIT = 60, 3
+# What the coordinator shows, asked for on the host that it is on.
+ASK = "import urllib.request, sys; print(urllib.request.urlopen(sys.argv[1]).read().decode())"
+
+
+def planted(order):
+    """A matrix in which host order[k] sends fast to order[k + 1], and slowly to all others."""
+    n = len(order)
+    rates = [[0 if a == b else SLOW_MBIT for b in range(n)] for a in range(n)]
+    for k, a in enumerate(order):
+        rates[a][order[(k + 1) % n]] = FAST_MBIT
+    return {"hosts": [{"name": f"town{h}"} for h in range(n)], "delay_ms": 3, "rate_mbit": rates, "queue_ms": 100}
+
+
+@functools.cache
+def why_not():
+    """Tries it, once."""
+    why = wan.why_not()
+    if why:
+        return why
+    try:
+        with wan.Wan(planted([0, 1])):
+            return None
+    except (OSError, HostsError) as error:
+        return str(error)
+
+
+class Optimize(ClusterTest):
+    def setUp(self):
+        if why_not():
+            self.skipTest(f"hosts that are far from each other cannot be made here: {why_not()}")
+
+    def start(self, net, host, *argv):
+        process = subprocess.Popen(net.inside(host, *map(str, argv)), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                   stderr=subprocess.PIPE, text=True, env=environment())
+        self.addCleanup(process.communicate)
+        self.addCleanup(process.kill)
+        return process
+
+    def run_with(self, order, *how):
+        """Members on as many hosts, joined in the order of the hosts: so member h + 1 is on host h. What each says at the end, and the links that the
+        coordinator shows."""
+        net = wan.Wan(planted(order))
+        net.__enter__()
+        self.addCleanup(net.__exit__)
+        coordinator = self.start(net, 0, TUTTI, "coordinator", "--journal", "none", "--insecure", "--lease", 20000,
+                                 "--listen", f"{net.address(0)}:0", "--http", "127.0.0.1:0")
+        listens = [line.split()[-1] for line in self.read_lines(coordinator, 2)]
+        members = []
+        for host in range(len(order)):
+            members.append(self.start(net, host, MEMBER, listens[0], len(order), *how))
+            self.assertEqual(self.read_lines(members[-1], 1)[0], f"joined {host + 1}")
+        said = [member.communicate(timeout=2 * PATIENCE_S) for member in members]
+        for member, (_, errors) in zip(members, said):
+            self.assertEqual(member.returncode, 0, errors)
+        shown = json.loads(net.run(0, "python3", "-c", ASK, f"{listens[1]}status.json"))
+        return [out.split("\n") for out, _ in said], shown["links"]
+
+    def check(self, order, *how):
+        said, links = self.run_with(order, *how)
+        at = order.index(0)
+        ring = order[at:] + order[:at]      # rank 0 keeps its rank
+        for lines in said:
+            self.assertEqual(lines[:2], [f"order {' '.join(str(host + 1) for host in ring)} adopted 1", "right"])
+        self.assertEqual([links["ids"][i] - 1 for i in links["order"]], ring)
+        self.assertFalse(links["waits"])
+        self.assertLess(links["now_s"], links["was_s"])
+        for a, host in enumerate(ring):
+            for b in range(len(ring)):
+                if a == b:
+                    continue
+                self.assertGreater(links["bytes_per_s"][host][ring[b]], 0)
+                self.assertGreaterEqual(links["latency_s"][host][ring[b]], 0.003)   # nothing comes earlier than the relay lets it
+
+    def test_the_ring_that_was_planted_is_measured_and_adopted(self):
+        self.check([0, 3, 1, 4, 2])
+
+    def test_it_is_found_in_the_background_and_all_adopt_it_at_the_same_point(self):
+        self.check([0, 2, 1, 3], "background")
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)

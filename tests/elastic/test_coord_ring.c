@@ -1,0 +1,466 @@
+/* The order of the ring, as the coordinator finds it in what members say they measured: found, adopted by the next epoch, kept over restarts
+ * and in views that follow; and left alone where it is not worth a change. */
+#include "support/unit.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include "base/clock.h"
+#include "elastic/coord.h"
+
+#define MEMBERS 40u
+#define LEASE_NS (100 * TT_MS)
+#define BYTES (64ull << 20)
+#define FAST 50000000ull
+#define SLOW 1000000ull
+
+static struct fixture {
+    struct tt_coord c;
+    struct tt_coord_member members[MEMBERS];
+    uint32_t order[MEMBERS];
+    uint8_t *scratch;
+    void *ring;
+    struct tt_coord_conn conns[MEMBERS];
+    uint32_t n;
+    struct tt_elmsg result;         /* the last that anybody was sent */
+    uint32_t nresults;
+    struct tt_elmsg view;           /* likewise */
+    uint64_t ids[MEMBERS];          /* in its order */
+    struct tt_news news;            /* the last that was told */
+    uint8_t records[1 << 15];
+    size_t nrecords;
+    uint64_t now_ns;
+} f;
+
+/* From member to member (as they came), which the tests plant. */
+static uint64_t rate[MEMBERS][MEMBERS];
+static uint64_t latency = TT_MS;
+
+static void on_act(void *context, const struct tt_coord_act *act)
+{
+    const uint32_t bytes = (uint32_t)act->bytes;
+    struct tt_elmsg m;
+
+    (void)context;
+    if (act->kind == TT_COORD_ACT_LOG) {
+        assert_true(f.nrecords + 4 + bytes <= sizeof f.records);
+        memcpy(f.records + f.nrecords, &bytes, 4);
+        memcpy(f.records + f.nrecords + 4, act->data, bytes);
+        f.nrecords += 4 + bytes;
+    }
+    if (act->kind != TT_COORD_ACT_SEND)
+        return;
+    assert_true(tt_elmsg_read(&m, act->data, act->bytes));
+    if (m.kind == TT_ELMSG_RESULT) {
+        f.result = m;
+        f.nresults++;
+    } else if (m.kind == TT_ELMSG_NEWS) {
+        f.news = m.news;
+    } else if (m.kind == TT_ELMSG_VIEW) {
+        struct tt_seat seat;
+
+        f.view = m;
+        for (uint32_t i = 0; i < m.nlist; i++) {
+            tt_elmsg_next_seat(&m, &seat);
+            f.ids[i] = seat.id;
+        }
+    }
+}
+
+static void say_bytes(uint32_t i, const void *data, size_t bytes)
+{
+    tt_coord_step(
+        &f.c, &(struct tt_coord_event){ .kind = TT_COORD_EV_FRAME, .conn = &f.conns[i], .data = data, .bytes = bytes },
+        f.now_ns);
+}
+
+static void say(uint32_t i, const struct tt_elmsg *m)
+{
+    uint8_t data[512];
+
+    say_bytes(i, data, tt_elmsg_write(data, sizeof data, m));
+}
+
+/* Joins, or comes back: what it waits in. */
+static void come(uint32_t i, uint8_t waits)
+{
+    struct tt_elmsg m = {
+        .kind = TT_ELMSG_JOIN, .what = waits, .epoch = f.c.epoch, .number = f.c.round, .nroles = 1, .text = "run"
+    };
+
+    m.cookie[0] = (uint8_t)(i + 1);
+    tt_coord_step(&f.c, &(struct tt_coord_event){ .kind = TT_COORD_EV_OPEN, .conn = &f.conns[i] }, f.now_ns);
+    say(i, &m);
+}
+
+static void start(void)
+{
+    const struct tt_coord_conf conf = { .run = "run",
+                                        .lease_ns = LEASE_NS,
+                                        .grace_ns = LEASE_NS / 4,
+                                        .members = f.members,
+                                        .members_max = MEMBERS,
+                                        .order = f.order,
+                                        .scratch = f.scratch,
+                                        .ring_memory = f.ring,
+                                        .ring_peers_max = MEMBERS,
+                                        .emit = on_act };
+
+    tt_coord_init(&f.c, &conf, f.now_ns);
+    for (size_t at = 0; at < f.nrecords;) {
+        uint32_t bytes;
+
+        memcpy(&bytes, f.records + at, 4);
+        assert_true(tt_coord_replay(&f.c, f.records + at + 4, bytes));
+        at += 4 + bytes;
+    }
+    tt_coord_start(&f.c, f.now_ns);
+}
+
+static const struct tt_coord_member *member(uint32_t i)
+{
+    return tt_coord_find(&f.c, f.conns[i].member);
+}
+
+static bool is_live(uint32_t i)
+{
+    return member(i) && member(i)->state == TT_COORD_IN_VIEW;
+}
+
+/* All call, newcomers first, who are reached. */
+static void epoch(void)
+{
+    for (uint32_t k = 0; k < 2 * f.n; k++) {
+        const uint32_t i = k % f.n;
+        struct tt_elmsg call = {
+            .kind = TT_ELMSG_CALL, .what = TT_CALL_EPOCH, .flags = TT_EPOCH_ADMIT, .least = is_live(i) ? 0 : f.n
+        };
+
+        if (!member(i) || member(i)->state == TT_COORD_LOST || is_live(i) != (k >= f.n))
+            continue;
+        if (is_live(i)) {
+            call.epoch = f.c.epoch;
+            call.number = f.c.round;
+        }
+        say(i, &call);
+    }
+    for (uint32_t i = 0; i < f.n && f.c.proposing; i++)
+        if (member(i))
+            say(i, &(struct tt_elmsg){ .kind = TT_ELMSG_READY, .number = f.c.proposal });
+}
+
+static void begin(uint32_t n)
+{
+    uint8_t *scratch = f.scratch ? f.scratch : malloc(TT_ELMSG_BYTES_MAX);
+    void *ring = f.ring ? f.ring : malloc(tt_coord_ring_bytes(MEMBERS));
+
+    assert_true(scratch && ring);
+    f = (struct fixture){ .scratch = scratch, .ring = ring, .now_ns = 1, .n = n };
+    start();
+    for (uint32_t i = 0; i < n; i++)
+        come(i, 0);
+    epoch();
+    assert_int_equal(f.view.nlist, n);
+}
+
+/* Which member (as they came) has that rank. */
+static uint32_t of_rank(uint32_t rank)
+{
+    uint32_t i = 0;
+
+    while (f.conns[i].member != f.ids[rank])
+        i++;
+    return i;
+}
+
+static void say_links_as(uint32_t i, uint64_t number, uint64_t expected, uint32_t gain_percent)
+{
+    const struct tt_elmsg m = { .kind = TT_ELMSG_LINKS,
+                                .epoch = f.c.epoch,
+                                .number = number,
+                                .value = BYTES,
+                                .other = expected,
+                                .least = gain_percent };
+    uint8_t data[16 * MEMBERS + 512];
+    struct tt_elmsg_writer w;
+
+    tt_elmsg_begin(&w, data, sizeof data, &m);
+    for (uint32_t rank = 0; rank < f.view.nlist; rank++)
+        tt_elmsg_add_link(&w, &(struct tt_ring_link){ .rate = rate[of_rank(rank)][i], .latency = latency });
+    say_bytes(i, data, tt_elmsg_end(&w));
+}
+
+static void say_links(uint32_t i, uint64_t number)
+{
+    say_links_as(i, number, 1000, 5);
+}
+
+static void call_optimize(uint32_t i)
+{
+    say(i,
+        &(struct tt_elmsg){
+            .kind = TT_ELMSG_CALL, .what = TT_CALL_OPTIMIZE, .epoch = f.c.epoch, .number = f.c.round, .value = BYTES });
+}
+
+/* Time passes while it is searched; all are heard of. */
+static void search(void)
+{
+    for (uint32_t turns = 0; f.c.ring.waited_for; turns++) {
+        assert_true(turns < 1000000 && tt_coord_next_ns(&f.c) != TT_NEVER);
+        f.now_ns += 1000;
+        tt_coord_step(&f.c, &(struct tt_coord_event){ .kind = TT_COORD_EV_TICK }, f.now_ns);
+        for (uint32_t i = 0; i < f.n && turns % 100 == 0; i++)
+            if (member(i) && member(i)->conn)
+                say(i, &(struct tt_elmsg){ .kind = TT_ELMSG_HEARTBEAT });
+    }
+}
+
+static void optimize(uint64_t number)
+{
+    for (uint32_t i = 0; i < f.n; i++)
+        if (is_live(i))
+            say_links(i, number);
+    for (uint32_t i = 0; i < f.n; i++)
+        if (is_live(i))
+            call_optimize(i);
+    search();
+}
+
+/* Member i sends fast to the one `stride` after it, and slowly to others; n and stride have no common divisor. */
+static void plant(uint32_t n, uint32_t stride)
+{
+    for (uint32_t i = 0; i < n; i++)
+        for (uint32_t k = 0; k < n; k++)
+            rate[i][k] = k == (i + stride) % n ? FAST : SLOW;
+}
+
+static void check_planted(uint32_t n, uint32_t stride)
+{
+    for (uint32_t rank = 0; rank < n; rank++)
+        assert_int_equal(of_rank(rank), rank * stride % n);
+}
+
+static void the_ring_that_is_there_is_found_and_adopted(void **state)
+{
+    static const uint32_t cases[][2] = { { 3, 2 }, { 5, 3 }, { 8, 5 }, { 12, 7 }, { 13, 5 }, { 40, 17 } };
+
+    (void)state;
+    for (uint32_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+        const uint32_t n = cases[k][0], stride = cases[k][1];
+        uint64_t before;
+
+        begin(n);
+        before = f.c.epoch;
+        plant(n, stride);
+        optimize(1);
+        assert_int_equal(f.result.what, TT_ROUND_OK);
+        assert_int_equal(f.result.value, 1);
+        assert_true(f.result.other < f.result.id);
+        assert_int_equal(f.nresults, n);
+        assert_int_equal(f.news.better, 1);
+        epoch();
+        assert_int_equal(f.c.epoch, before + 1);
+        assert_int_equal(f.view.what, TT_RING_AS_RING);
+        check_planted(n, stride);
+        assert_int_equal(f.view.news.better, 0);
+        for (uint32_t i = 0; i < n; i++)
+            assert_int_equal(f.conns[i].member, i + 1); /* ids stay */
+        optimize(1); /* now it is as good as it gets */
+        assert_int_equal(f.result.value, 0);
+        assert_true(f.result.id == f.result.other);
+        epoch();
+        assert_int_equal(f.c.epoch, before + 1);
+    }
+}
+
+static void links_alone_are_measured_in_the_background(void **state)
+{
+    (void)state;
+    begin(5);
+    plant(5, 2);
+    for (uint32_t i = 0; i < 5; i++) {
+        assert_int_equal(f.news.better, 0);
+        say_links(i, 1);
+    }
+    search();
+    assert_int_equal(f.nresults, 0);
+    assert_int_equal(f.news.better, 1);
+    epoch();
+    check_planted(5, 2);
+}
+
+static void what_is_not_worth_it_is_left(void **state)
+{
+    (void)state;
+    latency = 50 * TT_MS;
+    for (uint32_t k = 0; k < 3; k++) {
+        begin(6);
+        plant(6, 5);
+        for (uint32_t i = 0; i < 6; i++)
+            for (uint32_t other = 0; other < 6; other++)
+                if (k < 2 && rate[i][other] == SLOW)
+                    rate[i][other] = FAST / 100 * 97;
+        /* a gain of 3 % is noise; it is not if that is said, but for one step nobody connects anew; and much is worth that */
+        for (uint32_t i = 0; i < 6; i++)
+            say_links_as(i, 1, k == 1 ? 1 : 1000, k == 0 ? 5 : 1);
+        search();
+        assert_int_equal(f.news.better, k == 2);
+    }
+    latency = TT_MS;
+}
+
+static void a_coordinator_that_restarts_finds_the_same(void **state)
+{
+    (void)state;
+    for (uint32_t after = 0; after < 3; after++) { /* before all have said what they measured; before it is told; before the epoch */
+        begin(7);
+        plant(7, 3);
+        for (uint32_t i = 0; i < (after ? 7u : 4u); i++)
+            say_links(i, 1);
+        for (uint32_t i = 0; i < 7 && after == 2; i++)
+            call_optimize(i);
+        if (after == 2)
+            search();
+        start();
+        for (uint32_t i = 0; i < 7; i++)
+            come(i, after == 2 ? TT_CALL_EPOCH : TT_CALL_OPTIMIZE);
+        for (uint32_t i = 0; i < 7; i++)
+            say_links(i, 1);
+        for (uint32_t i = 0; i < 7 && after < 2; i++)
+            call_optimize(i);
+        search();
+        assert_int_equal(f.result.value, 1);
+        epoch();
+        check_planted(7, 3);
+        start(); /* and the view is what it was */
+        for (uint32_t rank = 0; rank < 7; rank++)
+            assert_int_equal(tt_coord_find(&f.c, f.ids[rank])->rank, rank);
+        assert_int_equal(f.c.plan, TT_RING_AS_RING);
+    }
+}
+
+static void the_order_outlives_losses_and_newcomers_follow(void **state)
+{
+    (void)state;
+    begin(5);
+    plant(5, 2);
+    optimize(1);
+    epoch();
+    check_planted(5, 2); /* 0 2 4 1 3 */
+    say(4, &(struct tt_elmsg){ .kind = TT_ELMSG_LEAVE, .what = TT_LEAVE_NOW });
+    for (uint32_t i = 0; i < 4; i++)
+        say(i, &(struct tt_elmsg){ .kind = TT_ELMSG_ANSWER, .epoch = f.c.epoch, .number = f.c.question });
+    epoch();
+    assert_int_equal(f.view.nlist, 4);
+    assert_int_equal(f.view.what, TT_RING_AS_RING);
+    for (uint32_t rank = 0; rank < 4; rank++)
+        assert_int_equal(of_rank(rank), ((const uint32_t[]){ 0, 2, 1, 3 })[rank]);
+    f.n = 6;
+    f.conns[4].member = UINT64_MAX; /* that one is gone */
+    come(5, 0);
+    epoch();
+    assert_int_equal(f.view.nlist, 5);
+    assert_int_equal(f.view.what, TT_RING_UNMEASURED);
+    for (uint32_t rank = 0; rank < 5; rank++)
+        assert_int_equal(of_rank(rank), ((const uint32_t[]){ 0, 2, 1, 3, 5 })[rank]);
+}
+
+static void whoever_is_lost_ends_the_call_and_what_was_found_still_holds(void **state)
+{
+    (void)state;
+    begin(5);
+    plant(5, 3);
+    for (uint32_t i = 0; i < 5; i++)
+        say_links(i, 1);
+    for (uint32_t i = 1; i < 5; i++)
+        call_optimize(i);
+    search();
+    assert_int_equal(f.nresults, 0);
+    say(0, &(struct tt_elmsg){ .kind = TT_ELMSG_LEAVE, .what = TT_LEAVE_NOW });
+    assert_int_equal(f.nresults, 4);
+    assert_int_equal(f.result.what, TT_ROUND_LOST);
+    for (uint32_t i = 1; i < 5; i++)
+        say(i, &(struct tt_elmsg){ .kind = TT_ELMSG_ANSWER, .epoch = f.c.epoch, .number = f.c.question });
+    f.conns[0].member = UINT64_MAX;
+    epoch();
+    for (uint32_t rank = 0; rank < 4; rank++)
+        assert_int_equal(of_rank(rank), ((const uint32_t[]){ 3, 1, 4, 2 })[rank]);
+}
+
+static void who_says_what_cannot_be_goes(void **state)
+{
+    const struct tt_elmsg few = { .kind = TT_ELMSG_LINKS, .number = 1, .value = BYTES };
+
+    (void)state;
+    begin(4);
+    say(1, &few);
+    assert_true(is_live(1)); /* of another epoch */
+    say_links(1, 1);
+    say_links(1, 1);
+    say_links(1, 2);
+    say_links(1, 1); /* again, and of a time before */
+    assert_true(is_live(1));
+    assert_int_equal(f.c.ring.have, 1);
+    say(1, &(struct tt_elmsg){ .kind = TT_ELMSG_LINKS, .epoch = f.c.epoch, .number = 3, .value = BYTES });
+    assert_false(is_live(1));
+    assert_true(is_live(2));
+}
+
+static void where_nobody_reaches_anybody_there_is_nothing_better(void **state)
+{
+    (void)state;
+    begin(4);
+    memset(rate, 0, sizeof rate);
+    optimize(1);
+    assert_int_equal(f.result.what, TT_ROUND_OK);
+    assert_int_equal(f.result.value, 0);
+    assert_int_equal(f.result.id, 0);
+    begin(4);
+    for (uint32_t i = 0; i < 4; i++) /* nobody says what it measured */
+        call_optimize(i);
+    assert_int_equal(f.result.what, TT_ROUND_OK);
+    assert_int_equal(f.result.value, 0);
+}
+
+/* Few bytes among many: the way up and down a tree is shorter than that around a ring. */
+static void trees_are_taken_where_they_are_faster(void **state)
+{
+    uint8_t data[16 * MEMBERS + 512];
+
+    (void)state;
+    begin(32);
+    for (uint32_t i = 0; i < 32; i++) {
+        const struct tt_elmsg m = {
+            .kind = TT_ELMSG_LINKS, .epoch = f.c.epoch, .number = 1, .value = 4096, .other = 1000, .least = 5
+        };
+        struct tt_elmsg_writer w;
+
+        tt_elmsg_begin(&w, data, sizeof data, &m);
+        for (uint32_t rank = 0; rank < 32; rank++)
+            tt_elmsg_add_link(&w, &(struct tt_ring_link){ .rate = FAST, .latency = 20 * TT_MS });
+        say_bytes(i, data, tt_elmsg_end(&w));
+    }
+    search();
+    assert_int_equal(f.news.better, 1);
+    epoch();
+    assert_int_equal(f.view.what, TT_RING_AS_TREES);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_ring_that_is_there_is_found_and_adopted),
+        cmocka_unit_test(links_alone_are_measured_in_the_background),
+        cmocka_unit_test(what_is_not_worth_it_is_left),
+        cmocka_unit_test(a_coordinator_that_restarts_finds_the_same),
+        cmocka_unit_test(the_order_outlives_losses_and_newcomers_follow),
+        cmocka_unit_test(whoever_is_lost_ends_the_call_and_what_was_found_still_holds),
+        cmocka_unit_test(who_says_what_cannot_be_goes),
+        cmocka_unit_test(where_nobody_reaches_anybody_there_is_nothing_better),
+        cmocka_unit_test(trees_are_taken_where_they_are_faster),
+    };
+    const int failed = cmocka_run_group_tests(tests, NULL, NULL);
+
+    free(f.scratch);
+    free(f.ring);
+    return failed;
+}

@@ -1,0 +1,216 @@
+/* Members of a run in one process measure what lies between them. They are all equally near, so that which order comes of it is open here (tests/cluster/test_optimize.py
+ * plants one); that all have the same is not. */
+#include "session/party.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "session/run.h"
+
+static void view_of(struct guest *g, uint32_t n, tutti_view *view)
+{
+    *view = (tutti_view){ .size = sizeof *view };
+    MUST(tutti_run_epoch(g->run, TUTTI_ADMIT, n, 0, 0, view));
+    CHECK(view->nranks == (int)n);
+}
+
+/* All members' ids, mixed in the order of ranks, are the same on all; and an all-reduce comes to what it must. */
+static void check_alike(struct guest *g, const tutti_view *view)
+{
+    uint64_t mixed = 0, flags;
+    int64_t *v = malloc((1u << 17) * sizeof *v);
+    tutti_elastic op = {
+        .size = sizeof op, .coll = TUTTI_ALLREDUCE, .src = v, .dst = v, .count = 1u << 17, .type = TUTTI_I64
+    };
+
+    CHECK(v != NULL);
+    for (int r = 0; r < view->nranks; r++)
+        mixed = mixed * 31 + view->members[r].id;
+    MUST(tutti_run_agree(g->run, mixed, 0, &flags));
+    CHECK(flags == mixed);
+    MUST(tutti_run_agree(g->run, ~mixed, 0, &flags));
+    CHECK(flags == ~mixed);
+    for (int64_t i = 0; i < 1 << 17; i++) /* 1 MiB: as long as the ring that was found is for */
+        v[i] = i * (view->rank + 1);
+    MUST(tutti_run_collective(g->run, &op));
+    for (int64_t i = 0; i < 1 << 17; i++)
+        CHECK(v[i] == i * (view->nranks * (view->nranks + 1) / 2));
+    MUST(tutti_run_agree(g->run, 1, 0, &flags)); /* nobody leaves before all have their sums */
+    free(v);
+}
+
+static void measures_twice(struct guest *g)
+{
+    tutti_ring ring = { .size = sizeof ring, .burst_ms = 50 };
+    tutti_view view, before;
+
+    view_of(g, 4, &before);
+    for (int times = 0; times < 2; times++) {
+        const uint64_t epoch = before.epoch;
+
+        view = (tutti_view){ .size = sizeof view };
+        MUST(tutti_run_optimize(g->run, &ring, 0, &view));
+        CHECK(view.nranks == 4 && view.changed == ring.adopted && view.epoch == epoch + (uint64_t)ring.adopted);
+        CHECK(ring.was_ns > 0 && ring.now_ns > 0 &&
+              (ring.adopted ? ring.now_ns < ring.was_ns : ring.now_ns == ring.was_ns));
+        CHECK(g->run->survey->reported);
+        for (uint32_t r = 0; r < 4 && !ring.adopted; r++)
+            CHECK(r == g->run->m.rank || (g->run->survey->told[r].rate > 0 && g->run->survey->told[r].latency > 0));
+        check_alike(g, &view);
+        before = view;
+    }
+}
+
+static void all_find_the_same_order(void **state)
+{
+    struct party p;
+
+    (void)state;
+    party_begin(&p, 20000, 5000, NULL);
+    party_run(&p, 4, measures_twice, NULL);
+    party_end(&p);
+    party_begin(&p, 20000, 5000, "0123456789abcdef0123456789abcdef");
+    party_run(&p, 4, measures_twice, "0123456789abcdef0123456789abcdef");
+    party_end(&p);
+}
+
+static bool has_reported(struct guest *g)
+{
+    bool reported;
+
+    tt_run_lock(g->run);
+    reported = g->run->survey->reported;
+    tt_run_unlock(g->run);
+    return reported;
+}
+
+static void measures_beside_its_work(struct guest *g)
+{
+    tutti_ring ring = { .size = sizeof ring, .burst_ms = 50, .background = 1 };
+    tutti_news news = { .size = sizeof news };
+    tutti_view view;
+    uint64_t all = 0;
+
+    view_of(g, 3, &view);
+    MUST(tutti_run_optimize(g->run, &ring, 0, NULL));
+    while (all == 0) {
+        int64_t one = 1;
+        tutti_elastic op = {
+            .size = sizeof op, .coll = TUTTI_ALLREDUCE, .src = &one, .dst = &one, .count = 1, .type = TUTTI_I64
+        };
+
+        MUST(tutti_run_collective(g->run, &op));
+        CHECK(one == 3);
+        MUST(tutti_run_agree(g->run, has_reported(g), 0, &all));
+    }
+    MUST(tutti_run_poll(g->run, &news));
+    MUST(tutti_run_agree(g->run, (uint64_t)news.better, 0, &all));
+    CHECK(all == (uint64_t)news.better);
+    MUST(tutti_run_epoch(g->run, 0, 0, 0, 0, &view));
+    check_alike(g, &view);
+}
+
+static void in_the_background_the_program_goes_on(void **state)
+{
+    struct party p;
+
+    (void)state;
+    party_begin(&p, 20000, 5000, NULL);
+    party_run(&p, 3, measures_beside_its_work, NULL);
+    party_end(&p);
+}
+
+static void one_does_not_come(struct guest *g)
+{
+    tutti_ring ring = { .size = sizeof ring, .burst_ms = 50 };
+    tutti_view view, got = { .size = sizeof got };
+
+    view_of(g, 3, &view);
+    if (g->index == 0) {
+        CHECK(tutti_run_optimize(g->run, &ring, 0, NULL) == TUTTI_ERR_INVALID);
+        ring.background = 1;
+        CHECK(tutti_run_optimize(g->run, &ring, 0, &got) == TUTTI_ERR_INVALID);
+        ring.background = 0;
+        ring.burst_ms = 1;
+        CHECK(tutti_run_optimize(g->run, &ring, 0, &got) == TUTTI_ERR_INVALID);
+        ring.burst_ms = 50;
+        party_await(g->party, 2);
+    } else {
+        CHECK(tutti_run_optimize(g->run, &ring, 200, &got) == TUTTI_ERR_TIMEOUT);
+        CHECK(strstr(tutti_last_error(), "had not called it") != NULL);
+        atomic_fetch_add(&g->party->step, 1);
+        party_await(g->party, 2);
+    }
+    /* what they left out does not keep them apart */
+    MUST(tutti_run_optimize(g->run, &ring, 0, &got));
+    check_alike(g, &got);
+    /* a loss ends it */
+    if (g->index == 2) {
+        party_await(g->party, 4);
+        MUST(tutti_run_revoke(g->run));
+    } else {
+        atomic_fetch_add(&g->party->step, 1);
+        CHECK(tutti_run_optimize(g->run, &ring, 0, &got) == TUTTI_ERR_PEER_LOST);
+    }
+    MUST(tutti_run_epoch(g->run, 0, 0, 0, 0, &view));
+    CHECK(view.nranks == 3);
+    MUST(tutti_run_agree(g->run, 1, 0, &(uint64_t){ 0 }));
+}
+
+static void who_does_not_come_is_named_and_a_loss_ends_it(void **state)
+{
+    struct party p;
+
+    (void)state;
+    party_begin(&p, 20000, 5000, NULL);
+    party_run(&p, 3, one_does_not_come, NULL);
+    party_end(&p);
+}
+
+static void is_alone(struct guest *g)
+{
+    tutti_ring ring = { .size = sizeof ring };
+    tutti_view view = { .size = sizeof view };
+
+    CHECK(tutti_run_optimize(g->run, &ring, 0, &view) == TUTTI_ERR_INVALID); /* in no view */
+    view_of(g, 1, &view);
+    MUST(tutti_run_optimize(g->run, &ring, 0, &view));
+    CHECK(view.nranks == 1 && ring.adopted == 0 && ring.was_ns == 0);
+}
+
+static void has_a_role(struct guest *g)
+{
+    tutti_ring ring = { .size = sizeof ring };
+    tutti_view view;
+
+    view_of(g, 2, &view);
+    CHECK(tutti_run_optimize(g->run, &ring, 0, &view) == TUTTI_ERR_UNSUPPORTED);
+    MUST(tutti_run_agree(g->run, 1, 0, &(uint64_t){ 0 }));
+}
+
+static void there_is_nothing_to_order_for_one_and_for_groups(void **state)
+{
+    struct party p;
+
+    (void)state;
+    party_begin(&p, 20000, 5000, NULL);
+    party_run(&p, 1, is_alone, NULL);
+    party_end(&p);
+    party_begin(&p, 20000, 5000, NULL);
+    p.nroles = 2;
+    party_run(&p, 2, has_a_role, NULL);
+    party_end(&p);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(all_find_the_same_order),
+        cmocka_unit_test(in_the_background_the_program_goes_on),
+        cmocka_unit_test(who_does_not_come_is_named_and_a_loss_ends_it),
+        cmocka_unit_test(there_is_nothing_to_order_for_one_and_for_groups),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
