@@ -1,5 +1,5 @@
-/* Messages: {u8 version, u8 kind, u64 epoch, u64 number, u32 value}; value: of PING and PONG a token, of the others the round. A CHUNK goes on
- * with data, which nobody looks at. */
+/* Messages: {u8 version, u8 kind, u64 epoch, u64 number, u32 value, u32 us}; value: of PING and PONG a token, of the others the round; us: of END how long
+ * the burst took its sender, of the others 0. A CHUNK goes on with data, which nobody looks at. */
 #include "elastic/survey.h"
 
 #include <string.h>
@@ -17,8 +17,8 @@ enum { PING = KIND_MIN + 1, PONG, READY, GO, CHUNK, STOP, END, GOT, KINDS };
 #define BURST_BYTES_MAX (64u << 20)
 #define SETTLE_NS (40 * TT_MS)      /* and so many round trips: TCP has found its rate by then, where it does at all */
 #define SETTLE_ROUND_TRIPS 12u
-#define CHECK_NS (20 * TT_MS)       /* or so many round trips, until the rate is looked at first */
-#define CHECK_ROUND_TRIPS 3u
+#define CHECK_NS (40 * TT_MS)       /* or so many round trips, until the rate is looked at first */
+#define CHECK_ROUND_TRIPS 4u
 #define ROUND_NS (2 * TT_SECOND)    /* beside the burst: what is on its way when it ends */
 
 bool tt_survey_is_mine(const void *data, size_t bytes)
@@ -31,7 +31,7 @@ static uint32_t nrounds(const struct tt_survey *p)
     return p->conf.nranks - 1;
 }
 
-static void send(struct tt_survey *p, uint32_t rank, uint8_t kind, uint32_t value, uint32_t bytes)
+static void send_with(struct tt_survey *p, uint32_t rank, uint8_t kind, uint32_t value, uint32_t us, uint32_t bytes)
 {
     uint8_t head[TT_SURVEY_HEAD_BYTES];
     struct tt_writer w;
@@ -42,6 +42,7 @@ static void send(struct tt_survey *p, uint32_t rank, uint8_t kind, uint32_t valu
     tt_write_u64(&w, p->conf.epoch);
     tt_write_u64(&w, p->number);
     tt_write_u32(&w, value);
+    tt_write_u32(&w, us);
     tt_assert(!w.bad && tt_writer_bytes(&w) == sizeof head);
     p->conf.emit(
         p->conf.context,
@@ -49,11 +50,16 @@ static void send(struct tt_survey *p, uint32_t rank, uint8_t kind, uint32_t valu
             .rank = rank, .head = head, .head_bytes = sizeof head, .body = p->conf.filler, .body_bytes = bytes });
 }
 
+static void send(struct tt_survey *p, uint32_t rank, uint8_t kind, uint32_t value)
+{
+    send_with(p, rank, kind, value, 0, 0);
+}
+
 static void send_all(struct tt_survey *p, uint8_t kind)
 {
     for (uint32_t rank = 0; rank < p->conf.nranks; rank++)
         if (rank != p->conf.rank)
-            send(p, rank, kind, 0, 0);
+            send(p, rank, kind, 0);
 }
 
 /* How long a burst between this one and `rank` lasts at most. */
@@ -86,13 +92,15 @@ static void send_chunk(struct tt_survey *p, uint32_t rank)
                                                            : (uint32_t)share;
 
     p->sent_bytes += bytes;
-    send(p, rank, CHUNK, p->out, bytes);
+    send_with(p, rank, CHUNK, p->out, 0, bytes);
 }
 
 static void send_end(struct tt_survey *p, uint32_t rank)
 {
+    const uint64_t took_us = (p->now_ns - p->sent_ns) / 1000;
+
     p->ended = true;
-    send(p, rank, END, p->out, 0);
+    send_with(p, rank, END, p->out, took_us < UINT32_MAX ? (uint32_t)took_us : UINT32_MAX, 0);
 }
 
 /* The next round's burst, if it is asked for. */
@@ -148,7 +156,7 @@ static void ask(struct tt_survey *p)
     p->nsamples = p->skipped = 0;
     p->stride = 1;
     if (p->in < nrounds(p))
-        send(p, tt_ring_round_from(p->conf.nranks, p->in, p->conf.rank), GO, p->in, 0);
+        send(p, tt_ring_round_from(p->conf.nranks, p->in, p->conf.rank), GO, p->in);
 }
 
 static bool comes_from(const struct tt_survey *p, uint32_t rank)
@@ -167,10 +175,21 @@ static uint32_t sample_at(const struct tt_survey *p, uint64_t at_ns)
     return k;
 }
 
-/* Of what came: by the slope of its second half, if that says enough; else on the whole. 0: nothing can be said. */
-static uint64_t rate_of(const struct tt_survey *p)
+/* The rate of so many bytes in so long. */
+static uint64_t rate_in(uint64_t bytes, uint64_t ns)
+{
+    const uint64_t rate = bytes * 1000 / (ns / 1000 + 1) * 1000;
+
+    return rate < TT_RING_RATE_MAX ? rate : TT_RING_RATE_MAX;
+}
+
+/* Of what came: by the slope of its second half, if that says enough; else on the whole. 0: nothing can be said. All that came, came in no less than
+ * the time that it took to send, half of it at most before the second half: where we were late to look, and then found much at once, the slope is no
+ * measure. */
+static uint64_t rate_of(const struct tt_survey *p, uint32_t took_us)
 {
     const struct tt_ring_sample *s = p->conf.samples;
+    const uint64_t most = took_us ? 2 * rate_in(p->bytes, took_us * 1000ull) : TT_RING_RATE_MAX;
     uint64_t rate = 0, ns;
 
     if (p->nsamples < 2 || s[p->nsamples - 1].at_ns == s[0].at_ns)
@@ -179,9 +198,9 @@ static uint64_t rate_of(const struct tt_survey *p)
     if (p->nsamples >= TT_RING_SAMPLES_MIN && ns >= TT_RING_BURST_NS_MIN && ns <= TT_RING_BURST_NS_MAX &&
         p->nsamples - sample_at(p, s[0].at_ns + ns / 2) >= TT_RING_HALF_SAMPLES_MIN &&
         tt_ring_estimate_rate(s, p->nsamples, &rate) == TUTTI_OK)
-        return rate;
-    rate = (s[p->nsamples - 1].bytes - s[0].bytes) * 1000 / (ns / 1000 + 1) * 1000;
-    return rate < TT_RING_RATE_MAX ? rate : TT_RING_RATE_MAX;
+        return rate < most ? rate : most;
+    rate = rate_in(s[p->nsamples - 1].bytes - s[0].bytes, ns);
+    return rate < most ? rate : most;
 }
 
 /* Whether the fourth quarter of the time was not faster than the third by an eighth, nor slower. */
@@ -198,8 +217,8 @@ static bool is_steady(const struct tt_survey *p)
     three = &s[sample_at(p, s[0].at_ns + 3 * quarter_ns)];
     if (half->at_ns == three->at_ns || three->at_ns == last->at_ns)
         return false;
-    third = (three->bytes - half->bytes) * 1000 / ((three->at_ns - half->at_ns) / 1000 + 1);
-    fourth = (last->bytes - three->bytes) * 1000 / ((last->at_ns - three->at_ns) / 1000 + 1);
+    third = rate_in(three->bytes - half->bytes, three->at_ns - half->at_ns);
+    fourth = rate_in(last->bytes - three->bytes, last->at_ns - three->at_ns);
     return fourth <= third + third / 8 && third <= fourth + fourth / 8;
 }
 
@@ -237,7 +256,7 @@ static void hear_chunk(struct tt_survey *p, uint32_t rank, size_t bytes)
     if (passed_ns < burst_ns(p, rank) && !is_steady(p))
         return;
     p->stopped = true;
-    send(p, rank, STOP, p->in, 0);
+    send(p, rank, STOP, p->in);
 }
 
 /* This round's burst is over. */
@@ -257,7 +276,7 @@ static void ping(struct tt_survey *p, uint32_t rank, uint32_t first)
 
     peer->token = (++p->tokens & ~FIRST) | first;
     peer->pinged_ns = p->now_ns;
-    send(p, rank, PING, peer->token, 0);
+    send(p, rank, PING, peer->token);
 }
 
 void tt_survey_begin(struct tt_survey *p, const struct tt_survey_conf *conf, uint64_t number, uint64_t now_ns)
@@ -298,7 +317,7 @@ static void burst_if_ready(struct tt_survey *p)
 
 static void hear_ping(struct tt_survey *p, uint32_t rank, uint32_t token)
 {
-    send(p, rank, PONG, token, 0);
+    send(p, rank, PONG, token);
     if (token & FIRST && p->conf.peers[rank].npongs == 0)
         ping(p, rank, 0);
 }
@@ -334,26 +353,26 @@ static void hear_go(struct tt_survey *p, uint32_t rank, uint32_t round)
     if (round != tt_ring_round_of(p->conf.nranks, p->conf.rank, rank))
         return;
     if (round < p->out) {
-        send(p, rank, END, round, 0);
+        send(p, rank, END, round);
         return;
     }
     p->conf.peers[rank].asked = true;
     send_if_asked(p);
 }
 
-static void hear_end(struct tt_survey *p, uint32_t rank, uint32_t round)
+static void hear_end(struct tt_survey *p, uint32_t rank, uint32_t round, uint32_t took_us)
 {
     if (round != tt_ring_round_of(p->conf.nranks, rank, p->conf.rank))
         return;
     if (round < p->in) {
-        send(p, rank, GOT, round, 0);
+        send(p, rank, GOT, round);
     } else if (comes_from(p, rank)) {
-        send(p, rank, GOT, round, 0);
-        received(p, rank, rate_of(p));
+        send(p, rank, GOT, round);
+        received(p, rank, rate_of(p, took_us));
     }
 }
 
-static void hear(struct tt_survey *p, uint32_t rank, uint8_t kind, uint32_t value, size_t bytes)
+static void hear(struct tt_survey *p, uint32_t rank, uint8_t kind, uint32_t value, uint32_t us, size_t bytes)
 {
     switch (kind) {
     case PING:
@@ -378,7 +397,7 @@ static void hear(struct tt_survey *p, uint32_t rank, uint8_t kind, uint32_t valu
             send_end(p, rank);
         return;
     case END:
-        hear_end(p, rank, value);
+        hear_end(p, rank, value, us);
         return;
     default:
         if (sends_to(p, rank) && value == p->out && p->ended)
@@ -391,7 +410,7 @@ bool tt_survey_peer_says(struct tt_survey *p, uint32_t rank, const void *data, s
     struct tt_reader r;
     uint8_t version, kind;
     uint64_t epoch, number;
-    uint32_t value;
+    uint32_t value, us;
 
     tt_assert(now_ns >= p->now_ns && rank < p->conf.nranks);
     p->now_ns = now_ns;
@@ -401,6 +420,7 @@ bool tt_survey_peer_says(struct tt_survey *p, uint32_t rank, const void *data, s
     epoch = tt_read_u64(&r);
     number = tt_read_u64(&r);
     value = tt_read_u32(&r);
+    us = tt_read_u32(&r);
     if (r.bad || version != TT_ELASTIC_VERSION || kind <= KIND_MIN || kind >= KINDS || number == 0 ||
         number > NUMBER_MAX || (r.at != r.end && kind != CHUNK))
         return false;
@@ -411,7 +431,7 @@ bool tt_survey_peer_says(struct tt_survey *p, uint32_t rank, const void *data, s
     if (number > p->number && kind == PING && p->state != TT_SURVEY_DONE)
         tt_survey_begin(p, &p->conf, number, now_ns);
     if (number == p->number)
-        hear(p, rank, kind, value, bytes);
+        hear(p, rank, kind, value, us, bytes);
     else if (number < p->number && kind == PING && value & FIRST && p->state == TT_SURVEY_PINGS_GO)
         ping(p, rank, FIRST); /* it shall hear of ours */
     return true;
@@ -426,13 +446,13 @@ void tt_survey_again(struct tt_survey *p, uint32_t rank, uint64_t now_ns)
     if (p->state == TT_SURVEY_PINGS_GO && p->conf.peers[rank].npongs < TT_SURVEY_PINGS)
         ping(p, rank, FIRST);
     if (p->state == TT_SURVEY_WAITS || p->state == TT_SURVEY_BURSTS)
-        send(p, rank, READY, 0, 0);
+        send(p, rank, READY, 0);
     if (sends_to(p, rank))
         sent(p);
     if (comes_from(p, rank) && p->began)
         received(p, rank, 0);
     else if (comes_from(p, rank))
-        send(p, rank, GO, p->in, 0);
+        send(p, rank, GO, p->in);
 }
 
 void tt_survey_end(struct tt_survey *p)

@@ -19,7 +19,7 @@
 #include "elastic/ring_measure.h"
 
 #define TT_SURVEY_PINGS 3u
-#define TT_SURVEY_HEAD_BYTES 22u             /* of each message; a chunk has data after it */
+#define TT_SURVEY_HEAD_BYTES 26u             /* of each message; a chunk has data after it */
 #define TT_SURVEY_CHUNK_BYTES (16u << 10)    /* most of a chunk's data */
 #define TT_SURVEY_SAMPLES 1024u
 

@@ -104,12 +104,18 @@ void snapshots_measure(struct tt_snapshot *s)
     l->ids = malloc((n + 1) * sizeof *l->ids);
     l->order = malloc((n + 1) * sizeof *l->order);
     l->bytes_per_s = malloc(((size_t)n * n + 1) * sizeof *l->bytes_per_s);
-    if (!l->ids || !l->order || !l->bytes_per_s)
+    l->latency_s = malloc(((size_t)n * n + 1) * sizeof *l->latency_s);
+    if (!l->ids || !l->order || !l->bytes_per_s || !l->latency_s)
         abort();
     l->n = n;
+    l->was_s = 3.5;
+    l->now_s = 1.25;
+    l->waits = true;
     for (uint32_t i = 0; i < n; i++) {
         l->ids[i] = s->members[i].id;
         l->order[i] = i * 7 % n;
+        for (uint32_t k = 0; k < n; k++)
+            l->latency_s[(size_t)i * n + k] = 0.0025;
         for (uint32_t k = 0; k < n; k++)
             l->bytes_per_s[(size_t)i * n + k] = i == 0 && k == 1 ? 0 : k == (i + 7) % n ? 10e6 + (i + 1) * 1e6 : 1e6;
     }

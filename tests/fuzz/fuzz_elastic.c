@@ -410,6 +410,7 @@ static void attack_survey(struct world *w, const uint8_t *data, size_t bytes)
             tt_write_u64(&w2, 1);
             tt_write_u64(&w2, w->p.number + (have > 1 ? r.at[1] / 64 : 0));
             tt_write_u32(&w2, have > 2 ? (uint32_t)(r.at[2] & 0x7f) | (uint32_t)(r.at[2] >> 7) << 31 : 0);
+            tt_write_u32(&w2, n);
             tt_survey_peer_says(&w->p, rank, message, TT_SURVEY_HEAD_BYTES + (have > 0 && r.at[0] % 10 == 5 ? have : 0),
                                 now_ns);
         }
