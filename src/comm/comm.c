@@ -425,6 +425,7 @@ tutti_status tt_world_prepare(struct tt_world **out, const struct tt_world_conf 
         .wires = conf->wires,
         .interfaces = conf->interfaces,
         .lanes = conf->lanes,
+        .outside = conf->outside,
         .rails = w ? &w->here.rails : NULL,
         .layout = w ? &w->layout : NULL,
     };
