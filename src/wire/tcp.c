@@ -124,8 +124,8 @@ static void add_outside(const struct tt_tcp *t, struct tt_tcp_address *a)
         a->outside = a->count;
 }
 
-/* Our rails, then where we are reached from outside, then the best few of the other allowed addresses that the listener can serve: the first loopback one, then the list's
- * order. */
+/* Our rails, then where we are reached from outside, then the best few of the other allowed addresses that the listener can serve: the first
+ * loopback one, then the list's order. */
 static tutti_status tcp_address(struct tt_wire *w, struct tt_blob *out)
 {
     const struct tt_tcp *t = tt_tcp_of(w);
