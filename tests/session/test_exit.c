@@ -14,11 +14,11 @@
 #include "base/prng.h"
 #include "session/run.h"
 
-#define ROUNDS 40               /* TUTTI_TEST_EXITS: another number */
+#define ROUNDS 20               /* TUTTI_TEST_EXITS: another number */
 #define MEMBERS 2
 #define AFTER_US 20000          /* of operations, at most */
 #define HANDLERS_US 5000
-#define PATIENCE_S 60
+#define PATIENCE_S 120
 #define TOKEN "0123456789abcdef0123456789abcdef"
 
 static struct party party;
