@@ -14,6 +14,7 @@
 #include "coordinator/coordinator.h"
 #include "coordinator/web.h"
 #include "option_values.h"
+#include "secure/security.h"
 #include "tool.h"
 
 #define LISTEN_MAX 8
@@ -62,7 +63,7 @@ static const struct argp_option argp_options[] = {
     { "http", OPT_HTTP, "HOST:PORT", 0,
       "show how the run is: a page for people, /status.json, /metrics for Prometheus. Whoever reaches it may look", 0 },
     { NULL, 0, NULL, 0, "Who may join (one of them is needed where others than this host can connect):", 1 },
-    { "token-file", OPT_TOKEN_FILE, "FILE", 0, "whoever has the token that is its first line (default: TUTTI_TOKEN)", 1 },
+    { "token-file", OPT_TOKEN_FILE, "FILE", 0, "whoever has the token that is its first line (default: as TUTTI_SECURITY says, or TUTTI_TOKEN)", 1 },
     { "cert", OPT_CERT, "FILE", 0, "with --key and --ca: whoever has a certificate of the authority; PEM", 1 },
     { "key", OPT_KEY, "FILE", 0, "of this coordinator's certificate", 1 },
     { "ca", OPT_CA, "FILE", 0, "the authority's certificate", 1 },
@@ -174,7 +175,7 @@ static int read_token(struct options *o)
 static int choose_security(struct options *o)
 {
     struct tt_secure_conf *s = &o->conf.secure;
-    const char *token = getenv("TUTTI_TOKEN");
+    bool asked;
     const int files = !!s->certificate + !!s->key + !!s->authority;
 
     if (o->conf.insecure && (files || o->token_file))
@@ -188,9 +189,10 @@ static int choose_security(struct options *o)
     } else if (o->token_file) {
         s->mode = TT_SECURE_TOKEN;
         return read_token(o);
-    } else if (token && *token && !o->conf.insecure) {
-        s->mode = TT_SECURE_TOKEN;
-        s->token = token;
+    } else if (!o->conf.insecure) {
+        if (tt_security_of_run(s, &asked))
+            return complain(tutti_last_error());
+        o->conf.insecure = asked && s->mode == TT_SECURE_PLAIN;
     }
     return 0;
 }
@@ -229,15 +231,29 @@ static void allow_descriptors(void)
     }
 }
 
-static void announce(const struct tt_coordinator *c, const struct tt_web *web)
+/* Its page. */
+struct shown {
+    struct tt_web *web;     /* NULL: it shows nothing */
+    bool told;              /* where */
+};
+
+static void announce_web(struct shown *shown)
+{
+    if (!shown->web || shown->told)
+        return;
+    printf("its state is shown at http://%s/\n", tt_web_address(shown->web));
+    fflush(stdout);
+    shown->told = true;
+}
+
+static void announce(const struct tt_coordinator *c, struct shown *shown)
 {
     printf("listening on");
     for (uint32_t i = 0; tt_coordinator_address(c, i); i++)
         printf(" %s", tt_coordinator_address(c, i));
     printf("\n");
-    if (web)
-        printf("its state is shown at http://%s/\n", tt_web_address(web));
     fflush(stdout);
+    announce_web(shown);
 }
 
 #define STAND_BY (-1)
@@ -259,8 +275,20 @@ static int wait_for_end(const struct options *o, struct tt_coordinator *c, int s
     return o->store && (st == TUTTI_ERR_ABORTED || st == TUTTI_ERR_SYSTEM) ? STAND_BY : 1;
 }
 
+/* Another one leads. */
+static void stands_by(void *context, const char *leader)
+{
+    struct shown *shown = context;
+
+    if (shown->web)
+        tt_web_stand_by(shown->web, leader);
+    if (*leader)
+        announce_web(shown);
+}
+
 /* again: it has had the journal before, and waits however long it takes to get it back. */
-static tutti_status open_journal(const struct options *o, int signals, bool again, struct tt_journal **out)
+static tutti_status open_journal(const struct options *o, int signals, bool again, struct shown *shown,
+                                 struct tt_journal **out)
 {
     char host[HOST_NAME_MAX + 1] = "?", who[HOST_NAME_MAX + 128];
 
@@ -269,15 +297,18 @@ static tutti_status open_journal(const struct options *o, int signals, bool agai
                                                    : tt_journal_sqlite_open(out, o->journal);
     gethostname(host, sizeof host - 1);
     snprintf(who, sizeof who, "process %ld on %s (%.60s)", (long)getpid(), host, o->listen[0]);
-    return tt_journal_etcd_open(
-        out, &(struct tt_journal_etcd_conf){
-                 .store = o->store, .who = who, .stop_fd = signals, .patient = again, .plain = o->store_plain });
+    return tt_journal_etcd_open(out, &(struct tt_journal_etcd_conf){ .store = o->store,
+                                                                     .who = who,
+                                                                     .stop_fd = signals,
+                                                                     .patient = again,
+                                                                     .plain = o->store_plain,
+                                                                     .stands_by = stands_by,
+                                                                     .context = shown });
 }
 
-static int lead(const struct options *o, int signals, struct tt_journal *journal)
+static int lead(const struct options *o, int signals, struct shown *shown, struct tt_journal *journal)
 {
     struct tt_coordinator *c;
-    struct tt_web *web = NULL;
     tutti_status st = tt_coordinator_create(&c, &o->conf, journal);
     int status;
 
@@ -286,31 +317,42 @@ static int lead(const struct options *o, int signals, struct tt_journal *journal
         journal->ops->close(journal);
         return o->store && (st == TUTTI_ERR_ABORTED) ? STAND_BY : 1;
     }
-    if (o->http && tt_web_create(&web, o->http, tt_coordinator_board(c))) {
-        tt_coordinator_destroy(c);
-        return complain(tutti_last_error());
-    }
-    announce(c, web);
+    if (shown->web)
+        tt_web_show(shown->web, tt_coordinator_board(c));
+    announce(c, shown);
     status = wait_for_end(o, c, signals);
-    tt_web_destroy(web);
+    if (shown->web)
+        tt_web_stand_by(shown->web, "");
     tt_coordinator_destroy(c);
     return status;
 }
 
-static int serve(const struct options *o, int signals)
+static int serve(const struct options *o, int signals, struct shown *shown)
 {
     struct tt_journal *journal;
     tutti_status st;
     int status = 0;
 
     do {
-        st = open_journal(o, signals, status == STAND_BY, &journal);
+        st = open_journal(o, signals, status == STAND_BY, shown, &journal);
         if (st == TUTTI_ERR_ABORTED)    /* told to end while it stood by */
             return 0;
         if (st)
             return complain(tutti_last_error());
-        status = lead(o, signals, journal);
+        status = lead(o, signals, shown, journal);
     } while (status == STAND_BY);
+    return status;
+}
+
+static int show_and_serve(const struct options *o, int signals)
+{
+    struct shown shown = { .web = NULL };
+    int status;
+
+    if (o->http && tt_web_create(&shown.web, o->http, NULL, o->conf.run))
+        return complain(tutti_last_error());
+    status = serve(o, signals, &shown);
+    tt_web_destroy(shown.web);
     return status;
 }
 
@@ -333,7 +375,7 @@ int tool_coordinator_main(int argc, char **argv)
     if (signals < 0)
         return complain("cannot wait for signals");
     allow_descriptors();
-    status = serve(&o, signals);
+    status = show_and_serve(&o, signals);
     close(signals);
     return status;
 }

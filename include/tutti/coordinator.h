@@ -18,10 +18,11 @@ typedef struct tutti_coordinator_conf {
     const char *run;            /* the run's name; NULL: TUTTI_RUN, else "tutti" */
     const char *listen;         /* "host:port,[v6]:port,:port"; port 0: any that is free; NULL: "127.0.0.1:0" */
     const char *journal;        /* a file for what must survive; NULL: nothing is kept, and the run ends with its coordinator */
-    /* Who may join; one of these, or nothing where only this host can connect. */
-    const char *token;          /* whoever has it; NULL: TUTTI_TOKEN, else none */
+    /* Who may join; one of these, or what the environment says (TUTTI_SECURITY with TUTTI_TOKEN or TUTTI_CERTIFICATE, TUTTI_KEY and TUTTI_AUTHORITY;
+     * or TUTTI_TOKEN alone), or nothing where only this host can connect. */
+    const char *token;          /* whoever has it */
     const char *certificate, *key, *authority;  /* PEM files: whoever has a certificate of the authority */
-    int32_t insecure;           /* 1: anybody, over plain connections; TUTTI_TOKEN is not looked at */
+    int32_t insecure;           /* 1: anybody, over plain connections, whatever the environment says */
     uint32_t members_max;       /* 0: 4096 */
     int64_t lease_ms, grace_ms; /* a member that is silent, or whose connection has ended, for so long is lost; 0: 1000, and a quarter of the lease
                                    but at most 250 */

@@ -42,17 +42,20 @@ typedef struct tutti_run_conf {
     const char *coordinators;   /* "host:port,host:port,[v6]:port": tried in turn; NULL: TUTTI_COORDINATOR. Names are looked up once */
     const char *run;            /* the run's name; NULL: TUTTI_RUN, else "tutti" */
     /* Who may take part. One of: a token that all share; certificates of one authority; or nothing, which must be asked for unless all
-     * coordinators are on loopback. The same on all members and on the coordinator. */
-    const char *token;          /* NULL: TUTTI_TOKEN, else none */
+     * coordinators are on loopback. The same on all members and on the coordinator. Where all of these are NULL and 0, the environment says it:
+     * TUTTI_SECURITY ("plain", "token" or "certificate") with TUTTI_TOKEN, or TUTTI_CERTIFICATE, TUTTI_KEY and TUTTI_AUTHORITY; or TUTTI_TOKEN alone. */
+    const char *token;
     const char *certificate, *key, *authority;  /* PEM files */
     int32_t insecure;           /* 1: plain connections */
     uint32_t group, role, nroles;   /* replica groups: this is member `role` of the nroles of `group`; nroles 0 or 1: no groups */
-    const char *listen;         /* "address:port" or ":port" where other members connect; NULL: all addresses, any port */
-    const char *announce;       /* "address:port" by which they reach it from outside (a forwarded port); NULL: none */
+    const char *listen;         /* "address:port" or ":port" where other members connect; NULL: TUTTI_LISTEN, else all addresses, any port */
+    const char *announce;       /* "address:port" by which they reach it from outside (a forwarded port); NULL: TUTTI_ANNOUNCE, else none */
     const char *wires, *interfaces; /* as in tutti_conf */
     int32_t lanes;
     int32_t tags;               /* operations use tags 0..tags-1, at most 256, the same on all members; 0: 8. Each costs some 20 KiB */
     int64_t timeout_ms;         /* of this call, and default of all others; 0: TUTTI_TIMEOUT_MS (default 300000); negative: none */
+    const char *data_ports;     /* "first-last": the ports at which it listens for data over TCP, one for each view with newcomers, so of at least four
+                                   numbers; those that are announced must be forwarded under the same numbers. NULL: TUTTI_DATA_PORTS, else any */
 } tutti_run_conf;
 
 /* Joins a run: returns once the coordinator has taken this process as a newcomer, which it stays until the members vote it in at an epoch.

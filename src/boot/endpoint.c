@@ -130,6 +130,17 @@ size_t tt_endpoint_candidates(const struct tt_endpoint *own, const struct tt_end
     return n;
 }
 
+size_t tt_endpoint_near(const struct tt_endpoint *own, const struct tt_endpoint *peer)
+{
+    size_t n = 0;
+
+    if (own->host == peer->host)
+        return 1;
+    for (size_t i = 0; i < peer->naddrs; i++)
+        n += is_near(own, peer, i);
+    return n;
+}
+
 void tt_address_text(const struct tt_address *a, char out[TT_ADDRESS_TEXT_BYTES])
 {
     char text[INET6_ADDRSTRLEN] = "?";

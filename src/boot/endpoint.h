@@ -41,6 +41,9 @@ void tt_endpoint_read(struct tt_reader *r, struct tt_endpoint *out);
  * first. Fills out[1 + TT_ENDPOINT_ADDRS] and returns how many. */
 size_t tt_endpoint_candidates(const struct tt_endpoint *own, const struct tt_endpoint *peer, struct tt_address *out);
 
+/* How many of these, the first ones, are on the same host or a common subnet. */
+size_t tt_endpoint_near(const struct tt_endpoint *own, const struct tt_endpoint *peer);
+
 /* "192.0.2.7:4000", "[2001:db8::7]:4000". */
 void tt_address_text(const struct tt_address *a, char out[TT_ADDRESS_TEXT_BYTES]);
 

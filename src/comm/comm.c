@@ -13,8 +13,9 @@
 #include "base/status.h"
 #include "comm/cores.h"
 #include "comm/seat.h"
-#include "comm/security.h"
 #include "comm/tuner.h"
+#include "secure/ending.h"
+#include "secure/security.h"
 
 #define REFUSE_NS (10 * TT_SECOND)      /* how long a rank that cannot start waits for the others, to tell them */
 
@@ -402,9 +403,10 @@ static tutti_status take_security(struct tt_world *w, const struct tt_world_conf
 {
     tutti_status st;
 
-    engine->secure = conf->secure;
-    if (conf->secure)
+    if (conf->secure) {
+        engine->secure = w->secure = tt_secure_get(conf->secure);
         return TUTTI_OK;
+    }
     st = tt_security_parse(&w->security, conf->security);
     if (!st)
         st = tt_security_create(&w->secure, w->security, conf->token);
@@ -423,6 +425,7 @@ tutti_status tt_world_prepare(struct tt_world **out, const struct tt_world_conf 
         .wires = conf->wires,
         .interfaces = conf->interfaces,
         .lanes = conf->lanes,
+        .outside = conf->outside,
         .rails = w ? &w->here.rails : NULL,
         .layout = w ? &w->layout : NULL,
     };
@@ -850,7 +853,8 @@ tutti_status tutti_comm_abort(tutti_comm *comm)
 
 void tutti_comm_destroy(tutti_comm *comm)
 {
-    if (!comm || tt_engine_is_inherited(comm->world->engine))
+    if (!comm || tt_engine_is_inherited(comm->world->engine) ||
+        (tt_openssl_is_over() && !tt_secure_is_plain(comm->world->secure)))
         return;
     tt_plans_forget(comm);
     tt_context_close(comm->context);

@@ -56,7 +56,8 @@ struct tt_world_conf {
     uint32_t rank, nranks;
     const char *wires, *interfaces;
     uint32_t lanes;
-    struct tt_secure *secure;               /* of a session's connections: the caller's, as long as the world is there. NULL: as these say: */
+    const struct tt_outside *outside;       /* as tt_engine_conf has it */
+    struct tt_secure *secure;               /* of a session's connections; the world takes a reference. NULL: as these say: */
     const char *security, *token;           /* as tt_launch has them */
     const char *tune_files;                 /* that rank 0 reads; NULL: none */
     const struct tt_constants *constants;   /* of this host, as they were measured before; NULL: rank 0 measures */

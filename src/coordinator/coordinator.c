@@ -18,6 +18,7 @@
 #include "base/prng.h"
 #include "base/status.h"
 #include "coordinator/inside.h"
+#include "secure/ending.h"
 
 #define TURN_LEASES 4u      /* a turn is worth a lease / this; half of that is waited at most */
 #define LEASE_MIN_NS (10 * TT_MS)
@@ -333,7 +334,7 @@ tutti_status tt_coordinator_create(struct tt_coordinator **out, const struct tt_
 
 void tt_coordinator_destroy(struct tt_coordinator *c)
 {
-    if (!c)
+    if (!c || (tt_openssl_is_over() && !tt_secure_is_plain(c->secure))) /* its thread may have stopped, as the process ends */
         return;
     atomic_store(&c->stop, true);
     wake(c);

@@ -9,6 +9,7 @@
 #include "base/status.h"
 #include "coordinator/coordinator.h"
 #include "coordinator/listen.h"
+#include "secure/security.h"
 
 #define LEASE_MS_MAX 3600000
 
@@ -26,8 +27,15 @@ static const char *from_environment(const char *name, const char *otherwise)
 static tutti_status set_security(struct tt_coordinator_conf *out, const tutti_coordinator_conf *conf)
 {
     const int files = !!conf->certificate + !!conf->key + !!conf->authority;
-    const char *token = conf->token || files || conf->insecure ? conf->token : from_environment("TUTTI_TOKEN", NULL);
+    const char *token = conf->token;
+    bool asked;
+    tutti_status st;
 
+    if (!files && !token && !conf->insecure) {
+        st = tt_security_of_run(&out->secure, &asked);
+        out->insecure = !st && asked && out->secure.mode == TT_SECURE_PLAIN;
+        return st;
+    }
     if (files % 3 != 0)
         return tt_fail(TUTTI_ERR_INVALID, "coordinator: certificate, key and authority go together");
     if (!!files + !!token + !!conf->insecure > 1)

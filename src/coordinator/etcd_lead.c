@@ -215,6 +215,17 @@ static bool is_stopped(const struct tt_etcd_lead *l, int wait_ms)
     return poll(&fd, 1, wait_ms) > 0;
 }
 
+/* told: what was said last. */
+static void tell(const struct tt_etcd_lead *l, const char *leader, char told[WHO_BYTES])
+{
+    if (strcmp(told, leader) == 0)
+        return;
+    if (*leader)
+        tt_log(TT_LOG_WARN, "coordinator: %s leads; standing by", leader);
+    l->conf->stands_by(l->conf->context, leader);
+    snprintf(told, WHO_BYTES, "%s", leader);
+}
+
 static tutti_status wait_for_term(struct tt_etcd_lead *l)
 {
     char told[WHO_BYTES] = "";
@@ -233,10 +244,7 @@ static tutti_status wait_for_term(struct tt_etcd_lead *l)
         if (st && !told_silence)
             tt_log(TT_LOG_WARN, "%s; waiting for it", tt_etcd_why(l->etcd));
         told_silence = st != TUTTI_OK;
-        if (st == TUTTI_OK && leader.who[0] && strcmp(told, leader.who) != 0) {
-            tt_log(TT_LOG_WARN, "coordinator: %s leads; standing by", leader.who);
-            memcpy(told, leader.who, sizeof told);
-        }
+        tell(l, st == TUTTI_OK ? leader.who : "", told);
     }
 }
 

@@ -17,6 +17,8 @@ struct tt_etcd_lead_conf {
     const char *who;            /* what others are told of us */
     int stop_fd;                /* readable: give up waiting; -1 */
     bool patient;               /* waits for an etcd that cannot be reached, too */
+    void (*stands_by)(void *context, const char *leader);   /* while it waits, whenever another one leads than before; "": that is not known */
+    void *context;
 };
 
 /* Waits until nobody else leads, for as long as that takes (it says so once, at level warn, and whom it waits for), and leads from then on.

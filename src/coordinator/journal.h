@@ -46,6 +46,8 @@ struct tt_journal_etcd_conf {
     int stop_fd;            /* readable: give up waiting; -1 */
     bool patient;           /* waits for an etcd that cannot be reached, too */
     bool plain;             /* servers on other hosts are meant, though what is written to them travels in plain */
+    void (*stands_by)(void *context, const char *leader);   /* as tt_etcd_lead_conf has it; NULL: nobody is told */
+    void *context;
 };
 /* In etcd, for several coordinators of one run: waits until no other one leads. While it leads nobody else can write, and once it does not it
  * cannot. INVALID: the store's text is none, or what is in it is damaged; SYSTEM: etcd cannot be reached; ABORTED: stop_fd. */

@@ -467,6 +467,12 @@ static tutti_status split(const struct tt_journal_etcd_conf *conf, char servers[
     return TUTTI_OK;
 }
 
+static void tell_nobody(void *context, const char *leader)
+{
+    (void)context;
+    (void)leader;
+}
+
 tutti_status tt_journal_etcd_open(struct tt_journal **out, const struct tt_journal_etcd_conf *conf)
 {
     struct etcd_journal *j = calloc(1, sizeof *j);
@@ -487,9 +493,13 @@ tutti_status tt_journal_etcd_open(struct tt_journal **out, const struct tt_journ
     if (!st) {
         key_of(j, "leader", key);
         st = tt_etcd_lead_begin(
-            &j->lead,
-            &(struct tt_etcd_lead_conf){
-                .servers = servers, .key = key, .who = conf->who, .stop_fd = conf->stop_fd, .patient = conf->patient });
+            &j->lead, &(struct tt_etcd_lead_conf){ .servers = servers,
+                                                   .key = key,
+                                                   .who = conf->who,
+                                                   .stop_fd = conf->stop_fd,
+                                                   .patient = conf->patient,
+                                                   .stands_by = conf->stands_by ? conf->stands_by : tell_nobody,
+                                                   .context = conf->context });
     }
     if (st) {
         etcd_close(&j->base);

@@ -35,12 +35,18 @@ static void put_label(FILE *to, const char *text)
     }
 }
 
-static void write_run(const struct tt_snapshot *s, FILE *to)
+static void write_coordinator(const char *run, bool stands_by, FILE *to)
 {
     begin(to, "coordinator_info", "gauge", "The run, and the version of the coordinator.");
     fputs("tutti_coordinator_info{run=\"", to);
-    put_label(to, s->run);
+    put_label(to, run);
     fprintf(to, "\",version=\"%s\"} 1\n", tutti_version());
+    put_count(to, "coordinator_standing_by", "gauge", "1 while another coordinator leads, and this one waits.", stands_by);
+}
+
+static void write_run(const struct tt_snapshot *s, FILE *to)
+{
+    write_coordinator(s->run, false, to);
     put_real(to, "coordinator_start_time_seconds", "When this coordinator started, since 1970.", (double)s->started_unix_ms / 1e3);
     put_count(to, "coordinator_starts", "gauge", "Coordinators that the run has had, this one counted in.", s->starts);
     put_count(to, "epoch", "gauge", "The epoch of the view; 0: there is none yet.", s->epoch);
@@ -156,4 +162,9 @@ void tt_metrics_write(const struct tt_snapshot *s, FILE *to)
     write_states(s, to);
     if (s->links.n > 1)
         write_ring(&s->links, to);
+}
+
+void tt_metrics_write_standby(const struct tt_standby *s, FILE *to)
+{
+    write_coordinator(s->run, true, to);
 }

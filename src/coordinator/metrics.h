@@ -7,5 +7,6 @@
 #include "coordinator/snapshot.h"
 
 void tt_metrics_write(const struct tt_snapshot *s, FILE *to);
+void tt_metrics_write_standby(const struct tt_standby *s, FILE *to);
 
 #endif

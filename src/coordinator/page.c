@@ -267,11 +267,23 @@ static void write_counters(const struct tt_snapshot *s, FILE *to)
     fputs("</div></details></section>\n", to);
 }
 
-static void write_live(const struct tt_snapshot *s, FILE *to)
+static void begin_live(const char *run, FILE *to)
 {
     fputs("<main id=\"live\">\n<h1><small>Run</small> ", to);
-    put(to, s->run);
+    put(to, run);
     fputs("</h1>\n", to);
+}
+
+static void end_live(int64_t unix_ms, FILE *to)
+{
+    fputs(", as of ", to);
+    put_time(to, unix_ms);
+    fputs(" UTC. <a href=\"status.json\">JSON</a>, <a href=\"metrics\">metrics</a></footer>\n</main>\n", to);
+}
+
+static void write_live(const struct tt_snapshot *s, FILE *to)
+{
+    begin_live(s->run, to);
     write_sentence(s, to);
     write_figures(s, to);
     write_members(s, to);
@@ -279,23 +291,55 @@ static void write_live(const struct tt_snapshot *s, FILE *to)
     write_ring(&s->links, to);
     write_events(s, to);
     write_counters(s, to);
-    fprintf(to, "<footer>Tutti %s, coordinator %" PRIu64 " of this run, as of ", tutti_version(), s->starts);
-    put_time(to, s->unix_ms);
-    fputs(" UTC. <a href=\"status.json\">JSON</a>, <a href=\"metrics\">metrics</a></footer>\n</main>\n", to);
+    fprintf(to, "<footer>Tutti %s, coordinator %" PRIu64 " of this run", tutti_version(), s->starts);
+    end_live(s->unix_ms, to);
 }
 
-void tt_page_write(const struct tt_snapshot *s, FILE *to)
+static void write_standby(const struct tt_standby *s, FILE *to)
+{
+    begin_live(s->run, to);
+    fputs("<p class=\"wait\">This coordinator stands by", to);
+    if (*s->leader) {
+        fputs(": <b>", to);
+        put(to, s->leader);
+        fputs("</b> leads.</p>\n", to);
+    } else {
+        fputs("; it does not know who leads.</p>\n", to);
+    }
+    fputs("<p class=\"soft\">How the run is, the one that leads shows.</p>\n", to);
+    fprintf(to, "<footer>Tutti %s, standing by for ", tutti_version());
+    put_span(to, s->unix_ms > s->since_unix_ms ? (uint64_t)(s->unix_ms - s->since_unix_ms) / 1000 * 1000000000ull : 0);
+    end_live(s->unix_ms, to);
+}
+
+/* The page up to what it shows of a run, and what follows that. */
+static const char *begin_page(const char *run, FILE *to)
 {
     const char *title = strstr(tt_page_html, TITLE_MARK), *live = strstr(tt_page_html, LIVE_MARK);
 
     tt_assert(title && live && title < live);
     fwrite(tt_page_html, 1, (size_t)(title - tt_page_html), to);
-    put(to, s->run);
+    put(to, run);
     fputs(": Tutti", to);
     title += strlen(TITLE_MARK);
     fwrite(title, 1, (size_t)(live - title), to);
+    return live + strlen(LIVE_MARK);
+}
+
+void tt_page_write(const struct tt_snapshot *s, FILE *to)
+{
+    const char *rest = begin_page(s->run, to);
+
     write_live(s, to);
-    fputs(live + strlen(LIVE_MARK), to);
+    fputs(rest, to);
+}
+
+void tt_page_write_standby(const struct tt_standby *s, FILE *to)
+{
+    const char *rest = begin_page(s->run, to);
+
+    write_standby(s, to);
+    fputs(rest, to);
 }
 
 /* ---- policy ---- */

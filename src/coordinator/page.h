@@ -11,6 +11,7 @@
 #define TT_PAGE_RING_MEMBERS 32u    /* of a larger ring the page only has a link to the picture */
 
 void tt_page_write(const struct tt_snapshot *s, FILE *to);
+void tt_page_write_standby(const struct tt_standby *s, FILE *to);
 
 /* What a browser may do with the page: run its own script and use its own style sheet (told by their hashes), and fetch it again. */
 void tt_page_policy(char out[TT_PAGE_POLICY_BYTES]);

@@ -106,6 +106,13 @@ struct tt_snapshot {
     struct tt_snapshot_event *events;   /* [nevents], the oldest first */
 };
 
+/* What there is to show of a coordinator that stands by. */
+struct tt_standby {
+    char run[TT_ELASTIC_TEXT_BYTES];
+    char leader[128];                   /* who leads, as it calls itself; "": not known */
+    int64_t unix_ms, since_unix_ms;     /* when this is from; since when it stands by */
+};
+
 /* With room for so many, and those counts set; all else zero. NULL: no memory. The caller's. */
 struct tt_snapshot *tt_snapshot_create(uint32_t nmembers, uint32_t nevents);
 /* Also links' arrays, which are malloc'ed. NULL is fine. */

@@ -288,6 +288,7 @@ static void add_state(struct json_object *all, const struct tt_snapshot *s)
     add(all, "run", text(s->run));
     add(all, "version", json_object_new_string(tutti_version()));
     add(all, "unix_ms", json_object_new_int64(s->unix_ms));
+    add(all, "standing_by", truth(false));
     add(all, "started_unix_ms", json_object_new_int64(s->started_unix_ms));
     add(all, "starts", number(s->starts));
     add(all, "epoch", number(s->epoch));
@@ -305,10 +306,19 @@ static void add_state(struct json_object *all, const struct tt_snapshot *s)
     add(all, "strangers", number(s->strangers));
 }
 
+static bool say(struct json_object *all, FILE *to)
+{
+    const char *said = json_object_to_json_string_ext(all, JSON_C_TO_STRING_NOSLASHESCAPE);
+
+    if (said)
+        fprintf(to, "%s\n", said);
+    json_object_put(all);
+    return said;
+}
+
 bool tt_status_json(const struct tt_snapshot *s, FILE *to)
 {
     struct json_object *all = json_object_new_object(), *members = json_object_new_array();
-    const char *said;
 
     add_state(all, s);
     for (uint32_t i = 0; i < s->nmembers; i++)
@@ -318,9 +328,18 @@ bool tt_status_json(const struct tt_snapshot *s, FILE *to)
     add(all, "links", json_links(&s->links));
     add(all, "counters", json_counters(&s->counters));
     add(all, "events", json_events(s));
-    said = json_object_to_json_string_ext(all, JSON_C_TO_STRING_NOSLASHESCAPE);
-    if (said)
-        fprintf(to, "%s\n", said);
-    json_object_put(all);
-    return said;
+    return say(all, to);
+}
+
+bool tt_status_standby_json(const struct tt_standby *s, FILE *to)
+{
+    struct json_object *all = json_object_new_object();
+
+    add(all, "run", text(s->run));
+    add(all, "version", json_object_new_string(tutti_version()));
+    add(all, "unix_ms", json_object_new_int64(s->unix_ms));
+    add(all, "standing_by", truth(true));
+    add(all, "since_unix_ms", json_object_new_int64(s->since_unix_ms));
+    add(all, "leader", *s->leader ? text(s->leader) : NULL);
+    return say(all, to);
 }

@@ -22,5 +22,6 @@ double tt_status_slowest(const struct tt_snapshot_links *l);
 
 /* One JSON object and a newline. False: no memory. */
 bool tt_status_json(const struct tt_snapshot *s, FILE *to);
+bool tt_status_standby_json(const struct tt_standby *s, FILE *to);
 
 #endif

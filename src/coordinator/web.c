@@ -1,9 +1,10 @@
 #include "coordinator/web.h"
 
+#include <pthread.h>
 #include <stdlib.h>
-#include <time.h>
 #include "base/clock.h"
 #include "base/status.h"
+#include "coordinator/chronicle.h"
 #include "coordinator/http.h"
 #include "coordinator/metrics.h"
 #include "coordinator/page.h"
@@ -17,87 +18,45 @@
 #define NPAGES 5u
 
 struct tt_web {
-    struct tt_board *board;
+    pthread_mutex_t lock;               /* of the next two */
+    struct tt_board *board;             /* NULL: it stands by */
+    struct tt_standby standby;
     struct tt_http *http;
     char policy[TT_PAGE_POLICY_BYTES];
     struct tt_http_page pages[NPAGES];
 };
 
-/* The latest; if there is none, says so and returns NULL. */
-static const struct tt_snapshot *look(struct tt_web *w, FILE *to)
+/* ---- of one that leads ---- */
+
+static unsigned page_of(const struct tt_snapshot *s, FILE *to)
 {
-    const struct tt_snapshot *s = tt_board_get(w->board, PATIENCE_NS);
-
-    if (!s)
-        fputs("the coordinator has shown nothing yet\n", to);
-    return s;
-}
-
-static unsigned write_page(void *web, FILE *to)
-{
-    struct tt_web *w = web;
-    const struct tt_snapshot *s = look(w, to);
-
-    if (!s)
-        return 503;
     tt_page_write(s, to);
-    tt_board_put(w->board, s);
     return 200;
 }
 
-static unsigned write_json(void *web, FILE *to)
+static unsigned json_of(const struct tt_snapshot *s, FILE *to)
 {
-    struct tt_web *w = web;
-    const struct tt_snapshot *s = look(w, to);
-    bool ok;
-
-    if (!s)
-        return 503;
-    ok = tt_status_json(s, to);
-    tt_board_put(w->board, s);
-    return ok ? 200 : 500;
+    return tt_status_json(s, to) ? 200 : 500;
 }
 
-static unsigned write_metrics(void *web, FILE *to)
+static unsigned metrics_of(const struct tt_snapshot *s, FILE *to)
 {
-    struct tt_web *w = web;
-    const struct tt_snapshot *s = look(w, to);
-
-    if (!s)
-        return 503;
     tt_metrics_write(s, to);
-    tt_board_put(w->board, s);
     return 200;
 }
 
-static unsigned write_ring(void *web, FILE *to)
+static unsigned ring_of(const struct tt_snapshot *s, FILE *to)
 {
-    struct tt_web *w = web;
-    const struct tt_snapshot *s = look(w, to);
-    bool drawn;
-
-    if (!s)
-        return 503;
-    drawn = tt_picture_ring(&s->links, to);
-    if (!drawn)
+    if (!tt_picture_ring(&s->links, to))
         fputs("<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 300 40'><text x='10' y='25' font-size='13'>not measured yet</text></svg>\n", to);
-    tt_board_put(w->board, s);
     return 200;
 }
 
 /* Well, if the coordinator's own thread still shows what it does. */
-static unsigned write_health(void *web, FILE *to)
+static unsigned health_of(const struct tt_snapshot *s, FILE *to)
 {
-    struct tt_web *w = web;
-    const struct tt_snapshot *s = look(w, to);
-    struct timespec now;
-    int64_t age_ms;
+    const int64_t age_ms = tt_chronicle_unix_ms() - s->unix_ms;
 
-    if (!s)
-        return 503;
-    clock_gettime(CLOCK_REALTIME, &now);
-    age_ms = (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000 - s->unix_ms;
-    tt_board_put(w->board, s);
     if (age_ms > STALE_MS)
         fprintf(to, "the coordinator has shown nothing new for %.0f s\n", (double)age_ms / 1e3);
     else
@@ -105,14 +64,98 @@ static unsigned write_health(void *web, FILE *to)
     return age_ms > STALE_MS ? 503 : 200;
 }
 
-tutti_status tt_web_create(struct tt_web **out, const char *address, struct tt_board *board)
+/* ---- of one that stands by ---- */
+
+static unsigned page_of_standby(const struct tt_standby *s, FILE *to)
+{
+    tt_page_write_standby(s, to);
+    return 200;
+}
+
+static unsigned json_of_standby(const struct tt_standby *s, FILE *to)
+{
+    return tt_status_standby_json(s, to) ? 200 : 500;
+}
+
+static unsigned metrics_of_standby(const struct tt_standby *s, FILE *to)
+{
+    tt_metrics_write_standby(s, to);
+    return 200;
+}
+
+static unsigned ring_of_standby(const struct tt_standby *s, FILE *to)
+{
+    (void)s;
+    fputs("this coordinator stands by; the one that leads shows the ring\n", to);
+    return 503;
+}
+
+/* Well, if it knows who leads: then it sees the store. */
+static unsigned health_of_standby(const struct tt_standby *s, FILE *to)
+{
+    fputs(*s->leader ? "ok, standing by\n" : "standing by, and it is not known who leads\n", to);
+    return *s->leader ? 200 : 503;
+}
+
+/* ---- pages ---- */
+
+static unsigned write_one(struct tt_web *w, FILE *to, unsigned (*of_leader)(const struct tt_snapshot *s, FILE *to),
+                          unsigned (*of_standby)(const struct tt_standby *s, FILE *to))
+{
+    const struct tt_snapshot *s;
+    unsigned status;
+
+    pthread_mutex_lock(&w->lock);
+    if (!w->board) {
+        w->standby.unix_ms = tt_chronicle_unix_ms();
+        status = of_standby(&w->standby, to);
+    } else if ((s = tt_board_get(w->board, PATIENCE_NS))) {
+        status = of_leader(s, to);
+        tt_board_put(w->board, s);
+    } else {
+        fputs("the coordinator has shown nothing yet\n", to);
+        status = 503;
+    }
+    pthread_mutex_unlock(&w->lock);
+    return status;
+}
+
+static unsigned write_page(void *web, FILE *to)
+{
+    return write_one(web, to, page_of, page_of_standby);
+}
+
+static unsigned write_json(void *web, FILE *to)
+{
+    return write_one(web, to, json_of, json_of_standby);
+}
+
+static unsigned write_metrics(void *web, FILE *to)
+{
+    return write_one(web, to, metrics_of, metrics_of_standby);
+}
+
+static unsigned write_ring(void *web, FILE *to)
+{
+    return write_one(web, to, ring_of, ring_of_standby);
+}
+
+static unsigned write_health(void *web, FILE *to)
+{
+    return write_one(web, to, health_of, health_of_standby);
+}
+
+tutti_status tt_web_create(struct tt_web **out, const char *address, struct tt_board *board, const char *run)
 {
     struct tt_web *w = calloc(1, sizeof *w);
     tutti_status st;
 
     if (!w)
         return tt_fail(TUTTI_ERR_NOMEM, "http: no memory for the status page");
+    pthread_mutex_init(&w->lock, NULL);
     w->board = board;
+    w->standby.since_unix_ms = tt_chronicle_unix_ms();
+    snprintf(w->standby.run, sizeof w->standby.run, "%s", run);
     tt_page_policy(w->policy);
     w->pages[0] = (struct tt_http_page){ "/", "text/html; charset=utf-8", w->policy, write_page };
     w->pages[1] = (struct tt_http_page){ "/status.json", "application/json", NOTHING, write_json };
@@ -122,11 +165,29 @@ tutti_status tt_web_create(struct tt_web **out, const char *address, struct tt_b
     st = tt_http_create(
         &w->http, &(struct tt_http_conf){ .address = address, .pages = w->pages, .npages = NPAGES, .context = w });
     if (st) {
+        pthread_mutex_destroy(&w->lock);
         free(w);
         return st;
     }
     *out = w;
     return TUTTI_OK;
+}
+
+void tt_web_show(struct tt_web *w, struct tt_board *board)
+{
+    pthread_mutex_lock(&w->lock);
+    w->board = board;
+    pthread_mutex_unlock(&w->lock);
+}
+
+void tt_web_stand_by(struct tt_web *w, const char *leader)
+{
+    pthread_mutex_lock(&w->lock);
+    if (w->board)
+        w->standby.since_unix_ms = tt_chronicle_unix_ms();
+    w->board = NULL;
+    snprintf(w->standby.leader, sizeof w->standby.leader, "%s", leader);
+    pthread_mutex_unlock(&w->lock);
 }
 
 const char *tt_web_address(const struct tt_web *w)
@@ -139,5 +200,6 @@ void tt_web_destroy(struct tt_web *w)
     if (!w)
         return;
     tt_http_destroy(w->http);
+    pthread_mutex_destroy(&w->lock);
     free(w);
 }

@@ -33,7 +33,8 @@ struct tt_engine_conf {
     uint32_t lanes;
     const struct tt_rails *rails;   /* of this host; NULL: not known. The caller's, until the engine is destroyed */
     const struct tt_layout *layout; /* of the job; likewise. Empty (nranks 0) until all cards are there, and filled before tt_engine_start */
-    struct tt_secure *secure;       /* of connections over the network; likewise. NULL: they are plain */
+    const struct tt_outside *outside;   /* where it can be reached over the network, as tt_wire_conf has it; NULL: at its own addresses */
+    struct tt_secure *secure;       /* of connections over the network; the caller's, until the engine is destroyed. NULL: they are plain */
 };
 
 /* Whether it was created before this process was forked: then it is the parent's, and nothing of it may be used. Any thread. */

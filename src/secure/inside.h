@@ -3,6 +3,7 @@
 #define TT_SECURE_INSIDE_H
 
 #include <openssl/ssl.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 
 #include "secure/bio.h"
@@ -12,6 +13,7 @@
 #define TT_SECURE_KEY_BYTES 32
 
 struct tt_secure {
+    atomic_uint references;
     enum tt_secure_mode mode;
     SSL_CTX *tls;                       /* NULL for PLAIN */
     uint8_t key[TT_SECURE_KEY_BYTES];   /* of TOKEN, derived from it */

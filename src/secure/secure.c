@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "base/status.h"
+#include "secure/ending.h"
 #include "secure/inside.h"
 
 /* Both go with SHA-256, which the key of a token is for; the second one is for processors without AES. */
@@ -26,13 +27,6 @@
 #define REKEY_BYTES (64ull << 30)
 
 static const unsigned char identity[] = "tutti";    /* the only key there is: its name tells nothing */
-
-/* exit() may be called while threads of the library are at work. OpenSSL then frees what they use, unless it is told not to before anybody else
- * uses it in this process, hence the constructor. The process's end frees as much. */
-__attribute__((constructor)) static void keep_until_the_end(void)
-{
-    OPENSSL_init_crypto(OPENSSL_INIT_NO_ATEXIT, NULL);
-}
 
 /* ---- a token ---- */
 
@@ -184,7 +178,7 @@ static bool harden(SSL_CTX *tls)
            SSL_CTX_set_ciphersuites(tls, SUITES) == 1 && SSL_CTX_set1_groups_list(tls, GROUPS) == 1;
 }
 
-static tutti_status tls_create(struct tt_secure *s, const struct tt_secure_conf *conf)
+static tutti_status set_up(struct tt_secure *s, const struct tt_secure_conf *conf)
 {
     s->tls = SSL_CTX_new(TLS_method());
     if (!s->tls || !harden(s->tls)) {
@@ -193,6 +187,17 @@ static tutti_status tls_create(struct tt_secure *s, const struct tt_secure_conf 
     }
     SSL_CTX_set_app_data(s->tls, s);
     return conf->mode == TT_SECURE_TOKEN ? use_token(s, conf->token) : use_certificate(s, conf);
+}
+
+static tutti_status tls_create(struct tt_secure *s, const struct tt_secure_conf *conf)
+{
+    tutti_status st;
+
+    if (!tt_openssl_enter())
+        return tt_fail(TUTTI_ERR_SYSTEM, "secure: OpenSSL has ended, as the process does");
+    st = set_up(s, conf);
+    tt_openssl_leave();
+    return st;
 }
 
 tutti_status tt_secure_create(struct tt_secure **out, const struct tt_secure_conf *conf)
@@ -207,6 +212,7 @@ tutti_status tt_secure_create(struct tt_secure **out, const struct tt_secure_con
         return tt_fail(TUTTI_ERR_NOMEM, "secure: no memory");
     s->mode = conf->mode;
     s->rekey_bytes = REKEY_BYTES;
+    atomic_init(&s->references, 1);
     if (s->mode != TT_SECURE_PLAIN)
         st = tls_create(s, conf);
     if (st != TUTTI_OK) {
@@ -240,11 +246,20 @@ bool tt_secure_is_plain(const struct tt_secure *s)
     return !s || s->mode == TT_SECURE_PLAIN;
 }
 
+struct tt_secure *tt_secure_get(struct tt_secure *s)
+{
+    atomic_fetch_add(&s->references, 1);
+    return s;
+}
+
 void tt_secure_destroy(struct tt_secure *s)
 {
-    if (!s)
+    if (!s || atomic_fetch_sub(&s->references, 1) > 1)
         return;
-    SSL_CTX_free(s->tls);
+    if (s->tls && tt_openssl_enter()) {
+        SSL_CTX_free(s->tls);
+        tt_openssl_leave();
+    }
     OPENSSL_cleanse(s->key, sizeof s->key);
     free(s);
 }

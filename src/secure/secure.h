@@ -23,8 +23,12 @@ struct tt_secure_conf {
 
 struct tt_secure;
 
-/* Caller owns *out; it must outlive its streams. INVALID names the file or setting and what is wrong with it. */
+/* *out is a reference, the caller's; while streams are made of it and live, there must be one. INVALID names the file or setting and what is
+ * wrong with it. */
 tutti_status tt_secure_create(struct tt_secure **out, const struct tt_secure_conf *conf);
+/* One more reference to s, which it returns. */
+struct tt_secure *tt_secure_get(struct tt_secure *s);
+/* Gives a reference back; the last one frees it. NULL is fine. */
 void tt_secure_destroy(struct tt_secure *s);
 /* Whether the kernel here can encrypt what is sent over TCP (kernel TLS), and OpenSSL can ask it to; if not, why not: in static storage. */
 bool tt_secure_kernel(const char **why_not);

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/status.h"
+#include "secure/ending.h"
 #include "secure/inside.h"
 #include "secure/why.h"
 
@@ -35,16 +36,24 @@ tutti_status tt_stream_create(struct tt_stream **out, struct tt_secure *secure, 
     return TUTTI_OK;
 }
 
+static void tls_end(struct tt_stream *s)
+{
+    if (!tt_openssl_enter())
+        return; /* what is left goes with the process */
+    if (s->ssl && (s->state == TT_STREAM_READY || s->state == TT_STREAM_ENDED))
+        SSL_shutdown(s->ssl);
+    tt_held_flush(&s->held);
+    SSL_free(s->ssl);
+    ERR_clear_error();
+    tt_openssl_leave();
+}
+
 void tt_stream_destroy(struct tt_stream *s)
 {
     if (!s)
         return;
-    if (s->ssl && (s->state == TT_STREAM_READY || s->state == TT_STREAM_ENDED))
-        SSL_shutdown(s->ssl);
     if (!is_plain(s))
-        tt_held_flush(&s->held);
-    SSL_free(s->ssl);
-    ERR_clear_error();
+        tls_end(s);
     tt_held_fini(&s->held);
     close(s->fd);
     free(s->record);
@@ -184,13 +193,26 @@ static int drive(struct tt_stream *s)
     return n == 0 ? tt_stream_fail(s, -ECONNRESET, "the other end ended the handshake") : n;
 }
 
+/* Before each use of OpenSSL. False: it is over, and the stream has failed for it. */
+static bool enter(struct tt_stream *s)
+{
+    if (tt_openssl_enter())
+        return true;
+    tt_stream_fail(s, -ESHUTDOWN, "OpenSSL has ended, as the process does");
+    return false;
+}
+
 int tt_stream_flush(struct tt_stream *s)
 {
-    const int n = is_plain(s) ? 0 : drive(s);
+    int n;
 
-    if (n < 0)
-        return n;
-    return is_plain(s) ? 0 : tt_held_flush(&s->held);
+    if (is_plain(s))
+        return 0;
+    if (!enter(s))
+        return s->error;
+    n = drive(s);
+    tt_openssl_leave();
+    return n < 0 ? n : tt_held_flush(&s->held);
 }
 
 /* ---- bytes ---- */
@@ -207,17 +229,11 @@ static ssize_t plain_read(struct tt_stream *s, void *data, size_t bytes)
     return n < 0 ? tt_stream_fail(s, -errno, strerror(errno)) : n;
 }
 
-ssize_t tt_stream_read(struct tt_stream *s, void *data, size_t bytes)
+static ssize_t tls_read(struct tt_stream *s, void *data, size_t bytes)
 {
+    const int state = drive(s);
     size_t n = 0;
-    int state;
 
-    tt_assert(bytes > 0);
-    if (s->state == TT_STREAM_FAILED)
-        return s->error;
-    if (is_plain(s))
-        return plain_read(s, data, bytes);
-    state = drive(s);
     if (state < 0)
         return state;
     ERR_clear_error();
@@ -225,6 +241,22 @@ ssize_t tt_stream_read(struct tt_stream *s, void *data, size_t bytes)
     if (SSL_read_ex(s->ssl, data, bytes, &n) == 1)
         return (ssize_t)n;
     return result_of(s, 0);
+}
+
+ssize_t tt_stream_read(struct tt_stream *s, void *data, size_t bytes)
+{
+    ssize_t n;
+
+    tt_assert(bytes > 0);
+    if (s->state == TT_STREAM_FAILED)
+        return s->error;
+    if (is_plain(s))
+        return plain_read(s, data, bytes);
+    if (!enter(s))
+        return s->error;
+    n = tls_read(s, data, bytes);
+    tt_openssl_leave();
+    return n;
 }
 
 static ssize_t plain_write(struct tt_stream *s, const struct iovec *parts, int nparts)
@@ -293,7 +325,7 @@ static int write_failed(struct tt_stream *s)
 }
 
 /* Records as long as the socket takes them whole. */
-static ssize_t tls_write(struct tt_stream *s, const struct iovec *parts, int nparts)
+static ssize_t records_write(struct tt_stream *s, const struct iovec *parts, int nparts)
 {
     size_t taken = 0, gone = 0;
 
@@ -323,16 +355,26 @@ static ssize_t tls_write(struct tt_stream *s, const struct iovec *parts, int npa
     return taken > 0 || s->held.at == s->held.have ? (ssize_t)taken : -EAGAIN;
 }
 
+static ssize_t tls_write(struct tt_stream *s, const struct iovec *parts, int nparts)
+{
+    const int state = drive(s);
+
+    if (state < 0)
+        return state;
+    return s->kernel_sends ? plain_write(s, parts, nparts) : records_write(s, parts, nparts);
+}
+
 ssize_t tt_stream_write(struct tt_stream *s, const struct iovec *parts, int nparts)
 {
-    int state;
+    ssize_t n;
 
     if (s->state == TT_STREAM_FAILED)
         return s->error;
     if (is_plain(s))
         return plain_write(s, parts, nparts);
-    state = drive(s);
-    if (state < 0)
-        return state;
-    return s->kernel_sends ? plain_write(s, parts, nparts) : tls_write(s, parts, nparts);
+    if (!enter(s))
+        return s->error;
+    n = tls_write(s, parts, nparts);
+    tt_openssl_leave();
+    return n;
 }

@@ -77,12 +77,30 @@ bool tt_member_card_read(struct tt_member_card *c, const struct tt_blob *blob)
     return !r.bad && r.at == r.end;
 }
 
+/* Two that are reached from outside at different addresses are behind different address translations. */
+static bool is_elsewhere(const struct tt_member_card *own, const struct tt_member_card *peer)
+{
+    const struct sockaddr_storage *a = &own->outside.storage, *b = &peer->outside.storage;
+
+    if (!own->has_outside || !peer->has_outside)
+        return false;
+    if (a->ss_family != b->ss_family)
+        return true;
+    if (a->ss_family == AF_INET)
+        return ((const struct sockaddr_in *)a)->sin_addr.s_addr != ((const struct sockaddr_in *)b)->sin_addr.s_addr;
+    return memcmp(&((const struct sockaddr_in6 *)a)->sin6_addr, &((const struct sockaddr_in6 *)b)->sin6_addr, 16) != 0;
+}
+
 size_t tt_member_card_candidates(const struct tt_member_card *own, const struct tt_member_card *peer,
                                  struct tt_address *out)
 {
-    size_t n = tt_endpoint_candidates(&own->inside, &peer->inside, out);
+    const size_t n = tt_endpoint_candidates(&own->inside, &peer->inside, out);
+    const bool elsewhere = own->inside.host != peer->inside.host && is_elsewhere(own, peer);
+    const size_t near = elsewhere ? 0 : tt_endpoint_near(&own->inside, &peer->inside);
 
-    if (peer->has_outside)
-        out[n++] = peer->outside;
-    return n;
+    if (!peer->has_outside)
+        return n;
+    memmove(out + near + 1, out + near, (n - near) * sizeof *out);
+    out[near] = peer->outside;
+    return n + 1;
 }

@@ -15,7 +15,9 @@ struct tt_member_card {
 void tt_member_card_write(const struct tt_member_card *c, struct tt_blob *out);
 /* False if the blob is none. */
 bool tt_member_card_read(struct tt_member_card *c, const struct tt_blob *blob);
-/* In which order `own` had better try to reach `peer`: into out[TT_CARD_ADDRESSES]; how many. */
+/* In which order `own` had better try to reach `peer`: addresses that look like a neighbour's, then the announced one, as who announces one is
+ * behind an address translation, where only neighbours reach it at others; that one first if both announce different addresses, for then they are
+ * no neighbours, whatever it looks like. Into out[TT_CARD_ADDRESSES]; how many. */
 size_t tt_member_card_candidates(const struct tt_member_card *own, const struct tt_member_card *peer,
                                  struct tt_address *out);
 

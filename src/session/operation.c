@@ -337,12 +337,12 @@ static void hear_news(tutti_run *run, const struct tt_news *news, uint64_t epoch
  * it would go on with another state than the others. */
 static void wait_verdict(tutti_run *run, const struct tt_operation *o)
 {
-    const uint64_t deadline_ns = tt_run_deadline(run, o->op->timeout_ms);
+    uint64_t deadline_ns = tt_run_deadline(run, o->op->timeout_ms);
     char what[64];
 
     snprintf(what, sizeof what, "an operation in epoch %" PRIu64, o->epoch);
     while (!run->tags[o->tag].done && !run->over)
-        if (!tt_run_wait(run, deadline_ns) && !run->tags[o->tag].done && !run->over)
+        if (!tt_run_wait_awake(run, &deadline_ns) && !run->tags[o->tag].done && !run->over)
             tt_run_give_up(run, what);
 }
 

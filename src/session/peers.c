@@ -16,6 +16,7 @@
 
 #define GREET_NS (5 * TT_SECOND)        /* to connect and prove oneself */
 #define RETRY_NS (20 * TT_MS)           /* between attempts, after each address was tried */
+#define BESIDE_NS (250 * TT_MS)         /* an address that has not answered by then gets company: the next one is tried, too */
 #define QUEUE_BYTES (1u << 20)
 #define FRAME_BYTES (TT_TRANSFER_HEAD_BYTES + TT_TRANSFER_PIECE_BYTES)  /* longest message of who has proved itself */
 #define UNSENT_BYTES (128u << 10)       /* that the system takes beyond what is on its way: the rest waits here, where it can be counted */
@@ -412,6 +413,7 @@ static void try_address(tutti_run *run, struct tt_peer_link *p, uint64_t now_ns)
         close(fd);
         return;
     }
+    p->beside_ns = p->address % n == 0 ? TT_NEVER : now_ns + BESIDE_NS;
     p->trying->events = EPOLLOUT;
     if (!tt_service_watch(run, fd, EPOLLOUT, p->trying))
         end_conn(p->trying);
@@ -450,7 +452,7 @@ void tt_peers_event(tutti_run *run, struct tt_peer_conn *c)
 
         if (err)
             failed(run, c->peer, err, tt_now_ns());
-        if (err || !open_channel(run, c)) {
+        if (err || (c->peer->conn && c->peer->trying != c) || !open_channel(run, c)) { /* another one was faster */
             end_conn(c);
             return;
         }
@@ -565,6 +567,8 @@ void tt_peers_tick(tutti_run *run, uint64_t now_ns)
             tt_peers_event(run, c);
     }
     for (struct tt_peer_link *p = run->peers; p; p = p->next) {
+        if (p->trying && !p->trying->channel && now_ns >= p->beside_ns)
+            p->trying = NULL; /* it goes on by itself */
         if (p->wanted && !p->conn && !p->trying && now_ns >= p->try_ns)
             try_address(run, p, now_ns);
         if (p->wanted && !p->conn && now_ns >= p->suspect_ns)
@@ -591,6 +595,8 @@ uint64_t tt_peers_next_ns(const tutti_run *run)
             sooner(&least, p->suspect_ns);
             if (!p->trying)
                 sooner(&least, p->try_ns);
+            else if (!p->trying->channel)
+                sooner(&least, p->beside_ns);
         }
     return least;
 }

@@ -12,7 +12,7 @@ static tutti_status wait_done(tutti_run *run, uint64_t deadline_ns, const char *
     bool cancelled = false;
 
     while (!run->call_done && !run->over) {
-        if (tt_run_wait(run, deadline_ns) || run->call_done || run->over)
+        if (tt_run_wait_awake(run, &deadline_ns) || run->call_done || run->over)
             continue;
         if (cancelled) {
             tt_run_give_up(run, name);

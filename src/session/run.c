@@ -2,7 +2,6 @@
 #include "session/run.h"
 
 #include <errno.h>
-#include <netdb.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,9 +13,9 @@
 
 #include "base/log.h"
 #include "base/options.h"
-#include "base/param.h"
+#include "secure/ending.h"
 
-#define TAGS_DEFAULT 8
+#define STILL_NS TT_SECOND  /* a deadline that is noticed so late passed while we stood still */
 
 /* ---- waiting ---- */
 
@@ -27,6 +26,18 @@ bool tt_run_wait(tutti_run *run, uint64_t deadline_ns)
     if (deadline_ns == TT_NEVER)
         return pthread_cond_wait(&run->changed, &run->lock) == 0;
     return pthread_cond_timedwait(&run->changed, &run->lock, &at) != ETIMEDOUT;
+}
+
+bool tt_run_wait_awake(tutti_run *run, uint64_t *deadline_ns)
+{
+    const bool in_time = tt_now_ns() < *deadline_ns;
+
+    if (tt_run_wait(run, *deadline_ns))
+        return true;
+    if (!in_time || tt_now_ns() < *deadline_ns + STILL_NS)
+        return false;
+    *deadline_ns = tt_run_deadline(run, 0);
+    return true;
 }
 
 uint64_t tt_run_deadline(const tutti_run *run, int64_t timeout_ms)
@@ -153,164 +164,6 @@ void tt_run_act(void *context, const struct tt_member_act *act)
     pthread_cond_broadcast(&run->changed);
 }
 
-/* ---- settings ---- */
-
-/* One "host:port" of a list, its names looked up. */
-static tutti_status add_coordinator(tutti_run *run, const char *text, size_t bytes)
-{
-    const struct addrinfo hints = { .ai_socktype = SOCK_STREAM };
-    struct addrinfo *found, *a;
-    char one[300], *port, *host = one;
-    int err;
-
-    snprintf(one, sizeof one, "%.*s", (int)bytes, text);
-    port = strrchr(one, ':');
-    if (bytes >= sizeof one || !port || port == one || !port[1])
-        return tt_fail(TUTTI_ERR_INVALID, "\"%.*s\" in the list of coordinators is no host:port", (int)bytes, text);
-    *port++ = 0;
-    if (*host == '[' && host[strlen(host) - 1] == ']') {
-        host[strlen(host) - 1] = 0;
-        host++;
-    }
-    err = getaddrinfo(host, port, &hints, &found);
-    if (err)
-        return tt_fail(TUTTI_ERR_INVALID, "the coordinator \"%.*s\": %s", (int)bytes, text, gai_strerror(err));
-    for (a = found; a && run->ncoordinators < TT_RUN_COORDINATORS; a = a->ai_next) {
-        struct tt_address *at = &run->coordinators[run->ncoordinators++];
-
-        memset(at, 0, sizeof *at);
-        memcpy(&at->storage, a->ai_addr, a->ai_addrlen);
-        at->bytes = a->ai_addrlen;
-    }
-    freeaddrinfo(found);
-    return TUTTI_OK;
-}
-
-static tutti_status take_coordinators(tutti_run *run, const char *list)
-{
-    tutti_status st = TUTTI_OK;
-
-    if (!list || !*list)
-        return tt_fail(TUTTI_ERR_INVALID, "tutti_run_join: where is the coordinator? conf.coordinators and TUTTI_COORDINATOR are empty");
-    while (!st && *list) {
-        const size_t bytes = strcspn(list, ",");
-
-        st = add_coordinator(run, list, bytes);
-        list += bytes + (list[bytes] == ',');
-    }
-    return st;
-}
-
-static bool is_loopback(const struct tt_address *a)
-{
-    static const uint8_t one[16] = { [15] = 1 }, mapped[13] = { [10] = 0xff, [11] = 0xff, [12] = 127 };
-
-    if (a->storage.ss_family == AF_INET)
-        return ntohl(((const struct sockaddr_in *)&a->storage)->sin_addr.s_addr) >> 24 == 127;
-    return memcmp(&((const struct sockaddr_in6 *)&a->storage)->sin6_addr, one, 16) == 0 ||
-           memcmp(&((const struct sockaddr_in6 *)&a->storage)->sin6_addr, mapped, 13) == 0;
-}
-
-static tutti_status take_security(tutti_run *run, const tutti_run_conf *conf)
-{
-    struct tt_secure_conf secure = { .token = conf->token && *conf->token ? conf->token : getenv("TUTTI_TOKEN"),
-                                     .certificate = conf->certificate,
-                                     .key = conf->key,
-                                     .authority = conf->authority };
-    bool loopback = true;
-
-    for (uint32_t i = 0; i < run->ncoordinators; i++)
-        loopback &= is_loopback(&run->coordinators[i]);
-    if (conf->insecure)
-        secure.mode = TT_SECURE_PLAIN;
-    else if (conf->certificate || conf->key || conf->authority)
-        secure.mode = TT_SECURE_CERTIFICATE;
-    else if (secure.token && *secure.token)
-        secure.mode = TT_SECURE_TOKEN;
-    else if (!loopback)
-        return tt_fail(
-            TUTTI_ERR_INVALID,
-            "tutti_run_join: a coordinator is not on loopback, and there is neither a token (conf.token, TUTTI_TOKEN) nor a "
-            "certificate; conf.insecure asks for plain connections");
-    return tt_secure_create(&run->secure, &secure);
-}
-
-static tutti_status parse_address(const char *text, const char *what, int flags, struct tt_address *out)
-{
-    const struct addrinfo hints = { .ai_socktype = SOCK_STREAM, .ai_flags = flags };
-    struct addrinfo *found;
-    char one[300], *port, *host = one;
-    int err;
-
-    snprintf(one, sizeof one, "%s", text);
-    port = strrchr(one, ':');
-    if (strlen(text) >= sizeof one || !port || !port[1])
-        return tt_fail(TUTTI_ERR_INVALID, "tutti_run_join: conf.%s is \"%s\", which is no address:port", what, text);
-    *port++ = 0;
-    if (*host == '[' && host[strlen(host) - 1] == ']') {
-        host[strlen(host) - 1] = 0;
-        host++;
-    }
-    err = getaddrinfo(*host ? host : NULL, port, &hints, &found);
-    if (err)
-        return tt_fail(TUTTI_ERR_INVALID, "tutti_run_join: conf.%s is \"%s\": %s", what, text, gai_strerror(err));
-    memset(out, 0, sizeof *out);
-    memcpy(&out->storage, found->ai_addr, found->ai_addrlen);
-    out->bytes = found->ai_addrlen;
-    freeaddrinfo(found);
-    return TUTTI_OK;
-}
-
-static void card_of_one(struct tt_member_card *c, const struct tt_address *a, uint16_t port)
-{
-    struct tt_endpoint *e = &c->inside;
-
-    *e = (struct tt_endpoint){ .port = port, .naddrs = 1 };
-    getrandom(&e->host, sizeof e->host, 0); /* nobody's: it does not listen on loopback */
-    if (a->storage.ss_family == AF_INET) {
-        e->addrs[0].family = 4;
-        e->addrs[0].prefix_bits = 32;
-        memcpy(e->addrs[0].bytes, &((const struct sockaddr_in *)&a->storage)->sin_addr, 4);
-    } else {
-        e->addrs[0].family = 6;
-        e->addrs[0].prefix_bits = 128;
-        memcpy(e->addrs[0].bytes, &((const struct sockaddr_in6 *)&a->storage)->sin6_addr, 16);
-    }
-}
-
-static tutti_status take_addresses(tutti_run *run, const tutti_run_conf *conf)
-{
-    struct tt_address at;
-    uint16_t port = 0;
-    const bool some = conf->listen && *conf->listen, one = some && *conf->listen != ':';
-    tutti_status st = some ? parse_address(conf->listen, "listen", AI_PASSIVE, &at) : TUTTI_OK;
-    int fd;
-
-    if (st)
-        return st;
-    if (some && at.storage.ss_family == AF_INET6)
-        port = ntohs(((struct sockaddr_in6 *)&at.storage)->sin6_port);
-    else if (some)
-        port = ntohs(((struct sockaddr_in *)&at.storage)->sin_port);
-    fd = tt_listen(one ? &at : NULL, port, &port);
-    if (fd < 0)
-        return tt_fail_errno(errno, "tutti_run_join: listen for other members at \"%s\"", some ? conf->listen : "any port");
-    st = tt_acceptor_init(&run->acceptor, "session", fd, run->epoll, (epoll_data_t){ .ptr = &run->acceptor });
-    if (st) {
-        close(fd);
-        return st;
-    }
-    if (one)
-        card_of_one(&run->card, &at, port);
-    else
-        st = tt_endpoint_init(&run->card.inside, port, conf->interfaces);
-    if (!st && conf->announce && *conf->announce) {
-        st = parse_address(conf->announce, "announce", 0, &run->card.outside);
-        run->card.has_outside = !st;
-    }
-    return st;
-}
-
 /* ---- life ---- */
 
 static void fini(tutti_run *run)
@@ -363,37 +216,6 @@ static tutti_run *make(void)
     run->seats = calloc(2 * (size_t)TT_ELASTIC_MEMBERS_MAX, sizeof *run->seats);
     run->scratch = malloc(TT_ELMSG_BYTES_MAX);
     return run;
-}
-
-static tutti_status take_conf(tutti_run *run, const tutti_run_conf *conf)
-{
-    int64_t timeout_ms = conf->timeout_ms, lanes = conf->lanes;
-    tutti_status st = TUTTI_OK;
-
-    if (conf->tags < 0 || conf->tags > (int)TT_ELASTIC_TAGS || lanes < 0 || lanes > 16)
-        return tt_fail(TUTTI_ERR_INVALID, "tutti_run_join: conf.tags is %d, conf.lanes %d; 0 to %u and 0 to 16 are possible", conf->tags,
-                       conf->lanes, TT_ELASTIC_TAGS);
-    if (conf->nroles > TT_ELASTIC_MEMBERS_MAX || conf->role >= (conf->nroles ? conf->nroles : 1))
-        return tt_fail(TUTTI_ERR_INVALID, "tutti_run_join: there is no role %u of %u", conf->role, conf->nroles);
-    if (!timeout_ms)
-        st = tt_param_get(TT_PARAM_TIMEOUT_MS, &timeout_ms);
-    if (!st && !lanes)
-        st = tt_param_get(TT_PARAM_LANES, &lanes);
-    if (st)
-        return st;
-    run->timeout_ms = timeout_ms;
-    run->lanes = (uint32_t)lanes;
-    run->ntags = conf->tags ? (uint32_t)conf->tags : TAGS_DEFAULT;
-    run->wires = conf->wires ? strdup(conf->wires) : getenv("TUTTI_WIRES") ? strdup(getenv("TUTTI_WIRES")) : NULL;
-    run->interfaces = conf->interfaces            ? strdup(conf->interfaces)
-                      : getenv("TUTTI_INTERFACES") ? strdup(getenv("TUTTI_INTERFACES"))
-                                                   : NULL;
-    st = take_coordinators(run, conf->coordinators && *conf->coordinators ? conf->coordinators : getenv("TUTTI_COORDINATOR"));
-    if (!st)
-        st = take_security(run, conf);
-    if (!st)
-        st = take_addresses(run, conf);
-    return st;
 }
 
 static tutti_status init_member(tutti_run *run, const tutti_run_conf *conf)
@@ -462,7 +284,7 @@ tutti_status tutti_run_join(tutti_run **out, const tutti_run_conf *of_caller)
     if (run->wake_fd < 0 || run->epoll < 0 || !run->seats || !run->scratch)
         st = tt_fail(TUTTI_ERR_NOMEM, "no memory or descriptors for a run");
     if (!st)
-        st = take_conf(run, &conf);
+        st = tt_run_take_conf(run, &conf);
     if (!st)
         st = init_member(run, &conf);
     if (!st)
@@ -481,12 +303,20 @@ tutti_status tutti_run_join(tutti_run **out, const tutti_run_conf *of_caller)
     return TUTTI_OK;
 }
 
+/* The process is at its end, and threads may have stopped with our locks held: nothing can be done any more, and the process's end frees all. */
+static bool is_too_late(const tutti_run *run)
+{
+    return tt_openssl_is_over() && !tt_secure_is_plain(run->secure);
+}
+
 tutti_status tutti_run_leave(tutti_run *run)
 {
     tutti_status st;
 
     if (!run)
         return tt_fail(TUTTI_ERR_INVALID, "tutti_run_leave: run is NULL");
+    if (is_too_late(run))
+        return tt_fail(TUTTI_ERR_ABORTED, "tutti_run_leave: the process ends, and OpenSSL has ended before");
     tt_run_lock(run);
     st = tt_run_check(run);
     if (!st)
@@ -497,7 +327,7 @@ tutti_status tutti_run_leave(tutti_run *run)
 
 void tutti_run_destroy(tutti_run *run)
 {
-    if (!run)
+    if (!run || is_too_late(run))
         return;
     tt_run_lock(run);
     tt_assert(run->noperations == 0 && !run->calling); /* nothing may be running in it */

@@ -21,6 +21,7 @@
 #include "session/card.h"
 #include "session/said.h"
 #include "tutti/elastic.h"
+#include "wire/wire.h"
 
 #define TT_RUN_COORDINATORS 16
 #define TT_RUN_TROUBLES 16
@@ -75,9 +76,10 @@ struct tt_peer_link {
     struct tt_member_card card;
     bool wanted;                        /* in the view, or proposed */
     struct tt_peer_conn *conn;          /* the last that proved itself; NULL: none */
-    struct tt_peer_conn *trying;        /* ours that has not yet */
+    struct tt_peer_conn *trying;        /* ours that has not yet, the latest */
     uint32_t address;                   /* which candidate is next */
     uint64_t try_ns;                    /* when to try next */
+    uint64_t beside_ns;                 /* trying: when to try the next beside it, if it is not connected by then; TT_NEVER */
     uint64_t away_ns;                   /* since when there is no connection; TT_NEVER: there is */
     uint64_t suspect_ns;                /* when it is suspected next */
     uint32_t refusals;                  /* in a row, since its connection ended: its system says that nobody listens there */
@@ -177,6 +179,7 @@ struct tutti_run {
     struct tt_address coordinators[TT_RUN_COORDINATORS];
     uint32_t ncoordinators;
     struct tt_member_card card;
+    struct tt_outside outside;          /* of its data connections */
 
     pthread_mutex_t lock;
     pthread_cond_t changed;
@@ -231,6 +234,9 @@ static inline void tt_run_lock(tutti_run *run) { pthread_mutex_lock(&run->lock);
 static inline void tt_run_unlock(tutti_run *run) { pthread_mutex_unlock(&run->lock); }
 /* Waits for a change, at most until deadline_ns; false once that has passed. The lock is held before and after. */
 bool tt_run_wait(tutti_run *run, uint64_t deadline_ns);
+/* The same, but a deadline that passes while this process stands still (stopped, or its machine suspended), so that nobody can tell it anything,
+ * begins anew, as of a call that says nothing of time. */
+bool tt_run_wait_awake(tutti_run *run, uint64_t *deadline_ns);
 /* OK, or why this member is none any more. Under the lock. */
 tutti_status tt_run_check(tutti_run *run);
 /* The deadline of a call. */
@@ -243,6 +249,9 @@ uint32_t tt_run_rank_of(const tutti_run *run, uint64_t id);
 void tt_run_give_up(tutti_run *run, const char *what);
 /* What the machine emits. */
 void tt_run_act(void *context, const struct tt_member_act *act);
+
+/* settings.c: what the run is told by who joins, and where that is silent by the environment. */
+tutti_status tt_run_take_conf(tutti_run *run, const tutti_run_conf *conf);
 
 /* service.c */
 tutti_status tt_service_start(tutti_run *run);

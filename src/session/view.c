@@ -101,6 +101,7 @@ static tutti_status prepare(tutti_run *run, struct meeting *g)
                                   .wires = run->wires,
                                   .interfaces = run->interfaces,
                                   .lanes = run->lanes,
+                                  .outside = &run->outside,
                                   .secure = run->secure,
                                         .constants = tt_space_constants() };
     tutti_status st;
@@ -238,7 +239,7 @@ static tutti_status exchange(tutti_run *run, struct meeting *g, uint64_t deadlin
         }
         if (n == g->n - 1 && (!anew || count_cards(run, g) == n))
             return TUTTI_OK;
-        if (!tt_run_wait(run, deadline_ns))
+        if (!tt_run_wait_awake(run, &deadline_ns))
             return late(run, g, name);
     }
 }

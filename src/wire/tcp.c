@@ -82,6 +82,8 @@ static tutti_status tcp_open(struct tt_wire **out, const struct tt_wire_conf *co
         t->conf.lanes = 1;      /* more once it is known who is where */
     if (t->conf.lanes > TT_TCP_LANES_MAX)
         t->conf.lanes = TT_TCP_LANES_MAX;
+    if (conf->outside)
+        t->outside = *conf->outside;
     t->limits = conf->lane_limits ? *conf->lane_limits : tt_lane_limits_default;
     t->rail = TT_TCP_NO_RAIL;
     t->wire.ops = &tt_wire_tcp;
@@ -110,8 +112,20 @@ static tutti_status tcp_open(struct tt_wire **out, const struct tt_wire_conf *co
     return TUTTI_OK;
 }
 
-/* Our rails, then the best few of the other allowed addresses that the listener can serve: the first loopback one, then the list's
- * order. */
+/* Where our port is forwarded from, if anywhere. */
+static void add_outside(const struct tt_tcp *t, struct tt_tcp_address *a)
+{
+    const uint8_t before = a->count;
+
+    if (!t->outside.family)
+        return;
+    tt_tcp_address_add(a, t->outside.family, t->outside.ip);
+    if (a->count > before)
+        a->outside = a->count;
+}
+
+/* Our rails, then where we are reached from outside, then the best few of the other allowed addresses that the listener can serve: the first
+ * loopback one, then the list's order. */
 static tutti_status tcp_address(struct tt_wire *w, struct tt_blob *out)
 {
     const struct tt_tcp *t = tt_tcp_of(w);
@@ -119,6 +133,7 @@ static tutti_status tcp_address(struct tt_wire *w, struct tt_blob *out)
     bool loopback = false;
 
     tt_tcp_rails_address(t, &a);
+    add_outside(t, &a);
     for (size_t i = 0; i < t->nifaddrs; i++) {
         const struct tt_ifaddr *from = &t->ifaddrs[i];
 

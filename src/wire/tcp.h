@@ -211,6 +211,7 @@ struct tt_tcp {
     int epoll_fd, timer_fd;
     struct tt_acceptor acceptor;
     uint16_t port;
+    struct tt_outside outside;          /* all 0: there is none */
     int listen_family;
     uint64_t host;
     struct tt_lane_limits limits;

@@ -172,7 +172,7 @@ static size_t ip_bytes(uint8_t family)
 
 void tt_tcp_address_add(struct tt_tcp_address *a, uint8_t family, const uint8_t *ip)
 {
-    size_t bytes = 2 + 2 + 8 + 1 + 1;   /* of what tt_tcp_address_write writes first */
+    size_t bytes = 2 + 2 + 8 + 1 + 1 + 1;   /* of what tt_tcp_address_write writes first */
 
     for (size_t i = 0; i < a->count; i++) {
         if (a->endpoints[i].family == family && memcmp(a->endpoints[i].ip, ip, ip_bytes(family)) == 0)
@@ -195,6 +195,7 @@ void tt_tcp_address_write(const struct tt_tcp_address *a, struct tt_blob *out)
     tt_write_u64(&w, a->host);
     tt_write_u8(&w, a->count);
     tt_write_u8(&w, a->rails);
+    tt_write_u8(&w, a->outside);
     for (size_t i = 0; i < a->count; i++) {
         tt_write_u8(&w, a->endpoints[i].family);
         tt_write_bytes(&w, a->endpoints[i].ip, ip_bytes(a->endpoints[i].family));
@@ -216,7 +217,8 @@ bool tt_tcp_address_read(struct tt_tcp_address *a, const struct tt_blob *blob)
     a->host = tt_read_u64(&r);
     a->count = tt_read_u8(&r);
     a->rails = tt_read_u8(&r);
-    if (a->count > TT_TCP_ENDPOINTS || a->rails > a->count)
+    a->outside = tt_read_u8(&r);
+    if (a->count > TT_TCP_ENDPOINTS || a->rails > a->count || a->outside > a->count)
         return false;
     for (size_t i = 0; i < a->count; i++) {
         a->endpoints[i].family = tt_read_u8(&r);

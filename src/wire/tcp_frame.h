@@ -90,6 +90,7 @@ struct tt_tcp_address {
     uint16_t port;
     uint8_t count;
     uint8_t rails;              /* the first of them are the rails, in their order */
+    uint8_t outside;            /* which of them, from 1 on, is not its own: its port is forwarded from there. 0: none */
     struct tt_tcp_endpoint endpoints[TT_TCP_ENDPOINTS];
 };
 

@@ -451,7 +451,26 @@ static bool is_loopback_endpoint(const struct tt_tcp_endpoint *e)
     return e->family == 4 ? e->ip[0] == 127 : memcmp(e->ip, one, 16) == 0;
 }
 
-/* How good a candidate is, 0 best; -1: not at all. */
+/* Where the peer is reached from outside; NULL: it is not behind an address translation. */
+static const struct tt_tcp_endpoint *outside_of(const struct tt_tcp_address *a)
+{
+    return a->outside > 0 ? &a->endpoints[a->outside - 1] : NULL;
+}
+
+/* Whether both are behind address translations, and not the same: then their own addresses may look like neighbours', and are not. */
+static bool is_elsewhere(const struct tt_tcp *t, const struct tt_tcp_address *a)
+{
+    const struct tt_tcp_endpoint *theirs = outside_of(a);
+
+    if (!theirs || !t->outside.family)
+        return false;
+    return theirs->family != t->outside.family || memcmp(theirs->ip, t->outside.ip, theirs->family == 4 ? 4 : 16) != 0;
+}
+
+#define MERIT_WORST 3
+
+/* How good a candidate is, 0 best; -1: not at all. Whoever is reached from outside is behind an address translation, where its own addresses are of use
+ * to neighbours alone. */
 static int merit(const struct tt_tcp *t, const struct tt_tcp_address *a, const struct tt_tcp_endpoint *e)
 {
     const int family = e->family == 4 ? AF_INET : AF_INET6;
@@ -465,7 +484,9 @@ static int merit(const struct tt_tcp *t, const struct tt_tcp_address *a, const s
             return -1;      /* our own address, elsewhere: a bridge that every host has */
         near |= tt_ifaddr_near(&t->ifaddrs[i], family, e->ip);
     }
-    return near ? 1 : 2;
+    if (near && (here || !is_elsewhere(t, a)))
+        return 1;
+    return e == outside_of(a) ? 2 : MERIT_WORST;
 }
 
 static void rank_candidates(struct tt_tcp_link *link)
@@ -477,7 +498,7 @@ static void rank_candidates(struct tt_tcp_link *link)
     link->ncandidates = 0;
     if (endpoint >= 0)
         link->order[link->ncandidates++] = (struct tt_tcp_way){ .rail = rail, .endpoint = (uint8_t)endpoint };
-    for (int want = 0; want <= 2; want++)
+    for (int want = 0; want <= MERIT_WORST; want++)
         for (uint8_t i = 0; i < a->count; i++)
             if (merit(link->tcp, a, &a->endpoints[i]) == want)
                 link->order[link->ncandidates++] = (struct tt_tcp_way){ .rail = TT_TCP_NO_RAIL, .endpoint = i };
@@ -644,28 +665,49 @@ void tt_tcp_greeting_step(struct tt_tcp_greeting *g)
     greeting_watch(g);
 }
 
-/* A socket bound to every interface, IPv6 and IPv4 in one where there is IPv6. -1 and errno: none. */
-static int bind_everywhere(struct tt_tcp *t)
+/* A socket that listens at `port` (0: any) of every interface, IPv6 and IPv4 in one where there is IPv6. -1 and errno: none. */
+static int listen_at(struct tt_tcp *t, int family, uint16_t port)
 {
-    const struct sockaddr_in6 v6 = { .sin6_family = AF_INET6, .sin6_addr = IN6ADDR_ANY_INIT };
-    const struct sockaddr_in v4 = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_ANY) };
-    static const int off = 0;
-    int fd = socket(AF_INET6, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0), err;
+    const struct sockaddr_in6 v6 = { .sin6_family = AF_INET6, .sin6_port = htons(port), .sin6_addr = IN6ADDR_ANY_INIT };
+    const struct sockaddr_in v4 = { .sin_family = AF_INET,
+                                    .sin_port = htons(port),
+                                    .sin_addr.s_addr = htonl(INADDR_ANY) };
+    static const int off = 0, on = 1;
+    const bool six = family == AF_INET6;
+    int fd = socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0), err;
 
-    t->listen_family = AF_INET6;
-    if (fd >= 0 && setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off) == 0 &&
-        bind(fd, (const struct sockaddr *)&v6, sizeof v6) == 0)
-        return fd;
-    if (fd >= 0)
-        close(fd);
-    t->listen_family = AF_INET;
-    fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-    if (fd >= 0 && bind(fd, (const struct sockaddr *)&v4, sizeof v4) != 0) {
+    if (fd < 0)
+        return -1;
+    if (port)   /* connections of who listened there before may still be ending */
+        setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+    if ((six && setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off) != 0) ||
+        bind(fd, six ? (const struct sockaddr *)&v6 : (const struct sockaddr *)&v4, six ? sizeof v6 : sizeof v4) != 0 ||
+        listen(fd, SOMAXCONN) != 0) {
         err = errno;
         close(fd);
         errno = err;
         return -1;
     }
+    t->listen_family = family;
+    return fd;
+}
+
+static int listen_somewhere(struct tt_tcp *t, uint16_t port)
+{
+    const int fd = listen_at(t, AF_INET6, port);
+
+    return fd >= 0 || errno == EADDRINUSE ? fd : listen_at(t, AF_INET, port);
+}
+
+/* At the first port that is free of those that are allowed. */
+static int listen_inside(struct tt_tcp *t)
+{
+    int fd = -1;
+
+    if (t->outside.port_first == 0)
+        return listen_somewhere(t, 0);
+    for (uint32_t port = t->outside.port_first; fd < 0 && port <= t->outside.port_last; port++)
+        fd = listen_somewhere(t, (uint16_t)port);
     return fd;
 }
 
@@ -674,12 +716,15 @@ tutti_status tt_tcp_listen(struct tt_tcp *t)
 {
     struct sockaddr_storage bound;
     socklen_t bytes = sizeof bound;
-    const int fd = bind_everywhere(t);
+    const int fd = listen_inside(t);
     tutti_status st;
 
+    if (fd < 0 && t->outside.port_first)
+        return tt_fail_errno(errno, "tcp: listen for peers at one of the ports %u to %u", t->outside.port_first,
+                             t->outside.port_last);
     if (fd < 0)
         return tt_fail_errno(errno, "tcp: listen for peers");
-    if (listen(fd, SOMAXCONN) != 0 || getsockname(fd, (struct sockaddr *)&bound, &bytes) != 0)
+    if (getsockname(fd, (struct sockaddr *)&bound, &bytes) != 0)
         st = tt_fail_errno(errno, "tcp: listen for peers");
     else
         st = tt_acceptor_init(&t->acceptor, "tcp", fd, t->epoll_fd, (epoll_data_t){ .ptr = &t->listener });

@@ -39,6 +39,13 @@ enum {
                                        (tt_link.anymem) */
 };
 
+/* Where a process can be reached, if not at any port of its own addresses. */
+struct tt_outside {
+    uint16_t port_first, port_last; /* the only ones that it may listen at; 0: any */
+    uint8_t family;                 /* 4 or 6: of an address at which the same ports are forwarded to it; 0: there is none */
+    uint8_t ip[16];                 /* network order */
+};
+
 /* What a wire needs to know. Strings are the caller's, alive until close. */
 struct tt_wire_conf {
     uint32_t rank, nranks;          /* in the job */
@@ -52,6 +59,7 @@ struct tt_wire_conf {
                                        nranks 0: not known */
     const struct tt_lane_limits *lane_limits;   /* outstanding bytes per lane, copied by open; NULL: the default */
     uint32_t silence_s;             /* tcp: a peer whose host answers nothing for so long is lost; 0: when the kernel says so */
+    const struct tt_outside *outside;   /* tcp: copied by open; NULL: any port, its own addresses */
     struct tt_secure *secure;       /* tcp: how connections between peers are secured, alive until close; NULL: not */
     bool cma;                       /* shm: process_vm_readv allowed, in either direction */
 };

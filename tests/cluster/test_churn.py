@@ -115,6 +115,8 @@ class Churn(ClusterTest):
             one = self.draw.choice(living[1:])      # the first lives through it all
             if kind == "stop" and not one.steps():
                 kind = "kill"                       # it may not have joined: then it would only come later
+            if kind == "leave" and not one.log.exists():
+                kind = "kill"                       # it has only begun, and would not hear the signal
             one.fate = kind
             one.signal({"kill": signal.SIGKILL, "stop": signal.SIGSTOP, "leave": signal.SIGTERM}[kind])
         return kind

@@ -71,7 +71,7 @@ int main(int argc, char **argv)
         return 1;
     if (argc < 2 || strcmp(argv[1], "--empty") != 0)
         show("run 6 char-lm");
-    if (tt_web_create(&web, argc > 2 ? argv[2] : "127.0.0.1:0", shown.board) != TUTTI_OK)
+    if (tt_web_create(&web, argc > 2 ? argv[2] : "127.0.0.1:0", shown.board, "") != TUTTI_OK)
         return 1;
     printf("%s\n", tt_web_address(web));
     fflush(stdout);

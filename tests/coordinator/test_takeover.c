@@ -2,12 +2,14 @@
  * the run for it, and the first one writes nothing when it wakes up. */
 #include "support/unit.h"
 
+#include <arpa/inet.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -19,6 +21,7 @@
 #define WAIT_MS 60000
 #define MEMBERS 4
 #define LINES_BYTES 512
+#define SHOWN_BYTES 65536
 
 static struct etcd_server server;
 static const char token[] = "3c9f1d77a05b4e2288aa";
@@ -32,7 +35,8 @@ struct process {
     char said[LINES_BYTES];
 };
 
-static void start(struct process *p, unsigned run, const char *address)
+/* http: where it shows its page; NULL: it shows none. */
+static void start_showing(struct process *p, unsigned run, const char *address, const char *http)
 {
     char tool[512];
     int out[2];
@@ -51,11 +55,16 @@ static void start(struct process *p, unsigned run, const char *address)
         setenv("TUTTI_TOKEN", token, 1);
         setenv("TUTTI_LOG", "none", 1);
         execl(tool, tool, "coordinator", "--run", "test", "--listen", address, "--store", p->store, "--lease", "20000",
-              "--grace", "20000", (char *)NULL);
+              "--grace", "20000", http ? "--http" : (char *)NULL, http, (char *)NULL);
         _exit(127);
     }
     close(out[1]);
     p->out = out[0];
+}
+
+static void start(struct process *p, unsigned run, const char *address)
+{
+    start_showing(p, run, address, NULL);
 }
 
 /* Whether it says that it leads, and where, within timeout_ms; address: once it did. */
@@ -190,6 +199,83 @@ static void a_standby_takes_over_from_a_leader_that_is_killed_or_told_to_end(voi
     end_well(&c);
 }
 
+/* The next line that it says. */
+static void await_line(struct process *p, const char *format, char word[64])
+{
+    struct pollfd fd = { .fd = p->out, .events = POLLIN };
+    size_t at = 0;
+
+    do {
+        assert_int_equal(poll(&fd, 1, WAIT_MS), 1);
+        assert_int_equal(read(p->out, p->said + at, 1), 1);
+        assert_true(++at < sizeof p->said);
+    } while (p->said[at - 1] != '\n');
+    p->said[at] = '\0';
+    if (sscanf(p->said, format, word) != 1)
+        fail_msg("\"%s\" is not like \"%s\"", p->said, format);
+    p->said[0] = '\0';
+}
+
+/* What it answers when asked for path, in text[SHOWN_BYTES]. */
+static void ask(const char *address, const char *path, char *text)
+{
+    struct sockaddr_in to = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+    const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    unsigned port;
+    size_t at = 0;
+    ssize_t n;
+
+    assert_true(fd >= 0);
+    assert_int_equal(sscanf(address, "127.0.0.1:%u", &port), 1);
+    to.sin_port = htons((uint16_t)port);
+    assert_int_equal(connect(fd, (struct sockaddr *)&to, sizeof to), 0);
+    assert_true(dprintf(fd, "GET %s HTTP/1.0\r\nHost: %s\r\n\r\n", path, address) > 0);
+    while (at < SHOWN_BYTES - 1 && (n = read(fd, text + at, SHOWN_BYTES - 1 - at)) > 0)
+        at += (size_t)n;
+    text[at] = '\0';
+    close(fd);
+}
+
+/* Until it shows this under path. */
+static void await_shown(const char *address, const char *path, const char *what)
+{
+    const uint64_t deadline_ns = tt_now_ns() + WAIT_MS * TT_MS;
+    char text[SHOWN_BYTES];
+
+    do {
+        if (tt_now_ns() > deadline_ns)
+            fail_msg("%s%s does not show \"%s\", but \"%s\"", address, path, what, text);
+        ask(address, path, text);
+        usleep(20000);
+    } while (!strstr(text, what));
+}
+
+static void a_standby_shows_who_leads_and_then_that_it_does(void **state)
+{
+    char leader[64], page[64], where[64];
+    struct process a, b;
+
+    (void)state;
+    start(&a, 5, "127.0.0.1:0");
+    assert_true(leads(&a, WAIT_MS));
+    start_showing(&b, 5, "127.0.0.1:0", "127.0.0.1:0");
+    await_line(&b, "its state is shown at http://%63[^/]/", page);
+    snprintf(leader, sizeof leader, "\"leader\":\"process %d on ", (int)a.pid);
+    await_shown(page, "/status.json", leader);
+    await_shown(page, "/status.json", "\"standing_by\":true");
+    snprintf(leader, sizeof leader, "process %d on ", (int)a.pid);
+    await_shown(page, "/", leader);
+    await_shown(page, "/metrics", "\ntutti_coordinator_standing_by 1\n");
+    await_shown(page, "/healthz", "ok, standing by");
+    end(&a, SIGKILL);
+    await_line(&b, "listening on %63s", where);
+    await_shown(page, "/status.json", "\"standing_by\":false");
+    await_shown(page, "/metrics", "\ntutti_coordinator_standing_by 0\n");
+    await_shown(page, "/healthz", "ok");
+    await_shown(page, "/", "Nobody has joined yet.");
+    end_well(&b);
+}
+
 static void a_leader_that_was_stopped_writes_nothing_when_it_goes_on(void **state)
 {
     struct process a, b;
@@ -270,6 +356,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_standby_takes_over_from_a_leader_that_is_killed_or_told_to_end),
+        cmocka_unit_test(a_standby_shows_who_leads_and_then_that_it_does),
         cmocka_unit_test(a_leader_that_was_stopped_writes_nothing_when_it_goes_on),
         cmocka_unit_test(the_run_goes_on_when_etcd_was_down_for_longer_than_its_lease),
         cmocka_unit_test(coordinators_of_two_runs_do_not_share_a_store),

@@ -59,7 +59,7 @@ static void blobs(const uint8_t *data, size_t bytes)
 
     memcpy(in.data, data, bytes < sizeof in.data ? bytes : sizeof in.data);
     if (tt_tcp_address_read(&a, &in)) {
-        tt_assert(a.count <= TT_TCP_ENDPOINTS && a.rails <= a.count);
+        tt_assert(a.count <= TT_TCP_ENDPOINTS && a.rails <= a.count && a.outside <= a.count);
         tt_tcp_address_write(&a, &out);
         tt_assert(out.bytes == in.bytes && memcmp(out.data, in.data, in.bytes) == 0);
     }

@@ -1,12 +1,14 @@
 #include "secure/secure.h"
 
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/log.h"
 #include "base/status.h"
 #include "secure/ends.h"
 #include "secure/papers.h"
+#include "secure/security.h"
 #include "support/unit.h"
 
 static struct papers papers;
@@ -146,6 +148,78 @@ static void a_token_and_a_certificate_do_not_come_together(void **state)
     tt_secure_destroy(token);
 }
 
+/* ---- what the environment says of a run ---- */
+
+static void say(const char *security, const char *token, const struct tt_secure_conf *files)
+{
+    const char *const said[][2] = {
+        { "TUTTI_SECURITY", security },
+        { "TUTTI_TOKEN", token },
+        { "TUTTI_CERTIFICATE", files ? files->certificate : NULL },
+        { "TUTTI_KEY", files ? files->key : NULL },
+        { "TUTTI_AUTHORITY", files ? files->authority : NULL },
+    };
+
+    for (size_t i = 0; i < sizeof said / sizeof *said; i++)
+        if (said[i][1])
+            setenv(said[i][0], said[i][1], 1);
+        else
+            unsetenv(said[i][0]);
+}
+
+static void the_environment_says_how_a_run_is_secured(void **state)
+{
+    const struct tt_secure_conf files = papers_conf(&papers, PAPER_MEMBER);
+    const struct {
+        const char *security, *token;
+        bool files, asked;
+        enum tt_secure_mode mode;
+    } cases[] = {
+        { NULL, NULL, false, false, TT_SECURE_PLAIN },     { NULL, "", false, false, TT_SECURE_PLAIN },
+        { NULL, NULL, true, false, TT_SECURE_PLAIN },      { "plain", NULL, false, true, TT_SECURE_PLAIN },
+        { "plain", ENDS_TOKEN, true, true, TT_SECURE_PLAIN }, { NULL, ENDS_TOKEN, true, true, TT_SECURE_TOKEN },
+        { "token", ENDS_TOKEN, true, true, TT_SECURE_TOKEN }, { "certificate", NULL, true, true, TT_SECURE_CERTIFICATE },
+        { "certificate", ENDS_TOKEN, true, true, TT_SECURE_CERTIFICATE },
+    };
+    const struct {
+        const char *security, *told;
+    } wrong[] = { { "token", "TUTTI_TOKEN" }, { "certificate", "TUTTI_CERTIFICATE is not set" }, { "tls", "is \"tls\"" } };
+    struct tt_secure_conf conf;
+    struct tt_secure *s;
+    bool asked;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        say(cases[i].security, cases[i].token, cases[i].files ? &files : NULL);
+        assert_int_equal(tt_security_of_run(&conf, &asked), TUTTI_OK);
+        assert_int_equal(asked, cases[i].asked);
+        assert_int_equal(conf.mode, cases[i].mode);
+        assert_int_equal(tt_secure_create(&s, &conf), TUTTI_OK);
+        tt_secure_destroy(s);
+    }
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        say(wrong[i].security, NULL, NULL);
+        assert_int_equal(tt_security_of_run(&conf, &asked), TUTTI_ERR_INVALID);
+        assert_non_null(strstr(tutti_last_error(), wrong[i].told));
+    }
+    say(NULL, NULL, NULL);
+}
+
+/* A stream needs what it was made of, whoever else has given it back. */
+static void what_is_still_referred_to_stays(void **state)
+{
+    struct tt_secure *s = ends_secure(ENDS_TOKEN), *again = tt_secure_get(s);
+    struct ends e;
+
+    (void)state;
+    assert_ptr_equal(again, s);
+    ends_open(&e, again, again, false);
+    tt_secure_destroy(s);
+    assert_int_equal(ends_shake(&e), 0);
+    ends_close(&e);
+    tt_secure_destroy(again);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -155,6 +229,8 @@ int main(void)
         cmocka_unit_test(members_of_one_authority_come_together),
         cmocka_unit_test(a_certificate_of_another_authority_is_told_at_both_ends),
         cmocka_unit_test(a_token_and_a_certificate_do_not_come_together),
+        cmocka_unit_test(the_environment_says_how_a_run_is_secured),
+        cmocka_unit_test(what_is_still_referred_to_stays),
     };
 
     return cmocka_run_group_tests(tests, set_up, tear_down);

@@ -48,3 +48,28 @@ if TUTTI_SECURITY=token TUTTI_TOKEN=short TUTTI_RANK=0 TUTTI_SIZE=1 TUTTI_RENDEZ
     exit 1
 fi
 grep -q "a token must have at least 16 characters, this one has 5" short.out || { cat short.out; exit 1; }
+
+# An elastic run by the same settings: its coordinator and members come together, and who has none is kept out.
+members="$TUTTI_BUILD_DIR/tests/cluster/prog_member"
+coproc "$TUTTI_BUILD_DIR/tutti" coordinator --journal none --listen 127.0.0.1:0 2>coordinator.err
+coordinator=$COPROC_PID
+trap 'kill "$coordinator" 2>/dev/null || true; rm -r "$dir"' EXIT
+read -r -t 100 _ _ at <&"${COPROC[0]}" || { cat coordinator.err; exit 1; }
+timeout 100 "$members" "$at" 1000 2 >one.out 2>&1 & one=$!
+timeout 100 "$members" "$at" 1000 2 >two.out 2>&1 & two=$!
+for out in one.out two.out; do
+    for _ in $(seq 1000); do grep -q "members 2 ms" $out && break; sleep 0.1; done
+    grep -q "members 2 ms" $out || { cat one.out two.out coordinator.err; exit 1; }
+done
+if TUTTI_SECURITY=plain timeout 100 "$members" "$at" 1000 1 >plain.out 2>&1; then
+    echo "a member without a certificate was taken"
+    exit 1
+fi
+if TUTTI_KEY= timeout 100 "$members" "$at" 1000 1 >keyless.out 2>&1; then
+    echo "a member without a key was taken"
+    exit 1
+fi
+grep -q "TUTTI_KEY is not set" keyless.out || { cat keyless.out; exit 1; }
+kill -TERM $one $two
+wait $one
+wait $two

@@ -1,8 +1,11 @@
 /* Members of a run in one process: views, operations, calls that all make, and how they end. */
 #include "session/party.h"
 
+#include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "session/run.h"
@@ -721,6 +724,82 @@ static void what_a_member_says_failed_harms_one_epoch_at_most(void **state)
     party_end(&p);
 }
 
+/* ---- a process that stands still ---- */
+
+/* Whether a wait with so much time goes on after this process was stopped for longer. The parent does that once it hears of us. */
+static bool waits_on(int tell, uint64_t wait_ns)
+{
+    tutti_run run = { .lock = PTHREAD_MUTEX_INITIALIZER, .timeout_ms = 3600000 };
+    uint64_t deadline_ns = tt_now_ns() + wait_ns;
+    pthread_condattr_t clock;
+
+    pthread_condattr_init(&clock);
+    pthread_condattr_setclock(&clock, CLOCK_MONOTONIC);
+    pthread_cond_init(&run.changed, &clock);
+    tt_run_lock(&run);
+    return write(tell, "", 1) == 1 && tt_run_wait_awake(&run, &deadline_ns) &&
+           deadline_ns > tt_now_ns() + 1800 * TT_SECOND;
+}
+
+static void a_deadline_that_passes_while_the_process_is_stopped_begins_anew(void **state)
+{
+    bool good = false;
+
+    (void)state;
+    for (uint64_t wait_ms = 200; wait_ms < 10000 && !good; wait_ms *= 2) { /* we may be too late to stop it in time */
+        int tell[2], status;
+        char byte;
+        pid_t child;
+
+        assert_int_equal(pipe(tell), 0);
+        child = fork();
+        assert_true(child >= 0);
+        if (child == 0)
+            _exit(waits_on(tell[1], wait_ms * TT_MS) ? 0 : 1);
+        assert_int_equal(read(tell[0], &byte, 1), 1);
+        kill(child, SIGSTOP);
+        usleep((useconds_t)(wait_ms * 1000 + 1200000));
+        kill(child, SIGCONT);
+        assert_int_equal(waitpid(child, &status, 0), child);
+        close(tell[0]);
+        close(tell[1]);
+        good = WIFEXITED(status) && WEXITSTATUS(status) == 0;
+    }
+    assert_true(good);
+}
+
+/* ---- what outlives a run ---- */
+
+/* Its connections are secured by what the run was given, and end after the run. */
+static void splits_and_goes(struct guest *g)
+{
+    tutti_comm *own;
+    uint64_t flags = 0;
+    int32_t v = 1;
+
+    first_view(g, 3);
+    MUST(tutti_comm_split(tutti_run_comm(g->run), 0, 0, &own));
+    MUST(tutti_allreduce(&v, &v, 1, TUTTI_I32, TUTTI_SUM, own, NULL));
+    CHECK(v == 3);
+    MUST(tutti_run_agree(g->run, 1, 0, &flags));
+    tutti_run_destroy(g->run);
+    g->run = NULL;
+    CHECK(tutti_barrier(own, NULL) != TUTTI_OK); /* its members have gone */
+    tutti_comm_destroy(own);
+}
+
+static void a_communicator_that_was_split_off_outlives_its_run(void **state)
+{
+    struct party p;
+
+    (void)state;
+    setenv("TUTTI_WIRES", "tcp", 1);
+    party_begin(&p, 1000, 100, "0123456789abcdef0123456789abcdef");
+    party_run(&p, 3, splits_and_goes, "0123456789abcdef0123456789abcdef");
+    party_end(&p);
+    unsetenv("TUTTI_WIRES");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -740,6 +819,8 @@ int main(void)
         cmocka_unit_test(a_coordinator_that_hangs_is_passed_over),
         cmocka_unit_test(a_call_ends_also_where_no_coordinator_comes_back),
         cmocka_unit_test(what_a_member_says_failed_harms_one_epoch_at_most),
+        cmocka_unit_test(a_deadline_that_passes_while_the_process_is_stopped_begins_anew),
+        cmocka_unit_test(a_communicator_that_was_split_off_outlives_its_run),
     };
 
     return cmocka_run_group_tests_name("session", tests, NULL, NULL);

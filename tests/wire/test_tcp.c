@@ -580,6 +580,43 @@ static void an_address_of_another_wire_is_unsupported(void **state)
     tt_wire_tcp.close(w);
 }
 
+/* Several wires of a process take the ports that there are, one each; and tell where these are forwarded from. */
+static void the_ports_that_are_allowed_are_used_and_no_others(void **state)
+{
+    struct tt_outside outside = { .family = 6, .ip = { 0x20, 0x01, [15] = 7 } };
+    struct tt_wire_conf conf = { .nranks = 2, .secret = node_secret, .outside = &outside };
+    struct tt_wire *w[3];
+    struct tt_tcp_address a;
+    struct tt_blob blob;
+    uint16_t ports[2];
+
+    (void)state;
+    for (int again = 0; again < 2; again++) {
+        assert_int_equal(tt_wire_tcp.open(&w[2], &conf), TUTTI_OK);    /* one that is free, and with luck another one beside it */
+        assert_int_equal(tt_wire_tcp.address(w[2], &blob), TUTTI_OK);
+        assert_true(tt_tcp_address_read(&a, &blob));
+        tt_wire_tcp.close(w[2]);
+        outside.port_first = a.port;
+        outside.port_last = a.port < UINT16_MAX - 8 ? a.port + 8 : a.port;
+        for (int i = 0; i < 2; i++) {
+            assert_int_equal(tt_wire_tcp.open(&w[i], &conf), TUTTI_OK);
+            assert_int_equal(tt_wire_tcp.address(w[i], &blob), TUTTI_OK);
+            assert_true(tt_tcp_address_read(&a, &blob));
+            assert_true(a.port >= outside.port_first && a.port <= outside.port_last);
+            assert_true(a.outside > a.rails && a.endpoints[a.outside - 1].family == 6);
+            assert_memory_equal(a.endpoints[a.outside - 1].ip, outside.ip, 16);
+            ports[i] = a.port;
+        }
+        assert_int_not_equal(ports[0], ports[1]);
+        outside.port_first = outside.port_last = ports[0];
+        assert_int_not_equal(tt_wire_tcp.open(&w[2], &conf), TUTTI_OK);
+        assert_non_null(strstr(tutti_last_error(), "listen for peers at one of the ports"));
+        tt_wire_tcp.close(w[0]);
+        tt_wire_tcp.close(w[1]);
+        outside.port_first = outside.port_last = 0;
+    }
+}
+
 int main(void)
 {
     const char *seed = getenv("TUTTI_TEST_SEED");
@@ -597,6 +634,7 @@ int main(void)
         cmocka_unit_test_prestate(ipv6_connects, &one),
         cmocka_unit_test_prestate(the_interface_rule_is_kept, &one),
         cmocka_unit_test(an_address_of_another_wire_is_unsupported),
+        cmocka_unit_test(the_ports_that_are_allowed_are_used_and_no_others),
         cmocka_unit_test(lanes_are_limited_by_how_far_the_layout_of_now_has_the_peer),
     };
 

@@ -122,6 +122,7 @@ static void a_full_address_fits_a_blob(void **state)
     }
     assert_int_equal(a.count, 6);
     a.rails = 3;
+    a.outside = 5;
     tt_tcp_address_write(&a, &blob);
     assert_true(blob.bytes <= TT_BLOB_BYTES);
     assert_true(tt_tcp_address_read(&read, &blob));
@@ -136,14 +137,24 @@ static void a_full_address_fits_a_blob(void **state)
     assert_false(tt_tcp_address_read(&read, &blob));
 }
 
-static void an_address_with_more_rails_than_endpoints_is_refused(void **state)
+static void an_address_that_names_more_endpoints_than_it_has_is_refused(void **state)
 {
-    struct tt_tcp_address a = { .count = 2, .rails = 3, .endpoints = { { .family = 4 }, { .family = 4 } } };
+    const struct tt_tcp_address good = {
+        .count = 2, .rails = 2, .outside = 2, .endpoints = { { .family = 4 }, { .family = 4 } }
+    };
+    struct tt_tcp_address a = good, read;
     struct tt_blob blob;
 
     (void)state;
     tt_tcp_address_write(&a, &blob);
-    assert_false(tt_tcp_address_read(&a, &blob));
+    assert_true(tt_tcp_address_read(&read, &blob));
+    a.rails = 3;
+    tt_tcp_address_write(&a, &blob);
+    assert_false(tt_tcp_address_read(&read, &blob));
+    a = good;
+    a.outside = 3;
+    tt_tcp_address_write(&a, &blob);
+    assert_false(tt_tcp_address_read(&read, &blob));
 }
 
 static void many_rails_of_ipv4_fit_an_address(void **state)
@@ -178,7 +189,7 @@ int main(void)
         cmocka_unit_test(no_dishonest_frame_is_read),
         cmocka_unit_test(only_the_secret_opens),
         cmocka_unit_test(a_full_address_fits_a_blob),
-        cmocka_unit_test(an_address_with_more_rails_than_endpoints_is_refused),
+        cmocka_unit_test(an_address_that_names_more_endpoints_than_it_has_is_refused),
         cmocka_unit_test(many_rails_of_ipv4_fit_an_address),
         cmocka_unit_test(serial_numbers_survive_the_wrap),
     };

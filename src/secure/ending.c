@@ -1,0 +1,67 @@
+#include "secure/ending.h"
+
+#include <openssl/crypto.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdint.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+
+#define PATIENCE_NS (2 * TT_SECOND)     /* for who is inside; no call there waits for anything */
+#define LOOK_NS 50000
+
+static atomic_uint inside;
+static atomic_bool is_over;
+static pthread_t ender;     /* is_over: who ended it */
+
+/* OpenSSL calls this before it frees anything. */
+static void end(void)
+{
+    const uint64_t deadline_ns = tt_now_ns() + PATIENCE_NS;
+
+    ender = pthread_self();
+    atomic_store(&is_over, true);
+    while (atomic_load(&inside) > 0 && tt_now_ns() < deadline_ns)
+        nanosleep(&(struct timespec){ .tv_nsec = LOOK_NS }, NULL);
+    if (atomic_load(&inside) > 0)
+        tt_log(TT_LOG_WARN, "secure: the process ends while a thread is in OpenSSL");
+}
+
+/* Whoever was inside did not come along. */
+static void forget_threads(void)
+{
+    atomic_store(&inside, 0);
+}
+
+/* Who uses OpenSSL first decides whether it frees itself at exit(). If that is us it does not: the process's end frees as much, and it
+ * is there for whatever else runs at exit(). */
+__attribute__((constructor)) static void begin(void)
+{
+    OPENSSL_init_crypto(OPENSSL_INIT_NO_ATEXIT, NULL);
+    OPENSSL_atexit(end);
+    pthread_atfork(NULL, NULL, forget_threads);
+}
+
+bool tt_openssl_enter(void)
+{
+    atomic_fetch_add(&inside, 1);
+    if (!atomic_load(&is_over))
+        return true;
+    atomic_fetch_sub(&inside, 1);
+    while (!pthread_equal(ender, pthread_self()))
+        pause();
+    return false;
+}
+
+void tt_openssl_leave(void)
+{
+    atomic_fetch_sub(&inside, 1);
+}
+
+bool tt_openssl_is_over(void)
+{
+    return atomic_load(&is_over);
+}

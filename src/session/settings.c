@@ -1,0 +1,302 @@
+/* What a member is told when it joins: by its caller, and where that is silent by the environment. */
+#include "session/run.h"
+
+#include <errno.h>
+#include <netdb.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#include "base/param.h"
+#include "secure/security.h"
+
+#define TAGS_DEFAULT 8
+
+/* What the caller says, else what the environment does; NULL: nothing. */
+static const char *setting(const char *of_caller, const char *name)
+{
+    const char *text = of_caller && *of_caller ? of_caller : getenv(name);
+
+    return text && *text ? text : NULL;
+}
+
+/* "host:port", "[v6]:port" or, where flags have AI_PASSIVE, ":port". freeaddrinfo is the caller's; NULL: *why it is none. */
+static struct addrinfo *look_up(const char *text, size_t bytes, int flags, const char **why)
+{
+    const struct addrinfo hints = { .ai_socktype = SOCK_STREAM, .ai_flags = flags };
+    struct addrinfo *found;
+    char one[300], *port, *host = one;
+    int err;
+
+    snprintf(one, sizeof one, "%.*s", (int)bytes, text);
+    port = strrchr(one, ':');
+    if (bytes >= sizeof one || !port || !port[1] || (port == one && !(flags & AI_PASSIVE))) {
+        *why = "it must be like host:29401, 192.0.2.7:29401 or [2001:db8::7]:29401";
+        return NULL;
+    }
+    *port++ = 0;
+    if (*host == '[' && host[strlen(host) - 1] == ']') {
+        host[strlen(host) - 1] = 0;
+        host++;
+    }
+    err = getaddrinfo(*host ? host : NULL, port, &hints, &found);
+    *why = err ? gai_strerror(err) : NULL;
+    return err ? NULL : found;
+}
+
+static void take_address(struct tt_address *out, const struct addrinfo *a)
+{
+    memset(out, 0, sizeof *out);
+    memcpy(&out->storage, a->ai_addr, a->ai_addrlen);
+    out->bytes = a->ai_addrlen;
+}
+
+/* ---- coordinators ---- */
+
+/* One of the list; its name may mean several. */
+static tutti_status add_coordinator(tutti_run *run, const char *text, size_t bytes)
+{
+    const char *why;
+    struct addrinfo *found = look_up(text, bytes, 0, &why);
+
+    if (!found)
+        return tt_fail(TUTTI_ERR_INVALID,
+                       "tutti_run_join: the coordinator \"%.*s\" (conf.coordinators, TUTTI_COORDINATOR): %s",
+                       (int)bytes, text, why);
+    for (const struct addrinfo *a = found; a && run->ncoordinators < TT_RUN_COORDINATORS; a = a->ai_next)
+        take_address(&run->coordinators[run->ncoordinators++], a);
+    freeaddrinfo(found);
+    return TUTTI_OK;
+}
+
+static tutti_status take_coordinators(tutti_run *run, const char *list)
+{
+    tutti_status st = TUTTI_OK;
+
+    if (!list || !*list)
+        return tt_fail(TUTTI_ERR_INVALID, "tutti_run_join: where is the coordinator? conf.coordinators and TUTTI_COORDINATOR are empty");
+    while (!st && *list) {
+        const size_t bytes = strcspn(list, ",");
+
+        st = add_coordinator(run, list, bytes);
+        list += bytes + (list[bytes] == ',');
+    }
+    return st;
+}
+
+static bool is_loopback(const struct tt_address *a)
+{
+    static const uint8_t one[16] = { [15] = 1 }, mapped[13] = { [10] = 0xff, [11] = 0xff, [12] = 127 };
+
+    if (a->storage.ss_family == AF_INET)
+        return ntohl(((const struct sockaddr_in *)&a->storage)->sin_addr.s_addr) >> 24 == 127;
+    return memcmp(&((const struct sockaddr_in6 *)&a->storage)->sin6_addr, one, 16) == 0 ||
+           memcmp(&((const struct sockaddr_in6 *)&a->storage)->sin6_addr, mapped, 13) == 0;
+}
+
+/* ---- security ---- */
+
+/* What the caller says goes before what the environment does. */
+static tutti_status choose_security(const tutti_run_conf *conf, bool loopback, struct tt_secure_conf *out)
+{
+    bool asked = false;
+    tutti_status st;
+
+    *out = (struct tt_secure_conf){
+        .token = conf->token, .certificate = conf->certificate, .key = conf->key, .authority = conf->authority
+    };
+    if (conf->insecure) {
+        out->mode = TT_SECURE_PLAIN;
+    } else if (conf->certificate || conf->key || conf->authority) {
+        out->mode = TT_SECURE_CERTIFICATE;
+    } else if (conf->token && *conf->token) {
+        out->mode = TT_SECURE_TOKEN;
+    } else {
+        st = tt_security_of_run(out, &asked);
+        if (st)
+            return st;
+        if (!asked && !loopback)
+            return tt_fail(
+                TUTTI_ERR_INVALID,
+                "tutti_run_join: a coordinator is not on loopback, and there is neither a token (conf.token, TUTTI_TOKEN) nor a "
+                "certificate; conf.insecure asks for plain connections");
+    }
+    return TUTTI_OK;
+}
+
+static tutti_status take_security(tutti_run *run, const tutti_run_conf *conf)
+{
+    struct tt_secure_conf secure;
+    bool loopback = true;
+    tutti_status st;
+
+    for (uint32_t i = 0; i < run->ncoordinators; i++)
+        loopback &= is_loopback(&run->coordinators[i]);
+    st = choose_security(conf, loopback, &secure);
+    return st ? st : tt_secure_create(&run->secure, &secure);
+}
+
+/* ---- addresses ---- */
+
+/* what: how the user knows it. */
+static tutti_status parse_address(const char *text, const char *what, int flags, struct tt_address *out)
+{
+    const char *why;
+    struct addrinfo *found = look_up(text, strlen(text), flags, &why);
+
+    if (!found)
+        return tt_fail(TUTTI_ERR_INVALID, "tutti_run_join: %s is \"%s\": %s", what, text, why);
+    take_address(out, found);
+    freeaddrinfo(found);
+    return TUTTI_OK;
+}
+
+static void card_of_one(struct tt_member_card *c, const struct tt_address *a, uint16_t port)
+{
+    struct tt_endpoint *e = &c->inside;
+
+    *e = (struct tt_endpoint){ .port = port, .naddrs = 1 };
+    getrandom(&e->host, sizeof e->host, 0); /* nobody's: it does not listen on loopback */
+    if (a->storage.ss_family == AF_INET) {
+        e->addrs[0].family = 4;
+        e->addrs[0].prefix_bits = 32;
+        memcpy(e->addrs[0].bytes, &((const struct sockaddr_in *)&a->storage)->sin_addr, 4);
+    } else {
+        e->addrs[0].family = 6;
+        e->addrs[0].prefix_bits = 128;
+        memcpy(e->addrs[0].bytes, &((const struct sockaddr_in6 *)&a->storage)->sin6_addr, 16);
+    }
+}
+
+static uint16_t port_of(const struct tt_address *a)
+{
+    if (a->storage.ss_family == AF_INET6)
+        return ntohs(((const struct sockaddr_in6 *)&a->storage)->sin6_port);
+    return ntohs(((const struct sockaddr_in *)&a->storage)->sin_port);
+}
+
+/* 0.0.0.0 and :: are all addresses, and none to tell others. */
+static bool is_any(const struct tt_address *a)
+{
+    const struct sockaddr_in6 *in6 = (const struct sockaddr_in6 *)&a->storage;
+
+    if (a->storage.ss_family == AF_INET)
+        return ((const struct sockaddr_in *)&a->storage)->sin_addr.s_addr == htonl(INADDR_ANY);
+    return IN6_IS_ADDR_UNSPECIFIED(&in6->sin6_addr);
+}
+
+/* Where other members connect. */
+static tutti_status listen_for_members(tutti_run *run, const char *listen, const char *interfaces)
+{
+    struct tt_address at;
+    uint16_t port = 0;
+    bool one;
+    tutti_status st = listen ? parse_address(listen, "conf.listen (TUTTI_LISTEN)", AI_PASSIVE, &at) : TUTTI_OK;
+    int fd;
+
+    if (st)
+        return st;
+    one = listen && !is_any(&at);
+    if (listen)
+        port = port_of(&at);
+    fd = tt_listen(one ? &at : NULL, port, &port);
+    if (fd < 0)
+        return tt_fail_errno(errno, "tutti_run_join: listen for other members at \"%s\"", listen ? listen : "any port");
+    st = tt_acceptor_init(&run->acceptor, "session", fd, run->epoll, (epoll_data_t){ .ptr = &run->acceptor });
+    if (st) {
+        close(fd);
+        return st;
+    }
+    if (!one)
+        return tt_endpoint_init(&run->card.inside, port, interfaces);
+    card_of_one(&run->card, &at, port);
+    return TUTTI_OK;
+}
+
+static tutti_status parse_ports(const char *text, struct tt_outside *out)
+{
+    unsigned first = 0, last = 0;
+    int end = 0;
+
+    if (sscanf(text, "%5u-%5u%n", &first, &last, &end) != 2 || text[end] || first == 0 || last < first || last > UINT16_MAX)
+        return tt_fail(TUTTI_ERR_INVALID,
+                       "tutti_run_join: conf.data_ports (TUTTI_DATA_PORTS) is \"%s\", but must be like \"40000-40007\"",
+                       text);
+    out->port_first = (uint16_t)first;
+    out->port_last = (uint16_t)last;
+    return TUTTI_OK;
+}
+
+/* Data ports that are not known beforehand cannot be forwarded: then only the member's own port is announced. */
+static void announce_data(const struct tt_address *a, struct tt_outside *out)
+{
+    const bool six = a->storage.ss_family == AF_INET6;
+
+    if (out->port_first == 0)
+        return;
+    out->family = six ? 6 : 4;
+    if (six)
+        memcpy(out->ip, &((const struct sockaddr_in6 *)&a->storage)->sin6_addr, 16);
+    else
+        memcpy(out->ip, &((const struct sockaddr_in *)&a->storage)->sin_addr, 4);
+}
+
+static tutti_status take_addresses(tutti_run *run, const tutti_run_conf *conf)
+{
+    const char *ports = setting(conf->data_ports, "TUTTI_DATA_PORTS"), *announce = setting(conf->announce, "TUTTI_ANNOUNCE");
+    tutti_status st = listen_for_members(run, setting(conf->listen, "TUTTI_LISTEN"), run->interfaces);
+
+    if (!st && ports)
+        st = parse_ports(ports, &run->outside);
+    if (st || !announce)
+        return st;
+    st = parse_address(announce, "conf.announce (TUTTI_ANNOUNCE)", 0, &run->card.outside);
+    if (st)
+        return st;
+    if (is_any(&run->card.outside) || port_of(&run->card.outside) == 0)
+        return tt_fail(TUTTI_ERR_INVALID, "tutti_run_join: conf.announce (TUTTI_ANNOUNCE) is \"%s\": others cannot connect to that", announce);
+    run->card.has_outside = true;
+    announce_data(&run->card.outside, &run->outside);
+    return TUTTI_OK;
+}
+
+/* ---- all of it ---- */
+
+static tutti_status copy(char **out, const char *text)
+{
+    *out = text ? strdup(text) : NULL;
+    return text && !*out ? tt_fail(TUTTI_ERR_NOMEM, "no memory for a run") : TUTTI_OK;
+}
+
+tutti_status tt_run_take_conf(tutti_run *run, const tutti_run_conf *conf)
+{
+    int64_t timeout_ms = conf->timeout_ms, lanes = conf->lanes;
+    tutti_status st = TUTTI_OK;
+
+    if (conf->tags < 0 || conf->tags > (int)TT_ELASTIC_TAGS || lanes < 0 || lanes > 16)
+        return tt_fail(TUTTI_ERR_INVALID, "tutti_run_join: conf.tags is %d, conf.lanes %d; 0 to %u and 0 to 16 are possible", conf->tags,
+                       conf->lanes, TT_ELASTIC_TAGS);
+    if (conf->nroles > TT_ELASTIC_MEMBERS_MAX || conf->role >= (conf->nroles ? conf->nroles : 1))
+        return tt_fail(TUTTI_ERR_INVALID, "tutti_run_join: there is no role %u of %u", conf->role, conf->nroles);
+    if (!timeout_ms)
+        st = tt_param_get(TT_PARAM_TIMEOUT_MS, &timeout_ms);
+    if (!st && !lanes)
+        st = tt_param_get(TT_PARAM_LANES, &lanes);
+    if (st)
+        return st;
+    run->timeout_ms = timeout_ms;
+    run->lanes = (uint32_t)lanes;
+    run->ntags = conf->tags ? (uint32_t)conf->tags : TAGS_DEFAULT;
+    st = copy(&run->wires, setting(conf->wires, "TUTTI_WIRES"));
+    if (!st)
+        st = copy(&run->interfaces, setting(conf->interfaces, "TUTTI_INTERFACES"));
+    if (!st)
+        st = take_coordinators(run, setting(conf->coordinators, "TUTTI_COORDINATOR"));
+    if (!st)
+        st = take_security(run, conf);
+    if (!st)
+        st = take_addresses(run, conf);
+    return st;
+}

@@ -1,0 +1,133 @@
+#!/usr/bin/env python3
+"""Members of an elastic run who are no neighbours, played by network namespaces; each member checks every number (prog_member.c).
+
+Two houses, each behind an address translation that forwards some ports inwards; inside both look the same:
+
+    [house a]  192.168.77.2 --- 192.168.77.1 [nat a] 203.0.113.1 ---+
+                                                                    |
+    [house b]  192.168.77.3 --- 192.168.77.1 [nat b] 203.0.113.2 ---+    the coordinator runs here, on nat b
+
+And a host of both families beside one that has IPv6 alone:
+
+    [both]  10.213.8.1, fd00:213:8::1 ------ fd00:213:8::2  [six]
+
+Skipped where namespaces may not be made, or cannot translate addresses."""
+
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+from cluster import BUILD, TUTTI, environment, wait_until
+from hosts import Hosts, HostsError
+
+MEMBER = str(BUILD / "tests" / "cluster" / "prog_member")
+NAT = Path(__file__).resolve().parent.parent / "support" / "nat.py"
+TOKEN = "6f1d2c48f0b04c0c9d9f"
+HOUSES = {"a": ("203.0.113.1", "192.168.77.2"), "b": ("203.0.113.2", "192.168.77.3")}
+
+
+def connect_houses(hosts):
+    """Draws the first picture."""
+    for house, (outside, inside) in HOUSES.items():
+        hosts.batch(f"nat{house}", "ip", ["link set lo up",
+                                          f"link add in0 type veth peer name eth0 netns {hosts.network_of(f'house{house}')}",
+                                          "address add 192.168.77.1/24 dev in0", "link set in0 up"])
+        hosts.batch(f"house{house}", "ip", ["link set lo up", f"address add {inside}/24 dev eth0", "link set eth0 up",
+                                            "route add default via 192.168.77.1"])
+    hosts.batch("nata", "ip", [f"link add out0 type veth peer name out0 netns {hosts.network_of('natb')}"])
+    for house, (outside, inside) in HOUSES.items():
+        hosts.batch(f"nat{house}", "ip", [f"address add {outside}/24 dev out0", "link set out0 up"])
+        hosts.run(f"nat{house}", sys.executable, "-I", NAT, "out0", inside, "29500-29501", "40000-40015")
+
+
+def connect_families(hosts):
+    """Draws the second."""
+    hosts.batch("both", "ip", ["link set lo up", f"link add eth0 type veth peer name eth0 netns {hosts.network_of('six')}",
+                               "address add 10.213.8.1/24 dev eth0", "address add fd00:213:8::1/64 dev eth0 nodad", "link set eth0 up"])
+    hosts.batch("six", "ip", ["link set lo up", "address add fd00:213:8::2/64 dev eth0 nodad", "link set eth0 up"])
+
+
+class Process:
+    """One on a host, its output in a file."""
+
+    def __init__(self, hosts, host, folder, *args, **more):
+        self.out = Path(folder.name, f"{host}.{len(list(Path(folder.name).iterdir()))}")
+        with open(self.out, "w", encoding="ascii") as out:
+            self.process = subprocess.Popen(hosts.inside(host, *args), stdin=subprocess.DEVNULL, stdout=out, stderr=out,
+                                            env=environment(TUTTI_TOKEN=TOKEN, **more))
+
+    def text(self):
+        return self.out.read_text()
+
+    def await_line(self, pattern):
+        wait_until(lambda: re.search(pattern, self.text()) or self.process.poll() is not None, f"a line like {pattern}")
+        if not re.search(pattern, self.text()):
+            raise AssertionError(f"no line like {pattern}: {self.text()}")
+
+
+class Far(unittest.TestCase):
+    def begin(self, connect, *names):
+        self.hosts = Hosts(*names)
+        try:
+            self.hosts.__enter__()
+            self.addCleanup(self.hosts.__exit__)
+            connect(self.hosts)
+        except (OSError, HostsError) as why:
+            self.skipTest(f"such a network cannot be made here: {why}")
+        self.folder = tempfile.TemporaryDirectory()
+        self.addCleanup(self.folder.cleanup)
+        self.processes = []
+        self.addCleanup(self.end)
+
+    def end(self):
+        for process in self.processes:
+            process.process.kill()
+            process.process.wait()
+
+    def start(self, host, *args, **more):
+        self.processes.append(Process(self.hosts, host, self.folder, *args, **more))
+        return self.processes[-1]
+
+    def coordinator(self, host, *listen):
+        at = [word for address in listen for word in ("--listen", address)]
+        self.start(host, TUTTI, "coordinator", "--journal", "none", *at).await_line("listening on")
+
+    def leave(self, members):
+        for member in members:
+            member.process.send_signal(signal.SIGTERM)
+        for member in members:
+            self.assertEqual(member.process.wait(60), 0, member.text())
+
+    def in_house(self, house, number, coordinator, least):
+        """A member that others reach at what is forwarded to it."""
+        first = 40000 + 8 * number
+        return self.start(f"house{house}", MEMBER, coordinator, 20000, least, TUTTI_LISTEN=f":{29500 + number}",
+                          TUTTI_ANNOUNCE=f"{HOUSES[house][0]}:{29500 + number}", TUTTI_DATA_PORTS=f"{first}-{first + 7}")
+
+    def test_members_behind_address_translations_reach_each_other_by_what_they_announce(self):
+        self.begin(connect_houses, "housea", "nata", "houseb", "natb")
+        self.coordinator("natb", "203.0.113.2:29401")
+        members = [self.in_house(house, 0, "203.0.113.2:29401", 2) for house in HOUSES]
+        for member in members:
+            member.await_line("members 2 ms")
+        members.append(self.in_house("a", 1, "203.0.113.2:29401", 1))   # a neighbour of the first, and not of the second
+        for member in members:
+            member.await_line("members 3 ms")
+        self.leave(members)
+
+    def test_members_of_both_families_are_in_one_run(self):
+        self.begin(connect_families, "both", "six")
+        self.coordinator("both", ":29401")
+        members = [self.start(*args, 3) for args in (("both", MEMBER, "10.213.8.1:29401", 20000), ("both", MEMBER, "[fd00:213:8::1]:29401", 20000),
+                                                     ("six", MEMBER, "10.213.8.1:29401,[fd00:213:8::1]:29401", 20000))]
+        for member in members:
+            member.await_line("members 3 ms")
+        self.leave(members)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)

@@ -1,0 +1,139 @@
+/* exit() while a run's members are in the middle of operations, and its coordinator is there: OpenSSL, which somebody else was the first to use
+ * here, frees itself then, and nothing may be in it any more. */
+#include "session/party.h"
+
+#include <openssl/crypto.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "base/prng.h"
+#include "session/run.h"
+
+#define ROUNDS 20               /* TUTTI_TEST_EXITS: another number */
+#define MEMBERS 2
+#define AFTER_US 20000          /* of operations, at most */
+#define HANDLERS_US 5000
+#define PATIENCE_S 120
+#define TOKEN "0123456789abcdef0123456789abcdef"
+
+static struct party party;
+static struct guest guests[MEMBERS];
+static bool lives;              /* this process has them */
+static bool destroys;           /* and ends them all, when OpenSSL has ended */
+
+/* Other handlers take their time: until then all threads go on. */
+static void end_all(void)
+{
+    if (lives)
+        usleep(HANDLERS_US);
+    if (!destroys)
+        return;
+    for (int i = 0; i < MEMBERS; i++) {
+        tutti_run_leave(guests[i].run);
+        tutti_run_destroy(guests[i].run);
+    }
+    party_end(&party);
+}
+
+/* Before the library's own: as another library that has OpenSSL free itself at exit(). What is registered before that runs after it. */
+__attribute__((constructor(101))) static void use_openssl_first(void)
+{
+    atexit(end_all);
+    OPENSSL_init_crypto(OPENSSL_INIT_LOAD_CRYPTO_STRINGS, NULL);
+}
+
+static void reduce_on_and_on(struct guest *g)
+{
+    static _Thread_local int64_t v[20000];
+    tutti_view view = { .size = sizeof view };
+
+    MUST(tutti_run_epoch(g->run, TUTTI_ADMIT, MEMBERS, 0, 0, &view));
+    while (tutti_run_allreduce(g->run, v, v, 20000, TUTTI_I64, TUTTI_SUM, 0) == TUTTI_OK)
+        party_reach(g->party, 1);
+    for (;;)    /* OpenSSL went in the middle of it: an operation may fail for that */
+        pause();
+}
+
+/* Handshakes, which need most of OpenSSL. */
+static void *come_and_go(void *arg)
+{
+    const tutti_run_conf conf = {
+        .size = sizeof conf, .coordinators = party.address, .run = "test", .token = TOKEN, .timeout_ms = 20000
+    };
+    tutti_run *run;
+
+    while (tutti_run_join(&run, &conf) == TUTTI_OK)
+        tutti_run_destroy(run);
+    for (;;)
+        pause();
+    return arg;
+}
+
+static void *be_a_guest(void *arg)
+{
+    struct guest *g = arg;
+
+    g->run = party_join(g->party, g->index, g->token);
+    g->program(g);
+    return NULL;
+}
+
+/* In a process of its own. */
+static void live_and_exit(uint64_t seed, bool with_handler)
+{
+    pthread_t other;
+
+    lives = true;
+    destroys = with_handler;
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    alarm(PATIENCE_S);
+    tt_log_set(TT_LOG_NONE);    /* what is refused at the end is refused on purpose */
+    setenv("TUTTI_WIRES", "tcp", 1);
+    party_begin(&party, 20000, 20000, TOKEN);
+    for (uint32_t i = 0; i < MEMBERS; i++) {
+        guests[i] = (struct guest){ .party = &party, .index = i, .program = reduce_on_and_on, .token = TOKEN };
+        CHECK(pthread_create(&guests[i].thread, NULL, be_a_guest, &guests[i]) == 0);
+    }
+    party_await(&party, 1);
+    CHECK(pthread_create(&other, NULL, come_and_go, NULL) == 0);
+    usleep((useconds_t)(tt_mix64(seed) % AFTER_US));
+    exit(0);
+}
+
+static void a_process_exits_in_the_middle_of_operations(void **state)
+{
+    const char *many = getenv("TUTTI_TEST_EXITS");
+    const int rounds = many ? atoi(many) : ROUNDS / UNIT_SHARE + 1;
+
+    (void)state;
+    assert_true(rounds > 0);
+    tt_space_constants();   /* measured once, for all children */
+    for (int i = 0; i < rounds; i++) {
+        const uint64_t seed = unit_turn() * 1000 + (uint64_t)i;
+        pid_t child;
+        int status;
+
+        fflush(NULL);
+        child = fork();
+        assert_true(child >= 0);
+        if (child == 0)
+            live_and_exit(seed, i % 2);
+        assert_int_equal(waitpid(child, &status, 0), child);
+        if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
+            fail_msg("round %d, seed %llu: status %#x (signal %d)", i, (unsigned long long)seed, status, WIFSIGNALED(status) ? WTERMSIG(status) : 0);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_process_exits_in_the_middle_of_operations),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

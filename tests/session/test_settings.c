@@ -1,0 +1,395 @@
+/* What a member is told when it joins: where it listens, at which ports it takes data, how it is reached from outside, and whether the
+ * environment says so. Two members of one process, over TCP where data is meant. */
+#include "session/party.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "session/run.h"
+
+/* ---- ports ---- */
+
+/* A listener at a free port of this host; -1: there is none. */
+static int take_port(int family, uint16_t *port)
+{
+    const struct sockaddr_in v4 = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+    const struct sockaddr_in6 v6 = { .sin6_family = AF_INET6, .sin6_addr = IN6ADDR_LOOPBACK_INIT };
+    struct sockaddr_in6 got = { 0 };
+    socklen_t bytes = sizeof got;
+    const int fd = socket(family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+    if (fd >= 0 && (bind(fd, family == AF_INET ? (const struct sockaddr *)&v4 : (const struct sockaddr *)&v6,
+                         family == AF_INET ? sizeof v4 : sizeof v6) != 0 ||
+                    listen(fd, 1) != 0 || getsockname(fd, (struct sockaddr *)&got, &bytes) != 0)) {
+        close(fd);
+        return -1;
+    }
+    *port = ntohs(got.sin6_port); /* at the same place in both */
+    return fd;
+}
+
+static uint16_t free_port(void)
+{
+    uint16_t port = 0;
+    const int fd = take_port(AF_INET, &port);
+
+    assert_true(fd >= 0);
+    close(fd);
+    return port;
+}
+
+/* Whether somebody listens there, on loopback. */
+static bool is_open(int family, uint16_t port)
+{
+    const struct sockaddr_in v4 = { .sin_family = AF_INET,
+                                    .sin_port = htons(port),
+                                    .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+    const struct sockaddr_in6 v6 = { .sin6_family = AF_INET6,
+                                     .sin6_port = htons(port),
+                                     .sin6_addr = IN6ADDR_LOOPBACK_INIT };
+    const bool six = family == AF_INET6;
+    const int fd = socket(family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    const bool open = fd >= 0 && connect(fd, six ? (const struct sockaddr *)&v6 : (const struct sockaddr *)&v4,
+                                         six ? sizeof v6 : sizeof v4) == 0;
+
+    close(fd);
+    return open;
+}
+
+/* ---- two members ---- */
+
+struct pair_member {
+    tutti_run_conf conf;
+    pthread_t thread;
+    void (*look)(tutti_run *run, uint32_t index);   /* after both have reduced; NULL */
+    uint32_t index;
+};
+
+static void *live(void *arg)
+{
+    struct pair_member *m = arg;
+    tutti_view view = { .size = sizeof view };
+    int64_t v[1000];
+    uint64_t flags;
+    tutti_run *run;
+
+    MUST(tutti_run_join(&run, &m->conf));
+    MUST(tutti_run_epoch(run, TUTTI_ADMIT, 2, 0, 0, &view));
+    for (int i = 0; i < 1000; i++)
+        v[i] = i + view.rank;
+    MUST(tutti_run_allreduce(run, v, v, 1000, TUTTI_I64, TUTTI_SUM, 0));
+    for (int i = 0; i < 1000; i++)
+        CHECK(v[i] == 2 * i + 1);
+    if (m->look)
+        m->look(run, m->index);
+    MUST(tutti_run_agree(run, 1, 0, &flags)); /* nobody leaves before both have looked */
+    tutti_run_destroy(run);
+    return NULL;
+}
+
+/* Both live with what the two settings say, besides the party's. */
+static void run_pair(const struct party *p, tutti_run_conf one, tutti_run_conf other,
+                     void (*look)(tutti_run *run, uint32_t index))
+{
+    struct pair_member m[2] = { { .conf = one, .look = look }, { .conf = other, .look = look, .index = 1 } };
+
+    for (uint32_t i = 0; i < 2; i++) {
+        m[i].conf.size = sizeof m[i].conf;
+        m[i].conf.run = "test";
+        m[i].conf.timeout_ms = 20000;
+        if (!m[i].conf.coordinators)
+            m[i].conf.coordinators = p->address;
+        assert_int_equal(pthread_create(&m[i].thread, NULL, live, &m[i]), 0);
+    }
+    for (uint32_t i = 0; i < 2; i++)
+        pthread_join(m[i].thread, NULL);
+}
+
+/* ---- where a member is reached ---- */
+
+static uint16_t own_port[2], data_first[2];
+
+static void is_where_it_was_told(tutti_run *run, uint32_t index)
+{
+    const struct tt_endpoint *e = &run->card.inside;
+
+    CHECK(e->port == own_port[index] && is_open(index ? AF_INET6 : AF_INET, own_port[index]));
+    CHECK(e->naddrs == 1 && e->addrs[0].family == (index ? 6 : 4));
+    CHECK(is_open(AF_INET, data_first[index]) || is_open(AF_INET, (uint16_t)(data_first[index] + 1)));
+}
+
+static void a_member_listens_where_it_is_told_also_for_data(void **state)
+{
+    char listen[2][64], ports[2][32];
+    uint16_t port;
+    struct party p;
+    const int six = take_port(AF_INET6, &port);
+
+    (void)state;
+    if (six < 0)
+        skip(); /* a kernel without IPv6 */
+    close(six);
+    own_port[1] = port;
+    own_port[0] = free_port();
+    snprintf(listen[0], sizeof listen[0], "127.0.0.1:%u", own_port[0]);
+    snprintf(listen[1], sizeof listen[1], "[::1]:%u", own_port[1]);
+    for (int i = 0; i < 2; i++) { /* one of two may be taken by chance */
+        do
+            data_first[i] = free_port();
+        while (data_first[i] == UINT16_MAX);
+        snprintf(ports[i], sizeof ports[i], "%u-%u", data_first[i], data_first[i] + 1);
+    }
+    party_begin(&p, 1000, 100, NULL);
+    run_pair(&p, (tutti_run_conf){ .listen = listen[0], .data_ports = ports[0], .wires = "tcp" },
+             (tutti_run_conf){ .listen = listen[1], .data_ports = ports[1], .wires = "tcp" }, is_where_it_was_told);
+    party_end(&p);
+}
+
+static void listens_everywhere(tutti_run *run, uint32_t index)
+{
+    const struct tt_endpoint *e = &run->card.inside;
+
+    CHECK(e->port == own_port[index] && e->naddrs > 0);
+    for (uint32_t i = 0; i < e->naddrs; i++) /* 0.0.0.0 is nothing that can be told others */
+        CHECK(memcmp(e->addrs[i].bytes, (const uint8_t[16]){ 0 }, 16) != 0);
+}
+
+static void all_addresses_are_said_in_three_ways(void **state)
+{
+    static const char *const words[] = { ":%u", "0.0.0.0:%u", "[::]:%u" };
+    struct party p;
+    char listen[2][64];
+
+    (void)state;
+    party_begin(&p, 1000, 100, NULL);
+    for (int i = 0; i < 3; i++) {
+        for (int k = 0; k < 2; k++) {
+            own_port[k] = free_port();
+            snprintf(listen[k], sizeof listen[k], words[i], own_port[k]);
+        }
+        run_pair(&p, (tutti_run_conf){ .listen = listen[0] }, (tutti_run_conf){ .listen = listen[1] },
+                 listens_everywhere);
+    }
+    party_end(&p);
+}
+
+/* What is announced is in its card, for data too where the ports are known; and harms nobody who is near. */
+static void announces(tutti_run *run, uint32_t index)
+{
+    char text[TT_ADDRESS_TEXT_BYTES];
+
+    CHECK(run->card.has_outside);
+    tt_address_text(&run->card.outside, text);
+    CHECK(strcmp(text, index ? "[2001:db8::7]:4711" : "192.0.2.7:4711") == 0);
+    CHECK(run->outside.family == (index ? 6 : 0));
+}
+
+static void what_is_announced_does_not_keep_neighbours_apart(void **state)
+{
+    struct party p;
+    char ports[32];
+    uint16_t first;
+
+    (void)state;
+    do
+        first = free_port();
+    while (first > UINT16_MAX - 3);
+    snprintf(ports, sizeof ports, "%u-%u", first, first + 3);
+    party_begin(&p, 1000, 100, NULL);
+    run_pair(&p, (tutti_run_conf){ .announce = "192.0.2.7:4711", .wires = "tcp" },
+             (tutti_run_conf){ .announce = "[2001:db8::7]:4711", .data_ports = ports, .wires = "tcp" }, announces);
+    party_end(&p);
+}
+
+static void the_environment_says_what_the_caller_does_not(void **state)
+{
+    char listen[64];
+    struct party p;
+    tutti_run *run;
+    uint16_t first;
+    char ports[32];
+
+    (void)state;
+    own_port[0] = free_port();
+    do
+        first = free_port();
+    while (first > UINT16_MAX - 1);
+    snprintf(listen, sizeof listen, "127.0.0.1:%u", own_port[0]);
+    snprintf(ports, sizeof ports, "%u-%u", first, first + 1);
+    party_begin(&p, 1000, 100, NULL);
+    setenv("TUTTI_LISTEN", listen, 1);
+    setenv("TUTTI_ANNOUNCE", "192.0.2.7:4711", 1);
+    setenv("TUTTI_DATA_PORTS", ports, 1);
+    run = party_join(&p, 0, NULL);
+    unsetenv("TUTTI_LISTEN");
+    unsetenv("TUTTI_ANNOUNCE");
+    unsetenv("TUTTI_DATA_PORTS");
+    assert_int_equal(run->card.inside.port, own_port[0]);
+    assert_true(run->card.has_outside);
+    assert_int_equal(run->outside.family, 4);
+    assert_int_equal(run->outside.port_first, first);
+    assert_int_equal(run->outside.port_last, first + 1);
+    tutti_run_destroy(run);
+    party_end(&p);
+}
+
+static void addresses_that_are_none_are_told(void **state)
+{
+    const struct {
+        tutti_run_conf conf;
+        const char *told;
+    } cases[] = {
+        { { .listen = "nowhere" }, "conf.listen (TUTTI_LISTEN) is \"nowhere\": it must be like host:29401" },
+        { { .listen = "127.0.0.1:" }, "conf.listen (TUTTI_LISTEN)" },
+        { { .listen = "192.0.2.7:1" }, "listen for other members at \"192.0.2.7:1\"" },
+        { { .announce = "203.0.113.1" }, "conf.announce (TUTTI_ANNOUNCE) is \"203.0.113.1\": it must be like host:29401" },
+        { { .announce = ":4711" }, "conf.announce (TUTTI_ANNOUNCE) is \":4711\": it must be like host:29401" },
+        { { .announce = "0.0.0.0:4711" }, "others cannot connect to that" },
+        { { .announce = "203.0.113.1:0" }, "others cannot connect to that" },
+        { { .data_ports = "40000" }, "conf.data_ports (TUTTI_DATA_PORTS) is \"40000\", but must be like \"40000-40007\"" },
+        { { .data_ports = "40007-40000" }, "conf.data_ports" },
+        { { .data_ports = "0-7" }, "conf.data_ports" },
+        { { .data_ports = "40000-70000" }, "conf.data_ports" },
+        { { .data_ports = "40000-40007 " }, "conf.data_ports" },
+    };
+    struct party p;
+    tutti_run *run;
+
+    (void)state;
+    party_begin(&p, 1000, 100, NULL);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        tutti_run_conf conf = cases[i].conf;
+
+        conf.size = sizeof conf;
+        conf.coordinators = p.address;
+        assert_int_not_equal(tutti_run_join(&run, &conf), TUTTI_OK);
+        if (!strstr(tutti_last_error(), cases[i].told))
+            fail_msg("case %zu: \"%s\" is not in \"%s\"", i, cases[i].told, tutti_last_error());
+    }
+    party_end(&p);
+}
+
+static void ports_that_are_all_taken_are_told(void **state)
+{
+    tutti_view view = { .size = sizeof view };
+    struct party p;
+    tutti_run_conf conf = { .size = sizeof conf, .run = "test", .timeout_ms = 20000, .wires = "tcp" };
+    char ports[32];
+    uint16_t port;
+    tutti_run *run;
+    const int fd = take_port(AF_INET, &port);
+
+    (void)state;
+    assert_true(fd >= 0);
+    party_begin(&p, 1000, 100, NULL);
+    snprintf(ports, sizeof ports, "%u-%u", port, port);
+    conf.coordinators = p.address;
+    conf.data_ports = ports;
+    MUST(tutti_run_join(&run, &conf));
+    assert_int_not_equal(tutti_run_epoch(run, TUTTI_ADMIT, 1, 0, 0, &view), TUTTI_OK);
+    if (!strstr(tutti_last_error(), "listen for peers at one of the ports"))
+        fail_msg("\"%s\" does not tell of the ports", tutti_last_error());
+    tutti_run_destroy(run);
+    party_end(&p);
+    close(fd);
+}
+
+/* ---- in which order ---- */
+
+static void add(struct tt_member_card *c, const char *ip)
+{
+    const size_t i = c->inside.naddrs++;
+
+    c->inside.addrs[i].family = 4;
+    c->inside.addrs[i].prefix_bits = 24;
+    assert_int_equal(inet_pton(AF_INET, ip, c->inside.addrs[i].bytes), 1);
+}
+
+static void announce(struct tt_member_card *c, const char *ip)
+{
+    struct sockaddr_in *in = (struct sockaddr_in *)&c->outside.storage;
+
+    memset(&c->outside, 0, sizeof c->outside);
+    in->sin_family = AF_INET;
+    in->sin_port = htons(4711);
+    assert_int_equal(inet_pton(AF_INET, ip, &in->sin_addr), 1);
+    c->outside.bytes = sizeof *in;
+    c->has_outside = true;
+}
+
+static void in_order(const struct tt_member_card *own, const struct tt_member_card *peer, const char *expected)
+{
+    struct tt_address at[TT_CARD_ADDRESSES];
+    const size_t n = tt_member_card_candidates(own, peer, at);
+    char all[TT_CARD_ADDRESSES * TT_ADDRESS_TEXT_BYTES] = "", one[TT_ADDRESS_TEXT_BYTES];
+
+    for (size_t i = 0; i < n; i++) {
+        tt_address_text(&at[i], one);
+        strcat(strcat(all, one), " ");
+    }
+    assert_string_equal(all, expected);
+}
+
+static void neighbours_come_first_then_what_is_announced(void **state)
+{
+    struct tt_member_card own = { .inside = { .host = 1, .port = 1 } }, peer = { .inside = { .host = 2, .port = 2 } };
+
+    (void)state;
+    add(&own, "192.168.1.2");
+    add(&peer, "10.9.9.9");
+    add(&peer, "192.168.1.3");
+    in_order(&own, &peer, "192.168.1.3:2 10.9.9.9:2 ");
+    announce(&peer, "203.0.113.1");
+    in_order(&own, &peer, "192.168.1.3:2 203.0.113.1:4711 10.9.9.9:2 ");
+    announce(&own, "203.0.113.1"); /* behind the same address translation */
+    in_order(&own, &peer, "192.168.1.3:2 203.0.113.1:4711 10.9.9.9:2 ");
+    announce(&own, "203.0.113.2"); /* behind another one, in a house that looks the same */
+    in_order(&own, &peer, "203.0.113.1:4711 192.168.1.3:2 10.9.9.9:2 ");
+    peer.inside.host = 1;
+    in_order(&own, &peer, "127.0.0.1:2 203.0.113.1:4711 ");
+}
+
+/* ---- the coordinator's families ---- */
+
+static void members_come_by_ipv4_and_ipv6(void **state)
+{
+    static const char *const listen[] = { "127.0.0.1:0", "[::1]:0" };
+    const struct tt_coordinator_conf conf = { .run = "test", .listen = listen, .nlisten = 2 };
+    struct tt_journal *journal;
+    struct party p = { .nroles = 0 };
+    char address[2][64];
+
+    (void)state;
+    MUST(tt_journal_none_open(&journal));
+    if (tt_coordinator_create(&p.coordinator, &conf, journal) != TUTTI_OK) {
+        journal->ops->close(journal);
+        skip(); /* a kernel without IPv6 */
+    }
+    for (uint32_t i = 0; i < 2; i++)
+        snprintf(address[i], sizeof address[i], "%s", tt_coordinator_address(p.coordinator, i));
+    assert_int_equal(address[0][0], '1');
+    assert_int_equal(address[1][0], '[');
+    run_pair(&p, (tutti_run_conf){ .coordinators = address[0] }, (tutti_run_conf){ .coordinators = address[1] }, NULL);
+    party_end(&p);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_member_listens_where_it_is_told_also_for_data),
+        cmocka_unit_test(all_addresses_are_said_in_three_ways),
+        cmocka_unit_test(what_is_announced_does_not_keep_neighbours_apart),
+        cmocka_unit_test(the_environment_says_what_the_caller_does_not),
+        cmocka_unit_test(addresses_that_are_none_are_told),
+        cmocka_unit_test(ports_that_are_all_taken_are_told),
+        cmocka_unit_test(neighbours_come_first_then_what_is_announced),
+        cmocka_unit_test(members_come_by_ipv4_and_ipv6),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
