@@ -7,7 +7,7 @@
 
 #include "base/clock.h"
 
-#define PATIENCE_NS (30 * TT_SECOND)
+#define PATIENCE_NS (60 * TT_SECOND)
 
 void party_check(bool good, const char *what, const char *file, int line)
 {
