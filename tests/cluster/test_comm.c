@@ -662,7 +662,7 @@ static void ranks_meet_at_a_port_or_a_file_that_the_conf_names(void **state)
     snprintf(rendezvous, sizeof rendezvous, "file://%s/meet", place);
     over_wires(3, rendezvous, conf_role);
     assert_int_equal(rmdir(place), 0);
-    snprintf(rendezvous, sizeof rendezvous, "tcp://127.0.0.1:%u", job_free_port());
+    snprintf(rendezvous, sizeof rendezvous, "tcp://127.0.0.1:%u", unit_free_port());
     over_wires(3, rendezvous, conf_role);
 }
 

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tempfile
 import unittest
+import unittest.mock
 from pathlib import Path
 
 from cluster import PATIENCE_S, TUTTI, ClusterTest, environment, marked, wait_until
@@ -116,8 +117,8 @@ class OnTestbed(ClusterTest):
         routes = self.bed.hosts.run("host0", "ip", "route")
         self.assertEqual(routes.count("congctl cubic"), NRAILS, routes)
 
-    def owner(self):
-        env = environment()
+    def owner(self, **more):
+        env = environment(**more)
         process = subprocess.Popen([sys.executable, "-c", OWNER], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                                    stderr=subprocess.PIPE, text=True, env=env)
         there = json.loads(self.read_lines(process, 1)[0])
@@ -134,16 +135,17 @@ class OnTestbed(ClusterTest):
                 wait_until(lambda: not os.path.exists(there["directory"]), f"{there['directory']} is left")
 
     def test_what_a_killed_keeper_leaves_is_removed_by_the_next_run(self):
-        process, there, env = self.owner()
-        os.kill(there["keeper"], signal.SIGKILL)
-        process.kill()
-        process.communicate(timeout=PATIENCE_S)
-        self.assertTrue(os.path.exists(there["directory"]))
-        wait_until(lambda: not hosts.is_alive(there["keeper"]), "the keeper lives")
-        with hosts.Hosts("other"):
-            self.assertFalse(os.path.exists(there["directory"]))
-        for pid in marked(env):
-            os.kill(pid, signal.SIGKILL)
+        with tempfile.TemporaryDirectory() as place, unittest.mock.patch.object(tempfile, "tempdir", place):    # no other run looks there
+            process, there, env = self.owner(TMPDIR=place)
+            os.kill(there["keeper"], signal.SIGKILL)
+            process.kill()
+            process.communicate(timeout=PATIENCE_S)
+            self.assertTrue(os.path.exists(there["directory"]))
+            wait_until(lambda: not hosts.is_alive(there["keeper"]), "the keeper lives")
+            with hosts.Hosts("other"):
+                self.assertFalse(os.path.exists(there["directory"]))
+            for pid in marked(env):
+                os.kill(pid, signal.SIGKILL)
 
 
 if __name__ == "__main__":

@@ -3,7 +3,6 @@
 #include <sched.h>
 #include <string.h>
 
-#include "base/clock.h"
 #include "base/prng.h"
 #include "comm/measure.h"
 #include "support/unit.h"
