@@ -20,7 +20,7 @@
 #include "support/unit.h"
 
 #define RANKS_MAX 16
-#define PATIENCE_MS 20000
+#define PATIENCE_MS 60000
 
 struct rank {
     pthread_t thread;
@@ -224,9 +224,9 @@ static void the_file_is_for_this_user_only(void **state)
     (void)state;
     temporary_path(path);
     snprintf(rendezvous, sizeof rendezvous, "file://%s", path);
-    rank.launch = launch_of(0, 2, rendezvous, "", 300);
+    rank.launch = launch_of(0, 2, rendezvous, "", 3000);     /* for so long it is there */
     start(&rank, 1);
-    for (uint64_t end_ns = tt_now_ns() + 10 * TT_SECOND; stat(path, &info) != 0;) {
+    for (uint64_t end_ns = tt_now_ns() + 60 * TT_SECOND; stat(path, &info) != 0;) {
         assert_true(tt_now_ns() < end_ns);
         sched_yield();
     }

@@ -790,7 +790,7 @@ static void ranks_without_a_wire_in_common_are_told_what_each_has(void **state)
 /* Rank 1 never comes. Its absence is all that rank 0 can wait for. */
 static void absent_role(struct rank *r)
 {
-    const tutti_conf conf = { .size = sizeof conf, .nranks = 2, .timeout_ms = 300 };
+    const tutti_conf conf = { .size = sizeof conf, .nranks = 2, .timeout_ms = 1500 };
     const uint32_t descriptors = job_descriptors();
     tutti_comm *comm = NULL;
 

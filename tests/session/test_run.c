@@ -394,7 +394,7 @@ static void wrong_calls_are_told_and_cost_nothing(void **state)
 
 static void who_has_another_token_is_told(void **state)
 {
-    tutti_run_conf conf = { .size = sizeof conf, .run = "test", .token = "fedcba9876543210fedcba9876543210", .timeout_ms = 10000 };
+    tutti_run_conf conf = { .size = sizeof conf, .run = "test", .token = "fedcba9876543210fedcba9876543210", .timeout_ms = 60000 };
     struct party p;
     tutti_run *run;
 
@@ -423,7 +423,7 @@ static void who_has_another_token_is_told(void **state)
 /* It hangs: its system accepts connections, and nobody answers. */
 static void a_coordinator_that_hangs_is_passed_over(void **state)
 {
-    tutti_run_conf conf = { .size = sizeof conf, .run = "test", .timeout_ms = 20000 };
+    tutti_run_conf conf = { .size = sizeof conf, .run = "test", .timeout_ms = 60000 };
     char both[200];
     uint16_t port;
     struct party p;

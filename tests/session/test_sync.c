@@ -313,7 +313,7 @@ static void connections_are_cut(struct guest *g)
     begin(&m, g, MANY, g->index < 2 ? 5 : 6);
     m.state.strategy = g->index < 2 ? TUTTI_SYNC_SEND : TUTTI_SYNC_RECEIVE;
     watch_begin(&w, g->run, false);
-    MUST(tutti_run_sync(g->run, &m.state, 10000)); /* sooner than a silent holder is given up */
+    MUST(tutti_run_sync(g->run, &m.state, 25000)); /* sooner than a silent holder is given up */
     pthread_join(w.thread, NULL);
     CHECK(is(&m, 5));
     MUST(tutti_run_stats(g->run, &stats));

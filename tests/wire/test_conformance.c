@@ -951,7 +951,7 @@ static void sleep_until(struct node *n, uint32_t word, uint64_t value)
         struct pollfd p = { .fd = n->ops->arm(n->w), .events = POLLIN };
 
         if (p.fd >= 0 && node_word(n, 0, word) != value) {
-            const int woken = poll(&p, 1, 20000);
+            const int woken = poll(&p, 1, 60000);
 
             CHECK(n, woken == 1 || (woken < 0 && errno == EINTR));
         }
@@ -1010,7 +1010,7 @@ static void doze_role(struct node *n)
     while (n->losses[0] == 0) {
         struct pollfd p = { .fd = n->ops->arm(n->w), .events = POLLIN };
 
-        CHECK(n, p.fd < 0 || poll(&p, 1, 20000) == 1);
+        CHECK(n, p.fd < 0 || poll(&p, 1, 60000) == 1);
         node_poll(n);
         n->board->flag[0] = n->ups[0];
     }
@@ -1053,7 +1053,7 @@ static void poor_role(struct node *n)
     for (uint32_t woken = 0; woken < 3; woken++) {      /* once by the call, then to try again */
         struct pollfd p = { .fd = n->ops->arm(n->w), .events = POLLIN };
 
-        CHECK(n, p.fd >= 0 && poll(&p, 1, 20000) == 1);
+        CHECK(n, p.fd >= 0 && poll(&p, 1, 60000) == 1);
         node_poll(n);
         UNTIL(n, falls_asleep(n));
     }
