@@ -468,6 +468,7 @@ static void aborts_role(struct rank *r)
 
     CHECK(r, room);
     job_open(r);
+    CHECK_OK(r, tutti_allreduce(room, room + COUNT, COUNT, TUTTI_F32, TUTTI_SUM, r->comm, NULL));   /* all links are up from now on */
     for (uint32_t i = 0; i < ABORTS; i++) {
         tutti_request *request[ABORTED_AT_ONCE] = { 0 };
         tutti_status st = TUTTI_OK, waited;
