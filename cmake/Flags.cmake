@@ -48,8 +48,9 @@ if(TUTTI_SANITIZE)
     set(TUTTI_SANITIZE_FLAGS -fsanitize=${TUTTI_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)
     add_compile_options(${TUTTI_SANITIZE_FLAGS})
     add_link_options(${TUTTI_SANITIZE_FLAGS})
-    if(NOT CMAKE_C_COMPILER_ID STREQUAL "GNU")  # gcc says it to the sources itself
-        foreach(sanitizer address thread)
+    if(NOT CMAKE_C_COMPILER_ID STREQUAL "GNU")
+        add_compile_options(-fno-delete-null-pointer-checks)    # or it reports NULL + 0; what is read or written there it reports all the same
+        foreach(sanitizer address thread)       # gcc defines these itself
             if(TUTTI_SANITIZE MATCHES ${sanitizer})
                 string(TOUPPER ${sanitizer} name)
                 add_compile_definitions(__SANITIZE_${name}__=1)
