@@ -122,7 +122,7 @@ static void survivors_of_a_killed_rank_have_their_result_or_their_input(void **s
 
 /* ---- stopped ranks ---- */
 
-#define STOP_TIMEOUT_MS 1500
+#define STOP_TIMEOUT_MS 2500    /* the last two seconds of it are for finding out who is silent */
 
 /* Only a neighbour waits for the stopped rank itself; who else is late waits for the neighbour. */
 static void stop_role(struct rank *r)
