@@ -486,10 +486,12 @@ tutti_status tt_journal_etcd_open(struct tt_journal **out, const struct tt_journ
                      conf->store);
     if (!st) {
         key_of(j, "leader", key);
-        st = tt_etcd_lead_begin(
-            &j->lead,
-            &(struct tt_etcd_lead_conf){
-                .servers = servers, .key = key, .who = conf->who, .lease_s = conf->lease_s, .stop_fd = conf->stop_fd, .patient = conf->patient });
+        st = tt_etcd_lead_begin(&j->lead, &(struct tt_etcd_lead_conf){ .servers = servers,
+                                                                       .key = key,
+                                                                       .who = conf->who,
+                                                                       .lease_s = conf->lease_s,
+                                                                       .stop_fd = conf->stop_fd,
+                                                                       .patient = conf->patient });
     }
     if (st) {
         etcd_close(&j->base);

@@ -41,7 +41,8 @@ static int new_store_whose_leases_end(void **state)
 
 static tutti_status open_as(struct tt_journal **out, const char *who, int stop_fd)
 {
-    return tt_journal_etcd_open(out, &(struct tt_journal_etcd_conf){ .store = store, .who = who, .lease_s = lease_s, .stop_fd = stop_fd });
+    return tt_journal_etcd_open(
+        out, &(struct tt_journal_etcd_conf){ .store = store, .who = who, .lease_s = lease_s, .stop_fd = stop_fd });
 }
 
 static struct tt_journal *opened(const char *who)
