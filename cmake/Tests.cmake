@@ -1,7 +1,7 @@
 # Adding a test is adding a file:
 #
 #   tests/<room>/test_<file>.c      a cmocka program: the ctest test <room>.<file>; exit status 77 means skipped
-#   tests/<room>/<other>.c          linked into every test of that folder (cases, fakes)
+#   tests/<room>/<other>.c          linked into every test of that folder that needs it (cases, fakes)
 #   tests/support/*.c               linked into every test that needs it; headers are included as "support/…"
 #   tests/<folder>/prog_<name>.c    a program that tests start: <build>/tests/<folder>/prog_<name>
 #   tests/fuzz/fuzz_<name>.c        defines LLVMFuzzerTestOneInput; its corpus is tests/fuzz/corpus/<name>/
@@ -10,10 +10,10 @@
 #   tests/<folder>/plugin_<what>.c      a shared object that tests load
 #   tests/<room>/test_planted.c     has the room's sources compiled in once more, with TT_PLANTED_BUGS
 #
-# Tests of tests/cluster start many processes and count as using every core. A test that needs longer than
-# TUTTI_TEST_TIMEOUT_S is too long. Scripts find the build in TUTTI_BUILD_DIR and the sources in TUTTI_SOURCE_DIR.
+# A test must bear that others run beside it. One that needs longer than TUTTI_TEST_TIMEOUT_S is too long; what takes more than a few seconds
+# stands in tests/seconds.txt. Scripts find the build in TUTTI_BUILD_DIR and the sources in TUTTI_SOURCE_DIR.
 
-set(TUTTI_TEST_TIMEOUT_S 240 CACHE STRING "Seconds one test may take")
+set(TUTTI_TEST_TIMEOUT_S 300 CACHE STRING "Seconds one test may take")
 set(TUTTI_FUZZ_RUNS 20000 CACHE STRING "Inputs that each fuzzer tries in ctest")
 if(TUTTI_SANITIZE)
     math(EXPR timeout_s "3 * ${TUTTI_TEST_TIMEOUT_S}")
@@ -22,14 +22,23 @@ else()
 endif()
 string(JOIN " " sanitize_flags ${TUTTI_SANITIZE_FLAGS})
 cmake_host_system_information(RESULT ncores QUERY NUMBER_OF_LOGICAL_CORES)
-# What takes long begins early, so that no core is idle at the end: first what takes all cores, which else waits until all are free at once,
-# then these.
-set(long_tests
-    sim.exec sim.des algo.proofs algo.layouts reduce.reduce wire.conformance algo.algos sim.layouts sim.many engine.link algo.results
-    tune.tune tools.tune tools.sim tools.plan tools.algorithms)
+set(alone_tests cluster.bounds)         # it needs most of the memory
+# In these folders there are neither threads nor memory that processes share: the thread sanitizer has nothing to find there.
+set(single_threaded algo elastic examples fuzz install sched sim tests tools topo tune)
 
 set(tests_dir ${CMAKE_CURRENT_SOURCE_DIR}/tests)
 tutti_require_cmocka()
+
+# What takes long begins early, so that no core is idle at the end.
+set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS tests/seconds.txt)
+file(STRINGS tests/seconds.txt lines REGEX "^[^#]")
+foreach(line ${lines})
+    string(REGEX MATCH "^([^ ]+) +([0-9]+)$" good "${line}")
+    if(NOT good)
+        message(FATAL_ERROR "tests/seconds.txt: \"${line}\" must be a test and a number of seconds")
+    endif()
+    set(seconds_of_${CMAKE_MATCH_1} ${CMAKE_MATCH_2})
+endforeach()
 
 # Everything tests/support offers. Only what a test uses is linked.
 file(GLOB support_sources CONFIGURE_DEPENDS tests/support/*.c)
@@ -59,10 +68,10 @@ function(tutti_test_properties test folder)
         "UBSAN_OPTIONS=print_stacktrace=1" "TSAN_OPTIONS=second_deadlock_stack=1")
     set_tests_properties(${test} PROPERTIES
         ENVIRONMENT "${environment}" TIMEOUT ${timeout_s} LABELS "${folder}")
-    if(folder STREQUAL "cluster")
-        set_tests_properties(${test} PROPERTIES PROCESSORS ${ncores} COST 2000)
-    elseif(test IN_LIST long_tests)
-        set_tests_properties(${test} PROPERTIES COST 1000)
+    if(test IN_LIST alone_tests)        # first: else it would wait until all cores happen to be free at once
+        set_tests_properties(${test} PROPERTIES PROCESSORS ${ncores} COST 1000)
+    elseif(DEFINED seconds_of_${test})
+        set_tests_properties(${test} PROPERTIES COST ${seconds_of_${test}})
     endif()
 endfunction()
 
@@ -73,6 +82,10 @@ function(tutti_add_c_tests folder)
     file(GLOB common CONFIGURE_DEPENDS tests/${folder}/*.c)
     if(common)
         list(FILTER common EXCLUDE REGEX "/(test|prog|fuzz|plugin)_[^/]*$")
+    endif()
+    if(common)
+        add_library(tests_${folder} STATIC ${common})
+        target_link_libraries(tests_${folder} PUBLIC tests_support)
     endif()
 
     file(GLOB plugins CONFIGURE_DEPENDS tests/${folder}/plugin_*.c)
@@ -88,14 +101,16 @@ function(tutti_add_c_tests folder)
     foreach(source ${tests} ${progs})
         get_filename_component(file ${source} NAME_WE)
         set(target ${folder}_${file})
-        add_executable(${target} ${source} ${common})
+        add_executable(${target} ${source})
         set_target_properties(${target} PROPERTIES OUTPUT_NAME ${file} RUNTIME_OUTPUT_DIRECTORY tests/${folder})
-        target_link_libraries(${target} PRIVATE tests_support)
         if(file STREQUAL "test_planted")
             file(GLOB room CONFIGURE_DEPENDS src/${folder}/*.c)
-            target_sources(${target} PRIVATE ${room})
+            target_sources(${target} PRIVATE ${room} ${common})
             target_compile_definitions(${target} PRIVATE TT_PLANTED_BUGS)
+        elseif(common)
+            target_link_libraries(${target} PRIVATE tests_${folder})
         endif()
+        target_link_libraries(${target} PRIVATE tests_support)
         if(file MATCHES "^test_(.*)$")
             set(test ${folder}.${CMAKE_MATCH_1})
             add_test(NAME ${test} COMMAND ${target})
@@ -109,9 +124,6 @@ endfunction()
 function(tutti_add_fuzzers)
     file(GLOB fuzzers CONFIGURE_DEPENDS tests/fuzz/fuzz_*.c)
     set(slow_fuzzers peer shm)      # a wire or an engine for each input
-    if(TUTTI_SANITIZE MATCHES thread)
-        math(EXPR TUTTI_FUZZ_RUNS "${TUTTI_FUZZ_RUNS} / 10")    # no fuzzer has threads
-    endif()
     add_custom_target(fuzzers)
     foreach(source ${fuzzers})
         get_filename_component(file ${source} NAME_WE)
@@ -150,6 +162,9 @@ function(tutti_add_script_tests)
     foreach(script ${scripts})
         get_filename_component(folder ${script} DIRECTORY)
         get_filename_component(folder ${folder} NAME)
+        if(NOT folder IN_LIST folders)
+            continue()
+        endif()
         get_filename_component(file ${script} NAME_WE)
         string(REGEX REPLACE "^test_" "" name ${file})
         if(script MATCHES "\\.py$")
@@ -180,13 +195,21 @@ endfunction()
 
 set(folders ${rooms})
 if(NOT TUTTI_ROOMS)
-    list(APPEND folders cluster tools wan examples python shim)
+    list(APPEND folders cluster tools wan examples python shim fuzz install tests)
+endif()
+if(TUTTI_SANITIZE MATCHES thread)
+    list(REMOVE_ITEM folders ${single_threaded})
 endif()
 foreach(folder ${folders})
-    tutti_add_c_tests(${folder})
+    if(folder STREQUAL "fuzz")
+        tutti_add_fuzzers()
+    else()
+        tutti_add_c_tests(${folder})
+    endif()
 endforeach()
-if(NOT TUTTI_ROOMS)
-    tutti_add_fuzzers()
+if("tools" IN_LIST folders AND NOT TUTTI_ROOMS)
     tutti_add_worked_example()
+endif()
+if(NOT TUTTI_ROOMS)
     tutti_add_script_tests()
 endif()

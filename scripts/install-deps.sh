@@ -29,6 +29,7 @@ etcd-server     | ci    | a real etcd that coordinators share a journal in
 python3-prometheus-client | ci | reads the metrics of the coordinator as Prometheus does
 clang           | ci    | the second compiler, and the fuzzers
 libclang-rt-dev | ci    | the sanitizers and libFuzzer of clang
+llvm            | ci    | names the lines of what these find
 clang-format    | ci    | checks how the sources are laid out
 libopenmpi-dev  | bench | what the benchmarks compare with
 libmpich-dev    | bench | what the benchmarks compare with

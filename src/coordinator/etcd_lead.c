@@ -58,7 +58,7 @@ static tutti_status grant(struct tt_etcd_lead *l)
     const uint64_t asked_ns = clock_ns();
     tutti_status st;
 
-    tt_etcd_add_number(request, "TTL", TT_ETCD_LEASE_S);
+    tt_etcd_add_number(request, "TTL", l->conf->lease_s ? l->conf->lease_s : TT_ETCD_LEASE_S);
     st = tt_etcd_call(l->etcd, "lease/grant", request, tt_now_ns() + CALL_NS, &answer);
     if (st)
         return st;

@@ -15,6 +15,7 @@ struct tt_etcd_lead_conf {
     const char *servers;        /* as tt_etcd_create has it */
     const char *key;            /* "PREFIX/leader" */
     const char *who;            /* what others are told of us */
+    uint32_t lease_s;           /* instead of TT_ETCD_LEASE_S; 0: that */
     int stop_fd;                /* readable: give up waiting; -1 */
     bool patient;               /* waits for an etcd that cannot be reached, too */
     void (*stands_by)(void *context, const char *leader);   /* while it waits, whenever another one leads than before; "": that is not known */

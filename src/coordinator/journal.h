@@ -5,6 +5,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "tutti/tutti.h"
 
@@ -43,6 +44,7 @@ tutti_status tt_journal_sqlite_open(struct tt_journal **out, const char *path);
 struct tt_journal_etcd_conf {
     const char *store;      /* "etcd://host:port[,host:port...]/prefix": servers of one etcd, and what all keys of this run begin with */
     const char *who;        /* what other coordinators are told of this one */
+    uint32_t lease_s;       /* after so long without a word from this one another one leads; 0: TT_ETCD_LEASE_S */
     int stop_fd;            /* readable: give up waiting; -1 */
     bool patient;           /* waits for an etcd that cannot be reached, too */
     bool plain;             /* servers on other hosts are meant, though what is written to them travels in plain */

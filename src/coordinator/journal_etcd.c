@@ -496,6 +496,7 @@ tutti_status tt_journal_etcd_open(struct tt_journal **out, const struct tt_journ
             &j->lead, &(struct tt_etcd_lead_conf){ .servers = servers,
                                                    .key = key,
                                                    .who = conf->who,
+                                                   .lease_s = conf->lease_s,
                                                    .stop_fd = conf->stop_fd,
                                                    .patient = conf->patient,
                                                    .stands_by = conf->stands_by ? conf->stands_by : tell_nobody,

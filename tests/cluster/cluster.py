@@ -2,6 +2,8 @@
 started, however indirectly, is found again."""
 
 import os
+import random
+import socket
 import subprocess
 import sys
 import time
@@ -17,6 +19,7 @@ MEET = str(BUILD / "tests" / "cluster" / "prog_meet")
 VANISH = str(BUILD / "tests" / "cluster" / "prog_vanish")
 CALLS = str(BUILD / "tests" / "cluster" / "prog_calls")
 PATIENCE_S = 60
+SANITIZED = bool(os.environ.get("CFLAGS"))
 SLOW = "=thread" in os.environ.get("CFLAGS", "")    # the thread sanitizer: fewer of what is alike
 
 
@@ -28,6 +31,17 @@ def environment(**more):
     env["LSAN_OPTIONS"] = f"suppressions={Path(__file__).with_name('leaks.txt')}:print_suppressions=0"
     env.update(more)
     return env
+
+
+def free_port():
+    """A port that nobody listens on, outside the range that connections are given theirs from: it stays free until somebody listens there."""
+    while True:
+        with socket.socket() as s:
+            try:
+                s.bind(("127.0.0.1", random.randrange(20000, 32000)))
+            except OSError:
+                continue
+            return s.getsockname()[1]
 
 
 def marked(env):
@@ -64,7 +78,7 @@ class ClusterTest(unittest.TestCase):
         env = env or environment()
         done = subprocess.run([*inside, TUTTI, "run", *map(str, args)], input=stdin, stdin=None if stdin is not None else subprocess.DEVNULL,
                               env=env, capture_output=True, text=True, timeout=timeout)
-        wait_until(lambda: not marked(env), f"processes are left: {marked(env)}", 10)
+        wait_until(lambda: not marked(env), f"processes are left: {marked(env)}")
         return done
 
     def start_tutti(self, *args, env, inside=(), **more):

@@ -1,6 +1,5 @@
 #include "job.h"
 
-#include <arpa/inet.h>
 #include <dirent.h>
 #include <errno.h>
 #include <linux/futex.h>
@@ -13,7 +12,6 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
-#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -21,7 +19,7 @@
 #include "support/unit.h"
 
 #define SLOWER_SANITIZED 3
-#define RUN_S 150               /* one job */
+#define RUN_S 200               /* one job */
 #define AWAIT_S 30              /* one flag */
 #define AFTER_FAILURE_S 3       /* for the others, once one rank failed */
 
@@ -239,26 +237,6 @@ static _Noreturn void child(struct rank *r, void (*role)(struct rank *))
 
 /* ---- the run ---- */
 
-uint16_t job_free_port(void)
-{
-    for (uint32_t i = 0; i < 1000; i++) {
-        struct sockaddr_in address = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
-        const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-        uint16_t port, noise;
-        int err;
-
-        tt_random_bytes(&noise, sizeof noise);
-        port = (uint16_t)(20000 + noise % 12000);
-        address.sin_port = htons(port);
-        err = bind(fd, (struct sockaddr *)&address, sizeof address);
-        close(fd);
-        if (!err)
-            return port;
-    }
-    fail_msg("there is no free port");
-    return 0;
-}
-
 static void set_environment(const struct job *job)
 {
     char text[64];
@@ -267,7 +245,7 @@ static void set_environment(const struct job *job)
     tt_random_bytes(&token, sizeof token);
     snprintf(text, sizeof text, "%016llx", (unsigned long long)token);
     setenv("TUTTI_TOKEN", text, 1);
-    snprintf(text, sizeof text, "tcp://127.0.0.1:%u", job_free_port());
+    snprintf(text, sizeof text, "tcp://127.0.0.1:%u", unit_free_port());
     setenv("TUTTI_RENDEZVOUS", text, 1);
     snprintf(text, sizeof text, "%u", job->nranks);
     setenv("TUTTI_SIZE", text, 1);

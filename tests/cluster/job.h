@@ -51,8 +51,6 @@ struct rank {
 
 /* Runs role in job->nranks processes, and fails the test unless all end well (or die as announced), leaving nothing behind. */
 void job_run(const struct job *job, void (*role)(struct rank *));
-/* A port that nobody listens on, outside the range that connections are given theirs from. */
-uint16_t job_free_port(void);
 /* TUTTI_TEST_SEED, or `seed`. */
 uint64_t job_seed(uint64_t seed);
 

@@ -468,6 +468,7 @@ static void aborts_role(struct rank *r)
 
     CHECK(r, room);
     job_open(r);
+    CHECK_OK(r, tutti_allreduce(room, room + COUNT, COUNT, TUTTI_F32, TUTTI_SUM, r->comm, NULL));   /* all links are up from now on */
     for (uint32_t i = 0; i < ABORTS; i++) {
         tutti_request *request[ABORTED_AT_ONCE] = { 0 };
         tutti_status st = TUTTI_OK, waited;
@@ -662,7 +663,7 @@ static void ranks_meet_at_a_port_or_a_file_that_the_conf_names(void **state)
     snprintf(rendezvous, sizeof rendezvous, "file://%s/meet", place);
     over_wires(3, rendezvous, conf_role);
     assert_int_equal(rmdir(place), 0);
-    snprintf(rendezvous, sizeof rendezvous, "tcp://127.0.0.1:%u", job_free_port());
+    snprintf(rendezvous, sizeof rendezvous, "tcp://127.0.0.1:%u", unit_free_port());
     over_wires(3, rendezvous, conf_role);
 }
 
@@ -790,7 +791,7 @@ static void ranks_without_a_wire_in_common_are_told_what_each_has(void **state)
 /* Rank 1 never comes. Its absence is all that rank 0 can wait for. */
 static void absent_role(struct rank *r)
 {
-    const tutti_conf conf = { .size = sizeof conf, .nranks = 2, .timeout_ms = 300 };
+    const tutti_conf conf = { .size = sizeof conf, .nranks = 2, .timeout_ms = 1500 };
     const uint32_t descriptors = job_descriptors();
     tutti_comm *comm = NULL;
 

@@ -7,13 +7,13 @@ import signal
 import subprocess
 import tempfile
 import threading
-import time
 import unittest
 from pathlib import Path
 
-from cluster import BUILD, TUTTI, environment, wait_until
+from cluster import BUILD, PATIENCE_S, SANITIZED, TUTTI, environment, free_port, wait_until
 
 MEMBER = str(BUILD / "tests" / "cluster" / "prog_member")
+LEASE_S = 10 if SANITIZED else 3        # no machine is so busy that a member is not heard of for so long
 
 
 class Process:
@@ -61,7 +61,7 @@ class Elastic(unittest.TestCase):
         self.env = environment()
         self.env.pop("TUTTI_COORDINATOR", None)
         self.processes = []
-        self.address = "127.0.0.1:0"
+        self.address = f"127.0.0.1:{free_port()}"       # again after it was killed
         self.start_coordinator()
 
     def tearDown(self):
@@ -73,11 +73,10 @@ class Elastic(unittest.TestCase):
         self.processes.append(Process(*args, env=self.env))
         return self.processes[-1]
 
-    def start_coordinator(self, lease_ms=1000, grace_ms=50):
+    def start_coordinator(self, lease_s=LEASE_S, grace_s=0.05):
         self.coordinator = self.start(TUTTI, "coordinator", "--journal", Path(self.tmp.name, "journal"), "--listen", self.address,
-                                      "--lease", lease_ms, "--grace", grace_ms)
+                                      "--lease", int(1000 * lease_s), "--grace", int(1000 * grace_s))
         self.coordinator.await_line("listening on")
-        self.address = self.coordinator.lines[0].split()[-1]
 
     def members(self, n, count=20000, *how):
         started = [self.start(MEMBER, self.address, count, n, *how) for _ in range(n)]
@@ -124,15 +123,12 @@ class Elastic(unittest.TestCase):
 
     def test_who_is_killed_has_no_grace(self):
         self.coordinator.end()
-        self.start_coordinator(40000, 40000)
+        self.start_coordinator(10 * PATIENCE_S, 10 * PATIENCE_S)      # nobody here waits for so long
         members = self.members(3)
-        before = time.monotonic()
         members[1].process.kill()
         self.await_members([members[0], members[2]], 2)
-        self.assertLess(time.monotonic() - before, 20)
         members[2].process.kill()
         self.await_members(members[:1], 1)
-        self.assertLess(time.monotonic() - before, 35)
         self.leave(members[:1])
 
     def test_a_world_with_one_that_was_stopped_is_left_without_losing_anybody_else(self):

@@ -8,10 +8,9 @@
 Skipped where namespaces may not be made."""
 
 import subprocess
-import time
 import unittest
 
-from cluster import CALLS, MEET, SLOW, VANISH, ClusterTest, environment, marked, wait_until
+from cluster import CALLS, MEET, PATIENCE_S, SANITIZED, VANISH, ClusterTest, environment, marked, wait_until
 from hosts import Hosts, HostsError
 
 HOSTS = ["hosta", "hostb"]
@@ -75,7 +74,7 @@ class Namespaces(ClusterTest):
             self.assertIn(f"rank {rank} of 4 met", output)
 
     def test_a_rank_whose_host_vanished_without_a_word_is_lost_even_with_no_deadline(self):
-        """With less patience than the control overlay has (15 s), so that it is the link itself that finds out."""
+        """With less patience than the control overlay has (15 s), so that it is the link itself that finds out, as its sentence shows."""
         for i, how in enumerate(([], ["busy"])):
             with self.subTest(how=how):
                 jobs = [subprocess.Popen(self.hosts.inside(HOSTS[r], VANISH, *how), stdin=subprocess.DEVNULL,
@@ -86,15 +85,13 @@ class Namespaces(ClusterTest):
                 for job in jobs:
                     self.assertEqual(self.read_lines(job, 1), ["ready"])
                 self.ip(HOSTS[1], "addr", "del", "10.213.7.2/24", "dev", "eth0")
-                began = time.monotonic()
                 try:
                     output = jobs[0].communicate(timeout=60)[0]
-                    took = time.monotonic() - began
                     jobs[1].communicate(timeout=60)
                 finally:
                     self.ip(HOSTS[1], "addr", "add", "10.213.7.2/24", "dev", "eth0")
                 self.assertIn("PEER_LOST: rank 1 was lost", output)
-                self.assertLess(took, 12)
+                self.assertNotIn("its process ended", output)       # so the overlay says it
 
     def received(self, family):
         """Bytes that host b has got over IPv4 or IPv6 so far, without its loopback."""
@@ -117,7 +114,7 @@ class Namespaces(ClusterTest):
             self.assertIn(f"rank {rank} of 5 is right", output)
 
     def test_collectives_between_hosts_over_ipv4(self):
-        for lanes in (4,) if SLOW else (1, 4):
+        for lanes in (4,) if SANITIZED else (1, 4):
             with self.subTest(lanes=lanes):
                 before = self.received(4)
                 self.calls_between_hosts("10.213.7.1", 18960 + lanes, TUTTI_LANES=str(lanes))
@@ -127,7 +124,7 @@ class Namespaces(ClusterTest):
         for i, host in enumerate(HOSTS):    # now there is no other way
             self.ip(host, "addr", "del", f"10.213.7.{i + 1}/24", "dev", "eth0")
         try:
-            for lanes in (4,) if SLOW else (1, 4):
+            for lanes in (4,) if SANITIZED else (1, 4):
                 with self.subTest(lanes=lanes):
                     before = self.received(6)
                     self.calls_between_hosts("[fd00:213:7::1]", 18970 + lanes, TUTTI_LANES=str(lanes))
@@ -142,8 +139,8 @@ class Namespaces(ClusterTest):
                                inside=self.inside)
         self.read_lines(job, 2)
         job.kill()
-        job.communicate(timeout=30)
-        wait_until(lambda: not marked(env), "orphans", 20)
+        job.communicate(timeout=PATIENCE_S)
+        wait_until(lambda: not marked(env), "orphans")
 
 
 if __name__ == "__main__":

@@ -454,7 +454,7 @@ static void asked_role(struct rank *r)
     job_open(r);
     CHECK_OK(r, tutti_barrier(r->comm, NULL));
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
-        const uint64_t give_up_ns = tt_now_ns() + 20 * TT_SECOND;
+        const uint64_t give_up_ns = tt_now_ns() + 60 * TT_SECOND;
         tutti_request *request;
         const tutti_call how = { .size = sizeof how, .request = i % 3 == 2 ? &request : NULL };
 
@@ -540,7 +540,7 @@ static void crossed_role(struct rank *r)
     job_open(r);
     CHECK_OK(r, tutti_barrier(r->comm, NULL));
     for (uint32_t i = 0; i < 20; i++) {
-        const uint64_t give_up_ns = tt_now_ns() + 20 * TT_SECOND;
+        const uint64_t give_up_ns = tt_now_ns() + 60 * TT_SECOND;
         uint32_t word = i;
 
         job_step(r, "number %u", i);

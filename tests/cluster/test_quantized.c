@@ -379,6 +379,8 @@ static void algos_role(struct rank *r)
             struct side s;
             tutti_status st;
 
+            if (!unit_has_turn(a + i, 2))
+                continue;
             c.algo = tt_algos[a]->name;
             side_init(r, &s, &c);
             step(r, &c);

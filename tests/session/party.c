@@ -7,7 +7,7 @@
 
 #include "base/clock.h"
 
-#define PATIENCE_NS (30 * TT_SECOND)
+#define PATIENCE_NS (60 * TT_SECOND)
 
 void party_check(bool good, const char *what, const char *file, int line)
 {
@@ -50,7 +50,7 @@ tutti_run *party_join(struct party *p, uint32_t index, const char *token)
                                   .role = p->nroles ? index % p->nroles : 0,
                                   .nroles = p->nroles,
                                   .tags = 4,
-                                  .timeout_ms = 20000 };
+                                  .timeout_ms = 60000 };
     tutti_run *run;
 
     MUST(tutti_run_join(&run, &conf));

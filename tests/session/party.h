@@ -28,6 +28,9 @@ struct guest {
     const char *token;
 };
 
+#define PARTY_LEASE_MS 4000             /* who has the time to speak is heard sooner, however busy the machine is */
+#define PARTY_GRACE_MS 100
+
 /* Times in ms. token: NULL: plain. */
 void party_begin(struct party *p, uint64_t lease_ms, uint64_t grace_ms, const char *token);
 void party_end(struct party *p);
@@ -35,7 +38,7 @@ void party_end(struct party *p);
 tutti_run *party_join(struct party *p, uint32_t index, const char *token);
 /* Runs n members with one program, to their ends. */
 void party_run(struct party *p, uint32_t n, void (*program)(struct guest *g), const char *token);
-/* Waits until `step` is reached, or says that it is; a test that waits for longer than 30 s fails. */
+/* Waits until `step` is reached, or says that it is; a test that waits for longer than a minute fails. */
 void party_await(struct party *p, int step);
 void party_reach(struct party *p, int step);
 

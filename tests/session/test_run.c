@@ -59,7 +59,7 @@ static void members_meet_reduce_agree_and_commit(void **state)
     struct party p;
 
     (void)state;
-    party_begin(&p, 1000, 100, NULL);
+    party_begin(&p, PARTY_LEASE_MS, PARTY_GRACE_MS, NULL);
     party_run(&p, 3, all_calls, NULL);
     party_end(&p);
 }
@@ -69,7 +69,7 @@ static void they_do_so_with_a_token(void **state)
     struct party p;
 
     (void)state;
-    party_begin(&p, 1000, 100, "0123456789abcdef0123456789abcdef");
+    party_begin(&p, PARTY_LEASE_MS, PARTY_GRACE_MS, "0123456789abcdef0123456789abcdef");
     party_run(&p, 3, all_calls, "0123456789abcdef0123456789abcdef");
     party_end(&p);
 }
@@ -140,7 +140,7 @@ static void what_one_interrupts_is_tried_again_in_place(void **state)
     struct party p;
 
     (void)state;
-    party_begin(&p, 1000, 100, NULL);
+    party_begin(&p, PARTY_LEASE_MS, PARTY_GRACE_MS, NULL);
     party_run(&p, 3, one_goes, NULL);
     party_end(&p);
 }
@@ -180,7 +180,7 @@ static void a_loss_is_told_and_the_input_restored(void **state)
     struct party p;
 
     (void)state;
-    party_begin(&p, 1000, 100, NULL);
+    party_begin(&p, PARTY_LEASE_MS, PARTY_GRACE_MS, NULL);
     party_run(&p, 3, one_goes_and_all_are_told, NULL);
     party_end(&p);
 }
@@ -429,7 +429,7 @@ static void newcomers_are_admitted_and_members_leave(void **state)
     struct party p;
 
     (void)state;
-    party_begin(&p, 1000, 100, NULL);
+    party_begin(&p, PARTY_LEASE_MS, PARTY_GRACE_MS, NULL);
     party_run(&p, 3, one_comes_and_one_leaves, NULL);
     party_end(&p);
 }
@@ -472,7 +472,7 @@ static void a_cut_connection_is_replaced_and_evicts_nobody(void **state)
     struct party p;
 
     (void)state;
-    party_begin(&p, 1000, 100, NULL);
+    party_begin(&p, PARTY_LEASE_MS, PARTY_GRACE_MS, NULL);
     party_run(&p, 3, a_connection_is_cut, NULL);
     party_end(&p);
 }
@@ -520,7 +520,7 @@ static void a_batch_is_final_as_a_whole_also_when_one_goes(void **state)
     struct party p;
 
     (void)state;
-    party_begin(&p, 1000, 100, NULL);
+    party_begin(&p, PARTY_LEASE_MS, PARTY_GRACE_MS, NULL);
     party_run(&p, 3, a_batch, NULL);
     party_end(&p);
 }
@@ -577,19 +577,19 @@ static void wrong_calls_are_told_and_cost_nothing(void **state)
     struct party p;
 
     (void)state;
-    party_begin(&p, 1000, 100, NULL);
+    party_begin(&p, PARTY_LEASE_MS, PARTY_GRACE_MS, NULL);
     party_run(&p, 2, wrong_calls, NULL);
     party_end(&p);
 }
 
 static void who_has_another_token_is_told(void **state)
 {
-    tutti_run_conf conf = { .size = sizeof conf, .run = "test", .token = "fedcba9876543210fedcba9876543210", .timeout_ms = 10000 };
+    tutti_run_conf conf = { .size = sizeof conf, .run = "test", .token = "fedcba9876543210fedcba9876543210", .timeout_ms = 60000 };
     struct party p;
     tutti_run *run;
 
     (void)state;
-    party_begin(&p, 1000, 100, "0123456789abcdef0123456789abcdef");
+    party_begin(&p, PARTY_LEASE_MS, PARTY_GRACE_MS, "0123456789abcdef0123456789abcdef");
     conf.coordinators = p.address;
     assert_int_equal(tutti_run_join(&run, &conf), TUTTI_ERR_PROTOCOL);
     assert_non_null(strstr(tutti_last_error(), "token"));
@@ -634,7 +634,7 @@ static void who_is_plain_where_others_are_not_is_told(void **state)
 /* It hangs: its system accepts connections, and nobody answers. */
 static void a_coordinator_that_hangs_is_passed_over(void **state)
 {
-    tutti_run_conf conf = { .size = sizeof conf, .run = "test", .timeout_ms = 20000 };
+    tutti_run_conf conf = { .size = sizeof conf, .run = "test", .timeout_ms = 60000 };
     char both[200];
     uint16_t port;
     struct party p;
@@ -643,7 +643,7 @@ static void a_coordinator_that_hangs_is_passed_over(void **state)
 
     (void)state;
     assert_true(fd >= 0);
-    party_begin(&p, 1000, 100, NULL);
+    party_begin(&p, PARTY_LEASE_MS, PARTY_GRACE_MS, NULL);
     snprintf(both, sizeof both, "127.0.0.1:%u,%s", port, p.address);
     conf.coordinators = both;
     MUST(tutti_run_join(&run, &conf));
@@ -661,7 +661,7 @@ static void a_call_ends_also_where_no_coordinator_comes_back(void **state)
     tutti_run *run;
 
     (void)state;
-    party_begin(&p, 1000, 100, NULL);
+    party_begin(&p, PARTY_LEASE_MS, PARTY_GRACE_MS, NULL);
     run = party_join(&p, 0, NULL);
     MUST(tutti_run_epoch(run, TUTTI_ADMIT, 1, 0, 0, &view));
     party_end(&p);
@@ -719,7 +719,7 @@ static void what_a_member_says_failed_harms_one_epoch_at_most(void **state)
     struct party p;
 
     (void)state;
-    party_begin(&p, 1000, 100, NULL);
+    party_begin(&p, PARTY_LEASE_MS, PARTY_GRACE_MS, NULL);
     party_run(&p, 3, one_says_what_is_not_so, NULL);
     party_end(&p);
 }

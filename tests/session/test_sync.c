@@ -84,7 +84,7 @@ static void party(uint32_t n, void (*program)(struct guest *g), const char *toke
 {
     struct party p;
 
-    party_begin(&p, 1000, 100, token);
+    party_begin(&p, PARTY_LEASE_MS, PARTY_GRACE_MS, token);
     party_run(&p, n, program, token);
     party_end(&p);
 }
@@ -313,7 +313,7 @@ static void connections_are_cut(struct guest *g)
     begin(&m, g, MANY, g->index < 2 ? 5 : 6);
     m.state.strategy = g->index < 2 ? TUTTI_SYNC_SEND : TUTTI_SYNC_RECEIVE;
     watch_begin(&w, g->run, false);
-    MUST(tutti_run_sync(g->run, &m.state, 10000)); /* sooner than a silent holder is given up */
+    MUST(tutti_run_sync(g->run, &m.state, 25000)); /* sooner than a silent holder is given up */
     pthread_join(w.thread, NULL);
     CHECK(is(&m, 5));
     MUST(tutti_run_stats(g->run, &stats));
@@ -436,7 +436,7 @@ static void another_cohort_goes_on_with_the_last_state_or_says_instead(void **st
     struct party p;
 
     (void)state;
-    party_begin(&p, 1000, 100, NULL);
+    party_begin(&p, PARTY_LEASE_MS, PARTY_GRACE_MS, NULL);
     party_run(&p, 2, first_cohort, NULL);
     party_run(&p, 2, other_cohort, NULL);
     party_end(&p);
@@ -467,7 +467,7 @@ static void roles_sync_apart(void **state)
     struct party p;
 
     (void)state;
-    party_begin(&p, 1000, 100, NULL);
+    party_begin(&p, PARTY_LEASE_MS, PARTY_GRACE_MS, NULL);
     p.nroles = 2;
     party_run(&p, 4, sharded, NULL);
     party_end(&p);

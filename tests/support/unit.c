@@ -1,9 +1,11 @@
 #include "support/unit.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "base/prng.h"
@@ -65,6 +67,26 @@ void unit_stderr_release(struct unit_stderr *c, char *text, size_t bytes)
     close(c->file);
     assert_true(n >= 0);
     text[n] = '\0';
+}
+
+uint16_t unit_free_port(void)
+{
+    for (uint32_t i = 0; i < 1000; i++) {
+        struct sockaddr_in address = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+        const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+        uint16_t port, noise;
+        int err;
+
+        tt_random_bytes(&noise, sizeof noise);
+        port = (uint16_t)(20000 + noise % 12000);
+        address.sin_port = htons(port);
+        err = bind(fd, (struct sockaddr *)&address, sizeof address);
+        close(fd);
+        if (!err)
+            return port;
+    }
+    fail_msg("there is no free port");
+    return 0;
 }
 
 struct rlimit unit_descriptors_end(void)

@@ -44,6 +44,9 @@ void unit_stderr_catch(struct unit_stderr *c);
 /* Ends it; text[bytes] gets what was printed, NUL-terminated. */
 void unit_stderr_release(struct unit_stderr *c, char *text, size_t bytes);
 
+/* A port of 127.0.0.1 that nobody listens on, outside the range that connections are given theirs from: it stays free till somebody listens. */
+uint16_t unit_free_port(void);
+
 /* From now on this process gets no more descriptors (EMFILE), until it may have `before` again. */
 struct rlimit unit_descriptors_end(void);
 void unit_descriptors_again(const struct rlimit *before);

@@ -150,9 +150,11 @@ class Json(unittest.TestCase):
 
     def test_the_number_of_iterations_is_as_said_or_as_many_as_fit_but_at_least_five(self):
         self.assertEqual(rows_of(self, "allreduce", "--max", 8, "--iters", 7)[0]["iters"], 7)
-        small, large = rows_of(self, "allreduce", "--min", 8, "--max", "8M", "--factor", 1 << 20, "--out-of-place")
-        self.assertGreaterEqual(large["iters"], 5)
-        self.assertGreaterEqual(small["iters"], large["iters"])     # both are five where it is slow
+        tried = []      # a machine that is busy just then is slow with the small one, too: one of several tries shows it
+        while not tried or tried[-1][0] <= tried[-1][1] and len(tried) < 5:
+            tried.append([row["iters"] for row in rows_of(self, "allreduce", "--min", 8, "--max", "8M", "--factor", 1 << 20, "--out-of-place")])
+            self.assertGreaterEqual(min(tried[-1]), 5)
+        self.assertTrue(tried[-1][0] > tried[-1][1] or tried == [[5, 5]] * len(tried), tried)      # all are five where all is slow
 
 
 class Table(unittest.TestCase):

@@ -13,8 +13,8 @@
 #include "base/log.h"
 #include "support/unit.h"
 
-#define WAIT_NS (30 * TT_SECOND)        /* in one UNTIL */
-#define RUN_NS (100 * TT_SECOND)
+#define WAIT_NS (60 * TT_SECOND)        /* in one UNTIL */
+#define RUN_NS (200 * TT_SECOND)
 
 const uint8_t node_secret[16] = "test of wires";
 

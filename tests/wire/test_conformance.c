@@ -861,7 +861,7 @@ static void death_role(struct node *n)
     struct tt_region *mine;
     struct tt_rkey one;
     struct tt_desc d;
-    uint64_t killed_ns, posted = 0;
+    uint64_t posted = 0;
 
     n->board->dies[1] = 1;
     node_open(n);
@@ -885,9 +885,7 @@ static void death_role(struct node *n)
         node_post(n, &d);
     }
     kill(n->board->pid[1], SIGKILL);
-    killed_ns = tt_now_ns();
-    UNTIL(n, n->losses[1] == 1);
-    CHECK(n, tt_now_ns() - killed_ns < 1 * TT_SECOND);
+    UNTIL(n, n->losses[1] == 1);    /* that its host is silent would show after a minute only */
     CHECK(n, n->why[1] == TUTTI_ERR_PEER_LOST);
     for (int i = 0; i < 100; i++) {     /* taken and forgotten */
         CHECK(n, n->ops->post(n->w, &d, 1) == 1);
@@ -953,7 +951,7 @@ static void sleep_until(struct node *n, uint32_t word, uint64_t value)
         struct pollfd p = { .fd = n->ops->arm(n->w), .events = POLLIN };
 
         if (p.fd >= 0 && node_word(n, 0, word) != value) {
-            const int woken = poll(&p, 1, 20000);
+            const int woken = poll(&p, 1, 60000);
 
             CHECK(n, woken == 1 || (woken < 0 && errno == EINTR));
         }
@@ -1012,7 +1010,7 @@ static void doze_role(struct node *n)
     while (n->losses[0] == 0) {
         struct pollfd p = { .fd = n->ops->arm(n->w), .events = POLLIN };
 
-        CHECK(n, p.fd < 0 || poll(&p, 1, 20000) == 1);
+        CHECK(n, p.fd < 0 || poll(&p, 1, 60000) == 1);
         node_poll(n);
         n->board->flag[0] = n->ups[0];
     }
@@ -1055,7 +1053,7 @@ static void poor_role(struct node *n)
     for (uint32_t woken = 0; woken < 3; woken++) {      /* once by the call, then to try again */
         struct pollfd p = { .fd = n->ops->arm(n->w), .events = POLLIN };
 
-        CHECK(n, p.fd >= 0 && poll(&p, 1, 20000) == 1);
+        CHECK(n, p.fd >= 0 && poll(&p, 1, 60000) == 1);
         node_poll(n);
         UNTIL(n, falls_asleep(n));
     }

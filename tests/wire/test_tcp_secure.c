@@ -129,7 +129,7 @@ static void parted_role(struct node *n)
         while (n->losses[peer] == 0) {
             struct pollfd p = { .fd = n->ops->arm(n->w), .events = POLLIN };
 
-            CHECK(n, p.fd < 0 || poll(&p, 1, 20000) == 1);
+            CHECK(n, p.fd < 0 || poll(&p, 1, 60000) == 1);
             node_poll(n);
         }
         CHECK(n, n->why[peer] == TUTTI_ERR_PEER_LOST && n->ups[peer] == 0);
@@ -178,7 +178,7 @@ static void many_lanes_role(struct node *n)
         while (node_word(n, peer, 0) < round * 24) {    /* asleep, whenever the wire says that it may be */
             struct pollfd p = { .fd = n->ops->arm(n->w), .events = POLLIN };
 
-            CHECK(n, p.fd < 0 || poll(&p, 1, 20000) == 1);
+            CHECK(n, p.fd < 0 || poll(&p, 1, 60000) == 1);
             node_poll(n);
         }
         CHECK(n, pattern_differs(mem, BYTES, round * 2 + peer) == BYTES);
