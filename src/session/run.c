@@ -17,6 +17,7 @@
 #include "base/param.h"
 
 #define TAGS_DEFAULT 8
+#define TAGS_OF_GROUPS_MAX 128      /* with three communicators each, twice while the view changes: an engine has room for 1024 */
 
 /* ---- waiting ---- */
 
@@ -67,6 +68,7 @@ static void enter_view(tutti_run *run)
 /* Nothing of the epoch may go on: whoever is in the engine for it comes back. */
 static void stop(tutti_run *run)
 {
+    run->dropped |= run->recovering && run->m.epoch == 0;
     if (run->home.world && run->space.epoch == run->m.epoch)
         tt_engine_fail_all(run->home.world->engine, TUTTI_ERR_PEER_LOST,
                            *run->stop_why ? run->stop_why : "the epoch is over: a member was lost, or it was revoked");
@@ -316,7 +318,7 @@ static void fini(tutti_run *run)
         free(run->tags[tag].gathered);
     }
     free(run->members);
-    free(run->asked_ids);
+    free(run->asked);
     free(run->seats);
     free(run->scratch);
     free(run->wires);
@@ -357,6 +359,10 @@ static tutti_status take_conf(tutti_run *run, const tutti_run_conf *conf)
     if (conf->tags < 0 || conf->tags > (int)TT_ELASTIC_TAGS || lanes < 0 || lanes > 16)
         return tt_fail(TUTTI_ERR_INVALID, "tutti_run_join: conf.tags is %d, conf.lanes %d; 0 to %u and 0 to 16 are possible", conf->tags,
                        conf->lanes, TT_ELASTIC_TAGS);
+    if (conf->nroles > 1 && conf->tags > TAGS_OF_GROUPS_MAX)
+        return tt_fail(TUTTI_ERR_INVALID,
+                       "tutti_run_join: conf.tags is %d; with replica groups (conf.nroles) there are at most %d",
+                       conf->tags, TAGS_OF_GROUPS_MAX);
     if (conf->nroles > TT_ELASTIC_MEMBERS_MAX || conf->role >= (conf->nroles ? conf->nroles : 1))
         return tt_fail(TUTTI_ERR_INVALID, "tutti_run_join: there is no role %u of %u", conf->role, conf->nroles);
     if (!timeout_ms)

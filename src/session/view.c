@@ -153,6 +153,18 @@ static tutti_status late(tutti_run *run, const struct meeting *g, const char *na
     return tt_fail(TUTTI_ERR_TIMEOUT, "%s: the members of epoch %" PRIu64 " did not meet before the deadline", name, g->epoch);
 }
 
+/* Opens all communicators of the view. */
+static tutti_status open_space(const tutti_run *run, struct meeting *g, struct tt_world *world,
+                               const struct tt_home *home)
+{
+    const tutti_status st =
+        tt_space_open(&g->space, world, home, g->ids, g->n, g->rank, g->epoch, run->ntags, run->timeout_ms);
+
+    if (st || run->m.conf.nroles <= 1)
+        return st;
+    return tt_space_open_scopes(&g->space, world, home, g->members, run->ntags, run->timeout_ms);
+}
+
 /* ---- a new world ---- */
 
 static tutti_status add_cards(tutti_run *run, struct meeting *g)
@@ -197,12 +209,13 @@ static tutti_status settle(tutti_run *run, struct meeting *g)
     if (!st)
         st = tt_world_complete(g->world, secret);
     if (!st)
-        st = tt_space_open(&g->space, g->world, &home, g->ids, g->n, g->rank, g->epoch, run->ntags, run->timeout_ms);
+        st = open_space(run, g, g->world, &home);
+    if (g->space.comm)
+        g->world = NULL; /* its communicators' from here on */
     if (st) {
         free(home.ids);
         return st;
     }
-    g->world = NULL; /* its communicators' from here on */
     st = tt_world_start(home.world, &hooks);
     if (st) {
         free(home.ids);
@@ -267,8 +280,7 @@ static tutti_status meet(tutti_run *run, uint64_t deadline_ns, const char *name)
         return st;
     g.keeps = tt_home_fits(run);
     if (g.keeps)
-        st = tt_space_open(&g.space, run->home.world, &run->home, g.ids, g.n, g.rank, g.epoch, run->ntags,
-                           run->timeout_ms);
+        st = open_space(run, &g, run->home.world, &run->home);
     else
         st = prepare(run, &g);
     if (!st) {
@@ -321,6 +333,10 @@ tutti_status tt_view_epoch(tutti_run *run, uint32_t flags, uint32_t least, uint3
 
     if (!st)
         st = outcome(run, &result, name, &out->too_few);
+    if (!st && run->dropped) { /* taken back too late: the others are somewhere else in their programs, and go on without us */
+        tt_member_revoke(&run->m, tt_now_ns());
+        st = tt_fail(TUTTI_ERR_PEER_LOST, "%s: this member's replica group was admitted anew meanwhile", name);
+    }
     if (st)
         return st;
     out->changed = run->space.epoch != run->m.epoch;
@@ -335,7 +351,7 @@ tutti_status tt_view_again(tutti_run *run, uint32_t least, uint64_t deadline_ns,
     do {
         *out = (struct tt_view_result){ .changed = false };
         st = tt_view_epoch(run, 0, 0, 0, deadline_ns, name, out);
-    } while (st == TUTTI_ERR_PEER_LOST && !run->over);
+    } while (st == TUTTI_ERR_PEER_LOST && !run->over && !run->dropped);
     if (st || run->space.nranks >= least)
         return st;
     out->too_few = true;
@@ -359,14 +375,13 @@ static void show(const tutti_run *run, tutti_view *out, bool changed)
 
 static tutti_status remember(tutti_run *run)
 {
-    uint64_t *ids = malloc(run->space.nranks * sizeof *ids);
+    tutti_member *asked = malloc(run->space.nranks * sizeof *asked);
 
-    if (!ids)
+    if (!asked)
         return tt_fail(TUTTI_ERR_NOMEM, "no memory for a view of %u members", run->space.nranks);
-    for (uint32_t i = 0; i < run->space.nranks; i++)
-        ids[i] = run->members[i].id;
-    free(run->asked_ids);
-    run->asked_ids = ids;
+    memcpy(asked, run->members, run->space.nranks * sizeof *asked);
+    free(run->asked);
+    run->asked = asked;
     run->nasked = run->space.nranks;
     return TUTTI_OK;
 }

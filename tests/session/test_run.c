@@ -484,7 +484,7 @@ static void one_says_what_is_not_so(struct guest *g)
         if (view.rank == 0 && k == 50) {
             tt_run_lock(g->run);
             for (uint32_t i = 0; i < 300; i++) { /* each of the view's communicators, and some that are none */
-                s.context = TT_ENGINE_CONTEXTS_OWN + ((uint32_t)s.epoch << 9) + i % 8;
+                s.context = TT_ENGINE_CONTEXTS_OWN + ((uint32_t)s.epoch << 10) + i % 8;
                 tt_peers_say(g->run, &s);
             }
             tt_run_unlock(g->run);
