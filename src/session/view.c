@@ -333,9 +333,9 @@ tutti_status tt_view_epoch(tutti_run *run, uint32_t flags, uint32_t least, uint3
 
     if (!st)
         st = outcome(run, &result, name, &out->too_few);
-    if (!st && run->dropped) { /* taken back too late: the others are somewhere else in their programs, and go on without us */
-        tt_member_revoke(&run->m, tt_now_ns());
-        st = tt_fail(TUTTI_ERR_PEER_LOST, "%s: this member's replica group was admitted anew meanwhile", name);
+    if (!st && run->dropped) { /* taken back too late: the program's next call meets the others, who are in theirs */
+        run->expected = run->m.epoch;
+        st = tt_fail(TUTTI_ERR_PEER_LOST, "%s: this member's replica group was not complete any longer; tutti_run_epoch brings it back", name);
     }
     if (st)
         return st;
@@ -401,6 +401,18 @@ static bool has_left(const tutti_run *run)
     return run->over && run->over_status == TUTTI_OK;
 }
 
+static tutti_status next_view(tutti_run *run, uint32_t flags, uint32_t least, uint32_t most, uint64_t deadline_ns,
+                              const char *name, struct tt_view_result *out)
+{
+    const bool expected = run->expected != 0 && run->expected == run->m.epoch;
+
+    run->expected = 0;
+    if (!expected)
+        return tt_view_epoch(run, flags, least, most, deadline_ns, name, out);
+    out->changed = true;
+    return meet(run, deadline_ns, name);
+}
+
 static tutti_status epoch(tutti_run *run, uint32_t flags, uint32_t least, uint32_t most, int64_t timeout_ms,
                           tutti_view *out, const char *name)
 {
@@ -419,7 +431,7 @@ static tutti_status epoch(tutti_run *run, uint32_t flags, uint32_t least, uint32
     }
     deadline_ns = tt_run_deadline(run, timeout_ms);
     run->calling = true;
-    st = tt_view_epoch(run, flags, least, most, deadline_ns, name, &result);
+    st = next_view(run, flags, least, most, deadline_ns, name, &result);
     if (st == TUTTI_ERR_PEER_LOST && !result.too_few && !run->over) {
         st = tt_view_again(run, least, deadline_ns, name, &result);
         if (st == TUTTI_ERR_MISMATCH)
