@@ -68,6 +68,7 @@ static void enter_view(tutti_run *run)
 /* Nothing of the epoch may go on: whoever is in the engine for it comes back. */
 static void stop(tutti_run *run)
 {
+    run->put_out |= run->m.epoch == 0;
     run->dropped |= run->recovering && run->m.epoch == 0;
     if (run->home.world && run->space.epoch == run->m.epoch)
         tt_engine_fail_all(run->home.world->engine, TUTTI_ERR_PEER_LOST,

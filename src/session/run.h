@@ -189,6 +189,7 @@ struct tutti_run {
     uint32_t ninside;                   /* of these, in the engine, with a communicator of the space */
     bool recovering;                    /* an operation's thread makes the next view */
     bool dropped;                       /* and it found that this one's replica group is not in it */
+    bool put_out;                       /* of the view, with its replica group, and not yet in another */
     uint64_t expected;                  /* the epoch to which this one was admitted after it had taken its call back, in which the others wait for
                                            it; 0: none */
     struct tt_news heard;               /* what poll says */

@@ -269,6 +269,29 @@ static void part(const tutti_run *run, const struct meeting *g)
     }
 }
 
+static bool was_there(const tutti_run *run, uint64_t id)
+{
+    uint32_t r = 0;
+
+    while (r < run->space.nranks && run->members[r].id != id)
+        r++;
+    return r < run->space.nranks;
+}
+
+/* Whether a replica group was in our last view, and is in this one as it was: so it has gone on, while ours was not complete. Ranks are in the order of
+ * groups and roles. */
+static bool others_went_on(const tutti_run *run, const struct meeting *g)
+{
+    uint32_t stayed = 0;
+
+    for (uint32_t i = 0; i < g->n; i++) {
+        stayed = (g->members[i].role > 0 ? stayed : 0) + was_there(run, g->members[i].id);
+        if (stayed == run->m.conf.nroles)
+            return true;
+    }
+    return false;
+}
+
 /* Meets the others of the view that the machine is in. On success run->space is of it. */
 static tutti_status meet(tutti_run *run, uint64_t deadline_ns, const char *name)
 {
@@ -299,6 +322,9 @@ static tutti_status meet(tutti_run *run, uint64_t deadline_ns, const char *name)
     }
     if (g.keeps)
         part(run, &g);
+    if (run->put_out && others_went_on(run, &g)) /* what we have of the shared state is behind what they have: we do not offer it as the next */
+        run->synced[0] = run->synced[1] = false;
+    run->put_out = false;
     old = run->space;
     run->space = g.space;
     g.space = (struct tt_space){ .epoch = 0 };
