@@ -46,7 +46,8 @@ static const char *prepare(void *ctx, const struct peer_job *job, int fresh)
     (void)fresh;
     if (job->coll != PEER_ALLREDUCE && job->coll != PEER_BARRIER)
         return "this contestant has no such collective";
-    if (job->algo[0] && strcmp(job->algo, "elastic") && !is_plain && !is_tentative && !optimizes && !(is_epoch && job->coll == PEER_BARRIER))
+    if (job->algo[0] && strcmp(job->algo, "elastic") && !is_plain && !is_tentative && !optimizes &&
+        !(is_epoch && job->coll == PEER_BARRIER))
         return "this contestant has no algorithm of that name";
     if (p->open)
         check(tutti_run_commit(p->run, 1, 0, &verdict), "tutti_run_commit");

@@ -47,12 +47,15 @@ typedef struct tutti_run_conf {
     const char *token;
     const char *certificate, *key, *authority;  /* PEM files */
     int32_t insecure;           /* 1: plain connections */
-    uint32_t group, role, nroles;   /* replica groups: this is member `role` of the nroles of `group`; nroles 0 or 1: no groups */
+    uint32_t group, role, nroles;   /* replica groups: this is member `role` of the nroles of `group`; nroles 0 or 1: no groups. A group is in the view
+                                       as a whole or not at all: it is admitted when it is complete, and when it loses a member the next view is without
+                                       it; who is left of it then waits in tutti_run_epoch, as newcomers do, for whoever takes the empty place */
     const char *listen;         /* "address:port" or ":port" where other members connect; NULL: TUTTI_LISTEN, else all addresses, any port */
     const char *announce;       /* "address:port" by which they reach it from outside (a forwarded port); NULL: TUTTI_ANNOUNCE, else none */
     const char *wires, *interfaces; /* as in tutti_conf */
     int32_t lanes;
-    int32_t tags;               /* operations use tags 0..tags-1, at most 256, the same on all members; 0: 8. Each costs some 20 KiB */
+    int32_t tags;               /* operations use tags 0..tags-1, at most 256 (with replica groups 128), the same on all members; 0: 8. Each
+                                       costs some 20 KiB, with replica groups 60 KiB */
     int64_t timeout_ms;         /* of this call, and default of all others; 0: TUTTI_TIMEOUT_MS (default 300000); negative: none */
     const char *data_ports;     /* "first-last": the ports at which it listens for data over TCP, one for each view with newcomers, so of at least four
                                    numbers; those that are announced must be forwarded under the same numbers. NULL: TUTTI_DATA_PORTS, else any */
@@ -141,17 +144,37 @@ typedef enum tutti_coll {
     TUTTI_SCATTER,
     TUTTI_ALLTOALL,
     TUTTI_BARRIER,
+    TUTTI_REDUCE_SCATTERV,
+    TUTTI_ALLGATHERV,
+    TUTTI_GATHERV,
+    TUTTI_SCATTERV,
+    TUTTI_ALLTOALLV,
     TUTTI_COLL_COUNT
 } tutti_coll;
 
 typedef enum tutti_mode {
     TUTTI_ABORT = 0,        /* a loss ends it: restored, PEER_LOST */
-    TUTTI_RETRY             /* after a loss it makes the next view without newcomers, and runs again with who is left, until it succeeds or
-                               fewer than `least` are. All members use it alike. A TUTTI_AVG is over those who contributed. Only where the
-                               buffers' shapes do not depend on the number of ranks: allreduce, reduce, broadcast, barrier */
+    TUTTI_RETRY,            /* after a loss it makes the next view without newcomers, and runs again with who is left, until it succeeds or
+                               fewer than `least` are. All members use it alike. A TUTTI_AVG is over those who contributed. Only where what is left
+                               of the result means the same with fewer: allreduce, reduce, broadcast, barrier; allgatherv and gatherv, in which
+                               blocks of the lost are not written; and everything in the scope of a group, which is whole or gone. Of the others
+                               part of the input is for the lost, or the buffers' shapes change: INVALID. Who is left of a replica group that lost a
+                               member gets PEER_LOST: it is in no view, until tutti_run_epoch has brought it back into one */
+    TUTTI_PARTIAL           /* as TUTTI_RETRY, for an allreduce with SUM or AVG in which some may withhold their part: the result is of those
+                               who contribute, whose number comes back. It costs one more exchange of a few bytes */
 } tutti_mode;
 
-/* One operation. Zero means default. All members pass the same coll, count, type, op, root, tag and mode, which is checked: MISMATCH. */
+/* Among whom an operation is. Its shapes, root and counts are by rank there: the scope's members in the order of their ranks in the view. Whatever
+ * the scope, all members of the view call it, each among its own, and there is one verdict: FINAL for all or restored for all. So the scopes of
+ * one operation may have other counts and types, but not another tag or mode. */
+typedef enum tutti_scope {
+    TUTTI_SCOPE_ALL = 0,    /* all members of the view */
+    TUTTI_SCOPE_ROLE,       /* those of this one's role: rank k is the member of the k-th group. Without groups, all */
+    TUTTI_SCOPE_GROUP       /* those of this one's replica group: rank k is role k */
+} tutti_scope;
+
+/* One operation. Zero means default. All members of a scope pass the same coll, count, type, op, root, quant and tag, and counts as in
+ * tutti.h, which is checked: MISMATCH; and the same mode, scope and divisor (of which only PARTIAL ones check the last). */
 typedef struct tutti_elastic {
     size_t size;
     tutti_coll coll;
@@ -160,17 +183,28 @@ typedef struct tutti_elastic {
     size_t count;
     tutti_dtype type;
     tutti_redop op;
-    int32_t root;           /* a rank of the view that the last tutti_run_epoch returned, also where the view has shrunk since */
+    /* Of v collectives, as in tutti.h: elements of each rank's block, and where it begins (NULL: packed). Alltoallv: of what is sent. These, and root,
+     * are by rank (in the scope) of the view that the last tutti_run_epoch returned, also where operations that were retried have shrunk it
+     * since. Then the blocks of the lost have no part in an allgatherv or gatherv; the others are PEER_LOST. */
+    const size_t *counts, *displs;
+    const size_t *recv_counts, *recv_displs;    /* alltoallv: of what is received */
+    int32_t root;
     uint32_t tag;
     tutti_mode mode;
-    uint32_t least;         /* RETRY; 0: 1 */
+    tutti_scope scope;
+    uint32_t least;         /* RETRY, PARTIAL: members of the view; 0: 1 */
+    int32_t withholds;      /* PARTIAL, 1: this one has nothing to contribute (it has just come, or its numbers are bad). src is not read;
+                               dst gets the result, as at all */
     const char *algo;       /* as in tutti_call */
     double scale;           /* likewise */
+    uint64_t divisor;       /* likewise. TUTTI_AVG divides by this, however many contribute (an average over a fixed world size); 0: by those who do */
+    tutti_quant quant;      /* likewise */
+    float *error_feedback;  /* likewise; where the operation is restored, so is this, bit for bit */
     int64_t timeout_ms;     /* of each attempt's part on this member; who does not come by then ends the epoch, not the run */
     int32_t tentative;      /* 1: its verdict may come later, see below */
     /* What came of it: */
     tutti_status status;    /* TUTTI_PENDING: tentative, without a verdict so far */
-    uint32_t contributors;  /* members whose input is in the result; OK only */
+    uint32_t contributors;  /* members of the scope whose input is in the result; OK only */
     uint32_t attempts;
     uint64_t epoch;         /* in which it ended */
 } tutti_elastic;

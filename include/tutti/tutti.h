@@ -89,7 +89,7 @@ typedef enum tutti_redop {
     TUTTI_PROD,
     TUTTI_MIN,
     TUTTI_MAX,
-    TUTTI_AVG,          /* the sum divided by the number of ranks, once at the end; integers truncate */
+    TUTTI_AVG,          /* the sum divided by the number of ranks (or tutti_call.divisor), once at the end; integers truncate */
     TUTTI_BAND, TUTTI_BOR, TUTTI_BXOR,      /* integer types only */
     TUTTI_PREMUL_SUM,   /* each rank's input times tutti_call.scale (rounded to the type), then the sum */
     TUTTI_REDOP_COUNT
@@ -205,6 +205,8 @@ typedef struct tutti_call {
     float *error_feedback;      /* with quant only, on all ranks or none: one number for each element of src, zeros before the first call and kept
                                    by the caller from call to call. What this rank's packing loses is added to src the next time, so that the sum of all
                                    results stays near that of all inputs for good. Unchanged if the call fails */
+    uint64_t divisor;           /* TUTTI_AVG only: the sum is divided by this, at most 2^32 - 1, instead of by the number of ranks (a fixed world
+                                   size, where some ranks have nothing to add); 0: by that. The same on all ranks */
 } tutti_call;
 
 /* TUTTI_PENDING while it runs, else its final status; the request stays the caller's. Makes progress. */

@@ -52,6 +52,10 @@ tutti_status tt_attempt_op(struct tt_attempt *t, tutti_redop op)
     if (op == TUTTI_PREMUL_SUM && (!t->call || t->call->scale == 0))
         return tt_fail(TUTTI_ERR_INVALID, "%s: premul_sum multiplies by tutti_call.scale, %s", t->name,
                        t->call ? "which is 0" : "and no tutti_call is given");
+    if (t->call && t->call->divisor && (op != TUTTI_AVG || t->call->divisor > UINT32_MAX))
+        return tt_fail(TUTTI_ERR_INVALID, "%s: tutti_call.divisor is %llu, and op %s; it is of avg only, and at most 2^32 - 1", t->name,
+                       (unsigned long long)t->call->divisor, tutti_redop_name(op));
+    t->conf.divisor = t->call ? (uint32_t)t->call->divisor : 0;
     t->op = op;
     t->conf.redop = op;
     return TUTTI_OK;
@@ -92,6 +96,31 @@ static tutti_status scale_input(struct tt_attempt *t, void **scaled)
     t->conf.src = room;
     c->in_place = false;
     *scaled = room;
+    return TUTTI_OK;
+}
+
+/* The only rank has no step of a reduction in which an average could be divided: so its input is, in memory of its own. */
+static tutti_status divide_input(struct tt_attempt *t, void **divided)
+{
+    static const uint64_t zeros[512];
+    struct tt_coll *c = &t->conf.coll;
+    const uint64_t bytes = tt_coll_src_bytes(c);
+    uint8_t *room;
+
+    *divided = NULL;
+    if (t->op != TUTTI_AVG || t->conf.divisor <= 1 || c->nranks > 1 || !bytes)
+        return TUTTI_OK;
+    room = malloc(bytes);
+    if (!room)
+        return tt_fail(TUTTI_ERR_NOMEM, "%s: no memory for %llu divided bytes", t->name, (unsigned long long)bytes);
+    for (uint64_t at = 0, n; at < bytes; at += n) {
+        n = bytes - at < sizeof zeros ? bytes - at : sizeof zeros;
+        tt_reduce_kernel(t->conf.dtype, TUTTI_AVG, true)(room + at, NULL, (const uint8_t *)t->conf.src + at, zeros,
+                                                         n / c->elem_bytes, 0, t->conf.divisor);
+    }
+    t->conf.src = room;
+    c->in_place = false;
+    *divided = room;
     return TUTTI_OK;
 }
 
@@ -196,7 +225,8 @@ bool tt_attempt_again(tutti_status *st, enum tt_coll_kind kind, const void *src,
     struct tt_plan *p;
 
     if (!comm || tt_engine_is_inherited(comm->world->engine) ||
-        (call && (call->size != sizeof *call || call->algo || call->request || call->quant || call->error_feedback)))
+        (call && (call->size != sizeof *call || call->algo || call->request || call->quant || call->error_feedback ||
+                  call->divisor)))
         return false;
     p = *recent_of(comm, kind, count, root);
     if (!p || !p->kept || p->forced || !fits(&p->shape, kind, src, dst, count, type, op, root))
@@ -233,19 +263,18 @@ static tutti_status submit(struct tt_attempt *t)
     tutti_request **request = call ? call->request : NULL;
     struct tt_op *op;
     struct tt_plan *plan;
-    void *scaled;
+    void *own;
     tutti_status st;
 
     t->conf.restore = t->comm->restore && t->conf.coll.in_place;
+    st = t->op == TUTTI_AVG ? divide_input(t, &own) : scale_input(t, &own);
+    if (st)
+        return st;
     st = quantize(t);
-    if (st)
-        return st;
-    st = scale_input(t, &scaled);       /* before the plan: a program that reads this is not in place */
-    if (st)
-        return st;
-    st = tt_plan_of(t->comm, &t->conf.coll, call ? call->algo : NULL, &plan);
+    if (!st)                            /* a program that reads memory of the call's own is not in place */
+        st = tt_plan_of(t->comm, &t->conf.coll, call ? call->algo : NULL, &plan);
     if (st) {
-        free(scaled);
+        free(own);
         return st;
     }
     t->conf.algo = plan->algo;
@@ -255,8 +284,8 @@ static tutti_status submit(struct tt_attempt *t)
     t->conf.streams = plan->streams;
     t->conf.depth = plan->depth;
     t->conf.timeout_ms = timeout_of(t->comm, call);
-    t->conf.owned = scaled;
-    if (!request && plan->keeps && t->op != TUTTI_PREMUL_SUM && !t->conf.quant.quant)
+    t->conf.owned = own;
+    if (!request && plan->keeps && !t->conf.divisor && t->op != TUTTI_PREMUL_SUM && !t->conf.quant.quant)
         return submit_kept(t, plan);
     if (!request)
         return tt_op_blocking(t->comm->context, &t->conf);

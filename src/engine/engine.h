@@ -139,6 +139,7 @@ struct tt_op_conf {
     struct tt_op **kept;            /* NULL, or where a blocking operation may be kept for the next call of this very shape; *kept is NULL or
                                        one that was kept there, for tt_op_again; ended by tt_op_drop */
     void *owned;                    /* malloc'd memory that becomes the operation's, also when it cannot start */
+    uint32_t divisor;               /* what TUTTI_AVG divides by; 0: the number of ranks */
 };
 
 /* Runs an operation to its end in the calling thread. */

@@ -622,8 +622,7 @@ void tt_op_reduce(struct tt_op *op, uint8_t *out, uint8_t *out2, const uint8_t *
     if (tt_op_is_quantized(op))
         tt_op_quantized_reduce(op, out, out2, a, b, bytes, finish);
     else
-        (finish ? op->kernel_finish : op->kernel)(out, out2, a, b, bytes >> op->elem_shift, stream,
-                                                  op->conf.coll.nranks);
+        (finish ? op->kernel_finish : op->kernel)(out, out2, a, b, bytes >> op->elem_shift, stream, tt_op_divisor(op));
 }
 
 /* Reduces where an operand or the output is strided. Pieces are of whole elements. */

@@ -230,7 +230,7 @@ void tt_op_quantized_reduce(struct tt_op *op, void *out, void *out2, const uint8
     const struct tt_op_rooms *r = op->rooms;
     struct tt_packed_step step = {
         .out = out, .out2 = out2,
-        .divide_by = finish && op->conf.redop == TUTTI_AVG ? op->conf.coll.nranks : 1,
+        .divide_by = finish && op->conf.redop == TUTTI_AVG ? tt_op_divisor(op) : 1,
     };
 
     if (is_in(a, r->src, r->src_bytes)) {       /* which of them is left does not matter: only a NaN could tell */

@@ -194,6 +194,12 @@ struct tt_op {
     struct tt_exec exec;
 };
 
+/* What TUTTI_AVG divides by. */
+static inline uint32_t tt_op_divisor(const struct tt_op *op)
+{
+    return op->conf.divisor ? op->conf.divisor : op->conf.coll.nranks;
+}
+
 /* ---- the engine ---------------------------------------------------------------------------------------------------- */
 
 struct tt_engine {

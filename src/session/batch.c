@@ -7,7 +7,7 @@
 
 #define IN_FLIGHT 4u
 
-enum phase { IDLE, PERFORMS, VOTES };
+enum phase { IDLE, ASKS, PERFORMS, VOTES };    /* ASKS: of a PARTIAL one */
 
 struct slot {
     enum phase phase;
@@ -47,6 +47,15 @@ static void advance(struct batch *b, struct slot *s, tutti_status st)
     bool votes = false;
 
     b->requests[i] = NULL;
+    if (!st && s->phase == ASKS) {
+        s->phase = PERFORMS;
+        st = tt_partial_heard(&s->o);
+        if (!st)
+            st = tt_operation_perform(&s->o, &b->requests[i]);
+        if (st)
+            leave(b, s, st);
+        return;
+    }
     tt_run_lock(b->run);
     if (!st && s->phase == PERFORMS)
         votes = tt_operation_complete(b->run, &s->o);
@@ -79,9 +88,9 @@ static void begin(struct batch *b, struct slot *s)
         return;
     }
     s->index = index;
-    s->phase = PERFORMS;
+    s->phase = b->ops[index].mode == TUTTI_PARTIAL ? ASKS : PERFORMS;
     b->epoch = s->o.epoch;
-    st = tt_operation_perform(&s->o, &b->requests[i]);
+    st = s->phase == ASKS ? tt_partial_ask(&s->o, &b->requests[i]) : tt_operation_perform(&s->o, &b->requests[i]);
     if (st)
         leave(b, s, st);
 }
@@ -147,7 +156,7 @@ static tutti_status run_all(struct batch *b)
         if (b->nleft == 0)
             return TUTTI_OK;
         st = first_error(b);
-        if (st != TUTTI_ERR_PEER_LOST || b->ops[b->left[0]].mode != TUTTI_RETRY)
+        if (st != TUTTI_ERR_PEER_LOST || !tt_operation_retries(&b->ops[b->left[0]]))
             return st;
         tt_run_lock(b->run);
         st = tt_operation_recover(b->run, &b->ops[b->left[0]], b->epoch);

@@ -14,14 +14,26 @@
 
 /* ---- arguments ---- */
 
-static bool is_known_shape(tutti_coll coll)
+/* Whether what is left of the result means the same when members are lost: buffers have the shapes that they had, and nothing was for the lost. */
+static bool can_shrink(tutti_coll coll)
 {
-    return coll == TUTTI_ALLREDUCE || coll == TUTTI_REDUCE || coll == TUTTI_BROADCAST || coll == TUTTI_BARRIER;
+    return coll == TUTTI_ALLREDUCE || coll == TUTTI_REDUCE || coll == TUTTI_BROADCAST || coll == TUTTI_BARRIER ||
+           coll == TUTTI_ALLGATHERV || coll == TUTTI_GATHERV;
 }
 
-static bool has_root(tutti_coll coll)
+static bool has_counts(tutti_coll coll)
 {
-    return coll == TUTTI_REDUCE || coll == TUTTI_BROADCAST || coll == TUTTI_GATHER || coll == TUTTI_SCATTER;
+    return coll >= TUTTI_REDUCE_SCATTERV && coll <= TUTTI_ALLTOALLV;
+}
+
+static tutti_status check_partial(const tutti_elastic *op, const char *name)
+{
+    if (op->mode != TUTTI_PARTIAL)
+        return op->withholds ? tt_fail(TUTTI_ERR_INVALID, "%s: op.withholds is of mode TUTTI_PARTIAL only", name) : TUTTI_OK;
+    if (op->coll != TUTTI_ALLREDUCE || (op->op != TUTTI_SUM && op->op != TUTTI_AVG))
+        return tt_fail(TUTTI_ERR_INVALID, "%s: TUTTI_PARTIAL is for an allreduce with sum or avg; this is collective %d with %s", name,
+                       (int)op->coll, tutti_redop_name(op->op));
+    return TUTTI_OK;
 }
 
 tutti_status tt_operation_check(const tutti_run *run, const tutti_elastic *op, uint32_t tag)
@@ -30,63 +42,84 @@ tutti_status tt_operation_check(const tutti_run *run, const tutti_elastic *op, u
 
     if (op->size != sizeof *op)
         return tt_fail(TUTTI_ERR_INVALID, "%s: op.size is %zu; it must be sizeof(tutti_elastic), %zu", name, op->size, sizeof *op);
-    if ((unsigned)op->coll >= TUTTI_COLL_COUNT || (unsigned)op->mode > TUTTI_RETRY)
+    if ((unsigned)op->coll >= TUTTI_COLL_COUNT || (unsigned)op->mode > TUTTI_PARTIAL)
         return tt_fail(TUTTI_ERR_INVALID, "%s: there is no collective %d in mode %d", name, (int)op->coll, (int)op->mode);
     if (tag >= run->ntags)
         return tt_fail(TUTTI_ERR_INVALID, "%s: tag %u: there are %u (tutti_run_conf.tags)", name, tag, run->ntags);
-    if (op->tentative && (op->mode == TUTTI_RETRY || !tt_tentative_fits(op)))
-        return tt_fail(TUTTI_ERR_INVALID, "%s: tentative are only all-reduce, reduce-scatter, all-gather, all-to-all and barrier, in mode abort", name);
-    if (op->mode == TUTTI_RETRY && !is_known_shape(op->coll))
-        return tt_fail(TUTTI_ERR_INVALID, "%s: a collective whose buffers depend on the number of ranks cannot be retried with fewer", name);
-    return TUTTI_OK;
-}
-
-/* The root's rank now: it was given as a rank of the view that the program knows. */
-static tutti_status find_root(const tutti_run *run, struct tt_operation *o)
-{
-    const int32_t asked = o->op->root;
-
-    o->root = 0;
-    if (!has_root(o->op->coll))
-        return TUTTI_OK;
-    if (asked < 0 || (uint32_t)asked >= run->nasked)
-        return tt_fail(TUTTI_ERR_INVALID, "tutti_run_collective: there is no rank %d among %u", asked, run->nasked);
-    for (uint32_t r = 0; r < run->space.nranks; r++)
-        if (run->members[r].id == run->asked_ids[asked]) {
-            o->root = (int)r;
-            return TUTTI_OK;
-        }
-    return tt_fail(TUTTI_ERR_ABORTED, "tutti_run_collective: the root, member %" PRIu64 ", was lost", run->asked_ids[asked]);
+    if (op->tentative && !tt_tentative_fits(op))
+        return tt_fail(TUTTI_ERR_INVALID, "%s: tentative are only all-reduce, reduce-scatter, all-gather, all-to-all and barrier, of all members, in mode abort", name);
+    if ((unsigned)op->scope > TUTTI_SCOPE_GROUP)
+        return tt_fail(TUTTI_ERR_INVALID, "%s: there is no scope %d", name, (int)op->scope);
+    if (op->scope == TUTTI_SCOPE_GROUP && run->m.conf.nroles <= 1)
+        return tt_fail(TUTTI_ERR_INVALID, "%s: the run has no replica groups (tutti_run_conf.nroles)", name);
+    if (has_counts(op->coll) && (!op->counts || (op->coll == TUTTI_ALLTOALLV && !op->recv_counts)))
+        return tt_fail(TUTTI_ERR_INVALID, "%s: op.%s is NULL", name, op->counts ? "recv_counts" : "counts");
+    if (op->mode == TUTTI_RETRY && op->scope != TUTTI_SCOPE_GROUP && !can_shrink(op->coll))
+        return tt_fail(
+            TUTTI_ERR_INVALID,
+            "%s: a collective whose buffers depend on the number of ranks, or of which a part is for the lost, cannot be retried with fewer",
+            name);
+    return check_partial(op, name);
 }
 
 /* ---- what is overwritten ---- */
 
-/* Bytes of input that the operation overwrites. */
-static size_t overwrites(const tutti_elastic *op, uint32_t nranks)
+static size_t sum_of(const size_t *counts, uint32_t n)
 {
+    size_t sum = 0;
+
+    for (uint32_t i = 0; i < n; i++)
+        sum += counts[i];
+    return sum;
+}
+
+/* Bytes of input that the operation overwrites. */
+static size_t overwrites(const struct tt_operation *o)
+{
+    const tutti_elastic *op = o->op;
+    const uint32_t nranks = o->nscope;
     const size_t bytes = op->count * tutti_dtype_bytes(op->type);
     const uintptr_t s = (uintptr_t)op->src, d = (uintptr_t)op->dst;
 
     switch (op->coll) {
     case TUTTI_ALLREDUCE:
     case TUTTI_REDUCE:
-        return s == d ? bytes : 0;
+        return s == d && !op->withholds ? bytes : 0;
     case TUTTI_ALLTOALL:
         return s == d ? nranks * bytes : 0;
     case TUTTI_REDUCE_SCATTER:
         return d >= s && d < s + nranks * bytes ? nranks * bytes : 0;
+    case TUTTI_REDUCE_SCATTERV: {
+        const size_t all = sum_of(o->counts, nranks) * tutti_dtype_bytes(op->type);
+
+        return d >= s && d < s + all ? all : 0;
+    }
     default:
         return 0;
     }
 }
 
+/* Bytes of the numbers kept for error feedback: one for each element of this rank's src. */
+static size_t feedback_bytes(const struct tt_operation *o)
+{
+    const tutti_elastic *op = o->op;
+    const size_t bytes = op->count * sizeof *op->error_feedback;
+
+    if (!op->error_feedback)
+        return 0;
+    if (op->coll == TUTTI_BROADCAST && tutti_comm_rank(o->scope) != o->root)
+        return 0;
+    return op->coll == TUTTI_REDUCE_SCATTER ? o->nscope * bytes : bytes;
+}
+
 static tutti_status copy_input(struct tt_operation *o)
 {
     struct tt_tag *t = o->kept;
-    const uint32_t at = t->tentative.op && t->tentative.saved.from && t->tentative.saved.copy == 0;
-    const size_t bytes = overwrites(o->op, o->nranks);
+    const uint32_t at = t->tentative.op && tt_is_saved(&t->tentative.saved) && t->tentative.saved.copy == 0;
+    const size_t input_bytes = o->op->src ? overwrites(o) : 0, more_bytes = feedback_bytes(o),
+                 bytes = input_bytes + more_bytes;
 
-    if (bytes == 0 || !o->op->src)
+    if (bytes == 0)
         return TUTTI_OK;
     if (bytes > t->copy_cap[at]) {
         free(t->copy[at]);
@@ -95,8 +128,15 @@ static tutti_status copy_input(struct tt_operation *o)
         if (!t->copy[at])
             return tt_fail(TUTTI_ERR_NOMEM, "tutti_run_collective: no memory for a copy of %zu bytes of input", bytes);
     }
-    memcpy(t->copy[at], o->op->src, bytes);
-    o->saved = (struct tt_saved){ .from = (void *)(uintptr_t)o->op->src, .bytes = bytes, .copy = at };
+    if (input_bytes)
+        memcpy(t->copy[at], o->op->src, input_bytes);
+    if (more_bytes)
+        memcpy((uint8_t *)t->copy[at] + input_bytes, o->op->error_feedback, more_bytes);
+    o->saved = (struct tt_saved){ .input = (void *)(uintptr_t)o->op->src,
+                                  .input_bytes = input_bytes,
+                                  .feedback = o->op->error_feedback,
+                                  .feedback_bytes = more_bytes,
+                                  .copy = at };
     return TUTTI_OK;
 }
 
@@ -166,15 +206,22 @@ tutti_status tt_operation_begin(tutti_run *run, struct tt_operation *o, tutti_el
                                 .comm = run->space.tags[tag],
                                 .kept = t,
                                 .tentative = tt_tentative_is(op, run->space.nranks) };
-    o->call = (tutti_call){
-        .size = sizeof o->call, .timeout_ms = op->timeout_ms, .algo = algo_of(run, op), .scale = op->scale
-    };
-    st = find_root(run, o);
+    o->call = (tutti_call){ .size = sizeof o->call,
+                            .timeout_ms = op->timeout_ms,
+                            .algo = algo_of(run, op),
+                            .scale = op->scale,
+                            .quant = op->quant,
+                            .error_feedback = op->error_feedback,
+                            .divisor = op->divisor };
+    st = tt_scope_take(run, o);
     if (st)
         return st;
+    o->contributors = o->nscope;
     st = tt_member_begin(&run->m, tag, tt_now_ns());
-    if (st)
+    if (st) {
+        tt_scope_drop(o);
         return tt_fail(st, "tutti_run_collective: tag %u cannot begin now", tag);
+    }
     if (o->tentative)
         tt_tentative_owe(run, tag);
     t->in_use = true;
@@ -185,34 +232,57 @@ tutti_status tt_operation_begin(tutti_run *run, struct tt_operation *o, tutti_el
     return TUTTI_OK;
 }
 
+/* Who withholds adds zeros. */
+static void add_nothing(const tutti_elastic *op)
+{
+    const size_t bytes = tutti_dtype_bytes(op->type);
+
+    if (op->dst && bytes && op->count <= (SIZE_MAX >> 1) / bytes) /* else the call is refused */
+        memset(op->dst, 0, op->count * bytes);
+}
+
 tutti_status tt_operation_perform(struct tt_operation *o, tutti_request **request)
 {
     const tutti_elastic *op = o->op;
+    const void *src = op->withholds ? op->dst : op->src;
     tutti_call *call = &o->call;
     const tutti_status st = copy_input(o); /* here, as nobody else waits for it: much may be copied */
 
     if (st)
         return st;
+    if (op->withholds)
+        add_nothing(op);
     call->request = request;
     switch (op->coll) {
     case TUTTI_ALLREDUCE:
-        return tutti_allreduce(op->src, op->dst, op->count, op->type, op->op, o->comm, call);
+        return tutti_allreduce(src, op->dst, op->count, op->type, op->op, o->scope, call);
     case TUTTI_REDUCE:
-        return tutti_reduce(op->src, op->dst, op->count, op->type, op->op, o->root, o->comm, call);
+        return tutti_reduce(src, op->dst, op->count, op->type, op->op, o->root, o->scope, call);
     case TUTTI_REDUCE_SCATTER:
-        return tutti_reduce_scatter(op->src, op->dst, op->count, op->type, op->op, o->comm, call);
+        return tutti_reduce_scatter(src, op->dst, op->count, op->type, op->op, o->scope, call);
     case TUTTI_ALLGATHER:
-        return tutti_allgather(op->src, op->dst, op->count, op->type, o->comm, call);
+        return tutti_allgather(src, op->dst, op->count, op->type, o->scope, call);
     case TUTTI_BROADCAST:
-        return tutti_broadcast(op->src, op->dst, op->count, op->type, o->root, o->comm, call);
+        return tutti_broadcast(src, op->dst, op->count, op->type, o->root, o->scope, call);
     case TUTTI_GATHER:
-        return tutti_gather(op->src, op->dst, op->count, op->type, o->root, o->comm, call);
+        return tutti_gather(src, op->dst, op->count, op->type, o->root, o->scope, call);
     case TUTTI_SCATTER:
-        return tutti_scatter(op->src, op->dst, op->count, op->type, o->root, o->comm, call);
+        return tutti_scatter(src, op->dst, op->count, op->type, o->root, o->scope, call);
     case TUTTI_ALLTOALL:
-        return tutti_alltoall(op->src, op->dst, op->count, op->type, o->comm, call);
+        return tutti_alltoall(src, op->dst, op->count, op->type, o->scope, call);
+    case TUTTI_REDUCE_SCATTERV:
+        return tutti_reduce_scatterv(src, op->dst, o->counts, op->type, op->op, o->scope, call);
+    case TUTTI_ALLGATHERV:
+        return tutti_allgatherv(src, op->dst, o->counts, o->displs, op->type, o->scope, call);
+    case TUTTI_GATHERV:
+        return tutti_gatherv(src, op->dst, o->counts, o->displs, op->type, o->root, o->scope, call);
+    case TUTTI_SCATTERV:
+        return tutti_scatterv(src, op->dst, o->counts, o->displs, op->type, o->root, o->scope, call);
+    case TUTTI_ALLTOALLV:
+        return tutti_alltoallv(src, o->counts, o->displs, op->dst, op->recv_counts, op->recv_displs, op->type, o->scope,
+                               call);
     default:
-        return tutti_barrier(o->comm, call);
+        return tutti_barrier(o->scope, call);
     }
 }
 
@@ -259,18 +329,26 @@ bool tt_operation_complete(tutti_run *run, struct tt_operation *o)
     return true;
 }
 
+tutti_status tt_operation_room(struct tt_operation *o, size_t bytes)
+{
+    struct tt_tag *t = o->kept;
+
+    bytes *= o->nranks;
+    if (bytes <= t->gathered_cap)
+        return TUTTI_OK;
+    free(t->gathered);
+    t->gathered = malloc(bytes);
+    t->gathered_cap = t->gathered ? bytes : 0;
+    return t->gathered ? TUTTI_OK : tt_fail(TUTTI_ERR_NOMEM, "no memory for what %u members say", o->nranks);
+}
+
 tutti_status tt_operation_vote(tutti_run *run, struct tt_operation *o, tutti_request **request)
 {
     struct tt_tag *t = &run->tags[o->tag];
-    const size_t bytes = (size_t)o->nranks * TT_NEWS_BYTES;
+    const tutti_status st = tt_operation_room(o, TT_NEWS_BYTES);
 
-    if (bytes > t->gathered_cap) {
-        free(t->gathered);
-        t->gathered = malloc(bytes);
-        t->gathered_cap = t->gathered ? bytes : 0;
-        if (!t->gathered)
-            return tt_fail(TUTTI_ERR_NOMEM, "no memory for the news of %u members", o->nranks);
-    }
+    if (st)
+        return st;
     o->call = (tutti_call){ .size = sizeof o->call, .timeout_ms = o->op->timeout_ms, .request = request };
     return tutti_allgather(o->news, t->gathered, TT_NEWS_BYTES, TUTTI_U8, o->comm, &o->call);
 }
@@ -295,7 +373,8 @@ void tt_operation_fail(tutti_run *run, struct tt_operation *o, tutti_status st)
     snprintf(o->why, sizeof o->why, "%s", tutti_last_error());
     if (run->over || run->m.stopped)
         return;
-    if (st == TUTTI_ERR_INVALID && run->m.ops[o->tag].state == TT_OP_PENDING) { /* nothing was started */
+    if ((st == TUTTI_ERR_INVALID || st == TUTTI_ERR_UNSUPPORTED) &&
+        run->m.ops[o->tag].state == TT_OP_PENDING) { /* nothing was started */
         tt_member_take_back(&run->m, o->tag, tt_now_ns());
         run->tags[o->tag].done = true;
         run->tags[o->tag].state = TT_OP_NONE;
@@ -311,10 +390,13 @@ void tt_operation_fail(tutti_run *run, struct tt_operation *o, tutti_status st)
 /* The tag, and its copies, are the operation's until it has been judged. */
 void tt_saved_restore(tutti_run *run, const struct tt_tag *t, const struct tt_saved *saved)
 {
-    if (!saved->from)
+    if (!tt_is_saved(saved))
         return;
     tt_run_unlock(run);
-    memcpy(saved->from, t->copy[saved->copy], saved->bytes);
+    if (saved->input_bytes)
+        memcpy(saved->input, t->copy[saved->copy], saved->input_bytes);
+    if (saved->feedback_bytes)
+        memcpy(saved->feedback, (uint8_t *)t->copy[saved->copy] + saved->input_bytes, saved->feedback_bytes);
     tt_run_lock(run);
 }
 
@@ -373,7 +455,7 @@ tutti_status tt_operation_judge(tutti_run *run, struct tt_operation *o)
         hear_news(run, &t->news, o->epoch);
         st = TUTTI_OK;
         run->stats.final++;
-        o->op->contributors = o->nranks;
+        o->op->contributors = o->contributors;
         if (!o->tentative)
             tt_tentative_owe_no_more(run, o->tag);
     } else {
@@ -384,6 +466,7 @@ tutti_status tt_operation_judge(tutti_run *run, struct tt_operation *o)
     tt_tentative_tell(run, o->tag); /* after this one: it may be of the same memory */
     o->op->status = st;
     o->op->epoch = o->epoch;
+    tt_scope_drop(o);
     t->in_use = false;
     run->noperations--;
     return st;
@@ -396,6 +479,7 @@ tutti_status tt_operation_recover(tutti_run *run, const tutti_elastic *op, uint6
     const uint64_t deadline_ns = tt_run_deadline(run, op->timeout_ms);
     struct tt_view_result result;
     tutti_status st = TUTTI_OK;
+    bool final;
 
     while (run->recovering && !run->over)
         tt_run_wait(run, TT_NEVER);
@@ -407,14 +491,19 @@ tutti_status tt_operation_recover(tutti_run *run, const tutti_elastic *op, uint6
         return tt_fail(TUTTI_ERR_INVALID, "tutti_run_collective: a call that all members make is under way");
     if (run->nowing > 0)
         return epoch_is_over(run); /* another thread's are tentative: the next view is not ours to make */
+    if (run->m.epoch == 0)
+        return tt_fail(TUTTI_ERR_ABORTED, "tutti_run_collective: this member is in no view; tutti_run_epoch brings it into one");
+    run->dropped = false;
     run->recovering = run->calling = true;
     while (run->ninside > 0 && !run->over)
         tt_run_wait(run, TT_NEVER);
     st = tt_view_again(run, op->least, deadline_ns, "tutti_run_collective", &result);
     run->recovering = run->calling = false;
     run->stats.retries += !st;
+    final = result.too_few || run->dropped;
+    run->dropped = false;
     pthread_cond_broadcast(&run->changed);
-    return result.too_few ? tt_fail_again(TUTTI_ERR_ABORTED, tutti_last_error()) : st;
+    return final ? tt_fail_again(TUTTI_ERR_ABORTED, tutti_last_error()) : st;
 }
 
 tutti_status tt_operation_told(tutti_run *run, tutti_status st)
@@ -443,7 +532,11 @@ static tutti_status attempt(tutti_run *run, tutti_elastic *op, uint64_t *epoch)
     if (st)
         return st;
     *epoch = o.epoch;
-    st = tt_operation_perform(&o, NULL);
+    st = op->mode == TUTTI_PARTIAL ? tt_partial_ask(&o, NULL) : TUTTI_OK;
+    if (!st && op->mode == TUTTI_PARTIAL)
+        st = tt_partial_heard(&o);
+    if (!st)
+        st = tt_operation_perform(&o, NULL);
     tt_run_lock(run);
     if (!st && o.tentative && tt_tentative_keep(run, &o)) {
         tt_run_unlock(run);
@@ -478,7 +571,7 @@ tutti_status tutti_run_collective(tutti_run *run, tutti_elastic *op)
     do {
         op->attempts++;
         st = attempt(run, op, &epoch);
-        if (st != TUTTI_ERR_PEER_LOST || op->mode != TUTTI_RETRY)
+        if (st != TUTTI_ERR_PEER_LOST || !tt_operation_retries(op))
             break;
         tt_run_lock(run);
         st = tt_operation_recover(run, op, epoch);

@@ -6,13 +6,16 @@
 #include "session/run.h"
 
 /* Until the machine says CALL_DONE, also after the deadline: what was taken back too late counts. A coordinator answers that at once; one that
- * is to come has as long for it as calls have that say nothing of time. */
+ * is to come has as long for it as calls have that say nothing of time. Who would try an operation again, and finds itself a newcomer, as its
+ * replica group is not complete any longer, takes it back at once: when it is admitted, the others are somewhere else in their programs. */
 static tutti_status wait_done(tutti_run *run, uint64_t deadline_ns, const char *name)
 {
     bool cancelled = false;
 
     while (!run->call_done && !run->over) {
-        if (tt_run_wait_awake(run, &deadline_ns) || run->call_done || run->over)
+        const bool goes_back = run->dropped && !cancelled;
+
+        if (!goes_back && (tt_run_wait_awake(run, &deadline_ns) || run->call_done || run->over))
             continue;
         if (cancelled) {
             tt_run_give_up(run, name);
@@ -49,6 +52,11 @@ tutti_status tt_round_finish(tutti_run *run, uint64_t deadline_ns, const char *n
     if (st)
         return st;
     *result = run->result;
+    if (result->what == TT_ROUND_TIMEOUT && run->dropped)
+        return tt_fail(
+            TUTTI_ERR_PEER_LOST,
+            "%s: this member's replica group is not complete any longer, and left the view; tutti_run_epoch waits until it is",
+            name);
     if (result->what == TT_ROUND_TIMEOUT && result->id)
         return tt_fail(TUTTI_ERR_TIMEOUT, "%s: member %" PRIu64 " had not called it before this one's deadline", name, result->id);
     if (result->what == TT_ROUND_TIMEOUT)

@@ -87,6 +87,8 @@ static void enter_view(tutti_run *run)
 /* Nothing of the epoch may go on: whoever is in the engine for it comes back. */
 static void stop(tutti_run *run)
 {
+    run->put_out |= run->m.epoch == 0;
+    run->dropped |= run->recovering && run->m.epoch == 0;
     if (run->home.world && run->space.epoch == run->m.epoch)
         tt_engine_fail_all(run->home.world->engine, TUTTI_ERR_PEER_LOST,
                            *run->stop_why ? run->stop_why : "the epoch is over: a member was lost, or it was revoked");
@@ -184,7 +186,7 @@ static void fini(tutti_run *run)
         free(run->tags[tag].gathered);
     }
     free(run->members);
-    free(run->asked_ids);
+    free(run->asked);
     free(run->seats);
     free(run->scratch);
     free(run->survey);

@@ -26,6 +26,7 @@
 #define TT_RUN_COORDINATORS 16
 #define TT_RUN_TROUBLES 16
 #define TT_NEWS_BYTES 28                /* of what members tell each other with an operation */
+#define TT_PART_BYTES 12                /* of what they tell each other before a PARTIAL one */
 #define TT_RUN_REQUESTS 32u             /* of one member that wait; it has at most TT_TRANSFER_WINDOW out, more only while plans change */
 #define TT_RUN_STRANGERS 64u            /* connections that have not proved themselves */
 
@@ -105,15 +106,18 @@ struct tt_space {
     uint64_t epoch;                     /* 0: none */
     uint32_t rank, nranks;
     tutti_comm *comm;                   /* the program's */
-    tutti_comm **tags;                  /* [run->ntags] */
+    tutti_comm **tags;                  /* [run->ntags] of all members */
+    tutti_comm **roles, **groups;       /* likewise, of this one's role and of its group; NULL: there are no replica groups */
 };
 
-/* Input that an operation overwrites: a copy of it is in one of its tag's. */
+/* Input that an operation overwrites, and its numbers for error feedback: a copy of both, one behind the other, is in one of its tag's. */
 struct tt_saved {
-    void *from;                         /* NULL: nothing is overwritten */
-    size_t bytes;
+    void *input, *feedback;
+    size_t input_bytes, feedback_bytes; /* 0: not overwritten */
     uint32_t copy;                      /* which */
 };
+
+static inline bool tt_is_saved(const struct tt_saved *s) { return s->input_bytes > 0 || s->feedback_bytes > 0; }
 
 /* An operation that has returned, and whose verdict its program has not been told. */
 struct tt_tentative {
@@ -215,13 +219,17 @@ struct tutti_run {
     bool offered;                       /* `offer` is out, and is said to who connects anew */
     struct tt_said offer;
     tutti_member *members;              /* [nranks] of the space's view */
-    uint64_t *asked_ids;                /* [nasked] of the view that the program's last epoch returned */
+    tutti_member *asked;                /* [nasked] of the view that the program's last epoch returned */
     uint32_t nasked;
     struct tt_tag tags[TT_ELASTIC_TAGS];
     uint32_t noperations;               /* that run */
     uint32_t ninside;                   /* of these, in the engine, with a communicator of the space */
     uint32_t nowing;                    /* tags that owe */
     bool recovering;                    /* an operation's thread makes the next view */
+    bool dropped;                       /* and it found that this one's replica group is not in it */
+    bool put_out;                       /* of the view, with its replica group, and not yet in another */
+    uint64_t expected;                  /* the epoch to which this one was admitted after it had taken its call back, in which the others wait for
+                                           it; 0: none */
     struct tt_news heard;               /* what poll says */
     tutti_run_stats_t stats;
 
@@ -336,20 +344,29 @@ struct tt_operation {
     uint32_t tag;
     uint64_t epoch;
     uint32_t nranks;
+    tutti_comm *comm;                   /* of all members, who vote */
+    tutti_comm *scope;                  /* of those among whom it is */
+    uint32_t nscope, contributors;
     int root;
-    tutti_comm *comm;
+    const size_t *counts, *displs;      /* of v collectives, by the ranks of now */
+    size_t *mapped;                     /* malloc'd, where these are not the caller's */
     tutti_call call;
     struct tt_tag *kept;                /* its tag */
     bool tentative;
     struct tt_saved saved;
     uint8_t news[TT_NEWS_BYTES];        /* ours, as the others get it */
+    uint8_t part[TT_PART_BYTES];        /* likewise, what we have for a PARTIAL one */
     tutti_status failed;                /* what went wrong on this member, and its sentence: */
     char why[TT_ERROR_BYTES];
 };
+/* Whether it runs again after a loss. */
+static inline bool tt_operation_retries(const tutti_elastic *op) { return op->mode != TUTTI_ABORT; }
 /* INVALID: it makes no sense as it is. Local. */
 tutti_status tt_operation_check(const tutti_run *run, const tutti_elastic *op, uint32_t tag);
 /* Under the lock. On success it is the machine's until it was judged. PEER_LOST: the epoch is over. */
 tutti_status tt_operation_begin(tutti_run *run, struct tt_operation *o, tutti_elastic *op, uint32_t tag);
+/* Room for bytes[nranks] in its tag, for what all members say. */
+tutti_status tt_operation_room(struct tt_operation *o, size_t bytes);
 /* Without the lock. request: NULL, or where the running call goes. */
 tutti_status tt_operation_perform(struct tt_operation *o, tutti_request **request);
 /* Our part is done. False: the epoch is over, or nobody else is there, and it is to be judged. Under the lock. */
@@ -394,6 +411,19 @@ tutti_status tt_tentative_commit(tutti_run *run, int good, uint64_t deadline_ns,
 /* The same before the view changes, where something is owed. */
 tutti_status tt_tentative_close(tutti_run *run, uint64_t deadline_ns, const char *name);
 
+/* scope.c */
+/* Among whom it is, and its root and counts by their ranks: o->scope, nscope, root, counts, displs. ABORTED: the root is lost, or others that blocks were for.
+ * Under the lock. */
+tutti_status tt_scope_take(const tutti_run *run, struct tt_operation *o);
+/* Frees what that took. NULL pointers are fine. */
+void tt_scope_drop(struct tt_operation *o);
+
+/* partial.c */
+/* Before a PARTIAL operation is performed: says whether this one contributes, and hears of the others. As tt_operation_perform. */
+tutti_status tt_partial_ask(struct tt_operation *o, tutti_request **request);
+/* All have said it: how many contribute, and what an average is divided by. MISMATCH: not all say that they divide by the same. */
+tutti_status tt_partial_heard(struct tt_operation *o);
+
 /* view.c */
 struct tt_view_result {
     bool changed;                       /* another view than before */
@@ -423,6 +453,9 @@ void tt_home_leave(struct tt_home *h);
 /* The communicators of a view in its world. */
 tutti_status tt_space_open(struct tt_space *s, struct tt_world *world, const struct tt_home *home, const uint64_t *ids,
                            uint32_t nranks, uint32_t rank, uint64_t epoch, uint32_t ntags, int64_t timeout_ms);
+/* And those of this one's role and group, of members[s->nranks]. What was opened is closed with s, also if this fails. */
+tutti_status tt_space_open_scopes(struct tt_space *s, struct tt_world *world, const struct tt_home *home,
+                                  const tutti_member *members, uint32_t ntags, int64_t timeout_ms);
 void tt_space_close(struct tt_space *s, uint32_t ntags);
 /* What this host's work costs: measured when it is first asked for in this process, which is before it joins, as nobody waits for it then. */
 const struct tt_constants *tt_space_constants(void);

@@ -13,6 +13,7 @@
 #include "secure/security.h"
 
 #define TAGS_DEFAULT 8
+#define TAGS_OF_GROUPS_MAX 128      /* with three communicators each, twice while the view changes: an engine has room for 1024 */
 
 /* What the caller says, else what the environment does; NULL: nothing. */
 static const char *setting(const char *of_caller, const char *name)
@@ -278,6 +279,10 @@ tutti_status tt_run_take_conf(tutti_run *run, const tutti_run_conf *conf)
     if (conf->tags < 0 || conf->tags > (int)TT_ELASTIC_TAGS || lanes < 0 || lanes > 16)
         return tt_fail(TUTTI_ERR_INVALID, "tutti_run_join: conf.tags is %d, conf.lanes %d; 0 to %u and 0 to 16 are possible", conf->tags,
                        conf->lanes, TT_ELASTIC_TAGS);
+    if (conf->nroles > 1 && conf->tags > TAGS_OF_GROUPS_MAX)
+        return tt_fail(TUTTI_ERR_INVALID,
+                       "tutti_run_join: conf.tags is %d; with replica groups (conf.nroles) there are at most %d",
+                       conf->tags, TAGS_OF_GROUPS_MAX);
     if (conf->nroles > TT_ELASTIC_MEMBERS_MAX || conf->role >= (conf->nroles ? conf->nroles : 1))
         return tt_fail(TUTTI_ERR_INVALID, "tutti_run_join: there is no role %u of %u", conf->role, conf->nroles);
     if (!timeout_ms)

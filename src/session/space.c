@@ -1,6 +1,7 @@
 /* Worlds and the communicators of a view. A world is one engine with its connections. A view that only shrinks lives on in the world it has: its
  * communicators are new ones, of fewer ranks, over the connections that are there, so that what a loss interrupted is tried again at once. Each
- * tag has a communicator of its own, so that operations of different tags match in whatever order they are called. */
+ * tag has a communicator of its own, so that operations of different tags match in whatever order they are called; and where there are replica groups, one
+ * more among the members of a role, and one among those of a group. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,15 +9,22 @@
 #include "base/log.h"
 #include "session/run.h"
 
-#define CONTEXTS_BITS 9     /* a view's communicators are numbered below 1 << this: the program's, and one for each tag */
-#define EPOCHS_BITS 22
+#define SCOPES 3            /* enum tutti_scope */
+#define CONTEXTS_BITS 10    /* a view's communicators are numbered below 1 << this: the program's, and for each tag one in each scope */
+#define EPOCHS_BITS 21
 
-_Static_assert(TT_ELASTIC_TAGS + 1 <= 1u << CONTEXTS_BITS, "each has an id");
+_Static_assert(SCOPES *TT_ELASTIC_TAGS + 1 <= 1u << CONTEXTS_BITS, "each has an id");
 _Static_assert(CONTEXTS_BITS + EPOCHS_BITS == 31, "ids from TT_ENGINE_CONTEXTS_OWN on");
 
 static uint32_t first_context(uint64_t epoch)
 {
     return TT_ENGINE_CONTEXTS_OWN + ((uint32_t)(epoch & ((1u << EPOCHS_BITS) - 1)) << CONTEXTS_BITS);
+}
+
+/* The same number at all members of a scope; other roles, or groups, have others of that number, in which this one is not. */
+static uint32_t context_of(uint64_t epoch, tutti_scope scope, uint32_t tag)
+{
+    return first_context(epoch) + 1 + (uint32_t)scope * TT_ELASTIC_TAGS + tag;
 }
 
 bool tt_space_has(uint64_t epoch, uint32_t context)
@@ -93,16 +101,16 @@ tutti_status tt_space_open(struct tt_space *s, struct tt_world *world, const str
                            uint32_t nranks, uint32_t rank, uint64_t epoch, uint32_t ntags, int64_t timeout_ms)
 {
     struct tt_space made = { .epoch = epoch, .rank = rank, .nranks = nranks };
-    const uint32_t first = first_context(epoch);
     tutti_status st = TUTTI_OK;
 
     made.tags = calloc(ntags, sizeof *made.tags);
     if (!made.tags)
         return tt_fail(TUTTI_ERR_NOMEM, "no memory for %u tags", ntags);
     for (uint32_t tag = ntags; tag > 0 && !st; tag--) /* the engine finds the last ones fastest */
-        st = open_one(&made.tags[tag - 1], world, home, ids, nranks, rank, first + tag, timeout_ms, false);
+        st = open_one(&made.tags[tag - 1], world, home, ids, nranks, rank, context_of(epoch, TUTTI_SCOPE_ALL, tag - 1),
+                      timeout_ms, false);
     if (!st)
-        st = open_one(&made.comm, world, home, ids, nranks, rank, first, timeout_ms, true);
+        st = open_one(&made.comm, world, home, ids, nranks, rank, first_context(epoch), timeout_ms, true);
     if (st) {
         tt_space_close(&made, ntags);
         return st;
@@ -111,12 +119,58 @@ tutti_status tt_space_open(struct tt_space *s, struct tt_world *world, const str
     return TUTTI_OK;
 }
 
+/* One for each tag, of the members of this one's role or group. */
+static tutti_status open_scope(tutti_comm ***out, const struct tt_space *s, struct tt_world *world,
+                               const struct tt_home *home, const tutti_member *members, tutti_scope scope,
+                               uint32_t ntags, int64_t timeout_ms)
+{
+    const tutti_member *own = &members[s->rank];
+    uint64_t *ids = malloc(s->nranks * sizeof *ids);
+    uint32_t n = 0, rank = 0;
+    tutti_status st = TUTTI_OK;
+
+    *out = calloc(ntags, sizeof **out);
+    if (!ids || !*out) {
+        free(ids);
+        return tt_fail(TUTTI_ERR_NOMEM, "no memory for %u tags", ntags);
+    }
+    for (const tutti_member *m = members; m < members + s->nranks; m++) {
+        if (scope == TUTTI_SCOPE_ROLE ? m->role != own->role : m->group != own->group)
+            continue;
+        if (m == own)
+            rank = n;
+        ids[n++] = m->id;
+    }
+    for (uint32_t tag = ntags; tag > 0 && !st; tag--)
+        st = open_one(&(*out)[tag - 1], world, home, ids, n, rank, context_of(s->epoch, scope, tag - 1), timeout_ms,
+                      false);
+    free(ids);
+    return st;
+}
+
+tutti_status tt_space_open_scopes(struct tt_space *s, struct tt_world *world, const struct tt_home *home,
+                                  const tutti_member *members, uint32_t ntags, int64_t timeout_ms)
+{
+    tutti_status st = open_scope(&s->roles, s, world, home, members, TUTTI_SCOPE_ROLE, ntags, timeout_ms);
+
+    if (!st)
+        st = open_scope(&s->groups, s, world, home, members, TUTTI_SCOPE_GROUP, ntags, timeout_ms);
+    return st;
+}
+
+static void close_all(tutti_comm **comms, uint32_t n)
+{
+    for (uint32_t i = 0; comms && i < n; i++)
+        tutti_comm_destroy(comms[i]);
+    free(comms);
+}
+
 void tt_space_close(struct tt_space *s, uint32_t ntags)
 {
-    for (uint32_t tag = 0; s->tags && tag < ntags; tag++)
-        tutti_comm_destroy(s->tags[tag]);
+    close_all(s->tags, ntags);
+    close_all(s->roles, ntags);
+    close_all(s->groups, ntags);
     tutti_comm_destroy(s->comm);
-    free(s->tags);
     *s = (struct tt_space){ .epoch = 0 };
 }
 

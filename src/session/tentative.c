@@ -13,8 +13,9 @@
 
 bool tt_tentative_fits(const tutti_elastic *op)
 {
-    return op->coll == TUTTI_ALLREDUCE || op->coll == TUTTI_REDUCE_SCATTER || op->coll == TUTTI_ALLGATHER ||
-           op->coll == TUTTI_ALLTOALL || op->coll == TUTTI_BARRIER;
+    return op->mode == TUTTI_ABORT && op->scope == TUTTI_SCOPE_ALL &&
+           (op->coll == TUTTI_ALLREDUCE || op->coll == TUTTI_REDUCE_SCATTER || op->coll == TUTTI_ALLGATHER ||
+            op->coll == TUTTI_ALLTOALL || op->coll == TUTTI_BARRIER);
 }
 
 /* Nobody waits for others in what has no bytes, or no others. */
@@ -39,7 +40,7 @@ tutti_status tt_tentative_refuse(const tutti_run *run, const tutti_elastic *op, 
 {
     if (run->nowing == 0)
         return TUTTI_OK;
-    if (!op || op->mode == TUTTI_RETRY)
+    if (!op || tt_operation_retries(op))
         return tt_fail(
             TUTTI_ERR_INVALID,
             "%s: operations are tentative; tutti_run_commit, or an operation of the same tag that is not, comes before",

@@ -154,6 +154,18 @@ static tutti_status late(tutti_run *run, const struct meeting *g, const char *na
     return tt_fail(TUTTI_ERR_TIMEOUT, "%s: the members of epoch %" PRIu64 " did not meet before the deadline", name, g->epoch);
 }
 
+/* Opens all communicators of the view. */
+static tutti_status open_space(const tutti_run *run, struct meeting *g, struct tt_world *world,
+                               const struct tt_home *home)
+{
+    const tutti_status st =
+        tt_space_open(&g->space, world, home, g->ids, g->n, g->rank, g->epoch, run->ntags, run->timeout_ms);
+
+    if (st || run->m.conf.nroles <= 1)
+        return st;
+    return tt_space_open_scopes(&g->space, world, home, g->members, run->ntags, run->timeout_ms);
+}
+
 /* ---- a new world ---- */
 
 static tutti_status add_cards(tutti_run *run, struct meeting *g)
@@ -198,12 +210,13 @@ static tutti_status settle(tutti_run *run, struct meeting *g)
     if (!st)
         st = tt_world_complete(g->world, secret);
     if (!st)
-        st = tt_space_open(&g->space, g->world, &home, g->ids, g->n, g->rank, g->epoch, run->ntags, run->timeout_ms);
+        st = open_space(run, g, g->world, &home);
+    if (g->space.comm)
+        g->world = NULL; /* its communicators' from here on */
     if (st) {
         free(home.ids);
         return st;
     }
-    g->world = NULL; /* its communicators' from here on */
     st = tt_world_start(home.world, &hooks);
     if (st) {
         free(home.ids);
@@ -257,6 +270,29 @@ static void part(const tutti_run *run, const struct meeting *g)
     }
 }
 
+static bool was_there(const tutti_run *run, uint64_t id)
+{
+    uint32_t r = 0;
+
+    while (r < run->space.nranks && run->members[r].id != id)
+        r++;
+    return r < run->space.nranks;
+}
+
+/* Whether a replica group was in our last view, and is in this one as it was: so it has gone on, while ours was not complete. Ranks are in the order of
+ * groups and roles. */
+static bool others_went_on(const tutti_run *run, const struct meeting *g)
+{
+    uint32_t stayed = 0;
+
+    for (uint32_t i = 0; i < g->n; i++) {
+        stayed = (g->members[i].role > 0 ? stayed : 0) + was_there(run, g->members[i].id);
+        if (stayed == run->m.conf.nroles)
+            return true;
+    }
+    return false;
+}
+
 /* Meets the others of the view that the machine is in. On success run->space is of it. */
 static tutti_status meet(tutti_run *run, uint64_t deadline_ns, const char *name)
 {
@@ -268,8 +304,7 @@ static tutti_status meet(tutti_run *run, uint64_t deadline_ns, const char *name)
         return st;
     g.keeps = tt_home_fits(run);
     if (g.keeps)
-        st = tt_space_open(&g.space, run->home.world, &run->home, g.ids, g.n, g.rank, g.epoch, run->ntags,
-                           run->timeout_ms);
+        st = open_space(run, &g, run->home.world, &run->home);
     else
         st = prepare(run, &g);
     if (!st) {
@@ -288,6 +323,9 @@ static tutti_status meet(tutti_run *run, uint64_t deadline_ns, const char *name)
     }
     if (g.keeps)
         part(run, &g);
+    if (run->put_out && others_went_on(run, &g)) /* what we have of the shared state is behind what they have: we do not offer it as the next */
+        run->synced[0] = run->synced[1] = false;
+    run->put_out = false;
     old = run->space;
     run->space = g.space;
     g.space = (struct tt_space){ .epoch = 0 };
@@ -322,6 +360,10 @@ tutti_status tt_view_epoch(tutti_run *run, uint32_t flags, uint32_t least, uint3
 
     if (!st)
         st = outcome(run, &result, name, &out->too_few);
+    if (!st && run->dropped) { /* taken back too late: the program's next call meets the others, who are in theirs */
+        run->expected = run->m.epoch;
+        st = tt_fail(TUTTI_ERR_PEER_LOST, "%s: this member's replica group was not complete any longer; tutti_run_epoch brings it back", name);
+    }
     if (st)
         return st;
     out->changed = run->space.epoch != run->m.epoch;
@@ -336,7 +378,7 @@ tutti_status tt_view_again(tutti_run *run, uint32_t least, uint64_t deadline_ns,
     do {
         *out = (struct tt_view_result){ .changed = false };
         st = tt_view_epoch(run, 0, 0, 0, deadline_ns, name, out);
-    } while (st == TUTTI_ERR_PEER_LOST && !run->over);
+    } while (st == TUTTI_ERR_PEER_LOST && !run->over && !run->dropped);
     if (st || run->space.nranks >= least)
         return st;
     out->too_few = true;
@@ -360,14 +402,13 @@ void tt_view_show(const tutti_run *run, tutti_view *out, bool changed)
 
 static tutti_status remember(tutti_run *run)
 {
-    uint64_t *ids = malloc(run->space.nranks * sizeof *ids);
+    tutti_member *asked = malloc(run->space.nranks * sizeof *asked);
 
-    if (!ids)
+    if (!asked)
         return tt_fail(TUTTI_ERR_NOMEM, "no memory for a view of %u members", run->space.nranks);
-    for (uint32_t i = 0; i < run->space.nranks; i++)
-        ids[i] = run->members[i].id;
-    free(run->asked_ids);
-    run->asked_ids = ids;
+    memcpy(asked, run->members, run->space.nranks * sizeof *asked);
+    free(run->asked);
+    run->asked = asked;
     run->nasked = run->space.nranks;
     return TUTTI_OK;
 }
@@ -387,11 +428,23 @@ static bool has_left(const tutti_run *run)
     return run->over && run->over_status == TUTTI_OK;
 }
 
+static tutti_status next_view(tutti_run *run, uint32_t flags, uint32_t least, uint32_t most, uint64_t deadline_ns,
+                              const char *name, struct tt_view_result *out)
+{
+    const bool expected = run->expected != 0 && run->expected == run->m.epoch;
+
+    run->expected = 0;
+    if (!expected)
+        return tt_view_epoch(run, flags, least, most, deadline_ns, name, out);
+    out->changed = true;
+    return meet(run, deadline_ns, name);
+}
+
 tutti_status tt_view_call(tutti_run *run, uint32_t flags, uint32_t least, uint32_t most, uint64_t deadline_ns,
                           const char *name, tutti_view *out)
 {
     struct tt_view_result result = { .changed = false };
-    tutti_status st = tt_view_epoch(run, flags, least, most, deadline_ns, name, &result);
+    tutti_status st = next_view(run, flags, least, most, deadline_ns, name, &result);
 
     if (st == TUTTI_ERR_PEER_LOST && !result.too_few && !run->over) {
         st = tt_view_again(run, least, deadline_ns, name, &result);

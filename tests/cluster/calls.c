@@ -195,9 +195,16 @@ static double combine(const struct call *c, double a, double b)
     }
 }
 
+/* What some averages are divided by instead of by the number of ranks; 0: by that. */
+static uint64_t divisor_of(const struct call *c)
+{
+    return call_reduces(c->kind) && c->op == TUTTI_AVG && c->salt % 3 == 0 ? 1 + c->salt / 3 % 9 : 0;
+}
+
 /* Element `index` of the reduction over all ranks, by definition and in f64. */
 static double reduced(const struct call *c, uint64_t index)
 {
+    const uint64_t divisor = divisor_of(c) ? divisor_of(c) : c->nranks;
     double all = 0;
 
     for (uint32_t r = 0; r < c->nranks; r++) {
@@ -210,8 +217,8 @@ static double reduced(const struct call *c, uint64_t index)
     if (c->op != TUTTI_AVG)
         return all;
     if (!is_float(c->type))
-        return trunc(all / c->nranks);
-    return c->type == TUTTI_F64 ? all / c->nranks : (double)((float)all / (float)c->nranks);
+        return trunc(all / (double)divisor);
+    return c->type == TUTTI_F64 ? all / (double)divisor : (double)((float)all / (float)divisor);
 }
 
 /* ---- shapes ---- */
@@ -420,7 +427,8 @@ tutti_status call_go(struct call_side *s, tutti_comm *comm, bool with_request)
                              .request = with_request ? &s->request : NULL,
                              .timeout_ms = c->timeout_ms,
                              .algo = c->algo,
-                             .scale = c->op == TUTTI_PREMUL_SUM ? s->scale : 0 };
+                             .scale = c->op == TUTTI_PREMUL_SUM ? s->scale : 0,
+                             .divisor = divisor_of(c) };
     const size_t *send_displ = s->packed ? NULL : s->send_displ, *recv_displ = s->packed ? NULL : s->recv_displ;
     const int root = (int)c->root;
 

@@ -1,7 +1,7 @@
 /* One collective call as a test draws it: its buffers, the call itself, and what must be in the buffers afterwards by definition.
  *
  * Elements are functions of (salt, rank, index), so every rank knows everybody's input. Reductions get small integers, whose
- * results are exact in every type; or, if `rough`, random values of one sign whose sum has the error that tutti.h allows. Calls
+ * results are exact in every type (a third of the averages are over another number than that of the ranks); or, if `rough`, random values of one sign whose sum has the error that tutti.h allows. Calls
  * that only move data carry arbitrary bits. Buffers begin `skew` bytes after an aligned address, with bytes around them that
  * must not change; blocks of the v calls have gaps between them, which must not change either. */
 #ifndef TESTS_CLUSTER_CALLS_H

@@ -4,9 +4,11 @@
  *
  * The state is a step number and a vector of wrapping sums. In a step every member contributes a vector that anybody can compute from
  * its id and the step; so each checks every element of every result against the sum over those who are said to have contributed, and test_churn.py checks
- * that all who committed a step have the same state after it, by the same contributions.
+ * that all who committed a step have the same state after it, by the same contributions. Beside a batch of three reductions another thread runs a quantized
+ * one with error feedback, on a tag of its own.
  * Exit status: 0: left; 3: the run went on without it (it was stopped for too long); 1: something was wrong, and is said. */
 #include <inttypes.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -22,12 +24,25 @@
 #define STEPS_AT_MOST 50        /* between two epochs */
 #define RETRY_EVERY 4
 
-enum { TAG_RETRY = 0, TAG_STEP = 1, TAG_BUCKETS = 5 };
+#define MEMBERS_MAX 8           /* at a time */
+#define RAMP 256                /* what numbers of a quantized sum range over */
+
 enum { OPS = 3, BUCKETS = 4, BUCKET = NUMBERS / BUCKETS };
+enum { TAG_RETRY = 0, TAG_STEP = 1, TAG_QUANTIZED = TAG_STEP + OPS, TAG_BUCKETS };
 
 struct state {
     uint64_t steps;             /* that are committed; 0: it knows none yet */
     uint64_t sum[NUMBERS];
+};
+
+/* A quantized reduction, by a thread of its own. */
+struct quantized {
+    tutti_run *run;
+    tutti_elastic op;
+    tutti_status status;
+    char why[200];
+    float mine[NUMBERS], average[NUMBERS];
+    float residual[NUMBERS], before[NUMBERS];
 };
 
 struct trainer {
@@ -43,6 +58,7 @@ struct trainer {
     uint64_t parts[NUMBERS];
     tutti_elastic buckets[BUCKETS];     /* of parts, each tentative */
     size_t nbuckets;                    /* that were tried, and not looked at since their verdict */
+    struct quantized quantized;
 };
 
 static volatile sig_atomic_t stopping;
@@ -101,6 +117,24 @@ static void check_weights(const tutti_view *view, const float *average, uint64_t
             wrong("an average is not that of the members of its view");
 }
 
+/* Each member's numbers range over RAMP. Of an average of n at most 2 (n - 1) packings lose half a step of 1 in 255 of that; and what was lost before is made
+ * up for: two packings at each member, each of a sum of at most MEMBERS_MAX. */
+static void check_quantized(const tutti_view *view, const float *average, uint64_t step)
+{
+    const float bound = 1.1f * (float)(view->nranks - 1) + MEMBERS_MAX + 1;
+    float expected = 0;
+
+    for (int32_t r = 0; r < view->nranks; r++)
+        expected += weight_of(view->members[r].id, step);
+    expected /= (float)view->nranks;
+    for (size_t i = 0; i < NUMBERS; i++) {
+        const float here = expected + (float)(i % RAMP);
+
+        if (!(average[i] <= here + bound && average[i] >= here - bound))
+            wrong("a quantized average is farther from that of the members of its view than it may be");
+    }
+}
+
 /* ---- one step ---- */
 
 static tutti_elastic reduction(const void *src, void *dst, size_t count, tutti_dtype type, tutti_redop op)
@@ -114,12 +148,14 @@ static tutti_elastic reduction(const void *src, void *dst, size_t count, tutti_d
                             .op = op };
 }
 
+/* With the state the bits of the quantized average, which are the same on all, too. */
 static void write_line(struct trainer *t, const tutti_view *view, uint64_t epoch)
 {
     uint64_t hash = t->state.steps;
 
     for (size_t i = 0; i < NUMBERS; i++)
         hash = tt_mix64(hash ^ t->state.sum[i]);
+    hash = tt_hash_bytes(t->quantized.average, sizeof t->quantized.average, hash);
     fprintf(t->log, "%" PRIu64 " %" PRIu64 " %016" PRIx64, t->state.steps, epoch, hash);
     for (int32_t r = 0; r < view->nranks; r++)
         fprintf(t->log, " %" PRIu64, view->members[r].id);
@@ -166,13 +202,53 @@ static void check_buckets(struct trainer *t, bool all_final)
     t->nbuckets = 0;
 }
 
-/* Three reductions at once, then some one by one, one verdict on all. OK: the step is committed or not, and the next may follow; else the epoch is over. */
+static void *reduce_quantized(void *arg)
+{
+    struct quantized *q = arg;
+
+    q->status = tutti_run_collective(q->run, &q->op);
+    snprintf(q->why, sizeof q->why, "%s", tutti_last_error());
+    return NULL;
+}
+
+static pthread_t start_quantized(struct trainer *t, const tutti_view *view, uint64_t n)
+{
+    struct quantized *q = &t->quantized;
+    pthread_t thread;
+
+    for (size_t i = 0; i < NUMBERS; i++)
+        q->mine[i] = weight_of(view->members[view->rank].id, n) + (float)(i % RAMP);
+    memcpy(q->before, q->residual, sizeof q->before);
+    q->run = t->run;
+    q->op = reduction(q->mine, q->average, NUMBERS, TUTTI_F32, TUTTI_AVG);
+    q->op.quant = TUTTI_QUANT_MINMAX_U8;
+    q->op.error_feedback = q->residual;
+    q->op.tag = TAG_QUANTIZED;
+    if (pthread_create(&thread, NULL, reduce_quantized, q) != 0)
+        wrong("no thread");
+    return thread;
+}
+
+static tutti_status finish_quantized(struct trainer *t, pthread_t thread)
+{
+    const struct quantized *q = &t->quantized;
+
+    pthread_join(thread, NULL);
+    if (q->status && memcmp(q->residual, q->before, sizeof q->before) != 0)
+        wrong("an operation failed, and its error feedback is not what it was");
+    if (q->status && q->status != TUTTI_ERR_PEER_LOST && !is_out(q->status))
+        wrong(q->why);
+    return q->status;
+}
+
+/* Four reductions at once, then some one by one, one verdict on all. OK: the step is committed or not, and the next may follow; else the epoch is over. */
 static tutti_status step(struct trainer *t)
 {
     const uint64_t n = t->state.steps + 1;
     tutti_view view = { .size = sizeof view };
     tutti_elastic ops[OPS];
-    tutti_status st;
+    tutti_status st, quantized;
+    pthread_t thread;
     int verdict = 0;
 
     st = tutti_run_view(t->run, &view);
@@ -186,12 +262,16 @@ static tutti_status step(struct trainer *t)
     memcpy(t->sum, t->mine, sizeof t->sum);
     ops[0] = reduction(t->sum, t->sum, NUMBERS, TUTTI_U64, TUTTI_SUM);     /* in place */
     ops[1] = reduction(t->weights, t->average, WEIGHTS, TUTTI_F32, TUTTI_AVG);
+    ops[1].algo = "ftar";
     ops[2] = reduction(t->flags, t->all_flags, sizeof t->flags, TUTTI_U8, TUTTI_SUM);
+    thread = start_quantized(t, &view, n);
     st = tutti_run_batch(t->run, ops, OPS, TAG_STEP, OPS);
+    quantized = finish_quantized(t, thread);
     if (ops[0].status != TUTTI_OK && memcmp(t->sum, t->mine, sizeof t->sum) != 0)
         wrong("an operation failed, and its input is not what it was");
-    if (st)
-        return st;
+    if (st || quantized)
+        return st ? st : quantized;
+    check_quantized(&view, t->quantized.average, n);
     check_numbers(&view, t->sum, n);
     check_weights(&view, t->average, n);
     if (t->all_flags[0] != view.nranks)

@@ -195,6 +195,8 @@ static void spoil_values(const struct attempts *a)
 {
     const unsigned has = calls[a->which].has;
     const tutti_call unscaled = { .size = sizeof unscaled };
+    const tutti_call divided = { .size = sizeof divided, .divisor = 4 },
+                     too_far = { .size = sizeof too_far, .divisor = 1ull << 32 };
 
     if (has & TYPE) {
         SPOILED(a, "14 is no type", g.type = TUTTI_DTYPE_COUNT);
@@ -216,6 +218,11 @@ static void spoil_values(const struct attempts *a)
             g.op = TUTTI_PREMUL_SUM;
             g.count = 0;
             g.call = &unscaled;
+        });
+        SPOILED(a, "tutti_call.divisor is 4, and op sum; it is of avg only", g.call = &divided);
+        SPOILED(a, "tutti_call.divisor is 4294967296, and op avg; it is of avg only, and at most 2^32 - 1", {
+            g.op = TUTTI_AVG;
+            g.call = &too_far;
         });
     }
     if (has & ROOT) {

@@ -13,6 +13,8 @@ from pathlib import Path
 from cluster import BUILD, PATIENCE_S, SANITIZED, TUTTI, environment, free_port, wait_until
 
 MEMBER = str(BUILD / "tests" / "cluster" / "prog_member")
+GROUP = str(BUILD / "tests" / "cluster" / "prog_group")
+THREADS = str(BUILD / "tests" / "cluster" / "prog_threads")
 LEASE_S = 10 if SANITIZED else 3        # no machine is so busy that a member is not heard of for so long
 
 
@@ -175,6 +177,41 @@ class Elastic(unittest.TestCase):
         for member in members[1:]:
             member.await_line("epoch 3 members 3\\b")
         self.leave(members[1:])
+
+    def test_a_group_that_loses_a_member_goes_as_a_whole_and_another_takes_its_place(self):
+        """Two groups of two roles; prog_group.c checks every number of its role's shard after every step."""
+        self.coordinator.end()
+        self.start_coordinator(20)                       # nobody else is to be lost because the machine is slow
+        start = {(group, role): self.start(GROUP, self.address, group, role, 4) for group in (0, 1) for role in (0, 1)}
+        stay, victim, left_over = [start[0, 0], start[0, 1]], start[1, 0], start[1, 1]
+        for member in start.values():
+            member.await_line("groups 2")
+            member.await_line("steps")
+        victim.process.kill()
+        left_over.await_line("^out$")
+        marks = [len(member.lines) for member in stay]
+        for member, mark in zip(stay, marks):
+            member.await_line("steps", mark)                # the other group goes on
+            self.assertFalse(member.has("^out$"))
+        replacement = self.start(GROUP, self.address, 1, 0, 0)
+        for member in (*stay, left_over, replacement):
+            member.await_line(r"epoch [3-9]\d* groups 2")
+        whole = [*stay, left_over, replacement]
+        marks = [len(member.lines) for member in whole]
+        for member, mark in zip(whole, marks):
+            member.await_line("steps", mark)
+        self.leave([replacement])                           # and its group with it
+        for member, mark in zip(stay, marks):
+            member.await_line(r"epoch \d+ groups 1", mark)
+
+    def test_threads_reduce_at_once_in_any_order_while_one_member_is_killed(self):
+        self.coordinator.end()
+        self.start_coordinator(20)
+        members = [self.start(THREADS, self.address, 3, 4, 100, seed, int(dies)) for seed, dies in ((11, False), (22, True), (33, False))]
+        for member in (members[0], members[2]):
+            member.await_line("done, members 2")
+            self.assertEqual(member.process.wait(timeout=60), 0, member.errors[-5:])
+        self.assertEqual(members[1].process.wait(timeout=60), -signal.SIGKILL)
 
 
 if __name__ == "__main__":

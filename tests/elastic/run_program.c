@@ -704,7 +704,9 @@ static void call_value(struct run *r, struct peer *p)
 {
     const uint64_t plan = plan_of(p), own = tt_mix64(plan + p->m.id);
 
-    if (r->nroles == 1 && plan >> 22 & 1) {
+    if (owes(p)) {
+        call(r, p, TT_CALL_COMMIT, own % 8 > 0);
+    } else if (r->nroles == 1 && plan >> 22 & 1) {
         say_links(r, p);
         call(r, p, TT_CALL_OPTIMIZE, RING_BYTES);
     } else if (plan >> 21 & 1) {
@@ -716,8 +718,6 @@ static void call_value(struct run *r, struct peer *p)
 
 void on_program(struct run *r, struct peer *p)
 {
-    const bool agrees = plan_of(p) >> 21 & 1 && !owes(p);
-
     p->planned = false;
     if (p->over)
         return;

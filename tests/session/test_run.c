@@ -434,6 +434,42 @@ static void newcomers_are_admitted_and_members_leave(void **state)
     party_end(&p);
 }
 
+/* One takes its call back, as who retries an operation does when its replica group breaks, but too late: it is in the view by then. */
+static void one_is_admitted_too_late(struct guest *g)
+{
+    const struct tt_elmsg call = { .what = TT_CALL_EPOCH, .flags = TT_EPOCH_ADMIT, .least = 3 };
+    tutti_view view = { .size = sizeof view };
+    struct tt_member_act result;
+    int64_t one = 1, sum;
+    uint64_t all = 0;
+
+    if (g->index == 1) {
+        tt_run_lock(g->run);
+        g->run->calling = true;
+        MUST(tt_round_call(g->run, &call, TT_NEVER, "the test", &result));
+        g->run->calling = false;
+        g->run->expected = g->run->m.epoch;
+        tt_run_unlock(g->run);
+        CHECK(tutti_run_allreduce(g->run, &one, &sum, 1, TUTTI_I64, TUTTI_SUM, 0) == TUTTI_ERR_INVALID);
+    }
+    first_view(g, 3);
+    MUST(tutti_run_allreduce(g->run, &one, &sum, 1, TUTTI_I64, TUTTI_SUM, 0));
+    CHECK(sum == 3);
+    MUST(tutti_run_epoch(g->run, TUTTI_ADMIT, 0, 0, 0, &view));
+    CHECK(view.epoch == 1 && view.changed == 0);
+    MUST(tutti_run_agree(g->run, 1, 0, &all));
+}
+
+static void who_is_admitted_too_late_meets_the_others_by_its_next_call(void **state)
+{
+    struct party p;
+
+    (void)state;
+    party_begin(&p, 1000, 100, NULL);
+    party_run(&p, 3, one_is_admitted_too_late, NULL);
+    party_end(&p);
+}
+
 /* ---- a cut ---- */
 
 /* The data connection between two that live ends: nobody is evicted, and the operation is tried again in a new world. */
@@ -695,7 +731,7 @@ static void one_says_what_is_not_so(struct guest *g)
         if (view.rank == 0 && k == 50) {
             tt_run_lock(g->run);
             for (uint32_t i = 0; i < 300; i++) { /* each of the view's communicators, and some that are none */
-                s.context = TT_ENGINE_CONTEXTS_OWN + ((uint32_t)s.epoch << 9) + i % 8;
+                s.context = TT_ENGINE_CONTEXTS_OWN + ((uint32_t)s.epoch << 10) + i % 8;
                 tt_peers_say(g->run, &s);
             }
             tt_run_unlock(g->run);
@@ -811,6 +847,7 @@ int main(void)
         cmocka_unit_test(what_is_tentative_when_one_goes_is_restored_on_all),
         cmocka_unit_test(two_that_are_open_are_restored_last_first),
         cmocka_unit_test(newcomers_are_admitted_and_members_leave),
+        cmocka_unit_test(who_is_admitted_too_late_meets_the_others_by_its_next_call),
         cmocka_unit_test(a_cut_connection_is_replaced_and_evicts_nobody),
         cmocka_unit_test(a_batch_is_final_as_a_whole_also_when_one_goes),
         cmocka_unit_test(wrong_calls_are_told_and_cost_nothing),

@@ -1,0 +1,139 @@
+/* Among whom an operation is, and by which ranks: those of the view that the program knows, which its last tutti_run_epoch returned. Where operations
+ * that were retried have shrunk it since, whoever is left has another rank now, and blocks of the others have no part any more. */
+#include <inttypes.h>
+#include <stdlib.h>
+
+#include "session/run.h"
+
+/* ---- members of a scope ---- */
+
+static bool is_in(const tutti_run *run, const tutti_member *m, tutti_scope scope)
+{
+    const tutti_member *own = &run->members[run->space.rank];
+
+    switch (scope) {
+    case TUTTI_SCOPE_ROLE:
+        return m->role == own->role;
+    case TUTTI_SCOPE_GROUP:
+        return m->group == own->group;
+    default:
+        return true;
+    }
+}
+
+static uint32_t count_in(const tutti_run *run, const tutti_member *members, uint32_t n, tutti_scope scope)
+{
+    uint32_t in = 0;
+
+    for (uint32_t i = 0; i < n; i++)
+        in += is_in(run, &members[i], scope);
+    return in;
+}
+
+/* The member of rank k of the scope among members[n], which has so many. */
+static const tutti_member *member_of(const tutti_run *run, const tutti_member *members, tutti_scope scope, uint32_t k)
+{
+    uint32_t i = 0;
+
+    while (!is_in(run, &members[i], scope) || k-- > 0)
+        i++;
+    return &members[i];
+}
+
+/* A member's rank in the scope among members[n]; no rank that there is: it is not there. */
+static uint32_t rank_of(const tutti_run *run, const tutti_member *members, uint32_t n, tutti_scope scope, uint64_t id)
+{
+    uint32_t rank = 0;
+
+    for (uint32_t i = 0; i < n; i++) {
+        if (members[i].id == id)
+            return rank;
+        rank += is_in(run, &members[i], scope);
+    }
+    return UINT32_MAX;
+}
+
+/* ---- what the ranks are now ---- */
+
+static bool has_root(tutti_coll coll)
+{
+    return coll == TUTTI_REDUCE || coll == TUTTI_BROADCAST || coll == TUTTI_GATHER || coll == TUTTI_SCATTER ||
+           coll == TUTTI_GATHERV || coll == TUTTI_SCATTERV;
+}
+
+static tutti_status find_root(const tutti_run *run, struct tt_operation *o, uint32_t nasked)
+{
+    const int32_t asked = o->op->root;
+    const tutti_member *root;
+    uint32_t rank;
+
+    o->root = 0;
+    if (!has_root(o->op->coll))
+        return TUTTI_OK;
+    if (asked < 0 || (uint32_t)asked >= nasked)
+        return tt_fail(TUTTI_ERR_INVALID, "tutti_run_collective: there is no rank %d among %u", asked, nasked);
+    root = member_of(run, run->asked, o->op->scope, (uint32_t)asked);
+    rank = rank_of(run, run->members, run->space.nranks, o->op->scope, root->id);
+    if (rank >= o->nscope)
+        return tt_fail(TUTTI_ERR_ABORTED, "tutti_run_collective: the root, member %" PRIu64 ", was lost", root->id);
+    o->root = (int)rank;
+    return TUTTI_OK;
+}
+
+/* Counts and displacements of who is left: o->mapped[0..nscope) and [nscope..2 nscope). */
+static tutti_status map_counts(const tutti_run *run, struct tt_operation *o, uint32_t nasked)
+{
+    const tutti_elastic *op = o->op;
+    size_t packed = 0;
+    uint32_t asked = 0;
+
+    o->mapped = malloc(2 * (size_t)nasked * sizeof *o->mapped);
+    if (!o->mapped)
+        return tt_fail(TUTTI_ERR_NOMEM, "tutti_run_collective: no memory for the counts of %u members", nasked);
+    for (uint32_t i = 0; i < run->nasked; i++) {
+        const tutti_member *m = &run->asked[i];
+        uint32_t now;
+
+        if (!is_in(run, m, op->scope))
+            continue;
+        now = rank_of(run, run->members, run->space.nranks, op->scope, m->id);
+        if (now < o->nscope) {
+            o->mapped[now] = op->counts[asked];
+            o->mapped[o->nscope + now] = op->displs ? op->displs[asked] : packed;
+        }
+        packed += op->counts[asked++];
+    }
+    o->counts = o->mapped;
+    o->displs = o->mapped + o->nscope;
+    return TUTTI_OK;
+}
+
+tutti_status tt_scope_take(const tutti_run *run, struct tt_operation *o)
+{
+    const tutti_elastic *op = o->op;
+    const uint32_t nasked = count_in(run, run->asked, run->nasked, op->scope);
+    tutti_comm *const *comms = op->scope == TUTTI_SCOPE_ROLE    ? run->space.roles
+                               : op->scope == TUTTI_SCOPE_GROUP ? run->space.groups
+                                                                : NULL;
+    tutti_status st;
+
+    o->scope = comms ? comms[o->tag] : run->space.tags[o->tag];
+    o->nscope = count_in(run, run->members, run->space.nranks, op->scope);
+    o->counts = op->counts;
+    o->displs = op->displs;
+    st = find_root(run, o, nasked);
+    if (st || !op->counts || o->nscope == nasked)
+        return st;
+    if (op->coll == TUTTI_ALLGATHERV || op->coll == TUTTI_GATHERV)
+        return map_counts(run, o, nasked);
+    return tt_fail(
+        TUTTI_ERR_ABORTED,
+        "tutti_run_collective: %u of %u members are left, and blocks were for the others; tutti_run_epoch tells of them",
+        o->nscope, nasked);
+}
+
+void tt_scope_drop(struct tt_operation *o)
+{
+    free(o->mapped);
+    o->mapped = NULL;
+}

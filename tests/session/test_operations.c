@@ -1,0 +1,609 @@
+/* What operations of a run are besides an all-reduce of all: v collectives, quantized ones, those in which some withhold their part, and those of
+ * replica groups and roles. Members are threads of this process. */
+#include "session/party.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/prng.h"
+#include "reduce/reduce.h"
+#include "session/run.h"
+
+static void enter(struct guest *g, uint32_t n, tutti_view *view)
+{
+    *view = (tutti_view){ .size = sizeof *view };
+    MUST(tutti_run_epoch(g->run, TUTTI_ADMIT, n, 0, 0, view));
+    CHECK(view->nranks == (int)n);
+}
+
+/* Nobody goes before all have come here. */
+static void meet(struct guest *g)
+{
+    uint64_t flags = 0;
+
+    MUST(tutti_run_agree(g->run, 1, 0, &flags));
+}
+
+static tutti_elastic operation(tutti_coll coll, const void *src, void *dst, size_t count, tutti_dtype type)
+{
+    return (tutti_elastic){
+        .size = sizeof(tutti_elastic), .coll = coll, .src = src, .dst = dst, .count = count, .type = type
+    };
+}
+
+/* The same number at all members. */
+static void check_alike(struct guest *g, uint64_t number)
+{
+    uint64_t ones = 0, zeros = 0;
+
+    MUST(tutti_run_agree(g->run, number, 0, &ones));
+    MUST(tutti_run_agree(g->run, ~number, 0, &zeros));
+    CHECK(ones == number && zeros == ~number);
+}
+
+static void play(uint32_t n, uint32_t nroles, void (*program)(struct guest *g))
+{
+    struct party p;
+
+    party_begin(&p, 20000, 100, NULL); /* nobody is to be lost because the machine is slow */
+    p.nroles = nroles;
+    party_run(&p, n, program, NULL);
+    party_end(&p);
+}
+
+/* ---- blocks of any sizes ---- */
+
+#define MEMBERS 3
+#define ROOT 2
+#define ALL 9               /* elements of all blocks */
+#define APART 16            /* where blocks begin that are not packed */
+
+static const size_t counts[MEMBERS] = { 4, 0, 5 }, apart[MEMBERS] = { 0, APART, 2 * APART };
+
+static int32_t element(int from, int to, size_t i)
+{
+    return from * 10000 + to * 100 + (int32_t)i;
+}
+
+static void gathers(struct guest *g, int rank)
+{
+    int32_t mine[5], all[ALL];
+
+    for (int rooted = 0; rooted < 2; rooted++) {
+        tutti_elastic op = operation(rooted ? TUTTI_GATHERV : TUTTI_ALLGATHERV, mine, all, 0, TUTTI_I32);
+
+        op.counts = counts;
+        op.root = ROOT;
+        for (size_t i = 0; i < counts[rank]; i++)
+            mine[i] = element(rank, 0, i);
+        memset(all, 0, sizeof all);
+        MUST(tutti_run_collective(g->run, &op));
+        CHECK(op.contributors == MEMBERS);
+        for (size_t i = 0; i < ALL && (!rooted || rank == ROOT); i++)
+            CHECK(all[i] == (i < 4 ? element(0, 0, i) : element(2, 0, i - 4)));
+    }
+}
+
+static void scatters(struct guest *g, int rank)
+{
+    int32_t all[ALL], mine[5];
+    tutti_elastic op = operation(TUTTI_SCATTERV, all, mine, 0, TUTTI_I32);
+
+    op.counts = counts;
+    op.root = ROOT;
+    for (size_t i = 0; i < ALL; i++)
+        all[i] = (int32_t)i;
+    MUST(tutti_run_collective(g->run, &op));
+    for (size_t i = 0; i < counts[rank]; i++)
+        CHECK(mine[i] == (int32_t)(rank == 0 ? i : 4 + i));
+    op.coll = TUTTI_REDUCE_SCATTERV;
+    op.dst = all + (rank == 0 ? 0 : 4); /* in place */
+    MUST(tutti_run_collective(g->run, &op));
+    for (size_t i = 0; i < counts[rank]; i++)
+        CHECK(all[(rank == 0 ? 0 : 4) + i] == 3 * (int32_t)((rank == 0 ? 0 : 4) + i));
+}
+
+/* Rank r sends r + s + 1 elements to rank s. */
+static void exchanges(struct guest *g, int rank)
+{
+    int32_t src[MEMBERS * 8], dst[MEMBERS * 8];
+    size_t n[MEMBERS];
+    static const size_t displs[MEMBERS] = { 0, 8, 16 };
+    tutti_elastic op = operation(TUTTI_ALLTOALLV, src, dst, 0, TUTTI_I32);
+
+    op.counts = op.recv_counts = n;
+    op.displs = op.recv_displs = displs;
+    for (int s = 0; s < MEMBERS; s++) {
+        n[s] = (size_t)(rank + s + 1);
+        for (size_t i = 0; i < n[s]; i++)
+            src[displs[s] + i] = element(rank, s, i);
+    }
+    MUST(tutti_run_collective(g->run, &op));
+    for (int s = 0; s < MEMBERS; s++)
+        for (size_t i = 0; i < n[s]; i++)
+            CHECK(dst[displs[s] + i] == element(s, rank, i));
+}
+
+/* The member of rank 0 is gone; the others still count by the ranks that they know. */
+static void gathers_of_who_is_left(struct guest *g, int rank)
+{
+    int32_t mine[5], all[3 * APART];
+
+    for (int rooted = 0; rooted < 2; rooted++) {
+        tutti_elastic op = operation(rooted ? TUTTI_GATHERV : TUTTI_ALLGATHERV, mine, all, 0, TUTTI_I32);
+
+        op.counts = counts;
+        op.displs = apart;
+        op.root = ROOT;
+        op.mode = TUTTI_RETRY;
+        for (size_t i = 0; i < counts[rank]; i++)
+            mine[i] = element(rank, 7, i);
+        memset(all, 0xff, sizeof all);
+        MUST(tutti_run_collective(g->run, &op));
+        CHECK(op.contributors == 2);
+        for (size_t i = 0; i < 3 * APART && (!rooted || rank == ROOT); i++)
+            CHECK(all[i] == (i >= 2 * APART && i < 2 * APART + 5 ? element(2, 7, i - 2 * APART) : -1));
+        op.displs = NULL; /* packed, as if all were there */
+        memset(all, 0xff, sizeof all);
+        MUST(tutti_run_collective(g->run, &op));
+        for (size_t i = 0; i < ALL && (!rooted || rank == ROOT); i++)
+            CHECK(all[i] == (i >= 4 ? element(2, 7, i - 4) : -1));
+    }
+}
+
+static void of_any_sizes(struct guest *g)
+{
+    int32_t src[ALL] = { 0 }, dst[ALL];
+    tutti_elastic op = operation(TUTTI_ALLTOALLV, src, dst, 0, TUTTI_I32);
+    tutti_view view;
+    int rank;
+
+    enter(g, MEMBERS, &view);
+    rank = view.rank;
+    gathers(g, rank);
+    scatters(g, rank);
+    exchanges(g, rank);
+    CHECK(tutti_run_collective(g->run, &op) == TUTTI_ERR_INVALID && strstr(tutti_last_error(), "op.counts is NULL"));
+    op.counts = counts;
+    CHECK(tutti_run_collective(g->run, &op) == TUTTI_ERR_INVALID && strstr(tutti_last_error(), "recv_counts is NULL"));
+    op.recv_counts = counts;
+    op.mode = TUTTI_RETRY;
+    CHECK(tutti_run_collective(g->run, &op) == TUTTI_ERR_INVALID && strstr(tutti_last_error(), "for the lost"));
+    for (tutti_coll coll = TUTTI_ALLREDUCE; coll < TUTTI_COLL_COUNT; coll++) {
+        const bool retried = coll == TUTTI_ALLREDUCE || coll == TUTTI_REDUCE || coll == TUTTI_BROADCAST ||
+                             coll == TUTTI_BARRIER || coll == TUTTI_ALLGATHERV || coll == TUTTI_GATHERV;
+
+        op.coll = coll;
+        CHECK(tt_operation_check(g->run, &op, 0) == (retried ? TUTTI_OK : TUTTI_ERR_INVALID));
+    }
+    meet(g);
+    if (rank == 0)
+        return;
+    gathers_of_who_is_left(g, rank);
+    op = operation(TUTTI_REDUCE_SCATTERV, src, dst, 0, TUTTI_I32);
+    op.counts = counts;
+    CHECK(tutti_run_collective(g->run, &op) == TUTTI_ERR_PEER_LOST && strstr(tutti_last_error(), "2 of 3 members are left"));
+    MUST(tutti_run_shrink(g->run, 0, 0, &view)); /* nothing is lost; this is where the program learns who is left */
+    CHECK(view.nranks == 2);
+    op.counts = counts + 1;
+    MUST(tutti_run_collective(g->run, &op));
+    meet(g);
+}
+
+static void blocks_of_any_sizes_and_what_a_loss_leaves_of_them(void **state)
+{
+    (void)state;
+    play(MEMBERS, 0, of_any_sizes);
+}
+
+/* ---- quantized ---- */
+
+#define NUMBERS 3000
+
+struct numbers {
+    float in[NUMBERS], v[NUMBERS], before[NUMBERS], residual[NUMBERS], residual_before[NUMBERS];
+    double given[NUMBERS], got[NUMBERS];    /* added up over all calls that were good */
+};
+
+static void draw(struct numbers *x, uint64_t seed)
+{
+    struct tt_prng prng;
+
+    tt_prng_init(&prng, seed);
+    for (size_t i = 0; i < NUMBERS; i++)
+        x->v[i] = x->in[i] = (float)tt_prng_below(&prng, 1 << 20) / (1 << 20) - 0.5f;
+    memcpy(x->before, x->v, sizeof x->v);
+    memcpy(x->residual_before, x->residual, sizeof x->residual);
+}
+
+static tutti_elastic quantized(struct numbers *x, tutti_quant quant)
+{
+    tutti_elastic op = operation(TUTTI_ALLREDUCE, x->v, x->v, NUMBERS, TUTTI_F32);
+
+    op.quant = quant;
+    op.error_feedback = x->residual;
+    return op;
+}
+
+static uint64_t hash_of(const struct numbers *x)
+{
+    return tt_hash_bytes(x->v, sizeof x->v, 1);
+}
+
+/* It is done here and at all others, but one of them takes it for failed before it has said that it has done its part. */
+static void fails_after_the_data(struct guest *g, tutti_elastic *op)
+{
+    struct tt_operation o;
+    tutti_status st;
+
+    tt_run_lock(g->run);
+    MUST(tt_operation_begin(g->run, &o, op, op->tag));
+    tt_run_unlock(g->run);
+    MUST(tt_operation_perform(&o, NULL));
+    tt_run_lock(g->run);
+    tt_operation_fail(g->run, &o, tt_fail(TUTTI_ERR_TIMEOUT, "the test has it fail"));
+    st = tt_operation_judge(g->run, &o);
+    tt_run_unlock(g->run);
+    CHECK(st == TUTTI_ERR_TIMEOUT);
+}
+
+/* What came out is what went in, but for what all members' residuals still hold. Everything is added up in f64. */
+static void check_nothing_is_lost(struct guest *g, struct numbers *x, double parts)
+{
+    double missing[NUMBERS];
+    tutti_elastic op = operation(TUTTI_ALLREDUCE, x->given, x->given, NUMBERS, TUTTI_F64);
+
+    MUST(tutti_run_collective(g->run, &op));
+    for (size_t i = 0; i < NUMBERS; i++)
+        missing[i] = (double)x->residual[i];
+    op.src = op.dst = missing;
+    MUST(tutti_run_collective(g->run, &op));
+    for (size_t i = 0; i < NUMBERS; i++)
+        CHECK(fabs(x->got[i] + missing[i] - x->given[i]) < 1e-4 * parts);
+}
+
+static void with_feedback(struct guest *g)
+{
+    struct numbers *x = calloc(1, sizeof *x);
+    tutti_view view;
+    tutti_elastic op = quantized(x, TUTTI_QUANT_MINMAX_U4);
+
+    enter(g, MEMBERS, &view);
+    for (int k = 0; k < 4; k++) {
+        draw(x, (uint64_t)(view.members[view.rank].id * 100) + (uint64_t)k);
+        if (k % 2) { /* it does not count: nothing of it is to be seen */
+            if (view.rank == 1)
+                fails_after_the_data(g, &op);
+            else
+                CHECK(tutti_run_collective(g->run, &op) == TUTTI_ERR_PEER_LOST);
+            CHECK(memcmp(x->v, x->before, sizeof x->v) == 0);
+            CHECK(memcmp(x->residual, x->residual_before, sizeof x->residual) == 0);
+            MUST(tutti_run_shrink(g->run, MEMBERS, 0, &view));
+        }
+        MUST(tutti_run_collective(g->run, &op));
+        CHECK(memcmp(x->residual, x->residual_before, sizeof x->residual) != 0);
+        for (size_t i = 0; i < NUMBERS; i++) {
+            x->given[i] += (double)x->in[i];
+            x->got[i] += (double)x->v[i];
+        }
+        check_alike(g, hash_of(x));
+    }
+    check_nothing_is_lost(g, x, 4 * MEMBERS);
+    free(x);
+    meet(g);
+}
+
+static void quantized_sums_are_alike_and_a_restored_one_leaves_its_feedback(void **state)
+{
+    (void)state;
+    play(MEMBERS, 0, with_feedback);
+}
+
+/* One goes; the sum of the others comes out of the second try. By the ring with bounded flight it cannot be quantized, and is as it is. */
+static void retried_quantized(struct guest *g)
+{
+    struct numbers *x = calloc(1, sizeof *x);
+    tutti_elastic op = quantized(x, TUTTI_QUANT_MINMAX_U8);
+    tutti_view view;
+
+    enter(g, MEMBERS, &view);
+    meet(g);
+    if (view.rank == 1) {
+        free(x);
+        return;
+    }
+    op.mode = TUTTI_RETRY;
+    draw(x, 5);         /* both have the same */
+    MUST(tutti_run_collective(g->run, &op));
+    CHECK(op.contributors == 2);
+    for (size_t i = 0; i < NUMBERS; i++)    /* ranges of 1 and 2, two packings at most, of 255 codes */
+        CHECK(fabsf(x->v[i] - 2 * x->in[i]) < 2 * (2 / 510.0f) + 1e-5f);
+    check_alike(g, hash_of(x));
+    op.type = TUTTI_I32;
+    CHECK(tutti_run_collective(g->run, &op) == TUTTI_ERR_UNSUPPORTED); /* and the epoch goes on */
+    op.type = TUTTI_F32;
+    op.algo = "ftar";
+    CHECK(tutti_run_collective(g->run, &op) != TUTTI_OK);
+    op.quant = TUTTI_QUANT_NONE;
+    op.error_feedback = NULL;
+    draw(x, 5);
+    MUST(tutti_run_collective(g->run, &op));
+    for (size_t i = 0; i < NUMBERS; i++)
+        CHECK(x->v[i] == 2 * x->in[i]);
+    free(x);
+    meet(g);
+}
+
+static void a_quantized_sum_is_tried_again_and_the_bounded_ring_is_chosen_by_name(void **state)
+{
+    (void)state;
+    play(MEMBERS, 0, retried_quantized);
+}
+
+/* ---- who contributes ---- */
+
+/* Of ranks 0, 1 and 2 the second has nothing to give; later the last is lost. */
+static void partial_step(struct guest *g, int rank, uint32_t givers, bool by_batch)
+{
+    const bool withholds = rank == 1;
+    float in[300], out[300];
+    int64_t whole = 100 + rank;
+    tutti_elastic ops[3];
+
+    for (int i = 0; i < 300; i++)
+        in[i] = withholds ? NAN : (float)(rank + i);
+    ops[0] = operation(TUTTI_ALLREDUCE, in, out, 300, TUTTI_F32);
+    ops[0].op = TUTTI_AVG;
+    ops[1] = operation(TUTTI_ALLREDUCE, &whole, &whole, 1, TUTTI_I64);
+    ops[1].tag = 1;
+    ops[2] = ops[0];
+    ops[2].divisor = 8; /* of a fixed world size */
+    for (int k = 0; k < 3; k++) {
+        ops[k].mode = TUTTI_PARTIAL;
+        ops[k].withholds = withholds;
+    }
+    if (withholds)
+        ops[0].src = ops[1].src = NULL;
+    if (by_batch)
+        MUST(tutti_run_batch(g->run, ops, 2, 0, 2));
+    for (int k = 0; k < 2 && !by_batch; k++)
+        MUST(tutti_run_collective(g->run, &ops[k]));
+    for (int i = 0; i < 300; i++)
+        CHECK(out[i] == (float)i + (givers == 2 ? 1.0f : 0.0f));
+    CHECK(whole == (givers == 2 ? 202 : 100) && ops[0].contributors == givers && ops[1].contributors == givers);
+    MUST(tutti_run_collective(g->run, &ops[2]));
+    for (int i = 0; i < 300; i++)
+        CHECK(out[i] == (givers == 2 ? (float)(2 * i + 2) : (float)i) / 8);
+}
+
+static void some_withhold(struct guest *g)
+{
+    float v = 1;
+    tutti_elastic op = operation(TUTTI_ALLREDUCE, &v, &v, 1, TUTTI_F32);
+    tutti_view view;
+
+    enter(g, 3, &view);
+    op.withholds = 1;
+    CHECK(tutti_run_collective(g->run, &op) == TUTTI_ERR_INVALID && strstr(tutti_last_error(), "TUTTI_PARTIAL only"));
+    op.mode = TUTTI_PARTIAL;
+    op.op = TUTTI_MAX;
+    CHECK(tutti_run_collective(g->run, &op) == TUTTI_ERR_INVALID && strstr(tutti_last_error(), "sum or avg"));
+    op.op = TUTTI_AVG;
+    MUST(tutti_run_collective(g->run, &op)); /* nobody contributes */
+    CHECK(v == 0 && op.contributors == 0);
+    for (int k = 0; k < 4; k++)
+        partial_step(g, view.rank, 2, k % 2);
+    op.divisor = 3 + (uint64_t)view.rank; /* not all say the same */
+    CHECK(tutti_run_collective(g->run, &op) == TUTTI_ERR_MISMATCH);
+    MUST(tutti_run_shrink(g->run, 3, 0, &view));
+    meet(g);
+    if (view.rank == 2)
+        return;
+    for (int k = 0; k < 4; k++)
+        partial_step(g, view.rank, 1, k % 2);
+    meet(g);
+}
+
+static void the_result_is_of_those_who_contribute(void **state)
+{
+    (void)state;
+    play(3, 0, some_withhold);
+}
+
+/* The sum is more than f16 can hold, what comes of it is not: it is divided before it is rounded. */
+static void averages_of_large_numbers(struct guest *g)
+{
+    uint16_t v[64];
+    tutti_elastic op = operation(TUTTI_ALLREDUCE, v, v, 64, TUTTI_F16);
+    tutti_view view;
+
+    enter(g, 2, &view);
+    op.op = TUTTI_AVG;
+    op.mode = TUTTI_PARTIAL;
+    op.divisor = 4;
+    for (int i = 0; i < 64; i++)
+        v[i] = tt_f32_to_f16(60000);
+    MUST(tutti_run_collective(g->run, &op));
+    for (int i = 0; i < 64; i++)
+        CHECK(tt_f16_to_f32(v[i]) == 30000);
+    meet(g);
+}
+
+static void an_average_is_divided_before_it_is_rounded(void **state)
+{
+    (void)state;
+    play(2, 0, averages_of_large_numbers);
+}
+
+/* One that is left alone has nobody to add to, and its average is divided all the same. */
+static void alone_by_a_divisor(struct guest *g)
+{
+    float v[5] = { 8, -4, 2, 0, 1 }, out[5];
+    tutti_elastic op = operation(TUTTI_ALLREDUCE, v, out, 5, TUTTI_F32);
+    tutti_view view;
+
+    enter(g, 1, &view);
+    op.op = TUTTI_AVG;
+    op.divisor = 4;
+    for (int k = 0; k < 3; k++) { /* out of place, in place, quantized */
+        op.dst = k == 1 ? v : out;
+        op.quant = k == 2 ? TUTTI_QUANT_F8E4M3 : TUTTI_QUANT_NONE;
+        MUST(tutti_run_collective(g->run, &op));
+        for (int i = 0; i < 5; i++) {
+            static const float in[5] = { 8, -4, 2, 0, 1 };
+
+            CHECK(((float *)op.dst)[i] == in[i] / (k == 2 ? 16 : 4));
+        }
+    }
+    op.op = TUTTI_SUM;
+    CHECK(tutti_run_collective(g->run, &op) == TUTTI_ERR_INVALID && strstr(tutti_last_error(), "divisor is 4"));
+}
+
+static void an_average_over_a_fixed_number_is_one_also_where_one_is_left(void **state)
+{
+    (void)state;
+    play(1, 0, alone_by_a_divisor);
+}
+
+/* ---- replica groups ---- */
+
+#define ROLES 2
+#define SHARD 5000
+
+/* Role k's members add up a shard of their own length, by the ring with bounded flight. */
+static tutti_elastic sum_of_shards(const tutti_member *own, int64_t *v)
+{
+    const size_t n = SHARD + own->role;
+    tutti_elastic op = operation(TUTTI_ALLREDUCE, v, v, n, TUTTI_I64);
+
+    for (size_t i = 0; i < n; i++)
+        v[i] = (int64_t)((own->group + 1) * (i + own->role));
+    op.scope = TUTTI_SCOPE_ROLE;
+    op.algo = "ftar";
+    op.mode = TUTTI_RETRY;
+    return op;
+}
+
+static void sum_of_roles(struct guest *g, const tutti_view *view, uint32_t groups, uint64_t expected)
+{
+    const tutti_member member = view->members[view->rank], *own = &member; /* the view may change */
+    const size_t n = SHARD + own->role;
+    int64_t v[SHARD + ROLES];
+    tutti_elastic op = sum_of_shards(own, v);
+
+    MUST(tutti_run_collective(g->run, &op));
+    CHECK(op.contributors == groups);
+    for (size_t i = 0; i < n; i++)
+        CHECK(v[i] == (int64_t)(expected * (i + own->role)));
+}
+
+/* The members of a group show each other what they have; a group is whole, so that this may be tried again, too. */
+static void gather_of_group(struct guest *g, const tutti_view *view)
+{
+    const tutti_member *own = &view->members[view->rank];
+    uint32_t mine[2] = { own->group, own->role }, all[ROLES][2];
+    tutti_elastic op = operation(TUTTI_ALLGATHER, mine, all, 2, TUTTI_U32);
+
+    op.scope = TUTTI_SCOPE_GROUP;
+    op.mode = TUTTI_RETRY;
+    op.tag = 1;
+    MUST(tutti_run_collective(g->run, &op));
+    CHECK(op.contributors == ROLES);
+    for (uint32_t k = 0; k < ROLES; k++)
+        CHECK(all[k][0] == own->group && all[k][1] == k);
+}
+
+/* Root: the last group's member of this role. */
+static void broadcast_of_role(struct guest *g, const tutti_view *view)
+{
+    const tutti_member *own = &view->members[view->rank];
+    uint32_t v[2] = { own->group, own->role };
+    tutti_elastic op = operation(TUTTI_BROADCAST, v, v, 2, TUTTI_U32);
+
+    op.scope = TUTTI_SCOPE_ROLE;
+    op.root = view->nranks / ROLES - 1;
+    MUST(tutti_run_collective(g->run, &op));
+    CHECK(v[0] == view->members[view->nranks - 1].group && v[1] == own->role);
+}
+
+/* Of three groups the second loses a member. */
+static void groups_go_and_come(struct guest *g)
+{
+    int64_t v[SHARD + ROLES];
+    tutti_elastic op;
+    tutti_view view;
+
+    enter(g, 3 * ROLES, &view);
+    sum_of_roles(g, &view, 3, 1 + 2 + 3);
+    gather_of_group(g, &view);
+    broadcast_of_role(g, &view);
+    meet(g);
+    if (g->index == 1 * ROLES + 1) { /* it goes without a word, and another one comes in its place */
+        tutti_run_destroy(g->run);
+        party_await(g->party, 2);
+        g->run = party_join(g->party, g->index, NULL);
+    } else if (g->index == 1 * ROLES) { /* what it would try again is not tried with who is left of its group */
+        op = sum_of_shards(&view.members[view.rank], v);
+        CHECK(tutti_run_collective(g->run, &op) == TUTTI_ERR_PEER_LOST && v[1] == 2);
+        CHECK(tutti_run_collective(g->run, &op) == TUTTI_ERR_PEER_LOST && v[1] == 2);
+    } else {
+        sum_of_roles(g, &view, 2, 1 + 3); /* the others go on */
+        MUST(tutti_run_view(g->run, &view));
+        CHECK(view.nranks == 2 * ROLES);
+        gather_of_group(g, &view);
+        meet(g);
+        party_reach(g->party, 2);
+    }
+    MUST(tutti_run_epoch(g->run, TUTTI_ADMIT, 3 * ROLES, 0, 0, &view));
+    CHECK(view.nranks == 3 * ROLES && view.changed);
+    sum_of_roles(g, &view, 3, 1 + 2 + 3);
+    gather_of_group(g, &view);
+    broadcast_of_role(g, &view);
+    meet(g);
+}
+
+static void a_group_goes_as_a_whole_and_comes_back_while_others_go_on(void **state)
+{
+    (void)state;
+    play(3 * ROLES, ROLES, groups_go_and_come);
+}
+
+static void without_groups(struct guest *g)
+{
+    int64_t v = 3;
+    tutti_elastic op = operation(TUTTI_ALLREDUCE, &v, &v, 1, TUTTI_I64);
+    tutti_view view;
+
+    enter(g, 2, &view);
+    op.scope = TUTTI_SCOPE_GROUP;
+    CHECK(tutti_run_collective(g->run, &op) == TUTTI_ERR_INVALID && strstr(tutti_last_error(), "no replica groups"));
+    op.scope = (tutti_scope)3;
+    CHECK(tutti_run_collective(g->run, &op) == TUTTI_ERR_INVALID && strstr(tutti_last_error(), "no scope 3"));
+    op.scope = TUTTI_SCOPE_ROLE;
+    MUST(tutti_run_collective(g->run, &op)); /* all have the one role that there is */
+    CHECK(v == 6 && op.contributors == 2);
+    meet(g);
+}
+
+static void without_replica_groups_all_have_one_role(void **state)
+{
+    (void)state;
+    play(2, 0, without_groups);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(blocks_of_any_sizes_and_what_a_loss_leaves_of_them),
+        cmocka_unit_test(quantized_sums_are_alike_and_a_restored_one_leaves_its_feedback),
+        cmocka_unit_test(a_quantized_sum_is_tried_again_and_the_bounded_ring_is_chosen_by_name),
+        cmocka_unit_test(the_result_is_of_those_who_contribute),
+        cmocka_unit_test(an_average_is_divided_before_it_is_rounded),
+        cmocka_unit_test(an_average_over_a_fixed_number_is_one_also_where_one_is_left),
+        cmocka_unit_test(a_group_goes_as_a_whole_and_comes_back_while_others_go_on),
+        cmocka_unit_test(without_replica_groups_all_have_one_role),
+    };
+
+    return cmocka_run_group_tests_name("operations", tests, NULL, NULL);
+}
