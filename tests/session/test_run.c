@@ -793,6 +793,7 @@ static void a_deadline_that_passes_while_the_process_is_stopped_begins_anew(void
         if (child == 0)
             _exit(waits_on(tell[1], wait_ms * TT_MS) ? 0 : 1);
         assert_int_equal(read(tell[0], &byte, 1), 1);
+        usleep((useconds_t)(wait_ms * 500)); /* it is about to wait */
         kill(child, SIGSTOP);
         usleep((useconds_t)(wait_ms * 1000 + 1200000));
         kill(child, SIGCONT);
