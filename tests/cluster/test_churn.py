@@ -26,6 +26,8 @@ LEASE_S = 8 if SLOW else 4 if SANITIZED else 3         # no machine is so busy t
 MEMBERS_MIN, MEMBERS_MAX = 2, 5
 STEPS_MIN = 5
 GROWTH_KIB = 8192           # what a member's memory may grow by: its log's buffers, the allocator's arenas
+PEER_KIB = 4096             # and with each connection to a member: rings, and room for what arrives
+SAMPLES_MIN = 40            # from so many on, memory is compared over time
 
 
 class Member:
@@ -139,12 +141,14 @@ class Churn(ClusterTest):
         first = self.members[0]
         wait_until(lambda: self.check_alive() or len(first.steps()) >= STEPS_MIN, "the first steps")
         before = resources(first.process.pid)
+        sizes = []
         end, happened = time.monotonic() + SECONDS, {}
         while time.monotonic() < end:
             kind = self.act()
             happened[kind] = happened.get(kind, 0) + 1
             time.sleep(self.draw.uniform(0.5, 1.0))
             self.check_alive()
+            sizes.append(resources(first.process.pid)[2])
         print(", ".join(f"{n} x {kind}" for kind, n in sorted(happened.items())), file=sys.stderr)
         time.sleep(max(0, self.lost_by - time.monotonic()))     # till the one that was stopped last is lost
         for member in self.members:                 # who was stopped finds out that the run went on without it
@@ -156,7 +160,7 @@ class Churn(ClusterTest):
         self.check_alive()
         reached = len(first.steps()) and max(first.steps())
         wait_until(lambda: self.check_alive() or max(first.steps()) >= reached + STEPS_MIN, "steps after it is quiet")
-        self.check_resources(first, before)
+        self.check_resources(first, before, sizes)
         for member in self.living():
             member.fate = "leave"
             member.signal(signal.SIGTERM)
@@ -168,14 +172,19 @@ class Churn(ClusterTest):
         self.assertEqual(self.coordinator.wait(PATIENCE_S), 0)
         wait_until(lambda: not marked(self.env), "processes are left")
 
-    def check_resources(self, member, before):
-        """Where it is quiet, with as many members as at most: connections to them are descriptors."""
+    def check_resources(self, member, before, sizes):
+        """Where it is quiet, with as many members as at most: connections to them are descriptors, and memory."""
         now = resources(member.process.pid)
         peers = 4 * MEMBERS_MAX
+        quarter = len(sizes) // 4
         self.assertLessEqual(now[0], before[0] + 4 * peers, f"descriptors {before[0]} -> {now[0]}")
         self.assertLessEqual(now[1], before[1] + 2, f"threads {before[1]} -> {now[1]}")
-        if not SANITIZED:                           # sanitizers keep freed memory
-            self.assertLessEqual(now[2], before[2] + GROWTH_KIB, f"resident KiB {before[2]} -> {now[2]}")
+        if SANITIZED:                               # sanitizers keep freed memory
+            return
+        self.assertLessEqual(now[2], before[2] + GROWTH_KIB + MEMBERS_MAX * PEER_KIB, f"resident KiB {before[2]} -> {now[2]}")
+        if len(sizes) >= SAMPLES_MIN:
+            self.assertLessEqual(max(sizes[-quarter:]), max(sizes[quarter:2 * quarter]) + GROWTH_KIB, f"resident KiB, over time: {sizes}")
+        print(f"resident KiB {before[2]} -> {now[2]}", file=sys.stderr)
 
 
 if __name__ == "__main__":
