@@ -212,7 +212,7 @@ typedef struct tutti_elastic {
 /* Runs one operation to its verdict, which is the same on all members that live, and returns it (op->status, too). INVALID: an
  * argument is wrong, the tag is in use, this one is in no view, or a call that all members make is under way; nothing has happened.
  *
- * Tentative (op->tentative: allreduce, reduce_scatter, allgather, alltoall, barrier, in mode TUTTI_ABORT, not in a batch): it returns TUTTI_OK as soon as
+ * Tentative (op->tentative: allreduce, reduce_scatter, allgather, alltoall, barrier, among all members, in mode TUTTI_ABORT, not in a batch): it returns TUTTI_OK as soon as
  * this member has the result, with op->status TUTTI_PENDING, and saves the exchange that a verdict takes. The result may be used, and what comes of it may be
  * taken back. The verdict is told in op->status, TUTTI_OK or TUTTI_ERR_PEER_LOST, the same on all members that live, by
  *   - the next operation of the same tag, when it returns: that one has its result, so this one is FINAL, be the next one tentative or not;
