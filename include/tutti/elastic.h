@@ -121,7 +121,8 @@ TUTTI_API tutti_status tutti_run_view(tutti_run *run, tutti_view *out);
 /* Ends this epoch for all, soon: what has not become FINAL is restored. Any thread; does not wait. */
 TUTTI_API tutti_status tutti_run_revoke(tutti_run *run);
 /* The communicator of the view, for every call of tutti.h, with what is promised there: verdicts of its calls are each member's own. It is the
- * run's, until the view changes (by an epoch, or by an operation that is retried), as is the memory that was allocated in it. NULL: in no view. */
+ * run's, until the view changes (by an epoch, or by an operation that is retried), as is the memory that was allocated in it. Windows
+ * (tutti/rma.h) are made on a tutti_comm_dup of it, which is the program's to destroy after them. NULL: in no view. */
 TUTTI_API tutti_comm *tutti_run_comm(tutti_run *run);
 
 /* ---- verdicts on what is not an operation ----------------------------------------------------------- */
@@ -221,7 +222,7 @@ typedef struct tutti_elastic {
  * Until then *op is the run's, and so are src and dst where dst overwrites input: they stay allocated; what is written there may be overwritten with
  * the input. Where dst is elsewhere the run touches neither any more; who wants to run it again after a loss keeps src as it is.
  * An error is this member's alone: others may have returned TUTTI_OK from the same call, and hear of the loss from what they call next. Whatever that is
- * will do, another operation, tutti_run_commit or tutti_run_epoch, also if it is not the same on all. tutti_run_agree, tutti_run_sync and operations of mode
+ * will do, another operation, tutti_run_commit or tutti_run_epoch, also if it is not the same on all. tutti_run_agree, tutti_run_sync, tutti_run_optimize and operations of mode
  * TUTTI_RETRY are INVALID from a tentative operation to its verdict (of commit or epoch, or of an operation of its tag that is not tentative), on
  * whatever thread. A tentative operation brings no news to tutti_run_poll. */
 TUTTI_API tutti_status tutti_run_collective(tutti_run *run, tutti_elastic *op);

@@ -71,13 +71,25 @@ static void advance(struct batch *b, struct slot *s, tutti_status st)
     leave(b, s, st);
 }
 
+static bool is_idle(const struct batch *b)
+{
+    for (uint32_t i = 0; i < b->nslots; i++)
+        if (b->slots[i].phase != IDLE)
+            return false;
+    return true;
+}
+
 static void begin(struct batch *b, struct slot *s)
 {
     const size_t i = (size_t)(s - b->slots), index = b->left[b->at];
     tutti_status st;
 
     tt_run_lock(b->run);
-    st = tt_operation_begin(b->run, &s->o, &b->ops[index], b->first_tag + (uint32_t)i);
+    /* Who makes the next view waits for what we have in the engine. */
+    if (b->run->recovering && !is_idle(b))
+        st = tt_fail_again(TUTTI_ERR_PEER_LOST, "tutti_run_batch: the epoch is over; another thread makes the next view");
+    else
+        st = tt_operation_begin(b->run, &s->o, &b->ops[index], b->first_tag + (uint32_t)i);
     tt_run_unlock(b->run);
     b->ops[index].attempts++;
     b->ops[index].status = st;
@@ -100,14 +112,6 @@ static void fill(struct batch *b)
 {
     while (!b->over && b->at < b->nleft && b->slots[b->at % b->nslots].phase == IDLE)
         begin(b, &b->slots[b->at % b->nslots]);
-}
-
-static bool is_idle(const struct batch *b)
-{
-    for (uint32_t i = 0; i < b->nslots; i++)
-        if (b->slots[i].phase != IDLE)
-            return false;
-    return true;
 }
 
 /* Runs what is left, as far as it goes. */
@@ -157,7 +161,7 @@ static tutti_status run_all(struct batch *b)
             return TUTTI_OK;
         st = first_error(b);
         if (st != TUTTI_ERR_PEER_LOST || !tt_operation_retries(&b->ops[b->left[0]]))
-            return st;
+            return tt_operation_told(b->run, st);
         tt_run_lock(b->run);
         st = tt_operation_recover(b->run, &b->ops[b->left[0]], b->epoch);
         tt_run_unlock(b->run);
@@ -207,6 +211,9 @@ tutti_status tutti_run_batch(tutti_run *run, tutti_elastic *ops, size_t n, uint3
             ops[i].status = TUTTI_PENDING;
         }
         st = run_all(&b);
+        for (size_t i = 0; st && i < n; i++)    /* not tried, or what could not be tried again */
+            if (ops[i].status == TUTTI_PENDING || ops[i].status == TUTTI_ERR_ABORTED)
+                ops[i].status = st;
     }
     free(b.slots);
     free(b.requests);

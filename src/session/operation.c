@@ -30,6 +30,8 @@ static tutti_status check_partial(const tutti_elastic *op, const char *name)
 {
     if (op->mode != TUTTI_PARTIAL)
         return op->withholds ? tt_fail(TUTTI_ERR_INVALID, "%s: op.withholds is of mode TUTTI_PARTIAL only", name) : TUTTI_OK;
+    if (op->error_feedback)
+        return tt_fail(TUTTI_ERR_INVALID, "%s: op.error_feedback does not go with TUTTI_PARTIAL: who withholds would contribute what is kept there", name);
     if (op->coll != TUTTI_ALLREDUCE || (op->op != TUTTI_SUM && op->op != TUTTI_AVG))
         return tt_fail(TUTTI_ERR_INVALID, "%s: TUTTI_PARTIAL is for an allreduce with sum or avg; this is collective %d with %s", name,
                        (int)op->coll, tutti_redop_name(op->op));
@@ -94,6 +96,10 @@ static size_t overwrites(const struct tt_operation *o)
 
         return d >= s && d < s + all ? all : 0;
     }
+    case TUTTI_BROADCAST: /* quantized: all get the same, also who has it */
+        return op->quant && s == d && tutti_comm_rank(o->scope) == o->root ? bytes : 0;
+    case TUTTI_ALLGATHER:
+        return op->quant && s == d + (uintptr_t)tutti_comm_rank(o->scope) * bytes ? bytes : 0;
     default:
         return 0;
     }
@@ -172,8 +178,9 @@ static const char *algo_of(const tutti_run *run, const tutti_elastic *op)
     if (op->algo || op->coll != TUTTI_ALLREDUCE || op->count * tutti_dtype_bytes(op->type) < MEASURED_BYTES_MIN)
         return op->algo;
     return run->m.plan == TT_RING_AS_RING    ? "allreduce_ring"
-           : run->m.plan == TT_RING_AS_TREES ? "allreduce_dtree"
-                                             : NULL;
+           : run->m.plan == TT_RING_AS_TREES && !op->error_feedback
+               ? "allreduce_dtree"
+               : NULL; /* trees do not know whose errors they make */
 }
 
 tutti_status tt_operation_begin(tutti_run *run, struct tt_operation *o, tutti_elastic *op, uint32_t tag)
@@ -195,7 +202,9 @@ tutti_status tt_operation_begin(tutti_run *run, struct tt_operation *o, tutti_el
         if (tt_tentative_is(op, run->space.nranks))
             tt_tentative_owe(run, tag);
         t->in_use = true;
+        run->noperations++;
         tt_tentative_await(run, tag, tt_run_deadline(run, op->timeout_ms));
+        run->noperations--;
         t->in_use = false;
         return run->over ? tt_run_check(run) : epoch_is_over(run);
     }
@@ -214,6 +223,8 @@ tutti_status tt_operation_begin(tutti_run *run, struct tt_operation *o, tutti_el
                             .error_feedback = op->error_feedback,
                             .divisor = op->divisor };
     st = tt_scope_take(run, o);
+    if (st == TUTTI_ERR_NOMEM || (st == TUTTI_ERR_ABORTED && op->scope != TUTTI_SCOPE_ALL))
+        tt_member_revoke(&run->m, tt_now_ns()); /* others may be able to begin: they shall not wait for us */
     if (st)
         return st;
     o->contributors = o->nscope;
@@ -448,8 +459,8 @@ tutti_status tt_operation_judge(tutti_run *run, struct tt_operation *o)
     tutti_status st;
     bool final;
 
-    leave_engine(run);
     wait_verdict(run, o);
+    leave_engine(run); /* who makes the next view waits for verdicts, too: the machine takes no call before */
     final = t->done && t->state == TT_OP_FINAL;
     if (final) {
         hear_news(run, &t->news, o->epoch);

@@ -80,6 +80,18 @@ static tutti_status find_root(const tutti_run *run, struct tt_operation *o, uint
     return TUTTI_OK;
 }
 
+/* A member has come with a view that no tutti_run_epoch has returned, as that failed here: the program has no counts for it. */
+static tutti_status check_known(const tutti_run *run, tutti_scope scope)
+{
+    for (uint32_t i = 0; i < run->space.nranks; i++)
+        if (is_in(run, &run->members[i], scope) &&
+            rank_of(run, run->asked, run->nasked, scope, run->members[i].id) == UINT32_MAX)
+            return tt_fail(TUTTI_ERR_ABORTED,
+                           "tutti_run_collective: member %" PRIu64 " has come; tutti_run_epoch tells of it",
+                           run->members[i].id);
+    return TUTTI_OK;
+}
+
 /* Counts and displacements of who is left: o->mapped[0..nscope) and [nscope..2 nscope). */
 static tutti_status map_counts(const tutti_run *run, struct tt_operation *o, uint32_t nasked)
 {
@@ -121,7 +133,9 @@ tutti_status tt_scope_take(const tutti_run *run, struct tt_operation *o)
     o->nscope = count_in(run, run->members, run->space.nranks, op->scope);
     o->counts = op->counts;
     o->displs = op->displs;
-    st = find_root(run, o, nasked);
+    st = op->counts || has_root(op->coll) ? check_known(run, op->scope) : TUTTI_OK;
+    if (!st)
+        st = find_root(run, o, nasked);
     if (st || !op->counts || o->nscope == nasked)
         return st;
     if (op->coll == TUTTI_ALLGATHERV || op->coll == TUTTI_GATHERV)

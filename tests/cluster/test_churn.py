@@ -82,9 +82,10 @@ class Churn(ClusterTest):
         self.folder.cleanup()
 
     def start_coordinator(self):
-        self.coordinator = subprocess.Popen([TUTTI, "coordinator", "--listen", self.at, "--journal", str(self.dir / "journal"),
-                                             "--lease", str(1000 * LEASE_S)], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
-                                            stderr=open(self.dir / "coordinator", "a"), env=self.env)
+        with open(self.dir / "coordinator", "a") as errors:
+            self.coordinator = subprocess.Popen([TUTTI, "coordinator", "--listen", self.at, "--journal", str(self.dir / "journal"),
+                                                 "--lease", str(1000 * LEASE_S)], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                                                stderr=errors, env=self.env)
 
     def join(self):
         self.members.append(Member(self, len(self.members)))

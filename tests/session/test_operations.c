@@ -300,6 +300,45 @@ static void quantized_sums_are_alike_and_a_restored_one_leaves_its_feedback(void
     play(MEMBERS, 0, with_feedback);
 }
 
+/* What one gives to all is, quantized, overwritten with what they get, where it is in place. */
+static void what_is_given(struct guest *g)
+{
+    struct numbers *x = calloc(1, sizeof *x);
+    float *all = calloc(MEMBERS * (size_t)NUMBERS, sizeof *all);
+    tutti_elastic cast = operation(TUTTI_BROADCAST, x->v, x->v, NUMBERS, TUTTI_F32);
+    tutti_view view;
+
+    enter(g, MEMBERS, &view);
+    cast.quant = TUTTI_QUANT_MINMAX_U4;
+    for (int k = 0; k < 2; k++) {
+        float *own = all + (size_t)view.rank * NUMBERS;
+        tutti_elastic gather = operation(TUTTI_ALLGATHER, own, all, NUMBERS, TUTTI_F32);
+        tutti_elastic *op = k ? &gather : &cast;
+
+        gather.quant = cast.quant;
+        draw(x, 7);
+        memcpy(own, x->v, sizeof x->v);
+        if (view.rank == 1)
+            fails_after_the_data(g, op);
+        else
+            CHECK(tutti_run_collective(g->run, op) == TUTTI_ERR_PEER_LOST);
+        CHECK((k || view.rank != 0) || memcmp(x->v, x->before, sizeof x->v) == 0);
+        CHECK(!k || memcmp(own, x->before, sizeof x->v) == 0);
+        MUST(tutti_run_shrink(g->run, MEMBERS, 0, &view));
+        MUST(tutti_run_collective(g->run, op));
+        CHECK(memcmp(k ? own : x->v, x->before, sizeof x->v) != 0);
+    }
+    free(all);
+    free(x);
+    meet(g);
+}
+
+static void what_is_given_to_all_in_place_is_restored(void **state)
+{
+    (void)state;
+    play(MEMBERS, 0, what_is_given);
+}
+
 /* One goes; the sum of the others comes out of the second try. By the ring with bounded flight it cannot be quantized, and is as it is. */
 static void retried_quantized(struct guest *g)
 {
@@ -390,6 +429,9 @@ static void some_withhold(struct guest *g)
     op.op = TUTTI_MAX;
     CHECK(tutti_run_collective(g->run, &op) == TUTTI_ERR_INVALID && strstr(tutti_last_error(), "sum or avg"));
     op.op = TUTTI_AVG;
+    op.error_feedback = &v;
+    CHECK(tutti_run_collective(g->run, &op) == TUTTI_ERR_INVALID && strstr(tutti_last_error(), "error_feedback"));
+    op.error_feedback = NULL;
     MUST(tutti_run_collective(g->run, &op)); /* nobody contributes */
     CHECK(v == 0 && op.contributors == 0);
     for (int k = 0; k < 4; k++)
@@ -597,6 +639,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(blocks_of_any_sizes_and_what_a_loss_leaves_of_them),
         cmocka_unit_test(quantized_sums_are_alike_and_a_restored_one_leaves_its_feedback),
+        cmocka_unit_test(what_is_given_to_all_in_place_is_restored),
         cmocka_unit_test(a_quantized_sum_is_tried_again_and_the_bounded_ring_is_chosen_by_name),
         cmocka_unit_test(the_result_is_of_those_who_contribute),
         cmocka_unit_test(an_average_is_divided_before_it_is_rounded),
