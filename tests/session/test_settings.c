@@ -33,16 +33,6 @@ static int take_port(int family, uint16_t *port)
     return fd;
 }
 
-static uint16_t free_port(void)
-{
-    uint16_t port = 0;
-    const int fd = take_port(AF_INET, &port);
-
-    assert_true(fd >= 0);
-    close(fd);
-    return port;
-}
-
 /* Whether somebody listens there, on loopback. */
 static bool is_open(int family, uint16_t port)
 {
@@ -135,12 +125,12 @@ static void a_member_listens_where_it_is_told_also_for_data(void **state)
         skip(); /* a kernel without IPv6 */
     close(six);
     own_port[1] = port;
-    own_port[0] = free_port();
+    own_port[0] = unit_free_port();
     snprintf(listen[0], sizeof listen[0], "127.0.0.1:%u", own_port[0]);
     snprintf(listen[1], sizeof listen[1], "[::1]:%u", own_port[1]);
     for (int i = 0; i < 2; i++) { /* one of two may be taken by chance */
         do
-            data_first[i] = free_port();
+            data_first[i] = unit_free_port();
         while (data_first[i] == UINT16_MAX);
         snprintf(ports[i], sizeof ports[i], "%u-%u", data_first[i], data_first[i] + 1);
     }
@@ -169,7 +159,7 @@ static void all_addresses_are_said_in_three_ways(void **state)
     party_begin(&p, 1000, 100, NULL);
     for (int i = 0; i < 3; i++) {
         for (int k = 0; k < 2; k++) {
-            own_port[k] = free_port();
+            own_port[k] = unit_free_port();
             snprintf(listen[k], sizeof listen[k], words[i], own_port[k]);
         }
         run_pair(&p, (tutti_run_conf){ .listen = listen[0] }, (tutti_run_conf){ .listen = listen[1] },
@@ -197,7 +187,7 @@ static void what_is_announced_does_not_keep_neighbours_apart(void **state)
 
     (void)state;
     do
-        first = free_port();
+        first = unit_free_port();
     while (first > UINT16_MAX - 3);
     snprintf(ports, sizeof ports, "%u-%u", first, first + 3);
     party_begin(&p, 1000, 100, NULL);
@@ -215,9 +205,9 @@ static void the_environment_says_what_the_caller_does_not(void **state)
     char ports[32];
 
     (void)state;
-    own_port[0] = free_port();
+    own_port[0] = unit_free_port();
     do
-        first = free_port();
+        first = unit_free_port();
     while (first > UINT16_MAX - 1);
     snprintf(listen, sizeof listen, "127.0.0.1:%u", own_port[0]);
     snprintf(ports, sizeof ports, "%u-%u", first, first + 1);
