@@ -31,6 +31,15 @@ static const struct {
     [TT_NEAR_WAN] = { 16, 8, 1u << 20 },
 };
 
+uint32_t tt_dqplb_window_of(uint32_t lanes, uint32_t outstanding)
+{
+    uint32_t window = 1;
+
+    while (window < WINDOW_AHEAD * lanes * outstanding && window < TT_DQPLB_WINDOW_MAX)
+        window *= 2;
+    return window;
+}
+
 struct tt_dqplb_limits tt_dqplb_limits_of(enum tt_distance distance, uint64_t bytes_per_s, uint64_t rtt_ns)
 {
     struct tt_dqplb_limits l = {
@@ -43,8 +52,7 @@ struct tt_dqplb_limits tt_dqplb_limits_of(enum tt_distance distance, uint64_t by
 
     if (each > l.outstanding)
         l.outstanding = each < OUTSTANDING_MAX ? (uint32_t)each + 1 : OUTSTANDING_MAX;
-    for (l.window = 1; l.window < WINDOW_AHEAD * l.lanes * l.outstanding && l.window < TT_DQPLB_WINDOW_MAX;)
-        l.window *= 2;
+    l.window = tt_dqplb_window_of(l.lanes, l.outstanding);
     return l;
 }
 

@@ -47,6 +47,9 @@ struct tt_dqplb_limits {
  * so that queues in the switches stay short; towards far ones enough for twice what the link holds. All within the bounds above. */
 struct tt_dqplb_limits tt_dqplb_limits_of(enum tt_distance distance, uint64_t bytes_per_s, uint64_t rtt_ns);
 
+/* A window that lets a slow path fall behind by several fills of all lanes, as far as windows go. */
+uint32_t tt_dqplb_window_of(uint32_t lanes, uint32_t outstanding);
+
 /* ---- sender ---- */
 
 /* A segment, as it is posted: bytes [offset, offset + bytes) of that message, on that lane, with that word. */
