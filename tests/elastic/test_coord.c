@@ -267,16 +267,24 @@ static void who_never_calls_is_named_and_the_others_can_put_it_out(void **state)
     assert_int_equal(f.heard.what, TT_ROUND_LOST);
 }
 
-static void answer_with(uint32_t i, uint8_t op_state, uint64_t n, bool before)
+/* With one operation, of tag 3, in its list; n 0: with none. */
+static void say_with(uint32_t i, const struct tt_elmsg *m, struct tt_op_entry op)
 {
-    const struct tt_elmsg m = { .kind = TT_ELMSG_ANSWER, .epoch = f.c.epoch, .number = f.c.question };
     struct tt_elmsg_writer w;
     uint8_t data[512];
 
-    tt_elmsg_begin(&w, data, sizeof data, &m);
-    if (n > 0)
-        tt_elmsg_add_op(&w, &(struct tt_op_entry){ .state = op_state, .before = before, .tag = 3, .n = n });
+    op.tag = 3;
+    tt_elmsg_begin(&w, data, sizeof data, m);
+    if (op.n > 0)
+        tt_elmsg_add_op(&w, &op);
     say_bytes(i, data, tt_elmsg_end(&w));
+}
+
+static void answer_with(uint32_t i, uint8_t op_state, uint64_t n, bool before)
+{
+    const struct tt_elmsg m = { .kind = TT_ELMSG_ANSWER, .epoch = f.c.epoch, .number = f.c.question };
+
+    say_with(i, &m, (struct tt_op_entry){ .state = op_state, .before = before, .n = n });
 }
 
 static void answer(uint32_t i, uint8_t op_state, uint64_t n)
@@ -415,14 +423,8 @@ static void an_answer_that_others_contradict_costs_its_sender(void **state)
 static void leave_with(uint32_t i, uint64_t of_epoch, uint64_t final, uint64_t news)
 {
     const struct tt_elmsg m = { .kind = TT_ELMSG_LEAVE, .what = TT_LEAVE_NOW, .epoch = of_epoch };
-    struct tt_elmsg_writer w;
-    uint8_t data[512];
 
-    tt_elmsg_begin(&w, data, sizeof data, &m);
-    if (final > 0)
-        tt_elmsg_add_op(
-            &w, &(struct tt_op_entry){ .state = TT_OP_FINAL, .tag = 3, .n = final, .news = { .number = news } });
-    say_bytes(i, data, tt_elmsg_end(&w));
+    say_with(i, &m, (struct tt_op_entry){ .state = TT_OP_FINAL, .n = final, .news = { .number = news } });
 }
 
 /* What was final there, and all that are left have completed, is final: also where the coordinator restarts before they have said so. What they have not
