@@ -209,6 +209,7 @@ struct run {
 };
 
 /* run.c */
+/* It leaves in order, before anything else happens. */
 void part_soon(struct run *r, struct peer *p);
 __attribute__((format(printf, 2, 3))) void broken(struct run *r, const char *fmt, ...);
 uint64_t delay(struct run *r, const struct peer *p, uint64_t most_ns);
