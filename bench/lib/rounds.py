@@ -33,6 +33,7 @@ class Entry:
     key: str
     algo: str = ""
     memory: str = "malloc"
+    stays: bool = False         # in the rounds, however far behind its contestant's other algorithms it is
     estimate_us: float = 0      # of the heat: the operation, and the iteration with its barrier
     iteration_us: float = 0
     turns_us: list = field(default_factory=list)    # one median per round
@@ -70,7 +71,7 @@ def _heat(stable, case, entry):
 
 
 def _is_worth_it(entry, entries):
-    return not entry.algo or entry.estimate_us <= HEAT_LEVEL * min(
+    return entry.stays or not entry.algo or entry.estimate_us <= HEAT_LEVEL * min(
         e.estimate_us for e in entries if e.key == entry.key and e.memory == entry.memory)
 
 

@@ -67,8 +67,9 @@ typedef struct tutti_run_conf {
 TUTTI_API tutti_status tutti_run_join(tutti_run **out, const tutti_run_conf *conf);
 /* Gives notice: all see it by poll, and the next epoch, in which this one takes part, is without it. Any thread; does not wait. */
 TUTTI_API tutti_status tutti_run_leave(tutti_run *run);
-/* Leaves now if it has not left, and frees the run and its communicators: operations of others that need it are restored. Nothing may be
- * running in it. NULL is fine. */
+/* Leaves now if it has not left, and frees the run and its communicators: operations of others that need it are restored, and those that are FINAL here
+ * are FINAL there, too. For that it waits until the coordinator has heard which these are, a lease at most; nothing waits where all have called
+ * tutti_run_agree, tutti_run_commit or tutti_run_epoch since. Nothing may be running in it; what is tentative is others' to restore. NULL is fine. */
 TUTTI_API void tutti_run_destroy(tutti_run *run);
 
 /* ---- what is new -------------------------------------------------------------------------------- */
@@ -156,7 +157,7 @@ typedef enum tutti_coll {
 typedef enum tutti_mode {
     TUTTI_ABORT = 0,        /* a loss ends it: restored, PEER_LOST */
     TUTTI_RETRY,            /* after a loss it makes the next view without newcomers, and runs again with who is left, until it succeeds or
-                               fewer than `least` are. All members use it alike. A TUTTI_AVG is over those who contributed. Only where what is left
+                               fewer than `least` are. All members use it alike, or get MISMATCH, restored. A TUTTI_AVG is over those who contributed. Only where what is left
                                of the result means the same with fewer: allreduce, reduce, broadcast, barrier; allgatherv and gatherv, in which
                                blocks of the lost are not written; and everything in the scope of a group, which is whole or gone. Of the others
                                part of the input is for the lost, or the buffers' shapes change: INVALID. Who is left of a replica group that lost a

@@ -12,12 +12,13 @@
 #define TT_MAC_INPUT_MAX 4096
 
 /* out = HMAC-SHA256(key, purpose NUL data). `purpose` keeps a proof of one kind from serving as another. data_bytes is at
- * most TT_MAC_INPUT_MAX. */
+ * most TT_MAC_INPUT_MAX. Once OpenSSL has ended, as the process is about to, out is drawn: it proves nothing, and nothing is proved by
+ * it. Threads that hold locks may call this at any time. */
 void tt_mac(uint8_t out[TT_MAC_BYTES], const void *key, size_t key_bytes, const char *purpose, const void *data,
             size_t data_bytes);
 /* Compares in constant time. */
 bool tt_mac_equal(const uint8_t a[TT_MAC_BYTES], const uint8_t b[TT_MAC_BYTES]);
-/* SHA-256, for what is too long to be proven whole. */
+/* SHA-256, for what is too long to be proven whole; likewise. */
 void tt_digest(uint8_t out[TT_MAC_BYTES], const void *data, size_t bytes);
 
 #endif

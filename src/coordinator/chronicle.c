@@ -97,7 +97,9 @@ static uint8_t kind_of(const void *data, size_t bytes)
 {
     const uint8_t *b = data;
 
-    return bytes >= 2 && b[0] == TT_ELASTIC_VERSION && b[1] < TT_ELMSG_KINDS ? b[1] : 0;
+    if (bytes < 2 || b[1] >= TT_ELMSG_KINDS || (b[0] != TT_ELASTIC_VERSION && b[1] != TT_ELMSG_REFUSED))
+        return 0;
+    return b[1]; /* who has another version is refused in that */
 }
 
 void tt_chronicle_taken(struct tt_chronicle *c, const void *data, size_t bytes)

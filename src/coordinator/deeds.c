@@ -165,13 +165,21 @@ static bool take_record(void *context, const void *data, size_t bytes)
     struct tt_elmsg m;
 
     r->n++;
-    if (r->n == 1 && tt_elmsg_read(&m, data, bytes) && m.kind == TT_ELMSG_LOG_START && strcmp(m.text, r->c->run) != 0)
-        r->st = tt_fail(TUTTI_ERR_INVALID, "coordinator: the journal is of run \"%s\", not of \"%s\"", m.text, r->c->run);
+    if (tt_elmsg_version(data, bytes) != TT_ELASTIC_VERSION)
+        r->st = tt_fail(
+            TUTTI_ERR_INVALID,
+            "coordinator: the journal was written by version %u of the protocol of elastic runs, and this is version %u: go on with "
+            "the tutti that wrote it, or begin the run anew with another journal",
+            tt_elmsg_version(data, bytes), TT_ELASTIC_VERSION);
+    else if (r->n == 1 && tt_elmsg_read(&m, data, bytes) && m.kind == TT_ELMSG_LOG_START &&
+             strcmp(m.text, r->c->run) != 0)
+        r->st =
+            tt_fail(TUTTI_ERR_INVALID, "coordinator: the journal is of run \"%s\", not of \"%s\"", m.text, r->c->run);
     else if (!tt_coord_replay(&r->c->core, data, bytes))
         r->st =
             tt_fail(TUTTI_ERR_INVALID,
-                    "coordinator: record %llu of the journal makes no sense after those before it: it is damaged, of "
-                    "another version, or has more members than --members",
+                    "coordinator: record %llu of the journal makes no sense after those before it: it is damaged, or "
+                    "has more members than --members",
                     (unsigned long long)r->n);
     return r->st == TUTTI_OK;
 }

@@ -102,13 +102,31 @@ void tt_coord_log_msg(struct tt_coord *c, const struct tt_elmsg *msg)
     tt_coord_log(c, tt_elmsg_write(c->conf.scratch, TT_ELMSG_BYTES_MAX, msg));
 }
 
+static void refuse_in(struct tt_coord *c, struct tt_coord_conn *conn, uint8_t version, uint8_t status, const char *text)
+{
+    act(c, TT_COORD_ACT_SEND, conn, c->conf.scratch,
+        tt_elmsg_write_refusal(c->conf.scratch, TT_ELMSG_BYTES_MAX, version, status, text));
+    act(c, TT_COORD_ACT_CLOSE, conn, NULL, 0);
+}
+
 void tt_coord_refuse(struct tt_coord *c, struct tt_coord_conn *conn, uint8_t status, const char *text)
 {
-    struct tt_elmsg msg = { .kind = TT_ELMSG_REFUSED, .what = status };
+    refuse_in(c, conn, TT_ELASTIC_VERSION, status, text);
+}
 
-    snprintf(msg.text, sizeof msg.text, "%s", text);
-    act(c, TT_COORD_ACT_SEND, conn, c->conf.scratch, tt_elmsg_write(c->conf.scratch, TT_ELMSG_BYTES_MAX, &msg));
-    act(c, TT_COORD_ACT_CLOSE, conn, NULL, 0);
+/* What no member says: a stranger's, or a JOIN of another version, which is told so in its own. */
+static void refuse_stranger(struct tt_coord *c, struct tt_coord_conn *conn, const void *data, size_t bytes)
+{
+    const uint8_t version = tt_elmsg_version(data, bytes);
+    char text[TT_ELASTIC_TEXT_BYTES];
+
+    if (bytes < 2 || version == TT_ELASTIC_VERSION || ((const uint8_t *)data)[1] != TT_ELMSG_JOIN) {
+        tt_coord_refuse(c, conn, TUTTI_ERR_PROTOCOL, "a connection begins with a JOIN");
+        return;
+    }
+    snprintf(text, sizeof text, "you speak version %u of the protocol of elastic runs, and this coordinator version %u",
+             version, TT_ELASTIC_VERSION);
+    refuse_in(c, conn, version, TUTTI_ERR_PROTOCOL, text);
 }
 
 /* ---- members ---- */
@@ -154,19 +172,17 @@ static void let_go(struct tt_coord *c, struct tt_coord_member *m, uint8_t loss)
 
 void tt_coord_lose(struct tt_coord *c, struct tt_coord_member *m, uint8_t loss)
 {
-    struct tt_elmsg record = { .kind = TT_ELMSG_LOG_LOST, .id = m->id, .what = loss };
-
     if (m->state == TT_COORD_LOST || m->state == TT_COORD_UNKNOWN)
         return;
     if (tt_coord_is_live(m)) {
         tt_coord_set(c, m, TT_COORD_LOST);
         c->changed = true;
         tt_coord_lose_sync(c, m);
+        tt_coord_log_lost(c, m, loss);
     } else {
         tt_coord_set(c, m, TT_COORD_UNKNOWN);
-        record.kind = TT_ELMSG_LOG_GONE;
+        tt_coord_log_gone(c, m);
     }
-    tt_coord_log_msg(c, &record);
     let_go(c, m, loss);
     if (c->proposing && m->next_rank != TT_COORD_NO_RANK)
         tt_coord_abandon(c);
@@ -300,12 +316,15 @@ static void join(struct tt_coord *c, struct tt_coord_conn *conn, const struct tt
     welcome(c, m);
 }
 
-static void leave(struct tt_coord *c, struct tt_coord_member *m, uint8_t how)
+static void leave(struct tt_coord *c, struct tt_coord_member *m, struct tt_elmsg *msg)
 {
-    if (how == TT_LEAVE_NOTICE && tt_coord_is_live(m))
+    if (msg->what == TT_LEAVE_NOTICE && tt_coord_is_live(m)) {
         m->leaving = c->stale_news = true;
-    else
-        tt_coord_lose(c, m, TT_LOSS_LEFT);
+        return;
+    }
+    if (tt_coord_is_live(m) && msg->epoch == c->epoch)
+        tt_coord_take_words(c, msg);
+    tt_coord_lose(c, m, TT_LOSS_LEFT);
 }
 
 /* Whether a member whose connection to us ended has no grace: its process is no more, by the word of two others, or of the only one. */
@@ -395,7 +414,7 @@ static void on_message(struct tt_coord *c, struct tt_coord_member *m, struct tt_
         tt_coord_send_msg(c, m, &alive);
         return;
     case TT_ELMSG_LEAVE:
-        leave(c, m, msg->what);
+        leave(c, m, msg);
         return;
     case TT_ELMSG_CALL:
         tt_coord_call(c, m, msg);
@@ -451,7 +470,7 @@ static void on_frame(struct tt_coord *c, struct tt_coord_conn *conn, const void 
         c->dirty = true;
         join(c, conn, &msg);
     } else {
-        tt_coord_refuse(c, conn, TUTTI_ERR_PROTOCOL, "a connection begins with a JOIN of this version");
+        refuse_stranger(c, conn, data, bytes);
     }
 }
 

@@ -194,6 +194,7 @@ struct tt_coord {
     uint64_t question;
     struct tt_op_entry verdicts[TT_ELASTIC_TAGS];   /* by tag: while asking, what is known so far */
     struct tt_coord_tally tallies[TT_ELASTIC_TAGS];
+    struct tt_op_entry words[TT_ELASTIC_TAGS];      /* by tag: the last that is FINAL by the words of who left this view; n 0: none */
     struct tt_coord_scope scopes[TT_SYNC_SCOPES];
     bool syncing;                   /* some scope is dirty */
     struct tt_coord_ring ring;

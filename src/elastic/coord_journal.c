@@ -25,6 +25,18 @@ void tt_coord_log_gone(struct tt_coord *c, const struct tt_coord_member *m)
     tt_coord_log_msg(c, &(struct tt_elmsg){ .kind = TT_ELMSG_LOG_GONE, .id = m->id });
 }
 
+void tt_coord_log_lost(struct tt_coord *c, const struct tt_coord_member *m, uint8_t loss)
+{
+    const struct tt_elmsg msg = { .kind = TT_ELMSG_LOG_LOST, .id = m->id, .what = loss };
+    struct tt_elmsg_writer w;
+
+    tt_elmsg_begin(&w, c->conf.scratch, TT_ELMSG_BYTES_MAX, &msg);
+    for (uint32_t tag = 0; tag < TT_ELASTIC_TAGS; tag++)
+        if (c->words[tag].n > 0 && !TT_PLANTED(TT_BUG_WORDS_NOT_LOGGED))
+            tt_elmsg_add_op(&w, &c->words[tag]);
+    tt_coord_log(c, tt_elmsg_end(&w));
+}
+
 static void log_start(struct tt_coord *c)
 {
     struct tt_elmsg msg = { .kind = TT_ELMSG_LOG_START, .id = c->last_id, .epoch = c->epoch, .number = c->starts };
@@ -140,6 +152,7 @@ static bool replay_view(struct tt_coord *c, struct tt_elmsg *msg)
     }
     c->epoch = msg->epoch;
     c->plan = msg->what;
+    memset(c->words, 0, sizeof c->words);
     tt_coord_reset_syncs(c);
     c->view_round = msg->number;
     c->round = msg->number + 1;
@@ -190,6 +203,7 @@ bool tt_coord_replay(struct tt_coord *c, const void *data, size_t bytes)
         if (!m || m->state != TT_COORD_IN_VIEW)
             return false;
         m->state = TT_COORD_LOST;
+        tt_coord_take_words(c, &msg);
         return true;
     case TT_ELMSG_LOG_VIEW:
         return replay_view(c, &msg);
@@ -241,7 +255,7 @@ void tt_coord_snapshot(struct tt_coord *c)
     log_ids(c, false);
     for (uint32_t i = 0; i < c->nmembers; i++)
         if (c->conf.members[i].state == TT_COORD_LOST)
-            tt_coord_log_msg(c, &(struct tt_elmsg){ .kind = TT_ELMSG_LOG_LOST, .id = c->conf.members[i].id });
+            tt_coord_log_lost(c, &c->conf.members[i], TT_LOSS_DIED);
     if (!c->last.is_view && c->last.round > 0)
         tt_coord_log_result(c);
     for (uint32_t i = 0; i < TT_SYNC_SCOPES; i++) {

@@ -3,6 +3,9 @@
  * had completed it before, and all keep theirs; else all restore. What a member said that was lost afterwards does not count: each
  * loss asks anew. Of a tag the operations up to one are final, so that one is the verdict.
  *
+ * Who leaves in order says at once what is FINAL there (LEAVE): nobody asks it any more. Its word counts, as far as all that are left have
+ * completed as much; by more it would cost others what is theirs, and it is gone.
+ *
  * Answers may contradict each other: one says that all have completed an operation, another that it has not. Then one lies. It is the one
  * that more contradict, of two the newer, and it is lost; so an answer costs its sender, and not those who tell the truth. */
 #include <string.h>
@@ -50,25 +53,29 @@ bool tt_coord_ask(struct tt_coord *c)
     return true;
 }
 
-/* The last operation of the tag that the member knows to be final. */
-static uint64_t known_by(const struct tt_op_entry *e)
-{
-    return e->state == TT_OP_FINAL ? e->n : e->n - 1 - e->before;
-}
-
 /* The last that it has completed itself, and not restored. */
 static uint64_t done_by(const struct tt_op_entry *e)
 {
     if (e->state == TT_OP_RESTORED)
-        return known_by(e);
+        return tt_op_known(e);
     return e->state == TT_OP_PENDING ? e->n - 1 : e->n;
 }
 
 /* What anybody knows to be final is; whoever knows has the news that came with it. */
 static void merge(struct tt_op_entry *verdict, const struct tt_op_entry *e)
 {
-    if (known_by(e) > verdict->n)
-        *verdict = (struct tt_op_entry){ .state = TT_OP_FINAL, .tag = e->tag, .n = known_by(e), .news = e->news };
+    if (tt_op_known(e) > verdict->n)
+        *verdict = (struct tt_op_entry){ .state = TT_OP_FINAL, .tag = e->tag, .n = tt_op_known(e), .news = e->news };
+}
+
+void tt_coord_take_words(struct tt_coord *c, struct tt_elmsg *msg)
+{
+    struct tt_op_entry e;
+
+    for (uint32_t i = 0; i < msg->nlist; i++) {
+        tt_elmsg_next_op(msg, &e);
+        merge(&c->words[e.tag], &e);
+    }
 }
 
 /* What was counted from one number on is counted from another that is `by` away. */
@@ -102,7 +109,7 @@ static void count_done(struct tt_coord_tally *t, uint64_t done, uint64_t id)
 
 static void count(struct tt_coord_tally *t, const struct tt_op_entry *e, uint64_t id)
 {
-    count_known(t, known_by(e), id);
+    count_known(t, tt_op_known(e), id);
     count_done(t, done_by(e), id);
     t->entries++;
 }
@@ -196,6 +203,21 @@ static struct tt_coord_member *find_liar(struct tt_coord *c)
     return NULL;
 }
 
+/* What is final by the words of who left, too. */
+static void add_words(struct tt_coord *c)
+{
+    for (uint32_t tag = 0; tag < TT_ELASTIC_TAGS; tag++) {
+        const struct tt_op_entry *word = &c->words[tag];
+        struct tt_coord_tally t = c->tallies[tag];
+
+        if (word->n == 0 || TT_PLANTED(TT_BUG_WORDS_IGNORED))
+            continue;
+        count_silent(c, tag, &t);
+        if (word->n <= t.done)
+            merge(&c->verdicts[tag], word);
+    }
+}
+
 bool tt_coord_judge(struct tt_coord *c)
 {
     struct tt_coord_member *liar;
@@ -209,6 +231,7 @@ bool tt_coord_judge(struct tt_coord *c)
         return true;
     }
     c->decided = true;
+    add_words(c);
     for (uint32_t i = 0; i < c->nmembers; i++) {
         if (!tt_coord_is_live(&c->conf.members[i]))
             continue;

@@ -70,6 +70,8 @@ void tt_coord_answer(struct tt_coord *c, struct tt_coord_member *m, struct tt_el
 bool tt_coord_ask(struct tt_coord *c);
 bool tt_coord_judge(struct tt_coord *c);
 void tt_coord_send_lost(struct tt_coord *c, struct tt_coord_member *m);
+/* What somebody knows to be final who leaves, or left before a restart: msg's list. */
+void tt_coord_take_words(struct tt_coord *c, struct tt_elmsg *msg);
 
 /* coord_choice.c: which state wins */
 struct tt_coord_choice {
@@ -136,6 +138,8 @@ void tt_coord_resume_syncs(struct tt_coord *c);
 void tt_coord_log_view(struct tt_coord *c);
 void tt_coord_log_result(struct tt_coord *c);
 void tt_coord_log_gone(struct tt_coord *c, const struct tt_coord_member *m);
+/* It is lost; with the words of all who left this view. */
+void tt_coord_log_lost(struct tt_coord *c, const struct tt_coord_member *m, uint8_t loss);
 void tt_coord_log_member(struct tt_coord *c, const struct tt_coord_member *m);
 
 #endif

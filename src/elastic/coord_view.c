@@ -1,6 +1,7 @@
 /* Views: who would be in the next one, the proposal to them, and its installation. Nobody is in a view that all its members have not
  * reached each other for. Members of the view keep the order of their ranks, unless a better order of the ring waits (coord_ring.c), and newcomers
  * follow in that of their ids; with replica groups the order is that of (group, role). */
+#include <string.h>
 #include "base/clock.h"
 #include "base/status.h"
 #include "elastic/coord_state.h"
@@ -383,6 +384,7 @@ void tt_coord_install(struct tt_coord *c)
     c->last = (struct tt_coord_result){ .is_view = true, .round = c->round, .epoch = c->epoch };
     c->view_round = c->round++;
     c->proposing = c->revoked = c->asking = c->decided = c->changed = false;
+    memset(c->words, 0, sizeof c->words);
     tt_coord_reset_syncs(c);
     sort_by_rank(c, true);
     tt_coord_log_view(c);

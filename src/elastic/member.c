@@ -107,15 +107,21 @@ void tt_member_disconnected(struct tt_member *m, uint64_t now_ns)
 uint64_t tt_member_next_ns(const struct tt_member *m)
 {
     const uint64_t silent_ns = m->heard_ns + m->lease_ns;
+    uint64_t next_ns = m->parting ? m->part_ns : TT_NEVER;
 
-    if (m->over || !m->connected)
+    if (m->over)
         return TT_NEVER;
-    return m->beat_ns < silent_ns ? m->beat_ns : silent_ns;
+    if (m->connected && m->beat_ns < next_ns)
+        next_ns = m->beat_ns;
+    return m->connected && silent_ns < next_ns ? silent_ns : next_ns;
 }
 
 void tt_member_tick(struct tt_member *m, uint64_t now_ns)
 {
     at(m, now_ns);
+    if (m->parting && !m->over && now_ns >= m->part_ns)
+        tt_member_end(m, TUTTI_ERR_TIMEOUT,
+                      "no coordinator heard that this member leaves: others may take back its last operations");
     if (m->over || !m->connected)
         return;
     if (now_ns - m->heard_ns >= m->lease_ns) {
@@ -212,8 +218,10 @@ static void on_result(struct tt_member *m, const struct tt_elmsg *msg)
     if (!m->calling || tt_member_is_syncing(m) || msg->number != m->round)
         return;
     m->calling = m->cancelling = false;
-    if (msg->what != TT_ROUND_TIMEOUT)
+    if (msg->what != TT_ROUND_TIMEOUT) {
         m->round++;
+        m->unheard = false;
+    }
     if (msg->what == TT_ROUND_OK && m->call.what == TT_CALL_COMMIT)
         tt_member_on_committed(m);
     tt_member_emit(m, &(struct tt_member_act){ .kind = TT_MEMBER_ACT_CALL_DONE,
@@ -261,7 +269,7 @@ static void on_view(struct tt_member *m, struct tt_elmsg *msg)
     m->round = msg->number + 1;
     m->plan = msg->what;
     m->links.head.number = 0;
-    m->calling = m->cancelling = m->stopped = m->revoking = false;
+    m->calling = m->cancelling = m->stopped = m->revoking = m->unheard = false;
     m->proposal = 0;
     memset(m->ops, 0, sizeof m->ops);
     m->sync = (struct tt_member_sync){ .number = { 1, 1 } };
@@ -303,9 +311,22 @@ void tt_member_leave(struct tt_member *m, uint8_t how, uint64_t now_ns)
         return;
     m->leaving = true;
     if (m->welcome)
-        tt_member_send_msg(m, &(struct tt_elmsg){ .kind = TT_ELMSG_LEAVE, .what = how });
+        tt_member_send_leave(m, how);
     if (how == TT_LEAVE_NOW)
         tt_member_end(m, TUTTI_OK, "we left");
+}
+
+void tt_member_part(struct tt_member *m, uint64_t now_ns)
+{
+    if (m->over || m->epoch == 0 || !m->unheard) {
+        tt_member_leave(m, TT_LEAVE_NOW, now_ns);
+        return;
+    }
+    at(m, now_ns);
+    m->leaving = m->parting = true;
+    m->part_ns = now_ns + m->lease_ns;
+    if (m->welcome)
+        tt_member_send_leave(m, TT_LEAVE_NOW);
 }
 
 static void send_suspicion(struct tt_member *m, uint64_t id, uint8_t what)
@@ -356,10 +377,14 @@ static void on_welcome(struct tt_member *m, const struct tt_elmsg *msg)
     m->failures = 0;
     if (msg->value >= 4 * TT_MS && msg->value < TT_NEVER / 2)
         m->lease_ns = msg->value;
+    if (m->parting) {
+        tt_member_send_leave(m, TT_LEAVE_NOW);
+        return;
+    }
     if (msg->epoch == 0 && m->epoch > 0)
         drop(m); /* and the word of it was lost */
     if (m->leaving)
-        tt_member_send_msg(m, &(struct tt_elmsg){ .kind = TT_ELMSG_LEAVE, .what = TT_LEAVE_NOTICE });
+        tt_member_send_leave(m, TT_LEAVE_NOTICE);
     if ((m->revoking || m->stopped) && m->epoch > 0)
         send_kind(m, TT_ELMSG_REVOKE); /* a coordinator that restarted may not know */
     if (m->links.head.number > 0)
@@ -368,12 +393,29 @@ static void on_welcome(struct tt_member *m, const struct tt_elmsg *msg)
         send_call(m);
 }
 
+/* What the coordinator says first is of another version: no waiting helps. False: it is not that. */
+static bool is_foreign(struct tt_member *m, const void *data, size_t bytes)
+{
+    const uint8_t version = tt_elmsg_version(data, bytes);
+    char why[2 * TT_ELASTIC_TEXT_BYTES];
+    struct tt_elmsg msg;
+
+    if (m->welcome || version == TT_ELASTIC_VERSION || !tt_elmsg_read_refusal(&msg, data, bytes))
+        return false;
+    snprintf(
+        why, sizeof why,
+        "the coordinator speaks version %u of the protocol of elastic runs, and this member version %u; it says: %s",
+        version, TT_ELASTIC_VERSION, msg.text);
+    tt_member_end(m, TUTTI_ERR_PROTOCOL, why);
+    return true;
+}
+
 void tt_member_frame(struct tt_member *m, const void *data, size_t bytes, uint64_t now_ns)
 {
     struct tt_elmsg msg;
 
     at(m, now_ns);
-    if (m->over || !m->connected)
+    if (m->over || !m->connected || is_foreign(m, data, bytes))
         return;
     m->heard_ns = now_ns;
     if (!tt_elmsg_read(&msg, data, bytes) ||
@@ -382,6 +424,8 @@ void tt_member_frame(struct tt_member *m, const void *data, size_t bytes, uint64
         reconnect(m);
         return;
     }
+    if (m->parting && msg.kind != TT_ELMSG_WELCOME && msg.kind != TT_ELMSG_REFUSED)
+        return; /* it is as if it had left already */
     if ((msg.kind == TT_ELMSG_PROPOSE || msg.kind == TT_ELMSG_VIEW) && msg.nlist > m->conf.members_max) {
         tt_member_end(m, TUTTI_ERR_NOMEM, "the run has more members than this one has room for");
         return;

@@ -97,7 +97,8 @@ struct tt_member {
     struct tt_member_conf conf;
     uint64_t now_ns;
     bool over, connected, welcome;      /* welcome: the coordinator knows us on this connection */
-    bool leaving;
+    bool leaving, parting;              /* parting: it says what is FINAL here until the coordinator has heard it, or part_ns */
+    uint64_t part_ns;
     uint32_t failures;                  /* to connect, in a row */
     uint8_t secret[TT_COOKIE_BYTES];    /* the run's, from the first WELCOME on */
     uint64_t id, lease_ns, heard_ns, beat_ns;
@@ -113,6 +114,7 @@ struct tt_member {
     struct tt_member_sync sync;
     bool stopped, revoking;             /* this epoch's operations are over; we want them to be */
     uint64_t question;
+    bool unheard;                       /* something became FINAL here, and no round has had the word of all since */
     struct tt_news news;                /* the latest from the coordinator */
     struct tt_member_op ops[TT_ELASTIC_TAGS];
 };
@@ -136,7 +138,11 @@ void tt_member_cancel(struct tt_member *m, uint64_t now_ns);
 /* The answer to REACH: failed[n], ids that could not be reached. To be given within a lease, whatever happens: who gives none within two is
  * not admitted, or lost. */
 void tt_member_reached(struct tt_member *m, uint64_t proposal, const uint64_t *failed, uint32_t n, uint64_t now_ns);
+/* NOTICE: the next epoch is to be without this one. NOW: it is out at once (OVER), and says so if the coordinator is there. */
 void tt_member_leave(struct tt_member *m, uint8_t how, uint64_t now_ns);
+/* NOW in order, while nothing is under way: OVER once the coordinator has heard which operations are FINAL here, so that those who
+ * are left take none of them back; a lease later at the latest, then with TIMEOUT. At once where there is nothing that others may not know. */
+void tt_member_part(struct tt_member *m, uint64_t now_ns);
 /* A member of the view could not be reached again for a whole lease; to be said again each lease while that lasts. Of two that suspect
  * each other one is lost, a quarter of a lease later. Also the vote by which members put one out that lives, but does not call: TIMEOUT
  * names it; whom most of them suspect within that quarter is lost. */

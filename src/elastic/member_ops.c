@@ -79,8 +79,10 @@ static void tell(struct tt_member *m, uint32_t tag)
 
 static void emit_done(struct tt_member *m, uint32_t tag, uint64_t n, uint8_t state, const struct tt_news *news)
 {
-    if (state == TT_OP_FINAL)
+    if (state == TT_OP_FINAL) {
         m->ops[tag].final_news = *news;
+        m->unheard |= m->nranks > 1;
+    }
     tt_member_emit(m, &(struct tt_member_act){
                           .kind = TT_MEMBER_ACT_OP_DONE, .tag = (uint16_t)tag, .n = n, .state = state, .news = *news });
 }
@@ -268,7 +270,19 @@ enum tt_peermsg tt_member_peer(struct tt_member *m, uint32_t rank, const void *d
     return TT_PEERMSG_TAKEN;
 }
 
-/* ---- when somebody is lost ---- */
+/* ---- when somebody is lost, or this one leaves ---- */
+
+/* Where it stands in the tag's operations; n 0: it has begun none. */
+static struct tt_op_entry entry_of(const struct tt_member *m, uint32_t tag)
+{
+    const struct tt_member_op *op = &m->ops[tag];
+
+    return (struct tt_op_entry){ .state = op->state,
+                                 .before = op->before && !TT_PLANTED(TT_BUG_TENTATIVE_NOT_SAID),
+                                 .tag = (uint16_t)tag,
+                                 .n = op->n,
+                                 .news = op->final_news };
+}
 
 static void answer(struct tt_member *m)
 {
@@ -276,14 +290,31 @@ static void answer(struct tt_member *m)
     struct tt_elmsg_writer w;
 
     tt_elmsg_begin(&w, m->conf.scratch, TT_ELMSG_BYTES_MAX, &msg);
-    for (uint32_t tag = 0; tag < TT_ELASTIC_TAGS; tag++)
-        if (m->ops[tag].n > 0)
-            tt_elmsg_add_op(
-                &w, &(struct tt_op_entry){ .state = m->ops[tag].state,
-                                           .before = m->ops[tag].before && !TT_PLANTED(TT_BUG_TENTATIVE_NOT_SAID),
-                                           .tag = (uint16_t)tag,
-                                           .n = m->ops[tag].n,
-                                           .news = m->ops[tag].final_news });
+    for (uint32_t tag = 0; tag < TT_ELASTIC_TAGS; tag++) {
+        const struct tt_op_entry e = entry_of(m, tag);
+
+        if (e.n > 0)
+            tt_elmsg_add_op(&w, &e);
+    }
+    tt_member_send(m, tt_elmsg_end(&w));
+}
+
+void tt_member_send_leave(struct tt_member *m, uint8_t how)
+{
+    const struct tt_elmsg msg = { .kind = TT_ELMSG_LEAVE, .what = how, .epoch = m->epoch };
+    struct tt_elmsg_writer w;
+
+    tt_elmsg_begin(&w, m->conf.scratch, TT_ELMSG_BYTES_MAX, &msg);
+    for (uint32_t tag = 0; tag < TT_ELASTIC_TAGS && how == TT_LEAVE_NOW; tag++) {
+        struct tt_op_entry e = entry_of(m, tag);
+
+        if (e.n == 0 || tt_op_known(&e) == 0)
+            continue;
+        e.n = tt_op_known(&e);
+        e.state = TT_OP_FINAL;
+        e.before = false;
+        tt_elmsg_add_op(&w, &e);
+    }
     tt_member_send(m, tt_elmsg_end(&w));
 }
 

@@ -1,6 +1,7 @@
 /* The messages' bytes: u8 version, u8 kind, the kind's fields in the order of read_fields, then u32 n and the list. Little-endian. */
 #include "elastic/message.h"
 
+#include <stdio.h>
 #include <string.h>
 #include "base/status.h"
 
@@ -38,7 +39,7 @@ struct shape {
 static const struct shape shapes[TT_ELMSG_KINDS] = {
     [TT_ELMSG_JOIN] = { "JOIN", WHAT | EPOCH | NUMBER | SEAT | COOKIE | CARD | TEXT, TT_CALL_KINDS },
     [TT_ELMSG_HEARTBEAT] = { "HEARTBEAT", 0, 0 },
-    [TT_ELMSG_LEAVE] = { "LEAVE", WHAT, TT_LEAVE_NOW + 1 },
+    [TT_ELMSG_LEAVE] = { "LEAVE", WHAT | EPOCH | OPS, TT_LEAVE_NOW + 1 },
     [TT_ELMSG_CALL] = { "CALL", WHAT | FLAGS | EPOCH | NUMBER | VALUE | SIZES, TT_CALL_SYNC },
     [TT_ELMSG_CANCEL] = { "CANCEL", NUMBER, 0 },
     [TT_ELMSG_READY] = { "READY", NUMBER | IDS, 0 },
@@ -64,7 +65,7 @@ static const struct shape shapes[TT_ELMSG_KINDS] = {
     [TT_ELMSG_LOG_START] = { "LOG_START", ID | EPOCH | NUMBER | COOKIE | TEXT, 0 },
     [TT_ELMSG_LOG_MEMBER] = { "LOG_MEMBER", ID | SEAT | COOKIE | CARD, 0 },
     [TT_ELMSG_LOG_GONE] = { "LOG_GONE", ID, 0 },
-    [TT_ELMSG_LOG_LOST] = { "LOG_LOST", WHAT | ID, TT_LOSSES },
+    [TT_ELMSG_LOG_LOST] = { "LOG_LOST", WHAT | ID | OPS, TT_LOSSES },
     [TT_ELMSG_LOG_VIEW] = { "LOG_VIEW", WHAT | EPOCH | NUMBER | IDS, TT_RING_PLANS },
     [TT_ELMSG_LOG_RESULT] = { "LOG_RESULT", WHAT | ID | OTHER | EPOCH | NUMBER | VALUE, TT_ROUND_STATUSES },
     [TT_ELMSG_LOG_PLAN] = { "LOG_PLAN", EPOCH | NUMBER | VALUE | SIZES | SCOPE | KEYS | HASH | IDS, 0 },
@@ -202,15 +203,11 @@ static bool is_from_one(uint8_t kind)
     return kind == TT_ELMSG_CALL || kind == TT_ELMSG_OFFER || kind == TT_ELMSG_VOTE || kind == TT_ELMSG_PLAN;
 }
 
-bool tt_elmsg_read(struct tt_elmsg *m, const void *data, size_t bytes)
+/* What follows the version. */
+static bool read_rest(struct tt_elmsg *m, struct tt_reader r)
 {
-    struct tt_reader r;
     uint32_t fields;
 
-    memset(m, 0, sizeof *m);
-    tt_reader_init(&r, data, bytes);
-    if (tt_read_u8(&r) != TT_ELASTIC_VERSION)
-        return false;
     m->kind = tt_read_u8(&r);
     if (r.bad || m->kind >= TT_ELMSG_KINDS || !shapes[m->kind].name)
         return false;
@@ -221,6 +218,15 @@ bool tt_elmsg_read(struct tt_elmsg *m, const void *data, size_t bytes)
     if (fields & LISTS)
         check_list(m, &r, fields);
     return !r.bad && r.at == r.end;
+}
+
+bool tt_elmsg_read(struct tt_elmsg *m, const void *data, size_t bytes)
+{
+    struct tt_reader r;
+
+    memset(m, 0, sizeof *m);
+    tt_reader_init(&r, data, bytes);
+    return tt_read_u8(&r) == TT_ELASTIC_VERSION && read_rest(m, r);
 }
 
 static struct tt_reader *list_of(struct tt_elmsg *m, uint32_t lists)
@@ -380,4 +386,33 @@ size_t tt_elmsg_write(void *data, size_t cap, const struct tt_elmsg *m)
 
     tt_elmsg_begin(&w, data, cap, m);
     return tt_elmsg_end(&w);
+}
+
+/* ---- other versions ---- */
+
+uint8_t tt_elmsg_version(const void *data, size_t bytes)
+{
+    return bytes > 0 ? *(const uint8_t *)data : 0;
+}
+
+size_t tt_elmsg_write_refusal(void *data, size_t cap, uint8_t version, uint8_t status, const char *text)
+{
+    struct tt_elmsg msg = { .kind = TT_ELMSG_REFUSED, .what = status };
+    size_t bytes;
+
+    snprintf(msg.text, sizeof msg.text, "%s", text);
+    bytes = tt_elmsg_write(data, cap, &msg);
+    if (bytes > 0)
+        *(uint8_t *)data = version;
+    return bytes;
+}
+
+bool tt_elmsg_read_refusal(struct tt_elmsg *m, const void *data, size_t bytes)
+{
+    struct tt_reader r;
+
+    memset(m, 0, sizeof *m);
+    tt_reader_init(&r, data, bytes);
+    tt_read_u8(&r);
+    return read_rest(m, r) && m->kind == TT_ELMSG_REFUSED;
 }

@@ -11,7 +11,7 @@
 #include "elastic/ring_predict.h"
 #include "elastic/sync.h"
 
-#define TT_ELASTIC_VERSION 1
+#define TT_ELASTIC_VERSION 2            /* of all that is said, and of the journal */
 #define TT_ELASTIC_MEMBERS_MAX 4096u    /* of a run, newcomers counted in */
 #define TT_ELASTIC_TAGS 256u            /* tags of operations of one view are below this */
 #define TT_ELASTIC_TEXT_BYTES 200       /* a sentence, or the name of a run, with its NUL */
@@ -24,7 +24,7 @@ enum tt_elmsg_kind {
     TT_ELMSG_JOIN = 1,      /* the first on a connection; with a cookie that is known it takes up where the member was: number: of the round
                              * that it calls next or waits in, of which epoch; what: the call it waits in, 0: none */
     TT_ELMSG_HEARTBEAT,
-    TT_ELMSG_LEAVE,         /* what: enum tt_leave */
+    TT_ELMSG_LEAVE,         /* what: enum tt_leave; NOW: epoch; the list: which operations I know to be FINAL, as others may not yet */
     TT_ELMSG_CALL,          /* a call that all members make: what: enum tt_call_kind */
     TT_ELMSG_CANCEL,        /* number: the round; the caller's deadline passed */
     TT_ELMSG_READY,         /* number: the proposal; the list: whom I could not reach */
@@ -39,7 +39,7 @@ enum tt_elmsg_kind {
                              * the list: what comes to me from each rank */
     /* coordinator to member */
     TT_ELMSG_WELCOME,       /* id: yours; epoch: of the view you are in, or 0; value: the lease in ns; cookie: the run's secret */
-    TT_ELMSG_REFUSED,       /* what: a tutti_status; text: why; the connection ends */
+    TT_ELMSG_REFUSED,       /* what: a tutti_status; text: why; the connection ends. The same bytes in all versions */
     TT_ELMSG_ALIVE,         /* answers a heartbeat, and asks for one (number 1) */
     TT_ELMSG_NEWS,
     TT_ELMSG_PROPOSE,       /* number: the proposal; the list: the members of the view to be, with cards */
@@ -55,13 +55,14 @@ enum tt_elmsg_kind {
     TT_ELMSG_LOG_START,     /* number: which start of the coordinator this is; id: the last that was given; cookie: the run's secret; text: the run */
     TT_ELMSG_LOG_MEMBER,    /* a newcomer */
     TT_ELMSG_LOG_GONE,      /* id is forgotten */
-    TT_ELMSG_LOG_LOST,      /* id is lost; what: enum tt_loss */
+    TT_ELMSG_LOG_LOST,      /* id is lost; what: enum tt_loss; the list: what is FINAL by the words of those who left */
     TT_ELMSG_LOG_VIEW,      /* epoch, number: the round; what: enum tt_ring_plan; the list: ids in the order of ranks */
     TT_ELMSG_LOG_RESULT,    /* of round number */
     TT_ELMSG_LOG_PLAN,      /* of sync number, value, keys, hash; the list: `most` that hold, then those that receive */
     TT_ELMSG_LOG_SYNC,      /* sync number ended: what, id, other; flags 1: there is a state: value, keys, hash; the list: who has it */
     TT_ELMSG_KINDS
 };
+_Static_assert(TT_ELMSG_JOIN == 1 && TT_ELMSG_REFUSED == 15, "who has another version is recognised, and told, by these");
 
 enum tt_leave { TT_LEAVE_NOTICE, TT_LEAVE_NOW };
 enum tt_suspicion {
@@ -168,6 +169,12 @@ struct tt_op_entry {
     struct tt_news news;    /* what all got with the last that is FINAL: with this one if it is, else with the one before, or before that */
 };
 
+/* The last operation of the tag that who says this knows to be final; 0: none. */
+static inline uint64_t tt_op_known(const struct tt_op_entry *e)
+{
+    return e->state == TT_OP_FINAL ? e->n : e->n - 1 - e->before;
+}
+
 struct tt_elmsg {
     uint8_t kind;
     uint8_t what, flags;
@@ -206,6 +213,14 @@ void tt_elmsg_add_link(struct tt_elmsg_writer *w, const struct tt_ring_link *lin
 size_t tt_elmsg_end(struct tt_elmsg_writer *w);
 /* Both, of a message without entries. */
 size_t tt_elmsg_write(void *data, size_t cap, const struct tt_elmsg *m);
+
+/* ---- other versions ---- */
+/* The version of a message or record; 0: too short to have one. */
+uint8_t tt_elmsg_version(const void *data, size_t bytes);
+/* A REFUSED as who has that version reads it. As tt_elmsg_write; a text that is too long is cut. */
+size_t tt_elmsg_write_refusal(void *data, size_t cap, uint8_t version, uint8_t status, const char *text);
+/* The same as it is read, of whatever version. */
+bool tt_elmsg_read_refusal(struct tt_elmsg *m, const void *data, size_t bytes);
 
 /* "JOIN"; "?" for no kind. */
 const char *tt_elmsg_name(uint8_t kind);

@@ -20,6 +20,8 @@ enum tt_planted_bug {
     TT_BUG_TENTATIVE_FINAL_TOO_SOON,    /* a tentative operation is final when this member begins the next one */
     TT_BUG_TENTATIVE_NOT_SAID,      /* an answer does not say that the one before the last is open, too */
     TT_BUG_RESULT_AFTER_QUESTION,   /* who comes back is asked where it stands before it hears what it missed */
+    TT_BUG_WORDS_IGNORED,           /* what who left knew to be final does not count */
+    TT_BUG_WORDS_NOT_LOGGED,        /* and is forgotten by a coordinator that restarts */
     TT_BUG_END
 };
 

@@ -240,6 +240,11 @@ void tt_context_free(struct tt_context *c)
     free(c);
 }
 
+void tt_context_set_mode(struct tt_context *c, enum tt_op_mode mode)
+{
+    c->mode = mode;
+}
+
 void tt_context_close(struct tt_context *c)
 {
     struct tt_engine *e = c->engine;

@@ -21,6 +21,9 @@ struct tt_engine;
 struct tt_context;
 struct tt_op;
 
+/* What becomes of a call where a rank is lost, as elastic runs have it. All ranks must say the same: it is in the descriptor. */
+enum tt_op_mode { TT_MODE_NONE, TT_MODE_ABORT, TT_MODE_RETRY, TT_MODE_PARTIAL, TT_MODE_TENTATIVE, TT_MODES };
+
 /* Wires of this process, opened in order of preference, and what a peer's card says of its own. */
 #define TT_ENGINE_WIRES_MAX 4
 
@@ -80,6 +83,8 @@ tutti_status tt_context_open(struct tt_engine *e, uint32_t id, const uint32_t *r
                              struct tt_context **out);
 /* Aborts what is running and closes. */
 void tt_context_close(struct tt_context *c);
+/* Of calls from here on. By the thread that makes them. */
+void tt_context_set_mode(struct tt_context *c, enum tt_op_mode mode);
 /* Ends every operation now and later with `status` and the sentence; the first failure stays. Any thread. */
 void tt_context_fail(struct tt_context *c, tutti_status status, const char *sentence);
 /* OK, or what ended it; the sentence goes to why[why_bytes]. Any thread. */

@@ -41,7 +41,8 @@ struct tt_opdesc {
     uint8_t dtype;
     uint8_t redop;              /* enum tutti_redop, and in bits 4 to 6 enum tutti_quant, in bit 7 whether with error feedback */
     uint8_t algo;               /* index in tt_algos */
-    uint32_t root;
+    uint32_t root : 24;
+    uint32_t mode : 8;          /* enum tt_op_mode */
     uint64_t count;             /* elements; v kinds: a hash of the counts; send and recv: bytes */
 };
 _Static_assert(sizeof(struct tt_opdesc) == 16, "no padding: compared as bytes");

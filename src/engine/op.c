@@ -540,7 +540,8 @@ static tutti_status start_here(struct tt_context *c, const struct tt_op_conf *co
         .dtype = (uint8_t)conf->dtype,
         .redop = (uint8_t)(conf->redop | conf->quant.quant << 4 | (conf->quant.residual ? 128 : 0)),
         .algo = conf->algo_id,
-        .root = conf->coll.root,
+        .root = conf->coll.root & 0xffffff,
+        .mode = c->mode,
         .count = conf->count,
     };
     op->elem_shift = (uint8_t)__builtin_ctz(conf->coll.elem_bytes);
@@ -599,6 +600,7 @@ static bool take_up(struct tt_op *op, const void *src, void *dst, uint32_t tag, 
     op->conf.tag = tag;
     if (assign_key(op))
         return false;
+    op->desc.mode = op->context->mode;
     op->conf.src = src;
     op->conf.dst = dst;
     op->conf.timeout_ms = timeout_ms;

@@ -32,6 +32,18 @@ static bool is_uneven(uint8_t kind)
            kind == TT_ALLTOALLV;
 }
 
+/* ", mode retry"; nothing outside of elastic runs. */
+static const char *mode_of(const struct tt_opdesc *d)
+{
+    static const char *const of[TT_MODES] = { [TT_MODE_NONE] = "",
+                                              [TT_MODE_ABORT] = ", mode abort",
+                                              [TT_MODE_RETRY] = ", mode retry",
+                                              [TT_MODE_PARTIAL] = ", mode partial",
+                                              [TT_MODE_TENTATIVE] = ", tentative" };
+
+    return d->mode < TT_MODES ? of[d->mode] : ", of no mode";
+}
+
 void tt_opdesc_print(const struct tt_opdesc *d, char *out, size_t cap)
 {
     const char *name = tt_coll_name((enum tt_coll_kind)d->kind),
@@ -41,7 +53,7 @@ void tt_opdesc_print(const struct tt_opdesc *d, char *out, size_t cap)
 
     if (tt_is_p2p(d->kind) || d->kind == TT_BARRIER) {
         if (d->kind == TT_BARRIER)
-            snprintf(out, cap, "barrier()");
+            snprintf(out, cap, "barrier(%s)", d->mode ? mode_of(d) + 2 : "");
         else
             snprintf(out, cap, "%s(%llu bytes)", name, (unsigned long long)d->count);
         return;
@@ -55,8 +67,8 @@ void tt_opdesc_print(const struct tt_opdesc *d, char *out, size_t cap)
     if (quant)
         snprintf(travels, sizeof travels, ", quantized as %s%s", tutti_quant_name((tutti_quant)quant),
                  d->redop & 128 ? " with error feedback" : "");
-    snprintf(out, cap, "%s(%stype %s%s%s%s, algorithm %s)", name, count, tutti_dtype_name((tutti_dtype)d->dtype), op,
-             travels, root, algo);
+    snprintf(out, cap, "%s(%stype %s%s%s%s, algorithm %s%s)", name, count, tutti_dtype_name((tutti_dtype)d->dtype), op,
+             travels, root, algo, mode_of(d));
 }
 
 bool tt_opdesc_counts_differ(const struct tt_opdesc *a, const struct tt_opdesc *b)

@@ -111,6 +111,7 @@ struct tt_context {
     uint32_t *ranks;            /* [nranks] job ranks */
     struct tt_context_peer **peers;     /* [job's nranks], by job rank; NULL until used */
     uint64_t next_seq;          /* of the next collective */
+    enum tt_op_mode mode;       /* of calls from here on */
     struct tt_op *active;       /* exposed ones, oldest first */
     struct tt_op *waiting, **waiting_end;
     uint32_t nactive, nwaiting; /* collectives */

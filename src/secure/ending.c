@@ -45,12 +45,19 @@ __attribute__((constructor)) static void begin(void)
     pthread_atfork(NULL, NULL, forget_threads);
 }
 
-bool tt_openssl_enter(void)
+bool tt_openssl_try(void)
 {
     atomic_fetch_add(&inside, 1);
     if (!atomic_load(&is_over))
         return true;
     atomic_fetch_sub(&inside, 1);
+    return false;
+}
+
+bool tt_openssl_enter(void)
+{
+    if (tt_openssl_try())
+        return true;
     while (!pthread_equal(ender, pthread_self()))
         pause();
     return false;

@@ -10,6 +10,9 @@
  * return, as the process is about to end. Not to be nested. */
 bool tt_openssl_enter(void);
 void tt_openssl_leave(void);
+/* The same, but false to whoever comes once it has ended: for who holds a lock that others may need until the process has ended, and can do
+ * without. */
+bool tt_openssl_try(void);
 /* It has ended: threads may have stopped with locks held, and are not to be waited for. */
 bool tt_openssl_is_over(void);
 

@@ -183,6 +183,15 @@ static const char *algo_of(const tutti_run *run, const tutti_elastic *op)
                : NULL; /* trees do not know whose errors they make */
 }
 
+/* As the others must say it, too. */
+static enum tt_op_mode mode_of(const struct tt_operation *o)
+{
+    return o->tentative                   ? TT_MODE_TENTATIVE
+           : o->op->mode == TUTTI_RETRY   ? TT_MODE_RETRY
+           : o->op->mode == TUTTI_PARTIAL ? TT_MODE_PARTIAL
+                                          : TT_MODE_ABORT;
+}
+
 tutti_status tt_operation_begin(tutti_run *run, struct tt_operation *o, tutti_elastic *op, uint32_t tag)
 {
     struct tt_tag *t = &run->tags[tag];
@@ -233,6 +242,8 @@ tutti_status tt_operation_begin(tutti_run *run, struct tt_operation *o, tutti_el
         tt_scope_drop(o);
         return tt_fail(st, "tutti_run_collective: tag %u cannot begin now", tag);
     }
+    tt_context_set_mode(o->comm->context, mode_of(o));
+    tt_context_set_mode(o->scope->context, mode_of(o));
     if (o->tentative)
         tt_tentative_owe(run, tag);
     t->in_use = true;
@@ -387,6 +398,7 @@ void tt_operation_fail(tutti_run *run, struct tt_operation *o, tutti_status st)
     if ((st == TUTTI_ERR_INVALID || st == TUTTI_ERR_UNSUPPORTED) &&
         run->m.ops[o->tag].state == TT_OP_PENDING) { /* nothing was started */
         tt_member_take_back(&run->m, o->tag, tt_now_ns());
+        tt_tentative_refused(run, o);
         run->tags[o->tag].done = true;
         run->tags[o->tag].state = TT_OP_NONE;
         return;
@@ -471,7 +483,7 @@ tutti_status tt_operation_judge(tutti_run *run, struct tt_operation *o)
             tt_tentative_owe_no_more(run, o->tag);
     } else {
         st = lost(run, o);
-        run->stats.restored++;
+        run->stats.restored += !t->done || t->state == TT_OP_RESTORED; /* else it was refused */
         tt_saved_restore(run, t, &o->saved);
     }
     tt_tentative_tell(run, o->tag); /* after this one: it may be of the same memory */
@@ -500,7 +512,7 @@ tutti_status tt_operation_recover(tutti_run *run, const tutti_elastic *op, uint6
         return TUTTI_OK;
     if (run->calling)
         return tt_fail(TUTTI_ERR_INVALID, "tutti_run_collective: a call that all members make is under way");
-    if (run->nowing > 0)
+    if (tt_tentative_tried(run))
         return epoch_is_over(run); /* another thread's are tentative: the next view is not ours to make */
     if (run->m.epoch == 0)
         return tt_fail(TUTTI_ERR_ABORTED, "tutti_run_collective: this member is in no view; tutti_run_epoch brings it into one");

@@ -90,6 +90,8 @@ static tutti_status agree(tutti_run *run, uint64_t flags, int64_t timeout_ms, st
         return st;
     run->calling = true;
     st = tt_round_call(run, &call, tt_run_deadline(run, timeout_ms), name, result);
+    if (!st)
+        tt_tentative_owe_nothing(run);
     run->calling = false;
     return st;
 }

@@ -79,6 +79,7 @@ static void enter_view(tutti_run *run)
     run->offered = false;
     run->heard = (struct tt_news){ .number = 0 };
     *run->stop_why = 0;
+    tt_tentative_owe_nothing(run); /* newcomers know nothing of what was refused before */
     tt_measure_drop(run);
     tt_peers_want(run, tt_now_ns());
     tt_run_wake(run);
@@ -334,7 +335,10 @@ void tutti_run_destroy(tutti_run *run)
     tt_run_lock(run);
     tt_assert(run->noperations == 0 && !run->calling); /* nothing may be running in it */
     if (!run->over)
-        tt_member_leave(&run->m, TT_LEAVE_NOW, tt_now_ns());
+        tt_member_part(&run->m, tt_now_ns());
+    tt_run_wake(run); /* it may be over in time */
+    while (!run->over)
+        tt_run_wait(run, TT_NEVER);
     tt_run_unlock(run);
     tt_service_stop(run);
     fini(run);

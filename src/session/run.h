@@ -128,6 +128,13 @@ struct tt_tentative {
     struct tt_saved saved;
 };
 
+/* Whether a tentative operation of a tag was tried, and nothing since has had the word of all. */
+enum tt_owing {
+    TT_OWES_NOTHING,
+    TT_OWES_REFUSED,                    /* it was refused here, before anything of it happened: at the others, too, if they called the same */
+    TT_OWES
+};
+
 /* What one tag's operation is at. */
 struct tt_tag {
     bool in_use;
@@ -136,7 +143,7 @@ struct tt_tag {
     uint64_t n;
     struct tt_news news;
     struct tt_tentative tentative;      /* the one before it */
-    bool owes;                          /* a tentative one was tried, and nothing since has had the word of all */
+    enum tt_owing owes, owed;           /* owed: before the operation that is under way */
     void *copy[2];                      /* of what is overwritten, [copy_cap] each; the second where a tentative operation has the first */
     size_t copy_cap[2];
     uint8_t *gathered;                  /* [nranks] news */
@@ -394,9 +401,14 @@ tutti_status tt_operation_told(tutti_run *run, tutti_status st);
 bool tt_tentative_fits(const tutti_elastic *op);
 /* Whether this one is, in a view of nranks. */
 bool tt_tentative_is(const tutti_elastic *op, uint32_t nranks);
-/* A tentative operation of the tag is tried; all have had their say. */
+/* A tentative operation of the tag is tried; all have had their say, of one tag or of all. */
 void tt_tentative_owe(tutti_run *run, uint32_t tag);
 void tt_tentative_owe_no_more(tutti_run *run, uint32_t tag);
+void tt_tentative_owe_nothing(tutti_run *run);
+/* Nothing has happened of the operation that is under way. */
+void tt_tentative_refused(tutti_run *run, const struct tt_operation *o);
+/* Whether some tag owes for one that was not refused. */
+bool tt_tentative_tried(const tutti_run *run);
 /* Why this operation, or a call that all members make (op NULL), may not be while something is tentative; OK. */
 tutti_status tt_tentative_refuse(const tutti_run *run, const tutti_elastic *op, const char *name);
 /* Our part of a tentative operation is done, and it may return. The one before it is final, which is told. False: the epoch is over, and it is to be

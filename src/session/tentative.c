@@ -24,21 +24,49 @@ bool tt_tentative_is(const tutti_elastic *op, uint32_t nranks)
     return op->tentative && nranks > 1 && (op->count > 0 || op->coll == TUTTI_BARRIER);
 }
 
+static void set_owing(tutti_run *run, struct tt_tag *t, enum tt_owing owes)
+{
+    run->nowing += (owes != TT_OWES_NOTHING);
+    run->nowing -= (t->owes != TT_OWES_NOTHING);
+    t->owed = t->owes;
+    t->owes = owes;
+}
+
 void tt_tentative_owe(tutti_run *run, uint32_t tag)
 {
-    run->nowing += !run->tags[tag].owes;
-    run->tags[tag].owes = true;
+    set_owing(run, &run->tags[tag], TT_OWES);
 }
 
 void tt_tentative_owe_no_more(tutti_run *run, uint32_t tag)
 {
-    run->nowing -= run->tags[tag].owes;
-    run->tags[tag].owes = false;
+    set_owing(run, &run->tags[tag], TT_OWES_NOTHING);
+}
+
+void tt_tentative_owe_nothing(tutti_run *run)
+{
+    for (uint32_t tag = 0; run->nowing > 0 && tag < run->ntags; tag++)
+        tt_tentative_owe_no_more(run, tag);
+}
+
+/* Where it is refused at all, no commit is needed. Where only this one called it wrongly the others owe, and commit; so this one does, too, before the
+ * view changes. */
+void tt_tentative_refused(tutti_run *run, const struct tt_operation *o)
+{
+    if (o->tentative)
+        set_owing(run, o->kept, o->kept->owed == TT_OWES_NOTHING ? TT_OWES_REFUSED : o->kept->owed);
+}
+
+bool tt_tentative_tried(const tutti_run *run)
+{
+    for (uint32_t tag = 0; run->nowing > 0 && tag < run->ntags; tag++)
+        if (run->tags[tag].owes == TT_OWES)
+            return true;
+    return false;
 }
 
 tutti_status tt_tentative_refuse(const tutti_run *run, const tutti_elastic *op, const char *name)
 {
-    if (run->nowing == 0)
+    if (!tt_tentative_tried(run))
         return TUTTI_OK;
     if (!op || tt_operation_retries(op))
         return tt_fail(
@@ -142,7 +170,6 @@ tutti_status tt_tentative_close(tutti_run *run, uint64_t deadline_ns, const char
     for (uint32_t tag = 0; tag < run->ntags; tag++)
         if (st != TUTTI_ERR_MISMATCH || run->tags[tag].tentative.op)
             return st;
-    for (uint32_t tag = 0; tag < run->ntags; tag++)
-        tt_tentative_owe_no_more(run, tag);
+    tt_tentative_owe_nothing(run);
     return TUTTI_OK;
 }

@@ -1,4 +1,4 @@
-/* A member of an elastic run that reduces until it is told to leave (SIGTERM), and checks every number: each member contributes 1, its id, and a
+/* A member of an elastic run that reduces until it is told to leave (SIGTERM), or to go at once after an operation (SIGINT), and checks every number: each member contributes 1, its id, and a
  * ramp of `count` values. Prints a line "step K epoch E members N ms T" for each operation that took part of a change, and every 100th.
  *
  * prog_member COORDINATORS COUNT LEAST [tentative]
@@ -16,12 +16,11 @@
 #include "base/clock.h"
 #include "tutti/elastic.h"
 
-static volatile sig_atomic_t asked_to_leave;
+static volatile sig_atomic_t asked_to_leave, asked_to_go;
 
-static void on_term(int sig)
+static void on_signal(int sig)
 {
-    (void)sig;
-    asked_to_leave = 1;
+    *(sig == SIGTERM ? &asked_to_leave : &asked_to_go) = 1;
 }
 
 __attribute__((format(printf, 1, 2), noreturn)) static void wrong(const char *format, ...)
@@ -153,7 +152,8 @@ int main(int argc, char **argv)
     int64_t *v = calloc(count, sizeof *v);
     tutti_run *run;
 
-    signal(SIGTERM, on_term);
+    signal(SIGTERM, on_signal);
+    signal(SIGINT, on_signal);
     setvbuf(stdout, NULL, _IOLBF, 0);
     must(tutti_run_join(&run, &conf), "join");
     epoch(run, least, &view);
@@ -184,6 +184,10 @@ int main(int argc, char **argv)
         if (op.attempts > 1 || k % 100 == 0)
             printf("step %d epoch %" PRIu64 " members %u ms %.1f\n", k, op.epoch, op.contributors,
                    (double)(tt_now_ns() - before_ns) / 1e6);
+        if (asked_to_go) {
+            printf("goes after step %d epoch %" PRIu64 "\n", k, op.epoch);
+            break;
+        }
         must(tutti_run_poll(run, &news), "poll");
         if (news.newcomers || news.leaving || news.revoked) {
             epoch(run, 0, &view);

@@ -123,6 +123,21 @@ class Elastic(unittest.TestCase):
             left[1].process.kill()
             left[1].process.wait()
 
+    def test_what_is_final_at_one_that_goes_is_final_at_all(self):
+        members = self.members(4, 1000)
+        for left in (3, 2, 1):
+            going = members.pop(1 if left > 1 else 0)
+            going.process.send_signal(signal.SIGINT)
+            self.assertEqual(going.process.wait(timeout=60), 0, going.errors[-5:])
+            for reader in going.readers:
+                reader.join()
+            last = int(re.search(r"goes after step (\d+)", "\n".join(going.lines)).group(1))
+            for member in members:
+                member.await_line(rf"^step \d+ epoch \d+ members {left} ")
+                first = next(line for line in member.lines if re.match(rf"step \d+ epoch \d+ members {left} ", line))
+                self.assertEqual(int(first.split()[1]), last + 1, member.lines[-5:])
+        self.leave(members)
+
     def test_who_is_killed_has_no_grace(self):
         self.coordinator.end()
         self.start_coordinator(10 * PATIENCE_S, 10 * PATIENCE_S)      # nobody here waits for so long

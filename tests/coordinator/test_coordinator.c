@@ -424,6 +424,30 @@ static void its_snapshot_tells_who_is_there_and_what_happened(void **state)
     tt_coordinator_destroy(c);
 }
 
+static void a_journal_of_another_version_is_told(void **state)
+{
+    static const char *const address = "127.0.0.1:0";
+    const struct tt_coordinator_conf conf = { .run = "test", .listen = &address, .nlisten = 1 };
+    const uint8_t record[] = { TT_ELASTIC_VERSION - 1, TT_ELMSG_LOG_START, 0, 0, 0 };
+    struct tt_coordinator *c = NULL;
+    struct tt_journal *j = NULL;
+
+    (void)state;
+    remove_files();
+    assert_int_equal(tt_journal_sqlite_open(&j, path), TUTTI_OK);
+    assert_int_equal(j->ops->append(j, record, sizeof record), TUTTI_OK);
+    assert_int_equal(j->ops->commit(j), TUTTI_OK);
+    j->ops->close(j);
+    assert_int_equal(tt_journal_sqlite_open(&j, path), TUTTI_OK);
+    tt_log_set(TT_LOG_NONE);
+    assert_int_equal(tt_coordinator_create(&c, &conf, j), TUTTI_ERR_INVALID);
+    tt_log_set(TT_LOG_WARN);
+    if (!strstr(tutti_last_error(), "was written by version 1 of the protocol of elastic runs, and this is version 2"))
+        fail_msg("%s", tutti_last_error());
+    j->ops->close(j);
+    remove_files();
+}
+
 static void settings_that_make_no_sense_are_told(void **state)
 {
     static const char *const loopback = "127.0.0.1:0", *const everywhere = ":0", *const nowhere = "192.0.2.1:1",
@@ -472,6 +496,7 @@ int main(void)
         cmocka_unit_test(a_journal_that_grows_is_replaced_by_a_short_one),
         cmocka_unit_test(nobody_is_blamed_while_the_coordinator_itself_stands_still),
         cmocka_unit_test(its_snapshot_tells_who_is_there_and_what_happened),
+        cmocka_unit_test(a_journal_of_another_version_is_told),
         cmocka_unit_test(settings_that_make_no_sense_are_told),
     };
 

@@ -116,23 +116,36 @@ static bool put(int fd, const void *data, size_t bytes)
     return send(fd, data, bytes, MSG_NOSIGNAL) >= 0 || errno == EAGAIN;
 }
 
-static void put_message(int fd, const struct tt_elmsg *m)
+static void put_in(int fd, uint8_t version, const struct tt_elmsg *m)
 {
     uint8_t data[1024];
     const size_t bytes = tt_elmsg_write(data + 4, sizeof data - 4, m);
     struct tt_writer w;
 
     assert_true(bytes > 0);
+    data[4] = version;
     tt_writer_init(&w, data, 4);
     tt_write_u32(&w, (uint32_t)bytes);
     assert_true(put(fd, data, bytes + 4));
 }
 
-static void put_join(int fd, uint8_t cookie)
+static void put_message(int fd, const struct tt_elmsg *m)
+{
+    put_in(fd, TT_ELASTIC_VERSION, m);
+}
+
+static struct tt_elmsg join_of(uint8_t cookie)
 {
     struct tt_elmsg join = { .kind = TT_ELMSG_JOIN, .nroles = 1, .cookie = { cookie } };
 
     snprintf(join.text, sizeof join.text, "test");
+    return join;
+}
+
+static void put_join(int fd, uint8_t cookie)
+{
+    const struct tt_elmsg join = join_of(cookie);
+
     put_message(fd, &join);
 }
 
@@ -375,19 +388,41 @@ static void who_says_what_is_not_its_to_say_is_told_and_ended(void **state)
     close_scene(&s);
 }
 
+static void who_speaks_another_version_is_told_so_in_its_own(void **state)
+{
+    struct scene s = open_scene(0, 10 * TT_SECOND);
+    const struct tt_elmsg join = join_of(9);
+    const int fd = call_on(&s, 2);
+    struct pollfd p = { .fd = fd, .events = POLLIN };
+    struct tt_elmsg told;
+    uint8_t data[512];
+    size_t got = 0;
+    ssize_t more;
+
+    (void)state;
+    put_in(fd, 1, &join);
+    while (poll(&p, 1, WAIT_MS) == 1 && (more = recv(fd, data + got, sizeof data - got, 0)) > 0)
+        got += (size_t)more;
+    assert_true(got > 5);
+    assert_int_equal(tt_elmsg_version(data + 4, got - 4), 1);
+    assert_true(tt_elmsg_read_refusal(&told, data + 4, got - 4));
+    assert_non_null(strstr(told.text, "you speak version 1 "));
+    close(fd);
+    close_scene(&s);
+}
+
 /* One byte at a time is slow, but nothing wrong. */
 static void who_speaks_slowly_is_understood(void **state)
 {
     struct scene s = open_scene(0, 10 * TT_SECOND);
     const int fd = call_on(&s, 2);
     struct pollfd p = { .fd = fd, .events = POLLIN };
-    struct tt_elmsg join = { .kind = TT_ELMSG_JOIN, .nroles = 1, .cookie = { 9 } };
+    const struct tt_elmsg join = join_of(9);
     uint8_t data[512];
     struct tt_writer w;
     size_t bytes;
 
     (void)state;
-    snprintf(join.text, sizeof join.text, "test");
     bytes = tt_elmsg_write(data + 4, sizeof data - 4, &join);
     tt_writer_init(&w, data, 4);
     tt_write_u32(&w, (uint32_t)bytes);
@@ -412,6 +447,7 @@ int main(void)
         cmocka_unit_test(who_talks_without_end_is_slowed_and_others_are_not),
         cmocka_unit_test(who_does_not_read_is_not_read_either),
         cmocka_unit_test(who_says_what_is_not_its_to_say_is_told_and_ended),
+        cmocka_unit_test(who_speaks_another_version_is_told_so_in_its_own),
         cmocka_unit_test(who_speaks_slowly_is_understood),
     };
 

@@ -333,6 +333,23 @@ static void stranger(struct run *r)
         broken(r, "a stranger who spoke nonsense is still there");
 }
 
+/* With notice, at once, or in order once an operation has become final there, when others may not know that yet. */
+static void leave(struct run *r, struct peer *p)
+{
+    const uint64_t how = below(r, 5);
+
+    if (how < 2)
+        p->parts_at_final = true;
+    else
+        tt_member_leave(&p->m, how < 4 ? TT_LEAVE_NOTICE : TT_LEAVE_NOW, r->w.now_ns);
+}
+
+void part_soon(struct run *r, struct peer *p)
+{
+    p->parts_at_final = false;
+    plan(r, 0, LEAVE, index_of(r, p));
+}
+
 static void go_wrong(struct run *r, int kind)
 {
     struct peer *p = any_alive(r);
@@ -361,7 +378,7 @@ static void go_wrong(struct run *r, int kind)
     } else if (kind == MUTE) {
         mute(r, p);
     } else if (kind == LEAVE) {
-        tt_member_leave(&p->m, below(r, 3) ? TT_LEAVE_NOTICE : TT_LEAVE_NOW, r->w.now_ns);
+        leave(r, p);
     } else if (kind == REVOKE) {
         tt_member_revoke(&p->m, r->w.now_ns);
     } else if (kind == SUSPECT && p->m.nranks > 0) {
@@ -455,6 +472,8 @@ static void on_member_event(struct run *r, const struct happening *h, struct pee
         tt_member_tick(&p->m, r->w.now_ns);
     else if (h->kind == PROGRAM)
         on_program(r, p);
+    else if (h->kind == LEAVE && !p->over)
+        tt_member_part(&p->m, r->w.now_ns);
     else if (h->kind == CANCEL)
         tt_member_cancel(&p->m, r->w.now_ns);
     else if ((h->kind == PEER || h->kind == CONTRIBUTION) && !p->over)
@@ -498,7 +517,7 @@ static void on_event(struct run *r, const struct happening *h)
         kill_peer(r, &r->peers[h->a]);
         r->faults++;
         plan(r, below(r, 200 * MS), SPAWN, 0);
-    } else if (h->kind >= SPAWN && h->kind < FILL) {
+    } else if (h->kind >= SPAWN && h->kind < FILL && (h->kind != LEAVE || h->a < 0)) {
         go_wrong(r, h->kind);
     } else if (c && (c->peer < 0 || !c->member_open || r->peers[c->peer].conn != h->a)) {
         return;
@@ -621,6 +640,8 @@ bool run_play(uint64_t seed, struct run_sum *sum, char *why, size_t bytes)
     sum->restored += r->restored;
     sum->tentative_finals += r->tentative_finals;
     sum->tentative_restored += r->tentative_restored;
+    sum->parted += r->parted;
+    sum->kept_for += r->kept_for;
     sum->received += r->received;
     sum->outcomes |= r->outcomes;
     sum->orders += r->orders;

@@ -19,6 +19,7 @@
 struct run_sum {
     uint64_t histories, events, faults, finals, restored, views, rounds, covered;
     uint64_t tentative_finals, tentative_restored;
+    uint64_t parted, kept_for;      /* members that left in order; operations that others had begun, and kept by their word alone */
     uint64_t received;              /* members that received the shared state */
     uint64_t orders;                /* members that entered a view whose ranks follow a ring that was found */
     uint64_t outcomes;              /* bit of enum tt_round_status: a sync came to it */

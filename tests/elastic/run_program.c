@@ -412,6 +412,18 @@ static void on_kept_done(struct run *r, struct peer *p, const struct tt_member_a
         plan_program(r, p, MS / 10);
 }
 
+static void check_restored(struct run *r, struct peer *p, uint32_t tag, uint64_t n)
+{
+    struct op_record *o = op_record(r, p->m.epoch, tag, n);
+
+    if (liars_of(r, p) > 0)
+        return;
+    o->restored = true;
+    if (o->promised)
+        broken(r, "member %llu restores operation %llu of tag %u, which was final at one that left in order",
+               (unsigned long long)p->m.id, (unsigned long long)n, tag);
+}
+
 static void on_op_done(struct run *r, struct peer *p, const struct tt_member_act *act)
 {
     struct kept *k = &p->kept[act->tag][act->n & 1];
@@ -420,7 +432,9 @@ static void on_op_done(struct run *r, struct peer *p, const struct tt_member_act
     if (act->state == TT_OP_FINAL) {
         check_final(r, p, act->tag, act->n, kept ? k->sum : p->parts[act->tag].sum[act->n & 1], &act->news);
         r->finals++;
+        r->kept_for += p->m.stopped && op_record(r, p->m.epoch, act->tag, act->n)->promised;
     } else {
+        check_restored(r, p, act->tag, act->n);
         r->restored++;
     }
     if (kept) {
@@ -432,8 +446,34 @@ static void on_op_done(struct run *r, struct peer *p, const struct tt_member_act
     p->ended[act->tag] = act->state;
     if (act->news.number > p->news.number)
         p->news = act->news;
-    if (--p->nopen == 0)
-        plan_program(r, p, MS / 10);
+    if (--p->nopen > 0)
+        return;
+    plan_program(r, p, MS / 10);
+    if (p->parts_at_final && act->state == TT_OP_FINAL)
+        part_soon(r, p); /* before it goes on */
+}
+
+/* The coordinator has heard what is final at one that leaves: those who are left take none of it back. Before the last one that of a tag may be
+ * open elsewhere, too. */
+static void on_parted(struct run *r, struct peer *p)
+{
+    r->parted++;
+    if (r->coord_up && r->crash_after == 0 && r->w.now_ns < r->quiet_ns && tt_prng_below(&r->w.prng, 2) == 0)
+        r->crash_after = 1 + tt_prng_below(&r->w.prng, 6); /* before the others have their verdicts, perhaps */
+    for (uint32_t tag = 0; tag < TAGS && p->m.epoch > 0 && liars_of(r, p) == 0; tag++) {
+        const struct tt_member_op *op = &p->m.ops[tag];
+        const struct tt_op_entry e = { .state = op->state, .before = op->before, .n = op->n };
+        const uint64_t last = op->n > 0 ? tt_op_known(&e) : 0;
+
+        for (uint64_t n = last > 1 ? last - 1 : 1; n <= last; n++) {
+            struct op_record *o = op_record(r, p->m.epoch, tag, n);
+
+            o->promised = true;
+            if (o->restored)
+                broken(r, "operation %llu of tag %u was final at member %llu, which left in order, and is restored",
+                       (unsigned long long)n, tag, (unsigned long long)p->m.id);
+        }
+    }
 }
 
 /* A commit that comes to OK has the word of all: what was tentative is final, and nothing of it was taken back. */
@@ -514,7 +554,8 @@ static void on_send(struct run *r, struct peer *p, const struct tt_member_act *a
     tt_assert(bytes <= sizeof data);
     if (!c || !c->member_open)
         return;
-    if (p->liar && act->bytes > 1 && ((const uint8_t *)act->data)[1] == TT_ELMSG_ANSWER)
+    if (p->liar && act->bytes > 1 &&
+        (((const uint8_t *)act->data)[1] == TT_ELMSG_ANSWER || ((const uint8_t *)act->data)[1] == TT_ELMSG_LEAVE))
         bytes = lie(r, act, data);
     else
         memcpy(data, act->data, act->bytes);
@@ -607,6 +648,8 @@ void on_member_act(void *context, const struct tt_member_act *act)
         return;
     case TT_MEMBER_ACT_OVER:
         p->over = true;
+        if (p->m.parting && act->status == TUTTI_OK && strcmp(act->text, "you left") == 0)
+            on_parted(r, p);
         if (act->status == TUTTI_ERR_ABORTED && act->text && strstr(act->text, "shared state") &&
             !may_be_out(r, p, act->text))
             broken(r, "member %llu told the truth of its state, and is out: %s", (unsigned long long)p->m.id, act->text);
@@ -719,7 +762,7 @@ static void call_value(struct run *r, struct peer *p)
 void on_program(struct run *r, struct peer *p)
 {
     p->planned = false;
-    if (p->over)
+    if (p->over || p->m.parting)
         return;
     release_held(r, p);
     if (p->phase == SYNC && p->liar && !p->m.calling && r->w.now_ns < r->quiet_ns && tt_prng_below(&r->w.prng, 4) == 0)

@@ -105,6 +105,7 @@ struct peer {
     struct parts parts[TAGS];
     bool known;                                 /* it has been in a sync that ended well: it has the state */
     bool liar;                                  /* answers questions with lies */
+    bool parts_at_final;                        /* it leaves in order after the next operation that is final here */
     uint64_t reached_in;                        /* the last proposal that it answered */
     uint32_t reached;                           /* bit of peer: in the last proposal that it answered */
     uint64_t was[PEERS_MAX];                    /* ids of the view before */
@@ -151,6 +152,8 @@ struct op_record {
     uint32_t completed;                         /* bit of rank: its part is done */
     bool has_news;
     struct tt_news news;
+    bool promised;                              /* the coordinator has heard that it is final, by one that left */
+    bool restored;                              /* at somebody */
 };
 
 struct round_record {
@@ -198,6 +201,7 @@ struct run {
     } last[2];                                  /* sync that ended well, by role; what a checkpoint would have */
     uint64_t events, faults, finals, restored, received, bad_pieces;
     uint64_t tentative_finals, tentative_restored;  /* of those, where the program had gone on */
+    uint64_t parted, kept_for;                  /* members that left in order; operations that are final at others by their word alone */
     uint64_t outcomes;                          /* bit of enum tt_round_status: a sync came to it */
     uint64_t orders;                            /* members that entered a view whose ranks follow a ring that was found */
     bool failed, done;
@@ -205,6 +209,8 @@ struct run {
 };
 
 /* run.c */
+/* It leaves in order, before anything else happens. */
+void part_soon(struct run *r, struct peer *p);
 __attribute__((format(printf, 2, 3))) void broken(struct run *r, const char *fmt, ...);
 uint64_t delay(struct run *r, const struct peer *p, uint64_t most_ns);
 int index_of(const struct run *r, const struct peer *p);

@@ -17,6 +17,8 @@ static struct fixture {
     struct tt_coord_conn conns[MEMBERS];
     struct tt_elmsg heard;      /* the last RESULT that anybody was sent, */
     uint32_t nheard;            /* and how many there were */
+    struct tt_elmsg refusal;    /* the last REFUSED, */
+    uint8_t refused_in;         /* and its version */
     uint32_t order_heard;       /* the last kinds of RESULT and LOST, a byte each */
     uint64_t now_ns;
     uint8_t journal[8192];      /* records, each with its length before it */
@@ -35,7 +37,13 @@ static void emit(void *context, const struct tt_coord_act *act)
         memcpy(f.journal + f.journal_bytes + sizeof bytes, act->data, bytes);
         f.journal_bytes += sizeof bytes + bytes;
     }
-    if (act->kind != TT_COORD_ACT_SEND || !tt_elmsg_read(&m, act->data, act->bytes))
+    if (act->kind != TT_COORD_ACT_SEND)
+        return;
+    if (tt_elmsg_read_refusal(&m, act->data, act->bytes)) {
+        f.refusal = m;
+        f.refused_in = tt_elmsg_version(act->data, act->bytes);
+    }
+    if (!tt_elmsg_read(&m, act->data, act->bytes))
         return;
     if (m.kind == TT_ELMSG_RESULT || m.kind == TT_ELMSG_LOST)
         f.order_heard = f.order_heard << 8 | m.kind;
@@ -45,14 +53,18 @@ static void emit(void *context, const struct tt_coord_act *act)
     }
 }
 
-static void say(uint32_t i, const struct tt_elmsg *m)
+static void say_bytes(uint32_t i, const uint8_t *data, size_t bytes)
 {
-    uint8_t data[512];
-    const size_t bytes = tt_elmsg_write(data, sizeof data, m);
-
     tt_coord_step(
         &f.c, &(struct tt_coord_event){ .kind = TT_COORD_EV_FRAME, .conn = &f.conns[i], .data = data, .bytes = bytes },
         f.now_ns);
+}
+
+static void say(uint32_t i, const struct tt_elmsg *m)
+{
+    uint8_t data[512];
+
+    say_bytes(i, data, tt_elmsg_write(data, sizeof data, m));
 }
 
 /* Joins, or comes back: its next round is `number`, or it waits in that in a call `what`. */
@@ -255,20 +267,24 @@ static void who_never_calls_is_named_and_the_others_can_put_it_out(void **state)
     assert_int_equal(f.heard.what, TT_ROUND_LOST);
 }
 
+/* With one operation, of tag 3, in its list; n 0: with none. */
+static void say_with(uint32_t i, const struct tt_elmsg *m, struct tt_op_entry op)
+{
+    struct tt_elmsg_writer w;
+    uint8_t data[512];
+
+    op.tag = 3;
+    tt_elmsg_begin(&w, data, sizeof data, m);
+    if (op.n > 0)
+        tt_elmsg_add_op(&w, &op);
+    say_bytes(i, data, tt_elmsg_end(&w));
+}
+
 static void answer_with(uint32_t i, uint8_t op_state, uint64_t n, bool before)
 {
     const struct tt_elmsg m = { .kind = TT_ELMSG_ANSWER, .epoch = f.c.epoch, .number = f.c.question };
-    struct tt_elmsg_writer w;
-    uint8_t data[512];
-    size_t bytes;
 
-    tt_elmsg_begin(&w, data, sizeof data, &m);
-    if (n > 0)
-        tt_elmsg_add_op(&w, &(struct tt_op_entry){ .state = op_state, .before = before, .tag = 3, .n = n });
-    bytes = tt_elmsg_end(&w);
-    tt_coord_step(
-        &f.c, &(struct tt_coord_event){ .kind = TT_COORD_EV_FRAME, .conn = &f.conns[i], .data = data, .bytes = bytes },
-        f.now_ns);
+    say_with(i, &m, (struct tt_op_entry){ .state = op_state, .before = before, .n = n });
 }
 
 static void answer(uint32_t i, uint8_t op_state, uint64_t n)
@@ -402,6 +418,112 @@ static void an_answer_that_others_contradict_costs_its_sender(void **state)
     }
 }
 
+/* ---- who leaves in order ---- */
+
+static void leave_with(uint32_t i, uint64_t of_epoch, uint64_t final, uint64_t news)
+{
+    const struct tt_elmsg m = { .kind = TT_ELMSG_LEAVE, .what = TT_LEAVE_NOW, .epoch = of_epoch };
+
+    say_with(i, &m, (struct tt_op_entry){ .state = TT_OP_FINAL, .n = final, .news = { .number = news } });
+}
+
+/* What was final there, and all that are left have completed, is final: also where the coordinator restarts before they have said so. What they have not
+ * completed is a lie, and costs nobody anything. */
+static void what_who_leaves_knows_to_be_final_is(void **state)
+{
+    static const struct {
+        uint64_t said;
+        struct {
+            uint8_t state;
+            bool before;
+            uint64_t n;
+        } says[3];
+        uint64_t final;
+    } cases[] = {
+        { 0, { { TT_OP_COMPLETE, false, 7 }, { TT_OP_COMPLETE, false, 7 }, { TT_OP_COMPLETE, false, 7 } }, 6 },
+        { 7, { { TT_OP_COMPLETE, false, 7 }, { TT_OP_COMPLETE, false, 7 }, { TT_OP_COMPLETE, false, 7 } }, 7 },
+        { 6, { { TT_OP_COMPLETE, false, 7 }, { TT_OP_PENDING, true, 7 }, { TT_OP_COMPLETE, false, 6 } }, 6 },
+        { 7, { { TT_OP_COMPLETE, true, 7 }, { TT_OP_FINAL, false, 7 }, { TT_OP_PENDING, true, 8 } }, 7 },
+        { 7, { { TT_OP_COMPLETE, false, 7 }, { TT_OP_PENDING, false, 7 }, { TT_OP_COMPLETE, false, 7 } }, 6 },
+        { 7, { { TT_OP_COMPLETE, false, 7 }, { TT_OP_RESTORED, false, 7 }, { TT_OP_COMPLETE, false, 7 } }, 6 },
+        { UINT64_MAX, { { TT_OP_COMPLETE, false, 7 }, { TT_OP_PENDING, false, 8 }, { TT_OP_COMPLETE, false, 7 } }, 7 },
+        { 1, { { TT_OP_COMPLETE, false, 1 }, { TT_OP_NONE, false, 0 }, { TT_OP_COMPLETE, false, 1 } }, 0 },
+        { 1, { { TT_OP_COMPLETE, false, 1 }, { TT_OP_COMPLETE, false, 1 }, { TT_OP_COMPLETE, false, 1 } }, 1 },
+    };
+
+    (void)state;
+    for (size_t i = 0; i < 2 * (sizeof cases / sizeof *cases); i++) {
+        const bool restarts = i % 2;
+        const size_t k = i / 2;
+        uint64_t next;
+
+        begin(5);
+        next = f.c.round;
+        leave_with(4, f.c.epoch, cases[k].said, 77);
+        leave_with(3, f.c.epoch, 0, 0); /* who says nothing takes nothing back */
+        if (restarts) {
+            restart();
+            for (uint32_t who = 0; who < 3; who++)
+                come(who, f.c.epoch, next, 0);
+        }
+        for (uint32_t who = 0; who < 3; who++)
+            answer_with(who, cases[k].says[who].state, cases[k].says[who].n, cases[k].says[who].before);
+        assert_true(f.c.decided);
+        assert_int_equal(tt_coord_count(&f.c, TT_COORD_IN_VIEW), 3);
+        assert_int_equal(f.c.verdicts[3].n, cases[k].final);
+        if (cases[k].said == 7 && cases[k].final == 7 && cases[k].says[1].state == TT_OP_COMPLETE)
+            assert_int_equal(f.c.verdicts[3].news.number, 77);
+    }
+}
+
+static void the_word_of_who_leaves_is_of_its_epoch(void **state)
+{
+    (void)state;
+    begin(3);
+    leave_with(2, f.c.epoch + 1, 7, 0);
+    answer(0, TT_OP_COMPLETE, 7);
+    answer(1, TT_OP_COMPLETE, 7);
+    assert_int_equal(f.c.verdicts[3].n, 6);
+    begin(4);
+    leave_with(3, f.c.epoch, 7, 0);
+    for (uint32_t i = 0; i < 3; i++)
+        answer(i, TT_OP_COMPLETE, 7);
+    assert_int_equal(f.c.verdicts[3].n, 7);
+    for (uint32_t i = 0; i < 3; i++)
+        epoch(i, 0);
+    assert_int_equal(f.c.epoch, 2);
+    leave_with(2, f.c.epoch, 0, 0);
+    answer(0, TT_OP_COMPLETE, 7);
+    answer(1, TT_OP_COMPLETE, 7);
+    assert_int_equal(f.c.verdicts[3].n, 6);
+}
+
+/* ---- other versions ---- */
+
+static void who_speaks_another_version_is_told_so_in_its_own(void **state)
+{
+    const struct tt_elmsg join = { .kind = TT_ELMSG_JOIN, .nroles = 1, .cookie = { 9 }, .text = "run" };
+    uint8_t data[512];
+    const size_t bytes = tt_elmsg_write(data, sizeof data, &join);
+
+    (void)state;
+    for (int version = 0; version < 256; version += 51) {
+        begin(1);
+        tt_coord_step(&f.c, &(struct tt_coord_event){ .kind = TT_COORD_EV_OPEN, .conn = &f.conns[1] }, f.now_ns);
+        data[0] = (uint8_t)version;
+        say_bytes(1, data, bytes - 1); /* its JOIN may have other fields */
+        assert_int_equal(f.refused_in, version);
+        assert_int_equal(f.refusal.what, TUTTI_ERR_PROTOCOL);
+        assert_non_null(strstr(f.refusal.text, "you speak version"));
+        assert_non_null(strstr(f.refusal.text, "and this coordinator version 2"));
+        assert_int_equal(f.c.nmembers, 1);
+    }
+    data[0] = TT_ELASTIC_VERSION;
+    say_bytes(2, data, bytes - 1);
+    assert_int_equal(f.refused_in, TT_ELASTIC_VERSION);
+    assert_string_equal(f.refusal.text, "a connection begins with a JOIN");
+}
+
 static void a_newcomer_that_never_answers_a_proposal_holds_up_nobody_for_long(void **state)
 {
     (void)state;
@@ -445,7 +567,6 @@ static void a_newcomer_that_slanders_newcomers_fails_alone(void **state)
     struct tt_elmsg_writer w;
     struct tt_elmsg m = slander;
     uint8_t data[512];
-    size_t bytes;
 
     (void)state;
     begin(1);
@@ -462,11 +583,7 @@ static void a_newcomer_that_slanders_newcomers_fails_alone(void **state)
         tt_elmsg_begin(&w, data, sizeof data, &m);
         tt_elmsg_add_id(&w, f.conns[2].member);
         tt_elmsg_add_id(&w, f.conns[3].member);
-        bytes = tt_elmsg_end(&w);
-        tt_coord_step(
-            &f.c,
-            &(struct tt_coord_event){ .kind = TT_COORD_EV_FRAME, .conn = &f.conns[1], .data = data, .bytes = bytes },
-            f.now_ns);
+        say_bytes(1, data, tt_elmsg_end(&w));
     }
     assert_int_equal(state_of(1), TT_COORD_UNKNOWN);
     ready(0);
@@ -633,6 +750,9 @@ int main(void)
         cmocka_unit_test(a_commit_is_not_good_once_the_epoch_is_revoked),
         cmocka_unit_test(who_missed_a_result_hears_it_before_it_is_asked),
         cmocka_unit_test(an_answer_that_others_contradict_costs_its_sender),
+        cmocka_unit_test(what_who_leaves_knows_to_be_final_is),
+        cmocka_unit_test(the_word_of_who_leaves_is_of_its_epoch),
+        cmocka_unit_test(who_speaks_another_version_is_told_so_in_its_own),
         cmocka_unit_test(a_newcomer_that_never_answers_a_proposal_holds_up_nobody_for_long),
         cmocka_unit_test(a_newcomer_that_wants_too_many_holds_up_nobody),
         cmocka_unit_test(a_newcomer_that_slanders_newcomers_fails_alone),

@@ -37,6 +37,8 @@ static void whatever_goes_wrong_members_agree_and_get_on(void **state)
         (double)sum.faults / (double)sum.histories, (unsigned long long)sum.finals, (unsigned long long)sum.restored);
     print_message("of these, %llu and %llu were tentative, and the program had gone on\n",
                   (unsigned long long)sum.tentative_finals, (unsigned long long)sum.tentative_restored);
+    print_message("%llu members left in order; others kept %llu operations by their word\n",
+                  (unsigned long long)sum.parted, (unsigned long long)sum.kept_for);
     print_message("the shared state was received %llu times\n", (unsigned long long)sum.received);
     print_message("members entered views whose ranks follow a ring that was found %llu times\n",
                   (unsigned long long)sum.orders);
@@ -45,6 +47,8 @@ static void whatever_goes_wrong_members_agree_and_get_on(void **state)
         assert_in_range(sum.event_counts[sum.histories / 2], 500, UINT32_MAX);
         assert_true(sum.tentative_finals > 0 && sum.tentative_restored > 0);
         assert_in_range(sum.orders, 1, UINT64_MAX);
+        assert_in_range(sum.parted, 1, UINT64_MAX);
+        assert_in_range(sum.kept_for, 1, UINT64_MAX);
         for (uint32_t i = 0; i < tt_coord_ntransitions; i++)
             if (!(sum.covered & 1ull << i))
                 fail_msg("no history has a member that %s", tt_coord_transitions[i].when);

@@ -147,6 +147,29 @@ static void values_out_of_range_are_refused(void **state)
     assert_false(tt_elmsg_read(&out, data, 14));
 }
 
+static void a_refusal_is_read_in_every_version_and_nothing_else_is(void **state)
+{
+    const struct tt_elmsg other = { .kind = TT_ELMSG_RESULT };
+    struct tt_elmsg out;
+    uint8_t data[512];
+    size_t bytes;
+
+    (void)state;
+    for (int version = 0; version < 256; version++) {
+        bytes = tt_elmsg_write_refusal(data, sizeof data, (uint8_t)version, TUTTI_ERR_ABORTED, "for this");
+        assert_int_equal(tt_elmsg_version(data, bytes), version);
+        assert_true(tt_elmsg_read_refusal(&out, data, bytes));
+        assert_int_equal(out.what, TUTTI_ERR_ABORTED);
+        assert_string_equal(out.text, "for this");
+        assert_int_equal(tt_elmsg_read(&out, data, bytes), version == TT_ELASTIC_VERSION);
+        for (size_t cut = 0; cut < bytes; cut++)
+            assert_false(tt_elmsg_read_refusal(&out, data, cut));
+    }
+    assert_false(tt_elmsg_read_refusal(&out, data, tt_elmsg_write(data, sizeof data, &other)));
+    assert_int_equal(tt_elmsg_version(data, 0), 0);
+    assert_int_equal(tt_elmsg_write_refusal(data, 20, 1, TUTTI_OK, "what is longer than there is room for"), 0);
+}
+
 static void what_does_not_fit_is_not_written(void **state)
 {
     uint8_t data[64];
@@ -168,6 +191,7 @@ int main(void)
         cmocka_unit_test(lists_come_back_in_order),
         cmocka_unit_test(a_message_is_taken_whole_or_not_at_all),
         cmocka_unit_test(values_out_of_range_are_refused),
+        cmocka_unit_test(a_refusal_is_read_in_every_version_and_nothing_else_is),
         cmocka_unit_test(what_does_not_fit_is_not_written),
     };
 

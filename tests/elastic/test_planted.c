@@ -23,6 +23,8 @@ static const char *const bugs[TT_BUG_END] = {
     [TT_BUG_TENTATIVE_FINAL_TOO_SOON] = "a tentative operation is final when the next one begins",
     [TT_BUG_TENTATIVE_NOT_SAID] = "an answer leaves out the tentative operation before the last",
     [TT_BUG_RESULT_AFTER_QUESTION] = "who missed a result is asked before it hears it",
+    [TT_BUG_WORDS_IGNORED] = "what who left knew to be final does not count",
+    [TT_BUG_WORDS_NOT_LOGGED] = "what who left knew to be final is not in the journal",
     [TT_BUG_ROUND_FORGOTTEN] = "a round that is not in the journal is forgotten",
 };
 

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -25,10 +26,24 @@ static struct party party;
 static struct guest guests[MEMBERS];
 static bool lives;              /* this process has them */
 static bool destroys;           /* and ends them all, when OpenSSL has ended */
+static bool cuts;               /* and before that has them connect to each other once more */
+
+/* A plain run goes on without OpenSSL, but for members that prove themselves to each other anew. */
+static void cut_all(void)
+{
+    for (int i = 0; i < MEMBERS; i++) {
+        tt_run_lock(guests[i].run);
+        for (struct tt_peer_conn *c = guests[i].run->conns; c; c = c->next)
+            shutdown(c->fd, SHUT_RDWR);
+        tt_run_unlock(guests[i].run);
+    }
+}
 
 /* Other handlers take their time: until then all threads go on. */
 static void end_all(void)
 {
+    if (cuts)
+        cut_all();
     if (lives)
         usleep(HANDLERS_US);
     if (!destroys)
@@ -84,33 +99,54 @@ static void *be_a_guest(void *arg)
 }
 
 /* In a process of its own. */
-static void live_and_exit(uint64_t seed, bool with_handler)
+static void live(const char *token, void (*program)(struct guest *g))
 {
-    pthread_t other;
-
     lives = true;
-    destroys = with_handler;
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     alarm(PATIENCE_S);
     tt_log_set(TT_LOG_NONE);    /* what is refused at the end is refused on purpose */
     setenv("TUTTI_WIRES", "tcp", 1);
-    party_begin(&party, 20000, 20000, TOKEN);
+    party_begin(&party, 20000, 20000, token);
     for (uint32_t i = 0; i < MEMBERS; i++) {
-        guests[i] = (struct guest){ .party = &party, .index = i, .program = reduce_on_and_on, .token = TOKEN };
+        guests[i] = (struct guest){ .party = &party, .index = i, .program = program, .token = token };
         CHECK(pthread_create(&guests[i].thread, NULL, be_a_guest, &guests[i]) == 0);
     }
+}
+
+static void live_and_exit(uint64_t seed, bool with_handler)
+{
+    pthread_t other;
+
+    destroys = with_handler;
+    live(TOKEN, reduce_on_and_on);
     party_await(&party, 1);
     CHECK(pthread_create(&other, NULL, come_and_go, NULL) == 0);
     usleep((useconds_t)(tt_mix64(seed) % AFTER_US));
     exit(0);
 }
 
-static void a_process_exits_in_the_middle_of_operations(void **state)
+static void reduce_once(struct guest *g)
 {
-    const char *many = getenv("TUTTI_TEST_EXITS");
-    const int rounds = many ? atoi(many) : ROUNDS / UNIT_SHARE + 1;
+    tutti_view view = { .size = sizeof view };
+    int64_t v = 1;
 
-    (void)state;
+    MUST(tutti_run_epoch(g->run, TUTTI_ADMIT, MEMBERS, 0, 0, &view));
+    MUST(tutti_run_allreduce(g->run, &v, &v, 1, TUTTI_I64, TUTTI_SUM, 0));
+}
+
+static void live_plainly_and_exit(uint64_t seed, bool with_handler)
+{
+    (void)seed;
+    cuts = true;
+    destroys = with_handler;
+    live(NULL, reduce_once);
+    for (uint32_t i = 0; i < MEMBERS; i++)
+        pthread_join(guests[i].thread, NULL);
+    exit(0);
+}
+
+static void exit_again_and_again(void (*exits)(uint64_t seed, bool with_handler), int rounds)
+{
     assert_true(rounds > 0);
     tt_space_constants();   /* measured once, for all children */
     for (int i = 0; i < rounds; i++) {
@@ -122,17 +158,37 @@ static void a_process_exits_in_the_middle_of_operations(void **state)
         child = fork();
         assert_true(child >= 0);
         if (child == 0)
-            live_and_exit(seed, i % 2);
+            exits(seed, i % 2);
         assert_int_equal(waitpid(child, &status, 0), child);
         if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
             fail_msg("round %d, seed %llu: status %#x (signal %d)", i, (unsigned long long)seed, status, WIFSIGNALED(status) ? WTERMSIG(status) : 0);
     }
 }
 
+static int rounds_of(int rounds)
+{
+    const char *many = getenv("TUTTI_TEST_EXITS");
+
+    return many ? atoi(many) : rounds / UNIT_SHARE + 1;
+}
+
+static void a_process_exits_in_the_middle_of_operations(void **state)
+{
+    (void)state;
+    exit_again_and_again(live_and_exit, rounds_of(ROUNDS));
+}
+
+static void a_process_exits_while_members_of_a_plain_run_prove_themselves(void **state)
+{
+    (void)state;
+    exit_again_and_again(live_plainly_and_exit, rounds_of(3));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_process_exits_in_the_middle_of_operations),
+        cmocka_unit_test(a_process_exits_while_members_of_a_plain_run_prove_themselves),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

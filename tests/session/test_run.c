@@ -96,7 +96,6 @@ static void one_goes(struct guest *g)
 {
     tutti_view view = { .size = sizeof view };
     int64_t v[VALUES], mine, ids[3];    /* of the first view, whose members are gone with it */
-    uint64_t flags = 0;
 
     first_view(g, 3);
     MUST(tutti_run_view(g->run, &view));
@@ -114,10 +113,8 @@ static void one_goes(struct guest *g)
                              .tag = (uint32_t)k % 3 };
         int64_t sum = 0;
 
-        if (k == 20) /* or the others would not all have what was final at the one that goes */
-            MUST(tutti_run_agree(g->run, 1, 0, &flags));
         if (view.rank == 1 && k == 20)
-            return;
+            return; /* what is final there stays it, also where others do not know that yet */
         fill(v, (int32_t)mine);
         MUST(tutti_run_collective(g->run, &op));
         CHECK(op.contributors == (k < 20 ? 3 : 2) && op.attempts >= 1);
@@ -129,7 +126,6 @@ static void one_goes(struct guest *g)
 
             MUST(tutti_run_view(g->run, &now));
             CHECK(now.nranks == 2 && now.members[now.rank].id == (uint64_t)mine);
-            MUST(tutti_run_agree(g->run, 1, 0, &flags));
             return;
         }
     }
@@ -143,6 +139,44 @@ static void what_one_interrupts_is_tried_again_in_place(void **state)
     party_begin(&p, PARTY_LEASE_MS, PARTY_GRACE_MS, NULL);
     party_run(&p, 3, one_goes, NULL);
     party_end(&p);
+}
+
+#define LEAVERS 4
+
+/* They go one by one, each right after an operation, when others may not know yet that all have done it. */
+static void each_goes_after_an_operation(struct guest *g)
+{
+    tutti_view view = { .size = sizeof view };
+    int64_t v[VALUES];
+
+    first_view(g, LEAVERS);
+    MUST(tutti_run_view(g->run, &view));
+    for (int32_t left = LEAVERS; left > 1; left--) {
+        tutti_elastic op = {
+            .size = sizeof op, .coll = TUTTI_ALLREDUCE, .src = v, .dst = v, .count = VALUES, .type = TUTTI_I64
+        };
+
+        fill(v, 1);
+        MUST(tutti_run_collective(g->run, &op));
+        CHECK(op.contributors == (uint32_t)left && op.status == TUTTI_OK);
+        check_sum(v, (uint32_t)left, left);
+        if (view.rank == left / 2)
+            return;
+        MUST(tutti_run_shrink(g->run, (uint32_t)left - 1, 0, &view));
+        CHECK(view.nranks == left - 1);
+    }
+}
+
+static void who_goes_after_an_operation_takes_nothing_back(void **state)
+{
+    struct party p;
+
+    (void)state;
+    for (int times = 0; times < (UNIT_SHARE > 1 ? 2 : 8); times++) {
+        party_begin(&p, 20000, 20000, NULL); /* nobody is to be lost for another reason */
+        party_run(&p, LEAVERS, each_goes_after_an_operation, NULL);
+        party_end(&p);
+    }
 }
 
 /* In mode abort the loss is told, the input is as it was, and the next epoch goes on. */
@@ -261,8 +295,22 @@ static void all_kinds(struct guest *g)
     CHECK(tutti_run_collective(g->run, &op) == TUTTI_ERR_INVALID);
     op = tentative(v, 0);
     CHECK(tutti_run_batch(g->run, &op, 1, 0, 1) == TUTTI_ERR_INVALID);
+    for (int before = 0; before < 2; before++) { /* one that is refused at all owes nothing, but what was open before it still does */
+        if (before)
+            MUST(tutti_run_collective(g->run, &ops[0]));
+        op = tentative(v, 0);
+        op.type = (tutti_dtype)99;
+        CHECK(tutti_run_collective(g->run, &op) == TUTTI_ERR_INVALID && strstr(tutti_last_error(), "99 is no type"));
+        CHECK(tutti_run_agree(g->run, 1, 0, &flags) == (before ? TUTTI_ERR_INVALID : TUTTI_OK));
+        if (before)
+            MUST(tutti_run_commit(g->run, 1, 0, &verdict));
+    }
+    CHECK(tutti_run_collective(g->run, &op) == TUTTI_ERR_INVALID);
+    MUST(tutti_run_allreduce(g->run, &one, out, 1, TUTTI_I64, TUTTI_SUM, 1)); /* in mode retry */
+    CHECK(tutti_run_collective(g->run, &op) == TUTTI_ERR_INVALID);
+    MUST(tutti_run_epoch(g->run, TUTTI_ADMIT, 0, 0, 0, &view));
     MUST(tutti_run_stats(g->run, &stats));
-    CHECK(stats.restored == 0 && stats.final == 3 * KINDS + 2);
+    CHECK(stats.restored == 0 && stats.final == 3 * KINDS + 4);
     MUST(tutti_run_agree(g->run, 1, 0, &flags));
 }
 
@@ -273,6 +321,40 @@ static void tentative_operations_are_told_by_what_follows(void **state)
     (void)state;
     party_begin(&p, 1000, 100, NULL);
     party_run(&p, 3, all_kinds, NULL);
+    party_end(&p);
+}
+
+/* The arguments of one are wrong, so it owes as little as if all had been; the others wait for it, and owe. They meet all the same. */
+static void one_is_refused(struct guest *g)
+{
+    tutti_view view = { .size = sizeof view };
+    int64_t v[VALUES];
+    tutti_elastic op = tentative(v, 0);
+    tutti_status st;
+
+    first_view(g, 3);
+    fill(v, 7);
+    op.timeout_ms = 50;
+    if (g->index == 2)
+        op.type = (tutti_dtype)99;
+    st = tutti_run_collective(g->run, &op);
+    CHECK(g->index == 2 ? st == TUTTI_ERR_INVALID : st == TUTTI_ERR_TIMEOUT || st == TUTTI_ERR_PEER_LOST);
+    check_sum(v, 1, 7);
+    MUST(tutti_run_epoch(g->run, 0, 3, 0, 0, &view));
+    CHECK(view.nranks == 3);
+    op = tentative(v, 0);
+    op.tentative = 0;
+    MUST(tutti_run_collective(g->run, &op));
+    check_sum(v, 3, 21);
+}
+
+static void who_was_refused_and_who_waited_for_it_meet_in_the_next_view(void **state)
+{
+    struct party p;
+
+    (void)state;
+    party_begin(&p, PARTY_LEASE_MS, PARTY_GRACE_MS, NULL);
+    party_run(&p, 3, one_is_refused, NULL);
     party_end(&p);
 }
 
@@ -353,7 +435,7 @@ static void one_goes_between_two(struct guest *g)
     meet(g, 3);
     if (g->index == 2)
         return;
-    ops[2].tentative = g->index == 0 ? 0 : 1; /* it does not come to that */
+    ops[2].tentative = 0; /* it does not come to that */
     CHECK(tutti_run_collective(g->run, &ops[2]) == TUTTI_ERR_PEER_LOST);
     CHECK(ops[0].status == TUTTI_OK && ops[1].status == TUTTI_ERR_PEER_LOST && ops[2].status == TUTTI_ERR_PEER_LOST);
     check_sum(v, 3, 21); /* the second's input came back after the third's */
@@ -571,6 +653,7 @@ static void wrong_calls(struct guest *g)
         .size = sizeof op, .coll = TUTTI_ALLREDUCE, .src = v, .dst = v, .count = 4, .type = TUTTI_I64
     };
     uint64_t flags = 0;
+    tutti_status st;
 
     CHECK(tutti_run_collective(g->run, &op) == TUTTI_ERR_INVALID);
     CHECK(tutti_run_agree(g->run, 1, 0, &flags) == TUTTI_ERR_INVALID);
@@ -598,8 +681,19 @@ static void wrong_calls(struct guest *g)
     MUST(tutti_run_shrink(g->run, 2, 0, &view));
     CHECK(view.nranks == 2);
     op.count = 1;
+    op.mode = g->index ? TUTTI_RETRY : TUTTI_ABORT; /* or in different modes */
+    CHECK(tutti_run_collective(g->run, &op) != TUTTI_OK);
+    CHECK(v[0] == 5);
+    if (strstr(tutti_last_error(), "mode retry") && strstr(tutti_last_error(), "mode abort"))
+        party_reach(g->party, 1);
+    while ((st = tutti_run_shrink(g->run, 2, 0, &view)) == TUTTI_ERR_MISMATCH) /* the other tried its operation again */
+        ;
+    MUST(st);
+    CHECK(view.nranks == 2);
+    op.mode = TUTTI_ABORT;
     MUST(tutti_run_collective(g->run, &op));
     CHECK(v[0] == 10);
+    CHECK(atomic_load(&g->party->step) == 1);
     CHECK(tutti_run_agree(g->run, 1, g->index ? 50 : 51, &flags) == TUTTI_OK);
     MUST(tutti_run_revoke(g->run));
     while (tutti_run_collective(g->run, &op) == TUTTI_OK)
@@ -843,8 +937,10 @@ int main(void)
         cmocka_unit_test(members_meet_reduce_agree_and_commit),
         cmocka_unit_test(they_do_so_with_a_token),
         cmocka_unit_test(what_one_interrupts_is_tried_again_in_place),
+        cmocka_unit_test(who_goes_after_an_operation_takes_nothing_back),
         cmocka_unit_test(a_loss_is_told_and_the_input_restored),
         cmocka_unit_test(tentative_operations_are_told_by_what_follows),
+        cmocka_unit_test(who_was_refused_and_who_waited_for_it_meet_in_the_next_view),
         cmocka_unit_test(what_is_tentative_when_one_goes_is_restored_on_all),
         cmocka_unit_test(two_that_are_open_are_restored_last_first),
         cmocka_unit_test(newcomers_are_admitted_and_members_leave),

@@ -1,0 +1,211 @@
+/* A member's machine alone, where no history looks: how it leaves, and coordinators of other versions. */
+#include "support/unit.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "base/clock.h"
+#include "elastic/member.h"
+
+#define LEASE_NS (100 * TT_MS)
+
+static struct fixture {
+    struct tt_member m;
+    struct tt_seat view[2], proposed[2];
+    uint8_t *scratch;
+    uint64_t now_ns;
+    struct tt_elmsg said;       /* the last message to the coordinator, */
+    struct tt_op_entry first;   /* and the first of its operations; n 0: it has none */
+    uint32_t nsaid[TT_ELMSG_KINDS];
+    bool over;
+    tutti_status status;
+    char why[500];
+} f;
+
+static void emit(void *context, const struct tt_member_act *act)
+{
+    (void)context;
+    if (act->kind == TT_MEMBER_ACT_SEND) {
+        assert_true(tt_elmsg_read(&f.said, act->data, act->bytes));
+        f.nsaid[f.said.kind]++;
+        f.first.n = 0;
+        if (f.said.kind == TT_ELMSG_LEAVE && f.said.nlist > 0)
+            tt_elmsg_next_op(&f.said, &f.first);
+    } else if (act->kind == TT_MEMBER_ACT_OVER) {
+        f.over = true;
+        f.status = act->status;
+        snprintf(f.why, sizeof f.why, "%s", act->text);
+    }
+}
+
+static void hear(const struct tt_elmsg *m)
+{
+    uint8_t data[512];
+
+    tt_member_frame(&f.m, data, tt_elmsg_write(data, sizeof data, m), f.now_ns);
+}
+
+static void hear_view(void)
+{
+    const struct tt_elmsg m = { .kind = TT_ELMSG_VIEW, .epoch = 5, .number = 1 };
+    struct tt_elmsg_writer w;
+    uint8_t data[512];
+
+    tt_elmsg_begin(&w, data, sizeof data, &m);
+    for (uint64_t id = 1; id <= 2; id++)
+        tt_elmsg_add_seat(&w, &(struct tt_seat){ .id = id });
+    tt_member_frame(&f.m, data, tt_elmsg_end(&w), f.now_ns);
+}
+
+static void join(void)
+{
+    struct tt_member_conf conf = { .run = "run", .nroles = 1, .cookie = { 1 }, .members_max = 2, .emit = emit };
+
+    free(f.scratch);
+    f = (struct fixture){ .scratch = malloc(TT_ELMSG_BYTES_MAX), .now_ns = 1 };
+    assert_non_null(f.scratch);
+    conf.scratch = f.scratch;
+    conf.view = f.view;
+    conf.proposed = f.proposed;
+    tt_member_init(&f.m, &conf, f.now_ns);
+    tt_member_connected(&f.m, f.now_ns);
+}
+
+/* In a view of two. */
+static void begin(void)
+{
+    join();
+    hear(&(struct tt_elmsg){ .kind = TT_ELMSG_WELCOME, .id = 1, .value = LEASE_NS });
+    assert_int_equal(tt_member_call(&f.m, &(struct tt_elmsg){ .what = TT_CALL_EPOCH }, f.now_ns), TUTTI_OK);
+    hear_view();
+    assert_int_equal(f.m.nranks, 2);
+}
+
+static void reduce(uint32_t tag, uint64_t times)
+{
+    struct tt_news mine;
+
+    for (uint64_t i = 0; i < times; i++) {
+        assert_int_equal(tt_member_begin(&f.m, tag, f.now_ns), TUTTI_OK);
+        assert_true(tt_member_complete_alone(&f.m, tag, &mine, f.now_ns));
+        tt_member_all_complete(&f.m, tag, &(struct tt_news){ .number = 50 + i }, f.now_ns);
+    }
+}
+
+static void tick_at(uint64_t now_ns)
+{
+    f.now_ns = now_ns;
+    tt_member_tick(&f.m, now_ns);
+}
+
+static const struct tt_elmsg you_left = { .kind = TT_ELMSG_REFUSED, .what = TUTTI_OK, .text = "you left" };
+
+static void who_leaves_says_what_is_final_and_waits_until_that_is_heard(void **state)
+{
+    (void)state;
+    begin();
+    reduce(3, 4);
+    assert_int_equal(tt_member_begin(&f.m, 3, f.now_ns), TUTTI_OK); /* which others may never complete */
+    assert_true(tt_member_complete_tentative(&f.m, 3, f.now_ns));
+    tt_member_part(&f.m, f.now_ns);
+    assert_int_equal(f.said.kind, TT_ELMSG_LEAVE);
+    assert_int_equal(f.said.what, TT_LEAVE_NOW);
+    assert_int_equal(f.said.epoch, 5);
+    assert_int_equal(f.first.n, 4);
+    assert_int_equal(f.first.tag, 3);
+    assert_int_equal(f.first.state, TT_OP_FINAL);
+    assert_int_equal(f.first.news.number, 53);
+    assert_false(f.over);
+    hear(&(struct tt_elmsg){ .kind = TT_ELMSG_LOST, .epoch = 5, .number = 1 }); /* to be answered by who stays */
+    assert_int_equal(f.nsaid[TT_ELMSG_ANSWER], 0);
+    tt_member_disconnected(&f.m, f.now_ns);
+    tt_member_connected(&f.m, f.now_ns);
+    hear(&(struct tt_elmsg){ .kind = TT_ELMSG_WELCOME, .id = 1, .epoch = 5, .value = LEASE_NS });
+    assert_int_equal(f.nsaid[TT_ELMSG_LEAVE], 2);
+    assert_int_equal(f.first.n, 4);
+    hear(&you_left);
+    assert_true(f.over);
+    assert_int_equal(f.status, TUTTI_OK);
+}
+
+static void who_leaves_waits_no_longer_than_a_lease(void **state)
+{
+    (void)state;
+    for (int connected = 0; connected < 2; connected++) {
+        begin();
+        reduce(0, 1);
+        if (!connected)
+            tt_member_disconnected(&f.m, f.now_ns);
+        tt_member_part(&f.m, f.now_ns);
+        assert_int_equal(f.nsaid[TT_ELMSG_LEAVE], connected);
+        while (tt_member_next_ns(&f.m) < 1 + LEASE_NS) {
+            assert_false(f.over);
+            if (connected)
+                hear(&(struct tt_elmsg){ .kind = TT_ELMSG_ALIVE });
+            tick_at(tt_member_next_ns(&f.m));
+        }
+        assert_false(f.over);
+        tick_at(1 + LEASE_NS);
+        assert_true(f.over);
+        assert_int_equal(f.status, TUTTI_ERR_TIMEOUT);
+        assert_non_null(strstr(f.why, "no coordinator heard that this member leaves"));
+        assert_true(tt_member_next_ns(&f.m) == TT_NEVER);
+    }
+}
+
+/* Nothing is final that others may not know to be. */
+static void who_has_nothing_to_say_leaves_at_once(void **state)
+{
+    (void)state;
+    join();
+    tt_member_part(&f.m, f.now_ns);
+    assert_true(f.over && f.status == TUTTI_OK);
+    begin();
+    tt_member_part(&f.m, f.now_ns);
+    assert_true(f.over && f.status == TUTTI_OK);
+    begin();
+    reduce(0, 1);
+    assert_int_equal(tt_member_call(&f.m, &(struct tt_elmsg){ .what = TT_CALL_AGREE }, f.now_ns), TUTTI_OK);
+    hear(&(struct tt_elmsg){ .kind = TT_ELMSG_RESULT, .what = TT_ROUND_OK, .epoch = 5, .number = 2 });
+    tt_member_part(&f.m, f.now_ns);
+    assert_true(f.over && f.status == TUTTI_OK);
+    assert_int_equal(f.nsaid[TT_ELMSG_LEAVE], 1);
+}
+
+static void a_coordinator_of_another_version_ends_a_member_with_a_sentence(void **state)
+{
+    uint8_t data[300];
+    size_t bytes;
+
+    (void)state;
+    join();
+    bytes = tt_elmsg_write_refusal(data, sizeof data, TT_ELASTIC_VERSION + 1, TUTTI_ERR_PROTOCOL, "it is not for you");
+    tt_member_frame(&f.m, data, bytes - 1, f.now_ns); /* which is nothing: it connects again */
+    assert_false(f.over);
+    tt_member_connected(&f.m, f.now_ns);
+    tt_member_frame(&f.m, data, bytes, f.now_ns);
+    assert_true(f.over);
+    assert_int_equal(f.status, TUTTI_ERR_PROTOCOL);
+    assert_string_equal(f.why,
+                        "the coordinator speaks version 3 of the protocol of elastic runs, and this member version 2; "
+                        "it says: it is not for you");
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    free(f.scratch);
+    return 0;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(who_leaves_says_what_is_final_and_waits_until_that_is_heard),
+        cmocka_unit_test(who_leaves_waits_no_longer_than_a_lease),
+        cmocka_unit_test(who_has_nothing_to_say_leaves_at_once),
+        cmocka_unit_test(a_coordinator_of_another_version_ends_a_member_with_a_sentence),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, tear_down);
+}
