@@ -53,7 +53,7 @@ FAST = [("net, no limits: one stream", two(), "cubic", False, [(0, 1)], None),
 BYTES = 64 << 20
 WARM = 3                # of a round
 PATIENCE_S = 600
-PCCL_ATTEMPTS = 3
+OPTIMIZE_S = 240        # PCCL measures 30 links, 10 s each, at most six at once
 ONE_LINE = f"one line, {2 * ONE_WAY_MS} ms there and back, {LINE_MBIT} Mbit/s: allreduce {say.size(BYTES)}, 2 peers, "
 STARTS = {"plain": distant.plain, "elastic": distant.elastic}
 EUROPE = f"europe-6, allreduce {say.size(BYTES)}, "
@@ -217,21 +217,23 @@ class Europe:
     def optimize(self, key, name):
         def step():
             began = time.monotonic()
-            self.groups[key].command("barrier/optimize", 0, 1, timeout_s=PATIENCE_S)
+            self.groups[key].command("barrier/optimize", 0, 1, timeout_s=OPTIMIZE_S)
             took_s = time.monotonic() - began
             say.progress(f"    {key}: optimize took {say.number(took_s)} s")
             self.times[name] = [took_s * 1e6]
         self.attempt(key, step)
 
     def start_pccl(self, listed):
-        """Its peers may end in their own optimize (version 1.0.0: std::terminate). They get PCCL_ATTEMPTS, then are launched in the best order."""
-        for _ in range(PCCL_ATTEMPTS):
+        """Its peers may end in their own optimize (version 1.0.0: std::terminate). They are tried as they come, then with one connection to measure
+        by, and then launched in the best order."""
+        for probes in distant.PCCL_PROBES:
             self.failed.pop("PCCL", None)
-            self.start("PCCL", lambda: distant.pccl_peers(self.net, listed))
+            self.start("PCCL", lambda probes=probes: distant.pccl_peers(self.net, listed, probes))
             self.optimize("PCCL", PCCL_OPTIMIZES)
             if "PCCL" not in self.failed:
-                self.pccl = "PCCL after its own optimize"
+                self.pccl = f"PCCL after its own optimize, by {probes} connections"
                 return
+            say.progress(f"    PCCL: optimize by {probes} connections failed: {self.failed['PCCL']}")
             if "PCCL" in self.groups:
                 self.groups.pop("PCCL").close()
         self.cannot_optimize = self.failed.pop("PCCL")
