@@ -31,9 +31,10 @@ def elastic(net, order, path=None, port=PORT):
         *((net.inside(host, peer, "{dir}", rank, len(order), at), token) for rank, host in enumerate(order))])
 
 
-def pccl_peers(net, order, probes=PCCL_PROBES[0]):
-    """PCCL's, whose master is on the first host; probes: connections at once by which its optimize measures a link."""
+def pccl_peers(net, order, port, probes=PCCL_PROBES[0]):
+    """PCCL's, whose master is on the first host, at a port that none has had before; probes: connections at once by which its optimize measures a
+    link."""
     start, library = pccl.command()
-    at = f"{net.address(order[0])}:{PORT + 1}"
+    at = f"{net.address(order[0])}:{port}"
     env = {"PCCL_NUM_BENCHMARK_CONNECTIONS": str(probes)}
     return Group("PCCL", len(order), [(net.inside(host, *start, "{dir}", rank, len(order), at, library), env) for rank, host in enumerate(order)])
