@@ -42,6 +42,7 @@ LINES = [(f"net, {2 * ONE_WAY_MS} ms there and back, {LINE_MBIT} Mbit/s, queue o
          for congestion in ("cubic", "bbr")
          for bdp, how, ways, reach in ((1, f"one {congestion} stream", [(0, 1)], 0.9 if congestion == "cubic" else None),
                                        (1, f"two {congestion} streams at once, together", [(0, 1), (0, 1)], None),
+                                       (1, f"one {congestion} stream each way at once, of both ways", [(0, 1), (1, 0)], None),
                                        (0.2, f"one {congestion} stream", [(0, 1)], None))]
 # The same, in Mbit/s.
 FAST = [("net, no limits: one stream", two(), "cubic", False, [(0, 1)], None),
@@ -53,14 +54,16 @@ FAST = [("net, no limits: one stream", two(), "cubic", False, [(0, 1)], None),
 BYTES = 64 << 20
 WARM = 3                # of a round
 PATIENCE_S = 600
-PCCL_ATTEMPTS = 3
+OPTIMIZE_S = 240        # PCCL measures 30 links, 10 s each, at most six at once
+PCCL_PORT, PCCL_LOOK_BYTES = 29411, 1 << 20
 ONE_LINE = f"one line, {2 * ONE_WAY_MS} ms there and back, {LINE_MBIT} Mbit/s: allreduce {say.size(BYTES)}, 2 peers, "
 STARTS = {"plain": distant.plain, "elastic": distant.elastic}
 EUROPE = f"europe-6, allreduce {say.size(BYTES)}, "
 BEATS_PCCL, OF_BEST = EUROPE + "PCCL over Tutti after optimize", EUROPE + "Tutti after optimize"
 BY_HAND, AS_LISTED = EUROPE + "Tutti in the best order, given by hand", EUROPE + "Tutti in the order of the file"
+PCCL_OF_ITS_RING = EUROPE + "PCCL, of what the ring that it uses allows"
 OPTIMIZES, PCCL_OPTIMIZES = "europe-6, what Tutti's optimize takes", "europe-6, what PCCL's optimize takes"
-EUROPES = {BEATS_PCCL: 1.15, OF_BEST: 0.9, BY_HAND: None, AS_LISTED: None, OPTIMIZES: None, PCCL_OPTIMIZES: None}
+EUROPES = {BEATS_PCCL: 1.15, OF_BEST: 0.9, BY_HAND: None, AS_LISTED: None, PCCL_OF_ITS_RING: None, OPTIMIZES: None, PCCL_OPTIMIZES: None}
 SHARES = [(ONE_LINE + f"{who}, {state}", who, state, reach) for who in STARTS for state, reach in (("warm", 0.9), ("cold", None))]
 
 
@@ -106,7 +109,7 @@ def measure(options, case):
 
 def row_of(case, rounds):
     is_share = case in LINES
-    whole = LINE_MBIT * wan.PAYLOAD if is_share else 1
+    whole = LINE_MBIT * wan.PAYLOAD * len(set(case[4])) if is_share else 1
     values = [sum(r.mbit) / whole for r in rounds]
     return {"what": case[0], "value": round(statistics.median(values), 3), "reach": case[5], "unit": "x" if is_share else "Mbit/s",
             "better": "higher", "against": "what the line carries, less headers" if is_share else "",
@@ -157,14 +160,18 @@ def share_rows(options):
 
 # ---- europe-6 ----
 
-def best_ring(options, net):
-    """The order in which a ring is predicted to be fastest, what it takes then, and in the order of the file; in microseconds."""
-    def cells(key, scale):
-        return [[pair[key] * scale if pair else None for pair in row] for row in net.matrix["pairs"]]
+def best_ring(options, net, listed=None):
+    """The order in which a ring is predicted to be fastest, what it takes then, and in the order `listed` (the file's); in microseconds. An order
+    that is found is one of places in `listed`."""
+    listed = listed or list(range(net.nhosts))
+    pairs, hosts = net.matrix["pairs"], [net.matrix["hosts"][h] for h in listed]
 
-    matrix = {"peers": net.names, "bandwidth_mbit_s": cells("rate_mbit", wan.PAYLOAD), "latency_ms": cells("delay_ms", 1),
-              "up_mbit_s": [host["up_mbit"] * wan.PAYLOAD for host in net.matrix["hosts"]],
-              "down_mbit_s": [host["down_mbit"] * wan.PAYLOAD for host in net.matrix["hosts"]]}
+    def cells(key, scale):
+        return [[pairs[source][target][key] * scale if source != target else None for target in listed] for source in listed]
+
+    matrix = {"peers": [host["name"] for host in hosts], "bandwidth_mbit_s": cells("rate_mbit", wan.PAYLOAD), "latency_ms": cells("delay_ms", 1),
+              "up_mbit_s": [host["up_mbit"] * wan.PAYLOAD for host in hosts],
+              "down_mbit_s": [host["down_mbit"] * wan.PAYLOAD for host in hosts]}
     done = subprocess.run([build.tutti(options.tutti), "ring", "order", "--matrix", "-", "--bytes", str(BYTES), "--json", "--quiet"],
                           input=json.dumps(matrix), capture_output=True, text=True, check=False)
     if done.returncode:
@@ -180,7 +187,7 @@ class Europe:
         self.options, self.net = options, net
         self.order, self.best_us, self.listed_us = best_ring(options, net)
         self.groups, self.failed, self.times, self.relay = {}, {}, {}, {}
-        self.pccl, self.cannot_optimize = "PCCL", ""
+        self.pccl, self.pccl_ring, self.cannot_optimize = "PCCL", None, ""
 
     def close(self):
         for group in self.groups.values():
@@ -217,26 +224,46 @@ class Europe:
     def optimize(self, key, name):
         def step():
             began = time.monotonic()
-            self.groups[key].command("barrier/optimize", 0, 1, timeout_s=PATIENCE_S)
+            self.groups[key].command("barrier/optimize", 0, 1, timeout_s=OPTIMIZE_S)
             took_s = time.monotonic() - began
             say.progress(f"    {key}: optimize took {say.number(took_s)} s")
             self.times[name] = [took_s * 1e6]
         self.attempt(key, step)
 
+    def ring_of_pccl(self):
+        """Who sends to whom in its all-reduces: it puts its peers in an order of its own, whatever they are launched in."""
+        before = self.net.stats()
+        self.groups["PCCL"].command("allreduce/one", PCCL_LOOK_BYTES, 1, timeout_s=PATIENCE_S)
+        return wan.ring_between(before, self.net.stats())
+
     def start_pccl(self, listed):
-        """Its peers may end in their own optimize (version 1.0.0: std::terminate). They get PCCL_ATTEMPTS, then are launched in the best order."""
-        for _ in range(PCCL_ATTEMPTS):
+        """Its peers may end in their own optimize (version 1.0.0: std::terminate). They are tried as they come, then with one connection to measure
+        by, and then without."""
+        for number, probes in enumerate(distant.PCCL_PROBES):
             self.failed.pop("PCCL", None)
-            self.start("PCCL", lambda: distant.pccl_peers(self.net, listed))
+            self.start("PCCL", lambda port=PCCL_PORT + number, probes=probes: distant.pccl_peers(self.net, listed, port, probes))
+            first = self.attempt("PCCL", self.ring_of_pccl)
             self.optimize("PCCL", PCCL_OPTIMIZES)
+            self.pccl_ring = self.attempt("PCCL", self.ring_of_pccl)
             if "PCCL" not in self.failed:
-                self.pccl = "PCCL after its own optimize"
+                self.pccl = f"PCCL after its own optimize by {probes} connections" + (", which left its ring as it was" if self.pccl_ring == first else "")
                 return
+            say.progress(f"    PCCL: optimize by {probes} connections failed: {self.failed['PCCL']}")
             if "PCCL" in self.groups:
                 self.groups.pop("PCCL").close()
         self.cannot_optimize = self.failed.pop("PCCL")
-        self.pccl = "PCCL launched in the best order, as its own optimize ended its peers"
-        self.start("PCCL", lambda: distant.pccl_peers(self.net, self.order))
+        self.pccl = "PCCL without its own optimize, which ended its peers"
+        self.start("PCCL", lambda: distant.pccl_peers(self.net, listed, PCCL_PORT - 1))
+        self.pccl_ring = self.attempt("PCCL", self.ring_of_pccl)
+
+    def pccl_row(self, theirs):
+        """Of what the ring that it uses allows; that may not be known."""
+        if theirs and not self.pccl_ring:
+            return {"what": PCCL_OF_ITS_RING, "skipped": "its peers did not send in one ring"}
+        allowed_s = best_ring(self.options, self.net, self.pccl_ring)[2] / 1e6
+        names = " - ".join(self.net.names[host] for host in self.pccl_ring or [])
+        return self.row(PCCL_OF_ITS_RING, [allowed_s / s for s in theirs], "PCCL", unit="x", samples={"s": theirs},
+                        against=f"what its ring ({names}) allows by prediction, {say.number(allowed_s)} s")
 
     def better_of(self, key, algos):
         """Which of its algorithms is fastest, each run once."""
@@ -260,7 +287,7 @@ class Europe:
     def row(self, what, values, key, **more):
         if not values:
             return {"what": what, "skipped": self.failed.get(key) or self.cannot_optimize or "nothing was measured"}
-        relay = self.relay.get(key if what == BEATS_PCCL else what, [])
+        relay = self.relay.get(key if what in (BEATS_PCCL, PCCL_OF_ITS_RING) else what, [])
         return {"what": what, "value": round(statistics.median(values), 3), "reach": EUROPES[what], "better": "higher",
                 "spread": [round(min(values), 3), round(max(values), 3)], **more,
                 **({name: [told[name] for told in relay] for name in ("unread", "late_us")} if relay else {})}
@@ -276,6 +303,7 @@ class Europe:
             some = times.get(what, [])
             yield self.row(what, [allowed_s / s for s in some], key, unit="x",
                            against=f"what the {ring} ring allows by prediction, {say.number(allowed_s)} s", samples={"s": some})
+        yield self.pccl_row(theirs)
         for what, key in ((OPTIMIZES, "Tutti"), (PCCL_OPTIMIZES, "PCCL")):
             yield self.row(what, times.get(what, []), key, unit="s", better="lower", against="", samples={"s": times.get(what, [])})
 

@@ -8,6 +8,9 @@ from .group import Group
 
 TOKEN = "a token of the benchmark's own, which guards nothing"
 PORT = 29401
+# What PCCL takes when nobody says, and what it is asked for next. It has a thread for each connection, which polls without sleeping: with six peers on
+# two cores they take the cores from each other, and a sender whose receiver has given up meanwhile ends with std::terminate, unless it has but one thread.
+PCCL_PROBES = (16, 1)
 
 
 def plain(net, order, path=None):
@@ -28,8 +31,10 @@ def elastic(net, order, path=None, port=PORT):
         *((net.inside(host, peer, "{dir}", rank, len(order), at), token) for rank, host in enumerate(order))])
 
 
-def pccl_peers(net, order):
-    """PCCL's, whose master is on the first host."""
+def pccl_peers(net, order, port, probes=PCCL_PROBES[0]):
+    """PCCL's, whose master is on the first host, at a port that none has had before; probes: connections at once by which its optimize measures a
+    link."""
     start, library = pccl.command()
-    at = f"{net.address(order[0])}:{PORT + 1}"
-    return Group("PCCL", len(order), [(net.inside(host, *start, "{dir}", rank, len(order), at, library), {}) for rank, host in enumerate(order)])
+    at = f"{net.address(order[0])}:{port}"
+    env = {"PCCL_NUM_BENCHMARK_CONNECTIONS": str(probes)}
+    return Group("PCCL", len(order), [(net.inside(host, *start, "{dir}", rank, len(order), at, library), env) for rank, host in enumerate(order)])

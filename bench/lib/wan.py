@@ -45,6 +45,19 @@ def totals(net):
             "late_us": stats["late_mean_us"] * stats["carried"], "s": stats["now_ns"] / 1e9}
 
 
+def ring_between(before, after):
+    """The order from host 0 on in which each host sent most to the next, between two of net.stats(); None if that is no ring of all."""
+    def bytes_between(source, target):
+        return after["pairs"][source][target]["bytes"] - before["pairs"][source][target]["bytes"] if source != target else -1
+
+    nhosts = len(after["pairs"])
+    following = [max(range(nhosts), key=lambda target, source=source: bytes_between(source, target)) for source in range(nhosts)]
+    order = [0]
+    while len(order) < nhosts:
+        order.append(following[order[-1]])
+    return order if len(set(order)) == nhosts and following[order[-1]] == 0 else None
+
+
 def _await_listeners(net, ways):
     """Until all iperf3 servers listen: they do not say when."""
     end = time.monotonic() + START_S

@@ -311,7 +311,7 @@ typedef struct tutti_ring {
  *
  * Measuring takes nranks - 1 rounds, in each of which a member sends to one other and receives from one other, over the connections that
  * members have beside their data. A round takes about 3 round trips and a burst, which ends as soon as its rate no longer changes, or
- * after the least of burst_ms and 40 ms + 12 round trips.
+ * after burst_ms.
  *
  * Called by all members of the view alike, with an out as in tutti_run_epoch. With `background` out is NULL, and it is measured while the
  * program goes on; when a better order is found, tutti_run_poll says so (`better`, the same on all at the same point), and the next

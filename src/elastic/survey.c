@@ -15,10 +15,8 @@ enum { PING = KIND_MIN + 1, PONG, READY, GO, CHUNK, STOP, END, GOT, KINDS };
 #define FIRST 0x80000000u   /* of a token: the sender begins; who waits for its PONG pings it again, as it may not have heard */
 #define CHUNK_BYTES_MIN 512u        /* grows with what was sent: a slow link has many, too */
 #define BURST_BYTES_MAX (64u << 20)
-#define SETTLE_NS (40 * TT_MS)      /* and so many round trips: TCP has found its rate by then, where it does at all */
-#define SETTLE_ROUND_TRIPS 12u
-#define CHECK_NS (40 * TT_MS)       /* or so many round trips, until the rate is looked at first */
-#define CHECK_ROUND_TRIPS 4u
+#define CHECK_NS (80 * TT_MS)       /* or so many round trips, until the rate is looked at first: who has waited for a processor meanwhile goes on, too */
+#define CHECK_ROUND_TRIPS 8u
 #define ROUND_NS (2 * TT_SECOND)    /* beside the burst: what is on its way when it ends */
 
 bool tt_survey_is_mine(const void *data, size_t bytes)
@@ -60,14 +58,6 @@ static void send_all(struct tt_survey *p, uint8_t kind)
     for (uint32_t rank = 0; rank < p->conf.nranks; rank++)
         if (rank != p->conf.rank)
             send(p, rank, kind, 0);
-}
-
-/* How long a burst between this one and `rank` lasts at most. */
-static uint64_t burst_ns(const struct tt_survey *p, uint32_t rank)
-{
-    const uint64_t settled_ns = SETTLE_NS + SETTLE_ROUND_TRIPS * p->conf.peers[rank].round_trip_ns;
-
-    return settled_ns < p->conf.burst_ns ? settled_ns : p->conf.burst_ns;
 }
 
 /* After which what is missing does not come any more. */
@@ -139,11 +129,21 @@ bool tt_survey_room(struct tt_survey *p, uint32_t rank, uint64_t now_ns)
     p->now_ns = now_ns;
     if (!sends_to(p, rank) || p->ended)
         return false;
-    if (now_ns - p->sent_ns >= burst_ns(p, rank) || p->sent_bytes >= BURST_BYTES_MAX)
+    if (now_ns - p->sent_ns >= p->conf.burst_ns || p->sent_bytes >= BURST_BYTES_MAX)
         send_end(p, rank);
     else
         send_chunk(p, rank);
     return true;
+}
+
+uint32_t tt_survey_unsent(const struct tt_survey *p, uint32_t rank)
+{
+    const uint64_t sent = sends_to(p, rank) ? p->sent_bytes : 0;
+    uint32_t unsent = TT_SURVEY_UNSENT_MIN;
+
+    while (unsent < TT_SURVEY_UNSENT_MAX && 2 * unsent <= sent)
+        unsent *= 2;
+    return unsent;
 }
 
 /* ---- the burst that we receive ---- */
@@ -253,7 +253,7 @@ static void hear_chunk(struct tt_survey *p, uint32_t rank, size_t bytes)
     if (p->stopped || p->now_ns < p->check_ns)
         return;
     p->check_ns = p->now_ns + passed_ns / 2;
-    if (passed_ns < burst_ns(p, rank) && !is_steady(p))
+    if (passed_ns < p->conf.burst_ns && !is_steady(p))
         return;
     p->stopped = true;
     send(p, rank, STOP, p->in);

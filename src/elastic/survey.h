@@ -22,6 +22,8 @@
 #define TT_SURVEY_HEAD_BYTES 26u             /* of each message; a chunk has data after it */
 #define TT_SURVEY_CHUNK_BYTES (16u << 10)    /* most of a chunk's data */
 #define TT_SURVEY_SAMPLES 1024u
+#define TT_SURVEY_UNSENT_MIN (32u << 10)
+#define TT_SURVEY_UNSENT_MAX (1u << 20)
 
 struct tt_survey_act {
     uint32_t rank;              /* to whom: head[head_bytes], then body[body_bytes] */
@@ -82,6 +84,9 @@ void tt_survey_begin(struct tt_survey *p, const struct tt_survey_conf *conf, uin
 bool tt_survey_peer_says(struct tt_survey *p, uint32_t rank, const void *data, size_t bytes, uint64_t now_ns);
 /* What was said to `rank` has all gone to the system: there is room for a chunk. Whether there was something to say. */
 bool tt_survey_room(struct tt_survey *p, uint32_t rank, uint64_t now_ns);
+/* How many bytes the system shall hold for `rank` beyond what is on its way, a power of two: as many as were sent of a burst. They are still to come
+ * when the burst ends; with fewer the system would have nothing to send, and TCP's window would not grow, each time that others have the processor. */
+uint32_t tt_survey_unsent(const struct tt_survey *p, uint32_t rank);
 /* There is another connection to it: what was on its way is lost. */
 void tt_survey_again(struct tt_survey *p, uint32_t rank, uint64_t now_ns);
 /* No measurement is under way any longer. */

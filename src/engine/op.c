@@ -136,8 +136,8 @@ static void end_op(struct tt_op *op, tutti_status status, const char *why)
         c->nactive -= !op->p2p;
         end_nudges(op);
         tt_timers_end(op);
-        if (op->copies && !status)
-            tt_copies_learn(op->copies, op->single_copy, op->copies_bytes, tt_now_ns() - op->copies_begin_ns);
+        if (!status)
+            tt_op_learn_copies(op);
         op->copies = NULL;
         if (status)
             fend_off(op);

@@ -341,18 +341,27 @@ static struct tt_region *allocated_region(const struct tt_op *op, const struct t
 /* Messages may be fetched from the sender's memory in one copy instead of going through slots in two. Slots stay in the cache, and
  * both ends fill and empty them at the same time; what a core pays for lines that another one has written, and for the kernel's copy,
  * differs from machine to machine (on 2 cores of an AMD EPYC 1 MiB one way takes 80 us through slots and 170 us in a single copy; of an Intel Xeon
- * 130 us and 95 us). So both are tried (engine/copies.h). Where ranks wait for cores, a single copy is less work, which
+ * 130 us and 95 us). So both are tried (base/chooser.h), for each kind of operation and class of
+ * lengths. Ranks call collectives in the same order, so that they try the same at the same time. Where ranks wait for cores, a single copy is less work, which
  * shows from about TT_SINGLE_COPY_BYTES on. */
 #define SINGLE_COPY_BYTES_MIN (256u << 10)      /* if they are asked for */
 
+/* By powers of two from TT_COPIES_BYTES_MIN on. */
+static uint32_t class_of(uint64_t bytes)
+{
+    const uint32_t c = 63 - (uint32_t)__builtin_clzll(bytes / TT_COPIES_BYTES_MIN);
+
+    return c < TT_COPIES_CLASSES ? c : TT_COPIES_CLASSES - 1;
+}
+
 /* What operations like this one have learnt; NULL: no memory for it. */
-static struct tt_copies *copies_of(const struct tt_op *op, uint64_t bytes)
+static struct tt_chooser *copies_of(const struct tt_op *op, uint64_t bytes)
 {
     struct tt_context *c = op->context;
 
     if (!c->copies)
         c->copies = calloc(TT_COLL_KINDS, sizeof *c->copies);
-    return c->copies ? &c->copies[op->desc.kind][tt_copies_class(bytes)] : NULL;
+    return c->copies ? &c->copies[op->desc.kind][class_of(bytes)] : NULL;
 }
 
 /* Whether what arrives through this wait had better come in a single copy. A sum that is passed on is written into the peer's slot
@@ -372,9 +381,18 @@ static bool pays_single_copy(struct tt_op *op, const struct tt_exec_step *wait)
     if (!op->copies && (op->copies = copies_of(op, wait->s.bytes))) {
         op->copies_bytes = wait->s.bytes;
         op->copies_begin_ns = tt_now_ns();
-        op->single_copy = tt_copies_next(op->copies);
+        op->single_copy = tt_chooser_next(op->copies);
     }
     return op->copies && op->single_copy;
+}
+
+void tt_op_learn_copies(struct tt_op *op)
+{
+    static const uint8_t margins[2] = { 1, 1 };
+
+    if (op->copies)
+        tt_chooser_learn(op->copies, op->single_copy, (tt_now_ns() - op->copies_begin_ns) * 1000 / op->copies_bytes,
+                         margins);
 }
 
 /* Whether a sender leaves it to the receiver where its only put of the flow goes (tt_there), as it may not know. */

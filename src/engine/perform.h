@@ -36,6 +36,8 @@ bool tt_op_has_eager_credit(const struct tt_op *op, const struct tt_flow *f);
 const uint8_t *tt_op_eager_payload(const struct tt_op *op, uint16_t peer, uint32_t tag);
 void tt_op_eager_consumed(struct tt_op *op, uint16_t peer, uint32_t tag);
 
+/* It has ended well: what it took tells of the way that its messages of this host went. */
+void tt_op_learn_copies(struct tt_op *op);
 /* Giving back, at the end. */
 void tt_op_drop_regions(struct tt_op *op);
 /* Whether the operation has registered this region itself (so that it will drop it). */

@@ -5,8 +5,8 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include "base/chooser.h"
 #include "base/status.h"
-#include "engine/copies.h"
 #include "engine/engine.h"
 #include "engine/exec.h"
 #include "engine/guest.h"
@@ -26,6 +26,8 @@
 #define TT_ENDINGS_MAX 4096u    /* contexts of which a peer that reads nothing is still to be told that they ended */
 #define TT_ENGINE_CARD_BYTES 1024u
 #define TT_ENGINE_ALLOCATED_MAX 256u
+#define TT_COPIES_BYTES_MIN (16u << 10)     /* shorter messages between processes of one host go through slots without a try */
+#define TT_COPIES_CLASSES 12u               /* of longer ones, by powers of two */
 
 /* ---- peers ------------------------------------------------------------------------------------------------- */
 
@@ -117,7 +119,7 @@ struct tt_context {
     uint32_t nactive, nwaiting; /* collectives */
     uint32_t nkept;             /* messages before their time, of all peers */
     struct tt_history history[TT_HISTORY];
-    struct tt_copies (*copies)[TT_COPIES_CLASSES];      /* [TT_COLL_KINDS]; NULL: no long message came from this host yet */
+    struct tt_chooser (*copies)[TT_COPIES_CLASSES];     /* [TT_COLL_KINDS]; NULL: no long message came from this host yet */
     atomic_int status;          /* tutti_status */
     char why[TT_ERROR_BYTES];   /* written once, before status */
     struct tt_op *requests;     /* operations that the application has not freed */
@@ -161,7 +163,7 @@ struct tt_op {
     char why[TT_ERROR_BYTES];
     uint64_t began_ns;          /* for timers; 0: it is not timed */
     uint64_t deadline_ns, nudge_ns;     /* 0: not set yet: the first look at the clock does */
-    struct tt_copies *copies;   /* what its time will tell of; NULL: nothing */
+    struct tt_chooser *copies;  /* what its time will tell of (second: a single copy); NULL: nothing */
     uint64_t copies_begin_ns, copies_bytes;
     bool single_copy;           /* the way that it tries */
     tt_reduce_fn *kernel, *kernel_finish;

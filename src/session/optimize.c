@@ -69,6 +69,11 @@ bool tt_measure_room(tutti_run *run, uint64_t id)
     return is_measuring(run) && rank != UINT32_MAX && tt_survey_room(&run->survey->machine, rank, tt_now_ns());
 }
 
+uint32_t tt_measure_unsent(const tutti_run *run, uint64_t id)
+{
+    return tt_survey_unsent(&run->survey->machine, tt_run_rank_of(run, id));
+}
+
 void tt_measure_connected(tutti_run *run, uint64_t id)
 {
     const uint32_t rank = tt_run_rank_of(run, id);

@@ -19,8 +19,7 @@
 #define BESIDE_NS (250 * TT_MS)         /* an address that has not answered by then gets company: the next one is tried, too */
 #define QUEUE_BYTES (1u << 20)
 #define FRAME_BYTES (TT_TRANSFER_HEAD_BYTES + TT_TRANSFER_PIECE_BYTES)  /* longest message of who has proved itself */
-#define UNSENT_BYTES (128u << 10)       /* that the system takes beyond what is on its way: the rest waits here, where it can be counted */
-#define UNSENT_MEASURING_BYTES (16u << 10)  /* the same while links are measured: what waits there when a burst ends is still to come */
+#define UNSENT_BYTES (128u << 10)       /* that the system takes beyond what is on its way: the rest waits here, where it can be counted. No measurement */
 #define MESSAGES_AT_ONCE 8              /* of one connection, then it is the others' turn: pieces of an array may come without end */
 #define CHUNKS_AT_ONCE 16               /* of a measurement, likewise */
 #define CONNS_OF_ONE 4                  /* with one member: each end may make one, and both again before what was cut shows */
@@ -166,6 +165,14 @@ void tt_peers_send(tutti_run *run, uint64_t id, const void *head, size_t head_by
 
 /* ---- what is asked for ---- */
 
+static void set_unsent(struct tt_peer_conn *c, uint32_t bytes)
+{
+    const int unsent = (int)bytes;
+
+    if (c->unsent_bytes != bytes && setsockopt(c->fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &unsent, sizeof unsent) == 0)
+        c->unsent_bytes = bytes;
+}
+
 /* A piece is made when the one before it has gone to the system: whatever else is to be said waits for one at most. */
 static void serve(tutti_run *run, struct tt_peer_link *p)
 {
@@ -183,16 +190,15 @@ static void serve(tutti_run *run, struct tt_peer_link *p)
         p->conn->more |= n == CHUNKS_AT_ONCE;
         if (p->conn->more || !tt_measure_room(run, p->id))
             return;
+        set_unsent(p->conn, tt_measure_unsent(run, p->id));
     }
 }
 
 void tt_peers_measure(tutti_run *run, bool measuring)
 {
-    const int unsent = (int)(measuring ? UNSENT_MEASURING_BYTES : UNSENT_BYTES);
-
     for (const struct tt_peer_link *p = run->peers; p; p = p->next)
         if (p->conn && !p->conn->dead)
-            setsockopt(p->conn->fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &unsent, sizeof unsent);
+            set_unsent(p->conn, measuring ? TT_SURVEY_UNSENT_MIN : UNSENT_BYTES);
 }
 
 void tt_peers_look_again(tutti_run *run, uint64_t id)
@@ -356,10 +362,9 @@ static struct tt_peer_conn *make_conn(tutti_run *run, struct tt_peer_link *p, in
 static bool open_channel(tutti_run *run, struct tt_peer_conn *c)
 {
     static const struct tt_channel_conf conf = { .frame_max = TT_SAID_BYTES_MAX, .queue_max = QUEUE_BYTES };
-    const int unsent = (int)UNSENT_BYTES;
     struct tt_stream *stream;
 
-    setsockopt(c->fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &unsent, sizeof unsent);
+    set_unsent(c, UNSENT_BYTES);
     if (tt_stream_create(&stream, run->secure, c->fd, c->connects ? TT_STREAM_CONNECTS : TT_STREAM_ACCEPTS))
         return false;
     if (tt_channel_create(&c->channel, stream, &conf)) {

@@ -56,6 +56,7 @@ struct tt_peer_conn {
     int fd;                             /* while it connects: no channel yet */
     struct tt_channel *channel;
     uint32_t events;
+    uint32_t unsent_bytes;              /* what the system takes beyond what is on its way; 0: as much as it likes */
     uint64_t give_up_ns;                /* until proved */
     struct tt_said_end own, other;
     bool more;                          /* it has more messages than are heard in one turn */
@@ -337,6 +338,8 @@ uint64_t tt_state_next_ns(const tutti_run *run);
 bool tt_measure_hear(tutti_run *run, uint64_t id, const void *data, size_t bytes);
 /* All that was said to that member has gone. Whether there was something more to say. */
 bool tt_measure_room(tutti_run *run, uint64_t id);
+/* After that: how many bytes the system shall hold for that member beyond what is on its way. */
+uint32_t tt_measure_unsent(const tutti_run *run, uint64_t id);
 /* There is a new connection to a member. */
 void tt_measure_connected(tutti_run *run, uint64_t id);
 /* What is measured is of no use any longer. */

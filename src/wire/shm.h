@@ -7,7 +7,7 @@
 #include <sys/un.h>
 
 #include "base/acceptor.h"
-#include "wire/shm_pace.h"
+#include "base/chooser.h"
 #include "wire/shm_segment.h"
 #include "wire/wires.h"
 
@@ -67,7 +67,7 @@ enum tt_shm_state { TT_SHM_NONE, TT_SHM_WANTED, TT_SHM_GREETING, TT_SHM_UP, TT_S
 
 struct tt_shm_peer {
     enum tt_shm_state state;
-    struct tt_shm_pace pace;
+    struct tt_chooser stores;       /* of long copies; second: past the cache */
     bool bye, fence;
     int fd;                         /* the socket; -1 none */
     int bell_fd;

@@ -281,27 +281,36 @@ static int tcp_poll(struct tt_wire *w, struct tt_done *done, int max)
         t->armed = false;
         look(t);
     }
+    if (t->nfar_blocked)
+        tt_tcp_far_try(t, tt_now_ns());
     if (t->dirty)
         tt_tcp_flush(t);
     return report(t, done, max);
+}
+
+/* When something of ours must be looked at without an event. */
+static uint64_t deadline(const struct tt_tcp *t)
+{
+    const uint64_t greetings_ns = t->greetings ? tt_tcp_greetings_deadline(t) : TT_NEVER;
+    const uint64_t far_ns = t->nfar_blocked ? tt_tcp_far_deadline(t) : TT_NEVER;
+
+    return greetings_ns < far_ns ? greetings_ns : far_ns;
 }
 
 static int tcp_arm(struct tt_wire *w)
 {
     struct tt_tcp *t = tt_tcp_of(w);
     struct itimerspec when = { 0 };
+    uint64_t deadline_ns;
 
     if (t->done_head != t->done_tail || t->news || t->nmore)
         return -1;
     t->armed = true;
-    if (t->greetings) {
-        const uint64_t deadline_ns = tt_tcp_greetings_deadline(t);
-
-        if (deadline_ns != TT_NEVER) {
-            when.it_value.tv_sec = (time_t)(deadline_ns / TT_SECOND);
-            when.it_value.tv_nsec = (long)(deadline_ns % TT_SECOND);
-            timerfd_settime(t->timer_fd, TFD_TIMER_ABSTIME, &when, NULL);
-        }
+    deadline_ns = deadline(t);
+    if (deadline_ns != TT_NEVER) {
+        when.it_value.tv_sec = (time_t)(deadline_ns / TT_SECOND);
+        when.it_value.tv_nsec = (long)(deadline_ns % TT_SECOND);
+        timerfd_settime(t->timer_fd, TFD_TIMER_ABSTIME, &when, NULL);
     }
     return t->epoll_fd;
 }

@@ -5,6 +5,7 @@
  *   tcp_rail.c    which NIC a lane goes over
  *   tcp_link.c    links and lanes: what they consist of, how they end
  *   tcp_send.c    descriptors to frames to the kernel
+ *   tcp_far.c     lanes with a long round trip
  *   tcp_recv.c    the kernel's bytes to frames to memory and signals
  *   tcp_secure.c  the same bytes through TLS, where that is asked for
  *   tcp_region.c  registered memory
@@ -96,6 +97,8 @@ struct tt_tcp_lane {
     bool blocked;               /* the kernel took less than it was offered: wait for EPOLLOUT */
     bool watching_out;
     bool deaf;                  /* the peer takes no more */
+    uint64_t far_ns;            /* its peer is far away: so often it is tried while blocked; 0: it is near */
+    uint64_t try_ns;            /* far and blocked: when it is tried next */
     bool paced;                 /* its bytes leave this machine: pace holds */
     bool bye, ended;            /* the peer said that it will close; it has */
     struct tt_tcp_lane *next_dirty;
@@ -226,6 +229,7 @@ struct tt_tcp {
     struct tt_tcp_lane **active;        /* [nactive] lanes that are up */
     uint32_t nactive, active_depth;
     uint32_t nblocked, nmore;           /* of them */
+    uint32_t nfar_blocked;              /* of those that are blocked */
     struct tt_tcp_lane *dirty;
     struct tt_tcp_link *news, **news_end;
 
@@ -305,10 +309,6 @@ void tt_tcp_greetings_close(struct tt_tcp *t);
 int tt_tcp_post(struct tt_wire *w, const struct tt_desc *desc, int n);
 /* Gives the kernel what it takes of the lane's queues. May lose the link. */
 void tt_tcp_lane_flush(struct tt_tcp_lane *lane);
-/* The shortest round trip of its first lane so far; 0: not known. */
-uint64_t tt_tcp_round_trip_ns(const struct tt_tcp_link *link);
-/* Has the kernel send without bursts on a lane to a peer far away. Once it is open. */
-void tt_tcp_lane_smooth(const struct tt_tcp_lane *lane);
 /* Queues an answer, whose data[bytes] lies in a region. False: the other end asks more than it may. */
 bool tt_tcp_reply(struct tt_tcp_link *link, const struct tt_frame *f, const void *data, uint64_t bytes);
 /* The same for every lane that was given something since. */
@@ -319,6 +319,18 @@ bool tt_tcp_acknowledge(struct tt_tcp_link *link);
 bool tt_tcp_acknowledged(struct tt_tcp_link *link, uint32_t prefix);
 /* mem[bytes] is about to go away: what is queued from there is copied (if it has begun) or made void. */
 void tt_tcp_sources_gone(struct tt_tcp *t, const void *mem, size_t bytes);
+
+/* tcp_far.c */
+/* The shortest round trip of its first lane so far; 0: not known. */
+uint64_t tt_tcp_round_trip_ns(const struct tt_tcp_link *link);
+/* Finds out whether a lane's peer is far, and if so has the kernel send without bursts. Once its connection is there. */
+void tt_tcp_far_open(struct tt_tcp_lane *lane);
+/* A far lane is blocked after a try. */
+void tt_tcp_far_blocked(struct tt_tcp_lane *lane);
+/* Tries again those whose time has come. May lose links. */
+void tt_tcp_far_try(struct tt_tcp *t, uint64_t now_ns);
+/* When the next is to be tried; TT_NEVER: none is blocked. */
+uint64_t tt_tcp_far_deadline(const struct tt_tcp *t);
 
 /* tcp_recv.c */
 /* Reads and applies what has come, up to a fair share. May lose the link. */

@@ -185,6 +185,7 @@ static void lane_close(struct tt_tcp_lane *lane)
     lane->stream = NULL;
     tt_tcp_secure_more(lane, false);
     t->nblocked -= lane->blocked;
+    t->nfar_blocked -= lane->blocked && lane->far_ns;
     lane->blocked = false;
     lane->region = NULL;
     lane->target = NULL;
@@ -211,7 +212,7 @@ bool tt_tcp_lane_open(struct tt_tcp_lane *lane, int fd, struct tt_stream *stream
         return false;
     lane->paced = !tt_tcp_tune(t, fd, lane->link->nlanes > 1);
     lane->fd = fd;
-    tt_tcp_lane_smooth(lane);
+    tt_tcp_far_open(lane);
     lane->stream = stream;
     t->active[t->nactive++] = lane;
     tt_tcp_secure_more(lane, stream != NULL);   /* what follows the greeting may have come with it */

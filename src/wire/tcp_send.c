@@ -20,7 +20,6 @@
 
 #define IOV_BATCH 32
 #define BORROW_BYTES_MIN 2048       /* of inline data that is offered to the kernel before it is copied */
-#define FAR_NS 2000000ull           /* a round trip from which on a lane is smoothed */
 #define VERY_SLOW_PIECE (16u << 10) /* of a lane: up to 50 Mbit/s */
 
 /* ---- queues ---- */
@@ -184,6 +183,8 @@ static void set_blocked(struct tt_tcp_lane *lane, bool blocked)
         return;
     lane->blocked = blocked;
     t->nblocked += blocked ? 1 : -1u;
+    if (lane->far_ns)
+        t->nfar_blocked += blocked ? 1 : -1u;
 }
 
 /* Shortens iov[n] to `bytes`, which it has at least; returns how many entries are left. */
@@ -221,34 +222,6 @@ static void look_at_rate(struct tt_tcp_lane *lane)
     tt_lane_pace_look(&lane->pace, info.tcpi_bytes_acked, info.tcpi_busy_time - info.tcpi_rwnd_limited);
     if (link->beside && lane == &link->lanes[link->beside])
         keep_first(link);
-}
-
-/* The shortest of a connection so far. */
-static uint64_t round_trip_ns(int fd)
-{
-    struct tcp_info info = { 0 };
-    socklen_t bytes = sizeof info;
-
-    if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &bytes) != 0 || info.tcpi_min_rtt == UINT32_MAX)
-        return 0;
-    return info.tcpi_min_rtt * 1000ull;
-}
-
-uint64_t tt_tcp_round_trip_ns(const struct tt_tcp_link *link)
-{
-    return round_trip_ns(link->lanes[0].fd);
-}
-
-/* A long link holds many packets. Both ends send at once, and acknowledgements wait behind what goes the other way, so they come in bunches, and what
- * they let go follows in bunches: queues on the way run full and empty, and the link stands still meanwhile (Zhang, Shenker, Clark, "Observations on
- * the dynamics of a congestion control algorithm: the effects of two-way traffic", 1991). A limit that nobody reaches has the kernel
- * spread what it sends over the round trip. */
-void tt_tcp_lane_smooth(const struct tt_tcp_lane *lane)
-{
-    static const uint32_t bytes_per_s = UINT32_MAX - 1;     /* UINT32_MAX would be none */
-
-    if (round_trip_ns(lane->fd) >= FAR_NS)
-        setsockopt(lane->fd, SOL_SOCKET, SO_MAX_PACING_RATE, &bytes_per_s, sizeof bytes_per_s);
 }
 
 void tt_tcp_lane_flush(struct tt_tcp_lane *lane)
@@ -296,6 +269,8 @@ void tt_tcp_lane_flush(struct tt_tcp_lane *lane)
         set_blocked(lane, true);
     if (lane->fd >= 0)
         watch_out(lane, lane->blocked);
+    if (lane->blocked && lane->far_ns)
+        tt_tcp_far_blocked(lane);
 }
 
 /* ---- descriptors to frames ---- */

@@ -36,6 +36,7 @@ static struct net {
     uint32_t generation[PEERS][PEERS];  /* of the connection */
     uint32_t changes[PEERS];            /* of whom a member receives from */
     uint64_t chunks;
+    uint32_t unsent_most;
 } net;
 
 static uint8_t filler[TT_SURVEY_CHUNK_BYTES];
@@ -139,6 +140,21 @@ static bool is_over(void)
 }
 
 /* Plays until all are done, or so many chunks have come. */
+/* The system may hold more the more was sent. */
+static void check_room(struct tt_survey *p, uint32_t rank)
+{
+    uint32_t unsent;
+
+    if (!tt_survey_room(p, rank, net.w.now_ns))
+        return;
+    unsent = tt_survey_unsent(p, rank);
+    assert_true((unsent & (unsent - 1)) == 0 && unsent <= TT_SURVEY_UNSENT_MAX);
+    assert_true(unsent == TT_SURVEY_UNSENT_MIN || unsent <= p->sent_bytes);
+    assert_true(unsent == TT_SURVEY_UNSENT_MAX || 2 * unsent > p->sent_bytes);
+    if (unsent > net.unsent_most)
+        net.unsent_most = unsent;
+}
+
 static void play(uint64_t chunks)
 {
     struct happening h;
@@ -153,7 +169,7 @@ static void play(uint64_t chunks)
         else if (h.kind == ARRIVES)
             arrives(&h);
         else if (h.kind == ROOM && !m->deaf && net.free_ns[h.a][h.b] <= net.w.now_ns)
-            tt_survey_room(&m->p, (uint32_t)h.b, net.w.now_ns);
+            check_room(&m->p, (uint32_t)h.b);
         else if (h.kind == TICK && !m->deaf)
             tt_survey_tick(&m->p, net.w.now_ns);
         after(m);
@@ -210,8 +226,9 @@ static void steady_links_are_not_measured_longer_than_it_takes(void **state)
         last_ns = net.members[i].began_ns > last_ns ? net.members[i].began_ns : last_ns;
         end_ns = net.members[i].ended_ns > end_ns ? net.members[i].ended_ns : end_ns;
     }
-    /* pings, then 3 rounds: a burst of 40 ms, and round trips: its request, its end and what was on its way */
-    assert_in_range(end_ns - last_ns, 3 * 40 * TT_MS, 3 * (60 * TT_MS + 5 * 4 * TT_MS) + 20 * TT_MS);
+    /* pings, then 3 rounds: a burst of 80 ms, and round trips: its request, its end and what was on its way */
+    assert_in_range(end_ns - last_ns, 3 * 80 * TT_MS, 3 * (100 * TT_MS + 5 * 4 * TT_MS) + 20 * TT_MS);
+    assert_int_equal(net.unsent_most, TT_SURVEY_UNSENT_MAX);     /* 1.6 MB each */
     world_fini(&net.w);
 }
 

@@ -395,6 +395,69 @@ static void a_lane_that_does_not_drain_holds_a_bounded_amount_and_the_others_car
     nodes_run(&s, 3, slow_role);
 }
 
+/* ---- lanes to a peer that is far away ---- */
+
+/* Sleeps as a process does that has nothing else to do; true once the wire wakes it. */
+static bool is_woken(struct node *n)
+{
+    struct pollfd p = { .events = POLLIN };
+
+    while ((p.fd = n->ops->arm(n->w)) < 0)
+        node_poll(n);
+    return poll(&p, 1, 60000) == 1;
+}
+
+/* Rank 1 reads nothing, so no event tells rank 0 to go on with its lane. */
+static void far_role(struct node *n)
+{
+    struct tt_tcp_link *link;
+    struct tt_tcp_lane *lane;
+    struct tt_region *region;
+    struct tt_tcp *t;
+    struct tt_desc d;
+    uint64_t posted = 0;
+
+    node_open(n);
+    node_connect_all(n);
+    if (n->rank == 1) {
+        node_barrier_idle(n);
+        node_barrier(n);
+        return;
+    }
+    t = tt_tcp_of(n->w);
+    link = t->links[1];
+    lane = &link->lanes[0];
+    CHECK(n, lane->far_ns == 0 && t->nfar_blocked == 0);    /* this machine */
+    lane->far_ns = 3000000;
+    CHECK(n, n->ops->reg(n->w, node_memory(n, SLOW_PUT), SLOW_PUT, &region) == TUTTI_OK);
+    d = node_put(&n->link[1].theirs, 0, region->mem, SLOW_PUT);
+    for (; n->ops->post(n->w, &d, 1) == 1; posted++)
+        node_poll(n);
+    for (int tries = 0; tries < 5; tries++) {
+        const uint64_t try_ns = lane->try_ns;
+
+        CHECK(n, lane->blocked && t->nfar_blocked == 1 && tt_tcp_far_deadline(t) == try_ns);
+        while (lane->try_ns == try_ns) {
+            CHECK(n, is_woken(n));
+            node_poll(n);
+        }
+        CHECK(n, lane->try_ns >= try_ns + lane->far_ns);
+    }
+    node_barrier_idle(n);
+    UNTIL(n, n->nlocal == posted);
+    CHECK(n, !lane->blocked && t->nfar_blocked == 0 && tt_tcp_far_deadline(t) == TT_NEVER);
+    node_barrier(n);
+}
+
+static void a_far_lane_that_is_blocked_is_tried_without_an_event(void **state)
+{
+    struct setting s = *(const struct setting *)*state;
+
+    nodes_run(&s, 2, far_role);
+    s.secure = true;
+    nodes_run(&s, 2, far_role);
+}
+
 /* ---- addresses ---- */
 
 /* A port of this host where a listener takes connections and never says anything; or, with none, where nobody listens. */
@@ -626,6 +689,7 @@ int main(void)
         cmocka_unit_test_prestate(what_is_cut_into_pieces_arrives_whole, &one),
         cmocka_unit_test_prestate(a_lane_that_does_not_drain_holds_a_bounded_amount_and_the_others_carry_the_rest,
                                   &one),
+        cmocka_unit_test_prestate(a_far_lane_that_is_blocked_is_tried_without_an_event, &one),
         cmocka_unit_test_prestate(an_address_where_nobody_listens_is_told_soon, &one),
         cmocka_unit_test_prestate(who_has_no_descriptor_to_call_with_calls_later, &one),
         cmocka_unit_test_prestate(a_silent_address_does_not_keep_a_peer_out, &one),

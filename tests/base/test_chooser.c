@@ -1,0 +1,122 @@
+/* Which of two ways is in use: the one that takes less, also after that has changed, and whatever is interrupted. */
+#include "base/chooser.h"
+#include "base/prng.h"
+#include "support/unit.h"
+
+static const uint8_t even[2] = { 1, 1 }, biased[2] = { 0, 3 };
+
+/* n uses that take so much either way; one in `odd_one_in` takes ten times as long. Returns how many went the second way. */
+static uint32_t use(struct tt_chooser *c, const uint8_t margins[2], uint32_t n, uint32_t first, uint32_t second,
+                    uint32_t odd_one_in, struct tt_prng *p)
+{
+    uint32_t nsecond = 0;
+
+    for (uint32_t i = 0; i < n; i++) {
+        const bool way = tt_chooser_next(c);
+        const uint64_t slow = odd_one_in && tt_prng_below(p, odd_one_in) == 0 ? 10 : 1;
+
+        nsecond += way;
+        tt_chooser_learn(c, way, (way ? second : first) * slow, margins);
+    }
+    return nsecond;
+}
+
+static void the_better_way_is_found_within_ten_uses(void **state)
+{
+    struct tt_chooser one = { 0 }, other = { 0 };
+
+    (void)state;
+    use(&one, even, 10, 10000, 20000, 0, NULL);
+    use(&other, even, 10, 20000, 10000, 0, NULL);
+    assert_false(one.second);
+    assert_true(other.second);
+    assert_in_range(use(&one, even, 640, 10000, 20000, 0, NULL), 1, 10);
+    assert_in_range(use(&other, even, 640, 20000, 10000, 0, NULL), 630, 639);
+}
+
+static void it_changes_when_the_other_one_has_become_better(void **state)
+{
+    struct tt_chooser c = { 0 }, b = { 0 };
+
+    (void)state;
+    for (uint32_t turn = 0; turn < 10; turn++) {
+        use(&c, even, 600, 10000, 20000, 0, NULL);
+        assert_false(c.second);
+        use(&c, even, 600, 20000, 10000, 0, NULL);
+        assert_true(c.second);
+        use(&b, biased, 600, 70000, 80000, 0, NULL);
+        assert_false(b.second);
+        use(&b, biased, 200, 250000, 80000, 0, NULL);
+        assert_true(b.second);
+    }
+}
+
+static void what_is_hardly_better_does_not_take_the_place_of_the_other(void **state)
+{
+    struct tt_chooser c = { 0 };
+
+    (void)state;
+    use(&c, biased, 2000, 90000, 80000, 0, NULL);
+    assert_false(c.second);
+    use(&c, biased, 2000, 100000, 80000, 0, NULL);
+    assert_true(c.second);
+    use(&c, biased, 2000, 79000, 80000, 0, NULL);   /* the other way round nothing is asked for */
+    assert_false(c.second);
+}
+
+static void the_first_use_says_nothing(void **state)
+{
+    struct tt_chooser c = { 0 };
+
+    (void)state;
+    assert_false(tt_chooser_next(&c));
+    tt_chooser_learn(&c, false, 1, even);
+    use(&c, even, 20, 20000, 10000, 0, NULL);
+    assert_true(c.second);
+}
+
+static void a_cost_without_bound_is_one_of_many(void **state)
+{
+    struct tt_chooser c = { 0 };
+
+    (void)state;
+    use(&c, even, 20, 20000, 10000, 0, NULL);
+    tt_chooser_next(&c);
+    tt_chooser_learn(&c, true, UINT64_MAX, even);
+    assert_true(c.second);
+}
+
+static void interrupted_uses_change_nothing_but_for_a_moment(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 0; seed < 200; seed++) {
+        const uint32_t odd = seed % 2 ? 3 : 20;
+        struct tt_chooser c = { 0 };
+        struct tt_prng p;
+        uint32_t nsecond;
+
+        tt_prng_init(&p, seed);
+        use(&c, even, 2000, 20000, 10000, odd, &p);
+        nsecond = use(&c, even, 6400, 20000, 10000, odd, &p);
+        if (nsecond < 5500)
+            fail_msg("seed %u: %u of 6400 went the way that takes half", (unsigned)seed, nsecond);
+        use(&c, biased, 2000, 70000, 250000, odd, &p);
+        nsecond = use(&c, biased, 6400, 70000, 250000, odd, &p);
+        if (nsecond > 900)
+            fail_msg("seed %u: %u of 6400 went the way that takes three times as much", (unsigned)seed, nsecond);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_better_way_is_found_within_ten_uses),
+        cmocka_unit_test(it_changes_when_the_other_one_has_become_better),
+        cmocka_unit_test(what_is_hardly_better_does_not_take_the_place_of_the_other),
+        cmocka_unit_test(the_first_use_says_nothing),
+        cmocka_unit_test(a_cost_without_bound_is_one_of_many),
+        cmocka_unit_test(interrupted_uses_change_nothing_but_for_a_moment),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
