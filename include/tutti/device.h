@@ -32,8 +32,8 @@
  * thread. What other threads of the block wrote to the source of a put before the call is seen by it. Different blocks call at the same time as they like.
  *
  * Errors. What a call can see is wrong (a rank or range that is not there, an offset that is no word) it returns as TUTTI_ERR_INVALID, and
- * sends nothing. What the proxy meets (a peer was lost, a peer takes nothing for the whole timeout) ends the device: from then on its calls, those that wait
- * too, return that status, and tutti_device_status returns it with a sentence. Calls whose time is up return TUTTI_ERR_TIMEOUT and leave the
+ * sends nothing. What the proxy meets (a peer was lost, or takes nothing, or lets nothing land, for the whole timeout) ends the device: from then on its calls, those
+ * that wait too, return that status, and tutti_device_status returns it with a sentence. A wait whose time is up returns TUTTI_ERR_TIMEOUT and leaves the
  * device as it is.
  *
  * Source: "Eliminating Hidden Serialization in Multi-Node Megakernel Communication" (2026), decoupled signaling and ordering by the NIC; lap parity
@@ -170,7 +170,7 @@ TUTTI_API tutti_status tutti_device_view_of(tutti_device *device, tutti_device_v
 typedef tutti_status tutti_device_kernel(const tutti_device_view *view, uint32_t block, uint32_t nblocks, void *arg);
 TUTTI_API tutti_status tutti_device_run(tutti_device *device, uint32_t nblocks, tutti_device_kernel *kernel, void *arg);
 
-/* Called by the functions below on the CPU device: rests between looks at memory (turn counts them from 0) and makes progress; wakes the proxy; writes the
+/* Called by the functions below on the CPU device: rests between looks at memory (turn counts them from 0) and makes progress (device NULL: there is none to make); wakes the proxy; writes the
  * sentence of a TUTTI_ERR_INVALID, which is what it returns (of a range; what 1: of a word for a signal, 2: peer is the number of a group). */
 TUTTI_API void tutti_device_rest(tutti_device *device, uint32_t turn);
 TUTTI_API void tutti_device_wake(tutti_device *device);
@@ -242,7 +242,7 @@ TUTTI_DEVICE void tutti_device_full_fence(void)
 #if defined(__CUDA_ARCH__)
     __threadfence_system();
 #else
-    __atomic_thread_fence(__ATOMIC_SEQ_CST);
+    __sync_synchronize();
 #endif
 }
 
