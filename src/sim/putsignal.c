@@ -83,7 +83,6 @@ static bool next_decoupled(const struct burst *b, struct sender *s, enum op *op,
         *op = b->conf->mode == TT_PUTSIGNAL_DECOUPLED ? OP_DRAIN : OP_FENCE;
         s->phase = 2;
         s->at = s->group;
-        s->fences += *op == OP_DRAIN;       /* which keeps this one */
         return true;
     }
     *op = OP_SIGNAL;

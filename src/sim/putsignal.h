@@ -46,7 +46,7 @@ struct tt_putsignal_conf {
 
 struct tt_putsignal_result {
     double time_ns;             /* of the slowest sender */
-    uint64_t drains, fences, signals;   /* of the first */
+    uint64_t drains, fences, signals;   /* of the first; fences: marks that no drain kept */
     uint64_t destinations;      /* ranks that it sent to */
 };
 

@@ -93,7 +93,7 @@ static void drains_fences_and_signals_are_as_many_as_the_mode_has(void **state)
         uint64_t drains, fences, signals;
     } cases[] = {
         { TT_PUTSIGNAL_PUT_ONLY, 0, 0, 0 },     { TT_PUTSIGNAL_COUPLED, 96, 0, 96 },
-        { TT_PUTSIGNAL_DECOUPLED, 28, 28, 96 }, { TT_PUTSIGNAL_ORDERED, 0, 96, 96 },
+        { TT_PUTSIGNAL_DECOUPLED, 28, 0, 96 }, { TT_PUTSIGNAL_ORDERED, 0, 96, 96 },
         { TT_PUTSIGNAL_FULL, 0, 28, 96 },
     };
     struct burst b;
