@@ -99,8 +99,8 @@ def time_series(rows):
 
 def svg(rows, by_count, by_nodes):
     ticks = [(share, f"{share:g}") for share in (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1)]
-    lowest = min([row["spread"][0] for by in (by_count, by_nodes) for modes in by.values() for row in modes.values()], default=0.01)
-    share_range = (min(0.01, lowest / 1.2), 1.2)
+    spreads = [edge for by in (by_count, by_nodes) for modes in by.values() for row in modes.values() for edge in row["spread"]]
+    share_range = (min([0.01, *spreads]) / 1.1, max([1, *spreads]) * 1.1)
     times = time_series(rows)
     us = [point[1] for some in times.values() for point in some] or [1, 10]
     decades = range(math.floor(math.log10(min(us))), math.ceil(math.log10(max(us))) + 1)
