@@ -30,7 +30,7 @@ static const struct argp_option argp_options[] = {
     { "blocks", OPT_BLOCKS, "N", 0, "threads that stand for blocks, among which the transfers of a source are dealt out (default 4)", 2 },
     { "rounds", OPT_ROUNDS, "N", 0, "times that all modes take a turn (default 5)", 2 },
     { "iters", OPT_ITERS, "N", 0, "bursts of a turn that are timed, behind one that is not; their median counts (default 3)", 2 },
-    { "check", OPT_CHECK, NULL, 0, "before each round one more burst of each mode, whose bytes are compared as soon as their signals are seen", 3 },
+    { "check", OPT_CHECK, NULL, 0, "before each turn one more burst, whose bytes are compared as soon as their signals are seen", 3 },
     { "latency", OPT_LATENCY, NULL, 0, "instead: half a round trip of 8 bytes with a signal between ranks 0 and 1, beside that of a bare flag in the same memory", 4 },
     { "trips", OPT_TRIPS, "N", 0, "with --latency: round trips of a round (default 10000)", 4 },
     { "spoil", OPT_SPOIL, "N", OPTION_HIDDEN, "spoil N bytes on each rank before they are compared, which must find them", 4 },

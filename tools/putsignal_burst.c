@@ -3,6 +3,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include "base/clock.h"
 #include "base/prng.h"
 #include "base/status.h"
@@ -141,13 +142,43 @@ const char *putsignal_wire(const struct putsignal_burst *b)
 
 /* ---- the kernel ----------------------------------------------------------------------------------------------------------- */
 
+/* Where blocks meet. They sleep there, so that cores are the proxy's; pthread_barrier_t would hold them for ever if some could not be started. */
+struct meeting {
+    pthread_mutex_t lock;
+    pthread_cond_t over;
+    uint32_t there;
+    uint64_t round;
+};
+
 struct run {
     struct putsignal_burst *b;
     enum tt_putsignal_mode mode;
     uint32_t groups, n;         /* bursts; us[n] */
-    pthread_barrier_t all;      /* blocks */
+    struct meeting all;
     double *us;
 };
+
+/* Until all blocks are there, or the device has ended. */
+static void meet(struct meeting *m, const tutti_device_view *view, uint32_t nblocks)
+{
+    uint64_t round;
+
+    pthread_mutex_lock(&m->lock);
+    round = m->round;
+    if (++m->there == nblocks) {
+        m->there = 0;
+        m->round++;
+        pthread_cond_broadcast(&m->over);
+    }
+    while (m->round == round && tutti_device_ended(view) == TUTTI_OK) {
+        struct timespec until;
+
+        clock_gettime(CLOCK_REALTIME, &until);
+        until.tv_sec++;
+        pthread_cond_timedwait(&m->over, &m->lock, &until);
+    }
+    pthread_mutex_unlock(&m->lock);
+}
 
 /* Of a group's first signal in b->signals. */
 static uint32_t first_of(const struct putsignal_burst *b, uint32_t groups, uint32_t group)
@@ -196,11 +227,11 @@ static tutti_status kernel(const tutti_device_view *view, uint32_t block, uint32
     for (uint32_t round = 0; round < run->n; round++) {
         uint64_t began_ns;
 
-        pthread_barrier_wait(&run->all);
+        meet(&run->all, view, nblocks);
         began_ns = tt_now_ns();
         if (!st)
             st = publish(view, run, block, nblocks, round);
-        pthread_barrier_wait(&run->all);
+        meet(&run->all, view, nblocks);
         if (block == 0 && !st)
             st = tutti_device_quiet(view, TUTTI_DEVICE_ALL);
         if (block == 0)
@@ -223,19 +254,18 @@ static tutti_device_mode device_mode(enum tt_putsignal_mode mode)
 static tutti_status send(struct putsignal_burst *b, enum tt_putsignal_mode mode, uint32_t n, double *us)
 {
     struct run run = {
-        .b = b, .mode = mode, .n = n, .us = us, .groups = groups_of(b, list_peers(b->comm, b->rank, b->peers))
+        .b = b,
+        .mode = mode,
+        .groups = groups_of(b, list_peers(b->comm, b->rank, b->peers)),
+        .n = n,
+        .all = { .lock = PTHREAD_MUTEX_INITIALIZER, .over = PTHREAD_COND_INITIALIZER },
+        .us = us,
     };
     tutti_status st = tutti_device_set_mode(b->device, device_mode(mode), b->lanes);
 
     if (!st)
         st = tutti_device_counters_reset(b->device);
-    if (st)
-        return st;
-    if (pthread_barrier_init(&run.all, NULL, b->nblocks))
-        return tt_fail(TUTTI_ERR_NOMEM, "no memory for a barrier of %u blocks", b->nblocks);
-    st = tutti_device_run(b->device, b->nblocks, kernel, &run);
-    pthread_barrier_destroy(&run.all);
-    return st;
+    return st ? st : tutti_device_run(b->device, b->nblocks, kernel, &run);
 }
 
 /* All ranks, whether they send or not. */

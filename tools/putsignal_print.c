@@ -148,20 +148,25 @@ static bool is_of_one_line(const struct putsignal_row *a, const struct putsignal
 
 static void print_fit(FILE *to, const struct putsignal_row *r, const struct fit *f, uint32_t nsizes, bool json)
 {
+    char alpha_error[32] = "-", beta_error[32] = "-";
     struct json_object *o;
 
-    if (!json) {
-        fprintf(to, "%6u %9u %-10s %12.3f %12.3f %14.4e %14.4e %10.2f\n", r->c.nranks, r->c.transfers, r->mode,
-                f->alpha, f->alpha_error, f->beta, f->beta_error, f->beta > 0 ? 1 / f->beta : 0);
+    if (json) {
+        o = json_case("fit", r);
+        add_integer(o, "sizes", nsizes);
+        add_number(o, "alpha_us", f->alpha);
+        add_number(o, "alpha_error_us", f->alpha_error);
+        add_number(o, "beta_us_per_byte", f->beta);
+        add_number(o, "beta_error_us_per_byte", f->beta_error);
+        finish_json(to, o);
         return;
     }
-    o = json_case("fit", r);
-    add_integer(o, "sizes", nsizes);
-    add_number(o, "alpha_us", f->alpha);
-    add_number(o, "alpha_error_us", f->alpha_error);
-    add_number(o, "beta_us_per_byte", f->beta);
-    add_number(o, "beta_error_us_per_byte", f->beta_error);
-    finish_json(to, o);
+    if (isfinite(f->alpha_error)) {
+        snprintf(alpha_error, sizeof alpha_error, "%.3f", f->alpha_error);
+        snprintf(beta_error, sizeof beta_error, "%.4e", f->beta_error);
+    }
+    fprintf(to, "%6u %9u %-10s %12.3f %12s %14.4e %14s %10.2f\n", r->c.nranks, r->c.transfers, r->mode, f->alpha,
+            alpha_error, f->beta, beta_error, f->beta > 0 ? 1 / f->beta : 0);
 }
 
 void putsignal_print_fits(FILE *to, const struct putsignal_row *rows, uint32_t n, bool json)

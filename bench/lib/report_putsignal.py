@@ -59,7 +59,7 @@ def goal_table(rows):
 
 # ---- the figure ----
 
-def panel(at_x, title, x_title, y_title, series, y_range, y_ticks):
+def panel(at_x, title, x_title, y_title, series, y_range, y_ticks, x_name=str):
     """series: {mode: [(x, y, low, high)]}, both axes logarithmic."""
     points = [point for line_of in series.values() for point in line_of]
     if not points:
@@ -71,9 +71,12 @@ def panel(at_x, title, x_title, y_title, series, y_range, y_ticks):
            f'<text transform="translate(12,{HEIGHT / 2}) rotate(-90)" text-anchor="middle" font-size="11">{escape(y_title)}</text>']
     for tick, name in y_ticks:
         out += [line(LEFT, y(tick), WIDTH - RIGHT, y(tick), "#ddd"), text(LEFT - 6, y(tick) + 4, name, "end")]
+    last = -100
     for value in xs:
-        out += [line(x(value), HEIGHT - BOTTOM, x(value), HEIGHT - BOTTOM + 4, "#444"),
-                text(x(value), HEIGHT - BOTTOM + 16, say.size(value).replace(" B", "").replace("iB", "") if x_title.startswith("bytes") else str(value), size=9)]
+        out.append(line(x(value), HEIGHT - BOTTOM, x(value), HEIGHT - BOTTOM + 4, "#444"))
+        if x(value) - last >= 18:       # else it would run into its neighbour
+            out.append(text(x(value), HEIGHT - BOTTOM + 16, x_name(value), size=9))
+            last = x(value)
     for mode, line_of in series.items():
         colour = MODE_COLOURS[mode]
         path = " ".join(f"{x(p[0])},{y(p[1])}" for p in line_of)
@@ -105,7 +108,7 @@ def svg(rows, by_count, by_nodes):
     us = [point[1] for some in times.values() for point in some] or [1, 10]
     decades = range(math.floor(math.log10(min(us))), math.ceil(math.log10(max(us))) + 1)
     panels = [panel(0, "96 transfers, 8 hosts of 4 ranks", "bytes of a transfer", "us of a transfer", times, (min(us) / 1.5, max(us) * 1.5),
-                    [(10.0 ** d, f"{10.0 ** d:g}") for d in decades if min(us) / 1.5 <= 10.0 ** d <= max(us) * 1.5]),
+                    [(10.0 ** d, f"{10.0 ** d:g}") for d in decades if min(us) / 1.5 <= 10.0 ** d <= max(us) * 1.5], say.size),
               panel(WIDTH, "4 KiB, 8 hosts of 4 ranks", "transfers at once", "share of put-only", share_series(by_count), share_range, ticks),
               panel(2 * WIDTH, "4 KiB, 96 transfers, simulated", "nodes of 4 ranks", "share of put-only", share_series(by_nodes), share_range, ticks)]
     legend = []
