@@ -154,7 +154,7 @@ static tutti_status one_turn(struct sweep *s, struct putsignal_burst *b, struct 
     return TUTTI_OK;
 }
 
-/* All rounds of all modes. */
+/* All rounds of all modes; each begins with another one. */
 static tutti_status all_turns(struct sweep *s, struct putsignal_burst *b, struct putsignal_row *rows)
 {
     const bool *wanted = s->o->common.modes;
@@ -164,9 +164,12 @@ static tutti_status all_turns(struct sweep *s, struct putsignal_burst *b, struct
         rows[m] = (struct putsignal_row){ .c = b->c, .mode = tt_putsignal_mode_name((enum tt_putsignal_mode)m),
                                           .checked = s->o->check };
     for (uint32_t round = 0; round < s->o->nrounds && !st; round++)
-        for (int m = 0; m < TT_PUTSIGNAL_MODES && !st; m++)
+        for (uint32_t i = 0; i < TT_PUTSIGNAL_MODES && !st; i++) {
+            const uint32_t m = (round + i) % TT_PUTSIGNAL_MODES;
+
             if (wanted[m])
                 st = one_turn(s, b, &rows[m], (enum tt_putsignal_mode)m);
+        }
     for (int m = 0; m < TT_PUTSIGNAL_MODES; m++)
         memcpy(rows[m].only_us, rows[TT_PUTSIGNAL_PUT_ONLY].us, sizeof rows[m].only_us);
     return st;

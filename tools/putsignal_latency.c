@@ -7,6 +7,7 @@
 
 /* Each kind has a cache line: first its flag or signal, then the 8 bytes, so that both travel in one. */
 #define LINE_BYTES 64u
+#define BYTES sizeof(uint64_t)
 #define LOOKS 20000u        /* of a thread, before it lets another one have its core */
 
 struct game {
@@ -76,8 +77,7 @@ static tutti_status rally_device(const tutti_device_view *view, uint32_t block, 
             st = tutti_device_wait(view, word, TUTTI_EQUAL, i, NULL);
         sent = i;
         if (!st)
-            st =
-                tutti_device_put_signal(view, other, word + sizeof sent, &sent, sizeof sent, TUTTI_SIGNAL_SET, word, i);
+            st = tutti_device_put_signal(view, other, word + BYTES, &sent, BYTES, TUTTI_SIGNAL_SET, word, i);
         if (!st && serves)
             st = tutti_device_wait(view, word, TUTTI_EQUAL, i, NULL);
     }
