@@ -628,24 +628,37 @@ TUTTI_DEVICE tutti_status tutti_device_poll(const tutti_device_view *v, uint64_t
     return TUTTI_OK;
 }
 
+/* By one thread: the same until it does, or the deadline. Blocks that cannot wake the proxy cannot make progress either: it does while they wait. */
+TUTTI_DEVICE tutti_status tutti_device_poll_until(const tutti_device_view *v, uint64_t offset, tutti_compare compare,
+                                                  uint64_t value, uint64_t *seen, uint64_t deadline_ms)
+{
+    tutti_status st = TUTTI_PENDING;
+
+    if (!v->asleep)
+        tutti_device_add(v->waiting, 1);
+    for (uint32_t turn = 0; st == TUTTI_PENDING; turn++) {
+        if (tutti_device_load_acquire(v->clock_ms) > deadline_ms) {
+            st = TUTTI_ERR_TIMEOUT;
+        } else {
+            tutti_device_pause(v, turn);
+            st = tutti_device_poll(v, offset, compare, value, seen);
+        }
+    }
+    if (!v->asleep)
+        tutti_device_add(v->waiting, (uint64_t)0 - 1);
+    return st;
+}
+
 /* Waits until it does. */
 TUTTI_DEVICE tutti_status tutti_device_wait(const tutti_device_view *v, uint64_t offset, tutti_compare compare,
                                             uint64_t value, uint64_t *seen)
 {
-    const uint64_t deadline_ms = tutti_device_deadline_ms(v);
     tutti_status st = TUTTI_OK;
 
     if (tutti_device_thread() == 0) {
-        tutti_device_add(v->waiting, 1);
-        for (uint32_t turn = 0;; turn++) {
-            st = tutti_device_poll(v, offset, compare, value, seen);
-            if (st == TUTTI_PENDING && tutti_device_load_acquire(v->clock_ms) > deadline_ms)
-                st = TUTTI_ERR_TIMEOUT;
-            if (st != TUTTI_PENDING)
-                break;
-            tutti_device_pause(v, turn);
-        }
-        tutti_device_add(v->waiting, (uint64_t)0 - 1);
+        st = tutti_device_poll(v, offset, compare, value, seen);
+        if (st == TUTTI_PENDING)
+            st = tutti_device_poll_until(v, offset, compare, value, seen, tutti_device_deadline_ms(v));
     }
     return tutti_device_agree(st);
 }

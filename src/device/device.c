@@ -307,7 +307,8 @@ tutti_status tutti_device_set_mode(tutti_device *device, tutti_device_mode mode,
     tutti_device_wake(device);
     while (atomic_load_explicit(&device->change, memory_order_acquire))
         nanosleep(&moment, NULL);       /* ends: a device that cannot go on drops what it has */
-    device->conf = wanted;
+    device->conf.mode = mode;
+    device->conf.lanes = lanes;
     device->view.mode = (uint32_t)mode;
     return tutti_device_status(device);
 }

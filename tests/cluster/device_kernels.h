@@ -9,6 +9,7 @@
 /* All ranks send to all others, block to block: tiles of random sizes, each checked as soon as its signal shows. */
 struct exchange {
     uint32_t rounds, first;         /* signals count rounds from `first` on */
+    uint32_t flush_every;           /* rounds; in the others a source is used again when its receiver has said that it looked */
     uint64_t seed, slot_bytes;
     uint8_t *src;                   /* [nblocks][nranks][slot_bytes] */
     uint64_t *published;            /* rounds of groups so far, of each rank's group */
@@ -24,7 +25,8 @@ TUTTI_DEVICE uint64_t exchange_mix(uint64_t x)
 }
 
 /* Everything about one tile follows from this. */
-TUTTI_DEVICE uint64_t exchange_draw(const struct exchange *x, uint32_t round, uint32_t from, uint32_t to, uint32_t block)
+TUTTI_DEVICE uint64_t exchange_draw(const struct exchange *x, uint32_t round, uint32_t from, uint32_t to,
+                                    uint32_t block)
 {
     return exchange_mix(x->seed + exchange_mix((uint64_t)round << 32 | from << 20 | to << 8 | block));
 }
@@ -53,8 +55,8 @@ TUTTI_DEVICE uint64_t exchange_ack(const tutti_device_view *v, uint32_t nblocks,
     return exchange_word(nblocks, v->nranks, 0) + exchange_word(nblocks, rank, block);
 }
 
-TUTTI_DEVICE uint64_t exchange_slot(const tutti_device_view *v, const struct exchange *x, uint32_t nblocks, uint32_t rank,
-                                    uint32_t block)
+TUTTI_DEVICE uint64_t exchange_slot(const tutti_device_view *v, const struct exchange *x, uint32_t nblocks,
+                                    uint32_t rank, uint32_t block)
 {
     return 2 * exchange_word(nblocks, v->nranks, 0) + x->slot_bytes * (rank * nblocks + block);
 }
@@ -76,7 +78,8 @@ TUTTI_DEVICE void exchange_pause(const tutti_device_view *v, uint64_t turns)
 TUTTI_DEVICE tutti_status exchange_send(const tutti_device_view *v, struct exchange *x, uint32_t round, uint32_t to,
                                         uint32_t block, uint32_t nblocks)
 {
-    const uint64_t draw = exchange_draw(x, round, v->rank, to, block), bytes = exchange_bytes(x, draw), half = bytes / 2;
+    const uint64_t draw = exchange_draw(x, round, v->rank, to, block), bytes = exchange_bytes(x, draw),
+                   half = bytes / 2;
     const uint64_t at = exchange_slot(v, x, nblocks, v->rank, block);
     const uint32_t way = (uint32_t)((x->seed + round) % 3);
     uint8_t *src = x->src + x->slot_bytes * (block * v->nranks + to);
@@ -111,8 +114,8 @@ TUTTI_DEVICE tutti_status exchange_send(const tutti_device_view *v, struct excha
 }
 
 /* The tile that the same block of a peer has sent in this round; then that block may use the slot again. */
-TUTTI_DEVICE tutti_status exchange_receive(const tutti_device_view *v, struct exchange *x, uint32_t round, uint32_t from,
-                                           uint32_t block, uint32_t nblocks)
+TUTTI_DEVICE tutti_status exchange_receive(const tutti_device_view *v, struct exchange *x, uint32_t round,
+                                           uint32_t from, uint32_t block, uint32_t nblocks)
 {
     const uint64_t draw = exchange_draw(x, round, from, v->rank, block), bytes = exchange_bytes(x, draw);
     const uint8_t *slot = v->mine + exchange_slot(v, x, nblocks, from, block);
@@ -124,7 +127,8 @@ TUTTI_DEVICE tutti_status exchange_receive(const tutti_device_view *v, struct ex
             break;
         }
     tutti_device_sync();
-    return st ? st : tutti_device_signal(v, from, TUTTI_SIGNAL_SET, exchange_ack(v, nblocks, v->rank, block), round + 1);
+    return st ? st
+              : tutti_device_signal(v, from, TUTTI_SIGNAL_SET, exchange_ack(v, nblocks, v->rank, block), round + 1);
 }
 
 TUTTI_DEVICE tutti_status exchange_kernel(const tutti_device_view *v, uint32_t block, uint32_t nblocks, void *arg)
@@ -135,7 +139,7 @@ TUTTI_DEVICE tutti_status exchange_kernel(const tutti_device_view *v, uint32_t b
     for (uint32_t round = x->first; round < x->first + x->rounds && !st; round++) {
         for (uint32_t k = 1; k < v->nranks && !st; k++)
             st = exchange_send(v, x, round, (v->rank + k) % v->nranks, block, nblocks);
-        if (!st && round % 4 == 0) {        /* sources are the block's again before they have landed */
+        if (!st && round % x->flush_every == 0) {       /* sources are the block's again before they have landed */
             st = tutti_device_flush(v, TUTTI_DEVICE_ALL);
             for (uint32_t to = 0; to < v->nranks && !st; to++)
                 exchange_fill(x->src + x->slot_bytes * (block * v->nranks + to),
