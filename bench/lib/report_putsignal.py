@@ -136,12 +136,19 @@ def network_of(rows):
     return f"{told['mbit']} Mbit/s each way, and {told['one_way_ms']:g} ms from host to host" if told else "none was made"
 
 
+def noise_of(data):
+    """What must be said of a machine that was not quiet."""
+    busy = data["machine"].get("busy_cores_before", 0)
+    if busy > 0.1:
+        yield f"**Other work kept {busy:.1f} of {data['machine']['cores']} cores busy when this run began**: what was measured is noise to that extent; what was simulated is not."
+
+
 def markdown(data, machine_table, old, figure):
     """The old page with the part between the marks made anew."""
     rows = data["rows"]
     by_count, by_size, by_nodes = parts_of(data)
     begin, end = report_sim.marks("putsignal")
-    parts = [HEAD.format(network=network_of(rows)), machine_table, goal_table(rows), f"![the modes of the proxy beside each other]({figure})"]
+    parts = [HEAD.format(network=network_of(rows)), machine_table, *noise_of(data), goal_table(rows), f"![the modes of the proxy beside each other]({figure})"]
     if by_size:
         parts += ["Share of put-only over the size of a transfer, 96 at once; in parentheses the lowest and the highest round:",
                   share_table("bytes", by_size, say.size)]
