@@ -32,7 +32,7 @@ def machine_table(machine):
         ["system", f"{machine['system']}, Linux {machine['kernel']}"],
         ["TCP congestion control", machine["congestion_control"]],
         ["cores busy with something else", f"{machine['busy_cores_before']} when the run began"],
-        ["versions", versions],
+        *([["versions", versions]] if versions else []),
     ])
 
 

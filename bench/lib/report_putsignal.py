@@ -10,7 +10,8 @@ from . import report_sim, results, say
 
 HEAD = """\
 By `bench/run putsignal`, which says what a row is; written here by `bench/report.py build/bench/putsignal.json`. Eight hosts of four ranks, each with a
-link of its own: {network}. All of them, and the relay between them, are on this machine."""
+link of its own: {network}. All of them, and the relay between them, are on this machine.
+TCP uses `cubic` between them, whatever the system's default."""
 
 MODES = ("coupled", "decoupled", "ordered", "full")
 MODE_COLOURS = dict(zip(("put-only", *MODES), ("#000000", *COLOURS)))
