@@ -1,7 +1,7 @@
 /* Tutti, from devices: put, signal, fence, quiet and wait, called by the blocks of a running kernel.
  *
  * One source for two kinds of devices. Functions marked TUTTI_DEVICE are called by kernels; they are all in this header, and compile as C, as C++ and as CUDA
- * (nvcc, or clang -x cuda; sm_70 and newer). On a CUDA device a block is a thread block. On the CPU "device" a block is a thread
+ * (nvcc, for sm_70 and newer). On a CUDA device a block is a thread block. On the CPU "device" a block is a thread
  * (tutti_device_run starts them), so that a kernel runs, and is tested, where there is no GPU.
  *
  *     create (host, one device for a window) -> view -> kernels put, signal and wait by the view -> destroy
@@ -14,7 +14,7 @@
  *  - A put promises no order. Its source is the device's again when tutti_device_quiet returns, or tutti_device_flush.
  *  - Who sees a signal raised by put_signal sees the bytes of that put; who sees one raised after a fence sees the bytes of all puts to that peer that
  *    were called before the fence: by this block, or by others whose calls this one knows of (a group's counter, a barrier of the kernel).
- *  - A fence never waits, and says nothing of other peers. Only quiet waits.
+ *  - A fence does not wait, and says nothing of other peers. Only quiet and flush wait for the network; full FIFOs hold blocks up.
  * Sets and adds of a signal are as tutti_window_signal's. Words and bytes are those of the window, so host code may wait for what a device signals and the other
  * way round (see tutti_device_conf.wakes_hosts).
  *
@@ -32,12 +32,12 @@
  * thread. What other threads of the block wrote to the source of a put before the call is seen by it. Different blocks call at the same time as they like.
  *
  * Errors. What a call can see is wrong (a rank or range that is not there, an offset that is no word) it returns as TUTTI_ERR_INVALID, and
- * sends nothing. What the proxy meets (a peer was lost, or takes nothing, or lets nothing land, for the whole timeout) ends the device: from then on its calls, those
- * that wait too, return that status, and tutti_device_status returns it with a sentence. A wait whose time is up returns TUTTI_ERR_TIMEOUT and leaves the
- * device as it is.
+ * sends nothing. What the proxy meets (a peer was lost, or takes nothing, or lets nothing land, for the whole timeout) ends the device: from then
+ * on its calls, those that wait too, return that status, and tutti_device_status returns it with a sentence. A wait whose time is up returns
+ * TUTTI_ERR_TIMEOUT and leaves the device as it is.
  *
  * Source: "Eliminating Hidden Serialization in Multi-Node Megakernel Communication" (2026), decoupled signaling and ordering by the NIC; lap parity
- * and 16-byte triggers as in MSCCL++ (arXiv 2504.09014, section 3). docs/one-sided.md tells more. */
+ * and 16-byte triggers as in MSCCL++ (arXiv 2504.09014). docs/one-sided.md tells more. */
 #ifndef TUTTI_DEVICE_H
 #define TUTTI_DEVICE_H
 
@@ -170,8 +170,9 @@ TUTTI_API tutti_status tutti_device_view_of(tutti_device *device, tutti_device_v
 typedef tutti_status tutti_device_kernel(const tutti_device_view *view, uint32_t block, uint32_t nblocks, void *arg);
 TUTTI_API tutti_status tutti_device_run(tutti_device *device, uint32_t nblocks, tutti_device_kernel *kernel, void *arg);
 
-/* Called by the functions below on the CPU device: rests between looks at memory (turn counts them from 0) and makes progress (device NULL: there is none to make); wakes the proxy; writes the
- * sentence of a TUTTI_ERR_INVALID, which is what it returns (of a range; what 1: of a word for a signal, 2: peer is the number of a group). */
+/* Called by the functions below on the CPU device: rests between looks at memory (turn counts them from 0) and makes progress (device NULL: there is none
+ * to make); wakes the proxy; writes the sentence of a TUTTI_ERR_INVALID, which it returns (what 0: of a range, 1: of a word for a signal, 2: peer is the
+ * number of a group). */
 TUTTI_API void tutti_device_rest(tutti_device *device, uint32_t turn);
 TUTTI_API void tutti_device_wake(tutti_device *device);
 TUTTI_API tutti_status tutti_device_refuse(tutti_device *device, const char *call, uint32_t peer, uint64_t offset,
