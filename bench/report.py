@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Writes the page of docs/ that a benchmark's results belong to: docs/performance.md and its plot from a peers run, docs/rails.md
-from a rails run, docs/simulation-measured.md from a sim and a predict run: bench/report.py [RESULTS] [--out FILE.md]"""
+from a rails run, docs/simulation-measured.md from a sim and a predict run, its part of docs/one-sided.md and its figure from a putsignal run:
+bench/report.py [RESULTS] [--out FILE.md]"""
 
 import argparse
 import sys
@@ -11,7 +12,7 @@ sys.path.insert(0, str(HERE))
 sys.dont_write_bytecode = True
 
 import plot  # noqa: E402
-from lib import report_rails, report_sim, results, say  # noqa: E402
+from lib import report_putsignal, report_rails, report_sim, results, say  # noqa: E402
 
 METHOD = """\
 Everything here was measured in one run, side by side, by `bench/run peers`; how is told in
@@ -31,7 +32,7 @@ def machine_table(machine):
         ["system", f"{machine['system']}, Linux {machine['kernel']}"],
         ["TCP congestion control", machine["congestion_control"]],
         ["cores busy with something else", f"{machine['busy_cores_before']} when the run began"],
-        ["versions", versions],
+        *([["versions", versions]] if versions else []),
     ])
 
 
@@ -81,7 +82,7 @@ def write_sim(data, out):
 def main(argv):
     parser = argparse.ArgumentParser(prog="bench/report.py", description=__doc__)
     parser.add_argument("results", nargs="?", type=Path, default=HERE.parent / "build" / "bench" / "peers.json")
-    parser.add_argument("--out", type=Path, help="default docs/performance.md, docs/rails.md or docs/simulation-measured.md")
+    parser.add_argument("--out", type=Path, help="default docs/performance.md, docs/rails.md, docs/simulation-measured.md or docs/one-sided.md")
     options = parser.parse_args(argv)
     docs = HERE.parent / "docs"
     try:
@@ -90,6 +91,8 @@ def main(argv):
             (options.out or docs / "rails.md").write_text(report_rails.markdown(data, machine_table(data["machine"])))
         elif data["benchmark"] in report_sim.PARTS:
             write_sim(data, options.out or docs / "simulation-measured.md")
+        elif data["benchmark"] == "putsignal":
+            report_putsignal.write(data, machine_table(data["machine"]), options.out or docs / "one-sided.md")
         elif data["benchmark"] == "peers":
             write_peers(data, options.out or docs / "performance.md")
         else:

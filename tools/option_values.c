@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <math.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,25 +31,36 @@ double option_real(struct argp_state *state, const char *option, const char *arg
     return v;
 }
 
-const char *option_size_until(struct argp_state *state, const char *option, const char *arg, const char *at, char stop,
-                              uint64_t *out)
+/* The number, or size, at `at`, and what follows it. False: there is none, or it is more than OPTION_SIZE_MAX. */
+static bool scan(const char *at, bool is_size, uint64_t *out, const char **end)
 {
     static const char units[] = "KMG";
     unsigned long long v;
     const char *unit;
     unsigned shift = 0;
-    char *end;
+    char *after;
 
     errno = 0;
-    v = strtoull(at, &end, 10);
-    unit = *end ? strchr(units, *end) : NULL;
+    v = strtoull(at, &after, 10);
+    unit = is_size && *after ? strchr(units, *after) : NULL;
     if (unit) {
         shift = 10 * (unsigned)(unit - units + 1);
-        end++;
+        after++;
     }
-    if ((*end && *end != stop) || *at < '0' || *at > '9' || errno || v > OPTION_SIZE_MAX >> shift)
-        argp_error(state, "%s %s: it must be a size like 4096, 4K, 16M or 1G", option, arg);
+    if (*at < '0' || *at > '9' || errno || v > OPTION_SIZE_MAX >> shift)
+        return false;
     *out = (uint64_t)v << shift;
+    *end = after;
+    return true;
+}
+
+const char *option_size_until(struct argp_state *state, const char *option, const char *arg, const char *at, char stop,
+                              uint64_t *out)
+{
+    const char *end = "";
+
+    if (!scan(at, true, out, &end) || (*end && *end != stop))
+        argp_error(state, "%s %s: it must be a size like 4096, 4K, 16M or 1G", option, arg);
     return end;
 }
 
@@ -67,6 +79,36 @@ size_t option_size(struct argp_state *state, const char *option, const char *arg
     if (v == 0)
         argp_error(state, "%s %s: sizes begin at 1 byte", option, arg);
     return v;
+}
+
+uint32_t option_list(struct argp_state *state, const char *option, const char *arg, bool of_sizes, uint64_t factor,
+                     uint64_t min, uint64_t max, uint64_t *out, uint32_t most)
+{
+    const char *at = arg;
+    uint32_t n = 0;
+
+    for (;; at++) {
+        uint64_t v = 0, last = 0;
+        bool good = scan(at, of_sizes, &v, &at);
+
+        last = v;
+        if (good && strncmp(at, "..", 2) == 0)
+            good = scan(at + 2, of_sizes, &last, &at);
+        if (!good || (*at && *at != ','))
+            argp_error(state, "%s %s: it must be a list like %s", option, arg, of_sizes ? "4K..4M or 64,1K" : "1..128 or 8,96");
+        if (v < min || last > max || v > last)
+            argp_error(state, "%s %s: its values must be from %llu to %llu, and ranges go up", option, arg,
+                       (unsigned long long)min, (unsigned long long)max);
+        for (;; v = v > last / factor ? last : v * factor) {
+            if (n == most)
+                argp_error(state, "%s %s: these are more than %u", option, arg, most);
+            out[n++] = v;
+            if (v == last)
+                break;
+        }
+        if (!*at)
+            return n;
+    }
 }
 
 void option_check_wires_of(struct argp_state *state, const char *option, const char *arg)

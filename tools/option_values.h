@@ -3,6 +3,7 @@
 #define TUTTI_TOOLS_OPTION_VALUES_H
 
 #include <argp.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -20,6 +21,10 @@ size_t option_size_or_none(struct argp_state *state, const char *option, const c
 /* The size, or 0, that begins at `at` in arg and goes as far as `stop`, or the end; returns what follows. */
 const char *option_size_until(struct argp_state *state, const char *option, const char *arg, const char *at, char stop,
                               uint64_t *out);
+/* A list with commas: numbers (of_sizes: sizes), and ranges A..B, which are A, factor times that, and so on, and B; each from min to max. At most
+ * `most` of them, to out; returns how many, at least 1. */
+uint32_t option_list(struct argp_state *state, const char *option, const char *arg, bool of_sizes, uint64_t factor,
+                     uint64_t min, uint64_t max, uint64_t *out, uint32_t most);
 /* Names of wires with commas between them, of --wire or another option. */
 void option_check_wires(struct argp_state *state, const char *arg);
 void option_check_wires_of(struct argp_state *state, const char *option, const char *arg);

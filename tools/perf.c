@@ -13,6 +13,7 @@
 #include "perf_launch.h"
 #include "perf_options.h"
 #include "perf_print.h"
+#include "perf_putsignal.h"
 #include "perf_rooms.h"
 
 #define NRANKS_DEFAULT 2
@@ -290,6 +291,8 @@ int tool_perf_main(int argc, char **argv)
     struct perf_options o;
     uint32_t nranks, there;
 
+    if (argc > 1 && strcmp(argv[1], "putsignal") == 0)
+        return perf_putsignal_main(argc, argv);
     if (tt_plugins_load() != TUTTI_OK)      /* their names are options, too */
         return 2;
     perf_options_parse(&o, argc, argv);

@@ -20,6 +20,7 @@
 #include "sim/net_topo.h"
 #include "sim_options.h"
 #include "sim_plot.h"
+#include "sim_putsignal.h"
 
 #define ELEM_BYTES 4u
 #define SIZES_MAX 64    /* of a sweep that doubles, from 1 byte */
@@ -460,9 +461,14 @@ static tutti_status prepare(struct sim_run *run)
 
 int tool_sim_main(int argc, char **argv)
 {
+    static char putsignal_name[] = "tutti sim putsignal";
     struct sim_run run = { .npoints = 0 };
     tutti_status st;
 
+    if (argc > 1 && strcmp(argv[1], "putsignal") == 0) {
+        argv[1] = putsignal_name;
+        return sim_putsignal_main(argc - 1, argv + 1);
+    }
     sim_options_parse(&run.o, argc, argv);
     if (tt_plugins_load())
         return 2;

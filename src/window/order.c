@@ -1,28 +1,32 @@
 /* Fence, which marks, and quiet, which drains. */
+#include "window/order.h"
+
 #include "base/status.h"
-#include "window/window.h"
+
+tutti_status tt_window_fence_rank(struct tt_window *w, uint32_t rank)
+{
+    struct tt_window_peer *p = tt_window_peer_of(w->home, tt_window_job_rank(w, rank));
+
+    if (!p)
+        return TUTTI_ERR_NOMEM;
+    p->fenced = true;
+    p->mail_fenced = p->nmail_puts > 0;
+    return TUTTI_OK;
+}
 
 tutti_status tutti_window_fence(tutti_window *window, int rank)
 {
     const bool all = rank == TUTTI_ALL_RANKS;
-    struct tt_window_peer *p;
     struct tt_window *w = NULL;
     tutti_status st = tt_window_take_rank(window, all ? 0 : rank, "tutti_window_fence", &w);
 
     if (st)
         return st;
     tt_guest_enter(w->home->engine);
-    if (all) {
+    if (all)
         w->home->fences++;
-    } else {
-        p = tt_window_peer_of(w->home, tt_window_job_rank(w, (uint32_t)rank));
-        if (p) {
-            p->fenced = true;
-            p->mail_fenced = p->nmail_puts > 0;
-        } else {
-            st = TUTTI_ERR_NOMEM;
-        }
-    }
+    else
+        st = tt_window_fence_rank(w, (uint32_t)rank);
     tt_guest_leave(w->home->engine);
     return st;
 }
@@ -32,8 +36,8 @@ struct quiet {
     bool all;
 };
 
-/* One rank: posts the mark if there is none behind all that was put, and looks for what is under way. */
-static tutti_status quiet_one(struct tt_window *w, uint32_t rank)
+/* Posts the mark if there is none behind all that was put, and looks for what is under way. */
+tutti_status tt_window_quiet_rank(struct tt_window *w, uint32_t rank)
 {
     struct tt_window_peer *p = w->home->peers[tt_window_job_rank(w, rank)];
     struct tt_guest_link link;
@@ -52,15 +56,35 @@ static tutti_status quiet_one(struct tt_window *w, uint32_t rank)
     return st ? st : TUTTI_PENDING;
 }
 
+tutti_status tt_window_wake_rank(struct tt_window *w, uint32_t rank)
+{
+    struct tt_guest_link link;
+    struct tt_desc d;
+    tutti_status st;
+
+    if (rank == w->comm->rank) {
+        tt_guest_wake(w->home->engine);
+        return TUTTI_OK;
+    }
+    st = tt_guest_reach(w->home->engine, tt_window_job_rank(w, rank), &link);
+    if (st)
+        return st;
+    d = (struct tt_desc){
+        .kind = TT_DESC_PUT, .flags = TT_DESC_INLINE, .peer = link.theirs->peer, .key = link.theirs,
+        .signal_op = TT_SIGNAL_ADD, .signal_key = link.theirs, .signal_offset = link.word, .cookie = TT_GUEST_COOKIE,
+    };
+    return link.wire->ops->post(link.wire, &d, 1) == 1 ? TUTTI_OK : TUTTI_PENDING;
+}
+
 static tutti_status quiet_step(struct tt_attempt *a)
 {
     struct tt_window *w = a->window;
     tutti_status st = TUTTI_OK;
 
     if (!((struct quiet *)a)->all)
-        return quiet_one(w, a->rank);
+        return tt_window_quiet_rank(w, a->rank);
     for (uint32_t r = 0; r < w->comm->nranks; r++) {
-        const tutti_status one = quiet_one(w, r);
+        const tutti_status one = tt_window_quiet_rank(w, r);
 
         if (one == TUTTI_OK || st > TUTTI_PENDING)
             continue;

@@ -1,9 +1,10 @@
 /* Puts, with or without a signal: pieces to descriptors to the wire, many with one doorbell; or to messages. */
+#include "window/put.h"
+
 #include <string.h>
 
 #include "base/options.h"
 #include "base/status.h"
-#include "window/window.h"
 
 #define BATCH 32                /* descriptors that carry bytes, of one doorbell */
 #define RMA_BYTES_FIRST sizeof(tutti_rma)   /* of the first release that has it */
@@ -11,30 +12,7 @@
 _Static_assert((int)TUTTI_SIGNAL_SET == (int)TT_SIGNAL_SET && (int)TUTTI_SIGNAL_ADD == (int)TT_SIGNAL_ADD,
                "public signals are the wire's");
 
-/* What is put: rows, or pieces. */
-struct shape {
-    const uint8_t *src;
-    size_t n, bytes, src_stride, stride, offset;
-    const tutti_piece *pieces;  /* NULL: rows */
-};
-
-struct put {
-    struct tt_attempt attempt;
-    struct shape shape;
-    tutti_rma rma;
-    struct tt_window *signals;  /* the window of the signal */
-    struct tt_window_peer *peer;
-    struct tt_window_way *way, *signal_way;
-    struct tt_guest_link link;
-    bool begun, by_mail;
-    bool split;                 /* some bytes went without the signal */
-    bool signalled;             /* or there is none */
-    size_t at;                  /* piece, … */
-    uint64_t within;            /* … and byte of it: all before has been taken */
-    struct tt_window_transfer *transfer;    /* NULL: nothing of it outlasts the call */
-};
-
-static tutti_piece piece_of(const struct shape *s, size_t i)
+static tutti_piece piece_of(const struct tt_window_shape *s, size_t i)
 {
     if (s->pieces)
         return s->pieces[i];
@@ -48,21 +26,21 @@ void tt_window_count(uint64_t *counter)
 
 /* ---- beginning ---- */
 
-static bool is_instant(const struct put *p)
+static bool is_instant(const struct tt_window_put *p)
 {
     return tt_put_is_instant(p->link.wire, &p->way->key);
 }
 
 /* Whether the source of such a piece must stay until the wire has it. */
-static bool outlasts(const struct put *p, uint64_t bytes)
+static bool outlasts(const struct tt_window_put *p, uint64_t bytes)
 {
     return bytes > TT_INLINE_BYTES && !is_instant(p);
 }
 
 /* Registers what wires read after the call: rows as a whole, pieces one by one. */
-static tutti_status register_sources(struct put *p)
+static tutti_status register_sources(struct tt_window_put *p)
 {
-    const struct shape *s = &p->shape;
+    const struct tt_window_shape *s = &p->shape;
     tutti_status st = TUTTI_OK;
 
     if (!s->pieces)
@@ -83,7 +61,7 @@ static void see_fences(struct tt_windows *home, struct tt_window_peer *p)
     p->mail_fenced = p->nmail_puts > 0;
 }
 
-static bool has_bytes(const struct shape *s)
+static bool has_bytes(const struct tt_window_shape *s)
 {
     for (size_t i = 0; i < s->n; i++)
         if (piece_of(s, i).bytes)
@@ -92,7 +70,7 @@ static bool has_bytes(const struct shape *s)
 }
 
 /* A put of no bytes needs no key of the window that it goes to. */
-static tutti_status begin(struct put *p)
+static tutti_status begin(struct tt_window_put *p)
 {
     struct tt_window *w = p->attempt.window;
     const bool bytes = has_bytes(&p->shape), signal = p->rma.signal_op != TUTTI_SIGNAL_NONE;
@@ -124,7 +102,7 @@ static tutti_status begin(struct put *p)
 /* ---- through the wire ---- */
 
 /* The next descriptor that carries bytes; false: there are no more. Moves *at and *within behind it. */
-static bool next_desc(const struct put *p, size_t *at, uint64_t *within, struct tt_desc *d)
+static bool next_desc(const struct tt_window_put *p, size_t *at, uint64_t *within, struct tt_desc *d)
 {
     for (; *at < p->shape.n; (*at)++, *within = 0) {
         const tutti_piece piece = piece_of(&p->shape, *at);
@@ -136,6 +114,7 @@ static bool next_desc(const struct put *p, size_t *at, uint64_t *within, struct 
         *d = (struct tt_desc){
             .kind = TT_DESC_PUT,
             .flags = !outlasts(p, piece.bytes) && !instant ? TT_DESC_INLINE : 0,
+            .lane = p->lane,
             .peer = p->peer->rank,
             .local = (uint8_t *)(uintptr_t)piece.src + *within,
             .bytes = instant || left < TT_WINDOW_SLICE_BYTES ? left : TT_WINDOW_SLICE_BYTES,
@@ -151,12 +130,16 @@ static bool next_desc(const struct put *p, size_t *at, uint64_t *within, struct 
 
 /* Makes d[n] the last of the put: with its signal, and with a fence before that if there are other bytes that it tells of, or the caller
  * has asked for one. Returns how many there are. */
-static int add_signal(const struct put *p, struct tt_desc *d, int n)
+static int add_signal(const struct tt_window_put *p, struct tt_desc *d, int n)
 {
     const bool alone = n <= 1 && !p->split;
     const bool fence = (!alone || p->peer->fenced) && !(p->link.wire->caps & TT_WIRE_CAP_ORDERED);
     struct tt_desc last = {
-        .kind = TT_DESC_PUT, .flags = TT_DESC_INLINE, .peer = p->peer->rank, .key = &p->signal_way->key,
+        .kind = TT_DESC_PUT,
+        .flags = TT_DESC_INLINE,
+        .lane = p->lane,
+        .peer = p->peer->rank,
+        .key = &p->signal_way->key,
         .cookie = TT_GUEST_COOKIE,
     };
 
@@ -173,7 +156,7 @@ static int add_signal(const struct put *p, struct tt_desc *d, int n)
 }
 
 /* Notes that the wire has taken a descriptor. */
-static void taken(struct put *p, const struct tt_desc *d)
+static void taken(struct tt_window_put *p, const struct tt_desc *d)
 {
     const bool instant = is_instant(p);
 
@@ -191,7 +174,7 @@ static void taken(struct put *p, const struct tt_desc *d)
 }
 
 /* One doorbell. PENDING: more is to come, or there was no room. *any: something was taken. */
-static tutti_status post(struct put *p, bool *any)
+static tutti_status post(struct tt_window_put *p, bool *any)
 {
     struct tt_wire *wire = p->link.wire;
     struct tt_desc d[BATCH + 2];
@@ -220,7 +203,7 @@ static tutti_status post(struct put *p, bool *any)
 
 /* ---- by message ---- */
 
-static tutti_status send(struct put *p, bool *any)
+static tutti_status send(struct tt_window_put *p, bool *any)
 {
     struct tt_window *w = p->attempt.window;
     struct tt_window_message m = { .verb = TT_WINDOW_PUT, .window = w->id };
@@ -257,7 +240,7 @@ static tutti_status send(struct put *p, bool *any)
 
 static tutti_status put_step(struct tt_attempt *a)
 {
-    struct put *p = (struct put *)a;
+    struct tt_window_put *p = (struct tt_window_put *)a;
     tutti_status st = TUTTI_PENDING;
     bool any = true;
 
@@ -287,7 +270,7 @@ static tutti_status put_step(struct tt_attempt *a)
 }
 
 /* To this rank: by the processor. Whoever waits for the signal may sleep with the baton: taking that wakes it. */
-static void put_self(struct put *p)
+static void put_self(struct tt_window_put *p)
 {
     struct tt_window *w = p->attempt.window;
 
@@ -305,7 +288,7 @@ static void put_self(struct put *p)
     tt_guest_leave(w->home->engine);
 }
 
-static tutti_status run(struct put *p)
+static tutti_status run(struct tt_window_put *p)
 {
     struct tt_window *w = p->attempt.window;
     tutti_status st = TUTTI_OK;
@@ -318,6 +301,56 @@ static tutti_status run(struct put *p)
         tt_window_count(p->rma.counter);
     return st;
 }
+
+/* ---- step by step ---- */
+
+void tt_window_put_init(struct tt_window_put *p, struct tt_window *w, uint32_t rank, uint64_t offset, const void *src,
+                        uint64_t bytes, const tutti_rma *rma, uint8_t lane, const char *call)
+{
+    *p = (struct tt_window_put){
+        .attempt = { .window = w, .call = call, .rank = rank },
+        .shape = { .src = src, .n = 1, .bytes = bytes, .offset = offset },
+        .rma = *rma, .signals = w, .lane = lane,
+    };
+}
+
+void tt_window_put_leave(struct tt_window_put *p)
+{
+    if (!p->transfer)
+        return;
+    p->transfer->counter = NULL;
+    tt_transfer_leave(p->transfer);
+    p->transfer = NULL;
+}
+
+void tt_window_uncount(struct tt_window *w, const uint64_t *counter)
+{
+    for (uint32_t i = 0; i < TT_WINDOW_TRANSFERS; i++) {
+        struct tt_window_transfer *t = w->home->transfers[i];
+
+        if (t && t->counter == counter)
+            t->counter = NULL;
+    }
+}
+
+tutti_status tt_window_put_step(struct tt_window_put *p)
+{
+    tutti_status st = tt_window_status(p->attempt.window);
+
+    if (!st) {
+        st = put_step(&p->attempt);
+        if (st == TUTTI_ERR_PEER_LOST)
+            tt_fail(st, "%s: rank %u has ended its communicator", p->attempt.call, p->attempt.rank);
+    }
+    if (st == TUTTI_PENDING)
+        return st;
+    if (!st && p->rma.counter)      /* else the transfer counts */
+        tt_window_count(p->rma.counter);
+    tt_window_put_leave(p);
+    return st;
+}
+
+/* ---- calls ---- */
 
 tutti_status tt_rma_take(const tutti_rma *rma, tutti_rma *out, const char *call)
 {
@@ -332,7 +365,7 @@ tutti_status tt_rma_take(const tutti_rma *rma, tutti_rma *out, const char *call)
 }
 
 /* The window and word of the signal, if there is one. */
-static tutti_status take_signal(struct put *p)
+static tutti_status take_signal(struct tt_window_put *p)
 {
     struct tt_window *w = p->attempt.window;
     const char *call = p->attempt.call;
@@ -354,7 +387,8 @@ static tutti_status take_signal(struct put *p)
 }
 
 /* The window of the call, the options and the signal. */
-static tutti_status take(struct put *p, tutti_window *handle, int rank, const tutti_rma *rma, const char *call)
+static tutti_status take(struct tt_window_put *p, tutti_window *handle, int rank, const tutti_rma *rma,
+                         const char *call)
 {
     tutti_status st = tt_window_take_rank(handle, rank, call, &p->attempt.window);
 
@@ -370,7 +404,7 @@ static tutti_status take(struct put *p, tutti_window *handle, int rank, const tu
 tutti_status tt_window_signal(struct tt_window *w, uint32_t rank, uint64_t offset, tutti_signal_op op, uint64_t value,
                               const char *call)
 {
-    struct put p = {
+    struct tt_window_put p = {
         .attempt = { .window = w, .call = call, .rank = rank, .step = put_step },
         .rma = { .signal_op = op, .signal_offset = offset, .signal_value = value },
         .signals = w,
@@ -382,7 +416,7 @@ tutti_status tt_window_signal(struct tt_window *w, uint32_t rank, uint64_t offse
 tutti_status tutti_window_put(tutti_window *window, int rank, size_t offset, const void *src, size_t bytes,
                               const tutti_rma *rma)
 {
-    struct put p = { .shape = { .src = src, .n = 1, .bytes = bytes, .offset = offset } };
+    struct tt_window_put p = { .shape = { .src = src, .n = 1, .bytes = bytes, .offset = offset } };
     tutti_status st = take(&p, window, rank, rma, "tutti_window_put");
 
     if (!st && !src && bytes)
@@ -393,7 +427,7 @@ tutti_status tutti_window_put(tutti_window *window, int rank, size_t offset, con
 }
 
 /* Rows that do not lie one in another, and whose end has a number. */
-static tutti_status check_rows(const struct put *p, const tutti_rows *rows, size_t offset, const void *src)
+static tutti_status check_rows(const struct tt_window_put *p, const tutti_rows *rows, size_t offset, const void *src)
 {
     const char *call = p->attempt.call;
     size_t last = 0, end = 0, ignored;
@@ -416,7 +450,7 @@ static tutti_status check_rows(const struct put *p, const tutti_rows *rows, size
 tutti_status tutti_window_put_rows(tutti_window *window, int rank, size_t offset, const void *src,
                                    const tutti_rows *rows, const tutti_rma *rma)
 {
-    struct put p = { 0 };
+    struct tt_window_put p = { 0 };
     tutti_status st = take(&p, window, rank, rma, "tutti_window_put_rows");
 
     if (!st && !rows)
@@ -425,7 +459,7 @@ tutti_status tutti_window_put_rows(tutti_window *window, int rank, size_t offset
         st = check_rows(&p, rows, offset, src);
     if (st)
         return st;
-    p.shape = (struct shape){
+    p.shape = (struct tt_window_shape){
         .src = src, .n = rows->row_bytes ? rows->rows : 0, .bytes = rows->row_bytes, .src_stride = rows->src_stride,
         .stride = rows->stride, .offset = offset,
     };
@@ -435,7 +469,7 @@ tutti_status tutti_window_put_rows(tutti_window *window, int rank, size_t offset
 tutti_status tutti_window_put_pieces(tutti_window *window, int rank, const tutti_piece *pieces, size_t n,
                                      const tutti_rma *rma)
 {
-    struct put p = { .shape = { .n = n, .pieces = pieces } };
+    struct tt_window_put p = { .shape = { .n = n, .pieces = pieces } };
     tutti_status st = take(&p, window, rank, rma, "tutti_window_put_pieces");
 
     if (!st && !pieces && n)
@@ -454,7 +488,7 @@ tutti_status tutti_window_signal(tutti_window *window, int rank, size_t offset, 
     const tutti_rma rma = {
         .size = sizeof rma, .signal_op = op, .signal_offset = offset, .signal_value = value,
     };
-    struct put p = { 0 };
+    struct tt_window_put p = { 0 };
     tutti_status st = take(&p, window, rank, &rma, "tutti_window_signal");
 
     if (!st && op == TUTTI_SIGNAL_NONE)

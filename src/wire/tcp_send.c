@@ -4,7 +4,8 @@
  *
  * With one lane everything is in one queue and arrives in post order. With several, inline frames take the urgent queue of lane 0,
  * between the bulk frames there, and every bulk frame takes the lane with the fewest bytes still queued here: TCP_NOTSENT_LOWAT
- * keeps the kernel from hoarding, so what is queued here tells how fast a lane drains. */
+ * keeps the kernel from hoarding, so what is queued here tells how fast a lane drains. A put that names its lane goes there as a bulk frame,
+ * an inline one as a copy. */
 #include "wire/tcp.h"
 
 #include <errno.h>
@@ -287,11 +288,17 @@ static bool owe(struct tt_tcp_link *link, uint32_t n)
     return true;
 }
 
-/* The lane with the fewest queued bytes that has room for a bulk frame, those that are alike in turn; NULL if none has. A frame larger than the bound goes
- * to an empty lane. */
+/* Whether a lane has room for a bulk frame. One larger than the bound goes to an empty lane. */
+static bool lane_takes(const struct tt_tcp_link *link, const struct tt_tcp_lane *lane, uint64_t bytes)
+{
+    if (queue_room(&lane->queues[TT_TCP_BULK]) <= (link->nlanes == 1 ? TT_TCP_RESERVED : 0))
+        return false;
+    return lane->queued_bytes == 0 || lane->queued_bytes + bytes <= tt_tcp_lane_bytes(link);
+}
+
+/* The lane with the fewest queued bytes that has room for a bulk frame, those that are alike in turn; NULL if none has. */
 static struct tt_tcp_lane *lane_choose(struct tt_tcp_link *link, uint64_t bytes)
 {
-    const uint64_t bound = tt_tcp_lane_bytes(link);
     struct tt_tcp_lane *best = NULL;
 
     for (uint32_t i = 0; i < link->nlanes; i++) {
@@ -300,15 +307,22 @@ static struct tt_tcp_lane *lane_choose(struct tt_tcp_link *link, uint64_t bytes)
         if (lane->fd < 0 || (lane == link->lanes && link->keeps_first) ||
             (best && lane->queued_bytes >= best->queued_bytes))
             continue;
-        if (queue_room(&lane->queues[TT_TCP_BULK]) <= (link->nlanes == 1 ? TT_TCP_RESERVED : 0))
-            continue;
-        if (lane->queued_bytes > 0 && lane->queued_bytes + bytes > bound)
-            continue;
-        best = lane;
+        if (lane_takes(link, lane, bytes))
+            best = lane;
     }
     if (best)
         link->next_lane = (uint32_t)(best - link->lanes) + 1;
     return best;
+}
+
+/* The lane that a put names, if it has room: as above. */
+static struct tt_tcp_lane *lane_named(struct tt_tcp_link *link, uint32_t number, uint64_t bytes)
+{
+    struct tt_tcp_lane *lane = &link->lanes[number % link->nlanes];
+
+    if (lane->fd < 0)
+        return lane_choose(link, bytes);
+    return lane_takes(link, lane, bytes) ? lane : NULL;
 }
 
 /* Whether another numbered message may be under way, and another remote completion awaited. */
@@ -389,18 +403,30 @@ static bool take_inline(struct tt_tcp_link *link, const struct tt_desc *d, struc
 
 static bool take_bulk(struct tt_tcp_link *link, const struct tt_desc *d, struct tt_frame *f)
 {
-    struct tt_tcp_lane *lane = lane_choose(link, TT_FRAME_BYTES + d->bytes);
+    const uint64_t bytes = TT_FRAME_BYTES + d->bytes;
+    struct tt_tcp_lane *lane = d->lane ? lane_named(link, d->lane - 1u, bytes) : lane_choose(link, bytes);
+    const bool report = !(d->flags & TT_DESC_INLINE);
+    void *copy = NULL;
     struct tt_tcp_out *out;
 
-    if (!lane || !owe(link, 1))
+    if (!lane)
         return false;
+    if (!report && d->bytes > 0) {
+        copy = malloc(d->bytes);
+        if (!copy)
+            return false;
+        memcpy(copy, d->local, d->bytes);
+    } else if (report && !owe(link, 1)) {
+        return false;
+    }
     frame_number(link, d, f);
     out = queue_push(lane, TT_TCP_BULK);
     tt_frame_write(f, out->header);
     out->head = TT_FRAME_BYTES;
-    out->data = d->local;
+    out->copy = copy;
+    out->data = copy ? copy : d->local;
     out->bytes = d->bytes;
-    out->report = true;
+    out->report = report;
     out->cookie = d->cookie;
     lane->queued_bytes += TT_FRAME_BYTES + d->bytes;
     mark_dirty(lane);
@@ -421,8 +447,8 @@ static bool take_put(struct tt_tcp_link *link, const struct tt_desc *d)
 
     if (!numbers_left(link, d) || !owe(link, remote))
         return false;
-    if (d->flags & TT_DESC_INLINE) {
-        tt_assert(d->bytes <= TT_INLINE_BYTES);
+    tt_assert(!(d->flags & TT_DESC_INLINE) || d->bytes <= TT_INLINE_BYTES);
+    if (d->flags & TT_DESC_INLINE && (d->lane == 0 || link->nlanes == 1)) {
         taken = take_inline(link, d, &f);
     } else {
         taken = take_bulk(link, d, &f);

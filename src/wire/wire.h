@@ -97,6 +97,7 @@ struct tt_desc {
     uint8_t kind;                   /* enum tt_desc_kind */
     uint8_t flags;
     uint8_t signal_op;              /* enum tt_signal_op */
+    uint8_t lane;                   /* of a put, a hint: 0, the wire chooses; else 1 + n: lane n modulo how many it has to the peer */
     uint32_t peer;                  /* FENCE; else key->peer */
     void *local;                    /* put: read; get: written; atomic: old value (uint64_t) or NULL */
     uint64_t bytes;

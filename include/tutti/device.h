@@ -1,0 +1,768 @@
+/* Tutti, from devices: put, signal, fence, quiet and wait, called by the blocks of a running kernel.
+ *
+ * One source for two kinds of devices. Functions marked TUTTI_DEVICE are called by kernels; they are all in this header, and compile as C, as C++ and as CUDA
+ * (nvcc, for sm_70 and newer). On a CUDA device a block is a thread block. On the CPU "device" a block is a thread
+ * (tutti_device_run starts them), so that a kernel runs, and is tested, where there is no GPU.
+ *
+ *     create (host, one device for a window) -> view -> kernels put, signal and wait by the view -> destroy
+ *
+ * How it works. Memory of ranks on this host that is mapped here is stored to by the block itself. All else goes by a *FIFO* in host memory: a ring of 16-byte
+ * triggers that any number of blocks fill and one *proxy*, a thread of this process, drains onto the window. A full FIFO holds blocks up until the
+ * proxy has taken something; a peer that takes nothing does not hold up what goes to others, until TUTTI_DEVICE_PENDING commands wait for it.
+ *
+ * What holds, towards any peer, in every mode:
+ *  - A put promises no order. Its source is the device's again when tutti_device_quiet returns, or tutti_device_flush.
+ *  - Who sees a signal raised by put_signal sees the bytes of that put; who sees one raised after a fence sees the bytes of all puts to that peer that
+ *    were called before the fence: by this block, or by others whose calls this one knows of (a group's counter, a barrier of the kernel).
+ *  - A fence does not wait, and says nothing of other peers. Only quiet and flush wait for the network; full FIFOs hold blocks up.
+ * Sets and adds of a signal are as tutti_window_signal's. Words and bytes are those of the window, so host code may wait for what a device signals and the other
+ * way round (see tutti_device_conf.wakes_hosts).
+ *
+ * Modes say how the proxy keeps a signal behind the bytes before it; programs are the same in all:
+ *     mode        put_signal (and group_put)              fence                     of a group of n tiles to one peer
+ *     COUPLED     put, drain, signal                      drain                     n drains
+ *     DECOUPLED   group_put: put; else as COUPLED         drain                     1 drain, by the leader's fence
+ *     ORDERED     put, mark, signal                       mark                      n marks, 0 drains
+ *     FULL        group_put: put; else as ORDERED         mark                      1 mark, 0 drains
+ * To *drain* is to stop until everything that this device has in flight, to any peer, has landed: what proxies do whose network keeps no order for
+ * them. A *mark* says that the next signal to that peer goes behind what is before it; the wire sees to that (one lane: in order; several: sequence
+ * numbers, and the receiver holds the signal), and the proxy goes on. A put_signal whose bytes and signal the wire carries as one costs nothing more.
+ *
+ * Blocks. Every TUTTI_DEVICE function is called by all threads of a block together, with the same arguments, like __syncthreads; on the CPU a block has one
+ * thread. What other threads of the block wrote to the source of a put before the call is seen by it. Different blocks call at the same time as they like.
+ *
+ * Errors. What a call can see is wrong (a rank or range that is not there, an offset that is no word) it returns as TUTTI_ERR_INVALID, and
+ * sends nothing. What the proxy meets (a peer was lost, or takes nothing, or lets nothing land, for the whole timeout) ends the device: from then
+ * on its calls, those that wait too, return that status, and tutti_device_status returns it with a sentence. A wait whose time is up returns
+ * TUTTI_ERR_TIMEOUT and leaves the device as it is.
+ *
+ * Source: "Eliminating Hidden Serialization in Multi-Node Megakernel Communication" (2026), decoupled signaling and ordering by the NIC; lap parity
+ * and 16-byte triggers as in MSCCL++ (arXiv 2504.09014). docs/one-sided.md tells more. */
+#ifndef TUTTI_DEVICE_H
+#define TUTTI_DEVICE_H
+
+#include "tutti/rma.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define TUTTI_DEVICE_PENDING 1024   /* commands for one peer that the proxy keeps apart, so that other peers' need not wait */
+#define TUTTI_DEVICE_TICKETS 64     /* calls of quiet and flush under way at a time; more wait for each other */
+#define TUTTI_DEVICE_ALL 0xffffffu  /* as a peer, for quiet and flush: all of them */
+
+typedef struct tutti_device tutti_device;
+
+typedef enum tutti_device_mode {
+    TUTTI_DEVICE_FULL = 0,      /* decoupled and ordered */
+    TUTTI_DEVICE_COUPLED,
+    TUTTI_DEVICE_DECOUPLED,
+    TUTTI_DEVICE_ORDERED,
+    TUTTI_DEVICE_MODES
+} tutti_device_mode;
+
+/* Which of a wire's lanes (TCP connections) to a peer carries what the device puts there. Order is kept in all three. */
+typedef enum tutti_device_lanes {
+    TUTTI_DEVICE_SEQUENCED = 0, /* any lane, the one that drains fastest; per-peer sequence numbers */
+    TUTTI_DEVICE_PINNED,        /* lane = peer mod lanes, for all traffic to the peer: one lane is in order by itself */
+    TUTTI_DEVICE_ROUND_ROBIN,   /* lanes in turn, however they drain; per-peer sequence numbers */
+    TUTTI_DEVICE_LANES
+} tutti_device_lanes;
+
+/* Who uses memory of the device that `alloc` is to give. */
+typedef enum tutti_device_memory {
+    TUTTI_DEVICE_SHARED = 0,    /* kernels and the host: pinned host memory, at one address for both */
+    TUTTI_DEVICE_LOCAL          /* kernels only: the device's own memory, zeroed */
+} tutti_device_memory;
+
+/* Options. Zero means default everywhere; set `size` to sizeof. */
+typedef struct tutti_device_conf {
+    size_t size;
+    tutti_device_mode mode;
+    tutti_device_lanes lanes;
+    uint32_t fifo_slots;        /* triggers, a power of two from 8 to 2^20; 0: 4096. A put takes 2, a put_signal 3, all else 1 */
+    uint32_t groups;            /* counters for tutti_device_group_*, numbered from 0; at most 2^20 */
+    int64_t timeout_ms;         /* of calls that wait, and how long a peer may take nothing; 0: the communicator's; negative: none */
+    uint8_t no_direct;          /* 1: mapped memory of this host's ranks goes through the FIFO, too; this rank's own part does not */
+    uint8_t wakes_hosts;        /* 1: a signal that a block stores itself is told to its owner, who may sleep in tutti_window_wait. Else only device code,
+                                   and host code that looks (tutti_window_test), is sure to see it soon */
+    uint8_t polls;              /* 1: blocks cannot wake the proxy, as on a GPU: it looks at the FIFO at least every 50 us. With alloc it does so anyway */
+    uint8_t pad[5];
+    /* Where kernels run on a GPU: memory zeroed and aligned to 64 bytes, or NULL; and its end. Both or neither; both NULL: of this process.
+     * tutti_device_cuda_alloc and _free (below, where CUDA is) are such. */
+    void *(*alloc)(size_t bytes, tutti_device_memory memory, void *arg);
+    void (*free)(void *mem, tutti_device_memory memory, void *arg);
+    void *arg;
+} tutti_device_conf;
+
+/* What a device has done since it was made, or since tutti_device_counters_reset. Set `size` to sizeof before the call. */
+typedef struct tutti_device_counters {
+    size_t size;
+    uint64_t triggers;          /* that the proxy took from the FIFO */
+    uint64_t puts, put_bytes;   /* that went through the proxy; those of put_signal too */
+    uint64_t signals;           /* likewise */
+    uint64_t drains;            /* times the proxy stood still until everything had landed, to keep order */
+    uint64_t fences;            /* signals that went behind a mark instead */
+    uint64_t quiets;            /* calls of quiet and flush that were answered */
+    uint64_t full_waits;        /* triggers for which a block found the FIFO full */
+    uint64_t stalls;            /* passes in which the proxy had commands and the wire had no room */
+} tutti_device_counters;
+
+/* ---- for hosts ------------------------------------------------------------------------------------------ */
+
+/* A device over a window: its puts go to parts of the window, its signals to words of it. Not collective: ranks may have devices of different kinds, or
+ * none; a rank may have several on one window. conf NULL: defaults. Connects to ranks of this host. Caller owns *out: tutti_device_destroy, before the
+ * window is freed. Any thread. The window must begin at a multiple of 8 on ranks that are signalled, and have at most 64 GiB on each rank. */
+TUTTI_API tutti_status tutti_device_create(tutti_window *window, const tutti_device_conf *conf, tutti_device **out);
+/* Kernels must have returned. Takes what is in the FIFO to the window (as long as the timeout), then ends the proxy; does not wait for bytes to land:
+ * tutti_window_quiet. NULL is fine. Returns what had ended the device. */
+TUTTI_API tutti_status tutti_device_destroy(tutti_device *device);
+/* OK, or what has ended the device, with its sentence. */
+TUTTI_API tutti_status tutti_device_status(tutti_device *device);
+/* Ends the device by hand: calls of kernels return TUTTI_ERR_ABORTED. Any thread. */
+TUTTI_API tutti_status tutti_device_abort(tutti_device *device);
+/* Another mode, or other lanes, from here on: no kernel may be running. Waits until the proxy has taken what is in the FIFO. Views taken before are
+ * out of date. */
+TUTTI_API tutti_status tutti_device_set_mode(tutti_device *device, tutti_device_mode mode, tutti_device_lanes lanes);
+/* Any thread; what running kernels add meanwhile may be in or not. */
+TUTTI_API tutti_status tutti_device_read_counters(tutti_device *device, tutti_device_counters *out);
+/* All become 0. No kernel may be running. */
+TUTTI_API tutti_status tutti_device_counters_reset(tutti_device *device);
+/* "full", "coupled", "decoupled", "ordered"; "sequenced", "pinned", "round-robin"; "?" for none. */
+TUTTI_API const char *tutti_device_mode_name(tutti_device_mode mode);
+TUTTI_API const char *tutti_device_lanes_name(tutti_device_lanes lanes);
+
+/* A slot of the FIFO. The lowest bit of `head` is the lap's parity, written last: the slot is filled when it is that of the reader's lap. */
+typedef struct tutti_device_trigger {
+    uint64_t head, body;
+} tutti_device_trigger;
+
+/* What a kernel needs, given to it by value. Fields are for the functions below; all memory is the device's. */
+typedef struct tutti_device_view {
+    uint32_t rank, nranks;      /* of the window */
+    uint32_t mode, wakes_hosts;
+    uint32_t fifo_slots, ngroups;
+    tutti_device_trigger *fifo; /* [fifo_slots] */
+    uint64_t *reserved;         /* triggers that blocks have reserved, ever */
+    uint64_t *taken_seen;       /* what blocks know of `taken` */
+    const uint64_t *taken;      /* triggers that the proxy has taken, ever */
+    uint64_t *full_waits;
+    uint32_t *asleep;           /* the proxy sleeps: wake it. NULL: it looks by itself */
+    const uint64_t *status;     /* tutti_status that ended it; 0: none has */
+    const uint64_t *clock_ms;   /* written by the proxy every few milliseconds */
+    uint64_t timeout_ms;        /* UINT64_MAX: none */
+    uint64_t *waiting;          /* blocks that wait for words */
+    uint64_t *tickets;          /* given out, ever */
+    const uint64_t *answers;    /* [TUTTI_DEVICE_TICKETS]: ticket t is answered when word t mod that is at least t / that + 1 */
+    uint64_t *groups;           /* [ngroups][8], the first word of each counts */
+    uint32_t *told;             /* [nranks] a trigger to wake that rank's host threads is on its way */
+    uint8_t *mine;              /* this rank's part of the window */
+    uint8_t *const *direct;     /* [nranks] parts that blocks store to themselves; NULL: through the FIFO */
+    const uint64_t *bytes;      /* [nranks] of parts */
+    const uint8_t *words;       /* [nranks] 1: the part has words for signals */
+    tutti_device *device;       /* for the host's functions */
+} tutti_device_view;
+
+TUTTI_API tutti_status tutti_device_view_of(tutti_device *device, tutti_device_view *out);
+
+/* The CPU device: runs kernel(view, block, nblocks, arg) in nblocks threads, 1 to 1024, and returns when all have. The first status that is not TUTTI_OK
+ * is returned, with block and sentence; others go on. Not for a device with `alloc`. */
+typedef tutti_status tutti_device_kernel(const tutti_device_view *view, uint32_t block, uint32_t nblocks, void *arg);
+TUTTI_API tutti_status tutti_device_run(tutti_device *device, uint32_t nblocks, tutti_device_kernel *kernel, void *arg);
+
+/* Called by the functions below on the CPU device: rests between looks at memory (turn counts them from 0) and makes progress (device NULL: there is none
+ * to make); wakes the proxy; writes the sentence of a TUTTI_ERR_INVALID, which it returns (what 0: of a range, 1: of a word for a signal, 2: peer is the
+ * number of a group). */
+TUTTI_API void tutti_device_rest(tutti_device *device, uint32_t turn);
+TUTTI_API void tutti_device_wake(tutti_device *device);
+TUTTI_API tutti_status tutti_device_refuse(tutti_device *device, const char *call, uint32_t peer, uint64_t offset,
+                                           uint64_t bytes, int what);
+
+#ifdef __cplusplus
+}
+#endif
+
+/* ---- for kernels: what CPUs and GPUs do differently ------------------------------------------------------- */
+
+#if defined(__CUDACC__)
+#define TUTTI_DEVICE static __host__ __device__ inline
+#else
+#define TUTTI_DEVICE static inline
+#endif
+
+/* Loads, stores and adds that blocks, the proxy and other ranks see: at the scope of the whole system. */
+TUTTI_DEVICE uint64_t tutti_device_load_acquire(const uint64_t *at)
+{
+#if defined(__CUDA_ARCH__)
+    uint64_t value;
+
+    asm volatile("ld.acquire.sys.u64 %0, [%1];" : "=l"(value) : "l"(at) : "memory");
+    return value;
+#else
+    return __atomic_load_n(at, __ATOMIC_ACQUIRE);
+#endif
+}
+
+TUTTI_DEVICE void tutti_device_store_release(uint64_t *at, uint64_t value)
+{
+#if defined(__CUDA_ARCH__)
+    asm volatile("st.release.sys.u64 [%0], %1;" : : "l"(at), "l"(value) : "memory");
+#else
+    __atomic_store_n(at, value, __ATOMIC_RELEASE);
+#endif
+}
+
+/* Acquire and release; returns what was there. */
+TUTTI_DEVICE uint64_t tutti_device_add(uint64_t *at, uint64_t value)
+{
+#if defined(__CUDA_ARCH__)
+    uint64_t before;
+
+    asm volatile("atom.add.acq_rel.sys.u64 %0, [%1], %2;" : "=l"(before) : "l"(at), "l"(value) : "memory");
+    return before;
+#else
+    return __atomic_fetch_add(at, value, __ATOMIC_ACQ_REL);
+#endif
+}
+
+TUTTI_DEVICE uint32_t tutti_device_exchange32(uint32_t *at, uint32_t value)
+{
+#if defined(__CUDA_ARCH__)
+    uint32_t before;
+
+    asm volatile("atom.exch.acq_rel.sys.b32 %0, [%1], %2;" : "=r"(before) : "l"(at), "r"(value) : "memory");
+    return before;
+#else
+    return __atomic_exchange_n(at, value, __ATOMIC_ACQ_REL);
+#endif
+}
+
+/* Everything before is seen by the whole system before anything behind. */
+TUTTI_DEVICE void tutti_device_full_fence(void)
+{
+#if defined(__CUDA_ARCH__)
+    __threadfence_system();
+#else
+    __sync_synchronize();
+#endif
+}
+
+/* This thread's number in its block, and how many there are. */
+TUTTI_DEVICE uint32_t tutti_device_thread(void)
+{
+#if defined(__CUDA_ARCH__)
+    return threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z);
+#else
+    return 0;
+#endif
+}
+
+TUTTI_DEVICE uint32_t tutti_device_threads(void)
+{
+#if defined(__CUDA_ARCH__)
+    return blockDim.x * blockDim.y * blockDim.z;
+#else
+    return 1;
+#endif
+}
+
+TUTTI_DEVICE void tutti_device_sync(void)
+{
+#if defined(__CUDA_ARCH__)
+    __syncthreads();
+#endif
+}
+
+/* The status that thread 0 came to, for all threads of the block. */
+TUTTI_DEVICE tutti_status tutti_device_agree(tutti_status mine)
+{
+#if defined(__CUDA_ARCH__)
+    __shared__ int agreed;
+
+    __syncthreads();
+    if (tutti_device_thread() == 0)
+        agreed = (int)mine;
+    __syncthreads();
+    return (tutti_status)agreed;
+#else
+    return mine;
+#endif
+}
+
+/* Between two looks at memory. */
+TUTTI_DEVICE void tutti_device_pause(const tutti_device_view *v, uint32_t turn)
+{
+#if defined(__CUDA_ARCH__)
+    (void)v;
+    __nanosleep(turn < 64 ? 20 : 500);
+#else
+    tutti_device_rest(v->device, turn);
+#endif
+}
+
+TUTTI_DEVICE tutti_status tutti_device_invalid(const tutti_device_view *v, const char *call, uint32_t peer,
+                                               uint64_t offset, uint64_t bytes, int what)
+{
+#if defined(__CUDA_ARCH__)
+    (void)v, (void)call, (void)peer, (void)offset, (void)bytes, (void)what;
+    return TUTTI_ERR_INVALID;
+#else
+    return tutti_device_refuse(v->device, call, peer, offset, bytes, what);
+#endif
+}
+
+/* ---- for kernels: the FIFO ----------------------------------------------------------------------------------- */
+
+/* head: bit 0 parity, 1 to 3 what, 4 and 5 the signal's operation, 6 to 29 the peer, 30 to 63 (a signal) its offset / 8; a source's bytes from bit 6 on.
+ * body: a put's offset, a source's address, a signal's value, a ticket. */
+enum {
+    TUTTI_TRIGGER_NONE = 0,
+    TUTTI_TRIGGER_PUT,          /* a source follows; with an operation of a signal that, too: a put_signal */
+    TUTTI_TRIGGER_SOURCE,
+    TUTTI_TRIGGER_SIGNAL,
+    TUTTI_TRIGGER_FENCE,
+    TUTTI_TRIGGER_QUIET,
+    TUTTI_TRIGGER_FLUSH,
+    TUTTI_TRIGGER_WAKE
+};
+#define TUTTI_TRIGGER_PEER_SHIFT 6
+#define TUTTI_TRIGGER_WORD_SHIFT 30
+
+TUTTI_DEVICE uint64_t tutti_trigger_head(uint32_t what, uint32_t op, uint32_t peer, uint64_t word)
+{
+    return (uint64_t)what << 1 | (uint64_t)op << 4 | (uint64_t)peer << TUTTI_TRIGGER_PEER_SHIFT |
+           word << TUTTI_TRIGGER_WORD_SHIFT;
+}
+
+/* By one thread: fills the slot of a position that it reserved; waits until the proxy has taken what was there a lap ago, which it always does. */
+TUTTI_DEVICE void tutti_device_fill(const tutti_device_view *v, uint64_t position, uint64_t head, uint64_t body)
+{
+    tutti_device_trigger *slot = &v->fifo[position & (v->fifo_slots - 1)];
+    const uint64_t parity = (position / v->fifo_slots + 1) & 1;
+    uint32_t turn = 0;
+
+    while (position - tutti_device_load_acquire(v->taken_seen) >= v->fifo_slots) {
+        const uint64_t taken = tutti_device_load_acquire(v->taken);
+
+        tutti_device_store_release(v->taken_seen, taken);
+        if (position - taken < v->fifo_slots)
+            break;
+        if (turn == 0)
+            tutti_device_add(v->full_waits, 1);
+        tutti_device_pause(v, turn++);
+    }
+    slot->body = body;
+    tutti_device_store_release(&slot->head, head | parity);
+}
+
+/* Behind what was filled. The proxy marks itself as asleep, then looks once more. */
+TUTTI_DEVICE void tutti_device_ring(const tutti_device_view *v)
+{
+#if defined(__CUDA_ARCH__)
+    (void)v;
+#else
+    if (!v->asleep)
+        return;
+    tutti_device_full_fence();
+    if (__atomic_load_n(v->asleep, __ATOMIC_RELAXED))
+        tutti_device_wake(v->device);
+#endif
+}
+
+/* By one thread: a single trigger. */
+TUTTI_DEVICE void tutti_device_push(const tutti_device_view *v, uint64_t head, uint64_t body)
+{
+    tutti_device_fill(v, tutti_device_add(v->reserved, 1), head, body);
+    tutti_device_ring(v);
+}
+
+/* ---- for kernels: puts and signals ----------------------------------------------------------------------------- */
+
+/* What ended the device, if anything has. */
+TUTTI_DEVICE tutti_status tutti_device_ended(const tutti_device_view *v)
+{
+    return (tutti_status)tutti_device_load_acquire(v->status);
+}
+
+/* Whether blocks store to that rank's memory themselves. */
+TUTTI_DEVICE int tutti_device_is_direct(const tutti_device_view *v, uint32_t peer)
+{
+    return peer < v->nranks && v->direct[peer] != NULL;
+}
+
+/* OK or INVALID. */
+TUTTI_DEVICE tutti_status tutti_device_check(const tutti_device_view *v, const char *call, uint32_t peer,
+                                             uint64_t offset, uint64_t bytes)
+{
+    if (peer >= v->nranks || offset > v->bytes[peer] || bytes > v->bytes[peer] - offset)
+        return tutti_device_invalid(v, call, peer, offset, bytes, 0);
+    return TUTTI_OK;
+}
+
+TUTTI_DEVICE tutti_status tutti_device_check_word(const tutti_device_view *v, const char *call, uint32_t peer,
+                                                  tutti_signal_op op, uint64_t offset)
+{
+    if (peer >= v->nranks || v->bytes[peer] < 8 || offset > v->bytes[peer] - 8 || offset % 8 || !v->words[peer] ||
+        (op != TUTTI_SIGNAL_SET && op != TUTTI_SIGNAL_ADD))
+        return tutti_device_invalid(v, call, peer, offset, 8, 1);
+    return TUTTI_OK;
+}
+
+/* What all threads do before thread 0 goes on: OK if the arguments were right and the device has not ended. What all have written is seen by thread 0. */
+TUTTI_DEVICE tutti_status tutti_device_begin(const tutti_device_view *v, tutti_status arguments)
+{
+    return arguments ? arguments : tutti_device_agree(tutti_device_ended(v));
+}
+
+/* By all threads: to memory that this block can store to. */
+TUTTI_DEVICE void tutti_device_copy(uint8_t *to, const void *src, uint64_t bytes)
+{
+#if defined(__CUDA_ARCH__)
+    const uint8_t *from = (const uint8_t *)src;
+    const uint64_t words = (((uint64_t)(uintptr_t)to | (uint64_t)(uintptr_t)from) & 15) == 0 ? bytes / 16 : 0;
+
+    for (uint64_t i = tutti_device_thread(); i < words; i += tutti_device_threads())
+        ((uint4 *)to)[i] = ((const uint4 *)from)[i];
+    for (uint64_t i = words * 16 + tutti_device_thread(); i < bytes; i += tutti_device_threads())
+        to[i] = from[i];
+#else
+    if (bytes)
+        __builtin_memmove(to, src, (size_t)bytes);
+#endif
+}
+
+/* By one thread: behind what all threads of the block stored. */
+TUTTI_DEVICE void tutti_device_raise(const tutti_device_view *v, uint32_t peer, tutti_signal_op op, uint64_t offset,
+                                     uint64_t value)
+{
+    uint64_t *word = (uint64_t *)(void *)(v->direct[peer] + offset);
+
+    if (op == TUTTI_SIGNAL_SET)
+        tutti_device_store_release(word, value);
+    else
+        tutti_device_add(word, value);
+    if (v->wakes_hosts && tutti_device_exchange32(&v->told[peer], 1) == 0)
+        tutti_device_push(v, tutti_trigger_head(TUTTI_TRIGGER_WAKE, 0, peer, 0), 0);
+}
+
+/* A put that is not stored, with a signal or (op NONE) without. By one thread. */
+TUTTI_DEVICE void tutti_device_push_put(const tutti_device_view *v, uint32_t peer, uint64_t offset, const void *src,
+                                        uint64_t bytes, tutti_signal_op op, uint64_t signal_offset, uint64_t value)
+{
+    const uint64_t at = tutti_device_add(v->reserved, op == TUTTI_SIGNAL_NONE ? 2 : 3);
+
+    tutti_device_fill(v, at, tutti_trigger_head(TUTTI_TRIGGER_PUT, (uint32_t)op, peer, 0), offset);
+    tutti_device_fill(v, at + 1, (uint64_t)TUTTI_TRIGGER_SOURCE << 1 | bytes << TUTTI_TRIGGER_PEER_SHIFT,
+                      (uint64_t)(uintptr_t)src);
+    if (op != TUTTI_SIGNAL_NONE)
+        tutti_device_fill(v, at + 2, tutti_trigger_head(TUTTI_TRIGGER_SIGNAL, (uint32_t)op, peer, signal_offset / 8),
+                          value);
+    tutti_device_ring(v);
+}
+
+/* src[bytes] to the part of `peer` at `offset`. It may be reused after tutti_device_flush or _quiet; at once where tutti_device_is_direct. */
+TUTTI_DEVICE tutti_status tutti_device_put(const tutti_device_view *v, uint32_t peer, uint64_t offset, const void *src,
+                                           uint64_t bytes)
+{
+    const tutti_status st = tutti_device_begin(v, tutti_device_check(v, "tutti_device_put", peer, offset, bytes));
+
+    if (st)
+        return st;
+    if (v->direct[peer]) {
+        tutti_device_copy(v->direct[peer] + offset, src, bytes);
+        tutti_device_sync();
+        return TUTTI_OK;
+    }
+    if (tutti_device_thread() == 0 && bytes)
+        tutti_device_push_put(v, peer, offset, src, bytes, TUTTI_SIGNAL_NONE, 0, 0);
+    return TUTTI_OK;
+}
+
+/* The same, and then op and value are applied to the word of the peer at signal_offset (a multiple of 8): who sees that, sees the bytes. bytes may be 0. */
+TUTTI_DEVICE tutti_status tutti_device_put_signal(const tutti_device_view *v, uint32_t peer, uint64_t offset,
+                                                  const void *src, uint64_t bytes, tutti_signal_op op,
+                                                  uint64_t signal_offset, uint64_t value)
+{
+    tutti_status st = tutti_device_check(v, "tutti_device_put_signal", peer, offset, bytes);
+
+    if (!st)
+        st = tutti_device_check_word(v, "tutti_device_put_signal", peer, op, signal_offset);
+    st = tutti_device_begin(v, st);
+    if (st)
+        return st;
+    if (v->direct[peer]) {
+        tutti_device_copy(v->direct[peer] + offset, src, bytes);
+        tutti_device_sync();
+    }
+    if (tutti_device_thread() != 0)
+        return TUTTI_OK;
+    if (v->direct[peer])
+        tutti_device_raise(v, peer, op, signal_offset, value);
+    else
+        tutti_device_push_put(v, peer, offset, src, bytes, op, signal_offset, value);
+    return TUTTI_OK;
+}
+
+/* Applies op and value to that word. Ordered behind puts only by a fence between them. */
+TUTTI_DEVICE tutti_status tutti_device_signal(const tutti_device_view *v, uint32_t peer, tutti_signal_op op,
+                                              uint64_t offset, uint64_t value)
+{
+    const tutti_status st = tutti_device_begin(v, tutti_device_check_word(v, "tutti_device_signal", peer, op, offset));
+
+    if (st)
+        return st;
+    if (tutti_device_thread() != 0)
+        return TUTTI_OK;
+    if (v->direct[peer])
+        tutti_device_raise(v, peer, op, offset, value);
+    else
+        tutti_device_push(v, tutti_trigger_head(TUTTI_TRIGGER_SIGNAL, (uint32_t)op, peer, offset / 8), value);
+    return TUTTI_OK;
+}
+
+/* Signals to `peer` from here on are seen behind all puts to it before. Never waits for the network. */
+TUTTI_DEVICE tutti_status tutti_device_fence(const tutti_device_view *v, uint32_t peer)
+{
+    const tutti_status st = tutti_device_begin(v, tutti_device_check(v, "tutti_device_fence", peer, 0, 0));
+
+    if (st)
+        return st;
+    if (tutti_device_thread() == 0) {
+        if (v->direct[peer])
+            tutti_device_full_fence();
+        else
+            tutti_device_push(v, tutti_trigger_head(TUTTI_TRIGGER_FENCE, 0, peer, 0), 0);
+    }
+    return TUTTI_OK;
+}
+
+/* ---- for kernels: waiting ---------------------------------------------------------------------------------------- */
+
+/* When a call that begins now ends. */
+TUTTI_DEVICE uint64_t tutti_device_deadline_ms(const tutti_device_view *v)
+{
+    const uint64_t now_ms = tutti_device_load_acquire(v->clock_ms);
+
+    return v->timeout_ms > UINT64_MAX - now_ms ? UINT64_MAX : now_ms + v->timeout_ms;
+}
+
+/* By one thread: until the word is at least `least`. */
+TUTTI_DEVICE tutti_status tutti_device_wait_least(const tutti_device_view *v, const uint64_t *word, uint64_t least)
+{
+    const uint64_t deadline_ms = tutti_device_deadline_ms(v);
+    tutti_status st = TUTTI_OK;
+
+    for (uint32_t turn = 0; !st && tutti_device_load_acquire(word) < least; turn++) {
+        st = tutti_device_ended(v);
+        if (!st && tutti_device_load_acquire(v->clock_ms) > deadline_ms)
+            st = TUTTI_ERR_TIMEOUT;
+        if (!st)
+            tutti_device_pause(v, turn);
+    }
+    return st;
+}
+
+/* By one thread: asks the proxy, and waits for its answer. */
+TUTTI_DEVICE tutti_status tutti_device_ask(const tutti_device_view *v, uint32_t what, uint32_t peer)
+{
+    const uint64_t ticket = tutti_device_add(v->tickets, 1), lap = ticket / TUTTI_DEVICE_TICKETS;
+    const uint64_t *answer = &v->answers[ticket % TUTTI_DEVICE_TICKETS];
+
+    /* Who had this answer's word before may wait for a peer still. The ticket is asked for in any case, so that nobody waits for it in vain. */
+    while (tutti_device_load_acquire(answer) < lap)
+        tutti_device_pause(v, 64);
+    tutti_device_push(v, tutti_trigger_head(what, 0, peer, 0), ticket);
+    return tutti_device_wait_least(v, answer, lap + 1);
+}
+
+/* Waits until all that this device has put to `peer` before (TUTTI_DEVICE_ALL: to all) has landed. */
+TUTTI_DEVICE tutti_status tutti_device_quiet(const tutti_device_view *v, uint32_t peer)
+{
+    tutti_status st = peer == TUTTI_DEVICE_ALL ? TUTTI_OK : tutti_device_check(v, "tutti_device_quiet", peer, 0, 0);
+
+    st = tutti_device_begin(v, st);
+    if (st)
+        return st;
+    if (tutti_device_thread() == 0) {
+        tutti_device_full_fence();
+        if (!tutti_device_is_direct(v, peer))
+            st = tutti_device_ask(v, TUTTI_TRIGGER_QUIET, peer);
+    }
+    return tutti_device_agree(st);
+}
+
+/* Waits until the sources of all that this device has put to `peer` before (TUTTI_DEVICE_ALL: to all) may be reused: local completion. */
+TUTTI_DEVICE tutti_status tutti_device_flush(const tutti_device_view *v, uint32_t peer)
+{
+    tutti_status st = peer == TUTTI_DEVICE_ALL ? TUTTI_OK : tutti_device_check(v, "tutti_device_flush", peer, 0, 0);
+
+    st = tutti_device_begin(v, st);
+    if (st)
+        return st;
+    if (tutti_device_thread() == 0 && !tutti_device_is_direct(v, peer))
+        st = tutti_device_ask(v, TUTTI_TRIGGER_FLUSH, peer);
+    return tutti_device_agree(st);
+}
+
+TUTTI_DEVICE int tutti_device_compares(uint64_t word, tutti_compare compare, uint64_t value)
+{
+    return compare == TUTTI_EQUAL ? word == value : compare == TUTTI_AT_LEAST ? word >= value : word != value;
+}
+
+/* TUTTI_OK if the word at `offset` of this rank's own part compares so, else TUTTI_PENDING. *seen (or NULL) is what it was. What was put before the signal
+ * is seen then. For one thread, or for all. */
+TUTTI_DEVICE tutti_status tutti_device_poll(const tutti_device_view *v, uint64_t offset, tutti_compare compare,
+                                            uint64_t value, uint64_t *seen)
+{
+    tutti_status st = tutti_device_check_word(v, "tutti_device_poll", v->rank, TUTTI_SIGNAL_SET, offset);
+    uint64_t word;
+
+    if (st)
+        return st;
+    word = tutti_device_load_acquire((const uint64_t *)(const void *)(v->mine + offset));
+    if (!tutti_device_compares(word, compare, value)) {
+        st = tutti_device_ended(v);
+        return st ? st : TUTTI_PENDING;
+    }
+    if (seen)
+        *seen = word;
+    return TUTTI_OK;
+}
+
+/* By one thread: the same until it does, or the deadline. Blocks that cannot wake the proxy cannot make progress either: it does while they wait. */
+TUTTI_DEVICE tutti_status tutti_device_poll_until(const tutti_device_view *v, uint64_t offset, tutti_compare compare,
+                                                  uint64_t value, uint64_t *seen, uint64_t deadline_ms)
+{
+    tutti_status st = TUTTI_PENDING;
+
+    if (!v->asleep)
+        tutti_device_add(v->waiting, 1);
+    for (uint32_t turn = 0; st == TUTTI_PENDING; turn++) {
+        if (tutti_device_load_acquire(v->clock_ms) > deadline_ms) {
+            st = TUTTI_ERR_TIMEOUT;
+        } else {
+            tutti_device_pause(v, turn);
+            st = tutti_device_poll(v, offset, compare, value, seen);
+        }
+    }
+    if (!v->asleep)
+        tutti_device_add(v->waiting, (uint64_t)0 - 1);
+    return st;
+}
+
+/* Waits until it does. */
+TUTTI_DEVICE tutti_status tutti_device_wait(const tutti_device_view *v, uint64_t offset, tutti_compare compare,
+                                            uint64_t value, uint64_t *seen)
+{
+    tutti_status st = TUTTI_OK;
+
+    if (tutti_device_thread() == 0) {
+        st = tutti_device_poll(v, offset, compare, value, seen);
+        if (st == TUTTI_PENDING)
+            st = tutti_device_poll_until(v, offset, compare, value, seen, tutti_device_deadline_ms(v));
+    }
+    return tutti_device_agree(st);
+}
+
+/* ---- for kernels: groups, the two phases of decoupled signaling -------------------------------------------------- */
+
+/* A group is some number of blocks whose tiles go to one destination (or a few), and one leader among them.
+ *
+ *     each block:      tutti_device_group_put(&v, ...);  tutti_device_group_publish(&v, group);      goes back to computing
+ *     the leader:      tutti_device_group_signal(&v, group, blocks * round, signals, n);
+ *
+ * Phase 1: blocks put without signals, and count themselves in: their puts are in the FIFO, which says nothing of where the bytes are. Phase 2: the leader
+ * waits until all have, fences each destination once, and signals for all. So signals cost one fence, not one each. In modes that do not decouple,
+ * and for ranks that are stored to, group_put signals itself and the leader has nothing left to do: kernels need not know. */
+typedef struct tutti_device_signal_to {
+    uint32_t peer;
+    tutti_signal_op op;
+    uint64_t offset, value;
+} tutti_device_signal_to;
+
+/* Whether signals to that peer are the leader's. */
+TUTTI_DEVICE int tutti_device_decouples(const tutti_device_view *v, uint32_t peer)
+{
+    return (v->mode == TUTTI_DEVICE_FULL || v->mode == TUTTI_DEVICE_DECOUPLED) && !tutti_device_is_direct(v, peer);
+}
+
+/* One tile: src[bytes] to s->peer at `offset`; its signal is *s, then or later. The leader must have the same s in its list. */
+TUTTI_DEVICE tutti_status tutti_device_group_put(const tutti_device_view *v, uint64_t offset, const void *src,
+                                                 uint64_t bytes, const tutti_device_signal_to *s)
+{
+    if (tutti_device_decouples(v, s->peer))
+        return tutti_device_put(v, s->peer, offset, src, bytes);
+    return tutti_device_put_signal(v, s->peer, offset, src, bytes, s->op, s->offset, s->value);
+}
+
+/* This block has called group_put for all its tiles of this round. Counters only grow: round r of a group of n blocks is complete at n * r. */
+TUTTI_DEVICE tutti_status tutti_device_group_publish(const tutti_device_view *v, uint32_t group)
+{
+    if (group >= v->ngroups)
+        return tutti_device_invalid(v, "tutti_device_group_publish", group, 0, 0, 2);
+    tutti_device_sync();
+    if (tutti_device_thread() == 0)
+        tutti_device_add(&v->groups[group * 8ull], 1);
+    return TUTTI_OK;
+}
+
+/* By the leader, one block, which has published too if it has tiles: waits until the group's counter is `complete`, then fences and signals. signals[n] of all
+ * tiles of the round, those of one peer together: there is one fence for each run of one peer. */
+TUTTI_DEVICE tutti_status tutti_device_group_signal(const tutti_device_view *v, uint32_t group, uint64_t complete,
+                                                    const tutti_device_signal_to *signals, uint32_t n)
+{
+    uint32_t fenced = TUTTI_DEVICE_ALL;
+    tutti_status st = TUTTI_OK;
+
+    if (group >= v->ngroups)
+        return tutti_device_invalid(v, "tutti_device_group_signal", group, 0, 0, 2);
+    if (tutti_device_thread() == 0)
+        st = tutti_device_wait_least(v, &v->groups[group * 8ull], complete);
+    st = tutti_device_agree(st);
+    for (uint32_t i = 0; i < n && !st; i++) {
+        const tutti_device_signal_to *s = &signals[i];
+
+        if (!tutti_device_decouples(v, s->peer))
+            continue;
+        if (s->peer != fenced)
+            st = tutti_device_fence(v, s->peer);
+        fenced = s->peer;
+        if (!st)
+            st = tutti_device_signal(v, s->peer, s->op, s->offset, s->value);
+    }
+    return st;
+}
+
+/* ---- CUDA: memory for tutti_device_conf --------------------------------------------------------------------------- */
+
+#if defined(__CUDACC__)
+static inline void *tutti_device_cuda_alloc(size_t bytes, tutti_device_memory memory, void *arg)
+{
+    void *mem = NULL;
+
+    (void)arg;
+    if (memory == TUTTI_DEVICE_LOCAL) {
+        if (cudaMalloc(&mem, bytes) != cudaSuccess)
+            return NULL;
+        if (cudaMemset(mem, 0, bytes) == cudaSuccess && cudaDeviceSynchronize() == cudaSuccess)
+            return mem;
+        cudaFree(mem);
+        return NULL;
+    }
+    if (cudaHostAlloc(&mem, bytes, cudaHostAllocPortable | cudaHostAllocMapped) != cudaSuccess)
+        return NULL;
+    __builtin_memset(mem, 0, bytes);
+    return mem;
+}
+
+static inline void tutti_device_cuda_free(void *mem, tutti_device_memory memory, void *arg)
+{
+    (void)arg;
+    if (memory == TUTTI_DEVICE_LOCAL)
+        cudaFree(mem);
+    else
+        cudaFreeHost(mem);
+}
+#endif
+
+#endif

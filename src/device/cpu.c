@@ -1,0 +1,95 @@
+/* The CPU device: blocks are threads. */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "device/device.h"
+
+#define BLOCKS_MAX 1024u
+
+struct launch {
+    const tutti_device_view *view;
+    tutti_device_kernel *kernel;
+    void *arg;
+    uint32_t nblocks;
+    pthread_mutex_t lock;
+    tutti_status status;        /* of the first block that failed; under lock, as its sentence */
+    uint32_t failed;
+    char why[TT_ERROR_BYTES];
+};
+
+struct block {
+    struct launch *launch;
+    uint32_t number;
+    pthread_t thread;
+};
+
+static void *run_block(void *arg)
+{
+    const struct block *b = arg;
+    struct launch *l = b->launch;
+    const tutti_status st = l->kernel(l->view, b->number, l->nblocks, l->arg);
+
+    pthread_mutex_lock(&l->lock);
+    if (st && !l->status) {
+        l->status = st;
+        l->failed = b->number;
+        snprintf(l->why, sizeof l->why, "%s", tutti_last_error());
+    }
+    pthread_mutex_unlock(&l->lock);
+    return NULL;
+}
+
+/* The sentence is the block's own, if it has one, or the device's. */
+static tutti_status result(const struct launch *l, tutti_device *d)
+{
+    char why[TT_ERROR_BYTES];
+
+    if (!l->status)
+        return TUTTI_OK;
+    snprintf(why, sizeof why, "%s", l->why);
+    if (!why[0] && tutti_device_status(d) == l->status)
+        snprintf(why, sizeof why, "%s", tutti_last_error());
+    return tt_fail(l->status, "block %u of %u returned %s: %s", l->failed, l->nblocks, tutti_status_name(l->status),
+                   why[0] ? why : "it waited until its time was up");
+}
+
+/* Starts as many as it can; *started of them are to be joined. */
+static tutti_status start(struct launch *l, struct block *blocks, uint32_t *started)
+{
+    for (uint32_t i = 0; i < l->nblocks; i++) {
+        int err;
+
+        blocks[i] = (struct block){ .launch = l, .number = i };
+        err = pthread_create(&blocks[i].thread, NULL, run_block, &blocks[i]);
+        if (err)
+            return tt_fail_errno(err, "start block %u of %u", i, l->nblocks);
+        *started = i + 1;
+    }
+    return TUTTI_OK;
+}
+
+tutti_status tutti_device_run(tutti_device *device, uint32_t nblocks, tutti_device_kernel *kernel, void *arg)
+{
+    struct launch l = { .kernel = kernel, .arg = arg, .nblocks = nblocks, .lock = PTHREAD_MUTEX_INITIALIZER };
+    uint32_t started = 0;
+    struct block *blocks;
+    tutti_status st;
+
+    if (!device || !kernel)
+        return tt_fail(TUTTI_ERR_INVALID, "tutti_device_run: the %s is NULL", device ? "kernel" : "device");
+    if (nblocks == 0 || nblocks > BLOCKS_MAX)
+        return tt_fail(TUTTI_ERR_INVALID, "tutti_device_run: %u blocks, but there can be 1 to %u", nblocks, BLOCKS_MAX);
+    if (device->conf.alloc)
+        return tt_fail(TUTTI_ERR_INVALID, "tutti_device_run: the device's memory is another's: its kernels run there");
+    blocks = calloc(nblocks, sizeof *blocks);
+    if (!blocks)
+        return tt_fail(TUTTI_ERR_NOMEM, "tutti_device_run: no memory for %u blocks", nblocks);
+    l.view = &device->view;
+    st = start(&l, blocks, &started);
+    if (st)
+        tutti_device_abort(device);     /* those that run may wait for those that do not */
+    for (uint32_t i = 0; i < started; i++)
+        pthread_join(blocks[i].thread, NULL);
+    free(blocks);
+    return st ? st : result(&l, device);
+}

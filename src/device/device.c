@@ -1,0 +1,379 @@
+/* Making and ending devices, and what hosts ask of them. */
+#include "device/device.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/clock.h"
+#include "base/options.h"
+
+#define CONF_BYTES_FIRST sizeof(tutti_device_conf)      /* of the first release that has it */
+#define COUNTERS_BYTES_FIRST sizeof(tutti_device_counters)
+#define SLOTS_DEFAULT 4096u
+#define SLOTS_MIN 8u
+#define SLOTS_MAX (1u << 20)
+#define GROUPS_MAX (1u << 20)
+#define GROUP_WORDS 8u          /* a counter has a cache line */
+#define WORDS_BYTES_MAX (1ull << 36)    /* of a window: tutti_trigger_head has room for offsets of words in it */
+
+/* ---- options ---- */
+
+static tutti_status check_conf(const tutti_device_conf *c)
+{
+    if ((uint32_t)c->mode >= TUTTI_DEVICE_MODES)
+        return tt_fail(TUTTI_ERR_INVALID, "tutti_device_create: %u is no mode", (uint32_t)c->mode);
+    if ((uint32_t)c->lanes >= TUTTI_DEVICE_LANES)
+        return tt_fail(TUTTI_ERR_INVALID, "tutti_device_create: %u says nothing of lanes", (uint32_t)c->lanes);
+    if (c->fifo_slots < SLOTS_MIN || c->fifo_slots > SLOTS_MAX || (c->fifo_slots & (c->fifo_slots - 1)))
+        return tt_fail(TUTTI_ERR_INVALID,
+                       "tutti_device_create: fifo_slots is %u, but must be a power of two from %u to %u", c->fifo_slots,
+                       SLOTS_MIN, SLOTS_MAX);
+    if (c->groups > GROUPS_MAX)
+        return tt_fail(TUTTI_ERR_INVALID, "tutti_device_create: %u groups, but there can be %u", c->groups, GROUPS_MAX);
+    if (!c->alloc != !c->free)
+        return tt_fail(TUTTI_ERR_INVALID, "tutti_device_create: of alloc and free there must be both or none");
+    return TUTTI_OK;
+}
+
+static tutti_status take_conf(tutti_device *d, const tutti_device_conf *given)
+{
+    tutti_device_conf *c = &d->conf;
+    tutti_status st = TUTTI_OK;
+
+    *c = (tutti_device_conf){ .size = sizeof *c };
+    if (given)
+        st = tt_options_take(c, sizeof *c, CONF_BYTES_FIRST, given, "tutti_device_create", "conf");
+    if (st)
+        return st;
+    if (c->fifo_slots == 0)
+        c->fifo_slots = SLOTS_DEFAULT;
+    if (c->timeout_ms == 0)
+        c->timeout_ms = d->window->comm->timeout_ms;
+    if (c->alloc)
+        c->polls = 1;
+    return check_conf(c);
+}
+
+/* ---- memory that blocks see ---- */
+
+/* Zeroed memory for `what`; NULL (logged). Its end is the device's. */
+static void *have(tutti_device *d, size_t bytes, tutti_device_memory memory, const char *what)
+{
+    const size_t rounded = (bytes / 64 + 1) * 64;
+    void *mem;
+
+    tt_assert(d->npieces < TT_DEVICE_PIECES);
+    if (d->conf.alloc) {
+        mem = d->conf.alloc(rounded, memory, d->conf.arg);
+    } else {
+        mem = aligned_alloc(64, rounded);
+        if (mem)
+            memset(mem, 0, rounded);
+    }
+    if (!mem) {
+        tt_fail(TUTTI_ERR_NOMEM, "tutti_device_create: no memory for %s, %zu bytes", what, rounded);
+        return NULL;
+    }
+    d->pieces[d->npieces++] = (struct tt_device_piece){ mem, memory };
+    return mem;
+}
+
+static void give_back(tutti_device *d)
+{
+    while (d->npieces > 0) {
+        const struct tt_device_piece *p = &d->pieces[--d->npieces];
+
+        if (d->conf.free)
+            d->conf.free(p->mem, p->memory, d->conf.arg);
+        else
+            free(p->mem);
+    }
+}
+
+/* Whether a block may store to that rank's memory itself: *out, or NULL. */
+static tutti_status find_direct(const tutti_device *d, uint32_t rank, uint8_t **out)
+{
+    const tutti_comm *comm = d->window->comm;
+    const struct tt_layout *l = &comm->layout;
+    void *mapped = NULL;
+    tutti_status st = TUTTI_OK;
+
+    if (rank == comm->rank)
+        mapped = d->window->mem;
+    else if (!d->conf.no_direct && l->nranks && tt_layout_host(l, rank) == tt_layout_host(l, comm->rank))
+        st = tutti_window_pointer(d->window->handle, (int)rank, &mapped);
+    if (!st)
+        *out = mapped;
+    return st;
+}
+
+/* What blocks know of the window: its parts. */
+static tutti_status make_tables(tutti_device *d)
+{
+    tutti_device_view *v = &d->view;
+    uint8_t **direct = have(d, v->nranks * sizeof *direct, TUTTI_DEVICE_SHARED, "addresses");
+    uint64_t *bytes = have(d, v->nranks * sizeof *bytes, TUTTI_DEVICE_SHARED, "sizes");
+    uint8_t *words = have(d, v->nranks, TUTTI_DEVICE_SHARED, "what has words");
+    tutti_status st = direct && bytes && words ? TUTTI_OK : TUTTI_ERR_NOMEM;
+
+    for (uint32_t r = 0; r < v->nranks && !st; r++) {
+        bytes[r] = d->window->cards[r].bytes;
+        words[r] = d->window->cards[r].aligned;
+        if (bytes[r] > WORDS_BYTES_MAX)
+            st = tt_fail(TUTTI_ERR_UNSUPPORTED,
+                         "tutti_device_create: rank %u has %llu bytes, more than devices reach (%llu)", r,
+                         (unsigned long long)bytes[r], WORDS_BYTES_MAX);
+        else
+            st = find_direct(d, r, &direct[r]);
+    }
+    v->mine = d->window->mem;
+    v->direct = direct;
+    v->bytes = bytes;
+    v->words = words;
+    return st;
+}
+
+/* Words that change get a cache line each. */
+static tutti_status make_view(tutti_device *d)
+{
+    tutti_device_view *v = &d->view;
+    const tutti_device_conf *c = &d->conf;
+
+    *v = (tutti_device_view){
+        .rank = d->window->comm->rank, .nranks = d->window->comm->nranks, .mode = (uint32_t)c->mode,
+        .wakes_hosts = c->wakes_hosts, .fifo_slots = c->fifo_slots, .ngroups = c->groups, .device = d,
+        .timeout_ms = c->timeout_ms < 0 ? UINT64_MAX : (uint64_t)c->timeout_ms,
+        .asleep = c->polls ? NULL : &d->asleep,
+    };
+    v->fifo = have(d, c->fifo_slots * sizeof *v->fifo, TUTTI_DEVICE_SHARED, "the FIFO");
+    v->taken = have(d, sizeof *v->taken, TUTTI_DEVICE_SHARED, "a counter");
+    v->full_waits = have(d, sizeof *v->full_waits, TUTTI_DEVICE_SHARED, "a counter");
+    v->waiting = have(d, sizeof *v->waiting, TUTTI_DEVICE_SHARED, "a counter");
+    v->answers = have(d, TUTTI_DEVICE_TICKETS * sizeof *v->answers, TUTTI_DEVICE_SHARED, "answers");
+    v->told = have(d, v->nranks * sizeof *v->told, TUTTI_DEVICE_SHARED, "who was told");
+    d->status = have(d, sizeof *d->status, TUTTI_DEVICE_SHARED, "the status");
+    d->clock_ms = have(d, sizeof *d->clock_ms, TUTTI_DEVICE_SHARED, "the clock");
+    v->reserved = have(d, sizeof *v->reserved, TUTTI_DEVICE_LOCAL, "a counter");
+    v->taken_seen = have(d, sizeof *v->taken_seen, TUTTI_DEVICE_LOCAL, "a counter");
+    v->tickets = have(d, sizeof *v->tickets, TUTTI_DEVICE_LOCAL, "a counter");
+    v->groups = have(d, (size_t)c->groups * GROUP_WORDS * sizeof *v->groups, TUTTI_DEVICE_LOCAL, "groups");
+    v->status = d->status;
+    v->clock_ms = d->clock_ms;
+    if (d->npieces < 12)        /* one of them was not to be had */
+        return TUTTI_ERR_NOMEM;
+    return make_tables(d);
+}
+
+/* ---- making and ending ---- */
+
+static void destroy(tutti_device *d)
+{
+    tt_device_stop(d);
+    if (d->sink.peers) {
+        tt_guest_enter(d->window->home->engine);
+        tt_sink_fini(&d->sink, &d->proxy);
+        tt_guest_leave(d->window->home->engine);
+    }
+    tt_proxy_fini(&d->proxy);
+    give_back(d);
+    pthread_mutex_destroy(&d->lock);
+    free(d);
+}
+
+static tutti_status make_proxy(tutti_device *d)
+{
+    const tutti_device_view *v = &d->view;
+    const struct tt_proxy_conf conf = {
+        .sink = tt_sink_of(&d->sink),
+        .mode = d->conf.mode,
+        .rank = v->rank,
+        .nranks = v->nranks,
+        .timeout_ns = d->conf.timeout_ms < 0 ? TT_NEVER : tt_deadline_ns(0, d->conf.timeout_ms),
+        .fifo = v->fifo,
+        .fifo_slots = v->fifo_slots,
+        .taken = (uint64_t *)(uintptr_t)v->taken,
+        .answers = (uint64_t *)(uintptr_t)v->answers,
+        .told = v->told,
+        .bytes = v->bytes,
+        .words = v->words,
+    };
+    const tutti_status st = tt_sink_init(&d->sink, d->window, d->conf.lanes);
+
+    return st ? st : tt_proxy_init(&d->proxy, &conf);
+}
+
+tutti_status tutti_device_create(tutti_window *window, const tutti_device_conf *conf, tutti_device **out)
+{
+    struct tt_window *w = NULL;
+    tutti_device *d;
+    tutti_status st = tt_window_take(window, "tutti_device_create", &w);
+
+    if (!st && !out)
+        st = tt_fail(TUTTI_ERR_INVALID, "tutti_device_create: out is NULL");
+    if (st)
+        return st;
+    d = calloc(1, sizeof *d);
+    if (!d)
+        return tt_fail(TUTTI_ERR_NOMEM, "tutti_device_create: no memory");
+    d->window = w;
+    pthread_mutex_init(&d->lock, NULL);
+    st = take_conf(d, conf);
+    if (!st)
+        st = make_view(d);
+    if (!st)
+        st = make_proxy(d);
+    if (!st)
+        st = tt_device_start(d);
+    if (st) {
+        destroy(d);
+        return st;
+    }
+    *out = d;
+    return TUTTI_OK;
+}
+
+static tutti_status check(const tutti_device *d, const char *call)
+{
+    return d ? TUTTI_OK : tt_fail(TUTTI_ERR_INVALID, "%s: the device is NULL", call);
+}
+
+tutti_status tutti_device_status(tutti_device *device)
+{
+    tutti_status st = check(device, "tutti_device_status");
+
+    if (st)
+        return st;
+    pthread_mutex_lock(&device->lock);
+    st = (tutti_status)__atomic_load_n(device->status, __ATOMIC_ACQUIRE);
+    if (st)
+        tt_fail_again(st, device->why);
+    pthread_mutex_unlock(&device->lock);
+    return st;
+}
+
+tutti_status tutti_device_destroy(tutti_device *device)
+{
+    tutti_status st;
+
+    if (!device)
+        return TUTTI_OK;
+    tt_device_stop(device);
+    st = tutti_device_status(device);
+    destroy(device);
+    return st;
+}
+
+tutti_status tutti_device_abort(tutti_device *device)
+{
+    const tutti_status st = check(device, "tutti_device_abort");
+
+    if (st)
+        return st;
+    atomic_store(&device->aborted, true);
+    tutti_device_wake(device);
+    return TUTTI_OK;
+}
+
+/* ---- what hosts ask ---- */
+
+tutti_status tutti_device_view_of(tutti_device *device, tutti_device_view *out)
+{
+    const tutti_status st = check(device, "tutti_device_view_of");
+
+    if (st)
+        return st;
+    if (!out)
+        return tt_fail(TUTTI_ERR_INVALID, "tutti_device_view_of: out is NULL");
+    *out = device->view;
+    return TUTTI_OK;
+}
+
+tutti_status tutti_device_set_mode(tutti_device *device, tutti_device_mode mode, tutti_device_lanes lanes)
+{
+    const struct timespec moment = { .tv_sec = 0, .tv_nsec = 50000 };
+    tutti_status st = check(device, "tutti_device_set_mode");
+    tutti_device_conf wanted;
+
+    if (st)
+        return st;
+    wanted = device->conf;
+    wanted.mode = mode;
+    wanted.lanes = lanes;
+    st = check_conf(&wanted);
+    if (st)
+        return st;
+    atomic_store(&device->change, tt_device_change(mode, lanes));
+    tutti_device_wake(device);
+    while (atomic_load_explicit(&device->change, memory_order_acquire))
+        nanosleep(&moment, NULL);       /* ends: a device that cannot go on drops what it has */
+    device->conf.mode = mode;
+    device->conf.lanes = lanes;
+    device->view.mode = (uint32_t)mode;
+    return tutti_device_status(device);
+}
+
+tutti_status tutti_device_read_counters(tutti_device *device, tutti_device_counters *out)
+{
+    const struct tt_proxy_counters *c;
+    tutti_device_counters mine;
+    size_t bytes;
+    tutti_status st = check(device, "tutti_device_read_counters");
+
+    if (st)
+        return st;
+    if (!out || out->size < COUNTERS_BYTES_FIRST)
+        return tt_fail(TUTTI_ERR_INVALID, "tutti_device_read_counters: %s",
+                       out ? "out->size must be sizeof(tutti_device_counters)" : "out is NULL");
+    c = &device->proxy.counters;
+    bytes = out->size < sizeof mine ? out->size : sizeof mine;
+    mine = (tutti_device_counters){
+        .size = bytes, .triggers = c->triggers, .puts = c->puts, .put_bytes = c->put_bytes, .signals = c->signals,
+        .drains = c->drains, .fences = c->fences, .quiets = c->quiets, .stalls = c->stalls,
+        .full_waits = __atomic_load_n(device->view.full_waits, __ATOMIC_RELAXED),
+    };
+    memcpy(out, &mine, bytes);
+    return TUTTI_OK;
+}
+
+tutti_status tutti_device_counters_reset(tutti_device *device)
+{
+    struct tt_proxy_counters *c;
+    const tutti_status st = check(device, "tutti_device_counters_reset");
+
+    if (st)
+        return st;
+    c = &device->proxy.counters;
+    c->triggers = c->puts = c->put_bytes = c->signals = 0;
+    c->drains = c->fences = c->quiets = c->stalls = 0;
+    __atomic_store_n(device->view.full_waits, 0, __ATOMIC_RELAXED);
+    return TUTTI_OK;
+}
+
+const char *tutti_device_mode_name(tutti_device_mode mode)
+{
+    static const char *const names[TUTTI_DEVICE_MODES] = { "full", "coupled", "decoupled", "ordered" };
+
+    return (uint32_t)mode < TUTTI_DEVICE_MODES ? names[mode] : "?";
+}
+
+const char *tutti_device_lanes_name(tutti_device_lanes lanes)
+{
+    static const char *const names[TUTTI_DEVICE_LANES] = { "sequenced", "pinned", "round-robin" };
+
+    return (uint32_t)lanes < TUTTI_DEVICE_LANES ? names[lanes] : "?";
+}
+
+tutti_status tutti_device_refuse(tutti_device *device, const char *call, uint32_t peer, uint64_t offset, uint64_t bytes,
+                                 int what)
+{
+    const struct tt_window *w = device->window;
+    tutti_status st;
+
+    if (what == 2)
+        return tt_fail(TUTTI_ERR_INVALID, "%s: there is no group %u of %u", call, peer, device->conf.groups);
+    if (peer >= device->view.nranks)
+        return tt_fail(TUTTI_ERR_INVALID, "%s: there is no rank %u of %u", call, peer, device->view.nranks);
+    st = what == 1 ? tt_window_check_word(w, peer, offset, 8, call) : tt_window_check(w, peer, offset, bytes, call);
+    return st ? st : tt_fail(TUTTI_ERR_INVALID, "%s: that is no operation of a signal", call);
+}

@@ -1,0 +1,399 @@
+#include "device/proxy.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/status.h"
+#include "device/planted.h"
+
+#define DEPTH_FIRST 16u         /* commands, of a peer's queue; it grows */
+#define TURN 64                 /* commands of one peer before the next peer has its turn */
+
+static void count(_Atomic uint64_t *counter, uint64_t n)
+{
+    atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) + n, memory_order_relaxed);
+}
+
+static bool decides_by_drain(const struct tt_proxy *p)
+{
+    return p->conf.mode == TUTTI_DEVICE_COUPLED || p->conf.mode == TUTTI_DEVICE_DECOUPLED;
+}
+
+tutti_status tt_proxy_init(struct tt_proxy *p, const struct tt_proxy_conf *conf)
+{
+    memset(p, 0, sizeof *p);
+    p->conf = *conf;
+    p->peers = calloc(conf->nranks, sizeof(struct tt_proxy_peer *));
+    if (!p->peers)
+        return tt_fail(TUTTI_ERR_NOMEM, "no memory for a proxy of %u ranks", conf->nranks);
+    return TUTTI_OK;
+}
+
+void tt_proxy_fini(struct tt_proxy *p)
+{
+    for (uint32_t r = 0; p->peers && r < p->conf.nranks; r++)
+        if (p->peers[r]) {
+            free(p->peers[r]->ring);
+            free(p->peers[r]);
+        }
+    free(p->peers);
+    p->peers = NULL;
+}
+
+/* ---- tickets ---- */
+
+static void answer(struct tt_proxy *p, uint64_t ticket)
+{
+    __atomic_store_n(&p->conf.answers[ticket % TUTTI_DEVICE_TICKETS], ticket / TUTTI_DEVICE_TICKETS + 1,
+                     __ATOMIC_RELEASE);
+    count(&p->counters.quiets, 1);
+}
+
+/* One peer has answered; a ticket of all peers is answered by the last. */
+static void answer_part(struct tt_proxy *p, uint64_t ticket)
+{
+    if (--p->parts[ticket % TUTTI_DEVICE_TICKETS] == 0)
+        answer(p, ticket);
+}
+
+/* ---- queues ---- */
+
+static struct tt_proxy_peer *peer_of(struct tt_proxy *p, uint32_t rank)
+{
+    if (!p->peers[rank]) {
+        p->peers[rank] = calloc(1, sizeof(struct tt_proxy_peer));
+        if (p->peers[rank])
+            p->peers[rank]->rank = rank;
+    }
+    return p->peers[rank];
+}
+
+static bool grow(struct tt_proxy_peer *peer)
+{
+    const uint32_t depth = peer->depth ? peer->depth * 2 : DEPTH_FIRST;
+    struct tt_command *ring = malloc(depth * sizeof *ring);
+
+    if (!ring)
+        return false;
+    for (uint32_t i = peer->head; i != peer->tail; i++)
+        ring[i & (depth - 1)] = peer->ring[i & (peer->depth - 1)];
+    free(peer->ring);
+    peer->ring = ring;
+    peer->depth = depth;
+    return true;
+}
+
+/* Whether another command fits: NULL memory is as no room, which the timeout ends. */
+static bool has_room(struct tt_proxy *p, uint32_t rank)
+{
+    struct tt_proxy_peer *peer = peer_of(p, rank);
+
+    if (!peer)
+        return false;
+    return peer->tail - peer->head < peer->depth || (peer->depth < TUTTI_DEVICE_PENDING && grow(peer));
+}
+
+static void push(struct tt_proxy *p, uint32_t rank, const struct tt_command *c)
+{
+    struct tt_proxy_peer *peer = p->peers[rank];
+
+    peer->ring[peer->tail++ & (peer->depth - 1)] = *c;
+    if (peer->busy)
+        return;
+    peer->busy = true;
+    peer->next_busy = p->busy;
+    p->busy = peer;
+}
+
+/* ---- from the FIFO to queues ---- */
+
+static void drain(struct tt_proxy *p, const struct tt_command *behind)
+{
+    if (TT_DEVICE_PLANTED(TT_DEVICE_BUG_DRAIN_SKIPPED)) {
+        if (behind->what)
+            push(p, behind->peer, behind);
+        return;
+    }
+    p->drains = true;
+    p->drain_ns = 0;
+    p->behind = *behind;
+}
+
+/* A put with a signal, where a drain is what keeps the order: its bytes now, its signal behind the drain. */
+static void split(struct tt_proxy *p, const struct tt_command *c)
+{
+    struct tt_command bytes = *c;
+    const struct tt_command signal = {
+        .what = TUTTI_TRIGGER_SIGNAL, .op = c->op, .peer = c->peer, .word = c->word, .value = c->value,
+    };
+
+    bytes.op = TUTTI_SIGNAL_NONE;
+    if (c->bytes > 0)
+        push(p, c->peer, &bytes);
+    drain(p, &signal);
+}
+
+/* A question to all peers that have had commands. */
+static bool accept_of_all(struct tt_proxy *p, const struct tt_command *c)
+{
+    uint32_t *parts = &p->parts[c->ticket % TUTTI_DEVICE_TICKETS];
+
+    for (uint32_t r = 0; r < p->conf.nranks; r++)
+        if (p->peers[r] && !has_room(p, r))
+            return false;
+    *parts = 1;
+    for (uint32_t r = 0; r < p->conf.nranks; r++)
+        if (p->peers[r]) {
+            (*parts)++;
+            push(p, r, c);
+        }
+    answer_part(p, c->ticket);
+    return true;
+}
+
+/* False: there is no room now. */
+static bool accept(struct tt_proxy *p, const struct tt_command *c)
+{
+    const bool asks = c->what == TUTTI_TRIGGER_QUIET || c->what == TUTTI_TRIGGER_FLUSH;
+
+    if (c->what == TUTTI_TRIGGER_WAKE)      /* signals from here on want another */
+        __atomic_store_n(&p->conf.told[c->peer], 0, __ATOMIC_SEQ_CST);
+    if (p->failed) {
+        if (asks)
+            answer(p, c->ticket);
+        return true;
+    }
+    if (p->drains)
+        return false;
+    if (c->peer == TUTTI_DEVICE_ALL)
+        return accept_of_all(p, c);
+    if (!has_room(p, c->peer))
+        return false;
+    if (asks)
+        p->parts[c->ticket % TUTTI_DEVICE_TICKETS] = 1;
+    if (c->what == TUTTI_TRIGGER_PUT && c->op && decides_by_drain(p))
+        split(p, c);
+    else if (c->what == TUTTI_TRIGGER_FENCE && (decides_by_drain(p) || TT_DEVICE_PLANTED(TT_DEVICE_BUG_FENCE_WAITS)))
+        drain(p, &(struct tt_command){ .what = TUTTI_TRIGGER_NONE });
+    else
+        push(p, c->peer, c);
+    return true;
+}
+
+/* The slot of the next position, if it is filled: its parity is that of the lap. */
+static const tutti_device_trigger *next_slot(const struct tt_proxy *p, uint64_t *head)
+{
+    const tutti_device_trigger *slot = &p->conf.fifo[p->at & (p->conf.fifo_slots - 1)];
+    const uint64_t parity = (p->at / p->conf.fifo_slots + 1) & 1;
+
+    *head = __atomic_load_n(&slot->head, __ATOMIC_ACQUIRE);
+    if (TT_DEVICE_PLANTED(TT_DEVICE_BUG_PARITY_IGNORED))
+        return *head ? slot : NULL;
+    return (*head & 1) == parity ? slot : NULL;
+}
+
+bool tt_proxy_has_trigger(const struct tt_proxy *p)
+{
+    uint64_t head;
+
+    return next_slot(p, &head) != NULL;
+}
+
+/* What a command of the FIFO comes to. */
+static tutti_status hear(struct tt_proxy *p, const struct tt_command *c)
+{
+    if (!tt_command_fits(c, p->conf.rank, p->conf.nranks, p->conf.bytes, p->conf.words))
+        return tt_fail(TUTTI_ERR_INVALID,
+                       "the command before position %llu of the FIFO (kind %u, rank %u, %llu bytes at %llu, word %llu) "
+                       "is not of this window",
+                       (unsigned long long)p->at, c->what, c->peer, (unsigned long long)c->bytes,
+                       (unsigned long long)c->offset, (unsigned long long)c->word);
+    p->holds = !accept(p, c);
+    if (p->holds)
+        p->held = *c;
+    return TUTTI_OK;
+}
+
+uint32_t tt_proxy_take(struct tt_proxy *p, tutti_status *st)
+{
+    const tutti_device_trigger *slot;
+    const uint64_t began = p->at;
+    struct tt_command c;
+    uint64_t head;
+
+    *st = TUTTI_OK;
+    if (p->holds)
+        p->holds = !accept(p, &p->held);
+    while (!p->holds && !*st && p->at - began < p->conf.fifo_slots && (slot = next_slot(p, &head))) {
+        const uint64_t body = slot->body;
+        const enum tt_trigger_found found = tt_trigger_take(&p->reader, head, body, &c);
+
+        p->at++;
+        if (found == TT_TRIGGER_WHOLE)
+            *st = hear(p, &c);
+        else if (found == TT_TRIGGER_BAD && !p->failed)
+            *st = tt_fail(TUTTI_ERR_INVALID, "position %llu of the FIFO (%#llx, %#llx) holds no trigger",
+                          (unsigned long long)p->at - 1, (unsigned long long)head, (unsigned long long)body);
+    }
+    if (p->at == began)
+        return 0;
+    count(&p->counters.triggers, p->at - began);
+    __atomic_store_n(p->conf.taken, p->at, __ATOMIC_RELEASE);
+    return (uint32_t)(p->at - began);
+}
+
+/* ---- from queues to the sink ---- */
+
+static tutti_status give_put(struct tt_proxy *p, struct tt_proxy_peer *peer, const struct tt_command *c)
+{
+    const bool ordered = c->op && peer->marked && !TT_DEVICE_PLANTED(TT_DEVICE_BUG_MARK_LOST);
+    const tutti_status st = p->conf.sink.put(p->conf.sink.arg, c, ordered, &peer->done);
+
+    if (st)
+        return st;
+    peer->given++;
+    if (c->what == TUTTI_TRIGGER_PUT) {
+        count(&p->counters.puts, 1);
+        count(&p->counters.put_bytes, c->bytes);
+    }
+    if (!c->op)
+        return TUTTI_OK;
+    count(&p->counters.signals, 1);
+    if (peer->marked || c->bytes > 0)   /* it is behind its own bytes, or more */
+        count(&p->counters.fences, 1);
+    peer->marked = false;
+    return TUTTI_OK;
+}
+
+/* One command. */
+static tutti_status give(struct tt_proxy *p, struct tt_proxy_peer *peer, const struct tt_command *c)
+{
+    tutti_status st;
+
+    switch (c->what) {
+    case TUTTI_TRIGGER_PUT:
+    case TUTTI_TRIGGER_SIGNAL:
+        return give_put(p, peer, c);
+    case TUTTI_TRIGGER_FENCE:
+        peer->marked = true;
+        return TUTTI_OK;
+    case TUTTI_TRIGGER_WAKE:
+        return p->conf.sink.wake(p->conf.sink.arg, peer->rank);
+    case TUTTI_TRIGGER_FLUSH:
+        if (__atomic_load_n(&peer->done, __ATOMIC_ACQUIRE) != peer->given &&
+            !TT_DEVICE_PLANTED(TT_DEVICE_BUG_FLUSH_EARLY))
+            return TUTTI_PENDING;
+        answer_part(p, c->ticket);
+        return TUTTI_OK;
+    default:
+        tt_assert(c->what == TUTTI_TRIGGER_QUIET);
+        st = p->conf.sink.quiet(p->conf.sink.arg, peer->rank);
+        if (!st)
+            answer_part(p, c->ticket);
+        return st;
+    }
+}
+
+/* Since when something waits, and whether that is too long. */
+static bool is_late(const struct tt_proxy *p, uint64_t *since_ns, uint64_t now_ns)
+{
+    if (*since_ns == 0)
+        *since_ns = now_ns;
+    return p->conf.timeout_ns != TT_NEVER && now_ns - *since_ns > p->conf.timeout_ns;
+}
+
+/* A few commands of one peer. */
+static tutti_status serve(struct tt_proxy *p, struct tt_proxy_peer *peer, uint64_t now_ns, bool *any, bool *stalled)
+{
+    for (int i = 0; i < TURN && peer->head != peer->tail; i++) {
+        const struct tt_command *c = &peer->ring[peer->head & (peer->depth - 1)];
+        const tutti_status st = give(p, peer, c);
+
+        if (st == TUTTI_PENDING) {
+            *stalled |= c->what == TUTTI_TRIGGER_PUT || c->what == TUTTI_TRIGGER_SIGNAL;
+            if (!is_late(p, &peer->stuck_ns, now_ns))
+                return TUTTI_OK;
+            return tt_fail(TUTTI_ERR_TIMEOUT,
+                           "rank %u has taken nothing of what this rank's device puts to it for %llu ms", peer->rank,
+                           (unsigned long long)(p->conf.timeout_ns / TT_MS));
+        }
+        if (st)
+            return st;
+        peer->stuck_ns = 0;
+        peer->head++;
+        *any = true;
+    }
+    return TUTTI_OK;
+}
+
+/* Whether everything of all peers has landed: all are asked before any is waited for, so that it takes one round trip, not one of each. */
+static tutti_status go_on_draining(struct tt_proxy *p, uint64_t now_ns, bool *any)
+{
+    uint32_t waits_for = UINT32_MAX;
+
+    for (uint32_t r = 0; r < p->conf.nranks; r++) {
+        const tutti_status st = p->peers[r] ? p->conf.sink.quiet(p->conf.sink.arg, r) : TUTTI_OK;
+
+        if (st && st != TUTTI_PENDING)
+            return st;
+        if (st == TUTTI_PENDING)
+            waits_for = r;
+    }
+    if (waits_for != UINT32_MAX && is_late(p, &p->drain_ns, now_ns))
+        return tt_fail(TUTTI_ERR_TIMEOUT, "what this rank's device put to rank %u did not land within %llu ms",
+                       waits_for, (unsigned long long)(p->conf.timeout_ns / TT_MS));
+    if (waits_for != UINT32_MAX)
+        return TUTTI_OK;
+    count(&p->counters.drains, 1);
+    p->drains = false;
+    if (p->behind.what)
+        push(p, p->behind.peer, &p->behind);    /* its queue is empty */
+    *any = true;
+    return TUTTI_OK;
+}
+
+tutti_status tt_proxy_step(struct tt_proxy *p, uint64_t now_ns, bool *any)
+{
+    struct tt_proxy_peer **at = &p->busy;
+    bool stalled = false;
+
+    while (*at) {
+        struct tt_proxy_peer *peer = *at;
+        const tutti_status st = serve(p, peer, now_ns, any, &stalled);
+
+        if (st)
+            return st;
+        if (peer->head == peer->tail) {
+            peer->busy = false;
+            *at = peer->next_busy;
+        } else {
+            at = &peer->next_busy;
+        }
+    }
+    count(&p->counters.stalls, stalled);
+    return p->drains && !p->busy ? go_on_draining(p, now_ns, any) : TUTTI_OK;
+}
+
+bool tt_proxy_is_idle(const struct tt_proxy *p)
+{
+    return !p->busy && !p->drains && !p->holds;
+}
+
+void tt_proxy_fail(struct tt_proxy *p, tutti_status status)
+{
+    p->failed = status;
+    p->drains = false;
+    while (p->busy) {
+        struct tt_proxy_peer *peer = p->busy;
+
+        for (; peer->head != peer->tail; peer->head++) {
+            const struct tt_command *c = &peer->ring[peer->head & (peer->depth - 1)];
+
+            if (c->what == TUTTI_TRIGGER_QUIET || c->what == TUTTI_TRIGGER_FLUSH)
+                answer_part(p, c->ticket);
+        }
+        p->busy = peer->next_busy;
+        peer->busy = false;
+    }
+}

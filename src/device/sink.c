@@ -1,0 +1,107 @@
+#include "device/sink.h"
+
+#include <stdlib.h>
+
+#include "base/status.h"
+#include "window/order.h"
+
+#define LANES 240               /* numbers of lanes that a wire may be given: a multiple of most counts of lanes */
+
+/* What is put to a rank. */
+struct tt_sink_peer {
+    bool begun;                 /* and not all of it has been taken */
+    struct tt_window_put put;
+};
+
+tutti_status tt_sink_init(struct tt_sink *s, struct tt_window *window, tutti_device_lanes lanes)
+{
+    *s = (struct tt_sink){ .window = window, .lanes = lanes };
+    s->peers = calloc(window->comm->nranks, sizeof(struct tt_sink_peer *));
+    if (!s->peers)
+        return tt_fail(TUTTI_ERR_NOMEM, "no memory for what a device puts to %u ranks", window->comm->nranks);
+    return TUTTI_OK;
+}
+
+void tt_sink_fini(struct tt_sink *s, const struct tt_proxy *proxy)
+{
+    for (uint32_t r = 0; s->peers && r < s->window->comm->nranks; r++) {
+        if (s->peers[r] && s->peers[r]->begun)
+            tt_window_put_leave(&s->peers[r]->put);
+        free(s->peers[r]);
+        if (proxy->peers && proxy->peers[r])
+            tt_window_uncount(s->window, &proxy->peers[r]->done);
+    }
+    free(s->peers);
+    s->peers = NULL;
+}
+
+/* As tt_desc has it. */
+static uint8_t lane_of(struct tt_sink *s, uint32_t peer)
+{
+    switch (s->lanes) {
+    case TUTTI_DEVICE_PINNED:
+        return (uint8_t)(1 + peer % LANES);
+    case TUTTI_DEVICE_ROUND_ROBIN:
+        return (uint8_t)(1 + s->next_lane++ % LANES);
+    default:
+        return 0;
+    }
+}
+
+static tutti_status sink_put(void *arg, const struct tt_command *c, bool ordered, uint64_t *done)
+{
+    struct tt_sink *s = arg;
+    struct tt_sink_peer *p = s->peers[c->peer];
+    tutti_status st = TUTTI_OK;
+
+    if (!p)
+        p = s->peers[c->peer] = calloc(1, sizeof *p);
+    if (!p)
+        return tt_fail(TUTTI_ERR_NOMEM, "no memory for what a device puts to rank %u", c->peer);
+    if (!p->begun) {
+        const tutti_rma rma = {
+            .size = sizeof rma, .signal_op = (tutti_signal_op)c->op, .signal_offset = c->word,
+            .signal_value = c->value, .counter = done,
+        };
+
+        if (ordered)
+            st = tt_window_fence_rank(s->window, c->peer);
+        if (st)
+            return st;
+        tt_window_put_init(&p->put, s->window, c->peer, c->offset, c->src, c->bytes, &rma, lane_of(s, c->peer),
+                           "a device's put");
+        p->begun = true;
+    }
+    st = tt_window_put_step(&p->put);
+    p->begun = st == TUTTI_PENDING;
+    return st;
+}
+
+/* A loss gets a sentence: the window leaves that to its calls. */
+static tutti_status told(tutti_status st, uint32_t peer)
+{
+    if (st == TUTTI_ERR_PEER_LOST)
+        return tt_fail(st, "a device's rank %u has ended its communicator", peer);
+    return st;
+}
+
+static tutti_status sink_quiet(void *arg, uint32_t peer)
+{
+    const struct tt_sink *s = arg;
+    const tutti_status st = tt_window_status(s->window);
+
+    return st ? st : told(tt_window_quiet_rank(s->window, peer), peer);
+}
+
+static tutti_status sink_wake(void *arg, uint32_t peer)
+{
+    const struct tt_sink *s = arg;
+    const tutti_status st = tt_window_status(s->window);
+
+    return st ? st : told(tt_window_wake_rank(s->window, peer), peer);
+}
+
+struct tt_proxy_sink tt_sink_of(struct tt_sink *s)
+{
+    return (struct tt_proxy_sink){ .arg = s, .put = sink_put, .quiet = sink_quiet, .wake = sink_wake };
+}

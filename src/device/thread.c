@@ -1,0 +1,203 @@
+/* The thread that runs a proxy, and how blocks of the CPU device rest and wake it. */
+#include "device/device.h"
+
+#include <linux/futex.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "engine/guest.h"
+
+#define YIELDS 100              /* idle passes before the thread sleeps */
+#define YIELDS_BUSY 1000        /* the same with commands that cannot go on yet */
+#define SLEEP_NS (10 * TT_MS)   /* at most: the clock that blocks see goes on */
+#define LOOK_NS 50000ull        /* between looks, where nobody wakes it, and at what cannot go on yet */
+#define PAUSES 64               /* of a block, between looks at memory, … */
+#define REST_YIELDS 2000        /* … before it naps */
+
+static struct tt_engine *engine_of(const tutti_device *d)
+{
+    return d->window->home->engine;
+}
+
+static void nap(uint64_t ns)
+{
+    const struct timespec ts = { .tv_sec = 0, .tv_nsec = (long)ns };
+
+    nanosleep(&ts, NULL);
+}
+
+/* ---- the thread ---- */
+
+/* Others who make progress hear whether we wait for room. Under the baton. */
+static void set_stuck(tutti_device *d, bool stuck)
+{
+    if (d->stuck == stuck)
+        return;
+    d->stuck = stuck;
+    d->window->home->nattempts += stuck ? 1u : -1u;
+}
+
+/* Blocks see the status before answers and room that are due to it. */
+static void end_device(tutti_device *d, tutti_status st)
+{
+    pthread_mutex_lock(&d->lock);
+    snprintf(d->why, sizeof d->why, "%s", tutti_last_error());
+    __atomic_store_n(d->status, (uint64_t)st, __ATOMIC_RELEASE);
+    pthread_mutex_unlock(&d->lock);
+    tt_proxy_fail(&d->proxy, st);
+    tt_guest_enter(engine_of(d));
+    set_stuck(d, false);
+    tt_guest_leave(engine_of(d));
+}
+
+/* What ends a device beside what its proxy meets. */
+static tutti_status look_around(const tutti_device *d)
+{
+    if (atomic_load_explicit(&d->aborted, memory_order_relaxed))
+        return tt_fail(TUTTI_ERR_ABORTED, "tutti_device_abort was called");
+    return tt_window_status(d->window);
+}
+
+/* Gives the window what it takes. */
+static tutti_status move(tutti_device *d, uint64_t now_ns, bool *any)
+{
+    bool moved = false;
+    tutti_status st;
+
+    tt_guest_enter(engine_of(d));
+    st = tt_proxy_step(&d->proxy, now_ns, &moved);
+    set_stuck(d, d->proxy.busy != NULL);
+    tt_guest_leave(engine_of(d));
+    if (!moved)
+        tt_guest_progress(engine_of(d));
+    *any |= moved;
+    return st;
+}
+
+/* Another mode, or other lanes, once nothing is left of before. */
+static void take_change(tutti_device *d)
+{
+    const uint32_t change = atomic_load_explicit(&d->change, memory_order_acquire);
+
+    if (!change || !tt_proxy_is_idle(&d->proxy) || tt_proxy_has_trigger(&d->proxy))
+        return;
+    d->proxy.conf.mode = (tutti_device_mode)(change & 0xff);
+    d->sink.lanes = (tutti_device_lanes)(change >> 8 & 0xff);
+    atomic_store_explicit(&d->change, 0, memory_order_release);
+}
+
+/* Blocks ring after they have filled a slot, if they see that we sleep; we look at the slot after we have said so. */
+static void sleep_till_rung(tutti_device *d)
+{
+    const struct timespec ts = { .tv_sec = 0, .tv_nsec = (long)SLEEP_NS };
+
+    __atomic_store_n(&d->asleep, 1, __ATOMIC_SEQ_CST);
+    __sync_synchronize();
+    if (!tt_proxy_has_trigger(&d->proxy) && !atomic_load(&d->stop) && !atomic_load(&d->aborted) &&
+        !atomic_load(&d->change))
+        syscall(SYS_futex, &d->asleep, FUTEX_WAIT_PRIVATE, 1, &ts, NULL, 0);
+    __atomic_store_n(&d->asleep, 0, __ATOMIC_SEQ_CST);
+}
+
+/* The idle-th pass in a row in which nothing happened. */
+static void rest(tutti_device *d, uint32_t idle)
+{
+    const bool waited = d->conf.polls && __atomic_load_n(d->view.waiting, __ATOMIC_RELAXED) > 0;
+
+    if (waited)                 /* blocks cannot make progress themselves */
+        tt_guest_progress(engine_of(d));
+    if (idle < (tt_proxy_is_idle(&d->proxy) ? YIELDS : YIELDS_BUSY))
+        sched_yield();
+    else if (!d->conf.polls && tt_proxy_is_idle(&d->proxy))
+        sleep_till_rung(d);
+    else
+        nap(LOOK_NS);
+}
+
+static void *run(void *arg)
+{
+    tutti_device *d = arg;
+    uint32_t idle = 0;
+
+    for (;;) {
+        const bool stops = atomic_load(&d->stop);
+        const uint64_t now_ns = tt_now_ns();
+        tutti_status st;
+        bool any;
+
+        __atomic_store_n(d->clock_ms, (now_ns - d->began_ns) / TT_MS, __ATOMIC_RELEASE);
+        any = tt_proxy_take(&d->proxy, &st) > 0;
+        if (!st && !d->proxy.failed)
+            st = look_around(d);
+        if (!st && !tt_proxy_is_idle(&d->proxy))
+            st = move(d, now_ns, &any);
+        if (st && !d->proxy.failed)
+            end_device(d, st);
+        take_change(d);
+        if (stops && !any && tt_proxy_is_idle(&d->proxy))
+            return NULL;
+        if (any)
+            idle = 0;
+        else
+            rest(d, idle++);
+    }
+}
+
+tutti_status tt_device_start(tutti_device *d)
+{
+    sigset_t all, before;
+    int err;
+
+    d->began_ns = tt_now_ns();
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);        /* signals are the application's */
+    err = pthread_create(&d->thread, NULL, run, d);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (err)
+        return tt_fail_errno(err, "start the proxy of a device");
+    d->runs = true;
+    return TUTTI_OK;
+}
+
+void tt_device_stop(tutti_device *d)
+{
+    if (!d->runs)
+        return;
+    atomic_store(&d->stop, true);
+    tutti_device_wake(d);
+    pthread_join(d->thread, NULL);
+    d->runs = false;
+    tt_guest_enter(engine_of(d));
+    set_stuck(d, false);
+    tt_guest_leave(engine_of(d));
+}
+
+/* ---- for blocks of the CPU device ---- */
+
+void tutti_device_wake(tutti_device *d)
+{
+    if (__atomic_exchange_n(&d->asleep, 0, __ATOMIC_SEQ_CST))
+        syscall(SYS_futex, &d->asleep, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+}
+
+/* What a block waits for may need progress, which it makes while nobody else does; or a core, which it gives away. */
+void tutti_device_rest(tutti_device *d, uint32_t turn)
+{
+    if (turn < PAUSES) {
+#if defined(__x86_64__)
+        __builtin_ia32_pause();
+#endif
+        return;
+    }
+    if (d)
+        tt_guest_progress(engine_of(d));
+    if (turn < REST_YIELDS)
+        sched_yield();
+    else
+        nap(LOOK_NS);
+}

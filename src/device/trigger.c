@@ -1,0 +1,92 @@
+#include "device/trigger.h"
+
+/* The fields of a head; tutti_trigger_head puts them together. */
+static uint32_t what_of(uint64_t head)
+{
+    return head >> 1 & 7;
+}
+
+static uint8_t op_of(uint64_t head)
+{
+    return head >> 4 & 3;
+}
+
+static uint32_t peer_of(uint64_t head)
+{
+    return head >> TUTTI_TRIGGER_PEER_SHIFT & TUTTI_DEVICE_ALL;
+}
+
+static uint64_t word_of(uint64_t head)
+{
+    return head >> TUTTI_TRIGGER_WORD_SHIFT;
+}
+
+/* The first trigger of a command. */
+static bool begins(struct tt_trigger_reader *r, uint64_t head, uint64_t body)
+{
+    struct tt_command *c = &r->c;
+
+    *c = (struct tt_command){ .what = (uint8_t)what_of(head), .op = op_of(head), .peer = peer_of(head) };
+    switch (c->what) {
+    case TUTTI_TRIGGER_PUT:
+        c->offset = body;
+        r->next = TUTTI_TRIGGER_SOURCE;
+        return c->op <= TUTTI_SIGNAL_ADD && word_of(head) == 0;
+    case TUTTI_TRIGGER_SIGNAL:
+        c->word = word_of(head) * 8;
+        c->value = body;
+        return c->op == TUTTI_SIGNAL_SET || c->op == TUTTI_SIGNAL_ADD;
+    case TUTTI_TRIGGER_QUIET:
+    case TUTTI_TRIGGER_FLUSH:
+        c->ticket = body;
+        return c->op == 0 && word_of(head) == 0;
+    case TUTTI_TRIGGER_FENCE:
+    case TUTTI_TRIGGER_WAKE:
+        return c->op == 0 && word_of(head) == 0 && body == 0;
+    default:
+        return false;
+    }
+}
+
+static bool follows(struct tt_trigger_reader *r, uint64_t head, uint64_t body)
+{
+    struct tt_command *c = &r->c;
+
+    if (what_of(head) != r->next)
+        return false;
+    if (r->next == TUTTI_TRIGGER_SOURCE) {
+        c->bytes = head >> TUTTI_TRIGGER_PEER_SHIFT;
+        c->src = (const void *)(uintptr_t)body;
+        r->next = c->op ? TUTTI_TRIGGER_SIGNAL : TUTTI_TRIGGER_NONE;
+        return op_of(head) == 0;
+    }
+    c->word = word_of(head) * 8;
+    c->value = body;
+    r->next = TUTTI_TRIGGER_NONE;
+    return op_of(head) == c->op && peer_of(head) == c->peer;
+}
+
+enum tt_trigger_found tt_trigger_take(struct tt_trigger_reader *r, uint64_t head, uint64_t body, struct tt_command *out)
+{
+    if (!(r->next ? follows(r, head, body) : begins(r, head, body))) {
+        r->next = TUTTI_TRIGGER_NONE;
+        return TT_TRIGGER_BAD;
+    }
+    if (r->next)
+        return TT_TRIGGER_PART;
+    *out = r->c;
+    return TT_TRIGGER_WHOLE;
+}
+
+bool tt_command_fits(const struct tt_command *c, uint32_t rank, uint32_t nranks, const uint64_t *bytes,
+                     const uint8_t *words)
+{
+    if (c->peer == TUTTI_DEVICE_ALL)
+        return c->what == TUTTI_TRIGGER_QUIET || c->what == TUTTI_TRIGGER_FLUSH;
+    if (c->peer >= nranks || (c->peer == rank && c->what != TUTTI_TRIGGER_WAKE))
+        return false;
+    if (c->what == TUTTI_TRIGGER_PUT &&
+        (c->offset > bytes[c->peer] || c->bytes > bytes[c->peer] - c->offset || (c->bytes && !c->src)))
+        return false;
+    return !c->op || (words[c->peer] && bytes[c->peer] >= 8 && c->word <= bytes[c->peer] - 8);
+}

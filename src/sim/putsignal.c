@@ -1,0 +1,282 @@
+#include "sim/putsignal.h"
+
+#include <stdlib.h>
+
+#include "base/status.h"
+#include "sim/queue.h"
+
+enum op { OP_PUT, OP_FENCE, OP_DRAIN, OP_SIGNAL };
+
+enum state { ON_ITS_WAY, LANDING, LANDED };
+
+struct message {
+    struct tt_net_path path;
+    uint64_t head_ps, tail_ps, bytes;
+    uint32_t sender, put;       /* put: the message of the bytes that a signal tells of; itself if it is that */
+    uint8_t hop, state;
+};
+
+struct sender {
+    uint32_t rank, first_peer, npeers;
+    uint32_t at, group;         /* the transfer, and the destination, that come next */
+    uint8_t phase;              /* of them */
+    bool draining;
+    uint32_t unacked;
+    uint64_t clock_ps;          /* of its proxy; in the end, when all was known to have landed */
+    uint64_t drains, fences, signals;
+};
+
+struct burst {
+    const struct tt_putsignal_conf *conf;
+    struct tt_net net;
+    struct tt_queue queue;      /* of messages, by number */
+    uint64_t now_ps;
+    struct sender *sender;      /* [conf->senders] */
+    struct message *message;    /* of sender s: [2 * transfers] from 2 * transfers * s on, puts before signals */
+};
+
+const char *tt_putsignal_mode_name(enum tt_putsignal_mode mode)
+{
+    static const char *const names[] = {
+        [TT_PUTSIGNAL_PUT_ONLY] = "put-only", [TT_PUTSIGNAL_COUPLED] = "coupled", [TT_PUTSIGNAL_DECOUPLED] = "decoupled",
+        [TT_PUTSIGNAL_ORDERED] = "ordered",   [TT_PUTSIGNAL_FULL] = "full",
+    };
+
+    return (unsigned)mode < TT_PUTSIGNAL_MODES ? names[mode] : "?";
+}
+
+/* ---- what a device publishes -------------------------------------------------------------------------------------- */
+
+/* Destinations of a burst: each has the transfers group, group + groups, ... */
+static uint32_t groups_of(const struct burst *b, const struct sender *s)
+{
+    return b->conf->transfers < s->npeers ? b->conf->transfers : s->npeers;
+}
+
+/* Of each transfer: put, what keeps the order, signal. */
+static bool next_coupled(const struct burst *b, struct sender *s, enum op *op, uint32_t *transfer)
+{
+    const enum op order[] = { OP_PUT, b->conf->mode == TT_PUTSIGNAL_COUPLED ? OP_DRAIN : OP_FENCE, OP_SIGNAL };
+
+    if (s->at == b->conf->transfers)
+        return false;
+    *op = order[s->phase];
+    *transfer = s->at;
+    s->phase = (uint8_t)((s->phase + 1) % 3);
+    s->at += s->phase == 0;
+    return true;
+}
+
+/* All puts; then of each destination what keeps the order, and its signals. */
+static bool next_decoupled(const struct burst *b, struct sender *s, enum op *op, uint32_t *transfer)
+{
+    const uint32_t n = b->conf->transfers, groups = groups_of(b, s);
+
+    if (s->phase == 0 && s->at < n) {
+        *op = OP_PUT;
+        *transfer = s->at++;
+        return true;
+    }
+    if (b->conf->mode == TT_PUTSIGNAL_PUT_ONLY || s->group == groups)
+        return false;
+    if (s->phase < 2) {
+        *op = b->conf->mode == TT_PUTSIGNAL_DECOUPLED ? OP_DRAIN : OP_FENCE;
+        s->phase = 2;
+        s->at = s->group;
+        return true;
+    }
+    *op = OP_SIGNAL;
+    *transfer = s->at;
+    s->at += groups;
+    if (s->at >= n) {
+        s->group++;
+        s->phase = 1;
+    }
+    return true;
+}
+
+static bool next_op(const struct burst *b, struct sender *s, enum op *op, uint32_t *transfer)
+{
+    const enum tt_putsignal_mode mode = b->conf->mode;
+
+    return mode == TT_PUTSIGNAL_COUPLED || mode == TT_PUTSIGNAL_ORDERED ? next_coupled(b, s, op, transfer)
+                                                                        : next_decoupled(b, s, op, transfer);
+}
+
+/* ---- messages ---------------------------------------------------------------------------------------------------------- */
+
+static void at(struct burst *b, uint64_t time_ps, uint32_t i)
+{
+    tt_queue_push(&b->queue, (struct tt_queue_item){ .time_ps = time_ps, .what = i });
+}
+
+/* The proxy gives a put, or a signal, to the network. */
+static void send(struct burst *b, uint32_t number, uint32_t transfer, bool is_signal)
+{
+    const struct tt_putsignal_conf *c = b->conf;
+    struct sender *s = &b->sender[number];
+    const uint32_t put = 2 * c->transfers * number + transfer, i = put + (is_signal ? c->transfers : 0);
+    const uint32_t to = (s->first_peer + transfer % s->npeers) % c->net->layout->nranks;
+    struct message *m = &b->message[i];
+
+    s->clock_ps = tt_net_after(s->clock_ps, c->op_ns * TT_PS_PER_NS);
+    *m = (struct message){ .head_ps = s->clock_ps, .tail_ps = s->clock_ps, .sender = number, .put = put,
+                           .bytes = c->header_bytes + (is_signal ? 0 : c->bytes) };
+    tt_net_path(&b->net, s->rank, to, &m->path);    /* there are no dead rails */
+    s->unacked++;
+    at(b, m->head_ps, i);
+}
+
+/* The proxy works until it must stand still, or is done. */
+static void operate(struct burst *b, uint32_t number)
+{
+    struct sender *s = &b->sender[number];
+    uint32_t transfer = 0;
+    enum op op;
+
+    while (next_op(b, s, &op, &transfer)) {
+        s->drains += op == OP_DRAIN;
+        s->fences += op == OP_FENCE;
+        s->signals += op == OP_SIGNAL;
+        if (op == OP_PUT || op == OP_SIGNAL)
+            send(b, number, transfer, op == OP_SIGNAL);
+        s->draining = op == OP_DRAIN && s->unacked > 0;
+        if (s->draining)
+            return;
+    }
+}
+
+static void acknowledged(struct burst *b, uint32_t number)
+{
+    struct sender *s = &b->sender[number];
+
+    if (--s->unacked)
+        return;
+    if (b->now_ps > s->clock_ps)
+        s->clock_ps = b->now_ps;
+    if (s->draining)
+        operate(b, number);
+}
+
+/* The next server of its way, as in des_move.c: its head goes on at once, its tail when the slowest has let it pass. */
+static void hop(struct burst *b, uint32_t i)
+{
+    struct message *m = &b->message[i];
+    uint64_t begin, end;
+
+    tt_net_serve(&b->net, m->path.server[m->hop], (enum tt_distance)m->path.class_of[m->hop], b->now_ps, m->bytes,
+                 &begin, &end);
+    m->head_ps = begin;
+    if (end > m->tail_ps)
+        m->tail_ps = end;
+    if (++m->hop == m->path.nup) {
+        m->head_ps += m->path.latency_ps;
+        m->tail_ps += m->path.latency_ps;
+    }
+    if (m->hop < m->path.nhops) {
+        at(b, m->head_ps, i);
+        return;
+    }
+    m->state = LANDING;
+    at(b, m->tail_ps, i);
+}
+
+static void move(struct burst *b, uint32_t i)
+{
+    struct message *m = &b->message[i];
+
+    if (m->state == ON_ITS_WAY) {
+        hop(b, i);
+    } else if (m->state == LANDING) {
+        m->state = LANDED;
+        tt_assert(b->message[m->put].state == LANDED);  /* whoever sees the signal sees the bytes */
+        at(b, m->tail_ps + m->path.latency_ps, i);
+    } else {
+        acknowledged(b, m->sender);
+    }
+}
+
+/* ---- the whole ------------------------------------------------------------------------------------------------------- */
+
+/* Peers are the ranks after those of its host, round to those before. False: there are none. */
+static bool place(const struct tt_layout *l, uint32_t rank, struct sender *s)
+{
+    const uint32_t host = tt_layout_host(l, rank), n = tt_layout_host_ranks(l, host);
+
+    *s = (struct sender){ .rank = rank, .first_peer = tt_layout_rank(l, host, 0) + n, .npeers = l->nranks - n };
+    return s->npeers > 0;
+}
+
+static tutti_status check(const struct tt_putsignal_conf *c)
+{
+    const uint32_t nranks = c->net->layout->nranks;
+    uint32_t ignored;
+
+    if (!tt_layout_is_even(c->net->layout, &ignored))
+        return tt_fail(TUTTI_ERR_INVALID, "putsignal: hosts must have equally many ranks, one host after another");
+    if (c->senders < 1 || c->senders > nranks)
+        return tt_fail(TUTTI_ERR_INVALID, "putsignal: %u senders of %u ranks", c->senders, nranks);
+    if (c->transfers < 1 || c->transfers > TT_PUTSIGNAL_MESSAGES_MAX / 2 / c->senders)
+        return tt_fail(TUTTI_ERR_INVALID, "putsignal: %u transfers of each of %u senders; together they may be 1 to %u",
+                       c->transfers, c->senders, TT_PUTSIGNAL_MESSAGES_MAX / 2);
+    if (c->header_bytes < 1 || c->bytes > UINT64_MAX / 2 || !(c->op_ns >= 0))
+        return tt_fail(TUTTI_ERR_INVALID, "putsignal: puts of %llu bytes behind %llu of header, %g ns each",
+                       (unsigned long long)c->bytes, (unsigned long long)c->header_bytes, c->op_ns);
+    return TUTTI_OK;
+}
+
+static void run(struct burst *b)
+{
+    struct tt_queue_item item;
+
+    for (uint32_t s = 0; s < b->conf->senders; s++)
+        operate(b, s);
+    while (tt_queue_pop(&b->queue, &item)) {
+        b->now_ps = item.time_ps;
+        move(b, item.what);
+    }
+}
+
+static struct tt_putsignal_result result_of(const struct burst *b)
+{
+    const struct sender *s = &b->sender[0];
+    struct tt_putsignal_result r = {
+        .drains = s->drains, .fences = s->fences, .signals = s->signals, .destinations = groups_of(b, s)
+    };
+    uint64_t last_ps = 0;
+
+    for (uint32_t i = 0; i < b->conf->senders; i++)
+        if (b->sender[i].clock_ps > last_ps)
+            last_ps = b->sender[i].clock_ps;
+    r.time_ns = (double)last_ps / TT_PS_PER_NS;
+    return r;
+}
+
+tutti_status tt_putsignal_run(const struct tt_putsignal_conf *conf, struct tt_putsignal_result *out)
+{
+    struct burst b = { .conf = conf };
+    tutti_status st = check(conf);
+
+    if (!st)
+        st = tt_net_init(&b.net, conf->net, NULL, 0);
+    if (st)
+        return st;
+    tt_queue_init(&b.queue);
+    b.sender = calloc(conf->senders, sizeof *b.sender);
+    b.message = calloc(2 * (size_t)conf->transfers * conf->senders, sizeof *b.message);
+    if (!b.sender || !b.message)
+        st = tt_fail(TUTTI_ERR_NOMEM, "putsignal: no memory for %u transfers of each of %u senders", conf->transfers,
+                     conf->senders);
+    for (uint32_t s = 0; s < conf->senders && !st; s++)
+        if (!place(conf->net->layout, s, &b.sender[s]))
+            st = tt_fail(TUTTI_ERR_INVALID, "putsignal: all %u ranks are on one host", conf->net->layout->nranks);
+    if (!st) {
+        run(&b);
+        *out = result_of(&b);
+    }
+    free(b.sender);
+    free(b.message);
+    tt_queue_fini(&b.queue);
+    tt_net_fini(&b.net);
+    return st;
+}

@@ -1,0 +1,42 @@
+/* A put that is made step by step, by who may not wait for room as calls do: the proxies of devices. */
+#ifndef TT_WINDOW_PUT_H
+#define TT_WINDOW_PUT_H
+
+#include "window/window.h"
+
+/* What is put: rows, or pieces. */
+struct tt_window_shape {
+    const uint8_t *src;
+    size_t n, bytes, src_stride, stride, offset;
+    const tutti_piece *pieces;  /* NULL: rows */
+};
+
+struct tt_window_put {
+    struct tt_attempt attempt;
+    struct tt_window_shape shape;
+    tutti_rma rma;
+    struct tt_window *signals;  /* the window of the signal */
+    struct tt_window_peer *peer;
+    struct tt_window_way *way, *signal_way;
+    struct tt_guest_link link;
+    uint8_t lane;               /* as tt_desc has it */
+    bool begun, by_mail;
+    bool split;                 /* some bytes went without the signal */
+    bool signalled;             /* or there is none */
+    size_t at;                  /* piece, … */
+    uint64_t within;            /* … and byte of it: all before has been taken */
+    struct tt_window_transfer *transfer;    /* NULL: nothing of it outlasts the call */
+};
+
+/* src[bytes] to the part of `rank` (not this one) at `offset`, and the signal that `rma` says, in this window; one of the two is there. rma->counter: as
+ * tutti_rma has it, not NULL. Arguments were checked; src is the caller's, until the counter grows. */
+void tt_window_put_init(struct tt_window_put *p, struct tt_window *w, uint32_t rank, uint64_t offset, const void *src,
+                        uint64_t bytes, const tutti_rma *rma, uint8_t lane, const char *call);
+/* As far as there is room. OK: all has been taken; PENDING: call again; else (with a sentence) it has failed, and leaves nothing behind. Under the baton. */
+tutti_status tt_window_put_step(struct tt_window_put *p);
+/* One that was begun is not stepped any more. Under the baton. */
+void tt_window_put_leave(struct tt_window_put *p);
+/* Nobody counts puts there any more: the counter may go. Under the baton. */
+void tt_window_uncount(struct tt_window *w, const uint64_t *counter);
+
+#endif

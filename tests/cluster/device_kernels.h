@@ -1,0 +1,199 @@
+/* Kernels that tests run, in the one source that CPUs and GPUs share: test_device.c runs them on the CPU device, device_kernels.cu makes CUDA kernels of them. */
+#ifndef TESTS_CLUSTER_DEVICE_KERNELS_H
+#define TESTS_CLUSTER_DEVICE_KERNELS_H
+
+#include "tutti/device.h"
+
+#define EXCHANGE_BLOCKS_MAX 8
+
+/* All ranks send to all others, block to block: tiles of random sizes, each checked as soon as its signal shows. */
+struct exchange {
+    uint32_t rounds, first;         /* signals count rounds from `first` on */
+    uint32_t flush_every;           /* rounds; in the others a source is used again when its receiver has said that it looked */
+    uint64_t seed, slot_bytes;
+    uint8_t *src;                   /* [nblocks][nranks][slot_bytes] */
+    uint64_t *published;            /* rounds of groups so far, of each rank's group */
+    uint64_t wrong;                 /* what a block found: a round + 1, and its sender in the upper half; 0: nothing */
+};
+
+/* splitmix64's finaliser. */
+TUTTI_DEVICE uint64_t exchange_mix(uint64_t x)
+{
+    x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ull;
+    x = (x ^ (x >> 27)) * 0x94d049bb133111ebull;
+    return x ^ (x >> 31);
+}
+
+/* Everything about one tile follows from this. */
+TUTTI_DEVICE uint64_t exchange_draw(const struct exchange *x, uint32_t round, uint32_t from, uint32_t to,
+                                    uint32_t block)
+{
+    return exchange_mix(x->seed + exchange_mix((uint64_t)round << 32 | from << 20 | to << 8 | block));
+}
+
+/* Mostly short; some that wires cut up. */
+TUTTI_DEVICE uint64_t exchange_bytes(const struct exchange *x, uint64_t draw)
+{
+    const uint64_t kind = draw % 16, most = kind < 8 ? 64 : kind < 13 ? 4096 : kind < 15 ? 40000 : x->slot_bytes;
+
+    return (draw >> 8) % (most < x->slot_bytes ? most : x->slot_bytes);
+}
+
+TUTTI_DEVICE uint8_t exchange_byte(uint64_t draw, uint64_t i)
+{
+    return (uint8_t)((draw >> 40) + i * 7 + (i >> 8));
+}
+
+/* In every window: a word for each sender's block, one for each receiver's that has looked, and a slot for each sender's. */
+TUTTI_DEVICE uint64_t exchange_word(uint32_t nblocks, uint32_t rank, uint32_t block)
+{
+    return 64ull * (rank * nblocks + block);
+}
+
+TUTTI_DEVICE uint64_t exchange_ack(const tutti_device_view *v, uint32_t nblocks, uint32_t rank, uint32_t block)
+{
+    return exchange_word(nblocks, v->nranks, 0) + exchange_word(nblocks, rank, block);
+}
+
+TUTTI_DEVICE uint64_t exchange_slot(const tutti_device_view *v, const struct exchange *x, uint32_t nblocks,
+                                    uint32_t rank, uint32_t block)
+{
+    return 2 * exchange_word(nblocks, v->nranks, 0) + x->slot_bytes * (rank * nblocks + block);
+}
+
+TUTTI_DEVICE void exchange_fill(uint8_t *src, uint64_t bytes, uint64_t draw)
+{
+    for (uint64_t i = tutti_device_thread(); i < bytes; i += tutti_device_threads())
+        src[i] = exchange_byte(draw, i);
+}
+
+TUTTI_DEVICE void exchange_pause(const tutti_device_view *v, uint64_t turns)
+{
+    for (uint64_t i = 0; i < turns; i++)
+        tutti_device_pause(v, 40 + (uint32_t)i);
+}
+
+/* This block's tile of a round for one peer; in one of three ways, the same for all blocks: with its signal; puts, a fence and a signal; or as a group's,
+ * whose leader, block 0, signals for all. */
+TUTTI_DEVICE tutti_status exchange_send(const tutti_device_view *v, struct exchange *x, uint32_t round, uint32_t to,
+                                        uint32_t block, uint32_t nblocks)
+{
+    const uint64_t draw = exchange_draw(x, round, v->rank, to, block), bytes = exchange_bytes(x, draw),
+                   half = bytes / 2;
+    const uint64_t at = exchange_slot(v, x, nblocks, v->rank, block);
+    const uint32_t way = (uint32_t)((x->seed + round) % 3);
+    uint8_t *src = x->src + x->slot_bytes * (block * v->nranks + to);
+    tutti_device_signal_to signals[EXCHANGE_BLOCKS_MAX];
+    tutti_status st;
+
+    for (uint32_t b = 0; b < nblocks; b++) {
+        signals[b].peer = to;
+        signals[b].op = (draw >> 4) % 2 || way == 2 ? TUTTI_SIGNAL_SET : TUTTI_SIGNAL_ADD;
+        signals[b].offset = exchange_word(nblocks, v->rank, b);
+        signals[b].value = signals[b].op == TUTTI_SIGNAL_ADD ? 1 : round + 1;
+    }
+    exchange_fill(src, bytes, draw);
+    exchange_pause(v, (draw >> 16) % 4 ? 0 : (draw >> 20) % 60);
+    if (way == 0)
+        return tutti_device_put_signal(v, to, at, src, bytes, signals[block].op, signals[block].offset,
+                                       signals[block].value);
+    if (way == 1) {
+        st = tutti_device_put(v, to, at, src, half);
+        if (!st)
+            st = tutti_device_put(v, to, at + half, src + half, bytes - half);
+        if (!st)
+            st = tutti_device_fence(v, to);
+        return st ? st : tutti_device_signal(v, to, signals[block].op, signals[block].offset, signals[block].value);
+    }
+    st = tutti_device_group_put(v, at, src, bytes, &signals[block]);
+    if (!st)
+        st = tutti_device_group_publish(v, to);
+    if (st || block != 0)
+        return st;
+    return tutti_device_group_signal(v, to, nblocks * ++x->published[to], signals, nblocks);
+}
+
+/* The tile that the same block of a peer has sent in this round; then that block may use the slot again. */
+TUTTI_DEVICE tutti_status exchange_receive(const tutti_device_view *v, struct exchange *x, uint32_t round,
+                                           uint32_t from, uint32_t block, uint32_t nblocks)
+{
+    const uint64_t draw = exchange_draw(x, round, from, v->rank, block), bytes = exchange_bytes(x, draw);
+    const uint8_t *slot = v->mine + exchange_slot(v, x, nblocks, from, block);
+    const tutti_status st = tutti_device_wait(v, exchange_word(nblocks, from, block), TUTTI_AT_LEAST, round + 1, NULL);
+
+    for (uint64_t i = tutti_device_thread(); i < bytes && !st; i += tutti_device_threads())
+        if (slot[i] != exchange_byte(draw, i)) {
+            tutti_device_store_release(&x->wrong, (uint64_t)from << 32 | (round + 1));
+            break;
+        }
+    tutti_device_sync();
+    return st ? st
+              : tutti_device_signal(v, from, TUTTI_SIGNAL_SET, exchange_ack(v, nblocks, v->rank, block), round + 1);
+}
+
+TUTTI_DEVICE tutti_status exchange_kernel(const tutti_device_view *v, uint32_t block, uint32_t nblocks, void *arg)
+{
+    struct exchange *x = (struct exchange *)arg;
+    tutti_status st = TUTTI_OK;
+
+    for (uint32_t round = x->first; round < x->first + x->rounds && !st; round++) {
+        for (uint32_t k = 1; k < v->nranks && !st; k++)
+            st = exchange_send(v, x, round, (v->rank + k) % v->nranks, block, nblocks);
+        if (!st && round % x->flush_every == 0) {       /* sources are the block's again before they have landed */
+            st = tutti_device_flush(v, TUTTI_DEVICE_ALL);
+            for (uint32_t to = 0; to < v->nranks && !st; to++)
+                exchange_fill(x->src + x->slot_bytes * (block * v->nranks + to),
+                              exchange_bytes(x, exchange_draw(x, round, v->rank, to, block)), ~0ull);
+        }
+        for (uint32_t k = 1; k < v->nranks && !st; k++)
+            st = exchange_receive(v, x, round, (v->rank + k) % v->nranks, block, nblocks);
+        for (uint32_t k = 1; k < v->nranks && !st; k++)
+            st = tutti_device_wait(v, exchange_ack(v, nblocks, (v->rank + k) % v->nranks, block), TUTTI_AT_LEAST,
+                                   round + 1, NULL);
+    }
+    return st ? st : tutti_device_quiet(v, TUTTI_DEVICE_ALL);
+}
+
+/* Every block adds its number + 1 to the word of rank 1 at 0, and puts that number at its own place, `times` times. */
+struct crowd {
+    uint32_t times;
+    uint64_t *src;                  /* [nblocks] */
+};
+
+TUTTI_DEVICE tutti_status crowd_kernel(const tutti_device_view *v, uint32_t block, uint32_t nblocks, void *arg)
+{
+    const struct crowd *c = (const struct crowd *)arg;
+    tutti_status st = TUTTI_OK;
+
+    (void)nblocks;
+    if (tutti_device_thread() == 0)
+        c->src[block] = block + 1;
+    for (uint32_t i = 0; i < c->times && !st; i++)
+        st = tutti_device_put_signal(v, 1, 64 + 8ull * block, &c->src[block], 8, TUTTI_SIGNAL_ADD, 0, block + 1);
+    return st ? st : tutti_device_quiet(v, 1);
+}
+
+/* fence A, fence B, signal B, signal A: A is rank 1, B is rank 2. */
+struct fences {
+    uint32_t npieces;
+    uint64_t piece_bytes;
+    const uint8_t *src;
+};
+
+TUTTI_DEVICE tutti_status fences_kernel(const tutti_device_view *v, uint32_t block, uint32_t nblocks, void *arg)
+{
+    const struct fences *f = (const struct fences *)arg;
+    tutti_status st = TUTTI_OK;
+
+    (void)block, (void)nblocks;
+    for (uint32_t i = 0; i < f->npieces && !st; i++)
+        for (uint32_t to = 1; to <= 2 && !st; to++)
+            st = tutti_device_put(v, to, 64 + i * f->piece_bytes, f->src + i * f->piece_bytes, f->piece_bytes);
+    for (uint32_t to = 1; to <= 2 && !st; to++)
+        st = tutti_device_fence(v, to);
+    for (uint32_t to = 2; to >= 1 && !st; to--)
+        st = tutti_device_signal(v, to, TUTTI_SIGNAL_SET, 0, 1);
+    return st;
+}
+
+#endif

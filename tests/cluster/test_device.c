@@ -1,0 +1,401 @@
+/* Devices: kernels of real ranks on all wires, in all modes. No signal before its bytes, from any block to any other. */
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include "device_kernels.h"
+#include "job.h"
+#include "support/pattern.h"
+#include "support/unit.h"
+
+#define SEED 20261122
+
+/* How a device reaches others. */
+struct way {
+    const char *name, *wires, *cma, *lanes;
+    bool own;                   /* windows are memory of the caller's */
+    bool no_direct;
+};
+
+static const struct way ways[] = {
+    { "stored to", "shm", "1", "1", false, false },
+    { "mapped, through the FIFO", "shm", "1", "1", false, true },
+    { "single copies", "shm", "1", "1", true, false },
+    { "messages", "shm", "0", "1", true, false },
+    { "tcp", "tcp", "0", "1", false, false },
+    { "tcp, 4 lanes", "tcp", "0", "4", true, false },
+};
+#define NWAYS (sizeof ways / sizeof *ways)
+#define TCP_4_LANES 5
+
+/* A rank with a window and a device. */
+struct here {
+    tutti_window *window;
+    tutti_device *device;
+    uint8_t *mem, *owned;
+};
+
+static void here_init(struct rank *r, struct here *h, size_t bytes, const tutti_device_conf *conf)
+{
+    const struct way *w = r->job->arg;
+    tutti_device_conf mine = *conf;
+    void *mem;
+
+    setenv("TUTTI_CMA", w->cma, 1);
+    setenv("TUTTI_LANES", w->lanes, 1);
+    job_open(r);
+    *h = (struct here){ 0 };
+    if (w->own) {
+        h->owned = job_have(r, aligned_alloc(64, (bytes / 64 + 1) * 64));
+        memset(h->owned, 0, bytes);
+    }
+    CHECK_OK(r, tutti_window_create(r->comm, h->owned, bytes, &h->window));
+    CHECK_OK(r, tutti_window_memory(h->window, &mem, NULL));
+    h->mem = mem;
+    mine.size = sizeof mine;
+    mine.no_direct |= w->no_direct;
+    CHECK_OK(r, tutti_device_create(h->window, &mine, &h->device));
+}
+
+static void here_fini(struct rank *r, struct here *h)
+{
+    CHECK_OK(r, tutti_device_destroy(h->device));
+    CHECK_OK(r, tutti_window_free(h->window));
+    free(h->owned);
+}
+
+static tutti_device_counters counters_of(struct rank *r, const struct here *h)
+{
+    tutti_device_counters c = { .size = sizeof c };
+
+    CHECK_OK(r, tutti_device_read_counters(h->device, &c));
+    return c;
+}
+
+/* The ways that this run is for. */
+static void over_ways(void (*role)(struct rank *), uint32_t nranks,
+                      void (*direct)(const struct job *, struct job_board *))
+{
+    for (uint32_t i = 0; i < NWAYS; i++) {
+        const struct job job = {
+            .wires = ways[i].wires, .nranks = nranks, .seed = job_seed(SEED) + i, .arg = &ways[i], .direct = direct,
+        };
+
+        print_message("%s\n", ways[i].name);
+        if (unit_has_turn(i, 2))
+            job_run(&job, role);
+    }
+}
+
+/* ---- order ---- */
+
+#define BLOCKS 4u
+#define SLOT_BYTES (1u << 20)      /* so that a long tile fills a lane, and a signal that is not held overtakes it */
+#define ROUNDS (UNIT_SHARE > 1 ? 6u : 24u)
+#ifdef __SANITIZE_THREAD__
+#define FLUSH_EVERY 1u          /* it does not see what another process has looked at */
+#else
+#define FLUSH_EVERY 4u
+#endif
+
+/* Whether the device goes past the FIFO to all others. */
+static bool is_stored_to(const struct way *w)
+{
+    return strcmp(w->wires, "shm") == 0 && !w->own && !w->no_direct;
+}
+
+static void check_costs(struct rank *r, const struct here *h, tutti_device_mode mode)
+{
+    const tutti_device_counters c = counters_of(r, h);
+    const bool drains = mode == TUTTI_DEVICE_COUPLED || mode == TUTTI_DEVICE_DECOUPLED;
+
+    if (is_stored_to(r->job->arg)) {
+        CHECK(r, c.puts == 0 && c.signals == 0);
+        return;
+    }
+    CHECK(r, c.puts > 0 && c.signals > 0 && c.quiets >= BLOCKS && c.put_bytes > 0);
+    CHECK(r, drains ? c.drains > 0 && c.fences == 0 : c.drains == 0 && c.fences > 0);
+}
+
+/* One kernel after the other: all modes, and where there are several lanes all ways of using them. */
+static void exchange_role(struct rank *r)
+{
+    const struct way *w = r->job->arg;
+    const uint32_t nlanes = w == &ways[TCP_4_LANES] ? TUTTI_DEVICE_LANES : 1;
+    const size_t slots = BLOCKS * r->nranks;
+    const tutti_device_conf conf = { .groups = r->nranks, .fifo_slots = 64, .polls = strcmp(w->name, "tcp") == 0 };
+    uint64_t published[JOB_RANKS_MAX] = { 0 };
+    struct exchange x = {
+        .rounds = ROUNDS, .flush_every = FLUSH_EVERY, .seed = r->job->seed, .slot_bytes = SLOT_BYTES,
+        .published = published,
+    };
+    struct here h;
+
+    x.src = job_have(r, malloc(slots * SLOT_BYTES));
+    here_init(r, &h, 2 * 64 * slots + slots * SLOT_BYTES, &conf);
+    for (uint32_t i = 0; i < TUTTI_DEVICE_MODES * nlanes; i++) {
+        const tutti_device_mode mode = (tutti_device_mode)(i % TUTTI_DEVICE_MODES);
+        const tutti_device_lanes lanes = (tutti_device_lanes)(i / TUTTI_DEVICE_MODES);
+
+        if (!unit_has_turn(i, 2))
+            continue;
+        job_step(r, "%s, lanes %s", tutti_device_mode_name(mode), tutti_device_lanes_name(lanes));
+        CHECK_OK(r, tutti_device_set_mode(h.device, mode, lanes));
+        CHECK_OK(r, tutti_device_counters_reset(h.device));
+        CHECK_OK(r, tutti_device_run(h.device, BLOCKS, exchange_kernel, &x));
+        if (x.wrong)
+            job_fail(r, __FILE__, __LINE__, "%s, lanes %s: round %u of rank %u is not what it sent",
+                     tutti_device_mode_name(mode), tutti_device_lanes_name(lanes), (uint32_t)x.wrong - 1,
+                     (uint32_t)(x.wrong >> 32));
+        check_costs(r, &h, mode);
+        x.first += x.rounds;
+    }
+    here_fini(r, &h);
+    free(x.src);
+}
+
+static void no_signal_is_seen_before_its_bytes(void **state)
+{
+    (void)state;
+    over_ways(exchange_role, 3, NULL);
+}
+
+#define PIECES 8u
+#define PIECE_BYTES 5000u
+#define FLAG_B 1
+
+/* Rank 0's device: fence A, fence B, signal B, signal A, while A stands still. B hears at once, A hears all when it goes on. */
+static void fences_role(struct rank *r)
+{
+    const tutti_device_conf conf = {
+        .mode = r->job->seed % 2 ? TUTTI_DEVICE_ORDERED : TUTTI_DEVICE_FULL, .wakes_hosts = 1,
+    };
+    uint8_t *src = job_have(r, malloc(PIECES * PIECE_BYTES));
+    struct fences f = { .npieces = PIECES, .piece_bytes = PIECE_BYTES, .src = src };
+    struct here h;
+
+    here_init(r, &h, 64 + PIECES * PIECE_BYTES, &conf);
+    pattern_fill(src, PIECES * PIECE_BYTES, 9);
+    for (int to = 1; r->rank == 0 && to <= 2; to++)     /* links are made on first use */
+        CHECK_OK(r, tutti_window_signal(h.window, to, 8, TUTTI_SIGNAL_SET, 1));
+    CHECK_OK(r, r->rank == 0 ? TUTTI_OK : tutti_window_wait(h.window, 8, TUTTI_EQUAL, 1, 0, NULL));
+    CHECK_OK(r, tutti_barrier(r->comm, NULL));
+    if (r->rank == 1) {
+        job_step(r, "stand still");
+        kill(getpid(), SIGSTOP);
+    }
+    if (r->rank == 0) {
+        CHECK(r, job_await(r->board, 0, 1));            /* A stands still */
+        job_step(r, "fences and signals");
+        CHECK_OK(r, tutti_device_run(h.device, 1, fences_kernel, &f));
+    } else {
+        CHECK_OK(r, tutti_window_wait(h.window, 0, TUTTI_EQUAL, 1, 0, NULL));
+        CHECK(r, r->rank == 2 || r->board->flag[FLAG_B]);
+        CHECK(r, memcmp(h.mem + 64, src, PIECES * PIECE_BYTES) == 0);
+        if (r->rank == 2)
+            job_raise(r->board, FLAG_B);
+    }
+    CHECK_OK(r, tutti_barrier(r->comm, NULL));
+    here_fini(r, &h);
+    free(src);
+}
+
+static void go_on_after_b(const struct job *job, struct job_board *board)
+{
+    (void)job;
+    if (!job_await_stop(board, 1))
+        return;
+    job_raise(board, 0);
+    job_await(board, FLAG_B, 1);
+    kill(board->pid[1], SIGCONT);
+}
+
+static void a_fence_of_one_rank_lets_no_other_wait(void **state)
+{
+    (void)state;
+    over_ways(fences_role, 3, go_on_after_b);
+}
+
+/* ---- many blocks ---- */
+
+#define CROWD 64u
+#define TIMES (UNIT_SHARE > 1 ? 5u : 20u)
+
+/* 64 blocks, a FIFO of 8 slots, and a peer that counts; hosts may wait for what devices signal. */
+static void crowd_role(struct rank *r)
+{
+    const tutti_device_conf conf = { .fifo_slots = 8, .wakes_hosts = 1 };
+    const uint64_t sum = (uint64_t)CROWD * (CROWD + 1) / 2 * TIMES;
+    uint64_t src[CROWD] = { 0 };
+    struct crowd c = { .times = TIMES, .src = src };
+    struct here h;
+
+    here_init(r, &h, 64 + 8 * CROWD, &conf);
+    job_step(r, "a crowd");
+    if (r->rank == 0) {
+        CHECK_OK(r, tutti_device_run(h.device, CROWD, crowd_kernel, &c));
+        if (!is_stored_to(r->job->arg)) {
+            const tutti_device_counters n = counters_of(r, &h);
+
+            CHECK(r, n.triggers == CROWD * (3 * TIMES + 1) && n.puts == CROWD * TIMES && n.signals == CROWD * TIMES);
+            CHECK(r, n.put_bytes == 8 * n.puts && n.fences == n.signals && n.quiets == CROWD && n.drains == 0);
+        }
+    } else {
+        CHECK_OK(r, tutti_window_wait(h.window, 0, TUTTI_EQUAL, sum, 0, NULL));
+        for (uint64_t i = 0; i < CROWD; i++)
+            CHECK(r, ((const uint64_t *)(const void *)(h.mem + 64))[i] == i + 1);
+    }
+    here_fini(r, &h);
+}
+
+static void sixty_four_blocks_share_eight_slots(void **state)
+{
+    (void)state;
+    over_ways(crowd_role, 2, NULL);
+}
+
+/* ---- mistakes and ends ---- */
+
+static tutti_status wrong_kernel(const tutti_device_view *v, uint32_t block, uint32_t nblocks, void *arg)
+{
+    struct rank *r = arg;
+    const uint8_t bytes[8] = { 0 };
+    const tutti_device_signal_to nobody = { .peer = 9, .op = TUTTI_SIGNAL_SET };
+    const volatile uint64_t endless = UINT64_MAX;       /* compilers would look into it */
+
+    (void)block, (void)nblocks;
+    CHECK_SAYS(r, tutti_device_put(v, 2, 0, bytes, 8), TUTTI_ERR_INVALID, "no rank 2");
+    CHECK_SAYS(r, tutti_device_put(v, 1, 57, bytes, 8), TUTTI_ERR_INVALID, "8 bytes at offset 57");
+    CHECK_SAYS(r, tutti_device_put(v, 1, UINT64_MAX, bytes, 8), TUTTI_ERR_INVALID, "offset");
+    CHECK_SAYS(r, tutti_device_put(v, 1, 8, bytes, endless), TUTTI_ERR_INVALID, "bytes");
+    CHECK_SAYS(r, tutti_device_put_signal(v, 1, 0, bytes, 8, TUTTI_SIGNAL_SET, 60, 1), TUTTI_ERR_INVALID, "offset 60");
+    CHECK_SAYS(r, tutti_device_put_signal(v, 1, 0, bytes, 8, TUTTI_SIGNAL_NONE, 0, 1), TUTTI_ERR_INVALID, "signal");
+    CHECK_SAYS(r, tutti_device_signal(v, 1, TUTTI_SIGNAL_SET, 4, 1), TUTTI_ERR_INVALID, "multiple of 8");
+    CHECK_SAYS(r, tutti_device_signal(v, 1, (tutti_signal_op)7, 8, 1), TUTTI_ERR_INVALID, "operation");
+    CHECK_SAYS(r, tutti_device_fence(v, 77), TUTTI_ERR_INVALID, "no rank 77");
+    CHECK_SAYS(r, tutti_device_quiet(v, 77), TUTTI_ERR_INVALID, "no rank 77");
+    CHECK_SAYS(r, tutti_device_wait(v, 64, TUTTI_EQUAL, 1, NULL), TUTTI_ERR_INVALID, "offset 64");
+    CHECK_SAYS(r, tutti_device_group_put(v, 0, bytes, 8, &nobody), TUTTI_ERR_INVALID, "no rank 9");
+    CHECK_SAYS(r, tutti_device_group_publish(v, 3), TUTTI_ERR_INVALID, "no group 3 of 1");
+    CHECK_SAYS(r, tutti_device_group_signal(v, 1, 0, &nobody, 1), TUTTI_ERR_INVALID, "no group 1 of 1");
+    CHECK(r, tutti_device_poll(v, 0, TUTTI_EQUAL, 1, NULL) == TUTTI_PENDING);
+    CHECK(r, tutti_device_wait(v, 0, TUTTI_EQUAL, 1, NULL) == TUTTI_ERR_TIMEOUT);       /* of 50 ms */
+    return TUTTI_ERR_TIMEOUT;
+}
+
+static void mistakes_role(struct rank *r)
+{
+    const tutti_device_conf conf = { .groups = 1, .timeout_ms = 50 };
+    tutti_device_counters few = { .size = 8 };
+    tutti_device_conf bad;
+    tutti_device *d;
+    struct here h;
+
+    here_init(r, &h, 64, &conf);
+    bad = (tutti_device_conf){ .size = sizeof bad, .fifo_slots = 12 };
+    CHECK_SAYS(r, tutti_device_create(h.window, &bad, &d), TUTTI_ERR_INVALID, "12");
+    bad = (tutti_device_conf){ .size = sizeof bad, .mode = TUTTI_DEVICE_MODES };
+    CHECK_SAYS(r, tutti_device_create(h.window, &bad, &d), TUTTI_ERR_INVALID, "4 is no mode");
+    bad = (tutti_device_conf){ .size = sizeof bad, .groups = 1u << 30 };
+    CHECK_SAYS(r, tutti_device_create(h.window, &bad, &d), TUTTI_ERR_INVALID, "groups");
+    bad = (tutti_device_conf){ .size = 3 };
+    CHECK_SAYS(r, tutti_device_create(h.window, &bad, &d), TUTTI_ERR_INVALID, "conf");
+    CHECK_SAYS(r, tutti_device_create(NULL, NULL, &d), TUTTI_ERR_INVALID, "NULL");
+    CHECK_SAYS(r, tutti_device_set_mode(h.device, TUTTI_DEVICE_FULL, TUTTI_DEVICE_LANES), TUTTI_ERR_INVALID, "lanes");
+    CHECK_SAYS(r, tutti_device_read_counters(h.device, &few), TUTTI_ERR_INVALID, "size");
+    CHECK_SAYS(r, tutti_device_run(h.device, 0, wrong_kernel, r), TUTTI_ERR_INVALID, "0 blocks");
+    CHECK_OK(r, tutti_device_destroy(NULL));
+    if (r->rank == 0)
+        CHECK_SAYS(r, tutti_device_run(h.device, 1, wrong_kernel, r), TUTTI_ERR_TIMEOUT, "block 0 of 1");
+    CHECK_OK(r, tutti_device_status(h.device));
+    CHECK_OK(r, tutti_barrier(r->comm, NULL));
+    job_check_all(r, h.mem, 64, 0);
+    here_fini(r, &h);
+}
+
+static void mistakes_are_told_and_touch_nothing(void **state)
+{
+    (void)state;
+    over_ways(mistakes_role, 2, NULL);
+}
+
+static tutti_status waiting_kernel(const tutti_device_view *v, uint32_t block, uint32_t nblocks, void *arg)
+{
+    (void)nblocks, (void)arg;
+    return tutti_device_wait(v, 8 * (block % 4), TUTTI_EQUAL, 1, NULL);
+}
+
+/* Rank 1 dies while blocks of rank 0 wait for it. */
+static void death_role(struct rank *r)
+{
+    const tutti_device_conf conf = { 0 };
+    struct here h;
+
+    here_init(r, &h, 64, &conf);
+    CHECK_OK(r, tutti_window_signal(h.window, !r->rank, 56, TUTTI_SIGNAL_SET, 1));
+    CHECK_OK(r, tutti_window_wait(h.window, 56, TUTTI_EQUAL, 1, 0, NULL));
+    job_meet(r);
+    job_step(r, "rank 1 dies");
+    if (r->rank == 1) {
+        r->board->dies[1] = 1;
+        kill(getpid(), SIGKILL);
+    }
+    CHECK_STATUS(r, tutti_device_run(h.device, 8, waiting_kernel, NULL), TUTTI_ERR_PEER_LOST);
+    CHECK_STATUS(r, tutti_device_status(h.device), TUTTI_ERR_PEER_LOST);
+    CHECK(r, job_names(tutti_last_error(), 1));
+    CHECK_STATUS(r, tutti_device_destroy(h.device), TUTTI_ERR_PEER_LOST);
+    CHECK_STATUS(r, tutti_window_free(h.window), TUTTI_ERR_PEER_LOST);
+    free(h.owned);
+    job_close(r);
+}
+
+static void a_lost_rank_ends_what_waits_for_it(void **state)
+{
+    (void)state;
+    over_ways(death_role, 2, NULL);
+}
+
+static tutti_status aborting_kernel(const tutti_device_view *v, uint32_t block, uint32_t nblocks, void *arg)
+{
+    if (block == nblocks - 1 && tutti_device_abort(arg))
+        return TUTTI_ERR_INVALID;
+    return tutti_device_wait(v, 8, TUTTI_EQUAL, 1, NULL);
+}
+
+/* The device ends; the communicator and its windows do not. */
+static void abort_role(struct rank *r)
+{
+    const tutti_device_conf conf = { 0 };
+    struct here h;
+
+    here_init(r, &h, 64, &conf);
+    CHECK_STATUS(r, tutti_device_run(h.device, 4, aborting_kernel, h.device), TUTTI_ERR_ABORTED);
+    CHECK_STATUS(r, tutti_device_destroy(h.device), TUTTI_ERR_ABORTED);
+    h.device = NULL;
+    CHECK_OK(r, tutti_window_signal(h.window, !r->rank, 0, TUTTI_SIGNAL_SET, 1));
+    CHECK_OK(r, tutti_window_wait(h.window, 0, TUTTI_EQUAL, 1, 0, NULL));
+    here_fini(r, &h);
+}
+
+static void a_device_is_ended_by_hand(void **state)
+{
+    (void)state;
+    over_ways(abort_role, 2, NULL);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(no_signal_is_seen_before_its_bytes),
+        cmocka_unit_test(a_fence_of_one_rank_lets_no_other_wait),
+        cmocka_unit_test(sixty_four_blocks_share_eight_slots),
+        cmocka_unit_test(mistakes_are_told_and_touch_nothing),
+        cmocka_unit_test(a_lost_rank_ends_what_waits_for_it),
+        cmocka_unit_test(a_device_is_ended_by_hand),
+    };
+
+    if (argc > 1)
+        cmocka_set_test_filter(argv[1]);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

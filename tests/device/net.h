@@ -1,0 +1,75 @@
+/* A network for proxies: what it is given lands at a random time, in any order, unless a signal says that it goes behind what was before. Sources are read
+ * late. Everything follows from the seed. */
+#ifndef TESTS_DEVICE_NET_H
+#define TESTS_DEVICE_NET_H
+
+#include "base/prng.h"
+#include "device/proxy.h"
+
+#define NET_RANKS 4             /* rank 0 puts */
+#define NET_BYTES 16384         /* of each rank's part */
+#define NET_ITEMS 4096          /* under way to a peer, ever */
+
+struct net_item {
+    struct tt_command c;
+    bool ordered, sent, landed, raised;
+    uint64_t *done;
+    uint8_t copy[64];           /* of its bytes, once sent */
+};
+
+struct net_peer {
+    uint8_t mem[NET_BYTES];
+    struct net_item items[NET_ITEMS];
+    uint32_t nitems;
+    uint32_t takes;             /* it takes so many more; UINT32_MAX: any number */
+    bool stopped;               /* nothing lands */
+    uint32_t wakes;
+};
+
+struct net {
+    struct tt_prng prng;
+    struct net_peer peers[NET_RANKS];
+    bool choosy;                /* has no room now and then */
+    uint32_t wrong;             /* puts of more bytes than it carries */
+    /* A signal is there: its word of mem has the value. */
+    void (*raised)(void *arg, uint32_t peer, uint64_t word);
+    void *arg;
+};
+
+/* Sizes: puts of at most 64 bytes. */
+struct net *net_create(uint64_t seed);
+struct tt_proxy_sink net_sink(struct net *n);
+/* A few things happen. */
+void net_turn(struct net *n);
+/* Everything of peers that are not stopped has landed. */
+bool net_is_empty(const struct net *n);
+uint64_t net_word(const struct net *n, uint32_t peer, uint64_t offset);
+
+/* ---- a device without a window, whose proxy puts into a net ---- */
+
+struct bench {
+    struct net *net;
+    tutti_device_view view;
+    struct tt_proxy proxy;
+    uint64_t now_ns;
+    /* what the view shows */
+    tutti_device_trigger *fifo;
+    uint64_t reserved, taken_seen, taken, full_waits, status, clock_ms, waiting, tickets;
+    uint64_t answers[TUTTI_DEVICE_TICKETS], groups[8 * NET_RANKS];
+    uint32_t told[NET_RANKS];
+    uint64_t bytes[NET_RANKS];
+    uint8_t words[NET_RANKS], *direct[NET_RANKS];
+};
+
+/* Asserts that it works. Ends with bench_destroy. */
+struct bench *bench_create(uint64_t seed, tutti_device_mode mode, uint32_t slots, uint64_t timeout_ns);
+void bench_destroy(struct bench *b);
+/* Takes what is in the FIFO, and steps once; what came of it. */
+tutti_status bench_turn(struct bench *b);
+/* Whether n triggers fit into the FIFO. */
+bool bench_has_room(const struct bench *b, uint32_t n);
+/* Asks without waiting; whether that ticket is answered. */
+uint64_t bench_ask(struct bench *b, uint32_t what, uint32_t peer);
+bool bench_is_answered(const struct bench *b, uint64_t ticket);
+
+#endif

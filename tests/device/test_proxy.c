@@ -1,0 +1,351 @@
+/* The proxy over a random network: order, marks and drains, tickets, room, laps, and many blocks at once. */
+#include "support/unit.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+#include "base/clock.h"
+#include "base/status.h"
+#include "histories.h"
+#include "net.h"
+
+#define HISTORIES 400
+
+static void no_signal_passes_its_bytes_in_any_mode(void **state)
+{
+    char why[300];
+
+    (void)state;
+    for (uint64_t seed = 1; seed <= HISTORIES; seed++)
+        for (uint32_t mode = 0; mode < TUTTI_DEVICE_MODES; mode++)
+            if (unit_draw() && !history_play(seed, (tutti_device_mode)mode, why, sizeof why))
+                fail_msg("seed %llu, %s: %s", (unsigned long long)seed, tutti_device_mode_name((tutti_device_mode)mode),
+                         why);
+}
+
+static void a_fence_of_one_rank_lets_no_other_wait(void **state)
+{
+    char why[300];
+
+    (void)state;
+    if (!history_delayed(TUTTI_DEVICE_FULL, why, sizeof why) || !history_delayed(TUTTI_DEVICE_ORDERED, why, sizeof why))
+        fail_msg("%s", why);
+}
+
+/* What a group of n tiles to each of two ranks costs. */
+static void count_group(tutti_device_mode mode, uint32_t n, uint64_t *drains, uint64_t *fences)
+{
+    static const uint8_t tile[16] = { 1 };
+    struct bench *b = bench_create(1, mode, 1024, TT_NEVER);
+    tutti_device_signal_to signals[2][32];
+
+    for (uint32_t peer = 1; peer <= 2; peer++)
+        for (uint32_t i = 0; i < n; i++) {
+            signals[peer - 1][i] = (tutti_device_signal_to){ peer, TUTTI_SIGNAL_SET, 8192 + 8 * i, 1 };
+            assert_int_equal(tutti_device_group_put(&b->view, 16 * i, tile, sizeof tile, &signals[peer - 1][i]),
+                             TUTTI_OK);
+            assert_int_equal(tutti_device_group_publish(&b->view, peer), TUTTI_OK);
+        }
+    for (uint32_t peer = 1; peer <= 2; peer++)
+        assert_int_equal(tutti_device_group_signal(&b->view, peer, n, signals[peer - 1], n), TUTTI_OK);
+    for (int i = 0; i < 100000 && !(tt_proxy_is_idle(&b->proxy) && b->taken == b->reserved && net_is_empty(b->net));
+         i++) {
+        assert_int_equal(bench_turn(b), TUTTI_OK);
+        net_turn(b->net);
+    }
+    assert_int_equal(b->proxy.counters.signals, 2 * n);
+    assert_int_equal(b->proxy.counters.puts, 2 * n);
+    *drains = b->proxy.counters.drains;
+    *fences = b->proxy.counters.fences;
+    bench_destroy(b);
+}
+
+static void modes_drain_and_mark_as_often_as_they_say(void **state)
+{
+    const uint32_t n = 20;
+    uint64_t drains, fences;
+
+    (void)state;
+    count_group(TUTTI_DEVICE_COUPLED, n, &drains, &fences);
+    assert_true(drains == 2 * n && fences == 0);
+    count_group(TUTTI_DEVICE_DECOUPLED, n, &drains, &fences);
+    assert_true(drains == 2 && fences == 0);
+    count_group(TUTTI_DEVICE_ORDERED, n, &drains, &fences);
+    assert_true(drains == 0 && fences == 2 * n);
+    count_group(TUTTI_DEVICE_FULL, n, &drains, &fences);
+    assert_true(drains == 0 && fences == 2);
+}
+
+/* A quiet is answered when everything is there, a flush when sources may go; of all ranks, when of each. */
+static void questions_are_answered_in_time(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 0; seed < 60; seed++) {
+        struct bench *b = bench_create(seed, (tutti_device_mode)(seed % TUTTI_DEVICE_MODES), 64, TT_NEVER);
+        uint8_t bytes[8] = { 9, 9, 9, 9, 9, 9, 9, 9 };
+        const uint32_t of = seed % 3 ? 1 + (uint32_t)(seed % 2) : TUTTI_DEVICE_ALL;
+        uint64_t ticket, empty;
+
+        empty = bench_ask(b, TUTTI_TRIGGER_QUIET, TUTTI_DEVICE_ALL);
+        bench_turn(b);
+        assert_true(bench_is_answered(b, empty));       /* nothing was put */
+        for (uint32_t i = 0; i < 10; i++)
+            for (uint32_t peer = 1; peer <= 2; peer++)
+                tutti_device_put(&b->view, peer, 8 * i, bytes, sizeof bytes);
+        ticket = bench_ask(b, seed % 2 ? TUTTI_TRIGGER_QUIET : TUTTI_TRIGGER_FLUSH, of);
+        for (uint32_t i = 0; i < 100000 && !bench_is_answered(b, ticket); i++) {
+            bench_turn(b);
+            net_turn(b->net);
+        }
+        assert_true(bench_is_answered(b, ticket));
+        for (uint32_t peer = 1; peer <= 2; peer++)
+            for (uint32_t i = 0; i < 10 && (of == peer || of == TUTTI_DEVICE_ALL); i++) {
+                const struct net_item *it = &b->net->peers[peer].items[i];
+
+                assert_true(seed % 2 ? it->landed : it->sent);
+            }
+        bench_destroy(b);
+    }
+}
+
+/* The peer takes nothing: commands for it gather, the others' go on; when it has as many as it may have the FIFO fills, and nothing is lost. */
+static void what_a_peer_does_not_take_holds_up_the_others_late(void **state)
+{
+    static const uint8_t bytes[4] = { 1, 2, 3, 4 };
+    struct bench *b = bench_create(3, TUTTI_DEVICE_FULL, 16, TT_NEVER);
+    uint32_t put = 0;
+
+    (void)state;
+    b->net->peers[1].takes = 0;
+    for (uint32_t i = 0; bench_has_room(b, 3) && i < 10 * TUTTI_DEVICE_PENDING; i++, put++) {
+        tutti_device_put(&b->view, 1, 0, bytes, sizeof bytes);
+        bench_turn(b);
+    }
+    assert_in_range(put, TUTTI_DEVICE_PENDING, TUTTI_DEVICE_PENDING + 16);
+    bench_destroy(b);
+
+    b = bench_create(3, TUTTI_DEVICE_FULL, 16, TT_NEVER);
+    b->net->peers[1].takes = 0;
+    for (uint32_t i = 0; i < TUTTI_DEVICE_PENDING; i++) {
+        tutti_device_put(&b->view, 1, 0, bytes, sizeof bytes);
+        tutti_device_put_signal(&b->view, 2, 0, bytes, sizeof bytes, TUTTI_SIGNAL_ADD, 8192, 1);
+        for (int k = 0; k < 3; k++) {
+            bench_turn(b);
+            net_turn(b->net);
+        }
+    }
+    for (int i = 0; i < 100000 && net_word(b->net, 2, 8192) < TUTTI_DEVICE_PENDING; i++) {
+        bench_turn(b);
+        net_turn(b->net);
+    }
+    assert_int_equal(net_word(b->net, 2, 8192), TUTTI_DEVICE_PENDING);
+    assert_int_equal(b->net->peers[1].nitems, 0);
+    bench_destroy(b);
+}
+
+static void a_peer_that_takes_nothing_for_too_long_ends_the_device(void **state)
+{
+    static const uint8_t bytes[4] = { 1, 2, 3, 4 };
+
+    (void)state;
+    for (uint32_t what = 0; what < 3; what++) {         /* a put; a quiet; a drain */
+        struct bench *b = bench_create(4, what == 2 ? TUTTI_DEVICE_COUPLED : TUTTI_DEVICE_FULL, 64, 50 * TT_MS);
+        tutti_status st = TUTTI_OK;
+        uint64_t quiet, later;
+        uint32_t turns = 0;
+
+        b->net->peers[2].stopped = true;
+        if (what == 0)
+            b->net->peers[2].takes = 0;
+        tutti_device_put_signal(&b->view, 2, 0, bytes, sizeof bytes, TUTTI_SIGNAL_SET, 8192, 1);
+        quiet = bench_ask(b, TUTTI_TRIGGER_QUIET, 2);
+        while (!st && turns++ < 1000)
+            st = bench_turn(b);
+        assert_int_equal(st, TUTTI_ERR_TIMEOUT);
+        assert_in_range(turns, 50, 60);                 /* a turn is a millisecond there */
+        assert_non_null(strstr(tutti_last_error(), "rank 2"));
+        assert_true(bench_is_answered(b, quiet) || !tt_proxy_is_idle(&b->proxy));
+        bench_turn(b);
+        assert_true(bench_is_answered(b, quiet));       /* who waits is to look at the status */
+        assert_int_equal(tutti_device_put(&b->view, 1, 0, bytes, sizeof bytes), TUTTI_ERR_TIMEOUT);
+        later = bench_ask(b, TUTTI_TRIGGER_FLUSH, 1);
+        bench_turn(b);
+        assert_true(bench_is_answered(b, later) && b->taken == b->reserved);
+        bench_destroy(b);
+    }
+}
+
+static void a_trigger_that_is_none_ends_the_device(void **state)
+{
+    struct bench *b = bench_create(4, TUTTI_DEVICE_FULL, 64, TT_NEVER);
+
+    (void)state;
+    tutti_device_push(&b->view, tutti_trigger_head(TUTTI_TRIGGER_FENCE, 0, 99, 0), 0);
+    assert_int_equal(bench_turn(b), TUTTI_ERR_INVALID);
+    assert_non_null(strstr(tutti_last_error(), "rank 99"));
+    bench_destroy(b);
+    b = bench_create(4, TUTTI_DEVICE_FULL, 64, TT_NEVER);
+    tutti_device_push(&b->view, tutti_trigger_head(TUTTI_TRIGGER_SOURCE, 0, 1, 0), 7);
+    assert_int_equal(bench_turn(b), TUTTI_ERR_INVALID);
+    assert_non_null(strstr(tutti_last_error(), "position 0"));
+    bench_destroy(b);
+}
+
+/* Signals that blocks store themselves: one trigger tells of many. */
+static void hosts_are_woken_once_for_many_signals(void **state)
+{
+    struct bench *b = bench_create(4, TUTTI_DEVICE_FULL, 8, TT_NEVER);
+
+    (void)state;
+    b->direct[1] = b->net->peers[1].mem;
+    b->view.wakes_hosts = 1;
+    for (uint32_t i = 0; i < 100; i++) {
+        assert_int_equal(tutti_device_signal(&b->view, 1, TUTTI_SIGNAL_ADD, 64, 1), TUTTI_OK);
+        if (i % 50 == 49)
+            bench_turn(b);
+    }
+    assert_int_equal(net_word(b->net, 1, 64), 100);
+    assert_int_equal(b->net->peers[1].wakes, 2);
+    assert_int_equal(b->proxy.counters.triggers, 2);
+    bench_destroy(b);
+}
+
+/* ---- many blocks ---- */
+
+#define PRODUCERS 64
+#define EACH (UNIT_SHARE > 1 ? 40u : 200u)
+
+struct producer {
+    struct bench *b;
+    uint32_t number;
+    pthread_t thread;
+};
+
+/* Commands of one, two and three triggers; their values say whose they are, and which. */
+static void *produce(void *arg)
+{
+    const struct producer *p = arg;
+    const tutti_device_view *v = &p->b->view;
+
+    for (uint32_t i = 0; i < EACH; i++) {
+        const uint64_t value = (uint64_t)p->number << 32 | i;
+
+        if (i % 3 == 0)
+            tutti_device_push(v, tutti_trigger_head(TUTTI_TRIGGER_SIGNAL, TUTTI_SIGNAL_SET, 1, p->number), value);
+        else
+            tutti_device_push_put(v, 1, 0, p, 0, i % 3 == 1 ? TUTTI_SIGNAL_NONE : TUTTI_SIGNAL_SET, p->number * 8ull,
+                                  value);
+        if (i % 3 == 1)         /* the offset of a put says nothing of the block: its next signal does */
+            tutti_device_push(v, tutti_trigger_head(TUTTI_TRIGGER_SIGNAL, TUTTI_SIGNAL_SET, 1, p->number), value);
+    }
+    return NULL;
+}
+
+/* What has come of each block. */
+struct heard {
+    uint32_t next[PRODUCERS];
+    bool wrong;
+};
+
+static tutti_status hear(void *arg, const struct tt_command *c, bool ordered, uint64_t *done)
+{
+    struct heard *h = arg;
+    const uint32_t number = (uint32_t)(c->word / 8);
+
+    (void)ordered;
+    *done += 1;
+    if (!c->op)
+        return TUTTI_OK;
+    h->wrong |= number >= PRODUCERS || c->value != ((uint64_t)number << 32 | h->next[number % PRODUCERS]);
+    h->next[number % PRODUCERS]++;
+    return TUTTI_OK;
+}
+
+static void sixty_four_blocks_fill_eight_slots(void **state)
+{
+    struct bench *b = bench_create(1, TUTTI_DEVICE_FULL, 8, TT_NEVER);
+    struct producer producers[PRODUCERS];
+    struct heard h = { 0 };
+    uint64_t total = 0, found = 0;
+
+    (void)state;
+    for (uint32_t i = 0; i < EACH; i++)
+        total += i % 3 == 0 ? 1 : 3;
+    total *= PRODUCERS;
+    b->proxy.conf.sink.arg = &h;
+    b->proxy.conf.sink.put = hear;
+    for (uint32_t i = 0; i < PRODUCERS; i++) {
+        producers[i] = (struct producer){ .b = b, .number = i };
+        assert_int_equal(pthread_create(&producers[i].thread, NULL, produce, &producers[i]), 0);
+    }
+    while (!__atomic_load_n(&b->full_waits, __ATOMIC_RELAXED))      /* nobody has taken anything, and they have to wait */
+        sched_yield();
+    while (found < total && !b->status) {
+        const uint64_t before = b->proxy.at;
+
+        bench_turn(b);
+        assert_true(b->proxy.at - before <= 8);         /* never more than there can be */
+        found = b->proxy.at;
+        if (b->proxy.at == before)
+            sched_yield();
+    }
+    for (uint32_t i = 0; i < PRODUCERS; i++)
+        pthread_join(producers[i].thread, NULL);
+    assert_int_equal(b->status, TUTTI_OK);
+    assert_int_equal(found, total);
+    assert_false(h.wrong);
+    for (uint32_t i = 0; i < PRODUCERS; i++)
+        assert_int_equal(h.next[i], EACH);
+    assert_false(tt_proxy_has_trigger(&b->proxy));
+    bench_destroy(b);
+}
+
+/* Without a proxy a block fills the slots that there are, and not one more. */
+static void a_full_fifo_holds_a_block_up(void **state)
+{
+    struct bench *b = bench_create(1, TUTTI_DEVICE_FULL, 8, TT_NEVER);
+    struct producer p = { .b = b, .number = 5 };
+    struct heard h = { 0 };
+    uint64_t head[8];
+
+    (void)state;
+    b->proxy.conf.sink.arg = &h;
+    b->proxy.conf.sink.put = hear;
+    h.next[5] = 0;
+    assert_int_equal(pthread_create(&p.thread, NULL, produce, &p), 0);
+    while (!__atomic_load_n(&b->full_waits, __ATOMIC_ACQUIRE))
+        sched_yield();
+    for (int i = 0; i < 8; i++) {
+        head[i] = tutti_device_load_acquire(&b->fifo[i].head);
+        assert_int_equal(head[i] & 1, 1);               /* all of the first lap */
+    }
+    for (int i = 0; i < 1000; i++)
+        sched_yield();
+    for (int i = 0; i < 8; i++)
+        assert_int_equal(tutti_device_load_acquire(&b->fifo[i].head), head[i]);
+    while (h.next[5] < EACH && !h.wrong && !b->status)
+        bench_turn(b);
+    pthread_join(p.thread, NULL);
+    assert_false(h.wrong);
+    assert_int_equal(b->taken, b->reserved);
+    bench_destroy(b);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(no_signal_passes_its_bytes_in_any_mode),
+        cmocka_unit_test(a_fence_of_one_rank_lets_no_other_wait),
+        cmocka_unit_test(modes_drain_and_mark_as_often_as_they_say),
+        cmocka_unit_test(questions_are_answered_in_time),
+        cmocka_unit_test(what_a_peer_does_not_take_holds_up_the_others_late),
+        cmocka_unit_test(a_peer_that_takes_nothing_for_too_long_ends_the_device),
+        cmocka_unit_test(a_trigger_that_is_none_ends_the_device),
+        cmocka_unit_test(hosts_are_woken_once_for_many_signals),
+        cmocka_unit_test(sixty_four_blocks_fill_eight_slots),
+        cmocka_unit_test(a_full_fifo_holds_a_block_up),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,358 @@
+#include "putsignal_burst.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include "base/clock.h"
+#include "base/prng.h"
+#include "base/status.h"
+#include "comm/comm.h"
+
+#define CACHE_LINE 64u
+#define SRC_STEPS 4096u     /* places in the source that transfers begin at, a word apart */
+
+/* ---- who sends what where ------------------------------------------------------------------------------------------ */
+
+/* The ranks that a source sends to, from the one after it on; returns how many. */
+static uint32_t list_peers(const tutti_comm *comm, uint32_t source, uint32_t *peers)
+{
+    const uint32_t host = tt_layout_host(&comm->layout, source);
+    const bool one_host = comm->layout.nhosts == 1;
+    uint32_t n = 0;
+
+    for (uint32_t i = 1; i < comm->nranks; i++) {
+        const uint32_t r = (source + i) % comm->nranks;
+
+        if (one_host || tt_layout_host(&comm->layout, r) != host)
+            peers[n++] = r;
+    }
+    return n;
+}
+
+static uint32_t groups_of(const struct putsignal_burst *b, uint32_t npeers)
+{
+    return b->c.transfers < npeers ? b->c.transfers : npeers;
+}
+
+/* Transfers group, group + groups, ... of all. */
+static uint32_t tiles_of(const struct putsignal_burst *b, uint32_t groups, uint32_t group)
+{
+    return (b->c.transfers - group + groups - 1) / groups;
+}
+
+static size_t word_of(const struct putsignal_burst *b, uint32_t source, uint32_t transfer)
+{
+    return ((size_t)source * b->c.transfers + transfer) * sizeof(uint64_t);
+}
+
+static size_t slot_of(const struct putsignal_burst *b, uint32_t source, uint32_t groups, uint32_t transfer)
+{
+    return b->slots_at + ((size_t)source * b->source_slots + transfer / groups) * b->slot_bytes;
+}
+
+/* What transfer `transfer` of a burst sends. */
+static const uint8_t *src_of(const struct putsignal_burst *b, uint32_t transfer, uint64_t number)
+{
+    return b->src + (transfer + 97 * number) % SRC_STEPS * sizeof(uint64_t);
+}
+
+/* ---- beginning and end ------------------------------------------------------------------------------------------------- */
+
+static tutti_status find_shape(struct putsignal_burst *b, const struct putsignal_conf *conf)
+{
+    b->c = conf->c;
+    b->c.nranks = b->comm->nranks;
+    b->c.nhosts = b->comm->layout.nhosts;
+    b->slot_bytes = (b->c.bytes + CACHE_LINE - 1) / CACHE_LINE * CACHE_LINE;
+    b->slots_at = word_of(b, b->c.nsources, 0) / CACHE_LINE * CACHE_LINE + CACHE_LINE;
+    for (uint32_t s = 0; s < b->c.nsources; s++) {
+        const uint32_t npeers = list_peers(b->comm, s, b->peers);
+        const uint32_t groups = groups_of(b, npeers);
+
+        if (npeers == 0)
+            return tt_fail(TUTTI_ERR_INVALID, "rank %u has nobody to send to", s);
+        if (s == 0)
+            b->c.ndestinations = groups;
+        if (tiles_of(b, groups, 0) > b->source_slots)
+            b->source_slots = tiles_of(b, groups, 0);
+    }
+    return TUTTI_OK;
+}
+
+/* The same on all ranks, so that receivers know what comes. */
+static void fill(uint8_t *src, size_t bytes)
+{
+    for (size_t i = 0; i + sizeof(uint64_t) <= bytes; i += sizeof(uint64_t)) {
+        const uint64_t word = tt_mix64(i + 1);
+
+        memcpy(src + i, &word, sizeof word);
+    }
+}
+
+/* This rank's device, if it is a source, and the signals of its bursts. */
+static tutti_status make_device(struct putsignal_burst *b)
+{
+    const uint32_t npeers = list_peers(b->comm, b->rank, b->peers), groups = groups_of(b, npeers);
+    const tutti_device_conf conf = { .size = sizeof conf, .lanes = b->lanes, .groups = groups, .wakes_hosts = 1 };
+    uint32_t at = 0;
+
+    for (uint32_t g = 0; g < groups; g++)
+        for (uint32_t i = g; i < b->c.transfers; i += groups)
+            b->signals[at++] = (tutti_device_signal_to){ b->peers[g], TUTTI_SIGNAL_ADD, word_of(b, b->rank, i), 1 };
+    return tutti_device_create(b->window, &conf, &b->device);
+}
+
+tutti_status putsignal_burst_init(struct putsignal_burst *b, tutti_comm *comm, const struct putsignal_conf *conf)
+{
+    size_t src_bytes = conf->c.bytes + SRC_STEPS * sizeof(uint64_t);
+    tutti_status st = TUTTI_OK;
+
+    *b = (struct putsignal_burst){ .comm = comm, .rank = comm->rank, .lanes = conf->lanes };
+    b->nblocks = conf->nblocks < conf->c.transfers ? conf->nblocks : conf->c.transfers;
+    b->peers = calloc(comm->nranks, sizeof *b->peers);
+    b->signals = calloc(conf->c.transfers, sizeof *b->signals);
+    b->src = malloc(src_bytes);
+    if (!b->peers || !b->signals || !b->src)
+        return tt_fail(TUTTI_ERR_NOMEM, "no memory for %u transfers of %llu bytes", conf->c.transfers,
+                       (unsigned long long)conf->c.bytes);
+    fill(b->src, src_bytes);
+    st = find_shape(b, conf);
+    if (!st)
+        st = tutti_window_create(comm, NULL, b->slots_at + (size_t)b->c.nsources * b->source_slots * b->slot_bytes,
+                                 &b->window);
+    if (!st && b->rank < b->c.nsources)
+        st = make_device(b);
+    return st;
+}
+
+void putsignal_burst_fini(struct putsignal_burst *b)
+{
+    tutti_device_destroy(b->device);
+    tutti_window_free(b->window);
+    free(b->src);
+    free(b->signals);
+    free(b->peers);
+}
+
+const char *putsignal_wire(const struct putsignal_burst *b)
+{
+    return b->device ? tt_engine_wire_of(b->comm->world->engine, b->comm->ranks[b->signals[0].peer]) : "?";
+}
+
+/* ---- the kernel ----------------------------------------------------------------------------------------------------------- */
+
+/* Where blocks meet. They sleep there, so that cores are the proxy's; pthread_barrier_t would hold them for ever if some could not be started. */
+struct meeting {
+    pthread_mutex_t lock;
+    pthread_cond_t over;
+    uint32_t there;
+    uint64_t round;
+};
+
+struct run {
+    struct putsignal_burst *b;
+    enum tt_putsignal_mode mode;
+    uint32_t groups, n;         /* bursts; us[n] */
+    struct meeting all;
+    double *us;
+};
+
+/* Until all blocks are there, or the device has ended. */
+static void meet(struct meeting *m, const tutti_device_view *view, uint32_t nblocks)
+{
+    uint64_t round;
+
+    pthread_mutex_lock(&m->lock);
+    round = m->round;
+    if (++m->there == nblocks) {
+        m->there = 0;
+        m->round++;
+        pthread_cond_broadcast(&m->over);
+    }
+    while (m->round == round && tutti_device_ended(view) == TUTTI_OK) {
+        struct timespec until;
+
+        clock_gettime(CLOCK_REALTIME, &until);
+        until.tv_sec++;
+        pthread_cond_timedwait(&m->over, &m->lock, &until);
+    }
+    pthread_mutex_unlock(&m->lock);
+}
+
+/* Of a group's first signal in b->signals. */
+static uint32_t first_of(const struct putsignal_burst *b, uint32_t groups, uint32_t group)
+{
+    const uint32_t more = b->c.transfers % groups;
+
+    return group * (b->c.transfers / groups) + (group < more ? group : more);
+}
+
+/* This block's transfers, and then what it leads; nothing waits for bytes to land. */
+static tutti_status publish(const tutti_device_view *view, const struct run *run, uint32_t block, uint32_t nblocks,
+                            uint32_t round)
+{
+    const struct putsignal_burst *b = run->b;
+    const uint64_t number = b->nbursts + round + 1, complete = b->nsignalled + round + 1;
+    const bool signals = run->mode != TT_PUTSIGNAL_PUT_ONLY;
+    tutti_status st = TUTTI_OK;
+
+    for (uint32_t i = block; i < b->c.transfers && !st; i += nblocks) {
+        const uint32_t group = i % run->groups;
+        const tutti_device_signal_to *s = &b->signals[first_of(b, run->groups, group) + i / run->groups];
+        const size_t to = slot_of(b, b->rank, run->groups, i);
+
+        if (!signals)
+            st = tutti_device_put(view, s->peer, to, src_of(b, i, number), b->c.bytes);
+        else
+            st = tutti_device_group_put(view, to, src_of(b, i, number), b->c.bytes, s);
+        if (!st && signals)
+            st = tutti_device_group_publish(view, group);
+    }
+    for (uint32_t group = block; group < run->groups && signals && !st; group += nblocks) {
+        const uint32_t tiles = tiles_of(b, run->groups, group);
+
+        st = tutti_device_group_signal(view, group, complete * tiles, &b->signals[first_of(b, run->groups, group)],
+                                       tiles);
+    }
+    return st;
+}
+
+/* Blocks whose calls fail go on meeting the others. */
+static tutti_status kernel(const tutti_device_view *view, uint32_t block, uint32_t nblocks, void *arg)
+{
+    struct run *run = arg;
+    tutti_status st = TUTTI_OK;
+
+    for (uint32_t round = 0; round < run->n; round++) {
+        uint64_t began_ns;
+
+        meet(&run->all, view, nblocks);
+        began_ns = tt_now_ns();
+        if (!st)
+            st = publish(view, run, block, nblocks, round);
+        meet(&run->all, view, nblocks);
+        if (block == 0 && !st)
+            st = tutti_device_quiet(view, TUTTI_DEVICE_ALL);
+        if (block == 0)
+            run->us[round] = (double)(tt_now_ns() - began_ns) * 1e-3;
+    }
+    return st;
+}
+
+static tutti_device_mode device_mode(enum tt_putsignal_mode mode)
+{
+    switch (mode) {
+    case TT_PUTSIGNAL_COUPLED: return TUTTI_DEVICE_COUPLED;
+    case TT_PUTSIGNAL_DECOUPLED: return TUTTI_DEVICE_DECOUPLED;
+    case TT_PUTSIGNAL_ORDERED: return TUTTI_DEVICE_ORDERED;
+    default: return TUTTI_DEVICE_FULL;
+    }
+}
+
+/* This source's n bursts. */
+static tutti_status send(struct putsignal_burst *b, enum tt_putsignal_mode mode, uint32_t n, double *us)
+{
+    struct run run = {
+        .b = b,
+        .mode = mode,
+        .groups = groups_of(b, list_peers(b->comm, b->rank, b->peers)),
+        .n = n,
+        .all = { .lock = PTHREAD_MUTEX_INITIALIZER, .over = PTHREAD_COND_INITIALIZER },
+        .us = us,
+    };
+    tutti_status st = tutti_device_set_mode(b->device, device_mode(mode), b->lanes);
+
+    if (!st)
+        st = tutti_device_counters_reset(b->device);
+    return st ? st : tutti_device_run(b->device, b->nblocks, kernel, &run);
+}
+
+/* All ranks, whether they send or not. */
+static tutti_status bursts(struct putsignal_burst *b, enum tt_putsignal_mode mode, uint32_t n, double *us)
+{
+    tutti_status st = tutti_barrier(b->comm, NULL);
+
+    if (!st && b->device)
+        st = send(b, mode, n, us);
+    b->nbursts += n;
+    b->nsignalled += mode == TT_PUTSIGNAL_PUT_ONLY ? 0 : n;
+    return st;
+}
+
+/* ---- turns ------------------------------------------------------------------------------------------------------------------ */
+
+tutti_status putsignal_turn(struct putsignal_burst *b, enum tt_putsignal_mode mode, uint32_t n,
+                            struct putsignal_turn *out)
+{
+    tutti_device_counters counters = { .size = sizeof counters };
+    double told[4] = { 0 };     /* the time and the counts */
+    tutti_status st;
+    double *us;
+
+    tt_assert(n >= 1 && n <= PUTSIGNAL_ROUNDS_MAX);
+    us = calloc(n + 1, sizeof *us);
+    if (!us)
+        return tt_fail(TUTTI_ERR_NOMEM, "no memory for %u samples", n);
+    st = bursts(b, mode, n + 1, us);
+    if (!st && b->device) {
+        st = tutti_device_read_counters(b->device, &counters);
+        told[0] = putsignal_median(us + 1, n);
+    }
+    free(us);
+    if (!st && b->rank == 0) {
+        told[1] = (double)counters.drains / (n + 1);
+        told[2] = (double)counters.fences / (n + 1);
+        told[3] = (double)counters.signals / (n + 1);
+    }
+    if (!st)
+        st = tutti_allreduce(told, told, 4, TUTTI_F64, TUTTI_MAX, b->comm, NULL);
+    if (!st)
+        *out = (struct putsignal_turn){ .us = told[0], .drains = told[1], .fences = told[2], .signals = told[3] };
+    return st;
+}
+
+/* ---- checks -------------------------------------------------------------------------------------------------------------------- */
+
+/* One transfer that came here: its signal, then at once its bytes. */
+static tutti_status check_one(struct putsignal_burst *b, enum tt_putsignal_mode mode, uint32_t source, uint32_t groups,
+                              uint32_t transfer, uint64_t *wrong, uint32_t *spoil)
+{
+    const uint8_t *want = src_of(b, transfer, b->nbursts);
+    uint64_t seen = b->nsignalled;
+    tutti_status st = TUTTI_OK;
+    void *mem = NULL;
+    uint8_t *got;
+
+    if (mode != TT_PUTSIGNAL_PUT_ONLY)
+        st = tutti_window_wait(b->window, word_of(b, source, transfer), TUTTI_AT_LEAST, b->nsignalled, 0, &seen);
+    if (!st)
+        st = tutti_window_memory(b->window, &mem, NULL);
+    if (st)
+        return st;
+    got = (uint8_t *)mem + slot_of(b, source, groups, transfer);
+    *wrong += seen != b->nsignalled;
+    for (uint64_t i = 0; i < b->c.bytes && *spoil; i++, (*spoil)--)
+        got[i] ^= 1;
+    for (uint64_t i = 0; i < b->c.bytes; i++)
+        *wrong += got[i] != want[i];
+    return TUTTI_OK;
+}
+
+tutti_status putsignal_check(struct putsignal_burst *b, enum tt_putsignal_mode mode, uint32_t spoil, uint64_t *wrong)
+{
+    double us[1];
+    tutti_status st = bursts(b, mode, 1, us);
+
+    *wrong = 0;
+    if (!st && mode == TT_PUTSIGNAL_PUT_ONLY)
+        st = tutti_barrier(b->comm, NULL);      /* sources have quieted */
+    for (uint32_t s = 0; s < b->c.nsources && !st; s++) {
+        const uint32_t groups = groups_of(b, list_peers(b->comm, s, b->peers));
+
+        for (uint32_t i = 0; i < b->c.transfers && !st; i++)
+            if (b->peers[i % groups] == b->rank)
+                st = check_one(b, mode, s, groups, i, wrong, &spoil);
+    }
+    return st ? st : tutti_allreduce(wrong, wrong, 1, TUTTI_U64, TUTTI_SUM, b->comm, NULL);
+}

@@ -1,0 +1,74 @@
+#include "putsignal_options.h"
+
+#include <string.h>
+#include "option_values.h"
+
+enum { OPT_BYTES = 512, OPT_MODE, OPT_SOURCES, OPT_JSON };
+
+static const struct argp_option argp_options[] = {
+    { "concurrency", 'c', "LIST", 0, "transfers that a source has under way at once, such as 96, 8,96 or 1..128 (each twice the one before; default 96)", 1 },
+    { "bytes", OPT_BYTES, "LIST", 0, "of a transfer, with K, M or G, such as 4K or 4K..4M (each four times the one before; default 4K..1M)", 1 },
+    { "mode", OPT_MODE, "LIST", 0, "of put-only, coupled, decoupled, ordered and full (default: all)", 1 },
+    { "sources", OPT_SOURCES, "N|all", 0, "the first N ranks send at once (default 1)", 1 },
+    { "json", OPT_JSON, NULL, 0, "one JSON object per line", 3 },
+    { 0 },
+};
+
+struct putsignal_options putsignal_defaults(void)
+{
+    struct putsignal_options o = { .transfers = { 96 }, .ntransfers = 1, .nsources = 1, .nbytes = 0 };
+
+    for (uint64_t bytes = 4096; bytes <= 1u << 20; bytes *= 4)
+        o.bytes[o.nbytes++] = bytes;
+    memset(o.modes, true, sizeof o.modes);
+    return o;
+}
+
+static void take_modes(struct putsignal_options *o, struct argp_state *state, const char *arg)
+{
+    const char *at = arg;
+
+    memset(o->modes, false, sizeof o->modes);
+    for (;; at++) {
+        const size_t n = strcspn(at, ",");
+        int m = 0;
+
+        while (m < TT_PUTSIGNAL_MODES &&
+               (strlen(tt_putsignal_mode_name(m)) != n || strncmp(tt_putsignal_mode_name(m), at, n) != 0))
+            m++;
+        if (m == TT_PUTSIGNAL_MODES)
+            argp_error(state, "--mode %s: there is no mode \"%.*s\"; there are put-only, coupled, decoupled, ordered and full",
+                       arg, (int)n, at);
+        o->modes[m] = true;
+        at += n;
+        if (!*at)
+            return;
+    }
+}
+
+static error_t parse_one(int key, char *arg, struct argp_state *state)
+{
+    struct putsignal_options *o = state->input;
+
+    switch (key) {
+    case 'c':
+        o->ntransfers = option_list(state, "--concurrency", arg, false, 2, 1, PUTSIGNAL_TRANSFERS_MAX, o->transfers,
+                                    PUTSIGNAL_LIST_MAX);
+        return 0;
+    case OPT_BYTES:
+        o->nbytes = option_list(state, "--bytes", arg, true, 4, 8, PUTSIGNAL_BYTES_MAX, o->bytes, PUTSIGNAL_LIST_MAX);
+        return 0;
+    case OPT_MODE:
+        take_modes(o, state, arg);
+        return 0;
+    case OPT_SOURCES:
+        o->nsources = strcmp(arg, "all") == 0 ? 0 : (uint32_t)option_number(state, "--sources", arg, 1, 65536);
+        return 0;
+    case OPT_JSON:
+        o->json = true;
+        return 0;
+    default: return ARGP_ERR_UNKNOWN;
+    }
+}
+
+const struct argp putsignal_argp = { .options = argp_options, .parser = parse_one };

@@ -1,0 +1,26 @@
+/* The options that `tutti perf putsignal` and `tutti sim putsignal` have in common. */
+#ifndef TUTTI_TOOLS_PUTSIGNAL_OPTIONS_H
+#define TUTTI_TOOLS_PUTSIGNAL_OPTIONS_H
+
+#include <argp.h>
+#include "putsignal_print.h"
+#include "sim/putsignal.h"
+
+#define PUTSIGNAL_TRANSFERS_MAX 1024u
+#define PUTSIGNAL_BYTES_MAX (1ull << 30)
+
+struct putsignal_options {
+    uint64_t transfers[PUTSIGNAL_LIST_MAX], bytes[PUTSIGNAL_LIST_MAX];
+    uint32_t ntransfers, nbytes;
+    bool modes[TT_PUTSIGNAL_MODES];     /* which are wanted */
+    uint32_t nsources;                  /* 0: all ranks */
+    bool json;
+};
+
+/* A child of a command's argp; its input is a struct putsignal_options. */
+extern const struct argp putsignal_argp;
+
+/* What holds where nothing is said. */
+struct putsignal_options putsignal_defaults(void);
+
+#endif

@@ -1,0 +1,175 @@
+#include "sim_putsignal.h"
+
+#include <stdlib.h>
+#include "base/status.h"
+#include "option_values.h"
+#include "putsignal_options.h"
+
+#define NODES_MAX 4096u
+#define PER_NODE_MAX 64u
+
+struct options {
+    struct putsignal_options common;
+    uint64_t nodes[PUTSIGNAL_LIST_MAX];
+    uint32_t nnodes, per_node;
+    uint64_t header_bytes;
+    double latency_us, gbit_s, op_ns;
+};
+
+enum { OPT_NODES = 256, OPT_PER_NODE, OPT_LATENCY, OPT_RATE, OPT_OP, OPT_HEADER };
+
+static const struct argp_option argp_options[] = {
+    { "nodes", OPT_NODES, "LIST", 0, "such as 8 or 2..16 (each twice the one before; default 2..16)", 2 },
+    { "per-node", OPT_PER_NODE, "N", 0, "ranks of a node, which share its link (default 4)", 2 },
+    { "latency-us", OPT_LATENCY, "T", 0, "from node to node, one way (default 1000)", 2 },
+    { "gbit-s", OPT_RATE, "R", 0, "what a node sends, and receives (default 0.4)", 2 },
+    { "op-ns", OPT_OP, "T", 0, "what a descriptor takes the proxy (default 1000)", 2 },
+    { "header", OPT_HEADER, "SIZE", 0, "of a message, besides its bytes; a signal is one header (default 64)", 2 },
+    { 0 },
+};
+
+static const struct argp_child children[] = { { &putsignal_argp, 0, NULL, 0 }, { 0 } };
+
+static error_t parse_one(int key, char *arg, struct argp_state *state)
+{
+    struct options *o = state->input;
+
+    switch (key) {
+    case OPT_NODES:
+        o->nnodes = option_list(state, "--nodes", arg, false, 2, 2, NODES_MAX, o->nodes, PUTSIGNAL_LIST_MAX);
+        return 0;
+    case OPT_PER_NODE:
+        o->per_node = (uint32_t)option_number(state, "--per-node", arg, 1, PER_NODE_MAX);
+        return 0;
+    case OPT_LATENCY:
+        o->latency_us = option_real(state, "--latency-us", arg, 0, 1e7);
+        return 0;
+    case OPT_RATE:
+        o->gbit_s = option_real(state, "--gbit-s", arg, 1e-6, 1e6);
+        return 0;
+    case OPT_OP:
+        o->op_ns = option_real(state, "--op-ns", arg, 0, 1e9);
+        return 0;
+    case OPT_HEADER:
+        o->header_bytes = option_size(state, "--header", arg);
+        return 0;
+    case ARGP_KEY_INIT:
+        state->child_inputs[0] = &o->common;
+        return 0;
+    default: return ARGP_ERR_UNKNOWN;
+    }
+}
+
+static const struct argp argp = {
+    .options = argp_options,
+    .parser = parse_one,
+    .children = children,
+    .doc =
+        "Simulates bursts of puts with signals to the ranks of other nodes through a CPU proxy, in each of its modes.\v"
+        "Columns are those of `tutti perf putsignal`. What is modelled: the proxy's time for each descriptor, links with a rate and "
+        "a latency that serve in order, and drains, which stand still until all that was sent is acknowledged. docs/one-sided.md tells "
+        "what the modes are.",
+};
+
+static tutti_status run_mode(const struct options *o, const struct tt_putsignal_conf *conf, double only_us,
+                             struct putsignal_row *row)
+{
+    const uint32_t nranks = conf->net->layout->nranks;
+    struct tt_putsignal_result r;
+    const tutti_status st = tt_putsignal_run(conf, &r);
+
+    if (st)
+        return st;
+    *row = (struct putsignal_row){
+        .c = { .nranks = nranks, .nhosts = nranks / o->per_node, .nsources = conf->senders,
+               .ndestinations = (uint32_t)r.destinations, .transfers = conf->transfers, .bytes = conf->bytes },
+        .mode = tt_putsignal_mode_name(conf->mode),
+        .nrounds = 1,
+        .us = { r.time_ns / 1e3 },
+        .only_us = { conf->mode == TT_PUTSIGNAL_PUT_ONLY ? r.time_ns / 1e3 : only_us },
+        .drains = (double)r.drains,
+        .fences = (double)r.fences,
+        .signals = (double)r.signals,
+    };
+    putsignal_print_row(stdout, row, o->common.json);
+    return TUTTI_OK;
+}
+
+/* All modes of one number of nodes, number of transfers and size; put-only is the first of them. */
+static tutti_status run_case(const struct options *o, struct tt_putsignal_conf *conf, struct putsignal_row *rows,
+                             uint32_t *nrows)
+{
+    tutti_status st = TUTTI_OK;
+    double only_us = 0;
+
+    for (int m = 0; m < TT_PUTSIGNAL_MODES && !st; m++) {
+        if (!o->common.modes[m])
+            continue;
+        conf->mode = (enum tt_putsignal_mode)m;
+        st = run_mode(o, conf, only_us, &rows[*nrows]);
+        if (!st && m == TT_PUTSIGNAL_PUT_ONLY)
+            only_us = rows[*nrows].us[0];
+        *nrows += !st;
+    }
+    return st;
+}
+
+static tutti_status run_nodes(const struct options *o, uint32_t nodes, struct putsignal_row *rows, uint32_t *nrows)
+{
+    const uint32_t nranks = nodes * o->per_node;
+    struct tt_putsignal_conf conf = {
+        .senders = o->common.nsources ? o->common.nsources : nranks, .header_bytes = o->header_bytes, .op_ns = o->op_ns,
+    };
+    struct tt_net_conf net = { 0 };
+    struct tt_layout layout;
+    tutti_status st = TUTTI_OK;
+
+    tt_layout_regular(&layout, nranks, o->per_node, 1, 1, TT_NODE_MESH);
+    net.layout = &layout;
+    for (int d = TT_NEAR_SOCKET; d <= TT_NEAR_RACK; d++) {      /* those inside a node carry nothing here */
+        net.link[d].latency_ns = o->latency_us * 1e3;
+        net.link[d].bytes_per_s = o->gbit_s * 1e9 / 8;
+    }
+    conf.net = &net;
+    for (uint32_t t = 0; t < o->common.ntransfers && !st; t++)
+        for (uint32_t b = 0; b < o->common.nbytes && !st; b++) {
+            conf.transfers = (uint32_t)o->common.transfers[t];
+            conf.bytes = o->common.bytes[b];
+            st = run_case(o, &conf, rows, nrows);
+        }
+    return st;
+}
+
+int sim_putsignal_main(int argc, char **argv)
+{
+    struct options o = { .common = putsignal_defaults(),
+                         .nodes = { 2, 4, 8, 16 },
+                         .nnodes = 4,
+                         .per_node = 4,
+                         .header_bytes = 64,
+                         .latency_us = 1000,
+                         .gbit_s = 0.4,
+                         .op_ns = 1000 };
+    struct putsignal_row *rows;
+    uint32_t nrows = 0;
+    tutti_status st = TUTTI_OK;
+
+    if (argp_parse(&argp, argc, argv, 0, NULL, &o) != 0)
+        return 2;
+    rows = calloc((size_t)o.nnodes * o.common.ntransfers * o.common.nbytes * TT_PUTSIGNAL_MODES, sizeof *rows);
+    if (!rows) {
+        tt_fail(TUTTI_ERR_NOMEM, "tutti sim putsignal: no memory for its rows");
+        return 1;
+    }
+    if (!o.common.json) {
+        printf("# tutti sim putsignal: %u ranks a node, %g us one way, %g Gbit/s of a node, %g ns a descriptor\n",
+               o.per_node, o.latency_us, o.gbit_s, o.op_ns);
+        putsignal_print_columns(stdout);
+    }
+    for (uint32_t i = 0; i < o.nnodes && !st; i++)
+        st = run_nodes(&o, (uint32_t)o.nodes[i], rows, &nrows);
+    if (!st)
+        putsignal_print_fits(stdout, rows, nrows, o.common.json);
+    free(rows);
+    return st ? 1 : 0;
+}
