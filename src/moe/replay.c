@@ -16,6 +16,7 @@
 
 #define LINE 64u
 #define DEPTH_MAX 8u
+#define PACKED_MAPPED_MAX 1024u
 #define WITHOUT_ALL (TUTTI_REPLAY_NO_HANDLES | TUTTI_REPLAY_NO_BYPASS | TUTTI_REPLAY_NO_CHAIN)
 
 struct tutti_replay {
@@ -252,8 +253,20 @@ static tutti_status await_start(struct tt_window *w, const tutti_dynamic *what, 
     return what->start ? tt_attempt_run(&s.attempt) : TUTTI_OK;
 }
 
-/* Reads the lists, and decides what is packed: what is short enough, for a rank that the processor does not reach itself. */
-static void read_lists(struct tutti_replay *y, const tutti_dynamic *what)
+/* How long a head may be with what is packed behind it, for rank r. Packing copies once here and once there: where the wire copies nothing, as it stores in
+ * mapped memory, that is worth it for little. */
+static uint64_t packed_max(const struct tutti_replay *y, const struct tt_window *w, uint32_t r)
+{
+    const struct tt_window_way *way = &w->ways[r];
+    const uint64_t little = tt_pieces_head_bytes(&y->shape) + PACKED_MAPPED_MAX;
+
+    if (r == y->rank || (way->known && !way->by_mail && way->key.mapped))
+        return little < TT_INLINE_BYTES ? little : TT_INLINE_BYTES;
+    return TT_INLINE_BYTES;
+}
+
+/* Reads the lists, and decides what is packed. */
+static void read_lists(struct tutti_replay *y, const struct tt_window *w, const tutti_dynamic *what)
 {
     const struct tt_pieces_shape *s = &y->shape;
     uint64_t *lengths = y->lengths + (size_t)y->rank * s->nsplits;
@@ -270,7 +283,7 @@ static void read_lists(struct tutti_replay *y, const tutti_dynamic *what)
         uint64_t n;
 
         y->packed[r] = !(y->without & TUTTI_REPLAY_NO_BYPASS) &&
-                       head_bytes + tt_pieces_total(s, lengths, wanted) * s->elem_bytes <= TT_INLINE_BYTES;
+                       head_bytes + tt_pieces_total(s, lengths, wanted) * s->elem_bytes <= packed_max(y, w, r);
         n = y->packed[r] ? 0 : tt_pieces_stretches(s, lengths, wanted, NULL);
         most = n > most ? n : most;
     }
@@ -417,7 +430,7 @@ tutti_status tutti_replay_start(tutti_replay *y, const tutti_dynamic *what, int6
         return st;
     y->run++;
     y->started = true;
-    read_lists(y, &mine);
+    read_lists(y, w, &mine);
     if (y->without & TUTTI_REPLAY_NO_HANDLES)
         st = tt_window_exchange_keys(w);
     return broke(y, st ? st : put_all(y, w, &mine, timeout_ms));
