@@ -8,6 +8,7 @@
 #include "base/status.h"
 #include "comm/comm.h"
 #include "comm/plugins.h"
+#include "perf_a2av.h"
 #include "perf_check.h"
 #include "perf_interactive.h"
 #include "perf_launch.h"
@@ -290,6 +291,8 @@ int tool_perf_main(int argc, char **argv)
     struct perf_options o;
     uint32_t nranks, there;
 
+    if (argc > 1 && strcmp(argv[1], "a2av") == 0)
+        return perf_a2av_main(argc, argv);
     if (tt_plugins_load() != TUTTI_OK)      /* their names are options, too */
         return 2;
     perf_options_parse(&o, argc, argv);
