@@ -380,6 +380,12 @@ static bool pays_single_copy(struct tt_op *op, const struct tt_exec_step *wait)
 /* Whether a sender leaves it to the receiver where its puts of the flow go (tt_there), as it may not know: one, or stretches of one block. */
 static bool receiver_places(uint8_t kind) { return kind == TT_ALLTOALL || kind == TT_ALLTOALLV; }
 
+/* Whether such a put is where the flow begins; the others say how far behind. */
+static bool is_placed(const struct tt_op *op, const struct tt_ref *to)
+{
+    return to->buf == TT_BUF_THERE && !op->conf.coll.stretches;
+}
+
 /* What the offsets of such a flow's puts are counted from: where its block lies. */
 static uint64_t placed_at(const struct tt_op *op, const struct tt_exec_step *wait)
 {
@@ -579,7 +585,7 @@ static bool do_put(struct tt_op *op, const struct tt_action *a)
         return false;
     if (a->direct) {
         d.key = &f->direct_key;
-        d.offset = f->direct_offset + a->out.ref.offset + a->out.skip;
+        d.offset = f->direct_offset + (is_placed(op, &a->out.ref) ? 0 : a->out.ref.offset) + a->out.skip;
         if (d.offset > f->direct_key.bytes || a->bytes > f->direct_key.bytes - d.offset) {
             tt_context_fail_here(op->context, TUTTI_ERR_MISMATCH, "a peer's buffer is smaller than what is sent to it", true);
             return false;
