@@ -6,12 +6,10 @@ against the bound that tutti.h states. Turns of all ways of a shape follow one a
 """
 
 import contextlib
-import json
 import statistics
 import subprocess
-import tempfile
 
-from lib import build, quiet, say, shaped
+from lib import build, jobs, quiet, say, shaped
 
 SUMMARY = "quantized all-reduce beside the plain one"
 
@@ -79,21 +77,7 @@ def listing(options):
 def perf_us(options, program, bed, nranks, nbytes, way):
     """The median time of one turn."""
     argv = [program, "perf", "allreduce", "--json", "--check", "--out-of-place", "--min", str(nbytes), "--max", str(nbytes), "--quant", way]
-    with quiet.alone(options.lock), tempfile.TemporaryFile("w+") as said:
-        if not bed:
-            done = subprocess.run([*argv, "-n", str(nranks)], stdout=said, stderr=subprocess.PIPE, text=True, timeout=TURN_S, check=False)
-            jobs, told = [done], [done.stderr]
-        else:
-            env = {"TUTTI_SIZE": str(nranks), "TUTTI_RENDEZVOUS": f"tcp://{bed.address(0)}:{PORT}", "TUTTI_TIMEOUT_MS": str(TURN_S * 1000)}
-            jobs = [subprocess.Popen(bed.inside(r, "env", *(f"{k}={v}" for k, v in {**env, "TUTTI_RANK": r}.items()), *argv),
-                                     stdin=subprocess.DEVNULL, stdout=said if r == 0 else subprocess.DEVNULL, stderr=subprocess.PIPE,
-                                     text=True) for r in range(nranks)]
-            told = [job.communicate(timeout=TURN_S)[1] for job in jobs]
-        for rank, job in enumerate(jobs):
-            if job.returncode:
-                raise say.Problem(f"tutti perf failed on rank {rank}: {told[rank].strip()[-300:]}")
-        said.seek(0)
-        return next(json.loads(line)["time_us"] for line in said if '"coll"' in line)
+    return next(row["time_us"] for row in jobs.rows(argv, nranks, bed, options.lock, PORT, TURN_S) if "coll" in row)
 
 
 def row_of(options, nranks, over, case, us):

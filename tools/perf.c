@@ -8,6 +8,7 @@
 #include "base/status.h"
 #include "comm/comm.h"
 #include "comm/plugins.h"
+#include "perf_a2av.h"
 #include "perf_check.h"
 #include "perf_interactive.h"
 #include "perf_launch.h"
@@ -293,6 +294,8 @@ int tool_perf_main(int argc, char **argv)
 
     if (argc > 1 && strcmp(argv[1], "putsignal") == 0)
         return perf_putsignal_main(argc, argv);
+    if (argc > 1 && strcmp(argv[1], "a2av") == 0)
+        return perf_a2av_main(argc, argv);
     if (tt_plugins_load() != TUTTI_OK)      /* their names are options, too */
         return 2;
     perf_options_parse(&o, argc, argv);

@@ -55,7 +55,8 @@ typedef enum tutti_status {
     TUTTI_ERR_UNSUPPORTED = 9,  /* a valid request that this build or machine cannot serve */
     TUTTI_ERR_PROTOCOL = 10,    /* a peer or a stranger sent what it must not */
     TUTTI_ERR_FORKED = 11,      /* the parent's communicator or request, used in the child of a fork */
-    TUTTI_STATUS_COUNT = 12
+    TUTTI_ERR_RANGE = 12,       /* a size that is decided late is beyond the most that was declared; the same on all ranks, and nothing was written */
+    TUTTI_STATUS_COUNT = 13
 } tutti_status;
 
 /* The status's name ("PEER_LOST"); "?" for a value that is none. Any thread. */

@@ -10,6 +10,10 @@
 extern const struct tt_algo *tt_algos[TT_ALGOS_MAX];
 extern size_t tt_nalgos;
 
+/* Which stretches of an alltoallv's blocks travel is decided in the call: no choice finds this one, and it is not in the register. Its index, in descriptors. */
+#define TT_ALGO_STRETCHES 255u
+extern const struct tt_algo tt_algo_alltoallv_stretches;
+
 /* Adds one, which must then stay; before the first communicator, from one thread. INVALID (logged) if its name is taken, its kind's name
  * is not the beginning of its own, or there is no room; `from`, the file that brings it, is named then. tt_algo_forget drops those from the
  * n-th on. */

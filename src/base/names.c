@@ -18,6 +18,7 @@ static const char *const status_names[TUTTI_STATUS_COUNT] = {
     [TUTTI_ERR_UNSUPPORTED] = "UNSUPPORTED",
     [TUTTI_ERR_PROTOCOL] = "PROTOCOL",
     [TUTTI_ERR_FORKED] = "FORKED",
+    [TUTTI_ERR_RANGE] = "RANGE",
 };
 
 static const struct {

@@ -858,6 +858,8 @@ void tutti_comm_destroy(tutti_comm *comm)
         return;
     tt_plans_forget(comm);
     tt_context_close(comm->context);
+    if (comm->exchanges)
+        comm->exchanges_free(comm->exchanges);
     if (atomic_fetch_sub(&comm->world->users, 1) == 1)
         tt_world_discard(comm->world);
     tt_layout_fini(&comm->layout);

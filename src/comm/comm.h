@@ -108,6 +108,8 @@ struct tutti_comm {
     struct tt_plan plans[TT_PLANS];     /* used by the one thread that may call collectives */
     uint32_t plans_made;                /* that took the place of others */
     uint32_t kinds_told;                /* bit per kind of v call whose plan was logged */
+    void *exchanges;                    /* of src/moe, made by its first call; NULL: none yet. The thread that may call collectives */
+    void (*exchanges_free)(void *exchanges);    /* when the context is closed */
     struct tt_plan *recent[TT_RECENT];  /* by hash of the call's arguments; NULL: none. Its shape tells whether it is the one */
 };
 

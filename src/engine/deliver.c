@@ -38,12 +38,12 @@ static void sizes_differ(struct tt_op *op, uint32_t peer, bool sends, uint64_t t
 }
 
 /* The ranks of an alltoallv say for themselves how long each block is, and each block is one put (TT_BUF_THERE). False: the peer's word
- * differs from ours, and the context has failed. */
+ * differs from ours, and the context has failed. Stretches both ends know from the same lists. */
 static bool agrees_to_send(struct tt_op *op, uint32_t peer, uint64_t expected)
 {
     const struct tt_coll *c = &op->conf.coll;
 
-    if (op->desc.kind != TT_ALLTOALLV || c->send_bytes[peer] == expected)
+    if (op->desc.kind != TT_ALLTOALLV || c->stretches || c->send_bytes[peer] == expected)
         return true;
     sizes_differ(op, peer, false, expected, c->send_bytes[peer]);
     return false;
@@ -53,7 +53,7 @@ static bool agrees_to_receive(struct tt_op *op, uint32_t peer, uint64_t sent)
 {
     const struct tt_coll *c = &op->conf.coll;
 
-    if (op->desc.kind != TT_ALLTOALLV || c->recv_bytes[peer] == sent)
+    if (op->desc.kind != TT_ALLTOALLV || c->stretches || c->recv_bytes[peer] == sent)
         return true;
     sizes_differ(op, peer, true, sent, c->recv_bytes[peer]);
     return false;
@@ -354,11 +354,19 @@ static void deliver_nudge(struct tt_op *op, uint32_t index, const struct tt_mail
         tt_op_run(op);
 }
 
-/* Whether the collective with this number has been called and waits to be exposed. */
+static bool will_have(const struct tt_op *op, uint64_t opseq)
+{
+    return op->conf.parts && !op->second && op->seq + 1 == opseq;
+}
+
+/* Whether the collective with this number has been called and waits to be exposed, or is the second part of one. */
 static bool is_waiting(const struct tt_context *c, uint64_t opseq)
 {
     for (const struct tt_op *op = c->waiting; op; op = op->next)
-        if (!op->p2p && op->seq == opseq)
+        if (!op->p2p && (op->seq == opseq || will_have(op, opseq)))
+            return true;
+    for (const struct tt_op *op = c->active; op; op = op->next)
+        if (will_have(op, opseq))
             return true;
     return false;
 }

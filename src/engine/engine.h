@@ -115,6 +115,8 @@ uint32_t tt_engine_waits_for(const struct tt_engine *e);
 
 /* ---- operations ------------------------------------------------------------------------------------------- */
 
+struct tt_op_conf;
+
 /* How a quantized operation travels. coll then counts packed blocks, and is not in place. */
 struct tt_op_quant {
     tutti_quant quant;              /* NONE: it does not, and nothing below is read */
@@ -122,6 +124,19 @@ struct tt_op_quant {
     uint64_t count;                 /* elements of a row; each row begins with a block of its own */
     bool ahead;                     /* what is final may be unpacked into dst before all is there */
     float *residual;                /* the caller's, alike in shape to src; NULL: none */
+};
+
+/* An operation in two parts, of which the second follows from what the first one brought: all under the baton, and each at most once. The parts have two
+ * numbers in a row, so that a rank may be in the second while another is in the first. Their arrays are not copied: they stay as they are until `end`. */
+struct tt_op_parts {
+    bool (*may_begin)(void *arg);   /* whether its start has been signalled: asked until it is so, while nobody knows of the operation */
+    /* The first part begins: what the arrays of `conf` point to gets its values. */
+    void (*begin)(void *arg, struct tt_op_conf *conf);
+    /* The first part is over. PENDING: *conf now says what the second is; peers and work memory are at most those of the first. OK: there is none. RANGE and
+     * INVALID (logged): all ranks find the same, and the operation ends with that. Others (logged) end the communicator. */
+    tutti_status (*then)(void *arg, struct tt_op_conf *conf);
+    /* It is over, with that status; arg is not used any more. Also where it never began. */
+    void (*end)(void *arg, tutti_status status);
 };
 
 /* What is to be done. Copied, except the buffers; coll's arrays are copied too. */
@@ -145,6 +160,8 @@ struct tt_op_conf {
                                        one that was kept there, for tt_op_again; ended by tt_op_drop */
     void *owned;                    /* malloc'd memory that becomes the operation's, also when it cannot start */
     uint32_t divisor;               /* what TUTTI_AVG divides by; 0: the number of ranks */
+    const struct tt_op_parts *parts;    /* NULL: it has one, like most */
+    void *parts_arg;
 };
 
 /* Runs an operation to its end in the calling thread. */

@@ -485,7 +485,7 @@ static bool is_straight(const struct tt_exec *x)
     for (uint32_t n = x->head; n != x->tail; n++) {
         const struct tt_exec_step *t = &x->step[index_of(n)];
 
-        if (t->s.bytes > x->conf.eager_bytes || t->s.a.block || t->s.b.block || t->s.out.block ||
+        if (t->s.at_most || t->s.bytes > x->conf.eager_bytes || t->s.a.block || t->s.b.block || t->s.out.block ||
             (t->writer_a >= 0 && x->step[t->writer_a].s.opcode != TT_WAIT) ||
             (t->writer_b >= 0 && x->step[t->writer_b].s.opcode != TT_WAIT))
             return false;
@@ -1217,8 +1217,9 @@ tutti_status tt_exec_eager(struct tt_exec *x, uint16_t peer, uint32_t tag, uint6
         t = find_wait(x, UINT64_MAX, peer, tag);    /* one that is not eager */
     if (!t)
         return TUTTI_ERR_INVALID;
-    if (!t->eager || t->arrived || t->s.bytes != bytes)
+    if (!t->eager || t->arrived || (t->s.at_most ? t->s.bytes < bytes : t->s.bytes != bytes))
         return TUTTI_ERR_MISMATCH;
+    t->s.bytes = bytes;
     t->arrived = true;
     x->asleep &= ~(1ull << (t - x->step));
     x->progress = true;

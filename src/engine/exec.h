@@ -131,7 +131,7 @@ struct tt_exec {
     uint64_t most_in_flight;    /* bounded: bytes, whole segments counted, that were on their way to one peer at once */
     uint32_t loaded;            /* steps loaded so far: when it grows, eager messages may have found their wait */
     uint8_t segment_shift;
-    bool straight;              /* all of it is loaded and eager. The shell may then run the steps itself, in program order, counting
+    bool straight;              /* all of it is loaded and eager, and of known length. The shell may then run the steps itself, in program order, counting
                                    them in `head`; there is nothing to decide */
     bool progress;              /* something changed since the cursor last wrapped */
     bool patient;               /* the caller's: see tt_exec_next */
@@ -178,7 +178,8 @@ void tt_exec_ready(struct tt_exec *x, uint16_t peer, bool direct, bool mapped);
 /* `arrived` segments in all have landed in (peer, stream); lower counts than before are ignored. True if news. */
 bool tt_exec_arrived(struct tt_exec *x, uint16_t peer, uint8_t stream, uint32_t arrived);
 bool tt_exec_credit(struct tt_exec *x, uint16_t peer, uint8_t stream, uint32_t consumed);
-/* An eager message with `tag` came from `peer` with `bytes`. MISMATCH (not logged): it is expected with another length; INVALID:
+/* An eager message with `tag` came from `peer` with `bytes`, which is how long a wait that says at_most is from then on. MISMATCH (not logged): it is
+ * expected with another length; INVALID:
  * it is not in the window (yet): offer it again when tt_exec_awaits says so. */
 tutti_status tt_exec_eager(struct tt_exec *x, uint16_t peer, uint32_t tag, uint64_t bytes);
 

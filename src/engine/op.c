@@ -149,6 +149,10 @@ static void end_op(struct tt_op *op, tutti_status status, const char *why)
     if (!op->kept)
         c->engine->ops[op->slot] = NULL;
     note(op);
+    if (op->conf.parts) {
+        c->engine->nunbegun -= !op->exposed;
+        op->conf.parts->end(op->conf.parts_arg, status);
+    }
     if (status)
         snprintf(op->why, sizeof op->why, "%s", why);
     else if (tt_op_is_quantized(op))
@@ -225,6 +229,51 @@ static bool run_actions(struct tt_op *op)
     }
 }
 
+/* Nothing is known of what has come for it. */
+static void look_afresh(struct tt_op *op)
+{
+    op->scanned = UINT32_MAX;
+    op->now = NULL;
+    op->retry = true;
+    op->held_passes = op->hasty = 0;
+}
+
+/* Begins what op->conf says, with an executor. */
+static void set_out(struct tt_op *op)
+{
+    const struct tt_exec_conf conf = {
+        .algo = op->conf.algo, .coll = &op->conf.coll, .segment_bytes = op->conf.segment_bytes,
+        .eager_bytes = op->conf.eager_bytes, .streams = op->conf.streams, .depth = op->conf.depth,
+    };
+
+    op->stream_dst = tt_coll_dst_bytes(&op->conf.coll) >= STREAM_BYTES;
+    op->in_flight = 0;
+    tt_exec_init(&op->exec, &conf, op->exec_peers, op->peers_max);
+}
+
+/* The first part is over: the second begins, or the operation ends. */
+static void go_on(struct tt_op *op)
+{
+    tutti_status st;
+
+    end_nudges(op);
+    release(op, false);
+    st = op->conf.parts->then(op->conf.parts_arg, &op->conf);
+    if (st == TUTTI_PENDING) {
+        note(op);
+        op->second = true;
+        op->seq++;
+        op->copies = NULL;
+        look_afresh(op);
+        set_out(op);
+        tt_op_contradicted(op);
+    } else if (st == TUTTI_OK || st == TUTTI_ERR_RANGE || st == TUTTI_ERR_INVALID) {
+        end_op(op, st, st ? tutti_last_error() : "");
+    } else {
+        tt_context_fail_here(op->context, st, tutti_last_error(), true);
+    }
+}
+
 bool tt_op_run(struct tt_op *op)
 {
     struct tt_exec *x = &op->exec;
@@ -248,8 +297,14 @@ bool tt_op_run(struct tt_op *op)
         op->retry |= any;
     }
     if (tt_exec_finished(x) && !op->in_flight) {
-        end_op(op, TUTTI_OK, "");
-        tt_ops_expose(op->context);
+        struct tt_context *c = op->context;
+
+        if (op->conf.parts && !op->second)
+            go_on(op);
+        else
+            end_op(op, TUTTI_OK, "");
+        if (tt_op_is_over(op))
+            tt_ops_expose(c);
         return true;
     }
     return any;
@@ -319,10 +374,7 @@ static void join_active(struct tt_op *op)
     struct tt_op **at = &c->active;
 
     op->exposed = true;
-    op->scanned = UINT32_MAX;
-    op->now = NULL;
-    op->retry = true;
-    op->held_passes = op->hasty = 0;
+    look_afresh(op);
     op->next = NULL;
     while (*at)
         at = &(*at)->next;
@@ -334,22 +386,25 @@ static void join_active(struct tt_op *op)
 /* It runs in its turn, after the older ones. */
 static void expose(struct tt_op *op)
 {
-    const struct tt_exec_conf conf = {
-        .algo = op->conf.algo, .coll = &op->conf.coll, .segment_bytes = op->conf.segment_bytes,
-        .eager_bytes = op->conf.eager_bytes, .streams = op->conf.streams, .depth = op->conf.depth,
-    };
-
-    op->in_flight = 0;
+    if (op->conf.parts) {
+        op->context->engine->nunbegun--;
+        op->conf.parts->begin(op->conf.parts_arg, &op->conf);
+    }
     back_up(op);
     join_active(op);
-    tt_exec_init(&op->exec, &conf, op->exec_peers, op->peers_max);
+    set_out(op);
     tt_timers_begin(op);
     tt_op_contradicted(op);
 }
 
+static bool may_begin(const struct tt_op *op)
+{
+    return !op->conf.parts || op->conf.parts->may_begin(op->conf.parts_arg);
+}
+
 void tt_ops_expose(struct tt_context *c)
 {
-    while (c->waiting && c->nactive < TT_OPS_EXPOSED) {
+    while (c->waiting && c->nactive < TT_OPS_EXPOSED && may_begin(c->waiting)) {
         struct tt_op *op = c->waiting;
 
         c->waiting = op->next;
@@ -463,7 +518,7 @@ static bool copy_arrays(struct tt_op *op)
     const uint64_t **all[] = { &c->send_bytes, &c->send_displs, &c->recv_bytes, &c->recv_displs };
     const size_t n = c->nranks;
 
-    if (!c->send_bytes && !c->recv_bytes)
+    if ((!c->send_bytes && !c->recv_bytes) || op->conf.parts)
         return true;
     if (n > op->arrays_cap) {
         free(op->arrays);
@@ -488,7 +543,8 @@ static tutti_status assign_key(struct tt_op *op)
 
     op->p2p = tt_is_p2p((uint8_t)op->conf.coll.kind);
     if (!op->p2p) {
-        op->seq = c->next_seq++;
+        op->seq = c->next_seq;
+        c->next_seq += op->conf.parts ? 2 : 1;
         return TUTTI_OK;
     }
     cp = tt_context_peer_of(c, c->ranks[op->conf.coll.root]);
@@ -547,13 +603,14 @@ static tutti_status start_here(struct tt_context *c, const struct tt_op_conf *co
     op->elem_shift = (uint8_t)__builtin_ctz(conf->coll.elem_bytes);
     op->kernel = tt_reduce_kernel(conf->dtype, conf->redop, false);
     op->kernel_finish = tt_reduce_kernel(conf->dtype, conf->redop, true);
-    op->stream_dst = tt_coll_dst_bytes(&conf->coll) >= STREAM_BYTES;
+    op->second = false;
+    c->engine->nunbegun += conf->parts != NULL;
     op->why[0] = 0;
     op->deadline_ns = op->nudge_ns = 0;
     atomic_store_explicit(&op->status, TUTTI_PENDING, memory_order_relaxed);
     hold(op);
     *out = op;
-    if (op->p2p || (c->nactive < TT_OPS_EXPOSED && !c->waiting)) {
+    if (op->p2p || (c->nactive < TT_OPS_EXPOSED && !c->waiting && may_begin(op))) {
         expose(op);
         if (!tt_op_is_over(op))
             tt_op_run(op);

@@ -395,8 +395,24 @@ void tt_op_learn_copies(struct tt_op *op)
                          margins);
 }
 
-/* Whether a sender leaves it to the receiver where its only put of the flow goes (tt_there), as it may not know. */
+/* Whether a sender leaves it to the receiver where its puts of the flow go (tt_there), as it may not know: one, or stretches of one block. */
 static bool receiver_places(uint8_t kind) { return kind == TT_ALLTOALL || kind == TT_ALLTOALLV; }
+
+/* Whether such a put is where the flow begins; the others say how far behind. */
+static bool is_placed(const struct tt_op *op, const struct tt_ref *to)
+{
+    return to->buf == TT_BUF_THERE && !op->conf.coll.stretches;
+}
+
+/* What the offsets of such a flow's puts are counted from: where its block lies. */
+static uint64_t placed_at(const struct tt_op *op, const struct tt_exec_step *wait)
+{
+    const struct tt_coll *c = &op->conf.coll;
+
+    if (!receiver_places(op->desc.kind))
+        return 0;
+    return c->stretches ? c->recv_displs[wait->s.peer] : wait->s.out.offset;
+}
 
 /* Where the peer's bytes can go straight into the final buffer: because the application allocated it here, or through the wire's
  * registration. *out NULL: nowhere. */
@@ -473,7 +489,7 @@ static bool do_open(struct tt_op *op, const struct tt_action *a)
     memcpy(msg.landing_key, f->landing.region->key.data, TT_KEY_BYTES);
     if (direct) {
         msg.direct = 1;
-        msg.direct_offset = offset + (receiver_places(op->desc.kind) ? t->s.out.offset : 0);
+        msg.direct_offset = offset + placed_at(op, t);
         msg.direct_bytes = (uint8_t)direct->key.bytes;
         memcpy(msg.direct_key, direct->key.data, TT_KEY_BYTES);
     }
@@ -587,7 +603,7 @@ static bool do_put(struct tt_op *op, const struct tt_action *a)
         return false;
     if (a->direct) {
         d.key = &f->direct_key;
-        d.offset = f->direct_offset + (a->out.ref.buf == TT_BUF_THERE ? 0 : a->out.ref.offset) + a->out.skip;
+        d.offset = f->direct_offset + (is_placed(op, &a->out.ref) ? 0 : a->out.ref.offset) + a->out.skip;
         if (d.offset > f->direct_key.bytes || a->bytes > f->direct_key.bytes - d.offset) {
             tt_context_fail_here(op->context, TUTTI_ERR_MISMATCH, "a peer's buffer is smaller than what is sent to it", true);
             return false;

@@ -122,7 +122,7 @@ void tt_baton_take(struct tt_engine *e)
 /* Peers need not ring any more once somebody has looked at the wires; then the progress thread would sleep on. */
 void tt_baton_give(struct tt_engine *e)
 {
-    const bool busy = e->nexposed > 0 || (e->expected > 0 && !e->armed);
+    const bool busy = e->nexposed > 0 || e->nunbegun > 0 || (e->expected > 0 && !e->armed);
 
     atomic_store_explicit(&e->baton, 0, memory_order_release);
     tt_engine_wake(e);
@@ -229,6 +229,8 @@ static bool run_ops(struct tt_engine *e)
 
     for (struct tt_context *c = e->contexts, *next; c; c = next) {
         next = c->next;
+        if (e->nunbegun)
+            tt_ops_expose(c);
         for (struct tt_op *op = c->active, *after; op; op = after) {
             after = op->next;
             any |= tt_op_run(op);
@@ -395,7 +397,7 @@ static int patience_ms(const struct tt_engine *e, bool first)
         for (const struct tt_op *op = c->active; op; op = op->next)
             if (op->retry)
                 return NAP_MS;
-    if (e->guest && e->guest->is_stuck(e->guest->arg))
+    if (e->nunbegun || (e->guest && e->guest->is_stuck(e->guest->arg)))
         return NAP_MS;
     if (e->endings_due)
         return e->endings_nap_ms;
@@ -532,6 +534,8 @@ void tt_engine_wait(struct tt_engine *e, bool (*done)(void *arg), void *arg)
 
 static bool any_active(const struct tt_engine *e)
 {
+    if (e->nunbegun)
+        return true;
     for (const struct tt_context *c = e->contexts; c; c = c->next)
         if (c->active)
             return true;

@@ -51,6 +51,10 @@ void tt_opdesc_print(const struct tt_opdesc *d, char *out, size_t cap)
     const unsigned quant = d->redop >> 4 & 7;
     char count[32] = "", op[32] = "", root[24] = "", travels[64] = "";
 
+    if (d->kind == TT_ALLTOALLV && d->algo == TT_ALGO_STRETCHES) {
+        snprintf(out, cap, "alltoallv_dynamic(%u pieces, type %s)", d->root, tutti_dtype_name((tutti_dtype)d->dtype));
+        return;
+    }
     if (tt_is_p2p(d->kind) || d->kind == TT_BARRIER) {
         if (d->kind == TT_BARRIER)
             snprintf(out, cap, "barrier(%s)", d->mode ? mode_of(d) + 2 : "");
@@ -106,7 +110,7 @@ void tt_op_nudge(struct tt_op *op)
 
     if (!f || f->nudged || f->cp->peer->state != TT_PEER_UP || (!f->asked && f->cp->nudges >= TT_NUDGES))
         return;
-    if (op->desc.kind == TT_ALLTOALLV) {
+    if (op->desc.kind == TT_ALLTOALLV && !op->conf.coll.stretches) {
         sizes.sends = op->conf.coll.send_bytes[r];
         sizes.expects = op->conf.coll.recv_bytes[r];
         bytes = sizeof sizes;

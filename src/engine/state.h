@@ -159,6 +159,7 @@ struct tt_op {
     uint64_t seq;               /* key within the context; sends and receives have theirs from tag and counter */
     bool p2p, exposed;
     bool kept;                  /* begun again by each call of its shape; straight */
+    bool second;                /* it is in its second part (tt_op_parts), which has the next seq */
     atomic_int status;          /* PENDING until over: written last */
     char why[TT_ERROR_BYTES];
     uint64_t began_ns;          /* for timers; 0: it is not timed */
@@ -222,6 +223,7 @@ struct tt_engine {
     struct tt_context *contexts;
     _Atomic uint64_t serial;    /* of the last context id that was made here */
     uint32_t nexposed;          /* operations in active lists */
+    uint32_t nunbegun;          /* operations that wait to hear that they may begin: memory says so, without a sign */
     uint32_t at_once;           /* calls that were tried at once, to look around now and then */
     struct tt_op **ops;         /* [ops_cap], by slot; NULL free */
     uint32_t next_slot;         /* where to look for a free one first */

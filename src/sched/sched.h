@@ -45,6 +45,18 @@ enum tt_quantized {
     TT_QUANTIZED_FEEDBACK   /* also, each step that packs a sum has SRC or DST at its elements' own place: it is known whose error it makes */
 };
 
+/* The blocks of an alltoallv of which only stretches travel. Each lies as far behind the beginning of its block at its sender as at its receiver. */
+struct tt_stretch {
+    uint64_t offset, bytes;
+};
+
+struct tt_stretches {
+    const struct tt_stretch *send, *recv;
+    const uint64_t *send_first, *recv_first;    /* [nranks + 1]: those of the pair with rank r are first[r] up to first[r + 1] */
+    uint64_t most;          /* of a pair, at least 1; the same on all ranks */
+    bool at_most;           /* what arrives may be shorter than recv says */
+};
+
 /* The call, as an algorithm sees it. Everything in bytes except where `elem_bytes` is needed to cut blocks at element
  * boundaries. Identical on all ranks but for `rank` (and, for alltoallv, the arrays). */
 struct tt_coll {
@@ -58,6 +70,9 @@ struct tt_coll {
     /* v kinds only, in bytes, [nranks] each, owned by the caller of the operation. allgatherv, gatherv: recv_*;
      * scatterv, reduce_scatterv: send_*; alltoallv: both, this rank's own. displs are never NULL. */
     const uint64_t *send_bytes, *send_displs, *recv_bytes, *recv_displs;
+    /* alltoallv only: not whole blocks travel but these; bytes and displs are then where blocks lie and how far they reach. The caller's, alive as
+     * long as the operation. NULL: whole blocks. */
+    const struct tt_stretches *stretches;
     /* For algorithms that bound what is in flight between two ranks (tt_algo.bounded): the longest message, and how many such may be on
      * their way to one peer. 0: the defaults. */
     uint64_t chunk_bytes;
@@ -90,7 +105,7 @@ enum tt_buf {
                        ascending order: streams through a window of segments and is never stored as a whole. `offset` is
                        only its name: unique per operation and rank. Never strided. */
     TT_BUF_THERE    /* only as `to` of a put: wherever the receiver's wait says (the sender cannot know, as in
-                       alltoallv; such a flow has one put per pair) */
+                       alltoallv; such a flow has one put per pair, or stretches of one block, and then `offset` is within it) */
 };
 
 /* Bytes of a buffer: contiguous at offset if block == 0; else pieces of `block` bytes, `stride` apart, the first at
@@ -134,6 +149,7 @@ enum tt_opcode { TT_PUT, TT_WAIT, TT_REDUCE_STEP, TT_COPY };
 struct tt_step {
     uint8_t opcode;         /* enum tt_opcode */
     bool finish;            /* reduce only */
+    bool at_most;           /* wait only: the put may have fewer bytes. Eager ones */
     uint32_t peer;          /* put: to; wait: from */
     uint32_t tag;
     uint32_t round;         /* that it was emitted in; only of flattened programs (verify.h) */

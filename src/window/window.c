@@ -242,6 +242,20 @@ static tutti_status look_at_cards(struct tt_window *w, tutti_status st)
     return st;
 }
 
+tutti_status tt_window_exchange_keys(struct tt_window *w)
+{
+    const struct tt_window_card mine = w->cards[w->comm->rank];
+    tutti_status st = tutti_allgather(&mine, w->cards, sizeof mine, TUTTI_U8, w->comm, NULL);
+
+    if (!st)
+        st = look_at_cards(w, TUTTI_OK);
+    tt_guest_enter(w->home->engine);
+    for (uint32_t r = 0; r < w->comm->nranks; r++)
+        w->ways[r].known = false;
+    tt_guest_leave(w->home->engine);
+    return st;
+}
+
 /* Peers may use it from here on, or no longer. */
 static void list(struct tt_window *w)
 {

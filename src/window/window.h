@@ -173,6 +173,8 @@ tutti_status tt_window_check(const struct tt_window *w, uint32_t rank, uint64_t 
 /* INVALID (logged) unless it has a word of `width` there. */
 tutti_status tt_window_check_word(const struct tt_window *w, uint32_t rank, uint64_t offset, uint64_t width,
                                   const char *call);
+/* All ranks tell each other anew how they are reached, as when it was made. Collective; while nothing is under way. */
+tutti_status tt_window_exchange_keys(struct tt_window *w);
 /* How the part of `rank` (not this one) is reached. PENDING: it is not known yet; PEER_LOST (not logged). */
 tutti_status tt_window_reach(struct tt_window *w, uint32_t rank, struct tt_window_way **way,
                              struct tt_guest_link *link);
@@ -212,5 +214,18 @@ tutti_status tt_window_signal(struct tt_window *w, uint32_t rank, uint64_t offse
 tutti_status tt_rma_take(const tutti_rma *rma, tutti_rma *out, const char *call);
 /* Adds 1 at local completion. */
 void tt_window_count(uint64_t *counter);
+
+/* ---- several.c ---- */
+
+/* A put of at most TT_INLINE_BYTES into a window, and the word of that window that is set behind it. */
+struct tt_window_short {
+    uint32_t rank;              /* not this one */
+    bool gone;                  /* it was given to its wire; its source is the caller's again */
+    const void *src;
+    uint64_t offset, bytes, signal_offset, signal_value;
+};
+/* Puts puts[n], many with one doorbell; arguments were checked. What must go by message is left to the caller, with `gone` false. */
+tutti_status tt_window_put_several(struct tt_window *w, struct tt_window_short *puts, uint32_t n, int64_t timeout_ms,
+                                   const char *call);
 
 #endif

@@ -277,5 +277,23 @@ class Starting(unittest.TestCase):
         self.assertEqual(json.loads(outputs[0].splitlines()[0])["ranks"], 3)
 
 
+class Exchanges(unittest.TestCase):
+    def test_every_way_brings_what_was_routed(self):
+        done = perf("a2av", "--ranks", 3, "--tokens", 20, "--bytes", 100, "--experts", 6, "--top", 2, "--skew", 1, "--dealt", "--iters", 1, "--json")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        rows = {row["way"]: row for row in map(json.loads, done.stdout.splitlines())}
+        self.assertEqual(len(rows), 10)
+        self.assertLess(rows["dynamic"]["sent_bytes"], rows["padded"]["sent_bytes"])
+        self.assertEqual(rows["dynamic"]["sent_bytes"], rows["replay"]["sent_bytes"])
+        self.assertGreater(rows["dynamic"]["held_bytes"], 0)
+        self.assertGreater(rows["replay"]["tc_us"], 0)
+
+    def test_what_makes_no_sense_is_status_2(self):
+        for args, says in ((["--ways", "dynamic,late"], "late"), (["--top", "0"], "--top 0"), (["--ranks", "1", "--experts", "2", "--top", "3"], "enough")):
+            done = perf("a2av", *args)
+            self.assertEqual(done.returncode, 2, args)
+            self.assertIn(says, done.stderr)
+
+
 if __name__ == "__main__":
     sys.exit(unittest.main(verbosity=2))

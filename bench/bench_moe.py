@@ -1,0 +1,146 @@
+"""Exchanges of a mixture of experts: sizes decided late beside sizes known before and beside padded blocks, and what a replay saves.
+
+On shaped links (tests/support/testbed.py draws them: one rank on each host, one rail) every rank routes its tokens to 1 or 4 experts, evenly or by Zipf's
+law, and the same exchange goes in all ways in turn (`tutti perf a2av`). *padded* is what a program does that must not ask how much comes: two allgathers, and an
+alltoall of the most that a rank may be sent by another; *padded to the largest* of the most that one is, which such a program cannot know before.
+The reach of these is nine tenths of how many times as many bytes travel. Tc is the processor time that the start of a replay costs for each other rank; those rows have 16 ranks
+on this machine and short pieces. Times are medians of the slowest rank's, of all rounds.
+"""
+
+import statistics
+import subprocess
+
+from lib import build, jobs, quiet, say, shaped
+
+SUMMARY = "all-to-all with sizes decided late, beside known ones and padded ones; what a replay saves"
+
+LATE_REACH = 1.1
+TC_REACH = 2.0
+SHARE = 0.9             # of what travels less
+PORT = 18991
+TURN_S = 100
+SAVINGS = {"replay_without_chain": "chained posts", "replay_without_bypass": "the bypass for short messages",
+           "replay_without_handles": "handles that are exchanged once", "replay_without_all": "all three"}
+
+
+def add_options(parser):
+    parser.add_argument("--mbit", type=int, default=400, help="rate of the links (default 400)")
+    parser.add_argument("--ranks", default="4,8,16", help="ranks, each on a host of its own (default 4,8,16)")
+    parser.add_argument("--top", default="1,4", help="experts of a token (default 1,4)")
+    parser.add_argument("--skew", default="0,1", help="of Zipf's law by which experts are drawn (default 0,1)")
+    parser.add_argument("--tokens", type=int, default=256, help="of each rank (default 256)")
+    parser.add_argument("--bytes", type=int, default=4096, help="of a token (default 4096)")
+    parser.add_argument("--rounds", type=int, default=3, help="turns of each case (default 3)")
+    parser.add_argument("--tutti", metavar="PATH", help="the command (default build/release/tutti)")
+    quiet.add_option(parser)
+
+
+def numbers(text, option, kind=int):
+    try:
+        return [kind(n) for n in text.split(",")]
+    except ValueError:
+        raise say.Problem(f"{option} {text}: it should be numbers with commas") from None
+
+
+def cases_of(options):
+    return [(n, top, skew) for n in numbers(options.ranks, "--ranks") for top in numbers(options.top, "--top")
+            for skew in numbers(options.skew, "--skew", float)]
+
+
+def case_text(options, case):
+    nranks, top, skew = case
+    return f"{options.tokens} tokens of {say.size(options.bytes)}, top-{top}, skew {skew:g}, {nranks} ranks, {options.mbit} Mbit/s"
+
+
+def whats_of(options, case):
+    text = case_text(options, case)
+    return {"known": f"sizes decided late, {text}: times as long as known before",
+            "padded": f"padded, {text}: times as long as sizes decided late",
+            "padded_seen": f"padded to the largest, {text}: times as long as sizes decided late"}
+
+
+def tc_whats(wire):
+    return {way: f"sender's cost per message, 16 ranks, {wire}: times as much without {saving}" for way, saving in SAVINGS.items()}
+
+
+def is_wanted(options, what):
+    return not options.only or options.only.search(what)
+
+
+def listing(options):
+    for what in [w for case in cases_of(options) for w in whats_of(options, case).values()] + [w for wire in ("tcp", "shm") for w in tc_whats(wire).values()]:
+        if is_wanted(options, what):
+            yield what
+
+
+def perf(options, program, args, nranks, bed=None):
+    """The rows of one turn, by way."""
+    argv = [program, "perf", "a2av", "--json", *map(str, args)]
+    return {row["way"]: row for row in jobs.rows(argv, nranks, bed, options.lock, PORT, TURN_S)}
+
+
+def rows_of(options, case, turns):
+    """Of the turns of one case on shaped links."""
+    def us(way):
+        return [turn[way]["time_us"] for turn in turns]
+
+    def row(what, over, under, reach, better, against):
+        ratios = [a / b for a, b in zip(us(over), us(under))]
+        return {"what": what, "value": round(statistics.median(ratios), 3), "reach": reach, "unit": "x", "better": better, "against": against,
+                "spread": [round(min(ratios), 3), round(max(ratios), 3)], "samples": {f"{w} us": us(w) for w in (over, under)}}
+
+    whats = whats_of(options, case)
+    late_bytes = statistics.mean(turn["dynamic"]["sent_bytes"] for turn in turns)
+    if is_wanted(options, whats["known"]):
+        yield row(whats["known"], "dynamic", "known", LATE_REACH, "lower", "tutti_alltoallv")
+    for way in ("padded", "padded_seen"):
+        if is_wanted(options, whats[way]):
+            less = statistics.mean(turn[way]["sent_bytes"] for turn in turns) / late_bytes
+            yield {**row(whats[way], way, "dynamic", round(SHARE * less, 2), "higher", "two allgathers and an alltoall"), "bytes_ratio": round(less, 3)}
+
+
+def on_links(options, program, case):
+    nranks, top, skew = case
+    with shaped.Testbed(nranks, 1, options.mbit) as bed:
+        turns = []
+        for number in range(options.rounds):
+            turns.append(perf(options, program, ["--tokens", options.tokens, "--bytes", options.bytes, "--experts", 8 * nranks, "--top", top, "--skew", skew,
+                                                 "--seed", number + 1, "--iters", 7, "--ways", "dynamic,known,padded,padded_seen"], nranks, bed))
+            say.progress(f"round {number + 1} of {options.rounds}: {case_text(options, case)}")
+    yield from rows_of(options, case, turns)
+
+
+def senders_cost(options, program, wire):
+    whats = {way: what for way, what in tc_whats(wire).items() if is_wanted(options, what)}
+    turns = []
+    for number in range(options.rounds if whats else 0):
+        turns.append(perf(options, program, ["--wire", wire, "--tokens", 64, "--bytes", 64, "--experts", 64, "--top", 2, "--dealt", "--iters", 20,
+                                             "--ways", ",".join(["replay", *SAVINGS])], 16))
+        say.progress(f"round {number + 1} of {options.rounds}: sender's cost, {wire}")
+    for way, what in whats.items():
+        ratios = [turn[way]["tc_us"] / turn["replay"]["tc_us"] for turn in turns]
+        yield {"what": what, "value": round(statistics.median(ratios), 3), "reach": TC_REACH if way == "replay_without_all" else None, "unit": "x",
+               "better": "higher", "against": "a replay with all it saves", "spread": [round(min(ratios), 3), round(max(ratios), 3)],
+               "samples": {f"{w} Tc us": [turn[w]["tc_us"] for turn in turns] for w in (way, "replay")}}
+
+
+def run(options):
+    if options.rounds < 1:
+        raise say.Problem(f"--rounds {options.rounds}: at least one is needed")
+    program = str(build.tutti(options.tutti))
+    why = shaped.why_not()
+    for case in cases_of(options):
+        wanted = [what for what in whats_of(options, case).values() if is_wanted(options, what)]
+        if why:
+            yield from ({"what": what, "skipped": why} for what in wanted)
+            continue
+        try:
+            if wanted:
+                yield from on_links(options, program, case)
+        except (shaped.HostsError, subprocess.TimeoutExpired) as trouble:
+            raise say.Problem(f"{case_text(options, case)}: {trouble}") from None
+    for wire in ("tcp", "shm"):
+        try:
+            yield from senders_cost(options, program, wire)
+        except subprocess.TimeoutExpired as trouble:
+            raise say.Problem(f"sender's cost, {wire}: {trouble}") from None

@@ -1,0 +1,400 @@
+/* The all-to-all whose sizes are decided late: an operation of the engine in two parts.
+ *
+ * First every rank sends every other one the head of what it has for it (pieces.h): everybody's lengths, which pieces come, and the pieces themselves
+ * where all of them and the head fit into one eager message. When the heads of all are here, every rank has seen the same lengths and flaws, so all find
+ * the same: the call is good, or none of it is done. Then packed pieces go where they belong, and the others follow as stretches of an alltoallv. If
+ * no rank has such, the call is over after one message for each pair.
+ * Cost: alpha for short calls; an alltoallv and one more alpha, of heads, for long ones. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/options.h"
+#include "base/prng.h"
+#include "base/status.h"
+#include "comm/attempt.h"
+#include "moe/exchange.h"
+
+#define CALL "tutti_alltoallv_dynamic"
+
+/* ---- the first part: heads ------------------------------------------------------------------------------------- */
+
+static bool may_begin(void *arg)
+{
+    const tutti_dynamic *w = &((struct tt_exchange *)arg)->what;
+
+    return !w->start || __atomic_load_n(w->start, __ATOMIC_ACQUIRE) >= w->start_value;
+}
+
+static bool overlap(const void *a, uint64_t a_bytes, const void *b, uint64_t b_bytes)
+{
+    return a_bytes && b_bytes && (uintptr_t)a < (uintptr_t)b + b_bytes && (uintptr_t)b < (uintptr_t)a + a_bytes;
+}
+
+/* What is wrong with sendbuff, now that it is known how long it is. */
+static void look_at_buffers(const struct tt_exchange *x, const uint64_t *lengths, struct tt_head *h)
+{
+    const struct tt_pieces_shape *s = &x->shape;
+    const uint64_t total = tt_pieces_total(s, lengths, NULL);
+
+    if (total && !x->what.sendbuff) {
+        h->flaw = TT_FLAW_NULL;
+        h->value = total;
+        return;
+    }
+    for (uint32_t r = 0; r < s->nranks && !h->flaw; r++)
+        if (overlap(x->what.sendbuff, total * s->elem_bytes, x->recvbuffs[r], s->max_total * s->elem_bytes)) {
+            h->flaw = TT_FLAW_OVERLAP;
+            h->at = r;
+        }
+}
+
+/* Decides what goes with its head, and finds how many stretches there are at most of what does not. */
+static uint32_t choose_packed(struct tt_exchange *x, const uint64_t *lengths)
+{
+    const struct tt_pieces_shape *s = &x->shape;
+    const uint64_t room = x->slot_bytes - tt_pieces_head_bytes(s);
+    uint64_t most = 0;
+
+    for (uint32_t r = 0; r < s->nranks; r++) {
+        const uint8_t *wanted = x->wanted + r * tt_pieces_wanted_bytes(s);
+        uint64_t n;
+
+        x->packed[r] = x->packs && tt_pieces_total(s, lengths, wanted) * s->elem_bytes <= room;
+        n = x->packed[r] ? 0 : tt_pieces_stretches(s, lengths, wanted, NULL);
+        most = n > most ? n : most;
+    }
+    return (uint32_t)most;
+}
+
+/* A message of one stretch to and from each other rank. */
+static void list_heads(struct tt_exchange *x)
+{
+    const uint32_t n = x->shape.nranks;
+    struct tt_stretch *send = x->list, *recv = x->list + n;
+    uint64_t at = 0;
+
+    for (uint32_t r = 0; r < n; r++) {
+        x->send_first[r] = x->recv_first[r] = at;
+        x->send_displs[r] = x->recv_displs[r] = r * x->slot_bytes;
+        x->recv_bytes[r] = x->slot_bytes;
+        if (r == x->rank)
+            continue;
+        send[at] = (struct tt_stretch){ .bytes = x->send_bytes[r] };
+        recv[at++] = (struct tt_stretch){ .bytes = x->slot_bytes };
+    }
+    x->send_first[n] = x->recv_first[n] = at;
+    x->stretches = (struct tt_stretches){
+        .send = send,
+        .recv = recv,
+        .send_first = x->send_first,
+        .recv_first = x->recv_first,
+        .most = 1,
+        .at_most = x->packs,
+    };
+}
+
+static void begin(void *arg, struct tt_op_conf *conf)
+{
+    struct tt_exchange *x = arg;
+    const struct tt_pieces_shape *s = &x->shape;
+    uint64_t *lengths = x->lengths + (size_t)x->rank * s->nsplits;
+    struct tt_head *h = &x->heads[x->rank];
+
+    (void)conf;
+    tt_pieces_read(s, &x->what, lengths, x->wanted, h);
+    if (!h->flaw)
+        look_at_buffers(x, lengths, h);
+    if (!h->flaw)
+        h->most = choose_packed(x, lengths);
+    for (uint32_t r = 0; r < s->nranks; r++) {
+        struct tt_head to = *h;
+
+        to.packed = !h->flaw && x->packed[r];
+        x->send_bytes[r] = 0;
+        if (r != x->rank)
+            x->send_bytes[r] = tt_head_write(s, &to, lengths, x->wanted + r * tt_pieces_wanted_bytes(s),
+                                             x->what.sendbuff, x->out + r * x->slot_bytes);
+    }
+    list_heads(x);
+}
+
+/* ---- between them: what all ranks find ------------------------------------------------------------------------------ */
+
+/* Reads the heads of the others, and finds what is wrong, the same on all ranks: that of the lowest rank that has a flaw. */
+static tutti_status read_heads(struct tt_exchange *x, uint64_t *most)
+{
+    const struct tt_pieces_shape *s = &x->shape;
+    tutti_status st = TUTTI_OK;
+
+    *most = 0;
+    for (uint32_t r = 0; r < s->nranks; r++) {
+        struct tt_head *h = &x->heads[r];
+
+        if (r != x->rank && !tt_head_read(s, x->in + r * x->slot_bytes, x->slot_bytes, h,
+                                          x->lengths + (size_t)r * s->nsplits, &x->wanted_in[r], &x->pieces_in[r]))
+            return tt_fail(TUTTI_ERR_PROTOCOL, CALL ": rank %u sent a head that is none", r);
+        *most = h->most > *most ? h->most : *most;
+    }
+    for (uint32_t r = 0; r < s->nranks && !st; r++)
+        st = tt_head_status(s, &x->heads[r], r, CALL);
+    return st;
+}
+
+/* Takes what has come already to where it belongs. */
+static void unpack_all(const struct tt_exchange *x)
+{
+    const struct tt_pieces_shape *s = &x->shape;
+    const uint64_t *own = x->lengths + (size_t)x->rank * s->nsplits;
+    const uint8_t *to_self = x->wanted + x->rank * tt_pieces_wanted_bytes(s);
+
+    for (uint32_t r = 0; r < s->nranks; r++)
+        if (r != x->rank && x->heads[r].packed)
+            tt_pieces_unpack(s, x->lengths + (size_t)r * s->nsplits, x->wanted_in[r], x->pieces_in[r], x->recvbuffs[r]);
+    if (!x->packed[x->rank])
+        return;
+    for (uint64_t i = 0, at = 0; i < s->nsplits; at += own[i] * s->elem_bytes, i++)
+        if (to_self[i / 8] >> i % 8 & 1 && own[i])
+            tt_copy(x->recvbuffs[x->rank] + at, NULL, (const uint8_t *)x->what.sendbuff + at, own[i] * s->elem_bytes,
+                    false);
+}
+
+/* ---- the second part: stretches ---------------------------------------------------------------------------------------- */
+
+/* Which pieces go to rank r, and which come from it, if they are still to come. */
+static const uint8_t *left_to(const struct tt_exchange *x, uint32_t r)
+{
+    return x->packed[r] ? NULL : x->wanted + r * tt_pieces_wanted_bytes(&x->shape);
+}
+
+static const uint8_t *left_from(const struct tt_exchange *x, uint32_t r)
+{
+    return r == x->rank || x->heads[r].packed ? NULL : x->wanted_in[r];
+}
+
+static bool list_stretches(struct tt_exchange *x, uint64_t most)
+{
+    const struct tt_pieces_shape *s = &x->shape;
+    const uint32_t n = s->nranks;
+    const uint64_t *own = x->lengths + (size_t)x->rank * s->nsplits;
+    uint64_t sends = 0, recvs = 0;
+
+    for (uint32_t r = 0; r < n; r++) {
+        x->send_first[r] = sends;
+        x->recv_first[r] = recvs;
+        if (left_to(x, r))
+            sends += tt_pieces_stretches(s, own, left_to(x, r), NULL);
+        if (left_from(x, r))
+            recvs += tt_pieces_stretches(s, x->lengths + (size_t)r * s->nsplits, left_from(x, r), NULL);
+    }
+    x->send_first[n] = sends;
+    x->recv_first[n] = recvs;
+    if (!tt_exchange_need(x, sends + recvs))
+        return false;
+    for (uint32_t r = 0; r < n; r++) {
+        if (left_to(x, r))
+            tt_pieces_stretches(s, own, left_to(x, r), x->list + x->send_first[r]);
+        if (left_from(x, r))
+            tt_pieces_stretches(s, x->lengths + (size_t)r * s->nsplits, left_from(x, r),
+                                x->list + sends + x->recv_first[r]);
+    }
+    x->stretches = (struct tt_stretches){
+        .send = x->list,
+        .recv = x->list + sends,
+        .send_first = x->send_first,
+        .recv_first = x->recv_first,
+        .most = most,
+    };
+    return true;
+}
+
+/* Receive buffers are parts of one range of addresses that begins with the first of them. */
+static uint8_t *place_buffers(struct tt_exchange *x)
+{
+    const struct tt_pieces_shape *s = &x->shape;
+    const uint64_t own_bytes = tt_pieces_total(s, x->lengths + (size_t)x->rank * s->nsplits, NULL) * s->elem_bytes;
+    uint8_t *base = x->recvbuffs[0];
+
+    for (uint32_t r = 1; r < s->nranks; r++)
+        base = (uintptr_t)x->recvbuffs[r] < (uintptr_t)base ? x->recvbuffs[r] : base;
+    for (uint32_t r = 0; r < s->nranks; r++) {
+        x->send_displs[r] = 0;
+        x->send_bytes[r] = own_bytes;
+        x->recv_displs[r] = (uintptr_t)x->recvbuffs[r] - (uintptr_t)base;
+        x->recv_bytes[r] = tt_pieces_total(s, x->lengths + (size_t)r * s->nsplits, NULL) * s->elem_bytes;
+    }
+    return base;
+}
+
+static tutti_status then(void *arg, struct tt_op_conf *conf)
+{
+    struct tt_exchange *x = arg;
+    uint64_t most;
+    tutti_status st = read_heads(x, &most);
+
+    if (st)
+        return st;
+    unpack_all(x);
+    if (most == 0)
+        return TUTTI_OK;
+    if (!list_stretches(x, most))
+        return tt_fail(TUTTI_ERR_NOMEM, CALL ": no memory for lists of stretches");
+    conf->src = x->what.sendbuff;
+    conf->dst = place_buffers(x);
+    return TUTTI_PENDING;
+}
+
+static void end(void *arg, tutti_status status)
+{
+    struct tt_exchange *x = arg;
+    size_t *all = x->what.recv_all_split_lengths;
+
+    for (size_t i = 0; !status && all && i < (size_t)x->shape.nranks * x->shape.nsplits; i++)
+        all[i] = x->lengths[i];
+    tt_exchange_put(x);
+}
+
+static const struct tt_op_parts parts = { .may_begin = may_begin, .begin = begin, .then = then, .end = end };
+
+/* ---- the call ---------------------------------------------------------------------------------------------------------------- */
+
+static int by_address(const void *a, const void *b)
+{
+    const uintptr_t x = *(const uintptr_t *)a, y = *(const uintptr_t *)b;
+
+    return (x > y) - (x < y);
+}
+
+/* Receive buffers must be there, and not overlap; sorted[nranks] is room to find that out. */
+static tutti_status check_recvbuffs(const tutti_dynamic *what, const struct tt_pieces_shape *s, uintptr_t *sorted)
+{
+    const uint64_t bytes = s->max_total * s->elem_bytes;
+
+    for (uint32_t r = 0; r < s->nranks; r++) {
+        sorted[r] = (uintptr_t)what->recvbuffs[r];
+        if (!sorted[r] && bytes)
+            return tt_fail(TUTTI_ERR_INVALID, CALL ": recvbuffs[%u] is NULL", r);
+    }
+    qsort(sorted, s->nranks, sizeof *sorted, by_address);
+    for (uint32_t r = 1; r < s->nranks; r++)
+        if (bytes && sorted[r] - sorted[r - 1] < bytes)
+            return tt_fail(TUTTI_ERR_INVALID, CALL ": the receive buffers at %p and %p overlap: each has %llu bytes (max_total)",
+                           (void *)sorted[r - 1], (void *)sorted[r], (unsigned long long)bytes);
+    return TUTTI_OK;
+}
+
+/* What can be seen before it starts. */
+static tutti_status check(const tutti_dynamic *what, const struct tt_attempt *t)
+{
+    const tutti_call *call = t->call;
+
+    if (!what->split_lengths || !what->index_block_lens || !what->recvbuffs)
+        return tt_fail(TUTTI_ERR_INVALID, CALL ": %s is NULL",
+                       !what->split_lengths      ? "split_lengths"
+                       : !what->index_block_lens ? "index_block_lens"
+                                                 : "recvbuffs");
+    if (what->start && (uintptr_t)what->start % sizeof *what->start)
+        return tt_fail(TUTTI_ERR_INVALID, CALL ": start at %p is not a multiple of 8", (const void *)what->start);
+    if (call && (call->algo || call->quant || call->error_feedback || call->divisor || call->scale != 0))
+        return tt_fail(TUTTI_ERR_INVALID, CALL ": of call.%s it knows nothing",
+                       call->algo       ? "algo"
+                       : call->divisor  ? "divisor"
+                       : call->scale != 0 ? "scale"
+                                          : "quant");
+    return TUTTI_OK;
+}
+
+static void fill_conf(struct tt_op_conf *conf, struct tt_exchange *x, tutti_comm *comm, int64_t timeout_ms)
+{
+    const struct tt_pieces_shape *s = &x->shape;
+    const uint64_t declared[] = { s->max_length, s->max_total };
+
+    conf->coll.root = s->nsplits;
+    conf->coll.send_bytes = x->send_bytes;
+    conf->coll.send_displs = x->send_displs;
+    conf->coll.recv_bytes = x->recv_bytes;
+    conf->coll.recv_displs = x->recv_displs;
+    conf->coll.stretches = &x->stretches;
+    conf->algo = &tt_algo_alltoallv_stretches;
+    conf->algo_id = TT_ALGO_STRETCHES;
+    conf->count = tt_hash_bytes(declared, sizeof declared, 0);
+    conf->src = x->out;
+    conf->dst = x->in;
+    conf->segment_bytes = x->of->segment_bytes;
+    conf->eager_bytes = comm->sizes.eager_bytes;
+    conf->streams = x->of->streams;
+    conf->depth = x->of->depth;
+    conf->timeout_ms = timeout_ms;
+    conf->parts = &parts;
+    conf->parts_arg = x;
+}
+
+static tutti_status submit(struct tt_attempt *t, struct tt_exchange *x)
+{
+    tutti_comm *comm = t->comm;
+    const int64_t timeout_ms = t->call && t->call->timeout_ms ? t->call->timeout_ms : comm->timeout_ms;
+    struct tt_op *op;
+    tutti_status st;
+
+    fill_conf(&t->conf, x, comm, timeout_ms);
+    if (!t->call || !t->call->request) {
+        st = tt_op_blocking(comm->context, &t->conf);
+        tt_exchange_put(x);            /* it may not have been started */
+        return st;
+    }
+    st = tt_op_start(comm->context, &t->conf, &op);
+    if (st)
+        tt_exchange_put(x);
+    else
+        *t->call->request = (tutti_request *)op;
+    return st;
+}
+
+/* One to use, with the caller's receive buffers. */
+static tutti_status prepare(const tutti_dynamic *what, const struct tt_pieces_shape *shape, tutti_comm *comm,
+                            struct tt_exchange **out)
+{
+    const uint64_t head_bytes = tt_pieces_head_bytes(shape), eager_bytes = comm->sizes.eager_bytes;
+    struct tt_exchanges *of = NULL;
+    struct tt_exchange *x = NULL;
+    tutti_status st = tt_exchanges_of(comm, &of);
+
+    if (st)
+        return st;
+    x = tt_exchange_get(of, shape, head_bytes <= eager_bytes ? eager_bytes : head_bytes);
+    if (!x)
+        return tt_fail(TUTTI_ERR_NOMEM, CALL ": no memory for an exchange of %u ranks and %u pieces", shape->nranks, shape->nsplits);
+    x->packs = head_bytes <= eager_bytes;
+    x->rank = comm->rank;
+    st = check_recvbuffs(what, shape, (uintptr_t *)x->recv_first);
+    if (st) {
+        tt_exchange_put(x);
+        return st;
+    }
+    x->what = *what;
+    for (uint32_t r = 0; r < shape->nranks; r++)
+        x->recvbuffs[r] = what->recvbuffs[r];
+    *out = x;
+    return TUTTI_OK;
+}
+
+tutti_status tutti_alltoallv_dynamic(const tutti_dynamic *what, tutti_dtype type, tutti_comm *comm,
+                                     const tutti_call *call)
+{
+    tutti_dynamic mine = { .size = sizeof mine };
+    struct tt_pieces_shape shape;
+    struct tt_attempt t;
+    struct tt_exchange *x = NULL;
+    tutti_status st = tt_attempt_begin(&t, CALL, TT_ALLTOALLV, comm, call, type);
+
+    if (!st && !what)
+        st = tt_fail(TUTTI_ERR_INVALID, CALL ": what is NULL");
+    if (!st)
+        st = tt_options_take(&mine, sizeof mine, sizeof mine, what, CALL, "what");
+    if (!st)
+        st = check(&mine, &t);
+    if (!st)
+        st = tt_pieces_shape_take(&shape, comm->nranks, type, mine.nsplits, mine.max_length, mine.max_total, CALL);
+    if (!st)
+        st = prepare(&mine, &shape, comm, &x);
+    return st ? st : submit(&t, x);
+}

@@ -1,0 +1,207 @@
+#include "moe/exchange.h"
+
+#include <stdlib.h>
+
+#include "base/status.h"
+
+/* Hands out parts of one block of memory, or only counts them where there is none yet. */
+struct parts {
+    uint8_t *begin;
+    size_t at;
+};
+
+static void *part(struct parts *p, size_t n, size_t bytes)
+{
+    void *here = p->begin ? p->begin + p->at : NULL;
+
+    p->at += (n * bytes + 63) / 64 * 64;
+    return here;
+}
+
+static void lay_out(struct tt_exchange *x, struct parts *p)
+{
+    const size_t n = x->shape.nranks;
+
+    p->at = 0;
+    part(p, 1, sizeof *x);
+    x->out = part(p, n, x->slot_bytes);
+    x->in = part(p, n, x->slot_bytes);
+    x->wanted = part(p, n, tt_pieces_wanted_bytes(&x->shape));
+    x->packed = part(p, n, sizeof *x->packed);
+    x->lengths = part(p, n, x->shape.nsplits * sizeof *x->lengths);
+    x->heads = part(p, n, sizeof *x->heads);
+    x->wanted_in = part(p, n, sizeof *x->wanted_in);
+    x->pieces_in = part(p, n, sizeof *x->pieces_in);
+    x->recvbuffs = part(p, n, sizeof *x->recvbuffs);
+    x->send_bytes = part(p, n, sizeof(uint64_t));
+    x->send_displs = part(p, n, sizeof(uint64_t));
+    x->recv_bytes = part(p, n, sizeof(uint64_t));
+    x->recv_displs = part(p, n, sizeof(uint64_t));
+    x->send_first = part(p, n + 1, sizeof(uint64_t));
+    x->recv_first = part(p, n + 1, sizeof(uint64_t));
+}
+
+static void discard(struct tt_exchange *x)
+{
+    free(x->list);
+    free(x);
+}
+
+bool tt_exchange_need(struct tt_exchange *x, uint64_t n)
+{
+    struct tt_stretch *more;
+
+    if (n <= x->list_cap)
+        return true;
+    more = realloc(x->list, n * sizeof *more);
+    if (!more)
+        return false;
+    pthread_mutex_lock(&x->of->lock);
+    x->bytes += (n - x->list_cap) * sizeof *more;
+    pthread_mutex_unlock(&x->of->lock);
+    x->list = more;
+    x->list_cap = n;
+    return true;
+}
+
+static struct tt_exchange *make(struct tt_exchanges *of, const struct tt_pieces_shape *shape, uint64_t slot_bytes)
+{
+    struct tt_exchange plan = { .shape = *shape, .slot_bytes = slot_bytes };
+    struct parts parts = { .begin = NULL };
+    struct tt_exchange *x = NULL;
+
+    lay_out(&plan, &parts);
+    x = calloc(1, parts.at);
+    if (!x)
+        return NULL;
+    *x = (struct tt_exchange){ .of = of, .shape = *shape, .slot_bytes = slot_bytes, .bytes = parts.at };
+    parts.begin = (uint8_t *)x;
+    lay_out(x, &parts);
+    if (tt_exchange_need(x, 2 * (uint64_t)shape->nranks))
+        return x;
+    discard(x);
+    return NULL;
+}
+
+static bool is_alike(const struct tt_exchange *x, const struct tt_pieces_shape *s, uint64_t slot_bytes)
+{
+    return x->slot_bytes == slot_bytes && x->shape.nranks == s->nranks && x->shape.nsplits == s->nsplits &&
+           x->shape.elem_bytes == s->elem_bytes && x->shape.max_length == s->max_length &&
+           x->shape.max_total == s->max_total;
+}
+
+struct tt_exchange *tt_exchange_get(struct tt_exchanges *of, const struct tt_pieces_shape *shape, uint64_t slot_bytes)
+{
+    struct tt_exchange **at, *x = NULL;
+
+    pthread_mutex_lock(&of->lock);
+    for (at = &of->first; *at && !x;) {
+        if ((*at)->busy) {
+            at = &(*at)->next;
+        } else {
+            x = *at;
+            *at = x->next;
+            if (!is_alike(x, shape, slot_bytes)) {
+                discard(x);
+                x = NULL;
+            }
+        }
+    }
+    pthread_mutex_unlock(&of->lock);
+    if (!x)
+        x = make(of, shape, slot_bytes);
+    if (!x)
+        return NULL;
+    pthread_mutex_lock(&of->lock);
+    x->busy = true;
+    x->next = of->first;
+    of->first = x;
+    pthread_mutex_unlock(&of->lock);
+    return x;
+}
+
+void tt_exchange_put(struct tt_exchange *x)
+{
+    pthread_mutex_lock(&x->of->lock);
+    x->busy = false;
+    pthread_mutex_unlock(&x->of->lock);
+}
+
+static void tt_exchanges_free(void *arg)
+{
+    struct tt_exchanges *of = arg;
+
+    while (of->first) {
+        struct tt_exchange *x = of->first;
+
+        of->first = x->next;
+        discard(x);
+    }
+    pthread_mutex_destroy(&of->lock);
+    free(of);
+}
+
+/* Segments are those of an alltoallv on this communicator, which all ranks choose alike. */
+static tutti_status choose_segments(tutti_comm *comm, struct tt_exchanges *of)
+{
+    uint64_t *none = calloc(comm->nranks, sizeof *none);
+    const struct tt_coll c = {
+        .kind = TT_ALLTOALLV, .rank = comm->rank, .nranks = comm->nranks, .elem_bytes = 1, .layout = &comm->layout,
+        .send_bytes = none, .send_displs = none, .recv_bytes = none, .recv_displs = none,
+    };
+    struct tt_plan *plan = NULL;
+    tutti_status st;
+
+    if (!none)
+        return tt_fail(TUTTI_ERR_NOMEM, "no memory for %u ranks", comm->nranks);
+    st = tt_plan_of(comm, &c, NULL, &plan);
+    if (!st) {
+        of->segment_bytes = plan->segment_bytes;
+        of->streams = plan->streams;
+        of->depth = plan->depth;
+    }
+    free(none);
+    return st;
+}
+
+tutti_status tt_exchanges_of(tutti_comm *comm, struct tt_exchanges **out)
+{
+    struct tt_exchanges *of = comm->exchanges;
+    tutti_status st;
+
+    if (!of) {
+        of = calloc(1, sizeof *of);
+        if (!of)
+            return tt_fail(TUTTI_ERR_NOMEM, "no memory for exchanges");
+        st = choose_segments(comm, of);
+        if (st) {
+            free(of);
+            return st;
+        }
+        pthread_mutex_init(&of->lock, NULL);
+        comm->exchanges_free = tt_exchanges_free;
+        __atomic_store_n(&comm->exchanges, of, __ATOMIC_RELEASE);
+    }
+    *out = of;
+    return TUTTI_OK;
+}
+
+tutti_status tutti_alltoallv_dynamic_bytes(tutti_comm *comm, size_t *bytes)
+{
+    struct tt_exchanges *of = NULL;
+    tutti_status st = tt_comm_check(comm, "tutti_alltoallv_dynamic_bytes");
+
+    if (!st && !bytes)
+        st = tt_fail(TUTTI_ERR_INVALID, "tutti_alltoallv_dynamic_bytes: bytes is NULL");
+    if (st)
+        return st;
+    of = __atomic_load_n(&comm->exchanges, __ATOMIC_ACQUIRE);
+    *bytes = of ? sizeof *of : 0;
+    if (!of)
+        return TUTTI_OK;
+    pthread_mutex_lock(&of->lock);
+    for (const struct tt_exchange *x = of->first; x; x = x->next)
+        *bytes += x->bytes;
+    pthread_mutex_unlock(&of->lock);
+    return TUTTI_OK;
+}

@@ -1,0 +1,502 @@
+/* The persistent form: an exchange that is run again and again. It stands on one window, in which every rank has for each set and each sender a block, and a
+ * word that says which run is there.
+ *
+ *     words    [depth][nranks], a line each: the number of the last run of that set whose message from that rank has come
+ *     blocks   [depth][nranks]: a slot for the head, with short pieces packed behind it, then room for max_total elements
+ *
+ * A run puts the pieces and the head to each rank, and waits for the words of its set. Nobody waits for a barrier: who starts run k + depth has seen
+ * the messages of run k + depth - 1 of all, and these were sent by ranks that had ended run k + depth - 2. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/options.h"
+#include "base/status.h"
+#include "moe/pieces.h"
+#include "window/window.h"
+
+#define LINE 64u
+#define DEPTH_MAX 8u
+#define PACKED_MAPPED_MAX 1024u
+#define WITHOUT_ALL (TUTTI_REPLAY_NO_HANDLES | TUTTI_REPLAY_NO_BYPASS | TUTTI_REPLAY_NO_CHAIN)
+
+struct tutti_replay {
+    tutti_comm *comm;
+    tutti_window *handle;
+    uint8_t *mem;               /* this rank's part of it */
+    struct tt_pieces_shape shape;
+    uint32_t rank, depth, without;
+    uint64_t slot_bytes, block_bytes;
+    uint64_t run;               /* the last that was started, from 1 */
+    bool started;               /* and it has not been waited for */
+    tutti_status broken;        /* why it is good for nothing but its end */
+    struct tt_head own;
+    uint64_t *lengths;          /* [nranks][nsplits] of the run */
+    uint8_t *wanted;            /* [nranks][tt_pieces_wanted_bytes] */
+    uint8_t *out;               /* [nranks][slot_bytes] */
+    uint8_t *head;              /* [tt_pieces_head_bytes]: of a sender, which the sender cannot change any more */
+    bool *packed;               /* [nranks] */
+    struct tt_stretch *list;    /* [(nsplits + 1) / 2] */
+    tutti_piece *pieces;        /* [(nsplits + 1) / 2 + 1] */
+    struct tt_window_short *puts;   /* [nranks] */
+    void **recvbuffs;           /* [depth][nranks] */
+    size_t *all_lengths;        /* [depth][nranks][nsplits] */
+};
+
+static uint64_t lines(uint64_t bytes)
+{
+    return (bytes + LINE - 1) / LINE * LINE;
+}
+
+/* ---- where things are, the same in each rank's part ------------------------------------------------------- */
+
+static uint32_t set_of(const struct tutti_replay *y)
+{
+    return (uint32_t)(y->run % y->depth);
+}
+
+static uint64_t word_at(const struct tutti_replay *y, uint32_t sender)
+{
+    return ((uint64_t)set_of(y) * y->shape.nranks + sender) * LINE;
+}
+
+static uint64_t slot_at(const struct tutti_replay *y, uint32_t set, uint32_t sender)
+{
+    const uint64_t n = y->shape.nranks;
+
+    return y->depth * n * LINE + (set * n + sender) * y->block_bytes;
+}
+
+static uint64_t data_at(const struct tutti_replay *y, uint32_t set, uint32_t sender)
+{
+    return slot_at(y, set, sender) + y->slot_bytes;
+}
+
+/* ---- making and freeing -------------------------------------------------------------------------------------- */
+
+static void discard(struct tutti_replay *y)
+{
+    free(y->lengths);
+    free(y->wanted);
+    free(y->out);
+    free(y->head);
+    free(y->packed);
+    free(y->list);
+    free(y->pieces);
+    free(y->puts);
+    free(y->recvbuffs);
+    free(y->all_lengths);
+    free(y);
+}
+
+static struct tutti_replay *make(tutti_comm *comm, const struct tt_pieces_shape *s, const tutti_replay_conf *conf)
+{
+    const size_t n = s->nranks, head_bytes = tt_pieces_head_bytes(s);
+    struct tutti_replay *y = calloc(1, sizeof *y);
+
+    if (!y)
+        return NULL;
+    *y = (struct tutti_replay){
+        .comm = comm, .shape = *s, .rank = comm->rank, .depth = conf->depth ? conf->depth : 2, .without = conf->without,
+    };
+    y->slot_bytes = lines(head_bytes > TT_INLINE_BYTES ? head_bytes : TT_INLINE_BYTES);
+    y->block_bytes = y->slot_bytes + lines(s->max_total * s->elem_bytes);
+    y->lengths = calloc(n * s->nsplits, sizeof *y->lengths);
+    y->wanted = calloc(n, tt_pieces_wanted_bytes(s));
+    y->out = calloc(n, y->slot_bytes);
+    y->head = calloc(1, head_bytes);
+    y->packed = calloc(n, sizeof *y->packed);
+    y->list = calloc((s->nsplits + 1) / 2, sizeof *y->list);
+    y->pieces = calloc((s->nsplits + 1) / 2 + 1, sizeof *y->pieces);
+    y->puts = calloc(n, sizeof *y->puts);
+    y->recvbuffs = calloc(y->depth * n, sizeof *y->recvbuffs);
+    y->all_lengths = calloc(y->depth * n * s->nsplits, sizeof *y->all_lengths);
+    if (y->lengths && y->wanted && y->out && y->head && y->packed && y->list && y->pieces && y->puts && y->recvbuffs &&
+        y->all_lengths)
+        return y;
+    discard(y);
+    return NULL;
+}
+
+/* What ranks must have declared alike; and whether each could make its part. */
+struct declared {
+    uint64_t nsplits, max_length, max_total;
+    uint32_t type, depth, without, status;
+};
+
+/* Whether all ranks have declared the same; the same answer on all. `st` is what this rank has found so far. */
+static tutti_status compare(tutti_comm *comm, const tutti_replay_conf *conf, tutti_status st)
+{
+    struct declared mine = {
+        .nsplits = conf->nsplits,
+        .max_length = conf->max_length,
+        .max_total = conf->max_total,
+        .type = (uint32_t)conf->type,
+        .depth = conf->depth,
+        .without = conf->without,
+        .status = (uint32_t)st,
+    };
+    struct declared *all = calloc(comm->nranks, sizeof *all);
+    tutti_status got;
+
+    if (!all)
+        return tt_fail(TUTTI_ERR_NOMEM, "tutti_replay_create: no memory for %u ranks", comm->nranks);
+    got = tutti_allgather(&mine, all, sizeof mine, TUTTI_U8, comm, NULL);
+    st = st ? st : got;
+    mine.status = TUTTI_OK;
+    for (uint32_t r = 0; r < comm->nranks && !st; r++) {
+        if (all[r].status)
+            st = tt_fail(all[r].status < TUTTI_STATUS_COUNT ? (tutti_status)all[r].status : TUTTI_ERR_PROTOCOL,
+                         "tutti_replay_create: rank %u could not make its part", r);
+        else if (memcmp(&all[r], &mine, sizeof mine) != 0)
+            st = tt_fail(
+                TUTTI_ERR_INVALID,
+                "tutti_replay_create: rank %u has %llu pieces of at most %llu, %llu in all, and a depth of %u; rank %u has another conf",
+                r, (unsigned long long)all[r].nsplits, (unsigned long long)all[r].max_length,
+                (unsigned long long)all[r].max_total, all[r].depth, comm->rank);
+    }
+    free(all);
+    return st;
+}
+
+static tutti_status check_conf(const tutti_replay_conf *conf)
+{
+    if (conf->depth == 1 || conf->depth > DEPTH_MAX)
+        return tt_fail(TUTTI_ERR_INVALID, "tutti_replay_create: conf.depth is %u; 2 to %u are possible", conf->depth, DEPTH_MAX);
+    if (conf->without & ~(uint32_t)WITHOUT_ALL)
+        return tt_fail(TUTTI_ERR_INVALID, "tutti_replay_create: conf.without is %u; the bits of %u are known",
+                       conf->without, (unsigned)WITHOUT_ALL);
+    return TUTTI_OK;
+}
+
+/* The window, and where receive buffers are in it. */
+static tutti_status open_window(struct tutti_replay *y)
+{
+    const uint64_t bytes = slot_at(y, y->depth, 0);
+    void *mem = NULL;
+    tutti_status st = tutti_window_create(y->comm, NULL, bytes, &y->handle);
+
+    if (!st)
+        st = tutti_window_memory(y->handle, &mem, NULL);
+    y->mem = mem;
+    for (uint32_t i = 0; !st && i < y->depth * y->shape.nranks; i++)
+        y->recvbuffs[i] = y->mem + data_at(y, i / y->shape.nranks, i % y->shape.nranks);
+    return st;
+}
+
+tutti_status tutti_replay_create(tutti_comm *comm, const tutti_replay_conf *conf, tutti_replay **out)
+{
+    tutti_replay_conf mine = { .size = sizeof mine };
+    struct tutti_replay *y = NULL;
+    struct tt_pieces_shape shape;
+    tutti_status st = tt_comm_check(comm, "tutti_replay_create");
+
+    if (!st && (!conf || !out))
+        st = tt_fail(TUTTI_ERR_INVALID, "tutti_replay_create: %s is NULL", conf ? "out" : "conf");
+    if (!st)
+        st = tt_options_take(&mine, sizeof mine, sizeof mine, conf, "tutti_replay_create", "conf");
+    if (!st)
+        st = check_conf(&mine);
+    if (!st)
+        st = tt_pieces_shape_take(&shape, comm->nranks, mine.type, mine.nsplits, mine.max_length, mine.max_total,
+                                  "tutti_replay_create");
+    if (st)
+        return st;
+    y = make(comm, &shape, &mine);
+    if (!y)
+        st = tt_fail(TUTTI_ERR_NOMEM, "tutti_replay_create: no memory for %u ranks and %u pieces", shape.nranks, shape.nsplits);
+    st = compare(comm, &mine, st);
+    if (!st)
+        st = open_window(y);
+    if (st) {
+        if (y)
+            discard(y);
+        return st;
+    }
+    *out = y;
+    return TUTTI_OK;
+}
+
+tutti_status tutti_replay_free(tutti_replay *y)
+{
+    tutti_status st;
+
+    if (!y)
+        return TUTTI_OK;
+    st = tutti_window_free(y->handle);
+    if (st == TUTTI_ERR_FORKED)
+        return st;
+    discard(y);
+    return st;
+}
+
+/* ---- a run: what is sent --------------------------------------------------------------------------------------- */
+
+struct await_start {
+    struct tt_attempt attempt;
+    const tutti_dynamic *what;
+};
+
+static tutti_status look_for_start(struct tt_attempt *a)
+{
+    const tutti_dynamic *w = ((struct await_start *)a)->what;
+
+    return __atomic_load_n(w->start, __ATOMIC_ACQUIRE) >= w->start_value ? TUTTI_OK : TUTTI_PENDING;
+}
+
+static tutti_status await_start(struct tt_window *w, const tutti_dynamic *what, int64_t timeout_ms)
+{
+    struct await_start s = {
+        .attempt = { .window = w, .call = "tutti_replay_start", .rank = UINT32_MAX, .timeout_ms = timeout_ms, .step = look_for_start },
+        .what = what,
+    };
+
+    return what->start ? tt_attempt_run(&s.attempt) : TUTTI_OK;
+}
+
+/* How long a head may be with what is packed behind it, for rank r. Packing copies once here and once there: where the wire copies nothing, as it stores in
+ * mapped memory, that is worth it for little. */
+static uint64_t packed_max(const struct tutti_replay *y, const struct tt_window *w, uint32_t r)
+{
+    const struct tt_window_way *way = &w->ways[r];
+    const uint64_t little = tt_pieces_head_bytes(&y->shape) + PACKED_MAPPED_MAX;
+
+    if (r == y->rank || (way->known && !way->by_mail && way->key.mapped))
+        return little < TT_INLINE_BYTES ? little : TT_INLINE_BYTES;
+    return TT_INLINE_BYTES;
+}
+
+/* Reads the lists, and decides what is packed. */
+static void read_lists(struct tutti_replay *y, const struct tt_window *w, const tutti_dynamic *what)
+{
+    const struct tt_pieces_shape *s = &y->shape;
+    uint64_t *lengths = y->lengths + (size_t)y->rank * s->nsplits;
+    const uint64_t head_bytes = tt_pieces_head_bytes(s);
+    uint64_t most = 0;
+
+    tt_pieces_read(s, what, lengths, y->wanted, &y->own);
+    if (!y->own.flaw && !what->sendbuff && tt_pieces_total(s, lengths, NULL)) {
+        y->own.flaw = TT_FLAW_NULL;
+        y->own.value = tt_pieces_total(s, lengths, NULL);
+    }
+    for (uint32_t r = 0; r < s->nranks && !y->own.flaw; r++) {
+        const uint8_t *wanted = y->wanted + r * tt_pieces_wanted_bytes(s);
+        uint64_t n;
+
+        y->packed[r] = !(y->without & TUTTI_REPLAY_NO_BYPASS) &&
+                       head_bytes + tt_pieces_total(s, lengths, wanted) * s->elem_bytes <= packed_max(y, w, r);
+        n = y->packed[r] ? 0 : tt_pieces_stretches(s, lengths, wanted, NULL);
+        most = n > most ? n : most;
+    }
+    y->own.most = (uint32_t)most;
+}
+
+/* The head for rank r, with what is packed behind it. Returns its bytes. */
+static uint64_t write_head(struct tutti_replay *y, const tutti_dynamic *what, uint32_t r)
+{
+    const struct tt_pieces_shape *s = &y->shape;
+    struct tt_head h = y->own;
+
+    h.packed = !h.flaw && y->packed[r];
+    return tt_head_write(s, &h, y->lengths + (size_t)y->rank * s->nsplits, y->wanted + r * tt_pieces_wanted_bytes(s),
+                         what->sendbuff, y->out + r * y->slot_bytes);
+}
+
+/* The pieces for rank r, stretch by stretch, then the head. Returns how many there are. */
+static size_t list_pieces(struct tutti_replay *y, const tutti_dynamic *what, uint32_t r)
+{
+    const struct tt_pieces_shape *s = &y->shape;
+    const uint64_t *lengths = y->lengths + (size_t)y->rank * s->nsplits;
+    size_t n = 0;
+
+    if (!y->own.flaw && !y->packed[r])
+        n = tt_pieces_stretches(s, lengths, y->wanted + r * tt_pieces_wanted_bytes(s), y->list);
+    for (size_t i = 0; i < n; i++)
+        y->pieces[i] = (tutti_piece){
+            .offset = data_at(y, set_of(y), y->rank) + y->list[i].offset,
+            .src = (const uint8_t *)what->sendbuff + y->list[i].offset, .bytes = y->list[i].bytes,
+        };
+    y->pieces[n] = (tutti_piece){
+        .offset = slot_at(y, set_of(y), y->rank), .src = y->out + r * y->slot_bytes, .bytes = write_head(y, what, r),
+    };
+    return n + 1;
+}
+
+/* The pieces for one rank, with one doorbell or with as many as there are. */
+static tutti_status put_pieces(struct tutti_replay *y, const tutti_dynamic *what, uint32_t r, int64_t timeout_ms)
+{
+    const size_t n = list_pieces(y, what, r);
+    const tutti_piece *last = &y->pieces[n - 1];
+    const tutti_rma plain = { .size = sizeof plain, .timeout_ms = timeout_ms };
+    tutti_rma signal = plain;
+    tutti_status st = TUTTI_OK;
+
+    signal.signal_op = TUTTI_SIGNAL_SET;
+    signal.signal_value = y->run;
+    signal.signal_offset = word_at(y, y->rank);
+    if (!(y->without & TUTTI_REPLAY_NO_CHAIN))
+        return tutti_window_put_pieces(y->handle, (int)r, y->pieces, n, &signal);
+    for (size_t i = 0; i + 1 < n && !st; i++)
+        st = tutti_window_put(y->handle, (int)r, y->pieces[i].offset, y->pieces[i].src, y->pieces[i].bytes, &plain);
+    if (!st && n > 1)
+        st = tutti_window_fence(y->handle, (int)r);
+    return st ? st : tutti_window_put(y->handle, (int)r, last->offset, last->src, last->bytes, &signal);
+}
+
+/* All that is packed for other ranks, with one doorbell for each wire. */
+static tutti_status put_packed(struct tutti_replay *y, struct tt_window *w, const tutti_dynamic *what,
+                               int64_t timeout_ms)
+{
+    uint32_t n = 0;
+    tutti_status st;
+
+    for (uint32_t i = 1; i < y->shape.nranks; i++) {
+        const uint32_t r = (y->rank + i) % y->shape.nranks;
+
+        if (y->own.flaw ? tt_pieces_head_bytes(&y->shape) > TT_INLINE_BYTES : !y->packed[r])
+            continue;
+        y->puts[n++] = (struct tt_window_short){
+            .rank = r, .src = y->out + r * y->slot_bytes, .offset = slot_at(y, set_of(y), y->rank),
+            .bytes = write_head(y, what, r), .signal_offset = word_at(y, y->rank), .signal_value = y->run,
+        };
+    }
+    st = tt_window_put_several(w, y->puts, n, timeout_ms, "tutti_replay_start");
+    for (uint32_t i = 0; i < n && !st; i++)
+        if (!y->puts[i].gone)
+            st = put_pieces(y, what, y->puts[i].rank, timeout_ms);
+    return st;
+}
+
+static tutti_status put_all(struct tutti_replay *y, struct tt_window *w, const tutti_dynamic *what, int64_t timeout_ms)
+{
+    const bool together = !(y->without & (TUTTI_REPLAY_NO_CHAIN | TUTTI_REPLAY_NO_BYPASS));
+    const bool all_short = y->own.flaw && tt_pieces_head_bytes(&y->shape) <= TT_INLINE_BYTES;
+    tutti_status st = together ? put_packed(y, w, what, timeout_ms) : TUTTI_OK;
+
+    for (uint32_t i = 1; i <= y->shape.nranks && !st; i++) {
+        const uint32_t r = (y->rank + i) % y->shape.nranks;
+
+        if (!together || r == y->rank || !(all_short || y->packed[r]))
+            st = put_pieces(y, what, r, timeout_ms);
+    }
+    return st;
+}
+
+/* Of *what the replay has its own. */
+static tutti_status check(const struct tutti_replay *y, const tutti_dynamic *what)
+{
+    if (y->started)
+        return tt_fail(TUTTI_ERR_INVALID, "tutti_replay_start: run %llu has not been waited for", (unsigned long long)y->run);
+    if (!what->split_lengths || !what->index_block_lens)
+        return tt_fail(TUTTI_ERR_INVALID, "tutti_replay_start: %s is NULL",
+                       what->split_lengths ? "index_block_lens" : "split_lengths");
+    if (what->nsplits || what->recvbuffs || what->recv_all_split_lengths || what->max_length || what->max_total)
+        return tt_fail(TUTTI_ERR_INVALID, "tutti_replay_start: %s is the replay's, and must be zero",
+                       what->nsplits                  ? "nsplits"
+                       : what->recvbuffs              ? "recvbuffs"
+                       : what->recv_all_split_lengths ? "recv_all_split_lengths"
+                       : what->max_length             ? "max_length"
+                                                      : "max_total");
+    if (what->start && (uintptr_t)what->start % sizeof *what->start)
+        return tt_fail(TUTTI_ERR_INVALID, "tutti_replay_start: start at %p is not a multiple of 8", (const void *)what->start);
+    return TUTTI_OK;
+}
+
+/* What makes a replay good for nothing: a rank may have been sent something, and another not. */
+static tutti_status broke(struct tutti_replay *y, tutti_status st)
+{
+    if (st)
+        y->broken = st;
+    return st;
+}
+
+tutti_status tutti_replay_start(tutti_replay *y, const tutti_dynamic *what, int64_t timeout_ms)
+{
+    tutti_dynamic mine = { .size = sizeof mine };
+    struct tt_window *w = NULL;
+    tutti_status st;
+
+    if (!y || !what)
+        return tt_fail(TUTTI_ERR_INVALID, "tutti_replay_start: %s is NULL", y ? "what" : "the replay");
+    st = tt_window_take(y->handle, "tutti_replay_start", &w);
+    if (!st && y->broken)
+        st = tt_fail(y->broken, "tutti_replay_start: run %llu of this replay has failed", (unsigned long long)y->run);
+    if (!st)
+        st = tt_options_take(&mine, sizeof mine, sizeof mine, what, "tutti_replay_start", "what");
+    if (!st)
+        st = check(y, &mine);
+    if (!st)
+        st = await_start(w, &mine, timeout_ms);
+    if (st)
+        return st;
+    y->run++;
+    y->started = true;
+    read_lists(y, w, &mine);
+    if (y->without & TUTTI_REPLAY_NO_HANDLES)
+        st = tt_window_exchange_keys(w);
+    return broke(y, st ? st : put_all(y, w, &mine, timeout_ms));
+}
+
+/* ---- a run: what comes ------------------------------------------------------------------------------------------- */
+
+/* The head of one sender, and what is packed behind it. *h gets it. */
+static tutti_status take_head(struct tutti_replay *y, uint32_t sender, struct tt_head *h, const uint8_t **wanted,
+                              const uint8_t **pieces)
+{
+    const struct tt_pieces_shape *s = &y->shape;
+    const uint8_t *slot = y->mem + slot_at(y, set_of(y), sender);
+    const size_t head_bytes = tt_pieces_head_bytes(s);
+
+    memcpy(y->head, slot, head_bytes);
+    if (tt_head_read(s, y->head, y->slot_bytes, h, y->lengths + (size_t)sender * s->nsplits, wanted, pieces)) {
+        *pieces = slot + head_bytes;
+        return TUTTI_OK;
+    }
+    return tt_fail(TUTTI_ERR_PROTOCOL, "tutti_replay_wait: rank %u sent a head that is none", sender);
+}
+
+/* Reads all heads. What is packed is taken to its place when all are known to be good. */
+static tutti_status take_all(struct tutti_replay *y, bool unpack)
+{
+    const struct tt_pieces_shape *s = &y->shape;
+    const uint8_t *wanted, *pieces;
+    struct tt_head h;
+    tutti_status st = TUTTI_OK;
+
+    for (uint32_t r = 0; r < s->nranks && !st; r++) {
+        st = broke(y, take_head(y, r, &h, &wanted, &pieces));
+        if (!st && unpack && h.packed)
+            tt_pieces_unpack(s, y->lengths + (size_t)r * s->nsplits, wanted, pieces, y->mem + data_at(y, set_of(y), r));
+        if (!st && !unpack)
+            st = tt_head_status(s, &h, r, "tutti_replay_wait");
+    }
+    return st;
+}
+
+tutti_status tutti_replay_wait(tutti_replay *y, tutti_arrived *out, int64_t timeout_ms)
+{
+    tutti_status st = TUTTI_OK;
+    size_t *lengths;
+
+    if (!y || !out || out->size != sizeof *out)
+        return tt_fail(TUTTI_ERR_INVALID, "tutti_replay_wait: %s", !y ? "the replay is NULL" : !out ? "out is NULL" : "out->size is not that of a tutti_arrived");
+    if (y->broken)
+        return tt_fail(y->broken, "tutti_replay_wait: run %llu of this replay has failed", (unsigned long long)y->run);
+    if (!y->started)
+        return tt_fail(TUTTI_ERR_INVALID, "tutti_replay_wait: no run has been started");
+    for (uint32_t r = 0; r < y->shape.nranks && !st; r++)
+        st = broke(y, tutti_window_wait(y->handle, word_at(y, r), TUTTI_EQUAL, y->run, timeout_ms, NULL));
+    if (st)
+        return st;
+    y->started = false;
+    st = take_all(y, false);
+    if (!st)
+        st = take_all(y, true);
+    if (st)
+        return st;
+    lengths = y->all_lengths + (size_t)set_of(y) * y->shape.nranks * y->shape.nsplits;
+    for (size_t i = 0; i < (size_t)y->shape.nranks * y->shape.nsplits; i++)
+        lengths[i] = y->lengths[i];
+    out->recvbuffs = y->recvbuffs + (size_t)set_of(y) * y->shape.nranks;
+    out->recv_all_split_lengths = lengths;
+    return TUTTI_OK;
+}
