@@ -5,6 +5,7 @@
 
 #define DEF SHMEM_CTX_DEFAULT
 
+/* clang-format off */
 /* Every type of this file has 4 or 8 bytes. */
 #define BITS(NAME, T)                                                                                                  \
     _Static_assert(sizeof(T) == 4 || sizeof(T) == 8, "a word");                                                        \
@@ -12,7 +13,7 @@
     {                                                                                                                  \
         uint32_t narrow = 0;                                                                                           \
         uint64_t wide = 0;                                                                                             \
-                                                                                                       \
+                                                                                                                       \
         memcpy(sizeof value == 4 ? (void *)&narrow : (void *)&wide, &value, sizeof value);                             \
         return wide | narrow;                                                                                          \
     }                                                                                                                  \
@@ -20,7 +21,7 @@
     {                                                                                                                  \
         const uint32_t narrow = (uint32_t)bits;                                                                        \
         T value;                                                                                                       \
-                                                                                                       \
+                                                                                                                       \
         memcpy(&value, sizeof value == 4 ? (const void *)&narrow : (const void *)&bits, sizeof value);                 \
         return value;                                                                                                  \
     }

@@ -2,52 +2,45 @@
 #include "move.h"
 #include "reduce.h"
 
-/* Where not all of dest or source is known, what is known of them is looked at. */
-static struct sh_party team_call(const char *call, shmem_team_t team, const void *dest, const void *source,
-                                 size_t bytes)
-{
-    const struct sh_party p = sh_party_of_team(call, team);
-
-    sh_party_buffers(&p, dest, source, bytes);
-    return p;
-}
-
+/* clang-format off */
 #define COLLECTIVES(PRE, POST, T, bytes)                                                                               \
     int PRE##broadcast##POST(shmem_team_t team, T *dest, const T *source, size_t nelems, int PE_root)                  \
     {                                                                                                                  \
-        const size_t all = sh_bytes(__func__, nelems, bytes);                                                          \
-        const struct sh_party p = team_call(__func__, team, dest, source, all);                                        \
+        const struct sh_party p = sh_party_of_team(__func__, team);                                                    \
+        const size_t block = sh_bytes(__func__, nelems, bytes);                                                        \
                                                                                                                        \
-        sh_party_broadcast(&p, dest, source, all, PE_root, true);                                                      \
+        sh_party_buffers(&p, dest, 1, source, 1, block);                                                               \
+        sh_party_broadcast(&p, dest, source, block, PE_root, true);                                                    \
         return 0;                                                                                                      \
     }                                                                                                                  \
     int PRE##collect##POST(shmem_team_t team, T *dest, const T *source, size_t nelems)                                 \
     {                                                                                                                  \
-        const size_t all = sh_bytes(__func__, nelems, bytes);                                                          \
-        const struct sh_party p = team_call(__func__, team, dest, source, all);                                        \
+        const struct sh_party p = sh_party_of_team(__func__, team);                                                    \
                                                                                                                        \
-        sh_party_collect(&p, dest, source, all);                                                                       \
+        sh_party_collect(&p, dest, source, sh_bytes(__func__, nelems, bytes));                                         \
         return 0;                                                                                                      \
     }                                                                                                                  \
     int PRE##fcollect##POST(shmem_team_t team, T *dest, const T *source, size_t nelems)                                \
     {                                                                                                                  \
-        const size_t all = sh_bytes(__func__, nelems, bytes);                                                          \
-        const struct sh_party p = team_call(__func__, team, dest, source, all);                                        \
+        const struct sh_party p = sh_party_of_team(__func__, team);                                                    \
+        const size_t block = sh_bytes(__func__, nelems, bytes);                                                        \
                                                                                                                        \
-        sh_party_fcollect(&p, dest, source, all);                                                                      \
+        sh_party_buffers(&p, dest, p.n, source, 1, block);                                                             \
+        sh_party_fcollect(&p, dest, source, block);                                                                    \
         return 0;                                                                                                      \
     }                                                                                                                  \
     int PRE##alltoall##POST(shmem_team_t team, T *dest, const T *source, size_t nelems)                                \
     {                                                                                                                  \
-        const size_t all = sh_bytes(__func__, nelems, bytes);                                                          \
-        const struct sh_party p = team_call(__func__, team, dest, source, all);                                        \
+        const struct sh_party p = sh_party_of_team(__func__, team);                                                    \
+        const size_t block = sh_bytes(__func__, nelems, bytes);                                                        \
                                                                                                                        \
-        sh_party_alltoall(&p, dest, source, all);                                                                      \
+        sh_party_buffers(&p, dest, p.n, source, p.n, block);                                                           \
+        sh_party_alltoall(&p, dest, source, block);                                                                    \
         return 0;                                                                                                      \
     }                                                                                                                  \
     int PRE##alltoalls##POST(shmem_team_t team, T *dest, const T *source, ptrdiff_t dst, ptrdiff_t sst, size_t nelems) \
     {                                                                                                                  \
-        const struct sh_party p = team_call(__func__, team, dest, source, nelems ? bytes : 0);                         \
+        const struct sh_party p = sh_party_of_team(__func__, team);                                                    \
                                                                                                                        \
         sh_party_alltoalls(&p, dest, source, dst, sst, nelems, bytes);                                                 \
         return 0;                                                                                                      \
@@ -62,13 +55,14 @@ COLLECTIVES(shmem_, mem, void, (size_t)1)
 #define REDUCE(NAME, CALL, T, type, op)                                                                                \
     int shmem_##NAME##_##CALL##_reduce(shmem_team_t team, T *dest, const T *source, size_t nreduce)                    \
     {                                                                                                                  \
-        const struct sh_party p = team_call(__func__, team, dest, source, sh_bytes(__func__, nreduce, sizeof(T))); \
-                                                                                                                   \
+        const struct sh_party p = sh_party_of_team(__func__, team);                                                    \
+                                                                                                                       \
+        sh_party_buffers(&p, dest, 1, source, 1, sh_bytes(__func__, nreduce, sizeof(T)));                              \
         sh_reduce(&p, dest, source, nreduce, type, op);                                                                \
         return 0;                                                                                                      \
     }
 #define BITS(NAME, T)                                                                                                  \
-    REDUCE(NAME, and, T, SH_TYPE(T), SH_AND) \
+    REDUCE(NAME, and, T, SH_TYPE(T), SH_AND)                                                                           \
     REDUCE(NAME, or, T, SH_TYPE(T), SH_OR) REDUCE(NAME, xor, T, SH_TYPE(T), SH_XOR)
 #define ORDER(NAME, T) REDUCE(NAME, max, T, SH_TYPE(T), SH_MAX) REDUCE(NAME, min, T, SH_TYPE(T), SH_MIN)
 #define SUM(NAME, T) REDUCE(NAME, sum, T, SH_TYPE(T), SH_SUM) REDUCE(NAME, prod, T, SH_TYPE(T), SH_PROD)

@@ -1,22 +1,24 @@
 #include "fold.h"
 
 /* Integers wrap: they are added as unsigned. */
+/* clang-format off */
 #define FOLD(NAME, T, expression)                                                                                      \
     static void NAME(void *into, const void *with, size_t n)                                                           \
     {                                                                                                                  \
         T *x = into;                                                                                                   \
         const T *y = with;                                                                                             \
-                                                             \
+                                                                                                                       \
         for (size_t i = 0; i < n; i++)                                                                                 \
             x[i] = (T)(expression);                                                                                    \
     }
 #define ORDER(NAME, T) FOLD(NAME##_max, T, x[i] < y[i] ? y[i] : x[i]) FOLD(NAME##_min, T, y[i] < x[i] ? y[i] : x[i])
 #define SUM(NAME, T) FOLD(NAME##_sum, T, x[i] + y[i]) FOLD(NAME##_prod, T, x[i] * y[i])
 #define INTEGER(NAME, T)                                                                                               \
-    FOLD(NAME##_and, T, x[i] & y[i])                                                \
-    FOLD(NAME##_or, T, x[i] | y[i]) FOLD(NAME##_xor, T, x[i] ^ y[i]) ORDER(NAME, T) \
-        FOLD(NAME##_sum, T, (uint64_t)x[i] + (uint64_t)y[i]) FOLD(NAME##_prod, T, (uint64_t)x[i] * (uint64_t)y[i])
+    FOLD(NAME##_and, T, x[i] & y[i]) FOLD(NAME##_or, T, x[i] | y[i]) FOLD(NAME##_xor, T, x[i] ^ y[i])                  \
+    ORDER(NAME, T) FOLD(NAME##_sum, T, (uint64_t)x[i] + (uint64_t)y[i])                                                \
+    FOLD(NAME##_prod, T, (uint64_t)x[i] * (uint64_t)y[i])
 #define REAL(NAME, T) ORDER(NAME, T) SUM(NAME, T)
+/* clang-format on */
 
 INTEGER(i8, int8_t)
 INTEGER(u8, uint8_t)

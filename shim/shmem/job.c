@@ -133,6 +133,14 @@ static void expose(struct sh_segment *s, void *mem, size_t bytes)
     s->bytes = bytes;
 }
 
+static void hide(struct sh_segment *s)
+{
+    tutti_window *window = s->window;
+
+    *s = (struct sh_segment){ .window = NULL };     /* nobody looks there any more */
+    sh_check("shmem_finalize", tutti_window_free(window));
+}
+
 /* Globals are symmetric where all PEs run one program. */
 static void expose_globals(const struct sh_globals *g, const struct card *cards)
 {
@@ -209,8 +217,8 @@ void shmem_finalize(void)
     shmem_barrier_all();
     sh_job.up = false;
     sh_teams_fini();
-    sh_check(__func__, tutti_window_free(sh_job.globals.window));
-    sh_check(__func__, tutti_window_free(sh_job.heap.window));
+    hide(&sh_job.globals);
+    hide(&sh_job.heap);
     tutti_comm_destroy(sh_job.comm);
     sh_heap_fini();
     sh_order_fini();

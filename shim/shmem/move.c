@@ -223,6 +223,6 @@ void sh_change(const char *call, shmem_ctx_t ctx, void *dest, size_t bytes, tutt
         return;
     }
     sh_order_before_put(call, at);
-    sh_order_asked(at);
     sh_check(call, tutti_window_atomic(word.segment->window, at, word.offset, bytes, op, operand, 0, NULL));
+    sh_order_asked(at);
 }

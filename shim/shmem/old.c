@@ -42,6 +42,7 @@ void *shmemalign(size_t alignment, size_t size)
 
 /* ---- atomics and waiting ---- */
 
+/* clang-format off */
 #define EXTENDED(NAME, T)                                                                                              \
     T shmem_##NAME##_fetch(const T *source, int pe)                                                                    \
     {                                                                                                                  \
@@ -117,55 +118,48 @@ void(shmem_sync)(int PE_start, int logPE_stride, int PE_size, long *pSync)
     sh_party_sync(&p);
 }
 
-static struct sh_party set_call(const char *call, int start, int log_stride, int size, const void *dest,
-                                const void *source, size_t bytes)
-{
-    const struct sh_party p = sh_party_of_set(call, start, log_stride, size);
-
-    sh_party_buffers(&p, dest, source, bytes);
-    return p;
-}
-
 #define SET int PE_start, int logPE_stride, int PE_size
+#define PARTY sh_party_of_set(__func__, PE_start, logPE_stride, PE_size)
 #define COLLECTIVES(BITS, bytes)                                                                                       \
     void shmem_broadcast##BITS(void *dest, const void *source, size_t nelems, int PE_root, SET, long *pSync)           \
     {                                                                                                                  \
-        const size_t all = sh_bytes(__func__, nelems, bytes);                                                          \
-        const struct sh_party p = set_call(__func__, PE_start, logPE_stride, PE_size, dest, source, all);              \
-                                                                                                                 \
+        const struct sh_party p = PARTY;                                                                               \
+        const size_t block = sh_bytes(__func__, nelems, bytes);                                                        \
+                                                                                                                       \
         (void)pSync;                                                                                                   \
-        sh_party_broadcast(&p, dest, source, all, PE_root, false);                                                     \
+        sh_party_buffers(&p, dest, 1, source, 1, block);                                                               \
+        sh_party_broadcast(&p, dest, source, block, PE_root, false);                                                   \
     }                                                                                                                  \
     void shmem_collect##BITS(void *dest, const void *source, size_t nelems, SET, long *pSync)                          \
     {                                                                                                                  \
-        const size_t all = sh_bytes(__func__, nelems, bytes);                                                          \
-        const struct sh_party p = set_call(__func__, PE_start, logPE_stride, PE_size, dest, source, all);              \
-                                                                                                                 \
+        const struct sh_party p = PARTY;                                                                               \
+                                                                                                                       \
         (void)pSync;                                                                                                   \
-        sh_party_collect(&p, dest, source, all);                                                                       \
+        sh_party_collect(&p, dest, source, sh_bytes(__func__, nelems, bytes));                                         \
     }                                                                                                                  \
     void shmem_fcollect##BITS(void *dest, const void *source, size_t nelems, SET, long *pSync)                         \
     {                                                                                                                  \
-        const size_t all = sh_bytes(__func__, nelems, bytes);                                                          \
-        const struct sh_party p = set_call(__func__, PE_start, logPE_stride, PE_size, dest, source, all);              \
-                                                                                                                 \
+        const struct sh_party p = PARTY;                                                                               \
+        const size_t block = sh_bytes(__func__, nelems, bytes);                                                        \
+                                                                                                                       \
         (void)pSync;                                                                                                   \
-        sh_party_fcollect(&p, dest, source, all);                                                                      \
+        sh_party_buffers(&p, dest, p.n, source, 1, block);                                                             \
+        sh_party_fcollect(&p, dest, source, block);                                                                    \
     }                                                                                                                  \
     void shmem_alltoall##BITS(void *dest, const void *source, size_t nelems, SET, long *pSync)                         \
     {                                                                                                                  \
-        const size_t all = sh_bytes(__func__, nelems, bytes);                                                          \
-        const struct sh_party p = set_call(__func__, PE_start, logPE_stride, PE_size, dest, source, all);              \
-                                                                                                                 \
+        const struct sh_party p = PARTY;                                                                               \
+        const size_t block = sh_bytes(__func__, nelems, bytes);                                                        \
+                                                                                                                       \
         (void)pSync;                                                                                                   \
-        sh_party_alltoall(&p, dest, source, all);                                                                      \
+        sh_party_buffers(&p, dest, p.n, source, p.n, block);                                                           \
+        sh_party_alltoall(&p, dest, source, block);                                                                    \
     }                                                                                                                  \
     void shmem_alltoalls##BITS(void *dest, const void *source, ptrdiff_t dst, ptrdiff_t sst, size_t nelems, SET,       \
                                long *pSync)                                                                            \
     {                                                                                                                  \
-        const struct sh_party p =                                                                                      \
-            set_call(__func__, PE_start, logPE_stride, PE_size, dest, source, nelems ? bytes : 0);                     \
-                                                                                                                 \
+        const struct sh_party p = PARTY;                                                                               \
+                                                                                                                       \
         (void)pSync;                                                                                                   \
         sh_party_alltoalls(&p, dest, source, dst, sst, nelems, bytes);                                                 \
     }
@@ -175,12 +169,12 @@ COLLECTIVES(64, (size_t)8)
 #define TO_ALL(NAME, CALL, T, op)                                                                                      \
     void shmem_##NAME##_##CALL##_to_all(T *dest, const T *source, int nreduce, SET, T *pWrk, long *pSync)              \
     {                                                                                                                  \
+        const struct sh_party p = PARTY;                                                                               \
         const size_t n = nreduce > 0 ? (size_t)nreduce : 0;                                                            \
-        const struct sh_party p =                                                                                      \
-            set_call(__func__, PE_start, logPE_stride, PE_size, dest, source, sh_bytes(__func__, n, sizeof(T)));       \
-                                                                                                                 \
+                                                                                                                       \
         (void)pWrk;                                                                                                    \
         (void)pSync;                                                                                                   \
+        sh_party_buffers(&p, dest, 1, source, 1, n * sizeof(T));                                                       \
         sh_reduce(&p, dest, source, n, SH_TYPE(T), op);                                                                \
     }
 #define BITS_TO_ALL(NAME, T) TO_ALL(NAME, and, T, SH_AND) TO_ALL(NAME, or, T, SH_OR) TO_ALL(NAME, xor, T, SH_XOR)

@@ -9,7 +9,7 @@ void sh_order_fini(void);
 void sh_order_before_put(const char *call, int pe);
 /* Before a signal without a put: it is seen after what was before a fence. */
 void sh_order_before_signal(const char *call, int pe);
-/* A change without a result went to the PE by message. */
+/* A change without a result has gone to the PE, perhaps by message. */
 void sh_order_asked(int pe);
 
 #endif

@@ -37,12 +37,17 @@ struct sh_party sh_party_of_set(const char *call, int start, int log_stride, int
     return p;
 }
 
-void sh_party_buffers(const struct sh_party *p, const void *dest, const void *source, size_t bytes)
+static void check(const struct sh_party *p, const char *what, const void *buffer, int blocks, size_t bytes)
 {
-    if (!bytes)
-        return;
-    sh_place_of(p->call, "dest", dest, bytes);
-    sh_place_of(p->call, "source", source, bytes);
+    if (bytes)
+        sh_place_of(p->call, what, buffer, sh_bytes(p->call, (size_t)blocks, bytes));
+}
+
+void sh_party_buffers(const struct sh_party *p, const void *dest, int dest_blocks, const void *source,
+                      int source_blocks, size_t bytes)
+{
+    check(p, "dest", dest, dest_blocks, bytes);
+    check(p, "source", source, source_blocks, bytes);
 }
 
 static int pe_of(const struct sh_party *p, int i) { return p->start + i * p->stride; }
@@ -195,6 +200,8 @@ void sh_party_collect(const struct sh_party *p, void *dest, const void *src, siz
     for (int i = 0; i < p->n; i++)
         if (__builtin_add_overflow(all, sizes[i], &all))
             sh_die(p->call, "the blocks of all PEs are more than memory has");
+    check(p, "dest", dest, 1, all);
+    check(p, "source", src, 1, bytes);
     copy = copy_of(p, dest, all, src, bytes);
     if (copy)
         src = copy;
@@ -228,6 +235,10 @@ void sh_party_alltoalls(const struct sh_party *p, void *dest, const void *src, p
 
     if (dst < 1 || sst < 1)
         sh_die(p->call, "dst = %td, sst = %td: strides are at least 1", dst, sst);
+    if (all) {
+        check(p, "dest", dest, 1, sh_bytes(p->call, (all / bytes - 1) * (size_t)dst + 1, bytes));
+        check(p, "source", src, 1, sh_bytes(p->call, (all / bytes - 1) * (size_t)sst + 1, bytes));
+    }
     to = sh_alloc(p->call, all);
     from = sh_alloc(p->call, all);
     for (size_t i = 0; i < all / bytes; i++)

@@ -3,6 +3,7 @@
 
 #define DEF SHMEM_CTX_DEFAULT
 
+/* clang-format off */
 /* Calls that move whole elements of `bytes`. */
 #define MOVES(PUT, GET, T, bytes)                                                                                      \
     void shmem_##PUT(T *dest, const T *source, size_t nelems, int pe)                                                  \
@@ -70,14 +71,14 @@
     T shmem_##NAME##_g(const T *source, int pe)                                                                        \
     {                                                                                                                  \
         T value;                                                                                                       \
-                                                                            \
+                                                                                                                       \
         sh_get(__func__, DEF, &value, source, sizeof value, pe, false);                                                \
         return value;                                                                                                  \
     }                                                                                                                  \
     T shmem_ctx_##NAME##_g(shmem_ctx_t ctx, const T *source, int pe)                                                   \
     {                                                                                                                  \
         T value;                                                                                                       \
-                                                                            \
+                                                                                                                       \
         sh_get(__func__, ctx, &value, source, sizeof value, pe, false);                                                \
         return value;                                                                                                  \
     }

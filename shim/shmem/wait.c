@@ -3,12 +3,13 @@
 
 #include "watch.h"
 
+/* clang-format off */
 #define COMPARES(NAME, T)                                                                                              \
     static bool NAME##_compares(const volatile void *ivar, int cmp, const void *value)                                 \
     {                                                                                                                  \
         const T word = __atomic_load_n((const volatile T *)ivar, __ATOMIC_ACQUIRE);                                    \
         T with;                                                                                                        \
-                                                                                       \
+                                                                                                                       \
         memcpy(&with, value, sizeof with);                                                                             \
         switch (cmp) {                                                                                                 \
         case SHMEM_CMP_EQ:                                                                                             \
@@ -28,15 +29,15 @@
 
 #define WATCH(NAME, T, n, left_out, with, is_vector)                                                                   \
     const struct sh_watch watch = {                                                                                    \
-        .call = __func__,                            \
-        .ivars = ivars,                              \
-        .nelems = n,                                 \
-        .bytes = sizeof(T),                          \
-        .status = left_out,                          \
-        .cmp = cmp,                                  \
-        .values = with,                              \
-        .vector = is_vector,                         \
-        .compares = NAME##_compares,                 \
+        .call = __func__,                                                                                              \
+        .ivars = ivars,                                                                                                \
+        .nelems = n,                                                                                                   \
+        .bytes = sizeof(T),                                                                                            \
+        .status = left_out,                                                                                            \
+        .cmp = cmp,                                                                                                    \
+        .values = with,                                                                                                \
+        .vector = is_vector,                                                                                           \
+        .compares = NAME##_compares,                                                                                   \
     };
 
 #define ONE(NAME, T)                                                                                                   \
@@ -44,13 +45,13 @@
     void shmem_##NAME##_wait_until(volatile T *ivars, int cmp, T cmp_value)                                            \
     {                                                                                                                  \
         WATCH(NAME, T, 1, NULL, &cmp_value, false)                                                                     \
-                                                                            \
+                                                                                                                       \
         sh_wait_all(&watch);                                                                                           \
     }                                                                                                                  \
     int shmem_##NAME##_test(volatile T *ivars, int cmp, T cmp_value)                                                   \
     {                                                                                                                  \
         WATCH(NAME, T, 1, NULL, &cmp_value, false)                                                                     \
-                                                                            \
+                                                                                                                       \
         return sh_test_all(&watch);                                                                                    \
     }
 SHMEMI_WAIT_TYPES(ONE)
@@ -60,39 +61,39 @@ SHMEMI_WAIT_TYPES(ONE)
     void shmem_##NAME##_wait_until_all##POST(volatile T *ivars, size_t nelems, const int *status, int cmp, VALUE)      \
     {                                                                                                                  \
         WATCH(NAME, T, nelems, status, with, is_vector)                                                                \
-                                                                                                                      \
+                                                                                                                       \
         sh_wait_all(&watch);                                                                                           \
     }                                                                                                                  \
     size_t shmem_##NAME##_wait_until_any##POST(volatile T *ivars, size_t nelems, const int *status, int cmp, VALUE)    \
     {                                                                                                                  \
         WATCH(NAME, T, nelems, status, with, is_vector)                                                                \
-                                                                                                                      \
+                                                                                                                       \
         return sh_wait_any(&watch);                                                                                    \
     }                                                                                                                  \
     size_t shmem_##NAME##_wait_until_some##POST(volatile T *ivars, size_t nelems, size_t *indices, const int *status,  \
                                                 int cmp, VALUE)                                                        \
     {                                                                                                                  \
         WATCH(NAME, T, nelems, status, with, is_vector)                                                                \
-                                                                                                                      \
+                                                                                                                       \
         return sh_wait_some(&watch, indices);                                                                          \
     }                                                                                                                  \
     int shmem_##NAME##_test_all##POST(volatile T *ivars, size_t nelems, const int *status, int cmp, VALUE)             \
     {                                                                                                                  \
         WATCH(NAME, T, nelems, status, with, is_vector)                                                                \
-                                                                                                                      \
+                                                                                                                       \
         return sh_test_all(&watch);                                                                                    \
     }                                                                                                                  \
     size_t shmem_##NAME##_test_any##POST(volatile T *ivars, size_t nelems, const int *status, int cmp, VALUE)          \
     {                                                                                                                  \
         WATCH(NAME, T, nelems, status, with, is_vector)                                                                \
-                                                                                                                      \
+                                                                                                                       \
         return sh_test_any(&watch);                                                                                    \
     }                                                                                                                  \
     size_t shmem_##NAME##_test_some##POST(volatile T *ivars, size_t nelems, size_t *indices, const int *status,        \
                                           int cmp, VALUE)                                                              \
     {                                                                                                                  \
         WATCH(NAME, T, nelems, status, with, is_vector)                                                                \
-                                                                                                                      \
+                                                                                                                       \
         return sh_test_some(&watch, indices);                                                                          \
     }
 #define MANY(NAME, T)                                                                                                  \

@@ -3,13 +3,14 @@
 
 static int me, npes;
 
+/* clang-format off */
 /* Each PE's bit, its ticket, and its turn to swap. */
 #define CHECK_STANDARD(NAME, T)                                                                                        \
     static T NAME##_words[6];                                                                                          \
     static void NAME##_check(void)                                                                                     \
     {                                                                                                                  \
         T old = 99, *w = NAME##_words;                                                                                 \
-                                                                                                   \
+                                                                                                                       \
         for (int i = 0; i < 5; i++) {                                                                                  \
             shmem_atomic_inc(&w[0], 0);                                                                                \
             shmem_atomic_add(&w[1], (T)(me + 1), 0);                                                                   \
@@ -43,7 +44,7 @@ CHECK_STANDARD(ulonglong, unsigned long long)
     static void NAME##_check(T *w)                                                                                     \
     {                                                                                                                  \
         const T bit = (T)((T)1 << (me + 8)), all = (T)((((T)1 << npes) - 1) << 8);                                     \
-                                                                                      \
+                                                                                                                       \
         if (me == 0)                                                                                                   \
             w[1] = w[3] = (T)-1;                                                                                       \
         shmem_barrier_all();                                                                                           \
@@ -60,6 +61,7 @@ CHECK_STANDARD(ulonglong, unsigned long long)
         }                                                                                                              \
         shmem_barrier_all();                                                                                           \
     }
+/* clang-format on */
 CHECK_BITS(uint32, uint32_t)
 CHECK_BITS(int64, int64_t)
 

@@ -11,13 +11,14 @@ static int me, npes, next, before;
 /* Element i that PE `pe` sends: different for all, and exact in every type. */
 static int value_of(int pe, int i) { return (pe * 11 + i) % 120; }
 
+/* clang-format off */
 /* To the heap or a global of the next PE; each checks what came from the PE before, and reads it back from the next one. */
 #define CHECK_TYPE(NAME, T)                                                                                            \
     static T NAME##_global[N];                                                                                         \
     static void NAME##_rounds(T *there)                                                                                \
     {                                                                                                                  \
         T mine[N], back[N] = { 0 };                                                                                    \
-                                                                                \
+                                                                                                                       \
         for (int i = 0; i < N; i++)                                                                                    \
             mine[i] = (T)value_of(me, i);                                                                              \
         shmem_put(there, mine, N - 2, next);                                                                           \
@@ -48,7 +49,7 @@ static int value_of(int pe, int i) { return (pe * 11 + i) % 120; }
     static void NAME##_check(void)                                                                                     \
     {                                                                                                                  \
         T *heap = shmem_malloc(sizeof(T) * N);                                                                         \
-                                                                                \
+                                                                                                                       \
         EXPECT(heap);                                                                                                  \
         NAME##_rounds(heap);                                                                                           \
         NAME##_rounds(NAME##_global);                                                                                  \
@@ -72,7 +73,7 @@ static char sized[2048];
 #define CHECK_SIZE(BITS, BYTES)                                                                                        \
     {                                                                                                                  \
         char mine[4 * BYTES], back[4 * BYTES];                                                                         \
-                                                                                              \
+                                                                                                                       \
         memset(mine, me + BITS, sizeof mine);                                                                          \
         shmem_put##BITS(sized, mine, 4, next);                                                                         \
         shmem_iput##BITS(sized + 1024, mine, 2, 1, 2, next);                                                           \
@@ -86,6 +87,7 @@ static char sized[2048];
         memset(sized, 0, sizeof sized);                                                                                \
         shmem_barrier_all();                                                                                           \
     }
+/* clang-format on */
 
 /* ---- signals ---- */
 

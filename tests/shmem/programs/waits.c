@@ -62,16 +62,17 @@ static void check_all(void)
     shmem_barrier_all();
 }
 
+/* clang-format off */
 /* A token goes round, through words of the heap or of the program, by calls that are no signals. */
 #define CHECK_RING(NAME, T)                                                                                            \
     {                                                                                                                  \
         static T token;                                                                                                \
         T *heap = shmem_calloc(1, sizeof *heap);                                                                       \
-                                                                     \
+                                                                                                                       \
         EXPECT(heap);                                                                                                  \
         for (int k = 1; k <= 10; k++) {                                                                                \
             T *word = k % 2 ? heap : &token;                                                                           \
-                                                                     \
+                                                                                                                       \
             if (me == 0)                                                                                               \
                 shmem_##NAME##_p(word, (T)-k, 1 % npes);                                                               \
             shmem_##NAME##_wait_until(word, SHMEM_CMP_EQ, (T)-k);                                                      \
@@ -82,6 +83,7 @@ static void check_all(void)
         }                                                                                                              \
         shmem_free(heap);                                                                                              \
     }
+/* clang-format on */
 
 int main(void)
 {

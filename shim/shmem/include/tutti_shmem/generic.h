@@ -5,73 +5,32 @@
 
 /* ---- the choice by type: PRE_<type>_OP ---- */
 
-#define SHMEMI_BY_AMO(PRE, OP, x)                                                                                      \
-    _Generic(*(x), int                              \
-             : PRE##_int_##OP, long                 \
-             : PRE##_long_##OP, long long           \
-             : PRE##_longlong_##OP, unsigned int    \
-             : PRE##_uint_##OP, unsigned long       \
-             : PRE##_ulong_##OP, unsigned long long \
-             : PRE##_ulonglong_##OP)
-#define SHMEMI_BY_EXTENDED_AMO(PRE, OP, x)                                                                             \
-    _Generic(*(x), float                            \
-             : PRE##_float_##OP, double             \
-             : PRE##_double_##OP, int               \
-             : PRE##_int_##OP, long                 \
-             : PRE##_long_##OP, long long           \
-             : PRE##_longlong_##OP, unsigned int    \
-             : PRE##_uint_##OP, unsigned long       \
-             : PRE##_ulong_##OP, unsigned long long \
-             : PRE##_ulonglong_##OP)
-#define SHMEMI_BY_BITWISE_AMO(PRE, OP, x)                                                                              \
-    _Generic(*(x), int32_t                          \
-             : PRE##_int32_##OP, int64_t            \
-             : PRE##_int64_##OP, unsigned int       \
-             : PRE##_uint_##OP, unsigned long       \
-             : PRE##_ulong_##OP, unsigned long long \
-             : PRE##_ulonglong_##OP)
-#define SHMEMI_BY_WAIT(PRE, OP, x)                                                                                     \
-    _Generic(*(x), short                            \
-             : PRE##_short_##OP, unsigned short     \
-             : PRE##_ushort_##OP, int               \
-             : PRE##_int_##OP, long                 \
-             : PRE##_long_##OP, long long           \
-             : PRE##_longlong_##OP, unsigned int    \
-             : PRE##_uint_##OP, unsigned long       \
-             : PRE##_ulong_##OP, unsigned long long \
-             : PRE##_ulonglong_##OP)
+/* clang-format off */
+#define SHMEMI_AMO_CHOICES(PRE, OP)                                                                                    \
+    int: PRE##_int_##OP, long: PRE##_long_##OP, long long: PRE##_longlong_##OP, unsigned int: PRE##_uint_##OP,         \
+    unsigned long: PRE##_ulong_##OP, unsigned long long: PRE##_ulonglong_##OP
 #define SHMEMI_RMA_CHOICES(PRE, OP)                                                                                    \
-    float : PRE##_float_##OP,                                                                                 \
-            double : PRE##_double_##OP,                                                                       \
-                     long double : PRE##_longdouble_##OP,                                                     \
-                                   char : PRE##_char_##OP,                                                    \
-                                          signed char : PRE##_schar_##OP,                                     \
-                                                        short : PRE##_short_##OP,                             \
-                                                                int : PRE##_int_##OP,                         \
-                                                                      long : PRE##_long_##OP,                 \
-                                                                             long long : PRE##_longlong_##OP, \
-                                                                                         unsigned char        \
-        : PRE##_uchar_##OP,                                                                                   \
-          unsigned short : PRE##_ushort_##OP,                                                                 \
-                           unsigned int : PRE##_uint_##OP,                                                    \
-                                          unsigned long : PRE##_ulong_##OP,                                   \
-                                                          unsigned long long : PRE##_ulonglong_##OP
+    SHMEMI_AMO_CHOICES(PRE, OP), float: PRE##_float_##OP, double: PRE##_double_##OP,                                   \
+    long double: PRE##_longdouble_##OP, char: PRE##_char_##OP, signed char: PRE##_schar_##OP,                          \
+    short: PRE##_short_##OP, unsigned char: PRE##_uchar_##OP, unsigned short: PRE##_ushort_##OP
+
+#define SHMEMI_BY_AMO(PRE, OP, x) _Generic(*(x), SHMEMI_AMO_CHOICES(PRE, OP))
+#define SHMEMI_BY_EXTENDED_AMO(PRE, OP, x)                                                                             \
+    _Generic(*(x), SHMEMI_AMO_CHOICES(PRE, OP), float: PRE##_float_##OP, double: PRE##_double_##OP)
+#define SHMEMI_BY_WAIT(PRE, OP, x)                                                                                     \
+    _Generic(*(x), SHMEMI_AMO_CHOICES(PRE, OP), short: PRE##_short_##OP, unsigned short: PRE##_ushort_##OP)
 #define SHMEMI_BY_RMA(PRE, OP, x) _Generic(*(x), SHMEMI_RMA_CHOICES(PRE, OP))
 #define SHMEMI_BY_SUM(PRE, OP, x)                                                                                      \
-    _Generic(*(x), shmemi_complexf                  \
-             : PRE##_complexf_##OP, shmemi_complexd \
-             : PRE##_complexd_##OP, SHMEMI_RMA_CHOICES(PRE, OP))
+    _Generic(*(x), SHMEMI_RMA_CHOICES(PRE, OP), shmemi_complexf: PRE##_complexf_##OP,                                  \
+             shmemi_complexd: PRE##_complexd_##OP)
+/* Of signed integers only those with exact widths have bitwise operations. */
+#define SHMEMI_BY_BITWISE_AMO(PRE, OP, x)                                                                              \
+    _Generic(*(x), int32_t: PRE##_int32_##OP, int64_t: PRE##_int64_##OP, unsigned int: PRE##_uint_##OP,                \
+             unsigned long: PRE##_ulong_##OP, unsigned long long: PRE##_ulonglong_##OP)
 #define SHMEMI_BY_BITS(PRE, OP, x)                                                                                     \
-    _Generic(*(x), int8_t                           \
-             : PRE##_int8_##OP, int16_t             \
-             : PRE##_int16_##OP, int32_t            \
-             : PRE##_int32_##OP, int64_t            \
-             : PRE##_int64_##OP, unsigned char      \
-             : PRE##_uchar_##OP, unsigned short     \
-             : PRE##_ushort_##OP, unsigned int      \
-             : PRE##_uint_##OP, unsigned long       \
-             : PRE##_ulong_##OP, unsigned long long \
-             : PRE##_ulonglong_##OP)
+    _Generic(*(x), int8_t: PRE##_int8_##OP, int16_t: PRE##_int16_##OP, int32_t: PRE##_int32_##OP,                      \
+             int64_t: PRE##_int64_##OP, unsigned char: PRE##_uchar_##OP, unsigned short: PRE##_ushort_##OP,            \
+             unsigned int: PRE##_uint_##OP, unsigned long: PRE##_ulong_##OP, unsigned long long: PRE##_ulonglong_##OP)
 
 /* ---- the choice by number: with a context there is one argument more ---- */
 
@@ -175,19 +134,12 @@
 #define shmem_add(dest, value, pe) SHMEMI_BY_OLD(add, dest)(dest, value, pe)
 #define shmem_wait(ivar, cmp_value) SHMEMI_BY_OLD_WAIT(ivar)(ivar, cmp_value)
 #define SHMEMI_BY_OLD(OP, x)                                                                                           \
-    _Generic(*(x), int : shmem_int_##OP, long : shmem_long_##OP, long long : shmem_longlong_##OP)
+    _Generic(*(x), int: shmem_int_##OP, long: shmem_long_##OP, long long: shmem_longlong_##OP)
 #define SHMEMI_BY_OLD_EXTENDED(OP, x)                                                                                  \
-    _Generic(*(x), float                  \
-             : shmem_float_##OP, double   \
-             : shmem_double_##OP, int     \
-             : shmem_int_##OP, long       \
-             : shmem_long_##OP, long long \
-             : shmem_longlong_##OP)
+    _Generic(*(x), float: shmem_float_##OP, double: shmem_double_##OP, int: shmem_int_##OP, long: shmem_long_##OP,     \
+             long long: shmem_longlong_##OP)
 #define SHMEMI_BY_OLD_WAIT(x)                                                                                          \
-    _Generic(*(x), short                  \
-             : shmem_short_wait, int      \
-             : shmem_int_wait, long       \
-             : shmem_long_wait, long long \
-             : shmem_longlong_wait)
+    _Generic(*(x), short: shmem_short_wait, int: shmem_int_wait, long: shmem_long_wait, long long: shmem_longlong_wait)
+/* clang-format on */
 
 #endif
