@@ -281,7 +281,7 @@ void shmem_info_get_version(int *major, int *minor)
 
 void shmem_info_get_name(char *name)
 {
-    snprintf(name, SHMEM_MAX_NAME_LEN, "%s %s", SHMEM_VENDOR_STRING, tutti_version());
+    snprintf(name, SHMEM_MAX_NAME_LEN, "%s", SHMEM_VENDOR_STRING);
 }
 
 void shmem_pcontrol(int level, ...)

@@ -57,7 +57,7 @@ SHMEM_API int shmem_addr_accessible(const void *addr, int pe);
  * wakes no PE that waits: waiting ends only after some call, or some put, moves it on. */
 SHMEM_API void *shmem_ptr(const void *dest, int pe);
 SHMEM_API void shmem_info_get_version(int *major, int *minor);
-/* name[SHMEM_MAX_NAME_LEN]: "Tutti 0.1.0". */
+/* name[SHMEM_MAX_NAME_LEN]: SHMEM_VENDOR_STRING. */
 SHMEM_API void shmem_info_get_name(char *name);
 /* For profilers: does nothing. */
 SHMEM_API void shmem_pcontrol(int level, ...);

@@ -109,13 +109,17 @@ static void check_threads(void)
 
 int main(void)
 {
+    char name[SHMEM_MAX_NAME_LEN];
     long *heap_lock;
-    int provided;
+    int provided, major, minor;
 
     EXPECT(shmem_init_thread(9, &provided) != 0);
     EXPECT(shmem_init_thread(SHMEM_THREAD_MULTIPLE, &provided) == 0);
     me = shmem_my_pe();
     npes = shmem_n_pes();
+    shmem_info_get_name(name);
+    shmem_info_get_version(&major, &minor);
+    EXPECT(strcmp(name, SHMEM_VENDOR_STRING) == 0 && major == SHMEM_MAJOR_VERSION && minor == SHMEM_MINOR_VERSION);
     heap_lock = shmem_calloc(1, sizeof *heap_lock);
     EXPECT(heap_lock);
     check_lock(heap_lock);
