@@ -119,7 +119,7 @@ static void check_signals(void)
 
 /* ---- order ---- */
 
-#define WORDS 5000
+#define WORDS 50000
 
 static int flag_int, done_int;
 static long flag_long;
@@ -130,7 +130,7 @@ static void check_order(void)
     long *there = shmem_calloc(WORDS, sizeof *there), *mine = malloc(WORDS * sizeof *mine);
 
     EXPECT(there && mine);
-    for (int k = 1; k <= 40; k++) {
+    for (int k = 1; k <= 20; k++) {
         for (int i = 0; i < WORDS; i++)
             mine[i] = k;
         shmem_long_put_nbi(there, mine, WORDS, next);
