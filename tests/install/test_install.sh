@@ -76,7 +76,7 @@ done
 shmem=$source_dir/tests/shmem/programs/atomics.c
 OSHCC_COMPILER=$cc "$work/prefix/bin/tutti-oshcc" "${cflags[@]}" "$shmem" -o "$work/shmem_wrapper"
 read -ra use <<<"$(pkg-config --cflags --libs tutti-shmem)"
-"$cc" "${cflags[@]}" "$shmem" -o "$work/shmem_pkgconfig" "${use[@]}" -Wl,-rpath-link,"$libdir"
+"$cc" "${cflags[@]}" "$shmem" -o "$work/shmem_pkgconfig" "${use[@]}"
 for program in shmem_wrapper shmem_pkgconfig; do
     readelf -d "$work/$program" | grep -q 'NEEDED.*libtutti-shmem\.so\.' || fail "$program is not linked to libtutti-shmem"
 done
