@@ -134,6 +134,11 @@ TUTTI_API tutti_status tutti_window_wait(tutti_window *window, size_t offset, tu
 TUTTI_API tutti_status tutti_window_wait_any(tutti_window *window, const size_t *offsets, size_t n,
                                              tutti_compare compare, uint64_t value, int64_t timeout_ms, size_t *index,
                                              uint64_t *seen);
+/* Until is_there(arg) is not 0, whatever words of this rank's parts it looks at, by acquire loads: it is looked at again whenever a put, a signal or an
+ * atomic of another rank may have come, or one of this process to itself. Any thread that makes progress may call it, until this call returns; it is short
+ * and calls nothing of Tutti. */
+TUTTI_API tutti_status tutti_window_wait_until(tutti_window *window, int (*is_there)(const void *arg), const void *arg,
+                                               int64_t timeout_ms);
 /* TUTTI_OK if it compares so, else TUTTI_PENDING. Makes a little progress; never waits. */
 TUTTI_API tutti_status tutti_window_test(tutti_window *window, size_t offset, tutti_compare compare, uint64_t value,
                                          uint64_t *seen);
@@ -143,7 +148,8 @@ TUTTI_API tutti_status tutti_window_test(tutti_window *window, size_t offset, tu
 typedef enum tutti_atomic_op {
     TUTTI_ATOMIC_ADD = 0,       /* wraps */
     TUTTI_ATOMIC_SWAP,
-    TUTTI_ATOMIC_COMPARE_SWAP   /* becomes `operand` if it is `compare` */
+    TUTTI_ATOMIC_COMPARE_SWAP,  /* becomes `operand` if it is `compare` */
+    TUTTI_ATOMIC_AND, TUTTI_ATOMIC_OR, TUTTI_ATOMIC_XOR
 } tutti_atomic_op;
 
 /* A word of `bytes` (4 or 8) at `offset`, a multiple of that, of the window of `rank`. *old is what it was before, and the call waits for that; old NULL: it does

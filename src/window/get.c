@@ -210,7 +210,7 @@ tutti_status tutti_window_atomic(tutti_window *window, int rank, size_t offset, 
 
     if (st)
         return st;
-    if ((int)op < TUTTI_ATOMIC_ADD || op > TUTTI_ATOMIC_COMPARE_SWAP)
+    if ((int)op < TUTTI_ATOMIC_ADD || op > TUTTI_ATOMIC_XOR)
         return tt_fail(TUTTI_ERR_INVALID, "%s: %d is no operation", call, (int)op);
     if (bytes != 4 && bytes != 8)
         return tt_fail(TUTTI_ERR_INVALID, "%s: words have 4 or 8 bytes, not %zu", call, bytes);

@@ -27,7 +27,7 @@ void tt_window_message_write(const struct tt_window_message *m, uint8_t header[T
 /* Whether as many bytes follow as the message says, and it says nothing of what it cannot have. */
 static bool is_sound(const struct tt_window_message *m, uint64_t follow)
 {
-    const bool is_atomic = m->verb >= TT_WINDOW_ADD && m->verb <= TT_WINDOW_COMPARE_SWAP;
+    const bool is_atomic = m->verb >= TT_WINDOW_ADD && m->verb <= TT_WINDOW_XOR;
 
     if (m->verb < TT_WINDOW_PUT || m->verb > TT_WINDOW_ANSWER)
         return false;
@@ -74,22 +74,40 @@ void *tt_window_word(uint8_t *mem, uint64_t size, uint64_t offset, uint32_t widt
 
 static uint32_t change32(uint32_t *word, enum tt_window_verb verb, uint32_t operand, uint32_t compare)
 {
-    if (verb == TT_WINDOW_ADD)
+    switch (verb) {
+    case TT_WINDOW_ADD:
         return __atomic_fetch_add(word, operand, __ATOMIC_ACQ_REL);
-    if (verb == TT_WINDOW_SWAP)
+    case TT_WINDOW_SWAP:
         return __atomic_exchange_n(word, operand, __ATOMIC_ACQ_REL);
-    __atomic_compare_exchange_n(word, &compare, operand, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE);
-    return compare;
+    case TT_WINDOW_AND:
+        return __atomic_fetch_and(word, operand, __ATOMIC_ACQ_REL);
+    case TT_WINDOW_OR:
+        return __atomic_fetch_or(word, operand, __ATOMIC_ACQ_REL);
+    case TT_WINDOW_XOR:
+        return __atomic_fetch_xor(word, operand, __ATOMIC_ACQ_REL);
+    default:
+        __atomic_compare_exchange_n(word, &compare, operand, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE);
+        return compare;
+    }
 }
 
 static uint64_t change64(uint64_t *word, enum tt_window_verb verb, uint64_t operand, uint64_t compare)
 {
-    if (verb == TT_WINDOW_ADD)
+    switch (verb) {
+    case TT_WINDOW_ADD:
         return __atomic_fetch_add(word, operand, __ATOMIC_ACQ_REL);
-    if (verb == TT_WINDOW_SWAP)
+    case TT_WINDOW_SWAP:
         return __atomic_exchange_n(word, operand, __ATOMIC_ACQ_REL);
-    __atomic_compare_exchange_n(word, &compare, operand, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE);
-    return compare;
+    case TT_WINDOW_AND:
+        return __atomic_fetch_and(word, operand, __ATOMIC_ACQ_REL);
+    case TT_WINDOW_OR:
+        return __atomic_fetch_or(word, operand, __ATOMIC_ACQ_REL);
+    case TT_WINDOW_XOR:
+        return __atomic_fetch_xor(word, operand, __ATOMIC_ACQ_REL);
+    default:
+        __atomic_compare_exchange_n(word, &compare, operand, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE);
+        return compare;
+    }
 }
 
 uint64_t tt_window_change(void *word, uint32_t width, enum tt_window_verb verb, uint64_t operand, uint64_t compare)

@@ -16,6 +16,9 @@ enum tt_window_verb {
     TT_WINDOW_ADD,
     TT_WINDOW_SWAP,
     TT_WINDOW_COMPARE_SWAP,
+    TT_WINDOW_AND,
+    TT_WINDOW_OR,
+    TT_WINDOW_XOR,
     TT_WINDOW_ANSWER
 };
 

@@ -113,7 +113,7 @@ static bool next_desc(const struct tt_window_put *p, size_t *at, uint64_t *withi
             continue;
         *d = (struct tt_desc){
             .kind = TT_DESC_PUT,
-            .flags = !outlasts(p, piece.bytes) && !instant ? TT_DESC_INLINE : 0,
+            .flags = instant ? TT_DESC_WAKE : outlasts(p, piece.bytes) ? 0 : TT_DESC_INLINE,
             .lane = p->lane,
             .peer = p->peer->rank,
             .local = (uint8_t *)(uintptr_t)piece.src + *within,
@@ -269,7 +269,7 @@ static tutti_status put_step(struct tt_attempt *a)
     return p->transfer->over ? p->transfer->status : TUTTI_PENDING;
 }
 
-/* To this rank: by the processor. Whoever waits for the signal may sleep with the baton: taking that wakes it. */
+/* To this rank: by the processor. Whoever waits for it may sleep with the baton: taking that wakes it. */
 static void put_self(struct tt_window_put *p)
 {
     struct tt_window *w = p->attempt.window;
@@ -280,10 +280,9 @@ static void put_self(struct tt_window_put *p)
         if (piece.bytes)
             memmove(w->mem + piece.offset, piece.src, piece.bytes);
     }
-    if (p->rma.signal_op == TUTTI_SIGNAL_NONE)
-        return;
-    tt_window_raise((uint64_t *)(void *)(p->signals->mem + p->rma.signal_offset), (uint8_t)p->rma.signal_op,
-                    p->rma.signal_value);
+    if (p->rma.signal_op != TUTTI_SIGNAL_NONE)
+        tt_window_raise((uint64_t *)(void *)(p->signals->mem + p->rma.signal_offset), (uint8_t)p->rma.signal_op,
+                        p->rma.signal_value);
     tt_guest_enter(w->home->engine);
     tt_guest_leave(w->home->engine);
 }

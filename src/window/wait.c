@@ -10,6 +10,8 @@ struct wait {
     size_t n;
     tutti_compare compare;
     uint64_t value;
+    int (*is_there)(const void *arg);   /* NULL: words are compared */
+    const void *arg;
     uint64_t deadline_ns;
     bool late;
 };
@@ -29,6 +31,8 @@ static bool holds(uint64_t word, tutti_compare compare, uint64_t value)
 /* The first word that compares so; false: none does. */
 static bool look(const struct wait *w, size_t *index, uint64_t *seen)
 {
+    if (w->is_there)
+        return w->is_there(w->arg) != 0;
     for (size_t i = 0; i < w->n; i++) {
         const uint64_t word = __atomic_load_n((uint64_t *)(void *)(w->window->mem + w->offsets[i]), __ATOMIC_ACQUIRE);
 
@@ -172,6 +176,29 @@ tutti_status tutti_window_test(tutti_window *window, size_t offset, tutti_compar
     if (seen)
         *seen = was;
     return TUTTI_OK;
+}
+
+tutti_status tutti_window_wait_until(tutti_window *window, int (*is_there)(const void *arg), const void *arg,
+                                     int64_t timeout_ms)
+{
+    const char *call = "tutti_window_wait_until";
+    struct wait w = { .waiter = { .is_ready = is_ready }, .is_there = is_there, .arg = arg };
+    struct tt_window *of = NULL;
+    tutti_status st = tt_window_take(window, call, &of);
+
+    if (!st && !is_there)
+        st = tt_fail(TUTTI_ERR_INVALID, "%s: is_there is NULL", call);
+    if (st || is_there(arg))
+        return st;
+    w.window = of;
+    w.deadline_ns = tt_window_deadline_ns(of, timeout_ms);
+    wait_listed(&w, of->home);
+    if (is_there(arg))
+        return TUTTI_OK;
+    st = tt_window_status(of);
+    return st ? st
+              : tt_fail(TUTTI_ERR_TIMEOUT, "%s: what rank %u waits for did not come by the deadline", call,
+                        of->comm->rank);
 }
 
 /* ---- counters ---- */

@@ -124,8 +124,9 @@ static void put_mapped(struct tt_shm_peer *peer, const struct tt_desc *d)
             atomic_store_explicit(word, d->signal_value, memory_order_release);
         else
             atomic_fetch_add_explicit(word, d->signal_value, memory_order_release);
-        tt_shm_ring(peer);
     }
+    if (d->signal_op != TT_SIGNAL_NONE || d->flags & TT_DESC_WAKE)
+        tt_shm_ring(peer);
 }
 
 /* Whether the peer has to do it: what stores cannot reach, and, to keep the order, signals after that. */

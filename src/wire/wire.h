@@ -89,7 +89,8 @@ enum {
     TT_DESC_INLINE = 1u << 0,       /* local is copied by post: reusable at once, no LOCAL entry; bytes <= TT_INLINE_BYTES */
     TT_DESC_REMOTE = 1u << 1,       /* also report remote completion */
     TT_DESC_STREAM = 1u << 2,       /* hint: the target is large and not read soon: stores may bypass the cache */
-    TT_DESC_URGENT = 1u << 3        /* keeps its order, and its fences, among urgent ones only: it may overtake the others */
+    TT_DESC_URGENT = 1u << 3,       /* keeps its order, and its fences, among urgent ones only: it may overtake the others */
+    TT_DESC_WAKE = 1u << 4          /* an instant put without a signal, of which its owner shall hear even if it sleeps, as it does of others */
 };
 #define TT_INLINE_BYTES 32768u
 

@@ -420,6 +420,96 @@ static void atomics_of_all_ranks_add_up(void **state)
     over_all_modes(atomics_role, 4, NULL);
 }
 
+/* Every rank flips bits of rank 0's words: its own bit is set in the first and cleared in the second, and the third is flipped once by each. */
+static void bits_role(struct rank *r)
+{
+    const uint64_t bit = 1ull << (8 * r->rank + 7);
+    uint64_t old = 0, whole = UINT64_MAX;
+    struct side s;
+
+    open_as(r);
+    side_init(r, &s, 64);
+    if (r->rank == 0)
+        CHECK_OK(r, tutti_window_put(s.window, 0, 8, &whole, sizeof whole, NULL));
+    CHECK_OK(r, tutti_barrier(r->comm, NULL));
+    CHECK_OK(r, tutti_window_atomic(s.window, 0, 0, 8, TUTTI_ATOMIC_OR, bit, 0, &old));
+    CHECK(r, (old & bit) == 0);
+    CHECK_OK(r, tutti_window_atomic(s.window, 0, 8, 8, TUTTI_ATOMIC_AND, ~bit, 0, &old));
+    CHECK(r, (old & bit) == bit);
+    CHECK_OK(r, tutti_window_atomic(s.window, 0, 20, 4, TUTTI_ATOMIC_XOR, bit | 1, 0, NULL));   /* of 4 bytes, without a result */
+    CHECK_OK(r, tutti_window_quiet(s.window, 0, 0));
+    CHECK_OK(r, tutti_barrier(r->comm, NULL));
+    if (r->rank == 0) {
+        const uint64_t *word = (const uint64_t *)(const void *)s.mem;
+
+        CHECK(r, word[0] == 0x808080 && word[1] == ~word[0]);
+        CHECK(r, word[2] == 0x808081ull << 32);
+    }
+    side_fini(r, &s);
+}
+
+static void bits_are_changed_one_by_one(void **state)
+{
+    (void)state;
+    over_all_modes(bits_role, 3, NULL);
+}
+
+/* ---- conditions ---- */
+
+#define TURNS (UNIT_SHARE > 1 ? 50u : 500u)
+
+struct turn {
+    const uint32_t *word;
+    uint32_t at_least;
+};
+
+static int is_my_turn(const void *arg)
+{
+    const struct turn *t = arg;
+
+    return __atomic_load_n(t->word, __ATOMIC_ACQUIRE) >= t->at_least;
+}
+
+/* Two ranks in turn, by plain puts of words that no signal could be. */
+static void turns_role(struct rank *r)
+{
+    const int other = 1 - (int)r->rank;
+    struct side s;
+
+    open_as(r);
+    side_init(r, &s, 64);
+    for (uint32_t i = 1; i <= TURNS; i++) {
+        const struct turn t = { .word = (const uint32_t *)(const void *)(s.mem + 4), .at_least = i };
+
+        job_step(r, "turn %u", i);
+        if (r->rank == 0)
+            CHECK_OK(r, tutti_window_put(s.window, other, 4, &i, sizeof i, NULL));
+        CHECK_OK(r, tutti_window_wait_until(s.window, is_my_turn, &t, 0));
+        if (r->rank == 1)
+            CHECK_OK(r, tutti_window_put(s.window, other, 4, &i, sizeof i, NULL));
+    }
+    CHECK_SAYS(r, tutti_window_wait_until(s.window, NULL, NULL, 0), TUTTI_ERR_INVALID, "is_there");
+    CHECK_SAYS(
+        r,
+        tutti_window_wait_until(s.window, is_my_turn, &(struct turn){ (const uint32_t *)(const void *)s.mem, 1 }, 20),
+        TUTTI_ERR_TIMEOUT, "deadline");
+    side_fini(r, &s);
+}
+
+/* Where a thread of this process receives the word while another one looks, the thread sanitizer would report just that. */
+static void a_plain_put_ends_a_wait_for_a_condition(void **state)
+{
+#if defined(__SANITIZE_THREAD__)
+    const struct job job = { .wires = modes[0].wires, .nranks = 2, .seed = job_seed(SEED), .arg = &modes[0] };
+
+    (void)state;
+    job_run(&job, turns_role);
+#else
+    (void)state;
+    over_all_modes(turns_role, 2, NULL);
+#endif
+}
+
 /* ---- who takes no part ---- */
 
 /* Rank 1 computes: it is in no call of Tutti's while rank 0 uses its memory. */
@@ -613,7 +703,7 @@ static void mistakes_role(struct rank *r)
     CHECK_SAYS(r, tutti_window_wait(w, 0, (tutti_compare)7, 0, 0, NULL), TUTTI_ERR_INVALID, "7");
     CHECK_SAYS(r, tutti_window_atomic(w, other, 0, 2, TUTTI_ATOMIC_ADD, 1, 0, &old), TUTTI_ERR_INVALID, "4 or 8");
     CHECK_SAYS(r, tutti_window_atomic(w, other, 4, 8, TUTTI_ATOMIC_ADD, 1, 0, &old), TUTTI_ERR_INVALID, "multiple");
-    CHECK_SAYS(r, tutti_window_atomic(w, other, 0, 8, (tutti_atomic_op)5, 1, 0, &old), TUTTI_ERR_INVALID, "5");
+    CHECK_SAYS(r, tutti_window_atomic(w, other, 0, 8, (tutti_atomic_op)6, 1, 0, &old), TUTTI_ERR_INVALID, "6");
     CHECK_SAYS(r, tutti_window_fence(w, 7), TUTTI_ERR_INVALID, "no rank 7");
     CHECK_SAYS(r, tutti_window_quiet(w, -2, 0), TUTTI_ERR_INVALID, "no rank -2");
     CHECK(r, old == 5);
@@ -714,6 +804,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(no_signal_is_seen_before_its_bytes),
         cmocka_unit_test(a_fence_of_one_rank_lets_no_other_wait),
         cmocka_unit_test(atomics_of_all_ranks_add_up),
+        cmocka_unit_test(bits_are_changed_one_by_one),
+        cmocka_unit_test(a_plain_put_ends_a_wait_for_a_condition),
         cmocka_unit_test(memory_of_a_rank_that_computes_is_served),
         cmocka_unit_test(words_are_waited_for_and_mapped_memory_is_there),
         cmocka_unit_test(threads_use_a_window_at_once),

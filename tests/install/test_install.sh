@@ -72,6 +72,20 @@ for algo in bothways sockets4; do
     echo "ok: $algo gathers"
 done
 
+# So is an OpenSHMEM program, by the compiler wrapper and by pkg-config; the wrapper's needs no LD_LIBRARY_PATH.
+shmem=$source_dir/tests/shmem/programs/atomics.c
+OSHCC_COMPILER=$cc "$work/prefix/bin/tutti-oshcc" "${cflags[@]}" "$shmem" -o "$work/shmem_wrapper"
+read -ra use <<<"$(pkg-config --cflags --libs tutti-shmem)"
+"$cc" "${cflags[@]}" "$shmem" -o "$work/shmem_pkgconfig" "${use[@]}"
+for program in shmem_wrapper shmem_pkgconfig; do
+    readelf -d "$work/$program" | grep -q 'NEEDED.*libtutti-shmem\.so\.' || fail "$program is not linked to libtutti-shmem"
+done
+(unset LD_LIBRARY_PATH; SHMEM_SYMMETRIC_SIZE=1M "$work/prefix/bin/tutti" run -n 2 -- "$work/shmem_wrapper") ||
+    fail "the OpenSHMEM program of the wrapper does not run"
+SHMEM_SYMMETRIC_SIZE=1M "$work/prefix/bin/tutti" run -n 2 -- "$work/shmem_pkgconfig" ||
+    fail "the OpenSHMEM program of pkg-config does not run"
+echo "ok: an OpenSHMEM program, by the wrapper and by pkg-config"
+
 # What the shared library exports: only tutti_*, each with its version; and all that the header declares.
 exported=$(nm -D --defined-only "$libdir/libtutti.so" | awk '$2 != "A" { print $3 }' | sort)
 strangers=$(grep -v '^tutti_[a-z0-9_]*@@TUTTI_[0-9.]*$' <<<"$exported" || true)

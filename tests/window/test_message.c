@@ -14,6 +14,9 @@ static const struct tt_window_message sound[] = {
     { .verb = TT_WINDOW_ADD, .width = 4, .operand = 1ull << 40 },
     { .verb = TT_WINDOW_SWAP, .width = 8, .operand = 11 },
     { .verb = TT_WINDOW_COMPARE_SWAP, .width = 8, .operand = 11, .compare = 12 },
+    { .verb = TT_WINDOW_AND, .width = 8, .operand = 0xf0f0 },
+    { .verb = TT_WINDOW_OR, .width = 4, .operand = 6 },
+    { .verb = TT_WINDOW_XOR, .width = 8, .operand = 1ull << 63 },
     { .verb = TT_WINDOW_ANSWER, .bytes = 100, .operand = 5 },
     { .verb = TT_WINDOW_ANSWER, .gone = 1 },
 };
@@ -59,6 +62,7 @@ static void what_no_honest_peer_says_is_refused(void **state)
         { .verb = TT_WINDOW_ANSWER + 1 },
         { .verb = TT_WINDOW_PUT, .width = 8 },
         { .verb = TT_WINDOW_ADD, .width = 2 },
+        { .verb = TT_WINDOW_XOR },
         { .verb = TT_WINDOW_ADD, .width = 8, .signal_op = TT_SIGNAL_SET },
         { .verb = TT_WINDOW_GET, .signal_op = TT_SIGNAL_SET },
         { .verb = TT_WINDOW_PUT, .signal_op = TT_SIGNAL_ADD + 1 },
@@ -107,6 +111,24 @@ static void a_put_lands_inside_or_nowhere(void **state)
     }
 }
 
+static uint64_t becomes_of(const struct tt_window_message *m, uint64_t was, uint64_t mask)
+{
+    switch (m->verb) {
+    case TT_WINDOW_ADD:
+        return was + m->operand;
+    case TT_WINDOW_SWAP:
+        return m->operand;
+    case TT_WINDOW_AND:
+        return was & m->operand;
+    case TT_WINDOW_OR:
+        return was | m->operand;
+    case TT_WINDOW_XOR:
+        return was ^ m->operand;
+    default:
+        return (m->compare & mask) == was ? m->operand : was;
+    }
+}
+
 /* Against what the operations are, by hand. */
 static void atomics_change_their_word_and_nothing_else(void **state)
 {
@@ -116,7 +138,7 @@ static void atomics_change_their_word_and_nothing_else(void **state)
     tt_prng_init(&prng, 20261101);
     for (int i = 0; i < 20000; i++) {
         const uint8_t width = tt_prng_below(&prng, 2) ? 4 : 8,
-                      verb = (uint8_t)(TT_WINDOW_ADD + tt_prng_below(&prng, 3));
+                      verb = (uint8_t)(TT_WINDOW_ADD + tt_prng_below(&prng, 6));
         const uint64_t mask = width == 4 ? UINT32_MAX : UINT64_MAX, at = tt_prng_below(&prng, 32 / width) * width;
         struct tt_window_message m = {
             .verb = verb, .width = width, .offset = at, .operand = tt_prng_u64(&prng), .compare = tt_prng_u64(&prng),
@@ -133,9 +155,7 @@ static void atomics_change_their_word_and_nothing_else(void **state)
         memcpy(&was, mem.byte + at, width);
         if (tt_prng_below(&prng, 2))
             m.compare = was | (tt_prng_u64(&prng) & ~mask);
-        becomes = verb == TT_WINDOW_ADD ? was + m.operand
-                  : verb == TT_WINDOW_SWAP || (m.compare & mask) == was ? m.operand
-                                                                        : was;
+        becomes = becomes_of(&m, was, mask);
         memcpy(expected.byte + at, &becomes, width);
         assert_true(tt_window_apply(&m, NULL, mem.byte, sizeof mem, &old));
         assert_int_equal(old, was);

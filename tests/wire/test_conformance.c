@@ -979,6 +979,7 @@ static void wake_role(struct node *n)
     theirs = node_import(n, !n->rank, 0);
     for (uint32_t i = 1; i <= 200; i++) {
         struct tt_desc d = node_signal(n, !n->rank, 0, TT_SIGNAL_SET, i);
+        uint64_t word = i;
 
         if (n->rank == 1) {
             n->board->flag[0] = i;
@@ -994,6 +995,11 @@ static void wake_role(struct node *n)
             d.bytes = tt_prng_below(&n->prng, MIB);
             d.key = &theirs;
         }
+        if (i % 5 == 0)         /* no signal, but the word itself */
+            d = (struct tt_desc){
+                .kind = TT_DESC_PUT, .flags = TT_DESC_INLINE | TT_DESC_WAKE, .local = &word, .bytes = sizeof word,
+                .key = &n->link[!n->rank].theirs,
+            };
         node_post(n, &d);
     }
     node_barrier(n);

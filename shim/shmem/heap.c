@@ -1,0 +1,168 @@
+#include "heap.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "job.h"
+#include "pieces.h"
+
+#define ALIGNMENT 64u           /* a cache line */
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct sh_pieces pieces; /* offsets behind the head */
+
+void sh_heap_init(size_t bytes)
+{
+    sh_pieces_init(&pieces, bytes - SH_HEAD_BYTES);
+}
+
+void sh_heap_fini(void)
+{
+    sh_pieces_fini(&pieces);
+}
+
+static char *address(size_t offset)
+{
+    return offset == SH_PIECES_NONE ? NULL : sh_job.heap.base + SH_HEAD_BYTES + offset;
+}
+
+static size_t offset_of(const char *call, const void *ptr)
+{
+    const uintptr_t first = (uintptr_t)sh_job.heap.base + SH_HEAD_BYTES;
+    size_t bytes = 0;
+
+    if ((uintptr_t)ptr >= first) {
+        pthread_mutex_lock(&lock);
+        bytes = sh_pieces_bytes(&pieces, (uintptr_t)ptr - first);
+        pthread_mutex_unlock(&lock);
+    }
+    if (!bytes)
+        sh_die(call, "%p is not what shmem_malloc and its like have returned, or was freed", ptr);
+    return (uintptr_t)ptr - first;
+}
+
+/* All PEs call with the same value; waits for all, after all that was put. Without this a wrong size would show much later, as wrong data. */
+static void agree(const char *call, const char *what, uint64_t value)
+{
+    uint64_t both[2] = { value, ~value };
+
+    shmem_quiet();
+    sh_check(call, tutti_allreduce(both, both, 2, TUTTI_U64, TUTTI_MAX, sh_job.comm, NULL));
+    if (both[0] != ~both[1])
+        sh_die(call, "%s is not the same on all PEs: %llu here, %llu to %llu in all", what, (unsigned long long)value,
+               (unsigned long long)~both[1], (unsigned long long)both[0]);
+}
+
+/* Local: every PE takes the same piece. */
+static void *take(size_t bytes, size_t alignment)
+{
+    size_t offset = SH_PIECES_NONE;
+
+    if (bytes) {
+        pthread_mutex_lock(&lock);
+        offset = sh_pieces_take(&pieces, bytes, alignment);
+        pthread_mutex_unlock(&lock);
+    }
+    return address(offset);
+}
+
+static void give(size_t offset)
+{
+    pthread_mutex_lock(&lock);
+    sh_pieces_give(&pieces, offset);
+    pthread_mutex_unlock(&lock);
+}
+
+void *shmem_malloc(size_t size)
+{
+    void *mem;
+
+    sh_need(__func__);
+    mem = take(size, ALIGNMENT);
+    agree(__func__, "the size", size);
+    return mem;
+}
+
+void *shmem_malloc_with_hints(size_t size, long hints)
+{
+    (void)hints;
+    return shmem_malloc(size);
+}
+
+void *shmem_calloc(size_t count, size_t size)
+{
+    size_t bytes;
+    void *mem;
+
+    sh_need(__func__);
+    if (__builtin_mul_overflow(count, size, &bytes))
+        bytes = SIZE_MAX;
+    mem = take(bytes, ALIGNMENT);
+    if (mem)
+        memset(mem, 0, bytes);
+    agree(__func__, "the size", bytes);
+    return mem;
+}
+
+void *shmem_align(size_t alignment, size_t size)
+{
+    void *mem = NULL;
+
+    sh_need(__func__);
+    if (alignment >= sizeof(void *) && alignment <= SH_HEAD_BYTES && (alignment & (alignment - 1)) == 0)
+        mem = take(size, alignment);
+    agree(__func__, "the size", size);
+    return mem;
+}
+
+/* In place, else by way of a new piece. The old one stays as it is if there is none. */
+static void *resize(size_t offset, size_t size)
+{
+    bool fits;
+    size_t had;
+    char *mem;
+
+    pthread_mutex_lock(&lock);
+    had = sh_pieces_bytes(&pieces, offset);
+    fits = sh_pieces_resize(&pieces, offset, size);
+    pthread_mutex_unlock(&lock);
+    if (fits)
+        return address(offset);
+    mem = take(size, ALIGNMENT);
+    if (!mem)
+        return NULL;
+    memcpy(mem, address(offset), had < size ? had : size);
+    give(offset);
+    return mem;
+}
+
+void *shmem_realloc(void *ptr, size_t size)
+{
+    size_t offset;
+    void *mem = NULL;
+
+    sh_need(__func__);
+    if (!ptr)
+        return shmem_malloc(size);
+    offset = offset_of(__func__, ptr);
+    agree(__func__, "the memory", offset);
+    if (size)
+        mem = resize(offset, size);
+    else
+        give(offset);
+    agree(__func__, "the size", size);
+    return mem;
+}
+
+void shmem_free(void *ptr)
+{
+    size_t offset;
+
+    sh_need(__func__);
+    if (!ptr)
+        return;
+    offset = offset_of(__func__, ptr);
+    agree(__func__, "the memory", offset);
+    give(offset);
+}

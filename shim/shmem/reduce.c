@@ -1,0 +1,49 @@
+#include "reduce.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "fold.h"
+#include "move.h"
+
+#define GATHER_BYTES 65536u     /* of each PE at a time */
+
+_Static_assert((int)SH_I8 == (int)TUTTI_I8 && (int)SH_U64 == (int)TUTTI_U64, "integers are numbered alike");
+
+static tutti_dtype dtype_of(enum sh_type type)
+{
+    if (type == SH_F32)
+        return TUTTI_F32;
+    return type == SH_F64 ? TUTTI_F64 : (tutti_dtype)type;
+}
+
+/* Gathers a chunk from all, and computes it; so every PE computes the same, in the same order. */
+static void reduce_here(const struct sh_party *p, char *dest, const char *src, size_t n, enum sh_type type,
+                        enum sh_op op)
+{
+    const size_t bytes = sh_type_bytes(type), most = GATHER_BYTES / bytes;
+    char *all = sh_alloc(p->call, (size_t)p->n * most * bytes);
+
+    for (size_t at = 0; at < n; at += most) {
+        const size_t now = n - at < most ? n - at : most;
+
+        sh_party_fcollect(p, all, src + at * bytes, now * bytes);
+        for (int i = 1; i < p->n; i++)
+            sh_fold_of(type, op)(all, all + (size_t)i * now * bytes, now);
+        memcpy(dest + at * bytes, all, now * bytes);
+    }
+    free(all);
+}
+
+void sh_reduce(const struct sh_party *p, void *dest, const void *src, size_t n, enum sh_type type, enum sh_op op)
+{
+    static const tutti_redop redops[SH_OPS] = {
+        [SH_AND] = TUTTI_BAND, [SH_OR] = TUTTI_BOR, [SH_XOR] = TUTTI_BXOR, [SH_MAX] = TUTTI_MAX, [SH_MIN] = TUTTI_MIN,
+        [SH_SUM] = TUTTI_SUM, [SH_PROD] = TUTTI_PROD,
+    };
+
+    if (p->whole && type <= SH_F64)
+        sh_check(p->call, tutti_allreduce(src, dest, n, dtype_of(type), redops[op], p->comm, NULL));
+    else
+        reduce_here(p, dest, src, n, type, op);
+}

@@ -1,0 +1,153 @@
+#include "watch.h"
+
+#include "move.h"
+
+/* ---- looking ---- */
+
+static bool is_left_out(const struct sh_watch *w, size_t i) { return w->status && w->status[i]; }
+
+static bool holds(const struct sh_watch *w, size_t i)
+{
+    return w->compares((const volatile char *)w->ivars + i * w->bytes, w->cmp,
+                       (const char *)w->values + (w->vector ? i * w->bytes : 0));
+}
+
+static bool all_hold(const struct sh_watch *w)
+{
+    for (size_t i = 0; i < w->nelems; i++)
+        if (!is_left_out(w, i) && !holds(w, i))
+            return false;
+    return true;
+}
+
+/* SIZE_MAX: none does. */
+static size_t one_that_holds(const struct sh_watch *w)
+{
+    for (size_t i = 0; i < w->nelems; i++)
+        if (!is_left_out(w, i) && holds(w, i))
+            return i;
+    return SIZE_MAX;
+}
+
+static size_t those_that_hold(const struct sh_watch *w, size_t *indices)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < w->nelems; i++)
+        if (!is_left_out(w, i) && holds(w, i))
+            indices[n++] = i;
+    return n;
+}
+
+static bool has_words(const struct sh_watch *w)
+{
+    for (size_t i = 0; i < w->nelems; i++)
+        if (!is_left_out(w, i))
+            return true;
+    return false;
+}
+
+static void check(const struct sh_watch *w)
+{
+    sh_need(w->call);
+    if (w->cmp < SHMEM_CMP_EQ || w->cmp > SHMEM_CMP_LE)
+        sh_die(w->call, "cmp = %d is none of SHMEM_CMP_*", w->cmp);
+    if (!w->nelems)
+        return;
+    sh_place_of(w->call, "ivar", (const void *)(uintptr_t)w->ivars, sh_bytes(w->call, w->nelems, w->bytes));
+    if ((uintptr_t)w->ivars % w->bytes)
+        sh_die(w->call, "ivar = %p is not a multiple of %zu", (const void *)(uintptr_t)w->ivars, w->bytes);
+}
+
+/* ---- waiting ---- */
+
+static int is_ended(void)
+{
+    const struct sh_head *head = (const void *)sh_job.heap.base;
+
+    return __atomic_load_n(&head->exit, __ATOMIC_ACQUIRE) != 0;
+}
+
+static int is_all_there(const void *arg) { return all_hold(arg) || is_ended(); }
+static int is_one_there(const void *arg) { return one_that_holds(arg) != SIZE_MAX || is_ended(); }
+
+static void wait_until(const struct sh_watch *w, int (*is_there)(const void *arg))
+{
+    sh_check(w->call, tutti_window_wait_until(sh_job.heap.window, is_there, w, 0));
+    sh_heed_exit();
+}
+
+void sh_wait_all(const struct sh_watch *w)
+{
+    check(w);
+    wait_until(w, is_all_there);
+}
+
+size_t sh_wait_any(const struct sh_watch *w)
+{
+    check(w);
+    if (!has_words(w))
+        return SIZE_MAX;
+    for (;;) {                  /* a word may have changed once more since it was seen */
+        const size_t index = one_that_holds(w);
+
+        if (index != SIZE_MAX)
+            return index;
+        wait_until(w, is_one_there);
+    }
+}
+
+size_t sh_wait_some(const struct sh_watch *w, size_t *indices)
+{
+    check(w);
+    if (!has_words(w))
+        return 0;
+    for (;;) {
+        const size_t n = those_that_hold(w, indices);
+
+        if (n)
+            return n;
+        wait_until(w, is_one_there);
+    }
+}
+
+/* ---- testing ---- */
+
+static void progress(const char *call)
+{
+    sh_check(call, tutti_window_test(sh_job.heap.window, offsetof(struct sh_head, exit), TUTTI_NOT_EQUAL, 0, NULL));
+    sh_heed_exit();
+}
+
+int sh_test_all(const struct sh_watch *w)
+{
+    check(w);
+    if (all_hold(w))
+        return 1;
+    progress(w->call);
+    return all_hold(w);
+}
+
+size_t sh_test_any(const struct sh_watch *w)
+{
+    size_t index;
+
+    check(w);
+    index = one_that_holds(w);
+    if (index != SIZE_MAX)
+        return index;
+    progress(w->call);
+    return one_that_holds(w);
+}
+
+size_t sh_test_some(const struct sh_watch *w, size_t *indices)
+{
+    size_t n;
+
+    check(w);
+    n = those_that_hold(w, indices);
+    if (n)
+        return n;
+    progress(w->call);
+    return those_that_hold(w, indices);
+}

@@ -1,0 +1,63 @@
+/* Does what its argument says, which is wrong; tests look at what is said then. */
+#include <string.h>
+#include "expect.h"
+
+static long word, words[4];
+
+static void mistake(const char *what, int me, int npes)
+{
+    long local = 0, *heap = shmem_malloc(64);
+
+    if (!strcmp(what, "stack"))
+        shmem_putmem(&local, &word, sizeof local, 0);
+    if (!strcmp(what, "past"))
+        shmem_getmem(words, (char *)heap - 4096 - 8, 8, 0);
+    if (!strcmp(what, "pe"))
+        shmem_p(&word, 1L, npes);
+    if (!strcmp(what, "aligned"))
+        shmem_atomic_inc((long *)(void *)((char *)words + 4), 0);
+    if (!strcmp(what, "stride"))
+        shmem_iput(words, words, 0, 1, 2, 0);
+    if (!strcmp(what, "sig_op"))
+        shmem_put_signal(words, words, 1, (uint64_t *)(void *)&word, 1, 7, 0);
+    if (!strcmp(what, "cmp"))
+        shmem_wait_until(&word, 9, 1L);
+    if (!strcmp(what, "team"))
+        shmem_sync(SHMEM_TEAM_INVALID);
+    if (!strcmp(what, "root"))
+        shmem_broadcast(SHMEM_TEAM_WORLD, words, words + 2, 1, npes);
+    if (!strcmp(what, "ctx"))
+        shmem_p(SHMEM_CTX_INVALID, &word, 1L, 0);
+    if (!strcmp(what, "free"))
+        shmem_free(heap + 1);
+    if (!strcmp(what, "size"))
+        shmem_malloc((size_t)(me + 1) * 64);
+    if (!strcmp(what, "set"))
+        shmem_barrier(0, 0, npes + 1, NULL);
+    if (!strcmp(what, "unlocked"))
+        shmem_clear_lock(&word);
+    if (!strcmp(what, "again")) {
+        shmem_finalize();
+        shmem_quiet();
+    }
+    if (!strcmp(what, "exit")) {    /* all others wait for what never comes */
+        if (me == npes - 1)
+            shmem_global_exit(0);
+        shmem_wait_until(&word, SHMEM_CMP_EQ, 1L);
+    }
+    if (!strcmp(what, "exit5") && me == 0)
+        shmem_global_exit(5);
+    shmem_barrier_all();
+}
+
+int main(int argc, char **argv)
+{
+    const char *what = argc > 1 ? argv[1] : "";
+
+    if (!strcmp(what, "early"))
+        shmem_my_pe();
+    shmem_init();
+    mistake(what, shmem_my_pe(), shmem_n_pes());
+    printf("still here\n");
+    return 0;
+}

@@ -1,0 +1,102 @@
+#!/usr/bin/env python3
+"""The OpenSHMEM programs of tests/shmem/programs do what they expect, on 1 to 5 PEs, over shared memory (heaps that are mapped; globals by single copies, or by messages) and
+TCP (one lane, and four); and mistakes are told in a sentence that names the call, and end the job."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+SOURCE = Path(os.environ.get("TUTTI_SOURCE_DIR", Path(__file__).resolve().parents[2]))
+BUILD = Path(os.environ.get("TUTTI_BUILD_DIR", SOURCE / "build/release"))
+PROGRAMS = BUILD / "tests/shmem/programs"
+SANITIZED = bool(os.environ.get("CFLAGS"))
+DEADLINE_S = 240
+
+# name: wires and environment
+WAYS = {
+    "shm": ("shm", {}),
+    "shm by messages": ("shm", {"TUTTI_CMA": "0"}),
+    "tcp": ("tcp", {"TUTTI_LANES": "1"}),
+    "tcp, 4 lanes": ("tcp", {"TUTTI_LANES": "4"}),
+}
+
+# program: (way, number of PEs); every way with every program, and every number
+RUNS = {
+    "moves": [("shm", 1), ("shm", 2), ("shm by messages", 3), ("tcp", 2), ("tcp, 4 lanes", 3)],
+    "atomics": [("shm", 1), ("shm", 5), ("shm by messages", 3), ("tcp", 4), ("tcp, 4 lanes", 2)],
+    "waits": [("shm", 1), ("shm", 4), ("shm by messages", 2), ("tcp", 3), ("tcp, 4 lanes", 5)],
+    "teams": [("shm", 1), ("shm", 5), ("shm by messages", 2), ("tcp", 4), ("tcp, 4 lanes", 3)],
+    "locks": [("shm", 1), ("shm", 3), ("shm by messages", 4), ("tcp", 5), ("tcp, 4 lanes", 2)],
+}
+
+# argument of the program `mistakes`: what must be said, and the exit status
+MISTAKES = {
+    "early": ("shmem_my_pe: called before shmem_init", 1),
+    "stack": ("shmem_putmem: dest = ", 1),
+    "past": ("shmem_getmem: source = ", 1),
+    "pe": ("shmem_long_p: there is no PE 2 of 2", 1),
+    "aligned": ("shmem_long_atomic_inc: dest = ", 1),
+    "stride": ("shmem_long_iput: dst = 0: strides are at least 1", 1),
+    "sig_op": ("shmem_long_put_signal: sig_op = 7", 1),
+    "cmp": ("shmem_long_wait_until: cmp = 9", 1),
+    "team": ("shmem_team_sync: the team is SHMEM_TEAM_INVALID", 1),
+    "root": ("shmem_long_broadcast: there is no PE 2 of 2 to be the root", 1),
+    "ctx": ("shmem_ctx_long_p: the context is SHMEM_CTX_INVALID", 1),
+    "free": ("shmem_free: ", 1),
+    "size": ("shmem_malloc: the size is not the same on all PEs: ", 1),
+    "set": ("shmem_barrier: the active set goes to PE 2, and there are 2", 1),
+    "unlocked": ("shmem_clear_lock: lock = ", 1),
+    "again": ("shmem_quiet: called before shmem_init, or after shmem_finalize", 1),
+    "exit": ("", 0),
+    "exit5": ("", 5),
+}
+
+
+def start(program, npes, wires, env, *args):
+    command = [BUILD / "tutti", "run", "-n", npes, "--wires", wires, "--output", "plain", "--", PROGRAMS / program, *args]
+    return subprocess.Popen([str(word) for word in command], env={"SHMEM_SYMMETRIC_SIZE": "4M", **os.environ, **env},
+                            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+
+
+def end(process, what, status=0):
+    """What it wrote."""
+    try:
+        said = process.communicate(timeout=DEADLINE_S)[0]
+    except subprocess.TimeoutExpired:
+        process.terminate()     # the launcher ends its ranks
+        raise SystemExit(f"FAILED: {what}: not at its end after {DEADLINE_S} s:\n{process.communicate()[0][-3000:]}") from None
+    if process.returncode != status:
+        raise SystemExit(f"FAILED: {what}: ended with {process.returncode}, not {status}:\n{said[-3000:]}")
+    return said
+
+
+def check_programs():
+    for program, runs in RUNS.items():
+        for turn, (way, npes) in enumerate(runs):
+            if SANITIZED and turn not in (1, 3):    # a share: they are slow there
+                continue
+            wires, env = WAYS[way]
+            end(start(program, npes, wires, env), f"{program} on {npes} PEs over {way}")
+        print(f"ok: {program}")
+
+
+def check_mistakes():
+    for what, (sentence, status) in MISTAKES.items():
+        said = end(start("mistakes", 2, "shm", {}, what), f"mistake {what}", status)
+        if sentence not in said or "still here" in said:
+            raise SystemExit(f"FAILED: mistake {what}: \"{sentence}\" is not in\n{said}")
+    for size, good in (("x", False), ("1.5Q", False), ("-1", False), ("3m", True), ("0.5G", True)):
+        said = end(start("mistakes", 1, "shm", {"SHMEM_SYMMETRIC_SIZE": size}), f"a heap of {size}", 0 if good else 1)
+        if ("still here" in said) != good or (f'is "{size}"' in said) == good:
+            raise SystemExit(f"FAILED: a heap of {size}: {said}")
+    print(f"ok: {len(MISTAKES)} mistakes")
+
+
+def main():
+    check_programs()
+    check_mistakes()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
