@@ -1,11 +1,10 @@
 #include <errno.h>
-#include <fcntl.h>
 #include <net/if.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "base/log.h"
 #include "base/clock.h"
+#include "base/log.h"
 #include "base/status.h"
 #include "wire/ifaddr.h"
 #include "wire/verbs.h"
@@ -153,8 +152,9 @@ static void group_destroy(struct tt_verbs_group *g)
 static struct tt_verbs_group *group_create(struct tt_verbs *v)
 {
     struct tt_verbs_group *g = calloc(1, sizeof *g);
-    struct ibv_srq_init_attr srq = { .attr = { .max_wr = v->group_links * TT_VERBS_LINK_RECEIVES, .max_sge = 1 } };
+    const int receives = (int)v->group_links * TT_VERBS_LINK_RECEIVES;
     const int sends = (int)v->group_links * TT_VERBS_LANES * TT_VERBS_WRS;
+    struct ibv_srq_init_attr srq = { .attr = { .max_wr = (uint32_t)receives, .max_sge = 1 } };
 
     if (!g)
         return NULL;
@@ -162,7 +162,7 @@ static struct tt_verbs_group *group_create(struct tt_verbs *v)
     if (g->srq)
         g->send_cq = ibv_create_cq(v->device.context, sends, NULL, v->channel, 0);
     if (g->send_cq)
-        g->recv_cq = ibv_create_cq(v->device.context, (int)srq.attr.max_wr, NULL, v->channel, 0);
+        g->recv_cq = ibv_create_cq(v->device.context, receives, NULL, v->channel, 0);
     if (g->recv_cq)
         return g;
     group_destroy(g);

@@ -291,7 +291,7 @@ void tt_verbs_link_break(struct tt_verbs_link *link)
     for (uint32_t i = 0; i < TT_VERBS_LANES; i++) {
         struct tt_verbs_lane *lane = &link->lanes[i];
 
-        if (lane->culprit != TT_VERBS_NO_MESSAGE)
+        if (lane->culprit != TT_VERBS_NO_MESSAGE && lane->culprit >= lane->done)
             tt_verbs_message_void(lane, lane->culprit);
         lane->culprit = TT_VERBS_NO_MESSAGE;
         lane->wr_head = lane->wr_tail;

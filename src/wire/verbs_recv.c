@@ -36,7 +36,7 @@ static uint8_t *place(struct tt_verbs_link *link, uint32_t region, uint32_t gene
     return mem && offset <= size && bytes <= size - offset ? mem + offset : NULL;
 }
 
-static void raise(struct tt_verbs_link *link, const struct tt_verbs_record *r)
+static void raise_signal(struct tt_verbs_link *link, const struct tt_verbs_record *r)
 {
     uint64_t *word =
         (uint64_t *)(void *)place(link, r->signal_region, r->signal_generation, r->signal_offset, sizeof *word);
@@ -59,7 +59,7 @@ static void apply(struct tt_verbs_link *link, const struct tt_verbs_record *r, c
     if (r->payload)
         memcpy(to, payload, r->payload);
     if (r->signal_op != TT_SIGNAL_NONE)
-        raise(link, r);
+        raise_signal(link, r);
 }
 
 /* The sender has applied so many of ours: the low bits, of a number that is not far from what we know. */

@@ -89,8 +89,10 @@ static void add_record(struct chain *c, uint64_t message)
     uint64_t applied[TT_VERBS_LANES];
     struct ibv_send_wr *wr;
 
-    for (uint32_t i = 0; i < TT_VERBS_LANES; i++)
+    for (uint32_t i = 0; i < TT_VERBS_LANES; i++) {
         applied[i] = link->lanes[i].applied_told = link->lanes[i].applied;
+        link->lanes[i].ack_due = false;
+    }
     tt_verbs_record_stamp(slot, applied);
     wr = chain_add(c, &what, slot, m->slot_bytes, link->local_mr->lkey,
                    lane->peer_ring + message % TT_VERBS_SLOTS * TT_VERBS_SLOT_BYTES, link->theirs_rkey, m->watched);
@@ -215,7 +217,6 @@ void tt_verbs_sent(struct tt_verbs_lane *lane, const struct ibv_wc *wc)
         wrs_over(lane, wc->wr_id + 1);
         return;
     }
-    wrs_over(lane, wc->wr_id);      /* they had no completions of their own: it worked */
     if (wc->status != IBV_WC_WR_FLUSH_ERR && !link->broken) {
         tt_log(TT_LOG_DEBUG, "verbs: a queue pair to rank %u ends: %s", link->peer, ibv_wc_status_str(wc->status));
         if (is_of_message(wc->status) && w->message != TT_VERBS_NO_MESSAGE && !w->record)
@@ -223,8 +224,7 @@ void tt_verbs_sent(struct tt_verbs_lane *lane, const struct ibv_wc *wc)
         else
             link->setbacks++;
     }
-    lane->outstanding_bytes -= w->bytes;
-    lane->wr_head = wc->wr_id + 1;
+    lane->wr_head = wc->wr_id + 1;      /* which of those before it have landed, the peer's next hello tells */
     link->broken = true;
     link->verbs->any_broken = true;
 }
