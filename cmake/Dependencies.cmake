@@ -7,6 +7,7 @@
 #   SQLite     required           the coordinator's journal (coordinator)
 #   libmicrohttpd required        the coordinator's status page and metrics (coordinator)
 #   libcurl    optional           a journal in etcd, over its JSON gateway (coordinator)
+#   libibverbs optional           RDMA devices (wire)
 #   PMIx       optional           headers only: start-up under Open MPI's mpirun and srun (src/boot/pmix.c)
 #   json-c     required           descriptions of machines (src/topo/file.c), algorithms that are read as data (comm), and `--json` output
 #   hwloc      required           which socket a NIC, a GPU and a core belong to (src/topo/discover.c)
@@ -28,6 +29,15 @@ set(TUTTI_LIBRARIES Threads::Threads m OpenSSL::SSL OpenSSL::Crypto ${json_c_LIB
     ${microhttpd_LIBRARIES} ${CMAKE_DL_LIBS})
 set(TUTTI_PC_REQUIRES "libssl libcrypto json-c sqlite3")    # those that have a static library whose own needs are there
 set(TUTTI_PC_LIBS "-lmicrohttpd")
+
+pkg_check_modules(verbs QUIET libibverbs)
+if(verbs_FOUND)
+    list(APPEND TUTTI_LIBRARIES ${verbs_LIBRARIES})
+    string(APPEND TUTTI_PC_LIBS " -libverbs")
+    message(STATUS "libibverbs ${verbs_VERSION}: ranks may use RDMA devices (wire verbs)")
+else()
+    message(STATUS "libibverbs not found: ranks cannot use RDMA devices")
+endif()
 
 pkg_check_modules(curl QUIET libcurl)
 if(curl_FOUND)

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs the Debian packages that are missing, saying which and why. Does nothing when all are there.
 #
-#   scripts/install-deps.sh [build] [test] [ci] [bench]     what it is for; nothing said: build and test
+#   scripts/install-deps.sh [build] [test] [ci] [rdma] [bench]     what it is for; nothing said: build and test
 set -euo pipefail
 
 table='
@@ -17,6 +17,7 @@ libmicrohttpd-dev | build | the status page and the metrics of the coordinator
 libcurl4-openssl-dev | build | the journal of coordinators that share one, in etcd (optional)
 libjson-c-dev   | build | descriptions of machines, algorithms read as data, and the --json output of the tutti command
 libhwloc-dev    | build | which socket a NIC, a GPU and a core belong to
+libibverbs-dev  | build | RDMA devices: InfiniBand and RoCE (optional)
 libpmix-dev     | build | start-up under the mpirun of Open MPI, and srun (optional; its headers only)
 python3         | test  | tests that are scripts
 libcmocka-dev   | test  | runs the unit tests
@@ -27,6 +28,10 @@ iproute2        | test  | test hosts, as network namespaces
 chromium-headless-shell | ci | shows the status page of the coordinator to its test (98 MB with what it needs)
 etcd-server     | ci    | a real etcd that coordinators share a journal in
 python3-prometheus-client | ci | reads the metrics of the coordinator as Prometheus does
+qemu-system-x86 | rdma  | the virtual machine that has soft-RoCE devices (scripts/rdma-vm)
+busybox-static  | rdma  | what that machine starts with
+ibverbs-providers | rdma | the part of libibverbs that drives soft-RoCE
+perftest        | rdma  | ib_write_bw and ib_write_lat, with which the verbs wire is compared
 clang           | ci    | the second compiler, and the fuzzers
 libclang-rt-dev | ci    | the sanitizers and libFuzzer of clang
 llvm            | ci    | names the lines of what these find

@@ -128,9 +128,12 @@ static struct json_object *gather_build(void)
 static struct json_object *gather_wire(const struct tt_wire_ops *ops)
 {
     static const uint8_t secret[16] = { 0 };
-    const struct tt_wire_conf conf = {
-        .nranks = 1, .secret = secret, .link_bytes = 1 << 16, .interfaces = getenv("TUTTI_INTERFACES"), .cma = true
-    };
+    const struct tt_wire_conf conf = { .nranks = 1,
+                                       .secret = secret,
+                                       .link_bytes = 1 << 16,
+                                       .interfaces = getenv("TUTTI_INTERFACES"),
+                                       .cma = true,
+                                       .rdma_devices = getenv("TUTTI_RDMA_DEVICES") };
     struct json_object *o = json_object_new_object();
     struct tt_wire *w;
     tutti_status st;

@@ -48,7 +48,7 @@ static tutti_status open_wires(struct tt_engine *e, const struct tt_engine_conf 
     struct tt_wire_conf wc = {
         .rank = conf->rank, .nranks = conf->nranks, .link_bytes = TT_LINK_BYTES, .interfaces = conf->interfaces,
         .lanes = conf->lanes, .rails = conf->rails, .layout = conf->layout, .outside = conf->outside,
-        .secure = conf->secure,
+        .secure = conf->secure, .rdma_devices = getenv("TUTTI_RDMA_DEVICES"),
     };
     struct tt_lane_limits limits = tt_lane_limits_default;
     const char *lane_bytes = getenv("TUTTI_LANE_BYTES");
@@ -232,9 +232,32 @@ bool tt_engine_all_local(const struct tt_engine *e, const uint32_t *ranks, uint3
     return true;
 }
 
+/* What a link to the peer will go over: the first of its wires that we have, shared memory only within a host. */
+static const char *wire_to_be(const struct tt_engine *e, uint32_t peer)
+{
+    uint8_t address[TT_BLOB_BYTES];
+    struct tt_reader r;
+    char name[16];
+    uint16_t bytes;
+    bool local;
+
+    tt_reader_init(&r, e->cards[peer], TT_ENGINE_CARD_BYTES);
+    local = tt_read_u64(&r) == tt_host_hash();
+    for (uint32_t n = tt_read_u8(&r); n > 0; n--) {
+        tt_read_string(&r, name, sizeof name);
+        bytes = tt_read_u16(&r);
+        if (r.bad || bytes > sizeof address)
+            break;
+        tt_read_bytes(&r, address, bytes);
+        for (uint32_t i = 0; i < e->nwires; i++)
+            if (strcmp(e->wire[i]->ops->name, name) == 0 && (local || strcmp(name, "shm") != 0))
+                return e->wire[i]->ops->name;
+    }
+    return "none";
+}
+
 const char *tt_engine_wire_of(struct tt_engine *e, uint32_t peer)
 {
-    const uint32_t both[2] = { e->rank, peer };
     const struct tt_wire *w;
 
     tt_baton_take(e);
@@ -242,7 +265,7 @@ const char *tt_engine_wire_of(struct tt_engine *e, uint32_t peer)
     tt_baton_give(e);
     if (w)
         return w->ops->name;
-    return tt_engine_all_local(e, both, 2) ? "shm" : "tcp";
+    return wire_to_be(e, peer);
 }
 
 uint32_t tt_engine_local_ranks(const struct tt_engine *e)

@@ -6,6 +6,7 @@
 /* Preferred first: a peer is reached by the first wire that can. */
 const struct tt_wire_ops *const tt_wires[] = {
     &tt_wire_shm,
+    &tt_wire_verbs,
     &tt_wire_tcp,
 };
 const size_t tt_nwires = sizeof tt_wires / sizeof *tt_wires;

@@ -37,7 +37,7 @@ class Machine(unittest.TestCase):
 
     def test_every_wire_is_usable_or_says_why_not(self):
         wires = document(self)["wires"]
-        self.assertEqual([wire["name"] for wire in wires], ["shm", "tcp"])
+        self.assertEqual([wire["name"] for wire in wires], ["shm", "verbs", "tcp"])
         for wire in wires:
             self.assertEqual(wire["usable"], wire["why_not"] == "", wire)
             self.assertIn(wire["name"], info().stdout)
@@ -46,6 +46,17 @@ class Machine(unittest.TestCase):
         wires = {wire["name"]: wire for wire in document(self, TUTTI_INTERFACES="=nosuch0")["wires"]}
         self.assertFalse(wires["tcp"]["usable"])
         self.assertIn("nosuch0", wires["tcp"]["why_not"])
+
+    def test_rdma_is_used_where_there_are_devices_and_only_there(self):
+        devices = Path("/sys/class/infiniband")
+        verbs = {wire["name"]: wire for wire in document(self)["wires"]}["verbs"]
+        if "not in this build" in verbs["summary"]:
+            self.assertIn("libibverbs", verbs["why_not"])
+        elif not devices.is_dir() or not any(devices.iterdir()):
+            self.assertEqual(verbs["why_not"], "verbs: this machine has no RDMA device")
+        else:
+            none = {wire["name"]: wire for wire in document(self, TUTTI_RDMA_DEVICES="=nosuch0")["wires"]}["verbs"]
+            self.assertIn("not allowed by TUTTI_RDMA_DEVICES", none["why_not"])
 
     def test_interfaces_obey_the_rule(self):
         names = {interface["name"] for interface in document(self, TUTTI_INTERFACES="=lo")["interfaces"]}

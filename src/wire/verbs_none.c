@@ -1,0 +1,16 @@
+/* The verbs wire of a build without libibverbs: it is listed, and says why it cannot be used. */
+#include "base/status.h"
+#include "wire/wires.h"
+
+static tutti_status none_open(struct tt_wire **out, const struct tt_wire_conf *conf)
+{
+    (void)out;
+    (void)conf;
+    return tt_fail_again(TUTTI_ERR_UNSUPPORTED, "verbs: this build has no libibverbs (package libibverbs-dev; then configure again)");
+}
+
+const struct tt_wire_ops tt_wire_verbs = {
+    .name = "verbs",
+    .summary = "RDMA devices (not in this build)",
+    .open = none_open,      /* always fails, so nothing else is ever called */
+};

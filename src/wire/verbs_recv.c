@@ -1,0 +1,165 @@
+#include <arpa/inet.h>
+#include <string.h>
+#include "base/status.h"
+#include "wire/verbs.h"
+
+#define COLLECT_MAX 64      /* completions taken from one queue in one go */
+#define ACK_EVERY (TT_VERBS_SLOTS / 4)
+
+/* ---- receives ---- */
+
+bool tt_verbs_receives(struct tt_verbs_group *g)
+{
+    struct ibv_recv_wr wrs[COLLECT_MAX], *bad;
+
+    while (g->posted < g->wanted) {
+        const uint32_t n = g->wanted - g->posted, now = n < COLLECT_MAX ? n : COLLECT_MAX;
+
+        for (uint32_t i = 0; i < now; i++)      /* writes with immediate need a receive, but no memory in it */
+            wrs[i] = (struct ibv_recv_wr){ .next = i + 1 < now ? &wrs[i + 1] : NULL };
+        if (ibv_post_srq_recv(g->srq, wrs, &bad) != 0)
+            return false;
+        g->posted += now;
+    }
+    return true;
+}
+
+/* ---- what immediates say ---- */
+
+/* The memory of region + offset [bytes]; NULL: there is no such region (any more). */
+static uint8_t *place(struct tt_verbs_link *link, uint32_t region, uint32_t generation, uint64_t offset, uint64_t bytes)
+{
+    const struct tt_verbs_region *r = region ? tt_verbs_region_find(link->verbs, region, generation) : NULL;
+    uint8_t *mem = r ? r->public.mem : region ? NULL : link->mine;
+    const uint64_t size = r ? r->public.bytes : link->verbs->conf.link_bytes;
+
+    return mem && offset <= size && bytes <= size - offset ? mem + offset : NULL;
+}
+
+static void raise_signal(struct tt_verbs_link *link, const struct tt_verbs_record *r)
+{
+    uint64_t *word =
+        (uint64_t *)(void *)place(link, r->signal_region, r->signal_generation, r->signal_offset, sizeof *word);
+
+    if (!word)
+        return;
+    if (r->signal_op == TT_SIGNAL_SET)
+        __atomic_store_n(word, r->signal_value, __ATOMIC_RELEASE);
+    else
+        __atomic_fetch_add(word, r->signal_value, __ATOMIC_ACQ_REL);
+}
+
+/* A put whose memory is gone is dropped, and its signal with it. */
+static void apply(struct tt_verbs_link *link, const struct tt_verbs_record *r, const uint8_t *payload)
+{
+    uint8_t *to = r->bytes ? place(link, r->region, r->generation, r->offset, r->bytes) : NULL;
+
+    if (r->kind == TT_VERBS_VOID || (r->bytes && !to))
+        return;
+    if (r->payload)
+        memcpy(to, payload, r->payload);
+    if (r->signal_op != TT_SIGNAL_NONE)
+        raise_signal(link, r);
+}
+
+/* The sender has applied so many of ours: the low bits, of a number that is not far from what we know. */
+static bool heard_applied(struct tt_verbs_link *link, const struct tt_verbs_record *r)
+{
+    for (uint32_t i = 0; i < TT_VERBS_LANES; i++) {
+        const uint32_t ahead = r->applied[i] - (uint32_t)link->lanes[i].acked;
+
+        if (ahead < UINT32_MAX / 2 && !tt_verbs_acked(&link->lanes[i], link->lanes[i].acked + ahead))
+            return false;
+    }
+    return true;
+}
+
+/* A record has come. False: no honest peer sends such. */
+static bool record_arrived(struct tt_verbs_lane *lane, uint32_t imm)
+{
+    const uint8_t *slot = lane->ring + lane->applied % TT_VERBS_SLOTS * TT_VERBS_SLOT_BYTES;
+    uint8_t copy[TT_VERBS_SLOT_BYTES];
+    struct tt_verbs_record r;
+
+    memcpy(copy, slot, TT_VERBS_RECORD_BYTES);
+    if (!(imm & TT_IMM_NOTIFY) || tt_imm_sequence(imm) != tt_imm_sequence(lane->applied) ||
+        !tt_verbs_record_read(&r, copy) || !heard_applied(lane->link, &r))
+        return false;
+    apply(lane->link, &r, slot + TT_VERBS_RECORD_BYTES);
+    lane->applied++;
+    lane->ack_due |= r.flags & TT_VERBS_WANT_ACK || lane->applied - lane->applied_told >= ACK_EVERY;
+    if (lane->ack_due)
+        tt_verbs_note(lane);
+    return true;
+}
+
+static bool immediate_arrived(struct tt_verbs_lane *lane, uint32_t imm)
+{
+    struct tt_verbs_lane *of;
+    uint32_t index;
+    int32_t ahead;
+
+    if (!(imm & TT_IMM_ACK))
+        return record_arrived(lane, imm);
+    index = imm >> TT_IMM_LANE_SHIFT & 31;
+    if (index >= TT_VERBS_LANES)
+        return false;
+    of = &lane->link->lanes[index];
+    ahead = tt_imm_ahead(of->acked, imm);
+    return ahead <= 0 || tt_verbs_acked(of, of->acked + (uint32_t)ahead);     /* a record may have told of more already */
+}
+
+/* ---- completion queues ---- */
+
+static struct tt_verbs_lane *lane_of(const struct tt_verbs *v, uint32_t qpn)
+{
+    struct tt_verbs_lane *lane = v->lanes[qpn % TT_VERBS_BUCKETS];
+
+    while (lane && lane->qpn != qpn)
+        lane = lane->next;
+    return lane;
+}
+
+static void received(struct tt_verbs *v, const struct ibv_wc *wc)
+{
+    struct tt_verbs_lane *lane = lane_of(v, wc->qp_num);
+
+    if (!lane || wc->status != IBV_WC_SUCCESS || lane->link->status)
+        return;
+    if (wc->opcode != IBV_WC_RECV_RDMA_WITH_IMM || !immediate_arrived(lane, ntohl(wc->imm_data))) {
+        lane->link->status = TUTTI_ERR_PROTOCOL;
+        lane->link->broken = true;
+        v->any_broken = true;
+    }
+}
+
+static uint32_t collect_group(struct tt_verbs *v, struct tt_verbs_group *g)
+{
+    struct ibv_wc wc[COLLECT_MAX];
+    const int sent = ibv_poll_cq(g->send_cq, COLLECT_MAX, wc);
+    int came;
+
+    for (int i = 0; i < sent; i++) {
+        struct tt_verbs_lane *lane = lane_of(v, wc[i].qp_num);
+
+        if (lane)
+            tt_verbs_sent(lane, &wc[i]);
+    }
+    came = ibv_poll_cq(g->recv_cq, COLLECT_MAX, wc);
+    for (int i = 0; i < came; i++)
+        received(v, &wc[i]);
+    if (came > 0) {     /* before anything of it is acknowledged */
+        g->posted -= (uint32_t)came;
+        tt_verbs_receives(g);
+    }
+    return (uint32_t)((sent > 0 ? sent : 0) + (came > 0 ? came : 0));
+}
+
+uint32_t tt_verbs_collect(struct tt_verbs *v)
+{
+    uint32_t n = 0;
+
+    for (struct tt_verbs_group *g = v->groups; g; g = g->next)
+        n += collect_group(v, g);
+    return n;
+}

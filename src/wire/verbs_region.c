@@ -1,0 +1,174 @@
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include "base/status.h"
+#include "wire/verbs.h"
+
+#define REGIONS_MAX (1u << 24)
+
+struct ibv_mr *tt_verbs_pin(struct tt_verbs *v, void *mem, size_t bytes, int access)
+{
+    struct ibv_mr *mr = ibv_reg_mr(v->pd, mem, bytes, access);
+
+    if (!mr && errno == ENOMEM)
+        tt_fail(TUTTI_ERR_NOMEM,
+                "verbs: %s cannot register %zu bytes: no memory, or more than may be locked (ulimit -l)",
+                v->device.name, bytes);
+    else if (!mr)
+        tt_fail_errno(errno, "verbs: register %zu bytes with %s", bytes, v->device.name);
+    return mr;
+}
+
+void tt_verbs_unpin(struct ibv_mr *mr)
+{
+    if (mr)
+        ibv_dereg_mr(mr);
+}
+
+/* A free id, from a table that grows. 0: no memory. */
+static uint32_t id_take(struct tt_verbs *v)
+{
+    const uint32_t before = v->nregions, n = before ? 2 * before : 64;
+    struct tt_verbs_region **grown;
+
+    for (uint32_t i = 1; i < before; i++)
+        if (!v->regions[i])
+            return i;
+    grown = n > REGIONS_MAX ? NULL : realloc(v->regions, n * sizeof *grown);
+    if (!grown)
+        return 0;
+    memset(grown + before, 0, (n - before) * sizeof *grown);
+    v->regions = grown;
+    v->nregions = n;
+    return before ? before : 1;
+}
+
+tutti_status tt_verbs_reg(struct tt_wire *w, void *mem, size_t bytes, struct tt_region **out)
+{
+    struct tt_verbs *v = tt_verbs_of(w);
+    struct tt_verbs_region *r = calloc(1, sizeof *r);
+    tutti_status st = TUTTI_ERR_NOMEM;
+    struct tt_verbs_key key;
+
+    if (!r)
+        return tt_fail(st, "verbs: no memory to register a region");
+    if (!mem && bytes > 0) {
+        mem = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        if (mem == MAP_FAILED) {
+            st = tt_fail_errno(errno, "verbs: map a region of %zu bytes", bytes);
+            goto free;
+        }
+        r->owned = true;
+    }
+    r->id = id_take(v);
+    if (r->id == 0) {
+        tt_fail(st, "verbs: no memory for more than %u regions", v->nregions);
+        goto unmap;
+    }
+    if (bytes > 0) {
+        r->mr = tt_verbs_pin(v, mem, bytes, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
+        if (!r->mr)
+            goto unmap;
+    }
+    r->generation = ++v->next_generation;
+    v->regions[r->id] = r;
+    r->public = (struct tt_region){ .wire = w, .mem = mem, .bytes = bytes };
+    key = (struct tt_verbs_key){ .region = r->id,
+                                 .generation = r->generation,
+                                 .rkey = r->mr ? r->mr->rkey : 0,
+                                 .address = (uintptr_t)mem,
+                                 .bytes = bytes };
+    tt_verbs_key_write(&key, &r->public.key);
+    *out = &r->public;
+    return TUTTI_OK;
+
+unmap:
+    if (r->owned)
+        munmap(mem, bytes);
+free:
+    free(r);
+    return st;
+}
+
+/* Queue pairs that read it are stopped first. Writes into it that are on their way find no registration: they break their queue
+ * pairs, and the sender makes them void. */
+void tt_verbs_dereg(struct tt_region *public)
+{
+    struct tt_verbs_region *r = (struct tt_verbs_region *)public;
+    struct tt_verbs *v = tt_verbs_of(public->wire);
+
+    for (uint32_t i = v->nactive; i-- > 0;) {
+        bool reads = false;
+
+        for (uint32_t k = 0; k < TT_VERBS_LANES; k++)
+            reads |= tt_verbs_source_gone(&v->active[i]->lanes[k], public->mem, public->bytes);
+        if (reads)
+            tt_verbs_link_break(v->active[i]);
+    }
+    tt_assert(v->regions[r->id] == r);
+    v->regions[r->id] = NULL;
+    if (v->last_source == r)
+        v->last_source = NULL;
+    tt_verbs_unpin(r->mr);
+    if (r->owned)
+        munmap(public->mem, public->bytes);
+    free(r);
+}
+
+tutti_status tt_verbs_import(struct tt_wire *w, uint32_t peer, const struct tt_blob *key, struct tt_rkey *out)
+{
+    struct tt_verbs_key k;
+
+    if (!tt_verbs_key_read(&k, key) || k.region == 0)
+        return tt_fail(TUTTI_ERR_PROTOCOL, "verbs: rank %u sent a key of %u bytes that is none of this wire's", peer,
+                       key->bytes);
+    *out = (struct tt_rkey){
+        .wire = w, .peer = peer, .bytes = k.bytes, .handle = { k.address, k.region, k.generation, k.rkey }
+    };
+    return TUTTI_OK;
+}
+
+struct tt_verbs_region *tt_verbs_region_find(const struct tt_verbs *v, uint32_t id, uint32_t generation)
+{
+    struct tt_verbs_region *r = id < v->nregions ? v->regions[id] : NULL;
+
+    return r && r->generation == generation ? r : NULL;
+}
+
+static bool covers(const void *all, uint64_t all_bytes, const void *mem, uint64_t bytes)
+{
+    const uintptr_t first = (uintptr_t)all, begin = (uintptr_t)mem;
+
+    return begin >= first && begin - first <= all_bytes && bytes <= all_bytes - (begin - first);
+}
+
+uint32_t tt_verbs_lkey(struct tt_verbs *v, const void *mem, uint64_t bytes)
+{
+    struct tt_verbs_region *r = v->last_source;
+
+    if (r && covers(r->public.mem, r->public.bytes, mem, bytes))
+        return r->mr->lkey;
+    for (uint32_t i = 1; i < v->nregions; i++) {
+        r = v->regions[i];
+        if (!r || !r->mr || !covers(r->public.mem, r->public.bytes, mem, bytes))
+            continue;
+        v->last_source = r;
+        return r->mr->lkey;
+    }
+    for (uint32_t i = 0; i < v->nactive; i++)
+        if (covers(v->active[i]->mine, v->conf.link_bytes, mem, bytes))
+            return v->active[i]->mine_mr->lkey;
+    tt_assert(!"a put's source lies in a registered region");
+    return 0;
+}
+
+void tt_verbs_regions_close(struct tt_verbs *v)
+{
+    for (uint32_t i = 1; i < v->nregions; i++)
+        if (v->regions[i])
+            tt_verbs_dereg(&v->regions[i]->public);
+    free(v->regions);
+    v->regions = NULL;
+    v->nregions = 0;
+}

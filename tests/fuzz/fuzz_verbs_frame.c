@@ -1,0 +1,83 @@
+/* What a peer writes for the verbs wire: records, hellos of queue pairs, and the blobs of addresses and keys. Whatever the bytes, nothing
+ * outside of them is read, and what is accepted keeps the promises that the wire relies on: it writes back to the same bytes, no
+ * range wraps, no payload is longer than a slot has. */
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+#include "base/status.h"
+#include "wire/verbs_frame.h"
+
+static void record(const uint8_t *data, size_t bytes)
+{
+    static const uint64_t applied[TT_VERBS_LANES] = { 7, UINT64_MAX };
+    uint8_t in[TT_VERBS_RECORD_BYTES] = { 0 }, out[TT_VERBS_RECORD_BYTES];
+    struct tt_verbs_record r;
+
+    memcpy(in, data, bytes < sizeof in ? bytes : sizeof in);
+    if (!tt_verbs_record_read(&r, in))
+        return;
+    tt_assert(r.payload <= TT_VERBS_PAYLOAD_BYTES && (r.payload == 0 || r.payload == r.bytes));
+    tt_assert(r.offset + r.bytes >= r.offset);
+    tt_assert(r.signal_offset % 8 == 0 && r.signal_offset + 8 > r.signal_offset);
+    tt_verbs_record_write(&r, out);
+    tt_assert(memcmp(in, out, sizeof in) == 0);
+    tt_verbs_record_stamp(out, applied);
+    tt_verbs_record_void(out);
+    tt_assert(tt_verbs_record_read(&r, out) && r.kind == TT_VERBS_VOID);
+    tt_assert(r.applied[0] == 7 && r.applied[1] == UINT32_MAX);
+}
+
+static void hello(const uint8_t *data, size_t bytes)
+{
+    uint8_t in[TT_VERBS_HELLO_BYTES] = { 0 }, out[TT_VERBS_HELLO_BYTES];
+    struct tt_verbs_hello h, again;
+
+    memcpy(in, data, bytes < sizeof in ? bytes : sizeof in);
+    if (!tt_verbs_hello_read(&h, in))
+        return;
+    tt_assert(h.incarnation > 0 && h.mtu >= 1 && h.mtu <= 5);
+    for (int i = 0; i < TT_VERBS_LANES; i++)
+        tt_assert(h.lanes[i].qp < TT_IMM_SEQUENCES && h.lanes[i].psn < TT_IMM_SEQUENCES);
+    tt_verbs_hello_write(&h, out);
+    tt_assert(tt_verbs_hello_read(&again, out));
+    tt_assert(again.incarnation == h.incarnation && again.rkey == h.rkey && again.link_bytes == h.link_bytes);
+    tt_assert(memcmp(again.gid, h.gid, sizeof h.gid) == 0 && memcmp(again.lanes, h.lanes, sizeof h.lanes) == 0);
+}
+
+static void blobs(const uint8_t *data, size_t bytes)
+{
+    struct tt_blob in = { .bytes = (uint16_t)bytes }, out = { 0 };
+    struct tt_verbs_address a;
+    struct tt_verbs_key k;
+
+    memcpy(in.data, data, bytes < sizeof in.data ? bytes : sizeof in.data);
+    if (tt_verbs_address_read(&a, &in)) {
+        tt_assert(a.tcp.bytes <= TT_BLOB_BYTES - TT_VERBS_ADDRESS_HEAD_BYTES);
+        tt_verbs_address_write(&a, &out);
+        tt_assert(out.bytes == in.bytes && memcmp(out.data, in.data, in.bytes) == 0);
+    }
+    if (tt_verbs_key_read(&k, &in)) {
+        tt_assert(k.address + k.bytes >= k.address);
+        tt_verbs_key_write(&k, &out);
+        tt_assert(out.bytes <= TT_KEY_BYTES && out.bytes == in.bytes && memcmp(out.data, in.data, in.bytes) == 0);
+    }
+}
+
+/* The first byte says which parser. */
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
+{
+    if (bytes == 0)
+        return 0;
+    switch (data[0] % 3) {
+    case 0:
+        record(data + 1, bytes - 1);
+        break;
+    case 1:
+        hello(data + 1, bytes - 1);
+        break;
+    default:
+        blobs(data + 1, bytes - 1);
+        break;
+    }
+    return 0;
+}
