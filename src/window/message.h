@@ -16,7 +16,8 @@ enum tt_window_verb {
     TT_WINDOW_ADD,
     TT_WINDOW_SWAP,
     TT_WINDOW_COMPARE_SWAP,
-    TT_WINDOW_ANSWER
+    TT_WINDOW_ANSWER,
+    TT_WINDOW_LEAVE             /* the sender puts nothing more to the window; has no answer */
 };
 
 struct tt_window_message {
