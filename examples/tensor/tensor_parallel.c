@@ -267,13 +267,15 @@ static tutti_status measure(const struct kind *kind, struct work *k, enum form f
     return st ? st : tutti_allreduce(&mine, wrong, 1, TUTTI_I64, TUTTI_SUM, comm, NULL);
 }
 
-static int fail(const struct layer *l, const char *what)
+static int fail(const struct layer *l, const char *what, tutti_status st)
 {
-    fprintf(stderr, "tensor_parallel: rank %zu: %s: %s\n", l->rank, what, tutti_last_error());
+    fprintf(stderr, "tensor_parallel: rank %zu: %s: %s\n", l->rank, what,
+            st == TUTTI_ERR_NOMEM ? "there is not enough memory" : tutti_last_error());
     return 1;
 }
 
-/* Times all forms of one kind: ms[FORMS][rounds]. Exit status. */
+/* Times all forms of one kind: ms[FORMS][rounds]. Exit status. What cannot begin on this rank is left as it is: that its communicator is destroyed
+ * tells the others. */
 static int time_kind(const struct kind *kind, const struct layer *l, size_t rounds, double *ms)
 {
     struct work k = { 0 };
@@ -282,17 +284,15 @@ static int time_kind(const struct kind *kind, const struct layer *l, size_t roun
     tutti_status st = kind->init(&k, l);
     int status = 0;
 
+    if (!st && !kind->make_reference(l, &reference))
+        st = TUTTI_ERR_NOMEM;
     if (st)
-        return fail(l, kind->name);
-    if (!kind->make_reference(l, &reference)) {
-        fprintf(stderr, "tensor_parallel: rank %zu: no memory for the reference\n", l->rank);
-        return 1;
-    }
+        return fail(l, kind->name, st);
     for (size_t round = 0; round < rounds && !status; round++)
         for (int form = 0; form < FORMS && !status; form++) {
             st = measure(kind, &k, (enum form)form, reference, &ms[(size_t)form * rounds + round], &wrong);
             if (st) {
-                status = fail(l, kind->name);
+                status = fail(l, kind->name, st);
             } else if (wrong) {
                 status = 1;
                 if (l->rank == 0)
