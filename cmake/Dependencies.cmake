@@ -11,6 +11,7 @@
 #   PMIx       optional           headers only: start-up under Open MPI's mpirun and srun (src/boot/pmix.c)
 #   json-c     required           descriptions of machines (src/topo/file.c), algorithms that are read as data (comm), and `--json` output
 #   hwloc      required           which socket a NIC, a GPU and a core belong to (src/topo/discover.c)
+#   OpenBLAS   optional           not linked: examples/tensor looks for it when it runs
 #   cmocka     tests              the unit test runner
 #   Python 3   tests              tests that are scripts (src/LAYERS, installation)
 #

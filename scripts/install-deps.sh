@@ -41,6 +41,7 @@ libmpich-dev    | bench | what the benchmarks compare with
 libgloo-dev     | bench | what the benchmarks compare with
 g++             | bench | Gloo is C++
 iperf3          | bench | what a shaped link carries
+libopenblas0-pthread | bench | the products of bench/run gemm (without it: a plain loop)
 iputils-ping    | bench | the round trip of a shaped link
 '
 

@@ -15,7 +15,7 @@
  *
  * Offsets and sizes are bytes; `rank` is one of the window's communicator, this rank itself too. What lies outside the window of that rank is
  * TUTTI_ERR_INVALID, as is a window that was freed: nothing is sent. After a rank is lost, or the communicator aborted, every call returns that status;
- * so does one that waits.
+ * so does one that waits. A rank that destroys its communicator while it has windows there is lost (TUTTI_ERR_PEER_LOST) to the others.
  *
  * Threads: all calls but create and free may be made by any threads at once. Words that several ranks or threads change at the same time must be
  * changed by atomics or signals. Not in the child of a fork.
@@ -50,7 +50,8 @@ typedef struct tutti_window tutti_window;
 TUTTI_API tutti_status tutti_window_create(tutti_comm *comm, void *mem, size_t bytes, tutti_window **out);
 
 /* Collective: what this rank has put has landed and all ranks have called it when it returns; allocated memory is gone. It frees the window also when it returns
- * an error: then nothing of other ranks touches this rank's memory any more. Waits no longer than the communicator's deadline. NULL is fine. */
+ * an error: then nothing of other ranks touches this rank's memory any more, and unless it only tells that something was not done at a rank that had taken
+ * its window back (TUTTI_ERR_ABORTED), the communicator fails on all ranks. Waits no longer than the communicator's deadline. NULL is fine. */
 TUTTI_API tutti_status tutti_window_free(tutti_window *window);
 
 /* This rank's part: *mem (NULL: do not care) and *bytes (likewise). Local. */
@@ -111,8 +112,8 @@ TUTTI_API tutti_status tutti_window_wait_counter(tutti_window *window, const uin
 /* The next signals to `rank` (or TUTTI_ALL_RANKS) are seen there after all puts of this process to it that were called before. Never waits. Of one rank it
  * says nothing about another. */
 TUTTI_API tutti_status tutti_window_fence(tutti_window *window, int rank);
-/* Waits until all that this process has put to `rank` (or TUTTI_ALL_RANKS: of the window's communicator) has landed, and its gets and atomics are done. The only
- * call that drains. */
+/* Waits until all that this process has put to `rank` (or TUTTI_ALL_RANKS: of the window's communicator) before the call has landed, and its gets and atomics
+ * are done. What other threads put meanwhile it does not wait for. The only call that drains. */
 TUTTI_API tutti_status tutti_window_quiet(tutti_window *window, int rank, int64_t timeout_ms);
 
 /* ---- signals --------------------------------------------------------------------------------------------- */
@@ -127,7 +128,9 @@ typedef enum tutti_compare {
     TUTTI_NOT_EQUAL
 } tutti_compare;
 
-/* Until the word at `offset` of this rank's own part compares so; *seen (or NULL) is what it was. What was put before the signal is seen then. */
+/* Until the word at `offset` of this rank's own part compares so; *seen (or NULL) is what it was. What was put before the signal is seen then.
+ * TUTTI_ERR_PEER_LOST if all other ranks have called tutti_window_free meanwhile and this one has never signalled to itself in the window: nobody raises
+ * the word any more. (A rank tells that to those with which it has a link; of another it is noticed at the deadline.) */
 TUTTI_API tutti_status tutti_window_wait(tutti_window *window, size_t offset, tutti_compare compare, uint64_t value,
                                          int64_t timeout_ms, uint64_t *seen);
 /* The same until one of offsets[n] does: *index says which (the first by index). n at least 1. */
@@ -139,7 +142,7 @@ TUTTI_API tutti_status tutti_window_wait_any(tutti_window *window, const size_t 
  * and calls nothing of Tutti. */
 TUTTI_API tutti_status tutti_window_wait_until(tutti_window *window, int (*is_there)(const void *arg), const void *arg,
                                                int64_t timeout_ms);
-/* TUTTI_OK if it compares so, else TUTTI_PENDING. Makes a little progress; never waits. */
+/* TUTTI_OK if it compares so, else TUTTI_PENDING, or an error as of wait. Makes a little progress; never waits. */
 TUTTI_API tutti_status tutti_window_test(tutti_window *window, size_t offset, tutti_compare compare, uint64_t value,
                                          uint64_t *seen);
 

@@ -11,6 +11,7 @@
 struct tt_sink_peer {
     bool begun;                 /* and not all of it has been taken */
     struct tt_window_put put;
+    uint64_t quiet_tick;        /* of the quiet that has begun: tt_window_quiet_rank's */
 };
 
 tutti_status tt_sink_init(struct tt_sink *s, struct tt_window *window, tutti_device_lanes lanes)
@@ -90,7 +91,9 @@ static tutti_status sink_quiet(void *arg, uint32_t peer)
     const struct tt_sink *s = arg;
     const tutti_status st = tt_window_status(s->window);
 
-    return st ? st : told(tt_window_quiet_rank(s->window, peer), peer);
+    if (st || !s->peers[peer])      /* nothing was put */
+        return st;
+    return told(tt_window_quiet_rank(s->window, peer, &s->peers[peer]->quiet_tick), peer);
 }
 
 static tutti_status sink_wake(void *arg, uint32_t peer)

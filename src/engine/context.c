@@ -250,6 +250,12 @@ void tt_context_close(struct tt_context *c)
     struct tt_engine *e = c->engine;
 
     tt_baton_take(e);
+    if (e->guest && e->guest->close_context(e->guest->arg, c)) {
+        char why[96];
+
+        snprintf(why, sizeof why, "rank %u destroyed its communicator before the windows of it", e->rank);
+        tt_context_fail_here(c, TUTTI_ERR_PEER_LOST, why, true);
+    }
     if (c->active || c->waiting)
         tt_context_fail_here(c, TUTTI_ERR_ABORTED, "the communicator was destroyed while the operation ran", true);
     tt_context_ended(c);

@@ -92,6 +92,11 @@ tutti_status tt_guest_reach(struct tt_engine *e, uint32_t rank, struct tt_guest_
     return TUTTI_OK;
 }
 
+bool tt_guest_is_linked(const struct tt_engine *e, uint32_t rank)
+{
+    return e->peers[rank].state == TT_PEER_UP;
+}
+
 bool tt_guest_send(struct tt_engine *e, uint32_t rank, const void *payload, uint32_t bytes)
 {
     struct tt_peer *p = &e->peers[rank];

@@ -26,6 +26,8 @@ struct tt_guest {
      * that an honest peer sends. */
     bool (*mail)(void *arg, uint32_t from, const void *payload, uint32_t bytes);
     void (*done)(void *arg, const struct tt_done *done);
+    /* The context is being closed. True: the guest still had something of it, which is gone now. */
+    bool (*close_context)(void *arg, const struct tt_context *c);
     /* The engine is being destroyed; nothing else runs any more, and the wires are still open. */
     void (*close)(void *arg);
 };
@@ -61,6 +63,8 @@ struct tt_wire *tt_guest_wire(struct tt_engine *e, uint32_t i);
 /* OK: *out says how job rank `rank` (not this one) is reached. PENDING: not yet, a connection has begun. PEER_LOST (not logged): it has left or was
  * lost. */
 tutti_status tt_guest_reach(struct tt_engine *e, uint32_t rank, struct tt_guest_link *out);
+/* Whether job rank `rank` is reached already. */
+bool tt_guest_is_linked(const struct tt_engine *e, uint32_t rank);
 /* Sends a message to a rank that is reached. False: there is no room now. */
 bool tt_guest_send(struct tt_engine *e, uint32_t rank, const void *payload, uint32_t bytes);
 

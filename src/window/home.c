@@ -10,12 +10,27 @@
 #define COOKIE_MARK (1ull << 50)
 #define COOKIE_INDEX_BITS 10
 #define COOKIE_GENERATION_BITS 32
-#define MARK_BITS 24
-#define MARK_MASK ((1u << MARK_BITS) - 1)
 _Static_assert(TT_WINDOW_TRANSFERS == 1u << COOKIE_INDEX_BITS, "an index fits");
-_Static_assert(COOKIE_INDEX_BITS + COOKIE_GENERATION_BITS <= 50 && MARK_BITS + MARK_BITS <= 50, "a cookie fits");
+_Static_assert(COOKIE_INDEX_BITS + COOKIE_GENERATION_BITS <= 50 && 2 * TT_MARK_BITS <= 50, "a cookie fits");
 
 /* ---- transfers ---- */
+
+static void list(struct tt_window_transfer *t)
+{
+    struct tt_window_peer *p = t->peer;
+
+    t->older = p->newest;
+    *(p->newest ? &p->newest->newer : &p->oldest) = t;
+    p->newest = t;
+}
+
+static void unlist(struct tt_window_transfer *t)
+{
+    struct tt_window_peer *p = t->peer;
+
+    *(t->older ? &t->older->newer : &p->oldest) = t->newer;
+    *(t->newer ? &t->newer->older : &p->newest) = t->older;
+}
 
 struct tt_window_transfer *tt_transfer_begin(struct tt_window *w, struct tt_window_peer *peer, uint64_t *counter,
                                              tutti_status *st)
@@ -34,12 +49,12 @@ struct tt_window_transfer *tt_transfer_begin(struct tt_window *w, struct tt_wind
         return NULL;
     }
     *t = (struct tt_window_transfer){
-        .window = w, .peer = peer, .index = i, .generation = home->generation++, .open = true, .waited = !counter,
-        .counter = counter,
+        .window = w, .peer = peer, .tick = home->tick, .index = i, .generation = home->generation++, .open = true,
+        .waited = !counter, .counter = counter,
     };
     home->transfers[i] = t;
     home->next_transfer = (i + 1) % TT_WINDOW_TRANSFERS;
-    peer->ntransfers++;
+    list(t);
     *st = TUTTI_OK;
     return t;
 }
@@ -85,7 +100,7 @@ static void end_if_done(struct tt_window_transfer *t)
         return;
     release(t);
     t->over = true;
-    t->peer->ntransfers--;
+    unlist(t);
     if (t->status)
         t->peer->failed = t->status;
     else if (t->counter)
@@ -139,7 +154,7 @@ void tt_transfers_drop(struct tt_window *w)
             continue;
         release(t);
         if (!t->over)
-            t->peer->ntransfers--;
+            unlist(t);
         free_transfer(t);
     }
 }
@@ -151,11 +166,11 @@ static void finished(void *arg, const struct tt_done *d)
     struct tt_window_transfer *t;
 
     if (d->cookie & COOKIE_MARK) {
-        const uint32_t rank = (uint32_t)(d->cookie >> MARK_BITS) & MARK_MASK;
+        const uint32_t rank = (uint32_t)(d->cookie >> TT_MARK_BITS) & TT_MARK_MASK;
 
         p = rank < home->nranks ? home->peers[rank] : NULL;
         if (p && d->kind == TT_DONE_REMOTE)
-            p->marks_done = (uint32_t)d->cookie & MARK_MASK;
+            tt_marks_landed(&p->marks, (uint32_t)d->cookie & TT_MARK_MASK);
         return;
     }
     t = home->transfers[d->cookie % TT_WINDOW_TRANSFERS];
@@ -165,23 +180,22 @@ static void finished(void *arg, const struct tt_done *d)
 
 /* ---- marks ---- */
 
-bool tt_window_mark(struct tt_window_peer *p, const struct tt_guest_link *link)
+bool tt_window_mark(struct tt_windows *home, struct tt_window_peer *p, const struct tt_guest_link *link)
 {
     struct tt_wire *w = link->wire;
-    const uint32_t number = (p->marks + 1) & MARK_MASK;
+    const uint32_t number = tt_marks_next(&p->marks);
     const struct tt_desc d[2] = {
         { .kind = TT_DESC_FENCE, .peer = p->rank },
         {
             .kind = TT_DESC_PUT, .flags = TT_DESC_INLINE | TT_DESC_REMOTE, .peer = p->rank, .key = link->theirs,
             .signal_op = TT_SIGNAL_ADD, .signal_key = link->theirs, .signal_offset = link->word,
-            .cookie = TT_GUEST_COOKIE | COOKIE_MARK | (uint64_t)p->rank << MARK_BITS | number,
+            .cookie = TT_GUEST_COOKIE | COOKIE_MARK | (uint64_t)p->rank << TT_MARK_BITS | number,
         },
     };
 
     if (w->ops->post(w, d, 2) != 2)
         return false;
-    p->marks = number;
-    p->unmarked = false;
+    tt_marks_posted(&p->marks, home->tick);
     return true;
 }
 
@@ -202,7 +216,8 @@ bool tt_window_ask(struct tt_windows *home, struct tt_window_peer *p, struct tt_
     if (!tt_guest_send(home->engine, p->rank, home->message, (uint32_t)(TT_WINDOW_HEADER_BYTES + follow)))
         return false;
     *a = (struct tt_window_asked){
-        .busy = true, .verb = m->verb, .token = m->token, .to = to, .bytes = m->bytes, .transfer = t,
+        .busy = true, .verb = m->verb, .token = m->token, .tick = home->tick, .to = to, .bytes = m->bytes,
+        .transfer = t,
     };
     p->next_token++;
     p->nasked++;
@@ -210,6 +225,14 @@ bool tt_window_ask(struct tt_windows *home, struct tt_window_peer *p, struct tt_
     if (t)
         t->left++;
     return true;
+}
+
+bool tt_window_tell(struct tt_windows *home, uint32_t rank, const struct tt_window_message *m)
+{
+    uint8_t header[TT_WINDOW_HEADER_BYTES];
+
+    tt_window_message_write(m, header);
+    return tt_guest_send(home->engine, rank, header, sizeof header);
 }
 
 /* False: it answers nothing that was asked. */
@@ -300,6 +323,21 @@ static bool execute(struct tt_windows *home, struct tt_window_message *m, const 
     return true;
 }
 
+/* A rank frees its window: its last signal has landed. False: it has no part in that window. */
+static bool take_leave(struct tt_windows *home, uint32_t from, const struct tt_window_message *m)
+{
+    struct tt_window *w = tt_window_find(home, m->window);
+
+    for (uint32_t r = 0; w && r < w->comm->nranks; r++)
+        if (tt_window_job_rank(w, r) == from) {
+            if (!w->ways[r].left)
+                atomic_fetch_add(&w->nleft, 1);
+            w->ways[r].left = true;
+            return true;
+        }
+    return !w;                  /* it was freed here, too */
+}
+
 static bool hear(void *arg, uint32_t from, const void *payload, uint32_t bytes)
 {
     struct tt_windows *home = arg;
@@ -316,6 +354,13 @@ static bool hear(void *arg, uint32_t from, const void *payload, uint32_t bytes)
     if (m.verb == TT_WINDOW_ANSWER) {
         if (!take_answer(p, &m, follows)) {
             tt_fail(TUTTI_ERR_PROTOCOL, "rank %u answered what was not asked", from);
+            return false;
+        }
+        return true;
+    }
+    if (m.verb == TT_WINDOW_LEAVE) {
+        if (!take_leave(home, from, &m)) {
+            tt_fail(TUTTI_ERR_PROTOCOL, "rank %u leaves window %u, in which it has no part", from, m.window);
             return false;
         }
         return true;
@@ -382,6 +427,35 @@ static bool is_stuck(void *arg)
     return home->nattempts > 0 || home->nanswers > 0;
 }
 
+static void end(struct tt_window *w)
+{
+    tt_window_forget(w);
+    tt_transfers_drop(w);
+    tt_window_destroy(w);
+}
+
+/* A communicator was destroyed before its windows: they go with it. */
+static bool close_context(void *arg, const struct tt_context *c)
+{
+    struct tt_windows *home = arg;
+    struct tt_window **at = &home->first;
+    bool any = false;
+
+    while (*at) {
+        struct tt_window *w = *at;
+
+        if (w->comm->context != c) {
+            at = &w->next;
+            continue;
+        }
+        *at = w->next;
+        tt_guest_expects(home->engine, false);
+        end(w);
+        any = true;
+    }
+    return any;
+}
+
 static void close_all(void *arg)
 {
     struct tt_windows *home = arg;
@@ -390,9 +464,7 @@ static void close_all(void *arg)
         struct tt_window *w = home->first;
 
         home->first = w->next;
-        tt_window_forget(w);
-        tt_transfers_drop(w);
-        tt_window_destroy(w);
+        end(w);
     }
     for (uint32_t r = 0; r < home->nranks; r++)
         free(home->peers[r]);
@@ -409,8 +481,8 @@ tutti_status tt_windows_of(struct tt_world *world, struct tt_windows **out)
         *out = there->arg;
         return TUTTI_OK;
     }
-    if (world->nranks > MARK_MASK)
-        return tt_fail(TUTTI_ERR_UNSUPPORTED, "windows are for jobs of at most %u ranks", MARK_MASK);
+    if (world->nranks > TT_MARK_MASK)
+        return tt_fail(TUTTI_ERR_UNSUPPORTED, "windows are for jobs of at most %u ranks", TT_MARK_MASK);
     home = calloc(1, sizeof *home);
     if (home)
         home->peers = calloc(world->nranks, sizeof(struct tt_window_peer *));
@@ -423,7 +495,7 @@ tutti_status tt_windows_of(struct tt_world *world, struct tt_windows **out)
     home->nranks = world->nranks;
     home->guest = (struct tt_guest){
         .arg = home, .run = run, .has_news = has_news, .is_stuck = is_stuck, .mail = hear, .done = finished,
-        .close = close_all,
+        .close_context = close_context, .close = close_all,
     };
     there = tt_engine_invite(world->engine, &home->guest);
     if (there != &home->guest) {    /* another thread was faster */

@@ -29,7 +29,7 @@ static bool is_sound(const struct tt_window_message *m, uint64_t follow)
 {
     const bool is_atomic = m->verb >= TT_WINDOW_ADD && m->verb <= TT_WINDOW_XOR;
 
-    if (m->verb < TT_WINDOW_PUT || m->verb > TT_WINDOW_ANSWER)
+    if (m->verb < TT_WINDOW_PUT || m->verb > TT_WINDOW_LEAVE)
         return false;
     if (is_atomic ? m->width != 4 && m->width != 8 : m->width != 0)
         return false;
@@ -39,7 +39,8 @@ static bool is_sound(const struct tt_window_message *m, uint64_t follow)
         return false;
     if (m->verb == TT_WINDOW_GET)
         return follow == 0 && m->bytes <= TT_WINDOW_CHUNK_BYTES;
-    return follow == m->bytes && m->bytes <= (is_atomic || m->gone ? 0 : TT_WINDOW_CHUNK_BYTES);
+    return follow == m->bytes &&
+           m->bytes <= (is_atomic || m->gone || m->verb == TT_WINDOW_LEAVE ? 0 : TT_WINDOW_CHUNK_BYTES);
 }
 
 bool tt_window_message_read(struct tt_window_message *m, const void *data, size_t bytes)

@@ -19,7 +19,8 @@ enum tt_window_verb {
     TT_WINDOW_AND,
     TT_WINDOW_OR,
     TT_WINDOW_XOR,
-    TT_WINDOW_ANSWER
+    TT_WINDOW_ANSWER,
+    TT_WINDOW_LEAVE             /* the sender puts nothing more to the window; has no answer */
 };
 
 struct tt_window_message {

@@ -34,10 +34,23 @@ tutti_status tutti_window_fence(tutti_window *window, int rank)
 struct quiet {
     struct tt_attempt attempt;
     bool all;
+    uint64_t tick;              /* 0: it has not begun */
 };
 
-/* Posts the mark if there is none behind all that was put, and looks for what is under way. */
-tutti_status tt_window_quiet_rank(struct tt_window *w, uint32_t rank)
+/* Whether something that was begun before the tick is under way: puts of before have landed with their mark, but their completion may be
+ * yet to be told; gets and messages wait for answers. */
+static bool is_under_way(const struct tt_window_peer *p, uint64_t tick)
+{
+    if (p->oldest && p->oldest->tick < tick)
+        return true;
+    for (uint32_t i = 0; p->nasked && i < TT_WINDOW_ASKS; i++)
+        if (p->asked[i].busy && p->asked[i].tick < tick)
+            return true;
+    return false;
+}
+
+/* One rank: posts a mark if there is none behind all that was put before the tick, and looks for what is under way. */
+static tutti_status quiet_one(struct tt_window *w, uint32_t rank, uint64_t tick)
 {
     struct tt_window_peer *p = w->home->peers[tt_window_job_rank(w, rank)];
     struct tt_guest_link link;
@@ -45,15 +58,27 @@ tutti_status tt_window_quiet_rank(struct tt_window *w, uint32_t rank)
 
     if (!p || rank == w->comm->rank)
         return TUTTI_OK;
-    if (!p->unmarked && p->marks == p->marks_done && !p->ntransfers && !p->nasked) {
+    if (tt_marks_is_quiet(&p->marks, tick) && !is_under_way(p, tick)) {
         st = p->failed;
         p->failed = TUTTI_OK;
         return st ? tt_fail(st, "rank %u had taken its window back: something was not done there", rank) : TUTTI_OK;
     }
     st = tt_guest_reach(w->home->engine, p->rank, &link);
-    if (!st && p->unmarked)
-        tt_window_mark(p, &link);
+    if (!st && tt_marks_wants(&p->marks, tick))
+        tt_window_mark(w->home, p, &link);
     return st ? st : TUTTI_PENDING;
+}
+
+tutti_status tt_window_quiet_rank(struct tt_window *w, uint32_t rank, uint64_t *tick)
+{
+    tutti_status st;
+
+    if (!*tick)
+        *tick = ++w->home->tick;
+    st = quiet_one(w, rank, *tick);
+    if (st != TUTTI_PENDING)
+        *tick = 0;
+    return st;
 }
 
 tutti_status tt_window_wake_rank(struct tt_window *w, uint32_t rank)
@@ -78,13 +103,16 @@ tutti_status tt_window_wake_rank(struct tt_window *w, uint32_t rank)
 
 static tutti_status quiet_step(struct tt_attempt *a)
 {
+    struct quiet *q = (struct quiet *)a;
     struct tt_window *w = a->window;
     tutti_status st = TUTTI_OK;
 
-    if (!((struct quiet *)a)->all)
-        return tt_window_quiet_rank(w, a->rank);
+    if (!q->tick)
+        q->tick = ++w->home->tick;
+    if (!q->all)
+        return quiet_one(w, a->rank, q->tick);
     for (uint32_t r = 0; r < w->comm->nranks; r++) {
-        const tutti_status one = tt_window_quiet_rank(w, r);
+        const tutti_status one = quiet_one(w, r, q->tick);
 
         if (one == TUTTI_OK || st > TUTTI_PENDING)
             continue;

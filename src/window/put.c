@@ -162,7 +162,8 @@ static void taken(struct tt_window_put *p, const struct tt_desc *d)
 
     if (d->kind == TT_DESC_FENCE)
         return;
-    p->peer->unmarked |= !instant || d->signal_op != TT_SIGNAL_NONE;
+    if (!instant || d->signal_op != TT_SIGNAL_NONE)
+        tt_marks_put(&p->peer->marks, p->attempt.window->home->tick);
     if (d->bytes && !instant && !(d->flags & TT_DESC_INLINE))
         p->transfer->left++;
     if (d->signal_op != TT_SIGNAL_NONE) {
@@ -280,9 +281,11 @@ static void put_self(struct tt_window_put *p)
         if (piece.bytes)
             memmove(w->mem + piece.offset, piece.src, piece.bytes);
     }
-    if (p->rma.signal_op != TUTTI_SIGNAL_NONE)
+    if (p->rma.signal_op != TUTTI_SIGNAL_NONE) {
         tt_window_raise((uint64_t *)(void *)(p->signals->mem + p->rma.signal_offset), (uint8_t)p->rma.signal_op,
                         p->rma.signal_value);
+        atomic_store(&p->signals->signals_itself, true);
+    }
     tt_guest_enter(w->home->engine);
     tt_guest_leave(w->home->engine);
 }

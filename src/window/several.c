@@ -67,7 +67,7 @@ static tutti_status step(struct tt_attempt *a)
         taken = wire->ops->post(wire, d, n);
         for (int i = 0; i < taken; i++, s->at++) {
             s->puts[s->at].gone = true;
-            tt_window_peer_of(w->home, d[i].peer)->unmarked = true;
+            tt_marks_put(&tt_window_peer_of(w->home, d[i].peer)->marks, w->home->tick);
         }
         if (taken < n)
             return TUTTI_PENDING;

@@ -51,7 +51,15 @@ static bool is_ready(const struct tt_window_waiter *waiter)
     uint64_t seen = 0;
     size_t index = 0;
 
-    return look(w, &index, &seen) || tt_context_status(w->window->comm->context, NULL, 0);
+    return look(w, &index, &seen) || tt_context_status(w->window->comm->context, NULL, 0) ||
+           tt_window_is_deserted(w->window);
+}
+
+static tutti_status fail_deserted(const struct wait *w, const char *call)
+{
+    return tt_fail(TUTTI_ERR_PEER_LOST,
+                   "%s: all other ranks free the window: nobody raises the signal at offset %zu%s of rank %u any more",
+                   call, w->offsets[0], w->n > 1 ? " (or others)" : "", w->window->comm->rank);
 }
 
 static bool is_over(void *arg)
@@ -119,6 +127,8 @@ static tutti_status wait_any(tutti_window *window, const size_t *offsets, size_t
     st = tt_window_status(of);
     if (st)
         return st;
+    if (tt_window_is_deserted(of))
+        return fail_deserted(&w, call);
     return tt_fail(TUTTI_ERR_TIMEOUT,
                    "%s: the word at offset %zu%s of rank %u did not come to compare with %llu by the deadline", call,
                    offsets[0], n > 1 ? " (and others)" : "", of->comm->rank, (unsigned long long)value);
@@ -169,9 +179,11 @@ tutti_status tutti_window_test(tutti_window *window, size_t offset, tutti_compar
         return st;
     w.window = of;
     if (!look(&w, &index, &was)) {
+        const bool deserted = tt_window_is_deserted(of);
+
         tt_guest_progress(of->home->engine);
         if (!look(&w, &index, &was))
-            return TUTTI_PENDING;
+            return deserted ? fail_deserted(&w, "tutti_window_test") : TUTTI_PENDING;
     }
     if (seen)
         *seen = was;

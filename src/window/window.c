@@ -349,10 +349,52 @@ tutti_status tutti_window_create(tutti_comm *comm, void *mem, size_t bytes, tutt
     return TUTTI_OK;
 }
 
+struct leave {
+    struct tt_attempt attempt;
+    uint32_t at;                /* ranks before were told */
+};
+
+static tutti_status leave_step(struct tt_attempt *a)
+{
+    struct leave *l = (struct leave *)a;
+    struct tt_window *w = a->window;
+    const struct tt_window_message m = { .verb = TT_WINDOW_LEAVE, .window = w->id };
+
+    for (; l->at < w->comm->nranks; l->at++) {
+        const uint32_t rank = tt_window_job_rank(w, l->at);
+
+        if (l->at != w->comm->rank && tt_guest_is_linked(w->home->engine, rank) && !tt_window_tell(w->home, rank, &m))
+            return TUTTI_PENDING;
+    }
+    return TUTTI_OK;
+}
+
+/* Tells the ranks that this one has links with that no signal comes from it any more: one of them may wait for that, and then never
+ * comes to free the window. */
+static tutti_status leave(struct tt_window *w)
+{
+    struct leave l = {
+        .attempt = { .window = w, .call = "tutti_window_free", .rank = UINT32_MAX, .step = leave_step },
+    };
+
+    return tt_attempt_run(&l.attempt);
+}
+
+/* The window goes, and the others would wait for this rank. */
+static void fail_for_all(const struct tt_window *w, tutti_status st)
+{
+    char why[TT_ERROR_BYTES];
+
+    if (tt_context_status(w->comm->context, NULL, 0))
+        return;
+    snprintf(why, sizeof why, "rank %u freed a window without the others: %.300s", w->comm->rank, tutti_last_error());
+    tt_context_fail(w->comm->context, st, why);
+}
+
 tutti_status tutti_window_free(tutti_window *handle)
 {
     struct tt_window *w = NULL;
-    tutti_status st;
+    tutti_status st, undone = TUTTI_OK;
 
     if (!handle)
         return TUTTI_OK;
@@ -360,11 +402,19 @@ tutti_status tutti_window_free(tutti_window *handle)
     if (st)
         return st;
     st = tutti_window_quiet(handle, TUTTI_ALL_RANKS, 0);
+    if (st == TUTTI_ERR_ABORTED && !tt_context_status(w->comm->context, NULL, 0)) {
+        undone = st;            /* at a rank that had taken its window back: told, but no reason not to end it in order */
+        st = TUTTI_OK;
+    }
     if (!st)
+        st = leave(w);
+    if (st)
+        fail_for_all(w, st);
+    else
         st = tutti_barrier(w->comm, NULL);
     tt_window_forget(w);
     unlist_and_destroy(w);
-    return st;
+    return st ? st : undone;
 }
 
 /* ---- what there is ---- */

@@ -13,6 +13,7 @@
 #include "comm/comm.h"
 #include "engine/guest.h"
 #include "tutti/rma.h"
+#include "window/marks.h"
 #include "window/message.h"
 
 #define TT_WINDOWS_MAX 1024u
@@ -40,6 +41,7 @@ struct tt_window_card {
 struct tt_window_way {
     bool known;
     bool by_mail;               /* else key is there */
+    bool left;                  /* it frees the window: nothing comes from it any more */
     struct tt_rkey key;
 };
 
@@ -54,6 +56,8 @@ struct tt_window {
     struct tt_region *regions[TT_ENGINE_WIRES_MAX];
     struct tt_window_card *cards;   /* [nranks] */
     struct tt_window_way *ways;     /* [nranks] */
+    _Atomic uint32_t nleft;     /* ranks that have left */
+    atomic_bool signals_itself; /* this rank has raised a signal of its own */
 };
 
 /* ---- what is under way ---- */
@@ -62,6 +66,8 @@ struct tt_window {
 struct tt_window_transfer {
     struct tt_window *window;
     struct tt_window_peer *peer;
+    struct tt_window_transfer *older, *newer;   /* of the peer, that are not over */
+    uint64_t tick;              /* in which it began */
     uint32_t index, generation; /* what a cookie names */
     uint32_t left;              /* completions to come */
     bool open;                  /* more may be added */
@@ -79,6 +85,7 @@ struct tt_window_asked {
     bool busy;
     uint8_t verb;
     uint32_t token;
+    uint64_t tick;              /* in which it was sent */
     uint8_t *to;                /* of a get; NULL: nobody wants it any more */
     uint64_t bytes;
     struct tt_window_transfer *transfer;    /* NULL: none */
@@ -91,9 +98,8 @@ struct tt_window_peer {
     uint32_t fences_seen;       /* of home->fences */
     bool mail_fenced;           /* what was put by message must be there before */
     bool no_direct;             /* found out once: it cannot be given bytes in memory that its wire did not allocate */
-    bool unmarked;              /* the wire took something since the last mark that may still be on its way */
-    uint32_t marks, marks_done; /* numbers of the marks by which quiet waits; 24 bits */
-    uint32_t ntransfers;
+    struct tt_marks marks;      /* by which quiet waits for what the wire took */
+    struct tt_window_transfer *oldest, *newest;     /* that are not over, in the order in which they began */
     tutti_status failed;        /* something came back undone; told by quiet */
     uint32_t nasked, nmail_puts, next_token;
     struct tt_window_asked asked[TT_WINDOW_ASKS];   /* by token */
@@ -119,6 +125,7 @@ struct tt_windows {
     uint32_t next_transfer, generation;
     struct tt_window_waiter *waiters;
     uint32_t fences;            /* of all ranks */
+    uint64_t tick;              /* quiets that have begun: marks.h */
     uint32_t nattempts;         /* calls that may wait for room */
     uint32_t nanswers;          /* that do */
     uint8_t message[TT_WINDOW_HEADER_BYTES + TT_WINDOW_CHUNK_BYTES];    /* to build one in */
@@ -157,7 +164,9 @@ static inline bool tt_window_may_ask(const struct tt_window_peer *p)
 bool tt_window_ask(struct tt_windows *home, struct tt_window_peer *p, struct tt_window_message *m, const void *payload,
                    void *to, struct tt_window_transfer *t);
 /* Puts the mark by which quiet knows that all before it has landed. False: there is no room now. */
-bool tt_window_mark(struct tt_window_peer *p, const struct tt_guest_link *link);
+bool tt_window_mark(struct tt_windows *home, struct tt_window_peer *p, const struct tt_guest_link *link);
+/* Sends a message that has no answer. False: there is no room now. */
+bool tt_window_tell(struct tt_windows *home, uint32_t rank, const struct tt_window_message *m);
 
 /* ---- window.c ---- */
 
@@ -178,6 +187,11 @@ tutti_status tt_window_exchange_keys(struct tt_window *w);
 /* How the part of `rank` (not this one) is reached. PENDING: it is not known yet; PEER_LOST (not logged). */
 tutti_status tt_window_reach(struct tt_window *w, uint32_t rank, struct tt_window_way **way,
                              struct tt_guest_link *link);
+/* Whether nobody will raise a signal of this rank's any more: all others have left, and it never did so itself. Any thread. */
+static inline bool tt_window_is_deserted(const struct tt_window *w)
+{
+    return w->comm->nranks > 1 && w->nleft == w->comm->nranks - 1 && !w->signals_itself;
+}
 /* The job rank of a rank of the window. */
 static inline uint32_t tt_window_job_rank(const struct tt_window *w, uint32_t rank) { return w->comm->ranks[rank]; }
 /* Handles are none any more; the engine is going. Any thread. */

@@ -1,4 +1,4 @@
-/* Windows: puts, gets, signals, atomics and their order, over all ways by which memory is reached. */
+/* Windows: puts, gets, signals and atomics, over all ways by which memory is reached. Their order is test_window_order.c's. */
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -6,80 +6,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-#include "job.h"
 #include "support/pattern.h"
 #include "support/unit.h"
-#include "tutti/rma.h"
+#include "windows.h"
 
-#define SEED 20261122
 #define MIB ((size_t)1 << 20)
-
-/* How memory is reached. */
-struct mode {
-    const char *name, *wires, *cma, *lanes;
-    bool own;                   /* windows are memory of the caller's */
-};
-
-static const struct mode modes[] = {
-    { "mapped", "shm", "1", "1", false },
-    { "single copies", "shm", "1", "1", true },
-    { "messages", "shm", "0", "1", true },
-    { "tcp", "tcp", "0", "1", false },
-    { "tcp, 4 lanes", "tcp", "0", "4", true },
-};
-#define NMODES (sizeof modes / sizeof *modes)
-
-static void open_as(struct rank *r)
-{
-    const struct mode *m = r->job->arg;
-
-    setenv("TUTTI_CMA", m->cma, 1);
-    setenv("TUTTI_LANES", m->lanes, 1);
-    job_open(r);
-}
-
-/* A window of this rank, and its memory. */
-struct side {
-    tutti_window *window;
-    uint8_t *mem, *owned;
-    size_t bytes;
-};
-
-static void side_init(struct rank *r, struct side *s, size_t bytes)
-{
-    const struct mode *m = r->job->arg;
-    void *mem;
-
-    *s = (struct side){ .bytes = bytes };
-    if (m->own)
-        s->owned = job_have(r, aligned_alloc(64, (bytes / 64 + 1) * 64));
-    if (s->owned)
-        memset(s->owned, 0, bytes);
-    CHECK_OK(r, tutti_window_create(r->comm, s->owned, bytes, &s->window));
-    CHECK_OK(r, tutti_window_memory(s->window, &mem, &s->bytes));
-    CHECK(r, s->bytes == bytes && (!m->own || mem == s->owned));
-    s->mem = mem;
-}
-
-static void side_fini(struct rank *r, struct side *s)
-{
-    CHECK_OK(r, tutti_window_free(s->window));
-    free(s->owned);
-}
-
-static void over_all_modes(void (*role)(struct rank *), uint32_t nranks,
-                           void (*direct)(const struct job *, struct job_board *))
-{
-    for (uint32_t i = 0; i < NMODES; i++) {
-        const struct job job = {
-            .wires = modes[i].wires, .nranks = nranks, .seed = job_seed(SEED) + i, .arg = &modes[i], .direct = direct,
-        };
-
-        print_message("%s\n", modes[i].name);
-        if (unit_has_turn(i, 2))
-            job_run(&job, role);
-    }
-}
 
 /* ---- content ---- */
 
@@ -100,23 +31,15 @@ static size_t place_of(struct rank *r, uint32_t from, size_t i)
     return at;
 }
 
-static void check_pattern(struct rank *r, const uint8_t *mem, size_t bytes, uint64_t salt, const char *what)
-{
-    const uint64_t wrong = pattern_differs(mem, bytes, salt);
-
-    if (wrong != bytes)
-        job_fail(r, __FILE__, __LINE__, "%s: byte %llu of %zu is wrong", what, (unsigned long long)wrong, bytes);
-}
-
 /* Every rank puts to every other, with signals; each reads what others have got. Windows differ in size: rank r's has r pages more. */
 static void content_role(struct rank *r)
 {
     uint8_t *src = job_have(r, malloc(put_sizes[NSIZES - 1])), *back = job_have(r, malloc(put_sizes[NSIZES - 1]));
     uint64_t counter = 0;
-    struct side s;
+    struct window_side s;
 
-    open_as(r);
-    side_init(r, &s, 64 * r->nranks + r->nranks * PART_BYTES + 4096 * r->rank);
+    window_job_open(r);
+    window_side_init(r, &s, 64 * r->nranks + r->nranks * PART_BYTES + 4096 * r->rank);
     for (uint32_t to = 0; to < r->nranks; to++)
         for (size_t i = 0; i < NSIZES; i++) {
             const tutti_rma rma = {
@@ -139,7 +62,7 @@ static void content_role(struct rank *r)
         job_step(r, "wait for rank %u", from);
         CHECK_OK(r, tutti_window_wait(s.window, 64 * from, TUTTI_EQUAL, NSIZES, 0, NULL));
         for (size_t i = 0; i < NSIZES; i++)
-            check_pattern(r, s.mem + place_of(r, from, i), put_sizes[i], salt_of(from, r->rank, i), "put");
+            window_check_pattern(r, s.mem + place_of(r, from, i), put_sizes[i], salt_of(from, r->rank, i), "put");
     }
     CHECK_OK(r, tutti_window_quiet(s.window, TUTTI_ALL_RANKS, 0));
     CHECK_OK(r, tutti_barrier(r->comm, NULL));
@@ -155,9 +78,9 @@ static void content_role(struct rank *r)
                 r, tutti_window_get(s.window, (int)of, place_of(r, from, i), back, put_sizes[i], i % 2 ? &rma : NULL));
             if (i % 2)
                 CHECK_OK(r, tutti_window_wait_counter(s.window, &counter, counted + 1, 0));
-            check_pattern(r, back, put_sizes[i], salt_of(from, of, i), "get");
+            window_check_pattern(r, back, put_sizes[i], salt_of(from, of, i), "get");
         }
-    side_fini(r, &s);
+    window_side_fini(r, &s);
     free(src);
     free(back);
 }
@@ -165,7 +88,7 @@ static void content_role(struct rank *r)
 static void puts_and_gets_bring_every_byte_to_its_place(void **state)
 {
     (void)state;
-    over_all_modes(content_role, 3, NULL);
+    over_all_ways(content_role, 3, NULL);
 }
 
 /* Rows and pieces, short and long; what is between them stays. */
@@ -176,10 +99,10 @@ static void pieces_role(struct rank *r)
     };
     const tutti_rma rma = { .size = sizeof rma, .signal_op = TUTTI_SIGNAL_SET, .signal_value = 1, .signal_offset = 0 };
     uint8_t *src = job_have(r, malloc(MIB)), *expected = job_have(r, malloc(MIB));
-    struct side s;
+    struct window_side s;
 
-    open_as(r);
-    side_init(r, &s, MIB);
+    window_job_open(r);
+    window_side_init(r, &s, MIB);
     pattern_fill(src, MIB, 5);
     for (size_t i = 0; i <= sizeof shapes / sizeof *shapes; i++) {
         const bool rows = i < sizeof shapes / sizeof *shapes;
@@ -211,7 +134,7 @@ static void pieces_role(struct rank *r)
         }
         CHECK_OK(r, tutti_barrier(r->comm, NULL));
     }
-    side_fini(r, &s);
+    window_side_fini(r, &s);
     free(src);
     free(expected);
 }
@@ -219,148 +142,7 @@ static void pieces_role(struct rank *r)
 static void rows_and_pieces_are_one_put(void **state)
 {
     (void)state;
-    over_all_modes(pieces_role, 2, NULL);
-}
-
-/* ---- order ---- */
-
-#define STREAM_SLOTS 8
-#define STREAM_BYTES (256u << 10)
-#define STREAM_PUTS (UNIT_SHARE > 1 ? 400u : 4000u)
-
-/* A message of rank 0's with its signal, in one of three ways: one put; pieces; or puts of their own, a fence, and a signal. */
-static void send_message(struct rank *r, tutti_window *w, size_t at, const uint8_t *src, size_t bytes, uint64_t way,
-                         const tutti_rma *rma)
-{
-    tutti_piece pieces[5];
-
-    for (size_t k = 0; k < 5; k++) {
-        const size_t from = bytes * k / 5, end = bytes * (k + 1) / 5;
-
-        pieces[4 - k] = (tutti_piece){ at + from, src + from, end - from };
-        if (way == 2)
-            CHECK_OK(r, tutti_window_put(w, 1, at + from, src + from, end - from, NULL));
-    }
-    if (way == 0) {
-        CHECK_OK(r, tutti_window_put(w, 1, at, src, bytes, rma));
-    } else if (way == 1) {
-        CHECK_OK(r, tutti_window_put_pieces(w, 1, pieces, 5, rma));
-    } else {
-        CHECK_OK(r, tutti_window_fence(w, bytes % 2 ? 1 : TUTTI_ALL_RANKS));
-        CHECK_OK(r, tutti_window_signal(rma->signal_window, 1, rma->signal_offset, rma->signal_op, rma->signal_value));
-    }
-}
-
-/* Rank 0 streams to rank 1, which looks at each message as soon as its signal shows; a slot is used again when it said so. Signals are in a window of
- * their own, which may be reached in another way. */
-static void stream_role(struct rank *r)
-{
-    uint8_t *src = job_have(r, malloc(STREAM_SLOTS * STREAM_BYTES));
-    tutti_window *bells;
-    struct side s;
-
-    open_as(r);
-    side_init(r, &s, STREAM_SLOTS * STREAM_BYTES);
-    CHECK_OK(r, tutti_window_create(r->comm, NULL, 64 * STREAM_SLOTS, &bells));
-    for (uint32_t i = 0; i < STREAM_PUTS; i++) {
-        const uint32_t slot = i % STREAM_SLOTS, turn = i / STREAM_SLOTS + 1;
-        const size_t at = slot * STREAM_BYTES;
-        const uint64_t kind = tt_prng_below(&r->common, 8);
-        const size_t most = kind == 0 ? 1 : kind == 1 ? STREAM_BYTES : kind < 5 ? 4096 : 40000;
-        const size_t bytes = tt_prng_below(&r->common, most);
-        const uint64_t way = tt_prng_below(&r->common, 3);
-        const tutti_rma rma = {
-            .size = sizeof rma, .signal_op = TUTTI_SIGNAL_SET, .signal_value = turn, .signal_offset = 64 * slot,
-            .signal_window = bells,
-        };
-
-        job_step(r, "message %u of %zu bytes, way %u", i, bytes, (uint32_t)way);
-        if (r->rank == 0) {
-            if (turn > 1)
-                CHECK_OK(r, tutti_window_wait(bells, 64 * slot, TUTTI_AT_LEAST, turn - 1, 0, NULL));
-            pattern_fill(src + slot * STREAM_BYTES, bytes, i);
-            send_message(r, s.window, at, src + slot * STREAM_BYTES, bytes, way, &rma);
-        } else {
-            CHECK_OK(r, tutti_window_wait(bells, 64 * slot, TUTTI_EQUAL, turn, 0, NULL));
-            check_pattern(r, s.mem + at, bytes, i, "message");
-            CHECK_OK(r, tutti_window_signal(bells, 0, 64 * slot, TUTTI_SIGNAL_SET, turn));
-        }
-    }
-    CHECK_OK(r, tutti_window_free(bells));
-    side_fini(r, &s);
-    free(src);
-}
-
-static void no_signal_is_seen_before_its_bytes(void **state)
-{
-    (void)state;
-    over_all_modes(stream_role, 2, NULL);
-}
-
-#define FENCED_PUTS 64
-#define FENCED_BYTES 5000
-#define FLAG_B 1
-
-/* Rank 0 puts to A (1) and B (2), then fenceA fenceB sigB sigA, while A stands still: B hears at once; and A sees all bytes with its signal. */
-static void fence_role(struct rank *r)
-{
-    uint8_t *src = job_have(r, malloc(FENCED_PUTS * FENCED_BYTES));
-    struct side s;
-
-    open_as(r);
-    side_init(r, &s, 64 + FENCED_PUTS * FENCED_BYTES);
-    pattern_fill(src, FENCED_PUTS * FENCED_BYTES, 9);
-    for (int to = 1; r->rank == 0 && to <= 2; to++)     /* links are made on first use */
-        CHECK_OK(r, tutti_window_signal(s.window, to, 8, TUTTI_SIGNAL_SET, 1));
-    CHECK_OK(r, r->rank == 0 ? TUTTI_OK : tutti_window_wait(s.window, 8, TUTTI_EQUAL, 1, 0, NULL));
-    CHECK_OK(r, tutti_barrier(r->comm, NULL));
-    if (r->rank == 1) {
-        job_step(r, "stand still");
-        kill(getpid(), SIGSTOP);
-    }
-    if (r->rank == 0) {
-        CHECK(r, job_await(r->board, 0, 1));        /* A stands still */
-        for (int i = 0; i < FENCED_PUTS; i++)
-            for (int to = 2; to >= 1; to--) {
-                const size_t at = (size_t)i * FENCED_BYTES;
-
-                if (to == 1 && i >= 8)
-                    continue;   /* what a rank that stands still may be sent has a bound */
-                job_step(r, "put %d to rank %d", i, to);
-                CHECK_OK(r, tutti_window_put(s.window, to, 64 + at, src + at, FENCED_BYTES, NULL));
-            }
-        job_step(r, "fences and signals");
-        CHECK_OK(r, tutti_window_fence(s.window, 1));
-        CHECK_OK(r, tutti_window_fence(s.window, 2));
-        CHECK_OK(r, tutti_window_signal(s.window, 2, 0, TUTTI_SIGNAL_SET, 1));
-        CHECK_OK(r, tutti_window_signal(s.window, 1, 0, TUTTI_SIGNAL_SET, 1));
-    } else {
-        const size_t bytes = (r->rank == 1 ? 8 : FENCED_PUTS) * FENCED_BYTES;
-
-        CHECK_OK(r, tutti_window_wait(s.window, 0, TUTTI_EQUAL, 1, 0, NULL));
-        CHECK(r, r->rank == 2 || r->board->flag[FLAG_B]);
-        CHECK(r, memcmp(s.mem + 64, src, bytes) == 0);
-        if (r->rank == 2)
-            job_raise(r->board, FLAG_B);
-    }
-    side_fini(r, &s);
-    free(src);
-}
-
-static void go_on_after_b(const struct job *job, struct job_board *board)
-{
-    (void)job;
-    if (!job_await_stop(board, 1))
-        return;
-    job_raise(board, 0);
-    job_await(board, FLAG_B, 1);
-    kill(board->pid[1], SIGCONT);
-}
-
-static void a_fence_of_one_rank_lets_no_other_wait(void **state)
-{
-    (void)state;
-    over_all_modes(fence_role, 3, go_on_after_b);
+    over_all_ways(pieces_role, 2, NULL);
 }
 
 /* ---- atomics ---- */
@@ -371,10 +153,10 @@ static void a_fence_of_one_rank_lets_no_other_wait(void **state)
 static void atomics_role(struct rank *r)
 {
     uint64_t tickets = 0, swapped = 0, old;
-    struct side s;
+    struct window_side s;
 
-    open_as(r);
-    side_init(r, &s, 64);
+    window_job_open(r);
+    window_side_init(r, &s, 64);
     for (uint32_t i = 0; i < ADDS; i++) {
         job_step(r, "round %u", i);
         CHECK_OK(r, tutti_window_atomic(s.window, 0, 0, 8, TUTTI_ATOMIC_ADD, i, 0, NULL));
@@ -411,13 +193,13 @@ static void atomics_role(struct rank *r)
         CHECK(r, tickets == n * (n - 1) / 2);           /* each came once */
         CHECK(r, swapped + word[5] == n * (n + 1) / 2); /* each number is somebody's, or still there */
     }
-    side_fini(r, &s);
+    window_side_fini(r, &s);
 }
 
 static void atomics_of_all_ranks_add_up(void **state)
 {
     (void)state;
-    over_all_modes(atomics_role, 4, NULL);
+    over_all_ways(atomics_role, 4, NULL);
 }
 
 /* Every rank flips bits of rank 0's words: its own bit is set in the first and cleared in the second, and the third is flipped once by each. */
@@ -517,10 +299,10 @@ static void passive_role(struct rank *r)
 {
     uint8_t *src = job_have(r, malloc(MIB)), *back = job_have(r, malloc(MIB));
     uint64_t old;
-    struct side s;
+    struct window_side s;
 
-    open_as(r);
-    side_init(r, &s, MIB + 64);
+    window_job_open(r);
+    window_side_init(r, &s, MIB + 64);
     if (r->rank == 0) {
         pattern_fill(src, MIB, 3);
         for (uint64_t i = 0; i < 20; i++) {
@@ -538,7 +320,7 @@ static void passive_role(struct rank *r)
     } else {
         CHECK(r, job_await(r->board, 0, 1));
     }
-    side_fini(r, &s);
+    window_side_fini(r, &s);
     free(src);
     free(back);
 }
@@ -546,7 +328,7 @@ static void passive_role(struct rank *r)
 static void memory_of_a_rank_that_computes_is_served(void **state)
 {
     (void)state;
-    over_all_modes(passive_role, 2, NULL);
+    over_all_ways(passive_role, 2, NULL);
 }
 
 /* ---- waiting, and the memory itself ---- */
@@ -554,14 +336,14 @@ static void memory_of_a_rank_that_computes_is_served(void **state)
 static void waiting_role(struct rank *r)
 {
     const size_t words[3] = { 16, 0, 8 };
-    const struct mode *m = r->job->arg;
+    const struct window_way *m = r->job->arg;
     uint64_t seen = 0;
     size_t index = 9;
     void *there;
-    struct side s;
+    struct window_side s;
 
-    open_as(r);
-    side_init(r, &s, 64);
+    window_job_open(r);
+    window_side_init(r, &s, 64);
     CHECK_STATUS(r, tutti_window_test(s.window, 0, TUTTI_NOT_EQUAL, 0, NULL), TUTTI_PENDING);
     CHECK_SAYS(r, tutti_window_wait(s.window, 0, TUTTI_NOT_EQUAL, 0, 20, NULL), TUTTI_ERR_TIMEOUT, "offset 0");
     CHECK_OK(r, tutti_barrier(r->comm, NULL));
@@ -585,13 +367,13 @@ static void waiting_role(struct rank *r)
     }
     CHECK_OK(r, tutti_window_pointer(s.window, (int)r->rank, &there));
     CHECK(r, there == s.mem);
-    side_fini(r, &s);
+    window_side_fini(r, &s);
 }
 
 static void words_are_waited_for_and_mapped_memory_is_there(void **state)
 {
     (void)state;
-    over_all_modes(waiting_role, 2, NULL);
+    over_all_ways(waiting_role, 2, NULL);
 }
 
 /* ---- threads ---- */
@@ -602,7 +384,7 @@ static void words_are_waited_for_and_mapped_memory_is_there(void **state)
 
 struct player {
     struct rank *r;
-    struct side *s;
+    struct window_side *s;
     uint32_t lane;
 };
 
@@ -622,13 +404,13 @@ static void *play(void *arg)
     for (uint32_t i = 1; i <= ROUNDS; i++) {
         if (r->rank == 1) {
             CHECK_OK(r, tutti_window_wait(p->s->window, word, TUTTI_EQUAL, i, 0, NULL));
-            check_pattern(r, p->s->mem + at, BALL_BYTES, 100 * p->lane + i, "ball");
+            window_check_pattern(r, p->s->mem + at, BALL_BYTES, 100 * p->lane + i, "ball");
         }
         pattern_fill(ball, BALL_BYTES, 100 * p->lane + i);
         CHECK_OK(r, tutti_window_put(p->s->window, other, at, ball, BALL_BYTES, &rma));
         if (r->rank == 0) {
             CHECK_OK(r, tutti_window_wait(p->s->window, word, TUTTI_EQUAL, i, 0, NULL));
-            check_pattern(r, p->s->mem + at, BALL_BYTES, 100 * p->lane + i, "ball");
+            window_check_pattern(r, p->s->mem + at, BALL_BYTES, 100 * p->lane + i, "ball");
         }
         CHECK_OK(r, tutti_window_atomic(p->s->window, 0, 0, 8, TUTTI_ATOMIC_ADD, 1, 0, i % 2 ? &old : NULL));
     }
@@ -641,10 +423,10 @@ static void threads_role(struct rank *r)
 {
     struct player players[THREADS];
     pthread_t threads[THREADS];
-    struct side s;
+    struct window_side s;
 
-    open_as(r);
-    side_init(r, &s, 64 * (1 + THREADS) + THREADS * BALL_BYTES);
+    window_job_open(r);
+    window_side_init(r, &s, 64 * (1 + THREADS) + THREADS * BALL_BYTES);
     for (uint32_t k = 0; k < THREADS; k++) {
         players[k] = (struct player){ .r = r, .s = &s, .lane = k };
         CHECK(r, pthread_create(&threads[k], NULL, play, &players[k]) == 0);
@@ -653,13 +435,13 @@ static void threads_role(struct rank *r)
         CHECK(r, pthread_join(threads[k], NULL) == 0);
     CHECK_OK(r, tutti_barrier(r->comm, NULL));
     CHECK(r, r->rank == 1 || *(const uint64_t *)(const void *)s.mem == 2 * THREADS * ROUNDS);
-    side_fini(r, &s);
+    window_side_fini(r, &s);
 }
 
 static void threads_use_a_window_at_once(void **state)
 {
     (void)state;
-    over_all_modes(threads_role, 2, NULL);
+    over_all_ways(threads_role, 2, NULL);
 }
 
 /* ---- mistakes ---- */
@@ -678,10 +460,10 @@ static void mistakes_role(struct rank *r)
     tutti_window *w, *freed, *odd_window;
     uint64_t out[8] = { 0 }, old = 5;
     uint8_t *odd_memory = job_have(r, malloc(40));
-    struct side s;
+    struct window_side s;
 
-    open_as(r);
-    side_init(r, &s, r->rank ? 40 : 32);
+    window_job_open(r);
+    window_side_init(r, &s, r->rank ? 40 : 32);
     w = s.window;
     CHECK_SAYS(r, tutti_window_put(w, other, theirs - 7, out, 8, NULL), TUTTI_ERR_INVALID, other ? "40 bytes" : "32 bytes");
     CHECK_SAYS(r, tutti_window_put(w, other, SIZE_MAX, out, 8, NULL), TUTTI_ERR_INVALID, "offset");
@@ -720,13 +502,13 @@ static void mistakes_role(struct rank *r)
     free(odd_memory);
     CHECK_OK(r, tutti_barrier(r->comm, NULL));
     job_check_all(r, s.mem, s.bytes, 0);
-    side_fini(r, &s);
+    window_side_fini(r, &s);
 }
 
 static void mistakes_are_told_and_touch_nothing(void **state)
 {
     (void)state;
-    over_all_modes(mistakes_role, 2, NULL);
+    over_all_ways(mistakes_role, 2, NULL);
 }
 
 /* ---- ends ---- */
@@ -736,10 +518,10 @@ static void death_role(struct rank *r)
 {
     uint8_t *src = job_have(r, calloc(1, 100000));
     tutti_status st = TUTTI_OK;
-    struct side s;
+    struct window_side s;
 
-    open_as(r);
-    side_init(r, &s, 100000);
+    window_job_open(r);
+    window_side_init(r, &s, 100000);
     if (r->rank == 1) {
         CHECK_OK(r, tutti_window_put(s.window, 2, 0, src, 100000, NULL));
         CHECK_OK(r, tutti_window_quiet(s.window, 2, 0));
@@ -771,15 +553,15 @@ static void death_role(struct rank *r)
 static void a_lost_rank_ends_what_waits_for_it(void **state)
 {
     (void)state;
-    over_all_modes(death_role, 3, NULL);
+    over_all_ways(death_role, 3, NULL);
 }
 
 static void abort_role(struct rank *r)
 {
-    struct side s;
+    struct window_side s;
 
-    open_as(r);
-    side_init(r, &s, 64);
+    window_job_open(r);
+    window_side_init(r, &s, 64);
     job_meet(r);
     if (r->rank == 0)
         CHECK_OK(r, tutti_comm_abort(r->comm));
@@ -793,7 +575,77 @@ static void abort_role(struct rank *r)
 static void an_abort_ends_what_waits(void **state)
 {
     (void)state;
-    over_all_modes(abort_role, 2, NULL);
+    over_all_ways(abort_role, 2, NULL);
+}
+
+/* Ranks 1 and 2 raise their signals and free the window; rank 0 waits for one more, which nobody owes it. It has no deadline: so it hears. */
+static void deserted_role(struct rank *r)
+{
+    const size_t words[2] = { 8, 0 };
+    struct window_side s;
+    uint64_t seen = 0;
+    size_t index = 0;
+    tutti_status st;
+
+    window_job_open(r);
+    window_side_init(r, &s, 64);
+    if (r->rank != 0) {
+        CHECK_OK(r, tutti_window_signal(s.window, 0, 0, TUTTI_SIGNAL_ADD, 1));
+        job_step(r, "free the window");
+        window_side_fini(r, &s);
+        return;
+    }
+    CHECK_OK(r, tutti_window_wait(s.window, 0, TUTTI_EQUAL, 2, -1, NULL));
+    job_step(r, "wait for a third signal");
+    CHECK_SAYS(r, tutti_window_wait(s.window, 0, TUTTI_EQUAL, 3, -1, NULL), TUTTI_ERR_PEER_LOST, "free the window");
+    CHECK_SAYS(r, tutti_window_wait_any(s.window, words, 2, TUTTI_AT_LEAST, 3, -1, &index, &seen), TUTTI_ERR_PEER_LOST,
+               "offset 8 (or others)");
+    do
+        st = tutti_window_test(s.window, 0, TUTTI_EQUAL, 3, NULL);
+    while (st == TUTTI_PENDING);
+    CHECK_STATUS(r, st, TUTTI_ERR_PEER_LOST);
+    CHECK_OK(r, tutti_window_wait(s.window, 0, TUTTI_EQUAL, 2, -1, NULL));  /* what is there is there */
+    CHECK_OK(r, tutti_window_signal(s.window, 0, 0, TUTTI_SIGNAL_ADD, 1));  /* from here on it may be this rank itself that signals */
+    CHECK_OK(r, tutti_window_wait(s.window, 0, TUTTI_EQUAL, 3, -1, NULL));
+    CHECK_STATUS(r, tutti_window_test(s.window, 0, TUTTI_EQUAL, 4, NULL), TUTTI_PENDING);
+    CHECK_STATUS(r, tutti_window_wait(s.window, 0, TUTTI_EQUAL, 4, 20, NULL), TUTTI_ERR_TIMEOUT);
+    window_side_fini(r, &s);
+}
+
+static void a_signal_that_nobody_can_raise_any_more_is_not_waited_for(void **state)
+{
+    (void)state;
+    over_all_ways(deserted_role, 3, NULL);
+}
+
+/* Rank 2 destroys its communicator, and the window with it. The others wait for a signal without a deadline, and for a quiet. */
+static void destroyed_role(struct rank *r)
+{
+    tutti_comm *comm;
+    tutti_window *w;
+
+    window_job_open(r);
+    CHECK_OK(r, tutti_comm_dup(r->comm, &comm));
+    CHECK_OK(r, tutti_window_create(comm, NULL, 64, &w));
+    job_meet(r);                /* all have it */
+    if (r->rank == 2) {
+        job_step(r, "destroy the communicator");
+        tutti_comm_destroy(comm);
+        CHECK_SAYS(r, tutti_window_signal(w, 0, 0, TUTTI_SIGNAL_SET, 1), TUTTI_ERR_INVALID, "freed");
+        CHECK_SAYS(r, tutti_window_free(w), TUTTI_ERR_INVALID, "freed");
+        return;
+    }
+    CHECK_SAYS(r, tutti_window_wait(w, 0, TUTTI_EQUAL, 1, -1, NULL), TUTTI_ERR_PEER_LOST,
+               "rank 2 destroyed its communicator before the windows");
+    CHECK_SAYS(r, tutti_window_free(w), TUTTI_ERR_PEER_LOST, "rank 2 destroyed its communicator");
+    CHECK_OK(r, tutti_comm_status(r->comm));            /* the other communicator goes on */
+    tutti_comm_destroy(comm);
+}
+
+static void a_communicator_that_is_destroyed_ends_what_waits(void **state)
+{
+    (void)state;
+    over_all_ways(destroyed_role, 3, NULL);
 }
 
 int main(int argc, char **argv)
@@ -801,8 +653,6 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(puts_and_gets_bring_every_byte_to_its_place),
         cmocka_unit_test(rows_and_pieces_are_one_put),
-        cmocka_unit_test(no_signal_is_seen_before_its_bytes),
-        cmocka_unit_test(a_fence_of_one_rank_lets_no_other_wait),
         cmocka_unit_test(atomics_of_all_ranks_add_up),
         cmocka_unit_test(bits_are_changed_one_by_one),
         cmocka_unit_test(a_plain_put_ends_a_wait_for_a_condition),
@@ -812,6 +662,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(mistakes_are_told_and_touch_nothing),
         cmocka_unit_test(a_lost_rank_ends_what_waits_for_it),
         cmocka_unit_test(an_abort_ends_what_waits),
+        cmocka_unit_test(a_signal_that_nobody_can_raise_any_more_is_not_waited_for),
+        cmocka_unit_test(a_communicator_that_is_destroyed_ends_what_waits),
     };
 
     if (argc > 1)

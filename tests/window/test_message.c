@@ -19,6 +19,7 @@ static const struct tt_window_message sound[] = {
     { .verb = TT_WINDOW_XOR, .width = 8, .operand = 1ull << 63 },
     { .verb = TT_WINDOW_ANSWER, .bytes = 100, .operand = 5 },
     { .verb = TT_WINDOW_ANSWER, .gone = 1 },
+    { .verb = TT_WINDOW_LEAVE, .window = 9 },
 };
 
 #define WHOLE (TT_WINDOW_HEADER_BYTES + TT_WINDOW_CHUNK_BYTES)
@@ -59,7 +60,8 @@ static void what_no_honest_peer_says_is_refused(void **state)
 {
     static const struct tt_window_message wrong[] = {
         { .verb = 0 },
-        { .verb = TT_WINDOW_ANSWER + 1 },
+        { .verb = TT_WINDOW_LEAVE + 1 },
+        { .verb = TT_WINDOW_LEAVE, .gone = 1 },
         { .verb = TT_WINDOW_PUT, .width = 8 },
         { .verb = TT_WINDOW_ADD, .width = 2 },
         { .verb = TT_WINDOW_XOR },

@@ -1,0 +1,120 @@
+"""Products whose communication hides behind their computation (examples/tensor), beside the same without overlap.
+
+Two hosts of four ranks on a link that we shape (tests/support/testbed.py): its rate is chosen so that communication takes as long as
+computation, which the program measures on that very network before. Apart are the same puts, and the library's own collective; a row is
+against the faster of them, and its value is the median over rounds of that time over the overlapped one. Every result is compared with a
+dense reference by the program itself.
+"""
+
+import json
+import os
+import statistics
+import subprocess
+
+from lib import build, quiet, rails, say, shaped
+
+SUMMARY = "allgather-GEMM and GEMM-reduce_scatter over windows, overlapped and not, on a shaped link"
+
+HOSTS, PER_HOST = 2, 4
+CONGESTION = "cubic"
+WIDE_MBIT = 20000           # of the first run, which tells how long the computation takes
+MBIT_MAX = 100000
+TRIES = 4                   # of a rate
+EVEN = 1.08                 # communication over computation, or the other way round, that is equal enough
+LIMIT_S = 300
+LAYERS = {"allgather-GEMM": "allgather", "GEMM-reduce_scatter": "reduce_scatter"}
+REACH = 1.3
+# (panels, reach): chunks in one piece can hide behind no more than half of the product, which is 1.33 times at best
+PANELS = ((4, REACH), (1, None))
+
+
+def add_options(parser):
+    parser.add_argument("--size", type=int, metavar="N", help="rows, columns and inner size of the product (default 2048)")
+    parser.add_argument("--rounds", type=int, metavar="N", help="rounds (default 7)")
+    parser.add_argument("--gemm", default="auto", metavar="NAME", help="openblas, own, or auto (default)")
+    parser.add_argument("--quick", action="store_true", help="3 rounds of size 1024")
+    parser.add_argument("--tutti", metavar="PATH", help="the command, beside whose folder examples is (default build/release/tutti)")
+    quiet.add_option(parser)
+
+
+def what(layer, panels):
+    cut = f"{panels} panels" if panels > 1 else "chunks in one piece"
+    return f"{layer}, overlapped: faster than apart, {HOSTS} hosts x {PER_HOST} ranks, {cut}"
+
+
+def listing(options):
+    for layer in LAYERS:
+        for panels, reach in PANELS:
+            if not options.only or options.only.search(what(layer, panels)):
+                yield what(layer, panels) + (f"  reach {reach}" if reach else "")
+
+
+def turn(options, program, mbit, layer, panels, rounds):
+    """One run of the program on links of that rate: what it says of the layer, with what computed."""
+    size = options.size or (1024 if options.quick else 2048)
+    argv = [program, "--rows", size, "--inner", size, "--columns", size, "--panels", panels, "--rounds", rounds, "--gemm", options.gemm,
+            "--layer", LAYERS[layer]]
+    with quiet.alone(options.lock), rails.Bed(rails.Shape(HOSTS, PER_HOST, 1, mbit, CONGESTION), False) as bed:
+        ranks = [subprocess.Popen(command, env={**os.environ, **env}, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                  stderr=subprocess.PIPE, text=True) for command, env in bed.tutti_launches(*argv)]
+        try:
+            said = [rank.communicate(timeout=LIMIT_S) for rank in ranks]
+        except subprocess.TimeoutExpired:
+            raise say.Problem(f"tensor_parallel did not end within {LIMIT_S} s") from None
+        finally:
+            for rank in ranks:
+                rank.kill()
+                rank.wait()
+    if any(rank.returncode for rank in ranks):
+        raise say.Problem(next((err.strip() for _, err in said if err.strip()), "tensor_parallel failed"))
+    reply = json.loads(said[0][0])
+    return {**reply["layers"][0], "gemm": reply["gemm"]}
+
+
+def evenness(reply):
+    """How long communication takes, in computations."""
+    return statistics.median(reply["communicate_ms"]) / statistics.median(reply["compute_ms"])
+
+
+def even_mbit(options, program, layer, panels):
+    """The rate of the link at which both take as long."""
+    reply = turn(options, program, WIDE_MBIT, layer, panels, 2)
+    mbit = 1.06 * reply["link_bytes"] * 8e-3 / statistics.median(reply["compute_ms"])       # with headers
+    for _ in range(TRIES):
+        mbit = min(MBIT_MAX, max(1, round(mbit)))
+        ratio = evenness(turn(options, program, mbit, layer, panels, 3))
+        say.progress(f"    {layer}: at {mbit} Mbit/s communication takes {ratio:.2f} of the computation's time")
+        if 1 / EVEN < ratio < EVEN:
+            break
+        mbit *= ratio
+    return min(MBIT_MAX, max(1, round(mbit)))
+
+
+def row(options, program, layer, panels, reach):
+    mbit = even_mbit(options, program, layer, panels)
+    reply = turn(options, program, mbit, layer, panels, options.rounds or (3 if options.quick else 7))
+    forms = ("puts_apart_ms", "collective_apart_ms")
+    best = min(forms, key=lambda form: statistics.median(reply[form]))
+    ratios = [apart / together for apart, together in zip(reply[best], reply["overlapped_ms"])]
+    return {"what": what(layer, panels), "value": round(statistics.median(ratios), 3), "reach": reach, "unit": "x", "better": "higher",
+            "against": "the same puts, not overlapped" if best == forms[0] else "the library's collective, not overlapped",
+            "spread": [round(min(ratios), 3), round(max(ratios), 3)], "link_mbit": mbit, "communication_over_computation": round(evenness(reply), 3),
+            "gemm": reply["gemm"], "samples": {form: reply[form] for form in reply if form.endswith("_ms")}}
+
+
+def run(options):
+    program = build.tutti(options.tutti).parent / "examples" / "tensor_parallel"
+    if not program.exists():
+        raise say.Problem(f"{program} does not exist: build the examples")
+    why = shaped.why_not()
+    for layer in LAYERS:
+        for panels, reach in PANELS:
+            name = what(layer, panels)
+            if options.only and not options.only.search(name):
+                continue
+            try:
+                if why:
+                    raise say.Problem(why)
+                yield row(options, program, layer, panels, reach)
+            except (say.Problem, shaped.HostsError) as trouble:
+                yield {"what": name, "skipped": str(trouble)}

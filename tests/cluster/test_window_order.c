@@ -1,0 +1,437 @@
+/* Windows: what is seen in which order, and who waits for whom, over all ways by which memory is reached; over TCP also where lanes are held up
+ * at random. */
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+#include "support/pattern.h"
+#include "support/unit.h"
+#include "windows.h"
+
+#define MIB ((size_t)1 << 20)
+
+/* ---- lanes that are held up ---- */
+
+#define HELD_FDS 1024
+#define HELD_CALLS 64           /* that a connection takes nothing, at most */
+
+/* Of this process, by descriptor: calls that are still refused. Only in ranks that ask for it, once their connections are up: while these greet
+ * each other there is room for so little. */
+static _Atomic uint32_t held[HELD_FDS];
+static atomic_bool holds_up;
+static _Atomic uint64_t draws;
+
+static void hold_up(const struct rank *r)
+{
+    draws = (r->job->seed * JOB_RANKS_MAX + r->rank) << 32;
+    holds_up = true;
+}
+
+/* Below n; of any thread. */
+static uint64_t draw(uint64_t n) { return tt_mix64(atomic_fetch_add(&draws, 1)) % n; }
+
+/* Whether the kernel shall seem to have no room now: so what goes over one lane comes long after what goes over another. */
+static bool is_held(int fd)
+{
+    if (!holds_up || fd < 0 || fd >= HELD_FDS)
+        return false;
+    if (held[fd] == 0 && draw(8) == 0)
+        held[fd] = (uint32_t)draw(HELD_CALLS);
+    if (held[fd] == 0)
+        return false;
+    held[fd]--;
+    errno = EAGAIN;
+    return true;
+}
+
+/* Of the bytes of a call the kernel takes some, as it may. */
+static size_t cut(size_t bytes)
+{
+    return holds_up && bytes > 1 && draw(4) == 0 ? 1 + draw(bytes - 1) : bytes;
+}
+
+/* The library is linked statically, and finds these in the place of the C library's. */
+ssize_t send(int fd, const void *data, size_t bytes, int flags)
+{
+    return is_held(fd) ? -1 : syscall(SYS_sendto, fd, data, cut(bytes), flags, NULL, 0);
+}
+
+ssize_t sendmsg(int fd, const struct msghdr *msg, int flags)
+{
+    struct iovec first;
+    struct msghdr part = *msg;
+
+    if (is_held(fd))
+        return -1;
+    if (msg->msg_iovlen > 0 && msg->msg_controllen == 0) {
+        first = msg->msg_iov[0];
+        first.iov_len = cut(first.iov_len);
+        if (first.iov_len != msg->msg_iov[0].iov_len) {
+            part.msg_iov = &first;
+            part.msg_iovlen = 1;
+        }
+    }
+    return syscall(SYS_sendmsg, fd, &part, flags);
+}
+
+/* ---- order ---- */
+
+#define STREAM_SLOTS 8
+#define STREAM_BYTES (4 * MIB)
+#define STREAM_PUTS (UNIT_SHARE > 1 ? 1000u : 20000u)        /* by each way: 100000 in all */
+
+/* Most are short, some are long. */
+static size_t stream_bytes(struct tt_prng *p)
+{
+    const uint64_t kind = tt_prng_below(p, 4096);
+    const size_t most = kind == 0 ? STREAM_BYTES : kind < 16 ? 300000 : kind < 80 ? 40000 : kind < 1000 ? 4096 : 64;
+
+    return kind % 64 == 1 ? 0 : 1 + tt_prng_below(p, most);
+}
+
+/* A message of rank 0's with its signal, in one of four ways: one put; one whose source is spoilt at its local completion; pieces; or puts of
+ * their own, a fence, and a signal. */
+static void send_message(struct rank *r, tutti_window *w, size_t at, uint8_t *src, size_t bytes, uint64_t way,
+                         tutti_rma *rma)
+{
+    tutti_piece pieces[5];
+    uint64_t counter = 0;
+
+    if (way == 0) {
+        CHECK_OK(r, tutti_window_put(w, 1, at, src, bytes, rma));
+        return;
+    }
+    if (way == 1) {
+        rma->counter = &counter;
+        CHECK_OK(r, tutti_window_put(w, 1, at, src, bytes, rma));
+        CHECK_OK(r, tutti_window_wait_counter(w, &counter, 1, 0));
+        memset(src, 0xee, bytes);
+        return;
+    }
+    for (size_t k = 0; k < 5; k++) {
+        const size_t from = bytes * k / 5, end = bytes * (k + 1) / 5;
+
+        pieces[4 - k] = (tutti_piece){ at + from, src + from, end - from };
+        if (way == 3)
+            CHECK_OK(r, tutti_window_put(w, 1, at + from, src + from, end - from, NULL));
+    }
+    if (way == 2) {
+        CHECK_OK(r, tutti_window_put_pieces(w, 1, pieces, 5, rma));
+    } else {
+        CHECK_OK(r, tutti_window_fence(w, bytes % 2 ? 1 : TUTTI_ALL_RANKS));
+        CHECK_OK(r, tutti_window_signal(rma->signal_window, 1, rma->signal_offset, rma->signal_op, rma->signal_value));
+    }
+}
+
+/* Rank 0 streams to rank 1, which looks at each message as soon as its signal shows; a slot is used again when it said so. Signals are in a window of
+ * their own, which may be reached in another way. */
+static void stream(struct rank *r, uint32_t nputs, bool held_up)
+{
+    uint8_t *src = job_have(r, malloc(STREAM_SLOTS * STREAM_BYTES));
+    tutti_window *bells;
+    struct window_side s;
+
+    window_side_init(r, &s, STREAM_SLOTS * STREAM_BYTES);
+    CHECK_OK(r, tutti_window_create(r->comm, NULL, 64 * STREAM_SLOTS, &bells));
+    if (held_up)
+        hold_up(r);
+    for (uint32_t i = 0; i < nputs; i++) {
+        const uint32_t slot = i % STREAM_SLOTS, turn = i / STREAM_SLOTS + 1;
+        const size_t at = slot * STREAM_BYTES;
+        const size_t bytes = stream_bytes(&r->common);
+        const uint64_t way = tt_prng_below(&r->common, 4);
+        tutti_rma rma = {
+            .size = sizeof rma, .signal_op = TUTTI_SIGNAL_SET, .signal_value = turn, .signal_offset = 64 * slot,
+            .signal_window = bells,
+        };
+
+        job_step(r, "message %u of %zu bytes, way %u", i, bytes, (uint32_t)way);
+        if (r->rank == 0) {
+            if (turn > 1)
+                CHECK_OK(r, tutti_window_wait(bells, 64 * slot, TUTTI_AT_LEAST, turn - 1, 0, NULL));
+            pattern_fill(src + at, bytes, i);
+            send_message(r, s.window, at, src + at, bytes, way, &rma);
+        } else {
+            CHECK_OK(r, tutti_window_wait(bells, 64 * slot, TUTTI_EQUAL, turn, 0, NULL));
+            window_check_pattern(r, s.mem + at, bytes, i, "message");
+            CHECK_OK(r, tutti_window_signal(bells, 0, 64 * slot, TUTTI_SIGNAL_SET, turn));
+        }
+    }
+    CHECK_OK(r, tutti_window_free(bells));
+    window_side_fini(r, &s);
+    free(src);
+}
+
+static void stream_role(struct rank *r)
+{
+    window_job_open(r);
+    stream(r, STREAM_PUTS, false);
+}
+
+static void no_signal_is_seen_before_its_bytes(void **state)
+{
+    (void)state;
+    over_all_ways(stream_role, 2, NULL);
+}
+
+static void held_up_role(struct rank *r)
+{
+    window_job_open(r);
+    stream(r, STREAM_PUTS / 5, true);
+}
+
+static void nor_is_one_where_lanes_are_held_up(void **state)
+{
+    (void)state;
+    for (uint32_t i = 0; i < WINDOW_WAYS; i++) {
+        const struct job job = {
+            .wires = "tcp", .nranks = 2, .seed = job_seed(WINDOW_SEED) + i, .arg = &window_ways[i],
+        };
+
+        if (strcmp(window_ways[i].wires, "tcp") == 0)
+            job_run(&job, held_up_role);
+    }
+}
+
+#define FENCED_PUTS 64
+#define FENCED_BYTES 5000
+#define FLAG_B 1
+
+/* Rank 0 puts to A (1) and B (2), then fenceA fenceB sigB sigA, while A stands still: B hears at once; and A sees all bytes with its signal. */
+static void fence_role(struct rank *r)
+{
+    uint8_t *src = job_have(r, malloc(FENCED_PUTS * FENCED_BYTES));
+    struct window_side s;
+
+    window_job_open(r);
+    window_side_init(r, &s, 64 + FENCED_PUTS * FENCED_BYTES);
+    pattern_fill(src, FENCED_PUTS * FENCED_BYTES, 9);
+    for (int to = 1; r->rank == 0 && to <= 2; to++)     /* links are made on first use */
+        CHECK_OK(r, tutti_window_signal(s.window, to, 8, TUTTI_SIGNAL_SET, 1));
+    CHECK_OK(r, r->rank == 0 ? TUTTI_OK : tutti_window_wait(s.window, 8, TUTTI_EQUAL, 1, 0, NULL));
+    CHECK_OK(r, tutti_barrier(r->comm, NULL));
+    if (r->rank == 1) {
+        job_step(r, "stand still");
+        kill(getpid(), SIGSTOP);
+    }
+    if (r->rank == 0) {
+        CHECK(r, job_await(r->board, 0, 1));        /* A stands still */
+        for (int i = 0; i < FENCED_PUTS; i++)
+            for (int to = 2; to >= 1; to--) {
+                const size_t at = (size_t)i * FENCED_BYTES;
+
+                if (to == 1 && i >= 8)
+                    continue;   /* what a rank that stands still may be sent has a bound */
+                job_step(r, "put %d to rank %d", i, to);
+                CHECK_OK(r, tutti_window_put(s.window, to, 64 + at, src + at, FENCED_BYTES, NULL));
+            }
+        job_step(r, "fences and signals");
+        CHECK_OK(r, tutti_window_fence(s.window, 1));
+        CHECK_OK(r, tutti_window_fence(s.window, 2));
+        CHECK_OK(r, tutti_window_signal(s.window, 2, 0, TUTTI_SIGNAL_SET, 1));
+        CHECK_OK(r, tutti_window_signal(s.window, 1, 0, TUTTI_SIGNAL_SET, 1));
+    } else {
+        const size_t bytes = (r->rank == 1 ? 8 : FENCED_PUTS) * FENCED_BYTES;
+
+        CHECK_OK(r, tutti_window_wait(s.window, 0, TUTTI_EQUAL, 1, 0, NULL));
+        CHECK(r, r->rank == 2 || r->board->flag[FLAG_B]);
+        CHECK(r, memcmp(s.mem + 64, src, bytes) == 0);
+        if (r->rank == 2)
+            job_raise(r->board, FLAG_B);
+    }
+    window_side_fini(r, &s);
+    free(src);
+}
+
+static void go_on_after_b(const struct job *job, struct job_board *board)
+{
+    (void)job;
+    if (!job_await_stop(board, 1))
+        return;
+    job_raise(board, 0);
+    job_await(board, FLAG_B, 1);
+    kill(board->pid[1], SIGCONT);
+}
+
+static void a_fence_of_one_rank_lets_no_other_wait(void **state)
+{
+    (void)state;
+    over_all_ways(fence_role, 3, go_on_after_b);
+}
+
+
+/* ---- a rank that stands still ---- */
+
+#define STILL_BYTES 65536
+#define STILL_PLACES 16u
+#define STILL_PUTS_MAX 2000u    /* where memory is mapped nobody's room ends */
+#define STILL_ROUNDS 200u
+#define FLAG_DONE 1
+
+/* As many puts as rank 1, which stands still, has room for, and some more that run into their deadlines. Returns how many were taken; none where
+ * it is for rank 1 to read them. */
+static uint32_t fill_up(struct rank *r, struct window_side *s, const uint8_t *src)
+{
+    const tutti_rma rma = { .size = sizeof rma, .timeout_ms = 20 };
+    uint32_t n = 0, late = 0;
+
+    while (late < 3 && n < STILL_PUTS_MAX) {
+        const size_t at = n % STILL_PLACES * STILL_BYTES;
+        const tutti_status st = tutti_window_put(s->window, 1, 64 + at, src + at, STILL_BYTES, &rma);
+
+        job_step(r, "put %u to a rank that stands still", n);
+        CHECK(r, st == TUTTI_OK || st == TUTTI_ERR_TIMEOUT);
+        late += st == TUTTI_ERR_TIMEOUT;
+        n++;
+    }
+    return n - late;
+}
+
+/* Rank 0 has put to rank 1 what that has room for. Rank 2 is answered as ever, by signals, puts and quiets. */
+static void still_role(struct rank *r)
+{
+    uint8_t *src = job_have(r, malloc(STILL_PLACES * STILL_BYTES));
+    const int other = r->rank == 0 ? 2 : 0;
+    struct window_side s;
+    uint64_t taken = 0;
+
+    window_job_open(r);
+    window_side_init(r, &s, 64 + STILL_PLACES * STILL_BYTES);
+    pattern_fill(src, STILL_PLACES * STILL_BYTES, 4);
+    for (int to = 1; r->rank == 0 && to <= 2; to++)     /* links are made on first use */
+        CHECK_OK(r, tutti_window_signal(s.window, to, 8, TUTTI_SIGNAL_SET, 1));
+    CHECK_OK(r, r->rank == 0 ? TUTTI_OK : tutti_window_wait(s.window, 8, TUTTI_EQUAL, 1, 0, NULL));
+    CHECK_OK(r, tutti_barrier(r->comm, NULL));
+    if (r->rank == 1) {
+        job_step(r, "stand still");
+        kill(getpid(), SIGSTOP);
+    }
+    if (r->rank == 0) {
+        CHECK(r, job_await(r->board, 0, 1));
+        taken = fill_up(r, &s, src);
+    }
+    for (uint64_t i = 1; r->rank != 1 && i <= STILL_ROUNDS; i++) {
+        const tutti_rma rma = {
+            .size = sizeof rma, .signal_op = TUTTI_SIGNAL_SET, .signal_value = i, .signal_offset = 0
+        };
+
+        job_step(r, "round %u", (uint32_t)i);
+        if (r->rank == 2)
+            CHECK_OK(r, tutti_window_wait(s.window, 0, TUTTI_EQUAL, i, 0, NULL));
+        CHECK_OK(r, tutti_window_put(s.window, other, 64, src, 1 + i * 300, &rma));
+        CHECK_OK(r, tutti_window_quiet(s.window, other, 0));
+        if (r->rank == 0)
+            CHECK_OK(r, tutti_window_wait(s.window, 0, TUTTI_EQUAL, i, 0, NULL));
+    }
+    if (r->rank == 0) {
+        job_raise(r->board, FLAG_DONE);
+        job_step(r, "wait for rank 1, which goes on");
+        CHECK_OK(r, tutti_window_quiet(s.window, 1, 0));
+        CHECK_OK(r, tutti_window_signal(s.window, 1, 0, TUTTI_SIGNAL_SET, 1 + taken));
+    } else if (r->rank == 1) {
+        CHECK_OK(r, tutti_window_wait(s.window, 0, TUTTI_AT_LEAST, 1, 0, &taken));
+        taken = taken - 1 < STILL_PLACES ? taken - 1 : STILL_PLACES;
+        CHECK(r, memcmp(s.mem + 64, src, taken * STILL_BYTES) == 0);
+    }
+    window_side_fini(r, &s);
+    free(src);
+}
+
+static void go_on_when_done(const struct job *job, struct job_board *board)
+{
+    (void)job;
+    if (!job_await_stop(board, 1))
+        return;
+    job_raise(board, 0);
+    job_await(board, FLAG_DONE, 1);
+    kill(board->pid[1], SIGCONT);
+}
+
+static void a_rank_that_stands_still_delays_no_signal_to_others(void **state)
+{
+    (void)state;
+    over_all_ways(still_role, 3, go_on_when_done);
+}
+
+/* ---- quiet ---- */
+
+#define BUSY_BYTES 100000
+#define BUSY_DEPTH 3            /* puts on their way, at least, at any time */
+#define QUIETS (UNIT_SHARE > 1 ? 10u : 50u)
+
+struct putter {
+    struct rank *r;
+    struct window_side *s;
+    const uint8_t *src;
+    atomic_bool *stop;
+};
+
+/* Puts to rank 1 without end. */
+static void *put_on(void *arg)
+{
+    const struct putter *p = arg;
+    struct rank *r = p->r;
+    uint64_t counter = 0;
+    const tutti_rma rma = { .size = sizeof rma, .counter = &counter };
+
+    for (uint64_t i = 0; !*p->stop; i++) {
+        CHECK_OK(r, tutti_window_put(p->s->window, 1, 64, p->src, BUSY_BYTES, &rma));
+        if (i >= BUSY_DEPTH)
+            CHECK_OK(r, tutti_window_wait_counter(p->s->window, &counter, i - BUSY_DEPTH + 1, 0));
+    }
+    CHECK_OK(r, tutti_window_quiet(p->s->window, 1, 0));        /* so that the counter may go */
+    return NULL;
+}
+
+/* While two threads put without end, a third one's quiets return, and what it put before is there. */
+static void busy_role(struct rank *r)
+{
+    uint8_t *src = job_have(r, calloc(1, BUSY_BYTES));
+    atomic_bool stop = false;
+    struct window_side s;
+    struct putter putter = { .r = r, .s = &s, .src = src, .stop = &stop };
+    pthread_t threads[2];
+    uint64_t back;
+
+    window_job_open(r);
+    window_side_init(r, &s, 64 + BUSY_BYTES);
+    for (int k = 0; r->rank == 0 && k < 2; k++)
+        CHECK(r, pthread_create(&threads[k], NULL, put_on, &putter) == 0);
+    for (uint64_t i = 1; r->rank == 0 && i <= QUIETS; i++) {
+        job_step(r, "quiet %u", (uint32_t)i);
+        CHECK_OK(r, tutti_window_put(s.window, 1, 0, &i, sizeof i, NULL));
+        CHECK_OK(r, tutti_window_quiet(s.window, i % 2 ? 1 : TUTTI_ALL_RANKS, 0));
+        CHECK_OK(r, tutti_window_get(s.window, 1, 0, &back, sizeof back, NULL));
+        CHECK(r, back == i);
+    }
+    stop = true;
+    for (int k = 0; r->rank == 0 && k < 2; k++)
+        CHECK(r, pthread_join(threads[k], NULL) == 0);
+    window_side_fini(r, &s);
+    free(src);
+}
+
+static void quiet_waits_for_what_was_put_before_it_and_for_no_more(void **state)
+{
+    (void)state;
+    over_all_ways(busy_role, 2, NULL);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(no_signal_is_seen_before_its_bytes),
+        cmocka_unit_test(nor_is_one_where_lanes_are_held_up),
+        cmocka_unit_test(a_fence_of_one_rank_lets_no_other_wait),
+        cmocka_unit_test(a_rank_that_stands_still_delays_no_signal_to_others),
+        cmocka_unit_test(quiet_waits_for_what_was_put_before_it_and_for_no_more),
+    };
+
+    if (argc > 1)
+        cmocka_set_test_filter(argv[1]);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,67 @@
+#include "windows.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include "support/pattern.h"
+#include "support/unit.h"
+
+const struct window_way window_ways[WINDOW_WAYS] = {
+    { "mapped", "shm", "1", "1", false },
+    { "single copies", "shm", "1", "1", true },
+    { "messages", "shm", "0", "1", true },
+    { "tcp", "tcp", "0", "1", false },
+    { "tcp, 4 lanes", "tcp", "0", "4", true },
+};
+
+void window_job_open(struct rank *r)
+{
+    const struct window_way *m = r->job->arg;
+
+    setenv("TUTTI_CMA", m->cma, 1);
+    setenv("TUTTI_LANES", m->lanes, 1);
+    job_open(r);
+}
+
+void window_side_init(struct rank *r, struct window_side *s, size_t bytes)
+{
+    const struct window_way *m = r->job->arg;
+    void *mem;
+
+    *s = (struct window_side){ .bytes = bytes };
+    if (m->own)
+        s->owned = job_have(r, aligned_alloc(64, (bytes / 64 + 1) * 64));
+    if (s->owned)
+        memset(s->owned, 0, bytes);
+    CHECK_OK(r, tutti_window_create(r->comm, s->owned, bytes, &s->window));
+    CHECK_OK(r, tutti_window_memory(s->window, &mem, &s->bytes));
+    CHECK(r, s->bytes == bytes && (!m->own || mem == s->owned));
+    s->mem = mem;
+}
+
+void window_side_fini(struct rank *r, struct window_side *s)
+{
+    CHECK_OK(r, tutti_window_free(s->window));
+    free(s->owned);
+}
+
+void over_all_ways(void (*role)(struct rank *), uint32_t nranks, void (*direct)(const struct job *, struct job_board *))
+{
+    for (uint32_t i = 0; i < WINDOW_WAYS; i++) {
+        const struct job job = {
+            .wires = window_ways[i].wires, .nranks = nranks, .seed = job_seed(WINDOW_SEED) + i, .arg = &window_ways[i],
+            .direct = direct,
+        };
+
+        print_message("%s\n", window_ways[i].name);
+        if (unit_has_turn(i, 2))
+            job_run(&job, role);
+    }
+}
+
+void window_check_pattern(struct rank *r, const uint8_t *mem, size_t bytes, uint64_t salt, const char *what)
+{
+    const uint64_t wrong = pattern_differs(mem, bytes, salt);
+
+    if (wrong != bytes)
+        job_fail(r, __FILE__, __LINE__, "%s: byte %llu of %zu is wrong", what, (unsigned long long)wrong, bytes);
+}

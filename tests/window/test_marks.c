@@ -1,0 +1,178 @@
+/* By which quiet knows what has landed: whatever others put meanwhile, and also where the numbers of marks wrap. */
+#include <string.h>
+#include "base/prng.h"
+#include "support/unit.h"
+#include "window/marks.h"
+
+#define SEED 20261122
+#define QUEUE 4096
+#define QUIETS 16
+#define STEPS 4000
+
+/* A lane that lands in order what was put: puts, and marks between them. */
+struct lane {
+    struct tt_marks marks;
+    uint64_t tick;
+    struct entry {
+        bool mark;
+        uint32_t number;        /* of a mark */
+    } queue[QUEUE];
+    uint32_t head, tail;        /* landed, and put: entries before */
+    struct {
+        uint64_t tick;          /* 0: none */
+        uint32_t behind;        /* it waits for the entries before this one, … */
+        uint32_t patience;      /* … and may take so many steps more */
+    } quiets[QUIETS];
+    uint32_t ended_busy;        /* quiets that ended while something was on its way */
+};
+
+/* Numbers that have gone round almost once, or have not. */
+static void lane_init(struct lane *l, uint32_t number)
+{
+    memset(l, 0, sizeof *l);
+    l->marks.posted = l->marks.landed = number & TT_MARK_MASK;
+}
+
+static void put(struct lane *l)
+{
+    l->queue[l->tail++ % QUEUE] = (struct entry){ .mark = false };
+    tt_marks_put(&l->marks, l->tick);
+}
+
+static void land(struct lane *l)
+{
+    const struct entry *e = &l->queue[l->head % QUEUE];
+
+    if (l->head == l->tail)
+        return;
+    l->head++;
+    if (e->mark)
+        tt_marks_landed(&l->marks, e->number);
+}
+
+static void begin_quiet(struct lane *l, uint32_t i)
+{
+    if (l->quiets[i].tick)
+        return;
+    l->quiets[i].tick = ++l->tick;
+    l->quiets[i].behind = l->tail;
+    l->quiets[i].patience = UINT32_MAX;
+}
+
+/* As the calls do it: a look, and a mark if one is needed. */
+static void step_quiet(struct lane *l, uint32_t i)
+{
+    const uint64_t tick = l->quiets[i].tick;
+
+    if (!tick)
+        return;
+    if (tt_marks_is_quiet(&l->marks, tick)) {
+        assert_true((int32_t)(l->head - l->quiets[i].behind) >= 0);     /* all that was put before has landed */
+        l->ended_busy += l->head != l->tail;
+        l->quiets[i].tick = 0;
+        return;
+    }
+    assert_true(l->quiets[i].patience-- > 0);
+    if (!tt_marks_wants(&l->marks, tick))
+        return;
+    l->queue[l->tail++ % QUEUE] = (struct entry){ .mark = true, .number = tt_marks_next(&l->marks) };
+    tt_marks_posted(&l->marks, l->tick);
+}
+
+/* Somebody puts without end, so that there is always something on its way. */
+static void every_quiet_ends(struct lane *l)
+{
+    bool any = true;
+
+    for (uint32_t i = 0; i < QUIETS; i++)
+        l->quiets[i].patience = 2 * QUEUE;
+    while (any) {
+        put(l);
+        while (l->tail - l->head > 1)
+            land(l);
+        any = false;
+        for (uint32_t i = 0; i < QUIETS; i++) {
+            step_quiet(l, i);
+            any |= l->quiets[i].tick != 0;
+        }
+    }
+}
+
+static void a_quiet_waits_for_what_was_put_before_and_for_no_more(void **state)
+{
+    static const uint32_t starts[] = { 0, 7, TT_MARK_MASK - 1, TT_MARK_MASK - 100, TT_MARK_MASK / 2 };
+    static struct lane l;
+    struct tt_prng p;
+    uint32_t ended_busy = 0;
+
+    (void)state;
+    tt_prng_init(&p, SEED);
+    for (uint32_t round = 0; round < 40; round++) {
+        lane_init(&l, starts[round % (sizeof starts / sizeof *starts)]);
+        for (uint32_t n = 0; n < STEPS; n++) {
+            const uint64_t what = tt_prng_below(&p, 8);
+
+            if (what < 3 && l.tail - l.head < QUEUE - QUIETS)
+                put(&l);
+            else if (what < 6)
+                land(&l);
+            else if (what == 6)
+                begin_quiet(&l, (uint32_t)tt_prng_below(&p, QUIETS));
+            else
+                step_quiet(&l, (uint32_t)tt_prng_below(&p, QUIETS));
+        }
+        every_quiet_ends(&l);
+        ended_busy += l.ended_busy;
+    }
+    assert_true(ended_busy > 100);
+}
+
+/* More quiets at once than there may be marks: those without one of their own end with the marks of later ones. */
+static void marks_are_bounded_and_every_quiet_ends(void **state)
+{
+    static struct lane l;
+    uint32_t marks = 0;
+
+    (void)state;
+    lane_init(&l, TT_MARK_MASK);
+    for (uint32_t i = 0; i < QUIETS; i++) {
+        put(&l);
+        begin_quiet(&l, i);
+        step_quiet(&l, i);
+    }
+    for (uint32_t at = l.head; at != l.tail; at++)
+        marks += l.queue[at % QUEUE].mark;
+    assert_int_equal(marks, TT_MARKS);
+    every_quiet_ends(&l);
+}
+
+static void numbers_that_are_not_on_their_way_change_nothing(void **state)
+{
+    struct tt_marks m = { .posted = TT_MARK_MASK, .landed = TT_MARK_MASK }, before;
+
+    (void)state;
+    tt_marks_put(&m, 5);
+    tt_marks_posted(&m, 6);
+    assert_int_equal(m.posted, 0);
+    before = m;
+    tt_marks_landed(&m, 1);
+    tt_marks_landed(&m, TT_MARK_MASK);
+    tt_marks_landed(&m, TT_MARK_MASK / 2);
+    assert_memory_equal(&m, &before, sizeof m);
+    assert_false(tt_marks_is_quiet(&m, 6));
+    tt_marks_landed(&m, 0);
+    assert_true(tt_marks_is_quiet(&m, 6) && tt_marks_is_quiet(&m, 7));
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_quiet_waits_for_what_was_put_before_and_for_no_more),
+        cmocka_unit_test(marks_are_bounded_and_every_quiet_ends),
+        cmocka_unit_test(numbers_that_are_not_on_their_way_change_nothing),
+    };
+
+    if (argc > 1)
+        cmocka_set_test_filter(argv[1]);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
