@@ -52,7 +52,7 @@ static bool is_ready(const struct tt_window_waiter *waiter)
     size_t index = 0;
 
     return look(w, &index, &seen) || tt_context_status(w->window->comm->context, NULL, 0) ||
-           tt_window_is_deserted(w->window);
+           (!w->is_there && tt_window_is_deserted(w->window));
 }
 
 static tutti_status fail_deserted(const struct wait *w, const char *call)
