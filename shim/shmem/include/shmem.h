@@ -53,8 +53,8 @@ SHMEM_API int shmem_n_pes(void);
 SHMEM_API int shmem_pe_accessible(int pe);
 /* 1: the address is symmetric, and there is such a PE. */
 SHMEM_API int shmem_addr_accessible(const void *addr, int pe);
-/* Where this process itself can load and store what `dest` is at `pe`: the heap of PEs on the same host, and whatever is its own. Else NULL. A store there
- * wakes no PE that waits: waiting ends only after some call, or some put, moves it on. */
+/* Where this process itself can load and store what `dest` is at `pe`: the heap of PEs on the same host, and whatever is its own. Else NULL. A PE that
+ * sleeps in a wait sees a store there after 50 ms at the latest, as it wakes nobody. */
 SHMEM_API void *shmem_ptr(const void *dest, int pe);
 SHMEM_API void shmem_info_get_version(int *major, int *minor);
 /* name[SHMEM_MAX_NAME_LEN]: SHMEM_VENDOR_STRING. */

@@ -68,6 +68,7 @@ static void check_pointers(void)
         *there = 77 + me;
     else
         shmem_p(mine, 77L + me, next);
+    shmem_wait_until(mine, SHMEM_CMP_NE, 0L);   /* a store wakes nobody, and is seen all the same */
     shmem_barrier_all();
     EXPECT(*mine == 77 + (me + npes - 1) % npes);
     shmem_barrier_all();
