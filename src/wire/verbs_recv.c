@@ -78,10 +78,10 @@ static bool heard_applied(struct tt_verbs_link *link, const struct tt_verbs_reco
 static bool record_arrived(struct tt_verbs_lane *lane, uint32_t imm)
 {
     const uint8_t *slot = lane->ring + lane->applied % TT_VERBS_SLOTS * TT_VERBS_SLOT_BYTES;
-    uint8_t copy[TT_VERBS_SLOT_BYTES];
+    uint8_t copy[TT_VERBS_RECORD_BYTES];     /* the peer can write to the slot */
     struct tt_verbs_record r;
 
-    memcpy(copy, slot, TT_VERBS_RECORD_BYTES);
+    memcpy(copy, slot, sizeof copy);
     if (!(imm & TT_IMM_NOTIFY) || tt_imm_sequence(imm) != tt_imm_sequence(lane->applied) ||
         !tt_verbs_record_read(&r, copy) || !heard_applied(lane->link, &r))
         return false;
