@@ -341,9 +341,9 @@ static struct tt_region *allocated_region(const struct tt_op *op, const struct t
 /* Messages may be fetched from the sender's memory in one copy instead of going through slots in two. Slots stay in the cache, and
  * both ends fill and empty them at the same time; what a core pays for lines that another one has written, and for the kernel's copy,
  * differs from machine to machine (on 2 cores of an AMD EPYC 1 MiB one way takes 80 us through slots and 170 us in a single copy; of an Intel Xeon
- * 130 us and 95 us). So both are tried (base/chooser.h), for each kind of operation and class of
- * lengths. Ranks call collectives in the same order, so that they try the same at the same time. Where ranks wait for cores, a single copy is less work, which
- * shows from about TT_SINGLE_COPY_BYTES on. */
+ * 130 us and 95 us). So both are tried (base/chooser.h), for each kind of operation and class of lengths. Ranks call collectives in the
+ * same order, so that they try the same thing at the same time. Where ranks wait for cores, a single copy is less work, which shows
+ * from about TT_SINGLE_COPY_BYTES on. */
 #define SINGLE_COPY_BYTES_MIN (256u << 10)      /* if they are asked for */
 
 /* By powers of two from TT_COPIES_BYTES_MIN on. */

@@ -6,7 +6,7 @@
  *
  * And their bytes are given to the kernel as soon as it has room. Its send buffer holds all that is not acknowledged, and it calls a socket writable
  * only once a third of the buffer is free: as wakes for less would not pay. On a long link the buffer (tcp_wmem, at most 4 MiB by default) is what
- * limits the rate, and a third of it is then a third of the rate. So a lane that is blocked is tried without being asked for, some 32 times in a round
+ * limits the rate; it would run between full and two thirds, and the rate with it. So a lane that is blocked is tried without being asked for, some 32 times in a round
  * trip: on the average 1/64 of the buffer is empty. */
 #include <linux/tcp.h>
 #include <netinet/in.h>
