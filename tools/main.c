@@ -15,6 +15,7 @@ static const struct tool tools[] = {
     { "topo", "where ranks are and what joins them, and where to place them", tool_topo_main },
     { "plan", "a collective written out: shown, drawn, looked at for congestion", tool_plan_main },
     { "ring", "the order of peers in a ring over links as they were measured", tool_ring_main },
+    { "lanes", "what bounds on the lanes to a peer do to throughput and queues, simulated", tool_lanes_main },
     { "coordinator", "decides who is in an elastic run, whose members come, fail and leave", tool_coordinator_main },
 };
 #define NTOOLS (sizeof tools / sizeof *tools)

@@ -1,6 +1,8 @@
-/* Mistakes that tests put back on purpose, to see that the simulated histories find them. In the library TT_PLANTED is always false. */
+/* Mistakes that the simulated histories must find: base/planted.h. */
 #ifndef TT_ELASTIC_PLANTED_H
 #define TT_ELASTIC_PLANTED_H
+
+#include "base/planted.h"
 
 enum tt_planted_bug {
     TT_BUG_NONE,
@@ -20,12 +22,5 @@ enum tt_planted_bug {
     TT_BUG_RESULT_AFTER_QUESTION,   /* who comes back is asked where it stands before it hears what it missed */
     TT_BUG_END
 };
-
-#ifdef TT_PLANTED_BUGS
-extern int tt_planted_bug;
-#define TT_PLANTED(bug) (tt_planted_bug == (bug))
-#else
-#define TT_PLANTED(bug) ((void)(bug), 0)
-#endif
 
 #endif

@@ -89,7 +89,8 @@ static void take_fds(struct msghdr *msg, int fds[3])
 }
 
 /* Receives one packet and up to 3 descriptors (-1 where none came). Returns 1: got one; 0: nothing now; -1: the end, or
- * garbage. All descriptors that came belong to the caller. */
+ * garbage. All descriptors that came belong to the caller. A peer that closes without having read what we sent resets the
+ * connection: the system says so once, before it hands out what the peer had sent until then, its goodbye among it. */
 static int recv_packet(int fd, struct packet *p, int fds[3])
 {
     union {
@@ -106,7 +107,7 @@ static int recv_packet(int fd, struct packet *p, int fds[3])
     fds[0] = fds[1] = fds[2] = -1;
     do
         got = recvmsg(fd, &msg, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
-    while (got < 0 && errno == EINTR);
+    while (got < 0 && (errno == EINTR || errno == ECONNRESET));
     if (got < 0)
         return errno == EAGAIN ? 0 : -1;
     take_fds(&msg, fds);

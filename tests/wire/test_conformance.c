@@ -929,10 +929,18 @@ static void close_role(struct node *n)
             d.key = &theirs;
             node_post(n, &d);
         }
+        node_barrier_idle(n);
+        node_barrier_idle(n);
         node_close(n);
     } else {
+        struct tt_region *late;
+
+        node_barrier(n);
+        CHECK(n, n->ops->reg(n->w, NULL, bytes, &late) == TUTTI_OK);    /* shm tells the peer of it */
+        node_barrier_idle(n);
         UNTIL(n, n->losses[0] == 1);
         CHECK(n, node_word(n, 0, 0) == sent);
+        CHECK(n, n->why[0] == TUTTI_OK);
     }
     node_barrier(n);
 }

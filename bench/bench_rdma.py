@@ -1,0 +1,69 @@
+"""DQPLB over a simulated network (docs/lanes.md): `tutti lanes`, in simulated time, so the numbers are the same on every machine.
+
+One slow way among 16: what is carried, of what could be, and beside stripes cut beforehand. A switch whose uplinks carry a quarter of what 64
+senders send: the queue in front of them beside that of senders without bounds, and what the bounds cost.
+"""
+
+import json
+import os
+import subprocess
+
+from lib import build, say
+
+SUMMARY = "lanes with bounds (DQPLB) over a simulated network with a slow way, and with an oversubscribed switch"
+
+SLOW = (0.5, 0.25)
+OUTSTANDING = 4
+RACK = ("--senders", "64", "--lanes", "2", "--way", "50", "--slow-ways", "0", "--slow", "1", "--latency", "20",
+        "--messages", "20")
+
+
+def add_options(parser):
+    parser.add_argument("--tutti", metavar="PATH", help="the tutti to run (default build/release/tutti)")
+
+
+def slow_names(slow):
+    return tuple(f"a way of 16 at {slow:g} of its rate: {what}" for what in ("share of ideal", "against static stripes"))
+
+
+def rack_names():
+    return tuple(f"64 senders, uplinks oversubscribed 4 times: {what}" for what in ("throughput", "mean queue", "longest queue"))
+
+
+def listing(options):
+    for slow in SLOW:
+        yield from slow_names(slow)
+    yield from rack_names()
+
+
+def lanes(program, *options):
+    """{how: row} of one run; dqplb's is that of OUTSTANDING."""
+    done = subprocess.run([program, "lanes", "--json", "--outstanding", str(OUTSTANDING), *options], capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise say.Problem(done.stderr.strip())
+    return {row["how"]: row for row in json.loads(done.stdout)}
+
+
+def row(what, value, reach, better, against):
+    return {"what": what, "value": value, "reach": reach, "unit": "x", "better": better, "against": against, "samples": []}
+
+
+def run(options):
+    program = str(build.tutti(options.tutti))
+    if not os.access(program, os.X_OK):
+        raise say.Problem(f"{program} cannot be run: build it first (cmake --build --preset release)")
+    rows = []
+    for slow in SLOW:
+        of_ideal, of_static = slow_names(slow)
+        got = lanes(program, "--slow", str(slow))
+        rows.append(row(of_ideal, got["dqplb"]["share"], 0.95, "higher", "all ways at their rates"))
+        rows.append(row(of_static, got["dqplb"]["share"] / got["static"]["share"], 1.5, "higher", "a stripe for each lane"))
+    throughput, mean, most = rack_names()
+    got = lanes(program, *RACK)
+    of_unlimited = lambda key: got["dqplb"][key] / got["unlimited"][key]
+    rows.append(row(throughput, of_unlimited("bytes_per_s"), 0.97, "higher", "no bounds"))
+    rows.append(row(mean, of_unlimited("queue_mean_bytes"), 0.1, "lower", "no bounds"))
+    rows.append(row(most, of_unlimited("queue_most_bytes"), 0.1, "lower", "no bounds"))
+    for one in rows:
+        if not options.only or options.only.search(one["what"]):
+            yield one

@@ -1,0 +1,13 @@
+/* Mistakes that tests put into the library's state machines on purpose, one at a time, to see that their searches find them. Each room that has
+ * such lists them in its own planted.h. In the library TT_PLANTED is always false. */
+#ifndef TT_BASE_PLANTED_H
+#define TT_BASE_PLANTED_H
+
+#ifdef TT_PLANTED_BUGS
+extern int tt_planted_bug;
+#define TT_PLANTED(bug) (tt_planted_bug == (bug))
+#else
+#define TT_PLANTED(bug) ((void)(bug), 0)
+#endif
+
+#endif

@@ -1,0 +1,340 @@
+/* See dqplb.h. */
+#include "wire/dqplb.h"
+
+#include <string.h>
+#include "base/bytes.h"
+#include "base/status.h"
+#include "wire/planted.h"
+
+#define NONE UINT32_MAX
+
+/* What a segment is doing. In doubt: its lane went down before it completed. */
+enum { UNDER_WAY = 1, IN_DOUBT, TO_RESEND, COMPLETE };
+
+/* ---- limits ---- */
+
+#define OUTSTANDING_MAX 64u
+#define WINDOW_AHEAD 8u         /* how far a slow path may fall behind, in fills of all lanes */
+
+/* The least, and what is enough towards near peers. */
+static const struct {
+    uint32_t lanes, outstanding;
+    uint64_t segment_bytes;
+} least[TT_DISTANCES] = {
+    [TT_NEAR_SELF] = { 1, 4, 64u << 10 },
+    [TT_NEAR_SOCKET] = { 1, 4, 64u << 10 },
+    [TT_NEAR_HOST] = { 1, 4, 64u << 10 },
+    [TT_NEAR_RACK] = { 2, 4, 128u << 10 },
+    [TT_NEAR_ZONE] = { 4, 4, 128u << 10 },
+    [TT_NEAR_BUILDING] = { 8, 4, 256u << 10 },
+    [TT_NEAR_FABRIC] = { 16, 4, 256u << 10 },
+    [TT_NEAR_WAN] = { 16, 8, 1u << 20 },
+};
+
+uint32_t tt_dqplb_window_of(uint32_t lanes, uint32_t outstanding)
+{
+    uint32_t window = 1;
+
+    while (window < WINDOW_AHEAD * lanes * outstanding && window < TT_DQPLB_WINDOW_MAX)
+        window *= 2;
+    return window;
+}
+
+struct tt_dqplb_limits tt_dqplb_limits_of(enum tt_distance distance, uint64_t bytes_per_s, uint64_t rtt_ns)
+{
+    struct tt_dqplb_limits l = {
+        .lanes = least[distance].lanes,
+        .outstanding = least[distance].outstanding,
+        .segment_bytes = least[distance].segment_bytes,
+    };
+    const double held = 2.0 * (double)bytes_per_s * (double)rtt_ns / 1e9;
+    const double each = held / ((double)l.segment_bytes * l.lanes);
+
+    if (each > l.outstanding)
+        l.outstanding = each < OUTSTANDING_MAX ? (uint32_t)each + 1 : OUTSTANDING_MAX;
+    l.window = tt_dqplb_window_of(l.lanes, l.outstanding);
+    return l;
+}
+
+/* ---- sender ---- */
+
+void tt_dqplb_sender_init(struct tt_dqplb_sender *s, const struct tt_dqplb_limits *limits, uint32_t first,
+                          struct tt_dqplb_segment *segment)
+{
+    tt_assert(limits->lanes >= 1 && limits->lanes <= TT_DQPLB_LANES_MAX && limits->outstanding >= 1 &&
+              limits->segment_bytes >= 1);
+    tt_assert(limits->window >= 1 && limits->window <= TT_DQPLB_WINDOW_MAX &&
+              (limits->window & (limits->window - 1)) == 0);
+    *s = (struct tt_dqplb_sender){ .limits = *limits, .segment = segment, .head = first, .tail = first };
+    for (uint32_t i = 0; i < TT_DQPLB_LANES_MAX; i++)
+        s->lane[i].oldest = s->lane[i].newest = NONE;
+}
+
+static struct tt_dqplb_segment *segment_of(struct tt_dqplb_sender *s, uint64_t number)
+{
+    return &s->segment[number & (s->limits.window - 1)];
+}
+
+bool tt_dqplb_begin(struct tt_dqplb_sender *s, uint64_t message, uint64_t bytes, bool fast)
+{
+    if (s->cutting)
+        return false;
+    s->cutting = true;
+    s->message = message;
+    s->bytes = bytes;
+    s->cut = 0;
+    s->fast = fast && bytes <= s->limits.segment_bytes;
+    return true;
+}
+
+static bool has_room(const struct tt_dqplb_sender *s, uint32_t lane)
+{
+    return !s->lane[lane].down &&
+           (s->lane[lane].outstanding < s->limits.outstanding || TT_PLANTED(TT_DQPLB_BUG_LANE_OVERFULL));
+}
+
+/* The next in turn that has room; NONE: all have their fill. */
+static uint32_t lane_with_room(const struct tt_dqplb_sender *s)
+{
+    for (uint32_t i = 0; i < s->limits.lanes; i++) {
+        const uint32_t lane = (s->turn + i) % s->limits.lanes;
+
+        if (has_room(s, lane))
+            return lane;
+    }
+    return NONE;
+}
+
+static void put_on_lane(struct tt_dqplb_sender *s, struct tt_dqplb_segment *g, uint32_t lane)
+{
+    struct tt_dqplb_lane *l = &s->lane[lane];
+    const uint32_t place = (uint32_t)(g - s->segment);
+
+    g->state = UNDER_WAY;
+    g->lane = (uint16_t)lane;
+    g->after = NONE;
+    if (l->outstanding++ == 0)
+        l->oldest = place;
+    else
+        s->segment[l->newest].after = place;
+    l->newest = place;
+}
+
+static struct tt_dqplb_segment *oldest_to_resend(struct tt_dqplb_sender *s)
+{
+    for (uint64_t n = s->tail; n < s->head; n++)
+        if (segment_of(s, n)->state == TO_RESEND)
+            return segment_of(s, n);
+    return NULL;
+}
+
+/* The next segment of the message that is being cut. */
+static struct tt_dqplb_segment *cut(struct tt_dqplb_sender *s)
+{
+    struct tt_dqplb_segment *g = segment_of(s, s->head);
+    const uint64_t left = s->bytes - s->cut, bytes = left < s->limits.segment_bytes ? left : s->limits.segment_bytes;
+
+    *g = (struct tt_dqplb_segment){
+        .message = s->message,
+        .offset = s->cut,
+        .bytes = bytes,
+        .last = bytes == left,
+        .word = s->head++ & TT_DQPLB_SEQ_MASK,
+    };
+    if (g->last)
+        g->word |= TT_DQPLB_NOTIFY;
+    s->cut += bytes;
+    s->cutting = !g->last;
+    return g;
+}
+
+bool tt_dqplb_next(struct tt_dqplb_sender *s, struct tt_dqplb_segment *out)
+{
+    uint32_t lane = lane_with_room(s);
+    struct tt_dqplb_segment *g;
+
+    if (lane == NONE)
+        return false;
+    if (s->resend > 0) {
+        g = oldest_to_resend(s);
+        if (!TT_PLANTED(TT_DQPLB_BUG_FAST_ANYWHERE))
+            g->word &= ~TT_DQPLB_FAST;
+        s->resend--;
+    } else if (s->cutting && s->head - s->tail < s->limits.window + TT_PLANTED(TT_DQPLB_BUG_WINDOW_OVERRUN)) {
+        g = cut(s);
+        if (s->fast && has_room(s, 0)) {
+            lane = 0;
+            g->word |= TT_DQPLB_FAST;
+        }
+    } else {
+        return false;
+    }
+    put_on_lane(s, g, lane);
+    if (!(g->word & TT_DQPLB_FAST))
+        s->turn = (lane + 1) % s->limits.lanes;
+    *out = *g;
+    return true;
+}
+
+bool tt_dqplb_completed(struct tt_dqplb_sender *s, uint32_t lane, uint32_t n)
+{
+    struct tt_dqplb_lane *l = &s->lane[lane];
+
+    if (l->down || n > l->outstanding)
+        return false;
+    l->outstanding -= n;
+    for (; n > 0; n--) {
+        struct tt_dqplb_segment *g = &s->segment[l->oldest];
+
+        g->state = COMPLETE;
+        l->oldest = g->after;
+    }
+    return true;
+}
+
+bool tt_dqplb_over(struct tt_dqplb_sender *s, uint64_t *message)
+{
+    while (s->tail < s->head && segment_of(s, s->tail)->state == COMPLETE) {
+        const struct tt_dqplb_segment *g = segment_of(s, s->tail++);
+
+        if (g->last) {
+            *message = g->message;
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool is_in_doubt(const struct tt_dqplb_segment *g, uint32_t lane)
+{
+    return g->state == IN_DOUBT && g->lane == lane;
+}
+
+void tt_dqplb_lane_down(struct tt_dqplb_sender *s, uint32_t lane)
+{
+    struct tt_dqplb_lane *l = &s->lane[lane];
+
+    if (l->down)
+        return;
+    l->down = true;
+    for (uint32_t at = l->oldest; l->outstanding > 0; l->outstanding--) {
+        s->segment[at].state = TT_PLANTED(TT_DQPLB_BUG_SENT_TWICE) ? TO_RESEND : IN_DOUBT;
+        s->resend += TT_PLANTED(TT_DQPLB_BUG_SENT_TWICE);
+        at = s->segment[at].after;
+    }
+    l->oldest = l->newest = NONE;
+}
+
+void tt_dqplb_lane_up(struct tt_dqplb_sender *s, uint32_t lane)
+{
+    for (uint64_t n = s->tail; n < s->head; n++)
+        tt_assert(!is_in_doubt(segment_of(s, n), lane));
+    s->lane[lane].down = false;
+}
+
+/* ---- reports ---- */
+
+/* All before `expected` had come, and of those from it on the ones whose bit is set in came[], by number modulo window. */
+static bool had_come(uint64_t number, uint64_t expected, const uint8_t *came, uint32_t window)
+{
+    const uint64_t bit = number & (window - 1);
+
+    return number < expected || came[bit / 8] >> bit % 8 & 1;
+}
+
+bool tt_dqplb_resolve(struct tt_dqplb_sender *s, uint32_t lane, const uint8_t *report, size_t bytes)
+{
+    const uint32_t window = s->limits.window;
+    struct tt_reader in;
+    uint64_t expected;
+    uint32_t behind;
+
+    if (!s->lane[lane].down || bytes != TT_DQPLB_REPORT_BYTES(window))
+        return false;
+    tt_reader_init(&in, report, bytes);
+    behind = ((uint32_t)s->head - tt_read_u32(&in)) & TT_DQPLB_SEQ_MASK;
+    expected = s->head - behind;
+    for (uint64_t n = s->tail; n < s->head; n++)        /* other lanes may have gone on since, but not by more than a window */
+        if (is_in_doubt(segment_of(s, n), lane) && (behind > 2 * window || behind > s->head || n >= expected + window))
+            return false;
+    for (uint64_t n = s->tail; n < s->head; n++) {
+        struct tt_dqplb_segment *g = segment_of(s, n);
+
+        if (!is_in_doubt(g, lane))
+            continue;
+        g->state =
+            had_come(n, expected, in.at, window) || TT_PLANTED(TT_DQPLB_BUG_NOT_SENT_ANEW) ? COMPLETE : TO_RESEND;
+        s->resend += g->state == TO_RESEND;
+    }
+    return true;
+}
+
+void tt_dqplb_report(const struct tt_dqplb_receiver *r, uint8_t *out)
+{
+    struct tt_writer w;
+
+    tt_writer_init(&w, out, TT_DQPLB_REPORT_BYTES(r->window));
+    tt_write_u32(&w, r->expected & TT_DQPLB_SEQ_MASK);
+    for (uint32_t i = 0; i < TT_DQPLB_WORDS(r->window); i++)
+        tt_write_u64(&w, r->came[i]);
+}
+
+/* ---- receiver ---- */
+
+void tt_dqplb_receiver_init(struct tt_dqplb_receiver *r, uint32_t window, uint32_t first, uint64_t *memory)
+{
+    const uint32_t words = TT_DQPLB_WORDS(window);
+
+    tt_assert(window >= 1 && window <= TT_DQPLB_WINDOW_MAX && (window & (window - 1)) == 0);
+    *r = (struct tt_dqplb_receiver){ .expected = first, .window = window, .came = memory, .notify = memory + words };
+    memset(memory, 0, 2 * words * sizeof *memory);
+}
+
+static uint64_t bit_of(const struct tt_dqplb_receiver *r, uint64_t number, uint32_t *word)
+{
+    const uint32_t bit = number & (r->window - 1);
+
+    *word = bit / 64;
+    return 1ull << bit % 64;
+}
+
+/* Takes what came early, as far as it goes without a gap. */
+static int advance(struct tt_dqplb_receiver *r)
+{
+    uint32_t i;
+    int whole = 0;
+
+    for (uint64_t bit; bit = bit_of(r, r->expected, &i), r->came[i] & bit; r->expected++) {
+        whole += (r->notify[i] & bit) != 0;
+        r->came[i] &= ~bit;
+        r->notify[i] &= ~bit;
+    }
+    return whole;
+}
+
+int tt_dqplb_came(struct tt_dqplb_receiver *r, uint32_t lane, uint32_t word)
+{
+    const uint32_t wrap = TT_PLANTED(TT_DQPLB_BUG_NO_WRAP) ? UINT32_MAX : TT_DQPLB_SEQ_MASK;
+    const uint32_t ahead = ((word & TT_DQPLB_SEQ_MASK) - (uint32_t)r->expected) & wrap;
+    const bool notify = word & TT_DQPLB_NOTIFY;
+    bool early;
+    uint64_t bit;
+    uint32_t i;
+
+    if (ahead >= r->window || word & ~(TT_DQPLB_NOTIFY | TT_DQPLB_FAST | TT_DQPLB_SEQ_MASK))
+        return -1;
+    if (word & TT_DQPLB_FAST && (lane != 0 || !notify))
+        return -1;
+    bit = bit_of(r, r->expected + ahead, &i);
+    if (r->came[i] & bit)
+        return -1;
+    if (ahead > 0) {
+        early =
+            TT_PLANTED(TT_DQPLB_BUG_TOLD_EARLY) || (TT_PLANTED(TT_DQPLB_BUG_FAST_OVERTAKES) && word & TT_DQPLB_FAST);
+        r->came[i] |= bit;
+        r->notify[i] |= notify && !early ? bit : 0;
+        return notify && early;
+    }
+    r->expected++;
+    return notify + advance(r);
+}

@@ -1,0 +1,65 @@
+/* A sender and a receiver of DQPLB with lanes between them, one move at a time: in any order, drawn or all of them. */
+#ifndef TESTS_WIRE_DQPLB_WALK_H
+#define TESTS_WIRE_DQPLB_WALK_H
+
+#include "wire/dqplb.h"
+
+#define WALK_WINDOW_MAX 64
+#define WALK_OUTSTANDING_MAX 6
+#define WALK_MESSAGES_MAX 64
+#define WALK_SEGMENTS_MAX 16            /* of a message */
+
+/* What is walked. Messages have `segments` segments each; fast[i]: that one is begun as fast. */
+struct walk_case {
+    struct tt_dqplb_limits limits;
+    uint32_t first, nmessages, failures;        /* failures: how many times a lane may fail */
+    uint8_t segments[WALK_MESSAGES_MAX];
+    bool fast[WALK_MESSAGES_MAX];
+};
+
+/* What is on a lane: posted[0 .. nposted), of which `narrived` have arrived and `ncompleted` have completed, the oldest first. */
+struct walk_lane {
+    struct tt_dqplb_segment posted[WALK_OUTSTANDING_MAX + 1];
+    uint8_t nposted, narrived, ncompleted;
+    bool down, resolved;
+    uint8_t report[TT_DQPLB_REPORT_BYTES(WALK_WINDOW_MAX)];
+};
+
+struct walk {
+    const struct walk_case *of;
+    struct tt_dqplb_sender sender;
+    struct tt_dqplb_segment segment[WALK_WINDOW_MAX];
+    struct tt_dqplb_receiver receiver;
+    uint64_t words[2];
+    struct walk_lane lane[TT_DQPLB_LANES_MAX];
+    uint32_t begun, told, over, failures;       /* messages; failures so far */
+    uint8_t arrived[WALK_MESSAGES_MAX];         /* segments of each message */
+    bool here[WALK_MESSAGES_MAX][WALK_SEGMENTS_MAX];
+    const char *wrong;                          /* NULL: nothing is */
+};
+
+enum walk_kind { WALK_BEGIN, WALK_POST, WALK_ARRIVE, WALK_COMPLETE, WALK_FAIL, WALK_RESOLVE, WALK_UP, WALK_KINDS };
+
+struct walk_move {
+    enum walk_kind kind;
+    uint32_t lane;
+};
+
+#define WALK_MOVES_MAX (2 + 5 * TT_DQPLB_LANES_MAX)
+
+void walk_init(struct walk *w, const struct walk_case *of);
+/* A copy that goes its own way. */
+void walk_copy(struct walk *to, const struct walk *from);
+/* What may happen now. */
+uint32_t walk_moves(const struct walk *w, struct walk_move *out);
+/* Does it, and looks whether all is right: w->wrong. */
+void walk_do(struct walk *w, struct walk_move m);
+/* Whether all messages have been told of and are over. If nothing but failures can happen, this must hold. */
+bool walk_is_done(const struct walk *w);
+
+/* Walks a case that is drawn from the seed, to its end. NULL, or what went wrong. */
+const char *walk_drawn(uint64_t seed);
+/* Walks all ways of a case, however long: ways that meet are walked on once. *states: how many different ones there were. */
+const char *walk_all(const struct walk_case *of, uint64_t *states);
+
+#endif

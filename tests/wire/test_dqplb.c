@@ -1,0 +1,185 @@
+/* DQPLB: any order of what lanes do, drawn and all of it for small windows; how it deals out; its limits; words and reports of strangers. */
+#include "support/unit.h"
+
+#include <stdio.h>
+#include <string.h>
+#include "base/prng.h"
+#include "dqplb_walk.h"
+
+#define SEEDS 6000
+
+static void drawn_orders_lose_double_and_overtake_nothing(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 1; seed <= SEEDS; seed++) {
+        const char *wrong = unit_draw() ? walk_drawn(seed) : NULL;
+
+        if (wrong)
+            fail_msg("seed %llu: %s", (unsigned long long)seed, wrong);
+    }
+}
+
+static void all_orders_of_small_windows_are_right(void **state)
+{
+    static const struct walk_case cases[] = {
+        { .limits = { 2, 1, 2, 10 }, .nmessages = 3, .segments = { 2, 1, 2 }, .failures = 1 },
+        { .limits = { 2, 2, 4, 10 },
+          .first = TT_DQPLB_SEQ_MASK - 1,
+          .nmessages = 2,
+          .segments = { 3, 2 },
+          .failures = 1 },
+        { .limits = { 2, 1, 4, 10 },
+          .nmessages = 4,
+          .segments = { 1, 2, 1, 1 },
+          .fast = { true, false, true, true },
+          .failures = 2 },
+        { .limits = { 3, 1, 4, 10 },
+          .first = TT_DQPLB_SEQ_MASK,
+          .nmessages = 3,
+          .segments = { 2, 1, 1 },
+          .failures = 1 },
+        { .limits = { 1, 3, 4, 10 }, .nmessages = 3, .segments = { 2, 3, 1 }, .failures = 2 },
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        uint64_t states;
+        const char *wrong;
+
+        if (!unit_has_turn(i, 4))
+            continue;
+        wrong = walk_all(&cases[i], &states);
+        if (wrong)
+            fail_msg("case %zu: %s", i, wrong);
+        assert_true(states > 1000);
+        print_message("case %zu: %llu states\n", i, (unsigned long long)states);
+    }
+}
+
+/* Equal lanes get equal shares, in turn; one that does not move gets its fill, and the others the rest. */
+static void segments_are_dealt_out_in_turn_and_a_full_lane_is_skipped(void **state)
+{
+    const struct tt_dqplb_limits limits = { .lanes = 4, .outstanding = 2, .window = 256, .segment_bytes = 100 };
+    struct tt_dqplb_segment segment[256], g;
+    struct tt_dqplb_sender s;
+    uint32_t sent[4] = { 0 };
+
+    (void)state;
+    tt_dqplb_sender_init(&s, &limits, 0, segment);
+    assert_true(tt_dqplb_begin(&s, 7, 20000, false));
+    assert_false(tt_dqplb_begin(&s, 8, 1, false));
+    for (uint32_t i = 0; i < 8; i++) {
+        assert_true(tt_dqplb_next(&s, &g));
+        assert_int_equal(g.lane, i % 4);
+        assert_int_equal(g.offset, 100 * i);
+        assert_int_equal(g.word, i);
+    }
+    assert_false(tt_dqplb_next(&s, &g));
+    for (uint32_t i = 0; i < 100; i++) {
+        const uint32_t lane = i % 3;        /* the fourth stands still */
+
+        assert_true(tt_dqplb_completed(&s, lane, 1));
+        assert_true(tt_dqplb_next(&s, &g));
+        assert_int_equal(g.lane, lane);
+        sent[lane]++;
+    }
+    assert_true(sent[0] == 34 && sent[1] == 33 && sent[2] == 33);
+    assert_false(tt_dqplb_completed(&s, 3, 3));
+}
+
+static void a_fast_message_takes_lane_0_where_it_has_room(void **state)
+{
+    const struct tt_dqplb_limits limits = { .lanes = 4, .outstanding = 1, .window = 64, .segment_bytes = 100 };
+    struct tt_dqplb_segment segment[64], g;
+    struct tt_dqplb_sender s;
+
+    (void)state;
+    tt_dqplb_sender_init(&s, &limits, TT_DQPLB_SEQ_MASK, segment);
+    for (uint64_t i = 0; i < 3; i++) {
+        assert_true(tt_dqplb_begin(&s, i, i == 2 ? 101 : 8, i != 0));
+        assert_true(tt_dqplb_next(&s, &g));
+        assert_true(i == 2 || g.last);
+        if (i == 0)
+            assert_true(g.lane == 0 && g.word == (TT_DQPLB_NOTIFY | TT_DQPLB_SEQ_MASK) && tt_dqplb_completed(&s, 0, 1));
+        if (i == 1)
+            assert_true(g.lane == 0 && g.word == (TT_DQPLB_NOTIFY | TT_DQPLB_FAST));
+        if (i == 2)         /* too long for that */
+            assert_true(g.lane == 1 && g.word == 1);
+    }
+    assert_true(tt_dqplb_next(&s, &g));
+    assert_true(tt_dqplb_begin(&s, 3, 8, true));
+    assert_true(tt_dqplb_next(&s, &g) && g.lane == 3 && g.word == (TT_DQPLB_NOTIFY | 3));      /* lane 0 has its fill */
+}
+
+static void limits_grow_with_distance_and_hold_what_the_link_holds(void **state)
+{
+    struct tt_dqplb_limits before = { 0 };
+
+    (void)state;
+    for (int d = TT_NEAR_HOST; d < TT_DISTANCES; d++) {
+        const struct tt_dqplb_limits idle = tt_dqplb_limits_of(d, 0, 0),
+                                     l = tt_dqplb_limits_of(d, 50000000000, 20000 * (1 + (uint64_t)d));
+        const double held = 50e9 * 20e-6 * (1 + d);
+
+        assert_true(idle.lanes >= before.lanes && idle.outstanding >= before.outstanding &&
+                    idle.segment_bytes >= before.segment_bytes);
+        assert_true((double)l.lanes * l.outstanding * (double)l.segment_bytes >= held);
+        assert_true(l.window >= l.lanes * l.outstanding && l.window <= TT_DQPLB_WINDOW_MAX);
+        before = idle;
+    }
+}
+
+/* The machines' answers to words and reports that nobody right sends: none changes anything. */
+static void strange_words_and_reports_are_refused(void **state)
+{
+    const struct tt_dqplb_limits limits = { .lanes = 2, .outstanding = 2, .window = 4, .segment_bytes = 1 };
+    struct tt_dqplb_segment segment[4], g;
+    struct tt_dqplb_sender s;
+    struct tt_dqplb_receiver r, before;
+    uint64_t words[2];
+    uint8_t report[TT_DQPLB_REPORT_BYTES(4)] = { 0 };
+
+    (void)state;
+    tt_dqplb_receiver_init(&r, 4, 10, words);
+    assert_int_equal(tt_dqplb_came(&r, 1, 12), 0);
+    before = r;
+    assert_int_equal(tt_dqplb_came(&r, 1, 12), -1);         /* again */
+    assert_int_equal(tt_dqplb_came(&r, 1, 9), -1);          /* behind */
+    assert_int_equal(tt_dqplb_came(&r, 1, 14), -1);         /* past the window */
+    assert_int_equal(tt_dqplb_came(&r, 1, 1 << 24 | 10), -1);
+    assert_int_equal(tt_dqplb_came(&r, 1, TT_DQPLB_FAST | TT_DQPLB_NOTIFY | 10), -1);       /* not on lane 0 */
+    assert_int_equal(tt_dqplb_came(&r, 0, TT_DQPLB_FAST | 10), -1);                         /* not alone */
+    assert_memory_equal(&r, &before, sizeof r);
+    assert_int_equal(words[0], 1);      /* 12 modulo 4 */
+    assert_int_equal(tt_dqplb_came(&r, 0, TT_DQPLB_FAST | TT_DQPLB_NOTIFY | 10), 1);
+    assert_int_equal(tt_dqplb_came(&r, 1, TT_DQPLB_NOTIFY | 11), 1);
+
+    tt_dqplb_sender_init(&s, &limits, 10, segment);
+    assert_true(tt_dqplb_begin(&s, 0, 3, false));
+    while (tt_dqplb_next(&s, &g))
+        ;
+    assert_false(tt_dqplb_resolve(&s, 0, report, sizeof report));       /* it is up */
+    tt_dqplb_lane_down(&s, 0);
+    assert_false(tt_dqplb_resolve(&s, 0, report, sizeof report - 1));
+    report[0] = 14;
+    assert_false(tt_dqplb_resolve(&s, 0, report, sizeof report));       /* what was never sent */
+    report[0] = 4;
+    assert_false(tt_dqplb_resolve(&s, 0, report, sizeof report));       /* before what could be asked about */
+    report[0] = 11;
+    assert_true(tt_dqplb_resolve(&s, 0, report, sizeof report));        /* 10 has come, 12 has not */
+    assert_true(tt_dqplb_next(&s, &g) && g.lane == 1 && g.word == (TT_DQPLB_NOTIFY | 12));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(drawn_orders_lose_double_and_overtake_nothing),
+        cmocka_unit_test(all_orders_of_small_windows_are_right),
+        cmocka_unit_test(segments_are_dealt_out_in_turn_and_a_full_lane_is_skipped),
+        cmocka_unit_test(a_fast_message_takes_lane_0_where_it_has_room),
+        cmocka_unit_test(limits_grow_with_distance_and_hold_what_the_link_holds),
+        cmocka_unit_test(strange_words_and_reports_are_refused),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

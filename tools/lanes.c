@@ -1,0 +1,223 @@
+/* tutti lanes: what bounds on lanes do to throughput and to the queues in switches, simulated. */
+#include <argp.h>
+#include <json-c/json.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "option_values.h"
+#include "sim/lanes.h"
+#include "tool.h"
+#include "tutti/tutti.h"
+
+#define LIST_MAX 32
+
+struct options {
+    struct tt_lanes_case base;
+    uint32_t outstanding[LIST_MAX], noutstanding;
+    double slow[LIST_MAX];
+    uint32_t nslow;
+    bool json;
+};
+
+static const struct argp_option argp_options[] = {
+    { "lanes", 'l', "N", 0, "of each connection, at most 16 (default 16)", 0 },
+    { "outstanding", 'm', "LIST", 0, "segments that a lane may have outstanding (default 1,2,4,8,16)", 0 },
+    { "window", 'w', "N", 0, "segments under way of all lanes: a power of two up to 4096 (default: 8 fills of all lanes)", 0 },
+    { "segment", 's', "SIZE", 0, "(default 128K)", 0 },
+    { "senders", 'n', "N", 0, "each with a connection to a receiver of its own (default 1)", 0 },
+    { "ways", 'p', "N", 0, "through the network; lanes are dealt out to them in turn (default 16)", 0 },
+    { "slow-ways", 'k', "N", 0, "how many of them are slow (default 1)", 0 },
+    { "slow", 'r', "LIST", 0, "what share of its rate a slow way has (default 1,0.5,0.25)", 0 },
+    { "nic", 'g', "GBYTES/S", 0, "of a sender (default 50)", 0 },
+    { "way", 'y', "GBYTES/S", 0, "of a way (default: the NICs' together over the ways)", 0 },
+    { "latency", 'd', "US", 0, "one way (default 5)", 0 },
+    { "bytes", 'b', "SIZE", 0, "of a message (default 16M)", 0 },
+    { "messages", 'c', "N", 0, "of each sender (default 100)", 0 },
+    { "depth", 'q', "N", 0, "messages that a sender has handed over at once (default 4)", 0 },
+    { "json", 'j', NULL, 0, "as one JSON document", 0 },
+    { 0 },
+};
+
+/* Numbers with commas between them; how many. */
+static uint32_t list_of(struct argp_state *state, const char *option, char *arg, double min, double max, double *out)
+{
+    uint32_t n = 0;
+    char *rest;
+
+    for (char *word = strtok_r(arg, ",", &rest); word; word = strtok_r(NULL, ",", &rest)) {
+        if (n == LIST_MAX)
+            argp_error(state, "%s: more than %d numbers", option, LIST_MAX);
+        out[n++] = option_real(state, option, word, min, max);
+    }
+    if (n == 0)
+        argp_error(state, "%s: no number", option);
+    return n;
+}
+
+static void check(struct argp_state *state, struct options *o)
+{
+    struct tt_lanes_case *c = &o->base;
+
+    if (c->limits.window & (c->limits.window - 1))
+        argp_error(state, "--window: %u is no power of two", c->limits.window);
+    if (c->slow_ways > c->ways)
+        argp_error(state, "--slow-ways: %u of %u ways", c->slow_ways, c->ways);
+    if (c->way_bytes_per_s == 0)
+        c->way_bytes_per_s = c->nic_bytes_per_s * c->senders / c->ways;
+}
+
+static error_t parse_one(int key, char *arg, struct argp_state *state)
+{
+    struct options *o = state->input;
+    struct tt_lanes_case *c = &o->base;
+    double numbers[LIST_MAX];
+
+    switch (key) {
+    case 'l':
+        c->limits.lanes = (uint32_t)option_number(state, "--lanes", arg, 1, TT_DQPLB_LANES_MAX);
+        return 0;
+    case 'm':
+        o->noutstanding = list_of(state, "--outstanding", arg, 1, TT_DQPLB_WINDOW_MAX, numbers);
+        for (uint32_t i = 0; i < o->noutstanding; i++)
+            o->outstanding[i] = (uint32_t)numbers[i];
+        return 0;
+    case 'w':
+        c->limits.window = (uint32_t)option_number(state, "--window", arg, 1, TT_DQPLB_WINDOW_MAX);
+        return 0;
+    case 's':
+        c->limits.segment_bytes = option_size(state, "--segment", arg);
+        return 0;
+    case 'n':
+        c->senders = (uint32_t)option_number(state, "--senders", arg, 1, TT_LANES_SENDERS_MAX);
+        return 0;
+    case 'p':
+        c->ways = (uint32_t)option_number(state, "--ways", arg, 1, TT_LANES_WAYS_MAX);
+        return 0;
+    case 'k':
+        c->slow_ways = (uint32_t)option_number(state, "--slow-ways", arg, 0, TT_LANES_WAYS_MAX);
+        return 0;
+    case 'r':
+        o->nslow = list_of(state, "--slow", arg, 0.001, 1, o->slow);
+        return 0;
+    case 'g':
+        c->nic_bytes_per_s = 1e9 * option_real(state, "--nic", arg, 1e-3, 1e4);
+        return 0;
+    case 'y':
+        c->way_bytes_per_s = 1e9 * option_real(state, "--way", arg, 1e-3, 1e6);
+        return 0;
+    case 'd':
+        c->latency_ns = (uint64_t)(1e3 * option_real(state, "--latency", arg, 0, 1e6));
+        return 0;
+    case 'b':
+        c->message_bytes = option_size(state, "--bytes", arg);
+        return 0;
+    case 'c':
+        c->messages = (uint32_t)option_number(state, "--messages", arg, 1, 1000000);
+        return 0;
+    case 'q':
+        c->depth = (uint32_t)option_number(state, "--depth", arg, 1, 1000000);
+        return 0;
+    case 'j':
+        o->json = true;
+        return 0;
+    case ARGP_KEY_ARG:
+        argp_error(state, "\"%s\" is no option", arg);
+        return 0;
+    case ARGP_KEY_END:
+        check(state, o);
+        return 0;
+    default: return ARGP_ERR_UNKNOWN;
+    }
+}
+
+static const struct argp argp = {
+    .options = argp_options,
+    .parser = parse_one,
+    .doc =
+        "Simulates connections of several lanes through a network of several ways: segments dealt out by DQPLB with each of the bounds, without "
+        "bounds, and cut into a stripe for each lane beforehand. Tells how much of what NICs and ways could carry is carried, and how long the "
+        "queues in front of the ways are (docs/lanes.md).",
+};
+
+static const char *const how_names[] = { [TT_LANES_DQPLB] = "dqplb", [TT_LANES_UNLIMITED] = "unlimited", [TT_LANES_STATIC] = "static" };
+
+static void tell(const struct options *o, const struct tt_lanes_case *c, const struct tt_lanes_result *r,
+                 json_object *rows)
+{
+    json_object *row;
+    char bound[16] = "-";
+
+    if (!o->json) {
+        if (c->how == TT_LANES_DQPLB)
+            snprintf(bound, sizeof bound, "%u", c->limits.outstanding);
+        printf("%8.3f  %-10s %11s  %10.2f  %7.3f  %14.3f  %14.3f\n", c->slow_share, how_names[c->how], bound,
+               r->bytes_per_s / 1e9, r->share, r->queue_mean / 1e6, r->queue_most / 1e6);
+        return;
+    }
+    row = json_object_new_object();
+    json_object_object_add(row, "slow", json_object_new_double(c->slow_share));
+    json_object_object_add(row, "how", json_object_new_string(how_names[c->how]));
+    if (c->how == TT_LANES_DQPLB)
+        json_object_object_add(row, "outstanding", json_object_new_int64(c->limits.outstanding));
+    json_object_object_add(row, "bytes_per_s", json_object_new_double(r->bytes_per_s));
+    json_object_object_add(row, "share", json_object_new_double(r->share));
+    json_object_object_add(row, "queue_mean_bytes", json_object_new_double(r->queue_mean));
+    json_object_object_add(row, "queue_most_bytes", json_object_new_double(r->queue_most));
+    json_object_array_add(rows, row);
+}
+
+static bool run_one(const struct options *o, struct tt_lanes_case *c, json_object *rows)
+{
+    struct tt_lanes_result r;
+
+    if (!tt_lanes_run(c, &r)) {
+        fprintf(stderr, "tutti lanes: %s\n", tutti_last_error());
+        return false;
+    }
+    tell(o, c, &r, rows);
+    return true;
+}
+
+static bool run_all(const struct options *o, json_object *rows)
+{
+    bool ok = true;
+
+    for (uint32_t i = 0; i < o->nslow && ok; i++) {
+        struct tt_lanes_case c = o->base;
+
+        c.slow_share = o->slow[i];
+        for (uint32_t k = 0; k < o->noutstanding && ok; k++) {
+            c.limits.outstanding = o->outstanding[k];
+            c.limits.window = o->base.limits.window ? o->base.limits.window
+                                                    : tt_dqplb_window_of(c.limits.lanes, c.limits.outstanding);
+            ok = run_one(o, &c, rows);
+        }
+        for (c.how = TT_LANES_UNLIMITED; c.how <= TT_LANES_STATIC && ok; c.how++)
+            ok = run_one(o, &c, rows);
+    }
+    return ok;
+}
+
+int tool_lanes_main(int argc, char **argv)
+{
+    struct options o = {
+        .base = {
+            .limits = { .lanes = 16, .segment_bytes = 128 << 10 }, .senders = 1, .ways = 16, .slow_ways = 1, .nic_bytes_per_s = 50e9,
+            .latency_ns = 5000, .message_bytes = 16 << 20, .messages = 100, .depth = 4,
+        },
+        .outstanding = { 1, 2, 4, 8, 16 }, .noutstanding = 5,
+        .slow = { 1, 0.5, 0.25 }, .nslow = 3,
+    };
+    json_object *rows;
+    bool ok;
+
+    argp_parse(&argp, argc, argv, 0, NULL, &o);
+    rows = json_object_new_array();
+    if (!o.json)
+        printf("%8s  %-10s %11s  %10s  %7s  %14s  %14s\n", "slow", "how", "outstanding", "GB/s", "share", "queue mean MB", "queue most MB");
+    ok = run_all(&o, rows);
+    if (ok && o.json)
+        puts(json_object_to_json_string_ext(rows, JSON_C_TO_STRING_PRETTY));
+    json_object_put(rows);
+    return ok ? 0 : 1;
+}
