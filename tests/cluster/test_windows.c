@@ -207,10 +207,10 @@ static void bits_role(struct rank *r)
 {
     const uint64_t bit = 1ull << (8 * r->rank + 7);
     uint64_t old = 0, whole = UINT64_MAX;
-    struct side s;
+    struct window_side s;
 
-    open_as(r);
-    side_init(r, &s, 64);
+    window_job_open(r);
+    window_side_init(r, &s, 64);
     if (r->rank == 0)
         CHECK_OK(r, tutti_window_put(s.window, 0, 8, &whole, sizeof whole, NULL));
     CHECK_OK(r, tutti_barrier(r->comm, NULL));
@@ -227,13 +227,13 @@ static void bits_role(struct rank *r)
         CHECK(r, word[0] == 0x808080 && word[1] == ~word[0]);
         CHECK(r, word[2] == 0x808081ull << 32);
     }
-    side_fini(r, &s);
+    window_side_fini(r, &s);
 }
 
 static void bits_are_changed_one_by_one(void **state)
 {
     (void)state;
-    over_all_modes(bits_role, 3, NULL);
+    over_all_ways(bits_role, 3, NULL);
 }
 
 /* ---- conditions ---- */
@@ -256,10 +256,10 @@ static int is_my_turn(const void *arg)
 static void turns_role(struct rank *r)
 {
     const int other = 1 - (int)r->rank;
-    struct side s;
+    struct window_side s;
 
-    open_as(r);
-    side_init(r, &s, 64);
+    window_job_open(r);
+    window_side_init(r, &s, 64);
     for (uint32_t i = 1; i <= TURNS; i++) {
         const struct turn t = { .word = (const uint32_t *)(const void *)(s.mem + 4), .at_least = i };
 
@@ -275,20 +275,22 @@ static void turns_role(struct rank *r)
         r,
         tutti_window_wait_until(s.window, is_my_turn, &(struct turn){ (const uint32_t *)(const void *)s.mem, 1 }, 20),
         TUTTI_ERR_TIMEOUT, "deadline");
-    side_fini(r, &s);
+    window_side_fini(r, &s);
 }
 
 /* Where a thread of this process receives the word while another one looks, the thread sanitizer would report just that. */
 static void a_plain_put_ends_a_wait_for_a_condition(void **state)
 {
 #if defined(__SANITIZE_THREAD__)
-    const struct job job = { .wires = modes[0].wires, .nranks = 2, .seed = job_seed(SEED), .arg = &modes[0] };
+    const struct job job = {
+        .wires = window_ways[0].wires, .nranks = 2, .seed = job_seed(WINDOW_SEED), .arg = &window_ways[0]
+    };
 
     (void)state;
     job_run(&job, turns_role);
 #else
     (void)state;
-    over_all_modes(turns_role, 2, NULL);
+    over_all_ways(turns_role, 2, NULL);
 #endif
 }
 
