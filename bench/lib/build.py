@@ -66,12 +66,9 @@ def tutti(path=None):
 
 
 def elastic(name, sources):
-    """A program of the public interface, with the static library of the release build."""
-    library = ROOT / "build" / "release" / "libtutti.a"
-    if not library.exists():
-        raise Problem(f"{library} does not exist: build it (cmake --preset release && cmake --build --preset release)")
-    pc = subprocess.run(["pkg-config", "--libs", "libssl", "libcrypto", "json-c", "sqlite3", "hwloc", "libmicrohttpd"],
-                        capture_output=True, text=True, check=False)
-    curl = subprocess.run(["pkg-config", "--libs", "libcurl"], capture_output=True, text=True, check=False)
+    """A program of the public interface, with the library of the release build."""
+    folder = ROOT / "build" / "release"
+    if not (folder / "libtutti.so").exists():
+        raise Problem(f"{folder / 'libtutti.so'} does not exist: build it (cmake --preset release && cmake --build --preset release)")
     return compiled(name, "gcc", "gcc", [*C_FLAGS, "-I", ROOT / "include"], sources,
-                    [library, *pc.stdout.split(), *curl.stdout.split(), "-ldl", "-lm", "-lpthread"])
+                    ["-L", folder, "-ltutti", f"-Wl,-rpath,{folder}", "-lpthread"])
