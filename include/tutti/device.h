@@ -112,7 +112,7 @@ typedef struct tutti_device_counters {
 
 /* A device over a window: its puts go to parts of the window, its signals to words of it. Not collective: ranks may have devices of different kinds, or
  * none; a rank may have several on one window. conf NULL: defaults. Connects to ranks of this host. Caller owns *out: tutti_device_destroy, before the
- * window is freed. Any thread. The window must begin at a multiple of 8 on ranks that are signalled, and have at most 64 GiB on each rank. */
+ * window is freed (else TUTTI_ERR_INVALID) or its communicator destroyed (else the process ends). Any thread. The window must begin at a multiple of 8 on ranks that are signalled, and have at most 64 GiB on each rank. */
 TUTTI_API tutti_status tutti_device_create(tutti_window *window, const tutti_device_conf *conf, tutti_device **out);
 /* Kernels must have returned. Takes what is in the FIFO to the window (as long as the timeout), then ends the proxy; does not wait for bytes to land:
  * tutti_window_quiet. NULL is fine. Returns what had ended the device. */

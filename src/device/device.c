@@ -217,6 +217,7 @@ tutti_status tutti_device_create(tutti_window *window, const tutti_device_conf *
     if (!d)
         return tt_fail(TUTTI_ERR_NOMEM, "tutti_device_create: no memory");
     d->window = w;
+    atomic_store(&w->signals_itself, true);     /* blocks store to this rank's words themselves */
     pthread_mutex_init(&d->lock, NULL);
     st = take_conf(d, conf);
     if (!st)
@@ -229,6 +230,9 @@ tutti_status tutti_device_create(tutti_window *window, const tutti_device_conf *
         destroy(d);
         return st;
     }
+    tt_guest_enter(w->home->engine);
+    w->ndevices++;
+    tt_guest_leave(w->home->engine);
     *out = d;
     return TUTTI_OK;
 }
@@ -260,6 +264,9 @@ tutti_status tutti_device_destroy(tutti_device *device)
         return TUTTI_OK;
     tt_device_stop(device);
     st = tutti_device_status(device);
+    tt_guest_enter(device->window->home->engine);
+    device->window->ndevices--;
+    tt_guest_leave(device->window->home->engine);
     destroy(device);
     return st;
 }

@@ -118,6 +118,9 @@ static void drain(struct tt_proxy *p, const struct tt_command *behind)
     p->drains = true;
     p->drain_ns = 0;
     p->behind = *behind;
+    for (uint32_t r = 0; r < p->conf.nranks; r++)
+        if (p->peers[r])
+            p->peers[r]->drained = false;
 }
 
 /* A put with a signal, where a drain is what keeps the order: its bytes now, its signal behind the drain. */
@@ -327,18 +330,24 @@ static tutti_status serve(struct tt_proxy *p, struct tt_proxy_peer *peer, uint64
     return TUTTI_OK;
 }
 
-/* Whether everything of all peers has landed: all are asked before any is waited for, so that it takes one round trip, not one of each. */
+/* Whether everything of all peers has landed: all are asked before any is waited for, so that it takes one round trip, not one of each. Who has
+ * said yes is not asked again: what others put there meanwhile is nothing to this drain. */
 static tutti_status go_on_draining(struct tt_proxy *p, uint64_t now_ns, bool *any)
 {
     uint32_t waits_for = UINT32_MAX;
 
     for (uint32_t r = 0; r < p->conf.nranks; r++) {
-        const tutti_status st = p->peers[r] ? p->conf.sink.quiet(p->conf.sink.arg, r) : TUTTI_OK;
+        tutti_status st;
 
+        if (!p->peers[r] || p->peers[r]->drained)
+            continue;
+        st = p->conf.sink.quiet(p->conf.sink.arg, r);
         if (st && st != TUTTI_PENDING)
             return st;
         if (st == TUTTI_PENDING)
             waits_for = r;
+        else
+            p->peers[r]->drained = true;
     }
     if (waits_for != UINT32_MAX && is_late(p, &p->drain_ns, now_ns))
         return tt_fail(TUTTI_ERR_TIMEOUT, "what this rank's device put to rank %u did not land within %llu ms",

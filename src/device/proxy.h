@@ -45,6 +45,7 @@ struct tt_proxy_peer {
     uint32_t rank;
     bool busy;                  /* on the list of those with commands */
     struct tt_proxy_peer *next_busy;
+    bool drained;               /* of the drain that is under way: all of it has landed */
     bool marked;                /* a fence was called: the next signal goes behind what is before */
     uint64_t given, done;       /* puts that the sink has taken; of these, those whose source may be used again */
     uint64_t stuck_ns;          /* since when its first command waits; 0: it does not */

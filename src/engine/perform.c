@@ -19,6 +19,7 @@ _Static_assert(TT_OPS_MAX <= 1u << (64 - COOKIE_SLOT_SHIFT), "a slot fits");
 _Static_assert(TT_EXEC_STEPS <= 1 << (COOKIE_GEN_SHIFT - COOKIE_STEP_SHIFT), "a step fits");
 _Static_assert(COOKIE_GEN_SHIFT + COOKIE_GEN_BITS == COOKIE_SLOT_SHIFT, "a generation fits");
 
+#define BETWEEN_BYTES 8192u             /* between two buffers, which lie beside each other then */
 #define FAR_BYTES_PER_US 125ull         /* a flow from far away keeps a link of 1 Gbit/s busy, */
 #define FAR_LANDING_MAX (64ull << 20)   /* if that takes no more memory for all flows of the operation, of which only what is used is touched */
 #define FAR_DEPTH_MAX 128u
@@ -224,6 +225,18 @@ static void drop(struct tt_wire *w, struct tt_op_regions *r)
     *r = (struct tt_op_regions){ .made = false };
 }
 
+/* Whether the result lies in buffers far from each other (of an exchange of stretches): what is between them is not the operation's to register. */
+static bool is_scattered(const struct tt_coll *c)
+{
+    uint64_t own = 0;
+
+    if (!c->stretches)
+        return false;
+    for (uint32_t r = 0; r < c->nranks; r++)
+        own += c->recv_bytes[r] + BETWEEN_BYTES;
+    return tt_coll_dst_bytes(c) > own;
+}
+
 /* Registers the operation's memory with a wire that reads or writes it outside of post. */
 static tutti_status need_regions(struct tt_op *op, struct tt_wire *w)
 {
@@ -238,7 +251,7 @@ static tutti_status need_regions(struct tt_op *op, struct tt_wire *w)
         return TUTTI_ERR_NOMEM;
     if (op->conf.src && tt_coll_src_bytes(c))
         st = w->ops->reg(w, (void *)(uintptr_t)op->conf.src, tt_coll_src_bytes(c), &r->src);
-    if (!st && op->conf.dst && tt_coll_dst_bytes(c))
+    if (!st && op->conf.dst && tt_coll_dst_bytes(c) && !is_scattered(c))
         st = w->ops->reg(w, op->conf.dst, tt_coll_dst_bytes(c), &r->dst);
     if (!st)
         st = w->ops->reg(w, stage_of(op), op->stage_bytes, &r->stage);
@@ -425,7 +438,8 @@ static tutti_status choose_direct(struct tt_op *op, const struct tt_peer *p, con
 
     *out = NULL;
     *offset = 0;
-    if (op->conf.algo->direct_unsafe || !op->conf.dst || !tt_coll_dst_bytes(&op->conf.coll))
+    if (op->conf.algo->direct_unsafe || !op->conf.dst || !tt_coll_dst_bytes(&op->conf.coll) ||
+        is_scattered(&op->conf.coll))
         return TUTTI_OK;
     /* Their puts say THERE: the one wait of the pair decides whether and where they land. In place, they arrive in a pipe. */
     if (receiver_places(op->desc.kind) && (!wait->to_dst || wait->s.out.buf != TT_BUF_DST))

@@ -120,13 +120,16 @@ bool tt_engine_has_lost(struct tt_engine *e, uint32_t rank)
 
 void tt_take_trouble(struct tt_engine *e)
 {
-    struct tt_trouble *list, *t;
+    struct tt_trouble *list = NULL, *t;
     bool missed;
 
     e->trouble_seen = atomic_load(&e->ntrouble);
     pthread_mutex_lock(&e->trouble_lock);
-    list = e->trouble;
-    e->trouble = NULL;
+    while ((t = e->trouble)) {      /* the newest is first, and the oldest is the reason */
+        e->trouble = t->next;
+        t->next = list;
+        list = t;
+    }
     missed = e->trouble_missed;
     e->trouble_missed = false;
     pthread_mutex_unlock(&e->trouble_lock);

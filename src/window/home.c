@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/log.h"
 #include "base/status.h"
 #include "reduce/reduce.h"
 #include "window/window.h"
@@ -429,6 +430,9 @@ static bool is_stuck(void *arg)
 
 static void end(struct tt_window *w)
 {
+    if (w->ndevices > 0)
+        tt_log(TT_LOG_ERROR, "a window, or its communicator, is destroyed while a device uses it: tutti_device_destroy comes first");
+    tt_assert(w->ndevices == 0);
     tt_window_forget(w);
     tt_transfers_drop(w);
     tt_window_destroy(w);

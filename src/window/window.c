@@ -399,6 +399,8 @@ tutti_status tutti_window_free(tutti_window *handle)
     if (!handle)
         return TUTTI_OK;
     st = find(handle, "tutti_window_free", &w);
+    if (!st && w->ndevices > 0)
+        st = tt_fail(TUTTI_ERR_INVALID, "tutti_window_free: %u devices use the window: tutti_device_destroy comes first", w->ndevices);
     if (st)
         return st;
     st = tutti_window_quiet(handle, TUTTI_ALL_RANKS, 0);

@@ -57,7 +57,8 @@ struct tt_window {
     struct tt_window_card *cards;   /* [nranks] */
     struct tt_window_way *ways;     /* [nranks] */
     _Atomic uint32_t nleft;     /* ranks that have left */
-    atomic_bool signals_itself; /* this rank has raised a signal of its own */
+    atomic_bool signals_itself; /* this rank has raised a signal of its own, or may do so unseen */
+    uint32_t ndevices;          /* that use it */
 };
 
 /* ---- what is under way ---- */
