@@ -143,6 +143,7 @@ static struct json_object *gather_wire(const struct tt_wire_ops *ops)
     put_string(o, "name", ops->name);
     put_string(o, "summary", ops->summary);
     put_bool(o, "usable", st == TUTTI_OK);
+    put_bool(o, "by_name", ops->by_name);
     put_string(o, "why_not", st ? tutti_last_error() : "");
     if (!st)
         ops->close(w);
@@ -307,8 +308,9 @@ static void print_wires(struct json_object *wires)
     for (size_t i = 0; i < json_object_array_length(wires); i++) {
         struct json_object *w = json_object_array_get_idx(wires, i);
 
-        printf("  %-6s %-10s %s\n", text_of(w, "name"), bool_of(w, "usable") ? "usable" : "not usable",
-               bool_of(w, "usable") ? text_of(w, "summary") : text_of(w, "why_not"));
+        printf("  %-6s %-10s %s%s\n", text_of(w, "name"), bool_of(w, "usable") ? "usable" : "not usable",
+               bool_of(w, "usable") ? text_of(w, "summary") : text_of(w, "why_not"),
+               bool_of(w, "by_name") ? "; used only where TUTTI_WIRES names it" : "");
     }
 }
 

@@ -19,7 +19,12 @@ def rows(argv, nranks, bed, lock, port, turn_s):
             jobs = [subprocess.Popen(bed.inside(r, "env", *(f"{k}={v}" for k, v in {**env, "TUTTI_RANK": r}.items()), *argv),
                                      stdin=subprocess.DEVNULL, stdout=said if r == 0 else subprocess.DEVNULL, stderr=subprocess.PIPE,
                                      text=True) for r in range(nranks)]
-            told = [job.communicate(timeout=turn_s)[1] for job in jobs]
+            try:
+                told = [job.communicate(timeout=turn_s)[1] for job in jobs]
+            finally:
+                for job in jobs:
+                    job.kill()
+                    job.wait()
         for rank, job in enumerate(jobs):
             if job.returncode:
                 raise say.Problem(f"{' '.join(map(str, argv[:3]))} failed on rank {rank}: {told[rank].strip()[-300:]}")

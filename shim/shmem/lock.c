@@ -2,7 +2,7 @@
  * who waits looks only at its own word, and gets the lock from who had it before.
  *
  * A lock is two words of 4 bytes. The first is used at the lock's home, a PE that its address chooses: the last PE of the queue, 0 for none. The second is each PE's own:
- * who comes after it, and a bit by which the one before hands it the lock. PEs are counted from 1. */
+ * who comes after it, and a bit by which the one before hands it the lock; it is 0 while the PE is not in the queue. PEs are counted from 1. */
 #include "move.h"
 #include "watch.h"
 
@@ -62,11 +62,9 @@ static void wait_for(const char *call, const uint32_t *link,
 void shmem_set_lock(long *lock)
 {
     struct word *w = word_of(__func__, lock);
-    uint32_t before;
+    const uint32_t before = (uint32_t)sh_fetch(__func__, SHMEM_CTX_DEFAULT, &w->tail, 4, TUTTI_ATOMIC_SWAP, mine(), 0,
+                                               home_of(__func__, lock));
 
-    __atomic_store_n(&w->link, 0, __ATOMIC_RELEASE);
-    before = (uint32_t)sh_fetch(__func__, SHMEM_CTX_DEFAULT, &w->tail, 4, TUTTI_ATOMIC_SWAP, mine(), 0,
-                                home_of(__func__, lock));
     if (!before)
         return;
     sh_change(__func__, SHMEM_CTX_DEFAULT, &w->link, 4, TUTTI_ATOMIC_OR, mine(), (int)before - 1);
@@ -77,7 +75,6 @@ int shmem_test_lock(long *lock)
 {
     struct word *w = word_of(__func__, lock);
 
-    __atomic_store_n(&w->link, 0, __ATOMIC_RELEASE);
     return sh_fetch(__func__, SHMEM_CTX_DEFAULT, &w->tail, 4, TUTTI_ATOMIC_COMPARE_SWAP, mine(), 0,
                     home_of(__func__, lock)) != 0;
 }
@@ -86,7 +83,7 @@ void shmem_clear_lock(long *lock)
 {
     struct word *w = word_of(__func__, lock);
     const int home = home_of(__func__, lock);
-    uint32_t next = __atomic_load_n(&w->link, __ATOMIC_ACQUIRE) & ~HANDED, last;
+    uint32_t next = __atomic_and_fetch(&w->link, ~HANDED, __ATOMIC_ACQ_REL), last;
 
     shmem_quiet();
     if (!next) {
@@ -96,7 +93,8 @@ void shmem_clear_lock(long *lock)
         if (!last)
             sh_die(__func__, "lock = %p is not held", (void *)lock);
         wait_for(__func__, &w->link, has_next);
-        next = __atomic_load_n(&w->link, __ATOMIC_ACQUIRE) & ~HANDED;
+        next = __atomic_load_n(&w->link, __ATOMIC_ACQUIRE);
     }
+    __atomic_store_n(&w->link, 0, __ATOMIC_RELEASE);
     sh_change(__func__, SHMEM_CTX_DEFAULT, &w->link, 4, TUTTI_ATOMIC_OR, HANDED, (int)next - 1);
 }

@@ -57,12 +57,12 @@ const struct tt_param_word tt_param_words[] = {
     { "TUTTI_LISTEN", "elastic runs: where other members connect, \"address:port\" or \":port\"; not set: any port of all addresses" },
     { "TUTTI_DATA_PORTS", "elastic runs: the ports for data over TCP, \"40000-40007\"; not set: any" },
     { "TUTTI_ANNOUNCE", "elastic runs: \"address:port\" by which others reach this member from outside, where ports are forwarded to it" },
-    { "TUTTI_WIRES", "the wires that may be used, preferred first, like \"shm,tcp\"; not set: all usable" },
+    { "TUTTI_WIRES", "the wires that may be used, like \"shm,tcp\"; not set: all usable but verbs, which has to be named: \"shm,verbs,tcp\"" },
     { "TUTTI_INTERFACES", "network interfaces, by prefix: \"eth\"; by name: \"=eth0\"; all but: \"^docker,lo\"; not set: by route" },
     { "TUTTI_RDMA_DEVICES", "RDMA devices that may be used, by the same kind of rule: \"mlx5\", \"=mlx5_0\", \"^rxe\"; not set: the first that is up" },
     { "TUTTI_TOPO", "description of what joins the hosts, and of their labels: a file, or a built-in name (`tutti topo --help`); not set: none" },
     { "TUTTI_TOPO_LABELS", "where this host is, over what TUTTI_TOPO says of it: \"rack=r1,zone=a\"; rack, zone, building, fabric" },
-    { "TUTTI_LANE_BYTES", "bytes that may be outstanding on one TCP lane, 65536 to 1073741824, by distance of the peer: \"8388608\" for all, or \"4194304,wan=134217728\"; "
+    { "TUTTI_LANE_BYTES", "bytes that may be outstanding on one lane (TCP connection, queue pair), 65536 to 1073741824, by distance of the peer: \"8388608\" for all, or \"4194304,wan=134217728\"; "
       "not set: 4 MiB, building 8, fabric 16, wan 64" },
     { "TUTTI_ALGORITHMS", "algorithms to add: shared objects and .json plans, like \"./mine.so,./plan.json\"; the same on all ranks" },
     { "TUTTI_TUNE_FILE", "what `tutti tune` measured, like \"shm4.json,tcp4.json\": asked before any model; rank 0 reads it for all" },

@@ -15,15 +15,15 @@
 #include "engine/trouble.h"
 
 
-/* Whether `name` is in the comma-separated list; an empty list holds everything. */
-static bool is_listed(const char *list, const char *name)
+/* Whether the wire is in the comma-separated list; an empty list holds all that need not be named. */
+static bool is_listed(const char *list, const struct tt_wire_ops *ops)
 {
-    const size_t len = strlen(name);
+    const size_t len = strlen(ops->name);
 
     if (!list || !*list)
-        return true;
+        return !ops->by_name;
     for (const char *at = list; at; at = strchr(at, ',') ? strchr(at, ',') + 1 : NULL)
-        if (strncmp(at, name, len) == 0 && (at[len] == ',' || at[len] == 0))
+        if (strncmp(at, ops->name, len) == 0 && (at[len] == ',' || at[len] == 0))
             return true;
     return false;
 }
@@ -70,7 +70,7 @@ static tutti_status open_wires(struct tt_engine *e, const struct tt_engine_conf 
     wc.cma = cma != 0;
     e->single_copies = cma == 2;
     for (size_t i = 0; i < tt_nwires && e->nwires < TT_ENGINE_WIRES_MAX; i++) {
-        if (!is_listed(conf->wires, tt_wires[i]->name))
+        if (!is_listed(conf->wires, tt_wires[i]))
             continue;
         st = tt_wires[i]->open(&e->wire[e->nwires], &wc);
         if (st == TUTTI_ERR_UNSUPPORTED)

@@ -196,8 +196,8 @@ static tutti_status expose(struct tt_window *w, void *mem)
         if (!allocates && (w->bytes == 0 || !(wire->caps & TT_WIRE_CAP_ANYMEM)))
             continue;
         st = wire->ops->reg(wire, mem, w->bytes ? w->bytes : 1, &w->regions[i]);
-        if (st && (allocates || st != TUTTI_ERR_UNSUPPORTED))
-            return st;
+        if (st && (allocates || (st != TUTTI_ERR_UNSUPPORTED && st != TUTTI_ERR_NOMEM)))
+            return st;      /* memory that a wire may not lock is reached by mail, as is what it cannot reach */
         if (allocates)
             mem = w->regions[i]->mem;
     }

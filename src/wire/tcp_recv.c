@@ -15,6 +15,7 @@
 
 #define READ_BYTES 20480u   /* between frames: 16 KiB with their frames come in one call; more would copy large payloads twice */
 #define TAIL_BYTES 1024u    /* behind a payload */
+#define WORD_BYTES 8u       /* the largest that is stored at once */
 #define READS_MAX 8         /* per call, so that other lanes get their turn */
 
 /* ---- memory and signals ---- */
@@ -278,7 +279,13 @@ static bool payload_came(struct tt_tcp_lane *lane, uint64_t n)
     return lane->left > 0 || frame_end(lane);
 }
 
-/* Applies what the buffer holds; what stays in it is less than a header. False: the peer is broken. */
+/* A put that may be of one word, which who waits for it must not see in part: it is applied when all of it has come. */
+static bool is_word(const struct tt_frame *f)
+{
+    return f->kind == TT_FRAME_PUT && f->bytes <= WORD_BYTES;
+}
+
+/* Applies what the buffer holds; what stays in it is less than a header, or than a word with its header. False: the peer is broken. */
 static bool digest(struct tt_tcp_lane *lane)
 {
     while (lane->have - lane->at >= TT_FRAME_BYTES) {
@@ -286,6 +293,8 @@ static bool digest(struct tt_tcp_lane *lane)
 
         if (!tt_frame_read(&lane->frame, lane->buffer + lane->at))
             return false;
+        if (is_word(&lane->frame) && lane->have - lane->at - TT_FRAME_BYTES < lane->frame.bytes)
+            break;
         lane->at += TT_FRAME_BYTES;
         if (!frame_begin(lane))
             return false;

@@ -306,6 +306,7 @@ static int verbs_arm(struct tt_wire *w)
 const struct tt_wire_ops tt_wire_verbs = {
     .name = "verbs",
     .summary = "RDMA devices: InfiniBand and RoCE",
+    .by_name = true,        /* no network card has run it yet, and it needs the right to lock memory */
     .open = verbs_open,
     .close = verbs_close,
     .address = verbs_address,

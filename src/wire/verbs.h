@@ -251,8 +251,9 @@ void tt_verbs_sent(struct tt_verbs_lane *lane, const struct ibv_wc *wc);
 bool tt_verbs_acked(struct tt_verbs_lane *lane, uint64_t acked);
 /* After new queue pairs: what the peer has not applied is sent again. False if the number cannot be. */
 bool tt_verbs_lane_again(struct tt_verbs_lane *lane, uint64_t applied);
-/* mem[bytes] is about to go: messages from there that have not been sent become void. True if a queue pair may be reading it. */
-bool tt_verbs_source_gone(struct tt_verbs_lane *lane, const void *mem, size_t bytes);
+/* The registration with that key is about to go: unfinished messages from it go on with another one that covers their bytes, or become
+ * void. True if a queue pair may be reading by the key. */
+bool tt_verbs_source_gone(struct tt_verbs_lane *lane, uint32_t lkey);
 void tt_verbs_message_void(struct tt_verbs_lane *lane, uint64_t message);
 
 /* verbs_recv.c */
@@ -270,8 +271,8 @@ struct ibv_mr *tt_verbs_pin(struct tt_verbs *v, void *mem, size_t bytes, int acc
 void tt_verbs_unpin(struct ibv_mr *mr);
 /* The live region of that id and generation; NULL if there is none (any more). */
 struct tt_verbs_region *tt_verbs_region_find(const struct tt_verbs *v, uint32_t id, uint32_t generation);
-/* The device's key for mem[bytes], which lies in a registered region or in a link region. */
-uint32_t tt_verbs_lkey(struct tt_verbs *v, const void *mem, uint64_t bytes);
+/* The device's key for mem[bytes]. False if it lies in no registered region and no link region. */
+bool tt_verbs_lkey(struct tt_verbs *v, const void *mem, uint64_t bytes, uint32_t *lkey);
 void tt_verbs_regions_close(struct tt_verbs *v);
 
 #endif

@@ -12,5 +12,6 @@ static tutti_status none_open(struct tt_wire **out, const struct tt_wire_conf *c
 const struct tt_wire_ops tt_wire_verbs = {
     .name = "verbs",
     .summary = "RDMA devices (not in this build)",
+    .by_name = true,
     .open = none_open,      /* always fails, so nothing else is ever called */
 };

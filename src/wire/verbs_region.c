@@ -11,6 +11,8 @@ struct ibv_mr *tt_verbs_pin(struct tt_verbs *v, void *mem, size_t bytes, int acc
 {
     struct ibv_mr *mr = ibv_reg_mr(v->pd, mem, bytes, access);
 
+    if (!mr && errno == EFAULT && access)
+        mr = ibv_reg_mr(v->pd, mem, bytes, 0);      /* a source that may only be read */
     if (!mr && errno == ENOMEM)
         tt_fail(TUTTI_ERR_NOMEM,
                 "verbs: %s cannot register %zu bytes: no memory, or more than may be locked (ulimit -l)",
@@ -98,18 +100,18 @@ void tt_verbs_dereg(struct tt_region *public)
     struct tt_verbs_region *r = (struct tt_verbs_region *)public;
     struct tt_verbs *v = tt_verbs_of(public->wire);
 
-    for (uint32_t i = v->nactive; i-- > 0;) {
+    tt_assert(v->regions[r->id] == r);
+    v->regions[r->id] = NULL;       /* so that other registrations of the same memory are found */
+    if (v->last_source == r)
+        v->last_source = NULL;
+    for (uint32_t i = r->mr ? v->nactive : 0; i-- > 0;) {
         bool reads = false;
 
         for (uint32_t k = 0; k < TT_VERBS_LANES; k++)
-            reads |= tt_verbs_source_gone(&v->active[i]->lanes[k], public->mem, public->bytes);
+            reads |= tt_verbs_source_gone(&v->active[i]->lanes[k], r->mr->lkey);
         if (reads)
             tt_verbs_link_break(v->active[i]);
     }
-    tt_assert(v->regions[r->id] == r);
-    v->regions[r->id] = NULL;
-    if (v->last_source == r)
-        v->last_source = NULL;
     tt_verbs_unpin(r->mr);
     if (r->owned)
         munmap(public->mem, public->bytes);
@@ -143,24 +145,28 @@ static bool covers(const void *all, uint64_t all_bytes, const void *mem, uint64_
     return begin >= first && begin - first <= all_bytes && bytes <= all_bytes - (begin - first);
 }
 
-uint32_t tt_verbs_lkey(struct tt_verbs *v, const void *mem, uint64_t bytes)
+bool tt_verbs_lkey(struct tt_verbs *v, const void *mem, uint64_t bytes, uint32_t *lkey)
 {
     struct tt_verbs_region *r = v->last_source;
 
-    if (r && covers(r->public.mem, r->public.bytes, mem, bytes))
-        return r->mr->lkey;
+    if (r && covers(r->public.mem, r->public.bytes, mem, bytes)) {
+        *lkey = r->mr->lkey;
+        return true;
+    }
     for (uint32_t i = 1; i < v->nregions; i++) {
         r = v->regions[i];
         if (!r || !r->mr || !covers(r->public.mem, r->public.bytes, mem, bytes))
             continue;
         v->last_source = r;
-        return r->mr->lkey;
+        *lkey = r->mr->lkey;
+        return true;
     }
     for (uint32_t i = 0; i < v->nactive; i++)
-        if (covers(v->active[i]->mine, v->conf.link_bytes, mem, bytes))
-            return v->active[i]->mine_mr->lkey;
-    tt_assert(!"a put's source lies in a registered region");
-    return 0;
+        if (covers(v->active[i]->mine, v->conf.link_bytes, mem, bytes)) {
+            *lkey = v->active[i]->mine_mr->lkey;
+            return true;
+        }
+    return false;
 }
 
 void tt_verbs_regions_close(struct tt_verbs *v)

@@ -252,18 +252,18 @@ bool tt_verbs_lane_again(struct tt_verbs_lane *lane, uint64_t applied)
     return true;
 }
 
-bool tt_verbs_source_gone(struct tt_verbs_lane *lane, const void *mem, size_t bytes)
+bool tt_verbs_source_gone(struct tt_verbs_lane *lane, uint32_t lkey)
 {
-    const uintptr_t first = (uintptr_t)mem;
     bool reading = false;
 
     for (uint64_t i = lane->done; i < lane->tail; i++) {
-        const struct tt_verbs_out *m = tt_verbs_out_of(lane, i);
+        struct tt_verbs_out *m = tt_verbs_out_of(lane, i);
 
-        if (!m->data || (uintptr_t)m->data < first || (uintptr_t)m->data - first >= bytes)
+        if (!m->data || m->lkey != lkey)
             continue;
         reading |= m->posted > 0 && lane->wr_head != lane->wr_tail;
-        tt_verbs_message_void(lane, i);
+        if (!tt_verbs_lkey(lane->link->verbs, m->data, m->bytes, &m->lkey))
+            tt_verbs_message_void(lane, i);     /* else registered twice, and still once */
     }
     return reading;
 }
@@ -328,7 +328,9 @@ static bool put_enter(struct tt_verbs_lane *lane, const struct tt_desc *d)
         memcpy(slot + TT_VERBS_RECORD_BYTES, d->local, d->bytes);
     } else if (d->bytes) {
         m->data = bounced ? bounced : d->local;
-        m->lkey = bounced ? link->local_mr->lkey : tt_verbs_lkey(link->verbs, d->local, d->bytes);
+        m->lkey = link->local_mr->lkey;
+        if (!bounced && !tt_verbs_lkey(link->verbs, d->local, d->bytes, &m->lkey))
+            tt_assert(!"a put's source lies in a registered region");
         m->bytes = d->bytes;
         m->target = d->key->handle[0] + d->offset;
         m->rkey = (uint32_t)d->key->handle[3];

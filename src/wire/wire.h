@@ -147,6 +147,7 @@ struct tt_wire {
 struct tt_wire_ops {
     const char *name;               /* unique; also the file's name, e.g. "tcp" */
     const char *summary;
+    bool by_name;                   /* used only where the list of wires (TUTTI_WIRES) names it */
 
     /* Starts the wire (listeners included). On success the caller owns *out and ends it with close. UNSUPPORTED, with a
      * sentence, where this machine cannot. */

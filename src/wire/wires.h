@@ -1,4 +1,4 @@
-/* The register of wires, in default order of preference; one line each in wires.c. */
+/* The register of wires, in order of preference; one line each in wires.c. */
 #ifndef TT_WIRE_WIRES_H
 #define TT_WIRE_WIRES_H
 

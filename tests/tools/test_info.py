@@ -40,14 +40,16 @@ class Machine(unittest.TestCase):
         self.assertEqual([wire["name"] for wire in wires], ["shm", "verbs", "tcp"])
         for wire in wires:
             self.assertEqual(wire["usable"], wire["why_not"] == "", wire)
+            self.assertIs(wire["by_name"], wire["name"] == "verbs")
             self.assertIn(wire["name"], info().stdout)
+        self.assertRegex(info().stdout, "(?m)^  verbs .*; used only where TUTTI_WIRES names it$")
 
     def test_a_wire_that_does_not_open_says_why(self):
         wires = {wire["name"]: wire for wire in document(self, TUTTI_INTERFACES="=nosuch0")["wires"]}
         self.assertFalse(wires["tcp"]["usable"])
         self.assertIn("nosuch0", wires["tcp"]["why_not"])
 
-    def test_rdma_is_used_where_there_are_devices_and_only_there(self):
+    def test_rdma_can_be_used_where_there_are_devices_and_only_there(self):
         devices = Path("/sys/class/infiniband")
         verbs = {wire["name"]: wire for wire in document(self)["wires"]}["verbs"]
         if "not in this build" in verbs["summary"]:

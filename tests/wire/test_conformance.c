@@ -779,6 +779,95 @@ static void dereg_of_a_source_keeps_the_link_in_step(void **state)
     nodes_run(*state, 2, source_role);
 }
 
+/* A source that is registered twice, and still once: what is on its way from it arrives whole. */
+static void twice_role(struct node *n)
+{
+    const uint64_t bytes = 8 * MIB, puts = 4;
+    struct tt_region *mine, *from[2];
+    struct tt_rkey key;
+    uint8_t *mem = malloc(bytes);
+
+    CHECK(n, mem);
+    node_open(n);
+    node_connect_all(n);
+    mine = region(n, has(n, TT_WIRE_CAP_ANYMEM) ? node_memory(n, bytes) : NULL, bytes);
+    node_share(n, 0, mine);
+    node_barrier(n);
+    key = node_import(n, !n->rank, 0);
+    for (uint32_t round = 0; round < 4 && has(n, TT_WIRE_CAP_ANYMEM); round++) {
+        pattern_fill(mem, bytes, 4 + round);
+        if (n->rank == 0) {
+            for (uint32_t i = 0; i < 2; i++)
+                from[i] = region(n, mem, bytes);
+            for (uint64_t i = 0; i < puts; i++) {
+                struct tt_desc d = node_signal(n, 1, 0, TT_SIGNAL_ADD, 1);
+
+                d.flags = 0;
+                d.local = mem;
+                d.bytes = bytes;
+                d.key = &key;
+                node_post(n, &d);
+            }
+            n->ops->dereg(from[round % 2]);
+            node_fence(n, 1);
+            node_tell(n, 1, 1, TT_SIGNAL_SET, round + 1);
+            node_barrier(n);
+            n->ops->dereg(from[!(round % 2)]);
+        } else {
+            UNTIL(n, node_word(n, 0, 1) == round + 1);
+            CHECK(n, node_word(n, 0, 0) == (round + 1) * puts && memcmp(mine->mem, mem, bytes) == 0);
+            node_barrier(n);
+        }
+        CHECK(n, n->losses[!n->rank] == 0);
+    }
+    node_barrier(n);
+    node_close(n);
+    free(mem);
+}
+
+static void dereg_of_a_source_that_is_registered_twice_loses_nothing(void **state)
+{
+    nodes_run(*state, 2, twice_role);
+}
+
+/* A source that may only be read is as good as any. */
+static void constant_role(struct node *n)
+{
+    const uint64_t bytes = MIB;
+    struct tt_region *mine;
+    struct tt_rkey key;
+    uint8_t *mem = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+    CHECK(n, mem != MAP_FAILED);
+    pattern_fill(mem, bytes, 7);
+    CHECK(n, mprotect(mem, bytes, PROT_READ) == 0);
+    node_open(n);
+    node_connect_all(n);
+    mine = region_shared(n, bytes);
+    key = node_import(n, !n->rank, 0);
+    if (n->rank == 0 && has(n, TT_WIRE_CAP_ANYMEM)) {
+        struct tt_desc d = node_signal(n, 1, 0, TT_SIGNAL_SET, 1);
+
+        region(n, mem, bytes);
+        d.flags = 0;
+        d.local = mem;
+        d.bytes = bytes;
+        d.key = &key;
+        node_post(n, &d);
+    } else if (has(n, TT_WIRE_CAP_ANYMEM)) {
+        UNTIL(n, node_word(n, 0, 0) == 1);
+        CHECK(n, pattern_differs(mine->mem, bytes, 7) == bytes);
+    }
+    node_barrier(n);
+    node_close(n);
+    munmap(mem, bytes);
+}
+
+static void a_source_may_be_read_only(void **state)
+{
+    nodes_run(*state, 2, constant_role);
+}
+
 /* Keys that are none of the wire's. */
 static void key_role(struct node *n)
 {
@@ -1104,6 +1193,8 @@ static const struct {
     PROPERTY(a_put_after_dereg_lands_nowhere),
     PROPERTY(dereg_cuts_a_put_that_is_arriving),
     PROPERTY(dereg_of_a_source_keeps_the_link_in_step),
+    PROPERTY(dereg_of_a_source_that_is_registered_twice_loses_nothing),
+    PROPERTY(a_source_may_be_read_only),
     PROPERTY(a_key_that_is_none_is_refused),
     PROPERTY(connecting_from_both_ends_gives_one_link),
     PROPERTY(a_death_is_told_once_and_soon),

@@ -9,6 +9,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <linux/sockios.h>
+#include <sys/ioctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -115,8 +117,8 @@ static const struct {
     uint32_t times;
 } broken[] = {
     { "unknown kind", { .kind = 77 }, 1 },
-    { "beyond the link region", { .kind = TT_FRAME_PUT, .offset = NODE_LINK_BYTES - 7, .bytes = 8 }, 1 },
-    { "far beyond it", { .kind = TT_FRAME_PUT, .offset = 1ull << 63, .bytes = 8 }, 1 },
+    { "beyond the link region", { .kind = TT_FRAME_PUT, .offset = NODE_LINK_BYTES - 8, .bytes = 9 }, 1 },
+    { "far beyond it", { .kind = TT_FRAME_PUT, .offset = 1ull << 63, .bytes = 9 }, 1 },
     { "endless", { .kind = TT_FRAME_PUT, .offset = 8, .bytes = 1ull << 62 }, 1 },
     { "signal beyond", { .kind = TT_FRAME_PUT, .signal_op = TT_SIGNAL_SET, .signal_offset = NODE_LINK_BYTES }, 1 },
     { "number skipped", { .kind = TT_FRAME_PUT, .sequence = 1 }, 1 },
@@ -215,6 +217,52 @@ static void late_role(struct node *n)
 static void a_put_to_an_unknown_region_is_only_late(void **state)
 {
     nodes_run(*state, 3, late_role);
+}
+
+/* ---- words ---- */
+
+/* Rank 2 sends half of a word; rank 0 has it, and shows none of it before the rest has come. */
+static void word_role(struct node *n)
+{
+    const uint8_t word[4] = { 1, 2, 3, 4 };
+    const struct tt_frame f = { .kind = TT_FRAME_PUT, .bytes = sizeof word };
+    uint8_t out[TT_FRAME_BYTES + sizeof word];
+
+    if (n->rank == 2) {
+        int fd, unread = 1;
+
+        node_barrier(n);
+        fd = shake_hands(n);
+        tt_frame_write(&f, out);
+        memcpy(out + TT_FRAME_BYTES, word, sizeof word);
+        CHECK(n, send(fd, out, sizeof out - 2, MSG_NOSIGNAL) == sizeof out - 2);
+        UNTIL(n, ioctl(fd, SIOCOUTQ, &unread) == 0 && unread == 0);     /* it is in rank 0's kernel */
+        n->board->flag[0] = 1;
+        UNTIL(n, n->board->flag[1]);
+        CHECK(n, send(fd, out + sizeof out - 2, 2, MSG_NOSIGNAL) == 2);
+        UNTIL(n, n->board->flag[2]);
+        close(fd);
+        node_barrier(n);
+        return;
+    }
+    node_open(n);
+    if (n->rank == 0) {
+        UNTIL(n, n->ups[2] && n->board->flag[0]);
+        for (int i = 0; i < 1000; i++) {
+            node_poll(n);
+            CHECK(n, node_word(n, 2, 0) == 0);
+        }
+        n->board->flag[1] = 1;
+        UNTIL(n, node_word(n, 2, 0) != 0);
+        CHECK(n, memcmp(n->link[2].mine, word, sizeof word) == 0);
+        n->board->flag[2] = 1;
+    }
+    node_barrier(n);
+}
+
+static void a_word_is_not_seen_in_part(void **state)
+{
+    nodes_run(*state, 3, word_role);
 }
 
 static void lanes_are_limited_by_how_far_the_layout_of_now_has_the_peer(void **state)
@@ -686,6 +734,7 @@ int main(void)
         cmocka_unit_test_prestate(strangers_are_dropped_and_disturb_nobody, &one),
         cmocka_unit_test_prestate(a_broken_frame_ends_its_link_and_no_other, &one),
         cmocka_unit_test_prestate(a_put_to_an_unknown_region_is_only_late, &one),
+        cmocka_unit_test_prestate(a_word_is_not_seen_in_part, &one),
         cmocka_unit_test_prestate(what_is_cut_into_pieces_arrives_whole, &one),
         cmocka_unit_test_prestate(a_lane_that_does_not_drain_holds_a_bounded_amount_and_the_others_carry_the_rest,
                                   &one),

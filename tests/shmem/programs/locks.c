@@ -29,6 +29,26 @@ static void check_lock(long *lock)
     shmem_barrier_all();
 }
 
+/* Who holds a lock may test it, and still hands it to who came meanwhile. */
+static void check_holder(long *lock)
+{
+    uint32_t *link = (uint32_t *)(void *)lock + 1;
+
+    if (me == 0)
+        shmem_set_lock(lock);
+    shmem_barrier_all();
+    if (me == 0 && npes > 1) {
+        shmem_uint32_wait_until(link, SHMEM_CMP_NE, 0);
+        EXPECT(shmem_test_lock(lock) != 0);
+    }
+    if (me != 0)
+        shmem_set_lock(lock);
+    shmem_clear_lock(lock);
+    shmem_barrier_all();
+    EXPECT(*link == 0);
+    shmem_barrier_all();
+}
+
 static void check_heap(void)
 {
     char *a = shmem_malloc(100), *b = shmem_align(4096, 10), *c, *d;
@@ -125,6 +145,8 @@ int main(void)
     EXPECT(heap_lock);
     check_lock(heap_lock);
     check_lock(&locks[1]);
+    check_holder(heap_lock);
+    check_holder(&locks[0]);
     check_heap();
     check_pointers();
     check_threads();
