@@ -190,6 +190,18 @@ bool job_await_no_thread(void)
     return true;
 }
 
+bool job_await_descriptors(uint32_t most)
+{
+    const uint64_t deadline_ns = tt_now_ns() + seconds(AWAIT_S);
+
+    while (job_descriptors() > most) {
+        if (tt_now_ns() > deadline_ns)
+            return false;
+        usleep(200);
+    }
+    return true;
+}
+
 /* Whether a file of /proc/self has a line with `text`. */
 static bool file_has(const char *path, const char *text, char *line, size_t bytes)
 {

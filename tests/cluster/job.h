@@ -68,6 +68,8 @@ uint32_t job_threads(void);
 uint64_t job_resident_bytes(void);
 /* Until no thread is left that was started here; one that was joined can be seen for a moment still. False: one stays. */
 bool job_await_no_thread(void);
+/* Until this process has so many descriptors at most: what a peer shares comes as one that is soon closed. False: more stay. */
+bool job_await_descriptors(uint32_t most);
 
 /* mem, which is there. */
 void *job_have(struct rank *r, void *mem);

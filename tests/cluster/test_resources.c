@@ -9,7 +9,6 @@
 #include "support/unit.h"
 
 #define SEED 20260403
-#define SOON_NS (60 * TT_SECOND)
 #define MIB ((size_t)1 << 20)
 
 static const char *const wires[] = { "shm", "tcp" };
@@ -281,9 +280,7 @@ static void pairs_role(struct rank *r)
     CHECK_OK(r, tutti_mem_free(r->comm, mem[0]));
     CHECK_OK(r, tutti_barrier(r->comm, NULL));
     job_meet(r);
-    for (uint64_t until_ns = tt_now_ns() + SOON_NS; job_descriptors() > descriptors && tt_now_ns() < until_ns;)
-        usleep(1000);           /* the peer may have to hear of the last ones */
-    CHECK(r, job_descriptors() <= descriptors);
+    CHECK(r, job_await_descriptors(descriptors));       /* the peer may have to hear of the last ones */
     if (UNIT_SHARE == 1 && mappings(r) > maps + 500)    /* the thread sanitizer maps some with each */
         job_fail(r, __FILE__, __LINE__, "%u mappings became %u", maps, mappings(r));
     job_meet(r);
