@@ -4,6 +4,8 @@
 
 #include "engine/progress.h"
 
+#define CALLS_PER_PASS 16
+
 _Static_assert(TT_GUEST_COOKIE >> TT_GUEST_COOKIE_BITS == TT_OPS_MAX, "no operation has the slot of the guest");
 _Static_assert(TT_GUEST_MAIL_BYTES <= TT_INLINE_BYTES, "a message is put inline");
 
@@ -42,12 +44,27 @@ void tt_guest_leave(struct tt_engine *e)
     tt_baton_give(e);
 }
 
+/* Who calls without end, and never has to wait, keeps the progress thread away: so one call of several serves peers. */
+static void serve_peers(struct tt_engine *e)
+{
+    if (++e->guest_calls % CALLS_PER_PASS == 0)
+        tt_engine_progress(e);
+}
+
+void tt_guest_touch(struct tt_engine *e)
+{
+    tt_baton_take(e);
+    serve_peers(e);
+    tt_baton_give(e);
+}
+
 void tt_guest_until(struct tt_engine *e, bool (*attempt)(void *arg), void *arg)
 {
     bool over = false;
 
     while (!over) {
         tt_baton_take(e);
+        serve_peers(e);
         over = tt_engine_work(e, attempt, arg);
         tt_baton_give(e);
         while (!over && atomic_load(&e->urgent))

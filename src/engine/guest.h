@@ -49,6 +49,8 @@ void tt_guest_expects(struct tt_engine *e, bool begins);
 /* Without the baton, any thread: takes it, and gives it back. */
 void tt_guest_enter(struct tt_engine *e);
 void tt_guest_leave(struct tt_engine *e);
+/* Without the baton, any thread: this process' own memory was changed; who waits for that looks. */
+void tt_guest_touch(struct tt_engine *e);
 /* Without the baton, any thread: makes progress until attempt(arg), which is called under the baton, is true. */
 void tt_guest_until(struct tt_engine *e, bool (*attempt)(void *arg), void *arg);
 /* The same where looking needs no baton: is_over only reads what is atomic. Threads that wait like this do not wake each other. */

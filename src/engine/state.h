@@ -272,6 +272,7 @@ struct tt_engine {
     atomic_bool stop;
     int watch_fd;
     bool alerted;               /* it was readable when the holder last woke */
+    uint32_t guest_calls;       /* of the guest, to make progress now and then where they never wait */
     uint32_t heard;             /* passes of the guarding progress thread */
     void (*alert)(void *arg);
     void *alert_arg;

@@ -189,8 +189,7 @@ static tutti_status run_atomic(struct atomic *c)
         return tt_attempt_run_transfer(&c->attempt, &c->transfer);
     c->old = tt_window_change(w->mem + c->m.offset, c->m.width, c->m.verb, c->m.operand, c->m.compare);
     atomic_store(&w->signals_itself, true);
-    tt_guest_enter(w->home->engine);    /* who waits for the word wakes */
-    tt_guest_leave(w->home->engine);
+    tt_guest_touch(w->home->engine);
     return TUTTI_OK;
 }
 

@@ -286,8 +286,7 @@ static void put_self(struct tt_window_put *p)
                         p->rma.signal_value);
         atomic_store(&p->signals->signals_itself, true);
     }
-    tt_guest_enter(w->home->engine);
-    tt_guest_leave(w->home->engine);
+    tt_guest_touch(w->home->engine);
 }
 
 static tutti_status run(struct tt_window_put *p)

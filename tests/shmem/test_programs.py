@@ -27,7 +27,7 @@ RUNS = {
     "atomics": [("shm", 1), ("shm", 5), ("shm by messages", 3), ("tcp", 4), ("tcp, 4 lanes", 2)],
     "waits": [("shm", 1), ("shm", 4), ("shm by messages", 2), ("tcp", 3), ("tcp, 4 lanes", 5)],
     "teams": [("shm", 1), ("shm", 5), ("shm by messages", 2), ("tcp", 4), ("tcp, 4 lanes", 3)],
-    "locks": [("shm", 1), ("shm", 3), ("shm by messages", 4), ("tcp", 5), ("tcp, 4 lanes", 2)],
+    "locks": [("shm", 1), ("shm", 3), ("shm by messages", 4), ("tcp", 5), ("tcp", 2), ("tcp, 4 lanes", 2)],
 }
 
 # argument of the program `mistakes`: what must be said, and the exit status
