@@ -78,6 +78,16 @@ bool job_await_stop(const struct job_board *board, uint32_t rank)
     return await_change(board->pid[rank], WSTOPPED | WEXITED);
 }
 
+void job_go_on_after(const struct job *job, struct job_board *board)
+{
+    (void)job;
+    if (!job_await_stop(board, 1))
+        return;
+    job_raise(board, 0);
+    job_await(board, 1, 1);
+    kill(board->pid[1], SIGCONT);
+}
+
 bool job_await_end(const struct job_board *board, uint32_t rank)
 {
     return await_change(board->pid[rank], WEXITED);

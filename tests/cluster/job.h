@@ -85,6 +85,8 @@ void job_raise(struct job_board *board, uint32_t flag);
 bool job_await(struct job_board *board, uint32_t flag, uint32_t times);
 /* Until that rank has stopped, or has ended. For direct only. */
 bool job_await_stop(const struct job_board *board, uint32_t rank);
+/* As a job's direct: once rank 1 has stopped itself, raises flag 0; lets it go on when flag 1 is raised. */
+void job_go_on_after(const struct job *job, struct job_board *board);
 bool job_await_end(const struct job_board *board, uint32_t rank);
 
 /* Ends the rank, and with it the test. */

@@ -163,7 +163,7 @@ static void no_signal_is_seen_before_its_bytes(void **state)
 
 #define PIECES 8u
 #define PIECE_BYTES 5000u
-#define FLAG_B 1
+#define FLAG_B 1                /* job_go_on_after waits for it */
 
 /* Rank 0's device: fence A, fence B, signal B, signal A, while A stands still. B hears at once, A hears all when it goes on. */
 static void fences_role(struct rank *r)
@@ -201,20 +201,10 @@ static void fences_role(struct rank *r)
     free(src);
 }
 
-static void go_on_after_b(const struct job *job, struct job_board *board)
-{
-    (void)job;
-    if (!job_await_stop(board, 1))
-        return;
-    job_raise(board, 0);
-    job_await(board, FLAG_B, 1);
-    kill(board->pid[1], SIGCONT);
-}
-
 static void a_fence_of_one_rank_lets_no_other_wait(void **state)
 {
     (void)state;
-    over_ways(fences_role, 3, go_on_after_b);
+    over_ways(fences_role, 3, job_go_on_after);
 }
 
 /* ---- many blocks ---- */

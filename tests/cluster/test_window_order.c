@@ -199,7 +199,7 @@ static void nor_is_one_where_lanes_are_held_up(void **state)
 
 #define FENCED_PUTS 64
 #define FENCED_BYTES 5000
-#define FLAG_B 1
+#define FLAG_B 1                /* job_go_on_after waits for it */
 
 /* Rank 0 puts to A (1) and B (2), then fenceA fenceB sigB sigA, while A stands still: B hears at once; and A sees all bytes with its signal. */
 static void fence_role(struct rank *r)
@@ -247,20 +247,10 @@ static void fence_role(struct rank *r)
     free(src);
 }
 
-static void go_on_after_b(const struct job *job, struct job_board *board)
-{
-    (void)job;
-    if (!job_await_stop(board, 1))
-        return;
-    job_raise(board, 0);
-    job_await(board, FLAG_B, 1);
-    kill(board->pid[1], SIGCONT);
-}
-
 static void a_fence_of_one_rank_lets_no_other_wait(void **state)
 {
     (void)state;
-    over_all_ways(fence_role, 3, go_on_after_b);
+    over_all_ways(fence_role, 3, job_go_on_after);
 }
 
 
@@ -270,7 +260,7 @@ static void a_fence_of_one_rank_lets_no_other_wait(void **state)
 #define STILL_PLACES 16u
 #define STILL_PUTS_MAX 2000u    /* where memory is mapped nobody's room ends */
 #define STILL_ROUNDS 200u
-#define FLAG_DONE 1
+#define FLAG_DONE 1             /* job_go_on_after waits for it */
 
 /* As many puts as rank 1, which stands still, has room for, and some more that run into their deadlines. Returns how many were taken; none where
  * it is for rank 1 to read them. */
@@ -341,20 +331,10 @@ static void still_role(struct rank *r)
     free(src);
 }
 
-static void go_on_when_done(const struct job *job, struct job_board *board)
-{
-    (void)job;
-    if (!job_await_stop(board, 1))
-        return;
-    job_raise(board, 0);
-    job_await(board, FLAG_DONE, 1);
-    kill(board->pid[1], SIGCONT);
-}
-
 static void a_rank_that_stands_still_delays_no_signal_to_others(void **state)
 {
     (void)state;
-    over_all_ways(still_role, 3, go_on_when_done);
+    over_all_ways(still_role, 3, job_go_on_after);
 }
 
 /* ---- quiet ---- */
