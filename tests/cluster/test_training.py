@@ -10,7 +10,7 @@ from pathlib import Path
 
 from cluster import BUILD, SLOW, ClusterTest
 
-TEXT = Path(os.environ["TUTTI_SOURCE_DIR"]) / "README.md"
+TEXT = Path(os.environ["TUTTI_SOURCE_DIR"]) / "LICENSE"    # the one text here that nobody edits: a curve depends on it
 EXAMPLES = BUILD / "examples"
 TOLERANCE = 2e-4    # of a loss, as docs/training.md says
 
