@@ -11,6 +11,7 @@ _Static_assert(sizeof(struct tt_exec) + 17 * sizeof(struct tt_exec_peer) <= 1638
 #define NO_STAGE 0xff
 #define NO_GRAIN 64
 #define IN_FLIGHT_MAX 32        /* bits of out_of_order */
+#define PARTS_MIN 4             /* of a message that goes in longer puts, where whoever gets it may pass on the first before the last is there */
 
 static uint32_t index_of(uint32_t n) { return n % TT_EXEC_STEPS; }
 
@@ -768,6 +769,23 @@ static bool target_at(struct tt_exec *x, struct tt_exec_step *t, uint64_t pos, s
     return stage_at(x, t, pos, out);
 }
 
+/* How much of a put that lands at its destination goes at once from pos on: one segment, or more, where the wire prefers that and all of it is there. */
+static uint64_t whole_at(const struct tt_exec *x, const struct tt_exec_step *t, const struct tt_exec_peer *p,
+                         uint64_t pos)
+{
+    const uint64_t segment = segment_at(x, t, pos),
+                   room = (IN_FLIGHT_MAX - 1) * x->conf.segment_bytes - (pos - t->done);
+    uint64_t whole = p->whole_bytes;
+
+    if (whole <= segment || x->flight || t->writer_a >= 0 || pos < t->fused || t->s.a.block || t->s.out.block)
+        return segment;
+    if (x->conf.coll->nranks > 2)       /* else there is nobody to pass it on to */
+        whole = min_u64(whole, t->s.bytes / PARTS_MIN);
+    whole = min_u64(whole, room) & ~(x->conf.segment_bytes - 1);
+    whole = min_u64(whole, t->s.bytes - pos);
+    return whole > segment && deps_met(x, t, pos, whole) ? whole : segment;
+}
+
 /* ---- the four steps ----------------------------------------------------------------------------------- */
 
 static bool try_put(struct tt_exec *x, struct tt_exec_step *t, struct tt_action *a)
@@ -796,6 +814,10 @@ static bool try_put(struct tt_exec *x, struct tt_exec_step *t, struct tt_action 
         return false;
     if (pos - t->done >= (IN_FLIGHT_MAX - 1) * x->conf.segment_bytes)
         return false;
+    if (a->direct) {
+        len = whole_at(x, t, p, pos);
+        seq += tt_exec_segments(len, x->conf.segment_bytes) - 1;
+    }
     slot = (struct tt_place){
         .kind = TT_AT_REMOTE, .peer = t->peer, .stream = t->stream, .slot = slot_of(p->out_depth, seq),
     };
@@ -1071,6 +1093,14 @@ static void local_done(struct tt_exec *x, const struct tt_action *a)
     end_step(x, a->step);
 }
 
+/* The next so many bytes of a put go at once. */
+static void join(const struct tt_exec *x, struct tt_exec_step *t, uint64_t bytes)
+{
+    const uint32_t first = segment_index(x, t->issued - t->done), n = tt_exec_segments(bytes, x->conf.segment_bytes);
+
+    t->joined |= (uint32_t)(((1ull << (n - 1)) - 1) << first);
+}
+
 void tt_exec_taken(struct tt_exec *x, const struct tt_action *a, bool instant)
 {
     struct tt_exec_step *t;
@@ -1088,8 +1118,9 @@ void tt_exec_taken(struct tt_exec *x, const struct tt_action *a, bool instant)
         end_step(x, a->step);
         break;
     case TT_ACT_PUT:
+        join(x, t, a->bytes);
+        x->peer[t->peer].stream[t->stream].issued += tt_exec_segments(a->bytes, x->conf.segment_bytes);
         t->issued += a->bytes;
-        x->peer[t->peer].stream[t->stream].issued++;
         note_flight(x, &x->peer[t->peer], t->stream, a->seq);
         if (instant)
             tt_exec_sent(x, a->step, a->seq);
@@ -1116,8 +1147,11 @@ bool tt_exec_sent(struct tt_exec *x, uint16_t step, uint32_t seq)
         return false;
     tt_assert(bit < IN_FLIGHT_MAX);
     t->out_of_order |= 1u << bit;
+    for (uint32_t j = bit; j > 0 && t->joined >> (j - 1) & 1; j--)
+        t->out_of_order |= 1u << (j - 1);
     while (t->out_of_order & 1) {
         t->out_of_order >>= 1;
+        t->joined >>= 1;
         t->done += segment_at(x, t, t->done);
         release_slot(x, t->writer_a);
     }
@@ -1154,6 +1188,12 @@ void tt_exec_deepen(struct tt_exec *x, uint16_t peer, bool in, uint8_t depth)
 
     tt_assert(depth >= 1 && (depth & (depth - 1)) == 0 && !(in ? p->opened : p->ready));
     *(in ? &p->in_depth : &p->out_depth) = depth;
+}
+
+void tt_exec_lengthen(struct tt_exec *x, uint16_t peer, uint32_t bytes)
+{
+    tt_assert(!x->peer[peer].ready);
+    x->peer[peer].whole_bytes = bytes;
 }
 
 void tt_exec_opened(struct tt_exec *x, uint16_t peer, bool direct)

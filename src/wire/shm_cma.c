@@ -30,6 +30,7 @@
 #include "reduce/reduce.h"
 
 #define SERVE_BYTES (512u << 10)    /* fetched by one poll, which should stay short: some 50 us */
+#define WHOLE_BYTES (512u << 10)    /* a fetch of a page takes half as long as a call to the kernel */
 #define BULK_MAX (TT_SHM_ASKS / 2)  /* asks out to one peer that fetch; the rest is for signals and inline puts */
 #define INLINE_BYTES (256u << 10)   /* of inline puts to one peer whose copies it has not fetched */
 #define LINGER_NS TT_SECOND         /* how long closing waits for peers to fetch */
@@ -80,10 +81,12 @@ void tt_shm_cma_open(struct tt_shm *w)
 {
     while (w->nonce == 0)
         tt_random_bytes(&w->nonce, sizeof w->nonce);
-    if (read_process(getpid(), (uintptr_t)&w->nonce, w->nonce, NULL, 0, 0) == 0)
-        w->base.caps |= TT_WIRE_CAP_ANYMEM;
-    else
+    if (read_process(getpid(), (uintptr_t)&w->nonce, w->nonce, NULL, 0, 0) != 0) {
         w->nonce = 0;
+        return;
+    }
+    w->base.caps |= TT_WIRE_CAP_ANYMEM;
+    w->base.whole_bytes = WHOLE_BYTES;
 }
 
 void tt_shm_cma_meet(struct tt_shm *w, uint32_t rank, uint64_t nonce_at, uint64_t nonce)

@@ -142,6 +142,7 @@ struct tt_done {
 struct tt_wire {
     const struct tt_wire_ops *ops;
     uint32_t caps;                  /* TT_WIRE_CAP_*: only what every post honours on this machine */
+    uint32_t whole_bytes;           /* up to so many bytes a put that is not instant costs less as a whole than in segments; 0: it makes no difference */
 };
 
 struct tt_wire_ops {

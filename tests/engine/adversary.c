@@ -240,7 +240,7 @@ static bool send_segment(struct world *w, uint32_t me, uint32_t to, const struct
     const struct tt_exec *there = &w->player[to].exec;
     const int peer = tt_exec_peer_of(there, me);
 
-    if (p->put[a->stream] != a->seq)
+    if (p->put[a->stream] + tt_exec_segments(a->bytes, w->player[me].exec.conf.segment_bytes) - 1 != a->seq)
         wrong(w, me, "sends a segment out of its turn");
     if (peer < 0 || (!a->direct && a->seq - there->peer[peer].stream[a->stream].consumed >= there->peer[peer].in_depth))
         wrong(w, me, "writes into a slot that is in use");
@@ -428,6 +428,8 @@ static bool see(struct world *w, uint32_t from, uint32_t to, enum turn turn)
         p->ready_seen = peer >= 0;
         if (peer >= 0) {
             tt_exec_deepen(x, (uint16_t)peer, false, p->ready_depth);
+            if (p->ready_direct && tt_prng_below(&w->prng, 2))
+                tt_exec_lengthen(x, (uint16_t)peer, tt_prng_below(&w->prng, 8) * (uint32_t)x->conf.segment_bytes);
             tt_exec_ready(x, (uint16_t)peer, p->ready_direct, p->mapped);
         }
         return false;

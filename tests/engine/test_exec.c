@@ -211,6 +211,38 @@ static void what_lands_in_place_needs_no_credit(void **state)
     assert_true(tt_exec_finished(&g->x));
 }
 
+static void what_lands_in_place_may_go_in_longer_puts(void **state)
+{
+    struct rig *g = rig_init(send_100, 8, 0, 1, 1);
+    static const uint32_t last[] = { 2, 5, 8, 11, 12 };
+
+    (void)state;
+    g->late = true;
+    tt_exec_lengthen(&g->x, peer(g, 1), 31);    /* whole segments, and a quarter of the message at most, where others may pass it on */
+    ready(g, 1, true, false);
+    assert_int_equal(go(g), 5);
+    for (uint32_t i = 0; i < 5; i++) {
+        assert_int_equal(g->log[i].seq, last[i]);
+        assert_int_equal(g->log[i].out.skip, 24 * i);
+        assert_int_equal(g->log[i].bytes, i < 4 ? 24 : 4);
+    }
+    for (uint32_t i = 0; i < 5; i++) {
+        assert_false(tt_exec_finished(&g->x));
+        assert_true(tt_exec_sent(&g->x, 0, last[4 - i]));
+        assert_false(tt_exec_sent(&g->x, 0, last[4 - i]));      /* again */
+    }
+    assert_true(tt_exec_finished(&g->x));
+
+    g = rig_init(send_100, 8, 0, 1, 1);
+    g->coll.nranks = 2;         /* there is nobody to pass it on to */
+    tt_exec_lengthen(&g->x, peer(g, 1), 80);
+    ready(g, 1, true, false);
+    assert_int_equal(go(g), 2);
+    assert_int_equal(g->log[0].bytes, 80);
+    assert_int_equal(g->log[1].bytes, 20);
+    assert_true(tt_exec_finished(&g->x));
+}
+
 static void send_then_overwrite(struct tt_sched *s, const struct tt_coll *c, uint64_t k)
 {
     (void)c;
@@ -220,22 +252,26 @@ static void send_then_overwrite(struct tt_sched *s, const struct tt_coll *c, uin
 }
 
 /* Puts complete in any order; a source counts as free only up to the first that has not. */
-static void a_source_is_overwritten_only_when_its_puts_are_done(void **state)
+static void check_overwriting(uint32_t together)
 {
     struct rig *g = rig_init(send_then_overwrite, 8, 0, 1, 16);
-    uint32_t order[100], sent[100] = { 0 }, nsent = 0, ncopied = 0;
+    uint32_t order[100], length[100], sent[100] = { 0 }, nout = 0, nsegments = 0, ncopied = 0, longest = 0;
     struct tt_prng p;
 
-    (void)state;
     tt_prng_init(&p, 3);
     g->late = true;
+    tt_exec_lengthen(&g->x, peer(g, 1), 8 * together);
     ready(g, 1, true, false);
-    for (uint32_t nissued = 0; nsent < 100;) {
+    do {
         go(g);
         for (uint32_t i = 0; i < g->n; i++) {
             if (g->log[i].kind == TT_ACT_PUT) {
-                order[nissued - nsent] = g->log[i].seq;
-                nissued++;
+                const uint32_t n = (uint32_t)g->log[i].bytes / 8;
+
+                order[nout++] = g->log[i].seq;
+                length[g->log[i].seq] = n;
+                nsegments += n;
+                longest = n > longest ? n : longest;
                 continue;
             }
             assert_int_equal(g->log[i].kind, TT_ACT_COPY);
@@ -243,17 +279,25 @@ static void a_source_is_overwritten_only_when_its_puts_are_done(void **state)
             assert_true(sent[ncopied]);
             ncopied++;
         }
-        assert_in_range(nissued - nsent, 1, 31);
-        const uint32_t i = (uint32_t)tt_prng_below(&p, nissued - nsent), seq = order[i];
+        assert_in_range(nout, 1, 31);
+        const uint32_t i = (uint32_t)tt_prng_below(&p, nout), seq = order[i];
 
-        order[i] = order[nissued - nsent - 1];
-        sent[seq] = 1;
-        nsent++;
+        order[i] = order[--nout];
+        for (uint32_t j = 0; j < length[seq]; j++)
+            sent[seq - j] = 1;
         tt_exec_sent(&g->x, 0, seq);
-    }
+    } while (nsegments < 100 || nout);
     go(g);
     assert_int_equal(ncopied + g->n, 100);
     assert_true(tt_exec_finished(&g->x));
+    assert_int_equal(longest, together);
+}
+
+static void a_source_is_overwritten_only_when_its_puts_are_done(void **state)
+{
+    (void)state;
+    check_overwriting(1);
+    check_overwriting(5);
 }
 
 static void send_400(struct tt_sched *s, const struct tt_coll *c, uint64_t k)
@@ -929,6 +973,7 @@ int main(void)
         cmocka_unit_test(a_sender_is_at_most_depth_segments_ahead),
         cmocka_unit_test(late_and_lower_credit_is_no_news),
         cmocka_unit_test(what_lands_in_place_needs_no_credit),
+        cmocka_unit_test(what_lands_in_place_may_go_in_longer_puts),
         cmocka_unit_test(a_source_is_overwritten_only_when_its_puts_are_done),
         cmocka_unit_test(a_free_source_matters_to_who_waits_for_it),
         cmocka_unit_test(segments_of_a_stream_are_consumed_in_order),
