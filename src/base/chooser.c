@@ -1,7 +1,8 @@
 #include "base/chooser.h"
 
 #define FIRST_TRIES 4u      /* uses of either way before they are compared */
-#define TRY_EVERY 64u       /* uses: the other way may take twice the time, so 2 % */
+#define TRY_EVERY 256u      /* uses: the other way may take twice the time, so 2 % */
+#define TRY_TIMES 4u        /* in a row: the first finds the caches as the way in use left them */
 
 bool tt_chooser_next(struct tt_chooser *c)
 {
@@ -11,8 +12,8 @@ bool tt_chooser_next(struct tt_chooser *c)
     if (c->uses == 1)
         return false;       /* whatever is done once is done now: it says nothing */
     if (fewer < FIRST_TRIES)
-        return c->known[1] < c->known[0];
-    return c->second != (c->uses % TRY_EVERY == 0);
+        return c->known[0] >= FIRST_TRIES;
+    return c->second != (c->uses % TRY_EVERY < TRY_TIMES);
 }
 
 /* A use may be interrupted, wait for somebody who comes late, or meet a page that is not there yet: the least of some tells what it takes. */
