@@ -315,7 +315,7 @@ static void fill_conf(struct tt_op_conf *conf, struct tt_exchange *x, tutti_comm
     conf->coll.recv_displs = x->recv_displs;
     conf->coll.stretches = &x->stretches;
     conf->algo = &tt_algo_alltoallv_stretches;
-    conf->algo_id = TT_ALGO_STRETCHES;
+    conf->algo_id = tt_algo_index(conf->algo);
     conf->count = tt_hash_bytes(declared, sizeof declared, 0);
     conf->src = x->out;
     conf->dst = x->in;
