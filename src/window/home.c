@@ -288,11 +288,16 @@ static bool send_answers(struct tt_windows *home, struct tt_window_peer *p)
     struct tt_guest_link link;
     bool any = false;
 
-    if (p->answers_head != p->answers_tail && tt_guest_reach(home->engine, p->rank, &link) == TUTTI_ERR_PEER_LOST) {
+    tutti_status st;
+    if (p->answers_head == p->answers_tail)
+        return false;
+    st = tt_guest_reach(home->engine, p->rank, &link);
+    if (st > TUTTI_PENDING) {
         home->nanswers -= p->answers_tail - p->answers_head;
         p->answers_head = p->answers_tail;
     }
-    while (p->answers_head != p->answers_tail && send_answer(home, p, &p->answers[p->answers_head % TT_WINDOW_ASKS])) {
+    while (st == TUTTI_OK && p->answers_head != p->answers_tail &&
+           send_answer(home, p, &p->answers[p->answers_head % TT_WINDOW_ASKS])) {
         p->answers_head++;
         home->nanswers--;
         any = true;
