@@ -250,6 +250,8 @@ static void end(void *arg, tutti_status status)
 
     for (size_t i = 0; !status && all && i < (size_t)x->shape.nranks * x->shape.nsplits; i++)
         all[i] = x->lengths[i];
+    if (x->what.over)
+        __atomic_store_n(x->what.over, x->what.over_value, __ATOMIC_RELEASE);
     tt_exchange_put(x);
 }
 
@@ -292,8 +294,10 @@ static tutti_status check(const tutti_dynamic *what, const struct tt_attempt *t)
                        !what->split_lengths      ? "split_lengths"
                        : !what->index_block_lens ? "index_block_lens"
                                                  : "recvbuffs");
-    if (what->start && (uintptr_t)what->start % sizeof *what->start)
-        return tt_fail(TUTTI_ERR_INVALID, CALL ": start at %p is not a multiple of 8", (const void *)what->start);
+    if ((what->start && (uintptr_t)what->start % sizeof *what->start) ||
+        (what->over && (uintptr_t)what->over % sizeof *what->over))
+        return tt_fail(TUTTI_ERR_INVALID, CALL ": start at %p or over at %p is not a multiple of 8",
+                       (const void *)what->start, (void *)what->over);
     if (call && (call->algo || call->quant || call->error_feedback || call->divisor || call->scale != 0))
         return tt_fail(TUTTI_ERR_INVALID, CALL ": of call.%s it knows nothing",
                        call->algo       ? "algo"
