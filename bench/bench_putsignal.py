@@ -5,6 +5,9 @@ One rank has `transfers` puts under way to the ranks of the other hosts, each wi
 by round in the same processes, and a share is of what puts without signals reach in the same round. The simulator's rows are `tutti sim putsignal` of a
 network with these numbers, without any processor's limits. The latency row is between two processes of this host.
 
+Rows of "4 lanes" have as many connections between any two ranks, used by one policy after the other (tutti_device_lanes): whichever drains fastest, with sequence numbers;
+one for all traffic to a peer; or all in turn. Each policy has a run of its own, in which a share is of puts without signals over the same lanes.
+
 Rows that begin with "relay" say how the network kept time: where packets were left unread, the machine set the numbers.
 """
 
@@ -25,6 +28,8 @@ COUNTS = (1, 2, 4, 8, 16, 32, 64, 96, 128)
 ONE_WAY_MS, MBIT = 1, 400
 QUEUE_MS = 500          # holds all that lanes let out at once: no packet is lost
 NODES = (2, 4, 8, 16)
+LANES, POLICIES = 4, ("sequenced", "pinned", "round-robin")
+LANES_MODES = ("put-only", "full")
 SHORT_ROUNDS = 6        # times as many rounds, of what takes milliseconds
 PATIENCE_S = 3000
 SHARE = "share of put-only"
@@ -72,6 +77,25 @@ def fitted_what(mode, letter, simulated=None):
     return f"{where}{mode}, {TRANSFERS} transfers: {letter} of a transfer"
 
 
+def lanes_what(policy, what):
+    return f"{LANES} lanes, {policy}: {what}"
+
+
+def beside_what(policy, nbytes):
+    return lanes_what(policy, f"full, {TRANSFERS} transfers of {say.size(nbytes)}: times as long as {POLICIES[-1]}")
+
+
+def lanes_names(options):
+    out = {}
+    for policy in POLICIES:
+        out.update({lanes_what(policy, share_what("full", TRANSFERS, nbytes)): None for nbytes in sizes_of(options)})
+        out.update({lanes_what(policy, DRAINS): 0, lanes_what(policy, FENCES): 1})
+        out.update({lanes_what(policy, fitted_what(mode, letter)): None for mode in LANES_MODES for letter in ("alpha", "beta")})
+        if policy != POLICIES[-1]:
+            out.update({beside_what(policy, nbytes): None for nbytes in sizes_of(options)})
+    return out
+
+
 def names(options):
     """{what: reach} of all rows."""
     out = {}
@@ -79,6 +103,7 @@ def names(options):
         out.update({share_what(mode, transfers, nbytes): share_reach(mode, transfers, nbytes) for mode in MODES[1:]})
     out.update({SLOWER: 10, DRAINS: 0, FENCES: 1})
     out.update({fitted_what(mode, letter): None for mode in MODES for letter in ("alpha", "beta")})
+    out.update(lanes_names(options))
     out.update({RELAY_LATE: None, RELAY_UNREAD: 0, LATENCY: 2, LATENCY_PROXY: None})
     out.update({sim_what(mode, nodes): None for nodes in NODES for mode in MODES[1:]})
     out.update({fitted_what(mode, letter, HOSTS): None for mode in MODES for letter in ("alpha", "beta")})
@@ -106,11 +131,12 @@ def told(argv, timeout_s=PATIENCE_S):
     return [json.loads(line) for line in done.stdout.splitlines()]
 
 
-def on_hosts(options, net, *words):
+def on_hosts(options, net, *words, lanes=None):
     """`tutti perf putsignal` with 4 ranks on each host."""
     tutti = build.tutti(options.tutti)
     hosts = ",".join(f"{name}:{PER_HOST}" for name in net.names)
-    lines = told(net.inside(0, tutti, "run", "-n", HOSTS * PER_HOST, "--hosts", hosts, "--rsh", net.on, "--output", "plain", "--", tutti, "perf",
+    setting = ["-x", f"TUTTI_LANES={lanes}"] if lanes else []
+    lines = told(net.inside(0, tutti, "run", "-n", HOSTS * PER_HOST, "--hosts", hosts, "--rsh", net.on, "--output", "plain", *setting, "--", tutti, "perf",
                             "putsignal", "--json", "--check", *words))
     for line in lines:
         if line["what"] == "burst":
@@ -126,12 +152,15 @@ def matrix(options):
     return {"hosts": [{"name": f"node{h}", **host} for h in range(HOSTS)], "delay_ms": options.delay_ms, "queue_ms": QUEUE_MS}
 
 
+def testbed(options):
+    # A source that pauses between rounds is not to open TCP's windows anew in each of them.
+    return wan.Wan(matrix(options), sysctls={"net/ipv4/tcp_slow_start_after_idle": 0})
+
+
 def measured(options):
     """All lines of the real runs, and how the relay did."""
     counts, sizes = ",".join(map(str, COUNTS)), ",".join(map(str, sizes_of(options)))
-    # A source that pauses between rounds is not to open TCP's windows anew in each of them.
-    sysctls = {"net/ipv4/tcp_slow_start_after_idle": 0}
-    with quiet.alone(options.lock), wan.Wan(matrix(options), sysctls=sysctls) as net:
+    with quiet.alone(options.lock), testbed(options) as net:
         before = wan.totals(net)
         by_count = on_hosts(options, net, "--concurrency", counts, "--bytes", SMALL, "--rounds", options.rounds, "--iters", 3)
         # What is short is cheap to repeat, and takes more rounds to tell from noise.
@@ -141,6 +170,17 @@ def measured(options):
         after = wan.totals(net)
     return by_count, short, by_size, {"unread": after["unread"] - before["unread"], "dropped": after["dropped"] - before["dropped"],
                                "late_us": (after["late_us"] - before["late_us"]) / max(1, after["carried"] - before["carried"])}
+
+
+def measured_by_policy(options):
+    """{policy: lines}."""
+    sizes, out = ",".join(map(str, sizes_of(options))), {}
+    with quiet.alone(options.lock), testbed(options) as net:
+        for policy in POLICIES:
+            say.progress(f"  {LANES} lanes, {policy}")
+            out[policy] = on_hosts(options, net, "--concurrency", TRANSFERS, "--bytes", sizes, "--mode", ",".join(LANES_MODES), "--lanes", policy,
+                                   "--rounds", options.rounds, "--iters", 1, lanes=LANES)
+    return out
 
 
 # ---- rows ----
@@ -160,18 +200,26 @@ def share_row(reaches, what, line, only, **more):
                      nodes=line["hosts"], time_us=line["time_us"], samples={line["mode"]: line["samples_us"], "put-only": only["samples_us"]}, **more)
 
 
-def fitted_rows(reaches, fit, times, simulated=None):
-    """alpha and beta; times: [(bytes, microseconds of a transfer)]."""
+def fitted_rows(reaches, fit, times, name, **more):
+    """alpha and beta; times: [(bytes, microseconds of a transfer)]; name(mode, letter) is what a row is of."""
     for letter, unit, key, error in (("alpha", "us", "alpha_us", "alpha_error_us"), ("beta", "us/B", "beta_us_per_byte", "beta_error_us_per_byte")):
-        what = fitted_what(fit["mode"], letter, simulated)
+        what = name(fit["mode"], letter)
         if what in reaches:
             yield value_row(reaches, what, fit[key], unit, "lower", error=fit[error], mode=fit["mode"], fitted=letter, nodes=fit["hosts"],
-                            samples={"us of a transfer by bytes": times})
+                            samples={"us of a transfer by bytes": times}, **more)
 
 
 def times_of(lines, mode, **keys):
     return [[line["bytes"], line["time_us"] / line["transfers"]] for line in lines if line["what"] == "burst" and line["mode"] == mode
             and all(line[key] == value for key, value in keys.items())]
+
+
+def count_rows(reaches, full, drains, fences, **more):
+    if drains in reaches:
+        yield value_row(reaches, drains, full["drains"], "", "lower", samples={"drains": [full["drains"]]}, **more)
+    if fences in reaches:
+        yield value_row(reaches, fences, round(full["fences"] / full["destinations"], 4), "", "lower",
+                        against=f"{full['destinations']} destinations", samples={"fences": [full["fences"]]}, **more)
 
 
 def burst_rows(reaches, by_count, short, by_size):
@@ -190,15 +238,11 @@ def burst_rows(reaches, by_count, short, by_size):
         times = [c / o for c, o in zip(coupled["samples_us"], only["samples_us"])]
         yield value_row(reaches, SLOWER, round(statistics.median(times), 2), "x", "higher", against="put-only in the same round",
                         spread=[round(min(times), 2), round(max(times), 2)], samples={"coupled": coupled["samples_us"], "put-only": only["samples_us"]})
-    if DRAINS in reaches:
-        yield value_row(reaches, DRAINS, full["drains"], "", "lower", samples={"drains": [full["drains"]]})
-    if FENCES in reaches:
-        yield value_row(reaches, FENCES, round(full["fences"] / full["destinations"], 4), "", "lower",
-                        against=f"{full['destinations']} destinations", samples={"fences": [full["fences"]]})
+    yield from count_rows(reaches, full, DRAINS, FENCES)
     for mode in MODES:
         fit = find(by_size, what="fit", mode=mode)
         if fit:
-            yield from fitted_rows(reaches, fit, times_of(by_size, mode))
+            yield from fitted_rows(reaches, fit, times_of(by_size, mode), fitted_what)
 
 
 def real_rows(options, reaches):
@@ -209,6 +253,30 @@ def real_rows(options, reaches):
                         network={"mbit": options.mbit, "one_way_ms": options.delay_ms})
     if RELAY_UNREAD in reaches:
         yield value_row(reaches, RELAY_UNREAD, relay["unread"], "", "lower", dropped=relay["dropped"], samples={"unread": [relay["unread"]]})
+
+
+def policy_rows(reaches, policy, lines, turn):
+    """Of one policy; `turn` are the lines of the one that takes lanes in turn."""
+    for nbytes in sorted({line["bytes"] for line in lines if line["what"] == "burst"}):
+        full, only, other = (find(some, what="burst", mode=mode, bytes=nbytes) for some, mode in ((lines, "full"), (lines, "put-only"), (turn, "full")))
+        what = lanes_what(policy, share_what("full", TRANSFERS, nbytes))
+        if what in reaches:
+            yield {**share_row(reaches, what, full, only), "policy": policy}
+        what = beside_what(policy, nbytes)
+        if what in reaches:
+            yield value_row(reaches, what, round(full["time_us"] / other["time_us"], 4), "x", "lower", against=f"{POLICIES[-1]}, in a run of its own",
+                            policy=policy, samples={policy: full["samples_us"], POLICIES[-1]: other["samples_us"]})
+    yield from count_rows(reaches, find(lines, what="burst", mode="full"), lanes_what(policy, DRAINS), lanes_what(policy, FENCES), policy=policy)
+    for mode in LANES_MODES:
+        fit = find(lines, what="fit", mode=mode)
+        if fit:
+            yield from fitted_rows(reaches, fit, times_of(lines, mode), lambda mode, letter: lanes_what(policy, fitted_what(mode, letter)), policy=policy)
+
+
+def lanes_rows(options, reaches):
+    by_policy = measured_by_policy(options)
+    for policy, lines in by_policy.items():
+        yield from policy_rows(reaches, policy, lines, by_policy[POLICIES[-1]])
 
 
 def simulated_rows(options, reaches):
@@ -224,7 +292,7 @@ def simulated_rows(options, reaches):
     for mode in MODES:
         fit = find(lines, what="fit", mode=mode, hosts=HOSTS)
         if fit:
-            yield from fitted_rows(reaches, fit, times_of(lines, mode, hosts=HOSTS), HOSTS)
+            yield from fitted_rows(reaches, fit, times_of(lines, mode, hosts=HOSTS), lambda mode, letter: fitted_what(mode, letter, HOSTS))
 
 
 def latency_rows(options, reaches):
@@ -262,7 +330,9 @@ def run(options):
     reaches = wanted(options)
     simulated = {what: reach for what, reach in reaches.items() if what.startswith("simulated")}
     latency = {what: reach for what, reach in reaches.items() if what.startswith("latency")}
-    real = {what: reach for what, reach in reaches.items() if what not in simulated and what not in latency}
+    lanes = {what: reach for what, reach in reaches.items() if what in lanes_names(options)}
+    real = {what: reach for what, reach in reaches.items() if not any(what in some for some in (simulated, latency, lanes))}
     yield from part_rows(latency, lambda some: latency_rows(options, some))
     yield from part_rows(simulated, lambda some: simulated_rows(options, some))
     yield from part_rows(real, lambda some: real_rows(options, some), wan.why_not())
+    yield from part_rows(lanes, lambda some: lanes_rows(options, some), wan.why_not())

@@ -26,7 +26,7 @@ SPECIAL = {
     "allreduce_parallel_rings": ["--hosts", "2", "--ranks-per-host", "4", "--sockets", "2"],
     "allreduce_hierarchical": ["--hosts", "4", "--ranks-per-host", "4"],
     "alltoall_two_level": ["--hosts", "3", "--ranks-per-host", "3"], "alltoallv_by_hosts": ["--hosts", "3", "--ranks-per-host", "2"],
-    "alltoall_direct": ["--ranks", "5"], "alltoallv_direct": ["--ranks", "5"], "allgather_direct": ["--ranks", "5"],
+    "alltoall_direct": ["--ranks", "5"], "alltoallv_direct": ["--ranks", "5"], "alltoallv_stretches": ["--ranks", "3"], "allgather_direct": ["--ranks", "5"],
     "reduce_scatter_direct": ["--ranks", "5"], "allreduce_onestep": ["--ranks", "5"], "allreduce_ring": ["--ranks", "5"], "allreduce_ftar": ["--ranks", "4"],
     "barrier_onestep": ["--ranks", "5"],
     "allgather_hybrid": ["--ranks", "8", "--topo", "BUILDINGS"], "reduce_scatter_hybrid": ["--ranks", "8", "--topo", "BUILDINGS"],

@@ -26,6 +26,9 @@ struct plan {
     uint32_t nranks;
     struct tt_coll *coll;           /* [nranks] */
     uint64_t *counts, *displs;      /* [nranks] of the kinds that want them: all alike */
+    struct tt_stretches *stretches; /* [nranks] of algorithms by stretches: two of each block, with a hole between them; else NULL */
+    struct tt_stretch *stretch;     /* that they point into, */
+    uint64_t *first;                /* and where those of a pair begin */
 };
 
 /* Where the ranks are as options ask for: p->nranks and p->layout (which the caller ends), or false after saying what is wrong. */

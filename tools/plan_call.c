@@ -168,6 +168,37 @@ static bool is_one_way(enum tt_coll_kind kind)
     return kind == TT_SEND || kind == TT_RECV;
 }
 
+/* Each block travels but for its middle third. All blocks are alike, so one list serves all pairs of all ranks. What ranks receive is numbered 0, 2, 4, ..., with one number twice where a rank
+ * would have something from itself: each rank's numbers are a part of one row that has that in its middle. */
+static bool make_stretches(struct plan *p, uint64_t bytes, uint32_t elem_bytes)
+{
+    const uint64_t n = p->nranks, third = bytes / elem_bytes / 3 * elem_bytes;
+    const struct tt_stretch first = { 0, third ? third : bytes }, last = { 2 * third, third ? bytes - 2 * third : 0 };
+
+    p->stretches = calloc(n, sizeof *p->stretches);
+    p->stretch = calloc(4 * n, sizeof *p->stretch);
+    p->first = calloc(3 * n + 2, sizeof *p->first);
+    if (!p->stretches || !p->stretch || !p->first)
+        return false;
+    for (uint64_t i = 0; i < 4 * n; i++)
+        p->stretch[i] = i % 2 ? last : first;
+    for (uint64_t i = 0; i <= 2 * n; i++)
+        p->first[i] = 2 * (i > n ? i - 1 : i);
+    for (uint64_t i = 0; i <= n; i++)
+        p->first[2 * n + 1 + i] = 2 * i;
+    for (uint64_t r = 0; r < n; r++) {
+        p->stretches[r] = (struct tt_stretches){
+            .send = p->stretch,
+            .recv = p->stretch,
+            .send_first = p->first + 2 * n + 1,
+            .recv_first = p->first + n - r,
+            .most = 2,
+        };
+        p->coll[r].stretches = &p->stretches[r];
+    }
+    return true;
+}
+
 static void make_coll(struct plan *p, const struct plan_options *o, const struct tt_chunks *chunks, uint32_t rank,
                       uint64_t bytes, uint32_t elem_bytes)
 {
@@ -240,6 +271,10 @@ bool plan_open(struct plan *p, const struct plan_options *o, uint32_t nranks_max
     }
     for (uint32_t r = 0; r < p->nranks; r++)
         make_coll(p, o, &chunks, r, bytes, elem_bytes);
+    if (p->algo->by_stretches && !make_stretches(p, bytes, elem_bytes)) {
+        plan_close(p);
+        return COMPLAIN("no memory for %u ranks", p->nranks);
+    }
     if (!check_call(p, o, bytes, elem_bytes)) {
         plan_close(p);
         return false;
@@ -253,6 +288,9 @@ void plan_close(struct plan *p)
     free(p->coll);
     free(p->counts);
     free(p->displs);
+    free(p->stretches);
+    free(p->stretch);
+    free(p->first);
 }
 
 bool plan_program(const struct plan *p, struct tt_program *program)

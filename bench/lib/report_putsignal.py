@@ -20,12 +20,12 @@ WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 330, 280, 56, 14, 30, 42
 
 # ---- tables ----
 
-def shares(rows, key, **only):
+def shares(rows, key, by="mode", **only):
     """{key's value: {mode: row}} of the share rows that are alike in the rest."""
     out = {}
     for row in rows:
-        if "mode" in row and "time_us" in row and "value" in row and all(row.get(k) == v for k, v in only.items()):
-            out.setdefault(row[key], {})[row["mode"]] = row
+        if by in row and "time_us" in row and "value" in row and all(row.get(k) == v for k, v in only.items()):
+            out.setdefault(row[key], {})[row[by]] = row
     return dict(sorted(out.items()))
 
 
@@ -42,16 +42,39 @@ def share_table(head, by_key, name, simulated=False):
                                             for key, by_mode in by_key.items()])
 
 
-def fit_cells(rows, mode, simulated):
+def fit_cells(rows, mode, simulated, policy=None):
     """alpha and beta with their errors."""
     for letter, digits in (("alpha", 1), ("beta", 5)):
-        row = next((r for r in rows if r.get("fitted") == letter and r["mode"] == mode and r["what"].startswith("simulated") == simulated), None)
+        row = next((r for r in rows if r.get("fitted") == letter and r["mode"] == mode and r.get("policy") == policy
+                    and r["what"].startswith("simulated") == simulated), None)
         yield "-" if row is None else f"{row['value']:.{digits}f}" + ("" if simulated else f" +- {row['error'] or 0:.{digits}f}")
 
 
 def fit_table(rows):
     head = ["mode", "alpha, us", "beta, us/byte", "simulated alpha, us", "simulated beta, us/byte"]
     return results.aligned(head, [[mode, *fit_cells(rows, mode, False), *fit_cells(rows, mode, True)] for mode in ("put-only", *MODES)])
+
+
+def lanes_tables(rows):
+    """What the policies of lanes come to."""
+    of = {}
+    for row in rows:
+        if "policy" in row and "value" in row:
+            of.setdefault(row["policy"], []).append(row)
+    if not of:
+        return []
+    by_size = shares([row for some in of.values() for row in some if "mode" in row], "bytes", by="policy")
+    shares_of = results.aligned(["bytes", *of], [[say.size(nbytes), *(with_spread(by_policy.get(policy), False) for policy in of)]
+                                                 for nbytes, by_policy in by_size.items()])
+
+    def one(some, end):
+        return next((f"{row['value']:g}" for row in some if row["what"].endswith(end)), "-")
+
+    costs = results.aligned(["lanes", "drains", "fences of a destination", "alpha, us", "beta, us/byte", "put-only alpha, us", "put-only beta, us/byte"],
+                            [[policy, one(some, "drains of a burst"), one(some, "fences for each destination"), *fit_cells(some, "full", False, policy),
+                              *fit_cells(some, "put-only", False, policy)] for policy, some in of.items()])
+    return ["Four lanes between any two ranks, full: share of what puts without signals reach over the same lanes, 96 transfers at once:", shares_of,
+            "Drains and fences of a burst of 96 transfers of the smallest size, and alpha and beta, by the way lanes are used:", costs]
 
 
 def goal_table(rows):
@@ -96,7 +119,7 @@ def time_series(rows):
     """Microseconds of a transfer over its bytes, as alpha and beta were fitted to them."""
     out = {}
     for row in rows:
-        if row.get("fitted") == "alpha" and not row["what"].startswith("simulated"):
+        if row.get("fitted") == "alpha" and not row["what"].startswith("simulated") and "policy" not in row:
             out[row["mode"]] = [(nbytes, us, us, us) for nbytes, us in row["samples"]["us of a transfer by bytes"]]
     return out
 
@@ -125,7 +148,7 @@ def svg(rows, by_count, by_nodes):
 
 def parts_of(data):
     """(rows of the other parts: by number of transfers, by size, by nodes)."""
-    measured = [row for row in data["rows"] if not row["what"].startswith("simulated")]
+    measured = [row for row in data["rows"] if not row["what"].startswith("simulated") and "policy" not in row]
     small = min([row["bytes"] for row in measured if "bytes" in row], default=0)
     most = max([row["transfers"] for row in measured if row.get("reach") is not None and "transfers" in row], default=96)
     return (shares(measured, "transfers", bytes=small), shares(measured, "bytes", transfers=most),
@@ -160,6 +183,7 @@ def markdown(data, machine_table, old, figure):
     if any("fitted" in row for row in rows):
         parts += ["The time of one of 96 transfers, fitted as alpha + beta * bytes over the sizes (least squares of relative distances; +- is the standard error):",
                   fit_table(rows)]
+    parts += lanes_tables(rows)
     new = "\n\n".join(parts).join((begin, end))
     pattern = re.compile(re.escape(begin) + ".*?" + re.escape(end), re.DOTALL)
     if not pattern.search(old):

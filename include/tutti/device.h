@@ -87,7 +87,8 @@ typedef struct tutti_device_conf {
     uint8_t wakes_hosts;        /* 1: a signal that a block stores itself is told to its owner, who may sleep in tutti_window_wait. Else only device code,
                                    and host code that looks (tutti_window_test), is sure to see it soon */
     uint8_t polls;              /* 1: blocks cannot wake the proxy, as on a GPU: it looks at the FIFO at least every 50 us. With alloc it does so anyway */
-    uint8_t pad[5];
+    uint8_t pad[1];
+    uint32_t flags;             /* words that kernels and this process share beside the window, numbered from 0; at most 2^16: tutti_device_flag */
     /* Where kernels run on a GPU: memory zeroed and aligned to 64 bytes, or NULL; and its end. Both or neither; both NULL: of this process.
      * tutti_device_cuda_alloc and _free (below, where CUDA is) are such. */
     void *(*alloc)(size_t bytes, tutti_device_memory memory, void *arg);
@@ -121,8 +122,8 @@ TUTTI_API tutti_status tutti_device_destroy(tutti_device *device);
 TUTTI_API tutti_status tutti_device_status(tutti_device *device);
 /* Ends the device by hand: calls of kernels return TUTTI_ERR_ABORTED. Any thread. */
 TUTTI_API tutti_status tutti_device_abort(tutti_device *device);
-/* Another mode, or other lanes, from here on: no kernel may be running. Waits until the proxy has taken what is in the FIFO. Views taken before are
- * out of date. */
+/* Another mode, or other lanes, from here on: no kernel may be running. Waits until the proxy has given the window what was put before; if that takes longer than the device's
+ * timeout_ms it is TUTTI_ERR_TIMEOUT, and mode and lanes are what they were. Views taken before are out of date. */
 TUTTI_API tutti_status tutti_device_set_mode(tutti_device *device, tutti_device_mode mode, tutti_device_lanes lanes);
 /* Any thread; what running kernels add meanwhile may be in or not. */
 TUTTI_API tutti_status tutti_device_read_counters(tutti_device *device, tutti_device_counters *out);
@@ -131,6 +132,10 @@ TUTTI_API tutti_status tutti_device_counters_reset(tutti_device *device);
 /* "full", "coupled", "decoupled", "ordered"; "sequenced", "pinned", "round-robin"; "?" for none. */
 TUTTI_API const char *tutti_device_mode_name(tutti_device_mode mode);
 TUTTI_API const char *tutti_device_lanes_name(tutti_device_lanes lanes);
+
+/* Flag `flag` of the device, zero at first: a word that kernels raise (tutti_device_raise_flag) or wait for (tutti_device_await_flag), and hosts read and write by atomic instructions. It
+ * can be the start and the end of an exchange (tutti_dynamic, tutti/moe.h). The device's memory; any thread. */
+TUTTI_API tutti_status tutti_device_flag(tutti_device *device, uint32_t flag, uint64_t **out);
 
 /* A slot of the FIFO. The lowest bit of `head` is the lap's parity, written last: the slot is filled when it is that of the reader's lap. */
 typedef struct tutti_device_trigger {
@@ -141,7 +146,7 @@ typedef struct tutti_device_trigger {
 typedef struct tutti_device_view {
     uint32_t rank, nranks;      /* of the window */
     uint32_t mode, wakes_hosts;
-    uint32_t fifo_slots, ngroups;
+    uint32_t fifo_slots, ngroups, nflags, pad;
     tutti_device_trigger *fifo; /* [fifo_slots] */
     uint64_t *reserved;         /* triggers that blocks have reserved, ever */
     uint64_t *taken_seen;       /* what blocks know of `taken` */
@@ -155,6 +160,7 @@ typedef struct tutti_device_view {
     uint64_t *tickets;          /* given out, ever */
     const uint64_t *answers;    /* [TUTTI_DEVICE_TICKETS]: ticket t is answered when word t mod that is at least t / that + 1 */
     uint64_t *groups;           /* [ngroups][8], the first word of each counts */
+    uint64_t *flags;            /* [nflags][8], likewise */
     uint32_t *told;             /* [nranks] a trigger to wake that rank's host threads is on its way */
     uint8_t *mine;              /* this rank's part of the window */
     uint8_t *const *direct;     /* [nranks] parts that blocks store to themselves; NULL: through the FIFO */
@@ -172,7 +178,7 @@ TUTTI_API tutti_status tutti_device_run(tutti_device *device, uint32_t nblocks, 
 
 /* Called by the functions below on the CPU device: rests between looks at memory (turn counts them from 0) and makes progress (device NULL: there is none
  * to make); wakes the proxy; writes the sentence of a TUTTI_ERR_INVALID, which it returns (what 0: of a range, 1: of a word for a signal, 2: peer is the
- * number of a group). */
+ * number of a group, 3: of a flag). */
 TUTTI_API void tutti_device_rest(tutti_device *device, uint32_t turn);
 TUTTI_API void tutti_device_wake(tutti_device *device);
 TUTTI_API tutti_status tutti_device_refuse(tutti_device *device, const char *call, uint32_t peer, uint64_t offset,
@@ -431,6 +437,13 @@ TUTTI_DEVICE void tutti_device_copy(uint8_t *to, const void *src, uint64_t bytes
 #endif
 }
 
+/* By one thread: host threads of that rank that sleep look at memory, if nobody has told them yet. */
+TUTTI_DEVICE void tutti_device_wake_hosts(const tutti_device_view *v, uint32_t peer)
+{
+    if (tutti_device_exchange32(&v->told[peer], 1) == 0)
+        tutti_device_push(v, tutti_trigger_head(TUTTI_TRIGGER_WAKE, 0, peer, 0), 0);
+}
+
 /* By one thread: behind what all threads of the block stored. */
 TUTTI_DEVICE void tutti_device_raise(const tutti_device_view *v, uint32_t peer, tutti_signal_op op, uint64_t offset,
                                      uint64_t value)
@@ -441,8 +454,8 @@ TUTTI_DEVICE void tutti_device_raise(const tutti_device_view *v, uint32_t peer, 
         tutti_device_store_release(word, value);
     else
         tutti_device_add(word, value);
-    if (v->wakes_hosts && tutti_device_exchange32(&v->told[peer], 1) == 0)
-        tutti_device_push(v, tutti_trigger_head(TUTTI_TRIGGER_WAKE, 0, peer, 0), 0);
+    if (v->wakes_hosts)
+        tutti_device_wake_hosts(v, peer);
 }
 
 /* A put that is not stored, with a signal or (op NONE) without. By one thread. */
@@ -562,17 +575,19 @@ TUTTI_DEVICE tutti_status tutti_device_wait_least(const tutti_device_view *v, co
     return st;
 }
 
-/* By one thread: asks the proxy, and waits for its answer. */
+/* By one thread: asks the proxy, and waits for its answer. A device that has ended answers everything, whatever has become of the bytes. */
 TUTTI_DEVICE tutti_status tutti_device_ask(const tutti_device_view *v, uint32_t what, uint32_t peer)
 {
     const uint64_t ticket = tutti_device_add(v->tickets, 1), lap = ticket / TUTTI_DEVICE_TICKETS;
     const uint64_t *answer = &v->answers[ticket % TUTTI_DEVICE_TICKETS];
+    tutti_status st;
 
     /* Who had this answer's word before may wait for a peer still. The ticket is asked for in any case, so that nobody waits for it in vain. */
     while (tutti_device_load_acquire(answer) < lap)
         tutti_device_pause(v, 64);
     tutti_device_push(v, tutti_trigger_head(what, 0, peer, 0), ticket);
-    return tutti_device_wait_least(v, answer, lap + 1);
+    st = tutti_device_wait_least(v, answer, lap + 1);
+    return st ? st : tutti_device_ended(v);
 }
 
 /* Waits until all that this device has put to `peer` before (TUTTI_DEVICE_ALL: to all) has landed. */
@@ -664,6 +679,43 @@ TUTTI_DEVICE tutti_status tutti_device_wait(const tutti_device_view *v, uint64_t
     return tutti_device_agree(st);
 }
 
+/* ---- for kernels: flags, by which the host hears of kernels and they of it ------------------------------------------ */
+
+TUTTI_DEVICE tutti_status tutti_device_check_flag(const tutti_device_view *v, const char *call, uint32_t flag)
+{
+    return flag < v->nflags ? TUTTI_OK : tutti_device_invalid(v, call, flag, 0, 0, 3);
+}
+
+/* Sets a flag of this rank's own device to `value`. Who sees that, sees what the block wrote before; host threads of this process that sleep look. So
+ * an exchange whose start the flag is (tutti_dynamic) begins, with the lists that kernels have written. */
+TUTTI_DEVICE tutti_status tutti_device_raise_flag(const tutti_device_view *v, uint32_t flag, uint64_t value)
+{
+    const tutti_status st = tutti_device_begin(v, tutti_device_check_flag(v, "tutti_device_raise_flag", flag));
+
+    if (!st && tutti_device_thread() == 0) {
+        tutti_device_store_release(&v->flags[flag * 8ull], value);
+        tutti_device_wake_hosts(v, v->rank);
+    }
+    return st;
+}
+
+/* Waits until a flag is at least `value`; what was written before it was set is seen then. */
+TUTTI_DEVICE tutti_status tutti_device_await_flag(const tutti_device_view *v, uint32_t flag, uint64_t value)
+{
+    tutti_status st = tutti_device_begin(v, tutti_device_check_flag(v, "tutti_device_await_flag", flag));
+
+    if (st)
+        return st;
+    if (tutti_device_thread() == 0) {
+        if (!v->asleep)
+            tutti_device_add(v->waiting, 1);
+        st = tutti_device_wait_least(v, &v->flags[flag * 8ull], value);
+        if (!v->asleep)
+            tutti_device_add(v->waiting, (uint64_t)0 - 1);
+    }
+    return tutti_device_agree(st);
+}
+
 /* ---- for kernels: groups, the two phases of decoupled signaling -------------------------------------------------- */
 
 /* A group is some number of blocks whose tiles go to one destination (or a few), and one leader among them.
@@ -732,6 +784,36 @@ TUTTI_DEVICE tutti_status tutti_device_group_signal(const tutti_device_view *v, 
     }
     return st;
 }
+
+/* ---- CUDA: flags in the order of a stream ---------------------------------------------------------------------------- */
+
+#if defined(__CUDACC__)
+template <int threads>
+__global__ void tutti_device_flag_kernel(tutti_device_view v, uint32_t flag, uint64_t value, int waits)
+{
+    if (waits)
+        tutti_device_await_flag(&v, flag, value);
+    else
+        tutti_device_raise_flag(&v, flag, value);
+}
+
+/* The flag is raised when all that was launched on the stream before is done: what starts by it does so in the stream's order. */
+static inline cudaError_t tutti_device_raise_flag_on(cudaStream_t stream, const tutti_device_view *v, uint32_t flag,
+                                                     uint64_t value)
+{
+    tutti_device_flag_kernel<1><<<1, 1, 0, stream>>>(*v, flag, value, 0);
+    return cudaGetLastError();
+}
+
+/* What is launched on the stream from here on begins when the flag is at least `value`; or at the device's end or timeout, of which
+ * tutti_device_status and the next call of a kernel tell. */
+static inline cudaError_t tutti_device_await_flag_on(cudaStream_t stream, const tutti_device_view *v, uint32_t flag,
+                                                     uint64_t value)
+{
+    tutti_device_flag_kernel<1><<<1, 1, 0, stream>>>(*v, flag, value, 1);
+    return cudaGetLastError();
+}
+#endif
 
 /* ---- CUDA: memory for tutti_device_conf --------------------------------------------------------------------------- */
 

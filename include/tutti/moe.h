@@ -41,9 +41,12 @@ typedef struct tutti_dynamic {
     size_t max_length;              /* the longest that a piece may be, at most 2^40; the same on all ranks */
     size_t max_total;               /* the most that all pieces of a rank may be together; 0: nsplits * max_length. The same on all ranks */
     const uint64_t *start;          /* the exchange starts when *start, written with release order, is at least start_value; NULL: at once. Until then
-                                       later collectives of the communicator wait here. No signal wakes for it: where nobody spins it is seen within a
-                                       millisecond */
+                                       later collectives of the communicator wait here. It may be a flag of a device (tutti_device_flag), which a kernel raises
+                                       when it has written the lists. A plain store wakes nobody: where nobody spins it is seen within a millisecond */
     uint64_t start_value;
+    uint64_t *over;                 /* becomes over_value, with release order, when the exchange has ended here, well or not: for kernels that wait for it
+                                       (a flag of a device) and who else has no request. NULL: nobody does. Not written if the call is refused at once */
+    uint64_t over_value;
 } tutti_dynamic;
 
 /* ---- the collective ---------------------------------------------------------------------------------- */

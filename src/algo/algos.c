@@ -75,6 +75,7 @@
     X(alltoallv_direct) \
     X(alltoallv_pairwise) \
     X(alltoallv_by_hosts) \
+    X(alltoallv_stretches) \
     X(barrier_dissemination) \
     X(barrier_onestep) \
     X(send_direct) \
@@ -120,9 +121,20 @@ double tt_cost_ns(const struct tt_cost *cost, const struct tt_cost_model *m)
            cost->near_bytes * m->near_byte_ns;
 }
 
+uint8_t tt_algo_index(const struct tt_algo *algo)
+{
+    size_t i = 0;
+
+    while (tt_algos[i] != algo)
+        i++;
+    return (uint8_t)i;
+}
+
 bool tt_algo_fits(const struct tt_algo *algo, const struct tt_coll *c)
 {
     if (tt_coll_reduces(c->kind) && algo->quantizes < c->quantized)
+        return false;
+    if (algo->by_stretches != (c->stretches != NULL))
         return false;
     return algo->fits(c);
 }

@@ -10,8 +10,7 @@
 extern const struct tt_algo *tt_algos[TT_ALGOS_MAX];
 extern size_t tt_nalgos;
 
-/* Which stretches of an alltoallv's blocks travel is decided in the call: no choice finds this one, and it is not in the register. Its index, in descriptors. */
-#define TT_ALGO_STRETCHES 255u
+/* That of late exchanges (src/moe), whose calls say which stretches travel: no other fits those, and it fits no others. */
 extern const struct tt_algo tt_algo_alltoallv_stretches;
 
 /* Adds one, which must then stay; before the first communicator, from one thread. INVALID (logged) if its name is taken, its kind's name
@@ -29,6 +28,9 @@ struct tt_cost_model {
     double near_message_ns, near_byte_ns;   /* of messages that stay on a host, where others leave it */
 };
 double tt_cost_ns(const struct tt_cost *cost, const struct tt_cost_model *m);
+
+/* Its place in the register, by which descriptors name it. */
+uint8_t tt_algo_index(const struct tt_algo *algo);
 
 /* Whether it can do this call, which is of its kind. */
 bool tt_algo_fits(const struct tt_algo *algo, const struct tt_coll *c);

@@ -88,6 +88,6 @@ static struct tt_cost cost(const struct tt_coll *c)
 
 const struct tt_algo tt_algo_alltoallv_stretches = {
     .name = "alltoallv_stretches", .summary = "of blocks whose stretches are listed", .needs = "lists of stretches",
-    .kind = TT_ALLTOALLV, .fits = fits, .nrounds = nrounds, .round = round_k,
+    .kind = TT_ALLTOALLV, .by_stretches = true, .fits = fits, .nrounds = nrounds, .round = round_k,
     .work_bytes = tt_work_none, .npeers = tt_npeers_all, .cost = cost,
 };

@@ -50,15 +50,6 @@ static uint64_t key_of(const struct tt_coll *c, const char *force)
     return tt_mix64(h) | 1;
 }
 
-static uint8_t index_of(const struct tt_algo *algo)
-{
-    size_t i = 0;
-
-    while (tt_algos[i] != algo)
-        i++;
-    return (uint8_t)i;
-}
-
 /* One line for each shape of call, as long as its plan is remembered. v calls are planned each time, and told once. */
 static void log_plan(tutti_comm *comm, const struct tt_coll *c, const struct tt_plan *p)
 {
@@ -88,7 +79,7 @@ static tutti_status make_plan(tutti_comm *comm, const struct tt_coll *c, const c
     st = tt_plugin_check(p->algo, c);
     if (st)
         return st;
-    p->algo_id = index_of(p->algo);
+    p->algo_id = tt_algo_index(p->algo);
     p->forced = force != NULL;
     if (tt_log_on(TT_LOG_INFO))
         log_plan(comm, c, p);

@@ -14,7 +14,8 @@
 #define SLOTS_MIN 8u
 #define SLOTS_MAX (1u << 20)
 #define GROUPS_MAX (1u << 20)
-#define GROUP_WORDS 8u          /* a counter has a cache line */
+#define FLAGS_MAX (1u << 16)
+#define GROUP_WORDS 8u          /* a counter has a cache line, and so has a flag */
 #define WORDS_BYTES_MAX (1ull << 36)    /* of a window: tutti_trigger_head has room for offsets of words in it */
 
 /* ---- options ---- */
@@ -31,6 +32,8 @@ static tutti_status check_conf(const tutti_device_conf *c)
                        SLOTS_MIN, SLOTS_MAX);
     if (c->groups > GROUPS_MAX)
         return tt_fail(TUTTI_ERR_INVALID, "tutti_device_create: %u groups, but there can be %u", c->groups, GROUPS_MAX);
+    if (c->flags > FLAGS_MAX)
+        return tt_fail(TUTTI_ERR_INVALID, "tutti_device_create: %u flags, but there can be %u", c->flags, FLAGS_MAX);
     if (!c->alloc != !c->free)
         return tt_fail(TUTTI_ERR_INVALID, "tutti_device_create: of alloc and free there must be both or none");
     return TUTTI_OK;
@@ -141,8 +144,14 @@ static tutti_status make_view(tutti_device *d)
     const tutti_device_conf *c = &d->conf;
 
     *v = (tutti_device_view){
-        .rank = d->window->comm->rank, .nranks = d->window->comm->nranks, .mode = (uint32_t)c->mode,
-        .wakes_hosts = c->wakes_hosts, .fifo_slots = c->fifo_slots, .ngroups = c->groups, .device = d,
+        .rank = d->window->comm->rank,
+        .nranks = d->window->comm->nranks,
+        .mode = (uint32_t)c->mode,
+        .wakes_hosts = c->wakes_hosts,
+        .fifo_slots = c->fifo_slots,
+        .ngroups = c->groups,
+        .nflags = c->flags,
+        .device = d,
         .timeout_ms = c->timeout_ms < 0 ? UINT64_MAX : (uint64_t)c->timeout_ms,
         .asleep = c->polls ? NULL : &d->asleep,
     };
@@ -152,6 +161,7 @@ static tutti_status make_view(tutti_device *d)
     v->waiting = have(d, sizeof *v->waiting, TUTTI_DEVICE_SHARED, "a counter");
     v->answers = have(d, TUTTI_DEVICE_TICKETS * sizeof *v->answers, TUTTI_DEVICE_SHARED, "answers");
     v->told = have(d, v->nranks * sizeof *v->told, TUTTI_DEVICE_SHARED, "who was told");
+    v->flags = have(d, (size_t)c->flags * GROUP_WORDS * sizeof *v->flags, TUTTI_DEVICE_SHARED, "flags");
     d->status = have(d, sizeof *d->status, TUTTI_DEVICE_SHARED, "the status");
     d->clock_ms = have(d, sizeof *d->clock_ms, TUTTI_DEVICE_SHARED, "the clock");
     v->reserved = have(d, sizeof *v->reserved, TUTTI_DEVICE_LOCAL, "a counter");
@@ -160,7 +170,7 @@ static tutti_status make_view(tutti_device *d)
     v->groups = have(d, (size_t)c->groups * GROUP_WORDS * sizeof *v->groups, TUTTI_DEVICE_LOCAL, "groups");
     v->status = d->status;
     v->clock_ms = d->clock_ms;
-    if (d->npieces < 12)        /* one of them was not to be had */
+    if (d->npieces < 13)        /* one of them was not to be had */
         return TUTTI_ERR_NOMEM;
     return make_tables(d);
 }
@@ -296,9 +306,37 @@ tutti_status tutti_device_view_of(tutti_device *device, tutti_device_view *out)
     return TUTTI_OK;
 }
 
+/* Until the thread has taken the change. False: it had not by the deadline, and will not. */
+static bool await_change(tutti_device *d, uint32_t change)
+{
+    const uint64_t deadline_ns = tt_deadline_ns(tt_now_ns(), d->conf.timeout_ms);
+    const struct timespec moment = { .tv_sec = 0, .tv_nsec = 50000 };
+
+    while (atomic_load_explicit(&d->change, memory_order_acquire)) {
+        if (tt_now_ns() >= deadline_ns)
+            return !atomic_compare_exchange_strong(&d->change, &change, 0);
+        nanosleep(&moment, NULL);
+    }
+    return true;
+}
+
+tutti_status tutti_device_flag(tutti_device *device, uint32_t flag, uint64_t **out)
+{
+    const tutti_status st = check(device, "tutti_device_flag");
+
+    if (st)
+        return st;
+    if (flag >= device->conf.flags)
+        return tt_fail(TUTTI_ERR_INVALID, "tutti_device_flag: there is no flag %u of %u", flag, device->conf.flags);
+    if (!out)
+        return tt_fail(TUTTI_ERR_INVALID, "tutti_device_flag: out is NULL");
+    *out = &device->view.flags[flag * GROUP_WORDS];
+    return TUTTI_OK;
+}
+
 tutti_status tutti_device_set_mode(tutti_device *device, tutti_device_mode mode, tutti_device_lanes lanes)
 {
-    const struct timespec moment = { .tv_sec = 0, .tv_nsec = 50000 };
+    const uint32_t change = tt_device_change(mode, lanes);
     tutti_status st = check(device, "tutti_device_set_mode");
     tutti_device_conf wanted;
 
@@ -310,10 +348,16 @@ tutti_status tutti_device_set_mode(tutti_device *device, tutti_device_mode mode,
     st = check_conf(&wanted);
     if (st)
         return st;
-    atomic_store(&device->change, tt_device_change(mode, lanes));
+    atomic_store(&device->change, change);
     tutti_device_wake(device);
-    while (atomic_load_explicit(&device->change, memory_order_acquire))
-        nanosleep(&moment, NULL);       /* ends: a device that cannot go on drops what it has */
+    if (!await_change(device, change)) {
+        st = tutti_device_status(device);
+        return st ? st
+                  : tt_fail(
+                        TUTTI_ERR_TIMEOUT,
+                        "tutti_device_set_mode: what was put before has not all been taken within %lld ms; the mode is still %s",
+                        (long long)device->conf.timeout_ms, tutti_device_mode_name(device->conf.mode));
+    }
     device->conf.mode = mode;
     device->conf.lanes = lanes;
     device->view.mode = (uint32_t)mode;
@@ -379,6 +423,8 @@ tutti_status tutti_device_refuse(tutti_device *device, const char *call, uint32_
 
     if (what == 2)
         return tt_fail(TUTTI_ERR_INVALID, "%s: there is no group %u of %u", call, peer, device->conf.groups);
+    if (what == 3)
+        return tt_fail(TUTTI_ERR_INVALID, "%s: there is no flag %u of %u", call, peer, device->conf.flags);
     if (peer >= device->view.nranks)
         return tt_fail(TUTTI_ERR_INVALID, "%s: there is no rank %u of %u", call, peer, device->view.nranks);
     st = what == 1 ? tt_window_check_word(w, peer, offset, 8, call) : tt_window_check(w, peer, offset, bytes, call);

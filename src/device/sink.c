@@ -12,6 +12,7 @@ struct tt_sink_peer {
     bool begun;                 /* and not all of it has been taken */
     struct tt_window_put put;
     uint64_t quiet_tick;        /* of the quiet that has begun: tt_window_quiet_rank's */
+    tutti_status failed;        /* of what this device has put: likewise */
 };
 
 tutti_status tt_sink_init(struct tt_sink *s, struct tt_window *window, tutti_device_lanes lanes)
@@ -26,11 +27,14 @@ tutti_status tt_sink_init(struct tt_sink *s, struct tt_window *window, tutti_dev
 void tt_sink_fini(struct tt_sink *s, const struct tt_proxy *proxy)
 {
     for (uint32_t r = 0; s->peers && r < s->window->comm->nranks; r++) {
-        if (s->peers[r] && s->peers[r]->begun)
-            tt_window_put_leave(&s->peers[r]->put);
-        free(s->peers[r]);
-        if (proxy->peers && proxy->peers[r])
-            tt_window_uncount(s->window, &proxy->peers[r]->done);
+        struct tt_sink_peer *p = s->peers[r];
+
+        if (!p)
+            continue;
+        if (p->begun)
+            tt_window_put_leave(&p->put);
+        tt_window_disown(s->window, r, &proxy->peers[r]->done, &p->failed);
+        free(p);
     }
     free(s->peers);
     s->peers = NULL;
@@ -70,7 +74,7 @@ static tutti_status sink_put(void *arg, const struct tt_command *c, bool ordered
         if (st)
             return st;
         tt_window_put_init(&p->put, s->window, c->peer, c->offset, c->src, c->bytes, &rma, lane_of(s, c->peer),
-                           "a device's put");
+                           &p->failed, "a device's put");
         p->begun = true;
     }
     st = tt_window_put_step(&p->put);
@@ -93,7 +97,7 @@ static tutti_status sink_quiet(void *arg, uint32_t peer)
 
     if (st || !s->peers[peer])      /* nothing was put */
         return st;
-    return told(tt_window_quiet_rank(s->window, peer, &s->peers[peer]->quiet_tick), peer);
+    return told(tt_window_quiet_rank(s->window, peer, &s->peers[peer]->quiet_tick, &s->peers[peer]->failed), peer);
 }
 
 static tutti_status sink_wake(void *arg, uint32_t peer)

@@ -82,13 +82,15 @@ static tutti_status move(tutti_device *d, uint64_t now_ns, bool *any)
 /* Another mode, or other lanes, once nothing is left of before. */
 static void take_change(tutti_device *d)
 {
-    const uint32_t change = atomic_load_explicit(&d->change, memory_order_acquire);
+    uint32_t change = atomic_load_explicit(&d->change, memory_order_acquire);
 
     if (!change || !tt_proxy_is_idle(&d->proxy) || tt_proxy_has_trigger(&d->proxy))
         return;
+    change = atomic_exchange(&d->change, 0);
+    if (!change)                /* it was withdrawn meanwhile */
+        return;
     d->proxy.conf.mode = (tutti_device_mode)(change & 0xff);
     d->sink.lanes = (tutti_device_lanes)(change >> 8 & 0xff);
-    atomic_store_explicit(&d->change, 0, memory_order_release);
 }
 
 /* Blocks ring after they have filled a slot, if they see that we sleep; we look at the slot after we have said so. */

@@ -3,6 +3,7 @@
 #include <sched.h>
 
 #include "engine/progress.h"
+#include "engine/trouble.h"
 
 #define CALLS_PER_PASS 16
 
@@ -101,7 +102,7 @@ tutti_status tt_guest_reach(struct tt_engine *e, uint32_t rank, struct tt_guest_
 
     if (p->state == TT_PEER_NONE)
         tt_peer_connect(e, p);
-    if (p->state == TT_PEER_LOST || p->state == TT_PEER_LEFT)
+    if (p->state == TT_PEER_LOST || tt_peer_is_gone(e, p))
         return TUTTI_ERR_PEER_LOST;
     if (p->state != TT_PEER_UP)
         return TUTTI_PENDING;

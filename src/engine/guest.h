@@ -62,8 +62,8 @@ void tt_guest_progress(struct tt_engine *e);
 void tt_guest_wake(struct tt_engine *e);
 /* The wires, preferred first; NULL: there are no more. */
 struct tt_wire *tt_guest_wire(struct tt_engine *e, uint32_t i);
-/* OK: *out says how job rank `rank` (not this one) is reached. PENDING: not yet, a connection has begun. PEER_LOST (not logged): it has left or was
- * lost. */
+/* OK: *out says how job rank `rank` (not this one) is reached. PENDING: not yet, a connection has begun; or it has left, and may yet have told why. PEER_LOST (not
+ * logged): it has left or was lost. */
 tutti_status tt_guest_reach(struct tt_engine *e, uint32_t rank, struct tt_guest_link *out);
 /* Whether job rank `rank` is reached already. */
 bool tt_guest_is_linked(const struct tt_engine *e, uint32_t rank);

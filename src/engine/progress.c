@@ -254,6 +254,8 @@ static void link_ended(struct tt_engine *e, const struct tt_done *d)
         p->state = TT_PEER_LEFT;
         tt_peer_left(e, p->rank);
     } else if (p->state != TT_PEER_LOST) {
+        tt_engine_hear(e);      /* if it has said why it goes, that is the reason */
+        tt_take_trouble(e);
         tt_peer_lost(e, p->rank, d->status == TUTTI_OK ? "it has left" : "its connection ended");
     }
 }
@@ -542,7 +544,7 @@ static bool any_active(const struct tt_engine *e)
     return false;
 }
 
-static void hear_alert(struct tt_engine *e)
+void tt_engine_hear(struct tt_engine *e)
 {
     if (e->alert)
         e->alert(e->alert_arg);
@@ -555,7 +557,7 @@ static bool nobody_waits(void *arg)
 
     if (e->alerted || ++e->heard % HEAR_EVERY == 0) {
         e->alerted = false;
-        hear_alert(e);
+        tt_engine_hear(e);
     }
     return atomic_load(&e->stop) || !any_active(e);
 }
@@ -621,9 +623,9 @@ static void *progress_thread(void *arg)
     while (!atomic_load(&e->stop)) {
         struct epoll_event ev[4];
 
-        hear_alert(e);
+        tt_engine_hear(e);
         if (epoll_wait(e->control_epoll, ev, 4, called ? 0 : THREAD_MS) > 0)
-            hear_alert(e);
+            tt_engine_hear(e);
         if (atomic_load(&e->uses) == seen && !atomic_load(&e->baton)) {
             called = guard(e);
             if (!atomic_load(&e->baton))

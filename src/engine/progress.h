@@ -27,6 +27,8 @@ void tt_engine_wake(struct tt_engine *e);
 bool tt_engine_work(struct tt_engine *e, bool (*done)(void *arg), void *arg);
 /* Takes and progresses until done(arg). */
 void tt_engine_wait(struct tt_engine *e, bool (*done)(void *arg), void *arg);
+/* Takes what the control overlay has to tell; tt_take_trouble has the rest. With the baton or without it. */
+void tt_engine_hear(struct tt_engine *e);
 /* A link to p is wanted: connects over the first wire that reaches it. Under the baton. */
 void tt_peer_connect(struct tt_engine *e, struct tt_peer *p);
 

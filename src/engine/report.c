@@ -51,7 +51,7 @@ void tt_opdesc_print(const struct tt_opdesc *d, char *out, size_t cap)
     const unsigned quant = d->redop >> 4 & 7;
     char count[32] = "", op[32] = "", root[24] = "", travels[64] = "";
 
-    if (d->kind == TT_ALLTOALLV && d->algo == TT_ALGO_STRETCHES) {
+    if (d->algo < tt_nalgos && tt_algos[d->algo] == &tt_algo_alltoallv_stretches) {
         snprintf(out, cap, "alltoallv_dynamic(%u pieces, type %s)", d->root, tutti_dtype_name((tutti_dtype)d->dtype));
         return;
     }

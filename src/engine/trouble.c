@@ -49,8 +49,17 @@ void tt_peer_lost(struct tt_engine *e, uint32_t rank, const char *how)
 #define ASKING_NS (2 * TT_SECOND)       /* before a deadline: enough to follow a chain of waiting ranks to one that is silent */
 #define JUMP_NS (2 * TT_SECOND)         /* longer than any sleeper sleeps */
 
-/* Operations that wait for a rank which has left will wait for ever; the others go on. A rank that gives up because another was
- * lost says so over the control overlay before it leaves, but its goodbye may be faster: the true reason gets time to come. */
+/* A rank that gives up, because another was lost or of its own will, says so over the control overlay before it leaves, but its goodbye may be faster: the true
+ * reason gets time to come. What a neighbour has told is there then, even if nobody has had the time to look. */
+bool tt_peer_is_gone(struct tt_engine *e, const struct tt_peer *p)
+{
+    if (p->state != TT_PEER_LEFT || tt_now_ns() < p->left_ns + LEFT_GRACE_NS)
+        return false;
+    tt_engine_hear(e);
+    return atomic_load(&e->ntrouble) == e->trouble_seen;
+}
+
+/* Operations that wait for a rank which has left will wait for ever; the others go on. */
 static void check_left(struct tt_engine *e)
 {
     for (struct tt_context *c = e->contexts, *next; c; c = next) {
@@ -59,7 +68,7 @@ static void check_left(struct tt_engine *e)
             const uint32_t r = tt_op_waits_for(op);
             char why[256];
 
-            if (r == UINT32_MAX || e->peers[r].state != TT_PEER_LEFT || e->now_ns < e->peers[r].left_ns + LEFT_GRACE_NS)
+            if (r == UINT32_MAX || !tt_peer_is_gone(e, &e->peers[r]))
                 continue;
             snprintf(why, sizeof why, "rank %u has ended its communicator, and is needed", r);
             tt_context_fail_here(c, TUTTI_ERR_PEER_LOST, why, true);

@@ -8,6 +8,8 @@
 void tt_peer_lost(struct tt_engine *e, uint32_t rank, const char *how);
 /* It closed in order: only operations that still need it fail. */
 void tt_peer_left(struct tt_engine *e, uint32_t rank);
+/* Whether a peer has left, and this process has heard why, if there is a reason: who needs it waits in vain. Until then nobody is to be told. */
+bool tt_peer_is_gone(struct tt_engine *e, const struct tt_peer *p);
 /* Takes what other threads have told. */
 void tt_take_trouble(struct tt_engine *e);
 /* Ends operations whose deadline has passed, and asks the ranks that the others wait for. */

@@ -250,6 +250,8 @@ static void end(void *arg, tutti_status status)
 
     for (size_t i = 0; !status && all && i < (size_t)x->shape.nranks * x->shape.nsplits; i++)
         all[i] = x->lengths[i];
+    if (x->what.over)
+        __atomic_store_n(x->what.over, x->what.over_value, __ATOMIC_RELEASE);
     tt_exchange_put(x);
 }
 
@@ -292,8 +294,10 @@ static tutti_status check(const tutti_dynamic *what, const struct tt_attempt *t)
                        !what->split_lengths      ? "split_lengths"
                        : !what->index_block_lens ? "index_block_lens"
                                                  : "recvbuffs");
-    if (what->start && (uintptr_t)what->start % sizeof *what->start)
-        return tt_fail(TUTTI_ERR_INVALID, CALL ": start at %p is not a multiple of 8", (const void *)what->start);
+    if ((what->start && (uintptr_t)what->start % sizeof *what->start) ||
+        (what->over && (uintptr_t)what->over % sizeof *what->over))
+        return tt_fail(TUTTI_ERR_INVALID, CALL ": start at %p or over at %p is not a multiple of 8",
+                       (const void *)what->start, (void *)what->over);
     if (call && (call->algo || call->quant || call->error_feedback || call->divisor || call->scale != 0))
         return tt_fail(TUTTI_ERR_INVALID, CALL ": of call.%s it knows nothing",
                        call->algo       ? "algo"
@@ -315,7 +319,7 @@ static void fill_conf(struct tt_op_conf *conf, struct tt_exchange *x, tutti_comm
     conf->coll.recv_displs = x->recv_displs;
     conf->coll.stretches = &x->stretches;
     conf->algo = &tt_algo_alltoallv_stretches;
-    conf->algo_id = TT_ALGO_STRETCHES;
+    conf->algo_id = tt_algo_index(conf->algo);
     conf->count = tt_hash_bytes(declared, sizeof declared, 0);
     conf->src = x->out;
     conf->dst = x->in;

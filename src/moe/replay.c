@@ -389,13 +389,15 @@ static tutti_status check(const struct tutti_replay *y, const tutti_dynamic *wha
     if (!what->split_lengths || !what->index_block_lens)
         return tt_fail(TUTTI_ERR_INVALID, "tutti_replay_start: %s is NULL",
                        what->split_lengths ? "index_block_lens" : "split_lengths");
-    if (what->nsplits || what->recvbuffs || what->recv_all_split_lengths || what->max_length || what->max_total)
+    if (what->nsplits || what->recvbuffs || what->recv_all_split_lengths || what->max_length || what->max_total ||
+        what->over)
         return tt_fail(TUTTI_ERR_INVALID, "tutti_replay_start: %s is the replay's, and must be zero",
                        what->nsplits                  ? "nsplits"
                        : what->recvbuffs              ? "recvbuffs"
                        : what->recv_all_split_lengths ? "recv_all_split_lengths"
                        : what->max_length             ? "max_length"
-                                                      : "max_total");
+                       : what->max_total              ? "max_total"
+                                                      : "over");
     if (what->start && (uintptr_t)what->start % sizeof *what->start)
         return tt_fail(TUTTI_ERR_INVALID, "tutti_replay_start: start at %p is not a multiple of 8", (const void *)what->start);
     return TUTTI_OK;

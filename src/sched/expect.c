@@ -1,9 +1,42 @@
 #include "sched/expect.h"
 
+/* Of stretches: those that come from others, then those that the rank sends itself. */
+static uint32_t nstretches(const struct tt_coll *c)
+{
+    const struct tt_stretches *x = c->stretches;
+
+    return (uint32_t)(x->recv_first[c->nranks] - x->recv_first[0] + x->send_first[c->rank + 1] -
+                      x->send_first[c->rank]);
+}
+
+/* As the sender has it: what the receiver says may be the most that comes. */
+static struct tt_expect stretch_of(const struct tt_coll *coll, uint32_t rank, uint32_t i)
+{
+    const struct tt_coll *c = &coll[rank];
+    const struct tt_stretches *x = c->stretches;
+    const uint64_t others = x->recv_first[c->nranks] - x->recv_first[0], at = x->recv_first[0] + i;
+    uint64_t number = i - others;       /* among those of the pair */
+    const struct tt_stretch *t;
+    uint32_t from = rank;
+
+    if (i < others) {
+        for (from = 0; x->recv_first[from + 1] <= at;)
+            from++;
+        number = at - x->recv_first[from];
+    }
+    t = &coll[from].stretches->send[coll[from].stretches->send_first[rank] + number];
+    return (struct tt_expect){
+        .offset = c->recv_displs[from] + t->offset, .bytes = t->bytes,
+        .origin_offset = coll[from].send_displs[rank] + t->offset, .origin = from,
+    };
+}
+
 uint32_t tt_nexpects(const struct tt_coll *coll, uint32_t rank)
 {
     const struct tt_coll *c = &coll[rank];
 
+    if (c->stretches)
+        return nstretches(c);
     switch (c->kind) {
     case TT_REDUCE:
         return rank == c->root;
@@ -22,6 +55,8 @@ struct tt_expect tt_expect_of(const struct tt_coll *coll, uint32_t rank, uint32_
 {
     const struct tt_coll *c = &coll[rank];
 
+    if (c->stretches)
+        return stretch_of(coll, rank, i);
     switch (c->kind) {
     case TT_REDUCE_SCATTER:
         return (struct tt_expect){ .bytes = c->bytes, .origin_offset = rank * c->bytes };

@@ -149,16 +149,31 @@ static bool same_ref(const struct tt_ref *a, const struct tt_ref *b)
            (a->block == 0 || a->stride == b->stride);
 }
 
+/* Whether the bytes go where their wait says. THERE leaves that to the wait, but for stretches: how far these are behind the beginning of their block both say. */
+static bool goes_there(const struct tt_program *p, const struct end *put, const struct end *wait)
+{
+    const struct tt_coll *c = &p->coll[put->to];
+    struct tt_ref to = put->s->out;
+
+    if (to.buf == TT_BUF_THERE && !c->stretches)
+        return true;
+    if (to.buf == TT_BUF_THERE) {
+        to.buf = TT_BUF_DST;
+        to.offset += c->recv_displs[put->from];
+    }
+    return same_ref(&to, &wait->s->out);
+}
+
 static tutti_status match(const struct end *put, const struct end *wait, const struct tt_finding *f)
 {
     if (put->s->tag != wait->s->tag)
         return tt_finding_step(f, wait->rank, wait->step, "the peer's put in its place has tag %u", put->s->tag);
-    if (put->s->bytes != wait->s->bytes)
+    if (put->s->bytes != wait->s->bytes && !(wait->s->at_most && put->s->bytes < wait->s->bytes))
         return tt_finding_step(f, wait->rank, wait->step, "the peer puts %" PRIu64 " B", put->s->bytes);
     if (put->s->round != wait->s->round)
         return tt_finding_step(f, wait->rank, wait->step, "in round %u, but put in round %u", wait->s->round,
                                put->s->round);
-    if (put->s->bytes > 0 && put->s->out.buf != TT_BUF_THERE && !same_ref(&put->s->out, &wait->s->out))
+    if (put->s->bytes > 0 && !goes_there(f->program, put, wait))
         return tt_finding_step(f, put->rank, put->step, "the peer waits for it elsewhere");
     return TUTTI_OK;
 }
@@ -176,7 +191,7 @@ static tutti_status match_all(const struct end *put, uint32_t nputs, const struc
 
         if (st != TUTTI_OK)
             return st;
-        if (put[i].s->out.buf == TT_BUF_THERE &&
+        if (put[i].s->out.buf == TT_BUF_THERE && !f->program->coll[put[i].from].stretches &&
             ((i > 0 && same_pair(&put[i], &put[i - 1])) || (i + 1 < nputs && same_pair(&put[i], &put[i + 1]))))
             return tt_finding_step(f, put[i].rank, put[i].step, "THERE, but not the pair's only put");
     }

@@ -52,7 +52,8 @@ struct tt_stretch {
 
 struct tt_stretches {
     const struct tt_stretch *send, *recv;
-    const uint64_t *send_first, *recv_first;    /* [nranks + 1]: those of the pair with rank r are first[r] up to first[r + 1] */
+    const uint64_t *send_first, *recv_first;    /* [nranks + 1]: those of the pair with rank r are first[r] up to first[r + 1]; what this rank sends itself
+                                                   is in `send` alone */
     uint64_t most;          /* of a pair, at least 1; the same on all ranks */
     bool at_most;           /* what arrives may be shorter than recv says */
 };

@@ -313,26 +313,56 @@ free_values:
 
 /* ---- the proof -------------------------------------------------------------------------------------------- */
 
-static tutti_status prove(const struct tt_program *p, struct tt_early *early, const struct listener *listener,
-                          const struct tt_finding *f)
+static bool takes_less(const struct tt_program *p)
 {
-    struct tt_links links;
+    for (uint32_t r = 0; r < p->nranks; r++)
+        for (uint64_t i = 0; i < p->nsteps[r]; i++)
+            if (p->steps[r][i].at_most)
+                return true;
+    return false;
+}
+
+/* The same with waits that say how much comes to them, not how much may; its steps and the array of these are the caller's to free. */
+static tutti_status fit_waits(struct tt_program *out, const struct tt_program *p, const struct tt_links *links,
+                              const struct tt_finding *f)
+{
+    const size_t nsteps = links->first[p->nranks];
+    struct tt_step *steps = malloc((nsteps + 1) * sizeof *steps), **of = calloc(p->nranks, sizeof *of);
+
+    if (!steps || !of) {
+        free(steps);
+        free(of);
+        return tt_finding_nomem(f);
+    }
+    for (uint32_t r = 0; r < p->nranks; r++) {
+        of[r] = steps + links->first[r];
+        for (uint64_t i = 0; i < p->nsteps[r]; i++)
+            of[r][i] = p->steps[r][i];
+    }
+    for (size_t id = 0; id < nsteps; id++)
+        if (steps[id].opcode == TT_WAIT)
+            steps[id].bytes = steps[links->mate[id]].bytes;
+    *out = *p;
+    out->steps = of;
+    return TUTTI_OK;
+}
+
+static tutti_status prove_linked(const struct tt_program *p, const struct tt_links *links, struct tt_early *early,
+                                 const struct listener *listener, const struct tt_finding *f)
+{
     struct tt_pieces pieces;
     struct tt_order order;
     tutti_status st;
 
-    st = tt_links_init(&links, p, f);
+    st = tt_pieces_init(&pieces, p, links, f);
     if (st != TUTTI_OK)
         return st;
-    st = tt_pieces_init(&pieces, p, &links, f);
-    if (st != TUTTI_OK)
-        goto fini_links;
     st = tt_order_init(&order, &pieces, f);
     if (st != TUTTI_OK)
         goto fini_pieces;
-    st = tt_segments_check(p, &links, f);
+    st = tt_segments_check(p, links, f);
     if (st == TUTTI_OK)
-        st = tt_straight_check(p, &links, f);
+        st = tt_straight_check(p, links, f);
     if (st == TUTTI_OK)
         st = follow(p, &order, listener, f);
     if (st == TUTTI_OK && p->coll[0].kind == TT_BARRIER)
@@ -343,7 +373,33 @@ static tutti_status prove(const struct tt_program *p, struct tt_early *early, co
     tt_order_fini(&order);
 fini_pieces:
     tt_pieces_fini(&pieces);
-fini_links:
+    return st;
+}
+
+static tutti_status prove_fitted(const struct tt_program *p, const struct tt_links *links, struct tt_early *early,
+                                 const struct listener *listener, const struct tt_finding *f)
+{
+    struct tt_program fitted;
+    tutti_status st = fit_waits(&fitted, p, links, f);
+
+    if (st != TUTTI_OK)
+        return st;
+    st = prove_linked(&fitted, links, early, listener,
+                      &(struct tt_finding){ .program = &fitted, .text = f->text, .bytes = f->bytes });
+    free(fitted.steps[0]);
+    free(fitted.steps);
+    return st;
+}
+
+static tutti_status prove(const struct tt_program *p, struct tt_early *early, const struct listener *listener,
+                          const struct tt_finding *f)
+{
+    struct tt_links links;
+    tutti_status st = tt_links_init(&links, p, f);
+
+    if (st != TUTTI_OK)
+        return st;
+    st = takes_less(p) ? prove_fitted(p, &links, early, listener, f) : prove_linked(p, &links, early, listener, f);
     tt_links_fini(&links);
     return st;
 }

@@ -109,6 +109,18 @@ static struct tt_ref where_it_waits(const struct tt_exec *x, uint32_t rank, uint
     return tt_dst(0);
 }
 
+/* Where the receiver's final buffer takes what this rank puts there. A stretch says how far behind the beginning of its block it lies. */
+static struct tt_ref lands_at(const struct tt_sim *s, uint32_t me, uint32_t to, const struct tt_action *a)
+{
+    const struct tt_coll *c = &s->conf->coll[to];
+
+    if (a->out.ref.buf != TT_BUF_THERE)
+        return tt_coll_canonical(c, a->out.ref);
+    if (c->stretches)
+        return tt_dst(c->recv_displs[me] + a->out.ref.offset);
+    return where_it_waits(&s->rank[to].exec, me, a->tag);
+}
+
 /* Whether a rank opens its final buffer for what `step` takes: as the shell in op.c decides. */
 static bool opens_direct(const struct tt_sim_conf *c, const struct tt_exec *x, uint16_t step)
 {
@@ -127,8 +139,7 @@ static void send_segment(struct tt_sim *s, uint32_t me, const struct tt_action *
     };
 
     if (a->direct)
-        ev.target.ref = a->out.ref.buf == TT_BUF_THERE ? where_it_waits(&s->rank[ev.to].exec, me, a->tag)
-                                                       : tt_coll_canonical(&s->conf->coll[ev.to], a->out.ref);
+        ev.target.ref = lands_at(s, me, ev.to, a);
     if (instant && a->a.kind != TT_AT_REMOTE)
         tt_sim_move(s, a->direct ? ev.to : me, &ev.target, me, &a->a, a->bytes);
     if (instant)

@@ -34,7 +34,7 @@ static tutti_status begin(struct get *g)
     g->peer = tt_window_peer_of(w->home, tt_window_job_rank(w, g->attempt.rank));
     if (!g->peer)
         return TUTTI_ERR_NOMEM;
-    g->transfer = tt_transfer_begin(w, g->peer, g->rma.counter, &st);
+    g->transfer = tt_transfer_begin(w, g->peer, &g->way->failed, g->rma.counter, &st);
     if (!g->transfer)
         return st;
     g->by_wire = !g->way->by_mail && g->link.wire->caps & TT_WIRE_CAP_GET;
@@ -59,7 +59,7 @@ static bool ask(struct get *g)
     };
 
     if (!g->by_wire) {
-        if (!tt_window_ask(w->home, g->peer, &m, NULL, g->dst + g->at, g->transfer))
+        if (!tt_window_ask(w->home, g->peer, &m, NULL, g->dst + g->at, g->transfer, &g->way->failed))
             return false;
     } else {
         if (g->link.wire->ops->post(g->link.wire, &d, 1) != 1)
@@ -164,11 +164,11 @@ static tutti_status atomic_step(struct tt_attempt *a)
     if (!p)
         return TUTTI_ERR_NOMEM;
     if (c->fetch && !c->transfer) {
-        c->transfer = tt_transfer_begin(w, p, NULL, &st);
+        c->transfer = tt_transfer_begin(w, p, &way->failed, NULL, &st);
         if (!c->transfer)
             return st;
     }
-    if (!c->asked && !tt_window_ask(w->home, p, &c->m, NULL, NULL, c->transfer))
+    if (!c->asked && !tt_window_ask(w->home, p, &c->m, NULL, NULL, c->transfer, &way->failed))
         return TUTTI_PENDING;
     c->asked = true;
     if (!c->fetch)

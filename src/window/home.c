@@ -33,8 +33,8 @@ static void unlist(struct tt_window_transfer *t)
     *(t->newer ? &t->newer->older : &p->newest) = t->older;
 }
 
-struct tt_window_transfer *tt_transfer_begin(struct tt_window *w, struct tt_window_peer *peer, uint64_t *counter,
-                                             tutti_status *st)
+struct tt_window_transfer *tt_transfer_begin(struct tt_window *w, struct tt_window_peer *peer, tutti_status *failed,
+                                             uint64_t *counter, tutti_status *st)
 {
     struct tt_windows *home = w->home;
     struct tt_window_transfer *t;
@@ -51,7 +51,7 @@ struct tt_window_transfer *tt_transfer_begin(struct tt_window *w, struct tt_wind
     }
     *t = (struct tt_window_transfer){
         .window = w, .peer = peer, .tick = home->tick, .index = i, .generation = home->generation++, .open = true,
-        .waited = !counter, .counter = counter,
+        .waited = !counter, .counter = counter, .failed = failed,
     };
     home->transfers[i] = t;
     home->next_transfer = (i + 1) % TT_WINDOW_TRANSFERS;
@@ -103,7 +103,7 @@ static void end_if_done(struct tt_window_transfer *t)
     t->over = true;
     unlist(t);
     if (t->status)
-        t->peer->failed = t->status;
+        *t->failed = t->status;
     else if (t->counter)
         tt_window_count(t->counter);
     if (!t->waited)
@@ -143,9 +143,10 @@ void tt_transfers_drop(struct tt_window *w)
         for (uint32_t i = 0; home->peers[r] && i < TT_WINDOW_ASKS; i++) {
             struct tt_window_asked *a = &home->peers[r]->asked[i];
 
-            if (a->busy && a->transfer && a->transfer->window == w) {
+            if (a->busy && a->window == w->id) {
                 a->to = NULL;
                 a->transfer = NULL;
+                a->failed = NULL;
             }
         }
     for (uint32_t i = 0; i < TT_WINDOW_TRANSFERS; i++) {
@@ -203,7 +204,7 @@ bool tt_window_mark(struct tt_windows *home, struct tt_window_peer *p, const str
 /* ---- asking ---- */
 
 bool tt_window_ask(struct tt_windows *home, struct tt_window_peer *p, struct tt_window_message *m, const void *payload,
-                   void *to, struct tt_window_transfer *t)
+                   void *to, struct tt_window_transfer *t, tutti_status *failed)
 {
     struct tt_window_asked *a = &p->asked[p->next_token % TT_WINDOW_ASKS];
     const uint64_t follow = m->verb == TT_WINDOW_PUT ? m->bytes : 0;
@@ -217,8 +218,8 @@ bool tt_window_ask(struct tt_windows *home, struct tt_window_peer *p, struct tt_
     if (!tt_guest_send(home->engine, p->rank, home->message, (uint32_t)(TT_WINDOW_HEADER_BYTES + follow)))
         return false;
     *a = (struct tt_window_asked){
-        .busy = true, .verb = m->verb, .token = m->token, .tick = home->tick, .to = to, .bytes = m->bytes,
-        .transfer = t,
+        .busy = true, .verb = m->verb, .token = m->token, .window = m->window, .tick = home->tick, .to = to,
+        .bytes = m->bytes, .transfer = t, .failed = failed,
     };
     p->next_token++;
     p->nasked++;
@@ -253,8 +254,8 @@ static bool take_answer(struct tt_window_peer *p, const struct tt_window_message
         p->nmail_puts--;
         p->mail_fenced &= p->nmail_puts > 0;
     }
-    if (m->gone)
-        p->failed = TUTTI_ERR_ABORTED;
+    if (m->gone && a->failed)
+        *a->failed = TUTTI_ERR_ABORTED;
     if (a->transfer) {
         a->transfer->old = m->operand;
         tt_transfer_part(a->transfer, m->gone ? TUTTI_ERR_ABORTED : TUTTI_OK);
@@ -287,12 +288,17 @@ static bool send_answers(struct tt_windows *home, struct tt_window_peer *p)
 {
     struct tt_guest_link link;
     bool any = false;
+    tutti_status st;
 
-    if (p->answers_head != p->answers_tail && tt_guest_reach(home->engine, p->rank, &link) == TUTTI_ERR_PEER_LOST) {
+    if (p->answers_head == p->answers_tail)
+        return false;
+    st = tt_guest_reach(home->engine, p->rank, &link);
+    if (st > TUTTI_PENDING) {
         home->nanswers -= p->answers_tail - p->answers_head;
         p->answers_head = p->answers_tail;
     }
-    while (p->answers_head != p->answers_tail && send_answer(home, p, &p->answers[p->answers_head % TT_WINDOW_ASKS])) {
+    while (st == TUTTI_OK && p->answers_head != p->answers_tail &&
+           send_answer(home, p, &p->answers[p->answers_head % TT_WINDOW_ASKS])) {
         p->answers_head++;
         home->nanswers--;
         any = true;

@@ -73,49 +73,40 @@ void *tt_window_word(uint8_t *mem, uint64_t size, uint64_t offset, uint32_t widt
     return mem + offset;
 }
 
-static uint32_t change32(uint32_t *word, enum tt_window_verb verb, uint32_t operand, uint32_t compare)
-{
-    switch (verb) {
-    case TT_WINDOW_ADD:
-        return __atomic_fetch_add(word, operand, __ATOMIC_ACQ_REL);
-    case TT_WINDOW_SWAP:
-        return __atomic_exchange_n(word, operand, __ATOMIC_ACQ_REL);
-    case TT_WINDOW_AND:
-        return __atomic_fetch_and(word, operand, __ATOMIC_ACQ_REL);
-    case TT_WINDOW_OR:
-        return __atomic_fetch_or(word, operand, __ATOMIC_ACQ_REL);
-    case TT_WINDOW_XOR:
-        return __atomic_fetch_xor(word, operand, __ATOMIC_ACQ_REL);
-    default:
-        __atomic_compare_exchange_n(word, &compare, operand, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE);
-        return compare;
+/* One atomic of either width: was, which holds what a comparison expects, becomes what *word held. */
+#define CHANGE(word, verb, operand, was)                                                               \
+    switch (verb) {                                                                                    \
+    case TT_WINDOW_ADD:                                                                                \
+        was = __atomic_fetch_add(word, operand, __ATOMIC_ACQ_REL);                                     \
+        break;                                                                                         \
+    case TT_WINDOW_SWAP:                                                                               \
+        was = __atomic_exchange_n(word, operand, __ATOMIC_ACQ_REL);                                    \
+        break;                                                                                         \
+    case TT_WINDOW_AND:                                                                                \
+        was = __atomic_fetch_and(word, operand, __ATOMIC_ACQ_REL);                                     \
+        break;                                                                                         \
+    case TT_WINDOW_OR:                                                                                 \
+        was = __atomic_fetch_or(word, operand, __ATOMIC_ACQ_REL);                                      \
+        break;                                                                                         \
+    case TT_WINDOW_XOR:                                                                                \
+        was = __atomic_fetch_xor(word, operand, __ATOMIC_ACQ_REL);                                     \
+        break;                                                                                         \
+    default:                                                                                           \
+        __atomic_compare_exchange_n(word, &was, operand, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE);   \
+        break;                                                                                         \
     }
-}
-
-static uint64_t change64(uint64_t *word, enum tt_window_verb verb, uint64_t operand, uint64_t compare)
-{
-    switch (verb) {
-    case TT_WINDOW_ADD:
-        return __atomic_fetch_add(word, operand, __ATOMIC_ACQ_REL);
-    case TT_WINDOW_SWAP:
-        return __atomic_exchange_n(word, operand, __ATOMIC_ACQ_REL);
-    case TT_WINDOW_AND:
-        return __atomic_fetch_and(word, operand, __ATOMIC_ACQ_REL);
-    case TT_WINDOW_OR:
-        return __atomic_fetch_or(word, operand, __ATOMIC_ACQ_REL);
-    case TT_WINDOW_XOR:
-        return __atomic_fetch_xor(word, operand, __ATOMIC_ACQ_REL);
-    default:
-        __atomic_compare_exchange_n(word, &compare, operand, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE);
-        return compare;
-    }
-}
 
 uint64_t tt_window_change(void *word, uint32_t width, enum tt_window_verb verb, uint64_t operand, uint64_t compare)
 {
-    if (width == 4)
-        return change32(word, verb, (uint32_t)operand, (uint32_t)compare);
-    return change64(word, verb, operand, compare);
+    const uint32_t operand32 = (uint32_t)operand;
+    uint32_t was32 = (uint32_t)compare;
+
+    if (width == 8) {
+        CHANGE((uint64_t *)word, verb, operand, compare);
+        return compare;
+    }
+    CHANGE((uint32_t *)word, verb, operand32, was32);
+    return was32;
 }
 
 void tt_window_raise(uint64_t *word, uint8_t op, uint64_t value)

@@ -49,8 +49,8 @@ static bool is_under_way(const struct tt_window_peer *p, uint64_t tick)
     return false;
 }
 
-/* One rank: posts a mark if there is none behind all that was put before the tick, and looks for what is under way. */
-static tutti_status quiet_one(struct tt_window *w, uint32_t rank, uint64_t tick)
+/* One rank: posts a mark if there is none behind all that was put before the tick, and looks for what is under way. *failed is told once. */
+static tutti_status quiet_one(struct tt_window *w, uint32_t rank, uint64_t tick, tutti_status *failed)
 {
     struct tt_window_peer *p = w->home->peers[tt_window_job_rank(w, rank)];
     struct tt_guest_link link;
@@ -59,8 +59,8 @@ static tutti_status quiet_one(struct tt_window *w, uint32_t rank, uint64_t tick)
     if (!p || rank == w->comm->rank)
         return TUTTI_OK;
     if (tt_marks_is_quiet(&p->marks, tick) && !is_under_way(p, tick)) {
-        st = p->failed;
-        p->failed = TUTTI_OK;
+        st = *failed;
+        *failed = TUTTI_OK;
         return st ? tt_fail(st, "rank %u had taken its window back: something was not done there", rank) : TUTTI_OK;
     }
     st = tt_guest_reach(w->home->engine, p->rank, &link);
@@ -69,13 +69,13 @@ static tutti_status quiet_one(struct tt_window *w, uint32_t rank, uint64_t tick)
     return st ? st : TUTTI_PENDING;
 }
 
-tutti_status tt_window_quiet_rank(struct tt_window *w, uint32_t rank, uint64_t *tick)
+tutti_status tt_window_quiet_rank(struct tt_window *w, uint32_t rank, uint64_t *tick, tutti_status *failed)
 {
     tutti_status st;
 
     if (!*tick)
         *tick = ++w->home->tick;
-    st = quiet_one(w, rank, *tick);
+    st = quiet_one(w, rank, *tick, failed);
     if (st != TUTTI_PENDING)
         *tick = 0;
     return st;
@@ -110,9 +110,9 @@ static tutti_status quiet_step(struct tt_attempt *a)
     if (!q->tick)
         q->tick = ++w->home->tick;
     if (!q->all)
-        return quiet_one(w, a->rank, q->tick);
+        return quiet_one(w, a->rank, q->tick, &w->ways[a->rank].failed);
     for (uint32_t r = 0; r < w->comm->nranks; r++) {
-        const tutti_status one = quiet_one(w, r, q->tick);
+        const tutti_status one = quiet_one(w, r, q->tick, &w->ways[r].failed);
 
         if (one == TUTTI_OK || st > TUTTI_PENDING)
             continue;

@@ -61,6 +61,11 @@ static void see_fences(struct tt_windows *home, struct tt_window_peer *p)
     p->mail_fenced = p->nmail_puts > 0;
 }
 
+static tutti_status *failed_of(const struct tt_window_put *p)
+{
+    return p->failed ? p->failed : &p->way->failed;
+}
+
 static bool has_bytes(const struct tt_window_shape *s)
 {
     for (size_t i = 0; i < s->n; i++)
@@ -91,7 +96,7 @@ static tutti_status begin(struct tt_window_put *p)
     for (size_t i = 0; i < p->shape.n && bytes && !p->by_mail && !late; i++)
         late = outlasts(p, piece_of(&p->shape, i).bytes);
     if (late) {
-        p->transfer = tt_transfer_begin(w, p->peer, p->rma.counter, &st);
+        p->transfer = tt_transfer_begin(w, p->peer, failed_of(p), p->rma.counter, &st);
         if (p->transfer)
             st = register_sources(p);
     }
@@ -229,7 +234,7 @@ static tutti_status send(struct tt_window_put *p, bool *any)
         m.signal_offset = p->rma.signal_offset;
         m.signal_value = p->rma.signal_value;
     }
-    if (!tt_window_ask(w->home, p->peer, &m, from, NULL, NULL))
+    if (!tt_window_ask(w->home, p->peer, &m, from, NULL, NULL, failed_of(p)))
         return TUTTI_PENDING;
     p->within += m.bytes;
     p->signalled |= m.signal_op != 0;
@@ -306,12 +311,12 @@ static tutti_status run(struct tt_window_put *p)
 /* ---- step by step ---- */
 
 void tt_window_put_init(struct tt_window_put *p, struct tt_window *w, uint32_t rank, uint64_t offset, const void *src,
-                        uint64_t bytes, const tutti_rma *rma, uint8_t lane, const char *call)
+                        uint64_t bytes, const tutti_rma *rma, uint8_t lane, tutti_status *failed, const char *call)
 {
     *p = (struct tt_window_put){
         .attempt = { .window = w, .call = call, .rank = rank },
         .shape = { .src = src, .n = 1, .bytes = bytes, .offset = offset },
-        .rma = *rma, .signals = w, .lane = lane,
+        .rma = *rma, .signals = w, .lane = lane, .failed = failed,
     };
 }
 
@@ -324,11 +329,21 @@ void tt_window_put_leave(struct tt_window_put *p)
     p->transfer = NULL;
 }
 
-void tt_window_uncount(struct tt_window *w, const uint64_t *counter)
+void tt_window_disown(struct tt_window *w, uint32_t rank, const uint64_t *counter, const tutti_status *failed)
 {
+    struct tt_window_peer *p = w->home->peers[tt_window_job_rank(w, rank)];
+    tutti_status *hosts = &w->ways[rank].failed;
+
+    if (*failed)
+        *hosts = *failed;
+    for (uint32_t i = 0; p && i < TT_WINDOW_ASKS; i++)
+        if (p->asked[i].busy && p->asked[i].failed == failed)
+            p->asked[i].failed = hosts;
     for (uint32_t i = 0; i < TT_WINDOW_TRANSFERS; i++) {
         struct tt_window_transfer *t = w->home->transfers[i];
 
+        if (t && t->failed == failed)
+            t->failed = hosts;
         if (t && t->counter == counter)
             t->counter = NULL;
     }

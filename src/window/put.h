@@ -20,6 +20,7 @@ struct tt_window_put {
     struct tt_window_way *way, *signal_way;
     struct tt_guest_link link;
     uint8_t lane;               /* as tt_desc has it */
+    tutti_status *failed;       /* whose quiet tells of a failure; NULL: the host's */
     bool begun, by_mail;
     bool split;                 /* some bytes went without the signal */
     bool signalled;             /* or there is none */
@@ -29,14 +30,15 @@ struct tt_window_put {
 };
 
 /* src[bytes] to the part of `rank` (not this one) at `offset`, and the signal that `rma` says, in this window; one of the two is there. rma->counter: as
- * tutti_rma has it, not NULL. Arguments were checked; src is the caller's, until the counter grows. */
+ * tutti_rma has it, not NULL. *failed is what it comes to if the rank has taken its window back, for tt_window_quiet_rank. Arguments were checked; src is the
+ * caller's, until the counter grows. */
 void tt_window_put_init(struct tt_window_put *p, struct tt_window *w, uint32_t rank, uint64_t offset, const void *src,
-                        uint64_t bytes, const tutti_rma *rma, uint8_t lane, const char *call);
+                        uint64_t bytes, const tutti_rma *rma, uint8_t lane, tutti_status *failed, const char *call);
 /* As far as there is room. OK: all has been taken; PENDING: call again; else (with a sentence) it has failed, and leaves nothing behind. Under the baton. */
 tutti_status tt_window_put_step(struct tt_window_put *p);
 /* One that was begun is not stepped any more. Under the baton. */
 void tt_window_put_leave(struct tt_window_put *p);
-/* Nobody counts puts there any more: the counter may go. Under the baton. */
-void tt_window_uncount(struct tt_window *w, const uint64_t *counter);
+/* Both may go: nobody counts there the puts to `rank` that are under way, and what fails of them, or has failed, is the host's to hear. Under the baton. */
+void tt_window_disown(struct tt_window *w, uint32_t rank, const uint64_t *counter, const tutti_status *failed);
 
 #endif

@@ -13,7 +13,9 @@ struct wait {
     int (*is_there)(const void *arg);   /* NULL: words are compared */
     const void *arg;
     uint64_t deadline_ns;
-    bool late;
+    bool there;                 /* it was, when it was looked at last: it may be gone by now */
+    size_t index;               /* of the word that compared, and what that was then */
+    uint64_t seen;
 };
 
 static bool holds(uint64_t word, tutti_compare compare, uint64_t value)
@@ -45,14 +47,19 @@ static bool look(const struct wait *w, size_t *index, uint64_t *seen)
     return false;
 }
 
+/* Whether it will never be there. */
+static bool is_vain(const struct wait *w)
+{
+    return tt_context_status(w->window->comm->context, NULL, 0) || (!w->is_there && tt_window_is_deserted(w->window));
+}
+
 static bool is_ready(const struct tt_window_waiter *waiter)
 {
     const struct wait *w = (const struct wait *)waiter;
     uint64_t seen = 0;
     size_t index = 0;
 
-    return look(w, &index, &seen) || tt_context_status(w->window->comm->context, NULL, 0) ||
-           (!w->is_there && tt_window_is_deserted(w->window));
+    return look(w, &index, &seen) || is_vain(w);
 }
 
 static tutti_status fail_deserted(const struct wait *w, const char *call)
@@ -66,13 +73,11 @@ static bool is_over(void *arg)
 {
     struct wait *w = arg;
 
-    if (is_ready(&w->waiter))
-        return true;
-    w->late = tt_now_ns() >= w->deadline_ns;
-    return w->late;
+    w->there = look(w, &w->index, &w->seen);
+    return w->there || is_vain(w) || tt_now_ns() >= w->deadline_ns;
 }
 
-/* The list is looked at when a thread falls asleep, so that it does not miss the word. */
+/* The list is looked at when a thread falls asleep, so that it does not miss the word. What ended the wait may have come with the word: one more look. */
 static void wait_listed(struct wait *w, struct tt_windows *home)
 {
     struct tt_window_waiter **at = &home->waiters;
@@ -87,6 +92,8 @@ static void wait_listed(struct wait *w, struct tt_windows *home)
         at = &(*at)->next;
     *at = w->waiter.next;
     tt_guest_leave(home->engine);
+    if (!w->there)
+        w->there = look(w, &w->index, &w->seen);
 }
 
 /* The words of this rank's own part. */
@@ -122,8 +129,11 @@ static tutti_status wait_any(tutti_window *window, const size_t *offsets, size_t
         return TUTTI_OK;
     w.deadline_ns = tt_window_deadline_ns(of, timeout_ms);
     wait_listed(&w, of->home);
-    if (look(&w, index, seen))
+    if (w.there) {
+        *index = w.index;
+        *seen = w.seen;
         return TUTTI_OK;
+    }
     st = tt_window_status(of);
     if (st)
         return st;
@@ -205,7 +215,7 @@ tutti_status tutti_window_wait_until(tutti_window *window, int (*is_there)(const
     w.window = of;
     w.deadline_ns = tt_window_deadline_ns(of, timeout_ms);
     wait_listed(&w, of->home);
-    if (is_there(arg))
+    if (w.there)
         return TUTTI_OK;
     st = tt_window_status(of);
     return st ? st

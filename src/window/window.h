@@ -42,6 +42,7 @@ struct tt_window_way {
     bool known;
     bool by_mail;               /* else key is there */
     bool left;                  /* it frees the window: nothing comes from it any more */
+    tutti_status failed;        /* something of the host's was not done there; told by its quiet */
     struct tt_rkey key;
 };
 
@@ -75,6 +76,7 @@ struct tt_window_transfer {
     bool waited;                /* a call waits for it, and ends it */
     bool over;
     tutti_status status;
+    tutti_status *failed;       /* where it is noted for whose quiet tells: the way's, or a device's */
     uint64_t *counter;          /* NULL: nobody counts */
     uint64_t old;               /* of an atomic */
     struct tt_region **regions; /* [nregions] of our own memory, registered for it */
@@ -85,8 +87,9 @@ struct tt_window_transfer {
 struct tt_window_asked {
     bool busy;
     uint8_t verb;
-    uint32_t token;
+    uint32_t token, window;
     uint64_t tick;              /* in which it was sent */
+    tutti_status *failed;       /* as of a transfer; NULL: nobody wants to know any more */
     uint8_t *to;                /* of a get; NULL: nobody wants it any more */
     uint64_t bytes;
     struct tt_window_transfer *transfer;    /* NULL: none */
@@ -101,7 +104,6 @@ struct tt_window_peer {
     bool no_direct;             /* found out once: it cannot be given bytes in memory that its wire did not allocate */
     struct tt_marks marks;      /* by which quiet waits for what the wire took */
     struct tt_window_transfer *oldest, *newest;     /* that are not over, in the order in which they began */
-    tutti_status failed;        /* something came back undone; told by quiet */
     uint32_t nasked, nmail_puts, next_token;
     struct tt_window_asked asked[TT_WINDOW_ASKS];   /* by token */
     struct tt_window_message answers[TT_WINDOW_ASKS];   /* to it, that had no room; a ring */
@@ -140,9 +142,10 @@ tutti_status tt_windows_of(struct tt_world *world, struct tt_windows **out);
 struct tt_window_peer *tt_window_peer_of(struct tt_windows *home, uint32_t rank);
 struct tt_window *tt_window_find(const struct tt_windows *home, uint32_t id);
 
-/* A transfer with nothing under way yet; open. NULL: there are too many now (or, logged as NOMEM in *st, no memory). */
-struct tt_window_transfer *tt_transfer_begin(struct tt_window *w, struct tt_window_peer *peer, uint64_t *counter,
-                                             tutti_status *st);
+/* A transfer with nothing under way yet; open. *failed and *counter stay until it is over, or tt_window_disown. NULL: there are too many now (or, logged
+ * as NOMEM in *st, no memory). */
+struct tt_window_transfer *tt_transfer_begin(struct tt_window *w, struct tt_window_peer *peer, tutti_status *failed,
+                                             uint64_t *counter, tutti_status *st);
 /* Registers mem[bytes] for it with the wire. */
 tutti_status tt_transfer_register(struct tt_window_transfer *t, struct tt_wire *wire, const void *mem, uint64_t bytes);
 /* The cookie of its descriptors. */
@@ -161,9 +164,10 @@ static inline bool tt_window_may_ask(const struct tt_window_peer *p)
 {
     return !p->asked[p->next_token % TT_WINDOW_ASKS].busy;
 }
-/* Sends a message with its payload[m->bytes] (of a put); the token is given here. `to`: where the answer of a get goes. False: there is no room now. */
+/* Sends a message with its payload[m->bytes] (of a put); the token is given here. `to`: where the answer of a get goes. *failed as of a transfer. False: there
+ * is no room now. */
 bool tt_window_ask(struct tt_windows *home, struct tt_window_peer *p, struct tt_window_message *m, const void *payload,
-                   void *to, struct tt_window_transfer *t);
+                   void *to, struct tt_window_transfer *t, tutti_status *failed);
 /* Puts the mark by which quiet knows that all before it has landed. False: there is no room now. */
 bool tt_window_mark(struct tt_windows *home, struct tt_window_peer *p, const struct tt_guest_link *link);
 /* Sends a message that has no answer. False: there is no room now. */

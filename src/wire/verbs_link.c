@@ -14,6 +14,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/status.h"
+#include "wire/tcp.h"
 #include "wire/verbs.h"
 
 #define LINGER_NS TT_SECOND
@@ -200,6 +201,8 @@ void tt_verbs_link_lose(struct tt_verbs_link *link, tutti_status status, const c
            "verbs: the link to rank %u is lost: %s", link->peer, why);
     link->owes_refusal = status != TUTTI_OK && link->tcp.mine;     /* or else the peer would wait for us */
     link_say(link);
+    if (link->owes_refusal)     /* there is no room for it, and nobody looks after this link any more: the connection's end says it */
+        tt_tcp_link_lose(tt_tcp_of(v->tcp)->links[link->peer], TUTTI_ERR_PEER_LOST, "a refusal had no room");
     set_state(link, TT_VERBS_LOST);
     link_strip(link);
     for (uint32_t i = 0; i < v->nactive; i++)

@@ -2,6 +2,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include "base/prng.h"
 #include "support/cases.h"
 #include "sched/verify.h"
 #include "support/unit.h"
@@ -55,6 +56,52 @@ static void every_algorithm_is_proven_for_18_to_64_ranks(void **state)
     assert_in_range(nproven, 1, 10000000);
 }
 
+#define HEAD_RANKS 33
+#define SLOT 100
+
+/* The calls by which late exchanges begin (src/moe): a message of up to SLOT bytes from each rank to each other one, whose length the sender alone knows. */
+static void make_heads(struct case_calls *calls, const struct case_spec *spec)
+{
+    const uint32_t n = spec->nranks;
+
+    for (uint32_t r = 0; r < n; r++) {
+        uint64_t at = 0;
+
+        for (uint32_t peer = 0; peer < n; peer++) {
+            calls->send_bytes[r][peer] = peer == r ? 0 : tt_mix64(spec->seed + r * n + peer) % (SLOT + 1);
+            calls->recv_bytes[r][peer] = SLOT;
+            calls->send_displs[r][peer] = calls->recv_displs[r][peer] = peer * SLOT;
+            calls->send_first[r][peer] = at;
+            calls->sent[r][at] = (struct tt_stretch){ .bytes = calls->send_bytes[r][peer] };
+            calls->received[r][at] = (struct tt_stretch){ .bytes = SLOT };
+            at += peer != r;
+        }
+        calls->send_first[r][n] = at;
+        calls->stretches[r] = (struct tt_stretches){
+            .send = calls->sent[r], .recv = calls->received[r], .send_first = calls->send_first[r],
+            .recv_first = calls->send_first[r], .most = 1, .at_most = true,
+        };
+        calls->coll[r] = (struct tt_coll){
+            .kind = TT_ALLTOALLV, .rank = r, .nranks = n, .elem_bytes = 1, .stretches = &calls->stretches[r],
+            .send_bytes = calls->send_bytes[r], .send_displs = calls->send_displs[r],
+            .recv_bytes = calls->recv_bytes[r], .recv_displs = calls->recv_displs[r],
+        };
+    }
+}
+
+static void heads_whose_length_the_sender_alone_knows_are_proven(void **state)
+{
+    static struct case_calls calls;
+
+    (void)state;
+    for (uint32_t n = 1; n <= HEAD_RANKS; n++) {
+        const struct case_spec spec = { .algo = &tt_algo_alltoallv_stretches, .nranks = n, .elem_bytes = 1, .seed = n };
+
+        make_heads(&calls, &spec);
+        prove(&spec, &calls);
+    }
+}
+
 /* A stand-in that does something only where it knows of a neighbour on its host. */
 static void round_on_host(struct tt_sched *s, const struct tt_coll *c, uint64_t k)
 {
@@ -90,6 +137,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(only_those_that_look_at_the_layout_are_tried_with_all_of_them),
+        cmocka_unit_test(heads_whose_length_the_sender_alone_knows_are_proven),
         cmocka_unit_test(every_algorithm_is_proven_for_1_to_17_ranks_and_awkward_sizes),
         cmocka_unit_test(every_algorithm_is_proven_for_18_to_64_ranks),
     };

@@ -25,6 +25,38 @@ __global__ void fences(tutti_device_view v, struct fences *f, tutti_status *out)
         out[blockIdx.x] = st;
 }
 
+__global__ void route(tutti_device_view v, struct route *x, tutti_status *out)
+{
+    const tutti_status st = route_kernel(&v, blockIdx.x, gridDim.x, x);
+
+    if (threadIdx.x == 0)
+        out[blockIdx.x] = st;
+}
+
+__global__ void route_lists(tutti_device_view v, struct route *x)
+{
+    route_write(&v, x);
+}
+
+__global__ void route_results(tutti_device_view v, struct route *x)
+{
+    for (uint32_t from = 0; from < v.nranks; from++)
+        route_look(&v, x, from);
+}
+
+/* The same as three launches, with the exchange between them in the order of the stream. */
+cudaError_t route_on(cudaStream_t stream, const tutti_device_view *v, struct route *x)
+{
+    cudaError_t err;
+
+    route_lists<<<1, 128, 0, stream>>>(*v, x);
+    err = tutti_device_raise_flag_on(stream, v, x->start, x->turn);
+    if (err == cudaSuccess)
+        err = tutti_device_await_flag_on(stream, v, x->over, x->turn);
+    route_results<<<1, 128, 0, stream>>>(*v, x);
+    return err == cudaSuccess ? cudaGetLastError() : err;
+}
+
 /* A device whose kernels run on a GPU. */
 tutti_status device_for_cuda(tutti_window *window, tutti_device **out)
 {
@@ -32,6 +64,7 @@ tutti_status device_for_cuda(tutti_window *window, tutti_device **out)
 
     conf.size = sizeof conf;
     conf.groups = 64;
+    conf.flags = 2;
     conf.no_direct = 1;
     conf.alloc = tutti_device_cuda_alloc;
     conf.free = tutti_device_cuda_free;

@@ -196,4 +196,101 @@ TUTTI_DEVICE tutti_status fences_kernel(const tutti_device_view *v, uint32_t blo
     return st;
 }
 
+/* An exchange (tutti/moe.h) that begins when this kernel has written its lists, raising one flag, and whose pieces it looks at when another flag says that it is over. Elements are
+ * bytes. */
+#define ROUTE_SPLITS 12
+#define ROUTE_LENGTH_MAX 3000
+
+struct route {
+    uint64_t turn;                  /* of this exchange, from 1; what flags become */
+    uint32_t start, over;           /* flags */
+    size_t *lengths, *indices, *block_lens;     /* [ROUTE_SPLITS], [nranks * ROUTE_SPLITS], [nranks]: read by the host */
+    uint8_t *send;                  /* [ROUTE_SPLITS * ROUTE_LENGTH_MAX] */
+    void *const *recv;              /* [nranks], each as long */
+    uint64_t wrong;                 /* a sender + 1 whose pieces are wrong; 0: none */
+};
+
+TUTTI_DEVICE uint64_t route_length(uint64_t turn, uint32_t rank, uint32_t split)
+{
+    const uint64_t draw = exchange_mix(turn << 32 | rank << 16 | split);
+
+    return draw % 4 == 0 ? 0 : (draw >> 8) % (draw % 4 == 1 ? ROUTE_LENGTH_MAX : 40);
+}
+
+/* Each piece goes to one rank, or to two. */
+TUTTI_DEVICE int route_goes(uint64_t turn, uint32_t nranks, uint32_t split, uint32_t to)
+{
+    return (split + turn) % nranks == to || (split % 3 == 0 && split % nranks == to);
+}
+
+TUTTI_DEVICE uint8_t route_byte(uint64_t turn, uint32_t rank, uint64_t i)
+{
+    return (uint8_t)(turn * 7 + rank * 31 + i * 3 + (i >> 8));
+}
+
+TUTTI_DEVICE uint64_t route_total(uint64_t turn, uint32_t rank)
+{
+    uint64_t total = 0;
+
+    for (uint32_t i = 0; i < ROUTE_SPLITS; i++)
+        total += route_length(turn, rank, i);
+    return total;
+}
+
+/* By all threads: bytes; by one: the lists. */
+TUTTI_DEVICE void route_write(const tutti_device_view *v, const struct route *x)
+{
+    const uint64_t total = route_total(x->turn, v->rank);
+    uint32_t n = 0;
+
+    for (uint64_t i = tutti_device_thread(); i < total; i += tutti_device_threads())
+        x->send[i] = route_byte(x->turn, v->rank, i);
+    if (tutti_device_thread() != 0)
+        return;
+    for (uint32_t i = 0; i < ROUTE_SPLITS; i++)
+        x->lengths[i] = (size_t)route_length(x->turn, v->rank, i);
+    for (uint32_t to = 0; to < v->nranks; to++) {
+        const uint32_t before = n;
+
+        for (uint32_t i = 0; i < ROUTE_SPLITS; i++)
+            if (route_goes(x->turn, v->nranks, i, to))
+                x->indices[n++] = i;
+        x->block_lens[to] = n - before;
+    }
+}
+
+TUTTI_DEVICE void route_look(const tutti_device_view *v, struct route *x, uint32_t from)
+{
+    const uint8_t *got = (const uint8_t *)x->recv[from];
+    uint64_t at = 0;
+
+    for (uint32_t i = 0; i < ROUTE_SPLITS; i++) {
+        const uint64_t end = at + route_length(x->turn, from, i);
+
+        for (at += tutti_device_thread(); at < end && route_goes(x->turn, v->nranks, i, v->rank);
+             at += tutti_device_threads())
+            if (got[at] != route_byte(x->turn, from, at))
+                tutti_device_store_release(&x->wrong, from + 1);
+        at = end;
+    }
+}
+
+/* Block 0; others would have parts of the lists. */
+TUTTI_DEVICE tutti_status route_kernel(const tutti_device_view *v, uint32_t block, uint32_t nblocks, void *arg)
+{
+    struct route *x = (struct route *)arg;
+    tutti_status st;
+
+    (void)nblocks;
+    if (block != 0)
+        return TUTTI_OK;
+    route_write(v, x);
+    st = tutti_device_raise_flag(v, x->start, x->turn);
+    if (!st)
+        st = tutti_device_await_flag(v, x->over, x->turn);
+    for (uint32_t from = 0; from < v->nranks && !st; from++)
+        route_look(v, x, from);
+    return st;
+}
+
 #endif

@@ -1,9 +1,11 @@
 /* Devices: kernels of real ranks on all wires, in all modes. No signal before its bytes, from any block to any other. */
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+#include "device/device.h"
 #include "device_kernels.h"
 #include "job.h"
 #include "support/pattern.h"
@@ -27,6 +29,7 @@ static const struct way ways[] = {
     { "tcp, 4 lanes", "tcp", "0", "4", true, false },
 };
 #define NWAYS (sizeof ways / sizeof *ways)
+#define MESSAGES 3
 #define TCP_4_LANES 5
 
 /* A rank with a window and a device. */
@@ -375,6 +378,166 @@ static void a_device_is_ended_by_hand(void **state)
     over_ways(abort_role, 2, NULL);
 }
 
+/* ---- whose failure it is ---- */
+
+/* The inside of a window; `hidden`: peers that ask for it by message are told that it was taken back. */
+static void hide(struct rank *r, tutti_window *window, bool hidden)
+{
+    struct tt_window *w = NULL, **at;
+
+    CHECK_OK(r, tt_window_take(window, "hide", &w));
+    tt_guest_enter(w->home->engine);
+    for (at = &w->home->first; *at && *at != w;)
+        at = &(*at)->next;
+    if (hidden) {
+        *at = w->next;
+    } else {
+        w->next = NULL;
+        *at = w;
+    }
+    tt_guest_leave(w->home->engine);
+}
+
+static tutti_status putting_kernel(const tutti_device_view *v, uint32_t block, uint32_t nblocks, void *arg)
+{
+    (void)block, (void)nblocks;
+    return tutti_device_put(v, 1, 0, arg, 8);
+}
+
+static tutti_status asking_kernel(const tutti_device_view *v, uint32_t block, uint32_t nblocks, void *arg)
+{
+    const tutti_status st = arg ? tutti_device_put(v, 1, 0, arg, 8) : TUTTI_OK;
+
+    (void)block, (void)nblocks;
+    return st ? st : tutti_device_quiet(v, 1);
+}
+
+#define FLAG_HIDDEN 0
+#define FLAG_ASKED 1
+
+/* Rank 1's window is gone for a while: what rank 0 and its device put there is not done, and each of them hears of its own. */
+static void whose_role(struct rank *r)
+{
+    const tutti_device_conf conf = { 0 };
+    tutti_window *other;
+    uint64_t src = 5;
+    struct here h;
+
+    here_init(r, &h, 64, &conf);
+    CHECK_OK(r, tutti_window_create(r->comm, NULL, 64, &other));
+    if (r->rank == 0) {
+        CHECK_OK(r, tutti_device_run(h.device, 1, asking_kernel, &src));
+        job_raise(r->board, FLAG_ASKED);
+        CHECK(r, job_await(r->board, FLAG_HIDDEN, 1));
+        job_step(r, "the host's put is not done");
+        CHECK_OK(r, tutti_window_put(h.window, 1, 0, &src, 8, NULL));
+        CHECK_OK(r, tutti_device_run(h.device, 1, asking_kernel, NULL));
+        CHECK_OK(r, tutti_window_quiet(other, 1, 0));
+        CHECK_SAYS(r, tutti_window_quiet(h.window, 1, 0), TUTTI_ERR_ABORTED, "rank 1 had taken its window back");
+        CHECK_OK(r, tutti_window_quiet(h.window, 1, 0));        /* it is told once */
+        job_step(r, "the device's put is not done");
+        CHECK_STATUS(r, tutti_device_run(h.device, 1, asking_kernel, &src), TUTTI_ERR_ABORTED);
+        CHECK_OK(r, tutti_window_quiet(h.window, 1, 0));
+        CHECK_STATUS(r, tutti_device_destroy(h.device), TUTTI_ERR_ABORTED);
+        CHECK_OK(r, tutti_device_create(h.window, NULL, &h.device));
+        CHECK_OK(r, tutti_device_run(h.device, 1, putting_kernel, &src));
+        CHECK_OK(r, tutti_device_destroy(h.device));    /* what it has not asked for the host hears */
+        h.device = NULL;
+        CHECK_STATUS(r, tutti_window_quiet(h.window, TUTTI_ALL_RANKS, 0), TUTTI_ERR_ABORTED);
+        job_raise(r->board, FLAG_ASKED);
+    } else {
+        CHECK(r, job_await(r->board, FLAG_ASKED, 1));
+        hide(r, h.window, true);
+        job_raise(r->board, FLAG_HIDDEN);
+        CHECK(r, job_await(r->board, FLAG_ASKED, 2));
+        hide(r, h.window, false);
+    }
+    CHECK_OK(r, tutti_barrier(r->comm, NULL));
+    CHECK_OK(r, tutti_window_free(other));
+    here_fini(r, &h);
+}
+
+static void who_put_hears_what_was_not_done(void **state)
+{
+    const struct job job = {
+        .wires = ways[MESSAGES].wires, .nranks = 2, .seed = job_seed(SEED), .arg = &ways[MESSAGES]
+    };
+
+    (void)state;
+    job_run(&job, whose_role);
+}
+
+/* ---- patience ---- */
+
+/* What has the device's thread stand still: another one holds the baton that it needs to put. */
+struct holder {
+    struct tt_engine *engine;
+    pthread_t thread;
+    atomic_bool holds, over;
+};
+
+static void *hold(void *arg)
+{
+    struct holder *h = arg;
+
+    tt_guest_enter(h->engine);
+    atomic_store(&h->holds, true);
+    while (!atomic_load(&h->over))
+        usleep(100);
+    tt_guest_leave(h->engine);
+    return NULL;
+}
+
+static void holder_init(struct rank *r, struct holder *h)
+{
+    *h = (struct holder){ .engine = r->comm->world->engine };
+    CHECK(r, pthread_create(&h->thread, NULL, hold, h) == 0);
+    while (!atomic_load(&h->holds))
+        usleep(100);
+}
+
+static void holder_fini(struct holder *h)
+{
+    atomic_store(&h->over, true);
+    pthread_join(h->thread, NULL);
+}
+
+/* What was put before is not taken: another mode waits for that as long as the device waits for anything, and no longer. */
+static void patience_role(struct rank *r)
+{
+    const tutti_device_conf conf = { .no_direct = 1 };
+    uint64_t src = 5;
+    tutti_device_view view;
+    struct here h;
+
+    here_init(r, &h, 64, &conf);
+    if (r->rank == 0) {
+        const int64_t patience_ms = h.device->conf.timeout_ms;
+        struct holder holder;
+
+        holder_init(r, &holder);
+        CHECK_OK(r, tutti_device_run(h.device, 1, putting_kernel, &src));
+        h.device->conf.timeout_ms = 100;        /* of this call alone: what is put later may take its time */
+        CHECK_SAYS(r, tutti_device_set_mode(h.device, TUTTI_DEVICE_ORDERED, TUTTI_DEVICE_PINNED), TUTTI_ERR_TIMEOUT,
+                   "100 ms");
+        CHECK_OK(r, tutti_device_view_of(h.device, &view));
+        CHECK(r, view.mode == TUTTI_DEVICE_FULL);
+        holder_fini(&holder);
+        h.device->conf.timeout_ms = patience_ms;
+        CHECK_OK(r, tutti_device_set_mode(h.device, TUTTI_DEVICE_ORDERED, TUTTI_DEVICE_PINNED));
+        CHECK_OK(r, tutti_device_view_of(h.device, &view));
+        CHECK(r, view.mode == TUTTI_DEVICE_ORDERED);
+    }
+    CHECK_OK(r, tutti_barrier(r->comm, NULL));
+    here_fini(r, &h);
+}
+
+static void another_mode_is_not_waited_for_without_end(void **state)
+{
+    (void)state;
+    over_ways(patience_role, 2, NULL);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -384,6 +547,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(mistakes_are_told_and_touch_nothing),
         cmocka_unit_test(a_lost_rank_ends_what_waits_for_it),
         cmocka_unit_test(a_device_is_ended_by_hand),
+        cmocka_unit_test(who_put_hears_what_was_not_done),
+        cmocka_unit_test(another_mode_is_not_waited_for_without_end),
     };
 
     if (argc > 1)

@@ -15,6 +15,6 @@ here=$TUTTI_SOURCE_DIR
     --keep --keep-dir "$made" -c "$here/tests/cluster/device_kernels.cu" -o "$made/kernels.o"
 
 # It is GPU code: the kernels are there, and words are loaded and stored for the whole system.
-for what in '\.entry .*exchange' '\.entry .*crowd' '\.entry .*fences' st.release.sys ld.acquire.sys atom.add.acq_rel.sys; do
+for what in '\.entry .*exchange' '\.entry .*crowd' '\.entry .*fences' '\.entry .*route' '\.entry .*flag_kernel' st.release.sys ld.acquire.sys atom.add.acq_rel.sys; do
     grep -q -- "$what" "$made"/*.ptx || { echo "no $what in the kernels"; exit 1; }
 done

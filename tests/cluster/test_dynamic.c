@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+#include "base/status.h"
+#include "device_kernels.h"
 #include "job.h"
 #include "support/pattern.h"
 #include "support/unit.h"
@@ -589,6 +591,154 @@ static void what_never_starts_ends_all_the_same(void **state)
     job_run(&job, end_role);
 }
 
+/* ---- from devices ---- */
+
+#define TURNS (UNIT_SHARE > 1 ? 6u : 30u)
+#define START 0
+#define OVER 1
+
+struct kernel_run {
+    tutti_device *device;
+    struct route *route;
+    tutti_status status;
+    char why[TT_ERROR_BYTES];
+};
+
+/* The last error is a thread's own. */
+static void *run_kernel(void *arg)
+{
+    struct kernel_run *k = arg;
+
+    k->status = tutti_device_run(k->device, 2, route_kernel, k->route);
+    snprintf(k->why, sizeof k->why, "%s", tutti_last_error());
+    return NULL;
+}
+
+/* A rank's device, and what its kernels route. */
+struct router {
+    tutti_window *window;
+    tutti_device *device;
+    uint64_t *start, *over;
+    size_t lengths[ROUTE_SPLITS], indices[JOB_RANKS_MAX * ROUTE_SPLITS], block_lens[JOB_RANKS_MAX];
+    uint8_t *send, *memory;
+    void *recv[JOB_RANKS_MAX];
+    struct route route;
+};
+
+static void router_init(struct rank *r, struct router *x)
+{
+    const size_t bytes = ROUTE_SPLITS * ROUTE_LENGTH_MAX;
+    const tutti_device_conf conf = { .size = sizeof conf, .flags = 2, .polls = r->job->seed % 2 };
+
+    *x = (struct router){ .send = job_have(r, malloc(bytes)), .memory = job_have(r, calloc(r->nranks, bytes)) };
+    for (uint32_t k = 0; k < r->nranks; k++)
+        x->recv[k] = x->memory + k * bytes;
+    x->route = (struct route){
+        .start = START, .over = OVER, .lengths = x->lengths, .indices = x->indices, .block_lens = x->block_lens,
+        .send = x->send, .recv = x->recv,
+    };
+    CHECK_OK(r, tutti_window_create(r->comm, NULL, 64, &x->window));
+    CHECK_OK(r, tutti_device_create(x->window, &conf, &x->device));
+    CHECK_OK(r, tutti_device_flag(x->device, START, &x->start));
+    CHECK_OK(r, tutti_device_flag(x->device, OVER, &x->over));
+    CHECK_SAYS(r, tutti_device_flag(x->device, 2, &x->over), TUTTI_ERR_INVALID, "no flag 2 of 2");
+    CHECK(r, *x->start == 0 && *x->over == 0);
+}
+
+static void router_fini(struct rank *r, struct router *x)
+{
+    CHECK_OK(r, tutti_device_destroy(x->device));
+    CHECK_OK(r, tutti_window_free(x->window));
+    free(x->send);
+    free(x->memory);
+}
+
+/* What no kernel has written yet is read by nobody. */
+static void spoil_lists(struct router *x)
+{
+    memset(x->lengths, 0xff, sizeof x->lengths);
+    memset(x->indices, 0xff, sizeof x->indices);
+    memset(x->block_lens, 0xff, sizeof x->block_lens);
+}
+
+/* A kernel writes the lists, starts the exchange, waits for its end and looks at what has come; the host has called it before. */
+static void kernel_role(struct rank *r)
+{
+    struct router x;
+
+    open_as(r);
+    router_init(r, &x);
+    for (uint64_t turn = 1; turn <= TURNS; turn++) {
+        tutti_request *request = NULL;
+        const tutti_call call = { .size = sizeof call, .request = &request };
+        const tutti_dynamic what = {
+            .size = sizeof what, .sendbuff = x.send, .split_lengths = x.lengths, .nsplits = ROUTE_SPLITS,
+            .indices = x.indices, .index_block_lens = x.block_lens, .recvbuffs = x.recv,
+            .max_length = ROUTE_LENGTH_MAX, .start = x.start, .start_value = turn, .over = x.over, .over_value = turn,
+        };
+
+        job_step(r, "turn %llu", (unsigned long long)turn);
+        x.route.turn = turn;
+        spoil_lists(&x);
+        CHECK_OK(r, tutti_alltoallv_dynamic(&what, TUTTI_U8, r->comm, &call));
+        CHECK_STATUS(r, tutti_test(request), TUTTI_PENDING);
+        CHECK_OK(r, tutti_device_run(x.device, 2, route_kernel, &x.route));
+        CHECK(r, x.route.wrong == 0);
+        CHECK_OK(r, tutti_wait(request));
+    }
+    router_fini(r, &x);
+}
+
+static void a_kernel_starts_an_exchange_with_the_lists_it_has_written(void **state)
+{
+    (void)state;
+    over_all_modes(kernel_role, 3);
+}
+
+/* The host waits in the replay for the start that a kernel raises, and tells it of the end. */
+static void kernel_replay_role(struct rank *r)
+{
+    const tutti_replay_conf conf = {
+        .size = sizeof conf, .nsplits = ROUTE_SPLITS, .max_length = ROUTE_LENGTH_MAX, .type = TUTTI_U8,
+    };
+    tutti_replay *replay;
+    struct router x;
+
+    open_as(r);
+    router_init(r, &x);
+    CHECK_OK(r, tutti_replay_create(r->comm, &conf, &replay));
+    for (uint64_t turn = 1; turn <= TURNS; turn++) {
+        const tutti_dynamic what = {
+            .size = sizeof what, .sendbuff = x.send, .split_lengths = x.lengths, .indices = x.indices,
+            .index_block_lens = x.block_lens, .start = x.start, .start_value = turn,
+        };
+        struct kernel_run k = { .device = x.device, .route = &x.route };
+        tutti_arrived arrived = { .size = sizeof arrived };
+        pthread_t thread;
+
+        job_step(r, "run %llu", (unsigned long long)turn);
+        x.route.turn = turn;
+        spoil_lists(&x);
+        CHECK(r, pthread_create(&thread, NULL, run_kernel, &k) == 0);
+        CHECK_OK(r, tutti_replay_start(replay, &what, 0));
+        CHECK_OK(r, tutti_replay_wait(replay, &arrived, 0));
+        x.route.recv = arrived.recvbuffs;
+        __atomic_store_n(x.over, turn, __ATOMIC_RELEASE);
+        pthread_join(thread, NULL);
+        if (k.status)
+            job_fail(r, __FILE__, __LINE__, "the kernel ended with %s: %s", tutti_status_name(k.status), k.why);
+        CHECK(r, x.route.wrong == 0);
+    }
+    CHECK_OK(r, tutti_replay_free(replay));
+    router_fini(r, &x);
+}
+
+static void a_kernel_starts_the_runs_of_a_replay(void **state)
+{
+    (void)state;
+    over_all_modes(kernel_replay_role, 3);
+}
+
 /* ---- the persistent form ---- */
 
 static tutti_dynamic for_replay(const struct side *e)
@@ -726,6 +876,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(ranks_that_declare_differently_mismatch),
         cmocka_unit_test(a_lost_rank_ends_the_exchange),
         cmocka_unit_test(what_never_starts_ends_all_the_same),
+        cmocka_unit_test(a_kernel_starts_an_exchange_with_the_lists_it_has_written),
+        cmocka_unit_test(a_kernel_starts_the_runs_of_a_replay),
         cmocka_unit_test(a_replay_brings_every_run),
         cmocka_unit_test(a_lost_rank_ends_a_replay),
     };

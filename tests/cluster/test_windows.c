@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+#include "comm/comm.h"
 #include "support/pattern.h"
 #include "support/unit.h"
 #include "windows.h"
@@ -580,6 +581,63 @@ static void an_abort_ends_what_waits(void **state)
     over_all_ways(abort_role, 2, NULL);
 }
 
+#define FLAG_GONE 0
+
+/* Keeps this process from hearing what others tell of failures, until rank 0 has gone; and then for a moment more, in which it is seen to be gone. */
+static void *be_deaf(void *arg)
+{
+    const struct rank *r = arg;
+
+    pthread_mutex_lock(&r->comm->world->overlay_lock);
+    job_raise(r->board, FLAG_GONE + r->rank);
+    job_await(r->board, FLAG_GONE, 1);
+    usleep(100000);
+    pthread_mutex_unlock(&r->comm->world->overlay_lock);
+    return NULL;
+}
+
+/* Rank 0 aborts and is gone at once, while the others put to it and wait for that: they hear of the abort, late as they are to listen, and take it for no loss. */
+static void abort_and_go_role(struct rank *r)
+{
+    uint8_t *src = job_have(r, calloc(1, 100000));
+    tutti_status st = TUTTI_OK;
+    struct window_side s;
+    pthread_t deaf;
+
+    window_job_open(r);
+    window_side_init(r, &s, 100000);
+    CHECK_OK(r, r->rank ? tutti_window_put(s.window, 0, 0, src, 100000, NULL) : TUTTI_OK);
+    CHECK_OK(r, tutti_window_quiet(s.window, TUTTI_ALL_RANKS, 0));
+    CHECK_OK(r, tutti_barrier(r->comm, NULL));
+    job_step(r, "rank 0 aborts and goes");
+    if (r->rank == 0) {
+        CHECK(r, job_await(r->board, FLAG_GONE + 1, 1) && job_await(r->board, FLAG_GONE + 2, 1));
+        CHECK_OK(r, tutti_comm_abort(r->comm));
+        job_close(r);
+        job_raise(r->board, FLAG_GONE);
+    } else {
+        CHECK(r, pthread_create(&deaf, NULL, be_deaf, r) == 0);
+        while (st == TUTTI_OK) {
+            st = tutti_window_put(s.window, 0, 0, src, 100000, NULL);
+            if (!st)
+                st = tutti_window_quiet(s.window, r->rank == 1 ? 0 : TUTTI_ALL_RANKS, 0);
+        }
+        CHECK_STATUS(r, st, TUTTI_ERR_ABORTED);
+        CHECK(r, strstr(tutti_last_error(), "rank 0 aborted"));
+        pthread_join(deaf, NULL);
+        CHECK_STATUS(r, tutti_window_free(s.window), TUTTI_ERR_ABORTED);
+        job_close(r);
+    }
+    free(s.owned);
+    free(src);
+}
+
+static void an_abort_is_heard_of_who_is_gone_at_once(void **state)
+{
+    (void)state;
+    over_all_ways(abort_and_go_role, 3, NULL);
+}
+
 /* Ranks 1 and 2 raise their signals and free the window; rank 0 waits for one more, which nobody owes it. It has no deadline: so it hears. */
 static void deserted_role(struct rank *r)
 {
@@ -664,6 +722,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(mistakes_are_told_and_touch_nothing),
         cmocka_unit_test(a_lost_rank_ends_what_waits_for_it),
         cmocka_unit_test(an_abort_ends_what_waits),
+        cmocka_unit_test(an_abort_is_heard_of_who_is_gone_at_once),
         cmocka_unit_test(a_signal_that_nobody_can_raise_any_more_is_not_waited_for),
         cmocka_unit_test(a_communicator_that_is_destroyed_ends_what_waits),
     };

@@ -125,6 +125,78 @@ static void puts_and_waits_must_match(void **state)
     finds(&h, "no such peer");
 }
 
+/* It stands for what its put has. */
+static void a_wait_for_at_most_so_much_takes_less_and_no_more(void **state)
+{
+    struct hand h;
+
+    (void)state;
+    begin_allgather(&h);
+    h.steps[1][1].bytes = 12;           /* of which the copy behind it overwrites what does not come */
+    finds(&h, "the peer puts 8 B");
+    h.steps[1][1].at_most = true;
+    assert_string_equal(finding(&h), "");
+    h.steps[1][1].bytes = 20;
+    finds(&h, "out of bounds");
+    h.steps[1][1].bytes = 4;
+    finds(&h, "the peer puts 8 B");
+    begin_allgather(&h);
+    h.steps[1][1].at_most = true;
+    h.steps[0][0].bytes = 4;
+    finds(&h, "nobody wrote [4, 8) of its result");
+}
+
+/* Rank 0 sends rank 1 two stretches of a block, at 4 and 12. */
+static void stretches_lie_where_their_lists_say(void **state)
+{
+    static const struct tt_stretch list[] = { { 4, 4 }, { 12, 8 } };
+    static const uint64_t none[] = { 0, 0, 0 }, sends[] = { 0, 0, 2 }, recvs[] = { 0, 2, 2 };
+    static const uint64_t bytes[] = { 20, 20 }, src[] = { 0, 20 }, dst[] = { 20, 0 };
+    const struct tt_stretches x[2] = {
+        { .send = list, .recv = list, .send_first = sends, .recv_first = none, .most = 2 },
+        { .send = list, .recv = list, .send_first = none, .recv_first = recvs, .most = 2 },
+    };
+    /* What is other with the second: where it is taken from, where its put and its wait say that it goes, and how long it is (0: it is not there). */
+    static const struct {
+        int64_t src, put, wait;
+        uint64_t bytes;
+        const char *finding;
+    } cases[] = {
+        { 0, 0, 0, 8, "" },
+        { 0, 4, 0, 8, "the peer waits for it elsewhere" },
+        { 0, 0, -4, 8, "the peer waits for it elsewhere" },
+        { -4, -4, -4, 12, "[28, 32) of DST is written, but is not of the result" },
+        { 0, 0, 0, 0, "nobody wrote [32, 40) of its result" },
+        { -4, 0, 0, 8, "comes from 28, not from 32" },
+    };
+    struct hand h;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct tt_ref first = tt_there(), second = tt_there();
+
+        first.offset = 4;
+        second.offset = (uint64_t)(12 + cases[i].put);
+        begin(&h, TT_ALLTOALLV, 2, 0, false);
+        for (uint32_t r = 0; r < 2; r++) {
+            h.coll[r].send_bytes = h.coll[r].recv_bytes = bytes;
+            h.coll[r].send_displs = src;
+            h.coll[r].recv_displs = dst;
+            h.coll[r].stretches = &x[r];
+        }
+        tt_sched_put(&h.s[0], 1, tt_src(24), first, 4, 0);
+        tt_sched_wait(&h.s[1], 0, tt_dst(24), 4, 0);
+        if (cases[i].bytes) {
+            tt_sched_put(&h.s[0], 1, tt_src((uint64_t)(32 + cases[i].src)), second, cases[i].bytes, 1);
+            tt_sched_wait(&h.s[1], 0, tt_dst((uint64_t)(32 + cases[i].wait)), cases[i].bytes, 1);
+        }
+        if (*cases[i].finding)
+            finds(&h, cases[i].finding);
+        else
+            assert_string_equal(finding(&h), "");
+    }
+}
+
 static void a_pair_uses_a_tag_once_and_in_the_same_order(void **state)
 {
     struct hand h;
@@ -499,6 +571,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(right_programs_are_proven),
         cmocka_unit_test(puts_and_waits_must_match),
+        cmocka_unit_test(a_wait_for_at_most_so_much_takes_less_and_no_more),
+        cmocka_unit_test(stretches_lie_where_their_lists_say),
         cmocka_unit_test(a_pair_uses_a_tag_once_and_in_the_same_order),
         cmocka_unit_test(steps_stay_in_bounds_and_off_the_input),
         cmocka_unit_test(a_pipe_is_written_once_and_then_read_once_as_a_whole),

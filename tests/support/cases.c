@@ -57,9 +57,68 @@ static void draw_displs(uint64_t *displs, const uint64_t *bytes, uint32_t n, con
     }
 }
 
+#define STRETCHES_MAX 10    /* of a pair: more than a round has */
+
+/* The stretches that one rank sends another, a third of the pairs none; with gaps, or side by side. Returns how far they reach. */
+static uint64_t draw_stretches(struct tt_stretch *out, uint64_t *n, const struct case_spec *spec, struct tt_prng *p)
+{
+    const uint32_t few = CASE_STRETCHES / spec->nranks, most = few < STRETCHES_MAX ? few : STRETCHES_MAX;
+    const uint64_t each = 1 + 2 * spec->count / most;
+    uint64_t at = 0;
+
+    *n = tt_prng_below(p, 3) ? 1 + tt_prng_below(p, most) : 0;
+    for (uint64_t i = 0; i < *n; i++) {
+        out[i].offset = at + tt_prng_below(p, 3) * spec->elem_bytes;
+        out[i].bytes = (1 + tt_prng_below(p, each)) * spec->elem_bytes;
+        at = out[i].offset + out[i].bytes;
+    }
+    return at;
+}
+
+/* What each rank gets of others, as they send it. */
+static void list_received(struct case_calls *out, uint32_t nranks)
+{
+    for (uint32_t r = 0; r < nranks; r++) {
+        uint64_t at = 0;
+
+        for (uint32_t from = 0; from < nranks; from++) {
+            out->recv_first[r][from] = at;
+            for (uint64_t i = out->send_first[from][r]; i < out->send_first[from][r + 1] && from != r; i++)
+                out->received[r][at++] = out->sent[from][i];
+        }
+        out->recv_first[r][nranks] = at;
+    }
+}
+
+/* Blocks of which only stretches travel. */
+static void draw_stretched_sizes(struct case_calls *out, const struct case_spec *spec, struct tt_prng *p)
+{
+    const uint32_t nranks = spec->nranks;
+    uint64_t most = 1;
+
+    for (uint32_t r = 0; r < nranks; r++) {
+        uint64_t at = 0, n;
+
+        for (uint32_t to = 0; to < nranks; to++, at += n) {
+            out->send_first[r][to] = at;
+            out->send_bytes[r][to] = draw_stretches(&out->sent[r][at], &n, spec, p);
+            most = n > most ? n : most;
+        }
+        out->send_first[r][nranks] = at;
+    }
+    list_received(out, nranks);
+    for (uint32_t r = 0; r < nranks; r++)
+        out->stretches[r] = (struct tt_stretches){
+            .send = out->sent[r], .recv = out->received[r], .send_first = out->send_first[r],
+            .recv_first = out->recv_first[r], .most = most,
+        };
+}
+
 static void make_alltoallv(struct case_calls *out, const struct case_spec *spec, struct tt_prng *p)
 {
-    for (uint32_t r = 0; r < spec->nranks; r++)
+    if (spec->algo->by_stretches)
+        draw_stretched_sizes(out, spec, p);
+    for (uint32_t r = 0; r < spec->nranks && !spec->algo->by_stretches; r++)
         draw_sizes(out->send_bytes[r], spec->nranks, spec, p);
     for (uint32_t r = 0; r < spec->nranks; r++)
         for (uint32_t i = 0; i < spec->nranks; i++)
@@ -67,6 +126,8 @@ static void make_alltoallv(struct case_calls *out, const struct case_spec *spec,
     for (uint32_t r = 0; r < spec->nranks; r++) {
         draw_displs(out->send_displs[r], out->send_bytes[r], spec->nranks, spec);
         draw_displs(out->recv_displs[r], out->recv_bytes[r], spec->nranks, spec);
+        if (spec->algo->by_stretches && spec->seed % 2)     /* blocks that share their bytes: a piece for several ranks */
+            memset(out->send_displs[r], 0, spec->nranks * sizeof out->send_displs[r][0]);
     }
 }
 
@@ -113,6 +174,7 @@ void case_make(struct case_calls *out, const struct case_spec *spec)
             c->send_displs = out->send_displs[r];
             c->recv_bytes = out->recv_bytes[r];
             c->recv_displs = out->recv_displs[r];
+            c->stretches = spec->algo->by_stretches ? &out->stretches[r] : NULL;
         } else if (case_is_v(kind)) {
             *(sends ? &c->send_bytes : &c->recv_bytes) = out->send_bytes[0];
             *(sends ? &c->send_displs : &c->recv_displs) = out->send_displs[0];

@@ -33,11 +33,16 @@ struct case_spec {
     uint64_t seed;
 };
 
+#define CASE_STRETCHES 256      /* that a rank sends */
+
 /* The call of each rank, and the arrays that it points to. */
 struct case_calls {
     struct tt_coll coll[CASE_RANKS_MAX];
     uint64_t send_bytes[CASE_RANKS_MAX][CASE_RANKS_MAX], send_displs[CASE_RANKS_MAX][CASE_RANKS_MAX];
     uint64_t recv_bytes[CASE_RANKS_MAX][CASE_RANKS_MAX], recv_displs[CASE_RANKS_MAX][CASE_RANKS_MAX];
+    struct tt_stretches stretches[CASE_RANKS_MAX];      /* of algorithms by stretches only */
+    struct tt_stretch sent[CASE_RANKS_MAX][CASE_STRETCHES], received[CASE_RANKS_MAX][CASE_STRETCHES];
+    uint64_t send_first[CASE_RANKS_MAX][CASE_RANKS_MAX + 1], recv_first[CASE_RANKS_MAX][CASE_RANKS_MAX + 1];
 };
 
 /* Whether such a call exists: alltoallv and point to point are never in place, v kinds alone care whether they are

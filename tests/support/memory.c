@@ -102,6 +102,29 @@ static uint8_t reduced_byte(const struct case_memory *m, uint64_t offset)
     return (uint8_t)(sum >> 8 * (offset % elem));
 }
 
+/* Copies what rank `from` sends of that stretch to where it lies in DST. */
+static void define_stretch(const struct case_memory *m, uint32_t r, uint32_t from, const struct tt_stretch *t,
+                           uint8_t *want)
+{
+    const struct tt_coll *colls = m->calls->coll;
+
+    for (uint64_t i = t->offset; i < t->offset + t->bytes; i++)
+        want[colls[r].recv_displs[from] + i] = input_byte(m, from, colls[from].send_displs[r] + i);
+}
+
+/* By the lists of the senders. */
+static void define_stretches(const struct case_memory *m, uint32_t r, uint8_t *want)
+{
+    const struct tt_coll *colls = m->calls->coll;
+
+    for (uint32_t from = 0; from < colls[r].nranks; from++) {
+        const struct tt_stretches *x = colls[from].stretches;
+
+        for (uint64_t i = x->send_first[r]; i < x->send_first[r + 1]; i++)
+            define_stretch(m, r, from, &x->send[i], want);
+    }
+}
+
 /* Puts what DST of rank r should be into want[]; what is not of the result stays. */
 static void define(const struct case_memory *m, uint32_t r, uint8_t *want)
 {
@@ -147,7 +170,9 @@ static void define(const struct case_memory *m, uint32_t r, uint8_t *want)
             want[i] = input_byte(m, (uint32_t)(i / c->bytes), r * c->bytes + i % c->bytes);
         break;
     case TT_ALLTOALLV:
-        for (uint32_t from = 0; from < n; from++)
+        if (c->stretches)
+            define_stretches(m, r, want);
+        for (uint32_t from = 0; from < n && !c->stretches; from++)
             for (uint64_t i = 0; i < c->recv_bytes[from]; i++)
                 want[c->recv_displs[from] + i] = input_byte(m, from, m->calls->coll[from].send_displs[r] + i);
         break;

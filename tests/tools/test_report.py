@@ -16,8 +16,9 @@ sys.path.insert(0, str(BENCH))
 sys.dont_write_bytecode = True
 
 import bench_predict  # noqa: E402
+import bench_putsignal  # noqa: E402
 import bench_sim  # noqa: E402
-from lib import rails  # noqa: E402
+from lib import rails, report_putsignal  # noqa: E402
 
 MACHINE = {"date": "2026-01-02", "commit": "c0ffee", "cpu": "a processor", "cores": 2, "memory_gib": 8, "system": "a system",
            "kernel": "6.1", "congestion_control": "cubic", "busy_cores_before": 0, "versions": {"tutti": "0.1.0"}}
@@ -92,6 +93,30 @@ class Report(unittest.TestCase):
         self.assertNotIn("| -5.0 % |", last)
         self.assertRegex(last, r"\| \+30\.0 %[^\n]*\| short +\|")
         self.assertEqual(last.split("<!-- bench/run predict -->")[0], both.split("<!-- bench/run predict -->")[0])
+
+    def test_policies_of_lanes_become_tables_of_their_own(self):
+        options = argparse.Namespace(max=64, only="")
+        reaches = bench_putsignal.lanes_names(options)
+
+        def lines(slower):
+            for mode, each in (("put-only", 1), ("full", slower)):
+                for nbytes in (4096, 16384, 65536):
+                    us = [nbytes * each, nbytes * each * 1.1]
+                    yield {"what": "burst", "mode": mode, "transfers": 96, "bytes": nbytes, "hosts": 8, "destinations": 28, "time_us": us[0], "drains": 0,
+                           "fences": 28, "samples_us": us}
+                yield {"what": "fit", "mode": mode, "hosts": 8, "alpha_us": 10 * each, "alpha_error_us": 1, "beta_us_per_byte": each / 96,
+                       "beta_error_us_per_byte": 0}
+
+        of = {"sequenced": list(lines(1.25)), "pinned": list(lines(2)), "round-robin": list(lines(2.5))}
+        rows = [row for policy, some in of.items() for row in bench_putsignal.policy_rows(reaches, policy, some, of["round-robin"])]
+        self.assertEqual({row["what"] for row in rows}, set(reaches))
+        beside = {row["policy"]: row["value"] for row in rows if row["what"].endswith("of 64 KiB: times as long as round-robin")}
+        self.assertEqual(beside, {"sequenced": 0.5, "pinned": 0.8})
+        shares_of, costs = report_putsignal.lanes_tables(rows)[1::2]
+        self.assertRegex(shares_of, r"\| 64 KiB +\| 0\.800 [^|]+\| 0\.500 [^|]+\| 0\.400 ")
+        self.assertRegex(costs, r"\| pinned +\| 0 +\| 1 +\| 20\.0 \+- 1\.0 +\| 0\.02083 [^|]+\| 10\.0 ")
+        self.assertEqual(report_putsignal.parts_of({"rows": rows}), ({}, {}, {}))       # the other tables are of other rows
+        self.assertEqual(report_putsignal.lanes_tables([]), [])
 
     def test_a_benchmark_without_a_page_is_told(self):
         done = self.report("nosuch", [])

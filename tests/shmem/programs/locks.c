@@ -5,17 +5,16 @@
 
 #define ROUNDS 20
 #define NTHREADS 3
+#define THREAD_ROUNDS 6         /* of each of them */
 
 static int me, npes;
 static long locks[2];
 static long count, sums[NTHREADS];
 
 /* What the lock protects is read and written by plain gets and puts. */
-static void check_lock(long *lock)
+static void add_locked(long *lock, int rounds)
 {
-    count = 0;
-    shmem_barrier_all();
-    for (int i = 0; i < ROUNDS; i++) {
+    for (int i = 0; i < rounds; i++) {
         if (i % 4 == 3)
             while (shmem_test_lock(lock))
                 ;
@@ -24,6 +23,13 @@ static void check_lock(long *lock)
         shmem_p(&count, shmem_g(&count, 0) + 1, 0);
         shmem_clear_lock(lock);
     }
+}
+
+static void check_lock(long *lock)
+{
+    count = 0;
+    shmem_barrier_all();
+    add_locked(lock, ROUNDS);
     shmem_barrier_all();
     EXPECT(shmem_g(&count, 0) == (long)ROUNDS * npes);
     shmem_barrier_all();
@@ -38,7 +44,7 @@ static void check_holder(long *lock)
         shmem_set_lock(lock);
     shmem_barrier_all();
     if (me == 0 && npes > 1) {
-        shmem_uint32_wait_until(link, SHMEM_CMP_NE, 0);
+        shmem_uint32_wait_until(link, SHMEM_CMP_GT, 1u << 30);  /* more than that this PE has it */
         EXPECT(shmem_test_lock(lock) != 0);
     }
     if (me != 0)
@@ -46,6 +52,29 @@ static void check_holder(long *lock)
     shmem_clear_lock(lock);
     shmem_barrier_all();
     EXPECT(*link == 0);
+    shmem_barrier_all();
+}
+
+static void *add_from_a_thread(void *lock)
+{
+    add_locked(lock, THREAD_ROUNDS);
+    return NULL;
+}
+
+/* Threads of all PEs queue for one lock, several of each. */
+static void check_threads_of_a_lock(long *lock)
+{
+    pthread_t threads[NTHREADS];
+
+    count = 0;
+    shmem_barrier_all();
+    for (int i = 0; i < NTHREADS; i++)
+        EXPECT(pthread_create(&threads[i], NULL, add_from_a_thread, lock) == 0);
+    for (int i = 0; i < NTHREADS; i++)
+        pthread_join(threads[i], NULL);
+    shmem_barrier_all();
+    EXPECT(shmem_g(&count, 0) == (long)THREAD_ROUNDS * NTHREADS * npes);
+    EXPECT(((uint32_t *)(void *)lock)[1] == 0);
     shmem_barrier_all();
 }
 
@@ -147,6 +176,8 @@ int main(void)
     check_lock(&locks[1]);
     check_holder(heap_lock);
     check_holder(&locks[0]);
+    check_threads_of_a_lock(heap_lock);
+    check_threads_of_a_lock(&locks[0]);
     check_heap();
     check_pointers();
     check_threads();
