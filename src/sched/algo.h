@@ -27,6 +27,7 @@ struct tt_algo {
     uint8_t quantizes;      /* reductions: the most that a quantized call may ask of it, enum tt_quantized */
     bool bounded;           /* no message is longer than tt_coll_chunk_bytes, and never is more than tt_coll_chunks times that on its way to one
                                peer: sent, and not said by it to be consumed. Messages are streamed whatever their length */
+    bool by_name;           /* used where it is named: what it is for is in neither its cost nor a simulation before a call */
     bool direct_unsafe;     /* what lands in DST or WORK must not land before the wait's turn (see tt_verify) */
 };
 
