@@ -172,15 +172,21 @@ static tutti_status epoch_is_over(const tutti_run *run)
     return tt_fail_again(TUTTI_ERR_PEER_LOST, why);
 }
 
-/* Where the order of ranks was found for a ring, or for trees, a long all-reduce uses them. */
+/* Where the order of ranks was found for a ring, for two, or for trees, a long all-reduce uses them. */
 static const char *algo_of(const tutti_run *run, const tutti_elastic *op)
 {
     if (op->algo || op->coll != TUTTI_ALLREDUCE || op->count * tutti_dtype_bytes(op->type) < MEASURED_BYTES_MIN)
         return op->algo;
-    return run->m.plan == TT_RING_AS_RING    ? "allreduce_ring"
-           : run->m.plan == TT_RING_AS_TREES && !op->error_feedback
-               ? "allreduce_dtree"
-               : NULL; /* trees do not know whose errors they make */
+    switch (run->m.plan) {
+    case TT_RING_AS_RING:
+        return "allreduce_ring";
+    case TT_RING_AS_TWO_RINGS:
+        return "allreduce_two_rings";
+    case TT_RING_AS_TREES: /* which do not know whose errors they make */
+        return op->error_feedback ? NULL : "allreduce_dtree";
+    default:
+        return NULL;
+    }
 }
 
 /* As the others must say it, too. */
