@@ -1,4 +1,4 @@
-"""Elastic runs: what verdicts cost beside plain collectives, PCCL, and what the loss of a member costs.
+"""Elastic runs: what verdicts, partial operations and scopes cost beside plain collectives, PCCL, and what the loss of a member costs.
 
 Rows against plain and against PCCL are interleaved as those of `bench/run peers` are (lib/rounds.py): their members are processes of this machine,
 over its loopback. A loss: members reduce again and again in mode retry; one is killed, or stopped, in the middle of an operation; the
@@ -26,6 +26,11 @@ PLAIN = [(f"elastic over plain allreduce {say.size(n)}, {ranks} members", Case("
          for ranks in (2, 4) for n in (8, KIB, 64 * KIB, MIB, 16 * MIB, 128 * MIB)]
 TENTATIVE = [(f"tentative over plain allreduce {say.size(n)}, {ranks} members", Case("allreduce", n, "tcp", ranks), 1.3)
              for ranks in (2, 4) for n in (8, KIB, 64 * KIB, MIB, 16 * MIB)]
+PARTIAL = [(f"partial, to which all contribute, over elastic allreduce {say.size(n)}, {ranks} members", Case("allreduce", n, "tcp", ranks), None)
+           for ranks in (2, 4) for n in (8, 64 * KIB, MIB)]
+ROLES = 2
+SCOPES = [(f"elastic in the scope of a {scope} over plain allreduce {say.size(n)} among it, 2 groups of {ROLES}", Case("allreduce", n, "tcp", 2 * ROLES), None,
+           scope) for scope in ("role", "group") for n in (8, 64 * KIB, MIB, 16 * MIB)]
 BESIDE = [(f"PCCL over elastic allreduce {say.size(n)}, 2 members", Case("allreduce", n, "tcp", 2), reach)
           for n, reach in ((8, None), (16 * MIB, 1.5), (128 * MIB, 1.5))]
 EPOCH = ("epoch with nothing pending, 8 members", Case("barrier", 0, "tcp", 8), 1000)
@@ -40,7 +45,7 @@ def add_options(parser):
 
 
 def names():
-    return [what for what, *_ in [*PLAIN, *TENTATIVE, *BESIDE, EPOCH, *LOSSES]]
+    return [what for what, *_ in [*PLAIN, *TENTATIVE, *PARTIAL, *SCOPES, *BESIDE, EPOCH, *LOSSES]]
 
 
 def wanted(options, what):
@@ -137,11 +142,11 @@ def _losses(options, row):
 
 
 def run(options):
-    contestants = {"elastic": Elastic(options.tutti), "pccl": PCCL()}
+    contestants = {"elastic": Elastic(options.tutti), "groups": Elastic(options.tutti, ROLES), "pccl": PCCL()}
     elastic, plain = Entry("elastic", "elastic"), Entry("elastic", "plain")     # of one group: another may choose other algorithms
 
     def again(*entries):
-        return [Entry(e.key, e.algo, stays=e.key == "elastic") for e in entries]
+        return [Entry(e.key, e.algo, stays=e.key != "pccl") for e in entries]
     with Stable(contestants) as stable:
         for row in PLAIN:
             if wanted(options, row[0]):
@@ -149,6 +154,12 @@ def run(options):
         for row in TENTATIVE:
             if wanted(options, row[0]):
                 yield _ratio(options, stable, row, again(Entry("elastic", "tentative")), again(plain), "lower")
+        for row in PARTIAL:
+            if wanted(options, row[0]):
+                yield _ratio(options, stable, row, again(Entry("elastic", "partial")), again(elastic), "lower")
+        for *row, scope in SCOPES:
+            if wanted(options, row[0]):
+                yield _ratio(options, stable, row, again(Entry("groups", scope)), again(Entry("groups", f"plain_{scope}")), "lower")
         for row in BESIDE:
             if wanted(options, row[0]):
                 yield _ratio(options, stable, row, again(Entry("pccl", "one"), Entry("pccl", "eight")), again(elastic), "higher")

@@ -3,7 +3,8 @@
 The rows that begin with "net" are about that network itself: which share of a line iperf3's TCP streams reach, and what one relay process
 carries where no line has a limit. "one line" is an all-reduce of two peers over a long line, as share of what the line carries: cold is the
 first one of a new group on a new network, warm are those after it. "europe-6" is the deployment of that name, in the order of its file, which is
-a bad one: with the ring that each side finds for itself, and beside what `tutti ring order` predicts for the best ring.
+a bad one: with the ring that each side finds for itself, and beside what `tutti ring order` predicts for the best ring. "near pairs" is a network where
+two rings at once are predicted to be faster than any one, as the ways between pairs are slower than what a host sends.
 
 A row's value is the median over rounds. Each says how late the relay brought packets (late_us) and how many it did not come to
 read (unread): where these are more than none, this machine set the number.
@@ -64,6 +65,11 @@ BY_HAND, AS_LISTED = EUROPE + "Tutti in the best order, given by hand", EUROPE +
 PCCL_OF_ITS_RING = EUROPE + "PCCL, of what the ring that it uses allows"
 OPTIMIZES, PCCL_OPTIMIZES = "europe-6, what Tutti's optimize takes", "europe-6, what PCCL's optimize takes"
 EUROPES = {BEATS_PCCL: 1.15, OF_BEST: 0.9, BY_HAND: None, AS_LISTED: None, PCCL_OF_ITS_RING: None, OPTIMIZES: None, PCCL_OPTIMIZES: None}
+# Hosts 0 and 2 are near each other, as are 1 and 3; of the ways between pairs those of 1 with 2 and of 3 with 0 are the better ones.
+NEAR, THERE, BACK, FAR = 100, 30, 25, 5
+NEAR_PAIRS = {"hosts": [{"name": f"town{h}"} for h in range(4)], "delay_ms": 5,
+              "rate_mbit": [[0, FAR, NEAR, BACK], [FAR, 0, BACK, NEAR], [NEAR, THERE, 0, FAR], [THERE, NEAR, FAR, 0]]}
+TWO_RINGS = f"near pairs, allreduce {say.size(BYTES)}, 4 peers: Tutti after optimize"
 SHARES = [(ONE_LINE + f"{who}, {state}", who, state, reach) for who in STARTS for state, reach in (("warm", 0.9), ("cold", None))]
 
 
@@ -83,7 +89,7 @@ def wanted(options):
 
 def reaches(options):
     """{what: reach} of all rows that are wanted."""
-    known = {**{case[0]: case[5] for case in LINES + FAST}, **{share[0]: share[3] for share in SHARES}, **EUROPES}
+    known = {**{case[0]: case[5] for case in LINES + FAST}, **{share[0]: share[3] for share in SHARES}, TWO_RINGS: None, **EUROPES}
     return {what: reach for what, reach in known.items() if is_wanted(options, what)}
 
 
@@ -169,9 +175,11 @@ def best_ring(options, net, listed=None):
     def cells(key, scale):
         return [[pairs[source][target][key] * scale if source != target else None for target in listed] for source in listed]
 
+    def limits(key):        # None: none, which a ring takes as the fastest link
+        return [host[key] and host[key] * wan.PAYLOAD for host in hosts]
+
     matrix = {"peers": [host["name"] for host in hosts], "bandwidth_mbit_s": cells("rate_mbit", wan.PAYLOAD), "latency_ms": cells("delay_ms", 1),
-              "up_mbit_s": [host["up_mbit"] * wan.PAYLOAD for host in hosts],
-              "down_mbit_s": [host["down_mbit"] * wan.PAYLOAD for host in hosts]}
+              "up_mbit_s": limits("up_mbit"), "down_mbit_s": limits("down_mbit")}
     done = subprocess.run([build.tutti(options.tutti), "ring", "order", "--matrix", "-", "--bytes", str(BYTES), "--json", "--quiet"],
                           input=json.dumps(matrix), capture_output=True, text=True, check=False)
     if done.returncode:
@@ -319,6 +327,26 @@ def europe_rows(options):
     yield from (row for row in europe.rows() if is_wanted(options, row["what"]))
 
 
+# ---- near pairs ----
+
+def two_rings_row(options):
+    """By how much it is faster than what the best single ring allows."""
+    say.progress("near pairs")
+    try:
+        with quiet.alone(options.lock), wan.Wan(NEAR_PAIRS) as net, distant.elastic(net, list(range(4)), options.tutti) as group:
+            _, best_us, _ = best_ring(options, net)
+            group.command("barrier/optimize", 0, 1, timeout_s=OPTIMIZE_S)
+            before = wan.totals(net)
+            times = group.command("allreduce", BYTES, options.rounds, timeout_s=PATIENCE_S)["samples_us"]
+            relay = kept(before, wan.totals(net))
+    except (GroupError, Refused, say.Problem, wan.HostsError) as why:
+        return {"what": TWO_RINGS, "skipped": str(why)}
+    values = [best_us / us for us in times]
+    return {"what": TWO_RINGS, "value": round(statistics.median(values), 3), "reach": None, "unit": "x", "better": "higher",
+            "against": f"what the best single ring allows by prediction, {say.number(best_us / 1e6)} s",
+            "spread": [round(min(values), 3), round(max(values), 3)], "samples": {"s": [us / 1e6 for us in times]}, **{key: [told] for key, told in relay.items()}}
+
+
 # ---- all ----
 
 def run(options):
@@ -330,6 +358,8 @@ def run(options):
         return
     yield from net_rows(options)
     yield from share_rows(options)
+    if is_wanted(options, TWO_RINGS):
+        yield two_rings_row(options)
     if any(is_wanted(options, what) for what in EUROPES):
         yield from europe_rows(options)
 

@@ -86,17 +86,16 @@ static const struct argp argp = {
     .options = argp_options,
     .parser = parse_one,
     .doc = "Finds the order of peers in which a ring all-reduce is predicted to be fastest: the slowest link first, then the sum. Tells also what "
-           "two rings of half each and trees are predicted to take, and whether leaving the order that the file has is worth it.",
+           "two rings of half each, one each way round, and two trees are predicted to take, and whether leaving the order that the file has is worth it.",
 };
 
 /* ---- what was found ---- */
 
 struct result {
     struct tt_ring_file file;
-    uint32_t *order, *second, *now;     /* [n] */
-    struct tt_ring_ordered first, other;
-    bool has_second;
-    uint64_t shape_ns[3], now_ns, reconnect_ns;
+    uint32_t *order, *now;      /* [n] */
+    struct tt_ring_ordered first;
+    uint64_t shape_ns[TT_RING_SHAPES], now_ns, reconnect_ns;
     bool worth;
     double search_s;
 };
@@ -109,8 +108,8 @@ static double seconds(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-static bool find_order(const struct options *o, const struct tt_ring_matrix *m, const uint32_t *now, const char *what,
-                       uint32_t *order, struct tt_ring_ordered *out)
+static bool find_order(const struct options *o, const struct tt_ring_matrix *m, const uint32_t *now, uint32_t *order,
+                       struct tt_ring_ordered *out)
 {
     const uint64_t all = o->steps ? o->steps : tt_ring_order_enough(m->n);
     void *memory = malloc(tt_ring_order_bytes(m->n));
@@ -128,7 +127,7 @@ static bool find_order(const struct options *o, const struct tt_ring_matrix *m, 
             break;
         if (!o->quiet && seconds() > told + 1) {
             told = seconds();
-            fprintf(stderr, "tutti ring order: %s: %.0f %% of %llu steps\n", what,
+            fprintf(stderr, "tutti ring order: %.0f %% of %llu steps\n",
                     100.0 * (double)(all - left + slice) / (double)all, (unsigned long long)all);
         }
     }
@@ -137,50 +136,25 @@ static bool find_order(const struct options *o, const struct tt_ring_matrix *m, 
     return true;
 }
 
-/* A second ring of links that the first does not use. */
-static bool find_second(const struct options *o, struct result *r)
-{
-    const uint32_t n = r->file.m.n;
-    struct tt_ring_matrix rest = { .n = n, .latency = r->file.m.latency };
-    uint64_t *rate = malloc((size_t)n * n * sizeof *rate);
-    bool ok = rate;
-
-    if (!rate) {
-        fprintf(stderr, "tutti ring order: no memory for %u peers\n", n);
-        return false;
-    }
-    tt_ring_rest(&r->file.m, r->order, rate);
-    rest.rate = rate;
-    ok = find_order(o, &rest, NULL, "second ring", r->second, &r->other);
-    r->has_second = ok && r->other.any;
-    free(rate);
-    return ok;
-}
-
 static bool find_all(const struct options *o, struct result *r)
 {
     const struct tt_ring_matrix *m = &r->file.m;
     const double begin = seconds();
 
-    if (!find_order(o, m, r->now, "ring", r->order, &r->first))
+    if (!find_order(o, m, r->now, r->order, &r->first))
         return false;
     r->search_s = seconds() - begin;
     if (!r->first.any) {
         fprintf(stderr, "tutti ring order: %s: %s of links that exist\n", o->matrix, r->first.none ? "there is no ring" : "no ring was found");
         return false;
     }
-    r->shape_ns[TT_RING_ONE] = r->first.predicted_ns;
-    r->shape_ns[TT_RING_TWO] = TT_RING_NONE;
-    if (m->n > 2 && !find_second(o, r))
-        return false;
-    if (r->has_second)
-        r->shape_ns[TT_RING_TWO] = tt_ring_predict_two(m, &o->load, r->order, r->second);
-    r->shape_ns[TT_RING_TREES] = tt_ring_predict_trees(m, &o->load, r->order);
+    for (int shape = TT_RING_ONE; shape < TT_RING_SHAPES; shape++)
+        r->shape_ns[shape] = tt_ring_predict_as((enum tt_ring_shape)shape, m, &o->load, r->order);
     r->now_ns = tt_ring_predict(m, &o->load, r->now);
     r->reconnect_ns =
         tt_ring_reconnect_ns(m, r->now_ns == TT_RING_NONE ? NULL : r->now, r->order, HANDSHAKE_ROUND_TRIPS);
     r->worth = tt_ring_is_worth(&(struct tt_ring_change){ .now_ns = r->now_ns,
-                                                          .then_ns = r->first.predicted_ns,
+                                                          .then_ns = r->shape_ns[tt_ring_fastest(r->shape_ns)],
                                                           .reconnect_ns = r->reconnect_ns,
                                                           .steps = o->expected,
                                                           .gain_percent = GAIN_PERCENT });
@@ -188,8 +162,6 @@ static bool find_all(const struct options *o, struct result *r)
 }
 
 /* ---- output ---- */
-
-static const char *const shape_names[] = { "one ring", "two rings", "two trees" };
 
 static uint32_t slowest_link(const struct result *r)
 {
@@ -208,11 +180,11 @@ static uint32_t slowest_link(const struct result *r)
     return at;
 }
 
-static void print_order(const struct result *r, const uint32_t *order, const char *what)
+static void print_order(const struct result *r)
 {
-    printf("%s", what);
+    printf("order:");
     for (uint32_t k = 0; k < r->file.m.n; k++)
-        printf(" %s", r->file.name[order[k]]);
+        printf(" %s", r->file.name[r->order[k]]);
     printf("\n");
 }
 
@@ -230,19 +202,17 @@ static void print_text(const struct options *o, const struct result *r)
     const enum tt_ring_shape fastest = tt_ring_fastest(r->shape_ns);
     const uint32_t at = slowest_link(r), a = r->order[at], b = r->order[(at + 1) % m->n];
 
-    print_order(r, r->order, "order:");
+    print_order(r);
     if (m->n > 1)
         printf("slowest link: %s to %s, %.3f Mbit/s, %.3f ms\n", r->file.name[a], r->file.name[b],
                (double)tt_ring_rate(m, a, b) / 125000, (double)m->latency[(size_t)a * m->n + b] / 1e6);
     printf("predicted for %llu bytes:\n", (unsigned long long)o->load.bytes);
-    for (int k = 0; k < 3; k++)
-        print_shape(shape_names[k], r->shape_ns[k], k == (int)fastest);
+    for (int k = 0; k < TT_RING_SHAPES; k++)
+        print_shape(tt_ring_shape_name((enum tt_ring_shape)k), r->shape_ns[k], k == (int)fastest);
     printf("no single ring takes less than %.3f ms%s\n", (double)r->first.bound_ns / 1e6, r->first.best ? "; this one is proven best" : "");
     print_shape("as listed", r->now_ns, false);
     printf("changing from that: %s (reconnecting takes %.1f ms, %llu all-reduces to come)\n",
            r->worth ? "worth it" : "not worth it", (double)r->reconnect_ns / 1e6, (unsigned long long)o->expected);
-    if (fastest == TT_RING_TWO)
-        print_order(r, r->second, "second ring:");
 }
 
 static struct json_object *json_order(const struct result *r, const uint32_t *order)
@@ -267,10 +237,9 @@ static void print_json(const struct options *o, const struct result *r)
     json_object_object_add(all, "bytes", json_object_new_uint64(o->load.bytes));
     json_object_object_add(all, "order", json_order(r, r->order));
     json_object_object_add(all, "names", names);
-    json_object_object_add(all, "second_order", r->has_second ? json_order(r, r->second) : NULL);
-    for (int k = 0; k < 3; k++)
+    for (int k = 0; k < TT_RING_SHAPES; k++)
         json_object_object_add(all, keys[k], json_ns(r->shape_ns[k]));
-    json_object_object_add(all, "fastest", json_object_new_string(shape_names[tt_ring_fastest(r->shape_ns)]));
+    json_object_object_add(all, "fastest", json_object_new_string(tt_ring_shape_name(tt_ring_fastest(r->shape_ns))));
     json_object_object_add(all, "bound_ns", json_ns(r->first.bound_ns));
     json_object_object_add(all, "proven_best", json_object_new_boolean(r->first.best));
     json_object_object_add(all, "floor_ns", json_ns(r->first.floor_ns));
@@ -311,11 +280,10 @@ static int order_main(int argc, char **argv)
         return 2;
     if (tt_ring_file_load(&r.file, o.matrix) != TUTTI_OK)
         return 1;
-    r.order = malloc(3 * r.file.m.n * sizeof *r.order);
+    r.order = malloc(2 * r.file.m.n * sizeof *r.order);
     ok = r.order;
     if (ok) {
-        r.second = r.order + r.file.m.n;
-        r.now = r.second + r.file.m.n;
+        r.now = r.order + r.file.m.n;
         for (uint32_t k = 0; k < r.file.m.n; k++)
             r.now[k] = k;
         ok = find_all(&o, &r);

@@ -97,14 +97,16 @@ class Elastic(Contestant):
     title = "Tutti, elastic"
     wires = ("tcp",)
 
-    def __init__(self, path=None):
+    def __init__(self, path=None, roles=None):
+        """roles: members are in replica groups of so many."""
         self._path = path
+        self._more = [] if roles is None else [roles]
 
     def launches(self, _wire, ranks):
         peer = build.elastic("elastic_peer", ["elastic_peer.c", "meeting.c", "peer.c"])
         at = f"127.0.0.1:{pccl.free_port()}"
         return [([build.tutti(self._path), "coordinator", "--listen", at, "--journal", "{dir}/journal"], {})] + \
-            [([peer, "{dir}", rank, ranks, at], {}) for rank in range(ranks)]
+            [([peer, "{dir}", rank, ranks, at, *self._more], {}) for rank in range(ranks)]
 
 
 class Tutti(Contestant):

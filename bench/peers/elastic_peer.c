@@ -1,11 +1,14 @@
 /* Tutti's elastic operations as a contestant.
  *
- *   elastic_peer DIR RANK RANKS COORDINATOR
+ *   elastic_peer DIR RANK RANKS COORDINATOR [ROLES]
  *
- * allreduce   plain: tutti_allreduce on the view's communicator; tentative: tutti_run_collective, which has its verdict with the next; else (elastic)
- *             tutti_run_collective, to its verdict
+ * allreduce   plain: tutti_allreduce on the view's communicator; tentative: tutti_run_collective, which has its verdict with the next; partial: in mode
+ *             TUTTI_PARTIAL, to which all contribute; else (elastic) tutti_run_collective, to its verdict
  * barrier     plain: tutti_barrier; epoch: tutti_run_epoch, with nothing pending; else an elastic barrier; optimize: the same, after
  *             tutti_run_optimize, which is no part of its time
+ *
+ * With ROLES members are in replica groups of so many, and allreduce has four more algorithms: role and group, elastic in that scope; plain_role and
+ * plain_group, tutti_allreduce on a communicator of the same members.
  *
  * Members join one after the other, so that the ring goes through them in the order of their RANK. The token is TUTTI_TOKEN's. The benchmark's
  * own barriers go through memory that the members share, as those of PCCL do. */
@@ -18,9 +21,35 @@
 
 #include <tutti/elastic.h>
 
+enum { ON_ALLREDUCE = 1, ON_BARRIER = 2, ON_GROUPS = 4 };
+
+enum how { ELASTIC, PLAIN, TENTATIVE, PARTIAL, EPOCH, OPTIMIZE };
+
+static const struct algo {
+    const char *name;
+    enum how how;
+    tutti_scope scope;
+    int on;
+} algos[] = {
+    { "", ELASTIC, TUTTI_SCOPE_ALL, ON_ALLREDUCE | ON_BARRIER },
+    { "elastic", ELASTIC, TUTTI_SCOPE_ALL, ON_ALLREDUCE | ON_BARRIER },
+    { "plain", PLAIN, TUTTI_SCOPE_ALL, ON_ALLREDUCE | ON_BARRIER },
+    { "tentative", TENTATIVE, TUTTI_SCOPE_ALL, ON_ALLREDUCE | ON_BARRIER },
+    { "partial", PARTIAL, TUTTI_SCOPE_ALL, ON_ALLREDUCE },
+    { "epoch", EPOCH, TUTTI_SCOPE_ALL, ON_BARRIER },
+    { "optimize", OPTIMIZE, TUTTI_SCOPE_ALL, ON_BARRIER },
+    { "role", ELASTIC, TUTTI_SCOPE_ROLE, ON_ALLREDUCE | ON_GROUPS },
+    { "group", ELASTIC, TUTTI_SCOPE_GROUP, ON_ALLREDUCE | ON_GROUPS },
+    { "plain_role", PLAIN, TUTTI_SCOPE_ROLE, ON_ALLREDUCE | ON_GROUPS },
+    { "plain_group", PLAIN, TUTTI_SCOPE_GROUP, ON_ALLREDUCE | ON_GROUPS },
+};
+
 struct peer {
     struct meeting meeting;     /* first: what meets gets this */
     tutti_run *run;
+    int roles;                  /* 0: no groups */
+    tutti_comm *role, *group;   /* of plain operations; NULL: no groups */
+    const struct algo *algo;    /* of this command */
     tutti_elastic ops[2];       /* of tentative ones, in turn */
     unsigned turn;
     int open;                   /* the last of them has no verdict yet */
@@ -34,45 +63,59 @@ static void check(tutti_status status, const char *call)
     exit(1);
 }
 
+static const struct algo *algo_of(const struct peer_job *job)
+{
+    const int on = job->coll == PEER_ALLREDUCE ? ON_ALLREDUCE : job->coll == PEER_BARRIER ? ON_BARRIER : 0;
+
+    for (size_t i = 0; i < sizeof(algos) / sizeof(*algos); i++)
+        if (!strcmp(job->algo, algos[i].name))
+            return algos[i].on & on ? &algos[i] : NULL;
+    return NULL;
+}
+
 static const char *prepare(void *ctx, const struct peer_job *job, int fresh)
 {
-    const int is_plain = !strcmp(job->algo, "plain"), is_epoch = !strcmp(job->algo, "epoch"),
-              is_tentative = !strcmp(job->algo, "tentative"), optimizes = job->coll == PEER_BARRIER && !strcmp(job->algo, "optimize");
     tutti_view view = { .size = sizeof(view) };
     tutti_ring ring = { .size = sizeof(ring) };
     struct peer *p = ctx;
     int verdict = 0;
 
     (void)fresh;
-    if (job->coll != PEER_ALLREDUCE && job->coll != PEER_BARRIER)
-        return "this contestant has no such collective";
-    if (job->algo[0] && strcmp(job->algo, "elastic") && !is_plain && !is_tentative && !optimizes &&
-        !(is_epoch && job->coll == PEER_BARRIER))
-        return "this contestant has no algorithm of that name";
+    p->algo = algo_of(job);
+    if (!p->algo)
+        return "this contestant has no such collective, or no algorithm of that name for it";
+    if (p->algo->on & ON_GROUPS && !p->roles)
+        return "there are no replica groups here";
     if (p->open)
         check(tutti_run_commit(p->run, 1, 0, &verdict), "tutti_run_commit");
     if (p->open && !verdict)
         return "the last operation of the last job was taken back";
     p->open = 0;
-    if (optimizes)      /* ranks may be others then, which all-reduces and barriers do not show */
+    if (p->algo->how == OPTIMIZE)       /* ranks may be others then, which all-reduces and barriers do not show */
         check(tutti_run_optimize(p->run, &ring, 0, &view), "tutti_run_optimize");
     return NULL;
+}
+
+static tutti_comm *comm_of(const struct peer *p)
+{
+    return p->algo->scope == TUTTI_SCOPE_ROLE    ? p->role
+           : p->algo->scope == TUTTI_SCOPE_GROUP ? p->group
+                                                 : tutti_run_comm(p->run);
 }
 
 static void run(void *ctx, const struct peer_job *job)
 {
     struct peer *p = ctx;
+    const struct algo *algo = p->algo;
     const int is_barrier = job->coll == PEER_BARRIER;
-    const int is_tentative = !strcmp(job->algo, "tentative");
     tutti_elastic *op = &p->ops[p->turn++ % 2];
     tutti_view view = { .size = sizeof(view) };
 
-    if (!strcmp(job->algo, "epoch")) {
+    if (algo->how == EPOCH) {
         check(tutti_run_epoch(p->run, TUTTI_ADMIT, 0, 0, 0, &view), "tutti_run_epoch");
-    } else if (!strcmp(job->algo, "plain")) {
-        check(is_barrier
-                  ? tutti_barrier(tutti_run_comm(p->run), NULL)
-                  : tutti_allreduce(job->src, job->dst, job->count, TUTTI_F32, TUTTI_SUM, tutti_run_comm(p->run), NULL),
+    } else if (algo->how == PLAIN) {
+        check(is_barrier ? tutti_barrier(comm_of(p), NULL)
+                         : tutti_allreduce(job->src, job->dst, job->count, TUTTI_F32, TUTTI_SUM, comm_of(p), NULL),
               "plain");
     } else {
         *op = (tutti_elastic){ .size = sizeof(*op),
@@ -82,15 +125,39 @@ static void run(void *ctx, const struct peer_job *job)
                                .count = is_barrier ? 0 : job->count,
                                .type = TUTTI_F32,
                                .op = TUTTI_SUM,
-                               .tentative = is_tentative };
+                               .scope = algo->scope,
+                               .mode = algo->how == PARTIAL ? TUTTI_PARTIAL : TUTTI_ABORT,
+                               .tentative = algo->how == TENTATIVE };
         check(tutti_run_collective(p->run, op), "tutti_run_collective");
-        p->open = is_tentative;
+        p->open = algo->how == TENTATIVE;
     }
+}
+
+static void addends(void *ctx, const struct peer_job *job, int *n, int *sum)
+{
+    const struct peer *p = ctx;
+    const int rank = p->meeting.rank, step = p->algo->scope == TUTTI_SCOPE_ROLE ? p->roles : 1;
+    const int first = p->algo->scope == TUTTI_SCOPE_ROLE    ? rank % p->roles
+                      : p->algo->scope == TUTTI_SCOPE_GROUP ? rank - rank % p->roles
+                                                            : 0;
+
+    (void)job;
+    *n = tutti_comm_size(comm_of(p));
+    *sum = *n * first + step * (*n * (*n - 1) / 2);
+}
+
+/* The communicators of plain operations. The ranks of a view are in the order of groups and roles. */
+static void open_comms(struct peer *p, const tutti_view *view)
+{
+    if (!p->roles)
+        return;
+    check(tutti_comm_split(tutti_run_comm(p->run), view->rank % p->roles, 0, &p->role), "tutti_comm_split");
+    check(tutti_comm_split(tutti_run_comm(p->run), view->rank / p->roles, 0, &p->group), "tutti_comm_split");
 }
 
 int main(int argc, char **argv)
 {
-    struct peer p = { 0 };
+    struct peer p = { .roles = argc > 5 ? atoi(argv[5]) : 0 };
     const struct peer_ops ops = { .name = "Tutti, elastic",
                                   .version = tutti_version(),
                                   .rank = argc > 2 ? atoi(argv[2]) : 0,
@@ -98,14 +165,22 @@ int main(int argc, char **argv)
                                   .prepare = prepare,
                                   .run = run,
                                   .barrier = meeting_barrier,
-                                  .max = meeting_max };
-    const tutti_run_conf conf = { .size = sizeof(conf), .coordinators = argc > 4 ? argv[4] : NULL, .wires = "tcp" };
+                                  .max = meeting_max,
+                                  .addends = addends };
+    const unsigned roles = p.roles > 1 ? (unsigned)p.roles : 1;
+    const tutti_run_conf conf = { .size = sizeof(conf),
+                                  .coordinators = argc > 4 ? argv[4] : NULL,
+                                  .wires = "tcp",
+                                  .group = (unsigned)ops.rank / roles,
+                                  .role = (unsigned)ops.rank % roles,
+                                  .nroles = roles };
     tutti_view view = { .size = sizeof(view) };
     struct peer_ops mine = ops;
     int status;
 
-    if (argc != 5 || ops.nranks < 1 || ops.nranks > MEETING_RANKS_MAX) {
-        fprintf(stderr, "usage: elastic_peer DIR RANK RANKS COORDINATOR\n");
+    if (argc < 5 || argc > 6 || ops.nranks < 1 || ops.nranks > MEETING_RANKS_MAX ||
+        (argc == 6 && (p.roles < 2 || ops.nranks % p.roles != 0))) {
+        fprintf(stderr, "usage: elastic_peer DIR RANK RANKS COORDINATOR [ROLES]\n");
         return 2;
     }
     meeting_open(&p.meeting, argv[1], ops.rank, ops.nranks);
@@ -117,7 +192,10 @@ int main(int argc, char **argv)
     check(tutti_run_epoch(p.run, TUTTI_ADMIT, (uint32_t)ops.nranks, 0, 0, &view), "tutti_run_epoch");
     mine.rank = view.rank;      /* the pipes go by place, the values by rank: any order does */
     p.meeting.rank = view.rank;
+    open_comms(&p, &view);
     status = peer_serve(argv[1], &mine, &p);
+    tutti_comm_destroy(p.role);
+    tutti_comm_destroy(p.group);
     tutti_run_destroy(p.run);
     return status;
 }

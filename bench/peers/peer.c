@@ -43,10 +43,15 @@ static float pattern(size_t i, int rank)
     return (float)(i % 61 + (size_t)rank);
 }
 
+/* Whose values a sum is of. */
+struct addends {
+    int n, sum;
+};
+
 /* What dst[i] must be on this rank, or -1 where the operation leaves it alone. */
-static float expected(const struct peer_job *job, size_t i, int rank, int nranks)
+static float expected(const struct peer_job *job, size_t i, int rank, const struct addends *all)
 {
-    const float ranks_sum = (float)(nranks * (nranks - 1) / 2), n = (float)nranks;
+    const float ranks_sum = (float)all->sum, n = (float)all->n;
     const size_t b = job->block, mine = (size_t)rank * b;
 
     switch (job->coll) {
@@ -86,12 +91,16 @@ static void fill(const struct peer_job *job, int rank)
     }
 }
 
-static size_t count_wrong(const struct peer_job *job, int rank, int nranks)
+static size_t count_wrong(const struct server *s, const struct peer_job *job)
 {
+    const struct peer_ops *ops = s->ops;
+    struct addends all = { .n = ops->nranks, .sum = ops->nranks * (ops->nranks - 1) / 2 };
     size_t wrong = 0;
 
+    if (ops->addends && job->coll == PEER_ALLREDUCE)
+        ops->addends(s->ctx, job, &all.n, &all.sum);
     for (size_t i = 0; i < job->count; i++) {
-        const float want = expected(job, i, rank, nranks);
+        const float want = expected(job, i, ops->rank, &all);
 
         wrong += want >= 0 && job->dst[i] != want;
     }
@@ -154,7 +163,7 @@ static void measure(struct server *s, const struct peer_job *job, int fresh, dou
         t0 = now_us();
         ops->run(s->ctx, job);
         times[job->iters + 2] = (now_us() - t0) * share;
-        times[job->iters + 1] = (double)count_wrong(job, ops->rank, ops->nranks);
+        times[job->iters + 1] = (double)count_wrong(s, job);
     }
     for (long i = 0; i < job->warmup; i++)
         ops->run(s->ctx, job);

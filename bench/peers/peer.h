@@ -46,6 +46,9 @@ struct peer_ops {
     void        (*run)(void *ctx, const struct peer_job *job);
     void        (*barrier)(void *ctx);
     void        (*max)(void *ctx, double *values, size_t n);   /* elementwise over ranks, to rank 0 */
+
+    /* Of an allreduce: how many ranks' values are in the result, and the sum of their numbers. NULL: all. */
+    void        (*addends)(void *ctx, const struct peer_job *job, int *n, int *sum);
 };
 
 /* "allreduce", ... */

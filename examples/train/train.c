@@ -9,7 +9,7 @@
 
 /* ---- options ------------------------------------------------------------------------------------- */
 
-enum { OPT_RATE = 256, OPT_MOMENTUM, OPT_OUTER_RATE, OPT_OUTER_MOMENTUM };
+enum { OPT_RATE = 256, OPT_MOMENTUM, OPT_OUTER_RATE, OPT_OUTER_MOMENTUM, OPT_GROUP, OPT_ROLE, OPT_ROLES };
 
 static const struct argp_option argp_options[] = {
     { "steps", 's', "N", 0, "steps of training (default 300)", 0 },
@@ -20,6 +20,9 @@ static const struct argp_option argp_options[] = {
     { "replay", 'p', "FILE", 0, "train_alone: play the DiLoCo run that printed FILE (lines of step, loss, members)", 0 },
     { "delay", 'd', NULL, 0, "train_alone: apply each mean one exchange late, as train_diloco_async does", 0 },
     { "members", 'm', "N", 0, "elastic runs: begin when so many are there (default: with whoever comes)", 0 },
+    { "group", OPT_GROUP, "N", 0, "train_hsdp: this member's replica group (default 0)", 0 },
+    { "role", OPT_ROLE, "N", 0, "train_hsdp: which part of the model it keeps, from 0 on (default 0)", 0 },
+    { "roles", OPT_ROLES, "N", 0, "train_hsdp: parts of the model, which are the members of a group (default 2)", 0 },
     { "rate", OPT_RATE, "R", 0, "learning rate (default 0.1)", 0 },
     { "momentum", OPT_MOMENTUM, "M", 0, "momentum (default 0.9)", 0 },
     { "outer-rate", OPT_OUTER_RATE, "R", 0, "DiLoCo: learning rate of the outer step (default 0.7)", 0 },
@@ -78,6 +81,15 @@ static error_t parse_one(int key, char *arg, struct argp_state *state)
     case 'm':
         o->members = number(state, "members", arg, 1, 1024);
         return 0;
+    case OPT_GROUP:
+        o->group = number(state, "group", arg, 0, 1000000);
+        return 0;
+    case OPT_ROLE:
+        o->role = number(state, "role", arg, 0, ROLES_MAX - 1);
+        return 0;
+    case OPT_ROLES:
+        o->roles = number(state, "roles", arg, 2, ROLES_MAX);
+        return 0;
     case OPT_RATE:
         o->rate = fraction(state, "rate", arg, 100);
         return 0;
@@ -100,6 +112,9 @@ static error_t parse_one(int key, char *arg, struct argp_state *state)
             argp_error(state, "which text?");
         if (o->workers && o->replay)
             argp_error(state, "--workers and --replay: the file says who the workers are");
+        if (o->role >= o->roles)
+            argp_error(state, "--role %" PRIu64 ": of --roles %" PRIu64 " the last is %" PRIu64, o->role, o->roles,
+                       o->roles - 1);
         return 0;
     default: return ARGP_ERR_UNKNOWN;
     }
@@ -114,6 +129,7 @@ void options_parse(struct options *o, int argc, char **argv, const char *about)
         .steps = 300,
         .batch = 64,
         .inner = 20,
+        .roles = 2,
         .rate = 0.1,
         .momentum = 0.9,
         .outer_rate = 0.7,
@@ -125,17 +141,23 @@ void options_parse(struct options *o, int argc, char **argv, const char *about)
 
 /* ---- workers --------------------------------------------------------------------------------------- */
 
+int worker_room(struct worker *w, size_t n)
+{
+    w->n = n;
+    w->param = calloc(n, sizeof(real));
+    w->velocity = calloc(n, sizeof(real));
+    w->gradient = calloc(n + 1, sizeof(real));
+    if (w->param && w->velocity && w->gradient)
+        return 1;
+    fprintf(stderr, "no memory for %zu parameters\n", n);
+    worker_free(w);
+    return 0;
+}
+
 int worker_init(struct worker *w, const struct text *t, uint64_t seed)
 {
-    w->n = model_size(t->nsymbols);
-    w->param = malloc(w->n * sizeof(real));
-    w->velocity = calloc(w->n, sizeof(real));
-    w->gradient = calloc(w->n + 1, sizeof(real));
-    if (!w->param || !w->velocity || !w->gradient) {
-        fprintf(stderr, "no memory for %zu parameters\n", w->n);
-        worker_free(w);
+    if (!worker_room(w, model_size(t->nsymbols)))
         return 0;
-    }
     model_draw(w->param, t->nsymbols, seed);
     return 1;
 }
@@ -145,6 +167,15 @@ void worker_free(struct worker *w)
     free(w->param);
     free(w->velocity);
     free(w->gradient);
+    *w = (struct worker){ .n = 0 };
+}
+
+struct batch share_of(const struct options *o, uint64_t step, uint64_t rank, uint64_t nranks)
+{
+    const uint64_t first = o->batch * rank / nranks;
+
+    return (
+        struct batch){ .seed = o->seed, .step = step, .first = first, .count = o->batch * (rank + 1) / nranks - first };
 }
 
 void worker_look(struct worker *w, const struct text *t, const struct batch *b, uint64_t of)

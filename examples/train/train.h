@@ -4,6 +4,8 @@
 
 #include "charmodel.h"
 
+#define ROLES_MAX 64    /* members of a replica group */
+
 struct options {
     const char *text;
     uint64_t seed, steps, batch;    /* examples of a step: of all workers together in DDP, of each in DiLoCo */
@@ -11,6 +13,7 @@ struct options {
     const char *replay;             /* train_alone: a file of exchanges (replay.h); NULL: none */
     int delay;                      /* train_alone: each mean is applied one exchange late */
     uint64_t members;               /* elastic runs: so many begin; 0: whoever is there */
+    uint64_t group, role, roles;    /* train_hsdp: which member this is, and how many have one copy of the model among them */
     double rate, momentum;          /* of each step */
     double outer_rate, outer_momentum;
 };
@@ -25,10 +28,14 @@ struct worker {
     real *gradient;         /* [n + 1]: the loss is behind it, so that one all-reduce brings both */
 };
 
-/* False without memory, which it says. */
+/* n zeros each. False without memory, which it says. */
+int worker_room(struct worker *w, size_t n);
+/* A worker of the text's model, before its first step. Likewise. */
 int worker_init(struct worker *w, const struct text *t, uint64_t seed);
 void worker_free(struct worker *w);
 
+/* The examples of a step's batch that are a rank's: as many as the others', or one more. */
+struct batch share_of(const struct options *o, uint64_t step, uint64_t rank, uint64_t nranks);
 /* The gradient and loss of some examples, each divided by `of`, into w->gradient. */
 void worker_look(struct worker *w, const struct text *t, const struct batch *b, uint64_t of);
 /* velocity = momentum velocity + gradient; param -= rate velocity. */

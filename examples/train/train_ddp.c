@@ -9,15 +9,6 @@
 
 static const char about[] = "Trains a character model of a text on all ranks, one all-reduce of gradients a step.";
 
-/* The examples of a batch that are a rank's: as many as the others', or one more. */
-static struct batch share_of(const struct options *o, uint64_t step, uint64_t rank, uint64_t nranks)
-{
-    const uint64_t first = o->batch * rank / nranks;
-
-    return (
-        struct batch){ .seed = o->seed, .step = step, .first = first, .count = o->batch * (rank + 1) / nranks - first };
-}
-
 static tutti_status train(const struct options *o, const struct text *t, struct worker *w, tutti_comm *comm)
 {
     const int rank = tutti_comm_rank(comm), nranks = tutti_comm_size(comm);

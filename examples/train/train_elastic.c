@@ -61,18 +61,14 @@ static tutti_status share_state(struct training *x)
 /* One step of whoever is in the view. */
 static tutti_status step(struct training *x)
 {
-    const uint64_t rank = (uint64_t)x->view.rank, nranks = (uint64_t)x->view.nranks,
-                   first = x->o->batch * rank / nranks;
-    const struct batch mine = {
-        .seed = x->o->seed, .step = x->step, .first = first, .count = x->o->batch * (rank + 1) / nranks - first
-    };
+    const struct batch mine = share_of(x->o, x->step, (uint64_t)x->view.rank, (uint64_t)x->view.nranks);
     tutti_status st;
 
     worker_look(&x->w, x->t, &mine, x->o->batch);
     st = perform(x, TUTTI_ALLREDUCE, x->w.gradient, x->w.n + 1, TUTTI_F32, TUTTI_SUM, 0);
     if (st)
         return st;
-    if (rank == 0)
+    if (x->view.rank == 0)
         curve_print(x->step, (double)x->w.gradient[x->w.n]);
     worker_step(&x->w, x->o);
     x->step++;

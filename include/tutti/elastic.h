@@ -306,8 +306,8 @@ typedef struct tutti_ring {
 
 /* Measures bandwidth and latency of every ordered pair of members, finds the order of ranks in which a ring all-reduce is predicted to be
  * fastest, and adopts it if the gain is worth it: then this is also an epoch without newcomers, after which ranks follow the ring (rank r sends
- * to r + 1). Ids stay. From 1 MiB on, elastic all-reduces that name no algorithm then use the ring, or the two trees of "dtree" where those are
- * predicted to be faster; until newcomers join the view.
+ * to r + 1). Ids stay. From 1 MiB on, elastic all-reduces that name no algorithm then use the ring; or, where one of those is predicted to be
+ * faster, two rings at once in opposite directions ("two_rings"), or the two trees of "dtree"; until newcomers join the view.
  *
  * Measuring takes nranks - 1 rounds, in each of which a member sends to one other and receives from one other, over the connections that
  * members have beside their data. A round takes about 3 round trips and a burst, which ends as soon as its rate no longer changes, or

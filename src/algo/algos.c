@@ -10,6 +10,7 @@
     X(allreduce_doubling) \
     X(allreduce_rabenseifner) \
     X(allreduce_ring) \
+    X(allreduce_two_rings) \
     X(allreduce_ftar) \
     X(allreduce_parallel_rings) \
     X(allreduce_hierarchical) \
@@ -147,7 +148,7 @@ const struct tt_algo *tt_algo_choose(const struct tt_coll *c, const struct tt_co
     for (size_t i = 0; i < tt_nalgos; i++) {
         const struct tt_algo *algo = tt_algos[i];
 
-        if (algo->kind != c->kind || !tt_algo_fits(algo, c))
+        if (algo->kind != c->kind || algo->by_name || !tt_algo_fits(algo, c))
             continue;
         const struct tt_cost cost = algo->cost(c);
         const double ns = tt_cost_ns(&cost, m);

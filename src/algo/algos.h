@@ -35,7 +35,7 @@ uint8_t tt_algo_index(const struct tt_algo *algo);
 /* Whether it can do this call, which is of its kind. */
 bool tt_algo_fits(const struct tt_algo *algo, const struct tt_coll *c);
 
-/* The cheapest algorithm that fits (ties: first in the register). Never NULL: every kind has one that always fits. */
+/* The cheapest algorithm that fits and need not be named (ties: first in the register). Never NULL: every kind has one that always fits. */
 const struct tt_algo *tt_algo_choose(const struct tt_coll *c, const struct tt_cost_model *m);
 /* By name ("allreduce_ring", or "ring" of that kind); NULL if there is none or it does not fit. */
 const struct tt_algo *tt_algo_find(const struct tt_coll *c, const char *name);

@@ -187,8 +187,8 @@ static void write_ring(const struct tt_snapshot_links *l, FILE *to)
     if (l->was_s > 0 && l->now_s > 0 && l->now_s < l->was_s)
         fprintf(
             to,
-            "<p class=\"soft\">An all-reduce is predicted to take %.3g s in this order%s, and %.3g s in the one before.%s</p>\n",
-            l->now_s, l->trees ? " (as two trees)" : "", l->was_s, l->waits ? " It waits for an epoch." : "");
+            "<p class=\"soft\">An all-reduce is predicted to take %.3g s in this order, as %s, and %.3g s in the one before.%s</p>\n",
+            l->now_s, l->shape, l->was_s, l->waits ? " It waits for an epoch." : "");
     if (l->n == 0)
         fputs("<p class=\"soft\">The bandwidth between members is not measured yet.</p>\n", to);
     else if (l->n > TT_PAGE_RING_MEMBERS || !tt_picture_ring(l, to))

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "coordinator/inside.h"
+#include "elastic/ring_predict.h"
 #include "reduce/hash.h"
 
 _Static_assert(TT_HASH_TEXT_BYTES <= TT_SNAPSHOT_HASH_BYTES, "a hash has room");
@@ -77,7 +78,7 @@ static void show_links(const struct tt_coord_ring *r, struct tt_snapshot_links *
     out->was_s = seconds(r->was_ns);
     out->now_s = seconds(r->worth ? r->best_ns : r->was_ns);
     out->waits = r->waits;
-    out->trees = r->worth && r->plan == TT_RING_AS_TREES;
+    out->shape = tt_ring_shape_name((enum tt_ring_shape)(r->worth ? r->shape : r->was_shape));
     out->n = r->n;
 }
 

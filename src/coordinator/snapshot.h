@@ -85,7 +85,7 @@ struct tt_snapshot_links {
     double *latency_s;   /* [n][n] one way; NULL: not known */
     double was_s, now_s; /* predicted of an all-reduce: as it was, in this order; 0: not known */
     bool waits;          /* for the next epoch, which adopts it */
-    bool trees;          /* two trees in this order are predicted to be faster than the ring */
+    const char *shape;   /* tt_ring_shape_name: what is predicted to be fastest in this order */
 };
 
 struct tt_snapshot {

@@ -205,7 +205,7 @@ static struct json_object *json_links(const struct tt_snapshot_links *l)
     add(o, "was_s", real(l->was_s));
     add(o, "now_s", real(l->now_s));
     add(o, "waits", truth(l->waits));
-    add(o, "trees", truth(l->trees));
+    add(o, "shape", text(l->shape));
     return o;
 }
 

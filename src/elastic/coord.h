@@ -165,9 +165,9 @@ struct tt_coord_ring {
     bool ordered;                   /* something was found: */
     bool worth;                     /* and is worth changing to */
     bool waits;                     /* for the next epoch, which adopts it */
-    uint8_t plan;                   /* enum tt_ring_plan */
     uint32_t *order, *now;          /* [n] ranks: the best ring; as they are */
-    uint64_t was_ns, best_ns;       /* predicted */
+    uint8_t shape, was_shape;       /* enum tt_ring_shape: what is fastest in the best order; what they are now */
+    uint64_t was_ns, best_ns;       /* predicted of these */
 };
 
 struct tt_coord {

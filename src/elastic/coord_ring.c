@@ -157,10 +157,25 @@ static void turn_to_first(struct tt_coord_ring *r, uint32_t *order)
         r->order[k] = order[(at + k) % r->n];
 }
 
-static uint64_t as_planned(const struct tt_coord_ring *r, uint8_t plan, const uint32_t *order)
+_Static_assert(TT_RING_AS_RING + TT_RING_ONE == TT_RING_AS_RING &&
+                   TT_RING_AS_RING + TT_RING_TWO == TT_RING_AS_TWO_RINGS &&
+                   TT_RING_AS_RING + TT_RING_TREES == TT_RING_AS_TREES,
+               "plans are as shapes are");
+
+uint8_t tt_coord_ring_plan(const struct tt_coord *c)
 {
-    return plan == TT_RING_AS_TREES ? tt_ring_predict_trees(&r->matrix, &r->load, order)
-                                    : tt_ring_predict(&r->matrix, &r->load, order);
+    return (uint8_t)(TT_RING_AS_RING + c->ring.shape);
+}
+
+/* Ranks that nobody ordered are taken to be a ring. */
+static uint8_t shape_of(uint8_t plan)
+{
+    return plan == TT_RING_UNMEASURED ? TT_RING_ONE : (uint8_t)(plan - TT_RING_AS_RING);
+}
+
+static uint64_t predict(const struct tt_coord_ring *r, uint8_t shape, const uint32_t *order)
+{
+    return tt_ring_predict_as((enum tt_ring_shape)shape, &r->matrix, &r->load, order);
 }
 
 /* Whether the best that was found so far is worth leaving the order that is; if so it waits. */
@@ -169,20 +184,18 @@ static void weigh(struct tt_coord *c)
     struct tt_coord_ring *r = &c->ring;
     uint32_t found[TT_RING_PEERS_MAX];
     struct tt_ring_change change = { .steps = r->expected, .gain_percent = r->gain_percent };
-    uint64_t trees_ns;
+    uint64_t ns[TT_RING_SHAPES];
 
     if (!tt_ring_order_found(r->search, found).any)
         return; /* some cannot be reached by any other: there is no ring */
     turn_to_first(r, found);
     r->ordered = true;
-    r->plan = TT_RING_AS_RING;
-    change.now_ns = as_planned(r, c->plan, r->now);
-    change.then_ns = as_planned(r, TT_RING_AS_RING, r->order);
-    trees_ns = as_planned(r, TT_RING_AS_TREES, r->order);
-    if (trees_ns < change.then_ns) {
-        r->plan = TT_RING_AS_TREES;
-        change.then_ns = trees_ns;
-    }
+    for (uint8_t shape = TT_RING_ONE; shape < TT_RING_SHAPES; shape++)
+        ns[shape] = predict(r, shape, r->order);
+    r->shape = (uint8_t)tt_ring_fastest(ns);
+    r->was_shape = shape_of(c->plan);
+    change.now_ns = predict(r, r->was_shape, r->now);
+    change.then_ns = ns[r->shape];
     change.reconnect_ns = tt_ring_reconnect_ns(&r->matrix, change.now_ns == TT_RING_NONE ? NULL : r->now, r->order,
                                                HANDSHAKE_ROUND_TRIPS);
     r->was_ns = change.now_ns;

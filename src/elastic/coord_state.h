@@ -62,6 +62,8 @@ void tt_coord_links(struct tt_coord *c, struct tt_coord_member *m, struct tt_elm
 void tt_coord_search_ring(struct tt_coord *c);
 /* When the next one is due; TT_NEVER. */
 uint64_t tt_coord_ring_next_ns(const struct tt_coord *c);
+/* What the order that waits is for: enum tt_ring_plan. */
+uint8_t tt_coord_ring_plan(const struct tt_coord *c);
 /* A new view: nothing is measured in it, and no order waits. */
 void tt_coord_reset_ring(struct tt_coord *c);
 

@@ -371,7 +371,7 @@ static uint8_t next_plan(const struct tt_coord *c)
     for (uint32_t i = 0; i < c->nmembers; i++)
         if (c->conf.members[i].next_rank != TT_COORD_NO_RANK && !tt_coord_is_live(&c->conf.members[i]))
             return TT_RING_UNMEASURED;
-    return c->ring.waits ? c->ring.plan : c->plan;
+    return c->ring.waits ? tt_coord_ring_plan(c) : c->plan;
 }
 
 void tt_coord_install(struct tt_coord *c)

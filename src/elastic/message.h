@@ -11,7 +11,7 @@
 #include "elastic/ring_predict.h"
 #include "elastic/sync.h"
 
-#define TT_ELASTIC_VERSION 2            /* of all that is said, and of the journal */
+#define TT_ELASTIC_VERSION 3            /* of all that is said, and of the journal */
 #define TT_ELASTIC_MEMBERS_MAX 4096u    /* of a run, newcomers counted in */
 #define TT_ELASTIC_TAGS 256u            /* tags of operations of one view are below this */
 #define TT_ELASTIC_TEXT_BYTES 200       /* a sentence, or the name of a run, with its NUL */
@@ -138,10 +138,11 @@ static inline bool tt_news_are_same(const struct tt_news *a, const struct tt_new
            a->revoked == b->revoked && a->better == b->better;
 }
 
-/* What the order of a view's ranks comes from, and what it is for. */
+/* What the order of a view's ranks comes from, and what it is for: from AS_RING on as enum tt_ring_shape. */
 enum tt_ring_plan {
     TT_RING_UNMEASURED,     /* it just is so */
     TT_RING_AS_RING,        /* predicted to be fastest as a ring */
+    TT_RING_AS_TWO_RINGS,   /* as two rings at once, one each way round */
     TT_RING_AS_TREES,       /* as two trees */
     TT_RING_PLANS
 };

@@ -116,48 +116,19 @@ static uint64_t predict_beside(const struct tt_ring_matrix *m, const struct tt_r
     return longest_way(&l);
 }
 
-bool tt_ring_are_disjoint(uint32_t n, const uint32_t *first, const uint32_t *second)
-{
-    uint32_t at[TT_RING_PEERS_MAX];
-
-    places_of(n, second, at);
-    for (uint32_t k = 0; k < n; k++)
-        if (second[next_at(n, at[first[k]])] == first[next_at(n, k)])
-            return false;
-    return true;
-}
-
-uint64_t tt_ring_predict_two(const struct tt_ring_matrix *m, const struct tt_ring_load *load, const uint32_t *first,
-                             const uint32_t *second)
+uint64_t tt_ring_predict_two(const struct tt_ring_matrix *m, const struct tt_ring_load *load, const uint32_t *order)
 {
     const struct tt_ring_load half = { load->bytes - load->bytes / 2, load->segment_bytes };
-    uint64_t a, b;
+    uint32_t back[TT_RING_PEERS_MAX];
+    uint64_t there_ns, back_ns;
 
-    if (m->n < 2)
-        return 0;
-    tt_assert(tt_ring_are_disjoint(m->n, first, second));
-    a = predict_beside(m, &half, first, second);
-    b = predict_beside(m, &half, second, first);
-    return a > b ? a : b;
-}
-
-void tt_ring_rest(const struct tt_ring_matrix *m, const uint32_t *first, uint64_t *rate)
-{
-    const uint32_t n = m->n;
-    uint32_t at[TT_RING_PEERS_MAX];
-
-    places_of(n, first, at);
-    for (uint32_t a = 0; a < n; a++) {
-        const uint32_t next = first[next_at(n, at[a])];
-        const uint64_t up = share(tt_ring_up(m, a), tt_ring_rate(m, a, next), 2);
-
-        for (uint32_t b = 0; b < n; b++) {
-            const uint32_t before = first[at[b] ? at[b] - 1 : n - 1];
-            const uint64_t down = share(tt_ring_down(m, b), tt_ring_rate(m, before, b), 2);
-
-            rate[(uint64_t)a * n + b] = a == b || b == next ? 0 : least(rate_of(m, a, b), least(up, down));
-        }
-    }
+    if (m->n < 3)
+        return tt_ring_predict(m, load, order);     /* both rings have the same links */
+    for (uint32_t k = 0; k < m->n; k++)
+        back[k] = order[m->n - 1 - k];
+    there_ns = predict_beside(m, &half, order, back);
+    back_ns = predict_beside(m, &half, back, order);
+    return there_ns > back_ns ? there_ns : back_ns;
 }
 
 /* ---- trees ---- */
@@ -264,11 +235,26 @@ uint64_t tt_ring_predict_trees(const struct tt_ring_matrix *m, const struct tt_r
 
 /* ---- what to do ---- */
 
-enum tt_ring_shape tt_ring_fastest(const uint64_t ns[3])
+const char *tt_ring_shape_name(enum tt_ring_shape shape)
+{
+    static const char *const names[] = { "one ring", "two rings", "two trees" };
+
+    return names[shape];
+}
+
+uint64_t tt_ring_predict_as(enum tt_ring_shape shape, const struct tt_ring_matrix *m, const struct tt_ring_load *load,
+                            const uint32_t *order)
+{
+    return shape == TT_RING_ONE   ? tt_ring_predict(m, load, order)
+           : shape == TT_RING_TWO ? tt_ring_predict_two(m, load, order)
+                                  : tt_ring_predict_trees(m, load, order);
+}
+
+enum tt_ring_shape tt_ring_fastest(const uint64_t ns[TT_RING_SHAPES])
 {
     enum tt_ring_shape best = TT_RING_ONE;
 
-    for (int k = TT_RING_TWO; k <= TT_RING_TREES; k++)
+    for (int k = TT_RING_TWO; k < TT_RING_SHAPES; k++)
         if (ns[k] < ns[best])
             best = (enum tt_ring_shape)k;
     return best;

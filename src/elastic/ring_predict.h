@@ -8,16 +8,9 @@
 /* ns of a ring all-reduce in this order, its links at the rates of tt_ring_rate. NONE: a link does not exist; 0 for one peer. */
 uint64_t tt_ring_predict(const struct tt_ring_matrix *m, const struct tt_ring_load *load, const uint32_t *order);
 
-/* ns of two rings at once, each of half the bytes. A peer's up and down are shared by its two links. */
-uint64_t tt_ring_predict_two(const struct tt_ring_matrix *m, const struct tt_ring_load *load, const uint32_t *first,
-                             const uint32_t *second);
-
-/* Whether no link, in its direction, is in both rings. */
-bool tt_ring_are_disjoint(uint32_t n, const uint32_t *first, const uint32_t *second);
-
-/* What a second ring would meet beside the first: into rate[n][n], for a search. A link of the first is none; of any other link what is
- * left of its peers' caps, or half, whichever is more. */
-void tt_ring_rest(const struct tt_ring_matrix *m, const uint32_t *first, uint64_t *rate);
+/* ns of two rings at once in this order, in opposite directions, each of half the bytes (src/algo/allreduce_two_rings.c). A peer's up and down
+ * are shared by its two links. */
+uint64_t tt_ring_predict_two(const struct tt_ring_matrix *m, const struct tt_ring_load *load, const uint32_t *order);
 
 /* ns of the double binary tree all-reduce (src/algo/allreduce_dtree.c) among ranks in this order: each half of the bytes goes up one tree
  * and down again. */
@@ -26,10 +19,17 @@ uint64_t tt_ring_predict_trees(const struct tt_ring_matrix *m, const struct tt_r
 /* The parent of `node` in that tree of nodes 1 to m (tree 0, or 1: shifted by one); 0: it is the root. */
 uint32_t tt_ring_tree_parent(uint32_t m, uint32_t tree, uint32_t node);
 
-enum tt_ring_shape { TT_RING_ONE, TT_RING_TWO, TT_RING_TREES };
+enum tt_ring_shape { TT_RING_ONE, TT_RING_TWO, TT_RING_TREES, TT_RING_SHAPES };
+
+/* "one ring", "two rings", "two trees". */
+const char *tt_ring_shape_name(enum tt_ring_shape shape);
+
+/* ns of an all-reduce of that shape, among ranks in this order. */
+uint64_t tt_ring_predict_as(enum tt_ring_shape shape, const struct tt_ring_matrix *m, const struct tt_ring_load *load,
+                            const uint32_t *order);
 
 /* The fastest of what was predicted, by shape; NONE is none. Ties go to the simpler. */
-enum tt_ring_shape tt_ring_fastest(const uint64_t ns[3]);
+enum tt_ring_shape tt_ring_fastest(const uint64_t ns[TT_RING_SHAPES]);
 
 /* ns until all links of `then` that are not in `now` (NULL: none is there) are up and at full rate: round trips of the handshakes, and of a
  * window that begins with ten packets and doubles. They are made at once, so the slowest counts. */

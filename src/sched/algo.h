@@ -28,6 +28,7 @@ struct tt_algo {
     bool bounded;           /* no message is longer than tt_coll_chunk_bytes, and never is more than tt_coll_chunks times that on its way to one
                                peer: sent, and not said by it to be consumed. Messages are streamed whatever their length */
     bool by_stretches;      /* moves the stretches that the call lists (tt_coll.stretches), not whole blocks */
+    bool by_name;           /* used where it is named: what it is for is in neither its cost nor a simulation before a call */
     bool direct_unsafe;     /* what lands in DST or WORK must not land before the wait's turn (see tt_verify) */
 };
 

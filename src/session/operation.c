@@ -172,15 +172,21 @@ static tutti_status epoch_is_over(const tutti_run *run)
     return tt_fail_again(TUTTI_ERR_PEER_LOST, why);
 }
 
-/* Where the order of ranks was found for a ring, or for trees, a long all-reduce uses them. */
+/* Where the order of ranks was found for a ring, for two, or for trees, a long all-reduce uses them. */
 static const char *algo_of(const tutti_run *run, const tutti_elastic *op)
 {
     if (op->algo || op->coll != TUTTI_ALLREDUCE || op->count * tutti_dtype_bytes(op->type) < MEASURED_BYTES_MIN)
         return op->algo;
-    return run->m.plan == TT_RING_AS_RING    ? "allreduce_ring"
-           : run->m.plan == TT_RING_AS_TREES && !op->error_feedback
-               ? "allreduce_dtree"
-               : NULL; /* trees do not know whose errors they make */
+    switch (run->m.plan) {
+    case TT_RING_AS_RING:
+        return "allreduce_ring";
+    case TT_RING_AS_TWO_RINGS:
+        return "allreduce_two_rings";
+    case TT_RING_AS_TREES: /* which do not know whose errors they make */
+        return op->error_feedback ? NULL : "allreduce_dtree";
+    default:
+        return NULL;
+    }
 }
 
 /* As the others must say it, too. */
@@ -308,35 +314,6 @@ tutti_status tt_operation_perform(struct tt_operation *o, tutti_request **reques
     }
 }
 
-static void write_news(const struct tt_news *n, uint8_t out[TT_NEWS_BYTES])
-{
-    struct tt_writer w;
-
-    tt_writer_init(&w, out, TT_NEWS_BYTES);
-    tt_write_u64(&w, n->number);
-    tt_write_u32(&w, n->newcomers);
-    tt_write_u32(&w, n->lost);
-    tt_write_u32(&w, n->leaving);
-    tt_write_u32(&w, n->revoked);
-    tt_write_u32(&w, n->better);
-    tt_assert(!w.bad && tt_writer_bytes(&w) == TT_NEWS_BYTES);
-}
-
-static struct tt_news read_news(const uint8_t in[TT_NEWS_BYTES])
-{
-    struct tt_news n;
-    struct tt_reader r;
-
-    tt_reader_init(&r, in, TT_NEWS_BYTES);
-    n.number = tt_read_u64(&r);
-    n.newcomers = tt_read_u32(&r);
-    n.lost = tt_read_u32(&r);
-    n.leaving = tt_read_u32(&r);
-    n.revoked = tt_read_u32(&r);
-    n.better = tt_read_u32(&r);
-    return n;
-}
-
 bool tt_operation_complete(tutti_run *run, struct tt_operation *o)
 {
     struct tt_news mine;
@@ -347,7 +324,7 @@ bool tt_operation_complete(tutti_run *run, struct tt_operation *o)
         tt_member_all_complete(&run->m, o->tag, &mine, tt_now_ns());
         return false;
     }
-    write_news(&mine, o->news);
+    tt_news_write(&mine, o->news);
     return true;
 }
 
@@ -380,7 +357,8 @@ void tt_operation_voted(tutti_run *run, struct tt_operation *o)
     struct tt_news latest = { .number = 0 };
 
     for (uint32_t r = 0; r < o->nranks; r++) {
-        const struct tt_news n = read_news(run->tags[o->tag].gathered + (size_t)r * TT_NEWS_BYTES);
+        const struct tt_news n =
+            tt_news_read(run->tags[o->tag].gathered + (size_t)r * TT_NEWS_BYTES, run->m.news.number);
 
         if (n.number >= latest.number)
             latest = n;
@@ -442,9 +420,12 @@ static void hear_news(tutti_run *run, const struct tt_news *news, uint64_t epoch
  * it would go on with another state than the others. */
 static void wait_verdict(tutti_run *run, const struct tt_operation *o)
 {
-    uint64_t deadline_ns = tt_run_deadline(run, o->op->timeout_ms);
+    uint64_t deadline_ns;
     char what[64];
 
+    if (run->tags[o->tag].done)
+        return;
+    deadline_ns = tt_run_deadline(run, o->op->timeout_ms);
     snprintf(what, sizeof what, "an operation in epoch %" PRIu64, o->epoch);
     while (!run->tags[o->tag].done && !run->over)
         if (!tt_run_wait_awake(run, &deadline_ns) && !run->tags[o->tag].done && !run->over)

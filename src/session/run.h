@@ -19,13 +19,13 @@
 #include "elastic/transfer.h"
 #include "secure/channel.h"
 #include "session/card.h"
+#include "session/news.h"
 #include "session/said.h"
 #include "tutti/elastic.h"
 #include "wire/wire.h"
 
 #define TT_RUN_COORDINATORS 16
 #define TT_RUN_TROUBLES 16
-#define TT_NEWS_BYTES 28                /* of what members tell each other with an operation */
 #define TT_PART_BYTES 12                /* of what they tell each other before a PARTIAL one */
 #define TT_RUN_REQUESTS 32u             /* of one member that wait; it has at most TT_TRANSFER_WINDOW out, more only while plans change */
 #define TT_RUN_STRANGERS 64u            /* connections that have not proved themselves */

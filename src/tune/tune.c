@@ -45,7 +45,7 @@ static void add_candidate(struct tt_tune_report *r, const struct tt_candidate *c
     r->ncandidates++;
 }
 
-/* All that fit a call of the class; or the forced one alone. What cannot be simulated, as it does not fit what is, comes last. */
+/* All that fit a call of the class and need not be named; or the forced one alone. What cannot be simulated, as it does not fit what is, comes last. */
 static void list_candidates(const struct tt_tune_conf *conf, const struct tt_coll *call, const struct tt_coll *like,
                             const struct tt_algo *forced, struct tt_tune_report *r)
 {
@@ -54,7 +54,7 @@ static void list_candidates(const struct tt_tune_conf *conf, const struct tt_col
         struct tt_candidate c = { .algo = algo, .state = TT_NO_SIMULATION };
         struct tt_cost cost;
 
-        if (algo->kind != call->kind || (forced ? algo != forced : !tt_algo_fits(algo, call)))
+        if (algo->kind != call->kind || (forced ? algo != forced : algo->by_name || !tt_algo_fits(algo, call)))
             continue;
         cost = algo->cost(call);
         c.model_ns = tt_cost_ns(&cost, &conf->model);

@@ -100,6 +100,8 @@ static void choose(const struct case_spec *spec, const struct case_calls *calls)
             first = algo;
         if (algo != first)
             case_fail(spec, "rank 0 chooses %s, rank %u %s", first->name, r, algo->name);
+        if (algo->by_name)
+            case_fail(spec, "%s is chosen, though it must be named", algo->name);
         for (size_t a = 0; a < tt_nalgos; a++) {
             struct tt_coll other = calls->coll[0];
 

@@ -80,12 +80,15 @@ class Training(ClusterTest):
         self.assertGreater(max(abs(a[1] - b[1]) for a, b in zip(one, other)), 50 * TOLERANCE)
 
     def test_what_cannot_be_trained_with_is_said(self):
-        for program in ("train_alone", "train_ddp", "train_diloco", "train_diloco_async"):
+        for program in ("train_alone", "train_ddp", "train_diloco", "train_diloco_async", "train_hsdp"):
             for args, what in ((["/nowhere"], "/nowhere"), ([os.devnull], "a text of"), ([], "which text"),
                                ([TEXT, "--steps", "0"], "--steps 0"), ([TEXT, "--rate", "x"], "--rate x")):
                 done = subprocess.run([EXAMPLES / program, *args], capture_output=True, text=True, timeout=60, check=False)
                 self.assertEqual(done.returncode, 2, f"{program} {args}")
                 self.assertIn(what, done.stderr)
+        done = subprocess.run([EXAMPLES / "train_hsdp", TEXT, "--role", "2"], capture_output=True, text=True, timeout=60, check=False)
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("--role 2: of --roles 2 the last is 1", done.stderr)
 
 
 if __name__ == "__main__":

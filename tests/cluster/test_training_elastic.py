@@ -75,6 +75,82 @@ class Training(Members):
             self.assertAlmostEqual(loss, there, delta=TOLERANCE, msg=f"at step {step} of {len(curve)}: {first.errors}")
 
 
+class Sharded(Members):
+    """Two groups of two members, who have one copy of the model among them."""
+
+    STEPS = 80
+
+    def role(self, group, role, *options):
+        return self.member("train_hsdp", "--group", group, "--role", role, "--batch", BATCH, *options)
+
+    def groups(self, *options):
+        return {(group, role): self.role(group, role, "--members", 4, *options) for group in (0, 1) for role in (0, 1)}
+
+    def await_groups(self, first, n, act):
+        """Until group 0, whose last role prints the curve, has trained with so many groups after the act."""
+        mark = len(first.errors)
+        result = act()
+        wait_until(lambda: any(f": {n} groups" in line for line in first.errors[mark:]), f"{n} groups: {first.errors}")
+        steps = len(first.lines)
+        wait_until(lambda: len(first.lines) > steps + 20 or first.process.poll() is not None, "steps in this view")
+        return result
+
+    def assert_is_that_of_one_process(self, curve):
+        expected = alone("--steps", len(curve), "--batch", BATCH)
+        self.assertEqual([step for step, _ in curve], [step for step, _ in expected])   # each once, and in order
+        for (step, loss), (_, there) in zip(curve, expected):
+            self.assertAlmostEqual(loss, there, delta=TOLERANCE, msg=f"at step {step} of {len(curve)}")
+
+    def replacement(self, group, role):
+        """In the place of one that was killed, as soon as the coordinator knows that."""
+        while True:
+            member = self.role(group, role, "--steps", 10000000)
+            wait_until(lambda: member.errors or member.process.poll() is not None, "a view, or why there is none")
+            if member.process.poll() is None:
+                return member
+            for reader in member.readers:
+                reader.join()
+            self.assertIn("somebody else has this role", member.errors[-1])
+
+    def test_a_group_is_lost_and_replaced_and_the_curve_is_that_of_one_process(self):
+        members = self.groups("--steps", 10000000)
+        first, waits = members[0, 1], members[1, 1]
+        wait_until(lambda: len(first.lines) > 5, f"steps of two groups: {first.errors}")
+        self.await_groups(first, 1, members[1, 0].process.kill)
+        alone_until = len(first.lines)
+        replacement = self.await_groups(first, 2, lambda: self.role(1, 0, "--steps", 10000000))
+        self.assertGreater(len(first.lines), alone_until)
+        for member in (replacement, waits):         # who was there before is behind, too: the other group has gone on
+            self.assertTrue(any("received its part" in line for line in member.errors), member.errors)
+        self.assertFalse(any("received" in line for line in first.errors), first.errors)
+        self.await_groups(first, 1, replacement.process.terminate)
+        waits.process.terminate()                   # from where it waits, as its group is not complete
+        self.await_end(replacement, waits)
+        for role in (0, 1):
+            members[0, role].process.terminate()
+        self.await_end(members[0, 0], first)
+        self.assert_is_that_of_one_process(curve_of(first.lines))
+
+    def test_who_takes_the_place_of_a_part_that_nobody_has_any_more_does_not_train_on(self):
+        members = {role: self.role(0, role, "--members", 2, "--steps", 10000000) for role in (0, 1)}
+        wait_until(lambda: len(members[1].lines) > 5, f"steps: {members[1].errors}")
+        members[0].process.kill()
+        replacement = self.replacement(0, 0)
+        for member in (members[1], replacement):
+            self.assertEqual(member.process.wait(timeout=60), 1, member.errors[-5:])
+            for reader in member.readers:
+                reader.join()
+            self.assertRegex(member.errors[-1], "lost with the last group: parts are of steps 0 to [1-9]")
+
+    def test_groups_that_train_to_the_end_have_the_curve_of_one_process(self):
+        members = self.groups("--steps", self.STEPS)
+        self.await_end(*members.values())
+        self.assertEqual([len(member.lines) for member in members.values()], [0, self.STEPS, 0, 0])
+        for (group, role), member in members.items():
+            self.assertIn(f"role {role} of group {group} ended after step {self.STEPS}", member.errors)
+        self.assert_is_that_of_one_process(curve_of(members[0, 1].lines))
+
+
 class DiLoCo(Members):
     """The curve of a run is that of one process that plays its exchanges with the members that they had."""
 

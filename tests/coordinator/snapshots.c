@@ -111,6 +111,7 @@ void snapshots_measure(struct tt_snapshot *s)
     l->was_s = 3.5;
     l->now_s = 1.25;
     l->waits = true;
+    l->shape = "two rings";
     for (uint32_t i = 0; i < n; i++) {
         l->ids[i] = s->members[i].id;
         l->order[i] = i * 7 % n;

@@ -219,9 +219,9 @@ static void a_measured_ring_is_drawn_and_its_slowest_link_told(void **state)
     assert_true(json_object_get_double(json_object_array_get_idx(json_object_array_get_idx(rows, 2), 9)) == 0.0025);
     assert_null(json_object_array_get_idx(json_object_array_get_idx(rows, 2), 2));
     assert_true(json_object_get_boolean(at(at(o, "links"), "waits")));
-    assert_false(json_object_get_boolean(at(at(o, "links"), "trees")));
+    assert_string_equal(json_object_get_string(at(at(o, "links"), "shape")), "two rings");
     assert_true(json_object_get_double(at(at(o, "links"), "was_s")) == 3.5);
-    assert_non_null(strstr(page, "predicted to take 1.25 s in this order, and 3.5 s in the one before. It waits for an epoch."));
+    assert_non_null(strstr(page, "predicted to take 1.25 s in this order, as two rings, and 3.5 s in the one before. It waits for an epoch."));
     assert_non_null(strstr(metrics, "\ntutti_ring_predicted_seconds{order=\"was\"} 3.5\n"));
     assert_non_null(strstr(metrics, "\ntutti_ring_predicted_seconds{order=\"ring\"} 1.25\n"));
     assert_non_null(strstr(metrics, "\ntutti_ring_waits 1\n"));

@@ -421,6 +421,33 @@ static void where_nobody_reaches_anybody_there_is_nothing_better(void **state)
     assert_int_equal(f.result.value, 0);
 }
 
+/* Pairs are near each other, and between pairs ways are slower than what a member can send; backwards a little more so. Then each half of the bytes goes its
+ * own way round. */
+static void two_rings_are_taken_where_ways_are_slower_than_what_members_send(void **state)
+{
+    const uint32_t n = 8, stride = 5;
+
+    (void)state;
+    begin(n);
+    plant(n, stride);
+    for (uint32_t place = 0; place < n; place++) {
+        const uint32_t a = place * stride % n, b = (place + 1) * stride % n;
+
+        rate[a][b] = place % 2 ? FAST / 4 : FAST;
+        rate[b][a] = place % 2 ? FAST / 5 : FAST;
+    }
+    optimize(1);
+    assert_int_equal(f.result.value, 1);
+    epoch();
+    assert_int_equal(f.view.what, TT_RING_AS_TWO_RINGS);
+    check_planted(n, stride);
+    optimize(1);
+    assert_int_equal(f.result.value, 0);
+    assert_true(f.result.id == f.result.other);
+    start();
+    assert_int_equal(f.c.plan, TT_RING_AS_TWO_RINGS);
+}
+
 /* Few bytes among many: the way up and down a tree is shorter than that around a ring. */
 static void trees_are_taken_where_they_are_faster(void **state)
 {
@@ -456,6 +483,7 @@ int main(void)
         cmocka_unit_test(whoever_is_lost_ends_the_call_and_what_was_found_still_holds),
         cmocka_unit_test(who_says_what_cannot_be_goes),
         cmocka_unit_test(where_nobody_reaches_anybody_there_is_nothing_better),
+        cmocka_unit_test(two_rings_are_taken_where_ways_are_slower_than_what_members_send),
         cmocka_unit_test(trees_are_taken_where_they_are_faster),
     };
     const int failed = cmocka_run_group_tests(tests, NULL, NULL);

@@ -15,14 +15,19 @@ static void view_of(struct guest *g, uint32_t n, tutti_view *view)
     CHECK(view->nranks == (int)n);
 }
 
-/* All members' ids, mixed in the order of ranks, are the same on all; and an all-reduce comes to what it must. */
-static void check_alike(struct guest *g, const tutti_view *view)
+/* All members' ids, mixed in the order of ranks, are the same on all; and an all-reduce comes to what it must. algo: that of this member; NULL: it does
+ * not say. */
+static void check_alike(struct guest *g, const tutti_view *view, const char *algo)
 {
     uint64_t mixed = 0, flags;
     int64_t *v = malloc((1u << 17) * sizeof *v);
-    tutti_elastic op = {
-        .size = sizeof op, .coll = TUTTI_ALLREDUCE, .src = v, .dst = v, .count = 1u << 17, .type = TUTTI_I64
-    };
+    tutti_elastic op = { .size = sizeof op,
+                         .coll = TUTTI_ALLREDUCE,
+                         .src = v,
+                         .dst = v,
+                         .count = 1u << 17,
+                         .type = TUTTI_I64,
+                         .algo = algo };
 
     CHECK(v != NULL);
     for (int r = 0; r < view->nranks; r++)
@@ -57,7 +62,7 @@ static void measures_twice(struct guest *g)
         CHECK(g->run->survey->reported);
         for (uint32_t r = 0; r < 4 && !ring.adopted; r++)
             CHECK(r == g->run->m.rank || (g->run->survey->told[r].rate > 0 && g->run->survey->told[r].latency > 0));
-        check_alike(g, &view);
+        check_alike(g, &view, NULL);
         before = view;
     }
 }
@@ -72,6 +77,33 @@ static void all_find_the_same_order(void **state)
     party_end(&p);
     party_begin(&p, 20000, 5000, "0123456789abcdef0123456789abcdef");
     party_run(&p, 4, measures_twice, "0123456789abcdef0123456789abcdef");
+    party_end(&p);
+}
+
+/* Member 0 names what the others take from the view: if theirs were another one, it would be a mismatch. */
+static void goes_as_planned(struct guest *g)
+{
+    static const char *const algos[TT_RING_PLANS] = {
+        [TT_RING_AS_RING] = "ring", [TT_RING_AS_TWO_RINGS] = "two_rings", [TT_RING_AS_TREES] = "dtree"
+    };
+    tutti_view view;
+
+    view_of(g, 3, &view);
+    for (uint8_t plan = TT_RING_AS_RING; plan < TT_RING_PLANS; plan++) {
+        tt_run_lock(g->run);
+        g->run->m.plan = plan;
+        tt_run_unlock(g->run);
+        check_alike(g, &view, view.rank == 0 ? algos[plan] : NULL);
+    }
+}
+
+static void a_long_all_reduce_is_what_the_order_was_found_for(void **state)
+{
+    struct party p;
+
+    (void)state;
+    party_begin(&p, 20000, 5000, NULL);
+    party_run(&p, 3, goes_as_planned, NULL);
     party_end(&p);
 }
 
@@ -108,7 +140,7 @@ static void measures_beside_its_work(struct guest *g)
     MUST(tutti_run_agree(g->run, (uint64_t)news.better, 0, &all));
     CHECK(all == (uint64_t)news.better);
     MUST(tutti_run_epoch(g->run, 0, 0, 0, 0, &view));
-    check_alike(g, &view);
+    check_alike(g, &view, NULL);
 }
 
 static void in_the_background_the_program_goes_on(void **state)
@@ -144,7 +176,7 @@ static void one_does_not_come(struct guest *g)
     }
     /* what they left out does not keep them apart */
     MUST(tutti_run_optimize(g->run, &ring, 0, &got));
-    check_alike(g, &got);
+    check_alike(g, &got, NULL);
     /* a loss ends it */
     if (g->index == 2) {
         party_await(g->party, 4);
@@ -207,6 +239,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(all_find_the_same_order),
+        cmocka_unit_test(a_long_all_reduce_is_what_the_order_was_found_for),
         cmocka_unit_test(in_the_background_the_program_goes_on),
         cmocka_unit_test(who_does_not_come_is_named_and_a_loss_ends_it),
         cmocka_unit_test(there_is_nothing_to_order_for_one_and_for_groups),

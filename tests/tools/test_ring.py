@@ -44,10 +44,12 @@ class Ring(unittest.TestCase):
     def test_two_rings_are_fastest_where_peers_send_more_than_their_links_carry(self):
         wide = {**MATRIX, "bandwidth_mbit_s": [[None if i == k else 100 for k in range(4)] for i in range(4)], "up_mbit_s": [1000] * 4,
                 "down_mbit_s": [1000] * 4}
-        got = self.found(wide)
+        got = self.found(wide, "--bytes", "8M", "--segment", 0)
         self.assertEqual(got["fastest"], "two rings")
-        links = lambda o: {(o[i], o[(i + 1) % 4]) for i in range(4)}
-        self.assertFalse(links(got["order"]) & links(got["second_order"]))
+        self.assertEqual(got["two_rings_ns"], 6 * ((1 << 20) * 80 + 1000000))      # a quarter of a half at 12.5 MB/s and 1 ms, six times
+        self.assertEqual(got["one_ring_ns"], 6 * ((2 << 20) * 80 + 1000000))
+        self.assertTrue(got["worth_changing"])
+        self.assertEqual(self.found({**wide, "up_mbit_s": [100] * 4})["fastest"], "one ring")
 
     def test_trees_are_fastest_for_few_bytes_among_many(self):
         n = 32

@@ -136,6 +136,7 @@ static void what_is_chosen_can_run_the_call(void **state)
         random_call(&p, &c, &layout);
         choice = tt_tune_recall(&memory, &conf, &c, NULL, true);
         check_can_run(&conf, &c, &choice);
+        assert_false(choice.algo->by_name);
         assert_true(n == 1 ? choice.by == TT_BY_MODEL : true);
     }
 }

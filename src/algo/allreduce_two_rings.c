@@ -1,0 +1,124 @@
+/* All-reduce around two rings at once, in opposite directions. Shapes: src[bytes], dst[bytes], cut into two halves, each into nranks blocks.
+ * The first half goes around as in allreduce_ring, rank r passing to r + 1; the second half the other way, rank r passing to r - 1. A rank sends as
+ * much as in one ring, and half of it over each of two ways: for long vectors where the way between two ranks, not what a rank can send in
+ * all, is the limit, as with a link of its own to each neighbour, or where paths over the internet are slower than the lines at their ends.
+ * 2 (n - 1) * (latency + bytes / 2n / bandwidth of one way), where a rank's two ways do not share; as long as one ring where they do, with twice the
+ * messages.
+ * Known as the bidirectional ring; each of the two is that of allreduce_ring, with its source. */
+#include "algo/algos.h"
+#include "algo/blocks.h"
+
+/* The first goes up the ranks, the second down. */
+enum { RINGS = 2 };
+
+/* The rank that is so many places behind this one; the ring brings what was there. */
+static uint32_t behind(const struct tt_coll *c, uint32_t ring, uint32_t places)
+{
+    const uint32_t n = c->nranks, r = c->rank;
+
+    return ring == 0 ? (r + n - places % n) % n : (r + places) % n;
+}
+
+static uint32_t next(const struct tt_coll *c, uint32_t ring) { return behind(c, ring, c->nranks - 1); }
+
+/* The block of the ring's half that is complete at this rank after its reduction. */
+static struct tt_block block_of(const struct tt_coll *c, uint32_t ring, uint32_t rank)
+{
+    const uint64_t half = tt_block_bytes(c->bytes, c->elem_bytes, RINGS, ring);
+
+    return (struct tt_block){
+        tt_block_offset(c->bytes, c->elem_bytes, RINGS, ring) + tt_block_offset(half, c->elem_bytes, c->nranks, rank),
+        tt_block_bytes(half, c->elem_bytes, c->nranks, rank),
+    };
+}
+
+/* The lowest of the ranks whose parts are in what round k brings: those from 1 to k + 1 places behind. */
+static uint32_t lowest_coming(const struct tt_coll *c, uint32_t ring, uint32_t k)
+{
+    return tt_lowest(behind(c, ring, ring == 0 ? k + 1 : 1), k + 1, c->nranks);
+}
+
+/* Tags of a round's messages; also names of the pipes where they arrive. */
+static uint32_t tag_of(uint32_t ring, uint64_t k) { return (uint32_t)(RINGS * k) + ring; }
+
+static void pass(struct tt_sched *s, const struct tt_coll *c, uint32_t ring, uint32_t k)
+{
+    const struct tt_block leaving = block_of(c, ring, behind(c, ring, k + 1));
+    const uint32_t tag = tag_of(ring, k);
+
+    tt_sched_put(s, next(c, ring), k == 0 ? tt_src(leaving.offset) : tt_dst(leaving.offset), tt_pipe(tag),
+                 leaving.bytes, tag);
+}
+
+static void take(struct tt_sched *s, const struct tt_coll *c, uint32_t ring, uint32_t k)
+{
+    const struct tt_block coming = block_of(c, ring, behind(c, ring, k + 2));
+    const uint32_t tag = tag_of(ring, k);
+
+    tt_sched_wait(s, behind(c, ring, 1), tt_pipe(tag), coming.bytes, tag);
+    tt_sched_reduce_ordered(s, tt_dst(coming.offset), tt_pipe(tag), lowest_coming(c, ring, k), tt_src(coming.offset),
+                            c->rank, coming.bytes, k == c->nranks - 2);
+}
+
+/* The sums, once around: round k of that. */
+static void hand_on(struct tt_sched *s, const struct tt_coll *c, uint32_t ring, uint32_t k, uint32_t tag)
+{
+    const struct tt_block leaving = block_of(c, ring, behind(c, ring, k));
+
+    tt_sched_put(s, next(c, ring), tt_dst(leaving.offset), tt_dst(leaving.offset), leaving.bytes, tag);
+}
+
+static void keep(struct tt_sched *s, const struct tt_coll *c, uint32_t ring, uint32_t k, uint32_t tag)
+{
+    const struct tt_block coming = block_of(c, ring, behind(c, ring, k + 1));
+
+    tt_sched_wait(s, behind(c, ring, 1), tt_dst(coming.offset), coming.bytes, tag);
+}
+
+static uint64_t nrounds(const struct tt_coll *c)
+{
+    return c->nranks > 1 ? 2 * (uint64_t)(c->nranks - 1) : 1;
+}
+
+/* Both rings put before either waits: programs are also run step by step. */
+static void round_k(struct tt_sched *s, const struct tt_coll *c, uint64_t k)
+{
+    const uint32_t half = c->nranks - 1, i = (uint32_t)k;
+
+    if (c->nranks == 1) {
+        tt_sched_own(s, c);
+        return;
+    }
+    for (uint32_t ring = 0; ring < RINGS; ring++)
+        if (i < half)
+            pass(s, c, ring, i);
+        else
+            hand_on(s, c, ring, i - half, tag_of(ring, k));
+    for (uint32_t ring = 0; ring < RINGS; ring++)
+        if (i < half)
+            take(s, c, ring, i);
+        else
+            keep(s, c, ring, i - half, tag_of(ring, k));
+}
+
+static struct tt_cost cost(const struct tt_coll *c)
+{
+    const double steps = c->nranks - 1, block = (double)c->bytes / c->nranks;
+
+    return (struct tt_cost){ .messages = 2 * steps * tt_cost_burst(RINGS),
+                             .bytes = 2 * steps * block,
+                             .reduced = steps * block };
+}
+
+/* Two tags a round, in 32 bits. */
+static bool fits(const struct tt_coll *c)
+{
+    return nrounds(c) <= UINT32_MAX / RINGS;
+}
+
+const struct tt_algo tt_algo_allreduce_two_rings = {
+    .name = "allreduce_two_rings", .summary = "long vectors, where ways are slower than what a rank sends in all",
+    .needs = "fewer than 2^31 rounds", .quantizes = TT_QUANTIZED_FEEDBACK,
+    .kind = TT_ALLREDUCE, .fits = fits, .nrounds = nrounds, .round = round_k,
+    .work_bytes = tt_work_none, .npeers = tt_npeers_two, .cost = cost, .by_name = true,
+};

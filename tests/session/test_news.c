@@ -1,0 +1,97 @@
+/* News that members tell each other arrive as they were told, whatever this member knew before. */
+#include "support/unit.h"
+
+#include <string.h>
+
+#include "base/prng.h"
+#include "session/news.h"
+
+#define START (1ull << 32)
+
+static void check(const struct tt_news *n, uint64_t near)
+{
+    uint8_t bytes[TT_NEWS_BYTES];
+    struct tt_news got;
+
+    tt_news_write(n, bytes);
+    got = tt_news_read(bytes, near);
+    if (!tt_news_are_same(n, &got))
+        fail_msg("number %llu (near %llu), %u %u %u %u %u became %llu, %u %u %u %u %u", (unsigned long long)n->number,
+                 (unsigned long long)near, n->newcomers, n->lost, n->leaving, n->revoked, n->better,
+                 (unsigned long long)got.number, got.newcomers, got.lost, got.leaving, got.revoked, got.better);
+}
+
+static void news_arrive_as_they_were_told(void **state)
+{
+    static const uint32_t counts[] = { 0, 1, 255, 256, TT_ELASTIC_MEMBERS_MAX };
+    struct tt_news n = { .number = START + 7 };
+
+    (void)state;
+    for (uint32_t i = 0; i < sizeof counts / sizeof *counts; i++)
+        for (uint32_t flags = 0; flags < 4; flags++) {
+            n.revoked = flags & 1;
+            n.better = flags >> 1;
+            n.newcomers = n.lost = n.leaving = 0;
+            check(&n, n.number);
+            n.newcomers = counts[i];
+            check(&n, n.number);
+            n.lost = counts[i];
+            check(&n, n.number);
+            n.leaving = counts[i];
+            check(&n, n.number);
+        }
+}
+
+static void numbers_before_and_behind_what_is_known_are_told_apart(void **state)
+{
+    static const uint64_t known[] = { 0,
+                                      START + 1,
+                                      START + UINT32_MAX,
+                                      3 * START,
+                                      (START - 1) * START + 5,
+                                      0xffffull * START + UINT32_MAX,
+                                      0x10000ull * START,
+                                      0x12345ull * START + 9 };
+    static const uint64_t apart[] = { 0, 1, 1000, START - 1, START, 5 * START + 3, 0x7ffeull * START };
+
+    (void)state;
+    for (uint32_t i = 0; i < sizeof known / sizeof *known; i++)
+        for (uint32_t k = 0; k < sizeof apart / sizeof *apart; k++) {
+            if (known[i] <= UINT64_MAX - apart[k])
+                check(&(struct tt_news){ .number = known[i] + apart[k] }, known[i]);
+            if (known[i] >= apart[k])
+                check(&(struct tt_news){ .number = known[i] - apart[k] }, known[i]);
+        }
+}
+
+/* A member may say anything: that makes news of so many members at most as fit, and is told on as it is. */
+static void any_bytes_make_news(void **state)
+{
+    struct tt_prng p;
+
+    (void)state;
+    tt_prng_init(&p, 1);
+    for (int times = 0; times < 10000; times++) {
+        uint8_t bytes[TT_NEWS_BYTES], again[TT_NEWS_BYTES];
+        struct tt_news n;
+
+        for (size_t i = 0; i < sizeof bytes; i++)
+            bytes[i] = (uint8_t)tt_prng_below(&p, 256);
+        bytes[TT_NEWS_BYTES - 1] &= 0x7f;   /* a bit that nobody sets */
+        n = tt_news_read(bytes, tt_prng_u64(&p));
+        assert_true(n.newcomers < 1u << 15 && n.lost < 1u << 15 && n.leaving < 1u << 15);
+        tt_news_write(&n, again);
+        assert_memory_equal(again, bytes, sizeof bytes);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(news_arrive_as_they_were_told),
+        cmocka_unit_test(numbers_before_and_behind_what_is_known_are_told_apart),
+        cmocka_unit_test(any_bytes_make_news),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
