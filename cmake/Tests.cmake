@@ -52,6 +52,10 @@ if(support_sources)
     target_link_libraries(tests_support INTERFACE tests_support_objects tutti_static)
 endif()
 
+if(verbs_FOUND)     # it looks inside
+    set_source_files_properties(tests/wire/test_verbs.c PROPERTIES COMPILE_DEFINITIONS TUTTI_HAVE_VERBS=1)
+endif()
+
 # What results are compared with. Under the thread sanitizer most of a test's time would go into watching how that is computed, which one
 # thread does in memory of its own; memset, memcpy and memcmp, by which these files touch the buffers of a call, are watched all the same.
 if(TUTTI_SANITIZE MATCHES thread)

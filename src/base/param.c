@@ -17,7 +17,7 @@ const struct tt_param tt_params[TT_PARAM_COUNT] = {
     [TT_PARAM_TIMEOUT_MS]        = { "TUTTI_TIMEOUT_MS",        "ms",            300000,   -1,      INT32_MAX,
         "deadline of start-up and default deadline of every call; -1: none" },
     [TT_PARAM_LANES]             = { "TUTTI_LANES",             "connections",        0,    0,      16,
-        "TCP connections to each peer; 0: one, or one per rail where a rank is alone on its host" },
+        "TCP connections, or queue pairs for bulk data, to each peer; 0: one connection, or one per rail where a rank is alone on its host; queue pairs by distance" },
     [TT_PARAM_EAGER_BYTES]       = { "TUTTI_EAGER_BYTES",       "bytes",        4 * KIB,    0,     32 * KIB,
         "largest message in shared memory that travels without asking the receiver first" },
     [TT_PARAM_TCP_EAGER_BYTES]   = { "TUTTI_TCP_EAGER_BYTES",   "bytes",       32 * KIB,    0,     32 * KIB,
@@ -59,7 +59,8 @@ const struct tt_param_word tt_param_words[] = {
     { "TUTTI_ANNOUNCE", "elastic runs: \"address:port\" by which others reach this member from outside, where ports are forwarded to it" },
     { "TUTTI_WIRES", "the wires that may be used, like \"shm,tcp\"; not set: all usable but verbs, which has to be named: \"shm,verbs,tcp\"" },
     { "TUTTI_INTERFACES", "network interfaces, by prefix: \"eth\"; by name: \"=eth0\"; all but: \"^docker,lo\"; not set: by route" },
-    { "TUTTI_RDMA_DEVICES", "RDMA devices that may be used, by the same kind of rule: \"mlx5\", \"=mlx5_0\", \"^rxe\"; not set: the first that is up" },
+    { "TUTTI_RDMA_DEVICES", "RDMA devices that may be used, by the same kind of rule: \"mlx5\", \"=mlx5_0\", \"^rxe\"; two at most are used; not set: those near the process" },
+    { "TUTTI_RDMA_GID", "which GID a RoCE port uses, by its index; not set: the best that is an address of this network namespace" },
     { "TUTTI_TOPO", "description of what joins the hosts, and of their labels: a file, or a built-in name (`tutti topo --help`); not set: none" },
     { "TUTTI_TOPO_LABELS", "where this host is, over what TUTTI_TOPO says of it: \"rack=r1,zone=a\"; rack, zone, building, fabric" },
     { "TUTTI_LANE_BYTES", "bytes that may be outstanding on one lane (TCP connection, queue pair), 65536 to 1073741824, by distance of the peer: \"8388608\" for all, or \"4194304,wan=134217728\"; "

@@ -3,11 +3,12 @@
 #include "wire/verbs.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/timerfd.h>
 #include <unistd.h>
+#include "base/clock.h"
 #include "base/log.h"
 #include "base/status.h"
 #include "secure/secure.h"
@@ -15,6 +16,9 @@
 #include "wire/wires.h"
 
 #define TCP_LINK_BYTES 4096
+_Static_assert(sizeof(struct tt_verbs_mailbox) <= TCP_LINK_BYTES, "the mailbox fits");
+
+#define LOOK_NS (50 * TT_MS)
 #define LOOK_EVERY 64           /* polls, then the tcp wire is asked even so: it tells of ends and new incarnations only */
 
 static void verbs_close(struct tt_wire *w)
@@ -28,14 +32,12 @@ static void verbs_close(struct tt_wire *w)
     v->tcp = NULL;
     tt_verbs_links_close(v);
     tt_verbs_regions_close(v);
-    tt_verbs_groups_close(v);
     if (v->epoll_fd >= 0)
         close(v->epoll_fd);
-    if (v->channel)
-        ibv_destroy_comp_channel(v->channel);
-    if (v->pd)
-        ibv_dealloc_pd(v->pd);
-    tt_verbs_device_close(&v->device);
+    if (v->timer_fd >= 0)
+        close(v->timer_fd);
+    for (uint32_t i = 0; i < v->nrails; i++)
+        tt_verbs_rail_close(&v->rail[i]);
     free(v);
 }
 
@@ -46,43 +48,34 @@ static tutti_status unsupported(const char *sentence)
     return tt_fail_again(TUTTI_ERR_UNSUPPORTED, sentence);
 }
 
-static tutti_status device_furnish(struct tt_verbs *v)
-{
-    const uint32_t by_receives = (uint32_t)v->device.attr.max_srq_wr / TT_VERBS_LINK_RECEIVES;
-    const uint32_t by_completions = (uint32_t)v->device.attr.max_cqe / (TT_VERBS_LANES * TT_VERBS_WRS);
-    int flags;
-
-    v->group_links = TT_VERBS_GROUP_LINKS;
-    if (v->group_links > by_receives)
-        v->group_links = by_receives;
-    if (v->group_links > by_completions)
-        v->group_links = by_completions;
-    v->pd = ibv_alloc_pd(v->device.context);
-    v->channel = v->pd ? ibv_create_comp_channel(v->device.context) : NULL;
-    if (!v->channel)
-        return tt_fail_errno(errno, "verbs: begin to use %s", v->device.name);
-    flags = fcntl(v->channel->fd, F_GETFL);
-    if (flags < 0 || fcntl(v->channel->fd, F_SETFL, flags | O_NONBLOCK) != 0)
-        return tt_fail_errno(errno, "verbs: begin to use %s", v->device.name);
-    return TUTTI_OK;
-}
-
 /* The wire that greets peers. It listens at a port of its own. */
 static tutti_status tcp_furnish(struct tt_verbs *v)
 {
     struct tt_wire_conf conf = v->conf;
-    struct epoll_event ev = { .events = EPOLLIN };
-    tutti_status st;
 
     conf.link_bytes = TCP_LINK_BYTES;
     conf.lanes = 1;
-    st = tt_wire_tcp.open(&v->tcp, &conf);
-    if (st)
-        return st;
+    return tt_wire_tcp.open(&v->tcp, &conf);
+}
+
+static bool watch(struct tt_verbs *v, int fd)
+{
+    struct epoll_event ev = { .events = EPOLLIN };
+
+    return epoll_ctl(v->epoll_fd, EPOLL_CTL_ADD, fd, &ev) == 0;
+}
+
+/* What a sleeper waits for; the tcp wire's descriptor is added when first it is armed. */
+static tutti_status sleep_furnish(struct tt_verbs *v)
+{
+    bool good;
+
     v->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
-    if (v->epoll_fd < 0 || epoll_ctl(v->epoll_fd, EPOLL_CTL_ADD, v->channel->fd, &ev) != 0)
-        return tt_fail_errno(errno, "verbs: create an epoll");
-    return TUTTI_OK;
+    v->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+    good = v->epoll_fd >= 0 && v->timer_fd >= 0 && watch(v, v->timer_fd);
+    for (uint32_t i = 0; i < v->nrails && good; i++)
+        good = watch(v, v->rail[i].channel->fd) && watch(v, v->rail[i].context->async_fd);
+    return good ? TUTTI_OK : tt_fail_errno(errno, "verbs: create an epoll");
 }
 
 static tutti_status verbs_open(struct tt_wire **out, const struct tt_wire_conf *conf)
@@ -101,16 +94,16 @@ static tutti_status verbs_open(struct tt_wire **out, const struct tt_wire_conf *
     v->limits = conf->lane_limits ? *conf->lane_limits : tt_lane_limits_default;
     v->wire.ops = &tt_wire_verbs;
     v->wire.caps = TT_WIRE_CAP_ORDERED | TT_WIRE_CAP_ANYMEM;
-    v->epoll_fd = -1;
+    v->epoll_fd = v->timer_fd = -1;
     v->news_end = &v->news;
     v->noted_end = &v->noted;
-    st = tt_verbs_device_open(&v->device, conf->rdma_devices);
-    if (!st)
-        st = device_furnish(v);
+    st = tt_verbs_rails_open(v->rail, &v->nrails, conf->rdma_devices, conf->rdma_gid);
     if (!st && !(v->links = calloc(conf->nranks, sizeof *v->links)))
         st = tt_fail(TUTTI_ERR_NOMEM, "verbs: no memory for the tables of %u ranks", conf->nranks);
     if (!st)
         st = tcp_furnish(v);
+    if (!st)
+        st = sleep_furnish(v);
     if (st) {
         verbs_close(&v->wire);
         return st;
@@ -123,7 +116,7 @@ static tutti_status verbs_open(struct tt_wire **out, const struct tt_wire_conf *
 static tutti_status verbs_address(struct tt_wire *w, struct tt_blob *out)
 {
     const struct tt_verbs *v = tt_verbs_of(w);
-    struct tt_verbs_address a = { .infiniband = v->device.infiniband };
+    struct tt_verbs_address a = { .infiniband = v->rail[0].infiniband };
     struct tt_tcp_address tcp;
     tutti_status st = v->tcp->ops->address(v->tcp, &a.tcp);
 
@@ -136,24 +129,24 @@ static tutti_status verbs_address(struct tt_wire *w, struct tt_blob *out)
             tcp.rails = tcp.count;
         tt_tcp_address_write(&tcp, &a.tcp);
     }
-    if (v->device.infiniband)
-        a.subnet = v->device.gid.global.subnet_prefix;
+    if (v->rail[0].infiniband)
+        a.subnet = v->rail[0].gid.global.subnet_prefix;
     tt_verbs_address_write(&a, out);
     return TUTTI_OK;
 }
 
 /* ---- progress ---- */
 
-void tt_verbs_note(struct tt_verbs_lane *lane)
+void tt_verbs_note(struct tt_verbs_stream *s)
 {
-    struct tt_verbs *v = lane->link->verbs;
+    struct tt_verbs *v = s->link->verbs;
 
-    if (lane->noted)
+    if (s->noted)
         return;
-    lane->noted = true;
-    lane->next_noted = NULL;
-    *v->noted_end = lane;
-    v->noted_end = &lane->next_noted;
+    s->noted = true;
+    s->next_noted = NULL;
+    *v->noted_end = s;
+    v->noted_end = &s->next_noted;
 }
 
 static struct tt_done link_done(struct tt_verbs_link *link, uint8_t kind)
@@ -163,60 +156,62 @@ static struct tt_done link_done(struct tt_verbs_link *link, uint8_t kind)
     if (kind == TT_DONE_LINK_UP) {
         done.status = TUTTI_OK;
         done.link.mine = link->mine;
-        done.link.theirs = (struct tt_rkey){ .wire = &link->verbs->wire,
-                                             .peer = link->peer,
-                                             .bytes = link->theirs_bytes,
-                                             .handle = { link->theirs_address, 0, 0, link->theirs_rkey } };
+        done.link.theirs =
+            (struct tt_rkey){ .wire = &link->verbs->wire,
+                              .peer = link->peer,
+                              .bytes = link->theirs.link_bytes,
+                              .handle = { link->theirs.link_address, 0, 0,
+                                          link->theirs.rkey[0] | (uint64_t)link->theirs.rkey[1] << 32 } };
         done.link.anymem = true;
         done.link.round_trip_ns = link->tcp.round_trip_ns;
     }
     return done;
 }
 
-/* What is over of a lane's messages. Returns how many entries it made; retires what is of no interest any more. */
-static int lane_report(struct tt_verbs_lane *lane, struct tt_done *done, int max)
+/* What is over of a stream's messages. Returns how many entries it made; retires what is of no interest any more. */
+static int stream_report(struct tt_verbs_stream *s, struct tt_done *done, int max)
 {
     int n = 0;
 
-    for (; lane->told < lane->done; lane->told++) {
-        const struct tt_verbs_out *m = tt_verbs_out_of(lane, lane->told);
+    for (; s->told < s->done; s->told++) {
+        const struct tt_verbs_out *m = tt_verbs_out_of(s, s->told);
 
         if (m->report_local && n == max)
             return n;
         if (m->report_local)
-            done[n++] = (struct tt_done){ .kind = TT_DONE_LOCAL, .peer = lane->link->peer, .cookie = m->cookie };
+            done[n++] = (struct tt_done){ .kind = TT_DONE_LOCAL, .peer = s->link->peer, .cookie = m->cookie };
         if (m->bounce_end)
-            lane->bounce_head = m->bounce_end;
+            s->bounce_head = m->bounce_end;
     }
-    for (; lane->retired < lane->acked; lane->retired++) {
-        const struct tt_verbs_out *m = tt_verbs_out_of(lane, lane->retired);
+    for (; s->retired < s->acked; s->retired++) {
+        const struct tt_verbs_out *m = tt_verbs_out_of(s, s->retired);
 
         if (m->report_remote && n == max)
             return n;
         if (m->report_remote)
-            done[n++] = (struct tt_done){ .kind = TT_DONE_REMOTE, .peer = lane->link->peer, .cookie = m->cookie };
+            done[n++] = (struct tt_done){ .kind = TT_DONE_REMOTE, .peer = s->link->peer, .cookie = m->cookie };
     }
     return n;
 }
 
-/* Lanes with news: they go on, and what is over is reported. */
-static int lanes_report(struct tt_verbs *v, struct tt_done *done, int max)
+/* Streams with news: they go on, and what is over is reported. */
+static int streams_report(struct tt_verbs *v, struct tt_done *done, int max)
 {
     int n = 0;
 
     while (v->noted) {
-        struct tt_verbs_lane *lane = v->noted;
+        struct tt_verbs_stream *s = v->noted;
 
-        if (lane->link->state != TT_VERBS_LOST) {
-            n += lane_report(lane, done + n, max - n);
-            tt_verbs_lane_pump(lane);
-            if (lane->told < lane->done || lane->retired < lane->acked)
+        if (s->link->state != TT_VERBS_LOST) {
+            n += stream_report(s, done + n, max - n);
+            tt_verbs_stream_pump(s);
+            if (s->told < s->done || s->retired < s->acked)
                 break;      /* done[] is full */
         }
-        v->noted = lane->next_noted;
+        v->noted = s->next_noted;
         if (!v->noted)
             v->noted_end = &v->noted;
-        lane->noted = false;
+        s->noted = false;
     }
     return n;
 }
@@ -249,19 +244,15 @@ static int news_report(struct tt_verbs *v, struct tt_done *done, int max)
 static void disarm(struct tt_verbs *v)
 {
     struct ibv_cq *cq;
+    uint64_t times;
     void *context;
 
-    while (ibv_get_cq_event(v->channel, &cq, &context) == 0)
-        ibv_ack_cq_events(cq, 1);
+    for (uint32_t i = 0; i < v->nrails; i++)
+        while (ibv_get_cq_event(v->rail[i].channel, &cq, &context) == 0)
+            ibv_ack_cq_events(cq, 1);
+    if (read(v->timer_fd, &times, sizeof times) < 0 && errno != EAGAIN)
+        tt_log(TT_LOG_WARN, "verbs: a timer cannot be read: %s", strerror(errno));
     v->armed = false;
-}
-
-static void break_links(struct tt_verbs *v)
-{
-    v->any_broken = false;
-    for (uint32_t i = v->nactive; i-- > 0;)
-        if (v->active[i]->broken)
-            tt_verbs_link_break(v->active[i]);
 }
 
 static int verbs_poll(struct tt_wire *w, struct tt_done *done, int max)
@@ -270,35 +261,41 @@ static int verbs_poll(struct tt_wire *w, struct tt_done *done, int max)
     int n;
 
     tt_verbs_collect(v);
-    if (v->armed || v->ngreeting || v->nactive == 0 || ++v->tick % LOOK_EVERY == 0) {
+    if (v->armed || v->mending || v->nactive == 0 || ++v->tick % LOOK_EVERY == 0) {
         if (v->armed)
             disarm(v);
         tt_verbs_links_step(v);
     }
     if (v->any_broken)
-        break_links(v);
-    n = lanes_report(v, done, max);
+        tt_verbs_links_break(v);
+    n = streams_report(v, done, max);
     return n + news_report(v, done + n, max - n);
+}
+
+/* Lanes that wait are looked at now and then, also by a sleeper. */
+static bool timer_set(struct tt_verbs *v)
+{
+    const struct itimerspec soon = { .it_value.tv_nsec = v->waiting || v->mending ? LOOK_NS : 0 };
+
+    return timerfd_settime(v->timer_fd, 0, &soon, NULL) == 0;
 }
 
 static int verbs_arm(struct tt_wire *w)
 {
     struct tt_verbs *v = tt_verbs_of(w);
-    struct epoll_event ev = { .events = EPOLLIN };
     int fd;
 
     v->armed = true;
-    if (v->news || v->noted || v->any_broken)
+    if (v->news || v->noted || v->any_broken || !timer_set(v))
         return -1;
     fd = v->tcp->ops->arm(v->tcp);
-    if (fd < 0)
-        return -1;
-    if (!v->tcp_watched && epoll_ctl(v->epoll_fd, EPOLL_CTL_ADD, fd, &ev) != 0)
+    if (fd < 0 || (!v->tcp_watched && !watch(v, fd)))
         return -1;
     v->tcp_watched = true;
-    for (struct tt_verbs_group *g = v->groups; g; g = g->next)
-        if (ibv_req_notify_cq(g->send_cq, 0) != 0 || ibv_req_notify_cq(g->recv_cq, 0) != 0)
-            return -1;
+    for (uint32_t i = 0; i < v->nrails; i++)
+        for (struct tt_verbs_group *g = v->rail[i].groups; g; g = g->next)
+            if (ibv_req_notify_cq(g->send_cq, 0) != 0 || ibv_req_notify_cq(g->recv_cq, 0) != 0)
+                return -1;
     /* What came before the request gives no event. */
     return tt_verbs_collect(v) > 0 ? -1 : v->epoll_fd;
 }

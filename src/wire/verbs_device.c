@@ -1,22 +1,34 @@
 #include <errno.h>
+#include <fcntl.h>
 #include <net/if.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "base/clock.h"
 #include "base/log.h"
 #include "base/status.h"
 #include "wire/ifaddr.h"
 #include "wire/verbs.h"
 
 #define GIDS_MAX 256
-#define INLINE_BYTES TT_VERBS_SLOT_BYTES
-#define ACK_TIMEOUT 16      /* 4.096 us * 2^16 = 0.27 s for an answer */
-#define ACK_RETRIES 7
-#define RNR_TIMER 12        /* 0.64 ms; credit keeps receives posted, so that it is never needed */
-#define RNR_RETRIES 6
+#define ADDRESSES_MAX 256
+#define ANY_GID (-1)
 
-/* ---- devices ---- */
+/* ---- GIDs ---- */
+
+/* Whether the GID is an address of an interface of this network namespace: a device may be seen from several, and serves with those only. */
+static bool is_of_this_namespace(const struct ibv_gid_entry *e, const struct tt_ifaddr *here, size_t nhere)
+{
+    static const uint8_t mapped[12] = { [10] = 0xff, [11] = 0xff };
+    const uint8_t *raw = e->gid.raw;
+    const bool v4 = memcmp(raw, mapped, sizeof mapped) == 0;
+
+    for (size_t i = 0; i < nhere; i++)
+        if (v4 ? here[i].family == AF_INET && memcmp(here[i].ip, raw + 12, 4) == 0
+               : here[i].family == AF_INET6 && memcmp(here[i].ip, raw, 16) == 0)
+            return true;
+    return false;
+}
 
 /* How good an address of a RoCE port is: routable ones before those of one network segment only. 0: none. */
 static int gid_merit(const struct ibv_gid_entry *e)
@@ -33,286 +45,297 @@ static int gid_merit(const struct ibv_gid_entry *e)
     return raw[0] == 0xfe && (raw[1] & 0xc0) == 0x80 ? 2 : 3;
 }
 
+/* The same, if it may be used: wanted is an index or ANY_GID. */
+static int merit_here(const struct tt_verbs_rail *rail, const struct ibv_gid_entry *e, int wanted,
+                      const struct tt_ifaddr *here, size_t nhere)
+{
+    if (rail->infiniband)
+        return e->gid_index == 0;
+    if (wanted != ANY_GID)
+        return (int)e->gid_index == wanted;
+    return is_of_this_namespace(e, here, nhere) ? gid_merit(e) : 0;
+}
+
+static void gid_take(struct tt_verbs_rail *rail, const struct ibv_gid_entry *e)
+{
+    rail->gid = e->gid;
+    rail->gid_index = (uint8_t)e->gid_index;
+    if (e->ndev_ifindex == 0 || !if_indextoname(e->ndev_ifindex, rail->interface))
+        rail->interface[0] = 0;
+}
+
 /* Picks the port's address. False: it has none that serves. */
-static bool choose_gid(struct tt_verbs_device *d)
+static bool choose_gid(struct tt_verbs_rail *rail)
 {
     struct ibv_gid_entry *all = calloc(GIDS_MAX, sizeof *all);
-    ssize_t n = all ? ibv_query_gid_table(d->context, all, GIDS_MAX, 0) : 0;
+    struct tt_ifaddr *here = calloc(ADDRESSES_MAX, sizeof *here);
+    ssize_t n = all && here ? ibv_query_gid_table(rail->context, all, GIDS_MAX, 0) : 0;
+    size_t nhere = 0;
     int best = 0;
 
+    if (n > 0 && !rail->infiniband && tt_ifaddr_list(NULL, here, ADDRESSES_MAX, &nhere) != TUTTI_OK)
+        n = 0;
     for (ssize_t i = 0; i < n; i++) {
-        const struct ibv_gid_entry *e = &all[i];
-        const int merit = d->infiniband ? e->gid_index == 0 : gid_merit(e);
+        const int merit = all[i].port_num == rail->port ? merit_here(rail, &all[i], rail->gid_wanted, here, nhere) : 0;
 
-        if (e->port_num != d->port || merit <= best)
-            continue;
-        best = merit;
-        d->gid = e->gid;
-        d->gid_index = (uint8_t)e->gid_index;
-        if (e->ndev_ifindex == 0 || !if_indextoname(e->ndev_ifindex, d->interface))
-            d->interface[0] = 0;
+        if (merit > best)
+            gid_take(rail, &all[i]);
+        best = merit > best ? merit : best;
     }
     free(all);
+    free(here);
     return best > 0;
 }
 
-/* The device's first port that is up. False: none is, or it has no address. */
-static bool choose_port(struct tt_verbs_device *d)
+/* ---- devices ---- */
+
+/* Looks at a port. False, and why, if it cannot be used now. */
+static bool port_look(struct tt_verbs_rail *rail, uint8_t number, const char **why)
 {
     struct ibv_port_attr port;
 
-    for (uint8_t i = 1; i <= d->attr.phys_port_cnt; i++) {
-        if (ibv_query_port(d->context, i, &port) != 0 || port.state != IBV_PORT_ACTIVE)
-            continue;
-        d->port = i;
-        d->lid = port.lid;
-        d->mtu = (uint8_t)port.active_mtu;
-        d->infiniband = port.link_layer != IBV_LINK_LAYER_ETHERNET;
-        if (choose_gid(d))
+    *why = "has no port that is up";
+    if (ibv_query_port(rail->context, number, &port) != 0 || port.state != IBV_PORT_ACTIVE)
+        return false;
+    rail->port = number;
+    rail->lid = port.lid;
+    rail->mtu = (uint8_t)port.active_mtu;
+    rail->infiniband = port.link_layer != IBV_LINK_LAYER_ETHERNET;
+    *why = rail->gid_wanted == ANY_GID ? "has no GID that is an address of this network namespace"
+                                       : "has no GID of the index that TUTTI_RDMA_GID says";
+    return choose_gid(rail);
+}
+
+/* The device's first port that can be used. */
+static bool choose_port(struct tt_verbs_rail *rail, const char **why)
+{
+    const char *of_port;
+
+    *why = "has no port that is up";
+    for (uint8_t i = 1; i <= rail->attr.phys_port_cnt; i++) {
+        if (port_look(rail, i, &of_port))
             return true;
+        if (strcmp(of_port, *why) != 0)
+            *why = of_port;
     }
     return false;
+}
+
+static bool make_nonblocking(int fd)
+{
+    const int flags = fcntl(fd, F_GETFL);
+
+    return flags >= 0 && fcntl(fd, F_SETFL, flags | O_NONBLOCK) == 0;
+}
+
+/* What this process has on it. */
+static bool furnish(struct tt_verbs_rail *rail)
+{
+    const uint32_t by_receives = (uint32_t)rail->attr.max_srq_wr / TT_VERBS_LINK_RECEIVES;
+    const uint32_t by_completions = (uint32_t)rail->attr.max_cqe / TT_VERBS_LINK_SENDS;
+
+    rail->group_links = TT_VERBS_GROUP_LINKS;
+    if (rail->group_links > by_receives)
+        rail->group_links = by_receives;
+    if (rail->group_links > by_completions)
+        rail->group_links = by_completions;
+    rail->pd = ibv_alloc_pd(rail->context);
+    rail->channel = rail->pd ? ibv_create_comp_channel(rail->context) : NULL;
+    return rail->channel && make_nonblocking(rail->channel->fd) && make_nonblocking(rail->context->async_fd);
 }
 
 /* Opens it. why: what is wrong with it otherwise. */
-static bool open_one(struct tt_verbs_device *out, struct ibv_device *from, const char **why)
+static bool open_one(struct tt_verbs_rail *out, struct ibv_device *from, int gid, const char **why)
 {
-    struct tt_verbs_device d = { .context = ibv_open_device(from) };
+    struct tt_verbs_rail rail = { .context = ibv_open_device(from), .gid_wanted = gid };
 
-    snprintf(d.name, sizeof d.name, "%s", ibv_get_device_name(from));
+    snprintf(rail.name, sizeof rail.name, "%s", ibv_get_device_name(from));
     *why = "cannot be opened";
-    if (!d.context)
+    if (!rail.context)
         return false;
     *why = "does not tell what it can";
-    if (ibv_query_device(d.context, &d.attr) != 0)
+    if (ibv_query_device(rail.context, &rail.attr) != 0)
         goto close;
-    *why = "has no port that is up and has an address";
-    if (!choose_port(&d))
+    if (!choose_port(&rail, why))
         goto close;
-    *why = "has no shared receive queues";
-    if (d.attr.max_srq <= 0 || d.attr.max_srq_wr < TT_VERBS_LINK_RECEIVES || d.attr.max_cqe < TT_VERBS_LINK_RECEIVES)
+    *why = "has no shared receive queues that are long enough";
+    if (rail.attr.max_srq <= 0 || rail.attr.max_srq_wr < (int)TT_VERBS_LINK_RECEIVES ||
+        rail.attr.max_cqe < (int)TT_VERBS_LINK_SENDS)
         goto close;
-    *out = d;
+    *why = "gives this process no protection domain or channel";
+    if (!furnish(&rail))
+        goto close;
+    rail.up = true;
+    *out = rail;
     return true;
 
 close:
-    ibv_close_device(d.context);
+    tt_verbs_rail_close(&rail);
     return false;
 }
 
-tutti_status tt_verbs_device_open(struct tt_verbs_device *out, const char *rule)
+void tt_verbs_rail_close(struct tt_verbs_rail *rail)
 {
-    int n = 0;
-    struct ibv_device **list;
-    char reasons[256] = "", sentence[300];
-    size_t at = 0;
-    bool found = false;
+    tt_verbs_groups_close(rail);
+    if (rail->channel)
+        ibv_destroy_comp_channel(rail->channel);
+    if (rail->pd)
+        ibv_dealloc_pd(rail->pd);
+    if (rail->context)
+        ibv_close_device(rail->context);
+    rail->channel = NULL;
+    rail->pd = NULL;
+    rail->context = NULL;
+}
 
-    ibv_fork_init();        /* kernels before 5.12 need it; others ignore it */
-    list = ibv_get_device_list(&n);
-    for (int i = 0; list && i < n && !found; i++) {
+bool tt_verbs_rail_events(struct tt_verbs_rail *rail, bool *doubtful)
+{
+    const bool was = rail->up;
+    struct ibv_async_event event;
+    const char *why;
+    bool look = false;
+
+    *doubtful = false;
+    while (ibv_get_async_event(rail->context, &event) == 0) {
+        switch (event.event_type) {
+        case IBV_EVENT_DEVICE_FATAL:
+            rail->dead = true;
+            look = true;
+            break;
+        case IBV_EVENT_QP_FATAL:
+        case IBV_EVENT_QP_REQ_ERR:
+        case IBV_EVENT_QP_ACCESS_ERR:
+        case IBV_EVENT_QP_LAST_WQE_REACHED:
+            *doubtful = true;
+            break;
+        default:
+            look = true;
+            break;
+        }
+        ibv_ack_async_event(&event);
+    }
+    if (look)
+        rail->up = !rail->dead && port_look(rail, rail->port, &why);
+    return rail->up != was;
+}
+
+/* ---- which ---- */
+
+/* Whether one of the processors that this process may run on is near the device: in its list, like "0-15,32-47"; where the system does not
+ * tell, all are. */
+static bool is_near(const char *name)
+{
+    char path[160], list[1024];
+    cpu_set_t allowed;
+    unsigned first, last;
+    FILE *f;
+    bool told;
+
+    snprintf(path, sizeof path, "/sys/class/infiniband/%s/device/local_cpulist", name);
+    f = fopen(path, "re");
+    told = f && fgets(list, sizeof list, f) && list[0] >= '0' && list[0] <= '9';
+    if (f)
+        fclose(f);
+    if (!told || sched_getaffinity(0, sizeof allowed, &allowed) != 0)
+        return true;
+    for (const char *at = list; at; at = strchr(at, ',') ? strchr(at, ',') + 1 : NULL) {
+        const int n = sscanf(at, "%u-%u", &first, &last);
+
+        for (unsigned cpu = first; n > 0 && cpu <= (n == 2 ? last : first) && cpu < CPU_SETSIZE; cpu++)
+            if (CPU_ISSET(cpu, &allowed))
+                return true;
+    }
+    return false;
+}
+
+static int by_name(const void *a, const void *b)
+{
+    return strverscmp(ibv_get_device_name(*(struct ibv_device *const *)a),
+                      ibv_get_device_name(*(struct ibv_device *const *)b));
+}
+
+/* Why one is left out, beside those before it. */
+struct reasons {
+    char text[256];
+    size_t at;
+};
+
+static void reason_add(struct reasons *r, const char *name, const char *why)
+{
+    tt_log(TT_LOG_DEBUG, "verbs: %s %s", name, why);
+    if (r->at < sizeof r->text)
+        r->at += (size_t)snprintf(r->text + r->at, sizeof r->text - r->at, "%s%s %s", r->at ? "; " : "", name, why);
+}
+
+/* Opens what suits of list[n], near ones only or the others. */
+static void open_some(struct tt_verbs_rail rail[TT_VERBS_RAILS], uint32_t *nrails, struct ibv_device *const *list,
+                      int n, const char *rule, int gid, bool near, struct reasons *reasons)
+{
+    const bool named = rule && *rule;
+
+    for (int i = 0; i < n; i++) {
         const char *name = ibv_get_device_name(list[i]), *why = "is not allowed by TUTTI_RDMA_DEVICES";
 
-        found = tt_ifaddr_allows(rule, name) && open_one(out, list[i], &why);
-        if (!found && at < sizeof reasons)
-            at += (size_t)snprintf(reasons + at, sizeof reasons - at, "%s%s %s", at ? "; " : "", name, why);
+        if ((named || is_near(name)) != near)
+            continue;
+        if (*nrails == TT_VERBS_RAILS) {
+            tt_log(TT_LOG_DEBUG, "verbs: %s is not used: there are %u already", name, *nrails);
+            continue;
+        }
+        if (!tt_ifaddr_allows(rule, name) || !open_one(&rail[*nrails], list[i], gid, &why)) {
+            reason_add(reasons, name, why);
+        } else if (*nrails > 0 && rail[*nrails].infiniband != rail[0].infiniband) {
+            tt_verbs_rail_close(&rail[*nrails]);
+            reason_add(reasons, name, "is of another network than the first");
+        } else {
+            tt_log(TT_LOG_INFO, "verbs: device %s, port %u, %s%s%s, GID %u", rail[*nrails].name, rail[*nrails].port,
+                   rail[*nrails].infiniband ? "InfiniBand" : "RoCE", *rail[*nrails].interface ? " on " : "",
+                   rail[*nrails].interface, rail[*nrails].gid_index);
+            (*nrails)++;
+        }
     }
+}
+
+/* Reads TUTTI_RDMA_GID. */
+static tutti_status gid_parse(const char *text, int *gid)
+{
+    char *end;
+    long n;
+
+    *gid = ANY_GID;
+    if (!text || !*text)
+        return TUTTI_OK;
+    n = strtol(text, &end, 10);
+    if (*end || *text < '0' || *text > '9' || n >= GIDS_MAX)
+        return tt_fail(TUTTI_ERR_INVALID, "TUTTI_RDMA_GID is \"%s\", but must be a number from 0 to %d", text, GIDS_MAX - 1);
+    *gid = (int)n;
+    return TUTTI_OK;
+}
+
+tutti_status tt_verbs_rails_open(struct tt_verbs_rail rail[TT_VERBS_RAILS], uint32_t *nrails, const char *rule,
+                                 const char *gid)
+{
+    struct reasons reasons = { .at = 0 };
+    struct ibv_device **list;
+    char sentence[300];
+    int n = 0, wanted;
+    const tutti_status st = gid_parse(gid, &wanted);
+
+    if (st)
+        return st;
+    ibv_fork_init();        /* kernels before 5.12 need it; others ignore it */
+    list = ibv_get_device_list(&n);
+    if (list && n > 1)
+        qsort(list, (size_t)n, sizeof *list, by_name);
+    open_some(rail, nrails, list, list ? n : 0, rule, wanted, true, &reasons);
+    if (*nrails == 0)
+        open_some(rail, nrails, list, list ? n : 0, rule, wanted, false, &reasons);
     if (list)
         ibv_free_device_list(list);
-    if (found) {
-        tt_log(TT_LOG_INFO, "verbs: device %s, port %u, %s%s%s, GID %u", out->name, out->port,
-               out->infiniband ? "InfiniBand" : "RoCE", *out->interface ? " on " : "", out->interface, out->gid_index);
+    if (*nrails > 0)
         return TUTTI_OK;
-    }
-    snprintf(sentence, sizeof sentence, "verbs: %s", at ? reasons : "this machine has no RDMA device");
+    snprintf(sentence, sizeof sentence, "verbs: %s", reasons.at ? reasons.text : "this machine has no RDMA device");
     tt_log(TT_LOG_INFO, "%s", sentence);        /* most machines are such: no error */
     return tt_fail_again(TUTTI_ERR_UNSUPPORTED, sentence);
 }
 
-void tt_verbs_device_close(struct tt_verbs_device *d)
-{
-    if (d->context)
-        ibv_close_device(d->context);
-    d->context = NULL;
-}
-
-/* ---- queues that links share ---- */
-
-static void group_destroy(struct tt_verbs_group *g)
-{
-    if (g->srq)
-        ibv_destroy_srq(g->srq);
-    if (g->send_cq)
-        ibv_destroy_cq(g->send_cq);
-    if (g->recv_cq)
-        ibv_destroy_cq(g->recv_cq);
-    free(g);
-}
-
-static struct tt_verbs_group *group_create(struct tt_verbs *v)
-{
-    struct tt_verbs_group *g = calloc(1, sizeof *g);
-    const int receives = (int)v->group_links * TT_VERBS_LINK_RECEIVES;
-    const int sends = (int)v->group_links * TT_VERBS_LANES * TT_VERBS_WRS;
-    struct ibv_srq_init_attr srq = { .attr = { .max_wr = (uint32_t)receives, .max_sge = 1 } };
-
-    if (!g)
-        return NULL;
-    g->srq = ibv_create_srq(v->pd, &srq);
-    if (g->srq)
-        g->send_cq = ibv_create_cq(v->device.context, sends, NULL, v->channel, 0);
-    if (g->send_cq)
-        g->recv_cq = ibv_create_cq(v->device.context, receives, NULL, v->channel, 0);
-    if (g->recv_cq)
-        return g;
-    group_destroy(g);
-    return NULL;
-}
-
-tutti_status tt_verbs_group_join(struct tt_verbs_link *link)
-{
-    struct tt_verbs *v = link->verbs;
-    struct tt_verbs_group *g = v->groups;
-
-    while (g && g->nlinks == v->group_links)
-        g = g->next;
-    if (!g) {
-        g = group_create(v);
-        if (!g)
-            return tt_fail(TUTTI_ERR_NOMEM, "verbs: %s has no queues for more peers: %s", v->device.name, strerror(errno));
-        g->next = v->groups;
-        v->groups = g;
-    }
-    if (g->wanted < (g->nlinks + 1) * TT_VERBS_LINK_RECEIVES)
-        g->wanted = (g->nlinks + 1) * TT_VERBS_LINK_RECEIVES;
-    if (!tt_verbs_receives(g))
-        return tt_fail(TUTTI_ERR_NOMEM, "verbs: %s takes no more receives: %s", v->device.name, strerror(errno));
-    g->nlinks++;
-    link->group = g;
-    return TUTTI_OK;
-}
-
-/* Its receives stay in the queue, for whoever joins next. */
-void tt_verbs_group_leave(struct tt_verbs_link *link)
-{
-    struct tt_verbs_group *g = link->group;
-
-    if (!g)
-        return;
-    link->group = NULL;
-    g->nlinks--;
-}
-
-void tt_verbs_groups_close(struct tt_verbs *v)
-{
-    while (v->groups) {
-        struct tt_verbs_group *g = v->groups;
-
-        v->groups = g->next;
-        group_destroy(g);
-    }
-}
-
-/* ---- queue pairs ---- */
-
-static struct tt_verbs_lane **bucket_of(struct tt_verbs *v, uint32_t qpn)
-{
-    return &v->lanes[qpn % TT_VERBS_BUCKETS];
-}
-
-tutti_status tt_verbs_qp_create(struct tt_verbs_lane *lane)
-{
-    struct tt_verbs_link *link = lane->link;
-    struct tt_verbs *v = link->verbs;
-    struct ibv_qp_attr attr = { .qp_state = IBV_QPS_INIT,
-                                .port_num = v->device.port,
-                                .qp_access_flags = IBV_ACCESS_REMOTE_WRITE };
-
-    for (uint32_t bytes = INLINE_BYTES;; bytes /= 2) {      /* what a device can is not told */
-        struct ibv_qp_init_attr init = {
-            .send_cq = link->group->send_cq,
-            .recv_cq = link->group->recv_cq,
-            .srq = link->group->srq,
-            .cap = { .max_send_wr = TT_VERBS_WRS, .max_send_sge = 1, .max_inline_data = bytes },
-            .qp_type = IBV_QPT_RC,
-        };
-
-        lane->qp = ibv_create_qp(v->pd, &init);
-        lane->inline_bytes = init.cap.max_inline_data;
-        if (lane->qp || bytes == 0)
-            break;
-    }
-    if (!lane->qp)
-        return tt_fail_errno(errno, "verbs: create a queue pair on %s for rank %u", v->device.name, link->peer);
-    if (ibv_modify_qp(lane->qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS) != 0) {
-        const tutti_status st = tt_fail_errno(errno, "verbs: set up a queue pair on %s for rank %u", v->device.name, link->peer);
-
-        ibv_destroy_qp(lane->qp);
-        lane->qp = NULL;
-        return st;
-    }
-    lane->qpn = lane->qp->qp_num;
-    lane->psn = (lane->qpn * 2654435761u ^ (uint32_t)tt_now_ns()) & 0xffffff;    /* unlike that of an earlier one of the same number */
-    lane->next = *bucket_of(v, lane->qpn);
-    *bucket_of(v, lane->qpn) = lane;
-    return TUTTI_OK;
-}
-
-tutti_status tt_verbs_qp_connect(struct tt_verbs_lane *lane, const struct tt_verbs_hello *theirs)
-{
-    const struct tt_verbs_device *d = &lane->link->verbs->device;
-    const struct tt_verbs_hello_lane *there = &theirs->lanes[lane->index];
-    struct ibv_qp_attr attr = {
-        .qp_state = IBV_QPS_RTR,
-        .path_mtu = theirs->mtu < d->mtu ? (enum ibv_mtu)theirs->mtu : (enum ibv_mtu)d->mtu,
-        .dest_qp_num = there->qp,
-        .rq_psn = there->psn,
-        .min_rnr_timer = RNR_TIMER,
-        .ah_attr = { .dlid = theirs->lid, .port_num = d->port, .is_global = !d->infiniband },
-    };
-
-    memcpy(attr.ah_attr.grh.dgid.raw, theirs->gid, sizeof theirs->gid);
-    attr.ah_attr.grh.sgid_index = d->gid_index;
-    attr.ah_attr.grh.hop_limit = 64;
-    if (ibv_modify_qp(lane->qp, &attr,
-                      IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
-                          IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER) != 0)
-        return tt_fail_errno(errno, "verbs: %s has no way to rank %u", d->name, lane->link->peer);
-
-    attr = (struct ibv_qp_attr){
-        .qp_state = IBV_QPS_RTS,
-        .timeout = ACK_TIMEOUT,
-        .retry_cnt = ACK_RETRIES,
-        .rnr_retry = RNR_RETRIES,
-        .sq_psn = lane->psn,
-    };
-    if (ibv_modify_qp(lane->qp, &attr,
-                      IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |
-                          IBV_QP_MAX_QP_RD_ATOMIC) != 0)
-        return tt_fail_errno(errno, "verbs: %s cannot send to rank %u", d->name, lane->link->peer);
-    return TUTTI_OK;
-}
-
-void tt_verbs_qp_stop(struct tt_verbs_lane *lane)
-{
-    struct ibv_qp_attr attr = { .qp_state = IBV_QPS_ERR };
-
-    if (lane->qp)
-        ibv_modify_qp(lane->qp, &attr, IBV_QP_STATE);
-}
-
-void tt_verbs_qp_destroy(struct tt_verbs_lane *lane)
-{
-    struct tt_verbs_lane **at;
-
-    if (!lane->qp)
-        return;
-    ibv_destroy_qp(lane->qp);
-    lane->qp = NULL;
-    while (tt_verbs_collect(lane->link->verbs) > 0)
-        continue;
-    at = bucket_of(lane->link->verbs, lane->qpn);
-    while (*at != lane)
-        at = &(*at)->next;
-    *at = lane->next;
-}

@@ -1,13 +1,11 @@
-/* How links come to be, break, mend and end.
+/* How links come to be and end.
  *
- * When the tcp wire inside has connected two processes, each makes its queue pairs and writes a *hello* with their numbers into the other's
- * mailbox (the link region of the tcp wire). Who has the other's hello connects its queue pairs and says that it is *ready*; who is
- * ready and hears that the other is may send.
- *
- * An error ends a queue pair at both ends: a write into memory that is registered no more, or a source that is taken back. Then all of the
- * link's queue pairs are ended, whatever had come is collected, and the same begins anew with the next *incarnation*: the hello tells how many of
- * the other's messages have been applied, from where on it sends again. So nothing is lost or applied twice. */
+ * When the tcp wire inside has connected two processes, each writes a *greeting* into the other's mailbox (the link region of the tcp wire): how many
+ * rails and lanes it has, where its link region is. Then both know the number of lanes, and those come up by themselves (verbs_lane.c). The link
+ * is up when each stream has a lane, and lost when the peer's process is gone, when no port here has been up for long, or when all lanes failed
+ * several times in a row. */
 #include <errno.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -18,25 +16,19 @@
 #include "wire/verbs.h"
 
 #define LINGER_NS TT_SECOND
-#define DRAIN_NS TT_SECOND
+#define PORTLESS_NS (10 * TT_SECOND)
 #define SETBACKS_MAX 3
-
-/* The mailbox: what the peer writes. */
-struct mailbox {
-    uint64_t hello;         /* newest incarnation of which the hello is there */
-    uint64_t ready;         /* newest incarnation from which the peer can receive */
-    uint64_t refusal;       /* it gives up */
-    uint64_t reserved[5];
-    uint8_t hellos[2][TT_VERBS_HELLO_BYTES];    /* by incarnation; the one before the last is not needed any more */
-};
 
 #define RING_BYTES (TT_VERBS_SLOTS * TT_VERBS_SLOT_BYTES)
 #define STAGING_BYTES (TT_VERBS_DEPTH * TT_VERBS_SLOT_BYTES)
-#define LOCAL_BYTES (TT_VERBS_LANES * (STAGING_BYTES + TT_VERBS_BOUNCE_BYTES))
+#define LOCAL_BYTES (TT_VERBS_STREAMS * (STAGING_BYTES + TT_VERBS_BOUNCE_BYTES))
 
-static uint64_t heard(const struct tt_verbs_link *link, size_t word_at)
+#define WATCH_EVERY 16
+
+uint64_t tt_verbs_heard(const struct tt_verbs_link *link, size_t word_at)
 {
-    return __atomic_load_n((const uint64_t *)((const uint8_t *)link->tcp.mine + word_at), __ATOMIC_ACQUIRE);
+    return __atomic_load_n((const uint64_t *)(const void *)((const uint8_t *)link->tcp.mine + word_at),
+                           __ATOMIC_ACQUIRE);
 }
 
 /* ---- news ---- */
@@ -52,33 +44,44 @@ static void news(struct tt_verbs_link *link)
     v->news_end = &link->next_news;
 }
 
-static void set_state(struct tt_verbs_link *link, enum tt_verbs_state state)
-{
-    link->verbs->ngreeting += (state == TT_VERBS_GREETING) - (link->state == TT_VERBS_GREETING);
-    link->state = state;
-}
-
 /* ---- what a link consists of ---- */
 
 static size_t mine_bytes(const struct tt_verbs *v)
 {
-    return (v->conf.link_bytes + 4095) / 4096 * 4096 + TT_VERBS_LANES * RING_BYTES;
+    return (v->conf.link_bytes + 4095) / 4096 * 4096 + TT_VERBS_STREAMS * RING_BYTES;
 }
 
-static tutti_status lane_init(struct tt_verbs_lane *lane, struct tt_verbs_link *link, uint32_t index)
+static tutti_status stream_init(struct tt_verbs_stream *s, struct tt_verbs_link *link, uint32_t index)
 {
-    *lane = (struct tt_verbs_lane){ .link = link, .index = index, .culprit = TT_VERBS_NO_MESSAGE };
-    lane->ring = (uint8_t *)link->mine + mine_bytes(link->verbs) - (TT_VERBS_LANES - index) * (size_t)RING_BYTES;
-    lane->staging = link->local + index * (size_t)STAGING_BYTES;
-    lane->bounce = link->local + TT_VERBS_LANES * (size_t)STAGING_BYTES + index * (size_t)TT_VERBS_BOUNCE_BYTES;
-    lane->out = calloc(TT_VERBS_DEPTH, sizeof *lane->out);
-    lane->wrs = calloc(TT_VERBS_WRS, sizeof *lane->wrs);
-    if (!lane->out || !lane->wrs)
+    s->link = link;
+    s->index = index;
+    s->ring = (uint8_t *)link->mine + mine_bytes(link->verbs) - (TT_VERBS_STREAMS - index) * (size_t)RING_BYTES;
+    s->staging = link->local + index * (size_t)STAGING_BYTES;
+    s->bounce = link->local + TT_VERBS_STREAMS * (size_t)STAGING_BYTES + index * (size_t)TT_VERBS_BOUNCE_BYTES;
+    tt_dqplb_receiver_init(&s->receiver, TT_VERBS_WINDOW, 0, s->marks);
+    s->out = calloc(TT_VERBS_DEPTH, sizeof *s->out);
+    s->segments = calloc(TT_VERBS_WINDOW, sizeof *s->segments);
+    if (!s->out || !s->segments)
         return tt_fail(TUTTI_ERR_NOMEM, "verbs: no memory for a link to rank %u", link->peer);
     return TUTTI_OK;
 }
 
-/* What all incarnations use. On failure link_strip cleans up. */
+/* With every rail: both the link's memory and a seat. */
+static tutti_status rails_join(struct tt_verbs_link *link)
+{
+    struct tt_verbs *v = link->verbs;
+    tutti_status st = TUTTI_OK;
+
+    for (uint32_t i = 0; i < v->nrails && !st; i++) {
+        link->mine_mr[i] =
+            tt_verbs_pin_rail(&v->rail[i], link->mine, mine_bytes(v), IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
+        link->local_mr[i] = link->mine_mr[i] ? tt_verbs_pin_rail(&v->rail[i], link->local, LOCAL_BYTES, 0) : NULL;
+        st = link->local_mr[i] ? tt_verbs_group_join(link, i) : TUTTI_ERR_NOMEM;
+    }
+    return st;
+}
+
+/* What all lanes use. On failure link_strip cleans up. */
 static tutti_status link_furnish(struct tt_verbs_link *link)
 {
     struct tt_verbs *v = link->verbs;
@@ -94,47 +97,81 @@ static tutti_status link_furnish(struct tt_verbs_link *link)
         link->local = NULL;
         return tt_fail_errno(errno, "verbs: map a link to rank %u", link->peer);
     }
-    link->mine_mr = tt_verbs_pin(v, link->mine, mine_bytes(v), IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
-    link->local_mr = link->mine_mr ? tt_verbs_pin(v, link->local, LOCAL_BYTES, 0) : NULL;
-    if (!link->local_mr)
-        return TUTTI_ERR_NOMEM;
-    for (uint32_t i = 0; i < TT_VERBS_LANES && !st; i++)
-        st = lane_init(&link->lanes[i], link, i);
-    return st ? st : tt_verbs_group_join(link);
+    for (uint32_t i = 0; i < TT_VERBS_STREAMS && !st; i++)
+        st = stream_init(&link->streams[i], link, i);
+    return st ? st : rails_join(link);
 }
 
 /* Gives back all but the link region, which callers may still look at. */
 static void link_strip(struct tt_verbs_link *link)
 {
-    for (uint32_t i = 0; i < TT_VERBS_LANES; i++)
-        tt_verbs_qp_destroy(&link->lanes[i]);
-    tt_verbs_group_leave(link);
-    for (uint32_t i = 0; i < TT_VERBS_LANES; i++) {
-        free(link->lanes[i].out);
-        free(link->lanes[i].wrs);
-        link->lanes[i].out = NULL;
-        link->lanes[i].wrs = NULL;
+    for (uint32_t i = 0; i < link->nlanes; i++)
+        tt_verbs_lane_end(&link->lanes[i]);
+    tt_verbs_groups_leave(link);
+    for (uint32_t i = 0; i < TT_VERBS_STREAMS; i++) {
+        free(link->streams[i].out);
+        free(link->streams[i].segments);
+        link->streams[i].out = NULL;
+        link->streams[i].segments = NULL;
     }
-    tt_verbs_unpin(link->mine_mr);
-    tt_verbs_unpin(link->local_mr);
-    link->mine_mr = link->local_mr = NULL;
+    link->nlanes = 0;
+    free(link->lanes);
+    link->lanes = NULL;
+    for (uint32_t i = 0; i < TT_VERBS_RAILS; i++) {
+        tt_verbs_unpin(link->mine_mr[i]);
+        tt_verbs_unpin(link->local_mr[i]);
+        link->mine_mr[i] = link->local_mr[i] = NULL;
+    }
     if (link->local)
         munmap(link->local, LOCAL_BYTES);
     link->local = NULL;
 }
 
-static bool queue_pairs_create(struct tt_verbs_link *link)
+/* ---- how many lanes, and what they take ---- */
+
+static enum tt_distance distance_of(const struct tt_verbs_link *link)
 {
-    for (uint32_t i = 0; i < TT_VERBS_LANES; i++)
-        if (tt_verbs_qp_create(&link->lanes[i]) != TUTTI_OK)
-            return false;
-    return true;
+    const struct tt_layout *l = link->verbs->conf.layout;
+
+    return l && l->nranks ? tt_layout_distance(l, link->verbs->conf.rank, link->peer) : TT_NEAR_RACK;
+}
+
+/* As many as the user says; else as suit the distance, and one per rail at least. */
+static uint8_t data_lanes_wanted(const struct tt_verbs_link *link)
+{
+    const struct tt_verbs *v = link->verbs;
+    const uint32_t suit = tt_dqplb_limits_of(distance_of(link), 0, 0).lanes;
+    const uint32_t n = v->conf.lanes ? v->conf.lanes : suit > v->nrails ? suit : v->nrails;
+
+    return (uint8_t)(n < TT_VERBS_DATA_LANES ? n : TT_VERBS_DATA_LANES);
+}
+
+static uint32_t within(uint64_t value, uint32_t least, uint32_t most)
+{
+    return value < least ? least : value > most ? most : (uint32_t)value;
+}
+
+/* Bounds of what each lane of the stream has outstanding: what TUTTI_LANE_BYTES says for the distance, in segments that suit it. Half of the window
+ * at most for all lanes together, so that a slow one is overtaken before it holds up all. */
+static void stream_bound(struct tt_verbs_stream *s, uint32_t nlanes)
+{
+    const enum tt_distance distance = distance_of(s->link);
+    const uint64_t segment_bytes = tt_dqplb_limits_of(distance, 0, 0).segment_bytes;
+    const uint32_t share = within(TT_VERBS_WINDOW / 2 / nlanes, 1, TT_VERBS_OUTSTANDING);
+    const struct tt_dqplb_limits limits = {
+        .lanes = nlanes,
+        .outstanding = within(s->link->verbs->limits.bytes[distance] / segment_bytes, 1, share),
+        .window = TT_VERBS_WINDOW,
+        .segment_bytes = segment_bytes,
+    };
+
+    s->watch_every = within(limits.outstanding / 2, 1, WATCH_EVERY);
+    tt_dqplb_sender_init(&s->sender, &limits, 0, s->segments);
 }
 
 /* ---- telling the peer ---- */
 
-/* Puts `word` at `word_at` of the peer's mailbox, after data[bytes] at `at`. False: the tcp wire has no room now. */
-static bool tell(struct tt_verbs_link *link, size_t word_at, uint64_t word, size_t at, const void *data, size_t bytes)
+bool tt_verbs_tell(struct tt_verbs_link *link, size_t word_at, uint64_t word, size_t at, const void *data, size_t bytes)
 {
     const struct tt_desc d = {
         .kind = TT_DESC_PUT,
@@ -152,41 +189,33 @@ static bool tell(struct tt_verbs_link *link, size_t word_at, uint64_t word, size
     return link->verbs->tcp->ops->post(link->verbs->tcp, &d, 1) == 1;
 }
 
-static bool tell_hello(struct tt_verbs_link *link)
+static bool tell_greeting(struct tt_verbs_link *link)
 {
     const struct tt_verbs *v = link->verbs;
-    struct tt_verbs_hello h = {
-        .incarnation = link->incarnation,
-        .mtu = v->device.mtu,
-        .lid = v->device.lid,
+    struct tt_verbs_greeting g = {
+        .rails = (uint8_t)v->nrails,
+        .data_lanes = data_lanes_wanted(link),
         .link_address = (uintptr_t)link->mine,
         .link_bytes = v->conf.link_bytes,
-        .rkey = link->mine_mr->rkey,
     };
-    uint8_t out[TT_VERBS_HELLO_BYTES];
+    uint8_t out[TT_VERBS_GREETING_BYTES];
 
-    memcpy(h.gid, v->device.gid.raw, sizeof h.gid);
-    for (uint32_t i = 0; i < TT_VERBS_LANES; i++)
-        h.lanes[i] = (struct tt_verbs_hello_lane){
-            .qp = link->lanes[i].qpn,
-            .psn = link->lanes[i].psn,
-            .applied = link->lanes[i].applied,
-            .ring = (uintptr_t)link->lanes[i].ring,
-        };
-    tt_verbs_hello_write(&h, out);
-    return tell(link, offsetof(struct mailbox, hello), link->incarnation,
-                offsetof(struct mailbox, hellos[link->incarnation % 2]), out, sizeof out);
+    for (uint32_t i = 0; i < TT_VERBS_STREAMS; i++)
+        g.ring[i] = (uintptr_t)link->streams[i].ring;
+    for (uint32_t i = 0; i < v->nrails; i++)
+        g.rkey[i] = link->mine_mr[i]->rkey;
+    tt_verbs_greeting_write(&g, out);
+    return tt_verbs_tell(link, offsetof(struct tt_verbs_mailbox, greeted), 1,
+                         offsetof(struct tt_verbs_mailbox, greeting), out, sizeof out);
 }
 
 /* Says what is owed, as far as there is room. */
 static void link_say(struct tt_verbs_link *link)
 {
-    if (link->owes_hello)
-        link->owes_hello = !tell_hello(link);
-    if (link->owes_ready && !link->owes_hello)
-        link->owes_ready = !tell(link, offsetof(struct mailbox, ready), link->incarnation, 0, NULL, 0);
+    if (link->owes_greeting)
+        link->owes_greeting = !tell_greeting(link);
     if (link->owes_refusal)
-        link->owes_refusal = !tell(link, offsetof(struct mailbox, refusal), 1, 0, NULL, 0);
+        link->owes_refusal = !tt_verbs_tell(link, offsetof(struct tt_verbs_mailbox, refusal), 1, 0, NULL, 0);
 }
 
 /* ---- beginning ---- */
@@ -199,11 +228,12 @@ void tt_verbs_link_lose(struct tt_verbs_link *link, tutti_status status, const c
         return;
     tt_log(status == TUTTI_ERR_PEER_LOST || status == TUTTI_OK ? TT_LOG_INFO : TT_LOG_WARN,
            "verbs: the link to rank %u is lost: %s", link->peer, why);
+    link->owes_greeting = false;
     link->owes_refusal = status != TUTTI_OK && link->tcp.mine;     /* or else the peer would wait for us */
     link_say(link);
     if (link->owes_refusal)     /* there is no room for it, and nobody looks after this link any more: the connection's end says it */
         tt_tcp_link_lose(tt_tcp_of(v->tcp)->links[link->peer], TUTTI_ERR_PEER_LOST, "a refusal had no room");
-    set_state(link, TT_VERBS_LOST);
+    link->state = TT_VERBS_LOST;
     link_strip(link);
     for (uint32_t i = 0; i < v->nactive; i++)
         if (v->active[i] == link)
@@ -231,16 +261,78 @@ static void link_begin(struct tt_verbs *v, uint32_t peer, const struct tt_link *
         tt_log(TT_LOG_WARN, "verbs: no memory for a link to rank %u", peer);
         return;
     }
-    *link = (struct tt_verbs_link){ .verbs = v, .peer = peer, .state = TT_VERBS_LOST, .incarnation = 1, .tcp = *tcp };
+    *link = (struct tt_verbs_link){ .verbs = v, .peer = peer, .tcp = *tcp };
     v->links[peer] = link;
     v->active[v->nactive++] = link;
-    set_state(link, TT_VERBS_GREETING);
-    if (link_furnish(link) != TUTTI_OK || !queue_pairs_create(link)) {
+    if (link_furnish(link) != TUTTI_OK) {
         tt_verbs_link_lose(link, TUTTI_ERR_NOMEM, "what it needs cannot be had");
         return;
     }
-    link->owes_hello = true;
+    link->owes_greeting = true;
     link_say(link);
+}
+
+/* Both know what both have. */
+static tutti_status lanes_begin(struct tt_verbs_link *link, uint32_t ndata)
+{
+    struct tt_verbs_stream *control = &link->streams[TT_VERBS_CONTROL], *data = &link->streams[TT_VERBS_DATA];
+    tutti_status st = TUTTI_OK;
+
+    link->lanes = calloc(1 + ndata, sizeof *link->lanes);
+    if (!link->lanes)
+        return tt_fail(TUTTI_ERR_NOMEM, "verbs: no memory for %u lanes to rank %u", 1 + ndata, link->peer);
+    control->lane = link->lanes;
+    control->nlanes = 1;
+    data->lane = link->lanes + 1;
+    data->nlanes = ndata;
+    for (uint32_t i = 0; i < TT_VERBS_STREAMS; i++) {
+        link->streams[i].peer_ring = link->theirs.ring[i];
+        stream_bound(&link->streams[i], link->streams[i].nlanes);
+    }
+    for (uint32_t i = 0; i < 1 + ndata && !st; i++) {
+        struct tt_verbs_stream *s = i ? data : control;
+
+        link->lanes[i] = (struct tt_verbs_lane){ .link = link, .stream = s, .number = i, .index = i ? i - 1 : 0 };
+        link->nlanes++;
+        st = tt_verbs_lane_begin(&link->lanes[i]);
+    }
+    return st;
+}
+
+static void link_greeted(struct tt_verbs_link *link)
+{
+    const struct tt_verbs_mailbox *box = link->tcp.mine;
+    const uint32_t wanted = data_lanes_wanted(link);
+    uint8_t in[TT_VERBS_GREETING_BYTES];
+
+    memcpy(in, box->greeting, sizeof in);
+    if (!tt_verbs_greeting_read(&link->theirs, in)) {
+        tt_verbs_link_lose(link, TUTTI_ERR_PROTOCOL, "its greeting is none of this wire's");
+        return;
+    }
+    link->greeted = true;
+    link->nrails = link->theirs.rails < link->verbs->nrails ? link->theirs.rails : link->verbs->nrails;
+    if (lanes_begin(link, wanted < link->theirs.data_lanes ? wanted : link->theirs.data_lanes) != TUTTI_OK)
+        tt_verbs_link_lose(link, TUTTI_ERR_NOMEM, "what it needs cannot be had");
+}
+
+static bool has_lane_up(const struct tt_verbs_stream *s)
+{
+    bool any = false;
+
+    for (uint32_t i = 0; i < s->nlanes; i++)
+        any |= s->lane[i].state == TT_VERBS_LANE_UP;
+    return any;
+}
+
+void tt_verbs_link_gained(struct tt_verbs_link *link)
+{
+    if (link->state != TT_VERBS_GREETING || !has_lane_up(&link->streams[TT_VERBS_CONTROL]) ||
+        !has_lane_up(&link->streams[TT_VERBS_DATA]))
+        return;
+    link->state = TT_VERBS_UP;
+    news(link);
+    link->tell_up = true;
 }
 
 tutti_status tt_verbs_connect(struct tt_wire *w, uint32_t peer, const struct tt_blob *address)
@@ -248,136 +340,74 @@ tutti_status tt_verbs_connect(struct tt_wire *w, uint32_t peer, const struct tt_
     struct tt_verbs *v = tt_verbs_of(w);
     struct tt_verbs_address a;
 
-    if (!tt_verbs_address_read(&a, address) || a.infiniband != v->device.infiniband)
+    if (!tt_verbs_address_read(&a, address) || a.infiniband != v->rail[0].infiniband)
         return TUTTI_ERR_UNSUPPORTED;
-    if (a.infiniband && a.subnet != v->device.gid.global.subnet_prefix)
+    if (a.infiniband && a.subnet != v->rail[0].gid.global.subnet_prefix)
         return TUTTI_ERR_UNSUPPORTED;
     return v->tcp->ops->connect(v->tcp, peer, &a.tcp);
 }
 
-/* ---- breaking and mending ---- */
+/* ---- going on ---- */
 
-/* Ends the queue pairs; afterwards no device touches what they were given, and all that came is applied. */
-static void queue_pairs_end(struct tt_verbs_link *link)
+/* Whether no lane is left: all have failed too often in a row. */
+static bool is_exhausted(const struct tt_verbs_link *link)
 {
-    struct tt_verbs *v = link->verbs;
-    const uint64_t until_ns = tt_now_ns() + DRAIN_NS;
-    bool more = true;
-
-    for (uint32_t i = 0; i < TT_VERBS_LANES; i++) {
-        tt_verbs_qp_stop(&link->lanes[i]);
-        tt_verbs_lane_watch(&link->lanes[i]);
-    }
-    while (more && tt_now_ns() < until_ns) {
-        more = tt_verbs_collect(v) > 0;
-        for (uint32_t i = 0; i < TT_VERBS_LANES; i++)
-            more |= link->lanes[i].wr_head != link->lanes[i].wr_tail;
-    }
-    for (uint32_t i = 0; i < TT_VERBS_LANES; i++)
-        tt_verbs_qp_destroy(&link->lanes[i]);
+    for (uint32_t i = 0; i < link->nlanes; i++)
+        if (link->lanes[i].setbacks <= SETBACKS_MAX)
+            return false;
+    return link->nlanes > 0;
 }
 
-void tt_verbs_link_break(struct tt_verbs_link *link)
+/* Whether this process has had no port for too long. */
+static bool is_portless(struct tt_verbs_link *link)
 {
-    if (link->state == TT_VERBS_LOST)
-        return;
-    if (link->status) {
-        tt_verbs_link_lose(link, link->status, "it writes what no honest peer does");
-        return;
-    }
-    if (link->setbacks > SETBACKS_MAX) {
-        tt_verbs_link_lose(link, TUTTI_ERR_PEER_LOST, "its device answers nothing any more");
-        return;
-    }
-    queue_pairs_end(link);
-    link->broken = link->connected = false;
-    for (uint32_t i = 0; i < TT_VERBS_LANES; i++) {
-        struct tt_verbs_lane *lane = &link->lanes[i];
+    const struct tt_verbs *v = link->verbs;
 
-        if (lane->culprit != TT_VERBS_NO_MESSAGE && lane->culprit >= lane->done)
-            tt_verbs_message_void(lane, lane->culprit);
-        lane->culprit = TT_VERBS_NO_MESSAGE;
-        lane->wr_head = lane->wr_tail;
-        lane->outstanding_bytes = 0;
-        lane->unwatched = 0;
-        lane->ack_due = false;      /* the hello tells */
-    }
-    tt_log(TT_LOG_DEBUG, "verbs: new queue pairs for rank %u, after %u", link->peer, link->incarnation);
-    link->incarnation++;
-    link->owes_ready = false;
-    set_state(link, TT_VERBS_GREETING);
-    if (!queue_pairs_create(link)) {
-        tt_verbs_link_lose(link, TUTTI_ERR_NOMEM, "there are no more queue pairs");
-        return;
-    }
-    link->owes_hello = true;
-    link_say(link);
-}
-
-/* The peer's hello has come: our queue pairs are joined to its. */
-static void link_connect(struct tt_verbs_link *link)
-{
-    const struct mailbox *box = link->tcp.mine;
-    struct tt_verbs_hello h;
-    uint8_t in[TT_VERBS_HELLO_BYTES];
-
-    memcpy(in, box->hellos[link->incarnation % 2], sizeof in);
-    if (!tt_verbs_hello_read(&h, in) || h.incarnation != link->incarnation) {
-        tt_verbs_link_lose(link, TUTTI_ERR_PROTOCOL, "its hello is none of this wire's");
-        return;
-    }
-    for (uint32_t i = 0; i < TT_VERBS_LANES; i++) {
-        link->lanes[i].peer_ring = h.lanes[i].ring;
-        if (!tt_verbs_lane_again(&link->lanes[i], h.lanes[i].applied)) {
-            tt_verbs_link_lose(link, TUTTI_ERR_PROTOCOL, "it claims messages that were never sent");
-            return;
+    for (uint32_t i = 0; i < v->nrails; i++)
+        if (v->rail[i].up) {
+            link->portless_ns = 0;
+            return false;
         }
-        if (tt_verbs_qp_connect(&link->lanes[i], &h) != TUTTI_OK) {
-            tt_verbs_link_lose(link, TUTTI_ERR_SYSTEM, "its queue pairs cannot be connected");
-            return;
-        }
-    }
-    link->theirs_address = h.link_address;
-    link->theirs_bytes = h.link_bytes;
-    link->theirs_rkey = h.rkey;
-    link->connected = true;
-    link->owes_ready = true;
-    link_say(link);
+    if (link->portless_ns == 0)
+        link->portless_ns = tt_now_ns();
+    return tt_now_ns() - link->portless_ns > PORTLESS_NS;
 }
 
-static void link_up(struct tt_verbs_link *link)
+void tt_verbs_links_break(struct tt_verbs *v)
 {
-    set_state(link, TT_VERBS_UP);
-    if (!link->was_up) {
-        news(link);
-        link->tell_up = true;
+    v->any_broken = false;
+    for (uint32_t i = v->nactive; i-- > 0;) {
+        struct tt_verbs_link *link = v->active[i];
+
+        if (link->status) {
+            tt_verbs_link_lose(link, link->status, "it writes what no honest peer does");
+            continue;
+        }
+        for (uint32_t k = 0; k < link->nlanes; k++)
+            if (link->lanes[k].broken)
+                tt_verbs_lane_break(&link->lanes[k]);
+        if (is_exhausted(link))
+            tt_verbs_link_lose(link, TUTTI_ERR_PEER_LOST, "its device answers nothing any more");
     }
-    link->was_up = true;
-    for (uint32_t i = 0; i < TT_VERBS_LANES; i++)
-        tt_verbs_lane_pump(&link->lanes[i]);
 }
 
 /* One step of a link that is not lost. */
 static void link_step(struct tt_verbs_link *link)
 {
-    const uint64_t hello = heard(link, offsetof(struct mailbox, hello));
-
     link_say(link);
-    if (heard(link, offsetof(struct mailbox, refusal))) {
+    if (tt_verbs_heard(link, offsetof(struct tt_verbs_mailbox, refusal))) {
         tt_verbs_link_lose(link, TUTTI_ERR_PEER_LOST, "the peer gave it up");
         return;
     }
-    if (hello > link->incarnation + 1ull) {
-        tt_verbs_link_lose(link, TUTTI_ERR_PROTOCOL, "it is further than it can be");
-        return;
-    }
-    if (hello > link->incarnation)      /* the peer has new queue pairs: ours are of no use any more */
-        tt_verbs_link_break(link);
-    if (link->state == TT_VERBS_GREETING && !link->connected && hello == link->incarnation)
-        link_connect(link);
-    if (link->state == TT_VERBS_GREETING && link->connected && !link->owes_ready &&
-        heard(link, offsetof(struct mailbox, ready)) == link->incarnation)
-        link_up(link);
+    if (!link->greeted && tt_verbs_heard(link, offsetof(struct tt_verbs_mailbox, greeted)))
+        link_greeted(link);
+    link->verbs->mending |= !link->greeted;
+    for (uint32_t i = 0; i < link->nlanes; i++)
+        tt_verbs_lane_step(&link->lanes[i]);
+    if (is_exhausted(link))
+        tt_verbs_link_lose(link, TUTTI_ERR_PEER_LOST, "its device cannot be reached");
+    else if (is_portless(link))
+        tt_verbs_link_lose(link, TUTTI_ERR_PEER_LOST, "no port of this process's devices is up any more");
 }
 
 /* The tcp connection is over: what had come by then is applied. */
@@ -391,12 +421,42 @@ static void tcp_lost(struct tt_verbs *v, const struct tt_done *d)
         link = calloc(1, sizeof *link);
         if (!link)
             return;
-        *link = (struct tt_verbs_link){ .verbs = v, .peer = d->peer, .state = TT_VERBS_GREETING };
-        v->ngreeting++;
+        *link = (struct tt_verbs_link){ .verbs = v, .peer = d->peer };
         v->links[d->peer] = link;
     }
     link->tcp.mine = NULL;      /* nothing can be told any more */
     tt_verbs_link_lose(link, d->status, d->status ? "its process is gone, or cannot be reached" : "the peer closed it in order");
+}
+
+static void each_lane(struct tt_verbs *v, uint32_t rail, void (*act)(struct tt_verbs_lane *))
+{
+    for (uint32_t i = 0; i < v->nactive; i++)
+        for (uint32_t k = 0; k < v->active[i]->nlanes; k++)
+            if (v->active[i]->lanes[k].rail == rail && v->active[i]->lanes[k].qp)
+                act(&v->active[i]->lanes[k]);
+}
+
+static void check_if_up(struct tt_verbs_lane *lane)
+{
+    if (lane->state == TT_VERBS_LANE_UP && !lane->broken)
+        tt_verbs_lane_check(lane);
+}
+
+/* Lanes on a port that has gone down do not wait for their queue pairs to notice. */
+static void rails_step(struct tt_verbs *v)
+{
+    for (uint32_t i = 0; i < v->nrails; i++) {
+        struct tt_verbs_rail *rail = &v->rail[i];
+        bool doubtful;
+        const bool changed = tt_verbs_rail_events(rail, &doubtful);
+
+        if (changed)
+            tt_log(TT_LOG_INFO, "verbs: %s, port %u, is %s", rail->name, rail->port, rail->up ? "up" : "down");
+        if (changed && !rail->up)
+            each_lane(v, i, tt_verbs_lane_mark);
+        else if (doubtful)
+            each_lane(v, i, check_if_up);
+    }
 }
 
 void tt_verbs_links_step(struct tt_verbs *v)
@@ -413,6 +473,8 @@ void tt_verbs_links_step(struct tt_verbs *v)
                 tcp_lost(v, &done[i]);
         }
     } while (n == 16);
+    rails_step(v);
+    v->mending = v->waiting = false;
     for (uint32_t i = v->nactive; i-- > 0;)
         link_step(v->active[i]);
 }
@@ -422,8 +484,8 @@ void tt_verbs_links_step(struct tt_verbs *v)
 /* Whether something that was posted has not landed yet. */
 static bool unfinished(const struct tt_verbs_link *link)
 {
-    for (uint32_t i = 0; i < TT_VERBS_LANES; i++)
-        if (link->lanes[i].sent != link->lanes[i].tail || link->lanes[i].wr_head != link->lanes[i].wr_tail)
+    for (uint32_t i = 0; i < TT_VERBS_STREAMS; i++)
+        if (link->streams[i].sent != link->streams[i].tail || link->streams[i].done != link->streams[i].tail)
             return true;
     return false;
 }
@@ -437,9 +499,10 @@ void tt_verbs_links_linger(struct tt_verbs *v)
     while (more && tt_now_ns() < until_ns) {
         more = false;
         for (uint32_t i = 0; i < v->nactive; i++) {
-            for (uint32_t k = 0; v->active[i]->state == TT_VERBS_UP && k < TT_VERBS_LANES; k++)
-                tt_verbs_lane_watch(&v->active[i]->lanes[k]);
-            more |= v->active[i]->was_up && unfinished(v->active[i]);
+            for (uint32_t k = 0; k < v->active[i]->nlanes; k++)
+                if (v->active[i]->lanes[k].state == TT_VERBS_LANE_UP)
+                    tt_verbs_lane_watch(&v->active[i]->lanes[k]);
+            more |= v->active[i]->state == TT_VERBS_UP && unfinished(v->active[i]);
         }
         if (more)
             v->wire.ops->poll(&v->wire, done, 16);

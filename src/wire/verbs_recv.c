@@ -4,7 +4,7 @@
 #include "wire/verbs.h"
 
 #define COLLECT_MAX 64      /* completions taken from one queue in one go */
-#define ACK_EVERY (TT_VERBS_SLOTS / 4)
+#define ACK_EVERY (TT_VERBS_SLOTS / 4)        /* segments */
 
 /* ---- receives ---- */
 
@@ -62,92 +62,107 @@ static void apply(struct tt_verbs_link *link, const struct tt_verbs_record *r, c
         raise_signal(link, r);
 }
 
-/* The sender has applied so many of ours: the low bits, of a number that is not far from what we know. */
+/* The sender has applied so much of ours: the low bits, of a number that is not far from what we know. */
 static bool heard_applied(struct tt_verbs_link *link, const struct tt_verbs_record *r)
 {
-    for (uint32_t i = 0; i < TT_VERBS_LANES; i++) {
-        const uint32_t ahead = r->applied[i] - (uint32_t)link->lanes[i].acked;
+    for (uint32_t i = 0; i < TT_VERBS_STREAMS; i++) {
+        struct tt_verbs_stream *s = &link->streams[i];
+        const uint32_t ahead = r->applied[i] - (uint32_t)s->acked_segments;
 
-        if (ahead < UINT32_MAX / 2 && !tt_verbs_acked(&link->lanes[i], link->lanes[i].acked + ahead))
+        if (ahead < UINT32_MAX / 2 && !tt_verbs_acked(s, s->acked_segments + ahead))
             return false;
     }
     return true;
 }
 
-/* A record has come. False: no honest peer sends such. */
-static bool record_arrived(struct tt_verbs_lane *lane, uint32_t imm)
+/* The next message in order is whole. False: no honest peer sends such. */
+static bool message_arrived(struct tt_verbs_stream *s)
 {
-    const uint8_t *slot = lane->ring + lane->applied % TT_VERBS_SLOTS * TT_VERBS_SLOT_BYTES;
+    const uint8_t *slot = s->ring + s->applied % TT_VERBS_SLOTS * TT_VERBS_SLOT_BYTES;
     uint8_t copy[TT_VERBS_RECORD_BYTES];     /* the peer can write to the slot */
     struct tt_verbs_record r;
 
     memcpy(copy, slot, sizeof copy);
-    if (!(imm & TT_IMM_NOTIFY) || tt_imm_sequence(imm) != tt_imm_sequence(lane->applied) ||
-        !tt_verbs_record_read(&r, copy) || !heard_applied(lane->link, &r))
+    if (!tt_verbs_record_read(&r, copy) || !heard_applied(s->link, &r))
         return false;
-    apply(lane->link, &r, slot + TT_VERBS_RECORD_BYTES);
-    lane->applied++;
-    lane->ack_due |= r.flags & TT_VERBS_WANT_ACK || lane->applied - lane->applied_told >= ACK_EVERY;
-    if (lane->ack_due)
-        tt_verbs_note(lane);
+    apply(s->link, &r, slot + TT_VERBS_RECORD_BYTES);
+    s->applied++;
+    s->ack_due |= r.flags & TT_VERBS_WANT_ACK;
+    return true;
+}
+
+/* A segment has come, and with it none, one or more messages are whole. */
+static bool segment_arrived(struct tt_verbs_lane *lane, uint32_t imm)
+{
+    struct tt_verbs_stream *s = lane->stream;
+    int whole = tt_dqplb_came(&s->receiver, lane->index, imm);
+
+    if (whole < 0)
+        return false;
+    for (; whole > 0; whole--)
+        if (!message_arrived(s))
+            return false;
+    s->ack_due |= s->receiver.expected - s->told_segments >= ACK_EVERY;
+    if (s->ack_due)
+        tt_verbs_note(s);
     return true;
 }
 
 static bool immediate_arrived(struct tt_verbs_lane *lane, uint32_t imm)
 {
-    struct tt_verbs_lane *of;
+    struct tt_verbs_stream *of;
     uint32_t index;
     int32_t ahead;
 
     if (!(imm & TT_IMM_ACK))
-        return record_arrived(lane, imm);
-    index = imm >> TT_IMM_LANE_SHIFT & 31;
-    if (index >= TT_VERBS_LANES)
+        return segment_arrived(lane, imm);
+    index = imm >> TT_IMM_STREAM_SHIFT & 31;
+    if (index >= TT_VERBS_STREAMS)
         return false;
-    of = &lane->link->lanes[index];
-    ahead = tt_imm_ahead(of->acked, imm);
-    return ahead <= 0 || tt_verbs_acked(of, of->acked + (uint32_t)ahead);     /* a record may have told of more already */
+    of = &lane->link->streams[index];
+    ahead = tt_imm_ahead(of->acked_segments, imm);
+    return ahead <= 0 || tt_verbs_acked(of, of->acked_segments + (uint32_t)ahead);  /* a record may have told of more already */
 }
 
 /* ---- completion queues ---- */
 
-static struct tt_verbs_lane *lane_of(const struct tt_verbs *v, uint32_t qpn)
+static struct tt_verbs_lane *lane_of(const struct tt_verbs *v, uint32_t rail, uint32_t qpn)
 {
-    struct tt_verbs_lane *lane = v->lanes[qpn % TT_VERBS_BUCKETS];
+    struct tt_verbs_lane *lane = v->lanes[rail][qpn % TT_VERBS_BUCKETS];
 
     while (lane && lane->qpn != qpn)
         lane = lane->next;
     return lane;
 }
 
-static void received(struct tt_verbs *v, const struct ibv_wc *wc)
+static void received(struct tt_verbs_lane *lane, const struct ibv_wc *wc)
 {
-    struct tt_verbs_lane *lane = lane_of(v, wc->qp_num);
-
-    if (!lane || wc->status != IBV_WC_SUCCESS || lane->link->status)
+    if (wc->status != IBV_WC_SUCCESS || lane->link->status)
         return;
     if (wc->opcode != IBV_WC_RECV_RDMA_WITH_IMM || !immediate_arrived(lane, ntohl(wc->imm_data))) {
         lane->link->status = TUTTI_ERR_PROTOCOL;
-        lane->link->broken = true;
-        v->any_broken = true;
+        lane->link->verbs->any_broken = true;
     }
 }
 
-static uint32_t collect_group(struct tt_verbs *v, struct tt_verbs_group *g)
+static uint32_t collect_group(struct tt_verbs *v, uint32_t rail, struct tt_verbs_group *g)
 {
     struct ibv_wc wc[COLLECT_MAX];
     const int sent = ibv_poll_cq(g->send_cq, COLLECT_MAX, wc);
+    struct tt_verbs_lane *lane;
     int came;
 
     for (int i = 0; i < sent; i++) {
-        struct tt_verbs_lane *lane = lane_of(v, wc[i].qp_num);
-
+        lane = lane_of(v, rail, wc[i].qp_num);
         if (lane)
             tt_verbs_sent(lane, &wc[i]);
     }
     came = ibv_poll_cq(g->recv_cq, COLLECT_MAX, wc);
-    for (int i = 0; i < came; i++)
-        received(v, &wc[i]);
+    for (int i = 0; i < came; i++) {
+        lane = lane_of(v, rail, wc[i].qp_num);
+        if (lane)
+            received(lane, &wc[i]);
+    }
     if (came > 0) {     /* before anything of it is acknowledged */
         g->posted -= (uint32_t)came;
         tt_verbs_receives(g);
@@ -159,7 +174,8 @@ uint32_t tt_verbs_collect(struct tt_verbs *v)
 {
     uint32_t n = 0;
 
-    for (struct tt_verbs_group *g = v->groups; g; g = g->next)
-        n += collect_group(v, g);
+    for (uint32_t i = 0; i < v->nrails; i++)
+        for (struct tt_verbs_group *g = v->rail[i].groups; g; g = g->next)
+            n += collect_group(v, i, g);
     return n;
 }

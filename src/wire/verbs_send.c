@@ -5,11 +5,11 @@
 #include "wire/verbs.h"
 
 #define CHAIN 32            /* work requests given to a queue pair with one doorbell */
-#define WATCH_EVERY 16      /* of them, one at least reports its completion */
+#define WRS_PER_SEGMENT 2   /* at most */
 
 /* ---- work requests ---- */
 
-/* Some of them, linked. */
+/* Some of them, linked, for one lane. */
 struct chain {
     struct tt_verbs_lane *lane;
     struct ibv_send_wr wr[CHAIN];
@@ -17,9 +17,13 @@ struct chain {
     uint32_t n;
 };
 
-static bool has_room(const struct tt_verbs_lane *lane, uint32_t reserved)
+/* For one that is none of a segment's: those always find room. */
+static bool has_room(const struct tt_verbs_lane *lane)
 {
-    return lane->wr_tail - lane->wr_head < TT_VERBS_WRS - reserved;
+    const struct tt_dqplb_sender *d = &lane->stream->sender;
+
+    return lane->wr_tail - lane->wr_head <
+           lane->wr_depth - WRS_PER_SEGMENT * (d->limits.outstanding - d->lane[lane->index].outstanding);
 }
 
 static void chain_post(struct chain *c)
@@ -32,10 +36,8 @@ static void chain_post(struct chain *c)
     c->wr[c->n - 1].next = NULL;
     err = ibv_post_send(c->lane->qp, c->wr, &bad);
     c->n = 0;
-    if (err) {      /* the queue pair is in error already: its completions tell why, or there is no other way than to begin anew */
-        c->lane->link->broken = true;
-        c->lane->link->verbs->any_broken = true;
-    }
+    if (err)        /* the queue pair is in error already: its completions tell why, or there is no other way than to begin anew */
+        tt_verbs_lane_mark(c->lane);
 }
 
 /* Adds a write of data[bytes] to `target`, which is for a message; watched: its completion is to show. */
@@ -55,118 +57,136 @@ static struct ibv_send_wr *chain_add(struct chain *c, const struct tt_verbs_wr *
         .sg_list = &c->sge[c->n],
         .num_sge = bytes > 0,
         .opcode = IBV_WR_RDMA_WRITE,
-        .send_flags = (watched || lane->unwatched + 1 >= WATCH_EVERY ? IBV_SEND_SIGNALED : 0) |
+        .send_flags = (watched || lane->unwatched + 1 >= lane->stream->watch_every ? IBV_SEND_SIGNALED : 0) |
                       (bytes > 0 && bytes <= lane->inline_bytes ? IBV_SEND_INLINE : 0),
         .wr.rdma = { .remote_addr = target, .rkey = rkey },
     };
     lane->unwatched = wr->send_flags & IBV_SEND_SIGNALED ? 0 : lane->unwatched + 1;
-    lane->wrs[lane->wr_tail++ % TT_VERBS_WRS] = *what;
+    lane->wrs[lane->wr_tail++ % lane->wr_depth] = *what;
     c->n++;
     return wr;
 }
 
-/* The next piece of the payload. */
-static void add_segment(struct chain *c, uint64_t message)
+static void with_immediate(struct ibv_send_wr *wr, uint32_t imm)
 {
-    struct tt_verbs_out *m = tt_verbs_out_of(c->lane, message);
-    const uint64_t left = m->bytes - m->posted;
-    const uint32_t bytes = left < TT_VERBS_SEGMENT_BYTES ? (uint32_t)left : TT_VERBS_SEGMENT_BYTES;
-    const struct tt_verbs_wr what = { .message = message, .bytes = bytes };
-
-    chain_add(c, &what, m->data + m->posted, bytes, m->lkey, m->target + m->posted, m->rkey,
-              bytes == TT_VERBS_SEGMENT_BYTES);
-    m->posted += bytes;
-    c->lane->outstanding_bytes += bytes;
+    wr->opcode = IBV_WR_RDMA_WRITE_WITH_IMM;
+    wr->imm_data = htonl(imm);
 }
 
-static void add_record(struct chain *c, uint64_t message)
+static void add_record(struct chain *c, const struct tt_dqplb_segment *g)
 {
-    struct tt_verbs_lane *lane = c->lane;
-    struct tt_verbs_link *link = lane->link;
-    const struct tt_verbs_out *m = tt_verbs_out_of(lane, message);
-    const struct tt_verbs_wr what = { .message = message, .record = true };
-    uint8_t *slot = tt_verbs_staging(lane, message);
-    uint64_t applied[TT_VERBS_LANES];
-    struct ibv_send_wr *wr;
+    struct tt_verbs_stream *s = c->lane->stream;
+    struct tt_verbs_link *link = s->link;
+    const struct tt_verbs_out *m = tt_verbs_out_of(s, g->message);
+    const struct tt_verbs_wr what = { .message = g->message, .segment = true };
+    const uint32_t rail = c->lane->rail;
+    uint8_t *slot = tt_verbs_staging(s, g->message);
+    uint64_t applied[TT_VERBS_STREAMS];
 
-    for (uint32_t i = 0; i < TT_VERBS_LANES; i++) {
-        applied[i] = link->lanes[i].applied_told = link->lanes[i].applied;
-        link->lanes[i].ack_due = false;
+    for (uint32_t i = 0; i < TT_VERBS_STREAMS; i++) {
+        applied[i] = link->streams[i].told_segments = link->streams[i].receiver.expected;
+        link->streams[i].ack_due = false;
     }
     tt_verbs_record_stamp(slot, applied);
-    wr = chain_add(c, &what, slot, m->slot_bytes, link->local_mr->lkey,
-                   lane->peer_ring + message % TT_VERBS_SLOTS * TT_VERBS_SLOT_BYTES, link->theirs_rkey, m->watched);
-    wr->opcode = IBV_WR_RDMA_WRITE_WITH_IMM;
-    wr->imm_data = htonl(tt_imm_sequence(message) | TT_IMM_NOTIFY | (m->bytes ? 0 : TT_IMM_FAST));
+    with_immediate(chain_add(c, &what, slot, m->slot_bytes, link->local_mr[rail]->lkey,
+                             s->peer_ring + g->message % TT_VERBS_SLOTS * TT_VERBS_SLOT_BYTES, link->theirs.rkey[rail],
+                             m->watched),
+                   g->word);
 }
 
-/* Tells how much was applied of what came on another lane, where no record is about to. */
-static void add_ack(struct chain *c, struct tt_verbs_lane *of)
+/* A void message's segments are still counted, but bring nothing. */
+static void add_segment(struct chain *c, const struct tt_dqplb_segment *g)
+{
+    struct tt_verbs_lane *lane = c->lane;
+    const struct tt_verbs_out *m = tt_verbs_out_of(lane->stream, g->message);
+    const uint32_t bytes = m->data ? (uint32_t)g->bytes : 0;
+    const struct tt_verbs_wr what = { .message = g->message, .payload = bytes > 0, .segment = !g->last };
+    struct ibv_send_wr *wr;
+
+    if (bytes > 0 || !g->last) {
+        wr = chain_add(c, &what, bytes > 0 ? m->data + g->offset : NULL, bytes, m->lkey[lane->rail],
+                       m->target + g->offset, m->rkey[lane->rail], bytes == lane->stream->sender.limits.segment_bytes);
+        if (!g->last)
+            with_immediate(wr, g->word);
+    }
+    if (g->last)
+        add_record(c, g);
+    lane->segments++;
+    lane->bytes += bytes;
+}
+
+/* Tells how much was applied of a stream, where no record is about to. */
+static void add_ack(struct chain *c, struct tt_verbs_stream *of)
 {
     const struct tt_verbs_wr what = { .message = TT_VERBS_NO_MESSAGE };
-    struct ibv_send_wr *wr = chain_add(c, &what, NULL, 0, 0, 0, 0, false);
 
-    wr->opcode = IBV_WR_RDMA_WRITE_WITH_IMM;
-    wr->imm_data = htonl(tt_imm_sequence(of->applied) | of->index << TT_IMM_LANE_SHIFT | TT_IMM_ACK);
-    of->applied_told = of->applied;
+    with_immediate(chain_add(c, &what, NULL, 0, 0, 0, 0, false),
+                   tt_imm_sequence(of->receiver.expected) | of->index << TT_IMM_STREAM_SHIFT | TT_IMM_ACK);
+    of->told_segments = of->receiver.expected;
     of->ack_due = false;
 }
 
-/* ---- a lane ---- */
-
-static uint64_t limit_of(const struct tt_verbs_link *link)
-{
-    const struct tt_layout *l = link->verbs->conf.layout;
-    const bool known = l && l->nranks;
-
-    return link->verbs->limits.bytes[known ? tt_layout_distance(l, link->verbs->conf.rank, link->peer) : TT_NEAR_RACK];
-}
+/* ---- a stream ---- */
 
 /* Acknowledgements go on the control lane, whichever they are of. */
 static void pump_acks(struct tt_verbs_link *link)
 {
-    struct tt_verbs_lane *control = &link->lanes[TT_VERBS_CONTROL];
-    struct chain c = { .lane = control };
-
-    for (uint32_t i = 0; i < TT_VERBS_LANES; i++)
-        if (link->lanes[i].ack_due && has_room(control, 0))
-            add_ack(&c, &link->lanes[i]);
-    chain_post(&c);
-}
-
-void tt_verbs_lane_pump(struct tt_verbs_lane *lane)
-{
-    const uint64_t limit = limit_of(lane->link);
     struct chain c;
 
-    if (lane->link->state != TT_VERBS_UP || lane->link->broken)
-        return;
-    c.lane = lane;
+    c.lane = link->streams[TT_VERBS_CONTROL].lane;
     c.n = 0;
-    while (lane->sent < lane->tail && has_room(lane, TT_VERBS_WRS_RESERVED)) {
-        const struct tt_verbs_out *m = tt_verbs_out_of(lane, lane->sent);
-
-        if (m->posted < m->bytes) {
-            if (lane->outstanding_bytes >= limit)
-                break;
-            add_segment(&c, lane->sent);
-        } else {
-            if (lane->sent - lane->acked >= TT_VERBS_SLOTS)
-                break;
-            add_record(&c, lane->sent);
-            lane->sent++;
-        }
-    }
+    if (c.lane->state != TT_VERBS_LANE_UP || c.lane->broken)
+        return;
+    for (uint32_t i = 0; i < TT_VERBS_STREAMS; i++)
+        if (link->streams[i].ack_due && has_room(c.lane))
+            add_ack(&c, &link->streams[i]);
     chain_post(&c);
-    pump_acks(lane->link);
 }
 
-void tt_verbs_lane_watch(struct tt_verbs_lane *lane)
+/* Whether a segment may be sent, as far as the receiver has room for it; if so there is one. */
+static bool goes_on(struct tt_verbs_stream *s)
+{
+    if (s->sender.resend > 0)
+        return true;
+    if (s->sender.head - s->acked_segments >= TT_VERBS_WINDOW)
+        return false;
+    if (s->sender.cutting)
+        return true;
+    if (s->sent == s->tail || s->sent - s->acked >= TT_VERBS_SLOTS)
+        return false;
+    return tt_dqplb_begin(&s->sender, s->sent, tt_verbs_out_of(s, s->sent)->bytes,
+                          tt_verbs_out_of(s, s->sent)->bytes == 0);
+}
+
+void tt_verbs_stream_pump(struct tt_verbs_stream *s)
+{
+    struct tt_dqplb_segment g;
+    struct chain c;
+
+    if (s->link->state != TT_VERBS_UP)
+        return;
+    c.lane = NULL;
+    c.n = 0;
+    while (goes_on(s) && tt_dqplb_next(&s->sender, &g)) {
+        if (c.lane != &s->lane[g.lane])
+            chain_post(&c);
+        c.lane = &s->lane[g.lane];
+        if (g.last && g.message == s->sent) {
+            tt_verbs_out_of(s, g.message)->end = s->sender.head;
+            s->sent++;
+        }
+        add_segment(&c, &g);
+    }
+    chain_post(&c);
+    pump_acks(s->link);
+}
+
+void tt_verbs_lane_probe(struct tt_verbs_lane *lane)
 {
     const struct tt_verbs_wr what = { .message = TT_VERBS_NO_MESSAGE };
     struct chain c;
 
-    if (!lane->qp || lane->unwatched == 0 || !has_room(lane, 0))
+    if (!lane->qp || !has_room(lane))
         return;
     c.lane = lane;
     c.n = 0;
@@ -174,28 +194,48 @@ void tt_verbs_lane_watch(struct tt_verbs_lane *lane)
     chain_post(&c);
 }
 
-void tt_verbs_message_void(struct tt_verbs_lane *lane, uint64_t message)
+void tt_verbs_lane_watch(struct tt_verbs_lane *lane)
 {
-    struct tt_verbs_out *m = tt_verbs_out_of(lane, message);
+    if (lane->unwatched > 0)
+        tt_verbs_lane_probe(lane);
+}
 
-    m->data = NULL;
-    m->bytes = m->posted = 0;
-    tt_verbs_record_void(tt_verbs_staging(lane, message));
+void tt_verbs_lane_check(struct tt_verbs_lane *lane)
+{
+    if (lane->wr_head == lane->wr_tail)
+        tt_verbs_lane_probe(lane);
+    else
+        tt_verbs_lane_watch(lane);
+}
+
+void tt_verbs_message_void(struct tt_verbs_stream *s, uint64_t message)
+{
+    tt_verbs_out_of(s, message)->data = NULL;
+    tt_verbs_record_void(tt_verbs_staging(s, message));
 }
 
 /* ---- completions ---- */
 
+void tt_verbs_settle(struct tt_verbs_stream *s)
+{
+    uint64_t message;
+
+    while (tt_dqplb_over(&s->sender, &message))
+        if (s->done <= message)     /* else its acknowledgement was sooner */
+            s->done = message + 1;
+    tt_verbs_note(s);
+}
+
 /* The work requests before `end` are over. */
 static void wrs_over(struct tt_verbs_lane *lane, uint64_t end)
 {
-    while (lane->wr_head < end) {
-        const struct tt_verbs_wr *w = &lane->wrs[lane->wr_head++ % TT_VERBS_WRS];
+    uint32_t segments = 0;
 
-        lane->outstanding_bytes -= w->bytes;
-        if (w->record && lane->done <= w->message)      /* else its acknowledgement was sooner */
-            lane->done = w->message + 1;
-    }
-    tt_verbs_note(lane);
+    while (lane->wr_head < end)
+        segments += lane->wrs[lane->wr_head++ % lane->wr_depth].segment;
+    if (segments > 0 && !tt_dqplb_completed(&lane->stream->sender, lane->index, segments))
+        tt_assert(!"a lane that is up completes what was posted on it");
+    tt_verbs_settle(lane->stream);
 }
 
 /* What such an error says of: the message, not the way. */
@@ -207,90 +247,108 @@ static bool is_of_message(enum ibv_wc_status status)
 
 void tt_verbs_sent(struct tt_verbs_lane *lane, const struct ibv_wc *wc)
 {
-    struct tt_verbs_link *link = lane->link;
-    const struct tt_verbs_wr *w = &lane->wrs[wc->wr_id % TT_VERBS_WRS];
+    const struct tt_verbs_wr *w = &lane->wrs[wc->wr_id % lane->wr_depth];
 
     if (wc->wr_id < lane->wr_head || wc->wr_id >= lane->wr_tail)
         return;
     if (wc->status == IBV_WC_SUCCESS) {
-        link->setbacks = 0;
+        lane->setbacks = 0;
         wrs_over(lane, wc->wr_id + 1);
         return;
     }
-    if (wc->status != IBV_WC_WR_FLUSH_ERR && !link->broken) {
-        tt_log(TT_LOG_DEBUG, "verbs: a queue pair to rank %u ends: %s", link->peer, ibv_wc_status_str(wc->status));
-        if (is_of_message(wc->status) && w->message != TT_VERBS_NO_MESSAGE && !w->record)
+    if (wc->status != IBV_WC_WR_FLUSH_ERR && !lane->broken) {
+        tt_log(TT_LOG_DEBUG, "verbs: lane %u to rank %u on %s ends: %s", lane->number, lane->link->peer,
+               lane->link->verbs->rail[lane->rail].name, ibv_wc_status_str(wc->status));
+        if (is_of_message(wc->status) && w->payload)
             lane->culprit = w->message;
         else
-            link->setbacks++;
+            lane->setbacks++;
     }
     lane->wr_head = wc->wr_id + 1;      /* which of those before it have landed, the peer's next hello tells */
-    link->broken = true;
-    link->verbs->any_broken = true;
+    tt_verbs_lane_mark(lane);
 }
 
-bool tt_verbs_acked(struct tt_verbs_lane *lane, uint64_t acked)
+bool tt_verbs_acked(struct tt_verbs_stream *s, uint64_t acked)
 {
-    if (acked > lane->sent)
+    if (acked > s->sender.head)
         return false;
-    if (acked <= lane->acked)       /* told twice, or overtaken by a newer one */
+    if (acked <= s->acked_segments)     /* told twice, or overtaken by a newer one */
         return true;
-    lane->acked = acked;
-    if (lane->done < acked)
-        lane->done = acked;
-    tt_verbs_note(lane);
+    s->acked_segments = acked;
+    while (s->acked < s->sent && tt_verbs_out_of(s, s->acked)->end <= acked)
+        s->acked++;
+    if (s->done < s->acked)
+        s->done = s->acked;
+    tt_verbs_note(s);
     return true;
 }
 
-bool tt_verbs_lane_again(struct tt_verbs_lane *lane, uint64_t applied)
+/* Marks the lanes that may be reading the message's source. */
+static void readers_mark(struct tt_verbs_stream *s, uint64_t message)
 {
-    if (applied < lane->done || !tt_verbs_acked(lane, applied))
-        return false;
-    lane->sent = applied;
-    for (uint64_t i = applied; i < lane->tail; i++)
-        tt_verbs_out_of(lane, i)->posted = 0;
-    return true;
-}
+    for (uint32_t i = 0; i < s->nlanes; i++) {
+        struct tt_verbs_lane *lane = &s->lane[i];
 
-bool tt_verbs_source_gone(struct tt_verbs_lane *lane, uint32_t lkey)
-{
-    bool reading = false;
+        for (uint64_t at = lane->wr_head; at < lane->wr_tail; at++) {
+            const struct tt_verbs_wr *w = &lane->wrs[at % lane->wr_depth];
 
-    for (uint64_t i = lane->done; i < lane->tail; i++) {
-        struct tt_verbs_out *m = tt_verbs_out_of(lane, i);
-
-        if (!m->data || m->lkey != lkey)
-            continue;
-        reading |= m->posted > 0 && lane->wr_head != lane->wr_tail;
-        if (!tt_verbs_lkey(lane->link->verbs, m->data, m->bytes, &m->lkey))
-            tt_verbs_message_void(lane, i);     /* else registered twice, and still once */
+            if (w->payload && w->message == message)
+                tt_verbs_lane_mark(lane);
+        }
     }
-    return reading;
+}
+
+void tt_verbs_source_gone(struct tt_verbs_stream *s, uint32_t lkey)
+{
+    for (uint64_t i = s->done; i < s->tail; i++) {
+        struct tt_verbs_out *m = tt_verbs_out_of(s, i);
+
+        if (!m->data || m->lkey[0] != lkey)
+            continue;
+        readers_mark(s, i);
+        if (!tt_verbs_lkey(s->link->verbs, m->data, m->bytes, m->lkey))
+            tt_verbs_message_void(s, i);    /* else registered twice, and still once */
+    }
 }
 
 /* ---- posting ---- */
 
 /* Room in the bounce ring for bytes in one piece; NULL: not now. */
-static uint8_t *bounce_take(struct tt_verbs_lane *lane, uint64_t bytes)
+static uint8_t *bounce_take(struct tt_verbs_stream *s, uint64_t bytes)
 {
-    uint64_t at = lane->bounce_tail;
+    uint64_t at = s->bounce_tail;
     const uint64_t to_end = TT_VERBS_BOUNCE_BYTES - at % TT_VERBS_BOUNCE_BYTES;
 
     if (to_end < bytes)
         at += to_end;
-    if (at + bytes - lane->bounce_head > TT_VERBS_BOUNCE_BYTES)
+    if (at + bytes - s->bounce_head > TT_VERBS_BOUNCE_BYTES)
         return NULL;
-    lane->bounce_tail = at + bytes;
-    return lane->bounce + at % TT_VERBS_BOUNCE_BYTES;
+    s->bounce_tail = at + bytes;
+    return s->bounce + at % TT_VERBS_BOUNCE_BYTES;
 }
 
-/* Enters a put as the lane's next message. False: no room now. */
-static bool put_enter(struct tt_verbs_lane *lane, const struct tt_desc *d)
+/* Where a message's payload is, by the devices' keys. */
+static void source_set(struct tt_verbs_stream *s, struct tt_verbs_out *m, const struct tt_desc *d, uint8_t *bounced)
 {
-    struct tt_verbs_link *link = lane->link;
+    struct tt_verbs *v = s->link->verbs;
+
+    m->data = bounced ? bounced : d->local;
+    m->bytes = d->bytes;
+    m->target = d->key->handle[0] + d->offset;
+    for (uint32_t i = 0; i < v->nrails; i++) {
+        m->rkey[i] = (uint32_t)(d->key->handle[3] >> 32 * i);
+        m->lkey[i] = s->link->local_mr[i]->lkey;
+    }
+    if (!bounced && !tt_verbs_lkey(v, d->local, d->bytes, m->lkey))
+        tt_assert(!"a put's source lies in a registered region");
+}
+
+/* Enters a put as the stream's next message. False: no room now. */
+static bool put_enter(struct tt_verbs_stream *s, const struct tt_desc *d)
+{
     const bool copied = d->flags & TT_DESC_INLINE, small = d->bytes <= TT_VERBS_PAYLOAD_BYTES;
-    struct tt_verbs_out *m = tt_verbs_out_of(lane, lane->tail);
-    uint8_t *slot = tt_verbs_staging(lane, lane->tail);
+    struct tt_verbs_out *m = tt_verbs_out_of(s, s->tail);
+    uint8_t *slot = tt_verbs_staging(s, s->tail);
     uint8_t *bounced = NULL;
     const struct tt_verbs_record r = {
         .kind = TT_VERBS_PUT,
@@ -307,10 +365,10 @@ static bool put_enter(struct tt_verbs_lane *lane, const struct tt_desc *d)
         .signal_value = d->signal_op ? d->signal_value : 0,
     };
 
-    if (lane->tail - lane->retired >= TT_VERBS_DEPTH - (copied ? 0 : TT_VERBS_RESERVED))
+    if (s->tail - s->retired >= TT_VERBS_DEPTH - (copied ? 0 : TT_VERBS_RESERVED))
         return false;
     if (copied && !small) {
-        bounced = bounce_take(lane, d->bytes);
+        bounced = bounce_take(s, d->bytes);
         if (!bounced)
             return false;
         memcpy(bounced, d->local, d->bytes);
@@ -320,29 +378,22 @@ static bool put_enter(struct tt_verbs_lane *lane, const struct tt_desc *d)
         .slot_bytes = TT_VERBS_RECORD_BYTES + r.payload,
         .report_local = !copied,
         .report_remote = d->flags & TT_DESC_REMOTE,
-        .bounce_end = bounced ? lane->bounce_tail : 0,
+        .bounce_end = bounced ? s->bounce_tail : 0,
         .watched = !copied || bounced,
     };
     tt_verbs_record_write(&r, slot);
-    if (small && d->bytes) {
+    if (small && d->bytes)
         memcpy(slot + TT_VERBS_RECORD_BYTES, d->local, d->bytes);
-    } else if (d->bytes) {
-        m->data = bounced ? bounced : d->local;
-        m->lkey = link->local_mr->lkey;
-        if (!bounced && !tt_verbs_lkey(link->verbs, d->local, d->bytes, &m->lkey))
-            tt_assert(!"a put's source lies in a registered region");
-        m->bytes = d->bytes;
-        m->target = d->key->handle[0] + d->offset;
-        m->rkey = (uint32_t)d->key->handle[3];
-    }
-    lane->tail++;
+    else if (d->bytes)
+        source_set(s, m, d, bounced);
+    s->tail++;
     return true;
 }
 
 int tt_verbs_post(struct tt_wire *w, const struct tt_desc *desc, int n)
 {
     struct tt_verbs *v = tt_verbs_of(w);
-    struct tt_verbs_lane *lane, *last = NULL;
+    struct tt_verbs_stream *s, *last = NULL;
     int taken;
 
     for (taken = 0; taken < n; taken++) {
@@ -351,19 +402,19 @@ int tt_verbs_post(struct tt_wire *w, const struct tt_desc *desc, int n)
 
         tt_assert(d->kind == TT_DESC_PUT || d->kind == TT_DESC_FENCE);
         if (d->kind == TT_DESC_FENCE)
-            continue;       /* a lane is in order */
+            continue;       /* a stream is in order */
         link = v->links[d->key->peer];
         tt_assert(link);
         if (link->state == TT_VERBS_LOST)
             continue;
-        lane = &link->lanes[d->flags & TT_DESC_URGENT ? TT_VERBS_CONTROL : TT_VERBS_DATA];
-        if (last && last != lane)
-            tt_verbs_lane_pump(last);
-        last = lane;
-        if (!put_enter(lane, d))
+        s = &link->streams[d->flags & TT_DESC_URGENT ? TT_VERBS_CONTROL : TT_VERBS_DATA];
+        if (last && last != s)
+            tt_verbs_stream_pump(last);
+        last = s;
+        if (!put_enter(s, d))
             break;
     }
     if (last)
-        tt_verbs_lane_pump(last);
+        tt_verbs_stream_pump(last);
     return taken;
 }

@@ -62,7 +62,8 @@ struct tt_wire_conf {
     const struct tt_outside *outside;   /* tcp: copied by open; NULL: any port, its own addresses */
     struct tt_secure *secure;       /* tcp: how connections between peers are secured, alive until close; NULL: not */
     bool cma;                       /* shm: process_vm_readv allowed, in either direction */
-    const char *rdma_devices;       /* verbs: which devices may be used, by a rule as that of interfaces, alive during open; NULL: all */
+    const char *rdma_devices;       /* verbs: which devices may be used, by a rule as that of interfaces, alive during open; NULL: those near */
+    const char *rdma_gid;           /* verbs: the index of the GID to use on RoCE ports, a number, alive during open; NULL: the best */
 };
 
 /* Registered memory of this process. key is what a peer imports to reach it. */

@@ -11,7 +11,17 @@ const struct window_way window_ways[WINDOW_WAYS] = {
     { "messages", "shm", "0", "1", true },
     { "tcp", "tcp", "0", "1", false },
     { "tcp, 4 lanes", "tcp", "0", "4", true },
+    { "verbs", "verbs", "0", "1", false },
+    { "verbs, 4 lanes", "verbs", "0", "4", true },
 };
+
+/* RDMA devices are rare: by them only where TUTTI_WIRES says so, and then by nothing else. */
+static bool is_wanted(const struct window_way *m)
+{
+    const char *wires = getenv("TUTTI_WIRES");
+
+    return wires ? strcmp(m->wires, wires) == 0 : strcmp(m->wires, "verbs") != 0;
+}
 
 void window_job_open(struct rank *r)
 {
@@ -52,6 +62,8 @@ void over_all_ways(void (*role)(struct rank *), uint32_t nranks, void (*direct)(
             .direct = direct,
         };
 
+        if (!is_wanted(&window_ways[i]))
+            continue;
         print_message("%s\n", window_ways[i].name);
         if (unit_has_turn(i, 2))
             job_run(&job, role);

@@ -13,10 +13,10 @@ struct window_way {
     bool own;                   /* windows are memory of the caller's */
 };
 
-#define WINDOW_WAYS 5
+#define WINDOW_WAYS 7
 extern const struct window_way window_ways[WINDOW_WAYS];
 
-/* Runs the role by each way; under sanitizers by half of them, another half in each turn. */
+/* Runs the role by each way, or by those of the wire that TUTTI_WIRES names; under sanitizers by half of them, another half in each turn. */
 void over_all_ways(void (*role)(struct rank *), uint32_t nranks,
                    void (*direct)(const struct job *, struct job_board *));
 

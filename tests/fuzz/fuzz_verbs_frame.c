@@ -1,4 +1,4 @@
-/* What a peer writes for the verbs wire: records, hellos of queue pairs, and the blobs of addresses and keys. Whatever the bytes, nothing
+/* What a peer writes for the verbs wire: records, greetings, hellos of queue pairs, and the blobs of addresses and keys. Whatever the bytes, nothing
  * outside of them is read, and what is accepted keeps the promises that the wire relies on: it writes back to the same bytes, no
  * range wraps, no payload is longer than a slot has. */
 #include <stddef.h>
@@ -9,7 +9,7 @@
 
 static void record(const uint8_t *data, size_t bytes)
 {
-    static const uint64_t applied[TT_VERBS_LANES] = { 7, UINT64_MAX };
+    static const uint64_t applied[TT_VERBS_STREAMS] = { 7, UINT64_MAX };
     uint8_t in[TT_VERBS_RECORD_BYTES] = { 0 }, out[TT_VERBS_RECORD_BYTES];
     struct tt_verbs_record r;
 
@@ -36,12 +36,25 @@ static void hello(const uint8_t *data, size_t bytes)
     if (!tt_verbs_hello_read(&h, in))
         return;
     tt_assert(h.incarnation > 0 && h.mtu >= 1 && h.mtu <= 5);
-    for (int i = 0; i < TT_VERBS_LANES; i++)
-        tt_assert(h.lanes[i].qp < TT_IMM_SEQUENCES && h.lanes[i].psn < TT_IMM_SEQUENCES);
+    tt_assert(h.qp < TT_IMM_SEQUENCES && h.psn < TT_IMM_SEQUENCES);
     tt_verbs_hello_write(&h, out);
     tt_assert(tt_verbs_hello_read(&again, out));
-    tt_assert(again.incarnation == h.incarnation && again.rkey == h.rkey && again.link_bytes == h.link_bytes);
-    tt_assert(memcmp(again.gid, h.gid, sizeof h.gid) == 0 && memcmp(again.lanes, h.lanes, sizeof h.lanes) == 0);
+    tt_assert(again.incarnation == h.incarnation && again.qp == h.qp && again.psn == h.psn && again.lid == h.lid);
+    tt_assert(memcmp(again.gid, h.gid, sizeof h.gid) == 0 && memcmp(again.report, h.report, sizeof h.report) == 0);
+}
+
+static void greeting(const uint8_t *data, size_t bytes)
+{
+    uint8_t in[TT_VERBS_GREETING_BYTES] = { 0 }, out[TT_VERBS_GREETING_BYTES];
+    struct tt_verbs_greeting g;
+
+    memcpy(in, data, bytes < sizeof in ? bytes : sizeof in);
+    if (!tt_verbs_greeting_read(&g, in))
+        return;
+    tt_assert(g.rails >= 1 && g.rails <= TT_VERBS_RAILS && g.data_lanes >= 1 && g.data_lanes <= TT_VERBS_DATA_LANES);
+    tt_assert(g.link_address + g.link_bytes >= g.link_address);
+    tt_verbs_greeting_write(&g, out);
+    tt_assert(memcmp(in, out, sizeof in) == 0);
 }
 
 static void blobs(const uint8_t *data, size_t bytes)
@@ -57,7 +70,7 @@ static void blobs(const uint8_t *data, size_t bytes)
         tt_assert(out.bytes == in.bytes && memcmp(out.data, in.data, in.bytes) == 0);
     }
     if (tt_verbs_key_read(&k, &in)) {
-        tt_assert(k.address + k.bytes >= k.address);
+        tt_assert(k.region < TT_VERBS_REGIONS_MAX && k.address + k.bytes >= k.address);
         tt_verbs_key_write(&k, &out);
         tt_assert(out.bytes <= TT_KEY_BYTES && out.bytes == in.bytes && memcmp(out.data, in.data, in.bytes) == 0);
     }
@@ -68,12 +81,15 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 {
     if (bytes == 0)
         return 0;
-    switch (data[0] % 3) {
+    switch (data[0] % 4) {
     case 0:
         record(data + 1, bytes - 1);
         break;
     case 1:
         hello(data + 1, bytes - 1);
+        break;
+    case 2:
+        greeting(data + 1, bytes - 1);
         break;
     default:
         blobs(data + 1, bytes - 1);

@@ -1261,6 +1261,8 @@ int main(void)
                 if (k == 1 || unit_has_turn(k, 2))
                     settings[nsettings++] =
                         (struct setting){ .ops = tt_wires[i], .lanes = k == 2 ? 1 : 3, .secure = k > 1 };
+        if (strcmp(tt_wires[i]->name, "verbs") == 0)
+            settings[nsettings++] = (struct setting){ .ops = tt_wires[i], .lanes = 4 };
         if (strcmp(tt_wires[i]->name, "shm") == 0 && cma_works(tt_wires[i]))
             settings[nsettings++] = (struct setting){ .ops = tt_wires[i], .lanes = 1, .cma = true };
     }

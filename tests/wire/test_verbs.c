@@ -1,0 +1,323 @@
+/* The verbs wire when lanes and rails fail: no byte is lost or doubled, messages keep their order, and a peer is lost only when no rail is left. On
+ * real devices, as scripts/rdma-vm has them; skipped where there are none, and as to rails where an interface cannot be taken down.
+ *
+ * TUTTI_TEST_SEED replays the draws of a run. */
+#include "nodes.h"
+#include "support/unit.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "base/clock.h"
+
+#define SKIPPED 77
+
+#if TUTTI_HAVE_VERBS
+
+#include "wire/verbs.h"
+
+#define KIB 1024ull
+#define SLOTS 8u
+#define SLOT_BYTES (640 * KIB)      /* several segments */
+#define LANES 4
+
+static struct setting setting = { .ops = &tt_wire_verbs, .lanes = LANES };
+
+/* ---- rounds of puts around a ring of ranks ---- */
+
+enum { ARRIVED, CHECKED };      /* words of the links */
+
+static uint64_t slot_bytes(const struct node *n, uint32_t sender, uint32_t round, uint32_t slot)
+{
+    struct tt_prng p;
+
+    tt_prng_init(&p, n->setting->seed + 1000ull * sender + 100ull * round + slot);
+    switch (tt_prng_below(&p, 4)) {
+    case 0:
+        return tt_prng_below(&p, 100);
+    case 1:
+        return tt_prng_below(&p, 64 * KIB);
+    default:
+        return tt_prng_below(&p, SLOT_BYTES);
+    }
+}
+
+static uint64_t salt(uint32_t sender, uint32_t round, uint32_t slot)
+{
+    return 31ull * sender + 1000ull * round + slot;
+}
+
+/* The messages of a round to the right neighbour, each with its number as signal; what is disturbed is disturbed in between. */
+static void round_send(struct node *n, uint32_t right, const struct tt_rkey *there, uint8_t *source, uint32_t round,
+                       void (*disturb)(struct node *, uint32_t round, uint32_t slot))
+{
+    for (uint32_t i = 0; i < SLOTS; i++) {
+        struct tt_desc d = node_signal(n, right, ARRIVED, TT_SIGNAL_SET, round * SLOTS + i + 1);
+
+        d.bytes = slot_bytes(n, n->rank, round, i);
+        d.local = source + i * SLOT_BYTES;
+        d.key = there;
+        d.offset = i * SLOT_BYTES;
+        d.flags = d.bytes < 32 * KIB && i % 2 ? TT_DESC_INLINE : 0;
+        pattern_fill(d.local, d.bytes, salt(n->rank, round, i));
+        node_post(n, &d);
+        disturb(n, round, i);
+    }
+}
+
+/* Numbers come in order; when the last has, all bytes are there. */
+static void round_check(struct node *n, uint32_t left, const uint8_t *mem, uint32_t round)
+{
+    const uint64_t last = (round + 1) * SLOTS;
+
+    for (uint64_t seen = round * SLOTS; seen < last;) {
+        const uint64_t now = node_word(n, left, ARRIVED);
+
+        CHECK(n, now >= seen && now <= last);
+        seen = now;
+        UNTIL(n, seen == last || node_word(n, left, ARRIVED) != seen);
+    }
+    for (uint32_t i = 0; i < SLOTS; i++) {
+        const uint64_t bytes = slot_bytes(n, left, round, i);
+
+        CHECK(n, pattern_differs(mem + i * SLOT_BYTES, bytes, salt(left, round, i)) == bytes);
+    }
+    node_tell(n, left, CHECKED, TT_SIGNAL_SET, round + 1);
+}
+
+static void rounds(struct node *n, uint32_t nrounds, void (*disturb)(struct node *, uint32_t round, uint32_t slot))
+{
+    const uint32_t right = (n->rank + 1) % n->nranks, left = (n->rank + n->nranks - 1) % n->nranks;
+    struct tt_region *mine, *source;
+    struct tt_rkey there;
+
+    node_open(n);
+    node_connect_all(n);
+    CHECK(n, n->ops->reg(n->w, NULL, SLOTS * SLOT_BYTES, &mine) == TUTTI_OK);
+    CHECK(n, n->ops->reg(n->w, NULL, SLOTS * SLOT_BYTES, &source) == TUTTI_OK);
+    node_share(n, 0, mine);
+    node_barrier(n);
+    there = node_import(n, right, 0);
+    for (uint32_t round = 0; round < nrounds; round++) {
+        round_send(n, right, &there, source->mem, round, disturb);
+        round_check(n, left, mine->mem, round);
+        UNTIL(n, node_word(n, right, CHECKED) == round + 1);
+    }
+    for (uint32_t peer = 0; peer < n->nranks; peer++)
+        CHECK(n, n->losses[peer] == 0);
+    node_barrier(n);
+}
+
+static struct tt_verbs_link *link_to_right(struct node *n)
+{
+    return tt_verbs_of(n->w)->links[(n->rank + 1) % n->nranks];
+}
+
+/* ---- lanes ---- */
+
+static void leave_alone(struct node *n, uint32_t round, uint32_t slot)
+{
+    (void)n;
+    (void)round;
+    (void)slot;
+}
+
+/* All lanes carry something, and over all rails. */
+static void spread_role(struct node *n)
+{
+    bool rails[TT_VERBS_RAILS] = { false };
+    struct tt_verbs_link *link;
+
+    rounds(n, 4, leave_alone);
+    link = link_to_right(n);
+    CHECK(n, link->nlanes == 1 + LANES);
+    for (uint32_t i = 0; i < link->nlanes; i++) {
+        CHECK(n, link->lanes[i].segments > 0 || i == 0);
+        CHECK(n, link->lanes[i].incarnation == 1);
+        rails[link->lanes[i].rail] = true;
+    }
+    for (uint32_t i = 0; i < link->verbs->nrails; i++)
+        CHECK(n, rails[i]);
+}
+
+static void segments_go_over_all_lanes_and_rails(void **state)
+{
+    nodes_run(*state, 2, spread_role);
+}
+
+/* A queue pair to the neighbour is put into error, as the device does it when something is wrong; control's too. Its next completion tells; once
+ * nothing is posted on it any more, and the neighbour is the one that finds out. */
+static void break_a_lane(struct node *n, uint32_t round, uint32_t slot)
+{
+    struct tt_verbs_link *link = link_to_right(n);
+    struct tt_verbs_lane *lane = &link->lanes[tt_prng_below(&n->prng, link->nlanes)];
+
+    const bool silently = n->rank == 0 && round == 8 && slot == 0;
+
+    if ((!silently && (round + slot + n->rank) % 5) || lane->state != TT_VERBS_LANE_UP)
+        return;
+    tt_verbs_qp_stop(lane);
+    if (!silently)
+        tt_verbs_lane_probe(lane);
+}
+
+static void broken_role(struct node *n)
+{
+    uint32_t incarnations = 0;
+
+    rounds(n, 16, break_a_lane);
+    for (uint32_t i = 0; i < link_to_right(n)->nlanes; i++)
+        incarnations += link_to_right(n)->lanes[i].incarnation;
+    CHECK(n, incarnations > 1 + LANES);     /* some did break */
+}
+
+static void a_lane_that_breaks_loses_and_doubles_nothing(void **state)
+{
+    nodes_run(*state, 3, broken_role);
+}
+
+/* ---- rails ---- */
+
+/* Takes the interface of that rail down or up; every process sees its device's port go. */
+static bool interface_set(const char *interface, const char *what)
+{
+    char command[96];
+
+    snprintf(command, sizeof command, "ip link set %s %s >/dev/null 2>&1", interface, what);
+    return system(command) == 0;
+}
+
+static const char *interface_of(struct node *n, uint32_t rail)
+{
+    return tt_verbs_of(n->w)->rail[rail].interface;
+}
+
+#define ROUNDS_PER_RAIL 4
+
+/* Rank 0 takes each rail down in turn, in the middle of a round, and up again a round later; the rounds between go on over the other. */
+static void pull_the_rails(struct node *n, uint32_t round, uint32_t slot)
+{
+    const uint32_t rail = round / ROUNDS_PER_RAIL % tt_verbs_of(n->w)->nrails;
+
+    if (n->rank != 0 || slot != SLOTS / 2)
+        return;
+    if (round % ROUNDS_PER_RAIL == 0)
+        CHECK(n, interface_set(interface_of(n, rail), "down"));
+    else if (round % ROUNDS_PER_RAIL == 1)
+        CHECK(n, interface_set(interface_of(n, rail), "up"));
+}
+
+static bool all_lanes_up(struct node *n)
+{
+    for (uint32_t i = 0; i < link_to_right(n)->nlanes; i++)
+        if (link_to_right(n)->lanes[i].state != TT_VERBS_LANE_UP)
+            return false;
+    return true;
+}
+
+static void rails_role(struct node *n)
+{
+    rounds(n, 4 * ROUNDS_PER_RAIL, pull_the_rails);
+    UNTIL(n, all_lanes_up(n));      /* they have come back */
+    for (uint32_t i = 1; i < link_to_right(n)->nlanes; i++)
+        CHECK(n, link_to_right(n)->lanes[i].incarnation > 1);
+    node_barrier(n);
+}
+
+static void a_rail_that_goes_down_costs_nothing_and_comes_back(void **state)
+{
+    nodes_run(*state, 2, rails_role);
+    nodes_run(*state, 4, rails_role);
+}
+
+/* When no rail is left, the peer is lost; when they come back, new wires work. */
+static void none_role(struct node *n)
+{
+    const uint32_t peer = !n->rank;
+
+    node_open(n);
+    node_connect_all(n);
+    node_tell(n, peer, ARRIVED, TT_SIGNAL_SET, 1);
+    UNTIL(n, node_word(n, peer, ARRIVED) == 1);
+    node_barrier(n);
+    for (uint32_t i = 0; n->rank == 0 && i < tt_verbs_of(n->w)->nrails; i++)
+        CHECK(n, interface_set(interface_of(n, i), "down"));
+    UNTIL(n, n->losses[peer] == 1);
+    CHECK(n, n->why[peer] == TUTTI_ERR_PEER_LOST);
+    node_barrier(n);
+    for (uint32_t i = 0; n->rank == 0 && i < tt_verbs_of(n->w)->nrails; i++)
+        CHECK(n, interface_set(interface_of(n, i), "up"));
+    node_barrier(n);
+}
+
+static void a_peer_is_lost_when_no_rail_is_left(void **state)
+{
+    nodes_run(*state, 2, none_role);
+    nodes_run(*state, 2, spread_role);
+}
+
+/* ---- what is here ---- */
+
+/* Two rails whose interfaces may be taken down: on dummy interfaces only, or a network of somebody's would be gone. */
+static bool has_rails_to_pull(void)
+{
+    const struct tt_wire_conf conf = { .nranks = 1, .secret = node_secret, .link_bytes = 4096 };
+    struct tt_wire *w;
+    bool good = false;
+
+    if (tt_wire_verbs.open(&w, &conf) != TUTTI_OK)
+        return false;
+    if (tt_verbs_of(w)->nrails == 2)
+        good = strncmp(tt_verbs_of(w)->rail[0].interface, "dummy", 5) == 0 &&
+               strncmp(tt_verbs_of(w)->rail[1].interface, "dummy", 5) == 0 &&
+               interface_set(tt_verbs_of(w)->rail[0].interface, "up");
+    tt_wire_verbs.close(w);
+    return good;
+}
+
+static bool has_device(void)
+{
+    const struct tt_wire_conf conf = { .nranks = 1, .secret = node_secret, .link_bytes = 4096 };
+    struct tt_wire *w;
+
+    if (tt_wire_verbs.open(&w, &conf) != TUTTI_OK)
+        return false;
+    tt_wire_verbs.close(w);
+    return true;
+}
+
+int main(void)
+{
+    const struct CMUnitTest of_lanes[] = {
+        cmocka_unit_test_prestate(segments_go_over_all_lanes_and_rails, &setting),
+        cmocka_unit_test_prestate(a_lane_that_breaks_loses_and_doubles_nothing, &setting),
+    };
+    const struct CMUnitTest of_rails[] = {
+        cmocka_unit_test_prestate(a_rail_that_goes_down_costs_nothing_and_comes_back, &setting),
+        cmocka_unit_test_prestate(a_peer_is_lost_when_no_rail_is_left, &setting),
+    };
+    const char *seed = getenv("TUTTI_TEST_SEED");
+    int failed;
+
+    setting.seed = seed ? strtoull(seed, NULL, 0) : tt_now_ns();
+    if (!has_device()) {
+        printf("%s\n", tutti_last_error());
+        return SKIPPED;
+    }
+    failed = cmocka_run_group_tests(of_lanes, NULL, NULL);
+    if (has_rails_to_pull())
+        failed += cmocka_run_group_tests(of_rails, NULL, NULL);
+    else
+        printf("rails are left out: there are no two of them on dummy interfaces that this process may take down\n");
+    return failed;
+}
+
+#else
+
+int main(void)
+{
+    printf("this build is without libibverbs\n");
+    return SKIPPED;
+}
+
+#endif
