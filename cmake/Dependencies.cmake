@@ -8,6 +8,7 @@
 #   libmicrohttpd required        the coordinator's status page and metrics (coordinator)
 #   libcurl    optional           a journal in etcd, over its JSON gateway (coordinator)
 #   libibverbs optional           RDMA devices (wire)
+#   libfabric  optional           headers only: EFA, Slingshot, Omni-Path and what else it has providers for (src/wire/ofi_library.c)
 #   PMIx       optional           headers only: start-up under Open MPI's mpirun and srun (src/boot/pmix.c)
 #   json-c     required           descriptions of machines (src/topo/file.c), algorithms that are read as data (comm), and `--json` output
 #   hwloc      required           which socket a NIC, a GPU and a core belong to (src/topo/discover.c)
@@ -38,6 +39,14 @@ if(verbs_FOUND)
     message(STATUS "libibverbs ${verbs_VERSION}: ranks may use RDMA devices (wire verbs)")
 else()
     message(STATUS "libibverbs not found: ranks cannot use RDMA devices")
+endif()
+
+# Only the headers: the library is loaded where the wire is used.
+pkg_check_modules(ofi QUIET libfabric>=1.9)
+if(ofi_FOUND)
+    message(STATUS "libfabric ${ofi_VERSION}: ranks may use its providers (wire ofi)")
+else()
+    message(STATUS "libfabric not found: ranks cannot use its providers (EFA, Slingshot, Omni-Path)")
 endif()
 
 pkg_check_modules(curl QUIET libcurl)

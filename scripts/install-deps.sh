@@ -18,6 +18,7 @@ libcurl4-openssl-dev | build | the journal of coordinators that share one, in et
 libjson-c-dev   | build | descriptions of machines, algorithms read as data, and the --json output of the tutti command
 libhwloc-dev    | build | which socket a NIC, a GPU and a core belong to
 libibverbs-dev  | build | RDMA devices: InfiniBand and RoCE (optional)
+libfabric-dev   | build | EFA, Slingshot, Omni-Path and other networks (optional)
 libpmix-dev     | build | start-up under the mpirun of Open MPI, and srun (optional; its headers only)
 python3         | test  | tests that are scripts
 libcmocka-dev   | test  | runs the unit tests
@@ -41,6 +42,7 @@ libgloo-dev     | bench | what the benchmarks compare with
 g++             | bench | Gloo is C++
 iperf3          | bench | what a shaped link carries
 libopenblas0-pthread | bench | the products of bench/run gemm (without it: a plain loop)
+libfabric-bin   | bench | fi_pingpong, which the ofi wire is compared with
 iputils-ping    | bench | the round trip of a shaped link
 '
 

@@ -133,7 +133,8 @@ static struct json_object *gather_wire(const struct tt_wire_ops *ops)
                                        .link_bytes = 1 << 16,
                                        .interfaces = getenv("TUTTI_INTERFACES"),
                                        .cma = true,
-                                       .rdma_devices = getenv("TUTTI_RDMA_DEVICES") };
+                                       .rdma_devices = getenv("TUTTI_RDMA_DEVICES"),
+                                       .ofi_provider = getenv("TUTTI_OFI_PROVIDER") };
     struct json_object *o = json_object_new_object();
     struct tt_wire *w;
     tutti_status st;
@@ -145,6 +146,7 @@ static struct json_object *gather_wire(const struct tt_wire_ops *ops)
     put_bool(o, "usable", st == TUTTI_OK);
     put_bool(o, "by_name", ops->by_name);
     put_string(o, "why_not", st ? tutti_last_error() : "");
+    put_string(o, "about", !st && w->about ? w->about : "");
     if (!st)
         ops->close(w);
     return o;
@@ -311,6 +313,8 @@ static void print_wires(struct json_object *wires)
         printf("  %-6s %-10s %s%s\n", text_of(w, "name"), bool_of(w, "usable") ? "usable" : "not usable",
                bool_of(w, "usable") ? text_of(w, "summary") : text_of(w, "why_not"),
                bool_of(w, "by_name") ? "; used only where TUTTI_WIRES names it" : "");
+        if (*text_of(w, "about"))
+            printf("         %s\n", text_of(w, "about"));
     }
 }
 

@@ -36,7 +36,7 @@ enum {
 
 static const struct argp_option argp_options[] = {
     { "ranks", 'n', "N", 0, "ranks to start on this host (default 4); inside a job, its ranks are taken, and N must be their number", 1 },
-    { "wire", OPT_WIRE, "shm,tcp", 0, "the wires that may be used (default: all usable but verbs)", 1 },
+    { "wire", OPT_WIRE, "shm,tcp", 0, "the wires that may be used (default: all usable but verbs and ofi)", 1 },
     { "tokens", OPT_TOKENS, "N", 0, "tokens of each rank (default 256)", 2 },
     { "bytes", OPT_BYTES, "SIZE", 0, "of a token (default 4K)", 2 },
     { "experts", OPT_EXPERTS, "N", 0, "of all ranks, a multiple of their number (default 8 for each)", 2 },

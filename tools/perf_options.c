@@ -31,7 +31,7 @@ enum {
 
 static const struct argp_option argp_options[] = {
     { "ranks", 'n', "N", 0, "ranks to start on this host (default 2); inside a job, its ranks are taken, and N must be their number", 1 },
-    { "wire", OPT_WIRE, "shm,tcp", 0, "the wires that may be used (default: all usable but verbs)", 1 },
+    { "wire", OPT_WIRE, "shm,tcp", 0, "the wires that may be used (default: all usable but verbs and ofi)", 1 },
     { "algo", OPT_ALGO, "NAME", 0, "force an algorithm (`tutti info --algos` lists them)", 1 },
     { "min", OPT_MIN, "SIZE", 0, "smallest size in bytes, with K, M or G (default 8)", 2 },
     { "max", OPT_MAX, "SIZE", 0, "largest size (default 128M)", 2 },

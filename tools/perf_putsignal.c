@@ -25,7 +25,7 @@ enum { OPT_WIRE = 256, OPT_LANES, OPT_BLOCKS, OPT_ROUNDS, OPT_ITERS, OPT_CHECK, 
 
 static const struct argp_option argp_options[] = {
     { "ranks", 'n', "N", 0, "ranks to start on this host (default 2); inside a job, its ranks are taken, and N must be their number", 1 },
-    { "wire", OPT_WIRE, "shm,tcp", 0, "the wires that may be used (default: all usable but verbs)", 1 },
+    { "wire", OPT_WIRE, "shm,tcp", 0, "the wires that may be used (default: all usable but verbs and ofi)", 1 },
     { "lanes", OPT_LANES, "POLICY", 0, "which lane carries what: sequenced (default), pinned or round-robin", 2 },
     { "blocks", OPT_BLOCKS, "N", 0, "threads that stand for blocks, among which the transfers of a source are dealt out (default 4)", 2 },
     { "rounds", OPT_ROUNDS, "N", 0, "times that all modes take a turn (default 5)", 2 },

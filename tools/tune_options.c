@@ -10,7 +10,7 @@ enum { OPT_WIRE = 256, OPT_COLLS, OPT_MIN, OPT_MAX, OPT_FACTOR, OPT_ROUNDS, OPT_
 
 static const struct argp_option argp_options[] = {
     { "ranks", 'n', "N", 0, "ranks to start on this host (default 2); inside a job, its ranks are taken, and N must be their number", 1 },
-    { "wire", OPT_WIRE, "shm,tcp", 0, "the wires that may be used (default: all usable but verbs)", 1 },
+    { "wire", OPT_WIRE, "shm,tcp", 0, "the wires that may be used (default: all usable but verbs and ofi)", 1 },
     { "colls", OPT_COLLS, "A,B,...", 0, "the collectives (default: all that can be tuned)", 2 },
     { "min", OPT_MIN, "SIZE", 0, "smallest size in bytes, with K, M or G (default 8)", 2 },
     { "max", OPT_MAX, "SIZE", 0, "largest size (default 32M)", 2 },

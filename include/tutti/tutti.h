@@ -143,7 +143,7 @@ typedef struct tutti_conf {
     const char *token;      /* shared secret of the job; NULL: TUTTI_TOKEN, else none */
     int64_t timeout_ms;     /* deadline of start-up and default deadline of every call; 0: TUTTI_TIMEOUT_MS
                                (default 300000); negative: none */
-    const char *wires;      /* e.g. "shm,verbs,tcp": those that may be used; NULL: TUTTI_WIRES, else all usable but verbs */
+    const char *wires;      /* e.g. "shm,verbs,tcp": those that may be used; NULL: TUTTI_WIRES, else all usable but verbs and ofi */
     const char *interfaces; /* "eth", "=eth0", "^docker,lo"; NULL: TUTTI_INTERFACES, else by route */
     int32_t lanes;          /* connections per TCP peer, or queue pairs for bulk data per RDMA peer, 1..16; 0: TUTTI_LANES, else chosen */
     int32_t no_restore;     /* 1: in-place input is not restored after a failure (saves one copy) */

@@ -57,10 +57,11 @@ const struct tt_param_word tt_param_words[] = {
     { "TUTTI_LISTEN", "elastic runs: where other members connect, \"address:port\" or \":port\"; not set: any port of all addresses" },
     { "TUTTI_DATA_PORTS", "elastic runs: the ports for data over TCP, \"40000-40007\"; not set: any" },
     { "TUTTI_ANNOUNCE", "elastic runs: \"address:port\" by which others reach this member from outside, where ports are forwarded to it" },
-    { "TUTTI_WIRES", "the wires that may be used, like \"shm,tcp\"; not set: all usable but verbs, which has to be named: \"shm,verbs,tcp\"" },
+    { "TUTTI_WIRES", "the wires that may be used, like \"shm,tcp\"; not set: all usable but verbs and ofi, which have to be named: \"shm,verbs,tcp\"" },
     { "TUTTI_INTERFACES", "network interfaces, by prefix: \"eth\"; by name: \"=eth0\"; all but: \"^docker,lo\"; not set: by route" },
     { "TUTTI_RDMA_DEVICES", "RDMA devices that may be used, by the same kind of rule: \"mlx5\", \"=mlx5_0\", \"^rxe\"; two at most are used; not set: those near the process" },
     { "TUTTI_RDMA_GID", "which GID a RoCE port uses, by its index; not set: the best that is an address of this network namespace" },
+    { "TUTTI_OFI_PROVIDER", "where TUTTI_WIRES names ofi: which of libfabric's providers, \"efa\", \"tcp;ofi_rxm\"; not set: its first that serves" },
     { "TUTTI_TOPO", "description of what joins the hosts, and of their labels: a file, or a built-in name (`tutti topo --help`); not set: none" },
     { "TUTTI_TOPO_LABELS", "where this host is, over what TUTTI_TOPO says of it: \"rack=r1,zone=a\"; rack, zone, building, fabric" },
     { "TUTTI_LANE_BYTES", "bytes that may be outstanding on one lane (TCP connection, queue pair), 65536 to 1073741824, by distance of the peer: \"8388608\" for all, or \"4194304,wan=134217728\"; "

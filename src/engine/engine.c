@@ -49,6 +49,7 @@ static tutti_status open_wires(struct tt_engine *e, const struct tt_engine_conf 
         .rank = conf->rank, .nranks = conf->nranks, .link_bytes = TT_LINK_BYTES, .interfaces = conf->interfaces,
         .lanes = conf->lanes, .rails = conf->rails, .layout = conf->layout, .outside = conf->outside,
         .secure = conf->secure, .rdma_devices = getenv("TUTTI_RDMA_DEVICES"), .rdma_gid = getenv("TUTTI_RDMA_GID"),
+        .ofi_provider = getenv("TUTTI_OFI_PROVIDER"),
     };
     struct tt_lane_limits limits = tt_lane_limits_default;
     const char *lane_bytes = getenv("TUTTI_LANE_BYTES");

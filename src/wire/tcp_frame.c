@@ -203,6 +203,20 @@ void tt_tcp_address_write(const struct tt_tcp_address *a, struct tt_blob *out)
     out->bytes = (uint16_t)tt_writer_bytes(&w);
 }
 
+void tt_tcp_address_shorten(struct tt_blob *address, size_t bytes_max)
+{
+    struct tt_tcp_address a;
+
+    while (address->bytes > bytes_max && tt_tcp_address_read(&a, address) && a.count > 1) {
+        a.count--;
+        if (a.rails > a.count)
+            a.rails = a.count;
+        if (a.outside > a.count)
+            a.outside = 0;
+        tt_tcp_address_write(&a, address);
+    }
+}
+
 bool tt_tcp_address_read(struct tt_tcp_address *a, const struct tt_blob *blob)
 {
     struct tt_reader r;

@@ -97,6 +97,8 @@ struct tt_tcp_address {
 /* Adds an endpoint, unless it is there or does not fit. */
 void tt_tcp_address_add(struct tt_tcp_address *a, uint8_t family, const uint8_t *ip);
 void tt_tcp_address_write(const struct tt_tcp_address *a, struct tt_blob *out);
+/* Leaves as many endpoints in a good address as fit in so many bytes, which are enough for one. */
+void tt_tcp_address_shorten(struct tt_blob *address, size_t bytes_max);
 /* False if the blob is no address of this wire. */
 bool tt_tcp_address_read(struct tt_tcp_address *a, const struct tt_blob *blob);
 

@@ -62,8 +62,9 @@ struct tt_wire_conf {
     const struct tt_outside *outside;   /* tcp: copied by open; NULL: any port, its own addresses */
     struct tt_secure *secure;       /* tcp: how connections between peers are secured, alive until close; NULL: not */
     bool cma;                       /* shm: process_vm_readv allowed, in either direction */
-    const char *rdma_devices;       /* verbs: which devices may be used, by a rule as that of interfaces, alive during open; NULL: those near */
+    const char *rdma_devices;       /* verbs, ofi: which devices may be used, by a rule as that of interfaces, alive during open; NULL: those near */
     const char *rdma_gid;           /* verbs: the index of the GID to use on RoCE ports, a number, alive during open; NULL: the best */
+    const char *ofi_provider;       /* ofi: libfabric's provider, by name, alive during open; NULL or "": the first that serves */
 };
 
 /* Registered memory of this process. key is what a peer imports to reach it. */
@@ -144,6 +145,7 @@ struct tt_wire {
     const struct tt_wire_ops *ops;
     uint32_t caps;                  /* TT_WIRE_CAP_*: only what every post honours on this machine */
     uint32_t whole_bytes;           /* up to so many bytes a put that is not instant costs less as a whole than in segments; 0: it makes no difference */
+    const char *about;              /* what it found here, for people; NULL: nothing to tell. The wire's, until close */
 };
 
 struct tt_wire_ops {

@@ -7,6 +7,7 @@
 const struct tt_wire_ops *const tt_wires[] = {
     &tt_wire_shm,
     &tt_wire_verbs,
+    &tt_wire_ofi,
     &tt_wire_tcp,
 };
 const size_t tt_nwires = sizeof tt_wires / sizeof *tt_wires;

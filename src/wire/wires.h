@@ -7,11 +7,11 @@
 extern const struct tt_wire_ops *const tt_wires[];
 extern const size_t tt_nwires;
 
-extern const struct tt_wire_ops tt_wire_shm, tt_wire_tcp, tt_wire_verbs;
+extern const struct tt_wire_ops tt_wire_shm, tt_wire_ofi, tt_wire_tcp, tt_wire_verbs;
 
 /* By name; NULL if there is none. */
 const struct tt_wire_ops *tt_wire_find(const char *name);
-/* "shm, verbs, tcp": all of them, for sentences. Until the thread's next call of this. */
+/* "shm, verbs, ofi, tcp": all of them, for sentences. Until the thread's next call of this. */
 const char *tt_wire_names(void);
 
 #endif

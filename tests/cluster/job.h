@@ -49,7 +49,8 @@ struct rank {
     uint32_t meetings;
 };
 
-/* Runs role in job->nranks processes, and fails the test unless all end well (or die as announced), leaving nothing behind. */
+/* Runs role in job->nranks processes, and fails the test unless all end well (or die as announced), leaving nothing behind. Where
+ * TUTTI_TEST_IN_PLACE_OF_TCP names a wire, jobs on tcp alone run on that one, and others not at all. */
 void job_run(const struct job *job, void (*role)(struct rank *));
 /* TUTTI_TEST_SEED, or `seed`. */
 uint64_t job_seed(uint64_t seed);

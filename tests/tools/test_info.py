@@ -37,10 +37,10 @@ class Machine(unittest.TestCase):
 
     def test_every_wire_is_usable_or_says_why_not(self):
         wires = document(self)["wires"]
-        self.assertEqual([wire["name"] for wire in wires], ["shm", "verbs", "tcp"])
+        self.assertEqual([wire["name"] for wire in wires], ["shm", "verbs", "ofi", "tcp"])
         for wire in wires:
             self.assertEqual(wire["usable"], wire["why_not"] == "", wire)
-            self.assertIs(wire["by_name"], wire["name"] == "verbs")
+            self.assertIs(wire["by_name"], wire["name"] in ("verbs", "ofi"))
             self.assertIn(wire["name"], info().stdout)
         self.assertRegex(info().stdout, "(?m)^  verbs .*; used only where TUTTI_WIRES names it$")
 

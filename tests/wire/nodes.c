@@ -18,13 +18,18 @@
 
 const uint8_t node_secret[16] = "test of wires";
 
+void setting_name(const struct setting *s, char out[SETTING_NAME_BYTES])
+{
+    snprintf(out, SETTING_NAME_BYTES, "%s%s%s%s%s", s->ops->name, s->cma ? " cma" : "", s->secure ? " tls" : "",
+             s->provider ? " " : "", s->provider ? s->provider : "");
+}
+
 _Noreturn void node_fail(const struct node *n, const char *file, int line, const char *what)
 {
-    fprintf(stderr, "rank %u of %u, %s%s, %u lanes, seed %llu: %s does not hold (%s:%d)\n", n->rank, n->nranks,
-            n->ops->name,
-            n->setting->cma      ? " cma"
-            : n->setting->secure ? " tls"
-                                 : "",
+    char setting[SETTING_NAME_BYTES];
+
+    setting_name(n->setting, setting);
+    fprintf(stderr, "rank %u of %u, %s, %u lanes, seed %llu: %s does not hold (%s:%d)\n", n->rank, n->nranks, setting,
             n->setting->lanes, (unsigned long long)n->setting->seed, what, file, line);
     _exit(1);
 }
@@ -130,6 +135,7 @@ void node_open(struct node *n)
         .interfaces = n->interfaces,
         .lanes = n->setting->lanes,
         .cma = n->setting->cma && !n->no_cma,
+        .ofi_provider = n->setting->provider,
     };
 
     memset(n->ups, 0, sizeof n->ups);

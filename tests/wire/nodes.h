@@ -23,8 +23,13 @@ struct setting {
     uint32_t lanes;
     bool cma;                   /* conf.cma, and regions are the test's own memory */
     bool secure;                /* connections go through TLS, by a token */
+    const char *provider;       /* conf.ofi_provider */
     uint64_t seed;
 };
+
+/* "shm cma", "tcp tls", "ofi sockets". */
+#define SETTING_NAME_BYTES 64
+void setting_name(const struct setting *s, char out[SETTING_NAME_BYTES]);
 
 /* Shared by all ranks of one run. */
 struct board {

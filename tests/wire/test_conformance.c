@@ -2,7 +2,8 @@
  * Each property runs in real processes over every registered wire, over several lanes where a wire has them, and over shared memory
  * with regions that are not shared.
  *
- * TUTTI_TEST_SEED replays a run; TUTTI_TEST_ONLY names a property or a wire. */
+ * TUTTI_TEST_SEED replays a run; TUTTI_TEST_ONLY names a property or a wire; TUTTI_TEST_OFI names providers of libfabric that the ofi wire shall
+ * be tried over, like "tcp sockets", in place of the one that it chooses. */
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
@@ -1206,10 +1207,12 @@ static const struct {
 #define NPROPERTIES (sizeof properties / sizeof *properties)
 #define NSETTINGS_MAX 16
 
-/* A wire that cannot run here says so, and is left out with its reason. */
-static bool usable(const struct tt_wire_ops *ops)
+/* A wire that cannot run here says so, and is left out with its reason; one that was asked for must run. */
+static bool usable(const struct tt_wire_ops *ops, const char *provider)
 {
-    const struct tt_wire_conf conf = { .nranks = 1, .secret = node_secret, .link_bytes = 4096 };
+    const struct tt_wire_conf conf = {
+        .nranks = 1, .secret = node_secret, .link_bytes = 4096, .ofi_provider = provider
+    };
     struct tt_wire *w;
     const tutti_status st = ops->open(&w, &conf);
 
@@ -1217,7 +1220,7 @@ static bool usable(const struct tt_wire_ops *ops)
         ops->close(w);
     else
         printf("%s is left out: %s\n", ops->name, tutti_last_error());
-    assert_true(st == TUTTI_OK || st == TUTTI_ERR_UNSUPPORTED);
+    assert_true(st == TUTTI_OK || (st == TUTTI_ERR_UNSUPPORTED && !provider));
     return st == TUTTI_OK;
 }
 
@@ -1248,12 +1251,21 @@ int main(void)
 {
     static struct setting settings[NSETTINGS_MAX];
     static struct CMUnitTest tests[NSETTINGS_MAX * NPROPERTIES];
-    static char names[NSETTINGS_MAX * NPROPERTIES][128];
+    static char names[NSETTINGS_MAX * NPROPERTIES][192];
     const char *seed = getenv("TUTTI_TEST_SEED"), *only = getenv("TUTTI_TEST_ONLY");
+    const char *of_ofi = getenv("TUTTI_TEST_OFI");
+    char providers[256], setting[SETTING_NAME_BYTES];
     size_t nsettings = 0, n = 0;
 
+    snprintf(providers, sizeof providers, "%s", of_ofi ? of_ofi : "");
     for (size_t i = 0; i < tt_nwires; i++) {
-        if (!usable(tt_wires[i]))
+        if (of_ofi && strcmp(tt_wires[i]->name, "ofi") == 0) {
+            for (char *p = strtok(providers, " "); p && nsettings < NSETTINGS_MAX / 2; p = strtok(NULL, " "))
+                if (usable(tt_wires[i], p))
+                    settings[nsettings++] = (struct setting){ .ops = tt_wires[i], .lanes = 1, .provider = p };
+            continue;
+        }
+        if (!usable(tt_wires[i], NULL))
             continue;
         settings[nsettings++] = (struct setting){ .ops = tt_wires[i], .lanes = 1 };
         if (strcmp(tt_wires[i]->name, "tcp") == 0)
@@ -1269,11 +1281,8 @@ int main(void)
     for (size_t s = 0; s < nsettings; s++) {
         settings[s].seed = seed ? strtoull(seed, NULL, 0) : tt_now_ns();
         for (size_t p = 0; p < NPROPERTIES; p++) {
-            snprintf(names[n], sizeof names[n], "%s%s x%u: %s", settings[s].ops->name,
-                     settings[s].cma      ? " cma"
-                     : settings[s].secure ? " tls"
-                                          : "",
-                     settings[s].lanes, properties[p].name);
+            setting_name(&settings[s], setting);
+            snprintf(names[n], sizeof names[n], "%s x%u: %s", setting, settings[s].lanes, properties[p].name);
             if (only && !strstr(names[n], only))
                 continue;
             tests[n] =

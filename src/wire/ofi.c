@@ -1,0 +1,240 @@
+/* The ofi wire: networks by libfabric (EFA, Slingshot, Omni-Path, and TCP for trying it). Puts are RMA writes from the caller's memory to where they shall
+ * be, then a message that says what to signal; the receiver's poll raises it. ofi.h tells how. */
+#include "wire/ofi.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
+#include "base/clock.h"
+#include "base/host.h"
+#include "base/log.h"
+#include "base/status.h"
+#include "secure/secure.h"
+#include "wire/tcp_frame.h"
+#include "wire/wires.h"
+
+#define TCP_LINK_BYTES 4096
+#define LOOK_EVERY 64           /* polls, then the tcp wire is asked even so: it tells of ends and new incarnations only */
+#define NAP_NS TT_MS            /* between looks at what does not wake */
+
+static void ofi_close(struct tt_wire *w)
+{
+    struct tt_ofi *o = tt_ofi_of(w);
+
+    if (o->links)
+        tt_ofi_links_linger(o);
+    if (o->tcp)
+        o->tcp->ops->close(o->tcp);     /* says goodbye: all that was sent is there */
+    o->tcp = NULL;
+    tt_ofi_links_close(o);
+    tt_ofi_regions_close(o);
+    tt_ofi_provider_close(&o->provider);
+    if (o->timer_fd >= 0)
+        close(o->timer_fd);
+    if (o->epoll_fd >= 0)
+        close(o->epoll_fd);
+    free(o);
+}
+
+static tutti_status ofi_furnish(struct tt_ofi *o)
+{
+    struct epoll_event ev = { .events = EPOLLIN };
+    struct tt_wire_conf conf = o->conf;     /* of the wire that greets peers, which listens at a port of its own */
+
+    o->links = calloc(conf.nranks, sizeof *o->links);
+    if (!o->links)
+        return tt_fail(TUTTI_ERR_NOMEM, "ofi: no memory for the tables of %u ranks", conf.nranks);
+    o->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+    o->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
+    if (o->epoll_fd < 0 || o->timer_fd < 0 || epoll_ctl(o->epoll_fd, EPOLL_CTL_ADD, o->timer_fd, &ev) != 0)
+        return tt_fail_errno(errno, "ofi: create an epoll");
+    conf.link_bytes = TCP_LINK_BYTES;
+    conf.lanes = 1;
+    return tt_wire_tcp.open(&o->tcp, &conf);
+}
+
+static tutti_status ofi_open(struct tt_wire **out, const struct tt_wire_conf *conf)
+{
+    const char *why = tt_ofi_library_why_not();
+    struct tt_ofi *o;
+    tutti_status st;
+
+    if (!tt_secure_is_plain(conf->secure))
+        why = "ofi: libfabric does not encrypt what it sends, and connections are to be secured";
+    else if (conf->outside && (conf->outside->family || conf->outside->port_first))
+        why = "ofi: members that are reached at forwarded or chosen ports have no fabric in common";
+    if (why) {      /* no error: jobs go on over other wires */
+        tt_log(TT_LOG_INFO, "%s", why);
+        return tt_fail_again(TUTTI_ERR_UNSUPPORTED, why);
+    }
+    o = calloc(1, sizeof *o);
+    if (!o)
+        return tt_fail(TUTTI_ERR_NOMEM, "ofi: no memory");
+    o->conf = *conf;
+    o->limits = conf->lane_limits ? *conf->lane_limits : tt_lane_limits_default;
+    o->wire.ops = &tt_wire_ofi;
+    o->wire.caps = TT_WIRE_CAP_ORDERED | TT_WIRE_CAP_ANYMEM;
+    o->epoll_fd = o->timer_fd = -1;
+    o->news_end = &o->news;
+    st = tt_ofi_provider_open(&o->provider, conf);
+    if (!st)
+        st = ofi_furnish(o);
+    if (st) {
+        ofi_close(&o->wire);
+        return st;
+    }
+    o->wire.about = o->provider.about;
+    *out = &o->wire;
+    return TUTTI_OK;
+}
+
+/* As many of the tcp wire's endpoints as fit, the best first, and which fabric we are on. */
+static tutti_status ofi_address(struct tt_wire *w, struct tt_blob *out)
+{
+    const struct tt_ofi *o = tt_ofi_of(w);
+    struct tt_ofi_address a = { .provider = tt_ofi_provider_hash(&o->provider),
+                                .host = o->provider.local ? tt_host_hash() : 0 };
+    tutti_status st = o->tcp->ops->address(o->tcp, &a.tcp);
+
+    if (st)
+        return st;
+    tt_tcp_address_shorten(&a.tcp, TT_BLOB_BYTES - TT_OFI_ADDRESS_HEAD_BYTES);
+    tt_ofi_address_write(&a, out);
+    return TUTTI_OK;
+}
+
+/* ---- progress ---- */
+
+static struct tt_done link_done(const struct tt_ofi_link *link, uint8_t kind)
+{
+    struct tt_done done = { .kind = kind, .peer = link->peer, .status = link->status };
+
+    if (kind == TT_DONE_LINK_UP) {
+        done.status = TUTTI_OK;
+        done.link = (struct tt_link){ .mine = link->mine, .anymem = true, .round_trip_ns = link->tcp.round_trip_ns };
+        done.link.theirs =
+            (struct tt_rkey){ .wire = &link->ofi->wire, .peer = link->peer, .bytes = link->theirs_bytes };
+    }
+    return done;
+}
+
+/* What is over of what was posted; links take turns at being first. */
+static int completions_report(struct tt_ofi *o, struct tt_done *done, int max)
+{
+    int n = 0;
+
+    o->turn++;
+    for (uint32_t i = 0; i < o->nactive; i++) {
+        struct tt_ofi_link *link = o->active[(o->turn + i) % o->nactive];
+
+        for (uint32_t k = 0; k < TT_OFI_LANES; k++)
+            n += tt_ofi_lane_report(&link->lanes[k], done + n, max - n);
+    }
+    return n;
+}
+
+/* Ups and losses. */
+static int news_report(struct tt_ofi *o, struct tt_done *done, int max)
+{
+    int n = 0;
+
+    while (n < max && o->news) {
+        struct tt_ofi_link *link = o->news;
+
+        done[n++] = link_done(link, link->tell_up ? TT_DONE_LINK_UP : TT_DONE_LINK_LOST);
+        if (link->tell_up && link->tell_lost) {
+            link->tell_up = false;
+            continue;
+        }
+        link->tell_up = link->tell_lost = false;
+        o->news = link->next_news;
+        if (!o->news)
+            o->news_end = &o->news;
+    }
+    return n;
+}
+
+static int ofi_poll(struct tt_wire *w, struct tt_done *done, int max)
+{
+    struct tt_ofi *o = tt_ofi_of(w);
+    int n;
+
+    for (uint32_t i = 0; i < o->nactive; i++)
+        tt_ofi_collect(o->active[i]);
+    if (o->armed || o->ngreeting || o->nactive == 0 || ++o->tick % LOOK_EVERY == 0) {
+        o->armed = false;
+        tt_ofi_links_step(o);
+    }
+    for (uint32_t i = o->nactive; i-- > 0;)
+        tt_ofi_link_tend(o->active[i]);
+    n = completions_report(o, done, max);
+    return n + news_report(o, done + n, max - n);
+}
+
+/* Whether something of the link must be looked at without being woken: its queue does not wake; or what was given to the provider is not over, or
+ * was not taken, which no queue tells of; or nothing has come from there yet, so that the provider may still be connecting. */
+static bool must_look(const struct tt_ofi_link *link)
+{
+    bool must = !link->ofi->provider.wakes || link->cq_fd < 0;
+
+    for (uint32_t i = 0; i < TT_OFI_LANES; i++) {
+        const struct tt_ofi_lane *lane = &link->lanes[i];
+
+        must |= lane->stuck || lane->nunposted > 0 || lane->nfree_sends < TT_OFI_SENDS || !lane->met;
+    }
+    return must;
+}
+
+/* Whether there is something to do for the link now. */
+static bool is_ready(const struct tt_ofi_link *link)
+{
+    struct fid *fid = &link->cq->fid;
+
+    for (uint32_t i = 0; i < TT_OFI_LANES; i++)
+        if (link->lanes[i].told < link->lanes[i].acked)
+            return true;
+    return link->broken || (link->cq_fd >= 0 && fi_trywait(link->ofi->provider.fabric, &fid, 1) != 0);
+}
+
+static int ofi_arm(struct tt_wire *w)
+{
+    struct tt_ofi *o = tt_ofi_of(w);
+    struct itimerspec nap = { 0 };
+    struct epoll_event ev = { .events = EPOLLIN };
+    int fd;
+
+    o->armed = true;
+    if (o->news)
+        return -1;
+    fd = o->tcp->ops->arm(o->tcp);
+    if (fd < 0 || (!o->tcp_watched && epoll_ctl(o->epoll_fd, EPOLL_CTL_ADD, fd, &ev) != 0))
+        return -1;
+    o->tcp_watched = true;
+    for (uint32_t i = 0; i < o->nactive; i++) {
+        if (is_ready(o->active[i]))
+            return -1;
+        if (must_look(o->active[i]))
+            nap.it_value.tv_nsec = (long)NAP_NS;
+    }
+    timerfd_settime(o->timer_fd, 0, &nap, NULL);    /* zero: it does not wake; either way it is not readable now */
+    return o->epoll_fd;
+}
+
+const struct tt_wire_ops tt_wire_ofi = {
+    .name = "ofi",
+    .summary = "networks by libfabric: EFA, Slingshot, Omni-Path",
+    .by_name = true,        /* no network card has run it yet */
+    .open = ofi_open,
+    .close = ofi_close,
+    .address = ofi_address,
+    .connect = tt_ofi_connect,
+    .reg = tt_ofi_reg,
+    .dereg = tt_ofi_dereg,
+    .import = tt_ofi_import,
+    .post = tt_ofi_post,
+    .poll = ofi_poll,
+    .arm = ofi_arm,
+};

@@ -1,0 +1,334 @@
+#include <string.h>
+#include "base/log.h"
+#include "base/prng.h"
+#include "base/status.h"
+#include "wire/ofi.h"
+
+#define COLLECT_MAX 16      /* completions taken in one go */
+#define COLLECT_ROUNDS 8
+#define KEY_TRIES 8         /* that are taken already */
+
+/* ---- parts ---- */
+
+void tt_ofi_close(struct fid *fid)
+{
+    const int err = fid ? fi_close(fid) : 0;
+
+    if (err)
+        tt_log(TT_LOG_DEBUG, "ofi: an object does not close: %s", tt_ofi_strerror(err));
+}
+
+struct fid_cq *tt_ofi_cq_open(const struct tt_ofi_provider *p, int *fd)
+{
+    struct fi_cq_attr attr = {
+        .size = TT_OFI_LANES * (TT_OFI_RECEIVES + TT_OFI_SENDS),
+        .format = FI_CQ_FORMAT_MSG,
+        .wait_obj = p->wakes ? FI_WAIT_FD : FI_WAIT_NONE,
+    };
+    struct fid_cq *cq;
+    int err = fi_cq_open(p->domain, &attr, &cq, NULL);
+
+    *fd = -1;
+    if (err && p->wakes) {
+        attr.wait_obj = FI_WAIT_NONE;
+        err = fi_cq_open(p->domain, &attr, &cq, NULL);
+    }
+    if (err) {
+        tt_log(TT_LOG_INFO, "ofi: %s has no completion queue: %s", p->name, tt_ofi_strerror(err));
+        return NULL;
+    }
+    if (attr.wait_obj == FI_WAIT_FD && fi_control(&cq->fid, FI_GETWAIT, fd) != 0)
+        *fd = -1;
+    return cq;
+}
+
+struct fid_ep *tt_ofi_ep_open(const struct tt_ofi_provider *p, struct fid_cq *cq)
+{
+    struct fid_ep *ep = NULL;
+    int err = fi_endpoint(p->domain, p->info, &ep, NULL);
+
+    if (!err)
+        err = fi_ep_bind(ep, &p->av->fid, 0);
+    if (!err)
+        err = fi_ep_bind(ep, &cq->fid, FI_TRANSMIT | FI_RECV);
+    if (!err)
+        err = fi_enable(ep);
+    if (!err)
+        return ep;
+    tt_log(TT_LOG_INFO, "ofi: %s has no endpoint: %s", p->name, tt_ofi_strerror(err));
+    tt_ofi_close(ep ? &ep->fid : NULL);
+    return NULL;
+}
+
+uint16_t tt_ofi_ep_name(struct fid_ep *ep, uint8_t name[TT_OFI_NAME_BYTES])
+{
+    size_t bytes = TT_OFI_NAME_BYTES;
+
+    return fi_getname(&ep->fid, name, &bytes) == 0 && bytes <= TT_OFI_NAME_BYTES ? (uint16_t)bytes : 0;
+}
+
+/* One that nobody guesses, of as many bytes as the provider has. */
+static uint64_t random_key(const struct tt_ofi_provider *p)
+{
+    const size_t bytes = p->info->domain_attr->mr_key_size;
+    uint64_t key;
+
+    tt_random_bytes(&key, sizeof key);
+    return bytes > 0 && bytes < sizeof key ? key & ((1ull << (8 * bytes)) - 1) : key;
+}
+
+static int mr_register(const struct tt_ofi_provider *p, void *mem, size_t bytes, uint64_t access, struct fid_mr **mr)
+{
+    const bool chosen = !(p->info->domain_attr->mr_mode & FI_MR_PROV_KEY);
+    int err = -FI_ENOKEY;
+
+    for (uint32_t i = 0; i < KEY_TRIES && err == -FI_ENOKEY; i++)
+        err = fi_mr_reg(p->domain, mem, bytes, access, 0, chosen ? random_key(p) : 0, 0, mr, NULL);
+    return err;
+}
+
+struct fid_mr *tt_ofi_mr_open(const struct tt_ofi_provider *p, void *mem, size_t bytes, uint64_t access,
+                              struct fid_ep *ep)
+{
+    struct fid_mr *mr = NULL;
+    int err = mr_register(p, mem, bytes, access, &mr);
+
+    if (err && access & FI_REMOTE_WRITE)    /* a source that may only be read */
+        err = mr_register(p, mem, bytes, access & ~FI_REMOTE_WRITE, &mr);
+    if (!err && ep) {
+        err = fi_mr_bind(mr, &ep->fid, 0);
+        if (!err)
+            err = fi_mr_enable(mr);
+        if (err)
+            tt_ofi_close(&mr->fid);
+    }
+    if (err)
+        tt_fail(TUTTI_ERR_NOMEM, "ofi: %s does not register %zu bytes: %s%s", p->name, bytes, tt_ofi_strerror(err),
+                err == -FI_ENOMEM ? " (no memory, or more than may be locked: ulimit -l)" : "");
+    return err ? NULL : mr;
+}
+
+uint64_t tt_ofi_mr_address(const struct tt_ofi_provider *p, const void *begin, uint64_t offset)
+{
+    return (p->info->domain_attr->mr_mode & FI_MR_VIRT_ADDR ? (uintptr_t)begin : 0) + offset;
+}
+
+/* ---- a link's ---- */
+
+static void lane_open(struct tt_ofi_lane *lane)
+{
+    for (uint16_t i = 0; i < TT_OFI_RECEIVES; i++)
+        lane->unposted[i] = i;
+    lane->nunposted = TT_OFI_RECEIVES;
+    for (uint16_t i = 0; i < TT_OFI_SENDS; i++)
+        lane->sends[i] = (struct tt_ofi_op){ .lane = lane, .next_free = i + 1 < TT_OFI_SENDS ? i + 1 : TT_OFI_NO_OP };
+    lane->free_send = 0;
+    lane->nfree_sends = TT_OFI_SENDS;
+    lane->stuck = lane->met = false;
+}
+
+tutti_status tt_ofi_ends_open(struct tt_ofi_link *link)
+{
+    const struct tt_ofi_provider *p = &link->ofi->provider;
+
+    tt_random_bytes(&link->token, sizeof link->token);
+    link->cq = tt_ofi_cq_open(p, &link->cq_fd);
+    for (uint32_t i = 0; link->cq && i < TT_OFI_LANES; i++) {
+        struct tt_ofi_lane *lane = &link->lanes[i];
+
+        lane->to = FI_ADDR_UNSPEC;
+        lane->ep = tt_ofi_ep_open(p, link->cq);
+        if (!lane->ep)
+            break;
+        if (p->per_endpoint)
+            lane->mine_mr = tt_ofi_mr_open(p, link->mine, link->ofi->conf.link_bytes, FI_REMOTE_WRITE, lane->ep);
+        if (p->per_endpoint && !lane->mine_mr)
+            break;
+        lane_open(lane);
+        tt_ofi_post_receives(lane);
+    }
+    if (link->cq && link->lanes[TT_OFI_LANES - 1].ep && !link->broken)
+        return TUTTI_OK;
+    tt_ofi_ends_close(link);
+    return tt_fail(TUTTI_ERR_NOMEM, "ofi: %s has no endpoints for a link to rank %u", p->name, link->peer);
+}
+
+void tt_ofi_ends_close(struct tt_ofi_link *link)
+{
+    for (uint32_t i = 0; i < TT_OFI_LANES; i++) {
+        struct tt_ofi_lane *lane = &link->lanes[i];
+
+        if (!lane->ep)
+            continue;
+        tt_ofi_grants_end(lane);
+        tt_ofi_close(lane->mine_mr ? &lane->mine_mr->fid : NULL);
+        tt_ofi_close(&lane->ep->fid);
+        if (lane->to != FI_ADDR_UNSPEC)
+            fi_av_remove(link->ofi->provider.av, &lane->to, 1, 0);
+        lane->mine_mr = NULL;
+        lane->ep = NULL;
+        lane->to = FI_ADDR_UNSPEC;
+    }
+    tt_ofi_close(link->cq ? &link->cq->fid : NULL);
+    link->cq = NULL;
+    link->cq_fd = -1;
+}
+
+bool tt_ofi_ends_connect(struct tt_ofi_link *link, const struct tt_ofi_hello *theirs)
+{
+    for (uint32_t i = 0; i < TT_OFI_LANES; i++)
+        if (fi_av_insert(link->ofi->provider.av, theirs->lanes[i].name, 1, &link->lanes[i].to, 0, NULL) != 1) {
+            link->lanes[i].to = FI_ADDR_UNSPEC;
+            return false;
+        }
+    return true;
+}
+
+/* ---- operations ---- */
+
+static void *desc_of(struct fid_mr *mr)
+{
+    return mr ? fi_mr_desc(mr) : NULL;
+}
+
+struct tt_ofi_op *tt_ofi_op_take(struct tt_ofi_lane *lane, uint32_t reserved)
+{
+    struct tt_ofi_op *op;
+
+    if (lane->nfree_sends <= reserved)
+        return NULL;
+    op = &lane->sends[lane->free_send];
+    lane->free_send = op->next_free;
+    lane->nfree_sends--;
+    op->buffer_index = 0;
+    op->bytes = 0;
+    return op;
+}
+
+void tt_ofi_op_give(struct tt_ofi_op *op)
+{
+    struct tt_ofi_lane *lane = op->lane;
+
+    op->next_free = lane->free_send;
+    lane->free_send = (uint16_t)(op - lane->sends);
+    lane->nfree_sends++;
+}
+
+/* What the provider said to an operation. */
+static bool posted(struct tt_ofi_op *op, ssize_t err)
+{
+    struct tt_ofi_lane *lane = op->lane;
+
+    if (err == 0)
+        return true;
+    tt_ofi_op_give(op);
+    if (err == -FI_EAGAIN) {
+        lane->stuck = true;
+        return false;
+    }
+    tt_log(TT_LOG_DEBUG, "ofi: an endpoint for rank %u takes nothing any more: %s", lane->link->peer, tt_ofi_strerror(err));
+    lane->link->setbacks += !lane->link->broken;
+    lane->link->broken = true;
+    return false;
+}
+
+bool tt_ofi_post_record(struct tt_ofi_op *op, const uint8_t *record, uint32_t bytes)
+{
+    struct tt_ofi_lane *lane = op->lane;
+
+    return posted(op, fi_send(lane->ep, record, bytes, desc_of(lane->link->local_mr), lane->to, &op->context));
+}
+
+bool tt_ofi_post_write(struct tt_ofi_op *op, const void *data, struct fid_mr *mr, uint64_t target, uint64_t key)
+{
+    struct tt_ofi_lane *lane = op->lane;
+
+    return posted(op, fi_write(lane->ep, data, op->bytes, desc_of(mr), lane->to, target, key, &op->context));
+}
+
+void tt_ofi_post_receives(struct tt_ofi_lane *lane)
+{
+    while (lane->nunposted > 0) {
+        struct tt_ofi_op *op = &lane->receives[lane->unposted[lane->nunposted - 1]];
+        const ssize_t err = fi_recv(lane->ep, op->buffer, TT_OFI_SLOT_BYTES, desc_of(lane->link->local_mr),
+                                    FI_ADDR_UNSPEC, &op->context);
+
+        if (err == -FI_EAGAIN)
+            return;
+        if (err) {
+            lane->link->broken = true;
+            return;
+        }
+        lane->nunposted--;
+    }
+}
+
+/* ---- completions ---- */
+
+static void received(struct tt_ofi_op *op, size_t bytes)
+{
+    struct tt_ofi_lane *lane = op->lane;
+
+    tt_ofi_arrived(lane, op->buffer, bytes < TT_OFI_SLOT_BYTES ? bytes : TT_OFI_SLOT_BYTES);
+    lane->unposted[lane->nunposted++] = (uint16_t)(op - lane->receives);
+    tt_ofi_post_receives(lane);
+}
+
+static void completed(const struct fi_cq_msg_entry *e)
+{
+    struct tt_ofi_op *op = e->op_context;
+
+    switch (op->kind) {
+    case TT_OFI_OP_RECEIVE:
+        received(op, e->len);
+        break;
+    case TT_OFI_OP_WRITE:
+        tt_ofi_wrote(op);
+        break;
+    default:
+        tt_ofi_sent(op);
+        break;
+    }
+}
+
+/* An operation failed. A receive may fail by what a stranger sends, and is posted again; all else ends the endpoints. */
+static void failed(struct tt_ofi_link *link)
+{
+    struct fi_cq_err_entry e = { 0 };
+    const struct tt_ofi_op *op;
+
+    if (fi_cq_readerr(link->cq, &e, 0) < 0)
+        return;
+    op = e.op_context;
+    if (op && op->kind == TT_OFI_OP_RECEIVE && (e.err == FI_ETRUNC || e.err == FI_EMSGSIZE)) {
+        received(e.op_context, 0);
+        return;
+    }
+    if (!link->broken)
+        tt_log(TT_LOG_DEBUG, "ofi: an operation with rank %u fails: %s", link->peer, tt_ofi_strerror(e.err));
+    link->setbacks += !link->broken;
+    link->broken = true;
+}
+
+uint32_t tt_ofi_collect(struct tt_ofi_link *link)
+{
+    struct fi_cq_msg_entry entries[COLLECT_MAX];
+    uint32_t all = 0;
+
+    for (uint32_t round = 0; link->cq && round < COLLECT_ROUNDS; round++) {
+        const ssize_t n = fi_cq_read(link->cq, entries, COLLECT_MAX);
+
+        if (n == -FI_EAVAIL) {
+            failed(link);
+            continue;
+        }
+        if (n <= 0)
+            break;
+        for (ssize_t i = 0; i < n; i++)
+            completed(&entries[i]);
+        all += (uint32_t)n;
+        if (n < COLLECT_MAX)
+            break;
+    }
+    return all;
+}

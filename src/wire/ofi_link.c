@@ -1,0 +1,465 @@
+/* How links come to be, mend and end.
+ *
+ * When the tcp wire inside has connected two processes, each makes its endpoints and writes a *hello* with their names into the other's
+ * mailbox (the link region of the tcp wire). Who has the other's hello makes its endpoints known to its own, and says that it is *ready*;
+ * who is ready and hears that the other is may send.
+ *
+ * Mending is the same anew, with the next *incarnation*: the hello tells how many of the other's messages have been applied, from where on it sends again. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/mman.h>
+#include "base/clock.h"
+#include "base/host.h"
+#include "base/log.h"
+#include "base/status.h"
+#include "wire/ofi.h"
+
+#define LINGER_NS TT_SECOND
+#define SETBACKS_MAX 8      /* errors in a row: then the peer is lost */
+#define TCP_DONES 16
+
+/* The mailbox: what the peer writes. */
+struct mailbox {
+    uint64_t hello;         /* newest incarnation of which the hello is there */
+    uint64_t ready;         /* newest incarnation of which the peer's endpoints know ours */
+    uint64_t refusal;       /* it gives up */
+    uint64_t reserved;
+    uint8_t hellos[2][TT_OFI_HELLO_BYTES];  /* by incarnation; the one before the last is not needed any more */
+};
+
+/* What a lane has of the link's local memory. */
+enum {
+    STAGING_AT = 0,
+    RECEIVES_AT = STAGING_AT + TT_OFI_DEPTH * TT_OFI_SLOT_BYTES,
+    CHUNKS_AT = RECEIVES_AT + TT_OFI_RECEIVES * TT_OFI_SLOT_BYTES,
+    ASKING_AT = CHUNKS_AT + TT_OFI_CHUNKS * TT_OFI_CHUNK_BYTES,
+    NOTES_AT = ASKING_AT + TT_OFI_ASKS * TT_OFI_RECORD_BYTES,
+    LANE_BYTES = (NOTES_AT + TT_OFI_NOTES * TT_OFI_RECORD_BYTES + 4095) / 4096 * 4096
+};
+
+static uint64_t heard(const uint64_t *word)
+{
+    return __atomic_load_n(word, __ATOMIC_ACQUIRE);
+}
+
+/* ---- news ---- */
+
+static void news(struct tt_ofi_link *link)
+{
+    struct tt_ofi *o = link->ofi;
+
+    if (link->tell_up || link->tell_lost)
+        return;     /* listed already */
+    link->next_news = NULL;
+    *o->news_end = link;
+    o->news_end = &link->next_news;
+}
+
+static void enter(struct tt_ofi_link *link, enum tt_ofi_state state)
+{
+    link->ofi->ngreeting += (state == TT_OFI_GREETING) - (link->state == TT_OFI_GREETING);
+    link->state = state;
+}
+
+/* ---- what a link consists of ---- */
+
+static tutti_status lane_furnish(struct tt_ofi_lane *lane, struct tt_ofi_link *link, uint32_t index)
+{
+    uint8_t *local = link->local + index * (size_t)LANE_BYTES;
+
+    *lane = (struct tt_ofi_lane){ .link = link, .index = index, .to = FI_ADDR_UNSPEC };
+    lane->staging = local + STAGING_AT;
+    lane->chunks = local + CHUNKS_AT;
+    lane->asking = local + ASKING_AT;
+    lane->notes = local + NOTES_AT;
+    lane->out = calloc(TT_OFI_DEPTH, sizeof *lane->out);
+    lane->sends = calloc(TT_OFI_SENDS, sizeof *lane->sends);
+    lane->receives = calloc(TT_OFI_RECEIVES, sizeof *lane->receives);
+    if (!lane->out || !lane->sends || !lane->receives)
+        return tt_fail(TUTTI_ERR_NOMEM, "ofi: no memory for a link to rank %u", link->peer);
+    for (uint32_t i = 0; i < TT_OFI_RECEIVES; i++)
+        lane->receives[i] = (struct tt_ofi_op){ .kind = TT_OFI_OP_RECEIVE,
+                                                .lane = lane,
+                                                .buffer = local + RECEIVES_AT + i * (size_t)TT_OFI_SLOT_BYTES };
+    return TUTTI_OK;
+}
+
+static void *map(size_t bytes)
+{
+    void *mem = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+    return mem == MAP_FAILED ? NULL : mem;
+}
+
+/* What all incarnations use. On failure link_strip cleans up. */
+static tutti_status link_furnish(struct tt_ofi_link *link)
+{
+    struct tt_ofi *o = link->ofi;
+    tutti_status st = TUTTI_OK;
+
+    link->mine = map(o->conf.link_bytes);
+    link->local = map(TT_OFI_LANES * (size_t)LANE_BYTES);
+    if (!link->mine || !link->local)
+        return tt_fail_errno(errno, "ofi: map a link to rank %u", link->peer);
+    if (!o->provider.per_endpoint) {
+        link->mine_mr = tt_ofi_mr_open(&o->provider, link->mine, o->conf.link_bytes, FI_WRITE | FI_REMOTE_WRITE, NULL);
+        link->local_mr = tt_ofi_mr_open(&o->provider, link->local, TT_OFI_LANES * (size_t)LANE_BYTES,
+                                        FI_SEND | FI_RECV | FI_WRITE, NULL);
+        if (!link->mine_mr || !link->local_mr)
+            return TUTTI_ERR_NOMEM;
+    }
+    for (uint32_t i = 0; i < TT_OFI_LANES && !st; i++)
+        st = lane_furnish(&link->lanes[i], link, i);
+    return st ? st : tt_ofi_ends_open(link);
+}
+
+/* Gives back all but the link region, which callers may still look at. */
+static void link_strip(struct tt_ofi_link *link)
+{
+    tt_ofi_ends_close(link);
+    for (uint32_t i = 0; i < TT_OFI_LANES; i++) {
+        struct tt_ofi_lane *lane = &link->lanes[i];
+
+        free(lane->out);
+        free(lane->sends);
+        free(lane->receives);
+        lane->out = NULL;
+        lane->sends = lane->receives = NULL;
+    }
+    tt_ofi_close(link->mine_mr ? &link->mine_mr->fid : NULL);
+    tt_ofi_close(link->local_mr ? &link->local_mr->fid : NULL);
+    link->mine_mr = link->local_mr = NULL;
+    if (link->local)
+        munmap(link->local, TT_OFI_LANES * (size_t)LANE_BYTES);
+    link->local = NULL;
+}
+
+/* ---- telling the peer ---- */
+
+/* Sets `word` at `word_at` of the peer's mailbox, after data[bytes] at `at`. False: the tcp wire has no room now. */
+static bool tell(struct tt_ofi_link *link, size_t word_at, uint64_t word, size_t at, const void *data, size_t bytes)
+{
+    struct tt_wire *tcp = link->ofi->tcp;
+    struct tt_desc d = { .kind = TT_DESC_PUT, .flags = TT_DESC_INLINE, .key = &link->tcp.theirs, .offset = at };
+
+    d.local = (void *)(uintptr_t)data;
+    d.bytes = bytes;
+    d.signal_op = TT_SIGNAL_SET;
+    d.signal_key = d.key;
+    d.signal_offset = word_at;
+    d.signal_value = word;
+    return tcp->ops->post(tcp, &d, 1) == 1;
+}
+
+static bool tell_hello(struct tt_ofi_link *link)
+{
+    const struct tt_ofi *o = link->ofi;
+    struct tt_ofi_hello h = { .incarnation = link->incarnation,
+                              .token = link->token,
+                              .link_address = tt_ofi_mr_address(&o->provider, link->mine, 0),
+                              .link_bytes = o->conf.link_bytes };
+    uint8_t out[TT_OFI_HELLO_BYTES];
+
+    for (uint32_t i = 0; i < TT_OFI_LANES; i++) {
+        const struct tt_ofi_lane *lane = &link->lanes[i];
+
+        h.lanes[i].applied = lane->applied;
+        h.lanes[i].key = fi_mr_key(o->provider.per_endpoint ? lane->mine_mr : link->mine_mr);
+        h.lanes[i].name_bytes = tt_ofi_ep_name(lane->ep, h.lanes[i].name);
+    }
+    tt_ofi_hello_write(&h, out);
+    return tell(link, offsetof(struct mailbox, hello), link->incarnation,
+                offsetof(struct mailbox, hellos[link->incarnation % 2]), out, sizeof out);
+}
+
+/* Says what is owed, as far as there is room. */
+static void link_say(struct tt_ofi_link *link)
+{
+    if (link->owes_hello)
+        link->owes_hello = !tell_hello(link);
+    if (link->owes_ready && !link->owes_hello)
+        link->owes_ready = !tell(link, offsetof(struct mailbox, ready), link->incarnation, 0, NULL, 0);
+    if (link->owes_refusal)
+        link->owes_refusal = !tell(link, offsetof(struct mailbox, refusal), 1, 0, NULL, 0);
+}
+
+/* ---- ending for good ---- */
+
+/* Tells poll. The link region stays until the wire closes. */
+static void link_lose(struct tt_ofi_link *link, tutti_status status, const char *why)
+{
+    struct tt_ofi *o = link->ofi;
+
+    if (link->state == TT_OFI_LOST)
+        return;
+    tt_log(status == TUTTI_ERR_PEER_LOST || status == TUTTI_OK ? TT_LOG_INFO : TT_LOG_WARN,
+           "ofi: the link to rank %u is lost: %s", link->peer, why);
+    link->owes_refusal = status != TUTTI_OK && link->tcp.mine;     /* or else the peer would wait for us */
+    link->owes_hello = link->owes_ready = false;
+    link_say(link);
+    enter(link, TT_OFI_LOST);
+    link_strip(link);
+    for (uint32_t i = 0; i < o->nactive; i++)
+        if (o->active[i] == link)
+            o->active[i] = o->active[--o->nactive];
+    link->status = status;
+    news(link);
+    link->tell_lost = true;
+}
+
+/* ---- beginning ---- */
+
+/* A link in the table and among the active ones. NULL: no memory. */
+static struct tt_ofi_link *link_create(struct tt_ofi *o, uint32_t peer)
+{
+    struct tt_ofi_link *link = calloc(1, sizeof *link);
+
+    if (link && o->nactive == o->active_depth) {
+        const uint32_t depth = 2 * o->active_depth + 8;
+        struct tt_ofi_link **grown = realloc(o->active, depth * sizeof *grown);
+
+        if (!grown) {
+            free(link);
+            link = NULL;
+        } else {
+            o->active = grown;
+            o->active_depth = depth;
+        }
+    }
+    if (!link) {
+        tt_log(TT_LOG_WARN, "ofi: no memory for a link to rank %u", peer);
+        return NULL;
+    }
+    *link = (struct tt_ofi_link){ .ofi = o, .peer = peer, .state = TT_OFI_LOST, .incarnation = 1, .cq_fd = -1 };
+    o->links[peer] = link;
+    o->active[o->nactive++] = link;
+    enter(link, TT_OFI_GREETING);
+    return link;
+}
+
+/* Has the wire's descriptor wake for the link's completions. */
+static void link_watch(struct tt_ofi_link *link)
+{
+    struct epoll_event ev = { .events = EPOLLIN };
+
+    if (link->cq_fd >= 0 && epoll_ctl(link->ofi->epoll_fd, EPOLL_CTL_ADD, link->cq_fd, &ev) != 0)
+        link->cq_fd = -1;   /* then it is looked at every now and then */
+}
+
+/* The tcp wire has connected the peer. */
+static void link_begin(struct tt_ofi *o, uint32_t peer, const struct tt_link *tcp)
+{
+    struct tt_ofi_link *link = link_create(o, peer);
+
+    if (!link)
+        return;
+    link->tcp = *tcp;
+    if (link_furnish(link) != TUTTI_OK) {
+        link_lose(link, TUTTI_ERR_NOMEM, "what it needs cannot be had");
+        return;
+    }
+    link_watch(link);
+    link->owes_hello = true;
+    link_say(link);
+}
+
+tutti_status tt_ofi_connect(struct tt_wire *w, uint32_t peer, const struct tt_blob *address)
+{
+    struct tt_ofi *o = tt_ofi_of(w);
+    struct tt_ofi_address a;
+
+    if (!tt_ofi_address_read(&a, address) || a.provider != tt_ofi_provider_hash(&o->provider))
+        return TUTTI_ERR_UNSUPPORTED;
+    if (a.host && a.host != tt_host_hash())
+        return TUTTI_ERR_UNSUPPORTED;
+    return o->tcp->ops->connect(o->tcp, peer, &a.tcp);
+}
+
+/* ---- mending ---- */
+
+void tt_ofi_link_break(struct tt_ofi_link *link)
+{
+    if (link->state == TT_OFI_LOST)
+        return;
+    if (link->status) {
+        link_lose(link, link->status, "it sends what no honest peer does");
+        return;
+    }
+    if (link->setbacks > SETBACKS_MAX) {
+        link_lose(link, TUTTI_ERR_PEER_LOST, "its endpoints fail again and again");
+        return;
+    }
+    tt_ofi_ends_close(link);
+    for (uint32_t i = 0; i < TT_OFI_LANES; i++)
+        tt_ofi_lane_halt(&link->lanes[i]);
+    tt_log(TT_LOG_DEBUG, "ofi: new endpoints for rank %u, after %u", link->peer, link->incarnation);
+    link->broken = link->connected = false;
+    link->incarnation++;
+    link->owes_ready = false;
+    enter(link, TT_OFI_GREETING);
+    if (tt_ofi_ends_open(link) != TUTTI_OK) {
+        link_lose(link, TUTTI_ERR_NOMEM, "there are no more endpoints");
+        return;
+    }
+    link_watch(link);
+    link->owes_hello = true;
+    link_say(link);
+}
+
+void tt_ofi_link_tend(struct tt_ofi_link *link)
+{
+    const struct mailbox *box = link->tcp.mine;
+
+    if (!link->broken)
+        tt_ofi_link_pump(link);
+    else if (link->status || heard(&box->hello) == link->incarnation)
+        tt_ofi_link_break(link);
+}
+
+/* The peer's hello has come: our endpoints get to know its. */
+static void link_connect(struct tt_ofi_link *link)
+{
+    const struct mailbox *box = link->tcp.mine;
+    struct tt_ofi_hello h;
+    uint8_t in[TT_OFI_HELLO_BYTES];
+
+    memcpy(in, box->hellos[link->incarnation % 2], sizeof in);
+    if (!tt_ofi_hello_read(&h, in) || h.incarnation != link->incarnation) {
+        link_lose(link, TUTTI_ERR_PROTOCOL, "its hello is none of this wire's");
+        return;
+    }
+    for (uint32_t i = 0; i < TT_OFI_LANES; i++) {
+        if (!tt_ofi_lane_again(&link->lanes[i], h.lanes[i].applied)) {
+            link_lose(link, TUTTI_ERR_PROTOCOL, "it claims messages that were never sent");
+            return;
+        }
+        link->theirs_key[i] = h.lanes[i].key;
+    }
+    if (!tt_ofi_ends_connect(link, &h)) {
+        link_lose(link, TUTTI_ERR_SYSTEM, "its endpoints are not known to the provider");
+        return;
+    }
+    link->theirs_token = h.token;
+    link->theirs_address = h.link_address;
+    link->theirs_bytes = h.link_bytes;
+    link->connected = true;
+    link->owes_ready = true;
+    link_say(link);
+}
+
+static void link_up(struct tt_ofi_link *link)
+{
+    enter(link, TT_OFI_UP);
+    if (!link->was_up) {
+        news(link);
+        link->tell_up = true;
+    }
+    link->was_up = true;
+    for (uint32_t i = 0; i < TT_OFI_LANES && link->ofi->conf.rank < link->peer; i++)
+        tt_ofi_lane_flush(&link->lanes[i]);     /* so that they meet now: providers connect at the first message */
+    tt_ofi_link_pump(link);
+}
+
+/* One step of a link that is not lost. */
+static void link_step(struct tt_ofi_link *link)
+{
+    const struct mailbox *box = link->tcp.mine;
+    const uint64_t hello = heard(&box->hello);
+
+    link_say(link);
+    if (heard(&box->refusal)) {
+        link_lose(link, TUTTI_ERR_PEER_LOST, "the peer gave it up");
+        return;
+    }
+    if (hello > link->incarnation + 1ull) {
+        link_lose(link, TUTTI_ERR_PROTOCOL, "it is further than it can be");
+        return;
+    }
+    if (hello > link->incarnation)      /* the peer has new endpoints: ours are of no use any more */
+        tt_ofi_link_break(link);
+    if (link->state == TT_OFI_GREETING && !link->connected && hello == link->incarnation)
+        link_connect(link);
+    if (link->state == TT_OFI_GREETING && link->connected && !link->owes_ready &&
+        heard(&box->ready) == link->incarnation)
+        link_up(link);
+}
+
+/* The tcp connection is over: what had come by then is applied. */
+static void tcp_lost(struct tt_ofi *o, const struct tt_done *d)
+{
+    struct tt_ofi_link *link = o->links[d->peer] ? o->links[d->peer] : link_create(o, d->peer);
+
+    if (!link)
+        return;
+    while (link->state != TT_OFI_LOST && tt_ofi_collect(link) > 0)
+        continue;
+    link->tcp.mine = NULL;      /* nothing can be told any more */
+    link_lose(link, d->status, d->status ? "its process is gone, or cannot be reached" : "the peer closed it in order");
+}
+
+void tt_ofi_links_step(struct tt_ofi *o)
+{
+    struct tt_done done[TCP_DONES];
+    int n = TCP_DONES;
+
+    while (n == TCP_DONES) {
+        n = o->tcp->ops->poll(o->tcp, done, TCP_DONES);
+        for (int i = 0; i < n; i++) {
+            if (done[i].kind == TT_DONE_LINK_UP)
+                link_begin(o, done[i].peer, &done[i].link);
+            else if (done[i].kind == TT_DONE_LINK_LOST)
+                tcp_lost(o, &done[i]);
+        }
+    }
+    for (uint32_t i = o->nactive; i-- > 0;)
+        link_step(o->active[i]);
+}
+
+/* ---- closing ---- */
+
+static bool unfinished(const struct tt_ofi_link *link)
+{
+    for (uint32_t i = 0; i < TT_OFI_LANES; i++)
+        if (link->lanes[i].acked != link->lanes[i].tail)
+            return true;
+    return false;
+}
+
+void tt_ofi_links_linger(struct tt_ofi *o)
+{
+    const uint64_t until_ns = tt_now_ns() + LINGER_NS;
+    struct tt_done done[TCP_DONES];
+    bool more = true;
+
+    for (uint32_t i = 0; i < o->nactive; i++)
+        for (uint32_t k = 0; o->active[i]->was_up && k < TT_OFI_LANES; k++)
+            if (o->active[i]->lanes[k].acked != o->active[i]->lanes[k].tail)
+                tt_ofi_lane_flush(&o->active[i]->lanes[k]);
+    while (more && tt_now_ns() < until_ns) {
+        o->wire.ops->poll(&o->wire, done, TCP_DONES);
+        more = false;
+        for (uint32_t i = 0; i < o->nactive; i++)
+            more |= o->active[i]->was_up && unfinished(o->active[i]);
+    }
+}
+
+void tt_ofi_links_close(struct tt_ofi *o)
+{
+    for (uint32_t i = 0; o->links && i < o->conf.nranks; i++) {
+        struct tt_ofi_link *link = o->links[i];
+
+        if (!link)
+            continue;
+        if (link->state != TT_OFI_LOST)
+            link_strip(link);
+        if (link->mine)
+            munmap(link->mine, o->conf.link_bytes);
+        free(link);
+    }
+    free(o->links);
+    free(o->active);
+    o->links = o->active = NULL;
+    o->nactive = 0;
+}

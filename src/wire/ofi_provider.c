@@ -1,0 +1,308 @@
+/* Which provider. libfabric lists what offers reliable datagrams, messages in order and RMA writes, its own best first; asked twice: for providers that bring messages
+ * after the writes before them, then for those that only tell when a write has landed. The first that the rules allow and that passes
+ * its trial is used. */
+#include <arpa/inet.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "base/log.h"
+#include "base/prng.h"
+#include "base/status.h"
+#include "wire/ifaddr.h"
+#include "wire/ofi.h"
+
+#define API FI_VERSION(1, 9)    /* has all that is used here */
+#define IFADDRS_MAX 64
+#define NAMES_MAX 32            /* of providers */
+
+/* What is looked for. */
+struct search {
+    const struct tt_wire_conf *conf;
+    struct tt_ifaddr ifaddrs[IFADDRS_MAX];
+    size_t nifaddrs;
+    char reasons[768];              /* why not, for those that were refused */
+    size_t nreasons, names_end;     /* bytes; as far as the last names go */
+    const char *last_why;
+    const char *told[NAMES_MAX];    /* of whom they tell, in the lists */
+    size_t ntold;
+};
+
+uint64_t tt_ofi_provider_hash(const struct tt_ofi_provider *p)
+{
+    return tt_hash_bytes(p->name, strlen(p->name), p->info->addr_format);
+}
+
+/* ---- reasons ---- */
+
+/* Says it of each name once; names of whom the same is true one after the other share it: "net, sockets: comes later". */
+static void add_reason(struct search *s, const char *name, const char *why)
+{
+    const bool same = s->last_why && strcmp(s->last_why, why) == 0;
+    const size_t at = same ? s->names_end : s->nreasons;
+    const int n = snprintf(s->reasons + at, sizeof s->reasons - at, "%s%s: %s", same ? ", " : at ? "; " : "", name, why);
+
+    if (n < 0 || at + (size_t)n >= sizeof s->reasons) {
+        s->reasons[s->nreasons = at] = 0;       /* no room: not half of it */
+        s->last_why = NULL;
+        return;
+    }
+    s->nreasons = at + (size_t)n;
+    s->names_end = s->nreasons - strlen(why) - 2;
+    s->last_why = why;
+}
+
+static bool was_told(const struct search *s, const char *name)
+{
+    for (size_t i = 0; i < s->ntold; i++)
+        if (strcmp(s->told[i], name) == 0)
+            return true;
+    return false;
+}
+
+static void refuse(struct search *s, const char *name, const char *why)
+{
+    if (was_told(s, name))
+        return;
+    add_reason(s, name, why);
+    if (s->ntold < NAMES_MAX)
+        s->told[s->ntold++] = name;
+}
+
+/* ---- what libfabric has ---- */
+
+static struct fi_info *look(bool ordered)
+{
+    const uint64_t order = FI_ORDER_SAS | (ordered ? FI_ORDER_SAW : 0);
+    const struct tt_ofi_library *lib = tt_ofi_library();
+    struct fi_info *hints = lib->dupinfo(NULL), *list = NULL;
+
+    if (!hints)
+        return NULL;
+    hints->caps = FI_MSG | FI_SEND | FI_RECV | FI_RMA | FI_WRITE | FI_REMOTE_WRITE;
+    hints->mode = FI_CONTEXT | FI_CONTEXT2;
+    hints->ep_attr->type = FI_EP_RDM;
+    hints->domain_attr->threading = FI_THREAD_DOMAIN;
+    hints->domain_attr->resource_mgmt = FI_RM_ENABLED;
+    hints->domain_attr->mr_mode = FI_MR_LOCAL | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY | FI_MR_ENDPOINT;
+    hints->tx_attr->msg_order = hints->rx_attr->msg_order = order;
+    hints->tx_attr->size = TT_OFI_SENDS;        /* else endpoints have megabytes of buffers each */
+    hints->rx_attr->size = TT_OFI_RECEIVES;
+    hints->tx_attr->op_flags = ordered ? 0 : FI_DELIVERY_COMPLETE;
+    if (lib->getinfo(API, NULL, NULL, 0, hints, &list) != 0)
+        list = NULL;
+    lib->freeinfo(hints);
+    return list;
+}
+
+static const char *name_of(const struct fi_info *info)
+{
+    return info->fabric_attr->prov_name;
+}
+
+static bool is_local(const struct fi_info *info)
+{
+    return strcmp(name_of(info), "shm") == 0;
+}
+
+/* "tcp" names "tcp", and "tcp;ofi_rxm" too. */
+static bool is_named(const char *wanted, const char *name)
+{
+    const size_t n = strlen(wanted);
+
+    return strncmp(name, wanted, n) == 0 && (name[n] == 0 || name[n] == ';');
+}
+
+/* ---- which device ---- */
+
+/* How good an address of this machine is, by the rule for interfaces. 0: not allowed. */
+static uint32_t address_merit(const struct search *s, int family, const void *ip)
+{
+    const size_t bytes = family == AF_INET ? 4 : 16;
+
+    for (size_t i = 0; i < s->nifaddrs; i++) {
+        const struct tt_ifaddr *a = &s->ifaddrs[i];
+
+        if (a->family != family || memcmp(a->ip, ip, bytes) != 0 || a->link_local)
+            continue;
+        return a->loopback ? 1 : (uint32_t)(IFADDRS_MAX + 1 - i);
+    }
+    return 0;
+}
+
+/* The same of what libfabric offers. */
+static uint32_t merit(const struct search *s, const struct fi_info *info)
+{
+    const struct sockaddr *a = info->src_addr;
+    const bool device =
+        strncmp(name_of(info), "verbs", 5) == 0 || !a || (a->sa_family != AF_INET && a->sa_family != AF_INET6);
+
+    if (device && !is_local(info) && !tt_ifaddr_allows(s->conf->rdma_devices, info->domain_attr->name))
+        return 0;
+    if (a && info->addr_format == FI_SOCKADDR_IN)
+        return address_merit(s, AF_INET, &((const struct sockaddr_in *)info->src_addr)->sin_addr);
+    if (a && info->addr_format == FI_SOCKADDR_IN6)
+        return address_merit(s, AF_INET6, &((const struct sockaddr_in6 *)info->src_addr)->sin6_addr);
+    return 1;
+}
+
+/* The best that the list has of that provider; NULL: none is allowed. */
+static const struct fi_info *best_of(const struct search *s, const struct fi_info *list, const char *name)
+{
+    const struct fi_info *best = NULL;
+    uint32_t most = 0;
+
+    for (const struct fi_info *info = list; info; info = info->next) {
+        const uint32_t m = strcmp(name_of(info), name) == 0 ? merit(s, info) : 0;
+
+        if (m > most) {
+            most = m;
+            best = info;
+        }
+    }
+    return best;
+}
+
+/* ---- opening ---- */
+
+void tt_ofi_provider_close(struct tt_ofi_provider *p)
+{
+    tt_ofi_close(p->av ? &p->av->fid : NULL);
+    tt_ofi_close(p->domain ? &p->domain->fid : NULL);
+    tt_ofi_close(p->fabric ? &p->fabric->fid : NULL);
+    if (p->info)
+        tt_ofi_library()->freeinfo(p->info);
+    *p = (struct tt_ofi_provider){ 0 };
+}
+
+/* Opens it and tries it. False: *why. */
+static bool open_one(struct tt_ofi_provider *p, const struct fi_info *info, bool ordered, const char **why)
+{
+    struct fi_av_attr av = { .type = FI_AV_UNSPEC };
+    int err;
+
+    *p = (struct tt_ofi_provider){ .info = tt_ofi_library()->dupinfo(info),
+                                   .ordered = ordered,
+                                   .local = is_local(info) };
+    *why = "cannot be used: no memory";
+    if (!p->info)
+        return false;
+    p->per_endpoint = p->info->domain_attr->mr_mode & FI_MR_ENDPOINT;
+    p->segment_bytes =
+        p->info->ep_attr->max_msg_size < TT_OFI_SEGMENT_BYTES ? p->info->ep_attr->max_msg_size : TT_OFI_SEGMENT_BYTES;
+    snprintf(p->name, sizeof p->name, "%s", name_of(info));
+    snprintf(p->device, sizeof p->device, "%s", info->domain_attr->name);
+    *why = "cannot be used: its messages are too short";
+    if (p->segment_bytes < TT_OFI_SLOT_BYTES)
+        goto close;
+    *why = "cannot be used: it does not open";
+    err = tt_ofi_library()->fabric(p->info->fabric_attr, &p->fabric, NULL);
+    if (!err)
+        err = fi_domain(p->fabric, p->info, &p->domain, NULL);
+    if (!err)
+        err = fi_av_open(p->domain, &av, &p->av, NULL);
+    if (err) {
+        tt_log(TT_LOG_DEBUG, "ofi: %s does not open: %s", p->name, tt_ofi_strerror(err));
+        goto close;
+    }
+    if (tt_ofi_trial(p, why))
+        return true;
+
+close:
+    tt_ofi_provider_close(p);
+    return false;
+}
+
+/* The first of the list that serves. */
+static bool choose(struct tt_ofi_provider *p, struct search *s, const struct fi_info *list, bool ordered)
+{
+    const char *wanted = s->conf->ofi_provider, *why;
+    const struct fi_info *best;
+
+    for (const struct fi_info *info = list; info; info = info->next) {
+        const char *name = name_of(info);
+
+        if (was_told(s, name) || (wanted && *wanted && !is_named(wanted, name)))
+            continue;
+        if (!wanted && is_local(info)) {
+            refuse(s, name, "serves one host only (TUTTI_OFI_PROVIDER may name it)");
+            continue;
+        }
+        best = best_of(s, list, name);
+        why = "has no address that TUTTI_INTERFACES and TUTTI_RDMA_DEVICES allow";
+        if (best && open_one(p, best, ordered, &why))
+            return true;
+        refuse(s, name, why);
+    }
+    return false;
+}
+
+/* Of providers that were not tried. */
+static void tell_others(struct search *s, const struct tt_ofi_provider *chosen, const struct fi_info *list,
+                        const char *why)
+{
+    for (const struct fi_info *info = list; info; info = info->next)
+        if (strcmp(name_of(info), chosen->name) != 0)
+            refuse(s, name_of(info), why);
+}
+
+static void describe(struct tt_ofi_provider *p, const struct search *s)
+{
+    const uint32_t version = tt_ofi_library()->version();
+
+    snprintf(p->about, sizeof p->about, "libfabric %u.%u, %s on %s: messages %s%s%s%s%s", FI_MAJOR(version),
+             FI_MINOR(version), p->name, p->device, p->ordered ? "come after writes" : "wait until writes have landed",
+             p->copies ? ", sources are copied" : "", p->wakes ? "" : ", looked at every ms",
+             *s->reasons ? "; not used: " : "", s->reasons);
+}
+
+/* What cannot be here says so without an error: jobs go on over other wires. */
+static tutti_status none(const struct search *s)
+{
+    const char *wanted = s->conf->ofi_provider;
+    char sentence[1024];
+
+    if (*s->reasons)
+        snprintf(sentence, sizeof sentence, "ofi: %s", s->reasons);
+    else if (wanted && *wanted)
+        snprintf(
+            sentence, sizeof sentence,
+            "ofi: libfabric has no provider \"%s\" (TUTTI_OFI_PROVIDER) with reliable datagrams, messages in order and RMA writes",
+            wanted);
+    else
+        snprintf(sentence, sizeof sentence,
+                 "ofi: libfabric has no provider with reliable datagrams, messages in order and RMA writes");
+    tt_log(TT_LOG_INFO, "%s", sentence);
+    return tt_fail_again(TUTTI_ERR_UNSUPPORTED, sentence);
+}
+
+tutti_status tt_ofi_provider_open(struct tt_ofi_provider *out, const struct tt_wire_conf *conf)
+{
+    struct search s = { .conf = conf };
+    struct fi_info *ordered, *others;
+    tutti_status st = tt_ifaddr_list(conf->interfaces, s.ifaddrs, IFADDRS_MAX, &s.nifaddrs);
+    bool found;
+
+    if (st)
+        return st;
+    ordered = look(true);
+    others = look(false);
+    found = choose(out, &s, ordered, true);
+    if (!found) {
+        s.ntold = 0;    /* who keeps no order may serve all the same */
+        found = choose(out, &s, others, false);
+    }
+    if (found) {
+        tell_others(&s, out, ordered, conf->ofi_provider && *conf->ofi_provider ? "is not named by TUTTI_OFI_PROVIDER" : "comes later in libfabric's list");
+        tell_others(&s, out, others, "keeps no order between writes and messages");
+        describe(out, &s);
+        tt_log(TT_LOG_INFO, "ofi: %s", out->about);
+    } else {
+        st = none(&s);
+    }
+    if (ordered)
+        tt_ofi_library()->freeinfo(ordered);
+    if (others)
+        tt_ofi_library()->freeinfo(others);
+    return st;
+}

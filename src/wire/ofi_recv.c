@@ -1,0 +1,222 @@
+#include <string.h>
+#include "base/status.h"
+#include "wire/ofi.h"
+
+#define ACK_EVERY (TT_OFI_SLOTS / 4)
+
+/* ---- places ---- */
+
+/* The memory of region + offset [bytes]; NULL: there is no such region (any more). */
+static uint8_t *place(struct tt_ofi_link *link, uint32_t region, uint32_t generation, uint64_t offset, uint64_t bytes)
+{
+    const struct tt_ofi_region *r = region ? tt_ofi_region_find(link->ofi, region, generation) : NULL;
+    const uint64_t size = r ? r->public.bytes : link->ofi->conf.link_bytes;
+    uint8_t *mem = link->mine;
+
+    if (region)
+        mem = r ? r->public.mem : NULL;
+    return mem && offset <= size && bytes <= size - offset ? mem + offset : NULL;
+}
+
+static void raise_signal(struct tt_ofi_link *link, const struct tt_ofi_record *r)
+{
+    uint64_t *word =
+        (uint64_t *)(void *)place(link, r->signal_region, r->signal_generation, r->signal_offset, sizeof *word);
+
+    if (!word)
+        return;
+    if (r->signal_op == TT_SIGNAL_SET)
+        __atomic_store_n(word, r->signal_value, __ATOMIC_RELEASE);
+    else
+        __atomic_fetch_add(word, r->signal_value, __ATOMIC_ACQ_REL);
+}
+
+/* ---- asks ---- */
+
+static struct tt_ofi_asked *asked_find(struct tt_ofi_lane *lane, uint32_t number)
+{
+    for (uint32_t i = 0; i < TT_OFI_ASKS; i++)
+        if (lane->in[i].state != TT_OFI_NOT_ASKED && lane->in[i].number == number)
+            return &lane->in[i];
+    return NULL;
+}
+
+bool tt_ofi_target_is_open(const struct tt_ofi_lane *lane, const struct tt_ofi_region *r)
+{
+    for (uint32_t i = 0; i < TT_OFI_ASKS; i++)
+        if (lane->in[i].state == TT_OFI_ALLOWED && lane->in[i].region == r->id &&
+            lane->in[i].generation == r->generation)
+            return true;
+    return false;
+}
+
+static bool ask_arrived(struct tt_ofi_lane *lane, const struct tt_ofi_record *r)
+{
+    if (asked_find(lane, r->number))
+        return false;
+    for (uint32_t i = 0; i < TT_OFI_ASKS; i++)
+        if (lane->in[i].state == TT_OFI_NOT_ASKED) {
+            lane->in[i] = (struct tt_ofi_asked){ .state = TT_OFI_UNANSWERED,
+                                                 .number = r->number,
+                                                 .region = r->region,
+                                                 .generation = r->generation,
+                                                 .offset = r->offset,
+                                                 .bytes = r->bytes };
+            lane->nunanswered++;
+            return true;
+        }
+    return false;       /* it asks more than it may */
+}
+
+/* An acknowledgement or an answer, which goes on the control lane. False: not now. */
+static bool note_send(struct tt_ofi_link *link, const struct tt_ofi_record *r)
+{
+    struct tt_ofi_lane *control = &link->lanes[TT_OFI_CONTROL];
+    struct tt_ofi_op *op = tt_ofi_op_take(control, 0);
+    uint8_t *note;
+
+    if (!op)
+        return false;
+    if (!tt_ofi_buffer_take(&control->notes_used, TT_OFI_NOTES, &op->buffer_index)) {
+        tt_ofi_op_give(op);
+        return false;
+    }
+    op->kind = TT_OFI_OP_NOTE;
+    note = control->notes + op->buffer_index * (size_t)TT_OFI_RECORD_BYTES;
+    tt_ofi_record_write(r, note);
+    tt_ofi_stamp(link, note);
+    if (tt_ofi_post_record(op, note, TT_OFI_RECORD_BYTES))
+        return true;
+    control->notes_used &= ~(1u << op->buffer_index);
+    return false;
+}
+
+/* Where the message may be written, if it may. False: not now. */
+static bool answer(struct tt_ofi_lane *lane, struct tt_ofi_asked *a)
+{
+    struct tt_ofi_link *link = lane->link;
+    struct tt_ofi_region *region = tt_ofi_region_find(link->ofi, a->region, a->generation);
+    struct fid_mr *mr = NULL;
+    struct tt_ofi_record r = { .kind = TT_OFI_ANSWER, .lane = (uint8_t)lane->index, .number = a->number };
+
+    if (region && a->bytes > 0 && place(link, a->region, a->generation, a->offset, a->bytes))
+        mr = tt_ofi_region_grant(lane, region);
+    if (mr) {
+        r.flags = TT_OFI_YES;
+        r.offset = tt_ofi_mr_address(&link->ofi->provider, region->public.mem, a->offset);
+        r.bytes = fi_mr_key(mr);
+    }
+    if (!note_send(link, &r))
+        return false;
+    a->state = mr ? TT_OFI_ALLOWED : TT_OFI_DENIED;
+    lane->nunanswered--;
+    return true;
+}
+
+void tt_ofi_notes_pump(struct tt_ofi_link *link)
+{
+    const struct tt_ofi_record ack = { .kind = TT_OFI_ACK };
+
+    for (uint32_t i = 0; i < TT_OFI_LANES; i++) {
+        struct tt_ofi_lane *lane = &link->lanes[i];
+
+        for (uint32_t k = 0; k < TT_OFI_ASKS && lane->nunanswered > 0; k++)
+            if (lane->in[k].state == TT_OFI_UNANSWERED && !answer(lane, &lane->in[k]))
+                return;
+    }
+    for (uint32_t i = 0; i < TT_OFI_LANES; i++)
+        if (link->lanes[i].ack_due && !note_send(link, &ack)) {
+            link->lanes[i].ack_due = true;
+            return;
+        }
+}
+
+/* ---- records ---- */
+
+/* A put whose memory is gone is dropped, and its signal with it. */
+static void apply(struct tt_ofi_lane *lane, const struct tt_ofi_record *r, const uint8_t *payload)
+{
+    struct tt_ofi_link *link = lane->link;
+    uint8_t *to = r->bytes ? place(link, r->region, r->generation, r->offset, r->bytes) : NULL;
+    struct tt_ofi_asked *a = asked_find(lane, r->number);
+    const bool allowed = a && a->state == TT_OFI_ALLOWED && a->region == r->region && a->generation == r->generation &&
+                         a->offset == r->offset && a->bytes == r->bytes;
+
+    if (a) {
+        lane->nunanswered -= a->state == TT_OFI_UNANSWERED;
+        a->state = TT_OFI_NOT_ASKED;
+    }
+    if (r->kind == TT_OFI_VOID || (r->bytes && !to))
+        return;
+    if (r->payload)
+        memcpy(to, payload, r->payload);
+    else if (r->bytes && r->region && !allowed)
+        return;
+    if (r->signal_op != TT_SIGNAL_NONE)
+        raise_signal(link, r);
+}
+
+/* A message's last. False: no honest peer sends such. */
+static bool message_arrived(struct tt_ofi_lane *lane, const struct tt_ofi_record *r, const uint8_t *payload)
+{
+    if (r->number != (uint32_t)lane->applied)
+        return false;
+    apply(lane, r, payload);
+    lane->applied++;
+    lane->ack_due |= r->flags & TT_OFI_WANT_ACK || lane->applied - lane->applied_told >= ACK_EVERY;
+    return true;
+}
+
+/* The sender has applied so many of ours: the low bits, of a number that is not far from what we know. */
+static bool heard_applied(struct tt_ofi_link *link, const struct tt_ofi_record *r)
+{
+    for (uint32_t i = 0; i < TT_OFI_LANES; i++) {
+        const uint32_t ahead = r->applied[i] - (uint32_t)link->lanes[i].acked;
+
+        if (ahead == 0 || ahead > UINT32_MAX / 2)   /* another lane told sooner */
+            continue;
+        if (!tt_ofi_acked(&link->lanes[i], link->lanes[i].acked + ahead))
+            return false;
+        link->setbacks = 0;
+    }
+    return true;
+}
+
+static bool record_arrived(struct tt_ofi_lane *lane, const struct tt_ofi_record *r, const uint8_t *payload)
+{
+    if (!heard_applied(lane->link, r))
+        return false;
+    switch (r->kind) {
+    case TT_OFI_ASK:
+        return ask_arrived(lane, r);
+    case TT_OFI_ANSWER:
+        return tt_ofi_answered(&lane->link->lanes[r->lane], r);
+    case TT_OFI_ACK:
+        return true;
+    default:
+        return message_arrived(lane, r, payload);
+    }
+}
+
+/* The endpoint hears everybody: what does not begin with the token is none of the peer's. */
+static bool is_ours(const struct tt_ofi_link *link, const uint8_t *record, size_t bytes)
+{
+    struct tt_reader r;
+
+    tt_reader_init(&r, record, bytes);
+    return tt_read_u64(&r) == link->token && !r.bad;
+}
+
+void tt_ofi_arrived(struct tt_ofi_lane *lane, const uint8_t *record, size_t bytes)
+{
+    struct tt_ofi_link *link = lane->link;
+    struct tt_ofi_record r;
+
+    if (link->status || link->state == TT_OFI_LOST || !is_ours(link, record, bytes))
+        return;
+    lane->met = true;
+    if (tt_ofi_record_read(&r, record, bytes) && record_arrived(lane, &r, record + TT_OFI_RECORD_BYTES))
+        return;
+    link->status = TUTTI_ERR_PROTOCOL;
+    link->broken = true;
+}

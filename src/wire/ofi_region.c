@@ -1,0 +1,204 @@
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include "base/status.h"
+#include "wire/ofi.h"
+
+#define REGIONS_MAX (1u << 24)
+
+/* A free id, from a table that grows. 0: no memory. */
+static uint32_t id_take(struct tt_ofi *o)
+{
+    const uint32_t n = o->nregions ? 2 * o->nregions : 64;
+    struct tt_ofi_region **grown;
+    uint32_t id = 1;
+
+    while (id < o->nregions && o->regions[id])
+        id++;
+    if (id < o->nregions)
+        return id;
+    grown = n > REGIONS_MAX ? NULL : realloc(o->regions, n * sizeof *grown);
+    if (!grown)
+        return 0;
+    memset(grown + o->nregions, 0, (n - o->nregions) * sizeof *grown);
+    o->regions = grown;
+    o->nregions = n;
+    return id;
+}
+
+/* The memory itself, of the wire's own if the caller has none. */
+static tutti_status region_map(struct tt_ofi_region *r, void *mem, size_t bytes)
+{
+    if (!mem && bytes > 0) {
+        mem = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        if (mem == MAP_FAILED)
+            return tt_fail_errno(errno, "ofi: map a region of %zu bytes", bytes);
+        r->owned = true;
+    }
+    r->public.mem = mem;
+    r->public.bytes = bytes;
+    return TUTTI_OK;
+}
+
+static void region_free(struct tt_ofi_region *r)
+{
+    if (r->owned)
+        munmap(r->public.mem, r->public.bytes);
+    free(r);
+}
+
+tutti_status tt_ofi_reg(struct tt_wire *w, void *mem, size_t bytes, struct tt_region **out)
+{
+    struct tt_ofi *o = tt_ofi_of(w);
+    struct tt_ofi_region *r = calloc(1, sizeof *r);
+    struct tt_ofi_key key;
+    tutti_status st;
+
+    if (!r)
+        return tt_fail(TUTTI_ERR_NOMEM, "ofi: no memory to register a region");
+    r->public.wire = w;
+    st = region_map(r, mem, bytes);
+    if (st)
+        goto free;
+    st = TUTTI_ERR_NOMEM;
+    r->id = id_take(o);
+    if (r->id == 0) {
+        tt_fail(st, "ofi: no memory for more than %u regions", o->nregions);
+        goto free;
+    }
+    if (bytes > 0 && !o->provider.per_endpoint) {
+        r->mr = tt_ofi_mr_open(&o->provider, r->public.mem, bytes, FI_WRITE | FI_REMOTE_WRITE, NULL);
+        if (!r->mr)
+            goto free;
+    }
+    r->generation = ++o->next_generation;
+    o->regions[r->id] = r;
+    key = (struct tt_ofi_key){ .region = r->id, .generation = r->generation, .bytes = bytes };
+    tt_ofi_key_write(&key, &r->public.key);
+    *out = &r->public;
+    return TUTTI_OK;
+
+free:
+    region_free(r);
+    return st;
+}
+
+/* Endpoints that read it, or whose peers may write it, are closed first. */
+void tt_ofi_dereg(struct tt_region *public)
+{
+    struct tt_ofi_region *r = (struct tt_ofi_region *)public;
+    struct tt_ofi *o = tt_ofi_of(public->wire);
+
+    tt_assert(o->regions[r->id] == r);
+    o->regions[r->id] = NULL;       /* so that other registrations of the same memory are found */
+    if (o->last_source == r)
+        o->last_source = NULL;
+    for (uint32_t i = o->nactive; i-- > 0;) {
+        bool touched = false;
+
+        for (uint32_t k = 0; k < TT_OFI_LANES; k++) {
+            touched |= tt_ofi_source_gone(&o->active[i]->lanes[k], r);
+            touched |= tt_ofi_target_is_open(&o->active[i]->lanes[k], r);
+        }
+        if (touched)
+            tt_ofi_link_break(o->active[i]);
+    }
+    while (r->grants) {
+        struct tt_ofi_grant *g = r->grants;
+
+        r->grants = g->next;
+        tt_ofi_close(&g->mr->fid);
+        free(g);
+    }
+    tt_ofi_close(r->mr ? &r->mr->fid : NULL);
+    region_free(r);
+}
+
+struct fid_mr *tt_ofi_region_grant(const struct tt_ofi_lane *lane, struct tt_ofi_region *r)
+{
+    const struct tt_ofi_provider *p = &lane->link->ofi->provider;
+    struct tt_ofi_grant *g = r->grants;
+
+    if (!p->per_endpoint)
+        return r->mr;
+    while (g && g->lane != lane)
+        g = g->next;
+    if (g)
+        return g->mr;
+    g = calloc(1, sizeof *g);
+    if (!g)
+        return NULL;
+    g->mr = tt_ofi_mr_open(p, r->public.mem, r->public.bytes, FI_REMOTE_WRITE, lane->ep);
+    if (!g->mr) {
+        free(g);
+        return NULL;
+    }
+    g->lane = lane;
+    g->next = r->grants;
+    r->grants = g;
+    return g->mr;
+}
+
+void tt_ofi_grants_end(const struct tt_ofi_lane *lane)
+{
+    const struct tt_ofi *o = lane->link->ofi;
+
+    for (uint32_t i = 1; o->provider.per_endpoint && i < o->nregions; i++) {
+        struct tt_ofi_grant **at = o->regions[i] ? &o->regions[i]->grants : NULL;
+
+        while (at && *at && (*at)->lane != lane)
+            at = &(*at)->next;
+        if (at && *at) {
+            struct tt_ofi_grant *g = *at;
+
+            *at = g->next;
+            tt_ofi_close(&g->mr->fid);
+            free(g);
+        }
+    }
+}
+
+tutti_status tt_ofi_import(struct tt_wire *w, uint32_t peer, const struct tt_blob *key, struct tt_rkey *out)
+{
+    struct tt_ofi_key k;
+
+    if (!tt_ofi_key_read(&k, key) || k.region == 0)
+        return tt_fail(TUTTI_ERR_PROTOCOL, "ofi: rank %u sent a key of %u bytes that is none of this wire's", peer, key->bytes);
+    *out = (struct tt_rkey){ .wire = w, .peer = peer, .bytes = k.bytes, .handle = { k.region, k.generation } };
+    return TUTTI_OK;
+}
+
+struct tt_ofi_region *tt_ofi_region_find(const struct tt_ofi *o, uint32_t id, uint32_t generation)
+{
+    struct tt_ofi_region *r = id < o->nregions ? o->regions[id] : NULL;
+
+    return r && r->generation == generation ? r : NULL;
+}
+
+static bool covers(const struct tt_ofi_region *r, const void *mem, uint64_t bytes)
+{
+    const uint64_t at = (uintptr_t)mem - (uintptr_t)r->public.mem;
+
+    return (uintptr_t)mem >= (uintptr_t)r->public.mem && at <= r->public.bytes && bytes <= r->public.bytes - at;
+}
+
+struct tt_ofi_region *tt_ofi_region_covering(struct tt_ofi *o, const void *mem, uint64_t bytes)
+{
+    if (o->last_source && covers(o->last_source, mem, bytes))
+        return o->last_source;
+    for (uint32_t i = 1; i < o->nregions; i++)
+        if (o->regions[i] && covers(o->regions[i], mem, bytes))
+            return o->last_source = o->regions[i];
+    return NULL;
+}
+
+void tt_ofi_regions_close(struct tt_ofi *o)
+{
+    for (uint32_t i = 1; i < o->nregions; i++)
+        if (o->regions[i])
+            tt_ofi_dereg(&o->regions[i]->public);
+    free(o->regions);
+    o->regions = NULL;
+    o->nregions = 0;
+}

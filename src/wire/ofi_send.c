@@ -1,0 +1,443 @@
+#include <string.h>
+#include "base/status.h"
+#include "wire/ofi.h"
+
+/* ---- room ---- */
+
+static uint8_t *chunk_at(const struct tt_ofi_lane *lane, uint32_t index)
+{
+    return lane->chunks + index * (size_t)TT_OFI_CHUNK_BYTES;
+}
+
+static uint8_t *staging_at(const struct tt_ofi_lane *lane, uint64_t message)
+{
+    return lane->staging + message % TT_OFI_DEPTH * TT_OFI_SLOT_BYTES;
+}
+
+static uint64_t limit_of(const struct tt_ofi_link *link)
+{
+    const struct tt_layout *l = link->ofi->conf.layout;
+
+    return link->ofi->limits
+        .bytes[l && l->nranks ? tt_layout_distance(l, link->ofi->conf.rank, link->peer) : TT_NEAR_RACK];
+}
+
+void tt_ofi_stamp(struct tt_ofi_link *link, uint8_t *record)
+{
+    uint64_t applied[TT_OFI_LANES];
+
+    for (uint32_t i = 0; i < TT_OFI_LANES; i++) {
+        applied[i] = link->lanes[i].applied_told = link->lanes[i].applied;
+        link->lanes[i].ack_due = false;
+    }
+    tt_ofi_record_stamp(record, link->theirs_token, applied);
+}
+
+/* ---- what goes out, in this order ---- */
+
+/* Asks of the messages that come next. */
+static void pump_asks(struct tt_ofi_lane *lane)
+{
+    for (; lane->asked < lane->tail; lane->asked++) {
+        const struct tt_ofi_out *m = tt_ofi_out_of(lane, lane->asked);
+        struct tt_ofi_op *op;
+        uint8_t *ask;
+
+        if (!m->asks)
+            continue;
+        if (lane->nasking == TT_OFI_ASKS || !(op = tt_ofi_op_take(lane, TT_OFI_SENDS_RESERVED)))
+            return;
+        if (!tt_ofi_buffer_take(&lane->asking_used, TT_OFI_ASKS, &op->buffer_index)) {
+            tt_ofi_op_give(op);
+            return;
+        }
+        op->kind = TT_OFI_OP_ASK;
+        ask = lane->asking + op->buffer_index * (size_t)TT_OFI_RECORD_BYTES;
+        memcpy(ask, staging_at(lane, lane->asked), TT_OFI_RECORD_BYTES);
+        tt_ofi_record_ask(ask);
+        tt_ofi_stamp(lane->link, ask);
+        if (!tt_ofi_post_record(op, ask, TT_OFI_RECORD_BYTES)) {
+            lane->asking_used &= ~(1u << op->buffer_index);
+            return;
+        }
+        lane->nasking++;
+    }
+}
+
+/* The registration of what a message reads. */
+static struct fid_mr *source_mr(const struct tt_ofi_lane *lane, const struct tt_ofi_out *m, bool chunk)
+{
+    const struct tt_ofi *o = lane->link->ofi;
+
+    if (chunk)
+        return lane->link->local_mr;
+    if (m->source)
+        return m->source->mr;
+    for (uint32_t i = 0; i < o->nactive; i++) {
+        const uint8_t *mine = o->active[i]->mine;
+
+        if (m->data >= mine && m->data < mine + o->conf.link_bytes)
+            return o->active[i]->mine_mr;
+    }
+    return NULL;
+}
+
+/* What a write reads, copied to a chunk that it has until it is over. NULL: none is free. */
+static const uint8_t *chunk_lend(struct tt_ofi_lane *lane, struct tt_ofi_op *op, const uint8_t *data)
+{
+    uint8_t chunk = 0;
+
+    if (!tt_ofi_buffer_take(&lane->chunks_used, TT_OFI_CHUNKS, &chunk))
+        return NULL;
+    op->buffer_index = (uint8_t)(chunk + 1);
+    lane->chunks_lent |= 1u << chunk;
+    return memcpy(chunk_at(lane, chunk), data, op->bytes);
+}
+
+static void chunk_take_back(struct tt_ofi_op *op)
+{
+    const uint32_t bit = op->buffer_index ? 1u << (op->buffer_index - 1) : 0;
+
+    op->lane->chunks_used &= ~bit;
+    op->lane->chunks_lent &= ~bit;
+}
+
+/* The next piece of a message's bytes. False: not now. */
+static bool write_segment(struct tt_ofi_lane *lane, struct tt_ofi_out *m)
+{
+    const struct tt_ofi_link *link = lane->link;
+    const bool copy = link->ofi->provider.copies && !m->chunk;
+    const uint64_t left = m->bytes - m->posted, most = copy ? TT_OFI_CHUNK_BYTES : link->ofi->provider.segment_bytes;
+    const uint8_t *data = m->data + m->posted;
+    const uint64_t target = m->target + m->posted + (m->asks ? 0 : link->theirs_address);
+    struct tt_ofi_op *op = tt_ofi_op_take(lane, TT_OFI_SENDS_RESERVED);
+
+    if (!op)
+        return false;
+    op->kind = TT_OFI_OP_WRITE;
+    op->message = lane->written;
+    op->bytes = (uint32_t)(left < most ? left : most);
+    if (copy) {
+        data = chunk_lend(lane, op, data);
+        if (!data) {
+            tt_ofi_op_give(op);
+            return false;
+        }
+    }
+    if (!tt_ofi_post_write(op, data, source_mr(lane, m, copy || m->chunk), target,
+                           m->asks ? m->key : link->theirs_key[lane->index])) {
+        chunk_take_back(op);
+        return false;
+    }
+    m->posted += op->bytes;
+    m->writes++;
+    lane->outstanding_bytes += op->bytes;
+    return true;
+}
+
+/* Writes of one message. False: it is not whole, or there is none. */
+static bool pump_writes(struct tt_ofi_lane *lane, uint64_t limit)
+{
+    struct tt_ofi_out *m = tt_ofi_out_of(lane, lane->written);
+
+    if (lane->written == lane->asked || (m->asks && !m->answered))
+        return false;
+    while (m->posted < m->bytes)
+        if (lane->outstanding_bytes >= limit || !write_segment(lane, m))
+            return false;
+    lane->written++;
+    return true;
+}
+
+/* Records of messages that are written. */
+static void pump_records(struct tt_ofi_lane *lane)
+{
+    while (lane->sent < lane->written && lane->sent - lane->acked < TT_OFI_SLOTS) {
+        struct tt_ofi_out *m = tt_ofi_out_of(lane, lane->sent);
+        uint8_t *record = staging_at(lane, lane->sent);
+        struct tt_ofi_op *op;
+
+        if (!lane->link->ofi->provider.ordered && m->writes > 0)
+            return;
+        op = tt_ofi_op_take(lane, TT_OFI_SENDS_RESERVED);
+        if (!op)
+            return;
+        op->kind = TT_OFI_OP_RECORD;
+        op->message = lane->sent;
+        tt_ofi_stamp(lane->link, record);
+        if (!tt_ofi_post_record(op, record, m->slot_bytes))
+            return;
+        m->records++;
+        lane->sent++;
+    }
+}
+
+static void lane_pump(struct tt_ofi_lane *lane, uint64_t limit)
+{
+    bool more = true;
+
+    lane->stuck = false;
+    if (lane->nunposted > 0)
+        tt_ofi_post_receives(lane);
+    while (more && lane->sent < lane->tail) {
+        pump_asks(lane);
+        more = pump_writes(lane, limit);
+        pump_records(lane);
+        more &= !lane->stuck && !lane->link->broken;
+    }
+}
+
+void tt_ofi_link_pump(struct tt_ofi_link *link)
+{
+    const uint64_t limit = limit_of(link);
+
+    if (link->state != TT_OFI_UP || link->broken)
+        return;
+    tt_ofi_notes_pump(link);
+    for (uint32_t i = 0; i < TT_OFI_LANES && !link->broken; i++)
+        lane_pump(&link->lanes[i], limit);
+}
+
+/* ---- what comes back ---- */
+
+void tt_ofi_wrote(struct tt_ofi_op *op)
+{
+    struct tt_ofi_lane *lane = op->lane;
+
+    tt_ofi_out_of(lane, op->message)->writes--;
+    lane->outstanding_bytes -= op->bytes;
+    chunk_take_back(op);
+    tt_ofi_op_give(op);
+}
+
+void tt_ofi_sent(struct tt_ofi_op *op)
+{
+    struct tt_ofi_lane *lane = op->lane;
+
+    if (op->kind == TT_OFI_OP_RECORD)
+        tt_ofi_out_of(lane, op->message)->records--;
+    else if (op->kind == TT_OFI_OP_ASK)
+        lane->asking_used &= ~(1u << op->buffer_index);
+    else
+        lane->notes_used &= ~(1u << op->buffer_index);
+    tt_ofi_op_give(op);
+}
+
+bool tt_ofi_acked(struct tt_ofi_lane *lane, uint64_t acked)
+{
+    if (acked > lane->sent)
+        return false;
+    lane->met |= lane->acked < acked;
+    for (; lane->acked < acked; lane->acked++)
+        lane->nasking -= tt_ofi_out_of(lane, lane->acked)->asks && lane->nasking > 0;
+    return true;
+}
+
+static void message_void(struct tt_ofi_lane *lane, uint64_t message)
+{
+    struct tt_ofi_out *m = tt_ofi_out_of(lane, message);
+
+    m->data = NULL;
+    m->source = NULL;
+    m->bytes = m->posted = 0;
+    m->orphan = false;
+    m->answered = true;     /* as far as it matters */
+    tt_ofi_record_void(staging_at(lane, message));
+}
+
+bool tt_ofi_answered(struct tt_ofi_lane *lane, const struct tt_ofi_record *r)
+{
+    const uint64_t message = lane->acked + (uint32_t)(r->number - (uint32_t)lane->acked);
+    struct tt_ofi_out *m = tt_ofi_out_of(lane, message);
+
+    if (message >= lane->asked || !m->asks)
+        return false;
+    if (m->answered)        /* it became void while it waited */
+        return true;
+    m->answered = true;
+    m->target = r->offset;
+    m->key = r->bytes;
+    if (!(r->flags & TT_OFI_YES))
+        message_void(lane, message);
+    return true;
+}
+
+void tt_ofi_lane_halt(struct tt_ofi_lane *lane)
+{
+    for (uint64_t i = lane->retired; i < lane->tail; i++)
+        tt_ofi_out_of(lane, i)->writes = tt_ofi_out_of(lane, i)->records = 0;
+    lane->outstanding_bytes = 0;
+    lane->chunks_used &= ~lane->chunks_lent;
+    lane->chunks_lent = lane->notes_used = lane->asking_used = 0;
+    memset(lane->in, 0, sizeof lane->in);
+    lane->nunanswered = 0;
+    lane->ack_due = false;      /* the hello tells */
+}
+
+bool tt_ofi_lane_again(struct tt_ofi_lane *lane, uint64_t applied)
+{
+    if (applied < lane->acked || !tt_ofi_acked(lane, applied))
+        return false;
+    lane->sent = lane->written = lane->asked = lane->acked;
+    lane->nasking = 0;
+    for (uint64_t i = lane->acked; i < lane->tail; i++) {
+        struct tt_ofi_out *m = tt_ofi_out_of(lane, i);
+
+        m->posted = 0;
+        if (m->orphan)
+            message_void(lane, i);
+        if (!m->data)
+            m->asks = false;
+        m->answered = false;
+    }
+    return true;
+}
+
+bool tt_ofi_source_gone(struct tt_ofi_lane *lane, const struct tt_ofi_region *r)
+{
+    bool reading = false;
+
+    for (uint64_t i = lane->acked; i < lane->tail; i++) {
+        struct tt_ofi_out *m = tt_ofi_out_of(lane, i);
+
+        if (m->source != r)
+            continue;
+        reading |= m->writes > 0 && !lane->link->ofi->provider.copies;
+        m->source = tt_ofi_region_covering(lane->link->ofi, m->data, m->bytes);
+        if (m->source)
+            continue;       /* registered twice, and still once */
+        if (i < lane->sent && m->writes == 0)
+            m->orphan = true;
+        else
+            message_void(lane, i);
+    }
+    return reading;
+}
+
+static void lane_retire(struct tt_ofi_lane *lane)
+{
+    for (; lane->retired < lane->told; lane->retired++) {
+        const struct tt_ofi_out *m = tt_ofi_out_of(lane, lane->retired);
+
+        if (m->writes || m->records)
+            return;
+        if (m->chunk)
+            lane->chunks_used &= ~(1u << (m->chunk - 1));
+    }
+}
+
+int tt_ofi_lane_report(struct tt_ofi_lane *lane, struct tt_done *done, int max)
+{
+    int n = 0;
+
+    for (; lane->told < lane->acked; lane->told++) {
+        const struct tt_ofi_out *m = tt_ofi_out_of(lane, lane->told);
+
+        if (max - n < m->report_local + m->report_remote)
+            break;
+        if (m->report_local)
+            done[n++] = (struct tt_done){ .kind = TT_DONE_LOCAL, .peer = lane->link->peer, .cookie = m->cookie };
+        if (m->report_remote)
+            done[n++] = (struct tt_done){ .kind = TT_DONE_REMOTE, .peer = lane->link->peer, .cookie = m->cookie };
+    }
+    lane_retire(lane);
+    return n;
+}
+
+/* ---- posting ---- */
+
+/* Where a long message's bytes are while it is under way: in a chunk if they are copied. False: no room now. */
+static bool source_enter(struct tt_ofi_lane *lane, struct tt_ofi_out *m, const struct tt_desc *d)
+{
+    struct tt_ofi *o = lane->link->ofi;
+    uint8_t chunk;
+
+    m->data = d->local;
+    if (!(d->flags & TT_DESC_INLINE)) {
+        m->source = tt_ofi_region_covering(o, d->local, d->bytes);
+        tt_assert(m->source || source_mr(lane, m, false) || o->provider.per_endpoint);  /* a put's source is registered */
+        return true;
+    }
+    tt_assert(d->bytes <= TT_OFI_CHUNK_BYTES);
+    if (!tt_ofi_buffer_take(&lane->chunks_used, TT_OFI_CHUNKS, &chunk))
+        return false;
+    m->chunk = (uint8_t)(chunk + 1);
+    m->data = memcpy(chunk_at(lane, chunk), d->local, d->bytes);
+    return true;
+}
+
+/* Enters a put as the lane's next message. False: no room now. */
+static bool put_enter(struct tt_ofi_lane *lane, const struct tt_desc *d)
+{
+    const bool copied = d->flags & TT_DESC_INLINE, small = d->bytes <= TT_OFI_PAYLOAD_BYTES;
+    uint8_t *slot = staging_at(lane, lane->tail);
+    struct tt_ofi_out m = { .report_local = !copied, .report_remote = d->flags & TT_DESC_REMOTE, .cookie = d->cookie };
+    const struct tt_ofi_record r = {
+        .kind = TT_OFI_PUT,
+        .signal_op = d->signal_op,
+        .flags = m.report_local || m.report_remote || !small ? TT_OFI_WANT_ACK : 0,
+        .number = (uint32_t)lane->tail,
+        .payload = small ? (uint16_t)d->bytes : 0,
+        .region = d->bytes ? (uint32_t)d->key->handle[0] : 0,
+        .generation = d->bytes ? (uint32_t)d->key->handle[1] : 0,
+        .offset = d->bytes ? d->offset : 0,
+        .bytes = d->bytes,
+        .signal_region = d->signal_op ? (uint32_t)d->signal_key->handle[0] : 0,
+        .signal_generation = d->signal_op ? (uint32_t)d->signal_key->handle[1] : 0,
+        .signal_offset = d->signal_op ? d->signal_offset : 0,
+        .signal_value = d->signal_op ? d->signal_value : 0,
+    };
+
+    if (lane->tail - lane->retired >= TT_OFI_DEPTH - (copied ? 0 : TT_OFI_RESERVED))
+        return false;
+    if (!small) {
+        if (!source_enter(lane, &m, d))
+            return false;
+        m.bytes = d->bytes;
+        m.target = d->offset;
+        m.asks = r.region != 0;
+    }
+    tt_ofi_record_write(&r, slot);
+    if (small && d->bytes)
+        memcpy(slot + TT_OFI_RECORD_BYTES, d->local, d->bytes);
+    m.slot_bytes = TT_OFI_RECORD_BYTES + r.payload;
+    *tt_ofi_out_of(lane, lane->tail++) = m;
+    return true;
+}
+
+void tt_ofi_lane_flush(struct tt_ofi_lane *lane)
+{
+    const struct tt_ofi_record r = { .kind = TT_OFI_VOID, .flags = TT_OFI_WANT_ACK, .number = (uint32_t)lane->tail };
+
+    if (lane->tail - lane->retired >= TT_OFI_DEPTH)
+        return;
+    tt_ofi_record_write(&r, staging_at(lane, lane->tail));
+    *tt_ofi_out_of(lane, lane->tail++) = (struct tt_ofi_out){ .slot_bytes = TT_OFI_RECORD_BYTES };
+}
+
+int tt_ofi_post(struct tt_wire *w, const struct tt_desc *desc, int n)
+{
+    struct tt_ofi *o = tt_ofi_of(w);
+    struct tt_ofi_link *link, *last = NULL;
+    int taken;
+
+    for (taken = 0; taken < n; taken++) {
+        const struct tt_desc *d = &desc[taken];
+
+        tt_assert(d->kind == TT_DESC_PUT || d->kind == TT_DESC_FENCE);
+        if (d->kind == TT_DESC_FENCE)
+            continue;       /* a lane is in order */
+        link = o->links[d->key->peer];
+        tt_assert(link);
+        if (link->state == TT_OFI_LOST)
+            continue;
+        if (last && last != link)
+            tt_ofi_link_pump(last);
+        last = link;
+        if (!put_enter(&link->lanes[d->flags & TT_DESC_URGENT ? TT_OFI_CONTROL : TT_OFI_DATA], d))
+            break;
+    }
+    if (last)
+        tt_ofi_link_pump(last);
+    return taken;
+}

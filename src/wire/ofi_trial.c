@@ -1,0 +1,349 @@
+/* What a provider says of itself is tried before it is believed: two endpoints in this process, one of which writes to the other's memory.
+ *
+ *  - Order. A message is posted right behind writes; when it comes, their bytes must be there. Where the provider promises no order, a write that
+ *    it reports as delivered must have landed.
+ *  - Sources. An endpoint is closed with writes under way, and their source is changed: where the change shows at the target, the provider reads
+ *    sources after they were taken from it, and shall have copies only.
+ *    A provider within the host is not tried: it reads another process's memory whenever that process's peer likes (and shm of libfabric 1.17 crashes where both
+ *    are one process).
+ *  - Waking. Who sleeps on the descriptor of a completion queue must be woken by what comes; else the wire looks every now and then.
+ *
+ * Passing proves nothing about a network on which packets overtake each other: there the provider's word counts. */
+#include <poll.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/status.h"
+#include "wire/ofi.h"
+
+#define BYTES ((size_t)512 << 10)       /* of source and target */
+#define SMALL_BYTES ((size_t)100)
+#define ROUNDS 4
+#define PATIENCE_NS (10 * TT_SECOND)    /* in one wait: else it does not work at all */
+#define WAKE_NS (TT_SECOND / 2)
+#define SETTLE_POLLS 200
+
+/* An operation of a trial. */
+struct pending {
+    struct fi_context2 context;
+    bool over;
+};
+
+struct side {
+    struct fid_cq *cq;
+    int fd;
+    struct fid_ep *ep;
+    fi_addr_t to;               /* the other */
+};
+
+struct trial {
+    const struct tt_ofi_provider *provider;
+    struct side from, at;
+    uint8_t *source, *target, *note;    /* [BYTES], [BYTES], [SMALL_BYTES] twice */
+    struct fid_mr *source_mr, *target_mr, *note_mr;
+    uint64_t address, key;      /* of target */
+    bool failed;
+    const char *why;
+};
+
+/* ---- two ends ---- */
+
+static bool side_open(const struct tt_ofi_provider *p, struct side *s)
+{
+    s->to = FI_ADDR_UNSPEC;
+    s->cq = tt_ofi_cq_open(p, &s->fd);
+    s->ep = s->cq ? tt_ofi_ep_open(p, s->cq) : NULL;
+    return s->ep;
+}
+
+static void side_close(const struct tt_ofi_provider *p, struct side *s)
+{
+    tt_ofi_close(s->ep ? &s->ep->fid : NULL);
+    if (s->ep && s->to != FI_ADDR_UNSPEC)
+        fi_av_remove(p->av, &s->to, 1, 0);
+    tt_ofi_close(s->cq ? &s->cq->fid : NULL);
+    *s = (struct side){ .fd = -1, .to = FI_ADDR_UNSPEC };
+}
+
+static bool side_learn(const struct tt_ofi_provider *p, struct side *s, const struct side *other)
+{
+    uint8_t name[TT_OFI_NAME_BYTES];
+
+    return tt_ofi_ep_name(other->ep, name) > 0 && fi_av_insert(p->av, name, 1, &s->to, 0, NULL) == 1;
+}
+
+static bool trial_open(struct trial *t)
+{
+    const struct tt_ofi_provider *p = t->provider;
+    struct fid_ep *per_endpoint;
+
+    t->why = "cannot be used: it gives no endpoints";
+    if (!side_open(p, &t->from) || !side_open(p, &t->at))
+        return false;
+    t->why = "cannot be used: its endpoints have no names for others";
+    if (!side_learn(p, &t->from, &t->at) || !side_learn(p, &t->at, &t->from))
+        return false;
+    t->why = "cannot be used: it registers no memory";
+    t->source = calloc(1, BYTES);
+    t->target = calloc(1, BYTES);
+    t->note = calloc(2, SMALL_BYTES);
+    if (!t->source || !t->target || !t->note)
+        return false;
+    per_endpoint = p->per_endpoint ? t->at.ep : NULL;
+    t->target_mr = tt_ofi_mr_open(p, t->target, BYTES, FI_REMOTE_WRITE, per_endpoint);
+    if (!per_endpoint) {
+        t->source_mr = tt_ofi_mr_open(p, t->source, BYTES, FI_WRITE, NULL);
+        t->note_mr = tt_ofi_mr_open(p, t->note, 2 * SMALL_BYTES, FI_SEND | FI_RECV, NULL);
+        if (!t->source_mr || !t->note_mr)
+            return false;
+    }
+    if (!t->target_mr)
+        return false;
+    t->address = tt_ofi_mr_address(p, t->target, 0);
+    t->key = fi_mr_key(t->target_mr);
+    return true;
+}
+
+static void trial_close(struct trial *t)
+{
+    tt_ofi_close(t->target_mr && t->provider->per_endpoint ? &t->target_mr->fid : NULL);
+    side_close(t->provider, &t->from);
+    side_close(t->provider, &t->at);
+    tt_ofi_close(t->target_mr && !t->provider->per_endpoint ? &t->target_mr->fid : NULL);
+    tt_ofi_close(t->source_mr ? &t->source_mr->fid : NULL);
+    tt_ofi_close(t->note_mr ? &t->note_mr->fid : NULL);
+    free(t->source);
+    free(t->target);
+    free(t->note);
+}
+
+/* ---- operations ---- */
+
+static void progress(struct trial *t, struct side *s)
+{
+    struct fi_cq_msg_entry e[8];
+    struct fi_cq_err_entry err = { 0 };
+    const ssize_t n = fi_cq_read(s->cq, e, 8);
+
+    for (ssize_t i = 0; i < n; i++)
+        ((struct pending *)e[i].op_context)->over = true;
+    if (n == -FI_EAVAIL && fi_cq_readerr(s->cq, &err, 0) >= 0) {
+        tt_log(TT_LOG_DEBUG, "ofi: an operation of the trial of %s fails: %s", t->provider->name, tt_ofi_strerror(err.err));
+        t->failed = true;
+    }
+}
+
+/* Goes on until *over. False: something failed, or it takes too long. */
+static bool finish(struct trial *t, const bool *over)
+{
+    const uint64_t until_ns = tt_now_ns() + PATIENCE_NS;
+
+    while (!*over && !t->failed && tt_now_ns() < until_ns) {
+        progress(t, &t->from);
+        progress(t, &t->at);
+    }
+    return *over && !t->failed;
+}
+
+static void *desc_of(struct fid_mr *mr)
+{
+    return mr ? fi_mr_desc(mr) : NULL;
+}
+
+/* Whether it shall be tried again. */
+static bool again(struct trial *t, ssize_t err, uint64_t until_ns)
+{
+    t->failed |= err != 0 && (err != -FI_EAGAIN || tt_now_ns() > until_ns);
+    if (err == 0 || t->failed)
+        return false;
+    progress(t, &t->from);
+    progress(t, &t->at);
+    return true;
+}
+
+static void post_write(struct trial *t, struct pending *op, size_t offset, size_t bytes)
+{
+    const uint64_t until_ns = tt_now_ns() + PATIENCE_NS;
+    ssize_t err;
+
+    op->over = false;
+    do {
+        err = fi_write(t->from.ep, t->source + offset, bytes, desc_of(t->source_mr), t->from.to, t->address + offset,
+                       t->key, &op->context);
+    } while (again(t, err, until_ns));
+}
+
+static void post_note(struct trial *t, struct pending *op)
+{
+    const uint64_t until_ns = tt_now_ns() + PATIENCE_NS;
+    ssize_t err;
+
+    op->over = false;
+    do {
+        err = fi_send(t->from.ep, t->note, SMALL_BYTES, desc_of(t->note_mr), t->from.to, &op->context);
+    } while (again(t, err, until_ns));
+}
+
+static void post_receive(struct trial *t, struct pending *op)
+{
+    const uint64_t until_ns = tt_now_ns() + PATIENCE_NS;
+    ssize_t err;
+
+    op->over = false;
+    do {
+        err = fi_recv(t->at.ep, t->note + SMALL_BYTES, SMALL_BYTES, desc_of(t->note_mr), FI_ADDR_UNSPEC, &op->context);
+    } while (again(t, err, until_ns));
+}
+
+/* ---- what is tried ---- */
+
+static const size_t cuts[] = { 0, 64, 70000, 200000, BYTES };   /* writes are between them: short and long ones */
+#define NWRITES (sizeof cuts / sizeof *cuts - 1)
+
+/* Writes, and a note right behind them. Sets *before: all had landed when the note came; *landed: and when they were reported as complete. */
+static bool try_order(struct trial *t, uint8_t value, bool *before, bool *landed)
+{
+    struct pending writes[NWRITES], sent, came;
+
+    memset(t->source, value, BYTES);
+    post_receive(t, &came);
+    for (size_t i = 0; i < NWRITES; i++)
+        post_write(t, &writes[i], cuts[i], cuts[i + 1] - cuts[i]);
+    post_note(t, &sent);
+    if (!finish(t, &came.over))
+        return false;
+    *before = memcmp(t->source, t->target, BYTES) == 0;
+    for (size_t i = 0; i < NWRITES; i++) {
+        if (!finish(t, &writes[i].over))
+            return false;
+        *landed &= memcmp(t->source + cuts[i], t->target + cuts[i], cuts[i + 1] - cuts[i]) == 0;
+    }
+    return finish(t, &sent.over);
+}
+
+/* Whether who sleeps wakes: the sender goes on, the receiver does not look. */
+static bool try_waking(struct trial *t)
+{
+    struct pollfd p = { .fd = t->at.fd, .events = POLLIN };
+    struct fid *fid = &t->at.cq->fid;
+    const uint64_t until_ns = tt_now_ns() + WAKE_NS;
+    struct pending sent, came;
+    bool woken = false;
+
+    if (p.fd < 0)
+        return false;
+    post_receive(t, &came);
+    while (fi_trywait(t->provider->fabric, &fid, 1) != 0 && tt_now_ns() < until_ns)
+        progress(t, &t->at);
+    woken = poll(&p, 1, 0) > 0;     /* awake all the time is no better than never */
+    if (woken)
+        return false;
+    post_note(t, &sent);
+    while (!woken && tt_now_ns() < until_ns) {
+        progress(t, &t->from);
+        woken = poll(&p, 1, 1) > 0;
+    }
+    return finish(t, &came.over) && finish(t, &sent.over) && woken;
+}
+
+/* Whether a closed endpoint's sources are still read. The last trial: it leaves one end. */
+static bool try_sources(struct trial *t)
+{
+    struct pending writes[NWRITES];
+
+    memset(t->source, 1, BYTES);
+    for (size_t i = 0; i < NWRITES; i++)
+        fi_write(t->from.ep, t->source + cuts[i], cuts[i + 1] - cuts[i], desc_of(t->source_mr), t->from.to,
+                 t->address + cuts[i], t->key, &writes[i].context);
+    side_close(t->provider, &t->from);
+    memset(t->source, 2, BYTES);
+    for (uint32_t i = 0; i < SETTLE_POLLS; i++)
+        progress(t, &t->at);
+    return memchr(t->target, 2, BYTES);
+}
+
+static bool run(struct tt_ofi_provider *p, struct trial *t)
+{
+    bool landed = true, before;
+
+    if (!trial_open(t))
+        return false;
+    t->why = "failed its trial: two endpoints in one process do not reach each other";
+    for (uint32_t i = 0; i < ROUNDS; i++) {
+        if (!try_order(t, (uint8_t)(16 + i), &before, &landed))
+            return false;
+        if (p->ordered && !before) {
+            t->why = "failed its trial: it says that messages come after writes, and they do not";
+            return false;
+        }
+    }
+    if (!p->ordered && !landed) {
+        t->why = "failed its trial: it says that writes are over at the target, and they are not";
+        return false;
+    }
+    t->why = "failed its trial: messages get lost";
+    p->wakes = try_waking(t);
+    if (t->failed)
+        return false;
+    p->copies = p->local || try_sources(t);
+    return true;
+}
+
+/* ---- once ---- */
+
+#define KNOWN_MAX 16
+
+static struct known {
+    char name[48], device[64];
+    bool ordered, good, copies, wakes;
+    const char *why;
+} known[KNOWN_MAX];
+static uint32_t nknown;
+static pthread_mutex_t known_lock = PTHREAD_MUTEX_INITIALIZER;
+
+static const struct known *known_find(const struct tt_ofi_provider *p)
+{
+    for (uint32_t i = 0; i < nknown; i++)
+        if (strcmp(known[i].name, p->name) == 0 && strcmp(known[i].device, p->device) == 0 &&
+            known[i].ordered == p->ordered)
+            return &known[i];
+    return NULL;
+}
+
+static const struct known *known_add(struct tt_ofi_provider *p, struct known *spare)
+{
+    struct trial t = { .provider = p, .from = { .fd = -1 }, .at = { .fd = -1 } };
+    struct known *k = nknown < KNOWN_MAX ? &known[nknown++] : spare;
+
+    snprintf(k->name, sizeof k->name, "%s", p->name);
+    snprintf(k->device, sizeof k->device, "%s", p->device);
+    k->ordered = p->ordered;
+    p->wakes = true;        /* as far as can be known */
+    k->good = run(p, &t);
+    trial_close(&t);
+    k->why = t.why;
+    k->copies = p->copies;
+    k->wakes = p->wakes;
+    return k;
+}
+
+bool tt_ofi_trial(struct tt_ofi_provider *p, const char **why)
+{
+    const struct known *k;
+    struct known spare;
+    bool good;
+
+    pthread_mutex_lock(&known_lock);
+    k = known_find(p);
+    if (!k)
+        k = known_add(p, &spare);
+    p->copies = k->copies;
+    p->wakes = k->wakes;
+    *why = k->why;
+    good = k->good;
+    pthread_mutex_unlock(&known_lock);
+    return good;
+}

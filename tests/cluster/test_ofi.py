@@ -1,0 +1,62 @@
+#!/usr/bin/env python3
+"""The ofi wire in jobs: every collective over libfabric, element by element, and what `tutti info` says of its providers.
+
+TUTTI_TEST_OFI names the providers to go through, like "tcp sockets shm"; not set: the one that the wire chooses."""
+
+import json
+import os
+import subprocess
+import sys
+import unittest
+
+from cluster import SANITIZED, TUTTI, ClusterTest, environment
+
+
+def info(**more):
+    done = subprocess.run([TUTTI, "info", "--json"], capture_output=True, text=True, timeout=100, check=True, env=environment(**more))
+    return {wire["name"]: wire for wire in json.loads(done.stdout)["wires"]}["ofi"]
+
+
+def providers():
+    return os.environ.get("TUTTI_TEST_OFI", "").split() or [""]
+
+
+def rank_counts():
+    return (2,) if SANITIZED else (2, 3)
+
+
+class Ofi(ClusterTest):
+    def test_every_collective_is_right_over_each_provider(self):
+        for provider in providers():
+            for ranks in rank_counts():
+                with self.subTest(provider=provider, ranks=ranks):
+                    done = subprocess.run(
+                        [TUTTI, "perf", "all", "-n", str(ranks), "--wire", "ofi", "--min", "8", "--max", "1M", "--factor", "32", "--iters", "5",
+                         "--check", "--json"], capture_output=True, text=True, timeout=280, check=False,
+                        env=environment(TUTTI_OFI_PROVIDER=provider))
+                    self.assertEqual(done.returncode, 0, done.stderr[-2000:])
+                    rows = [json.loads(line) for line in done.stdout.splitlines()]
+                    self.assertEqual({row["wire"] for row in rows}, {"ofi"})
+                    self.assertGreaterEqual(len({row["coll"] for row in rows}), 14)
+
+    def test_info_tells_which_provider_and_why_not_the_others(self):
+        for provider in providers():
+            about = info(TUTTI_OFI_PROVIDER=provider)
+            self.assertTrue(about["usable"], about)
+            self.assertIn(provider, about["about"])
+            self.assertRegex(about["about"], r"^libfabric \d+\.\d+, .* on .*: messages ")
+            self.assertIn("not used: ", about["about"])
+
+    def test_a_provider_that_is_not_there_is_told(self):
+        self.assertIn('no provider "nosuch"', info(TUTTI_OFI_PROVIDER="nosuch")["why_not"])
+
+    def test_a_provider_without_an_address_that_is_allowed_is_told(self):
+        why = info(TUTTI_OFI_PROVIDER="tcp;ofi_rxm", TUTTI_INTERFACES="=nosuch0")["why_not"]
+        self.assertIn("has no address that TUTTI_INTERFACES", why)
+
+
+if __name__ == "__main__":
+    if not info()["usable"]:
+        print(f"skipped: {info()['why_not']}")
+        sys.exit(77)
+    unittest.main()

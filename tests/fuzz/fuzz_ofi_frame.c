@@ -1,0 +1,91 @@
+/* What comes over the ofi wire: records, which anybody may send who finds the endpoint, hellos, and the blobs of addresses and keys. Whatever the bytes,
+ * nothing outside of them is read, and what is accepted keeps the promises that the wire relies on: it writes back to the same bytes, no range
+ * wraps, no payload is longer than what came or than a slot has, no name longer than its room. */
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include "base/status.h"
+#include "wire/ofi_frame.h"
+
+/* In memory of just that size, so that a sanitizer sees a byte too far. */
+static void record(const uint8_t *data, size_t bytes)
+{
+    static const uint64_t applied[TT_OFI_LANES] = { 7, UINT64_MAX };
+    uint8_t *in = malloc(bytes ? bytes : 1), out[TT_OFI_RECORD_BYTES];
+    struct tt_ofi_record r;
+
+    tt_assert(in);
+    memcpy(in, data, bytes);
+    if (tt_ofi_record_read(&r, in, bytes)) {
+        tt_assert(bytes == TT_OFI_RECORD_BYTES + (size_t)r.payload && bytes <= TT_OFI_SLOT_BYTES);
+        tt_assert(r.payload == 0 || (r.kind == TT_OFI_PUT && r.payload == r.bytes));
+        tt_assert(r.kind == TT_OFI_ANSWER || r.offset + r.bytes >= r.offset);
+        tt_assert(r.signal_offset % 8 == 0 && r.signal_offset + 8 > r.signal_offset);
+        tt_assert(r.lane < TT_OFI_LANES);
+        tt_ofi_record_write(&r, out);
+        tt_assert(memcmp(in, out, sizeof out) == 0);
+        tt_ofi_record_stamp(out, 5, applied);
+        if (r.kind == TT_OFI_PUT && r.payload == 0) {
+            tt_ofi_record_void(out);
+            tt_assert(tt_ofi_record_read(&r, out, sizeof out) && r.kind == TT_OFI_VOID);
+            tt_ofi_record_ask(out);
+            tt_assert(tt_ofi_record_read(&r, out, sizeof out) && r.kind == TT_OFI_ASK);
+            tt_assert(r.token == 5 && r.applied[0] == 7 && r.applied[1] == UINT32_MAX);
+        }
+    }
+    free(in);
+}
+
+static void hello(const uint8_t *data, size_t bytes)
+{
+    uint8_t in[TT_OFI_HELLO_BYTES] = { 0 }, out[TT_OFI_HELLO_BYTES];
+    struct tt_ofi_hello h, again;
+
+    memcpy(in, data, bytes < sizeof in ? bytes : sizeof in);
+    if (!tt_ofi_hello_read(&h, in))
+        return;
+    tt_assert(h.incarnation > 0 && h.link_address + h.link_bytes >= h.link_address);
+    for (int i = 0; i < TT_OFI_LANES; i++)
+        tt_assert(h.lanes[i].name_bytes > 0 && h.lanes[i].name_bytes <= TT_OFI_NAME_BYTES);
+    tt_ofi_hello_write(&h, out);
+    tt_assert(tt_ofi_hello_read(&again, out));
+    tt_assert(memcmp(&again, &h, sizeof h) == 0);
+}
+
+static void blobs(const uint8_t *data, size_t bytes)
+{
+    struct tt_blob in = { .bytes = (uint16_t)bytes }, out = { 0 };
+    struct tt_ofi_address a;
+    struct tt_ofi_key k;
+
+    memcpy(in.data, data, bytes < sizeof in.data ? bytes : sizeof in.data);
+    if (tt_ofi_address_read(&a, &in)) {
+        tt_assert(a.tcp.bytes <= TT_BLOB_BYTES - TT_OFI_ADDRESS_HEAD_BYTES);
+        tt_ofi_address_write(&a, &out);
+        tt_assert(out.bytes == in.bytes && memcmp(out.data, in.data, in.bytes) == 0);
+    }
+    if (tt_ofi_key_read(&k, &in)) {
+        tt_ofi_key_write(&k, &out);
+        tt_assert(out.bytes <= TT_KEY_BYTES && out.bytes == in.bytes && memcmp(out.data, in.data, in.bytes) == 0);
+    }
+}
+
+/* The first byte says which parser. */
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
+{
+    if (bytes == 0)
+        return 0;
+    switch (data[0] % 3) {
+    case 0:
+        record(data + 1, bytes - 1);
+        break;
+    case 1:
+        hello(data + 1, bytes - 1);
+        break;
+    default:
+        blobs(data + 1, bytes - 1);
+        break;
+    }
+    return 0;
+}

@@ -1,0 +1,138 @@
+#include "support/unit.h"
+
+#include <string.h>
+#include "wire/ofi_frame.h"
+#include "wire/tcp_frame.h"
+
+static const struct tt_ofi_record good = {
+    .token = 77,
+    .kind = TT_OFI_PUT,
+    .signal_op = TT_SIGNAL_ADD,
+    .flags = TT_OFI_WANT_ACK,
+    .number = 12,
+    .payload = 100,
+    .applied = { 10, 11 },
+    .region = 3,
+    .generation = 4,
+    .offset = 5,
+    .bytes = 100,
+    .signal_region = 6,
+    .signal_generation = 7,
+    .signal_offset = 8,
+    .signal_value = 9,
+};
+#define GOOD_BYTES (TT_OFI_RECORD_BYTES + 100)
+
+static void a_record_is_read_as_it_was_written(void **state)
+{
+    uint8_t bytes[GOOD_BYTES] = { 0 }, again[TT_OFI_RECORD_BYTES];
+    struct tt_ofi_record r;
+
+    (void)state;
+    tt_ofi_record_write(&good, bytes);
+    assert_true(tt_ofi_record_read(&r, bytes, sizeof bytes));
+    tt_ofi_record_write(&r, again);
+    assert_memory_equal(bytes, again, sizeof again);
+    assert_int_equal(r.token, 77);
+    assert_int_equal(r.number, 12);
+    assert_int_equal(r.applied[1], 11);
+    assert_int_equal(r.signal_value, 9);
+}
+
+/* Each is wrong in one way. */
+static void a_record_that_nobody_honest_sends_is_refused(void **state)
+{
+    struct tt_ofi_record wrong[11];
+    uint8_t bytes[TT_OFI_SLOT_BYTES + 1] = { 0 };
+    struct tt_ofi_record r;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
+        wrong[i] = good;
+    wrong[0].kind = 0;
+    wrong[1].kind = TT_OFI_ACK + 1;
+    wrong[2].signal_op = TT_SIGNAL_ADD + 1;
+    wrong[3].flags = 4;
+    wrong[4].flags = TT_OFI_YES;        /* of an answer only */
+    wrong[5].lane = TT_OFI_LANES;
+    wrong[6].bytes = 99;
+    wrong[7].signal_offset = 12;
+    wrong[8].signal_offset = UINT64_MAX - 7;
+    wrong[9].offset = UINT64_MAX;
+    wrong[10].kind = TT_OFI_ASK;        /* with a payload */
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        tt_ofi_record_write(&wrong[i], bytes);
+        assert_false(tt_ofi_record_read(&r, bytes, GOOD_BYTES));
+    }
+    tt_ofi_record_write(&good, bytes);
+    assert_true(tt_ofi_record_read(&r, bytes, GOOD_BYTES));
+    for (size_t n = 0; n < sizeof bytes; n++)   /* cut, or with something behind it */
+        assert_true(tt_ofi_record_read(&r, bytes, n) == (n == GOOD_BYTES));
+    bytes[18] ^= 1;     /* the mark */
+    assert_false(tt_ofi_record_read(&r, bytes, GOOD_BYTES));
+}
+
+static void a_hello_names_both_endpoints_or_is_refused(void **state)
+{
+    struct tt_ofi_hello h = { .incarnation = 2, .token = 3, .link_address = 4, .link_bytes = 5 }, out;
+    uint8_t bytes[TT_OFI_HELLO_BYTES];
+
+    (void)state;
+    for (uint32_t i = 0; i < TT_OFI_LANES; i++) {
+        h.lanes[i] = (struct tt_ofi_hello_lane){ .applied = 6 + i, .key = 7 + i, .name_bytes = TT_OFI_NAME_BYTES };
+        memset(h.lanes[i].name, 8 + (int)i, TT_OFI_NAME_BYTES);
+    }
+    tt_ofi_hello_write(&h, bytes);
+    assert_true(tt_ofi_hello_read(&out, bytes));
+    assert_memory_equal(&out, &h, sizeof h);
+    h.lanes[1].name_bytes = 0;
+    tt_ofi_hello_write(&h, bytes);
+    assert_false(tt_ofi_hello_read(&out, bytes));
+    h.lanes[1].name_bytes = 1;
+    h.incarnation = 0;
+    tt_ofi_hello_write(&h, bytes);
+    assert_false(tt_ofi_hello_read(&out, bytes));
+    h.incarnation = 1;
+    h.link_bytes = UINT64_MAX;
+    tt_ofi_hello_write(&h, bytes);
+    assert_false(tt_ofi_hello_read(&out, bytes));
+}
+
+/* The inner wire's address loses endpoints from its end until it fits, and stays good. */
+static void an_address_of_many_endpoints_is_shortened_to_what_fits(void **state)
+{
+    struct tt_tcp_address tcp = { .host = 1, .port = 2, .rails = 5, .outside = 6 };
+    struct tt_ofi_address a = { .provider = 3, .host = 4 }, out;
+    struct tt_blob blob;
+
+    (void)state;
+    for (uint8_t i = 0; i < 6; i++) {
+        const uint8_t ip[16] = { 0xfd, i };
+
+        tt_tcp_address_add(&tcp, 6, ip);
+    }
+    assert_int_equal(tcp.count, 6);
+    tt_tcp_address_write(&tcp, &a.tcp);
+    assert_true(a.tcp.bytes > TT_BLOB_BYTES - TT_OFI_ADDRESS_HEAD_BYTES);
+    tt_tcp_address_shorten(&a.tcp, TT_BLOB_BYTES - TT_OFI_ADDRESS_HEAD_BYTES);
+    tt_ofi_address_write(&a, &blob);
+    assert_true(tt_ofi_address_read(&out, &blob));
+    assert_int_equal(out.provider, 3);
+    assert_int_equal(out.host, 4);
+    assert_true(tt_tcp_address_read(&tcp, &out.tcp));
+    assert_int_equal(tcp.count, 5);
+    assert_int_equal(tcp.rails, 5);
+    assert_int_equal(tcp.outside, 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_record_is_read_as_it_was_written),
+        cmocka_unit_test(a_record_that_nobody_honest_sends_is_refused),
+        cmocka_unit_test(a_hello_names_both_endpoints_or_is_refused),
+        cmocka_unit_test(an_address_of_many_endpoints_is_shortened_to_what_fits),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
