@@ -3,7 +3,6 @@
  * of each round, of the slowest rank, in milliseconds.
  *
  *     tutti run -n 4 -- ./moe --shape qwen3-30b --tokens 64 --skew 1 --rounds 5 */
-#include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,39 +10,7 @@
 
 #include "megakernel.h"
 #include "model.h"
-
-#define USAGE \
-    "usage: moe [options], as rank of a job: tutti run -n 4 -- moe\n" \
-    "  --shape NAME     qwen3-30b (default), deepseek-v3 or gpt-oss-120b\n" \
-    "  --scale N        divides the shape's hidden and intermediate sizes (default 8 for qwen3-30b, else 16)\n" \
-    "  --tokens N       tokens of each rank (default 64)\n" \
-    "  --skew S         experts are drawn by Zipf's law, 0 to 4, 0: evenly (default: balanced, as many tokens for each)\n" \
-    "  --there TYPE     as which tokens travel: f32, bf16 or fp8 (default bf16)\n" \
-    "  --back TYPE      as which results do (default bf16)\n" \
-    "  --tile N         tokens of a tile (default 16)\n" \
-    "  --processors N   blocks that compute; 0 (default): the block that looks and hands out does, too\n" \
-    "  --forms LIST     of collective, coupled, decoupled, ordered, full (default: all)\n" \
-    "  --proxied        tiles for ranks of the same host go through the proxy, too\n" \
-    "  --wrong          first each form has a run in which the last rank's routing is wrong, which all ranks must be told\n" \
-    "  --rounds N       times each form is timed (default 3)\n" \
-    "  --seed N         of weights, tokens and routes (default 1)\n" \
-    "  --help           this text\n"
-
-#define NUMBER_MAX 65536
-#define PROCESSORS_MAX 64
-
-/* What is timed, in this order in each round; the numbers of modes are those of tutti_device_mode from FULL on. */
-enum form { COLLECTIVE, FULL, COUPLED, DECOUPLED, ORDERED, FORMS };
-static const char *const form_names[FORMS] = { "collective", "full", "coupled", "decoupled", "ordered" };
-
-struct options {
-    const char *shape;
-    long scale, tokens, tile, processors, rounds, seed;
-    double skew;
-    tutti_dtype there, back;
-    uint32_t forms;             /* bits */
-    bool proxied, wrong;
-};
+#include "options.h"
 
 /* A tile of the collective form. */
 struct taken {
@@ -233,6 +200,17 @@ static tutti_status run_collective(struct work *w, const tutti_moe_routing *rout
 
 /* ---- a round --------------------------------------------------------------------------------------------------------- */
 
+static tutti_moe_routing routing_of(const struct work *w)
+{
+    return (tutti_moe_routing){
+        .size = sizeof(tutti_moe_routing),
+        .tokens = w->tokens,
+        .ntokens = (size_t)w->o->tokens,
+        .experts = w->experts,
+        .weights = w->weights,
+    };
+}
+
 static size_t count_wrong(const struct work *w)
 {
     size_t wrong = 0;
@@ -245,13 +223,7 @@ static size_t count_wrong(const struct work *w)
 /* One form, once: *ms and *compute_ms of the slowest rank, *wrong added up over all ranks. */
 static tutti_status measure(struct work *w, enum form form, double *ms, double *compute_ms, int64_t *wrong)
 {
-    const tutti_moe_routing routing = {
-        .size = sizeof routing,
-        .tokens = w->tokens,
-        .ntokens = (size_t)w->o->tokens,
-        .experts = w->experts,
-        .weights = w->weights,
-    };
+    const tutti_moe_routing routing = routing_of(w);
     double took[2], worst[2];
     int64_t mine;
     tutti_status st = TUTTI_OK;
@@ -284,21 +256,10 @@ static tutti_status measure(struct work *w, enum form form, double *ms, double *
     return st ? st : tutti_allreduce(&mine, wrong, 1, TUTTI_I64, TUTTI_SUM, w->comm, NULL);
 }
 
-static bool is_wanted(const struct options *o, int form)
-{
-    return o->forms >> form & 1;
-}
-
 /* A run of each form that is refused on all ranks, as the last one sends a token to an expert that there is none. False: one went otherwise, which was told. */
 static bool are_refused(struct work *w)
 {
-    const tutti_moe_routing routing = {
-        .size = sizeof routing,
-        .tokens = w->tokens,
-        .ntokens = (size_t)w->o->tokens,
-        .experts = w->experts,
-        .weights = w->weights,
-    };
+    const tutti_moe_routing routing = routing_of(w);
     const uint32_t first = w->experts[0];
     bool good = true;
 
@@ -307,12 +268,12 @@ static bool are_refused(struct work *w)
     for (int form = 0; form < FORMS && good; form++) {
         tutti_status st;
 
-        if (!is_wanted(w->o, form))
+        if (!options_want(w->o, form))
             continue;
         st = form == COLLECTIVE ? run_collective(w, &routing) : run_mega(w, &routing);
         good = st == TUTTI_ERR_INVALID;
         if (!good)
-            fprintf(stderr, "moe: rank %u, %s: a wrong routing is %s: %s\n", w->rank, form_names[form], tutti_status_name(st), tutti_last_error());
+            fprintf(stderr, "moe: rank %u, %s: a wrong routing is %s: %s\n", w->rank, options_forms[form], tutti_status_name(st), tutti_last_error());
     }
     w->experts[0] = first;
     return good;
@@ -329,16 +290,16 @@ static int measure_all(struct work *w, double *times)
         for (int form = 0; form < FORMS; form++) {
             const size_t at = round ? round - 1 : 0;
 
-            if (!is_wanted(w->o, form))
+            if (!options_want(w->o, form))
                 continue;
             st = measure(w, (enum form)form, &times[(size_t)form * rounds + at], &times[FORMS * rounds + at], &wrong);
             if (st) {
-                fprintf(stderr, "moe: rank %u, %s: %s: %s\n", w->rank, form_names[form], tutti_status_name(st), tutti_last_error());
+                fprintf(stderr, "moe: rank %u, %s: %s: %s\n", w->rank, options_forms[form], tutti_status_name(st), tutti_last_error());
                 return 1;
             }
             if (wrong) {
                 if (w->rank == 0)
-                    fprintf(stderr, "moe: %s: %lld elements are not those of the reference\n", form_names[form], (long long)wrong);
+                    fprintf(stderr, "moe: %s: %lld elements are not those of the reference\n", options_forms[form], (long long)wrong);
                 return 1;
             }
         }
@@ -451,14 +412,14 @@ static void print(const struct work *w, const double *times, uint64_t put_bytes)
         s->name, s->hidden, s->inner, s->experts, s->top_k, w->nranks, w->o->tokens, tutti_dtype_name(w->o->there),
         tutti_dtype_name(w->o->back), w->nblocks, (unsigned long long)put_bytes);
     for (int form = 0; form < FORMS; form++)
-        if (is_wanted(w->o, form))
-            print_times(form_names[form], times + (size_t)form * rounds, rounds);
-    if (is_wanted(w->o, COLLECTIVE))
+        if (options_want(w->o, form))
+            print_times(options_forms[form], times + (size_t)form * rounds, rounds);
+    if (options_want(w->o, COLLECTIVE))
         print_times("compute", times + FORMS * rounds, rounds);
     printf(", \"proxy\": {");
     for (int form = FULL; form < FORMS; form++)
-        if (is_wanted(w->o, form)) {
-            printf("%s\"%s\": {\"puts\": %llu, \"drains\": %llu, \"fences\": %llu}", between, form_names[form],
+        if (options_want(w->o, form)) {
+            printf("%s\"%s\": {\"puts\": %llu, \"drains\": %llu, \"fences\": %llu}", between, options_forms[form],
                    (unsigned long long)w->counters[form].puts, (unsigned long long)w->counters[form].drains,
                    (unsigned long long)w->counters[form].fences);
             between = ", ";
@@ -502,130 +463,6 @@ static int run(struct work *w)
     return st ? 1 : status;
 }
 
-static bool take_number(const char *text, long min, long max, long *out)
-{
-    char *end;
-
-    *out = strtol(text, &end, 10);
-    return *text && !*end && *out >= min && *out <= max;
-}
-
-static bool take_real(const char *text, double max, double *out)
-{
-    char *end;
-
-    *out = strtod(text, &end);
-    return *text && !*end && *out >= 0 && *out <= max;
-}
-
-static bool take_type(const char *text, tutti_dtype *out)
-{
-    *out = strcmp(text, "f32") == 0 ? TUTTI_F32 : strcmp(text, "bf16") == 0 ? TUTTI_BF16 : TUTTI_F8E4M3;
-    return *out != TUTTI_F8E4M3 || strcmp(text, "fp8") == 0;
-}
-
-static bool take_forms(const char *text, uint32_t *out)
-{
-    *out = 0;
-    for (const char *at = text; at; at = strchr(at, ',') ? strchr(at, ',') + 1 : NULL) {
-        const size_t n = strcspn(at, ",");
-        int form = 0;
-
-        while (form < FORMS && (strlen(form_names[form]) != n || strncmp(form_names[form], at, n) != 0))
-            form++;
-        if (form == FORMS)
-            return false;
-        *out |= 1u << form;
-    }
-    return true;
-}
-
-/* One option. False: it cannot be. */
-static bool take_option(int c, const char *arg, struct options *o)
-{
-    switch (c) {
-    case 's':
-        o->shape = arg;
-        return true;
-    case 'c':
-        return take_number(arg, 1, NUMBER_MAX, &o->scale);
-    case 't':
-        return take_number(arg, 1, NUMBER_MAX, &o->tokens);
-    case 'z':
-        return take_real(arg, 4, &o->skew);
-    case 'e':
-        return take_type(arg, &o->there);
-    case 'b':
-        return take_type(arg, &o->back);
-    case 'i':
-        return take_number(arg, 1, 4096, &o->tile);
-    case 'p':
-        return take_number(arg, 0, PROCESSORS_MAX, &o->processors);
-    case 'f':
-        return take_forms(arg, &o->forms);
-    case 'x':
-        o->proxied = true;
-        return true;
-    case 'w':
-        o->wrong = true;
-        return true;
-    case 'r':
-        return take_number(arg, 1, 1000, &o->rounds);
-    default:
-        return take_number(arg, 0, 1000000000, &o->seed);
-    }
-}
-
-/* False: usage was printed, and *status is the program's. */
-static bool take_options(int argc, char **argv, struct options *o, int *status)
-{
-    static const struct option known[] = {
-        { "shape", required_argument, NULL, 's' },      { "scale", required_argument, NULL, 'c' },
-        { "tokens", required_argument, NULL, 't' },     { "skew", required_argument, NULL, 'z' },
-        { "there", required_argument, NULL, 'e' },      { "back", required_argument, NULL, 'b' },
-        { "tile", required_argument, NULL, 'i' },       { "processors", required_argument, NULL, 'p' },
-        { "forms", required_argument, NULL, 'f' },      { "proxied", no_argument, NULL, 'x' },
-        { "rounds", required_argument, NULL, 'r' },     { "seed", required_argument, NULL, 'd' },
-        { "wrong", no_argument, NULL, 'w' },            { "help", no_argument, NULL, 'h' },
-        { 0 },
-    };
-    bool good = true;
-    int c;
-
-    *status = 2;
-    while (good && (c = getopt_long(argc, argv, "", known, NULL)) != -1) {
-        if (c == 'h' || c == '?') {
-            *status = c == 'h' ? 0 : 2;
-            fputs(USAGE, c == 'h' ? stdout : stderr);
-            return false;
-        }
-        good = take_option(c, optarg, o);
-        if (!good)
-            fprintf(stderr, "moe: %s is not possible there\n", optarg);
-    }
-    if (good && optind < argc) {
-        fprintf(stderr, "moe: %s is no option\n", argv[optind]);
-        good = false;
-    }
-    return good;
-}
-
-/* The shape of that name, scaled. False: there is none. */
-static bool make_shape(const struct options *o, struct shape *out)
-{
-    const struct shape *s = shapes;
-
-    while (s->name && strcmp(s->name, o->shape) != 0)
-        s++;
-    if (!s->name)
-        return false;
-    *out = *s;
-    out->scale = o->scale ? (uint32_t)o->scale : s->scale;
-    out->hidden = s->hidden / out->scale;
-    out->inner = s->inner / out->scale;
-    return out->hidden && out->inner;
-}
-
 int main(int argc, char **argv)
 {
     struct options o = {
@@ -642,12 +479,8 @@ int main(int argc, char **argv)
     struct work w = { .o = &o };
     int status;
 
-    if (!take_options(argc, argv, &o, &status))
+    if (!options_take(argc, argv, &o, &w.model.shape, &status))
         return status;
-    if (!make_shape(&o, &w.model.shape)) {
-        fprintf(stderr, "moe: there is no shape %s, or not at a scale of %ld\n", o.shape, o.scale);
-        return 2;
-    }
     w.model.seed = (uint64_t)o.seed;
     w.model.skew = o.skew;
     if (tutti_comm_create(&w.comm, NULL)) {

@@ -65,8 +65,13 @@ struct tutti_moe {
     void *own;                  /* the form's */
 };
 
+/* ---- layer.c ---- */
+
 /* Zeroed memory that kernels can reach, until the layer ends: n times `bytes`. NULL (logged). */
 void *tt_moe_have(tutti_moe *m, uint64_t n, uint64_t bytes, const char *what);
+
+/* ---- run.c ---- */
+
 /* It is good for nothing but its end, if st is not OK. Returns st. */
 tutti_status tt_moe_broke(tutti_moe *m, tutti_status st);
 /* Takes a routing: what is wrong with it is in *flaw, else the run's rows are there. Other errors, logged: the call is not possible now. */

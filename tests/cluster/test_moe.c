@@ -205,8 +205,8 @@ static bool holds(const struct rank *r, const struct layer *l, uint32_t expert)
     return false;
 }
 
-/* Computes a tile, and gives it back. Tokens of one expert must stand together. */
-static void serve(struct rank *r, const struct layer *l, tutti_moe *moe, const tutti_moe_tile *tile)
+/* Computes a tile, and gives it back: what came of that. Tokens of one expert must stand together. */
+static tutti_status serve(struct rank *r, const struct layer *l, tutti_moe *moe, const tutti_moe_tile *tile)
 {
     const uint32_t hidden = l->conf.hidden, most = l->conf.tile_tokens ? l->conf.tile_tokens : 16;
     float x[16 * HIDDEN_MAX], y[16 * HIDDEN_MAX];
@@ -219,7 +219,7 @@ static void serve(struct rank *r, const struct layer *l, tutti_moe *moe, const t
             CHECK(r, tile->experts[k] != tile->experts[i] || tile->experts[i - 1] == tile->experts[i]);
         apply(hidden, tile->experts[i], x + (size_t)i * hidden, y + (size_t)i * hidden);
     }
-    CHECK_OK(r, tutti_moe_give(moe, tile, y));
+    return tutti_moe_give(moe, tile, y);
 }
 
 #define HOARD 8u
@@ -240,7 +240,7 @@ static tutti_status serve_all(struct rank *r, const struct layer *l, tutti_moe *
                 break;
         }
         for (uint32_t i = n; i-- > 0 && !st;)
-            serve(r, l, moe, &tiles[i]);
+            st = serve(r, l, moe, &tiles[i]);
     } while (!st && n == most);
     return st;
 }
