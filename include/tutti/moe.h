@@ -115,6 +115,100 @@ TUTTI_API tutti_status tutti_replay_wait(tutti_replay *replay, tutti_arrived *ou
 /* Collective; frees in any case, as tutti_window_free. NULL is fine. */
 TUTTI_API tutti_status tutti_replay_free(tutti_replay *replay);
 
+/* ---- dispatch and combine ---------------------------------------------------------------------------------- */
+
+/* A layer of experts that are spread over ranks (expert parallelism). Each rank routes its tokens to top_k experts each; they travel to who holds those, are computed there, and
+ * the results travel back and are added up:
+ *
+ *     out[t] = sum over c = 0 .. top_k - 1 of weights[t][c] * f_experts[t][c](token t)
+ *
+ * in f32, from 0, in the order of c, and rounded once to `type`: on any number of ranks, over any wire and in both forms the same bits, if the f are.
+ *
+ *     create -> { dispatch, next and give until nothing is left, combine } again and again -> free
+ *
+ * That is one *run*; all ranks make the same number of them. A *tile* is up to tile_tokens tokens of one rank for the experts of another, sorted by expert. In
+ * the form TUTTI_MOE_TILES each tile is put with a signal, and is there for tutti_moe_next when it has come, in any order; results go back the same way, so
+ * computing and communicating overlap. In the form TUTTI_MOE_COLLECTIVE dispatch is a tutti_alltoallv_dynamic, combine a tutti_alltoallv, and tiles are how what came is
+ * looked at. Programs are the same in both. Kernels do all this themselves with <tutti/moe_device.h>.
+ *
+ * How a token travels ("there": to its expert, "back": its expert's result):
+ *   TUTTI_F32, TUTTI_BF16    hidden elements, rounded to nearest even
+ *   TUTTI_F8E4M3             hidden codes; behind them, from the next multiple of 4 on, a float for each scale_elems elements: the scale, a power of two that brings
+ *                            the largest magnitude of those elements into 224 to 448 (2^-126 at least). Value = code * scale; error at most 2^-4 of the element, or
+ *                            2^-10 of the scale if that is more. Elements that share a scale with an infinity or a NaN come out as NaN.
+ * Rows are row_bytes apart, a multiple of 16; they begin at a multiple of 16.
+ *
+ * If the routing of a rank is wrong, all ranks return TUTTI_ERR_INVALID with a sentence that names the rank, the token and the value: that rank from dispatch, the others
+ * from dispatch (COLLECTIVE) or from next (TILES). Nothing is combined, the run is over on all ranks, and the layer is good for the next. After any other error it is good only
+ * for tutti_moe_free. A layer is used by one thread at a time.
+ *
+ * Sources: dispatch and combine as in DeepEP and in "DeepSeek-V3 Technical Report" (arXiv 2412.19437, section 3.2: fp8 there, bf16 back, an expert held several
+ * times); tiles that are computed as they arrive: "FlashDMoE" (arXiv 2506.04667). */
+typedef struct tutti_moe tutti_moe;
+
+typedef enum tutti_moe_form { TUTTI_MOE_TILES = 0, TUTTI_MOE_COLLECTIVE, TUTTI_MOE_FORMS } tutti_moe_form;
+
+#define TUTTI_MOE_NONE 0xffffffffu      /* as an expert of a token: this choice is left out */
+
+/* How a layer is made. All but held, nheld and device the same on all ranks. Zero means default where one is named; set `size` to sizeof. */
+typedef struct tutti_moe_conf {
+    size_t size;
+    tutti_moe_form form;
+    uint32_t hidden;            /* elements of a token, 1 to 65536 */
+    uint32_t experts;           /* of all ranks, 1 to 65535 */
+    uint32_t top_k;             /* experts of each token, 1 to 64 and at most `experts` */
+    uint32_t max_tokens;        /* the most that a rank dispatches in a run, 1 to 2^20 */
+    uint32_t tile_tokens;       /* of a tile, 1 to 4096; 0: 16 */
+    tutti_dtype type;           /* of the caller's tokens and of what is combined: TUTTI_F32 or TUTTI_BF16 */
+    tutti_dtype there, back;    /* as which tokens and results travel: TUTTI_F32, TUTTI_BF16 or TUTTI_F8E4M3 */
+    uint32_t scale_elems;       /* TUTTI_F8E4M3: elements that share a scale; 0: all of a token */
+    uint32_t nheld;             /* experts that this rank holds, with `held` */
+    const uint32_t *held;       /* [nheld]: which, each once. Every expert must be held by some rank; where several hold it, token t of rank r goes to the one
+                                   that is (r + t) mod their number in the order of ranks. NULL: rank r of n holds [r * experts / n, (r + 1) * experts / n) */
+    const struct tutti_device_conf *device;     /* TILES: of the device (<tutti/device.h>) whose proxy carries tiles; `groups` is the layer's. NULL: defaults */
+} tutti_moe_conf;
+
+/* Collective. Memory of each rank, with n ranks, R = max_tokens * min(top_k, the most experts that a rank holds) and rows of b bytes there and c back: TILES about 2n R (b + c) in
+ * a window, which ranks on this host can map, and max_tokens * top_k * b + n R c of its own; COLLECTIVE about n * max_tokens * top_k * b + 2n R c, of which only what is used is
+ * touched. Caller owns *out: tutti_moe_free, before the communicator is destroyed. */
+TUTTI_API tutti_status tutti_moe_create(tutti_comm *comm, const tutti_moe_conf *conf, tutti_moe **out);
+/* Collective; frees in any case, as tutti_window_free. NULL is fine. */
+TUTTI_API tutti_status tutti_moe_free(tutti_moe *moe);
+
+/* This rank's tokens of a run and where they go. Set `size` to sizeof. */
+typedef struct tutti_moe_routing {
+    size_t size;
+    const void *tokens;         /* [ntokens][hidden] of conf.type */
+    size_t ntokens;             /* 0 to max_tokens */
+    const uint32_t *experts;    /* [ntokens][top_k]: those of a token are different, or TUTTI_MOE_NONE */
+    const float *weights;       /* [ntokens][top_k], finite */
+} tutti_moe_routing;
+
+/* Begins a run: tokens are on their way, and all that `routing` points to is the caller's again, when it returns. COLLECTIVE waits for all ranks. timeout_ms as
+ * in tutti_call. */
+TUTTI_API tutti_status tutti_moe_dispatch(tutti_moe *moe, const tutti_moe_routing *routing, int64_t timeout_ms);
+
+/* Tokens that have come for experts of this rank; the library's memory, until the run is combined. Set `size` to sizeof. */
+typedef struct tutti_moe_tile {
+    size_t size;
+    uint32_t source, number;    /* the rank whose tokens they are, and which of its tiles */
+    uint32_t rows;              /* tokens; 0: nothing is left in this run */
+    uint32_t row_bytes;
+    const uint32_t *experts;    /* [rows], those of one expert together */
+    const void *payload;        /* [rows][row_bytes], as they travelled */
+} tutti_moe_tile;
+
+/* The next tile; waits for one. */
+TUTTI_API tutti_status tutti_moe_next(tutti_moe *moe, tutti_moe_tile *out, int64_t timeout_ms);
+/* out[rows][hidden]: the tile's tokens as floats. */
+TUTTI_API tutti_status tutti_moe_read(tutti_moe *moe, const tutti_moe_tile *tile, float *out);
+/* results[rows][hidden] of a tile's tokens: they are on their way back, and `results` is the caller's again. Tiles may be given back in any order, each once. */
+TUTTI_API tutti_status tutti_moe_give(tutti_moe *moe, const tutti_moe_tile *tile, const float *results);
+
+/* Ends the run: waits for the results of this rank's tokens, and adds them up: out[ntokens][hidden] of conf.type, written on TUTTI_OK; a token without any expert is 0.
+ * TUTTI_ERR_INVALID, and the run goes on, while tiles have not been taken and given back. */
+TUTTI_API tutti_status tutti_moe_combine(tutti_moe *moe, void *out, int64_t timeout_ms);
+
 #ifdef __cplusplus
 }
 #endif

@@ -50,7 +50,9 @@ static tutti_status result(const struct launch *l, tutti_device *d)
     if (!why[0] && tutti_device_status(d) == l->status)
         snprintf(why, sizeof why, "%s", tutti_last_error());
     return tt_fail(l->status, "block %u of %u returned %s: %s", l->failed, l->nblocks, tutti_status_name(l->status),
-                   why[0] ? why : "it waited until its time was up");
+                   why[0]                            ? why
+                   : l->status == TUTTI_ERR_TIMEOUT ? "it waited until its time was up"
+                                                    : "it does not say why");
 }
 
 /* Starts as many as it can; *started of them are to be joined. */

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# What kernels call compiles as CUDA, in kernels that run on the CPU in test_device.c; every warning is an error. Skipped where there is no nvcc, and in
-# builds for sanitizers, which have no part in it.
+# What kernels call compiles as CUDA, in kernels that run on the CPU in test_device.c and in examples/moe; every warning is an error. Skipped where there is no nvcc, and
+# in builds for sanitizers, which have no part in it.
 set -euo pipefail
 
 [[ ${CFLAGS:-} != *-fsanitize* ]] || exit 77
@@ -11,10 +11,19 @@ nvcc=$(command -v nvcc || echo "${CUDA_HOME:-/usr/local/cuda}/bin/nvcc")
 made=$(mktemp -d)
 trap 'rm -rf "$made"' EXIT
 here=$TUTTI_SOURCE_DIR
-"$nvcc" -arch=sm_80 -I "$here/include" --Werror all-warnings -Xcompiler -Wall,-Wextra,-Wno-unused-parameter \
-    --keep --keep-dir "$made" -c "$here/tests/cluster/device_kernels.cu" -o "$made/kernels.o"
+
+# compile NAME PATTERN...: tests/cluster/NAME.cu, in whose code all patterns are found.
+compile() {
+    local name=$1
+    shift
+    mkdir "$made/$name"
+    "$nvcc" -arch=sm_80 -I "$here/include" -I "$here/examples/moe" --Werror all-warnings -Xcompiler -Wall,-Wextra,-Wno-unused-parameter \
+        --keep --keep-dir "$made/$name" -c "$here/tests/cluster/$name.cu" -o "$made/$name/kernels.o"
+    for what in "$@"; do
+        grep -q -- "$what" "$made/$name"/*.ptx || { echo "no $what in $name"; exit 1; }
+    done
+}
 
 # It is GPU code: the kernels are there, and words are loaded and stored for the whole system.
-for what in '\.entry .*exchange' '\.entry .*crowd' '\.entry .*fences' '\.entry .*route' '\.entry .*flag_kernel' st.release.sys ld.acquire.sys atom.add.acq_rel.sys; do
-    grep -q -- "$what" "$made"/*.ptx || { echo "no $what in the kernels"; exit 1; }
-done
+compile device_kernels '\.entry .*exchange' '\.entry .*crowd' '\.entry .*fences' '\.entry .*route' '\.entry .*flag_kernel' st.release.sys ld.acquire.sys atom.add.acq_rel.sys
+compile moe_kernels '\.entry .*megakernel' st.release.sys ld.acquire.sys atom.add.acq_rel.sys

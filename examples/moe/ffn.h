@@ -1,0 +1,91 @@
+/* The experts' feed-forward network: y = down (silu(gate x) * up x), in floats, by plain loops that compilers turn into vectors. One source for C and CUDA.
+ *
+ * Matrices are packed in panels of FFN_PANEL columns: [columns / FFN_PANEL][rows][FFN_PANEL], columns that are not there are 0. Every sum begins with 0 and goes over
+ * rows in order, so the bits of a result do not depend on how many tokens are computed together. */
+#ifndef FFN_H
+#define FFN_H
+
+#include <math.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <tutti/moe_device.h>
+
+#define FFN_PANEL 8
+#define FFN_TOKENS 4            /* computed together: each weight is loaded once for them */
+
+/* The experts of a rank. */
+struct ffn {
+    uint32_t hidden, inner;
+    const float *gate, *up;     /* [experts][panels of inner][hidden][FFN_PANEL] */
+    const float *down;          /* [experts][panels of hidden][inner][FFN_PANEL] */
+};
+
+TUTTI_DEVICE uint64_t ffn_panels(uint64_t columns)
+{
+    return (columns + FFN_PANEL - 1) / FFN_PANEL;
+}
+
+/* Floats of a packed matrix. */
+TUTTI_DEVICE uint64_t ffn_packed(uint64_t rows, uint64_t columns)
+{
+    return ffn_panels(columns) * rows * FFN_PANEL;
+}
+
+/* What a block needs for itself: FFN_TOKENS of x, gate, up and y. */
+TUTTI_DEVICE uint64_t ffn_scratch(const struct ffn *f)
+{
+    return FFN_TOKENS * 2 * ((uint64_t)f->hidden + f->inner);
+}
+
+/* y[n][columns] = x[n][rows] w[rows][columns]. n is a constant where it is called, so that sums stay in registers. */
+TUTTI_DEVICE void ffn_product_of(uint32_t n, const float *w, uint32_t rows, uint32_t columns, const float *x, float *y)
+{
+    for (uint32_t p = tutti_device_thread(); p < ffn_panels(columns); p += tutti_device_threads()) {
+        const float *panel = w + (uint64_t)p * rows * FFN_PANEL;
+        const uint32_t first = p * FFN_PANEL, last = columns - first < FFN_PANEL ? columns - first : FFN_PANEL;
+        float sum[FFN_TOKENS][FFN_PANEL] = { { 0 } };
+
+        for (uint32_t i = 0; i < rows; i++)
+            for (uint32_t t = 0; t < n; t++)
+                for (uint32_t c = 0; c < FFN_PANEL; c++)
+                    sum[t][c] += x[(uint64_t)t * rows + i] * panel[(uint64_t)i * FFN_PANEL + c];
+        for (uint32_t t = 0; t < n; t++)
+            for (uint32_t c = 0; c < last; c++)
+                y[(uint64_t)t * columns + first + c] = sum[t][c];
+    }
+}
+
+TUTTI_DEVICE void ffn_product(uint32_t n, const float *w, uint32_t rows, uint32_t columns, const float *x, float *y)
+{
+    if (n == 4)
+        ffn_product_of(4, w, rows, columns, x, y);
+    else if (n == 3)
+        ffn_product_of(3, w, rows, columns, x, y);
+    else if (n == 2)
+        ffn_product_of(2, w, rows, columns, x, y);
+    else
+        ffn_product_of(1, w, rows, columns, x, y);
+}
+
+TUTTI_DEVICE float ffn_silu(float x)
+{
+    return x / (1.0f + expf(-x));
+}
+
+/* y[n][hidden] of x[n][hidden] by an expert; n is 1 to FFN_TOKENS. gate and up, [FFN_TOKENS][inner], are the block's own. */
+TUTTI_DEVICE void ffn_tokens(const struct ffn *f, uint32_t expert, uint32_t n, const float *x, float *gate, float *up,
+                             float *y)
+{
+    const uint64_t wide = ffn_packed(f->hidden, f->inner), back = ffn_packed(f->inner, f->hidden);
+
+    ffn_product(n, f->gate + expert * wide, f->hidden, f->inner, x, gate);
+    ffn_product(n, f->up + expert * wide, f->hidden, f->inner, x, up);
+    tutti_device_sync();
+    for (uint64_t i = tutti_device_thread(); i < (uint64_t)n * f->inner; i += tutti_device_threads())
+        gate[i] = ffn_silu(gate[i]) * up[i];
+    tutti_device_sync();
+    ffn_product(n, f->down + expert * back, f->inner, f->hidden, gate, y);
+    tutti_device_sync();
+}
+
+#endif

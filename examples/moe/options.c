@@ -1,0 +1,155 @@
+#include "options.h"
+
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define USAGE \
+    "usage: moe [options], as rank of a job: tutti run -n 4 -- moe\n" \
+    "  --shape NAME     qwen3-30b (default), deepseek-v3 or gpt-oss-120b\n" \
+    "  --scale N        divides the shape's hidden and intermediate sizes (default 8 for qwen3-30b, else 16)\n" \
+    "  --tokens N       tokens of each rank (default 64)\n" \
+    "  --skew S         experts are drawn by Zipf's law, 0 to 4, 0: evenly (default: balanced, as many tokens for each)\n" \
+    "  --there TYPE     as which tokens travel: f32, bf16 or fp8 (default bf16)\n" \
+    "  --back TYPE      as which results do (default bf16)\n" \
+    "  --tile N         tokens of a tile (default 16)\n" \
+    "  --processors N   blocks that compute; 0 (default): the block that looks and hands out does, too\n" \
+    "  --forms LIST     of collective, coupled, decoupled, ordered, full (default: all)\n" \
+    "  --proxied        tiles for ranks of the same host go through the proxy, too\n" \
+    "  --wrong          first each form has a run in which the last rank's routing is wrong, which all ranks must be told\n" \
+    "  --rounds N       times each form is timed (default 3)\n" \
+    "  --seed N         of weights, tokens and routes (default 1)\n" \
+    "  --help           this text\n"
+
+#define NUMBER_MAX 65536
+#define PROCESSORS_MAX 64
+
+const char *const options_forms[FORMS] = { "collective", "full", "coupled", "decoupled", "ordered" };
+
+static bool take_number(const char *text, long min, long max, long *out)
+{
+    char *end;
+
+    *out = strtol(text, &end, 10);
+    return *text && !*end && *out >= min && *out <= max;
+}
+
+static bool take_real(const char *text, double max, double *out)
+{
+    char *end;
+
+    *out = strtod(text, &end);
+    return *text && !*end && *out >= 0 && *out <= max;
+}
+
+static bool take_type(const char *text, tutti_dtype *out)
+{
+    *out = strcmp(text, "f32") == 0 ? TUTTI_F32 : strcmp(text, "bf16") == 0 ? TUTTI_BF16 : TUTTI_F8E4M3;
+    return *out != TUTTI_F8E4M3 || strcmp(text, "fp8") == 0;
+}
+
+static bool take_forms(const char *text, uint32_t *out)
+{
+    *out = 0;
+    for (const char *at = text; at; at = strchr(at, ',') ? strchr(at, ',') + 1 : NULL) {
+        const size_t n = strcspn(at, ",");
+        int form = 0;
+
+        while (form < FORMS && (strlen(options_forms[form]) != n || strncmp(options_forms[form], at, n) != 0))
+            form++;
+        if (form == FORMS)
+            return false;
+        *out |= 1u << form;
+    }
+    return true;
+}
+
+/* One option. False: it cannot be. */
+static bool take_option(int c, const char *arg, struct options *o)
+{
+    switch (c) {
+    case 's':
+        o->shape = arg;
+        return true;
+    case 'c':
+        return take_number(arg, 1, NUMBER_MAX, &o->scale);
+    case 't':
+        return take_number(arg, 1, NUMBER_MAX, &o->tokens);
+    case 'z':
+        return take_real(arg, 4, &o->skew);
+    case 'e':
+        return take_type(arg, &o->there);
+    case 'b':
+        return take_type(arg, &o->back);
+    case 'i':
+        return take_number(arg, 1, 4096, &o->tile);
+    case 'p':
+        return take_number(arg, 0, PROCESSORS_MAX, &o->processors);
+    case 'f':
+        return take_forms(arg, &o->forms);
+    case 'x':
+        o->proxied = true;
+        return true;
+    case 'w':
+        o->wrong = true;
+        return true;
+    case 'r':
+        return take_number(arg, 1, 1000, &o->rounds);
+    default:
+        return take_number(arg, 0, 1000000000, &o->seed);
+    }
+}
+
+/* The shape of that name, scaled. False: there is none. */
+static bool make_shape(const struct options *o, struct shape *out)
+{
+    const struct shape *s = shapes;
+
+    while (s->name && strcmp(s->name, o->shape) != 0)
+        s++;
+    if (!s->name)
+        return false;
+    *out = *s;
+    out->scale = o->scale ? (uint32_t)o->scale : s->scale;
+    out->hidden = s->hidden / out->scale;
+    out->inner = s->inner / out->scale;
+    return out->hidden && out->inner;
+}
+
+bool options_take(int argc, char **argv, struct options *o, struct shape *shape, int *status)
+{
+    static const struct option known[] = {
+        { "shape", required_argument, NULL, 's' },      { "scale", required_argument, NULL, 'c' },
+        { "tokens", required_argument, NULL, 't' },     { "skew", required_argument, NULL, 'z' },
+        { "there", required_argument, NULL, 'e' },      { "back", required_argument, NULL, 'b' },
+        { "tile", required_argument, NULL, 'i' },       { "processors", required_argument, NULL, 'p' },
+        { "forms", required_argument, NULL, 'f' },      { "proxied", no_argument, NULL, 'x' },
+        { "rounds", required_argument, NULL, 'r' },     { "seed", required_argument, NULL, 'd' },
+        { "wrong", no_argument, NULL, 'w' },            { "help", no_argument, NULL, 'h' },
+        { 0 },
+    };
+    bool good = true;
+    int c;
+
+    *status = 2;
+    while (good && (c = getopt_long(argc, argv, "", known, NULL)) != -1) {
+        if (c == 'h' || c == '?') {
+            *status = c == 'h' ? 0 : 2;
+            fputs(USAGE, c == 'h' ? stdout : stderr);
+            return false;
+        }
+        good = take_option(c, optarg, o);
+        if (!good)
+            fprintf(stderr, "moe: %s is not possible there\n", optarg);
+    }
+    if (good && optind < argc) {
+        fprintf(stderr, "moe: %s is no option\n", argv[optind]);
+        good = false;
+    }
+    if (good && !make_shape(o, shape)) {
+        fprintf(stderr, "moe: there is no shape %s, or not at a scale of %ld\n", o->shape, o->scale);
+        good = false;
+    }
+    return good;
+}

@@ -1,0 +1,210 @@
+/* The form of a layer that is two collectives: a late exchange brings tokens, whose sizes nobody knows before, and an alltoallv brings the results back, whose sizes then all
+ * know. In the exchange each slot is a piece of whole rows; one more piece, which goes to all, is empty, or says what is wrong with the routing. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/status.h"
+#include "moe/layer.h"
+
+struct gathering {
+    uint8_t *send;              /* [nrows_max] rows, or a flaw */
+    uint8_t *recv;              /* [nranks][max_total] */
+    uint64_t max_total;
+    size_t *lengths, *all_lengths;      /* [nslots + 1], [nranks][nslots + 1] */
+    size_t *indices, *block_lens;       /* [nslots + nranks], [nranks] */
+    void **recvbuffs;           /* [nranks] */
+    uint64_t *begins;           /* [nranks]: where the rows for this rank begin in what came from each */
+    uint32_t *experts;          /* [nranks][stride] of these rows */
+    uint8_t *results;           /* [nranks][stride] rows */
+    size_t *send_counts, *send_displs, *recv_counts, *recv_displs;      /* [nranks] */
+};
+
+static struct gathering *own(const tutti_moe *m)
+{
+    return m->own;
+}
+
+static tutti_status init(tutti_moe *m)
+{
+    const struct tt_holding *h = &m->holding;
+    const uint32_t n = h->nranks;
+    struct gathering *g = calloc(1, sizeof *g);
+
+    if (!g)
+        return tt_fail(TUTTI_ERR_NOMEM, "tutti_moe_create: no memory");
+    m->own = g;
+    g->max_total = m->route.nrows_max * m->view.there.bytes + sizeof(struct tt_route_flaw);
+    g->send = tt_moe_have(m, g->max_total, 1, "tokens to send");
+    g->recv = tt_moe_have(m, n, g->max_total, "tokens that come");
+    g->lengths = tt_moe_have(m, h->nslots + 1ull, sizeof *g->lengths, "lengths");
+    g->all_lengths = tt_moe_have(m, n * (h->nslots + 1ull), sizeof *g->all_lengths, "lengths");
+    g->indices = tt_moe_have(m, (uint64_t)h->nslots + n, sizeof *g->indices, "indices");
+    g->block_lens = tt_moe_have(m, n, sizeof *g->block_lens, "indices");
+    g->recvbuffs = tt_moe_have(m, n, sizeof *g->recvbuffs, "receive buffers");
+    g->begins = tt_moe_have(m, n, sizeof *g->begins, "ranks");
+    g->experts = tt_moe_have(m, (uint64_t)n * m->stride, sizeof *g->experts, "experts of rows");
+    g->results = tt_moe_have(m, (uint64_t)n * m->stride, m->view.back.bytes, "results that come back");
+    g->send_counts = tt_moe_have(m, 4ull * n, sizeof *g->send_counts, "counts");
+    if (!g->send || !g->recv || !g->lengths || !g->all_lengths || !g->indices || !g->block_lens || !g->recvbuffs ||
+        !g->begins || !g->experts || !g->results || !g->send_counts)
+        return TUTTI_ERR_NOMEM;
+    g->send_displs = g->send_counts + n;
+    g->recv_counts = g->send_displs + n;
+    g->recv_displs = g->recv_counts + n;
+    m->view.results = g->results;
+    for (uint32_t r = 0, at = 0; r < n; r++) {
+        g->recvbuffs[r] = g->recv + r * g->max_total;
+        g->block_lens[r] = h->first[r + 1] - h->first[r] + 1;
+        for (uint32_t s = h->first[r]; s < h->first[r + 1]; s++)
+            g->indices[at++] = s;
+        g->indices[at++] = h->nslots;
+    }
+    return TUTTI_OK;
+}
+
+static tutti_status fini(tutti_moe *m)
+{
+    free(m->own);
+    return TUTTI_OK;
+}
+
+/* ---- there ------------------------------------------------------------------------------------------------------- */
+
+/* The lengths of pieces, and what is in them. */
+static void write_pieces(tutti_moe *m, const struct tt_route_flaw *flaw)
+{
+    const tutti_moe_view *v = &m->view;
+    const uint64_t token_bytes = v->hidden * tutti_dtype_bytes((tutti_dtype)v->type);
+    struct gathering *g = own(m);
+
+    for (uint32_t s = 0; s < m->holding.nslots; s++)
+        g->lengths[s] = m->route.counts[s] * v->there.bytes;
+    g->lengths[m->holding.nslots] = flaw->kind ? sizeof *flaw : 0;
+    if (flaw->kind)
+        memcpy(g->send, flaw, sizeof *flaw);        /* it is the only piece */
+    for (uint32_t i = 0; i < m->route.nrows; i++)
+        tutti_moe_row_write(&v->there, g->send + i * v->there.bytes,
+                            (const uint8_t *)v->tokens + m->rows[i] / v->top_k * token_bytes, v->type);
+}
+
+/* What came from a rank: where its rows for this one begin, how many there are, and the expert of each. */
+static tutti_status take_source(tutti_moe *m, uint32_t source)
+{
+    const tutti_moe_view *v = &m->view;
+    const struct tt_holding *h = &m->holding;
+    struct gathering *g = own(m);
+    const size_t *lengths = g->all_lengths + source * (h->nslots + 1ull);
+    struct tt_moe_source *s = &m->sources[source];
+    uint32_t *experts = g->experts + (size_t)source * m->stride;
+
+    g->begins[source] = 0;
+    for (uint32_t i = 0; i < h->first[v->device.rank]; i++)
+        g->begins[source] += lengths[i];
+    s->nrows = 0;
+    for (uint32_t i = h->first[v->device.rank]; i < h->first[v->device.rank + 1]; i++) {
+        const uint64_t rows = lengths[i] / v->there.bytes;
+
+        if (lengths[i] % v->there.bytes || rows > m->stride - s->nrows)
+            return tt_fail(TUTTI_ERR_PROTOCOL, "tutti_moe_dispatch: rank %u sent %zu bytes for expert %u", source,
+                           lengths[i], h->expert[i]);
+        for (uint64_t k = 0; k < rows; k++)
+            experts[s->nrows++] = h->expert[i];
+    }
+    if (g->begins[source] % v->there.bytes)
+        return tt_fail(TUTTI_ERR_PROTOCOL, "tutti_moe_dispatch: rank %u sent what are no rows", source);
+    s->ntiles = (s->nrows + v->tile_tokens - 1) / v->tile_tokens;
+    return TUTTI_OK;
+}
+
+/* Of the first rank that has one. */
+static tutti_status refuse(tutti_moe *m, int64_t timeout_ms)
+{
+    const uint32_t nslots = m->holding.nslots;
+    const struct gathering *g = own(m);
+
+    (void)timeout_ms;
+    for (uint32_t r = 0; r < m->view.device.nranks; r++) {
+        struct tt_route_flaw flaw;
+        tutti_status st;
+
+        if (g->all_lengths[r * (nslots + 1ull) + nslots] != sizeof flaw)
+            continue;
+        memcpy(&flaw, g->recvbuffs[r], sizeof flaw);
+        st = tt_route_flaw_status(&flaw, r, "tutti_moe_dispatch");
+        if (st == TUTTI_ERR_INVALID)
+            m->state = TT_MOE_IDLE;
+        return st == TUTTI_ERR_INVALID ? st : tt_moe_broke(m, st);
+    }
+    return TUTTI_OK;
+}
+
+static tutti_status dispatch(tutti_moe *m, const struct tt_route_flaw *flaw, int64_t timeout_ms)
+{
+    struct gathering *g = own(m);
+    const tutti_call call = { .size = sizeof call, .timeout_ms = timeout_ms };
+    const tutti_dynamic what = {
+        .size = sizeof what, .sendbuff = g->send, .split_lengths = g->lengths, .nsplits = m->holding.nslots + 1ull,
+        .indices = g->indices, .index_block_lens = g->block_lens, .recvbuffs = g->recvbuffs,
+        .recv_all_split_lengths = g->all_lengths, .max_length = g->max_total, .max_total = g->max_total,
+    };
+    tutti_status st;
+
+    write_pieces(m, flaw);
+    st = tutti_alltoallv_dynamic(&what, TUTTI_U8, m->comm, &call);
+    if (st)
+        return tt_moe_broke(m, st);
+    st = refuse(m, timeout_ms);
+    for (uint32_t r = 0; r < m->view.device.nranks && !st; r++)
+        st = tt_moe_broke(m, take_source(m, r));
+    return st;
+}
+
+/* ---- what has come, and back --------------------------------------------------------------------------------------- */
+
+static tutti_status look(tutti_moe *m, uint32_t source, uint32_t tile)
+{
+    (void)m, (void)source, (void)tile;
+    return TUTTI_OK;            /* all came at once */
+}
+
+static void show(const tutti_moe *m, tutti_moe_tile *tile)
+{
+    const struct gathering *g = own(m);
+    const uint32_t first = tile->number * m->view.tile_tokens, left = m->sources[tile->source].nrows - first;
+
+    tile->rows = left < m->view.tile_tokens ? left : m->view.tile_tokens;
+    tile->experts = g->experts + (size_t)tile->source * m->stride + first;
+    tile->payload = g->recv + tile->source * g->max_total + g->begins[tile->source] + first * m->view.there.bytes;
+}
+
+static tutti_status give(tutti_moe *m, const tutti_moe_tile *tile)
+{
+    (void)m, (void)tile;
+    return TUTTI_OK;            /* all go together */
+}
+
+static tutti_status collect(tutti_moe *m, int64_t timeout_ms)
+{
+    const uint64_t bytes = m->view.back.bytes;
+    const tutti_call call = { .size = sizeof call, .timeout_ms = timeout_ms };
+    struct gathering *g = own(m);
+
+    for (uint32_t r = 0; r < m->view.device.nranks; r++) {
+        g->send_counts[r] = m->sources[r].nrows * bytes;
+        g->recv_counts[r] = (m->route.first[r + 1] - m->route.first[r]) * bytes;
+        g->send_displs[r] = g->recv_displs[r] = r * m->stride * bytes;
+    }
+    return tutti_alltoallv(m->view.giving, g->send_counts, g->send_displs, g->results, g->recv_counts, g->recv_displs,
+                           TUTTI_U8, m->comm, &call);
+}
+
+const struct tt_moe_ops tt_moe_collective = {
+    .init = init,
+    .fini = fini,
+    .dispatch = dispatch,
+    .look = look,
+    .show = show,
+    .give = give,
+    .refuse = refuse,
+    .collect = collect,
+};

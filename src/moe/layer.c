@@ -1,0 +1,344 @@
+/* A layer of experts: making and freeing it. Its runs are in run.c, its two forms in tiles.c and collective.c. */
+#include "moe/layer.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/options.h"
+#include "base/status.h"
+
+#define CREATE "tutti_moe_create"
+#define TILE_TOKENS_DEFAULT 16u
+#define TILE_TOKENS_MAX 4096u
+#define TOKENS_MAX (1u << 20)
+#define HIDDEN_MAX 65536u
+
+/* ---- memory ------------------------------------------------------------------------------------------------ */
+
+void *tt_moe_have(tutti_moe *m, uint64_t n, uint64_t bytes, const char *what)
+{
+    void *mem = NULL;
+
+    tt_assert(m->npieces < sizeof m->pieces / sizeof *m->pieces);
+    if (n == 0 || bytes == 0)
+        n = bytes = 1;
+    if (n <= SIZE_MAX / 2 / bytes)
+        mem = m->device.alloc ? m->device.alloc(n * bytes, TUTTI_DEVICE_SHARED, m->device.arg) : calloc(n, bytes);
+    if (!mem) {
+        tt_fail(TUTTI_ERR_NOMEM, CREATE ": no memory for %s, %llu times %llu bytes", what, (unsigned long long)n,
+                (unsigned long long)bytes);
+        return NULL;
+    }
+    m->pieces[m->npieces++] = mem;
+    return mem;
+}
+
+static void discard(tutti_moe *m)
+{
+    while (m->npieces > 0) {
+        void *mem = m->pieces[--m->npieces];
+
+        if (m->device.free)
+            m->device.free(mem, TUTTI_DEVICE_SHARED, m->device.arg);
+        else
+            free(mem);
+    }
+    tt_holding_fini(&m->holding);
+    tt_route_fini(&m->route);
+    free(m);
+}
+
+/* What a run's plan is written to. */
+static tutti_status make_plan_memory(tutti_moe *m)
+{
+    const uint32_t n = m->holding.nranks, nrows = m->route.nrows_max;
+    tutti_moe_view *v = &m->view;
+
+    m->weights = tt_moe_have(m, nrows, sizeof *m->weights, "weights");
+    m->rows = tt_moe_have(m, nrows, sizeof *m->rows, "rows");
+    m->row_experts = tt_moe_have(m, nrows, sizeof *m->row_experts, "experts of rows");
+    m->places = tt_moe_have(m, nrows, sizeof *m->places, "places of results");
+    m->held_at = tt_moe_have(m, v->experts, sizeof *m->held_at, "who holds what");
+    m->sum = tt_moe_have(m, v->hidden, sizeof *m->sum, "a token");
+    m->sources = tt_moe_have(m, n, sizeof *m->sources, "ranks");
+    m->tiles = tt_moe_have(m, (uint64_t)n * v->tiles_max, 1, "tiles");
+    v->giving = tt_moe_have(m, (uint64_t)n * m->stride, v->back.bytes, "results that are given back");
+    if (!m->weights || !m->rows || !m->row_experts || !m->places || !m->held_at || !m->sum || !m->sources ||
+        !m->tiles || !v->giving)
+        return TUTTI_ERR_NOMEM;
+    v->weights = m->weights;
+    v->rows = m->rows;
+    v->row_experts = m->row_experts;
+    v->places = m->places;
+    v->held_at = m->held_at;
+    memset(m->held_at, 0xff, v->experts * sizeof *m->held_at);
+    for (uint32_t s = m->holding.first[m->comm->rank]; s < m->holding.first[m->comm->rank + 1]; s++)
+        m->held_at[m->holding.expert[s]] = s - m->holding.first[m->comm->rank];
+    return TUTTI_OK;
+}
+
+/* ---- making ----------------------------------------------------------------------------------------------------- */
+
+static bool travels_as(tutti_dtype type)
+{
+    return type == TUTTI_F32 || type == TUTTI_BF16 || type == TUTTI_F8E4M3;
+}
+
+/* What is wrong with a conf whose defaults have been filled in; NULL: nothing. */
+static const char *flaw_of_conf(const tutti_moe_conf *c)
+{
+    if ((uint32_t)c->form >= TUTTI_MOE_FORMS)
+        return "form is none";
+    if (c->hidden < 1 || c->hidden > HIDDEN_MAX)
+        return "hidden must be 1 to 65536";
+    if (c->experts < 1 || c->experts > TT_EXPERTS_MAX)
+        return "experts must be 1 to 65535";
+    if (c->top_k < 1 || c->top_k > TT_TOP_MAX || c->top_k > c->experts)
+        return "top_k must be 1 to 64 and at most experts";
+    if (c->max_tokens < 1 || c->max_tokens > TOKENS_MAX)
+        return "max_tokens must be 1 to 2^20";
+    if (c->tile_tokens > TILE_TOKENS_MAX)
+        return "tile_tokens must be 1 to 4096";
+    if (c->type != TUTTI_F32 && c->type != TUTTI_BF16)
+        return "type must be TUTTI_F32 or TUTTI_BF16";
+    if (!travels_as(c->there) || !travels_as(c->back))
+        return "there and back must be TUTTI_F32, TUTTI_BF16 or TUTTI_F8E4M3";
+    if (c->nheld > c->experts || (c->nheld && !c->held))
+        return c->held ? "nheld is more than experts" : "nheld says that there are experts, and held is NULL";
+    return NULL;
+}
+
+/* What ranks must have declared alike, but for nheld; and whether each could. */
+struct declared {
+    uint32_t form, hidden, experts, top_k, max_tokens, tile_tokens, type, there, back, scale_elems, nheld, status;
+};
+
+static struct declared declare(const tutti_moe_conf *c, uint32_t nheld, tutti_status st)
+{
+    return (struct declared){
+        .form = (uint32_t)c->form,
+        .hidden = c->hidden,
+        .experts = c->experts,
+        .top_k = c->top_k,
+        .max_tokens = c->max_tokens,
+        .tile_tokens = c->tile_tokens,
+        .type = (uint32_t)c->type,
+        .there = (uint32_t)c->there,
+        .back = (uint32_t)c->back,
+        .scale_elems = c->scale_elems,
+        .nheld = nheld,
+        .status = (uint32_t)st,
+    };
+}
+
+/* Whether all ranks have declared the same; the same answer on all. nheld[nranks] gets how many experts each holds. */
+static tutti_status compare(tutti_comm *comm, const struct declared *mine, uint32_t *nheld)
+{
+    struct declared *all = calloc(comm->nranks, sizeof *all);
+    tutti_status st;
+
+    if (!all)
+        return tt_fail(TUTTI_ERR_NOMEM, CREATE ": no memory for %u ranks", comm->nranks);
+    st = tutti_allgather(mine, all, sizeof *mine, TUTTI_U8, comm, NULL);
+    for (uint32_t r = 0; r < comm->nranks && !st; r++) {
+        struct declared theirs = all[r];
+
+        nheld[r] = theirs.nheld;
+        theirs.nheld = mine->nheld;
+        if (mine->status)
+            st = (tutti_status)mine->status;
+        else if (theirs.status)
+            st = tt_fail(theirs.status < TUTTI_STATUS_COUNT ? (tutti_status)theirs.status : TUTTI_ERR_PROTOCOL,
+                         CREATE ": rank %u could not make its part", r);
+        else if (memcmp(&theirs, mine, sizeof theirs) != 0 || nheld[r] > mine->experts)
+            st = tt_fail(
+                TUTTI_ERR_INVALID,
+                CREATE ": rank %u has %u experts, %u of each token, and %u elements in one of at most %u tokens; rank %u has another conf",
+                r, theirs.experts, theirs.top_k, theirs.hidden, theirs.max_tokens, comm->rank);
+    }
+    free(all);
+    return st;
+}
+
+/* Everybody's experts, one rank's behind the other's: all[sum of nheld]. */
+static tutti_status gather_held(tutti_comm *comm, const uint32_t *mine, const uint32_t *nheld, uint32_t *all)
+{
+    size_t *counts = calloc(2 * (size_t)comm->nranks, sizeof *counts), *displs = counts + comm->nranks;
+    tutti_status st;
+
+    if (!counts)
+        return tt_fail(TUTTI_ERR_NOMEM, CREATE ": no memory for %u ranks", comm->nranks);
+    for (uint32_t r = 0; r < comm->nranks; r++) {
+        counts[r] = nheld[r];
+        displs[r] = r ? displs[r - 1] + counts[r - 1] : 0;
+    }
+    st = tutti_allgatherv(mine, all, counts, displs, TUTTI_U32, comm, NULL);
+    free(counts);
+    return st;
+}
+
+/* Who holds what, on all ranks: from what each says it holds, mine[nheld of this rank]. */
+static tutti_status make_holding(tutti_moe *m, const struct declared *declared, const uint32_t *mine)
+{
+    const uint32_t n = m->comm->nranks;
+    uint32_t *nheld = calloc(n, sizeof *nheld), *all = NULL;
+    uint64_t sum = 0;
+    tutti_status st = nheld ? compare(m->comm, declared, nheld) : tt_fail(TUTTI_ERR_NOMEM, CREATE ": no memory");
+
+    for (uint32_t r = 0; r < n && !st; r++)
+        sum += nheld[r];
+    if (!st && sum >= TT_EXPERTS_MAX)
+        st = tt_fail(TUTTI_ERR_INVALID, CREATE ": all ranks together hold %llu experts; at most %u are possible",
+                     (unsigned long long)sum, TT_EXPERTS_MAX - 1);
+    if (!st)
+        all = calloc(sum + 1, sizeof *all);
+    if (!st && !all)
+        st = tt_fail(TUTTI_ERR_NOMEM, CREATE ": no memory for %llu experts", (unsigned long long)sum);
+    if (!st)
+        st = gather_held(m->comm, mine, nheld, all);
+    if (!st)
+        st = tt_holding_init(&m->holding, n, declared->experts, nheld, all, CREATE);
+    free(nheld);
+    free(all);
+    return st;
+}
+
+/* The experts of this rank where the conf names none. NULL: no memory. */
+static uint32_t *default_held(const tutti_comm *comm, const tutti_moe_conf *c, uint32_t *nheld)
+{
+    const uint32_t first = tt_holding_default(comm->nranks, c->experts, comm->rank);
+    const uint32_t end = tt_holding_default(comm->nranks, c->experts, comm->rank + 1);
+    uint32_t *held = calloc(end - first + 1, sizeof *held);
+
+    *nheld = end - first;
+    for (uint32_t i = 0; held && i < end - first; i++)
+        held[i] = first + i;
+    return held;
+}
+
+/* What follows from the conf and from who holds what. */
+static tutti_status make_shape(tutti_moe *m, const tutti_moe_conf *c)
+{
+    const uint32_t n = m->comm->nranks, most = m->holding.most;
+    const uint64_t nrows = (uint64_t)c->max_tokens * (c->top_k < most ? c->top_k : most);    /* of one rank for another */
+    const uint64_t tiles = (nrows + c->tile_tokens - 1) / c->tile_tokens;
+
+    if (n * tiles * c->tile_tokens >= UINT32_MAX)
+        return tt_fail(TUTTI_ERR_INVALID, CREATE ": %u ranks of %u tokens, each for %u experts, are more than 2^32 rows", n, c->max_tokens,
+                       c->top_k);
+    m->max_tokens = c->max_tokens;
+    m->stride = (uint32_t)tiles * c->tile_tokens;
+    m->view = (tutti_moe_view){
+        .device = { .rank = m->comm->rank, .nranks = n },
+        .hidden = c->hidden,
+        .experts = c->experts,
+        .top_k = c->top_k,
+        .nheld = m->holding.first[m->comm->rank + 1] - m->holding.first[m->comm->rank],
+        .tile_tokens = c->tile_tokens,
+        .tiles_max = (uint32_t)tiles,
+        .type = (uint32_t)c->type,
+        .there = tutti_moe_row_of((uint32_t)c->there, c->hidden, c->scale_elems),
+        .back = tutti_moe_row_of((uint32_t)c->back, c->hidden, c->scale_elems),
+        .head_bytes = (sizeof(tutti_moe_head) + 4ull * c->tile_tokens + 63) / 64 * 64,
+    };
+    m->view.tile_bytes = m->view.head_bytes + c->tile_tokens * m->view.there.bytes;
+    if (!tt_route_init(&m->route, &m->holding, c->max_tokens * c->top_k))
+        return tt_fail(TUTTI_ERR_NOMEM, CREATE ": no memory for routes");
+    return make_plan_memory(m);
+}
+
+/* The worst of what ranks have come to; OK on all, or on none. */
+static tutti_status agree(tutti_comm *comm, tutti_status mine)
+{
+    uint32_t st = (uint32_t)mine, worst = 0;
+    const tutti_status got = tutti_allreduce(&st, &worst, 1, TUTTI_U32, TUTTI_MAX, comm, NULL);
+
+    if (mine || got)
+        return mine ? mine : got;
+    return worst ? tt_fail(worst < TUTTI_STATUS_COUNT ? (tutti_status)worst : TUTTI_ERR_PROTOCOL,
+                           CREATE ": another rank could not make its part")
+                 : TUTTI_OK;
+}
+
+/* Once all ranks know that their confs are good. */
+static tutti_status make(tutti_moe *m, const tutti_moe_conf *c)
+{
+    tutti_status st = agree(m->comm, make_shape(m, c));
+
+    m->ops = c->form == TUTTI_MOE_TILES ? &tt_moe_tiles : &tt_moe_collective;
+    return st ? st : agree(m->comm, m->ops->init(m));
+}
+
+/* Copies the caller's conf, with defaults, and that of the device. */
+static tutti_status take_conf(tutti_moe_conf *mine, tutti_device_conf *device, const tutti_moe_conf *conf)
+{
+    tutti_status st = tt_options_take(mine, sizeof *mine, sizeof *mine, conf, CREATE, "conf");
+    const char *flaw;
+
+    device->size = sizeof *device;
+    if (!st && mine->form == TUTTI_MOE_TILES && mine->device)
+        st = tt_options_take(device, sizeof *device, sizeof *device, mine->device, CREATE, "conf.device");
+    if (!st && !device->alloc != !device->free) {
+        device->alloc = NULL;
+        device->free = NULL;
+        st = tt_fail(TUTTI_ERR_INVALID, CREATE ": of conf.device's alloc and free there must be both or none");
+    }
+    if (st)
+        return st;
+    if (mine->tile_tokens == 0)
+        mine->tile_tokens = TILE_TOKENS_DEFAULT;
+    flaw = flaw_of_conf(mine);
+    return flaw ? tt_fail(TUTTI_ERR_INVALID, CREATE ": conf.%s", flaw) : TUTTI_OK;
+}
+
+tutti_status tutti_moe_create(tutti_comm *comm, const tutti_moe_conf *conf, tutti_moe **out)
+{
+    tutti_moe_conf mine = { .size = sizeof mine };
+    struct declared declared;
+    uint32_t *named = NULL, nheld;
+    const uint32_t *held;
+    tutti_moe *m;
+    tutti_status st = tt_comm_check(comm, CREATE);
+
+    if (!st && (!conf || !out))
+        st = tt_fail(TUTTI_ERR_INVALID, CREATE ": %s is NULL", conf ? "out" : "conf");
+    if (st)
+        return st;
+    m = calloc(1, sizeof *m);
+    if (!m)
+        return tt_fail(TUTTI_ERR_NOMEM, CREATE ": no memory");
+    m->comm = comm;
+    st = take_conf(&mine, &m->device, conf);
+    held = mine.held;
+    nheld = mine.nheld;
+    if (!st && !held) {
+        held = named = default_held(comm, &mine, &nheld);
+        if (!named)
+            st = tt_fail(TUTTI_ERR_NOMEM, CREATE ": no memory for %u experts", nheld);
+    }
+    declared = declare(&mine, nheld, st);
+    st = make_holding(m, &declared, held);      /* the others hear of it if this rank cannot */
+    free(named);
+    if (!st)
+        st = make(m, &mine);
+    if (st) {
+        if (m->ops)
+            m->ops->fini(m);
+        discard(m);
+        return st;
+    }
+    *out = m;
+    return TUTTI_OK;
+}
+
+tutti_status tutti_moe_free(tutti_moe *m)
+{
+    tutti_status st;
+
+    if (!m)
+        return TUTTI_OK;
+    st = m->ops->fini(m);
+    if (st != TUTTI_ERR_FORKED)
+        discard(m);
+    return st;
+}

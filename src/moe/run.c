@@ -1,0 +1,233 @@
+/* A run of a layer of experts: what its calls check and do in both forms. */
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/options.h"
+#include "base/status.h"
+#include "moe/layer.h"
+
+tutti_status tt_moe_broke(tutti_moe *m, tutti_status st)
+{
+    if (st)
+        m->broken = st;
+    return st;
+}
+
+uint64_t tt_moe_deadline_ns(const tutti_moe *m, int64_t timeout_ms)
+{
+    return tt_deadline_ns(tt_now_ns(), timeout_ms ? timeout_ms : m->comm->timeout_ms);
+}
+
+/* Whether the layer is there, good, and as far as the call wants it. */
+static tutti_status check(const tutti_moe *m, enum tt_moe_state state, const char *call)
+{
+    static const char *const whys[] = {
+        [TT_MOE_IDLE] = "the last run has not been ended",
+        [TT_MOE_RUNS] = "no run has been dispatched",
+        [TT_MOE_KERNEL] = "no run has been begun",
+    };
+
+    if (!m)
+        return tt_fail(TUTTI_ERR_INVALID, "%s: the layer is NULL", call);
+    if (m->broken)
+        return tt_fail(m->broken, "%s: run %u of this layer has failed", call, m->view.run);
+    return m->state == state ? TUTTI_OK : tt_fail(TUTTI_ERR_INVALID, "%s: %s", call, whys[state]);
+}
+
+tutti_status tt_moe_take(tutti_moe *m, const tutti_moe_routing *given, struct tt_route_flaw *flaw, const char *call)
+{
+    tutti_moe_routing mine = { .size = sizeof mine };
+    tutti_moe_view *v = m ? &m->view : NULL;
+    tutti_status st = check(m, TT_MOE_IDLE, call);
+
+    if (!st && !given)
+        st = tt_fail(TUTTI_ERR_INVALID, "%s: routing is NULL", call);
+    if (!st)
+        st = tt_options_take(&mine, sizeof mine, sizeof mine, given, call, "routing");
+    if (st)
+        return st;
+    *flaw = tt_route_check(&mine, v->experts, v->top_k, m->max_tokens);
+    if (flaw->kind)
+        mine.ntokens = 0;
+    v->run++;
+    v->ntokens = (uint32_t)mine.ntokens;
+    v->tokens = mine.tokens;
+    if (v->ntokens)
+        memcpy(m->weights, mine.weights, (size_t)v->ntokens * v->top_k * sizeof *m->weights);
+    tt_route_make(&m->route, &m->holding, &mine, v->top_k, v->device.rank, m->stride, m->rows, m->row_experts,
+                  m->places);
+    for (uint32_t r = 0; r < v->device.nranks; r++)
+        m->sources[r] = (struct tt_moe_source){ .ntiles = TT_MOE_UNKNOWN };
+    memset(m->tiles, TT_TILE_OUT, (size_t)v->device.nranks * v->tiles_max);
+    return TUTTI_OK;
+}
+
+tutti_status tutti_moe_dispatch(tutti_moe *m, const tutti_moe_routing *routing, int64_t timeout_ms)
+{
+    struct tt_route_flaw flaw;
+    tutti_status st = tt_moe_take(m, routing, &flaw, "tutti_moe_dispatch");
+
+    if (st)
+        return st;
+    m->state = TT_MOE_RUNS;
+    return m->ops->dispatch(m, &flaw, timeout_ms);
+}
+
+/* The next tile of a rank that has come: OK with *tile; or PENDING; or that and *over: all have been taken. */
+static tutti_status look_at(tutti_moe *m, uint32_t source, uint32_t *tile, bool *over)
+{
+    struct tt_moe_source *s = &m->sources[source];
+    const uint8_t *states = m->tiles + (size_t)source * m->view.tiles_max;
+    tutti_status st = s->ntiles == TT_MOE_UNKNOWN ? m->ops->look(m, source, 0) : TUTTI_OK;
+
+    *over = false;
+    if (st)
+        return st;
+    while (s->low < s->ntiles && states[s->low] != TT_TILE_OUT)
+        s->low++;
+    *over = s->low == s->ntiles;
+    for (*tile = s->low; *tile < s->ntiles; (*tile)++) {
+        if (states[*tile] != TT_TILE_OUT)
+            continue;
+        st = m->ops->look(m, source, *tile);
+        if (st != TUTTI_PENDING)
+            return st;
+    }
+    return TUTTI_PENDING;
+}
+
+/* One look at all ranks; out->rows is 0 where *over. */
+static tutti_status look_around(tutti_moe *m, tutti_moe_tile *out, bool *over)
+{
+    const uint32_t n = m->view.device.nranks;
+    uint32_t nover = 0, tile = 0;
+    tutti_status st;
+    bool ended;
+
+    for (uint32_t i = 0; i < n; i++) {
+        const uint32_t source = (m->turn + i) % n;
+
+        st = look_at(m, source, &tile, &ended);
+        nover += ended;
+        if (st == TUTTI_PENDING)
+            continue;
+        if (st)
+            return st;
+        m->turn = (source + 1) % n;     /* ranks take turns */
+        m->tiles[tutti_moe_place(&m->view, source, tile)] = TT_TILE_TAKEN;
+        *out = (tutti_moe_tile){
+            .size = sizeof *out, .source = source, .number = tile, .row_bytes = (uint32_t)m->view.there.bytes
+        };
+        m->ops->show(m, out);
+        return TUTTI_OK;
+    }
+    *over = nover == n;
+    return TUTTI_PENDING;
+}
+
+tutti_status tutti_moe_next(tutti_moe *m, tutti_moe_tile *out, int64_t timeout_ms)
+{
+    tutti_status st = check(m, TT_MOE_RUNS, "tutti_moe_next");
+    uint64_t deadline_ns;
+    bool over = false;
+
+    if (!st && (!out || out->size != sizeof *out))
+        st = tt_fail(TUTTI_ERR_INVALID, "tutti_moe_next: %s", out ? "out->size is not that of a tutti_moe_tile" : "out is NULL");
+    if (st)
+        return st;
+    deadline_ns = tt_moe_deadline_ns(m, timeout_ms);
+    for (uint32_t turn = 0;; turn++) {
+        st = look_around(m, out, &over);
+        if (st == TUTTI_ERR_INVALID)    /* the routing of a rank is wrong */
+            return m->ops->refuse(m, timeout_ms);
+        if (st != TUTTI_PENDING)
+            return tt_moe_broke(m, st);
+        if (over) {
+            *out = (tutti_moe_tile){ .size = sizeof *out };
+            return TUTTI_OK;
+        }
+        if (tt_now_ns() >= deadline_ns)
+            return tt_moe_broke(m, tt_fail(TUTTI_ERR_TIMEOUT, "tutti_moe_next: no tile has come in time in run %u", m->view.run));
+        tutti_device_rest(tutti_moe_device(m), turn);
+    }
+}
+
+/* Whether it is one that has been taken, and not given back. */
+static tutti_status check_tile(const tutti_moe *m, const tutti_moe_tile *tile, const char *call)
+{
+    const tutti_status st = check(m, TT_MOE_RUNS, call);
+
+    if (st)
+        return st;
+    if (!tile || tile->size != sizeof *tile)
+        return tt_fail(TUTTI_ERR_INVALID, "%s: %s", call, tile ? "tile->size is not that of a tutti_moe_tile" : "tile is NULL");
+    if (tile->source >= m->view.device.nranks || tile->number >= m->view.tiles_max ||
+        m->tiles[tutti_moe_place(&m->view, tile->source, tile->number)] != TT_TILE_TAKEN)
+        return tt_fail(TUTTI_ERR_INVALID, "%s: tile %u of rank %u is none that was taken and not given back", call,
+                       tile->number, tile->source);
+    return TUTTI_OK;
+}
+
+tutti_status tutti_moe_read(tutti_moe *m, const tutti_moe_tile *tile, float *out)
+{
+    tutti_status st = check_tile(m, tile, "tutti_moe_read");
+
+    if (!st && !out)
+        st = tt_fail(TUTTI_ERR_INVALID, "tutti_moe_read: out is NULL");
+    for (uint32_t r = 0; !st && r < tile->rows; r++)
+        tutti_moe_row_read(&m->view.there, (const uint8_t *)tile->payload + r * m->view.there.bytes,
+                           out + (size_t)r * m->view.hidden);
+    return st;
+}
+
+tutti_status tutti_moe_give(tutti_moe *m, const tutti_moe_tile *tile, const float *results)
+{
+    tutti_status st = check_tile(m, tile, "tutti_moe_give");
+    tutti_moe_tile own;
+
+    if (!st && !results)
+        st = tt_fail(TUTTI_ERR_INVALID, "tutti_moe_give: results is NULL");
+    if (st)
+        return st;
+    own = *tile;
+    m->ops->show(m, &own);              /* whatever the caller has done to it */
+    for (uint32_t r = 0; r < own.rows; r++)
+        tutti_moe_result_write(&m->view, own.source, own.number, r, results + (size_t)r * m->view.hidden);
+    m->tiles[tutti_moe_place(&m->view, own.source, own.number)] = TT_TILE_GIVEN;
+    return tt_moe_broke(m, m->ops->give(m, &own));
+}
+
+/* Whether all tiles of all ranks have been given back. */
+static tutti_status check_given(const tutti_moe *m)
+{
+    for (uint32_t r = 0; r < m->view.device.nranks; r++) {
+        const struct tt_moe_source *s = &m->sources[r];
+
+        if (s->ntiles == TT_MOE_UNKNOWN)
+            return tt_fail(TUTTI_ERR_INVALID, "tutti_moe_combine: it is not known yet which tiles come from rank %u: call tutti_moe_next until nothing is left", r);
+        for (uint32_t t = 0; t < s->ntiles; t++)
+            if (m->tiles[tutti_moe_place(&m->view, r, t)] != TT_TILE_GIVEN)
+                return tt_fail(TUTTI_ERR_INVALID, "tutti_moe_combine: tile %u of rank %u has not been given back", t, r);
+    }
+    return TUTTI_OK;
+}
+
+tutti_status tutti_moe_combine(tutti_moe *m, void *out, int64_t timeout_ms)
+{
+    tutti_status st = check(m, TT_MOE_RUNS, "tutti_moe_combine");
+
+    if (!st && !out && m->view.ntokens)
+        st = tt_fail(TUTTI_ERR_INVALID, "tutti_moe_combine: out is NULL");
+    if (!st)
+        st = check_given(m);
+    if (st)
+        return st;
+    st = m->ops->collect(m, timeout_ms);
+    if (st)
+        return tt_moe_broke(m, st);
+    m->view.out = out;
+    for (uint32_t t = 0; t < m->view.ntokens; t++)
+        tutti_moe_combine_token(&m->view, t, m->sum);
+    m->state = TT_MOE_IDLE;
+    return TUTTI_OK;
+}

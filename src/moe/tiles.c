@@ -1,0 +1,415 @@
+/* The form of a layer in which each tile is put with a signal: a window, a device, and the calls of tutti/moe_device.h, made by kernels or, for programs that have none, by the
+ * thread that calls.
+ *
+ * Why nothing is overwritten before its time: see tutti/moe_device.h. A run with a flaw ends like any other one when a word of every rank has been seen; and before
+ * that everything that was put in it has landed, so that nothing of it comes later. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/status.h"
+#include "moe/layer.h"
+
+#define WINDOW_BYTES_MAX (1ull << 36)   /* that devices reach */
+
+struct tiles {
+    tutti_window *window;
+    tutti_device *device;
+    void *owned;                /* the window's memory, if it is the device's to reach */
+    uint64_t set_bytes;
+    uint64_t words_at, result_words_at, tiles_at, results_at;   /* in a set */
+    tutti_moe_send_tile *sends;
+    tutti_device_signal_to *signals;
+    uint32_t *first_send;
+    uint64_t *complete, *staged;
+};
+
+static struct tiles *own(const tutti_moe *m)
+{
+    return m->own;
+}
+
+/* ---- making ---------------------------------------------------------------------------------------------------- */
+
+static uint64_t lines(uint64_t bytes)
+{
+    return (bytes + 63) / 64 * 64;
+}
+
+/* Where things are in a set. */
+static void place(tutti_moe *m, struct tiles *t)
+{
+    const tutti_moe_view *v = &m->view;
+    const uint64_t places = (uint64_t)v->device.nranks * v->tiles_max;
+
+    t->words_at = 0;
+    t->result_words_at = t->words_at + lines(8 * places);
+    t->tiles_at = t->result_words_at + lines(8 * places);
+    t->results_at = t->tiles_at + lines(places * v->tile_bytes);
+    t->set_bytes = t->results_at + lines(places * v->tile_tokens * v->back.bytes);
+}
+
+/* Memory that this rank alone writes. */
+static tutti_status make_memory(tutti_moe *m, struct tiles *t)
+{
+    const uint32_t n = m->view.device.nranks, nsends = m->route.nrows_max / m->view.tile_tokens + n;
+    tutti_moe_view *v = &m->view;
+
+    t->sends = tt_moe_have(m, nsends, sizeof *t->sends, "tiles to send");
+    t->signals = tt_moe_have(m, nsends, sizeof *t->signals, "their signals");
+    t->first_send = tt_moe_have(m, n + 1, sizeof *t->first_send, "who gets which tiles");
+    t->complete = tt_moe_have(m, n, sizeof *t->complete, "counters");
+    t->staged = tt_moe_have(m, n, sizeof *t->staged, "counters");
+    v->staging = tt_moe_have(m, nsends, v->tile_bytes, "tiles before they are put");
+    if (!t->sends || !t->signals || !t->first_send || !t->complete || !t->staged || !v->staging)
+        return TUTTI_ERR_NOMEM;
+    v->sends = t->sends;
+    v->signals = t->signals;
+    v->first_send = t->first_send;
+    v->complete = t->complete;
+    v->staged = t->staged;
+    return TUTTI_OK;
+}
+
+/* The window's memory is the device's to reach, if it has its own. */
+static tutti_status make_window_memory(tutti_moe *m, struct tiles *t)
+{
+    const uint64_t bytes = 2 * t->set_bytes;
+
+    if (bytes > WINDOW_BYTES_MAX)
+        return tt_fail(TUTTI_ERR_INVALID, "tutti_moe_create: tiles of all ranks take %llu bytes, more than devices reach (%llu)",
+                       (unsigned long long)bytes, WINDOW_BYTES_MAX);
+    if (m->device.alloc) {
+        t->owned = tt_moe_have(m, bytes, 1, "a window");
+        if (!t->owned)
+            return TUTTI_ERR_NOMEM;
+    }
+    return TUTTI_OK;
+}
+
+static tutti_status init(tutti_moe *m)
+{
+    struct tiles *t = calloc(1, sizeof *t);
+    uint32_t mine, worst = 0;
+    tutti_status st, got;
+
+    if (!t)
+        return tt_fail(TUTTI_ERR_NOMEM, "tutti_moe_create: no memory");
+    m->own = t;
+    m->device.groups = m->view.device.nranks;
+    place(m, t);
+    st = make_memory(m, t);
+    if (!st)
+        st = make_window_memory(m, t);
+    mine = (uint32_t)st;
+    got = tutti_allreduce(&mine, &worst, 1, TUTTI_U32, TUTTI_MAX, m->comm, NULL);    /* all open the window, or none */
+    if (st || got)
+        return st ? st : got;
+    if (worst)
+        return tt_fail(TUTTI_ERR_NOMEM, "tutti_moe_create: another rank could not make its part");
+    st = tutti_window_create(m->comm, t->owned, 2 * t->set_bytes, &t->window);
+    return st ? st : tutti_device_create(t->window, &m->device, &t->device);
+}
+
+static tutti_status fini(tutti_moe *m)
+{
+    struct tiles *t = own(m);
+    tutti_status st, freed;
+
+    if (!t)
+        return TUTTI_OK;
+    st = tutti_device_destroy(t->device);
+    freed = tutti_window_free(t->window);
+    free(t);
+    return st ? st : freed;
+}
+
+/* ---- beginning a run --------------------------------------------------------------------------------------------- */
+
+/* What device code came to, with the sentence of the device if it has ended. */
+static tutti_status told(const tutti_moe *m, tutti_status st, const char *call)
+{
+    if (!st || st == TUTTI_PENDING || tutti_device_status(own(m)->device) == st)
+        return st;
+    return tt_fail(st, "%s: %s in run %u", call, tutti_status_name(st), m->view.run);
+}
+
+/* This run's view: its set, and a fresh device's view, as modes may have changed. */
+static tutti_status refresh(tutti_moe *m)
+{
+    const struct tiles *t = own(m);
+    const uint64_t set = m->view.run % 2 * t->set_bytes;
+    tutti_moe_view *v = &m->view;
+    const tutti_status st = tutti_device_view_of(t->device, &v->device);
+
+    v->words_at = set + t->words_at;
+    v->result_words_at = set + t->result_words_at;
+    v->tiles_at = set + t->tiles_at;
+    v->results_at = set + t->results_at;
+    v->results = v->device.mine + v->results_at;
+    return st;
+}
+
+static uint32_t tiles_for(const tutti_moe *m, uint32_t peer)
+{
+    const uint32_t rows = m->route.first[peer + 1] - m->route.first[peer], each = m->view.tile_tokens;
+
+    return rows / each + (rows % each != 0);
+}
+
+/* The tiles for a rank, from the n-th of all on. Returns how many. */
+static uint32_t plan_peer(tutti_moe *m, uint32_t peer, uint32_t n)
+{
+    const struct tiles *t = own(m);
+    const tutti_moe_view *v = &m->view;
+    const uint32_t first = m->route.first[peer], end = m->route.first[peer + 1], ntiles = tiles_for(m, peer);
+    const uint32_t nsends = ntiles ? ntiles : 1;
+
+    for (uint32_t i = 0; i < nsends; i++) {
+        const uint32_t at = first + i * v->tile_tokens, left = end - at;
+
+        t->sends[n + i] = (tutti_moe_send_tile){
+            .peer = peer, .number = i, .first = at, .rows = left < v->tile_tokens ? left : v->tile_tokens,
+        };
+        t->signals[n + i] = (tutti_device_signal_to){
+            .peer = peer, .op = TUTTI_SIGNAL_SET,
+            .offset = v->words_at + 8 * tutti_moe_place(v, v->device.rank, i), .value = (uint64_t)v->run << 32 | ntiles,
+        };
+    }
+    t->first_send[peer + 1] = n + nsends;
+    t->complete[peer] += nsends;
+    t->staged[peer] = 0;
+    return nsends;
+}
+
+static void plan(tutti_moe *m)
+{
+    m->view.nsends = 0;
+    for (uint32_t peer = 0; peer < m->view.device.nranks; peer++)
+        m->view.nsends += plan_peer(m, peer, m->view.nsends);
+}
+
+/* ---- a run whose routing is wrong ------------------------------------------------------------------------------------ */
+
+/* Tells all ranks, in the place of the first tile. */
+static tutti_status announce(tutti_moe *m, const struct tt_route_flaw *flaw)
+{
+    const tutti_moe_view *v = &m->view;
+    const tutti_moe_head head = {
+        .flaw = flaw->kind, .token = flaw->token, .choice = flaw->choice, .value = flaw->value,
+    };
+    const uint64_t at = tutti_moe_place(v, v->device.rank, 0);
+    const tutti_rma rma = {
+        .size = sizeof rma,
+        .signal_op = TUTTI_SIGNAL_SET,
+        .signal_value = (uint64_t)v->run << 32 | 1,
+        .signal_offset = v->words_at + 8 * at,
+    };
+    tutti_status st = TUTTI_OK;
+
+    for (uint32_t r = 0; r < v->device.nranks && !st; r++)
+        st = tutti_window_put(own(m)->window, (int)r, v->tiles_at + at * v->tile_bytes, &head, sizeof head, &rma);
+    return st;
+}
+
+/* Whether the word of the first tile of that rank is up: by the host, also where blocks are a GPU's. */
+static bool is_begun(const tutti_moe *m, uint32_t source)
+{
+    const uint64_t *word = (const uint64_t *)(const void *)(m->view.device.mine + m->view.words_at +
+                                                            8 * tutti_moe_place(&m->view, source, 0));
+
+    return __atomic_load_n(word, __ATOMIC_ACQUIRE) >> 32 >= m->view.run;
+}
+
+/* Until all ranks have begun the run. */
+static tutti_status await_all(tutti_moe *m, int64_t timeout_ms)
+{
+    const uint64_t deadline_ns = tt_moe_deadline_ns(m, timeout_ms);
+
+    for (uint32_t r = 0, turn = 0; r < m->view.device.nranks; turn++) {
+        tutti_status st;
+
+        if (is_begun(m, r)) {
+            r++;
+            turn = 0;
+            continue;
+        }
+        st = tutti_device_status(own(m)->device);
+        if (st)
+            return st;
+        if (tt_now_ns() >= deadline_ns)
+            return tt_fail(TUTTI_ERR_TIMEOUT, "rank %u has not begun run %u in time", r, m->view.run);
+        tutti_device_rest(own(m)->device, turn);
+    }
+    return TUTTI_OK;
+}
+
+/* The sentence of the first rank whose routing is wrong; OK: none is. */
+static tutti_status find_flaw(const tutti_moe *m, const char *call)
+{
+    for (uint32_t r = 0; r < m->view.device.nranks; r++) {
+        const tutti_moe_head *h = (const tutti_moe_head *)(const void *)tutti_moe_tile_at(&m->view, r, 0);
+        const uint64_t *word = (const uint64_t *)(const void *)(m->view.device.mine + m->view.words_at +
+                                                                8 * tutti_moe_place(&m->view, r, 0));
+        const struct tt_route_flaw f = { h->flaw, h->token, h->choice, h->value };
+
+        if ((uint32_t)__atomic_load_n(word, __ATOMIC_ACQUIRE) != 0 && f.kind)
+            return tt_route_flaw_status(&f, r, call);
+    }
+    return TUTTI_OK;
+}
+
+/* All have begun it, and nothing that this rank has put is under way any more. */
+static tutti_status end_flawed(tutti_moe *m, const char *call, int64_t timeout_ms)
+{
+    tutti_status st = await_all(m, timeout_ms);
+
+    if (!st)
+        st = tutti_window_quiet(own(m)->window, TUTTI_ALL_RANKS, timeout_ms);
+    if (st)
+        return tt_moe_broke(m, st);
+    m->state = TT_MOE_IDLE;
+    st = find_flaw(m, call);
+    return st ? st : tt_moe_broke(m, tt_fail(TUTTI_ERR_PROTOCOL, "%s: run %u has a flaw that no rank tells of", call, m->view.run));
+}
+
+static tutti_status refuse(tutti_moe *m, int64_t timeout_ms)
+{
+    const tutti_status st = told(m, tutti_device_quiet(&m->view.device, TUTTI_DEVICE_ALL), "tutti_moe_next");
+
+    return st ? tt_moe_broke(m, st) : end_flawed(m, "tutti_moe_next", timeout_ms);
+}
+
+/* ---- a run by the calling thread ----------------------------------------------------------------------------------------- */
+
+static tutti_status dispatch(tutti_moe *m, const struct tt_route_flaw *flaw, int64_t timeout_ms)
+{
+    const tutti_moe_view *v = &m->view;
+    tutti_status st =
+        m->device.alloc
+            ? tt_fail(TUTTI_ERR_INVALID,
+                      "tutti_moe_dispatch: the device's memory is another's: its kernels dispatch (tutti_moe_begin)")
+            : refresh(m);
+
+    if (!st && flaw->kind) {
+        st = announce(m, flaw);
+        return st ? tt_moe_broke(m, st) : end_flawed(m, "tutti_moe_dispatch", timeout_ms);
+    }
+    if (st)
+        return tt_moe_broke(m, st);
+    plan(m);
+    for (uint32_t i = 0; i < v->nsends && !st; i++)     /* others first */
+        st = tutti_moe_send(v, (v->first_send[v->device.rank + 1] + i) % v->nsends);
+    return tt_moe_broke(m, told(m, st, "tutti_moe_dispatch"));
+}
+
+static tutti_status look(tutti_moe *m, uint32_t source, uint32_t tile)
+{
+    struct tt_moe_source *s = &m->sources[source];
+    uint32_t ntiles = 0;
+    tutti_status st = tutti_moe_poll(&m->view, source, tile, &ntiles);
+
+    if (st)
+        return told(m, st, "tutti_moe_next");
+    st = ntiles ? tutti_moe_check(&m->view, tutti_moe_tile_at(&m->view, source, tile), ntiles) : TUTTI_OK;
+    if (st == TUTTI_ERR_PROTOCOL)
+        return tt_fail(st, "tutti_moe_next: rank %u sent a tile %u that is none", source, tile);
+    if (!st && s->ntiles == TT_MOE_UNKNOWN)
+        s->ntiles = ntiles;
+    return st;
+}
+
+static void show(const tutti_moe *m, tutti_moe_tile *tile)
+{
+    const uint8_t *at = tutti_moe_tile_at(&m->view, tile->source, tile->number);
+    const uint32_t rows = ((const tutti_moe_head *)(const void *)at)->rows;
+
+    tile->rows = rows < m->view.tile_tokens ? rows : m->view.tile_tokens;
+    tile->experts = tutti_moe_tile_experts(at);
+    tile->payload = tutti_moe_row_at(&m->view, at, 0);
+}
+
+static tutti_status give(tutti_moe *m, const tutti_moe_tile *tile)
+{
+    return told(m, tutti_moe_give_back(&m->view, tile->source, tile->number, tile->rows), "tutti_moe_give");
+}
+
+static tutti_status collect(tutti_moe *m, int64_t timeout_ms)
+{
+    const uint64_t deadline_ns = tt_moe_deadline_ns(m, timeout_ms);
+    const tutti_moe_view *v = &m->view;
+
+    for (uint32_t i = 0, turn = 0; i < v->nsends; turn++) {
+        const tutti_moe_send_tile *s = &v->sends[i];
+        const tutti_status st = s->rows ? tutti_moe_poll_result(v, s->peer, s->number) : TUTTI_OK;
+
+        if (!st) {
+            i++;
+            turn = 0;
+            continue;
+        }
+        if (st != TUTTI_PENDING)
+            return told(m, st, "tutti_moe_combine");
+        if (tt_now_ns() >= deadline_ns)
+            return tt_fail(TUTTI_ERR_TIMEOUT, "tutti_moe_combine: rank %u has not given tile %u back in time", s->peer, s->number);
+        tutti_device_rest(own(m)->device, turn);
+    }
+    return told(m, tutti_device_flush(&v->device, TUTTI_DEVICE_ALL), "tutti_moe_combine");
+}
+
+const struct tt_moe_ops tt_moe_tiles = {
+    .init = init,
+    .fini = fini,
+    .dispatch = dispatch,
+    .look = look,
+    .show = show,
+    .give = give,
+    .refuse = refuse,
+    .collect = collect,
+};
+
+/* ---- a run by a kernel ------------------------------------------------------------------------------------------------------- */
+
+tutti_device *tutti_moe_device(tutti_moe *m)
+{
+    return m && m->ops == &tt_moe_tiles ? own(m)->device : NULL;
+}
+
+tutti_status tutti_moe_begin(tutti_moe *m, const tutti_moe_routing *routing, void *out, tutti_moe_view *view,
+                             int64_t timeout_ms)
+{
+    struct tt_route_flaw flaw;
+    tutti_status st;
+
+    if (!tutti_moe_device(m) || !view)
+        return tt_fail(TUTTI_ERR_INVALID, "tutti_moe_begin: %s", view ? "only a layer of TUTTI_MOE_TILES has a device" : "view is NULL");
+    st = tt_moe_take(m, routing, &flaw, "tutti_moe_begin");
+    if (st)
+        return st;
+    m->state = TT_MOE_KERNEL;
+    st = refresh(m);
+    if (!st && flaw.kind) {
+        st = announce(m, &flaw);
+        return st ? tt_moe_broke(m, st) : end_flawed(m, "tutti_moe_begin", timeout_ms);
+    }
+    if (st)
+        return tt_moe_broke(m, st);
+    plan(m);
+    m->view.out = out;
+    *view = m->view;
+    return TUTTI_OK;
+}
+
+tutti_status tutti_moe_end(tutti_moe *m, tutti_status kernel, int64_t timeout_ms)
+{
+    if (!tutti_moe_device(m) || m->state != TT_MOE_KERNEL)
+        return tt_fail(TUTTI_ERR_INVALID, "tutti_moe_end: no run has been begun");
+    if (m->broken)
+        return tt_fail(m->broken, "tutti_moe_end: run %u of this layer has failed", m->view.run);
+    if (kernel == TUTTI_ERR_INVALID)
+        return end_flawed(m, "tutti_moe_end", timeout_ms);
+    if (kernel)
+        return tt_moe_broke(m, told(m, kernel, "tutti_moe_end"));
+    m->state = TT_MOE_IDLE;
+    return TUTTI_OK;
+}

@@ -1,0 +1,56 @@
+#!/usr/bin/env python3
+"""The megakernel of examples/moe: what it computes is, bit by bit, what a dense reference does, which the program itself computes and compares
+with; in each mode of the proxy and as collectives, in each shape, type and route. Nothing here is about time; bench/run moe is."""
+
+import json
+import subprocess
+import unittest
+
+from cluster import BUILD, SANITIZED, ClusterTest, environment
+
+PROGRAM = BUILD / "examples" / "moe"
+FORMS = ("collective", "full", "coupled", "decoupled", "ordered")
+
+
+class Megakernel(ClusterTest):
+    def together(self, n, *options, wires="shm", forms=FORMS):
+        done = self.run_tutti("-n", n, "--output", "plain", "--timeout", 100, "--wires", wires, "--", PROGRAM, "--rounds", 1, "--forms", ",".join(forms), *options,
+                              timeout=150)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        said = json.loads(done.stdout)
+        self.assertEqual({f"{form}_ms" for form in forms} | ({"compute_ms"} if "collective" in forms else set()), {key for key in said if key.endswith("_ms")})
+        return said
+
+    def test_all_forms_give_the_same_bits(self):
+        said = self.together(3, "--scale", 32, "--tokens", 12, "--skew", 1, "--wrong", "--processors", 2, wires="tcp")
+        for form, counted in said["proxy"].items():
+            self.assertGreater(counted["puts"], 0, form)
+            drains = form in ("coupled", "decoupled")
+            self.assertEqual((counted["drains"] > 0, counted["fences"] > 0), (drains, not drains), form)
+        self.assertGreater(said["proxy"]["coupled"]["drains"], said["proxy"]["decoupled"]["drains"])
+
+    def test_shapes_types_and_routes(self):
+        cases = (("qwen3-30b", 2, "fp8", "bf16", ("--skew", 1.5)), ("deepseek-v3", 4, "fp8", "fp8", ("--skew", 0)),
+                 ("gpt-oss-120b", 2, "bf16", "f32", ()), ("qwen3-30b", 1, "f32", "f32", ("--skew", 1)),
+                 ("gpt-oss-120b", 4, "bf16", "bf16", ("--tile", 3, "--proxied", "--skew", 0.5)))
+        for shape, n, there, back, options in cases[:2] if SANITIZED else cases:
+            with self.subTest(shape=shape, n=n, there=there, back=back):
+                said = self.together(n, "--shape", shape, "--scale", 64, "--tokens", 9, "--there", there, "--back", back, "--wrong", *options, forms=("collective", "full"))
+                self.assertEqual((said["shape"], said["ranks"]), (shape, n))
+
+    def test_what_cannot_be_is_told(self):
+        for options, said in ((("--tokens", "0"), "0 is not possible"), (("--skew", "x"), "x is not possible"), (("--there", "f64"), "f64 is not possible"),
+                              (("--forms", "full,half"), "full,half is not possible"), (("more",), "more is no option"), (("--shape", "mine"), "no shape mine")):
+            with self.subTest(options=options):
+                done = subprocess.run([PROGRAM, *options], env=environment(), capture_output=True, text=True, timeout=60, check=False)
+                self.assertEqual(done.returncode, 2)
+                self.assertIn(said, done.stderr)
+
+    def test_help_tells_every_option(self):
+        done = subprocess.run([PROGRAM, "--help"], env=environment(), capture_output=True, text=True, timeout=60, check=True)
+        for option in ("shape", "scale", "tokens", "skew", "there", "back", "tile", "processors", "forms", "proxied", "wrong", "rounds", "seed"):
+            self.assertIn(f"--{option} ", done.stdout)
+
+
+if __name__ == "__main__":
+    unittest.main()
