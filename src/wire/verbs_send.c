@@ -73,6 +73,7 @@ static void with_immediate(struct ibv_send_wr *wr, uint32_t imm)
     wr->imm_data = htonl(imm);
 }
 
+/* A message is over when those before it are, which may be on other lanes: then each has to tell. */
 static void add_record(struct chain *c, const struct tt_dqplb_segment *g)
 {
     struct tt_verbs_stream *s = c->lane->stream;
@@ -90,7 +91,7 @@ static void add_record(struct chain *c, const struct tt_dqplb_segment *g)
     tt_verbs_record_stamp(slot, applied);
     with_immediate(chain_add(c, &what, slot, m->slot_bytes, link->local_mr[rail]->lkey,
                              s->peer_ring + g->message % TT_VERBS_SLOTS * TT_VERBS_SLOT_BYTES, link->theirs.rkey[rail],
-                             m->watched),
+                             m->watched || s->nlanes > 1),
                    g->word);
 }
 
@@ -105,7 +106,7 @@ static void add_segment(struct chain *c, const struct tt_dqplb_segment *g)
 
     if (bytes > 0 || !g->last) {
         wr = chain_add(c, &what, bytes > 0 ? m->data + g->offset : NULL, bytes, m->lkey[lane->rail],
-                       m->target + g->offset, m->rkey[lane->rail], bytes == lane->stream->sender.limits.segment_bytes);
+                       m->target + g->offset, m->rkey[lane->rail], !g->last);
         if (!g->last)
             with_immediate(wr, g->word);
     }
@@ -241,8 +242,8 @@ static void wrs_over(struct tt_verbs_lane *lane, uint64_t end)
 /* What such an error says of: the message, not the way. */
 static bool is_of_message(enum ibv_wc_status status)
 {
-    return status == IBV_WC_REM_ACCESS_ERR || status == IBV_WC_REM_INV_REQ_ERR || status == IBV_WC_REM_OP_ERR ||
-           status == IBV_WC_LOC_PROT_ERR || status == IBV_WC_LOC_LEN_ERR;
+    return status == IBV_WC_REM_ACCESS_ERR || status == IBV_WC_REM_INV_REQ_ERR || status == IBV_WC_LOC_PROT_ERR ||
+           status == IBV_WC_LOC_LEN_ERR;
 }
 
 void tt_verbs_sent(struct tt_verbs_lane *lane, const struct ibv_wc *wc)
@@ -256,13 +257,13 @@ void tt_verbs_sent(struct tt_verbs_lane *lane, const struct ibv_wc *wc)
         wrs_over(lane, wc->wr_id + 1);
         return;
     }
-    if (wc->status != IBV_WC_WR_FLUSH_ERR && !lane->broken) {
+    if (wc->status != IBV_WC_WR_FLUSH_ERR) {
         tt_log(TT_LOG_DEBUG, "verbs: lane %u to rank %u on %s ends: %s", lane->number, lane->link->peer,
                lane->link->verbs->rail[lane->rail].name, ibv_wc_status_str(wc->status));
         if (is_of_message(wc->status) && w->payload)
             lane->culprit = w->message;
         else
-            lane->setbacks++;
+            lane->setbacks += !lane->broken;
     }
     lane->wr_head = wc->wr_id + 1;      /* which of those before it have landed, the peer's next hello tells */
     tt_verbs_lane_mark(lane);
