@@ -27,6 +27,7 @@
 
 #include <infiniband/verbs.h>
 
+#include "wire/registry.h"
 #include "wire/verbs_frame.h"
 #include "wire/wire.h"
 
@@ -51,8 +52,10 @@ enum { TT_VERBS_CONTROL, TT_VERBS_DATA };
 struct tt_verbs_region {
     struct tt_region public;
     struct ibv_mr *mr;              /* NULL: of no bytes */
+    struct tt_reg *pin;             /* whose mr is; NULL: the region has one of its own */
     uint32_t id, generation;
     bool owned;                     /* the wire mapped the memory */
+    bool exposed;                   /* peers may have its key */
 };
 
 /* ---- lanes ---- */
@@ -188,6 +191,7 @@ struct tt_verbs {
     struct tt_verbs_region **regions;   /* [nregions], by id; the first is never used: 0 names the link region */
     uint32_t nregions, next_generation;
     struct tt_verbs_region *last_source;
+    struct tt_domain *domain;       /* of the caller's memory that it has registered */
 };
 
 static inline struct tt_verbs *tt_verbs_of(struct tt_wire *w)
@@ -251,8 +255,8 @@ void tt_verbs_sent(struct tt_verbs_lane *lane, const struct ibv_wc *wc);
 bool tt_verbs_acked(struct tt_verbs_lane *lane, uint64_t acked);
 /* After new queue pairs: what the peer has not applied is sent again. False if the number cannot be. */
 bool tt_verbs_lane_again(struct tt_verbs_lane *lane, uint64_t applied);
-/* The registration with that key is about to go: unfinished messages from it go on with another one that covers their bytes, or become
- * void. True if a queue pair may be reading by the key. */
+/* A region whose key that is, or was, is not registered any more: unfinished messages of bytes that no other region has under that key go on with another
+ * key for them, or become void. True if a queue pair may be reading by the key. */
 bool tt_verbs_source_gone(struct tt_verbs_lane *lane, uint32_t lkey);
 void tt_verbs_message_void(struct tt_verbs_lane *lane, uint64_t message);
 
@@ -263,16 +267,21 @@ uint32_t tt_verbs_collect(struct tt_verbs *v);
 bool tt_verbs_receives(struct tt_verbs_group *g);
 
 /* verbs_region.c */
+/* The caller's memory is registered through the registry, which keeps it for the next time; the wire's own is not. */
+tutti_status tt_verbs_regions_open(struct tt_verbs *v);
 tutti_status tt_verbs_reg(struct tt_wire *w, void *mem, size_t bytes, struct tt_region **out);
+tutti_status tt_verbs_source(struct tt_wire *w, void *mem, size_t bytes, struct tt_region **out);
 void tt_verbs_dereg(struct tt_region *r);
 tutti_status tt_verbs_import(struct tt_wire *w, uint32_t peer, const struct tt_blob *key, struct tt_rkey *out);
-/* Registers memory with the device, and ends that: here a cache of registrations would be. NULL and a logged error: it refuses. */
+/* Registers memory with the device for as long as it is not unpinned, and ends that. NULL and a logged error: it refuses. */
 struct ibv_mr *tt_verbs_pin(struct tt_verbs *v, void *mem, size_t bytes, int access);
 void tt_verbs_unpin(struct ibv_mr *mr);
 /* The live region of that id and generation; NULL if there is none (any more). */
 struct tt_verbs_region *tt_verbs_region_find(const struct tt_verbs *v, uint32_t id, uint32_t generation);
 /* The device's key for mem[bytes]. False if it lies in no registered region and no link region. */
 bool tt_verbs_lkey(struct tt_verbs *v, const void *mem, uint64_t bytes, uint32_t *lkey);
+/* Whether that key is the device's for a registered region that has mem[bytes]. */
+bool tt_verbs_has_lkey(const struct tt_verbs *v, const void *mem, uint64_t bytes, uint32_t lkey);
 void tt_verbs_regions_close(struct tt_verbs *v);
 
 #endif

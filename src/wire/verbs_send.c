@@ -259,8 +259,8 @@ bool tt_verbs_source_gone(struct tt_verbs_lane *lane, uint32_t lkey)
     for (uint64_t i = lane->done; i < lane->tail; i++) {
         struct tt_verbs_out *m = tt_verbs_out_of(lane, i);
 
-        if (!m->data || m->lkey != lkey)
-            continue;
+        if (!m->data || m->lkey != lkey || tt_verbs_has_lkey(lane->link->verbs, m->data, m->bytes, lkey))
+            continue;       /* the registration may serve another region, too */
         reading |= m->posted > 0 && lane->wr_head != lane->wr_tail;
         if (!tt_verbs_lkey(lane->link->verbs, m->data, m->bytes, &m->lkey))
             tt_verbs_message_void(lane, i);     /* else registered twice, and still once */
