@@ -19,6 +19,7 @@
 #include "secure/secure.h"
 #include "tutti/tutti.h"
 #include "wire/ifaddr.h"
+#include "wire/registry.h"
 #include "wire/wires.h"
 
 #define INTERFACES_MAX 64
@@ -211,6 +212,23 @@ static struct json_object *gather_machine(void)
     return o;
 }
 
+/* What becomes of memory that RDMA devices use. */
+static struct json_object *gather_registration(void)
+{
+    struct json_object *o = json_object_new_object();
+    struct tt_registry_setting s = { .mode = "?", .why_not = "" };
+    const bool good = tt_registry_setting(&s) == TUTTI_OK;
+
+    put_string(o, "mode", s.mode);
+    put_string(o, "wrong", good ? "" : tutti_last_error());
+    put_integer(o, "bytes_max", (int64_t)s.bytes_max);
+    put_integer(o, "count_max", (int64_t)s.count_max);
+    put_bool(o, "dynamic", s.dynamic);
+    put_bool(o, "watches", s.watches);
+    put_string(o, "watches_why_not", s.why_not);
+    return o;
+}
+
 static struct json_object *gather_params(void)
 {
     struct json_object *all = json_object_new_array();
@@ -276,6 +294,7 @@ static struct json_object *gather(const struct options *opt)
     json_object_object_add(o, "wires", gather_wires());
     json_object_object_add(o, "interfaces", gather_interfaces());
     json_object_object_add(o, "machine", gather_machine());
+    json_object_object_add(o, "registration", gather_registration());
     return o;
 }
 
@@ -349,6 +368,21 @@ static void print_machine(struct json_object *m)
            text_of(m, "tcp_congestion_allowed"));
 }
 
+static void print_registration(struct json_object *r)
+{
+    printf("\nmemory that RDMA devices use\n");
+    if (*text_of(r, "wrong")) {
+        printf("  %s\n", text_of(r, "wrong"));
+        return;
+    }
+    printf("  %-22s %s%s\n", "is registered", text_of(r, "mode"),
+           bool_of(r, "dynamic") ? "" : "; only what Tutti is told of (TUTTI_REGISTER_DYNAMIC=0)");
+    printf("  %-22s %lld bytes, %lld registrations\n", "is kept registered", (long long)integer_of(r, "bytes_max"),
+           (long long)integer_of(r, "count_max"));
+    printf("  %-22s %s%s\n", "changes are noticed", bool_of(r, "watches") ? "yes (userfaultfd)" : "no, so only what Tutti is told of is kept: ",
+           text_of(r, "watches_why_not"));
+}
+
 static void print_params(struct json_object *params)
 {
     printf("%-26s %12s %12s %12s %12s  %s\n", "name", "value", "default", "min", "max", "unit");
@@ -396,6 +430,7 @@ static void print_text(const struct options *opt, struct json_object *o)
     print_wires(json_object_object_get(o, "wires"));
     print_interfaces(json_object_object_get(o, "interfaces"));
     print_machine(json_object_object_get(o, "machine"));
+    print_registration(json_object_object_get(o, "registration"));
 }
 
 int tool_info_main(int argc, char **argv)

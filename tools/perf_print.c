@@ -227,6 +227,20 @@ static void print_nothing(const struct perf_options *o)
             o->algo ? o->algo : "that was chosen", needs ? ", as it needs " : "", needs ? needs : "");
 }
 
+/* What rank 0 registered with RDMA devices, if it did. */
+static void print_registered(const struct perf_printer *p)
+{
+    tutti_registered r = { .size = sizeof r };
+
+    if (tutti_mem_registered(&r) != TUTTI_OK || r.misses == 0)
+        return;
+    fprintf(
+        p->out,
+        "# Registered memory    : at most %.1f MiB; found %llu times, made %llu times in %.1f ms, gone with its memory %llu times\n",
+        (double)r.bytes_most / (1 << 20), (unsigned long long)r.hits, (unsigned long long)r.misses,
+        (double)r.registering_ns / 1e6, (unsigned long long)r.invalidated);
+}
+
 void perf_print_end(struct perf_printer *p)
 {
     clear_progress(p);
@@ -234,6 +248,7 @@ void perf_print_end(struct perf_printer *p)
         print_nothing(p->o);
     if (p->o->json)
         return;
+    print_registered(p);
     if (p->o->check)
         fprintf(p->out, "# Checked              : %u calls\n# Out of bounds values : %llu %s\n", p->nchecked,
                 (unsigned long long)p->wrong, p->wrong ? "FAILED" : "OK");

@@ -295,10 +295,29 @@ TUTTI_API tutti_status tutti_group(const tutti_p2p *ops, size_t n, tutti_comm *c
  * of one start-up; NOMEM beyond. Local. */
 TUTTI_API tutti_status tutti_mem_alloc(tutti_comm *comm, size_t bytes, void **out);
 TUTTI_API tutti_status tutti_mem_free(tutti_comm *comm, void *mem);
-/* Tells Tutti of memory of the caller's that will be used often; it stays the caller's and must outlive
- * the registration. Local. A wire that gains nothing from it ignores it. */
+/* Tells Tutti of memory of the caller's that will be used often; it stays the caller's and must outlive the registration, which is ended by
+ * tutti_mem_deregister with the same mem. RDMA devices register it as a whole, now (NOMEM if they cannot), in the background or at its first use, as
+ * TUTTI_REGISTER says, and what tutti_mem_alloc gives likewise (docs/rdma.md). Local, for all communicators. Ignored by wires that gain nothing
+ * from it. Not while a call uses the memory: deregister ends what peers reach. */
 TUTTI_API tutti_status tutti_mem_register(tutti_comm *comm, void *mem, size_t bytes);
 TUTTI_API tutti_status tutti_mem_deregister(tutti_comm *comm, void *mem);
+
+/* What this process has registered with RDMA devices, of all communicators; docs/rdma.md tells how memory is registered. Set `size` to sizeof. */
+typedef struct tutti_registered {
+    size_t size;
+    uint64_t hits;              /* times that memory was needed and was registered already */
+    uint64_t misses;            /* times that it was registered then */
+    uint64_t dynamic;           /* of these, of memory that Tutti had not been told of */
+    uint64_t evicted;           /* registrations that ended because of TUTTI_REGISTER_BYTES and _COUNT, or as the device took no more */
+    uint64_t invalidated;       /* that ended because their memory was unmapped, remapped or given back */
+    uint64_t count, bytes;      /* there are now */
+    uint64_t bytes_most;        /* that there were at a time */
+    uint64_t told_bytes;        /* of which Tutti is told now */
+    uint64_t registering_ns, undoing_ns;    /* that the devices' libraries took */
+} tutti_registered;
+
+/* Any thread, at any time. */
+TUTTI_API tutti_status tutti_mem_registered(tutti_registered *out);
 
 #ifdef __cplusplus
 }

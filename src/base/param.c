@@ -40,6 +40,12 @@ const struct tt_param tt_params[TT_PARAM_COUNT] = {
         "how many such messages' bytes may be on their way from one rank to another; rank 0's holds for all" },
     [TT_PARAM_TOPO_MEASURE]      = { "TUTTI_TOPO_MEASURE",      "0 or 1",             0,    0,      1,
         "1: start-up measures latencies and rates between ranks, and which hosts are near each other where none has labels" },
+    [TT_PARAM_REGISTER_BYTES]    = { "TUTTI_REGISTER_BYTES",    "bytes", 65536 * MIB,    0,     INT64_MAX,
+        "how much memory stays registered with RDMA devices when no call uses it, in a process" },
+    [TT_PARAM_REGISTER_COUNT]    = { "TUTTI_REGISTER_COUNT",    "registrations",   4096,    0,     1 << 20,
+        "in how many registrations" },
+    [TT_PARAM_REGISTER_DYNAMIC]  = { "TUTTI_REGISTER_DYNAMIC",  "0 or 1",             1,    0,      1,
+        "0: calls may use RDMA on memory only that Tutti was told of (tutti_mem_register, tutti_mem_alloc); all else is an error" },
 };
 
 const struct tt_param_word tt_param_words[] = {
@@ -62,6 +68,8 @@ const struct tt_param_word tt_param_words[] = {
     { "TUTTI_RDMA_DEVICES", "RDMA devices that may be used, by the same kind of rule: \"mlx5\", \"=mlx5_0\", \"^rxe\"; two at most are used; not set: those near the process" },
     { "TUTTI_RDMA_GID", "which GID a RoCE port uses, by its index; not set: the best that is an address of this network namespace" },
     { "TUTTI_OFI_PROVIDER", "where TUTTI_WIRES names ofi: which of libfabric's providers, \"efa\", \"tcp;ofi_rxm\"; not set: its first that serves" },
+    { "TUTTI_REGISTER", "when memory is registered with RDMA devices: \"none\", anew for each call; \"lazy\", when it is first used, and kept; \"eager\", when Tutti "
+      "is told of it; \"async\", then, in the background; not set: lazy" },
     { "TUTTI_TOPO", "description of what joins the hosts, and of their labels: a file, or a built-in name (`tutti topo --help`); not set: none" },
     { "TUTTI_TOPO_LABELS", "where this host is, over what TUTTI_TOPO says of it: \"rack=r1,zone=a\"; rack, zone, building, fabric" },
     { "TUTTI_LANE_BYTES", "bytes that may be outstanding on one lane (TCP connection, queue pair), 65536 to 1073741824, by distance of the peer: \"8388608\" for all, or \"4194304,wan=134217728\"; "

@@ -866,39 +866,3 @@ void tutti_comm_destroy(tutti_comm *comm)
     free(comm->ranks);
     free(comm);
 }
-
-tutti_status tutti_mem_alloc(tutti_comm *comm, size_t bytes, void **out)
-{
-    const tutti_status st = tt_comm_check(comm, "tutti_mem_alloc");
-
-    if (st)
-        return st;
-    return out ? tt_engine_alloc(comm->world->engine, bytes, out) : tt_fail(TUTTI_ERR_INVALID, "tutti_mem_alloc: out is NULL");
-}
-
-tutti_status tutti_mem_free(tutti_comm *comm, void *mem)
-{
-    const tutti_status st = tt_comm_check(comm, "tutti_mem_free");
-
-    return st ? st : tt_engine_free(comm->world->engine, mem);
-}
-
-/* No wire of today gains from knowing memory beforehand: shared memory copies through slots, and where memory is registered (TCP, single
- * copies) that is done per call, at the price of a table entry. The arguments are checked so that programs are right when one does. */
-tutti_status tutti_mem_register(tutti_comm *comm, void *mem, size_t bytes)
-{
-    const tutti_status st = tt_comm_check(comm, "tutti_mem_register");
-
-    if (st)
-        return st;
-    return mem && bytes ? TUTTI_OK : tt_fail(TUTTI_ERR_INVALID, "tutti_mem_register: %zu bytes at %p are no memory", bytes, mem);
-}
-
-tutti_status tutti_mem_deregister(tutti_comm *comm, void *mem)
-{
-    const tutti_status st = tt_comm_check(comm, "tutti_mem_deregister");
-
-    if (st)
-        return st;
-    return mem ? TUTTI_OK : tt_fail(TUTTI_ERR_INVALID, "tutti_mem_deregister: mem is NULL");
-}

@@ -13,6 +13,7 @@
 #include "engine/progress.h"
 #include "engine/state.h"
 #include "engine/trouble.h"
+#include "wire/registry.h"
 
 
 /* Whether the wire is in the comma-separated list; an empty list holds all that need not be named. */
@@ -154,6 +155,8 @@ void tt_engine_destroy(struct tt_engine *e)
         e->guest->close(e->guest->arg);
     while (e->contexts)
         tt_context_free(e->contexts);
+    for (uint32_t i = 0; i < e->nallocated; i++)
+        tt_engine_untell(e, e->allocated[i]->mem);
     for (uint32_t i = 0; i < e->nwires; i++) {
         tt_landing_pool_destroy(e->pool[i]);
         e->wire[i]->ops->close(e->wire[i]);
@@ -309,6 +312,27 @@ uint32_t tt_engine_waits_for(const struct tt_engine *e)
 
 /* ---- memory ---------------------------------------------------------------------------------------------- */
 
+/* Whether some wire of ours registers memory at a price. */
+static bool pins(const struct tt_engine *e)
+{
+    uint32_t caps = 0;
+
+    for (uint32_t i = 0; i < e->nwires; i++)
+        caps |= e->wire[i]->caps;
+    return caps & TT_WIRE_CAP_PINS;
+}
+
+tutti_status tt_engine_tell(struct tt_engine *e, void *mem, size_t bytes)
+{
+    return pins(e) ? tt_registry_tell(mem, bytes) : TUTTI_OK;
+}
+
+void tt_engine_untell(struct tt_engine *e, const void *mem)
+{
+    if (pins(e))
+        tt_registry_untell(mem);
+}
+
 tutti_status tt_engine_alloc(struct tt_engine *e, size_t bytes, void **out)
 {
     struct tt_region *r;
@@ -324,6 +348,11 @@ tutti_status tt_engine_alloc(struct tt_engine *e, size_t bytes, void **out)
     st = e->wire[0]->ops->reg(e->wire[0], NULL, bytes ? bytes : 1, &r);
     if (st)
         goto give;
+    st = tt_engine_tell(e, r->mem, r->bytes);
+    if (st) {
+        e->wire[0]->ops->dereg(r);
+        goto give;
+    }
     e->allocated[e->nallocated++] = r;
     *out = r->mem;
 give:
@@ -338,6 +367,7 @@ tutti_status tt_engine_free(struct tt_engine *e, void *mem)
     tt_baton_take(e);
     for (uint32_t i = 0; i < e->nallocated && st; i++)
         if (e->allocated[i]->mem == mem) {
+            tt_engine_untell(e, mem);
             e->wire[0]->ops->dereg(e->allocated[i]);
             e->allocated[i] = e->allocated[--e->nallocated];
             st = TUTTI_OK;

@@ -207,5 +207,9 @@ void tt_engine_timers(struct tt_engine *e, struct tt_timers *out);
 
 tutti_status tt_engine_alloc(struct tt_engine *e, size_t bytes, void **out);
 tutti_status tt_engine_free(struct tt_engine *e, void *mem);
+/* mem[bytes], the caller's, will be used often, until untell: wires for which registering takes long may do it now (then NOMEM if that fails), or
+ * in the background. What was not told of, or was unmapped since, may be untold. Any thread. */
+tutti_status tt_engine_tell(struct tt_engine *e, void *mem, size_t bytes);
+void tt_engine_untell(struct tt_engine *e, const void *mem);
 
 #endif

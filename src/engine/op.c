@@ -37,7 +37,7 @@ static void release(struct tt_op *op, bool failed)
 {
     struct tt_engine *e = op->context->engine;
 
-    tt_op_drop_regions(op);
+    tt_op_drop_regions(op, !failed);
     for (uint32_t i = 0; i < op->exec.npeers; i++) {
         struct tt_flow *f = &op->flow[i];
 

@@ -1,6 +1,7 @@
 /* Performs the executor's actions on real memory and wires. */
 #include "engine/perform.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -9,6 +10,7 @@
 #include "engine/context.h"
 #include "engine/progress.h"
 #include "engine/quantized.h"
+#include "wire/registry.h"
 
 /* What a wire brings back when a put is locally complete: slot, generation, step, seq. */
 #define COOKIE_STEP_SHIFT 32
@@ -215,10 +217,13 @@ bool tt_op_send_cell(struct tt_op *op, struct tt_flow *f, enum tt_cell_type type
     return true;
 }
 
-static void drop(struct tt_wire *w, struct tt_op_regions *r)
+/* settled: what peers were to write there has come. */
+static void drop(struct tt_wire *w, struct tt_op_regions *r, bool settled)
 {
     struct tt_region *const all[] = { r->src, r->dst, r->stage, r->work };
 
+    if (r->dst)
+        r->dst->settled = settled;
     for (size_t k = 0; k < sizeof all / sizeof *all; k++)
         if (all[k])
             w->ops->dereg(all[k]);
@@ -237,28 +242,45 @@ static bool is_scattered(const struct tt_coll *c)
     return tt_coll_dst_bytes(c) > own;
 }
 
-/* Registers the operation's memory with a wire that reads or writes it outside of post. */
+/* Whether the caller's buffers may be registered with it. */
+static tutti_status admits(const struct tt_op *op, const struct tt_wire *w)
+{
+    const struct tt_coll *c = &op->conf.coll;
+    tutti_status st = TUTTI_OK;
+
+    if (!(w->caps & TT_WIRE_CAP_PINS))
+        return TUTTI_OK;
+    if (op->conf.src && tt_coll_src_bytes(c))
+        st = tt_registry_admits(op->conf.src, tt_coll_src_bytes(c));
+    if (!st && op->conf.dst && tt_coll_dst_bytes(c) && !is_scattered(c))
+        st = tt_registry_admits(op->conf.dst, tt_coll_dst_bytes(c));
+    return st;
+}
+
+/* Registers the operation's memory with a wire that reads or writes it outside of post. On failure the context ends. */
 static tutti_status need_regions(struct tt_op *op, struct tt_wire *w)
 {
     struct tt_engine *e = op->context->engine;
     struct tt_op_regions *r = &op->regions[tt_op_wire_index(e, w)];
     const struct tt_coll *c = &op->conf.coll;
-    tutti_status st = TUTTI_OK;
+    char why[TT_ERROR_BYTES];
+    tutti_status st;
 
     if (r->made)
         return TUTTI_OK;
-    if (!stage_of(op))
-        return TUTTI_ERR_NOMEM;
-    if (op->conf.src && tt_coll_src_bytes(c))
-        st = w->ops->reg(w, (void *)(uintptr_t)op->conf.src, tt_coll_src_bytes(c), &r->src);
+    st = stage_of(op) ? admits(op, w) : tt_fail(TUTTI_ERR_NOMEM, "no memory for an operation's own buffers");
+    if (!st && op->conf.src && tt_coll_src_bytes(c))
+        st = tt_wire_source(w, (void *)(uintptr_t)op->conf.src, tt_coll_src_bytes(c), &r->src);
     if (!st && op->conf.dst && tt_coll_dst_bytes(c) && !is_scattered(c))
         st = w->ops->reg(w, op->conf.dst, tt_coll_dst_bytes(c), &r->dst);
     if (!st)
-        st = w->ops->reg(w, stage_of(op), op->stage_bytes, &r->stage);
+        st = tt_wire_source(w, stage_of(op), op->stage_bytes, &r->stage);
     if (!st && op->work)
-        st = w->ops->reg(w, op->work, op->conf.algo->work_bytes(c), &r->work);
+        st = tt_wire_source(w, op->work, op->conf.algo->work_bytes(c), &r->work);
     if (st) {
-        drop(w, r);
+        drop(w, r, true);
+        snprintf(why, sizeof why, "%s", tutti_last_error());
+        tt_context_fail_here(op->context, st, why, true);
         return st;
     }
     r->made = true;
@@ -266,14 +288,14 @@ static tutti_status need_regions(struct tt_op *op, struct tt_wire *w)
     return TUTTI_OK;
 }
 
-void tt_op_drop_regions(struct tt_op *op)
+void tt_op_drop_regions(struct tt_op *op, bool settled)
 {
     struct tt_engine *e = op->context->engine;
 
     for (uint32_t i = 0; i < e->nwires; i++) {
         if (!op->regions[i].made)
             continue;
-        drop(e->wire[i], &op->regions[i]);
+        drop(e->wire[i], &op->regions[i], settled);
         e->nregistered[i]--;
     }
 }
@@ -490,10 +512,8 @@ static bool do_open(struct tt_op *op, const struct tt_action *a)
         f->in_gen = p->handles->gen[handle] + 1;
         tt_link_clear(&p->mail, TT_LINK_ARRIVED, (uint32_t)handle, op->conf.streams);
     }
-    if (choose_direct(op, p, t, &direct, &offset)) {
-        tt_context_fail_here(op->context, TUTTI_ERR_NOMEM, "a buffer could not be registered", true);
+    if (choose_direct(op, p, t, &direct, &offset))
         return false;
-    }
     msg.handle = (uint16_t)f->in_handle;
     msg.depth = op->exec_peers[a->peer].in_depth;
     msg.gen = f->in_gen;
@@ -641,10 +661,8 @@ static bool do_put(struct tt_op *op, const struct tt_action *a)
     instant = d.bytes == 0 || tt_put_is_instant(w, d.key);
     if (instant)
         d.flags |= TT_DESC_INLINE;
-    else if (need_regions(op, w)) {
-        tt_context_fail_here(op->context, TUTTI_ERR_NOMEM, "a buffer could not be registered", true);
+    else if (need_regions(op, w))
         return false;
-    }
     if (!post_one(w, &d))
         return false;
     op->in_flight += !instant;

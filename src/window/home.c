@@ -6,6 +6,7 @@
 #include "base/status.h"
 #include "reduce/reduce.h"
 #include "window/window.h"
+#include "wire/registry.h"
 
 /* What a cookie of ours says: a transfer's index and generation, or a mark of a peer. */
 #define COOKIE_MARK (1ull << 50)
@@ -68,7 +69,9 @@ tutti_status tt_transfer_register(struct tt_window_transfer *t, struct tt_wire *
     if (!more)
         return tt_fail(TUTTI_ERR_NOMEM, "no memory for a transfer");
     t->regions = more;
-    st = wire->ops->reg(wire, (void *)(uintptr_t)mem, bytes, &t->regions[t->nregions]);
+    st = wire->caps & TT_WIRE_CAP_PINS ? tt_registry_admits(mem, bytes) : TUTTI_OK;
+    if (st == TUTTI_OK)
+        st = tt_wire_source(wire, (void *)(uintptr_t)mem, bytes, &t->regions[t->nregions]);
     if (st == TUTTI_OK)
         t->nregions++;
     return st;

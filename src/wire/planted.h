@@ -17,4 +17,22 @@ enum tt_dqplb_bug {
     TT_DQPLB_BUG_END
 };
 
+/* And those that walks through the cache of registrations must find. */
+enum tt_regcache_bug {
+    TT_REGCACHE_BUG_NONE = TT_DQPLB_BUG_END,
+    TT_REGCACHE_BUG_NOT_WHOLE,      /* what has the beginning of a buffer serves for all of it */
+    TT_REGCACHE_BUG_ANY_DOMAIN,     /* what another device knows serves */
+    TT_REGCACHE_BUG_EXPOSED_TWICE,  /* two users give the key of one registration to peers */
+    TT_REGCACHE_BUG_FIRST_ONLY,     /* of several registrations that lose their pages one becomes stale */
+    TT_REGCACHE_BUG_LOST_WHILE_MADE,    /* what loses its pages while it is being made is found afterwards */
+    TT_REGCACHE_BUG_UNBOUNDED,      /* bounds do not hold when users leave */
+    TT_REGCACHE_BUG_NOT_RECENT,     /* what was used last is not the last to end */
+    TT_REGCACHE_BUG_END
+};
+
+/* And what a test with memory that changes must find. */
+enum tt_registry_bug {
+    TT_REGISTRY_BUG_NOT_WATCHED = TT_REGCACHE_BUG_END   /* nobody hears that memory has changed */
+};
+
 #endif

@@ -93,11 +93,13 @@ static tutti_status verbs_open(struct tt_wire **out, const struct tt_wire_conf *
     v->conf = *conf;
     v->limits = conf->lane_limits ? *conf->lane_limits : tt_lane_limits_default;
     v->wire.ops = &tt_wire_verbs;
-    v->wire.caps = TT_WIRE_CAP_ORDERED | TT_WIRE_CAP_ANYMEM;
+    v->wire.caps = TT_WIRE_CAP_ORDERED | TT_WIRE_CAP_ANYMEM | TT_WIRE_CAP_PINS;
     v->epoll_fd = v->timer_fd = -1;
     v->news_end = &v->news;
     v->noted_end = &v->noted;
     st = tt_verbs_rails_open(v->rail, &v->nrails, conf->rdma_devices, conf->rdma_gid);
+    if (!st)
+        st = tt_verbs_regions_open(v);
     if (!st && !(v->links = calloc(conf->nranks, sizeof *v->links)))
         st = tt_fail(TUTTI_ERR_NOMEM, "verbs: no memory for the tables of %u ranks", conf->nranks);
     if (!st)
@@ -309,6 +311,7 @@ const struct tt_wire_ops tt_wire_verbs = {
     .address = verbs_address,
     .connect = tt_verbs_connect,
     .reg = tt_verbs_reg,
+    .source = tt_verbs_source,
     .dereg = tt_verbs_dereg,
     .import = tt_verbs_import,
     .post = tt_verbs_post,

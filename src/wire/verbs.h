@@ -34,6 +34,7 @@
 #include <infiniband/verbs.h>
 
 #include "wire/dqplb.h"
+#include "wire/registry.h"
 #include "wire/verbs_frame.h"
 #include "wire/wire.h"
 
@@ -58,11 +59,18 @@ enum { TT_VERBS_CONTROL, TT_VERBS_DATA };
 
 /* ---- memory ---- */
 
+/* A registration with the devices of all rails. */
+struct tt_verbs_mrs {
+    struct ibv_mr *rail[TT_VERBS_RAILS];    /* NULL: no such rail */
+};
+
 struct tt_verbs_region {
     struct tt_region public;
-    struct ibv_mr *mr[TT_VERBS_RAILS];  /* NULL: of no bytes, or no such rail */
+    struct tt_verbs_mrs *mrs;       /* NULL: of no bytes */
+    struct tt_reg *pin;             /* whose handle they are; NULL: the region has some of its own */
     uint32_t id, generation;
     bool owned;                     /* the wire mapped the memory */
+    bool exposed;                   /* peers may have its key */
 };
 
 /* ---- lanes ---- */
@@ -238,6 +246,7 @@ struct tt_verbs {
     struct tt_verbs_region **regions;   /* [nregions], by id; the first is never used: 0 names the link region */
     uint32_t nregions, next_generation;
     struct tt_verbs_region *last_source;
+    struct tt_domain *domain;       /* of the caller's memory that it has registered */
 };
 
 static inline struct tt_verbs *tt_verbs_of(struct tt_wire *w)
@@ -339,8 +348,8 @@ void tt_verbs_sent(struct tt_verbs_lane *lane, const struct ibv_wc *wc);
 bool tt_verbs_acked(struct tt_verbs_stream *s, uint64_t acked);
 /* Takes note of the messages whose segments have all completed. */
 void tt_verbs_settle(struct tt_verbs_stream *s);
-/* The registration of a source is about to go, which has that key on the first rail: unfinished messages from it go on with another one that covers
- * their bytes, or become void. Lanes whose queue pairs may be reading by the key are marked broken. */
+/* A region is not registered any more whose key that is, or was, on the first rail: unfinished messages of bytes that no other region has under that key go
+ * on with another one for them, or become void. Lanes whose queue pairs may be reading by the key are marked broken. */
 void tt_verbs_source_gone(struct tt_verbs_stream *s, uint32_t lkey);
 void tt_verbs_message_void(struct tt_verbs_stream *s, uint64_t message);
 
@@ -351,18 +360,21 @@ uint32_t tt_verbs_collect(struct tt_verbs *v);
 bool tt_verbs_receives(struct tt_verbs_group *g);
 
 /* verbs_region.c */
+/* The caller's memory is registered through the registry, which keeps it for the next time; the wire's own is not. */
+tutti_status tt_verbs_regions_open(struct tt_verbs *v);
 tutti_status tt_verbs_reg(struct tt_wire *w, void *mem, size_t bytes, struct tt_region **out);
+tutti_status tt_verbs_source(struct tt_wire *w, void *mem, size_t bytes, struct tt_region **out);
 void tt_verbs_dereg(struct tt_region *r);
 tutti_status tt_verbs_import(struct tt_wire *w, uint32_t peer, const struct tt_blob *key, struct tt_rkey *out);
-/* Registers memory with a rail's device, and ends that. NULL and a logged error: it refuses. tt_verbs_pin: with that of the first rail; here a cache
- * of registrations would be. */
-struct ibv_mr *tt_verbs_pin_rail(struct tt_verbs_rail *rail, void *mem, size_t bytes, int access);
-struct ibv_mr *tt_verbs_pin(struct tt_verbs *v, void *mem, size_t bytes, int access);
+/* Registers memory with a rail's device for as long as it is not unpinned, and ends that. NULL and a logged error: it refuses. */
+struct ibv_mr *tt_verbs_pin(struct tt_verbs_rail *rail, void *mem, size_t bytes, int access);
 void tt_verbs_unpin(struct ibv_mr *mr);
 /* The live region of that id and generation; NULL if there is none (any more). */
 struct tt_verbs_region *tt_verbs_region_find(const struct tt_verbs *v, uint32_t id, uint32_t generation);
 /* The devices' keys for mem[bytes]. False if it lies in no registered region and no link region. */
 bool tt_verbs_lkey(struct tt_verbs *v, const void *mem, uint64_t bytes, uint32_t lkey[TT_VERBS_RAILS]);
+/* Whether that key is the first device's for a registered region that has mem[bytes]. */
+bool tt_verbs_has_lkey(const struct tt_verbs *v, const void *mem, uint64_t bytes, uint32_t lkey);
 void tt_verbs_regions_close(struct tt_verbs *v);
 
 #endif

@@ -74,8 +74,8 @@ static tutti_status rails_join(struct tt_verbs_link *link)
 
     for (uint32_t i = 0; i < v->nrails && !st; i++) {
         link->mine_mr[i] =
-            tt_verbs_pin_rail(&v->rail[i], link->mine, mine_bytes(v), IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
-        link->local_mr[i] = link->mine_mr[i] ? tt_verbs_pin_rail(&v->rail[i], link->local, LOCAL_BYTES, 0) : NULL;
+            tt_verbs_pin(&v->rail[i], link->mine, mine_bytes(v), IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
+        link->local_mr[i] = link->mine_mr[i] ? tt_verbs_pin(&v->rail[i], link->local, LOCAL_BYTES, 0) : NULL;
         st = link->local_mr[i] ? tt_verbs_group_join(link, i) : TUTTI_ERR_NOMEM;
     }
     return st;

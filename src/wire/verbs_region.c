@@ -2,15 +2,28 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include "base/log.h"
 #include "base/status.h"
 #include "wire/verbs.h"
 
-struct ibv_mr *tt_verbs_pin_rail(struct tt_verbs_rail *rail, void *mem, size_t bytes, int access)
+#define ACCESS (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE)
+
+/* NULL and errno: the device refuses. *writable: peers may write to it. */
+static struct ibv_mr *try_pin(struct tt_verbs_rail *rail, void *mem, size_t bytes, int access, bool *writable)
 {
     struct ibv_mr *mr = ibv_reg_mr(rail->pd, mem, bytes, access);
 
+    *writable = mr && access & IBV_ACCESS_REMOTE_WRITE;
     if (!mr && errno == EFAULT && access)
         mr = ibv_reg_mr(rail->pd, mem, bytes, 0);   /* a source that may only be read */
+    return mr;
+}
+
+struct ibv_mr *tt_verbs_pin(struct tt_verbs_rail *rail, void *mem, size_t bytes, int access)
+{
+    bool writable;
+    struct ibv_mr *mr = try_pin(rail, mem, bytes, access, &writable);
+
     if (!mr && errno == ENOMEM)
         tt_fail(TUTTI_ERR_NOMEM,
                 "verbs: %s cannot register %zu bytes: no memory, or more than may be locked (ulimit -l)", rail->name,
@@ -20,16 +33,59 @@ struct ibv_mr *tt_verbs_pin_rail(struct tt_verbs_rail *rail, void *mem, size_t b
     return mr;
 }
 
-struct ibv_mr *tt_verbs_pin(struct tt_verbs *v, void *mem, size_t bytes, int access)
-{
-    return tt_verbs_pin_rail(&v->rail[0], mem, bytes, access);
-}
-
 void tt_verbs_unpin(struct ibv_mr *mr)
 {
     if (mr)
         ibv_dereg_mr(mr);
 }
+
+static void unpin_all(struct tt_verbs_mrs *mrs)
+{
+    for (uint32_t i = 0; i < TT_VERBS_RAILS; i++)
+        tt_verbs_unpin(mrs->rail[i]);
+    free(mrs);
+}
+
+/* ---- what the registry calls ---- */
+
+static int pin(void *arg, void *mem, size_t bytes, void **handle, bool *writable)
+{
+    struct tt_verbs *v = arg;
+    struct tt_verbs_mrs *mrs = calloc(1, sizeof *mrs);
+
+    if (!mrs)
+        return ENOMEM;
+    *writable = true;
+    for (uint32_t i = 0; i < v->nrails; i++) {
+        bool by_this;
+
+        mrs->rail[i] = try_pin(&v->rail[i], mem, bytes, ACCESS, &by_this);
+        if (!mrs->rail[i]) {
+            const int err = errno;
+
+            unpin_all(mrs);
+            return err;
+        }
+        *writable &= by_this;
+    }
+    *handle = mrs;
+    return 0;
+}
+
+static void unpin(void *arg, void *handle)
+{
+    (void)arg;
+    unpin_all(handle);
+}
+
+tutti_status tt_verbs_regions_open(struct tt_verbs *v)
+{
+    const struct tt_registrar registrar = { .name = "verbs", .arg = v, .pin = pin, .unpin = unpin };
+
+    return tt_registry_join(&v->domain, &registrar);
+}
+
+/* ---- regions ---- */
 
 /* A free id, from a table that grows. 0: no memory. */
 static uint32_t id_take(struct tt_verbs *v)
@@ -49,71 +105,122 @@ static uint32_t id_take(struct tt_verbs *v)
     return before ? before : 1;
 }
 
-/* With each rail. False: one refuses. */
-static bool pin_all(struct tt_verbs *v, struct tt_verbs_region *r, void *mem, size_t bytes)
+/* Memory of the wire's own, which nobody else has. */
+static tutti_status furnish_own(struct tt_verbs *v, struct tt_verbs_region *r)
 {
-    const int access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE;
+    struct tt_verbs_mrs *mrs;
+    void *mem;
 
-    r->mr[0] = tt_verbs_pin(v, mem, bytes, access);
-    for (uint32_t i = 1; i < v->nrails && r->mr[i - 1]; i++)
-        r->mr[i] = tt_verbs_pin_rail(&v->rail[i], mem, bytes, access);
-    return r->mr[v->nrails - 1];
+    if (r->public.bytes == 0)
+        return TUTTI_OK;
+    mem = mmap(NULL, r->public.bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (mem == MAP_FAILED)
+        return tt_fail_errno(errno, "verbs: map a region of %zu bytes", r->public.bytes);
+    mrs = calloc(1, sizeof *mrs);
+    for (uint32_t i = 0; mrs && i < v->nrails; i++) {
+        mrs->rail[i] = tt_verbs_pin(&v->rail[i], mem, r->public.bytes, ACCESS);
+        if (!mrs->rail[i]) {
+            unpin_all(mrs);
+            mrs = NULL;
+        }
+    }
+    if (!mrs) {
+        munmap(mem, r->public.bytes);
+        return TUTTI_ERR_NOMEM;
+    }
+    r->mrs = mrs;
+    r->owned = true;
+    r->public.mem = mem;
+    return TUTTI_OK;
 }
 
-static void unpin_all(struct tt_verbs_region *r)
+/* The caller's memory, which may be registered already. */
+static tutti_status furnish(struct tt_verbs *v, struct tt_verbs_region *r)
 {
-    for (uint32_t i = 0; i < TT_VERBS_RAILS; i++)
-        tt_verbs_unpin(r->mr[i]);
+    tutti_status st = TUTTI_OK;
+
+    r->pin = NULL;
+    if (r->public.bytes > 0)
+        st = tt_registry_get(v->domain, r->public.mem, r->public.bytes, r->exposed, &r->pin);
+    r->mrs = r->pin ? r->pin->handle : NULL;
+    return st;
 }
 
-tutti_status tt_verbs_reg(struct tt_wire *w, void *mem, size_t bytes, struct tt_region **out)
+static tutti_status make_region(struct tt_verbs *v, void *mem, size_t bytes, bool exposed, struct tt_region **out)
 {
-    struct tt_verbs *v = tt_verbs_of(w);
     struct tt_verbs_region *r = calloc(1, sizeof *r);
     tutti_status st = TUTTI_ERR_NOMEM;
     struct tt_verbs_key key;
 
     if (!r)
         return tt_fail(st, "verbs: no memory to register a region");
-    if (!mem && bytes > 0) {
-        mem = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-        if (mem == MAP_FAILED) {
-            st = tt_fail_errno(errno, "verbs: map a region of %zu bytes", bytes);
-            goto free;
-        }
-        r->owned = true;
-    }
     r->id = id_take(v);
     if (r->id == 0) {
         tt_fail(st, "verbs: no memory for more than %u regions", v->nregions);
-        goto unmap;
+        goto free;
     }
-    if (bytes > 0 && !pin_all(v, r, mem, bytes))
-        goto unpin;
+    r->public = (struct tt_region){ .wire = &v->wire, .mem = mem, .bytes = bytes };
+    r->exposed = exposed;
+    st = mem ? furnish(v, r) : furnish_own(v, r);
+    if (st)
+        goto free;
     r->generation = ++v->next_generation;
     v->regions[r->id] = r;
-    r->public = (struct tt_region){ .wire = w, .mem = mem, .bytes = bytes };
-    key = (struct tt_verbs_key){
-        .region = r->id, .generation = r->generation, .address = (uintptr_t)mem, .bytes = bytes
-    };
-    for (uint32_t i = 0; i < v->nrails; i++)
-        key.rkey[i] = r->mr[i] ? r->mr[i]->rkey : 0;
-    tt_verbs_key_write(&key, &r->public.key);
+    key = (struct tt_verbs_key){ .region = r->id,
+                                 .generation = r->generation,
+                                 .address = (uintptr_t)r->public.mem,
+                                 .bytes = bytes };
+    for (uint32_t i = 0; r->mrs && i < v->nrails; i++)
+        key.rkey[i] = r->mrs->rail[i]->rkey;
+    if (exposed)
+        tt_verbs_key_write(&key, &r->public.key);
     *out = &r->public;
     return TUTTI_OK;
 
-unpin:
-    unpin_all(r);
-unmap:
-    if (r->owned)
-        munmap(mem, bytes);
 free:
     free(r);
     return st;
 }
 
-/* Queue pairs that read it are stopped first. Writes into it that are on their way find no registration: they break their queue
- * pairs, and the sender makes them void. */
+tutti_status tt_verbs_reg(struct tt_wire *w, void *mem, size_t bytes, struct tt_region **out)
+{
+    return make_region(tt_verbs_of(w), mem, bytes, true, out);
+}
+
+tutti_status tt_verbs_source(struct tt_wire *w, void *mem, size_t bytes, struct tt_region **out)
+{
+    return make_region(tt_verbs_of(w), mem, bytes, false, out);
+}
+
+/* Other regions go on with another registration of their memory, where they had the one of r; without one, if there is none. */
+static void part_with(struct tt_verbs *v, const struct tt_verbs_region *r)
+{
+    tt_registry_revoke(r->pin);
+    v->last_source = NULL;
+    for (uint32_t i = 1; i < v->nregions; i++) {
+        struct tt_verbs_region *other = v->regions[i];
+        struct tt_reg *shared = r->pin;
+
+        if (!other || other == r || other->pin != shared)
+            continue;
+        if (furnish(v, other))
+            tt_log(TT_LOG_WARN, "verbs: a source could not be registered anew; what is sent from it is lost");
+        tt_registry_put(v->domain, shared, false);
+    }
+}
+
+static void give_back(struct tt_verbs *v, struct tt_verbs_region *r)
+{
+    if (r->owned) {
+        unpin_all(r->mrs);
+        munmap(r->public.mem, r->public.bytes);
+    } else if (r->pin) {
+        tt_registry_put(v->domain, r->pin, r->exposed);
+    }
+}
+
+/* Queue pairs that read it are stopped first. Where peers may still write, its registration ends: writes that are on their way find none, break
+ * their queue pairs, and the sender makes them void. */
 void tt_verbs_dereg(struct tt_region *public)
 {
     struct tt_verbs_region *r = (struct tt_verbs_region *)public;
@@ -123,14 +230,14 @@ void tt_verbs_dereg(struct tt_region *public)
     v->regions[r->id] = NULL;       /* so that other registrations of the same memory are found */
     if (v->last_source == r)
         v->last_source = NULL;
-    for (uint32_t i = r->mr[0] ? v->nactive : 0; i-- > 0;)
+    if (r->pin && r->exposed && !public->settled)
+        part_with(v, r);
+    for (uint32_t i = r->mrs ? v->nactive : 0; i-- > 0;)
         for (uint32_t k = 0; k < TT_VERBS_STREAMS; k++)
-            tt_verbs_source_gone(&v->active[i]->streams[k], r->mr[0]->lkey);
+            tt_verbs_source_gone(&v->active[i]->streams[k], r->mrs->rail[0]->lkey);
     if (v->any_broken)
         tt_verbs_links_break(v);
-    unpin_all(r);
-    if (r->owned)
-        munmap(public->mem, public->bytes);
+    give_back(v, r);
     free(r);
 }
 
@@ -175,15 +282,15 @@ bool tt_verbs_lkey(struct tt_verbs *v, const void *mem, uint64_t bytes, uint32_t
     struct tt_verbs_region *r = v->last_source;
 
     if (r && covers(r->public.mem, r->public.bytes, mem, bytes)) {
-        lkeys_of(v, r->mr, lkey);
+        lkeys_of(v, r->mrs->rail, lkey);
         return true;
     }
     for (uint32_t i = 1; i < v->nregions; i++) {
         r = v->regions[i];
-        if (!r || !r->mr[0] || !covers(r->public.mem, r->public.bytes, mem, bytes))
+        if (!r || !r->mrs || !covers(r->public.mem, r->public.bytes, mem, bytes))
             continue;
         v->last_source = r;
-        lkeys_of(v, r->mr, lkey);
+        lkeys_of(v, r->mrs->rail, lkey);
         return true;
     }
     for (uint32_t i = 0; i < v->nactive; i++)
@@ -191,6 +298,17 @@ bool tt_verbs_lkey(struct tt_verbs *v, const void *mem, uint64_t bytes, uint32_t
             lkeys_of(v, v->active[i]->mine_mr, lkey);
             return true;
         }
+    return false;
+}
+
+bool tt_verbs_has_lkey(const struct tt_verbs *v, const void *mem, uint64_t bytes, uint32_t lkey)
+{
+    for (uint32_t i = 1; i < v->nregions; i++) {
+        const struct tt_verbs_region *r = v->regions[i];
+
+        if (r && r->mrs && r->mrs->rail[0]->lkey == lkey && covers(r->public.mem, r->public.bytes, mem, bytes))
+            return true;
+    }
     return false;
 }
 
@@ -202,4 +320,6 @@ void tt_verbs_regions_close(struct tt_verbs *v)
     free(v->regions);
     v->regions = NULL;
     v->nregions = 0;
+    tt_registry_leave(v->domain);
+    v->domain = NULL;
 }

@@ -304,8 +304,8 @@ void tt_verbs_source_gone(struct tt_verbs_stream *s, uint32_t lkey)
     for (uint64_t i = s->done; i < s->tail; i++) {
         struct tt_verbs_out *m = tt_verbs_out_of(s, i);
 
-        if (!m->data || m->lkey[0] != lkey)
-            continue;
+        if (!m->data || m->lkey[0] != lkey || tt_verbs_has_lkey(s->link->verbs, m->data, m->bytes, lkey))
+            continue;       /* the registration may serve another region, too */
         readers_mark(s, i);
         if (!tt_verbs_lkey(s->link->verbs, m->data, m->bytes, m->lkey))
             tt_verbs_message_void(s, i);    /* else registered twice, and still once */

@@ -35,8 +35,9 @@ enum {
                                        may write there itself and then post a zero-length put with the signal */
     TT_WIRE_CAP_GET = 1u << 3,
     TT_WIRE_CAP_ATOMIC = 1u << 4,
-    TT_WIRE_CAP_ANYMEM = 1u << 5    /* reg takes the caller's own memory; which peers' puts may target it, each link says
+    TT_WIRE_CAP_ANYMEM = 1u << 5,   /* reg takes the caller's own memory; which peers' puts may target it, each link says
                                        (tt_link.anymem) */
+    TT_WIRE_CAP_PINS = 1u << 6      /* registering takes long and pins memory: the registry keeps what was registered (registry.h) */
 };
 
 /* Where a process can be reached, if not at any port of its own addresses. */
@@ -73,6 +74,8 @@ struct tt_region {
     void *mem;
     size_t bytes;
     struct tt_blob key;             /* at most TT_KEY_BYTES */
+    bool settled;                   /* its user's to set before dereg: peers have nothing on its way there, and will send nothing. The wire may
+                                       keep it registered for the next time */
 };
 #define TT_KEY_BYTES 32
 
@@ -169,6 +172,8 @@ struct tt_wire_ops {
     /* Registers mem[bytes]; the caller keeps owning mem, and keeps it until dereg. mem NULL: the wire allocates (zeroed, page
      * aligned, mappable by peers if it can) and owns it. *out is the caller's, ended by dereg. UNSUPPORTED without ANYMEM. */
     tutti_status (*reg)(struct tt_wire *w, void *mem, size_t bytes, struct tt_region **out);
+    /* Registers memory of the caller's that is only sent from; peers must not get its key. NULL: as reg (tt_wire_source). */
+    tutti_status (*source)(struct tt_wire *w, void *mem, size_t bytes, struct tt_region **out);
     /* When it returns, nothing can change the region's memory through this wire any more: late arrivals are dropped. A peer that is
      * reading a source there drops what it reads from then on. Never waits for a peer. */
     void (*dereg)(struct tt_region *r);
@@ -194,6 +199,12 @@ struct tt_wire_ops {
      * sleeps. The next poll disarms. */
     int (*arm)(struct tt_wire *w);
 };
+
+/* Registers mem[bytes], of the caller's, to send from. As reg in all else. */
+static inline tutti_status tt_wire_source(struct tt_wire *w, void *mem, size_t bytes, struct tt_region **out)
+{
+    return (w->ops->source ? w->ops->source : w->ops->reg)(w, mem, bytes, out);
+}
 
 /* Whether a put to that key is locally complete when post returns. */
 static inline bool tt_put_is_instant(const struct tt_wire *w, const struct tt_rkey *key)

@@ -78,6 +78,17 @@ class Machine(unittest.TestCase):
                                  timeout=60, check=True)
         self.assertEqual(json.loads(limited.stdout)["machine"]["nofile"], 100)
 
+    def test_what_is_registered_obeys_the_settings(self):
+        plain = document(self)["registration"]
+        self.assertEqual(plain["mode"], "lazy")
+        self.assertTrue(plain["dynamic"])
+        self.assertEqual(plain["watches"], plain["watches_why_not"] == "")
+        other = document(self, TUTTI_REGISTER="eager", TUTTI_REGISTER_BYTES="4096", TUTTI_REGISTER_COUNT="3",
+                         TUTTI_REGISTER_DYNAMIC="0")["registration"]
+        self.assertEqual((other["mode"], other["bytes_max"], other["count_max"], other["dynamic"]), ("eager", 4096, 3, False))
+        self.assertIn('TUTTI_REGISTER is "often"', document(self, TUTTI_REGISTER="often")["registration"]["wrong"])
+        self.assertIn('TUTTI_REGISTER is "often"', info(TUTTI_REGISTER="often").stdout)
+
 
 class Params(unittest.TestCase):
     def test_each_has_name_unit_default_bounds_value_and_sentence(self):

@@ -869,6 +869,58 @@ static void a_source_may_be_read_only(void **state)
     nodes_run(*state, 2, constant_role);
 }
 
+/* Puts from memory and into memory that was registered before, and has been unmapped and mapped anew since, at the same address: what is there now
+ * goes and comes. Half of the regions go without a word that peers are done with them. */
+static void anew_role(struct node *n)
+{
+    const uint64_t bytes = 256 * KIB;
+    uint8_t *mem = NULL;
+
+    node_open(n);
+    node_connect_all(n);
+    for (uint32_t round = 1; round <= 8 && has(n, TT_WIRE_CAP_ANYMEM); round++) {
+        struct tt_desc d = node_signal(n, 1, 0, TT_SIGNAL_SET, round);
+        struct tt_region *r;
+
+        if (mem)
+            CHECK(n, munmap(mem, bytes) == 0);
+        mem = mmap(mem, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        CHECK(n, mem != MAP_FAILED);
+        if (n->rank == 0) {
+            struct tt_rkey key;
+
+            pattern_fill(mem, bytes, round);
+            CHECK(n, tt_wire_source(n->w, mem, bytes, &r) == TUTTI_OK);
+            node_barrier(n);
+            key = node_import(n, 1, 0);
+            d.flags = 0;
+            d.local = mem;
+            d.bytes = bytes;
+            d.key = &key;
+            d.cookie = round;
+            node_post(n, &d);
+            UNTIL(n, n->local[round] || tt_put_is_instant(n->w, &key));
+        } else {
+            r = region(n, mem, bytes);
+            node_share(n, 0, r);
+            node_barrier(n);
+            UNTIL(n, node_word(n, 0, 0) == round);
+            CHECK(n, pattern_differs(mem, bytes, round) == bytes);
+            r->settled = round % 2;
+        }
+        n->ops->dereg(r);
+        CHECK(n, n->losses[!n->rank] == 0);
+        node_barrier(n);
+    }
+    node_barrier(n);
+    node_close(n);
+}
+
+static void memory_that_is_mapped_anew_is_registered_anew(void **state)
+{
+    nodes_run(*state, 2, anew_role);
+}
+
 /* Keys that are none of the wire's. */
 static void key_role(struct node *n)
 {
@@ -1196,6 +1248,7 @@ static const struct {
     PROPERTY(dereg_of_a_source_keeps_the_link_in_step),
     PROPERTY(dereg_of_a_source_that_is_registered_twice_loses_nothing),
     PROPERTY(a_source_may_be_read_only),
+    PROPERTY(memory_that_is_mapped_anew_is_registered_anew),
     PROPERTY(a_key_that_is_none_is_refused),
     PROPERTY(connecting_from_both_ends_gives_one_link),
     PROPERTY(a_death_is_told_once_and_soon),

@@ -1,7 +1,11 @@
-/* Walks that find nothing may be blind. So mistakes are put into DQPLB, one at a time, and the walks must find each. */
+/* Walks that find nothing may be blind. So mistakes are put into DQPLB and into the cache of registrations, one at a time, and the walks must find
+ * each; and the test of memory that changes must see that nobody hears of it. */
 #include "support/unit.h"
 
+#include <stdlib.h>
 #include "dqplb_walk.h"
+#include "pipe_device.h"
+#include "regcache_walk.h"
 #include "wire/planted.h"
 
 #define SEEDS_MAX 20000
@@ -19,26 +23,77 @@ static const char *const bugs[TT_DQPLB_BUG_END] = {
     [TT_DQPLB_BUG_FAST_ANYWHERE] = "a fast message that is sent anew over another lane is still called fast",
 };
 
-static void walks_find_every_planted_bug(void **state)
+static const char *const cache_bugs[TT_REGCACHE_BUG_END] = {
+    [TT_REGCACHE_BUG_NOT_WHOLE] = "what has the beginning of a buffer serves for all of it",
+    [TT_REGCACHE_BUG_ANY_DOMAIN] = "what another device knows serves",
+    [TT_REGCACHE_BUG_EXPOSED_TWICE] = "two users give the key of one registration to peers",
+    [TT_REGCACHE_BUG_FIRST_ONLY] = "of several registrations that lose their pages one becomes stale",
+    [TT_REGCACHE_BUG_LOST_WHILE_MADE] = "what loses its pages while it is being made is found afterwards",
+    [TT_REGCACHE_BUG_UNBOUNDED] = "bounds do not hold when users leave",
+    [TT_REGCACHE_BUG_NOT_RECENT] = "what was used last is the first to end",
+};
+
+/* Every mistake from `none` to `end`, apart from these two, is found by some walk. */
+static void find_all(int none, int end, const char *const *named, const char *(*walk)(uint64_t seed))
 {
-    (void)state;
-    for (tt_planted_bug = TT_DQPLB_BUG_NONE + 1; tt_planted_bug < TT_DQPLB_BUG_END; tt_planted_bug++) {
+    for (tt_planted_bug = none + 1; tt_planted_bug < end; tt_planted_bug++) {
         const char *wrong = NULL;
         uint64_t seed = 0;
 
         while (!wrong && seed < SEEDS_MAX)
-            wrong = walk_drawn(++seed);
+            wrong = walk(++seed);
         if (wrong)
-            print_message("%s: found by seed %llu, %s\n", bugs[tt_planted_bug], (unsigned long long)seed, wrong);
+            print_message("%s: found by seed %llu, %s\n", named[tt_planted_bug], (unsigned long long)seed, wrong);
         else
-            fail_msg("%d walks did not find that %s", SEEDS_MAX, bugs[tt_planted_bug]);
+            fail_msg("%d walks did not find that %s", SEEDS_MAX, named[tt_planted_bug]);
     }
     tt_planted_bug = TT_DQPLB_BUG_NONE;
 }
 
+static void walks_find_every_planted_bug(void **state)
+{
+    (void)state;
+    find_all(TT_DQPLB_BUG_NONE, TT_DQPLB_BUG_END, bugs, walk_drawn);
+}
+
+static void walks_find_every_planted_bug_of_the_cache(void **state)
+{
+    (void)state;
+    find_all(TT_REGCACHE_BUG_NONE, TT_REGCACHE_BUG_END, cache_bugs, regcache_walk_drawn);
+}
+
+static void stale_registrations_are_seen(void **state)
+{
+    struct pipe_device d = { .readonly = false };
+    struct tt_registry_setting setting;
+    uint32_t nfound = 0;
+
+    (void)state;
+    assert_int_equal(tt_registry_setting(&setting), TUTTI_OK);
+    if (!setting.watches)
+        skip();     /* then nothing is kept that could be stale */
+    assert_true(pipe_device_open(&d));
+    tt_planted_bug = TT_REGISTRY_BUG_NOT_WATCHED;
+    for (size_t way = 0; remap_ways[way]; way++) {
+        bool seen;
+        const char *wrong = remap_between_uses(&d, way, &seen);
+
+        if (wrong)
+            print_message("%s: %s\n", remap_ways[way], wrong);
+        nfound += wrong != NULL;
+    }
+    tt_planted_bug = TT_DQPLB_BUG_NONE;
+    pipe_device_close(&d);
+    assert_true(nfound >= 4);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(walks_find_every_planted_bug) };
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(walks_find_every_planted_bug),
+        cmocka_unit_test(walks_find_every_planted_bug_of_the_cache),
+        cmocka_unit_test(stale_registrations_are_seen),
+    };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

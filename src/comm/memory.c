@@ -1,0 +1,78 @@
+/* Memory that calls use: given by Tutti, told of, and registered with devices. */
+#include <string.h>
+
+#include "base/options.h"
+#include "base/status.h"
+#include "comm/comm.h"
+#include "wire/registry.h"
+
+tutti_status tutti_mem_alloc(tutti_comm *comm, size_t bytes, void **out)
+{
+    const tutti_status st = tt_comm_check(comm, "tutti_mem_alloc");
+
+    if (st)
+        return st;
+    return out ? tt_engine_alloc(comm->world->engine, bytes, out) : tt_fail(TUTTI_ERR_INVALID, "tutti_mem_alloc: out is NULL");
+}
+
+tutti_status tutti_mem_free(tutti_comm *comm, void *mem)
+{
+    const tutti_status st = tt_comm_check(comm, "tutti_mem_free");
+
+    return st ? st : tt_engine_free(comm->world->engine, mem);
+}
+
+/* Wires that only copy gain nothing from knowing memory beforehand; those that register it with a device do. */
+tutti_status tutti_mem_register(tutti_comm *comm, void *mem, size_t bytes)
+{
+    const tutti_status st = tt_comm_check(comm, "tutti_mem_register");
+
+    if (st)
+        return st;
+    if (!mem || !bytes)
+        return tt_fail(TUTTI_ERR_INVALID, "tutti_mem_register: %zu bytes at %p are no memory", bytes, mem);
+    return tt_engine_tell(comm->world->engine, mem, bytes);
+}
+
+tutti_status tutti_mem_deregister(tutti_comm *comm, void *mem)
+{
+    const tutti_status st = tt_comm_check(comm, "tutti_mem_deregister");
+
+    if (st)
+        return st;
+    if (!mem)
+        return tt_fail(TUTTI_ERR_INVALID, "tutti_mem_deregister: mem is NULL");
+    tt_engine_untell(comm->world->engine, mem);
+    return TUTTI_OK;
+}
+
+tutti_status tutti_mem_registered(tutti_registered *out)
+{
+    struct tt_registry_counts c;
+    tutti_registered r;
+
+    if (!out)
+        return tt_fail(TUTTI_ERR_INVALID, "tutti_mem_registered: out is NULL");
+    if (out->size < sizeof r || out->size > TT_OPTIONS_BYTES_MAX)
+        return tt_fail(TUTTI_ERR_INVALID,
+                       "tutti_mem_registered: out.size is %zu, not %zu: set it to sizeof(tutti_registered)", out->size,
+                       sizeof r);
+    tt_registry_counts(&c);
+    r = (tutti_registered){
+        .size = out->size,
+        .hits = c.hits,
+        .misses = c.misses,
+        .dynamic = c.dynamic,
+        .evicted = c.evicted,
+        .invalidated = c.invalidated,
+        .count = c.registrations,
+        .bytes = c.registered_bytes,
+        .bytes_most = c.registered_bytes_most,
+        .told_bytes = c.told_bytes,
+        .registering_ns = c.registering_ns,
+        .undoing_ns = c.undoing_ns,
+    };
+    memset(out, 0, out->size);      /* what a later release has behind it is not known here */
+    memcpy(out, &r, sizeof r);
+    return TUTTI_OK;
+}

@@ -1,0 +1,670 @@
+#include "wire/registry.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/param.h"
+#include "base/status.h"
+#include "wire/memwatch.h"
+#include "wire/planted.h"
+
+enum mode { MODE_NONE, MODE_LAZY, MODE_EAGER, MODE_ASYNC, MODES };
+
+static const char *const mode_names[MODES] = { "none", "lazy", "eager", "async" };
+
+/* What the application has told of. */
+struct told {
+    struct tt_span span;        /* whole pages; the first member */
+    uint64_t mem;               /* where it begins */
+    struct told *next;          /* of all, the newest first; or of those that are gone */
+    struct told *next_awaited;  /* of those that are to be registered in the background */
+};
+
+struct tt_domain {
+    struct tt_registrar registrar;
+    struct tt_domain *next;
+    uint32_t busy;              /* threads that use it apart from its owner's */
+};
+
+/* Why a registration is made. */
+enum made_for {
+    FOR_CALL,                   /* memory that nobody has told of */
+    FOR_PART,                   /* of what was told of */
+    FOR_TOLD                    /* all that one tell says: it lasts */
+};
+
+struct settings {
+    enum mode mode;
+    int64_t bytes_max, count_max, dynamic;
+};
+
+/* The lock is a leaf: with it held nothing is allocated or freed, and nobody is waited for. Whoever frees memory that is watched waits for the
+ * watcher, which waits for the lock; and who frees may hold an allocator's lock. */
+static struct registry {
+    pthread_mutex_t lock;
+    pthread_cond_t work;        /* for the worker: something is over, or awaited */
+    pthread_cond_t calm;        /* a domain is less busy, or less is being undone */
+    bool started, works, watches;   /* works: the worker is there; watches: memory is watched, and the watcher is there */
+    struct settings set;
+    struct tt_memwatch watch;
+    struct tt_regcache cache;
+    struct tt_domain *domains;
+    struct told *told;
+    struct tt_span *told_tree;
+    struct told *awaited;
+    struct told *told_gone;     /* to be freed */
+    uint32_t undoing;           /* registrations that are over, and being undone */
+    struct tt_registry_counts counts;
+} registry = { .lock = PTHREAD_MUTEX_INITIALIZER, .work = PTHREAD_COND_INITIALIZER, .calm = PTHREAD_COND_INITIALIZER };
+
+static void lock(void)
+{
+    pthread_mutex_lock(&registry.lock);
+}
+
+static void unlock(void)
+{
+    pthread_mutex_unlock(&registry.lock);
+}
+
+/* The pages that have some of mem[bytes]. */
+static void pages_of(const void *mem, size_t bytes, uint64_t *begin, uint64_t *end)
+{
+    const uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
+
+    *begin = (uintptr_t)mem / page * page;
+    *end = ((uintptr_t)mem + bytes + page - 1) / page * page;
+}
+
+/* ---- what was told of; under the lock ---- */
+
+static void untell(struct told *t)
+{
+    struct told **at = &registry.told;
+
+    tt_spans_remove(&registry.told_tree, &t->span);
+    while (*at != t)
+        at = &(*at)->next;
+    *at = t->next;
+    for (at = &registry.awaited; *at && *at != t;)
+        at = &(*at)->next_awaited;
+    if (*at)
+        *at = t->next_awaited;
+    t->next = registry.told_gone;
+    registry.told_gone = t;
+}
+
+/* ---- what has happened to memory; under the lock ---- */
+
+static void gone(void *arg, uint64_t begin, uint64_t end, bool unmapped)
+{
+    struct tt_span *s;
+
+    (void)arg;
+    if (TT_PLANTED(TT_REGISTRY_BUG_NOT_WATCHED))
+        return;
+    registry.counts.invalidated += tt_regcache_invalidate(&registry.cache, NULL, begin, end);
+    while (unmapped && (s = tt_spans_touching(registry.told_tree, begin, end, NULL, NULL)))
+        untell((struct told *)s);
+    if (registry.cache.over || registry.told_gone)
+        pthread_cond_signal(&registry.work);
+}
+
+/* Afterwards whatever had happened to watched memory is known. */
+static void catch_up(void)
+{
+    if (!registry.watches)
+        return;
+    tt_memwatch_read(&registry.watch, gone, NULL);
+    while (tt_memwatch_is_changing(&registry.watch)) {
+        unlock();
+        sched_yield();          /* who changes it needs the processor */
+        lock();
+        tt_memwatch_read(&registry.watch, gone, NULL);
+    }
+}
+
+static bool is_watched(const struct tt_span *s, const void *arg)
+{
+    (void)arg;
+    return ((const struct tt_reg *)s)->watched;
+}
+
+/* Ends the watch of what no other registration needs to have watched. */
+static void unwatch(uint64_t begin, uint64_t end)
+{
+    while (begin < end) {
+        const struct tt_span *s = tt_spans_touching(registry.cache.tree, begin, end, is_watched, NULL);
+        const uint64_t till = s ? s->begin : end;
+
+        if (till > begin)
+            tt_memwatch_remove(&registry.watch, begin, till);
+        begin = s ? s->end : end;
+    }
+}
+
+/* ---- undoing ---- */
+
+/* Undoes a registration that is over and in no list. With the lock, which is open meanwhile. */
+static void undo(struct tt_reg *r)
+{
+    struct tt_domain *d = (struct tt_domain *)(uintptr_t)r->domain;
+    uint64_t began_ns, took_ns;
+
+    if (r->watched)
+        unwatch(r->span.begin, r->span.end);
+    d->busy++;
+    registry.undoing++;
+    unlock();
+    began_ns = tt_now_ns();
+    d->registrar.unpin(d->registrar.arg, r->handle);
+    took_ns = tt_now_ns() - began_ns;
+    free(r);
+    lock();
+    registry.counts.undoing_ns += took_ns;
+    registry.undoing--;
+    d->busy--;
+    pthread_cond_broadcast(&registry.calm);
+}
+
+/* Undoes what is over. With the lock, likewise. */
+static void reap(void)
+{
+    struct tt_reg *r;
+    struct told *t;
+
+    while ((r = tt_regcache_over(&registry.cache)))
+        undo(r);
+    while ((t = registry.told_gone)) {
+        registry.told_gone = t->next;
+        unlock();
+        free(t);
+        lock();
+    }
+}
+
+/* ---- making ---- */
+
+static void count_made(enum made_for why, uint64_t took_ns)
+{
+    registry.counts.registering_ns += took_ns;
+    registry.counts.misses++;
+    registry.counts.dynamic += why == FOR_CALL;
+    if (registry.cache.bytes > registry.counts.registered_bytes_most)
+        registry.counts.registered_bytes_most = registry.cache.bytes;
+}
+
+/* Registers pages [begin, end). 0, and *out with one user (NULL: it shall have none), or an errno. Without the lock, as the next. */
+static int try_make(struct tt_domain *d, uint64_t begin, uint64_t end, bool expose, enum made_for why,
+                    struct tt_reg **out)
+{
+    struct tt_reg *r = calloc(1, sizeof *r);
+    uint64_t began_ns, took_ns;
+    void *handle = NULL;
+    bool writable = false, watched;
+    int err;
+
+    if (!r)
+        return ENOMEM;
+    lock();
+    tt_regcache_enter(&registry.cache, r, d, begin, end, expose);
+    r->lasting = why == FOR_TOLD;
+    watched = r->watched = registry.watches;    /* before it is, so that nobody ends the watch of its pages from here on */
+    unlock();
+    if (watched)
+        watched = tt_memwatch_add(&registry.watch, begin, end);
+    began_ns = tt_now_ns();
+    err = d->registrar.pin(d->registrar.arg, (void *)(uintptr_t)begin, end - begin, &handle, &writable);
+    took_ns = tt_now_ns() - began_ns;
+    lock();
+    r->watched = watched;
+    if (err) {
+        tt_regcache_abandon(&registry.cache, r);
+        if (watched)
+            unwatch(begin, end);
+        unlock();
+        free(r);
+        return err;
+    }
+    if (why != FOR_CALL && !tt_spans_covering(registry.told_tree, begin, end, NULL, NULL) && r->state == TT_REG_MAKING)
+        tt_regcache_revoke(&registry.cache, r);     /* it has been untold meanwhile */
+    tt_regcache_ready(&registry.cache, r, handle, writable,
+                      writable && registry.set.mode != MODE_NONE && (watched || why != FOR_CALL));
+    count_made(why, took_ns);
+    if (out)
+        *out = r;
+    else if (tt_regcache_put(&registry.cache, r, expose))
+        undo(r);
+    unlock();
+    return 0;
+}
+
+/* Less may be locked than is kept: then what is kept goes for it. */
+static int make(struct tt_domain *d, uint64_t begin, uint64_t end, bool expose, enum made_for why, struct tt_reg **out)
+{
+    const int err = try_make(d, begin, end, expose, why, out);
+
+    if (err != ENOMEM)
+        return err;
+    lock();
+    tt_regcache_trim(&registry.cache, 0, 0);
+    reap();
+    unlock();
+    return try_make(d, begin, end, expose, why, out);
+}
+
+/* The whole of what was told of, if the pages are some of it and it is not registered yet; else these pages. */
+static int make_for(struct tt_domain *d, uint64_t begin, uint64_t end, bool expose, struct tt_reg **out)
+{
+    const struct tt_span *told;
+    uint64_t told_begin = 0, told_end = 0;
+    enum made_for why;
+    bool whole;
+
+    lock();
+    told = tt_spans_covering(registry.told_tree, begin, end, NULL, NULL);
+    why = told ? FOR_PART : FOR_CALL;
+    whole = told && registry.set.mode != MODE_NONE;
+    if (whole) {
+        told_begin = told->begin;
+        told_end = told->end;
+        whole = !tt_regcache_has(&registry.cache, d, told_begin, told_end);
+    }
+    unlock();
+    if (whole && try_make(d, told_begin, told_end, expose, FOR_TOLD, out) == 0)
+        return 0;
+    return make(d, begin, end, expose, why, out);
+}
+
+static tutti_status fail_to_register(const struct tt_domain *d, int err, const void *mem, uint64_t bytes)
+{
+    if (err == ENOMEM)
+        return tt_fail(TUTTI_ERR_NOMEM,
+                       "%s cannot register %" PRIu64 " bytes: no memory, or more than may be locked (ulimit -l)",
+                       d->registrar.name, bytes);
+    return tt_fail_errno(err, "%s: register %" PRIu64 " bytes at %p", d->registrar.name, bytes, mem);
+}
+
+/* ---- threads ---- */
+
+/* Reads what the kernel tells, so that who changes watched memory goes on. */
+static void *watcher(void *arg)
+{
+    struct pollfd p = { .fd = registry.watch.fd, .events = POLLIN };
+
+    (void)arg;
+    for (;;) {
+        if (poll(&p, 1, -1) < 0)
+            continue;
+        lock();
+        tt_memwatch_read(&registry.watch, gone, NULL);
+        unlock();
+    }
+    return NULL;
+}
+
+/* Registers what was told of with all domains. With the lock, which is open meanwhile. The first error. */
+static int register_told(uint64_t begin, uint64_t end, const struct tt_domain **failed)
+{
+    struct tt_domain *next;
+    int first = 0;
+
+    for (struct tt_domain *d = registry.domains; d; d = next) {
+        int err = 0;
+
+        d->busy++;              /* it stays in the list */
+        if (!tt_regcache_has(&registry.cache, d, begin, end)) {
+            unlock();
+            err = make(d, begin, end, false, FOR_TOLD, NULL);
+            lock();
+        }
+        if (err && !first) {
+            first = err;
+            *failed = d;
+        }
+        next = d->next;
+        d->busy--;
+        pthread_cond_broadcast(&registry.calm);
+    }
+    return first;
+}
+
+static void *worker(void *arg)
+{
+    (void)arg;
+    lock();
+    for (;;) {
+        struct told *t = registry.awaited;
+        const struct tt_domain *failed;
+
+        reap();
+        if (t && t == registry.awaited) {
+            const uint64_t begin = t->span.begin, end = t->span.end;
+
+            registry.awaited = t->next_awaited;
+            registry.undoing++;     /* untell waits for this, too */
+            register_told(begin, end, &failed);     /* who needs it and finds it missing will tell */
+            registry.undoing--;
+            pthread_cond_broadcast(&registry.calm);
+        } else if (!registry.cache.over && !registry.told_gone && !registry.awaited) {
+            pthread_cond_wait(&registry.work, &registry.lock);
+        }
+    }
+    return NULL;
+}
+
+/* The threads run code of this library: it stays, whoever unloads it. */
+static void stay_loaded(void)
+{
+    Dl_info here;
+
+    if (dladdr(&registry, &here) && here.dli_fname)
+        dlopen(here.dli_fname, RTLD_NOW | RTLD_NOLOAD | RTLD_NODELETE);
+}
+
+static bool start_thread(void *(*run)(void *arg))
+{
+    pthread_t thread;
+    sigset_t all, before;
+    int err;
+
+    sigfillset(&all);           /* signals are the program's, not this thread's */
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    err = pthread_create(&thread, NULL, run, NULL);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (err == 0)
+        pthread_detach(thread);
+    return err == 0;
+}
+
+/* The child of a fork has neither the threads nor the watch, and none of the parent's registrations. */
+static void forget(void)
+{
+    registry = (struct registry){ .lock = PTHREAD_MUTEX_INITIALIZER,
+                                  .work = PTHREAD_COND_INITIALIZER,
+                                  .calm = PTHREAD_COND_INITIALIZER };
+}
+
+/* ---- settings ---- */
+
+static tutti_status read_settings(struct settings *out)
+{
+    const char *text = getenv("TUTTI_REGISTER");
+    struct settings s = { .mode = MODE_LAZY };
+    tutti_status st;
+
+    if (text && *text) {
+        for (s.mode = MODE_NONE; s.mode < MODES && strcmp(text, mode_names[s.mode]) != 0;)
+            s.mode++;
+        if (s.mode == MODES)
+            return tt_fail(TUTTI_ERR_INVALID, "TUTTI_REGISTER is \"%s\", but must be none, lazy, eager or async", text);
+    }
+    st = tt_param_get(TT_PARAM_REGISTER_BYTES, &s.bytes_max);
+    if (!st)
+        st = tt_param_get(TT_PARAM_REGISTER_COUNT, &s.count_max);
+    if (!st)
+        st = tt_param_get(TT_PARAM_REGISTER_DYNAMIC, &s.dynamic);
+    if (!st)
+        *out = s;
+    return st;
+}
+
+/* Begins to watch memory, with the threads that this takes. */
+static void start_watch(void)
+{
+    struct tt_memwatch watch;
+    const char *why = "there is no thread for it";
+    bool works, watches = tt_memwatch_open(&watch, &why);
+
+    if (watches)
+        registry.watch = watch;
+    works = start_thread(worker);
+    if (watches && !(works && start_thread(watcher))) {
+        tt_memwatch_close(&watch);
+        watches = false;
+    }
+    if (!watches)
+        tt_log(TT_LOG_INFO, "registered memory is kept only where the application has told of it: %s", why);
+    lock();
+    registry.works = works;
+    registry.watches = watches;
+    unlock();
+}
+
+/* What the first domain needs. The settings are read once. */
+static tutti_status start(void)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    struct settings set;
+    tutti_status st;
+    bool started;
+
+    lock();
+    started = registry.started;
+    unlock();
+    if (started)
+        return TUTTI_OK;
+    st = read_settings(&set);
+    if (st)
+        return st;
+    pthread_once(&once, stay_loaded);
+    lock();
+    started = registry.started;     /* by another thread, which was faster */
+    if (!started) {
+        registry.started = true;
+        registry.set = set;
+        tt_regcache_init(&registry.cache, (uint64_t)set.bytes_max, (uint64_t)set.count_max);
+    }
+    unlock();
+    if (!started && set.mode != MODE_NONE)
+        start_watch();
+    return TUTTI_OK;
+}
+
+tutti_status tt_registry_setting(struct tt_registry_setting *out)
+{
+    struct settings s;
+    struct tt_memwatch w;
+    const char *why = "";
+    const tutti_status st = read_settings(&s);
+    bool watches;
+
+    if (st)
+        return st;
+    watches = tt_memwatch_open(&w, &why);
+    if (watches)
+        tt_memwatch_close(&w);
+    *out = (struct tt_registry_setting){
+        .mode = mode_names[s.mode],
+        .bytes_max = (uint64_t)s.bytes_max,
+        .count_max = (uint64_t)s.count_max,
+        .dynamic = s.dynamic,
+        .watches = watches,
+        .why_not = watches ? "" : why,
+    };
+    return TUTTI_OK;
+}
+
+/* ---- domains ---- */
+
+static void handle_forks(void)
+{
+    pthread_atfork(NULL, NULL, forget);
+}
+
+tutti_status tt_registry_join(struct tt_domain **out, const struct tt_registrar *registrar)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    struct tt_domain *d = calloc(1, sizeof *d);
+    tutti_status st;
+
+    pthread_once(&once, handle_forks);
+    if (!d)
+        return tt_fail(TUTTI_ERR_NOMEM, "%s: no memory for a domain", registrar->name);
+    st = start();
+    if (st) {
+        free(d);
+        return st;
+    }
+    d->registrar = *registrar;
+    lock();
+    d->next = registry.domains;
+    registry.domains = d;
+    unlock();
+    *out = d;
+    return TUTTI_OK;
+}
+
+void tt_registry_leave(struct tt_domain *d)
+{
+    struct tt_domain **at = &registry.domains;
+
+    if (!d)
+        return;
+    lock();
+    while (d->busy > 0)
+        pthread_cond_wait(&registry.calm, &registry.lock);
+    while (*at != d)
+        at = &(*at)->next;
+    *at = d->next;
+    tt_regcache_invalidate(&registry.cache, d, 0, UINT64_MAX);
+    reap();
+    while (d->busy > 0)         /* another thread undoes some of it */
+        pthread_cond_wait(&registry.calm, &registry.lock);
+    unlock();
+    free(d);
+}
+
+/* ---- getting and putting ---- */
+
+tutti_status tt_registry_get(struct tt_domain *d, void *mem, size_t bytes, bool expose, struct tt_reg **out)
+{
+    struct tt_reg *r;
+    uint64_t begin, end;
+    int err;
+
+    tt_assert(bytes > 0);
+    pages_of(mem, bytes, &begin, &end);
+    lock();
+    catch_up();
+    r = tt_regcache_find(&registry.cache, d, begin, end, expose);
+    unlock();
+    if (r) {
+        *out = r;
+        return TUTTI_OK;
+    }
+    err = make_for(d, begin, end, expose, out);
+    lock();
+    reap();                     /* what had to go for it */
+    unlock();
+    return err ? fail_to_register(d, err, mem, bytes) : TUTTI_OK;
+}
+
+void tt_registry_put(struct tt_domain *d, struct tt_reg *r, bool exposed)
+{
+    tt_assert(r->domain == d);
+    lock();
+    if (tt_regcache_put(&registry.cache, r, exposed))
+        undo(r);
+    reap();
+    unlock();
+}
+
+void tt_registry_revoke(struct tt_reg *r)
+{
+    lock();
+    tt_regcache_revoke(&registry.cache, r);
+    unlock();
+}
+
+/* ---- what the application tells of ---- */
+
+tutti_status tt_registry_tell(void *mem, size_t bytes)
+{
+    struct told *t = calloc(1, sizeof *t);
+    const struct tt_domain *failed;
+    int err = 0;
+
+    if (!t)
+        return tt_fail(TUTTI_ERR_NOMEM, "no memory to remember %zu bytes at %p", bytes, mem);
+    t->mem = (uintptr_t)mem;
+    pages_of(mem, bytes, &t->span.begin, &t->span.end);
+    lock();
+    catch_up();                 /* what is told of now is not what was unmapped there before */
+    tt_spans_add(&registry.told_tree, &t->span);
+    t->next = registry.told;
+    registry.told = t;
+    if (registry.set.mode == MODE_EAGER) {
+        err = register_told(t->span.begin, t->span.end, &failed);
+    } else if (registry.set.mode == MODE_ASYNC && registry.works) {
+        t->next_awaited = registry.awaited;
+        registry.awaited = t;
+        pthread_cond_signal(&registry.work);
+    }
+    unlock();
+    if (!err)
+        return TUTTI_OK;
+    tt_registry_untell(mem);
+    return fail_to_register(failed, err, mem, bytes);
+}
+
+bool tt_registry_untell(const void *mem)
+{
+    struct told *t;
+
+    lock();
+    for (t = registry.told; t && t->mem != (uintptr_t)mem;)
+        t = t->next;
+    if (!t) {
+        unlock();
+        return false;
+    }
+    untell(t);
+    if (!tt_spans_covering(registry.told_tree, t->span.begin, t->span.end, NULL, NULL))
+        tt_regcache_invalidate(&registry.cache, NULL, t->span.begin, t->span.end);
+    for (reap(); registry.undoing > 0; reap())      /* by other threads */
+        pthread_cond_wait(&registry.calm, &registry.lock);
+    unlock();
+    return true;
+}
+
+tutti_status tt_registry_admits(const void *mem, size_t bytes)
+{
+    uint64_t begin, end;
+    bool good;
+
+    pages_of(mem, bytes, &begin, &end);
+    lock();
+    good = !registry.started || registry.set.dynamic || tt_spans_covering(registry.told_tree, begin, end, NULL, NULL);
+    unlock();
+    if (good)
+        return TUTTI_OK;
+    return tt_fail(
+        TUTTI_ERR_INVALID,
+        "%zu bytes at %p are to be registered, but Tutti was not told of them (tutti_mem_register, tutti_mem_alloc), "
+        "and TUTTI_REGISTER_DYNAMIC is 0",
+        bytes, mem);
+}
+
+void tt_registry_counts(struct tt_registry_counts *out)
+{
+    lock();
+    *out = registry.counts;
+    out->hits = registry.cache.hits;
+    out->evicted = registry.cache.evicted;
+    out->registered_bytes = registry.cache.bytes;
+    out->registrations = registry.cache.count;
+    out->told_bytes = 0;
+    for (const struct told *t = registry.told; t; t = t->next)
+        out->told_bytes += t->span.end - t->span.begin;
+    unlock();
+}

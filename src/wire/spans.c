@@ -1,0 +1,129 @@
+#include "wire/spans.h"
+
+#include <stddef.h>
+#include "base/prng.h"
+#include "base/status.h"
+
+static uint64_t last_of(const struct tt_span *s)
+{
+    return s ? s->last : 0;
+}
+
+static void update(struct tt_span *s)
+{
+    s->last = s->end;
+    if (last_of(s->left) > s->last)
+        s->last = last_of(s->left);
+    if (last_of(s->right) > s->last)
+        s->last = last_of(s->right);
+}
+
+/* In the order of their beginnings, and where those are the same, of their addresses: no two are alike. */
+static bool is_before(const struct tt_span *a, const struct tt_span *b)
+{
+    return a->begin != b->begin ? a->begin < b->begin : (uintptr_t)a < (uintptr_t)b;
+}
+
+/* Cuts a tree in two: what is before `at`, and what is not. */
+static void split(struct tt_span *tree, const struct tt_span *at, struct tt_span **before, struct tt_span **after)
+{
+    if (!tree) {
+        *before = *after = NULL;
+        return;
+    }
+    if (is_before(tree, at)) {
+        split(tree->right, at, &tree->right, after);
+        *before = tree;
+    } else {
+        split(tree->left, at, before, &tree->left);
+        *after = tree;
+    }
+    update(tree);
+}
+
+static struct tt_span *join(struct tt_span *before, struct tt_span *after)
+{
+    struct tt_span *top;
+
+    if (!before || !after)
+        return before ? before : after;
+    if (before->priority > after->priority) {
+        top = before;
+        top->right = join(before->right, after);
+    } else {
+        top = after;
+        top->left = join(before, after->left);
+    }
+    update(top);
+    return top;
+}
+
+static void add(struct tt_span **at, struct tt_span *s)
+{
+    struct tt_span *top = *at;
+
+    if (!top || s->priority > top->priority) {
+        split(top, s, &s->left, &s->right);
+        *at = top = s;
+    } else {
+        add(is_before(s, top) ? &top->left : &top->right, s);
+    }
+    update(top);
+}
+
+void tt_spans_add(struct tt_span **tree, struct tt_span *s)
+{
+    tt_assert(s->begin < s->end);
+    s->left = s->right = NULL;
+    s->priority = tt_mix64(s->begin ^ tt_mix64((uintptr_t)s));
+    add(tree, s);
+}
+
+static void take(struct tt_span **at, struct tt_span *s)
+{
+    struct tt_span *top = *at;
+
+    tt_assert(top);
+    if (top == s) {
+        *at = join(s->left, s->right);
+        return;
+    }
+    take(is_before(s, top) ? &top->left : &top->right, s);
+    update(top);
+}
+
+void tt_spans_remove(struct tt_span **tree, struct tt_span *s)
+{
+    take(tree, s);
+    s->left = s->right = NULL;
+}
+
+struct tt_span *tt_spans_covering(struct tt_span *tree, uint64_t begin, uint64_t end,
+                                  bool (*fits)(const struct tt_span *s, const void *arg), const void *arg)
+{
+    struct tt_span *found;
+
+    if (!tree || tree->last < end)
+        return NULL;
+    found = tt_spans_covering(tree->left, begin, end, fits, arg);
+    if (found || tree->begin > begin)
+        return found;
+    if (tree->end >= end && (!fits || fits(tree, arg)))
+        return tree;
+    return tt_spans_covering(tree->right, begin, end, fits, arg);
+}
+
+struct tt_span *tt_spans_touching(struct tt_span *tree, uint64_t begin, uint64_t end,
+                                  bool (*fits)(const struct tt_span *s, const void *arg), const void *arg)
+{
+    struct tt_span *found;
+
+    if (!tree || tree->last <= begin)
+        return NULL;
+    found = tt_spans_touching(tree->left, begin, end, fits, arg);
+    if (found || tree->begin >= end)
+        return found;
+    if (tree->end > begin && (!fits || fits(tree, arg)))
+        return tree;
+    return tt_spans_touching(tree->right, begin, end, fits, arg);
+}
