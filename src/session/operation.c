@@ -316,15 +316,13 @@ tutti_status tt_operation_perform(struct tt_operation *o, tutti_request **reques
 
 bool tt_operation_complete(tutti_run *run, struct tt_operation *o)
 {
-    struct tt_news mine;
-
-    if (run->over || !tt_member_complete_alone(&run->m, o->tag, &mine, tt_now_ns()))
+    if (run->over || !tt_member_complete_alone(&run->m, o->tag, &o->mine, tt_now_ns()))
         return false;
     if (o->nranks == 1) {
-        tt_member_all_complete(&run->m, o->tag, &mine, tt_now_ns());
+        tt_member_all_complete(&run->m, o->tag, &o->mine, tt_now_ns());
         return false;
     }
-    tt_news_write(&mine, o->news);
+    tt_news_write(&o->mine, o->news);
     return true;
 }
 
@@ -354,13 +352,16 @@ tutti_status tt_operation_vote(tutti_run *run, struct tt_operation *o, tutti_req
 
 void tt_operation_voted(tutti_run *run, struct tt_operation *o)
 {
-    struct tt_news latest = { .number = 0 };
+    struct tt_news latest = o->mine;
 
     for (uint32_t r = 0; r < o->nranks; r++) {
-        const struct tt_news n =
-            tt_news_read(run->tags[o->tag].gathered + (size_t)r * TT_NEWS_BYTES, run->m.news.number);
+        const uint8_t *told = run->tags[o->tag].gathered + (size_t)r * TT_NEWS_BYTES;
+        struct tt_news n;
 
-        if (n.number >= latest.number)
+        if (memcmp(told, o->news, TT_NEWS_BYTES) == 0)
+            continue; /* mostly there is nothing new */
+        n = tt_news_read(told, o->mine.number);
+        if (n.number > latest.number)
             latest = n;
     }
     if (!run->over)

@@ -364,7 +364,8 @@ struct tt_operation {
     struct tt_tag *kept;                /* its tag */
     bool tentative;
     struct tt_saved saved;
-    uint8_t news[TT_NEWS_BYTES];        /* ours, as the others get it */
+    struct tt_news mine;                /* news, when our part was done */
+    uint8_t news[TT_NEWS_BYTES];        /* the same, as the others get it */
     uint8_t part[TT_PART_BYTES];        /* likewise, what we have for a PARTIAL one */
     tutti_status failed;                /* what went wrong on this member, and its sentence: */
     char why[TT_ERROR_BYTES];
