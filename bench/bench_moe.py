@@ -5,6 +5,10 @@ law, and the same exchange goes in all ways in turn (`tutti perf a2av`). *padded
 alltoall of the most that a rank may be sent by another; *padded to the largest* of the most that one is, which such a program cannot know before.
 The reach of these is nine tenths of how many times as many bytes travel. Tc is the processor time that the start of a replay costs for each other rank; those rows have 16 ranks
 on this machine and short pieces. Times are medians of the slowest rank's, of all rounds.
+
+A layer of experts as a whole (examples/moe, which compares every result with a dense reference): one kernel that computes tiles as they arrive, beside the
+collectives with the same computation between them, and beside itself with a proxy that drains before each signal (coupled). The links' rate is
+chosen so that what the busiest rank puts takes as long as its computation, which the program measures before on the same hosts.
 """
 
 import statistics
@@ -12,13 +16,16 @@ import subprocess
 
 from lib import build, jobs, quiet, say, shaped
 
-SUMMARY = "all-to-all with sizes decided late, beside known ones and padded ones; what a replay saves"
+SUMMARY = "all-to-all with sizes decided late, beside known ones and padded ones; what a replay saves; a layer of experts in one kernel"
 
 LATE_REACH = 1.1
 TC_REACH = 2.0
 SHARE = 0.9             # of what travels less
 PORT = 18991
 TURN_S = 100
+LAYER_REACH = {"collective": 1.0, "coupled": 1.0}       # not slower
+LAYER_WIDE_MBIT = 20000         # of the first run, which tells how long the computation takes
+LAYER_LIMIT_S = 300
 SAVINGS = {"replay_without_chain": "chained posts", "replay_without_bypass": "the bypass for short messages",
            "replay_without_handles": "handles that are exchanged once", "replay_without_all": "all three"}
 
@@ -30,6 +37,10 @@ def add_options(parser):
     parser.add_argument("--skew", default="0,1", help="of Zipf's law by which experts are drawn (default 0,1)")
     parser.add_argument("--tokens", type=int, default=256, help="of each rank (default 256)")
     parser.add_argument("--bytes", type=int, default=4096, help="of a token (default 4096)")
+    parser.add_argument("--shapes", default="qwen3-30b,deepseek-v3,gpt-oss-120b", help="of layers of experts (default all three)")
+    parser.add_argument("--routes", default="balanced,0,0.5,1,1.5", help="of their tokens: balanced, or the skew of Zipf's law (default balanced,0,0.5,1,1.5)")
+    parser.add_argument("--layer-ranks", type=int, default=4, help="ranks of a layer (default 4)")
+    parser.add_argument("--layer-tokens", type=int, default=64, help="tokens of each of them (default 64)")
     parser.add_argument("--rounds", type=int, default=3, help="turns of each case (default 3)")
     parser.add_argument("--tutti", metavar="PATH", help="the command (default build/release/tutti)")
     quiet.add_option(parser)
@@ -67,8 +78,21 @@ def is_wanted(options, what):
     return not options.only or options.only.search(what)
 
 
+def layers_of(options):
+    return [(shape, route) for shape in options.shapes.split(",") for route in options.routes.split(",")]
+
+
+def layer_whats(options, layer):
+    shape, route = layer
+    text = f"experts of {shape}, {'balanced' if route == 'balanced' else f'skew {route}'}, {options.layer_ranks} ranks of {options.layer_tokens} tokens"
+    return {"collective": f"{text}: collectives and computing between them, times as long as one kernel",
+            "coupled": f"{text}: one kernel whose proxy is coupled, times as long as full"}
+
+
 def listing(options):
-    for what in [w for case in cases_of(options) for w in whats_of(options, case).values()] + [w for wire in ("tcp", "shm") for w in tc_whats(wire).values()]:
+    for what in [w for case in cases_of(options) for w in whats_of(options, case).values()] + \
+            [w for layer in layers_of(options) for w in layer_whats(options, layer).values()] + \
+            [w for wire in ("tcp", "shm") for w in tc_whats(wire).values()]:
         if is_wanted(options, what):
             yield what
 
@@ -110,6 +134,31 @@ def on_links(options, program, case):
     yield from rows_of(options, case, turns)
 
 
+def layer_turn(options, program, layer, mbit, rounds):
+    """What examples/moe says of one layer on links of that rate."""
+    shape, route = layer
+    argv = [str(program), "--shape", shape, "--tokens", str(options.layer_tokens), "--rounds", str(rounds), "--forms", "collective,full,coupled",
+            *([] if route == "balanced" else ["--skew", route])]
+    with shaped.Testbed(options.layer_ranks, 1, mbit) as bed:
+        return jobs.rows(argv, options.layer_ranks, bed, options.lock, PORT, LAYER_LIMIT_S)[0]
+
+
+def layer_rows(options, program, layer):
+    wanted = {form: what for form, what in layer_whats(options, layer).items() if is_wanted(options, what)}
+    if not wanted:
+        return
+    wide = layer_turn(options, program, layer, LAYER_WIDE_MBIT, 2)
+    mbit = max(1, min(LAYER_WIDE_MBIT, round(wide["put_bytes"] * 8e-3 / statistics.median(wide["compute_ms"]))))
+    said = layer_turn(options, program, layer, mbit, max(2 * options.rounds, 3))
+    say.progress(f"{layer[0]}, {layer[1]}: {mbit} Mbit/s")
+    for form, what in wanted.items():
+        ratios = [a / b for a, b in zip(said[f"{form}_ms"], said["full_ms"])]
+        yield {"what": what, "value": round(statistics.median(ratios), 3), "reach": LAYER_REACH[form], "unit": "x", "better": "higher",
+               "against": "one kernel, full", "spread": [round(min(ratios), 3), round(max(ratios), 3)], "link_mbit": mbit,
+               "hidden": said["hidden"], "intermediate": said["intermediate"], "put_bytes": said["put_bytes"], "proxy": said["proxy"],
+               "samples": {key: said[key] for key in (f"{form}_ms", "full_ms", "compute_ms")}}
+
+
 def senders_cost(options, program, wire):
     whats = {way: what for way, what in tc_whats(wire).items() if is_wanted(options, what)}
     turns = []
@@ -139,6 +188,16 @@ def run(options):
                 yield from on_links(options, program, case)
         except (shaped.HostsError, subprocess.TimeoutExpired) as trouble:
             raise say.Problem(f"{case_text(options, case)}: {trouble}") from None
+    layer_program = build.tutti(options.tutti).parent / "examples" / "moe"
+    for layer in layers_of(options):
+        wanted = [what for what in layer_whats(options, layer).values() if is_wanted(options, what)]
+        if why or not layer_program.exists():
+            yield from ({"what": what, "skipped": why or f"{layer_program} does not exist: build the examples"} for what in wanted)
+            continue
+        try:
+            yield from layer_rows(options, layer_program, layer)
+        except (shaped.HostsError, subprocess.TimeoutExpired) as trouble:
+            raise say.Problem(f"experts of {layer[0]}: {trouble}") from None
     for wire in ("tcp", "shm"):
         try:
             yield from senders_cost(options, program, wire)

@@ -242,7 +242,7 @@ TUTTI_DEVICE tutti_status mega_subscribe(struct mega *m)
 
 /* ---- scheduler: by thread 0 of block 0 ------------------------------------------------------------------------------ */
 
-/* The next task that may be handed out; false: there is none. Once the run is known to be flawed, only what is to be sent: others' counters must come out right. */
+/* The next task that may be handed out; false: there is none. Once the run is known to be flawed, only what is to be sent: what groups count must come out right for the next. */
 TUTTI_DEVICE int mega_take(struct mega *m, uint64_t *number)
 {
     while (m->nhanded < m->nready) {

@@ -1,4 +1,4 @@
-/* Tutti, for mixtures of experts: all-to-all exchanges whose sizes are decided late.
+/* Tutti, for mixtures of experts: all-to-all exchanges whose sizes are decided late, and layers that dispatch tokens to experts and combine what these return.
  *
  * Each rank cuts its send buffer into pieces, one for each expert say, and sends each piece to none, one or several ranks. How long the pieces are and
  * who gets which is read from memory when the exchange *starts*, not when it is called, and travels with the data: no rank needs to know another
@@ -10,6 +10,8 @@
  * Example of the layout. Four pieces of 128, 256, 256 and 128 elements; index_block_lens = {2, 3}, indices = {0, 1 | 0, 2, 3}. Rank 0 gets pieces 0 and 1. Rank 1
  * gets pieces 0, 2 and 3, each where it lies in the sender's buffer: [0, 128), [384, 640) and [640, 768) of its receive buffer for this sender. Its elements
  * [128, 384) stay as they are.
+ *
+ * A layer (tutti_moe) stands on top: it knows of tokens, experts and weights, not of pieces. Kernels run one by <tutti/moe_device.h>.
  *
  * docs/moe.md tells what it costs, and how a call goes. Sources: "Collective Communication for 100k+ GPUs" (arXiv 2510.20171), sections 6.1 and 6.2. */
 #ifndef TUTTI_MOE_H

@@ -36,7 +36,7 @@ extern "C" {
 typedef struct tutti_moe_row {
     uint32_t type;              /* tutti_dtype: F32, BF16, F8E4M3 */
     uint32_t elems;
-    uint32_t scale_elems;       /* elements that share a scale; of other types all do, and it is 1 */
+    uint32_t scale_elems;       /* elements that share a scale; of F32 and BF16 all do, and it is 1 and does not travel */
     uint32_t scales_at;         /* bytes from the row's beginning */
     uint64_t bytes;
 } tutti_moe_row;
@@ -73,7 +73,7 @@ typedef struct tutti_moe_view {
     const uint32_t *first_send;         /* [nranks + 1] */
     const uint32_t *rows;               /* token * top_k + choice of each row that is sent, tile by tile */
     const uint32_t *row_experts;        /* likewise: its expert */
-    const uint32_t *places;             /* [ntokens][top_k]: where its result is: tutti_moe_result_of; TUTTI_MOE_NONE: there is none */
+    const uint32_t *places;             /* [ntokens][top_k]: which row of `results` is its result; TUTTI_MOE_NONE: there is none */
     const uint32_t *held_at;            /* [experts]: the number of an expert among those that this rank holds; TUTTI_MOE_NONE: it does not */
     const uint64_t *complete;           /* [nranks]: of the device's groups */
     uint64_t *staged;                   /* [nranks]: tiles of the run that have been put */
@@ -86,7 +86,8 @@ typedef struct tutti_moe_view {
  * must stay until tutti_moe_end. Errors as tutti_moe_dispatch: after TUTTI_ERR_INVALID the run is over. */
 TUTTI_API tutti_status tutti_moe_begin(tutti_moe *moe, const tutti_moe_routing *routing, void *out,
                                        tutti_moe_view *view, int64_t timeout_ms);
-/* Ends a run whose kernel has returned `kernel`. TUTTI_ERR_INVALID if that says so, with the sentence of the rank whose routing is wrong. */
+/* Ends a run whose kernel has returned `kernel`. TUTTI_ERR_INVALID if that says so, with the sentence of the rank whose routing is wrong; or, and then the layer is
+ * good only for tutti_moe_free, if the kernel has returned TUTTI_OK without having seen how many tiles come from each rank. */
 TUTTI_API tutti_status tutti_moe_end(tutti_moe *moe, tutti_status kernel, int64_t timeout_ms);
 /* The layer's device, for tutti_device_run and _set_mode between runs; NULL: it has none. The layer keeps owning it. */
 TUTTI_API tutti_device *tutti_moe_device(tutti_moe *moe);

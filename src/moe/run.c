@@ -65,8 +65,11 @@ tutti_status tt_moe_take(tutti_moe *m, const tutti_moe_routing *given, struct tt
 tutti_status tutti_moe_dispatch(tutti_moe *m, const tutti_moe_routing *routing, int64_t timeout_ms)
 {
     struct tt_route_flaw flaw;
-    tutti_status st = tt_moe_take(m, routing, &flaw, "tutti_moe_dispatch");
+    tutti_status st;
 
+    if (m && m->device.alloc)
+        return tt_fail(TUTTI_ERR_INVALID, "tutti_moe_dispatch: the device's memory is another's: its kernels dispatch (tutti_moe_begin)");
+    st = tt_moe_take(m, routing, &flaw, "tutti_moe_dispatch");
     if (st)
         return st;
     m->state = TT_MOE_RUNS;

@@ -285,11 +285,7 @@ static tutti_status refuse(tutti_moe *m, int64_t timeout_ms)
 static tutti_status dispatch(tutti_moe *m, const struct tt_route_flaw *flaw, int64_t timeout_ms)
 {
     const tutti_moe_view *v = &m->view;
-    tutti_status st =
-        m->device.alloc
-            ? tt_fail(TUTTI_ERR_INVALID,
-                      "tutti_moe_dispatch: the device's memory is another's: its kernels dispatch (tutti_moe_begin)")
-            : refresh(m);
+    tutti_status st = refresh(m);
 
     if (!st && flaw->kind) {
         st = announce(m, flaw);
@@ -410,6 +406,9 @@ tutti_status tutti_moe_end(tutti_moe *m, tutti_status kernel, int64_t timeout_ms
         return end_flawed(m, "tutti_moe_end", timeout_ms);
     if (kernel)
         return tt_moe_broke(m, told(m, kernel, "tutti_moe_end"));
+    for (uint32_t r = 0; r < m->view.device.nranks; r++)
+        if (!is_begun(m, r))
+            return tt_moe_broke(m, tt_fail(TUTTI_ERR_INVALID, "tutti_moe_end: the kernel has not awaited rank %u", r));
     m->state = TT_MOE_IDLE;
     return TUTTI_OK;
 }

@@ -432,6 +432,7 @@ static void mistakes_role(struct rank *r)
     };
     tutti_moe_tile tile = { .size = sizeof tile }, other;
     float x[12], out[4];
+    tutti_moe_view view;
     tutti_moe *moe;
 
     open_as(r);
@@ -462,6 +463,12 @@ static void mistakes_role(struct rank *r)
     CHECK_SAYS(r, tutti_moe_combine(moe, NULL, 0), TUTTI_ERR_INVALID, "out is NULL");
     CHECK_OK(r, tutti_moe_combine(moe, out, 0));
     CHECK(r, memcmp(out, tokens, sizeof out) == 0);
+    CHECK_STATUS(r, tutti_moe_begin(moe, &routing, out, &view, 0),
+                 good.form == TUTTI_MOE_TILES ? TUTTI_OK : TUTTI_ERR_INVALID);
+    if (good.form == TUTTI_MOE_TILES) {         /* a kernel that does nothing */
+        CHECK_SAYS(r, tutti_moe_end(moe, TUTTI_OK, 0), TUTTI_ERR_INVALID, "has not awaited rank 0");
+        CHECK_SAYS(r, tutti_moe_dispatch(moe, &routing, 0), TUTTI_ERR_INVALID, "has failed");
+    }
     CHECK_OK(r, tutti_moe_free(moe));
     CHECK_OK(r, tutti_moe_free(NULL));
 }
