@@ -788,6 +788,7 @@ TUTTI_DEVICE tutti_status tutti_device_group_signal(const tutti_device_view *v, 
 /* ---- CUDA: flags in the order of a stream ---------------------------------------------------------------------------- */
 
 #if defined(__CUDACC__)
+/* A template, so that sources which do not use it have no such kernel. */
 template <int threads>
 __global__ void tutti_device_flag_kernel(tutti_device_view v, uint32_t flag, uint64_t value, int waits)
 {

@@ -272,6 +272,9 @@ static tutti_status wrong_kernel(const tutti_device_view *v, uint32_t block, uin
     CHECK_SAYS(r, tutti_device_group_put(v, 0, bytes, 8, &nobody), TUTTI_ERR_INVALID, "no rank 9");
     CHECK_SAYS(r, tutti_device_group_publish(v, 3), TUTTI_ERR_INVALID, "no group 3 of 1");
     CHECK_SAYS(r, tutti_device_group_signal(v, 1, 0, &nobody, 1), TUTTI_ERR_INVALID, "no group 1 of 1");
+    CHECK_SAYS(r, tutti_device_raise_flag(v, 2, 1), TUTTI_ERR_INVALID, "no flag 2 of 2");
+    CHECK_SAYS(r, tutti_device_await_flag(v, 2, 1), TUTTI_ERR_INVALID, "no flag 2 of 2");
+    CHECK(r, tutti_device_await_flag(v, 1, 1) == TUTTI_ERR_TIMEOUT);
     CHECK(r, tutti_device_poll(v, 0, TUTTI_EQUAL, 1, NULL) == TUTTI_PENDING);
     CHECK(r, tutti_device_wait(v, 0, TUTTI_EQUAL, 1, NULL) == TUTTI_ERR_TIMEOUT);       /* of 50 ms */
     return TUTTI_ERR_TIMEOUT;
@@ -279,7 +282,7 @@ static tutti_status wrong_kernel(const tutti_device_view *v, uint32_t block, uin
 
 static void mistakes_role(struct rank *r)
 {
-    const tutti_device_conf conf = { .groups = 1, .timeout_ms = 50 };
+    const tutti_device_conf conf = { .groups = 1, .flags = 2, .timeout_ms = 50 };
     tutti_device_counters few = { .size = 8 };
     tutti_device_conf bad;
     tutti_device *d;
@@ -292,6 +295,8 @@ static void mistakes_role(struct rank *r)
     CHECK_SAYS(r, tutti_device_create(h.window, &bad, &d), TUTTI_ERR_INVALID, "4 is no mode");
     bad = (tutti_device_conf){ .size = sizeof bad, .groups = 1u << 30 };
     CHECK_SAYS(r, tutti_device_create(h.window, &bad, &d), TUTTI_ERR_INVALID, "groups");
+    bad = (tutti_device_conf){ .size = sizeof bad, .flags = (1u << 16) + 1 };
+    CHECK_SAYS(r, tutti_device_create(h.window, &bad, &d), TUTTI_ERR_INVALID, "65537 flags");
     bad = (tutti_device_conf){ .size = 3 };
     CHECK_SAYS(r, tutti_device_create(h.window, &bad, &d), TUTTI_ERR_INVALID, "conf");
     CHECK_SAYS(r, tutti_device_create(NULL, NULL, &d), TUTTI_ERR_INVALID, "NULL");
