@@ -1,4 +1,5 @@
-"""DQPLB over a simulated network (docs/lanes.md): `tutti lanes`, in simulated time, so the numbers are the same on every machine.
+"""DQPLB over a simulated network (docs/lanes.md): `tutti lanes`, in simulated time, so the numbers are the same on every machine. And the ofi wire over
+TCP, on this one (lib/fabric.py).
 
 One slow way among 16: what is carried, of what could be, and beside stripes cut beforehand. A switch whose uplinks carry a quarter of what 64
 senders send: the queue in front of them beside that of senders without bounds, and what the bounds cost.
@@ -8,9 +9,9 @@ import json
 import os
 import subprocess
 
-from lib import build, say
+from lib import build, fabric, say
 
-SUMMARY = "lanes with bounds (DQPLB) over a simulated network with a slow way, and with an oversubscribed switch"
+SUMMARY = "lanes with bounds (DQPLB) over a simulated network; the ofi wire beside the tcp wire and fi_pingpong"
 
 SLOW = (0.5, 0.25)
 OUTSTANDING = 4
@@ -20,6 +21,7 @@ RACK = ("--senders", "64", "--lanes", "2", "--way", "50", "--slow-ways", "0", "-
 
 def add_options(parser):
     parser.add_argument("--tutti", metavar="PATH", help="the tutti to run (default build/release/tutti)")
+    parser.add_argument("--ofi-rounds", type=int, default=5, metavar="N", help="turns of each side of the rows of the ofi wire (default 5)")
 
 
 def slow_names(slow):
@@ -34,6 +36,7 @@ def listing(options):
     for slow in SLOW:
         yield from slow_names(slow)
     yield from rack_names()
+    yield from fabric.listing()
 
 
 def lanes(program, *options):
@@ -67,3 +70,4 @@ def run(options):
     for one in rows:
         if not options.only or options.only.search(one["what"]):
             yield one
+    yield from fabric.rows(program, options.ofi_rounds, options.only)

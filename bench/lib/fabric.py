@@ -9,12 +9,12 @@ from . import build, jobs, say
 PROVIDER = "tcp;ofi_rxm"
 SIZES = (8, 64 << 10, 1 << 20, 4 << 20)
 ITERS = {8: 2000, 64 << 10: 500, 1 << 20: 100, 4 << 20: 30}
-AGAINST = ("tcp wire", "fi_pingpong")
+AGAINST = ("the tcp wire", "fi_pingpong")
 TURN_S = 120
 
 
 def what(nbytes, against):
-    return f"ofi over {PROVIDER}, pingpong {say.size(nbytes)}: time of {against}"
+    return f"ofi over {PROVIDER}, pingpong {say.size(nbytes)}: times as long as {against}"
 
 
 def listing():
@@ -62,7 +62,7 @@ def rows(tutti, rounds, only):
             for _ in range(rounds if wanted else 0):
                 times["ofi"].append(of_tutti(tutti, "ofi", nbytes))
                 for against in wanted:
-                    times[against].append(of_tutti(tutti, "tcp", nbytes) if against == "tcp wire" else of_libfabric(nbytes))
+                    times[against].append(of_tutti(tutti, "tcp", nbytes) if against == "the tcp wire" else of_libfabric(nbytes))
         except say.Problem as why:
             yield from ({"what": what(nbytes, a), "skipped": str(why)} for a in wanted)
             continue

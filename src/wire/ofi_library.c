@@ -2,7 +2,9 @@
  * shall not pay for. All else of its interface is reached through the objects that these few functions give. */
 #include <dlfcn.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include "wire/ofi.h"
 
@@ -22,10 +24,30 @@ static bool resolve(void *handle, const char *symbol, void *function)
     return found;
 }
 
+/* Some libraries that come along (those of PSM) print a stack and exit at signals, Control-C included. That is the program's business. */
+static void *open_quietly(void)
+{
+    static const int signals[] = { SIGINT, SIGILL, SIGABRT, SIGBUS, SIGFPE, SIGSEGV, SIGTERM };
+    struct sigaction before[sizeof signals / sizeof *signals];
+    void *handle;
+
+    for (size_t i = 0; i < sizeof signals / sizeof *signals; i++)
+        sigaction(signals[i], NULL, &before[i]);
+    handle = dlopen(NAME, RTLD_NOW | RTLD_LOCAL);
+    for (size_t i = 0; i < sizeof signals / sizeof *signals; i++)
+        sigaction(signals[i], &before[i], NULL);
+    return handle;
+}
+
 static void load(void)
 {
-    void *handle = dlopen(NAME, RTLD_NOW | RTLD_LOCAL);
+    char bytes[16];
+    void *handle;
 
+    /* rxm gives each endpoint thousands of these buffers, of 16 KiB unless it is told: 80 MB for a peer. Our messages are short. */
+    snprintf(bytes, sizeof bytes, "%d", TT_OFI_SLOT_BYTES);
+    setenv("FI_OFI_RXM_BUFFER_SIZE", bytes, 0);
+    handle = open_quietly();
     if (!handle) {
         snprintf(why_not, sizeof why_not, "ofi: libfabric cannot be loaded: %s", dlerror());
         return;
