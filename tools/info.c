@@ -133,7 +133,8 @@ static struct json_object *gather_wire(const struct tt_wire_ops *ops)
                                        .link_bytes = 1 << 16,
                                        .interfaces = getenv("TUTTI_INTERFACES"),
                                        .cma = true,
-                                       .rdma_devices = getenv("TUTTI_RDMA_DEVICES") };
+                                       .rdma_devices = getenv("TUTTI_RDMA_DEVICES"),
+                                       .rdma_gid = getenv("TUTTI_RDMA_GID") };
     struct json_object *o = json_object_new_object();
     struct tt_wire *w;
     tutti_status st;
