@@ -1,5 +1,6 @@
-"""DQPLB over a simulated network (docs/lanes.md): `tutti lanes`, in simulated time, so the numbers are the same on every machine. And the ofi wire over
-TCP, on this one (lib/fabric.py).
+"""DQPLB over a simulated network (docs/lanes.md): `tutti lanes`, in simulated time, so the numbers are the same on every machine. The ofi wire over
+TCP, on this one (lib/fabric.py). And the verbs wire beside perftest on the same soft-RoCE device (docs/rdma.md), in the virtual machine of
+scripts/rdma-vm: ratios only, as it is emulated.
 
 One slow way among 16: what is carried, of what could be, and beside stripes cut beforehand. A switch whose uplinks carry a quarter of what 64
 senders send: the queue in front of them beside that of senders without bounds, and what the bounds cost.
@@ -7,11 +8,12 @@ senders send: the queue in front of them beside that of senders without bounds, 
 
 import json
 import os
+import statistics
 import subprocess
 
 from lib import build, fabric, say
 
-SUMMARY = "lanes with bounds (DQPLB) over a simulated network; the ofi wire beside the tcp wire and fi_pingpong"
+SUMMARY = "lanes with bounds (DQPLB) over a simulated network; the ofi wire beside tcp and fi_pingpong; verbs beside perftest on soft-RoCE"
 
 SLOW = (0.5, 0.25)
 OUTSTANDING = 4
@@ -19,9 +21,17 @@ RACK = ("--senders", "64", "--lanes", "2", "--way", "50", "--slow-ways", "0", "-
         "--messages", "20")
 
 
+VM_S = 1200
+CASES = {        # (what, bytes): peer, which way is better, what to reach
+    ("bandwidth", 1 << 20): ("ib_write_bw", "higher", 0.9),
+    ("bandwidth", 4 << 20): ("ib_write_bw", "higher", 0.9),
+    ("latency", 8): ("ib_write_lat", "lower", 1.3),
+}
+
+
 def add_options(parser):
     parser.add_argument("--tutti", metavar="PATH", help="the tutti to run (default build/release/tutti)")
-    parser.add_argument("--ofi-rounds", type=int, default=5, metavar="N", help="turns of each side of the rows of the ofi wire (default 5)")
+    parser.add_argument("--rounds", metavar="N", type=int, default=5, help="turns of each side of the rows of wires (default 5)")
 
 
 def slow_names(slow):
@@ -32,11 +42,17 @@ def rack_names():
     return tuple(f"64 senders, uplinks oversubscribed 4 times: {what}" for what in ("throughput", "mean queue", "longest queue"))
 
 
+def case_name(what, nbytes):
+    return f"verbs on soft-RoCE, {'sendrecv' if what == 'bandwidth' else 'pingpong'} {say.size(nbytes)}: {what}"
+
+
 def listing(options):
     for slow in SLOW:
         yield from slow_names(slow)
     yield from rack_names()
     yield from fabric.listing()
+    for case in CASES:
+        yield case_name(*case)
 
 
 def lanes(program, *options):
@@ -49,6 +65,37 @@ def lanes(program, *options):
 
 def row(what, value, reach, better, against):
     return {"what": what, "value": value, "reach": reach, "unit": "x", "better": better, "against": against, "samples": []}
+
+
+def turns_on_rdma(program, rounds):
+    """{(what, bytes): {"tutti": [...], "perftest": [...]}} of turns in the virtual machine."""
+    done = subprocess.run([build.ROOT / "scripts" / "rdma-vm", "--work", build.ROOT, "--timeout", str(VM_S), "--",
+                           build.BENCH / "peers" / "rdma_turns.sh", program, str(rounds)], stdout=subprocess.PIPE, text=True, check=False)
+    if done.returncode:
+        raise say.Problem(f"scripts/rdma-vm ended with status {done.returncode}: {done.stdout[-500:]}")
+    found = {}
+    for line in done.stdout.splitlines():
+        what, who, nbytes, value = line.split()
+        found.setdefault((what, int(nbytes)), {}).setdefault(who, []).append(float(value))
+    return found
+
+
+def rdma_rows(options, program):
+    wanted = [case for case in CASES if not options.only or options.only.search(case_name(*case))]
+    if not wanted:
+        return
+    try:
+        build.program("ib_write_bw", "perftest")
+        found = turns_on_rdma(program, options.rounds)
+    except say.Problem as why:
+        for case in wanted:
+            yield {"what": case_name(*case), "skipped": str(why)}
+        return
+    for case in wanted:
+        peer, better, reach = CASES[case]
+        ratios = [ours / theirs for ours, theirs in zip(found[case]["tutti"], found[case]["perftest"])]
+        yield {"what": case_name(*case), "value": round(statistics.median(ratios), 3), "reach": reach, "unit": "x", "better": better, "against": peer,
+               "spread": [round(min(ratios), 3), round(max(ratios), 3)], "samples": found[case]}
 
 
 def run(options):
@@ -70,4 +117,5 @@ def run(options):
     for one in rows:
         if not options.only or options.only.search(one["what"]):
             yield one
-    yield from fabric.rows(program, options.ofi_rounds, options.only)
+    yield from fabric.rows(program, options.rounds, options.only)
+    yield from rdma_rows(options, program)

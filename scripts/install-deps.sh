@@ -32,6 +32,7 @@ python3-prometheus-client | ci | reads the metrics of the coordinator as Prometh
 qemu-system-x86 | rdma  | the virtual machine that has soft-RoCE devices (scripts/rdma-vm)
 busybox-static  | rdma  | what that machine starts with
 ibverbs-providers | rdma | the part of libibverbs that drives soft-RoCE
+perftest        | bench | what the verbs wire is measured beside on soft-RoCE
 clang           | ci    | the second compiler, and the fuzzers
 libclang-rt-dev | ci    | the sanitizers and libFuzzer of clang
 llvm            | ci    | names the lines of what these find

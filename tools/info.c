@@ -135,7 +135,8 @@ static struct json_object *gather_wire(const struct tt_wire_ops *ops)
                                        .interfaces = getenv("TUTTI_INTERFACES"),
                                        .cma = true,
                                        .rdma_devices = getenv("TUTTI_RDMA_DEVICES"),
-                                       .ofi_provider = getenv("TUTTI_OFI_PROVIDER") };
+                                       .ofi_provider = getenv("TUTTI_OFI_PROVIDER"),
+                                       .rdma_gid = getenv("TUTTI_RDMA_GID") };
     struct json_object *o = json_object_new_object();
     struct tt_wire *w;
     tutti_status st;

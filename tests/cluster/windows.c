@@ -15,8 +15,7 @@ const struct window_way window_ways[WINDOW_WAYS] = {
     { "verbs, 4 lanes", "verbs", "0", "4", true },
 };
 
-/* RDMA devices are rare: by them only where TUTTI_WIRES says so, and then by nothing else. */
-static bool is_wanted(const struct window_way *m)
+bool window_way_is_wanted(const struct window_way *m)
 {
     const char *wires = getenv("TUTTI_WIRES");
 
@@ -62,7 +61,7 @@ void over_all_ways(void (*role)(struct rank *), uint32_t nranks, void (*direct)(
             .direct = direct,
         };
 
-        if (!is_wanted(&window_ways[i]))
+        if (!window_way_is_wanted(&window_ways[i]))
             continue;
         print_message("%s\n", window_ways[i].name);
         if (unit_has_turn(i, 2))
