@@ -65,6 +65,9 @@ static tutti_status open_wires(struct tt_engine *e, const struct tt_engine_conf 
             lane_bytes, lane_bytes + bad_at, TT_LANE_BYTES_MIN, TT_LANE_BYTES_MAX);
     if (st || (st = tt_param_get(TT_PARAM_CMA, &cma)) || (st = tt_param_get(TT_PARAM_TCP_SILENCE_S, &silence_s)))
         return st;
+    st = tt_registry_check();       /* told whether or not a wire registers memory */
+    if (st)
+        return st;
     wc.secret = e->secret;
     wc.lane_limits = &limits;
     wc.silence_s = (uint32_t)silence_s;
