@@ -7,7 +7,7 @@
 /* Job rank `rank` is gone: fails every context that holds it. `how` is half a sentence ("its connection ended"). */
 void tt_peer_lost(struct tt_engine *e, uint32_t rank, const char *how);
 /* It closed in order: only operations that still need it fail. */
-void tt_peer_left(struct tt_engine *e, uint32_t rank);
+void tt_peer_left(struct tt_engine *e, struct tt_peer *p);
 /* Takes what other threads have told. */
 void tt_take_trouble(struct tt_engine *e);
 /* Ends operations whose deadline has passed, and asks the ranks that the others wait for. */
