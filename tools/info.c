@@ -15,6 +15,9 @@
 #include "boot/pmix.h"
 #include "comm/plugins.h"
 #include "info_machine.h"
+#include "info_memory.h"
+#include "option_values.h"
+#include "perf_launch.h"
 #include "reduce/reduce.h"
 #include "secure/secure.h"
 #include "tutti/tutti.h"
@@ -23,6 +26,8 @@
 #include "wire/wires.h"
 
 #define INTERFACES_MAX 64
+#define RANKS_MAX 4096u
+#define RANKS_DEFAULT 2
 
 /* gcc says it by a macro, clang by a feature. */
 #if defined(__has_feature)
@@ -38,21 +43,24 @@
 #define SANITIZER "none"
 #endif
 
-enum what { WHAT_MACHINE, WHAT_PARAMS, WHAT_ALGOS };
+enum what { WHAT_MACHINE, WHAT_PARAMS, WHAT_ALGOS, WHAT_MEMORY };
 
 struct options {
     enum what what;
     bool json;
     const char *coll;       /* of the algorithms; NULL: all */
+    uint32_t nranks;        /* of the job whose memory it is; 0: not said */
 };
 
 /* ---- options ---- */
 
-enum { OPT_PARAMS = 256, OPT_ALGOS, OPT_JSON };
+enum { OPT_PARAMS = 256, OPT_ALGOS, OPT_MEMORY, OPT_RANKS, OPT_JSON };
 
 static const struct argp_option argp_options[] = {
     { "params", OPT_PARAMS, NULL, 0, "the parameters: all environment variables, with their values; of numbers also unit, default and bounds", 0 },
     { "algos", OPT_ALGOS, NULL, 0, "the algorithms, of all collectives or of COLLECTIVE", 0 },
+    { "memory", OPT_MEMORY, NULL, 0, "the memory of a communicator that has done one ring all-reduce, by purpose, as rank 0 has it", 0 },
+    { "ranks", OPT_RANKS, "N", 0, "with --memory: starts a job of so many ranks on this host (2); in a job, that is the one", 0 },
     { "json", OPT_JSON, NULL, 0, "as one JSON document", 0 },
     { 0 },
 };
@@ -69,6 +77,12 @@ static error_t parse_one(int key, char *arg, struct argp_state *state)
     case OPT_ALGOS:
         o->what = WHAT_ALGOS;
         return 0;
+    case OPT_MEMORY:
+        o->what = WHAT_MEMORY;
+        return 0;
+    case OPT_RANKS:
+        o->nranks = (uint32_t)option_number(state, "--ranks", arg, 1, RANKS_MAX);
+        return 0;
     case OPT_JSON:
         o->json = true;
         return 0;
@@ -80,6 +94,8 @@ static error_t parse_one(int key, char *arg, struct argp_state *state)
     case ARGP_KEY_END:
         if (o->coll && o->what != WHAT_ALGOS)
             argp_error(state, "\"%s\" is a collective: did you mean --algos %s?", o->coll, o->coll);
+        if (o->nranks && o->what != WHAT_MEMORY)
+            argp_error(state, "--ranks goes with --memory");
         return 0;
     default: return ARGP_ERR_UNKNOWN;
     }
@@ -434,6 +450,17 @@ static void print_text(const struct options *opt, struct json_object *o)
     print_registration(json_object_object_get(o, "registration"));
 }
 
+static int tell_memory(const struct options *opt, int argc, char **argv)
+{
+    const uint32_t there = perf_job_ranks(), nranks = opt->nranks ? opt->nranks : RANKS_DEFAULT;
+
+    if (there && opt->nranks && opt->nranks != there) {
+        fprintf(stderr, "tutti info: --ranks %u, but this is a job of %u ranks already\n", opt->nranks, there);
+        return 2;
+    }
+    return there || nranks == 1 ? info_memory(opt->json) : perf_launch(nranks, argc, argv);
+}
+
 int tool_info_main(int argc, char **argv)
 {
     struct options opt = { .what = WHAT_MACHINE };
@@ -441,6 +468,8 @@ int tool_info_main(int argc, char **argv)
 
     if (argp_parse(&argp, argc, argv, 0, NULL, &opt) != 0)
         return 2;
+    if (opt.what == WHAT_MEMORY)
+        return tell_memory(&opt, argc, argv);
     if (opt.what == WHAT_ALGOS && tt_plugins_load() != TUTTI_OK)
         return 1;
     o = gather(&opt);

@@ -319,6 +319,31 @@ typedef struct tutti_registered {
 /* Any thread, at any time. */
 TUTTI_API tutti_status tutti_mem_registered(tutti_registered *out);
 
+/* What Tutti's own memory is for. */
+typedef struct tutti_memory_part {
+    const char *purpose;        /* "engine: peers", in static storage */
+    int shared;                 /* 1: of all communicators that were split from one start-up; 0: of this communicator alone */
+    uint64_t fixed_bytes;       /* however many ranks there are */
+    uint64_t rank_bytes;        /* in tables that have an entry for each rank, also for those with which nothing was ever exchanged */
+    uint64_t peer_bytes;        /* for ranks with which something was */
+} tutti_memory_part;
+
+/* Memory of a communicator in this process, as Tutti counts it (without what allocators and the kernel add). Set `size` to sizeof. An idle
+ * rank costs idle_bytes; rank_bytes / nranks, added up, where the job has as many ranks as the communicator. */
+typedef struct tutti_memory {
+    size_t size;
+    uint32_t nranks;            /* of the communicator */
+    uint32_t job_ranks;         /* of the start-up, by which shared tables go */
+    uint32_t connected;         /* ranks to which there is a connection */
+    uint32_t nparts;
+    double idle_bytes;          /* that a rank costs with which nothing was exchanged */
+    uint64_t bytes;             /* all of it */
+    tutti_memory_part parts[40];
+} tutti_memory;
+
+/* Local. Any thread; not while the communicator is being destroyed. */
+TUTTI_API tutti_status tutti_comm_memory(tutti_comm *comm, tutti_memory *out);
+
 #ifdef __cplusplus
 }
 #endif

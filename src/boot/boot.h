@@ -79,5 +79,7 @@ bool tt_overlay_next(struct tt_overlay *o, struct tt_overlay_event *ev);
 void tt_overlay_flood(struct tt_overlay *o, const void *payload, uint16_t bytes);
 /* Says goodbye to the neighbours, waits (bounded, 1 s) until that is on its way, closes. NULL is fine. */
 void tt_overlay_close(struct tt_overlay *o);
+/* Adds its memory, by purpose (base/memory.h). */
+void tt_overlay_memory(const struct tt_overlay *o, tutti_memory *m);
 
 #endif

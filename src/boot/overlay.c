@@ -21,6 +21,7 @@
 #include <unistd.h>
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/memory.h"
 #include "base/prng.h"
 #include "base/status.h"
 #include "boot/auth.h"
@@ -764,6 +765,21 @@ static void say_goodbye(struct tt_overlay *o)
             return;
         poll(NULL, 0, 1);
     }
+}
+
+void tt_overlay_memory(const struct tt_overlay *o, tutti_memory *m)
+{
+    const struct tt_flood *f = &o->flood;
+    tutti_memory_part part = {
+        .purpose = "job: control overlay",
+        .shared = 1,
+        .fixed_bytes = sizeof *o + o->early_cap * sizeof *o->early,
+        .rank_bytes = f->nranks * (sizeof *f->seen + sizeof *f->lost),
+    };
+
+    for (uint32_t i = 0; i < f->nlinks; i++)
+        part.fixed_bytes += o->links[i].out_cap;
+    tt_memory_add(m, &part);
 }
 
 void tt_overlay_close(struct tt_overlay *o)

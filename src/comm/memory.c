@@ -1,6 +1,7 @@
 /* Memory that calls use: given by Tutti, told of, and registered with devices. */
 #include <string.h>
 
+#include "base/memory.h"
 #include "base/options.h"
 #include "base/status.h"
 #include "comm/comm.h"
@@ -74,5 +75,53 @@ tutti_status tutti_mem_registered(tutti_registered *out)
     };
     memset(out, 0, out->size);      /* what a later release has behind it is not known here */
     memcpy(out, &r, sizeof r);
+    return TUTTI_OK;
+}
+
+/* What is comm's own. */
+static void count_comm(const tutti_comm *c, tutti_memory *m)
+{
+    const struct tt_world *w = c->world;
+    const tutti_memory_part parts[] = {
+        { .purpose = "communicator: plans and choices", .fixed_bytes = sizeof *c },
+        { .purpose = "communicator: ranks", .rank_bytes = c->nranks * sizeof *c->ranks },
+        { .purpose = "communicator: layout", .rank_bytes = tt_layout_bytes(&c->layout) },
+        { .purpose = "job: start-up", .shared = 1, .fixed_bytes = sizeof *w },
+        { .purpose = "job: layout", .shared = 1, .rank_bytes = tt_layout_bytes(&w->layout) },
+    };
+
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+        tt_memory_add(m, &parts[i]);
+}
+
+tutti_status tutti_comm_memory(tutti_comm *comm, tutti_memory *out)
+{
+    const tutti_status st = tt_comm_check(comm, "tutti_comm_memory");
+    struct tt_world *w;
+    tutti_memory m = { .size = sizeof m };
+
+    if (st)
+        return st;
+    if (!out)
+        return tt_fail(TUTTI_ERR_INVALID, "tutti_comm_memory: out is NULL");
+    if (out->size != sizeof m)
+        return tt_fail(TUTTI_ERR_INVALID, "tutti_comm_memory: out.size is %zu, not %zu: set it to sizeof(tutti_memory)",
+                       out->size, sizeof m);
+    w = comm->world;
+    m.nranks = comm->nranks;
+    m.job_ranks = w->nranks;
+    count_comm(comm, &m);
+    tt_engine_memory(w->engine, comm->context, &m);
+    pthread_mutex_lock(&w->overlay_lock);
+    if (w->overlay)
+        tt_overlay_memory(w->overlay, &m);
+    pthread_mutex_unlock(&w->overlay_lock);
+    for (uint32_t i = 0; i < m.nparts; i++) {
+        const tutti_memory_part *p = &m.parts[i];
+
+        m.idle_bytes += (double)p->rank_bytes / (p->shared ? m.job_ranks : m.nranks);
+        m.bytes += p->fixed_bytes + p->rank_bytes + p->peer_bytes;
+    }
+    *out = m;
     return TUTTI_OK;
 }

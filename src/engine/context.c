@@ -20,17 +20,20 @@ struct tt_context *tt_context_find(struct tt_engine *e, uint32_t id)
 
 struct tt_context_peer *tt_context_peer_of(struct tt_context *c, uint32_t rank)
 {
-    struct tt_context_peer *cp = c->peers[rank];
+    struct tt_context_peer *cp = tt_sparse_get(&c->peers, rank);
 
     if (cp)
         return cp;
     cp = calloc(1, sizeof *cp);
     if (!cp)
         return NULL;
-    cp->peer = &c->engine->peers[rank];
+    cp->peer = tt_peer_of(c->engine, rank);
     cp->context = c;
     cp->index = UINT32_MAX;
-    c->peers[rank] = cp;
+    if (!cp->peer || !tt_sparse_set(&c->peers, rank, cp)) {
+        free(cp);
+        return NULL;
+    }
     return cp;
 }
 
@@ -144,7 +147,7 @@ void tt_context_owe(struct tt_context *c, struct tt_context_peer *cp)
 void tt_context_pay(struct tt_context *c, uint32_t least)
 {
     for (struct tt_peer *p = c->engine->up; p; p = p->next_up) {
-        struct tt_context_peer *cp = c->peers[p->rank];
+        struct tt_context_peer *cp = tt_sparse_get(&c->peers, p->rank);
         struct tt_cell cell = { .context = c->id };
 
         if (!cp || cp->owed < least)
@@ -171,11 +174,8 @@ static struct tt_context *make(struct tt_engine *e, const uint32_t *ranks, uint3
 
     if (!c)
         return NULL;
-    c->peers = calloc(e->nranks, sizeof *c->peers);
     c->ranks = malloc(nranks * sizeof *c->ranks);
-    if (!c->peers || !c->ranks) {
-        free(c->peers);
-        free(c->ranks);
+    if (!c->ranks) {
         free(c);
         return NULL;
     }
@@ -205,7 +205,6 @@ tutti_status tt_context_open(struct tt_engine *e, uint32_t id, const uint32_t *r
     }
     tt_baton_give(e);
     if (n == TT_CONTEXTS_MAX) {
-        free(made->peers);
         free(made->ranks);
         free(made);
         return tt_fail(TUTTI_ERR_NOMEM, "no room for another communicator: there are %u", n);
@@ -216,8 +215,6 @@ tutti_status tt_context_open(struct tt_engine *e, uint32_t id, const uint32_t *r
 
 static void free_peer(struct tt_context_peer *cp)
 {
-    if (!cp)
-        return;
     for (uint32_t i = 0; i < TT_EARLY_MAX; i++)
         free(cp->early[i].payload);
     free(cp->tags);
@@ -228,13 +225,15 @@ void tt_context_free(struct tt_context *c)
 {
     struct tt_engine *e = c->engine;
     struct tt_context **at = &e->contexts;
+    struct tt_context_peer *cp;
+    uint32_t i = 0;
 
     while (*at != c)
         at = &(*at)->next;
     *at = c->next;
-    for (uint32_t r = 0; r < e->nranks; r++)
-        free_peer(c->peers[r]);
-    free(c->peers);
+    while ((cp = tt_sparse_next(&c->peers, &i)))
+        free_peer(cp);
+    tt_sparse_fini(&c->peers);
     free(c->copies);
     free(c->ranks);
     free(c);

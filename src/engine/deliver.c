@@ -263,7 +263,7 @@ bool tt_op_contradicted(struct tt_op *op)
     struct tt_context *c = op->context;
 
     for (struct tt_peer *p = c->engine->up; p; p = p->next_up) {
-        struct tt_context_peer *cp = c->peers[p->rank];
+        struct tt_context_peer *cp = tt_sparse_get(&c->peers, p->rank);
 
         if (cp && op->p2p && index_in(c, cp) != op->conf.coll.root)
             continue;           /* each pair counts for itself */

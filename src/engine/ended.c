@@ -49,9 +49,10 @@ static void give_back(struct tt_engine *e, struct tt_peer *p, bool any, uint32_t
 void tt_peer_has_ended(struct tt_engine *e, struct tt_peer *p, uint32_t id)
 {
     const struct tt_context *c = tt_context_find(e, id);
+    struct tt_context_peer *cp = c ? tt_sparse_get(&c->peers, p->rank) : NULL;
 
-    if (c && c->peers[p->rank])
-        c->peers[p->rank]->ended = true;
+    if (cp)
+        cp->ended = true;
     give_back(e, p, false, id);
 }
 
@@ -124,7 +125,7 @@ void tt_tell_ended_again(struct tt_engine *e)
 void tt_context_ended(struct tt_context *c)
 {
     for (struct tt_peer *p = c->engine->up; p; p = p->next_up) {
-        struct tt_context_peer *cp = c->peers[p->rank];
+        struct tt_context_peer *cp = tt_sparse_get(&c->peers, p->rank);
 
         if (!cp || !cp->opens)
             continue;

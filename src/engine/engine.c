@@ -66,6 +66,9 @@ static tutti_status open_wires(struct tt_engine *e, const struct tt_engine_conf 
             lane_bytes, lane_bytes + bad_at, TT_LANE_BYTES_MIN, TT_LANE_BYTES_MAX);
     if (st || (st = tt_param_get(TT_PARAM_CMA, &cma)) || (st = tt_param_get(TT_PARAM_TCP_SILENCE_S, &silence_s)))
         return st;
+    st = tt_registry_check();       /* told whether or not a wire registers memory */
+    if (st)
+        return st;
     wc.secret = e->secret;
     wc.lane_limits = &limits;
     wc.silence_s = (uint32_t)silence_s;
@@ -107,6 +110,23 @@ bool tt_op_is_inherited(const struct tt_op *op)
     return op->context && tt_engine_is_inherited(op->context->engine);
 }
 
+/* ---- peers ------------------------------------------------------------------------------------------------- */
+
+struct tt_peer *tt_peer_of(struct tt_engine *e, uint32_t rank)
+{
+    struct tt_peer *p = tt_peer_get(e, rank);
+
+    if (p)
+        return p;
+    p = tt_slab_take(&e->peer_slab);
+    if (!p || !tt_sparse_set(&e->peers, rank, p)) {
+        tt_fail(TUTTI_ERR_NOMEM, "no memory for rank %u", rank);
+        return NULL;            /* what was taken is freed with the slab */
+    }
+    p->rank = rank;
+    return p;
+}
+
 /* ---- life -------------------------------------------------------------------------------------------------- */
 
 tutti_status tt_engine_create(struct tt_engine **out, const struct tt_engine_conf *conf)
@@ -124,16 +144,15 @@ tutti_status tt_engine_create(struct tt_engine **out, const struct tt_engine_con
     e->ops_cap = TT_OPS_MAX;
     atomic_store(&e->waits_for, UINT32_MAX);
     pthread_mutex_init(&e->trouble_lock, NULL);
-    e->peers = calloc(e->nranks, sizeof *e->peers);
-    e->cards = calloc(e->nranks, sizeof *e->cards);
+    e->peer_slab.bytes = sizeof(struct tt_peer);
     e->ops = calloc(e->ops_cap, sizeof *e->ops);
-    if (!e->peers || !e->cards || !e->ops) {
-        tt_fail(st, "no memory for %u peers", e->nranks);
+    if (!e->ops) {
+        tt_fail(st, "no memory for the operations of %u ranks", e->nranks);
         goto destroy;
     }
-    for (uint32_t r = 0; r < e->nranks; r++)
-        e->peers[r].rank = r;
-    st = tt_progress_init(e);
+    st = tt_cards_init(&e->cards, e->nranks);
+    if (!st)
+        st = tt_progress_init(e);
     if (st)
         goto destroy;
     st = open_wires(e, conf);
@@ -149,6 +168,9 @@ destroy:
 
 void tt_engine_destroy(struct tt_engine *e)
 {
+    struct tt_peer *p;
+    uint32_t at = 0;
+
     tt_progress_fini(e);
     tt_take_trouble(e);         /* what came last */
     if (e->guest)
@@ -162,12 +184,13 @@ void tt_engine_destroy(struct tt_engine *e)
         e->wire[i]->ops->close(e->wire[i]);
     }
     tt_ops_free_all(e);
-    for (uint32_t r = 0; e->peers && r < e->nranks; r++)
-        tt_peer_free_ended(&e->peers[r]);
+    while ((p = tt_sparse_next(&e->peers, &at)))
+        tt_peer_free_ended(p);
     pthread_mutex_destroy(&e->trouble_lock);
     free(e->ops);
-    free(e->cards);
-    free(e->peers);
+    tt_cards_fini(&e->cards);
+    tt_sparse_fini(&e->peers);
+    tt_slab_fini(&e->peer_slab);
     free(e);
 }
 
@@ -217,35 +240,44 @@ static uint64_t host_of(const void *card, size_t bytes, char wire[16])
 tutti_status tt_engine_add_card(struct tt_engine *e, uint32_t rank, const void *card, size_t bytes)
 {
     char wire[16];
+    tutti_status st;
 
     if (bytes > TT_ENGINE_CARD_BYTES)
         return tt_fail(TUTTI_ERR_PROTOCOL, "the card of rank %u has %zu bytes, at most %u", rank, bytes, TT_ENGINE_CARD_BYTES);
-    memcpy(e->cards[rank], card, bytes);
+    st = tt_cards_put(&e->cards, rank, card, bytes);
+    if (st)
+        return st;
     e->local_ranks += host_of(card, bytes, wire) == tt_host_hash();
     return TUTTI_OK;
 }
 
 bool tt_engine_all_local(const struct tt_engine *e, const uint32_t *ranks, uint32_t n)
 {
-    char wire[16];
-    const uint64_t first = host_of(e->cards[ranks[0]], TT_ENGINE_CARD_BYTES, wire);
+    uint64_t first = 0;
 
-    for (uint32_t i = 0; i < n; i++)
-        if (host_of(e->cards[ranks[i]], TT_ENGINE_CARD_BYTES, wire) != first || strcmp(wire, "shm") != 0)
+    for (uint32_t i = 0; i < n; i++) {
+        uint8_t card[TT_ENGINE_CARD_BYTES];
+        char wire[16];
+        const uint64_t host = host_of(card, tt_cards_get(&e->cards, ranks[i], card), wire);
+
+        if (i == 0)
+            first = host;
+        if (host != first || strcmp(wire, "shm") != 0)
             return false;
+    }
     return true;
 }
 
 /* What a link to the peer will go over: the first of its wires that we have, shared memory only within a host. */
 static const char *wire_to_be(const struct tt_engine *e, uint32_t peer)
 {
-    uint8_t address[TT_BLOB_BYTES];
+    uint8_t card[TT_ENGINE_CARD_BYTES], address[TT_BLOB_BYTES];
     struct tt_reader r;
     char name[16];
     uint16_t bytes;
     bool local;
 
-    tt_reader_init(&r, e->cards[peer], TT_ENGINE_CARD_BYTES);
+    tt_reader_init(&r, card, tt_cards_get(&e->cards, peer, card));
     local = tt_read_u64(&r) == tt_host_hash();
     for (uint32_t n = tt_read_u8(&r); n > 0; n--) {
         tt_read_string(&r, name, sizeof name);
@@ -262,10 +294,12 @@ static const char *wire_to_be(const struct tt_engine *e, uint32_t peer)
 
 const char *tt_engine_wire_of(struct tt_engine *e, uint32_t peer)
 {
+    const struct tt_peer *p;
     const struct tt_wire *w;
 
     tt_baton_take(e);
-    w = e->peers[peer].wire;
+    p = tt_peer_get(e, peer);
+    w = p ? p->wire : NULL;
     tt_baton_give(e);
     if (w)
         return w->ops->name;

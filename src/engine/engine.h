@@ -72,6 +72,8 @@ uint32_t tt_engine_local_ranks(const struct tt_engine *e);
 uint32_t tt_engine_cores(void);
 /* Links that are up: connections are made on first use only. */
 uint32_t tt_engine_links(struct tt_engine *e);
+/* Adds the memory of the engine, its wires, and the context c, by purpose (base/memory.h), and m->connected. */
+void tt_engine_memory(struct tt_engine *e, const struct tt_context *c, tutti_memory *m);
 
 /* ---- contexts: the matching space of a communicator ------------------------------------------------------ */
 

@@ -98,8 +98,10 @@ struct tt_wire *tt_guest_wire(struct tt_engine *e, uint32_t i)
 
 tutti_status tt_guest_reach(struct tt_engine *e, uint32_t rank, struct tt_guest_link *out)
 {
-    struct tt_peer *p = &e->peers[rank];
+    struct tt_peer *p = tt_peer_of(e, rank);
 
+    if (!p)
+        return TUTTI_ERR_NOMEM;
     if (p->state == TT_PEER_NONE)
         tt_peer_connect(e, p);
     if (p->state == TT_PEER_LOST || tt_peer_is_gone(e, p))
@@ -112,14 +114,16 @@ tutti_status tt_guest_reach(struct tt_engine *e, uint32_t rank, struct tt_guest_
 
 bool tt_guest_is_linked(const struct tt_engine *e, uint32_t rank)
 {
-    return e->peers[rank].state == TT_PEER_UP;
+    const struct tt_peer *p = tt_peer_get(e, rank);
+
+    return p && p->state == TT_PEER_UP;
 }
 
 bool tt_guest_send(struct tt_engine *e, uint32_t rank, const void *payload, uint32_t bytes)
 {
-    struct tt_peer *p = &e->peers[rank];
+    struct tt_peer *p = tt_peer_get(e, rank);
     struct tt_cell cell = { 0 };
 
-    tt_assert(p->state == TT_PEER_UP && bytes <= TT_GUEST_MAIL_BYTES);
+    tt_assert(p && p->state == TT_PEER_UP && bytes <= TT_GUEST_MAIL_BYTES);
     return tt_mail_send(&p->mail, &cell, TT_CELL_GUEST, 0, payload, bytes);
 }

@@ -18,6 +18,7 @@ struct tt_landing_pool {
     struct block *free[CLASSES];
     struct block *spare;        /* block records without memory */
     struct tt_landing rest;     /* the uncut end of the newest region */
+    uint64_t region_bytes;      /* of all */
 };
 
 struct tt_landing_pool *tt_landing_pool_create(struct tt_wire *wire)
@@ -78,6 +79,7 @@ tutti_status tt_landing_get(struct tt_landing_pool *p, uint64_t bytes, struct tt
         st = p->wire->ops->reg(p->wire, NULL, size > REGION_BYTES ? size : REGION_BYTES, &region);
         if (st)
             return st;
+        p->region_bytes += region->bytes;
         p->rest = (struct tt_landing){ .region = region, .offset = 0, .bytes = region->bytes };
     }
     *out = (struct tt_landing){ .region = p->rest.region, .offset = p->rest.offset, .bytes = size };
@@ -99,4 +101,9 @@ void tt_landing_put(struct tt_landing_pool *p, const struct tt_landing *l)
         return;                 /* this piece is lost until the wire closes */
     *b = (struct block){ .at = *l, .next = p->free[c] };
     p->free[c] = b;
+}
+
+uint64_t tt_landing_pool_bytes(const struct tt_landing_pool *p)
+{
+    return p ? p->region_bytes : 0;
 }

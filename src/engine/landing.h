@@ -17,5 +17,7 @@ struct tt_landing_pool *tt_landing_pool_create(struct tt_wire *wire);
 void tt_landing_pool_destroy(struct tt_landing_pool *p);
 tutti_status tt_landing_get(struct tt_landing_pool *p, uint64_t bytes, struct tt_landing *out);
 void tt_landing_put(struct tt_landing_pool *p, const struct tt_landing *l);
+/* Of all regions that it has; 0 for NULL. */
+uint64_t tt_landing_pool_bytes(const struct tt_landing_pool *p);
 
 #endif

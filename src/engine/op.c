@@ -699,7 +699,7 @@ static bool is_met(const struct tt_op *op)
     if (!c->nkept || op->p2p)
         return !c->nkept;
     for (const struct tt_peer *p = c->engine->up; p; p = p->next_up) {
-        const struct tt_context_peer *cp = c->peers[p->rank];
+        const struct tt_context_peer *cp = tt_sparse_get(&c->peers, p->rank);
 
         for (uint64_t left = cp ? cp->kept : 0; left; left &= left - 1) {
             const struct tt_early *m = &cp->early[__builtin_ctzll(left)];

@@ -153,10 +153,11 @@ static void say_unreachable(struct tt_engine *e, const struct tt_peer *p, const 
 
 void tt_peer_connect(struct tt_engine *e, struct tt_peer *p)
 {
+    uint8_t card[TT_ENGINE_CARD_BYTES];
     char theirs[64] = "";
     struct tt_reader r;
 
-    tt_reader_init(&r, e->cards[p->rank], TT_ENGINE_CARD_BYTES);
+    tt_reader_init(&r, card, tt_cards_get(&e->cards, p->rank, card));
     tt_read_u64(&r);            /* the host */
     p->state = TT_PEER_CONNECTING;
     for (uint32_t n = tt_read_u8(&r); n > 0; n--) {
@@ -184,9 +185,11 @@ void tt_peer_connect(struct tt_engine *e, struct tt_peer *p)
 
 static void link_up(struct tt_engine *e, struct tt_wire *w, const struct tt_done *d)
 {
-    struct tt_peer *p = &e->peers[d->peer];
+    struct tt_peer *p = tt_peer_of(e, d->peer);
 
-    if (p->state == TT_PEER_UP || p->state == TT_PEER_LOST)
+    if (!p)
+        tt_peer_lost(e, d->peer, "there is no memory for it");
+    if (!p || p->state == TT_PEER_UP || p->state == TT_PEER_LOST)
         return;
     p->wire = w;
     p->state = TT_PEER_UP;
@@ -243,8 +246,12 @@ static bool run_ops(struct tt_engine *e)
 
 static void link_ended(struct tt_engine *e, const struct tt_done *d)
 {
-    struct tt_peer *p = &e->peers[d->peer];
+    struct tt_peer *p = tt_peer_of(e, d->peer);
 
+    if (!p) {
+        tt_peer_lost(e, d->peer, "there is no memory for it");
+        return;
+    }
     if (p->state == TT_PEER_UP) {
         while (read_mail(e, p))     /* what it sent before it went */
             ;
@@ -252,7 +259,7 @@ static void link_ended(struct tt_engine *e, const struct tt_done *d)
     }
     if (d->status == TUTTI_OK && p->state == TT_PEER_UP) {
         p->state = TT_PEER_LEFT;
-        tt_peer_left(e, p->rank);
+        tt_peer_left(e, p);
     } else if (p->state != TT_PEER_LOST) {
         tt_engine_hear(e);      /* if it has said why it goes, that is the reason */
         tt_take_trouble(e);
@@ -674,6 +681,7 @@ tutti_status tt_engine_start(struct tt_engine *e, int watch_fd, void (*alert)(vo
     sigset_t all, before;
     int err;
 
+    tt_cards_settle(&e->cards);
     choose_patience(e);
     e->watch_fd = watch_fd;
     e->alert = alert;

@@ -6,7 +6,10 @@
 #include <stdatomic.h>
 
 #include "base/chooser.h"
+#include "base/slab.h"
+#include "base/sparse.h"
 #include "base/status.h"
+#include "engine/cards.h"
 #include "engine/engine.h"
 #include "engine/exec.h"
 #include "engine/guest.h"
@@ -24,7 +27,6 @@
 #define TT_CONTEXTS_MAX 1024u
 #define TT_HANDLES_SHARED (TT_HANDLES - TT_CONTEXTS_MAX)    /* the others are for the oldest collective of each context */
 #define TT_ENDINGS_MAX 4096u    /* contexts of which a peer that reads nothing is still to be told that they ended */
-#define TT_ENGINE_CARD_BYTES 1024u
 #define TT_ENGINE_ALLOCATED_MAX 256u
 #define TT_COPIES_BYTES_MIN (16u << 10)     /* shorter messages between processes of one host go through slots without a try */
 #define TT_COPIES_CLASSES 12u               /* of longer ones, by powers of two */
@@ -111,7 +113,7 @@ struct tt_context {
     struct tt_engine *engine;
     uint32_t id, nranks, rank;
     uint32_t *ranks;            /* [nranks] job ranks */
-    struct tt_context_peer **peers;     /* [job's nranks], by job rank; NULL until used */
+    struct tt_sparse peers;     /* struct tt_context_peer, by job rank; made at first use */
     uint64_t next_seq;          /* of the next collective */
     enum tt_op_mode mode;       /* of calls from here on */
     struct tt_op *active;       /* exposed ones, oldest first */
@@ -216,9 +218,10 @@ struct tt_engine {
     uint32_t nlinks[TT_ENGINE_WIRES_MAX];       /* that came up, by wire */
     bool single_copies;         /* for every longer copy: TUTTI_CMA=2 */
     uint32_t nregistered[TT_ENGINE_WIRES_MAX];  /* operations whose memory is registered there */
-    struct tt_peer *peers;      /* [nranks] */
+    struct tt_sparse peers;     /* struct tt_peer, by rank; made at first use, from the slab */
+    struct tt_slab peer_slab;
     struct tt_peer *up;         /* those with a mailbox */
-    uint8_t (*cards)[TT_ENGINE_CARD_BYTES];     /* [nranks] */
+    struct tt_cards cards;
 
     struct tt_context *contexts;
     _Atomic uint64_t serial;    /* of the last context id that was made here */
@@ -284,5 +287,14 @@ struct tt_engine {
     atomic_uint ntrouble;       /* grows with each */
     uint32_t trouble_seen;
 };
+
+/* What there is of a rank; NULL: nothing was exchanged with it yet. */
+static inline struct tt_peer *tt_peer_get(const struct tt_engine *e, uint32_t rank)
+{
+    return tt_sparse_get(&e->peers, rank);
+}
+
+/* The same, made if it is not there. NULL: no memory (logged). engine.c. */
+struct tt_peer *tt_peer_of(struct tt_engine *e, uint32_t rank);
 
 #endif

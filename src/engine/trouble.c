@@ -31,12 +31,13 @@ static bool holds(const struct tt_context *c, uint32_t rank)
 
 void tt_peer_lost(struct tt_engine *e, uint32_t rank, const char *how)
 {
-    struct tt_peer *p = &e->peers[rank];
+    struct tt_peer *p = tt_peer_of(e, rank);
     char why[256];
 
-    if (p->state == TT_PEER_LOST)
+    if (p && p->state == TT_PEER_LOST)
         return;
-    p->state = TT_PEER_LOST;
+    if (p)
+        p->state = TT_PEER_LOST;
     snprintf(why, sizeof why, "rank %u was lost: %.200s", rank, how);
     for (struct tt_context *c = e->contexts, *next; c; c = next) {
         next = c->next;
@@ -66,9 +67,10 @@ static void check_left(struct tt_engine *e)
         next = c->next;
         for (const struct tt_op *op = c->active; op; op = op->next) {
             const uint32_t r = tt_op_waits_for(op);
+            const struct tt_peer *p = r == UINT32_MAX ? NULL : tt_peer_get(e, r);
             char why[256];
 
-            if (r == UINT32_MAX || !tt_peer_is_gone(e, &e->peers[r]))
+            if (!p || !tt_peer_is_gone(e, p))
                 continue;
             snprintf(why, sizeof why, "rank %u has ended its communicator, and is needed", r);
             tt_context_fail_here(c, TUTTI_ERR_PEER_LOST, why, true);
@@ -77,10 +79,10 @@ static void check_left(struct tt_engine *e)
     }
 }
 
-void tt_peer_left(struct tt_engine *e, uint32_t rank)
+void tt_peer_left(struct tt_engine *e, struct tt_peer *p)
 {
-    e->peers[rank].left_ns = tt_now_ns();     /* tt_check_deadlines does the rest */
-    tt_peer_has_gone(e, &e->peers[rank]);
+    p->left_ns = tt_now_ns();       /* tt_check_deadlines does the rest */
+    tt_peer_has_gone(e, p);
 }
 
 static void report(struct tt_engine *e, bool is_context, uint32_t id, tutti_status st, const char *sentence)
@@ -119,10 +121,12 @@ void tt_engine_fail_context(struct tt_engine *e, uint32_t id, tutti_status statu
 
 bool tt_engine_has_lost(struct tt_engine *e, uint32_t rank)
 {
+    const struct tt_peer *p;
     bool lost;
 
     tt_baton_take(e);
-    lost = e->peers[rank].state == TT_PEER_LOST || e->peers[rank].state == TT_PEER_LEFT;
+    p = tt_peer_get(e, rank);
+    lost = p && (p->state == TT_PEER_LOST || p->state == TT_PEER_LEFT);
     tt_baton_give(e);
     return lost;
 }

@@ -7,7 +7,7 @@
 /* Job rank `rank` is gone: fails every context that holds it. `how` is half a sentence ("its connection ended"). */
 void tt_peer_lost(struct tt_engine *e, uint32_t rank, const char *how);
 /* It closed in order: only operations that still need it fail. */
-void tt_peer_left(struct tt_engine *e, uint32_t rank);
+void tt_peer_left(struct tt_engine *e, struct tt_peer *p);
 /* Whether a peer has left, and this process has heard why, if there is a reason: who needs it waits in vain. Until then nobody is to be told. */
 bool tt_peer_is_gone(struct tt_engine *e, const struct tt_peer *p);
 /* Takes what other threads have told. */

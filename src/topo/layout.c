@@ -76,6 +76,13 @@ bool tt_layout_init(struct tt_layout *l, const struct tt_layout_seat *seats, uin
     return true;
 }
 
+uint64_t tt_layout_bytes(const struct tt_layout *l)
+{
+    if (!l->seat)
+        return 0;
+    return (l->nranks + 1ull) * (sizeof *l->seat + sizeof *l->host_ranks) + (l->nhosts + 1ull) * sizeof *l->host_first;
+}
+
 void tt_layout_fini(struct tt_layout *l)
 {
     free(l->seat);

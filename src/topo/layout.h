@@ -66,6 +66,9 @@ bool tt_layout_init(struct tt_layout *l, const struct tt_layout_seat *seats, uin
                     uint32_t nrails);
 void tt_layout_fini(struct tt_layout *l);
 
+/* That its table takes. */
+uint64_t tt_layout_bytes(const struct tt_layout *l);
+
 uint32_t tt_layout_host(const struct tt_layout *l, uint32_t rank);
 uint32_t tt_layout_socket(const struct tt_layout *l, uint32_t rank);
 /* The rank's number among those of its host, and how many its host has. */

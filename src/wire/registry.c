@@ -418,6 +418,13 @@ static tutti_status read_settings(struct settings *out)
     return st;
 }
 
+tutti_status tt_registry_check(void)
+{
+    struct settings s;
+
+    return read_settings(&s);
+}
+
 /* Begins to watch memory, with the threads that this takes. */
 static void start_watch(void)
 {

@@ -36,6 +36,8 @@ struct tt_registrar {
 
 struct tt_domain;
 
+/* OK, or INVALID with what is wrong with a setting. Starts nothing. */
+tutti_status tt_registry_check(void);
 /* A domain for that registrar (copied); the first reads the settings, and INVALID says what is wrong with one. The caller's, until leave. */
 tutti_status tt_registry_join(struct tt_domain **out, const struct tt_registrar *registrar);
 /* Undoes all registrations of the domain, which nobody uses any more, and ends it. NULL is fine. */

@@ -27,11 +27,52 @@
 
 #define LONG_BYTES 16384            /* from here on the kind of store is chosen */
 #define LOOK_EVERY 8                /* polls between looks at the sockets */
+#define DONES 64                    /* completions that may wait for poll, besides what peers may have to tell */
 
 void tt_shm_tell(struct tt_shm *w, const struct tt_done *d)
 {
     tt_assert(w->done_tail - w->done_head < w->done_cap);
     w->done[w->done_tail++ % w->done_cap] = *d;
+}
+
+/* Room for what one more peer may have to tell, and for its link. */
+static bool make_room(struct tt_shm *w)
+{
+    const uint32_t cap = 2 * (w->npeers + 1) + DONES, n = w->done_tail - w->done_head;
+    uint32_t *links = realloc(w->links, (w->npeers + 1) * sizeof *links);
+    struct tt_done *done;
+
+    if (!links)
+        return false;
+    w->links = links;
+    done = calloc(cap, sizeof *done);
+    if (!done)
+        return false;
+    for (uint32_t i = 0; i < n; i++)
+        done[i] = w->done[(w->done_head + i) % w->done_cap];
+    free(w->done);
+    w->done = done;
+    w->done_cap = cap;
+    w->done_head = 0;
+    w->done_tail = n;
+    return true;
+}
+
+struct tt_shm_peer *tt_shm_peer_of(struct tt_shm *w, uint32_t rank)
+{
+    struct tt_shm_peer *peer = w->peers[rank];
+
+    if (peer)
+        return peer;
+    peer = make_room(w) ? tt_slab_take(&w->peer_slab) : NULL;
+    if (!peer) {
+        tt_fail(TUTTI_ERR_NOMEM, "shm: no memory for rank %u", rank);
+        return NULL;
+    }
+    peer->fd = peer->bell_fd = -1;
+    w->peers[rank] = peer;
+    w->npeers++;
+    return peer;
 }
 
 /* ---- progress ------------------------------------------------------------------------------------------------- */
@@ -144,12 +185,12 @@ static bool post_one(struct tt_shm *w, const struct tt_desc *d)
 
     if (d->kind == TT_DESC_FENCE)
         return true;            /* stores of one thread are seen in order */
-    peer = &w->peers[d->key->peer];
-    if (peer->state != TT_SHM_UP)
+    peer = w->peers[d->key->peer];
+    if (!peer || peer->state != TT_SHM_UP)
         return true;
     if (is_ask(peer, d))
         return tt_shm_ask(w, peer, d);
-    if (d->flags & TT_DESC_REMOTE && w->done_tail - w->done_head >= w->done_cap - w->conf.nranks - 1)
+    if (d->flags & TT_DESC_REMOTE && w->done_tail - w->done_head >= w->done_cap - w->npeers - 1)
         return false;
     put_mapped(peer, d);
     if (d->flags & TT_DESC_REMOTE)
@@ -188,6 +229,7 @@ static void shm_close(struct tt_wire *base)
         close(w->epoll);
     free(w->shared);
     free(w->peers);
+    tt_slab_fini(&w->peer_slab);
     free(w->done);
     free(w);
 }
@@ -204,17 +246,15 @@ static tutti_status shm_open(struct tt_wire **out, const struct tt_wire_conf *co
     w->acceptor.listener = w->epoll = w->bell_fd = -1;
     for (int i = 0; i < TT_SHM_STRANGERS_MAX; i++)
         w->strangers[i].fd = -1;
-    w->done_cap = 2 * conf->nranks + 64;
+    w->peer_slab.bytes = sizeof **w->peers;
+    w->done_cap = DONES;
     w->done = calloc(w->done_cap, sizeof *w->done);
     w->peers = calloc(conf->nranks, sizeof *w->peers);
     w->shared = calloc(TT_SHM_SEGMENTS_MAX, sizeof *w->shared);    /* regions are handed out by address: never moved */
-    w->links = calloc(conf->nranks, sizeof *w->links);
-    if (!w->done || !w->peers || !w->shared || !w->links) {
+    if (!w->done || !w->peers || !w->shared) {
         st = tt_fail(TUTTI_ERR_NOMEM, "shm: no memory for %u peers", conf->nranks);
         goto close;
     }
-    for (uint32_t r = 0; r < conf->nranks; r++)
-        w->peers[r].fd = w->peers[r].bell_fd = -1;
     st = tt_segment_create(&w->bell, sizeof(struct tt_shm_bell));
     if (st)
         goto close;
@@ -258,4 +298,5 @@ const struct tt_wire_ops tt_wire_shm = {
     .open = shm_open, .close = shm_close, .address = shm_address, .connect = tt_shm_connect,
     .reg = tt_shm_reg, .dereg = tt_shm_dereg, .withdraw = tt_shm_withdraw, .import = tt_shm_import,
     .post = shm_post, .poll = shm_poll, .arm = shm_arm,
+    .memory = tt_shm_memory,
 };

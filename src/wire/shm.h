@@ -8,6 +8,7 @@
 
 #include "base/acceptor.h"
 #include "base/chooser.h"
+#include "base/slab.h"
 #include "wire/shm_segment.h"
 #include "wire/wires.h"
 
@@ -108,7 +109,9 @@ struct tt_shm {
     bool armed;
     uint32_t polls;
     struct tt_shm_stranger strangers[TT_SHM_STRANGERS_MAX];
-    struct tt_shm_peer *peers;      /* [nranks] */
+    struct tt_shm_peer **peers;     /* [nranks]; NULL: nothing was exchanged with it yet */
+    struct tt_slab peer_slab;       /* that they are from */
+    uint32_t npeers;
     uint32_t nwanted;               /* peers in TT_SHM_WANTED */
     struct tt_shm_shared *shared;   /* ours, by slot; [nshared] of TT_SHM_SEGMENTS_MAX, never moved */
     struct tt_shm_shared *free_shared;
@@ -119,11 +122,11 @@ struct tt_shm {
     struct tt_shm_shared **own;     /* memory of our caller, by slot, [nown] of own_cap; records are never freed before close */
     struct tt_shm_shared *free_own;
     uint32_t nown, own_cap;
-    uint32_t *links;                /* ranks whose links came up, [nlinks] of nranks */
+    uint32_t *links;                /* ranks whose links came up, [nlinks]; room for npeers */
     uint32_t nlinks, first;         /* first: whose asks are looked at first */
     uint64_t nonce;                 /* what peers that can read us find; 0: single copy is off */
     uint32_t nasked;                /* of all peers */
-    struct tt_done *done;           /* ring of [done_cap] */
+    struct tt_done *done;           /* ring of [done_cap], which grows with npeers: each may come and go at once */
     uint32_t done_head, done_tail, done_cap;
 };
 
@@ -145,6 +148,8 @@ static inline struct tt_shm_bell *tt_shm_bell_of(const struct tt_segment *seg) {
 
 /* Queues an event for poll. */
 void tt_shm_tell(struct tt_shm *w, const struct tt_done *d);
+/* What there is of a rank, made if it is not there. NULL: no memory. */
+struct tt_shm_peer *tt_shm_peer_of(struct tt_shm *w, uint32_t rank);
 /* Wakes the peer if it sleeps: after something was stored that it should see. */
 void tt_shm_ring(struct tt_shm_peer *peer);
 
@@ -164,6 +169,7 @@ void tt_shm_send_forget(struct tt_shm *w, struct tt_shm_peer *peer, uint64_t id)
 void tt_shm_link_lost(struct tt_shm *w, uint32_t rank, tutti_status why);
 /* Says goodbye where that can be heard, and unmaps what belongs to links. */
 void tt_shm_links_close(struct tt_shm *w);
+void tt_shm_memory(const struct tt_wire *base, tutti_memory *m);
 
 /* ---- shm_region.c ---- */
 
@@ -202,5 +208,7 @@ void tt_shm_source_gone(struct tt_shm *w, const void *mem, uint64_t bytes);
 void tt_shm_asks_lost(struct tt_shm *w, struct tt_shm_peer *peer);
 /* Gives peers time to fetch what they were asked to; then revokes it. */
 void tt_shm_cma_close(struct tt_shm *w);
+/* That our asks to the peer take here. */
+uint64_t tt_shm_asks_bytes(const struct tt_shm_peer *peer);
 
 #endif

@@ -91,7 +91,7 @@ void tt_shm_cma_open(struct tt_shm *w)
 
 void tt_shm_cma_meet(struct tt_shm *w, uint32_t rank, uint64_t nonce_at, uint64_t nonce)
 {
-    struct tt_shm_peer *peer = &w->peers[rank];
+    struct tt_shm_peer *peer = w->peers[rank];
     struct ucred who = { 0 };
     socklen_t len = sizeof who;
     int err;
@@ -198,7 +198,7 @@ static bool is_done(struct tt_shm *w, const struct tt_shm_peer *peer, uint64_t n
 /* Reports one peer's, up to the first that is not over. */
 static int report(struct tt_shm *w, uint32_t rank, struct tt_done *done, int max)
 {
-    struct tt_shm_peer *peer = &w->peers[rank];
+    struct tt_shm_peer *peer = w->peers[rank];
     struct tt_shm_asker *k = peer->asker;
     int n = 0;
 
@@ -227,7 +227,7 @@ int tt_shm_asks_over(struct tt_shm *w, struct tt_done *done, int max)
     int n = 0;
 
     for (uint32_t i = 0; i < w->nlinks && w->nasked && n < max; i++)
-        if (w->peers[w->links[i]].nasked)
+        if (w->peers[w->links[i]]->nasked)
             n += report(w, w->links[i], done + n, max - n);
     return n;
 }
@@ -260,7 +260,7 @@ void tt_shm_source_gone(struct tt_shm *w, const void *mem, uint64_t bytes)
     const uintptr_t begin = (uintptr_t)mem, end = begin + bytes;
 
     for (uint32_t i = 0; i < w->nlinks && w->nasked; i++) {
-        struct tt_shm_peer *peer = &w->peers[w->links[i]];
+        struct tt_shm_peer *peer = w->peers[w->links[i]];
         const struct tt_shm_asker *k = peer->asker;
 
         for (uint32_t j = 0; j < peer->nasked; j++) {
@@ -293,7 +293,7 @@ enum outcome { FETCHED, DROPPED, LATER };
 /* Fetches what is left of the ask, within the budget. */
 static enum outcome fetch(struct tt_shm *w, uint32_t rank, const struct tt_shm_ask_line *line, uint64_t *budget)
 {
-    struct tt_shm_peer *peer = &w->peers[rank];
+    struct tt_shm_peer *peer = w->peers[rank];
     const struct tt_shm_ask *ask = &peer->ask;
 
     while (peer->fetched < ask->bytes) {
@@ -327,7 +327,7 @@ static enum outcome fetch(struct tt_shm *w, uint32_t rank, const struct tt_shm_a
 /* Serves the peer's oldest ask. True: it is over. */
 static bool serve_one(struct tt_shm *w, uint32_t rank, uint64_t *budget)
 {
-    struct tt_shm_peer *peer = &w->peers[rank];
+    struct tt_shm_peer *peer = w->peers[rank];
     struct tt_shm_ask_line *line = line_of(tt_shm_asks_in(w, &peer->mine), peer->served);
     uint64_t state = atomic_load_explicit(&line->state, memory_order_acquire);
 
@@ -360,7 +360,7 @@ void tt_shm_serve(struct tt_shm *w)
     for (uint32_t i = 0; i < w->nlinks && budget; i++) {
         const uint32_t rank = w->links[(w->first + i) % w->nlinks];
 
-        while (w->peers[rank].readable && budget && serve_one(w, rank, &budget))
+        while (w->peers[rank]->readable && budget && serve_one(w, rank, &budget))
             ;
     }
     if (budget < SERVE_BYTES)
@@ -370,7 +370,7 @@ void tt_shm_serve(struct tt_shm *w)
 bool tt_shm_cma_has_news(const struct tt_shm *w)
 {
     for (uint32_t i = 0; i < w->nlinks; i++) {
-        struct tt_shm_peer *peer = &w->peers[w->links[i]];
+        struct tt_shm_peer *peer = w->peers[w->links[i]];
         uint64_t state;
 
         if (peer->nasked && is_done((struct tt_shm *)(uintptr_t)w, peer, peer->asker->head))
@@ -391,7 +391,7 @@ bool tt_shm_cma_has_news(const struct tt_shm *w)
 static bool are_out(struct tt_shm *w)
 {
     for (uint32_t i = 0; i < w->nlinks; i++) {
-        struct tt_shm_peer *peer = &w->peers[w->links[i]];
+        struct tt_shm_peer *peer = w->peers[w->links[i]];
 
         for (uint32_t j = 0; peer->state == TT_SHM_UP && j < peer->nasked; j++) {
             const uint64_t number = peer->asker->head + j;
@@ -415,7 +415,7 @@ void tt_shm_cma_close(struct tt_shm *w)
         poll(NULL, 0, 1);
     }
     for (uint32_t i = 0; i < w->nlinks; i++) {
-        struct tt_shm_peer *peer = &w->peers[w->links[i]];
+        struct tt_shm_peer *peer = w->peers[w->links[i]];
 
         for (uint32_t j = 0; j < peer->nasked; j++)
             take_back(w, peer, peer->asker->head + j);
@@ -424,4 +424,11 @@ void tt_shm_cma_close(struct tt_shm *w)
         free(peer->asker);
     }
     free(w->links);
+}
+
+uint64_t tt_shm_asks_bytes(const struct tt_shm_peer *peer)
+{
+    if (!peer->asker)
+        return 0;
+    return sizeof *peer->asker + (peer->asker->inline_ring ? INLINE_BYTES : 0);
 }

@@ -10,6 +10,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/memory.h"
 #include "base/prng.h"
 #include "base/status.h"
 
@@ -191,7 +192,7 @@ void tt_shm_send_forget(struct tt_shm *w, struct tt_shm_peer *peer, uint64_t id)
 
 void tt_shm_link_lost(struct tt_shm *w, uint32_t rank, tutti_status why)
 {
-    struct tt_shm_peer *peer = &w->peers[rank];
+    struct tt_shm_peer *peer = w->peers[rank];
 
     if (peer->state == TT_SHM_LOST)
         return;
@@ -208,7 +209,7 @@ void tt_shm_link_lost(struct tt_shm *w, uint32_t rank, tutti_status why)
 /* A valid hello came: maps what it brings. On error the descriptors are closed all the same. */
 static tutti_status take_hello(struct tt_shm *w, uint32_t rank, const struct packet *p, int fds[3])
 {
-    struct tt_shm_peer *peer = &w->peers[rank];
+    struct tt_shm_peer *peer = w->peers[rank];
     tutti_status st;
     int fd;
 
@@ -241,7 +242,7 @@ close:
 
 static void link_up(struct tt_shm *w, uint32_t rank)
 {
-    struct tt_shm_peer *peer = &w->peers[rank];
+    struct tt_shm_peer *peer = w->peers[rank];
 
     peer->state = TT_SHM_UP;
     w->links[w->nlinks++] = rank;
@@ -266,7 +267,7 @@ static tutti_status need_mine(struct tt_shm *w, struct tt_shm_peer *peer)
  * lower one's to come. */
 static void greeting_ended(struct tt_shm *w, uint32_t rank)
 {
-    struct tt_shm_peer *peer = &w->peers[rank];
+    struct tt_shm_peer *peer = w->peers[rank];
 
     close(peer->fd);
     peer->fd = -1;
@@ -278,7 +279,7 @@ static void greeting_ended(struct tt_shm *w, uint32_t rank)
 /* Begins (again) to connect. A refused connection means that nobody listens any more: the peer is gone. */
 static void try_connect(struct tt_shm *w, uint32_t rank)
 {
-    struct tt_shm_peer *peer = &w->peers[rank];
+    struct tt_shm_peer *peer = w->peers[rank];
     int fd;
 
     fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
@@ -315,7 +316,7 @@ static void try_connect(struct tt_shm *w, uint32_t rank)
 tutti_status tt_shm_connect(struct tt_wire *base, uint32_t rank, const struct tt_blob *address)
 {
     struct tt_shm *w = tt_shm_of(base);
-    struct tt_shm_peer *peer = &w->peers[rank];
+    struct tt_shm_peer *peer;
     struct tt_reader r;
     uint8_t name[16];
     tutti_status st;
@@ -326,6 +327,9 @@ tutti_status tt_shm_connect(struct tt_wire *base, uint32_t rank, const struct tt
     tt_read_bytes(&r, name, sizeof name);
     if (r.bad || rank >= w->conf.nranks || rank == w->conf.rank)
         return TUTTI_ERR_UNSUPPORTED;
+    peer = tt_shm_peer_of(w, rank);
+    if (!peer)
+        return TUTTI_ERR_NOMEM;
     if (peer->state != TT_SHM_NONE)
         return TUTTI_OK;
     st = need_mine(w, peer);
@@ -345,10 +349,10 @@ tutti_status tt_shm_connect(struct tt_wire *base, uint32_t rank, const struct tt
 /* A stranger said a valid hello as `rank`: it becomes that peer's link unless another one stands or is preferred. Owns fd and fds. */
 static void welcome(struct tt_shm *w, int fd, const struct packet *p, int fds[3])
 {
-    struct tt_shm_peer *peer = &w->peers[p->rank];
-    const bool ours_wins = peer->state == TT_SHM_GREETING && w->conf.rank < p->rank;
+    struct tt_shm_peer *peer = tt_shm_peer_of(w, p->rank);
+    const bool ours_wins = peer && peer->state == TT_SHM_GREETING && w->conf.rank < p->rank;
 
-    if (peer->state == TT_SHM_UP || peer->state == TT_SHM_LOST || ours_wins || need_mine(w, peer)) {
+    if (!peer || peer->state == TT_SHM_UP || peer->state == TT_SHM_LOST || ours_wins || need_mine(w, peer)) {
         close_fds(fds);
         close(fd);
         return;
@@ -453,7 +457,7 @@ static void keep_time(struct tt_shm *w)
             w->strangers[i].fd = -1;
         }
     for (uint32_t r = 0; w->nwanted && r < w->conf.nranks; r++)
-        if (w->peers[r].state == TT_SHM_WANTED && now > w->peers[r].retry_ns)
+        if (w->peers[r] && w->peers[r]->state == TT_SHM_WANTED && now > w->peers[r]->retry_ns)
             try_connect(w, r);
 }
 
@@ -475,7 +479,7 @@ static void add_segment(struct tt_shm *w, uint32_t rank, const struct packet *p,
 
 void tt_shm_hear(struct tt_shm *w, uint32_t rank)
 {
-    struct tt_shm_peer *peer = &w->peers[rank];
+    struct tt_shm_peer *peer = w->peers[rank];
 
     while (peer->fd >= 0) {
         struct packet p;
@@ -528,9 +532,12 @@ void tt_shm_look(struct tt_shm *w)
             tt_shm_hear(w, (uint32_t)what);
         }
     }
-    for (uint32_t r = 0; r < w->conf.nranks; r++)
-        if (w->peers[r].state == TT_SHM_UP && w->peers[r].segments_sent < w->newest)
-            tt_shm_send_segments(w, &w->peers[r]);
+    for (uint32_t i = 0; i < w->nlinks; i++) {
+        struct tt_shm_peer *peer = w->peers[w->links[i]];
+
+        if (peer->state == TT_SHM_UP && peer->segments_sent < w->newest)
+            tt_shm_send_segments(w, peer);
+    }
     keep_time(w);
 }
 
@@ -560,13 +567,41 @@ tutti_status tt_shm_listen(struct tt_shm *w)
     return TUTTI_OK;
 }
 
+void tt_shm_memory(const struct tt_wire *base, tutti_memory *m)
+{
+    const struct tt_shm *w = (const struct tt_shm *)base;
+    const tutti_memory_part own = {
+        .purpose = "shm: the wire",
+        .shared = 1,
+        .fixed_bytes = sizeof *w + TT_SHM_SEGMENTS_MAX * sizeof *w->shared +
+                       w->own_cap * sizeof(struct tt_shm_shared *) + w->gone_cap * sizeof *w->gone + w->bell.bytes,
+    };
+    tutti_memory_part links = {
+        .purpose = "shm: links",
+        .shared = 1,
+        .rank_bytes = w->conf.nranks * sizeof *w->peers,
+        .peer_bytes = w->npeers * sizeof *w->links + w->done_cap * sizeof *w->done +
+                      (uint64_t)w->peer_slab.npages * TT_SLAB_PAGE_BYTES,
+    };
+
+    for (uint32_t i = 0; i < w->nlinks; i++) {
+        const struct tt_shm_peer *p = w->peers[w->links[i]];
+
+        links.peer_bytes += p->mine.bytes + p->nsegments * sizeof *p->segments + tt_shm_asks_bytes(p);
+    }
+    tt_memory_add(m, &own);
+    tt_memory_add(m, &links);
+}
+
 void tt_shm_links_close(struct tt_shm *w)
 {
     const struct packet bye = packet_of(w, PACKET_BYE);
 
     for (uint32_t r = 0; r < w->conf.nranks; r++) {
-        struct tt_shm_peer *peer = &w->peers[r];
+        struct tt_shm_peer *peer = w->peers[r];
 
+        if (!peer)
+            continue;
         if (peer->state == TT_SHM_UP)
             send_packet(peer->fd, &bye, NULL, 0);
         if (peer->fd >= 0)

@@ -45,7 +45,7 @@ static void segment_gone(struct tt_shm *w, struct tt_shm_shared *s)
 
 tutti_status tt_shm_segment_add(struct tt_shm *w, uint32_t rank, uint64_t id, uint32_t slot, int fd, uint64_t bytes)
 {
-    struct tt_shm_peer *peer = &w->peers[rank];
+    struct tt_shm_peer *peer = w->peers[rank];
     struct tt_segment seg;
     tutti_status st;
 
@@ -164,8 +164,8 @@ tutti_status tt_shm_reg(struct tt_wire *base, void *mem, size_t bytes, struct tt
     s->used = true;
     s->region = (struct tt_region){ .wire = base, .mem = s->seg.base, .bytes = bytes };
     write_key(s);
-    for (uint32_t r = 0; r < w->conf.nranks; r++)
-        tt_shm_send_segments(w, &w->peers[r]);
+    for (uint32_t i = 0; i < w->nlinks; i++)
+        tt_shm_send_segments(w, w->peers[w->links[i]]);
     *out = &s->region;
     return TUTTI_OK;
 }
@@ -185,8 +185,8 @@ void tt_shm_dereg(struct tt_region *region)
         w->free_own = s;
         return;
     }
-    for (uint32_t r = 0; r < w->conf.nranks; r++)
-        tt_shm_send_forget(w, &w->peers[r], s->id);
+    for (uint32_t i = 0; i < w->nlinks; i++)
+        tt_shm_send_forget(w, w->peers[w->links[i]], s->id);
     tt_segment_fini(&s->seg);
     free(s->private);
     s->private = NULL;
@@ -274,9 +274,9 @@ bool tt_shm_is_registered(const struct tt_shm *w, const void *mem, uint64_t byte
 /* A key of memory that the peer's wire did not allocate. */
 static tutti_status import_own(struct tt_shm *w, uint32_t rank, uint64_t id, uint64_t bytes, struct tt_rkey *out)
 {
-    const struct tt_shm_peer *peer = &w->peers[rank];
+    const struct tt_shm_peer *peer = w->peers[rank];
 
-    if (peer->state != TT_SHM_UP)
+    if (!peer || peer->state != TT_SHM_UP)
         return TUTTI_ERR_PEER_LOST;
     if (!atomic_load_explicit(&tt_shm_asks_in(w, &peer->theirs)->readable, memory_order_acquire))
         return TUTTI_ERR_UNSUPPORTED;
@@ -287,7 +287,7 @@ static tutti_status import_own(struct tt_shm *w, uint32_t rank, uint64_t id, uin
 tutti_status tt_shm_import(struct tt_wire *base, uint32_t rank, const struct tt_blob *key, struct tt_rkey *out)
 {
     struct tt_shm *w = tt_shm_of(base);
-    struct tt_shm_peer *peer = &w->peers[rank];
+    struct tt_shm_peer *peer = w->peers[rank];
     struct tt_reader r;
     uint64_t id, bytes;
 
@@ -300,6 +300,8 @@ tutti_status tt_shm_import(struct tt_wire *base, uint32_t rank, const struct tt_
         return tt_fail(TUTTI_ERR_PROTOCOL, "shm: rank %u sent a key that is none of shared memory", rank);
     if (id >= ID_OF_CALLER)
         return import_own(w, rank, id, bytes, out);
+    if (!peer)
+        return TUTTI_ERR_PEER_LOST;
     for (int tries = 0; tries < 2; tries++) {
         for (uint32_t i = 0; i < peer->nsegments; i++)
             if (peer->segments[i].seg.base && peer->segments[i].id == id) {
@@ -319,12 +321,13 @@ tutti_status tt_shm_import(struct tt_wire *base, uint32_t rank, const struct tt_
 void tt_shm_regions_close(struct tt_shm *w)
 {
     for (uint32_t r = 0; w->peers && r < w->conf.nranks; r++) {
-        struct tt_shm_peer *peer = &w->peers[r];
+        struct tt_shm_peer *peer = w->peers[r];
 
-        for (uint32_t i = 0; i < peer->nsegments; i++)
+        for (uint32_t i = 0; peer && i < peer->nsegments; i++)
             if (peer->segments[i].seg.base)
                 tt_segment_fini(&peer->segments[i].seg);
-        free(peer->segments);
+        if (peer)
+            free(peer->segments);
     }
     for (uint32_t i = 0; i < w->ngone; i++)
         munmap(w->gone[i].base, w->gone[i].bytes);

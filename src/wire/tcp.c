@@ -34,7 +34,6 @@ static void tcp_close(struct tt_wire *w)
         close(t->timer_fd);
     if (t->epoll_fd >= 0)
         close(t->epoll_fd);
-    free(t->links);
     free(t->active);
     free(t->dones);
     free(t->trash);
@@ -45,10 +44,9 @@ static tutti_status tcp_furnish(struct tt_tcp *t)
 {
     struct epoll_event ev = { .events = EPOLLIN, .data.ptr = &t->timer };
 
-    t->links = calloc(t->conf.nranks, sizeof *t->links);
     t->dones = malloc(TT_TCP_DONES * sizeof *t->dones);
     t->trash = malloc(TT_TCP_TRASH_BYTES);
-    if (!t->links || !t->dones || !t->trash)
+    if (!t->dones || !t->trash)
         return tt_fail(TUTTI_ERR_NOMEM, "tcp: no memory for the tables of %u ranks", t->conf.nranks);
     t->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
     t->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
@@ -328,4 +326,5 @@ const struct tt_wire_ops tt_wire_tcp = {
     .post = tt_tcp_post,
     .poll = tcp_poll,
     .arm = tcp_arm,
+    .memory = tt_tcp_memory,
 };

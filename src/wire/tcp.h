@@ -19,6 +19,7 @@
 #include <sys/uio.h>
 
 #include "base/acceptor.h"
+#include "base/sparse.h"
 #include "secure/stream.h"
 #include "wire/ifaddr.h"
 #include "wire/lane_pace.h"
@@ -225,7 +226,7 @@ struct tt_tcp {
     struct tt_ifaddr ifaddrs[64];
     size_t nifaddrs;
 
-    struct tt_tcp_link **links;         /* [nranks]; NULL: none */
+    struct tt_sparse links;             /* struct tt_tcp_link, by rank */
     struct tt_tcp_lane **active;        /* [nactive] lanes that are up */
     uint32_t nactive, active_depth;
     uint32_t nblocked, nmore;           /* of them */
@@ -276,6 +277,7 @@ void tt_tcp_lane_ended(struct tt_tcp_lane *lane);
 void tt_tcp_link_lose(struct tt_tcp_link *link, tutti_status status, const char *why);
 /* Says goodbye on all lanes, waits (at most a second) until the peers' kernels have it all, and closes. */
 void tt_tcp_links_close(struct tt_tcp *t);
+void tt_tcp_memory(const struct tt_wire *w, tutti_memory *m);
 /* Sets a lane's socket up. Returns whether both ends are this machine's. */
 bool tt_tcp_tune(const struct tt_tcp *t, int fd, bool one_of_many);
 /* Loses links whose peer's host has been silent for too long. */

@@ -516,7 +516,7 @@ tutti_status tt_tcp_connect(struct tt_wire *w, uint32_t peer, const struct tt_bl
         return TUTTI_ERR_UNSUPPORTED;
     if (!t->settled)
         tt_tcp_settle(t);
-    link = t->links[peer];
+    link = tt_sparse_get(&t->links, peer);
     if (link && (link->state != TT_TCP_OPENING || link->asked))
         return TUTTI_OK;
     if (!link)
@@ -596,7 +596,9 @@ static void stranger_heard(struct tt_tcp_greeting *g)
         return;
     }
     g->lane = h->lane;
-    g->link = t->links[h->from] ? t->links[h->from] : tt_tcp_link_create(t, h->from);
+    g->link = tt_sparse_get(&t->links, h->from);
+    if (!g->link)
+        g->link = tt_tcp_link_create(t, h->from);
     good = g->link && (g->lane == 0 ? link_hello(g) : lane_hello(g));
     if (!good)
         greeting_end(g);

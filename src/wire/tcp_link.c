@@ -13,6 +13,7 @@
 #include <unistd.h>
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/memory.h"
 #include "base/prng.h"
 #include "base/status.h"
 
@@ -81,7 +82,10 @@ struct tt_tcp_link *tt_tcp_link_create(struct tt_tcp *t, uint32_t peer)
     link->state = TT_TCP_OPENING;
     link->parked = TT_TCP_NOBODY;
     tt_random_bytes(&link->nonce, sizeof link->nonce);
-    t->links[peer] = link;
+    if (!tt_sparse_set(&t->links, peer, link)) {
+        free(link);
+        return NULL;
+    }
     return link;
 }
 
@@ -328,10 +332,13 @@ static void linger(struct tt_tcp *t, uint64_t until_ns)
     bool more = true;
 
     while (more && tt_now_ns() < until_ns) {
+        struct tt_tcp_link *link;
+        uint32_t at = 0;
+
         more = false;
-        for (uint32_t i = 0; t->links && i < t->conf.nranks; i++)
-            for (uint32_t k = 0; t->links[i] && k < t->links[i]->nlanes; k++)
-                more |= unfinished(&t->links[i]->lanes[k]);
+        while ((link = tt_sparse_next(&t->links, &at)))
+            for (uint32_t k = 0; k < link->nlanes; k++)
+                more |= unfinished(&link->lanes[k]);
         if (more)
             poll(NULL, 0, 1);
     }
@@ -353,21 +360,49 @@ static void lane_farewell(struct tt_tcp_lane *lane)
 void tt_tcp_links_close(struct tt_tcp *t)
 {
     const uint64_t until_ns = tt_now_ns() + LINGER_NS;
+    struct tt_tcp_link *link;
+    uint32_t at = 0;
 
     linger(t, until_ns);
-    for (uint32_t i = 0; t->links && i < t->conf.nranks; i++)
-        for (uint32_t k = 0; t->links[i] && k < t->links[i]->nlanes; k++)
-            say_goodbye(&t->links[i]->lanes[k]);
+    while ((link = tt_sparse_next(&t->links, &at)))
+        for (uint32_t k = 0; k < link->nlanes; k++)
+            say_goodbye(&link->lanes[k]);
     linger(t, until_ns);
-    for (uint32_t i = 0; t->links && i < t->conf.nranks; i++) {
-        struct tt_tcp_link *link = t->links[i];
-
-        if (!link)
-            continue;
+    for (at = 0; (link = tt_sparse_next(&t->links, &at));) {
         for (uint32_t k = 0; k < link->nlanes; k++) {
             lane_farewell(&link->lanes[k]);
             lane_close(&link->lanes[k]);
         }
         link_free(link);
     }
+    tt_sparse_fini(&t->links);
+}
+
+static uint64_t link_bytes(const struct tt_tcp_link *link)
+{
+    uint64_t bytes = sizeof *link + link->nlanes * (sizeof *link->lanes + TT_TCP_BUFFER_BYTES);
+
+    for (uint32_t i = 0; i < link->nlanes; i++)
+        for (int c = 0; c < TT_TCP_CLASSES; c++)
+            bytes += link->lanes[i].queues[c].depth * sizeof *link->lanes[i].queues[c].ring;
+    if (link->mine)
+        bytes += link->tcp->conf.link_bytes + TT_TCP_INLINE_BYTES + TT_TCP_REMOTES * sizeof *link->remotes;
+    return link->window ? bytes + TT_TCP_WINDOW * sizeof *link->window : bytes;
+}
+
+void tt_tcp_memory(const struct tt_wire *w, tutti_memory *m)
+{
+    const struct tt_tcp *t = (const struct tt_tcp *)w;
+    tutti_memory_part links = { .purpose = "tcp: links", .shared = 1, .peer_bytes = tt_sparse_bytes(&t->links) };
+    const tutti_memory_part own = { .purpose = "tcp: the wire",
+                                    .shared = 1,
+                                    .fixed_bytes = sizeof *t + TT_TCP_DONES * sizeof *t->dones + TT_TCP_TRASH_BYTES +
+                                                   t->nslots * sizeof *t->slots };
+    const struct tt_tcp_link *link;
+    uint32_t at = 0;
+
+    while ((link = tt_sparse_next(&t->links, &at)))
+        links.peer_bytes += link_bytes(link);
+    tt_memory_add(m, &own);
+    tt_memory_add(m, &links);
 }

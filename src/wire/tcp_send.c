@@ -501,7 +501,7 @@ static bool take_request(struct tt_tcp_link *link, const struct tt_desc *d)
 static bool take(struct tt_tcp *t, const struct tt_desc *d)
 {
     const uint32_t peer = d->kind == TT_DESC_FENCE ? d->peer : d->key->peer;
-    struct tt_tcp_link *link = t->links[peer];
+    struct tt_tcp_link *link = tt_sparse_get(&t->links, peer);
 
     if (!link || link->state == TT_TCP_OPENING)
         return d->kind == TT_DESC_FENCE;    /* nothing was put there before it */
@@ -572,7 +572,8 @@ int tt_tcp_post(struct tt_wire *w, const struct tt_desc *desc, int n)
     }
     tt_tcp_flush(t);
     for (int i = 0; i < taken; i++) {
-        struct tt_tcp_link *link = desc[i].flags & TT_DESC_INLINE && desc[i].bytes ? t->links[desc[i].key->peer] : NULL;
+        struct tt_tcp_link *link =
+            desc[i].flags & TT_DESC_INLINE && desc[i].bytes ? tt_sparse_get(&t->links, desc[i].key->peer) : NULL;
 
         if (link && link->borrows)
             keep_borrowed(link);

@@ -437,10 +437,12 @@ static void a_started_receive_goes_on_at_once_however_calls_ended_before(void **
 static bool has_asked(struct rank *r)
 {
     struct tt_context *c = r->comm->context;
+    const struct tt_context_peer *cp;
     bool asked;
 
     tt_baton_take(c->engine);
-    asked = c->peers[1] && c->peers[1]->kept;
+    cp = tt_sparse_get(&c->peers, 1);
+    asked = cp && cp->kept;
     tt_baton_give(c->engine);
     return asked;
 }
@@ -515,7 +517,7 @@ static bool has_unread_question(struct rank *r)
     bool unread;
 
     tt_baton_take(e);
-    unread = tt_mail_next(&e->peers[1].mail, &mail) == TUTTI_OK && mail.type == TT_CELL_NUDGE;
+    unread = tt_mail_next(&tt_peer_get(e, 1)->mail, &mail) == TUTTI_OK && mail.type == TT_CELL_NUDGE;
     if (!unread)
         tt_engine_progress(e);
     tt_baton_give(e);
@@ -528,7 +530,7 @@ static void read_all(struct rank *r)
     struct tt_mail mail;
 
     tt_baton_take(e);
-    while (tt_mail_next(&e->peers[1].mail, &mail) == TUTTI_OK)
+    while (tt_mail_next(&tt_peer_get(e, 1)->mail, &mail) == TUTTI_OK)
         tt_engine_progress(e);
     tt_baton_give(e);
 }

@@ -372,13 +372,14 @@ static void word(struct scene *s, struct tt_peer *p, uint8_t how, struct tt_read
 
 static void step(struct scene *s, uint8_t how, struct tt_reader *r)
 {
-    struct tt_peer *p = &s->e->peers[how & OTHER_PEER ? 2 : 1];
+    struct tt_peer *p = tt_peer_get(s->e, how & OTHER_PEER ? 2 : 1);
+    const bool up = p && p->state == TT_PEER_UP;
 
-    if (p->state == TT_PEER_UP && how % 4 == MAIL)
+    if (up && how % 4 == MAIL)
         mail(s, p, how, r);
-    else if (p->state == TT_PEER_UP && how % 4 == READY)
+    else if (up && how % 4 == READY)
         ready(s, p, how, r);
-    else if (p->state == TT_PEER_UP && how % 4 == WORD)
+    else if (up && how % 4 == WORD)
         word(s, p, how, r);
     else if (how % 4 == TIME && how & GREAT && s->nops < OPS_MAX)
         start(s, how, sizes[how / 16 % NSIZES]);

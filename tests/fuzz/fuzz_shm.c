@@ -176,7 +176,7 @@ static void import(struct scene *s, uint8_t op, struct tt_reader *r)
 
 static void ask(struct scene *s, uint8_t op, struct tt_reader *r)
 {
-    struct tt_shm_peer *peer = &s->w->peers[op & OTHER_RANK ? 2 : 1];
+    struct tt_shm_peer *peer = s->w->peers[op & OTHER_RANK ? 2 : 1];
     const struct tt_shm_ask a = {
         .from = op & HONEST ? (uintptr_t)source + tt_read_u16(r) % 4096 : tt_read_u64(r),
         .bytes = op & GREAT ? tt_read_u64(r) : tt_read_u16(r),
@@ -188,7 +188,7 @@ static void ask(struct scene *s, uint8_t op, struct tt_reader *r)
     };
     struct tt_shm_ask_line *line;
 
-    if (peer->state != TT_SHM_UP || !peer->mine.base)
+    if (!peer || peer->state != TT_SHM_UP || !peer->mine.base)
         return;
     line = &tt_shm_asks_in(s->w, &peer->mine)->line[peer->served % TT_SHM_ASKS];
     line->ask = a;

@@ -14,7 +14,7 @@ TUTTI = Path(os.environ["TUTTI_BUILD_DIR"]) / "tutti"
 
 def info(*args, **environment):
     return subprocess.run([TUTTI, "info", *args], env={**os.environ, **environment}, capture_output=True, text=True,
-                          timeout=60, check=False)
+                          timeout=240, check=False)
 
 
 def document(test, *args, **environment):
@@ -88,6 +88,26 @@ class Machine(unittest.TestCase):
         self.assertEqual((other["mode"], other["bytes_max"], other["count_max"], other["dynamic"]), ("eager", 4096, 3, False))
         self.assertIn('TUTTI_REGISTER is "often"', document(self, TUTTI_REGISTER="often")["registration"]["wrong"])
         self.assertIn('TUTTI_REGISTER is "often"', info(TUTTI_REGISTER="often").stdout)
+
+    def test_memory_is_told_by_purpose(self):
+        """After one ring all-reduce two peers are connected, and what is there for each rank is tables of comm and wires alone."""
+        m = json.loads(info("--memory", "--ranks", "6", "--json", TUTTI_WIRES="tcp").stdout)
+        self.assertEqual((m["nranks"], m["connected"]), (6, 2))
+        parts = {part["purpose"]: part for part in m["parts"]}
+        for purpose in "engine: peers", "tcp: links":
+            self.assertEqual(parts[purpose]["rank_bytes"], 0)
+            self.assertGreater(parts[purpose]["peer_bytes"], 0)
+        self.assertAlmostEqual(m["idle_bytes"], sum(part["rank_bytes"] for part in m["parts"]) / 6, places=3)
+        self.assertEqual(m["bytes"], sum(part[kind] for part in m["parts"] for kind in ("fixed_bytes", "rank_bytes", "peer_bytes")))
+        self.assertIn("an idle rank costs", info("--memory", TUTTI_WIRES="tcp").stdout)
+
+    def test_an_idle_rank_costs_at_most_64_bytes_apart_from_layouts(self):
+        """What eight more ranks take, with which nothing is exchanged."""
+        few, many = (json.loads(info("--memory", "--ranks", str(n), "--json").stdout) for n in (4, 12))
+        self.assertEqual((few["connected"], many["connected"]), (2, 2))
+        total = [sum(part["rank_bytes"] for part in m["parts"] if "layout" not in part["purpose"]) for m in (few, many)]
+        self.assertLessEqual(total[1] - total[0], 8 * 64)
+        self.assertGreater(total[1], total[0])
 
 
 class Params(unittest.TestCase):

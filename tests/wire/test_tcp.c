@@ -301,7 +301,7 @@ static void paced_role(struct node *n)
     node_share(n, 0, mine);
     node_barrier(n);
     theirs = node_import(n, !n->rank, 0);
-    link = tt_tcp_of(n->w)->links[!n->rank];
+    link = tt_sparse_get(&tt_tcp_of(n->w)->links, !n->rank);
     for (uint32_t i = 0; i < link->nlanes; i++)
         link->lanes[i].pace.bytes = TT_PIECE_BYTES_MIN;
     CHECK(n, link->beside == (link->nlanes > 1));
@@ -473,7 +473,7 @@ static void far_role(struct node *n)
         return;
     }
     t = tt_tcp_of(n->w);
-    link = t->links[1];
+    link = tt_sparse_get(&t->links, 1);
     lane = &link->lanes[0];
     CHECK(n, lane->far_ns == 0 && t->nfar_blocked == 0);    /* this machine */
     lane->far_ns = 3000000;

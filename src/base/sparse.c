@@ -1,0 +1,77 @@
+#include "base/sparse.h"
+
+#include <stdlib.h>
+#include "base/prng.h"
+#include "base/status.h"
+
+#define CAP_MIN 8
+
+/* Where that rank is, or belongs. */
+static struct tt_sparse_slot *place_of(struct tt_sparse_slot *slot, uint32_t cap, uint32_t rank)
+{
+    uint32_t i = (uint32_t)tt_mix64(rank) & (cap - 1);
+
+    while (slot[i].what && slot[i].rank != rank)
+        i = (i + 1) & (cap - 1);
+    return &slot[i];
+}
+
+void *tt_sparse_get(const struct tt_sparse *s, uint32_t rank)
+{
+    return s->cap ? place_of(s->slot, s->cap, rank)->what : NULL;
+}
+
+static bool grow(struct tt_sparse *s)
+{
+    const uint32_t cap = s->cap ? 2 * s->cap : CAP_MIN;
+    struct tt_sparse_slot *more = cap ? calloc(cap, sizeof *more) : NULL;
+
+    if (!more)
+        return false;
+    for (uint32_t i = 0; i < s->cap; i++)
+        if (s->slot[i].what)
+            *place_of(more, cap, s->slot[i].rank) = s->slot[i];
+    free(s->slot);
+    s->slot = more;
+    s->cap = cap;
+    return true;
+}
+
+bool tt_sparse_set(struct tt_sparse *s, uint32_t rank, void *what)
+{
+    struct tt_sparse_slot *at = s->cap ? place_of(s->slot, s->cap, rank) : NULL;
+
+    tt_assert(what);
+    if (!at || !at->what) {
+        if (2 * (s->n + 1) > s->cap) {
+            if (!grow(s))
+                return false;
+            at = place_of(s->slot, s->cap, rank);
+        }
+        s->n++;
+    }
+    *at = (struct tt_sparse_slot){ .rank = rank, .what = what };
+    return true;
+}
+
+void *tt_sparse_next(const struct tt_sparse *s, uint32_t *at)
+{
+    while (*at < s->cap) {
+        void *what = s->slot[(*at)++].what;
+
+        if (what)
+            return what;
+    }
+    return NULL;
+}
+
+void tt_sparse_fini(struct tt_sparse *s)
+{
+    free(s->slot);
+    *s = (struct tt_sparse){ .n = 0 };
+}
+
+size_t tt_sparse_bytes(const struct tt_sparse *s)
+{
+    return s->cap * sizeof *s->slot;
+}

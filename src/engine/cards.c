@@ -1,0 +1,151 @@
+/* A packed card: how many bytes it has (16 bits), which whole card it is packed by (a byte; WHOLE: it is whole itself and follows), then pairs of
+ * how many bytes are the same and how many differ, a byte each, and those that differ, until all bytes are there. */
+#include "engine/cards.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/status.h"
+
+#define HEAD 3u
+#define WHOLE 255u
+#define PACKED_MAX (HEAD + 3 * TT_ENGINE_CARD_BYTES)
+
+tutti_status tt_cards_init(struct tt_cards *c, uint32_t nranks)
+{
+    *c = (struct tt_cards){ .nranks = nranks, .end = 1 };
+    c->at = calloc(nranks, sizeof *c->at);
+    return c->at ? TUTTI_OK : tt_fail(TUTTI_ERR_NOMEM, "no memory for the cards of %u ranks", nranks);
+}
+
+void tt_cards_fini(struct tt_cards *c)
+{
+    free(c->at);
+    free(c->bytes);
+    *c = (struct tt_cards){ .end = 1 };
+}
+
+static uint32_t run(const uint8_t *card, const uint8_t *by, size_t from, size_t bytes, int same)
+{
+    uint32_t n = 0;
+
+    while (from + n < bytes && n < 255 && (card[from + n] == by[from + n]) == same)
+        n++;
+    return n;
+}
+
+/* Packs card[bytes] by another, by[TT_ENGINE_CARD_BYTES], into out[PACKED_MAX]; returns how long that is. */
+static size_t pack(const uint8_t *card, size_t bytes, const uint8_t *by, uint8_t *out)
+{
+    size_t n = 0;
+
+    for (size_t at = 0; at < bytes;) {
+        const uint32_t same = run(card, by, at, bytes, 1), differ = run(card, by, at + same, bytes, 0);
+
+        out[n++] = (uint8_t)same;
+        out[n++] = (uint8_t)differ;
+        memcpy(out + n, card + at + same, differ);
+        n += differ;
+        at += same + differ;
+    }
+    return n;
+}
+
+static tutti_status reserve(struct tt_cards *c, size_t more)
+{
+    const uint64_t need = (uint64_t)c->end + more;
+    const uint64_t cap = need > 2ull * c->cap ? need : 2ull * c->cap;
+    uint8_t *bytes;
+
+    if (need <= c->cap)
+        return TUTTI_OK;
+    bytes = cap <= UINT32_MAX ? realloc(c->bytes, cap) : NULL;
+    if (!bytes)
+        return tt_fail(TUTTI_ERR_NOMEM, "no memory for the cards of %u ranks", c->nranks);
+    c->bytes = bytes;
+    c->cap = (uint32_t)cap;
+    return TUTTI_OK;
+}
+
+/* The card whose packed form begins there. */
+static size_t get_at(const struct tt_cards *c, uint32_t begin, uint8_t *card)
+{
+    const uint8_t *from = c->bytes + begin;
+    const size_t bytes = from[0] | (size_t)from[1] << 8;
+
+    if (from[2] == WHOLE) {
+        memcpy(card, from + HEAD, bytes);
+    } else {
+        const uint8_t *pair = from + HEAD;
+
+        get_at(c, c->whole[from[2]], card);
+        for (size_t at = 0; at < bytes; at += (size_t)pair[0] + pair[1], pair += pair[1] + 2u)
+            memcpy(card + at + pair[0], pair + 2, pair[1]);
+    }
+    memset(card + bytes, 0, TT_ENGINE_CARD_BYTES - bytes);
+    return bytes;
+}
+
+tutti_status tt_cards_put(struct tt_cards *c, uint32_t rank, const void *card, size_t bytes)
+{
+    uint8_t by[TT_ENGINE_CARD_BYTES], packed[PACKED_MAX], best[PACKED_MAX];
+    size_t n = bytes;
+    uint32_t which = WHOLE;
+    tutti_status st;
+    uint8_t *to;
+
+    tt_assert(rank < c->nranks && bytes <= TT_ENGINE_CARD_BYTES);
+    memcpy(best, card, bytes);
+    for (uint32_t i = 0; i < c->nwhole; i++) {
+        size_t m;
+
+        get_at(c, c->whole[i], by);
+        m = pack(card, bytes, by, packed);
+        if (m >= n)
+            continue;
+        n = m;
+        which = i;
+        memcpy(best, packed, m);
+    }
+    if (2 * n > bytes && c->nwhole < TT_CARDS_WHOLE) {      /* little in common: others may have more with it */
+        n = bytes;
+        which = WHOLE;
+        memcpy(best, card, bytes);
+    }
+    st = reserve(c, HEAD + n);
+    if (st)
+        return st;
+    if (which == WHOLE && c->nwhole < TT_CARDS_WHOLE)
+        c->whole[c->nwhole++] = c->end;
+    to = c->bytes + c->end;
+    to[0] = (uint8_t)bytes;
+    to[1] = (uint8_t)(bytes >> 8);
+    to[2] = (uint8_t)which;
+    memcpy(to + HEAD, best, n);
+    c->at[rank] = c->end;
+    c->end += (uint32_t)(HEAD + n);
+    return TUTTI_OK;
+}
+
+void tt_cards_settle(struct tt_cards *c)
+{
+    uint8_t *bytes = realloc(c->bytes, c->end);
+
+    if (!bytes)
+        return;
+    c->bytes = bytes;
+    c->cap = c->end;
+}
+
+size_t tt_cards_get(const struct tt_cards *c, uint32_t rank, uint8_t *card)
+{
+    if (c->at[rank])
+        return get_at(c, c->at[rank], card);
+    memset(card, 0, TT_ENGINE_CARD_BYTES);
+    return 0;
+}
+
+uint64_t tt_cards_bytes(const struct tt_cards *c)
+{
+    return c->nranks * sizeof *c->at + c->cap;
+}

@@ -1,0 +1,71 @@
+/* What the engine's memory is for. Under the baton. */
+#include "base/memory.h"
+
+#include "engine/progress.h"
+#include "engine/state.h"
+
+/* Kept for the next operations; those that run are not counted. */
+static uint64_t kept_ops_bytes(const struct tt_engine *e)
+{
+    uint64_t bytes = 0;
+
+    for (const struct tt_op *op = e->free_ops; op; op = op->next)
+        bytes += sizeof *op + op->peers_cap * (sizeof *op->flow + sizeof *op->exec_peers) + op->work_cap +
+                 op->backup_cap + op->arrays_cap + op->stage_bytes;
+    return bytes;
+}
+
+static uint64_t peers_bytes(const struct tt_engine *e)
+{
+    uint64_t bytes = tt_sparse_bytes(&e->peers) + (uint64_t)e->peer_slab.npages * TT_SLAB_PAGE_BYTES;
+    const struct tt_peer *p;
+    uint32_t at = 0;
+
+    while ((p = tt_sparse_next(&e->peers, &at))) {
+        bytes += p->handles ? sizeof *p->handles : 0;
+        bytes += p->abandoned ? TT_HANDLES * sizeof *p->abandoned : 0;
+        bytes += p->endings_cap * sizeof *p->endings;
+    }
+    return bytes;
+}
+
+static uint64_t context_peers_bytes(const struct tt_context *c)
+{
+    uint64_t bytes = tt_sparse_bytes(&c->peers);
+    const struct tt_context_peer *cp;
+    uint32_t at = 0;
+
+    while ((cp = tt_sparse_next(&c->peers, &at))) {
+        bytes += sizeof *cp + cp->tags_cap * sizeof *cp->tags;
+        for (uint32_t i = 0; i < TT_EARLY_MAX; i++)
+            bytes += cp->early[i].payload_cap;
+    }
+    return bytes;
+}
+
+void tt_engine_memory(struct tt_engine *e, const struct tt_context *c, tutti_memory *m)
+{
+    tutti_memory_part parts[] = {
+        { .purpose = "communicator: matching", .fixed_bytes = sizeof *c, .rank_bytes = c->nranks * sizeof *c->ranks },
+        { .purpose = "engine", .shared = 1, .fixed_bytes = sizeof *e + e->ops_cap * sizeof(struct tt_op *) },
+        { .purpose = "engine: addresses of ranks", .shared = 1, .rank_bytes = tt_cards_bytes(&e->cards) },
+        { .purpose = "engine: peers", .shared = 1 },
+        { .purpose = "engine: operations that are kept", .shared = 1 },
+        { .purpose = "engine: landing memory", .shared = 1 },
+    };
+
+    tt_baton_take(e);
+    parts[0].peer_bytes = context_peers_bytes(c);
+    parts[3].peer_bytes = peers_bytes(e);
+    parts[4].fixed_bytes = kept_ops_bytes(e);
+    for (uint32_t i = 0; i < e->nwires; i++)
+        parts[5].fixed_bytes += tt_landing_pool_bytes(e->pool[i]);
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+        tt_memory_add(m, &parts[i]);
+    for (uint32_t i = 0; i < e->nwires; i++)
+        if (e->wire[i]->ops->memory)
+            e->wire[i]->ops->memory(e->wire[i], m);
+    for (const struct tt_peer *p = e->up; p; p = p->next_up)
+        m->connected += p->state == TT_PEER_UP;
+    tt_baton_give(e);
+}

@@ -1,0 +1,83 @@
+#include "info_memory.h"
+
+#include <json-c/json.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include "tutti/tutti.h"
+
+#define FLOATS (256u << 10)
+
+static void print_json(const tutti_memory *m)
+{
+    struct json_object *o = json_object_new_object(), *parts = json_object_new_array();
+
+    json_object_object_add(o, "nranks", json_object_new_int64(m->nranks));
+    json_object_object_add(o, "connected", json_object_new_int64(m->connected));
+    json_object_object_add(o, "idle_bytes", json_object_new_double(m->idle_bytes));
+    json_object_object_add(o, "bytes", json_object_new_int64((int64_t)m->bytes));
+    for (uint32_t i = 0; i < m->nparts; i++) {
+        const tutti_memory_part *p = &m->parts[i];
+        struct json_object *part = json_object_new_object();
+
+        json_object_object_add(part, "purpose", json_object_new_string(p->purpose));
+        json_object_object_add(part, "shared", json_object_new_boolean(p->shared));
+        json_object_object_add(part, "fixed_bytes", json_object_new_int64((int64_t)p->fixed_bytes));
+        json_object_object_add(part, "rank_bytes", json_object_new_int64((int64_t)p->rank_bytes));
+        json_object_object_add(part, "peer_bytes", json_object_new_int64((int64_t)p->peer_bytes));
+        json_object_array_add(parts, part);
+    }
+    json_object_object_add(o, "parts", parts);
+    printf("%s\n", json_object_to_json_string_ext(o, JSON_C_TO_STRING_PRETTY | JSON_C_TO_STRING_NOSLASHESCAPE));
+    json_object_put(o);
+}
+
+static void print_text(const tutti_memory *m)
+{
+    printf("memory of rank 0 of %u after one ring all-reduce, in bytes; %u peers are connected\n\n", m->nranks, m->connected);
+    printf("  %-32s %12s %12s %12s %12s\n", "what for", "fixed", "all ranks", "each", "used peers");
+    for (uint32_t i = 0; i < m->nparts; i++) {
+        const tutti_memory_part *p = &m->parts[i];
+
+        printf("  %-32s %12llu %12llu %12.1f %12llu\n", p->purpose, (unsigned long long)p->fixed_bytes,
+               (unsigned long long)p->rank_bytes, (double)p->rank_bytes / (p->shared ? m->job_ranks : m->nranks),
+               (unsigned long long)p->peer_bytes);
+    }
+    printf("\n  an idle rank costs %.1f bytes; all of it is %.1f KiB\n", m->idle_bytes, (double)m->bytes / 1024);
+}
+
+/* One ring all-reduce, and what is there after it. */
+static tutti_status use(tutti_comm *comm, tutti_memory *m)
+{
+    const tutti_call call = { .size = sizeof call, .algo = tutti_comm_size(comm) > 1 ? "ring" : NULL };
+    float *buf = calloc(FLOATS, sizeof *buf);
+    tutti_status st;
+
+    if (!buf)
+        return TUTTI_ERR_NOMEM;
+    st = tutti_allreduce(buf, buf, FLOATS, TUTTI_F32, TUTTI_SUM, comm, &call);
+    if (!st)
+        st = tutti_comm_memory(comm, m);
+    free(buf);
+    return st;
+}
+
+int info_memory(bool json)
+{
+    tutti_memory m = { .size = sizeof m };
+    tutti_comm *comm;
+    tutti_status st = tutti_comm_create(&comm, NULL);
+    int rank;
+
+    if (st) {
+        fprintf(stderr, "tutti info: %s: %s\n", tutti_status_name(st), tutti_last_error());
+        return 1;
+    }
+    rank = tutti_comm_rank(comm);
+    st = use(comm, &m);
+    if (st)
+        fprintf(stderr, "tutti info: rank %d: %s: %s\n", rank, tutti_status_name(st), tutti_last_error());
+    else if (rank == 0)
+        (json ? print_json : print_text)(&m);
+    tutti_comm_destroy(comm);
+    return st ? 1 : 0;
+}
