@@ -232,7 +232,7 @@ void tt_verbs_link_lose(struct tt_verbs_link *link, tutti_status status, const c
     link->owes_refusal = status != TUTTI_OK && link->tcp.mine;     /* or else the peer would wait for us */
     link_say(link);
     if (link->owes_refusal)     /* there is no room for it, and nobody looks after this link any more: the connection's end says it */
-        tt_tcp_link_lose(tt_tcp_of(v->tcp)->links[link->peer], TUTTI_ERR_PEER_LOST, "a refusal had no room");
+        tt_tcp_link_lose(tt_sparse_get(&tt_tcp_of(v->tcp)->links, link->peer), TUTTI_ERR_PEER_LOST, "a refusal had no room");
     link->state = TT_VERBS_LOST;
     link_strip(link);
     for (uint32_t i = 0; i < v->nactive; i++)
