@@ -166,10 +166,9 @@ static tutti_status make_region(struct tt_verbs *v, void *mem, size_t bytes, boo
         goto free;
     r->generation = ++v->next_generation;
     v->regions[r->id] = r;
-    key = (struct tt_verbs_key){ .region = r->id,
-                                 .generation = r->generation,
-                                 .address = (uintptr_t)r->public.mem,
-                                 .bytes = bytes };
+    key = (struct tt_verbs_key){
+        .region = r->id, .generation = r->generation, .address = (uintptr_t)r->public.mem, .bytes = bytes
+    };
     for (uint32_t i = 0; r->mrs && i < v->nrails; i++)
         key.rkey[i] = r->mrs->rail[i]->rkey;
     if (exposed)
