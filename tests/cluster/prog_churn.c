@@ -75,10 +75,10 @@ static void wrong(const char *what)
     exit(1);
 }
 
-/* A member that was lost learns it from whatever it calls next. */
+/* A member that was lost learns it from whatever it calls next; one to whom no coordinator answers in time leaves by itself. */
 static bool is_out(tutti_status st)
 {
-    return st == TUTTI_ERR_ABORTED;
+    return st == TUTTI_ERR_ABORTED || st == TUTTI_ERR_TIMEOUT;
 }
 
 static uint64_t number_of(uint64_t id, uint64_t step, size_t i)
