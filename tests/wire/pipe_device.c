@@ -168,6 +168,8 @@ static uint8_t *change(enum way way, uint8_t *mem)
     case FREED:
         free(mem);
         again = malloc(64 * BYTES);
+        if (again != mem)
+            free(again);
         break;
     case SHRUNK:
         if (sbrk(0) != mem + BYTES + PAGE || sbrk(-(intptr_t)(BYTES + PAGE)) == MAP_FAILED)
