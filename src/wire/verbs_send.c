@@ -95,6 +95,20 @@ static void add_record(struct chain *c, const struct tt_dqplb_segment *g)
                    g->word);
 }
 
+/* The message's record may be there already, or on its way over another lane, and does not say that it is void: the mark beside it does. It is there
+ * before the segment that follows on the same lane is counted, and so before the message is whole. */
+static void add_void_mark(struct chain *c, const struct tt_dqplb_segment *g)
+{
+    struct tt_verbs_stream *s = c->lane->stream;
+    struct tt_verbs_link *link = s->link;
+    const struct tt_verbs_wr what = { .message = g->message };
+    const uint32_t rail = c->lane->rail;
+
+    chain_add(c, &what, tt_verbs_staging(s, g->message), 1, link->local_mr[rail]->lkey,      /* its kind, which is TT_VERBS_VOID */
+              s->peer_ring + g->message % TT_VERBS_SLOTS * TT_VERBS_SLOT_BYTES + TT_VERBS_MARK_AT,
+              link->theirs.rkey[rail], false);
+}
+
 /* A void message's segments are still counted, but bring nothing. */
 static void add_segment(struct chain *c, const struct tt_dqplb_segment *g)
 {
@@ -104,6 +118,8 @@ static void add_segment(struct chain *c, const struct tt_dqplb_segment *g)
     const struct tt_verbs_wr what = { .message = g->message, .payload = bytes > 0, .segment = !g->last };
     struct ibv_send_wr *wr;
 
+    if (!m->data && m->bytes > 0 && !g->last)
+        add_void_mark(c, g);
     if (bytes > 0 || !g->last) {
         wr = chain_add(c, &what, bytes > 0 ? m->data + g->offset : NULL, bytes, m->lkey[lane->rail],
                        m->target + g->offset, m->rkey[lane->rail], !g->last);

@@ -176,6 +176,90 @@ static void a_lane_that_breaks_loses_and_doubles_nothing(void **state)
     nodes_run(*state, 3, broken_role);
 }
 
+/* ---- sources ---- */
+
+/* Only the lane `held` has something outstanding. */
+static bool all_but_one_have_come(const struct tt_verbs_stream *s, uint32_t held)
+{
+    for (uint32_t i = 0; i < s->nlanes; i++)
+        if (s->sender.lane[i].outstanding != (i == held))
+            return false;
+    return s->sent == s->tail;
+}
+
+/* Messages that use every slot twice: with payload that begins like a void mark, then without. */
+static void fill_the_slots(struct node *n, const struct tt_rkey *there, uint8_t *source)
+{
+    memset(source, TT_VERBS_VOID, SLOT_BYTES);
+    for (uint32_t i = 0; i < 2 * TT_VERBS_SLOTS; i++) {
+        struct tt_desc d = node_signal(n, 1, ARRIVED, TT_SIGNAL_ADD, 1);
+
+        d.flags = i < TT_VERBS_SLOTS ? TT_DESC_INLINE : 0;
+        d.bytes = i < TT_VERBS_SLOTS ? 8 : SLOT_BYTES / 16;
+        d.local = source;
+        d.key = there;
+        node_post(n, &d);
+    }
+}
+
+/* A message has a segment on each lane. Rank 1 lets the first fall, has the others, the last with the record among them, and polls only when the
+ * source is gone. */
+static void void_role(struct node *n)
+{
+    const uint64_t marker = 1000;
+    struct tt_verbs_stream *s;
+    struct tt_region *mine, *source, *other;
+    struct tt_rkey there;
+    uint32_t held;
+
+    node_open(n);
+    node_connect_all(n);
+    s = &link_to_right(n)->streams[TT_VERBS_DATA];
+    CHECK(n, n->ops->reg(n->w, NULL, SLOT_BYTES, &mine) == TUTTI_OK);
+    CHECK(n, n->ops->reg(n->w, NULL, SLOT_BYTES, &source) == TUTTI_OK);
+    CHECK(n, n->ops->reg(n->w, NULL, SLOT_BYTES, &other) == TUTTI_OK);
+    node_share(n, 0, mine);
+    for (uint32_t i = 0; i < s->nlanes; i++)
+        UNTIL(n, s->lane[i].state == TT_VERBS_LANE_UP);
+    n->board->flag[n->rank] = s->sender.turn;
+    node_barrier(n);
+    there = node_import(n, !n->rank, 0);
+    held = n->board->flag[0];
+    if (n->rank == 1)
+        tt_verbs_qp_stop(&s->lane[held]);
+    node_barrier_idle(n);
+    if (n->rank == 0) {
+        struct tt_desc d = node_signal(n, 1, ARRIVED, TT_SIGNAL_ADD, 1);
+
+        d.flags = 0;
+        d.bytes = LANES * s->sender.limits.segment_bytes;
+        d.local = source->mem;
+        d.key = &there;
+        CHECK(n, s->nlanes == LANES && d.bytes <= SLOT_BYTES);
+        node_post(n, &d);
+        UNTIL(n, all_but_one_have_come(s, held));
+        n->ops->dereg(source);
+        node_tell(n, 1, ARRIVED, TT_SIGNAL_ADD, marker);
+    }
+    node_barrier_idle(n);
+    if (n->rank == 1) {
+        UNTIL(n, node_word(n, 0, ARRIVED) >= marker);
+        CHECK(n, node_word(n, 0, ARRIVED) == marker);
+    }
+    node_barrier(n);
+    if (n->rank == 0)
+        fill_the_slots(n, &there, other->mem);
+    else
+        UNTIL(n, node_word(n, 0, ARRIVED) == marker + 2 * TT_VERBS_SLOTS);
+    CHECK(n, n->losses[!n->rank] == 0);
+    node_barrier(n);
+}
+
+static void a_message_that_lost_its_source_before_it_was_whole_is_not_signalled(void **state)
+{
+    nodes_run(*state, 2, void_role);
+}
+
 /* ---- rails ---- */
 
 /* Takes the interface of that rail down or up; every process sees its device's port go. */
@@ -291,6 +375,7 @@ int main(void)
     const struct CMUnitTest of_lanes[] = {
         cmocka_unit_test_prestate(segments_go_over_all_lanes_and_rails, &setting),
         cmocka_unit_test_prestate(a_lane_that_breaks_loses_and_doubles_nothing, &setting),
+        cmocka_unit_test_prestate(a_message_that_lost_its_source_before_it_was_whole_is_not_signalled, &setting),
     };
     const struct CMUnitTest of_rails[] = {
         cmocka_unit_test_prestate(a_rail_that_goes_down_costs_nothing_and_comes_back, &setting),
