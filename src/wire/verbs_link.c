@@ -511,14 +511,12 @@ void tt_verbs_links_linger(struct tt_verbs *v)
 
 void tt_verbs_links_close(struct tt_verbs *v)
 {
+    while (v->nactive > 0)      /* all, before any is freed: what is collected meanwhile puts streams behind others in a list */
+        link_strip(v->active[--v->nactive]);
     for (uint32_t i = 0; v->links && i < v->conf.nranks; i++) {
         struct tt_verbs_link *link = v->links[i];
 
-        if (!link)
-            continue;
-        if (link->state != TT_VERBS_LOST)
-            link_strip(link);
-        if (link->mine)
+        if (link && link->mine)
             munmap(link->mine, mine_bytes(v));
         free(link);
     }
@@ -526,5 +524,4 @@ void tt_verbs_links_close(struct tt_verbs *v)
     free(v->active);
     v->links = NULL;
     v->active = NULL;
-    v->nactive = 0;
 }
