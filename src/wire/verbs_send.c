@@ -26,6 +26,7 @@ static bool has_room(const struct tt_verbs_lane *lane)
            lane->wr_depth - WRS_PER_SEGMENT * (d->limits.outstanding - d->lane[lane->index].outstanding);
 }
 
+/* Those that the device does not take are numbered already: nothing that comes after them may succeed, as it would count for them, too. */
 static void chain_post(struct chain *c)
 {
     struct ibv_send_wr *bad = NULL;
@@ -36,8 +37,11 @@ static void chain_post(struct chain *c)
     c->wr[c->n - 1].next = NULL;
     err = ibv_post_send(c->lane->qp, c->wr, &bad);
     c->n = 0;
-    if (err)        /* the queue pair is in error already: its completions tell why, or there is no other way than to begin anew */
+    if (err) {
+        c->lane->unwatched++;       /* so that taking it down posts one more, whose completion ends the wait for these */
+        tt_verbs_qp_stop(c->lane);
         tt_verbs_lane_mark(c->lane);
+    }
 }
 
 /* Adds a write of data[bytes] to `target`, which is for a message; watched: its completion is to show. */

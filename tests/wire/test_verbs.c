@@ -5,6 +5,7 @@
 #include "nodes.h"
 #include "support/unit.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -174,6 +175,39 @@ static void broken_role(struct node *n)
 static void a_lane_that_breaks_loses_and_doubles_nothing(void **state)
 {
     nodes_run(*state, 3, broken_role);
+}
+
+static int (*true_post)(struct ibv_qp *, struct ibv_send_wr *, struct ibv_send_wr **);
+static uint32_t refusals;
+
+/* The device takes nothing, once. */
+static int refuse(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
+{
+    qp->context->ops.post_send = true_post;
+    refusals++;
+    *bad = wr;
+    return ENOMEM;
+}
+
+static void refuse_a_post(struct node *n, uint32_t round, uint32_t slot)
+{
+    struct ibv_context *device = tt_verbs_of(n->w)->rail[round % tt_verbs_of(n->w)->nrails].context;
+
+    if ((round + slot) % 5 || device->ops.post_send == refuse)
+        return;
+    true_post = device->ops.post_send;
+    device->ops.post_send = refuse;
+}
+
+static void refused_role(struct node *n)
+{
+    rounds(n, 16, refuse_a_post);
+    CHECK(n, refusals > 0);
+}
+
+static void a_post_that_a_device_refuses_loses_nothing(void **state)
+{
+    nodes_run(*state, 2, refused_role);
 }
 
 /* ---- sources ---- */
@@ -375,6 +409,7 @@ int main(void)
     const struct CMUnitTest of_lanes[] = {
         cmocka_unit_test_prestate(segments_go_over_all_lanes_and_rails, &setting),
         cmocka_unit_test_prestate(a_lane_that_breaks_loses_and_doubles_nothing, &setting),
+        cmocka_unit_test_prestate(a_post_that_a_device_refuses_loses_nothing, &setting),
         cmocka_unit_test_prestate(a_message_that_lost_its_source_before_it_was_whole_is_not_signalled, &setting),
     };
     const struct CMUnitTest of_rails[] = {
