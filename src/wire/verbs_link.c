@@ -380,7 +380,10 @@ void tt_verbs_links_break(struct tt_verbs *v)
         struct tt_verbs_link *link = v->active[i];
 
         if (link->status) {
-            tt_verbs_link_lose(link, link->status, "it writes what no honest peer does");
+            tt_verbs_link_lose(link, link->status,
+                               link->status == TUTTI_ERR_NOMEM
+                                   ? "what is to be sent over it could not be registered anew"
+                                   : "it writes what no honest peer does");
             continue;
         }
         for (uint32_t k = 0; k < link->nlanes; k++)

@@ -319,6 +319,13 @@ static void readers_mark(struct tt_verbs_stream *s, uint64_t message)
     }
 }
 
+/* A region's memory could not be registered anew. Nobody takes back what is sent from it, so the peer may wait for it: both ends shall hear. */
+static void source_lost(struct tt_verbs_stream *s)
+{
+    s->link->status = TUTTI_ERR_NOMEM;
+    s->link->verbs->any_broken = true;
+}
+
 void tt_verbs_source_gone(struct tt_verbs_stream *s, uint32_t lkey)
 {
     for (uint64_t i = s->done; i < s->tail; i++) {
@@ -327,8 +334,11 @@ void tt_verbs_source_gone(struct tt_verbs_stream *s, uint32_t lkey)
         if (!m->data || m->lkey[0] != lkey || tt_verbs_has_lkey(s->link->verbs, m->data, m->bytes, lkey))
             continue;       /* the registration may serve another region, too */
         readers_mark(s, i);
-        if (!tt_verbs_lkey(s->link->verbs, m->data, m->bytes, m->lkey))
-            tt_verbs_message_void(s, i);    /* else registered twice, and still once */
+        if (tt_verbs_lkey(s->link->verbs, m->data, m->bytes, m->lkey))
+            continue;       /* registered twice, and still once */
+        if (tt_verbs_is_source(s->link->verbs, m->data, m->bytes))
+            source_lost(s);
+        tt_verbs_message_void(s, i);
     }
 }
 
@@ -348,8 +358,8 @@ static uint8_t *bounce_take(struct tt_verbs_stream *s, uint64_t bytes)
     return s->bounce + at % TT_VERBS_BOUNCE_BYTES;
 }
 
-/* Where a message's payload is, by the devices' keys. */
-static void source_set(struct tt_verbs_stream *s, struct tt_verbs_out *m, const struct tt_desc *d, uint8_t *bounced)
+/* Where a message's payload is, by the devices' keys. False: what is registered no more is not sent. */
+static bool source_set(struct tt_verbs_stream *s, struct tt_verbs_out *m, const struct tt_desc *d, uint8_t *bounced)
 {
     struct tt_verbs *v = s->link->verbs;
 
@@ -360,8 +370,11 @@ static void source_set(struct tt_verbs_stream *s, struct tt_verbs_out *m, const 
         m->rkey[i] = (uint32_t)(d->key->handle[3] >> 32 * i);
         m->lkey[i] = s->link->local_mr[i]->lkey;
     }
-    if (!bounced && !tt_verbs_lkey(v, d->local, d->bytes, m->lkey))
-        tt_assert(!"a put's source lies in a registered region");
+    if (bounced || tt_verbs_lkey(v, d->local, d->bytes, m->lkey))
+        return true;
+    tt_assert(tt_verbs_is_source(v, d->local, d->bytes));
+    source_lost(s);
+    return false;
 }
 
 /* Enters a put as the stream's next message. False: no room now. */
@@ -405,8 +418,8 @@ static bool put_enter(struct tt_verbs_stream *s, const struct tt_desc *d)
     tt_verbs_record_write(&r, slot);
     if (small && d->bytes)
         memcpy(slot + TT_VERBS_RECORD_BYTES, d->local, d->bytes);
-    else if (d->bytes)
-        source_set(s, m, d, bounced);
+    else if (d->bytes && !source_set(s, m, d, bounced))
+        tt_verbs_message_void(s, s->tail);
     s->tail++;
     return true;
 }

@@ -294,6 +294,51 @@ static void a_message_that_lost_its_source_before_it_was_whole_is_not_signalled(
     nodes_run(*state, 2, void_role);
 }
 
+/* What is left of a source when its registration ended with another region's, and there was no memory for one of its own. */
+static void registration_end(struct node *n, struct tt_region *public)
+{
+    struct tt_verbs_region *r = (struct tt_verbs_region *)public;
+
+    tt_registry_put(tt_verbs_of(n->w)->domain, r->pin, r->exposed);
+    tt_verbs_of(n->w)->last_source = NULL;
+    r->pin = NULL;
+    r->mrs = NULL;
+}
+
+static void unregistered_role(struct node *n)
+{
+    const uint32_t peer = !n->rank;
+    struct tt_region *mine, *source;
+    struct tt_rkey there;
+
+    node_open(n);
+    node_connect_all(n);
+    CHECK(n, n->ops->reg(n->w, NULL, SLOT_BYTES, &mine) == TUTTI_OK);
+    node_share(n, 0, mine);
+    node_barrier(n);
+    there = node_import(n, peer, 0);
+    if (n->rank == 0) {
+        struct tt_desc d = node_signal(n, peer, ARRIVED, TT_SIGNAL_SET, 1);
+
+        CHECK(n, n->ops->source(n->w, node_memory(n, SLOT_BYTES), SLOT_BYTES, &source) == TUTTI_OK);
+        registration_end(n, source);
+        d.flags = 0;
+        d.bytes = SLOT_BYTES;
+        d.local = source->mem;
+        d.key = &there;
+        node_post(n, &d);
+    }
+    UNTIL(n, n->losses[peer] == 1);
+    CHECK(n, n->why[peer] == (n->rank == 0 ? TUTTI_ERR_NOMEM : TUTTI_ERR_PEER_LOST));
+    CHECK(n, node_word(n, peer, ARRIVED) == 0);
+    node_barrier(n);
+}
+
+static void a_source_that_cannot_be_registered_anew_loses_the_peers_it_was_for(void **state)
+{
+    nodes_run(*state, 2, unregistered_role);
+}
+
 /* ---- rails ---- */
 
 /* Takes the interface of that rail down or up; every process sees its device's port go. */
@@ -411,6 +456,7 @@ int main(void)
         cmocka_unit_test_prestate(a_lane_that_breaks_loses_and_doubles_nothing, &setting),
         cmocka_unit_test_prestate(a_post_that_a_device_refuses_loses_nothing, &setting),
         cmocka_unit_test_prestate(a_message_that_lost_its_source_before_it_was_whole_is_not_signalled, &setting),
+        cmocka_unit_test_prestate(a_source_that_cannot_be_registered_anew_loses_the_peers_it_was_for, &setting),
     };
     const struct CMUnitTest of_rails[] = {
         cmocka_unit_test_prestate(a_rail_that_goes_down_costs_nothing_and_comes_back, &setting),
