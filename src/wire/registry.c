@@ -62,7 +62,8 @@ static struct registry {
     struct tt_span *told_tree;
     struct told *awaited;
     struct told *told_gone;     /* to be freed */
-    uint32_t undoing;           /* registrations that are over, and being undone */
+    uint32_t undoing;           /* registrations that are over, and being undone; and what the worker makes */
+    uint32_t unpinning;         /* of them those that a thread undoes just now */
     struct tt_registry_counts counts;
 } registry = { .lock = PTHREAD_MUTEX_INITIALIZER, .work = PTHREAD_COND_INITIALIZER, .calm = PTHREAD_COND_INITIALIZER };
 
@@ -164,6 +165,7 @@ static void undo(struct tt_reg *r)
         unwatch(r->span.begin, r->span.end);
     d->busy++;
     registry.undoing++;
+    registry.unpinning++;
     unlock();
     began_ns = tt_now_ns();
     d->registrar.unpin(d->registrar.arg, r->handle);
@@ -171,6 +173,7 @@ static void undo(struct tt_reg *r)
     free(r);
     lock();
     registry.counts.undoing_ns += took_ns;
+    registry.unpinning--;
     registry.undoing--;
     d->busy--;
     pthread_cond_broadcast(&registry.calm);
@@ -257,7 +260,8 @@ static int make(struct tt_domain *d, uint64_t begin, uint64_t end, bool expose, 
         return err;
     lock();
     tt_regcache_trim(&registry.cache, 0, 0);
-    reap();
+    for (reap(); registry.unpinning > 0; reap())        /* by other threads: it is locked until they are through */
+        pthread_cond_wait(&registry.calm, &registry.lock);
     unlock();
     return try_make(d, begin, end, expose, why, out);
 }

@@ -180,7 +180,7 @@ struct tt_verbs_link {
     uint32_t nlanes;
     struct tt_verbs_greeting theirs;
     uint64_t portless_ns;           /* since when no rail of ours is up; 0: some is */
-    tutti_status status;
+    tutti_status status;            /* why it is lost, or is to be lost in the next poll */
     bool tell_up, tell_lost;
     struct tt_verbs_link *next_news;
 
@@ -373,6 +373,8 @@ void tt_verbs_unpin(struct ibv_mr *mr);
 struct tt_verbs_region *tt_verbs_region_find(const struct tt_verbs *v, uint32_t id, uint32_t generation);
 /* The devices' keys for mem[bytes]. False if it lies in no registered region and no link region. */
 bool tt_verbs_lkey(struct tt_verbs *v, const void *mem, uint64_t bytes, uint32_t lkey[TT_VERBS_RAILS]);
+/* Whether mem[bytes] lies in a region, be its memory registered or not. */
+bool tt_verbs_is_source(const struct tt_verbs *v, const void *mem, uint64_t bytes);
 /* Whether that key is the first device's for a registered region that has mem[bytes]. */
 bool tt_verbs_has_lkey(const struct tt_verbs *v, const void *mem, uint64_t bytes, uint32_t lkey);
 void tt_verbs_regions_close(struct tt_verbs *v);

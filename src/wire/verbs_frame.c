@@ -91,7 +91,7 @@ void tt_verbs_record_void(uint8_t record[TT_VERBS_RECORD_BYTES])
 
 #define GREETING_MAGIC 0x47565454u  /* "TTVG" */
 #define HELLO_MAGIC 0x48565454u     /* "TTVH" */
-#define VERSION 2
+#define VERSION 3
 #define NUMBER_MAX 0xffffffu        /* queue pair and packet sequence numbers */
 
 _Static_assert(32 + TT_VERBS_REPORT_BYTES <= TT_VERBS_HELLO_BYTES, "a hello has room for the report");

@@ -45,6 +45,10 @@ static inline int32_t tt_imm_ahead(uint64_t near, uint32_t imm)
 enum tt_verbs_kind { TT_VERBS_PUT = 1, TT_VERBS_VOID /* only its number counts */ };
 enum { TT_VERBS_WANT_ACK = 1u << 0 };
 
+/* A slot's byte behind a record without payload: TT_VERBS_VOID says that the message is void, whatever the record says, which may have come before
+ * the message became so. It comes with each segment of a void message but the last, and the receiver clears it when it has applied the message. */
+#define TT_VERBS_MARK_AT TT_VERBS_RECORD_BYTES
+
 struct tt_verbs_record {
     uint8_t kind;               /* enum tt_verbs_kind */
     uint8_t signal_op;          /* enum tt_signal_op */

@@ -380,7 +380,10 @@ void tt_verbs_links_break(struct tt_verbs *v)
         struct tt_verbs_link *link = v->active[i];
 
         if (link->status) {
-            tt_verbs_link_lose(link, link->status, "it writes what no honest peer does");
+            tt_verbs_link_lose(link, link->status,
+                               link->status == TUTTI_ERR_NOMEM
+                                   ? "what is to be sent over it could not be registered anew"
+                                   : "it writes what no honest peer does");
             continue;
         }
         for (uint32_t k = 0; k < link->nlanes; k++)
@@ -511,14 +514,12 @@ void tt_verbs_links_linger(struct tt_verbs *v)
 
 void tt_verbs_links_close(struct tt_verbs *v)
 {
+    while (v->nactive > 0)      /* all, before any is freed: what is collected meanwhile puts streams behind others in a list */
+        link_strip(v->active[--v->nactive]);
     for (uint32_t i = 0; v->links && i < v->conf.nranks; i++) {
         struct tt_verbs_link *link = v->links[i];
 
-        if (!link)
-            continue;
-        if (link->state != TT_VERBS_LOST)
-            link_strip(link);
-        if (link->mine)
+        if (link && link->mine)
             munmap(link->mine, mine_bytes(v));
         free(link);
     }
@@ -526,5 +527,4 @@ void tt_verbs_links_close(struct tt_verbs *v)
     free(v->active);
     v->links = NULL;
     v->active = NULL;
-    v->nactive = 0;
 }

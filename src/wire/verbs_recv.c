@@ -78,14 +78,17 @@ static bool heard_applied(struct tt_verbs_link *link, const struct tt_verbs_reco
 /* The next message in order is whole. False: no honest peer sends such. */
 static bool message_arrived(struct tt_verbs_stream *s)
 {
-    const uint8_t *slot = s->ring + s->applied % TT_VERBS_SLOTS * TT_VERBS_SLOT_BYTES;
+    uint8_t *slot = s->ring + s->applied % TT_VERBS_SLOTS * TT_VERBS_SLOT_BYTES;
     uint8_t copy[TT_VERBS_RECORD_BYTES];     /* the peer can write to the slot */
     struct tt_verbs_record r;
 
     memcpy(copy, slot, sizeof copy);
     if (!tt_verbs_record_read(&r, copy) || !heard_applied(s->link, &r))
         return false;
+    if (r.payload == 0 && slot[TT_VERBS_MARK_AT] == TT_VERBS_VOID)
+        r.kind = TT_VERBS_VOID;
     apply(s->link, &r, slot + TT_VERBS_RECORD_BYTES);
+    slot[TT_VERBS_MARK_AT] = 0;     /* the slot is the peer's again when it hears that this was applied */
     s->applied++;
     s->ack_due |= r.flags & TT_VERBS_WANT_ACK;
     return true;

@@ -203,7 +203,7 @@ static void part_with(struct tt_verbs *v, const struct tt_verbs_region *r)
         if (!other || other == r || other->pin != shared)
             continue;
         if (furnish(v, other))
-            tt_log(TT_LOG_WARN, "verbs: a source could not be registered anew; what is sent from it is lost");
+            tt_log(TT_LOG_WARN, "verbs: a source could not be registered anew; links are lost that have something of it to send");
         tt_registry_put(v->domain, shared, false);
     }
 }
@@ -297,6 +297,17 @@ bool tt_verbs_lkey(struct tt_verbs *v, const void *mem, uint64_t bytes, uint32_t
             lkeys_of(v, v->active[i]->mine_mr, lkey);
             return true;
         }
+    return false;
+}
+
+bool tt_verbs_is_source(const struct tt_verbs *v, const void *mem, uint64_t bytes)
+{
+    for (uint32_t i = 1; i < v->nregions; i++) {
+        const struct tt_verbs_region *r = v->regions[i];
+
+        if (r && covers(r->public.mem, r->public.bytes, mem, bytes))
+            return true;
+    }
     return false;
 }
 

@@ -26,6 +26,7 @@ static bool has_room(const struct tt_verbs_lane *lane)
            lane->wr_depth - WRS_PER_SEGMENT * (d->limits.outstanding - d->lane[lane->index].outstanding);
 }
 
+/* Those that the device does not take are numbered already: nothing that comes after them may succeed, as it would count for them, too. */
 static void chain_post(struct chain *c)
 {
     struct ibv_send_wr *bad = NULL;
@@ -36,8 +37,11 @@ static void chain_post(struct chain *c)
     c->wr[c->n - 1].next = NULL;
     err = ibv_post_send(c->lane->qp, c->wr, &bad);
     c->n = 0;
-    if (err)        /* the queue pair is in error already: its completions tell why, or there is no other way than to begin anew */
+    if (err) {
+        c->lane->unwatched++;       /* so that taking it down posts one more, whose completion ends the wait for these */
+        tt_verbs_qp_stop(c->lane);
         tt_verbs_lane_mark(c->lane);
+    }
 }
 
 /* Adds a write of data[bytes] to `target`, which is for a message; watched: its completion is to show. */
@@ -95,6 +99,20 @@ static void add_record(struct chain *c, const struct tt_dqplb_segment *g)
                    g->word);
 }
 
+/* The message's record may be there already, or on its way over another lane, and does not say that it is void: the mark beside it does. It is there
+ * before the segment that follows on the same lane is counted, and so before the message is whole. */
+static void add_void_mark(struct chain *c, const struct tt_dqplb_segment *g)
+{
+    struct tt_verbs_stream *s = c->lane->stream;
+    struct tt_verbs_link *link = s->link;
+    const struct tt_verbs_wr what = { .message = g->message };
+    const uint32_t rail = c->lane->rail;
+
+    chain_add(c, &what, tt_verbs_staging(s, g->message), 1, link->local_mr[rail]->lkey,      /* its kind, which is TT_VERBS_VOID */
+              s->peer_ring + g->message % TT_VERBS_SLOTS * TT_VERBS_SLOT_BYTES + TT_VERBS_MARK_AT,
+              link->theirs.rkey[rail], false);
+}
+
 /* A void message's segments are still counted, but bring nothing. */
 static void add_segment(struct chain *c, const struct tt_dqplb_segment *g)
 {
@@ -104,6 +122,8 @@ static void add_segment(struct chain *c, const struct tt_dqplb_segment *g)
     const struct tt_verbs_wr what = { .message = g->message, .payload = bytes > 0, .segment = !g->last };
     struct ibv_send_wr *wr;
 
+    if (!m->data && m->bytes > 0 && !g->last)
+        add_void_mark(c, g);
     if (bytes > 0 || !g->last) {
         wr = chain_add(c, &what, bytes > 0 ? m->data + g->offset : NULL, bytes, m->lkey[lane->rail],
                        m->target + g->offset, m->rkey[lane->rail], !g->last);
@@ -299,6 +319,13 @@ static void readers_mark(struct tt_verbs_stream *s, uint64_t message)
     }
 }
 
+/* A region's memory could not be registered anew. Nobody takes back what is sent from it, so the peer may wait for it: both ends shall hear. */
+static void source_lost(struct tt_verbs_stream *s)
+{
+    s->link->status = TUTTI_ERR_NOMEM;
+    s->link->verbs->any_broken = true;
+}
+
 void tt_verbs_source_gone(struct tt_verbs_stream *s, uint32_t lkey)
 {
     for (uint64_t i = s->done; i < s->tail; i++) {
@@ -307,8 +334,11 @@ void tt_verbs_source_gone(struct tt_verbs_stream *s, uint32_t lkey)
         if (!m->data || m->lkey[0] != lkey || tt_verbs_has_lkey(s->link->verbs, m->data, m->bytes, lkey))
             continue;       /* the registration may serve another region, too */
         readers_mark(s, i);
-        if (!tt_verbs_lkey(s->link->verbs, m->data, m->bytes, m->lkey))
-            tt_verbs_message_void(s, i);    /* else registered twice, and still once */
+        if (tt_verbs_lkey(s->link->verbs, m->data, m->bytes, m->lkey))
+            continue;       /* registered twice, and still once */
+        if (tt_verbs_is_source(s->link->verbs, m->data, m->bytes))
+            source_lost(s);
+        tt_verbs_message_void(s, i);
     }
 }
 
@@ -328,8 +358,8 @@ static uint8_t *bounce_take(struct tt_verbs_stream *s, uint64_t bytes)
     return s->bounce + at % TT_VERBS_BOUNCE_BYTES;
 }
 
-/* Where a message's payload is, by the devices' keys. */
-static void source_set(struct tt_verbs_stream *s, struct tt_verbs_out *m, const struct tt_desc *d, uint8_t *bounced)
+/* Where a message's payload is, by the devices' keys. False: what is registered no more is not sent. */
+static bool source_set(struct tt_verbs_stream *s, struct tt_verbs_out *m, const struct tt_desc *d, uint8_t *bounced)
 {
     struct tt_verbs *v = s->link->verbs;
 
@@ -340,8 +370,11 @@ static void source_set(struct tt_verbs_stream *s, struct tt_verbs_out *m, const 
         m->rkey[i] = (uint32_t)(d->key->handle[3] >> 32 * i);
         m->lkey[i] = s->link->local_mr[i]->lkey;
     }
-    if (!bounced && !tt_verbs_lkey(v, d->local, d->bytes, m->lkey))
-        tt_assert(!"a put's source lies in a registered region");
+    if (bounced || tt_verbs_lkey(v, d->local, d->bytes, m->lkey))
+        return true;
+    tt_assert(tt_verbs_is_source(v, d->local, d->bytes));
+    source_lost(s);
+    return false;
 }
 
 /* Enters a put as the stream's next message. False: no room now. */
@@ -385,8 +418,8 @@ static bool put_enter(struct tt_verbs_stream *s, const struct tt_desc *d)
     tt_verbs_record_write(&r, slot);
     if (small && d->bytes)
         memcpy(slot + TT_VERBS_RECORD_BYTES, d->local, d->bytes);
-    else if (d->bytes)
-        source_set(s, m, d, bounced);
+    else if (d->bytes && !source_set(s, m, d, bounced))
+        tt_verbs_message_void(s, s->tail);
     s->tail++;
     return true;
 }

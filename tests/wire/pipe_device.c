@@ -66,10 +66,16 @@ static void device_unpin(void *arg, void *handle)
     struct pipe_device *d = arg;
     struct held *h = handle;
 
+    atomic_fetch_add(&d->unpinning, 1);
+    while (d->pins < d->unpin_after)
+        usleep(1000);
+    if (d->unpin_after)
+        usleep(20000);
     close(h->pipe[0]);
     close(h->pipe[1]);
     atomic_fetch_sub(&d->bytes, h->bytes);
     atomic_fetch_add(&d->unpins, 1);
+    atomic_fetch_sub(&d->unpinning, 1);
     free(h);
 }
 
@@ -80,6 +86,7 @@ bool pipe_device_open(struct pipe_device *d)
     atomic_init(&d->pins, 0);
     atomic_init(&d->unpins, 0);
     atomic_init(&d->bytes, 0);
+    atomic_init(&d->unpinning, 0);
     return tt_registry_join(&d->domain, &registrar) == TUTTI_OK;
 }
 

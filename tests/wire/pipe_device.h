@@ -14,6 +14,8 @@ struct pipe_device {
     atomic_ullong bytes;            /* pinned now */
     unsigned long long bytes_max;   /* more is ENOMEM; 0: no bound */
     bool readonly;                  /* peers may write nowhere */
+    unsigned unpin_after;           /* unpin begins, and goes on a while after so many calls of pin; 0: at once */
+    atomic_uint unpinning;          /* threads in unpin */
 };
 
 /* Joins the registry. False: it could not, tutti_last_error says why. */

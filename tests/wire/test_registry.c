@@ -232,6 +232,45 @@ static void a_device_that_takes_no_more_loses_what_is_not_in_use(void **state)
     in_process(full_role, NULL, NULL);
 }
 
+struct user {
+    struct pipe_device device;
+    struct tt_reg *r;
+};
+
+static void *put_it(void *arg)
+{
+    struct user *u = arg;
+
+    tt_registry_put(u->device.domain, u->r, false);
+    return NULL;
+}
+
+/* Another thread takes back all that the device can hold, and is not through with it when this one is refused. */
+static void ending_role(void)
+{
+    struct user u = { .device = { .bytes_max = BYTES, .unpin_after = 2 } };
+    uint8_t *mem = mapped(BYTES);
+    pthread_t thread;
+    struct tt_reg *r;
+
+    CHECK(pipe_device_open(&u.device));
+    u.r = get(&u.device, mem, BYTES, false);
+    tt_registry_revoke(u.r);
+    CHECK(pthread_create(&thread, NULL, put_it, &u) == 0);
+    while (u.device.unpinning == 0)
+        usleep(1000);
+    r = get(&u.device, mem, BYTES, false);
+    CHECK(pthread_join(thread, NULL) == 0 && u.device.pins == 3);
+    tt_registry_put(u.device.domain, r, false);
+    pipe_device_close(&u.device);
+}
+
+static void a_device_that_takes_no_more_is_asked_again_when_others_have_given_back(void **state)
+{
+    (void)state;
+    in_process(ending_role, NULL, NULL);
+}
+
 static void revoke_role(void)
 {
     struct pipe_device d = { .readonly = false };
@@ -574,6 +613,7 @@ int main(void)
         cmocka_unit_test(memory_in_files_is_kept_only_if_the_application_vouches_for_it),
         cmocka_unit_test(what_is_kept_is_bounded_and_the_least_recently_used_ends_first),
         cmocka_unit_test(a_device_that_takes_no_more_loses_what_is_not_in_use),
+        cmocka_unit_test(a_device_that_takes_no_more_is_asked_again_when_others_have_given_back),
         cmocka_unit_test(what_is_revoked_ends_with_its_last_user),
         cmocka_unit_test(each_device_has_its_own_and_takes_them_along),
         cmocka_unit_test(what_is_told_of_is_registered_once),

@@ -5,6 +5,7 @@
 #include "nodes.h"
 #include "support/unit.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -176,6 +177,168 @@ static void a_lane_that_breaks_loses_and_doubles_nothing(void **state)
     nodes_run(*state, 3, broken_role);
 }
 
+static int (*true_post)(struct ibv_qp *, struct ibv_send_wr *, struct ibv_send_wr **);
+static uint32_t refusals;
+
+/* The device takes nothing, once. */
+static int refuse(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
+{
+    qp->context->ops.post_send = true_post;
+    refusals++;
+    *bad = wr;
+    return ENOMEM;
+}
+
+static void refuse_a_post(struct node *n, uint32_t round, uint32_t slot)
+{
+    struct ibv_context *device = tt_verbs_of(n->w)->rail[round % tt_verbs_of(n->w)->nrails].context;
+
+    if ((round + slot) % 5 || device->ops.post_send == refuse)
+        return;
+    true_post = device->ops.post_send;
+    device->ops.post_send = refuse;
+}
+
+static void refused_role(struct node *n)
+{
+    rounds(n, 16, refuse_a_post);
+    CHECK(n, refusals > 0);
+}
+
+static void a_post_that_a_device_refuses_loses_nothing(void **state)
+{
+    nodes_run(*state, 2, refused_role);
+}
+
+/* ---- sources ---- */
+
+/* Only the lane `held` has something outstanding. */
+static bool all_but_one_have_come(const struct tt_verbs_stream *s, uint32_t held)
+{
+    for (uint32_t i = 0; i < s->nlanes; i++)
+        if (s->sender.lane[i].outstanding != (i == held))
+            return false;
+    return s->sent == s->tail;
+}
+
+/* Messages that use every slot twice: with payload that begins like a void mark, then without. */
+static void fill_the_slots(struct node *n, const struct tt_rkey *there, uint8_t *source)
+{
+    memset(source, TT_VERBS_VOID, SLOT_BYTES);
+    for (uint32_t i = 0; i < 2 * TT_VERBS_SLOTS; i++) {
+        struct tt_desc d = node_signal(n, 1, ARRIVED, TT_SIGNAL_ADD, 1);
+
+        d.flags = i < TT_VERBS_SLOTS ? TT_DESC_INLINE : 0;
+        d.bytes = i < TT_VERBS_SLOTS ? 8 : SLOT_BYTES / 16;
+        d.local = source;
+        d.key = there;
+        node_post(n, &d);
+    }
+}
+
+/* A message has a segment on each lane. Rank 1 lets the first fall, has the others, the last with the record among them, and polls only when the
+ * source is gone. */
+static void void_role(struct node *n)
+{
+    const uint64_t marker = 1000;
+    struct tt_verbs_stream *s;
+    struct tt_region *mine, *source, *other;
+    struct tt_rkey there;
+    uint32_t held;
+
+    node_open(n);
+    node_connect_all(n);
+    s = &link_to_right(n)->streams[TT_VERBS_DATA];
+    CHECK(n, n->ops->reg(n->w, NULL, SLOT_BYTES, &mine) == TUTTI_OK);
+    CHECK(n, n->ops->reg(n->w, NULL, SLOT_BYTES, &source) == TUTTI_OK);
+    CHECK(n, n->ops->reg(n->w, NULL, SLOT_BYTES, &other) == TUTTI_OK);
+    node_share(n, 0, mine);
+    for (uint32_t i = 0; i < s->nlanes; i++)
+        UNTIL(n, s->lane[i].state == TT_VERBS_LANE_UP);
+    n->board->flag[n->rank] = s->sender.turn;
+    node_barrier(n);
+    there = node_import(n, !n->rank, 0);
+    held = n->board->flag[0];
+    if (n->rank == 1)
+        tt_verbs_qp_stop(&s->lane[held]);
+    node_barrier_idle(n);
+    if (n->rank == 0) {
+        struct tt_desc d = node_signal(n, 1, ARRIVED, TT_SIGNAL_ADD, 1);
+
+        d.flags = 0;
+        d.bytes = LANES * s->sender.limits.segment_bytes;
+        d.local = source->mem;
+        d.key = &there;
+        CHECK(n, s->nlanes == LANES && d.bytes <= SLOT_BYTES);
+        node_post(n, &d);
+        UNTIL(n, all_but_one_have_come(s, held));
+        n->ops->dereg(source);
+        node_tell(n, 1, ARRIVED, TT_SIGNAL_ADD, marker);
+    }
+    node_barrier_idle(n);
+    if (n->rank == 1) {
+        UNTIL(n, node_word(n, 0, ARRIVED) >= marker);
+        CHECK(n, node_word(n, 0, ARRIVED) == marker);
+    }
+    node_barrier(n);
+    if (n->rank == 0)
+        fill_the_slots(n, &there, other->mem);
+    else
+        UNTIL(n, node_word(n, 0, ARRIVED) == marker + 2 * TT_VERBS_SLOTS);
+    CHECK(n, n->losses[!n->rank] == 0);
+    node_barrier(n);
+}
+
+static void a_message_that_lost_its_source_before_it_was_whole_is_not_signalled(void **state)
+{
+    nodes_run(*state, 2, void_role);
+}
+
+/* What is left of a source when its registration ended with another region's, and there was no memory for one of its own. */
+static void registration_end(struct node *n, struct tt_region *public)
+{
+    struct tt_verbs_region *r = (struct tt_verbs_region *)public;
+
+    tt_registry_put(tt_verbs_of(n->w)->domain, r->pin, r->exposed);
+    tt_verbs_of(n->w)->last_source = NULL;
+    r->pin = NULL;
+    r->mrs = NULL;
+}
+
+static void unregistered_role(struct node *n)
+{
+    const uint32_t peer = !n->rank;
+    struct tt_region *mine, *source;
+    struct tt_rkey there;
+
+    node_open(n);
+    node_connect_all(n);
+    CHECK(n, n->ops->reg(n->w, NULL, SLOT_BYTES, &mine) == TUTTI_OK);
+    node_share(n, 0, mine);
+    node_barrier(n);
+    there = node_import(n, peer, 0);
+    if (n->rank == 0) {
+        struct tt_desc d = node_signal(n, peer, ARRIVED, TT_SIGNAL_SET, 1);
+
+        CHECK(n, n->ops->source(n->w, node_memory(n, SLOT_BYTES), SLOT_BYTES, &source) == TUTTI_OK);
+        registration_end(n, source);
+        d.flags = 0;
+        d.bytes = SLOT_BYTES;
+        d.local = source->mem;
+        d.key = &there;
+        node_post(n, &d);
+    }
+    UNTIL(n, n->losses[peer] == 1);
+    CHECK(n, n->why[peer] == (n->rank == 0 ? TUTTI_ERR_NOMEM : TUTTI_ERR_PEER_LOST));
+    CHECK(n, node_word(n, peer, ARRIVED) == 0);
+    node_barrier(n);
+}
+
+static void a_source_that_cannot_be_registered_anew_loses_the_peers_it_was_for(void **state)
+{
+    nodes_run(*state, 2, unregistered_role);
+}
+
 /* ---- rails ---- */
 
 /* Takes the interface of that rail down or up; every process sees its device's port go. */
@@ -291,6 +454,9 @@ int main(void)
     const struct CMUnitTest of_lanes[] = {
         cmocka_unit_test_prestate(segments_go_over_all_lanes_and_rails, &setting),
         cmocka_unit_test_prestate(a_lane_that_breaks_loses_and_doubles_nothing, &setting),
+        cmocka_unit_test_prestate(a_post_that_a_device_refuses_loses_nothing, &setting),
+        cmocka_unit_test_prestate(a_message_that_lost_its_source_before_it_was_whole_is_not_signalled, &setting),
+        cmocka_unit_test_prestate(a_source_that_cannot_be_registered_anew_loses_the_peers_it_was_for, &setting),
     };
     const struct CMUnitTest of_rails[] = {
         cmocka_unit_test_prestate(a_rail_that_goes_down_costs_nothing_and_comes_back, &setting),
