@@ -53,6 +53,8 @@ class Ofi(ClusterTest):
     def test_a_provider_without_an_address_that_is_allowed_is_told(self):
         why = info(TUTTI_OFI_PROVIDER="tcp;ofi_rxm", TUTTI_INTERFACES="=nosuch0")["why_not"]
         self.assertIn("has no address that TUTTI_INTERFACES", why)
+        shm = info(TUTTI_WIRES="ofi", TUTTI_OFI_PROVIDER="shm", TUTTI_INTERFACES="=nosuch0")    # it has no addresses: the tcp wire inside refuses
+        self.assertFalse(shm["usable"], shm)
 
 
 if __name__ == "__main__":
