@@ -94,6 +94,12 @@ static const uint8_t *chunk_lend(struct tt_ofi_lane *lane, struct tt_ofi_op *op,
     return memcpy(chunk_at(lane, chunk), data, op->bytes);
 }
 
+/* As many as messages hold until they are acknowledged. */
+static uint32_t chunks_held(const struct tt_ofi_lane *lane)
+{
+    return (uint32_t)__builtin_popcount(lane->chunks_used & ~lane->chunks_lent);
+}
+
 static void chunk_take_back(struct tt_ofi_op *op)
 {
     const uint32_t bit = op->buffer_index ? 1u << (op->buffer_index - 1) : 0;
@@ -359,6 +365,8 @@ static bool source_enter(struct tt_ofi_lane *lane, struct tt_ofi_out *m, const s
         return true;
     }
     tt_assert(d->bytes <= TT_OFI_CHUNK_BYTES);
+    if (o->provider.copies && chunks_held(lane) >= TT_OFI_CHUNKS / 2)
+        return false;       /* a message before this one needs some for its writes, or neither would ever go */
     if (!tt_ofi_buffer_take(&lane->chunks_used, TT_OFI_CHUNKS, &chunk))
         return false;
     m->chunk = (uint8_t)(chunk + 1);
