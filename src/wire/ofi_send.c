@@ -256,6 +256,8 @@ bool tt_ofi_answered(struct tt_ofi_lane *lane, const struct tt_ofi_record *r)
     const uint64_t message = lane->acked + (uint32_t)(r->number - (uint32_t)lane->acked);
     struct tt_ofi_out *m = tt_ofi_out_of(lane, message);
 
+    if ((int32_t)(r->number - (uint32_t)lane->acked) < 0)
+        return true;        /* it went without an answer, and was applied: the endpoints keep no order between them */
     if (message >= lane->asked || !m->asks)
         return false;
     if (m->answered)        /* it became void while it waited */
