@@ -41,7 +41,8 @@ static bool go(void *arg)
 tutti_status tt_attempt_run(struct tt_attempt *a)
 {
     tt_guest_until(a->window->home->engine, go, a);
-    if (a->failed || (a->status == TUTTI_ERR_PEER_LOST && tt_context_status(a->window->comm->context, NULL, 0)))
+    a->failed |= a->status == TUTTI_ERR_PEER_LOST && tt_context_status(a->window->comm->context, NULL, 0);
+    if (a->failed)
         return tt_window_status(a->window);
     if (a->status == TUTTI_ERR_PEER_LOST)
         return tt_fail(a->status, "%s: rank %u has ended its communicator", a->call, a->rank);

@@ -167,9 +167,10 @@ tutti_status tt_window_reach(struct tt_window *w, uint32_t rank, struct tt_windo
     tutti_status st = tt_guest_reach(w->home->engine, tt_window_job_rank(w, rank), link);
 
     *way = &w->ways[rank];
-    if (st == TUTTI_OK && !(*way)->known)
-        st = find_way(w, rank, link->wire, *way);
-    return st;
+    if (st || (*way)->known)
+        return st;
+    st = find_way(w, rank, link->wire, *way);
+    return st == TUTTI_ERR_PEER_LOST ? TUTTI_PENDING : st;  /* the wire knows it already; the next poll tells, and listens for the reason before */
 }
 
 /* ---- making and freeing ---- */

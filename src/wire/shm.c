@@ -190,7 +190,7 @@ static bool post_one(struct tt_shm *w, const struct tt_desc *d)
         return true;
     if (is_ask(peer, d))
         return tt_shm_ask(w, peer, d);
-    if (d->flags & TT_DESC_REMOTE && w->done_tail - w->done_head >= w->done_cap - w->npeers - 1)
+    if (d->flags & TT_DESC_REMOTE && w->done_tail - w->done_head >= w->done_cap - 2 * w->npeers - 1)
         return false;
     put_mapped(peer, d);
     if (d->flags & TT_DESC_REMOTE)

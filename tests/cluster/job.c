@@ -237,6 +237,7 @@ uint64_t job_resident_bytes(void)
 
 static _Noreturn void child(struct rank *r, void (*role)(struct rank *))
 {
+    const char *in_place_of_tcp = getenv(IN_PLACE_OF_TCP);
     char number[16], line[512];
     static const int caught[] = { SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT };
 
@@ -247,6 +248,7 @@ static _Noreturn void child(struct rank *r, void (*role)(struct rank *))
     r->board->pid[r->rank] = getpid();  /* the test writes it too, but perhaps later */
     snprintf(number, sizeof number, "%u", r->rank);
     setenv("TUTTI_RANK", number, 1);
+    setenv("TUTTI_WIRES", in_place_of_tcp ? in_place_of_tcp : r->job->wires, 1);   /* here alone: the test reads what it was called with */
     role(r);
     if (file_has("/proc/self/maps", "/dev/shm/", line, sizeof line))
         job_fail(r, __FILE__, __LINE__, "a mapping has a name that can outlive its rank: %s", line);
@@ -262,7 +264,6 @@ static _Noreturn void child(struct rank *r, void (*role)(struct rank *))
 
 static void set_environment(const struct job *job)
 {
-    const char *in_place_of_tcp = getenv(IN_PLACE_OF_TCP);
     char text[64];
     uint64_t token;
 
@@ -273,7 +274,6 @@ static void set_environment(const struct job *job)
     setenv("TUTTI_RENDEZVOUS", text, 1);
     snprintf(text, sizeof text, "%u", job->nranks);
     setenv("TUTTI_SIZE", text, 1);
-    setenv("TUTTI_WIRES", in_place_of_tcp ? in_place_of_tcp : job->wires, 1);
     setenv("TUTTI_LOG", "none", 0);     /* failures here are on purpose; checks show the sentences */
 }
 

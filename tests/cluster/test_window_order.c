@@ -188,15 +188,21 @@ static void held_up_role(struct rank *r)
 
 static void nor_is_one_where_lanes_are_held_up(void **state)
 {
+    uint32_t wanted = 0;
+
     (void)state;
     for (uint32_t i = 0; i < WINDOW_WAYS; i++) {
         const struct job job = {
             .wires = "tcp", .nranks = 2, .seed = job_seed(WINDOW_SEED) + i, .arg = &window_ways[i],
         };
 
-        if (strcmp(window_ways[i].wires, "tcp") == 0 && window_way_is_wanted(&window_ways[i]))
-            job_run(&job, held_up_role);
+        if (strcmp(window_ways[i].wires, "tcp") != 0 || !window_way_is_wanted(&window_ways[i]))
+            continue;
+        wanted++;
+        job_run(&job, held_up_role);
     }
+    if (!wanted)                /* TUTTI_WIRES names another wire */
+        skip();
 }
 
 #define FENCED_PUTS 64

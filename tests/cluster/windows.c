@@ -55,6 +55,8 @@ void window_side_fini(struct rank *r, struct window_side *s)
 
 void over_all_ways(void (*role)(struct rank *), uint32_t nranks, void (*direct)(const struct job *, struct job_board *))
 {
+    uint32_t wanted = 0;
+
     for (uint32_t i = 0; i < WINDOW_WAYS; i++) {
         const struct job job = {
             .wires = window_ways[i].wires, .nranks = nranks, .seed = job_seed(WINDOW_SEED) + i, .arg = &window_ways[i],
@@ -63,10 +65,12 @@ void over_all_ways(void (*role)(struct rank *), uint32_t nranks, void (*direct)(
 
         if (!window_way_is_wanted(&window_ways[i]))
             continue;
+        wanted++;
         print_message("%s\n", window_ways[i].name);
         if (unit_has_turn(i, 2))
             job_run(&job, role);
     }
+    assert_true(wanted > 0);    /* TUTTI_WIRES names no way of these */
 }
 
 void window_check_pattern(struct rank *r, const uint8_t *mem, size_t bytes, uint64_t salt, const char *what)
