@@ -307,7 +307,7 @@ static tutti_status look(tutti_moe *m, uint32_t source, uint32_t tile)
 
     if (st)
         return told(m, st, "tutti_moe_next");
-    st = ntiles ? tutti_moe_check(&m->view, tutti_moe_tile_at(&m->view, source, tile), ntiles) : TUTTI_OK;
+    st = ntiles || tile ? tutti_moe_check(&m->view, tutti_moe_tile_at(&m->view, source, tile), ntiles) : TUTTI_OK;
     if (st == TUTTI_ERR_PROTOCOL)
         return tt_fail(st, "tutti_moe_next: rank %u sent a tile %u that is none", source, tile);
     if (!st && s->ntiles == TT_MOE_UNKNOWN)

@@ -24,7 +24,7 @@ static void ofi_close(struct tt_wire *w)
 {
     struct tt_ofi *o = tt_ofi_of(w);
 
-    if (o->links)
+    if (o->links && o->tcp)
         tt_ofi_links_linger(o);
     if (o->tcp)
         o->tcp->ops->close(o->tcp);     /* says goodbye: all that was sent is there */

@@ -47,7 +47,7 @@
 #define TT_OFI_SENDS_RESERVED 8     /* of them for acknowledgements and answers alone */
 #define TT_OFI_NOTES 16             /* acknowledgements and answers under way */
 #define TT_OFI_CHUNK_BYTES TT_INLINE_BYTES
-#define TT_OFI_CHUNKS 16            /* per lane, of payloads that are copied and longer than a slot */
+#define TT_OFI_CHUNKS 32            /* per lane, of payloads that are copied and longer than a slot; where the provider has copies only, half of them for writes */
 #define TT_OFI_SEGMENT_BYTES (256u << 10)   /* of one RMA write */
 
 struct tt_ofi;

@@ -142,8 +142,11 @@ tutti_status tt_ofi_ends_open(struct tt_ofi_link *link)
             break;
         if (p->per_endpoint)
             lane->mine_mr = tt_ofi_mr_open(p, link->mine, link->ofi->conf.link_bytes, FI_REMOTE_WRITE, lane->ep);
-        if (p->per_endpoint && !lane->mine_mr)
+        if (p->per_endpoint && !lane->mine_mr) {
+            tt_ofi_close(&lane->ep->fid);
+            lane->ep = NULL;    /* as if there were none */
             break;
+        }
         lane_open(lane);
         tt_ofi_post_receives(lane);
     }

@@ -62,7 +62,7 @@ struct tt_ofi_hello_lane {
     uint64_t applied;       /* messages of the other end that were, on earlier endpoints */
     uint64_t key;           /* of its link region, on this lane */
     uint16_t name_bytes;
-    uint8_t name[TT_OFI_NAME_BYTES];
+    uint8_t name[TT_OFI_NAME_BYTES + 1];    /* one that was read ends with a zero: shm takes it as a string */
 };
 
 struct tt_ofi_hello {

@@ -15,6 +15,7 @@
 #include "base/log.h"
 #include "base/status.h"
 #include "wire/ofi.h"
+#include "wire/tcp.h"
 
 #define LINGER_NS TT_SECOND
 #define SETBACKS_MAX 8      /* errors in a row: then the peer is lost */
@@ -187,6 +188,12 @@ static void link_say(struct tt_ofi_link *link)
 
 /* ---- ending for good ---- */
 
+/* Ends the inner connection: so the peer learns that there is no link, where nothing else can say it. */
+static void tcp_end(struct tt_ofi *o, uint32_t peer, const char *why)
+{
+    tt_tcp_link_lose(tt_sparse_get(&tt_tcp_of(o->tcp)->links, peer), TUTTI_ERR_PEER_LOST, why);
+}
+
 /* Tells poll. The link region stays until the wire closes. */
 static void link_lose(struct tt_ofi_link *link, tutti_status status, const char *why)
 {
@@ -199,6 +206,8 @@ static void link_lose(struct tt_ofi_link *link, tutti_status status, const char 
     link->owes_refusal = status != TUTTI_OK && link->tcp.mine;     /* or else the peer would wait for us */
     link->owes_hello = link->owes_ready = false;
     link_say(link);
+    if (link->owes_refusal)     /* nobody looks after this link any more */
+        tcp_end(o, link->peer, "a refusal had no room");
     enter(link, TT_OFI_LOST);
     link_strip(link);
     for (uint32_t i = 0; i < o->nactive; i++)
@@ -253,8 +262,10 @@ static void link_begin(struct tt_ofi *o, uint32_t peer, const struct tt_link *tc
 {
     struct tt_ofi_link *link = link_create(o, peer);
 
-    if (!link)
+    if (!link) {        /* when the connection's end is told, there may be memory to tell of it */
+        tcp_end(o, peer, "the wire ofi has no memory for it");
         return;
+    }
     link->tcp = *tcp;
     if (link_furnish(link) != TUTTI_OK) {
         link_lose(link, TUTTI_ERR_NOMEM, "what it needs cannot be had");

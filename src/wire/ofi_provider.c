@@ -224,7 +224,7 @@ static bool choose(struct tt_ofi_provider *p, struct search *s, const struct fi_
 
         if (was_told(s, name) || (wanted && *wanted && !is_named(wanted, name)))
             continue;
-        if (!wanted && is_local(info)) {
+        if (!(wanted && *wanted) && is_local(info)) {
             refuse(s, name, "serves one host only (TUTTI_OFI_PROVIDER may name it)");
             continue;
         }

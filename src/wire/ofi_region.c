@@ -84,6 +84,21 @@ free:
     return st;
 }
 
+/* The region's registration for the lane's endpoint, if it has one. */
+static void grant_end(struct tt_ofi_region *r, const struct tt_ofi_lane *lane)
+{
+    struct tt_ofi_grant **at = &r->grants, *g;
+
+    while (*at && (*at)->lane != lane)
+        at = &(*at)->next;
+    g = *at;
+    if (!g)
+        return;
+    *at = g->next;
+    tt_ofi_close(&g->mr->fid);
+    free(g);
+}
+
 /* Endpoints that read it, or whose peers may write it, are closed first. */
 void tt_ofi_dereg(struct tt_region *public)
 {
@@ -101,8 +116,11 @@ void tt_ofi_dereg(struct tt_region *public)
             touched |= tt_ofi_source_gone(&o->active[i]->lanes[k], r);
             touched |= tt_ofi_target_is_open(&o->active[i]->lanes[k], r);
         }
-        if (touched)
-            tt_ofi_link_break(o->active[i]);
+        if (!touched)
+            continue;
+        for (uint32_t k = 0; k < TT_OFI_LANES; k++)     /* an endpoint that has some does not close, and the table has the region no more */
+            grant_end(r, &o->active[i]->lanes[k]);
+        tt_ofi_link_break(o->active[i]);
     }
     while (r->grants) {
         struct tt_ofi_grant *g = r->grants;
@@ -144,19 +162,9 @@ void tt_ofi_grants_end(const struct tt_ofi_lane *lane)
 {
     const struct tt_ofi *o = lane->link->ofi;
 
-    for (uint32_t i = 1; o->provider.per_endpoint && i < o->nregions; i++) {
-        struct tt_ofi_grant **at = o->regions[i] ? &o->regions[i]->grants : NULL;
-
-        while (at && *at && (*at)->lane != lane)
-            at = &(*at)->next;
-        if (at && *at) {
-            struct tt_ofi_grant *g = *at;
-
-            *at = g->next;
-            tt_ofi_close(&g->mr->fid);
-            free(g);
-        }
-    }
+    for (uint32_t i = 1; o->provider.per_endpoint && i < o->nregions; i++)
+        if (o->regions[i])
+            grant_end(o->regions[i], lane);
 }
 
 tutti_status tt_ofi_import(struct tt_wire *w, uint32_t peer, const struct tt_blob *key, struct tt_rkey *out)

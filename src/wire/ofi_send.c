@@ -94,6 +94,12 @@ static const uint8_t *chunk_lend(struct tt_ofi_lane *lane, struct tt_ofi_op *op,
     return memcpy(chunk_at(lane, chunk), data, op->bytes);
 }
 
+/* As many as messages hold until they are acknowledged. */
+static uint32_t chunks_held(const struct tt_ofi_lane *lane)
+{
+    return (uint32_t)__builtin_popcount(lane->chunks_used & ~lane->chunks_lent);
+}
+
 static void chunk_take_back(struct tt_ofi_op *op)
 {
     const uint32_t bit = op->buffer_index ? 1u << (op->buffer_index - 1) : 0;
@@ -250,6 +256,8 @@ bool tt_ofi_answered(struct tt_ofi_lane *lane, const struct tt_ofi_record *r)
     const uint64_t message = lane->acked + (uint32_t)(r->number - (uint32_t)lane->acked);
     struct tt_ofi_out *m = tt_ofi_out_of(lane, message);
 
+    if ((int32_t)(r->number - (uint32_t)lane->acked) < 0)
+        return true;        /* it went without an answer, and was applied: the endpoints keep no order between them */
     if (message >= lane->asked || !m->asks)
         return false;
     if (m->answered)        /* it became void while it waited */
@@ -359,6 +367,8 @@ static bool source_enter(struct tt_ofi_lane *lane, struct tt_ofi_out *m, const s
         return true;
     }
     tt_assert(d->bytes <= TT_OFI_CHUNK_BYTES);
+    if (o->provider.copies && chunks_held(lane) >= TT_OFI_CHUNKS / 2)
+        return false;       /* a message before this one needs some for its writes, or neither would ever go */
     if (!tt_ofi_buffer_take(&lane->chunks_used, TT_OFI_CHUNKS, &chunk))
         return false;
     m->chunk = (uint8_t)(chunk + 1);

@@ -32,6 +32,9 @@ struct pending {
     bool over;
 };
 
+static const size_t cuts[] = { 0, 64, 70000, 200000, BYTES };   /* writes are between them: short and long ones */
+#define NWRITES (sizeof cuts / sizeof *cuts - 1)
+
 struct side {
     struct fid_cq *cq;
     int fd;
@@ -45,6 +48,7 @@ struct trial {
     uint8_t *source, *target, *note;    /* [BYTES], [BYTES], [SMALL_BYTES] twice */
     struct fid_mr *source_mr, *target_mr, *note_mr;
     uint64_t address, key;      /* of target */
+    struct pending writes[NWRITES], sent, came;     /* here, and not in who posts them: some may be under way until the endpoints are closed */
     bool failed;
     const char *why;
 };
@@ -200,28 +204,23 @@ static void post_receive(struct trial *t, struct pending *op)
 
 /* ---- what is tried ---- */
 
-static const size_t cuts[] = { 0, 64, 70000, 200000, BYTES };   /* writes are between them: short and long ones */
-#define NWRITES (sizeof cuts / sizeof *cuts - 1)
-
 /* Writes, and a note right behind them. Sets *before: all had landed when the note came; *landed: and when they were reported as complete. */
 static bool try_order(struct trial *t, uint8_t value, bool *before, bool *landed)
 {
-    struct pending writes[NWRITES], sent, came;
-
     memset(t->source, value, BYTES);
-    post_receive(t, &came);
+    post_receive(t, &t->came);
     for (size_t i = 0; i < NWRITES; i++)
-        post_write(t, &writes[i], cuts[i], cuts[i + 1] - cuts[i]);
-    post_note(t, &sent);
-    if (!finish(t, &came.over))
+        post_write(t, &t->writes[i], cuts[i], cuts[i + 1] - cuts[i]);
+    post_note(t, &t->sent);
+    if (!finish(t, &t->came.over))
         return false;
     *before = memcmp(t->source, t->target, BYTES) == 0;
     for (size_t i = 0; i < NWRITES; i++) {
-        if (!finish(t, &writes[i].over))
+        if (!finish(t, &t->writes[i].over))
             return false;
         *landed &= memcmp(t->source + cuts[i], t->target + cuts[i], cuts[i + 1] - cuts[i]) == 0;
     }
-    return finish(t, &sent.over);
+    return finish(t, &t->sent.over);
 }
 
 /* Whether who sleeps wakes: the sender goes on, the receiver does not look. */
@@ -230,34 +229,31 @@ static bool try_waking(struct trial *t)
     struct pollfd p = { .fd = t->at.fd, .events = POLLIN };
     struct fid *fid = &t->at.cq->fid;
     const uint64_t until_ns = tt_now_ns() + WAKE_NS;
-    struct pending sent, came;
     bool woken = false;
 
     if (p.fd < 0)
         return false;
-    post_receive(t, &came);
+    post_receive(t, &t->came);
     while (fi_trywait(t->provider->fabric, &fid, 1) != 0 && tt_now_ns() < until_ns)
         progress(t, &t->at);
     woken = poll(&p, 1, 0) > 0;     /* awake all the time is no better than never */
     if (woken)
         return false;
-    post_note(t, &sent);
+    post_note(t, &t->sent);
     while (!woken && tt_now_ns() < until_ns) {
         progress(t, &t->from);
         woken = poll(&p, 1, 1) > 0;
     }
-    return finish(t, &came.over) && finish(t, &sent.over) && woken;
+    return finish(t, &t->came.over) && finish(t, &t->sent.over) && woken;
 }
 
 /* Whether a closed endpoint's sources are still read. The last trial: it leaves one end. */
 static bool try_sources(struct trial *t)
 {
-    struct pending writes[NWRITES];
-
     memset(t->source, 1, BYTES);
     for (size_t i = 0; i < NWRITES; i++)
         fi_write(t->from.ep, t->source + cuts[i], cuts[i + 1] - cuts[i], desc_of(t->source_mr), t->from.to,
-                 t->address + cuts[i], t->key, &writes[i].context);
+                 t->address + cuts[i], t->key, &t->writes[i].context);
     side_close(t->provider, &t->from);
     memset(t->source, 2, BYTES);
     for (uint32_t i = 0; i < SETTLE_POLLS; i++)

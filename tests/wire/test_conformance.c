@@ -254,6 +254,52 @@ static void inline_sources_are_reusable_at_once(void **state)
     nodes_run(*state, 2, inline_role);
 }
 
+/* Short puts that are copied, right behind a long one, without a poll as long as they are taken: they may not take the room that it needs. */
+static void behind_role(struct node *n)
+{
+    enum { COUNT = 40 };
+    const uint64_t bytes = 4 * KIB;
+    struct tt_region *mine;
+    struct tt_rkey theirs;
+    uint8_t *source = malloc(bytes), *at;
+
+    CHECK(n, source);
+    node_open(n);
+    node_connect_all(n);
+    mine = region_shared(n, MIB + COUNT * bytes);
+    theirs = node_import(n, !n->rank, 0);
+    at = mine->mem;
+    if (n->rank == 0) {
+        const struct tt_desc first = node_put(&theirs, 0, at, MIB);
+
+        pattern_fill(at, MIB, COUNT);
+        node_post(n, &first);
+    }
+    for (uint32_t i = 0; i < COUNT && n->rank == 0; i++) {
+        struct tt_desc d = node_signal(n, 1, 0, TT_SIGNAL_ADD, 1);
+
+        pattern_fill(source, bytes, i);
+        d.local = source;
+        d.bytes = bytes;
+        d.key = &theirs;
+        d.offset = MIB + i * bytes;
+        node_post(n, &d);
+    }
+    if (n->rank == 1) {
+        UNTIL(n, node_word(n, 0, 0) == COUNT);
+        for (uint32_t i = 0; i < COUNT; i++)
+            CHECK(n, pattern_differs(at + MIB + i * bytes, bytes, i) == bytes);
+        UNTIL(n, pattern_differs(at, MIB, COUNT) == MIB);
+    }
+    node_barrier(n);
+    free(source);
+}
+
+static void short_puts_behind_a_long_one_leave_it_room(void **state)
+{
+    nodes_run(*state, 2, behind_role);
+}
+
 /* ---- fences ---- */
 
 /* Large and small puts without signals, a fence, then one small signal: whoever sees it sees all of them. */
@@ -1239,6 +1285,7 @@ static const struct {
     PROPERTY(a_put_of_nothing_still_signals),
     PROPERTY(a_storm_of_puts_arrives_whole_from_both_sides),
     PROPERTY(inline_sources_are_reusable_at_once),
+    PROPERTY(short_puts_behind_a_long_one_leave_it_room),
     PROPERTY(a_signal_after_a_fence_comes_after_all_earlier_puts),
     PROPERTY(fenced_signals_keep_their_order),
     PROPERTY(fences_of_two_peers_do_not_touch),

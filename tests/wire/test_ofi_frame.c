@@ -85,6 +85,8 @@ static void a_hello_names_both_endpoints_or_is_refused(void **state)
     tt_ofi_hello_write(&h, bytes);
     assert_true(tt_ofi_hello_read(&out, bytes));
     assert_memory_equal(&out, &h, sizeof h);
+    for (uint32_t i = 0; i < TT_OFI_LANES; i++)
+        assert_int_equal(out.lanes[i].name[TT_OFI_NAME_BYTES], 0);
     h.lanes[1].name_bytes = 0;
     tt_ofi_hello_write(&h, bytes);
     assert_false(tt_ofi_hello_read(&out, bytes));
