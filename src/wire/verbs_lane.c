@@ -151,10 +151,11 @@ void tt_verbs_lane_mark(struct tt_verbs_lane *lane)
     lane->link->verbs->any_broken = true;
 }
 
-/* Ends the queue pair; afterwards no device touches what it was given, and all that came by it is applied. */
+/* Ends the queue pair; afterwards no device touches what it was given, and all that came by it is applied. A device that failed for good completes nothing
+ * any more. */
 static void queue_pair_end(struct tt_verbs_lane *lane)
 {
-    const uint64_t until_ns = tt_now_ns() + DRAIN_NS;
+    const uint64_t until_ns = tt_now_ns() + (lane->link->verbs->rail[lane->rail].dead ? 0 : DRAIN_NS);
 
     if (!lane->qp)
         return;
