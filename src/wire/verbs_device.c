@@ -129,8 +129,7 @@ static bool make_nonblocking(int fd)
 }
 
 /* Completions of a link that the longer of its two queues holds. */
-#define LINK_COMPLETIONS \
-    (TT_VERBS_LINK_SENDS > TT_VERBS_LINK_RECEIVES ? TT_VERBS_LINK_SENDS : TT_VERBS_LINK_RECEIVES)
+#define LINK_COMPLETIONS (TT_VERBS_LINK_SENDS > TT_VERBS_LINK_RECEIVES ? TT_VERBS_LINK_SENDS : TT_VERBS_LINK_RECEIVES)
 
 /* What this process has on it. */
 static bool furnish(struct tt_verbs_rail *rail)
