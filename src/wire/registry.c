@@ -296,12 +296,24 @@ static tutti_status fail_to_register(const char *name, int err, const void *mem,
 {
     if (err == ENOMEM)
         return tt_fail(TUTTI_ERR_NOMEM,
-                       "%s cannot register %" PRIu64 " bytes: no memory, or more than may be locked (ulimit -l)",
-                       name, bytes);
+                       "%s cannot register %" PRIu64 " bytes: no memory, or more than may be locked (ulimit -l)", name,
+                       bytes);
     return tt_fail_errno(err, "%s: register %" PRIu64 " bytes at %p", name, bytes, mem);
 }
 
 /* ---- threads ---- */
+
+/* The program has closed the descriptor (closefrom), and with it the watch: nothing that was registered may be found any more. */
+static void watch_lost(void)
+{
+    lock();
+    registry.watches = false;
+    registry.counts.invalidated += tt_regcache_invalidate(&registry.cache, NULL, 0, UINT64_MAX);
+    pthread_cond_signal(&registry.work);
+    unlock();
+    tt_log(TT_LOG_WARN, "registered memory is kept only where the application has told of it from here on: "
+                        "this program has closed the descriptor by which memory was watched");
+}
 
 /* Reads what the kernel tells, so that who changes watched memory goes on. */
 static void *watcher(void *arg)
@@ -312,10 +324,13 @@ static void *watcher(void *arg)
     for (;;) {
         if (poll(&p, 1, -1) < 0)
             continue;
+        if (p.revents & POLLNVAL)
+            break;
         lock();
         tt_memwatch_read(&registry.watch, gone, NULL);
         unlock();
     }
+    watch_lost();
     return NULL;
 }
 
