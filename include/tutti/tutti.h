@@ -306,7 +306,7 @@ TUTTI_API tutti_status tutti_mem_deregister(tutti_comm *comm, void *mem);
 typedef struct tutti_registered {
     size_t size;
     uint64_t hits;              /* times that memory was needed and was registered already */
-    uint64_t misses;            /* times that it was registered then */
+    uint64_t misses;            /* times that it was registered then, or when Tutti was told of it */
     uint64_t dynamic;           /* of these, of memory that Tutti had not been told of */
     uint64_t evicted;           /* registrations that ended because of TUTTI_REGISTER_BYTES and _COUNT, or as the device took no more */
     uint64_t invalidated;       /* that ended because their memory was unmapped, remapped or given back */

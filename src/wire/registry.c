@@ -7,6 +7,7 @@
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -16,6 +17,8 @@
 #include "base/status.h"
 #include "wire/memwatch.h"
 #include "wire/planted.h"
+
+#define NAME_BYTES 64       /* of a registrar, for a sentence */
 
 enum mode { MODE_NONE, MODE_LAZY, MODE_EAGER, MODE_ASYNC, MODES };
 
@@ -289,16 +292,28 @@ static int make_for(struct tt_domain *d, uint64_t begin, uint64_t end, bool expo
     return make(d, begin, end, expose, why, out);
 }
 
-static tutti_status fail_to_register(const struct tt_domain *d, int err, const void *mem, uint64_t bytes)
+static tutti_status fail_to_register(const char *name, int err, const void *mem, uint64_t bytes)
 {
     if (err == ENOMEM)
         return tt_fail(TUTTI_ERR_NOMEM,
-                       "%s cannot register %" PRIu64 " bytes: no memory, or more than may be locked (ulimit -l)",
-                       d->registrar.name, bytes);
-    return tt_fail_errno(err, "%s: register %" PRIu64 " bytes at %p", d->registrar.name, bytes, mem);
+                       "%s cannot register %" PRIu64 " bytes: no memory, or more than may be locked (ulimit -l)", name,
+                       bytes);
+    return tt_fail_errno(err, "%s: register %" PRIu64 " bytes at %p", name, bytes, mem);
 }
 
 /* ---- threads ---- */
+
+/* The program has closed the descriptor (closefrom), and with it the watch: nothing that was registered may be found any more. */
+static void watch_lost(void)
+{
+    lock();
+    registry.watches = false;
+    registry.counts.invalidated += tt_regcache_invalidate(&registry.cache, NULL, 0, UINT64_MAX);
+    pthread_cond_signal(&registry.work);
+    unlock();
+    tt_log(TT_LOG_WARN, "registered memory is kept only where the application has told of it from here on: "
+                        "this program has closed the descriptor by which memory was watched");
+}
 
 /* Reads what the kernel tells, so that who changes watched memory goes on. */
 static void *watcher(void *arg)
@@ -309,15 +324,19 @@ static void *watcher(void *arg)
     for (;;) {
         if (poll(&p, 1, -1) < 0)
             continue;
+        if (p.revents & POLLNVAL)
+            break;
         lock();
         tt_memwatch_read(&registry.watch, gone, NULL);
         unlock();
     }
+    watch_lost();
     return NULL;
 }
 
-/* Registers what was told of with all domains. With the lock, which is open meanwhile. The first error. */
-static int register_told(uint64_t begin, uint64_t end, const struct tt_domain **failed)
+/* Registers what was told of with all domains. With the lock, which is open meanwhile. The first error; failed: whose it is, the registrar's name, as
+ * the domain may be left by the time that it is told. */
+static int register_told(uint64_t begin, uint64_t end, char failed[NAME_BYTES])
 {
     struct tt_domain *next;
     int first = 0;
@@ -333,7 +352,7 @@ static int register_told(uint64_t begin, uint64_t end, const struct tt_domain **
         }
         if (err && !first) {
             first = err;
-            *failed = d;
+            snprintf(failed, NAME_BYTES, "%s", d->registrar.name);
         }
         next = d->next;
         d->busy--;
@@ -348,7 +367,7 @@ static void *worker(void *arg)
     lock();
     for (;;) {
         struct told *t = registry.awaited;
-        const struct tt_domain *failed;
+        char failed[NAME_BYTES];
 
         reap();
         if (t && t == registry.awaited) {
@@ -356,7 +375,7 @@ static void *worker(void *arg)
 
             registry.awaited = t->next_awaited;
             registry.undoing++;     /* untell waits for this, too */
-            register_told(begin, end, &failed);     /* who needs it and finds it missing will tell */
+            register_told(begin, end, failed);      /* who needs it and finds it missing will tell */
             registry.undoing--;
             pthread_cond_broadcast(&registry.calm);
         } else if (!registry.cache.over && !registry.told_gone && !registry.awaited) {
@@ -577,7 +596,7 @@ tutti_status tt_registry_get(struct tt_domain *d, void *mem, size_t bytes, bool 
     lock();
     reap();                     /* what had to go for it */
     unlock();
-    return err ? fail_to_register(d, err, mem, bytes) : TUTTI_OK;
+    return err ? fail_to_register(d->registrar.name, err, mem, bytes) : TUTTI_OK;
 }
 
 void tt_registry_put(struct tt_domain *d, struct tt_reg *r, bool exposed)
@@ -602,7 +621,7 @@ void tt_registry_revoke(struct tt_reg *r)
 tutti_status tt_registry_tell(void *mem, size_t bytes)
 {
     struct told *t = calloc(1, sizeof *t);
-    const struct tt_domain *failed;
+    char failed[NAME_BYTES];
     int err = 0;
 
     if (!t)
@@ -615,7 +634,8 @@ tutti_status tt_registry_tell(void *mem, size_t bytes)
     t->next = registry.told;
     registry.told = t;
     if (registry.set.mode == MODE_EAGER) {
-        err = register_told(t->span.begin, t->span.end, &failed);
+        err = register_told(t->span.begin, t->span.end, failed);
+        reap();                 /* what had to go for it */
     } else if (registry.set.mode == MODE_ASYNC && registry.works) {
         t->next_awaited = registry.awaited;
         registry.awaited = t;

@@ -61,7 +61,7 @@ bool tt_registry_untell(const void *mem);
 tutti_status tt_registry_admits(const void *mem, size_t bytes);
 
 struct tt_registry_counts {
-    uint64_t hits, misses;          /* gets that found a registration; that made one */
+    uint64_t hits, misses;          /* gets that found a registration; registrations that were made, by gets and by tells */
     uint64_t dynamic;               /* of the misses, those of memory that had not been told of */
     uint64_t evicted;               /* registrations that were undone for the bounds' sake */
     uint64_t invalidated;           /* that went because their memory did */

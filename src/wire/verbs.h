@@ -46,8 +46,9 @@
 #define TT_VERBS_BOUNCE_BYTES (128u << 10)  /* per stream, of payloads that are copied and longer than a slot */
 /* Messages of control are segments, too. As many acknowledgements as segments. */
 #define TT_VERBS_LINK_RECEIVES (2 * (TT_VERBS_SLOTS + TT_VERBS_WINDOW))
+#define TT_VERBS_WRS_TO_ASK 8       /* work requests of a data lane beside those of segments, that ask whether it works */
 /* Completions of sends of a link, at most: data lanes together have half a window of segments outstanding, of two work requests each. */
-#define TT_VERBS_LINK_SENDS (TT_VERBS_WINDOW + TT_VERBS_WRS + 4 * TT_VERBS_LANES)
+#define TT_VERBS_LINK_SENDS (TT_VERBS_WINDOW + TT_VERBS_WRS + TT_VERBS_WRS_TO_ASK * TT_VERBS_DATA_LANES)
 #define TT_VERBS_GROUP_LINKS 16     /* that share queues, at most */
 #define TT_VERBS_BUCKETS 256
 

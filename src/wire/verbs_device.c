@@ -128,11 +128,14 @@ static bool make_nonblocking(int fd)
     return flags >= 0 && fcntl(fd, F_SETFL, flags | O_NONBLOCK) == 0;
 }
 
+/* Completions of a link that the longer of its two queues holds. */
+#define LINK_COMPLETIONS (TT_VERBS_LINK_SENDS > TT_VERBS_LINK_RECEIVES ? TT_VERBS_LINK_SENDS : TT_VERBS_LINK_RECEIVES)
+
 /* What this process has on it. */
 static bool furnish(struct tt_verbs_rail *rail)
 {
     const uint32_t by_receives = (uint32_t)rail->attr.max_srq_wr / TT_VERBS_LINK_RECEIVES;
-    const uint32_t by_completions = (uint32_t)rail->attr.max_cqe / TT_VERBS_LINK_SENDS;
+    const uint32_t by_completions = (uint32_t)rail->attr.max_cqe / LINK_COMPLETIONS;
 
     rail->group_links = TT_VERBS_GROUP_LINKS;
     if (rail->group_links > by_receives)
@@ -158,9 +161,9 @@ static bool open_one(struct tt_verbs_rail *out, struct ibv_device *from, int gid
         goto close;
     if (!choose_port(&rail, why))
         goto close;
-    *why = "has no shared receive queues that are long enough";
+    *why = "has no shared receive queues, or no queues that are long enough";
     if (rail.attr.max_srq <= 0 || rail.attr.max_srq_wr < (int)TT_VERBS_LINK_RECEIVES ||
-        rail.attr.max_cqe < (int)TT_VERBS_LINK_SENDS)
+        rail.attr.max_cqe < (int)LINK_COMPLETIONS)
         goto close;
     *why = "gives this process no protection domain or channel";
     if (!furnish(&rail))

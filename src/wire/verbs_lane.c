@@ -24,7 +24,6 @@
 #define AGAIN_NS (200 * TT_MS)     /* after each setback so much longer */
 #define WALK_NS (20 * TT_MS)       /* between rails that are down */
 #define WALKS_PER_SETBACK 16
-#define WRS_TO_ASK 8            /* work requests beside those of segments, that ask whether it works */
 
 static bool roams(const struct tt_verbs_lane *lane)
 {
@@ -124,8 +123,9 @@ static void open_next(struct tt_verbs_lane *lane)
 tutti_status tt_verbs_lane_begin(struct tt_verbs_lane *lane)
 {
     lane->culprit = TT_VERBS_NO_MESSAGE;
-    lane->wr_depth = lane->stream->index == TT_VERBS_CONTROL ? TT_VERBS_WRS
-                                                             : 2 * lane->stream->sender.limits.outstanding + WRS_TO_ASK;
+    lane->wr_depth = lane->stream->index == TT_VERBS_CONTROL
+                         ? TT_VERBS_WRS
+                         : 2 * lane->stream->sender.limits.outstanding + TT_VERBS_WRS_TO_ASK;
     lane->wrs = calloc(lane->wr_depth, sizeof *lane->wrs);
     if (!lane->wrs)
         return tt_fail(TUTTI_ERR_NOMEM, "verbs: no memory for a lane to rank %u", lane->link->peer);
@@ -151,10 +151,11 @@ void tt_verbs_lane_mark(struct tt_verbs_lane *lane)
     lane->link->verbs->any_broken = true;
 }
 
-/* Ends the queue pair; afterwards no device touches what it was given, and all that came by it is applied. */
+/* Ends the queue pair; afterwards no device touches what it was given, and all that came by it is applied. A device that failed for good completes nothing
+ * any more. */
 static void queue_pair_end(struct tt_verbs_lane *lane)
 {
-    const uint64_t until_ns = tt_now_ns() + DRAIN_NS;
+    const uint64_t until_ns = tt_now_ns() + (lane->link->verbs->rail[lane->rail].dead ? 0 : DRAIN_NS);
 
     if (!lane->qp)
         return;

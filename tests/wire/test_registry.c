@@ -232,6 +232,56 @@ static void a_device_that_takes_no_more_loses_what_is_not_in_use(void **state)
     in_process(full_role, NULL, NULL);
 }
 
+/* Closes the descriptor by which memory is watched, as closefrom does among others. */
+static bool close_watch(void)
+{
+    char path[64], what[64] = "";
+
+    for (int fd = 3; fd < 1024; fd++) {
+        ssize_t n;
+
+        snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+        n = readlink(path, what, sizeof what - 1);
+        if (n > 0 && strncmp(what, "anon_inode:[userfaultfd]", (size_t)n) == 0)
+            return close(fd) == 0;
+    }
+    return false;
+}
+
+/* Memory that was watched changes then: that ends the watcher's wait. */
+static void closed_role(void)
+{
+    struct pipe_device d = { .readonly = false };
+    const uint64_t until_ns = tt_now_ns() + DEADLINE_NS;
+    uint8_t *mem = mapped(BYTES), *other = mapped(BYTES);
+    uint32_t pins;
+
+    CHECK(pipe_device_open(&d));
+    if (!watches())
+        return;
+    use(&d, mem, BYTES);
+    use(&d, other, BYTES);
+    use(&d, other, BYTES);
+    CHECK(d.pins == 2);
+    CHECK(close_watch());
+    munmap(mem, BYTES);
+    do {
+        pins = d.pins;
+        use(&d, other, BYTES);
+        usleep(1000);
+        CHECK(tt_now_ns() < until_ns);
+    } while (d.pins == pins);
+    use(&d, other, BYTES);
+    CHECK(d.pins == pins + 2);
+    pipe_device_close(&d);
+}
+
+static void a_watch_whose_descriptor_the_program_closes_keeps_nothing(void **state)
+{
+    (void)state;
+    in_process(closed_role, NULL, NULL);
+}
+
 struct user {
     struct pipe_device device;
     struct tt_reg *r;
@@ -614,6 +664,7 @@ int main(void)
         cmocka_unit_test(what_is_kept_is_bounded_and_the_least_recently_used_ends_first),
         cmocka_unit_test(a_device_that_takes_no_more_loses_what_is_not_in_use),
         cmocka_unit_test(a_device_that_takes_no_more_is_asked_again_when_others_have_given_back),
+        cmocka_unit_test(a_watch_whose_descriptor_the_program_closes_keeps_nothing),
         cmocka_unit_test(what_is_revoked_ends_with_its_last_user),
         cmocka_unit_test(each_device_has_its_own_and_takes_them_along),
         cmocka_unit_test(what_is_told_of_is_registered_once),
