@@ -183,6 +183,7 @@ struct tt_flow *tt_op_flow(struct tt_op *op, uint16_t i)
     f->in_handle = -1;
     f->ready = f->nudged = f->asked = false;
     f->direct = NULL;
+    memset(f->gathered, 0, sizeof f->gathered);
     f->cp = tt_context_peer_of(op->context, op->context->ranks[op->exec_peers[i].rank]);
     if (!f->cp) {
         tt_context_fail_here(op->context, TUTTI_ERR_NOMEM, "no memory for a peer", true);
@@ -596,25 +597,29 @@ static bool post_one(struct tt_wire *w, const struct tt_desc *d)
     return w->ops->post(w, fenced, 2) == 2;
 }
 
-/* A strided source that the wire would have to keep: sent inline, piece by piece; the last carries the signal. */
+/* A strided source that the wire would have to keep: sent inline, piece by piece; the last carries the signal. A wire may never have room for all of
+ * them at once: false, and the next try goes on behind those that went. Until the put is taken it is the only one of its stream. */
 static bool put_gathered(struct tt_op *op, const struct tt_action *a, struct tt_desc d)
 {
     uint8_t room[TT_INLINE_BYTES];
     const struct tt_desc whole = d;
+    uint64_t *gone = &op->flow[a->peer].gathered[a->stream];
 
-    for (uint64_t pos = 0; pos < a->bytes;) {
-        const uint64_t n = a->bytes - pos < sizeof room ? a->bytes - pos : sizeof room;
+    tt_assert(*gone < a->bytes);
+    while (*gone < a->bytes) {
+        const uint64_t pos = *gone, n = a->bytes - pos < sizeof room ? a->bytes - pos : sizeof room;
 
         gather(op, &a->a, pos, room, n);
         d.flags |= TT_DESC_INLINE;
         d.local = room;
         d.bytes = n;
         d.offset = whole.offset + pos;
-        pos += n;
-        d.signal_op = pos == a->bytes ? TT_SIGNAL_SET : TT_SIGNAL_NONE;
+        d.signal_op = pos + n == a->bytes ? TT_SIGNAL_SET : TT_SIGNAL_NONE;
         if (!post_one(d.key->wire, &d))
-            return false;       /* the pieces that went will be sent again */
+            return false;
+        *gone += n;
     }
+    *gone = 0;
     return true;
 }
 

@@ -144,6 +144,7 @@ struct tt_flow {
     uint32_t out_gen;
     struct tt_rkey landing_key, direct_key;
     uint64_t landing_offset, direct_offset;
+    uint64_t gathered[TT_EXEC_STREAMS_MAX];     /* bytes that went of a strided put which is not taken yet, by stream */
 };
 
 /* An operation's memory as one wire knows it, where that wire needs to. */
