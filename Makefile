@@ -25,7 +25,7 @@ demo:
 
 test:
 	@$(MAKE) --no-print-directory build
-	ctest --preset $(PRESET) -j $(JOBS)
+	ctest --preset $(PRESET) -j $(JOBS) $(CTEST_FLAGS)
 
 build:
 	@scripts/install-deps.sh build test

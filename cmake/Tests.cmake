@@ -69,6 +69,7 @@ function(tutti_test_properties test folder)
         "TUTTI_BUILD_DIR=${CMAKE_BINARY_DIR}" "TUTTI_SOURCE_DIR=${CMAKE_SOURCE_DIR}" "CC=${CMAKE_C_COMPILER}"
         "CFLAGS=${sanitize_flags}"
         "ASAN_OPTIONS=detect_stack_use_after_return=1:strict_string_checks=1"
+        "LSAN_OPTIONS=suppressions=${tests_dir}/support/lsan.supp:print_suppressions=0"
         "UBSAN_OPTIONS=print_stacktrace=1" "TSAN_OPTIONS=second_deadlock_stack=1")
     set_tests_properties(${test} PROPERTIES
         ENVIRONMENT "${environment}" TIMEOUT ${timeout_s} LABELS "${folder}")
