@@ -19,7 +19,7 @@
 _Static_assert(sizeof(struct tt_verbs_mailbox) <= TCP_LINK_BYTES, "the mailbox fits");
 
 #define LOOK_NS (50 * TT_MS)
-#define LOOK_EVERY 64           /* polls, then the tcp wire is asked even so: it tells of ends and new incarnations only */
+#define LOOK_EVERY 1024         /* polls, then the tcp wire is asked even so: it tells of ends and new incarnations only */
 
 static void verbs_close(struct tt_wire *w)
 {
