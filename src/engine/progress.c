@@ -189,7 +189,7 @@ static void link_up(struct tt_engine *e, struct tt_wire *w, const struct tt_done
 
     if (!p)
         tt_peer_lost(e, d->peer, "there is no memory for it");
-    if (!p || p->state == TT_PEER_UP || p->state == TT_PEER_LOST)
+    if (!p || (p->state != TT_PEER_NONE && p->state != TT_PEER_CONNECTING))
         return;
     p->wire = w;
     p->state = TT_PEER_UP;
@@ -257,13 +257,15 @@ static void link_ended(struct tt_engine *e, const struct tt_done *d)
             ;
         run_ops(e);
     }
-    if (d->status == TUTTI_OK && p->state == TT_PEER_UP) {
+    if (p->state == TT_PEER_LEFT || p->state == TT_PEER_LOST)
+        return;
+    if (d->status == TUTTI_OK) {        /* perhaps before the link was up: why it goes may be on its way all the same */
         p->state = TT_PEER_LEFT;
         tt_peer_left(e, p);
-    } else if (p->state != TT_PEER_LOST) {
+    } else {
         tt_engine_hear(e);      /* if it has said why it goes, that is the reason */
         tt_take_trouble(e);
-        tt_peer_lost(e, p->rank, d->status == TUTTI_OK ? "it has left" : "its connection ended");
+        tt_peer_lost(e, p->rank, "its connection ended");
     }
 }
 
