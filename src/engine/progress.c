@@ -9,6 +9,7 @@
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
@@ -149,6 +150,25 @@ static void say_unreachable(struct tt_engine *e, const struct tt_peer *p, const 
     snprintf(how, sizeof how, "no wire of this process reaches it: rank %u has %s, rank %u has %s", e->rank, ours,
              p->rank, *theirs ? theirs : "none");
     tt_peer_lost(e, p->rank, how);
+}
+
+/* A wire that may be used, and was perhaps asked for by name, is not: once on each host, and there once in a process, however many communicators or views
+ * of an elastic run it makes. */
+static void tell_unusable(struct tt_engine *e)
+{
+    static atomic_flag told = ATOMIC_FLAG_INIT;
+    char ours[64] = "";
+    bool first;
+
+    if (!e->unusable)
+        return;
+    for (uint32_t i = 0; i < e->nwires; i++)
+        add_name(ours, sizeof ours, e->wire[i]->ops->name);
+    first = e->rank == e->first_here && !atomic_flag_test_and_set(&told);
+    tt_log(first ? TT_LOG_WARN : TT_LOG_INFO,
+           "of the wires that may be used (TUTTI_WIRES) only %s can be on this host; %s", ours, e->unusable);
+    free(e->unusable);
+    e->unusable = NULL;
 }
 
 void tt_peer_connect(struct tt_engine *e, struct tt_peer *p)
@@ -685,6 +705,7 @@ tutti_status tt_engine_start(struct tt_engine *e, int watch_fd, void (*alert)(vo
 
     tt_cards_settle(&e->cards);
     choose_patience(e);
+    tell_unusable(e);
     e->watch_fd = watch_fd;
     e->alert = alert;
     e->alert_arg = arg;
