@@ -137,7 +137,7 @@ def on_links(options, program, case):
 def layer_turn(options, program, layer, mbit, rounds):
     """What examples/moe says of one layer on links of that rate."""
     shape, route = layer
-    argv = [str(program), "--shape", shape, "--tokens", str(options.layer_tokens), "--rounds", str(rounds), "--forms", "collective,full,coupled",
+    argv = [str(program), "--json", "--shape", shape, "--tokens", str(options.layer_tokens), "--rounds", str(rounds), "--forms", "collective,full,coupled",
             *([] if route == "balanced" else ["--skew", route])]
     with shaped.Testbed(options.layer_ranks, 1, mbit) as bed:
         return jobs.rows(argv, options.layer_ranks, bed, options.lock, PORT, LAYER_LIMIT_S)[0]

@@ -23,7 +23,7 @@ int main(void)
 
     signal(SIGINT, leave);
     if (tutti_run_join(&run, NULL))
-        return fprintf(stderr, "%s\n", tutti_last_error()), 1;
+        return 1;       /* Tutti has said why */
     while (!(st = tutti_run_epoch(run, TUTTI_ADMIT, 0, 0, -1, &view)) && view.nranks > 0) {
         printf("epoch %llu: %d members\n", (unsigned long long)view.epoch, view.nranks);
         do {
@@ -41,8 +41,6 @@ int main(void)
         if (st)
             break;
     }
-    if (st)
-        fprintf(stderr, "%s\n", tutti_last_error());
     tutti_run_destroy(run);
     return st != TUTTI_OK;
 }

@@ -7,15 +7,11 @@ int main(void)
     tutti_comm *comm;
     float mine, sum;
 
-    if (tutti_comm_create(&comm, NULL)) {       /* who and where: from the launcher's environment */
-        fprintf(stderr, "%s\n", tutti_last_error());
-        return 1;
-    }
+    if (tutti_comm_create(&comm, NULL))     /* who and where: from the launcher's environment */
+        return 1;                           /* Tutti has said why on stderr; tutti_last_error() has the sentence, too */
     mine = (float)tutti_comm_rank(comm);
-    if (tutti_allreduce(&mine, &sum, 1, TUTTI_F32, TUTTI_SUM, comm, NULL)) {
-        fprintf(stderr, "%s\n", tutti_last_error());
+    if (tutti_allreduce(&mine, &sum, 1, TUTTI_F32, TUTTI_SUM, comm, NULL))
         return 1;
-    }
     printf("rank %d of %d: the sum is %g\n", tutti_comm_rank(comm), tutti_comm_size(comm), sum);
     tutti_comm_destroy(comm);
     return 0;

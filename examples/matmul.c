@@ -158,10 +158,8 @@ static int run(tutti_comm *comm, size_t n, const char *algo)
         st = tutti_allreduce(ms, slowest, PARTS, TUTTI_F64, TUTTI_MAX, comm, NULL);
     if (!st)
         st = tutti_allreduce(&wrong, &any_wrong, 1, TUTTI_I32, TUTTI_SUM, comm, NULL);
-    if (st) {
-        fprintf(stderr, "matmul: rank %d: %s\n", rank, tutti_last_error());
+    if (st)             /* Tutti has said why */
         goto free;
-    }
     status = any_wrong > 0;
     if (status && rank == 0)
         fprintf(stderr, "matmul: the product is wrong on %d ranks\n", any_wrong);
@@ -184,10 +182,8 @@ int main(int argc, char **argv)
         fprintf(stderr, "usage: matmul [N [ALGORITHM]]: matrices of N x N floats, N from 1 to %d\n", N_MAX);
         return 2;
     }
-    if (tutti_comm_create(&comm, NULL)) {
-        fprintf(stderr, "matmul: %s\n", tutti_last_error());
-        return 1;
-    }
+    if (tutti_comm_create(&comm, NULL))
+        return 1;       /* Tutti has said why */
     if (n % tutti_comm_size(comm) == 0) {
         status = run(comm, (size_t)n, argc > 2 ? argv[2] : NULL);
     } else {

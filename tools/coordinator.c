@@ -13,6 +13,7 @@
 #include "base/clock.h"
 #include "coordinator/coordinator.h"
 #include "coordinator/web.h"
+#include "failed.h"
 #include "option_values.h"
 #include "secure/security.h"
 #include "tool.h"
@@ -150,6 +151,13 @@ static int complain(const char *what)
     return 1;
 }
 
+/* The library's own log has said it. */
+static int fail(tutti_status st)
+{
+    tool_failed("tutti coordinator", NULL, st);
+    return 1;
+}
+
 static int read_token(struct options *o)
 {
     FILE *f = fopen(o->token_file, "re");
@@ -190,8 +198,10 @@ static int choose_security(struct options *o)
         s->mode = TT_SECURE_TOKEN;
         return read_token(o);
     } else if (!o->conf.insecure) {
-        if (tt_security_of_run(s, &asked))
-            return complain(tutti_last_error());
+        const tutti_status st = tt_security_of_run(s, &asked);
+
+        if (st)
+            return fail(st);
         o->conf.insecure = asked && s->mode == TT_SECURE_PLAIN;
     }
     return 0;
@@ -313,7 +323,7 @@ static int lead(const struct options *o, int signals, struct shown *shown, struc
     int status;
 
     if (st) {
-        complain(tutti_last_error());
+        fail(st);
         journal->ops->close(journal);
         return o->store && (st == TUTTI_ERR_ABORTED) ? STAND_BY : 1;
     }
@@ -338,7 +348,7 @@ static int serve(const struct options *o, int signals, struct shown *shown)
         if (st == TUTTI_ERR_ABORTED)    /* told to end while it stood by */
             return 0;
         if (st)
-            return complain(tutti_last_error());
+            return fail(st);
         status = lead(o, signals, shown, journal);
     } while (status == STAND_BY);
     return status;
@@ -347,10 +357,11 @@ static int serve(const struct options *o, int signals, struct shown *shown)
 static int show_and_serve(const struct options *o, int signals)
 {
     struct shown shown = { .web = NULL };
+    const tutti_status st = o->http ? tt_web_create(&shown.web, o->http, NULL, o->conf.run) : TUTTI_OK;
     int status;
 
-    if (o->http && tt_web_create(&shown.web, o->http, NULL, o->conf.run))
-        return complain(tutti_last_error());
+    if (st)
+        return fail(st);
     status = serve(o, signals, &shown);
     tt_web_destroy(shown.web);
     return status;

@@ -179,6 +179,28 @@ static struct json_object *gather_wires(void)
     return all;
 }
 
+/* Which of them jobs use with the present setting, preferred first; or why they cannot start. */
+static struct json_object *gather_jobs(struct json_object *wires)
+{
+    struct json_object *o = json_object_new_object(), *used = json_object_new_array();
+    const char *asked = getenv("TUTTI_WIRES"), *why = "";
+
+    if (asked && !*asked)
+        asked = NULL;
+    if (tt_wire_check_list(asked) != TUTTI_OK)
+        why = tutti_last_error();
+    for (size_t i = 0; i < tt_nwires && !*why; i++)
+        if (tt_wire_is_listed(asked, tt_wires[i]) &&
+            json_object_get_boolean(json_object_object_get(json_object_array_get_idx(wires, i), "usable")))
+            json_object_array_add(used, json_object_new_string(tt_wires[i]->name));
+    if (!*why && json_object_array_length(used) == 0)
+        why = "no wire that may be used can be used here";
+    json_object_object_add(o, "wires_setting", asked ? json_object_new_string(asked) : NULL);
+    json_object_object_add(o, "wires", used);
+    put_string(o, "why_not", why);
+    return o;
+}
+
 static struct json_object *gather_interfaces(void)
 {
     struct json_object *all = json_object_new_array();
@@ -300,15 +322,17 @@ static struct json_object *gather_algos(const char *coll)
 
 static struct json_object *gather(const struct options *opt)
 {
-    struct json_object *o;
+    struct json_object *o, *wires;
 
     if (opt->what == WHAT_PARAMS)
         return gather_params();
     if (opt->what == WHAT_ALGOS)
         return gather_algos(opt->coll);
     o = json_object_new_object();
+    wires = gather_wires();
     json_object_object_add(o, "build", gather_build());
-    json_object_object_add(o, "wires", gather_wires());
+    json_object_object_add(o, "wires", wires);
+    json_object_object_add(o, "jobs", gather_jobs(wires));
     json_object_object_add(o, "interfaces", gather_interfaces());
     json_object_object_add(o, "machine", gather_machine());
     json_object_object_add(o, "registration", gather_registration());
@@ -352,6 +376,23 @@ static void print_wires(struct json_object *wires)
         if (*text_of(w, "about"))
             printf("         %s\n", text_of(w, "about"));
     }
+}
+
+static void print_jobs(struct json_object *jobs)
+{
+    struct json_object *wires = json_object_object_get(jobs, "wires");
+    const char *setting = text_of(jobs, "wires_setting");
+
+    if (*text_of(jobs, "why_not"))
+        printf("  jobs cannot start: %s", text_of(jobs, "why_not"));
+    else
+        printf("  jobs use");
+    for (size_t i = 0; i < json_object_array_length(wires); i++)
+        printf("%s %s", i ? "," : "", json_object_get_string(json_object_array_get_idx(wires, i)));
+    if (setting)
+        printf(" (TUTTI_WIRES is \"%s\")\n", setting);
+    else
+        printf(" (TUTTI_WIRES is not set)\n");
 }
 
 static void print_interfaces(struct json_object *interfaces)
@@ -445,6 +486,7 @@ static void print_text(const struct options *opt, struct json_object *o)
     printf("  %-22s %s\n", "reductions use", text_of(build, "simd"));
     printf("  %-22s %s\n", "PMIx", bool_of(build, "pmix") ? "compiled in" : "not compiled in");
     print_wires(json_object_object_get(o, "wires"));
+    print_jobs(json_object_object_get(o, "jobs"));
     print_interfaces(json_object_object_get(o, "interfaces"));
     print_machine(json_object_object_get(o, "machine"));
     print_registration(json_object_object_get(o, "registration"));

@@ -8,6 +8,7 @@
 #include "base/status.h"
 #include "comm/comm.h"
 #include "comm/plugins.h"
+#include "failed.h"
 #include "perf_a2av.h"
 #include "perf_check.h"
 #include "perf_interactive.h"
@@ -133,8 +134,12 @@ static tutti_status measure(const struct sweep *s, const struct perf_case *c, st
 
 static void say_failed(const struct sweep *s, const struct perf_case *c, tutti_status st)
 {
-    fprintf(stderr, "tutti perf: rank %u: %s of %zu bytes, %s: %s: %s\n", s->rank, c->coll->name, perf_case_bytes(c),
-            c->in_place ? "in place" : "out of place", tutti_status_name(st), tutti_last_error());
+    char who[32], what[96];
+
+    snprintf(who, sizeof who, "tutti perf: rank %u", s->rank);
+    snprintf(what, sizeof what, "%s of %zu bytes, %s", c->coll->name, perf_case_bytes(c),
+             c->in_place ? "in place" : "out of place");
+    tool_failed(who, what, st);
 }
 
 /* One size, one way. *row stays unmeasured if the forced algorithm cannot do it. */
@@ -242,7 +247,7 @@ static int sweep(const struct perf_options *o, tutti_comm *comm)
     if (!st)
         st = print_start(&s);
     if (st)
-        fprintf(stderr, "tutti perf: rank %u: %s: %s\n", s.rank, tutti_status_name(st), tutti_last_error());
+        tool_failed("tutti perf", NULL, st);
     for (size_t i = 0; i < perf_ncolls && !st; i++)
         if (is_wanted(o, &perf_colls[i]))
             st = all_sizes(&s, &perf_colls[i]);
@@ -276,7 +281,7 @@ static int be_rank(const struct perf_options *o)
 
     st = tutti_comm_create(&comm, &conf);
     if (st) {
-        fprintf(stderr, "tutti perf: %s: %s\n", tutti_status_name(st), tutti_last_error());
+        tool_failed("tutti perf", NULL, st);
         return 1;
     }
     if (o->interactive)

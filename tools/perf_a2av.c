@@ -12,6 +12,7 @@
 #include "base/clock.h"
 #include "base/prng.h"
 #include "base/status.h"
+#include "failed.h"
 #include "option_values.h"
 #include "perf_launch.h"
 #include "tutti/moe.h"
@@ -528,7 +529,7 @@ static int be_rank(struct options *o)
     tutti_status st = tutti_comm_create(&x.comm, &conf);
 
     if (st) {
-        fprintf(stderr, "tutti perf a2av: %s: %s\n", tutti_status_name(st), tutti_last_error());
+        tool_failed("tutti perf a2av", NULL, st);
         return 1;
     }
     x.rank = (uint32_t)tutti_comm_rank(x.comm);
@@ -547,7 +548,7 @@ static int be_rank(struct options *o)
     plan(&x);
     st = measure(&x);
     if (st)
-        fprintf(stderr, "tutti perf a2av: rank %u: %s: %s\n", x.rank, tutti_status_name(st), tutti_last_error());
+        tool_failed("tutti perf a2av", NULL, st);
     forget(&x);
     tutti_comm_destroy(x.comm);
     return st ? 1 : 0;

@@ -10,6 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 #include "base/clock.h"
+#include "failed.h"
 #include "perf_check.h"
 #include "perf_measure.h"
 #include "perf_rooms.h"
@@ -192,6 +193,15 @@ static tutti_status measure(struct server *s, const struct command *cmd, struct 
     return st;
 }
 
+static void say_failed(const struct perf_case *c, tutti_status st)
+{
+    char who[32], what[96];
+
+    snprintf(who, sizeof who, "tutti perf: rank %u", c->rank);
+    snprintf(what, sizeof what, "%s of %zu bytes", c->coll->name, perf_case_bytes(c));
+    tool_failed(who, what, st);
+}
+
 /* What goes wrong here is told, and ends the group: its other ranks cannot know how far this one came. */
 static tutti_status serve(struct server *s, const char *line)
 {
@@ -220,8 +230,7 @@ static tutti_status serve(struct server *s, const char *line)
     else
         say_error(s, "there is no such algorithm for this call");
     if (st)
-        fprintf(stderr, "tutti perf: rank %u: %s of %zu bytes: %s: %s\n", c.rank, c.coll->name, perf_case_bytes(&c),
-                tutti_status_name(st), tutti_last_error());
+        say_failed(&c, st);
     perf_case_fini(&c);
 free:
     free(us);

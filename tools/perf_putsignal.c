@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "base/status.h"
+#include "failed.h"
 #include "option_values.h"
 #include "perf_launch.h"
 #include "putsignal_burst.h"
@@ -289,7 +290,7 @@ static int be_rank(const struct options *o)
     tutti_status st = tutti_comm_create(&s.comm, &conf);
 
     if (st) {
-        fprintf(stderr, "tutti perf putsignal: %s: %s\n", tutti_status_name(st), tutti_last_error());
+        tool_failed("tutti perf putsignal", NULL, st);
         return 1;
     }
     if (!suits(o, (uint32_t)tutti_comm_size(s.comm), tutti_comm_rank(s.comm) == 0)) {
@@ -298,8 +299,7 @@ static int be_rank(const struct options *o)
     }
     st = o->latency ? latency(o, s.comm) : all_cases(&s);
     if (st)
-        fprintf(stderr, "tutti perf putsignal: rank %d: %s: %s\n", tutti_comm_rank(s.comm), tutti_status_name(st),
-                tutti_last_error());
+        tool_failed("tutti perf putsignal", NULL, st);
     tutti_comm_destroy(s.comm);
     return st || s.wrong ? 1 : 0;
 }

@@ -15,6 +15,7 @@
 #include "base/status.h"
 #include "comm/comm.h"
 #include "comm/plugins.h"
+#include "failed.h"
 #include "perf_launch.h"
 #include "perf_rooms.h"
 #include "tune_options.h"
@@ -298,7 +299,7 @@ static tutti_status tune(struct tuning *t)
     t->file.complete = false;
     st = measure_all(t);
     if (st)
-        fprintf(stderr, "tutti tune: rank %u: %s: %s\n", t->rank, tutti_status_name(st), tutti_last_error());
+        tool_failed("tutti tune", NULL, st);
     if (t->rank == 0 && t->file.nrows > 0) {
         tune_show_summary(&t->file, stdout);
         written = write_file(t);
@@ -326,7 +327,7 @@ static int be_rank(const struct tune_options *o)
     unsetenv("TUTTI_TUNE_FILE");    /* what is untuned here is without */
     st = tutti_comm_create(&t.comm, &conf);
     if (st) {
-        fprintf(stderr, "tutti tune: %s: %s\n", tutti_status_name(st), tutti_last_error());
+        tool_failed("tutti tune", NULL, st);
         return 1;
     }
     t.rank = (uint32_t)tutti_comm_rank(t.comm);

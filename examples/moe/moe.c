@@ -1,6 +1,6 @@
 /* A mixture of experts that is spread over ranks, in two forms: as one kernel of the CPU device that computes tiles as they arrive (megakernel.h), in each mode of the
- * proxy; and as collectives, with the computation between them. Every result is compared, bit by bit, with a dense reference. Prints one line of JSON: the times
- * of each round, of the slowest rank, in milliseconds.
+ * proxy; and as collectives, with the computation between them. Every result is compared, bit by bit, with a dense reference. Prints what a round of each takes
+ * (report.h).
  *
  *     tutti run -n 4 -- ./moe --shape qwen3-30b --tokens 64 --skew 1 --rounds 5 */
 #include <stdio.h>
@@ -11,6 +11,7 @@
 #include "megakernel.h"
 #include "model.h"
 #include "options.h"
+#include "report.h"
 
 /* A tile of the collective form. */
 struct taken {
@@ -273,7 +274,7 @@ static bool are_refused(struct work *w)
         st = form == COLLECTIVE ? run_collective(w, &routing) : run_mega(w, &routing);
         good = st == TUTTI_ERR_INVALID;
         if (!good)
-            fprintf(stderr, "moe: rank %u, %s: a wrong routing is %s: %s\n", w->rank, options_forms[form], tutti_status_name(st), tutti_last_error());
+            fprintf(stderr, "moe: rank %u, %s: a wrong routing is %s\n", w->rank, options_forms[form], tutti_status_name(st));
     }
     w->experts[0] = first;
     return good;
@@ -294,7 +295,7 @@ static int measure_all(struct work *w, double *times)
                 continue;
             st = measure(w, (enum form)form, &times[(size_t)form * rounds + at], &times[FORMS * rounds + at], &wrong);
             if (st) {
-                fprintf(stderr, "moe: rank %u, %s: %s: %s\n", w->rank, options_forms[form], tutti_status_name(st), tutti_last_error());
+                fprintf(stderr, "moe: rank %u, %s: %s\n", w->rank, options_forms[form], tutti_status_name(st));     /* why, Tutti has said */
                 return 1;
             }
             if (wrong) {
@@ -392,39 +393,19 @@ static void forget(struct work *w)
 
 /* ---- the program ---------------------------------------------------------------------------------------------------------- */
 
-static void print_times(const char *name, const double *ms, size_t rounds)
-{
-    printf(", \"%s_ms\": [", name);
-    for (size_t i = 0; i < rounds; i++)
-        printf("%s%.3f", i ? ", " : "", ms[i]);
-    printf("]");
-}
-
 static void print(const struct work *w, const double *times, uint64_t put_bytes)
 {
-    const struct shape *s = &w->model.shape;
-    const size_t rounds = (size_t)w->o->rounds;
-    const char *between = "";
+    const struct report r = {
+        .o = w->o,
+        .shape = &w->model.shape,
+        .nranks = w->nranks,
+        .nblocks = w->nblocks,
+        .put_bytes = put_bytes,
+        .ms = times,
+        .proxy = w->counters,
+    };
 
-    printf(
-        "{\"shape\": \"%s\", \"hidden\": %u, \"intermediate\": %u, \"experts\": %u, \"top_k\": %u, \"ranks\": %u, \"tokens\": %ld, "
-        "\"there\": \"%s\", \"back\": \"%s\", \"blocks\": %u, \"put_bytes\": %llu",
-        s->name, s->hidden, s->inner, s->experts, s->top_k, w->nranks, w->o->tokens, tutti_dtype_name(w->o->there),
-        tutti_dtype_name(w->o->back), w->nblocks, (unsigned long long)put_bytes);
-    for (int form = 0; form < FORMS; form++)
-        if (options_want(w->o, form))
-            print_times(options_forms[form], times + (size_t)form * rounds, rounds);
-    if (options_want(w->o, COLLECTIVE))
-        print_times("compute", times + FORMS * rounds, rounds);
-    printf(", \"proxy\": {");
-    for (int form = FULL; form < FORMS; form++)
-        if (options_want(w->o, form)) {
-            printf("%s\"%s\": {\"puts\": %llu, \"drains\": %llu, \"fences\": %llu}", between, options_forms[form],
-                   (unsigned long long)w->counters[form].puts, (unsigned long long)w->counters[form].drains,
-                   (unsigned long long)w->counters[form].fences);
-            between = ", ";
-        }
-    printf("}}\n");
+    (w->o->json ? report_json : report_table)(&r);
 }
 
 /* What the proxy of the rank that puts most has put in a run, by whichever mode was measured. */
@@ -452,9 +433,7 @@ static int run(struct work *w)
         status = w->o->wrong && !are_refused(w) ? 1 : measure_all(w, times);
     if (!st && !status)
         st = most_put(w, &put_bytes);
-    if (st)
-        fprintf(stderr, "moe: rank %u: %s: %s\n", w->rank, tutti_status_name(st), tutti_last_error());
-    else if (!status && w->rank == 0)
+    if (!st && !status && w->rank == 0)
         print(w, times, put_bytes);
     tutti_moe_free(w->tiles);
     tutti_moe_free(w->collective);
@@ -483,10 +462,8 @@ int main(int argc, char **argv)
         return status;
     w.model.seed = (uint64_t)o.seed;
     w.model.skew = o.skew;
-    if (tutti_comm_create(&w.comm, NULL)) {
-        fprintf(stderr, "moe: %s\n", tutti_last_error());
-        return 1;
-    }
+    if (tutti_comm_create(&w.comm, NULL))
+        return 1;       /* Tutti has said why */
     w.rank = (uint32_t)tutti_comm_rank(w.comm);
     w.nranks = (uint32_t)tutti_comm_size(w.comm);
     w.nblocks = (uint32_t)o.processors + 1;

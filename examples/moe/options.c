@@ -20,36 +20,50 @@
     "  --wrong          first each form has a run in which the last rank's routing is wrong, which all ranks must be told\n" \
     "  --rounds N       times each form is timed (default 3)\n" \
     "  --seed N         of weights, tokens and routes (default 1)\n" \
+    "  --json           prints one line of JSON, with the times of all rounds\n" \
     "  --help           this text\n"
 
 #define NUMBER_MAX 65536
 #define PROCESSORS_MAX 64
+#define TILE_MAX 4096
+#define SEED_MAX 1000000000
 
 const char *const options_forms[FORMS] = { "collective", "full", "coupled", "decoupled", "ordered" };
 
-static bool take_number(const char *text, long min, long max, long *out)
+/* Each says what is wrong with the value of an option, and returns false then. */
+
+static bool take_number(const char *name, const char *text, long min, long max, long *out)
 {
     char *end;
 
     *out = strtol(text, &end, 10);
-    return *text && !*end && *out >= min && *out <= max;
+    if (*text && !*end && *out >= min && *out <= max)
+        return true;
+    fprintf(stderr, "moe: --%s %s: it must be a whole number from %ld to %ld\n", name, text, min, max);
+    return false;
 }
 
-static bool take_real(const char *text, double max, double *out)
+static bool take_real(const char *name, const char *text, double max, double *out)
 {
     char *end;
 
     *out = strtod(text, &end);
-    return *text && !*end && *out >= 0 && *out <= max;
+    if (*text && !*end && *out >= 0 && *out <= max)
+        return true;
+    fprintf(stderr, "moe: --%s %s: it must be a number from 0 to %g\n", name, text, max);
+    return false;
 }
 
-static bool take_type(const char *text, tutti_dtype *out)
+static bool take_type(const char *name, const char *text, tutti_dtype *out)
 {
     *out = strcmp(text, "f32") == 0 ? TUTTI_F32 : strcmp(text, "bf16") == 0 ? TUTTI_BF16 : TUTTI_F8E4M3;
-    return *out != TUTTI_F8E4M3 || strcmp(text, "fp8") == 0;
+    if (*out != TUTTI_F8E4M3 || strcmp(text, "fp8") == 0)
+        return true;
+    fprintf(stderr, "moe: --%s %s: it must be f32, bf16 or fp8\n", name, text);
+    return false;
 }
 
-static bool take_forms(const char *text, uint32_t *out)
+static bool take_forms(const char *name, const char *text, uint32_t *out)
 {
     *out = 0;
     for (const char *at = text; at; at = strchr(at, ',') ? strchr(at, ',') + 1 : NULL) {
@@ -58,63 +72,78 @@ static bool take_forms(const char *text, uint32_t *out)
 
         while (form < FORMS && (strlen(options_forms[form]) != n || strncmp(options_forms[form], at, n) != 0))
             form++;
-        if (form == FORMS)
+        if (form == FORMS) {
+            fprintf(stderr, "moe: --%s %s: \"%.*s\" is none of collective, coupled, decoupled, ordered and full\n", name, text, (int)n, at);
             return false;
+        }
         *out |= 1u << form;
     }
     return true;
 }
 
-/* One option. False: it cannot be. */
-static bool take_option(int c, const char *arg, struct options *o)
+static bool take_option(const struct option *option, const char *arg, struct options *o)
 {
-    switch (c) {
+    const char *name = option->name;
+
+    switch (option->val) {
     case 's':
         o->shape = arg;
         return true;
     case 'c':
-        return take_number(arg, 1, NUMBER_MAX, &o->scale);
+        return take_number(name, arg, 1, NUMBER_MAX, &o->scale);
     case 't':
-        return take_number(arg, 1, NUMBER_MAX, &o->tokens);
+        return take_number(name, arg, 1, NUMBER_MAX, &o->tokens);
     case 'z':
-        return take_real(arg, 4, &o->skew);
+        return take_real(name, arg, 4, &o->skew);
     case 'e':
-        return take_type(arg, &o->there);
+        return take_type(name, arg, &o->there);
     case 'b':
-        return take_type(arg, &o->back);
+        return take_type(name, arg, &o->back);
     case 'i':
-        return take_number(arg, 1, 4096, &o->tile);
+        return take_number(name, arg, 1, TILE_MAX, &o->tile);
     case 'p':
-        return take_number(arg, 0, PROCESSORS_MAX, &o->processors);
+        return take_number(name, arg, 0, PROCESSORS_MAX, &o->processors);
     case 'f':
-        return take_forms(arg, &o->forms);
+        return take_forms(name, arg, &o->forms);
     case 'x':
         o->proxied = true;
         return true;
     case 'w':
         o->wrong = true;
         return true;
+    case 'j':
+        o->json = true;
+        return true;
     case 'r':
-        return take_number(arg, 1, 1000, &o->rounds);
+        return take_number(name, arg, 1, ROUNDS_MAX, &o->rounds);
     default:
-        return take_number(arg, 0, 1000000000, &o->seed);
+        return take_number(name, arg, 0, SEED_MAX, &o->seed);
     }
 }
 
-/* The shape of that name, scaled. False: there is none. */
+/* The shape of that name, scaled. False: there is none, or nothing is left of it, which was said. */
 static bool make_shape(const struct options *o, struct shape *out)
 {
     const struct shape *s = shapes;
 
     while (s->name && strcmp(s->name, o->shape) != 0)
         s++;
-    if (!s->name)
+    if (!s->name) {
+        fprintf(stderr, "moe: --shape %s: it must be", o->shape);
+        for (s = shapes; s->name; s++)
+            fprintf(stderr, "%s %s", s == shapes ? "" : s[1].name ? "," : " or", s->name);
+        fprintf(stderr, "\n");
         return false;
+    }
     *out = *s;
     out->scale = o->scale ? (uint32_t)o->scale : s->scale;
     out->hidden = s->hidden / out->scale;
     out->inner = s->inner / out->scale;
-    return out->hidden && out->inner;
+    if (out->hidden && out->inner)
+        return true;
+    fprintf(stderr, "moe: --scale %ld: it must be at most %u, the smaller of the widths of %s\n", o->scale,
+            s->hidden < s->inner ? s->hidden : s->inner, s->name);
+    return false;
 }
 
 bool options_take(int argc, char **argv, struct options *o, struct shape *shape, int *status)
@@ -126,30 +155,24 @@ bool options_take(int argc, char **argv, struct options *o, struct shape *shape,
         { "tile", required_argument, NULL, 'i' },       { "processors", required_argument, NULL, 'p' },
         { "forms", required_argument, NULL, 'f' },      { "proxied", no_argument, NULL, 'x' },
         { "rounds", required_argument, NULL, 'r' },     { "seed", required_argument, NULL, 'd' },
-        { "wrong", no_argument, NULL, 'w' },            { "help", no_argument, NULL, 'h' },
-        { 0 },
+        { "wrong", no_argument, NULL, 'w' },            { "json", no_argument, NULL, 'j' },
+        { "help", no_argument, NULL, 'h' },             { 0 },
     };
-    bool good = true;
-    int c;
+    int c, which = 0;
 
     *status = 2;
-    while (good && (c = getopt_long(argc, argv, "", known, NULL)) != -1) {
+    while ((c = getopt_long(argc, argv, "", known, &which)) != -1) {
         if (c == 'h' || c == '?') {
             *status = c == 'h' ? 0 : 2;
             fputs(USAGE, c == 'h' ? stdout : stderr);
             return false;
         }
-        good = take_option(c, optarg, o);
-        if (!good)
-            fprintf(stderr, "moe: %s is not possible there\n", optarg);
+        if (!take_option(&known[which], optarg, o))
+            return false;
     }
-    if (good && optind < argc) {
-        fprintf(stderr, "moe: %s is no option\n", argv[optind]);
-        good = false;
+    if (optind < argc) {
+        fprintf(stderr, "moe: \"%s\" is no option; moe --help tells which there are\n", argv[optind]);
+        return false;
     }
-    if (good && !make_shape(o, shape)) {
-        fprintf(stderr, "moe: there is no shape %s, or not at a scale of %ld\n", o->shape, o->scale);
-        good = false;
-    }
-    return good;
+    return make_shape(o, shape);
 }

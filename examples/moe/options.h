@@ -8,13 +8,15 @@
 enum form { COLLECTIVE, FULL, COUPLED, DECOUPLED, ORDERED, FORMS };
 extern const char *const options_forms[FORMS];
 
+#define ROUNDS_MAX 1000
+
 struct options {
     const char *shape;
     long scale, tokens, tile, processors, rounds, seed;
     double skew;
     tutti_dtype there, back;
     uint32_t forms;             /* bits */
-    bool proxied, wrong;
+    bool proxied, wrong, json;
 };
 
 /* Whether that form is to be timed. */

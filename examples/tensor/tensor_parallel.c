@@ -267,10 +267,11 @@ static tutti_status measure(const struct kind *kind, struct work *k, enum form f
     return st ? st : tutti_allreduce(&mine, wrong, 1, TUTTI_I64, TUTTI_SUM, comm, NULL);
 }
 
+/* Why, Tutti has said, unless the program itself has no memory. */
 static int fail(const struct layer *l, const char *what, tutti_status st)
 {
     fprintf(stderr, "tensor_parallel: rank %zu: %s: %s\n", l->rank, what,
-            st == TUTTI_ERR_NOMEM ? "there is not enough memory" : tutti_last_error());
+            st == TUTTI_ERR_NOMEM ? "there is not enough memory" : tutti_status_name(st));
     return 1;
 }
 
@@ -483,10 +484,8 @@ int main(int argc, char **argv)
         fprintf(stderr, "tensor_parallel: --gemm %s: %s\n", o.gemm, why);
         return 2;
     }
-    if (tutti_comm_create(&comm, NULL)) {
-        fprintf(stderr, "tensor_parallel: %s\n", tutti_last_error());
-        return 1;
-    }
+    if (tutti_comm_create(&comm, NULL))
+        return 1;       /* Tutti has said why */
     why = make_layer(&l, comm, &o);
     if (why && tutti_comm_rank(comm) == 0)
         fprintf(stderr, "tensor_parallel: %s\n", why);

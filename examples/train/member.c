@@ -142,7 +142,7 @@ int member_main(int argc, char **argv, const char *about, tutti_status (*train)(
     struct member m = { .view = { .size = sizeof m.view } };
     tutti_status st = TUTTI_ERR_NOMEM;
 
-    options_parse(&m.o, argc, argv, about);
+    options_parse(&m.o, argc, argv, TRAINS_APART | TRAINS_ELASTIC, about);
     if (!text_load(&m.t, m.o.text))
         return 2;
     signal(SIGINT, stop);

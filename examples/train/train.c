@@ -11,24 +11,29 @@
 
 enum { OPT_RATE = 256, OPT_MOMENTUM, OPT_OUTER_RATE, OPT_OUTER_MOMENTUM, OPT_GROUP, OPT_ROLE, OPT_ROLES };
 
-static const struct argp_option argp_options[] = {
-    { "steps", 's', "N", 0, "steps of training (default 300)", 0 },
-    { "batch", 'b', "N", 0, "examples of a step: of all workers together in DDP, of each in DiLoCo (default 64)", 0 },
-    { "seed", 'r', "N", 0, "of the first parameters and of the examples (default 1)", 0 },
-    { "inner", 'i', "N", 0, "DiLoCo: steps of each worker between two exchanges (default 20)", 0 },
-    { "workers", 'w', "N", 0, "train_alone: how many DiLoCo workers it plays; 0: plain training (default 0)", 0 },
-    { "replay", 'p', "FILE", 0, "train_alone: play the DiLoCo run that printed FILE (lines of step, loss, members)", 0 },
-    { "delay", 'd', NULL, 0, "train_alone: apply each mean one exchange late, as train_diloco_async does", 0 },
-    { "members", 'm', "N", 0, "elastic runs: begin when so many are there (default: with whoever comes)", 0 },
-    { "group", OPT_GROUP, "N", 0, "train_hsdp: this member's replica group (default 0)", 0 },
-    { "role", OPT_ROLE, "N", 0, "train_hsdp: which part of the model it keeps, from 0 on (default 0)", 0 },
-    { "roles", OPT_ROLES, "N", 0, "train_hsdp: parts of the model, which are the members of a group (default 2)", 0 },
-    { "rate", OPT_RATE, "R", 0, "learning rate (default 0.1)", 0 },
-    { "momentum", OPT_MOMENTUM, "M", 0, "momentum (default 0.9)", 0 },
-    { "outer-rate", OPT_OUTER_RATE, "R", 0, "DiLoCo: learning rate of the outer step (default 0.7)", 0 },
-    { "outer-momentum", OPT_OUTER_MOMENTUM, "M", 0, "DiLoCo: its Nesterov momentum (default 0.6)", 0 },
-    { 0 },
+/* Each option, and the kinds of program that have it. */
+static const struct {
+    unsigned of;
+    struct argp_option option;
+} known[] = {
+    { TRAINS, { "steps", 's', "N", 0, "steps of training (default 300)", 0 } },
+    { TRAINS_TOGETHER, { "batch", 'b', "N", 0, "examples of a step, of all together (default 64)", 0 } },
+    { TRAINS_APART, { "batch", 'b', "N", 0, "examples of a step, of each worker (default 64)", 0 } },
+    { TRAINS, { "seed", 'r', "N", 0, "of the first parameters and of the examples (default 1)", 0 } },
+    { TRAINS_APART, { "inner", 'i', "N", 0, "steps of each worker between two exchanges (default 20)", 0 } },
+    { TRAINS_ALONE, { "workers", 'w', "N", 0, "how many DiLoCo workers are played; 0: plain training (default 0)", 0 } },
+    { TRAINS_ALONE, { "replay", 'p', "FILE", 0, "play the DiLoCo run that printed FILE (lines of step, loss, members)", 0 } },
+    { TRAINS_ALONE, { "delay", 'd', NULL, 0, "apply each mean one exchange late, as train_diloco_async does", 0 } },
+    { TRAINS_ELASTIC, { "members", 'm', "N", 0, "begin when so many are there (default: with whoever comes)", 0 } },
+    { TRAINS_IN_GROUPS, { "group", OPT_GROUP, "N", 0, "this member's replica group (default 0)", 0 } },
+    { TRAINS_IN_GROUPS, { "role", OPT_ROLE, "N", 0, "which part of the model it keeps, from 0 on (default 0)", 0 } },
+    { TRAINS_IN_GROUPS, { "roles", OPT_ROLES, "N", 0, "parts of the model, which are the members of a group (default 2)", 0 } },
+    { TRAINS, { "rate", OPT_RATE, "R", 0, "learning rate (default 0.1)", 0 } },
+    { TRAINS, { "momentum", OPT_MOMENTUM, "M", 0, "momentum (default 0.9)", 0 } },
+    { TRAINS_APART, { "outer-rate", OPT_OUTER_RATE, "R", 0, "learning rate of the outer step (default 0.7)", 0 } },
+    { TRAINS_APART, { "outer-momentum", OPT_OUTER_MOMENTUM, "M", 0, "its Nesterov momentum (default 0.6)", 0 } },
 };
+#define NKNOWN (sizeof known / sizeof *known)
 
 static uint64_t number(struct argp_state *state, const char *what, const char *arg, uint64_t min, uint64_t max)
 {
@@ -120,10 +125,15 @@ static error_t parse_one(int key, char *arg, struct argp_state *state)
     }
 }
 
-void options_parse(struct options *o, int argc, char **argv, const char *about)
+void options_parse(struct options *o, int argc, char **argv, unsigned kind, const char *about)
 {
-    const struct argp argp = { .options = argp_options, .parser = parse_one, .args_doc = "TEXT", .doc = about };
+    struct argp_option own[NKNOWN + 1] = { { 0 } };
+    const struct argp argp = { .options = own, .parser = parse_one, .args_doc = "TEXT", .doc = about };
+    size_t n = 0;
 
+    for (size_t i = 0; i < NKNOWN; i++)
+        if (known[i].of & (kind | TRAINS))
+            own[n++] = known[i].option;
     *o = (struct options){
         .seed = 1,
         .steps = 300,

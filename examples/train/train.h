@@ -18,8 +18,18 @@ struct options {
     double outer_rate, outer_momentum;
 };
 
-/* Reads the arguments; ends the process with status 2 and a sentence if they make no sense. */
-void options_parse(struct options *o, int argc, char **argv, const char *about);
+/* Kinds of programs, which have options of their own. */
+enum {
+    TRAINS = 1,             /* all of them */
+    TRAINS_TOGETHER = 2,    /* all take each step together */
+    TRAINS_APART = 4,       /* DiLoCo */
+    TRAINS_ALONE = 8,       /* one process plays all workers */
+    TRAINS_ELASTIC = 16,    /* members come and go */
+    TRAINS_IN_GROUPS = 32   /* the members of a group share a model */
+};
+
+/* Reads the arguments of a program of that kind (or of several, added up); ends the process with status 2 and a sentence if they make no sense. */
+void options_parse(struct options *o, int argc, char **argv, unsigned kind, const char *about);
 
 /* A worker's numbers, each vector [n]. */
 struct worker {

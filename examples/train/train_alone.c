@@ -171,7 +171,7 @@ int main(int argc, char **argv)
     struct worker w;
     int good;
 
-    options_parse(&o, argc, argv, about);
+    options_parse(&o, argc, argv, TRAINS_ALONE | TRAINS_APART, about);
     if (!text_load(&t, o.text))
         return 2;
     if (o.workers || o.replay) {

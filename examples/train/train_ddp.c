@@ -36,7 +36,7 @@ int main(int argc, char **argv)
     tutti_comm *comm;
     tutti_status st;
 
-    options_parse(&o, argc, argv, about);
+    options_parse(&o, argc, argv, TRAINS_TOGETHER, about);
     if (!text_load(&t, o.text))
         return 2;
     if (!worker_init(&w, &t, o.seed))

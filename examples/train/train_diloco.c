@@ -65,7 +65,7 @@ int main(int argc, char **argv)
     struct worker w;
     tutti_status st;
 
-    options_parse(&o, argc, argv, about);
+    options_parse(&o, argc, argv, TRAINS_APART, about);
     if (!text_load(&t, o.text))
         return 2;
     if (!worker_init(&w, &t, o.seed))

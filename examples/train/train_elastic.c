@@ -119,7 +119,7 @@ int main(int argc, char **argv)
     struct training x = { .o = &o, .t = &t, .view = { .size = sizeof x.view } };
     tutti_status st;
 
-    options_parse(&o, argc, argv, about);
+    options_parse(&o, argc, argv, TRAINS_TOGETHER | TRAINS_ELASTIC, about);
     if (!text_load(&t, o.text))
         return 2;
     if (!worker_init(&x.w, &t, o.seed))

@@ -254,7 +254,7 @@ int main(int argc, char **argv)
     sigset_t set;
     pthread_t ender;
 
-    options_parse(&x.o, argc, argv, about);
+    options_parse(&x.o, argc, argv, TRAINS_TOGETHER | TRAINS_ELASTIC | TRAINS_IN_GROUPS, about);
     if (!text_load(&x.t, x.o.text))
         return 2;
     endings(&set);

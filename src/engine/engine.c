@@ -15,33 +15,17 @@
 #include "engine/trouble.h"
 #include "wire/registry.h"
 
-
-/* Whether the wire is in the comma-separated list; an empty list holds all that need not be named. */
-static bool is_listed(const char *list, const struct tt_wire_ops *ops)
+/* The wire that was opened last cannot be used here, and the last error says why: kept until it is known which rank of this host tells it. */
+static void add_unusable(struct tt_engine *e)
 {
-    const size_t len = strlen(ops->name);
+    size_t n;
 
-    if (!list || !*list)
-        return !ops->by_name;
-    for (const char *at = list; at; at = strchr(at, ',') ? strchr(at, ',') + 1 : NULL)
-        if (strncmp(at, ops->name, len) == 0 && (at[len] == ',' || at[len] == 0))
-            return true;
-    return false;
-}
-
-/* Every name in the list must be a wire. */
-static tutti_status check_list(const char *list)
-{
-    for (const char *at = list; at && *at; at = strchr(at, ',') ? strchr(at, ',') + 1 : NULL) {
-        const int len = (int)strcspn(at, ",");
-        char name[32];
-
-        snprintf(name, sizeof name, "%.*s", len, at);
-        if (!tt_wire_find(name))
-            return tt_fail(TUTTI_ERR_INVALID, "\"%s\" in the list of wires \"%s\" is no wire; TUTTI_WIRES (and conf.wires) may list: %s",
-                           name, list, tt_wire_names());
-    }
-    return TUTTI_OK;
+    if (!e->unusable)
+        e->unusable = calloc(1, TT_ERROR_BYTES);
+    if (!e->unusable)
+        return;
+    n = strlen(e->unusable);
+    snprintf(e->unusable + n, TT_ERROR_BYTES - n, "%s%s", n ? "; " : "", tutti_last_error());
 }
 
 static tutti_status open_wires(struct tt_engine *e, const struct tt_engine_conf *conf)
@@ -56,7 +40,7 @@ static tutti_status open_wires(struct tt_engine *e, const struct tt_engine_conf 
     const char *lane_bytes = getenv("TUTTI_LANE_BYTES");
     size_t bad_at;
     int64_t cma = 0, silence_s = 0;
-    tutti_status st = check_list(conf->wires);
+    tutti_status st = tt_wire_check_list(conf->wires);
 
     if (!st && lane_bytes && !tt_lane_limits_parse(&limits, lane_bytes, &bad_at))
         st = tt_fail(
@@ -75,11 +59,13 @@ static tutti_status open_wires(struct tt_engine *e, const struct tt_engine_conf 
     wc.cma = cma != 0;
     e->single_copies = cma == 2;
     for (size_t i = 0; i < tt_nwires && e->nwires < TT_ENGINE_WIRES_MAX; i++) {
-        if (!is_listed(conf->wires, tt_wires[i]))
+        if (!tt_wire_is_listed(conf->wires, tt_wires[i]))
             continue;
         st = tt_wires[i]->open(&e->wire[e->nwires], &wc);
-        if (st == TUTTI_ERR_UNSUPPORTED)
-            continue;       /* it said why */
+        if (st == TUTTI_ERR_UNSUPPORTED) {
+            add_unusable(e);
+            continue;
+        }
         if (st)
             return st;
         tt_log(TT_LOG_INFO, "wire %s is open", tt_wires[i]->name);
@@ -87,7 +73,8 @@ static tutti_status open_wires(struct tt_engine *e, const struct tt_engine_conf 
         e->nwires++;
     }
     if (!e->nwires)
-        return tt_fail(TUTTI_ERR_UNSUPPORTED, "no wire works here (asked for: %s): %s", conf->wires && *conf->wires ? conf->wires : "any", tutti_last_error());
+        return tt_fail(TUTTI_ERR_UNSUPPORTED, "no wire works here (asked for: %s): %s", conf->wires && *conf->wires ? conf->wires : "any",
+                       e->unusable ? e->unusable : tutti_last_error());
     return TUTTI_OK;
 }
 
@@ -141,6 +128,7 @@ tutti_status tt_engine_create(struct tt_engine **out, const struct tt_engine_con
     e->forks = atomic_load(&forks);
     e->rank = conf->rank;
     e->nranks = conf->nranks;
+    e->first_here = UINT32_MAX;
     e->ops_cap = TT_OPS_MAX;
     atomic_store(&e->waits_for, UINT32_MAX);
     pthread_mutex_init(&e->trouble_lock, NULL);
@@ -191,6 +179,7 @@ void tt_engine_destroy(struct tt_engine *e)
     tt_cards_fini(&e->cards);
     tt_sparse_fini(&e->peers);
     tt_slab_fini(&e->peer_slab);
+    free(e->unusable);
     free(e);
 }
 
@@ -247,7 +236,10 @@ tutti_status tt_engine_add_card(struct tt_engine *e, uint32_t rank, const void *
     st = tt_cards_put(&e->cards, rank, card, bytes);
     if (st)
         return st;
-    e->local_ranks += host_of(card, bytes, wire) == tt_host_hash();
+    if (host_of(card, bytes, wire) == tt_host_hash()) {
+        e->local_ranks++;
+        e->first_here = rank < e->first_here ? rank : e->first_here;
+    }
     return TUTTI_OK;
 }
 

@@ -9,6 +9,7 @@
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
@@ -151,6 +152,25 @@ static void say_unreachable(struct tt_engine *e, const struct tt_peer *p, const 
     tt_peer_lost(e, p->rank, how);
 }
 
+/* A wire that may be used, and was perhaps asked for by name, is not: once on each host, and there once in a process, however many communicators or views
+ * of an elastic run it makes. */
+static void tell_unusable(struct tt_engine *e)
+{
+    static atomic_flag told = ATOMIC_FLAG_INIT;
+    char ours[64] = "";
+    bool first;
+
+    if (!e->unusable)
+        return;
+    for (uint32_t i = 0; i < e->nwires; i++)
+        add_name(ours, sizeof ours, e->wire[i]->ops->name);
+    first = e->rank == e->first_here && !atomic_flag_test_and_set(&told);
+    tt_log(first ? TT_LOG_WARN : TT_LOG_INFO,
+           "of the wires that may be used (TUTTI_WIRES) only %s can be on this host; %s", ours, e->unusable);
+    free(e->unusable);
+    e->unusable = NULL;
+}
+
 void tt_peer_connect(struct tt_engine *e, struct tt_peer *p)
 {
     uint8_t card[TT_ENGINE_CARD_BYTES];
@@ -189,7 +209,7 @@ static void link_up(struct tt_engine *e, struct tt_wire *w, const struct tt_done
 
     if (!p)
         tt_peer_lost(e, d->peer, "there is no memory for it");
-    if (!p || p->state == TT_PEER_UP || p->state == TT_PEER_LOST)
+    if (!p || (p->state != TT_PEER_NONE && p->state != TT_PEER_CONNECTING))
         return;
     p->wire = w;
     p->state = TT_PEER_UP;
@@ -257,13 +277,15 @@ static void link_ended(struct tt_engine *e, const struct tt_done *d)
             ;
         run_ops(e);
     }
-    if (d->status == TUTTI_OK && p->state == TT_PEER_UP) {
+    if (p->state == TT_PEER_LEFT || p->state == TT_PEER_LOST)
+        return;
+    if (d->status == TUTTI_OK) {        /* perhaps before the link was up: why it goes may be on its way all the same */
         p->state = TT_PEER_LEFT;
         tt_peer_left(e, p);
-    } else if (p->state != TT_PEER_LOST) {
+    } else {
         tt_engine_hear(e);      /* if it has said why it goes, that is the reason */
         tt_take_trouble(e);
-        tt_peer_lost(e, p->rank, d->status == TUTTI_OK ? "it has left" : "its connection ended");
+        tt_peer_lost(e, p->rank, "its connection ended");
     }
 }
 
@@ -683,6 +705,7 @@ tutti_status tt_engine_start(struct tt_engine *e, int watch_fd, void (*alert)(vo
 
     tt_cards_settle(&e->cards);
     choose_patience(e);
+    tell_unusable(e);
     e->watch_fd = watch_fd;
     e->alert = alert;
     e->alert_arg = arg;

@@ -211,11 +211,13 @@ static inline uint32_t tt_op_divisor(const struct tt_op *op)
 
 struct tt_engine {
     uint32_t rank, nranks, local_ranks;
+    uint32_t first_here;        /* the lowest rank of this host */
     uint32_t cores;             /* that these share; 0: not told */
     uint32_t forks;             /* before it was created */
     uint8_t secret[16];
     struct tt_wire *wire[TT_ENGINE_WIRES_MAX];
     uint32_t nwires;
+    char *unusable;             /* why others that may be used are not, until it is told; NULL: nothing to tell */
     uint32_t nlinks[TT_ENGINE_WIRES_MAX];       /* that came up, by wire */
     bool single_copies;         /* for every longer copy: TUTTI_CMA=2 */
     uint32_t nregistered[TT_ENGINE_WIRES_MAX];  /* operations whose memory is registered there */

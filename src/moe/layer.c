@@ -6,6 +6,7 @@
 
 #include "base/options.h"
 #include "base/status.h"
+#include "moe/alike.h"
 
 #define CREATE "tutti_moe_create"
 #define TILE_TOKENS_DEFAULT 16u
@@ -131,6 +132,33 @@ static struct declared declare(const tutti_moe_conf *c, uint32_t nheld, tutti_st
     };
 }
 
+static const char *form_name(uint64_t form)
+{
+    return form == TUTTI_MOE_TILES ? "tiles" : form == TUTTI_MOE_COLLECTIVE ? "collective" : "?";
+}
+
+static tutti_status compare_with(const struct declared *mine, const struct declared *theirs, uint32_t own_rank,
+                                 uint32_t rank)
+{
+    const struct tt_alike fields[] = {
+        { "form", mine->form, theirs->form, form_name },
+        { "hidden", mine->hidden, theirs->hidden, NULL },
+        { "experts", mine->experts, theirs->experts, NULL },
+        { "top_k", mine->top_k, theirs->top_k, NULL },
+        { "max_tokens", mine->max_tokens, theirs->max_tokens, NULL },
+        { "tile_tokens", mine->tile_tokens, theirs->tile_tokens, NULL },
+        { "type", mine->type, theirs->type, tt_alike_dtype },
+        { "there", mine->there, theirs->there, tt_alike_dtype },
+        { "back", mine->back, theirs->back, tt_alike_dtype },
+        { "scale_elems", mine->scale_elems, theirs->scale_elems, NULL },
+    };
+    const tutti_status st = tt_alike_check(CREATE, fields, sizeof fields / sizeof *fields, own_rank, rank);
+
+    if (!st && theirs->nheld > mine->experts)
+        return tt_fail(TUTTI_ERR_PROTOCOL, CREATE ": rank %u says that it holds %u experts, and there are %u", rank, theirs->nheld, mine->experts);
+    return st;
+}
+
 /* Whether all ranks have declared the same; the same answer on all. nheld[nranks] gets how many experts each holds. */
 static tutti_status compare(tutti_comm *comm, const struct declared *mine, uint32_t *nheld)
 {
@@ -141,20 +169,16 @@ static tutti_status compare(tutti_comm *comm, const struct declared *mine, uint3
         return tt_fail(TUTTI_ERR_NOMEM, CREATE ": no memory for %u ranks", comm->nranks);
     st = tutti_allgather(mine, all, sizeof *mine, TUTTI_U8, comm, NULL);
     for (uint32_t r = 0; r < comm->nranks && !st; r++) {
-        struct declared theirs = all[r];
+        const struct declared *theirs = &all[r];
 
-        nheld[r] = theirs.nheld;
-        theirs.nheld = mine->nheld;
+        nheld[r] = theirs->nheld;
         if (mine->status)
             st = (tutti_status)mine->status;
-        else if (theirs.status)
-            st = tt_fail(theirs.status < TUTTI_STATUS_COUNT ? (tutti_status)theirs.status : TUTTI_ERR_PROTOCOL,
+        else if (theirs->status)
+            st = tt_fail(theirs->status < TUTTI_STATUS_COUNT ? (tutti_status)theirs->status : TUTTI_ERR_PROTOCOL,
                          CREATE ": rank %u could not make its part", r);
-        else if (memcmp(&theirs, mine, sizeof theirs) != 0 || nheld[r] > mine->experts)
-            st = tt_fail(
-                TUTTI_ERR_INVALID,
-                CREATE ": rank %u has %u experts, %u of each token, and %u elements in one of at most %u tokens; rank %u has another conf",
-                r, theirs.experts, theirs.top_k, theirs.hidden, theirs.max_tokens, comm->rank);
+        else
+            st = compare_with(mine, theirs, comm->rank, r);
     }
     free(all);
     return st;

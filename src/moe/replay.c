@@ -11,6 +11,7 @@
 
 #include "base/options.h"
 #include "base/status.h"
+#include "moe/alike.h"
 #include "moe/pieces.h"
 #include "window/window.h"
 
@@ -123,6 +124,21 @@ struct declared {
     uint32_t type, depth, without, status;
 };
 
+static tutti_status compare_with(const struct declared *mine, const struct declared *theirs, uint32_t own_rank,
+                                 uint32_t rank)
+{
+    const struct tt_alike fields[] = {
+        { "nsplits", mine->nsplits, theirs->nsplits, NULL },
+        { "max_length", mine->max_length, theirs->max_length, NULL },
+        { "max_total", mine->max_total, theirs->max_total, NULL },
+        { "type", mine->type, theirs->type, tt_alike_dtype },
+        { "depth", mine->depth, theirs->depth, NULL },
+        { "without", mine->without, theirs->without, NULL },
+    };
+
+    return tt_alike_check("tutti_replay_create", fields, sizeof fields / sizeof *fields, own_rank, rank);
+}
+
 /* Whether all ranks have declared the same; the same answer on all. `st` is what this rank has found so far. */
 static tutti_status compare(tutti_comm *comm, const tutti_replay_conf *conf, tutti_status st)
 {
@@ -147,12 +163,8 @@ static tutti_status compare(tutti_comm *comm, const tutti_replay_conf *conf, tut
         if (all[r].status)
             st = tt_fail(all[r].status < TUTTI_STATUS_COUNT ? (tutti_status)all[r].status : TUTTI_ERR_PROTOCOL,
                          "tutti_replay_create: rank %u could not make its part", r);
-        else if (memcmp(&all[r], &mine, sizeof mine) != 0)
-            st = tt_fail(
-                TUTTI_ERR_INVALID,
-                "tutti_replay_create: rank %u has %llu pieces of at most %llu, %llu in all, and a depth of %u; rank %u has another conf",
-                r, (unsigned long long)all[r].nsplits, (unsigned long long)all[r].max_length,
-                (unsigned long long)all[r].max_total, all[r].depth, comm->rank);
+        else
+            st = compare_with(&mine, &all[r], comm->rank, r);
     }
     free(all);
     return st;

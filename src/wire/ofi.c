@@ -66,10 +66,8 @@ static tutti_status ofi_open(struct tt_wire **out, const struct tt_wire_conf *co
         why = "ofi: libfabric does not encrypt what it sends, and connections are to be secured";
     else if (conf->outside && (conf->outside->family || conf->outside->port_first))
         why = "ofi: members that are reached at forwarded or chosen ports have no fabric in common";
-    if (why) {      /* no error: jobs go on over other wires */
-        tt_log(TT_LOG_INFO, "%s", why);
+    if (why)
         return tt_fail_again(TUTTI_ERR_UNSUPPORTED, why);
-    }
     o = calloc(1, sizeof *o);
     if (!o)
         return tt_fail(TUTTI_ERR_NOMEM, "ofi: no memory");

@@ -256,7 +256,7 @@ static void describe(struct tt_ofi_provider *p, const struct search *s)
              *s->reasons ? "; not used: " : "", s->reasons);
 }
 
-/* What cannot be here says so without an error: jobs go on over other wires. */
+/* No error: jobs go on over other wires. */
 static tutti_status none(const struct search *s)
 {
     const char *wanted = s->conf->ofi_provider;
@@ -272,7 +272,6 @@ static tutti_status none(const struct search *s)
     else
         snprintf(sentence, sizeof sentence,
                  "ofi: libfabric has no provider with reliable datagrams, messages in order and RMA writes");
-    tt_log(TT_LOG_INFO, "%s", sentence);
     return tt_fail_again(TUTTI_ERR_UNSUPPORTED, sentence);
 }
 

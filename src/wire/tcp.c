@@ -5,6 +5,7 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -65,6 +66,17 @@ static void log_addresses(const struct tt_tcp *t)
     }
 }
 
+static tutti_status no_interface(const char *rule)
+{
+    char sentence[512];
+
+    if (rule && *rule)
+        snprintf(sentence, sizeof sentence, "tcp: no interface that is up is allowed by \"%s\" (TUTTI_INTERFACES or conf.interfaces)", rule);
+    else
+        snprintf(sentence, sizeof sentence, "tcp: no interface is up");
+    return tt_fail_again(TUTTI_ERR_UNSUPPORTED, sentence);
+}
+
 static tutti_status tcp_open(struct tt_wire **out, const struct tt_wire_conf *conf)
 {
     struct tt_tcp *t = calloc(1, sizeof *t);
@@ -95,8 +107,7 @@ static tutti_status tcp_open(struct tt_wire **out, const struct tt_wire_conf *co
 
     st = tt_ifaddr_list(conf->interfaces, t->ifaddrs, sizeof t->ifaddrs / sizeof *t->ifaddrs, &t->nifaddrs);
     if (st == TUTTI_OK && t->nifaddrs == 0)
-        st = tt_fail(TUTTI_ERR_UNSUPPORTED, "tcp: no interface that is up is allowed by \"%s\"",
-                     conf->interfaces ? conf->interfaces : "");
+        st = no_interface(conf->interfaces);
     if (st == TUTTI_OK)
         st = tcp_furnish(t);
     if (st == TUTTI_OK)

@@ -41,13 +41,6 @@ static void verbs_close(struct tt_wire *w)
     free(v);
 }
 
-/* What cannot be here says so without an error: jobs go on over other wires. */
-static tutti_status unsupported(const char *sentence)
-{
-    tt_log(TT_LOG_INFO, "%s", sentence);
-    return tt_fail_again(TUTTI_ERR_UNSUPPORTED, sentence);
-}
-
 /* The wire that greets peers. It listens at a port of its own. */
 static tutti_status tcp_furnish(struct tt_verbs *v)
 {
@@ -84,9 +77,9 @@ static tutti_status verbs_open(struct tt_wire **out, const struct tt_wire_conf *
     tutti_status st;
 
     if (!tt_secure_is_plain(conf->secure))
-        return unsupported("verbs: RDMA devices do not encrypt what they send, and connections are to be secured");
+        return tt_fail_again(TUTTI_ERR_UNSUPPORTED, "verbs: RDMA devices do not encrypt what they send, and connections are to be secured");
     if (conf->outside && (conf->outside->family || conf->outside->port_first))
-        return unsupported("verbs: members that are reached at forwarded or chosen ports have no RDMA network in common");
+        return tt_fail_again(TUTTI_ERR_UNSUPPORTED, "verbs: members that are reached at forwarded or chosen ports have no RDMA network in common");
     v = calloc(1, sizeof *v);
     if (!v)
         return tt_fail(TUTTI_ERR_NOMEM, "verbs: no memory");

@@ -338,7 +338,6 @@ tutti_status tt_verbs_rails_open(struct tt_verbs_rail rail[TT_VERBS_RAILS], uint
     if (*nrails > 0)
         return TUTTI_OK;
     snprintf(sentence, sizeof sentence, "verbs: %s", reasons.at ? reasons.text : "this machine has no RDMA device");
-    tt_log(TT_LOG_INFO, "%s", sentence);        /* most machines are such: no error */
     return tt_fail_again(TUTTI_ERR_UNSUPPORTED, sentence);
 }
 

@@ -157,7 +157,7 @@ struct tt_wire_ops {
     bool by_name;                   /* used only where the list of wires (TUTTI_WIRES) names it */
 
     /* Starts the wire (listeners included). On success the caller owns *out and ends it with close. UNSUPPORTED, with a
-     * sentence, where this machine cannot. */
+     * sentence that is not logged, where this machine cannot. */
     tutti_status (*open)(struct tt_wire **out, const struct tt_wire_conf *conf);
     /* Ends it: links close, memory of its regions and links is unmapped; nothing touches anybody's memory afterwards. */
     void (*close)(struct tt_wire *w);

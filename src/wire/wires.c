@@ -2,6 +2,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include "base/status.h"
 
 /* Preferred first: a peer is reached by the first wire that can. */
 const struct tt_wire_ops *const tt_wires[] = {
@@ -28,4 +29,38 @@ const char *tt_wire_names(void)
     for (size_t i = 0; i < tt_nwires && n < sizeof all; i++)
         n += (size_t)snprintf(all + n, sizeof all - n, "%s%s", i ? ", " : "", tt_wires[i]->name);
     return all;
+}
+
+/* The next entry of a list; NULL: there is none. */
+static const char *after(const char *at)
+{
+    const char *comma = strchr(at, ',');
+
+    return comma ? comma + 1 : NULL;
+}
+
+bool tt_wire_is_listed(const char *list, const struct tt_wire_ops *ops)
+{
+    const size_t len = strlen(ops->name);
+
+    if (!list || !*list)
+        return !ops->by_name;
+    for (const char *at = list; at; at = after(at))
+        if (strncmp(at, ops->name, len) == 0 && (at[len] == ',' || at[len] == 0))
+            return true;
+    return false;
+}
+
+tutti_status tt_wire_check_list(const char *list)
+{
+    for (const char *at = list; at && *at; at = after(at)) {
+        const int len = (int)strcspn(at, ",");
+        char name[32];
+
+        snprintf(name, sizeof name, "%.*s", len, at);
+        if (!tt_wire_find(name))
+            return tt_fail(TUTTI_ERR_INVALID, "\"%s\" in the list of wires \"%s\" is no wire; TUTTI_WIRES (and conf.wires) may list: %s",
+                           name, list, tt_wire_names());
+    }
+    return TUTTI_OK;
 }

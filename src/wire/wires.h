@@ -13,5 +13,9 @@ extern const struct tt_wire_ops tt_wire_shm, tt_wire_ofi, tt_wire_tcp, tt_wire_v
 const struct tt_wire_ops *tt_wire_find(const char *name);
 /* "shm, verbs, ofi, tcp": all of them, for sentences. Until the thread's next call of this. */
 const char *tt_wire_names(void);
+/* Whether the wire is in the comma-separated list (TUTTI_WIRES); NULL and "" hold all that need not be named. */
+bool tt_wire_is_listed(const char *list, const struct tt_wire_ops *ops);
+/* Every name in the list must be a wire. INVALID says which is none. */
+tutti_status tt_wire_check_list(const char *list);
 
 #endif

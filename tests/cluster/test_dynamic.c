@@ -479,7 +479,7 @@ static void mistakes_role(struct rank *r)
     CHECK_SAYS(r, tutti_replay_create(r->comm, &conf, &replay), TUTTI_ERR_INVALID, "without is 8");
     conf.without = 0;
     conf.max_length = 4 + r->rank;
-    CHECK_SAYS(r, tutti_replay_create(r->comm, &conf, &replay), TUTTI_ERR_INVALID, "another conf");
+    CHECK_SAYS(r, tutti_replay_create(r->comm, &conf, &replay), TUTTI_ERR_INVALID, r->rank ? "conf.max_length is 4 on rank 0 and" : "conf.max_length is 5 on rank 1 and 4 on rank 0");
     conf.max_length = 4;
     CHECK_OK(r, tutti_replay_create(r->comm, &conf, &replay));
     CHECK_SAYS(r, tutti_replay_wait(replay, &arrived, 0), TUTTI_ERR_INVALID, "no run");

@@ -14,7 +14,7 @@ FORMS = ("collective", "full", "coupled", "decoupled", "ordered")
 
 class Megakernel(ClusterTest):
     def together(self, n, *options, wires="shm", forms=FORMS):
-        done = self.run_tutti("-n", n, "--output", "plain", "--timeout", 100, "--wires", wires, "--", PROGRAM, "--rounds", 1, "--forms", ",".join(forms), *options,
+        done = self.run_tutti("-n", n, "--output", "plain", "--timeout", 100, "--wires", wires, "--", PROGRAM, "--json", "--rounds", 1, "--forms", ",".join(forms), *options,
                               timeout=150)
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         said = json.loads(done.stdout)
@@ -38,18 +38,38 @@ class Megakernel(ClusterTest):
                 said = self.together(n, "--shape", shape, "--scale", 64, "--tokens", 9, "--there", there, "--back", back, "--wrong", *options, forms=("collective", "full"))
                 self.assertEqual((said["shape"], said["ranks"]), (shape, n))
 
-    def test_what_cannot_be_is_told(self):
-        for options, said in ((("--tokens", "0"), "0 is not possible"), (("--skew", "x"), "x is not possible"), (("--there", "f64"), "f64 is not possible"),
-                              (("--forms", "full,half"), "full,half is not possible"), (("more",), "more is no option"), (("--shape", "mine"), "no shape mine")):
+    def test_what_cannot_be_is_told_with_the_option_and_its_value(self):
+        cases = ((("--tokens", "0"), "--tokens 0: it must be a whole number from 1 to 65536"), (("--skew", "x"), "--skew x: it must be a number from 0 to 4"),
+                 (("--there", "f64"), "--there f64: it must be f32, bf16 or fp8"), (("--forms", "full,half"), '--forms full,half: "half" is none of'),
+                 (("more",), '"more" is no option'), (("--shape", "mine"), "--shape mine: it must be qwen3-30b, deepseek-v3 or gpt-oss-120b"),
+                 (("--scale", "1000"), "--scale 1000: it must be at most 768, the smaller of the widths of qwen3-30b"))
+        for options, said in cases:
             with self.subTest(options=options):
                 done = subprocess.run([PROGRAM, *options], env=environment(), capture_output=True, text=True, timeout=60, check=False)
-                self.assertEqual(done.returncode, 2)
+                self.assertEqual((done.returncode, done.stdout, done.stderr.count("\n")), (2, "", 1))
                 self.assertIn(said, done.stderr)
 
     def test_help_tells_every_option(self):
         done = subprocess.run([PROGRAM, "--help"], env=environment(), capture_output=True, text=True, timeout=60, check=True)
-        for option in ("shape", "scale", "tokens", "skew", "there", "back", "tile", "processors", "forms", "proxied", "wrong", "rounds", "seed"):
+        for option in ("shape", "scale", "tokens", "skew", "there", "back", "tile", "processors", "forms", "proxied", "wrong", "rounds", "seed", "json"):
             self.assertIn(f"--{option} ", done.stdout)
+
+    def test_people_are_told_what_each_number_is(self):
+        done = self.run_tutti("-n", 2, "--output", "plain", "--timeout", 100, "--wires", "shm", "--", PROGRAM, "--scale", 64, "--tokens", 4, "--rounds", 2,
+                              "--forms", "collective,full", timeout=150)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        lines = done.stdout.splitlines()
+        self.assertEqual(lines[0], "qwen3-30b at 1/64 of its widths: hidden 32, intermediate 12; 128 experts, 8 for each token")
+        self.assertIn("2 ranks of 4 tokens; tokens travel as bf16, results as bf16", lines[1])
+        columns = lines[4].split()
+        self.assertEqual(columns, "form median ms least ms most ms puts drains marks".split())
+        for line, name, numbers in zip(lines[5:8], ("collective", "computation", "full"), (3, 3, 6)):
+            self.assertEqual((line.split()[0], len(line.split())), (name, 1 + numbers), line)
+            median, least, most = map(float, line.split()[1:4])
+            self.assertTrue(0 < least <= median <= most, line)
+        for said in ("ms: what a round takes the slowest rank, of 2 rounds", "collective: ", "full: "):
+            self.assertIn(f"\n{said}", done.stdout)
+        self.assertNotIn("coupled", done.stdout)
 
 
 if __name__ == "__main__":

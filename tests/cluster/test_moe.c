@@ -405,8 +405,14 @@ static void bad_confs(struct rank *r, const tutti_moe_conf *good)
     c.held = few;
     refused(r, &c, "no rank holds expert 3");
     c = *good;
-    c.max_tokens += r->rank;        /* one rank has another conf */
-    refused(r, &c, "another conf");
+    c.max_tokens += r->rank;
+    refused(r, &c, r->rank ? "conf.max_tokens is 3 on rank 0 and" : "conf.max_tokens is 4 on rank 1 and 3 on rank 0");
+    c = *good;
+    c.back = r->rank == 1 ? TUTTI_BF16 : TUTTI_F32;
+    refused(r, &c, r->rank == 1 ? "conf.back is f32 on rank 0 and bf16 on rank 1" : "conf.back is bf16 on rank 1 and f32 on rank");
+    c = *good;
+    c.form = r->rank == 1 ? (tutti_moe_form)!good->form : good->form;
+    refused(r, &c, "conf.form is ");
     c = *good;
     c.hidden = r->rank == 1 ? 0 : 4;        /* and one has a bad one */
     refused(r, &c, r->rank == 1 ? "hidden" : "rank 1 could not");

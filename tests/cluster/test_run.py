@@ -10,7 +10,9 @@ import time
 import unittest
 from pathlib import Path
 
-from cluster import MEET, PATIENCE_S, TUTTI, ClusterTest, environment, marked, wait_until
+from cluster import BUILD, MEET, PATIENCE_S, TUTTI, ClusterTest, environment, marked, wait_until
+
+HELLO, MATMUL = BUILD / "examples" / "hello", BUILD / "examples" / "matmul"
 
 
 class Output(ClusterTest):
@@ -105,7 +107,40 @@ class Mistakes(ClusterTest):
                 self.assertIn(says, done.stderr)
 
 
+class Wires(ClusterTest):
+    """Where verbs is named and cannot be used, as no device of that name is anywhere."""
+
+    NONE = {"TUTTI_RDMA_DEVICES": "=nosuch0"}
+
+    def test_a_named_wire_that_cannot_be_used_is_told_once_and_the_job_goes_on(self):
+        done = self.run_tutti("-n", 3, "--wires", "shm,verbs,tcp", HELLO, env=environment(**self.NONE))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(done.stdout.count("the sum is 3"), 3)
+        warnings = done.stderr.splitlines()
+        self.assertEqual(len(warnings), 1, warnings)
+        self.assertRegex(warnings[0], r"^\[0\] tutti\[0\] warn: of the wires that may be used \(TUTTI_WIRES\) only shm, tcp can be on this host; verbs: .")
+
+    def test_where_all_named_wires_can_be_used_nothing_is_told(self):
+        done = self.run_tutti("-n", 2, "--wires", "shm,tcp", HELLO, env=environment(**self.NONE))
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+
+    def test_a_job_without_any_wire_says_of_each_why(self):
+        done = self.run_tutti("-n", 1, "--wires", "verbs,tcp", HELLO, env=environment(TUTTI_INTERFACES="=nosuch0", **self.NONE))
+        self.assertEqual(done.returncode, 1)
+        told = [line for line in done.stderr.splitlines() if "error" in line]
+        self.assertEqual(len(told), 1, done.stderr)
+        self.assertRegex(told[0], r'no wire works here \(asked for: verbs,tcp\): verbs: .*; tcp: no interface that is up is allowed by "=nosuch0"')
+
+
 class Failure(ClusterTest):
+    def test_why_a_job_does_not_start_is_told_once_by_each_rank(self):
+        for program in HELLO, MATMUL:
+            done = self.run_tutti("-n", 2, "--survive", program, env=environment(TUTTI_LANES="300"))
+            self.assertEqual(done.returncode, 1)
+            for rank in range(2):
+                told = [line for line in done.stderr.splitlines() if line.startswith(f"[{rank}] ") and "300" in line]
+                self.assertEqual(len(told), 1, done.stderr)
+
     def test_the_first_failing_rank_is_named_and_gives_the_exit_status(self):
         done = self.run_tutti("-n", 3, "sh", "-c", "[ $TUTTI_RANK = 1 ] && exit 3; exec sleep 1000")
         self.assertEqual(done.returncode, 3)

@@ -2,6 +2,7 @@
 """The training examples learn, and on any number of ranks they learn what one process alone learns (docs/training.md)."""
 
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -78,6 +79,17 @@ class Training(ClusterTest):
         """Else the tests above could not fail."""
         one, other = (self.alone("--steps", 20, "--seed", seed) for seed in (1, 2))
         self.assertGreater(max(abs(a[1] - b[1]) for a, b in zip(one, other)), 50 * TOLERANCE)
+
+    def test_each_program_has_its_own_options_and_no_others(self):
+        plain, apart, elastic = {"steps", "batch", "seed", "rate", "momentum"}, {"inner", "outer-rate", "outer-momentum"}, {"members"}
+        for program, options in (("train_alone", plain | apart | {"workers", "replay", "delay"}), ("train_ddp", plain), ("train_diloco", plain | apart),
+                                 ("train_elastic", plain | elastic), ("train_hsdp", plain | elastic | {"group", "role", "roles"}),
+                                 ("train_diloco_elastic", plain | apart | elastic), ("train_diloco_async", plain | apart | elastic)):
+            said = subprocess.run([EXAMPLES / program, "--help"], capture_output=True, text=True, timeout=60, check=True).stdout
+            self.assertEqual(set(re.findall(r"(?m)^ .* --([a-z-]+)=", said)) | set(re.findall(r"(?m)^ .*--(delay) ", said)), options, program)
+        done = subprocess.run([EXAMPLES / "train_hsdp", TEXT, "--workers", "2"], capture_output=True, text=True, timeout=60, check=False)
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("--workers", done.stderr)
 
     def test_what_cannot_be_trained_with_is_said(self):
         for program in ("train_alone", "train_ddp", "train_diloco", "train_diloco_async", "train_hsdp"):

@@ -44,6 +44,19 @@ class Machine(unittest.TestCase):
             self.assertIn(wire["name"], info().stdout)
         self.assertRegex(info().stdout, "(?m)^  verbs .*; used only where TUTTI_WIRES names it$")
 
+    def test_which_wires_jobs_use_follows_the_setting(self):
+        none = {"TUTTI_RDMA_DEVICES": "=nosuch0"}       # no verbs, whatever this machine has
+        for setting, wires in (("", ["shm", "tcp"]), ("tcp", ["tcp"]), ("tcp,shm", ["shm", "tcp"]), ("shm,verbs", ["shm"])):
+            jobs = document(self, TUTTI_WIRES=setting, **none)["jobs"]
+            self.assertEqual(jobs, {"wires_setting": setting or None, "wires": wires, "why_not": ""})
+            said = f'TUTTI_WIRES is "{setting}"' if setting else "TUTTI_WIRES is not set"
+            self.assertIn(f"\n  jobs use {', '.join(wires)} ({said})\n", info(TUTTI_WIRES=setting, **none).stdout)
+        for setting, why in (("shm,pigeon", '"pigeon" in the list of wires "shm,pigeon" is no wire'), ("verbs", "no wire that may be used")):
+            jobs = document(self, TUTTI_WIRES=setting, **none)["jobs"]
+            self.assertEqual(jobs["wires"], [])
+            self.assertIn(why, jobs["why_not"])
+            self.assertIn(f"\n  jobs cannot start: {why}", info(TUTTI_WIRES=setting, **none).stdout)
+
     def test_a_wire_that_does_not_open_says_why(self):
         wires = {wire["name"]: wire for wire in document(self, TUTTI_INTERFACES="=nosuch0")["wires"]}
         self.assertFalse(wires["tcp"]["usable"])
@@ -91,7 +104,7 @@ class Machine(unittest.TestCase):
 
     def test_memory_is_told_by_purpose(self):
         """After one ring all-reduce two peers are connected, and what is there for each rank is tables of comm and wires alone."""
-        m = json.loads(info("--memory", "--ranks", "6", "--json", TUTTI_WIRES="tcp").stdout)
+        m = document(self, "--memory", "--ranks", "6", TUTTI_WIRES="tcp")
         self.assertEqual((m["nranks"], m["connected"]), (6, 2))
         parts = {part["purpose"]: part for part in m["parts"]}
         for purpose in "engine: peers", "tcp: links":
@@ -103,7 +116,7 @@ class Machine(unittest.TestCase):
 
     def test_an_idle_rank_costs_at_most_64_bytes_apart_from_layouts(self):
         """What eight more ranks take, with which nothing is exchanged."""
-        few, many = (json.loads(info("--memory", "--ranks", str(n), "--json").stdout) for n in (4, 12))
+        few, many = (document(self, "--memory", "--ranks", str(n)) for n in (4, 12))
         self.assertEqual((few["connected"], many["connected"]), (2, 2))
         total = [sum(part["rank_bytes"] for part in m["parts"] if "layout" not in part["purpose"]) for m in (few, many)]
         self.assertLessEqual(total[1] - total[0], 8 * 64)

@@ -1,0 +1,138 @@
+/* A peer that goes while the link to it is still being made. The engine is a real one; its wire connects to nobody, and says what the test wants. */
+#include <string.h>
+
+#include "algo/algos.h"
+#include "engine/op.h"
+#include "engine/progress.h"
+#include "support/unit.h"
+
+enum { NRANKS = 3, CONTEXT = 7, TIMEOUT_MS = 60000 };
+
+static struct tt_wire_ops ops;      /* those of tcp, but for the calls below */
+static uint32_t nconnects;
+static bool says_goodbye;
+
+static tutti_status connect_to_nobody(struct tt_wire *w, uint32_t peer, const struct tt_blob *address)
+{
+    (void)w, (void)address;
+    assert_int_equal(peer, 1);
+    nconnects++;
+    return TUTTI_OK;
+}
+
+static int poll_for_goodbye(struct tt_wire *w, struct tt_done *done, int max)
+{
+    (void)w;
+    if (!says_goodbye || max < 1)
+        return 0;
+    says_goodbye = false;
+    *done = (struct tt_done){ .kind = TT_DONE_LINK_LOST, .peer = 1, .status = TUTTI_OK };
+    return 1;
+}
+
+struct scene {
+    struct tt_engine *e;
+    struct tt_context *c;
+    struct tt_op *op;           /* receives from rank 1, which it begins to connect to */
+    uint64_t dst;
+};
+
+static void begin_to_receive(struct scene *s)
+{
+    struct tt_op_conf conf = {
+        .coll = { .kind = TT_RECV, .nranks = NRANKS, .root = 1, .elem_bytes = 1, .bytes = sizeof s->dst },
+        .dtype = TUTTI_U8,
+        .count = sizeof s->dst,
+        .dst = &s->dst,
+        .segment_bytes = 2048,
+        .eager_bytes = 512,
+        .streams = 1,
+        .depth = 2,
+        .timeout_ms = TIMEOUT_MS,
+    };
+
+    for (size_t i = 0; i < tt_nalgos; i++)
+        if (tt_algos[i]->kind == TT_RECV)
+            conf.algo = tt_algos[conf.algo_id = (uint8_t)i];
+    assert_non_null(conf.algo);
+    assert_int_equal(tt_op_start(s->c, &conf, &s->op), TUTTI_OK);
+}
+
+static void progress(struct scene *s)
+{
+    tt_baton_take(s->e);
+    tt_engine_progress(s->e);
+    tt_baton_give(s->e);
+}
+
+static struct scene scene_open(void)
+{
+    static const struct tt_engine_conf conf = { .nranks = NRANKS, .wires = "tcp", .interfaces = "=lo" };
+    static const uint32_t ranks[] = { 0, 1, 2 };
+    uint8_t card[TT_ENGINE_CARD_BYTES];
+    struct scene s = { .dst = 0 };
+    size_t bytes;
+
+    nconnects = 0;
+    says_goodbye = false;
+    assert_int_equal(tt_engine_create(&s.e, &conf), TUTTI_OK);
+    ops = *s.e->wire[0]->ops;
+    ops.connect = connect_to_nobody;
+    ops.poll = poll_for_goodbye;
+    s.e->wire[0]->ops = &ops;
+    assert_int_equal(tt_engine_card(s.e, card, sizeof card, &bytes), TUTTI_OK);
+    for (uint32_t r = 0; r < NRANKS; r++)
+        assert_int_equal(tt_engine_add_card(s.e, r, card, bytes), TUTTI_OK);
+    assert_int_equal(tt_context_open(s.e, CONTEXT, ranks, NRANKS, 0, &s.c), TUTTI_OK);
+    begin_to_receive(&s);
+    progress(&s);
+    assert_int_equal(nconnects, 1);
+    assert_int_equal(tt_op_status(s.op), TUTTI_PENDING);
+    says_goodbye = true;
+    while (says_goodbye)        /* a wire without links is not polled each time */
+        progress(&s);
+    return s;
+}
+
+static void scene_close(struct scene *s)
+{
+    tt_op_free(s->op);
+    tt_context_close(s->c);
+    tt_engine_destroy(s->e);
+}
+
+/* What rank 1 has told the control overlay comes later than its goodbye. */
+static void the_reason_for_a_goodbye_before_the_link_is_up_may_come_after_it(void **state)
+{
+    struct scene s = scene_open();
+
+    (void)state;
+    assert_int_equal(tt_op_status(s.op), TUTTI_PENDING);
+    tt_engine_fail_context(s.e, CONTEXT, TUTTI_ERR_PEER_LOST, "rank 2 was lost: its process ended");
+    progress(&s);
+    assert_int_equal(tt_op_status(s.op), TUTTI_ERR_PEER_LOST);
+    assert_non_null(strstr(tutti_last_error(), "rank 2 was lost"));
+    scene_close(&s);
+}
+
+static void who_leaves_before_the_link_is_up_and_is_needed_is_told_in_the_end(void **state)
+{
+    struct scene s = scene_open();
+
+    (void)state;
+    tt_op_wait(s.op);
+    assert_int_equal(tt_op_status(s.op), TUTTI_ERR_PEER_LOST);
+    assert_non_null(strstr(tutti_last_error(), "rank 1 has ended its communicator, and is needed"));
+    assert_int_equal(nconnects, 1);
+    scene_close(&s);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_reason_for_a_goodbye_before_the_link_is_up_may_come_after_it),
+        cmocka_unit_test(who_leaves_before_the_link_is_up_and_is_needed_is_told_in_the_end),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
