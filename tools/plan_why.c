@@ -310,7 +310,8 @@ static void print_candidate(const struct tt_candidate *c, bool chosen)
     printf("%c %-24s %7" PRIu64 "  %u  %12.2f", chosen ? '*' : ' ', name_of(c), c->segments.segment_bytes,
            c->segments.streams, c->model_ns / 1000);
     if (c->state == TT_SIMULATED)
-        printf(" %12.2f  %s\n", c->prediction.time_ns / 1000, bound_text(&c->prediction, bound, sizeof bound));
+        printf(" %12.2f  %s%s\n", c->prediction.time_ns / 1000, bound_text(&c->prediction, bound, sizeof bound),
+               c->prediction.fetched ? "; in single copies" : "");
     else
         printf(" %12s  %s\n", "-", state_text(c->state));
 }
@@ -324,8 +325,11 @@ static void print_costs(const struct tt_tune_costs *c)
         c->far.receive_ns, c->far.send_byte_ns, c->far.receive_byte_ns, c->copy_byte_ns, c->reduce_byte_ns, c->plan_ns,
         c->step_ns);
     if (c->cores && c->near.single_bytes)
-        printf("; from %" PRIu64 " KiB on, where ranks outnumber cores, %.3f a byte to fetch",
-               c->near.single_bytes >> 10, c->near.single_byte_ns);
+        printf("; from %" PRIu64 " KiB on, where ranks outnumber cores, %.0f and %.3f a byte to fetch",
+               c->near.single_bytes >> 10, c->near.single_ns, c->near.single_byte_ns);
+    if (c->fetched.single_bytes)
+        printf("; from %" PRIu64 " KiB on, where they do not and that takes less, %.0f and %.3f a byte",
+               c->fetched.single_bytes >> 10, c->fetched.single_ns, c->fetched.single_byte_ns);
     if (c->cores)
         printf("; %u cores a host, which turn to another rank in %.0f, and %.0f for each that waits\n", c->cores, c->wake_ns, c->idle_ns);
     else
@@ -386,6 +390,7 @@ static struct json_object *candidate_json(const struct tt_candidate *c, bool cho
     if (c->state != TT_SIMULATED)
         return o;
     add_number(o, "simulated_us", c->prediction.time_ns / 1000);
+    json_object_object_add(o, "single_copies", json_object_new_boolean(c->prediction.fetched));
     add_count(o, "events", c->prediction.events);
     add_text(o, "bound", bound_text(&c->prediction, bound, sizeof bound));
     add_number(o, "busy", c->prediction.busy);

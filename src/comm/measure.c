@@ -19,6 +19,7 @@
 #define SOFTWARE_NS 120.0       /* of ours, per message of shared memory, above the exchange of the line */
 #define SLOT_BYTES (64u << 10)
 #define SINGLE_BYTES (256u << 10)
+#define SINGLE_WHOLE_BYTES (512u << 10)     /* fetched by one system call, as in src/wire/shm_cma.c */
 #define STREAM_BYTES (512u << 10)
 #define STREAMS 6
 #define ROUNDS 64
@@ -37,6 +38,7 @@
 #define SHM_CACHES_READ 3.4         /* costs: bytes that another core has just written take longer than those that are in one's own cache, */
 #define SHM_CACHES_ADD 2.6          /* but adding has more to do meanwhile; */
 #define SINGLE_PAGES 2.0            /* another process's pages are in no cache of ours, and several receivers look them up at once; */
+#define SINGLE_ALONE 1.0            /* where each has a core, one does at a time; */
 #define TCP_CACHES 4.0              /* those that the kernel has copied, longer still to copy, but not to add: this core has them just received */
 #define SHM_SWITCHES_WAKE 1.7       /* turns of a core until it is a rank's: others look in vain before it, */
 #define SHM_SWITCHES_IDLE 0.35      /* and the more, the more ranks wait. Those that look at memory do so in few turns; */
@@ -54,7 +56,7 @@ const struct tt_constants tt_constants_default = {
     },
     .work = {
         .line_ns = 100, .tcp_send_ns = 4500, .tcp_receive_ns = 1200, .tcp_send_byte_ns = 0.15, .tcp_receive_byte_ns = 0.2,
-        .look_ns = 500, .switch_ns = 1500, .single_byte_ns = 0.12,
+        .look_ns = 500, .switch_ns = 1500, .single_ns = 600, .single_byte_ns = 0.12,
     },
 };
 
@@ -132,22 +134,32 @@ static double pass_ns(uint8_t *a, uint8_t *b, tt_reduce_fn *kernel)
     return (double)best / SLOT_BYTES;
 }
 
-/* Reading our own memory as if it were another process's: the fastest. 0 where the kernel does not let us. */
-static double single_ns(uint8_t *a, uint8_t *b)
+/* Reading our own memory as if it were another process's: the fastest of some. 0 where the kernel does not let us. */
+static double single_ns(uint8_t *a, uint8_t *b, size_t bytes, int times)
 {
-    const struct iovec here = { b, SINGLE_BYTES }, there = { a, SINGLE_BYTES };
+    const struct iovec here = { b, bytes }, there = { a, bytes };
     uint64_t best = UINT64_MAX;
 
-    for (int i = 0; i < 6; i++) {
+    for (int i = 0; i < times; i++) {
         const uint64_t start = tt_now_ns();
         uint64_t took;
 
-        if (process_vm_readv(getpid(), &here, 1, &there, 1, 0) != SINGLE_BYTES)
+        if (process_vm_readv(getpid(), &here, 1, &there, 1, 0) != (ssize_t)bytes)
             return 0;
         took = tt_now_ns() - start;
         best = took < best ? took : best;
     }
-    return (double)best / SINGLE_BYTES;
+    return (double)best;
+}
+
+static void measure_single(struct tt_work_costs *w, uint8_t *a, uint8_t *b)
+{
+    const double some = single_ns(a, b, 8, 16), all = single_ns(a, b, SINGLE_BYTES, 6);
+
+    if (some > 0)
+        w->single_ns = clamped(some, w->single_ns);
+    if (all > 0)
+        w->single_byte_ns = clamped(all / SINGLE_BYTES, w->single_byte_ns);
 }
 
 /* ---- TCP --------------------------------------------------------------------------------------------------- */
@@ -329,7 +341,7 @@ static double switch_ns(void)
 void tt_constants_measure(struct tt_constants *out)
 {
     uint8_t *buf = calloc(2, SINGLE_BYTES);
-    double line, copy, reduce, single;
+    double line, copy, reduce;
 
     *out = tt_constants_default;
     if (!buf)
@@ -345,8 +357,7 @@ void tt_constants_measure(struct tt_constants *out)
     measure_tcp(out, buf);
     out->work.line_ns = line > 0 ? clamped(line, out->work.line_ns) : out->work.line_ns;
     out->work.switch_ns = clamped(switch_ns(), out->work.switch_ns);
-    single = single_ns(buf, buf + SINGLE_BYTES);
-    out->work.single_byte_ns = single > 0 ? clamped(single, out->work.single_byte_ns) : out->work.single_byte_ns;
+    measure_single(&out->work, buf, buf + SINGLE_BYTES);
     out->shm.near_message_ns = out->tcp.near_message_ns = out->shm.message_ns;
     out->shm.near_byte_ns = out->tcp.near_byte_ns = out->shm.byte_ns;
     free(buf);
@@ -367,10 +378,15 @@ void tt_constants_costs(const struct tt_constants *c, bool near_is_shm, uint32_t
                                     .send_byte_ns = SHM_CACHES_FILL * c->shm.copy_byte_ns,
                                     .mapped = true,
                                     .single_bytes = TT_SINGLE_COPY_BYTES,
-                                    .single_byte_ns = SINGLE_PAGES * w->single_byte_ns };
+                                    .single_ns = w->single_ns,
+                                    .single_byte_ns = SINGLE_PAGES * w->single_byte_ns,
+                                    .whole_bytes = SINGLE_WHOLE_BYTES };
+    struct tt_des_way fetched = shm;
 
+    fetched.single_bytes = near_is_shm ? TT_COPIES_BYTES_MIN : 0;
+    fetched.single_byte_ns = SINGLE_ALONE * w->single_byte_ns;
     *out = (struct tt_tune_costs){
-        .far = tcp, .near = near_is_shm ? shm : tcp,
+        .far = tcp, .near = near_is_shm ? shm : tcp, .fetched = fetched,
         .far_latency_ns = TCP_LATENCY_NS, .near_latency_ns = near_is_shm ? w->line_ns : TCP_LATENCY_NS,
         .reduce_byte_ns = (near_is_shm ? SHM_CACHES_ADD : 1) * c->shm.reduce_byte_ns,
         .copy_byte_ns = (near_is_shm ? SHM_CACHES_READ : TCP_CACHES) * c->shm.copy_byte_ns,
@@ -413,6 +429,7 @@ static void write_work(const struct tt_work_costs *c, struct tt_writer *w)
     tt_write_u64(w, (uint64_t)(c->tcp_receive_byte_ns * 1000));
     tt_write_u64(w, (uint64_t)(c->look_ns * 1000));
     tt_write_u64(w, (uint64_t)(c->switch_ns * 1000));
+    tt_write_u64(w, (uint64_t)(c->single_ns * 1000));
     tt_write_u64(w, (uint64_t)(c->single_byte_ns * 1000));
 }
 
@@ -425,6 +442,7 @@ static void read_work(struct tt_work_costs *c, struct tt_reader *r)
     c->tcp_receive_byte_ns = (double)tt_read_u64(r) / 1000;
     c->look_ns = (double)tt_read_u64(r) / 1000;
     c->switch_ns = (double)tt_read_u64(r) / 1000;
+    c->single_ns = (double)tt_read_u64(r) / 1000;
     c->single_byte_ns = (double)tt_read_u64(r) / 1000;
 }
 

@@ -14,7 +14,7 @@ struct tt_work_costs {
     double tcp_send_byte_ns, tcp_receive_byte_ns;   /* of a stream */
     double look_ns;                             /* a system call that finds nothing */
     double switch_ns;                           /* a processor that yields to another thread */
-    double single_byte_ns;                      /* fetched from the memory of another process */
+    double single_ns, single_byte_ns;           /* a fetch from the memory of another process: of a few bytes, and a byte of many */
 };
 
 struct tt_constants {

@@ -202,6 +202,12 @@ static void run_actions(struct des *s, uint32_t me)
             tt_exec_left(x, &a);
 }
 
+/* Whether what lands at its destination because of this message, or with it, is fetched there. */
+static bool is_fetched(const struct des *s, const struct des_msg *m)
+{
+    return m->direct && des_way(s, m->path.distance)->single_bytes;
+}
+
 /* Hands a message to its executor. False: its step is not in the window yet. */
 static bool hand_over(const struct des *s, struct des_rank *r, const struct des_msg *m)
 {
@@ -212,6 +218,8 @@ static bool hand_over(const struct des *s, struct des_rank *r, const struct des_
         return false;
     switch (m->kind) {
     case DES_READY:
+        if (is_fetched(s, m))
+            tt_exec_lengthen(&r->exec, (uint16_t)peer, des_way(s, m->path.distance)->whole_bytes);
         tt_exec_ready(&r->exec, (uint16_t)peer, m->direct, des_way(s, m->path.distance)->mapped);
         return true;
     case DES_CREDIT:
@@ -308,16 +316,18 @@ static void take_credits(struct des_rank *r, const struct des_msg *m)
     r->exec.progress = true;        /* what was left for want of it may go */
 }
 
-/* The thread of a rank turns to what has come just now. Of a train that is delivered as one only the end is charged: it is one only
- * where the thread had time for the rest while it came. */
+/* The thread of a rank turns to what has come just now. Of a train that is delivered as one only the end is charged (but for fetching): it is one
+ * only where the thread had time for the rest while it came. */
 static void spend_receive(struct des *s, const struct des_msg *m, uint64_t data_bytes)
 {
     const struct tt_des_way *way = des_way(s, m->path.distance);
-    const double byte_ns = m->direct && way->single_bytes ? way->single_byte_ns : way->receive_byte_ns;
+    const bool fetched = is_fetched(s, m);
+    const double byte_ns = fetched ? way->single_byte_ns : way->receive_byte_ns;
+    const double fetches = !fetched || !data_bytes ? 0 : m->count == 1 ? 1 : m->seen - m->shown;
     struct des_rank *r = &s->rank[m->to];
 
     r->clock_ps = r->clock_ps > s->now_ps ? r->clock_ps : s->now_ps;
-    des_spend(s, m->to, (way->receive_ns + (double)data_bytes * byte_ns) * TT_PS_PER_NS);
+    des_spend(s, m->to, (way->receive_ns + fetches * way->single_ns + (double)data_bytes * byte_ns) * TT_PS_PER_NS);
 }
 
 /* A message, or a part of a train, is at its receiver. */
@@ -671,7 +681,7 @@ static tutti_status simulate(struct des *s, struct tt_des_result *out, char *why
 static bool is_way(const struct tt_des_way *w)
 {
     return w->send_ns >= 0 && w->receive_ns >= 0 && w->send_byte_ns >= 0 && w->receive_byte_ns >= 0 &&
-           w->single_byte_ns >= 0;
+           w->single_ns >= 0 && w->single_byte_ns >= 0;
 }
 
 static tutti_status check(const struct tt_des_conf *c)

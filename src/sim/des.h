@@ -5,8 +5,8 @@
  * sending and receiving copies, each byte of data send_byte_ns and receive_byte_ns. A message leaves when its sender has spent that on
  * it; it is seen when it has come whole and the rank has time for it. The source of a put is free again when its last byte has left
  * through the first server of its way. The network is net.h's. A call whose program is not straight takes plan_ns before it begins, and
- * step_ns for each action of its executor. Where single copies are made (single_bytes), the receiver of a put spends single_byte_ns a
- * byte and its sender nothing.
+ * step_ns for each action of its executor. Where single copies are made (single_bytes), the receiver of a put spends single_ns and
+ * single_byte_ns a byte on it, and its sender nothing.
  *
  * Model of a host. With `cores`, no more of its ranks work at a time: what has come to a rank waits until one of the host's cores is
  * free and turns to it, first come, first served; for turning from one rank to another a core takes wake_ns, and idle_ns more for each
@@ -35,8 +35,9 @@ struct tt_des_way {
     double send_byte_ns, receive_byte_ns;   /* the same, per byte of data in it */
     bool direct;                    /* receivers open their final buffers */
     bool mapped;                    /* slots of peers take plain stores: what goes on to one is written there while it is made */
-    uint64_t single_bytes;          /* puts of so many bytes to the result that are not added to anything are fetched by their receiver, at */
-    double single_byte_ns;          /* this a byte, and cost their sender none; 0: none are */
+    uint64_t single_bytes;          /* puts of so many bytes to the result that are not added to anything are fetched by their receiver, which costs it */
+    double single_ns, single_byte_ns;   /* so much, and so much a byte, and their sender nothing; 0: none are */
+    uint32_t whole_bytes;           /* that may be fetched at once, if that is more than a segment (tt_exec_lengthen) */
 };
 
 struct tt_des_conf {
@@ -67,7 +68,7 @@ struct tt_des_conf {
 
 struct tt_des_result {
     double time_ns, first_ns;       /* until the last and the first rank finished */
-    uint64_t events, messages, segments;    /* messages: all; segments: of streamed puts */
+    uint64_t events, messages, segments;    /* messages: all; segments: of streamed puts, those fetched at once as one */
     uint64_t bytes[TT_DISTANCES];   /* sent over each distance, of data */
     uint64_t puts[TT_DISTANCES];    /* messages with data over each distance */
     bool queues[TT_DISTANCES];      /* whether there is anything of that class to wait for: else the next two say nothing */

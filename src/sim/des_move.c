@@ -259,7 +259,7 @@ void des_send_segment(struct des *s, uint32_t me, const struct tt_action *a)
     m->direct = a->direct;
     des_spend_bytes(s, me, i, copied);
     s->train = i;
-    if (s->conf->whole)
+    if (s->conf->whole || a->bytes > s->conf->segment_bytes)     /* several segments at once are one message, of the last one's number */
         des_flush(s);
 }
 

@@ -99,13 +99,13 @@ static void find_bound(const struct tt_des_result *r, struct tt_prediction *out)
     }
 }
 
-tutti_status tt_predict(const struct tt_tune_conf *conf, const struct tt_coll *coll, const struct tt_algo *algo,
-                        const struct tt_segments *segments, uint64_t events_max, double time_max_ns,
-                        struct tt_prediction *out)
+/* One simulation, with messages within a host that cost `near`. */
+static tutti_status simulate(const struct tt_tune_conf *conf, const struct tt_coll *coll, const struct tt_algo *algo,
+                             const struct tt_segments *segments, const struct tt_des_way *near, uint64_t events_max,
+                             double time_max_ns, struct tt_prediction *out)
 {
     const struct tt_tune_costs *costs = &conf->costs;
     struct tt_coll first = *coll;
-    struct tt_des_way near = costs->near;
     struct tt_net_conf net;
     struct tt_des_conf des = {
         .algo = algo,
@@ -116,7 +116,7 @@ tutti_status tt_predict(const struct tt_tune_conf *conf, const struct tt_coll *c
         .streams = segments->streams,
         .depth = segments->depth,
         .way = costs->far,
-        .near = &near,
+        .near = near,
         .reduce_byte_ns = costs->reduce_byte_ns,
         .copy_byte_ns = costs->copy_byte_ns,
         .plan_ns = costs->plan_ns,
@@ -132,8 +132,6 @@ tutti_status tt_predict(const struct tt_tune_conf *conf, const struct tt_coll *c
     char why[256];
 
     first.rank = 0;
-    if (!costs->cores || costs->cores >= tt_layout_widest(conf->layout))
-        near.single_bytes = 0;
     make_net(conf, &net);
     make_uplinks(conf, &net);
     st = tt_des_run(&des, &r, why, sizeof why);
@@ -144,5 +142,46 @@ tutti_status tt_predict(const struct tt_tune_conf *conf, const struct tt_coll *c
     *out = (struct tt_prediction){ .time_ns = r.time_ns, .events = r.events, .messages = r.messages, .cut = r.cut };
     if (r.time_ns > 0)
         find_bound(&r, out);
+    return TUTTI_OK;
+}
+
+/* Whether there may be messages that are long enough for the engine to try single copies: none is longer than what all ranks have. */
+static bool tries_fetching(const struct tt_tune_conf *conf, const struct tt_coll *coll)
+{
+    const uint64_t bytes = conf->costs.fetched.single_bytes;
+
+    return bytes && !tt_coll_reduces(coll->kind) && tt_layout_widest(conf->layout) > 1 &&
+           coll->bytes * coll->nranks >= bytes;
+}
+
+tutti_status tt_predict(const struct tt_tune_conf *conf, const struct tt_coll *coll, const struct tt_algo *algo,
+                        const struct tt_segments *segments, uint64_t events_max, double time_max_ns,
+                        struct tt_prediction *out)
+{
+    const struct tt_tune_costs *costs = &conf->costs;
+    const bool crowded = costs->cores && costs->cores < tt_layout_widest(conf->layout);
+    struct tt_des_way near = costs->near;
+    struct tt_prediction first, second;
+    double limit_ns;
+    tutti_status st;
+
+    if (!crowded)
+        near.single_bytes = 0;
+    st = simulate(conf, coll, algo, segments, &near, events_max, time_max_ns, &first);
+    if (st)
+        return st;
+    *out = first;
+    if (crowded || !tries_fetching(conf, coll) || (events_max && first.events >= events_max))
+        return TUTTI_OK;
+    limit_ns = first.cut ? time_max_ns : first.time_ns;
+    st = simulate(conf, coll, algo, segments, &costs->fetched, events_max ? events_max - first.events : 0, limit_ns,
+                  &second);
+    if (st)
+        return st;
+    if (!second.cut && (first.cut || second.time_ns < first.time_ns)) {
+        *out = second;
+        out->fetched = true;
+    }
+    out->events = first.events + second.events;
     return TUTTI_OK;
 }

@@ -10,6 +10,8 @@
 /* What the work of a rank costs, measured once and agreed by all ranks, nanoseconds. */
 struct tt_tune_costs {
     struct tt_des_way far, near;        /* messages between hosts, and within one: its single copies only where ranks outnumber cores */
+    struct tt_des_way fetched;          /* within one in single copies, where each rank has a core: used where that takes less than near without
+                                           them, as the engine tries both; single_bytes 0: it does not */
     double far_latency_ns, near_latency_ns;     /* from when a message is sent until it can be seen, where no link tells */
     double far_byte_ns;                 /* of a rail, where no link tells */
     double reduce_byte_ns, copy_byte_ns;
@@ -39,6 +41,7 @@ struct tt_prediction {
     double time_ns;
     uint64_t events, messages;
     bool cut;               /* it takes longer than that, or more events than were allowed */
+    bool fetched;           /* by the ways `fetched`: that takes less */
     enum tt_tune_bound bound;
     enum tt_distance link;
     double busy;            /* share of the time that what bounds it was busy */

@@ -42,6 +42,31 @@ static void a_single_copy_is_its_receivers_work_alone(void **state)
     assert_true(time_of(&r) == time);
 }
 
+/* What is fetched at once costs what a fetch costs beside its bytes once. */
+static void segments_may_be_fetched_together(void **state)
+{
+    static const struct {
+        uint32_t whole_bytes, fetches;
+    } cases[] = {
+        { 0, LONG_BYTES / 16384 }, { 16384, LONG_BYTES / 16384 }, { 65536, 4 }, { 98304, 3 }, { 4 * LONG_BYTES, 1 }
+    };
+    struct one_host r;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        double times;
+
+        make_run(&r, "flat", TT_BROADCAST, 2, LONG_BYTES);
+        r.conf.way.single_bytes = LONG_BYTES;
+        r.conf.way.single_ns = 1e6;
+        r.conf.way.whole_bytes = cases[i].whole_bytes;
+        r.conf.copy_byte_ns = 0;
+        times = time_of(&r) / 1e6;
+        if (!(times >= cases[i].fetches && times < cases[i].fetches + 0.1))
+            fail_msg("%.2f fetches, not %u, where %u bytes go at once", times, cases[i].fetches, cases[i].whole_bytes);
+    }
+}
+
 static void shorter_messages_and_those_that_are_added_are_not_fetched(void **state)
 {
     static const struct {
@@ -91,7 +116,7 @@ static void a_straight_program_is_not_planned_and_any_other_is(void **state)
 
 static void costs_that_cannot_be_are_told(void **state)
 {
-    double *cost[4];
+    double *cost[5];
     struct one_host r;
     struct tt_des_result out;
     char why[256];
@@ -102,7 +127,8 @@ static void costs_that_cannot_be_are_told(void **state)
     cost[1] = &r.conf.step_ns;
     cost[2] = &r.conf.way.single_byte_ns;
     cost[3] = &r.conf.way.send_byte_ns;
-    for (int i = 0; i < 4; i++) {
+    cost[4] = &r.conf.way.single_ns;
+    for (int i = 0; i < 5; i++) {
         const double before = *cost[i];
 
         *cost[i] = i % 2 ? NAN : -1;
@@ -116,6 +142,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_single_copy_is_its_receivers_work_alone),
+        cmocka_unit_test(segments_may_be_fetched_together),
         cmocka_unit_test(shorter_messages_and_those_that_are_added_are_not_fetched),
         cmocka_unit_test(a_straight_program_is_not_planned_and_any_other_is),
         cmocka_unit_test(costs_that_cannot_be_are_told),

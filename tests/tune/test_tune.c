@@ -275,6 +275,55 @@ static void single_copies_count_where_ranks_outnumber_cores(void **state)
     }
 }
 
+/* What is predicted with single copies that cost `byte_ns` a byte; 0: the engine tries none. */
+static struct tt_prediction predicted(const struct tt_tune_conf *base, const struct tt_coll *c,
+                                      const struct tt_algo *algo, double byte_ns)
+{
+    struct tt_tune_conf conf = *base;
+    struct tt_prediction p;
+    struct tt_segments s;
+
+    conf.costs.fetched = conf.costs.near;
+    conf.costs.fetched.single_bytes = byte_ns > 0 ? 16 << 10 : 0;
+    conf.costs.fetched.single_byte_ns = byte_ns;
+    s = tt_segments_choose(algo, c, &conf.limits);
+    assert_int_equal(tt_predict(&conf, c, algo, &s, 0, 0, &p), TUTTI_OK);
+    return p;
+}
+
+/* The engine keeps the faster way, so fetching never makes a call slower, makes some faster, and nothing else changes. */
+static void with_a_core_for_each_rank_the_faster_of_slots_and_single_copies_counts(void **state)
+{
+    struct tt_layout layout;
+    struct tt_tune_conf conf;
+    uint32_t faster = 0, slower = 0;
+
+    (void)state;
+    tt_layout_regular(&layout, 4, 4, 1, 1, TT_NODE_MESH);
+    for (size_t i = 0; i < tt_nalgos; i++) {
+        struct tt_coll c = {
+            .kind = tt_algos[i]->kind, .nranks = 4, .elem_bytes = 4, .bytes = 256 << 10, .layout = &layout
+        };
+        struct tt_prediction without, cheap, dear;
+
+        if (!tt_predict_knows(c.kind) || !tt_algos[i]->fits(&c))
+            continue;
+        make_conf(&conf, &layout, true, 4);
+        without = predicted(&conf, &c, tt_algos[i], 0);
+        cheap = predicted(&conf, &c, tt_algos[i], 0.001);
+        dear = predicted(&conf, &c, tt_algos[i], 10);
+        if (dear.fetched || dear.time_ns != without.time_ns || cheap.time_ns > without.time_ns ||
+            cheap.fetched != (cheap.time_ns < without.time_ns) || (tt_coll_reduces(c.kind) && cheap.fetched))
+            fail_msg("%s: %.0f ns without single copies, %.0f with cheap and %.0f with dear ones", tt_algos[i]->name,
+                     without.time_ns, cheap.time_ns, dear.time_ns);
+        faster += cheap.fetched;
+        slower += dear.events > without.events;
+        make_conf(&conf, &layout, true, 2);
+        assert_true(predicted(&conf, &c, tt_algos[i], 0.001).time_ns == predicted(&conf, &c, tt_algos[i], 0).time_ns);
+    }
+    assert_true(faster > 5 && slower > 5);
+}
+
 /* Cores are all that seems to bound the call, and one long segment is less work for them; but links may be slower than is known. */
 static void between_hosts_a_put_stays_cut_in_two(void **state)
 {
@@ -308,6 +357,7 @@ int main(void)
         cmocka_unit_test(what_is_simulated_before_a_call_is_bounded),
         cmocka_unit_test(ranks_that_outnumber_cores_change_the_choice),
         cmocka_unit_test(single_copies_count_where_ranks_outnumber_cores),
+        cmocka_unit_test(with_a_core_for_each_rank_the_faster_of_slots_and_single_copies_counts),
         cmocka_unit_test(between_hosts_a_put_stays_cut_in_two),
     };
 
