@@ -119,8 +119,7 @@ void topo_here_free(struct topo_here *h)
 {
     free(h->ranks);
     h->ranks = NULL;
-    if (h->layout.seat)
-        tt_layout_fini(&h->layout);
+    tt_layout_fini(&h->layout);
 }
 
 uint32_t topo_rail_of(const struct topo_here *h, uint32_t rank, const char **name, enum tt_rail_why *why)

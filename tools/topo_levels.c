@@ -5,17 +5,24 @@
 #include <string.h>
 #include "base/prng.h"
 
+static uint32_t host_group(const struct tt_layout *l, uint32_t host, int level)
+{
+    return tt_layout_group(l, tt_layout_rank(l, host, 0), (enum tt_distance)level);
+}
+
 /* Hosts so that those of one group stand together, else in the order of ranks. */
 static const struct tt_layout *sorted_by;
 
 static int by_groups(const void *a, const void *b)
 {
     const uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
-    const uint32_t rx = tt_layout_rank(sorted_by, x, 0), ry = tt_layout_rank(sorted_by, y, 0);
 
-    for (int level = TT_NEAR_WAN - 1; level >= TT_NEAR_HOST; level--)
-        if (sorted_by->seat[rx].group[level] != sorted_by->seat[ry].group[level])
-            return sorted_by->seat[rx].group[level] < sorted_by->seat[ry].group[level] ? -1 : 1;
+    for (int level = TT_NEAR_WAN - 1; level >= TT_NEAR_HOST; level--) {
+        const uint32_t gx = host_group(sorted_by, x, level), gy = host_group(sorted_by, y, level);
+
+        if (gx != gy)
+            return gx < gy ? -1 : 1;
+    }
     return 0;
 }
 
@@ -39,22 +46,13 @@ const struct topo_rank *topo_host_first(const struct topo_here *h, uint32_t host
 
 bool topo_same_group(const struct topo_here *h, uint32_t a, uint32_t b, int level)
 {
-    const struct tt_layout *l = &h->layout;
-
-    return l->seat[tt_layout_rank(l, a, 0)].group[level] == l->seat[tt_layout_rank(l, b, 0)].group[level];
+    return host_group(&h->layout, a, level) == host_group(&h->layout, b, level);
 }
 
 bool topo_level_joins(const struct topo_here *h, int level)
 {
-    uint32_t most[2] = { 0 };
-
-    for (uint32_t r = 0; r < h->nranks; r++)
-        for (int i = 0; i < 2; i++) {
-            const uint32_t group = h->layout.seat[r].group[level - i];
-
-            most[i] = group > most[i] ? group : most[i];
-        }
-    return most[0] < most[1];
+    return tt_layout_groups(&h->layout, (enum tt_distance)level) <
+           tt_layout_groups(&h->layout, (enum tt_distance)(level - 1));
 }
 
 void topo_group_name(const struct topo_here *h, uint32_t host, int level, char out[96])

@@ -179,7 +179,8 @@ static bool find_groups(const struct options *o, const struct tt_topo *t, const 
     }
     for (uint32_t i = 0; i < h->n; i++) {
         out[i] = (struct tt_order_host){ .name = h->at[i].name, .slots = h->at[i].slots };
-        memcpy(out[i].group, l.seat[i].group, sizeof out[i].group);
+        for (int d = TT_NEAR_HOST; d < TT_NEAR_WAN; d++)
+            out[i].group[d] = tt_layout_group(&l, i, (enum tt_distance)d);
     }
     tt_layout_fini(&l);
     free(places);

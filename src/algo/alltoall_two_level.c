@@ -18,7 +18,8 @@ struct levels {
     const struct tt_coll *c;
     uint32_t hosts, host, n, me;    /* ranks of this rank's host; its local number */
     uint32_t widest, narrowest;
-    bool strided;                   /* all hosts are alike, their ranks consecutive, and everybody knows at once */
+    bool fills;                     /* hosts are alike but for the last, their ranks consecutive */
+    bool strided;                   /* and so is the last */
 };
 
 static void levels_init(struct levels *v, const struct tt_coll *c)
@@ -31,7 +32,8 @@ static void levels_init(struct levels *v, const struct tt_coll *c)
     v->me = tt_layout_local(v->layout, c->rank);
     v->widest = tt_layout_widest(v->layout);
     v->narrowest = tt_layout_narrowest(v->layout);
-    v->strided = !v->layout->seat && v->widest == v->narrowest;
+    v->fills = tt_layout_fills(v->layout);
+    v->strided = v->fills && v->widest == v->narrowest;
 }
 
 /* ---- who serves whom -------------------------------------------------------------------------------------- */
@@ -47,7 +49,7 @@ static uint32_t served_before(const struct levels *v, uint32_t host, uint32_t m)
 {
     uint32_t served = 0;
 
-    if (!v->layout->seat)   /* only the last host may be short */
+    if (v->fills)
         return host * served_of(v, v->widest, m);
     for (uint32_t h = 0; h < host; h++)
         served += served_of(v, tt_layout_host_ranks(v->layout, h), m);
@@ -94,7 +96,7 @@ static uint64_t served_max(const struct levels *v)
 
 static uint64_t run_rounds(const struct levels *v)
 {
-    return v->layout->seat ? tt_phase_rounds((v->widest + 1) / 2, RUNS) : 1;
+    return v->fills ? 1 : tt_phase_rounds((v->widest + 1) / 2, RUNS);
 }
 
 static uint64_t nrounds(const struct tt_coll *c)
@@ -170,7 +172,7 @@ static struct run run_from(const struct levels *v, uint32_t host, uint32_t first
     const uint32_t n = tt_layout_host_ranks(v->layout, host);
     struct run run = { .first = first, .count = 1, .step = 1 };
 
-    if (!v->layout->seat) {
+    if (v->fills) {
         run.count = n - first;
         return run;
     }

@@ -509,19 +509,15 @@ static void log_layout(const struct tt_world *w)
 
 /* ---- communicators --------------------------------------------------------------------------------------------- */
 
-tutti_status tt_comm_open(tutti_comm **out, struct tt_world *w, uint32_t id, uint32_t *ranks, uint32_t nranks,
+tutti_status tt_comm_open(tutti_comm **out, struct tt_world *w, uint32_t id, const uint32_t *ranks, uint32_t nranks,
                           uint32_t rank, int64_t timeout_ms, bool restore)
 {
     tutti_comm *c = calloc(1, sizeof *c);
     tutti_status st;
 
-    if (!c) {
-        free(ranks);
+    if (!c)
         return tt_fail(TUTTI_ERR_NOMEM, "no memory for a communicator");
-    }
-    *c = (tutti_comm){
-        .world = w, .rank = rank, .nranks = nranks, .ranks = ranks, .timeout_ms = timeout_ms, .restore = restore
-    };
+    *c = (tutti_comm){ .world = w, .rank = rank, .nranks = nranks, .timeout_ms = timeout_ms, .restore = restore };
     c->all_local = tt_engine_all_local(w->engine, ranks, nranks);
     c->model = c->all_local ? w->constants.shm : w->constants.tcp;
     c->sizes = c->all_local ? w->shm_sizes : w->tcp_sizes;
@@ -532,10 +528,10 @@ tutti_status tt_comm_open(tutti_comm **out, struct tt_world *w, uint32_t id, uin
         st = tt_context_open(w->engine, id, ranks, nranks, rank, &c->context);
     if (st) {
         tt_layout_fini(&c->layout);
-        free(c->ranks);
         free(c);
         return st;
     }
+    c->ranks = tt_context_ranks(c->context);
     c->near_is_shm = tt_comm_near_is_shm(c);
     tt_links_model(c->links, tt_layout_farthest(&c->layout), &c->model);
     tt_tunes_choose(c);
@@ -619,6 +615,7 @@ static tutti_status create(tutti_comm **out, const struct tt_launch *launch, con
     for (uint32_t r = 0; r < w->nranks; r++)
         ranks[r] = r;
     st = tt_comm_open(&comm, w, 0, ranks, w->nranks, w->rank, launch->timeout_ms, !(conf && conf->no_restore));
+    free(ranks);
     if (st) {
         tt_world_discard(w);
         return st;
@@ -743,6 +740,7 @@ static int by_key(const void *a, const void *b)
 static tutti_status open_part(tutti_comm *parent, const struct ticket *tickets, int32_t colour, tutti_comm **out)
 {
     uint32_t id = 0, n = 0, rank = 0, *ranks = malloc(parent->nranks * sizeof *ranks);
+    tutti_status st;
 
     if (!ranks)
         return tt_fail(TUTTI_ERR_NOMEM, "no memory for a communicator of %u ranks", parent->nranks);
@@ -755,11 +753,12 @@ static tutti_status open_part(tutti_comm *parent, const struct ticket *tickets, 
             rank = n;
         ranks[n++] = parent->ranks[tickets[i].index];
     }
-    if (!id) {
-        free(ranks);
-        return tt_fail(TUTTI_ERR_NOMEM, "there were more communicators than can be told apart");
-    }
-    return tt_comm_open(out, parent->world, id, ranks, n, rank, parent->timeout_ms, parent->restore);
+    if (id)
+        st = tt_comm_open(out, parent->world, id, ranks, n, rank, parent->timeout_ms, parent->restore);
+    else
+        st = tt_fail(TUTTI_ERR_NOMEM, "there were more communicators than can be told apart");
+    free(ranks);
+    return st;
 }
 
 /* Nobody uses a part before all ranks have opened theirs; if one could not (`mine` is its status), all learn which. */
@@ -863,6 +862,5 @@ void tutti_comm_destroy(tutti_comm *comm)
     if (atomic_fetch_sub(&comm->world->users, 1) == 1)
         tt_world_discard(comm->world);
     tt_layout_fini(&comm->layout);
-    free(comm->ranks);
     free(comm);
 }

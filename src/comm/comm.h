@@ -95,7 +95,7 @@ struct tutti_comm {
     struct tt_world *world;
     struct tt_context *context;
     uint32_t rank, nranks;
-    uint32_t *ranks;            /* [nranks] job ranks */
+    const uint32_t *ranks;      /* [nranks] job ranks; the context's */
     int64_t timeout_ms;
     bool restore, all_local, near_is_shm;       /* near: of one host */
     struct tt_cost_model model;
@@ -130,9 +130,9 @@ tutti_status tt_world_prepare(struct tt_world **out, const struct tt_world_conf 
 tutti_status tt_world_add_card(struct tt_world *w, uint32_t rank, const uint8_t *card, size_t bytes);
 /* All cards are there: what follows from them, and the secret[16] by which its ranks know each other's connections. */
 tutti_status tt_world_complete(struct tt_world *w, const uint8_t *secret);
-/* Makes a communicator of job ranks ranks[nranks], malloc'd, which becomes its own, also on error. Before the start for the first ones, so that no
- * message comes for one that is not there. */
-tutti_status tt_comm_open(tutti_comm **out, struct tt_world *w, uint32_t id, uint32_t *ranks, uint32_t nranks,
+/* Makes a communicator of job ranks ranks[nranks], copied. Before the start for the first ones, so that no message comes for one that is
+ * not there. */
+tutti_status tt_comm_open(tutti_comm **out, struct tt_world *w, uint32_t id, const uint32_t *ranks, uint32_t nranks,
                           uint32_t rank, int64_t timeout_ms, bool restore);
 /* From here on peers are heard. */
 tutti_status tt_world_start(struct tt_world *w, const struct tt_engine_hooks *hooks);

@@ -213,6 +213,11 @@ tutti_status tt_context_open(struct tt_engine *e, uint32_t id, const uint32_t *r
     return TUTTI_OK;
 }
 
+const uint32_t *tt_context_ranks(const struct tt_context *c)
+{
+    return c->ranks;
+}
+
 static void free_peer(struct tt_context_peer *cp)
 {
     for (uint32_t i = 0; i < TT_EARLY_MAX; i++)

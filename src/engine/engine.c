@@ -226,14 +226,39 @@ static uint64_t host_of(const void *card, size_t bytes, char wire[16])
     return host;
 }
 
+/* Where shared memory is on another host is of no use here, and most of what its ranks' cards differ in: zeros pack well. */
+static void forget_shm(uint8_t *card, size_t bytes)
+{
+    struct tt_reader r;
+
+    tt_reader_init(&r, card, bytes);
+    if (tt_read_u64(&r) == tt_host_hash())
+        return;
+    for (uint32_t n = tt_read_u8(&r); n > 0; n--) {
+        char name[16];
+        uint16_t length;
+
+        tt_read_string(&r, name, sizeof name);
+        length = tt_read_u16(&r);
+        if (r.bad || length > r.end - r.at)
+            return;
+        if (strcmp(name, "shm") == 0)
+            memset(card + (r.at - card), 0, length);
+        r.at += length;
+    }
+}
+
 tutti_status tt_engine_add_card(struct tt_engine *e, uint32_t rank, const void *card, size_t bytes)
 {
+    uint8_t kept[TT_ENGINE_CARD_BYTES];
     char wire[16];
     tutti_status st;
 
     if (bytes > TT_ENGINE_CARD_BYTES)
         return tt_fail(TUTTI_ERR_PROTOCOL, "the card of rank %u has %zu bytes, at most %u", rank, bytes, TT_ENGINE_CARD_BYTES);
-    st = tt_cards_put(&e->cards, rank, card, bytes);
+    memcpy(kept, card, bytes);
+    forget_shm(kept, bytes);
+    st = tt_cards_put(&e->cards, rank, kept, bytes);
     if (st)
         return st;
     if (host_of(card, bytes, wire) == tt_host_hash()) {

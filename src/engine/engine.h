@@ -83,6 +83,8 @@ uint32_t tt_engine_new_context(struct tt_engine *e);
  * owns *out. */
 tutti_status tt_context_open(struct tt_engine *e, uint32_t id, const uint32_t *ranks, uint32_t nranks, uint32_t rank,
                              struct tt_context **out);
+/* Its job ranks, [nranks]; the context's own. */
+const uint32_t *tt_context_ranks(const struct tt_context *c);
 /* Aborts what is running and closes. */
 void tt_context_close(struct tt_context *c);
 /* Of calls from here on. By the thread that makes them. */

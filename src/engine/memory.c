@@ -46,7 +46,7 @@ static uint64_t context_peers_bytes(const struct tt_context *c)
 void tt_engine_memory(struct tt_engine *e, const struct tt_context *c, tutti_memory *m)
 {
     tutti_memory_part parts[] = {
-        { .purpose = "communicator: matching", .fixed_bytes = sizeof *c, .rank_bytes = c->nranks * sizeof *c->ranks },
+        { .purpose = "communicator: ranks, matching", .fixed_bytes = sizeof *c, .rank_bytes = c->nranks * sizeof *c->ranks },
         { .purpose = "engine", .shared = 1, .fixed_bytes = sizeof *e + e->ops_cap * sizeof(struct tt_op *) },
         { .purpose = "engine: addresses of ranks", .shared = 1, .rank_bytes = tt_cards_bytes(&e->cards) },
         { .purpose = "engine: peers", .shared = 1 },

@@ -87,6 +87,7 @@ static tutti_status open_one(tutti_comm **out, struct tt_world *world, const str
                              uint32_t nranks, uint32_t rank, uint32_t context, int64_t timeout_ms, bool restore)
 {
     uint32_t *ranks = malloc(nranks * sizeof *ranks);
+    tutti_status st;
 
     if (!ranks)
         return tt_fail(TUTTI_ERR_NOMEM, "no memory for a view of %u members", nranks);
@@ -94,7 +95,9 @@ static tutti_status open_one(tutti_comm **out, struct tt_world *world, const str
         ranks[i] = job_rank(h, ids[i]);
         tt_assert(ranks[i] < h->n);
     }
-    return tt_comm_open(out, world, context, ranks, nranks, rank, timeout_ms, restore);
+    st = tt_comm_open(out, world, context, ranks, nranks, rank, timeout_ms, restore);
+    free(ranks);
+    return st;
 }
 
 tutti_status tt_space_open(struct tt_space *s, struct tt_world *world, const struct tt_home *home, const uint64_t *ids,

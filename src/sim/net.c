@@ -6,30 +6,13 @@
 
 #define PS_PER_S 1e12
 
-static uint32_t groups_of(const struct tt_layout *l, enum tt_distance level)
-{
-    uint32_t most = 0;
-
-    if (!l->seat)
-        return (l->nranks + l->group_ranks[level] - 1) / l->group_ranks[level];
-    for (uint32_t r = 0; r < l->nranks; r++)
-        if (l->seat[r].group[level] >= most)
-            most = l->seat[r].group[level] + 1;
-    return most;
-}
-
-static uint32_t group_of(const struct tt_layout *l, uint32_t rank, enum tt_distance level)
-{
-    return l->seat ? l->seat[rank].group[level] : rank / l->group_ranks[level];
-}
-
 static uint32_t rails_of(const struct tt_layout *l)
 {
     uint32_t most = l->nrails ? l->nrails : 1;
 
-    for (uint32_t r = 0; l->seat && r < l->nranks; r++)
-        if (l->seat[r].rail >= most)
-            most = l->seat[r].rail + 1;
+    for (uint32_t r = 0; !tt_layout_is_regular(l) && r < l->nranks; r++)
+        if (tt_layout_rail(l, r) >= most)
+            most = tt_layout_rail(l, r) + 1;
     return most;
 }
 
@@ -46,9 +29,9 @@ static uint64_t number_servers(struct tt_net *net, const struct tt_net_conf *con
     net->socket_from = 0;
     net->socket_stride = 0;
     if (l->node == TT_NODE_SOCKETS) {
-        net->socket_stride =
-            l->seat ? groups_of(l, TT_NEAR_SOCKET) : l->group_ranks[TT_NEAR_HOST] / l->group_ranks[TT_NEAR_SOCKET];
-        n += (uint64_t)groups_of(l, TT_NEAR_SOCKET) * net->socket_stride;
+        net->socket_stride = tt_layout_is_regular(l) ? l->group_ranks[TT_NEAR_HOST] / l->group_ranks[TT_NEAR_SOCKET]
+                                                     : tt_layout_groups(l, TT_NEAR_SOCKET);
+        n += (uint64_t)tt_layout_groups(l, TT_NEAR_SOCKET) * net->socket_stride;
     }
     net->nrails = rails_of(l);
     for (int way = 0; way < 2; way++) {
@@ -58,7 +41,7 @@ static uint64_t number_servers(struct tt_net *net, const struct tt_net_conf *con
     for (int d = TT_NEAR_ZONE; d < TT_DISTANCES; d++)
         for (int way = 0; net->shared_up[d] && way < 2; way++) {
             net->up_from[d][way] = (uint32_t)n;
-            n += groups_of(l, (enum tt_distance)(d - 1));
+            n += tt_layout_groups(l, (enum tt_distance)(d - 1));
         }
     net->pair_from = (uint32_t)n;
     return n;
@@ -152,10 +135,10 @@ static tutti_status slow_uplink(struct tt_net *net, const struct tt_fault *f)
     if (f->index < TT_NEAR_RACK || f->index > TT_NEAR_FABRIC || !net->shared_up[d])
         return tt_fail(TUTTI_ERR_INVALID, "a fault names the uplink of a %s, but that layer is not over-subscribed here, or not used",
                        tt_distance_name((enum tt_distance)f->index));
-    if (f->where >= groups_of(net->layout, (enum tt_distance)f->index))
+    if (f->where >= tt_layout_groups(net->layout, (enum tt_distance)f->index))
         return tt_fail(TUTTI_ERR_INVALID, "a fault names the uplink of %s %u, but there are %u",
                        tt_distance_name((enum tt_distance)f->index), f->where,
-                       groups_of(net->layout, (enum tt_distance)f->index));
+                       tt_layout_groups(net->layout, (enum tt_distance)f->index));
     for (int way = 0; way < 2; way++)
         if (!tt_fault_slow(&net->server[net->up_from[d][way] + f->where].slow, f->factor))
             return too_much(f);
@@ -371,11 +354,11 @@ static bool path_outside(const struct tt_net *net, uint32_t from, uint32_t to, s
     add_hop(p, net->rail_from[0] + out, TT_NEAR_RACK);
     for (int d = TT_NEAR_ZONE; d <= (int)p->distance; d++)
         if (net->shared_up[d])
-            add_hop(p, net->up_from[d][0] + group_of(l, from, (enum tt_distance)(d - 1)), (enum tt_distance)d);
+            add_hop(p, net->up_from[d][0] + tt_layout_group(l, from, (enum tt_distance)(d - 1)), (enum tt_distance)d);
     p->nup = p->nhops;
     for (int d = (int)p->distance; d >= TT_NEAR_ZONE; d--)
         if (net->shared_up[d])
-            add_hop(p, net->up_from[d][1] + group_of(l, to, (enum tt_distance)(d - 1)), (enum tt_distance)d);
+            add_hop(p, net->up_from[d][1] + tt_layout_group(l, to, (enum tt_distance)(d - 1)), (enum tt_distance)d);
     add_hop(p, net->rail_from[1] + in, TT_NEAR_RACK);
     return true;
 }

@@ -1,7 +1,11 @@
 #include "topo/layout.h"
 
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "base/status.h"
+#include "topo/column.h"
 
 static const char *const names[TT_DISTANCES] = {
     [TT_NEAR_SELF] = "self",     [TT_NEAR_SOCKET] = "socket",     [TT_NEAR_HOST] = "host",     [TT_NEAR_RACK] = "rack",
@@ -35,24 +39,166 @@ void tt_layout_regular(struct tt_layout *l, uint32_t nranks, uint32_t host_ranks
         l->group_ranks[d] = nranks;
 }
 
-/* Numbers the ranks of each host, and lists them host by host. */
-static void list_hosts(struct tt_layout *l)
+/* ---- tables ------------------------------------------------------------------------------------------------- */
+
+enum column {
+    HOST_OF, SOCKET_OF, LOCAL_OF, RAIL_OF,          /* by rank */
+    FIRST_OF,                                       /* by host, and one past the last: where its ranks begin in the list of RANK_AT */
+    RANK_AT,                                        /* all ranks, host after host */
+    ABOVE,                                          /* and RACK to FABRIC: by group of the level below */
+    COLUMNS = ABOVE + TT_NEAR_WAN
+};
+
+struct tt_layout_table {
+    _Atomic uint32_t shares;
+    bool fills;                                     /* tt_layout_fills */
+    uint32_t widest, narrowest;                     /* ranks of the host that has most, and of the one that has fewest */
+    uint32_t ngroups[TT_NEAR_WAN];
+    struct tt_column column[COLUMNS];
+};
+
+static uint32_t at(const struct tt_layout_table *t, unsigned column, uint32_t i)
+{
+    return tt_column_at(&t->column[column], i);
+}
+
+/* For as many numbers as a layout has of anything: ranks, or hosts and one more. */
+struct scratch {
+    uint32_t *numbers, *more, *first;
+};
+
+static bool keep(struct tt_layout_table *t, unsigned column, const uint32_t *numbers, uint32_t n, struct scratch *x)
+{
+    return tt_column_init(&t->column[column], numbers, n, x->more);
+}
+
+static bool keep_seats(struct tt_layout_table *t, const struct tt_layout_seat *seats, uint32_t nranks,
+                       struct scratch *x)
+{
+    bool ok;
+
+    for (uint32_t r = 0; r < nranks; r++)
+        x->numbers[r] = seats[r].group[TT_NEAR_HOST];
+    ok = keep(t, HOST_OF, x->numbers, nranks, x);
+    for (uint32_t r = 0; r < nranks; r++)
+        x->numbers[r] = seats[r].group[TT_NEAR_SOCKET];
+    ok = ok && keep(t, SOCKET_OF, x->numbers, nranks, x);
+    for (uint32_t r = 0; r < nranks; r++)
+        x->numbers[r] = seats[r].rail;
+    return ok && keep(t, RAIL_OF, x->numbers, nranks, x);
+}
+
+static bool keep_levels(struct tt_layout_table *t, const struct tt_layout_seat *seats, uint32_t nranks,
+                        struct scratch *x)
+{
+    bool ok = true;
+
+    for (int d = TT_NEAR_RACK; d < TT_NEAR_WAN && ok; d++) {
+        for (uint32_t r = 0; r < nranks; r++)
+            x->numbers[seats[r].group[d - 1]] = seats[r].group[d];
+        ok = keep(t, ABOVE + (unsigned)d, x->numbers, t->ngroups[d - 1], x);
+    }
+    return ok;
+}
+
+/* Numbers the ranks of each host, and lists them host after host. */
+static bool keep_hosts(struct tt_layout_table *t, const struct tt_layout_seat *seats, uint32_t nranks,
+                       struct scratch *x)
+{
+    const uint32_t nhosts = t->ngroups[TT_NEAR_HOST];
+    bool ok;
+
+    memset(x->first, 0, (nhosts + 1u) * sizeof *x->first);
+    for (uint32_t r = 0; r < nranks; r++)
+        x->numbers[r] = x->first[seats[r].group[TT_NEAR_HOST] + 1]++;
+    ok = keep(t, LOCAL_OF, x->numbers, nranks, x);
+    t->narrowest = nranks;
+    t->fills = true;
+    for (uint32_t h = 0; h < nhosts; h++) {
+        const uint32_t n = x->first[h + 1];
+
+        t->widest = n > t->widest ? n : t->widest;
+        t->narrowest = n < t->narrowest ? n : t->narrowest;
+        x->first[h + 1] += x->first[h];
+    }
+    for (uint32_t r = 0; r < nranks; r++)
+        t->fills = t->fills && seats[r].group[TT_NEAR_HOST] == r / t->widest;
+    ok = ok && keep(t, FIRST_OF, x->first, nhosts + 1, x);
+    for (uint32_t r = 0; r < nranks; r++)
+        x->numbers[x->first[seats[r].group[TT_NEAR_HOST]]++] = r;
+    return ok && keep(t, RANK_AT, x->numbers, nranks, x);
+}
+
+static void table_free(struct tt_layout_table *t)
+{
+    for (int i = 0; i < COLUMNS; i++)
+        tt_column_fini(&t->column[i]);
+    free(t);
+}
+
+static void count_groups(struct tt_layout_table *t, const struct tt_layout_seat *seats, uint32_t nranks)
+{
+    for (uint32_t r = 0; r < nranks; r++)
+        for (int d = TT_NEAR_SOCKET; d < TT_NEAR_WAN; d++) {
+            tt_assert(seats[r].group[d] < nranks);
+            if (seats[r].group[d] >= t->ngroups[d])
+                t->ngroups[d] = seats[r].group[d] + 1;
+        }
+}
+
+/* NULL: out of memory. */
+static struct tt_layout_table *table_of(const struct tt_layout_seat *seats, uint32_t nranks)
+{
+    struct tt_layout_table *t = calloc(1, sizeof *t);
+    uint32_t *mem = calloc(3 * (nranks + 1ull), sizeof *mem);
+    struct scratch x = { mem, mem + nranks + 1, mem + 2 * (nranks + 1ull) };
+    bool ok = t && mem;
+
+    if (ok) {
+        t->shares = 1;
+        count_groups(t, seats, nranks);
+        ok = keep_seats(t, seats, nranks, &x) && keep_levels(t, seats, nranks, &x) && keep_hosts(t, seats, nranks, &x);
+    }
+    free(mem);
+    if (ok)
+        return t;
+    if (t)
+        table_free(t);
+    return NULL;
+}
+
+/* ---- making and ending ---------------------------------------------------------------------------------------- */
+
+/* Whether l, regular, has everybody where seats have them. */
+static bool agrees(const struct tt_layout *l, const struct tt_layout_seat *seats)
 {
     for (uint32_t r = 0; r < l->nranks; r++) {
-        const uint32_t h = l->seat[r].group[TT_NEAR_HOST];
-
-        l->seat[r].local = l->host_first[h + 1]++;
+        for (int d = TT_NEAR_SOCKET; d < TT_NEAR_WAN; d++)
+            if (tt_layout_group(l, r, (enum tt_distance)d) != seats[r].group[d])
+                return false;
+        if (tt_layout_rail(l, r) != seats[r].rail)
+            return false;
     }
-    l->narrowest = l->nranks;
-    for (uint32_t h = 0; h < l->nhosts; h++) {
-        const uint32_t n = l->host_first[h + 1];
+    return true;
+}
 
-        l->widest = n > l->widest ? n : l->widest;
-        l->narrowest = n < l->narrowest ? n : l->narrowest;
-        l->host_first[h + 1] += l->host_first[h];
+/* The only regular layout that could be that of the seats: with groups as long as the first of each level. False: there is none. */
+static bool regular_of(struct tt_layout *l, const struct tt_layout_seat *seats)
+{
+    uint32_t *const host = &l->group_ranks[TT_NEAR_HOST], socket;
+
+    for (int d = TT_NEAR_SOCKET; d < TT_NEAR_WAN; d++) {
+        uint32_t n = 1;
+
+        while (n < l->nranks && seats[n].group[d] == seats[0].group[d])
+            n++;
+        l->group_ranks[d] = n;
     }
-    for (uint32_t r = 0; r < l->nranks; r++)
-        l->host_ranks[l->host_first[l->seat[r].group[TT_NEAR_HOST]] + l->seat[r].local] = r;
+    socket = l->group_ranks[TT_NEAR_SOCKET];
+    l->nhosts = (l->nranks + *host - 1) / *host;
+    if (l->nhosts == 1)     /* its last socket may be short */
+        *host += (socket - *host % socket) % socket;
+    return *host % socket == 0 && agrees(l, seats);
 }
 
 bool tt_layout_init(struct tt_layout *l, const struct tt_layout_seat *seats, uint32_t nranks, enum tt_node_kind node,
@@ -60,92 +206,142 @@ bool tt_layout_init(struct tt_layout *l, const struct tt_layout_seat *seats, uin
 {
     struct tt_layout made = { .nranks = nranks, .node = node, .nrails = nrails };
 
-    for (uint32_t r = 0; r < nranks; r++)
-        if (seats[r].group[TT_NEAR_HOST] >= made.nhosts)
-            made.nhosts = seats[r].group[TT_NEAR_HOST] + 1;
-    made.seat = malloc((nranks + 1u) * sizeof *made.seat);
-    made.host_first = calloc(made.nhosts + 1u, sizeof *made.host_first);
-    made.host_ranks = malloc((nranks + 1u) * sizeof *made.host_ranks);
-    if (!made.seat || !made.host_first || !made.host_ranks) {
-        tt_layout_fini(&made);
-        return false;
+    tt_assert(nranks > 0);
+    if (!regular_of(&made, seats)) {
+        made = (struct tt_layout){ .nranks = nranks, .node = node, .nrails = nrails };
+        made.table = table_of(seats, nranks);
+        if (!made.table)
+            return false;
+        made.nhosts = made.table->ngroups[TT_NEAR_HOST];
     }
-    memcpy(made.seat, seats, nranks * sizeof *seats);
-    list_hosts(&made);
     *l = made;
     return true;
 }
 
-uint64_t tt_layout_bytes(const struct tt_layout *l)
+void tt_layout_share(struct tt_layout *out, const struct tt_layout *l)
 {
-    if (!l->seat)
-        return 0;
-    return (l->nranks + 1ull) * (sizeof *l->seat + sizeof *l->host_ranks) + (l->nhosts + 1ull) * sizeof *l->host_first;
+    if (l->table)
+        atomic_fetch_add(&l->table->shares, 1);
+    *out = *l;
 }
 
 void tt_layout_fini(struct tt_layout *l)
 {
-    free(l->seat);
-    free(l->host_first);
-    free(l->host_ranks);
+    if (l->table && atomic_fetch_sub(&l->table->shares, 1) == 1)
+        table_free(l->table);
     *l = (struct tt_layout){ 0 };
 }
 
-static uint32_t group_of(const struct tt_layout *l, uint32_t rank, enum tt_distance level)
+bool tt_layout_is_regular(const struct tt_layout *l)
 {
-    return l->seat ? l->seat[rank].group[level] : rank / l->group_ranks[level];
+    return !l->table;
+}
+
+uint64_t tt_layout_bytes(const struct tt_layout *l)
+{
+    uint64_t bytes = l->table ? sizeof *l->table : 0;
+
+    for (int i = 0; l->table && i < COLUMNS; i++)
+        bytes += tt_column_bytes(&l->table->column[i]);
+    return bytes;
+}
+
+bool tt_layout_is_shared(const struct tt_layout *a, const struct tt_layout *b)
+{
+    return a->table && a->table == b->table;
+}
+
+/* ---- questions ------------------------------------------------------------------------------------------------ */
+
+uint32_t tt_layout_group(const struct tt_layout *l, uint32_t rank, enum tt_distance level)
+{
+    uint32_t group;
+
+    if (!l->table)
+        return rank / l->group_ranks[level];
+    if (level == TT_NEAR_SOCKET)
+        return at(l->table, SOCKET_OF, rank);
+    group = at(l->table, HOST_OF, rank);
+    for (int d = TT_NEAR_RACK; d <= (int)level; d++)
+        group = at(l->table, ABOVE + (unsigned)d, group);
+    return group;
+}
+
+uint32_t tt_layout_groups(const struct tt_layout *l, enum tt_distance level)
+{
+    return l->table ? l->table->ngroups[level] : (l->nranks + l->group_ranks[level] - 1) / l->group_ranks[level];
 }
 
 uint32_t tt_layout_host(const struct tt_layout *l, uint32_t rank)
 {
-    return group_of(l, rank, TT_NEAR_HOST);
+    return l->table ? at(l->table, HOST_OF, rank) : rank / l->group_ranks[TT_NEAR_HOST];
 }
 
 uint32_t tt_layout_socket(const struct tt_layout *l, uint32_t rank)
 {
-    return group_of(l, rank, TT_NEAR_SOCKET);
+    return l->table ? at(l->table, SOCKET_OF, rank) : rank / l->group_ranks[TT_NEAR_SOCKET];
 }
 
 uint32_t tt_layout_local(const struct tt_layout *l, uint32_t rank)
 {
-    return l->seat ? l->seat[rank].local : rank % l->group_ranks[TT_NEAR_HOST];
+    return l->table ? at(l->table, LOCAL_OF, rank) : rank % l->group_ranks[TT_NEAR_HOST];
 }
 
 uint32_t tt_layout_host_ranks(const struct tt_layout *l, uint32_t host)
 {
     const uint32_t full = l->group_ranks[TT_NEAR_HOST];
 
-    if (l->seat)
-        return l->host_first[host + 1] - l->host_first[host];
+    if (l->table)
+        return at(l->table, FIRST_OF, host + 1) - at(l->table, FIRST_OF, host);
     return host + 1 < l->nhosts ? full : l->nranks - host * full;
 }
 
 uint32_t tt_layout_widest(const struct tt_layout *l)
 {
-    return l->seat ? l->widest : tt_layout_host_ranks(l, 0);
+    return l->table ? l->table->widest : tt_layout_host_ranks(l, 0);
 }
 
 uint32_t tt_layout_narrowest(const struct tt_layout *l)
 {
-    return l->seat ? l->narrowest : tt_layout_host_ranks(l, l->nhosts - 1);
+    return l->table ? l->table->narrowest : tt_layout_host_ranks(l, l->nhosts - 1);
 }
 
 uint32_t tt_layout_rank(const struct tt_layout *l, uint32_t host, uint32_t local)
 {
-    return l->seat ? l->host_ranks[l->host_first[host] + local] : host * l->group_ranks[TT_NEAR_HOST] + local;
+    const struct tt_layout_table *t = l->table;
+
+    return t ? at(t, RANK_AT, at(t, FIRST_OF, host) + local) : host * l->group_ranks[TT_NEAR_HOST] + local;
 }
 
 uint32_t tt_layout_rail(const struct tt_layout *l, uint32_t rank)
 {
-    return l->seat ? l->seat[rank].rail : tt_layout_local(l, rank) % l->nrails;
+    return l->table ? at(l->table, RAIL_OF, rank) : tt_layout_local(l, rank) % l->nrails;
+}
+
+/* As below, of ranks that are not the same. */
+static enum tt_distance distance_in(const struct tt_layout_table *t, uint32_t a, uint32_t b)
+{
+    int d = TT_NEAR_HOST;
+
+    if (at(t, SOCKET_OF, a) == at(t, SOCKET_OF, b))
+        return TT_NEAR_SOCKET;
+    a = at(t, HOST_OF, a);
+    b = at(t, HOST_OF, b);
+    while (a != b && ++d < TT_NEAR_WAN) {
+        a = at(t, ABOVE + (unsigned)d, a);
+        b = at(t, ABOVE + (unsigned)d, b);
+    }
+    return (enum tt_distance)d;
 }
 
 enum tt_distance tt_layout_distance(const struct tt_layout *l, uint32_t a, uint32_t b)
 {
     if (a == b)
         return TT_NEAR_SELF;
+    if (l->table)
+        return distance_in(l->table, a, b);
     for (int d = TT_NEAR_SOCKET; d < TT_NEAR_WAN; d++)
-        if (group_of(l, a, (enum tt_distance)d) == group_of(l, b, (enum tt_distance)d))
+        if (a / l->group_ranks[d] == b / l->group_ranks[d])
             return (enum tt_distance)d;
     return TT_NEAR_WAN;
 }
@@ -155,7 +351,7 @@ enum tt_distance tt_layout_farthest(const struct tt_layout *l)
     enum tt_distance farthest = TT_NEAR_SELF;
 
     /* Groups nest: who is farthest from anybody is so from rank 0. In a regular layout that is the last rank. */
-    if (!l->seat)
+    if (!l->table)
         return tt_layout_distance(l, 0, l->nranks - 1);
     for (uint32_t r = 1; r < l->nranks && farthest < TT_NEAR_WAN; r++) {
         const enum tt_distance d = tt_layout_distance(l, 0, r);
@@ -165,15 +361,15 @@ enum tt_distance tt_layout_farthest(const struct tt_layout *l)
     return farthest;
 }
 
+bool tt_layout_fills(const struct tt_layout *l)
+{
+    return !l->table || l->table->fills;
+}
+
 bool tt_layout_is_even(const struct tt_layout *l, uint32_t *host_ranks)
 {
-    const uint32_t g = tt_layout_host_ranks(l, 0);
-
-    if (l->nranks % g != 0 || l->nranks / g != l->nhosts)
+    if (!tt_layout_fills(l) || tt_layout_widest(l) != tt_layout_narrowest(l))
         return false;
-    for (uint32_t r = 0; l->seat && r < l->nranks; r++)
-        if (l->seat[r].group[TT_NEAR_HOST] != r / g)
-            return false;
-    *host_ranks = g;
+    *host_ranks = tt_layout_widest(l);
     return true;
 }

@@ -193,14 +193,16 @@ static void derive_sockets(struct derivation *d, bool *unknown)
     assign(d, TT_NEAR_SOCKET);
 }
 
-/* Each rank's rail among its host's, once the ranks of hosts are listed. The host's first rank says which rails there are. */
-static bool derive_rails(struct tt_layout *l, const struct tt_told *places)
+/* Each rank's rail among its host's, from a layout that lists the ranks of hosts, and *nrails. The host's first rank says which rails there
+ * are. */
+static bool derive_rails(struct derivation *d, const struct tt_layout *l, uint32_t *nrails)
 {
+    const struct tt_told *places = d->places;
     int16_t *sockets = malloc((l->nranks + 1u) * sizeof *sockets);
 
     if (!sockets)
         return false;
-    l->nrails = TT_RAILS_MAX;
+    *nrails = TT_RAILS_MAX;
     for (uint32_t h = 0; h < l->nhosts; h++) {
         const uint32_t nlocal = tt_layout_host_ranks(l, h);
         const struct tt_told *host = &places[tt_layout_rank(l, h, 0)];
@@ -208,10 +210,10 @@ static bool derive_rails(struct tt_layout *l, const struct tt_told *places)
         for (uint32_t i = 0; i < nlocal; i++)
             sockets[i] = places[tt_layout_rank(l, h, i)].socket;
         for (uint32_t i = 0; i < nlocal; i++)
-            l->seat[tt_layout_rank(l, h, i)].rail =
+            d->seats[tt_layout_rank(l, h, i)].rail =
                 tt_rail_choose(host->rail_socket, host->nrails, sockets, nlocal, i, NULL);
-        if (host->nrails < l->nrails)
-            l->nrails = host->nrails ? host->nrails : 1;
+        if (host->nrails < *nrails)
+            *nrails = host->nrails ? host->nrails : 1;
     }
     free(sockets);
     return true;
@@ -219,8 +221,10 @@ static bool derive_rails(struct tt_layout *l, const struct tt_told *places)
 
 bool tt_layout_derive(struct tt_layout *out, const struct tt_told *places, uint32_t nranks)
 {
+    const enum tt_node_kind node = (enum tt_node_kind)places[0].node;
     struct derivation d = { .places = places, .n = nranks };
-    struct tt_layout made;
+    struct tt_layout hosts;     /* without rails: these are dealt out host by host */
+    uint32_t nrails = 1;
     bool *unknown = calloc(nranks + 1u, sizeof *unknown), ok;
 
     d.seats = calloc(nranks + 1u, sizeof *d.seats);
@@ -231,14 +235,12 @@ bool tt_layout_derive(struct tt_layout *out, const struct tt_told *places, uint3
         derive_hosts(&d);
         derive_sockets(&d, unknown);
         derive_levels(&d);
-        ok = tt_layout_init(&made, d.seats, nranks, (enum tt_node_kind)places[0].node, 1);
+        ok = tt_layout_init(&hosts, d.seats, nranks, node, 1);
     }
-    if (ok && !derive_rails(&made, places)) {
-        tt_layout_fini(&made);
-        ok = false;
+    if (ok) {
+        ok = derive_rails(&d, &hosts, &nrails) && tt_layout_init(out, d.seats, nranks, node, nrails);
+        tt_layout_fini(&hosts);
     }
-    if (ok)
-        *out = made;
     free(unknown);
     free(d.seats);
     free(d.keys);
@@ -248,20 +250,32 @@ bool tt_layout_derive(struct tt_layout *out, const struct tt_told *places, uint3
 
 /* ---- parts -------------------------------------------------------------------------------------------------------- */
 
-static uint32_t group_of(const struct tt_layout *l, uint32_t rank, int level)
+/* Whether they are all that there are, in order. */
+static bool is_whole(const struct tt_layout *l, const uint32_t *ranks, uint32_t n)
 {
-    return l->seat ? l->seat[rank].group[level] : rank / l->group_ranks[level];
+    uint32_t r = 0;
+
+    while (r < n && ranks[r] == r)
+        r++;
+    return r == l->nranks;
 }
 
 bool tt_layout_part(struct tt_layout *out, const struct tt_layout *whole, const uint32_t *ranks, uint32_t n)
 {
-    struct tt_layout_seat *seats = calloc(n + 1u, sizeof *seats);
-    struct key *keys = calloc(n + 1u, sizeof *keys);
-    bool ok = seats && keys;
+    struct tt_layout_seat *seats;
+    struct key *keys;
+    bool ok;
 
+    if (is_whole(whole, ranks, n)) {
+        tt_layout_share(out, whole);
+        return true;
+    }
+    seats = calloc(n + 1u, sizeof *seats);
+    keys = calloc(n + 1u, sizeof *keys);
+    ok = seats && keys;
     for (int level = TT_NEAR_SOCKET; ok && level < TT_NEAR_WAN; level++) {
         for (uint32_t r = 0; r < n; r++)
-            keys[r] = (struct key){ .key = group_of(whole, ranks[r], level), .rank = r };
+            keys[r] = (struct key){ .key = tt_layout_group(whole, ranks[r], (enum tt_distance)level), .rank = r };
         number(keys, n);
         for (uint32_t r = 0; r < n; r++)
             seats[r].group[level] = keys[r].number;
@@ -286,11 +300,8 @@ void tt_layout_describe(const struct tt_layout *l, char *out, size_t cap)
     n = (size_t)snprintf(out, cap, "%u rank%s on %u host%s, %u rail%s each", l->nranks, l->nranks == 1 ? "" : "s",
                          l->nhosts, l->nhosts == 1 ? "" : "s", l->nrails, l->nrails == 1 ? "" : "s");
     for (int level = TT_NEAR_RACK; level < TT_NEAR_WAN && n < cap; level++) {
-        uint32_t groups = 0;
+        const uint32_t groups = tt_layout_groups(l, (enum tt_distance)level);
 
-        for (uint32_t r = 0; r < l->nranks; r++)
-            if (group_of(l, r, level) >= groups)
-                groups = group_of(l, r, level) + 1;
         if (groups > 1 && groups != below)
             n += (size_t)snprintf(out + n, cap - n, ", %u %s", groups, plural[level]);
         below = groups;

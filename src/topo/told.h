@@ -32,7 +32,7 @@ void tt_told_read(struct tt_told *out, struct tt_reader *r);
  * level where others have some is alone there. Ranks of a host of which one does not know its socket count as of one socket. False:
  * out of memory. Caller ends *out with tt_layout_fini. */
 bool tt_layout_derive(struct tt_layout *out, const struct tt_told *places, uint32_t nranks);
-/* The layout of ranks[n] of the whole, as a communicator of their own. Likewise. */
+/* The layout of ranks[n] of the whole, as a communicator of their own; all of them in order share the whole's. Likewise. */
 bool tt_layout_part(struct tt_layout *out, const struct tt_layout *whole, const uint32_t *ranks, uint32_t n);
 /* In a few words, "8 ranks on 2 hosts, 2 rails each", into out[cap]. */
 void tt_layout_describe(const struct tt_layout *l, char *out, size_t cap);

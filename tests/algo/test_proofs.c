@@ -125,7 +125,10 @@ static void only_those_that_look_at_the_layout_are_tried_with_all_of_them(void *
         hosts[i] = case_layout((enum case_layout)i, 16)->nhosts;
     assert_int_equal(hosts[LAYOUT_ONE_HOST], 1);
     assert_int_equal(hosts[LAYOUT_HOSTS_OF_3], 6);
+    assert_int_equal(hosts[LAYOUT_SPREAD], 4);
     assert_int_equal(hosts[LAYOUT_GROWING], 6);
+    assert_true(tt_layout_fills(case_layout(LAYOUT_SPREAD, 16)) &&
+                !tt_layout_is_regular(case_layout(LAYOUT_SPREAD, 16)));
     assert_false(tt_layout_is_even(case_layout(LAYOUT_GROWING, 16), &g));
     assert_false(tt_layout_is_even(case_layout(LAYOUT_DEALT, 16), &g));
     assert_false(tt_layout_is_even(case_layout(LAYOUT_DRAWN, 16), &g));

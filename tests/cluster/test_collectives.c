@@ -155,18 +155,16 @@ static void force(struct rank *r, const struct tt_algo *algo, size_t count)
     struct call c = call_draw(&r->common, algo->kind, count, r->nranks);
     uint64_t arrays[4 * CALL_RANKS_MAX];
     struct call_side s;
-    struct tt_layout_seat seats[CALL_RANKS_MAX] = { 0 };
-    struct tt_layout here;      /* as the library sees it: a table, of one host */
+    struct tt_layout here;      /* as the library sees it: one host */
     struct tt_coll coll;
     bool fits;
 
     c.algo = algo->name;
     call_init(&s, &c, r->rank);
     coll = call_coll(&s, arrays);
-    CHECK(r, tt_layout_init(&here, seats, r->nranks, TT_NODE_MESH, 1));
+    tt_layout_regular(&here, r->nranks, r->nranks, 1, 1, TT_NODE_MESH);
     coll.layout = &here;
     fits = algo->fits(&coll);
-    tt_layout_fini(&here);
     if (!fits) {
         job_step(r, "%s, which does not fit", algo->name);
         CHECK_STATUS(r, call_go(&s, r->comm, false), TUTTI_ERR_INVALID);

@@ -34,6 +34,8 @@ static void make_table(struct tt_layout *out, enum case_layout which, uint32_t n
     for (uint32_t r = 0; r < nranks; r++) {
         if (which == LAYOUT_ONE_HOST) {
             sit(&seat[r], 0, r >= nranks / 2, r % 2);
+        } else if (which == LAYOUT_SPREAD) {
+            sit(&seat[r], r / 4, r % 2, r / 2 % 2);
         } else if (which == LAYOUT_GROWING) {
             sit(&seat[r], host, left % 2, left % 2);
             if (--left == 0)

@@ -16,6 +16,7 @@ enum case_layout {
     LAYOUT_HOSTS_OF_4,      /* regular, two sockets, four rails; the last host may be short */
     LAYOUT_HOSTS_OF_3,      /* regular, one socket, one rail */
     LAYOUT_HOSTS_OF_1,
+    LAYOUT_SPREAD,          /* hosts of 4 whose ranks are dealt to two sockets; the last host may be short */
     LAYOUT_GROWING,         /* hosts of 1, 2, 3, ... consecutive ranks */
     LAYOUT_DEALT,           /* consecutive ranks on different hosts, sockets and racks */
     LAYOUT_DRAWN,           /* each rank anywhere: hosts of any size, in two buildings */

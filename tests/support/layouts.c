@@ -6,6 +6,7 @@
 
 enum shape {
     REGULAR,        /* consecutive ranks fill hosts; the last may be short */
+    SPREAD,         /* consecutive ranks fill hosts, and are dealt to their sockets */
     DEALT,          /* rank r on host r mod n, as many hosts as it takes, sockets dealt likewise */
     DRAWN,          /* hosts of 1 to `ranks` ranks, in drawn order; sockets drawn too */
     LOPSIDED        /* one host of `ranks` ranks, all others alone */
@@ -31,6 +32,7 @@ static const struct kind kinds[] = {
     { "hosts of 6 in 3 sockets", REGULAR, 6, 3, 2, TT_NODE_SOCKETS },
     { "hosts of 8 in 2 sockets", REGULAR, 8, 2, 8, TT_NODE_SOCKETS },
     { "hosts of 8 in 4 sockets", REGULAR, 8, 4, 8, TT_NODE_SOCKETS },
+    { "hosts of 4, ranks dealt to 2 sockets", SPREAD, 4, 2, 4, TT_NODE_SOCKETS },
     { "ranks dealt to hosts of 4", DEALT, 4, 1, 4, TT_NODE_MESH },
     { "ranks dealt to hosts of 4 in 2 sockets", DEALT, 4, 2, 4, TT_NODE_SOCKETS },
     { "drawn hosts of up to 5", DRAWN, 5, 1, 2, TT_NODE_MESH },
@@ -58,7 +60,9 @@ static void draw_labels(const struct kind *k, struct label *label, uint32_t nran
 
     tt_prng_init(&p, seed);
     for (uint32_t r = 0; r < nranks; r++)
-        if (k->shape == DEALT) {
+        if (k->shape == SPREAD) {
+            label[r] = (struct label){ r / k->ranks, r % k->ranks % k->sockets };
+        } else if (k->shape == DEALT) {
             label[r] = (struct label){ r % hosts, r / hosts % k->sockets };
         } else if (k->shape == LOPSIDED) {
             label[r] = (struct label){ r < k->ranks ? 0 : r, r % k->sockets };

@@ -1,8 +1,7 @@
 #include "support/unit.h"
 
-#include <string.h>
-
 #include "base/prng.h"
+#include "support/layouts.h"
 #include "topo/layout.h"
 
 static void levels_have_names_and_names_are_levels(void **state)
@@ -48,47 +47,186 @@ static void a_regular_layout_counts_ranks_off_host_by_host(void **state)
     assert_int_equal(tt_layout_distance(&l, 0, 3), TT_NEAR_SOCKET);
 }
 
-/* What a regular layout answers, a table with the same groups answers too. */
-static void a_table_answers_as_the_regular_layout_it_was_made_from(void **state)
+/* ---- seats of many kinds ---- */
+
+#define NRANKS_MAX 64
+
+struct seating {
+    uint32_t n, nrails;
+    struct tt_layout_seat seat[NRANKS_MAX];
+};
+
+enum seats { IN_ORDER, SPREAD, UNEVEN, DEALT, DRAWN, SEATS };
+
+/* The seat of rank r: in hosts of `each` with sockets of two; the same with ranks dealt to the sockets and rails of their host in turns that differ;
+ * in hosts of 1, 2, 3, ... ranks; dealt to hosts; anywhere. */
+static struct tt_layout_seat draw_seat(enum seats kind, uint32_t r, uint32_t each, uint32_t nrails, struct tt_prng *p)
 {
-    struct tt_layout_seat seats[64];
+    uint32_t host = r / each, socket = r % each / 2, rail = r % each % nrails;
+    struct tt_layout_seat seat = { .rail = 0 };
+
+    if (kind == SPREAD) {
+        socket = r % each % 3;
+        rail = r % each / 2 % nrails;
+    } else if (kind == UNEVEN) {
+        for (host = 0; r > host; host++)
+            r -= host + 1;
+    } else if (kind == DEALT) {
+        host = r % each;
+    } else if (kind == DRAWN) {
+        host = (uint32_t)tt_prng_below(p, each);
+        socket = (uint32_t)tt_prng_below(p, 2);
+        rail = (uint32_t)tt_prng_below(p, nrails);
+    }
+    seat.group[TT_NEAR_HOST] = host;
+    seat.group[TT_NEAR_SOCKET] = host * NRANKS_MAX + socket;
+    seat.rail = rail;
+    return seat;
+}
+
+static void draw_seating(struct seating *s, enum seats kind, uint64_t seed)
+{
+    struct tt_prng p;
+    uint32_t each;
+
+    tt_prng_init(&p, seed);
+    s->n = 1 + (uint32_t)tt_prng_below(&p, NRANKS_MAX);
+    s->nrails = 1 + (uint32_t)tt_prng_below(&p, 4);
+    each = 2 * (1 + (uint32_t)tt_prng_below(&p, 5));
+    for (uint32_t r = 0; r < s->n; r++)
+        s->seat[r] = draw_seat(kind, r, each, s->nrails, &p);
+    for (int d = TT_NEAR_RACK; d < TT_NEAR_WAN; d++) {
+        const uint32_t joins = 1 + (uint32_t)tt_prng_below(&p, 3);
+        const bool mixed = kind != IN_ORDER && tt_prng_below(&p, 2);
+
+        for (uint32_t r = 0; r < s->n; r++) {
+            const uint32_t below = s->seat[r].group[d - 1];
+
+            s->seat[r].group[d] = mixed ? (uint32_t)tt_mix64(seed + below) % joins : below / joins;
+        }
+    }
+    layout_number(s->seat, s->n);
+}
+
+static enum tt_distance distance_of(const struct seating *s, uint32_t a, uint32_t b)
+{
+    int d = TT_NEAR_SOCKET;
+
+    if (a == b)
+        return TT_NEAR_SELF;
+    while (d < TT_NEAR_WAN && s->seat[a].group[d] != s->seat[b].group[d])
+        d++;
+    return (enum tt_distance)d;
+}
+
+/* Answers about one rank. */
+static void check_rank(const struct tt_layout *l, const struct seating *s, uint32_t r, enum tt_distance *farthest)
+{
+    const uint32_t host = s->seat[r].group[TT_NEAR_HOST];
+    uint32_t local = 0;
+
+    for (int d = TT_NEAR_SOCKET; d < TT_NEAR_WAN; d++) {
+        assert_int_equal(tt_layout_group(l, r, (enum tt_distance)d), s->seat[r].group[d]);
+        assert_true(s->seat[r].group[d] < tt_layout_groups(l, (enum tt_distance)d));
+    }
+    assert_int_equal(tt_layout_host(l, r), host);
+    assert_int_equal(tt_layout_socket(l, r), s->seat[r].group[TT_NEAR_SOCKET]);
+    assert_int_equal(tt_layout_rail(l, r), s->seat[r].rail);
+    for (uint32_t q = 0; q < r; q++)
+        local += s->seat[q].group[TT_NEAR_HOST] == host;
+    assert_int_equal(tt_layout_local(l, r), local);
+    assert_int_equal(tt_layout_rank(l, host, local), r);
+    for (uint32_t q = 0; q < s->n; q++) {
+        assert_int_equal(tt_layout_distance(l, r, q), distance_of(s, r, q));
+        *farthest = distance_of(s, r, q) > *farthest ? distance_of(s, r, q) : *farthest;
+    }
+}
+
+static void check_layout(const struct tt_layout *l, const struct seating *s)
+{
+    uint32_t ranks[NRANKS_MAX] = { 0 }, widest = 0, narrowest = s->n, g = 0;
+    enum tt_distance farthest = TT_NEAR_SELF;
+    bool fills = true;
+
+    for (uint32_t r = 0; r < s->n; r++) {
+        check_rank(l, s, r, &farthest);
+        ranks[s->seat[r].group[TT_NEAR_HOST]]++;
+    }
+    assert_int_equal(l->nranks, s->n);
+    assert_int_equal(l->nhosts, tt_layout_groups(l, TT_NEAR_HOST));
+    for (uint32_t h = 0; h < l->nhosts; h++) {
+        assert_int_equal(tt_layout_host_ranks(l, h), ranks[h]);
+        widest = ranks[h] > widest ? ranks[h] : widest;
+        narrowest = ranks[h] < narrowest ? ranks[h] : narrowest;
+    }
+    for (uint32_t r = 0; r < s->n; r++)
+        fills = fills && s->seat[r].group[TT_NEAR_HOST] == r / ranks[0];
+    assert_int_equal(tt_layout_widest(l), widest);
+    assert_int_equal(tt_layout_narrowest(l), narrowest);
+    assert_int_equal(tt_layout_farthest(l), farthest);
+    assert_int_equal(tt_layout_fills(l), fills);
+    assert_int_equal(tt_layout_is_even(l, &g), fills && widest == narrowest);
+    if (fills && widest == narrowest)
+        assert_int_equal(g, widest);
+}
+
+/* Also what is left of a layout that was shared, when the first share has ended. What is in order takes no memory. */
+static void a_layout_answers_what_its_seats_say(void **state)
+{
+    uint32_t tables[SEATS] = { 0 }, full[SEATS] = { 0 };
 
     (void)state;
-    for (uint64_t seed = 0; seed < 200; seed++) {
-        struct tt_prng p;
-        struct tt_layout l, t;
-        uint32_t n, per_socket, sockets, ge = 0, gt = 0;
+    for (uint64_t seed = 0; seed < 2000; seed++) {
+        const enum seats kind = (enum seats)(seed % SEATS);
+        struct tt_layout l, other;
+        struct seating s;
 
-        tt_prng_init(&p, seed);
-        n = 1 + (uint32_t)tt_prng_below(&p, 64);
-        sockets = 1 + (uint32_t)tt_prng_below(&p, 3);
-        per_socket = 1 + (uint32_t)tt_prng_below(&p, 4);
-        tt_layout_regular(&l, n, sockets * per_socket, sockets, 1 + (uint32_t)tt_prng_below(&p, 4), TT_NODE_SOCKETS);
-        for (int d = TT_NEAR_RACK; d < TT_NEAR_WAN; d++)
-            l.group_ranks[d] = l.group_ranks[d - 1] * (1 + (uint32_t)tt_prng_below(&p, 3));
-        memset(seats, 0, sizeof seats);
-        for (uint32_t r = 0; r < n; r++) {
-            for (int d = TT_NEAR_SOCKET; d < TT_NEAR_WAN; d++)
-                seats[r].group[d] = r / l.group_ranks[d];
-            seats[r].rail = tt_layout_rail(&l, r);
+        if (!unit_draw())
+            continue;
+        draw_seating(&s, kind, seed);
+        assert_true(tt_layout_init(&l, s.seat, s.n, TT_NODE_SOCKETS, s.nrails));
+        check_layout(&l, &s);
+        assert_int_equal(l.nrails, s.nrails);
+        assert_int_equal(tt_layout_bytes(&l) == 0, tt_layout_is_regular(&l));
+        tables[kind] += !tt_layout_is_regular(&l);
+        full[kind] += tt_layout_fills(&l);
+        tt_layout_share(&other, &l);
+        assert_int_equal(tt_layout_is_shared(&l, &other), !tt_layout_is_regular(&l));
+        tt_layout_fini(&l);
+        check_layout(&other, &s);
+        tt_layout_fini(&other);
+    }
+    assert_int_equal(tables[IN_ORDER], 0);
+    assert_true(tables[SPREAD] > 0 && tables[UNEVEN] > 0 && tables[DEALT] > 0 && tables[DRAWN] > 0 && full[SPREAD] > 0);
+}
+
+/* Of 1,024 ranks on 128 hosts: in what order they come decides. */
+static void a_table_takes_the_room_of_what_does_not_repeat(void **state)
+{
+    static const struct {
+        const char *order;
+        uint32_t bytes;
+    } cases[] = { { "filled", 0 }, { "spread", 1024 }, { "dealt", 4096 }, { "drawn", 8 * 1024 } };
+    static struct tt_layout_seat seats[1024];
+    struct tt_layout l;
+    struct tt_prng p;
+
+    (void)state;
+    tt_prng_init(&p, 1);
+    for (uint32_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        for (uint32_t r = 0; r < 1024; r++) {
+            const uint32_t host = i < 2 ? r / 8 : i == 2 ? r % 128 : (uint32_t)tt_prng_below(&p, 128);
+
+            seats[r] = (struct tt_layout_seat){ .rail = i < 3 ? r % 8 : (uint32_t)tt_prng_below(&p, 8) };
+            seats[r].group[TT_NEAR_HOST] = host;
+            seats[r].group[TT_NEAR_SOCKET] = 2 * host + (i ? r % 2 : r / 4 % 2);
+            seats[r].group[TT_NEAR_RACK] = host / 4;
         }
-        assert_true(tt_layout_init(&t, seats, n, l.node, l.nrails));
-        assert_int_equal(t.nhosts, l.nhosts);
-        for (uint32_t a = 0; a < n; a++) {
-            assert_int_equal(tt_layout_host(&t, a), tt_layout_host(&l, a));
-            assert_int_equal(tt_layout_socket(&t, a), tt_layout_socket(&l, a));
-            assert_int_equal(tt_layout_local(&t, a), tt_layout_local(&l, a));
-            assert_int_equal(tt_layout_rail(&t, a), tt_layout_rail(&l, a));
-            assert_int_equal(tt_layout_rank(&t, tt_layout_host(&l, a), tt_layout_local(&l, a)), a);
-            for (uint32_t b = 0; b < n; b++)
-                if (tt_layout_distance(&t, a, b) != tt_layout_distance(&l, a, b))
-                    fail_msg("seed %llu: ranks %u and %u", (unsigned long long)seed, a, b);
-        }
-        for (uint32_t h = 0; h < l.nhosts; h++)
-            assert_int_equal(tt_layout_host_ranks(&t, h), tt_layout_host_ranks(&l, h));
-        assert_int_equal(tt_layout_is_even(&t, &gt), tt_layout_is_even(&l, &ge));
-        assert_int_equal(gt, ge);
-        tt_layout_fini(&t);
+        layout_number(seats, 1024);
+        assert_true(tt_layout_init(&l, seats, 1024, TT_NODE_SOCKETS, 8));
+        if (tt_layout_bytes(&l) > cases[i].bytes)
+            fail_msg("1024 ranks, %s, take %llu bytes", cases[i].order, (unsigned long long)tt_layout_bytes(&l));
+        tt_layout_fini(&l);
     }
 }
 
@@ -116,6 +254,7 @@ static void a_table_lists_the_ranks_of_hosts_that_are_not_consecutive(void **sta
     assert_int_equal(tt_layout_distance(&l, 0, 5), TT_NEAR_HOST);
     assert_int_equal(tt_layout_distance(&l, 0, 1), TT_NEAR_RACK);
     assert_false(tt_layout_is_even(&l, &g));
+    assert_false(tt_layout_fills(&l));
     tt_layout_fini(&l);
 }
 
@@ -136,6 +275,7 @@ static void the_farthest_distance_is_that_of_some_pair_and_of_none_more(void **s
             for (int d = TT_NEAR_WAN - 1; d >= TT_NEAR_SOCKET; d--)
                 seats[r].group[d] =
                     (d < TT_NEAR_WAN - 1 ? 2 * seats[r].group[d + 1] : 0) + (uint32_t)(tt_prng_below(&p, 4) == 0);
+        layout_number(seats, n);
         assert_true(tt_layout_init(&l, seats, n, TT_NODE_MESH, 1));
         for (uint32_t a = 0; a < n; a++)
             for (uint32_t b = 0; b < n; b++)
@@ -153,7 +293,8 @@ int main(void)
     static const struct CMUnitTest tests[] = {
         cmocka_unit_test(levels_have_names_and_names_are_levels),
         cmocka_unit_test(a_regular_layout_counts_ranks_off_host_by_host),
-        cmocka_unit_test(a_table_answers_as_the_regular_layout_it_was_made_from),
+        cmocka_unit_test(a_layout_answers_what_its_seats_say),
+        cmocka_unit_test(a_table_takes_the_room_of_what_does_not_repeat),
         cmocka_unit_test(a_table_lists_the_ranks_of_hosts_that_are_not_consecutive),
         cmocka_unit_test(the_farthest_distance_is_that_of_some_pair_and_of_none_more),
     };

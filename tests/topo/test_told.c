@@ -117,6 +117,11 @@ static struct tt_told drawn_place(struct tt_prng *p)
     return place(tt_prng_below(p, 6), (int)tt_prng_below(p, 3) - 1, labels);
 }
 
+static bool together(const struct tt_layout *l, uint32_t a, uint32_t b, int level)
+{
+    return tt_layout_group(l, a, (enum tt_distance)level) == tt_layout_group(l, b, (enum tt_distance)level);
+}
+
 /* Groups nest, are numbered in order of first appearance, and a part has the distances of the whole. */
 static void layouts_of_any_places_nest_and_parts_agree_with_the_whole(void **state)
 {
@@ -139,11 +144,13 @@ static void layouts_of_any_places_nest_and_parts_agree_with_the_whole(void **sta
             uint32_t groups = 0;
 
             for (uint32_t r = 0; r < n; r++) {
-                if (l.seat[r].group[d] > groups)
-                    fail_msg("seed %llu: group %u before %u", (unsigned long long)seed, l.seat[r].group[d], groups);
-                groups += l.seat[r].group[d] == groups;
+                const uint32_t group = tt_layout_group(&l, r, (enum tt_distance)d);
+
+                if (group > groups)
+                    fail_msg("seed %llu: group %u before %u", (unsigned long long)seed, group, groups);
+                groups += group == groups;
                 for (uint32_t q = 0; d > TT_NEAR_SOCKET && q < r; q++)
-                    if (l.seat[q].group[d - 1] == l.seat[r].group[d - 1] && l.seat[q].group[d] != l.seat[r].group[d])
+                    if (together(&l, q, r, d - 1) && !together(&l, q, r, d))
                         fail_msg("seed %llu: ranks %u and %u are together below %s only", (unsigned long long)seed, q,
                                  r, tt_distance_name((enum tt_distance)d));
             }
@@ -159,9 +166,9 @@ static void layouts_of_any_places_nest_and_parts_agree_with_the_whole(void **sta
     }
 }
 
-static void a_part_of_a_regular_layout_is_a_table(void **state)
+static void a_part_of_a_regular_layout_has_an_order_of_its_own(void **state)
 {
-    static const uint32_t ranks[] = { 9, 3, 2 };
+    static const uint32_t ranks[] = { 9, 3, 2 }, whole_hosts[] = { 4, 5, 6, 7, 0, 1, 2, 3 };
     struct tt_layout whole, part;
 
     (void)state;
@@ -172,7 +179,72 @@ static void a_part_of_a_regular_layout_is_a_table(void **state)
     assert_int_equal(tt_layout_host(&part, 0), 0);
     assert_int_equal(tt_layout_rail(&part, 1), 1);
     assert_int_equal(part.node, TT_NODE_SOCKETS);
+    assert_false(tt_layout_is_regular(&part));
     tt_layout_fini(&part);
+    assert_true(tt_layout_part(&part, &whole, whole_hosts, 8));
+    assert_true(tt_layout_is_regular(&part));
+    assert_int_equal(part.nhosts, 2);
+    tt_layout_fini(&part);
+}
+
+/* Hosts 0, 1, 0, 1, ...: a table. All ranks in order are the whole, in any other they are not. */
+static void all_ranks_in_order_share_the_layout_of_the_whole(void **state)
+{
+    struct tt_layout whole, part;
+    struct tt_told places[6];
+    uint32_t ranks[6];
+
+    (void)state;
+    for (uint32_t r = 0; r < 6; r++) {
+        places[r] = place(r % 2, 0, "");
+        ranks[r] = r;
+    }
+    assert_true(tt_layout_derive(&whole, places, 6));
+    assert_false(tt_layout_is_regular(&whole));
+    assert_true(tt_layout_part(&part, &whole, ranks, 6));
+    assert_true(tt_layout_is_shared(&part, &whole));
+    tt_layout_fini(&part);
+    assert_true(tt_layout_part(&part, &whole, ranks, 5));
+    assert_false(tt_layout_is_shared(&part, &whole));
+    tt_layout_fini(&part);
+    ranks[0] = 2;
+    ranks[2] = 0;
+    assert_true(tt_layout_part(&part, &whole, ranks, 6));
+    assert_false(tt_layout_is_shared(&part, &whole));
+    tt_layout_fini(&part);
+    tt_layout_fini(&whole);
+}
+
+/* Hosts that are alike, ranks in order: nothing. One host of them with a rank more: not so. */
+static void hosts_that_are_alike_take_no_memory(void **state)
+{
+    static struct tt_told places[1024];
+    struct tt_layout l;
+
+    (void)state;
+    for (uint32_t r = 0; r < 1024; r++)
+        places[r] = place(r / 8, (int)(r / 4 % 2), r / 128 % 2 ? "rack=a" : "rack=b");
+    assert_true(tt_layout_derive(&l, places, 1024));
+    assert_int_equal(l.nhosts, 128);
+    assert_false(tt_layout_is_regular(&l));     /* racks come twice */
+    assert_true(tt_layout_fills(&l) && tt_layout_bytes(&l) < 1024);
+    tt_layout_fini(&l);
+    for (uint32_t r = 0; r < 1024; r++)
+        places[r] = place(r / 8, (int)(r % 2), "");
+    assert_true(tt_layout_derive(&l, places, 1024));
+    assert_true(tt_layout_fills(&l) && tt_layout_bytes(&l) < 1024);
+    tt_layout_fini(&l);
+    for (uint32_t r = 0; r < 1024; r++)
+        places[r] = place(r / 8, TT_UNKNOWN, "");
+    assert_true(tt_layout_derive(&l, places, 1024));
+    assert_true(tt_layout_is_regular(&l));
+    assert_int_equal(tt_layout_bytes(&l), 0);
+    tt_layout_fini(&l);
+    places[8] = place(0, TT_UNKNOWN, "");
+    assert_true(tt_layout_derive(&l, places, 1024));
+    assert_false(tt_layout_fills(&l));
+    assert_true(tt_layout_bytes(&l) < 8 * 1024);
+    tt_layout_fini(&l);
 }
 
 int main(void)
@@ -182,7 +254,9 @@ int main(void)
         cmocka_unit_test(labels_decide_how_far_hosts_are),
         cmocka_unit_test(sockets_and_rails_come_from_what_ranks_tell),
         cmocka_unit_test(layouts_of_any_places_nest_and_parts_agree_with_the_whole),
-        cmocka_unit_test(a_part_of_a_regular_layout_is_a_table),
+        cmocka_unit_test(a_part_of_a_regular_layout_has_an_order_of_its_own),
+        cmocka_unit_test(all_ranks_in_order_share_the_layout_of_the_whole),
+        cmocka_unit_test(hosts_that_are_alike_take_no_memory),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
