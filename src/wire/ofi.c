@@ -9,7 +9,6 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 #include "base/clock.h"
-#include "base/host.h"
 #include "base/log.h"
 #include "base/status.h"
 #include "secure/secure.h"
@@ -95,13 +94,14 @@ static tutti_status ofi_open(struct tt_wire **out, const struct tt_wire_conf *co
 static tutti_status ofi_address(struct tt_wire *w, struct tt_blob *out)
 {
     const struct tt_ofi *o = tt_ofi_of(w);
-    struct tt_ofi_address a = { .provider = tt_ofi_provider_hash(&o->provider),
-                                .host = o->provider.local ? tt_host_hash() : 0 };
-    tutti_status st = o->tcp->ops->address(o->tcp, &a.tcp);
+    struct tt_ofi_address a;
+    tutti_status st;
 
+    tt_ofi_provider_address(&o->provider, &a);
+    st = o->tcp->ops->address(o->tcp, &a.tcp);
     if (st)
         return st;
-    tt_tcp_address_shorten(&a.tcp, TT_BLOB_BYTES - TT_OFI_ADDRESS_HEAD_BYTES);
+    tt_tcp_address_shorten(&a.tcp, tt_ofi_address_room(&a));
     tt_ofi_address_write(&a, out);
     return TUTTI_OK;
 }

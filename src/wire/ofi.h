@@ -214,6 +214,7 @@ struct tt_ofi {
     struct tt_ofi_region **regions; /* [nregions], by id; the first is never used: 0 names the link region */
     uint32_t nregions, next_generation;
     struct tt_ofi_region *last_source;
+    char unreached[192];            /* wire.unreached */
 };
 
 static inline struct tt_ofi *tt_ofi_of(struct tt_wire *w)
@@ -260,8 +261,8 @@ const char *tt_ofi_strerror(ssize_t err);
  * none. */
 tutti_status tt_ofi_provider_open(struct tt_ofi_provider *out, const struct tt_wire_conf *conf);
 void tt_ofi_provider_close(struct tt_ofi_provider *p);
-/* Different for providers whose endpoints do not understand each other. */
-uint64_t tt_ofi_provider_hash(const struct tt_ofi_provider *p);
+/* What peers are told of it: all of an address but where the tcp wire greets. */
+void tt_ofi_provider_address(const struct tt_ofi_provider *p, struct tt_ofi_address *out);
 
 /* ofi_trial.c */
 /* Tries the provider with two endpoints in this process, and sets what it can: ordered, copies, wakes. Once per process and provider; False, and

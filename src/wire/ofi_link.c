@@ -6,12 +6,12 @@
  *
  * Mending is the same anew, with the next *incarnation*: the hello tells how many of the other's messages have been applied, from where on it sends again. */
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/mman.h>
 #include "base/clock.h"
-#include "base/host.h"
 #include "base/log.h"
 #include "base/status.h"
 #include "wire/ofi.h"
@@ -276,14 +276,38 @@ static void link_begin(struct tt_ofi *o, uint32_t peer, const struct tt_link *tc
     link_say(link);
 }
 
+/* Whether the peer's endpoints understand ours. If not, and it is known why, the wire says so. */
+static bool understands(struct tt_ofi *o, uint32_t peer, const struct tt_ofi_address *theirs)
+{
+    struct tt_ofi_address ours;
+    const uint32_t rank = o->conf.rank;
+
+    tt_ofi_provider_address(&o->provider, &ours);
+    if (strcmp(ours.provider, theirs->provider) != 0)
+        snprintf(o->unreached, sizeof o->unreached,
+                 "libfabric's provider is %s at rank %u, and %s at rank %u (TUTTI_OFI_PROVIDER)", ours.provider, rank,
+                 theirs->provider, peer);
+    else if (ours.format != theirs->format)
+        snprintf(
+            o->unreached, sizeof o->unreached,
+            "libfabric's provider %s has addresses of one kind at rank %u, and of another at rank %u (TUTTI_INTERFACES)",
+            ours.provider, rank, peer);
+    else if (ours.host != theirs->host)
+        snprintf(o->unreached, sizeof o->unreached,
+                 "libfabric's provider %s serves one host only, and ranks %u and %u are on two", ours.provider, rank, peer);
+    else
+        return true;
+    o->wire.unreached = o->unreached;
+    return false;
+}
+
 tutti_status tt_ofi_connect(struct tt_wire *w, uint32_t peer, const struct tt_blob *address)
 {
     struct tt_ofi *o = tt_ofi_of(w);
     struct tt_ofi_address a;
 
-    if (!tt_ofi_address_read(&a, address) || a.provider != tt_ofi_provider_hash(&o->provider))
-        return TUTTI_ERR_UNSUPPORTED;
-    if (a.host && a.host != tt_host_hash())
+    o->wire.unreached = NULL;
+    if (!tt_ofi_address_read(&a, address) || !understands(o, peer, &a))
         return TUTTI_ERR_UNSUPPORTED;
     return o->tcp->ops->connect(o->tcp, peer, &a.tcp);
 }
