@@ -10,6 +10,7 @@
 #include <unistd.h>
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/memory.h"
 #include "base/status.h"
 #include "secure/secure.h"
 #include "wire/tcp_frame.h"
@@ -223,6 +224,20 @@ static int ofi_arm(struct tt_wire *w)
     return o->epoll_fd;
 }
 
+/* Without what libfabric takes. */
+static void ofi_memory(const struct tt_wire *w, tutti_memory *m)
+{
+    const struct tt_ofi *o = (const struct tt_ofi *)w;
+    tutti_memory_part own = { .purpose = "ofi: the wire",
+                              .shared = 1,
+                              .fixed_bytes = sizeof *o + o->nregions * sizeof *o->regions };
+
+    for (uint32_t i = 1; i < o->nregions; i++)
+        own.fixed_bytes += o->regions[i] ? sizeof *o->regions[i] : 0;
+    tt_memory_add(m, &own);
+    tt_ofi_links_memory(o, m);
+}
+
 const struct tt_wire_ops tt_wire_ofi = {
     .name = "ofi",
     .summary = "networks by libfabric: EFA, Slingshot, Omni-Path",
@@ -237,4 +252,5 @@ const struct tt_wire_ops tt_wire_ofi = {
     .post = tt_ofi_post,
     .poll = ofi_poll,
     .arm = ofi_arm,
+    .memory = ofi_memory,
 };

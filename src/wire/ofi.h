@@ -310,6 +310,8 @@ void tt_ofi_link_tend(struct tt_ofi_link *link);
 /* Waits (at most a second) until what was posted has been applied. */
 void tt_ofi_links_linger(struct tt_ofi *o);
 void tt_ofi_links_close(struct tt_ofi *o);
+/* What its links, and the tcp wire inside, take. */
+void tt_ofi_links_memory(const struct tt_ofi *o, tutti_memory *m);
 
 /* ofi_send.c */
 int tt_ofi_post(struct tt_wire *w, const struct tt_desc *desc, int n);

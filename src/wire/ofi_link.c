@@ -13,6 +13,7 @@
 #include <sys/mman.h>
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/memory.h"
 #include "base/status.h"
 #include "wire/ofi.h"
 #include "wire/tcp.h"
@@ -497,4 +498,35 @@ void tt_ofi_links_close(struct tt_ofi *o)
     free(o->active);
     o->links = o->active = NULL;
     o->nactive = 0;
+}
+
+/* ---- how much of it there is ---- */
+
+static uint64_t link_bytes(const struct tt_ofi_link *link)
+{
+    uint64_t bytes = sizeof *link;
+
+    for (uint32_t i = 0; i < TT_OFI_LANES; i++) {
+        const struct tt_ofi_lane *lane = &link->lanes[i];
+
+        bytes += lane->out ? TT_OFI_DEPTH * sizeof *lane->out : 0;
+        bytes += lane->sends ? TT_OFI_SENDS * sizeof *lane->sends : 0;
+        bytes += lane->receives ? TT_OFI_RECEIVES * sizeof *lane->receives : 0;
+    }
+    bytes += link->mine ? link->ofi->conf.link_bytes : 0;
+    return bytes + (link->local ? TT_OFI_LANES * (uint64_t)LANE_BYTES : 0);
+}
+
+void tt_ofi_links_memory(const struct tt_ofi *o, tutti_memory *m)
+{
+    tutti_memory_part links = { .purpose = "ofi: links",
+                                .shared = 1,
+                                .rank_bytes = o->conf.nranks * sizeof *o->links,
+                                .peer_bytes = o->active_depth * sizeof *o->active };
+
+    for (uint32_t i = 0; i < o->conf.nranks; i++)
+        if (o->links[i])
+            links.peer_bytes += link_bytes(o->links[i]);
+    tt_memory_add(m, &links);
+    o->tcp->ops->memory(o->tcp, m);
 }

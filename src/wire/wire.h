@@ -201,7 +201,7 @@ struct tt_wire_ops {
      * if there is something already. After arming, the caller looks at its signal words once more before it
      * sleeps. The next poll disarms. */
     int (*arm)(struct tt_wire *w);
-    /* Adds the wire's own memory, by purpose ("tcp: links"; base/memory.h). NULL: it does not count. */
+    /* Adds the wire's own memory, by purpose ("tcp: links"; base/memory.h), without that of its regions. */
     void (*memory)(const struct tt_wire *w, tutti_memory *m);
 };
 
