@@ -199,11 +199,13 @@ function(tutti_add_worked_example)
     target_link_libraries(tutti_with_example PRIVATE tutti_inside PkgConfig::json_c)
 endfunction()
 
-# Tests of windows once more, over libfabric. Those of order are run by hand: docs/rdma.md says why.
+# Tests of windows and of puts with signals once more, over libfabric.
 function(tutti_add_ofi_tests)
-    add_test(NAME ofi.windows COMMAND cluster_test_windows)
-    tutti_test_properties(ofi.windows cluster)
-    set_property(TEST ofi.windows APPEND PROPERTY ENVIRONMENT "TUTTI_TEST_IN_PLACE_OF_TCP=ofi")
+    foreach(test windows window_order)
+        add_test(NAME ofi.${test} COMMAND cluster_test_${test})
+        tutti_test_properties(ofi.${test} cluster)
+        set_property(TEST ofi.${test} APPEND PROPERTY ENVIRONMENT "TUTTI_TEST_IN_PLACE_OF_TCP=ofi")
+    endforeach()
 endfunction()
 
 # tests/shmem/programs: OpenSHMEM programs, which see that library and nothing else; and the parts of it that a test looks into.

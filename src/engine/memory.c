@@ -63,8 +63,7 @@ void tt_engine_memory(struct tt_engine *e, const struct tt_context *c, tutti_mem
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
         tt_memory_add(m, &parts[i]);
     for (uint32_t i = 0; i < e->nwires; i++)
-        if (e->wire[i]->ops->memory)
-            e->wire[i]->ops->memory(e->wire[i], m);
+        e->wire[i]->ops->memory(e->wire[i], m);
     for (const struct tt_peer *p = e->up; p; p = p->next_up)
         m->connected += p->state == TT_PEER_UP;
     tt_baton_give(e);

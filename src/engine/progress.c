@@ -140,15 +140,15 @@ static void add_name(char *list, size_t cap, const char *name)
     snprintf(list + n, cap - n, "%s%s", n ? ", " : "", name);
 }
 
-/* No wire of ours could take the address of one of theirs. */
-static void say_unreachable(struct tt_engine *e, const struct tt_peer *p, const char *theirs)
+/* No wire of ours could take the address of one of theirs. why: what the wires say of it, which may be nothing. */
+static void say_unreachable(struct tt_engine *e, const struct tt_peer *p, const char *theirs, const char *why)
 {
-    char ours[64] = "", how[192];
+    char ours[64] = "", how[384];
 
     for (uint32_t i = 0; i < e->nwires; i++)
         add_name(ours, sizeof ours, e->wire[i]->ops->name);
-    snprintf(how, sizeof how, "no wire of this process reaches it: rank %u has %s, rank %u has %s", e->rank, ours,
-             p->rank, *theirs ? theirs : "none");
+    snprintf(how, sizeof how, "no wire of this process reaches it: rank %u has %s, rank %u has %s%s%s", e->rank, ours,
+             p->rank, *theirs ? theirs : "none", *why ? ": " : "", why);
     tt_peer_lost(e, p->rank, how);
 }
 
@@ -174,7 +174,7 @@ static void tell_unusable(struct tt_engine *e)
 void tt_peer_connect(struct tt_engine *e, struct tt_peer *p)
 {
     uint8_t card[TT_ENGINE_CARD_BYTES];
-    char theirs[64] = "";
+    char theirs[64] = "", why[192] = "";
     struct tt_reader r;
 
     tt_reader_init(&r, card, tt_cards_get(&e->cards, p->rank, card));
@@ -198,9 +198,13 @@ void tt_peer_connect(struct tt_engine *e, struct tt_peer *p)
                 e->passes = 0;
                 return;
             }
+            if (e->wire[i]->unreached) {
+                tt_log(TT_LOG_INFO, "rank %u is not reached over %s: %s", p->rank, name, e->wire[i]->unreached);
+                add_name(why, sizeof why, e->wire[i]->unreached);
+            }
         }
     }
-    say_unreachable(e, p, theirs);
+    say_unreachable(e, p, theirs, why);
 }
 
 static void link_up(struct tt_engine *e, struct tt_wire *w, const struct tt_done *d)

@@ -9,8 +9,8 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 #include "base/clock.h"
-#include "base/host.h"
 #include "base/log.h"
+#include "base/memory.h"
 #include "base/status.h"
 #include "secure/secure.h"
 #include "wire/tcp_frame.h"
@@ -93,13 +93,14 @@ static tutti_status ofi_open(struct tt_wire **out, const struct tt_wire_conf *co
 static tutti_status ofi_address(struct tt_wire *w, struct tt_blob *out)
 {
     const struct tt_ofi *o = tt_ofi_of(w);
-    struct tt_ofi_address a = { .provider = tt_ofi_provider_hash(&o->provider),
-                                .host = o->provider.local ? tt_host_hash() : 0 };
-    tutti_status st = o->tcp->ops->address(o->tcp, &a.tcp);
+    struct tt_ofi_address a;
+    tutti_status st;
 
+    tt_ofi_provider_address(&o->provider, &a);
+    st = o->tcp->ops->address(o->tcp, &a.tcp);
     if (st)
         return st;
-    tt_tcp_address_shorten(&a.tcp, TT_BLOB_BYTES - TT_OFI_ADDRESS_HEAD_BYTES);
+    tt_tcp_address_shorten(&a.tcp, tt_ofi_address_room(&a));
     tt_ofi_address_write(&a, out);
     return TUTTI_OK;
 }
@@ -221,6 +222,20 @@ static int ofi_arm(struct tt_wire *w)
     return o->epoll_fd;
 }
 
+/* Without what libfabric takes. */
+static void ofi_memory(const struct tt_wire *w, tutti_memory *m)
+{
+    const struct tt_ofi *o = (const struct tt_ofi *)w;
+    tutti_memory_part own = { .purpose = "ofi: the wire",
+                              .shared = 1,
+                              .fixed_bytes = sizeof *o + o->nregions * sizeof *o->regions };
+
+    for (uint32_t i = 1; i < o->nregions; i++)
+        own.fixed_bytes += o->regions[i] ? sizeof *o->regions[i] : 0;
+    tt_memory_add(m, &own);
+    tt_ofi_links_memory(o, m);
+}
+
 const struct tt_wire_ops tt_wire_ofi = {
     .name = "ofi",
     .summary = "networks by libfabric: EFA, Slingshot, Omni-Path",
@@ -235,4 +250,5 @@ const struct tt_wire_ops tt_wire_ofi = {
     .post = tt_ofi_post,
     .poll = ofi_poll,
     .arm = ofi_arm,
+    .memory = ofi_memory,
 };

@@ -214,6 +214,7 @@ struct tt_ofi {
     struct tt_ofi_region **regions; /* [nregions], by id; the first is never used: 0 names the link region */
     uint32_t nregions, next_generation;
     struct tt_ofi_region *last_source;
+    char unreached[192];            /* wire.unreached */
 };
 
 static inline struct tt_ofi *tt_ofi_of(struct tt_wire *w)
@@ -260,8 +261,8 @@ const char *tt_ofi_strerror(ssize_t err);
  * none. */
 tutti_status tt_ofi_provider_open(struct tt_ofi_provider *out, const struct tt_wire_conf *conf);
 void tt_ofi_provider_close(struct tt_ofi_provider *p);
-/* Different for providers whose endpoints do not understand each other. */
-uint64_t tt_ofi_provider_hash(const struct tt_ofi_provider *p);
+/* What peers are told of it: all of an address but where the tcp wire greets. */
+void tt_ofi_provider_address(const struct tt_ofi_provider *p, struct tt_ofi_address *out);
 
 /* ofi_trial.c */
 /* Tries the provider with two endpoints in this process, and sets what it can: ordered, copies, wakes. Once per process and provider; False, and
@@ -309,6 +310,8 @@ void tt_ofi_link_tend(struct tt_ofi_link *link);
 /* Waits (at most a second) until what was posted has been applied. */
 void tt_ofi_links_linger(struct tt_ofi *o);
 void tt_ofi_links_close(struct tt_ofi *o);
+/* What its links, and the tcp wire inside, take. */
+void tt_ofi_links_memory(const struct tt_ofi *o, tutti_memory *m);
 
 /* ofi_send.c */
 int tt_ofi_post(struct tt_wire *w, const struct tt_desc *desc, int n);

@@ -165,16 +165,32 @@ bool tt_ofi_hello_read(struct tt_ofi_hello *h, const uint8_t in[TT_OFI_HELLO_BYT
 #define ADDRESS_MAGIC 0x414fu   /* "OA" */
 #define KEY_MAGIC 0x4b4fu       /* "OK" */
 
+size_t tt_ofi_address_room(const struct tt_ofi_address *a)
+{
+    return TT_BLOB_BYTES - (2 + 8 + 4 + 2 + strlen(a->provider));   /* of what tt_ofi_address_write writes first */
+}
+
 void tt_ofi_address_write(const struct tt_ofi_address *a, struct tt_blob *out)
 {
     struct tt_writer w;
 
     tt_writer_init(&w, out->data, sizeof out->data);
     tt_write_u16(&w, ADDRESS_MAGIC);
-    tt_write_u64(&w, a->provider);
     tt_write_u64(&w, a->host);
+    tt_write_u32(&w, a->format);
+    tt_write_string(&w, a->provider);
     tt_write_bytes(&w, a->tcp.data, a->tcp.bytes);
     out->bytes = (uint16_t)tt_writer_bytes(&w);
+}
+
+/* It is shown to people. */
+static bool is_name(const char *s)
+{
+    bool good = *s;
+
+    for (; *s; s++)
+        good &= *s > ' ' && *s <= '~';
+    return good;
 }
 
 bool tt_ofi_address_read(struct tt_ofi_address *a, const struct tt_blob *blob)
@@ -187,9 +203,10 @@ bool tt_ofi_address_read(struct tt_ofi_address *a, const struct tt_blob *blob)
     memset(a, 0, sizeof *a);
     tt_reader_init(&r, blob->data, blob->bytes);
     magic = tt_read_u16(&r);
-    a->provider = tt_read_u64(&r);
     a->host = tt_read_u64(&r);
-    if (r.bad || magic != ADDRESS_MAGIC)
+    a->format = tt_read_u32(&r);
+    tt_read_string(&r, a->provider, sizeof a->provider);
+    if (r.bad || magic != ADDRESS_MAGIC || !is_name(a->provider))
         return false;
     a->tcp.bytes = (uint16_t)(r.end - r.at);
     tt_read_bytes(&r, a->tcp.data, a->tcp.bytes);

@@ -77,13 +77,17 @@ bool tt_ofi_hello_read(struct tt_ofi_hello *h, const uint8_t in[TT_OFI_HELLO_BYT
 
 /* ---- addresses and keys ---- */
 
-#define TT_OFI_ADDRESS_HEAD_BYTES 18
+#define TT_OFI_PROVIDER_BYTES 32    /* of a provider's name, with a zero behind it; a longer one is cut, at both ends alike */
 
 struct tt_ofi_address {
-    uint64_t provider;      /* hash of its name and of the format of its addresses */
     uint64_t host;          /* 0: reached from other hosts, too; else only from this one */
-    struct tt_blob tcp;     /* where the tcp wire greets; at most TT_BLOB_BYTES - TT_OFI_ADDRESS_HEAD_BYTES */
+    uint32_t format;        /* of the provider's addresses, in libfabric's numbers */
+    char provider[TT_OFI_PROVIDER_BYTES];   /* printable, without spaces, and not empty */
+    struct tt_blob tcp;     /* where the tcp wire greets; at most tt_ofi_address_room bytes */
 };
+
+/* What there is for tcp beside the rest. */
+size_t tt_ofi_address_room(const struct tt_ofi_address *a);
 
 void tt_ofi_address_write(const struct tt_ofi_address *a, struct tt_blob *out);
 bool tt_ofi_address_read(struct tt_ofi_address *a, const struct tt_blob *blob);

@@ -6,13 +6,14 @@
  *
  * Mending is the same anew, with the next *incarnation*: the hello tells how many of the other's messages have been applied, from where on it sends again. */
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/mman.h>
 #include "base/clock.h"
-#include "base/host.h"
 #include "base/log.h"
+#include "base/memory.h"
 #include "base/status.h"
 #include "wire/ofi.h"
 #include "wire/tcp.h"
@@ -276,14 +277,38 @@ static void link_begin(struct tt_ofi *o, uint32_t peer, const struct tt_link *tc
     link_say(link);
 }
 
+/* Whether the peer's endpoints understand ours. If not, and it is known why, the wire says so. */
+static bool understands(struct tt_ofi *o, uint32_t peer, const struct tt_ofi_address *theirs)
+{
+    struct tt_ofi_address ours;
+    const uint32_t rank = o->conf.rank;
+
+    tt_ofi_provider_address(&o->provider, &ours);
+    if (strcmp(ours.provider, theirs->provider) != 0)
+        snprintf(o->unreached, sizeof o->unreached,
+                 "libfabric's provider is %s at rank %u, and %s at rank %u (TUTTI_OFI_PROVIDER)", ours.provider, rank,
+                 theirs->provider, peer);
+    else if (ours.format != theirs->format)
+        snprintf(
+            o->unreached, sizeof o->unreached,
+            "libfabric's provider %s has addresses of one kind at rank %u, and of another at rank %u (TUTTI_INTERFACES)",
+            ours.provider, rank, peer);
+    else if (ours.host != theirs->host)
+        snprintf(o->unreached, sizeof o->unreached,
+                 "libfabric's provider %s serves one host only, and ranks %u and %u are on two", ours.provider, rank, peer);
+    else
+        return true;
+    o->wire.unreached = o->unreached;
+    return false;
+}
+
 tutti_status tt_ofi_connect(struct tt_wire *w, uint32_t peer, const struct tt_blob *address)
 {
     struct tt_ofi *o = tt_ofi_of(w);
     struct tt_ofi_address a;
 
-    if (!tt_ofi_address_read(&a, address) || a.provider != tt_ofi_provider_hash(&o->provider))
-        return TUTTI_ERR_UNSUPPORTED;
-    if (a.host && a.host != tt_host_hash())
+    o->wire.unreached = NULL;
+    if (!tt_ofi_address_read(&a, address) || !understands(o, peer, &a))
         return TUTTI_ERR_UNSUPPORTED;
     return o->tcp->ops->connect(o->tcp, peer, &a.tcp);
 }
@@ -473,4 +498,35 @@ void tt_ofi_links_close(struct tt_ofi *o)
     free(o->active);
     o->links = o->active = NULL;
     o->nactive = 0;
+}
+
+/* ---- how much of it there is ---- */
+
+static uint64_t link_bytes(const struct tt_ofi_link *link)
+{
+    uint64_t bytes = sizeof *link;
+
+    for (uint32_t i = 0; i < TT_OFI_LANES; i++) {
+        const struct tt_ofi_lane *lane = &link->lanes[i];
+
+        bytes += lane->out ? TT_OFI_DEPTH * sizeof *lane->out : 0;
+        bytes += lane->sends ? TT_OFI_SENDS * sizeof *lane->sends : 0;
+        bytes += lane->receives ? TT_OFI_RECEIVES * sizeof *lane->receives : 0;
+    }
+    bytes += link->mine ? link->ofi->conf.link_bytes : 0;
+    return bytes + (link->local ? TT_OFI_LANES * (uint64_t)LANE_BYTES : 0);
+}
+
+void tt_ofi_links_memory(const struct tt_ofi *o, tutti_memory *m)
+{
+    tutti_memory_part links = { .purpose = "ofi: links",
+                                .shared = 1,
+                                .rank_bytes = o->conf.nranks * sizeof *o->links,
+                                .peer_bytes = o->active_depth * sizeof *o->active };
+
+    for (uint32_t i = 0; i < o->conf.nranks; i++)
+        if (o->links[i])
+            links.peer_bytes += link_bytes(o->links[i]);
+    tt_memory_add(m, &links);
+    o->tcp->ops->memory(o->tcp, m);
 }

@@ -6,8 +6,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "base/host.h"
 #include "base/log.h"
-#include "base/prng.h"
 #include "base/status.h"
 #include "wire/ifaddr.h"
 #include "wire/ofi.h"
@@ -27,11 +27,6 @@ struct search {
     const char *told[NAMES_MAX];    /* of whom they tell, in the lists */
     size_t ntold;
 };
-
-uint64_t tt_ofi_provider_hash(const struct tt_ofi_provider *p)
-{
-    return tt_hash_bytes(p->name, strlen(p->name), p->info->addr_format);
-}
 
 /* ---- reasons ---- */
 
@@ -164,6 +159,12 @@ static const struct fi_info *best_of(const struct search *s, const struct fi_inf
 }
 
 /* ---- opening ---- */
+
+void tt_ofi_provider_address(const struct tt_ofi_provider *p, struct tt_ofi_address *out)
+{
+    *out = (struct tt_ofi_address){ .host = p->local ? tt_host_hash() : 0, .format = p->info->addr_format };
+    snprintf(out->provider, sizeof out->provider, "%.*s", TT_OFI_PROVIDER_BYTES - 1, p->name);
+}
 
 void tt_ofi_provider_close(struct tt_ofi_provider *p)
 {

@@ -10,6 +10,7 @@
 #include <unistd.h>
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/memory.h"
 #include "base/status.h"
 #include "secure/secure.h"
 #include "wire/tcp_frame.h"
@@ -295,6 +296,20 @@ static int verbs_arm(struct tt_wire *w)
     return tt_verbs_collect(v) > 0 ? -1 : v->epoll_fd;
 }
 
+/* Without what devices and their libraries take. */
+static void verbs_memory(const struct tt_wire *w, tutti_memory *m)
+{
+    const struct tt_verbs *v = (const struct tt_verbs *)w;
+    tutti_memory_part own = { .purpose = "verbs: the wire",
+                              .shared = 1,
+                              .fixed_bytes = sizeof *v + v->nregions * sizeof *v->regions };
+
+    for (uint32_t i = 1; i < v->nregions; i++)
+        own.fixed_bytes += v->regions[i] ? sizeof *v->regions[i] : 0;
+    tt_memory_add(m, &own);
+    tt_verbs_links_memory(v, m);
+}
+
 const struct tt_wire_ops tt_wire_verbs = {
     .name = "verbs",
     .summary = "RDMA devices: InfiniBand and RoCE",
@@ -310,4 +325,5 @@ const struct tt_wire_ops tt_wire_verbs = {
     .post = tt_verbs_post,
     .poll = verbs_poll,
     .arm = verbs_arm,
+    .memory = verbs_memory,
 };

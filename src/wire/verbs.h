@@ -320,6 +320,8 @@ uint64_t tt_verbs_heard(const struct tt_verbs_link *link, size_t word_at);
 /* Waits (at most a second) until what was posted has landed. */
 void tt_verbs_links_linger(struct tt_verbs *v);
 void tt_verbs_links_close(struct tt_verbs *v);
+/* What its links, and the tcp wire inside, take. */
+void tt_verbs_links_memory(const struct tt_verbs *v, tutti_memory *m);
 
 /* verbs_lane.c */
 /* After the greeting: the first queue pair of a lane that is all zero but for link, stream, number and index. */

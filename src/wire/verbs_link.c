@@ -11,6 +11,7 @@
 #include <sys/mman.h>
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/memory.h"
 #include "base/status.h"
 #include "wire/tcp.h"
 #include "wire/verbs.h"
@@ -527,4 +528,39 @@ void tt_verbs_links_close(struct tt_verbs *v)
     free(v->active);
     v->links = NULL;
     v->active = NULL;
+}
+
+/* ---- how much of it there is ---- */
+
+static uint64_t link_bytes(const struct tt_verbs_link *link)
+{
+    uint64_t bytes = sizeof *link + link->nlanes * sizeof *link->lanes;
+
+    for (uint32_t i = 0; i < link->nlanes; i++)
+        bytes += link->lanes[i].wr_depth * sizeof *link->lanes[i].wrs;
+    for (uint32_t i = 0; i < TT_VERBS_STREAMS; i++) {
+        const struct tt_verbs_stream *s = &link->streams[i];
+
+        bytes += s->out ? TT_VERBS_DEPTH * sizeof *s->out : 0;
+        bytes += s->segments ? TT_VERBS_WINDOW * sizeof *s->segments : 0;
+    }
+    bytes += link->mine ? mine_bytes(link->verbs) : 0;
+    return bytes + (link->local ? LOCAL_BYTES : 0);
+}
+
+void tt_verbs_links_memory(const struct tt_verbs *v, tutti_memory *m)
+{
+    tutti_memory_part links = { .purpose = "verbs: links",
+                                .shared = 1,
+                                .rank_bytes = v->conf.nranks * sizeof *v->links,
+                                .peer_bytes = v->active_depth * sizeof *v->active };
+
+    for (uint32_t i = 0; i < v->conf.nranks; i++)
+        if (v->links[i])
+            links.peer_bytes += link_bytes(v->links[i]);
+    for (uint32_t i = 0; i < v->nrails; i++)
+        for (const struct tt_verbs_group *g = v->rail[i].groups; g; g = g->next)
+            links.peer_bytes += sizeof *g;
+    tt_memory_add(m, &links);
+    v->tcp->ops->memory(v->tcp, m);
 }

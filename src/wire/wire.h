@@ -149,6 +149,8 @@ struct tt_wire {
     uint32_t caps;                  /* TT_WIRE_CAP_*: only what every post honours on this machine */
     uint32_t whole_bytes;           /* up to so many bytes a put that is not instant costs less as a whole than in segments; 0: it makes no difference */
     const char *about;              /* what it found here, for people; NULL: nothing to tell. The wire's, until close */
+    const char *unreached;          /* why its last connect was UNSUPPORTED, for people; NULL: nothing to tell. The wire's, until
+                                       the next connect */
 };
 
 struct tt_wire_ops {
@@ -165,8 +167,9 @@ struct tt_wire_ops {
     tutti_status (*address)(struct tt_wire *w, struct tt_blob *out);
     /* Begins a link to `peer` at `address`; poll says LINK_UP or LINK_LOST. A second call for a peer does nothing. Both
      * ends may call at once: one link results. A peer that was connected to gets LINK_UP too. UNSUPPORTED (not logged)
-     * if this wire cannot reach that address at all: try the next wire. LINK_LOST with status OK means that the peer closed
-     * its wire in order: what it sent before is still in `mine`, which stays readable until this wire is closed. */
+     * if this wire cannot reach that address at all (tt_wire.unreached may say why): try the next wire. LINK_LOST with
+     * status OK means that the peer closed its wire in order: what it sent before is still in `mine`, which stays readable
+     * until this wire is closed. */
     tutti_status (*connect)(struct tt_wire *w, uint32_t peer, const struct tt_blob *address);
 
     /* Registers mem[bytes]; the caller keeps owning mem, and keeps it until dereg. mem NULL: the wire allocates (zeroed, page
@@ -198,7 +201,7 @@ struct tt_wire_ops {
      * if there is something already. After arming, the caller looks at its signal words once more before it
      * sleeps. The next poll disarms. */
     int (*arm)(struct tt_wire *w);
-    /* Adds the wire's own memory, by purpose ("tcp: links"; base/memory.h). NULL: it does not count. */
+    /* Adds the wire's own memory, by purpose ("tcp: links"; base/memory.h), without that of its regions. */
     void (*memory)(const struct tt_wire *w, tutti_memory *m);
 };
 

@@ -57,6 +57,18 @@ class Ofi(ClusterTest):
         shm = info(TUTTI_WIRES="ofi", TUTTI_OFI_PROVIDER="shm", TUTTI_INTERFACES="=nosuch0")    # it has no addresses: the tcp wire inside refuses
         self.assertFalse(shm["usable"], shm)
 
+    def test_ranks_with_different_providers_are_told_both(self):
+        named = [p for p in ("tcp;ofi_rxm", "sockets", "udp;ofi_rxd") if info(TUTTI_OFI_PROVIDER=p)["usable"]]
+        if len(named) < 2:
+            self.skipTest(f"this libfabric has only {named}")
+        job = 'test $TUTTI_RANK = 0 || export TUTTI_OFI_PROVIDER="$2"; exec "$1" info --memory'
+        for wires, ends in (("ofi", 1), ("ofi,tcp", 0)):
+            done = self.run_tutti("-n", 2, "--", "sh", "-c", job, "sh", TUTTI, named[1],
+                                  env=environment(TUTTI_WIRES=wires, TUTTI_OFI_PROVIDER=named[0], TUTTI_LOG="info"))
+            self.assertEqual(done.returncode, ends, done.stderr)
+            self.assertRegex(done.stderr, f"libfabric's provider is {named[0]} at rank 0, and {named[1]} at rank 1|"
+                                          f"libfabric's provider is {named[1]} at rank 1, and {named[0]} at rank 0")
+
 
 if __name__ == "__main__":
     if not info()["usable"]:

@@ -61,7 +61,9 @@ static void blobs(const uint8_t *data, size_t bytes)
 
     memcpy(in.data, data, bytes < sizeof in.data ? bytes : sizeof in.data);
     if (tt_ofi_address_read(&a, &in)) {
-        tt_assert(a.tcp.bytes <= TT_BLOB_BYTES - TT_OFI_ADDRESS_HEAD_BYTES);
+        tt_assert(a.tcp.bytes <= tt_ofi_address_room(&a) && *a.provider);
+        for (const char *s = a.provider; *s; s++)
+            tt_assert(*s > ' ' && *s <= '~');
         tt_ofi_address_write(&a, &out);
         tt_assert(out.bytes == in.bytes && memcmp(out.data, in.data, in.bytes) == 0);
     }

@@ -3,7 +3,8 @@
  * with regions that are not shared.
  *
  * TUTTI_TEST_SEED replays a run; TUTTI_TEST_ONLY names a property or a wire; TUTTI_TEST_OFI names providers of libfabric that the ofi wire shall
- * be tried over, like "tcp sockets", in place of the one that it chooses. */
+ * be tried over, like "tcp sockets?", in place of the one that it chooses; those with a question mark are left out where they are not there.
+ * TUTTI_TEST_SAMPLE=1: of what the other two leave, each wire or provider is tried with the properties in `sample` alone. */
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
@@ -1046,6 +1047,40 @@ static void connecting_from_both_ends_gives_one_link(void **state)
     nodes_run(*state, 3, both_role);
 }
 
+/* What the wire tells of its memory for peers. */
+static uint64_t peers_bytes(const struct node *n)
+{
+    tutti_memory m = { .size = sizeof m };
+    uint64_t bytes = 0;
+
+    n->ops->memory(n->w, &m);
+    for (uint32_t i = 0; i < m.nparts; i++)
+        bytes += m.parts[i].peer_bytes;
+    return bytes;
+}
+
+/* Rank 0 connects to one rank, then to another: each takes a link region at least, and as much as the other but for tables that grow. */
+static void memory_role(struct node *n)
+{
+    uint64_t bytes[3] = { 0 };
+
+    node_open(n);
+    bytes[0] = peers_bytes(n);
+    for (uint32_t peer = 1; peer < n->nranks && n->rank == 0; peer++) {
+        node_connect(n, peer);
+        UNTIL(n, n->ups[peer]);
+        bytes[peer] = peers_bytes(n);
+        CHECK(n, bytes[peer] >= bytes[peer - 1] + NODE_LINK_BYTES);
+    }
+    CHECK(n, bytes[2] - bytes[1] <= 2 * (bytes[1] - bytes[0]));
+    node_barrier(n);
+}
+
+static void memory_of_links_is_counted(void **state)
+{
+    nodes_run(*state, 3, memory_role);
+}
+
 /* Rank 1 is killed while rank 0 streams to it; rank 0 learns within a second, once, and goes on with rank 2. */
 static void death_role(struct node *n)
 {
@@ -1301,6 +1336,7 @@ static const struct {
     PROPERTY(memory_that_is_mapped_anew_is_registered_anew),
     PROPERTY(a_key_that_is_none_is_refused),
     PROPERTY(connecting_from_both_ends_gives_one_link),
+    PROPERTY(memory_of_links_is_counted),
     PROPERTY(a_death_is_told_once_and_soon),
     PROPERTY(closing_is_seen_and_loses_nothing_sent),
     PROPERTY(a_put_wakes_a_sleeper),

@@ -1,5 +1,6 @@
 #include "support/unit.h"
 
+#include <stdio.h>
 #include <string.h>
 #include "wire/ofi_frame.h"
 #include "wire/tcp_frame.h"
@@ -104,7 +105,7 @@ static void a_hello_names_both_endpoints_or_is_refused(void **state)
 static void an_address_of_many_endpoints_is_shortened_to_what_fits(void **state)
 {
     struct tt_tcp_address tcp = { .host = 1, .port = 2, .rails = 5, .outside = 6 };
-    struct tt_ofi_address a = { .provider = 3, .host = 4 }, out;
+    struct tt_ofi_address a = { .host = 4, .format = 3, .provider = "tcp;ofi_rxm" }, out;
     struct tt_blob blob;
 
     (void)state;
@@ -115,16 +116,36 @@ static void an_address_of_many_endpoints_is_shortened_to_what_fits(void **state)
     }
     assert_int_equal(tcp.count, 6);
     tt_tcp_address_write(&tcp, &a.tcp);
-    assert_true(a.tcp.bytes > TT_BLOB_BYTES - TT_OFI_ADDRESS_HEAD_BYTES);
-    tt_tcp_address_shorten(&a.tcp, TT_BLOB_BYTES - TT_OFI_ADDRESS_HEAD_BYTES);
+    assert_true(a.tcp.bytes > tt_ofi_address_room(&a));
+    tt_tcp_address_shorten(&a.tcp, tt_ofi_address_room(&a));
     tt_ofi_address_write(&a, &blob);
     assert_true(tt_ofi_address_read(&out, &blob));
-    assert_int_equal(out.provider, 3);
     assert_int_equal(out.host, 4);
+    assert_int_equal(out.format, 3);
+    assert_string_equal(out.provider, "tcp;ofi_rxm");
     assert_true(tt_tcp_address_read(&tcp, &out.tcp));
-    assert_int_equal(tcp.count, 5);
-    assert_int_equal(tcp.rails, 5);
+    assert_int_equal(tcp.count, 4);
+    assert_int_equal(tcp.rails, 4);
     assert_int_equal(tcp.outside, 0);
+}
+
+/* What is shown to people is a name: the provider of an address is no other bytes. */
+static void an_address_names_its_provider_or_is_refused(void **state)
+{
+    static const char *const names[] = { "", "tcp ofi_rxm", "tcp\n", "tcp\x80", "\x1b[2J" };
+    struct tt_ofi_address a = { .format = 3 }, out;
+    struct tt_blob blob;
+
+    (void)state;
+    memset(a.provider, 'x', TT_OFI_PROVIDER_BYTES - 1);
+    tt_ofi_address_write(&a, &blob);
+    assert_true(tt_ofi_address_read(&out, &blob));
+    assert_string_equal(out.provider, a.provider);
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        snprintf(a.provider, sizeof a.provider, "%s", names[i]);
+        tt_ofi_address_write(&a, &blob);
+        assert_false(tt_ofi_address_read(&out, &blob));
+    }
 }
 
 int main(void)
@@ -134,6 +155,7 @@ int main(void)
         cmocka_unit_test(a_record_that_nobody_honest_sends_is_refused),
         cmocka_unit_test(a_hello_names_both_endpoints_or_is_refused),
         cmocka_unit_test(an_address_of_many_endpoints_is_shortened_to_what_fits),
+        cmocka_unit_test(an_address_names_its_provider_or_is_refused),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
