@@ -83,7 +83,7 @@ static void add_record(struct chain *c, const struct tt_dqplb_segment *g)
     struct tt_verbs_stream *s = c->lane->stream;
     struct tt_verbs_link *link = s->link;
     const struct tt_verbs_out *m = tt_verbs_out_of(s, g->message);
-    const struct tt_verbs_wr what = { .message = g->message, .segment = true };
+    const struct tt_verbs_wr what = { .message = g->message, .number = tt_imm_sequence(g->word), .segment = true };
     const uint32_t rail = c->lane->rail;
     uint8_t *slot = tt_verbs_staging(s, g->message);
     uint64_t applied[TT_VERBS_STREAMS];
@@ -113,15 +113,31 @@ static void add_void_mark(struct chain *c, const struct tt_dqplb_segment *g)
               link->theirs.rkey[rail], false);
 }
 
+void tt_verbs_trace(const struct tt_verbs_lane *lane, enum tt_trace_kind kind, uint32_t number, uint64_t bytes)
+{
+    tt_trace_add(&(struct tt_trace_event){ .wire = "verbs",
+                                           .bytes = bytes,
+                                           .peer = lane->link->peer,
+                                           .number = number,
+                                           .queue = lane->qpn,
+                                           .kind = (uint8_t)kind,
+                                           .lane = (uint8_t)lane->number,
+                                           .rail = (uint8_t)lane->rail });
+}
+
 /* A void message's segments are still counted, but bring nothing. */
 static void add_segment(struct chain *c, const struct tt_dqplb_segment *g)
 {
     struct tt_verbs_lane *lane = c->lane;
     const struct tt_verbs_out *m = tt_verbs_out_of(lane->stream, g->message);
     const uint32_t bytes = m->data ? (uint32_t)g->bytes : 0;
-    const struct tt_verbs_wr what = { .message = g->message, .payload = bytes > 0, .segment = !g->last };
+    const struct tt_verbs_wr what = {
+        .message = g->message, .number = tt_imm_sequence(g->word), .payload = bytes > 0, .segment = !g->last
+    };
     struct ibv_send_wr *wr;
 
+    if (tt_trace_is_wanted())
+        tt_verbs_trace(lane, TT_TRACE_POSTED, what.number, m->data ? g->bytes : m->slot_bytes - TT_VERBS_RECORD_BYTES);
     if (!m->data && m->bytes > 0 && !g->last)
         add_void_mark(c, g);
     if (bytes > 0 || !g->last) {
@@ -252,8 +268,13 @@ static void wrs_over(struct tt_verbs_lane *lane, uint64_t end)
 {
     uint32_t segments = 0;
 
-    while (lane->wr_head < end)
-        segments += lane->wrs[lane->wr_head++ % lane->wr_depth].segment;
+    while (lane->wr_head < end) {
+        const struct tt_verbs_wr *w = &lane->wrs[lane->wr_head++ % lane->wr_depth];
+
+        segments += w->segment;
+        if (w->segment && tt_trace_is_wanted())
+            tt_verbs_trace(lane, TT_TRACE_COMPLETED, w->number, 0);
+    }
     if (segments > 0 && !tt_dqplb_completed(&lane->stream->sender, lane->index, segments))
         tt_assert(!"a lane that is up completes what was posted on it");
     tt_verbs_settle(lane->stream);
