@@ -132,6 +132,7 @@ struct tt_verbs_out {
     uint32_t slot_bytes;            /* of the record and the payload behind it, in the stream's staging slot */
     bool report_local, report_remote;
     bool watched;                   /* its sending is to be noticed soon */
+    uint8_t lane;                   /* as tt_desc has it */
 };
 
 struct tt_verbs_stream {

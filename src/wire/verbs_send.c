@@ -183,6 +183,8 @@ static void pump_acks(struct tt_verbs_link *link)
 /* Whether a segment may be sent, as far as the receiver has room for it; if so there is one. */
 static bool goes_on(struct tt_verbs_stream *s)
 {
+    const struct tt_verbs_out *m;
+
     if (s->sender.resend > 0)
         return true;
     if (s->sender.head - s->acked_segments >= TT_VERBS_WINDOW)
@@ -191,8 +193,12 @@ static bool goes_on(struct tt_verbs_stream *s)
         return true;
     if (s->sent == s->tail || s->sent - s->acked >= TT_VERBS_SLOTS)
         return false;
-    return tt_dqplb_begin(&s->sender, s->sent, tt_verbs_out_of(s, s->sent)->bytes,
-                          tt_verbs_out_of(s, s->sent)->bytes == 0);
+    m = tt_verbs_out_of(s, s->sent);
+    if (!tt_dqplb_begin(&s->sender, s->sent, m->bytes, m->bytes == 0))
+        return false;
+    if (m->lane)
+        tt_dqplb_keep_to(&s->sender, (m->lane - 1u) % s->nlanes);
+    return true;
 }
 
 void tt_verbs_stream_pump(struct tt_verbs_stream *s)
@@ -435,6 +441,7 @@ static bool put_enter(struct tt_verbs_stream *s, const struct tt_desc *d)
         .report_remote = d->flags & TT_DESC_REMOTE,
         .bounce_end = bounced ? s->bounce_tail : 0,
         .watched = !copied || bounced,
+        .lane = d->lane,
     };
     tt_verbs_record_write(&r, slot);
     if (small && d->bytes)
