@@ -17,6 +17,7 @@
 #include "perf_print.h"
 #include "perf_putsignal.h"
 #include "perf_rooms.h"
+#include "perf_trace.h"
 
 #define NRANKS_DEFAULT 2
 #define SIZES_MAX 64        /* from 1 byte, doubling */
@@ -237,6 +238,8 @@ static int sweep(const struct perf_options *o, tutti_comm *comm)
     struct sweep s = {
         .o = o, .comm = comm, .rank = (uint32_t)tutti_comm_rank(comm), .nranks = (uint32_t)tutti_comm_size(comm)
     };
+    struct perf_trace trace;
+    bool traced;
     size_t largest;
     tutti_status st;
 
@@ -248,14 +251,19 @@ static int sweep(const struct perf_options *o, tutti_comm *comm)
         st = print_start(&s);
     if (st)
         tool_failed("tutti perf", NULL, st);
-    for (size_t i = 0; i < perf_ncolls && !st; i++)
+    traced = !st && perf_trace_begin(&trace, comm, o->trace);
+    for (size_t i = 0; i < perf_ncolls && traced && !st; i++)
         if (is_wanted(o, &perf_colls[i]))
             st = all_sizes(&s, &perf_colls[i]);
-    if (!st && s.rank == 0)
+    if (traced && st)
+        perf_trace_leave(&trace);
+    else if (traced)
+        traced = perf_trace_end(&trace, o->coll ? o->coll->name : "all collectives");
+    if (!st && traced && s.rank == 0)
         perf_print_end(&s.printer);
     perf_rooms_fini(&s.rooms);
     /* What is wrong, and that nothing was measured, rank 0 alone knows and tells. */
-    return st || s.printer.wrong || (s.rank == 0 && s.printer.ntotal && !s.printer.nmeasured) ? 1 : 0;
+    return st || !traced || s.printer.wrong || (s.rank == 0 && s.printer.ntotal && !s.printer.nmeasured) ? 1 : 0;
 }
 
 /* What depends on the number of ranks. */

@@ -26,7 +26,8 @@ enum {
     OPT_MEM,
     OPT_INTERACTIVE,
     OPT_SPOIL,
-    OPT_TIMERS
+    OPT_TIMERS,
+    OPT_TRACE
 };
 
 static const struct argp_option argp_options[] = {
@@ -47,6 +48,7 @@ static const struct argp_option argp_options[] = {
     { "mem", OPT_MEM, "malloc|mem_alloc", 0, "memory of the buffers: malloc (default), or what peers can map", 3 },
     { "check", OPT_CHECK, NULL, 0, "compare every element with the definition of the collective", 4 },
     { "timers", OPT_TIMERS, NULL, 0, "where the time of a call went: mean over ranks and calls (those that go in one piece, the short ones, have none)", 4 },
+    { "trace", OPT_TRACE, "FILE", 0, "what became of each segment on each lane (TCP connection, queue pair), of all ranks: JSON for ui.perfetto.dev, or a picture if FILE ends in .svg", 4 },
     { "json", OPT_JSON, NULL, 0, "one JSON object per line", 4 },
     { "interactive", OPT_INTERACTIVE, "DIR", 0, "take commands from named pipes in DIR (bench/peers/PROTOCOL.md)", 4 },
     { "spoil", OPT_SPOIL, "N", OPTION_HIDDEN, "spoil N elements of each rank before the check, which must find them", 4 },
@@ -92,6 +94,8 @@ static void check_together(const struct perf_options *o, struct argp_state *stat
         argp_error(state, "--op %s is not defined for --dtype %s", tutti_redop_name(o->op), tutti_dtype_name(o->dtype));
     if (o->coll && o->in_place && !o->out_of_place && !o->coll->in_place)
         argp_error(state, "--in-place: %s has no form in place", o->coll->name);
+    if (o->trace && o->interactive)
+        argp_error(state, "--trace and --interactive exclude each other");
     check_quant(o, state);
     for (size_t i = 0; o->algo && i < perf_ncolls; i++)
         algo_exists |= (!o->coll || o->coll == &perf_colls[i]) && perf_algo_exists(&perf_colls[i], o->algo);
@@ -156,6 +160,9 @@ static error_t parse_one(int key, char *arg, struct argp_state *state)
         return 0;
     case OPT_TIMERS:
         o->timers = true;
+        return 0;
+    case OPT_TRACE:
+        o->trace = arg;
         return 0;
     case OPT_JSON:
         o->json = true;

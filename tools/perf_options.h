@@ -20,6 +20,7 @@ struct perf_options {
     bool check, json, mem_alloc, timers;
     size_t spoil;                   /* elements to spoil before every check */
     const char *interactive;        /* directory of the pipes */
+    const char *trace;              /* file for the trace of segments; NULL: none */
 };
 
 /* Reads the arguments; ends the process with status 2 and a sentence if they make no sense. Strings point into argv. */

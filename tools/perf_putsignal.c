@@ -7,6 +7,7 @@
 #include "failed.h"
 #include "option_values.h"
 #include "perf_launch.h"
+#include "perf_trace.h"
 #include "putsignal_burst.h"
 #include "putsignal_latency.h"
 
@@ -16,13 +17,24 @@
 struct options {
     struct putsignal_options common;
     uint32_t nranks;            /* 0: not said */
-    const char *wire;
+    const char *wire, *trace;   /* NULL: the library chooses; none */
     tutti_device_lanes lanes;
     uint32_t nblocks, nrounds, iters, trips, spoil;
     bool check, latency;
 };
 
-enum { OPT_WIRE = 256, OPT_LANES, OPT_BLOCKS, OPT_ROUNDS, OPT_ITERS, OPT_CHECK, OPT_LATENCY, OPT_TRIPS, OPT_SPOIL };
+enum {
+    OPT_WIRE = 256,
+    OPT_LANES,
+    OPT_BLOCKS,
+    OPT_ROUNDS,
+    OPT_ITERS,
+    OPT_CHECK,
+    OPT_LATENCY,
+    OPT_TRIPS,
+    OPT_TRACE,
+    OPT_SPOIL
+};
 
 static const struct argp_option argp_options[] = {
     { "ranks", 'n', "N", 0, "ranks to start on this host (default 2); inside a job, its ranks are taken, and N must be their number", 1 },
@@ -34,6 +46,7 @@ static const struct argp_option argp_options[] = {
     { "check", OPT_CHECK, NULL, 0, "before each turn one more burst, whose bytes are compared as soon as their signals are seen", 3 },
     { "latency", OPT_LATENCY, NULL, 0, "instead: half a round trip of 8 bytes with a signal between ranks 0 and 1, beside that of a bare flag in the same memory", 4 },
     { "trips", OPT_TRIPS, "N", 0, "with --latency: round trips of a round (default 10000)", 4 },
+    { "trace", OPT_TRACE, "FILE", 0, "what became of each segment on each lane, as with other `tutti perf`", 4 },
     { "spoil", OPT_SPOIL, "N", OPTION_HIDDEN, "spoil N bytes on each rank before they are compared, which must find them", 4 },
     { 0 },
 };
@@ -81,6 +94,9 @@ static error_t parse_one(int key, char *arg, struct argp_state *state)
         return 0;
     case OPT_TRIPS:
         o->trips = (uint32_t)option_number(state, "--trips", arg, 1, 100000000);
+        return 0;
+    case OPT_TRACE:
+        o->trace = arg;
         return 0;
     case OPT_SPOIL:
         o->spoil = (uint32_t)option_number(state, "--spoil", arg, 0, 1u << 30);
@@ -287,6 +303,8 @@ static int be_rank(const struct options *o)
 {
     const tutti_conf conf = { .size = sizeof conf, .wires = o->wire };
     struct sweep s = { .o = o };
+    struct perf_trace trace;
+    bool traced;
     tutti_status st = tutti_comm_create(&s.comm, &conf);
 
     if (st) {
@@ -297,11 +315,17 @@ static int be_rank(const struct options *o)
         tutti_comm_destroy(s.comm);
         return 2;
     }
-    st = o->latency ? latency(o, s.comm) : all_cases(&s);
+    traced = perf_trace_begin(&trace, s.comm, o->trace);
+    if (traced)
+        st = o->latency ? latency(o, s.comm) : all_cases(&s);
+    if (traced && st)
+        perf_trace_leave(&trace);
+    else if (traced)
+        traced = perf_trace_end(&trace, "puts with signals");
     if (st)
         tool_failed("tutti perf putsignal", NULL, st);
     tutti_comm_destroy(s.comm);
-    return st || s.wrong ? 1 : 0;
+    return st || !traced || s.wrong ? 1 : 0;
 }
 
 int perf_putsignal_main(int argc, char **argv)

@@ -84,7 +84,14 @@ bool tt_dqplb_begin(struct tt_dqplb_sender *s, uint64_t message, uint64_t bytes,
     s->bytes = bytes;
     s->cut = 0;
     s->fast = fast && bytes <= s->limits.segment_bytes;
+    s->keeps_to = 0;
     return true;
+}
+
+void tt_dqplb_keep_to(struct tt_dqplb_sender *s, uint32_t lane)
+{
+    tt_assert(s->cutting && lane < s->limits.lanes);
+    s->keeps_to = 1 + lane;
 }
 
 static bool has_room(const struct tt_dqplb_sender *s, uint32_t lane)
@@ -103,6 +110,14 @@ static uint32_t lane_with_room(const struct tt_dqplb_sender *s)
             return lane;
     }
     return NONE;
+}
+
+/* The lane that the next segment has to go over; NONE: any. What is sent anew, and what keeps to a lane that is down, goes over any. */
+static uint32_t lane_kept_to(const struct tt_dqplb_sender *s)
+{
+    if (s->resend > 0 || !s->cutting || s->keeps_to == 0 || s->lane[s->keeps_to - 1].down)
+        return NONE;
+    return s->keeps_to - 1;
 }
 
 static void put_on_lane(struct tt_dqplb_sender *s, struct tt_dqplb_segment *g, uint32_t lane)
@@ -150,10 +165,11 @@ static struct tt_dqplb_segment *cut(struct tt_dqplb_sender *s)
 
 bool tt_dqplb_next(struct tt_dqplb_sender *s, struct tt_dqplb_segment *out)
 {
-    uint32_t lane = lane_with_room(s);
+    const uint32_t kept = lane_kept_to(s);
+    uint32_t lane = kept == NONE ? lane_with_room(s) : kept;
     struct tt_dqplb_segment *g;
 
-    if (lane == NONE)
+    if (lane == NONE || !has_room(s, lane))
         return false;
     if (s->resend > 0) {
         g = oldest_to_resend(s);
@@ -162,7 +178,7 @@ bool tt_dqplb_next(struct tt_dqplb_sender *s, struct tt_dqplb_segment *out)
         s->resend--;
     } else if (s->cutting && s->head - s->tail < s->limits.window + TT_PLANTED(TT_DQPLB_BUG_WINDOW_OVERRUN)) {
         g = cut(s);
-        if (s->fast && has_room(s, 0)) {
+        if (s->fast && (kept == NONE || kept == 0) && has_room(s, 0)) {
             lane = 0;
             g->word |= TT_DQPLB_FAST;
         }
@@ -170,7 +186,7 @@ bool tt_dqplb_next(struct tt_dqplb_sender *s, struct tt_dqplb_segment *out)
         return false;
     }
     put_on_lane(s, g, lane);
-    if (!(g->word & TT_DQPLB_FAST))
+    if (!(g->word & TT_DQPLB_FAST) && kept == NONE)
         s->turn = (lane + 1) % s->limits.lanes;
     *out = *g;
     return true;

@@ -75,6 +75,7 @@ struct tt_dqplb_sender {
     uint32_t turn;              /* the lane that is looked at first */
     uint32_t resend;            /* segments that wait to be sent anew */
     uint64_t message, bytes, cut;   /* what is being cut: cut of bytes are */
+    uint32_t keeps_to;          /* 1 + the lane that it keeps to; 0: none */
     bool cutting, fast;
 };
 
@@ -85,6 +86,9 @@ void tt_dqplb_sender_init(struct tt_dqplb_sender *s, const struct tt_dqplb_limit
 /* Begins a message; no bytes are one segment. `fast`: rather on lane 0 than on the next in turn. False while the one before is still being
  * cut: call tt_dqplb_next until it says no, and post. */
 bool tt_dqplb_begin(struct tt_dqplb_sender *s, uint64_t message, uint64_t bytes, bool fast);
+
+/* The message that has begun goes over this lane alone, and waits for it while it has its fill; over any if it is down. Before its first tt_dqplb_next. */
+void tt_dqplb_keep_to(struct tt_dqplb_sender *s, uint32_t lane);
 
 /* What is to be posted next; the caller has to. False: nothing, until a message begins, something completes, or a lane comes up. */
 bool tt_dqplb_next(struct tt_dqplb_sender *s, struct tt_dqplb_segment *out);

@@ -36,6 +36,7 @@
 #include <rdma/fi_errno.h>
 #include <rdma/fi_rma.h>
 
+#include "trace/trace.h"
 #include "wire/ofi_frame.h"
 #include "wire/wire.h"
 
@@ -84,6 +85,7 @@ struct tt_ofi_op {
     uint16_t next_free;
     uint32_t bytes;                 /* WRITE */
     uint64_t message;               /* WRITE, RECORD */
+    uint32_t part;                  /* of the message, for who wants a trace: 0, its record; from 1 on, its writes */
     uint8_t *buffer;                /* RECEIVE */
 };
 enum tt_ofi_op_kind { TT_OFI_OP_RECEIVE, TT_OFI_OP_WRITE, TT_OFI_OP_RECORD, TT_OFI_OP_ASK, TT_OFI_OP_NOTE };
@@ -319,6 +321,9 @@ int tt_ofi_post(struct tt_wire *w, const struct tt_desc *desc, int n);
 void tt_ofi_link_pump(struct tt_ofi_link *link);
 /* Completes a record that is about to go: whom it is for, and what was applied. */
 void tt_ofi_stamp(struct tt_ofi_link *link, uint8_t *record);
+/* Notes a part of a message for who wants a trace; at_ns 0: now. */
+void tt_ofi_trace(const struct tt_ofi_lane *lane, enum tt_trace_kind kind, uint64_t message, uint32_t part,
+                  uint64_t bytes, uint64_t at_ns);
 /* Completions of what was sent. */
 void tt_ofi_wrote(struct tt_ofi_op *op);
 void tt_ofi_sent(struct tt_ofi_op *op);

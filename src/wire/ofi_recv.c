@@ -161,6 +161,8 @@ static bool message_arrived(struct tt_ofi_lane *lane, const struct tt_ofi_record
 {
     if (r->number != (uint32_t)lane->applied)
         return false;
+    if (tt_trace_is_wanted())
+        tt_ofi_trace(lane, TT_TRACE_ARRIVED, r->number, 0, 0, 0);
     apply(lane, r, payload);
     lane->applied++;
     lane->ack_due |= r->flags & TT_OFI_WANT_ACK || lane->applied - lane->applied_told >= ACK_EVERY;

@@ -1,4 +1,5 @@
 #include <string.h>
+#include "base/clock.h"
 #include "base/status.h"
 #include "wire/ofi.h"
 
@@ -108,6 +109,26 @@ static void chunk_take_back(struct tt_ofi_op *op)
     op->lane->chunks_lent &= ~bit;
 }
 
+void tt_ofi_trace(const struct tt_ofi_lane *lane, enum tt_trace_kind kind, uint64_t message, uint32_t part,
+                  uint64_t bytes, uint64_t at_ns)
+{
+    tt_trace_add(&(struct tt_trace_event){ .at_ns = at_ns,
+                                           .wire = "ofi",
+                                           .bytes = bytes,
+                                           .peer = lane->link->peer,
+                                           .number = (uint32_t)message,
+                                           .part = part,
+                                           .kind = (uint8_t)kind,
+                                           .lane = (uint8_t)lane->index,
+                                           .rail = TT_TRACE_NO_RAIL });
+}
+
+/* When something is about to be posted, of which the peer may hear before the call returns; 0: nobody wants to know. */
+static uint64_t time_of_post(void)
+{
+    return tt_trace_is_wanted() ? tt_now_ns() : 0;
+}
+
 /* The next piece of a message's bytes. False: not now. */
 static bool write_segment(struct tt_ofi_lane *lane, struct tt_ofi_out *m)
 {
@@ -116,12 +137,14 @@ static bool write_segment(struct tt_ofi_lane *lane, struct tt_ofi_out *m)
     const uint64_t left = m->bytes - m->posted, most = copy ? TT_OFI_CHUNK_BYTES : link->ofi->provider.segment_bytes;
     const uint8_t *data = m->data + m->posted;
     const uint64_t target = m->target + m->posted + (m->asks ? 0 : link->theirs_address);
+    const uint64_t post_ns = time_of_post();
     struct tt_ofi_op *op = tt_ofi_op_take(lane, TT_OFI_SENDS_RESERVED);
 
     if (!op)
         return false;
     op->kind = TT_OFI_OP_WRITE;
     op->message = lane->written;
+    op->part = 1 + (uint32_t)(m->posted / most);
     op->bytes = (uint32_t)(left < most ? left : most);
     if (copy) {
         data = chunk_lend(lane, op, data);
@@ -135,6 +158,8 @@ static bool write_segment(struct tt_ofi_lane *lane, struct tt_ofi_out *m)
         chunk_take_back(op);
         return false;
     }
+    if (post_ns)
+        tt_ofi_trace(lane, TT_TRACE_POSTED, op->message, op->part, op->bytes, post_ns);
     m->posted += op->bytes;
     m->writes++;
     lane->outstanding_bytes += op->bytes;
@@ -161,6 +186,7 @@ static void pump_records(struct tt_ofi_lane *lane)
     while (lane->sent < lane->written && lane->sent - lane->acked < TT_OFI_SLOTS) {
         struct tt_ofi_out *m = tt_ofi_out_of(lane, lane->sent);
         uint8_t *record = staging_at(lane, lane->sent);
+        const uint64_t post_ns = time_of_post();
         struct tt_ofi_op *op;
 
         if (!lane->link->ofi->provider.ordered && m->writes > 0)
@@ -170,9 +196,12 @@ static void pump_records(struct tt_ofi_lane *lane)
             return;
         op->kind = TT_OFI_OP_RECORD;
         op->message = lane->sent;
+        op->part = 0;
         tt_ofi_stamp(lane->link, record);
         if (!tt_ofi_post_record(op, record, m->slot_bytes))
             return;
+        if (post_ns)
+            tt_ofi_trace(lane, TT_TRACE_POSTED, op->message, 0, m->slot_bytes - TT_OFI_RECORD_BYTES, post_ns);
         m->records++;
         lane->sent++;
     }
@@ -210,6 +239,8 @@ void tt_ofi_wrote(struct tt_ofi_op *op)
 {
     struct tt_ofi_lane *lane = op->lane;
 
+    if (tt_trace_is_wanted())
+        tt_ofi_trace(lane, TT_TRACE_COMPLETED, op->message, op->part, 0, 0);
     tt_ofi_out_of(lane, op->message)->writes--;
     lane->outstanding_bytes -= op->bytes;
     chunk_take_back(op);
@@ -220,6 +251,8 @@ void tt_ofi_sent(struct tt_ofi_op *op)
 {
     struct tt_ofi_lane *lane = op->lane;
 
+    if (op->kind == TT_OFI_OP_RECORD && tt_trace_is_wanted())
+        tt_ofi_trace(lane, TT_TRACE_COMPLETED, op->message, 0, 0, 0);
     if (op->kind == TT_OFI_OP_RECORD)
         tt_ofi_out_of(lane, op->message)->records--;
     else if (op->kind == TT_OFI_OP_ASK)

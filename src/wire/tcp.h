@@ -21,6 +21,7 @@
 #include "base/acceptor.h"
 #include "base/sparse.h"
 #include "secure/stream.h"
+#include "trace/trace.h"
 #include "wire/ifaddr.h"
 #include "wire/lane_pace.h"
 #include "wire/tcp_frame.h"
@@ -309,6 +310,8 @@ void tt_tcp_greetings_close(struct tt_tcp *t);
 
 /* tcp_send.c */
 int tt_tcp_post(struct tt_wire *w, const struct tt_desc *desc, int n);
+/* Notes a numbered frame of the lane for who wants a trace. */
+void tt_tcp_trace(const struct tt_tcp_lane *lane, enum tt_trace_kind kind, uint32_t sequence, uint64_t bytes);
 /* Gives the kernel what it takes of the lane's queues. May lose the link. */
 void tt_tcp_lane_flush(struct tt_tcp_lane *lane);
 /* Queues an answer, whose data[bytes] lies in a region. False: the other end asks more than it may. */

@@ -111,9 +111,13 @@ static bool unpark(struct tt_tcp_link *link)
     return true;
 }
 
-/* A numbered message has landed (or was dropped, then without its signal). False: the peer is broken. */
-static bool landed(struct tt_tcp_link *link, const struct tt_frame *f)
+/* A numbered message has landed over the lane (or was dropped, then without its signal). False: the peer is broken. */
+static bool landed(const struct tt_tcp_lane *lane, const struct tt_frame *f)
 {
+    struct tt_tcp_link *link = lane->link;
+
+    if (tt_trace_is_wanted())
+        tt_tcp_trace(lane, TT_TRACE_ARRIVED, f->sequence, 0);
     if (f->flags & TT_FRAME_WANT_ACK && tt_serial(f->sequence + 1, link->ack_want) > 0)
         link->ack_want = f->sequence + 1;
     if (!link->window) {
@@ -181,8 +185,9 @@ static bool serve_get(struct tt_tcp_link *link, const struct tt_frame *f)
     return found != REACH_BROKEN && tt_tcp_reply(link, &answer, mem, answer.bytes);
 }
 
-static bool serve_atomic(struct tt_tcp_link *link, const struct tt_frame *f)
+static bool serve_atomic(const struct tt_tcp_lane *lane, const struct tt_frame *f)
 {
+    struct tt_tcp_link *link = lane->link;
     struct tt_frame answer = { .kind = TT_FRAME_OLD, .token = f->token }, silent = *f;
     uint64_t *word;
     const enum reach found = reach_word(link, f->region, f->generation, f->offset, &word);
@@ -195,7 +200,7 @@ static bool serve_atomic(struct tt_tcp_link *link, const struct tt_frame *f)
         answer.flags = TT_FRAME_GONE;
         silent.signal_op = TT_SIGNAL_NONE;
     }
-    return tt_tcp_reply(link, &answer, NULL, 0) && landed(link, &silent);
+    return tt_tcp_reply(link, &answer, NULL, 0) && landed(lane, &silent);
 }
 
 static bool begin_got(struct tt_tcp_lane *lane, const struct tt_frame *f)
@@ -234,13 +239,13 @@ static bool frame_begin(struct tt_tcp_lane *lane)
     case TT_FRAME_GOT:
         return begin_got(lane, f);
     case TT_FRAME_VOID:
-        return landed(lane->link, f);
+        return landed(lane, f);
     case TT_FRAME_ACK:
         return tt_tcp_acknowledged(lane->link, f->sequence);
     case TT_FRAME_GET:
         return serve_get(lane->link, f);
     case TT_FRAME_ATOMIC:
-        return serve_atomic(lane->link, f);
+        return serve_atomic(lane, f);
     case TT_FRAME_BYE:
         lane->bye = true;
         return true;
@@ -261,7 +266,7 @@ static bool frame_end(struct tt_tcp_lane *lane)
             f->signal_op = TT_SIGNAL_NONE;
             f->flags &= TT_FRAME_WANT_ACK;
         }
-        return landed(lane->link, f);
+        return landed(lane, f);
     }
     if (f->kind == TT_FRAME_GOT) {
         q = request_of(lane->link, f);

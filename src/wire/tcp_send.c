@@ -121,8 +121,36 @@ static int gather(const struct tt_tcp_lane *lane, struct iovec *iov, uint64_t *t
     return n;
 }
 
-static void out_sent(struct tt_tcp_link *link, struct tt_tcp_out *out)
+void tt_tcp_trace(const struct tt_tcp_lane *lane, enum tt_trace_kind kind, uint32_t sequence, uint64_t bytes)
 {
+    const struct tt_tcp_link *link = lane->link;
+    const uint32_t number = (uint32_t)(lane - link->lanes);
+
+    tt_trace_add(&(struct tt_trace_event){ .wire = "tcp",
+                                           .bytes = bytes,
+                                           .peer = link->peer,
+                                           .number = sequence,
+                                           .kind = (uint8_t)kind,
+                                           .lane = (uint8_t)number,
+                                           .rail = tt_tcp_rail_of(link->tcp, link->peer, number) });
+}
+
+/* A frame that the kernel has taken, if it is one of those that have numbers. */
+static void trace_sent(const struct tt_tcp_lane *lane, const struct tt_tcp_out *out)
+{
+    struct tt_frame f;
+
+    if (tt_frame_read(&f, out->inline_end && out->head == 0 ? out->data : out->header) &&
+        (f.kind == TT_FRAME_PUT || f.kind == TT_FRAME_VOID || f.kind == TT_FRAME_ATOMIC))
+        tt_tcp_trace(lane, TT_TRACE_COMPLETED, f.sequence, 0);
+}
+
+static void out_sent(struct tt_tcp_lane *lane, struct tt_tcp_out *out)
+{
+    struct tt_tcp_link *link = lane->link;
+
+    if (tt_trace_is_wanted())
+        trace_sent(lane, out);
     if (out->inline_end)
         link->inline_head = out->inline_end;
     if (out->ack)
@@ -161,7 +189,7 @@ static void advance(struct tt_tcp_lane *lane, uint64_t n)
         q->head++;
         lane->begun = false;
         lane->sent = 0;
-        out_sent(lane->link, out);
+        out_sent(lane, out);
     }
 }
 
@@ -333,10 +361,14 @@ static bool numbers_left(const struct tt_tcp_link *link, const struct tt_desc *d
     return !(d->flags & TT_DESC_REMOTE) || link->remote_tail - link->remote_head < TT_TCP_REMOTES;
 }
 
-/* Numbers the message and fills in its signal. Nothing can fail after this. */
-static void frame_number(struct tt_tcp_link *link, const struct tt_desc *d, struct tt_frame *f)
+/* Numbers the message, which goes over the lane, and fills in its signal. Nothing can fail after this. */
+static void frame_number(const struct tt_tcp_lane *lane, const struct tt_desc *d, struct tt_frame *f)
 {
+    struct tt_tcp_link *link = lane->link;
+
     f->sequence = link->next_sequence++;
+    if (tt_trace_is_wanted())
+        tt_tcp_trace(lane, TT_TRACE_POSTED, f->sequence, tt_frame_payload(f));
     if (d->flags & TT_DESC_REMOTE) {
         f->flags |= TT_FRAME_WANT_ACK;
         link->remotes[link->remote_tail++ % TT_TCP_REMOTES] =
@@ -379,7 +411,7 @@ static bool take_inline(struct tt_tcp_link *link, const struct tt_desc *d, struc
     if (!at)
         return false;
     if (f->kind != TT_FRAME_GET)
-        frame_number(link, d, f);
+        frame_number(lane, d, f);
     out = queue_push(lane, class);
     if (borrow) {
         tt_frame_write(f, out->header);
@@ -419,7 +451,7 @@ static bool take_bulk(struct tt_tcp_link *link, const struct tt_desc *d, struct 
     } else if (report && !owe(link, 1)) {
         return false;
     }
-    frame_number(link, d, f);
+    frame_number(lane, d, f);
     out = queue_push(lane, TT_TCP_BULK);
     tt_frame_write(f, out->header);
     out->head = TT_FRAME_BYTES;

@@ -33,6 +33,7 @@
 
 #include <infiniband/verbs.h>
 
+#include "trace/trace.h"
 #include "wire/dqplb.h"
 #include "wire/registry.h"
 #include "wire/verbs_frame.h"
@@ -79,6 +80,7 @@ struct tt_verbs_region {
 /* What a work request was for. */
 struct tt_verbs_wr {
     uint64_t message;
+    uint32_t number;                /* of a segment */
     bool payload;                   /* it reads the message's source */
     bool segment;                   /* the last one, or the only one, of a segment */
 };
@@ -130,6 +132,7 @@ struct tt_verbs_out {
     uint32_t slot_bytes;            /* of the record and the payload behind it, in the stream's staging slot */
     bool report_local, report_remote;
     bool watched;                   /* its sending is to be noticed soon */
+    uint8_t lane;                   /* as tt_desc has it */
 };
 
 struct tt_verbs_stream {
@@ -345,6 +348,8 @@ void tt_verbs_lane_watch(struct tt_verbs_lane *lane);
 void tt_verbs_lane_probe(struct tt_verbs_lane *lane);
 /* Has it show whether it works, by what is posted already, if there is anything. */
 void tt_verbs_lane_check(struct tt_verbs_lane *lane);
+/* Notes a segment of the lane, by its number modulo 2^24, for who wants a trace. */
+void tt_verbs_trace(const struct tt_verbs_lane *lane, enum tt_trace_kind kind, uint32_t number, uint64_t bytes);
 /* A work request has completed. */
 void tt_verbs_sent(struct tt_verbs_lane *lane, const struct ibv_wc *wc);
 /* All segments before `acked` have been applied there. False if that cannot be. */

@@ -102,6 +102,8 @@ static bool segment_arrived(struct tt_verbs_lane *lane, uint32_t imm)
 
     if (whole < 0)
         return false;
+    if (tt_trace_is_wanted())
+        tt_verbs_trace(lane, TT_TRACE_ARRIVED, tt_imm_sequence(imm), 0);
     for (; whole > 0; whole--)
         if (!message_arrived(s))
             return false;

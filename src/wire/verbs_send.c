@@ -83,7 +83,7 @@ static void add_record(struct chain *c, const struct tt_dqplb_segment *g)
     struct tt_verbs_stream *s = c->lane->stream;
     struct tt_verbs_link *link = s->link;
     const struct tt_verbs_out *m = tt_verbs_out_of(s, g->message);
-    const struct tt_verbs_wr what = { .message = g->message, .segment = true };
+    const struct tt_verbs_wr what = { .message = g->message, .number = tt_imm_sequence(g->word), .segment = true };
     const uint32_t rail = c->lane->rail;
     uint8_t *slot = tt_verbs_staging(s, g->message);
     uint64_t applied[TT_VERBS_STREAMS];
@@ -113,15 +113,31 @@ static void add_void_mark(struct chain *c, const struct tt_dqplb_segment *g)
               link->theirs.rkey[rail], false);
 }
 
+void tt_verbs_trace(const struct tt_verbs_lane *lane, enum tt_trace_kind kind, uint32_t number, uint64_t bytes)
+{
+    tt_trace_add(&(struct tt_trace_event){ .wire = "verbs",
+                                           .bytes = bytes,
+                                           .peer = lane->link->peer,
+                                           .number = number,
+                                           .queue = lane->qpn,
+                                           .kind = (uint8_t)kind,
+                                           .lane = (uint8_t)lane->number,
+                                           .rail = (uint8_t)lane->rail });
+}
+
 /* A void message's segments are still counted, but bring nothing. */
 static void add_segment(struct chain *c, const struct tt_dqplb_segment *g)
 {
     struct tt_verbs_lane *lane = c->lane;
     const struct tt_verbs_out *m = tt_verbs_out_of(lane->stream, g->message);
     const uint32_t bytes = m->data ? (uint32_t)g->bytes : 0;
-    const struct tt_verbs_wr what = { .message = g->message, .payload = bytes > 0, .segment = !g->last };
+    const struct tt_verbs_wr what = {
+        .message = g->message, .number = tt_imm_sequence(g->word), .payload = bytes > 0, .segment = !g->last
+    };
     struct ibv_send_wr *wr;
 
+    if (tt_trace_is_wanted())
+        tt_verbs_trace(lane, TT_TRACE_POSTED, what.number, m->data ? g->bytes : m->slot_bytes - TT_VERBS_RECORD_BYTES);
     if (!m->data && m->bytes > 0 && !g->last)
         add_void_mark(c, g);
     if (bytes > 0 || !g->last) {
@@ -167,6 +183,8 @@ static void pump_acks(struct tt_verbs_link *link)
 /* Whether a segment may be sent, as far as the receiver has room for it; if so there is one. */
 static bool goes_on(struct tt_verbs_stream *s)
 {
+    const struct tt_verbs_out *m;
+
     if (s->sender.resend > 0)
         return true;
     if (s->sender.head - s->acked_segments >= TT_VERBS_WINDOW)
@@ -175,8 +193,12 @@ static bool goes_on(struct tt_verbs_stream *s)
         return true;
     if (s->sent == s->tail || s->sent - s->acked >= TT_VERBS_SLOTS)
         return false;
-    return tt_dqplb_begin(&s->sender, s->sent, tt_verbs_out_of(s, s->sent)->bytes,
-                          tt_verbs_out_of(s, s->sent)->bytes == 0);
+    m = tt_verbs_out_of(s, s->sent);
+    if (!tt_dqplb_begin(&s->sender, s->sent, m->bytes, m->bytes == 0))
+        return false;
+    if (m->lane)
+        tt_dqplb_keep_to(&s->sender, (m->lane - 1u) % s->nlanes);
+    return true;
 }
 
 void tt_verbs_stream_pump(struct tt_verbs_stream *s)
@@ -252,8 +274,13 @@ static void wrs_over(struct tt_verbs_lane *lane, uint64_t end)
 {
     uint32_t segments = 0;
 
-    while (lane->wr_head < end)
-        segments += lane->wrs[lane->wr_head++ % lane->wr_depth].segment;
+    while (lane->wr_head < end) {
+        const struct tt_verbs_wr *w = &lane->wrs[lane->wr_head++ % lane->wr_depth];
+
+        segments += w->segment;
+        if (w->segment && tt_trace_is_wanted())
+            tt_verbs_trace(lane, TT_TRACE_COMPLETED, w->number, 0);
+    }
     if (segments > 0 && !tt_dqplb_completed(&lane->stream->sender, lane->index, segments))
         tt_assert(!"a lane that is up completes what was posted on it");
     tt_verbs_settle(lane->stream);
@@ -414,6 +441,7 @@ static bool put_enter(struct tt_verbs_stream *s, const struct tt_desc *d)
         .report_remote = d->flags & TT_DESC_REMOTE,
         .bounce_end = bounced ? s->bounce_tail : 0,
         .watched = !copied || bounced,
+        .lane = d->lane,
     };
     tt_verbs_record_write(&r, slot);
     if (small && d->bytes)

@@ -46,7 +46,11 @@ static void answer(struct tt_reader *in, uint32_t window, uint32_t lanes)
 
         switch (what & 3) {
         case 0:
-            begun += tt_dqplb_begin(&s, begun, 7 * (what >> 2), what & 4);
+            if (tt_dqplb_begin(&s, begun, 7 * (what >> 2), what & 4)) {
+                begun++;
+                if (what & 128)
+                    tt_dqplb_keep_to(&s, lane);
+            }
             break;
         case 1:
             tt_dqplb_completed(&s, lane, 1 + (what >> 6));

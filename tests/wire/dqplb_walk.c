@@ -78,14 +78,19 @@ static void note(struct walk *w, bool good, const char *what)
 
 static void post(struct walk *w)
 {
+    const uint64_t head = w->sender.head;
     struct tt_dqplb_segment g;
     struct walk_lane *l;
+    uint32_t kept;
 
     note(w, tt_dqplb_next(&w->sender, &g), "nothing to post all of a sudden");
     if (w->wrong)
         return;
     note(w, g.lane < w->of->limits.lanes && !w->lane[g.lane].down, "posted on a lane that is down");
     note(w, g.message < w->begun && g.offset + g.bytes <= bytes_of(w, (uint32_t)g.message), "posted past the message's end");
+    kept = g.message < w->begun ? w->of->keeps_to[g.message] : 0;
+    if (kept && head != w->sender.head)         /* not sent anew */
+        note(w, g.lane == kept - 1 || w->lane[kept - 1].down, "a message leaves the lane that it keeps to");
     l = &w->lane[g.lane];
     if (l->ncompleted > 0) {            /* forget what is over */
         memmove(l->posted, l->posted + l->ncompleted, (l->nposted - l->ncompleted) * sizeof *l->posted);
@@ -135,6 +140,8 @@ void walk_do(struct walk *w, struct walk_move m)
     switch (m.kind) {
     case WALK_BEGIN:
         note(w, tt_dqplb_begin(&w->sender, w->begun, bytes_of(w, w->begun), w->of->fast[w->begun]), "a message cannot begin");
+        if (w->of->keeps_to[w->begun])
+            tt_dqplb_keep_to(&w->sender, w->of->keeps_to[w->begun] - 1u);
         w->begun++;
         break;
     case WALK_POST:
@@ -193,6 +200,7 @@ const char *walk_drawn(uint64_t seed)
     for (uint32_t i = 0; i < of.nmessages; i++) {
         of.segments[i] = (uint8_t)(1 + tt_prng_below(&p, 1 + tt_prng_below(&p, WALK_SEGMENTS_MAX)));
         of.fast[i] = tt_prng_below(&p, 3) == 0;
+        of.keeps_to[i] = tt_prng_below(&p, 4) ? 0 : (uint8_t)(1 + tt_prng_below(&p, of.limits.lanes));
     }
     slow = (uint32_t)tt_prng_below(&p, of.limits.lanes);        /* one lane stands still now and then */
     walk_init(w, &of);

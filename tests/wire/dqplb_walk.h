@@ -9,12 +9,13 @@
 #define WALK_MESSAGES_MAX 64
 #define WALK_SEGMENTS_MAX 16            /* of a message */
 
-/* What is walked. Messages have `segments` segments each; fast[i]: that one is begun as fast. */
+/* What is walked. Messages have `segments` segments each; fast[i]: that one is begun as fast; keeps_to[i]: 1 + the lane that it keeps to, or 0. */
 struct walk_case {
     struct tt_dqplb_limits limits;
     uint32_t first, nmessages, failures;        /* failures: how many times a lane may fail */
     uint8_t segments[WALK_MESSAGES_MAX];
     bool fast[WALK_MESSAGES_MAX];
+    uint8_t keeps_to[WALK_MESSAGES_MAX];
 };
 
 /* What is on a lane: posted[0 .. nposted), of which `narrived` have arrived and `ncompleted` have completed, the oldest first. */

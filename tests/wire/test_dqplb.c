@@ -39,6 +39,12 @@ static void all_orders_of_small_windows_are_right(void **state)
           .segments = { 2, 1, 1 },
           .failures = 1 },
         { .limits = { 1, 3, 4, 10 }, .nmessages = 3, .segments = { 2, 3, 1 }, .failures = 2 },
+        { .limits = { 2, 1, 4, 10 },
+          .nmessages = 3,
+          .segments = { 2, 1, 2 },
+          .fast = { false, true, false },
+          .keeps_to = { 2, 2, 1 },
+          .failures = 1 },
     };
 
     (void)state;
@@ -111,6 +117,30 @@ static void a_fast_message_takes_lane_0_where_it_has_room(void **state)
     assert_true(tt_dqplb_next(&s, &g) && g.lane == 3 && g.word == (TT_DQPLB_NOTIFY | 3));      /* lane 0 has its fill */
 }
 
+static void a_message_keeps_to_its_lane_and_waits_for_it_while_it_is_up(void **state)
+{
+    const struct tt_dqplb_limits limits = { .lanes = 4, .outstanding = 2, .window = 64, .segment_bytes = 100 };
+    struct tt_dqplb_segment segment[64], g;
+    struct tt_dqplb_sender s;
+
+    (void)state;
+    tt_dqplb_sender_init(&s, &limits, 0, segment);
+    assert_true(tt_dqplb_begin(&s, 0, 400, false));
+    tt_dqplb_keep_to(&s, 2);
+    assert_true(tt_dqplb_next(&s, &g) && g.lane == 2);
+    assert_true(tt_dqplb_next(&s, &g) && g.lane == 2);
+    assert_false(tt_dqplb_next(&s, &g));        /* the others are empty */
+    assert_true(tt_dqplb_completed(&s, 2, 1));
+    assert_true(tt_dqplb_next(&s, &g) && g.lane == 2 && g.word == 2);
+    tt_dqplb_lane_down(&s, 2);
+    assert_true(tt_dqplb_next(&s, &g) && g.lane == 0 && g.last);
+    assert_true(tt_dqplb_begin(&s, 1, 8, true));
+    tt_dqplb_keep_to(&s, 3);
+    assert_true(tt_dqplb_next(&s, &g) && g.lane == 3 && g.word == (TT_DQPLB_NOTIFY | 4));      /* fast is on lane 0 alone */
+    assert_true(tt_dqplb_begin(&s, 2, 8, false));       /* keeps to none again */
+    assert_true(tt_dqplb_next(&s, &g) && g.lane == 1);
+}
+
 static void limits_grow_with_distance_and_hold_what_the_link_holds(void **state)
 {
     struct tt_dqplb_limits before = { 0 };
@@ -177,6 +207,7 @@ int main(void)
         cmocka_unit_test(all_orders_of_small_windows_are_right),
         cmocka_unit_test(segments_are_dealt_out_in_turn_and_a_full_lane_is_skipped),
         cmocka_unit_test(a_fast_message_takes_lane_0_where_it_has_room),
+        cmocka_unit_test(a_message_keeps_to_its_lane_and_waits_for_it_while_it_is_up),
         cmocka_unit_test(limits_grow_with_distance_and_hold_what_the_link_holds),
         cmocka_unit_test(strange_words_and_reports_are_refused),
     };
