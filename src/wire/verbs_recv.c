@@ -123,7 +123,7 @@ static bool immediate_arrived(struct tt_verbs_lane *lane, uint32_t imm)
     if (index >= TT_VERBS_STREAMS)
         return false;
     of = &lane->link->streams[index];
-    ahead = tt_imm_ahead(of->acked_segments, imm);
+    ahead = tt_dqplb_ahead(of->acked_segments, imm);
     return ahead <= 0 || tt_verbs_acked(of, of->acked_segments + (uint32_t)ahead);  /* a record may have told of more already */
 }
 

@@ -23,7 +23,7 @@ static bool has_room(const struct tt_verbs_lane *lane)
     const struct tt_dqplb_sender *d = &lane->stream->sender;
 
     return lane->wr_tail - lane->wr_head <
-           lane->wr_depth - WRS_PER_SEGMENT * (d->limits.outstanding - d->lane[lane->index].outstanding);
+           lane->wr_depth - WRS_PER_SEGMENT * (d->limits.outstanding - d->lanes.lane[lane->index].outstanding);
 }
 
 /* Those that the device does not take are numbered already: nothing that comes after them may succeed, as it would count for them, too. */
@@ -142,7 +142,7 @@ static void add_ack(struct chain *c, struct tt_verbs_stream *of)
     const struct tt_verbs_wr what = { .message = TT_VERBS_NO_MESSAGE };
 
     with_immediate(chain_add(c, &what, NULL, 0, 0, 0, 0, false),
-                   tt_imm_sequence(of->receiver.expected) | of->index << TT_IMM_STREAM_SHIFT | TT_IMM_ACK);
+                   tt_dqplb_word(of->receiver.expected, false, false) | of->index << TT_IMM_STREAM_SHIFT | TT_IMM_ACK);
     of->told_segments = of->receiver.expected;
     of->ack_due = false;
 }
