@@ -34,6 +34,7 @@ static const struct argp_option argp_options[] = {
     { "bytes", 'b', "SIZE", 0, "of a message (default 16M)", 0 },
     { "messages", 'c', "N", 0, "of each sender (default 100)", 0 },
     { "depth", 'q', "N", 0, "messages that a sender has handed over at once (default 4)", 0 },
+    { "emptiest", 'e', NULL, 0, "segments go to the lane with the fewest bytes outstanding instead of the next in turn", 0 },
     { "json", 'j', NULL, 0, "as one JSON document", 0 },
     { 0 },
 };
@@ -116,6 +117,9 @@ static error_t parse_one(int key, char *arg, struct argp_state *state)
         return 0;
     case 'q':
         c->depth = (uint32_t)option_number(state, "--depth", arg, 1, 1000000);
+        return 0;
+    case 'e':
+        c->choice = TT_DQPLB_EMPTIEST;
         return 0;
     case 'j':
         o->json = true;

@@ -219,6 +219,7 @@ static void open_connection(struct lanes *s, struct connection *k)
     for (uint32_t i = 0; i < 2 * s->c->messages; i++)
         k->stripes[i] = s->limits.lanes;
     tt_dqplb_sender_init(&k->sender, &s->limits, 0, k->segment);
+    k->sender.lanes.choice = s->c->choice;
     tt_dqplb_receiver_init(&k->receiver, window, 0, k->words);
 }
 

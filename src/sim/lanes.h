@@ -20,13 +20,14 @@
 
 enum tt_lanes_how {
     TT_LANES_DQPLB,             /* by the limits */
-    TT_LANES_UNLIMITED,         /* segments in turn, as soon as they are handed over */
+    TT_LANES_UNLIMITED,         /* segments as soon as they are handed over */
     TT_LANES_STATIC             /* each message in as many equal stripes as there are lanes, one on each */
 };
 
 struct tt_lanes_case {
     enum tt_lanes_how how;
     struct tt_dqplb_limits limits;      /* UNLIMITED: lanes and segment_bytes; STATIC: lanes */
+    enum tt_dqplb_choice choice;        /* not with STATIC */
     uint32_t senders, ways, slow_ways;  /* slow_ways of the ways have slow_share of their rate */
     double nic_bytes_per_s, way_bytes_per_s, slow_share;
     uint64_t latency_ns;

@@ -6,7 +6,7 @@
 #include "base/status.h"
 #include "wire/planted.h"
 
-#define NONE UINT32_MAX
+#define NONE UINT32_MAX     /* no place */
 
 /* What a segment is doing. In doubt: its lane went down before it completed. */
 enum { UNDER_WAY = 1, IN_DOUBT, TO_RESEND, COMPLETE };
@@ -61,13 +61,12 @@ struct tt_dqplb_limits tt_dqplb_limits_of(enum tt_distance distance, uint64_t by
 void tt_dqplb_sender_init(struct tt_dqplb_sender *s, const struct tt_dqplb_limits *limits, uint32_t first,
                           struct tt_dqplb_segment *segment)
 {
-    tt_assert(limits->lanes >= 1 && limits->lanes <= TT_DQPLB_LANES_MAX && limits->outstanding >= 1 &&
-              limits->segment_bytes >= 1);
-    tt_assert(limits->window >= 1 && limits->window <= TT_DQPLB_WINDOW_MAX &&
+    tt_assert(limits->segment_bytes >= 1 && limits->window >= 1 && limits->window <= TT_DQPLB_WINDOW_MAX &&
               (limits->window & (limits->window - 1)) == 0);
     *s = (struct tt_dqplb_sender){ .limits = *limits, .segment = segment, .head = first, .tail = first };
+    tt_dqplb_lanes_init(&s->lanes, limits->lanes, limits->outstanding);
     for (uint32_t i = 0; i < TT_DQPLB_LANES_MAX; i++)
-        s->lane[i].oldest = s->lane[i].newest = NONE;
+        s->oldest[i] = s->newest[i] = NONE;
 }
 
 static struct tt_dqplb_segment *segment_of(struct tt_dqplb_sender *s, uint64_t number)
@@ -94,45 +93,25 @@ void tt_dqplb_keep_to(struct tt_dqplb_sender *s, uint32_t lane)
     s->keeps_to = 1 + lane;
 }
 
-static bool has_room(const struct tt_dqplb_sender *s, uint32_t lane)
-{
-    return !s->lane[lane].down &&
-           (s->lane[lane].outstanding < s->limits.outstanding || TT_PLANTED(TT_DQPLB_BUG_LANE_OVERFULL));
-}
-
-/* The next in turn that has room; NONE: all have their fill. */
-static uint32_t lane_with_room(const struct tt_dqplb_sender *s)
-{
-    for (uint32_t i = 0; i < s->limits.lanes; i++) {
-        const uint32_t lane = (s->turn + i) % s->limits.lanes;
-
-        if (has_room(s, lane))
-            return lane;
-    }
-    return NONE;
-}
-
-/* The lane that the next segment has to go over; NONE: any. What is sent anew, and what keeps to a lane that is down, goes over any. */
+/* The lane that the message being cut has to go over; TT_DQPLB_NO_LANE: any, as where that lane is down. */
 static uint32_t lane_kept_to(const struct tt_dqplb_sender *s)
 {
-    if (s->resend > 0 || !s->cutting || s->keeps_to == 0 || s->lane[s->keeps_to - 1].down)
-        return NONE;
-    return s->keeps_to - 1;
+    return s->keeps_to == 0 || s->lanes.lane[s->keeps_to - 1].down ? TT_DQPLB_NO_LANE : s->keeps_to - 1;
 }
 
 static void put_on_lane(struct tt_dqplb_sender *s, struct tt_dqplb_segment *g, uint32_t lane)
 {
-    struct tt_dqplb_lane *l = &s->lane[lane];
     const uint32_t place = (uint32_t)(g - s->segment);
 
     g->state = UNDER_WAY;
     g->lane = (uint16_t)lane;
     g->after = NONE;
-    if (l->outstanding++ == 0)
-        l->oldest = place;
+    if (s->lanes.lane[lane].outstanding == 0)
+        s->oldest[lane] = place;
     else
-        s->segment[l->newest].after = place;
-    l->newest = place;
+        s->segment[s->newest[lane]].after = place;
+    s->newest[lane] = place;
+    tt_dqplb_lanes_give(&s->lanes, lane, 1, g->bytes);
 }
 
 static struct tt_dqplb_segment *oldest_to_resend(struct tt_dqplb_sender *s)
@@ -143,21 +122,27 @@ static struct tt_dqplb_segment *oldest_to_resend(struct tt_dqplb_sender *s)
     return NULL;
 }
 
-/* The next segment of the message that is being cut. */
-static struct tt_dqplb_segment *cut(struct tt_dqplb_sender *s)
+/* Of the next segment of the message that is being cut. */
+static uint64_t cut_bytes(const struct tt_dqplb_sender *s)
+{
+    const uint64_t left = s->bytes - s->cut;
+
+    return left < s->limits.segment_bytes ? left : s->limits.segment_bytes;
+}
+
+static struct tt_dqplb_segment *cut(struct tt_dqplb_sender *s, bool fast)
 {
     struct tt_dqplb_segment *g = segment_of(s, s->head);
-    const uint64_t left = s->bytes - s->cut, bytes = left < s->limits.segment_bytes ? left : s->limits.segment_bytes;
+    const uint64_t bytes = cut_bytes(s);
+    const bool last = s->cut + bytes == s->bytes;
 
     *g = (struct tt_dqplb_segment){
         .message = s->message,
         .offset = s->cut,
         .bytes = bytes,
-        .last = bytes == left,
-        .word = s->head++ & TT_DQPLB_SEQ_MASK,
+        .last = last,
+        .word = tt_dqplb_word(s->head++, last, fast),
     };
-    if (g->last)
-        g->word |= TT_DQPLB_NOTIFY;
     s->cut += bytes;
     s->cutting = !g->last;
     return g;
@@ -165,45 +150,48 @@ static struct tt_dqplb_segment *cut(struct tt_dqplb_sender *s)
 
 bool tt_dqplb_next(struct tt_dqplb_sender *s, struct tt_dqplb_segment *out)
 {
-    const uint32_t kept = lane_kept_to(s);
-    uint32_t lane = kept == NONE ? lane_with_room(s) : kept;
-    struct tt_dqplb_segment *g;
+    struct tt_dqplb_segment *g = s->resend > 0 ? oldest_to_resend(s) : NULL;
+    const uint32_t kept = g || !s->cutting ? TT_DQPLB_NO_LANE : lane_kept_to(s);     /* what is sent anew goes over any */
+    uint64_t bytes;
+    uint32_t lane;
+    bool fast;
 
-    if (lane == NONE || !has_room(s, lane))
+    if (!g && (!s->cutting || s->head - s->tail >= s->limits.window + TT_PLANTED(TT_DQPLB_BUG_WINDOW_OVERRUN)))
         return false;
-    if (s->resend > 0) {
-        g = oldest_to_resend(s);
+    bytes = g ? g->bytes : cut_bytes(s);
+    fast = !g && s->fast && (kept == TT_DQPLB_NO_LANE || kept == 0) && tt_dqplb_lanes_has_room(&s->lanes, 0, bytes);
+    if (fast)
+        lane = 0;
+    else if (kept == TT_DQPLB_NO_LANE)
+        lane = tt_dqplb_lanes_choose(&s->lanes, bytes);
+    else
+        lane = tt_dqplb_lanes_has_room(&s->lanes, kept, bytes) ? kept : TT_DQPLB_NO_LANE;
+    if (lane == TT_DQPLB_NO_LANE)
+        return false;
+    if (!g) {
+        g = cut(s, fast);
+    } else {
         if (!TT_PLANTED(TT_DQPLB_BUG_FAST_ANYWHERE))
             g->word &= ~TT_DQPLB_FAST;
         s->resend--;
-    } else if (s->cutting && s->head - s->tail < s->limits.window + TT_PLANTED(TT_DQPLB_BUG_WINDOW_OVERRUN)) {
-        g = cut(s);
-        if (s->fast && (kept == NONE || kept == 0) && has_room(s, 0)) {
-            lane = 0;
-            g->word |= TT_DQPLB_FAST;
-        }
-    } else {
-        return false;
     }
     put_on_lane(s, g, lane);
-    if (!(g->word & TT_DQPLB_FAST) && kept == NONE)
-        s->turn = (lane + 1) % s->limits.lanes;
     *out = *g;
     return true;
 }
 
 bool tt_dqplb_completed(struct tt_dqplb_sender *s, uint32_t lane, uint32_t n)
 {
-    struct tt_dqplb_lane *l = &s->lane[lane];
+    const struct tt_dqplb_lane *l = &s->lanes.lane[lane];
 
     if (l->down || n > l->outstanding)
         return false;
-    l->outstanding -= n;
     for (; n > 0; n--) {
-        struct tt_dqplb_segment *g = &s->segment[l->oldest];
+        struct tt_dqplb_segment *g = &s->segment[s->oldest[lane]];
 
+        tt_assert(tt_dqplb_lanes_done(&s->lanes, lane, 1, g->bytes));
         g->state = COMPLETE;
-        l->oldest = g->after;
+        s->oldest[lane] = g->after;
     }
     return true;
 }
@@ -228,24 +216,24 @@ static bool is_in_doubt(const struct tt_dqplb_segment *g, uint32_t lane)
 
 void tt_dqplb_lane_down(struct tt_dqplb_sender *s, uint32_t lane)
 {
-    struct tt_dqplb_lane *l = &s->lane[lane];
+    uint32_t at = s->oldest[lane];
 
-    if (l->down)
+    if (s->lanes.lane[lane].down)
         return;
-    l->down = true;
-    for (uint32_t at = l->oldest; l->outstanding > 0; l->outstanding--) {
+    for (uint32_t n = s->lanes.lane[lane].outstanding; n > 0; n--) {
         s->segment[at].state = TT_PLANTED(TT_DQPLB_BUG_SENT_TWICE) ? TO_RESEND : IN_DOUBT;
         s->resend += TT_PLANTED(TT_DQPLB_BUG_SENT_TWICE);
         at = s->segment[at].after;
     }
-    l->oldest = l->newest = NONE;
+    s->oldest[lane] = s->newest[lane] = NONE;
+    tt_dqplb_lanes_down(&s->lanes, lane);
 }
 
 void tt_dqplb_lane_up(struct tt_dqplb_sender *s, uint32_t lane)
 {
     for (uint64_t n = s->tail; n < s->head; n++)
         tt_assert(!is_in_doubt(segment_of(s, n), lane));
-    s->lane[lane].down = false;
+    tt_dqplb_lanes_up(&s->lanes, lane);
 }
 
 /* ---- reports ---- */
@@ -265,7 +253,7 @@ bool tt_dqplb_resolve(struct tt_dqplb_sender *s, uint32_t lane, const uint8_t *r
     uint64_t expected;
     uint32_t behind;
 
-    if (!s->lane[lane].down || bytes != TT_DQPLB_REPORT_BYTES(window))
+    if (!s->lanes.lane[lane].down || bytes != TT_DQPLB_REPORT_BYTES(window))
         return false;
     tt_reader_init(&in, report, bytes);
     behind = ((uint32_t)s->head - tt_read_u32(&in)) & TT_DQPLB_SEQ_MASK;

@@ -18,7 +18,10 @@
  * sender sends the rest over other lanes.
  *
  * Segments under way, from the oldest that has not completed to the newest, are at most `window`; so a slow path holds up the others only
- * when they are a window ahead of it. */
+ * when they are a window ahead of it.
+ *
+ * How full lanes are, and which one is next, is dqplb_lanes.h; that and the receiver are for themselves, for wires whose segments come back in
+ * another way: the tcp wire uses them (docs/lanes.md). */
 #ifndef TT_WIRE_DQPLB_H
 #define TT_WIRE_DQPLB_H
 
@@ -26,13 +29,27 @@
 #include <stddef.h>
 #include <stdint.h>
 #include "topo/layout.h"
+#include "wire/dqplb_lanes.h"
 
 #define TT_DQPLB_NOTIFY (1u << 31)
 #define TT_DQPLB_FAST (1u << 30)
 #define TT_DQPLB_SEQ_MASK 0xffffffu
 
-#define TT_DQPLB_LANES_MAX 16
 #define TT_DQPLB_WINDOW_MAX 4096u       /* far below half of the numbers, so that early and late can be told apart */
+
+/* The word of the segment with that number. */
+static inline uint32_t tt_dqplb_word(uint64_t number, bool last, bool fast)
+{
+    return ((uint32_t)number & TT_DQPLB_SEQ_MASK) | (last ? TT_DQPLB_NOTIFY : 0) | (fast ? TT_DQPLB_FAST : 0);
+}
+
+/* How far the number with these 24 bits is ahead of `near`; negative: behind. Valid while it is less than half the space away. */
+static inline int32_t tt_dqplb_ahead(uint64_t near, uint32_t number)
+{
+    const uint32_t ahead = (number - (uint32_t)near) & TT_DQPLB_SEQ_MASK;
+
+    return ahead <= TT_DQPLB_SEQ_MASK / 2 ? (int32_t)ahead : (int32_t)ahead - (int32_t)TT_DQPLB_SEQ_MASK - 1;
+}
 
 /* ---- limits ---- */
 
@@ -62,17 +79,12 @@ struct tt_dqplb_segment {
     uint32_t after;             /* the place of the next one of the same lane */
 };
 
-struct tt_dqplb_lane {
-    uint32_t outstanding, oldest, newest;       /* oldest and newest: places in the window */
-    bool down;
-};
-
 struct tt_dqplb_sender {
     struct tt_dqplb_limits limits;
+    struct tt_dqplb_lanes lanes;
     struct tt_dqplb_segment *segment;           /* [window], the caller's */
-    struct tt_dqplb_lane lane[TT_DQPLB_LANES_MAX];
+    uint32_t oldest[TT_DQPLB_LANES_MAX], newest[TT_DQPLB_LANES_MAX];    /* of what is outstanding on each lane: places in the window */
     uint64_t head, tail;        /* numbers: of the next segment, of the oldest that tt_dqplb_over has not gone past */
-    uint32_t turn;              /* the lane that is looked at first */
     uint32_t resend;            /* segments that wait to be sent anew */
     uint64_t message, bytes, cut;   /* what is being cut: cut of bytes are */
     uint32_t keeps_to;          /* 1 + the lane that it keeps to; 0: none */

@@ -11,6 +11,8 @@ enum tt_dqplb_bug {
     TT_DQPLB_BUG_SENT_TWICE,        /* what is in doubt is sent anew without asking */
     TT_DQPLB_BUG_NOT_SENT_ANEW,     /* what is in doubt is taken for arrived */
     TT_DQPLB_BUG_LANE_OVERFULL,     /* a lane that has its fill is not skipped */
+    TT_DQPLB_BUG_LANE_OVERWEIGHT,   /* nor one that has its fill in bytes */
+    TT_DQPLB_BUG_NOT_EMPTIEST,      /* a lane that has room is taken, though another is emptier */
     TT_DQPLB_BUG_WINDOW_OVERRUN,    /* the window does not bound what is cut */
     TT_DQPLB_BUG_NO_WRAP,           /* numbers are compared as if they did not wrap */
     TT_DQPLB_BUG_FAST_ANYWHERE,     /* a fast message that is sent anew over another lane is still called fast */

@@ -22,12 +22,13 @@
 #include "base/sparse.h"
 #include "secure/stream.h"
 #include "trace/trace.h"
+#include "wire/dqplb.h"
 #include "wire/ifaddr.h"
 #include "wire/lane_pace.h"
 #include "wire/tcp_frame.h"
 #include "wire/wire.h"
 
-#define TT_TCP_LANES_MAX 16
+#define TT_TCP_LANES_MAX TT_DQPLB_LANES_MAX
 #define TT_TCP_QUEUE_DEPTH 256          /* frames queued per lane and class */
 #define TT_TCP_RESERVED 64              /* of them for inline frames alone, where one queue serves all */
 #define TT_TCP_INLINE_BYTES (256u << 10)    /* queued inline bytes per link */
@@ -37,6 +38,7 @@
 #define TT_TCP_REPLIES 64               /* more than the other end's requests plus one acknowledgement */
 #define TT_TCP_REMOTES 1024             /* puts per link whose remote completion is awaited */
 #define TT_TCP_WINDOW 1024              /* messages per link that may overtake each other; several lanes only */
+#define TT_TCP_AHEAD (1u << 20)         /* messages of one lane that are not acknowledged: far below half of the numbers */
 #define TT_TCP_DONES 4096               /* completions that wait for poll */
 
 struct tt_tcp;
@@ -95,6 +97,7 @@ struct tt_tcp_lane {
     struct tt_stream *stream;   /* TLS over fd, which it then owns; NULL: plain */
     bool more;                  /* TLS may hold bytes that have come: the socket does not tell */
     struct tt_tcp_link *link;
+    uint32_t number;            /* of the link's lanes */
     bool dirty;                 /* on tt_tcp.dirty: to be flushed before post returns */
     bool blocked;               /* the kernel took less than it was offered: wait for EPOLLOUT */
     bool watching_out;
@@ -107,7 +110,6 @@ struct tt_tcp_lane {
 
     struct tt_tcp_queue queues[TT_TCP_CLASSES];
     struct tt_lane_pace pace;
-    uint64_t queued_bytes;      /* in the queues and not yet the kernel's */
     bool begun;                 /* the front of queues[current] has left in part: the first `sent` bytes of it */
     uint8_t current;
     uint64_t sent;
@@ -132,8 +134,7 @@ struct tt_tcp_request {
 };
 
 struct tt_tcp_remote {
-    uint32_t sequence;
-    uint64_t cookie;
+    uint64_t number, cookie;
 };
 
 /* A way to connect: from a rail or, with TT_TCP_NO_RAIL, wherever the route leads; to an endpoint of the peer's address. */
@@ -142,11 +143,11 @@ struct tt_tcp_way {
 };
 #define TT_TCP_NO_RAIL 255
 
-/* A message of the window: between the landed prefix and the newest that may have been sent. */
-struct tt_tcp_arrival {
-    bool landed;
-    uint32_t next;              /* the parked signal with the next higher sequence */
-    struct tt_frame frame;      /* whose signal is parked */
+/* A signal that waits for what lies before it: at the place of its message in the window, between the landed prefix and the newest that may have
+ * been sent. */
+struct tt_tcp_parked {
+    uint32_t next;              /* the one with the next higher number */
+    struct tt_frame frame;
 };
 
 enum tt_tcp_state { TT_TCP_OPENING, TT_TCP_UP, TT_TCP_LOST };
@@ -166,12 +167,11 @@ struct tt_tcp_link {
     struct tt_tcp_lane *lanes;  /* [nlanes] */
     uint32_t nlanes;            /* agreed; 0 before it is up */
     uint32_t beside;            /* a lane that goes over the same rail as the first; 0: none does */
-    bool keeps_first;           /* free of bulk frames: it and that one are slow */
-    uint32_t next_lane;         /* of lanes with the same load, which is looked at first */
 
     /* out */
-    uint32_t next_sequence, acked;      /* everything before acked has landed there */
-    uint32_t fence;                     /* everything before it, before any later signal */
+    struct tt_dqplb_lanes load;         /* of its lanes: frames in their bulk queues, and all bytes that are not yet the kernel's */
+    uint64_t next_number, acked;        /* everything before acked has landed there */
+    uint64_t fence;                     /* everything before it, before any later signal */
     bool fenced;
     struct tt_tcp_remote *remotes;      /* [TT_TCP_REMOTES] */
     uint32_t remote_head, remote_tail;
@@ -182,11 +182,12 @@ struct tt_tcp_link {
     uint64_t inline_head, inline_tail;
 
     /* in */
-    uint32_t prefix;                    /* everything before it has landed */
-    uint32_t ack_sent, ack_want;
+    struct tt_dqplb_receiver receiver;  /* everything before `expected` has landed */
+    uint64_t came[2 * TT_DQPLB_WORDS(TT_TCP_WINDOW)];   /* the receiver's */
+    uint64_t ack_sent, ack_want;
     bool ack_queued;
-    struct tt_tcp_arrival *window;      /* [TT_TCP_WINDOW]; NULL with one lane */
-    uint32_t parked;                    /* the one with the lowest sequence, or TT_TCP_NOBODY */
+    struct tt_tcp_parked *window;       /* [TT_TCP_WINDOW]; NULL with one lane */
+    uint32_t parked;                    /* the one with the lowest number, or TT_TCP_NOBODY */
 
     /* while opening */
     struct tt_tcp_address address;
@@ -257,6 +258,18 @@ static inline struct tt_tcp *tt_tcp_of(struct tt_wire *w)
     return (struct tt_tcp *)w;
 }
 
+/* Bytes that are in the lane's queues and not yet the kernel's. */
+static inline uint64_t tt_tcp_queued(const struct tt_tcp_lane *lane)
+{
+    return lane->link->load.lane[lane->number].bytes;
+}
+
+/* How many messages of a link may be under way that are not acknowledged. */
+static inline uint32_t tt_tcp_ahead(const struct tt_tcp_link *link)
+{
+    return link->nlanes > 1 ? TT_TCP_WINDOW : TT_TCP_AHEAD;
+}
+
 /* tcp.c */
 /* Puts a completion where poll finds it. Room was reserved in link->owed when the descriptor was taken. */
 void tt_tcp_tell(struct tt_tcp_link *link, uint8_t kind, uint64_t cookie, tutti_status status);
@@ -310,8 +323,8 @@ void tt_tcp_greetings_close(struct tt_tcp *t);
 
 /* tcp_send.c */
 int tt_tcp_post(struct tt_wire *w, const struct tt_desc *desc, int n);
-/* Notes a numbered frame of the lane for who wants a trace. */
-void tt_tcp_trace(const struct tt_tcp_lane *lane, enum tt_trace_kind kind, uint32_t sequence, uint64_t bytes);
+/* Notes a frame of the lane, by its DQPLB word, for who wants a trace. */
+void tt_tcp_trace(const struct tt_tcp_lane *lane, enum tt_trace_kind kind, uint32_t word, uint64_t bytes);
 /* Gives the kernel what it takes of the lane's queues. May lose the link. */
 void tt_tcp_lane_flush(struct tt_tcp_lane *lane);
 /* Queues an answer, whose data[bytes] lies in a region. False: the other end asks more than it may. */
@@ -320,7 +333,7 @@ bool tt_tcp_reply(struct tt_tcp_link *link, const struct tt_frame *f, const void
 void tt_tcp_flush(struct tt_tcp *t);
 /* Queues an acknowledgement of the prefix, and says so, if one is due and none is queued. */
 bool tt_tcp_acknowledge(struct tt_tcp_link *link);
-/* The other end has everything before `prefix`. False if it cannot. */
+/* The other end has everything before the number with these 24 bits. False if it cannot. */
 bool tt_tcp_acknowledged(struct tt_tcp_link *link, uint32_t prefix);
 /* mem[bytes] is about to go away: what is queued from there is copied (if it has begun) or made void. */
 void tt_tcp_sources_gone(struct tt_tcp *t, const void *mem, size_t bytes);

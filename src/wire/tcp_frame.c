@@ -6,7 +6,7 @@
 
 /* ---- frames ----
  *
- *   0 mark  1 kind  2 flags  3 signal op  4 sequence   8 after      12 region
+ *   0 mark  1 kind  2 flags  3 signal op  4 word       8 after      12 region
  *  16 generation    20 signal region      24 signal generation      28 token
  *  32 offset        40 bytes              48 signal offset          56 signal value      all little-endian
  *
@@ -48,7 +48,7 @@ void tt_frame_write(const struct tt_frame *f, uint8_t header[TT_FRAME_BYTES])
     header[1] = f->kind;
     header[2] = f->flags;
     header[3] = f->signal_op;
-    store32(header + 4, f->sequence);
+    store32(header + 4, f->word);
     store32(header + 8, f->after);
     store32(header + 12, f->region);
     store32(header + 16, f->generation);
@@ -65,18 +65,22 @@ void tt_frame_write(const struct tt_frame *f, uint8_t header[TT_FRAME_BYTES])
 static bool honest(const struct tt_frame *f)
 {
     const bool message = f->kind == TT_FRAME_PUT || f->kind == TT_FRAME_ATOMIC;
+    const bool numbered = message || f->kind == TT_FRAME_VOID;
+    const uint32_t marks = f->word & ~TT_DQPLB_SEQ_MASK;
     uint64_t end;
 
     if (f->kind < TT_FRAME_PUT || f->kind >= TT_FRAME_KINDS || f->flags & ~TT_FRAME_FLAGS)
         return false;
+    if (numbered ? (marks & ~TT_DQPLB_FAST) != TT_DQPLB_NOTIFY : marks != 0)
+        return false; /* each message is one segment, and nothing else is any */
     if (f->signal_op > TT_SIGNAL_ADD || (f->signal_op != TT_SIGNAL_NONE && !message))
         return false;
     if (f->flags & TT_FRAME_GONE && f->kind != TT_FRAME_GOT && f->kind != TT_FRAME_OLD)
         return false;
     if (f->flags & TT_FRAME_FENCED && f->signal_op == TT_SIGNAL_NONE)
         return false;
-    if (f->flags & TT_FRAME_FENCED && tt_serial(f->after, f->sequence) > 0)
-        return false; /* would wait for itself */
+    if (f->flags & TT_FRAME_FENCED && ((f->word - f->after) & TT_DQPLB_SEQ_MASK) > TT_DQPLB_WINDOW_MAX)
+        return false; /* would wait for itself, or for what has long been there */
     if (f->signal_offset % 8 || f->signal_offset > UINT64_MAX - 8)
         return false;
     if (f->kind == TT_FRAME_ATOMIC)
@@ -89,7 +93,7 @@ bool tt_frame_read(struct tt_frame *f, const uint8_t header[TT_FRAME_BYTES])
     f->kind = header[1];
     f->flags = header[2];
     f->signal_op = header[3];
-    f->sequence = load32(header + 4);
+    f->word = load32(header + 4);
     f->after = load32(header + 8);
     f->region = load32(header + 12);
     f->generation = load32(header + 16);
@@ -113,7 +117,7 @@ uint64_t tt_frame_payload(const struct tt_frame *f)
 /* ---- the handshake ---- */
 
 #define HELLO_MAGIC 0x49545554u /* "TUTI" */
-#define HELLO_VERSION 1
+#define HELLO_VERSION 2
 
 void tt_hello_write(const struct tt_hello *h, const uint8_t secret[16], uint8_t out[TT_HELLO_BYTES])
 {

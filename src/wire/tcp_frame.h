@@ -7,6 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include "base/bytes.h"
+#include "wire/dqplb.h"
 
 /* ---- frames: a header of one cache line, then the payload ---------------------------------------------- */
 
@@ -14,8 +15,8 @@
 
 enum tt_frame_kind {
     TT_FRAME_PUT = 1,   /* payload for region + offset, then the signal */
-    TT_FRAME_VOID,      /* a put whose source was taken back before it left: only its sequence number counts */
-    TT_FRAME_ACK,       /* everything before `sequence` has landed */
+    TT_FRAME_VOID,      /* a put whose source was taken back before it left: only its number counts */
+    TT_FRAME_ACK,       /* everything before the number `word` has landed */
     TT_FRAME_GET,       /* asks for `bytes` bytes at region + offset */
     TT_FRAME_GOT,       /* answers the get `token`; TT_FRAME_GONE: there is no such region, and no payload */
     TT_FRAME_ATOMIC,    /* adds `bytes` to the word at region + offset, then the signal */
@@ -34,8 +35,8 @@ enum {
 struct tt_frame {
     uint8_t kind, flags;
     uint8_t signal_op;          /* enum tt_signal_op */
-    uint32_t sequence;          /* put, void, atomic: its number among the messages to this peer */
-    uint32_t after;
+    uint32_t word;              /* put, void, atomic: its number among the messages to this peer, as dqplb.h has it for a message of one segment */
+    uint32_t after;             /* a number, as in a word */
     uint32_t region, generation;
     uint32_t signal_region, signal_generation;
     uint32_t token;             /* of a get or atomic */
@@ -49,12 +50,6 @@ void tt_frame_write(const struct tt_frame *f, uint8_t header[TT_FRAME_BYTES]);
 bool tt_frame_read(struct tt_frame *f, const uint8_t header[TT_FRAME_BYTES]);
 /* How many bytes follow the header. */
 uint64_t tt_frame_payload(const struct tt_frame *f);
-
-/* a - b for numbers that wrap: negative if a is before b. Valid while they are less than half the space apart. */
-static inline int32_t tt_serial(uint32_t a, uint32_t b)
-{
-    return (int32_t)(a - b);
-}
 
 /* ---- the handshake: HELLO, WELCOME, CONFIRM, each of one fixed size --------------------------------------- */
 

@@ -104,6 +104,20 @@ uint64_t tt_tcp_lane_bytes(const struct tt_tcp_link *link)
     return link->tcp->limits.bytes[known ? tt_layout_distance(l, link->tcp->conf.rank, link->peer) : TT_NEAR_RACK];
 }
 
+/* Which lane is next, and what has come over them. One lane keeps its order, so there nothing may come but what is next; and of its bulk queue,
+ * which serves all, a part is for inline frames alone. */
+static void lanes_init(struct tt_tcp_link *link)
+{
+    const bool several = link->nlanes > 1;
+
+    tt_dqplb_lanes_init(&link->load, link->nlanes, several ? TT_TCP_QUEUE_DEPTH : TT_TCP_QUEUE_DEPTH - TT_TCP_RESERVED);
+    link->load.choice = TT_DQPLB_EMPTIEST;
+    link->load.bytes_max = tt_tcp_lane_bytes(link);
+    for (uint32_t i = 0; i < link->nlanes; i++)
+        tt_dqplb_lanes_down(&link->load, i);
+    tt_dqplb_receiver_init(&link->receiver, several ? TT_TCP_WINDOW : 1, 0, link->came);
+}
+
 /* What a link needs once it is up. On failure link_free cleans up. */
 bool tt_tcp_link_furnish(struct tt_tcp_link *link, uint32_t nlanes)
 {
@@ -115,7 +129,8 @@ bool tt_tcp_link_furnish(struct tt_tcp_link *link, uint32_t nlanes)
         if (tt_tcp_rail_of(link->tcp, link->peer, i) == tt_tcp_rail_of(link->tcp, link->peer, 0))
             link->beside = i;
     for (uint32_t i = 0; i < nlanes; i++)
-        link->lanes[i] = (struct tt_tcp_lane){ .watch = TT_TCP_LANE, .fd = -1, .link = link };
+        link->lanes[i] = (struct tt_tcp_lane){ .watch = TT_TCP_LANE, .fd = -1, .link = link, .number = i };
+    lanes_init(link);
     for (uint32_t i = 0; i < nlanes; i++) {
         struct tt_tcp_lane *lane = &link->lanes[i];
 
@@ -144,7 +159,7 @@ static void lane_clear(struct tt_tcp_lane *lane)
         for (; q->head != q->tail; q->head++)
             free(q->ring[q->head & (q->depth - 1)].copy);
     }
-    lane->queued_bytes = 0;
+    tt_dqplb_lanes_down(&lane->link->load, lane->number);
     lane->begun = false;
 }
 
@@ -216,6 +231,7 @@ bool tt_tcp_lane_open(struct tt_tcp_lane *lane, int fd, struct tt_stream *stream
         return false;
     lane->paced = !tt_tcp_tune(t, fd, lane->link->nlanes > 1);
     lane->fd = fd;
+    tt_dqplb_lanes_up(&lane->link->load, lane->number);
     tt_tcp_far_open(lane);
     lane->stream = stream;
     t->active[t->nactive++] = lane;
@@ -306,9 +322,9 @@ static bool unfinished(struct tt_tcp_lane *lane)
 
     if (lane->deaf || lane->fd < 0)
         return false;
-    if (lane->queued_bytes || lane->blocked)
+    if (tt_tcp_queued(lane) || lane->blocked)
         tt_tcp_lane_flush(lane);
-    if (lane->deaf || lane->queued_bytes || lane->blocked)
+    if (lane->deaf || tt_tcp_queued(lane) || lane->blocked)
         return !lane->deaf;
     return ioctl(lane->fd, SIOCOUTQ, &pending) == 0 && pending > 0 && !is_reset(lane->fd);
 }
@@ -320,7 +336,7 @@ static void say_goodbye(struct tt_tcp_lane *lane)
     const struct iovec part = { .iov_base = header, .iov_len = sizeof header };
 
     tt_frame_write(&bye, header);
-    if (lane->fd >= 0 && !lane->deaf && !lane->queued_bytes)
+    if (lane->fd >= 0 && !lane->deaf && !tt_tcp_queued(lane))
         tt_tcp_say(lane->fd, lane->stream, &part, 1, false);
     if (lane->fd >= 0)
         shutdown(lane->fd, SHUT_WR);

@@ -2,8 +2,9 @@
  * frames. In the middle of a payload it reads the rest straight to where it belongs, with one more piece of buffer behind it
  * for the headers that follow: so a large payload is copied once, by the kernel, and costs no system call for its header.
  *
- * With several lanes messages overtake each other. The window notes which landed; a fenced signal whose prefix is not complete is
- * parked in its message's own slot, so nothing can overflow: the sender never has more than the window under way. */
+ * Which messages have landed DQPLB's receiver notes (dqplb.h): those of one lane in order, those of several in any. A put alone promises no order, so a
+ * signal is raised as its message lands; one behind a fence whose prefix is not complete is parked in its message's own place of the window, so
+ * nothing can overflow: the sender never has more than the window under way. */
 #include "wire/tcp.h"
 
 #include <errno.h>
@@ -79,33 +80,28 @@ static bool raise_signal(const struct tt_tcp_link *link, const struct tt_frame *
 
 /* ---- the window ---- */
 
-static struct tt_tcp_arrival *arrival(const struct tt_tcp_link *link, uint32_t sequence)
-{
-    return &link->window[sequence % TT_TCP_WINDOW];
-}
-
-/* Keeps the signal until its prefix is complete; the parked ones form a list by sequence. */
+/* Keeps the signal until its prefix is complete; the parked ones form a list by number. */
 static void park(struct tt_tcp_link *link, const struct tt_frame *f)
 {
+    const uint32_t place = f->word % TT_TCP_WINDOW;
     uint32_t *at = &link->parked;
 
-    while (*at != TT_TCP_NOBODY && tt_serial(link->window[*at].frame.sequence, f->sequence) < 0)
+    while (*at != TT_TCP_NOBODY && tt_dqplb_ahead(f->word, link->window[*at].frame.word) < 0)
         at = &link->window[*at].next;
-    arrival(link, f->sequence)->frame = *f;
-    arrival(link, f->sequence)->next = *at;
-    *at = f->sequence % TT_TCP_WINDOW;
+    link->window[place] = (struct tt_tcp_parked){ .next = *at, .frame = *f };
+    *at = place;
 }
 
-/* Raises what the prefix lets go. `after` grows with the sequence, so the list's front is always the next. */
+/* Raises what the prefix lets go. `after` grows with the number, so the list's front is always the next. */
 static bool unpark(struct tt_tcp_link *link)
 {
     while (link->parked != TT_TCP_NOBODY) {
-        struct tt_tcp_arrival *a = &link->window[link->parked];
+        const struct tt_tcp_parked *p = &link->window[link->parked];
 
-        if (tt_serial(a->frame.after, link->prefix) > 0)
+        if (tt_dqplb_ahead(link->receiver.expected, p->frame.after) > 0)
             break;
-        link->parked = a->next;
-        if (!raise_signal(link, &a->frame))
+        link->parked = p->next;
+        if (!raise_signal(link, &p->frame))
             return false;
     }
     return true;
@@ -115,25 +111,18 @@ static bool unpark(struct tt_tcp_link *link)
 static bool landed(const struct tt_tcp_lane *lane, const struct tt_frame *f)
 {
     struct tt_tcp_link *link = lane->link;
+    const uint64_t number = link->receiver.expected + (uint32_t)tt_dqplb_ahead(link->receiver.expected, f->word);
 
     if (tt_trace_is_wanted())
-        tt_tcp_trace(lane, TT_TRACE_ARRIVED, f->sequence, 0);
-    if (f->flags & TT_FRAME_WANT_ACK && tt_serial(f->sequence + 1, link->ack_want) > 0)
-        link->ack_want = f->sequence + 1;
-    if (!link->window) {
-        if (f->sequence != link->prefix++)
-            return false;
-        return raise_signal(link, f);
-    }
-    if (f->sequence - link->prefix >= TT_TCP_WINDOW || arrival(link, f->sequence)->landed)
+        tt_tcp_trace(lane, TT_TRACE_ARRIVED, f->word, 0);
+    if (tt_dqplb_came(&link->receiver, lane->number, f->word) < 0)
         return false;
-    arrival(link, f->sequence)->landed = true;
-    if (f->flags & TT_FRAME_FENCED && tt_serial(f->after, link->prefix) > 0)
+    if (f->flags & TT_FRAME_WANT_ACK && link->ack_want <= number)
+        link->ack_want = number + 1;
+    if (f->flags & TT_FRAME_FENCED && tt_dqplb_ahead(link->receiver.expected, f->after) > 0)
         park(link, f);
     else if (!raise_signal(link, f))
         return false;
-    while (arrival(link, link->prefix)->landed)
-        arrival(link, link->prefix++)->landed = false;
     return unpark(link);
 }
 
@@ -241,7 +230,7 @@ static bool frame_begin(struct tt_tcp_lane *lane)
     case TT_FRAME_VOID:
         return landed(lane, f);
     case TT_FRAME_ACK:
-        return tt_tcp_acknowledged(lane->link, f->sequence);
+        return tt_tcp_acknowledged(lane->link, f->word);
     case TT_FRAME_GET:
         return serve_get(lane->link, f);
     case TT_FRAME_ATOMIC:

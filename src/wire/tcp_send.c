@@ -3,9 +3,9 @@
  * again. So a queue that is not empty belongs to a lane that is blocked (or to a post that has not returned).
  *
  * With one lane everything is in one queue and arrives in post order. With several, inline frames take the urgent queue of lane 0,
- * between the bulk frames there, and every bulk frame takes the lane with the fewest bytes still queued here: TCP_NOTSENT_LOWAT
- * keeps the kernel from hoarding, so what is queued here tells how fast a lane drains. A put that names its lane goes there as a bulk frame,
- * an inline one as a copy. */
+ * between the bulk frames there, and every bulk frame the lane that DQPLB deals it to (dqplb_lanes.h): the one with the fewest bytes still queued
+ * here. TCP_NOTSENT_LOWAT keeps the kernel from hoarding, so what is queued here tells how fast a lane drains. A put that names its lane goes there as
+ * a bulk frame, an inline one as a copy. */
 #include "wire/tcp.h"
 
 #include <errno.h>
@@ -121,18 +121,17 @@ static int gather(const struct tt_tcp_lane *lane, struct iovec *iov, uint64_t *t
     return n;
 }
 
-void tt_tcp_trace(const struct tt_tcp_lane *lane, enum tt_trace_kind kind, uint32_t sequence, uint64_t bytes)
+void tt_tcp_trace(const struct tt_tcp_lane *lane, enum tt_trace_kind kind, uint32_t word, uint64_t bytes)
 {
     const struct tt_tcp_link *link = lane->link;
-    const uint32_t number = (uint32_t)(lane - link->lanes);
 
     tt_trace_add(&(struct tt_trace_event){ .wire = "tcp",
                                            .bytes = bytes,
                                            .peer = link->peer,
-                                           .number = sequence,
+                                           .number = word & TT_DQPLB_SEQ_MASK,
                                            .kind = (uint8_t)kind,
-                                           .lane = (uint8_t)number,
-                                           .rail = tt_tcp_rail_of(link->tcp, link->peer, number) });
+                                           .lane = (uint8_t)lane->number,
+                                           .rail = tt_tcp_rail_of(link->tcp, link->peer, lane->number) });
 }
 
 /* A frame that the kernel has taken, if it is one of those that have numbers. */
@@ -142,7 +141,7 @@ static void trace_sent(const struct tt_tcp_lane *lane, const struct tt_tcp_out *
 
     if (tt_frame_read(&f, out->inline_end && out->head == 0 ? out->data : out->header) &&
         (f.kind == TT_FRAME_PUT || f.kind == TT_FRAME_VOID || f.kind == TT_FRAME_ATOMIC))
-        tt_tcp_trace(lane, TT_TRACE_COMPLETED, f.sequence, 0);
+        tt_tcp_trace(lane, TT_TRACE_COMPLETED, f.word, 0);
 }
 
 static void out_sent(struct tt_tcp_lane *lane, struct tt_tcp_out *out)
@@ -160,12 +159,17 @@ static void out_sent(struct tt_tcp_lane *lane, struct tt_tcp_out *out)
     free(out->copy);
 }
 
+static void lane_drained(struct tt_tcp_lane *lane, uint32_t frames, uint64_t bytes)
+{
+    tt_assert(tt_dqplb_lanes_done(&lane->link->load, lane->number, frames, bytes));
+}
+
 /* The kernel took n bytes of what gather lists. */
 static void advance(struct tt_tcp_lane *lane, uint64_t n)
 {
     uint32_t heads[TT_TCP_CLASSES];
 
-    lane->queued_bytes -= n;
+    lane_drained(lane, 0, n);
     while (n > 0) {
         struct tt_tcp_queue *q;
         struct tt_tcp_out *out;
@@ -187,6 +191,8 @@ static void advance(struct tt_tcp_lane *lane, uint64_t n)
         }
         n -= rest;
         q->head++;
+        if (lane->current == TT_TCP_BULK)
+            lane_drained(lane, 1, 0);
         lane->begun = false;
         lane->sent = 0;
         out_sent(lane, out);
@@ -234,9 +240,9 @@ static void keep_first(struct tt_tcp_link *link)
     const uint64_t piece = link->lanes[link->beside].pace.bytes;
 
     if (piece == 0)
-        link->keeps_first = false;
+        link->load.keeps_first = false;
     else if (piece <= VERY_SLOW_PIECE)
-        link->keeps_first = true;
+        link->load.keeps_first = true;
 }
 
 /* Asks the kernel how fast the lane has been. */
@@ -298,6 +304,8 @@ void tt_tcp_lane_flush(struct tt_tcp_lane *lane)
         set_blocked(lane, true);
     if (lane->fd >= 0)
         watch_out(lane, lane->blocked);
+    if (lane->blocked)
+        lane->link->load.bytes_max = tt_tcp_lane_bytes(lane->link);     /* the layout may have changed since */
     if (lane->blocked && lane->far_ns)
         tt_tcp_far_blocked(lane);
 }
@@ -316,63 +324,40 @@ static bool owe(struct tt_tcp_link *link, uint32_t n)
     return true;
 }
 
-/* Whether a lane has room for a bulk frame. One larger than the bound goes to an empty lane. */
-static bool lane_takes(const struct tt_tcp_link *link, const struct tt_tcp_lane *lane, uint64_t bytes)
+/* The lane for a bulk frame, by its `bytes`: the one that its put names (from 1 on), if that is up, or the next; NULL: it has no room, or none has. */
+static struct tt_tcp_lane *lane_for(struct tt_tcp_link *link, uint32_t named, uint64_t bytes)
 {
-    if (queue_room(&lane->queues[TT_TCP_BULK]) <= (link->nlanes == 1 ? TT_TCP_RESERVED : 0))
-        return false;
-    return lane->queued_bytes == 0 || lane->queued_bytes + bytes <= tt_tcp_lane_bytes(link);
-}
+    uint32_t number = (named - 1) % link->nlanes;
 
-/* The lane with the fewest queued bytes that has room for a bulk frame, those that are alike in turn; NULL if none has. */
-static struct tt_tcp_lane *lane_choose(struct tt_tcp_link *link, uint64_t bytes)
-{
-    struct tt_tcp_lane *best = NULL;
-
-    for (uint32_t i = 0; i < link->nlanes; i++) {
-        struct tt_tcp_lane *lane = &link->lanes[(link->next_lane + i) % link->nlanes];
-
-        if (lane->fd < 0 || (lane == link->lanes && link->keeps_first) ||
-            (best && lane->queued_bytes >= best->queued_bytes))
-            continue;
-        if (lane_takes(link, lane, bytes))
-            best = lane;
-    }
-    if (best)
-        link->next_lane = (uint32_t)(best - link->lanes) + 1;
-    return best;
-}
-
-/* The lane that a put names, if it has room: as above. */
-static struct tt_tcp_lane *lane_named(struct tt_tcp_link *link, uint32_t number, uint64_t bytes)
-{
-    struct tt_tcp_lane *lane = &link->lanes[number % link->nlanes];
-
-    if (lane->fd < 0)
-        return lane_choose(link, bytes);
-    return lane_takes(link, lane, bytes) ? lane : NULL;
+    if (named == 0 || link->load.lane[number].down)
+        number = tt_dqplb_lanes_choose(&link->load, bytes);
+    else if (!tt_dqplb_lanes_has_room(&link->load, number, bytes))
+        return NULL;
+    return number == TT_DQPLB_NO_LANE ? NULL : &link->lanes[number];
 }
 
 /* Whether another numbered message may be under way, and another remote completion awaited. */
 static bool numbers_left(const struct tt_tcp_link *link, const struct tt_desc *d)
 {
-    if (link->nlanes > 1 && link->next_sequence - link->acked >= TT_TCP_WINDOW)
+    if (link->next_number - link->acked >= tt_tcp_ahead(link))
         return false;
     return !(d->flags & TT_DESC_REMOTE) || link->remote_tail - link->remote_head < TT_TCP_REMOTES;
 }
 
 /* Numbers the message, which goes over the lane, and fills in its signal. Nothing can fail after this. */
-static void frame_number(const struct tt_tcp_lane *lane, const struct tt_desc *d, struct tt_frame *f)
+static void frame_number(const struct tt_tcp_lane *lane, const struct tt_desc *d, enum tt_tcp_class class,
+                         struct tt_frame *f)
 {
     struct tt_tcp_link *link = lane->link;
+    const uint64_t number = link->next_number++;
 
-    f->sequence = link->next_sequence++;
+    f->word = tt_dqplb_word(number, true, class == TT_TCP_URGENT);
     if (tt_trace_is_wanted())
-        tt_tcp_trace(lane, TT_TRACE_POSTED, f->sequence, tt_frame_payload(f));
+        tt_tcp_trace(lane, TT_TRACE_POSTED, f->word, tt_frame_payload(f));
     if (d->flags & TT_DESC_REMOTE) {
         f->flags |= TT_FRAME_WANT_ACK;
         link->remotes[link->remote_tail++ % TT_TCP_REMOTES] =
-            (struct tt_tcp_remote){ .sequence = f->sequence, .cookie = d->cookie };
+            (struct tt_tcp_remote){ .number = number, .cookie = d->cookie };
     }
     if (d->signal_op == TT_SIGNAL_NONE)
         return;
@@ -384,7 +369,7 @@ static void frame_number(const struct tt_tcp_lane *lane, const struct tt_desc *d
     f->signal_value = d->signal_value;
     if (link->fenced && link->nlanes > 1) {
         f->flags |= TT_FRAME_FENCED;
-        f->after = link->fence;
+        f->after = tt_dqplb_word(link->fence, false, false);
     }
 }
 
@@ -411,7 +396,7 @@ static bool take_inline(struct tt_tcp_link *link, const struct tt_desc *d, struc
     if (!at)
         return false;
     if (f->kind != TT_FRAME_GET)
-        frame_number(lane, d, f);
+        frame_number(lane, d, class, f);
     out = queue_push(lane, class);
     if (borrow) {
         tt_frame_write(f, out->header);
@@ -428,7 +413,7 @@ static bool take_inline(struct tt_tcp_link *link, const struct tt_desc *d, struc
         out->bytes = bytes;
     }
     out->inline_end = end;
-    lane->queued_bytes += bytes;
+    tt_dqplb_lanes_give(&link->load, lane->number, class == TT_TCP_BULK, bytes);
     mark_dirty(lane);
     return true;
 }
@@ -436,7 +421,7 @@ static bool take_inline(struct tt_tcp_link *link, const struct tt_desc *d, struc
 static bool take_bulk(struct tt_tcp_link *link, const struct tt_desc *d, struct tt_frame *f)
 {
     const uint64_t bytes = TT_FRAME_BYTES + d->bytes;
-    struct tt_tcp_lane *lane = d->lane ? lane_named(link, d->lane - 1u, bytes) : lane_choose(link, bytes);
+    struct tt_tcp_lane *lane = lane_for(link, d->lane, bytes);
     const bool report = !(d->flags & TT_DESC_INLINE);
     void *copy = NULL;
     struct tt_tcp_out *out;
@@ -451,7 +436,7 @@ static bool take_bulk(struct tt_tcp_link *link, const struct tt_desc *d, struct 
     } else if (report && !owe(link, 1)) {
         return false;
     }
-    frame_number(lane, d, f);
+    frame_number(lane, d, TT_TCP_BULK, f);
     out = queue_push(lane, TT_TCP_BULK);
     tt_frame_write(f, out->header);
     out->head = TT_FRAME_BYTES;
@@ -460,7 +445,7 @@ static bool take_bulk(struct tt_tcp_link *link, const struct tt_desc *d, struct 
     out->bytes = d->bytes;
     out->report = report;
     out->cookie = d->cookie;
-    lane->queued_bytes += TT_FRAME_BYTES + d->bytes;
+    tt_dqplb_lanes_give(&link->load, lane->number, 1, bytes);
     mark_dirty(lane);
     return true;
 }
@@ -547,7 +532,7 @@ static bool take(struct tt_tcp *t, const struct tt_desc *d)
         return take_request(link, d);
     default:
         tt_assert(d->kind == TT_DESC_FENCE);
-        link->fence = link->next_sequence;
+        link->fence = link->next_number;
         link->fenced = true;
         return true;
     }
@@ -615,56 +600,56 @@ int tt_tcp_post(struct tt_wire *w, const struct tt_desc *desc, int n)
 
 /* ---- answers ---- */
 
-static struct tt_tcp_out *push_reply(struct tt_tcp_link *link, const struct tt_frame *f)
+/* With so many bytes behind the frame. */
+static struct tt_tcp_out *push_reply(struct tt_tcp_link *link, const struct tt_frame *f, uint64_t bytes)
 {
     struct tt_tcp_lane *lane = &link->lanes[0];
     struct tt_tcp_out *out = queue_push(lane, TT_TCP_REPLY);
 
     tt_frame_write(f, out->header);
     out->head = TT_FRAME_BYTES;
-    lane->queued_bytes += TT_FRAME_BYTES;
+    out->bytes = bytes;
+    tt_dqplb_lanes_give(&link->load, lane->number, 0, TT_FRAME_BYTES + bytes);
     mark_dirty(lane);
     return out;
 }
 
 bool tt_tcp_reply(struct tt_tcp_link *link, const struct tt_frame *f, const void *data, uint64_t bytes)
 {
-    struct tt_tcp_out *out;
-
     if (queue_room(&link->lanes[0].queues[TT_TCP_REPLY]) < 2)   /* the last one is the acknowledgement's */
         return false;
-    out = push_reply(link, f);
-    out->data = data;
-    out->bytes = bytes;
-    link->lanes[0].queued_bytes += bytes;
+    push_reply(link, f, bytes)->data = data;
     return true;
 }
 
 bool tt_tcp_acknowledge(struct tt_tcp_link *link)
 {
-    const bool asked = tt_serial(link->ack_want, link->ack_sent) > 0;
-    const bool window = link->nlanes > 1 && link->prefix - link->ack_sent >= TT_TCP_WINDOW / 4;
-    const struct tt_frame f = { .kind = TT_FRAME_ACK, .sequence = link->prefix };
+    const uint64_t prefix = link->receiver.expected;
+    const bool asked = link->ack_want > link->ack_sent;
+    const bool window = prefix - link->ack_sent >= tt_tcp_ahead(link) / 4;
+    const struct tt_frame f = { .kind = TT_FRAME_ACK, .word = tt_dqplb_word(prefix, false, false) };
 
-    if (link->ack_queued || link->prefix == link->ack_sent || (!asked && !window))
+    if (link->ack_queued || prefix == link->ack_sent || (!asked && !window))
         return false;
-    push_reply(link, &f)->ack = true;
+    push_reply(link, &f, 0)->ack = true;
     link->ack_queued = true;
-    link->ack_sent = link->prefix;
+    link->ack_sent = prefix;
     return true;
 }
 
 bool tt_tcp_acknowledged(struct tt_tcp_link *link, uint32_t prefix)
 {
-    if (tt_serial(prefix, link->acked) < 0 || tt_serial(prefix, link->next_sequence) > 0)
+    const int32_t more = tt_dqplb_ahead(link->acked, prefix);
+
+    if (more < 0 || (uint32_t)more > link->next_number - link->acked)
         return false;
-    link->acked = prefix;
-    if (link->fenced && tt_serial(link->fence, prefix) <= 0)
+    link->acked += (uint32_t)more;
+    if (link->fence <= link->acked)
         link->fenced = false;
     while (link->remote_head != link->remote_tail) {
         const struct tt_tcp_remote *r = &link->remotes[link->remote_head % TT_TCP_REMOTES];
 
-        if (tt_serial(r->sequence, prefix) >= 0)
+        if (r->number >= link->acked)
             break;
         link->remote_head++;
         tt_tcp_tell(link, TT_DONE_REMOTE, r->cookie, TUTTI_OK);
@@ -710,7 +695,7 @@ static void out_void(struct tt_tcp_lane *lane, struct tt_tcp_out *out)
     }
     f.bytes = 0;
     tt_frame_write(&f, out->header);
-    lane->queued_bytes -= out->bytes;
+    lane_drained(lane, 0, out->bytes);
     out->data = NULL;
     out->bytes = 0;
 }

@@ -19,22 +19,8 @@
 /* ---- the 32 bits that come with a write: dqplb.h, and one of ours ----
  *
  *   0-23 sequence number of the segment, wraps     24 of which stream (ACK)     29 ACK     30 FAST     31 NOTIFY */
-#define TT_IMM_SEQUENCES (1u << 24)
 #define TT_IMM_STREAM_SHIFT 24
 #define TT_IMM_ACK (1u << 29)   /* no segment: all segments before the number have been applied */
-
-static inline uint32_t tt_imm_sequence(uint64_t number)
-{
-    return (uint32_t)number & (TT_IMM_SEQUENCES - 1);
-}
-
-/* How far the number with these 24 bits is ahead of `near`; negative: behind. Valid while it is less than half the space away. */
-static inline int32_t tt_imm_ahead(uint64_t near, uint32_t imm)
-{
-    const uint32_t ahead = tt_imm_sequence(tt_imm_sequence(imm) - near);
-
-    return ahead < TT_IMM_SEQUENCES / 2 ? (int32_t)ahead : (int32_t)ahead - (int32_t)TT_IMM_SEQUENCES;
-}
 
 /* ---- records: the end of a message ---- */
 

@@ -233,7 +233,7 @@ static bool take_report(struct tt_verbs_lane *lane, const uint8_t report[TT_VERB
     int32_t ahead;
 
     tt_reader_init(&r, report, TT_VERBS_REPORT_BYTES);
-    ahead = tt_imm_ahead(s->acked_segments, tt_read_u32(&r));
+    ahead = tt_dqplb_ahead(s->acked_segments, tt_read_u32(&r));
     if (!tt_dqplb_resolve(&s->sender, lane->index, report, TT_VERBS_REPORT_BYTES) ||
         (ahead > 0 && !tt_verbs_acked(s, s->acked_segments + (uint32_t)ahead)))
         return false;

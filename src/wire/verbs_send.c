@@ -23,7 +23,7 @@ static bool has_room(const struct tt_verbs_lane *lane)
     const struct tt_dqplb_sender *d = &lane->stream->sender;
 
     return lane->wr_tail - lane->wr_head <
-           lane->wr_depth - WRS_PER_SEGMENT * (d->limits.outstanding - d->lane[lane->index].outstanding);
+           lane->wr_depth - WRS_PER_SEGMENT * (d->limits.outstanding - d->lanes.lane[lane->index].outstanding);
 }
 
 /* Those that the device does not take are numbered already: nothing that comes after them may succeed, as it would count for them, too. */
@@ -83,7 +83,7 @@ static void add_record(struct chain *c, const struct tt_dqplb_segment *g)
     struct tt_verbs_stream *s = c->lane->stream;
     struct tt_verbs_link *link = s->link;
     const struct tt_verbs_out *m = tt_verbs_out_of(s, g->message);
-    const struct tt_verbs_wr what = { .message = g->message, .number = tt_imm_sequence(g->word), .segment = true };
+    const struct tt_verbs_wr what = { .message = g->message, .number = g->word & TT_DQPLB_SEQ_MASK, .segment = true };
     const uint32_t rail = c->lane->rail;
     uint8_t *slot = tt_verbs_staging(s, g->message);
     uint64_t applied[TT_VERBS_STREAMS];
@@ -132,7 +132,7 @@ static void add_segment(struct chain *c, const struct tt_dqplb_segment *g)
     const struct tt_verbs_out *m = tt_verbs_out_of(lane->stream, g->message);
     const uint32_t bytes = m->data ? (uint32_t)g->bytes : 0;
     const struct tt_verbs_wr what = {
-        .message = g->message, .number = tt_imm_sequence(g->word), .payload = bytes > 0, .segment = !g->last
+        .message = g->message, .number = g->word & TT_DQPLB_SEQ_MASK, .payload = bytes > 0, .segment = !g->last
     };
     struct ibv_send_wr *wr;
 
@@ -158,7 +158,7 @@ static void add_ack(struct chain *c, struct tt_verbs_stream *of)
     const struct tt_verbs_wr what = { .message = TT_VERBS_NO_MESSAGE };
 
     with_immediate(chain_add(c, &what, NULL, 0, 0, 0, 0, false),
-                   tt_imm_sequence(of->receiver.expected) | of->index << TT_IMM_STREAM_SHIFT | TT_IMM_ACK);
+                   tt_dqplb_word(of->receiver.expected, false, false) | of->index << TT_IMM_STREAM_SHIFT | TT_IMM_ACK);
     of->told_segments = of->receiver.expected;
     of->ack_due = false;
 }

@@ -1,4 +1,4 @@
-/* DQPLB with a peer that says what it likes. The input: two bytes for the window and the lanes; then words of a sender, five bytes each (a lane and
+/* DQPLB with a peer that says what it likes. The input: two bytes for the window and the lanes, how they are chosen and bounded; then words of a sender, five bytes each (a lane and
  * the word), up to a byte of 0xff; then what a receiver does to a sender: what completes, lanes that go down and up, reports. */
 #include <stddef.h>
 #include <stdint.h>
@@ -28,7 +28,7 @@ static void hear(struct tt_reader *in, uint32_t window)
     free(words);
 }
 
-static void answer(struct tt_reader *in, uint32_t window, uint32_t lanes)
+static void answer(struct tt_reader *in, uint32_t window, uint32_t lanes, uint8_t how)
 {
     const struct tt_dqplb_limits limits = { .lanes = lanes, .outstanding = 4, .window = window, .segment_bytes = 10 };
     struct tt_dqplb_segment *segment = malloc(window * sizeof *segment), g;
@@ -40,6 +40,9 @@ static void answer(struct tt_reader *in, uint32_t window, uint32_t lanes)
 
     tt_assert(segment && report);
     tt_dqplb_sender_init(&s, &limits, 0xfffff0, segment);
+    s.lanes.choice = how & 1 ? TT_DQPLB_EMPTIEST : TT_DQPLB_IN_TURN;
+    if (how > 1)
+        s.lanes.bytes_max = 4 * how;
     while (!in->bad && in->at < in->end) {
         const uint8_t what = tt_read_u8(in);
         const uint32_t lane = (what >> 2) % lanes;
@@ -82,12 +85,13 @@ static void answer(struct tt_reader *in, uint32_t window, uint32_t lanes)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 {
     struct tt_reader in;
-    uint32_t window, lanes;
+    uint32_t window;
+    uint8_t lanes;
 
     tt_reader_init(&in, data, bytes);
     window = 1u << tt_read_u8(&in) % 9;
-    lanes = 1 + tt_read_u8(&in) % TT_DQPLB_LANES_MAX;
+    lanes = tt_read_u8(&in);
     hear(&in, window);
-    answer(&in, window, lanes);
+    answer(&in, window, 1 + lanes % TT_DQPLB_LANES_MAX, lanes / TT_DQPLB_LANES_MAX);
     return 0;
 }

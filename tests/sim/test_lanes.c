@@ -94,6 +94,17 @@ static void bounds_below_what_the_link_holds_cost_throughput(void **state)
     assert_true(run(c).share > 0.9);
 }
 
+/* A slow lane that may have far more than it carries takes its turn as all others, but is not the emptiest. */
+static void where_bounds_are_wide_the_emptiest_lane_is_better_than_the_next(void **state)
+{
+    struct tt_lanes_case c = one_sender(TT_LANES_DQPLB, 64, 0.5);
+
+    (void)state;
+    assert_true(run(c).share < 0.6);
+    c.choice = TT_DQPLB_EMPTIEST;
+    assert_true(run(c).share > 0.9);
+}
+
 static void cases_without_sense_are_refused(void **state)
 {
     struct tt_lanes_case c = one_sender(TT_LANES_UNLIMITED, 1, 1);
@@ -114,6 +125,7 @@ int main(void)
         cmocka_unit_test(a_slow_way_among_16_carries_its_part_and_holds_up_nobody),
         cmocka_unit_test(bounds_keep_queues_short_at_an_oversubscribed_switch),
         cmocka_unit_test(bounds_below_what_the_link_holds_cost_throughput),
+        cmocka_unit_test(where_bounds_are_wide_the_emptiest_lane_is_better_than_the_next),
         cmocka_unit_test(cases_without_sense_are_refused),
     };
 

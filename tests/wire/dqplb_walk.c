@@ -13,6 +13,9 @@ void walk_init(struct walk *w, const struct walk_case *of)
     memset(w, 0, sizeof *w);        /* states are compared by their bytes */
     w->of = of;
     tt_dqplb_sender_init(&w->sender, &of->limits, of->first, w->segment);
+    w->sender.lanes.choice = of->choice;
+    if (of->lane_bytes > 0)
+        w->sender.lanes.bytes_max = of->lane_bytes;
     tt_dqplb_receiver_init(&w->receiver, of->limits.window, of->first, w->words);
 }
 
@@ -76,6 +79,30 @@ static void note(struct walk *w, bool good, const char *what)
         w->wrong = what;
 }
 
+static uint64_t bytes_on(const struct walk_lane *l)
+{
+    uint64_t bytes = 0;
+
+    for (uint32_t i = l->ncompleted; i < l->nposted; i++)
+        bytes += l->posted[i].bytes;
+    return bytes;
+}
+
+/* By bytes: within the bound, but for a segment that is alone; and where that is the rule, no lane with room was emptier. */
+static void check_bytes(struct walk *w, const struct tt_dqplb_segment *g)
+{
+    const uint64_t had = bytes_on(&w->lane[g->lane]);
+
+    note(w, !w->of->lane_bytes || !had || had + g->bytes <= w->of->lane_bytes,
+         "more bytes are outstanding on a lane than may be");
+    for (uint32_t i = 0; i < w->of->limits.lanes && w->of->choice == TT_DQPLB_EMPTIEST; i++) {
+        const struct walk_lane *l = &w->lane[i];
+        const bool full = l->nposted - l->ncompleted >= (int)w->of->limits.outstanding;
+
+        note(w, l->down || full || bytes_on(l) >= had || g->word & TT_DQPLB_FAST, "there is a lane that is emptier");
+    }
+}
+
 static void post(struct walk *w)
 {
     const uint64_t head = w->sender.head;
@@ -91,6 +118,8 @@ static void post(struct walk *w)
     kept = g.message < w->begun ? w->of->keeps_to[g.message] : 0;
     if (kept && head != w->sender.head)         /* not sent anew */
         note(w, g.lane == kept - 1 || w->lane[kept - 1].down, "a message leaves the lane that it keeps to");
+    else
+        check_bytes(w, &g);
     l = &w->lane[g.lane];
     if (l->ncompleted > 0) {            /* forget what is over */
         memmove(l->posted, l->posted + l->ncompleted, (l->nposted - l->ncompleted) * sizeof *l->posted);
@@ -194,6 +223,8 @@ const char *walk_drawn(uint64_t seed)
         .window = 1u << tt_prng_below(&p, 7),
         .segment_bytes = SEGMENT_BYTES,
     };
+    of.choice = tt_prng_below(&p, 2) ? TT_DQPLB_EMPTIEST : TT_DQPLB_IN_TURN;
+    of.lane_bytes = (uint32_t)(tt_prng_below(&p, 2) * tt_prng_below(&p, WALK_OUTSTANDING_MAX * SEGMENT_BYTES));
     of.first = (uint32_t)(tt_prng_below(&p, 2) ? TT_DQPLB_SEQ_MASK - tt_prng_below(&p, 100) : tt_prng_below(&p, 5));
     of.nmessages = 1 + (uint32_t)tt_prng_below(&p, WALK_MESSAGES_MAX);
     of.failures = (uint32_t)tt_prng_below(&p, 2) * (uint32_t)tt_prng_below(&p, 10);

@@ -12,6 +12,8 @@
 /* What is walked. Messages have `segments` segments each; fast[i]: that one is begun as fast; keeps_to[i]: 1 + the lane that it keeps to, or 0. */
 struct walk_case {
     struct tt_dqplb_limits limits;
+    enum tt_dqplb_choice choice;
+    uint32_t lane_bytes;                        /* 0: no bound */
     uint32_t first, nmessages, failures;        /* failures: how many times a lane may fail */
     uint8_t segments[WALK_MESSAGES_MAX];
     bool fast[WALK_MESSAGES_MAX];

@@ -45,6 +45,12 @@ static void all_orders_of_small_windows_are_right(void **state)
           .fast = { false, true, false },
           .keeps_to = { 2, 2, 1 },
           .failures = 1 },
+        { .limits = { 2, 3, 4, 10 },
+          .choice = TT_DQPLB_EMPTIEST,
+          .lane_bytes = 19,
+          .nmessages = 2,
+          .segments = { 3, 2 },
+          .failures = 1 },
     };
 
     (void)state;
@@ -141,6 +147,35 @@ static void a_message_keeps_to_its_lane_and_waits_for_it_while_it_is_up(void **s
     assert_true(tt_dqplb_next(&s, &g) && g.lane == 1);
 }
 
+/* Sizes differ, and who has fewest bytes is next: not who has fewest segments. Bounds in bytes hold but for what is alone. */
+static void the_emptiest_lane_that_has_room_is_next_where_that_is_asked_for(void **state)
+{
+    struct tt_dqplb_lanes l;
+
+    (void)state;
+    tt_dqplb_lanes_init(&l, 3, 4);
+    l.choice = TT_DQPLB_EMPTIEST;
+    l.bytes_max = 100;
+    for (uint32_t i = 0; i < 3; i++) {      /* alike: in turn */
+        assert_int_equal(tt_dqplb_lanes_choose(&l, 50), i);
+        tt_dqplb_lanes_give(&l, i, 1, 50 - 10 * i);
+    }
+    assert_int_equal(tt_dqplb_lanes_choose(&l, 70), 2);     /* 50, 40, 30 bytes: fits there alone */
+    assert_int_equal(tt_dqplb_lanes_choose(&l, 71), TT_DQPLB_NO_LANE);
+    tt_dqplb_lanes_give(&l, 2, 3, 5);
+    assert_int_equal(tt_dqplb_lanes_choose(&l, 10), 1);     /* lane 2 is emptier, and has its fill of segments */
+    assert_true(tt_dqplb_lanes_done(&l, 0, 0, 30));         /* some of its bytes are gone */
+    assert_int_equal(tt_dqplb_lanes_choose(&l, 10), 0);
+    l.keeps_first = true;
+    assert_int_equal(tt_dqplb_lanes_choose(&l, 10), 1);
+    assert_true(tt_dqplb_lanes_has_room(&l, 0, 80) && !tt_dqplb_lanes_has_room(&l, 0, 81));
+    assert_false(tt_dqplb_lanes_done(&l, 0, 2, 0) || tt_dqplb_lanes_done(&l, 0, 0, 21));
+    tt_dqplb_lanes_down(&l, 1);
+    assert_int_equal(tt_dqplb_lanes_choose(&l, 10), TT_DQPLB_NO_LANE);
+    tt_dqplb_lanes_up(&l, 1);
+    assert_int_equal(tt_dqplb_lanes_choose(&l, 1000), 1);   /* more than the bound, and alone */
+}
+
 static void limits_grow_with_distance_and_hold_what_the_link_holds(void **state)
 {
     struct tt_dqplb_limits before = { 0 };
@@ -200,6 +235,23 @@ static void strange_words_and_reports_are_refused(void **state)
     assert_true(tt_dqplb_next(&s, &g) && g.lane == 1 && g.word == (TT_DQPLB_NOTIFY | 12));
 }
 
+/* A count that is told by its low 24 bits is found again, from anywhere near it, wherever those wrap. */
+static void a_number_is_found_again_across_its_wrap(void **state)
+{
+    static const uint64_t wraps[] = { 0, 1u << 24, 5ull << 24, 1ull << 32, UINT64_MAX - 200 };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof wraps / sizeof *wraps; i++)
+        for (uint64_t near = wraps[i] ? wraps[i] - 100 : 0; near < wraps[i] + 100; near++)
+            for (int32_t ahead = near < 128 ? 0 : -128; ahead <= 128; ahead++) {
+                const uint64_t number = near + (uint64_t)(int64_t)ahead;
+
+                assert_int_equal(tt_dqplb_ahead(near, tt_dqplb_word(number, true, true)), ahead);
+            }
+    assert_int_equal(tt_dqplb_ahead(10, 10 + TT_DQPLB_SEQ_MASK / 2), TT_DQPLB_SEQ_MASK / 2);
+    assert_int_equal(tt_dqplb_ahead(10, 11 + TT_DQPLB_SEQ_MASK / 2), -(int32_t)(TT_DQPLB_SEQ_MASK / 2) - 1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -208,8 +260,10 @@ int main(void)
         cmocka_unit_test(segments_are_dealt_out_in_turn_and_a_full_lane_is_skipped),
         cmocka_unit_test(a_fast_message_takes_lane_0_where_it_has_room),
         cmocka_unit_test(a_message_keeps_to_its_lane_and_waits_for_it_while_it_is_up),
+        cmocka_unit_test(the_emptiest_lane_that_has_room_is_next_where_that_is_asked_for),
         cmocka_unit_test(limits_grow_with_distance_and_hold_what_the_link_holds),
         cmocka_unit_test(strange_words_and_reports_are_refused),
+        cmocka_unit_test(a_number_is_found_again_across_its_wrap),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -111,23 +111,25 @@ static int shake_hands(struct node *n)
     return fd;
 }
 
+#define FIRST TT_DQPLB_NOTIFY   /* the word of a link's first message */
+
 static const struct {
     const char *what;
     struct tt_frame f;
     uint32_t times;
 } broken[] = {
     { "unknown kind", { .kind = 77 }, 1 },
-    { "beyond the link region", { .kind = TT_FRAME_PUT, .offset = NODE_LINK_BYTES - 8, .bytes = 9 }, 1 },
-    { "far beyond it", { .kind = TT_FRAME_PUT, .offset = 1ull << 63, .bytes = 9 }, 1 },
-    { "endless", { .kind = TT_FRAME_PUT, .offset = 8, .bytes = 1ull << 62 }, 1 },
-    { "signal beyond", { .kind = TT_FRAME_PUT, .signal_op = TT_SIGNAL_SET, .signal_offset = NODE_LINK_BYTES }, 1 },
-    { "number skipped", { .kind = TT_FRAME_PUT, .sequence = 1 }, 1 },
-    { "number used twice", { .kind = TT_FRAME_PUT, .sequence = 0 }, 2 },
-    { "acknowledges the future", { .kind = TT_FRAME_ACK, .sequence = 1 }, 1 },
+    { "beyond the link region", { .kind = TT_FRAME_PUT, .word = FIRST, .offset = NODE_LINK_BYTES - 8, .bytes = 9 }, 1 },
+    { "far beyond it", { .kind = TT_FRAME_PUT, .word = FIRST, .offset = 1ull << 63, .bytes = 9 }, 1 },
+    { "endless", { .kind = TT_FRAME_PUT, .word = FIRST, .offset = 8, .bytes = 1ull << 62 }, 1 },
+    { "signal beyond", { .kind = TT_FRAME_PUT, .word = FIRST, .signal_op = TT_SIGNAL_SET, .signal_offset = NODE_LINK_BYTES }, 1 },
+    { "number skipped", { .kind = TT_FRAME_PUT, .word = FIRST + 1 }, 1 },
+    { "number used twice", { .kind = TT_FRAME_PUT, .word = FIRST }, 2 },
+    { "acknowledges the future", { .kind = TT_FRAME_ACK, .word = 1 }, 1 },
     { "answers no get", { .kind = TT_FRAME_GOT, .bytes = 64, .token = 3 }, 1 },
     { "answers no atomic", { .kind = TT_FRAME_OLD, .bytes = 64, .token = 0 }, 1 },
     { "get beyond", { .kind = TT_FRAME_GET, .offset = 1, .bytes = NODE_LINK_BYTES }, 1 },
-    { "atomic beyond", { .kind = TT_FRAME_ATOMIC, .offset = NODE_LINK_BYTES }, 1 },
+    { "atomic beyond", { .kind = TT_FRAME_ATOMIC, .word = FIRST, .offset = NODE_LINK_BYTES }, 1 },
     { "too many gets", { .kind = TT_FRAME_GET, .offset = 0, .bytes = NODE_LINK_BYTES }, 100000 },
 };
 #define NBROKEN (sizeof broken / sizeof *broken)
@@ -139,7 +141,7 @@ static void send_late(int fd)
                                 .region = 9,
                                 .generation = 9,
                                 .bytes = TT_FRAME_BYTES,
-                                .sequence = 0,
+                                .word = FIRST,
                                 .signal_op = TT_SIGNAL_SET,
                                 .signal_region = 9 };
     uint8_t out[2 * TT_FRAME_BYTES] = { 0 };
@@ -225,7 +227,7 @@ static void a_put_to_an_unknown_region_is_only_late(void **state)
 static void word_role(struct node *n)
 {
     const uint8_t word[4] = { 1, 2, 3, 4 };
-    const struct tt_frame f = { .kind = TT_FRAME_PUT, .bytes = sizeof word };
+    const struct tt_frame f = { .kind = TT_FRAME_PUT, .word = FIRST, .bytes = sizeof word };
     uint8_t out[TT_FRAME_BYTES + sizeof word];
 
     if (n->rank == 2) {
@@ -305,7 +307,7 @@ static void paced_role(struct node *n)
     for (uint32_t i = 0; i < link->nlanes; i++)
         link->lanes[i].pace.bytes = TT_PIECE_BYTES_MIN;
     CHECK(n, link->beside == (link->nlanes > 1));
-    link->keeps_first = link->nlanes > 1;
+    link->load.keeps_first = link->nlanes > 1;
     for (uint64_t i = 0; i < PACED_PUTS; i++) {
         const uint64_t bytes = (n->setting->seed / 7 + i * 7919) % (i % 3 ? PACED_ROOM : TT_INLINE_BYTES);
         struct tt_desc d = node_signal(n, !n->rank, 0, TT_SIGNAL_SET, i + 1);
@@ -441,6 +443,144 @@ static void a_lane_that_does_not_drain_holds_a_bounded_amount_and_the_others_car
 
     s.lanes = SLOW_LANES;
     nodes_run(&s, 3, slow_role);
+}
+
+/* ---- numbers ---- */
+
+static const struct {
+    const char *what;
+    uint16_t lane[2];
+    uint32_t word[2];
+} odd[] = {
+    { "fast on the second lane", { 0, 1 }, { FIRST, FIRST | TT_DQPLB_FAST | 1 } },
+    { "used twice, by two lanes", { 0, 1 }, { FIRST | 5, FIRST | 5 } },
+    { "beyond the window", { 0, 1 }, { FIRST, FIRST | (TT_TCP_WINDOW + 1) } },
+    { "from before the first", { 1, 0 }, { FIRST, FIRST | TT_DQPLB_SEQ_MASK } },
+};
+
+/* Rank 1 says such on two lanes by hand. */
+static void odd_role(struct node *n)
+{
+    for (size_t row = 0; row < sizeof odd / sizeof *odd; row++) {
+        struct tt_frame f = { .kind = TT_FRAME_PUT };
+        uint8_t out[TT_FRAME_BYTES];
+        int fds[2];
+
+        if (n->rank == 0) {
+            node_open(n);
+            UNTIL(n, n->losses[1] == 1);
+            CHECK(n, n->why[1] == TUTTI_ERR_PROTOCOL && n->ups[1] == 1);
+            node_barrier(n);
+            node_close(n);
+            continue;
+        }
+        node_barrier(n);
+        for (uint16_t lane = 0; lane < 2; lane++)
+            fds[lane] = open_lane(n, lane);
+        for (int i = 0; i < 2; i++) {
+            f.word = odd[row].word[i];
+            tt_frame_write(&f, out);
+            CHECK(n, send(fds[odd[row].lane[i]], out, sizeof out, MSG_NOSIGNAL) == sizeof out || i > 0);
+        }
+        for (int i = 0; i < 2; i++) {
+            CHECK(n, hangs_up(fds[i]));
+            close(fds[i]);
+        }
+        node_barrier(n);
+    }
+}
+
+static void numbers_that_no_right_sender_gives_end_the_link(void **state)
+{
+    struct setting s = *(const struct setting *)*state;
+
+    s.lanes = SLOW_LANES;
+    nodes_run(&s, 2, odd_role);
+}
+
+/* Of a link that has carried nothing yet: as if so many messages had come and gone in both directions, and the peer knew of `acked`. */
+static void link_age(struct tt_tcp_link *link, uint64_t messages, uint64_t acked)
+{
+    link->next_number = link->receiver.expected = messages;
+    link->acked = link->ack_sent = link->ack_want = acked;
+}
+
+enum { WRAP_PUTS = 400, WRAP_BYTES = 2000 };
+
+/* Both put messages, each behind a fence, some inline, while the numbers wrap. Who sees a signal has all before it. */
+static void wrap_role(struct node *n)
+{
+    const uint64_t room = (uint64_t)WRAP_PUTS * WRAP_BYTES, first = (5ull << 24) - WRAP_PUTS / 2;
+    uint8_t *source = node_memory(n, room);
+    struct tt_region *mine, *from;
+    struct tt_tcp_link *link;
+    struct tt_rkey theirs;
+    uint64_t seen = 0;
+
+    node_open(n);
+    node_connect_all(n);
+    CHECK(n, n->ops->reg(n->w, NULL, room, &mine) == TUTTI_OK && n->ops->reg(n->w, source, room, &from) == TUTTI_OK);
+    node_share(n, 0, mine);
+    link = tt_sparse_get(&tt_tcp_of(n->w)->links, !n->rank);
+    link_age(link, first, first);
+    node_barrier(n);
+    theirs = node_import(n, !n->rank, 0);
+    for (uint64_t i = 0; i < WRAP_PUTS; i++) {
+        struct tt_desc d = node_signal(n, !n->rank, 0, TT_SIGNAL_SET, i + 1);
+
+        pattern_fill(source + i * WRAP_BYTES, WRAP_BYTES, i);
+        d.flags = TT_DESC_REMOTE | (i % 3 ? 0 : TT_DESC_INLINE);
+        d.local = source + i * WRAP_BYTES;
+        d.bytes = WRAP_BYTES;
+        d.key = &theirs;
+        d.offset = i * WRAP_BYTES;
+        d.cookie = i;
+        node_fence(n, !n->rank);
+        node_post(n, &d);
+    }
+    while (seen < WRAP_PUTS) {
+        UNTIL(n, node_word(n, !n->rank, 0) > seen);
+        for (const uint64_t now = node_word(n, !n->rank, 0); seen < now; seen++)
+            CHECK(n, pattern_differs((uint8_t *)mine->mem + seen * WRAP_BYTES, WRAP_BYTES, seen) == WRAP_BYTES);
+    }
+    UNTIL(n, n->nremote == WRAP_PUTS);
+    CHECK(n, link->acked == first + WRAP_PUTS && link->receiver.expected == first + WRAP_PUTS);
+    node_barrier(n);
+}
+
+static void numbers_may_wrap(void **state)
+{
+    struct setting s = *(const struct setting *)*state;
+
+    nodes_run(&s, 2, wrap_role);
+    s.lanes = 3;
+    nodes_run(&s, 2, wrap_role);
+}
+
+/* Nobody asks for an acknowledgement; but that many messages without one would take more numbers than can be told apart. */
+static void unasked_role(struct node *n)
+{
+    struct tt_tcp_link *link;
+    struct tt_desc d;
+
+    node_open(n);
+    node_connect_all(n);
+    link = tt_sparse_get(&tt_tcp_of(n->w)->links, !n->rank);
+    link_age(link, TT_TCP_AHEAD / 4 - 3, 0);
+    node_barrier(n);
+    for (uint64_t i = 1; i <= 5; i++)
+        node_tell(n, !n->rank, 0, TT_SIGNAL_SET, i);
+    UNTIL(n, node_word(n, !n->rank, 0) == 5 && link->acked >= TT_TCP_AHEAD / 4);
+    node_barrier(n);
+    link->next_number = link->acked + TT_TCP_AHEAD;     /* as far as it may go */
+    d = node_signal(n, !n->rank, 0, TT_SIGNAL_SET, 6);
+    CHECK(n, n->ops->post(n->w, &d, 1) == 0);
+    node_barrier(n);
+}
+
+static void one_lane_acknowledges_now_and_then_unasked(void **state)
+{
+    nodes_run(*state, 2, unasked_role);
 }
 
 /* ---- lanes to a peer that is far away ---- */
@@ -738,6 +878,9 @@ int main(void)
         cmocka_unit_test_prestate(what_is_cut_into_pieces_arrives_whole, &one),
         cmocka_unit_test_prestate(a_lane_that_does_not_drain_holds_a_bounded_amount_and_the_others_carry_the_rest,
                                   &one),
+        cmocka_unit_test_prestate(numbers_that_no_right_sender_gives_end_the_link, &one),
+        cmocka_unit_test_prestate(numbers_may_wrap, &one),
+        cmocka_unit_test_prestate(one_lane_acknowledges_now_and_then_unasked, &one),
         cmocka_unit_test_prestate(a_far_lane_that_is_blocked_is_tried_without_an_event, &one),
         cmocka_unit_test_prestate(an_address_where_nobody_listens_is_told_soon, &one),
         cmocka_unit_test_prestate(who_has_no_descriptor_to_call_with_calls_later, &one),

@@ -216,7 +216,7 @@ static void a_post_that_a_device_refuses_loses_nothing(void **state)
 static bool all_but_one_have_come(const struct tt_verbs_stream *s, uint32_t held)
 {
     for (uint32_t i = 0; i < s->nlanes; i++)
-        if (s->sender.lane[i].outstanding != (i == held))
+        if (s->sender.lanes.lane[i].outstanding != (i == held))
             return false;
     return s->sent == s->tail;
 }
@@ -255,7 +255,7 @@ static void void_role(struct node *n)
     node_share(n, 0, mine);
     for (uint32_t i = 0; i < s->nlanes; i++)
         UNTIL(n, s->lane[i].state == TT_VERBS_LANE_UP);
-    n->board->flag[n->rank] = s->sender.turn;
+    n->board->flag[n->rank] = s->sender.lanes.turn;
     node_barrier(n);
     there = node_import(n, !n->rank, 0);
     held = n->board->flag[0];

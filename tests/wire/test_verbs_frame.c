@@ -3,24 +3,6 @@
 #include <string.h>
 #include "wire/verbs_frame.h"
 
-/* A count that is told by its low 24 bits is found again, from anywhere near it, wherever those wrap. */
-static void a_sequence_number_is_found_again_across_its_wrap(void **state)
-{
-    static const uint64_t wraps[] = { 0, 1u << 24, 5ull << 24, 1ull << 32, UINT64_MAX - 200 };
-
-    (void)state;
-    for (size_t i = 0; i < sizeof wraps / sizeof *wraps; i++)
-        for (uint64_t near = wraps[i] ? wraps[i] - 100 : 0; near < wraps[i] + 100; near++)
-            for (int32_t ahead = near < 128 ? 0 : -128; ahead <= 128; ahead++) {
-                const uint64_t number = near + (uint64_t)(int64_t)ahead;
-                const uint32_t imm = tt_imm_sequence(number) | TT_DQPLB_NOTIFY | TT_DQPLB_FAST;
-
-                assert_int_equal(tt_imm_ahead(near, imm), ahead);
-            }
-    assert_int_equal(tt_imm_ahead(10, tt_imm_sequence(10 + TT_IMM_SEQUENCES / 2 - 1)), TT_IMM_SEQUENCES / 2 - 1);
-    assert_int_equal(tt_imm_ahead(10, tt_imm_sequence(10 + TT_IMM_SEQUENCES / 2)), -(int32_t)(TT_IMM_SEQUENCES / 2));
-}
-
 static const struct tt_verbs_record good = {
     .kind = TT_VERBS_PUT,
     .signal_op = TT_SIGNAL_ADD,
@@ -170,7 +152,6 @@ static void a_key_is_read_as_it_was_written(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_sequence_number_is_found_again_across_its_wrap),
         cmocka_unit_test(a_record_is_read_as_it_was_written),
         cmocka_unit_test(a_record_that_nobody_honest_writes_is_refused),
         cmocka_unit_test(a_greeting_is_read_as_it_was_written_if_it_can_be),

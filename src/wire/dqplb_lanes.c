@@ -1,0 +1,70 @@
+#include "wire/dqplb_lanes.h"
+
+#include "base/status.h"
+#include "wire/planted.h"
+
+void tt_dqplb_lanes_init(struct tt_dqplb_lanes *l, uint32_t n, uint32_t outstanding_max)
+{
+    tt_assert(n >= 1 && n <= TT_DQPLB_LANES_MAX && outstanding_max >= 1);
+    *l = (struct tt_dqplb_lanes){ .n = n, .outstanding_max = outstanding_max, .bytes_max = UINT64_MAX };
+}
+
+bool tt_dqplb_lanes_has_room(const struct tt_dqplb_lanes *l, uint32_t lane, uint64_t bytes)
+{
+    const struct tt_dqplb_lane *at = &l->lane[lane];
+
+    if (at->down || (at->outstanding >= l->outstanding_max && !TT_PLANTED(TT_DQPLB_BUG_LANE_OVERFULL)))
+        return false;
+    return at->bytes == 0 || at->bytes + bytes <= l->bytes_max || TT_PLANTED(TT_DQPLB_BUG_LANE_OVERWEIGHT);
+}
+
+/* Whether lane a is to be preferred to b, which is earlier in turn. */
+static bool is_better(const struct tt_dqplb_lanes *l, uint32_t a, uint32_t b)
+{
+    return l->choice == TT_DQPLB_EMPTIEST && l->lane[a].bytes < l->lane[b].bytes &&
+           !TT_PLANTED(TT_DQPLB_BUG_NOT_EMPTIEST);
+}
+
+uint32_t tt_dqplb_lanes_choose(struct tt_dqplb_lanes *l, uint64_t bytes)
+{
+    uint32_t best = TT_DQPLB_NO_LANE, lane = l->turn;
+
+    for (uint32_t i = 0; i < l->n; i++, lane = lane + 1 < l->n ? lane + 1 : 0) {
+        if ((lane == 0 && l->keeps_first) || (best != TT_DQPLB_NO_LANE && !is_better(l, lane, best)) ||
+            !tt_dqplb_lanes_has_room(l, lane, bytes))
+            continue;
+        best = lane;
+        if (l->choice == TT_DQPLB_IN_TURN)
+            break;
+    }
+    if (best != TT_DQPLB_NO_LANE)
+        l->turn = best + 1 < l->n ? best + 1 : 0;
+    return best;
+}
+
+void tt_dqplb_lanes_give(struct tt_dqplb_lanes *l, uint32_t lane, uint32_t segments, uint64_t bytes)
+{
+    l->lane[lane].outstanding += segments;
+    l->lane[lane].bytes += bytes;
+}
+
+bool tt_dqplb_lanes_done(struct tt_dqplb_lanes *l, uint32_t lane, uint32_t segments, uint64_t bytes)
+{
+    struct tt_dqplb_lane *at = &l->lane[lane];
+
+    if (segments > at->outstanding || bytes > at->bytes)
+        return false;
+    at->outstanding -= segments;
+    at->bytes -= bytes;
+    return true;
+}
+
+void tt_dqplb_lanes_down(struct tt_dqplb_lanes *l, uint32_t lane)
+{
+    l->lane[lane] = (struct tt_dqplb_lane){ .down = true };
+}
+
+void tt_dqplb_lanes_up(struct tt_dqplb_lanes *l, uint32_t lane)
+{
+    l->lane[lane].down = false;
+}
