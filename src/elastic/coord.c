@@ -1,6 +1,7 @@
 /* Members: who comes, who is heard of, who is lost. */
 #include "elastic/coord.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 #include "base/clock.h"
@@ -201,16 +202,16 @@ static void sweep(struct tt_coord *c)
     c->nmembers = n;
 }
 
-/* Whether this seat is somebody else's. Groups of one member are not told apart. */
-static bool is_taken(const struct tt_coord *c, const struct tt_elmsg *msg)
+/* The member that has this seat already; 0: nobody. Groups of one member are not told apart. */
+static uint64_t taken_by(const struct tt_coord *c, const struct tt_elmsg *msg)
 {
     for (uint32_t i = 0; i < c->nmembers && msg->nroles > 1; i++) {
         const struct tt_coord_member *m = &c->conf.members[i];
 
         if (m->state != TT_COORD_LOST && m->state != TT_COORD_UNKNOWN && m->group == msg->group && m->role == msg->role)
-            return true;
+            return m->id;
     }
-    return false;
+    return 0;
 }
 
 static void welcome(struct tt_coord *c, struct tt_coord_member *m)
@@ -259,27 +260,31 @@ static bool has_roles(const struct tt_coord *c)
     return false;
 }
 
-static const char *why_not(const struct tt_coord *c, const struct tt_elmsg *msg)
+/* Whether it cannot join; why[bytes] gets the reason. */
+static bool is_refused(const struct tt_coord *c, const struct tt_elmsg *msg, char *why, size_t bytes)
 {
     static const uint8_t none[TT_COOKIE_BYTES];
+    const uint64_t holder = taken_by(c, msg);
 
     if (strcmp(msg->text, c->conf.run) != 0)
-        return "this coordinator leads another run";
-    if (c->nmembers == c->conf.members_max)
-        return "the run has as many members as its coordinator can hold";
-    if (memcmp(msg->cookie, none, TT_COOKIE_BYTES) == 0)
-        return "a cookie of zeros is anybody's";
-    if (msg->nroles != c->nroles && has_roles(c))
-        return "the run's replica groups have another number of roles";
-    if (is_taken(c, msg))
-        return "somebody else has this role in this group";
-    return NULL;
+        snprintf(why, bytes, "this coordinator leads the run \"%.60s\", not \"%.60s\"", c->conf.run, msg->text);
+    else if (c->nmembers == c->conf.members_max)
+        snprintf(why, bytes, "the run has as many members as its coordinator can hold: %" PRIu32, c->nmembers);
+    else if (memcmp(msg->cookie, none, TT_COOKIE_BYTES) == 0)
+        snprintf(why, bytes, "a cookie of zeros is anybody's");
+    else if (msg->nroles != c->nroles && has_roles(c))
+        snprintf(why, bytes, "nroles is %" PRIu32 " in the run, and %" PRIu32 " for this member: it must be the same", c->nroles, msg->nroles);
+    else if (holder)
+        snprintf(why, bytes, "role %" PRIu32 " of group %" PRIu32 " is taken: member %" PRIu64 " has it", msg->role, msg->group, holder);
+    else
+        return false;
+    return true;
 }
 
 static void join(struct tt_coord *c, struct tt_coord_conn *conn, const struct tt_elmsg *msg)
 {
     struct tt_coord_member *m;
-    const char *why;
+    char why[TT_ELASTIC_TEXT_BYTES];
 
     for (uint32_t i = 0; i < c->nmembers; i++) {
         m = &c->conf.members[i];
@@ -292,8 +297,7 @@ static void join(struct tt_coord *c, struct tt_coord_conn *conn, const struct tt
             take_up(c, m, conn, msg);
         return;
     }
-    why = why_not(c, msg);
-    if (why) {
+    if (is_refused(c, msg, why, sizeof why)) {
         tt_coord_refuse(c, conn, TUTTI_ERR_INVALID, why);
         return;
     }

@@ -110,7 +110,7 @@ class Sharded(Members):
                 return member
             for reader in member.readers:
                 reader.join()
-            self.assertIn("somebody else has this role", member.errors[-1])
+            self.assertRegex(member.errors[-1], f"role {role} of group {group} is taken")
 
     def test_a_group_is_lost_and_replaced_and_the_curve_is_that_of_one_process(self):
         members = self.groups("--steps", 10000000)

@@ -1,6 +1,7 @@
 /* The coordinator against members that do harm, or are in harm's way: what they do costs themselves, and a bounded number of others. */
 #include "support/unit.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include "base/clock.h"
@@ -524,6 +525,45 @@ static void who_speaks_another_version_is_told_so_in_its_own(void **state)
     assert_string_equal(f.refusal.text, "a connection begins with a JOIN");
 }
 
+/* ---- what does not go together ---- */
+
+static void joins_in_vain(struct tt_elmsg join, const char *why)
+{
+    const uint32_t n = f.c.nmembers;
+
+    join.kind = TT_ELMSG_JOIN;
+    join.cookie[0] = 99;
+    tt_coord_step(&f.c, &(struct tt_coord_event){ .kind = TT_COORD_EV_OPEN, .conn = &f.conns[5] }, f.now_ns);
+    say(5, &join);
+    assert_int_equal(f.refusal.what, TUTTI_ERR_INVALID);
+    assert_string_equal(f.refusal.text, why);
+    assert_int_equal(f.c.nmembers, n);
+}
+
+static void who_does_not_go_with_the_run_is_told_what_both_have(void **state)
+{
+    char name[TT_ELASTIC_TEXT_BYTES], why[TT_ELASTIC_TEXT_BYTES];
+    struct tt_elmsg join = { .nroles = 1 };
+
+    (void)state;
+    begin(1);
+    joins_in_vain((struct tt_elmsg){ .nroles = 1, .text = "walk" }, "this coordinator leads the run \"run\", not \"walk\"");
+    memset(name, 'x', sizeof name - 1);
+    name[sizeof name - 1] = 0;
+    memcpy(join.text, name, sizeof name);
+    snprintf(why, sizeof why, "this coordinator leads the run \"run\", not \"%.60s\"", name);
+    joins_in_vain(join, why);
+    joins_in_vain((struct tt_elmsg){ .nroles = 3, .role = 2, .text = "run" },
+                  "nroles is 1 in the run, and 3 for this member: it must be the same");
+    begin(0);
+    tt_coord_step(&f.c, &(struct tt_coord_event){ .kind = TT_COORD_EV_OPEN, .conn = &f.conns[0] }, f.now_ns);
+    say(0, &(struct tt_elmsg){
+               .kind = TT_ELMSG_JOIN, .nroles = 2, .group = 4, .role = 1, .cookie = { 1 }, .text = "run" });
+    assert_int_equal(f.c.nmembers, 1);
+    joins_in_vain((struct tt_elmsg){ .nroles = 2, .group = 4, .role = 1, .text = "run" },
+                  "role 1 of group 4 is taken: member 1 has it");
+}
+
 static void a_newcomer_that_never_answers_a_proposal_holds_up_nobody_for_long(void **state)
 {
     (void)state;
@@ -753,6 +793,7 @@ int main(void)
         cmocka_unit_test(what_who_leaves_knows_to_be_final_is),
         cmocka_unit_test(the_word_of_who_leaves_is_of_its_epoch),
         cmocka_unit_test(who_speaks_another_version_is_told_so_in_its_own),
+        cmocka_unit_test(who_does_not_go_with_the_run_is_told_what_both_have),
         cmocka_unit_test(a_newcomer_that_never_answers_a_proposal_holds_up_nobody_for_long),
         cmocka_unit_test(a_newcomer_that_wants_too_many_holds_up_nobody),
         cmocka_unit_test(a_newcomer_that_slanders_newcomers_fails_alone),
