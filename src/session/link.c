@@ -5,9 +5,13 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
+#include "base/log.h"
 #include "session/run.h"
 
 #define CONNECT_NS (5 * TT_SECOND) /* for one address to answer */
+#define WARN_NS TT_SECOND          /* a member that no coordinator answers for so long says so; and again after as long as it has lasted, */
+#define WARN_NS_MAX (60 * TT_SECOND)    /* or this */
+#define TRIED_BYTES 900u
 #define QUEUE_BYTES (2 * (size_t)TT_ELMSG_BYTES_MAX)
 
 void tt_link_connect(tutti_run *run, uint64_t delay_ns)
@@ -184,10 +188,49 @@ void tt_link_event(tutti_run *run)
         look_for(run);
 }
 
+/* "10.0.0.1:29401, 10.0.0.2:29401": where coordinators are looked for. */
+static void list_coordinators(const tutti_run *run, char tried[TRIED_BYTES])
+{
+    size_t n = 0;
+
+    tried[0] = 0;
+    for (uint32_t i = 0; i < run->ncoordinators && n < TRIED_BYTES; i++) {
+        char where[TT_ADDRESS_TEXT_BYTES];
+
+        tt_address_text(&run->coordinators[i], where);
+        n += (size_t)snprintf(tried + n, TRIED_BYTES - n, "%s%s", i ? ", " : "", where);
+    }
+}
+
+/* A member without a coordinator waits: it may be started yet, or once more. But not in silence. */
+static void tell_absence(tutti_run *run, uint64_t now_ns)
+{
+    struct tt_coordinator_link *l = &run->link;
+    char tried[TRIED_BYTES];
+    uint64_t waited_ns;
+
+    if (run->m.welcome || run->m.over || run->over) {
+        l->away_ns = 0;
+        return;
+    }
+    if (l->away_ns == 0) {
+        l->away_ns = now_ns;
+        l->warn_ns = now_ns + WARN_NS;
+    }
+    if (now_ns < l->warn_ns)
+        return;
+    waited_ns = now_ns - l->away_ns;
+    list_coordinators(run, tried);
+    tt_log(TT_LOG_WARN, "no coordinator of the run \"%s\" has answered for %llu s (tried: %s); the last attempt: %s",
+           run->m.conf.run, (unsigned long long)(waited_ns / TT_SECOND), tried, *l->why ? l->why : "no answer yet");
+    l->warn_ns = now_ns + (waited_ns < WARN_NS_MAX ? waited_ns : WARN_NS_MAX);
+}
+
 void tt_link_tick(tutti_run *run, uint64_t now_ns)
 {
     struct tt_coordinator_link *l = &run->link;
 
+    tell_absence(run, now_ns);
     if (l->state == TT_LINK_WAITS && now_ns >= l->connect_ns)
         begin(run, now_ns);
     else if (l->state == TT_LINK_CONNECTS && now_ns >= l->give_up_ns)
@@ -198,7 +241,11 @@ uint64_t tt_link_next_ns(const tutti_run *run)
 {
     const struct tt_coordinator_link *l = &run->link;
 
-    return l->state == TT_LINK_WAITS ? l->connect_ns : l->state == TT_LINK_CONNECTS ? l->give_up_ns : TT_NEVER;
+    const uint64_t next = l->state == TT_LINK_WAITS      ? l->connect_ns
+                          : l->state == TT_LINK_CONNECTS ? l->give_up_ns
+                                                         : TT_NEVER;
+
+    return l->away_ns && l->warn_ns < next ? l->warn_ns : next;
 }
 
 /* What the coordinator said before it left is heard still: perhaps why. */

@@ -42,6 +42,7 @@ struct tt_coordinator_link {
     struct tt_channel *channel;         /* UP, BROKEN */
     uint32_t events;                    /* that epoll looks for */
     uint32_t at;                        /* which address is tried */
+    uint64_t away_ns, warn_ns;          /* since when no coordinator knows us, 0: one does; and when that is told next */
     char why[300];                      /* what became of the last attempt */
 };
 

@@ -15,7 +15,8 @@ from cluster import BUILD, PATIENCE_S, SANITIZED, TUTTI, environment, free_port,
 MEMBER = str(BUILD / "tests" / "cluster" / "prog_member")
 GROUP = str(BUILD / "tests" / "cluster" / "prog_group")
 THREADS = str(BUILD / "tests" / "cluster" / "prog_threads")
-LEASE_S = 10 if SANITIZED else 3        # no machine is so busy that a member is not heard of for so long
+LEASE_S = 20        # nobody who lives is taken for dead, however busy the machine is
+EVICTING_LEASE_S = 10 if SANITIZED else 6   # where one is stopped until it is: the others wait for that
 
 
 class Process:
@@ -80,6 +81,10 @@ class Elastic(unittest.TestCase):
                                       "--lease", int(1000 * lease_s), "--grace", int(1000 * grace_s))
         self.coordinator.await_line("listening on")
 
+    def start_another_coordinator(self, lease_s, grace_s=0.05):
+        self.coordinator.end()
+        self.start_coordinator(lease_s, grace_s)
+
     def members(self, n, count=20000, *how):
         started = [self.start(MEMBER, self.address, count, n, *how) for _ in range(n)]
         for member in started:
@@ -139,8 +144,7 @@ class Elastic(unittest.TestCase):
         self.leave(members)
 
     def test_who_is_killed_has_no_grace(self):
-        self.coordinator.end()
-        self.start_coordinator(10 * PATIENCE_S, 10 * PATIENCE_S)      # nobody here waits for so long
+        self.start_another_coordinator(10 * PATIENCE_S, 10 * PATIENCE_S)    # nobody here waits for so long
         members = self.members(3)
         members[1].process.kill()
         self.await_members([members[0], members[2]], 2)
@@ -150,6 +154,7 @@ class Elastic(unittest.TestCase):
 
     def test_a_world_with_one_that_was_stopped_is_left_without_losing_anybody_else(self):
         self.env["TUTTI_WIRES"] = "tcp"         # what was sent to it stays on its way
+        self.start_another_coordinator(EVICTING_LEASE_S)
         members = self.members(3, 1000000)
         members[2].process.send_signal(signal.SIGSTOP)
         self.await_members(members[:2], 2)
@@ -159,6 +164,7 @@ class Elastic(unittest.TestCase):
         self.leave([members[0], members[1], members[3]])
 
     def test_one_that_is_stopped_is_evicted_after_the_lease_and_told_when_it_goes_on(self):
+        self.start_another_coordinator(EVICTING_LEASE_S)
         members = self.members(3)
         members[2].process.send_signal(signal.SIGSTOP)
         self.await_members(members[:2], 2)
@@ -193,10 +199,19 @@ class Elastic(unittest.TestCase):
             member.await_line("epoch 3 members 3\\b")
         self.leave(members[1:])
 
+    def test_who_waits_for_a_coordinator_says_so_with_the_address_and_the_reason(self):
+        self.coordinator.end()
+        first = self.start(MEMBER, self.address, 20000, 1)
+        wait_until(lambda: len(first.errors) > 1, "two warnings")
+        for line in first.errors[:2]:
+            self.assertRegex(line, f'warn: no coordinator of the run "tutti" has answered for [1-9][0-9]* s .tried: {self.address}.; '
+                                   f"the last attempt: {self.address}: Connection refused")
+        self.start_coordinator()
+        first.await_line("members 1")
+        self.leave([first])
+
     def test_a_group_that_loses_a_member_goes_as_a_whole_and_another_takes_its_place(self):
         """Two groups of two roles; prog_group.c checks every number of its role's shard after every step."""
-        self.coordinator.end()
-        self.start_coordinator(20)                       # nobody else is to be lost because the machine is slow
         start = {(group, role): self.start(GROUP, self.address, group, role, 4) for group in (0, 1) for role in (0, 1)}
         stay, victim, left_over = [start[0, 0], start[0, 1]], start[1, 0], start[1, 1]
         for member in start.values():
@@ -220,8 +235,6 @@ class Elastic(unittest.TestCase):
             member.await_line(r"epoch \d+ groups 1", mark)
 
     def test_threads_reduce_at_once_in_any_order_while_one_member_is_killed(self):
-        self.coordinator.end()
-        self.start_coordinator(20)
         members = [self.start(THREADS, self.address, 3, 4, 100, seed, int(dies)) for seed, dies in ((11, False), (22, True), (33, False))]
         for member in (members[0], members[2]):
             member.await_line("done, members 2")
