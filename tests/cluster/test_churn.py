@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Members that come, are killed, stopped, and leave, while a coordinator is killed and started again, and training goes on: the numbers are
-right. TUTTI_CHURN_SECONDS says for how long (10; 6 under sanitizers), TUTTI_CHURN_SEED which course it takes (else by the clock; it is printed).
+"""Members that come, are killed, paused, and leave, while a coordinator is killed and started again, and training goes on: the numbers are
+right. TUTTI_CHURN_SECONDS says for how long (10; 6 under sanitizers; from 100 on, one is now and then stopped until it is out), TUTTI_CHURN_SEED which course it takes (else by the clock; it is printed).
 
 Each member (prog_churn.c) checks every element of every result against the members that are said to have contributed, and writes down each step that was
 committed: the step, its epoch, a hash of the state after it, who contributed. Here: whoever committed a step has the same state after it, by the same
@@ -17,12 +17,13 @@ import time
 import unittest
 from pathlib import Path
 
-from cluster import BUILD, PATIENCE_S, SANITIZED, SLOW, TUTTI, ClusterTest, environment, free_port, marked, wait_until
+from cluster import BUILD, PATIENCE_S, SANITIZED, TUTTI, ClusterTest, environment, free_port, marked, wait_until
 
 CHURN = str(BUILD / "tests" / "cluster" / "prog_churn")
 SECONDS = float(os.environ.get("TUTTI_CHURN_SECONDS", "6" if SANITIZED else "10"))
 SEED = int(os.environ.get("TUTTI_CHURN_SEED", time.time_ns() % 1000000))
-LEASE_S = 8 if SLOW else 4 if SANITIZED else 3         # no machine is so busy that a member is not heard of for so long
+LEASE_S = 20                # nobody who lives is taken for dead, however busy the machine is
+EVICTING_S = 5 * LEASE_S    # in runs of this length and more, a member now and then is stopped until it is out, for which the others wait a lease
 MEMBERS_MIN, MEMBERS_MAX = 2, 5
 STEPS_MIN = 5
 GROWTH_KIB = 8192           # what a member's memory may grow by: its log's buffers, the allocator's arenas
@@ -98,7 +99,9 @@ class Churn(ClusterTest):
         living = self.living()
         kinds = ["coordinator"] if self.draw.random() < 0.15 else []
         kinds += ["join"] * 2 if len(living) < MEMBERS_MAX else []
-        kinds += ["kill", "stop", "leave"] if len(living) > MEMBERS_MIN else []
+        if len(living) > MEMBERS_MIN:
+            kinds += ["kill", "pause", "leave"]
+            kinds += ["stop"] if SECONDS >= EVICTING_S and time.monotonic() >= self.lost_by else []
         kind = self.draw.choice(kinds or ["coordinator"])
         if kind == "join":
             self.join()
@@ -109,14 +112,22 @@ class Churn(ClusterTest):
             self.start_coordinator()
         else:
             one = self.draw.choice(living[1:])      # the first lives through it all
+            if kind == "pause":                     # for less than the lease; perhaps it dies of it
+                one.signal(signal.SIGSTOP)
+                time.sleep(self.draw.uniform(0.1, 1))
+                if self.draw.random() < 0.5:
+                    one.signal(signal.SIGCONT)
+                    return kind
+                kind = "kill"
             if kind == "stop" and not one.steps():
                 kind = "kill"                       # it may not have joined: then it would only come later
             if kind == "leave" and not one.log.exists():
                 kind = "kill"                       # it has only begun, and would not hear the signal
             one.fate = kind
             one.signal({"kill": signal.SIGKILL, "stop": signal.SIGSTOP, "leave": signal.SIGTERM}[kind])
-        if kind in ("stop", "coordinator"):         # a coordinator that starts again gives each a lease more
-            self.lost_by = time.monotonic() + 2 * LEASE_S
+        now = time.monotonic()
+        if kind == "stop" or (kind == "coordinator" and now < self.lost_by):     # a coordinator that starts again gives each a lease more
+            self.lost_by = now + 2 * LEASE_S
         return kind
 
     def check_alive(self):

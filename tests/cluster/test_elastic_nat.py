@@ -94,7 +94,7 @@ class Far(unittest.TestCase):
 
     def coordinator(self, host, *listen):
         at = [word for address in listen for word in ("--listen", address)]
-        self.start(host, TUTTI, "coordinator", "--journal", "none", *at).await_line("listening on")
+        self.start(host, TUTTI, "coordinator", "--journal", "none", "--lease", 20000, *at).await_line("listening on")
 
     def leave(self, members):
         for member in members:

@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 import unittest
 from pathlib import Path
 
@@ -163,6 +164,12 @@ class DiLoCo(Members):
         self.assertIsNone(first.process.poll(), first.errors[-5:])
         return result
 
+    def stop_and_kill(self, member):
+        """Its part of an exchange that has begun does not come."""
+        member.process.send_signal(signal.SIGSTOP)
+        time.sleep(0.5)
+        member.process.kill()
+
     def churn(self, program):
         """What the first member printed of a run in which others come, are killed, stop, and leave."""
         def newcomer():
@@ -174,8 +181,7 @@ class DiLoCo(Members):
         third = self.await_members(first, 3, newcomer)
         self.await_members(first, 2, second.process.kill)
         fourth = self.await_members(first, 3, newcomer)
-        self.await_members(first, 2, lambda: third.process.send_signal(signal.SIGSTOP))     # its part of an exchange does not come
-        third.process.kill()
+        self.await_members(first, 2, lambda: self.stop_and_kill(third))
         fifth = self.await_members(first, 3, newcomer)
         self.await_members(first, 2, fourth.process.terminate)
         first.process.terminate()
