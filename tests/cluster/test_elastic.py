@@ -10,13 +10,13 @@ import threading
 import unittest
 from pathlib import Path
 
-from cluster import BUILD, PATIENCE_S, TUTTI, environment, free_port, wait_until
+from cluster import BUILD, PATIENCE_S, SANITIZED, TUTTI, environment, free_port, wait_until
 
 MEMBER = str(BUILD / "tests" / "cluster" / "prog_member")
 GROUP = str(BUILD / "tests" / "cluster" / "prog_group")
 THREADS = str(BUILD / "tests" / "cluster" / "prog_threads")
-LEASE_S = 20            # nobody who lives is taken for dead, however busy the machine is
-EVICTING_LEASE_S = 10   # where one is stopped until it is: the others wait for that
+LEASE_S = 20        # nobody who lives is taken for dead, however busy the machine is
+EVICTING_LEASE_S = 10 if SANITIZED else 6   # where one is stopped until it is: the others wait for that
 
 
 class Process:
