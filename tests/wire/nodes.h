@@ -24,6 +24,7 @@ struct setting {
     bool cma;                   /* conf.cma, and regions are the test's own memory */
     bool secure;                /* connections go through TLS, by a token */
     const char *provider;       /* conf.ofi_provider */
+    bool sampled;               /* some properties will do */
     uint64_t seed;
 };
 

@@ -2,9 +2,10 @@
  * Each property runs in real processes over every registered wire, over several lanes where a wire has them, and over shared memory
  * with regions that are not shared.
  *
+ * The ofi wire is tried over the provider of libfabric that it chooses, and with some of the properties over each of the others that need no hardware.
+ *
  * TUTTI_TEST_SEED replays a run; TUTTI_TEST_ONLY names a property or a wire; TUTTI_TEST_OFI names providers of libfabric that the ofi wire shall
- * be tried over, like "tcp sockets?", in place of the one that it chooses; those with a question mark are left out where they are not there.
- * TUTTI_TEST_SAMPLE=1: of what the other two leave, each wire or provider is tried with the properties in `sample` alone. */
+ * be tried over with all properties, like "tcp sockets", in place of those. */
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
@@ -1314,14 +1315,22 @@ static void a_caller_for_whom_no_descriptor_is_left_waits_and_nobody_spins(void 
 static const struct {
     const char *name;
     void (*run)(void **state);
+    bool sampled;               /* also over providers of libfabric that nobody chose */
 } properties[] = {
-#define PROPERTY(f) { #f, f }
-    PROPERTY(a_signal_brings_its_bytes),
+#define PROPERTY(f)  \
+    {                \
+#f, f, false \
+    }
+#define SAMPLED(f)  \
+    {               \
+#f, f, true \
+    }
+    SAMPLED(a_signal_brings_its_bytes),
     PROPERTY(a_put_of_nothing_still_signals),
-    PROPERTY(a_storm_of_puts_arrives_whole_from_both_sides),
+    SAMPLED(a_storm_of_puts_arrives_whole_from_both_sides),
     PROPERTY(inline_sources_are_reusable_at_once),
     PROPERTY(short_puts_behind_a_long_one_leave_it_room),
-    PROPERTY(a_signal_after_a_fence_comes_after_all_earlier_puts),
+    SAMPLED(a_signal_after_a_fence_comes_after_all_earlier_puts),
     PROPERTY(fenced_signals_keep_their_order),
     PROPERTY(fences_of_two_peers_do_not_touch),
     PROPERTY(a_receiver_that_does_not_poll_is_not_buried),
@@ -1329,7 +1338,7 @@ static const struct {
     PROPERTY(remote_completion_means_landed),
     PROPERTY(gets_and_atomics_bring_back_what_was_there),
     PROPERTY(a_put_after_dereg_lands_nowhere),
-    PROPERTY(dereg_cuts_a_put_that_is_arriving),
+    SAMPLED(dereg_cuts_a_put_that_is_arriving),
     PROPERTY(dereg_of_a_source_keeps_the_link_in_step),
     PROPERTY(dereg_of_a_source_that_is_registered_twice_loses_nothing),
     PROPERTY(a_source_may_be_read_only),
@@ -1339,12 +1348,42 @@ static const struct {
     PROPERTY(memory_of_links_is_counted),
     PROPERTY(a_death_is_told_once_and_soon),
     PROPERTY(closing_is_seen_and_loses_nothing_sent),
-    PROPERTY(a_put_wakes_a_sleeper),
+    SAMPLED(a_put_wakes_a_sleeper),
     PROPERTY(a_sleeper_sees_a_peer_come_and_go),
     PROPERTY(a_caller_for_whom_no_descriptor_is_left_waits_and_nobody_spins),
 };
 #define NPROPERTIES (sizeof properties / sizeof *properties)
 #define NSETTINGS_MAX 16
+
+/* Of libfabric, for machines without a fabric. Not all have all of them. sockets has threads of its own, of whose accesses the thread
+ * sanitizer knows some. */
+static const char *const providers_of_software[] = {
+    "tcp;ofi_rxm", "shm", "udp;ofi_rxd", "net",
+#ifndef __SANITIZE_THREAD__
+    "sockets",
+#endif
+};
+#define NSOFTWARE (sizeof providers_of_software / sizeof *providers_of_software)
+
+/* Whether that provider is there, and is not the one that is chosen where nobody names one. */
+static bool is_another(const struct tt_wire_ops *ops, const char *provider)
+{
+    struct tt_wire_conf conf = { .nranks = 1, .secret = node_secret, .link_bytes = 4096 };
+    char named[64];
+    struct tt_wire *w;
+    bool chosen;
+
+    snprintf(named, sizeof named, " %s on ", provider);
+    if (ops->open(&w, &conf) != TUTTI_OK)
+        return false;
+    chosen = strstr(w->about, named);
+    ops->close(w);
+    conf.ofi_provider = provider;
+    if (chosen || ops->open(&w, &conf) != TUTTI_OK)
+        return false;
+    ops->close(w);
+    return true;
+}
 
 /* A wire that cannot run here says so, and is left out with its reason; one that was asked for must run. */
 static bool usable(const struct tt_wire_ops *ops, const char *provider)
@@ -1407,6 +1446,12 @@ int main(void)
         if (!usable(tt_wires[i], NULL))
             continue;
         settings[nsettings++] = (struct setting){ .ops = tt_wires[i], .lanes = 1 };
+        if (strcmp(tt_wires[i]->name, "ofi") == 0)
+            for (uint32_t k = 0; k < NSOFTWARE; k++)    /* under a sanitizer, in turn */
+                if (unit_has_turn(k, NSOFTWARE) && is_another(tt_wires[i], providers_of_software[k]))
+                    settings[nsettings++] = (struct setting){
+                        .ops = tt_wires[i], .lanes = 1, .provider = providers_of_software[k], .sampled = true
+                    };
         if (strcmp(tt_wires[i]->name, "tcp") == 0)
             for (uint32_t k = 1; k < 4; k++)    /* 3 lanes; TLS over one, and over 3: under a sanitizer, in turn */
                 if (k == 1 || unit_has_turn(k, 2))
@@ -1422,7 +1467,7 @@ int main(void)
         for (size_t p = 0; p < NPROPERTIES; p++) {
             setting_name(&settings[s], setting);
             snprintf(names[n], sizeof names[n], "%s x%u: %s", setting, settings[s].lanes, properties[p].name);
-            if (only && !strstr(names[n], only))
+            if ((only && !strstr(names[n], only)) || (settings[s].sampled && !properties[p].sampled))
                 continue;
             tests[n] =
                 (struct CMUnitTest){ .name = names[n], .test_func = properties[p].run, .initial_state = &settings[s] };
