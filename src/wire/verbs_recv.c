@@ -103,7 +103,7 @@ static bool segment_arrived(struct tt_verbs_lane *lane, uint32_t imm)
     if (whole < 0)
         return false;
     if (tt_trace_is_wanted())
-        tt_verbs_trace(lane, TT_TRACE_ARRIVED, tt_imm_sequence(imm), 0);
+        tt_verbs_trace(lane, TT_TRACE_ARRIVED, imm & TT_DQPLB_SEQ_MASK, 0);
     for (; whole > 0; whole--)
         if (!message_arrived(s))
             return false;

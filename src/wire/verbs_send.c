@@ -83,7 +83,7 @@ static void add_record(struct chain *c, const struct tt_dqplb_segment *g)
     struct tt_verbs_stream *s = c->lane->stream;
     struct tt_verbs_link *link = s->link;
     const struct tt_verbs_out *m = tt_verbs_out_of(s, g->message);
-    const struct tt_verbs_wr what = { .message = g->message, .number = tt_imm_sequence(g->word), .segment = true };
+    const struct tt_verbs_wr what = { .message = g->message, .number = g->word & TT_DQPLB_SEQ_MASK, .segment = true };
     const uint32_t rail = c->lane->rail;
     uint8_t *slot = tt_verbs_staging(s, g->message);
     uint64_t applied[TT_VERBS_STREAMS];
@@ -132,7 +132,7 @@ static void add_segment(struct chain *c, const struct tt_dqplb_segment *g)
     const struct tt_verbs_out *m = tt_verbs_out_of(lane->stream, g->message);
     const uint32_t bytes = m->data ? (uint32_t)g->bytes : 0;
     const struct tt_verbs_wr what = {
-        .message = g->message, .number = tt_imm_sequence(g->word), .payload = bytes > 0, .segment = !g->last
+        .message = g->message, .number = g->word & TT_DQPLB_SEQ_MASK, .payload = bytes > 0, .segment = !g->last
     };
     struct ibv_send_wr *wr;
 
