@@ -7,10 +7,12 @@ from . import proxies, report_sim, results, say
 HEAD = """\
 By `bench/run rdma --only putsignal`; written here by `bench/report.py build/bench/rdma.json`. {ranks} ranks on {cores} cores; rank 0 has {transfers} puts of {sizes} under way to the two
 others, each with a signal, and each byte was compared. *verbs* runs on the soft-RoCE of the machine above, which is emulated: its times say how modes differ, and nothing of RDMA.
-The time of a transfer is fitted as alpha + beta * bytes over the sizes; +- is the standard error. Commit {commit}, {date}."""
+The time of a transfer is fitted as alpha + beta * bytes over the sizes; +- is the standard error, and *noise* what has one of more than half of itself. Commit {commit}, {date}."""
 
 
 def with_error(value, error, digits):
+    if error is not None and error > value / 2:
+        return "noise"
     return f"{value:.{digits}f}" + ("" if error is None else f" +- {error:.{digits}f}")
 
 
@@ -19,6 +21,14 @@ def line(row):
         return [row["what"], "", "", "", "", "", "skipped", row["skipped"]]
     return [row["wire"], row["lanes"], row["policy"], row["mode"], f"{row['drains']:g}", f"{row['fences']:g}", with_error(row["value"], row["error"], 0),
             with_error(1024 * row["beta"], row["beta_error"] and 1024 * row["beta_error"], 1)]
+
+
+def noise_of(machine):
+    """What must be said of a machine that was not quiet."""
+    busy = machine["busy_cores_before"]
+    if busy > 0.1:
+        yield (f"**Other work kept {busy:.1f} of {machine['cores']} cores busy when this run began**: alpha and beta are noise to that extent; how often a mode "
+               "stands still, and how often it marks, is not.")
 
 
 def markdown(data, old):
@@ -34,4 +44,5 @@ def markdown(data, old):
     pattern = re.compile(re.escape(begin) + ".*?" + re.escape(end), re.DOTALL)
     if not pattern.search(old):
         raise say.Problem(f"the page has no place for this: it should have {begin.strip()} and {end.strip()}")
-    return pattern.sub(lambda _: f"{begin}{head}\n\n{table}{end}", old)
+    new = "\n\n".join([head, *noise_of(machine), table])
+    return pattern.sub(lambda _: begin + new + end, old)

@@ -108,6 +108,9 @@ class Report(unittest.TestCase):
         self.assertEqual((done.returncode, done.stderr), (0, ""))
         self.assertEqual(self.cells("verbs"), ["4", "pinned", "full", "0", "2", "123 +- 6", "512.0"])
         self.assertIn("no libfabric", self.cells(skipped["what"]))
+        self.report("rdma", [{**rows[0], "error": 70.0}])
+        self.assertEqual(self.cells("verbs")[5:], ["noise", "512.0"])
+        self.report("rdma", rows)
         page = self.page.read_text()
         self.assertTrue(page.startswith("before\n") and page.endswith("after\n") and "old" not in page and "another row" not in page)
         with self.assertRaises(say.Problem):
