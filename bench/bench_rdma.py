@@ -1,6 +1,6 @@
 """DQPLB over a simulated network (docs/lanes.md): `tutti lanes`, in simulated time, so the numbers are the same on every machine. The ofi wire over
-TCP, on this one (lib/fabric.py). And the verbs wire beside perftest on the same soft-RoCE device (docs/rdma.md), in the virtual machine of
-scripts/rdma-vm: ratios only, as it is emulated.
+TCP, on this one (lib/fabric.py). The verbs wire beside perftest on the same soft-RoCE device (docs/rdma.md), in the virtual machine of
+scripts/rdma-vm: ratios only, as it is emulated. And puts with signals over both, in each mode of the proxy (lib/proxies.py).
 
 One slow way among 16: what is carried, of what could be, and beside stripes cut beforehand. A switch whose uplinks carry a quarter of what 64
 senders send: the queue in front of them beside that of senders without bounds, and what the bounds cost.
@@ -11,9 +11,9 @@ import os
 import statistics
 import subprocess
 
-from lib import build, fabric, say
+from lib import build, fabric, proxies, say
 
-SUMMARY = "lanes with bounds (DQPLB) over a simulated network; the ofi wire beside tcp and fi_pingpong; verbs beside perftest on soft-RoCE"
+SUMMARY = "lanes with bounds (DQPLB) over a simulated network; the ofi wire beside tcp and fi_pingpong; verbs beside perftest on soft-RoCE; modes of the proxy over both"
 
 SLOW = (0.5, 0.25)
 OUTSTANDING = 4
@@ -53,6 +53,7 @@ def listing(options):
     yield from fabric.listing()
     for case in CASES:
         yield case_name(*case)
+    yield from proxies.listing()
 
 
 def lanes(program, *options):
@@ -119,3 +120,4 @@ def run(options):
             yield one
     yield from fabric.rows(program, options.rounds, options.only)
     yield from rdma_rows(options, program)
+    yield from proxies.rows(program, options.rounds, options.only)

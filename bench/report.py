@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Writes the page of docs/ that a benchmark's results belong to: docs/performance.md and its plot from a peers run, docs/rails.md
-from a rails run, docs/simulation-measured.md from a sim and a predict run, its part of docs/one-sided.md and its figure from a putsignal run:
+from a rails run, docs/simulation-measured.md from a sim and a predict run, its part of docs/one-sided.md and its figure from a putsignal run,
+its part of docs/rdma.md from an rdma run:
 bench/report.py [RESULTS] [--out FILE.md]"""
 
 import argparse
@@ -12,7 +13,7 @@ sys.path.insert(0, str(HERE))
 sys.dont_write_bytecode = True
 
 import plot  # noqa: E402
-from lib import report_putsignal, report_rails, report_sim, results, say  # noqa: E402
+from lib import report_putsignal, report_rails, report_rdma, report_sim, results, say  # noqa: E402
 
 METHOD = """\
 Everything here was measured in one run, side by side, by `bench/run peers`; how is told in
@@ -82,7 +83,7 @@ def write_sim(data, out):
 def main(argv):
     parser = argparse.ArgumentParser(prog="bench/report.py", description=__doc__)
     parser.add_argument("results", nargs="?", type=Path, default=HERE.parent / "build" / "bench" / "peers.json")
-    parser.add_argument("--out", type=Path, help="default docs/performance.md, docs/rails.md, docs/simulation-measured.md or docs/one-sided.md")
+    parser.add_argument("--out", type=Path, help="default docs/performance.md, docs/rails.md, docs/simulation-measured.md, docs/one-sided.md or docs/rdma.md")
     options = parser.parse_args(argv)
     docs = HERE.parent / "docs"
     try:
@@ -93,6 +94,9 @@ def main(argv):
             write_sim(data, options.out or docs / "simulation-measured.md")
         elif data["benchmark"] == "putsignal":
             report_putsignal.write(data, machine_table(data["machine"]), options.out or docs / "one-sided.md")
+        elif data["benchmark"] == "rdma":
+            page = options.out or docs / "rdma.md"
+            page.write_text(report_rdma.markdown(data, page.read_text()))
         elif data["benchmark"] == "peers":
             write_peers(data, options.out or docs / "performance.md")
         else:

@@ -18,7 +18,7 @@ sys.dont_write_bytecode = True
 import bench_predict  # noqa: E402
 import bench_putsignal  # noqa: E402
 import bench_sim  # noqa: E402
-from lib import rails, report_putsignal  # noqa: E402
+from lib import proxies, rails, report_putsignal, say  # noqa: E402
 
 MACHINE = {"date": "2026-01-02", "commit": "c0ffee", "cpu": "a processor", "cores": 2, "memory_gib": 8, "system": "a system",
            "kernel": "6.1", "congestion_control": "cubic", "busy_cores_before": 0, "versions": {"tutti": "0.1.0"}}
@@ -93,6 +93,31 @@ class Report(unittest.TestCase):
         self.assertNotIn("| -5.0 % |", last)
         self.assertRegex(last, r"\| \+30\.0 %[^\n]*\| short +\|")
         self.assertEqual(last.split("<!-- bench/run predict -->")[0], both.split("<!-- bench/run predict -->")[0])
+
+    def test_modes_over_rdma_wires_are_a_table_on_their_page_and_wrong_bytes_are_no_row(self):
+        def lines(wrong):
+            yield {"what": "burst", "mode": "full", "bytes": 4096, "wrong": wrong, "drains": 0, "fences": 2, "signals": 12, "destinations": 2, "transfers": 12,
+                   "samples_us": [1.0, 2.0]}
+            yield {"what": "fit", "mode": "full", "alpha_us": 123.4, "alpha_error_us": 6.0, "beta_us_per_byte": 0.5, "beta_error_us_per_byte": None}
+
+        case = ("verbs", 4, "pinned", "full")
+        skipped = {"what": proxies.what("ofi", 1, "pinned", "full"), "skipped": "no libfabric"}
+        rows = [proxies.mode_row(case, list(lines(0))), skipped, {"what": "another row", "skipped": "why"}]
+        self.page.write_text("before\n\n<!-- bench/run rdma -->\n\nold\n\n<!-- end of bench/run rdma -->\n\nafter\n")
+        done = self.report("rdma", rows)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertEqual(self.cells("verbs"), ["4", "pinned", "full", "0", "2", "123 +- 6", "512.0"])
+        self.assertIn("no libfabric", self.cells(skipped["what"]))
+        self.report("rdma", [{**rows[0], "error": 70.0}])
+        self.assertEqual(self.cells("verbs")[5:], ["noise", "512.0"])
+        self.report("rdma", rows)
+        page = self.page.read_text()
+        self.assertTrue(page.startswith("before\n") and page.endswith("after\n") and "old" not in page and "another row" not in page)
+        with self.assertRaises(say.Problem):
+            proxies.mode_row(case, list(lines(1)))
+        self.page.write_text("a page without a place\n")
+        self.assertEqual(self.report("rdma", rows).returncode, 1)
+        self.assertEqual(self.page.read_text(), "a page without a place\n")
 
     def test_policies_of_lanes_become_tables_of_their_own(self):
         options = argparse.Namespace(max=64, only="")
