@@ -1,0 +1,173 @@
+/* What a long message between two processes of one host costs at least, fetched in one copy (process_vm_readv), and what its parts cost.
+ *
+ *   micro_rendezvous       By hand: gcc -O2 -D_GNU_SOURCE -Ibench bench/micro_rendezvous.c
+ *
+ * One column for each way, microseconds: an iteration is a barrier, then the message, and counts as long as the slower end took. Each number is
+ * the median of ROUNDS medians, and the ways take turns.
+ *   ready      the receiver says where its memory is, the sender asks it to fetch, it does, and says so
+ *   announce   the sender asks at once
+ *   checked    the same two, with the word in the sender's memory fetched along by which the receiver knows that it is still the same process */
+#include <sched.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/uio.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include "micro.h"
+
+#define BYTES_MAX (1u << 20)
+#define ROUNDS 5
+#define ITERATIONS 4000
+#define WAYS 4
+
+struct word {
+    _Alignas(64) _Atomic uint64_t v;
+};
+
+/* Between the two; each word is written by the side of its index. */
+struct shared {
+    struct word barrier[2], ready[2], ask[2], done[2], took[2], memory[2], nonce[2];
+    pid_t parent;
+};
+
+struct side {
+    struct shared *s;
+    int me;
+    pid_t peer;
+    uint8_t *src, *dst;
+    uint64_t nonce, n;
+};
+
+static void say(struct word *w, uint64_t value)
+{
+    atomic_store_explicit(&w->v, value, memory_order_release);
+}
+
+static void await(struct word *w, uint64_t value)
+{
+    while (atomic_load_explicit(&w->v, memory_order_acquire) < value)
+        __builtin_ia32_pause();
+}
+
+static uint64_t clock_ns(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+static void fetch(struct side *e, size_t bytes, bool checked)
+{
+    struct shared *s = e->s;
+    uint64_t seen;
+    struct iovec here[2] = { { e->dst, bytes }, { &seen, sizeof seen } };
+    struct iovec there[2] = { { (void *)(uintptr_t)atomic_load(&s->memory[!e->me].v), bytes },
+                              { (void *)(uintptr_t)atomic_load(&s->nonce[!e->me].v), sizeof seen } };
+    const unsigned long parts = checked ? 2 : 1;
+    const ssize_t want = (ssize_t)(bytes + (checked ? sizeof seen : 0));
+
+    if (process_vm_readv(e->peer, here, parts, there, parts, 0) != want) {
+        perror("process_vm_readv");
+        kill(e->peer, SIGTERM); /* it would wait for ever */
+        _exit(1);
+    }
+}
+
+/* One message from side 0 to side 1, or one each way. Returns what the slower end took, in microseconds. */
+static double exchange(struct side *e, size_t bytes, bool both, bool announce, bool checked)
+{
+    struct shared *s = e->s;
+    const int me = e->me, peer = !me;
+    const bool sends = both || me == 0, receives = both || me == 1;
+    const uint64_t n = ++e->n;
+    uint64_t begin, mine, theirs;
+
+    say(&s->barrier[me], n);
+    await(&s->barrier[peer], n);
+    begin = clock_ns();
+    if (receives && !announce)
+        say(&s->ready[me], n);
+    if (sends && !announce)
+        await(&s->ready[peer], n);
+    if (sends)
+        say(&s->ask[me], n);
+    if (receives) {
+        await(&s->ask[peer], n);
+        fetch(e, bytes, checked);
+        say(&s->done[me], n);
+    }
+    if (sends)
+        await(&s->done[peer], n);
+    mine = clock_ns() - begin;
+    say(&s->took[me], n << 32 | (mine & UINT32_MAX));
+    await(&s->took[peer], n << 32);
+    theirs = atomic_load(&s->took[peer].v) & UINT32_MAX;
+    return (double)(mine > theirs ? mine : theirs) / 1000;
+}
+
+static void measure(struct side *e, size_t bytes, bool both)
+{
+    static double us[ITERATIONS];
+    double rounds[WAYS][ROUNDS];
+
+    for (int round = 0; round < ROUNDS; round++)
+        for (int way = 0; way < WAYS; way++) {
+            for (int i = 0; i < ITERATIONS; i++)
+                us[i] = exchange(e, bytes, both, way & 1, way & 2);
+            rounds[way][round] = median(us, ITERATIONS);
+        }
+    if (e->me)
+        return;
+    printf("%8zu B %s", bytes, both ? "both ways" : "one way  ");
+    for (int way = 0; way < WAYS; way++)
+        printf(" %9.2f", median(rounds[way], ROUNDS));
+    printf("\n");
+    fflush(stdout);
+}
+
+int main(void)
+{
+    struct shared *s = mmap(NULL, sizeof *s, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    struct side e = { .s = s, .nonce = 42 };
+    cpu_set_t set;
+    pid_t child;
+    int status;
+
+    if (s == MAP_FAILED)
+        return 1;
+    s->parent = getpid();
+    child = fork();
+    if (child < 0)
+        return 1;
+    e.me = child == 0;
+    if (e.me)
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+    e.peer = e.me ? s->parent : child;
+    CPU_ZERO(&set);
+    CPU_SET(e.me, &set);
+    sched_setaffinity(0, sizeof set, &set);
+    e.src = aligned_alloc(4096, BYTES_MAX);
+    e.dst = aligned_alloc(4096, BYTES_MAX);
+    if (!e.src || !e.dst)
+        return 1;
+    memset(e.src, 1, BYTES_MAX);
+    memset(e.dst, 2, BYTES_MAX);
+    say(&s->memory[e.me], (uintptr_t)e.src);
+    say(&s->nonce[e.me], (uintptr_t)&e.nonce);
+    await(&s->nonce[!e.me], 1);
+    if (e.me == 0)
+        printf("%20s %9s %9s %19s\n", "", "ready", "announce", "checked: both");
+    for (size_t bytes = 16 << 10; bytes <= BYTES_MAX; bytes *= 4)
+        for (int both = 0; both < 2; both++)
+            measure(&e, bytes, both);
+    if (e.me)
+        _exit(0);
+    return waitpid(child, &status, 0) == child && status == 0 ? 0 : 1;
+}
