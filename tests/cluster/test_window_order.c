@@ -49,7 +49,7 @@ static bool is_free(int fd)
     if (!holds_up || fd < 0 || fd >= HELD_FDS || getsockopt(fd, SOL_SOCKET, SO_COOKIE, &cookie, &bytes) != 0)
         return true;
     if (connections[fd].cookie != cookie)
-        connections[fd].bytes = connections[fd].refused = 0;
+        connections[fd].bytes = 0;
     connections[fd].cookie = cookie;
     return connections[fd].bytes < FREE_BYTES;
 }
