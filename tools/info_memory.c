@@ -47,20 +47,26 @@ static void print_text(const tutti_memory *m)
     printf("\n  an idle rank costs %.1f bytes; all of it is %.1f KiB\n", m->idle_bytes, (double)m->bytes / 1024);
 }
 
-/* One ring all-reduce, and what is there after it; then another one, for which all stay: who has ended its communicator is not connected any more. */
-static tutti_status use(tutti_comm *comm, tutti_memory *m)
+static tutti_status go_round(tutti_comm *comm, float *buf)
 {
     const tutti_call call = { .size = sizeof call, .algo = tutti_comm_size(comm) > 1 ? "ring" : NULL };
+
+    return tutti_allreduce(buf, buf, FLOATS, TUTTI_F32, TUTTI_SUM, comm, &call);
+}
+
+/* One ring all-reduce, and what is there after it. Once more, so that no rank leaves, and its connections with it, before all have looked. */
+static tutti_status use(tutti_comm *comm, tutti_memory *m)
+{
     float *buf = calloc(FLOATS, sizeof *buf);
     tutti_status st;
 
     if (!buf)
         return tt_fail(TUTTI_ERR_NOMEM, "no memory for %u floats", FLOATS);
-    st = tutti_allreduce(buf, buf, FLOATS, TUTTI_F32, TUTTI_SUM, comm, &call);
+    st = go_round(comm, buf);
     if (!st)
         st = tutti_comm_memory(comm, m);
     if (!st)
-        st = tutti_allreduce(buf, buf, FLOATS, TUTTI_F32, TUTTI_SUM, comm, &call);
+        st = go_round(comm, buf);
     free(buf);
     return st;
 }

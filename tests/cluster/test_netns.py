@@ -7,10 +7,11 @@
 
 Skipped where namespaces may not be made."""
 
+import re
 import subprocess
 import unittest
 
-from cluster import CALLS, MEET, PATIENCE_S, SANITIZED, VANISH, ClusterTest, environment, marked, wait_until
+from cluster import CALLS, MEET, PATIENCE_S, SANITIZED, TUTTI, VANISH, ClusterTest, environment, marked, wait_until
 from hosts import Hosts, HostsError
 
 HOSTS = ["hosta", "hostb"]
@@ -56,6 +57,17 @@ class Namespaces(ClusterTest):
                                       *rules, MEET, "twice", inside=self.inside)
                 self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
                 self.assertEqual(done.stdout.count("of 5 met"), 10)
+
+    def test_an_idle_rank_of_either_host_costs_at_most_64_bytes(self):
+        """What eight more ranks take. The figure that is printed is rounded to a twentieth of a byte a rank."""
+        total = []
+        for each in (2, 6):
+            done = self.run_tutti("-n", 2 * each, "--hosts", f"localhost:{each},{HOSTS[1]}:{each}", "--rsh", self.rsh,
+                                  "--interfaces", "=eth0", TUTTI, "info", "--memory", inside=self.inside)
+            self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+            total.append(2 * each * float(re.search(r"an idle rank costs ([0-9.]+) bytes", done.stdout)[1]))
+        self.assertLessEqual(total[1] - total[0], 8 * 64 + 1)
+        self.assertGreater(total[1], total[0])
 
     def test_a_rule_that_matches_no_interface_is_told(self):
         done = self.run_tutti("-n", 2, "--hosts", f"localhost,{HOSTS[1]}", "--rsh", self.rsh, "-x", "TUTTI_INTERFACES==eth7",
