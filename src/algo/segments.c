@@ -1,7 +1,10 @@
 #include "algo/segments.h"
 
+#include "topo/layout.h"
+
 #define REDUCED_MAX (256u << 10)        /* of a segment that arrives over TCP and is added to something: it is still in the cache then */
 #define LANDING_MAX (8ull << 20)        /* of one operation, all peers together, before segments shrink */
+#define PASSED_ON_MIN (32u << 10)       /* of a segment that is passed on within its host when it has come from another one */
 #define ROUNDS_MAX 64u                  /* of a program that is looked at */
 
 static uint64_t floor_power(uint64_t x)
@@ -148,6 +151,15 @@ struct tt_segments tt_segments_fit(const struct tt_algo *algo, const struct tt_c
     return algo->bounded ? bound(s, c) : s;
 }
 
+/* Blocks that come from other hosts to one rank, and from it to others of its host, or the other way: the last of a block goes on the sooner, the
+ * shorter its segments are. So much is the least that pays, more where it is added to something; 0: nothing is passed on so. */
+static uint64_t least_passed_on(const struct tt_coll *c)
+{
+    if (!c->layout || tt_layout_widest(c->layout) == 1 || tt_layout_groups(c->layout, TT_NEAR_HOST) == 1)
+        return 0;
+    return c->kind == TT_ALLGATHER ? PASSED_ON_MIN : c->kind == TT_REDUCE_SCATTER ? 2 * PASSED_ON_MIN : 0;
+}
+
 struct tt_segments tt_segments_choose(const struct tt_algo *algo, const struct tt_coll *c,
                                       const struct tt_segment_limits *limits)
 {
@@ -158,8 +170,11 @@ struct tt_segments tt_segments_choose(const struct tt_algo *algo, const struct t
     struct exchange e;
     const bool seen = look_at(&e, algo, c, limits->eager_bytes);
     const uint64_t message = seen && !limits->all_local ? e.longest : typical_message(c);
-    const uint64_t part = message / (limits->all_local ? 4 : 2);
+    const uint64_t passed_on = least_passed_on(c);
+    uint64_t part = message / (limits->all_local ? 4 : 2);
 
+    if (passed_on > 0 && part > passed_on)
+        part = message / 8 > passed_on ? message / 8 : passed_on;
     if (tt_coll_reduces(c->kind) && !limits->all_local && s.segment_bytes > REDUCED_MAX)
         s.segment_bytes = REDUCED_MAX;
     if (part < s.segment_bytes)

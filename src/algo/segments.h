@@ -19,7 +19,8 @@ struct tt_segments {
 
 /* A message becomes several segments, so that its ends overlap: four in shared memory, of one block; two between hosts, where the
  * kernel lets them overlap too and each costs system calls, of the longest message that the algorithm has, as far as that is
- * known: of v kinds, and where there are very many rounds, of one block. */
+ * known: of v kinds, and where there are very many rounds, of one block. Eight, but none below 32 KiB (64 KiB where it is added to something), of an
+ * allgather or reduce_scatter in which what came from another host is passed on within this one, or the other way. */
 struct tt_segments tt_segments_choose(const struct tt_algo *algo, const struct tt_coll *c,
                                       const struct tt_segment_limits *limits);
 

@@ -3,6 +3,7 @@
 #include "rounds.h"
 #include "support/cases.h"
 #include "support/unit.h"
+#include "topo/layout.h"
 
 #define NRANKS 24
 #define ROUNDS_MAX 64              /* longer programs are not looked at */
@@ -75,15 +76,19 @@ static void check_landing(const struct case_spec *spec, const struct tt_segments
                   (unsigned long long)s->segment_bytes, s->streams, s->depth, seen->nsenders);
 }
 
-/* Of the longest message, in two at least; in no more than that takes, unless something else bounds the segment. */
-static void check_rule(const struct case_spec *spec, const struct tt_segments *s, const struct seen *seen)
+/* Of the longest message, in two at least (in eight, where it may be passed on within a host); in no more than that takes, unless something else
+ * bounds the segment. */
+static void check_rule(const struct case_spec *spec, const struct tt_coll *c, const struct tt_segments *s,
+                       const struct seen *seen)
 {
+    const bool passed_on = (c->kind == TT_ALLGATHER || c->kind == TT_REDUCE_SCATTER) && c->layout &&
+                           tt_layout_widest(c->layout) > 1 && tt_layout_groups(c->layout, TT_NEAR_HOST) > 1;
     const uint64_t bound = tt_coll_reduces(spec->algo->kind) ? 256 * KIB : between_hosts.segment_bytes;
 
     if (s->segment_bytes > bound || (2 * s->segment_bytes > seen->longest && !is_shortest(s)))
         case_fail(spec, "segments of %llu bytes, and at most %llu", (unsigned long long)s->segment_bytes,
                   (unsigned long long)seen->longest);
-    if (4 * s->segment_bytes <= seen->longest && s->segment_bytes < bound &&
+    if ((passed_on ? 16 : 4) * s->segment_bytes <= seen->longest && s->segment_bytes < bound &&
         2 * landing_of(s, seen->nsenders) <= LANDING_MAX)
         case_fail(spec, "segments of %llu bytes, where %llu come from one of %u senders",
                   (unsigned long long)s->segment_bytes, (unsigned long long)seen->longest, seen->nsenders);
@@ -113,7 +118,7 @@ static void check_all_ranks(const struct case_spec *spec, const struct case_call
     for (int i = 0; i < 3; i++)
         check_landing(spec, &first[i], &seen);
     if (spec->algo->nrounds(&calls->coll[0]) <= ROUNDS_MAX)
-        check_rule(spec, &first[0], &seen);
+        check_rule(spec, &calls->coll[0], &first[0], &seen);
 }
 
 static void all_ranks_cut_alike_and_have_room_for_what_lands(void **state)
@@ -161,6 +166,38 @@ static void a_segment_is_a_part_of_what_is_sent(void **state)
     }
 }
 
+static void what_is_passed_on_within_a_host_is_cut_shorter(void **state)
+{
+    static const struct {
+        uint32_t kind, hosts;
+        uint64_t bytes, segment_bytes;
+    } cases[] = {
+        { TT_ALLGATHER, 4, 256 * KIB, 32 * KIB },       /* an eighth */
+        { TT_ALLGATHER, 4, 128 * KIB, 32 * KIB },       /* not below 32 KiB, */
+        { TT_ALLGATHER, 4, 32 * KIB, 16 * KIB },        /* but for what would be shorter anyway */
+        { TT_ALLGATHER, 16, 256 * KIB, 128 * KIB },     /* one rank on each host: nothing is */
+        { TT_ALLGATHER, 1, 256 * KIB, 128 * KIB },
+        { TT_REDUCE_SCATTER, 4, 256 * KIB, 64 * KIB },
+        { TT_ALLREDUCE, 4, 16 * 256 * KIB, 128 * KIB },
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct tt_layout layout;
+        struct tt_coll c = { .kind = (enum tt_coll_kind)cases[i].kind,
+                             .nranks = 16,
+                             .elem_bytes = ELEM_BYTES,
+                             .bytes = cases[i].bytes,
+                             .layout = &layout };
+        struct tt_segments s;
+
+        tt_layout_regular(&layout, 16, 16 / cases[i].hosts, 1, 1, TT_NODE_MESH);
+        s = tt_segments_choose(tt_algo_find(&c, "ring"), &c, &between_hosts);
+        if (s.segment_bytes != cases[i].segment_bytes)
+            fail_msg("case %zu: %llu bytes", i, (unsigned long long)s.segment_bytes);
+    }
+}
+
 /* A table may ask for what only a few senders have room for. */
 static void what_others_chose_is_kept_within_the_landing_memory(void **state)
 {
@@ -193,6 +230,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_segment_is_a_part_of_what_is_sent),
+        cmocka_unit_test(what_is_passed_on_within_a_host_is_cut_shorter),
         cmocka_unit_test(what_others_chose_is_kept_within_the_landing_memory),
         cmocka_unit_test(all_ranks_cut_alike_and_have_room_for_what_lands),
     };
