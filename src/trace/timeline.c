@@ -85,12 +85,9 @@ static void begin_row(struct tt_timeline *t, const struct entry *x)
 {
     struct tt_timeline_row *row = &t->rows[t->nrows++];
 
-    *row = (struct tt_timeline_row){ .from = x->from,
-                                     .to = x->to,
-                                     .lane = x->e->lane,
-                                     .rail = x->e->rail,
-                                     .queue = x->e->queue,
-                                     .first = t->nsegments };
+    *row = (struct tt_timeline_row){
+        .from = x->from, .to = x->to, .lane = x->e->lane, .rail = TT_TRACE_NO_RAIL, .first = t->nsegments
+    };
     memcpy(row->wire, x->e->wire, sizeof row->wire);
 }
 
@@ -123,8 +120,10 @@ static void add(struct tt_timeline *t, const struct entry *x, bool same, uint64_
         };
     row = &t->rows[t->nrows - 1];
     row->end = t->nsegments;
-    if (x->e->kind != TT_TRACE_ARRIVED && row->queue == 0)
+    if (x->e->kind != TT_TRACE_ARRIVED && row->queue == 0) {      /* the sender's */
         row->queue = x->e->queue;
+        row->rail = x->e->rail;
+    }
     g = &t->segments[t->nsegments - 1];
     *time_of(g, x->e->kind) = at_ns;
     if (x->e->kind == TT_TRACE_POSTED)

@@ -93,6 +93,8 @@ void tt_trace_add(const struct tt_trace_event *e)
 {
     struct tt_trace_event timed = *e;
 
+    if (!atomic_load_explicit(&tt_trace_on, memory_order_acquire))      /* with it comes the ring */
+        return;
     if (timed.at_ns == 0)
         timed.at_ns = tt_now_ns();
     tt_trace_ring_add(&ring, &timed);

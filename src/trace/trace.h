@@ -7,7 +7,7 @@
  * A *segment* is what a wire gives to one lane in one piece, and that the other end finds again by the same numbers. Which numbers those are, and
  * when a segment counts as completed, is each wire's to say:
  *
- *      tcp     a frame of a put or an atomic, by its sequence number; completed when the kernel has taken it
+ *      tcp     a frame of a put or an atomic, by its number (modulo 2^24); completed when the kernel has taken it
  *      verbs   a segment of the immediate's number (modulo 2^24); completed when its completion was found in the queue
  *      ofi     the record of a message, by the message's number, part 0; and the RMA writes before it, parts 1 and up, of which the receiver hears
  *              nothing; completed as the endpoint's completion queue says */
@@ -37,7 +37,7 @@ struct tt_trace_event {
     uint32_t queue;             /* the device's number for the lane: of the queue pair; 0: it has none */
     uint8_t kind;               /* enum tt_trace_kind */
     uint8_t lane;               /* the same number at both ends */
-    uint8_t rail;               /* that it goes over, or TT_TRACE_NO_RAIL */
+    uint8_t rail;               /* meant for it (a TCP connection may have found another way), or TT_TRACE_NO_RAIL */
     uint8_t zero[5];
 };
 
