@@ -62,8 +62,8 @@ typedef struct tutti_run_conf {
 } tutti_run_conf;
 
 /* Joins a run: returns once the coordinator has taken this process as a newcomer, which it stays until the members vote it in at an epoch.
- * Caller owns *out and ends it with tutti_run_destroy. conf may be NULL. PROTOCOL: a wrong token or certificate; TIMEOUT says which
- * coordinators were tried, and why the last was not reached; else what the coordinator refused it for. While no coordinator answers, here and
+ * Caller owns *out and ends it with tutti_run_destroy. conf may be NULL. PROTOCOL: a wrong token or certificate; TIMEOUT says
+ * which coordinators were tried, and why the last was not reached; else what the coordinator refused it for. While no coordinator answers, here and
  * later, the log warns after a second, and again ever more seldom. */
 TUTTI_API tutti_status tutti_run_join(tutti_run **out, const tutti_run_conf *conf);
 /* Gives notice: all see it by poll, and the next epoch, in which this one takes part, is without it. Any thread; does not wait. */

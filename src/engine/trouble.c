@@ -32,13 +32,13 @@ static bool holds(const struct tt_context *c, uint32_t rank)
 void tt_peer_lost(struct tt_engine *e, uint32_t rank, const char *how)
 {
     struct tt_peer *p = tt_peer_of(e, rank);
-    char why[256];
+    char why[TT_ERROR_BYTES];
 
     if (p && p->state == TT_PEER_LOST)
         return;
     if (p)
         p->state = TT_PEER_LOST;
-    snprintf(why, sizeof why, "rank %u was lost: %.200s", rank, how);
+    snprintf(why, sizeof why, "rank %u was lost: %.*s", rank, TT_ERROR_BYTES - 40, how);
     for (struct tt_context *c = e->contexts, *next; c; c = next) {
         next = c->next;
         if (holds(c, rank))

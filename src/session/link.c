@@ -11,7 +11,6 @@
 #define CONNECT_NS (5 * TT_SECOND) /* for one address to answer */
 #define WARN_NS TT_SECOND          /* a member that no coordinator answers for so long says so; and again after as long as it has lasted, */
 #define WARN_NS_MAX (60 * TT_SECOND)    /* or this */
-#define TRIED_BYTES 900u
 #define QUEUE_BYTES (2 * (size_t)TT_ELMSG_BYTES_MAX)
 
 void tt_link_connect(tutti_run *run, uint64_t delay_ns)
@@ -188,17 +187,16 @@ void tt_link_event(tutti_run *run)
         look_for(run);
 }
 
-/* "10.0.0.1:29401, 10.0.0.2:29401": where coordinators are looked for. */
-static void list_coordinators(const tutti_run *run, char tried[TRIED_BYTES])
+void tt_link_tried(const tutti_run *run, char tried[TT_LINK_TRIED_BYTES])
 {
     size_t n = 0;
 
     tried[0] = 0;
-    for (uint32_t i = 0; i < run->ncoordinators && n < TRIED_BYTES; i++) {
+    for (uint32_t i = 0; i < run->ncoordinators && n < TT_LINK_TRIED_BYTES; i++) {
         char where[TT_ADDRESS_TEXT_BYTES];
 
         tt_address_text(&run->coordinators[i], where);
-        n += (size_t)snprintf(tried + n, TRIED_BYTES - n, "%s%s", i ? ", " : "", where);
+        n += (size_t)snprintf(tried + n, TT_LINK_TRIED_BYTES - n, "%s%s", i ? ", " : "", where);
     }
 }
 
@@ -206,7 +204,7 @@ static void list_coordinators(const tutti_run *run, char tried[TRIED_BYTES])
 static void tell_absence(tutti_run *run, uint64_t now_ns)
 {
     struct tt_coordinator_link *l = &run->link;
-    char tried[TRIED_BYTES];
+    char tried[TT_LINK_TRIED_BYTES];
     uint64_t waited_ns;
 
     if (run->m.welcome || run->m.over || run->over) {
@@ -220,7 +218,7 @@ static void tell_absence(tutti_run *run, uint64_t now_ns)
     if (now_ns < l->warn_ns)
         return;
     waited_ns = now_ns - l->away_ns;
-    list_coordinators(run, tried);
+    tt_link_tried(run, tried);
     tt_log(TT_LOG_WARN, "no coordinator of the run \"%s\" has answered for %llu s (tried: %s); the last attempt: %s",
            run->m.conf.run, (unsigned long long)(waited_ns / TT_SECOND), tried, *l->why ? l->why : "no answer yet");
     l->warn_ns = now_ns + (waited_ns < WARN_NS_MAX ? waited_ns : WARN_NS_MAX);

@@ -249,13 +249,15 @@ static tutti_status init_member(tutti_run *run, const tutti_run_conf *conf)
 static tutti_status wait_welcome(tutti_run *run)
 {
     const uint64_t deadline_ns = tt_run_deadline(run, 0);
+    char tried[TT_LINK_TRIED_BYTES];
     tutti_status st = TUTTI_OK;
 
+    tt_link_tried(run, tried);
     tt_run_lock(run);
     while (run->m.id == 0 && !run->over && !st)
         if (!tt_run_wait(run, deadline_ns) && run->m.id == 0)
-            st = tt_fail(TUTTI_ERR_TIMEOUT, "tutti_run_join: no coordinator took this member within %lld ms; the last attempt: %s",
-                         (long long)run->timeout_ms, *run->link.why ? run->link.why : "no answer");
+            st = tt_fail(TUTTI_ERR_TIMEOUT, "tutti_run_join: no coordinator (%s) took this member within %lld ms; the last attempt: %s",
+                         tried, (long long)run->timeout_ms, *run->link.why ? run->link.why : "no answer");
     if (!st)
         st = run->over ? tt_fail(run->over_status ? run->over_status : TUTTI_ERR_PROTOCOL, "tutti_run_join: %s",
                                  run->over_why)

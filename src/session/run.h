@@ -286,6 +286,9 @@ void tt_link_send(tutti_run *run, const void *data, size_t bytes);
 void tt_link_event(tutti_run *run);
 void tt_link_tick(tutti_run *run, uint64_t now_ns);
 uint64_t tt_link_next_ns(const tutti_run *run);
+#define TT_LINK_TRIED_BYTES 700u
+/* "10.0.0.1:29401, 10.0.0.2:29401": where coordinators are looked for. */
+void tt_link_tried(const tutti_run *run, char tried[TT_LINK_TRIED_BYTES]);
 /* What broke is told to the machine. */
 void tt_link_settle(tutti_run *run);
 void tt_link_close(tutti_run *run);
