@@ -28,8 +28,8 @@ sys.path.insert(0, {str(Path(testbed.__file__).parent)!r})
 import testbed
 with testbed.Testbed(2, 2, 100) as bed:
     for host in range(2):
-        subprocess.Popen(bed.inside(host, "sleep", "1000"), start_new_session=True,
-                         stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        subprocess.Popen(bed.inside(host, "sh", "-c", "echo; exec sleep 1000"), start_new_session=True,
+                         stdout=subprocess.PIPE, stderr=subprocess.DEVNULL).stdout.readline()     # it is inside
     print(json.dumps({{"directory": str(bed.hosts.directory), "keeper": bed.hosts._keeper.pid}}), flush=True)
     sys.stdin.read()
 """
