@@ -1,5 +1,5 @@
 /* Thousands of short lives of an elastic run, each under its own seed. TUTTI_TEST_SEED=n replays one, TUTTI_TEST_HISTORIES=n plays so
- * many. */
+ * many, TUTTI_TEST_SEED_AFTER=n others than the first. */
 #include "support/unit.h"
 
 #include <stdio.h>

@@ -87,7 +87,12 @@ uint64_t next_seed(uint64_t seed, uint64_t tries)
 {
     const char *only = getenv("TUTTI_TEST_SEED");
 
+    const char *after = getenv("TUTTI_TEST_SEED_AFTER");
+    const uint64_t first = after ? strtoull(after, NULL, 10) : 0;
+
     if (only)
         return seed == 0 ? strtoull(only, NULL, 10) : 0;
-    return seed < tries ? seed + 1 : 0;
+    if (seed == 0)
+        seed = first;
+    return seed - first < tries ? seed + 1 : 0;
 }

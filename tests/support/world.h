@@ -29,7 +29,7 @@ void world_plan(struct world *w, uint64_t at_ns, int kind, int a, int b, const v
 /* Takes the next happening and moves time there; false if nothing is planned. */
 bool world_next(struct world *w, struct happening *out);
 
-/* Seeds to try: `tries` of them from 1, or only TUTTI_TEST_SEED. Returns 0 when there are no more. */
+/* Seeds to try: `tries` of them, from 1 or those after TUTTI_TEST_SEED_AFTER, or only TUTTI_TEST_SEED. Returns 0 when there are no more. */
 uint64_t next_seed(uint64_t seed, uint64_t tries);
 
 #endif
