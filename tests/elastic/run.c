@@ -92,6 +92,8 @@ static void on_coord_act(void *context, const struct tt_coord_act *act)
         c->down_ns = c->mute_down_ns;
     if (act->kind == TT_COORD_ACT_SEND) {
         world_plan(&r->w, c->down_ns, TO_MEMBER, (int)(c - r->conns), 0, act->data, act->bytes);
+        if (c->peer >= 0)
+            picture_message(r, COORDINATOR, c->peer, c->down_ns, tt_elmsg_name(((const uint8_t *)act->data)[1]));
     } else {
         c->coord_open = false;
         world_plan(&r->w, c->down_ns, MEMBER_CLOSED, (int)(c - r->conns), 0, NULL, 0);
@@ -156,6 +158,7 @@ static void start(struct run *r)
         r->nrecords = 0;
         tt_coord_snapshot(&r->c);
     }
+    picture_mark(r, COORDINATOR, PICTURE_UP, "starts");
     tt_coord_start(&r->c, r->w.now_ns);
     if (r->nrecords > 100 && r->w.now_ns < r->quiet_ns && below(r, 4) == 0)
         r->crash_after = 1 + below(r, 12); /* again, while members come back and are asked */
@@ -167,6 +170,7 @@ static void crash(struct run *r)
 {
     const bool silent = below(r, 4) == 0;
 
+    picture_mark(r, COORDINATOR, PICTURE_DOWN, silent ? "is gone, silently" : "crashes");
     r->coord_up = r->crashing = false;
     r->crash_after = 0;
     r->coord_tick_ns = TT_NEVER;
@@ -229,6 +233,7 @@ void spawn(struct run *r)
     r->npeers++;
     take_seat(r, p);
     sync_spawn(r, p);
+    picture_mark(r, index_of(r, p), PICTURE_UP, "starts");
     p->m.conf.group = conf.group = p->group;
     conf.role = p->role;
     tt_member_init(&p->m, &conf, r->w.now_ns);
@@ -287,6 +292,7 @@ static struct peer *any_alive(struct run *r)
 static void kill_peer(struct run *r, struct peer *p)
 {
     p->alive = false;
+    picture_mark(r, index_of(r, p), PICTURE_DOWN, "is killed");
     if (p->conn < 0)
         return;
     r->conns[p->conn].member_open = false;
@@ -350,11 +356,24 @@ void part_soon(struct run *r, struct peer *p)
     plan(r, 0, LEAVE, index_of(r, p));
 }
 
+static void mark_fault(struct run *r, int kind, const struct peer *p)
+{
+    static const char *const names[] = {
+        [HALT] = "stands still",       [CUT] = "is cut off", [MUTE] = "is mute in one direction",
+        [LEAVE] = "wants to leave",    [REVOKE] = "revokes", [SUSPECT] = "suspects somebody",
+        [GARBAGE] = "a stranger comes"
+    };
+
+    if (kind < (int)(sizeof names / sizeof *names) && names[kind] && (p || kind == GARBAGE))
+        picture_mark(r, kind == GARBAGE ? COORDINATOR : index_of(r, p), PICTURE_FAULT, "%s", names[kind]);
+}
+
 static void go_wrong(struct run *r, int kind)
 {
     struct peer *p = any_alive(r);
 
     r->faults++;
+    mark_fault(r, kind, p);
     if (kind == COORD_CRASH) {
         if (r->coord_up)
             r->crash_after = 1 + below(r, 30);
@@ -434,6 +453,7 @@ static bool is_not_now(struct run *r, const struct happening *h, struct peer *p)
         return true;
     if (p->halted_ns > r->w.now_ns) {
         world_plan(&r->w, p->halted_ns, h->kind, h->a, h->b, h->data, h->bytes);
+        picture_later(r, h);
         return true;
     }
     return false;
@@ -462,6 +482,8 @@ static void on_member_event(struct run *r, const struct happening *h, struct pee
 {
     if (is_not_now(r, h, p))
         return;
+    if (h->kind == TO_MEMBER || h->kind == PEER || h->kind == CONTRIBUTION || h->kind == TRANSFER)
+        picture_arrived(r, h);
     if (h->kind == TO_MEMBER)
         tt_member_frame(&p->m, h->data, h->bytes, r->w.now_ns);
     else if (h->kind == MEMBER_CLOSED)
@@ -502,6 +524,8 @@ static void on_event(struct run *r, const struct happening *h)
         if (h->at_ns == r->coord_tick_ns)
             coord_step(r, TT_COORD_EV_TICK, NULL, NULL, 0);
     } else if (h->kind == TO_COORD) {
+        if (c->coord_open && r->coord_up)
+            picture_arrived(r, h);
         if (c->coord_open)
             coord_step(r, TT_COORD_EV_FRAME, c, h->data, h->bytes);
     } else if (h->kind == COORD_CLOSED) {
@@ -619,6 +643,7 @@ bool run_play(uint64_t seed, struct run_sum *sum, char *why, size_t bytes)
     r->nroles = below(r, 4) == 0 ? 2 : 1;
     r->least = below(r, 4) == 0 ? 2 : 1;
     sync_begin(r);
+    picture_begin(r, seed);
 
     for (uint32_t i = 0; i < npeers; i++)
         plan(r, below(r, 20 * MS), SPAWN, 0);
@@ -648,6 +673,7 @@ bool run_play(uint64_t seed, struct run_sum *sum, char *why, size_t bytes)
     sum->views += r->nepochs;
     sum->rounds += r->nrounds;
     sum->covered |= r->c.covered;
+    picture_end(r, seed);
     good = !r->failed;
     snprintf(why, bytes, "after %llu events, %.3f ms: %s", (unsigned long long)r->events, (double)r->w.now_ns / 1e6,
              r->why);

@@ -1,4 +1,5 @@
 /* The members' programs, and what must hold of them. */
+#include <stdio.h>
 #include <string.h>
 #include "base/prng.h"
 #include "base/status.h"
@@ -286,6 +287,17 @@ static void complete_if(struct run *r, struct peer *p, uint32_t tag)
         tt_member_complete(&p->m, tag, r->w.now_ns);
 }
 
+static void tell_peer(struct run *r, struct peer *p, const struct peer *to, int kind, const struct held *h)
+{
+    const uint64_t at_ns = r->w.now_ns + delay(r, p, 3 * MS);
+    char what[64];
+
+    world_plan(&r->w, at_ns, kind, index_of(r, to), 0, h, sizeof *h);
+    if (kind == CONTRIBUTION)
+        snprintf(what, sizeof what, "part of operation %llu of tag %u", (unsigned long long)h->n, h->tag);
+    picture_message(r, index_of(r, p), index_of(r, to), at_ns, kind == CONTRIBUTION ? what : "its part is done");
+}
+
 static void begin(struct run *r, struct peer *p, uint32_t tag, bool tentative)
 {
     const tutti_status status = tt_member_begin(&p->m, tag, r->w.now_ns);
@@ -309,7 +321,7 @@ static void begin(struct run *r, struct peer *p, uint32_t tag, bool tentative)
         if (to == p)
             on_peer_message(r, p, &part);
         else if (to && to->alive)
-            world_plan(&r->w, r->w.now_ns + delay(r, p, 3 * MS), CONTRIBUTION, index_of(r, to), 0, &part, sizeof part);
+            tell_peer(r, p, to, CONTRIBUTION, &part);
     }
 }
 
@@ -386,6 +398,8 @@ static bool owes(const struct peer *p)
 
 static void on_view(struct run *r, struct peer *p)
 {
+    picture_mark(r, index_of(r, p), PICTURE_VIEW, "epoch %llu: rank %u of %u", (unsigned long long)p->m.epoch,
+                 p->m.rank, p->m.nranks);
     check_view(r, p);
     if (has_kept(p))
         broken(r, "member %llu enters epoch %llu with an operation open", (unsigned long long)p->m.id,
@@ -429,6 +443,9 @@ static void on_op_done(struct run *r, struct peer *p, const struct tt_member_act
     struct kept *k = &p->kept[act->tag][act->n & 1];
     const bool kept = k->n == act->n;
 
+    picture_mark(r, index_of(r, p), act->state == TT_OP_FINAL ? PICTURE_FINAL : PICTURE_RESTORED,
+                 "operation %llu of tag %u: %s", (unsigned long long)act->n, act->tag,
+                 act->state == TT_OP_FINAL ? "final" : "restored");
     if (act->state == TT_OP_FINAL) {
         check_final(r, p, act->tag, act->n, kept ? k->sum : p->parts[act->tag].sum[act->n & 1], &act->news);
         r->finals++;
@@ -487,10 +504,26 @@ static void on_committed(struct run *r, struct peer *p, const struct tt_member_a
         memset(p->owes, 0, sizeof p->owes);
 }
 
+static const char *const call_names[TT_CALL_KINDS] = { "no call", "epoch", "agree", "commit", "optimize", "sync" };
+static const char *const outcome_names[TT_ROUND_STATUSES] = {
+    [TT_ROUND_OK] = "ok",
+    [TT_ROUND_SAME] = "same",
+    [TT_ROUND_TIMEOUT] = "deadline",
+    [TT_ROUND_MISMATCH] = "mismatch",
+    [TT_ROUND_TOO_FEW] = "too few",
+    [TT_ROUND_LOST] = "some are lost",
+    [TT_ROUND_NOBODY] = "nobody sends",
+    [TT_ROUND_OTHER_STATE] = "another state",
+    [TT_ROUND_ABANDONED] = "abandoned",
+    [TT_ROUND_NOT_RECEIVED] = "not received",
+};
+
 static void on_call_done(struct run *r, struct peer *p, const struct tt_member_act *act)
 {
     const bool view = p->m.calling == false && p->phase == EPOCH && act->what == TT_ROUND_OK;
 
+    picture_mark(r, index_of(r, p), PICTURE_CALL, "%s: %s",
+                 call_names[p->phase == SYNC ? TT_CALL_SYNC : p->m.call.what], outcome_names[act->what]);
     if (p->phase == SYNC) {
         on_synced(r, p, act);
         return;
@@ -502,6 +535,8 @@ static void on_call_done(struct run *r, struct peer *p, const struct tt_member_a
                (unsigned long long)act->other);
     if ((p->phase == VALUE || p->phase == CLOSE) && p->m.call.what == TT_CALL_COMMIT)
         on_committed(r, p, act);
+    if (p->liar && act->what == TT_ROUND_MISMATCH)
+        memset(p->owes, 0, sizeof p->owes); /* the others took back, by its own lie, what is final here: it does as they do */
     if (act->what == TT_ROUND_TIMEOUT)
         ; /* the same again */
     else if (p->phase == EPOCH && (act->what == TT_ROUND_OK || act->what == TT_ROUND_SAME)) {
@@ -563,6 +598,7 @@ static void on_send(struct run *r, struct peer *p, const struct tt_member_act *a
     if (c->up_ns < c->mute_up_ns)
         c->up_ns = c->mute_up_ns;
     world_plan(&r->w, c->up_ns, TO_COORD, p->conn, 0, data, bytes);
+    picture_message(r, index_of(r, p), COORDINATOR, c->up_ns, tt_elmsg_name(data[1]));
 }
 
 static void on_send_peer(struct run *r, struct peer *p, const struct tt_member_act *act)
@@ -574,7 +610,7 @@ static void on_send_peer(struct run *r, struct peer *p, const struct tt_member_a
     memcpy(h.data, act->data, act->bytes);
     if (to && to->alive)
         for (int times = tt_prng_below(&r->w.prng, 50) == 0 ? 2 : 1; times > 0; times--)
-            world_plan(&r->w, r->w.now_ns + delay(r, p, 3 * MS), PEER, index_of(r, to), 0, &h, sizeof h);
+            tell_peer(r, p, to, PEER, &h);
 }
 
 static void on_reach(struct run *r, struct peer *p)
@@ -648,6 +684,7 @@ void on_member_act(void *context, const struct tt_member_act *act)
         return;
     case TT_MEMBER_ACT_OVER:
         p->over = true;
+        picture_mark(r, index_of(r, p), PICTURE_DOWN, "%s", act->text ? act->text : "is over");
         if (p->m.parting && act->status == TUTTI_OK && strcmp(act->text, "you left") == 0)
             on_parted(r, p);
         if (act->status == TUTTI_ERR_ABORTED && act->text && strstr(act->text, "shared state") &&

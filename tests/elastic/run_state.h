@@ -206,6 +206,7 @@ struct run {
     uint64_t orders;                            /* members that entered a view whose ranks follow a ring that was found */
     bool failed, done;
     char why[1600];
+    struct picture *picture;                    /* NULL: none is wanted */
 };
 
 /* run.c */
@@ -236,5 +237,28 @@ void on_transfer(struct run *r, struct peer *p, const uint8_t *data, size_t byte
 void on_transfer_tick(struct run *r, struct peer *p);
 /* Whether it may be out for what it said of its state. */
 bool may_be_out(const struct run *r, const struct peer *p, const char *text);
+
+/* run_picture.c: the history as a picture, where TUTTI_TEST_PICTURE names a file for that of TUTTI_TEST_SEED */
+#define COORDINATOR (-1)                        /* its lane; others are indices of peers */
+enum picture_mark {
+    PICTURE_UP,
+    PICTURE_DOWN,
+    PICTURE_FAULT,
+    PICTURE_VIEW,
+    PICTURE_CALL,
+    PICTURE_FINAL,
+    PICTURE_RESTORED
+};
+void picture_begin(struct run *r, uint64_t seed);
+/* What was planned last is a message from one lane to another, to arrive at at_ns. */
+void picture_message(struct run *r, int from, int to, uint64_t at_ns, const char *what);
+/* Somebody takes what happens, if it is a message. */
+void picture_arrived(struct run *r, const struct happening *h);
+__attribute__((format(printf, 4, 5))) void picture_mark(struct run *r, int lane, enum picture_mark kind,
+                                                        const char *fmt, ...);
+/* What was planned last is this once more, later. */
+void picture_later(struct run *r, const struct happening *h);
+/* Writes the file. The run is broken where that fails. */
+void picture_end(struct run *r, uint64_t seed);
 
 #endif

@@ -121,6 +121,7 @@ static void on_transfer_act(void *context, const struct tt_transfer_act *act)
     const uint32_t from = (uint32_t)index_of(r, p);
     uint8_t data[4 + TT_TRANSFER_HEAD_BYTES + TT_HASH_BLOCK_BYTES];
     struct peer *to;
+    uint64_t at_ns;
 
     if (act->kind == TT_TRANSFER_ACT_VOTE) {
         const bool lies = p->liar && below(r, 2);
@@ -138,9 +139,11 @@ static void on_transfer_act(void *context, const struct tt_transfer_act *act)
         data[4 + act->head_bytes + below(r, act->body_bytes)] ^= 4;
         r->bad_pieces++;
     }
-    if (to && to->alive)
-        world_plan(&r->w, r->w.now_ns + delay(r, p, 3 * MS), TRANSFER, index_of(r, to), 0, data,
-                   4 + act->head_bytes + act->body_bytes);
+    if (!to || !to->alive)
+        return;
+    at_ns = r->w.now_ns + delay(r, p, 3 * MS);
+    world_plan(&r->w, at_ns, TRANSFER, index_of(r, to), 0, data, 4 + act->head_bytes + act->body_bytes);
+    picture_message(r, index_of(r, p), index_of(r, to), at_ns, act->body_bytes > 0 ? "a piece of the state" : "asks for state");
 }
 
 void on_transfer(struct run *r, struct peer *p, const uint8_t *data, size_t bytes)
