@@ -2,18 +2,35 @@
 
 #define FIRST_TRIES 4u      /* uses of either way before they are compared */
 #define TRY_EVERY 256u      /* uses: the other way may take twice the time, so 2 % */
-#define TRY_TIMES 4u        /* in a row: the first finds the caches as the way in use left them */
+#define TRY_SOONEST 32u     /* uses, then twice as many and so on up to TRY_EVERY: the first tries may have misled */
+#define TRY_TIMES 5u        /* in a row: the first two find the caches as the other way left them */
 
+/* How many uses ago tries began. */
+static uint32_t since_tries(uint32_t uses)
+{
+    uint32_t began = TRY_SOONEST;
+
+    if (uses >= TRY_EVERY)
+        return uses % TRY_EVERY;
+    while (2 * began <= uses)
+        began *= 2;
+    return uses >= began ? uses - began : UINT32_MAX;
+}
+
+/* Both ways are tried, the first one first, whichever is in use: where what a way takes depends on how others go, too, all go the same one while it is
+ * tried. If each tried what it does not use itself, those who once came to different answers would never see what it is to go together. */
 bool tt_chooser_next(struct tt_chooser *c)
 {
     const uint32_t fewer = c->known[0] < c->known[1] ? c->known[0] : c->known[1];
+    uint32_t since;
 
     c->uses++;
     if (c->uses == 1)
         return false;       /* whatever is done once is done now: it says nothing */
     if (fewer < FIRST_TRIES)
         return c->known[0] >= FIRST_TRIES;
-    return c->second != (c->uses % TRY_EVERY < TRY_TIMES);
+    since = since_tries(c->uses);
+    return since < 2 * TRY_TIMES ? since >= TRY_TIMES : c->second;
 }
 
 /* A use may be interrupted, wait for somebody who comes late, or meet a page that is not there yet: the least of some tells what it takes. */

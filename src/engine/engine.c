@@ -168,8 +168,8 @@ void tt_engine_destroy(struct tt_engine *e)
     for (uint32_t i = 0; i < e->nallocated; i++)
         tt_engine_untell(e, e->allocated[i]->mem);
     for (uint32_t i = 0; i < e->nwires; i++) {
-        tt_landing_pool_destroy(e->pool[i]);
         e->wire[i]->ops->close(e->wire[i]);
+        tt_landing_pool_destroy(e->pool[i]);
     }
     tt_ops_free_all(e);
     while ((p = tt_sparse_next(&e->peers, &at)))

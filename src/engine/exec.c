@@ -769,7 +769,7 @@ static bool target_at(struct tt_exec *x, struct tt_exec_step *t, uint64_t pos, s
     return stage_at(x, t, pos, out);
 }
 
-/* How much of a put that lands at its destination goes at once from pos on: one segment, or more, where the wire prefers that and all of it is there. */
+/* How much of a put goes at once from pos on: one segment, or more, where the wire prefers that and all of it is there. */
 static uint64_t whole_at(const struct tt_exec *x, const struct tt_exec_step *t, const struct tt_exec_peer *p,
                          uint64_t pos)
 {
@@ -784,6 +784,20 @@ static uint64_t whole_at(const struct tt_exec *x, const struct tt_exec_step *t, 
     whole = min_u64(whole, room) & ~(x->conf.segment_bytes - 1);
     whole = min_u64(whole, t->s.bytes - pos);
     return whole > segment && deps_met(x, t, pos, whole) ? whole : segment;
+}
+
+/* The same where it lands in slots: as far as these lie one behind the other, and are free. */
+static uint64_t whole_in_slots(const struct tt_exec *x, const struct tt_exec_step *t, const struct tt_exec_peer *p,
+                               uint64_t pos, uint32_t seq)
+{
+    const uint64_t whole = whole_at(x, t, p, pos);
+    const uint32_t slots = p->out_depth - slot_of(p->out_depth, seq);
+    uint32_t n = tt_exec_segments(whole, x->conf.segment_bytes);
+
+    n = n < slots ? n : slots;
+    while (n > 1 && !has_credit(x, p, t->stream, seq + n - 1))
+        n--;
+    return min_u64(whole, n * x->conf.segment_bytes);
 }
 
 /* ---- the four steps ----------------------------------------------------------------------------------- */
@@ -814,13 +828,14 @@ static bool try_put(struct tt_exec *x, struct tt_exec_step *t, struct tt_action 
         return false;
     if (pos - t->done >= (IN_FLIGHT_MAX - 1) * x->conf.segment_bytes)
         return false;
-    if (a->direct) {
-        len = whole_at(x, t, p, pos);
-        seq += tt_exec_segments(len, x->conf.segment_bytes) - 1;
-    }
     slot = (struct tt_place){
         .kind = TT_AT_REMOTE, .peer = t->peer, .stream = t->stream, .slot = slot_of(p->out_depth, seq),
     };
+    if (a->direct)
+        len = whole_at(x, t, p, pos);
+    else if (!p->out_mapped)
+        len = whole_in_slots(x, t, p, pos, seq);
+    seq += tt_exec_segments(len, x->conf.segment_bytes) - 1;
     if (pos < t->fused)
         a->a = slot;
     else if (!inputs_ready(x, t, pos, len) || !source_at(x, &t->s.a, t->writer_a, pos, len, t->done, &a->a))

@@ -66,8 +66,8 @@ struct tt_place {
 enum tt_action_kind {
     TT_ACT_OPEN,        /* tell `peer` that it may stream here; then tt_exec_opened */
     TT_ACT_EAGER,       /* send bytes at `a` as an eager message with `tag` */
-    TT_ACT_PUT,         /* send bytes at `a` (kind REMOTE: they are there already) as segment `seq` of (peer, stream); direct: to `out`, and they
-                           may be several segments, of which `seq` is the last */
+    TT_ACT_PUT,         /* send bytes at `a` (kind REMOTE: they are there already) to `out`, as segment `seq` of (peer, stream), or as several of which
+                           that is the last */
     TT_ACT_REDUCE,      /* out (and out2) = a op b */
     TT_ACT_COPY,        /* out (and out2) = a */
     TT_ACT_CREDIT       /* tell `peer` that `seq` segments of `stream` are consumed in all */
@@ -113,7 +113,7 @@ struct tt_exec_peer {
     bool opened, in_direct;             /* we have told the peer that it may stream; its DST segments land in place */
     bool ready, out_direct, out_mapped; /* the peer has told us; how it wants segments; its slots take plain stores */
     uint8_t in_depth, out_depth;        /* slots of a stream, here and there: a power of two */
-    uint32_t whole_bytes;               /* what lands at its destination there may go in puts of so many bytes */
+    uint32_t whole_bytes;               /* what lands there, at its destination or in slots that are not mapped, may go in puts of so many bytes */
     struct tt_exec_stream stream[TT_EXEC_STREAMS_MAX];
 };
 
@@ -174,8 +174,8 @@ bool tt_exec_only_unsent(const struct tt_exec *x);
 
 /* Each stream from the peer (in), or to it, has so many slots (a power of two) instead of the conf's. Before it is opened, or before it is ready. */
 void tt_exec_deepen(struct tt_exec *x, uint16_t peer, bool in, uint8_t depth);
-/* What lands at its destination there may go in puts of up to so many bytes, several segments at once: for a wire to which a put is work, however short
- * it is. Before it is ready. */
+/* What lands there, at its destination or in slots that stores do not reach, may go in puts of up to so many bytes, several segments at once: for a wire
+ * to which a put is work, however short it is. Before it is ready. */
 void tt_exec_lengthen(struct tt_exec *x, uint16_t peer, uint32_t bytes);
 /* OPEN was done. direct: segments for (contiguous) DST land at their destination. */
 void tt_exec_opened(struct tt_exec *x, uint16_t peer, bool direct);

@@ -1,6 +1,7 @@
 #include "engine/landing.h"
 
 #include <stdlib.h>
+#include <sys/mman.h>
 
 #include "base/status.h"
 
@@ -13,11 +14,19 @@ struct block {
     struct block *next;
 };
 
+/* Own memory, for as long as the wire is open. */
+struct own {
+    void *mem;
+    uint64_t bytes;
+    struct own *next;
+};
+
 struct tt_landing_pool {
     struct tt_wire *wire;
-    struct block *free[CLASSES];
+    struct block *free[2][CLASSES];     /* by whether it is own */
     struct block *spare;        /* block records without memory */
-    struct tt_landing rest;     /* the uncut end of the newest region */
+    struct tt_landing rest[2];  /* the uncut end of the newest region */
+    struct own *owns;
     uint64_t region_bytes;      /* of all */
 };
 
@@ -44,9 +53,14 @@ void tt_landing_pool_destroy(struct tt_landing_pool *p)
 {
     if (!p)
         return;
-    for (int i = 0; i < CLASSES; i++)
-        free_list(p->free[i]);
+    for (int i = 0; i < 2 * CLASSES; i++)
+        free_list(p->free[i / CLASSES][i % CLASSES]);
     free_list(p->spare);
+    for (struct own *o = p->owns, *next; o; o = next) {
+        next = o->next;
+        munmap(o->mem, o->bytes);
+        free(o);
+    }
     free(p);
 }
 
@@ -59,32 +73,63 @@ static int class_of(uint64_t bytes)
     return c;
 }
 
-tutti_status tt_landing_get(struct tt_landing_pool *p, uint64_t bytes, struct tt_landing *out)
+/* A new region of own memory, or of the wire's. */
+static tutti_status add_region(struct tt_landing_pool *p, uint64_t bytes, bool own)
+{
+    struct tt_region *region;
+    struct own *o = NULL;
+    tutti_status st;
+
+    if (own) {
+        o = calloc(1, sizeof *o);
+        if (!o)
+            return tt_fail(TUTTI_ERR_NOMEM, "no memory for a record of landing memory");
+        o->bytes = bytes;
+        o->mem = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        if (o->mem == MAP_FAILED) {
+            free(o);
+            return tt_fail(TUTTI_ERR_NOMEM, "no address space for %llu bytes of landing memory", (unsigned long long)bytes);
+        }
+    }
+    st = p->wire->ops->reg(p->wire, own ? o->mem : NULL, bytes, &region);
+    if (st) {
+        if (own)
+            munmap(o->mem, bytes);
+        free(o);
+        return st;
+    }
+    if (own) {
+        o->next = p->owns;
+        p->owns = o;
+    }
+    p->region_bytes += region->bytes;
+    p->rest[own] = (struct tt_landing){ .region = region, .offset = 0, .bytes = region->bytes };
+    return TUTTI_OK;
+}
+
+tutti_status tt_landing_get(struct tt_landing_pool *p, uint64_t bytes, bool own, struct tt_landing *out)
 {
     const int c = class_of(bytes);
     const uint64_t size = 1ull << (c + CLASS_MIN);
-    struct block *b = p->free[c];
+    struct block *b = p->free[own][c];
+    struct tt_landing *rest = &p->rest[own];
     tutti_status st;
 
     if (b) {
-        p->free[c] = b->next;
+        p->free[own][c] = b->next;
         b->next = p->spare;
         p->spare = b;
         *out = b->at;
         return TUTTI_OK;
     }
-    if (p->rest.bytes < size) {
-        struct tt_region *region;
-
-        st = p->wire->ops->reg(p->wire, NULL, size > REGION_BYTES ? size : REGION_BYTES, &region);
+    if (rest->bytes < size) {
+        st = add_region(p, size > REGION_BYTES ? size : REGION_BYTES, own);
         if (st)
             return st;
-        p->region_bytes += region->bytes;
-        p->rest = (struct tt_landing){ .region = region, .offset = 0, .bytes = region->bytes };
     }
-    *out = (struct tt_landing){ .region = p->rest.region, .offset = p->rest.offset, .bytes = size };
-    p->rest.offset += size;
-    p->rest.bytes -= size;
+    *out = (struct tt_landing){ .region = rest->region, .offset = rest->offset, .bytes = size, .own = own };
+    rest->offset += size;
+    rest->bytes -= size;
     return TUTTI_OK;
 }
 
@@ -99,8 +144,8 @@ void tt_landing_put(struct tt_landing_pool *p, const struct tt_landing *l)
         b = malloc(sizeof *b);
     if (!b)
         return;                 /* this piece is lost until the wire closes */
-    *b = (struct block){ .at = *l, .next = p->free[c] };
-    p->free[c] = b;
+    *b = (struct block){ .at = *l, .next = p->free[l->own][c] };
+    p->free[l->own][c] = b;
 }
 
 uint64_t tt_landing_pool_bytes(const struct tt_landing_pool *p)

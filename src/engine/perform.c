@@ -368,8 +368,10 @@ static struct tt_region *allocated_region(const struct tt_op *op, const struct t
 
         if (r->wire != w || dst < (uint8_t *)r->mem || dst >= (uint8_t *)r->mem + r->bytes)
             continue;
+        if (!r->key.bytes || tt_coll_dst_bytes(&op->conf.coll) > r->bytes - (uint64_t)(dst - (uint8_t *)r->mem))
+            return NULL;
         *offset = (uint64_t)(dst - (uint8_t *)r->mem);
-        return r->key.bytes && tt_coll_dst_bytes(&op->conf.coll) <= r->bytes - *offset ? r : NULL;
+        return r;
     }
     return NULL;
 }
@@ -400,18 +402,20 @@ static struct tt_chooser *copies_of(const struct tt_op *op, uint64_t bytes)
     return c->copies ? &c->copies[op->desc.kind][class_of(bytes)] : NULL;
 }
 
-/* Whether what arrives through this wait had better come in a single copy. A sum that is passed on is written into the peer's slot
- * while it is made: nothing is left to save. All messages of an operation come in the same way, so that its time tells of one way. */
+/* Whether what arrives through this wait had better come in a single copy: to its destination, or, where it is to be added to something, to memory of
+ * this process's own. A sum that is passed on is written into the peer's slot while it is made: then less is saved. All messages of an operation come in the
+ * same way, so that its time tells of one way. */
 static bool pays_single_copy(struct tt_op *op, const struct tt_exec_step *wait)
 {
     const struct tt_engine *e = op->context->engine;
+    const bool reduces = tt_coll_reduces(op->conf.coll.kind);
 
-    if (tt_coll_reduces(op->conf.coll.kind) || !wait->to_dst)
+    if ((!reduces && !wait->to_dst) || tt_op_is_quantized(op))
         return false;
     if (e->single_copies)
         return wait->s.bytes >= SINGLE_COPY_BYTES_MIN;
     if (e->spins == 0)
-        return wait->s.bytes >= TT_SINGLE_COPY_BYTES;
+        return !reduces && wait->s.bytes >= TT_SINGLE_COPY_BYTES;
     if (wait->s.bytes < TT_COPIES_BYTES_MIN)
         return false;
     if (!op->copies && (op->copies = copies_of(op, wait->s.bytes))) {
@@ -490,6 +494,7 @@ static bool do_open(struct tt_op *op, const struct tt_action *a)
     struct tt_peer *p;
     uint64_t offset;
     uint8_t depth;
+    bool own;
     int handle;
 
     if (!f || f->cp->peer->state != TT_PEER_UP || !tt_mail_room(&f->cp->peer->mail, sizeof msg))
@@ -502,7 +507,9 @@ static bool do_open(struct tt_op *op, const struct tt_action *a)
         if (handle < 0)
             return false;
         depth = depth_for(op, p);
-        if (tt_landing_get(e->pool[tt_op_wire_index(e, p->wire)], tt_op_landing_bytes(op, depth), &f->landing)) {
+        own = p->anymem && p->wire->caps & TT_WIRE_CAP_INSTANT && tt_coll_reduces(op->conf.coll.kind) &&
+              pays_single_copy(op, t);
+        if (tt_landing_get(e->pool[tt_op_wire_index(e, p->wire)], tt_op_landing_bytes(op, depth), own, &f->landing)) {
             tt_op_give_handle(p, handle);
             tt_context_fail_here(op->context, TUTTI_ERR_NOMEM, "no memory for arriving segments", true);
             return false;

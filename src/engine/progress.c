@@ -324,6 +324,7 @@ static bool poll_wires(struct tt_engine *e)
         if (!look && is_quiet(e, i))
             continue;
         began_ns = e->ntimed ? tt_now_ns() : 0;
+        w->busy = e->busy;
         n = w->ops->poll(w, done, DONE_MAX);
         if (e->ntimed)
             tt_timers_polled(e, tt_now_ns() - began_ns, n > 0);
@@ -381,6 +382,7 @@ bool tt_engine_progress(struct tt_engine *e)
         pay_credit(e, TT_EAGER_CREDIT / 2);
     if (e->endings_due)
         tt_tell_ended_again(e);
+    e->busy = any;
     return any;
 }
 

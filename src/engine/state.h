@@ -250,6 +250,7 @@ struct tt_engine {
     atomic_uint waits_for;      /* see tt_engine_waits_for */
 
     bool armed;                 /* the wires were armed: the next pass polls them all */
+    bool busy;                  /* the last pass had something to do */
     uint32_t passes;            /* of progress, to look at quiet wires only now and then */
     uint64_t now_ns;            /* as of the last look at the clock */
     uint64_t timer_ns;          /* when deadlines are looked at next */

@@ -26,7 +26,8 @@
 #include "reduce/reduce.h"
 
 #define LONG_BYTES 16384            /* from here on the kind of store is chosen */
-#define LOOK_EVERY 8                /* polls between looks at the sockets */
+#define LOOK_EVERY 64               /* polls between looks at the sockets */
+#define PUT_OFF_MAX 4               /* polls in a row that serve no asks as there is other work: a fetch takes long, and what a peer waits for may be posted first */
 #define DONES 64                    /* completions that may wait for poll, besides what peers may have to tell */
 
 void tt_shm_tell(struct tt_shm *w, const struct tt_done *d)
@@ -88,7 +89,10 @@ static int shm_poll(struct tt_wire *base, struct tt_done *done, int max)
         w->armed = false;
         tt_shm_look(w);
     }
-    tt_shm_serve(w);
+    if (!w->base.busy || ++w->put_off >= PUT_OFF_MAX) {
+        w->put_off = 0;
+        tt_shm_serve(w);
+    }
     if (w->nasked)
         n = tt_shm_asks_over(w, done, max);     /* before the news that the link is lost */
     while (n < max && w->done_head != w->done_tail)

@@ -107,7 +107,7 @@ struct tt_shm {
     struct tt_segment bell;
     bool fence;                     /* no expedited membarrier here */
     bool armed;
-    uint32_t polls;
+    uint32_t polls, put_off;        /* put_off: polls in a row that left asks to a later one */
     struct tt_shm_stranger strangers[TT_SHM_STRANGERS_MAX];
     struct tt_shm_peer **peers;     /* [nranks]; NULL: nothing was exchanged with it yet */
     struct tt_slab peer_slab;       /* that they are from */

@@ -30,8 +30,8 @@ static void the_better_way_is_found_within_ten_uses(void **state)
     use(&other, even, 10, 20000, 10000, 0, NULL);
     assert_false(one.second);
     assert_true(other.second);
-    assert_in_range(use(&one, even, 640, 10000, 20000, 0, NULL), 1, 10);
-    assert_in_range(use(&other, even, 640, 20000, 10000, 0, NULL), 630, 639);
+    assert_in_range(use(&one, even, 1280, 10000, 20000, 0, NULL), 1, 40);
+    assert_in_range(use(&other, even, 1280, 20000, 10000, 0, NULL), 1240, 1279);
 }
 
 static void it_changes_when_the_other_one_has_become_better(void **state)
@@ -107,6 +107,28 @@ static void interrupted_uses_change_nothing_but_for_a_moment(void **state)
     }
 }
 
+/* Going together the second way takes least, apart most. */
+static void those_who_have_come_to_different_answers_try_both_ways_together(void **state)
+{
+    struct tt_chooser a = { 0 }, b = { 0 };
+    uint32_t apart = 0;
+
+    (void)state;
+    use(&a, even, 20, 20000, 10000, 0, NULL);
+    use(&b, even, 20, 10000, 20000, 0, NULL);
+    assert_true(a.second != b.second);
+    for (uint32_t i = 0; i < 600; i++) {
+        const bool one = tt_chooser_next(&a), other = tt_chooser_next(&b);
+        const uint64_t cost = one != other ? 9000 : one ? 5900 : 7500;
+
+        apart += i >= 100 && one != other;
+        tt_chooser_learn(&a, one, cost, even);
+        tt_chooser_learn(&b, other, cost, even);
+    }
+    assert_true(a.second && b.second);
+    assert_int_equal(apart, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -115,6 +137,7 @@ int main(void)
         cmocka_unit_test(what_is_hardly_better_does_not_take_the_place_of_the_other),
         cmocka_unit_test(the_first_use_says_nothing),
         cmocka_unit_test(a_cost_without_bound_is_one_of_many),
+        cmocka_unit_test(those_who_have_come_to_different_answers_try_both_ways_together),
         cmocka_unit_test(interrupted_uses_change_nothing_but_for_a_moment),
     };
 

@@ -239,9 +239,14 @@ static bool send_segment(struct world *w, uint32_t me, uint32_t to, const struct
     struct pair *p = &w->pair[me][to];
     const struct tt_exec *there = &w->player[to].exec;
     const int peer = tt_exec_peer_of(there, me);
+    const uint32_t n = tt_exec_segments(a->bytes, w->player[me].exec.conf.segment_bytes);
 
-    if (p->put[a->stream] + tt_exec_segments(a->bytes, w->player[me].exec.conf.segment_bytes) - 1 != a->seq)
+    if (p->put[a->stream] + n - 1 != a->seq)
         wrong(w, me, "sends a segment out of its turn");
+    if (peer >= 0 && !a->direct && n > 1 &&
+        (p->mapped || a->out.slot != (a->seq - (n - 1)) % there->peer[peer].in_depth ||
+         a->out.slot + n > there->peer[peer].in_depth))
+        wrong(w, me, "sends segments beyond the last slot");
     if (peer < 0 || (!a->direct && a->seq - there->peer[peer].stream[a->stream].consumed >= there->peer[peer].in_depth))
         wrong(w, me, "writes into a slot that is in use");
     p->put[a->stream] = a->seq + 1;
@@ -428,7 +433,7 @@ static bool see(struct world *w, uint32_t from, uint32_t to, enum turn turn)
         p->ready_seen = peer >= 0;
         if (peer >= 0) {
             tt_exec_deepen(x, (uint16_t)peer, false, p->ready_depth);
-            if (p->ready_direct && tt_prng_below(&w->prng, 2))
+            if ((p->ready_direct || !p->mapped) && tt_prng_below(&w->prng, 2))
                 tt_exec_lengthen(x, (uint16_t)peer, tt_prng_below(&w->prng, 8) * (uint32_t)x->conf.segment_bytes);
             tt_exec_ready(x, (uint16_t)peer, p->ready_direct, p->mapped);
         }

@@ -243,6 +243,33 @@ static void what_lands_in_place_may_go_in_longer_puts(void **state)
     assert_true(tt_exec_finished(&g->x));
 }
 
+/* Of four slots: three segments are a quarter of the message; the fourth slot is the last one; then as many as there is credit for. */
+static void what_lands_in_slots_may_go_in_longer_puts_as_far_as_they_are_free(void **state)
+{
+    struct rig *g = rig_init(send_100, 8, 0, 1, 4);
+
+    (void)state;
+    tt_exec_lengthen(&g->x, peer(g, 1), 80);
+    ready(g, 1, false, false);
+    assert_int_equal(go(g), 2);
+    assert_int_equal(g->log[0].out.slot, 0);
+    assert_int_equal(g->log[0].seq, 2);
+    assert_int_equal(g->log[0].bytes, 24);
+    assert_int_equal(g->log[1].out.slot, 3);
+    assert_int_equal(g->log[1].seq, 3);
+    assert_int_equal(g->log[1].bytes, 8);
+    tt_exec_credit(&g->x, peer(g, 1), 0, 2);
+    assert_int_equal(go(g), 1);
+    assert_int_equal(g->log[0].out.slot, 0);
+    assert_int_equal(g->log[0].seq, 5);
+    assert_int_equal(g->log[0].bytes, 16);
+
+    g = rig_init(send_100, 8, 0, 1, 4);
+    tt_exec_lengthen(&g->x, peer(g, 1), 80);
+    ready(g, 1, false, true);           /* stores reach the slots: a put costs nothing */
+    assert_int_equal(go(g), 4);
+}
+
 static void send_then_overwrite(struct tt_sched *s, const struct tt_coll *c, uint64_t k)
 {
     (void)c;
@@ -974,6 +1001,7 @@ int main(void)
         cmocka_unit_test(late_and_lower_credit_is_no_news),
         cmocka_unit_test(what_lands_in_place_needs_no_credit),
         cmocka_unit_test(what_lands_in_place_may_go_in_longer_puts),
+        cmocka_unit_test(what_lands_in_slots_may_go_in_longer_puts_as_far_as_they_are_free),
         cmocka_unit_test(a_source_is_overwritten_only_when_its_puts_are_done),
         cmocka_unit_test(a_free_source_matters_to_who_waits_for_it),
         cmocka_unit_test(segments_of_a_stream_are_consumed_in_order),

@@ -56,12 +56,12 @@ static void sizes_are_powers_of_two_from_a_page_on(void **state)
 
     (void)state;
     for (uint64_t bytes = 0; bytes < 70000; bytes = bytes * 3 / 2 + 1) {
-        assert_int_equal(tt_landing_get(p, bytes, &l), TUTTI_OK);
+        assert_int_equal(tt_landing_get(p, bytes, false, &l), TUTTI_OK);
         check(&l, bytes);
     }
-    assert_int_equal(tt_landing_get(p, 1ull << 33, &l), TUTTI_OK);
+    assert_int_equal(tt_landing_get(p, 1ull << 33, false, &l), TUTTI_OK);
     check(&l, 1ull << 33);
-    assert_int_equal(tt_landing_get(p, (1ull << 33) + 1, &l), TUTTI_OK);
+    assert_int_equal(tt_landing_get(p, (1ull << 33) + 1, false, &l), TUTTI_OK);
     check(&l, (1ull << 33) + 1);
     tt_landing_pool_destroy(p);
 }
@@ -72,15 +72,15 @@ static void what_was_given_back_last_is_given_out_first(void **state)
     struct tt_landing a, b, c;
 
     (void)state;
-    assert_int_equal(tt_landing_get(p, 10000, &a), TUTTI_OK);
-    assert_int_equal(tt_landing_get(p, 10000, &b), TUTTI_OK);
+    assert_int_equal(tt_landing_get(p, 10000, false, &a), TUTTI_OK);
+    assert_int_equal(tt_landing_get(p, 10000, false, &b), TUTTI_OK);
     tt_landing_put(p, &a);
     tt_landing_put(p, &b);
-    assert_int_equal(tt_landing_get(p, 9000, &c), TUTTI_OK);
+    assert_int_equal(tt_landing_get(p, 9000, false, &c), TUTTI_OK);
     assert_int_equal(c.offset, b.offset);
-    assert_int_equal(tt_landing_get(p, 16384, &c), TUTTI_OK);
+    assert_int_equal(tt_landing_get(p, 16384, false, &c), TUTTI_OK);
     assert_int_equal(c.offset, a.offset);
-    assert_int_equal(tt_landing_get(p, 16384, &c), TUTTI_OK);
+    assert_int_equal(tt_landing_get(p, 16384, false, &c), TUTTI_OK);
     assert_int_not_equal(c.offset, a.offset);
     assert_int_not_equal(c.offset, b.offset);
     tt_landing_pool_destroy(p);
@@ -93,11 +93,11 @@ static void small_pieces_share_a_region_and_large_ones_have_their_own(void **sta
 
     (void)state;
     for (uint32_t i = 0; i < 128; i++)
-        assert_int_equal(tt_landing_get(p, 65536, &l), TUTTI_OK);
+        assert_int_equal(tt_landing_get(p, 65536, false, &l), TUTTI_OK);
     assert_int_equal(fake.n, 1);
-    assert_int_equal(tt_landing_get(p, 65536, &l), TUTTI_OK);
+    assert_int_equal(tt_landing_get(p, 65536, false, &l), TUTTI_OK);
     assert_int_equal(fake.n, 2);
-    assert_int_equal(tt_landing_get(p, 20 << 20, &l), TUTTI_OK);
+    assert_int_equal(tt_landing_get(p, 20 << 20, false, &l), TUTTI_OK);
     assert_int_equal(fake.n, 3);
     assert_int_equal(l.offset, 0);
     assert_int_equal(l.region->bytes, 32 << 20);
@@ -124,7 +124,7 @@ static void pieces_never_overlap_and_are_used_again(void **state)
         }
         const uint64_t bytes = tt_prng_below(&prng, 1ull << (10 + tt_prng_below(&prng, 10)));
 
-        assert_int_equal(tt_landing_get(p, bytes, &out[n]), TUTTI_OK);
+        assert_int_equal(tt_landing_get(p, bytes, false, &out[n]), TUTTI_OK);
         check(&out[n], bytes);
         for (uint32_t i = 0; i < n; i++)
             assert_true(out[i].region != out[n].region || out[i].offset + out[i].bytes <= out[n].offset ||
@@ -144,10 +144,10 @@ static void a_wire_without_memory_is_passed_on_and_leaves_nothing(void **state)
 
     (void)state;
     fake.fails = TUTTI_ERR_NOMEM;
-    assert_int_equal(tt_landing_get(p, 100, &l), TUTTI_ERR_NOMEM);
+    assert_int_equal(tt_landing_get(p, 100, false, &l), TUTTI_ERR_NOMEM);
     assert_int_equal(l.offset, 77);
     fake.fails = TUTTI_OK;
-    assert_int_equal(tt_landing_get(p, 100, &l), TUTTI_OK);
+    assert_int_equal(tt_landing_get(p, 100, false, &l), TUTTI_OK);
     check(&l, 100);
     tt_landing_pool_destroy(p);
     tt_landing_pool_destroy(NULL);
