@@ -1,17 +1,20 @@
 """Elastic runs: what verdicts, partial operations and scopes cost beside plain collectives, PCCL, and what the loss of a member costs.
 
 Rows against plain and against PCCL are interleaved as those of `bench/run peers` are (lib/rounds.py): their members are processes of this machine,
-over its loopback. A loss: members reduce again and again in mode retry; one is killed, or stopped, in the middle of an operation; the
+over its loopback. What `ftar` and `coordinator` measure belongs here, too: of the first all but the shaped links, of the second 1,000 members. A loss: members reduce again and again in mode retry; one is killed, or stopped, in the middle of an operation; the
 row is how much longer that operation took, on the slowest survivor, than the median of those before it.
 """
 
 import random
+import re
 import signal
 import statistics
 import subprocess
 import time
 
-from lib import build, pccl, rounds, say
+import bench_coordinator
+import bench_ftar
+from lib import build, pccl, quiet, rounds, say
 from lib.contestants import PCCL, Elastic, Stable
 from lib.rounds import Case, Entry
 
@@ -23,9 +26,9 @@ LEASE_MS = 1000
 
 # (what, case, entry over entry, factor, reach, unit, better)
 PLAIN = [(f"elastic over plain allreduce {say.size(n)}, {ranks} members", Case("allreduce", n, "tcp", ranks), 2.2 if n <= 64 * KIB else 1.1)
-         for ranks in (2, 4) for n in (8, KIB, 64 * KIB, MIB, 16 * MIB, 128 * MIB)]
+         for ranks in (2, 3, 4) for n in (8, KIB, 64 * KIB, MIB, 16 * MIB, 128 * MIB)]
 TENTATIVE = [(f"tentative over plain allreduce {say.size(n)}, {ranks} members", Case("allreduce", n, "tcp", ranks), 1.3)
-             for ranks in (2, 4) for n in (8, KIB, 64 * KIB, MIB, 16 * MIB)]
+             for ranks in (2, 3, 4) for n in (8, KIB, 64 * KIB, MIB, 16 * MIB, 128 * MIB)]
 PARTIAL = [(f"partial, to which all contribute, over elastic allreduce {say.size(n)}, {ranks} members", Case("allreduce", n, "tcp", ranks), None)
            for ranks in (2, 4) for n in (8, 64 * KIB, MIB)]
 ROLES = 2
@@ -41,11 +44,20 @@ LOSSES = [(f"a member is {how}, allreduce {say.size(16 * MIB)}, {members} member
 def add_options(parser):
     parser.add_argument("--rounds", type=int, default=5, metavar="N", help="rounds (default 5); losses: how many")
     parser.add_argument("--quick", action="store_true", help="3 rounds of shorter turns")
+    parser.add_argument("--runs", type=int, default=3, help="runs with 1,000 members; the median counts (default 3)")
     parser.add_argument("--tutti", metavar="PATH", help="the command (default build/release/tutti)")
+    quiet.add_option(parser)
+
+
+def others():
+    """Rows of other benchmarks, by what they are."""
+    ftar = [bench_ftar.ratio_what(where, mib) for where, mib, *_ in bench_ftar.RATIOS if where != "shaped links"]
+    return [*ftar, *(bench_ftar.flight_what(*case) for case in bench_ftar.FLIGHTS),
+            *(what for case in bench_coordinator.CASES if case[0] == 1000 for what in bench_coordinator.names(*case))]
 
 
 def names():
-    return [what for what, *_ in [*PLAIN, *TENTATIVE, *PARTIAL, *SCOPES, *BESIDE, EPOCH, *LOSSES]]
+    return [*(what for what, *_ in [*PLAIN, *TENTATIVE, *PARTIAL, *SCOPES, *BESIDE, EPOCH, *LOSSES]), *others()]
 
 
 def wanted(options, what):
@@ -175,3 +187,8 @@ def run(options):
                 yield _losses(options, row)
             except say.Problem as why:
                 yield {"what": row[0], "skipped": str(why)}
+    rest = [what for what in others() if wanted(options, what)]
+    if rest:
+        options.only = re.compile("^(" + "|".join(re.escape(what) for what in rest) + ")$")
+        yield from bench_ftar.run(options)
+        yield from bench_coordinator.run(options)

@@ -3,7 +3,7 @@
 The rows that begin with "net" are about that network itself: which share of a line iperf3's TCP streams reach, and what one relay process
 carries where no line has a limit. "one line" is an all-reduce of two peers over a long line, as share of what the line carries: cold is the
 first one of a new group on a new network, warm are those after it. "europe-6" is the deployment of that name, in the order of its file, which is
-a bad one: with the ring that each side finds for itself, and beside what `tutti ring order` predicts for the best ring. "near pairs" is a network where
+a bad one: with the ring that each side finds for itself, and beside what `tutti ring order` predicts for the best ring. "north-america-12" and "both-18" are the larger deployments, without PCCL. "near pairs" is a network where
 two rings at once are predicted to be faster than any one, as the ways between pairs are slower than what a host sends.
 
 A row's value is the median over rounds. Each says how late the relay brought packets (late_us) and how many it did not come to
@@ -70,6 +70,15 @@ NEAR, THERE, BACK, FAR = 100, 30, 25, 5
 NEAR_PAIRS = {"hosts": [{"name": f"town{h}"} for h in range(4)], "delay_ms": 5,
               "rate_mbit": [[0, FAR, NEAR, BACK], [FAR, 0, BACK, NEAR], [NEAR, THERE, 0, FAR], [THERE, NEAR, FAR, 0]]}
 TWO_RINGS = f"near pairs, allreduce {say.size(BYTES)}, 4 peers: Tutti after optimize"
+LARGER = ("north-america-12", "both-18")
+
+
+def larger_names(name):
+    """As listed; after optimize; what that takes."""
+    return (f"{name}, allreduce {say.size(BYTES)}, Tutti in the order of the file", f"{name}, allreduce {say.size(BYTES)}, Tutti after optimize",
+            f"{name}, what Tutti's optimize takes")
+
+
 SHARES = [(ONE_LINE + f"{who}, {state}", who, state, reach) for who in STARTS for state, reach in (("warm", 0.9), ("cold", None))]
 
 
@@ -89,7 +98,8 @@ def wanted(options):
 
 def reaches(options):
     """{what: reach} of all rows that are wanted."""
-    known = {**{case[0]: case[5] for case in LINES + FAST}, **{share[0]: share[3] for share in SHARES}, TWO_RINGS: None, **EUROPES}
+    known = {**{case[0]: case[5] for case in LINES + FAST}, **{share[0]: share[3] for share in SHARES}, TWO_RINGS: None, **EUROPES,
+             **{what: None for name in LARGER for what in larger_names(name)}}
     return {what: reach for what, reach in known.items() if is_wanted(options, what)}
 
 
@@ -327,6 +337,35 @@ def europe_rows(options):
     yield from (row for row in europe.rows() if is_wanted(options, row["what"]))
 
 
+# ---- the larger deployments ----
+
+def larger_rows(options, name):
+    """Shares of what the file's ring and the best one allow by prediction."""
+    say.progress(name)
+    as_listed, optimized, takes = larger_names(name)
+    try:
+        with quiet.alone(options.lock), wan.Wan(wan.deployment(name)) as net, \
+                distant.elastic(net, list(range(net.nhosts)), options.tutti) as group:
+            _, best_us, listed_us = best_ring(options, net)
+            before = wan.totals(net)
+            first = group.command("allreduce", BYTES, 1, timeout_s=PATIENCE_S)["samples_us"]
+            began = time.monotonic()
+            group.command("barrier/optimize", 0, 1, timeout_s=OPTIMIZE_S)
+            took_s = time.monotonic() - began
+            times = group.command("allreduce", BYTES, options.rounds, timeout_s=PATIENCE_S)["samples_us"]
+            relay = kept(before, wan.totals(net))
+    except (GroupError, Refused, say.Problem, wan.HostsError) as why:
+        yield from ({"what": what, "skipped": str(why)} for what in larger_names(name))
+        return
+    for what, some, allowed_us, ring in ((as_listed, first, listed_us, "file's"), (optimized, times, best_us, "best")):
+        values = [allowed_us / us for us in some]
+        yield {"what": what, "value": round(statistics.median(values), 3), "reach": None, "unit": "x", "better": "higher",
+               "against": f"what the {ring} ring allows by prediction, {say.number(allowed_us / 1e6)} s",
+               "spread": [round(min(values), 3), round(max(values), 3)], "samples": {"s": [us / 1e6 for us in some]},
+               **{key: [told] for key, told in relay.items()}}
+    yield {"what": takes, "value": round(took_s, 3), "reach": None, "unit": "s", "better": "lower", "against": "", "samples": {"s": [took_s]}}
+
+
 # ---- near pairs ----
 
 def two_rings_row(options):
@@ -362,6 +401,9 @@ def run(options):
         yield two_rings_row(options)
     if any(is_wanted(options, what) for what in EUROPES):
         yield from europe_rows(options)
+    for name in LARGER:
+        if any(is_wanted(options, what) for what in larger_names(name)):
+            yield from (row for row in larger_rows(options, name) if is_wanted(options, row["what"]))
 
 
 def net_rows(options):

@@ -324,6 +324,10 @@ static void print_costs(const struct tt_tune_costs *c)
         c->near.send_ns, c->near.receive_ns, c->near.send_byte_ns, c->near.receive_byte_ns, c->far.send_ns,
         c->far.receive_ns, c->far.send_byte_ns, c->far.receive_byte_ns, c->copy_byte_ns, c->reduce_byte_ns, c->plan_ns,
         c->step_ns);
+    if (c->apart.copy_byte_ns > 0)
+        printf(
+            "; between cores that ranks have to themselves, %.3f a byte to fill a slot, %.3f to copy and %.3f to add what is in it",
+            c->apart.send_byte_ns, c->apart.copy_byte_ns, c->apart.reduce_byte_ns);
     if (c->cores && c->near.single_bytes)
         printf("; from %" PRIu64 " KiB on, where ranks outnumber cores, %.0f and %.3f a byte to fetch",
                c->near.single_bytes >> 10, c->near.single_ns, c->near.single_byte_ns);

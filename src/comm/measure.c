@@ -23,6 +23,7 @@
 #define STREAM_BYTES (512u << 10)
 #define STREAMS 6
 #define ROUNDS 64
+#define SLOT_ROUNDS 32
 #define YIELDS 32
 
 /* What simulated work is made of, beside what is measured. These were found by comparing simulated with real times of all algorithms
@@ -34,6 +35,7 @@
 #define TCP_SOFTWARE_NS 2500.0      /* likewise, at each end, beside the system calls */
 #define TCP_LATENCY_NS 500.0        /* of loopback, beside what its ends do */
 #define TCP_LOOKS 2                 /* in vain, for each message that comes */
+/* Where ranks outnumber cores: */
 #define SHM_CACHES_FILL 0.45        /* bytes in a slot: what is written there leaves its cache when it is read, and that is when it */
 #define SHM_CACHES_READ 3.4         /* costs: bytes that another core has just written take longer than those that are in one's own cache, */
 #define SHM_CACHES_ADD 2.6          /* but adding has more to do meanwhile; */
@@ -57,6 +59,7 @@ const struct tt_constants tt_constants_default = {
     .work = {
         .line_ns = 100, .tcp_send_ns = 4500, .tcp_receive_ns = 1200, .tcp_send_byte_ns = 0.15, .tcp_receive_byte_ns = 0.2,
         .look_ns = 500, .switch_ns = 1500, .single_ns = 600, .single_byte_ns = 0.12,
+        .fill_byte_ns = 0.08, .drain_byte_ns = 0.12, .add_byte_ns = 0.14,
     },
 };
 
@@ -132,6 +135,80 @@ static double pass_ns(uint8_t *a, uint8_t *b, tt_reduce_fn *kernel)
         best = took < best ? took : best;
     }
     return (double)best / SLOT_BYTES;
+}
+
+/* ---- a slot between two cores ---- */
+
+struct slot {
+    _Alignas(64) atomic_uint full;
+    _Alignas(64) atomic_uint empty;
+    uint8_t *bytes, *own;
+    uint64_t until_ns;
+    uint64_t drain_ns, add_ns;      /* the fastest */
+};
+
+static uint64_t lesser(uint64_t a, uint64_t b) { return a < b ? a : b; }
+
+/* False: it does not come in time. */
+static bool await(const atomic_uint *word, uint32_t value, uint64_t until_ns)
+{
+    while (atomic_load_explicit(word, memory_order_acquire) < value)
+        if (tt_now_ns() > until_ns)
+            return false;
+    return true;
+}
+
+/* Copies what is in the slot out of it, and adds it to what it has, in turn. */
+static void *empty_slot(void *arg)
+{
+    tt_reduce_fn *add = tt_reduce_kernel(TUTTI_F32, TUTTI_SUM, false);
+    struct slot *s = arg;
+
+    for (uint32_t i = 1; i <= SLOT_ROUNDS && await(&s->full, i, s->until_ns); i++) {
+        const uint64_t start = tt_now_ns();
+
+        if (i % 2) {
+            tt_copy(s->own, NULL, s->bytes, SLOT_BYTES, 0);
+            s->drain_ns = lesser(s->drain_ns, tt_now_ns() - start);
+        } else {
+            add(s->own, NULL, s->bytes, s->own, SLOT_BYTES / 4, 0, 1);
+            s->add_ns = lesser(s->add_ns, tt_now_ns() - start);
+        }
+        atomic_store_explicit(&s->empty, i, memory_order_release);
+    }
+    return NULL;
+}
+
+/* From mem[0..64 KiB) to a slot behind it, and from there to memory behind that. Changes nothing where there is one core, or another is not to be had. */
+static void measure_slot(struct tt_work_costs *w, uint8_t *mem)
+{
+    struct slot s = {
+        .bytes = mem + SLOT_BYTES, .own = mem + 2 * SLOT_BYTES, .until_ns = tt_now_ns() + 5 * TT_MS,
+        .drain_ns = UINT64_MAX, .add_ns = UINT64_MAX,
+    };
+    uint64_t fill_ns = UINT64_MAX;
+    pthread_t thread;
+    cpu_set_t set;
+    bool all;
+
+    if (sched_getaffinity(0, sizeof set, &set) < 0 || CPU_COUNT(&set) < 2 ||
+        pthread_create(&thread, NULL, empty_slot, &s))
+        return;
+    for (uint32_t i = 1; i <= SLOT_ROUNDS && await(&s.empty, i - 1, s.until_ns); i++) {
+        const uint64_t start = tt_now_ns();
+
+        tt_copy(s.bytes, NULL, mem, SLOT_BYTES, 0);
+        if (i > 1)
+            fill_ns = lesser(fill_ns, tt_now_ns() - start);
+        atomic_store_explicit(&s.full, i, memory_order_release);
+    }
+    all = await(&s.empty, SLOT_ROUNDS, s.until_ns);
+    pthread_join(thread, NULL);
+    if (!all)
+        return;             /* others have the cores: what came of a few rounds tells little */
+    w->fill_byte_ns = clamped((double)fill_ns / SLOT_BYTES, w->fill_byte_ns);
+    w->drain_byte_ns = clamped((double)s.drain_ns / SLOT_BYTES, w->drain_byte_ns);
+    w->add_byte_ns = clamped((double)s.add_ns / SLOT_BYTES, w->add_byte_ns);
 }
 
 /* Reading our own memory as if it were another process's: the fastest of some. 0 where the kernel does not let us. */
@@ -358,6 +435,7 @@ void tt_constants_measure(struct tt_constants *out)
     out->work.line_ns = line > 0 ? clamped(line, out->work.line_ns) : out->work.line_ns;
     out->work.switch_ns = clamped(switch_ns(), out->work.switch_ns);
     measure_single(&out->work, buf, buf + SINGLE_BYTES);
+    measure_slot(&out->work, buf);
     out->shm.near_message_ns = out->tcp.near_message_ns = out->shm.message_ns;
     out->shm.near_byte_ns = out->tcp.near_byte_ns = out->shm.byte_ns;
     free(buf);
@@ -392,6 +470,8 @@ void tt_constants_costs(const struct tt_constants *c, bool near_is_shm, uint32_t
         .copy_byte_ns = (near_is_shm ? SHM_CACHES_READ : TCP_CACHES) * c->shm.copy_byte_ns,
         .plan_ns = PLAN_NS,
         .step_ns = STEP_NS,
+        .apart = { w->fill_byte_ns, w->drain_byte_ns, w->add_byte_ns },
+        .own = { 0, c->shm.copy_byte_ns, c->shm.reduce_byte_ns },
         .wake_ns = (near_is_shm ? SHM_SWITCHES_WAKE : TCP_SWITCHES_WAKE) * w->switch_ns,
         .idle_ns = (near_is_shm ? SHM_SWITCHES_IDLE : TCP_SWITCHES_IDLE) * w->switch_ns,
         .cores = cores,
@@ -431,6 +511,9 @@ static void write_work(const struct tt_work_costs *c, struct tt_writer *w)
     tt_write_u64(w, (uint64_t)(c->switch_ns * 1000));
     tt_write_u64(w, (uint64_t)(c->single_ns * 1000));
     tt_write_u64(w, (uint64_t)(c->single_byte_ns * 1000));
+    tt_write_u64(w, (uint64_t)(c->fill_byte_ns * 1000));
+    tt_write_u64(w, (uint64_t)(c->drain_byte_ns * 1000));
+    tt_write_u64(w, (uint64_t)(c->add_byte_ns * 1000));
 }
 
 static void read_work(struct tt_work_costs *c, struct tt_reader *r)
@@ -444,6 +527,9 @@ static void read_work(struct tt_work_costs *c, struct tt_reader *r)
     c->switch_ns = (double)tt_read_u64(r) / 1000;
     c->single_ns = (double)tt_read_u64(r) / 1000;
     c->single_byte_ns = (double)tt_read_u64(r) / 1000;
+    c->fill_byte_ns = (double)tt_read_u64(r) / 1000;
+    c->drain_byte_ns = (double)tt_read_u64(r) / 1000;
+    c->add_byte_ns = (double)tt_read_u64(r) / 1000;
 }
 
 void tt_constants_write(const struct tt_constants *c, struct tt_writer *w)

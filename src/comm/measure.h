@@ -15,6 +15,8 @@ struct tt_work_costs {
     double look_ns;                             /* a system call that finds nothing */
     double switch_ns;                           /* a processor that yields to another thread */
     double single_ns, single_byte_ns;           /* a fetch from the memory of another process: of a few bytes, and a byte of many */
+    double fill_byte_ns, drain_byte_ns, add_byte_ns;    /* of a slot that another core has just read, or written: writing to it, copying out of it, adding
+                                                           it to what one has */
 };
 
 struct tt_constants {
@@ -26,7 +28,8 @@ struct tt_constants {
 extern const struct tt_constants tt_constants_default;
 
 /* Measures on this host, in about ten milliseconds: the exchange of a cache line between two threads, copying through a cache-resident
- * slot, a reduction, a message and a stream over loopback TCP, how fast a processor turns to another thread, what a single copy costs. A result further than a factor 4 from the default is noise,
+ * slot, a reduction, a message and a stream over loopback TCP, how fast a processor turns to another thread, what a single copy costs, and
+ * what a slot between two cores. A result further than a factor 4 from the default is noise,
  * and is clamped. Needs a second processor for the exchange; without one the default stays. */
 void tt_constants_measure(struct tt_constants *out);
 

@@ -11,6 +11,7 @@ _Static_assert(sizeof(struct tt_exec) + 17 * sizeof(struct tt_exec_peer) <= 1638
 #define NO_STAGE 0xff
 #define NO_GRAIN 64
 #define IN_FLIGHT_MAX 32        /* bits of out_of_order */
+#define TOGETHER_BYTES (128u << 10)     /* that go to slots at once: they are in the reader's cache still when it comes to them */
 #define PARTS_MIN 4             /* of a message that goes in longer puts, where whoever gets it may pass on the first before the last is there */
 
 static uint32_t index_of(uint32_t n) { return n % TT_EXEC_STEPS; }
@@ -792,7 +793,7 @@ static uint64_t whole_in_slots(const struct tt_exec *x, const struct tt_exec_ste
 {
     const uint64_t whole = whole_at(x, t, p, pos);
     const uint32_t slots = p->out_depth - slot_of(p->out_depth, seq);
-    uint32_t n = tt_exec_segments(whole, x->conf.segment_bytes);
+    uint32_t n = tt_exec_segments(min_u64(whole, TOGETHER_BYTES), x->conf.segment_bytes);
 
     n = n < slots ? n : slots;
     while (n > 1 && !has_credit(x, p, t->stream, seq + n - 1))
@@ -1196,6 +1197,16 @@ bool tt_exec_only_unsent(const struct tt_exec *x)
 }
 
 /* ---- events -------------------------------------------------------------------------------------------- */
+
+uint8_t tt_exec_depth_of(const struct tt_exec *x, uint64_t bytes, uint32_t whole_bytes)
+{
+    const uint64_t most = min_u64(bytes, min_u64(whole_bytes, TOGETHER_BYTES));
+    uint8_t depth = x->conf.depth;
+
+    while (!x->flight && depth < IN_FLIGHT_MAX && depth * x->conf.segment_bytes < 2 * most)
+        depth = (uint8_t)(2 * depth);
+    return depth;
+}
 
 void tt_exec_deepen(struct tt_exec *x, uint16_t peer, bool in, uint8_t depth)
 {

@@ -172,6 +172,9 @@ bool tt_exec_sent_matters(const struct tt_exec *x, uint16_t step);
 /* Whether nothing is left but PUTs that have begun as a whole: only tt_exec_sent goes on then. */
 bool tt_exec_only_unsent(const struct tt_exec *x);
 
+/* How many slots a stream needs so that a message of `bytes` from a peer whose puts may be of whole_bytes lands in as few of them as can be: a power of
+ * two, at least the conf's depth, which it is where what is under way is bounded. */
+uint8_t tt_exec_depth_of(const struct tt_exec *x, uint64_t bytes, uint32_t whole_bytes);
 /* Each stream from the peer (in), or to it, has so many slots (a power of two) instead of the conf's. Before it is opened, or before it is ready. */
 void tt_exec_deepen(struct tt_exec *x, uint16_t peer, bool in, uint8_t depth);
 /* What lands there, at its destination or in slots that stores do not reach, may go in puts of up to so many bytes, several segments at once: for a wire

@@ -506,9 +506,9 @@ static bool do_open(struct tt_op *op, const struct tt_action *a)
         handle = take_handle(p, op, f);
         if (handle < 0)
             return false;
-        depth = depth_for(op, p);
         own = p->anymem && p->wire->caps & TT_WIRE_CAP_INSTANT && tt_coll_reduces(op->conf.coll.kind) &&
               pays_single_copy(op, t);
+        depth = own ? tt_exec_depth_of(&op->exec, t->s.bytes, p->wire->whole_bytes) : depth_for(op, p);
         if (tt_landing_get(e->pool[tt_op_wire_index(e, p->wire)], tt_op_landing_bytes(op, depth), own, &f->landing)) {
             tt_op_give_handle(p, handle);
             tt_context_fail_here(op->context, TUTTI_ERR_NOMEM, "no memory for arriving segments", true);

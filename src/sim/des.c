@@ -74,8 +74,8 @@ static bool opens_direct(const struct des *s, const struct tt_exec *x, uint16_t 
     const struct tt_des_conf *c = s->conf;
     const struct tt_exec_step *t = &x->step[step];
     const struct tt_des_way *way = des_way(s, tt_layout_distance(c->net->layout, x->conf.coll->rank, t->s.peer));
-    const bool single =
-        way->single_bytes && t->s.bytes >= way->single_bytes && t->to_dst && !tt_coll_reduces(c->algo->kind);
+    const bool single = way->single_bytes && t->s.bytes >= way->single_bytes &&
+                        (tt_coll_reduces(c->algo->kind) ? !way->mapped : t->to_dst);
 
     if ((!way->direct && !single) || c->algo->direct_unsafe)
         return false;
@@ -91,11 +91,26 @@ static void send_control(struct des *s, uint32_t me, const struct tt_action *a, 
     if (m == DES_NONE)
         return;
     s->msg[m].direct = direct;
-    if (kind == DES_CREDIT) {
+    s->msg[m].seq = kind == DES_CREDIT ? a->seq : s->rank[me].peers[a->peer].in_depth;
+    if (kind == DES_CREDIT)
         s->msg[m].stream = a->stream;
-        s->msg[m].seq = a->seq;
-    }
     des_send(s, me, a->peer, m);
+}
+
+/* Opens a flow. Where all is fetched there is room for what is fetched at once. */
+static void do_open(struct des *s, uint32_t me, const struct tt_action *a)
+{
+    struct tt_exec *x = &s->rank[me].exec;
+    const struct tt_exec_step *t = &x->step[a->step];
+    const struct tt_des_way *way = des_way(s, tt_layout_distance(s->conf->net->layout, me, t->s.peer));
+    const bool direct = opens_direct(s, x, a->step);
+    uint8_t depth = x->conf.depth;
+
+    if (way->single_bytes && !way->mapped)
+        depth = tt_exec_depth_of(x, t->s.bytes, way->whole_bytes);
+    tt_exec_deepen(x, a->peer, true, depth);
+    send_control(s, me, a, DES_READY, direct);
+    tt_exec_opened(x, a->peer, direct);
 }
 
 /* False: its lanes are full. */
@@ -118,15 +133,12 @@ static bool do_action(struct des *s, uint32_t me, const struct tt_action *a)
 {
     struct des_rank *r = &s->rank[me];
     const struct tt_des_conf *c = s->conf;
-    bool direct;
 
     if (c->step_ns > 0)
         spend(s, me, c->step_ns);
     switch (a->kind) {
     case TT_ACT_OPEN:
-        direct = opens_direct(s, &r->exec, a->step);
-        send_control(s, me, a, DES_READY, direct);
-        tt_exec_opened(&r->exec, a->peer, direct);
+        do_open(s, me, a);
         return true;
     case TT_ACT_CREDIT:
         send_control(s, me, a, DES_CREDIT, false);
@@ -202,10 +214,12 @@ static void run_actions(struct des *s, uint32_t me)
             tt_exec_left(x, &a);
 }
 
-/* Whether what lands at its destination because of this message, or with it, is fetched there. */
+/* Whether what lands because of this message, or with it, is fetched: at its destination, or in slots that nobody else writes to. */
 static bool is_fetched(const struct des *s, const struct des_msg *m)
 {
-    return m->direct && des_way(s, m->path.distance)->single_bytes;
+    const struct tt_des_way *way = des_way(s, m->path.distance);
+
+    return way->single_bytes && (m->direct || !way->mapped);
 }
 
 /* Hands a message to its executor. False: its step is not in the window yet. */
@@ -220,6 +234,7 @@ static bool hand_over(const struct des *s, struct des_rank *r, const struct des_
     case DES_READY:
         if (is_fetched(s, m))
             tt_exec_lengthen(&r->exec, (uint16_t)peer, des_way(s, m->path.distance)->whole_bytes);
+        tt_exec_deepen(&r->exec, (uint16_t)peer, false, (uint8_t)m->seq);
         tt_exec_ready(&r->exec, (uint16_t)peer, m->direct, des_way(s, m->path.distance)->mapped);
         return true;
     case DES_CREDIT:

@@ -35,7 +35,7 @@ struct tt_des_way {
     double send_byte_ns, receive_byte_ns;   /* the same, per byte of data in it */
     bool direct;                    /* receivers open their final buffers */
     bool mapped;                    /* slots of peers take plain stores: what goes on to one is written there while it is made */
-    uint64_t single_bytes;          /* puts of so many bytes to the result that are not added to anything are fetched by their receiver, which costs it */
+    uint64_t single_bytes;          /* puts of so many bytes to the result, and where slots are not mapped all, are fetched by their receiver, which costs it */
     double single_ns, single_byte_ns;   /* so much, and so much a byte, and their sender nothing; 0: none are */
     uint32_t whole_bytes;           /* that may be fetched at once, if that is more than a segment (tt_exec_lengthen) */
 };

@@ -229,7 +229,7 @@ static uint64_t copied_of(const struct des *s, uint32_t me, const struct tt_acti
     const uint32_t to = s->rank[me].peers[a->peer].rank;
     const struct tt_des_way *way = des_way(s, tt_layout_distance(s->conf->net->layout, me, to));
 
-    return a->a.kind == TT_AT_REMOTE || (a->direct && way->single_bytes) ? 0 : a->bytes;
+    return a->a.kind == TT_AT_REMOTE || ((a->direct || !way->mapped) && way->single_bytes) ? 0 : a->bytes;
 }
 
 void des_send_segment(struct des *s, uint32_t me, const struct tt_action *a)

@@ -27,7 +27,7 @@ struct des_msg {
     uint64_t bytes;             /* of data */
     uint64_t head_ps, tail_ps;  /* when its first and last byte come to the next server; at the receiver: of the whole train */
     uint32_t from, to;
-    uint32_t seq;               /* SEGMENT, SENT: of the first; EAGER: the tag; CREDIT: the count */
+    uint32_t seq;               /* SEGMENT, SENT: of the first; EAGER: the tag; CREDIT: the count; READY: slots of a stream */
     uint32_t next;              /* free, or of those that came early */
     uint16_t step, count;       /* SEGMENT, SENT: the put, and segments of the train */
     uint16_t seen, shown;       /* SEGMENT: delivered by the next delivery, and by the last */

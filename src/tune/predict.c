@@ -99,10 +99,11 @@ static void find_bound(const struct tt_des_result *r, struct tt_prediction *out)
     }
 }
 
-/* One simulation, with messages within a host that cost `near`. */
+/* One simulation, with messages within a host that cost `near`, and what is done to bytes `work`. */
 static tutti_status simulate(const struct tt_tune_conf *conf, const struct tt_coll *coll, const struct tt_algo *algo,
-                             const struct tt_segments *segments, const struct tt_des_way *near, uint64_t events_max,
-                             double time_max_ns, struct tt_prediction *out)
+                             const struct tt_segments *segments, const struct tt_des_way *near,
+                             const struct tt_tune_bytes *work, uint64_t events_max, double time_max_ns,
+                             struct tt_prediction *out)
 {
     const struct tt_tune_costs *costs = &conf->costs;
     struct tt_coll first = *coll;
@@ -117,8 +118,8 @@ static tutti_status simulate(const struct tt_tune_conf *conf, const struct tt_co
         .depth = segments->depth,
         .way = costs->far,
         .near = near,
-        .reduce_byte_ns = costs->reduce_byte_ns,
-        .copy_byte_ns = costs->copy_byte_ns,
+        .reduce_byte_ns = work->reduce_byte_ns,
+        .copy_byte_ns = work->copy_byte_ns,
         .plan_ns = costs->plan_ns,
         .step_ns = costs->step_ns,
         .cores = costs->cores,
@@ -150,8 +151,7 @@ static bool tries_fetching(const struct tt_tune_conf *conf, const struct tt_coll
 {
     const uint64_t bytes = conf->costs.fetched.single_bytes;
 
-    return bytes && !tt_coll_reduces(coll->kind) && tt_layout_widest(conf->layout) > 1 &&
-           coll->bytes * coll->nranks >= bytes;
+    return bytes && tt_layout_widest(conf->layout) > 1 && coll->bytes * coll->nranks >= bytes;
 }
 
 tutti_status tt_predict(const struct tt_tune_conf *conf, const struct tt_coll *coll, const struct tt_algo *algo,
@@ -160,22 +160,28 @@ tutti_status tt_predict(const struct tt_tune_conf *conf, const struct tt_coll *c
 {
     const struct tt_tune_costs *costs = &conf->costs;
     const bool crowded = costs->cores && costs->cores < tt_layout_widest(conf->layout);
-    struct tt_des_way near = costs->near;
+    struct tt_des_way near = costs->near, fetched = costs->fetched;
+    const bool apart = !crowded && costs->apart.copy_byte_ns > 0 && near.mapped;
+    struct tt_tune_bytes work = { near.send_byte_ns, costs->copy_byte_ns, costs->reduce_byte_ns };
     struct tt_prediction first, second;
     double limit_ns;
     tutti_status st;
 
     if (!crowded)
         near.single_bytes = 0;
-    st = simulate(conf, coll, algo, segments, &near, events_max, time_max_ns, &first);
+    if (apart)
+        work = costs->apart;
+    near.send_byte_ns = work.send_byte_ns;
+    fetched.mapped &= !tt_coll_reduces(coll->kind);     /* what is added to something is fetched to slots of the receiver's own */
+    st = simulate(conf, coll, algo, segments, &near, &work, events_max, time_max_ns, &first);
     if (st)
         return st;
     *out = first;
     if (crowded || !tries_fetching(conf, coll) || (events_max && first.events >= events_max))
         return TUTTI_OK;
     limit_ns = first.cut ? time_max_ns : first.time_ns;
-    st = simulate(conf, coll, algo, segments, &costs->fetched, events_max ? events_max - first.events : 0, limit_ns,
-                  &second);
+    st = simulate(conf, coll, algo, segments, &fetched, apart ? &costs->own : &work,
+                  events_max ? events_max - first.events : 0, limit_ns, &second);
     if (st)
         return st;
     if (!second.cut && (first.cut || second.time_ns < first.time_ns)) {

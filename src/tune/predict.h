@@ -15,6 +15,10 @@ struct tt_tune_costs {
     double far_latency_ns, near_latency_ns;     /* from when a message is sent until it can be seen, where no link tells */
     double far_byte_ns;                 /* of a rail, where no link tells */
     double reduce_byte_ns, copy_byte_ns;
+    struct tt_tune_bytes {
+        double send_byte_ns, copy_byte_ns, reduce_byte_ns;
+    } apart, own;                       /* within a host where each rank has a core, in place of those of near and above: through slots; and of what is in the
+                                           rank's own caches, as after a single copy. All 0: these hold there, too */
     double plan_ns, step_ns;            /* software of calls that are no straight programs: once, and for each step */
     double wake_ns, idle_ns;            /* a core turns from one rank to another: in any case, and for each that waits */
     uint32_t cores;                     /* of each host */

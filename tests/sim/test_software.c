@@ -67,6 +67,28 @@ static void segments_may_be_fetched_together(void **state)
     }
 }
 
+/* To slots of its own, and several segments at once; what it costs to add them comes to that. */
+static void what_is_added_is_fetched_where_slots_are_not_mapped(void **state)
+{
+    struct one_host r;
+    double time;
+
+    (void)state;
+    make_run(&r, "doubling", TT_ALLREDUCE, 2, LONG_BYTES);
+    r.conf.way.mapped = false;
+    r.conf.way.single_bytes = 1;
+    r.conf.way.single_byte_ns = 2;
+    r.conf.reduce_byte_ns = 1;
+    time = time_of(&r);
+    if (!(time >= 3.0 * LONG_BYTES && time <= 3.1 * LONG_BYTES))
+        fail_msg("%.0f ns for %u bytes", time, LONG_BYTES);
+    r.conf.way.send_byte_ns = 100;
+    assert_true(time_of(&r) == time);
+    r.conf.way.single_ns = 1e6;
+    r.conf.way.whole_bytes = LONG_BYTES;
+    assert_true(time_of(&r) < time + 1e6 * LONG_BYTES / 16384 / 2);
+}
+
 static void shorter_messages_and_those_that_are_added_are_not_fetched(void **state)
 {
     static const struct {
@@ -143,6 +165,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_single_copy_is_its_receivers_work_alone),
         cmocka_unit_test(segments_may_be_fetched_together),
+        cmocka_unit_test(what_is_added_is_fetched_where_slots_are_not_mapped),
         cmocka_unit_test(shorter_messages_and_those_that_are_added_are_not_fetched),
         cmocka_unit_test(a_straight_program_is_not_planned_and_any_other_is),
         cmocka_unit_test(costs_that_cannot_be_are_told),

@@ -296,7 +296,7 @@ static void with_a_core_for_each_rank_the_faster_of_slots_and_single_copies_coun
 {
     struct tt_layout layout;
     struct tt_tune_conf conf;
-    uint32_t faster = 0, slower = 0;
+    uint32_t faster = 0, sums = 0, slower = 0;
 
     (void)state;
     tt_layout_regular(&layout, 4, 4, 1, 1, TT_NODE_MESH);
@@ -313,15 +313,16 @@ static void with_a_core_for_each_rank_the_faster_of_slots_and_single_copies_coun
         cheap = predicted(&conf, &c, tt_algos[i], 0.001);
         dear = predicted(&conf, &c, tt_algos[i], 10);
         if (dear.fetched || dear.time_ns != without.time_ns || cheap.time_ns > without.time_ns ||
-            cheap.fetched != (cheap.time_ns < without.time_ns) || (tt_coll_reduces(c.kind) && cheap.fetched))
+            cheap.fetched != (cheap.time_ns < without.time_ns))
             fail_msg("%s: %.0f ns without single copies, %.0f with cheap and %.0f with dear ones", tt_algos[i]->name,
                      without.time_ns, cheap.time_ns, dear.time_ns);
         faster += cheap.fetched;
+        sums += cheap.fetched && tt_coll_reduces(c.kind);
         slower += dear.events > without.events;
         make_conf(&conf, &layout, true, 2);
         assert_true(predicted(&conf, &c, tt_algos[i], 0.001).time_ns == predicted(&conf, &c, tt_algos[i], 0).time_ns);
     }
-    assert_true(faster > 5 && slower > 5);
+    assert_true(faster > sums + 5 && sums > 5 && slower > 5);
 }
 
 /* Cores are all that seems to bound the call, and one long segment is less work for them; but links may be slower than is known. */
