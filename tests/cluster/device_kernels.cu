@@ -57,6 +57,20 @@ cudaError_t route_on(cudaStream_t stream, const tutti_device_view *v, struct rou
     return err == cudaSuccess ? cudaGetLastError() : err;
 }
 
+__global__ void hashing(tutti_device_view v, struct hashing *h, tutti_status *out)
+{
+    const tutti_status st = hashing_kernel(&v, blockIdx.x, gridDim.x, h);
+
+    if (threadIdx.x == 0)
+        out[blockIdx.x] = st;
+}
+
+/* The hash of memory of the GPU, in the order of a stream. */
+cudaError_t hash_on(cudaStream_t stream, const void *data, uint64_t bytes, uint32_t value[4])
+{
+    return tutti_hash_cuda(stream, data, bytes, value);
+}
+
 /* A device whose kernels run on a GPU. */
 tutti_status device_for_cuda(tutti_window *window, tutti_device **out)
 {
