@@ -2,6 +2,7 @@
 #include "session/run.h"
 
 #include <errno.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -54,13 +55,23 @@ tutti_status tt_run_check(tutti_run *run)
     return tt_fail_again(run->over_status, run->over_why);
 }
 
+void tt_run_break(tutti_run *run, tutti_status status, const char *format, ...)
+{
+    va_list values;
+
+    run->over_status = status;
+    va_start(values, format);
+    vsnprintf(run->over_why, sizeof run->over_why, format, values);
+    va_end(values);
+    tt_log(TT_LOG_ERROR, "%s: %s", tutti_status_name(status), run->over_why);
+    tt_member_leave(&run->m, TT_LEAVE_NOW, tt_now_ns());
+}
+
 void tt_run_give_up(tutti_run *run, const char *what)
 {
-    run->over_status = TUTTI_ERR_TIMEOUT;
-    snprintf(run->over_why, sizeof run->over_why,
-             "no coordinator told before the deadline what became of %s, so this member left the run: %s", what,
-             run->link.why);
-    tt_member_leave(&run->m, TT_LEAVE_NOW, tt_now_ns());
+    tt_run_break(run, TUTTI_ERR_TIMEOUT,
+                 "no coordinator told before the deadline what became of %s, so this member left the run: %s", what,
+                 run->link.why);
 }
 
 uint32_t tt_run_rank_of(const tutti_run *run, uint64_t id)

@@ -1,5 +1,6 @@
 /* The kernels of the device tests as CUDA kernels; test_device_cuda.sh compiles them. */
 #include "device_kernels.h"
+#include "tutti/elastic_cuda.h"
 
 __global__ void exchange(tutti_device_view v, struct exchange *x, tutti_status *out)
 {
@@ -65,10 +66,19 @@ __global__ void hashing(tutti_device_view v, struct hashing *h, tutti_status *ou
         out[blockIdx.x] = st;
 }
 
-/* The hash of memory of the GPU, in the order of a stream. */
-cudaError_t hash_on(cudaStream_t stream, const void *data, uint64_t bytes, uint32_t value[4])
+/* An array of shared state on a GPU: copied and hashed there. */
+tutti_array array_for_cuda(float *on_device, size_t n, tutti_array_cuda *where, tutti_array_memory *memory)
 {
-    return tutti_hash_cuda(stream, data, bytes, value);
+    tutti_array array = {};
+
+    *memory = tutti_array_memory_cuda(where);
+    array.size = sizeof array;
+    array.name = "weights";
+    array.data = on_device;
+    array.count = n;
+    array.type = TUTTI_F32;
+    array.memory = memory;
+    return array;
 }
 
 /* A device whose kernels run on a GPU. */
