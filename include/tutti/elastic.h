@@ -83,10 +83,15 @@ typedef struct tutti_news {
     uint32_t lost, leaving; /* members of the view */
     int32_t revoked;
     int32_t better;         /* 1: a better order of the ring was found, which the next epoch adopts */
+    /* With which operation it came: the how-manieth of `tag` in this epoch, from 1 (of calls that were INVALID none counts). Where several that
+     * this program has waited for brought it, as later ones do again, the one of the lowest number, and of these the one of the lowest tag. The
+     * same on all members at the same point of the program, as all the rest. 0: nothing has been heard in this epoch. */
+    uint64_t operation;
+    uint32_t tag;
 } tutti_news;
 
-/* What came with the operations and calls that this program has waited for: the same on all members at the same point of the
- * program. Never blocks; legal while operations run. */
+/* What came with the operations that this program has waited for: the same on all members at the same point of the
+ * program. Never blocks; legal while operations run. INVALID: out->size is not that of tutti_news. */
 TUTTI_API tutti_status tutti_run_poll(tutti_run *run, tutti_news *out);
 
 /* ---- views ---------------------------------------------------------------------------------------- */

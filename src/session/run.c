@@ -89,6 +89,8 @@ static void enter_view(tutti_run *run)
     run->reach = 0;
     run->offered = false;
     run->heard = (struct tt_news){ .number = 0 };
+    run->heard_n = 0;
+    run->heard_tag = 0;
     *run->stop_why = 0;
     tt_tentative_owe_nothing(run); /* newcomers know nothing of what was refused before */
     tt_measure_drop(run);
@@ -385,7 +387,9 @@ tutti_status tutti_run_poll(tutti_run *run, tutti_news *out)
                          .lost = run->heard.lost,
                          .leaving = run->heard.leaving,
                          .revoked = run->heard.revoked != 0,
-                         .better = run->heard.better != 0 };
+                         .better = run->heard.better != 0,
+                         .operation = run->heard_n,
+                         .tag = run->heard_tag };
     tt_run_unlock(run);
     return TUTTI_OK;
 }

@@ -240,7 +240,9 @@ struct tutti_run {
     bool put_out;                       /* of the view, with its replica group, and not yet in another */
     uint64_t expected;                  /* the epoch to which this one was admitted after it had taken its call back, in which the others wait for
                                            it; 0: none */
-    struct tt_news heard;               /* what poll says */
+    struct tt_news heard;               /* what poll says, */
+    uint64_t heard_n;                   /* and the first operation that brought it, by number, then tag; 0: none */
+    uint32_t heard_tag;
     tutti_run_stats_t stats;
 
     pthread_mutex_t trouble_lock;       /* a leaf */
