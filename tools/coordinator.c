@@ -300,13 +300,12 @@ static void stands_by(void *context, const char *leader)
 static tutti_status open_journal(const struct options *o, int signals, bool again, struct shown *shown,
                                  struct tt_journal **out)
 {
-    char host[HOST_NAME_MAX + 1] = "?", who[HOST_NAME_MAX + 128];
+    char who[TT_COORDINATOR_CALLED_BYTES];
 
     if (!o->store)
         return strcmp(o->journal, NO_JOURNAL) == 0 ? tt_journal_none_open(out)
                                                    : tt_journal_sqlite_open(out, o->journal);
-    gethostname(host, sizeof host - 1);
-    snprintf(who, sizeof who, "process %ld on %s (%.60s)", (long)getpid(), host, o->listen[0]);
+    tt_coordinator_call_it(who, sizeof who, o->listen[0]);
     return tt_journal_etcd_open(out, &(struct tt_journal_etcd_conf){ .store = o->store,
                                                                      .who = who,
                                                                      .stop_fd = signals,

@@ -14,6 +14,7 @@
 #include "base/status.h"
 #include "boot/pmix.h"
 #include "comm/plugins.h"
+#include "elastic/states.h"
 #include "info_machine.h"
 #include "info_memory.h"
 #include "option_values.h"
@@ -43,7 +44,7 @@
 #define SANITIZER "none"
 #endif
 
-enum what { WHAT_MACHINE, WHAT_PARAMS, WHAT_ALGOS, WHAT_MEMORY };
+enum what { WHAT_MACHINE, WHAT_PARAMS, WHAT_ALGOS, WHAT_MEMORY, WHAT_STATES };
 
 struct options {
     enum what what;
@@ -54,13 +55,14 @@ struct options {
 
 /* ---- options ---- */
 
-enum { OPT_PARAMS = 256, OPT_ALGOS, OPT_MEMORY, OPT_RANKS, OPT_JSON };
+enum { OPT_PARAMS = 256, OPT_ALGOS, OPT_MEMORY, OPT_RANKS, OPT_STATES, OPT_JSON };
 
 static const struct argp_option argp_options[] = {
     { "params", OPT_PARAMS, NULL, 0, "the parameters: all environment variables, with their values; of numbers also unit, default and bounds", 0 },
     { "algos", OPT_ALGOS, NULL, 0, "the algorithms, of all collectives or of COLLECTIVE", 0 },
     { "memory", OPT_MEMORY, NULL, 0, "the memory of a communicator that has done one ring all-reduce, by purpose, as rank 0 has it", 0 },
     { "ranks", OPT_RANKS, "N", 0, "with --memory: starts a job of so many ranks on this host (2); in a job, that is the one", 0 },
+    { "states", OPT_STATES, NULL, 0, "the states that the protocol of elastic runs has for members and operations, and every legal change", 0 },
     { "json", OPT_JSON, NULL, 0, "as one JSON document", 0 },
     { 0 },
 };
@@ -79,6 +81,9 @@ static error_t parse_one(int key, char *arg, struct argp_state *state)
         return 0;
     case OPT_MEMORY:
         o->what = WHAT_MEMORY;
+        return 0;
+    case OPT_STATES:
+        o->what = WHAT_STATES;
         return 0;
     case OPT_RANKS:
         o->nranks = (uint32_t)option_number(state, "--ranks", arg, 1, RANKS_MAX);
@@ -320,6 +325,34 @@ static struct json_object *gather_algos(const char *coll)
     return all;
 }
 
+static struct json_object *gather_states(void)
+{
+    struct json_object *all = json_object_new_array();
+
+    for (uint32_t i = 0; i < tt_nall_states; i++) {
+        const struct tt_states *s = tt_all_states[i];
+        struct json_object *o = json_object_new_object(), *states = json_object_new_array(),
+                           *changes = json_object_new_array();
+
+        for (uint32_t k = 0; k < s->nstates; k++)
+            json_object_array_add(states, json_object_new_string(s->states[k]));
+        for (uint32_t k = 0; k < s->nchanges; k++) {
+            struct json_object *change = json_object_new_object();
+
+            put_string(change, "from", s->states[s->changes[k].from]);
+            put_string(change, "to", s->states[s->changes[k].to]);
+            put_string(change, "when", s->changes[k].when);
+            json_object_array_add(changes, change);
+        }
+        put_string(o, "name", s->name);
+        put_string(o, "of", s->of);
+        json_object_object_add(o, "states", states);
+        json_object_object_add(o, "changes", changes);
+        json_object_array_add(all, o);
+    }
+    return all;
+}
+
 static struct json_object *gather(const struct options *opt)
 {
     struct json_object *o, *wires;
@@ -328,6 +361,8 @@ static struct json_object *gather(const struct options *opt)
         return gather_params();
     if (opt->what == WHAT_ALGOS)
         return gather_algos(opt->coll);
+    if (opt->what == WHAT_STATES)
+        return gather_states();
     o = json_object_new_object();
     wires = gather_wires();
     json_object_object_add(o, "build", gather_build());
@@ -468,6 +503,20 @@ static void print_algos(struct json_object *algos)
     }
 }
 
+static void print_states(struct json_object *all)
+{
+    for (size_t i = 0; i < json_object_array_length(all); i++) {
+        struct json_object *o = json_object_array_get_idx(all, i), *changes = json_object_object_get(o, "changes");
+
+        printf("%s%s\n", i ? "\n" : "", text_of(o, "of"));
+        for (size_t k = 0; k < json_object_array_length(changes); k++) {
+            struct json_object *change = json_object_array_get_idx(changes, k);
+
+            printf("  %-12s -> %-12s %s\n", text_of(change, "from"), text_of(change, "to"), text_of(change, "when"));
+        }
+    }
+}
+
 static void print_text(const struct options *opt, struct json_object *o)
 {
     struct json_object *build = json_object_object_get(o, "build");
@@ -478,6 +527,10 @@ static void print_text(const struct options *opt, struct json_object *o)
     }
     if (opt->what == WHAT_ALGOS) {
         print_algos(o);
+        return;
+    }
+    if (opt->what == WHAT_STATES) {
+        print_states(o);
         return;
     }
     printf("tutti %s\n", text_of(build, "version"));

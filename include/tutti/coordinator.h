@@ -26,14 +26,25 @@ typedef struct tutti_coordinator_conf {
     uint32_t members_max;       /* 0: 4096 */
     int64_t lease_ms, grace_ms; /* a member that is silent, or whose connection has ended, for so long is lost; 0: 1000, and a quarter of the lease
                                    but at most 250 */
+    /* Instead of `journal`: "etcd://host:port[,host:port...]/prefix". Of several coordinators of one run with the same store, in programs or as `tutti
+     * coordinator`, one leads, and tutti_coordinator_create of the others waits until that one fails (docs/coordinator-store.md). */
+    const char *store;
+    const char *http;           /* "host:port": shows how the run is, to whoever reaches it (docs/coordinator-status.md), also while it waits to lead; port 0:
+                                   any that is free; NULL: nowhere */
+    int64_t stand_by_ms;        /* with a store: waits so long at most; 0: TUTTI_TIMEOUT_MS (default 300000); negative: until it leads */
+    int32_t store_plain;        /* 1: servers of the store on other hosts are meant, though what is written there travels in plain */
 } tutti_coordinator_conf;
 
-/* Begins; members can connect when it returns. Caller owns *out. conf may be NULL. INVALID: a setting, an address or a journal makes no sense, is
- * another run's, or is in use; the sentence says which. */
+/* Begins; members can connect when it returns. Caller owns *out. conf may be NULL. INVALID: a setting, an address, a store or a journal makes no sense, is
+ * another run's, or is in use; the sentence says which. SYSTEM: the store cannot be reached. TIMEOUT: another coordinator still leads. UNSUPPORTED: a store,
+ * and this was built without libcurl. */
 TUTTI_API tutti_status tutti_coordinator_create(tutti_coordinator **out, const tutti_coordinator_conf *conf);
 /* Address i that it listens on, "127.0.0.1:4711", as long as it lives; NULL from the last on. Any thread. */
 TUTTI_API const char *tutti_coordinator_address(const tutti_coordinator *c, uint32_t i);
-/* OK while it works; else why it ended by itself (its journal could not be written), also as the thread's last error. Any thread. */
+/* Where it shows how the run is, "127.0.0.1:9090", as long as it lives; NULL: nowhere. Any thread. */
+TUTTI_API const char *tutti_coordinator_http(const tutti_coordinator *c);
+/* OK while it works; else why it ended by itself (its journal could not be written, or another coordinator leads: ABORTED), also as the thread's
+ * last error: destroy it, and create the next. Any thread. */
 TUTTI_API tutti_status tutti_coordinator_check(tutti_coordinator *c);
 /* Ends it without a word to members: they wait for the next one on the same journal. NULL is fine. */
 TUTTI_API void tutti_coordinator_destroy(tutti_coordinator *c);

@@ -83,10 +83,15 @@ typedef struct tutti_news {
     uint32_t lost, leaving; /* members of the view */
     int32_t revoked;
     int32_t better;         /* 1: a better order of the ring was found, which the next epoch adopts */
+    /* With which operation it came: the how-manieth of `tag` in this epoch, from 1 (of calls that were INVALID none counts). Where several that
+     * this program has waited for brought it, as later ones do again, the one of the lowest number, and of these the one of the lowest tag. The
+     * same on all members at the same point of the program, as all the rest. 0: nothing has been heard in this epoch. */
+    uint64_t operation;
+    uint32_t tag;
 } tutti_news;
 
-/* What came with the operations and calls that this program has waited for: the same on all members at the same point of the
- * program. Never blocks; legal while operations run. */
+/* What came with the operations that this program has waited for: the same on all members at the same point of the
+ * program. Never blocks; legal while operations run. INVALID: out->size is not that of tutti_news. */
 TUTTI_API tutti_status tutti_run_poll(tutti_run *run, tutti_news *out);
 
 /* ---- views ---------------------------------------------------------------------------------------- */
@@ -237,14 +242,30 @@ TUTTI_API tutti_status tutti_run_batch(tutti_run *run, tutti_elastic *ops, size_
 
 /* ---- shared state ------------------------------------------------------------------------------------ */
 
+/* Memory of arrays that the processor does not read and write itself, as that of a GPU: the program copies for the library, which knows of no
+ * device. (Where CUDA is, <tutti/elastic_cuda.h> has such functions.) One can serve many arrays. Zero means default; set `size` to sizeof. The functions return
+ * 0, or the program's own number for what went wrong, which the sentence then has. All are called while tutti_run_sync is, one at a time: by the thread that called that,
+ * and `to_host` also by the run's own thread, which must not wait for long there (it says to the others that this member lives). They call nothing of Tutti. */
+typedef struct tutti_array_memory {
+    size_t size;
+    /* Copies at[bytes], a part of an array, to host[bytes]; done when it returns. Must be there. */
+    int (*to_host)(void *context, void *host, const void *at, size_t bytes);
+    /* Copies host[bytes] to at[bytes]; likewise. */
+    int (*from_host)(void *context, void *at, const void *host, size_t bytes);
+    /* The hash of at[bytes], a whole array, as <tutti/hash.h> defines it. NULL: the processor computes it of what to_host brings. */
+    int (*hash)(void *context, const void *at, size_t bytes, uint32_t value[4]);
+    void *context;
+} tutti_array_memory;
+
 /* One array of the state. Zero means default; set `size` to sizeof. */
 typedef struct tutti_array {
     size_t size;
     const char *name;       /* with its type and count it is the same on all members, as is the arrays' order */
-    void *data;             /* [count], in host memory, of any alignment; no two arrays overlap */
+    void *data;             /* [count], of any alignment; no two arrays overlap */
     size_t count;
     tutti_dtype type;
     int32_t may_differ;     /* 1: each has its own here (a generator's seed): it is not compared, and does not travel */
+    const tutti_array_memory *memory;   /* where data is: the program's, until the call returns; NULL: host memory. Each member's own choice */
 } tutti_array;
 
 /* All who call a sync are popular, or all are receivers and senders. */
@@ -284,7 +305,9 @@ typedef struct tutti_state {
  * INVALID: an argument is wrong; a call or an operation is under way; or nobody is willing to send what comes after the last sync. MISMATCH:
  * members called other things, or some are popular and some not. PEER_LOST: all who had what won are lost, or who was left went on to the
  * next epoch: call tutti_run_epoch. UNSUPPORTED: the members of the last good sync are all gone, and nobody here has what they had: see
- * `instead`. NOMEM: a member, which the sentence names, could not receive. TIMEOUT names who had not called, or whose deadline it was. Sources:
+ * `instead`. NOMEM: a member, which the sentence names, could not receive. TIMEOUT names who had not called, or whose deadline it was.
+ * SYSTEM: an array's memory could not be hashed or read before anything was offered; nothing has happened. Where it cannot be read for others later, or written at the
+ * end, this member has left the run (ABORTED, with the reason), and of its arrays those are undefined that were to be written. Sources:
  * PCCL (technical report, 2025), synchronizeSharedState. */
 TUTTI_API tutti_status tutti_run_sync(tutti_run *run, tutti_state *state, int64_t timeout_ms);
 

@@ -6,6 +6,7 @@
 #include "coordinator/coordinator.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -344,6 +345,14 @@ void tt_coordinator_destroy(struct tt_coordinator *c)
 }
 
 /* ---- what others ask ---- */
+
+void tt_coordinator_call_it(char *out, size_t bytes, const char *listen)
+{
+    char host[HOST_NAME_MAX + 1] = "?";
+
+    gethostname(host, sizeof host - 1);
+    snprintf(out, bytes, "process %ld on %s (%.60s)", (long)getpid(), host, listen);
+}
 
 const char *tt_coordinator_address(const struct tt_coordinator *c, uint32_t i)
 {

@@ -7,6 +7,7 @@
 #ifndef TT_COORDINATOR_COORDINATOR_H
 #define TT_COORDINATOR_COORDINATOR_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 #include "coordinator/journal.h"
@@ -16,6 +17,7 @@
 #define TT_COORDINATOR_LEASE_NS 1000000000ull
 #define TT_COORDINATOR_GRACE_NS 250000000ull
 #define TT_COORDINATOR_JOIN_NS 5000000000ull
+#define TT_COORDINATOR_CALLED_BYTES 192u    /* enough for tt_coordinator_call_it */
 
 struct tt_coordinator;
 
@@ -37,6 +39,8 @@ tutti_status tt_coordinator_create(struct tt_coordinator **out, const struct tt_
 /* Ends it: connections are dropped without a word, so members wait for the next one on the same journal. NULL is fine. */
 void tt_coordinator_destroy(struct tt_coordinator *c);
 
+/* What other coordinators of the run are told of this process, which listens on `listen` (the first of its addresses). */
+void tt_coordinator_call_it(char *out, size_t bytes, const char *listen);
 /* Address i it listens on, "127.0.0.1:4711"; NULL from the last on. */
 const char *tt_coordinator_address(const struct tt_coordinator *c, uint32_t i);
 /* Its state for others to read; as long as it lives. Any thread. */

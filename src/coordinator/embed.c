@@ -1,20 +1,28 @@
 /* The public calls of tutti/coordinator.h. */
 #include "tutti/coordinator.h"
 
+#include <errno.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/options.h"
+#include "base/param.h"
 #include "base/status.h"
 #include "coordinator/coordinator.h"
 #include "coordinator/listen.h"
+#include "coordinator/web.h"
 #include "secure/security.h"
 
 #define LEASE_MS_MAX 3600000
+#define CONF_BYTES_FIRST offsetof(tutti_coordinator_conf, store)    /* of programs that know nothing of what follows */
 
 struct tutti_coordinator {
     struct tt_coordinator *inside;
+    struct tt_web *web;         /* NULL: it shows nothing */
 };
 
 static const char *from_environment(const char *name, const char *otherwise)
@@ -74,7 +82,71 @@ static tutti_status split_addresses(char *text, const char *out[TT_LISTEN_MAX], 
     return TUTTI_OK;
 }
 
-static tutti_status begin(struct tt_coordinator **out, const tutti_coordinator_conf *conf, char *addresses)
+/* ---- the journal ---- */
+
+/* A descriptor that is readable after wait_ms; -1, which never is: negative. */
+static tutti_status timer_create_ms(int64_t wait_ms, int *out)
+{
+    const struct itimerspec after = { .it_value = { .tv_sec = wait_ms / 1000, .tv_nsec = wait_ms % 1000 * 1000000 } };
+
+    *out = -1;
+    if (wait_ms < 0)
+        return TUTTI_OK;
+    *out = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC);
+    if (*out < 0)
+        return tt_fail_errno(errno, "coordinator: make a timer");
+    timerfd_settime(*out, 0, &after, NULL);     /* an argument is right by construction, and nothing else can fail */
+    return TUTTI_OK;
+}
+
+static void show_leader(void *context, const char *leader)
+{
+    const tutti_coordinator *c = context;
+
+    if (c->web)
+        tt_web_stand_by(c->web, leader);
+}
+
+/* Waits until no other coordinator leads. */
+static tutti_status open_store(struct tt_journal **out, tutti_coordinator *c, const tutti_coordinator_conf *conf,
+                               const char *listen)
+{
+    char who[TT_COORDINATOR_CALLED_BYTES];
+    int64_t wait_ms = conf->stand_by_ms;
+    tutti_status st = wait_ms == 0 ? tt_param_get(TT_PARAM_TIMEOUT_MS, &wait_ms) : TUTTI_OK;
+    int timer = -1;
+
+    if (!st)
+        st = timer_create_ms(wait_ms, &timer);
+    if (st)
+        return st;
+    tt_coordinator_call_it(who, sizeof who, listen);
+    st = tt_journal_etcd_open(out, &(struct tt_journal_etcd_conf){ .store = conf->store,
+                                                                   .who = who,
+                                                                   .stop_fd = timer,
+                                                                   .plain = conf->store_plain != 0,
+                                                                   .stands_by = show_leader,
+                                                                   .context = c });
+    if (timer >= 0)
+        close(timer);
+    if (st == TUTTI_ERR_ABORTED)
+        return tt_fail(TUTTI_ERR_TIMEOUT, "coordinator: after %" PRId64 " ms another one still leads at %s", wait_ms, conf->store);
+    return st;
+}
+
+static tutti_status open_journal(struct tt_journal **out, tutti_coordinator *c, const tutti_coordinator_conf *conf,
+                                 const char *listen)
+{
+    if (conf->journal && conf->store)
+        return tt_fail(TUTTI_ERR_INVALID, "coordinator: a journal, %s, and a store, %s: which is it to be?", conf->journal, conf->store);
+    if (conf->store)
+        return open_store(out, c, conf, listen);
+    return conf->journal ? tt_journal_sqlite_open(out, conf->journal) : tt_journal_none_open(out);
+}
+
+/* ---- beginning and end ---- */
+
+static tutti_status begin(tutti_coordinator *c, const tutti_coordinator_conf *conf, char *addresses)
 {
     const char *listen[TT_LISTEN_MAX];
     struct tt_coordinator_conf inside = { .run = conf->run ? conf->run : from_environment("TUTTI_RUN", "tutti"),
@@ -87,13 +159,17 @@ static tutti_status begin(struct tt_coordinator **out, const tutti_coordinator_c
         st = set_security(&inside, conf);
     if (st == TUTTI_OK)
         st = set_patience(&inside, conf);
+    if (st == TUTTI_OK && conf->http)
+        st = tt_web_create(&c->web, conf->http, NULL, inside.run);
     if (st == TUTTI_OK)
-        st = conf->journal ? tt_journal_sqlite_open(&journal, conf->journal) : tt_journal_none_open(&journal);
+        st = open_journal(&journal, c, conf, inside.nlisten > 0 ? listen[0] : "nowhere");
     if (st)
         return st;
-    st = tt_coordinator_create(out, &inside, journal);
+    st = tt_coordinator_create(&c->inside, &inside, journal);
     if (st)
         journal->ops->close(journal);
+    else if (c->web)
+        tt_web_show(c->web, tt_coordinator_board(c->inside));
     return st;
 }
 
@@ -106,14 +182,16 @@ tutti_status tutti_coordinator_create(tutti_coordinator **out, const tutti_coord
 
     if (!out)
         return tt_fail(TUTTI_ERR_INVALID, "tutti_coordinator_create: out is NULL");
-    st = given ? tt_options_take(&conf, sizeof conf, sizeof conf, given, "tutti_coordinator_create", "conf") : TUTTI_OK;
+    st = given ? tt_options_take(&conf, sizeof conf, CONF_BYTES_FIRST, given, "tutti_coordinator_create", "conf") : TUTTI_OK;
     if (st)
         return st;
     c = calloc(1, sizeof *c);
     addresses = strdup(conf.listen ? conf.listen : "127.0.0.1:0");
-    st = c && addresses ? begin(&c->inside, &conf, addresses) : tt_fail(TUTTI_ERR_NOMEM, "coordinator: no memory");
+    st = c && addresses ? begin(c, &conf, addresses) : tt_fail(TUTTI_ERR_NOMEM, "coordinator: no memory");
     free(addresses);
     if (st) {
+        if (c)
+            tt_web_destroy(c->web);
         free(c);
         return st;
     }
@@ -124,6 +202,11 @@ tutti_status tutti_coordinator_create(tutti_coordinator **out, const tutti_coord
 const char *tutti_coordinator_address(const tutti_coordinator *c, uint32_t i)
 {
     return c ? tt_coordinator_address(c->inside, i) : NULL;
+}
+
+const char *tutti_coordinator_http(const tutti_coordinator *c)
+{
+    return c && c->web ? tt_web_address(c->web) : NULL;
 }
 
 tutti_status tutti_coordinator_check(tutti_coordinator *c)
@@ -141,6 +224,7 @@ void tutti_coordinator_destroy(tutti_coordinator *c)
 {
     if (!c)
         return;
+    tt_web_destroy(c->web); /* it looks at the board */
     tt_coordinator_destroy(c->inside);
     free(c);
 }

@@ -8,8 +8,13 @@
 #include "base/status.h"
 #include "elastic/coord_state.h"
 #include "elastic/planted.h"
+#include "elastic/states.h"
 
-const struct tt_coord_transition tt_coord_transitions[] = {
+static const char *const states[] = {
+    [TT_COORD_UNKNOWN] = "unknown", [TT_COORD_WAITING] = "waiting", [TT_COORD_CANDIDATE] = "candidate",
+    [TT_COORD_IN_VIEW] = "in the view", [TT_COORD_LOST] = "lost",
+};
+static const struct tt_state_change changes[] = {
     { TT_COORD_UNKNOWN, TT_COORD_WAITING, "joins" },
     { TT_COORD_WAITING, TT_COORD_CANDIDATE, "a view with it is proposed" },
     { TT_COORD_CANDIDATE, TT_COORD_WAITING, "the proposal is abandoned" },
@@ -20,7 +25,14 @@ const struct tt_coord_transition tt_coord_transitions[] = {
     { TT_COORD_IN_VIEW, TT_COORD_WAITING, "its group is not complete any longer" },
     { TT_COORD_LOST, TT_COORD_UNKNOWN, "the view changes" },
 };
-const uint32_t tt_coord_ntransitions = sizeof tt_coord_transitions / sizeof *tt_coord_transitions;
+const struct tt_states tt_coord_member_states = {
+    .name = "members",
+    .of = "a member, as the coordinator has it",
+    .states = states,
+    .nstates = TT_COORD_STATES,
+    .changes = changes,
+    .nchanges = sizeof changes / sizeof *changes,
+};
 
 /* ---- small things ---- */
 
@@ -134,15 +146,10 @@ static void refuse_stranger(struct tt_coord *c, struct tt_coord_conn *conn, cons
 
 void tt_coord_set(struct tt_coord *c, struct tt_coord_member *m, uint8_t to)
 {
-    for (uint32_t i = 0; i < tt_coord_ntransitions; i++)
-        if (tt_coord_transitions[i].from == m->state && tt_coord_transitions[i].to == to) {
-            c->covered |= 1ull << i;
-            c->stale_news = true;
-            c->gone |= to == TT_COORD_UNKNOWN;
-            m->state = to;
-            return;
-        }
-    tt_assert(!"a change of state that is not in the table");
+    c->covered |= 1ull << tt_states_change(&tt_coord_member_states, m->state, to);
+    c->stale_news = true;
+    c->gone |= to == TT_COORD_UNKNOWN;
+    m->state = to;
 }
 
 /* Ends its connection, with a sentence that says why if it is still there. */

@@ -20,7 +20,7 @@
 #define TT_COORD_NO_RANK UINT32_MAX
 #define TT_COORD_ATTEMPTS 3         /* proposals in which somebody could not reach a newcomer, until it is refused */
 
-/* States of a member. tt_coord_transitions has every legal change. */
+/* States of a member. tt_coord_member_states (elastic/states.h) has every legal change. */
 enum tt_coord_state {
     TT_COORD_UNKNOWN,       /* not in the table */
     TT_COORD_WAITING,       /* a newcomer, until the members vote it in */
@@ -29,13 +29,6 @@ enum tt_coord_state {
     TT_COORD_LOST,          /* in the view until it changes, but dead to everybody */
     TT_COORD_STATES
 };
-
-struct tt_coord_transition {
-    uint8_t from, to;
-    const char *when;
-};
-extern const struct tt_coord_transition tt_coord_transitions[];
-extern const uint32_t tt_coord_ntransitions;
 
 /* A connection as the coordinator sees it. The shell owns it, from OPEN until it said CLOSED or carried out TT_COORD_ACT_CLOSE. */
 struct tt_coord_conn {
@@ -200,7 +193,7 @@ struct tt_coord {
     struct tt_coord_ring ring;
     struct tt_news news;
     bool stale_news;                /* something changed that news may tell of */
-    uint64_t covered;               /* bit i: tt_coord_transitions[i] was taken; for tests */
+    uint64_t covered;               /* bit i: tt_coord_member_states.changes[i] was taken; for tests */
 };
 
 /* Bytes of memory for the rings of views of up to so many members. */

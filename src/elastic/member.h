@@ -117,6 +117,7 @@ struct tt_member {
     bool unheard;                       /* something became FINAL here, and no round has had the word of all since */
     struct tt_news news;                /* the latest from the coordinator */
     struct tt_member_op ops[TT_ELASTIC_TAGS];
+    uint64_t covered;                   /* bit i: tt_op_states.changes[i] was taken; for tests */
 };
 
 void tt_member_init(struct tt_member *m, const struct tt_member_conf *conf, uint64_t now_ns);

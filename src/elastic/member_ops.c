@@ -3,6 +3,41 @@
 #include "base/status.h"
 #include "elastic/member_state.h"
 #include "elastic/planted.h"
+#include "elastic/states.h"
+
+static const char *const states[] = {
+    [TT_OP_NONE] = "not begun", [TT_OP_PENDING] = "PENDING", [TT_OP_COMPLETE] = "COMPLETE",
+    [TT_OP_FINAL] = "FINAL",    [TT_OP_RESTORED] = "RESTORED",
+};
+static const struct tt_state_change changes[] = {
+    { TT_OP_NONE, TT_OP_PENDING, "begins" },
+    { TT_OP_PENDING, TT_OP_NONE, "is taken back: it could not be started" },
+    { TT_OP_PENDING, TT_OP_COMPLETE, "has done its own part" },
+    { TT_OP_COMPLETE, TT_OP_FINAL, "is known to be complete at all members" },
+    { TT_OP_PENDING, TT_OP_RESTORED, "is open when somebody is lost, and the verdict is on one before it" },
+    { TT_OP_COMPLETE, TT_OP_RESTORED, "is open when somebody is lost, and the verdict is on one before it" },
+};
+const struct tt_states tt_op_states = {
+    .name = "operations",
+    .of = "an operation, as a member has it",
+    .states = states,
+    .nstates = TT_OP_STATES,
+    .changes = changes,
+    .nchanges = sizeof changes / sizeof *changes,
+};
+
+/* An operation of this member's changes its state, legally. */
+static void note(struct tt_member *m, uint8_t from, uint8_t to)
+{
+    m->covered |= 1ull << tt_states_change(&tt_op_states, from, to);
+}
+
+/* The last operation of a tag does. */
+static void set_state(struct tt_member *m, struct tt_member_op *op, uint8_t to)
+{
+    note(m, op->state, to);
+    op->state = to;
+}
 
 static bool is_open(const struct tt_member_op *op)
 {
@@ -94,6 +129,7 @@ static void end_before(struct tt_member *m, uint32_t tag, uint8_t state, const s
 
     if (!op->before || !is_open(op))
         return;
+    note(m, TT_OP_COMPLETE, state);
     op->before = state == TT_OP_RESTORED;
     emit_done(m, tag, op->n - 1, state, news);
 }
@@ -101,7 +137,10 @@ static void end_before(struct tt_member *m, uint32_t tag, uint8_t state, const s
 /* The last one; what is before it has ended. */
 static void end_op(struct tt_member *m, uint32_t tag, uint8_t state, const struct tt_news *news)
 {
-    m->ops[tag].state = state;
+    if (TT_PLANTED(TT_BUG_COUNTED_TWICE))
+        m->ops[tag].state = state;
+    else
+        set_state(m, &m->ops[tag], state);
     emit_done(m, tag, m->ops[tag].n, state, news);
 }
 
@@ -142,7 +181,8 @@ tutti_status tt_member_begin(struct tt_member *m, uint32_t tag, uint64_t now_ns)
         end_op(m, tag, TT_OP_FINAL, &no_news);
     op->before = is_tentative(op);
     op->n++;
-    op->state = TT_OP_PENDING;
+    op->state = TT_OP_NONE;
+    set_state(m, op, TT_OP_PENDING);
     op->tentative = false;
     return TUTTI_OK;
 }
@@ -155,8 +195,7 @@ void tt_member_complete(struct tt_member *m, uint32_t tag, uint64_t now_ns)
     m->now_ns = now_ns;
     if (m->stopped)
         return;
-    tt_assert(op->state == TT_OP_PENDING);
-    op->state = TT_OP_COMPLETE;
+    set_state(m, op, TT_OP_COMPLETE);
     op->round = 0;
     later_news(&op->news[op->n & 1], &m->news);
     if (m->nranks > 1)
@@ -172,8 +211,7 @@ bool tt_member_complete_alone(struct tt_member *m, uint32_t tag, struct tt_news 
     m->now_ns = now_ns;
     if (m->stopped)
         return false;
-    tt_assert(op->state == TT_OP_PENDING);
-    op->state = TT_OP_COMPLETE;
+    set_state(m, op, TT_OP_COMPLETE);
     op->round = 0;
     *mine = m->news;
     return true;
@@ -198,8 +236,7 @@ bool tt_member_complete_tentative(struct tt_member *m, uint32_t tag, uint64_t no
     m->now_ns = now_ns;
     if (m->stopped)
         return false;
-    tt_assert(op->state == TT_OP_PENDING);
-    op->state = TT_OP_COMPLETE;
+    set_state(m, op, TT_OP_COMPLETE);
     op->tentative = true;
     end_before(m, tag, TT_OP_FINAL, &no_news); /* all have begun this one, so all have ended that one */
     if (m->nranks == 1)
@@ -222,7 +259,7 @@ void tt_member_take_back(struct tt_member *m, uint32_t tag, uint64_t now_ns)
     m->now_ns = now_ns;
     if (m->stopped)
         return;
-    tt_assert(op->state == TT_OP_PENDING);
+    set_state(m, op, TT_OP_NONE);
     op->n--;
     op->state = op->before ? TT_OP_COMPLETE : op->n > 0 ? TT_OP_FINAL : TT_OP_NONE; /* what was restored ended its epoch */
     op->tentative = op->before;

@@ -369,6 +369,20 @@ static bool on_piece(struct tt_transfer *t, uint32_t rank, const struct header *
 
 /* ---- what others ask for ---- */
 
+/* What is asked for, as we have it. */
+static const uint8_t *ours(struct tt_transfer *t, const struct header *h, bool received)
+{
+    const struct tt_transfer_item *item = item_of(t, h->array);
+
+    if (h->array == TT_TRANSFER_LIST)
+        return (received ? t->conf.coming : t->conf.list) + h->offset;
+    if (received && item->stage)
+        return (const uint8_t *)item->stage + h->offset;
+    if (t->conf.read)
+        return t->conf.read(t->conf.context, h->array, h->offset, h->bytes);
+    return (const uint8_t *)item->data + h->offset;
+}
+
 static bool on_get(struct tt_transfer *t, uint32_t rank, const struct header *h)
 {
     const bool received = t->vote == TT_SYNC_GOT;
@@ -386,18 +400,17 @@ static bool on_get(struct tt_transfer *t, uint32_t rank, const struct header *h)
         return false;
     if (t->part == TT_SYNC_RECEIVES && !received)
         return true; /* nobody is told to ask us */
-    if (h->array == TT_TRANSFER_LIST)
-        data = received ? t->conf.coming : t->conf.list;
-    else
-        data = received && item->stage ? item->stage : item->data;
-    sum = sum_of(data + h->offset, h->offset, h->bytes);
+    data = ours(t, h, received);
+    if (!data)
+        return true;
+    sum = sum_of(data, h->offset, h->bytes);
     tt_writer_init(&w, head, sizeof head);
     write_header(&w, t, PIECE, h->array, h->offset, h->bytes);
     for (int i = 0; i < 4; i++)
         tt_write_u32(&w, sum.word[i]);
     tt_assert(!w.bad);
     t->bytes_sent += h->bytes;
-    send(t, rank, &w, data + h->offset, h->bytes);
+    send(t, rank, &w, data, h->bytes);
     return true;
 }
 

@@ -26,7 +26,8 @@
 #define TT_TRANSFER_LIST UINT32_MAX     /* the "array" that is the list of hashes */
 
 enum tt_transfer_act_kind {
-    TT_TRANSFER_ACT_SEND,       /* head[head_bytes], then body[body_bytes], to `rank` of the view; body stays as it is until the sync is over */
+    TT_TRANSFER_ACT_SEND,       /* head[head_bytes], then body[body_bytes], to `rank` of the view; body stays as it is until the sync is over, or, where
+                                 * `read` gave it, until that is called again */
     TT_TRANSFER_ACT_VOTE        /* tt_member_vote(vote); text says why it is not GOT */
 };
 
@@ -41,7 +42,7 @@ struct tt_transfer_act {
 /* One array while it is fetched. */
 struct tt_transfer_item {
     uint64_t bytes;
-    const void *data;           /* ours, [bytes]; read while others ask for it */
+    const void *data;           /* ours, [bytes]; read while others ask for it, unless there is a function for that */
     void *stage;                /* where what comes goes: NULL unless it is fetched. The shell copies it to `data` when the sync is OK */
     struct tt_hash_sum sum;     /* of the pieces that came */
     uint64_t got, next;         /* bytes that came, that were asked for */
@@ -61,6 +62,9 @@ struct tt_transfer_conf {
     uint32_t piece_bytes;       /* of whole blocks; 0: TT_TRANSFER_PIECE_BYTES */
     uint64_t patience_ns;       /* a holder from which nothing came for so long is asked no more */
     void *(*stage)(void *context, uint32_t array, uint64_t bytes);  /* memory for an array; NULL: there is none. The shell frees it */
+    /* Ours from offset on, [bytes], at most TT_TRANSFER_PIECE_BYTES, as it stays until the next call; NULL: it cannot be read, and nobody gets it. Where the
+     * function is NULL items have their `data`. */
+    const void *(*read)(void *context, uint32_t array, uint64_t offset, uint32_t bytes);
     void (*emit)(void *context, const struct tt_transfer_act *act);
     void *context;
 };

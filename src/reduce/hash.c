@@ -9,7 +9,7 @@
 #include "reduce/hash_kernels.h"
 #include "reduce/kernels.h"
 
-/* What lanes begin with: words 0 and 1 of mix(lane, 0, TT_HASH_LANE_2, TT_HASH_LANE_3). */
+/* What lanes begin with: tutti_hash_lane_begin of each. */
 static const struct tt_hash_lanes lanes_at_first = {
     .a = {
         0x45df8da9, 0xba3be1ea, 0xbaf60d31, 0x057ecbea, 0x948687c2, 0xd0c2c256, 0x3580db04, 0x79deac69,
@@ -27,11 +27,6 @@ static const struct tt_hash_lanes lanes_at_first = {
 
 /* ---- one block, in plain C ---------------------------------------------------------------------------- */
 
-static inline uint32_t rotate_left(uint32_t x, int k)
-{
-    return x << k | x >> (32 - k);
-}
-
 static inline uint32_t word_at(const uint8_t *at)
 {
     uint32_t word;
@@ -45,23 +40,16 @@ static void rows(struct tt_hash_lanes *lanes, const uint8_t *data, size_t nrows)
     struct tt_hash_lanes now = *lanes;
 
     for (size_t r = 0; r < nrows; r++, data += TT_HASH_ROW_BYTES)
-        for (int l = 0; l < TT_HASH_LANES; l++) {
-            now.a[l] = rotate_left(now.a[l] ^ word_at(data + 4 * l), TT_HASH_ROTATE_A) * TT_HASH_MULTIPLY_A;
-            now.b[l] = rotate_left(now.b[l] + now.a[l], TT_HASH_ROTATE_B) * TT_HASH_MULTIPLY_B;
-        }
+        for (int l = 0; l < TT_HASH_LANES; l++)
+            tutti_hash_lane_take(&now.a[l], &now.b[l], word_at(data + 4 * l));
     *lanes = now;
 }
 
 static void fold(uint32_t digest[4], const struct tt_hash_lanes *lanes)
 {
     memset(digest, 0, 4 * sizeof digest[0]);
-    for (int l = 0; l < TT_HASH_LANES; l++) {
-        uint32_t x[4] = { lanes->a[l], lanes->b[l], TT_HASH_LANE_2, TT_HASH_LANE_3 };
-
-        tt_hash_mix(x);
-        for (int i = 0; i < 4; i++)
-            digest[i] += x[i];
-    }
+    for (int l = 0; l < TT_HASH_LANES; l++)
+        tutti_hash_lane_end(digest, lanes->a[l], lanes->b[l]);
 }
 
 const struct tt_hash_kernels tt_hash_portable = { .rows = rows, .fold = fold };
@@ -71,15 +59,10 @@ const struct tt_hash_kernels tt_hash_portable = { .rows = rows, .fold = fold };
 /* The block that was being filled is complete: adds it to the sum, and begins the next. */
 static void close_block(struct tt_hash_stream *s)
 {
-    uint32_t x[4];
+    uint32_t digest[4];
 
-    tt_kernels_get()->hash->fold(x, &s->lanes);
-    x[0] ^= (uint32_t)s->block;
-    x[1] ^= (uint32_t)(s->block >> 32);
-    tt_hash_mix(x);
-    for (int i = 0; i < 4; i++)
-        s->sum.word[i] += x[i];
-    s->block++;
+    tt_kernels_get()->hash->fold(digest, &s->lanes);
+    tutti_hash_block_end(s->sum.word, digest, s->block++);
     s->filled = 0;
     s->lanes = lanes_at_first;
 }
@@ -146,15 +129,10 @@ void tt_hash_combine(struct tt_hash_sum *sum, const struct tt_hash_sum *range)
 
 struct tt_hash tt_hash_value(const struct tt_hash_sum *sum, uint64_t bytes_total)
 {
-    uint32_t x[4];
+    struct tt_hash h;
 
-    memcpy(x, sum->word, sizeof x);
-    x[0] ^= (uint32_t)bytes_total;
-    x[1] ^= (uint32_t)(bytes_total >> 32);
-    x[2] ^= TT_HASH_VALUE_2;
-    x[3] ^= TT_HASH_VALUE_3;
-    tt_hash_mix(x);
-    return (struct tt_hash){ { x[0], x[1], x[2], x[3] } };
+    tutti_hash_end(h.word, sum->word, bytes_total);
+    return h;
 }
 
 struct tt_hash tt_hash_of(const void *data, size_t bytes)

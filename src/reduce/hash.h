@@ -1,4 +1,4 @@
-/* The content hash: 128 bits that say whether two peers hold the same bytes. One definition (docs/hash.md), whose value depends on
+/* The content hash: 128 bits that say whether two peers hold the same bytes. One definition (docs/hash.md; in code tutti/hash.h), whose value depends on
  * nothing but the bytes and how many they are: not on alignment, instruction set, or who hashed which part of them. Pure functions
  * of memory; any thread. Not cryptographic: it finds what differs by accident, not what somebody has made to collide. */
 #ifndef TT_REDUCE_HASH_H
@@ -7,11 +7,12 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include "tutti/hash.h"
 
 enum {
-    TT_HASH_LANES = 32,
-    TT_HASH_ROW_BYTES = 4 * TT_HASH_LANES,
-    TT_HASH_BLOCK_BYTES = 16384,
+    TT_HASH_LANES = TUTTI_HASH_LANES,
+    TT_HASH_ROW_BYTES = TUTTI_HASH_ROW_BYTES,
+    TT_HASH_BLOCK_BYTES = TUTTI_HASH_BLOCK_BYTES,
     TT_HASH_TEXT_BYTES = 33,
 };
 

@@ -26,18 +26,18 @@ static inline AVX2 vector rotate_16(vector v)
     const vector swap = _mm256_setr_epi8(2, 3, 0, 1, 6, 7, 4, 5, 10, 11, 8, 9, 14, 15, 12, 13, 2, 3, 0, 1, 6, 7, 4, 5,
                                          10, 11, 8, 9, 14, 15, 12, 13);
 
-    _Static_assert(TT_HASH_ROTATE_A == 16, "the two halves of a word change places");
+    _Static_assert(TUTTI_HASH_ROTATE_A == 16, "the two halves of a word change places");
     return _mm256_shuffle_epi8(v, swap);
 }
 
 static inline AVX2 vector rotate_b(vector v)
 {
-    return _mm256_or_si256(_mm256_slli_epi32(v, TT_HASH_ROTATE_B), _mm256_srli_epi32(v, 32 - TT_HASH_ROTATE_B));
+    return _mm256_or_si256(_mm256_slli_epi32(v, TUTTI_HASH_ROTATE_B), _mm256_srli_epi32(v, 32 - TUTTI_HASH_ROTATE_B));
 }
 
 static AVX2 void rows(struct tt_hash_lanes *lanes, const uint8_t *data, size_t nrows)
 {
-    const vector multiply_a = all(TT_HASH_MULTIPLY_A), multiply_b = all(TT_HASH_MULTIPLY_B);
+    const vector multiply_a = all(TUTTI_HASH_MULTIPLY_A), multiply_b = all(TUTTI_HASH_MULTIPLY_B);
     vector a[VECTORS], b[VECTORS];
 
     for (int i = 0; i < VECTORS; i++) {
@@ -65,24 +65,24 @@ static inline AVX2 uint32_t sum_of(vector v)
     return (uint32_t)_mm_cvtsi128_si32(two) + (uint32_t)_mm_extract_epi32(two, 1);
 }
 
-/* tt_hash_mix for all lanes, x[word][vector], and their sum. */
+/* tutti_hash_mix for all lanes, x[word][vector], and their sum. */
 static AVX2 void fold(uint32_t digest[4], const struct tt_hash_lanes *lanes)
 {
-    const vector multiply = all(TT_HASH_MULTIPLY_MIX);
+    const vector multiply = all(TUTTI_HASH_MULTIPLY_MIX);
     vector x[4][VECTORS];
 
     for (int v = 0; v < VECTORS; v++) {
         x[0][v] = load(lanes->a + v * VECTOR_LANES);
         x[1][v] = load(lanes->b + v * VECTOR_LANES);
-        x[2][v] = all(TT_HASH_LANE_2);
-        x[3][v] = all(TT_HASH_LANE_3);
+        x[2][v] = all(TUTTI_HASH_LANE_2);
+        x[3][v] = all(TUTTI_HASH_LANE_3);
     }
-    for (int pass = 0; pass < TT_HASH_MIX_PASSES; pass++)
+    for (int pass = 0; pass < TUTTI_HASH_MIX_PASSES; pass++)
         for (int i = 0; i < 4; i++)
             for (int v = 0; v < VECTORS; v++) {
                 const vector product = _mm256_mullo_epi32(_mm256_xor_si256(x[i][v], x[(i + 3) % 4][v]), multiply);
 
-                x[i][v] = _mm256_xor_si256(product, _mm256_srli_epi32(product, TT_HASH_MIX_SHIFT));
+                x[i][v] = _mm256_xor_si256(product, _mm256_srli_epi32(product, TUTTI_HASH_MIX_SHIFT));
             }
     for (int i = 0; i < 4; i++)
         digest[i] = sum_of(_mm256_add_epi32(_mm256_add_epi32(x[i][0], x[i][1]), _mm256_add_epi32(x[i][2], x[i][3])));

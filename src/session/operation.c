@@ -411,10 +411,18 @@ static tutti_status lost(tutti_run *run, const struct tt_operation *o)
     return o->failed ? tt_fail_again(o->failed, o->why) : epoch_is_over(run);
 }
 
-static void hear_news(tutti_run *run, const struct tt_news *news, uint64_t epoch)
+/* The result is one of the set of operations that were heard of, whatever the order in which their threads come by. */
+static void hear_news(tutti_run *run, const struct tt_operation *o)
 {
-    if (news->number > run->heard.number && epoch == run->space.epoch)
-        run->heard = *news;
+    const struct tt_tag *t = &run->tags[o->tag];
+    const bool later = t->news.number > run->heard.number, again = t->news.number == run->heard.number;
+    const bool first = t->n < run->heard_n || (t->n == run->heard_n && o->tag < run->heard_tag);
+
+    if (o->epoch != run->space.epoch || t->news.number == 0 || !(later || (again && first)))
+        return;
+    run->heard = t->news;
+    run->heard_n = t->n;
+    run->heard_tag = o->tag;
 }
 
 /* A member that cannot learn what became of its operation, because no coordinator is there for as long as a call may take, cannot stay:
@@ -457,7 +465,7 @@ tutti_status tt_operation_judge(tutti_run *run, struct tt_operation *o)
     leave_engine(run); /* who makes the next view waits for verdicts, too: the machine takes no call before */
     final = t->done && t->state == TT_OP_FINAL;
     if (final) {
-        hear_news(run, &t->news, o->epoch);
+        hear_news(run, o);
         st = TUTTI_OK;
         run->stats.final++;
         o->op->contributors = o->contributors;

@@ -2,6 +2,7 @@
 #include "session/run.h"
 
 #include <errno.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -54,13 +55,23 @@ tutti_status tt_run_check(tutti_run *run)
     return tt_fail_again(run->over_status, run->over_why);
 }
 
+void tt_run_break(tutti_run *run, tutti_status status, const char *format, ...)
+{
+    va_list values;
+
+    run->over_status = status;
+    va_start(values, format);
+    vsnprintf(run->over_why, sizeof run->over_why, format, values);
+    va_end(values);
+    tt_log(TT_LOG_ERROR, "%s: %s", tutti_status_name(status), run->over_why);
+    tt_member_leave(&run->m, TT_LEAVE_NOW, tt_now_ns());
+}
+
 void tt_run_give_up(tutti_run *run, const char *what)
 {
-    run->over_status = TUTTI_ERR_TIMEOUT;
-    snprintf(run->over_why, sizeof run->over_why,
-             "no coordinator told before the deadline what became of %s, so this member left the run: %s", what,
-             run->link.why);
-    tt_member_leave(&run->m, TT_LEAVE_NOW, tt_now_ns());
+    tt_run_break(run, TUTTI_ERR_TIMEOUT,
+                 "no coordinator told before the deadline what became of %s, so this member left the run: %s", what,
+                 run->link.why);
 }
 
 uint32_t tt_run_rank_of(const tutti_run *run, uint64_t id)
@@ -78,6 +89,8 @@ static void enter_view(tutti_run *run)
     run->reach = 0;
     run->offered = false;
     run->heard = (struct tt_news){ .number = 0 };
+    run->heard_n = 0;
+    run->heard_tag = 0;
     *run->stop_why = 0;
     tt_tentative_owe_nothing(run); /* newcomers know nothing of what was refused before */
     tt_measure_drop(run);
@@ -374,7 +387,9 @@ tutti_status tutti_run_poll(tutti_run *run, tutti_news *out)
                          .lost = run->heard.lost,
                          .leaving = run->heard.leaving,
                          .revoked = run->heard.revoked != 0,
-                         .better = run->heard.better != 0 };
+                         .better = run->heard.better != 0,
+                         .operation = run->heard_n,
+                         .tag = run->heard_tag };
     tt_run_unlock(run);
     return TUTTI_OK;
 }

@@ -163,6 +163,7 @@ struct tt_run_sync {
     struct tt_transfer_item *items;
     uint8_t *list, *coming;             /* [narrays][16] */
     const char *unable;                 /* why this one could not receive; NULL */
+    void *piece;                        /* of an array that is not in host memory, on its way there; NULL: all are */
 };
 
 /* What lies between this member and the others, while it is measured, and as it was told. */
@@ -239,7 +240,9 @@ struct tutti_run {
     bool put_out;                       /* of the view, with its replica group, and not yet in another */
     uint64_t expected;                  /* the epoch to which this one was admitted after it had taken its call back, in which the others wait for
                                            it; 0: none */
-    struct tt_news heard;               /* what poll says */
+    struct tt_news heard;               /* what poll says, */
+    uint64_t heard_n;                   /* and the first operation that brought it, by number, then tag; 0: none */
+    uint32_t heard_tag;
     tutti_run_stats_t stats;
 
     pthread_mutex_t trouble_lock;       /* a leaf */
@@ -264,6 +267,8 @@ uint32_t tt_run_rank_of(const tutti_run *run, uint64_t id);
 /* No coordinator has told before the deadline what became of something that others may have: this member leaves, as it would go on with another
  * state than they. Under the lock. */
 void tt_run_give_up(tutti_run *run, const char *what);
+/* This member cannot go on as the others do, for that reason, and leaves. Under the lock. */
+void tt_run_break(tutti_run *run, tutti_status status, const char *format, ...) __attribute__((format(printf, 3, 4)));
 /* What the machine emits. */
 void tt_run_act(void *context, const struct tt_member_act *act);
 

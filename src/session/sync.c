@@ -29,6 +29,11 @@ static tutti_status check_array(const tutti_array *a, size_t i)
         return tt_fail(TUTTI_ERR_INVALID, "%s: there is no type %d, as \"%s\" is said to have", name, (int)a->type, a->name);
     if (a->count > 0 && !a->data)
         return tt_fail(TUTTI_ERR_INVALID, "%s: the data of \"%s\" is NULL", name, a->name);
+    if (a->memory && (a->memory->size != sizeof *a->memory || !a->memory->to_host || !a->memory->from_host))
+        return tt_fail(
+            TUTTI_ERR_INVALID,
+            "%s: the memory of \"%s\" must have a size of %zu, sizeof(tutti_array_memory), to_host and from_host", name,
+            a->name, sizeof *a->memory);
     if (a->count > PTRDIFF_MAX / bytes)
         return tt_fail(TUTTI_ERR_INVALID, "%s: \"%s\" has %zu elements; there is no memory so large", name, a->name, a->count);
     return TUTTI_OK;
@@ -66,13 +71,57 @@ static void fini(struct tt_run_sync *s)
     free(s->items);
     free(s->list);
     free(s->coming);
+    free(s->piece);
+}
+
+static tutti_status memory_failed(const tutti_array *a, const char *what, int error)
+{
+    return tt_fail(TUTTI_ERR_SYSTEM, "%s: \"%s\" cannot be %s: its memory's functions say %d", name, a->name, what, error);
+}
+
+/* Of an array that is not in host memory. */
+static tutti_status hash_elsewhere(struct tt_run_sync *s, const tutti_array *a, size_t bytes, struct tt_hash *out)
+{
+    const tutti_array_memory *m = a->memory;
+    struct tt_hash_stream stream;
+    struct tt_hash_sum sum;
+    int error = 0;
+
+    if (m->hash) {
+        error = m->hash(m->context, a->data, bytes, out->word);
+        return error ? memory_failed(a, "hashed", error) : TUTTI_OK;
+    }
+    tt_hash_begin(&stream, 0);
+    for (size_t at = 0, some; at < bytes && !error; at += some) {
+        some = bytes - at < TT_TRANSFER_PIECE_BYTES ? bytes - at : TT_TRANSFER_PIECE_BYTES;
+        error = m->to_host(m->context, s->piece, (const uint8_t *)a->data + at, some);
+        if (!error)
+            tt_hash_add(&stream, s->piece, some);
+    }
+    if (error)
+        return memory_failed(a, "read", error);
+    sum = tt_hash_end(&stream);
+    *out = tt_hash_value(&sum, bytes);
+    return TUTTI_OK;
+}
+
+static tutti_status hash(struct tt_run_sync *s, const tutti_array *a, size_t bytes, struct tt_hash *out)
+{
+    if (a->memory && bytes > 0)
+        return hash_elsewhere(s, a, bytes, out);
+    *out = tt_hash_of(a->data, bytes);
+    return TUTTI_OK;
 }
 
 /* What there is to offer; reads every array once. */
 static tutti_status init(struct tt_run_sync *s, tutti_run *run, tutti_state *state)
 {
     const size_t n = state->narrays;
+    tutti_status st = TUTTI_OK;
+    bool elsewhere = false;
 
+    for (size_t i = 0; i < n; i++)
+        elsewhere |= state->arrays[i].memory != NULL;
     *s = (struct tt_run_sync){ .run = run, .state = state };
     s->arrays = calloc(n, sizeof *s->arrays);
     s->dims = calloc(n, sizeof *s->dims);
@@ -80,11 +129,12 @@ static tutti_status init(struct tt_run_sync *s, tutti_run *run, tutti_state *sta
     s->items = calloc(n, sizeof *s->items);
     s->list = malloc(16 * n);
     s->coming = malloc(16 * n);
-    if (!s->arrays || !s->dims || !s->hashes || !s->items || !s->list || !s->coming) {
+    s->piece = elsewhere ? malloc(TT_TRANSFER_PIECE_BYTES) : NULL;
+    if (!s->arrays || !s->dims || !s->hashes || !s->items || !s->list || !s->coming || (elsewhere && !s->piece)) {
         fini(s);
         return tt_fail(TUTTI_ERR_NOMEM, "%s: no memory for the list of %zu arrays", name, n);
     }
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = 0; i < n && !st; i++) {
         const tutti_array *a = &state->arrays[i];
         const size_t bytes = a->count * tutti_dtype_bytes(a->type);
 
@@ -97,7 +147,11 @@ static tutti_status init(struct tt_run_sync *s, tutti_run *run, tutti_state *sta
                                                .may_differ = a->may_differ != 0 };
         s->items[i] = (struct tt_transfer_item){ .bytes = bytes, .data = a->data };
         if (!a->may_differ)
-            s->hashes[i] = tt_hash_of(a->data, bytes);
+            st = hash(s, a, bytes, &s->hashes[i]);
+    }
+    if (st) {
+        fini(s);
+        return st;
     }
     tt_sync_list(s->list, s->arrays, s->hashes, (uint32_t)n);
     return TUTTI_OK;
@@ -110,6 +164,25 @@ static void *stage(void *context, uint32_t array, uint64_t bytes)
     (void)context;
     (void)array;
     return malloc(bytes); /* the item's, whose fini frees it */
+}
+
+/* Ours, for others; what is not in host memory goes through a piece there, which is copied as it is sent. */
+static const void *read_ours(void *context, uint32_t array, uint64_t offset, uint32_t bytes)
+{
+    struct tt_run_sync *s = context;
+    const tutti_array *a = &s->state->arrays[array];
+    const uint8_t *at = (const uint8_t *)a->data + offset;
+    int error;
+
+    if (!a->memory)
+        return at;
+    error = a->memory->to_host(a->memory->context, s->piece, at, bytes);
+    if (!error)
+        return s->piece;
+    tt_run_break(s->run, TUTTI_ERR_ABORTED,
+                 "%s: \"%s\" cannot be read for others: its memory's functions say %d; this member left the run", name,
+                 a->name, error);
+    return NULL;
 }
 
 static void on_act(void *context, const struct tt_transfer_act *act)
@@ -216,6 +289,7 @@ static tutti_status exchange(tutti_run *run, struct tt_run_sync *s, uint64_t dea
                                      .coming = s->coming,
                                      .patience_ns = PATIENCE_NS,
                                      .stage = stage,
+                                     .read = read_ours,
                                      .emit = on_act,
                                      .context = s };
     struct tt_member_act result;
@@ -243,15 +317,34 @@ static tutti_status exchange(tutti_run *run, struct tt_run_sync *s, uint64_t dea
     return TUTTI_OK;
 }
 
-/* What came takes its place. The program's thread alone. */
-static void take(struct tt_run_sync *s)
+/* What came takes its place. The program's thread alone. Who cannot have the state that all think it has is out. */
+static tutti_status take(struct tt_run_sync *s)
 {
+    tutti_run *run = s->run;
+
     for (size_t i = 0; i < s->state->narrays; i++) {
         const struct tt_transfer_item *item = &s->items[i];
+        const tutti_array *a = &s->state->arrays[i];
+        tutti_status st;
+        int error = 0;
 
-        if (item->stage && item->here)
-            memcpy(s->state->arrays[i].data, item->stage, item->bytes);
+        if (!item->stage || !item->here)
+            continue;
+        if (a->memory)
+            error = a->memory->from_host(a->memory->context, a->data, item->stage, item->bytes);
+        else
+            memcpy(a->data, item->stage, item->bytes);
+        if (!error)
+            continue;
+        tt_run_lock(run);
+        tt_run_break(run, TUTTI_ERR_ABORTED,
+                     "%s: \"%s\" cannot be written: its memory's functions say %d; this member left the run", name,
+                     a->name, error);
+        st = tt_run_check(run);
+        tt_run_unlock(run);
+        return st;
     }
+    return TUTTI_OK;
 }
 
 static tutti_status begin(tutti_run *run, int64_t timeout_ms, uint64_t *deadline_ns)
@@ -285,8 +378,9 @@ tutti_status tutti_run_sync(tutti_run *run, tutti_state *state, int64_t timeout_
     if (!st) {
         st = exchange(run, &s, deadline_ns, &revision);
         tt_run_unlock(run);
+        if (!st)
+            st = take(&s);
         if (!st) {
-            take(&s);
             state->revision = revision;
             state->received = s.transfer.part == TT_SYNC_RECEIVES;
             state->bytes_received = s.transfer.bytes_received;

@@ -1,5 +1,6 @@
 /* The kernels of the device tests as CUDA kernels; test_device_cuda.sh compiles them. */
 #include "device_kernels.h"
+#include "tutti/elastic_cuda.h"
 
 __global__ void exchange(tutti_device_view v, struct exchange *x, tutti_status *out)
 {
@@ -55,6 +56,29 @@ cudaError_t route_on(cudaStream_t stream, const tutti_device_view *v, struct rou
         err = tutti_device_await_flag_on(stream, v, x->over, x->turn);
     route_results<<<1, 128, 0, stream>>>(*v, x);
     return err == cudaSuccess ? cudaGetLastError() : err;
+}
+
+__global__ void hashing(tutti_device_view v, struct hashing *h, tutti_status *out)
+{
+    const tutti_status st = hashing_kernel(&v, blockIdx.x, gridDim.x, h);
+
+    if (threadIdx.x == 0)
+        out[blockIdx.x] = st;
+}
+
+/* An array of shared state on a GPU: copied and hashed there. */
+tutti_array array_for_cuda(float *on_device, size_t n, tutti_array_cuda *where, tutti_array_memory *memory)
+{
+    tutti_array array = {};
+
+    *memory = tutti_array_memory_cuda(where);
+    array.size = sizeof array;
+    array.name = "weights";
+    array.data = on_device;
+    array.count = n;
+    array.type = TUTTI_F32;
+    array.memory = memory;
+    return array;
 }
 
 /* A device whose kernels run on a GPU. */

@@ -3,6 +3,7 @@
 #define TESTS_CLUSTER_DEVICE_KERNELS_H
 
 #include "tutti/device.h"
+#include "tutti/hash_device.h"
 
 #define EXCHANGE_BLOCKS_MAX 8
 
@@ -291,6 +292,21 @@ TUTTI_DEVICE tutti_status route_kernel(const tutti_device_view *v, uint32_t bloc
     for (uint32_t from = 0; from < v->nranks && !st; from++)
         route_look(v, x, from);
     return st;
+}
+
+/* The sum of a content's hash, by all blocks. */
+struct hashing {
+    const uint8_t *data;
+    uint64_t bytes, first_block;
+    uint32_t sum[4];
+};
+
+TUTTI_DEVICE tutti_status hashing_kernel(const tutti_device_view *v, uint32_t block, uint32_t nblocks, void *arg)
+{
+    struct hashing *h = (struct hashing *)arg;
+
+    (void)v;
+    return tutti_hash_blocks(block, nblocks, h->data, h->bytes, h->first_block, h->sum);
 }
 
 #endif

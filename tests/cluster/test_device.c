@@ -8,6 +8,7 @@
 #include "device/device.h"
 #include "device_kernels.h"
 #include "job.h"
+#include "support/hash_vectors.h"
 #include "support/pattern.h"
 #include "support/unit.h"
 
@@ -543,6 +544,96 @@ static void another_mode_is_not_waited_for_without_end(void **state)
     over_ways(patience_role, 2, NULL);
 }
 
+/* ---- hashes that kernels compute ---- */
+
+/* The hash by `nblocks` blocks of the device of data[bytes]. */
+static struct tt_hash hash_by_blocks(struct rank *r, struct here *h, const uint8_t *data, size_t bytes,
+                                     uint32_t nblocks)
+{
+    struct hashing x = { .data = data, .bytes = bytes };
+    struct tt_hash value;
+
+    CHECK_OK(r, tutti_device_run(h->device, nblocks, hashing_kernel, &x));
+    tutti_hash_end(value.word, x.sum, bytes);
+    return value;
+}
+
+struct hash_try {
+    struct rank *rank;
+    struct here *here;
+};
+
+static bool try_hash_vector(const uint8_t *data, size_t bytes, const char want[TT_HASH_TEXT_BYTES], void *arg)
+{
+    const struct hash_try *t = arg;
+    const struct tt_hash got = hash_by_blocks(t->rank, t->here, data, bytes, 1 + (uint32_t)(bytes % 5));
+    char text[TT_HASH_TEXT_BYTES];
+
+    tt_hash_text(&got, text);
+    return strcmp(text, want) == 0;
+}
+
+/* Ranges of whole blocks by a launch each. */
+static struct tt_hash hash_by_ranges(struct rank *r, struct here *h, const uint8_t *data, size_t bytes)
+{
+    struct hashing x = { .sum = { 0 } };
+    struct tt_hash value;
+
+    for (size_t at = 0, length; at < bytes; at += length) {
+        length = (1 + at % 3) * TT_HASH_BLOCK_BYTES;
+        length = length < bytes - at ? length : bytes - at;
+        x.data = data + at;
+        x.bytes = length;
+        x.first_block = at / TT_HASH_BLOCK_BYTES;
+        CHECK_OK(r, tutti_device_run(h->device, 2, hashing_kernel, &x));
+    }
+    tutti_hash_end(value.word, x.sum, bytes);
+    return value;
+}
+
+static void hash_role(struct rank *r)
+{
+    enum { BYTES = 3 * TT_HASH_BLOCK_BYTES, SHIFTS = 8, RANDOM = 150 };
+    const tutti_device_conf conf = { 0 };
+    struct here h;
+    struct hash_try try = { r, &h };
+    const size_t longest = (size_t)1 << (UNIT_SHARE > 1 ? 20 : 26);
+    uint8_t *data = job_have(r, malloc(BYTES + SHIFTS)), *exact;
+    struct tt_prng p;
+
+    here_init(r, &h, 4096, &conf);
+    tt_prng_init(&p, SEED);
+    for (size_t i = 0; i < BYTES + SHIFTS; i++)
+        data[i] = (uint8_t)tt_prng_u64(&p);
+    job_step(r, "the vectors of the documentation");
+    CHECK(r, hash_vectors_each(longest, try_hash_vector, &try) == longest);
+    job_step(r, "any size and alignment");
+    for (int i = 0; i < RANDOM; i++) {
+        const size_t shift = tt_prng_below(&p, SHIFTS), most = i % 2 ? 300 : BYTES, bytes = tt_prng_below(&p, most);
+        const uint32_t nblocks = 1 + (uint32_t)tt_prng_below(&p, 5);
+        struct tt_hash want, got;
+
+        exact = job_have(r, malloc(bytes + shift + 1));     /* nothing behind it is read, which the sanitizers see */
+        memcpy(exact + shift, data, bytes);
+        want = tt_hash_of(exact + shift, bytes);
+        got = hash_by_blocks(r, &h, exact + shift, bytes, nblocks);
+        CHECK(r, tt_hash_equal(&got, &want));
+        got = hash_by_ranges(r, &h, exact + shift, bytes);
+        CHECK(r, tt_hash_equal(&got, &want));
+        free(exact);
+    }
+    free(data);
+    here_fini(r, &h);
+}
+
+static void blocks_hash_as_processors_do(void **state)
+{
+    const struct job job = { .wires = ways[0].wires, .nranks = 1, .seed = job_seed(SEED), .arg = &ways[0] };
+
+    (void)state;
+    job_run(&job, hash_role);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -554,6 +645,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_device_is_ended_by_hand),
         cmocka_unit_test(who_put_hears_what_was_not_done),
         cmocka_unit_test(another_mode_is_not_waited_for_without_end),
+        cmocka_unit_test(blocks_hash_as_processors_do),
     };
 
     if (argc > 1)

@@ -25,5 +25,6 @@ compile() {
 }
 
 # It is GPU code: the kernels are there, and words are loaded and stored for the whole system.
-compile device_kernels '\.entry .*exchange' '\.entry .*crowd' '\.entry .*fences' '\.entry .*route' '\.entry .*flag_kernel' st.release.sys ld.acquire.sys atom.add.acq_rel.sys
+compile device_kernels '\.entry .*exchange' '\.entry .*crowd' '\.entry .*fences' '\.entry .*route' '\.entry .*flag_kernel' \
+    '\.entry .*hashing' '\.entry .*hash_kernel' shfl.sync.bfly st.release.sys ld.acquire.sys atom.add.acq_rel.sys
 compile moe_kernels '\.entry .*megakernel' st.release.sys ld.acquire.sys atom.add.acq_rel.sys

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "shown.h"
 #include "support/hive.h"
 #include "support/unit.h"
 
@@ -46,6 +47,36 @@ static void two_live_beside_each_other_with_defaults(void **state)
     tutti_coordinator_destroy(b);
 }
 
+static void its_page_shows_the_run(void **state)
+{
+    const tutti_coordinator_conf conf = { .size = sizeof conf, .run = "shown", .insecure = 1, .http = "127.0.0.1:0" };
+    tutti_coordinator *c = NULL, *silent = NULL;
+
+    (void)state;
+    assert_int_equal(tutti_coordinator_create(&c, &conf), TUTTI_OK);
+    assert_non_null(tutti_coordinator_http(c));
+    shown_await(tutti_coordinator_http(c), "/status.json", "\"run\":\"shown\"");
+    shown_await(tutti_coordinator_http(c), "/status.json", "\"standing_by\":false");
+    shown_await(tutti_coordinator_http(c), "/healthz", "ok");
+    assert_int_equal(tutti_coordinator_create(&silent, NULL), TUTTI_OK);
+    assert_null(tutti_coordinator_http(silent));
+    tutti_coordinator_destroy(silent);
+    tutti_coordinator_destroy(c);
+}
+
+/* Which ends before `store`. What lies behind it is not the coordinator's to read. */
+static void a_program_of_an_older_release_is_served(void **state)
+{
+    tutti_coordinator_conf conf = { .size = offsetof(tutti_coordinator_conf, store), .insecure = 1 };
+    tutti_coordinator *c = NULL;
+
+    (void)state;
+    memset(&conf.store, 0xff, sizeof conf - offsetof(tutti_coordinator_conf, store));
+    assert_int_equal(tutti_coordinator_create(&c, &conf), TUTTI_OK);
+    assert_null(tutti_coordinator_http(c));
+    tutti_coordinator_destroy(c);
+}
+
 static void what_makes_no_sense_is_told(void **state)
 {
     const struct {
@@ -60,6 +91,9 @@ static void what_makes_no_sense_is_told(void **state)
         { { .size = sizeof cases[0].conf, .listen = "here" }, "\"here\"" },
         { { .size = sizeof cases[0].conf, .listen = "" }, "no address" },
         { { .size = sizeof cases[0].conf, .token = "short" }, "token" },
+        { { .size = sizeof cases[0].conf, .http = "here" }, "here" },
+        { { .size = sizeof cases[0].conf, .store = "file:///a" }, "file:///a" },
+        { { .size = sizeof cases[0].conf, .store = "etcd://127.0.0.1:1/a", .journal = "b" }, "which is it to be" },
     };
     tutti_coordinator *c = NULL;
 
@@ -81,6 +115,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(members_meet_at_the_address_that_it_says),
         cmocka_unit_test(two_live_beside_each_other_with_defaults),
+        cmocka_unit_test(its_page_shows_the_run),
+        cmocka_unit_test(a_program_of_an_older_release_is_served),
         cmocka_unit_test(what_makes_no_sense_is_told),
     };
 

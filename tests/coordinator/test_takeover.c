@@ -2,26 +2,26 @@
  * the run for it, and the first one writes nothing when it wakes up. */
 #include "support/unit.h"
 
-#include <arpa/inet.h>
 #include <poll.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
-#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "coordinator/etcd.h"
 #include "etcd_server.h"
+#include "shown.h"
 #include "support/hive.h"
+#include "tutti/coordinator.h"
 
 #define WAIT_MS 60000
 #define MEMBERS 4
 #define LINES_BYTES 512
-#define SHOWN_BYTES 65536
 
 static struct etcd_server server;
 static const char token[] = "3c9f1d77a05b4e2288aa";
@@ -216,40 +216,6 @@ static void await_line(struct process *p, const char *format, char word[64])
     p->said[0] = '\0';
 }
 
-/* What it answers when asked for path, in text[SHOWN_BYTES]. */
-static void ask(const char *address, const char *path, char *text)
-{
-    struct sockaddr_in to = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
-    const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    unsigned port;
-    size_t at = 0;
-    ssize_t n;
-
-    assert_true(fd >= 0);
-    assert_int_equal(sscanf(address, "127.0.0.1:%u", &port), 1);
-    to.sin_port = htons((uint16_t)port);
-    assert_int_equal(connect(fd, (struct sockaddr *)&to, sizeof to), 0);
-    assert_true(dprintf(fd, "GET %s HTTP/1.0\r\nHost: %s\r\n\r\n", path, address) > 0);
-    while (at < SHOWN_BYTES - 1 && (n = read(fd, text + at, SHOWN_BYTES - 1 - at)) > 0)
-        at += (size_t)n;
-    text[at] = '\0';
-    close(fd);
-}
-
-/* Until it shows this under path. */
-static void await_shown(const char *address, const char *path, const char *what)
-{
-    const uint64_t deadline_ns = tt_now_ns() + WAIT_MS * TT_MS;
-    char text[SHOWN_BYTES];
-
-    do {
-        if (tt_now_ns() > deadline_ns)
-            fail_msg("%s%s does not show \"%s\", but \"%s\"", address, path, what, text);
-        ask(address, path, text);
-        usleep(20000);
-    } while (!strstr(text, what));
-}
-
 static void a_standby_shows_who_leads_and_then_that_it_does(void **state)
 {
     char leader[64], page[64], where[64];
@@ -261,18 +227,70 @@ static void a_standby_shows_who_leads_and_then_that_it_does(void **state)
     start_showing(&b, 5, "127.0.0.1:0", "127.0.0.1:0");
     await_line(&b, "its state is shown at http://%63[^/]/", page);
     snprintf(leader, sizeof leader, "\"leader\":\"process %d on ", (int)a.pid);
-    await_shown(page, "/status.json", leader);
-    await_shown(page, "/status.json", "\"standing_by\":true");
+    shown_await(page, "/status.json", leader);
+    shown_await(page, "/status.json", "\"standing_by\":true");
     snprintf(leader, sizeof leader, "process %d on ", (int)a.pid);
-    await_shown(page, "/", leader);
-    await_shown(page, "/metrics", "\ntutti_coordinator_standing_by 1\n");
-    await_shown(page, "/healthz", "ok, standing by");
+    shown_await(page, "/", leader);
+    shown_await(page, "/metrics", "\ntutti_coordinator_standing_by 1\n");
+    shown_await(page, "/healthz", "ok, standing by");
     end(&a, SIGKILL);
     await_line(&b, "listening on %63s", where);
-    await_shown(page, "/status.json", "\"standing_by\":false");
-    await_shown(page, "/metrics", "\ntutti_coordinator_standing_by 0\n");
-    await_shown(page, "/healthz", "ok");
-    await_shown(page, "/", "Nobody has joined yet.");
+    shown_await(page, "/status.json", "\"standing_by\":false");
+    shown_await(page, "/metrics", "\ntutti_coordinator_standing_by 0\n");
+    shown_await(page, "/healthz", "ok");
+    shown_await(page, "/", "Nobody has joined yet.");
+    end_well(&b);
+}
+
+static void *create(void *arg)
+{
+    tutti_coordinator_conf conf = { .size = sizeof conf,
+                                    .run = "test",
+                                    .token = token,
+                                    .store = arg,
+                                    .http = "127.0.0.1:0",
+                                    .lease_ms = 20000,
+                                    .grace_ms = 20000,
+                                    .stand_by_ms = -1 };
+    tutti_coordinator *c = NULL;
+
+    return tutti_coordinator_create(&c, &conf) == TUTTI_OK ? c : NULL;
+}
+
+/* The same in a process of its own, by the public calls. */
+static void a_coordinator_within_a_program_stands_by_and_takes_over(void **state)
+{
+    tutti_coordinator_conf conf = { .size = sizeof conf, .run = "test", .token = token, .stand_by_ms = 300 };
+    tutti_coordinator *c = NULL;
+    struct process a, b;
+    pthread_t thread;
+    void *created;
+    struct hive *h;
+
+    (void)state;
+    start(&a, 6, "127.0.0.1:0");
+    assert_true(leads(&a, WAIT_MS));
+    h = gather(&a);
+    commit(h);
+    conf.store = a.store;
+    assert_int_equal(tutti_coordinator_create(&c, &conf), TUTTI_ERR_TIMEOUT);
+    assert_non_null(strstr(tutti_last_error(), "another one still leads"));
+    assert_null(c);
+    assert_int_equal(pthread_create(&thread, NULL, create, a.store), 0);
+    end(&a, SIGKILL);
+    assert_int_equal(pthread_join(thread, &created), 0);
+    assert_non_null(created);
+    c = created;
+    shown_await(tutti_coordinator_http(c), "/status.json", "\"standing_by\":false");
+    hive_know(h, tutti_coordinator_address(c, 0));
+    commit(h);
+    assert_int_equal(tutti_coordinator_check(c), TUTTI_OK);
+    tutti_coordinator_destroy(c);       /* and who comes next does not wait for its lease */
+    start(&b, 6, "127.0.0.1:0");
+    assert_true(leads(&b, WAIT_MS));
+    hive_know(h, b.address);
+    commit(h);
+    hive_destroy(h);
     end_well(&b);
 }
 
@@ -357,6 +375,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_standby_takes_over_from_a_leader_that_is_killed_or_told_to_end),
         cmocka_unit_test(a_standby_shows_who_leads_and_then_that_it_does),
+        cmocka_unit_test(a_coordinator_within_a_program_stands_by_and_takes_over),
         cmocka_unit_test(a_leader_that_was_stopped_writes_nothing_when_it_goes_on),
         cmocka_unit_test(the_run_goes_on_when_etcd_was_down_for_longer_than_its_lease),
         cmocka_unit_test(coordinators_of_two_runs_do_not_share_a_store),

@@ -673,6 +673,8 @@ bool run_play(uint64_t seed, struct run_sum *sum, char *why, size_t bytes)
     sum->views += r->nepochs;
     sum->rounds += r->nrounds;
     sum->covered |= r->c.covered;
+    for (uint32_t i = 0; i < r->npeers; i++)
+        sum->ops_covered |= r->peers[i].m.covered;
     picture_end(r, seed);
     good = !r->failed;
     snprintf(why, bytes, "after %llu events, %.3f ms: %s", (unsigned long long)r->events, (double)r->w.now_ns / 1e6,

@@ -17,7 +17,7 @@
 
 /* What was played, summed up over histories. */
 struct run_sum {
-    uint64_t histories, events, faults, finals, restored, views, rounds, covered;
+    uint64_t histories, events, faults, finals, restored, views, rounds, covered, ops_covered;
     uint64_t tentative_finals, tentative_restored;
     uint64_t parted, kept_for;      /* members that left in order; operations that others had begun, and kept by their word alone */
     uint64_t received;              /* members that received the shared state */

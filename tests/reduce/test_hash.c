@@ -6,6 +6,7 @@
 #include "both_isas.h"
 #include "guarded.h"
 #include "reduce/hash.h"
+#include "support/hash_vectors.h"
 #include "support/unit.h"
 
 enum { BLOCK = TT_HASH_BLOCK_BYTES, ROW = TT_HASH_ROW_BYTES, LANES = TT_HASH_LANES };
@@ -106,17 +107,6 @@ static void fill_random(uint8_t *data, size_t bytes, uint64_t seed)
         data[i] = (uint8_t)tt_prng_u64(&p);
 }
 
-/* The generator of the test vectors: little-endian words, word i = (i + 1) * 0x9e3779b1; cut after `bytes`. */
-static uint8_t *generated(size_t bytes)
-{
-    uint8_t *data = malloc(bytes + 1);
-
-    assert_non_null(data);
-    for (size_t i = 0; i < bytes; i++)
-        data[i] = (uint8_t)((uint32_t)(i / 4 + 1) * 0x9e3779b1u >> 8 * (i % 4));
-    return data;
-}
-
 /* A set of values that must all differ, in their first as in their second half: each is 64 bits that no two of some
  * hundred thousand should share. */
 struct values {
@@ -191,48 +181,23 @@ static void the_value_is_that_of_the_definition_at_any_size_and_alignment(void *
     guarded_fini(&g);
 }
 
-/* A row of the table: "| what | bytes | `value` |". */
-static bool vector_of(const char *line, size_t *bytes, char text[TT_HASH_TEXT_BYTES])
+static bool try_vector(const uint8_t *data, size_t bytes, const char want[TT_HASH_TEXT_BYTES], void *arg)
 {
-    const char *value = strstr(line, "| `");
-    unsigned long long n;
+    const struct tt_hash h = tt_hash_of(data, bytes);
+    char got[TT_HASH_TEXT_BYTES];
 
-    if (line[0] != '|' || !value || sscanf(value + 3, "%32[0-9a-f]`", text) != 1 || strlen(text) != 32)
-        return false;
-    while (value > line && value[-1] != '|')
-        value--;
-    if (sscanf(value, "%llu", &n) != 1)
-        return false;
-    *bytes = (size_t)n;
-    return true;
+    (void)arg;
+    tt_hash_text(&h, got);
+    if (strcmp(got, want) == 0)
+        return true;
+    print_error("%zu bytes: %s, but docs/hash.md says %s\n", bytes, got, want);
+    return false;
 }
 
 static void the_vectors_of_the_documentation_hold(void **state)
 {
-    const char *sources = getenv("TUTTI_SOURCE_DIR");
-    char path[4096], line[1024], want[TT_HASH_TEXT_BYTES], got[TT_HASH_TEXT_BYTES];
-    size_t bytes, nvectors = 0, most = 0;
-    FILE *file;
-
     (void)state;
-    snprintf(path, sizeof path, "%s/docs/hash.md", sources ? sources : ".");
-    file = fopen(path, "r");
-    if (!file)
-        fail_msg("cannot read %s (TUTTI_SOURCE_DIR is the sources' folder)", path);
-    while (fgets(line, sizeof line, file))
-        if (vector_of(line, &bytes, want)) {
-            uint8_t *data = generated(bytes);
-            const struct tt_hash h = tt_hash_of(data, bytes);
-
-            tt_hash_text(&h, got);
-            if (strcmp(got, want) != 0)
-                fail_msg("%zu bytes: %s, but %s says %s", bytes, got, path, want);
-            most = bytes > most ? bytes : most;
-            nvectors++;
-            free(data);
-        }
-    fclose(file);
-    assert_true(nvectors >= 12 && most == (size_t)64 << 20);
+    assert_int_equal(hash_vectors_each(SIZE_MAX, try_vector, NULL), (size_t)64 << 20);
 }
 
 /* ---- who hashes what -------------------------------------------------------------------------------------------- */

@@ -456,13 +456,23 @@ static void two_that_are_open_are_restored_last_first(void **state)
 
 /* ---- growing and leaving ---- */
 
-/* Two go on until they hear of a third, at the same point of both programs; then three, and one gives notice. */
+/* Three operations at once, whose ends may come in any order. */
+static void three_at_once(struct guest *g, uint32_t first_tag)
+{
+    tutti_elastic ops[3];
+
+    for (size_t i = 0; i < 3; i++)
+        ops[i] = (tutti_elastic){ .size = sizeof ops[i], .coll = TUTTI_BARRIER };
+    MUST(tutti_run_batch(g->run, ops, 3, first_tag, 3));
+}
+
+/* Two go on until they hear of a third, at the same point of both programs and with the same operation; then three, and one gives notice. */
 static void one_comes_and_one_leaves(struct guest *g)
 {
     tutti_view view = { .size = sizeof view };
     tutti_news news = { .size = sizeof news };
     bool told = false;
-    uint64_t all = 0;
+    uint64_t all = 0, steps = 0, number, with;
     int64_t one, sum;
 
     if (g->index == 2)
@@ -477,14 +487,24 @@ static void one_comes_and_one_leaves(struct guest *g)
         one = 1;
         MUST(tutti_run_allreduce(g->run, &one, &sum, 1, TUTTI_I64, TUTTI_SUM, 0));
         CHECK(sum == 2);
+        three_at_once(g, 1);
+        steps++;
         party_reach(g->party, 1);
         MUST(tutti_run_poll(g->run, &news));
+        CHECK((news.operation == 0) == (news.number == 0) && news.operation <= steps && news.tag <= 3);
         if (news.newcomers == 1)
             break;
     }
     if (g->index != 2) {
         MUST(tutti_run_agree(g->run, news.number, 0, &all));
         CHECK(all == news.number);
+        number = news.number;
+        with = news.operation << 8 | news.tag;
+        MUST(tutti_run_agree(g->run, with, 0, &all));
+        CHECK(all == with && news.operation == steps); /* it was not heard in the step before */
+        three_at_once(g, 1);
+        MUST(tutti_run_poll(g->run, &news));
+        CHECK(news.number != number || with == (news.operation << 8 | news.tag)); /* what brings it again is not with which it came */
         MUST(tutti_run_epoch(g->run, TUTTI_ADMIT, 0, 0, 0, &view));
     }
     CHECK(view.nranks == 3 && view.changed == 1);

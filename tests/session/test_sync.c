@@ -3,7 +3,10 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
+#include "base/log.h"
 #include "session/run.h"
 
 #define TOKEN "0123456789abcdef0123456789abcdef"
@@ -339,8 +342,15 @@ static void *sync_alone(void *arg)
     return NULL;
 }
 
+static int copy_nothing(void *context, void *host, const void *at, size_t bytes)
+{
+    (void)context, (void)host, (void)at, (void)bytes;
+    return 0;
+}
+
 static void wrong_calls(struct guest *g)
 {
+    static const tutti_array_memory one_way = { .size = sizeof one_way, .to_host = copy_nothing };
     tutti_view view = { .size = sizeof view };
     struct model m;
     uint64_t flags;
@@ -352,6 +362,10 @@ static void wrong_calls(struct guest *g)
     m.arrays[1].type = 99;
     CHECK(tutti_run_sync(g->run, &m.state, 0) == TUTTI_ERR_INVALID);
     m.arrays[1].type = TUTTI_I64;
+    m.arrays[1].memory = &one_way;
+    CHECK(tutti_run_sync(g->run, &m.state, 0) == TUTTI_ERR_INVALID);
+    CHECK(strstr(tutti_last_error(), "the memory of \"step\" must have") != NULL);
+    m.arrays[1].memory = NULL;
     m.state.narrays = 0;
     CHECK(tutti_run_sync(g->run, &m.state, 0) == TUTTI_ERR_INVALID);
     m.state.narrays = 3;
@@ -474,6 +488,189 @@ static void roles_sync_apart(void **state)
     party_end(&p);
 }
 
+/* ---- arrays that are not in host memory ---- */
+
+/* A device's memory: nobody can touch it but the functions that are given for it, which have it at another address. */
+struct far {
+    uint8_t *mem, *inside;              /* the same pages; mem without any access */
+    size_t bytes;
+    atomic_uint reads, writes, hashes;
+    atomic_int reads_fail, writes_fail, hashes_fail;
+    tutti_array_memory memory;
+};
+
+static uint8_t *inside_of(const struct far *f, const void *at, size_t bytes)
+{
+    const size_t from = (size_t)((const uint8_t *)at - f->mem);
+
+    CHECK(from <= f->bytes && bytes <= f->bytes - from);
+    return f->inside + from;
+}
+
+static int far_to_host(void *context, void *host, const void *at, size_t bytes)
+{
+    struct far *f = context;
+
+    f->reads++;
+    memcpy(host, inside_of(f, at, bytes), bytes);
+    return f->reads_fail;
+}
+
+static int far_from_host(void *context, void *at, const void *host, size_t bytes)
+{
+    struct far *f = context;
+
+    f->writes++;
+    if (!f->writes_fail)
+        memcpy(inside_of(f, at, bytes), host, bytes);
+    return f->writes_fail;
+}
+
+static int far_hash(void *context, const void *at, size_t bytes, uint32_t value[4])
+{
+    struct far *f = context;
+    const struct tt_hash h = tt_hash_of(inside_of(f, at, bytes), bytes);
+
+    f->hashes++;
+    memcpy(value, h.word, sizeof h.word);
+    return f->hashes_fail;
+}
+
+static void far_init(struct far *f, size_t bytes, bool hashes)
+{
+    const int fd = memfd_create("far", MFD_CLOEXEC);
+
+    *f = (struct far){ .bytes = bytes };
+    CHECK(fd >= 0 && ftruncate(fd, (off_t)bytes) == 0);
+    f->mem = mmap(NULL, bytes, PROT_NONE, MAP_SHARED, fd, 0);
+    f->inside = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    CHECK(f->mem != MAP_FAILED && f->inside != MAP_FAILED);
+    close(fd);
+    f->memory = (tutti_array_memory){ .size = sizeof f->memory,
+                                      .to_host = far_to_host,
+                                      .from_host = far_from_host,
+                                      .hash = hashes ? far_hash : NULL,
+                                      .context = f };
+}
+
+static void far_fini(struct far *f)
+{
+    munmap(f->mem, f->bytes);
+    munmap(f->inside, f->bytes);
+}
+
+/* Weights far away, at an address that is no multiple of 4, beside a step in host memory. */
+#define FAR_SHIFT 3
+#define FAR_COUNT 400001u               /* four pieces; the last is no multiple of a block */
+
+struct far_model {
+    struct far far;
+    struct model m;                     /* m.weights: what they are to be, and where the processor sees them */
+};
+
+static void far_begin(struct far_model *f, const struct guest *g, bool hashes)
+{
+    begin(&f->m, g, FAR_COUNT, 0);
+    far_init(&f->far, FAR_SHIFT + FAR_COUNT * sizeof(float), hashes);
+    f->m.arrays[0].data = f->far.mem + FAR_SHIFT;
+    f->m.arrays[0].memory = &f->far.memory;
+}
+
+static void far_fill(struct far_model *f, int64_t content)
+{
+    fill(&f->m, content);
+    memcpy(f->far.inside + FAR_SHIFT, f->m.weights, FAR_COUNT * sizeof(float));
+}
+
+static bool far_is(struct far_model *f, int64_t content)
+{
+    memcpy(f->m.weights, f->far.inside + FAR_SHIFT, FAR_COUNT * sizeof(float));
+    return is(&f->m, content);
+}
+
+static void far_end(struct far_model *f, const struct guest *g)
+{
+    far_fini(&f->far);
+    end(&f->m, g);
+}
+
+/* Members 0 and 1 have weights far away, 0 with a hash of its own; 2 and 3 in host memory. */
+static void here_and_there(struct guest *g)
+{
+    const bool is_far = g->index < 2;
+    struct far_model f;
+
+    view_of(g, 4);
+    far_begin(&f, g, g->index == 0);
+    if (!is_far) {
+        f.m.arrays[0].data = f.m.weights;
+        f.m.arrays[0].memory = NULL;
+    }
+    far_fill(&f, 7);
+    MUST(tutti_run_sync(g->run, &f.m.state, 0));    /* their hashes are alike, wherever they were computed */
+    CHECK(f.m.state.revision == 0 && !f.m.state.received);
+    CHECK(f.far.hashes == (g->index == 0) && (f.far.reads > 1) == (g->index == 1) && f.far.writes == 0);
+
+    far_fill(&f, is_far ? 8 : 9);
+    f.m.state.strategy = is_far ? TUTTI_SYNC_SEND : TUTTI_SYNC_RECEIVE;
+    MUST(tutti_run_sync(g->run, &f.m.state, 0));
+    CHECK(f.m.state.received == !is_far && (is_far ? far_is(&f, 8) : is(&f.m, 8)));
+
+    far_fill(&f, is_far ? 9 : 10);
+    f.m.state.strategy = is_far ? TUTTI_SYNC_RECEIVE : TUTTI_SYNC_SEND;
+    MUST(tutti_run_sync(g->run, &f.m.state, 0));
+    CHECK(f.m.state.received == is_far && (is_far ? far_is(&f, 10) : is(&f.m, 10)));
+    CHECK(f.far.writes == is_far);
+    part(g, 4);
+    far_end(&f, g);
+}
+
+static void arrays_in_other_memory_are_synced_by_its_functions_alone(void **state)
+{
+    (void)state;
+    party(4, here_and_there, NULL);
+    party(4, here_and_there, TOKEN);
+}
+
+/* Member 0 cannot be read when others ask, 3 not written at the end: they go, and the others have what 1 has. */
+static void memory_fails(struct guest *g)
+{
+    static const char *const why[] = { "\"weights\" cannot be read for others: its memory's functions say 5", NULL,
+                                       NULL, "\"weights\" cannot be written: its memory's functions say 6" };
+    struct far_model f;
+
+    view_of(g, 4);
+    far_begin(&f, g, true);
+    far_fill(&f, g->index < 2 ? 1 : 2);
+    f.m.state.strategy = g->index < 2 ? TUTTI_SYNC_SEND : TUTTI_SYNC_RECEIVE;
+    if (g->index == 2) {                /* before anybody knows of it: nothing has happened */
+        f.far.hashes_fail = 4;
+        CHECK(tutti_run_sync(g->run, &f.m.state, 0) == TUTTI_ERR_SYSTEM);
+        CHECK(strstr(tutti_last_error(), "\"weights\" cannot be hashed: its memory's functions say 4") != NULL);
+        f.far.hashes_fail = 0;
+    }
+    f.far.reads_fail = g->index == 0 ? 5 : 0;
+    f.far.writes_fail = g->index == 3 ? 6 : 0;
+    if (why[g->index]) {
+        CHECK(tutti_run_sync(g->run, &f.m.state, 0) == TUTTI_ERR_ABORTED);
+        CHECK(strstr(tutti_last_error(), why[g->index]) != NULL);
+        CHECK(tutti_run_sync(g->run, &f.m.state, 0) == TUTTI_ERR_ABORTED);
+    } else {
+        MUST(tutti_run_sync(g->run, &f.m.state, 0));
+        CHECK(far_is(&f, 1));
+        part(g, 2);
+    }
+    far_end(&f, g);
+}
+
+static void whose_memory_fails_goes_and_says_why(void **state)
+{
+    (void)state;
+    tt_log_set(TT_LOG_NONE);
+    party(4, memory_fails, NULL);
+    tt_log_set(TT_LOG_WARN);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -486,6 +683,8 @@ int main(void)
         cmocka_unit_test(wrong_calls_are_told_and_change_nothing),
         cmocka_unit_test(another_cohort_goes_on_with_the_last_state_or_says_instead),
         cmocka_unit_test(roles_sync_apart),
+        cmocka_unit_test(arrays_in_other_memory_are_synced_by_its_functions_alone),
+        cmocka_unit_test(whose_memory_fails_goes_and_says_why),
     };
 
     return cmocka_run_group_tests_name("sync", tests, NULL, NULL);

@@ -23,6 +23,19 @@ def document(test, *args, **environment):
     return json.loads(done.stdout)
 
 
+class States(unittest.TestCase):
+    def test_the_documentation_shows_the_states_that_the_code_has(self):
+        source = Path(os.environ["TUTTI_SOURCE_DIR"])
+        done = subprocess.run([sys.executable, source / "scripts" / "draw-states.py", "--check"], capture_output=True, text=True, timeout=60, check=False)
+        self.assertEqual((done.returncode, done.stdout, done.stderr), (0, "", ""))
+        machines = document(self, "--states")
+        self.assertEqual([machine["name"] for machine in machines], ["members", "operations"])
+        for machine in machines:
+            self.assertTrue((source / "docs" / "states" / f"{machine['name']}.svg").exists())
+            for change in machine["changes"]:
+                self.assertRegex(info("--states").stdout, f"(?m)^  {change['from']} +-> {change['to']} +{change['when']}$")
+
+
 class Machine(unittest.TestCase):
     def test_the_version_is_the_command_s(self):
         version = subprocess.run([TUTTI, "--version"], capture_output=True, text=True, check=True).stdout.split()[1]

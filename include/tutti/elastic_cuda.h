@@ -1,0 +1,90 @@
+/* Shared state (tutti/elastic.h) in the memory of a CUDA device: what tutti_array.memory points to. For sources that nvcc compiles, as its hash is a kernel
+ * (tutti/hash_device.h); the library itself knows nothing of CUDA.
+ *
+ *     tutti_array_cuda where = { device, stream };
+ *     tutti_array_memory memory = tutti_array_memory_cuda(&where);
+ *     tutti_array weights = { sizeof weights, "weights", on_device, n, TUTTI_F32, 0, &memory };
+ *
+ * Copies and hashes are done on that stream, so behind what the program has launched there; what it launched on other streams must be done before
+ * tutti_run_sync. Functions return cudaError_t as a number. They leave the calling thread's current device as it was. */
+#ifndef TUTTI_ELASTIC_CUDA_H
+#define TUTTI_ELASTIC_CUDA_H
+
+#if !defined(__CUDACC__)
+#error "tutti/elastic_cuda.h is for sources that nvcc compiles"
+#endif
+
+#include "tutti/elastic.h"
+#include "tutti/hash_device.h"
+
+/* Where arrays are. As long as the memory that points to it. */
+typedef struct tutti_array_cuda {
+    int device;
+    cudaStream_t stream;        /* of that device; 0: its default stream */
+} tutti_array_cuda;
+
+/* The device becomes the calling thread's; *before is the one that it was. */
+static inline cudaError_t tutti_array_cuda_enter(const tutti_array_cuda *where, int *before)
+{
+    const cudaError_t err = cudaGetDevice(before);
+
+    return err == cudaSuccess ? cudaSetDevice(where->device) : err;
+}
+
+/* err, or if that is none what went wrong in going back. */
+static inline int tutti_array_cuda_leave(int before, cudaError_t err)
+{
+    const cudaError_t back = cudaSetDevice(before);
+
+    return (int)(err != cudaSuccess ? err : back);
+}
+
+static inline int tutti_array_cuda_copy(const tutti_array_cuda *where, void *to, const void *from, size_t bytes,
+                                        cudaMemcpyKind kind)
+{
+    int before;
+    cudaError_t err = tutti_array_cuda_enter(where, &before);
+
+    if (err != cudaSuccess)
+        return (int)err;
+    err = cudaMemcpyAsync(to, from, bytes, kind, where->stream);
+    if (err == cudaSuccess)
+        err = cudaStreamSynchronize(where->stream);
+    return tutti_array_cuda_leave(before, err);
+}
+
+static inline int tutti_array_cuda_to_host(void *context, void *host, const void *at, size_t bytes)
+{
+    return tutti_array_cuda_copy((const tutti_array_cuda *)context, host, at, bytes, cudaMemcpyDeviceToHost);
+}
+
+static inline int tutti_array_cuda_from_host(void *context, void *at, const void *host, size_t bytes)
+{
+    return tutti_array_cuda_copy((const tutti_array_cuda *)context, at, host, bytes, cudaMemcpyHostToDevice);
+}
+
+static inline int tutti_array_cuda_hash(void *context, const void *at, size_t bytes, uint32_t value[4])
+{
+    const tutti_array_cuda *where = (const tutti_array_cuda *)context;
+    int before;
+    cudaError_t err = tutti_array_cuda_enter(where, &before);
+
+    if (err != cudaSuccess)
+        return (int)err;
+    err = tutti_hash_cuda(where->stream, at, bytes, value);
+    return tutti_array_cuda_leave(before, err);
+}
+
+static inline tutti_array_memory tutti_array_memory_cuda(tutti_array_cuda *where)
+{
+    tutti_array_memory memory = {};
+
+    memory.size = sizeof memory;
+    memory.to_host = tutti_array_cuda_to_host;
+    memory.from_host = tutti_array_cuda_from_host;
+    memory.hash = tutti_array_cuda_hash;
+    memory.context = where;
+    return memory;
+}
+
+#endif

@@ -1,0 +1,146 @@
+/* The content hash of memory that a kernel reads: lanes, blocks and sum as tutti/hash.h defines them, spread over the blocks of a device.
+ *
+ * One source for CUDA and the CPU device (tutti/device.h). On a GPU a warp takes a block of the content: each of its threads is a lane, and a row is one access of
+ * 128 bytes; the warp adds its lanes up, keeps the sum of its blocks in registers, and adds that to the common sum once, at its end. On a CPU a block of the device
+ * is one thread, which is all lanes in turn. Values are those of the processor's code, whatever the alignment and however many blocks take part. */
+#ifndef TUTTI_HASH_DEVICE_H
+#define TUTTI_HASH_DEVICE_H
+
+#include "tutti/device.h"
+#include "tutti/hash.h"
+
+/* ---- for kernels ---------------------------------------------------------------------------------------------- */
+
+/* A word of whatever the content's type is. */
+typedef uint32_t tutti_hash_aligned __attribute__((may_alias));
+
+/* The word at byte `at` of data[bytes], at any alignment; zeros behind its end. Nothing outside of the content is read. */
+TUTTI_DEVICE uint32_t tutti_hash_word(const uint8_t *data, uint64_t bytes, uint64_t at)
+{
+    const uint32_t odd = (uint32_t)((uintptr_t)(data + at) % 4);
+    uint32_t word = 0;
+
+    if (__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ && at >= odd && at - odd + (odd ? 8 : 4) <= bytes) {
+        const tutti_hash_aligned *lower = (const tutti_hash_aligned *)(const void *)(data + at - odd);
+
+        return odd ? lower[0] >> 8 * odd | lower[1] << (32 - 8 * odd) : lower[0];
+    }
+    for (uint64_t i = 0; i < 4 && at + i < bytes; i++)
+        word |= (uint32_t)data[at + i] << 8 * i;
+    return word;
+}
+
+/* Adds lane `lane` of a block of the content, its bytes block[bytes], to the block's digest. */
+TUTTI_DEVICE void tutti_hash_lane(uint32_t digest[4], const uint8_t *block, uint64_t bytes, uint32_t lane)
+{
+    uint32_t a, b;
+
+    tutti_hash_lane_begin(lane, &a, &b);
+    for (uint64_t row = 0; row < bytes; row += TUTTI_HASH_ROW_BYTES)
+        tutti_hash_lane_take(&a, &b, row + 4 * lane < bytes ? tutti_hash_word(block, bytes, row + 4 * lane) : 0);
+    tutti_hash_lane_end(digest, a, b);
+}
+
+/* The digests of all lanes of a warp, added up, in each of them. */
+TUTTI_DEVICE void tutti_hash_warp_sum(uint32_t digest[4])
+{
+#if defined(__CUDA_ARCH__)
+    for (int step = TUTTI_HASH_LANES / 2; step > 0; step /= 2)
+        for (int i = 0; i < 4; i++)
+            digest[i] += __shfl_xor_sync(0xffffffffu, digest[i], step);
+#else
+    (void)digest;
+#endif
+}
+
+TUTTI_DEVICE void tutti_hash_add(uint32_t *at, uint32_t value)
+{
+#if defined(__CUDA_ARCH__)
+    atomicAdd(at, value);
+#else
+    __atomic_fetch_add(at, value, __ATOMIC_RELAXED);
+#endif
+}
+
+/* By all threads of a block of the device, one thread or whole warps, and by all of its nblocks blocks: each takes its share of data[bytes], any alignment, and
+ * adds what that comes to to sum[4], zeros at first. Once all have returned, tutti_hash_end(value, sum, bytes) is the hash. data may be a range
+ * of a longer content that begins with block `first_block` of that, and ends with a block or with the content: sums of ranges are added word by word.
+ * INVALID: the block has neither one thread nor whole warps; it has added nothing. */
+TUTTI_DEVICE tutti_status tutti_hash_blocks(uint32_t block, uint32_t nblocks, const void *data, uint64_t bytes,
+                                            uint64_t first_block, uint32_t sum[4])
+{
+    const uint32_t threads = tutti_device_threads(), width = threads == 1 ? 1 : TUTTI_HASH_LANES;
+    const uint32_t team = tutti_device_thread() / width, nteams = threads / width;
+    const uint32_t first_lane = tutti_device_thread() % width;
+    const uint64_t n = bytes / TUTTI_HASH_BLOCK_BYTES + (bytes % TUTTI_HASH_BLOCK_BYTES != 0);
+    uint32_t mine[4] = { 0, 0, 0, 0 };
+
+    if (threads % width != 0)
+        return TUTTI_ERR_INVALID;
+    for (uint64_t k = (uint64_t)block * nteams + team; k < n; k += (uint64_t)nblocks * nteams) {
+        const uint64_t from = k * TUTTI_HASH_BLOCK_BYTES, left = bytes - from;
+        uint32_t digest[4] = { 0, 0, 0, 0 };
+
+        for (uint32_t lane = first_lane; lane < TUTTI_HASH_LANES; lane += width)
+            tutti_hash_lane(digest, (const uint8_t *)data + from,
+                            left < TUTTI_HASH_BLOCK_BYTES ? left : TUTTI_HASH_BLOCK_BYTES, lane);
+        if (width > 1)
+            tutti_hash_warp_sum(digest);
+        tutti_hash_block_end(mine, digest, first_block + k);
+    }
+    for (int i = 0; i < 4 && first_lane == 0; i++)
+        tutti_hash_add(&sum[i], mine[i]);
+    return TUTTI_OK;
+}
+
+/* ---- CUDA: in the order of a stream ------------------------------------------------------------------------------ */
+
+#if defined(__CUDACC__)
+/* A template, so that sources which do not use it have no such kernel. */
+template <int threads>
+__global__ void tutti_hash_kernel(const void *data, uint64_t bytes, uint64_t first_block, uint32_t *sum)
+{
+    tutti_hash_blocks(blockIdx.x, gridDim.x, data, bytes, first_block, sum);
+}
+
+/* Adds the range to sum[4], in memory of the device, when all that was launched on the stream before is done. The arguments of tutti_hash_blocks. */
+static inline cudaError_t tutti_hash_on(cudaStream_t stream, const void *data, uint64_t bytes, uint64_t first_block,
+                                        uint32_t *sum)
+{
+    const int threads = 256;
+    const uint64_t bytes_at_once = threads / TUTTI_HASH_LANES * (uint64_t)TUTTI_HASH_BLOCK_BYTES;
+    const uint64_t most = 4096, wanted = bytes / bytes_at_once + (bytes % bytes_at_once != 0);
+
+    if (bytes == 0)
+        return cudaSuccess;
+    tutti_hash_kernel<threads>
+        <<<(unsigned)(wanted < most ? wanted : most), threads, 0, stream>>>(data, bytes, first_block, sum);
+    return cudaGetLastError();
+}
+
+/* The hash of data[bytes], memory of the device, behind what was launched on the stream before. Waits for it. value is written on success. */
+static inline cudaError_t tutti_hash_cuda(cudaStream_t stream, const void *data, uint64_t bytes, uint32_t value[4])
+{
+    uint32_t *sum = NULL, here[4];
+    cudaError_t err, freed;
+
+    err = cudaMallocAsync((void **)&sum, sizeof here, stream);
+    if (err != cudaSuccess)
+        return err;
+    err = cudaMemsetAsync(sum, 0, sizeof here, stream);
+    if (err == cudaSuccess)
+        err = tutti_hash_on(stream, data, bytes, 0, sum);
+    if (err == cudaSuccess)
+        err = cudaMemcpyAsync(here, sum, sizeof here, cudaMemcpyDeviceToHost, stream);
+    if (err == cudaSuccess)
+        err = cudaStreamSynchronize(stream);
+    freed = cudaFreeAsync(sum, stream);
+    if (err == cudaSuccess)
+        err = freed;
+    if (err == cudaSuccess)
+        tutti_hash_end(value, here, bytes);
+    return err;
+}
+#endif
+
+#endif

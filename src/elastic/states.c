@@ -1,0 +1,18 @@
+#include "elastic/states.h"
+
+#include "base/log.h"
+#include "base/status.h"
+
+const struct tt_states *const tt_all_states[] = { &tt_coord_member_states, &tt_op_states };
+const uint32_t tt_nall_states = sizeof tt_all_states / sizeof *tt_all_states;
+
+uint32_t tt_states_change(const struct tt_states *s, uint8_t from, uint8_t to)
+{
+    for (uint32_t i = 0; i < s->nchanges; i++)
+        if (s->changes[i].from == from && s->changes[i].to == to)
+            return i;
+    tt_log(TT_LOG_ERROR, "%s: from %s to %s is no legal change", s->of, from < s->nstates ? s->states[from] : "?",
+           to < s->nstates ? s->states[to] : "?");
+    tt_assert(!"a change of state that is not in the table");
+    return 0;
+}
