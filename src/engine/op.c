@@ -491,8 +491,6 @@ static struct tt_op *get_op(struct tt_engine *e, uint32_t peers_max, uint64_t wo
         if (!op->work)
             goto put;
     }
-    if (work_bytes)
-        memset(op->work, 0, work_bytes);
     return op;
 
 put:
@@ -569,6 +567,7 @@ static tutti_status assign_key(struct tt_op *op)
 
 tutti_status tt_op_start_here(struct tt_context *c, const struct tt_op_conf *conf, struct tt_op **out)
 {
+    uint64_t work_bytes;
     struct tt_op *op;
     tutti_status st = (tutti_status)atomic_load(&c->status);
 
@@ -576,9 +575,12 @@ tutti_status tt_op_start_here(struct tt_context *c, const struct tt_op_conf *con
         return tt_fail_again(st, c->why);
     if (c->nwaiting >= TT_OPS_WAITING)
         return tt_fail(TUTTI_ERR_NOMEM, "%u operations of one communicator are waiting already", TT_OPS_WAITING);
-    op = get_op(c->engine, conf->algo->npeers(&conf->coll), conf->algo->work_bytes(&conf->coll));
+    work_bytes = conf->algo->work_bytes(&conf->coll);
+    op = get_op(c->engine, conf->algo->npeers(&conf->coll), work_bytes);
     if (!op)
-        return tt_fail(TUTTI_ERR_NOMEM, "no memory for an operation");
+        return tt_fail(TUTTI_ERR_NOMEM, "no memory for an operation (with %llu bytes to work in)", (unsigned long long)work_bytes);
+    if (conf->coll.kind == TT_BARRIER && work_bytes)
+        memset(op->work, 0, work_bytes);    /* all others read of it what they have written */
     op->context = c;
     op->conf = *conf;
     op->kept = false;
