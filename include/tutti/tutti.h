@@ -157,7 +157,7 @@ typedef struct tutti_id {
 } tutti_id;
 
 /* Creates the communicator of all ranks of the job. Collective: blocks until all came, or until the deadline,
- * when every rank that came learns which did not. Who and where comes from `conf`, or from the
+ * when every rank that came learns which did not (if rank 0 did not, which serves tcp:// and file://, only that). Who and where comes from `conf`, or from the
  * environment: TUTTI_RANK/TUTTI_SIZE/TUTTI_RENDEZVOUS, `tutti run`, Open MPI's or MPICH's mpirun,
  * srun, torchrun. Caller owns *out and ends it with tutti_comm_destroy. conf may be NULL. */
 TUTTI_API tutti_status tutti_comm_create(tutti_comm **out, const tutti_conf *conf);
