@@ -312,6 +312,7 @@ static struct json_object *gather_algos(const char *coll)
     for (size_t i = 0; i < tt_nalgos; i++) {
         const struct tt_algo *algo = tt_algos[i];
         struct json_object *o;
+        char needs[256];
 
         if (coll && strcmp(tt_coll_name(algo->kind), coll) != 0)
             continue;
@@ -319,7 +320,8 @@ static struct json_object *gather_algos(const char *coll)
         put_string(o, "coll", tt_coll_name(algo->kind));
         put_string(o, "name", algo->name);
         put_string(o, "summary", algo->summary);
-        put_string(o, "needs", algo->needs ? algo->needs : "");
+        snprintf(needs, sizeof needs, "%s%s", algo->needs ? algo->needs : "", tt_algo_if_named(algo));
+        put_string(o, "needs", needs);
         json_object_array_add(all, o);
     }
     return all;

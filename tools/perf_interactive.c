@@ -12,66 +12,16 @@
 #include "base/clock.h"
 #include "failed.h"
 #include "perf_check.h"
+#include "perf_command.h"
 #include "perf_measure.h"
 #include "perf_rooms.h"
-
-#define ITERS_MAX 10000000
-
-/* One line of the driver. */
-struct command {
-    const struct perf_coll *coll;
-    char algo[64];              /* "": the library chooses */
-    size_t bytes;
-    struct perf_effort effort;
-    bool mem_alloc;
-};
 
 struct server {
     tutti_comm *comm;
     FILE *control, *reply;      /* reply: rank 0 only */
-    struct command last;        /* what the rooms were made for; coll NULL: none */
+    struct perf_command last;        /* what the rooms were made for; coll NULL: none */
     struct perf_rooms rooms;
 };
-
-/* ---- commands ---- */
-
-static const struct perf_coll *coll_of(const char *name)
-{
-    static const char *const known[] = { "allreduce", "reduce",  "reduce_scatter", "allgather", "broadcast",
-                                         "gather",    "scatter", "alltoall",       "barrier",   "pingpong" };
-
-    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
-        if (strcmp(known[i], name) == 0)
-            return perf_coll_find(name);
-    return NULL;
-}
-
-/* NULL, or what is wrong. */
-static const char *parse(const char *line, int nranks, struct command *out)
-{
-    char coll[96], memory[16], *slash;
-
-    *out = (struct command){ .bytes = 0 };
-    if (sscanf(line, "%95s %zu %ld %ld %ld %15s", coll, &out->bytes, &out->effort.iters, &out->effort.warmup,
-               &out->effort.loops, memory) != 6)
-        return "a command has six words: coll[/algo] bytes iters warmup loops memory";
-    if (out->effort.iters < 1 || out->effort.iters > ITERS_MAX || out->effort.warmup < 0 || out->effort.loops < 0)
-        return "iters must be at least 1, warmup and loops at least 0";
-    slash = strchr(coll, '/');
-    if (slash) {
-        *slash = '\0';
-        snprintf(out->algo, sizeof out->algo, "%s", slash + 1);
-    }
-    out->coll = coll_of(coll);
-    if (!out->coll)
-        return "unknown collective";
-    if (out->coll->kind == PERF_PINGPONG && nranks < 2)
-        return "pingpong needs two ranks";
-    if (strcmp(memory, "malloc") != 0 && strcmp(memory, "mem_alloc") != 0)
-        return "memory must be malloc or mem_alloc";
-    out->mem_alloc = strcmp(memory, "mem_alloc") == 0;
-    return NULL;
-}
 
 /* ---- replies ---- */
 
@@ -116,8 +66,8 @@ struct first_run {
     uint64_t wrong, ns; /* elements; ns 0: there was none */
 };
 
-static void say_result(const struct server *s, const struct command *cmd, const struct perf_case *c, const char *algo,
-                       const double *us, const struct first_run *first)
+static void say_result(const struct server *s, const struct perf_command *cmd, const struct perf_case *c,
+                       const char *algo, const double *us, const struct first_run *first)
 {
     struct json_object *o = json_object_new_object(), *samples = json_object_new_array();
     const long iters = cmd->effort.iters;
@@ -158,9 +108,9 @@ static tutti_status check(const struct server *s, const struct perf_case *c, str
 }
 
 /* The rooms of the last command are good for another with the same collective, bytes and memory. */
-static tutti_status renew_rooms(struct server *s, const struct command *cmd, size_t bytes)
+static tutti_status renew_rooms(struct server *s, const struct perf_command *cmd, size_t bytes)
 {
-    const struct command *last = &s->last;
+    const struct perf_command *last = &s->last;
 
     if (last->coll == cmd->coll && last->bytes == cmd->bytes && last->mem_alloc == cmd->mem_alloc)
         return TUTTI_OK;
@@ -169,7 +119,7 @@ static tutti_status renew_rooms(struct server *s, const struct command *cmd, siz
     return perf_rooms_init(&s->rooms, s->comm, bytes, cmd->mem_alloc);
 }
 
-static tutti_status measure(struct server *s, const struct command *cmd, struct perf_case *c, const char *algo,
+static tutti_status measure(struct server *s, const struct perf_command *cmd, struct perf_case *c, const char *algo,
                             double *us)
 {
     struct first_run first = { .ns = 0 };
@@ -205,8 +155,8 @@ static void say_failed(const struct perf_case *c, tutti_status st)
 /* What goes wrong here is told, and ends the group: its other ranks cannot know how far this one came. */
 static tutti_status serve(struct server *s, const char *line)
 {
-    struct command cmd;
-    const char *why = parse(line, tutti_comm_size(s->comm), &cmd), *algo;
+    struct perf_command cmd;
+    const char *why = perf_command_parse(line, tutti_comm_size(s->comm), &cmd), *algo;
     struct perf_case c = { .coll = cmd.coll, .rank = (uint32_t)tutti_comm_rank(s->comm),
                            .nranks = (uint32_t)tutti_comm_size(s->comm), .dtype = TUTTI_F32, .op = TUTTI_SUM,
                            .algo = *cmd.algo ? cmd.algo : NULL };

@@ -236,7 +236,7 @@ static bool check_call(const struct plan *p, const struct plan_options *o, uint6
         return COMPLAIN("%s is never in place", o->coll);
     if (bytes % elem_bytes)
         return COMPLAIN("%" PRIu64 " B are no whole number of elements of %u B", bytes, elem_bytes);
-    if (!p->algo->fits(&p->coll[0]))
+    if (!tt_algo_fits_named(p->algo, &p->coll[0]))
         return COMPLAIN("%s cannot do this call (%u ranks, %" PRIu64 " B), as it needs %s", p->algo->name, p->nranks,
                         bytes, p->algo->needs ? p->algo->needs : "another one");
     return tt_plugin_check(p->algo, &p->coll[0]) == TUTTI_OK;       /* what is wrong has been said */

@@ -172,7 +172,7 @@ static void print_program(const struct plan *p, const struct show_options *o, co
     printf("%s: the program of rank %u\n%s; WORK %" PRIu64 " B\n", plan_title(p, title, sizeof title), o->rank,
            p->algo->summary, p->algo->work_bytes(c));
     if (p->algo->needs)
-        printf("needs %s\n", p->algo->needs);
+        printf("needs %s%s\n", p->algo->needs, tt_algo_if_named(p->algo));
     for (uint64_t k = 0; k < nrounds && k < o->rounds_max; k++) {
         struct tt_sched s = { .steps = steps, .cap = TT_ROUND_STEPS_MAX };
 

@@ -337,8 +337,8 @@ static void tell_left_out(struct sim_run *run, const struct tt_coll *c, uint64_t
     if (run->o.json)
         return;
     print_head(run);
-    printf("# %llu bytes: %s is left out, as it needs %s\n", (unsigned long long)bytes, name,
-           algo && algo->needs ? algo->needs : "another call");
+    printf("# %llu bytes: %s is left out, as it needs %s%s\n", (unsigned long long)bytes, name,
+           algo && algo->needs ? algo->needs : "another call", algo ? tt_algo_if_named(algo) : "");
 }
 
 /* The sizes of the run, at most SIZES_MAX. Returns how many. */
@@ -354,6 +354,14 @@ static uint32_t sizes_of(const struct sim_options *o, uint64_t sizes[SIZES_MAX])
     return n;
 }
 
+/* What runs a call: of that name, or NULL for the cheapest. NULL: it does not fit; of "all", also what would have to be named. */
+static const struct tt_algo *algo_of(const struct sim_run *run, const struct tt_coll *c, const char *name)
+{
+    const struct tt_algo *algo = name ? tt_algo_find(c, name) : cheapest(run, c);
+
+    return algo && run->o.algos && strcmp(run->o.algos, "all") == 0 && !tt_algo_fits(algo, c) ? NULL : algo;
+}
+
 /* All sizes of one algorithm: a name, or NULL for the cheapest of each size. What does not fit a size leaves it out. */
 static tutti_status run_sizes(struct sim_run *run, const char *name)
 {
@@ -364,7 +372,7 @@ static tutti_status run_sizes(struct sim_run *run, const char *name)
     for (uint32_t i = 0; i < n && !st; i++) {
         uint64_t bytes = sizes[i];
         const struct tt_coll c = coll_of(run, &bytes, run->o.sweeps ? 0 : run->o.block);
-        const struct tt_algo *algo = name ? tt_algo_find(&c, name) : cheapest(run, &c);
+        const struct tt_algo *algo = algo_of(run, &c, name);
 
         if (!algo) {
             tell_left_out(run, &c, bytes, name);

@@ -157,7 +157,7 @@ typedef struct tutti_id {
 } tutti_id;
 
 /* Creates the communicator of all ranks of the job. Collective: blocks until all came, or until the deadline,
- * when every rank that came learns which did not. Who and where comes from `conf`, or from the
+ * when every rank that came learns which did not (if rank 0 did not, which serves tcp:// and file://, only that). Who and where comes from `conf`, or from the
  * environment: TUTTI_RANK/TUTTI_SIZE/TUTTI_RENDEZVOUS, `tutti run`, Open MPI's or MPICH's mpirun,
  * srun, torchrun. Caller owns *out and ends it with tutti_comm_destroy. conf may be NULL. */
 TUTTI_API tutti_status tutti_comm_create(tutti_comm **out, const tutti_conf *conf);
@@ -267,7 +267,8 @@ TUTTI_API tutti_status tutti_barrier(tutti_comm *comm, const tutti_call *call);
 
 /* ---- point to point --------------------------------------------------------------------------------- */
 
-/* Matched in call order per (pair, direction, tag); the sizes in bytes must be equal. The peer is another rank: this rank itself is
+/* Matched in call order per (pair, direction, tag); the sizes in bytes must be equal. The peer may be this rank itself: then one of the two is
+ * started with a request before the other, or both are in a group; a call that would block before its counterpart was started is
  * TUTTI_ERR_INVALID. */
 TUTTI_API tutti_status tutti_send(const void *buf, size_t count, tutti_dtype type, int peer, tutti_comm *comm,
                                   const tutti_call *call);
@@ -284,8 +285,10 @@ typedef struct tutti_p2p {
     uint32_t tag;
 } tutti_p2p;
 
-/* Runs ops[n] together; no order among them can deadlock (sends of a pair still match in list order). One status:
- * the first error by index. Blocks; call->request must be NULL, and its tag is ignored. */
+/* Runs ops[n] together; no order among them can deadlock (sends of a pair still match in list order). One status: the first error by
+ * index. Blocks, or gives one request for all of them (call->request), which is over when every member is. ops[n] itself may go when the call
+ * returns. All members are checked before the first one is started: INVALID has started none. Of `call`, the deadline is each member's; `tag` and
+ * `algo` are ignored. (ncclGroupStart and ncclGroupEnd of NCCL; MPI_Isend, MPI_Irecv and MPI_Waitall.) */
 TUTTI_API tutti_status tutti_group(const tutti_p2p *ops, size_t n, tutti_comm *comm, const tutti_call *call);
 
 /* ---- memory ------------------------------------------------------------------------------------------- */

@@ -131,13 +131,32 @@ uint8_t tt_algo_index(const struct tt_algo *algo)
     return (uint8_t)i;
 }
 
-bool tt_algo_fits(const struct tt_algo *algo, const struct tt_coll *c)
+/* Whether it does calls of this form, whatever their size. */
+static bool takes_form(const struct tt_algo *algo, const struct tt_coll *c)
 {
     if (tt_coll_reduces(c->kind) && algo->quantizes < c->quantized)
         return false;
-    if (algo->by_stretches != (c->stretches != NULL))
-        return false;
-    return algo->fits(c);
+    return algo->by_stretches == (c->stretches != NULL);
+}
+
+static bool fits_named(const struct tt_algo *algo, const struct tt_coll *c)
+{
+    return algo->fits_named ? algo->fits_named(c) : algo->fits(c);
+}
+
+bool tt_algo_fits(const struct tt_algo *algo, const struct tt_coll *c)
+{
+    return takes_form(algo, c) && algo->fits(c);
+}
+
+bool tt_algo_fits_named(const struct tt_algo *algo, const struct tt_coll *c)
+{
+    return takes_form(algo, c) && fits_named(algo, c);
+}
+
+const char *tt_algo_if_named(const struct tt_algo *algo)
+{
+    return algo->fits_named ? "; asked for by name, it takes any number of bytes" : "";
 }
 
 const struct tt_algo *tt_algo_choose(const struct tt_coll *c, const struct tt_cost_model *m)
@@ -182,7 +201,7 @@ const struct tt_algo *tt_algo_find(const struct tt_coll *c, const char *name)
 {
     const struct tt_algo *algo = tt_algo_named(c->kind, name);
 
-    return algo && tt_algo_fits(algo, c) ? algo : NULL;
+    return algo && tt_algo_fits_named(algo, c) ? algo : NULL;
 }
 
 tutti_status tt_algo_refuse(const struct tt_coll *c, const char *name)
@@ -193,14 +212,14 @@ tutti_status tt_algo_refuse(const struct tt_coll *c, const char *name)
     if (!algo)
         return tt_fail(TUTTI_ERR_INVALID, "%s: there is no algorithm \"%s\" (`tutti info --algos %s` lists them)", coll,
                        name, coll);
-    if (algo->fits(c) && !tt_algo_fits(algo, c))
+    if (fits_named(algo, c) && !takes_form(algo, c))
         return tt_fail(TUTTI_ERR_INVALID, "%s, quantized%s: algorithm \"%s\" cannot do it, as %s", coll,
                        c->quantized == TT_QUANTIZED_FEEDBACK ? " with error feedback" : "", algo->name,
                        algo->quantizes ? "its ranks do not know whose errors they make"
                                        : "ranks would have sums that differ");
-    return tt_fail(TUTTI_ERR_INVALID, "%s of %llu bytes on %u ranks: algorithm \"%s\" cannot do it, as it needs %s",
+    return tt_fail(TUTTI_ERR_INVALID, "%s of %llu bytes on %u ranks: algorithm \"%s\" cannot do it, as it needs %s%s",
                    coll, (unsigned long long)c->bytes, c->nranks, algo->name,
-                   algo->needs ? algo->needs : "another call");
+                   algo->needs ? algo->needs : "another call", tt_algo_if_named(algo));
 }
 
 bool tt_fits_always(const struct tt_coll *c)

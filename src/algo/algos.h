@@ -32,8 +32,11 @@ double tt_cost_ns(const struct tt_cost *cost, const struct tt_cost_model *m);
 /* Its place in the register, by which descriptors name it. */
 uint8_t tt_algo_index(const struct tt_algo *algo);
 
-/* Whether it can do this call, which is of its kind. */
+/* Whether it can do this call, which is of its kind; named: one that asks for it by name, for which it may take more memory. */
 bool tt_algo_fits(const struct tt_algo *algo, const struct tt_coll *c);
+bool tt_algo_fits_named(const struct tt_algo *algo, const struct tt_coll *c);
+/* What to say after algo->needs: whether that bounds sizes only where it is not named. */
+const char *tt_algo_if_named(const struct tt_algo *algo);
 
 /* The cheapest algorithm that fits and need not be named (ties: first in the register). Never NULL: every kind has one that always fits. */
 const struct tt_algo *tt_algo_choose(const struct tt_coll *c, const struct tt_cost_model *m);

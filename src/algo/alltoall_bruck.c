@@ -85,6 +85,6 @@ static struct tt_cost cost(const struct tt_coll *c)
 const struct tt_algo tt_algo_alltoall_bruck = {
     .name = "alltoall_bruck", .summary = "short blocks, many ranks",
     .needs = "all blocks together within 256 KiB",
-    .kind = TT_ALLTOALL, .fits = fits, .nrounds = nrounds, .round = round_k,
+    .kind = TT_ALLTOALL, .fits = fits, .fits_named = tt_fits_always, .nrounds = nrounds, .round = round_k,
     .work_bytes = work_bytes, .npeers = tt_npeers_log, .cost = cost,
 };

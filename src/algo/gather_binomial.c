@@ -79,6 +79,6 @@ static struct tt_cost cost(const struct tt_coll *c)
 const struct tt_algo tt_algo_gather_binomial = {
     .name = "gather_binomial", .summary = "short blocks, many ranks",
     .needs = "all blocks together within 256 KiB",
-    .kind = TT_GATHER, .fits = fits, .nrounds = tt_rounds_log, .round = round_k,
+    .kind = TT_GATHER, .fits = fits, .fits_named = tt_fits_always, .nrounds = tt_rounds_log, .round = round_k,
     .work_bytes = work_bytes, .npeers = tt_npeers_tree, .cost = cost,
 };

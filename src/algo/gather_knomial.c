@@ -72,7 +72,7 @@ static struct tt_cost cost_of(const struct tt_coll *c, uint32_t k)
 }
 
 #define KNOMIAL(k) \
-    TT_KNOMIAL(gather, k, .kind = TT_GATHER, .fits = fits, .needs = "all blocks together within 256 KiB", \
+    TT_KNOMIAL(gather, k, .kind = TT_GATHER, .fits = fits, .fits_named = tt_fits_always, .needs = "all blocks together within 256 KiB", \
                .summary = "short blocks, many ranks; " #k " become one in each round")
 
 KNOMIAL(4);

@@ -49,6 +49,6 @@ const struct tt_algo tt_algo_reduce_binomial = {
     .name = "reduce_binomial", .summary = "short vectors, many ranks",
     .needs = "vectors of at most 256 KiB",
     .quantizes = TT_QUANTIZED,
-    .kind = TT_REDUCE, .fits = fits, .nrounds = tt_rounds_log, .round = round_k,
+    .kind = TT_REDUCE, .fits = fits, .fits_named = tt_fits_always, .nrounds = tt_rounds_log, .round = round_k,
     .work_bytes = work_bytes, .npeers = tt_npeers_tree, .cost = cost,
 };

@@ -57,7 +57,7 @@ static struct tt_cost cost_of(const struct tt_coll *c, uint32_t k)
 }
 
 #define KNOMIAL(k) \
-    TT_KNOMIAL(reduce, k, .kind = TT_REDUCE, .fits = fits, .needs = "vectors of at most 256 KiB", \
+    TT_KNOMIAL(reduce, k, .kind = TT_REDUCE, .fits = fits, .fits_named = tt_fits_always, .needs = "vectors of at most 256 KiB", \
                .summary = "short vectors, many ranks; " #k " become one in each round")
 
 KNOMIAL(4);

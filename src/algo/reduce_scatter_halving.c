@@ -103,13 +103,13 @@ const struct tt_algo tt_algo_reduce_scatter_halving = {
     .name = "reduce_scatter_halving", .summary = "short rows; best with a power of two ranks",
     .needs = "all rows together within " TT_WORK_MAX_TEXT,
     .quantizes = TT_QUANTIZED,
-    .kind = TT_REDUCE_SCATTER, .fits = fits, .nrounds = nrounds, .round = round_k,
+    .kind = TT_REDUCE_SCATTER, .fits = fits, .fits_named = tt_fits_packed, .nrounds = nrounds, .round = round_k,
     .work_bytes = work_bytes, .npeers = tt_npeers_tree, .cost = cost,
 };
 
 const struct tt_algo tt_algo_reduce_scatterv_halving = {
     .name = "reduce_scatterv_halving", .summary = "short rows; best with a power of two ranks",
     .needs = "packed rows, together within " TT_WORK_MAX_TEXT,
-    .kind = TT_REDUCE_SCATTERV, .fits = fits, .nrounds = nrounds, .round = round_k,
+    .kind = TT_REDUCE_SCATTERV, .fits = fits, .fits_named = tt_fits_packed, .nrounds = nrounds, .round = round_k,
     .work_bytes = work_bytes, .npeers = tt_npeers_tree, .cost = cost,
 };

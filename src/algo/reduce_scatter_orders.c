@@ -116,13 +116,13 @@ static struct tt_cost cost_hybrid(const struct tt_coll *c) { return cost_of(c, T
 const struct tt_algo tt_algo_reduce_scatter_near = {
     .name = "reduce_scatter_near", .summary = "short rows, where far ranks are dear; best with a power of two ranks",
     .needs = "all rows together within " TT_WORK_MAX_TEXT, .quantizes = TT_QUANTIZED,
-    .kind = TT_REDUCE_SCATTER, .fits = fits, .nrounds = nrounds,
+    .kind = TT_REDUCE_SCATTER, .fits = fits, .fits_named = tt_fits_always, .nrounds = nrounds,
     .round = round_near, .work_bytes = work_bytes, .npeers = tt_npeers_tree, .cost = cost_near,
 };
 
 const struct tt_algo tt_algo_reduce_scatter_hybrid = {
     .name = "reduce_scatter_hybrid", .summary = "short rows, several buildings; best with a power of two ranks",
     .needs = "all rows together within " TT_WORK_MAX_TEXT, .quantizes = TT_QUANTIZED,
-    .kind = TT_REDUCE_SCATTER, .fits = fits, .nrounds = nrounds,
+    .kind = TT_REDUCE_SCATTER, .fits = fits, .fits_named = tt_fits_always, .nrounds = nrounds,
     .round = round_hybrid, .work_bytes = work_bytes, .npeers = tt_npeers_tree, .cost = cost_hybrid,
 };

@@ -274,7 +274,13 @@ const struct tt_algo tt_algo_reduce_scatter_pat = {
     .name = "reduce_scatter_pat", .summary = "short rows, where far ranks are dear; any number of ranks",
     .needs = "all rows together, ranks rounded up to a power of two, within " TT_WORK_MAX_TEXT, .quantizes = TT_QUANTIZED,
     .kind = TT_REDUCE_SCATTER,
-    .fits = fits, .nrounds = nrounds, .round = round_k, .work_bytes = work_bytes, .npeers = tt_npeers_log, .cost = cost,
+    .fits = fits,
+    .fits_named = tt_fits_always,
+    .nrounds = nrounds,
+    .round = round_k,
+    .work_bytes = work_bytes,
+    .npeers = tt_npeers_log,
+    .cost = cost,
 };
 
 const struct tt_algo tt_algo_reduce_scatter_pat_bounded = {

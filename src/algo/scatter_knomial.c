@@ -69,7 +69,7 @@ static struct tt_cost cost_of(const struct tt_coll *c, uint32_t k)
 }
 
 #define KNOMIAL(k) \
-    TT_KNOMIAL(scatter, k, .kind = TT_SCATTER, .fits = fits, .needs = "all blocks together within 256 KiB", \
+    TT_KNOMIAL(scatter, k, .kind = TT_SCATTER, .fits = fits, .fits_named = tt_fits_always, .needs = "all blocks together within 256 KiB", \
                .summary = "short blocks, many ranks; " #k " times as many in each round")
 
 KNOMIAL(4);

@@ -1,5 +1,6 @@
 #include "algo/segments.h"
 
+#include "algo/algos.h"
 #include "topo/layout.h"
 
 #define REDUCED_MAX (256u << 10)        /* of a segment that arrives over TCP and is added to something: it is still in the cache then */
@@ -59,7 +60,7 @@ static bool is_known(const struct tt_algo *algo, const struct tt_coll *c)
     case TT_ALLGATHERV: case TT_ALLTOALLV: case TT_GATHERV: case TT_SCATTERV: case TT_REDUCE_SCATTERV:
     case TT_SEND: case TT_RECV:
         return false;
-    default: return algo->fits(c) && algo->nrounds(c) <= ROUNDS_MAX;
+    default: return tt_algo_fits_named(algo, c) && algo->nrounds(c) <= ROUNDS_MAX;
     }
 }
 

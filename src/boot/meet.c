@@ -496,10 +496,17 @@ static tutti_status fail_unreached(const struct meet *m)
     if (*m->cannot)
         return tt_fail(TUTTI_ERR_TIMEOUT, "rank 0 should serve at %s (%s), and nobody came within %.1f s: %s", where,
                        source_of(m), waited_s, m->cannot);
-    return tt_fail(TUTTI_ERR_TIMEOUT,
-                   "rank %u: cannot reach the rendezvous server at %s%s%s%s for %.1f s (%u attempts; the last: %s)%s",
-                   m->launch->rank, where, from ? " (" : "", from ? from : "", from ? ")" : "", waited_s, m->attempts,
-                   *m->why ? m->why : "no answer", m->where == AT_ID ? "" : "; rank 0 serves there: was it started?");
+    if (m->where == AT_ID)
+        return tt_fail(
+            TUTTI_ERR_TIMEOUT,
+            "rank %u: cannot reach the rendezvous server of the id at %s for %.1f s (%u attempts; the last: %s)",
+            m->launch->rank, where, waited_s, m->attempts, *m->why ? m->why : "no answer");
+    return tt_fail(
+        TUTTI_ERR_TIMEOUT,
+        "rank %u: rank 0 did not come: within %.1f s there was no rendezvous server at %s%s%s%s, which it is to serve (%u attempts; "
+        "the last: %s). Rank 0 counts who comes, so of the others nothing is known",
+        m->launch->rank, waited_s, where, from ? " (" : "", from ? from : "", from ? ")" : "", m->attempts,
+                   *m->why ? m->why : "no answer");
 }
 
 /* Calls until there is a table, or a final answer, or the deadline. */

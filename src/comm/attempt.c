@@ -42,6 +42,13 @@ tutti_status tt_attempt_root(struct tt_attempt *t, int root)
     return TUTTI_OK;
 }
 
+bool tt_attempt_is_with_oneself(const struct tt_attempt *t)
+{
+    const struct tt_coll *c = &t->conf.coll;
+
+    return (c->kind == TT_SEND || c->kind == TT_RECV) && c->root == c->rank;
+}
+
 tutti_status tt_attempt_op(struct tt_attempt *t, tutti_redop op)
 {
     if ((unsigned)op >= TUTTI_REDOP_COUNT)
@@ -257,6 +264,32 @@ static tutti_status submit_kept(struct tt_attempt *t, struct tt_plan *plan)
     return tt_op_blocking(t->comm->context, &t->conf);
 }
 
+/* How the call goes, as the plan of its shape says, is written into its operation. */
+static tutti_status take_plan(struct tt_attempt *t, const char *force, struct tt_plan **out)
+{
+    struct tt_plan *plan;
+    const tutti_status st = tt_plan_of(t->comm, &t->conf.coll, force, &plan);
+
+    if (st)
+        return st;
+    t->conf.algo = plan->algo;
+    t->conf.algo_id = plan->algo_id;
+    t->conf.segment_bytes = plan->segment_bytes;
+    t->conf.eager_bytes = t->comm->sizes.eager_bytes;
+    t->conf.streams = plan->streams;
+    t->conf.depth = plan->depth;
+    t->conf.timeout_ms = timeout_of(t->comm, t->call);
+    *out = plan;
+    return TUTTI_OK;
+}
+
+tutti_status tt_attempt_plan(struct tt_attempt *t)
+{
+    struct tt_plan *plan;
+
+    return take_plan(t, NULL, &plan);
+}
+
 static tutti_status submit(struct tt_attempt *t)
 {
     const tutti_call *call = t->call;
@@ -272,20 +305,14 @@ static tutti_status submit(struct tt_attempt *t)
         return st;
     st = quantize(t);
     if (!st)                            /* a program that reads memory of the call's own is not in place */
-        st = tt_plan_of(t->comm, &t->conf.coll, call ? call->algo : NULL, &plan);
+        st = take_plan(t, call ? call->algo : NULL, &plan);
     if (st) {
         free(own);
         return st;
     }
-    t->conf.algo = plan->algo;
-    t->conf.algo_id = plan->algo_id;
-    t->conf.segment_bytes = plan->segment_bytes;
-    t->conf.eager_bytes = t->comm->sizes.eager_bytes;
-    t->conf.streams = plan->streams;
-    t->conf.depth = plan->depth;
-    t->conf.timeout_ms = timeout_of(t->comm, call);
     t->conf.owned = own;
-    if (!request && plan->keeps && !t->conf.divisor && t->op != TUTTI_PREMUL_SUM && !t->conf.quant.quant)
+    if (!request && plan->keeps && !tt_attempt_is_with_oneself(t) && !t->conf.divisor && t->op != TUTTI_PREMUL_SUM &&
+        !t->conf.quant.quant)
         return submit_kept(t, plan);
     if (!request)
         return tt_op_blocking(t->comm->context, &t->conf);

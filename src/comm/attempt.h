@@ -26,6 +26,8 @@ tutti_status tt_attempt_begin(struct tt_attempt *t, const char *name, enum tt_co
                               const tutti_call *call, tutti_dtype type);
 /* The root, or a peer. */
 tutti_status tt_attempt_root(struct tt_attempt *t, int root);
+/* Whether it is a send or receive of this rank with itself. */
+bool tt_attempt_is_with_oneself(const struct tt_attempt *t);
 tutti_status tt_attempt_op(struct tt_attempt *t, tutti_redop op);
 /* Whether calls of this kind have a quantized form; and *c, of `count` elements to a row, as one over packed blocks. */
 bool tt_attempt_can_quantize(enum tt_coll_kind kind);
@@ -34,6 +36,8 @@ void tt_attempt_pack(struct tt_coll *c, const struct tt_packed *packed, uint64_t
 tutti_status tt_attempt_count(struct tt_attempt *t, size_t count);
 /* Whether there is a buffer where there are bytes. */
 tutti_status tt_attempt_need(const struct tt_attempt *t, const void *buf, uint64_t bytes, const char *what);
+/* Completes t->conf for an operation that the caller starts itself. */
+tutti_status tt_attempt_plan(struct tt_attempt *t);
 /* Runs the call unless st says that an argument was wrong, and frees what the attempt holds. */
 tutti_status tt_attempt_finish(struct tt_attempt *t, tutti_status st);
 

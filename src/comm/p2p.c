@@ -12,8 +12,6 @@ static tutti_status prepare_p2p(struct tt_attempt *t, enum tt_coll_kind kind, co
 
     if ((st = tt_attempt_root(t, peer)) || (st = tt_attempt_count(t, count)))
         return st;
-    if ((uint32_t)peer == t->comm->rank)
-        return tt_fail(TUTTI_ERR_INVALID, "%s: rank %d is this rank", t->name, peer);
     st = tt_attempt_need(t, kind == TT_SEND ? src : dst, t->conf.coll.bytes, "buf");
     if (st)
         return st;
@@ -22,6 +20,23 @@ static tutti_status prepare_p2p(struct tt_attempt *t, enum tt_coll_kind kind, co
     t->conf.count = t->conf.coll.bytes;
     t->conf.tag = tag;
     return TUTTI_OK;
+}
+
+/* One call by itself. It may block for this rank itself only where that has done its part already. */
+static tutti_status prepare_single(struct tt_attempt *t, enum tt_coll_kind kind, const void *src, void *dst,
+                                   size_t count, int peer)
+{
+    const uint32_t tag = t->call ? t->call->tag : 0;
+    const tutti_status st = prepare_p2p(t, kind, src, dst, count, peer, tag);
+
+    if (st || (t->call && t->call->request) || !tt_attempt_is_with_oneself(t) ||
+        tt_op_would_meet_oneself(t->comm->context, kind, tag))
+        return st;
+    return tt_fail(
+        TUTTI_ERR_INVALID,
+        "%s: rank %d is this rank, which has not started the %s with tag %u that this call would wait for: start one of the two "
+        "with a request before, or both in a group",
+        t->name, peer, kind == TT_SEND ? "receive" : "send", tag);
 }
 
 tutti_status tutti_send(const void *buf, size_t count, tutti_dtype type, int peer, tutti_comm *comm,
@@ -34,7 +49,7 @@ tutti_status tutti_send(const void *buf, size_t count, tutti_dtype type, int pee
         return st;
     st = tt_attempt_begin(&t, "tutti_send", TT_SEND, comm, call, type);
 
-    return st ? st : tt_attempt_finish(&t, prepare_p2p(&t, TT_SEND, buf, NULL, count, peer, t.call ? t.call->tag : 0));
+    return st ? st : tt_attempt_finish(&t, prepare_single(&t, TT_SEND, buf, NULL, count, peer));
 }
 
 tutti_status tutti_recv(void *buf, size_t count, tutti_dtype type, int peer, tutti_comm *comm, const tutti_call *call)
@@ -46,60 +61,61 @@ tutti_status tutti_recv(void *buf, size_t count, tutti_dtype type, int peer, tut
         return st;
     st = tt_attempt_begin(&t, "tutti_recv", TT_RECV, comm, call, type);
 
-    return st ? st : tt_attempt_finish(&t, prepare_p2p(&t, TT_RECV, NULL, buf, count, peer, t.call ? t.call->tag : 0));
+    return st ? st : tt_attempt_finish(&t, prepare_single(&t, TT_RECV, NULL, buf, count, peer));
 }
 
-static tutti_status start_member(const tutti_p2p *op, tutti_comm *comm, const tutti_call *call, tutti_request **request)
-{
-    const tutti_call mine = {
-        .size = sizeof mine, .request = request, .timeout_ms = call ? call->timeout_ms : 0, .tag = op->tag,
-    };
-
-    return op->is_recv ? tutti_recv(op->buf, op->count, op->type, op->peer, comm, &mine)
-                       : tutti_send(op->buf, op->count, op->type, op->peer, comm, &mine);
-}
-
-/* Whether a member can be started, as far as its arguments say: then all are checked before the first one starts. */
-static tutti_status check_member(const tutti_p2p *op, size_t i, tutti_comm *comm, const tutti_call *call)
+/* What a member is to do, checked: all are before the first one starts. */
+static tutti_status prepare_member(struct tt_op_conf *out, const tutti_p2p *op, size_t i, tutti_comm *comm,
+                                   const tutti_call *call)
 {
     const enum tt_coll_kind kind = op->is_recv ? TT_RECV : TT_SEND;
-    struct tt_attempt t = { .comm = comm };
+    struct tt_attempt t;
     char name[48];
     tutti_status st;
 
     snprintf(name, sizeof name, "tutti_group: ops[%zu]", i);
     st = tt_attempt_begin(&t, name, kind, comm, call, op->type);
-    return st ? st : prepare_p2p(&t, kind, op->buf, op->buf, op->count, op->peer, op->tag);
+    if (!st)
+        st = prepare_p2p(&t, kind, op->is_recv ? NULL : op->buf, op->is_recv ? op->buf : NULL, op->count, op->peer,
+                         op->tag);
+    if (!st)
+        st = tt_attempt_plan(&t);
+    if (!st)
+        *out = t.conf;
+    return st;
+}
+
+static tutti_status start_group(struct tt_op **out, const tutti_p2p *ops, size_t n, tutti_comm *comm,
+                                const tutti_call *call)
+{
+    struct tt_op_conf *conf = n ? calloc(n, sizeof *conf) : NULL;
+    tutti_status st = TUTTI_OK;
+
+    if (n && !conf)
+        return tt_fail(TUTTI_ERR_NOMEM, "tutti_group: no memory for %zu members", n);
+    for (size_t i = 0; i < n && !st; i++)
+        st = prepare_member(&conf[i], &ops[i], i, comm, call);
+    if (!st)
+        st = tt_op_start_group(comm->context, conf, n, out);
+    free(conf);
+    return st;
 }
 
 tutti_status tutti_group(const tutti_p2p *ops, size_t n, tutti_comm *comm, const tutti_call *call)
 {
-    tutti_status st = tt_comm_check(comm, "tutti_group"), waited;
-    tutti_request **requests;
-    size_t started = 0;
+    tutti_status st = tt_comm_check(comm, "tutti_group");
+    struct tt_op *group;
 
-    if (st || n == 0)
-        return st;
-    if (!ops || (call && call->request))
-        return tt_fail(TUTTI_ERR_INVALID, "tutti_group: %s", ops ? "call.request must be NULL" : "ops is NULL");
-    for (size_t i = 0; i < n && !st; i++)
-        st = check_member(&ops[i], i, comm, call);
     if (st)
         return st;
-    requests = calloc(n, sizeof *requests);
-    if (!requests)
-        return tt_fail(TUTTI_ERR_NOMEM, "tutti_group: no memory for %zu members", n);
-    while (started < n && !st) {
-        st = start_member(&ops[started], comm, call, &requests[started]);
-        started += !st;
+    if (n && !ops)
+        return tt_fail(TUTTI_ERR_INVALID, "tutti_group: ops is NULL");
+    st = start_group(&group, ops, n, comm, call);
+    if (st)
+        return st;
+    if (call && call->request) {
+        *call->request = (tutti_request *)group;
+        return TUTTI_OK;
     }
-    if (st && started) {
-        char why[TT_ERROR_BYTES];
-
-        snprintf(why, sizeof why, "a member of a group could not be started: %s", tutti_last_error());
-        tt_context_fail(comm->context, TUTTI_ERR_ABORTED, why);
-    }
-    waited = tutti_wait_all(requests, started);
-    free(requests);
-    return st ? st : waited;
+    return tutti_wait((tutti_request *)group);
 }

@@ -23,6 +23,11 @@ static void mismatch(struct tt_context *c, uint32_t peer, const struct tt_opdesc
     tt_context_fail_here(c, TUTTI_ERR_MISMATCH, why, true);
 }
 
+void tt_op_mismatch(struct tt_op *op, uint32_t peer, const struct tt_opdesc *theirs)
+{
+    mismatch(op->context, peer, theirs, &op->desc, op->seq, "");
+}
+
 /* The descriptors are alike, and one of the pair expects another number of bytes than the other one sends. `peer` is the other
  * rank; `sends`: it is the one that sends. */
 static void sizes_differ(struct tt_op *op, uint32_t peer, bool sends, uint64_t theirs, uint64_t ours)

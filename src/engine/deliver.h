@@ -10,5 +10,7 @@ void tt_op_take_early(struct tt_op *op);
 void tt_op_look_at_flows(struct tt_op *op);
 /* Whether a rank that was here before has called something else as this operation: then the context has failed. */
 bool tt_op_contradicted(struct tt_op *op);
+/* Rank `peer` of the context says `theirs` where this operation is: the context fails. */
+void tt_op_mismatch(struct tt_op *op, uint32_t peer, const struct tt_opdesc *theirs);
 
 #endif

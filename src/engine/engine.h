@@ -177,6 +177,11 @@ tutti_status tt_op_again(struct tt_op **kept, const void *src, void *dst, uint32
 void tt_op_drop(struct tt_op *op);
 /* Starts an operation. On success *out is the caller's until tt_op_free. Errors of a failed context come back here, too. */
 tutti_status tt_op_start(struct tt_context *c, const struct tt_op_conf *conf, struct tt_op **out);
+/* Starts n operations together; *out is over when all of them are, and has the status of the first one, by index, that failed. Each is checked
+ * before: if one cannot be started though others were, the communicator fails as ABORTED, and nothing is left. None of them owns memory. */
+tutti_status tt_op_start_group(struct tt_context *c, const struct tt_op_conf *conf, size_t n, struct tt_op **out);
+/* Whether a send or receive of this rank with itself (coll.root is the context's rank) would end at once, as its counterpart has been started. */
+bool tt_op_would_meet_oneself(struct tt_context *c, enum tt_coll_kind kind, uint32_t tag);
 /* Whether its engine is; one whose context was closed has none any more. */
 bool tt_op_is_inherited(const struct tt_op *op);
 /* Makes a little progress; true when it is over. */

@@ -12,6 +12,8 @@
 #include "engine/context.h"
 #include "engine/deliver.h"
 #include "engine/ended.h"
+#include "engine/group.h"
+#include "engine/oneself.h"
 #include "engine/perform.h"
 #include "engine/progress.h"
 #include "engine/quantized.h"
@@ -126,7 +128,7 @@ static void note(const struct tt_op *op)
 }
 
 /* Ends an exposed or waiting operation. Its memory stays until the application frees the request. */
-static void end_op(struct tt_op *op, tutti_status status, const char *why)
+void tt_op_end(struct tt_op *op, tutti_status status, const char *why)
 {
     struct tt_context *c = op->context;
 
@@ -158,6 +160,8 @@ static void end_op(struct tt_op *op, tutti_status status, const char *why)
     else if (tt_op_is_quantized(op))
         tt_op_quantized_end(op);
     atomic_store_explicit(&op->status, (int)status, memory_order_release);
+    if (op->group)
+        tt_group_member_over(op);
     tt_engine_wake(c->engine);
 }
 
@@ -268,7 +272,7 @@ static void go_on(struct tt_op *op)
         set_out(op);
         tt_op_contradicted(op);
     } else if (st == TUTTI_OK || st == TUTTI_ERR_RANGE || st == TUTTI_ERR_INVALID) {
-        end_op(op, st, st ? tutti_last_error() : "");
+        tt_op_end(op, st, st ? tutti_last_error() : "");
     } else {
         tt_context_fail_here(op->context, st, tutti_last_error(), true);
     }
@@ -279,6 +283,8 @@ bool tt_op_run(struct tt_op *op)
     struct tt_exec *x = &op->exec;
     bool any;
 
+    if (op->oneself)
+        return false;           /* its counterpart does it */
     if (!x->straight)
         tt_op_look_at_flows(op);
     if (!x->progress && !x->credit_due && !op->retry)
@@ -302,7 +308,7 @@ bool tt_op_run(struct tt_op *op)
         if (op->conf.parts && !op->second)
             go_on(op);
         else
-            end_op(op, TUTTI_OK, "");
+            tt_op_end(op, TUTTI_OK, "");
         if (tt_op_is_over(op))
             tt_ops_expose(c);
         return true;
@@ -394,7 +400,10 @@ static void expose(struct tt_op *op)
     join_active(op);
     set_out(op);
     tt_timers_begin(op);
-    tt_op_contradicted(op);
+    if (op->oneself)
+        tt_op_meet_oneself(op);
+    else
+        tt_op_contradicted(op);
 }
 
 static bool may_begin(const struct tt_op *op)
@@ -420,13 +429,13 @@ void tt_ops_fail(struct tt_context *c)
     const tutti_status st = (tutti_status)atomic_load(&c->status);
 
     while (c->active)
-        end_op(c->active, st, c->why);
+        tt_op_end(c->active, st, c->why);
     while (c->waiting) {
         struct tt_op *op = c->waiting;
 
         c->waiting = op->next;
         c->nwaiting--;
-        end_op(op, st, c->why);
+        tt_op_end(op, st, c->why);
     }
     c->waiting_end = &c->waiting;
 }
@@ -482,8 +491,6 @@ static struct tt_op *get_op(struct tt_engine *e, uint32_t peers_max, uint64_t wo
         if (!op->work)
             goto put;
     }
-    if (work_bytes)
-        memset(op->work, 0, work_bytes);
     return op;
 
 put:
@@ -558,8 +565,9 @@ static tutti_status assign_key(struct tt_op *op)
     return TUTTI_OK;
 }
 
-static tutti_status start_here(struct tt_context *c, const struct tt_op_conf *conf, struct tt_op **out)
+tutti_status tt_op_start_here(struct tt_context *c, const struct tt_op_conf *conf, struct tt_op **out)
 {
+    uint64_t work_bytes;
     struct tt_op *op;
     tutti_status st = (tutti_status)atomic_load(&c->status);
 
@@ -567,13 +575,18 @@ static tutti_status start_here(struct tt_context *c, const struct tt_op_conf *co
         return tt_fail_again(st, c->why);
     if (c->nwaiting >= TT_OPS_WAITING)
         return tt_fail(TUTTI_ERR_NOMEM, "%u operations of one communicator are waiting already", TT_OPS_WAITING);
-    op = get_op(c->engine, conf->algo->npeers(&conf->coll), conf->algo->work_bytes(&conf->coll));
+    work_bytes = conf->algo->work_bytes(&conf->coll);
+    op = get_op(c->engine, conf->algo->npeers(&conf->coll), work_bytes);
     if (!op)
-        return tt_fail(TUTTI_ERR_NOMEM, "no memory for an operation");
+        return tt_fail(TUTTI_ERR_NOMEM, "no memory for an operation (with %llu bytes to work in)", (unsigned long long)work_bytes);
+    if (conf->coll.kind == TT_BARRIER && work_bytes)
+        memset(op->work, 0, work_bytes);    /* all others read of it what they have written */
     op->context = c;
     op->conf = *conf;
     op->kept = false;
     op->exposed = false;
+    op->group = NULL;
+    op->oneself = tt_op_is_with_oneself(c, conf);
     if (!copy_arrays(op)) {
         st = tt_fail(TUTTI_ERR_NOMEM, "no memory for the counts of an operation");
         goto put;
@@ -629,12 +642,33 @@ put:
     return st;
 }
 
+struct tt_op *tt_op_blank(struct tt_context *c)
+{
+    struct tt_op *op = get_op(c->engine, 0, 0);
+
+    if (!op)
+        return NULL;
+    op->context = c;
+    op->conf = (struct tt_op_conf){ .owned = NULL };
+    op->kept = op->exposed = op->oneself = false;
+    op->group = NULL;
+    op->why[0] = 0;
+    atomic_store_explicit(&op->status, TUTTI_PENDING, memory_order_relaxed);
+    hold(op);
+    return op;
+}
+
 static bool op_done(void *arg) { return tt_op_is_over(arg); }
 
-static void free_here(struct tt_op *op)
+void tt_op_free_here(struct tt_op *op)
 {
     struct tt_engine *e = op->context->engine;
+    size_t n;
+    struct tt_op **members = tt_group_take_members(op, &n);
 
+    for (size_t i = 0; i < n; i++)
+        tt_op_free_here(members[i]);
+    free(members);
     let_go(op);
     free(op->conf.owned);
     op->next = e->free_ops;
@@ -735,7 +769,7 @@ static void keep_or_free(struct tt_op *op, struct tt_op **kept, tutti_status st)
         let_go(op);
         return;
     }
-    free_here(op);
+    tt_op_free_here(op);
 }
 
 /* Waits for an operation that was started under the baton, and gives that back. */
@@ -763,7 +797,7 @@ tutti_status tt_op_blocking(struct tt_context *c, const struct tt_op_conf *conf)
     tutti_status st;
 
     tt_baton_take(c->engine);
-    st = start_here(c, conf, &op);
+    st = tt_op_start_here(c, conf, &op);
     if (!st)
         return finish(op, conf->kept);
     free(conf->owned);
@@ -823,7 +857,7 @@ tutti_status tt_op_start(struct tt_context *c, const struct tt_op_conf *conf, st
     tutti_status st;
 
     tt_baton_take(c->engine);
-    st = start_here(c, conf, out);
+    st = tt_op_start_here(c, conf, out);
     if (st)
         free(conf->owned);
     tt_baton_give(c->engine);
@@ -888,19 +922,31 @@ tutti_status tt_op_status(struct tt_op *op)
     return st;
 }
 
+/* Its context is gone, and with it the list that operations are kept in. */
+static void free_orphan(struct tt_op *op)
+{
+    size_t n;
+    struct tt_op **members = tt_group_take_members(op, &n);
+
+    for (size_t i = 0; i < n; i++)
+        free_orphan(members[i]);
+    free(members);
+    free(op->conf.owned);
+    free_op(op);
+}
+
 void tt_op_free(struct tt_op *op)
 {
     struct tt_engine *e;
 
     if (!op->context) {
-        free(op->conf.owned);
-        free_op(op);
+        free_orphan(op);
         return;
     }
     e = op->context->engine;
     tt_baton_take(e);
     if (!tt_op_is_over(op))
         tt_context_fail_here(op->context, TUTTI_ERR_ABORTED, "an operation was cancelled while it ran", true);
-    free_here(op);
+    tt_op_free_here(op);
     tt_baton_give(e);
 }

@@ -15,6 +15,14 @@ bool tt_op_run(struct tt_op *op);
 void tt_ops_expose(struct tt_context *c);
 /* Ends all operations of a failed context with its status. */
 void tt_ops_fail(struct tt_context *c);
+/* Starts one, under the baton; as tt_op_start. */
+tutti_status tt_op_start_here(struct tt_context *c, const struct tt_op_conf *conf, struct tt_op **out);
+/* An operation that is nothing yet but a request of c, which the application holds; NULL: no memory. */
+struct tt_op *tt_op_blank(struct tt_context *c);
+/* Frees it, which is over, under the baton. */
+void tt_op_free_here(struct tt_op *op);
+/* Ends an exposed or waiting operation. */
+void tt_op_end(struct tt_op *op, tutti_status status, const char *why);
 /* The active operation of c with this key; NULL: none. */
 struct tt_op *tt_op_find(struct tt_context *c, uint32_t from, uint64_t opseq, bool p2p, uint8_t kind);
 /* Handles one message from a peer. False: the link must die (a protocol error, logged). */

@@ -9,7 +9,7 @@
 
 uint32_t tt_op_waits_for(const struct tt_op *op)
 {
-    const uint32_t r = op->exposed ? tt_exec_waits_for(&op->exec) : UINT32_MAX;
+    const uint32_t r = op->exposed && !op->oneself ? tt_exec_waits_for(&op->exec) : UINT32_MAX;
 
     return r == UINT32_MAX ? r : op->context->ranks[r];
 }
@@ -94,7 +94,9 @@ void tt_op_describe(const struct tt_op *op, char *out, size_t cap)
                                         : "local work",
                  (unsigned long long)t->bytes, (unsigned long long)op->exec.round,
                  (unsigned long long)op->exec.nrounds);
-    if (peer != UINT32_MAX)
+    if (op->oneself)
+        snprintf(whom, sizeof whom, "a %s of its own", op->desc.kind == TT_SEND ? "recv" : "send");
+    else if (peer != UINT32_MAX)
         snprintf(whom, sizeof whom, "rank %u", peer);
     snprintf(out, cap, "%s, operation %llu, in %s, waiting for %s", what,
              (unsigned long long)(op->p2p ? op->seq & 0xffffffff : op->seq), step, whom);
@@ -102,7 +104,9 @@ void tt_op_describe(const struct tt_op *op, char *out, size_t cap)
 
 void tt_op_nudge(struct tt_op *op)
 {
-    const uint32_t r = !op->exposed ? UINT32_MAX : op->p2p ? op->conf.coll.root : tt_exec_waits_for(&op->exec);
+    const uint32_t r = !op->exposed || op->oneself ? UINT32_MAX
+                       : op->p2p                   ? op->conf.coll.root
+                                                   : tt_exec_waits_for(&op->exec);
     const int i = r == UINT32_MAX ? -1 : tt_exec_peer_of(&op->exec, r);
     struct tt_flow *f = i < 0 ? NULL : tt_op_flow(op, (uint16_t)i);
     struct tt_nudge_msg sizes = { 0 };

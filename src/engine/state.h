@@ -163,6 +163,10 @@ struct tt_op {
     bool p2p, exposed;
     bool kept;                  /* begun again by each call of its shape; straight */
     bool second;                /* it is in its second part (tt_op_parts), which has the next seq */
+    bool oneself;               /* a send or receive of this rank with itself: oneself.c */
+    struct tt_op *group;        /* of which it is a running member: group.c. NULL: of none, or it is over */
+    struct tt_op **members;     /* a group: [nmembers], owned; NULL: it is none, or an empty one */
+    size_t nmembers, nmembers_running;
     atomic_int status;          /* PENDING until over: written last */
     char why[TT_ERROR_BYTES];
     uint64_t began_ns;          /* for timers; 0: it is not timed */

@@ -18,6 +18,8 @@ struct tt_algo {
     const char *needs;      /* what a call must be for it to fit, as "packed blocks"; NULL: it always fits */
     enum tt_coll_kind kind;
     bool (*fits)(const struct tt_coll *c);      /* whether it can do this call: correctness and bounds, not speed */
+    /* The same where the call names it: WORK may then be a few times what the call moves. NULL: as `fits`, which bounds WORK whatever the call. */
+    bool (*fits_named)(const struct tt_coll *c);
     uint64_t (*nrounds)(const struct tt_coll *c);       /* 0 is fine: nothing to do */
     /* Emits round k, at most TT_ROUND_STEPS_MAX steps. */
     void (*round)(struct tt_sched *s, const struct tt_coll *c, uint64_t k);

@@ -100,8 +100,8 @@ uint64_t tt_coll_dst_bytes(const struct tt_coll *c);
 enum tt_buf {
     TT_BUF_SRC,     /* the caller's input; never written (unless in place, where it is part of DST or the reverse) */
     TT_BUF_DST,     /* the caller's output */
-    TT_BUF_WORK,    /* the operation's own memory, algo->work_bytes long, initially zero (only barriers read what they
-                       have not written, and do not mind what it is); for small operations only */
+    TT_BUF_WORK,    /* the operation's own memory, algo->work_bytes long (only barriers read what they have not written,
+                       and do not mind what it is). Small, unless the call names the algorithm */
     TT_BUF_PIPE,    /* written by exactly one step and read by exactly one later step, both over the whole range and in
                        ascending order: streams through a window of segments and is never stored as a whole. `offset` is
                        only its name: unique per operation and rank. Never strided. */

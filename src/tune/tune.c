@@ -59,7 +59,7 @@ static void list_candidates(const struct tt_tune_conf *conf, const struct tt_col
         cost = algo->cost(call);
         c.model_ns = tt_cost_ns(&cost, &conf->model);
         c.segments = tt_segments_choose(algo, call, &conf->limits);
-        if (!algo->fits(like))
+        if (!(forced ? tt_algo_fits_named(algo, like) : algo->fits(like)))
             c.state = TT_DOES_NOT_FIT;
         add_candidate(r, &c);
     }

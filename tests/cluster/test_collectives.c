@@ -164,7 +164,7 @@ static void force(struct rank *r, const struct tt_algo *algo, size_t count)
     coll = call_coll(&s, arrays);
     tt_layout_regular(&here, r->nranks, r->nranks, 1, 1, TT_NODE_MESH);
     coll.layout = &here;
-    fits = algo->fits(&coll);
+    fits = tt_algo_fits_named(algo, &coll);
     if (!fits) {
         job_step(r, "%s, which does not fit", algo->name);
         CHECK_STATUS(r, call_go(&s, r->comm, false), TUTTI_ERR_INVALID);

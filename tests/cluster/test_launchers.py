@@ -2,6 +2,7 @@
 """The same program starts unchanged under the launchers that people already use, and by hand."""
 
 import os
+import re
 import shutil
 import socket
 import subprocess
@@ -119,16 +120,23 @@ class Launchers(ClusterTest):
     def test_a_rank_that_does_not_come_is_named_by_every_one_that_did(self):
         """All jobs at once, as each waits to its deadline: so long that whoever is there comes in time."""
         jobs = {}
-        for missing in (0, 2, 3):
-            envs = self.by_hand(f"tcp://127.0.0.1:{free_port()}", 4, TUTTI_TIMEOUT_MS="5000")
-            del envs[missing]
-            jobs[missing] = self.begin_by_hand(envs)
-        for missing, job in jobs.items():
-            with self.subTest(missing=missing):
-                for status, output in self.end_by_hand(job):
-                    self.assertEqual(status, 1)
-                    self.assertIn("3 of 4 ranks came within" if missing else "cannot reach the rendezvous server", output)
-                    self.assertIn(f"missing: {missing}" if missing else "rank 0", output)
+        with tempfile.TemporaryDirectory() as tmp:
+            for missing, where in ((0, "tcp"), (0, "file"), (2, "tcp"), (3, "tcp")):
+                address = f"tcp://127.0.0.1:{free_port()}" if where == "tcp" else f"file://{tmp}/rendezvous"
+                envs = self.by_hand(address, 4, TUTTI_TIMEOUT_MS="5000")
+                del envs[missing]
+                jobs[missing, where] = address, self.begin_by_hand(envs)
+            for (missing, where), (address, job) in jobs.items():
+                with self.subTest(missing=missing, where=where):
+                    came = [rank for rank in range(4) if rank != missing]
+                    for rank, (status, output) in zip(came, self.end_by_hand(job)):
+                        self.assertEqual(status, 1)
+                        if missing:
+                            self.assertRegex(output, rf"3 of 4 ranks came within \d+\.\d s; missing: {missing}\b")
+                            continue
+                        self.assertRegex(output, rf"rank {rank}: rank 0 did not come: within \d+\.\d s there was no rendezvous server at "
+                                                 rf"{re.escape(address)} \(TUTTI_RENDEZVOUS\), which it is to serve \(\d+ attempts")
+                        self.assertIn("Rank 0 counts who comes, so of the others nothing is known", output)
 
     def test_why_a_rank_cannot_start_is_told_to_all_at_once(self):
         for refusing, wrong, says in ((0, {"TUTTI_TUNE_FILE": "/nowhere.json"}, "tune file /nowhere.json: No such file"),

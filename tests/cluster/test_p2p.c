@@ -157,10 +157,20 @@ static void messages_of_one_tag_keep_their_order(void **state)
 
 /* ---- groups ---- */
 
-/* Everybody sends to everybody, all sends listed first, large enough that none ends before its receive is there. */
+/* A group that blocks, or the same by its request. */
+static tutti_status run_group(const tutti_p2p *ops, size_t n, tutti_comm *comm, bool by_request)
+{
+    tutti_request *request = NULL;
+    const tutti_call how = { .size = sizeof how, .request = by_request ? &request : NULL };
+    const tutti_status st = tutti_group(ops, n, comm, &how);
+
+    return st || !by_request ? st : tutti_wait(request);
+}
+
+/* Everybody sends to everybody, itself too, all sends listed first, large enough that none ends before its receive is there. */
 static void group_role(struct rank *r)
 {
-    static const size_t sizes[] = { 0, 100, 4096, 700000 };
+    static const size_t sizes[] = { 0, 100, 4096, 700000, 100, 700000 };
     tutti_p2p ops[4 * JOB_RANKS_MAX];
 
     job_open(r);
@@ -172,25 +182,22 @@ static void group_role(struct rank *r)
         job_step(r, "groups of %zu bytes", sizes[i]);
         pattern_fill(out, sizes[i], r->rank);
         for (uint32_t peer = 0; peer < r->nranks; peer++)
-            if (peer != r->rank)
-                ops[n++] = (tutti_p2p){ .peer = (int)peer, .buf = out, .count = sizes[i], .type = TUTTI_U8, .tag = 3 };
+            ops[n++] = (tutti_p2p){ .peer = (int)peer, .buf = out, .count = sizes[i], .type = TUTTI_U8, .tag = 3 };
         for (uint32_t peer = 0; peer < r->nranks; peer++) {
-            if (peer == r->rank)
-                continue;
             in[peer] = room(r, sizes[i]);
             ops[n++] = (tutti_p2p){
                 .is_recv = 1, .peer = (int)peer, .buf = in[peer], .count = sizes[i], .type = TUTTI_U8, .tag = 3,
             };
         }
-        CHECK_OK(r, tutti_group(ops, n, r->comm, NULL));
+        CHECK_OK(r, run_group(ops, n, r->comm, i >= 3));
         for (uint32_t peer = 0; peer < r->nranks; peer++)
-            if (in[peer])
-                check_filled(r, in[peer], sizes[i], peer);
+            check_filled(r, in[peer], sizes[i], peer);
         for (uint32_t peer = 0; peer < r->nranks; peer++)
             free(in[peer]);
         free(out);
     }
-    CHECK_OK(r, tutti_group(NULL, 0, r->comm, NULL));
+    CHECK_OK(r, run_group(NULL, 0, r->comm, false));
+    CHECK_OK(r, run_group(NULL, 0, r->comm, true));
 }
 
 static void a_group_that_would_deadlock_in_sequence_ends(void **state)
@@ -229,6 +236,208 @@ static void a_group_may_list_many_large_sends_before_its_receives(void **state)
 {
     (void)state;
     over_wires(2, long_group_role);
+}
+
+/* Groups by their requests, more than one at a time and among other requests: each is over when its last member is, not before. */
+static void requested_groups_role(struct rank *r)
+{
+    enum { N = 6, BYTES = 50000 };
+    const int peer = (int)!r->rank;
+    tutti_request *request[N + 1];
+    uint8_t *buf = room(r, 2 * N * BYTES);
+    uint32_t late = 0, left = N;
+
+    job_open(r);
+    for (uint32_t i = 0; i < N; i++) {
+        const tutti_call how = { .size = sizeof how, .request = &request[i] };
+        const tutti_p2p ops[] = {
+            { .peer = peer, .buf = buf + i * BYTES, .count = BYTES, .type = TUTTI_U8, .tag = i },
+            { .is_recv = 1, .peer = peer, .buf = buf + (N + i) * BYTES, .count = BYTES, .type = TUTTI_U8, .tag = i },
+            { .is_recv = 1, .peer = peer, .buf = &late, .count = 1, .type = TUTTI_U32, .tag = 1000 },
+        };
+
+        job_step(r, "group %u", i);
+        pattern_fill(buf + i * BYTES, BYTES, 100 * r->rank + i);
+        CHECK_OK(r, tutti_group(ops, i ? 2 : 3, r->comm, &how));    /* the first one waits for a member that comes last */
+    }
+    request[N] = NULL;
+    while (left > 1) {
+        size_t index = SIZE_MAX;
+
+        CHECK_OK(r, tutti_wait_any(request, N + 1, &index));
+        CHECK(r, index > 0 && index < N && !request[index]);
+        check_filled(r, buf + (N + index) * BYTES, BYTES, 100 * !r->rank + index);
+        left--;
+    }
+    job_meet(r);
+    CHECK(r, tutti_test(request[0]) == TUTTI_PENDING);
+    CHECK_OK(r, tutti_barrier(r->comm, NULL));
+    CHECK_OK(r, tutti_send(&(uint32_t){ 77 }, 1, TUTTI_U32, peer, r->comm,
+                           &(tutti_call){ .size = sizeof(tutti_call), .tag = 1000 }));
+    CHECK_OK(r, tutti_wait_all(request, N + 1));
+    CHECK(r, late == 77);
+    check_filled(r, buf + (size_t)N * BYTES, BYTES, 100 * !r->rank);
+    free(buf);
+}
+
+static void a_group_by_request_is_over_when_its_last_member_is(void **state)
+{
+    (void)state;
+    over_wires(2, requested_groups_role);
+}
+
+/* The second member's sizes differ between the ranks. A third one, which nobody would ever serve, ends with the group; so does one whose
+ * communicator is destroyed. */
+static void failed_group_role(struct rank *r)
+{
+    uint32_t in[2] = { 0 }, out[2] = { 0 };
+    tutti_request *request, *other;
+    const tutti_call how = { .size = sizeof how, .request = &request }, too = { .size = sizeof too, .request = &other };
+    const tutti_p2p ops[] = {
+        { .is_recv = r->rank,
+          .peer = (int)!r->rank,
+          .buf = r->rank ? in : out,
+          .count = 1,
+          .type = TUTTI_U32,
+          .tag = 1 },
+        { .is_recv = r->rank,
+          .peer = (int)!r->rank,
+          .buf = r->rank ? in : out,
+          .count = 1 + r->rank,
+          .type = TUTTI_U32,
+          .tag = 2 },
+        { .is_recv = 1, .peer = (int)!r->rank, .buf = &in[1], .count = 1, .type = TUTTI_U32, .tag = 3 },
+    };
+    tutti_comm *dup;
+    tutti_status st;
+
+    job_open(r);
+    CHECK_OK(r, tutti_comm_dup(r->comm, &dup));
+    CHECK_OK(r, tutti_group(ops + 2, 1, dup, &too));
+    st = tutti_group(ops, 3, r->comm, &how);    /* it knows at once if the other rank was here before */
+    CHECK_SAYS(r, st ? st : tutti_wait(request), TUTTI_ERR_MISMATCH, "(8 bytes)");
+    CHECK_STATUS(r, tutti_group(ops, 3, r->comm, &how), TUTTI_ERR_MISMATCH);
+    tutti_comm_destroy(dup);
+    CHECK(r, tutti_test(other) != TUTTI_PENDING);
+    CHECK(r, tutti_wait(other) != TUTTI_OK);    /* aborted, or by the other rank's end */
+}
+
+static void a_group_by_request_fails_with_its_first_member_that_does(void **state)
+{
+    (void)state;
+    over_wires(2, failed_group_role);
+}
+
+/* ---- oneself ---- */
+
+/* Each rank with itself, and meanwhile with the next one under the same tags: by order and tag, whichever of the two comes first. */
+static void oneself_role(struct rank *r)
+{
+    enum { N = 24 };
+    const int me = (int)r->rank, right = (int)((r->rank + 1) % r->nranks),
+              left = (int)((r->rank + r->nranks - 1) % r->nranks);
+    tutti_request *request[4 * N];
+    uint32_t n = 0, in[N] = { 0 }, out[N], from_left[N] = { 0 };
+
+    job_open(r);
+    for (uint32_t i = 0; i < N; i++) {
+        const bool recv_first = tt_prng_below(&r->prng, 2);
+
+        out[i] = 1000 * r->rank + i;
+        for (uint32_t k = 0; k < 2; k++) {
+            const tutti_call how = { .size = sizeof how, .request = &request[n++], .tag = i % 3 };
+
+            if ((k == 0) == recv_first)
+                CHECK_OK(r, tutti_recv(&in[i], 1, TUTTI_U32, me, r->comm, &how));
+            else
+                CHECK_OK(r, tutti_send(&out[i], 1, TUTTI_U32, me, r->comm, &how));
+            CHECK(r, (tutti_test(request[n - 1]) == TUTTI_PENDING) == (k == 0));
+        }
+        CHECK(r, in[i] == out[i]);
+        if (r->nranks == 1)
+            continue;
+        CHECK_OK(r, tutti_recv(&from_left[i], 1, TUTTI_U32, left, r->comm,
+                               &(tutti_call){ .size = sizeof(tutti_call), .request = &request[n++], .tag = i % 3 }));
+        CHECK_OK(r, tutti_send(&out[i], 1, TUTTI_U32, right, r->comm,
+                               &(tutti_call){ .size = sizeof(tutti_call), .request = &request[n++], .tag = i % 3 }));
+    }
+    CHECK_OK(r, tutti_wait_all(request, n));
+    for (uint32_t i = 0; i < N && r->nranks > 1; i++)
+        CHECK(r, from_left[i] == 1000 * (uint32_t)left + i);
+}
+
+static void a_rank_sends_to_itself_as_to_others(void **state)
+{
+    (void)state;
+    over_wires(1, oneself_role);
+    over_wires(3, oneself_role);
+}
+
+/* Sends of one tag to oneself, then their receives: in order, whatever the sizes. */
+static void oneself_order_role(struct rank *r)
+{
+    static const size_t sizes[] = { 4, 300000, 0, 70000, 1 };
+    enum { N = sizeof sizes / sizeof *sizes };
+    tutti_request *request[N];
+    uint8_t *out[N], *in = room(r, 300000);
+
+    job_open(r);
+    for (uint32_t i = 0; i < N; i++) {
+        out[i] = room(r, sizes[i]);
+        pattern_fill(out[i], sizes[i], i);
+        CHECK_OK(r, tutti_send(out[i], sizes[i], TUTTI_U8, (int)r->rank, r->comm,
+                               &(tutti_call){ .size = sizeof(tutti_call), .request = &request[i], .tag = 9 }));
+    }
+    for (uint32_t i = 0; i < N; i++) {      /* these block: what they wait for is there */
+        job_step(r, "receive %u", i);
+        CHECK_OK(r, tutti_recv(in, sizes[i], TUTTI_U8, (int)r->rank, r->comm,
+                               &(tutti_call){ .size = sizeof(tutti_call), .tag = 9 }));
+        check_filled(r, in, sizes[i], i);
+        CHECK_OK(r, tutti_wait(request[i]));
+        free(out[i]);
+    }
+    CHECK_SAYS(
+        r, tutti_recv(in, 1, TUTTI_U8, (int)r->rank, r->comm, &(tutti_call){ .size = sizeof(tutti_call), .tag = 9 }),
+        TUTTI_ERR_INVALID, "is this rank, which has not started the send with tag 9");
+    CHECK_SAYS(r, tutti_send(in, 1, TUTTI_U8, (int)r->rank, r->comm, NULL), TUTTI_ERR_INVALID,
+               "has not started the receive with tag 0");
+    CHECK_OK(r, tutti_barrier(r->comm, NULL));
+    free(in);
+}
+
+static void what_a_rank_sends_to_itself_keeps_its_order(void **state)
+{
+    (void)state;
+    over_wires(2, oneself_order_role);
+}
+
+static void oneself_differs_role(struct rank *r)
+{
+    uint32_t in[2] = { 0 }, out = 5;
+    const tutti_p2p ops[] = {
+        { .peer = (int)r->rank, .buf = &out, .count = 1, .type = TUTTI_U32 },
+        { .is_recv = 1, .peer = (int)r->rank, .buf = in, .count = 2, .type = TUTTI_U32 },
+    };
+    tutti_comm *dup;
+
+    job_open(r);
+    CHECK_OK(r, tutti_comm_dup(r->comm, &dup));
+    job_meet(r);
+    if (r->rank == 0)
+        CHECK_SAYS(r, tutti_group(ops, 2, r->comm, NULL), TUTTI_ERR_MISMATCH,
+                   "rank 0 called send(4 bytes) where rank 0 called recv(8 bytes)");
+    else
+        CHECK_SAYS(r, tutti_barrier(r->comm, NULL), TUTTI_ERR_MISMATCH, "rank 0 called send(4 bytes) where rank 0 called recv(8 bytes)");
+    CHECK(r, in[0] == 0);
+    CHECK_SAYS(r, tutti_group(ops, 1, dup, &(tutti_call){ .size = sizeof(tutti_call), .timeout_ms = 50 }),
+               TUTTI_ERR_TIMEOUT, "waiting for a recv of its own");
+    tutti_comm_destroy(dup);
+}
+
+static void sizes_that_differ_with_oneself_are_told_as_between_ranks(void **state)
+{
+    (void)state;
+    over_wires(2, oneself_differs_role);
 }
 
 /* ---- requests ---- */
@@ -663,6 +872,11 @@ int main(int argc, char **argv)
         cmocka_unit_test(messages_of_one_tag_keep_their_order),
         cmocka_unit_test(a_group_that_would_deadlock_in_sequence_ends),
         cmocka_unit_test(a_group_may_list_many_large_sends_before_its_receives),
+        cmocka_unit_test(a_group_by_request_is_over_when_its_last_member_is),
+        cmocka_unit_test(a_group_by_request_fails_with_its_first_member_that_does),
+        cmocka_unit_test(a_rank_sends_to_itself_as_to_others),
+        cmocka_unit_test(what_a_rank_sends_to_itself_keeps_its_order),
+        cmocka_unit_test(sizes_that_differ_with_oneself_are_told_as_between_ranks),
         cmocka_unit_test(wait_any_returns_each_of_many_requests_once),
         cmocka_unit_test(an_operation_that_is_refused_may_be_called_again),
         cmocka_unit_test(a_request_is_pending_until_it_is_over_and_test_makes_progress),

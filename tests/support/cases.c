@@ -235,7 +235,7 @@ static bool make_if_any(struct case_calls *calls, const struct case_spec *spec)
     if (!case_exists(spec))
         return false;
     case_make(calls, spec);
-    return spec->algo->fits(&calls->coll[0]);
+    return tt_algo_fits_named(spec->algo, &calls->coll[0]);
 }
 
 /* Whether case i is tried with a layout: with the first, and if the algorithm looks, with the others in turn. */

@@ -321,15 +321,16 @@ class Needs(unittest.TestCase):
     """What does not always fit says why, wherever it is asked for."""
 
     def test_an_algorithm_that_cannot_do_a_call_says_what_it_needs(self):
-        refused = 0
-        for algo in listed():
-            if algo["coll"] in ("send", "recv", "barrier"):
-                continue
+        result = plan("show", "barrier", "onestep", "--ranks", "16")
+        self.assertEqual(result.returncode, 1)
+        self.assertIn("as it needs 8 ranks or fewer\n", result.stderr)
+
+    def test_what_is_chosen_for_short_calls_only_does_any_where_it_is_named(self):
+        named = [a for a in listed() if a["needs"].endswith("; asked for by name, it takes any number of bytes")]
+        self.assertGreater(len(named), 12)
+        for algo in named:
             result = plan("show", algo["coll"], algo["name"], "--ranks", "16", "--bytes", "1M", "--rounds", "1")
-            if result.returncode:
-                self.assertIn(f"as it needs {algo['needs']}\n", result.stderr)
-                refused += 1
-        self.assertGreater(refused, 12)
+            self.assertEqual(result.returncode, 0, (algo["name"], result.stderr))
 
     def test_those_with_needs_show_them(self):
         for algo in listed():
@@ -341,16 +342,27 @@ class Needs(unittest.TestCase):
                              [algo["needs"]] if algo["needs"] else [], algo["name"])
 
     def test_simulation_and_measurement_say_it_too(self):
+        env = {**os.environ, "TUTTI_ALGORITHMS": str(PLAN)}     # of 4 ranks
+        named = subprocess.run([TUTTI, "sim", "allgather", "--ranks", "3", "--quiet", "--algo", "sockets4"], env=env,
+                               capture_output=True, text=True, timeout=60, check=False)
+        self.assertEqual(named.returncode, 1)
+        self.assertIn("as it needs 4 ranks", named.stderr)
+        perf = subprocess.run([TUTTI, "perf", "-n", "2", "allgather", "--algo", "sockets4", "--max", "8"], env=env,
+                              capture_output=True, text=True, timeout=60, check=False)
+        self.assertIn("cannot do this call, as it needs 4 ranks", perf.stdout)
+
+    def test_a_name_lets_an_algorithm_have_the_memory_that_it_needs(self):
         needs = {a["name"]: a["needs"] for a in listed()}["alltoall_bruck"]
         sim = [TUTTI, "sim", "alltoall", "--ranks", "16", "--bytes", "64M", "--quiet", "--algo"]
-        named = subprocess.run([*sim, "bruck"], capture_output=True, text=True, timeout=60, check=False)
-        self.assertEqual(named.returncode, 1)
-        self.assertIn(f"as it needs {needs}", named.stderr)
+        named = subprocess.run([*sim, "bruck"], capture_output=True, text=True, timeout=60, check=True)
+        self.assertRegex(named.stdout, r"alltoall_bruck +\d")
         of_all = subprocess.run([*sim, "all"], capture_output=True, text=True, timeout=60, check=True)
         self.assertIn(f"alltoall_bruck is left out, as it needs {needs}", of_all.stdout)
-        perf = subprocess.run([TUTTI, "perf", "-n", "2", "alltoall", "--algo", "bruck", "--min", "64M", "--max", "64M"],
-                              capture_output=True, text=True, timeout=60, check=False)
-        self.assertIn(f"cannot do this call, as it needs {needs}", perf.stdout)
+        for coll, algo in (("alltoall", "bruck"), ("reduce_scatter", "halving"), ("reduce", "binomial")):
+            perf = subprocess.run([TUTTI, "perf", "-n", "3", coll, "--algo", algo, "--min", "4M", "--max", "4M", "--iters", "1",
+                                   "--warmup", "0", "--check"], capture_output=True, text=True, timeout=120, check=True)
+            self.assertRegex(perf.stdout, rf"\n +41943\d\d .* {algo} ")
+            self.assertIn("Out of bounds values : 0 OK", perf.stdout)
 
     def test_simulation_knows_algorithms_from_outside(self):
         result = subprocess.run([TUTTI, "sim", "allgather", "--ranks", "4", "--algo", "sockets4,bothways", "--quiet"],

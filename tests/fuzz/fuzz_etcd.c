@@ -1,0 +1,128 @@
+/* An etcd that answers anything. The first byte says what is asked: a journal is read, a write is answered, or it is looked who leads; then come the answers,
+ * each up to a zero. With the byte's highest bit the rest are records instead. Nothing outside of an answer is read, whoever is told to lead has a name, and
+ * records that are given lie within what was read. */
+#include <json-c/json.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* No server: what asks one asks the input. */
+#define tt_etcd_call answer_from_input
+#define tt_etcd_why why_from_input
+#include "../../src/coordinator/etcd_lead.c"
+#include "../../src/coordinator/journal_etcd.c"
+
+static const char *at, *end;    /* answers that are left; a zero is behind them */
+
+/* As the client does: only an object is an answer. */
+tutti_status answer_from_input(struct tt_etcd *e, const char *method, struct json_object *request, uint64_t deadline_ns,
+                               struct json_object **out)
+{
+    struct json_object *answer;
+
+    (void)e;
+    (void)deadline_ns;
+    tt_assert(*method && json_object_is_type(request, json_type_object));
+    json_object_put(request);
+    if (at >= end)
+        return TUTTI_ERR_TIMEOUT;
+    answer = json_tokener_parse(at);
+    at += strlen(at) + 1;
+    if (!json_object_is_type(answer, json_type_object)) {
+        json_object_put(answer);
+        return TUTTI_ERR_INVALID;
+    }
+    *out = answer;
+    return TUTTI_OK;
+}
+
+const char *why_from_input(const struct tt_etcd *e)
+{
+    (void)e;
+    return "the input is over";
+}
+
+struct taken {
+    const uint8_t *begin, *end;
+};
+
+static bool take(void *context, const void *data, size_t bytes)
+{
+    struct taken *t = context;
+    const uint8_t *first = data;
+
+    tt_assert(first >= t->begin && bytes <= (size_t)(t->end - first));
+    t->begin = first + bytes;
+    return true;
+}
+
+static bool take_none(void *context, const void *data, size_t bytes)
+{
+    (void)context;
+    (void)data;
+    (void)bytes;
+    return true;
+}
+
+/* On the heap, where a sanitizer sees what goes past them. */
+static void read_records(const uint8_t *data, size_t bytes)
+{
+    uint8_t *copy = malloc(bytes + 1);
+    struct etcd_journal j = { .prefix = "p", .pending = copy, .bytes = bytes };
+    struct taken all = { copy, copy + bytes };
+
+    tt_assert(copy);
+    memcpy(copy, data, bytes);
+    if (give(&j, take, &all) == TUTTI_OK)
+        tt_assert(all.begin == all.end);
+    free(copy);
+}
+
+static void ask(uint8_t what)
+{
+    static const struct tt_etcd_lead_conf conf = { .who = "me" };
+    struct tt_etcd_lead lead = { .conf = &conf, .key = (char[]){ "p/leader" }, .term = 3, .lock = PTHREAD_MUTEX_INITIALIZER,
+                                 .ends = PTHREAD_COND_INITIALIZER };
+    struct etcd_journal j = { .prefix = "p", .lead = &lead };
+    struct leader leader = { .who = "" };
+    int64_t term = 0;
+
+    switch (what % 3) {
+    case 0:
+        etcd_read(&j.base, take_none, NULL);
+        break;
+    case 1:
+        write_piece(&j, 1, (const uint8_t *)"x", 1, "meta");
+        break;
+    default:
+        if (look(&lead, 0, &leader) == TUTTI_OK)
+            tt_assert(memchr(leader.who, 0, sizeof leader.who));
+        claim(&lead, &term);
+        if (grant(&lead) == TUTTI_OK)
+            keep_alive(&lead);
+    }
+    free(j.pending);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
+{
+    char *text;
+
+    if (bytes < 1)
+        return 0;
+    tt_log_set(TT_LOG_NONE);
+    if (data[0] & 128) {
+        read_records(data + 1, bytes - 1);
+        return 0;
+    }
+    text = malloc(bytes);
+    tt_assert(text);
+    memcpy(text, data + 1, bytes - 1);
+    text[bytes - 1] = 0;
+    at = text;
+    end = text + bytes - 1;
+    ask(data[0]);
+    free(text);
+    return 0;
+}

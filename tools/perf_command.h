@@ -1,0 +1,21 @@
+/* What a driver of `tutti perf --interactive` writes, one command to a line. */
+#ifndef TOOLS_PERF_COMMAND_H
+#define TOOLS_PERF_COMMAND_H
+
+#include "perf_case.h"
+#include "perf_measure.h"
+
+#define PERF_COMMAND_ITERS_MAX 10000000
+
+struct perf_command {
+    const struct perf_coll *coll;
+    char algo[64];              /* "": the library chooses */
+    size_t bytes;
+    struct perf_effort effort;
+    bool mem_alloc;
+};
+
+/* Reads "coll[/algo] bytes iters warmup loops memory", for so many ranks. NULL, or what is wrong with it: then *out is undefined. */
+const char *perf_command_parse(const char *line, int nranks, struct perf_command *out);
+
+#endif
