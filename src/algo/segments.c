@@ -16,6 +16,13 @@ static uint64_t floor_power(uint64_t x)
     return p;
 }
 
+static uint64_t ceiling_power(uint64_t x)
+{
+    const uint64_t p = floor_power(x);
+
+    return p < x ? 2 * p : p;
+}
+
 /* ---- what a program exchanges ----------------------------------------------------------------------------- */
 
 struct exchange {
@@ -160,6 +167,84 @@ static uint64_t least_passed_on(const struct tt_coll *c)
     return c->kind == TT_ALLGATHER ? PASSED_ON_MIN : c->kind == TT_REDUCE_SCATTER ? 2 * PASSED_ON_MIN : 0;
 }
 
+/* What a rank does with its messages in the rounds that are looked at, in bytes. */
+struct passing {
+    double far_in, far_out, near;
+};
+
+static void add_passing(struct passing *p, const struct tt_sched *s, const struct tt_coll *c)
+{
+    for (uint32_t i = 0; i < s->n; i++) {
+        const struct tt_step *t = &s->steps[i];
+
+        if (t->opcode != TT_PUT && t->opcode != TT_WAIT)
+            continue;
+        if (tt_layout_distance(c->layout, c->rank, t->peer) <= TT_NEAR_HOST)
+            p->near += (double)t->bytes;
+        else if (t->opcode == TT_PUT)
+            p->far_out += (double)t->bytes;
+        else
+            p->far_in += (double)t->bytes;
+    }
+}
+
+/* The segment that takes a rank's rail as long as it takes the rank's thread, on average, to send and to receive it as often as the program says. What is
+ * added to something lands in slots: each segment is answered by a message of credit. */
+static double balanced_segment(const struct tt_algo *algo, const struct tt_coll *c,
+                               const struct tt_segment_limits *limits)
+{
+    const uint64_t n = algo->nrounds(c) < ROUNDS_MAX ? algo->nrounds(c) : ROUNDS_MAX;
+    const double messages = tt_coll_reduces(c->kind) ? 2 : 1;
+    struct tt_step steps[TT_ROUND_STEPS_MAX];
+    struct passing p = { 0, 0, 0 };
+    double rail_ns;
+
+    for (uint64_t k = 0; k < n; k++) {
+        struct tt_sched s = { .steps = steps, .cap = TT_ROUND_STEPS_MAX };
+
+        algo->round(&s, c, k);
+        add_passing(&p, &s, c);
+    }
+    rail_ns = (p.far_in > p.far_out ? p.far_in : p.far_out) * limits->rail_byte_ns;
+    if (rail_ns <= 0)
+        return 0;
+    return messages * ((p.far_in + p.far_out) * limits->far_message_ns + p.near * limits->near_message_ns) / 2 /
+           rail_ns;
+}
+
+/* Nothing below that pays where blocks are passed on: more software than the rail has time for. As ranks differ, the ranks that are looked at are those of
+ * look_at. 0: that is not known. */
+static uint64_t least_for_software(const struct tt_algo *algo, const struct tt_coll *c,
+                                   const struct tt_segment_limits *limits)
+{
+    struct tt_coll there = *c;
+    double least = 0;
+
+    if (limits->rail_byte_ns <= 0 || !algo->fits(c))
+        return 0;
+    there.in_place = false;
+    for (uint32_t i = 0; i < 2; i++) {
+        double balanced;
+
+        there.rank = (c->root + i) % c->nranks;
+        balanced = balanced_segment(algo, &there, limits);
+        least = balanced > least ? balanced : least;
+    }
+    return least < (double)limits->segment_bytes ? ceiling_power((uint64_t)least + 1) : limits->segment_bytes;
+}
+
+/* Of a message that is passed on within a host: an eighth, or as little as pays. */
+static uint64_t part_passed_on(uint64_t message, uint64_t part, uint64_t passed_on, uint64_t software)
+{
+    const uint64_t whole = ceiling_power(message);
+
+    if (part > passed_on)
+        part = message / 8 > passed_on ? message / 8 : passed_on;
+    if (part < software)
+        part = software < whole ? software : whole;
+    return part;
+}
+
 struct tt_segments tt_segments_choose(const struct tt_algo *algo, const struct tt_coll *c,
                                       const struct tt_segment_limits *limits)
 {
@@ -173,8 +258,8 @@ struct tt_segments tt_segments_choose(const struct tt_algo *algo, const struct t
     const uint64_t passed_on = least_passed_on(c);
     uint64_t part = message / (limits->all_local ? 4 : 2);
 
-    if (passed_on > 0 && part > passed_on)
-        part = message / 8 > passed_on ? message / 8 : passed_on;
+    if (passed_on > 0)
+        part = part_passed_on(message, part, passed_on, least_for_software(algo, c, limits));
     if (tt_coll_reduces(c->kind) && !limits->all_local && s.segment_bytes > REDUCED_MAX)
         s.segment_bytes = REDUCED_MAX;
     if (part < s.segment_bytes)

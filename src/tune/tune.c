@@ -11,6 +11,16 @@
 #define QUANTIZED_BLOCK 6500.0 /* bytes are added up while a packed block is unpacked, added to and packed: bench/micro_codec.c sums */
 #define WORTH 0.05 /* what other segments must gain to be taken */
 
+void tt_tune_tell_limits(struct tt_tune_conf *conf)
+{
+    const double bytes_per_s = conf->links ? conf->links[TT_NEAR_RACK].bytes_per_s : 0;
+    const struct tt_des_way *far = &conf->costs.far, *near = &conf->costs.near;
+
+    conf->limits.far_message_ns = far->send_ns + far->receive_ns;
+    conf->limits.near_message_ns = near->send_ns + near->receive_ns;
+    conf->limits.rail_byte_ns = bytes_per_s > 0 ? 1e9 / bytes_per_s : 0;
+}
+
 void tt_tune_quantized(struct tt_tune_conf *conf, uint32_t block_bytes)
 {
     const double times = QUANTIZED_BLOCK / block_bytes;

@@ -54,6 +54,9 @@ struct tt_tune_report {
     const char *why_model;              /* why closed forms decided; NULL: they did not */
 };
 
+/* Tells conf->limits what conf->costs and conf->links say of messages between hosts and of their rails. */
+void tt_tune_tell_limits(struct tt_tune_conf *conf);
+
 /* For quantized calls, whose elements are packed blocks: what a step costs that unpacks, adds and packs. What it costs to pack the input and to unpack the
  * result is the same whatever is chosen, and left out. */
 void tt_tune_quantized(struct tt_tune_conf *conf, uint32_t block_bytes);
