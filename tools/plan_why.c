@@ -250,6 +250,7 @@ static const char *state_text(enum tt_candidate_state state)
 {
     static const char *const texts[] = {
         [TT_SIMULATED] = "simulated",
+        [TT_SAME] = "not simulated: another name for the program of one that was",
         [TT_TOO_FAR] = "not simulated: too far behind by its formula",
         [TT_TOO_LONG] = "not simulated: it would take too long",
         [TT_DOES_NOT_FIT] = "not simulated: it does not fit the shorter call that is simulated",
