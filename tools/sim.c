@@ -202,6 +202,7 @@ static void set_segments(const struct sim_run *run, struct sim_case *c)
         .eager_bytes = o->eager_bytes,
         .far_message_ns = o->send_ns + o->receive_ns,
         .near_message_ns = o->send_ns + o->receive_ns,
+        .far_latency_ns = run->net.link[tt_layout_farthest(&run->layout)].latency_ns,
         .rail_byte_ns = rail_bytes_per_s > 0 ? 1e9 / rail_bytes_per_s : 0,
     };
 

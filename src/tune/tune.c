@@ -15,10 +15,12 @@
 void tt_tune_tell_limits(struct tt_tune_conf *conf)
 {
     const double bytes_per_s = conf->links ? conf->links[TT_NEAR_RACK].bytes_per_s : 0;
+    const uint64_t told_ns = conf->links ? conf->links[tt_layout_farthest(conf->layout)].latency_ns : 0;
     const struct tt_des_way *far = &conf->costs.far, *near = &conf->costs.near;
 
     conf->limits.far_message_ns = far->send_ns + far->receive_ns;
     conf->limits.near_message_ns = near->send_ns + near->receive_ns;
+    conf->limits.far_latency_ns = told_ns ? (double)told_ns : conf->costs.far_latency_ns;
     conf->limits.rail_byte_ns = bytes_per_s > 0 ? 1e9 / bytes_per_s : 0;
 }
 
