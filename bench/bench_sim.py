@@ -1,12 +1,14 @@
-"""The simulator: what it costs at 131,072 and 4,096 ranks, and how far it is from closed forms on a uniform network.
+"""The simulator: what it costs at 131,072 and 4,096 ranks and how that grows, and how far it is from closed forms on a uniform network.
 
-Each case is one run of `tutti sim` by itself: wall time, peak memory of the process, events per second. A closed form is computed here, from the
-parameters that the simulator is given; the row is the distance of the simulated time from it.
+Each case is one run of `tutti sim` by itself: wall time, time of a processor, peak memory of the process, events per second of a processor (so that other
+programs on the machine do not count). A closed form is computed here, from the parameters that the simulator is given; the row is the distance of the
+simulated time from it.
 """
 
 import json
 import math
 import os
+import resource
 import subprocess
 
 from lib import build, say
@@ -23,8 +25,11 @@ SCALE = [
     ("broadcast", "binomial", LARGE, ["--bytes", "1M"]),
     *((coll, algo, LARGE, size) for coll, algos in (("allgather", ("doubling", "pat")), ("reduce_scatter", ("halving", "pat")))
       for algo in algos for size in (["--bytes", "1M"], ["--block", "64"])),
-    *(("allgather", algo, SMALL, size) for algo in ("ring", "parallel_rings") for size in (["--bytes", "1M"], ["--block", "64"])),
+    *((coll, algo, SMALL, size) for coll in ("allgather", "reduce_scatter") for algo in ("ring", "parallel_rings")
+      for size in (["--bytes", "1M"], ["--block", "64"])),
+    *(("allgather", "doubling", ranks, ["--block", "64"]) for ranks in (1024, 4096, 16384, 65536)),     # and LARGE, above: how cost grows
 ]
+QUANTITIES = ("wall time", "processor time", "memory", "events")
 
 # The uniform network of the closed forms: the built-in description, in nanoseconds and bytes per nanosecond.
 LATENCY, RATE, SEND, RECEIVE = 1000.0, 12.5, 300.0, 200.0
@@ -75,13 +80,20 @@ def add_options(parser):
     parser.add_argument("--runs", type=int, default=1, help="runs of each case; the slowest counts (default 1)")
 
 
+def processor_s():
+    """What all programs that were run so far have used."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
 def simulate(program, coll, algo, ranks, topo, arguments):
     """One result of `tutti sim --json`, or the reason that there is none."""
     command = [program, "sim", coll, "--ranks", str(ranks), "--topo", topo, "--algo", algo, "--json", "--quiet", *arguments]
+    before = processor_s()
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         return None, (done.stderr.strip().splitlines() or [f"exit status {done.returncode}"])[-1]
-    return json.loads(done.stdout), None
+    return {**json.loads(done.stdout), "processor_s": processor_s() - before}, None
 
 
 def row(what, value, reach, unit, better, against, samples):
@@ -101,8 +113,10 @@ def scale_rows(program, options, case):
         results.append(result)
     walls = [r["wall_s"] for r in results]
     memory = [r["memory_bytes"] / (1 << 30) for r in results]
-    rates = [r["events_per_s"] / 1e6 for r in results]
+    processor = [r["processor_s"] for r in results]
+    rates = [r["events"] / r["processor_s"] / 1e6 for r in results]
     yield row(f"{name}: wall time", max(walls), WALL_S, "s", "lower", "one process, one thread", walls)
+    yield row(f"{name}: processor time", max(processor), None, "s", "lower", "starting and ending included", processor)
     yield row(f"{name}: memory", max(memory), MEMORY_GIB, "GiB", "lower", "peak resident set", memory)
     yield row(f"{name}: events", min(rates), None, "million/s", "higher", f"{results[0]['events']:,} events", rates)
 
@@ -121,7 +135,7 @@ def form_row(program, form):
 
 def listing(options):
     for case in SCALE:
-        for what in ("wall time", "memory", "events"):
+        for what in QUANTITIES:
             yield f"{name_of(*case)}: {what}"
     for form in FORMS:
         yield f"{name_of(*form[:3], form[3][:2])}: distance from its closed form"

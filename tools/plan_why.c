@@ -92,7 +92,9 @@ static bool get_sizes(struct tt_segment_limits *limits, bool all_local)
     if (tt_param_get(all_local ? TT_PARAM_SEGMENT_BYTES : TT_PARAM_TCP_SEGMENT_BYTES, &segment) ||
         tt_param_get(all_local ? TT_PARAM_EAGER_BYTES : TT_PARAM_TCP_EAGER_BYTES, &eager))
         return false;
-    *limits = (struct tt_segment_limits){ (uint64_t)segment, (uint64_t)eager, all_local };
+    *limits = (struct tt_segment_limits){ .segment_bytes = (uint64_t)segment,
+                                          .eager_bytes = (uint64_t)eager,
+                                          .all_local = all_local };
     return true;
 }
 
@@ -190,6 +192,7 @@ static int why_planned(const struct why_options *o)
                                     .model = all_local ? constants.shm : constants.tcp };
     tt_constants_costs(&constants, shm, o->cores ? o->cores : o->plan.topo ? 0 : tt_engine_cores(), &w.conf.costs);
     if (get_sizes(&w.conf.limits, all_local) && find_tune(&w, &tunes, shm)) {
+        tt_tune_tell_limits(&w.conf);
         choose(&w);
         status = tell(&w, o);
     }
@@ -247,6 +250,7 @@ static const char *state_text(enum tt_candidate_state state)
 {
     static const char *const texts[] = {
         [TT_SIMULATED] = "simulated",
+        [TT_SAME] = "not simulated: another name for the program of one that was",
         [TT_TOO_FAR] = "not simulated: too far behind by its formula",
         [TT_TOO_LONG] = "not simulated: it would take too long",
         [TT_DOES_NOT_FIT] = "not simulated: it does not fit the shorter call that is simulated",

@@ -193,10 +193,17 @@ static void print_text(struct sim_run *run, const struct sim_case *c)
 
 /* ---- cases ---- */
 
-static void set_segments(const struct sim_options *o, struct sim_case *c)
+static void set_segments(const struct sim_run *run, struct sim_case *c)
 {
+    const struct sim_options *o = &run->o;
+    const double rail_bytes_per_s = run->net.link[TT_NEAR_RACK].bytes_per_s;
     const struct tt_segment_limits limits = {
-        .segment_bytes = (uint64_t)tt_params[TT_PARAM_TCP_SEGMENT_BYTES].value_default, .eager_bytes = o->eager_bytes,
+        .segment_bytes = (uint64_t)tt_params[TT_PARAM_TCP_SEGMENT_BYTES].value_default,
+        .eager_bytes = o->eager_bytes,
+        .far_message_ns = o->send_ns + o->receive_ns,
+        .near_message_ns = o->send_ns + o->receive_ns,
+        .far_latency_ns = run->net.link[tt_layout_farthest(&run->layout)].latency_ns,
+        .rail_byte_ns = rail_bytes_per_s > 0 ? 1e9 / rail_bytes_per_s : 0,
     };
 
     c->segments = tt_segments_choose(c->algo, &c->coll, &limits);
@@ -263,7 +270,7 @@ static tutti_status run_case(struct sim_run *run, const struct tt_algo *algo, co
     struct sim_point *grown;
     tutti_status st;
 
-    set_segments(&run->o, &c);
+    set_segments(run, &c);
     st = simulate(run, &c);
     if (st)
         return st;

@@ -6,6 +6,7 @@
 #include <string.h>
 #include "base/status.h"
 #include "comm/comm.h"
+#include "comm/tuner.h"
 #include "perf_measure.h"
 
 #define SAMPLE_US 3000.0        /* what a candidate may take of a round, unless one call takes longer */
@@ -20,9 +21,10 @@
 
 static struct tt_segment_limits limits_of(const tutti_comm *comm)
 {
-    return (struct tt_segment_limits){ .segment_bytes = comm->sizes.segment_bytes,
-                                       .eager_bytes = comm->sizes.eager_bytes,
-                                       .all_local = comm->all_local };
+    struct tt_tune_conf conf;
+
+    tt_comm_tune_conf(comm, &conf);
+    return conf.limits;
 }
 
 static bool is_same(const struct tune_candidate *c, const struct tt_algo *algo, struct tt_segments s)

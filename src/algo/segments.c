@@ -17,6 +17,13 @@ static uint64_t floor_power(uint64_t x)
     return p;
 }
 
+static uint64_t ceiling_power(uint64_t x)
+{
+    const uint64_t p = floor_power(x);
+
+    return p < x ? 2 * p : p;
+}
+
 /* ---- what a program exchanges ----------------------------------------------------------------------------- */
 
 struct exchange {
@@ -161,6 +168,98 @@ static uint64_t least_passed_on(const struct tt_coll *c)
     return c->kind == TT_ALLGATHER ? PASSED_ON_MIN : c->kind == TT_REDUCE_SCATTER ? 2 * PASSED_ON_MIN : 0;
 }
 
+/* What a rank does with its messages in the rounds that are looked at, in bytes. */
+struct passing {
+    double far_in, far_out, near;
+    bool slots;         /* some that come from other hosts land in slots, and each segment is answered by a message of credit */
+};
+
+static void add_passing(struct passing *p, const struct tt_sched *s, const struct tt_coll *c)
+{
+    for (uint32_t i = 0; i < s->n; i++) {
+        const struct tt_step *t = &s->steps[i];
+
+        if (t->opcode != TT_PUT && t->opcode != TT_WAIT)
+            continue;
+        if (tt_layout_distance(c->layout, c->rank, t->peer) <= TT_NEAR_HOST) {
+            p->near += (double)t->bytes;
+        } else if (t->opcode == TT_PUT) {
+            p->far_out += (double)t->bytes;
+        } else {
+            p->far_in += (double)t->bytes;
+            p->slots |= t->out.block != 0 || t->out.buf == TT_BUF_PIPE;
+        }
+    }
+}
+
+static void look_at_passing(struct passing *p, const struct tt_algo *algo, const struct tt_coll *c)
+{
+    const uint64_t n = algo->nrounds(c) < ROUNDS_MAX ? algo->nrounds(c) : ROUNDS_MAX;
+    struct tt_step steps[TT_ROUND_STEPS_MAX];
+
+    *p = (struct passing){ .slots = false };
+    for (uint64_t k = 0; k < n; k++) {
+        struct tt_sched s = { .steps = steps, .cap = TT_ROUND_STEPS_MAX };
+
+        algo->round(&s, c, k);
+        add_passing(p, &s, c);
+    }
+}
+
+/* The least segments that pay, in bytes; 0: that is not known, or does not matter. */
+struct least {
+    double software;    /* its rail takes as long for one as the rank's thread, on average, to send and to receive it as often as the program says */
+    double window;      /* as many as a flow has slots are what the rail carries in a round trip */
+};
+
+/* Of the ranks that look_at looks at, the longest. */
+static struct least least_that_pay(const struct tt_algo *algo, const struct tt_coll *c,
+                                   const struct tt_segment_limits *limits, uint32_t nslots)
+{
+    const double round_trip_ns = 2 * (limits->far_latency_ns + limits->far_message_ns);
+    struct least least = { 0, 0 };
+    struct tt_coll there = *c;
+
+    if (limits->rail_byte_ns <= 0 || !algo->fits(c))
+        return least;
+    there.in_place = false;
+    for (uint32_t i = 0; i < 2; i++) {
+        struct passing p;
+        double software_ns, rail_ns;
+
+        there.rank = (c->root + i) % c->nranks;
+        look_at_passing(&p, algo, &there);
+        rail_ns = (p.far_in > p.far_out ? p.far_in : p.far_out) * limits->rail_byte_ns;
+        software_ns = ((p.far_in + p.far_out) * limits->far_message_ns + p.near * limits->near_message_ns) / 2;
+        if (p.slots)
+            software_ns *= 2;
+        if (rail_ns > 0 && software_ns / rail_ns > least.software)
+            least.software = software_ns / rail_ns;
+        if (p.slots)
+            least.window = round_trip_ns / limits->rail_byte_ns / nslots;
+    }
+    return least;
+}
+
+/* A power of two that is no less, as far as `most` allows. */
+static uint64_t power_for(double bytes, uint64_t most)
+{
+    return bytes < (double)most ? ceiling_power((uint64_t)bytes + 1) : most;
+}
+
+/* Of a message that is passed on within a host, which else would be cut into parts like that: an eighth, or as little as pays. */
+static uint64_t part_passed_on(uint64_t message, uint64_t part, uint64_t passed_on, const struct least *least)
+{
+    const uint64_t window = power_for(least->window, part);
+    const uint64_t software = power_for(least->software, ceiling_power(message));
+
+    if (part > passed_on)
+        part = message / 8 > passed_on ? message / 8 : passed_on;
+    if (part < window)
+        part = window;
+    return part < software ? software : part;
+}
+
 struct tt_segments tt_segments_choose(const struct tt_algo *algo, const struct tt_coll *c,
                                       const struct tt_segment_limits *limits)
 {
@@ -174,8 +273,11 @@ struct tt_segments tt_segments_choose(const struct tt_algo *algo, const struct t
     const uint64_t passed_on = least_passed_on(c);
     uint64_t part = message / (limits->all_local ? 4 : 2);
 
-    if (passed_on > 0 && part > passed_on)
-        part = message / 8 > passed_on ? message / 8 : passed_on;
+    if (passed_on > 0) {
+        const struct least least = least_that_pay(algo, c, limits, (uint32_t)s.streams * s.depth);
+
+        part = part_passed_on(message, part, passed_on, &least);
+    }
     if (tt_coll_reduces(c->kind) && !limits->all_local && s.segment_bytes > REDUCED_MAX)
         s.segment_bytes = REDUCED_MAX;
     if (part < s.segment_bytes)

@@ -33,6 +33,7 @@ void tt_comm_tune_conf(const tutti_comm *comm, struct tt_tune_conf *out)
         },
     };
     tt_constants_costs(&comm->world->constants, comm->near_is_shm, comm->world->cores, &out->costs);
+    tt_tune_tell_limits(out);
 }
 
 tutti_status tt_tune_mode(bool *simulates)

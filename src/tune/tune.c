@@ -1,6 +1,7 @@
 #include "tune/tune.h"
 
 #include "base/status.h"
+#include "tune/glance.h"
 
 #define FACTOR 8.0        /* by its closed form so much slower than the best: it is not simulated */
 #define SIMULATED_MAX 12u /* candidates */
@@ -10,6 +11,18 @@
 #define ALIKE 0.01 /* predicted times that do not differ more are the same: the one that comes first in the register */
 #define QUANTIZED_BLOCK 6500.0 /* bytes are added up while a packed block is unpacked, added to and packed: bench/micro_codec.c sums */
 #define WORTH 0.05 /* what other segments must gain to be taken */
+
+void tt_tune_tell_limits(struct tt_tune_conf *conf)
+{
+    const double bytes_per_s = conf->links ? conf->links[TT_NEAR_RACK].bytes_per_s : 0;
+    const uint64_t told_ns = conf->links ? conf->links[tt_layout_farthest(conf->layout)].latency_ns : 0;
+    const struct tt_des_way *far = &conf->costs.far, *near = &conf->costs.near;
+
+    conf->limits.far_message_ns = far->send_ns + far->receive_ns;
+    conf->limits.near_message_ns = near->send_ns + near->receive_ns;
+    conf->limits.far_latency_ns = told_ns ? (double)told_ns : conf->costs.far_latency_ns;
+    conf->limits.rail_byte_ns = bytes_per_s > 0 ? 1e9 / bytes_per_s : 0;
+}
 
 void tt_tune_quantized(struct tt_tune_conf *conf, uint32_t block_bytes)
 {
@@ -72,50 +85,102 @@ struct race {
     const struct tt_tune_conf *conf;
     struct tt_coll like;
     uint64_t events_left;
-    bool whole; /* nobody is stopped for being slower than the best */
+    double limit_ns; /* who takes longer is stopped; 0: nobody is */
     struct tt_tune_report *report;
     const struct tt_candidate *best;
 };
 
-/* Runs one; it is the best if it is faster by `margin`. */
-static void run(struct race *race, struct tt_candidate *c, double margin)
+static bool has_finished(const struct tt_candidate *c) { return c->state == TT_SIMULATED && !c->prediction.cut; }
+
+static void run(struct race *race, struct tt_candidate *c)
 {
-    const double limit_ns = race->best && !race->whole ? race->best->prediction.time_ns : 0;
     uint64_t spent;
 
     if (!race->events_left) {
         c->state = TT_TOO_LONG;
         return;
     }
-    if (tt_predict(race->conf, &race->like, c->algo, &c->segments, race->events_left, limit_ns, &c->prediction)) {
+    if (tt_predict(race->conf, &race->like, c->algo, &c->segments, race->events_left, race->limit_ns, &c->prediction)) {
         c->state = TT_NO_SIMULATION;
         return;
     }
     c->state = c->prediction.cut && c->prediction.events >= race->events_left ? TT_TOO_LONG : TT_SIMULATED;
+    race->report->events += c->prediction.events;
     spent = c->prediction.events + RANK_EVENTS * race->like.nranks;
     race->events_left -= spent < race->events_left ? spent : race->events_left;
-    if (c->state == TT_SIMULATED && !c->prediction.cut &&
-        (!race->best || c->prediction.time_ns < race->best->prediction.time_ns * (1 - margin)))
-        race->best = c;
 }
 
-static void run_all(struct race *race)
+/* Those that will be simulated, what is soon simulated first: it stops the others, and it is not left out for them. Returns how many. */
+static uint32_t line_up(const struct race *race, uint32_t order[SIMULATED_MAX])
 {
     struct tt_tune_report *r = race->report;
-    const double cheapest = r->candidate[0].model_ns;
+    struct tt_glance seen[SIMULATED_MAX];
     uint32_t n = 0;
 
     for (uint32_t i = 0; i < r->ncandidates; i++) {
         struct tt_candidate *c = &r->candidate[i];
+        struct tt_glance g;
+        uint32_t at;
 
         if (c->state == TT_DOES_NOT_FIT)
             continue;
-        if (c->model_ns > FACTOR * cheapest || n == SIMULATED_MAX) {
+        if (c->model_ns > FACTOR * r->candidate[0].model_ns || n == SIMULATED_MAX) {
             c->state = TT_TOO_FAR;
             continue;
         }
-        run(race, c, ALIKE);
-        n++;
+        tt_glance(&g, c->algo, &race->like, c->segments.segment_bytes);
+        for (at = 0; at < n && !tt_glance_same(&seen[at], &g); at++)
+            continue;
+        if (at < n) {
+            c->state = TT_SAME;
+            continue;
+        }
+        for (at = n++; at > 0 && seen[at - 1].messages > g.messages; at--) {
+            seen[at] = seen[at - 1];
+            order[at] = order[at - 1];
+        }
+        seen[at] = g;
+        order[at] = i;
+    }
+    return n;
+}
+
+/* Of times that are alike, the one that is cheaper by its closed form: so who is little slower must not be stopped. */
+static void run_all(struct race *race)
+{
+    struct tt_tune_report *r = race->report;
+    uint32_t order[SIMULATED_MAX];
+    const uint32_t n = line_up(race, order);
+    double least_ns = 0;
+
+    for (uint32_t i = 0; i < n; i++) {
+        struct tt_candidate *c = &r->candidate[order[i]];
+
+        run(race, c);
+        if (has_finished(c) && (least_ns <= 0 || c->prediction.time_ns < least_ns)) {
+            least_ns = c->prediction.time_ns;
+            race->limit_ns = least_ns / (1 - ALIKE);
+        }
+    }
+    for (uint32_t i = 0; i < r->ncandidates; i++) {
+        const struct tt_candidate *c = &r->candidate[i];
+
+        if (has_finished(c) && (!race->best || c->prediction.time_ns < race->best->prediction.time_ns * (1 - ALIKE)))
+            race->best = c;
+    }
+}
+
+/* How long those would have taken that were stopped. */
+static void run_to_the_end(const struct race *race)
+{
+    struct tt_tune_report *r = race->report;
+
+    for (uint32_t i = 0; i < r->ncandidates; i++) {
+        struct tt_candidate *c = &r->candidate[i];
+
+        if (c->state == TT_SIMULATED && c->prediction.cut &&
+            tt_predict(race->conf, &race->like, c->algo, &c->segments, 0, 0, &c->prediction))
+            c->state = TT_NO_SIMULATION;
     }
 }
 
@@ -137,7 +202,9 @@ static void try_variant(struct race *race, const struct tt_candidate *of, uint64
     *c = *of;
     c->segments = s;
     c->variant = true;
-    run(race, c, WORTH);
+    run(race, c);
+    if (has_finished(c) && c->prediction.time_ns < race->best->prediction.time_ns * (1 - WORTH))
+        race->best = c;
 }
 
 /* Only where something is cut at all. Between hosts nothing longer than the rule says: a put that is one segment cannot go on before
@@ -209,12 +276,17 @@ static const char *why_not_simulated(const struct tt_tune_conf *conf, const stru
     return NULL;
 }
 
-/* How many events may be simulated before a call: the more, the longer it takes itself. */
-static uint64_t events_for(const struct tt_coll *like)
+/* How many events may be simulated before a call: the more, the longer it takes itself, and the more, the more messages ranks send to each other. All
+ * ranks of a host simulate: where they have few cores, it takes them longer. */
+static uint64_t events_for(const struct tt_tune_conf *conf, const struct tt_coll *like)
 {
-    const uint64_t n = TT_TUNE_EVENTS_MIN + larger_buffer(like) / 64;
+    const uint64_t n = like->nranks, ranks = tt_layout_widest(conf->layout);
+    const uint64_t cores = conf->costs.cores && conf->costs.cores < ranks ? conf->costs.cores : ranks;
+    const uint64_t times = n * n * cores / (8 * 8 * ranks), times_most = n * n * cores / (12 * 12 * ranks);
+    const uint64_t events = (TT_TUNE_EVENTS_MIN + larger_buffer(like) / 64) * (times > 1 ? times : 1);
+    const uint64_t most = TT_TUNE_EVENTS_MAX * (times_most > 1 ? times_most : 1);
 
-    return n < TT_TUNE_EVENTS_MAX ? n : TT_TUNE_EVENTS_MAX;
+    return events < most ? events : most;
 }
 
 /* What is shortened is fetched in single copies where the call itself would be. */
@@ -234,11 +306,14 @@ static void race_all(const struct tt_tune_conf *conf, const struct tt_coll *of_c
                      bool whole, struct tt_tune_report *r)
 {
     const struct tt_tune_conf there = conf_for(conf, of_class, like);
-    struct race race = { .conf = &there, .like = *like, .events_left = events_for(like), .whole = whole, .report = r };
+    struct race race = { .conf = &there, .like = *like, .events_left = events_for(conf, like), .report = r };
 
+    r->events_max = race.events_left;
     run_all(&race);
     if (race.best)
         run_variants(&race);
+    if (whole)
+        run_to_the_end(&race);
     if (race.best)
         r->chosen = (uint32_t)(race.best - r->candidate);
     else
@@ -254,6 +329,7 @@ struct tt_tune_choice tt_tune_choose(const struct tt_tune_conf *conf, const stru
     const struct tt_candidate *c;
 
     r->ncandidates = r->chosen = 0;
+    r->events = r->events_max = 0;
     r->class_bytes = of_class.bytes;
     r->bytes = like.bytes;
     r->why_model = why;

@@ -1,7 +1,7 @@
 /* The choice of algorithm, segments and streams. Pure: the same inputs give the same choice on every rank.
  *
- * All algorithms that fit are ranked by their closed forms (algo->cost). The best of these are simulated: the call at the size that stands
- * for its class, on the layout, with constants that all ranks agree on; the fastest wins. For it, other segments and streams are tried
+ * All algorithms that fit are ranked by their closed forms (algo->cost). The best of these are simulated, first what is soon simulated: the call at the size that
+ * stands for its class, on the layout, with constants that all ranks agree on; the fastest wins. For it, other segments and streams are tried
  * likewise. What is too far behind by its closed form is not simulated; where simulating would take too long, or cannot be done, the closed
  * forms decide. docs/tuning.md. */
 #ifndef TT_TUNE_TUNE_H
@@ -23,12 +23,13 @@ struct tt_tune_choice {
 
 #define TT_TUNE_RANKS_MAX 64u   /* of more, the closed forms choose */
 #define TT_TUNE_CANDIDATES 48u
-#define TT_TUNE_EVENTS_MAX 40000u   /* of all simulations for one choice: about 20 ms */
-#define TT_TUNE_EVENTS_MIN 2000u    /* of a short call: about 1 ms */
+#define TT_TUNE_EVENTS_MAX 40000u   /* of all simulations for one choice, on up to 16 ranks: about 20 ms, */
+#define TT_TUNE_EVENTS_MIN 2000u    /* and of a short call, on up to 8: about 1 ms. On more they grow with the square, as messages do */
 
 /* Why a candidate has no predicted time. */
 enum tt_candidate_state {
     TT_SIMULATED,
+    TT_SAME,                /* as one before it: another name for the same program */
     TT_TOO_FAR,             /* behind by its closed form */
     TT_TOO_LONG,            /* to simulate: more events than are allowed before a call */
     TT_DOES_NOT_FIT,        /* what is simulated for the class */
@@ -51,8 +52,12 @@ struct tt_tune_report {
     struct tt_candidate candidate[TT_TUNE_CANDIDATES];
     uint32_t ncandidates;
     uint32_t chosen;                    /* cheapest by closed form first, then variants */
+    uint64_t events, events_max;        /* that were simulated for the choice, and that might have been */
     const char *why_model;              /* why closed forms decided; NULL: they did not */
 };
+
+/* Tells conf->limits what conf->costs and conf->links say of messages between hosts and of their rails. */
+void tt_tune_tell_limits(struct tt_tune_conf *conf);
 
 /* For quantized calls, whose elements are packed blocks: what a step costs that unpacks, adds and packs. What it costs to pack the input and to unpack the
  * result is the same whatever is chosen, and left out. */
@@ -63,7 +68,7 @@ uint64_t tt_tune_class(uint64_t bytes, uint32_t elem_bytes);
 
 /* The best choice for calls of the class of coll, which is a function of that class alone; so what is chosen may not fit this very call.
  * forced: only this algorithm, which fits; NULL: any. simulate: false: closed forms alone, for this very call. report: NULL, or all
- * that was looked at; then every candidate is simulated to its end. */
+ * that was looked at; then, when the choice is made, those that were stopped for being slower are simulated again, to their end. */
 struct tt_tune_choice tt_tune_choose(const struct tt_tune_conf *conf, const struct tt_coll *coll,
                                      const struct tt_algo *forced, bool simulate, struct tt_tune_report *report);
 

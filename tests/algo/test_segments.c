@@ -198,6 +198,52 @@ static void what_is_passed_on_within_a_host_is_cut_shorter(void **state)
     }
 }
 
+/* 4 ranks on each of 8 hosts, 4 rails of 100 Mbit/s or 200 Gbit/s, 2 us of software a message. A rank of parallel rings receives and passes on a segment
+ * four times: that is 8 us, or 200 KB on the fast rail. A ring: 2 us, or 50 KB. */
+static void a_segment_is_no_shorter_than_the_software_of_its_messages(void **state)
+{
+    static const struct {
+        const char *algo;
+        uint32_t kind;
+        double rail_byte_ns;
+        uint64_t bytes, segment_bytes;
+    } cases[] = {
+        { "parallel_rings", TT_ALLGATHER, 0, 512 * KIB, 64 * KIB },         /* not told: an eighth, */
+        { "parallel_rings", TT_ALLGATHER, 80, 512 * KIB, 64 * KIB },
+        { "parallel_rings", TT_ALLGATHER, 80, 128 * KIB, 32 * KIB },        /* or 32 KiB, as where links are slow */
+        { "parallel_rings", TT_ALLGATHER, 0.04, 512 * KIB, 256 * KIB },     /* balanced, */
+        { "parallel_rings", TT_ALLGATHER, 0.04, 128 * KIB, 128 * KIB },     /* but no longer than the block */
+        { "parallel_rings", TT_ALLGATHER, 0.04, 100 * KIB, 128 * KIB },
+        { "parallel_rings", TT_ALLGATHER, 0.0001, 4 * MIB, 512 * KIB },     /* or than the wire's */
+        { "ring", TT_ALLGATHER, 0.04, 512 * KIB, 64 * KIB },
+        { "ring", TT_ALLGATHER, 0.04, 128 * KIB, 64 * KIB },
+        { "ring", TT_REDUCE_SCATTER, 0.04, 512 * KIB, 128 * KIB },          /* each is answered by credit */
+        { "parallel_rings", TT_REDUCE_SCATTER, 0.04, 512 * KIB, 256 * KIB },
+        { "parallel_rings", TT_REDUCE_SCATTER, 80, 128 * KIB, 64 * KIB },
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const struct tt_segment_limits limits = { .segment_bytes = 512 * KIB,
+                                                  .eager_bytes = 4096,
+                                                  .far_message_ns = 2000,
+                                                  .near_message_ns = 2000,
+                                                  .rail_byte_ns = cases[i].rail_byte_ns };
+        struct tt_layout layout;
+        const struct tt_coll c = { .kind = (enum tt_coll_kind)cases[i].kind,
+                                   .nranks = 32,
+                                   .elem_bytes = ELEM_BYTES,
+                                   .bytes = cases[i].bytes,
+                                   .layout = &layout };
+        struct tt_segments s;
+
+        tt_layout_regular(&layout, 32, 4, 1, 4, TT_NODE_MESH);
+        s = tt_segments_choose(tt_algo_find(&c, cases[i].algo), &c, &limits);
+        if (s.segment_bytes != cases[i].segment_bytes)
+            fail_msg("case %zu: %llu bytes", i, (unsigned long long)s.segment_bytes);
+    }
+}
+
 /* A table may ask for what only a few senders have room for. */
 static void what_others_chose_is_kept_within_the_landing_memory(void **state)
 {
@@ -231,6 +277,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_segment_is_a_part_of_what_is_sent),
         cmocka_unit_test(what_is_passed_on_within_a_host_is_cut_shorter),
+        cmocka_unit_test(a_segment_is_no_shorter_than_the_software_of_its_messages),
         cmocka_unit_test(what_others_chose_is_kept_within_the_landing_memory),
         cmocka_unit_test(all_ranks_cut_alike_and_have_room_for_what_lands),
     };

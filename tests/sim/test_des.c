@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "algo/algos.h"
+#include "algo/segments.h"
 #include "sim/des.h"
 #include "support/unit.h"
 
@@ -572,6 +573,82 @@ static void only_layers_with_links_of_their_own_can_queue(void **state)
     }
 }
 
+/* ---- parallel rings ------------------------------------------------------------------------------------------------- */
+
+#define SOFTWARE_NS 1000.0
+
+/* The clusters of docs/simulation.md: 4 ranks on each host, a rail each. */
+struct cluster {
+    enum tt_node_kind node;
+    uint32_t nhosts;
+    double socket_gbs, between_sockets_gbs, rail_gbs;
+};
+
+/* An allgather with segments by the library's rule, 1 + 1 us of software a message. */
+static double gathered_ns(const struct cluster *cluster, const char *algo, uint64_t block)
+{
+    const struct tt_segment_limits limits = { .segment_bytes = 512 << 10,
+                                              .eager_bytes = 32 << 10,
+                                              .far_message_ns = 2 * SOFTWARE_NS,
+                                              .near_message_ns = 2 * SOFTWARE_NS,
+                                              .rail_byte_ns = 1 / cluster->rail_gbs };
+    const struct setup u = { .algo = algo,
+                             .kind = TT_ALLGATHER,
+                             .n = 4 * cluster->nhosts,
+                             .bytes = block,
+                             .eager = limits.eager_bytes,
+                             .latency_ns = 4000,
+                             .gbs = cluster->rail_gbs,
+                             .send_ns = SOFTWARE_NS,
+                             .receive_ns = SOFTWARE_NS };
+    struct tt_des_result result;
+    struct tt_segments segments;
+    char why[256] = "";
+    struct run r;
+
+    run_of(&r, &u);
+    tt_layout_regular(&r.layout, u.n, 4, cluster->node == TT_NODE_MESH ? 1 : 2, 4, cluster->node);
+    r.net.link[TT_NEAR_SOCKET].latency_ns = 2000;
+    r.net.link[TT_NEAR_SOCKET].bytes_per_s = cluster->socket_gbs * 1e9;
+    r.net.link[TT_NEAR_HOST].latency_ns = 3000;
+    r.net.link[TT_NEAR_HOST].bytes_per_s = cluster->between_sockets_gbs * 1e9;
+    r.coll.layout = &r.layout;
+    segments = tt_segments_choose(r.conf.algo, &r.coll, &limits);
+    r.conf.segment_bytes = segments.segment_bytes;
+    r.conf.streams = segments.streams;
+    r.conf.depth = segments.depth;
+    if (tt_des_run(&r.conf, &result, why, sizeof why))
+        fail_msg("%s: %s", text(&u), why);
+    return result.time_ns;
+}
+
+/* Four rails instead of one, so long as neither the network's latency nor the software of short segments takes that away again. */
+static void parallel_rings_take_less_than_the_flat_ring(void **state)
+{
+    static const struct cluster mesh = { TT_NODE_MESH, 8, 100, 100, 25 },
+                                sockets = { TT_NODE_SOCKETS, 16, 50, 20, 12.5 };
+    static const struct {
+        const struct cluster *cluster;
+        uint32_t gathered_mib;
+        double less;    /* at least */
+    } cases[] = {
+        { &mesh, 4, 0.45 }, { &mesh, 16, 0.70 }, { &mesh, 64, 0.72 },
+        { &sockets, 4, 0.45 }, { &sockets, 16, 0.63 }, { &sockets, 64, 0.65 },
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const struct cluster *cluster = cases[i].cluster;
+        const uint64_t block = ((uint64_t)cases[i].gathered_mib << 20) / (4 * cluster->nhosts);
+        const double flat = gathered_ns(cluster, "ring", block);
+        const double parallel = gathered_ns(cluster, "parallel_rings", block);
+
+        if (parallel > flat * (1 - cases[i].less))
+            fail_msg("%u hosts, %u MiB: %.1f us by parallel rings, %.1f by the flat ring", cluster->nhosts,
+                     cases[i].gathered_mib, parallel / 1000, flat / 1000);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -598,6 +675,7 @@ int main(void)
         cmocka_unit_test(what_takes_too_long_to_count_is_an_error),
         cmocka_unit_test(links_of_pairs_are_there_from_their_first_use_on),
         cmocka_unit_test(only_layers_with_links_of_their_own_can_queue),
+        cmocka_unit_test(parallel_rings_take_less_than_the_flat_ring),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

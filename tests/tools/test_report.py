@@ -60,25 +60,26 @@ class Report(unittest.TestCase):
         rows = self.sim_rows()
         done = self.report("sim", rows)
         self.assertEqual((done.returncode, done.stderr), (0, ""))
-        form, wall, memory, events = rows[:4]
+        form, wall, processor, memory, events = rows[:5]
         sample = form["samples"]
         self.assertEqual(self.cells("allgather ring, 64 ranks, 1024 a block"),
                          [f"{sample['simulated_us']:.3f}", f"{sample['formula_us']:.3f}", f"{form['value']:.3f} %", "ok"])
         cells = self.cells("allgather ring, 16 ranks, 64 a block")
         self.assertAlmostEqual(float(cells[0]), wall["value"], delta=0.001)
-        self.assertAlmostEqual(float(cells[1]), memory["value"], delta=0.001)
-        self.assertEqual(f"{cells[2]} events", events["against"])
-        self.assertEqual(cells[4], "ok")
+        self.assertAlmostEqual(float(cells[1]), processor["value"], delta=0.001)
+        self.assertAlmostEqual(float(cells[2]), memory["value"], delta=0.001)
+        self.assertEqual(f"{cells[3]} events", events["against"])
+        self.assertEqual(cells[5], "ok")
         self.assertIn("- allgather nosuch, 16 ranks, 64 a block: wall time: ", self.page.read_text())
 
     def test_what_is_over_its_goal_is_called_short(self):
-        rows = self.sim_rows()[1:4]
+        rows = self.sim_rows()[1:5]
         rows[0]["value"] = 61
         self.report("sim", rows)
-        self.assertEqual(self.cells("allgather ring, 16 ranks, 64 a block")[4], "time short")
-        rows[1]["value"] = 9
+        self.assertEqual(self.cells("allgather ring, 16 ranks, 64 a block")[5], "time short")
+        rows[2]["value"] = 9
         self.report("sim", rows)
-        self.assertEqual(self.cells("allgather ring, 16 ranks, 64 a block")[4], "time and memory short")
+        self.assertEqual(self.cells("allgather ring, 16 ranks, 64 a block")[5], "time and memory short")
 
     def test_each_benchmark_has_its_part_and_leaves_the_other_as_it_is(self):
         self.report("predict", [predicted(200000, 190000)])

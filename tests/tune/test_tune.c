@@ -208,21 +208,61 @@ static void what_is_simulated_before_a_call_is_bounded(void **state)
             const struct tt_coll c = {
                 .kind = kinds[k], .nranks = n, .elem_bytes = 4, .bytes = 64u << 20, .layout = &layout
             };
-            uint64_t events = 0;
+            const uint64_t most = TT_TUNE_EVENTS_MAX * (n > 16 ? n * n / 144 : 1);
 
             if (!unit_draw())
                 continue;
             choice = tt_tune_choose(&conf, &c, NULL, true, NULL);
             again = tt_tune_choose(&conf, &c, NULL, true, &report);
             assert_true(report.bytes <= report.class_bytes);
-            for (uint32_t i = 0; i < report.ncandidates; i++)
-                if (report.candidate[i].state == TT_SIMULATED)
-                    events += report.candidate[i].prediction.events;
-            assert_true(events <= TT_TUNE_EVENTS_MAX);
+            assert_true(report.events > 0 && report.events <= report.events_max && report.events_max <= most);
             if (!same(&choice, &again))
                 fail_msg("%s on %u ranks: %s, but reported is %s", tt_coll_name(c.kind), n, choice.algo->name, again.algo->name);
         }
     }
+}
+
+/* Where each rank has a core there is time for all candidates that may win, also where ranks are many: what is soon simulated is not kept out by what takes
+ * long, and the fastest of those that were simulated to their end is chosen. */
+static void no_candidate_is_left_out_for_want_of_time(void **state)
+{
+    static struct tt_tune_report report;
+    static const struct tt_topo_link links[TT_DISTANCES] = { [TT_NEAR_RACK] = { 4000, 12.5e9, 1 } };
+    struct tt_layout layout;
+    struct tt_tune_conf conf;
+    uint32_t ran = 0;
+
+    (void)state;
+    tt_layout_regular(&layout, 32, 4, 2, 4, TT_NODE_SOCKETS);
+    make_conf(&conf, &layout, false, 0);
+    conf.links = links;
+    tt_tune_tell_limits(&conf);
+    for (uint64_t bytes = 256; bytes <= 16u << 20; bytes *= 64) {
+        const struct tt_coll c = {
+            .kind = TT_ALLGATHER, .nranks = 32, .elem_bytes = 4, .bytes = bytes, .layout = &layout
+        };
+        double chosen_ns;
+
+        if (!unit_draw())
+            continue;
+        tt_tune_choose(&conf, &c, NULL, true, &report);
+        chosen_ns = report.candidate[report.chosen].prediction.time_ns;
+        assert_null(report.why_model);
+        for (uint32_t i = 0; i < report.ncandidates; i++) {
+            const struct tt_candidate *other = &report.candidate[i];
+
+            if (other->state == TT_TOO_LONG)
+                fail_msg("%llu bytes: %s was not simulated", (unsigned long long)bytes, other->algo->name);
+            if (other->state != TT_SIMULATED || other->variant)
+                continue;
+            ran++;
+            if (other->prediction.cut || other->prediction.time_ns < 0.985 * chosen_ns)
+                fail_msg("%llu bytes: %.0f ns by %s, and %.0f by %s, which is chosen", (unsigned long long)bytes,
+                         other->prediction.time_ns, other->algo->name, chosen_ns,
+                         report.candidate[report.chosen].algo->name);
+        }
+    }
+    assert_in_range(ran, 1, UINT32_MAX);
 }
 
 /* What the closed forms cannot know: with a core for each rank a tree is the shortest way to tell all a short message; where eight ranks share
@@ -355,6 +395,7 @@ int main(void)
         cmocka_unit_test(what_is_chosen_can_run_the_call),
         cmocka_unit_test(a_forced_algorithm_is_taken),
         cmocka_unit_test(closed_forms_choose_where_nothing_is_simulated),
+        cmocka_unit_test(no_candidate_is_left_out_for_want_of_time),
         cmocka_unit_test(what_is_simulated_before_a_call_is_bounded),
         cmocka_unit_test(ranks_that_outnumber_cores_change_the_choice),
         cmocka_unit_test(single_copies_count_where_ranks_outnumber_cores),

@@ -1,0 +1,56 @@
+#include "tune/glance.h"
+
+#define ROUNDS_MAX 512u /* that are looked at */
+#define PRIME 0x100000001b3ull
+
+static void add(struct tt_glance *g, uint64_t x) { g->hash = (g->hash ^ x) * PRIME; }
+
+static void add_ref(struct tt_glance *g, const struct tt_ref *ref)
+{
+    add(g, ref->offset);
+    add(g, ref->block);
+    add(g, ref->stride);
+    add(g, ref->buf);
+}
+
+static void add_step(struct tt_glance *g, const struct tt_step *t, uint64_t segment_bytes)
+{
+    add(g, t->opcode);
+    add(g, t->finish);
+    add(g, t->peer);
+    add(g, t->tag);
+    add(g, t->bytes);
+    add_ref(g, &t->out);
+    add_ref(g, &t->a);
+    add_ref(g, &t->b);
+    if (t->opcode == TT_PUT)
+        g->messages += t->bytes / segment_bytes + 1;
+}
+
+void tt_glance(struct tt_glance *g, const struct tt_algo *algo, const struct tt_coll *c, uint64_t segment_bytes)
+{
+    struct tt_step steps[TT_ROUND_STEPS_MAX];
+    struct tt_coll there = *c;
+
+    *g = (struct tt_glance){ .whole = true };
+    for (uint32_t i = 0; i < 2; i++) {
+        uint64_t n;
+
+        there.rank = (c->root + i) % c->nranks;
+        n = algo->nrounds(&there);
+        g->rounds += n;
+        g->whole &= n <= ROUNDS_MAX;
+        for (uint64_t k = 0; k < n && k < ROUNDS_MAX; k++) {
+            struct tt_sched s = { .steps = steps, .cap = TT_ROUND_STEPS_MAX };
+
+            algo->round(&s, &there, k);
+            for (uint32_t j = 0; j < s.n; j++)
+                add_step(g, &steps[j], segment_bytes);
+        }
+    }
+}
+
+bool tt_glance_same(const struct tt_glance *a, const struct tt_glance *b)
+{
+    return a->whole && b->whole && a->rounds == b->rounds && a->messages == b->messages && a->hash == b->hash;
+}
