@@ -484,6 +484,7 @@ static tutti_status fail_unreached(const struct meet *m)
 {
     const double waited_s = (double)(tt_now_ns() - m->began_ns) / 1e9;
     const char *where = m->launch->rendezvous, *from = m->where == AT_ID ? NULL : m->launch->rendezvous_from;
+    const char *why = *m->why ? m->why : "no answer";
     char address[TT_ADDRESS_TEXT_BYTES] = "";
 
     if (m->where == AT_ID && m->naddresses > 0) {
@@ -500,13 +501,12 @@ static tutti_status fail_unreached(const struct meet *m)
         return tt_fail(
             TUTTI_ERR_TIMEOUT,
             "rank %u: cannot reach the rendezvous server of the id at %s for %.1f s (%u attempts; the last: %s)",
-            m->launch->rank, where, waited_s, m->attempts, *m->why ? m->why : "no answer");
+            m->launch->rank, where, waited_s, m->attempts, why);
     return tt_fail(
         TUTTI_ERR_TIMEOUT,
         "rank %u: rank 0 did not come: within %.1f s there was no rendezvous server at %s%s%s%s, which it is to serve (%u attempts; "
         "the last: %s). Rank 0 counts who comes, so of the others nothing is known",
-        m->launch->rank, waited_s, where, from ? " (" : "", from ? from : "", from ? ")" : "", m->attempts,
-                   *m->why ? m->why : "no answer");
+        m->launch->rank, waited_s, where, from ? " (" : "", from ? from : "", from ? ")" : "", m->attempts, why);
 }
 
 /* Calls until there is a table, or a final answer, or the deadline. */
