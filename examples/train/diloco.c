@@ -37,7 +37,7 @@ double inner_steps(const struct options *o, const struct text *t, struct worker 
     for (uint64_t i = 0; i < n; i++) {
         const struct batch mine = { .seed = o->seed, .step = step + i, .first = number * o->batch, .count = o->batch };
 
-        worker_look(w, t, &mine, o->batch);
+        worker_look(w, t, &mine, (double)o->batch);
         loss += (double)w->gradient[w->n] / (double)n;
         worker_step(w, o);
     }

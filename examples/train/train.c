@@ -188,10 +188,10 @@ struct batch share_of(const struct options *o, uint64_t step, uint64_t rank, uin
         struct batch){ .seed = o->seed, .step = step, .first = first, .count = o->batch * (rank + 1) / nranks - first };
 }
 
-void worker_look(struct worker *w, const struct text *t, const struct batch *b, uint64_t of)
+void worker_look(struct worker *w, const struct text *t, const struct batch *b, double of)
 {
     memset(w->gradient, 0, w->n * sizeof(real));
-    w->gradient[w->n] = (real)(model_gradient(w->param, t, b, w->gradient) / (double)of);
+    w->gradient[w->n] = (real)(model_gradient(w->param, t, b, w->gradient) / of);
     for (size_t i = 0; i < w->n; i++)
         w->gradient[i] /= (real)of;
 }

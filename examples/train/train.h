@@ -47,7 +47,7 @@ void worker_free(struct worker *w);
 /* The examples of a step's batch that are a rank's: as many as the others', or one more. */
 struct batch share_of(const struct options *o, uint64_t step, uint64_t rank, uint64_t nranks);
 /* The gradient and loss of some examples, each divided by `of`, into w->gradient. */
-void worker_look(struct worker *w, const struct text *t, const struct batch *b, uint64_t of);
+void worker_look(struct worker *w, const struct text *t, const struct batch *b, double of);
 /* velocity = momentum velocity + gradient; param -= rate velocity. */
 void worker_step(struct worker *w, const struct options *o);
 

@@ -15,7 +15,7 @@ static void train(const struct options *o, const struct text *t, struct worker *
     for (uint64_t step = 0; step < o->steps; step++) {
         const struct batch all = { .seed = o->seed, .step = step, .first = 0, .count = o->batch };
 
-        worker_look(w, t, &all, o->batch);
+        worker_look(w, t, &all, (double)o->batch);
         curve_print(step, (double)w->gradient[w->n]);
         worker_step(w, o);
     }

@@ -17,7 +17,7 @@ static tutti_status train(const struct options *o, const struct text *t, struct 
     for (uint64_t step = 0; step < o->steps && !st; step++) {
         const struct batch mine = share_of(o, step, (uint64_t)rank, (uint64_t)nranks);
 
-        worker_look(w, t, &mine, o->batch);
+        worker_look(w, t, &mine, (double)o->batch);
         st = tutti_allreduce(w->gradient, w->gradient, w->n + 1, TUTTI_F32, TUTTI_SUM, comm, NULL);
         if (st)
             break;

@@ -3,9 +3,12 @@
  *     tutti coordinator --journal none &
  *     TUTTI_COORDINATOR=localhost:29401 ./train_elastic TEXT [--steps N] ...        as many as you like, whenever you like
  *
+ *     epoch -> sync -> (forward and backward -> all-reduce: the average -> step) ... -> epoch -> ...
+ *
  * A step whose all-reduce lost a member did not happen: its input is restored on all, they agree on who is left, and look at the step's
  * examples once more, all of them. So every step is over its whole batch, and the losses are those of train_alone whoever comes and goes, up to the
- * order of additions. Who is rank 0 of the view prints them, and on stderr each view. With SIGINT or SIGTERM a member leaves after its step. */
+ * order of additions. Who is rank 0 of the view prints them, and each on stderr its views. With SIGINT or SIGTERM a member leaves after its step. */
+#include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,56 +22,51 @@ static volatile sig_atomic_t stopped;
 
 static void stop(int sig) { stopped = sig; }
 
-/* What members have alike. */
 struct training {
     const struct options *o;
     const struct text *t;
     struct worker w;
-    uint64_t step;          /* the next one */
+    uint64_t step;          /* the next one: with parameters and velocity what members have alike */
     tutti_run *run;
     tutti_view view;
+    tutti_array arrays[3];
+    tutti_state state;
     int told;               /* that it leaves */
 };
 
-static tutti_status perform(struct training *x, tutti_coll coll, void *mem, size_t count, tutti_dtype type,
-                            tutti_redop op, int root)
+static void describe_state(struct training *x)
 {
-    tutti_elastic e = {
-        .size = sizeof e, .coll = coll, .src = mem, .dst = mem, .count = count, .type = type, .op = op, .root = root
+    x->arrays[0] = (tutti_array){
+        .size = sizeof(tutti_array), .name = "parameters", .data = x->w.param, .count = x->w.n, .type = TUTTI_F32
     };
-
-    return tutti_run_collective(x->run, &e);
+    x->arrays[1] = (tutti_array){
+        .size = sizeof(tutti_array), .name = "velocity", .data = x->w.velocity, .count = x->w.n, .type = TUTTI_F32
+    };
+    x->arrays[2] =
+        (tutti_array){ .size = sizeof(tutti_array), .name = "step", .data = &x->step, .count = 1, .type = TUTTI_U64 };
+    x->state = (tutti_state){ .size = sizeof x->state, .arrays = x->arrays, .narrays = 3 };
 }
 
-/* Of those that are farthest, the first rank gives the others what it has. A newcomer is at step 0 with parameters that count for nothing. */
-static tutti_status share_state(struct training *x)
-{
-    uint64_t ahead = x->step << 16 | (0xffffu - (uint64_t)x->view.rank);
-    int from;
-    tutti_status st = perform(x, TUTTI_ALLREDUCE, &ahead, 1, TUTTI_U64, TUTTI_MAX, 0);
-
-    if (st)
-        return st;
-    from = (int)(0xffffu - (ahead & 0xffffu));
-    st = perform(x, TUTTI_BROADCAST, x->w.param, x->w.n, TUTTI_F32, TUTTI_SUM, from);
-    if (!st)
-        st = perform(x, TUTTI_BROADCAST, x->w.velocity, x->w.n, TUTTI_F32, TUTTI_SUM, from);
-    if (!st)
-        x->step = ahead >> 16;
-    return st;
-}
-
-/* One step of whoever is in the view. */
+/* One step of whoever is in the view. A batch need not divide by the members, so some have an example more than others; each takes its sums over what
+ * a member has on average, so that their average is that of the batch. */
 static tutti_status step(struct training *x)
 {
-    const struct batch mine = share_of(x->o, x->step, (uint64_t)x->view.rank, (uint64_t)x->view.nranks);
+    const uint64_t rank = (uint64_t)x->view.rank, nranks = (uint64_t)x->view.nranks;
+    const struct batch mine = share_of(x->o, x->step, rank, nranks);
+    tutti_elastic average = { .size = sizeof average,
+                              .coll = TUTTI_ALLREDUCE,
+                              .src = x->w.gradient,
+                              .dst = x->w.gradient,
+                              .count = x->w.n + 1,
+                              .type = TUTTI_F32,
+                              .op = TUTTI_AVG };
     tutti_status st;
 
-    worker_look(&x->w, x->t, &mine, x->o->batch);
-    st = perform(x, TUTTI_ALLREDUCE, x->w.gradient, x->w.n + 1, TUTTI_F32, TUTTI_SUM, 0);
+    worker_look(&x->w, x->t, &mine, (double)x->o->batch / (double)nranks);
+    st = tutti_run_collective(x->run, &average);
     if (st)
         return st;
-    if (x->view.rank == 0)
+    if (rank == 0)
         curve_print(x->step, (double)x->w.gradient[x->w.n]);
     worker_step(&x->w, x->o);
     x->step++;
@@ -79,11 +77,12 @@ static tutti_status step(struct training *x)
 static tutti_status steps_of_view(struct training *x)
 {
     tutti_news news = { .size = sizeof news };
-    tutti_status st = share_state(x);
+    tutti_status st = tutti_run_sync(x->run, &x->state, 0); /* newcomers receive what the others have */
 
-    if (!st && x->view.rank == 0)
-        fprintf(stderr, "epoch %llu: %d members, from step %llu on\n", (unsigned long long)x->view.epoch,
-                x->view.nranks, (unsigned long long)x->step);
+    if (!st)
+        fprintf(stderr, "epoch %" PRIu64 ": %d members, from step %" PRIu64 " on; member %" PRIu64 " %s the state\n",
+                x->view.epoch, x->view.nranks, x->step, x->view.members[x->view.rank].id,
+                x->state.received ? "received" : "has");
     while (!st && x->step < x->o->steps) {
         if (stopped && !x->told++)
             tutti_run_leave(x->run);
@@ -124,6 +123,7 @@ int main(int argc, char **argv)
         return 2;
     if (!worker_init(&x.w, &t, o.seed))
         return 1;
+    describe_state(&x);
     signal(SIGINT, stop);
     signal(SIGTERM, stop);
     st = tutti_run_join(&x.run, NULL);

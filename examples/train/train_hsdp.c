@@ -104,7 +104,7 @@ static tutti_status step(struct training *x)
     st = perform(x, TUTTI_ALLGATHERV, TUTTI_SCOPE_GROUP, part->param, x->whole.param, x->params);
     if (st)
         return st;
-    worker_look(&x->whole, &x->t, &mine, x->o.batch);
+    worker_look(&x->whole, &x->t, &mine, (double)x->o.batch);
     st = perform(x, TUTTI_REDUCE_SCATTERV, TUTTI_SCOPE_GROUP, x->whole.gradient, part->gradient, x->sums);
     if (!st)
         st = perform(x, TUTTI_ALLREDUCE, TUTTI_SCOPE_ROLE, part->gradient, part->gradient, x->sums);

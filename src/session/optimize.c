@@ -187,6 +187,8 @@ static tutti_status optimize(tutti_run *run, tutti_ring *ring, uint64_t deadline
 
     if (!st)
         st = tt_round_call(run, &call, deadline_ns, name, &result);
+    if (st == TUTTI_ERR_MISMATCH && run->m.stopped)
+        return over(run); /* who heard of the loss while it still measured calls for the next view already */
     if (st)
         return st;
     if (result.what != TT_ROUND_OK)

@@ -2,10 +2,11 @@
  *
  *   prog_churn COORDINATOR LOG      trains until SIGTERM (then it leaves with notice), and writes a line to LOG for each committed step
  *
- * The state is a step number and a vector of wrapping sums. In a step every member contributes a vector that anybody can compute from
- * its id and the step; so each checks every element of every result against the sum over those who are said to have contributed, and test_churn.py checks
- * that all who committed a step have the same state after it, by the same contributions. Beside a batch of three reductions another thread runs a quantized
- * one with error feedback, on a tag of its own.
+ * The state is a step number, a vector of wrapping sums, and what averages added up to. In a step every member contributes vectors that anybody can compute
+ * from its id and the step (churn.h); so each checks every element of every result against that over those who are said to have contributed, and
+ * test_churn.py holds the state after each step against a serial reference. Beside a batch of three reductions another thread runs a quantized
+ * one with error feedback, on a tag of its own. Now and then the order of the ring is optimized, waiting for it or in the background: LOG has a line for each,
+ * whether another order was adopted at once, and among how many.
  * Exit status: 0: left; 3: the run went on without it (it was stopped for too long); 1: something was wrong, and is said. */
 #include <inttypes.h>
 #include <pthread.h>
@@ -16,16 +17,15 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/prng.h"
+#include "churn.h"
 #include "tutti/elastic.h"
 
-#define NUMBERS 4096
 #define WEIGHTS 65536
 #define STEPS_AT_MOST 50        /* between two epochs */
 #define RETRY_EVERY 4
-
-#define MEMBERS_MAX 8           /* at a time */
-#define RAMP 256                /* what numbers of a quantized sum range over */
+#define OPTIMIZE_EVERY 32
+#define OPTIMIZE_WAITING 2      /* of each so many steps after this one, */
+#define OPTIMIZE_BEHIND 18      /* and in the background after this one */
 
 enum { OPS = 3, BUCKETS = 4, BUCKET = NUMBERS / BUCKETS };
 enum { TAG_RETRY = 0, TAG_STEP = 1, TAG_QUANTIZED = TAG_STEP + OPS, TAG_BUCKETS };
@@ -33,6 +33,7 @@ enum { TAG_RETRY = 0, TAG_STEP = 1, TAG_QUANTIZED = TAG_STEP + OPS, TAG_BUCKETS 
 struct state {
     uint64_t steps;             /* that are committed; 0: it knows none yet */
     uint64_t sum[NUMBERS];
+    double averaged[NUMBERS], quantized[NUMBERS];   /* sums of averages, the second of quantized ones */
 };
 
 /* A quantized reduction, by a thread of its own. */
@@ -49,7 +50,7 @@ struct trainer {
     tutti_run *run;
     FILE *log;
     struct state state;
-    tutti_array arrays[2];
+    tutti_array arrays[4];
     tutti_state shared;
     uint64_t epoch;
     uint64_t mine[NUMBERS], sum[NUMBERS];
@@ -81,16 +82,6 @@ static bool is_out(tutti_status st)
     return st == TUTTI_ERR_ABORTED || st == TUTTI_ERR_TIMEOUT;
 }
 
-static uint64_t number_of(uint64_t id, uint64_t step, size_t i)
-{
-    return tt_mix64(id * 1000003 + step * 31 + i);
-}
-
-static float weight_of(uint64_t id, uint64_t step)
-{
-    return (float)((id * 7 + step) % 1024);     /* sums and averages over powers of two are exact; others round once */
-}
-
 /* ---- results ---- */
 
 static void check_numbers(const tutti_view *view, const uint64_t *sum, uint64_t step)
@@ -99,7 +90,7 @@ static void check_numbers(const tutti_view *view, const uint64_t *sum, uint64_t 
         uint64_t expected = 0;
 
         for (int32_t r = 0; r < view->nranks; r++)
-            expected += number_of(view->members[r].id, step, i);
+            expected += churn_number(view->members[r].id, step, i);
         if (sum[i] != expected)
             wrong("a sum is not that of the members of its view");
     }
@@ -110,27 +101,25 @@ static void check_weights(const tutti_view *view, const float *average, uint64_t
     double expected = 0;
 
     for (int32_t r = 0; r < view->nranks; r++)
-        expected += (double)weight_of(view->members[r].id, step);
+        expected += (double)churn_weight(view->members[r].id, step);
     expected /= view->nranks;
     for (size_t i = 0; i < WEIGHTS; i++)
         if ((double)average[i] > expected * 1.00001 + 1e-5 || (double)average[i] < expected * 0.99999 - 1e-5)
             wrong("an average is not that of the members of its view");
 }
 
-/* Each member's numbers range over RAMP. Of an average of n at most 2 (n - 1) packings lose half a step of 1 in 255 of that; and what was lost before is made
- * up for: two packings at each member, each of a sum of at most MEMBERS_MAX. */
 static void check_quantized(const tutti_view *view, const float *average, uint64_t step)
 {
-    const float bound = 1.1f * (float)(view->nranks - 1) + MEMBERS_MAX + 1;
-    float expected = 0;
+    const double bound = churn_quantized_bound((size_t)view->nranks);
+    double expected = 0;
 
     for (int32_t r = 0; r < view->nranks; r++)
-        expected += weight_of(view->members[r].id, step);
-    expected /= (float)view->nranks;
+        expected += (double)churn_weight(view->members[r].id, step);
+    expected /= view->nranks;
     for (size_t i = 0; i < NUMBERS; i++) {
-        const float here = expected + (float)(i % RAMP);
+        const double here = expected + (double)(i % RAMP);
 
-        if (!(average[i] <= here + bound && average[i] >= here - bound))
+        if (!((double)average[i] <= here + bound && (double)average[i] >= here - bound))
             wrong("a quantized average is farther from that of the members of its view than it may be");
     }
 }
@@ -148,15 +137,19 @@ static tutti_elastic reduction(const void *src, void *dst, size_t count, tutti_d
                             .op = op };
 }
 
-/* With the state the bits of the quantized average, which are the same on all, too. */
-static void write_line(struct trainer *t, const tutti_view *view, uint64_t epoch)
+/* The sums as a number that the serial reference comes to, too; all averages as one that is the same on all members, and some of them. */
+static void write_line(struct trainer *t, const tutti_view *view)
 {
-    uint64_t hash = t->state.steps;
+    const struct state *s = &t->state;
+    const uint64_t averages =
+        tt_hash_bytes(s->quantized, sizeof s->quantized, tt_hash_bytes(s->averaged, sizeof s->averaged, 0));
 
-    for (size_t i = 0; i < NUMBERS; i++)
-        hash = tt_mix64(hash ^ t->state.sum[i]);
-    hash = tt_hash_bytes(t->quantized.average, sizeof t->quantized.average, hash);
-    fprintf(t->log, "%" PRIu64 " %" PRIu64 " %016" PRIx64, t->state.steps, epoch, hash);
+    fprintf(t->log, "step %" PRIu64 " %" PRIu64 " %016" PRIx64 " %016" PRIx64, s->steps, t->epoch,
+            churn_hash(s->steps, s->sum), averages);
+    for (size_t k = 0; k < PLACES; k++)
+        fprintf(t->log, " %a", s->averaged[churn_places[k]]);
+    for (size_t k = 0; k < PLACES; k++)
+        fprintf(t->log, " %a", s->quantized[churn_places[k]]);
     for (int32_t r = 0; r < view->nranks; r++)
         fprintf(t->log, " %" PRIu64, view->members[r].id);
     fprintf(t->log, "\n");
@@ -217,7 +210,7 @@ static pthread_t start_quantized(struct trainer *t, const tutti_view *view, uint
     pthread_t thread;
 
     for (size_t i = 0; i < NUMBERS; i++)
-        q->mine[i] = weight_of(view->members[view->rank].id, n) + (float)(i % RAMP);
+        q->mine[i] = churn_quantized(view->members[view->rank].id, n, i);
     memcpy(q->before, q->residual, sizeof q->before);
     q->run = t->run;
     q->op = reduction(q->mine, q->average, NUMBERS, TUTTI_F32, TUTTI_AVG);
@@ -255,9 +248,9 @@ static tutti_status step(struct trainer *t)
     if (st)
         return st;
     for (size_t i = 0; i < NUMBERS; i++)
-        t->mine[i] = number_of(view.members[view.rank].id, n, i);
+        t->mine[i] = churn_number(view.members[view.rank].id, n, i);
     for (size_t i = 0; i < WEIGHTS; i++)
-        t->weights[i] = weight_of(view.members[view.rank].id, n);
+        t->weights[i] = churn_weight(view.members[view.rank].id, n);
     memset(t->flags, 1, sizeof t->flags);
     memcpy(t->sum, t->mine, sizeof t->sum);
     ops[0] = reduction(t->sum, t->sum, NUMBERS, TUTTI_U64, TUTTI_SUM);     /* in place */
@@ -284,9 +277,12 @@ static tutti_status step(struct trainer *t)
     check_buckets(t, verdict);
     if (verdict) {
         t->state.steps = n;
-        for (size_t i = 0; i < NUMBERS; i++)
+        for (size_t i = 0; i < NUMBERS; i++) {
             t->state.sum[i] += t->sum[i];
-        write_line(t, &view, t->epoch);
+            t->state.averaged[i] += (double)t->average[i];
+            t->state.quantized[i] += (double)t->quantized.average[i];
+        }
+        write_line(t, &view);
     }
     return verdict ? TUTTI_OK : TUTTI_ERR_PEER_LOST;
 }
@@ -302,7 +298,7 @@ static tutti_status retried(struct trainer *t)
     if (st)
         return st;
     for (size_t i = 0; i < NUMBERS; i++)
-        t->mine[i] = number_of(view.members[view.rank].id, n, i);
+        t->mine[i] = churn_number(view.members[view.rank].id, n, i);
     op.mode = TUTTI_RETRY;
     op.tag = TAG_RETRY;
     st = tutti_run_collective(t->run, &op);
@@ -314,6 +310,68 @@ static tutti_status retried(struct trainer *t)
         wrong("others contributed than the view has");
     check_numbers(&view, t->sum, n);
     t->epoch = view.epoch;
+    return TUTTI_OK;
+}
+
+/* ---- the order of the ring ---- */
+
+/* Nobody is in `after` who was not there before; all who were, unless some were lost. */
+static void check_order(const tutti_view *before, const tutti_view *after, bool all)
+{
+    if (after->nranks > before->nranks || (all && after->nranks != before->nranks))
+        wrong("another order has other members");
+    for (int32_t r = 0; r < after->nranks; r++) {
+        bool was = false;
+
+        for (int32_t k = 0; k < before->nranks && !was; k++)
+            was = before->members[k].id == after->members[r].id;
+        for (int32_t k = 0; k < r; k++)
+            was &= after->members[k].id != after->members[r].id;
+        if (!was)
+            wrong("another order has other members, or one twice");
+    }
+}
+
+/* An order that is adopted is predicted to be better, unless some link of the one before could not be measured, and has an epoch of its own; else there is
+ * no other one. */
+static void check_gain(const tutti_view *before, const tutti_view *after, const tutti_ring *ring)
+{
+    const bool good = ring->adopted ? after->epoch > before->epoch && (ring->was_ns == 0 || ring->now_ns < ring->was_ns)
+                                    : after->epoch == before->epoch && ring->now_ns == ring->was_ns;
+
+    if (good)
+        return;
+    fprintf(stderr, "adopted: %d; predicted before and now: %" PRIu64 " and %" PRIu64 " ns; epochs %" PRIu64 " and %" PRIu64 ", of %d and %d members\n",
+            ring->adopted, ring->was_ns, ring->now_ns, before->epoch, after->epoch, before->nranks, after->nranks);
+    wrong("what is said of an order that was found, or was not, is not so");
+}
+
+/* Between machines that are one, any order will do: so every gain counts, and what costs to win it does not. */
+static tutti_status optimize(struct trainer *t, bool background)
+{
+    tutti_ring ring = {
+        .size = sizeof ring, .steps = 1000000000, .gain_percent = 1, .burst_ms = 10, .background = background
+    };
+    tutti_member members[MEMBERS_MAX];
+    tutti_view before = { .size = sizeof before }, after = { .size = sizeof after };
+    tutti_status st = tutti_run_view(t->run, &before);
+
+    if (st)
+        return st;
+    if (before.nranks > MEMBERS_MAX)
+        wrong("more members than there may be");
+    memcpy(members, before.members, (size_t)before.nranks * sizeof *members);
+    before.members = members; /* the run's own are gone with the view */
+    st = tutti_run_optimize(t->run, &ring, 0, background ? NULL : &after);
+    if (st)
+        return st;
+    if (!background) {
+        check_order(&before, &after, !ring.adopted);
+        check_gain(&before, &after, &ring);
+        t->epoch = after.epoch;
+    }
+    fprintf(t->log, "%s %d of %d\n", background ? "behind" : "waited", ring.adopted, before.nranks);
+    fflush(t->log);
     return TUTTI_OK;
 }
 
@@ -334,6 +392,16 @@ static tutti_status share(struct trainer *t)
     return TUTTI_OK;
 }
 
+/* What is done between two steps: the same on all, as all have committed the same steps. */
+static tutti_status between(struct trainer *t)
+{
+    const uint64_t at = t->state.steps % OPTIMIZE_EVERY;
+
+    if (at == OPTIMIZE_WAITING || at == OPTIMIZE_BEHIND)
+        return optimize(t, at == OPTIMIZE_BEHIND);
+    return t->state.steps % RETRY_EVERY ? TUTTI_OK : retried(t);
+}
+
 /* Steps until something is new. All members see the same news at the same step. */
 static tutti_status train(struct trainer *t)
 {
@@ -341,12 +409,12 @@ static tutti_status train(struct trainer *t)
     tutti_status st = share(t);
 
     for (int i = 0; i < STEPS_AT_MOST && !st; i++) {
-        st = t->state.steps % RETRY_EVERY ? TUTTI_OK : retried(t);
+        st = between(t);
         if (!st)
             st = step(t);
         if (!st)
             st = tutti_run_poll(t->run, &news);
-        if (!st && (news.newcomers || news.lost || news.leaving || news.revoked))
+        if (!st && (news.newcomers || news.lost || news.leaving || news.revoked || news.better))
             break;
     }
     return st;
@@ -385,7 +453,15 @@ static void describe(struct trainer *t)
     t->arrays[1] = (tutti_array){
         .size = sizeof(tutti_array), .name = "sum", .data = t->state.sum, .count = NUMBERS, .type = TUTTI_U64
     };
-    t->shared = (tutti_state){ .size = sizeof t->shared, .arrays = t->arrays, .narrays = 2 };
+    t->arrays[2] = (tutti_array){
+        .size = sizeof(tutti_array), .name = "averaged", .data = t->state.averaged, .count = NUMBERS, .type = TUTTI_F64
+    };
+    t->arrays[3] = (tutti_array){ .size = sizeof(tutti_array),
+                                  .name = "quantized",
+                                  .data = t->state.quantized,
+                                  .count = NUMBERS,
+                                  .type = TUTTI_F64 };
+    t->shared = (tutti_state){ .size = sizeof t->shared, .arrays = t->arrays, .narrays = 4 };
 }
 
 int main(int argc, char **argv)

@@ -46,8 +46,10 @@ class Members(unittest.TestCase):
 
 
 class Training(Members):
+    UNEVEN = 64     # of two members each has as many examples as the other, of three not
+
     def trainer(self):
-        return self.member("train_elastic", "--steps", 10000000, "--batch", BATCH)
+        return self.member("train_elastic", "--steps", 10000000, "--batch", self.UNEVEN)
 
     def await_view(self, member, members, act):
         """Until it has trained in a view of so many that came after the act."""
@@ -70,10 +72,14 @@ class Training(Members):
             member.process.terminate()
         self.await_end(first, third, fourth)
         curve = curve_of(first.lines)
-        expected = alone("--steps", len(curve), "--batch", BATCH)
+        for member in (first, second, third, fourth):   # newcomers receive; nobody who was there has strayed from the others
+            views = [line for line in member.errors if line.startswith("epoch ")]
+            self.assertEqual([line for line in views if "received the state" in line], [] if member is first else views[:1])
+        expected = alone("--steps", len(curve), "--batch", self.UNEVEN)
         self.assertEqual([step for step, _ in curve], [step for step, _ in expected])   # each once, and in order
         for (step, loss), (_, there) in zip(curve, expected):
             self.assertAlmostEqual(loss, there, delta=TOLERANCE, msg=f"at step {step} of {len(curve)}: {first.errors}")
+        print(f"{len(curve)} steps, at most {max(abs(a[1] - b[1]) for a, b in zip(curve, expected)):.2g} apart", file=sys.stderr)
 
 
 class Sharded(Members):

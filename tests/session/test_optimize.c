@@ -3,6 +3,7 @@
 #include "session/party.h"
 
 #include <inttypes.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -200,6 +201,57 @@ static void who_does_not_come_is_named_and_a_loss_ends_it(void **state)
     party_end(&p);
 }
 
+static tutti_run *_Atomic measured; /* the first member's, when it is about to measure */
+
+/* Until the first member has measured, and waits for what comes of it. */
+static void await_call(void)
+{
+    bool waits = false;
+
+    for (int ms = 0; ms < 60000 && !waits; ms++) {
+        tutti_run *run = atomic_load(&measured);
+
+        if (run) {
+            tt_run_lock(run);
+            waits = run->m.calling && run->m.call.what == TT_CALL_OPTIMIZE;
+            tt_run_unlock(run);
+        }
+        poll(NULL, 0, 1);
+    }
+    CHECK(waits);
+}
+
+/* Of two that hear of the end of the epoch one still measures, and calls for the next view at once, and the other one has measured. */
+static void some_still_measure(struct guest *g)
+{
+    tutti_ring ring = { .size = sizeof ring, .burst_ms = 10, .background = g->index > 0 };
+    tutti_view view, got = { .size = sizeof got };
+
+    view_of(g, 3, &view);
+    if (g->index == 0) {
+        atomic_store(&measured, g->run);
+        CHECK(tutti_run_optimize(g->run, &ring, 0, &got) == TUTTI_ERR_PEER_LOST);
+    } else {
+        MUST(tutti_run_optimize(g->run, &ring, 0, NULL));
+        await_call();
+        MUST(tutti_run_revoke(g->run));
+    }
+    MUST(tutti_run_epoch(g->run, 0, 0, 0, 0, &view));
+    CHECK(view.nranks == 3);
+    MUST(tutti_run_agree(g->run, 1, 0, &(uint64_t){ 0 }));
+}
+
+static void who_still_measures_and_who_has_hear_the_same_of_a_loss(void **state)
+{
+    struct party p;
+
+    (void)state;
+    atomic_store(&measured, NULL);
+    party_begin(&p, 20000, 5000, NULL);
+    party_run(&p, 3, some_still_measure, NULL);
+    party_end(&p);
+}
+
 static void is_alone(struct guest *g)
 {
     tutti_ring ring = { .size = sizeof ring };
@@ -242,6 +294,7 @@ int main(void)
         cmocka_unit_test(a_long_all_reduce_is_what_the_order_was_found_for),
         cmocka_unit_test(in_the_background_the_program_goes_on),
         cmocka_unit_test(who_does_not_come_is_named_and_a_loss_ends_it),
+        cmocka_unit_test(who_still_measures_and_who_has_hear_the_same_of_a_loss),
         cmocka_unit_test(there_is_nothing_to_order_for_one_and_for_groups),
     };
 
