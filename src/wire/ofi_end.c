@@ -87,6 +87,14 @@ static int mr_register(const struct tt_ofi_provider *p, void *mem, size_t bytes,
     return err;
 }
 
+int tt_ofi_mr_pin(const struct tt_ofi_provider *p, void *mem, size_t bytes, struct fid_mr **out, bool *writable)
+{
+    const int err = mr_register(p, mem, bytes, FI_WRITE | FI_REMOTE_WRITE, out);
+
+    *writable = !err;
+    return err ? mr_register(p, mem, bytes, FI_WRITE, out) : 0;     /* a source that may only be read */
+}
+
 struct fid_mr *tt_ofi_mr_open(const struct tt_ofi_provider *p, void *mem, size_t bytes, uint64_t access,
                               struct fid_ep *ep)
 {

@@ -103,7 +103,7 @@ static bool answer(struct tt_ofi_lane *lane, struct tt_ofi_asked *a)
         mr = tt_ofi_region_grant(lane, region);
     if (mr) {
         r.flags = TT_OFI_YES;
-        r.offset = tt_ofi_mr_address(&link->ofi->provider, region->public.mem, a->offset);
+        r.offset = tt_ofi_region_address(link->ofi, region, a->offset);
         r.bytes = fi_mr_key(mr);
     }
     if (!note_send(link, &r))

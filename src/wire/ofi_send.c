@@ -464,13 +464,14 @@ int tt_ofi_post(struct tt_wire *w, const struct tt_desc *desc, int n)
     struct tt_ofi_link *link, *last = NULL;
     int taken;
 
+    pthread_mutex_lock(&o->lock);
     for (taken = 0; taken < n; taken++) {
         const struct tt_desc *d = &desc[taken];
 
         tt_assert(d->kind == TT_DESC_PUT || d->kind == TT_DESC_FENCE);
         if (d->kind == TT_DESC_FENCE)
             continue;       /* a lane is in order */
-        link = o->links[d->key->peer];
+        link = tt_sparse_get(&o->links, d->key->peer);
         tt_assert(link);
         if (link->state == TT_OFI_LOST)
             continue;
@@ -482,5 +483,6 @@ int tt_ofi_post(struct tt_wire *w, const struct tt_desc *desc, int n)
     }
     if (last)
         tt_ofi_link_pump(last);
+    pthread_mutex_unlock(&o->lock);
     return taken;
 }

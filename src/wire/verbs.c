@@ -26,7 +26,7 @@ static void verbs_close(struct tt_wire *w)
 {
     struct tt_verbs *v = tt_verbs_of(w);
 
-    if (v->links)
+    if (v->nactive > 0)
         tt_verbs_links_linger(v);
     if (v->tcp)
         v->tcp->ops->close(v->tcp);     /* says goodbye: all that was sent is there */
@@ -94,8 +94,6 @@ static tutti_status verbs_open(struct tt_wire **out, const struct tt_wire_conf *
     st = tt_verbs_rails_open(v->rail, &v->nrails, conf->rdma_devices, conf->rdma_gid);
     if (!st)
         st = tt_verbs_regions_open(v);
-    if (!st && !(v->links = calloc(conf->nranks, sizeof *v->links)))
-        st = tt_fail(TUTTI_ERR_NOMEM, "verbs: no memory for the tables of %u ranks", conf->nranks);
     if (!st)
         st = tcp_furnish(v);
     if (!st)

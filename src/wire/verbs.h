@@ -33,6 +33,7 @@
 
 #include <infiniband/verbs.h>
 
+#include "base/sparse.h"
 #include "trace/trace.h"
 #include "wire/dqplb.h"
 #include "wire/registry.h"
@@ -239,7 +240,7 @@ struct tt_verbs {
     bool mending;                   /* a lane or link is coming up: look often */
     bool waiting;                   /* a lane waits for a port, or until it may be tried again: look now and then */
 
-    struct tt_verbs_link **links;   /* [nranks]; NULL: none */
+    struct tt_sparse links;         /* struct tt_verbs_link, by rank */
     struct tt_verbs_link **active;  /* [nactive] those that are not lost */
     uint32_t nactive, active_depth;
     struct tt_verbs_link *news, **news_end;

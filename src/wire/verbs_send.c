@@ -465,7 +465,7 @@ int tt_verbs_post(struct tt_wire *w, const struct tt_desc *desc, int n)
         tt_assert(d->kind == TT_DESC_PUT || d->kind == TT_DESC_FENCE);
         if (d->kind == TT_DESC_FENCE)
             continue;       /* a stream is in order */
-        link = v->links[d->key->peer];
+        link = tt_sparse_get(&v->links, d->key->peer);
         tt_assert(link);
         if (link->state == TT_VERBS_LOST)
             continue;
