@@ -77,6 +77,7 @@ struct tt_ofi_region {
     uint32_t id, generation;
     bool owned;                     /* the wire mapped the memory */
     bool exposed;                   /* peers may get its key */
+    bool device;                    /* memory of a device: no processor may touch it */
 };
 
 /* ---- lanes ---- */
@@ -197,6 +198,7 @@ struct tt_ofi_provider {
     bool per_endpoint;              /* memory is registered for an endpoint (FI_MR_ENDPOINT) */
     bool ordered;                   /* a record comes after the writes that were posted before it; else: when they are over at the target, a record is sent */
     bool copies;                    /* it may read a source after the endpoint is closed: what it is given are copies */
+    bool hmem;                      /* it knows memory of devices */
     bool wakes;                     /* the descriptor of a completion queue wakes who sleeps on it */
     uint64_t segment_bytes;
     char about[1024];               /* which, how, and why not the others */
@@ -290,7 +292,8 @@ uint16_t tt_ofi_ep_name(struct fid_ep *ep, uint8_t name[TT_OFI_NAME_BYTES]);
 struct fid_mr *tt_ofi_mr_open(const struct tt_ofi_provider *p, void *mem, size_t bytes, uint64_t access,
                               struct fid_ep *ep);
 /* The same for the registry, for sources and targets: 0, or what libfabric says, of which it does not tell. *writable: peers may write to it. */
-int tt_ofi_mr_pin(const struct tt_ofi_provider *p, void *mem, size_t bytes, struct fid_mr **out, bool *writable);
+int tt_ofi_mr_pin(const struct tt_ofi_provider *p, void *mem, size_t bytes, const struct tt_device_memory *device,
+                  struct fid_mr **out, bool *writable);
 /* The address of mem by that registration of memory that begins at `begin`. */
 uint64_t tt_ofi_mr_address(const struct tt_ofi_provider *p, const void *begin, uint64_t offset);
 void tt_ofi_close(struct fid *fid);

@@ -56,14 +56,14 @@ static int errno_of(int err)
     return -err < FI_ERRNO_OFFSET ? -err : EIO;
 }
 
-static int pin(void *arg, void *mem, size_t bytes, void **handle, bool *writable)
+static int pin(void *arg, void *mem, size_t bytes, const struct tt_device_memory *device, void **handle, bool *writable)
 {
     struct tt_ofi *o = arg;
     struct fid_mr *mr = NULL;
     int err;
 
     pthread_mutex_lock(&o->lock);
-    err = tt_ofi_mr_pin(&o->provider, mem, bytes, &mr, writable);
+    err = tt_ofi_mr_pin(&o->provider, mem, bytes, device, &mr, writable);
     pthread_mutex_unlock(&o->lock);
     *handle = mr;
     return err ? errno_of(err) : 0;
@@ -88,7 +88,7 @@ tutti_status tt_ofi_regions_open(struct tt_ofi *o)
         return TUTTI_OK;
     st = tt_registry_join(&o->domain, &registrar);
     if (!st)
-        o->wire.caps |= TT_WIRE_CAP_PINS;
+        o->wire.caps |= TT_WIRE_CAP_PINS | (o->provider.copies ? 0 : TT_WIRE_CAP_DEVICE);
     return st;
 }
 
@@ -123,6 +123,7 @@ static tutti_status make_region(struct tt_wire *w, void *mem, size_t bytes, bool
         return tt_fail(TUTTI_ERR_NOMEM, "ofi: no memory to register a region");
     r->public.wire = w;
     r->exposed = exposed;
+    r->device = tt_registry_is_device(mem, bytes);
     st = region_map(r, mem, bytes);
     if (st)
         goto free;

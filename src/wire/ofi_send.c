@@ -412,7 +412,8 @@ static bool source_enter(struct tt_ofi_lane *lane, struct tt_ofi_out *m, const s
 /* Enters a put as the lane's next message. False: no room now. */
 static bool put_enter(struct tt_ofi_lane *lane, const struct tt_desc *d)
 {
-    const bool copied = d->flags & TT_DESC_INLINE, small = d->bytes <= TT_OFI_PAYLOAD_BYTES;
+    const bool copied = d->flags & TT_DESC_INLINE,
+               small = d->bytes <= TT_OFI_PAYLOAD_BYTES && !(d->flags & TT_DESC_DIRECT);
     uint8_t *slot = staging_at(lane, lane->tail);
     struct tt_ofi_out m = { .report_local = !copied, .report_remote = d->flags & TT_DESC_REMOTE, .cookie = d->cookie };
     const struct tt_ofi_record r = {

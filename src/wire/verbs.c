@@ -87,7 +87,7 @@ static tutti_status verbs_open(struct tt_wire **out, const struct tt_wire_conf *
     v->conf = *conf;
     v->limits = conf->lane_limits ? *conf->lane_limits : tt_lane_limits_default;
     v->wire.ops = &tt_wire_verbs;
-    v->wire.caps = TT_WIRE_CAP_ORDERED | TT_WIRE_CAP_ANYMEM | TT_WIRE_CAP_PINS;
+    v->wire.caps = TT_WIRE_CAP_ORDERED | TT_WIRE_CAP_ANYMEM | TT_WIRE_CAP_PINS | TT_WIRE_CAP_DEVICE;
     v->epoll_fd = v->timer_fd = -1;
     v->news_end = &v->news;
     v->noted_end = &v->noted;

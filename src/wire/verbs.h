@@ -74,6 +74,7 @@ struct tt_verbs_region {
     uint32_t id, generation;
     bool owned;                     /* the wire mapped the memory */
     bool exposed;                   /* peers may have its key */
+    bool device;                    /* memory of another device: no processor may touch it */
 };
 
 /* ---- lanes ---- */
@@ -133,6 +134,7 @@ struct tt_verbs_out {
     uint32_t slot_bytes;            /* of the record and the payload behind it, in the stream's staging slot */
     bool report_local, report_remote;
     bool watched;                   /* its sending is to be noticed soon */
+    bool direct;                    /* no processor may touch its bytes */
     uint8_t lane;                   /* as tt_desc has it */
 };
 
