@@ -321,8 +321,8 @@ typedef struct tutti_mem_device {
 } tutti_mem_device;
 
 /* Tells Tutti that mem[bytes] is memory of a device (a GPU): from here on Tutti's processors do not touch it, and RDMA devices do. It can be a window
- * (tutti_window_create), and what a put reads; signals, gets and atomics are made by processors, and so are in windows of the host's memory, and
- * collectives and messages take the host's memory only: UNSUPPORTED, by each call that finds out. Both ends of such a put need a wire that carries it:
+ * (tutti_window_create), and what a put reads. All else is made by processors and takes the host's memory: signals (tutti_rma.signal_window), gets, atomics, puts to
+ * the own rank, collectives and messages are UNSUPPORTED there. Both ends of such a put need a wire that carries it:
  * verbs, or ofi without providers that copy or that register per endpoint (docs/rdma.md); UNSUPPORTED here if this job has none, or if no device can register it.
  * mem, bytes and dmabuf_offset are multiples of the page size. It stays registered until tutti_mem_deregister, which comes before it is
  * freed. Local, for all communicators. Source: dma-buf (kernel.org, driver-api/dma-buf), ibv_reg_dmabuf_mr(3), fi_mr(3). */
