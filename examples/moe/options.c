@@ -14,6 +14,7 @@
     "  --there TYPE     as which tokens travel: f32, bf16 or fp8 (default bf16)\n" \
     "  --back TYPE      as which results do (default bf16)\n" \
     "  --tile N         tokens of a tile (default 16)\n" \
+    "  --group N        ranks whose tiles are one group, with one fence for each rank when all are put (default 1)\n" \
     "  --processors N   blocks that compute; 0 (default): the block that looks and hands out does, too\n" \
     "  --forms LIST     of collective, coupled, decoupled, ordered, full (default: all)\n" \
     "  --proxied        tiles for ranks of the same host go through the proxy, too\n" \
@@ -26,6 +27,7 @@
 #define NUMBER_MAX 65536
 #define PROCESSORS_MAX 64
 #define TILE_MAX 4096
+#define GROUP_MAX 65535
 #define SEED_MAX 1000000000
 
 const char *const options_forms[FORMS] = { "collective", "full", "coupled", "decoupled", "ordered" };
@@ -101,6 +103,8 @@ static bool take_option(const struct option *option, const char *arg, struct opt
         return take_type(name, arg, &o->back);
     case 'i':
         return take_number(name, arg, 1, TILE_MAX, &o->tile);
+    case 'g':
+        return take_number(name, arg, 1, GROUP_MAX, &o->group);
     case 'p':
         return take_number(name, arg, 0, PROCESSORS_MAX, &o->processors);
     case 'f':
@@ -152,7 +156,8 @@ bool options_take(int argc, char **argv, struct options *o, struct shape *shape,
         { "shape", required_argument, NULL, 's' },      { "scale", required_argument, NULL, 'c' },
         { "tokens", required_argument, NULL, 't' },     { "skew", required_argument, NULL, 'z' },
         { "there", required_argument, NULL, 'e' },      { "back", required_argument, NULL, 'b' },
-        { "tile", required_argument, NULL, 'i' },       { "processors", required_argument, NULL, 'p' },
+        { "tile", required_argument, NULL, 'i' },       { "group", required_argument, NULL, 'g' },
+        { "processors", required_argument, NULL, 'p' },
         { "forms", required_argument, NULL, 'f' },      { "proxied", no_argument, NULL, 'x' },
         { "rounds", required_argument, NULL, 'r' },     { "seed", required_argument, NULL, 'd' },
         { "wrong", no_argument, NULL, 'w' },            { "json", no_argument, NULL, 'j' },

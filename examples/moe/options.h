@@ -12,7 +12,7 @@ extern const char *const options_forms[FORMS];
 
 struct options {
     const char *shape;
-    long scale, tokens, tile, processors, rounds, seed;
+    long scale, tokens, tile, group, processors, rounds, seed;
     double skew;
     tutti_dtype there, back;
     uint32_t forms;             /* bits */

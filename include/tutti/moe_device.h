@@ -75,8 +75,9 @@ typedef struct tutti_moe_view {
     const uint32_t *row_experts;        /* likewise: its expert */
     const uint32_t *places;             /* [ntokens][top_k]: which row of `results` is its result; TUTTI_MOE_NONE: there is none */
     const uint32_t *held_at;            /* [experts]: the number of an expert among those that this rank holds; TUTTI_MOE_NONE: it does not */
-    const uint64_t *complete;           /* [nranks]: of the device's groups */
-    uint64_t *staged;                   /* [nranks]: tiles of the run that have been put */
+    uint32_t group_ranks;               /* ranks whose tiles are a group; the last group may have fewer */
+    const uint64_t *complete;           /* [groups]: of the device's groups */
+    uint64_t *staged;                   /* [groups]: tiles of the run that have been put */
     uint8_t *staging;                   /* [nsends][tile_bytes] */
     uint8_t *giving;                    /* [nranks][tiles_max][tile_tokens][back.bytes] */
     const uint8_t *results;             /* [nranks][tiles_max][tile_tokens][back.bytes]: what came back */
@@ -334,12 +335,14 @@ TUTTI_DEVICE uint64_t tutti_moe_stage(const tutti_moe_view *v, uint32_t i)
     return v->head_bytes + s->rows * v->there.bytes;
 }
 
-/* Puts tile i of the plan. Every tile of the plan once, by any block; the one that completes those of a rank signals for it, where signals are the leader's (groups,
+/* Puts tile i of the plan. Every tile of the plan once, by any block; the one that completes a group's signals for it, where signals are the leader's (groups,
  * <tutti/device.h>). */
 TUTTI_DEVICE tutti_status tutti_moe_send(const tutti_moe_view *v, uint32_t i)
 {
     const tutti_moe_send_tile *s = &v->sends[i];
-    const uint32_t first = v->first_send[s->peer], n = v->first_send[s->peer + 1] - first;
+    const uint32_t group = s->peer / v->group_ranks, left = v->device.nranks - group * v->group_ranks;
+    const uint32_t first = v->first_send[group * v->group_ranks];
+    const uint32_t n = v->first_send[group * v->group_ranks + (left < v->group_ranks ? left : v->group_ranks)] - first;
     const uint64_t at = v->tiles_at + tutti_moe_place(v, v->device.rank, s->number) * v->tile_bytes;
     uint64_t bytes = 0, before = 0;
     tutti_status st;
@@ -349,14 +352,14 @@ TUTTI_DEVICE tutti_status tutti_moe_send(const tutti_moe_view *v, uint32_t i)
     tutti_device_sync();
     st = tutti_device_group_put(&v->device, at, v->staging + i * v->tile_bytes, bytes, &v->signals[i]);
     if (!st)
-        st = tutti_device_group_publish(&v->device, s->peer);
+        st = tutti_device_group_publish(&v->device, group);
     if (st)
         return st;
     if (tutti_device_thread() == 0)
-        before = tutti_device_add(&v->staged[s->peer], 1);
+        before = tutti_device_add(&v->staged[group], 1);
     if (tutti_moe_share(before) + 1 < n)
         return TUTTI_OK;
-    return tutti_device_group_signal(&v->device, s->peer, v->complete[s->peer], &v->signals[first], n);
+    return tutti_device_group_signal(&v->device, group, v->complete[group], &v->signals[first], n);
 }
 
 /* ---- what has come --------------------------------------------------------------------------------------------------- */

@@ -305,6 +305,33 @@ TUTTI_API tutti_status tutti_mem_free(tutti_comm *comm, void *mem);
 TUTTI_API tutti_status tutti_mem_register(tutti_comm *comm, void *mem, size_t bytes);
 TUTTI_API tutti_status tutti_mem_deregister(tutti_comm *comm, void *mem);
 
+/* Whose memory it is, for libfabric; RDMA devices by libibverbs need not know. */
+typedef enum tutti_mem_kind {
+    TUTTI_MEM_MAPPED = 0,       /* any device's, mapped into this process so that its processors could use it */
+    TUTTI_MEM_CUDA,
+    TUTTI_MEM_ROCM,
+    TUTTI_MEM_LEVEL_ZERO
+} tutti_mem_kind;
+
+/* What memory of a device is. Zero means default everywhere; set `size` to sizeof. */
+typedef struct tutti_mem_device {
+    size_t size;
+    tutti_mem_kind kind;
+    int device;                 /* which one, as the kind's runtime counts them (CUDA: its ordinal) */
+    int has_dmabuf;             /* 1: dmabuf and dmabuf_offset are set; 0: RDMA devices are given its address, which takes a kernel module like nvidia-peermem */
+    int dmabuf;                 /* a descriptor, as cuMemGetHandleForAddressRange and hsa_amd_portable_export_dmabuf give it; the caller's, to close at will */
+    size_t dmabuf_offset;       /* bytes, at which mem begins in it */
+} tutti_mem_device;
+
+/* Tells Tutti that mem[bytes] is memory of a device (a GPU): from here on Tutti's processors do not touch it, and RDMA devices do. It can be a window
+ * (tutti_window_create), and what a put reads. All else is made by processors and takes the host's memory: signals (tutti_rma.signal_window), gets, atomics, puts to
+ * the own rank, collectives and messages are UNSUPPORTED there. Both ends of such a put need a wire that carries it:
+ * verbs, or ofi without providers that copy or that register per endpoint (docs/rdma.md); UNSUPPORTED here if this job has none, or if no device can register it.
+ * mem, bytes and dmabuf_offset are multiples of the page size. It stays registered until tutti_mem_deregister, which comes before it is
+ * freed. Local, for all communicators. Source: dma-buf (kernel.org, driver-api/dma-buf), ibv_reg_dmabuf_mr(3), fi_mr(3). */
+TUTTI_API tutti_status tutti_mem_register_device(tutti_comm *comm, void *mem, size_t bytes,
+                                                 const tutti_mem_device *what);
+
 /* What this process has registered with RDMA devices, of all communicators; docs/rdma.md tells how memory is registered. Set `size` to sizeof. */
 typedef struct tutti_registered {
     size_t size;

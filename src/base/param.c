@@ -40,6 +40,8 @@ const struct tt_param tt_params[TT_PARAM_COUNT] = {
         "how many such messages' bytes may be on their way from one rank to another; rank 0's holds for all" },
     [TT_PARAM_TOPO_MEASURE]      = { "TUTTI_TOPO_MEASURE",      "0 or 1",             0,    0,      1,
         "1: start-up measures latencies and rates between ranks, and which hosts are near each other where none has labels" },
+    [TT_PARAM_OFI_HMEM]          = { "TUTTI_OFI_HMEM",          "0 or 1",             0,    0,      1,
+        "1: of libfabric's providers only those that know memory of devices (FI_HMEM)" },
     [TT_PARAM_REGISTER_BYTES]    = { "TUTTI_REGISTER_BYTES",    "bytes", 65536 * MIB,    0,     INT64_MAX,
         "how much memory stays registered with RDMA devices when no call uses it, in a process" },
     [TT_PARAM_REGISTER_COUNT]    = { "TUTTI_REGISTER_COUNT",    "registrations",   4096,    0,     1 << 20,

@@ -4,6 +4,7 @@
 
 #include "base/options.h"
 #include "base/status.h"
+#include "wire/registry.h"
 
 /* ---- arguments --------------------------------------------------------------------------------------------- */
 
@@ -236,7 +237,8 @@ bool tt_attempt_again(tutti_status *st, enum tt_coll_kind kind, const void *src,
                   call->divisor)))
         return false;
     p = *recent_of(comm, kind, count, root);
-    if (!p || !p->kept || p->forced || !fits(&p->shape, kind, src, dst, count, type, op, root))
+    if (!p || !p->kept || p->forced || !fits(&p->shape, kind, src, dst, count, type, op, root) ||
+        tt_registry_is_device(src, p->shape.src_bytes) || tt_registry_is_device(dst, p->shape.dst_bytes))
         return false;
     *st = tt_op_again(&p->kept, p->shape.src_bytes ? src : NULL, p->shape.dst_bytes ? dst : NULL, call ? call->tag : 0,
                       timeout_of(comm, call));
@@ -290,6 +292,15 @@ tutti_status tt_attempt_plan(struct tt_attempt *t)
     return take_plan(t, NULL, &plan);
 }
 
+/* Whether the processor may not touch some of it. */
+static bool is_of_device(const struct tt_op_conf *conf)
+{
+    const struct tt_coll *c = &conf->coll;
+
+    return (conf->src && tt_registry_is_device(conf->src, tt_coll_src_bytes(c))) ||
+           (conf->dst && tt_registry_is_device(conf->dst, tt_coll_dst_bytes(c)));
+}
+
 static tutti_status submit(struct tt_attempt *t)
 {
     const tutti_call *call = t->call;
@@ -299,6 +310,8 @@ static tutti_status submit(struct tt_attempt *t)
     void *own;
     tutti_status st;
 
+    if (is_of_device(&t->conf))
+        return tt_fail(TUTTI_ERR_UNSUPPORTED, "%s: a buffer is memory of a device (tutti_mem_register_device), which windows carry (tutti/rma.h)", t->name);
     t->conf.restore = t->comm->restore && t->conf.coll.in_place;
     st = t->op == TUTTI_AVG ? divide_input(t, &own) : scale_input(t, &own);
     if (st)

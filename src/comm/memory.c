@@ -1,5 +1,6 @@
 /* Memory that calls use: given by Tutti, told of, and registered with devices. */
 #include <string.h>
+#include <unistd.h>
 
 #include "base/memory.h"
 #include "base/options.h"
@@ -33,6 +34,36 @@ tutti_status tutti_mem_register(tutti_comm *comm, void *mem, size_t bytes)
     if (!mem || !bytes)
         return tt_fail(TUTTI_ERR_INVALID, "tutti_mem_register: %zu bytes at %p are no memory", bytes, mem);
     return tt_engine_tell(comm->world->engine, mem, bytes);
+}
+
+tutti_status tutti_mem_register_device(tutti_comm *comm, void *mem, size_t bytes, const tutti_mem_device *what)
+{
+    static const char call[] = "tutti_mem_register_device";
+    const size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    tutti_mem_device mine = { .size = sizeof mine };
+    tutti_status st = tt_comm_check(comm, call);
+
+    if (!st && (!mem || !bytes))
+        st = tt_fail(TUTTI_ERR_INVALID, "%s: %zu bytes at %p are no memory", call, bytes, mem);
+    if (!st && !what)
+        st = tt_fail(TUTTI_ERR_INVALID, "%s: what is NULL", call);
+    if (!st)
+        st = tt_options_take(&mine, sizeof mine, sizeof mine, what, call, "what");
+    if (st)
+        return st;
+    if ((int)mine.kind < TUTTI_MEM_MAPPED || mine.kind > TUTTI_MEM_LEVEL_ZERO)
+        return tt_fail(TUTTI_ERR_INVALID, "%s: %d is no kind of memory", call, (int)mine.kind);
+    if (mine.device < 0)
+        return tt_fail(TUTTI_ERR_INVALID, "%s: what.device is %d", call, mine.device);
+    if ((uintptr_t)mem % page || bytes % page || (mine.has_dmabuf && mine.dmabuf_offset % page))
+        return tt_fail(TUTTI_ERR_INVALID, "%s: %zu bytes at %p, at %zu in the dma-buf, are no whole pages of %zu bytes",
+                       call, bytes, mem, mine.has_dmabuf ? mine.dmabuf_offset : 0, page);
+    return tt_engine_tell_device(
+        comm->world->engine, mem, bytes,
+        &(struct tt_device_memory){ .kind = mine.kind,
+                                    .device = mine.device,
+                                    .dmabuf = mine.has_dmabuf ? mine.dmabuf : -1,
+                                    .dmabuf_offset = mine.has_dmabuf ? mine.dmabuf_offset : 0 });
 }
 
 tutti_status tutti_mem_deregister(tutti_comm *comm, void *mem)

@@ -39,7 +39,7 @@ static tutti_status open_wires(struct tt_engine *e, const struct tt_engine_conf 
     struct tt_lane_limits limits = tt_lane_limits_default;
     const char *lane_bytes = getenv("TUTTI_LANE_BYTES");
     size_t bad_at;
-    int64_t cma = 0, silence_s = 0;
+    int64_t cma = 0, silence_s = 0, hmem = 0;
     tutti_status st = tt_wire_check_list(conf->wires);
 
     if (!st && lane_bytes && !tt_lane_limits_parse(&limits, lane_bytes, &bad_at))
@@ -48,8 +48,10 @@ static tutti_status open_wires(struct tt_engine *e, const struct tt_engine_conf 
             "TUTTI_LANE_BYTES is \"%s\", which is not understood from \"%s\" on; it must be like \"8388608\" or "
             "\"4194304,wan=134217728\", of %u to %u bytes, and distances socket, host, rack, zone, building, fabric, wan",
             lane_bytes, lane_bytes + bad_at, TT_LANE_BYTES_MIN, TT_LANE_BYTES_MAX);
-    if (st || (st = tt_param_get(TT_PARAM_CMA, &cma)) || (st = tt_param_get(TT_PARAM_TCP_SILENCE_S, &silence_s)))
+    if (st || (st = tt_param_get(TT_PARAM_CMA, &cma)) || (st = tt_param_get(TT_PARAM_TCP_SILENCE_S, &silence_s)) ||
+        (st = tt_param_get(TT_PARAM_OFI_HMEM, &hmem)))
         return st;
+    wc.ofi_hmem = hmem;
     st = tt_registry_check();       /* told whether or not a wire registers memory */
     if (st)
         return st;
@@ -376,6 +378,24 @@ static bool pins(const struct tt_engine *e)
 tutti_status tt_engine_tell(struct tt_engine *e, void *mem, size_t bytes)
 {
     return pins(e) ? tt_registry_tell(mem, bytes) : TUTTI_OK;
+}
+
+tutti_status tt_engine_tell_device(struct tt_engine *e, void *mem, size_t bytes, const struct tt_device_memory *what)
+{
+    char names[64] = "";
+    uint32_t caps = 0;
+
+    for (uint32_t i = 0; i < e->nwires; i++) {
+        const size_t at = strlen(names);
+
+        caps |= e->wire[i]->caps;
+        snprintf(names + at, sizeof names - at, "%s%s", i ? ", " : "", e->wire[i]->ops->name);
+    }
+    if (caps & TT_WIRE_CAP_DEVICE)
+        return tt_registry_tell_device(mem, bytes, what);
+    return tt_fail(
+        TUTTI_ERR_UNSUPPORTED,
+        "memory of devices is carried by RDMA devices, and this job's wires are %s (TUTTI_WIRES=verbs or ofi)", names);
 }
 
 void tt_engine_untell(struct tt_engine *e, const void *mem)

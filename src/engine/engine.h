@@ -17,6 +17,8 @@
 #include "topo/rails.h"
 #include "tutti/tutti.h"
 
+struct tt_device_memory;
+
 struct tt_engine;
 struct tt_context;
 struct tt_op;
@@ -219,6 +221,8 @@ tutti_status tt_engine_free(struct tt_engine *e, void *mem);
 /* mem[bytes], the caller's, will be used often, until untell: wires for which registering takes long may do it now (then NOMEM if that fails), or
  * in the background. What was not told of, or was unmapped since, may be untold. Any thread. */
 tutti_status tt_engine_tell(struct tt_engine *e, void *mem, size_t bytes);
+/* The same of memory of a device; UNSUPPORTED where no wire carries it. */
+tutti_status tt_engine_tell_device(struct tt_engine *e, void *mem, size_t bytes, const struct tt_device_memory *what);
 void tt_engine_untell(struct tt_engine *e, const void *mem);
 
 #endif

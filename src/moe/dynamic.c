@@ -13,6 +13,7 @@
 #include "base/status.h"
 #include "comm/attempt.h"
 #include "moe/exchange.h"
+#include "wire/registry.h"
 
 #define CALL "tutti_alltoallv_dynamic"
 
@@ -353,6 +354,16 @@ static tutti_status submit(struct tt_attempt *t, struct tt_exchange *x)
     return st;
 }
 
+/* Buffers that a device's memory is in are none for this call, whose pieces the processor cuts. */
+static tutti_status check_processor_may(const tutti_dynamic *what, uint32_t nranks)
+{
+    bool device = tt_registry_is_device(what->sendbuff, 1);
+
+    for (uint32_t r = 0; r < nranks; r++)
+        device |= tt_registry_is_device(what->recvbuffs[r], 1);
+    return device ? tt_fail(TUTTI_ERR_UNSUPPORTED, CALL ": a buffer is memory of a device (tutti_mem_register_device)") : TUTTI_OK;
+}
+
 /* One to use, with the caller's receive buffers. */
 static tutti_status prepare(const tutti_dynamic *what, const struct tt_pieces_shape *shape, tutti_comm *comm,
                             struct tt_exchange **out)
@@ -369,7 +380,9 @@ static tutti_status prepare(const tutti_dynamic *what, const struct tt_pieces_sh
         return tt_fail(TUTTI_ERR_NOMEM, CALL ": no memory for an exchange of %u ranks and %u pieces", shape->nranks, shape->nsplits);
     x->packs = head_bytes <= eager_bytes;
     x->rank = comm->rank;
-    st = check_recvbuffs(what, shape, (uintptr_t *)x->recv_first);
+    st = check_processor_may(what, shape->nranks);
+    if (!st)
+        st = check_recvbuffs(what, shape, (uintptr_t *)x->recv_first);
     if (st) {
         tt_exchange_put(x);
         return st;

@@ -10,6 +10,7 @@
 
 #define CREATE "tutti_moe_create"
 #define TILE_TOKENS_DEFAULT 16u
+#define CONF_BYTES_FIRST offsetof(tutti_moe_conf, group_ranks)     /* of the first release that has it */
 #define TILE_TOKENS_MAX 4096u
 #define TOKENS_MAX (1u << 20)
 #define HIDDEN_MAX 65536u
@@ -260,6 +261,7 @@ static tutti_status make_shape(tutti_moe *m, const tutti_moe_conf *c)
         .nheld = m->holding.first[m->comm->rank + 1] - m->holding.first[m->comm->rank],
         .tile_tokens = c->tile_tokens,
         .tiles_max = (uint32_t)tiles,
+        .group_ranks = c->group_ranks < n ? c->group_ranks : n,
         .type = (uint32_t)c->type,
         .there = tutti_moe_row_of((uint32_t)c->there, c->hidden, c->scale_elems),
         .back = tutti_moe_row_of((uint32_t)c->back, c->hidden, c->scale_elems),
@@ -296,7 +298,7 @@ static tutti_status make(tutti_moe *m, const tutti_moe_conf *c)
 /* Copies the caller's conf, with defaults, and that of the device. */
 static tutti_status take_conf(tutti_moe_conf *mine, tutti_device_conf *device, const tutti_moe_conf *conf)
 {
-    tutti_status st = tt_options_take(mine, sizeof *mine, sizeof *mine, conf, CREATE, "conf");
+    tutti_status st = tt_options_take(mine, sizeof *mine, CONF_BYTES_FIRST, conf, CREATE, "conf");
     const char *flaw;
 
     device->size = sizeof *device;
@@ -311,6 +313,8 @@ static tutti_status take_conf(tutti_moe_conf *mine, tutti_device_conf *device, c
         return st;
     if (mine->tile_tokens == 0)
         mine->tile_tokens = TILE_TOKENS_DEFAULT;
+    if (mine->group_ranks == 0)
+        mine->group_ranks = 1;
     flaw = flaw_of_conf(mine);
     return flaw ? tt_fail(TUTTI_ERR_INVALID, CREATE ": conf.%s", flaw) : TUTTI_OK;
 }

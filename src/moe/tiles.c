@@ -96,7 +96,7 @@ static tutti_status init(tutti_moe *m)
     if (!t)
         return tt_fail(TUTTI_ERR_NOMEM, "tutti_moe_create: no memory");
     m->own = t;
-    m->device.groups = m->view.device.nranks;
+    m->device.groups = (m->view.device.nranks + m->view.group_ranks - 1) / m->view.group_ranks;
     place(m, t);
     st = make_memory(m, t);
     if (!st)
@@ -177,8 +177,8 @@ static uint32_t plan_peer(tutti_moe *m, uint32_t peer, uint32_t n)
         };
     }
     t->first_send[peer + 1] = n + nsends;
-    t->complete[peer] += nsends;
-    t->staged[peer] = 0;
+    t->complete[peer / v->group_ranks] += nsends;
+    t->staged[peer / v->group_ranks] = 0;
     return nsends;
 }
 

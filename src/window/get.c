@@ -4,6 +4,7 @@
 #include "base/status.h"
 #include "reduce/reduce.h"
 #include "window/window.h"
+#include "wire/registry.h"
 
 /* ---- gets ---- */
 
@@ -110,6 +111,8 @@ tutti_status tutti_window_get(tutti_window *window, int rank, size_t offset, voi
         st = tt_fail(TUTTI_ERR_INVALID, "%s: dst is NULL", call);
     if (!st)
         st = tt_window_check(w, (uint32_t)rank, offset, bytes, call);
+    if (!st && bytes && (w->cards[rank].device || tt_registry_is_device(dst, bytes)))
+        st = tt_fail(TUTTI_ERR_UNSUPPORTED, "%s: gets are made by processors, which may not touch memory of a device", call);
     if (st)
         return st;
     g.attempt.window = w;

@@ -316,7 +316,8 @@ static bool execute(struct tt_windows *home, struct tt_window_message *m, const 
     const struct tt_window *signals = m->signal_op ? tt_window_find(home, m->signal_window) : w;
     uint64_t *word = NULL;
 
-    m->gone = !w || !signals;
+    m->gone =
+        !w || !signals || (w->device && (m->bytes || m->verb != TT_WINDOW_PUT)) || (m->signal_op && signals->device);
     if (m->gone)
         return true;
     if (m->signal_op) {

@@ -5,6 +5,7 @@
 
 #include "base/options.h"
 #include "base/status.h"
+#include "wire/registry.h"
 
 #define BATCH 32                /* descriptors that carry bytes, of one doorbell */
 #define RMA_BYTES_FIRST sizeof(tutti_rma)   /* of the first release that has it */
@@ -34,7 +35,7 @@ static bool is_instant(const struct tt_window_put *p)
 /* Whether the source of such a piece must stay until the wire has it. */
 static bool outlasts(const struct tt_window_put *p, uint64_t bytes)
 {
-    return bytes > TT_INLINE_BYTES && !is_instant(p);
+    return bytes > 0 && (p->direct || bytes > TT_INLINE_BYTES) && !is_instant(p);
 }
 
 /* Registers what wires read after the call: rows as a whole, pieces one by one. */
@@ -74,6 +75,19 @@ static bool has_bytes(const struct tt_window_shape *s)
     return false;
 }
 
+/* Whether it reads or writes memory of a device. */
+static bool is_direct(const struct tt_window_put *p)
+{
+    const struct tt_window_shape *s = &p->shape;
+    bool direct = has_bytes(s) && p->attempt.window->cards[p->attempt.rank].device;
+
+    if (!s->pieces)
+        return direct || (s->n && tt_registry_is_device(s->src, (s->n - 1) * s->src_stride + s->bytes));
+    for (size_t i = 0; i < s->n && !direct; i++)
+        direct = tt_registry_is_device(s->pieces[i].src, s->pieces[i].bytes);
+    return direct;
+}
+
 /* A put of no bytes needs no key of the window that it goes to. */
 static tutti_status begin(struct tt_window_put *p)
 {
@@ -93,6 +107,9 @@ static tutti_status begin(struct tt_window_put *p)
     see_fences(w->home, p->peer);
     p->signalled = !signal;
     p->by_mail = (bytes && p->way->by_mail) || (signal && (p->signal_way->by_mail || p->peer->mail_fenced));
+    if (p->direct && (p->by_mail || !(p->link.wire->caps & TT_WIRE_CAP_DEVICE)))
+        return tt_fail(TUTTI_ERR_UNSUPPORTED, "%s: memory of a device cannot go to rank %u by %s", p->attempt.call,
+                       p->attempt.rank, p->by_mail ? "messages, and no wire reaches its window" : p->link.wire->ops->name);
     for (size_t i = 0; i < p->shape.n && bytes && !p->by_mail && !late; i++)
         late = outlasts(p, piece_of(&p->shape, i).bytes);
     if (late) {
@@ -118,7 +135,10 @@ static bool next_desc(const struct tt_window_put *p, size_t *at, uint64_t *withi
             continue;
         *d = (struct tt_desc){
             .kind = TT_DESC_PUT,
-            .flags = instant ? TT_DESC_WAKE : outlasts(p, piece.bytes) ? 0 : TT_DESC_INLINE,
+            .flags = instant                    ? TT_DESC_WAKE
+                     : p->direct                ? TT_DESC_DIRECT
+                     : outlasts(p, piece.bytes) ? 0
+                                                : TT_DESC_INLINE,
             .lane = p->lane,
             .peer = p->peer->rank,
             .local = (uint8_t *)(uintptr_t)piece.src + *within,
@@ -299,7 +319,10 @@ static tutti_status run(struct tt_window_put *p)
     struct tt_window *w = p->attempt.window;
     tutti_status st = TUTTI_OK;
 
-    if (p->attempt.rank == w->comm->rank)
+    p->direct = is_direct(p);
+    if (p->attempt.rank == w->comm->rank && p->direct)
+        st = tt_fail(TUTTI_ERR_UNSUPPORTED, "%s: this rank's puts to itself are made by the processor, which may not touch memory of a device", p->attempt.call);
+    else if (p->attempt.rank == w->comm->rank)
         put_self(p);
     else if (has_bytes(&p->shape) || p->rma.signal_op != TUTTI_SIGNAL_NONE)
         st = tt_attempt_run_transfer(&p->attempt, &p->transfer);
@@ -318,6 +341,7 @@ void tt_window_put_init(struct tt_window_put *p, struct tt_window *w, uint32_t r
         .shape = { .src = src, .n = 1, .bytes = bytes, .offset = offset },
         .rma = *rma, .signals = w, .lane = lane, .failed = failed,
     };
+    p->direct = is_direct(p);
 }
 
 void tt_window_put_leave(struct tt_window_put *p)

@@ -22,6 +22,7 @@ struct tt_window_put {
     uint8_t lane;               /* as tt_desc has it */
     tutti_status *failed;       /* whose quiet tells of a failure; NULL: the host's */
     bool begun, by_mail;
+    bool direct;                /* its source or its target is memory of a device: no processor may touch the bytes */
     bool split;                 /* some bytes went without the signal */
     bool signalled;             /* or there is none */
     size_t at;                  /* piece, … */

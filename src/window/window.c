@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/status.h"
+#include "wire/registry.h"
 
 /* ---- handles ---- */
 
@@ -114,6 +115,12 @@ tutti_status tt_window_check_word(const struct tt_window *w, uint32_t rank, uint
 
     if (st)
         return st;
+    if (w->cards[rank].device)
+        return tt_fail(
+            TUTTI_ERR_UNSUPPORTED,
+            "%s: the window of rank %u is memory of a device, and signals and atomics are made by processors: they go to a window of the host's "
+            "memory (tutti_rma.signal_window)",
+            call, rank);
     if (offset % width)
         return tt_fail(TUTTI_ERR_INVALID, "%s: offset %llu is not a multiple of %llu", call, (unsigned long long)offset,
                        (unsigned long long)width);
@@ -189,11 +196,14 @@ void tt_window_destroy(struct tt_window *w)
 static tutti_status expose(struct tt_window *w, void *mem)
 {
     struct tt_wire *wire;
+    bool any = false;
 
     for (uint32_t i = 0; (wire = tt_guest_wire(w->home->engine, i)); i++) {
         const bool allocates = !mem;
         tutti_status st;
 
+        if (w->device && !(wire->caps & TT_WIRE_CAP_DEVICE))
+            continue;
         if (!allocates && (w->bytes == 0 || !(wire->caps & TT_WIRE_CAP_ANYMEM)))
             continue;
         st = wire->ops->reg(wire, mem, w->bytes ? w->bytes : 1, &w->regions[i]);
@@ -201,7 +211,11 @@ static tutti_status expose(struct tt_window *w, void *mem)
             return st;      /* memory that a wire may not lock is reached by mail, as is what it cannot reach */
         if (allocates)
             mem = w->regions[i]->mem;
+        any |= !st;
     }
+    if (w->device && !any)
+        return tt_fail(TUTTI_ERR_UNSUPPORTED, "tutti_window_create: no wire has registered %llu bytes of device memory at %p",
+                       (unsigned long long)w->bytes, mem);
     w->mem = mem;
     return TUTTI_OK;
 }
@@ -210,7 +224,7 @@ static void fill_card(struct tt_window *w, tutti_status st, struct tt_window_car
 {
     *card = (struct tt_window_card){
         .bytes = w->bytes, .status = (uint32_t)st, .id = tt_engine_new_context(w->home->engine),
-        .aligned = (uintptr_t)w->mem % 8 == 0,
+        .aligned = (uintptr_t)w->mem % 8 == 0, .device = w->device,
     };
     for (uint32_t i = 0; i < TT_ENGINE_WIRES_MAX && !st; i++) {
         const struct tt_region *r = w->regions[i];
@@ -309,6 +323,7 @@ static tutti_status prepare(struct tt_window *w, void *mem)
     if (w->bytes > SIZE_MAX / 2)
         return tt_fail(TUTTI_ERR_NOMEM, "tutti_window_create: %llu bytes do not fit the address space",
                        (unsigned long long)w->bytes);
+    w->device = tt_registry_is_device(mem, w->bytes);
     tt_guest_enter(w->home->engine);
     st = expose(w, mem);
     tt_guest_leave(w->home->engine);

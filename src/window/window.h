@@ -33,7 +33,8 @@ struct tt_window_card {
     uint64_t bytes;
     uint32_t status;            /* tutti_status: it could not make its part */
     uint32_t id;                /* rank 0's is the window's */
-    uint8_t aligned, pad[7];    /* 1: it begins at a multiple of 8 */
+    uint8_t aligned;            /* 1: it begins at a multiple of 8 */
+    uint8_t device, pad[6];     /* 1: it is memory of a device, which no processor may touch */
     struct tt_window_key keys[TT_ENGINE_WIRES_MAX];
 };
 
@@ -54,6 +55,7 @@ struct tt_window {
     uint32_t id;                /* the same on all ranks, of no other window of the job */
     uint8_t *mem;
     uint64_t bytes;
+    bool device;                /* this rank's part is memory of a device */
     struct tt_region *regions[TT_ENGINE_WIRES_MAX];
     struct tt_window_card *cards;   /* [nranks] */
     struct tt_window_way *ways;     /* [nranks] */

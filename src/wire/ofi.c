@@ -24,18 +24,21 @@ static void ofi_close(struct tt_wire *w)
 {
     struct tt_ofi *o = tt_ofi_of(w);
 
-    if (o->links && o->tcp)
+    if (o->nactive > 0)
         tt_ofi_links_linger(o);
     if (o->tcp)
         o->tcp->ops->close(o->tcp);     /* says goodbye: all that was sent is there */
     o->tcp = NULL;
+    pthread_mutex_lock(&o->lock);
     tt_ofi_links_close(o);
+    pthread_mutex_unlock(&o->lock);
     tt_ofi_regions_close(o);
     tt_ofi_provider_close(&o->provider);
     if (o->timer_fd >= 0)
         close(o->timer_fd);
     if (o->epoll_fd >= 0)
         close(o->epoll_fd);
+    pthread_mutex_destroy(&o->lock);
     free(o);
 }
 
@@ -44,9 +47,6 @@ static tutti_status ofi_furnish(struct tt_ofi *o)
     struct epoll_event ev = { .events = EPOLLIN };
     struct tt_wire_conf conf = o->conf;     /* of the wire that greets peers, which listens at a port of its own */
 
-    o->links = calloc(conf.nranks, sizeof *o->links);
-    if (!o->links)
-        return tt_fail(TUTTI_ERR_NOMEM, "ofi: no memory for the tables of %u ranks", conf.nranks);
     o->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
     o->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
     if (o->epoll_fd < 0 || o->timer_fd < 0 || epoll_ctl(o->epoll_fd, EPOLL_CTL_ADD, o->timer_fd, &ev) != 0)
@@ -75,9 +75,12 @@ static tutti_status ofi_open(struct tt_wire **out, const struct tt_wire_conf *co
     o->limits = conf->lane_limits ? *conf->lane_limits : tt_lane_limits_default;
     o->wire.ops = &tt_wire_ofi;
     o->wire.caps = TT_WIRE_CAP_ORDERED | TT_WIRE_CAP_ANYMEM;
+    pthread_mutex_init(&o->lock, NULL);
     o->epoll_fd = o->timer_fd = -1;
     o->news_end = &o->news;
     st = tt_ofi_provider_open(&o->provider, conf);
+    if (!st)
+        st = tt_ofi_regions_open(o);
     if (!st)
         st = ofi_furnish(o);
     if (st) {
@@ -161,6 +164,7 @@ static int ofi_poll(struct tt_wire *w, struct tt_done *done, int max)
     struct tt_ofi *o = tt_ofi_of(w);
     int n;
 
+    pthread_mutex_lock(&o->lock);
     for (uint32_t i = 0; i < o->nactive; i++)
         tt_ofi_collect(o->active[i]);
     if (o->armed || o->ngreeting || o->nactive == 0 || ++o->tick % LOOK_EVERY == 0) {
@@ -169,6 +173,7 @@ static int ofi_poll(struct tt_wire *w, struct tt_done *done, int max)
     }
     for (uint32_t i = o->nactive; i-- > 0;)
         tt_ofi_link_tend(o->active[i]);
+    pthread_mutex_unlock(&o->lock);
     n = completions_report(o, done, max);
     return n + news_report(o, done + n, max - n);
 }
@@ -188,14 +193,20 @@ static bool must_look(const struct tt_ofi_link *link)
 }
 
 /* Whether there is something to do for the link now. */
-static bool is_ready(const struct tt_ofi_link *link)
+static bool is_ready(struct tt_ofi_link *link)
 {
     struct fid *fid = &link->cq->fid;
+    bool came;
 
     for (uint32_t i = 0; i < TT_OFI_LANES; i++)
         if (link->lanes[i].told < link->lanes[i].acked)
             return true;
-    return link->broken || (link->cq_fd >= 0 && fi_trywait(link->ofi->provider.fabric, &fid, 1) != 0);
+    if (link->broken || link->cq_fd < 0)
+        return link->broken;
+    pthread_mutex_lock(&link->ofi->lock);
+    came = fi_trywait(link->ofi->provider.fabric, &fid, 1) != 0;
+    pthread_mutex_unlock(&link->ofi->lock);
+    return came;
 }
 
 static int ofi_arm(struct tt_wire *w)
@@ -245,6 +256,7 @@ const struct tt_wire_ops tt_wire_ofi = {
     .address = ofi_address,
     .connect = tt_ofi_connect,
     .reg = tt_ofi_reg,
+    .source = tt_ofi_source,
     .dereg = tt_ofi_dereg,
     .import = tt_ofi_import,
     .post = tt_ofi_post,

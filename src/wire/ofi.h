@@ -28,6 +28,7 @@
 #ifndef TT_WIRE_OFI_H
 #define TT_WIRE_OFI_H
 
+#include <pthread.h>
 #include <rdma/fabric.h>
 #include <rdma/fi_cm.h>
 #include <rdma/fi_domain.h>
@@ -36,8 +37,10 @@
 #include <rdma/fi_errno.h>
 #include <rdma/fi_rma.h>
 
+#include "base/sparse.h"
 #include "trace/trace.h"
 #include "wire/ofi_frame.h"
+#include "wire/registry.h"
 #include "wire/wire.h"
 
 #define TT_OFI_SLOTS 64             /* messages per lane that the receiver has not applied */
@@ -68,10 +71,13 @@ struct tt_ofi_grant {
 
 struct tt_ofi_region {
     struct tt_region public;
-    struct fid_mr *mr;              /* NULL: of no bytes, or registered per endpoint */
+    struct tt_reg *pin;             /* the caller's memory, in the registry; NULL: the wire's own, of no bytes, or registered per endpoint */
+    struct fid_mr *mr;              /* the registry's, or the region's own; NULL: of no bytes, or registered per endpoint */
     struct tt_ofi_grant *grants;
     uint32_t id, generation;
     bool owned;                     /* the wire mapped the memory */
+    bool exposed;                   /* peers may get its key */
+    bool device;                    /* memory of a device: no processor may touch it */
 };
 
 /* ---- lanes ---- */
@@ -192,6 +198,7 @@ struct tt_ofi_provider {
     bool per_endpoint;              /* memory is registered for an endpoint (FI_MR_ENDPOINT) */
     bool ordered;                   /* a record comes after the writes that were posted before it; else: when they are over at the target, a record is sent */
     bool copies;                    /* it may read a source after the endpoint is closed: what it is given are copies */
+    bool hmem;                      /* it knows memory of devices */
     bool wakes;                     /* the descriptor of a completion queue wakes who sleeps on it */
     uint64_t segment_bytes;
     char about[1024];               /* which, how, and why not the others */
@@ -203,12 +210,15 @@ struct tt_ofi {
     struct tt_wire *tcp;            /* the inner one */
     struct tt_lane_limits limits;
     struct tt_ofi_provider provider;
+    struct tt_domain *domain;       /* of the registry; NULL where memory is registered per endpoint */
+    pthread_mutex_t lock;           /* what the provider's domain has is one thread's at a time (FI_THREAD_DOMAIN): the baton's holder's, or that which makes
+                                       or undoes a registration. Not held while the registry is called, which takes it */
     int epoll_fd, timer_fd;
     bool armed, tcp_watched;
     uint32_t tick, turn;
     uint32_t ngreeting;             /* links in that state */
 
-    struct tt_ofi_link **links;     /* [nranks]; NULL: none */
+    struct tt_sparse links;         /* struct tt_ofi_link, by rank */
     struct tt_ofi_link **active;    /* [nactive] those that are not lost */
     uint32_t nactive, active_depth;
     struct tt_ofi_link *news, **news_end;
@@ -281,6 +291,9 @@ uint16_t tt_ofi_ep_name(struct fid_ep *ep, uint8_t name[TT_OFI_NAME_BYTES]);
  * refuses, and that is logged. */
 struct fid_mr *tt_ofi_mr_open(const struct tt_ofi_provider *p, void *mem, size_t bytes, uint64_t access,
                               struct fid_ep *ep);
+/* The same for the registry, for sources and targets: 0, or what libfabric says, of which it does not tell. *writable: peers may write to it. */
+int tt_ofi_mr_pin(const struct tt_ofi_provider *p, void *mem, size_t bytes, const struct tt_device_memory *device,
+                  struct fid_mr **out, bool *writable);
 /* The address of mem by that registration of memory that begins at `begin`. */
 uint64_t tt_ofi_mr_address(const struct tt_ofi_provider *p, const void *begin, uint64_t offset);
 void tt_ofi_close(struct fid *fid);
@@ -352,7 +365,10 @@ bool tt_ofi_target_is_open(const struct tt_ofi_lane *lane, const struct tt_ofi_r
 void tt_ofi_notes_pump(struct tt_ofi_link *link);
 
 /* ofi_region.c */
+/* Joins the registry, if the provider's registrations serve all endpoints. */
+tutti_status tt_ofi_regions_open(struct tt_ofi *o);
 tutti_status tt_ofi_reg(struct tt_wire *w, void *mem, size_t bytes, struct tt_region **out);
+tutti_status tt_ofi_source(struct tt_wire *w, void *mem, size_t bytes, struct tt_region **out);
 void tt_ofi_dereg(struct tt_region *r);
 tutti_status tt_ofi_import(struct tt_wire *w, uint32_t peer, const struct tt_blob *key, struct tt_rkey *out);
 /* The live region of that id and generation; NULL if there is none (any more). */
@@ -361,6 +377,8 @@ struct tt_ofi_region *tt_ofi_region_find(const struct tt_ofi *o, uint32_t id, ui
 struct tt_ofi_region *tt_ofi_region_covering(struct tt_ofi *o, const void *mem, uint64_t bytes);
 /* The registration by which the lane's peer may write to the region; NULL: it cannot be had. */
 struct fid_mr *tt_ofi_region_grant(const struct tt_ofi_lane *lane, struct tt_ofi_region *r);
+/* What peers write to, by that registration, to reach the region's bytes from offset on. */
+uint64_t tt_ofi_region_address(const struct tt_ofi *o, const struct tt_ofi_region *r, uint64_t offset);
 /* The lane's endpoint is about to close. */
 void tt_ofi_grants_end(const struct tt_ofi_lane *lane);
 void tt_ofi_regions_close(struct tt_ofi *o);

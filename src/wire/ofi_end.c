@@ -77,24 +77,58 @@ static uint64_t random_key(const struct tt_ofi_provider *p)
     return bytes > 0 && bytes < sizeof key ? key & ((1ull << (8 * bytes)) - 1) : key;
 }
 
-static int mr_register(const struct tt_ofi_provider *p, void *mem, size_t bytes, uint64_t access, struct fid_mr **mr)
+/* Says whose memory it is. False: the provider has no way to it. */
+static bool set_device(struct fi_mr_attr *attr, const struct tt_device_memory *what, const struct tt_ofi_provider *p)
 {
+    static const enum fi_hmem_iface ifaces[] = {
+        [TUTTI_MEM_MAPPED] = FI_HMEM_SYSTEM,
+        [TUTTI_MEM_CUDA] = FI_HMEM_CUDA,
+        [TUTTI_MEM_ROCM] = FI_HMEM_ROCR,
+        [TUTTI_MEM_LEVEL_ZERO] = FI_HMEM_ZE,
+    };
+
+    attr->iface = ifaces[what->kind];
+    attr->device.reserved = (uint64_t)what->device;
+    return attr->iface == FI_HMEM_SYSTEM || p->hmem;
+}
+
+/* device: NULL for the host's own memory. How libfabric reaches a device's is its provider's business: a dma-buf is of no use to it here. */
+static int mr_register(const struct tt_ofi_provider *p, void *mem, size_t bytes, uint64_t access,
+                       const struct tt_device_memory *device, struct fid_mr **mr)
+{
+    const struct iovec iov = { .iov_base = mem, .iov_len = bytes };
+    struct fi_mr_attr attr = { .mr_iov = &iov, .iov_count = 1, .access = access };
     const bool chosen = !(p->info->domain_attr->mr_mode & FI_MR_PROV_KEY);
     int err = -FI_ENOKEY;
 
-    for (uint32_t i = 0; i < KEY_TRIES && err == -FI_ENOKEY; i++)
-        err = fi_mr_reg(p->domain, mem, bytes, access, 0, chosen ? random_key(p) : 0, 0, mr, NULL);
+    if (device && !set_device(&attr, device, p))
+        return -FI_EOPNOTSUPP;
+    for (uint32_t i = 0; i < KEY_TRIES && err == -FI_ENOKEY; i++) {
+        attr.requested_key = chosen ? random_key(p) : 0;
+        err = fi_mr_regattr(p->domain, &attr, 0, mr);
+    }
     return err;
+}
+
+int tt_ofi_mr_pin(const struct tt_ofi_provider *p, void *mem, size_t bytes, const struct tt_device_memory *device,
+                  struct fid_mr **out, bool *writable)
+{
+    const int err = mr_register(p, mem, bytes, FI_WRITE | FI_REMOTE_WRITE, device, out);
+
+    *writable = !err;
+    if (!err || device)
+        return err;
+    return mr_register(p, mem, bytes, FI_WRITE, NULL, out);     /* a source that may only be read */
 }
 
 struct fid_mr *tt_ofi_mr_open(const struct tt_ofi_provider *p, void *mem, size_t bytes, uint64_t access,
                               struct fid_ep *ep)
 {
     struct fid_mr *mr = NULL;
-    int err = mr_register(p, mem, bytes, access, &mr);
+    int err = mr_register(p, mem, bytes, access, NULL, &mr);
 
     if (err && access & FI_REMOTE_WRITE)    /* a source that may only be read */
-        err = mr_register(p, mem, bytes, access & ~FI_REMOTE_WRITE, &mr);
+        err = mr_register(p, mem, bytes, access & ~FI_REMOTE_WRITE, NULL, &mr);
     if (!err && ep) {
         err = fi_mr_bind(mr, &ep->fid, 0);
         if (!err)

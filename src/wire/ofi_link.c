@@ -238,12 +238,15 @@ static struct tt_ofi_link *link_create(struct tt_ofi *o, uint32_t peer)
             o->active_depth = depth;
         }
     }
+    if (link && !tt_sparse_set(&o->links, peer, link)) {
+        free(link);
+        link = NULL;
+    }
     if (!link) {
         tt_log(TT_LOG_WARN, "ofi: no memory for a link to rank %u", peer);
         return NULL;
     }
     *link = (struct tt_ofi_link){ .ofi = o, .peer = peer, .state = TT_OFI_LOST, .incarnation = 1, .cq_fd = -1 };
-    o->links[peer] = link;
     o->active[o->nactive++] = link;
     enter(link, TT_OFI_GREETING);
     return link;
@@ -425,8 +428,10 @@ static void link_step(struct tt_ofi_link *link)
 /* The tcp connection is over: what had come by then is applied. */
 static void tcp_lost(struct tt_ofi *o, const struct tt_done *d)
 {
-    struct tt_ofi_link *link = o->links[d->peer] ? o->links[d->peer] : link_create(o, d->peer);
+    struct tt_ofi_link *link = tt_sparse_get(&o->links, d->peer);
 
+    if (!link)
+        link = link_create(o, d->peer);
     if (!link)
         return;
     while (link->state != TT_OFI_LOST && tt_ofi_collect(link) > 0)
@@ -483,20 +488,19 @@ void tt_ofi_links_linger(struct tt_ofi *o)
 
 void tt_ofi_links_close(struct tt_ofi *o)
 {
-    for (uint32_t i = 0; o->links && i < o->conf.nranks; i++) {
-        struct tt_ofi_link *link = o->links[i];
+    struct tt_ofi_link *link;
+    uint32_t at = 0;
 
-        if (!link)
-            continue;
+    while ((link = tt_sparse_next(&o->links, &at))) {
         if (link->state != TT_OFI_LOST)
             link_strip(link);
         if (link->mine)
             munmap(link->mine, o->conf.link_bytes);
         free(link);
     }
-    free(o->links);
+    tt_sparse_fini(&o->links);
     free(o->active);
-    o->links = o->active = NULL;
+    o->active = NULL;
     o->nactive = 0;
 }
 
@@ -521,12 +525,12 @@ void tt_ofi_links_memory(const struct tt_ofi *o, tutti_memory *m)
 {
     tutti_memory_part links = { .purpose = "ofi: links",
                                 .shared = 1,
-                                .rank_bytes = o->conf.nranks * sizeof *o->links,
-                                .peer_bytes = o->active_depth * sizeof *o->active };
+                                .peer_bytes = tt_sparse_bytes(&o->links) + o->active_depth * sizeof *o->active };
+    const struct tt_ofi_link *link;
+    uint32_t at = 0;
 
-    for (uint32_t i = 0; i < o->conf.nranks; i++)
-        if (o->links[i])
-            links.peer_bytes += link_bytes(o->links[i]);
+    while ((link = tt_sparse_next(&o->links, &at)))
+        links.peer_bytes += link_bytes(link);
     tt_memory_add(m, &links);
     o->tcp->ops->memory(o->tcp, m);
 }

@@ -66,7 +66,7 @@ static void refuse(struct search *s, const char *name, const char *why)
 
 /* ---- what libfabric has ---- */
 
-static struct fi_info *look(bool ordered)
+static struct fi_info *look(bool ordered, bool hmem)
 {
     const uint64_t order = FI_ORDER_SAS | (ordered ? FI_ORDER_SAW : 0);
     const struct tt_ofi_library *lib = tt_ofi_library();
@@ -74,12 +74,13 @@ static struct fi_info *look(bool ordered)
 
     if (!hints)
         return NULL;
-    hints->caps = FI_MSG | FI_SEND | FI_RECV | FI_RMA | FI_WRITE | FI_REMOTE_WRITE;
+    hints->caps = FI_MSG | FI_SEND | FI_RECV | FI_RMA | FI_WRITE | FI_REMOTE_WRITE | (hmem ? FI_HMEM : 0);
     hints->mode = FI_CONTEXT | FI_CONTEXT2;
     hints->ep_attr->type = FI_EP_RDM;
     hints->domain_attr->threading = FI_THREAD_DOMAIN;
     hints->domain_attr->resource_mgmt = FI_RM_ENABLED;
-    hints->domain_attr->mr_mode = FI_MR_LOCAL | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY | FI_MR_ENDPOINT;
+    hints->domain_attr->mr_mode =
+        FI_MR_LOCAL | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY | FI_MR_ENDPOINT | (hmem ? FI_MR_HMEM : 0);
     hints->tx_attr->msg_order = hints->rx_attr->msg_order = order;
     hints->tx_attr->size = TT_OFI_SENDS;        /* else endpoints have megabytes of buffers each */
     hints->rx_attr->size = TT_OFI_RECEIVES;
@@ -188,6 +189,7 @@ static bool open_one(struct tt_ofi_provider *p, const struct fi_info *info, bool
     *why = "cannot be used: no memory";
     if (!p->info)
         return false;
+    p->hmem = p->info->caps & FI_HMEM;
     p->per_endpoint = p->info->domain_attr->mr_mode & FI_MR_ENDPOINT;
     p->segment_bytes =
         p->info->ep_attr->max_msg_size < TT_OFI_SEGMENT_BYTES ? p->info->ep_attr->max_msg_size : TT_OFI_SEGMENT_BYTES;
@@ -251,16 +253,17 @@ static void describe(struct tt_ofi_provider *p, const struct search *s)
 {
     const uint32_t version = tt_ofi_library()->version();
 
-    snprintf(p->about, sizeof p->about, "libfabric %u.%u, %s on %s: messages %s%s%s%s%s", FI_MAJOR(version),
+    snprintf(p->about, sizeof p->about, "libfabric %u.%u, %s on %s: messages %s%s%s%s%s%s", FI_MAJOR(version),
              FI_MINOR(version), p->name, p->device, p->ordered ? "come after writes" : "wait until writes have landed",
-             p->copies ? ", sources are copied" : "", p->wakes ? "" : ", looked at every ms",
-             *s->reasons ? "; not used: " : "", s->reasons);
+             p->copies ? ", sources are copied" : "", p->hmem ? ", knows memory of devices" : "",
+             p->wakes ? "" : ", looked at every ms", *s->reasons ? "; not used: " : "", s->reasons);
 }
 
 /* No error: jobs go on over other wires. */
 static tutti_status none(const struct search *s)
 {
     const char *wanted = s->conf->ofi_provider;
+    const char *hmem = s->conf->ofi_hmem ? ", and memory of devices (TUTTI_OFI_HMEM)" : "";
     char sentence[1024];
 
     if (*s->reasons)
@@ -268,11 +271,11 @@ static tutti_status none(const struct search *s)
     else if (wanted && *wanted)
         snprintf(
             sentence, sizeof sentence,
-            "ofi: libfabric has no provider \"%s\" (TUTTI_OFI_PROVIDER) with reliable datagrams, messages in order and RMA writes",
-            wanted);
+            "ofi: libfabric has no provider \"%s\" (TUTTI_OFI_PROVIDER) with reliable datagrams, messages in order and RMA writes%s",
+            wanted, hmem);
     else
         snprintf(sentence, sizeof sentence,
-                 "ofi: libfabric has no provider with reliable datagrams, messages in order and RMA writes");
+                 "ofi: libfabric has no provider with reliable datagrams, messages in order and RMA writes%s", hmem);
     return tt_fail_again(TUTTI_ERR_UNSUPPORTED, sentence);
 }
 
@@ -285,8 +288,8 @@ tutti_status tt_ofi_provider_open(struct tt_ofi_provider *out, const struct tt_w
 
     if (st)
         return st;
-    ordered = look(true);
-    others = look(false);
+    ordered = look(true, conf->ofi_hmem);
+    others = look(false, conf->ofi_hmem);
     found = choose(out, &s, ordered, true);
     if (!found) {
         s.ntold = 0;    /* who keeps no order may serve all the same */

@@ -6,8 +6,9 @@
 
 /* ---- places ---- */
 
-/* The memory of region + offset [bytes]; NULL: there is no such region (any more). */
-static uint8_t *place(struct tt_ofi_link *link, uint32_t region, uint32_t generation, uint64_t offset, uint64_t bytes)
+/* The memory of region + offset [bytes]; NULL: there is no such region (any more), or a processor is to touch it and it is a device's. */
+static uint8_t *place(struct tt_ofi_link *link, uint32_t region, uint32_t generation, uint64_t offset, uint64_t bytes,
+                      bool by_processor)
 {
     const struct tt_ofi_region *r = region ? tt_ofi_region_find(link->ofi, region, generation) : NULL;
     const uint64_t size = r ? r->public.bytes : link->ofi->conf.link_bytes;
@@ -15,13 +16,15 @@ static uint8_t *place(struct tt_ofi_link *link, uint32_t region, uint32_t genera
 
     if (region)
         mem = r ? r->public.mem : NULL;
+    if (r && r->device && by_processor)
+        return NULL;
     return mem && offset <= size && bytes <= size - offset ? mem + offset : NULL;
 }
 
 static void raise_signal(struct tt_ofi_link *link, const struct tt_ofi_record *r)
 {
     uint64_t *word =
-        (uint64_t *)(void *)place(link, r->signal_region, r->signal_generation, r->signal_offset, sizeof *word);
+        (uint64_t *)(void *)place(link, r->signal_region, r->signal_generation, r->signal_offset, sizeof *word, true);
 
     if (!word)
         return;
@@ -99,11 +102,11 @@ static bool answer(struct tt_ofi_lane *lane, struct tt_ofi_asked *a)
     struct fid_mr *mr = NULL;
     struct tt_ofi_record r = { .kind = TT_OFI_ANSWER, .lane = (uint8_t)lane->index, .number = a->number };
 
-    if (region && a->bytes > 0 && place(link, a->region, a->generation, a->offset, a->bytes))
+    if (region && a->bytes > 0 && place(link, a->region, a->generation, a->offset, a->bytes, false))
         mr = tt_ofi_region_grant(lane, region);
     if (mr) {
         r.flags = TT_OFI_YES;
-        r.offset = tt_ofi_mr_address(&link->ofi->provider, region->public.mem, a->offset);
+        r.offset = tt_ofi_region_address(link->ofi, region, a->offset);
         r.bytes = fi_mr_key(mr);
     }
     if (!note_send(link, &r))
@@ -137,7 +140,7 @@ void tt_ofi_notes_pump(struct tt_ofi_link *link)
 static void apply(struct tt_ofi_lane *lane, const struct tt_ofi_record *r, const uint8_t *payload)
 {
     struct tt_ofi_link *link = lane->link;
-    uint8_t *to = r->bytes ? place(link, r->region, r->generation, r->offset, r->bytes) : NULL;
+    uint8_t *to = r->bytes ? place(link, r->region, r->generation, r->offset, r->bytes, r->payload > 0) : NULL;
     struct tt_ofi_asked *a = asked_find(lane, r->number);
     const bool allowed = a && a->state == TT_OFI_ALLOWED && a->region == r->region && a->generation == r->generation &&
                          a->offset == r->offset && a->bytes == r->bytes;

@@ -48,7 +48,71 @@ static void region_free(struct tt_ofi_region *r)
     free(r);
 }
 
-tutti_status tt_ofi_reg(struct tt_wire *w, void *mem, size_t bytes, struct tt_region **out)
+/* ---- what the registry calls ---- */
+
+/* The errno of what libfabric says; its own errors are none. */
+static int errno_of(int err)
+{
+    return -err < FI_ERRNO_OFFSET ? -err : EIO;
+}
+
+static int pin(void *arg, void *mem, size_t bytes, const struct tt_device_memory *device, void **handle, bool *writable)
+{
+    struct tt_ofi *o = arg;
+    struct fid_mr *mr = NULL;
+    int err;
+
+    pthread_mutex_lock(&o->lock);
+    err = tt_ofi_mr_pin(&o->provider, mem, bytes, device, &mr, writable);
+    pthread_mutex_unlock(&o->lock);
+    *handle = mr;
+    return err ? errno_of(err) : 0;
+}
+
+static void unpin(void *arg, void *handle)
+{
+    struct tt_ofi *o = arg;
+    struct fid_mr *mr = handle;
+
+    pthread_mutex_lock(&o->lock);
+    tt_ofi_close(&mr->fid);
+    pthread_mutex_unlock(&o->lock);
+}
+
+tutti_status tt_ofi_regions_open(struct tt_ofi *o)
+{
+    const struct tt_registrar registrar = { .name = "ofi", .arg = o, .pin = pin, .unpin = unpin };
+    tutti_status st;
+
+    if (o->provider.per_endpoint)
+        return TUTTI_OK;
+    st = tt_registry_join(&o->domain, &registrar);
+    if (!st)
+        o->wire.caps |= TT_WIRE_CAP_PINS | (o->provider.copies ? 0 : TT_WIRE_CAP_DEVICE);
+    return st;
+}
+
+/* ---- regions ---- */
+
+/* The region's registration, where there is one for all endpoints. */
+static tutti_status region_register(struct tt_ofi *o, struct tt_ofi_region *r)
+{
+    tutti_status st = TUTTI_OK;
+
+    if (r->public.bytes == 0 || o->provider.per_endpoint)
+        return TUTTI_OK;
+    if (r->owned) {
+        pthread_mutex_lock(&o->lock);
+        r->mr = tt_ofi_mr_open(&o->provider, r->public.mem, r->public.bytes, FI_WRITE | FI_REMOTE_WRITE, NULL);
+        pthread_mutex_unlock(&o->lock);
+        return r->mr ? TUTTI_OK : TUTTI_ERR_NOMEM;
+    }
+    st = tt_registry_get(o->domain, r->public.mem, r->public.bytes, r->exposed, &r->pin);
+    r->mr = st ? NULL : r->pin->handle;
+    return st;
+}
+
+static tutti_status make_region(struct tt_wire *w, void *mem, size_t bytes, bool exposed, struct tt_region **out)
 {
     struct tt_ofi *o = tt_ofi_of(w);
     struct tt_ofi_region *r = calloc(1, sizeof *r);
@@ -58,6 +122,8 @@ tutti_status tt_ofi_reg(struct tt_wire *w, void *mem, size_t bytes, struct tt_re
     if (!r)
         return tt_fail(TUTTI_ERR_NOMEM, "ofi: no memory to register a region");
     r->public.wire = w;
+    r->exposed = exposed;
+    r->device = tt_registry_is_device(mem, bytes);
     st = region_map(r, mem, bytes);
     if (st)
         goto free;
@@ -67,21 +133,30 @@ tutti_status tt_ofi_reg(struct tt_wire *w, void *mem, size_t bytes, struct tt_re
         tt_fail(st, "ofi: no memory for more than %u regions", o->nregions);
         goto free;
     }
-    if (bytes > 0 && !o->provider.per_endpoint) {
-        r->mr = tt_ofi_mr_open(&o->provider, r->public.mem, bytes, FI_WRITE | FI_REMOTE_WRITE, NULL);
-        if (!r->mr)
-            goto free;
-    }
+    st = region_register(o, r);
+    if (st)
+        goto free;
     r->generation = ++o->next_generation;
     o->regions[r->id] = r;
     key = (struct tt_ofi_key){ .region = r->id, .generation = r->generation, .bytes = bytes };
-    tt_ofi_key_write(&key, &r->public.key);
+    if (exposed)
+        tt_ofi_key_write(&key, &r->public.key);
     *out = &r->public;
     return TUTTI_OK;
 
 free:
     region_free(r);
     return st;
+}
+
+tutti_status tt_ofi_reg(struct tt_wire *w, void *mem, size_t bytes, struct tt_region **out)
+{
+    return make_region(w, mem, bytes, true, out);
+}
+
+tutti_status tt_ofi_source(struct tt_wire *w, void *mem, size_t bytes, struct tt_region **out)
+{
+    return make_region(w, mem, bytes, false, out);
 }
 
 /* The region's registration for the lane's endpoint, if it has one. */
@@ -99,16 +174,9 @@ static void grant_end(struct tt_ofi_region *r, const struct tt_ofi_lane *lane)
     free(g);
 }
 
-/* Endpoints that read it, or whose peers may write it, are closed first. */
-void tt_ofi_dereg(struct tt_region *public)
+/* Afterwards no endpoint touches the region's memory: those that read it, or whose peers may write it, are closed. */
+static void region_withdraw(struct tt_ofi *o, struct tt_ofi_region *r)
 {
-    struct tt_ofi_region *r = (struct tt_ofi_region *)public;
-    struct tt_ofi *o = tt_ofi_of(public->wire);
-
-    tt_assert(o->regions[r->id] == r);
-    o->regions[r->id] = NULL;       /* so that other registrations of the same memory are found */
-    if (o->last_source == r)
-        o->last_source = NULL;
     for (uint32_t i = o->nactive; i-- > 0;) {
         bool touched = false;
 
@@ -129,7 +197,25 @@ void tt_ofi_dereg(struct tt_region *public)
         tt_ofi_close(&g->mr->fid);
         free(g);
     }
-    tt_ofi_close(r->mr ? &r->mr->fid : NULL);
+    if (!r->pin)
+        tt_ofi_close(r->mr ? &r->mr->fid : NULL);
+}
+
+/* What is registered may stay so, whoever has its key: nothing writes to what it did not ask for, and no endpoint is left that was told it may. */
+void tt_ofi_dereg(struct tt_region *public)
+{
+    struct tt_ofi_region *r = (struct tt_ofi_region *)public;
+    struct tt_ofi *o = tt_ofi_of(public->wire);
+
+    tt_assert(o->regions[r->id] == r);
+    o->regions[r->id] = NULL;       /* so that other registrations of the same memory are found */
+    if (o->last_source == r)
+        o->last_source = NULL;
+    pthread_mutex_lock(&o->lock);
+    region_withdraw(o, r);
+    pthread_mutex_unlock(&o->lock);
+    if (r->pin)
+        tt_registry_put(o->domain, r->pin, r->exposed);
     region_free(r);
 }
 
@@ -156,6 +242,13 @@ struct fid_mr *tt_ofi_region_grant(const struct tt_ofi_lane *lane, struct tt_ofi
     g->next = r->grants;
     r->grants = g;
     return g->mr;
+}
+
+uint64_t tt_ofi_region_address(const struct tt_ofi *o, const struct tt_ofi_region *r, uint64_t offset)
+{
+    const uintptr_t mem = (uintptr_t)r->public.mem, begin = r->pin ? r->pin->span.begin : mem;
+
+    return tt_ofi_mr_address(&o->provider, (const void *)begin, mem - begin + offset);
 }
 
 void tt_ofi_grants_end(const struct tt_ofi_lane *lane)
@@ -209,4 +302,6 @@ void tt_ofi_regions_close(struct tt_ofi *o)
     free(o->regions);
     o->regions = NULL;
     o->nregions = 0;
+    tt_registry_leave(o->domain);
+    o->domain = NULL;
 }

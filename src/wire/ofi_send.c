@@ -412,7 +412,8 @@ static bool source_enter(struct tt_ofi_lane *lane, struct tt_ofi_out *m, const s
 /* Enters a put as the lane's next message. False: no room now. */
 static bool put_enter(struct tt_ofi_lane *lane, const struct tt_desc *d)
 {
-    const bool copied = d->flags & TT_DESC_INLINE, small = d->bytes <= TT_OFI_PAYLOAD_BYTES;
+    const bool copied = d->flags & TT_DESC_INLINE,
+               small = d->bytes <= TT_OFI_PAYLOAD_BYTES && !(d->flags & TT_DESC_DIRECT);
     uint8_t *slot = staging_at(lane, lane->tail);
     struct tt_ofi_out m = { .report_local = !copied, .report_remote = d->flags & TT_DESC_REMOTE, .cookie = d->cookie };
     const struct tt_ofi_record r = {
@@ -464,13 +465,14 @@ int tt_ofi_post(struct tt_wire *w, const struct tt_desc *desc, int n)
     struct tt_ofi_link *link, *last = NULL;
     int taken;
 
+    pthread_mutex_lock(&o->lock);
     for (taken = 0; taken < n; taken++) {
         const struct tt_desc *d = &desc[taken];
 
         tt_assert(d->kind == TT_DESC_PUT || d->kind == TT_DESC_FENCE);
         if (d->kind == TT_DESC_FENCE)
             continue;       /* a lane is in order */
-        link = o->links[d->key->peer];
+        link = tt_sparse_get(&o->links, d->key->peer);
         tt_assert(link);
         if (link->state == TT_OFI_LOST)
             continue;
@@ -482,5 +484,6 @@ int tt_ofi_post(struct tt_wire *w, const struct tt_desc *desc, int n)
     }
     if (last)
         tt_ofi_link_pump(last);
+    pthread_mutex_unlock(&o->lock);
     return taken;
 }

@@ -2,11 +2,13 @@
 
 #include <dlfcn.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <poll.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,6 +32,8 @@ struct told {
     uint64_t mem;               /* where it begins */
     struct told *next;          /* of all, the newest first; or of those that are gone */
     struct told *next_awaited;  /* of those that are to be registered in the background */
+    struct tt_device_memory device;     /* the descriptor is ours; if is_device */
+    bool is_device;
 };
 
 struct tt_domain {
@@ -68,6 +72,7 @@ static struct registry {
     uint32_t undoing;           /* registrations that are over, and being undone; and what the worker makes */
     uint32_t unpinning;         /* of them those that a thread undoes just now */
     struct tt_registry_counts counts;
+    atomic_uint ndevices;       /* tells of devices' memory; changed under the lock */
 } registry = { .lock = PTHREAD_MUTEX_INITIALIZER, .work = PTHREAD_COND_INITIALIZER, .calm = PTHREAD_COND_INITIALIZER };
 
 static void lock(void)
@@ -103,8 +108,29 @@ static void untell(struct told *t)
         at = &(*at)->next_awaited;
     if (*at)
         *at = t->next_awaited;
+    if (t->is_device)
+        atomic_fetch_sub(&registry.ndevices, 1);
     t->next = registry.told_gone;
     registry.told_gone = t;
+}
+
+static bool is_of_device(const struct tt_span *s, const void *arg)
+{
+    (void)arg;
+    return ((const struct told *)s)->is_device;
+}
+
+/* Whether pages [begin, end) are of one device; then *out is what it is of them. Its descriptor is good until untold. */
+static bool device_of(uint64_t begin, uint64_t end, struct tt_device_memory *out)
+{
+    const struct tt_span *s =
+        atomic_load(&registry.ndevices) ? tt_spans_covering(registry.told_tree, begin, end, is_of_device, NULL) : NULL;
+
+    if (!s)
+        return false;
+    *out = ((const struct told *)s)->device;
+    out->dmabuf_offset += begin - s->begin;
+    return true;
 }
 
 /* ---- what has happened to memory; under the lock ---- */
@@ -193,6 +219,8 @@ static void reap(void)
     while ((t = registry.told_gone)) {
         registry.told_gone = t->next;
         unlock();
+        if (t->is_device && t->device.dmabuf >= 0)
+            close(t->device.dmabuf);
         free(t);
         lock();
     }
@@ -214,9 +242,10 @@ static int try_make(struct tt_domain *d, uint64_t begin, uint64_t end, bool expo
                     struct tt_reg **out)
 {
     struct tt_reg *r = calloc(1, sizeof *r);
+    struct tt_device_memory what;
     uint64_t began_ns, took_ns;
     void *handle = NULL;
-    bool writable = false, watched;
+    bool writable = false, watched, device;
     int err;
 
     if (!r)
@@ -224,12 +253,14 @@ static int try_make(struct tt_domain *d, uint64_t begin, uint64_t end, bool expo
     lock();
     tt_regcache_enter(&registry.cache, r, d, begin, end, expose);
     r->lasting = why == FOR_TOLD;
-    watched = r->watched = registry.watches;    /* before it is, so that nobody ends the watch of its pages from here on */
+    device = device_of(begin, end, &what);
+    watched = r->watched = registry.watches && !device;     /* before it is, so that nobody ends the watch of its pages from here on */
     unlock();
     if (watched)
         watched = tt_memwatch_add(&registry.watch, begin, end);
     began_ns = tt_now_ns();
-    err = d->registrar.pin(d->registrar.arg, (void *)(uintptr_t)begin, end - begin, &handle, &writable);
+    err = d->registrar.pin(d->registrar.arg, (void *)(uintptr_t)begin, end - begin, device ? &what : NULL, &handle,
+                           &writable);
     took_ns = tt_now_ns() - began_ns;
     lock();
     r->watched = watched;
@@ -244,7 +275,7 @@ static int try_make(struct tt_domain *d, uint64_t begin, uint64_t end, bool expo
     if (why != FOR_CALL && !tt_spans_covering(registry.told_tree, begin, end, NULL, NULL) && r->state == TT_REG_MAKING)
         tt_regcache_revoke(&registry.cache, r);     /* it has been untold meanwhile */
     tt_regcache_ready(&registry.cache, r, handle, writable,
-                      writable && registry.set.mode != MODE_NONE && (watched || why != FOR_CALL));
+                      writable && (registry.set.mode != MODE_NONE || device) && (watched || why != FOR_CALL));
     count_made(why, took_ns);
     if (out)
         *out = r;
@@ -272,15 +303,17 @@ static int make(struct tt_domain *d, uint64_t begin, uint64_t end, bool expose, 
 /* The whole of what was told of, if the pages are some of it and it is not registered yet; else these pages. */
 static int make_for(struct tt_domain *d, uint64_t begin, uint64_t end, bool expose, struct tt_reg **out)
 {
+    struct tt_device_memory what;
     const struct tt_span *told;
     uint64_t told_begin = 0, told_end = 0;
     enum made_for why;
-    bool whole;
+    bool whole, device;
 
     lock();
-    told = tt_spans_covering(registry.told_tree, begin, end, NULL, NULL);
+    device = device_of(begin, end, &what);
+    told = tt_spans_covering(registry.told_tree, begin, end, device ? is_of_device : NULL, NULL);
     why = told ? FOR_PART : FOR_CALL;
-    whole = told && registry.set.mode != MODE_NONE;
+    whole = told && (registry.set.mode != MODE_NONE || device);
     if (whole) {
         told_begin = told->begin;
         told_end = told->end;
@@ -292,8 +325,30 @@ static int make_for(struct tt_domain *d, uint64_t begin, uint64_t end, bool expo
     return make(d, begin, end, expose, why, out);
 }
 
+static tutti_status fail_device(const char *name, int err, const void *mem, uint64_t bytes,
+                                const struct tt_device_memory *what)
+{
+    const tutti_status st = err == ENOMEM                   ? TUTTI_ERR_NOMEM
+                            : err == EBADF || err == EINVAL ? TUTTI_ERR_INVALID
+                                                            : TUTTI_ERR_UNSUPPORTED;
+
+    return tt_fail(st, "%s does not register %" PRIu64 " bytes of device memory at %p by %s: %s%s", name, bytes, mem,
+                   what->dmabuf >= 0 ? "its dma-buf" : "its address", strerror(err),
+                   what->dmabuf < 0 && err == EFAULT ? " (that takes a kernel module like nvidia-peermem)" : "");
+}
+
 static tutti_status fail_to_register(const char *name, int err, const void *mem, uint64_t bytes)
 {
+    struct tt_device_memory what;
+    uint64_t begin, end;
+    bool device;
+
+    pages_of(mem, bytes, &begin, &end);
+    lock();
+    device = device_of(begin, end, &what);
+    unlock();
+    if (device)
+        return fail_device(name, err, mem, bytes, &what);
     if (err == ENOMEM)
         return tt_fail(TUTTI_ERR_NOMEM,
                        "%s cannot register %" PRIu64 " bytes: no memory, or more than may be locked (ulimit -l)", name,
@@ -335,10 +390,11 @@ static void *watcher(void *arg)
 }
 
 /* Registers what was told of with all domains. With the lock, which is open meanwhile. The first error; failed: whose it is, the registrar's name, as
- * the domain may be left by the time that it is told. */
-static int register_told(uint64_t begin, uint64_t end, char failed[NAME_BYTES])
+ * the domain may be left by the time that it is told. any: one that can is enough. */
+static int register_told(uint64_t begin, uint64_t end, bool any, char failed[NAME_BYTES])
 {
     struct tt_domain *next;
+    bool made = false;
     int first = 0;
 
     for (struct tt_domain *d = registry.domains; d; d = next) {
@@ -354,11 +410,12 @@ static int register_told(uint64_t begin, uint64_t end, char failed[NAME_BYTES])
             first = err;
             snprintf(failed, NAME_BYTES, "%s", d->registrar.name);
         }
+        made |= !err;
         next = d->next;
         d->busy--;
         pthread_cond_broadcast(&registry.calm);
     }
-    return first;
+    return any && made ? 0 : first;
 }
 
 static void *worker(void *arg)
@@ -375,7 +432,7 @@ static void *worker(void *arg)
 
             registry.awaited = t->next_awaited;
             registry.undoing++;     /* untell waits for this, too */
-            register_told(begin, end, failed);      /* who needs it and finds it missing will tell */
+            register_told(begin, end, false, failed);   /* who needs it and finds it missing will tell */
             registry.undoing--;
             pthread_cond_broadcast(&registry.calm);
         } else if (!registry.cache.over && !registry.told_gone && !registry.awaited) {
@@ -618,23 +675,33 @@ void tt_registry_revoke(struct tt_reg *r)
 
 /* ---- what the application tells of ---- */
 
-tutti_status tt_registry_tell(void *mem, size_t bytes)
+/* Takes the device's descriptor over. */
+static tutti_status tell(void *mem, size_t bytes, const struct tt_device_memory *device)
 {
     struct told *t = calloc(1, sizeof *t);
     char failed[NAME_BYTES];
+    tutti_status st;
     int err = 0;
 
-    if (!t)
+    if (!t) {
+        if (device && device->dmabuf >= 0)
+            close(device->dmabuf);
         return tt_fail(TUTTI_ERR_NOMEM, "no memory to remember %zu bytes at %p", bytes, mem);
+    }
     t->mem = (uintptr_t)mem;
+    t->is_device = device;
+    if (device)
+        t->device = *device;
     pages_of(mem, bytes, &t->span.begin, &t->span.end);
     lock();
     catch_up();                 /* what is told of now is not what was unmapped there before */
     tt_spans_add(&registry.told_tree, &t->span);
     t->next = registry.told;
     registry.told = t;
-    if (registry.set.mode == MODE_EAGER) {
-        err = register_told(t->span.begin, t->span.end, failed);
+    if (device)
+        atomic_fetch_add(&registry.ndevices, 1);
+    if (device || registry.set.mode == MODE_EAGER) {
+        err = register_told(t->span.begin, t->span.end, device, failed);
         reap();                 /* what had to go for it */
     } else if (registry.set.mode == MODE_ASYNC && registry.works) {
         t->next_awaited = registry.awaited;
@@ -644,8 +711,42 @@ tutti_status tt_registry_tell(void *mem, size_t bytes)
     unlock();
     if (!err)
         return TUTTI_OK;
+    st = fail_to_register(failed, err, mem, bytes);     /* which looks whether it is a device's */
     tt_registry_untell(mem);
-    return fail_to_register(failed, err, mem, bytes);
+    return st;
+}
+
+tutti_status tt_registry_tell(void *mem, size_t bytes)
+{
+    return tell(mem, bytes, NULL);
+}
+
+tutti_status tt_registry_tell_device(void *mem, size_t bytes, const struct tt_device_memory *what)
+{
+    struct tt_device_memory mine = *what;
+
+    if (mine.dmabuf >= 0) {
+        mine.dmabuf = fcntl(what->dmabuf, F_DUPFD_CLOEXEC, 0);      /* the caller may close its own */
+        if (mine.dmabuf < 0 && errno == EBADF)
+            return tt_fail(TUTTI_ERR_INVALID, "%d is no descriptor of a dma-buf", what->dmabuf);
+        if (mine.dmabuf < 0)
+            return tt_fail_errno(errno, "keep the descriptor of a dma-buf");
+    }
+    return tell(mem, bytes, &mine);
+}
+
+bool tt_registry_is_device(const void *mem, size_t bytes)
+{
+    uint64_t begin, end;
+    bool is;
+
+    if (!mem || !bytes || !atomic_load_explicit(&registry.ndevices, memory_order_relaxed))
+        return false;
+    pages_of(mem, bytes, &begin, &end);
+    lock();
+    is = tt_spans_touching(registry.told_tree, begin, end, is_of_device, NULL);
+    unlock();
+    return is;
 }
 
 bool tt_registry_untell(const void *mem)

@@ -24,13 +24,23 @@
 #include "tutti/tutti.h"
 #include "wire/regcache.h"
 
+/* What memory of a device is; as tutti_mem_device has it. */
+struct tt_device_memory {
+    tutti_mem_kind kind;
+    int device;
+    int dmabuf;                     /* a descriptor; -1: the memory's address is all there is */
+    uint64_t dmabuf_offset;         /* at which the memory begins there */
+};
+
 /* What can register memory. Both calls come from any thread, several at a time; they may block. */
 struct tt_registrar {
     const char *name;               /* "verbs" and the device's, for sentences; alive until leave */
     void *arg;
     /* Registers mem[bytes], whole pages, for reading by the device and, if it may be written at all (*writable), for writes of peers. 0, or an
-     * errno, of which it does not tell. */
-    int (*pin)(void *arg, void *mem, size_t bytes, void **handle, bool *writable);
+     * errno, of which it does not tell. device: whose memory it is, if it is a device's, which no processor may touch; else NULL. EOPNOTSUPP: it cannot
+     * register such. */
+    int (*pin)(void *arg, void *mem, size_t bytes, const struct tt_device_memory *device, void **handle,
+               bool *writable);
     void (*unpin)(void *arg, void *handle);
 };
 
@@ -54,6 +64,11 @@ void tt_registry_revoke(struct tt_reg *r);
 /* The application has told of mem[bytes]: it is registered as a whole, and stays so until untell. By the setting now (then NOMEM if that fails),
  * in the background or when it is first used. Several tells of the same place count. */
 tutti_status tt_registry_tell(void *mem, size_t bytes);
+/* The same of memory of a device: it is registered now, whatever the setting, and UNSUPPORTED or NOMEM if no domain can; mem and bytes are whole pages. The
+ * descriptor stays the caller's. Nothing notices its end but untell. */
+tutti_status tt_registry_tell_device(void *mem, size_t bytes, const struct tt_device_memory *what);
+/* Whether some of mem[bytes] was told to be of a device. Costs next to nothing where nothing was. */
+bool tt_registry_is_device(const void *mem, size_t bytes);
 /* Ends the newest tell of a place that begins there; the memory is not registered any more when it returns, unless a call uses it. False: none
  * begins there (its memory may have been unmapped). */
 bool tt_registry_untell(const void *mem);

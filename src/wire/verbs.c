@@ -26,7 +26,7 @@ static void verbs_close(struct tt_wire *w)
 {
     struct tt_verbs *v = tt_verbs_of(w);
 
-    if (v->links)
+    if (v->nactive > 0)
         tt_verbs_links_linger(v);
     if (v->tcp)
         v->tcp->ops->close(v->tcp);     /* says goodbye: all that was sent is there */
@@ -87,15 +87,13 @@ static tutti_status verbs_open(struct tt_wire **out, const struct tt_wire_conf *
     v->conf = *conf;
     v->limits = conf->lane_limits ? *conf->lane_limits : tt_lane_limits_default;
     v->wire.ops = &tt_wire_verbs;
-    v->wire.caps = TT_WIRE_CAP_ORDERED | TT_WIRE_CAP_ANYMEM | TT_WIRE_CAP_PINS;
+    v->wire.caps = TT_WIRE_CAP_ORDERED | TT_WIRE_CAP_ANYMEM | TT_WIRE_CAP_PINS | TT_WIRE_CAP_DEVICE;
     v->epoll_fd = v->timer_fd = -1;
     v->news_end = &v->news;
     v->noted_end = &v->noted;
     st = tt_verbs_rails_open(v->rail, &v->nrails, conf->rdma_devices, conf->rdma_gid);
     if (!st)
         st = tt_verbs_regions_open(v);
-    if (!st && !(v->links = calloc(conf->nranks, sizeof *v->links)))
-        st = tt_fail(TUTTI_ERR_NOMEM, "verbs: no memory for the tables of %u ranks", conf->nranks);
     if (!st)
         st = tcp_furnish(v);
     if (!st)

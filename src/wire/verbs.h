@@ -33,6 +33,7 @@
 
 #include <infiniband/verbs.h>
 
+#include "base/sparse.h"
 #include "trace/trace.h"
 #include "wire/dqplb.h"
 #include "wire/registry.h"
@@ -73,6 +74,7 @@ struct tt_verbs_region {
     uint32_t id, generation;
     bool owned;                     /* the wire mapped the memory */
     bool exposed;                   /* peers may have its key */
+    bool device;                    /* memory of another device: no processor may touch it */
 };
 
 /* ---- lanes ---- */
@@ -132,6 +134,7 @@ struct tt_verbs_out {
     uint32_t slot_bytes;            /* of the record and the payload behind it, in the stream's staging slot */
     bool report_local, report_remote;
     bool watched;                   /* its sending is to be noticed soon */
+    bool direct;                    /* no processor may touch its bytes */
     uint8_t lane;                   /* as tt_desc has it */
 };
 
@@ -239,7 +242,7 @@ struct tt_verbs {
     bool mending;                   /* a lane or link is coming up: look often */
     bool waiting;                   /* a lane waits for a port, or until it may be tried again: look now and then */
 
-    struct tt_verbs_link **links;   /* [nranks]; NULL: none */
+    struct tt_sparse links;         /* struct tt_verbs_link, by rank */
     struct tt_verbs_link **active;  /* [nactive] those that are not lost */
     uint32_t nactive, active_depth;
     struct tt_verbs_link *news, **news_end;

@@ -257,13 +257,12 @@ static void link_begin(struct tt_verbs *v, uint32_t peer, const struct tt_link *
             v->active_depth = 2 * v->active_depth + 8;
         }
     }
-    if (!link || !grown) {
+    if (!link || !grown || !tt_sparse_set(&v->links, peer, link)) {
         free(link);
         tt_log(TT_LOG_WARN, "verbs: no memory for a link to rank %u", peer);
         return;
     }
     *link = (struct tt_verbs_link){ .verbs = v, .peer = peer, .tcp = *tcp };
-    v->links[peer] = link;
     v->active[v->nactive++] = link;
     if (link_furnish(link) != TUTTI_OK) {
         tt_verbs_link_lose(link, TUTTI_ERR_NOMEM, "what it needs cannot be had");
@@ -417,16 +416,17 @@ static void link_step(struct tt_verbs_link *link)
 /* The tcp connection is over: what had come by then is applied. */
 static void tcp_lost(struct tt_verbs *v, const struct tt_done *d)
 {
-    struct tt_verbs_link *link = v->links[d->peer];
+    struct tt_verbs_link *link = tt_sparse_get(&v->links, d->peer);
 
     while (tt_verbs_collect(v) > 0)
         continue;
     if (!link) {        /* it never came to be */
         link = calloc(1, sizeof *link);
-        if (!link)
+        if (!link || !tt_sparse_set(&v->links, d->peer, link)) {
+            free(link);
             return;
+        }
         *link = (struct tt_verbs_link){ .verbs = v, .peer = d->peer };
-        v->links[d->peer] = link;
     }
     link->tcp.mine = NULL;      /* nothing can be told any more */
     tt_verbs_link_lose(link, d->status, d->status ? "its process is gone, or cannot be reached" : "the peer closed it in order");
@@ -515,18 +515,18 @@ void tt_verbs_links_linger(struct tt_verbs *v)
 
 void tt_verbs_links_close(struct tt_verbs *v)
 {
+    struct tt_verbs_link *link;
+    uint32_t at = 0;
+
     while (v->nactive > 0)      /* all, before any is freed: what is collected meanwhile puts streams behind others in a list */
         link_strip(v->active[--v->nactive]);
-    for (uint32_t i = 0; v->links && i < v->conf.nranks; i++) {
-        struct tt_verbs_link *link = v->links[i];
-
-        if (link && link->mine)
+    while ((link = tt_sparse_next(&v->links, &at))) {
+        if (link->mine)
             munmap(link->mine, mine_bytes(v));
         free(link);
     }
-    free(v->links);
+    tt_sparse_fini(&v->links);
     free(v->active);
-    v->links = NULL;
     v->active = NULL;
 }
 
@@ -552,12 +552,12 @@ void tt_verbs_links_memory(const struct tt_verbs *v, tutti_memory *m)
 {
     tutti_memory_part links = { .purpose = "verbs: links",
                                 .shared = 1,
-                                .rank_bytes = v->conf.nranks * sizeof *v->links,
-                                .peer_bytes = v->active_depth * sizeof *v->active };
+                                .peer_bytes = tt_sparse_bytes(&v->links) + v->active_depth * sizeof *v->active };
+    const struct tt_verbs_link *link;
+    uint32_t at = 0;
 
-    for (uint32_t i = 0; i < v->conf.nranks; i++)
-        if (v->links[i])
-            links.peer_bytes += link_bytes(v->links[i]);
+    while ((link = tt_sparse_next(&v->links, &at)))
+        links.peer_bytes += link_bytes(link);
     for (uint32_t i = 0; i < v->nrails; i++)
         for (const struct tt_verbs_group *g = v->rail[i].groups; g; g = g->next)
             links.peer_bytes += sizeof *g;

@@ -26,20 +26,23 @@ bool tt_verbs_receives(struct tt_verbs_group *g)
 
 /* ---- what immediates say ---- */
 
-/* The memory of region + offset [bytes]; NULL: there is no such region (any more). */
-static uint8_t *place(struct tt_verbs_link *link, uint32_t region, uint32_t generation, uint64_t offset, uint64_t bytes)
+/* The memory of region + offset [bytes]; NULL: there is no such region (any more), or a processor is to touch it and it is a device's. */
+static uint8_t *place(struct tt_verbs_link *link, uint32_t region, uint32_t generation, uint64_t offset, uint64_t bytes,
+                      bool by_processor)
 {
     const struct tt_verbs_region *r = region ? tt_verbs_region_find(link->verbs, region, generation) : NULL;
     uint8_t *mem = r ? r->public.mem : region ? NULL : link->mine;
     const uint64_t size = r ? r->public.bytes : link->verbs->conf.link_bytes;
 
+    if (r && r->device && by_processor)
+        return NULL;
     return mem && offset <= size && bytes <= size - offset ? mem + offset : NULL;
 }
 
 static void raise_signal(struct tt_verbs_link *link, const struct tt_verbs_record *r)
 {
     uint64_t *word =
-        (uint64_t *)(void *)place(link, r->signal_region, r->signal_generation, r->signal_offset, sizeof *word);
+        (uint64_t *)(void *)place(link, r->signal_region, r->signal_generation, r->signal_offset, sizeof *word, true);
 
     if (!word)
         return;
@@ -52,7 +55,7 @@ static void raise_signal(struct tt_verbs_link *link, const struct tt_verbs_recor
 /* A put whose memory is gone is dropped, and its signal with it. */
 static void apply(struct tt_verbs_link *link, const struct tt_verbs_record *r, const uint8_t *payload)
 {
-    uint8_t *to = r->bytes ? place(link, r->region, r->generation, r->offset, r->bytes) : NULL;
+    uint8_t *to = r->bytes ? place(link, r->region, r->generation, r->offset, r->bytes, r->payload > 0) : NULL;
 
     if (r->kind == TT_VERBS_VOID || (r->bytes && !to))
         return;

@@ -8,13 +8,19 @@
 
 #define ACCESS (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE)
 
-/* NULL and errno: the device refuses. *writable: peers may write to it. */
-static struct ibv_mr *try_pin(struct tt_verbs_rail *rail, void *mem, size_t bytes, int access, bool *writable)
+/* NULL and errno: the device refuses. *writable: peers may write to it. Memory of another device (NULL: it is the host's) without a dma-buf goes by its
+ * address, where a module of the kernel knows such (nvidia-peermem). */
+static struct ibv_mr *try_pin(struct tt_verbs_rail *rail, void *mem, size_t bytes, int access,
+                              const struct tt_device_memory *device, bool *writable)
 {
-    struct ibv_mr *mr = ibv_reg_mr(rail->pd, mem, bytes, access);
+    struct ibv_mr *mr;
 
+    if (device && device->dmabuf >= 0)
+        mr = ibv_reg_dmabuf_mr(rail->pd, device->dmabuf_offset, bytes, (uintptr_t)mem, device->dmabuf, access);
+    else
+        mr = ibv_reg_mr(rail->pd, mem, bytes, access);
     *writable = mr && access & IBV_ACCESS_REMOTE_WRITE;
-    if (!mr && errno == EFAULT && access)
+    if (!mr && errno == EFAULT && access && !device)
         mr = ibv_reg_mr(rail->pd, mem, bytes, 0);   /* a source that may only be read */
     return mr;
 }
@@ -22,7 +28,7 @@ static struct ibv_mr *try_pin(struct tt_verbs_rail *rail, void *mem, size_t byte
 struct ibv_mr *tt_verbs_pin(struct tt_verbs_rail *rail, void *mem, size_t bytes, int access)
 {
     bool writable;
-    struct ibv_mr *mr = try_pin(rail, mem, bytes, access, &writable);
+    struct ibv_mr *mr = try_pin(rail, mem, bytes, access, NULL, &writable);
 
     if (!mr && errno == ENOMEM)
         tt_fail(TUTTI_ERR_NOMEM,
@@ -48,7 +54,7 @@ static void unpin_all(struct tt_verbs_mrs *mrs)
 
 /* ---- what the registry calls ---- */
 
-static int pin(void *arg, void *mem, size_t bytes, void **handle, bool *writable)
+static int pin(void *arg, void *mem, size_t bytes, const struct tt_device_memory *device, void **handle, bool *writable)
 {
     struct tt_verbs *v = arg;
     struct tt_verbs_mrs *mrs = calloc(1, sizeof *mrs);
@@ -59,7 +65,7 @@ static int pin(void *arg, void *mem, size_t bytes, void **handle, bool *writable
     for (uint32_t i = 0; i < v->nrails; i++) {
         bool by_this;
 
-        mrs->rail[i] = try_pin(&v->rail[i], mem, bytes, ACCESS, &by_this);
+        mrs->rail[i] = try_pin(&v->rail[i], mem, bytes, ACCESS, device, &by_this);
         if (!mrs->rail[i]) {
             const int err = errno;
 
@@ -161,6 +167,7 @@ static tutti_status make_region(struct tt_verbs *v, void *mem, size_t bytes, boo
     }
     r->public = (struct tt_region){ .wire = &v->wire, .mem = mem, .bytes = bytes };
     r->exposed = exposed;
+    r->device = tt_registry_is_device(mem, bytes);
     st = mem ? furnish(v, r) : furnish_own(v, r);
     if (st)
         goto free;

@@ -143,6 +143,8 @@ static void add_segment(struct chain *c, const struct tt_dqplb_segment *g)
     if (bytes > 0 || !g->last) {
         wr = chain_add(c, &what, bytes > 0 ? m->data + g->offset : NULL, bytes, m->lkey[lane->rail],
                        m->target + g->offset, m->rkey[lane->rail], !g->last);
+        if (m->direct)
+            wr->send_flags &= ~(unsigned)IBV_SEND_INLINE;   /* that would be copied by libibverbs */
         if (!g->last)
             with_immediate(wr, g->word);
     }
@@ -407,7 +409,8 @@ static bool source_set(struct tt_verbs_stream *s, struct tt_verbs_out *m, const 
 /* Enters a put as the stream's next message. False: no room now. */
 static bool put_enter(struct tt_verbs_stream *s, const struct tt_desc *d)
 {
-    const bool copied = d->flags & TT_DESC_INLINE, small = d->bytes <= TT_VERBS_PAYLOAD_BYTES;
+    const bool copied = d->flags & TT_DESC_INLINE, direct = d->flags & TT_DESC_DIRECT,
+               small = d->bytes <= TT_VERBS_PAYLOAD_BYTES && !direct;
     struct tt_verbs_out *m = tt_verbs_out_of(s, s->tail);
     uint8_t *slot = tt_verbs_staging(s, s->tail);
     uint8_t *bounced = NULL;
@@ -441,6 +444,7 @@ static bool put_enter(struct tt_verbs_stream *s, const struct tt_desc *d)
         .report_remote = d->flags & TT_DESC_REMOTE,
         .bounce_end = bounced ? s->bounce_tail : 0,
         .watched = !copied || bounced,
+        .direct = direct,
         .lane = d->lane,
     };
     tt_verbs_record_write(&r, slot);
@@ -465,7 +469,7 @@ int tt_verbs_post(struct tt_wire *w, const struct tt_desc *desc, int n)
         tt_assert(d->kind == TT_DESC_PUT || d->kind == TT_DESC_FENCE);
         if (d->kind == TT_DESC_FENCE)
             continue;       /* a stream is in order */
-        link = v->links[d->key->peer];
+        link = tt_sparse_get(&v->links, d->key->peer);
         tt_assert(link);
         if (link->state == TT_VERBS_LOST)
             continue;

@@ -37,6 +37,7 @@ enum {
     TT_WIRE_CAP_ATOMIC = 1u << 4,
     TT_WIRE_CAP_ANYMEM = 1u << 5,   /* reg takes the caller's own memory; which peers' puts may target it, each link says
                                        (tt_link.anymem) */
+    TT_WIRE_CAP_DEVICE = 1u << 7,   /* puts with TT_DESC_DIRECT: from and to memory of devices that the registry was told of (registry.h) */
     TT_WIRE_CAP_PINS = 1u << 6      /* registering takes long and pins memory: the registry keeps what was registered (registry.h) */
 };
 
@@ -65,6 +66,7 @@ struct tt_wire_conf {
     bool cma;                       /* shm: process_vm_readv allowed, in either direction */
     const char *rdma_devices;       /* verbs, ofi: which devices may be used, by a rule as that of interfaces, alive during open; NULL: those near */
     const char *rdma_gid;           /* verbs: the index of the GID to use on RoCE ports, a number, alive during open; NULL: the best */
+    bool ofi_hmem;                  /* ofi: its provider is to know memory of devices (FI_HMEM) */
     const char *ofi_provider;       /* ofi: libfabric's provider, by name, alive during open; NULL or "": the first that serves */
 };
 
@@ -96,6 +98,8 @@ enum {
     TT_DESC_REMOTE = 1u << 1,       /* also report remote completion */
     TT_DESC_STREAM = 1u << 2,       /* hint: the target is large and not read soon: stores may bypass the cache */
     TT_DESC_URGENT = 1u << 3,       /* keeps its order, and its fences, among urgent ones only: it may overtake the others */
+    TT_DESC_DIRECT = 1u << 5,       /* its source, or its target, is memory of a device: no processor may touch the bytes on their way. Not with INLINE; only
+                                       where the wire has DEVICE */
     TT_DESC_WAKE = 1u << 4          /* an instant put without a signal, of which its owner shall hear even if it sleeps, as it does of others */
 };
 #define TT_INLINE_BYTES 32768u

@@ -84,6 +84,7 @@ static void draw_layer(struct rank *r, uint32_t i, struct layer *l)
         .type = types[tt_prng_below(p, 2)], .there = types[tt_prng_below(p, 3)], .back = types[tt_prng_below(p, 3)],
         .scale_elems = (uint32_t)tt_prng_below(p, 40), .device = &l->device,
     };
+    c->group_ranks = (uint32_t)tt_prng_below(p, r->nranks + 2);
     c->top_k = 1 + (uint32_t)tt_prng_below(p, c->experts < TOP_MAX ? c->experts : TOP_MAX);
     if (l->kind != HELD_BY_ALL)
         return;

@@ -6,6 +6,7 @@ with a few sizes."""
 
 import json
 import os
+import re
 import subprocess
 import sys
 import unittest
@@ -16,6 +17,11 @@ from cluster import SANITIZED, SLOW, TUTTI, ClusterTest, environment
 def info(**more):
     done = subprocess.run([TUTTI, "info", "--json"], capture_output=True, text=True, timeout=100, check=True, env=environment(**more))
     return {wire["name"]: wire for wire in json.loads(done.stdout)["wires"]}["ofi"]
+
+
+def info_of_registration():
+    done = subprocess.run([TUTTI, "info", "--json"], capture_output=True, text=True, timeout=100, check=True, env=environment())
+    return json.loads(done.stdout)["registration"]
 
 
 # sockets has threads of its own, of whose accesses the thread sanitizer knows some.
@@ -67,6 +73,23 @@ class Ofi(ClusterTest):
             self.assertRegex(about["about"], r"^libfabric \d+\.\d+, .* on .*: messages ")
             if len(providers()) > 1:    # else it may be the only one of this libfabric
                 self.assertIn("not used: ", about["about"])
+
+    def test_memory_stays_registered_from_call_to_call_as_the_settings_say(self):
+        """What a call finds registered, and what was made; 100 calls send from the same megabytes."""
+        counted = r"found (\d+) times, made (\d+) times"
+        for mode in "lazy", "none":
+            done = subprocess.run([TUTTI, "perf", "sendrecv", "-n", "2", "--wire", "ofi", "--min", "1M", "--max", "1M", "--iters", "100"],
+                                  capture_output=True, text=True, timeout=280, check=True, env=environment(TUTTI_REGISTER=mode))
+            found, made = (int(n) for n in re.search(counted, done.stdout).groups())
+            self.assertGreater(found + made, 100, done.stdout)
+            if mode == "none":
+                self.assertEqual(found, 0, done.stdout)
+            elif info_of_registration()["watches"]:     # else what Tutti was not told of is not kept
+                self.assertGreater(found, 10 * made, done.stdout)
+        done = subprocess.run([TUTTI, "perf", "sendrecv", "-n", "2", "--wire", "ofi", "--min", "1M", "--max", "1M", "--iters", "1"],
+                              capture_output=True, text=True, timeout=280, check=False, env=environment(TUTTI_REGISTER_DYNAMIC="0"))
+        self.assertNotEqual(done.returncode, 0)
+        self.assertIn("TUTTI_REGISTER_DYNAMIC is 0", done.stderr)
 
     def test_a_provider_that_is_not_there_is_told(self):
         self.assertIn('no provider "nosuch"', info(TUTTI_OFI_PROVIDER="nosuch")["why_not"])

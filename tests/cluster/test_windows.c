@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 #include "comm/comm.h"
 #include "support/pattern.h"
@@ -517,6 +518,130 @@ static void mistakes_are_told_and_touch_nothing(void **state)
 /* ---- ends ---- */
 
 /* Rank 2 dies while 0 waits for its signal and 1 goes on putting to it. */
+/* ---- memory of devices ---- */
+
+#define DEVICE_BYTES (64u << 10)
+
+static const size_t device_sizes[] = { 8, 100, 4096, 40000 };
+
+/* Whether this way must carry it; else it may have none. */
+static bool must_carry_devices(const char *wires)
+{
+    return strstr(wires, "verbs") || (strstr(wires, "ofi") && !getenv("TUTTI_OFI_PROVIDER"));
+}
+
+/* Stands for memory of a device. verbs: no processor can touch it while it is in use, as none could touch a device's; libfabric's TCP provider is
+ * a processor. */
+static void lend(struct rank *r, uint8_t *mem, bool to_device)
+{
+    if (strstr(getenv("TUTTI_WIRES"), "verbs"))
+        CHECK(r, mprotect(mem, DEVICE_BYTES, to_device ? PROT_NONE : PROT_READ | PROT_WRITE) == 0);
+}
+
+/* What only processors do is refused. */
+static void check_refusals(struct rank *r, tutti_window *window, uint8_t *device, int other)
+{
+    const tutti_rma signal = { .size = sizeof signal, .signal_op = TUTTI_SIGNAL_SET };
+    uint64_t word = 0;
+
+    CHECK_STATUS(r, tutti_window_put(window, (int)r->rank, 0, &word, 8, NULL), TUTTI_ERR_UNSUPPORTED);
+    CHECK_STATUS(r, tutti_window_put(window, other, 0, &word, 8, &signal), TUTTI_ERR_UNSUPPORTED);
+    CHECK_STATUS(r, tutti_window_signal(window, other, 0, TUTTI_SIGNAL_ADD, 1), TUTTI_ERR_UNSUPPORTED);
+    CHECK_STATUS(r, tutti_window_get(window, other, 0, &word, 8, NULL), TUTTI_ERR_UNSUPPORTED);
+    CHECK_STATUS(r, tutti_window_atomic(window, other, 0, 8, TUTTI_ATOMIC_ADD, 1, 0, &word), TUTTI_ERR_UNSUPPORTED);
+    CHECK_STATUS(r, tutti_window_wait(window, 0, TUTTI_EQUAL, 0, 0, NULL), TUTTI_ERR_UNSUPPORTED);
+    CHECK_STATUS(r, tutti_allreduce(device, device, 16, TUTTI_F32, TUTTI_SUM, r->comm, NULL), TUTTI_ERR_UNSUPPORTED);
+    CHECK(r, strstr(tutti_last_error(), "memory of a device"));
+}
+
+/* A file is no dma-buf: verbs asks the device's driver, which says so, or that it takes none at all; and a part of a page is none. */
+static void check_dmabuf_refusal(struct rank *r, uint8_t *pages, const tutti_mem_device *what)
+{
+    tutti_mem_device file = *what;
+    tutti_status st;
+
+    file.has_dmabuf = 1;
+    file.dmabuf = memfd_create("no dma-buf", 0);
+    CHECK(r, file.dmabuf >= 0 && ftruncate(file.dmabuf, DEVICE_BYTES) == 0);
+    if (strstr(getenv("TUTTI_WIRES"), "verbs")) {
+        st = tutti_mem_register_device(r->comm, pages, DEVICE_BYTES, &file);
+        CHECK(r, st == TUTTI_ERR_UNSUPPORTED || st == TUTTI_ERR_INVALID);
+        CHECK(r, strstr(tutti_last_error(), "by its dma-buf"));
+    }
+    close(file.dmabuf);
+    CHECK_SAYS(r, tutti_mem_register_device(r->comm, pages + 8, DEVICE_BYTES - 8, what), TUTTI_ERR_INVALID, "whole pages");
+    CHECK_SAYS(r, tutti_mem_register_device(r->comm, pages, 0, what), TUTTI_ERR_INVALID, "0 bytes");
+    CHECK_SAYS(r, tutti_mem_register_device(r->comm, pages, DEVICE_BYTES, NULL), TUTTI_ERR_INVALID, "NULL");
+    file = *what;
+    file.kind = (tutti_mem_kind)9;
+    CHECK_SAYS(r, tutti_mem_register_device(r->comm, pages, DEVICE_BYTES, &file), TUTTI_ERR_INVALID, "9 is no kind");
+}
+
+/* From a device's memory and from the host's to another device's, short and long, with signals in the host's. */
+static void device_role(struct rank *r)
+{
+    uint8_t *mem = mmap(NULL, 3 * DEVICE_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0), *source,
+            *host_pages;
+    const tutti_mem_device what = { .size = sizeof what, .kind = TUTTI_MEM_MAPPED };
+    uint8_t *host = job_have(r, malloc(DEVICE_BYTES));
+    const int other = (int)(1 - r->rank);
+    tutti_window *window, *signals;
+    uint64_t puts = 0;
+    tutti_status st;
+
+    CHECK(r, mem != MAP_FAILED);
+    source = mem + DEVICE_BYTES;
+    host_pages = source + DEVICE_BYTES;
+    window_job_open(r);
+    st = tutti_mem_register_device(r->comm, mem, 2 * DEVICE_BYTES, &what);
+    if (st == TUTTI_ERR_UNSUPPORTED && !must_carry_devices(getenv("TUTTI_WIRES"))) {
+        CHECK(r, strstr(tutti_last_error(), "TUTTI_WIRES=verbs or ofi"));
+        job_close(r);
+        free(host);
+        return;
+    }
+    CHECK_OK(r, st);
+    check_dmabuf_refusal(r, host_pages, &what);
+    CHECK_OK(r, tutti_window_create(r->comm, mem, DEVICE_BYTES, &window));
+    CHECK_OK(r, tutti_window_create(r->comm, NULL, 64, &signals));
+    check_refusals(r, window, source, other);
+    for (size_t i = 0; i < sizeof device_sizes / sizeof *device_sizes; i++)
+        for (int from_host = 0; from_host < 2; from_host++) {
+            const size_t bytes = device_sizes[i];
+            const tutti_rma rma = {
+                .size = sizeof rma, .signal_op = TUTTI_SIGNAL_SET, .signal_value = ++puts, .signal_window = signals,
+            };
+
+            job_step(r, "put %zu bytes, from_host %d", bytes, from_host);
+            pattern_fill(from_host ? host : source, bytes, salt_of(r->rank, (uint32_t)other, puts));
+            memset(mem, 0, DEVICE_BYTES);
+            lend(r, mem, true);
+            lend(r, source, true);
+            CHECK_OK(r, tutti_barrier(r->comm, NULL));
+            CHECK_OK(r, tutti_window_put(window, other, 64, from_host ? host : source, bytes, &rma));
+            CHECK_OK(r, tutti_window_wait(signals, 0, TUTTI_EQUAL, puts, 0, NULL));
+            lend(r, mem, false);
+            lend(r, source, false);
+            window_check_pattern(r, mem + 64, bytes, salt_of((uint32_t)other, r->rank, puts), "put to a device");
+            CHECK(r, mem[63] == 0 && mem[64 + bytes] == 0);
+            CHECK_OK(r, tutti_window_quiet(window, TUTTI_ALL_RANKS, 0));
+            CHECK_OK(r, tutti_barrier(r->comm, NULL));
+        }
+    CHECK_OK(r, tutti_window_free(window));
+    CHECK_OK(r, tutti_window_free(signals));
+    CHECK_OK(r, tutti_mem_deregister(r->comm, mem));
+    CHECK_OK(r, tutti_allreduce(mem, mem, 16, TUTTI_F32, TUTTI_SUM, r->comm, NULL));  /* the host's again */
+    job_close(r);
+    free(host);
+    munmap(mem, 3 * DEVICE_BYTES);
+}
+
+static void memory_of_devices_is_put_to_and_from_without_a_processor_or_refused(void **state)
+{
+    (void)state;
+    over_all_ways(device_role, 2, NULL);
+}
+
 static void death_role(struct rank *r)
 {
     uint8_t *src = job_have(r, calloc(1, 100000));
@@ -720,6 +845,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(words_are_waited_for_and_mapped_memory_is_there),
         cmocka_unit_test(threads_use_a_window_at_once),
         cmocka_unit_test(mistakes_are_told_and_touch_nothing),
+        cmocka_unit_test(memory_of_devices_is_put_to_and_from_without_a_processor_or_refused),
         cmocka_unit_test(a_lost_rank_ends_what_waits_for_it),
         cmocka_unit_test(an_abort_ends_what_waits),
         cmocka_unit_test(an_abort_is_heard_of_who_is_gone_at_once),

@@ -28,7 +28,8 @@ static int open_pipe(int pipe[2], size_t bytes)
     return ENOMEM;
 }
 
-static int device_pin(void *arg, void *mem, size_t bytes, void **handle, bool *writable)
+static int device_pin(void *arg, void *mem, size_t bytes, const struct tt_device_memory *device, void **handle,
+                      bool *writable)
 {
     struct pipe_device *d = arg;
     struct held *h = malloc(sizeof *h);
@@ -36,6 +37,14 @@ static int device_pin(void *arg, void *mem, size_t bytes, void **handle, bool *w
     int err = ENOMEM;
 
     tt_assert(h && bytes <= PIPE_DEVICE_BYTES_MAX);
+    if (device && d->hosts_only) {
+        err = EOPNOTSUPP;
+        goto free;
+    }
+    if (device) {
+        d->device_pins++;
+        d->device = *device;
+    }
     atomic_fetch_add(&d->pins, 1);
     if (d->bytes_max && atomic_load(&d->bytes) + bytes > d->bytes_max)
         goto free;

@@ -14,6 +14,9 @@ struct pipe_device {
     atomic_ullong bytes;            /* pinned now */
     unsigned long long bytes_max;   /* more is ENOMEM; 0: no bound */
     bool readonly;                  /* peers may write nowhere */
+    bool hosts_only;                /* it cannot register memory of devices */
+    unsigned device_pins;           /* of the pins, those of such memory */
+    struct tt_device_memory device; /* what the last of them was told */
     unsigned unpin_after;           /* unpin begins, and goes on a while after so many calls of pin; 0: at once */
     atomic_uint unpinning;          /* threads in unpin */
 };

@@ -2,6 +2,7 @@
  * The device is a pipe, which holds pages as a network card's registrations do. Each test is a process: settings are a process's. */
 #include "support/unit.h"
 
+#include <fcntl.h>
 #include <malloc.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -501,6 +502,65 @@ static void registering_for_a_call_can_be_made_an_error(void **state)
     in_process(dynamic_role, "TUTTI_REGISTER_DYNAMIC=0", NULL);
 }
 
+static unsigned open_descriptors(void)
+{
+    unsigned n = 0;
+
+    for (int fd = 0; fd < 256; fd++)
+        n += fcntl(fd, F_GETFD) >= 0;
+    return n;
+}
+
+/* Told by a descriptor, of which the device gets the part that is its own; and by address. */
+static void device_memory_role(void)
+{
+    struct pipe_device d = { .readonly = false };
+    const int fd = memfd_create("dma-buf", 0);
+    const struct tt_device_memory by_dmabuf = {
+        .kind = TUTTI_MEM_CUDA, .device = 3, .dmabuf = fd, .dmabuf_offset = 7 * PAGE
+    };
+    const struct tt_device_memory by_address = { .dmabuf = -1 }, by_nothing = { .dmabuf = 250 };
+    uint8_t *mem = mapped(3 * BYTES), *device = mem + BYTES;
+    struct tt_reg *whole, *part;
+    unsigned before;
+
+    CHECK(fd >= 0 && pipe_device_open(&d));
+    before = open_descriptors();
+    CHECK(!tt_registry_is_device(device, BYTES));
+    CHECK(tt_registry_tell_device(device, BYTES, &by_dmabuf) == TUTTI_OK);
+    CHECK(d.device_pins == 1 && d.pins == 1);       /* now, and as a whole */
+    CHECK(d.device.kind == TUTTI_MEM_CUDA && d.device.device == 3 && d.device.dmabuf_offset == 7 * PAGE);
+    CHECK(d.device.dmabuf >= 0 && d.device.dmabuf != fd);
+    CHECK(tt_registry_is_device(device, 1) && tt_registry_is_device(device - 1, 2) &&
+          tt_registry_is_device(mem, 3 * BYTES));
+    CHECK(!tt_registry_is_device(mem, BYTES) && !tt_registry_is_device(device + BYTES, BYTES) &&
+          !tt_registry_is_device(device, 0));
+    whole = get(&d, device, BYTES, true);
+    CHECK(d.pins == 1);
+    part = get(&d, device + 2 * PAGE, PAGE, true);  /* nobody else exposes it */
+    CHECK(d.device_pins == 2 && d.device.dmabuf_offset == 9 * PAGE);
+    tt_registry_put(d.domain, part, true);
+    tt_registry_put(d.domain, whole, true);
+    CHECK(tt_registry_untell(device) && d.unpins == d.pins && !tt_registry_is_device(device, BYTES));
+    CHECK(tt_registry_tell_device(device, BYTES, &by_address) == TUTTI_OK && d.device.dmabuf == -1);
+    CHECK(tt_registry_untell(device));
+    CHECK(open_descriptors() <= before + 2);        /* both tells' own are closed; a pipe may wait for its end */
+    CHECK(tt_registry_tell_device(device, BYTES, &by_nothing) == TUTTI_ERR_INVALID);
+    CHECK(strstr(tutti_last_error(), "250 is no descriptor"));
+    d.hosts_only = true;
+    CHECK(tt_registry_tell_device(device, BYTES, &by_dmabuf) == TUTTI_ERR_UNSUPPORTED);
+    CHECK(strstr(tutti_last_error(), "65536 bytes of device memory") && strstr(tutti_last_error(), "by its dma-buf"));
+    CHECK(!tt_registry_is_device(device, BYTES) && !tt_registry_untell(device));
+    pipe_device_close(&d);
+}
+
+static void memory_of_a_device_is_registered_as_such_and_known(void **state)
+{
+    (void)state;
+    in_process(device_memory_role, NULL, NULL);
+    in_process(device_memory_role, "TUTTI_REGISTER=none", NULL);
+}
+
 static void wrong_role(void)
 {
     struct pipe_device d = { .readonly = false };
@@ -671,6 +731,7 @@ int main(void)
         cmocka_unit_test(what_is_told_of_outlasts_the_bounds_and_too_much_is_an_error),
         cmocka_unit_test(a_tell_goes_with_its_memory),
         cmocka_unit_test(registering_for_a_call_can_be_made_an_error),
+        cmocka_unit_test(memory_of_a_device_is_registered_as_such_and_known),
         cmocka_unit_test(a_wrong_setting_is_told),
         cmocka_unit_test(memory_that_changes_between_two_uses_is_never_stale),
         cmocka_unit_test(under_threads_nothing_is_stale_or_lost),

@@ -111,7 +111,7 @@ static void rounds(struct node *n, uint32_t nrounds, void (*disturb)(struct node
 
 static struct tt_verbs_link *link_to_right(struct node *n)
 {
-    return tt_verbs_of(n->w)->links[(n->rank + 1) % n->nranks];
+    return tt_sparse_get(&tt_verbs_of(n->w)->links, (n->rank + 1) % n->nranks);
 }
 
 /* ---- lanes ---- */
