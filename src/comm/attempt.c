@@ -266,6 +266,22 @@ static tutti_status submit_kept(struct tt_attempt *t, struct tt_plan *plan)
     return tt_op_blocking(t->comm->context, &t->conf);
 }
 
+/* Whether the processor may not touch some of it. */
+static bool is_of_device(const struct tt_op_conf *conf)
+{
+    const struct tt_coll *c = &conf->coll;
+
+    return (conf->src && tt_registry_is_device(conf->src, tt_coll_src_bytes(c))) ||
+           (conf->dst && tt_registry_is_device(conf->dst, tt_coll_dst_bytes(c)));
+}
+
+static tutti_status refuse_device(const struct tt_attempt *t)
+{
+    if (!is_of_device(&t->conf))
+        return TUTTI_OK;
+    return tt_fail(TUTTI_ERR_UNSUPPORTED, "%s: a buffer is memory of a device (tutti_mem_register_device), which windows carry (tutti/rma.h)", t->name);
+}
+
 /* How the call goes, as the plan of its shape says, is written into its operation. */
 static tutti_status take_plan(struct tt_attempt *t, const char *force, struct tt_plan **out)
 {
@@ -288,17 +304,9 @@ static tutti_status take_plan(struct tt_attempt *t, const char *force, struct tt
 tutti_status tt_attempt_plan(struct tt_attempt *t)
 {
     struct tt_plan *plan;
+    const tutti_status st = refuse_device(t);
 
-    return take_plan(t, NULL, &plan);
-}
-
-/* Whether the processor may not touch some of it. */
-static bool is_of_device(const struct tt_op_conf *conf)
-{
-    const struct tt_coll *c = &conf->coll;
-
-    return (conf->src && tt_registry_is_device(conf->src, tt_coll_src_bytes(c))) ||
-           (conf->dst && tt_registry_is_device(conf->dst, tt_coll_dst_bytes(c)));
+    return st ? st : take_plan(t, NULL, &plan);
 }
 
 static tutti_status submit(struct tt_attempt *t)
@@ -310,8 +318,9 @@ static tutti_status submit(struct tt_attempt *t)
     void *own;
     tutti_status st;
 
-    if (is_of_device(&t->conf))
-        return tt_fail(TUTTI_ERR_UNSUPPORTED, "%s: a buffer is memory of a device (tutti_mem_register_device), which windows carry (tutti/rma.h)", t->name);
+    st = refuse_device(t);
+    if (st)
+        return st;
     t->conf.restore = t->comm->restore && t->conf.coll.in_place;
     st = t->op == TUTTI_AVG ? divide_input(t, &own) : scale_input(t, &own);
     if (st)
