@@ -111,6 +111,8 @@ enum tutti_epoch_flags {
 /* Agrees on the next view: who lives, less who gave notice, and with TUTTI_ADMIT as many newcomers as `most` (0: any number) leaves room
  * for. Waits for newcomers if there are fewer than `least` (0: 1) and they are admitted. If nobody came or went and nobody was lost, the view
  * stays. Called by all members of the view alike, and by newcomers, who wait here until they are voted in. *out is written on success.
+ * What a newcomer asks for is its own: it is admitted to no view of more than its `most`. Its `least` is for a first view, which newcomers form while
+ * nobody is in one: with how few a run goes on its members say. One that wants more or fewer than there would be waits, and holds up nobody.
  * PEER_LOST: fewer than `least` are left (the sentence says so), or somebody was lost while the members met and they did different things: call
  * again. MISMATCH: members
  * called other things. Who gave notice gets a view of nobody, once the others have gone on. */

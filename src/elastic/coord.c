@@ -525,7 +525,7 @@ uint64_t tt_coord_next_ns(const struct tt_coord *c)
     return c->due_ns;
 }
 
-/* A newcomer counts once it waits in `epoch` and its group is complete; that is what an epoch without bounds would admit. */
+/* A newcomer counts once it waits in `epoch` and its group is complete; that is what an epoch would admit which any number will do for. */
 void tt_coord_tell_news(struct tt_coord *c)
 {
     struct tt_elmsg msg = { .kind = TT_ELMSG_NEWS };
@@ -536,7 +536,7 @@ void tt_coord_tell_news(struct tt_coord *c)
         return;
     c->stale_news = false;
     if (!c->proposing)
-        tt_coord_choose(c, true, UINT32_MAX, UINT32_MAX);
+        tt_coord_choose(c, true, UINT32_MAX);
     for (uint32_t i = 0; i < c->nmembers; i++) {
         const struct tt_coord_member *m = &c->conf.members[i];
 

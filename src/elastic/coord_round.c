@@ -12,7 +12,6 @@
 #include "elastic/planted.h"
 
 #define ROUND_MAX (UINT64_MAX / 2) /* that anybody is believed to be in */
-#define BEGIN_TRIES 16 /* different wishes of how many are to begin that are weighed at once */
 
 void tt_coord_call(struct tt_coord *c, struct tt_coord_member *m, const struct tt_elmsg *msg)
 {
@@ -283,7 +282,7 @@ static bool decide_epoch(struct tt_coord *c, const struct tt_coord_member *first
 
     if (let_leave(c))
         return true;
-    n = tt_coord_choose(c, admit, first->most ? first->most : UINT32_MAX, UINT32_MAX);
+    n = tt_coord_choose(c, admit, first->most ? first->most : UINT32_MAX);
     if (n < least && admit)
         return false; /* newcomers may come until somebody's deadline */
     if (n < least)
@@ -297,47 +296,13 @@ static bool decide_epoch(struct tt_coord *c, const struct tt_coord_member *first
     return true;
 }
 
-/* The fewest and the most that newcomers accept who want at least least_max at most; how many those are. */
-static uint32_t bounds(const struct tt_coord *c, uint32_t least_max, uint32_t *least, uint32_t *most)
-{
-    uint32_t n = 0;
-
-    *least = 1;
-    *most = UINT32_MAX;
-    for (uint32_t i = 0; i < c->nmembers; i++) {
-        const struct tt_coord_member *m = &c->conf.members[i];
-
-        if (m->state != TT_COORD_WAITING || !m->called || m->least > least_max)
-            continue;
-        n++;
-        if (m->least > *least)
-            *least = m->least;
-        if (m->most && m->most < *most)
-            *most = m->most;
-    }
-    return n;
-}
-
-/* Nobody is left in the view, or there never was one: newcomers make the first, as soon as there are as many as each of them wants. Who
- * wants more than there are waits, and holds up nobody; the others may be too few then, and so on. */
+/* Nobody is left in the view, or there never was one: newcomers make the first, as soon as there are as many as each of them wants. */
 static bool begin(struct tt_coord *c)
 {
-    uint32_t least, most, least_max = UINT32_MAX;
-
-    for (int tries = 0; tries < BEGIN_TRIES; tries++) {
-        uint32_t n = bounds(c, least_max, &least, &most);
-
-        if (n == 0)
-            return false;
-        if (n >= least)
-            n = tt_coord_choose(c, true, most, least_max);
-        if (n >= least) {
-            tt_coord_propose(c);
-            return true;
-        }
-        least_max = least - 1 < n ? least - 1 : n;
-    }
-    return false;
+    if (tt_coord_choose(c, true, UINT32_MAX) == 0)
+        return false;
+    tt_coord_propose(c);
+    return true;
 }
 
 bool tt_coord_decide_round(struct tt_coord *c)

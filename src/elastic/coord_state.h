@@ -31,8 +31,9 @@ uint64_t tt_coord_numbered(const struct tt_coord *c, uint64_t last);
 void tt_coord_tell_news(struct tt_coord *c);
 
 /* coord_view.c: proposals and views */
-/* Chooses who would be in the next view (next_rank of each member), without newcomers who want more than least_max; returns how many. */
-uint32_t tt_coord_choose(struct tt_coord *c, bool admit, uint32_t most, uint32_t least_max);
+/* Chooses who would be in the next view (next_rank of each member): the members that are left, and as many newcomers as `most` leaves room for and accept
+ * a view of so many; returns how many. */
+uint32_t tt_coord_choose(struct tt_coord *c, bool admit, uint32_t most);
 void tt_coord_propose(struct tt_coord *c);
 void tt_coord_abandon(struct tt_coord *c);
 void tt_coord_ready(struct tt_coord *c, struct tt_coord_member *m, struct tt_elmsg *msg);

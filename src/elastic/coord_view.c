@@ -8,12 +8,19 @@
 #include "elastic/planted.h"
 
 #define PROPOSAL_LEASES 2 /* in which all must have answered */
+#define ANY_SIZE UINT32_MAX
 
 /* ---- choice ---- */
 
-static bool waits(const struct tt_coord_member *m, uint32_t least_max)
+static bool waits(const struct tt_coord_member *m)
 {
-    return (m->state == TT_COORD_WAITING || m->state == TT_COORD_CANDIDATE) && m->called && m->least <= least_max;
+    return (m->state == TT_COORD_WAITING || m->state == TT_COORD_CANDIDATE) && m->called;
+}
+
+/* Whether a newcomer wants to be one of n. With how few is for those to say who are in the view; so it is asked where the run begins. */
+static bool accepts(const struct tt_coord_member *m, uint32_t n, bool begins)
+{
+    return (!begins || m->least <= n) && (m->most == 0 || m->most >= n);
 }
 
 static void swap(uint32_t *a, uint32_t *b)
@@ -62,16 +69,17 @@ static void sink(struct tt_coord *c, uint32_t at, uint32_t n)
     }
 }
 
-/* Whoever may be in the view, in the order of ranks. Ids rise, which mostly is that order. */
-static uint32_t line_up(struct tt_coord *c, bool admit, uint32_t least_max)
+/* Whoever may be in a view of `size` (ANY_SIZE: whatever newcomers want), in the order of ranks. Ids rise, which mostly is that order. */
+static uint32_t line_up(struct tt_coord *c, bool admit, uint32_t size)
 {
+    const bool begins = tt_coord_count(c, TT_COORD_IN_VIEW) == 0;
     bool sorted = true;
     uint32_t n = 0;
 
     for (uint32_t i = 0; i < c->nmembers; i++) {
         const struct tt_coord_member *m = &c->conf.members[i];
 
-        if (!tt_coord_is_live(m) && !(admit && waits(m, least_max)))
+        if (!tt_coord_is_live(m) && !(admit && waits(m) && (size == ANY_SIZE || accepts(m, size, begins))))
             continue;
         sorted &= n == 0 || is_before(c, &c->conf.members[c->conf.order[n - 1]], m);
         c->conf.order[n++] = i;
@@ -111,9 +119,9 @@ static bool is_all_old(const struct tt_coord *c, uint32_t at)
     return true;
 }
 
-uint32_t tt_coord_choose(struct tt_coord *c, bool admit, uint32_t most, uint32_t least_max)
+/* Of order[0..n) the groups that are in the view already, then others until it has `size`; how many that are. */
+static uint32_t fill(struct tt_coord *c, uint32_t n, uint32_t size)
 {
-    const uint32_t n = line_up(c, admit, least_max);
     uint32_t chosen = 0, rank = 0;
 
     for (uint32_t i = 0; i < c->nmembers; i++)
@@ -122,7 +130,7 @@ uint32_t tt_coord_choose(struct tt_coord *c, bool admit, uint32_t most, uint32_t
         for (uint32_t at = 0; at < n; at++) {
             if (!is_group(c, at, n))
                 continue;
-            if (newcomers ? !is_all_old(c, at) && chosen + c->nroles <= most : is_all_old(c, at)) {
+            if (newcomers ? !is_all_old(c, at) && chosen + c->nroles <= size : is_all_old(c, at)) {
                 for (uint32_t k = 0; k < c->nroles; k++)
                     c->conf.members[c->conf.order[at + k]].next_rank = 0;
                 chosen += c->nroles;
@@ -133,6 +141,33 @@ uint32_t tt_coord_choose(struct tt_coord *c, bool admit, uint32_t most, uint32_t
         if (c->conf.members[c->conf.order[at]].next_rank != TT_COORD_NO_RANK)
             c->conf.members[c->conf.order[at]].next_rank = rank++;
     return chosen;
+}
+
+/* The next smaller size that may have enough who accept it, where a view of `size` has only `found`: as many as that, or as somebody wants at most. */
+static uint32_t next_size(const struct tt_coord *c, uint32_t size, uint32_t found)
+{
+    uint32_t next = found;
+
+    for (uint32_t i = 0; i < c->nmembers; i++) {
+        const struct tt_coord_member *m = &c->conf.members[i];
+
+        if (waits(m) && m->most < size && m->most > next)
+            next = m->most;
+    }
+    return next;
+}
+
+/* The largest view that all newcomers in it accept: one that wants fewer or more waits, and holds up nobody. Sizes are tried from the top, at most as
+ * many as there are different wishes. */
+uint32_t tt_coord_choose(struct tt_coord *c, bool admit, uint32_t most)
+{
+    uint32_t size = fill(c, line_up(c, admit, ANY_SIZE), most), found = size;
+
+    if (!admit)
+        return size;
+    while ((found = fill(c, line_up(c, true, size), size)) < size)
+        size = next_size(c, size, found);
+    return found;
 }
 
 /* ---- proposals ---- */

@@ -85,16 +85,23 @@ static void join(uint32_t i)
     come(i, 0, 0, 0);
 }
 
-static void epoch(uint32_t i, uint32_t least)
+static void epoch_of(uint32_t i, uint32_t least, uint32_t most)
 {
     const struct tt_coord_member *m = tt_coord_find(&f.c, f.conns[i].member);
-    struct tt_elmsg call = { .kind = TT_ELMSG_CALL, .what = TT_CALL_EPOCH, .flags = TT_EPOCH_ADMIT, .least = least };
+    struct tt_elmsg call = {
+        .kind = TT_ELMSG_CALL, .what = TT_CALL_EPOCH, .flags = TT_EPOCH_ADMIT, .least = least, .most = most
+    };
 
     if (m && m->state == TT_COORD_IN_VIEW) {
         call.epoch = f.c.epoch;
         call.number = f.c.round;
     }
     say(i, &call);
+}
+
+static void epoch(uint32_t i, uint32_t least)
+{
+    epoch_of(i, least, 0);
 }
 
 static void ready(uint32_t i)
@@ -601,6 +608,96 @@ static void a_newcomer_that_wants_too_many_holds_up_nobody(void **state)
     assert_int_equal(state_of(0), TT_COORD_WAITING);
 }
 
+/* Newcomers 0 to n - 1 wait, each with its wishes, when another one, which was to be alone, takes its call back. Who of them is proposed then: bits. */
+static uint32_t first_view_of(const uint32_t *least, const uint32_t *most, uint32_t n)
+{
+    uint32_t in = 0;
+
+    begin(0);
+    for (uint32_t i = 0; i <= n; i++)
+        join(i);
+    epoch(n, 1);
+    for (uint32_t i = 0; i < n; i++)
+        epoch_of(i, least[i], most[i]);
+    say(n, &(struct tt_elmsg){ .kind = TT_ELMSG_CANCEL });
+    for (uint32_t i = 0; i < n; i++)
+        in |= (uint32_t)(state_of(i) == TT_COORD_CANDIDATE) << i;
+    return in;
+}
+
+/* The largest view that all in it accept, and of those who would be one too many who came last waits. */
+static void a_first_view_is_of_a_size_that_all_in_it_want(void **state)
+{
+    static const struct {
+        uint32_t least[5], most[5], n, in;
+    } cases[] = {
+        { { 1, 1, 1, 1 }, { 2, 0, 0, 0 }, 4, 0xe },            /* who wants few holds up nobody */
+        { { 1, 1, 1, 1 }, { 2, 2, 2, 2 }, 4, 0x3 },
+        { { 1, 1, 1, 1 }, { 2, 3, 3, 0 }, 4, 0xe },            /* three, without whom two are enough for */
+        { { 1, 5, 1, 5 }, { 3, 0, 3, 0 }, 4, 0x5 },            /* nor does who wants many */
+        { { 4, 4, 1, 4, 4 }, { 4, 4, 1, 4, 4 }, 5, 0x1b },
+        { { 2, 3, 3, 5, 6 }, { 0, 0, 0, 0, 0 }, 5, 0x07 },
+        { { 2, 3, 4, 5, 6 }, { 0, 0, 0, 0, 0 }, 5, 0 },        /* each wants one more than there would be */
+        { { 2, 2 }, { 1, 1 }, 2, 0 },                          /* what nobody can be */
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        if (first_view_of(cases[i].least, cases[i].most, cases[i].n) != cases[i].in)
+            fail_msg("case %zu: %x are in the first view, not %x", i,
+                     first_view_of(cases[i].least, cases[i].most, cases[i].n), cases[i].in);
+}
+
+/* Members vote: all of two have called, with such a bound. */
+static void vote(uint32_t most)
+{
+    epoch_of(0, 1, most);
+    epoch_of(1, 1, most);
+}
+
+/* Its `least` is for a first view: with how few a run goes on is for its members to say. */
+static void a_newcomer_is_voted_into_no_view_that_is_larger_than_it_wants(void **state)
+{
+    (void)state;
+    begin(2);
+    for (uint32_t i = 2; i < 5; i++)
+        join(i);
+    epoch_of(2, 1, 2);
+    assert_int_equal(f.c.news.newcomers, 0); /* it would call members for nothing */
+    vote(0);
+    assert_int_equal(f.heard.what, TT_ROUND_SAME);
+    epoch_of(3, 5, 0);
+    epoch_of(4, 1, 3);
+    assert_int_equal(f.c.news.newcomers, 1); /* two would be too many for one of them, who came last */
+    vote(0);
+    assert_int_equal(state_of(2), TT_COORD_WAITING);
+    assert_int_equal(state_of(3), TT_COORD_CANDIDATE);
+    assert_int_equal(state_of(4), TT_COORD_WAITING);
+    for (uint32_t i = 0; i < 4; i++)
+        ready(i);
+    assert_int_equal(tt_coord_count(&f.c, TT_COORD_IN_VIEW), 3);
+    assert_int_equal(f.c.news.newcomers, 0);
+}
+
+/* The members' own bound: those who came first go in. */
+static void a_view_has_no_more_than_its_members_want(void **state)
+{
+    (void)state;
+    begin(2);
+    for (uint32_t i = 2; i < 5; i++) {
+        join(i);
+        epoch(i, 1);
+    }
+    vote(2);
+    assert_int_equal(f.heard.what, TT_ROUND_SAME);
+    vote(4);
+    for (uint32_t i = 0; i < 4; i++)
+        ready(i);
+    assert_int_equal(tt_coord_count(&f.c, TT_COORD_IN_VIEW), 4);
+    assert_int_equal(state_of(4), TT_COORD_WAITING);
+    assert_int_equal(f.c.news.newcomers, 1);
+}
+
 static void a_newcomer_that_slanders_newcomers_fails_alone(void **state)
 {
     const struct tt_elmsg slander = { .kind = TT_ELMSG_READY };
@@ -796,6 +893,9 @@ int main(void)
         cmocka_unit_test(who_does_not_go_with_the_run_is_told_what_both_have),
         cmocka_unit_test(a_newcomer_that_never_answers_a_proposal_holds_up_nobody_for_long),
         cmocka_unit_test(a_newcomer_that_wants_too_many_holds_up_nobody),
+        cmocka_unit_test(a_first_view_is_of_a_size_that_all_in_it_want),
+        cmocka_unit_test(a_newcomer_is_voted_into_no_view_that_is_larger_than_it_wants),
+        cmocka_unit_test(a_view_has_no_more_than_its_members_want),
         cmocka_unit_test(a_newcomer_that_slanders_newcomers_fails_alone),
         cmocka_unit_test(a_round_that_came_to_same_and_that_some_missed_is_the_same_after_a_restart),
         cmocka_unit_test(a_call_and_its_end_wait_until_the_round_is_known),
