@@ -613,11 +613,12 @@ static void stuck(struct run *r)
         const struct tt_coord_member *m = tt_coord_find(&r->c, p->m.id);
 
         if (p->alive && !p->over)
-            at += (size_t)snprintf(
-                r->why + at, sizeof r->why - at, " %llu: %s, epoch %llu, round %llu%s%s%s, coordinator has it as %d%s;",
-                (unsigned long long)p->m.id, phases[p->phase], (unsigned long long)p->m.epoch,
-                (unsigned long long)p->m.round, p->m.calling ? ", calling" : "", p->m.stopped ? ", stopped" : "",
-                p->m.welcome ? "" : ", away", m ? m->state : -1, m && m->called ? ", called" : "");
+            at += (size_t)snprintf(r->why + at, sizeof r->why - at,
+                                   " %llu: %s, epoch %llu, round %llu%s%s%s%s, coordinator has it as %d%s;",
+                                   (unsigned long long)p->m.id, phases[p->phase], (unsigned long long)p->m.epoch,
+                                   (unsigned long long)p->m.round, p->m.calling ? ", calling" : "",
+                                   p->m.stopped ? ", stopped" : "", p->m.welcome ? "" : ", away",
+                                   p->liar ? ", a liar" : "", m ? m->state : -1, m && m->called ? ", called" : "");
     }
 }
 
