@@ -307,7 +307,7 @@ static bool begin(struct tt_coord *c)
 
 bool tt_coord_decide_round(struct tt_coord *c)
 {
-    const struct tt_coord_member *first = NULL;
+    const struct tt_coord_member *first = NULL, *other = NULL;
 
     if (c->proposing || c->unsure)
         return false;
@@ -318,15 +318,17 @@ bool tt_coord_decide_round(struct tt_coord *c)
             continue;
         if (!m->called || m->what == TT_CALL_SYNC)
             return false;
-        if (first && !is_same_call(first, m)) {
-            finish(c, &(struct tt_coord_result){ .what = TT_ROUND_MISMATCH, .id = first->id, .other = m->id });
-            return true;
-        }
         if (!first)
             first = m;
+        else if (!other && !is_same_call(first, m))
+            other = m;
     }
     if (!first)
         return begin(c);
+    if (other) {
+        finish(c, &(struct tt_coord_result){ .what = TT_ROUND_MISMATCH, .id = first->id, .other = other->id });
+        return true;
+    }
     if (first->what == TT_CALL_EPOCH)
         return decide_epoch(c, first);
     if (first->what == TT_CALL_OPTIMIZE)

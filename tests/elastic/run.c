@@ -229,6 +229,7 @@ void spawn(struct run *r)
     conf.view = view;
     conf.proposed = proposed;
     p->liar = r->nroles == 1 && below(r, 40) == 0;
+    p->most = r->nroles == 1 && below(r, 10) == 0 ? r->least + (uint32_t)below(r, 5) : 0;
     memcpy(conf.cookie, &(uint64_t){ tt_mix64(r->npeers + 1) }, 8);
     r->npeers++;
     take_seat(r, p);
@@ -289,10 +290,24 @@ static struct peer *any_alive(struct run *r)
     return NULL;
 }
 
+/* Members whose connections to it ended, and whom its system refuses new ones, say so. */
+static void tell_gone(struct run *r, const struct peer *dead)
+{
+    for (uint32_t i = 0; i < r->npeers; i++) {
+        const struct peer *p = &r->peers[i];
+
+        for (uint32_t rank = 0; p->alive && rank < p->m.nranks; rank++)
+            if (p->m.view[rank].id == dead->m.id && below(r, 4) > 0)
+                world_plan(&r->w, r->w.now_ns + delay(r, p, 10 * MS), GONE, (int)i, index_of(r, dead), NULL, 0);
+    }
+}
+
 static void kill_peer(struct run *r, struct peer *p)
 {
     p->alive = false;
     picture_mark(r, index_of(r, p), PICTURE_DOWN, "is killed");
+    if (below(r, 3) > 0) /* its machine is there */
+        tell_gone(r, p);
     if (p->conn < 0)
         return;
     r->conns[p->conn].member_open = false;
@@ -401,7 +416,12 @@ static void go_wrong(struct run *r, int kind)
     } else if (kind == REVOKE) {
         tt_member_revoke(&p->m, r->w.now_ns);
     } else if (kind == SUSPECT && p->m.nranks > 0) {
-        tt_member_suspect(&p->m, p->m.view[below(r, p->m.nranks)].id, r->w.now_ns);
+        const uint64_t id = p->m.view[below(r, p->m.nranks)].id;
+
+        if (p->liar && below(r, 2))
+            tt_member_gone(&p->m, id, r->w.now_ns);
+        else
+            tt_member_suspect(&p->m, id, r->w.now_ns);
     }
 }
 
@@ -496,7 +516,10 @@ static void on_member_event(struct run *r, const struct happening *h, struct pee
         on_program(r, p);
     else if (h->kind == LEAVE && !p->over)
         tt_member_part(&p->m, r->w.now_ns);
-    else if (h->kind == CANCEL)
+    else if (h->kind == GONE && !p->over) {
+        tt_member_gone(&p->m, r->peers[h->b].m.id, r->w.now_ns);
+        r->gone++;
+    } else if (h->kind == CANCEL)
         tt_member_cancel(&p->m, r->w.now_ns);
     else if ((h->kind == PEER || h->kind == CONTRIBUTION) && !p->over)
         on_peer_message(r, p, (const struct held *)h->data);
@@ -590,11 +613,12 @@ static void stuck(struct run *r)
         const struct tt_coord_member *m = tt_coord_find(&r->c, p->m.id);
 
         if (p->alive && !p->over)
-            at += (size_t)snprintf(
-                r->why + at, sizeof r->why - at, " %llu: %s, epoch %llu, round %llu%s%s%s, coordinator has it as %d%s;",
-                (unsigned long long)p->m.id, phases[p->phase], (unsigned long long)p->m.epoch,
-                (unsigned long long)p->m.round, p->m.calling ? ", calling" : "", p->m.stopped ? ", stopped" : "",
-                p->m.welcome ? "" : ", away", m ? m->state : -1, m && m->called ? ", called" : "");
+            at += (size_t)snprintf(r->why + at, sizeof r->why - at,
+                                   " %llu: %s, epoch %llu, round %llu%s%s%s%s, coordinator has it as %d%s;",
+                                   (unsigned long long)p->m.id, phases[p->phase], (unsigned long long)p->m.epoch,
+                                   (unsigned long long)p->m.round, p->m.calling ? ", calling" : "",
+                                   p->m.stopped ? ", stopped" : "", p->m.welcome ? "" : ", away",
+                                   p->liar ? ", a liar" : "", m ? m->state : -1, m && m->called ? ", called" : "");
     }
 }
 
@@ -637,7 +661,7 @@ bool run_play(uint64_t seed, struct run_sum *sum, char *why, size_t bytes)
 {
     struct run *r = run_create(seed);
     struct happening h;
-    const uint32_t npeers = 2 + (uint32_t)below(r, 4);
+    const uint32_t npeers = 2 + (uint32_t)below(r, 7);
     bool good;
 
     r->nroles = below(r, 4) == 0 ? 2 : 1;
@@ -667,6 +691,9 @@ bool run_play(uint64_t seed, struct run_sum *sum, char *why, size_t bytes)
     sum->tentative_restored += r->tentative_restored;
     sum->parted += r->parted;
     sum->kept_for += r->kept_for;
+    sum->gone += r->gone;
+    sum->shrunk += r->shrunk;
+    sum->bounded += r->bounded;
     sum->received += r->received;
     sum->outcomes |= r->outcomes;
     sum->orders += r->orders;

@@ -2,7 +2,7 @@
  * faults. The machines are the real ones; everything around them is played here. After each event the invariants are checked; the first
  * one that is broken ends the history with a sentence.
  *
- * Each member's program: `epoch`; `sync`, after which all have one state; then steps, and now and then a sync again. A step begins one or two operations (their contributions travel from each to each), waits for
+ * Each member's program: `epoch`, with or without newcomers and a largest size; `sync`, after which all have one state; then steps, and now and then a sync again. A step begins one or two operations (their contributions travel from each to each), waits for
  * all of them, adds what became final to a state that must be the same on all members, and asks the news that came with the operations
  * whether to call `epoch`; some steps end with `agree`, `commit` or `optimize`, some begin with links that were measured in the background. Some
  * operations are tentative: the step does not wait for their verdict, but goes on once they are complete. What a program does depends on what all
@@ -20,6 +20,7 @@ struct run_sum {
     uint64_t histories, events, faults, finals, restored, views, rounds, covered, ops_covered;
     uint64_t tentative_finals, tentative_restored;
     uint64_t parted, kept_for;      /* members that left in order; operations that others had begun, and kept by their word alone */
+    uint64_t gone, shrunk, bounded; /* words that a process has ended; members that entered views after calls that admit nobody, or of as many as were wanted at most */
     uint64_t received;              /* members that received the shared state */
     uint64_t orders;                /* members that entered a view whose ranks follow a ring that was found */
     uint64_t outcomes;              /* bit of enum tt_round_status: a sync came to it */

@@ -112,6 +112,25 @@ static void check_order(struct run *r, const struct peer *p, const struct epoch_
         broken(r, "epoch %llu has a worse order than the one before", (unsigned long long)e->epoch);
 }
 
+/* The view is one of those that were called for. */
+static void check_wishes(struct run *r, struct peer *p)
+{
+    const struct tt_elmsg *call = &p->m.call;
+    uint32_t come = 0;
+
+    for (uint32_t i = 0; i < p->m.nranks; i++)
+        come += !is_among(p->m.view[i].id, p->was, p->nwas);
+    if (p->dropped)
+        return;
+    if (p->nwas > 0 && come > 0 && !(call->flags & TT_EPOCH_ADMIT))
+        broken(r, "epoch %llu has %u newcomers, and was to have none", (unsigned long long)p->m.epoch, come);
+    if (come > 0 && call->most > 0 && p->m.nranks > call->most)
+        broken(r, "epoch %llu has %u members, and member %llu wanted %u at most", (unsigned long long)p->m.epoch,
+               p->m.nranks, (unsigned long long)p->m.id, call->most);
+    r->shrunk += p->nwas > 0 && !(call->flags & TT_EPOCH_ADMIT);
+    r->bounded += come > 0 && p->m.nranks == call->most;
+}
+
 /* One view per epoch, and whoever comes from the view before has the state that all of them have. */
 static void check_view(struct run *r, struct peer *p)
 {
@@ -149,6 +168,8 @@ static void check_view(struct run *r, struct peer *p)
                    (unsigned long long)p->m.view[i].id);
     }
     check_order(r, p, e);
+    check_wishes(r, p);
+    p->dropped = false;
     p->nwas = p->m.nranks;
     for (uint32_t i = 0; i < p->nwas; i++)
         p->was[i] = p->m.view[i].id;
@@ -227,14 +248,27 @@ static void check_value(struct run *r, const struct peer *p, const struct round_
                (unsigned long long)act->value);
 }
 
+/* A round that came to SAME is in no journal: if all are lost who heard that, it is decided anew, as nobody is left who went on. */
+static bool is_forgotten(const struct run *r, const struct peer *p, const struct round_record *o)
+{
+    bool one_is_left = false;
+
+    for (uint32_t rank = 0; rank < p->m.nranks; rank++) {
+        const struct tt_coord_member *m = tt_coord_find(&r->c, p->m.view[rank].id);
+
+        one_is_left |= (o->heard & 1u << rank) && m && m->state == TT_COORD_IN_VIEW;
+    }
+    return o->what == TT_ROUND_SAME && !one_is_left;
+}
+
 static void check_round(struct run *r, struct peer *p, uint64_t epoch, uint64_t round, const struct tt_member_act *act)
 {
     struct round_record *o = round_record(r, epoch, round);
 
     if ((p->phase == VALUE || p->phase == CLOSE) && p->m.call.what != TT_CALL_OPTIMIZE)
         check_value(r, p, o, act);
-    if (!o->ended) {
-        o->ended = true;
+    if (o->heard == 0 || is_forgotten(r, p, o)) {
+        o->heard = 0;
         o->what = act->what;
         o->value = act->value;
     } else if (o->what != act->what || o->value != act->value) {
@@ -242,6 +276,7 @@ static void check_round(struct run *r, struct peer *p, uint64_t epoch, uint64_t 
                (unsigned long long)round, (unsigned long long)epoch, o->what, (unsigned long long)o->value,
                (unsigned long long)p->m.id, act->what, (unsigned long long)act->value);
     }
+    o->heard |= 1u << p->m.rank;
 }
 
 /* ---- operations ---- */
@@ -540,10 +575,10 @@ static void on_call_done(struct run *r, struct peer *p, const struct tt_member_a
                (unsigned long long)act->other);
     if ((p->phase == VALUE || p->phase == CLOSE) && p->m.call.what == TT_CALL_COMMIT)
         on_committed(r, p, act);
-    if (p->liar && act->what == TT_ROUND_MISMATCH)
-        memset(p->owes, 0, sizeof p->owes); /* the others took back, by its own lie, what is final here: it does as they do */
+    if (act->what == TT_ROUND_MISMATCH && (p->liar || !has_kept(p)))
+        memset(p->owes, 0, sizeof p->owes); /* by a lie others took back what is final here, or got other news: what it did not begin they do not owe */
     if (act->what == TT_ROUND_TIMEOUT)
-        ; /* the same again */
+        p->most = 0; /* the same again, whatever comes of it */
     else if (p->phase == EPOCH && (act->what == TT_ROUND_OK || act->what == TT_ROUND_SAME)) {
         p->phase = act->what == TT_ROUND_OK ? SYNC : STEP;
         p->step_in_view++;
@@ -676,7 +711,8 @@ void on_member_act(void *context, const struct tt_member_act *act)
         on_view(r, p);
         return;
     case TT_MEMBER_ACT_STOP:
-        p->diverged |= p->m.epoch == 0; /* dropped: the others go on without it */
+        p->dropped = p->m.epoch == 0;
+        p->diverged |= p->dropped; /* the others go on without it */
         return;
     case TT_MEMBER_ACT_OP_DONE:
         on_op_done(r, p, act);
@@ -709,12 +745,26 @@ void on_member_act(void *context, const struct tt_member_act *act)
 
 /* ---- programs ---- */
 
+/* What all members of a view want of the next one is a function of the round; without replica groups, whose members might wait with these wishes for
+ * theirs to be whole. A newcomer's are its own. */
+static struct tt_elmsg epoch_call(const struct run *r, const struct peer *p)
+{
+    const uint64_t drawn = tt_mix64(p->m.epoch * 7368787 + p->m.round);
+    struct tt_elmsg msg = { .what = TT_CALL_EPOCH, .flags = TT_EPOCH_ADMIT, .least = r->least };
+
+    if (p->m.epoch == 0)
+        msg.most = p->most;
+    else if (r->nroles == 1 && drawn % 8 == 0)
+        msg.flags = 0;
+    else if (r->nroles == 1 && drawn % 8 == 1)
+        msg.most = r->least + (uint32_t)(drawn >> 8) % 6;
+    return msg;
+}
+
 static void call(struct run *r, struct peer *p, uint8_t what, uint64_t value)
 {
-    const struct tt_elmsg msg = { .what = what,
-                                  .flags = what == TT_CALL_EPOCH ? TT_EPOCH_ADMIT : 0,
-                                  .value = value,
-                                  .least = what == TT_CALL_EPOCH ? r->least : 0 };
+    const struct tt_elmsg msg =
+        what == TT_CALL_EPOCH ? epoch_call(r, p) : (struct tt_elmsg){ .what = what, .value = value };
     const tutti_status status = tt_member_call(&p->m, &msg, r->w.now_ns);
 
     if (what != TT_CALL_EPOCH) {
@@ -725,7 +775,9 @@ static void call(struct run *r, struct peer *p, uint8_t what, uint64_t value)
     }
     if (status != TUTTI_OK)
         broken(r, "member %llu may not call %u: status %d", (unsigned long long)p->m.id, what, (int)status);
-    if (r->w.now_ns < r->quiet_ns && tt_prng_below(&r->w.prng, 30) == 0)
+    if (p->m.epoch == 0 && msg.most > 0)
+        world_plan(&r->w, r->w.now_ns + delay(r, p, LEASE_NS), CANCEL, index_of(r, p), 0, NULL, 0);
+    else if (r->w.now_ns < r->quiet_ns && tt_prng_below(&r->w.prng, 30) == 0)
         world_plan(&r->w, r->w.now_ns + delay(r, p, 20 * MS), CANCEL, index_of(r, p), 0, NULL, 0);
 }
 

@@ -49,7 +49,8 @@ enum {
     SUSPECT,
     FILL,
     TRANSFER,
-    TRANSFER_TICK
+    TRANSFER_TICK,
+    GONE
 };
 
 enum phase { EPOCH, SYNC, STEP, IN_STEP, VALUE, CLOSE, OUT };    /* CLOSE: a commit that is not good, before EPOCH */
@@ -105,6 +106,8 @@ struct peer {
     struct parts parts[TAGS];
     bool known;                                 /* it has been in a sync that ended well: it has the state */
     bool liar;                                  /* answers questions with lies */
+    bool dropped;                               /* its group broke: its call waits as a newcomer's */
+    uint32_t most;                              /* as a newcomer: the largest view that it wants, until its deadline; 0: any */
     bool parts_at_final;                        /* it leaves in order after the next operation that is final here */
     uint64_t reached_in;                        /* the last proposal that it answered */
     uint32_t reached;                           /* bit of peer: in the last proposal that it answered */
@@ -159,7 +162,7 @@ struct op_record {
 struct round_record {
     uint64_t epoch, round, value, votes;        /* votes: of all that called, ANDed */
     uint32_t voters;                            /* bit of rank */
-    bool ended;
+    uint32_t heard;                             /* likewise: who knows its end; 0: nobody */
     uint8_t what;
 };
 
@@ -202,6 +205,7 @@ struct run {
     uint64_t events, faults, finals, restored, received, bad_pieces;
     uint64_t tentative_finals, tentative_restored;  /* of those, where the program had gone on */
     uint64_t parted, kept_for;                  /* members that left in order; operations that are final at others by their word alone */
+    uint64_t gone, shrunk, bounded;             /* words that a process has ended; views after calls that admit nobody, or with a bound that newcomers met */
     uint64_t outcomes;                          /* bit of enum tt_round_status: a sync came to it */
     uint64_t orders;                            /* members that entered a view whose ranks follow a ring that was found */
     bool failed, done;

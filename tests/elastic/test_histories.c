@@ -50,6 +50,10 @@ static void whatever_goes_wrong_members_agree_and_get_on(void **state)
                   (unsigned long long)sum.tentative_finals, (unsigned long long)sum.tentative_restored);
     print_message("%llu members left in order; others kept %llu operations by their word\n",
                   (unsigned long long)sum.parted, (unsigned long long)sum.kept_for);
+    print_message(
+        "%llu words that a process has ended; %llu times a member entered a view that was to have no newcomers, "
+        "%llu times one as large as it may be\n",
+        (unsigned long long)sum.gone, (unsigned long long)sum.shrunk, (unsigned long long)sum.bounded);
     print_message("the shared state was received %llu times\n", (unsigned long long)sum.received);
     print_message("members entered views whose ranks follow a ring that was found %llu times\n",
                   (unsigned long long)sum.orders);
@@ -60,6 +64,7 @@ static void whatever_goes_wrong_members_agree_and_get_on(void **state)
         assert_in_range(sum.orders, 1, UINT64_MAX);
         assert_in_range(sum.parted, 1, UINT64_MAX);
         assert_in_range(sum.kept_for, 1, UINT64_MAX);
+        assert_true(sum.gone > 0 && sum.shrunk > 0 && sum.bounded > 0);
         check_covered(&tt_coord_member_states, sum.covered);
         check_covered(&tt_op_states, sum.ops_covered);
     }
