@@ -78,7 +78,7 @@ static void whatever_goes_wrong_members_agree_and_get_on(void **state)
 static void what_went_wrong_once_does_not_again(void **state)
 {
     static const uint64_t seeds[] = {
-        2066937778, 2066979414, 2067024522, /* one whose lie made others restore what is final there went on calling `commit` */
+        1700033886, /* a lie brought some other news than others: they called `commit` and `epoch` for ever */
     };
     char why[2000];
 
