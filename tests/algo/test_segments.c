@@ -244,6 +244,43 @@ static void a_segment_is_no_shorter_than_the_software_of_its_messages(void **sta
     }
 }
 
+/* The same hosts with fast rails and 0.5 us of software. A flow of a ring has eight slots: with 10 us one way they must hold 525 KB, if what lands is to be
+ * added; what lands at its place needs none. */
+static void the_slots_of_a_flow_hold_what_its_rail_carries_in_a_round_trip(void **state)
+{
+    static const struct {
+        enum tt_coll_kind kind;
+        double latency_ns;
+        uint64_t segment_bytes;
+    } cases[] = {
+        { TT_REDUCE_SCATTER, 0, 64 * KIB },
+        { TT_REDUCE_SCATTER, 10000, 128 * KIB },
+        { TT_REDUCE_SCATTER, 1e6, 128 * KIB },      /* no longer than what is added to something may be */
+        { TT_ALLGATHER, 0, 64 * KIB },
+        { TT_ALLGATHER, 10000, 64 * KIB },
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const struct tt_segment_limits limits = { .segment_bytes = 512 * KIB,
+                                                  .eager_bytes = 4096,
+                                                  .far_message_ns = 500,
+                                                  .near_message_ns = 500,
+                                                  .far_latency_ns = cases[i].latency_ns,
+                                                  .rail_byte_ns = 0.04 };
+        struct tt_layout layout;
+        const struct tt_coll c = {
+            .kind = cases[i].kind, .nranks = 32, .elem_bytes = ELEM_BYTES, .bytes = 512 * KIB, .layout = &layout
+        };
+        struct tt_segments s;
+
+        tt_layout_regular(&layout, 32, 4, 1, 4, TT_NODE_MESH);
+        s = tt_segments_choose(tt_algo_find(&c, "ring"), &c, &limits);
+        if (s.segment_bytes != cases[i].segment_bytes)
+            fail_msg("case %zu: %llu bytes", i, (unsigned long long)s.segment_bytes);
+    }
+}
+
 /* A table may ask for what only a few senders have room for. */
 static void what_others_chose_is_kept_within_the_landing_memory(void **state)
 {
@@ -278,6 +315,7 @@ int main(void)
         cmocka_unit_test(a_segment_is_a_part_of_what_is_sent),
         cmocka_unit_test(what_is_passed_on_within_a_host_is_cut_shorter),
         cmocka_unit_test(a_segment_is_no_shorter_than_the_software_of_its_messages),
+        cmocka_unit_test(the_slots_of_a_flow_hold_what_its_rail_carries_in_a_round_trip),
         cmocka_unit_test(what_others_chose_is_kept_within_the_landing_memory),
         cmocka_unit_test(all_ranks_cut_alike_and_have_room_for_what_lands),
     };
