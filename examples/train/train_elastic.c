@@ -1,7 +1,8 @@
 /* train_ddp in a run whose members come, fail and leave: the examples of a step are shared out among whoever is there.
  *
  *     tutti coordinator --journal none &
- *     TUTTI_COORDINATOR=localhost:29401 ./train_elastic TEXT [--steps N] ...        as many as you like, whenever you like
+ *     TUTTI_COORDINATOR=localhost:29401 ./train_elastic TEXT [--steps N] ...        as many as you like, whenever you like; once
+ *                                                 all have gone, with a new coordinator: this one knows the state that they left
  *
  *     epoch -> sync -> (forward and backward -> all-reduce: the average -> step) ... -> epoch -> ...
  *

@@ -61,7 +61,7 @@ typedef enum tutti_collective {
 typedef enum tutti_buffer {
     TUTTI_BUFFER_SRC = 0,   /* the call's input: read only */
     TUTTI_BUFFER_DST,       /* the call's output */
-    TUTTI_BUFFER_WORK,      /* the operation's own memory, work_bytes long */
+    TUTTI_BUFFER_WORK,      /* the operation's own memory, work_bytes long; not cleared */
     TUTTI_BUFFER_PIPE,      /* between one step and a later one of its round, never stored; `offset` is its name, unique in the rank */
     TUTTI_BUFFER_THERE      /* only as `to` of a put that is its pair's only one: wherever the peer's wait says */
 } tutti_buffer;

@@ -220,7 +220,7 @@ static struct least least_that_pay(const struct tt_algo *algo, const struct tt_c
     struct least least = { 0, 0 };
     struct tt_coll there = *c;
 
-    if (limits->rail_byte_ns <= 0 || !algo->fits(c))
+    if (limits->rail_byte_ns <= 0 || !tt_algo_fits_named(algo, c))
         return least;
     there.in_place = false;
     for (uint32_t i = 0; i < 2; i++) {

@@ -84,10 +84,11 @@ static tutti_status split_addresses(char *text, const char *out[TT_LISTEN_MAX], 
 
 /* ---- the journal ---- */
 
-/* A descriptor that is readable after wait_ms; -1, which never is: negative. */
+/* A descriptor that is readable after wait_ms (0: at once, which a timer of nothing is not); -1, which never is: negative. */
 static tutti_status timer_create_ms(int64_t wait_ms, int *out)
 {
-    const struct itimerspec after = { .it_value = { .tv_sec = wait_ms / 1000, .tv_nsec = wait_ms % 1000 * 1000000 } };
+    const struct itimerspec after = { .it_value = { .tv_sec = wait_ms / 1000,
+                                                    .tv_nsec = wait_ms % 1000 * 1000000 + (wait_ms == 0) } };
 
     *out = -1;
     if (wait_ms < 0)
@@ -130,7 +131,7 @@ static tutti_status open_store(struct tt_journal **out, tutti_coordinator *c, co
     if (timer >= 0)
         close(timer);
     if (st == TUTTI_ERR_ABORTED)
-        return tt_fail(TUTTI_ERR_TIMEOUT, "coordinator: after %" PRId64 " ms another one still leads at %s", wait_ms, conf->store);
+        return tt_fail(TUTTI_ERR_TIMEOUT, "coordinator: after %" PRId64 " ms another one still leads at %s, or that does not answer", wait_ms, conf->store);
     return st;
 }
 

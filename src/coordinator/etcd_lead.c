@@ -233,9 +233,7 @@ static tutti_status wait_for_term(struct tt_etcd_lead *l)
     bool told_silence = false;
     tutti_status st;
 
-    for (int wait_ms = 0;; wait_ms = LOOK_MS) {
-        if (is_stopped(l, wait_ms))
-            return tt_fail_again(TUTTI_ERR_ABORTED, "etcd: told to end while another coordinator leads");
+    for (;;) {
         st = try_once(l, &leader, &l->term);
         if (st == TUTTI_ERR_INVALID)
             return tt_fail(TUTTI_ERR_SYSTEM, "%s", tt_etcd_why(l->etcd));
@@ -245,6 +243,8 @@ static tutti_status wait_for_term(struct tt_etcd_lead *l)
             tt_log(TT_LOG_WARN, "%s; waiting for it", tt_etcd_why(l->etcd));
         told_silence = st != TUTTI_OK;
         tell(l, st == TUTTI_OK ? leader.who : "", told);
+        if (is_stopped(l, LOOK_MS))
+            return tt_fail_again(TUTTI_ERR_ABORTED, "etcd: told to end while another coordinator leads");
     }
 }
 

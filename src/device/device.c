@@ -122,7 +122,7 @@ static tutti_status make_tables(tutti_device *d)
 
     for (uint32_t r = 0; r < v->nranks && !st; r++) {
         bytes[r] = d->window->cards[r].bytes;
-        words[r] = d->window->cards[r].aligned;
+        words[r] = d->window->cards[r].aligned && !d->window->cards[r].device;
         if (bytes[r] > WORDS_BYTES_MAX)
             st = tt_fail(TUTTI_ERR_UNSUPPORTED,
                          "tutti_device_create: rank %u has %llu bytes, more than devices reach (%llu)", r,

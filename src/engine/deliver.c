@@ -125,7 +125,7 @@ static tutti_status take_ready(struct tt_op *op, uint16_t i, const uint8_t *payl
     f->landing_offset = msg.landing_offset;
     f->direct_offset = msg.direct_offset;
     tt_exec_deepen(&op->exec, i, false, msg.depth);
-    if (!tt_put_is_instant(w, msg.direct ? &f->direct_key : &f->landing_key))
+    if (!tt_put_is_instant(w, &f->landing_key) || (msg.direct && !tt_put_is_instant(w, &f->direct_key)))
         tt_exec_lengthen(&op->exec, i, w->whole_bytes);
     tt_exec_ready(&op->exec, i, msg.direct, f->landing_key.mapped != NULL);
     return TUTTI_OK;

@@ -141,12 +141,14 @@ void tt_op_end(struct tt_op *op, tutti_status status, const char *why)
         if (!status)
             tt_op_learn_copies(op);
         op->copies = NULL;
-        if (status)
+        if (status) {
             fend_off(op);
-        if (status)
-            restore_input(op);
+            tt_op_take_back_puts(op);
+        }
         if (!op->kept)
             release(op, status != TUTTI_OK);
+        if (status)
+            restore_input(op);          /* now nobody reads there what it may have passed on as its part */
     }
     if (!op->kept)
         c->engine->ops[op->slot] = NULL;

@@ -17,6 +17,7 @@
 #define COOKIE_GEN_SHIFT 38
 #define COOKIE_GEN_BITS 13
 #define COOKIE_SLOT_SHIFT 51
+#define COOKIE_OF_OP (~0ull << COOKIE_GEN_SHIFT)        /* those bits that are the same for all of an operation */
 _Static_assert(TT_OPS_MAX <= 1u << (64 - COOKIE_SLOT_SHIFT), "a slot fits");
 _Static_assert(TT_EXEC_STEPS <= 1 << (COOKIE_GEN_SHIFT - COOKIE_STEP_SHIFT), "a step fits");
 _Static_assert(COOKIE_GEN_SHIFT + COOKIE_GEN_BITS == COOKIE_SLOT_SHIFT, "a generation fits");
@@ -27,6 +28,12 @@ _Static_assert(COOKIE_GEN_SHIFT + COOKIE_GEN_BITS == COOKIE_SLOT_SHIFT, "a gener
 #define FAR_DEPTH_MAX 128u
 
 static uint64_t cookie_gen(uint64_t generation) { return generation & ((1u << COOKIE_GEN_BITS) - 1); }
+
+/* What the cookies of all its puts begin with. */
+static uint64_t cookie_of(const struct tt_op *op)
+{
+    return (uint64_t)op->slot << COOKIE_SLOT_SHIFT | cookie_gen(op->generation) << COOKIE_GEN_SHIFT;
+}
 
 /* ---- addresses ------------------------------------------------------------------------------------- */
 
@@ -289,6 +296,15 @@ static tutti_status need_regions(struct tt_op *op, struct tt_wire *w)
     return TUTTI_OK;
 }
 
+void tt_op_take_back_puts(struct tt_op *op)
+{
+    const struct tt_engine *e = op->context->engine;
+
+    for (uint32_t i = 0; i < e->nwires; i++)
+        if (e->wire[i]->ops->take_back)
+            e->wire[i]->ops->take_back(e->wire[i], cookie_of(op), COOKIE_OF_OP);
+}
+
 void tt_op_drop_regions(struct tt_op *op, bool settled)
 {
     struct tt_engine *e = op->context->engine;
@@ -410,7 +426,7 @@ static bool pays_single_copy(struct tt_op *op, const struct tt_exec_step *wait)
     const struct tt_engine *e = op->context->engine;
     const bool reduces = tt_coll_reduces(op->conf.coll.kind);
 
-    if ((!reduces && !wait->to_dst) || tt_op_is_quantized(op))
+    if (reduces ? tt_op_is_quantized(op) : !wait->to_dst)
         return false;
     if (e->single_copies)
         return wait->s.bytes >= SINGLE_COPY_BYTES_MIN;
@@ -508,6 +524,10 @@ static bool do_open(struct tt_op *op, const struct tt_action *a)
             return false;
         own = p->anymem && p->wire->caps & TT_WIRE_CAP_INSTANT && tt_coll_reduces(op->conf.coll.kind) &&
               pays_single_copy(op, t);
+        if (own && need_regions(op, p->wire)) {     /* so that the wire is polled in each pass: a fetch is this rank's work */
+            tt_op_give_handle(p, handle);
+            return false;
+        }
         depth = own ? tt_exec_depth_of(&op->exec, t->s.bytes, p->wire->whole_bytes) : depth_for(op, p);
         if (tt_landing_get(e->pool[tt_op_wire_index(e, p->wire)], tt_op_landing_bytes(op, depth), own, &f->landing)) {
             tt_op_give_handle(p, handle);
@@ -641,8 +661,7 @@ static bool do_put(struct tt_op *op, const struct tt_action *a)
         .signal_op = TT_SIGNAL_SET, .signal_key = &p->mail.theirs,
         .signal_offset = tt_link_offset(TT_LINK_ARRIVED, f->out_handle, a->stream),
         .signal_value = word_value(f->out_gen, a->seq + 1),
-        .cookie = (uint64_t)op->slot << COOKIE_SLOT_SHIFT | cookie_gen(op->generation) << COOKIE_GEN_SHIFT |
-                  (uint64_t)a->step << COOKIE_STEP_SHIFT | a->seq,
+        .cookie = cookie_of(op) | (uint64_t)a->step << COOKIE_STEP_SHIFT | a->seq,
     };
 
     if (p->state != TT_PEER_UP)

@@ -39,6 +39,8 @@ void tt_op_eager_consumed(struct tt_op *op, uint16_t peer, uint32_t tag);
 /* It has ended well: what it took tells of the way that its messages of this host went. */
 void tt_op_learn_copies(struct tt_op *op);
 /* Giving back, at the end. settled: what peers were to write into its buffers has come. */
+/* After a failure: what peers have not read yet of its puts they do not read any more, wherever that lies. */
+void tt_op_take_back_puts(struct tt_op *op);
 void tt_op_drop_regions(struct tt_op *op, bool settled);
 /* Whether the operation has registered this region itself (so that it will drop it). */
 bool tt_op_is_registered(const struct tt_op *op, const struct tt_region *r);

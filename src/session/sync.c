@@ -176,6 +176,8 @@ static const void *read_ours(void *context, uint32_t array, uint64_t offset, uin
 
     if (!a->memory)
         return at;
+    if (s->run->over)
+        return NULL; /* it failed before */
     error = a->memory->to_host(a->memory->context, s->piece, at, bytes);
     if (!error)
         return s->piece;

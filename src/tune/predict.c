@@ -151,7 +151,8 @@ static bool tries_fetching(const struct tt_tune_conf *conf, const struct tt_coll
 {
     const uint64_t bytes = conf->costs.fetched.single_bytes;
 
-    return bytes && tt_layout_widest(conf->layout) > 1 && coll->bytes * coll->nranks >= bytes;
+    return bytes && !(coll->quantized && tt_coll_reduces(coll->kind)) && tt_layout_widest(conf->layout) > 1 &&
+           coll->bytes * coll->nranks >= bytes;
 }
 
 tutti_status tt_predict(const struct tt_tune_conf *conf, const struct tt_coll *coll, const struct tt_algo *algo,

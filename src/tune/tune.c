@@ -29,6 +29,8 @@ void tt_tune_quantized(struct tt_tune_conf *conf, uint32_t block_bytes)
     const double times = QUANTIZED_BLOCK / block_bytes;
 
     conf->costs.reduce_byte_ns *= times;
+    conf->costs.apart.reduce_byte_ns *= times;
+    conf->costs.own.reduce_byte_ns *= times;
     conf->model.reduce_byte_ns *= times;
 }
 

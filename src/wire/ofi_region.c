@@ -50,10 +50,11 @@ static void region_free(struct tt_ofi_region *r)
 
 /* ---- what the registry calls ---- */
 
-/* The errno of what libfabric says; its own errors are none. */
+/* The errno of what libfabric says. Its own errors, and "later", are as if there were no room: others are let go for it, and what still cannot be
+ * registered is reached otherwise. */
 static int errno_of(int err)
 {
-    return -err < FI_ERRNO_OFFSET ? -err : EIO;
+    return -err < FI_ERRNO_OFFSET && err != -FI_EAGAIN ? -err : ENOMEM;
 }
 
 static int pin(void *arg, void *mem, size_t bytes, const struct tt_device_memory *device, void **handle, bool *writable)

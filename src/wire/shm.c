@@ -211,6 +211,11 @@ static int shm_post(struct tt_wire *base, const struct tt_desc *desc, int n)
     return i;
 }
 
+static void shm_take_back(struct tt_wire *base, uint64_t cookie, uint64_t mask)
+{
+    tt_shm_take_back_of(tt_shm_of(base), cookie, mask);
+}
+
 /* ---- open and close --------------------------------------------------------------------------------------------- */
 
 static void shm_close(struct tt_wire *base)
@@ -298,9 +303,19 @@ static tutti_status shm_address(struct tt_wire *base, struct tt_blob *out)
 }
 
 const struct tt_wire_ops tt_wire_shm = {
-    .name = "shm", .summary = "shared memory between ranks of one host",
-    .open = shm_open, .close = shm_close, .address = shm_address, .connect = tt_shm_connect,
-    .reg = tt_shm_reg, .dereg = tt_shm_dereg, .withdraw = tt_shm_withdraw, .import = tt_shm_import,
-    .post = shm_post, .poll = shm_poll, .arm = shm_arm,
+    .name = "shm",
+    .summary = "shared memory between ranks of one host",
+    .open = shm_open,
+    .close = shm_close,
+    .address = shm_address,
+    .connect = tt_shm_connect,
+    .reg = tt_shm_reg,
+    .dereg = tt_shm_dereg,
+    .take_back = shm_take_back,
+    .withdraw = tt_shm_withdraw,
+    .import = tt_shm_import,
+    .post = shm_post,
+    .poll = shm_poll,
+    .arm = shm_arm,
     .memory = tt_shm_memory,
 };

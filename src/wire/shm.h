@@ -204,6 +204,8 @@ int tt_shm_asks_over(struct tt_shm *w, struct tt_done *done, int max);
 bool tt_shm_cma_has_news(const struct tt_shm *w);
 /* Memory is no longer registered: asks to fetch from it are revoked. */
 void tt_shm_source_gone(struct tt_shm *w, const void *mem, uint64_t bytes);
+/* Asks whose cookie has these bits under mask are revoked. */
+void tt_shm_take_back_of(struct tt_shm *w, uint64_t cookie, uint64_t mask);
 /* The link is lost: what was done is still reported, the rest is revoked and forgotten. */
 void tt_shm_asks_lost(struct tt_shm *w, struct tt_shm_peer *peer);
 /* Gives peers time to fetch what they were asked to; then revokes it. */

@@ -273,6 +273,18 @@ void tt_shm_source_gone(struct tt_shm *w, const void *mem, uint64_t bytes)
     }
 }
 
+void tt_shm_take_back_of(struct tt_shm *w, uint64_t cookie, uint64_t mask)
+{
+    for (uint32_t i = 0; i < w->nlinks && w->nasked; i++) {
+        struct tt_shm_peer *peer = w->peers[w->links[i]];
+        const struct tt_shm_asker *k = peer->asker;
+
+        for (uint32_t j = 0; j < peer->nasked; j++)
+            if ((k->asked[(k->head + j) % TT_SHM_ASKS].cookie & mask) == cookie)
+                take_back(w, peer, k->head + j);
+    }
+}
+
 /* ---- serving --------------------------------------------------------------------------------------------------- */
 
 static void raise_signal(struct tt_shm *w, const struct tt_shm_peer *peer)

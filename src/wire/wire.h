@@ -185,7 +185,11 @@ struct tt_wire_ops {
     /* When it returns, nothing can change the region's memory through this wire any more: late arrivals are dropped. A peer that is
      * reading a source there drops what it reads from then on. Never waits for a peer. */
     void (*dereg)(struct tt_region *r);
-    /* The same for a part of memory that the wire allocated and peers have mapped: the pages that hold bytes [offset, offset + bytes) stay at
+    /* Peers do not begin to read the sources of puts whose cookie has these bits under `mask`; one that is reading drops what it reads: their signals
+     * do not come, and they are reported. Also where other regions hold the same memory. Never waits for a peer. NULL: what is posted has been
+     * read, or is stopped by dereg alone. */
+    void (*take_back)(struct tt_wire *w, uint64_t cookie, uint64_t mask);
+    /* As dereg for a part of memory that the wire allocated and peers have mapped: the pages that hold bytes [offset, offset + bytes) stay at
      * their addresses with what they hold, for this process alone. NULL on wires without MAPPED. */
     tutti_status (*withdraw)(struct tt_region *r, uint64_t offset, uint64_t bytes);
     /* Makes a peer's key usable here. PROTOCOL (logged) if the blob is none of this wire's; PENDING if the memory's

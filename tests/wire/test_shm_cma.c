@@ -144,13 +144,15 @@ static void a_source_that_goes_midway_takes_the_rest_and_the_signal_with_it(void
 #define RACES 300
 #define RACE_BYTES (1 * MIB)
 
-static void race_role(struct node *n)
+static void race(struct node *n, bool by_cookie)
 {
-    struct tt_region *mine, *from;
+    struct tt_region *mine, *from, *other = NULL;
     struct tt_rkey key = begin(n, &mine);
     uint8_t *mem = node_memory(n, RACE_BYTES);
     uint32_t whole = 0;
 
+    if (by_cookie && n->rank == 0)      /* so that dereg alone would stop nothing */
+        CHECK(n, n->ops->reg(n->w, mem, RACE_BYTES, &other) == TUTTI_OK);
     for (uint32_t i = 1; i <= RACES; i++) {
         if (n->rank == 0) {
             struct tt_desc d = node_signal(n, 1, 0, TT_SIGNAL_SET, i);
@@ -170,6 +172,8 @@ static void race_role(struct node *n)
                 ;
             if (i % 10 == 0)
                 UNTIL(n, n->local[i] == 1);
+            if (by_cookie)
+                n->ops->take_back(n->w, i, UINT64_MAX);
             n->ops->dereg(from);
             memset(mem, 0xee, RACE_BYTES);
             node_tell(n, 1, 1, TT_SIGNAL_SET, i);
@@ -186,6 +190,15 @@ static void race_role(struct node *n)
     CHECK(n, n->rank == 0 || whole >= RACES / 10);
     if (n->rank == 1)
         print_message("%u of %u came whole\n", whole, RACES);
+}
+
+static void race_role(struct node *n) { race(n, false); }
+
+static void cookie_role(struct node *n) { race(n, true); }
+
+static void what_is_taken_back_by_its_cookie_is_not_read_although_others_send_from_there(void **state)
+{
+    nodes_run(*state, 2, cookie_role);
 }
 
 static void a_signal_never_comes_with_bytes_from_after_its_source_went(void **state)
@@ -506,6 +519,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_prestate(a_source_that_goes_midway_takes_the_rest_and_the_signal_with_it, &one),
         cmocka_unit_test_prestate(a_signal_never_comes_with_bytes_from_after_its_source_went, &one),
+        cmocka_unit_test_prestate(what_is_taken_back_by_its_cookie_is_not_read_although_others_send_from_there, &one),
         cmocka_unit_test_prestate(taking_a_source_back_does_not_wait_for_a_stopped_reader, &one),
         cmocka_unit_test_prestate(a_source_is_there_while_one_registration_is, &one),
         cmocka_unit_test_prestate(only_urgent_signals_overtake, &one),
