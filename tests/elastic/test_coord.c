@@ -758,6 +758,24 @@ static uint64_t begin_and_stay(uint32_t n)
     return f.c.round;
 }
 
+/* Else who comes to the second round while another is in the first would stay behind. */
+static void that_calls_differ_is_told_once_all_have_called(void **state)
+{
+    uint64_t next;
+
+    (void)state;
+    next = begin_and_stay(3);
+    f.nheard = 0;
+    call(0, TT_CALL_COMMIT, next);
+    call(1, TT_CALL_EPOCH, next);
+    assert_int_equal(f.nheard, 0);
+    call(2, TT_CALL_EPOCH, next);
+    assert_int_equal(f.nheard, 3);
+    assert_int_equal(f.heard.what, TT_ROUND_MISMATCH);
+    assert_true(f.heard.id != f.heard.other);
+    assert_int_equal(f.c.round, next + 1);
+}
+
 static void a_round_that_came_to_same_and_that_some_missed_is_the_same_after_a_restart(void **state)
 {
     uint64_t next;
@@ -881,6 +899,7 @@ int main(void)
         cmocka_unit_test(one_word_that_another_is_gone_is_enough_in_a_view_of_two_only),
         cmocka_unit_test(who_suspects_all_goes_alone),
         cmocka_unit_test(a_members_word_alone_costs_one_other_at_most),
+        cmocka_unit_test(that_calls_differ_is_told_once_all_have_called),
         cmocka_unit_test(who_never_calls_is_named_and_the_others_can_put_it_out),
         cmocka_unit_test(of_tentative_operations_what_anybody_knows_to_be_final_is),
         cmocka_unit_test(one_lie_does_not_outweigh_members_that_are_apart),
