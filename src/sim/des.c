@@ -219,7 +219,7 @@ static bool is_fetched(const struct des *s, const struct des_msg *m)
 {
     const struct tt_des_way *way = des_way(s, m->path.distance);
 
-    return way->single_bytes && (m->direct || !way->mapped);
+    return way->single_bytes && (m->direct || !way->mapped) && m->kind != DES_EAGER;
 }
 
 /* Hands a message to its executor. False: its step is not in the window yet. */
