@@ -14,15 +14,19 @@ static struct {
     struct tt_region region[REGIONS_MAX];
     uint32_t n;
     tutti_status fails;
+    bool own;                   /* what is asked for next is the process's own memory */
 } fake;
 
 static tutti_status reg(struct tt_wire *w, void *mem, size_t bytes, struct tt_region **out)
 {
-    assert_null(mem);           /* the wire is to allocate it */
+    assert_int_equal(mem != NULL, fake.own); /* else the wire is to allocate it */
+    if (mem)
+        ((volatile uint8_t *)mem)[bytes - 1] = 1;
     if (fake.fails)
         return fake.fails;
     assert_in_range(fake.n, 0, REGIONS_MAX - 1);
     fake.region[fake.n] = (struct tt_region){ .wire = w, .bytes = bytes };
+    fake.region[fake.n].mem = mem;
     *out = &fake.region[fake.n++];
     return TUTTI_OK;
 }
@@ -35,6 +39,7 @@ static struct tt_landing_pool *pool_create(void)
     fake.wire.ops = &ops;
     fake.n = 0;
     fake.fails = TUTTI_OK;
+    fake.own = false;
     p = tt_landing_pool_create(&fake.wire);
     assert_non_null(p);
     return p;
@@ -63,6 +68,31 @@ static void sizes_are_powers_of_two_from_a_page_on(void **state)
     check(&l, 1ull << 33);
     assert_int_equal(tt_landing_get(p, (1ull << 33) + 1, false, &l), TUTTI_OK);
     check(&l, (1ull << 33) + 1);
+    tt_landing_pool_destroy(p);
+}
+
+/* Peers map the one and not the other: neither takes the place of the other, however they come back. */
+static void own_memory_is_kept_apart_from_the_wires(void **state)
+{
+    struct tt_landing_pool *p = pool_create();
+    struct tt_landing own, wires, again;
+
+    (void)state;
+    assert_int_equal(tt_landing_get(p, 10000, false, &wires), TUTTI_OK);
+    fake.own = true;
+    fake.fails = TUTTI_ERR_NOMEM;
+    assert_int_equal(tt_landing_get(p, 10000, true, &own), TUTTI_ERR_NOMEM);
+    fake.fails = TUTTI_OK;
+    assert_int_equal(tt_landing_get(p, 10000, true, &own), TUTTI_OK);
+    assert_true(own.own && !wires.own && own.region != wires.region);
+    memset((uint8_t *)own.region->mem + own.offset, 1, own.bytes);
+    tt_landing_put(p, &own);
+    tt_landing_put(p, &wires);
+    assert_int_equal(tt_landing_get(p, 10000, true, &again), TUTTI_OK);
+    assert_true(again.region == own.region && again.offset == own.offset);
+    assert_int_equal(tt_landing_get(p, 10000, false, &again), TUTTI_OK);
+    assert_true(again.region == wires.region && again.offset == wires.offset);
+    assert_int_equal(tt_landing_pool_bytes(p), own.region->bytes + wires.region->bytes);
     tt_landing_pool_destroy(p);
 }
 
@@ -157,6 +187,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(sizes_are_powers_of_two_from_a_page_on),
+        cmocka_unit_test(own_memory_is_kept_apart_from_the_wires),
         cmocka_unit_test(what_was_given_back_last_is_given_out_first),
         cmocka_unit_test(small_pieces_share_a_region_and_large_ones_have_their_own),
         cmocka_unit_test(pieces_never_overlap_and_are_used_again),
