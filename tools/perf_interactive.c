@@ -21,6 +21,7 @@ struct server {
     FILE *control, *reply;      /* reply: rank 0 only */
     struct perf_command last;        /* what the rooms were made for; coll NULL: none */
     struct perf_rooms rooms;
+    struct perf_start start;
 };
 
 /* ---- replies ---- */
@@ -167,6 +168,7 @@ static tutti_status serve(struct server *s, const char *line)
         say_error(s, why);
         return TUTTI_OK;
     }
+    cmd.effort.start = &s->start;
     c.in_place = c.coll->kind == TT_BROADCAST;      /* as MPI has no other form */
     us = malloc(((size_t)cmd.effort.iters + 1) * sizeof *us);
     if (!us || !perf_case_init(&c, cmd.bytes)) {
@@ -218,6 +220,10 @@ int perf_interactive(const char *dir, tutti_comm *comm)
     s.control = open_pipe(dir, name, O_RDONLY);
     if (!s.control)
         return 1;
+    if (perf_start_open(&s.start, dir, (uint32_t)tutti_comm_size(comm)) != 0) {
+        fprintf(stderr, "tutti perf: cannot use %s/start: %s\n", dir, strerror(errno));
+        goto close_control;
+    }
     s.reply = rank == 0 ? open_pipe(dir, "reply", O_WRONLY) : NULL;
     if (rank == 0 && !s.reply)
         goto close;
@@ -229,6 +235,8 @@ int perf_interactive(const char *dir, tutti_comm *comm)
     if (s.reply)
         fclose(s.reply);
 close:
+    perf_start_close(&s.start);
+close_control:
     fclose(s.control);
     return status;
 }

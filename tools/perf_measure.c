@@ -66,10 +66,10 @@ static double share_of(const struct perf_case *c)
 }
 
 /* A barrier, then n runs: how long these took in microseconds, all together. */
-static tutti_status timed(const struct perf_case *c, tutti_comm *comm, long n, double *us)
+static tutti_status timed(const struct perf_case *c, tutti_comm *comm, long n, struct perf_start *start, double *us)
 {
     tutti_status st = tutti_barrier(comm, NULL);
-    const uint64_t began_ns = tt_now_ns();
+    const uint64_t began_ns = perf_start_wait(start);
 
     for (long i = 0; i < n && !st; i++)
         st = perf_case_run(c, comm);
@@ -84,10 +84,10 @@ tutti_status perf_sample(const struct perf_case *c, tutti_comm *comm, const stru
     for (long i = 0; i < e->warmup && !st; i++)
         st = perf_case_run(c, comm);
     for (long i = 0; i < e->iters && !st; i++)
-        st = timed(c, comm, 1, &us[i]);
+        st = timed(c, comm, 1, e->start, &us[i]);
     us[e->iters] = 0;
     if (!st && e->loops > 0) {
-        st = timed(c, comm, e->loops, &us[e->iters]);
+        st = timed(c, comm, e->loops, e->start, &us[e->iters]);
         us[e->iters] /= (double)e->loops;
     }
     return st ? st : tutti_allreduce(us, us, (size_t)e->iters + 1, TUTTI_F64, TUTTI_MAX, comm, NULL);

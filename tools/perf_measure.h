@@ -4,11 +4,13 @@
 #define TUTTI_TOOLS_PERF_MEASURE_H
 
 #include "perf_case.h"
+#include "perf_start.h"
 
 struct perf_effort {
     long warmup;    /* runs before that, not measured */
     long iters;     /* measured iterations */
     long loops;     /* runs of the back-to-back measurement; 0: none */
+    struct perf_start *start;   /* where ranks agree on when to begin, after the barrier; NULL: as soon as the barrier lets them */
 };
 
 /* Completes an effort: iters 0, and then loops, are chosen so that a case takes about a tenth of a second; warmup below 0, too.

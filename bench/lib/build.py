@@ -14,6 +14,8 @@ OUT = ROOT / "build" / "bench"
 C_FLAGS = ["-std=c17", "-O2", "-Wall", "-Wextra"]
 # Gloo's reductions are templates that we compile: -O3 gives them vector code.
 CXX_FLAGS = ["-std=c++17", "-O3", "-Wall", "-Wextra"]
+# What every peer has: its side of the protocol.
+PEER = ["peer.c", ROOT / "tools" / "perf_start.c"]
 
 
 def program(name, package):
@@ -47,13 +49,13 @@ def compiled(target, compiler, package, flags, sources, libs=()):
 
 
 def mpi_peer(flavour, package):
-    return compiled(f"{flavour}_peer", f"mpicc.{flavour}", package, C_FLAGS, ["mpi_peer.c", "peer.c"])
+    return compiled(f"{flavour}_peer", f"mpicc.{flavour}", package, C_FLAGS, ["mpi_peer.c", *PEER])
 
 
 def gloo_peer():
-    compiled("peer.o", "gcc", "gcc", [*C_FLAGS, "-c"], ["peer.c"])
+    objects = [compiled(f"{Path(source).stem}.o", "gcc", "gcc", [*C_FLAGS, "-c"], [source]) for source in PEER]
     return compiled("gloo_peer", "g++", "g++ libgloo-dev", CXX_FLAGS, ["gloo_peer.cc"],
-                    [OUT / "peer.o", "-lgloo", "-lpthread"])
+                    [*objects, "-lgloo", "-lpthread"])
 
 
 def tutti(path=None):

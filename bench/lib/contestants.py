@@ -103,7 +103,7 @@ class Elastic(Contestant):
         self._more = [] if roles is None else [roles]
 
     def launches(self, _wire, ranks):
-        peer = build.elastic("elastic_peer", ["elastic_peer.c", "meeting.c", "peer.c"])
+        peer = build.elastic("elastic_peer", ["elastic_peer.c", "meeting.c", *build.PEER])
         at = f"127.0.0.1:{pccl.free_port()}"
         return [([build.tutti(self._path), "coordinator", "--listen", at, "--journal", "{dir}/journal"], {})] + \
             [([peer, "{dir}", rank, ranks, at, *self._more], {}) for rank in range(ranks)]
@@ -170,7 +170,7 @@ class Stable:
         wire = case.wire if case.wire in contestant.wires else contestant.wires[0]
         extra = TUNED_MALLOC if is_tuned else {}
         launches = [(argv, {**env, **extra}) for argv, env in contestant.launches(wire, case.ranks)]
-        return Group(contestant.title, case.ranks, launches)
+        return Group(contestant.title, case.ranks, launches, together=case.ranks <= cores())
 
     def drop(self, key, case, algo, why):
         """Gives up a group that failed."""

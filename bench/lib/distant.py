@@ -23,7 +23,7 @@ def plain(net, order, path=None):
 
 def elastic(net, order, path=None, port=PORT):
     """Members of a run, whose coordinator is on the first host."""
-    peer = build.elastic("elastic_peer", ["elastic_peer.c", "meeting.c", "peer.c"])
+    peer = build.elastic("elastic_peer", ["elastic_peer.c", "meeting.c", *build.PEER])
     at = f"{net.address(order[0])}:{port}"
     token = {"TUTTI_TOKEN": TOKEN}
     return Group("Tutti, elastic", len(order), [

@@ -16,6 +16,7 @@ from .shaped import is_alive
 PREFIX = "tutti-bench-"
 START_S = 60
 QUIT_S = 5
+START_BYTES = 64
 
 
 def remove_leftovers():
@@ -38,10 +39,11 @@ class Group:
     """n processes that wait for commands. launches: (argv, environment to add) each, started at once.
 
     argv may contain '{dir}', which becomes the directory of the pipes. Use as a context manager, or call
-    close: it asks the processes to leave, and ends those that do not.
+    close: it asks the processes to leave, and ends those that do not. together: the ranks begin each measured
+    iteration at one instant, on which they agree after their barrier; each needs a core of its own for that.
     """
 
-    def __init__(self, label, nranks, launches):
+    def __init__(self, label, nranks, launches, together=False):
         self.label = label
         remove_leftovers()
         self.dir = tempfile.mkdtemp(prefix=f"{PREFIX}{os.getpid()}-")
@@ -50,6 +52,8 @@ class Group:
         try:
             self._reply = self._pipe("reply")
             self._controls = [self._pipe(f"control.{rank}") for rank in range(nranks)]
+            if together:
+                (Path(self.dir) / "start").write_bytes(bytes(START_BYTES))
             for argv, env in launches:
                 self._start(argv, env)
             start = self._read_line(START_S)

@@ -89,7 +89,7 @@ def _driver():
 def command():
     """What a peer is started with, up to its arguments; and its library."""
     library, root, driver = _library(), _newer_root(), _driver()
-    peer = build.compiled("pccl_peer", "gcc", "gcc", build.C_FLAGS, ["pccl_peer.c", "meeting.c", "peer.c"], ["-ldl"])
+    peer = build.compiled("pccl_peer", "gcc", "gcc", build.C_FLAGS, ["pccl_peer.c", "meeting.c", *build.PEER], ["-ldl"])
     folders = [str(driver)] if driver else []
     start = ["env", "LD_LIBRARY_PATH=" + ":".join(folders), peer]
     if root:

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include "../../tools/perf_start.h"
 
 #define EXTRA_TIMES 3   /* beside the samples: see measure() */
 
@@ -27,6 +28,7 @@ struct server {
     const struct peer_ops *ops;
     void *ctx;
     FILE *reply; /* rank 0 only */
+    struct perf_start start;
 };
 
 static double now_us(void)
@@ -149,6 +151,11 @@ static const char *parse(const char *line, int nranks, struct peer_job *job, cha
     return NULL;
 }
 
+static double start_us(struct server *s)
+{
+    return (double)perf_start_wait(&s->start) * 1e-3;
+}
+
 /* Runs the command; times[0..iters) are the samples, times[iters] the loop, times[iters + 1] the wrong elements of the first run after
  * allocating and times[iters + 2] what that took (0: there was none): together, so that one reduction brings them to rank 0. */
 static void measure(struct server *s, const struct peer_job *job, int fresh, double *times)
@@ -169,13 +176,13 @@ static void measure(struct server *s, const struct peer_job *job, int fresh, dou
         ops->run(s->ctx, job);
     for (long i = 0; i < job->iters; i++) {
         ops->barrier(s->ctx);
-        t0 = now_us();
+        t0 = start_us(s);
         ops->run(s->ctx, job);
         times[i] = (now_us() - t0) * share;
     }
     if (job->loops) {
         ops->barrier(s->ctx);
-        t0 = now_us();
+        t0 = start_us(s);
         for (long i = 0; i < job->loops; i++)
             ops->run(s->ctx, job);
         times[job->iters] = (now_us() - t0) * share / (double)job->loops;
@@ -279,6 +286,10 @@ int peer_serve(const char *dir, const struct peer_ops *ops, void *ctx)
 
     snprintf(name, sizeof(name), "control.%d", ops->rank);
     control = open_pipe(dir, name, O_RDONLY);
+    if (perf_start_open(&s.start, dir, (uint32_t)ops->nranks) != 0) {
+        perror("start");
+        exit(1);
+    }
     if (ops->rank == 0) {
         s.reply = open_pipe(dir, "reply", O_WRONLY);
         fprintf(s.reply, "{\"ready\": true, \"name\": \"%s\", \"version\": \"%s\", \"ranks\": %d}\n", ops->name,
@@ -290,6 +301,7 @@ int peer_serve(const char *dir, const struct peer_ops *ops, void *ctx)
 
     free(job.src);
     free(job.dst);
+    perf_start_close(&s.start);
     fclose(control);
     if (s.reply)
         fclose(s.reply);

@@ -325,6 +325,7 @@ static bool poll_wires(struct tt_engine *e)
             continue;
         began_ns = e->ntimed ? tt_now_ns() : 0;
         w->busy = e->busy;
+        w->crowded = e->spins == 0;
         n = w->ops->poll(w, done, DONE_MAX);
         if (e->ntimed)
             tt_timers_polled(e, tt_now_ns() - began_ns, n > 0);

@@ -91,7 +91,8 @@ static int shm_poll(struct tt_wire *base, struct tt_done *done, int max)
     }
     if (!w->base.busy || ++w->put_off >= PUT_OFF_MAX) {
         w->put_off = 0;
-        tt_shm_serve(w);
+        if (!tt_shm_serve(w) && w->nasked && !w->base.crowded)
+            tt_shm_share_help(w);
     }
     if (w->nasked)
         n = tt_shm_asks_over(w, done, max);     /* before the news that the link is lost */
@@ -223,6 +224,7 @@ static void shm_close(struct tt_wire *base)
     struct tt_shm *w = tt_shm_of(base);
 
     tt_shm_cma_close(w);
+    tt_shm_guard_close(w);
     if (w->peers)
         tt_shm_links_close(w);
     tt_shm_regions_close(w);

@@ -2,8 +2,10 @@
 #ifndef TT_WIRE_SHM_H
 #define TT_WIRE_SHM_H
 
+#include <stdalign.h>
 #include <stdatomic.h>
 #include <sys/socket.h>
+#include <sys/uio.h>
 #include <sys/un.h>
 
 #include "base/acceptor.h"
@@ -53,10 +55,26 @@ struct tt_shm_ask_line {
 };
 _Static_assert(sizeof(struct tt_shm_ask_line) == 64, "an ask is a cache line");
 
+/* A struct iovec that another process may change. */
+struct tt_shm_vector {
+    _Atomic uint64_t iov_base, iov_len;
+};
+_Static_assert(sizeof(struct tt_shm_vector) == sizeof(struct iovec) && sizeof(size_t) == 8, "the kernel reads it");
+
+/* The ask that its receiver and its sender move together, each from its end: see shm_share.c. Of a word: the ask's tag (16 bits), then two numbers of
+ * 24 bits. */
+struct tt_shm_share {
+    alignas(64) _Atomic uint64_t claim;     /* what is left: [front, back), in units of 4 KiB; 0: closed */
+    uint64_t to;                            /* where the receiver has it */
+    alignas(64) _Atomic uint64_t written;   /* the sender's: failed or not, and from where on what it took is there */
+    _Atomic uint32_t tid;                   /* the sender's thread */
+    struct tt_shm_vector there[2];          /* what it writes to: a page that shows who it is, and the piece */
+};
+
 /* In the receiver's link segment, behind the link region. */
 struct tt_shm_asks {
-    _Atomic uint32_t readable;      /* 1: the owner of this memory has read the other's */
-    uint32_t pad[15];
+    alignas(64) _Atomic uint32_t readable;  /* 1: the owner of this memory has read the other's */
+    struct tt_shm_share share;
     struct tt_shm_ask_line line[TT_SHM_ASKS];
 };
 
@@ -85,7 +103,11 @@ struct tt_shm_peer {
     uint64_t nonce_at, nonce;       /* a number of its own, and where it has it */
     uint64_t served;                /* its asks that are over */
     struct tt_shm_ask ask;          /* the one that is being served: a copy that the peer cannot change … */
-    uint64_t fetched;               /* … and how much of it is here */
+    uint64_t fetched;               /* … and how much of it has been fetched */
+    bool begun;                     /* it has been looked at */
+    bool sharing;                   /* and may be written by the peer as well */
+    bool unwritable;                /* its memory cannot be written from here */
+    uint8_t alone;                  /* shares in a row that the peer had no part in */
     uint32_t nasked;                /* ours that are not over */
     struct tt_shm_asker *asker;     /* ours; made at the first */
 };
@@ -125,6 +147,7 @@ struct tt_shm {
     uint32_t *links;                /* ranks whose links came up, [nlinks]; room for npeers */
     uint32_t nlinks, first;         /* first: whose asks are looked at first */
     uint64_t nonce;                 /* what peers that can read us find; 0: single copy is off */
+    uint64_t *guard;                /* a page at a random address: its first word is the nonce, peers write the second */
     uint32_t nasked;                /* of all peers */
     struct tt_done *done;           /* ring of [done_cap], which grows with npeers: each may come and go at once */
     uint32_t done_head, done_tail, done_cap;
@@ -196,8 +219,13 @@ void tt_shm_cma_open(struct tt_shm *w);
 void tt_shm_cma_meet(struct tt_shm *w, uint32_t rank, uint64_t nonce_at, uint64_t nonce);
 /* The put as an ask. False: there is no room now. */
 bool tt_shm_ask(struct tt_shm *w, struct tt_shm_peer *peer, const struct tt_desc *d);
-/* Serves what peers ask, for a bounded time. */
-void tt_shm_serve(struct tt_shm *w);
+/* Serves what peers ask, for a bounded time. False: there was nothing to serve. */
+bool tt_shm_serve(struct tt_shm *w);
+/* Of our asks to the peer the one with that tag, if it is still to be fetched, from where and how much. */
+bool tt_shm_ask_of_tag(struct tt_shm *w, struct tt_shm_peer *peer, uint64_t tag, uint64_t *number, const uint8_t **from, uint64_t *bytes);
+static inline uint64_t tt_shm_tag_of(uint64_t number) { return number % 65535 + 1; }    /* never 0 */
+/* Whether the process of that pid is surely not the peer any more. */
+bool tt_shm_is_another(const struct tt_shm_peer *peer);
 /* Reports asks of ours that are over; returns how many entries of done[max] it took. */
 int tt_shm_asks_over(struct tt_shm *w, struct tt_done *done, int max);
 /* Whether serve or over would find something. */
@@ -212,5 +240,34 @@ void tt_shm_asks_lost(struct tt_shm *w, struct tt_shm_peer *peer);
 void tt_shm_cma_close(struct tt_shm *w);
 /* That our asks to the peer take here. */
 uint64_t tt_shm_asks_bytes(const struct tt_shm_peer *peer);
+
+/* ---- shm_share.c ---- */
+
+#define TT_SHM_SHARE_BYTES 65536u   /* asks from here on are shared */
+
+/* Makes w->guard. False: no memory. */
+bool tt_shm_guard_open(struct tt_shm *w);
+void tt_shm_guard_close(struct tt_shm *w);
+
+/* The ask that is being served, whose place here is `to`, may be written by its sender, too, if it is of a kind that pays. */
+bool tt_shm_share_open(struct tt_shm *w, struct tt_shm_peer *peer, uint8_t *to);
+/* Takes up to `most` bytes of the shared ask to fetch. False: `most` is too little, or nothing is left to take. */
+bool tt_shm_share_take(struct tt_shm *w, struct tt_shm_peer *peer, uint64_t most, uint64_t *at, uint64_t *bytes);
+enum tt_shm_rest {
+    TT_SHM_REST_MORE,               /* there is something to take */
+    TT_SHM_REST_LATER,              /* the sender is writing */
+    TT_SHM_REST_FAILED,             /* it could not: [at, at + bytes) is to be fetched, and then the ask is here; it is not shared any more */
+    TT_SHM_REST_NONE                /* the ask is here, and not shared any more */
+};
+enum tt_shm_rest tt_shm_share_rest(struct tt_shm *w, struct tt_shm_peer *peer, uint64_t *at, uint64_t *bytes);
+/* Whether the sender is writing, and nothing is left to take: it rings when it has written. */
+bool tt_shm_share_waits(const struct tt_shm *w, const struct tt_shm_peer *peer);
+/* Nobody writes here any more when it returns. Does nothing where the peer's ask is not shared. */
+void tt_shm_share_close(struct tt_shm *w, struct tt_shm_peer *peer);
+/* The same for all asks whose target is in that region of ours. */
+void tt_shm_share_close_of(struct tt_shm *w, uint64_t region);
+
+/* Writes a piece of an ask of ours whose receiver shares it. False: there is none. */
+bool tt_shm_share_help(struct tt_shm *w);
 
 #endif

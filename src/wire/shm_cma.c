@@ -79,9 +79,12 @@ static int read_process(pid_t pid, uint64_t nonce_at, uint64_t nonce, void *to, 
 
 void tt_shm_cma_open(struct tt_shm *w)
 {
+    if (!tt_shm_guard_open(w))
+        return;
     while (w->nonce == 0)
         tt_random_bytes(&w->nonce, sizeof w->nonce);
-    if (read_process(getpid(), (uintptr_t)&w->nonce, w->nonce, NULL, 0, 0) != 0) {
+    *w->guard = w->nonce;
+    if (read_process(getpid(), (uintptr_t)w->guard, w->nonce, NULL, 0, 0) != 0) {
         w->nonce = 0;
         return;
     }
@@ -113,6 +116,11 @@ void tt_shm_cma_meet(struct tt_shm *w, uint32_t rank, uint64_t nonce_at, uint64_
     peer->nonce = nonce;
     peer->readable = true;
     atomic_store_explicit(&tt_shm_asks_in(w, &peer->mine)->readable, 1, memory_order_release);
+}
+
+bool tt_shm_is_another(const struct tt_shm_peer *peer)
+{
+    return read_process(peer->pid, peer->nonce_at, peer->nonce, NULL, 0, 0) == ESRCH;
 }
 
 /* ---- asking --------------------------------------------------------------------------------------------------- */
@@ -247,6 +255,7 @@ void tt_shm_asks_lost(struct tt_shm *w, struct tt_shm_peer *peer)
     uint32_t over = 0;
 
     peer->readable = false;
+    tt_shm_share_close(w, peer);
     while (over < peer->nasked && is_done(w, peer, peer->asker->head + over))
         over++;
     for (uint32_t i = over; i < peer->nasked; i++)      /* the peer may live, and not know it yet */
@@ -285,6 +294,24 @@ void tt_shm_take_back_of(struct tt_shm *w, uint64_t cookie, uint64_t mask)
     }
 }
 
+bool tt_shm_ask_of_tag(struct tt_shm *w, struct tt_shm_peer *peer, uint64_t tag, uint64_t *number, const uint8_t **from, uint64_t *bytes)
+{
+    const struct tt_shm_asker *k = peer->asker;
+
+    for (uint64_t at = k->head; at < k->head + peer->nasked; at++) {
+        const struct asked *a = &k->asked[at % TT_SHM_ASKS];
+
+        if (tt_shm_tag_of(at) != tag)
+            continue;
+        *number = at;
+        *from = a->from;
+        *bytes = a->bytes;
+        return a->from && atomic_load_explicit(&line_of(tt_shm_asks_in(w, &peer->theirs), at)->state,
+                                               memory_order_acquire) == state_of(at, TT_SHM_POSTED);
+    }
+    return false;
+}
+
 /* ---- serving --------------------------------------------------------------------------------------------------- */
 
 static void raise_signal(struct tt_shm *w, const struct tt_shm_peer *peer)
@@ -302,38 +329,87 @@ static void raise_signal(struct tt_shm *w, const struct tt_shm_peer *peer)
 
 enum outcome { FETCHED, DROPPED, LATER };
 
+/* Fetches n bytes at `at` of the ask to where they belong. */
+static enum outcome fetch_piece(struct tt_shm *w, uint32_t rank, const struct tt_shm_ask_line *line, uint8_t *to, uint64_t at, uint64_t n)
+{
+    struct tt_shm_peer *peer = w->peers[rank];
+    const int err = read_process(peer->pid, peer->nonce_at, peer->nonce, to + at, peer->ask.from + at, n);
+
+    if (atomic_load_explicit(&line->state, memory_order_acquire) != state_of(peer->served, TT_SHM_POSTED))
+        return DROPPED;         /* revoked: what came, or why nothing came, means nothing */
+    if (err == ESRCH) {         /* the process is gone, and the socket is about to say so */
+        peer->readable = false;
+        return LATER;
+    }
+    if (err) {
+        tt_fail_errno(err, "shm: read %llu bytes of rank %u, which could be read before (TUTTI_CMA=0 does without)",
+                      (unsigned long long)n, rank);
+        tt_shm_link_lost(w, rank, TUTTI_ERR_SYSTEM);
+        return LATER;
+    }
+    return FETCHED;
+}
+
+/* What is to be fetched next, within the budget: n bytes at `at`; n 0: nothing now. False: the ask is here. */
+static bool take(struct tt_shm *w, struct tt_shm_peer *peer, uint64_t budget, uint64_t *at, uint64_t *n)
+{
+    const uint64_t left = peer->ask.bytes - peer->fetched;
+
+    if (!peer->sharing) {
+        *at = peer->fetched;
+        *n = left < budget ? left : budget;
+        return left;
+    }
+    if (tt_shm_share_take(w, peer, budget, at, n))
+        return true;
+    *n = 0;
+    switch (tt_shm_share_rest(w, peer, at, n)) {
+    case TT_SHM_REST_NONE:
+        return false;
+    case TT_SHM_REST_FAILED:
+        peer->fetched = peer->ask.bytes - *n;
+        return true;
+    default:
+        return true;
+    }
+}
+
 /* Fetches what is left of the ask, within the budget. */
 static enum outcome fetch(struct tt_shm *w, uint32_t rank, const struct tt_shm_ask_line *line, uint64_t *budget)
 {
     struct tt_shm_peer *peer = w->peers[rank];
     const struct tt_shm_ask *ask = &peer->ask;
 
-    while (peer->fetched < ask->bytes) {
-        const uint64_t left = ask->bytes - peer->fetched, n = left < *budget ? left : *budget;
+    while (ask->bytes) {
         uint8_t *to = tt_shm_memory_of(w, peer, ask->region, ask->offset, ask->bytes);
-        int err;
+        enum outcome o;
+        uint64_t at, n;
 
         if (!to)
             return DROPPED;     /* late */
+        if (!take(w, peer, *budget, &at, &n))
+            return FETCHED;
         if (n == 0)
             return LATER;
-        err = read_process(peer->pid, peer->nonce_at, peer->nonce, to + peer->fetched, ask->from + peer->fetched, n);
-        if (atomic_load_explicit(&line->state, memory_order_acquire) != state_of(peer->served, TT_SHM_POSTED))
-            return DROPPED;     /* revoked: what came, or why nothing came, means nothing */
-        if (err == ESRCH) {     /* the process is gone, and the socket is about to say so */
-            peer->readable = false;
-            return LATER;
-        }
-        if (err) {
-            tt_fail_errno(err, "shm: read %llu bytes of rank %u, which could be read before (TUTTI_CMA=0 does without)",
-                          (unsigned long long)n, rank);
-            tt_shm_link_lost(w, rank, TUTTI_ERR_SYSTEM);
-            return LATER;
-        }
+        o = fetch_piece(w, rank, line, to, at, n);
+        if (o != FETCHED)
+            return o;
         peer->fetched += n;
-        *budget -= n;
+        *budget -= n < *budget ? n : *budget;
     }
     return FETCHED;
+}
+
+/* A new ask is looked at for the first time. */
+static void begin(struct tt_shm *w, struct tt_shm_peer *peer, const struct tt_shm_ask_line *line)
+{
+    uint8_t *to;
+
+    peer->begun = true;
+    peer->ask = line->ask;
+    to = tt_shm_memory_of(w, peer, peer->ask.region, peer->ask.offset, peer->ask.bytes);
+    if (to)
+        tt_shm_share_open(w, peer, to);
 }
 
 /* Serves the peer's oldest ask. True: it is over. */
@@ -346,8 +422,8 @@ static bool serve_one(struct tt_shm *w, uint32_t rank, uint64_t *budget)
     if (state == state_of(peer->served, TT_SHM_POSTED)) {
         enum outcome o;
 
-        if (peer->fetched == 0)
-            peer->ask = line->ask;
+        if (!peer->begun)
+            begin(w, peer, line);
         o = fetch(w, rank, line, budget);
         if (o == LATER)
             return false;
@@ -358,14 +434,16 @@ static bool serve_one(struct tt_shm *w, uint32_t rank, uint64_t *budget)
     } else if (state != state_of(peer->served, TT_SHM_REVOKED)) {
         return false;
     }
+    tt_shm_share_close(w, peer);
     atomic_store_explicit(&line->state, state_of(peer->served, TT_SHM_DONE), memory_order_release);
     peer->served++;
     peer->fetched = 0;
+    peer->begun = false;
     tt_shm_ring(peer);
     return true;
 }
 
-void tt_shm_serve(struct tt_shm *w)
+bool tt_shm_serve(struct tt_shm *w)
 {
     uint64_t budget = SERVE_BYTES;
 
@@ -375,8 +453,10 @@ void tt_shm_serve(struct tt_shm *w)
         while (w->peers[rank]->readable && budget && serve_one(w, rank, &budget))
             ;
     }
-    if (budget < SERVE_BYTES)
-        w->first++;             /* the next poll begins with another peer */
+    if (budget == SERVE_BYTES)
+        return false;
+    w->first++;                 /* the next poll begins with another peer */
+    return true;
 }
 
 bool tt_shm_cma_has_news(const struct tt_shm *w)
@@ -391,7 +471,8 @@ bool tt_shm_cma_has_news(const struct tt_shm *w)
             continue;
         state =
             atomic_load_explicit(&line_of(tt_shm_asks_in(w, &peer->mine), peer->served)->state, memory_order_acquire);
-        if (state == state_of(peer->served, TT_SHM_POSTED) || state == state_of(peer->served, TT_SHM_REVOKED))
+        if (state == state_of(peer->served, TT_SHM_REVOKED) ||
+            (state == state_of(peer->served, TT_SHM_POSTED) && !tt_shm_share_waits(w, peer)))
             return true;
     }
     return false;
@@ -429,6 +510,7 @@ void tt_shm_cma_close(struct tt_shm *w)
     for (uint32_t i = 0; i < w->nlinks; i++) {
         struct tt_shm_peer *peer = w->peers[w->links[i]];
 
+        tt_shm_share_close(w, peer);
         for (uint32_t j = 0; j < peer->nasked; j++)
             take_back(w, peer, peer->asker->head + j);
         if (peer->asker)

@@ -143,7 +143,7 @@ static bool send_hello(struct tt_shm *w, struct tt_shm_peer *peer, int fd)
     p.bytes = w->conf.link_bytes;
     p.fence = w->fence;
     p.nonce = w->nonce;
-    p.nonce_at = w->nonce ? (uintptr_t)&w->nonce : 0;
+    p.nonce_at = w->nonce ? (uintptr_t)w->guard : 0;
     return send_packet(fd, &p, fds, 3);
 }
 

@@ -171,7 +171,8 @@ tutti_status tt_shm_reg(struct tt_wire *base, void *mem, size_t bytes, struct tt
 }
 
 /* Peers may have a segment mapped and a late writer may still write there; the memory is theirs then, no longer ours: our mapping
- * goes, so nothing of ours can change. Memory of our caller is written by nobody but us. */
+ * goes, so nothing of ours can change. Memory of our caller is written by us, and by a peer only
+ * while it is shared (shm_share.c). */
 void tt_shm_dereg(struct tt_region *region)
 {
     struct tt_shm *w = tt_shm_of(region->wire);
@@ -180,6 +181,7 @@ void tt_shm_dereg(struct tt_region *region)
     s->used = false;
     tt_shm_source_gone(w, region->mem, region->bytes);
     if (!s->seg.base) {
+        tt_shm_share_close_of(w, s->id);
         s->id += ID_OF_CALLER;  /* from here on late asks find nothing */
         s->next_free = w->free_own;
         w->free_own = s;

@@ -3,3 +3,4 @@
 #include "../tools/perf_case.c"
 #include "../tools/perf_check.c"
 #include "../tools/perf_measure.c"
+#include "../tools/perf_start.c"

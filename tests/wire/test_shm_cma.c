@@ -7,6 +7,8 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
 #include <unistd.h>
 #include "base/clock.h"
 #include "nodes.h"
@@ -97,6 +99,34 @@ static bool process_is(pid_t pid, const char *program)
     return strcmp(name, program) == 0;
 }
 
+static bool process_is_stopped(pid_t pid)
+{
+    char path[64], line[256] = "";
+    const char *at;
+    FILE *f;
+
+    snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
+    f = fopen(path, "re");
+    if (!f)
+        return false;
+    if (!fgets(line, sizeof line, f))
+        line[0] = 0;
+    fclose(f);
+    at = strrchr(line, ')');
+    return at && at[1] == ' ' && at[2] == 'T';
+}
+
+/* A put that is cut leaves what came at both ends of the target, as the sender may have written there; `from` and `to` are what is between. */
+static void find_gap(const uint8_t *mem, uint64_t *from, uint64_t *to)
+{
+    *from = 0;
+    *to = BYTES;
+    while (*from < BYTES && mem[*from] == 7)
+        ++*from;
+    while (*to > *from && mem[*to - 1] == 7)
+        --*to;
+}
+
 /* ---- revoking ---- */
 
 /* The source is unmapped between two slices; what was read by then is all that comes. */
@@ -117,16 +147,15 @@ static void revoke_role(struct node *n)
         UNTIL(n, n->local[1] == 1 && n->remote[1] == 1);
         node_tell(n, 1, 1, TT_SIGNAL_SET, 1);
     } else {
-        uint64_t arrived = 0;
+        uint64_t gap, end;
 
         until_begun(n, mine);
         n->board->flag[0] = 1;
         UNTIL_IDLE(n, n->board->flag[1]);
-        while (arrived < BYTES && ((uint8_t *)mine->mem)[arrived] == 7)
-            arrived++;
+        find_gap(mine->mem, &gap, &end);
         UNTIL(n, node_word(n, 0, 1) == 1);
-        CHECK(n, node_word(n, 0, 0) == 0 && arrived < BYTES);
-        for (uint64_t i = arrived; i < BYTES; i++)
+        CHECK(n, node_word(n, 0, 0) == 0 && gap < end);
+        for (uint64_t i = gap; i < end; i++)
             CHECK(n, ((uint8_t *)mine->mem)[i] == 0);
         munmap(mem, BYTES);
     }
@@ -330,7 +359,7 @@ static void exec_role(struct node *n)
 {
     struct tt_region *mine, *from;
     struct tt_rkey key;
-    uint64_t arrived = 0;
+    uint64_t gap, end;
 
     n->board->dies[0] = 1;
     key = begin(n, &mine);
@@ -346,12 +375,11 @@ static void exec_role(struct node *n)
     }
     until_begun(n, mine);
     n->board->flag[0] = 1;
-    while (arrived < BYTES && ((uint8_t *)mine->mem)[arrived] == 7)
-        arrived++;
     UNTIL_IDLE(n, process_is(n->board->pid[0], "sleep"));
+    find_gap(mine->mem, &gap, &end);
     UNTIL(n, n->losses[0] == 1);
-    CHECK(n, n->why[0] == TUTTI_ERR_PEER_LOST && node_word(n, 0, 0) == 0 && arrived < BYTES);
-    for (uint64_t i = arrived; i < BYTES; i++)
+    CHECK(n, n->why[0] == TUTTI_ERR_PEER_LOST && node_word(n, 0, 0) == 0 && gap < end);
+    for (uint64_t i = gap; i < end; i++)
         CHECK(n, ((uint8_t *)mine->mem)[i] == 0);
     kill(n->board->pid[0], SIGKILL);
 }
@@ -359,6 +387,206 @@ static void exec_role(struct node *n)
 static void a_sender_that_becomes_another_program_is_not_read(void **state)
 {
     nodes_run(*state, 2, exec_role);
+}
+
+/* ---- what sender and receiver move together ---- */
+
+static bool stops_before_writing;
+
+/* In the place of the system's, so that a writer can stop at the worst moment: when it is about to write. */
+ssize_t process_vm_writev(pid_t pid, const struct iovec *here, unsigned long nhere, const struct iovec *there,
+                          unsigned long nthere, unsigned long flags)
+{
+    if (stops_before_writing) {
+        stops_before_writing = false;
+        raise(SIGSTOP);
+    }
+    return syscall(SYS_process_vm_writev, pid, here, nhere, there, nthere, flags);
+}
+
+/* Rank 0 sends, with a source of its own; rank 1 has polled until the put has begun to arrive. */
+static struct tt_rkey begin_to_send(struct node *n, struct tt_region **mine)
+{
+    struct tt_rkey key = begin(n, mine);
+
+    if (n->rank == 0) {
+        uint8_t *mem = node_memory(n, BYTES);
+        struct tt_region *from;
+
+        memset(mem, 7, BYTES);
+        CHECK(n, n->ops->reg(n->w, mem, BYTES, &from) == TUTTI_OK);
+        put_all(n, &key, mem, 1);
+    } else {
+        until_begun(n, *mine);
+    }
+    return key;
+}
+
+/* What the receiver leaves to do, the sender does, up to the last piece, and then tells nobody: that is the receiver's. */
+static void shared_role(struct node *n)
+{
+    struct tt_region *mine;
+
+    begin_to_send(n, &mine);
+    if (n->rank == 0) {
+        UNTIL(n, n->local[1] == 1);
+    } else {
+        const volatile uint8_t *mem = mine->mem;
+        uint64_t gap, end;
+
+        UNTIL_IDLE(n, mem[BYTES - 1] == 7);
+        find_gap(mine->mem, &gap, &end);
+        CHECK(n, node_word(n, 0, 0) == 0);
+        UNTIL(n, node_word(n, 0, 0) == 1);
+        find_gap(mine->mem, &gap, &end);
+        CHECK(n, gap == BYTES);
+    }
+    node_barrier(n);
+}
+
+static void a_sender_that_waits_moves_its_part(void **state)
+{
+    nodes_run(*state, 2, shared_role);
+}
+
+static void crowded_role(struct node *n)
+{
+    struct tt_region *mine;
+
+    begin_to_send(n, &mine);
+    if (n->rank == 0) {
+        n->w->crowded = true;
+        UNTIL(n, n->board->flag[0]);
+        n->w->crowded = false;
+        UNTIL(n, n->local[1] == 1);
+    } else {
+        uint64_t gap, end;
+
+        for (int i = 0; i < 100; i++)
+            usleep(100);        /* it would have come to it by then, mostly */
+        find_gap(mine->mem, &gap, &end);
+        CHECK(n, end == BYTES);
+        n->board->flag[0] = 1;
+        UNTIL(n, node_word(n, 0, 0) == 1);
+    }
+    node_barrier(n);
+}
+
+static void where_ranks_outnumber_cores_it_leaves_that_to_its_peer(void **state)
+{
+    nodes_run(*state, 2, crowded_role);
+}
+
+/* Rank 0 is stopped when it is about to write. Rank 1 takes its memory back, which does not wait for rank 0; what rank 0 then writes
+ * gets nowhere. */
+static void late_writer_role(struct node *n)
+{
+    struct tt_region *mine;
+
+    stops_before_writing = n->rank == 0;
+    begin_to_send(n, &mine);
+    if (n->rank == 0) {
+        UNTIL(n, n->local[1] == 1);
+        CHECK(n, !stops_before_writing);
+    } else {
+        uint8_t *mem = mine->mem;
+        uint64_t gap, end;
+
+        UNTIL_IDLE(n, process_is_stopped(n->board->pid[0]));
+        n->ops->dereg(mine);
+        find_gap(mem, &gap, &end);
+        CHECK(n, gap < BYTES && end == BYTES);  /* rank 0 has not written anything */
+        memset(mem, 3, BYTES);
+        kill(n->board->pid[0], SIGCONT);
+        node_barrier(n);
+        for (uint64_t i = 0; i < BYTES; i++)
+            CHECK(n, mem[i] == 3);
+        CHECK(n, node_word(n, 0, 0) == 0);
+    }
+    if (n->rank == 0)
+        node_barrier(n);
+    node_barrier(n);
+}
+
+static void a_writer_that_comes_late_writes_nothing(void **state)
+{
+    nodes_run(*state, 2, late_writer_role);
+}
+
+/* As if rank 1's pid were another process's by now: its page is not where it was. Nothing is written, and rank 1 reads all. */
+static void stranger_role(struct node *n)
+{
+    struct tt_region *mine;
+
+    if (n->rank == 0) {
+        struct tt_rkey key = begin(n, &mine);
+        uint8_t *mem = node_memory(n, BYTES);
+        struct tt_shm_peer *peer = tt_shm_of(n->w)->peers[1];
+        struct tt_region *from;
+
+        memset(mem, 7, BYTES);
+        CHECK(n, n->ops->reg(n->w, mem, BYTES, &from) == TUTTI_OK);
+        peer->nonce_at = 4096;  /* where nobody has a page */
+        put_all(n, &key, mem, 1);
+        UNTIL(n, peer->unwritable);
+        n->board->flag[0] = 1;
+        UNTIL(n, n->local[1] == 1);
+    } else {
+        uint64_t gap, end;
+
+        begin_to_send(n, &mine);
+        UNTIL_IDLE(n, n->board->flag[0]);
+        find_gap(mine->mem, &gap, &end);
+        CHECK(n, end == BYTES);
+        UNTIL(n, node_word(n, 0, 0) == 1);
+        find_gap(mine->mem, &gap, &end);
+        CHECK(n, gap == BYTES);
+    }
+    node_barrier(n);
+}
+
+static void a_process_that_only_has_the_peers_pid_is_not_written(void **state)
+{
+    nodes_run(*state, 2, stranger_role);
+}
+
+/* Pieces of all sizes, at all places: what comes is what was sent. */
+static void sizes_role(struct node *n)
+{
+    struct tt_region *mine, *from;
+    struct tt_rkey key = begin(n, &mine);
+    uint8_t *mem = node_memory(n, BYTES);
+    struct tt_prng both;        /* draws alike on both ranks */
+
+    tt_prng_init(&both, n->setting->seed);
+    CHECK(n, n->ops->reg(n->w, mem, BYTES, &from) == TUTTI_OK);
+    for (uint64_t turn = 1; turn <= 64; turn++) {
+        const uint64_t bytes = 1 + tt_prng_below(&both, turn % 4 ? 600000 : BYTES);
+        const uint64_t at = tt_prng_below(&both, BYTES - bytes + 1);
+
+        if (n->rank == 0) {
+            struct tt_desc d = node_signal(n, 1, 0, TT_SIGNAL_SET, turn);
+
+            pattern_fill(mem, bytes, turn);
+            d.flags = 0;
+            d.local = mem;
+            d.bytes = bytes;
+            d.key = &key;
+            d.offset = at;
+            d.cookie = turn;
+            node_post(n, &d);
+            UNTIL(n, n->local[turn] == 1);
+        } else {
+            UNTIL(n, node_word(n, 0, 0) == turn);
+            CHECK(n, pattern_differs((uint8_t *)mine->mem + at, bytes, turn) == bytes);
+        }
+    }
+    node_barrier(n);
+}
+
+static void what_two_move_is_whole(void **state)
+{
+    nodes_run(*state, 2, sizes_role);
 }
 
 /* ---- peers that cannot be read ---- */
@@ -525,6 +753,11 @@ int main(void)
         cmocka_unit_test_prestate(only_urgent_signals_overtake, &one),
         cmocka_unit_test_prestate(a_sender_that_dies_midway_is_lost_and_never_signals, &one),
         cmocka_unit_test_prestate(a_sender_that_becomes_another_program_is_not_read, &one),
+        cmocka_unit_test_prestate(a_sender_that_waits_moves_its_part, &one),
+        cmocka_unit_test_prestate(where_ranks_outnumber_cores_it_leaves_that_to_its_peer, &one),
+        cmocka_unit_test_prestate(a_writer_that_comes_late_writes_nothing, &one),
+        cmocka_unit_test_prestate(a_process_that_only_has_the_peers_pid_is_not_written, &one),
+        cmocka_unit_test_prestate(what_two_move_is_whole, &one),
         cmocka_unit_test_prestate(a_peer_that_cannot_be_read_is_given_no_keys, &one),
         cmocka_unit_test_prestate(a_peer_that_shuts_itself_off_is_lost_with_a_reason, &one),
         cmocka_unit_test_prestate(a_put_whose_link_is_lost_does_not_signal_later, &one),
