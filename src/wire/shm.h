@@ -107,7 +107,9 @@ struct tt_shm_peer {
     bool begun;                     /* it has been looked at */
     bool sharing;                   /* and may be written by the peer as well */
     bool unwritable;                /* its memory cannot be written from here */
+    bool threads_seen;              /* its threads' states can be seen from here */
     uint8_t alone;                  /* shares in a row that the peer had no part in */
+    uint32_t taken;                 /* of the one that is shared, pages from the front on that we took */
     uint32_t nasked;                /* ours that are not over */
     struct tt_shm_asker *asker;     /* ours; made at the first */
 };
@@ -222,8 +224,12 @@ bool tt_shm_ask(struct tt_shm *w, struct tt_shm_peer *peer, const struct tt_desc
 /* Serves what peers ask, for a bounded time. False: there was nothing to serve. */
 bool tt_shm_serve(struct tt_shm *w);
 /* Of our asks to the peer the one with that tag, if it is still to be fetched, from where and how much. */
-bool tt_shm_ask_of_tag(struct tt_shm *w, struct tt_shm_peer *peer, uint64_t tag, uint64_t *number, const uint8_t **from, uint64_t *bytes);
-static inline uint64_t tt_shm_tag_of(uint64_t number) { return number % 65535 + 1; }    /* never 0 */
+bool tt_shm_ask_of_tag(struct tt_shm *w, struct tt_shm_peer *peer, uint64_t tag, uint64_t *number, const uint8_t **from,
+                       uint64_t *bytes);
+static inline uint64_t tt_shm_tag_of(uint64_t number)
+{
+    return number % 65535 + 1;
+} /* never 0 */
 /* Whether the process of that pid is surely not the peer any more. */
 bool tt_shm_is_another(const struct tt_shm_peer *peer);
 /* Reports asks of ours that are over; returns how many entries of done[max] it took. */
@@ -249,6 +255,8 @@ uint64_t tt_shm_asks_bytes(const struct tt_shm_peer *peer);
 bool tt_shm_guard_open(struct tt_shm *w);
 void tt_shm_guard_close(struct tt_shm *w);
 
+/* Finds out whether the peer, whose pid is known, may share asks: whether its threads can be seen, under the numbers that it knows them by. */
+void tt_shm_share_meet(struct tt_shm_peer *peer);
 /* The ask that is being served, whose place here is `to`, may be written by its sender, too, if it is of a kind that pays. */
 bool tt_shm_share_open(struct tt_shm *w, struct tt_shm_peer *peer, uint8_t *to);
 /* Takes up to `most` bytes of the shared ask to fetch. False: `most` is too little, or nothing is left to take. */

@@ -3,8 +3,8 @@
  *
  * A put to such memory is an ask: a line in the receiver's link segment that says what to fetch from where. The receiver's poll
  * serves asks in order: it reads the bytes from the sender straight to where they belong, raises the signal, and marks the ask as
- * done; the sender's poll sees that. So one copy is made, by the one who needs it, and nobody ever writes into another process:
- *  - memory whose target region goes is safe at once, as who would write it is its owner;
+ * done; the sender's poll sees that. So one copy is made, by the one who needs it (long ones by both: shm_share.c):
+ *  - memory whose target region goes is safe at once, as who would write it is its owner, or is stopped by it;
  *  - memory whose source region goes is revoked: the sender turns the ask from POSTED to REVOKED, and the receiver, which looks after
  *    each slice and commits with POSTED to TAKEN, drops what it read, and the signal. Neither waits for the other.
  *
@@ -115,6 +115,7 @@ void tt_shm_cma_meet(struct tt_shm *w, uint32_t rank, uint64_t nonce_at, uint64_
     peer->nonce_at = nonce_at;
     peer->nonce = nonce;
     peer->readable = true;
+    tt_shm_share_meet(peer);
     atomic_store_explicit(&tt_shm_asks_in(w, &peer->mine)->readable, 1, memory_order_release);
 }
 
@@ -294,7 +295,8 @@ void tt_shm_take_back_of(struct tt_shm *w, uint64_t cookie, uint64_t mask)
     }
 }
 
-bool tt_shm_ask_of_tag(struct tt_shm *w, struct tt_shm_peer *peer, uint64_t tag, uint64_t *number, const uint8_t **from, uint64_t *bytes)
+bool tt_shm_ask_of_tag(struct tt_shm *w, struct tt_shm_peer *peer, uint64_t tag, uint64_t *number, const uint8_t **from,
+                       uint64_t *bytes)
 {
     const struct tt_shm_asker *k = peer->asker;
 
@@ -330,7 +332,8 @@ static void raise_signal(struct tt_shm *w, const struct tt_shm_peer *peer)
 enum outcome { FETCHED, DROPPED, LATER };
 
 /* Fetches n bytes at `at` of the ask to where they belong. */
-static enum outcome fetch_piece(struct tt_shm *w, uint32_t rank, const struct tt_shm_ask_line *line, uint8_t *to, uint64_t at, uint64_t n)
+static enum outcome fetch_piece(struct tt_shm *w, uint32_t rank, const struct tt_shm_ask_line *line, uint8_t *to,
+                                uint64_t at, uint64_t n)
 {
     struct tt_shm_peer *peer = w->peers[rank];
     const int err = read_process(peer->pid, peer->nonce_at, peer->nonce, to + at, peer->ask.from + at, n);

@@ -18,6 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
 #include <unistd.h>
@@ -79,19 +80,38 @@ void tt_shm_guard_close(struct tt_shm *w)
         munmap(w->guard, (size_t)sysconf(_SC_PAGESIZE));
 }
 
+void tt_shm_share_meet(struct tt_shm_peer *peer)
+{
+    char path[64];
+    struct stat here, there;
+
+    snprintf(path, sizeof path, "/proc/%d/ns/pid", (int)peer->pid);
+    peer->threads_seen = stat("/proc/self/ns/pid", &here) == 0 && stat(path, &there) == 0 &&
+                         here.st_dev == there.st_dev && here.st_ino == there.st_ino;
+}
+
 bool tt_shm_share_open(struct tt_shm *w, struct tt_shm_peer *peer, uint8_t *to)
 {
     struct tt_shm_share *s = share_in(w, &peer->mine);
     const uint64_t units = units_of(peer->ask.bytes);
 
-    if (peer->ask.bytes < TT_SHM_SHARE_BYTES || units > UNITS_MAX || peer->nasked)
-        return false;           /* it has something to fetch from us: both cores are busy */
+    if (peer->ask.bytes < TT_SHM_SHARE_BYTES || units > UNITS_MAX || peer->nasked || !peer->threads_seen)
+        return false;           /* with asks of ours out it has something to fetch itself: both cores are busy */
     if (peer->alone >= ALONE_MAX && ++peer->alone % SELDOM)
         return false;
     peer->sharing = true;
+    peer->taken = 0;
     s->to = (uintptr_t)to;
     atomic_store_explicit(&s->claim, claim_word(tt_shm_tag_of(peer->served), 0, units), memory_order_release);
     return true;
+}
+
+/* The claim of what is being served: the peer only lowers its end. Anything else in its place counts as if the peer had taken nothing, and as nothing
+ * left: the rest is then fetched as if it had failed. */
+static bool is_sound(const struct tt_shm_peer *peer, uint64_t word)
+{
+    return tag_in(word) == tt_shm_tag_of(peer->served) && front_in(word) == peer->taken &&
+           back_in(word) >= peer->taken && back_in(word) <= units_of(peer->ask.bytes);
 }
 
 bool tt_shm_share_take(struct tt_shm *w, struct tt_shm_peer *peer, uint64_t most, uint64_t *at, uint64_t *bytes)
@@ -100,49 +120,54 @@ bool tt_shm_share_take(struct tt_shm *w, struct tt_shm_peer *peer, uint64_t most
     uint64_t word = atomic_load_explicit(&s->claim, memory_order_acquire), n;
 
     do {
-        const uint64_t left = back_in(word) - front_in(word);
-
-        n = piece_of(left);
+        if (!is_sound(peer, word))
+            return false;
+        n = piece_of(back_in(word) - peer->taken);
         if (n > most >> UNIT_SHIFT)
             n = most >> UNIT_SHIFT;
         if (n == 0)
             return false;
     } while (!atomic_compare_exchange_weak_explicit(&s->claim, &word,
-                                                    claim_word(tag_in(word), front_in(word) + n, back_in(word)),
+                                                    claim_word(tag_in(word), peer->taken + n, back_in(word)),
                                                     memory_order_acq_rel, memory_order_acquire));
-    *at = front_in(word) << UNIT_SHIFT;
+    *at = (uint64_t)peer->taken << UNIT_SHIFT;
     *bytes = n << UNIT_SHIFT;
+    peer->taken += (uint32_t)n;
     if (*bytes > peer->ask.bytes - *at)
         *bytes = peer->ask.bytes - *at;
     return true;
 }
 
-/* From where on the sender has written what it took, in units; *failed: and will not write more. */
-static uint64_t written_from(const struct tt_shm_share *s, uint64_t tag, uint64_t units, bool *failed)
+/* From where on the sender, which took all from `back` on, has written it, in units; *failed: and will not write more. */
+static uint64_t written_from(const struct tt_shm_share *s, const struct tt_shm_peer *peer, uint64_t back, bool *failed)
 {
-    const uint64_t word = atomic_load_explicit(&s->written, memory_order_acquire);
+    const uint64_t word = atomic_load_explicit(&s->written, memory_order_acquire), units = units_of(peer->ask.bytes);
+    const bool is_of_this = tag_in(word) == tt_shm_tag_of(peer->served);
 
-    *failed = tag_in(word) == tag && front_in(word) & FAILED;
-    return tag_in(word) == tag ? back_in(word) : units;
+    *failed = is_of_this && front_in(word) & FAILED;
+    return is_of_this && back_in(word) >= back && back_in(word) <= units ? back_in(word) : units;
 }
 
 enum tt_shm_rest tt_shm_share_rest(struct tt_shm *w, struct tt_shm_peer *peer, uint64_t *at, uint64_t *bytes)
 {
     struct tt_shm_share *s = share_in(w, &peer->mine);
     const uint64_t word = atomic_load_explicit(&s->claim, memory_order_relaxed), units = units_of(peer->ask.bytes);
-    bool failed;
-    const uint64_t from = written_from(s, tag_in(word), units, &failed);
+    bool failed, sound = is_sound(peer, word);
+    const uint64_t from = sound ? written_from(s, peer, back_in(word), &failed) : units;
 
-    if (front_in(word) != back_in(word))
+    if (sound && back_in(word) != peer->taken)
         return TT_SHM_REST_MORE;
-    if (from != back_in(word) && !failed)
+    if (sound && from != back_in(word) && !failed)
         return TT_SHM_REST_LATER;
     peer->sharing = false;
-    peer->alone = back_in(word) == units || failed ? peer->alone + (peer->alone < ALONE_MAX) : 0;
+    if (sound && back_in(word) < units && !failed)
+        peer->alone = 0;
+    else if (peer->alone < ALONE_MAX)
+        peer->alone++;
     atomic_store_explicit(&s->claim, 0, memory_order_relaxed);
-    if (from == back_in(word))
+    if (from == peer->taken)
         return TT_SHM_REST_NONE;
-    *at = back_in(word) << UNIT_SHIFT;
+    *at = (uint64_t)peer->taken << UNIT_SHIFT;
     *bytes = (from == units ? peer->ask.bytes : from << UNIT_SHIFT) - *at;
     return TT_SHM_REST_FAILED;
 }
@@ -153,12 +178,11 @@ bool tt_shm_share_waits(const struct tt_shm *w, const struct tt_shm_peer *peer)
     const uint64_t word = atomic_load_explicit(&s->claim, memory_order_acquire);
     bool failed;
 
-    return peer->sharing && front_in(word) == back_in(word) &&
-           written_from(s, tag_in(word), units_of(peer->ask.bytes), &failed) != back_in(word) && !failed;
+    return peer->sharing && is_sound(peer, word) && back_in(word) == peer->taken &&
+           written_from(s, peer, back_in(word), &failed) != back_in(word) && !failed;
 }
 
-/* Whether the thread that writes is anything but in the middle of a copy: not running, nor in the kernel's wait for memory. Unknown threads (of
- * other namespaces of pids), and without /proc: false. */
+/* Whether the thread that writes is anything but in the middle of a copy: not running, nor in the kernel's wait for memory, or gone. */
 static bool is_elsewhere(pid_t pid, uint32_t tid)
 {
     char path[64], line[128] = "";
@@ -168,7 +192,7 @@ static bool is_elsewhere(pid_t pid, uint32_t tid)
     snprintf(path, sizeof path, "/proc/%d/task/%u/stat", (int)pid, tid);
     f = fopen(path, "re");
     if (!f)
-        return false;
+        return errno == ENOENT;
     if (!fgets(line, sizeof line, f))
         line[0] = 0;
     fclose(f);
@@ -179,7 +203,6 @@ static bool is_elsewhere(pid_t pid, uint32_t tid)
 void tt_shm_share_close(struct tt_shm *w, struct tt_shm_peer *peer)
 {
     struct tt_shm_share *s = share_in(w, &peer->mine);
-    const uint64_t units = units_of(peer->ask.bytes);
     uint64_t word;
 
     if (!peer->sharing)
@@ -191,10 +214,9 @@ void tt_shm_share_close(struct tt_shm *w, struct tt_shm_peer *peer)
     for (uint32_t looks = 1;; looks++) {
         bool failed;
 
-        if (written_from(s, tag_in(word), units, &failed) == back_in(word) || failed)
+        if (!is_sound(peer, word) || written_from(s, peer, back_in(word), &failed) == back_in(word) || failed)
             return;
-        if (looks % LOOKS_PER_STATE == 0 &&
-            (is_elsewhere(peer->pid, atomic_load(&s->tid)) || tt_shm_is_another(peer)))
+        if (looks % LOOKS_PER_STATE == 0 && (is_elsewhere(peer->pid, atomic_load(&s->tid)) || tt_shm_is_another(peer)))
             return;
         sched_yield();
     }
@@ -210,8 +232,8 @@ void tt_shm_share_close_of(struct tt_shm *w, uint64_t region)
 /* ---- the sender's side -------------------------------------------------------------------------------------------- */
 
 /* Writes bytes [at, at + bytes) of the ask; false if they did not all get there. */
-static bool write_process(struct tt_shm *w, struct tt_shm_peer *peer, struct tt_shm_share *s, uint64_t tag, const uint8_t *from,
-                          uint64_t at, uint64_t bytes)
+static bool write_process(struct tt_shm *w, struct tt_shm_peer *peer, struct tt_shm_share *s, uint64_t tag,
+                          const uint8_t *from, uint64_t at, uint64_t bytes)
 {
     uint64_t greeting = w->nonce;
     struct iovec here[2] = { { &greeting, sizeof greeting }, { (void *)(uintptr_t)(from + at), bytes } };
@@ -231,7 +253,8 @@ static bool write_process(struct tt_shm *w, struct tt_shm_peer *peer, struct tt_
 }
 
 /* Takes and writes one piece of the ask `number`. True: done so. */
-static bool write_piece(struct tt_shm *w, struct tt_shm_peer *peer, uint64_t number, const uint8_t *from, uint64_t bytes)
+static bool write_piece(struct tt_shm *w, struct tt_shm_peer *peer, uint64_t number, const uint8_t *from,
+                        uint64_t bytes)
 {
     struct tt_shm_share *s = share_in(w, &peer->theirs);
     const uint64_t tag = tt_shm_tag_of(number), units = units_of(bytes);
@@ -242,14 +265,15 @@ static bool write_piece(struct tt_shm *w, struct tt_shm_peer *peer, uint64_t num
         if (tag_in(word) != tag || back_in(word) > units || front_in(word) >= back_in(word))
             return false;
         n = piece_of(back_in(word) - front_in(word));
-    } while (!atomic_compare_exchange_weak_explicit(&s->claim, &word, word - n, memory_order_acq_rel,
-                                                    memory_order_acquire));
+    } while (
+        !atomic_compare_exchange_weak_explicit(&s->claim, &word, word - n, memory_order_acq_rel, memory_order_acquire));
     at = (back_in(word) - n) << UNIT_SHIFT;
     end = back_in(word) == units ? bytes : back_in(word) << UNIT_SHIFT;
     failed = !write_process(w, peer, s, tag, from, at, end - at);
-    if (failed)
+    if (failed && tag_in(atomic_load(&s->claim)) == tag)    /* not for the receiver's wish */
         peer->unwritable = true;
-    atomic_store_explicit(&s->written, failed ? claim_word(tag, FAILED, back_in(word)) : claim_word(tag, 0, back_in(word) - n),
+    atomic_store_explicit(&s->written,
+                          failed ? claim_word(tag, FAILED, back_in(word)) : claim_word(tag, 0, back_in(word) - n),
                           memory_order_release);
     tt_shm_ring(peer);
     return !failed;

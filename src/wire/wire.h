@@ -184,7 +184,8 @@ struct tt_wire_ops {
     /* Registers memory of the caller's that is only sent from; peers must not get its key. NULL: as reg (tt_wire_source). */
     tutti_status (*source)(struct tt_wire *w, void *mem, size_t bytes, struct tt_region **out);
     /* When it returns, nothing can change the region's memory through this wire any more: late arrivals are dropped. A peer that is
-     * reading a source there drops what it reads from then on. Never waits for a peer. */
+     * reading a source there drops what it reads from then on. Waits for no peer, but for the one copy that a running peer may be
+     * making into this memory. */
     void (*dereg)(struct tt_region *r);
     /* Peers do not begin to read the sources of puts whose cookie has these bits under `mask`; one that is reading drops what it reads: their signals
      * do not come, and they are reported. Also where other regions hold the same memory. Never waits for a peer. NULL: what is posted has been

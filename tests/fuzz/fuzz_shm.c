@@ -3,6 +3,7 @@
  *   KNOCK     a new connection, and a packet on it        PACKET   a packet on the newest connection
  *   KEY       a key is imported, and what it maps is used SHRINK   what was sent as memory is cut off
  *   ASK       an ask is written and served                LEAVE    the newest connection ends
+ *   SHARE     a long ask is served, and its sender says anything of what it has written of it
  * Bits of the op say what is put right before it is used, else hardly anything would be looked at. Whatever is believed lies in
  * memory that is there and stays there; an ask changes nothing outside of the regions. */
 #include <fcntl.h>
@@ -16,8 +17,8 @@
 #include "base/status.h"
 #include "wire/shm.h"
 
-enum { NRANKS = 3, LINK_BYTES = 4096, REGION_BYTES = 1000, GUARD_BYTES = 4096, SENT_MAX = 64 };
-enum op { KNOCK, PACKET, KEY, ASK, SHRINK, LEAVE, OPS };
+enum { NRANKS = 3, LINK_BYTES = 4096, REGION_BYTES = 200000, GUARD_BYTES = 4096, SENT_MAX = 64 };
+enum op { KNOCK, PACKET, KEY, ASK, SHRINK, LEAVE, SHARE, OPS };
 enum { HONEST = 1 << 3, WITH_FDS = 1 << 4, OTHER_RANK = 1 << 5, SEALED = 1 << 6, GREAT = 1 << 7 };
 
 /* As in shm_link.c. */
@@ -39,7 +40,7 @@ struct scene {
 
 static const uint8_t secret[16] = "fuzz";
 static const uint64_t nonce = 4711;
-static uint8_t memory[GUARD_BYTES + REGION_BYTES + GUARD_BYTES], source[65536];
+static uint8_t memory[GUARD_BYTES + REGION_BYTES + GUARD_BYTES], source[REGION_BYTES + 4096];
 
 static void scene_open(struct scene *s)
 {
@@ -200,6 +201,41 @@ static void ask(struct scene *s, uint8_t op, struct tt_reader *r)
         tt_assert(memory[i] == 0xa5 && memory[GUARD_BYTES + REGION_BYTES + i] == 0xa5);
 }
 
+/* A word of a share: put right in what the peer cannot change, or not. */
+static uint64_t share_word(uint64_t now, uint8_t op, struct tt_reader *r)
+{
+    return op & HONEST ? (now & ~0xffffffull) | tt_read_u8(r) : now ^ tt_read_u64(r);
+}
+
+static void share(struct scene *s, uint8_t op, struct tt_reader *r)
+{
+    struct tt_shm_peer *peer = s->w->peers[op & OTHER_RANK ? 2 : 1];
+    struct tt_shm_ask_line *line;
+    struct tt_shm_share *shared;
+
+    if (!peer || peer->state != TT_SHM_UP || !peer->mine.base || !s->own)
+        return;
+    shared = &tt_shm_asks_in(s->w, &peer->mine)->share;
+    line = &tt_shm_asks_in(s->w, &peer->mine)->line[peer->served % TT_SHM_ASKS];
+    line->ask = (struct tt_shm_ask){
+        .from = (uintptr_t)source + tt_read_u16(r) % 4096,
+        .bytes = TT_SHM_SHARE_BYTES + tt_read_u32(r) % (REGION_BYTES - TT_SHM_SHARE_BYTES + 1),
+        .region = ((struct tt_shm_shared *)((char *)s->own - offsetof(struct tt_shm_shared, region)))->id,
+    };
+    atomic_store(&line->state, peer->served << 2 | TT_SHM_POSTED);
+    for (int turn = 0; turn < 3; turn++) {
+        const uint64_t claim = atomic_load(&shared->claim);
+
+        if (op & SEALED || turn > 0)
+            atomic_store(&shared->claim, share_word(claim, op, r));
+        atomic_store(&shared->written, op & GREAT ? share_word(claim & 0xffffull << 48, op, r) : tt_read_u64(r));
+        atomic_store(&shared->tid, 1u << 30);      /* no thread of ours: that would be waited for */
+        tt_shm_serve(s->w);
+    }
+    for (size_t i = 0; i < GUARD_BYTES; i++)
+        tt_assert(memory[i] == 0xa5 && memory[GUARD_BYTES + REGION_BYTES + i] == 0xa5);
+}
+
 static void step(struct scene *s, uint8_t op, struct tt_reader *r)
 {
     switch ((enum op)(op % 8)) {
@@ -215,6 +251,9 @@ static void step(struct scene *s, uint8_t op, struct tt_reader *r)
         break;
     case ASK:
         ask(s, op, r);
+        break;
+    case SHARE:
+        share(s, op, r);
         break;
     case SHRINK:
         for (uint32_t i = 0; i < s->nsent; i++)
