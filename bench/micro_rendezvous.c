@@ -6,7 +6,8 @@
  * the median of ROUNDS medians, and the ways take turns.
  *   ready      the receiver says where its memory is, the sender asks it to fetch, it does, and says so
  *   announce   the sender asks at once
- *   checked    the same two, with the word in the sender's memory fetched along by which the receiver knows that it is still the same process */
+ *   checked    the same two, with the word in the sender's memory fetched along by which the receiver knows that it is still the same process
+ *   halves     announce, and the sender writes the second half (process_vm_writev) while the receiver fetches the first; one way only */
 #include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -21,10 +22,12 @@
 #include <unistd.h>
 #include "micro.h"
 
-#define BYTES_MAX (1u << 20)
+#define BYTES_MAX (16u << 20)
 #define ROUNDS 5
 #define ITERATIONS 4000
-#define WAYS 4
+#define ITERATIONS_BYTES (400u << 20)
+#define WAYS 5
+#define HALVES 4
 
 struct word {
     _Alignas(64) _Atomic uint64_t v;
@@ -32,7 +35,7 @@ struct word {
 
 /* Between the two; each word is written by the side of its index. */
 struct shared {
-    struct word barrier[2], ready[2], ask[2], done[2], took[2], memory[2], nonce[2];
+    struct word barrier[2], ready[2], ask[2], done[2], took[2], memory[2], target[2], nonce[2];
     pid_t parent;
 };
 
@@ -80,13 +83,26 @@ static void fetch(struct side *e, size_t bytes, bool checked)
     }
 }
 
+/* The sender's half, from `at` on. */
+static void write_half(struct side *e, size_t at, size_t bytes)
+{
+    struct iovec here = { e->src + at, bytes };
+    struct iovec there = { (uint8_t *)(uintptr_t)atomic_load(&e->s->target[!e->me].v) + at, bytes };
+
+    if (process_vm_writev(e->peer, &here, 1, &there, 1, 0) != (ssize_t)bytes) {
+        perror("process_vm_writev");
+        kill(e->peer, SIGTERM);
+        _exit(1);
+    }
+}
+
 /* One message from side 0 to side 1, or one each way. Returns what the slower end took, in microseconds. */
-static double exchange(struct side *e, size_t bytes, bool both, bool announce, bool checked)
+static double exchange(struct side *e, size_t bytes, bool both, bool announce, bool checked, bool halves)
 {
     struct shared *s = e->s;
     const int me = e->me, peer = !me;
     const bool sends = both || me == 0, receives = both || me == 1;
-    const uint64_t n = ++e->n;
+    const uint64_t n = ++e->n, half = halves ? bytes / 2 : 0;
     uint64_t begin, mine, theirs;
 
     say(&s->barrier[me], n);
@@ -98,12 +114,18 @@ static double exchange(struct side *e, size_t bytes, bool both, bool announce, b
         await(&s->ready[peer], n);
     if (sends)
         say(&s->ask[me], n);
+    if (sends && halves)
+        write_half(e, bytes - half, half);
     if (receives) {
         await(&s->ask[peer], n);
-        fetch(e, bytes, checked);
+        fetch(e, bytes - half, checked);
         say(&s->done[me], n);
     }
     if (sends)
+        await(&s->done[peer], n);
+    if (sends && halves)
+        say(&s->done[me], n);
+    if (receives && halves)
         await(&s->done[peer], n);
     mine = clock_ns() - begin;
     say(&s->took[me], n << 32 | (mine & UINT32_MAX));
@@ -116,17 +138,18 @@ static void measure(struct side *e, size_t bytes, bool both)
 {
     static double us[ITERATIONS];
     double rounds[WAYS][ROUNDS];
+    const int ways = both ? HALVES : WAYS, fit = (int)(ITERATIONS_BYTES / bytes), n = fit < ITERATIONS ? fit : ITERATIONS;
 
     for (int round = 0; round < ROUNDS; round++)
-        for (int way = 0; way < WAYS; way++) {
-            for (int i = 0; i < ITERATIONS; i++)
-                us[i] = exchange(e, bytes, both, way & 1, way & 2);
-            rounds[way][round] = median(us, ITERATIONS);
+        for (int way = 0; way < ways; way++) {
+            for (int i = 0; i < n; i++)
+                us[i] = exchange(e, bytes, both, way & 1 || way == HALVES, way & 2, way == HALVES);
+            rounds[way][round] = median(us, (size_t)n);
         }
     if (e->me)
         return;
     printf("%8zu B %s", bytes, both ? "both ways" : "one way  ");
-    for (int way = 0; way < WAYS; way++)
+    for (int way = 0; way < ways; way++)
         printf(" %9.2f", median(rounds[way], ROUNDS));
     printf("\n");
     fflush(stdout);
@@ -160,10 +183,11 @@ int main(void)
     memset(e.src, 1, BYTES_MAX);
     memset(e.dst, 2, BYTES_MAX);
     say(&s->memory[e.me], (uintptr_t)e.src);
+    say(&s->target[e.me], (uintptr_t)e.dst);
     say(&s->nonce[e.me], (uintptr_t)&e.nonce);
     await(&s->nonce[!e.me], 1);
     if (e.me == 0)
-        printf("%20s %9s %9s %19s\n", "", "ready", "announce", "checked: both");
+        printf("%20s %9s %9s %19s %9s\n", "", "ready", "announce", "checked: both", "halves");
     for (size_t bytes = 16 << 10; bytes <= BYTES_MAX; bytes *= 4)
         for (int both = 0; both < 2; both++)
             measure(&e, bytes, both);
