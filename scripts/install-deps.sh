@@ -28,6 +28,9 @@ mpich           | test  | starts ranks under the other real mpirun
 iproute2        | test  | test hosts, as network namespaces
 chromium-headless-shell | ci | shows the status page of the coordinator to its test (98 MB with what it needs)
 etcd-server     | ci    | a real etcd that coordinators share a journal in
+slurmctld       | ci    | starts ranks under a real srun (with all it needs 3 MB)
+slurmd          | ci    | runs the ranks that srun starts
+slurm-client    | ci    | srun itself
 python3-prometheus-client | ci | reads the metrics of the coordinator as Prometheus does
 qemu-system-x86 | rdma  | the virtual machine that has soft-RoCE devices (scripts/rdma-vm)
 busybox-static  | rdma  | what that machine starts with

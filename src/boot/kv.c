@@ -35,8 +35,8 @@ static tutti_status read_line(int fd, char *line, size_t cap, uint64_t deadline_
 
         if (now_ns >= deadline_ns)
             return tt_fail(TUTTI_ERR_TIMEOUT,
-                           "start-up through PMI: the launcher did not answer within the deadline: has every "
-                           "rank come?");
+                           "start-up through PMI: not every rank came within the deadline; who did not, PMI does not "
+                           "tell (TUTTI_RENDEZVOUS would)");
         if (poll(&p, 1, 100) <= 0)
             continue;
         got = read(fd, line + n, 1);    /* byte by byte: what follows the line may be for somebody else */

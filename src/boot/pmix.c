@@ -93,6 +93,11 @@ static tutti_status fence(const struct pmix *p, unsigned timeout_s)
     info[1].value.type = PMIX_INT;
     info[1].value.data.integer = (int)timeout_s;
     rc = p->fence(NULL, 0, info, timeout_s ? 2 : 1);
+    if (rc == PMIX_ERR_TIMEOUT)
+        return tt_fail(
+            TUTTI_ERR_TIMEOUT,
+            "start-up through PMIx: not every rank came within %u s; who did not, PMIx does not tell (TUTTI_RENDEZVOUS would)",
+            timeout_s);
     return rc == PMIX_SUCCESS ? TUTTI_OK : fail(p, "PMIx_Fence", rc);
 }
 

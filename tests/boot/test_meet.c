@@ -447,7 +447,7 @@ static int knock(const struct tt_address *at)
     return -1;
 }
 
-/* Garbage, a hello in single bytes, silence, and a connection that ends at once; as many as there is time for. */
+/* Garbage, a hello that goes on in single bytes, silence, and a connection that ends at once; as many as there is time for. */
 static void *be_strange(void *arg)
 {
     struct strangers *s = arg;
@@ -473,6 +473,8 @@ static void *be_strange(void *arg)
             open_fds[nopen++] = fd;     /* stays, half-open */
         else
             close(fd);
+        if (nopen > 0)
+            send(open_fds[tt_prng_below(&prng, nopen)], junk, 1, MSG_NOSIGNAL | MSG_DONTWAIT);     /* perhaps it is dropped by now */
     }
     while (nopen > 0)
         close(open_fds[--nopen]);

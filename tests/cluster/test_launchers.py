@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """The same program starts unchanged under the launchers that people already use, and by hand."""
 
+import json
 import os
 import re
 import shutil
@@ -9,10 +10,11 @@ import subprocess
 import tempfile
 import unittest
 
-from cluster import CALLS, MEET, ClusterTest, environment, free_port
+from cluster import CALLS, MEET, TUTTI, ClusterTest, environment, free_port
+from slurm import Slurm, why_not as why_no_slurm
 
 
-class Launchers(ClusterTest):
+class LauncherTest(ClusterTest):
     def check(self, command, n, launcher, env=None, times=1):
         env = env or environment()
         env.setdefault("TUTTI_TIMEOUT_MS", "30000")
@@ -29,6 +31,14 @@ class Launchers(ClusterTest):
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         for rank in range(n):
             self.assertEqual(done.stdout.count(f"rank {rank} of {n} is right"), 1, done.stdout + done.stderr)
+
+    def check_that_not_all_came(self, command, rank, says, timeout_ms, env=None):
+        """Rank 2 comes only when the others have given up; each of them says so."""
+        with tempfile.TemporaryDirectory() as tmp:
+            job = f'if [ ${rank} = 2 ]; then until [ $(ls {tmp} | wc -l) = 3 ]; do sleep 0.05; done; else {MEET}; touch {tmp}/${rank}; fi'
+            done = subprocess.run([*command, "sh", "-c", job], env=dict(env or environment(), TUTTI_TIMEOUT_MS=str(timeout_ms)), stdin=subprocess.DEVNULL,
+                                  capture_output=True, text=True, timeout=100)
+        self.assertEqual(len(re.findall(f"failed: meet: .*{says}", done.stdout)), 3, done.stdout + done.stderr)
 
     def check_calls_by_hand(self, envs):
         for rank, (status, output) in enumerate(self.start_by_hand(envs, program=CALLS)):
@@ -48,6 +58,9 @@ class Launchers(ClusterTest):
     def start_by_hand(self, envs, program=MEET):
         return self.end_by_hand(self.begin_by_hand(envs, program))
 
+
+
+class Launchers(LauncherTest):
     def openmpi(self, n):
         if not shutil.which("mpirun.openmpi"):
             self.skipTest("Open MPI is not installed")
@@ -71,6 +84,10 @@ class Launchers(ClusterTest):
         self.check(["mpirun.mpich", "-n", "3", MEET, "twice"], 3, "mpich", times=2)
         self.check_calls(["mpirun.mpich", "-n", "3"], 3)
         self.check_calls(["mpirun.mpich", "-n", "2"], 2, environment(TUTTI_WIRES="tcp"))
+
+    def test_that_not_all_came_is_told_under_mpirun(self):
+        """Under Open MPI's: MPICH's kills all ranks when the first one gives up. Where PMIx is not compiled in, they can be counted."""
+        self.check_that_not_all_came(self.openmpi(4), "OMPI_COMM_WORLD_RANK", r"(not every rank came within \d+ s; who did not|\d of 4 ranks came)", 2000)
 
     def test_a_rendezvous_of_ones_own_under_mpirun(self):
         self.check([*self.openmpi(3), MEET], 3, "openmpi", environment(TUTTI_RENDEZVOUS=f"tcp://127.0.0.1:{free_port()}"))
@@ -153,6 +170,62 @@ class Launchers(ClusterTest):
     def test_a_single_process_is_a_job_of_one(self):
         (status, output), = self.start_by_hand([environment()])
         self.assertEqual((status, output), (0, "rank 0 of 1 met (single)\n"))
+
+
+class RealSlurm(LauncherTest):
+    """srun of a Slurm that runs here for the purpose, with four processors to give."""
+
+    @classmethod
+    def setUpClass(cls):
+        if why_no_slurm():
+            raise unittest.SkipTest(why_no_slurm())
+        cls.slurm = Slurm((free_port(), free_port()), 4, environment()).__enter__()
+        cls.addClassCleanup(cls.slurm.__exit__)
+
+    def check_srun(self, mpi, launcher):
+        self.check(["srun", "--ntasks=4", f"--mpi={mpi}", MEET, "twice"], 4, launcher, self.slurm.env, times=2)
+        self.check_calls(["srun", "--ntasks=3", f"--mpi={mpi}"], 3, self.slurm.env)
+
+    def test_srun_that_offers_nothing(self):
+        self.check_srun("none", "slurm")
+
+    def test_srun_with_pmi(self):
+        self.check_srun("pmi2", "mpich")        # the same variables as MPICH's mpirun sets
+
+    def test_srun_with_pmix(self):
+        info = json.loads(subprocess.run([TUTTI, "info", "--json"], env=environment(), capture_output=True, text=True, check=True, timeout=100).stdout)
+        offers = subprocess.run(["srun", "--mpi=list"], env=self.slurm.env, capture_output=True, text=True, check=True, timeout=100)
+        if not info["build"]["pmix"] or "pmix" not in (offers.stdout + offers.stderr).split():
+            self.skipTest("PMIx is not compiled in, or this Slurm does not have it")
+        self.check_srun("pmix", "slurm")
+
+    def test_a_rank_that_does_not_come_is_named_under_srun(self):
+        self.check_that_not_all_came(["srun", "--ntasks=4", "--mpi=none"], "SLURM_PROCID", r"3 of 4 ranks came within \d+\.\d s; missing: 2\b",
+                                     5000, self.slurm.env)     # whoever is there comes in time
+
+
+class RealTorchrun(LauncherTest):
+    """PyTorch's launcher, where it is installed. It is too large for CI."""
+
+    @classmethod
+    def setUpClass(cls):
+        if not shutil.which("torchrun"):
+            raise unittest.SkipTest("torchrun is not installed (it comes with PyTorch: pip install torch)")
+
+    def torchrun(self, n, *more):
+        return ["torchrun", "--no_python", "--nnodes=1", f"--nproc_per_node={n}", *more]
+
+    def test_torchrun_with_either_rendezvous_of_its_own(self):
+        for how in (("--master_addr=127.0.0.1", f"--master_port={free_port()}"),
+                    ("--rdzv_backend=c10d", f"--rdzv_endpoint=127.0.0.1:{free_port()}", "--rdzv_id=tutti")):
+            with self.subTest(how=how[0]):
+                self.check([*self.torchrun(4, *how), MEET, "twice"], 4, "torchrun", times=2)
+                self.check_calls(self.torchrun(4, *how), 4)
+
+    def test_ranks_that_torchrun_starts_again_meet_again(self):
+        """The first time rank 1 fails, while the others wait for it; then torchrun ends them, and starts all once more."""
+        job = f"[ $RANK = 1 ] && [ $TORCHELASTIC_RESTART_COUNT = 0 ] && exit 1; exec {MEET}"
+        self.check([*self.torchrun(4, "--max_restarts=1", "--master_addr=127.0.0.1", f"--master_port={free_port()}"), "sh", "-c", job], 4, "torchrun")
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 
       [host a]  eth0 10.213.7.1 ------------------ eth0 10.213.7.2  [host b]
                      fd00:213:7::1                      fd00:213:7::2
+                eth1 10.213.8.1 - - down as a rule - - eth1 10.213.8.2
                 brx0 172.31.9.1                    brx0 172.31.9.1    the same on both: nobody reaches the other by it
 
 Skipped where namespaces may not be made."""
@@ -24,8 +25,8 @@ def connect(hosts):
                  "link set eth0 up",
                  "link add brx0 type veth peer name brx1",      # leads nowhere, but is up
                  "address add 172.31.9.1/24 dev brx0", "link set brx0 up", "link set brx1 up"]
-        if i == 0:
-            lines.insert(0, f"link add eth0 type veth peer name eth0 netns {hosts.network_of(HOSTS[1])}")
+        for link in ("eth0", "eth1") if i == 0 else ():
+            lines.insert(0, f"link add {link} type veth peer name {link} netns {hosts.network_of(HOSTS[1])}")
         hosts.batch(host, "ip", lines)
 
 
@@ -144,6 +145,34 @@ class Namespaces(ClusterTest):
         finally:
             for i, host in enumerate(HOSTS):
                 self.ip(host, "addr", "add", f"10.213.7.{i + 1}/24", "dev", "eth0")
+
+    def carried(self, rule, port):
+        """Bytes that host b gets over each of the two links while one rank on either host sums 4 MiB; they meet over the first."""
+        def now():
+            return [int(self.hosts.run(HOSTS[1], "cat", f"/sys/class/net/{link}/statistics/rx_bytes")) for link in ("eth0", "eth1")]
+
+        before = now()
+        sums = [subprocess.Popen(self.hosts.inside(HOSTS[r], TUTTI, "perf", "allreduce", "--min", "4M", "--max", "4M", "--iters", "1", "--check"),
+                                 stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                                 env=environment(TUTTI_RANK=str(r), TUTTI_SIZE="2", TUTTI_RENDEZVOUS=f"tcp://10.213.7.1:{port}",
+                                                 TUTTI_TIMEOUT_MS="60000", TUTTI_INTERFACES=rule)) for r in range(2)]
+        for job in sums:
+            output = job.communicate(timeout=150)[0]
+            self.assertEqual(job.returncode, 0, output)
+        return [after - bytes_before for after, bytes_before in zip(now(), before)]
+
+    def test_the_rule_says_which_of_two_links_carries_the_data(self):
+        for i, host in enumerate(HOSTS):
+            self.hosts.batch(host, "ip", [f"address add 10.213.8.{i + 1}/24 dev eth1", "link set eth1 up"])
+        try:
+            for port, (rule, link) in enumerate((("=eth1", 1), ("=eth0", 0), ("^eth0,lo,brx", 1), ("^eth1", 0))):
+                with self.subTest(rule=rule):
+                    carried = self.carried(rule, 18980 + port)
+                    self.assertGreater(carried[link], 4 << 20)
+                    self.assertLess(carried[1 - link], 1 << 18)
+        finally:
+            for host in HOSTS:
+                self.hosts.batch(host, "ip", ["link set eth1 down", "address flush dev eth1"])
 
     def test_no_rank_on_another_host_survives_the_launchers_death(self):
         env = environment()

@@ -1,0 +1,268 @@
+/* The rendezvous server's sockets, with the time that a test gives it: strangers who are slow, or vanish, or are too many, and ranks who want in. */
+#include <errno.h>
+#include <poll.h>
+#include <netinet/tcp.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/status.h"
+#include "boot/endpoint.h"
+#include "boot/serve.h"
+#include "support/unit.h"
+
+#define NRANKS 2
+#define STRANGER_S 10           /* how long a stranger may stay */
+#define STRANGERS 1024          /* how many may be there; then the oldest goes */
+#define TOO_MANY 40
+#define PATIENCE_MS 60000
+
+static struct {
+    struct tt_serve *serve;
+    uint16_t port;
+    uint64_t now_ns;
+} hall;
+
+static void hall_open(void)
+{
+    struct tt_serve_conf conf = { .token = "token", .nranks = NRANKS, .began_ns = TT_SECOND, .deadline_ns = TT_NEVER };
+
+    hall.now_ns = conf.began_ns;
+    conf.listener = tt_listen(NULL, 0, &hall.port);
+    assert_true(conf.listener >= 0);
+    assert_int_equal(tt_serve_open(&hall.serve, &conf), TUTTI_OK);
+}
+
+static int dial(void)
+{
+    const struct sockaddr_in at = { .sin_family = AF_INET,
+                                    .sin_port = htons(hall.port),
+                                    .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+    const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+    assert_true(fd >= 0);
+    assert_int_equal(connect(fd, (const struct sockaddr *)&at, sizeof at), 0);
+    return fd;
+}
+
+/* Reads up to bytes that are there, or waits for the first while the server works. 0: the server has hung up. */
+static size_t hear(int fd, uint8_t *in, size_t bytes)
+{
+    const uint64_t end_ns = tt_now_ns() + PATIENCE_MS * TT_MS;
+
+    for (;;) {
+        const ssize_t n = recv(fd, in, bytes, MSG_DONTWAIT);
+        struct pollfd p[] = { { .fd = fd, .events = POLLIN }, { .fd = tt_serve_fd(hall.serve), .events = POLLIN } };
+
+        if (n >= 0 || errno != EAGAIN)
+            return n > 0 ? (size_t)n : 0;
+        assert_true(tt_now_ns() < end_ns);
+        poll(p, 2, 1000);
+        tt_serve_step(hall.serve, hall.now_ns);
+    }
+}
+
+/* A stranger who is there: the server has greeted him. */
+static int stranger(void)
+{
+    uint8_t challenge[256];
+    const int fd = dial();
+
+    assert_true(hear(fd, challenge, sizeof challenge) > 0);
+    return fd;
+}
+
+static bool is_in(int fd)
+{
+    uint8_t byte;
+
+    return recv(fd, &byte, 1, MSG_DONTWAIT) < 0 && errno == EAGAIN;
+}
+
+static bool is_thrown_out(int fd)
+{
+    uint8_t byte;
+
+    return hear(fd, &byte, 1) == 0;
+}
+
+/* ---- ranks ---- */
+
+struct rank {
+    int fd;
+    struct tt_framer in;
+    struct tt_rdv_member machine;
+};
+
+static void on_act(void *context, const struct tt_rdv_act *act)
+{
+    const struct rank *r = context;
+
+    assert_int_equal(act->kind, TT_RDV_ACT_SEND);
+    assert_int_equal(send(r->fd, act->data, act->bytes, MSG_NOSIGNAL), act->bytes);
+}
+
+/* Until the rank's machine is in this state. */
+static void rank_until(struct rank *r, enum tt_rdv_member_state state)
+{
+    struct tt_rdv_event ev = { .kind = TT_RDV_EV_FRAME };
+
+    while (r->machine.state != state) {
+        size_t room;
+        uint8_t *at = tt_framer_space(&r->in, &room);
+        const size_t n = hear(r->fd, at, room);
+
+        assert_true(n > 0);
+        tt_framer_added(&r->in, n);
+        while (r->machine.state != state && tt_framer_next(&r->in, &ev.frame))
+            tt_rdv_member_step(&r->machine, &ev, hall.now_ns);
+        assert_false(r->in.bad);
+    }
+}
+
+/* Says hello; the server has it. */
+static void rank_enter(struct rank *r, uint32_t rank)
+{
+    const uint32_t before = tt_serve_ncame(hall.serve);
+    struct tt_rdv_event ev = { .kind = TT_RDV_EV_OPEN };
+
+    r->fd = dial();
+    tt_framer_init(&r->in, tt_rdv_table_bytes_max(NRANKS));
+    tt_rdv_member_init(&r->machine, "token", rank, NRANKS, rank, &rank, sizeof rank, hall.now_ns, TT_NEVER);
+    r->machine.emit = on_act;
+    r->machine.context = r;
+    tt_rdv_member_step(&r->machine, &ev, hall.now_ns);
+    rank_until(r, TT_RDV_WAITING);
+    while (tt_serve_ncame(hall.serve) == before) {
+        struct pollfd p = { .fd = tt_serve_fd(hall.serve), .events = POLLIN };
+
+        assert_int_equal(poll(&p, 1, PATIENCE_MS), 1);
+        tt_serve_step(hall.serve, hall.now_ns);
+    }
+}
+
+/* Both have the table. Then nobody is left, stranger or not, and the server is done. */
+static void ranks_end(struct rank ranks[NRANKS])
+{
+    const uint64_t end_ns = tt_now_ns() + PATIENCE_MS * TT_MS;
+
+    for (uint32_t i = 0; i < NRANKS; i++)
+        rank_until(&ranks[i], TT_RDV_HAVE_TABLE);
+    for (uint32_t i = 0; i < NRANKS; i++) {
+        close(ranks[i].fd);
+        tt_framer_fini(&ranks[i].in);
+    }
+    while (!tt_serve_is_done(hall.serve)) {
+        assert_true(tt_now_ns() < end_ns);
+        tt_serve_step(hall.serve, hall.now_ns);
+    }
+    tt_serve_close(hall.serve);
+}
+
+/* ---- tests ---- */
+
+static void who_does_not_prove_the_token_goes_in_time_however_busily_he_talks(void **state)
+{
+    static const uint8_t hello[] = { 'T', 't', TT_RDV_HELLO, 0, 200, 0, 0, 0 };
+    struct rank ranks[NRANKS];
+    int silent, slow, later = -1, half;
+
+    (void)state;
+    hall_open();
+    rank_enter(&ranks[0], 0);
+    silent = stranger();
+    slow = stranger();
+    half = stranger();
+    assert_int_equal(shutdown(half, SHUT_WR), 0);
+    assert_true(is_thrown_out(half));       /* he will never say more */
+    for (uint32_t s = 0; s < STRANGER_S; s++) {     /* a byte of a hello each second */
+        assert_int_equal(send(slow, s < sizeof hello ? &hello[s] : hello, 1, MSG_NOSIGNAL), 1);
+        tt_serve_step(hall.serve, hall.now_ns);
+        assert_true(is_in(silent) && is_in(slow));
+        hall.now_ns += TT_SECOND;
+        if (s == STRANGER_S / 2)
+            later = stranger();
+    }
+    tt_serve_step(hall.serve, hall.now_ns);
+    assert_true(is_thrown_out(silent) && is_thrown_out(slow));
+    assert_true(is_in(later));
+    hall.now_ns += 100 * TT_SECOND;     /* who has proven it may wait for as long as it takes */
+    tt_serve_step(hall.serve, hall.now_ns);
+    assert_true(is_thrown_out(later) && is_in(ranks[0].fd));
+    rank_enter(&ranks[1], 1);
+    ranks_end(ranks);
+    close(silent);
+    close(slow);
+    close(half);
+    close(later);
+}
+
+/* One end of a connection ceases to be and does not tell, as when its host loses power. Where that may not be done, he is silent. */
+static int vanish(int fd)
+{
+    const int on = 1;
+
+    if (setsockopt(fd, IPPROTO_TCP, TCP_REPAIR, &on, sizeof on) != 0)
+        return fd;
+    close(fd);
+    return -1;
+}
+
+static void half_open_connections_keep_nobody_waiting(void **state)
+{
+    struct rank ranks[NRANKS];
+    int gone[20];
+
+    (void)state;
+    hall_open();
+    for (uint32_t i = 0; i < 20; i++)
+        gone[i] = vanish(stranger());
+    rank_enter(&ranks[0], 0);
+    rank_enter(&ranks[1], 1);
+    ranks_end(ranks);
+    for (uint32_t i = 0; i < 20; i++)
+        if (gone[i] >= 0)
+            close(gone[i]);
+}
+
+static void of_too_many_strangers_the_oldest_go_and_the_ranks_still_get_in(void **state)
+{
+    struct rlimit before, more;
+    struct rank ranks[NRANKS];
+    int fds[STRANGERS + TOO_MANY];
+
+    (void)state;
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+    more = before;
+    more.rlim_cur = 2 * (STRANGERS + TOO_MANY) + 100;      /* both ends */
+    if (more.rlim_cur > before.rlim_max)
+        skip();
+    if (more.rlim_cur > before.rlim_cur)
+        assert_int_equal(setrlimit(RLIMIT_NOFILE, &more), 0);
+    hall_open();
+    rank_enter(&ranks[0], 0);
+    for (uint32_t i = 0; i < STRANGERS + TOO_MANY; i++)
+        fds[i] = stranger();
+    for (uint32_t i = 0; i < STRANGERS + TOO_MANY; i++)
+        assert_true(i < TOO_MANY ? is_thrown_out(fds[i]) : is_in(fds[i]));
+    assert_true(is_in(ranks[0].fd));
+    rank_enter(&ranks[1], 1);
+    assert_true(is_thrown_out(fds[TOO_MANY]));      /* he made room for the rank, who was a stranger at first, too */
+    ranks_end(ranks);
+    for (uint32_t i = 0; i < STRANGERS + TOO_MANY; i++)
+        close(fds[i]);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(who_does_not_prove_the_token_goes_in_time_however_busily_he_talks),
+        cmocka_unit_test(half_open_connections_keep_nobody_waiting),
+        cmocka_unit_test(of_too_many_strangers_the_oldest_go_and_the_ranks_still_get_in),
+    };
+
+    tt_log_set(TT_LOG_NONE);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
