@@ -2,7 +2,6 @@
 
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 
 #include "wire/dqplb.h"
 #include "wire/lane_limits.h"
