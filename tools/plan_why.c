@@ -98,6 +98,13 @@ static bool get_sizes(struct tt_segment_limits *limits, bool all_local)
     return true;
 }
 
+static bool get_lanes(struct tt_lane_facts *out)
+{
+    int64_t lanes = 0;
+
+    return !tt_param_get(TT_PARAM_LANES, &lanes) && !tt_lane_facts_get(out, (uint32_t)lanes, getenv("TUTTI_WIRES"));
+}
+
 static bool make_coll(struct why *w, const struct plan_options *o, const struct tt_layout *layout)
 {
     const uint64_t bytes = o->bytes ? o->bytes : 1024;
@@ -168,6 +175,7 @@ static int why_planned(const struct why_options *o)
 {
     static struct tt_constants constants;
     static struct tt_tunes tunes;
+    static struct tt_lane_facts lanes;
     static struct why w;
     struct plan p = { .algo = NULL };
     struct tt_topo topo = { .nrules = 0 };
@@ -186,10 +194,16 @@ static int why_planned(const struct why_options *o)
     all_local = shm && p.layout.nhosts == 1;
     if (o->plan.topo && tt_topo_load(&topo, o->plan.topo))
         goto end;
+    if (!get_lanes(&lanes))
+        goto end;
     tt_constants_measure(&constants);
     w.conf = (struct tt_tune_conf){ .layout = &p.layout,
                                     .links = o->plan.topo ? topo.link : NULL,
+                                    .lanes = all_local ? 1 : tt_lane_facts_count(&lanes, &p.layout),
+                                    .lane_bytes = lanes.bytes,
                                     .model = all_local ? constants.shm : constants.tcp };
+    if (w.conf.links)
+        tt_links_model(w.conf.links, tt_layout_farthest(&p.layout), &w.conf.model);
     tt_constants_costs(&constants, shm, o->cores ? o->cores : o->plan.topo ? 0 : tt_engine_cores(), &w.conf.costs);
     if (get_sizes(&w.conf.limits, all_local) && find_tune(&w, &tunes, shm)) {
         tt_tune_tell_limits(&w.conf);
@@ -307,12 +321,18 @@ static void reason_text(const struct why *w, char *text, size_t bytes)
                           : "no other algorithm was simulated");
 }
 
-static void print_candidate(const struct tt_candidate *c, bool chosen)
+/* How many lanes to a peer segments go over. */
+static uint32_t lanes_of(const struct why *w, const struct tt_segments *s)
+{
+    return s->lanes ? s->lanes : w->conf.lanes ? w->conf.lanes : 1;
+}
+
+static void print_candidate(const struct why *w, const struct tt_candidate *c, bool chosen)
 {
     char bound[96];
 
-    printf("%c %-24s %7" PRIu64 "  %u  %12.2f", chosen ? '*' : ' ', name_of(c), c->segments.segment_bytes,
-           c->segments.streams, c->model_ns / 1000);
+    printf("%c %-24s %7" PRIu64 "  %u  %2u  %12.2f", chosen ? '*' : ' ', name_of(c), c->segments.segment_bytes,
+           c->segments.streams, lanes_of(w, &c->segments), c->model_ns / 1000);
     if (c->state == TT_SIMULATED)
         printf(" %12.2f  %s%s\n", c->prediction.time_ns / 1000, bound_text(&c->prediction, bound, sizeof bound),
                c->prediction.fetched ? "; in single copies" : "");
@@ -359,14 +379,17 @@ static void print_text(const struct why *w)
     printf("because: %s\n", reason);
     if (w->unused)
         printf("no file of TUTTI_TUNE_FILE is for these ranks: %s\n", w->unused);
-    printf("segments of %" PRIu64 " B, %u streams; ", w->choice.segments.segment_bytes, w->choice.segments.streams);
+    printf("segments of %" PRIu64 " B, %u streams", w->choice.segments.segment_bytes, w->choice.segments.streams);
+    if (w->conf.lanes > 1)
+        printf(", over %u of %u lanes to a peer", lanes_of(w, &w->choice.segments), w->conf.lanes);
+    printf("; ");
     if (w->tuned.row)
         printf("without the file: %s, ", r->candidate[r->chosen].algo->name);
     printf("chosen alike for all of its class, up to %" PRIu64 " B; simulated with %" PRIu64 " B\n", r->class_bytes, r->bytes);
     print_costs(&w->conf.costs);
-    printf("\n  %-24s %7s  %s  %12s %12s  %s\n", "candidate", "segment", "s", "formula us", "simulated us", "what bounds it");
+    printf("\n  %-24s %7s  %s  %2s  %12s %12s  %s\n", "candidate", "segment", "s", "l", "formula us", "simulated us", "what bounds it");
     for (uint32_t i = 0; i < r->ncandidates; i++)
-        print_candidate(sorted[i], is_chosen(w, (uint32_t)(sorted[i] - r->candidate)));
+        print_candidate(w, sorted[i], is_chosen(w, (uint32_t)(sorted[i] - r->candidate)));
 }
 
 /* ---- JSON ---- */
@@ -384,7 +407,7 @@ static void add_text(struct json_object *o, const char *key, const char *v)
     json_object_object_add(o, key, json_object_new_string(v));
 }
 
-static struct json_object *candidate_json(const struct tt_candidate *c, bool chosen)
+static struct json_object *candidate_json(const struct why *w, const struct tt_candidate *c, bool chosen)
 {
     struct json_object *o = json_object_new_object();
     char bound[96];
@@ -393,6 +416,7 @@ static struct json_object *candidate_json(const struct tt_candidate *c, bool cho
     json_object_object_add(o, "chosen", json_object_new_boolean(chosen));
     add_count(o, "segment_bytes", c->segments.segment_bytes);
     add_count(o, "streams", c->segments.streams);
+    add_count(o, "lanes", lanes_of(w, &c->segments));
     add_number(o, "formula_us", c->model_ns / 1000);
     add_text(o, "state", state_text(c->state));
     if (c->state != TT_SIMULATED)
@@ -420,6 +444,7 @@ static void print_json(const struct why *w)
     add_text(o, "algo", w->choice.algo->name);
     add_count(o, "segment_bytes", w->choice.segments.segment_bytes);
     add_count(o, "streams", w->choice.segments.streams);
+    add_count(o, "lanes", lanes_of(w, &w->choice.segments));
     add_text(o, "by", w->tuned.row ? "measurement" : w->report.why_model ? "formula" : "simulation");
     add_text(o, "reason", reason);
     if (w->tuned.row) {
@@ -429,7 +454,7 @@ static void print_json(const struct why *w)
     add_count(o, "class_bytes", r->class_bytes);
     add_count(o, "simulated_bytes", r->bytes);
     for (uint32_t i = 0; i < r->ncandidates; i++)
-        json_object_array_add(candidates, candidate_json(&r->candidate[i], is_chosen(w, i)));
+        json_object_array_add(candidates, candidate_json(w, &r->candidate[i], is_chosen(w, i)));
     json_object_object_add(o, "candidates", candidates);
     printf("%s\n", json_object_to_json_string_ext(o, JSON_C_TO_STRING_PRETTY | JSON_C_TO_STRING_SPACED));
     json_object_put(o);

@@ -228,7 +228,7 @@ static tutti_status check_memory(const struct sim_run *run, const struct sim_cas
 static tutti_status simulate(struct sim_run *run, struct sim_case *c)
 {
     const struct sim_options *o = &run->o;
-    const struct tt_des_conf conf = {
+    struct tt_des_conf conf = {
         .algo = c->algo,
         .coll = &c->coll,
         .net = &run->net,
@@ -239,10 +239,11 @@ static tutti_status simulate(struct sim_run *run, struct sim_case *c)
         .streams = c->segments.streams,
         .depth = c->segments.depth,
         .way = { .send_ns = o->send_ns, .receive_ns = o->receive_ns, .direct = !o->slots },
-        .lane_bytes = o->lane_bytes * o->lanes,
+        .lanes = o->lanes,
         .reduce_byte_ns = 1 / o->reduce_gbs,
         .copy_byte_ns = 1 / o->copy_gbs,
         .jitter_ns = o->jitter_ns,
+        .skew_ns = o->skew_ns,
         .seed = o->seed,
         .whole = o->whole,
         .progress = o->quiet ? NULL : show_progress,
@@ -253,6 +254,8 @@ static tutti_status simulate(struct sim_run *run, struct sim_case *c)
 
     if (st)
         return st;
+    for (int d = TT_NEAR_SOCKET; d < TT_DISTANCES; d++)
+        conf.lane_bytes[d] = o->lane_bytes;
     run->began_ns = run->told_ns = tt_now_ns();
     run->algo_name = c->algo->name;
     st = tt_des_run(&conf, &c->r, why, sizeof why);

@@ -29,6 +29,7 @@ enum {
     OPT_REDUCE,
     OPT_COPY,
     OPT_JITTER,
+    OPT_SKEW,
     OPT_SEED
 };
 
@@ -50,13 +51,14 @@ static const struct argp_option argp_options[] = {
     { "depth", OPT_DEPTH, "N", 0, "slots of a stream (default: as the library)", 4 },
     { "slots", OPT_SLOTS, NULL, 0, "nothing lands at its destination: all goes through slots", 4 },
     { "lane-bytes", OPT_LANE_BYTES, "SIZE", 0, "bytes that may be under way on one lane, acknowledged ones not counted (default: any number)", 4 },
-    { "lanes", OPT_LANES, "N", 0, "lanes of a pair (default 1)", 4 },
+    { "lanes", OPT_LANES, "N", 0, "lanes of a pair (default: 1, or one for each rail between ranks that are alone on their hosts)", 4 },
     { "send-ns", OPT_SEND, "T", 0, "software, per message that a rank sends (default 300)", 5 },
     { "receive-ns", OPT_RECEIVE, "T", 0, "software, per message that a rank gets (default 200)", 5 },
     { "reduce-gbs", OPT_REDUCE, "R", 0, "a rank adds at R GB/s of result (default 10)", 5 },
     { "copy-gbs", OPT_COPY, "R", 0, "a rank copies at R GB/s (default 12.5)", 5 },
     { "jitter-ns", OPT_JITTER, "T", 0, "each message takes its sender up to T longer (default 0)", 5 },
-    { "seed", OPT_SEED, "N", 0, "of the jitter (default 1)", 5 },
+    { "skew-ns", OPT_SKEW, "T", 0, "ranks begin up to T late, each as it is drawn (default 0)", 5 },
+    { "seed", OPT_SEED, "N", 0, "of jitter and skew (default 1)", 5 },
     { "whole", OPT_WHOLE, NULL, 0, "each segment is an event of its own, also where several may move as one", 5 },
     { 0 },
 };
@@ -190,6 +192,9 @@ static error_t parse_one(int key, char *arg, struct argp_state *state)
     case OPT_JITTER:
         o->jitter_ns = option_real(state, "--jitter-ns", arg, 0, 1e9);
         return 0;
+    case OPT_SKEW:
+        o->skew_ns = option_real(state, "--skew-ns", arg, 0, 1e9);
+        return 0;
     case OPT_SEED:
         o->seed = option_number(state, "--seed", arg, 0, UINT64_MAX);
         return 0;
@@ -224,7 +229,6 @@ void sim_options_parse(struct sim_options *o, int argc, char **argv)
     *o = (struct sim_options){
         .topo = "uniform",
         .eager_bytes = 32u << 10,
-        .lanes = 1,
         .send_ns = 300,
         .receive_ns = 200,
         .reduce_gbs = 1 / tt_constants_default.tcp.reduce_byte_ns,

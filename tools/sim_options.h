@@ -26,7 +26,7 @@ struct sim_options {
     uint64_t lane_bytes;
     uint32_t lanes;
     bool slots, whole;
-    double send_ns, receive_ns, reduce_gbs, copy_gbs, jitter_ns;
+    double send_ns, receive_ns, reduce_gbs, copy_gbs, jitter_ns, skew_ns;
     uint64_t seed;
 };
 

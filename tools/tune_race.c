@@ -19,18 +19,18 @@
 
 /* ---- candidates ----------------------------------------------------------------------------------------- */
 
-static struct tt_segment_limits limits_of(const tutti_comm *comm)
+static struct tt_tune_conf conf_of(const tutti_comm *comm)
 {
     struct tt_tune_conf conf;
 
     tt_comm_tune_conf(comm, &conf);
-    return conf.limits;
+    return conf;
 }
 
 static bool is_same(const struct tune_candidate *c, const struct tt_algo *algo, struct tt_segments s)
 {
     return c->algo == algo && c->segments.segment_bytes == s.segment_bytes && c->segments.streams == s.streams &&
-           c->segments.depth == s.depth;
+           c->segments.depth == s.depth && c->segments.lanes == s.lanes;
 }
 
 static void add(struct tune_race *r, const struct tt_algo *algo, struct tt_segments s)
@@ -45,7 +45,7 @@ static void add(struct tune_race *r, const struct tt_algo *algo, struct tt_segme
 /* What is chosen without a file, and all algorithms that can do it with the segments they get by default. */
 static tutti_status enter_all(struct tune_race *r)
 {
-    const struct tt_segment_limits limits = limits_of(r->comm);
+    const struct tt_segment_limits limits = conf_of(r->comm).limits;
     struct tt_plan *plan;
     tutti_status st;
 
@@ -55,7 +55,10 @@ static tutti_status enter_all(struct tune_race *r)
     if (st)
         return st;
     add(r, plan->algo,
-        (struct tt_segments){ .segment_bytes = plan->segment_bytes, .streams = plan->streams, .depth = plan->depth });
+        (struct tt_segments){ .segment_bytes = plan->segment_bytes,
+                              .streams = plan->streams,
+                              .depth = plan->depth,
+                              .lanes = plan->lanes });
     r->candidate[0].untuned = true;
     for (size_t i = 0; i < tt_nalgos; i++)
         if (tt_algos[i]->kind == r->coll.kind && tt_algos[i]->fits(&r->coll))
@@ -63,10 +66,11 @@ static tutti_status enter_all(struct tune_race *r)
     return TUTTI_OK;
 }
 
-/* Segments a quarter, half, twice and four times as long, and another number of streams; where that makes any difference. */
+/* Segments a quarter, half, twice and four times as long, another number of streams, and fewer lanes; where that makes any difference. */
 static void vary(struct tune_race *r, const struct tune_candidate *of)
 {
-    const struct tt_segment_limits limits = limits_of(r->comm);
+    const struct tt_tune_conf conf = conf_of(r->comm);
+    const struct tt_segment_limits limits = conf.limits;
     const struct tt_algo *algo = of->algo;
     const struct tt_segments s = of->segments;
     struct tt_segments other = s;
@@ -79,6 +83,11 @@ static void vary(struct tune_race *r, const struct tune_candidate *of)
     other = s;
     other.streams = s.streams == 1 ? 2 : 1;
     add(r, algo, tt_segments_fit(algo, &r->coll, &limits, other));
+    other = s;
+    for (uint32_t lanes = conf.lanes / 2; lanes > 0; lanes /= 2) {
+        other.lanes = (uint8_t)lanes;
+        add(r, algo, tt_segments_fit(algo, &r->coll, &limits, other));
+    }
 }
 
 /* ---- measuring ------------------------------------------------------------------------------------------ */

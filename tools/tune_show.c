@@ -67,18 +67,22 @@ void tune_show_head(const struct tt_tunefile *f, FILE *to)
 
 void tune_show_columns(enum tt_coll_kind kind, FILE *to)
 {
-    fprintf(to, "#\n# %s\n#%11s %11s  %-24s %9s %3s %11s   %-24s %11s %6s   %-24s %11s\n", tt_coll_name(kind), "size",
-            "call's", "best", "segment", "st", "time (us)", "untuned", "time (us)", "ratio", "next", "time (us)");
+    fprintf(to, "#\n# %s\n#%11s %11s  %-24s %9s %3s %2s %11s   %-24s %11s %6s   %-24s %11s\n", tt_coll_name(kind),
+            "size", "call's", "best", "segment", "st", "l", "time (us)", "untuned", "time (us)", "ratio", "next",
+            "time (us)");
 }
 
 void tune_show_size(const struct tt_tune_row *rows, uint32_t n, uint32_t nranks, FILE *to)
 {
     const struct tt_tune_row *untuned = untuned_of(rows, n);
+    char lanes[8] = "-";        /* all that there are */
     uint32_t next = 1;
 
-    fprintf(to, " %11llu %11llu  %-24s %9llu %3u %11.2f", (unsigned long long)larger_bytes(rows, nranks),
+    if (rows->segments.lanes)
+        snprintf(lanes, sizeof lanes, "%u", rows->segments.lanes);
+    fprintf(to, " %11llu %11llu  %-24s %9llu %3u %2s %11.2f", (unsigned long long)larger_bytes(rows, nranks),
             (unsigned long long)rows->bytes, idea_of(rows), (unsigned long long)rows->segments.segment_bytes,
-            rows->segments.streams, rows->median_us);
+            rows->segments.streams, lanes, rows->median_us);
     if (untuned)
         fprintf(to, "   %-24s %11.2f %6.2f", idea_of(untuned), untuned->median_us, ratio_of(rows, n));
     else

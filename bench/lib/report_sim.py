@@ -24,7 +24,7 @@ PREDICTIONS = """\
 ## What it predicts for real links
 
 By `bench/run predict`: `tutti sim` on a description of the testbed ([tests/support/testbed.py](../tests/support/testbed.py)) beside `tutti perf` there.
-Nothing in the description is fitted to the times. *Off* is of the prediction; *rounds* is what it is against the slowest and the
+Nothing in the description is fitted to the times; each prediction is the median of nine draws in which every rank begins up to one latency late. *Off* is of the prediction; *rounds* is what it is against the slowest and the
 fastest round. *Processors* is how busy all of them were: where it is near 100 %, links did not set the time. The goal is 15 %."""
 
 PARTS = ("sim", "predict")

@@ -14,9 +14,11 @@ struct tt_segment_limits {
     double far_message_ns, near_message_ns, far_latency_ns, rail_byte_ns;
 };
 
+/* How a call's messages go. */
 struct tt_segments {
     uint64_t segment_bytes;     /* a power of two, at least eager_bytes */
     uint8_t streams, depth;
+    uint8_t lanes;              /* to a peer that segments go over, of those that there are; 0: all */
 };
 
 /* A message becomes several segments, so that its ends overlap: four in shared memory, of one block; two between hosts, where the

@@ -296,6 +296,7 @@ static tutti_status take_plan(struct tt_attempt *t, const char *force, struct tt
     t->conf.eager_bytes = t->comm->sizes.eager_bytes;
     t->conf.streams = plan->streams;
     t->conf.depth = plan->depth;
+    t->conf.lanes = plan->lanes;
     t->conf.timeout_ms = timeout_of(t->comm, t->call);
     *out = plan;
     return TUTTI_OK;

@@ -203,7 +203,7 @@ static void read_sizes(struct tt_sizes *s, struct tt_reader *r, enum tt_param_id
         r->bad = true;
 }
 
-/* A card: a zero (else it is a refusal), the cost constants, sizes, links and cores as this rank has them (only rank 0 measures), whether it
+/* A card: a zero (else it is a refusal), the cost constants, sizes, lanes, links and cores as this rank has them (only rank 0 measures), whether it
  * simulates, how it secures connections, its place, how long rank 0's tune files are, then the engine's part. */
 static tutti_status make_card(struct tt_world *w, const struct tt_constants *constants, uint8_t card[TT_CARD_BYTES],
                               size_t *bytes)
@@ -235,6 +235,7 @@ static tutti_status make_card(struct tt_world *w, const struct tt_constants *con
     write_sizes(&w->shm_sizes, &wr);
     write_sizes(&w->tcp_sizes, &wr);
     tt_chunks_write(&w->chunks, &wr);
+    tt_lane_facts_write(&w->lanes, &wr);
     tt_write_u8(&wr, (uint8_t)measures);
     tt_links_write(w->here.links, &wr);
     tt_write_u32(&wr, tt_engine_cores());
@@ -283,6 +284,7 @@ tutti_status tt_world_add_card(struct tt_world *w, uint32_t rank, const uint8_t 
     struct tt_reader r;
     uint32_t told_bytes;
     struct tt_chunks chunks;
+    struct tt_lane_facts lanes;
     uint8_t refuses, measures;
     uint32_t cores;
     uint8_t simulates, security;
@@ -296,6 +298,7 @@ tutti_status tt_world_add_card(struct tt_world *w, uint32_t rank, const uint8_t 
     read_sizes(&shm, &r, TT_PARAM_SEGMENT_BYTES, TT_PARAM_EAGER_BYTES);
     read_sizes(&tcp, &r, TT_PARAM_TCP_SEGMENT_BYTES, TT_PARAM_TCP_EAGER_BYTES);
     tt_chunks_read(&chunks, &r);
+    tt_lane_facts_read(&lanes, &r);
     measures = tt_read_u8(&r);
     tt_links_read(links, &r);
     cores = tt_read_u32(&r);
@@ -319,6 +322,7 @@ tutti_status tt_world_add_card(struct tt_world *w, uint32_t rank, const uint8_t 
         w->shm_sizes = shm;
         w->tcp_sizes = tcp;
         w->chunks = chunks;
+        w->lanes = lanes;
         w->tunes.told_bytes = told_bytes;
         w->measures = measures;
         memcpy(w->here.links, links, sizeof links);
@@ -452,6 +456,8 @@ tutti_status tt_world_prepare(struct tt_world **out, const struct tt_world_conf 
         st = tt_engine_create(&w->engine, &engine);
     if (!st && w->rank == 0 && conf->tune_files)
         st = tt_tunes_load(&w->tunes, conf->tune_files);
+    if (!st)
+        st = tt_lane_facts_get(&w->lanes, conf->lanes, conf->wires);
     if (!st)
         st = make_card(w, conf->constants, card, bytes);
     if (st)

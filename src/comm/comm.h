@@ -11,6 +11,7 @@
 #include "boot/boot.h"
 #include "comm/between.h"
 #include "comm/chunks.h"
+#include "comm/lanes.h"
 #include "comm/links.h"
 #include "comm/measure.h"
 #include "comm/plugins.h"
@@ -34,6 +35,7 @@ struct tt_world {
     struct tt_constants constants;  /* rank 0's, as the sizes: the same on all ranks */
     struct tt_sizes shm_sizes, tcp_sizes;
     struct tt_chunks chunks;
+    struct tt_lane_facts lanes;     /* rank 0's */
     uint32_t cores;                 /* that the ranks of rank 0's host share; the same on all ranks */
     cpu_set_t cores_here, cores_first;      /* that the ranks of this host, and of rank 0's, may use together */
     enum tt_secure_mode security;   /* of connections over the network */
@@ -83,7 +85,7 @@ struct tt_plan {
     uint64_t key;               /* 0: empty */
     const struct tt_algo *algo;
     uint64_t segment_bytes;
-    uint8_t algo_id, streams, depth;
+    uint8_t algo_id, streams, depth, lanes;
     bool forced;                    /* by name */
     const struct tt_tune_row *tuned;    /* the row of the communicator's tune file that said so; NULL: none did */
     bool keeps;                     /* short calls, alike each time: their operation is kept */

@@ -11,7 +11,7 @@
 #include "wire/ifaddr.h"
 
 /* What is told of this host, and of what joins hosts. */
-static tutti_status read_description(struct tt_surroundings *out, enum tt_node_kind *node)
+static tutti_status read_description(struct tt_surroundings *out, uint8_t *node)
 {
     const char *file = getenv("TUTTI_TOPO"), *text = getenv("TUTTI_TOPO_LABELS");
     char host[256] = "";
@@ -22,7 +22,7 @@ static tutti_status read_description(struct tt_surroundings *out, enum tt_node_k
     out->labels = (struct tt_labels){ 0 };
     for (int d = 0; d < TT_DISTANCES; d++)
         out->links[d] = (struct tt_topo_link){ .oversubscription = 1 };
-    *node = TT_NODE_MESH;
+    *node = TT_NODE_AS_FOUND;
     if (file && *file) {
         st = tt_topo_load(&t, file);
         if (st)
@@ -30,7 +30,8 @@ static tutti_status read_description(struct tt_surroundings *out, enum tt_node_k
         gethostname(host, sizeof host - 1);
         tt_labels_of(&out->labels, &t, host);
         memcpy(out->links, t.link, sizeof out->links);
-        *node = t.node;
+        if (t.node_told)
+            *node = (uint8_t)t.node;
         tt_topo_fini(&t);
     }
     if (text && !tt_labels_parse(&out->labels, text, &bad_at))
@@ -72,7 +73,7 @@ static int look_around(const char *interfaces, struct tt_rails *rails)
 tutti_status tt_seat_find(const char *interfaces, struct tt_surroundings *out, struct tt_told *place)
 {
     struct tt_rails *rails = &out->rails;
-    enum tt_node_kind node;
+    uint8_t node;
     const tutti_status st = read_description(out, &node);
     int socket;
 

@@ -36,6 +36,7 @@ static bool choose(tutti_comm *comm, const struct tt_coll *c, const char *force,
     p->segment_bytes = choice.segments.segment_bytes;
     p->streams = choice.segments.streams;
     p->depth = choice.segments.depth;
+    p->lanes = choice.segments.lanes;
     return true;
 }
 
@@ -55,7 +56,7 @@ static void log_plan(tutti_comm *comm, const struct tt_coll *c, const struct tt_
 {
     const bool uneven = c->send_bytes || c->recv_bytes;
     const bool p2p = c->kind == TT_SEND || c->kind == TT_RECV;
-    char size[32] = "counts of its own";
+    char size[32] = "counts of its own", lanes[32] = "";
 
     if (uneven && comm->kinds_told & 1u << c->kind)
         return;
@@ -63,9 +64,15 @@ static void log_plan(tutti_comm *comm, const struct tt_coll *c, const struct tt_
         comm->kinds_told |= 1u << c->kind;
     else
         snprintf(size, sizeof size, "%llu bytes", (unsigned long long)c->bytes);
-    tt_log(p2p ? TT_LOG_DEBUG : TT_LOG_INFO, "%s of %s%s on %u ranks (%s): %s%s, segments of %llu bytes",
-           tt_coll_name(c->kind), size, c->quantized ? ", quantized," : "", c->nranks, comm->all_local ? "in shared memory" : "over TCP, or some of them",
-           p->algo->name, p->forced ? " as asked for" : p->tuned ? " as measured" : "", (unsigned long long)p->segment_bytes);
+    if (p->lanes)
+        snprintf(lanes, sizeof lanes, " over %u lane%s", p->lanes, p->lanes == 1 ? "" : "s");
+    tt_log(p2p ? TT_LOG_DEBUG : TT_LOG_INFO, "%s of %s%s on %u ranks (%s): %s%s, segments of %llu bytes%s",
+           tt_coll_name(c->kind), size, c->quantized ? ", quantized," : "", c->nranks,
+           comm->all_local ? "in shared memory" : "over TCP, or some of them", p->algo->name,
+           p->forced  ? " as asked for"
+           : p->tuned ? " as measured"
+                      : "",
+           (unsigned long long)p->segment_bytes, lanes);
 }
 
 static tutti_status make_plan(tutti_comm *comm, const struct tt_coll *c, const char *force, struct tt_plan *p)

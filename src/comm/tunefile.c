@@ -10,6 +10,7 @@
 #include "base/status.h"
 #include "base/jsonread.h"
 #include "engine/exec.h"
+#include "wire/dqplb_lanes.h"
 
 #define FORMAT "tutti-tune-1"
 #define NESTING_MAX 6           /* of arrays and objects; a tune file has 3 */
@@ -142,7 +143,7 @@ static tutti_status read_head(const struct reader *r, struct json_object *doc)
 
 static tutti_status read_segments(const struct reader *r, struct json_object *o, struct tt_segments *out)
 {
-    uint64_t segment = 0, streams = 0, depth = 0;
+    uint64_t segment = 0, streams = 0, depth = 0, lanes = 0;
     tutti_status st = tt_json_number(&r->at, o, "segment_bytes", SEGMENT_MIN, TT_TUNE_SEGMENT_MAX, &segment);
 
     if (!st && (segment & (segment - 1)) != 0)
@@ -151,7 +152,11 @@ static tutti_status read_segments(const struct reader *r, struct json_object *o,
         st = tt_json_number(&r->at, o, "streams", 1, TT_EXEC_STREAMS_MAX, &streams);
     if (!st)
         st = tt_json_number(&r->at, o, "depth", 1, TT_EXEC_DEPTH_MAX, &depth);
-    *out = (struct tt_segments){ .segment_bytes = segment, .streams = (uint8_t)streams, .depth = (uint8_t)depth };
+    if (!st && json_object_object_get_ex(o, "lanes", NULL))
+        st = tt_json_number(&r->at, o, "lanes", 1, TT_DQPLB_LANES_MAX, &lanes);
+    *out = (struct tt_segments){
+        .segment_bytes = segment, .streams = (uint8_t)streams, .depth = (uint8_t)depth, .lanes = (uint8_t)lanes
+    };
     return st;
 }
 
@@ -172,8 +177,9 @@ static tutti_status read_algo(const struct reader *r, struct json_object *o, str
 
 static tutti_status read_row(const struct reader *r, struct json_object *o, struct tt_tune_row *row)
 {
-    static const char *const members[] = { "coll", "bytes", "algo", "segment_bytes", "streams", "depth",
-                                           "median_us", "min_us", "max_us", "rounds", "untuned", "dropped" };
+    static const char *const members[] = { "coll",   "bytes",   "algo",      "segment_bytes", "streams",
+                                           "depth",  "lanes",   "median_us", "min_us",        "max_us",
+                                           "rounds", "untuned", "dropped" };
     uint64_t rounds = 0;
     tutti_status st = tt_json_members(&r->at, o, "a row", members, sizeof members / sizeof *members);
 
@@ -326,6 +332,8 @@ static bool write_row(const struct tt_tune_row *row, bool last, FILE *to)
     add_number(o, "segment_bytes", row->segments.segment_bytes);
     add_number(o, "streams", row->segments.streams);
     add_number(o, "depth", row->segments.depth);
+    if (row->segments.lanes)
+        add_number(o, "lanes", row->segments.lanes);
     add_time(o, "median_us", row->median_us);
     add_time(o, "min_us", row->min_us);
     add_time(o, "max_us", row->max_us);

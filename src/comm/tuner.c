@@ -32,6 +32,8 @@ void tt_comm_tune_conf(const tutti_comm *comm, struct tt_tune_conf *out)
             .all_local = comm->all_local,
         },
     };
+    out->lanes = comm->all_local ? 1 : tt_lane_facts_count(&comm->world->lanes, &comm->layout);
+    out->lane_bytes = comm->world->lanes.bytes;
     tt_constants_costs(&comm->world->constants, comm->near_is_shm, comm->world->cores, &out->costs);
     tt_tune_tell_limits(out);
 }

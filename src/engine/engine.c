@@ -36,18 +36,12 @@ static tutti_status open_wires(struct tt_engine *e, const struct tt_engine_conf 
         .secure = conf->secure, .rdma_devices = getenv("TUTTI_RDMA_DEVICES"), .rdma_gid = getenv("TUTTI_RDMA_GID"),
         .ofi_provider = getenv("TUTTI_OFI_PROVIDER"),
     };
-    struct tt_lane_limits limits = tt_lane_limits_default;
-    const char *lane_bytes = getenv("TUTTI_LANE_BYTES");
-    size_t bad_at;
+    struct tt_lane_limits limits;
     int64_t cma = 0, silence_s = 0, hmem = 0;
     tutti_status st = tt_wire_check_list(conf->wires);
 
-    if (!st && lane_bytes && !tt_lane_limits_parse(&limits, lane_bytes, &bad_at))
-        st = tt_fail(
-            TUTTI_ERR_INVALID,
-            "TUTTI_LANE_BYTES is \"%s\", which is not understood from \"%s\" on; it must be like \"8388608\" or "
-            "\"4194304,wan=134217728\", of %u to %u bytes, and distances socket, host, rack, zone, building, fabric, wan",
-            lane_bytes, lane_bytes + bad_at, TT_LANE_BYTES_MIN, TT_LANE_BYTES_MAX);
+    if (!st)
+        st = tt_lane_limits_get(&limits);
     if (st || (st = tt_param_get(TT_PARAM_CMA, &cma)) || (st = tt_param_get(TT_PARAM_TCP_SILENCE_S, &silence_s)) ||
         (st = tt_param_get(TT_PARAM_OFI_HMEM, &hmem)))
         return st;

@@ -159,6 +159,7 @@ struct tt_op_conf {
     void *dst;
     uint64_t segment_bytes, eager_bytes;
     uint8_t streams, depth;
+    uint8_t lanes;                  /* its segments go over at most so many of a wire's lanes to a peer; 0: over all. This rank's own affair */
     bool restore;                   /* the call is in place, and its input is put back on failure. coll may say otherwise of the program: its
                                        input can be a scaled copy */
     int64_t timeout_ms;             /* from its start; negative: none */

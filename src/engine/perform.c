@@ -666,6 +666,10 @@ static bool do_put(struct tt_op *op, const struct tt_action *a)
 
     if (p->state != TT_PEER_UP)
         return false;
+    if (op->conf.lanes) {
+        d.flags |= TT_DESC_FEW_LANES;
+        d.lane = op->conf.lanes;
+    }
     if (a->direct) {
         d.key = &f->direct_key;
         d.offset = f->direct_offset + (is_placed(op, &a->out.ref) ? 0 : a->out.ref.offset) + a->out.skip;

@@ -117,9 +117,10 @@ static void do_open(struct des *s, uint32_t me, const struct tt_action *a)
 static bool put_segment(struct des *s, uint32_t me, const struct tt_action *a)
 {
     struct des_flow *f = &s->rank[me].flow[a->peer];
+    const uint64_t most = s->bounds_lanes ? des_lanes_bytes(s, me, s->rank[me].peers[a->peer].rank) : 0;
 
-    if (s->conf->lane_bytes) {
-        if (f->outstanding && f->outstanding + a->bytes > s->conf->lane_bytes)
+    if (most) {
+        if (f->outstanding && f->outstanding + a->bytes > most)
             return false;
         f->outstanding += a->bytes;
     }
@@ -360,7 +361,7 @@ static void deliver(struct des *s, uint32_t i)
     if (before)
         take_credits(r, &m);
     s->msg[i].credits = 0;
-    if (whole && m.kind == DES_SEGMENT && s->conf->lane_bytes)
+    if (whole && m.kind == DES_SEGMENT && s->conf->lane_bytes[m.path.distance])
         acknowledge(s, &m);
     taken = m.kind == DES_GIVE || hand_over(s, r, &s->msg[i]);
     tt_assert(taken || m.kind == DES_EAGER || m.kind == DES_READY);
@@ -441,6 +442,8 @@ static void happen(struct des *s, struct tt_queue_item item)
         des_cores_go_on(s, item.what);
     else if (is_on_its_way(m))
         des_hop(s, item.what);
+    else if (m->number && !des_lanes_in_order(s, item.what))
+        return;
     else if (s->inbox)
         des_cores_come(s, item.what);
     else
@@ -520,6 +523,9 @@ static void begin(struct des *s)
         else if (f->kind == TT_FAULT_LATE_RANK)
             r->clock_ps = tt_net_after(r->clock_ps, f->factor * TT_PS_PER_NS);
     }
+    for (uint32_t r = 0; c->skew_ns > 0 && r < c->coll->nranks; r++)
+        s->rank[r].clock_ps = tt_net_after(s->rank[r].clock_ps,
+                                           (double)tt_prng_below(&s->prng, (uint64_t)(c->skew_ns * TT_PS_PER_NS) + 1));
     for (uint32_t r = 0; r < c->coll->nranks; r++) {
         const uint32_t m = des_alloc(s);
 
@@ -714,8 +720,8 @@ static tutti_status check(const struct tt_des_conf *c)
         (c->depth & (c->depth - 1)))
         return tt_fail(TUTTI_ERR_INVALID, "%u streams of depth %u: at most %u of a power of two up to %u", c->streams,
                        c->depth, TT_EXEC_STREAMS_MAX, TT_EXEC_DEPTH_MAX);
-    if (!(c->reduce_byte_ns >= 0 && c->copy_byte_ns >= 0 && c->jitter_ns >= 0 && c->plan_ns >= 0 && c->step_ns >= 0 &&
-          c->wake_ns >= 0 && c->idle_ns >= 0 && is_way(&c->way) && (!c->near || is_way(c->near))))
+    if (!(c->reduce_byte_ns >= 0 && c->copy_byte_ns >= 0 && c->jitter_ns >= 0 && c->skew_ns >= 0 && c->plan_ns >= 0 &&
+          c->step_ns >= 0 && c->wake_ns >= 0 && c->idle_ns >= 0 && is_way(&c->way) && (!c->near || is_way(c->near))))
         return tt_fail(TUTTI_ERR_INVALID, "a cost is negative or no number");
     return TUTTI_OK;
 }
@@ -744,11 +750,17 @@ tutti_status tt_des_run(const struct tt_des_conf *conf, struct tt_des_result *ou
 {
     struct des s = { .conf = conf, .free_msg = DES_NONE, .train = DES_NONE };
     tutti_status st = check(conf);
+    struct tt_net_conf net;
 
-    if (!st)
-        st = tt_net_init(&s.net, conf->net, conf->faults, conf->nfaults);
     if (st)
         return st;
+    net = *conf->net;
+    net.lanes_apart = true;
+    st = tt_net_init(&s.net, &net, conf->faults, conf->nfaults);
+    if (st)
+        return st;
+    for (int d = 0; d < TT_DISTANCES; d++)
+        s.bounds_lanes |= conf->lane_bytes[d] != 0;
     tt_prng_init(&s.prng, conf->seed);
     tt_queue_init(&s.queue);
     st = prepare(&s);

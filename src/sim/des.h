@@ -15,7 +15,8 @@
  *
  * What the engine does is not modelled but run: segments, streams, slots and credit, direct landing, the window of steps, straight
  * programs (src/engine/exec.h). Of the shell around it this repeats: 16 eager messages of credit per pair, returned with the next
- * message, 8 at a time, or when nothing else is under way; which flows are opened direct; that a full lane takes nothing until it drains.
+ * message, 8 at a time, or when nothing else is under way; which flows are opened direct; that full lanes take nothing until they drain; and
+ * that between ranks that are alone on their hosts each segment goes over one of several rails, and counts after those that were put before it.
  *
  * Trains. Segments that leave back to back for one place move as one event (`whole` turns this off). The receiver takes a train apart
  * again, segment by segment, unless nothing could come of it sooner: nothing of what it knows depends on a part of the train, or
@@ -50,7 +51,8 @@ struct tt_des_conf {
     uint8_t streams, depth;
     struct tt_des_way way;          /* between all ranks, */
     const struct tt_des_way *near;  /* but for those of one host, if not NULL */
-    uint64_t lane_bytes;            /* outstanding to one peer, all lanes together: sent and not yet acknowledged; 0: any number */
+    uint32_t lanes;                 /* to a peer; 0: one for each rail between ranks that are alone on their hosts, else one */
+    uint64_t lane_bytes[TT_DISTANCES];  /* outstanding on each: sent and not yet acknowledged; 0: any number */
     double reduce_byte_ns, copy_byte_ns;
     double plan_ns, step_ns;        /* software of a call that is no straight program, and of each thing that it does */
     uint32_t cores;                 /* of each host; 0: as many as ranks */
@@ -59,6 +61,7 @@ struct tt_des_conf {
     uint64_t events_max;            /* the run ends there; 0: when all ranks have finished */
     double time_max_ns;             /* likewise, when this time is over; 0: never */
     double jitter_ns;               /* up to so much more for each message sent, drawn from seed */
+    double skew_ns;                 /* ranks come up to so late, each drawn from seed; 0: all at one instant */
     uint64_t seed;
     bool whole;                     /* no trains: each segment is a message of its own */
     /* Now and then, with the share of steps that are over, 0 to 1. May be NULL. */

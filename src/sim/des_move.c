@@ -15,6 +15,7 @@ uint32_t des_alloc(struct des *s)
 
     if (m != DES_NONE) {
         s->free_msg = s->msg[m].next;
+        s->msg[m].number = 0;
         return m;
     }
     if (s->nmsgs == s->msgs_cap) {
@@ -22,6 +23,7 @@ uint32_t des_alloc(struct des *s)
         s->msg = realloc(s->msg, (size_t)s->msgs_cap * sizeof *s->msg);
         tt_assert(s->msg);
     }
+    s->msg[s->nmsgs].number = 0;
     return s->nmsgs++;
 }
 
@@ -81,7 +83,7 @@ uint32_t des_new(struct des *s, uint32_t me, uint16_t peer, enum des_kind kind)
     m->direct = m->delivered = false;
     m->credits = r->flow[peer].eager_owed;
     m->next = DES_NONE;
-    there = tt_net_path(&s->net, me, m->to, &m->path);
+    there = des_lanes_path(s, me, peer, m->to, kind == DES_SEGMENT, &m->path);
     spend_send(s, me, m->path.distance);
     if (!there) {
         s->lost++;
@@ -259,7 +261,9 @@ void des_send_segment(struct des *s, uint32_t me, const struct tt_action *a)
     m->direct = a->direct;
     des_spend_bytes(s, me, i, copied);
     s->train = i;
-    if (s->conf->whole || a->bytes > s->conf->segment_bytes)     /* several segments at once are one message, of the last one's number */
+    if (des_lanes_stripe(s, me, m->to))
+        m->number = ++s->rank[me].flow[a->peer].posted;
+    if (s->conf->whole || m->number || a->bytes > s->conf->segment_bytes)     /* several segments at once are one message, of the last one's number */
         des_flush(s);
 }
 

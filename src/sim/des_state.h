@@ -29,6 +29,7 @@ struct des_msg {
     uint32_t from, to;
     uint32_t seq;               /* SEGMENT, SENT: of the first; EAGER: the tag; CREDIT: the count; READY: slots of a stream */
     uint32_t next;              /* free, or of those that came early */
+    uint32_t number;            /* SEGMENT on one of several lanes: among those to its receiver, from 1 on; 0: it waits for none */
     uint16_t step, count;       /* SEGMENT, SENT: the put, and segments of the train */
     uint16_t seen, shown;       /* SEGMENT: delivered by the next delivery, and by the last */
     uint8_t credits;            /* eager messages that go back to the receiver */
@@ -41,6 +42,8 @@ struct des_msg {
 struct des_flow {
     uint64_t pair_free_ps;      /* where a pair has a bound of its own */
     uint64_t outstanding;       /* bytes, if lanes are limited */
+    uint32_t posted, landed;    /* segments over several lanes */
+    uint32_t parked;            /* 1 + the first of those that came before one that was posted earlier; 0: none */
     uint8_t eager_out, eager_owed;
 };
 
@@ -88,6 +91,7 @@ struct des {
     uint32_t *last_rank;        /* of all hosts */
     uint64_t *work_ps;          /* [nranks] */
     uint32_t ndone, lost;
+    bool bounds_lanes;
     uint64_t steps_over, steps_loaded, rounds_loaded, rounds_all;
     struct tt_prng prng;
     struct tt_des_result result;
@@ -115,6 +119,17 @@ void des_cores_come(struct des *s, uint32_t m);
 double des_cores_busy(const struct des *s, uint64_t time_ps);
 /* The core of a rank has done what there was (a DES_CORE). */
 void des_cores_go_on(struct des *s, uint32_t m);
+
+/* des_lanes.c: several lanes to a peer. */
+
+/* Whether the segments of a pair go over several rails. */
+bool des_lanes_stripe(const struct des *s, uint32_t me, uint32_t to);
+/* The bytes that all lanes of a pair together may have outstanding; 0: any number. */
+uint64_t des_lanes_bytes(const struct des *s, uint32_t me, uint32_t to);
+/* The way of a message from `me` to its peer `to`: of a segment over the lane that is free first. False: a dead NIC is on it. */
+bool des_lanes_path(struct des *s, uint32_t me, uint16_t peer, uint32_t to, bool segment, struct tt_net_path *out);
+/* A segment that has a number is at its receiver. False: it waits for one before it, and will be an event once more. */
+bool des_lanes_in_order(struct des *s, uint32_t m);
 
 /* des_sent.c: when the sources of puts are free again. */
 

@@ -177,14 +177,14 @@ static tutti_status break_things(struct tt_net *net, const struct tt_fault *faul
     return st;
 }
 
-/* The rail that a rank uses: its own, or else the next of its host that lives. False: none does. */
-static bool rail_of(const struct tt_net *net, uint32_t rank, uint32_t *out)
+/* Rail `wanted` of a rank's host, or else the next that lives. False: none does. */
+static bool live_rail(const struct tt_net *net, uint32_t rank, uint32_t wanted, uint32_t *out)
 {
-    const uint32_t host = tt_layout_host(net->layout, rank), own = tt_layout_rail(net->layout, rank);
+    const uint32_t host = tt_layout_host(net->layout, rank);
 
-    *out = host * net->nrails + own;
+    *out = host * net->nrails + wanted;
     for (uint32_t i = 0; net->has_dead && i < net->nrails; i++) {
-        const uint32_t rail = (own + i) % net->nrails;
+        const uint32_t rail = (wanted + i) % net->nrails;
 
         if (net->server[net->rail_from[0] + host * net->nrails + rail].slow > 0) {
             *out = host * net->nrails + rail;
@@ -194,7 +194,26 @@ static bool rail_of(const struct tt_net *net, uint32_t rank, uint32_t *out)
     return !net->has_dead;
 }
 
-/* Who shares which rail; a rank alone on its host stripes over all that live, as if they were one. */
+/* The rail that a rank is bound to. */
+static bool rail_of(const struct tt_net *net, uint32_t rank, uint32_t *out)
+{
+    return live_rail(net, rank, tt_layout_rail(net->layout, rank), out);
+}
+
+/* Whether the rank has its host, and all its rails, to itself. */
+static bool is_alone(const struct tt_net *net, uint32_t rank)
+{
+    return net->nrails > 1 && tt_layout_host_ranks(net->layout, tt_layout_host(net->layout, rank)) == 1;
+}
+
+/* Only one rank uses each. */
+static void own_rails(struct tt_net *net, uint32_t host)
+{
+    for (uint32_t i = 0; i < net->nrails; i++)
+        net->rail_ranks[host * net->nrails + i] = 1;
+}
+
+/* Who shares which rail; a rank alone on its host stripes over all that live, as if they were one unless lanes are told apart. */
 static void bind_rails(struct tt_net *net)
 {
     const struct tt_layout *l = net->layout;
@@ -208,6 +227,10 @@ static void bind_rails(struct tt_net *net)
 
         if (tt_layout_host_ranks(l, h) != 1 || !rail_of(net, tt_layout_rank(l, h, 0), &rail))
             continue;
+        if (net->lanes_apart) {
+            own_rails(net, h);
+            continue;
+        }
         for (uint32_t i = 0; i < net->nrails; i++) {
             const float slow = net->server[net->rail_from[0] + h * net->nrails + i].slow;
 
@@ -233,7 +256,8 @@ uint64_t tt_net_memory(const struct tt_net_conf *conf, uint64_t npairs)
 tutti_status tt_net_init(struct tt_net *out, const struct tt_net_conf *conf, const struct tt_fault *faults,
                          uint32_t nfaults)
 {
-    struct tt_net net = { .layout = conf->layout };
+    struct tt_net net = { .layout = conf->layout,
+                          .lanes_apart = conf->lanes_apart && tt_layout_narrowest(conf->layout) == 1 };
     tutti_status st = take_rates(&net, conf);
     uint64_t nservers;
 
@@ -342,13 +366,26 @@ static void add_hop(struct tt_net_path *p, uint32_t server, enum tt_distance c)
     p->server[p->nhops++] = server;
 }
 
+/* The rail of `rank` that a lane to or from another one goes over, as the tcp wire has it (wire/tcp_rail.c). */
+static bool lane_rail(const struct tt_net *net, uint32_t rank, uint32_t other, uint32_t lane, uint32_t *out)
+{
+    if (net->lanes_apart && is_alone(net, rank))
+        return live_rail(net, rank, (rank + other + lane) % net->nrails, out);
+    return rail_of(net, rank, out);
+}
+
+uint32_t tt_net_rails(const struct tt_net *net, uint32_t from, uint32_t to)
+{
+    return net->lanes_apart && is_alone(net, from) && is_alone(net, to) ? net->nrails : 1;
+}
+
 /* Between hosts. */
-static bool path_outside(const struct tt_net *net, uint32_t from, uint32_t to, struct tt_net_path *p)
+static bool path_outside(const struct tt_net *net, uint32_t from, uint32_t to, uint32_t lane, struct tt_net_path *p)
 {
     const struct tt_layout *l = net->layout;
     uint32_t out, in;
 
-    if (!rail_of(net, from, &out) || !rail_of(net, to, &in))
+    if (!lane_rail(net, from, to, lane, &out) || !lane_rail(net, to, from, lane, &in))
         return false;
     p->first_is_private = net->rail_ranks[out] == 1;
     add_hop(p, net->rail_from[0] + out, TT_NEAR_RACK);
@@ -365,13 +402,18 @@ static bool path_outside(const struct tt_net *net, uint32_t from, uint32_t to, s
 
 bool tt_net_path(struct tt_net *net, uint32_t from, uint32_t to, struct tt_net_path *p)
 {
+    return tt_net_lane_path(net, from, to, 0, p);
+}
+
+bool tt_net_lane_path(struct tt_net *net, uint32_t from, uint32_t to, uint32_t lane, struct tt_net_path *p)
+{
     const struct tt_layout *l = net->layout;
 
     p->distance = tt_layout_distance(l, from, to);
     p->latency_ps = net->latency_ps[p->distance];
     p->nhops = 0;
     if (p->distance > TT_NEAR_HOST)
-        return path_outside(net, from, to, p);
+        return path_outside(net, from, to, lane, p);
     p->first_is_private = p->distance == TT_NEAR_SOCKET || l->node == TT_NODE_MESH;
     if (p->first_is_private)
         add_hop(p, pair_server(net, from, tt_layout_local(l, to)), p->distance);

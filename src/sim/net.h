@@ -34,6 +34,8 @@ struct tt_net_conf {
         double bytes_per_s;             /* SOCKET, HOST: of a link as above; RACK: of a rail; above: bounds one pair, 0 does not */
     } link[TT_DISTANCES];
     double uplink_bytes_per_s[TT_DISTANCES];    /* ZONE: what a rack has towards its zone, each way; ...; 0: as much as its rails */
+    bool lanes_apart;                   /* the rails of a rank that is alone on its host are servers of their own, and each message goes over one
+                                           (tt_net_lane_path); else they are as one, with the rate of all */
 };
 
 /* What is out of order. Hosts, groups and ranks are numbered as in the layout. */
@@ -83,6 +85,7 @@ struct tt_net {
     uint32_t up_from[TT_DISTANCES][2];  /* up, down */
     uint8_t *rail_ranks;                /* [hosts][nrails]: ranks bound to it, up to 255 */
     bool has_dead;
+    bool lanes_apart;                   /* and some rank is alone on its host */
     uint64_t peak_bytes[TT_DISTANCES];  /* most that waited for one server of a class */
 };
 
@@ -115,6 +118,10 @@ void tt_net_fini(struct tt_net *net);
 
 /* The way from `from` to another rank. False: a dead NIC is on it. Pointers into net->server may move. Aborts when there is no memory. */
 bool tt_net_path(struct tt_net *net, uint32_t from, uint32_t to, struct tt_net_path *out);
+/* The same over one of the lanes of the pair, which go over one rail after the other where both ranks are alone on their hosts; tt_net_path: over the first. */
+bool tt_net_lane_path(struct tt_net *net, uint32_t from, uint32_t to, uint32_t lane, struct tt_net_path *out);
+/* How many rails that is: 1 where it is not so, or lanes are not told apart. */
+uint32_t tt_net_rails(const struct tt_net *net, uint32_t from, uint32_t to);
 /* A server of class `c` serves `bytes` that come at `at_ps`: when it begins and ends. */
 void tt_net_serve(struct tt_net *net, uint32_t server, enum tt_distance c, uint64_t at_ps, uint64_t bytes,
                   uint64_t *begin_ps, uint64_t *end_ps);

@@ -152,6 +152,7 @@ static tutti_status read_node(const struct place *p, struct json_object *o, stru
     if (strcmp(text, "mesh") != 0 && strcmp(text, "sockets") != 0)
         return wrong(&at, v, "\"mesh\" or \"sockets\"");
     t->node = strcmp(text, "mesh") == 0 ? TT_NODE_MESH : TT_NODE_SOCKETS;
+    t->node_told = true;
     return TUTTI_OK;
 }
 
@@ -289,6 +290,8 @@ static tutti_status read_whole(struct tt_topo *t, struct json_object *o, const c
         st = read_links(&top, o, t);
     if (!st)
         st = read_shape(&top, o, t);
+    if (!t->node_told && t->host_sockets > 1)
+        t->node = TT_NODE_SOCKETS;
     return st ? st : read_rules(&top, o, t);
 }
 

@@ -10,9 +10,9 @@
 #define SOCKETS_MAX 1024
 
 void tt_told_init(struct tt_told *out, uint64_t host, int socket, const struct tt_rails *rails,
-                  const struct tt_labels *labels, enum tt_node_kind node)
+                  const struct tt_labels *labels, uint8_t node)
 {
-    *out = (struct tt_told){ .host = host, .socket = TT_UNKNOWN, .node = (uint8_t)node, .nrails = (uint8_t)rails->n };
+    *out = (struct tt_told){ .host = host, .socket = TT_UNKNOWN, .node = node, .nrails = (uint8_t)rails->n };
     if (socket >= 0 && socket < SOCKETS_MAX)
         out->socket = (int16_t)socket;
     for (uint32_t i = 0; i < rails->n; i++) {
@@ -67,7 +67,7 @@ void tt_told_read(struct tt_told *out, struct tt_reader *r)
     out->socket = read_socket(r);
     out->node = tt_read_u8(r);
     out->nrails = tt_read_u8(r);
-    if (out->nrails > TT_RAILS_MAX || out->node > TT_NODE_SOCKETS)
+    if (out->nrails > TT_RAILS_MAX || (out->node > TT_NODE_SOCKETS && out->node != TT_NODE_AS_FOUND))
         r->bad = true;
     for (int i = 0; i < out->nrails && !r->bad; i++)
         out->rail_socket[i] = read_socket(r);
@@ -193,6 +193,21 @@ static void derive_sockets(struct derivation *d, bool *unknown)
     assign(d, TT_NEAR_SOCKET);
 }
 
+/* How ranks of a host reach each other, once hosts and sockets have their numbers: as rank 0 was told, or else by sockets where some host has ranks on
+ * more than one. */
+static enum tt_node_kind node_of(const struct derivation *d)
+{
+    uint32_t hosts = 0, sockets = 0;
+
+    if (d->places[0].node != TT_NODE_AS_FOUND)
+        return (enum tt_node_kind)d->places[0].node;
+    for (uint32_t r = 0; r < d->n; r++) {
+        hosts = d->seats[r].group[TT_NEAR_HOST] < hosts ? hosts : d->seats[r].group[TT_NEAR_HOST] + 1;
+        sockets = d->seats[r].group[TT_NEAR_SOCKET] < sockets ? sockets : d->seats[r].group[TT_NEAR_SOCKET] + 1;
+    }
+    return sockets > hosts ? TT_NODE_SOCKETS : TT_NODE_MESH;
+}
+
 /* Each rank's rail among its host's, from a layout that lists the ranks of hosts, and *nrails. The host's first rank says which rails there
  * are. */
 static bool derive_rails(struct derivation *d, const struct tt_layout *l, uint32_t *nrails)
@@ -221,7 +236,7 @@ static bool derive_rails(struct derivation *d, const struct tt_layout *l, uint32
 
 bool tt_layout_derive(struct tt_layout *out, const struct tt_told *places, uint32_t nranks)
 {
-    const enum tt_node_kind node = (enum tt_node_kind)places[0].node;
+    enum tt_node_kind node = TT_NODE_MESH;
     struct derivation d = { .places = places, .n = nranks };
     struct tt_layout hosts;     /* without rails: these are dealt out host by host */
     uint32_t nrails = 1;
@@ -235,6 +250,7 @@ bool tt_layout_derive(struct tt_layout *out, const struct tt_told *places, uint3
         derive_hosts(&d);
         derive_sockets(&d, unknown);
         derive_levels(&d);
+        node = node_of(&d);
         ok = tt_layout_init(&hosts, d.seats, nranks, node, 1);
     }
     if (ok) {

@@ -7,18 +7,21 @@
 #include "topo/layout.h"
 #include "topo/rails.h"
 
+/* In place of an enum tt_node_kind: sockets are seen where ranks of a host are on several. */
+#define TT_NODE_AS_FOUND 255u
+
 /* A rank's own part; travels in its card. */
 struct tt_told {
     uint64_t host;                      /* tt_host_hash */
     int16_t socket;                     /* of its host; TT_UNKNOWN: not told, or its processors are on several */
-    uint8_t node;                       /* enum tt_node_kind; rank 0's holds */
+    uint8_t node;                       /* enum tt_node_kind, or TT_NODE_AS_FOUND; rank 0's holds */
     uint8_t nrails;
     int16_t rail_socket[TT_RAILS_MAX];
     uint64_t label[TT_NEAR_WAN];        /* RACK to FABRIC: hash of the label; 0: not told */
 };
 
 void tt_told_init(struct tt_told *out, uint64_t host, int socket, const struct tt_rails *rails,
-                  const struct tt_labels *labels, enum tt_node_kind node);
+                  const struct tt_labels *labels, uint8_t node);
 /* Other labels for its host. */
 void tt_told_label(struct tt_told *p, const struct tt_labels *labels);
 /* Whether it tells any label. */

@@ -37,7 +37,8 @@ struct tt_topo_rule {
 
 struct tt_topo {
     char name[TT_TOPO_NAME_BYTES];
-    enum tt_node_kind node;
+    enum tt_node_kind node;         /* where it is not told, by sockets if the shape has several to a host */
+    bool node_told;
     uint32_t nrails;                /* per host; at least 1 */
     struct tt_topo_link link[TT_DISTANCES];     /* SOCKET to WAN */
     /* The shape, where the file describes a whole machine; else has_shape is false and these are 1. Ranks fill sockets, hosts, racks,

@@ -23,7 +23,8 @@ bool tt_predict_knows(enum tt_coll_kind kind)
     }
 }
 
-/* Links as they are told, and where they are not, what was measured. Within a host copies are work of the ranks. */
+/* Links as they are told, and where they are not, what was measured. Within a host copies are work of the ranks, and only a link that is told bounds them
+ * as well. */
 static void make_net(const struct tt_tune_conf *conf, struct tt_net_conf *net)
 {
     const struct tt_tune_costs *c = &conf->costs;
@@ -38,12 +39,25 @@ static void make_net(const struct tt_tune_conf *conf, struct tt_net_conf *net)
             net->link[d].bytes_per_s = INSTANT_BYTES_PER_S;
         else if (d == TT_NEAR_RACK)
             net->link[d].bytes_per_s = c->far_byte_ns > 0 ? 1e9 / c->far_byte_ns : INSTANT_BYTES_PER_S;
-        if (!told || near)
+        if (!told)
             continue;
         if (told->latency_ns)
             net->link[d].latency_ns = (double)told->latency_ns;
         if (told->bytes_per_s > 0)
             net->link[d].bytes_per_s = told->bytes_per_s;
+    }
+}
+
+/* What bounds a lane: so many bytes under way, where they do not cover the way there and back. */
+static void make_lanes(const struct tt_tune_conf *conf, const struct tt_segments *segments,
+                       const struct tt_net_conf *net, struct tt_des_conf *des)
+{
+    des->lanes = segments->lanes ? segments->lanes : conf->lanes;
+    for (int d = TT_NEAR_RACK; conf->lane_bytes && d < TT_DISTANCES; d++) {
+        const double covers = 2e-9 * net->link[d].latency_ns * net->link[TT_NEAR_RACK].bytes_per_s;
+
+        if ((double)conf->lane_bytes[d] < covers)
+            des->lane_bytes[d] = conf->lane_bytes[d];
     }
 }
 
@@ -135,6 +149,7 @@ static tutti_status simulate(const struct tt_tune_conf *conf, const struct tt_co
     first.rank = 0;
     make_net(conf, &net);
     make_uplinks(conf, &net);
+    make_lanes(conf, segments, &net, &des);
     st = tt_des_run(&des, &r, why, sizeof why);
     if (st == TUTTI_ERR_TIMEOUT)
         tt_log(TT_LOG_DEBUG, "%s cannot be simulated: %s", algo->name, why);

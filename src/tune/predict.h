@@ -28,6 +28,8 @@ struct tt_tune_costs {
 struct tt_tune_conf {
     const struct tt_layout *layout;
     const struct tt_topo_link *links;   /* [TT_DISTANCES] as described or measured; NULL: nothing is known */
+    uint32_t lanes;                     /* to a peer of another host; 0 and 1: there is no choice */
+    const uint64_t *lane_bytes;         /* [TT_DISTANCES] that each may have under way; NULL: any number */
     struct tt_tune_costs costs;
     struct tt_cost_model model;         /* of the closed forms */
     struct tt_segment_limits limits;

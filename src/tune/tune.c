@@ -186,19 +186,16 @@ static void run_to_the_end(const struct race *race)
     }
 }
 
-/* ---- the winner's segments --------------------------------------------------------------------------------------- */
+/* ---- the winner's segments and lanes --------------------------------------------------------------------------------- */
 
 /* Only what may be: tt_segments_fit has nothing to change in it. */
-static void try_variant(struct race *race, const struct tt_candidate *of, uint64_t segment_bytes, uint8_t streams)
+static void try_variant(struct race *race, const struct tt_candidate *of, struct tt_segments s)
 {
     struct tt_tune_report *r = race->report;
     struct tt_candidate *c;
-    struct tt_segments s = of->segments;
 
-    s.segment_bytes = segment_bytes;
-    s.streams = streams;
-    if (segment_bytes < TT_SEGMENT_MIN || r->ncandidates == TT_TUNE_CANDIDATES ||
-        tt_segments_fit(of->algo, &race->like, &race->conf->limits, s).segment_bytes != segment_bytes)
+    if (s.segment_bytes < TT_SEGMENT_MIN || r->ncandidates == TT_TUNE_CANDIDATES ||
+        tt_segments_fit(of->algo, &race->like, &race->conf->limits, s).segment_bytes != s.segment_bytes)
         return;
     c = &r->candidate[r->ncandidates++];
     *c = *of;
@@ -207,6 +204,33 @@ static void try_variant(struct race *race, const struct tt_candidate *of, uint64
     run(race, c);
     if (has_finished(c) && c->prediction.time_ns < race->best->prediction.time_ns * (1 - WORTH))
         race->best = c;
+}
+
+static void try_length(struct race *race, const struct tt_candidate *of, uint64_t segment_bytes)
+{
+    struct tt_segments s = of->segments;
+
+    s.segment_bytes = segment_bytes;
+    try_variant(race, of, s);
+}
+
+static void try_streams(struct race *race, const struct tt_candidate *of, uint8_t streams)
+{
+    struct tt_segments s = of->segments;
+
+    s.streams = streams;
+    try_variant(race, of, s);
+}
+
+/* Fewer lanes than there are, down to one; within a host no lane bounds anything. */
+static void try_lanes(struct race *race, const struct tt_candidate *of)
+{
+    struct tt_segments s = of->segments;
+
+    for (uint32_t n = race->conf->layout->nhosts > 1 ? race->conf->lanes / 2 : 0; n > 0; n /= 2) {
+        s.lanes = (uint8_t)n;
+        try_variant(race, of, s);
+    }
 }
 
 /* Only where something is cut at all. Between hosts nothing longer than the rule says: a put that is one segment cannot go on before
@@ -218,10 +242,11 @@ static void run_variants(struct race *race)
 
     if (race->like.bytes <= race->conf->limits.eager_bytes)
         return;
-    try_variant(race, winner, segment / 2, winner->segments.streams);
+    try_length(race, winner, segment / 2);
     if (race->conf->layout->nhosts == 1)
-        try_variant(race, winner, segment * 2, winner->segments.streams);
-    try_variant(race, winner, segment, winner->segments.streams == 1 ? 2 : 1);
+        try_length(race, winner, segment * 2);
+    try_streams(race, winner, winner->segments.streams == 1 ? 2 : 1);
+    try_lanes(race, race->best);
 }
 
 /* ---- the choice ---------------------------------------------------------------------------------------------------- */

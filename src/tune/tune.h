@@ -1,8 +1,8 @@
-/* The choice of algorithm, segments and streams. Pure: the same inputs give the same choice on every rank.
+/* The choice of algorithm, segments, streams and lanes. Pure: the same inputs give the same choice on every rank.
  *
  * All algorithms that fit are ranked by their closed forms (algo->cost). The best of these are simulated, first what is soon simulated: the call at the size that
  * stands for its class, on the layout, with constants that all ranks agree on; the fastest wins. For it, other segments and streams are tried
- * likewise. What is too far behind by its closed form is not simulated; where simulating would take too long, or cannot be done, the closed
+ * likewise, and fewer lanes where wires have several. What is too far behind by its closed form is not simulated; where simulating would take too long, or cannot be done, the closed
  * forms decide. docs/tuning.md. */
 #ifndef TT_TUNE_TUNE_H
 #define TT_TUNE_TUNE_H
@@ -42,7 +42,7 @@ struct tt_candidate {
     double model_ns;                    /* by its closed form */
     enum tt_candidate_state state;
     struct tt_prediction prediction;    /* if simulated */
-    bool variant;                       /* the winner with other segments or streams */
+    bool variant;                       /* the winner with other segments, streams or lanes */
 };
 
 /* How a choice came about. */

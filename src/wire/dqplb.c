@@ -83,7 +83,7 @@ bool tt_dqplb_begin(struct tt_dqplb_sender *s, uint64_t message, uint64_t bytes,
     s->bytes = bytes;
     s->cut = 0;
     s->fast = fast && bytes <= s->limits.segment_bytes;
-    s->keeps_to = 0;
+    s->keeps_to = s->lanes_most = 0;
     return true;
 }
 
@@ -91,6 +91,12 @@ void tt_dqplb_keep_to(struct tt_dqplb_sender *s, uint32_t lane)
 {
     tt_assert(s->cutting && lane < s->limits.lanes);
     s->keeps_to = 1 + lane;
+}
+
+void tt_dqplb_keep_within(struct tt_dqplb_sender *s, uint32_t most)
+{
+    tt_assert(s->cutting && most >= 1);
+    s->lanes_most = most;
 }
 
 /* The lane that the message being cut has to go over; TT_DQPLB_NO_LANE: any, as where that lane is down. */
@@ -163,7 +169,7 @@ bool tt_dqplb_next(struct tt_dqplb_sender *s, struct tt_dqplb_segment *out)
     if (fast)
         lane = 0;
     else if (kept == TT_DQPLB_NO_LANE)
-        lane = tt_dqplb_lanes_choose(&s->lanes, bytes);
+        lane = tt_dqplb_lanes_choose(&s->lanes, bytes, g ? 0 : s->lanes_most);
     else
         lane = tt_dqplb_lanes_has_room(&s->lanes, kept, bytes) ? kept : TT_DQPLB_NO_LANE;
     if (lane == TT_DQPLB_NO_LANE)

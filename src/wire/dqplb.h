@@ -88,6 +88,7 @@ struct tt_dqplb_sender {
     uint32_t resend;            /* segments that wait to be sent anew */
     uint64_t message, bytes, cut;   /* what is being cut: cut of bytes are */
     uint32_t keeps_to;          /* 1 + the lane that it keeps to; 0: none */
+    uint32_t lanes_most;        /* that it may take of those that are up, the first ones; 0: all */
     bool cutting, fast;
 };
 
@@ -101,6 +102,9 @@ bool tt_dqplb_begin(struct tt_dqplb_sender *s, uint64_t message, uint64_t bytes,
 
 /* The message that has begun goes over this lane alone, and waits for it while it has its fill; over any if it is down. Before its first tt_dqplb_next. */
 void tt_dqplb_keep_to(struct tt_dqplb_sender *s, uint32_t lane);
+
+/* The message that has begun goes over the first `most` lanes (at least 1) that are up, and no others. Before its first tt_dqplb_next. */
+void tt_dqplb_keep_within(struct tt_dqplb_sender *s, uint32_t most);
 
 /* What is to be posted next; the caller has to. False: nothing, until a message begins, something completes, or a lane comes up. */
 bool tt_dqplb_next(struct tt_dqplb_sender *s, struct tt_dqplb_segment *out);

@@ -25,11 +25,22 @@ static bool is_better(const struct tt_dqplb_lanes *l, uint32_t a, uint32_t b)
            !TT_PLANTED(TT_DQPLB_BUG_NOT_EMPTIEST);
 }
 
-uint32_t tt_dqplb_lanes_choose(struct tt_dqplb_lanes *l, uint64_t bytes)
+/* The lane after the first `most` that may be used. What is down is not counted: a bound leaves a lane wherever there is one. */
+static uint32_t end_of(const struct tt_dqplb_lanes *l, uint32_t most)
 {
-    uint32_t best = TT_DQPLB_NO_LANE, lane = l->turn;
+    uint32_t lane = 0;
 
-    for (uint32_t i = 0; i < l->n; i++, lane = lane + 1 < l->n ? lane + 1 : 0) {
+    for (uint32_t n = 0; lane < l->n && n < most; lane++)
+        n += !l->lane[lane].down && !(lane == 0 && l->keeps_first);
+    return lane;
+}
+
+uint32_t tt_dqplb_lanes_choose(struct tt_dqplb_lanes *l, uint64_t bytes, uint32_t most)
+{
+    const uint32_t end = most == 0 || most >= l->n ? l->n : end_of(l, most);
+    uint32_t best = TT_DQPLB_NO_LANE, lane = l->turn < end ? l->turn : 0;
+
+    for (uint32_t i = 0; i < end; i++, lane = lane + 1 < end ? lane + 1 : 0) {
         if ((lane == 0 && l->keeps_first) || (best != TT_DQPLB_NO_LANE && !is_better(l, lane, best)) ||
             !tt_dqplb_lanes_has_room(l, lane, bytes))
             continue;

@@ -40,8 +40,9 @@ void tt_dqplb_lanes_init(struct tt_dqplb_lanes *l, uint32_t n, uint32_t outstand
 /* Whether the lane takes a segment of so many bytes now. */
 bool tt_dqplb_lanes_has_room(const struct tt_dqplb_lanes *l, uint32_t lane, uint64_t bytes);
 
-/* The lane for the next segment, which has so many bytes; then it is the turn of the lane after it. TT_DQPLB_NO_LANE: all are full or down. */
-uint32_t tt_dqplb_lanes_choose(struct tt_dqplb_lanes *l, uint64_t bytes);
+/* The lane for the next segment, which has so many bytes, among the first `most` of those that are up and not kept (0: among all); then it is the turn of
+ * the lane after it. TT_DQPLB_NO_LANE: all of these are full, or none is up. */
+uint32_t tt_dqplb_lanes_choose(struct tt_dqplb_lanes *l, uint64_t bytes, uint32_t most);
 
 /* So many segments and bytes are outstanding on the lane from now on. Bounds are the caller's business: what has to go over this lane may exceed them. */
 void tt_dqplb_lanes_give(struct tt_dqplb_lanes *l, uint32_t lane, uint32_t segments, uint64_t bytes);

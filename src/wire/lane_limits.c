@@ -2,6 +2,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include "base/status.h"
 
 #define MIB (1ull << 20)
 
@@ -55,4 +56,19 @@ bool tt_lane_limits_parse(struct tt_lane_limits *out, const char *text, size_t *
     }
     *out = l;
     return true;
+}
+
+tutti_status tt_lane_limits_get(struct tt_lane_limits *out)
+{
+    const char *text = getenv("TUTTI_LANE_BYTES");
+    size_t bad_at;
+
+    *out = tt_lane_limits_default;
+    if (text && !tt_lane_limits_parse(out, text, &bad_at))
+        return tt_fail(
+            TUTTI_ERR_INVALID,
+            "TUTTI_LANE_BYTES is \"%s\", which is not understood from \"%s\" on; it must be like \"8388608\" or "
+            "\"4194304,wan=134217728\", of %u to %u bytes, and distances socket, host, rack, zone, building, fabric, wan",
+            text, text + bad_at, TT_LANE_BYTES_MIN, TT_LANE_BYTES_MAX);
+    return TUTTI_OK;
 }

@@ -324,13 +324,15 @@ static bool owe(struct tt_tcp_link *link, uint32_t n)
     return true;
 }
 
-/* The lane for a bulk frame, by its `bytes`: the one that its put names (from 1 on), if that is up, or the next; NULL: it has no room, or none has. */
-static struct tt_tcp_lane *lane_for(struct tt_tcp_link *link, uint32_t named, uint64_t bytes)
+/* The lane for a bulk frame of so many bytes: the one that its put names (from 1 on), if that is up, or the next of those that it may take; NULL: it has
+ * no room, or none has. */
+static struct tt_tcp_lane *lane_for(struct tt_tcp_link *link, const struct tt_desc *d, uint64_t bytes)
 {
-    uint32_t number = (named - 1) % link->nlanes;
+    const bool few = d->flags & TT_DESC_FEW_LANES;
+    uint32_t number = (d->lane - 1u) % link->nlanes;
 
-    if (named == 0 || link->load.lane[number].down)
-        number = tt_dqplb_lanes_choose(&link->load, bytes);
+    if (d->lane == 0 || few || link->load.lane[number].down)
+        number = tt_dqplb_lanes_choose(&link->load, bytes, few ? d->lane : 0);
     else if (!tt_dqplb_lanes_has_room(&link->load, number, bytes))
         return NULL;
     return number == TT_DQPLB_NO_LANE ? NULL : &link->lanes[number];
@@ -421,7 +423,7 @@ static bool take_inline(struct tt_tcp_link *link, const struct tt_desc *d, struc
 static bool take_bulk(struct tt_tcp_link *link, const struct tt_desc *d, struct tt_frame *f)
 {
     const uint64_t bytes = TT_FRAME_BYTES + d->bytes;
-    struct tt_tcp_lane *lane = lane_for(link, d->lane, bytes);
+    struct tt_tcp_lane *lane = lane_for(link, d, bytes);
     const bool report = !(d->flags & TT_DESC_INLINE);
     void *copy = NULL;
     struct tt_tcp_out *out;
@@ -465,7 +467,7 @@ static bool take_put(struct tt_tcp_link *link, const struct tt_desc *d)
     if (!numbers_left(link, d) || !owe(link, remote))
         return false;
     tt_assert(!(d->flags & TT_DESC_INLINE) || d->bytes <= TT_INLINE_BYTES);
-    if (d->flags & TT_DESC_INLINE && (d->lane == 0 || link->nlanes == 1)) {
+    if (d->flags & TT_DESC_INLINE && (d->lane == 0 || d->flags & TT_DESC_FEW_LANES || link->nlanes == 1)) {
         taken = take_inline(link, d, &f);
     } else {
         taken = take_bulk(link, d, &f);

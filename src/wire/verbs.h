@@ -136,6 +136,7 @@ struct tt_verbs_out {
     bool watched;                   /* its sending is to be noticed soon */
     bool direct;                    /* no processor may touch its bytes */
     uint8_t lane;                   /* as tt_desc has it */
+    bool few_lanes;                 /* it is a bound */
 };
 
 struct tt_verbs_stream {

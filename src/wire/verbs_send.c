@@ -198,7 +198,9 @@ static bool goes_on(struct tt_verbs_stream *s)
     m = tt_verbs_out_of(s, s->sent);
     if (!tt_dqplb_begin(&s->sender, s->sent, m->bytes, m->bytes == 0))
         return false;
-    if (m->lane)
+    if (m->few_lanes)
+        tt_dqplb_keep_within(&s->sender, m->lane);
+    else if (m->lane)
         tt_dqplb_keep_to(&s->sender, (m->lane - 1u) % s->nlanes);
     return true;
 }
@@ -446,6 +448,7 @@ static bool put_enter(struct tt_verbs_stream *s, const struct tt_desc *d)
         .watched = !copied || bounced,
         .direct = direct,
         .lane = d->lane,
+        .few_lanes = d->lane && d->flags & TT_DESC_FEW_LANES,
     };
     tt_verbs_record_write(&r, slot);
     if (small && d->bytes)

@@ -100,7 +100,8 @@ enum {
     TT_DESC_URGENT = 1u << 3,       /* keeps its order, and its fences, among urgent ones only: it may overtake the others */
     TT_DESC_DIRECT = 1u << 5,       /* its source, or its target, is memory of a device: no processor may touch the bytes on their way. Not with INLINE; only
                                        where the wire has DEVICE */
-    TT_DESC_WAKE = 1u << 4          /* an instant put without a signal, of which its owner shall hear even if it sleeps, as it does of others */
+    TT_DESC_WAKE = 1u << 4,         /* an instant put without a signal, of which its owner shall hear even if it sleeps, as it does of others */
+    TT_DESC_FEW_LANES = 1u << 6     /* of a put: `lane` is a bound, at least 1: over any of the first so many lanes that are up, and no others */
 };
 #define TT_INLINE_BYTES 32768u
 
@@ -108,7 +109,7 @@ struct tt_desc {
     uint8_t kind;                   /* enum tt_desc_kind */
     uint8_t flags;
     uint8_t signal_op;              /* enum tt_signal_op */
-    uint8_t lane;                   /* of a put, a hint: 0, the wire chooses; else 1 + n: lane n modulo how many it has to the peer */
+    uint8_t lane;                   /* of a put, a hint: 0, the wire chooses; else 1 + n: lane n modulo how many it has to the peer; or as FEW_LANES has it */
     uint32_t peer;                  /* FENCE; else key->peer */
     void *local;                    /* put: read; get: written; atomic: old value (uint64_t) or NULL */
     uint64_t bytes;

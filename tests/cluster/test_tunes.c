@@ -32,7 +32,7 @@ static void write_file(const struct rank *r, char path[64], uint32_t nranks, con
         fputs(", 0", f);
     fputs(
         "], \"complete\": true, \"rows\": [{\"coll\": \"allreduce\", \"bytes\": 1024, \"algo\": \"allreduce_dtree\", "
-        "\"segment_bytes\": 32768, \"streams\": 3, \"depth\": 2, \"median_us\": 1, \"min_us\": 1, \"max_us\": 1, \"rounds\": 1}]}\n",
+        "\"segment_bytes\": 32768, \"streams\": 3, \"depth\": 2, \"lanes\": 2, \"median_us\": 1, \"min_us\": 1, \"max_us\": 1, \"rounds\": 1}]}\n",
         f);
     fclose(f);
 }
@@ -64,7 +64,7 @@ static void check_tuned(struct rank *r, tutti_comm *comm)
 
     CHECK(r, comm->tune && plan->tuned);
     CHECK(r, strcmp(plan->algo->name, "allreduce_dtree") == 0);
-    CHECK(r, plan->segment_bytes == 32768 && plan->streams == 3 && plan->depth == 2);
+    CHECK(r, plan->segment_bytes == 32768 && plan->streams == 3 && plan->depth == 2 && plan->lanes == 2);
 }
 
 static void check_untuned(struct rank *r, tutti_comm *comm)

@@ -113,9 +113,26 @@ static void messages_between_hosts_cost_what_the_farthest_distance_does(void **s
         tt_links_model(links, cases[i].farthest, &m);
         assert_true(m.message_ns == cases[i].message_ns);
         assert_true(fabs(m.byte_ns - cases[i].byte_ns) < 1e-9);
-        assert_true(m.near_message_ns == before.near_message_ns && m.near_byte_ns == before.near_byte_ns);
+        assert_true(m.near_message_ns == (cases[i].farthest < TT_NEAR_RACK ? 250 : 500) && m.near_byte_ns == 0.12);
         assert_true(m.reduce_byte_ns == before.reduce_byte_ns && m.copy_byte_ns == before.copy_byte_ns);
     }
+}
+
+/* What a link inside a host is told to be holds where it is slower than what was measured there. */
+static void links_inside_hosts_slow_messages_that_stay_there(void **state)
+{
+    const struct tt_topo_link links[TT_DISTANCES] = {
+        [TT_NEAR_SOCKET] = { 100, 1e11, 1 }, [TT_NEAR_HOST] = { 900, 5e9, 1 }
+    };
+    struct tt_cost_model on_host = { 200, 0.1, 0.1, 0.08, 250, 0.12 }, between = on_host, on_socket = on_host;
+
+    (void)state;
+    tt_links_model(links, TT_NEAR_SOCKET, &on_socket);
+    assert_true(on_socket.message_ns == 200 && on_socket.byte_ns == 0.1);
+    tt_links_model(links, TT_NEAR_HOST, &on_host);
+    assert_true(on_host.message_ns == 900 && fabs(on_host.byte_ns - 0.2) < 1e-9);
+    tt_links_model(links, TT_NEAR_RACK, &between);
+    assert_true(between.message_ns == 200 && between.near_message_ns == 900 && fabs(between.near_byte_ns - 0.2) < 1e-9);
 }
 
 static void they_are_described_in_a_few_words_that_fit(void **state)
@@ -142,6 +159,7 @@ int main(void)
         cmocka_unit_test(links_that_no_description_can_hold_are_refused),
         cmocka_unit_test(what_is_told_holds_over_what_is_measured),
         cmocka_unit_test(messages_between_hosts_cost_what_the_farthest_distance_does),
+        cmocka_unit_test(links_inside_hosts_slow_messages_that_stay_there),
         cmocka_unit_test(they_are_described_in_a_few_words_that_fit),
     };
 

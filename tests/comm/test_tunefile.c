@@ -29,9 +29,9 @@ static struct tt_tunefile *read_text(const char *text)
 
 static const char example[] =
     HEAD "\"rows\": [\n" ROW("allreduce", "65536", "allreduce_ring", ", \"untuned\": true") ",\n" ROW(
-        "allreduce", "1024", "allreduce_onestep", "") ",\n" ROW("reduce", "65536", "reduce_binomial",
-                                                                "") ",\n" ROW("reduce", "65536", "chain",
-                                                                              ", \"dropped\": true") "\n]}\n";
+        "allreduce", "1024", "allreduce_onestep",
+        ", \"lanes\": 3") ",\n" ROW("reduce", "65536", "reduce_binomial", "") ",\n" ROW("reduce", "65536", "chain",
+                                                                                        ", \"dropped\": true") "\n]}\n";
 
 static void what_is_written_is_read_again(void **state)
 {
@@ -56,6 +56,8 @@ static void what_is_written_is_read_again(void **state)
         assert_non_null(a->algo);
         assert_int_equal(a->bytes, b->bytes);
         assert_int_equal(a->segments.segment_bytes, b->segments.segment_bytes);
+        assert_int_equal(a->segments.lanes, a->bytes == 1024 ? 3 : 0);
+        assert_int_equal(a->segments.lanes, b->segments.lanes);
         assert_int_equal(a->untuned, b->untuned);
         assert_int_equal(a->dropped, b->dropped);
         assert_true(a->median_us == b->median_us && a->min_us == b->min_us && a->max_us == b->max_us);
@@ -88,6 +90,7 @@ static void what_is_wrong_is_refused_with_its_line(void **state)
         { HEAD "\"rows\": [\n" ROW("allreduce", "8", "ring", ", \"segment_bytes\": 10000") "]}", "no power of two" },
         { HEAD "\"rows\": [\n" ROW("allreduce", "8", "ring", ", \"streams\": 5") "]}", "\"streams\"" },
         { HEAD "\"rows\": [\n" ROW("allreduce", "8", "ring", ", \"depth\": 0") "]}", "\"depth\"" },
+        { HEAD "\"rows\": [\n" ROW("allreduce", "8", "ring", ", \"lanes\": 0") "]}", "\"lanes\"" },
         { HEAD "\"rows\": [\n" ROW("allreduce", "8", "ring", ", \"median_us\": \"fast\"") "]}", "\"median_us\" is no time" },
         { HEAD "\"hosts\": [0, 0, 2, 1], \"rows\": []}", "\"hosts\"[2]" },
         { HEAD "\"hosts\": [0, 0, 0], \"rows\": []}", "4 ranks" },

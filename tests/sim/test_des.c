@@ -335,7 +335,7 @@ static void every_algorithm_ends_and_ends_alike_again(void **state)
                 run_of(&r, &u);
                 r.conf.way.direct = i % 2;
                 r.conf.jitter_ns = 500;
-                r.conf.lane_bytes = n % 2 ? 0 : 100000;
+                r.conf.lane_bytes[TT_NEAR_RACK] = n % 2 ? 0 : 100000;
                 if (tt_des_run(&r.conf, &first, why, sizeof why) || tt_des_run(&r.conf, &again, why, sizeof why))
                     fail_msg("%s: %s", text(&u), why);
                 assert_memory_equal(&first, &again, sizeof first);
@@ -577,6 +577,98 @@ static void only_layers_with_links_of_their_own_can_queue(void **state)
 
 #define SOFTWARE_NS 1000.0
 
+/* ---- lanes ---- */
+
+/* A broadcast to one other rank, both alone on hosts of so many rails, over so many lanes. */
+static double over_lanes(const struct setup *u, uint32_t rails, uint32_t lanes, uint64_t lane_bytes,
+                         struct tt_fault fault, uint32_t nfaults)
+{
+    struct tt_des_result result;
+    char why[256] = "";
+    struct run r;
+
+    run_of(&r, u);
+    tt_layout_regular(&r.layout, u->n, 1, 1, rails, TT_NODE_MESH);
+    r.conf.lanes = lanes;
+    r.conf.lane_bytes[TT_NEAR_RACK] = lane_bytes;
+    r.conf.faults = &fault;
+    r.conf.nfaults = nfaults;
+    if (tt_des_run(&r.conf, &result, why, sizeof why))
+        fail_msg("%s: %s", text(u), why);
+    return result.time_ns;
+}
+
+static const struct tt_fault nothing_wrong = { .kind = TT_FAULT_LATE_RANK };
+
+/* 64 segments, of which each goes over one of the lanes' rails. More lanes than rails are no more. */
+static void segments_go_over_as_many_rails_as_there_are_lanes(void **state)
+{
+    static const uint32_t lanes[] = { 1, 2, 4, 0, 9 }, rails[] = { 1, 2, 4, 4, 4 };
+    struct setup u = on(1, "flat", TT_BROADCAST, 2, 64u << 15);
+
+    (void)state;
+    u.send_ns = u.receive_ns = 0;
+    for (int i = 0; i < 5; i++) {
+        const double ns = 64 + u.latency_ns + wire_ns(&u, 32768.0 * 64 / rails[i]) + u.latency_ns;
+        const double got = over_lanes(&u, 4, lanes[i], 0, nothing_wrong, 0);
+
+        if (fabs(got - ns) > EXACT * ns)
+            fail_msg("%u lanes: %.1f ns simulated, %.1f expected", lanes[i], got, ns);
+    }
+}
+
+/* A slow rail takes longer over its segment than the others over theirs, which count only when it is there. */
+static void a_segment_counts_after_those_that_were_put_before_it(void **state)
+{
+    const struct tt_fault slow = { .kind = TT_FAULT_SLOW_RAIL, .where = 1, .index = 1, .factor = 50 };
+    struct setup u = on(1, "flat", TT_BROADCAST, 2, 4u << 15);
+    const double ns = over_lanes(&u, 4, 0, 0, slow, 1);
+
+    (void)state;
+    assert_true(ns > wire_ns(&u, 50 * 32768.0));
+    assert_true(ns < 1.1 * wire_ns(&u, 50 * 32768.0));
+}
+
+/* Over a long way each lane carries what it may have under way in a round trip. */
+static void a_lane_carries_its_bound_in_a_round_trip(void **state)
+{
+    struct setup u = on(1, "flat", TT_BROADCAST, 2, 256u << 15);
+
+    (void)state;
+    u.latency_ns = 10e6;
+    for (uint32_t lanes = 1; lanes <= 4; lanes *= 2) {
+        const double trips = 256.0 / (4 * lanes), got = over_lanes(&u, 1, lanes, 4u << 15, nothing_wrong, 0);
+
+        assert_true(got > (trips - 1) * 2 * u.latency_ns && got < (trips + 2) * 2 * u.latency_ns);
+    }
+}
+
+/* ---- skew ---- */
+
+/* A barrier ends a fixed time after the last rank has come, whoever that is. */
+static void ranks_come_up_to_the_skew_late_each_as_it_is_drawn(void **state)
+{
+    struct setup u = on(0, "dissemination", TT_BARRIER, 16, 0);
+    const double alone = time_of(&u, true);
+    double least = 1e9, most = 0;
+
+    (void)state;
+    for (uint64_t seed = 1; seed <= 20; seed++) {
+        struct tt_des_result result;
+        char why[256] = "";
+        struct run r;
+
+        run_of(&r, &u);
+        r.conf.seed = seed;
+        r.conf.skew_ns = 1e6;
+        assert_int_equal(tt_des_run(&r.conf, &result, why, sizeof why), TUTTI_OK);
+        least = result.time_ns < least ? result.time_ns : least;
+        most = result.time_ns > most ? result.time_ns : most;
+    }
+    assert_true(least > 0.5e6 && most < 1e6 + alone);
+    assert_true(most > least);
+}
+
 /* The clusters of docs/simulation.md: 4 ranks on each host, a rail each. */
 struct cluster {
     enum tt_node_kind node;
@@ -665,6 +757,10 @@ int main(void)
         cmocka_unit_test(who_only_sends_ends_when_its_sources_are_free),
         cmocka_unit_test(nothing_is_faster_than_the_links),
         cmocka_unit_test(every_algorithm_ends_and_ends_alike_again),
+        cmocka_unit_test(segments_go_over_as_many_rails_as_there_are_lanes),
+        cmocka_unit_test(a_segment_counts_after_those_that_were_put_before_it),
+        cmocka_unit_test(a_lane_carries_its_bound_in_a_round_trip),
+        cmocka_unit_test(ranks_come_up_to_the_skew_late_each_as_it_is_drawn),
         cmocka_unit_test(a_rail_at_half_rate_makes_the_ring_take_twice_as_long),
         cmocka_unit_test(ranks_of_a_dead_nic_share_another),
         cmocka_unit_test(a_host_without_a_nic_is_named),

@@ -187,6 +187,36 @@ static void a_part_of_a_regular_layout_has_an_order_of_its_own(void **state)
     tt_layout_fini(&part);
 }
 
+/* Two hosts; where nobody is told how their ranks reach each other, two known sockets of one host are enough. */
+static void sockets_are_seen_where_a_host_has_ranks_on_several(void **state)
+{
+    static const struct {
+        int socket[4];
+        uint8_t node;
+        enum tt_node_kind is;
+    } cases[] = {
+        { { 0, 1, 0, 1 }, TT_NODE_AS_FOUND, TT_NODE_SOCKETS },
+        { { 1, 1, 0, 1 }, TT_NODE_AS_FOUND, TT_NODE_SOCKETS },
+        { { 0, 0, 1, 1 }, TT_NODE_AS_FOUND, TT_NODE_MESH },
+        { { 0, 0, 0, TT_UNKNOWN }, TT_NODE_AS_FOUND, TT_NODE_MESH },
+        { { 0, 1, 0, 1 }, TT_NODE_MESH, TT_NODE_MESH },
+        { { 0, 0, 0, 0 }, TT_NODE_SOCKETS, TT_NODE_SOCKETS },
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct tt_told places[4];
+        struct tt_layout l;
+
+        for (uint32_t r = 0; r < 4; r++)
+            places[r] = place(r / 2, cases[i].socket[r], "");
+        places[0].node = cases[i].node;
+        assert_true(tt_layout_derive(&l, places, 4));
+        assert_int_equal(l.node, cases[i].is);
+        tt_layout_fini(&l);
+    }
+}
+
 /* Hosts 0, 1, 0, 1, ...: a table. All ranks in order are the whole, in any other they are not. */
 static void all_ranks_in_order_share_the_layout_of_the_whole(void **state)
 {
@@ -255,6 +285,7 @@ int main(void)
         cmocka_unit_test(sockets_and_rails_come_from_what_ranks_tell),
         cmocka_unit_test(layouts_of_any_places_nest_and_parts_agree_with_the_whole),
         cmocka_unit_test(a_part_of_a_regular_layout_has_an_order_of_its_own),
+        cmocka_unit_test(sockets_are_seen_where_a_host_has_ranks_on_several),
         cmocka_unit_test(all_ranks_in_order_share_the_layout_of_the_whole),
         cmocka_unit_test(hosts_that_are_alike_take_no_memory),
     };

@@ -57,6 +57,30 @@ static void a_description_is_read_whole(void **state)
     tt_topo_fini(&t);
 }
 
+static void a_machine_of_several_sockets_is_one_of_sockets_unless_it_says_otherwise(void **state)
+{
+    static const struct {
+        const char *text;
+        enum tt_node_kind is;
+        bool told;
+    } cases[] = {
+        { "{}", TT_NODE_MESH, false },
+        { "{\"machine\": {\"ranks_per_host\": 4, \"sockets_per_host\": 2}}", TT_NODE_SOCKETS, false },
+        { "{\"node\": \"mesh\", \"machine\": {\"ranks_per_host\": 4, \"sockets_per_host\": 2}}", TT_NODE_MESH, true },
+        { "{\"node\": \"sockets\"}", TT_NODE_SOCKETS, true },
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct tt_topo t;
+
+        assert_int_equal(parse(&t, cases[i].text), TUTTI_OK);
+        assert_int_equal(t.node, cases[i].is);
+        assert_int_equal(t.node_told, cases[i].told);
+        tt_topo_fini(&t);
+    }
+}
+
 /* Each wrong text, and words of the sentence that must tell it. */
 static void wrong_descriptions_are_told_with_place_and_expectation(void **state)
 {
@@ -203,6 +227,7 @@ int main(void)
 {
     static const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_description_is_read_whole),
+        cmocka_unit_test(a_machine_of_several_sockets_is_one_of_sockets_unless_it_says_otherwise),
         cmocka_unit_test(wrong_descriptions_are_told_with_place_and_expectation),
         cmocka_unit_test(what_is_too_deep_or_too_long_is_refused),
         cmocka_unit_test(every_built_in_is_a_description_that_its_name_finds),

@@ -287,6 +287,82 @@ static void ranks_that_outnumber_cores_change_the_choice(void **state)
     assert_string_not_equal(roomy.algo->name, "broadcast_flat");
 }
 
+/* Two ranks, each alone on a host of four rails, or of one at the end of a long way: all lanes are taken where they carry more, and it says what fewer
+ * would take. */
+static void lanes_are_chosen_with_the_algorithm(void **state)
+{
+    static const struct tt_topo_link links[TT_DISTANCES] = {
+        [TT_NEAR_RACK] = { .latency_ns = 20000, .bytes_per_s = 5e8, .oversubscription = 1 },
+        [TT_NEAR_ZONE] = { .oversubscription = 1 },
+        [TT_NEAR_BUILDING] = { .oversubscription = 1 },
+        [TT_NEAR_FABRIC] = { .oversubscription = 1 },
+        [TT_NEAR_WAN] = { .latency_ns = 20000000, .oversubscription = 1 },
+    };
+    static const uint64_t lane_bytes[TT_DISTANCES] = { [TT_NEAR_RACK] = 4u << 20, [TT_NEAR_WAN] = 4u << 20 };
+    static struct tt_tune_report report;
+    struct tt_coll c = { .kind = TT_BROADCAST, .nranks = 2, .elem_bytes = 4, .bytes = 32u << 20 };
+    struct tt_layout layout;
+    struct tt_tune_conf conf;
+
+    (void)state;
+    for (int far = 0; far < 2; far++) {
+        double of[5] = { 0 };
+        struct tt_tune_choice choice;
+
+        tt_layout_regular(&layout, 2, 1, 1, far ? 1 : 4, TT_NODE_MESH);
+        if (far)
+            for (int d = TT_NEAR_RACK; d < TT_NEAR_WAN; d++)
+                layout.group_ranks[d] = 1;
+        c.layout = &layout;
+        make_conf(&conf, &layout, false, 0);
+        conf.links = links;
+        conf.lanes = 4;
+        conf.lane_bytes = lane_bytes;
+        choice = tt_tune_choose(&conf, &c, NULL, true, &report);
+        for (uint32_t i = 0; i < report.ncandidates; i++) {
+            const struct tt_candidate *k = &report.candidate[i];
+
+            if (k->state == TT_SIMULATED && k->algo == choice.algo && k->segments.streams == choice.segments.streams &&
+                k->segments.segment_bytes == choice.segments.segment_bytes)
+                of[k->segments.lanes ? k->segments.lanes : 4] = k->prediction.time_ns;
+        }
+        assert_int_equal(choice.segments.lanes, 0);
+        assert_true(of[1] > 0 && of[2] > 0 && of[4] > 0);
+        if (!(of[1] > 1.3 * of[2] && of[2] > 1.3 * of[4]))
+            fail_msg("%s: %.0f us over one lane, %.0f over two, %.0f over four", far ? "far" : "four rails",
+                     of[1] / 1000, of[2] / 1000, of[4] / 1000);
+    }
+}
+
+/* Links inside a host that a description tells: where sockets share a slow one, what crosses it least is chosen, and it says what bounds it. */
+static void links_inside_hosts_count_where_they_are_told(void **state)
+{
+    struct tt_topo_link links[TT_DISTANCES] = { [TT_NEAR_HOST] = { .latency_ns = 1000, .bytes_per_s = 1e8 } };
+    static struct tt_tune_report report;
+    struct tt_layout layout;
+    struct tt_tune_conf conf;
+    struct tt_coll c = { .kind = TT_ALLGATHER, .nranks = 8, .elem_bytes = 4, .bytes = 256u << 10, .layout = &layout };
+    const struct tt_candidate *chosen;
+    double flat_ns;
+
+    (void)state;
+    for (int d = 0; d < TT_DISTANCES; d++)
+        links[d].oversubscription = 1;
+    tt_layout_regular(&layout, 8, 8, 2, 1, TT_NODE_SOCKETS);
+    make_conf(&conf, &layout, true, 0);
+    tt_tune_choose(&conf, &c, NULL, true, &report);
+    flat_ns = report.candidate[report.chosen].prediction.time_ns;
+    conf.links = links;
+    tt_tune_choose(&conf, &c, NULL, true, &report);
+    chosen = &report.candidate[report.chosen];
+    assert_true(chosen->prediction.time_ns > 1.5 * flat_ns);
+    assert_int_equal(chosen->prediction.bound, TT_BOUND_LINK);
+    assert_int_equal(chosen->prediction.link, TT_NEAR_HOST);
+    for (uint32_t i = 0; i < report.ncandidates; i++)       /* each rank sends all others its block itself: that crosses four times as often */
+        if (strcmp(report.candidate[i].algo->name, "allgather_direct") == 0)
+            assert_true(report.candidate[i].prediction.time_ns > 2 * chosen->prediction.time_ns);
+}
+
 /* Very long broadcasts whose messages are fetched whole are slow where fetching is; then those that go in parts, which are not fetched,
  * are chosen, also where what is simulated is shorter than the call. With a core for each rank nothing is fetched. */
 static void single_copies_count_where_ranks_outnumber_cores(void **state)
@@ -398,6 +474,8 @@ int main(void)
         cmocka_unit_test(no_candidate_is_left_out_for_want_of_time),
         cmocka_unit_test(what_is_simulated_before_a_call_is_bounded),
         cmocka_unit_test(ranks_that_outnumber_cores_change_the_choice),
+        cmocka_unit_test(lanes_are_chosen_with_the_algorithm),
+        cmocka_unit_test(links_inside_hosts_count_where_they_are_told),
         cmocka_unit_test(single_copies_count_where_ranks_outnumber_cores),
         cmocka_unit_test(with_a_core_for_each_rank_the_faster_of_slots_and_single_copies_counts),
         cmocka_unit_test(between_hosts_a_put_stays_cut_in_two),

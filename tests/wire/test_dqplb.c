@@ -123,6 +123,60 @@ static void a_fast_message_takes_lane_0_where_it_has_room(void **state)
     assert_true(tt_dqplb_next(&s, &g) && g.lane == 3 && g.word == (TT_DQPLB_NOTIFY | 3));      /* lane 0 has its fill */
 }
 
+/* The next message goes over all again. A lane that is down is none of those that a message is kept within. */
+static void a_message_keeps_within_so_many_lanes(void **state)
+{
+    const struct tt_dqplb_limits limits = { .lanes = 4, .outstanding = 2, .window = 64, .segment_bytes = 100 };
+    static const uint32_t expected[] = { 0, 1, 0, 1 }, without_0[] = { 1, 2, 1, 2 };
+    struct tt_dqplb_segment segment[64], g;
+    struct tt_dqplb_sender s;
+
+    (void)state;
+    for (int down = 0; down < 2; down++) {
+        tt_dqplb_sender_init(&s, &limits, 0, segment);
+        if (down)
+            tt_dqplb_lane_down(&s, 0);
+        assert_true(tt_dqplb_begin(&s, 0, 500, false));
+        tt_dqplb_keep_within(&s, 2);
+        for (int i = 0; i < 4; i++)
+            assert_true(tt_dqplb_next(&s, &g) && g.lane == (down ? without_0 : expected)[i]);
+        assert_false(tt_dqplb_next(&s, &g));        /* the others are empty */
+        assert_true(tt_dqplb_completed(&s, 1, 1));
+        assert_true(tt_dqplb_next(&s, &g) && g.lane == 1 && g.last);
+        assert_true(tt_dqplb_begin(&s, 1, 100, false));
+        assert_true(tt_dqplb_next(&s, &g) && g.lane == (down ? 3 : 2));
+    }
+}
+
+/* Whatever the bound, and whichever lanes are down or kept: where one may be used that has room, one is chosen. */
+static void a_bound_on_lanes_leaves_one_wherever_there_is_one(void **state)
+{
+    struct tt_dqplb_lanes l;
+
+    (void)state;
+    for (uint32_t down = 0; down < 16; down++)
+        for (uint32_t most = 0; most <= 5; most++)
+            for (uint32_t turn = 0; turn < 4; turn++)
+                for (int keeps = 0; keeps < 2; keeps++) {
+                    const uint32_t usable = ~down & (keeps ? 14u : 15u);
+                    uint32_t lane;
+
+                    tt_dqplb_lanes_init(&l, 4, 1);
+                    for (uint32_t i = 0; i < 4; i++)
+                        if (down >> i & 1)
+                            tt_dqplb_lanes_down(&l, i);
+                    l.turn = turn;
+                    l.keeps_first = keeps;
+                    l.choice = most % 2 ? TT_DQPLB_IN_TURN : TT_DQPLB_EMPTIEST;
+                    lane = tt_dqplb_lanes_choose(&l, 10, most);
+                    assert_int_equal(lane == TT_DQPLB_NO_LANE, usable == 0);
+                    if (usable) {
+                        assert_true(usable >> lane & 1);
+                        assert_true(most == 0 || (uint32_t)__builtin_popcount(usable & ((1u << lane) - 1)) < most);
+                    }
+                }
+}
+
 static void a_message_keeps_to_its_lane_and_waits_for_it_while_it_is_up(void **state)
 {
     const struct tt_dqplb_limits limits = { .lanes = 4, .outstanding = 2, .window = 64, .segment_bytes = 100 };
@@ -157,23 +211,23 @@ static void the_emptiest_lane_that_has_room_is_next_where_that_is_asked_for(void
     l.choice = TT_DQPLB_EMPTIEST;
     l.bytes_max = 100;
     for (uint32_t i = 0; i < 3; i++) {      /* alike: in turn */
-        assert_int_equal(tt_dqplb_lanes_choose(&l, 50), i);
+        assert_int_equal(tt_dqplb_lanes_choose(&l, 50, 0), i);
         tt_dqplb_lanes_give(&l, i, 1, 50 - 10 * i);
     }
-    assert_int_equal(tt_dqplb_lanes_choose(&l, 70), 2);     /* 50, 40, 30 bytes: fits there alone */
-    assert_int_equal(tt_dqplb_lanes_choose(&l, 71), TT_DQPLB_NO_LANE);
+    assert_int_equal(tt_dqplb_lanes_choose(&l, 70, 0), 2);     /* 50, 40, 30 bytes: fits there alone */
+    assert_int_equal(tt_dqplb_lanes_choose(&l, 71, 0), TT_DQPLB_NO_LANE);
     tt_dqplb_lanes_give(&l, 2, 3, 5);
-    assert_int_equal(tt_dqplb_lanes_choose(&l, 10), 1);     /* lane 2 is emptier, and has its fill of segments */
+    assert_int_equal(tt_dqplb_lanes_choose(&l, 10, 0), 1);     /* lane 2 is emptier, and has its fill of segments */
     assert_true(tt_dqplb_lanes_done(&l, 0, 0, 30));         /* some of its bytes are gone */
-    assert_int_equal(tt_dqplb_lanes_choose(&l, 10), 0);
+    assert_int_equal(tt_dqplb_lanes_choose(&l, 10, 0), 0);
     l.keeps_first = true;
-    assert_int_equal(tt_dqplb_lanes_choose(&l, 10), 1);
+    assert_int_equal(tt_dqplb_lanes_choose(&l, 10, 0), 1);
     assert_true(tt_dqplb_lanes_has_room(&l, 0, 80) && !tt_dqplb_lanes_has_room(&l, 0, 81));
     assert_false(tt_dqplb_lanes_done(&l, 0, 2, 0) || tt_dqplb_lanes_done(&l, 0, 0, 21));
     tt_dqplb_lanes_down(&l, 1);
-    assert_int_equal(tt_dqplb_lanes_choose(&l, 10), TT_DQPLB_NO_LANE);
+    assert_int_equal(tt_dqplb_lanes_choose(&l, 10, 0), TT_DQPLB_NO_LANE);
     tt_dqplb_lanes_up(&l, 1);
-    assert_int_equal(tt_dqplb_lanes_choose(&l, 1000), 1);   /* more than the bound, and alone */
+    assert_int_equal(tt_dqplb_lanes_choose(&l, 1000, 0), 1);   /* more than the bound, and alone */
 }
 
 static void limits_grow_with_distance_and_hold_what_the_link_holds(void **state)
@@ -259,6 +313,8 @@ int main(void)
         cmocka_unit_test(all_orders_of_small_windows_are_right),
         cmocka_unit_test(segments_are_dealt_out_in_turn_and_a_full_lane_is_skipped),
         cmocka_unit_test(a_fast_message_takes_lane_0_where_it_has_room),
+        cmocka_unit_test(a_message_keeps_within_so_many_lanes),
+        cmocka_unit_test(a_bound_on_lanes_leaves_one_wherever_there_is_one),
         cmocka_unit_test(a_message_keeps_to_its_lane_and_waits_for_it_while_it_is_up),
         cmocka_unit_test(the_emptiest_lane_that_has_room_is_next_where_that_is_asked_for),
         cmocka_unit_test(limits_grow_with_distance_and_hold_what_the_link_holds),

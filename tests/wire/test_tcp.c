@@ -336,6 +336,56 @@ static void what_is_cut_into_pieces_arrives_whole(void **state)
     nodes_run(&s, 2, paced_role);
 }
 
+/* ---- puts that take few of the lanes ---- */
+
+enum { FEW_PUTS = 24, FEW_BYTES = 40 << 10 };
+
+/* Both put messages over at most two of three lanes, and then one over any. */
+static void few_role(struct node *n)
+{
+    uint8_t *source = node_memory(n, FEW_BYTES);
+    struct tt_region *mine, *from;
+    struct tt_tcp_link *link;
+    struct tt_rkey theirs;
+
+    node_open(n);
+    node_connect_all(n);
+    CHECK(n, n->ops->reg(n->w, NULL, FEW_BYTES, &mine) == TUTTI_OK);
+    CHECK(n, n->ops->reg(n->w, source, FEW_BYTES, &from) == TUTTI_OK);
+    node_share(n, 0, mine);
+    node_barrier(n);
+    theirs = node_import(n, !n->rank, 0);
+    link = tt_sparse_get(&tt_tcp_of(n->w)->links, !n->rank);
+    CHECK(n, link->nlanes == 3);
+    for (uint64_t i = 0; i < FEW_PUTS; i++) {
+        struct tt_desc d = node_signal(n, !n->rank, 0, TT_SIGNAL_SET, i + 1);
+
+        UNTIL(n, link->lanes[1].fd >= 0 && link->lanes[2].fd >= 0);
+        pattern_fill(source, FEW_BYTES, i);
+        d.flags = i % 4 == 3 ? TT_DESC_INLINE | TT_DESC_FEW_LANES : TT_DESC_FEW_LANES;
+        d.lane = 2;
+        d.local = source;
+        d.bytes = i % 4 == 3 ? 100 : FEW_BYTES;
+        d.key = &theirs;
+        d.cookie = i;
+        node_post(n, &d);
+        UNTIL(n, node_word(n, !n->rank, 0) == i + 1);
+        CHECK(n, pattern_differs(mine->mem, d.bytes, i) == d.bytes);
+        UNTIL(n, i % 4 == 3 || n->local[i] == 1);
+        node_barrier(n);
+    }
+    CHECK(n, link->lanes[0].queues[TT_TCP_BULK].tail > 0 && link->lanes[1].queues[TT_TCP_BULK].tail > 0);
+    CHECK(n, link->lanes[2].queues[TT_TCP_BULK].tail == 0);
+}
+
+static void puts_take_no_more_lanes_than_they_may(void **state)
+{
+    struct setting s = *(const struct setting *)*state;
+
+    s.lanes = 3;
+    nodes_run(&s, 2, few_role);
+}
+
 /* ---- lanes that drain, and one that does not ---- */
 
 enum { SLOW_LANES = 4, SLOW_PUT = 32 << 10, SLOW_FRAME = SLOW_PUT + TT_FRAME_BYTES, SLOW_PUTS = 900 };
@@ -876,6 +926,7 @@ int main(void)
         cmocka_unit_test_prestate(a_put_to_an_unknown_region_is_only_late, &one),
         cmocka_unit_test_prestate(a_word_is_not_seen_in_part, &one),
         cmocka_unit_test_prestate(what_is_cut_into_pieces_arrives_whole, &one),
+        cmocka_unit_test_prestate(puts_take_no_more_lanes_than_they_may, &one),
         cmocka_unit_test_prestate(a_lane_that_does_not_drain_holds_a_bounded_amount_and_the_others_carry_the_rest,
                                   &one),
         cmocka_unit_test_prestate(numbers_that_no_right_sender_gives_end_the_link, &one),
