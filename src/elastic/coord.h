@@ -81,7 +81,8 @@ struct tt_coord_member {
     uint64_t value;
     uint64_t heard_ns, closed_ns;   /* closed_ns: when its connection ended; TT_NEVER while there is one */
     uint64_t measured;              /* number of the measurement that it said last in this epoch */
-    uint32_t place;                 /* in the order of the ring that waits, while one does */
+    uint32_t place;                 /* its rank in the order of the ring that waits, while one does */
+    uint32_t group_place;           /* while the next view is chosen: of its group, among those that are whole in the view; TT_COORD_NO_RANK */
     uint8_t synced;                 /* bit of enum tt_sync_scope: it was in the last sync of that scope that ended well */
     uint16_t scope;                 /* of the sync that it called; the offer: strategy, flags, value (revision), and */
     struct tt_hash keys, hash;
@@ -141,11 +142,12 @@ struct tt_coord_scope {
     struct tt_hash next_keys, next_hash;
 };
 
-/* What lies between the members of the view, and the order of the ring (coord_ring.c). The matrix is kept when the view changes, to be shown. */
+/* What lies between the members of the view, or between its replica groups, and the order of the ring (coord_ring.c). The matrix is kept when the view changes,
+ * to be shown. */
 struct tt_coord_ring {
     uint64_t number;                /* of the measurement, in this epoch; 0: none yet */
-    uint32_t n, have;               /* members of the view that was measured; of these, how many have said what comes to them */
-    uint64_t *ids;                  /* [n] by the rank that they had */
+    uint32_t n, have;               /* members, or groups, of the view that was measured; how many members have said what comes to them */
+    uint64_t *ids;                  /* [n] by the rank that they had; of a group, its first member's */
     uint64_t *rate, *latency;       /* [n][n] from row to column */
     struct tt_ring_matrix matrix;   /* of these */
     struct tt_ring_load load;
@@ -158,7 +160,7 @@ struct tt_coord_ring {
     bool ordered;                   /* something was found: */
     bool worth;                     /* and is worth changing to */
     bool waits;                     /* for the next epoch, which adopts it */
-    uint32_t *order, *now;          /* [n] ranks: the best ring; as they are */
+    uint32_t *order, *now;          /* [n] ranks, or numbers of groups by rank: the best ring; as they are */
     uint8_t shape, was_shape;       /* enum tt_ring_shape: what is fastest in the best order; what they are now */
     uint64_t was_ns, best_ns;       /* predicted of these */
 };

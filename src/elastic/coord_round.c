@@ -203,9 +203,15 @@ bool tt_coord_catch_up(struct tt_coord *c)
 
 /* ---- decisions ---- */
 
-static bool is_same_call(const struct tt_coord_member *a, const struct tt_coord_member *b)
+static bool is_over(const struct tt_coord *c)
 {
-    return a->what == b->what &&
+    return tt_coord_count(c, TT_COORD_LOST) > 0 || c->revoked;
+}
+
+/* A `commit` that makes final what is tentative is one after the same operations on all. Where the epoch is over some have not begun what others have. */
+static bool is_same_call(const struct tt_coord *c, const struct tt_coord_member *a, const struct tt_coord_member *b)
+{
+    return a->what == b->what && (a->what != TT_CALL_COMMIT || a->value >> 1 == b->value >> 1 || is_over(c)) &&
            (a->what != TT_CALL_EPOCH || (a->flags == b->flags && a->least == b->least && a->most == b->most)) &&
            (a->what != TT_CALL_OPTIMIZE || (a->value == b->value && a->least == b->least && a->most == b->most));
 }
@@ -221,8 +227,8 @@ static void decide_value(struct tt_coord *c, const struct tt_coord_member *first
     for (uint32_t i = 0; i < c->nmembers; i++)
         if (tt_coord_is_live(&c->conf.members[i]))
             result.value &= c->conf.members[i].value;
-    if (commit && lost)
-        result.value = 0;
+    if (commit)
+        result.value &= !lost;
     finish(c, &result);
 }
 
@@ -232,7 +238,7 @@ static bool decide_ring(struct tt_coord *c)
     const struct tt_coord_ring *r = &c->ring;
     const bool ordered = r->ordered && r->number > 0;
 
-    if (tt_coord_count(c, TT_COORD_LOST) > 0 || c->revoked) {
+    if (is_over(c)) {
         finish(c, &(struct tt_coord_result){ .what = TT_ROUND_LOST });
         return true;
     }
@@ -320,7 +326,7 @@ bool tt_coord_decide_round(struct tt_coord *c)
             return false;
         if (!first)
             first = m;
-        else if (!other && !is_same_call(first, m))
+        else if (!other && !is_same_call(c, first, m))
             other = m;
     }
     if (!first)
