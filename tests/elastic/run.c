@@ -405,7 +405,7 @@ static void go_wrong(struct run *r, int kind)
     } else if (kind == HALT) {
         const uint64_t until_ns = r->w.now_ns + below(r, 2 * LEASE_NS);
 
-        if (until_ns > p->halted_ns) /* what waits for it stays in order */
+        if (p->halted_ns <= r->w.now_ns) /* who stands still already does so until then: all that waits for it is planned for one time, and stays in order */
             p->halted_ns = until_ns;
     } else if (kind == CUT) {
         cut(r, p);

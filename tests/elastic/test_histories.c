@@ -78,6 +78,7 @@ static void whatever_goes_wrong_members_agree_and_get_on(void **state)
 static void what_went_wrong_once_does_not_again(void **state)
 {
     static const uint64_t seeds[] = {
+        77032973,   /* who was to stand still for longer while it stood still was told of a loss before the view that had come first */
         1700033886, /* a lie brought some other news than others: they called `commit` and `epoch` for ever */
     };
     char why[2000];
