@@ -30,6 +30,16 @@ enum tt_coord_state {
     TT_COORD_STATES
 };
 
+/* States of a round: a call that all members of the view make, one after the other. tt_coord_round_states (elastic/states.h) has every legal change. */
+enum tt_coord_round_state {
+    TT_COORD_ROUND_NONE,        /* not begun */
+    TT_COORD_ROUND_UNSURE,      /* after a restart: whether it is over already, as SAME, until all that live have come back */
+    TT_COORD_ROUND_OPEN,        /* calls come in */
+    TT_COORD_ROUND_PROPOSED,    /* a view with newcomers is proposed, and all are connecting to each other */
+    TT_COORD_ROUND_DECIDED,
+    TT_COORD_ROUND_STATES
+};
+
 /* A connection as the coordinator sees it. The shell owns it, from OPEN until it said CLOSED or carried out TT_COORD_ACT_CLOSE. */
 struct tt_coord_conn {
     uint64_t member;        /* 0: a stranger so far */
@@ -171,13 +181,12 @@ struct tt_coord {
     uint64_t starts;                /* how often it started, this time counted in: the upper half of question, proposal and news numbers */
     uint64_t last_id, epoch, round;
     uint8_t secret[TT_COOKIE_BYTES];
-    bool unsure;                    /* after a restart: whether `round` is over already, as SAME; until all that live have come back */
+    uint8_t round_state;            /* enum tt_coord_round_state */
     uint64_t view_round;            /* in which the view was decided */
     uint32_t nroles;                /* members of a replica group; 0 until the first member says it */
     uint32_t nmembers;
     struct tt_coord_result last;
     uint8_t plan;                   /* enum tt_ring_plan, of the view */
-    bool proposing;
     uint64_t proposal;
     uint64_t proposal_ns, suspicion_ns;     /* when it must be answered; when suspicions are judged; TT_NEVER */
     uint64_t due_ns;                /* nothing is due before; may be too early */
@@ -195,8 +204,17 @@ struct tt_coord {
     struct tt_coord_ring ring;
     struct tt_news news;
     bool stale_news;                /* something changed that news may tell of */
-    uint64_t covered;               /* bit i: tt_coord_member_states.changes[i] was taken; for tests */
+    uint64_t covered, rounds_covered;   /* bit i: changes[i] of tt_coord_member_states, tt_coord_round_states was taken; for tests */
 };
+
+static inline bool tt_coord_is_unsure(const struct tt_coord *c)
+{
+    return c->round_state == TT_COORD_ROUND_UNSURE;
+}
+static inline bool tt_coord_is_proposing(const struct tt_coord *c)
+{
+    return c->round_state == TT_COORD_ROUND_PROPOSED;
+}
 
 /* Bytes of memory for the rings of views of up to so many members. */
 size_t tt_coord_ring_bytes(uint32_t peers_max);

@@ -232,7 +232,7 @@ void tt_coord_propose(struct tt_coord *c)
                                   .number = tt_coord_numbered(c, c->proposal) };
     size_t bytes;
 
-    c->proposing = true;
+    tt_coord_set_round(c, TT_COORD_ROUND_PROPOSED);
     c->proposal = msg.number;
     c->proposal_ns = c->now_ns > TT_NEVER - PROPOSAL_LEASES * c->conf.lease_ns
                          ? TT_NEVER
@@ -256,7 +256,7 @@ void tt_coord_propose(struct tt_coord *c)
 
 void tt_coord_abandon(struct tt_coord *c)
 {
-    c->proposing = false;
+    tt_coord_set_round(c, TT_COORD_ROUND_OPEN);
     for (uint32_t i = 0; i < c->nmembers; i++)
         if (c->conf.members[i].state == TT_COORD_CANDIDATE)
             tt_coord_set(c, &c->conf.members[i], TT_COORD_WAITING);
@@ -306,7 +306,7 @@ void tt_coord_overdue(struct tt_coord *c)
         if (m->state == TT_COORD_CANDIDATE && !m->ready)
             newcomers = m->failed = true;
     }
-    for (uint32_t i = 0; i < c->nmembers && c->proposing; i++) {
+    for (uint32_t i = 0; i < c->nmembers && tt_coord_is_proposing(c); i++) {
         struct tt_coord_member *m = &c->conf.members[i];
 
         if (m->next_rank == TT_COORD_NO_RANK || m->ready)
@@ -320,7 +320,7 @@ void tt_coord_overdue(struct tt_coord *c)
 
 void tt_coord_ready(struct tt_coord *c, struct tt_coord_member *m, struct tt_elmsg *msg)
 {
-    if (!c->proposing || msg->number != c->proposal || m->next_rank == TT_COORD_NO_RANK || m->ready)
+    if (!tt_coord_is_proposing(c) || msg->number != c->proposal || m->next_rank == TT_COORD_NO_RANK || m->ready)
         return;
     m->ready = true;
     for (uint32_t i = 0; i < msg->nlist; i++) {
@@ -357,7 +357,7 @@ static bool has_failed(struct tt_coord *c)
 
 bool tt_coord_conclude(struct tt_coord *c)
 {
-    if (!c->proposing)
+    if (!tt_coord_is_proposing(c))
         return false;
     for (uint32_t i = 0; i < c->nmembers; i++)
         if (c->conf.members[i].next_rank != TT_COORD_NO_RANK && !c->conf.members[i].ready)
@@ -431,8 +431,9 @@ void tt_coord_install(struct tt_coord *c)
     tt_coord_reset_ring(c);
     c->epoch++;
     c->last = (struct tt_coord_result){ .is_view = true, .round = c->round, .epoch = c->epoch };
-    c->view_round = c->round++;
-    c->proposing = c->revoked = c->asking = c->decided = c->changed = false;
+    c->view_round = c->round;
+    tt_coord_end_round(c);
+    c->revoked = c->asking = c->decided = c->changed = false;
     memset(c->words, 0, sizeof c->words);
     tt_coord_reset_syncs(c);
     sort_by_rank(c, true);

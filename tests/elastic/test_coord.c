@@ -602,12 +602,12 @@ static void a_newcomer_that_never_answers_a_proposal_holds_up_nobody_for_long(vo
     epoch(0, 1);
     epoch(1, 1);
     for (uint32_t tries = 0; tries < TT_COORD_ATTEMPTS; tries++) {
-        assert_true(f.c.proposing);
+        assert_true(tt_coord_is_proposing(&f.c));
         ready(0);
         ready(1);
         wait_ns(3, 2 * LEASE_NS + LEASE_NS / 5);
     }
-    assert_false(f.c.proposing);
+    assert_false(tt_coord_is_proposing(&f.c));
     assert_int_equal(state_of(2), TT_COORD_UNKNOWN);
     assert_int_equal(tt_coord_count(&f.c, TT_COORD_IN_VIEW), 2);
     assert_int_equal(f.c.round, 3);
@@ -621,9 +621,9 @@ static void a_newcomer_that_wants_too_many_holds_up_nobody(void **state)
         join(i);
     epoch(0, UINT32_MAX);
     epoch(1, 2);
-    assert_false(f.c.proposing);
+    assert_false(tt_coord_is_proposing(&f.c));
     epoch(2, 2);
-    assert_true(f.c.proposing);
+    assert_true(tt_coord_is_proposing(&f.c));
     ready(1);
     ready(2);
     assert_int_equal(tt_coord_count(&f.c, TT_COORD_IN_VIEW), 2);

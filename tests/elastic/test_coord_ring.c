@@ -147,7 +147,7 @@ static void epoch(void)
         }
         say(i, &call);
     }
-    for (uint32_t i = 0; i < f.n && f.c.proposing; i++)
+    for (uint32_t i = 0; i < f.n && tt_coord_is_proposing(&f.c); i++)
         if (member(i))
             say(i, &(struct tt_elmsg){ .kind = TT_ELMSG_READY, .number = f.c.proposal });
 }
