@@ -17,6 +17,7 @@ help:
 	@echo 'PRESET=release|debug|asan|tsan|clang|fuzz chooses how (now $(PRESET)); JOBS how many at once (now $(JOBS)).'
 
 # The demo needs neither the tests nor what they need.
+demo: export DEMO_BEGUN := $(shell bash -c 'echo $$EPOCHREALTIME')
 demo:
 	@scripts/install-deps.sh build
 	cmake --preset $(PRESET) -DTUTTI_TESTS=OFF

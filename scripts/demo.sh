@@ -7,6 +7,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 build=${1:-build/release}
+begun=${DEMO_BEGUN:-$EPOCHREALTIME}     # when whoever called this began, where that has built it first
 tutti=$build/tutti
 kept=$(mktemp)
 trap 'rm -f "$kept"' EXIT
@@ -30,3 +31,7 @@ awk '/^# Checked +:/ { n += $4 } END { print "All " n " checks over shared memor
 echo
 echo "== asynchronous DiLoCo in an elastic run: one of 3 members is killed, another one joins =="
 scripts/demo-training.sh "$build"
+
+# A newcomer's first three minutes; on a machine that is busy, or has to build all of it, they are longer.
+awk -v begun="${begun/,/.}" -v now="${EPOCHREALTIME/,/.}" -v built="${DEMO_BEGUN:+, with what had to be built}" \
+    'BEGIN { printf "\nThe demo took %.0f s in all%s.\n", now - begun, built }'

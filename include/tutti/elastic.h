@@ -139,7 +139,9 @@ TUTTI_API tutti_comm *tutti_run_comm(tutti_run *run);
 /* *out = AND of all members' flags. PEER_LOST: members were lost in this epoch, *out is of those who are left (and written). */
 TUTTI_API tutti_status tutti_run_agree(tutti_run *run, uint64_t flags, int64_t timeout_ms, uint64_t *out);
 /* One verdict on a step, over all groups: *verdict is 1 if all members say that theirs is good, and the epoch is not over: none was lost in it, and it was
- * not revoked. Tentative operations have their verdicts when it returns, other than with TIMEOUT and MISMATCH: all are FINAL, unless the epoch is over. */
+ * not revoked. Tentative operations have their verdicts when it returns, other than with TIMEOUT and MISMATCH: all are FINAL, unless the epoch is over. MISMATCH also
+ * where members have not made the same operations in this epoch (one has left out a tentative one among its role, say): nothing has happened, and
+ * tutti_run_revoke and tutti_run_epoch take back what is tentative. */
 TUTTI_API tutti_status tutti_run_commit(tutti_run *run, int good, int64_t timeout_ms, int *verdict);
 
 /* ---- operations ---------------------------------------------------------------------------------------- */
@@ -179,7 +181,7 @@ typedef enum tutti_mode {
  * one operation may have other counts and types, but not another tag or mode. */
 typedef enum tutti_scope {
     TUTTI_SCOPE_ALL = 0,    /* all members of the view */
-    TUTTI_SCOPE_ROLE,       /* those of this one's role: rank k is the member of the k-th group. Without groups, all */
+    TUTTI_SCOPE_ROLE,       /* those of this one's role: rank k is the member of the k-th group of the view. Without groups, all */
     TUTTI_SCOPE_GROUP       /* those of this one's replica group: rank k is role k */
 } tutti_scope;
 
@@ -222,7 +224,7 @@ typedef struct tutti_elastic {
 /* Runs one operation to its verdict, which is the same on all members that live, and returns it (op->status, too). INVALID: an
  * argument is wrong, the tag is in use, this one is in no view, or a call that all members make is under way; nothing has happened.
  *
- * Tentative (op->tentative: allreduce, reduce_scatter, allgather, alltoall, barrier, among all members, in mode TUTTI_ABORT, not in a batch): it returns TUTTI_OK as soon as
+ * Tentative (op->tentative: allreduce, reduce_scatter, allgather, alltoall, barrier, in any scope, in mode TUTTI_ABORT, not in a batch): it returns TUTTI_OK as soon as
  * this member has the result, with op->status TUTTI_PENDING, and saves the exchange that a verdict takes. The result may be used, and what comes of it may be
  * taken back. The verdict is told in op->status, TUTTI_OK or TUTTI_ERR_PEER_LOST, the same on all members that live, by
  *   - the next operation of the same tag, when it returns: that one has its result, so this one is FINAL, be the next one tentative or not;
@@ -230,6 +232,9 @@ typedef struct tutti_elastic {
  *   - tutti_run_commit, whose verdict is 0 if it is not FINAL; or tutti_run_epoch and tutti_run_shrink, which commit first (with good 0).
  * Until then *op is the run's, and so are src and dst where dst overwrites input: they stay allocated; what is written there may be overwritten with
  * the input. Where dst is elsewhere the run touches neither any more; who wants to run it again after a loss keeps src as it is.
+ * Among a role or a group, where there are replica groups, the end of an operation tells nothing of other roles and groups. So after a tentative operation the next of its tag
+ * is none of these that is tentative, too (INVALID, nothing has happened): a step uses a tag for each, and commits. INVALID arguments of such an
+ * operation end the epoch, as other scopes may have their results, which are then taken back.
  * An error is this member's alone: others may have returned TUTTI_OK from the same call, and hear of the loss from what they call next. Whatever that is
  * will do, another operation, tutti_run_commit or tutti_run_epoch, also if it is not the same on all. tutti_run_agree, tutti_run_sync, tutti_run_optimize and operations of mode
  * TUTTI_RETRY are INVALID from a tentative operation to its verdict (of commit or epoch, or of an operation of its tag that is not tentative), on
@@ -325,17 +330,21 @@ typedef struct tutti_ring {
     uint32_t burst_ms;      /* a pair is measured for so long at most; 10 to 10000; 0: 400 */
     int32_t background;     /* 1: returns at once; see below */
     /* What came of it, where it is waited for; written on TUTTI_OK: */
-    int32_t adopted;        /* 1: the members have other ranks now */
+    int32_t adopted;        /* 1: the members have other ranks now, or what the order is for has changed */
     uint64_t was_ns, now_ns;    /* predicted of one all-reduce: in the order that was, and in the one that the view has now; 0: not
                                    known, as links could not be measured */
 } tutti_ring;
 
-/* Measures bandwidth and latency of every ordered pair of members, finds the order of ranks in which a ring all-reduce is predicted to be
+/* Measures bandwidth and latency of every ordered pair of members (with replica groups: of those of one role, all roles at the same time), finds the order of ranks in which a ring all-reduce is predicted to be
  * fastest, and adopts it if the gain is worth it: then this is also an epoch without newcomers, after which ranks follow the ring (rank r sends
  * to r + 1). Ids stay. From 1 MiB on, elastic all-reduces that name no algorithm then use the ring; or, where one of those is predicted to be
  * faster, two rings at once in opposite directions ("two_rings"), or the two trees of "dtree"; until newcomers join the view.
  *
- * Measuring takes nranks - 1 rounds, in each of which a member sends to one other and receives from one other, over the connections that
+ * With replica groups whole groups change places, and the order is that in which TUTTI_SCOPE_ROLE has them: that of the ring of each role, whose operations
+ * use what was found, `bytes` being those of one role. It is the best for the role that is slowest. Within a group members keep the order of their roles,
+ * and operations of other scopes the algorithms that they have.
+ *
+ * Measuring takes nranks - 1 rounds (groups - 1), in each of which a member sends to one other and receives from one other, over the connections that
  * members have beside their data. A round takes about 3 round trips and a burst, which ends as soon as its rate no longer changes, or
  * after burst_ms.
  *
@@ -343,7 +352,7 @@ typedef struct tutti_ring {
  * program goes on; when a better order is found, tutti_run_poll says so (`better`, the same on all at the same point), and the next
  * tutti_run_epoch adopts it. Also where nothing better was found at first, the search goes on for a while, with the same end.
  *
- * At most 512 members, without replica groups: else UNSUPPORTED. PEER_LOST: a member was lost meanwhile, or had been in this epoch: call tutti_run_epoch.
+ * At most 512 members, or replica groups: else UNSUPPORTED. PEER_LOST: a member was lost meanwhile, or had been in this epoch: call tutti_run_epoch.
  * TIMEOUT names who had not called. INVALID: an argument is wrong; a call or an operation is under way. docs/ring-order.md tells how the order is found. After PCCL
  * (technical report, 2025), optimizeTopology. */
 TUTTI_API tutti_status tutti_run_optimize(tutti_run *run, tutti_ring *ring, int64_t timeout_ms, tutti_view *out);

@@ -4,6 +4,7 @@
  * round once more. A piece's first way is one round, and its second one some rounds later, so that a window holds many pieces at different
  * places of the ring, in the same order on all ranks. What lands before its turn waits in slots, and nothing is read from memory but the
  * input, nor written to it but the result.
+ * Pieces (tt_coll_piece_bytes) are what is transferred as one message; they are added and sent on by segments, whose length is another (tt_coll.reduce_bytes).
  * Whoever sends keeps within chunks * chunk_bytes of what its peer says it has consumed (tt_algo.bounded; engine/exec.h): no more of
  * this all-reduce can queue up in a long way that others share.
  * (2 (n - 1) + 0.8 (k - n)) * latency + 2 (n - 1) / n * bytes / bandwidth, for up to some 12 ranks or vectors of many pieces.
@@ -11,7 +12,6 @@
 #include "algo/algos.h"
 #include "algo/blocks.h"
 
-#define PIECE_BYTES (1ull << 20)
 #define WINDOW_PIECES 12u   /* that an executor's window holds: five steps each */
 #define RESULT_AFTER 8u     /* rounds from a piece's sum to its result; with fewer ranks, one for each */
 
@@ -29,7 +29,7 @@ static uint64_t npieces(const struct tt_coll *c)
 {
     const uint64_t elements = c->bytes / c->elem_bytes, n = c->nranks;
     const uint64_t least = n < WINDOW_PIECES ? n : WINDOW_PIECES,
-                   long_way = PIECE_BYTES * ((n + WINDOW_PIECES - 1) / WINDOW_PIECES);
+                   long_way = tt_coll_piece_bytes(c) * ((n + WINDOW_PIECES - 1) / WINDOW_PIECES);
     const uint64_t chunk = tt_coll_chunk_bytes(c), piece = chunk < long_way ? chunk : long_way;
     const uint64_t limit = piece > c->elem_bytes ? piece / c->elem_bytes : 1, most = (elements + limit - 1) / limit;
 

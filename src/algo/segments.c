@@ -150,12 +150,27 @@ static struct tt_segments fit(struct tt_segments s, const struct tt_segment_limi
     return s;
 }
 
+/* What is added and sent on at a time may be told for all that is bounded. Long ones have fewer slots. */
+static struct tt_segments or_as_told(struct tt_segments s, const struct tt_algo *algo, const struct tt_coll *c,
+                                     uint32_t nsenders)
+{
+    if (!algo->bounded || !c->reduce_bytes)
+        return s;
+    s.segment_bytes = c->reduce_bytes;
+    while (s.depth > 1 && nsenders * s.streams * s.depth * s.segment_bytes > LANDING_MAX)
+        s.depth /= 2;
+    while (s.streams > 1 && nsenders * s.streams * s.segment_bytes > LANDING_MAX)
+        s.streams--;
+    return s;
+}
+
 struct tt_segments tt_segments_fit(const struct tt_algo *algo, const struct tt_coll *c,
                                    const struct tt_segment_limits *limits, struct tt_segments s)
 {
     struct exchange e;
+    const uint32_t nsenders = look_at(&e, algo, c, limits->eager_bytes) ? e.nsenders : most_peers(algo, c);
 
-    s = fit(s, limits, look_at(&e, algo, c, limits->eager_bytes) ? e.nsenders : most_peers(algo, c));
+    s = fit(or_as_told(s, algo, c, nsenders), limits, nsenders);
     return algo->bounded ? bound(s, c) : s;
 }
 
@@ -282,6 +297,6 @@ struct tt_segments tt_segments_choose(const struct tt_algo *algo, const struct t
         s.segment_bytes = REDUCED_MAX;
     if (part < s.segment_bytes)
         s.segment_bytes = part < TT_SEGMENT_MIN ? TT_SEGMENT_MIN : floor_power(part);
-    s = fit(s, limits, seen ? e.nsenders : npeers);
+    s = fit(or_as_told(s, algo, c, seen ? e.nsenders : npeers), limits, seen ? e.nsenders : npeers);
     return algo->bounded ? bound(s, c) : s;
 }

@@ -20,6 +20,8 @@ enum tt_param_id {
     TT_PARAM_NUDGE_MS,          /* how long an operation waits before it asks the rank it waits for */
     TT_PARAM_FTAR_CHUNK_BYTES,  /* longest message of an all-reduce that bounds what is in flight */
     TT_PARAM_FTAR_CHUNKS,       /* how many of them may be on their way to one peer */
+    TT_PARAM_FTAR_PIECE_BYTES,  /* what goes round its ring as one message */
+    TT_PARAM_FTAR_REDUCE_BYTES, /* what of that is added, and sent on, at a time */
     TT_PARAM_TOPO_MEASURE,      /* 1: start-up measures what lies between ranks */
     TT_PARAM_OFI_HMEM,
     TT_PARAM_REGISTER_BYTES,    /* registered without being used */

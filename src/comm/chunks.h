@@ -9,9 +9,10 @@
 struct tt_chunks {
     uint64_t bytes;
     uint32_t count;
+    uint64_t piece_bytes, reduce_bytes;
 };
 
-/* As this process's environment says. */
+/* As this process's environment says. INVALID: what is reduced at a time is no power of two. */
 tutti_status tt_chunks_get(struct tt_chunks *out);
 /* As a card carries it. A reader is bad where it is out of bounds. */
 void tt_chunks_write(const struct tt_chunks *chunks, struct tt_writer *w);
@@ -21,6 +22,8 @@ static inline void tt_chunks_tell(const struct tt_chunks *chunks, struct tt_coll
 {
     c->chunk_bytes = chunks->bytes;
     c->chunks = chunks->count;
+    c->piece_bytes = chunks->piece_bytes;
+    c->reduce_bytes = chunks->reduce_bytes;
 }
 
 #endif

@@ -99,7 +99,7 @@ void tt_show(struct tt_coordinator *c)
     s->grace_ns = c->conf.grace_ns;
     s->nroles = core->nroles;
     s->members_max = c->conf.members_max;
-    s->proposing = core->proposing;
+    s->proposing = tt_coord_is_proposing(core);
     s->asking = core->asking && !core->decided;
     s->revoked = core->revoked;
     s->last = core->last;

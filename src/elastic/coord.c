@@ -192,7 +192,7 @@ void tt_coord_lose(struct tt_coord *c, struct tt_coord_member *m, uint8_t loss)
         tt_coord_log_gone(c, m);
     }
     let_go(c, m, loss);
-    if (c->proposing && m->next_rank != TT_COORD_NO_RANK)
+    if (tt_coord_is_proposing(c) && m->next_rank != TT_COORD_NO_RANK)
         tt_coord_abandon(c);
 }
 
@@ -252,9 +252,9 @@ static void take_up(struct tt_coord *c, struct tt_coord_member *m, struct tt_coo
         if (c->asking)
             tt_coord_send_lost(c, m);
     }
-    if (c->proposing && m->next_rank != TT_COORD_NO_RANK && !m->ready)
+    if (tt_coord_is_proposing(c) && m->next_rank != TT_COORD_NO_RANK && !m->ready)
         tt_coord_send_proposal(c, m);
-    if (c->unsure && tt_coord_is_live(m))
+    if (tt_coord_is_unsure(c) && tt_coord_is_live(m))
         tt_coord_take_round(c, m, join);
 }
 
@@ -511,11 +511,11 @@ static void expire(struct tt_coord *c)
         return;
     if (c->suspicion_ns <= c->now_ns)
         judge_suspicions(c);
-    if (c->proposing && c->proposal_ns <= c->now_ns)
+    if (tt_coord_is_proposing(c) && c->proposal_ns <= c->now_ns)
         tt_coord_overdue(c);
     c->due_ns = c->suspicion_ns;
     tt_coord_due(c, tt_coord_ring_next_ns(c));
-    if (c->proposing)
+    if (tt_coord_is_proposing(c))
         tt_coord_due(c, c->proposal_ns);
     for (uint32_t i = 0; i < c->nmembers; i++) {
         struct tt_coord_member *m = &c->conf.members[i];
@@ -542,7 +542,7 @@ void tt_coord_tell_news(struct tt_coord *c)
     if (!c->stale_news || tt_coord_count(c, TT_COORD_IN_VIEW) == 0)
         return;
     c->stale_news = false;
-    if (!c->proposing)
+    if (!tt_coord_is_proposing(c))
         tt_coord_choose(c, true, UINT32_MAX);
     for (uint32_t i = 0; i < c->nmembers; i++) {
         const struct tt_coord_member *m = &c->conf.members[i];

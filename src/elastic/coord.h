@@ -30,6 +30,16 @@ enum tt_coord_state {
     TT_COORD_STATES
 };
 
+/* States of a round: a call that all members of the view make, one after the other. tt_coord_round_states (elastic/states.h) has every legal change. */
+enum tt_coord_round_state {
+    TT_COORD_ROUND_NONE,        /* not begun */
+    TT_COORD_ROUND_UNSURE,      /* after a restart: whether it is over already, as SAME, until all that live have come back */
+    TT_COORD_ROUND_OPEN,        /* calls come in */
+    TT_COORD_ROUND_PROPOSED,    /* a view with newcomers is proposed, and all are connecting to each other */
+    TT_COORD_ROUND_DECIDED,
+    TT_COORD_ROUND_STATES
+};
+
 /* A connection as the coordinator sees it. The shell owns it, from OPEN until it said CLOSED or carried out TT_COORD_ACT_CLOSE. */
 struct tt_coord_conn {
     uint64_t member;        /* 0: a stranger so far */
@@ -81,7 +91,8 @@ struct tt_coord_member {
     uint64_t value;
     uint64_t heard_ns, closed_ns;   /* closed_ns: when its connection ended; TT_NEVER while there is one */
     uint64_t measured;              /* number of the measurement that it said last in this epoch */
-    uint32_t place;                 /* in the order of the ring that waits, while one does */
+    uint32_t place;                 /* its rank in the order of the ring that waits, while one does */
+    uint32_t group_place;           /* while the next view is chosen: of its group, among those that are whole in the view; TT_COORD_NO_RANK */
     uint8_t synced;                 /* bit of enum tt_sync_scope: it was in the last sync of that scope that ended well */
     uint16_t scope;                 /* of the sync that it called; the offer: strategy, flags, value (revision), and */
     struct tt_hash keys, hash;
@@ -141,11 +152,12 @@ struct tt_coord_scope {
     struct tt_hash next_keys, next_hash;
 };
 
-/* What lies between the members of the view, and the order of the ring (coord_ring.c). The matrix is kept when the view changes, to be shown. */
+/* What lies between the members of the view, or between its replica groups, and the order of the ring (coord_ring.c). The matrix is kept when the view changes,
+ * to be shown. */
 struct tt_coord_ring {
     uint64_t number;                /* of the measurement, in this epoch; 0: none yet */
-    uint32_t n, have;               /* members of the view that was measured; of these, how many have said what comes to them */
-    uint64_t *ids;                  /* [n] by the rank that they had */
+    uint32_t n, have;               /* members, or groups, of the view that was measured; how many members have said what comes to them */
+    uint64_t *ids;                  /* [n] by the rank that they had; of a group, its first member's */
     uint64_t *rate, *latency;       /* [n][n] from row to column */
     struct tt_ring_matrix matrix;   /* of these */
     struct tt_ring_load load;
@@ -158,7 +170,7 @@ struct tt_coord_ring {
     bool ordered;                   /* something was found: */
     bool worth;                     /* and is worth changing to */
     bool waits;                     /* for the next epoch, which adopts it */
-    uint32_t *order, *now;          /* [n] ranks: the best ring; as they are */
+    uint32_t *order, *now;          /* [n] ranks, or numbers of groups by rank: the best ring; as they are */
     uint8_t shape, was_shape;       /* enum tt_ring_shape: what is fastest in the best order; what they are now */
     uint64_t was_ns, best_ns;       /* predicted of these */
 };
@@ -169,13 +181,12 @@ struct tt_coord {
     uint64_t starts;                /* how often it started, this time counted in: the upper half of question, proposal and news numbers */
     uint64_t last_id, epoch, round;
     uint8_t secret[TT_COOKIE_BYTES];
-    bool unsure;                    /* after a restart: whether `round` is over already, as SAME; until all that live have come back */
+    uint8_t round_state;            /* enum tt_coord_round_state */
     uint64_t view_round;            /* in which the view was decided */
     uint32_t nroles;                /* members of a replica group; 0 until the first member says it */
     uint32_t nmembers;
     struct tt_coord_result last;
     uint8_t plan;                   /* enum tt_ring_plan, of the view */
-    bool proposing;
     uint64_t proposal;
     uint64_t proposal_ns, suspicion_ns;     /* when it must be answered; when suspicions are judged; TT_NEVER */
     uint64_t due_ns;                /* nothing is due before; may be too early */
@@ -193,8 +204,17 @@ struct tt_coord {
     struct tt_coord_ring ring;
     struct tt_news news;
     bool stale_news;                /* something changed that news may tell of */
-    uint64_t covered;               /* bit i: tt_coord_member_states.changes[i] was taken; for tests */
+    uint64_t covered, rounds_covered;   /* bit i: changes[i] of tt_coord_member_states, tt_coord_round_states was taken; for tests */
 };
+
+static inline bool tt_coord_is_unsure(const struct tt_coord *c)
+{
+    return c->round_state == TT_COORD_ROUND_UNSURE;
+}
+static inline bool tt_coord_is_proposing(const struct tt_coord *c)
+{
+    return c->round_state == TT_COORD_ROUND_PROPOSED;
+}
 
 /* Bytes of memory for the rings of views of up to so many members. */
 size_t tt_coord_ring_bytes(uint32_t peers_max);

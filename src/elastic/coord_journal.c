@@ -230,7 +230,9 @@ void tt_coord_start(struct tt_coord *c, uint64_t now_ns)
         c->changed |= c->conf.members[i].state == TT_COORD_LOST;
     }
     tt_coord_resume_syncs(c);
-    c->unsure = tt_coord_count(c, TT_COORD_IN_VIEW) > 0 && !TT_PLANTED(TT_BUG_ROUND_FORGOTTEN);
+    tt_coord_set_round(c, tt_coord_count(c, TT_COORD_IN_VIEW) > 0 && !TT_PLANTED(TT_BUG_ROUND_FORGOTTEN)
+                              ? TT_COORD_ROUND_UNSURE
+                              : TT_COORD_ROUND_OPEN);
     c->stale_news = c->dirty = true;
     c->due_ns = now_ns;
     c->news.number = tt_coord_numbered(c, c->news.number); /* whatever was told before is out of date */

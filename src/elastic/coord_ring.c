@@ -2,6 +2,9 @@
  * order is searched for that is predicted to be fastest (elastic/ring_order.h), in slices of a turn each. If it is worth a change it waits, which
  * news tells, for the next epoch: ranks are then given in that order (coord_view.c). The search goes on for a while after that, more slowly.
  *
+ * With replica groups members of one role measure each other, and the order is one of groups. All roles have their rings in it, at the same time, and a step has ended
+ * when all have: so a link between two groups is the worst of those between their members of one role.
+ *
  * Nothing of this is in the journal: members say what they measured again when they come back, and the same order is found. What a
  * member says falsely makes rings slow, and nothing else. */
 #include <string.h>
@@ -66,6 +69,17 @@ void tt_coord_reset_ring(struct tt_coord *c)
 
 /* ---- the matrix ---- */
 
+/* Groups of so many consecutive ranks have one place in the order: replica groups, else members. */
+static uint32_t group_size(const struct tt_coord *c)
+{
+    return c->nroles > 1 ? c->nroles : 1;
+}
+
+static uint32_t in_view(const struct tt_coord *c)
+{
+    return tt_coord_count(c, TT_COORD_IN_VIEW) + tt_coord_count(c, TT_COORD_LOST);
+}
+
 static struct tt_ring_matrix matrix_of(const struct tt_coord_ring *r)
 {
     return (struct tt_ring_matrix){ .n = r->n, .rate = r->rate, .latency = r->latency };
@@ -75,22 +89,30 @@ static struct tt_ring_matrix matrix_of(const struct tt_coord_ring *r)
 static void begin_matrix(struct tt_coord *c, uint64_t number)
 {
     struct tt_coord_ring *r = &c->ring;
+    const uint32_t size = group_size(c);
 
     tt_coord_reset_ring(c);
     r->number = number;
-    r->n = 0;
+    r->n = in_view(c) / size;
     r->ordered = r->worth = false;
     for (uint32_t i = 0; i < c->nmembers; i++) {
         const struct tt_coord_member *m = &c->conf.members[i];
 
-        if (m->rank == TT_COORD_NO_RANK)
-            continue;
-        r->ids[m->rank] = m->id;
-        r->n++;
+        if (m->rank != TT_COORD_NO_RANK && m->rank % size == 0)
+            r->ids[m->rank / size] = m->id;
     }
-    memset(r->rate, 0, (size_t)r->n * r->n * sizeof *r->rate);
+    memset(r->rate, 0xff, (size_t)r->n * r->n * sizeof *r->rate); /* until somebody says less */
     memset(r->latency, 0, (size_t)r->n * r->n * sizeof *r->latency);
     c->stale_news = true;
+}
+
+/* What a member measured between its group and another. */
+static void take_link(struct tt_coord_ring *r, size_t at, const struct tt_ring_link *link)
+{
+    if (link->rate < r->rate[at])
+        r->rate[at] = link->rate;
+    if (link->latency > r->latency[at])
+        r->latency[at] = link->latency;
 }
 
 static void begin_search(struct tt_coord *c)
@@ -108,22 +130,18 @@ static void begin_search(struct tt_coord *c)
     tt_coord_due(c, c->now_ns);
 }
 
-static uint32_t in_view(const struct tt_coord *c)
-{
-    return tt_coord_count(c, TT_COORD_IN_VIEW) + tt_coord_count(c, TT_COORD_LOST);
-}
-
 void tt_coord_links(struct tt_coord *c, struct tt_coord_member *m, struct tt_elmsg *msg)
 {
     struct tt_coord_ring *r = &c->ring;
+    const uint32_t size = group_size(c);
 
     if (!tt_coord_is_live(m) || msg->epoch != c->epoch || msg->number < r->number || msg->number == m->measured)
         return; /* of another time, or said again */
-    if (msg->number == 0 || msg->nlist != in_view(c)) {
+    if (msg->number == 0 || msg->nlist != in_view(c) / size) {
         tt_coord_lose(c, m, TT_LOSS_ILLEGAL);
         return;
     }
-    if (msg->nlist > c->conf.ring_peers_max || c->nroles > 1)
+    if (msg->nlist > c->conf.ring_peers_max)
         return; /* members do not ask for it then */
     if (msg->number > r->number)
         begin_matrix(c, msg->number);
@@ -131,8 +149,7 @@ void tt_coord_links(struct tt_coord *c, struct tt_coord_member *m, struct tt_elm
         struct tt_ring_link link;
 
         tt_elmsg_next_link(msg, &link);
-        r->rate[(size_t)from * r->n + m->rank] = link.rate;
-        r->latency[(size_t)from * r->n + m->rank] = link.latency;
+        take_link(r, (size_t)from * r->n + m->rank / size, &link);
     }
     if (m->rank == 0 || r->have == 0) {
         r->load = (struct tt_ring_load){ .bytes = msg->value, .segment_bytes = SEGMENT_BYTES };
@@ -140,7 +157,7 @@ void tt_coord_links(struct tt_coord *c, struct tt_coord_member *m, struct tt_elm
         r->gain_percent = msg->least;
     }
     m->measured = msg->number;
-    if (++r->have == r->n)
+    if (++r->have == r->n * size)
         begin_search(c);
 }
 
@@ -178,6 +195,22 @@ static uint64_t predict(const struct tt_coord_ring *r, uint8_t shape, const uint
     return tt_ring_predict_as((enum tt_ring_shape)shape, &r->matrix, &r->load, order);
 }
 
+/* Members of the view get the ranks that they would have in the order that was found. */
+static void give_places(struct tt_coord *c)
+{
+    const struct tt_coord_ring *r = &c->ring;
+    const uint32_t size = group_size(c);
+    uint32_t at[TT_RING_PEERS_MAX];
+
+    for (uint32_t k = 0; k < r->n; k++)
+        at[r->order[k]] = k;
+    for (uint32_t i = 0; i < c->nmembers; i++) {
+        struct tt_coord_member *m = &c->conf.members[i];
+
+        m->place = m->rank == TT_COORD_NO_RANK ? TT_COORD_NO_RANK : at[m->rank / size] * size + m->rank % size;
+    }
+}
+
 /* Whether the best that was found so far is worth leaving the order that is; if so it waits. */
 static void weigh(struct tt_coord *c)
 {
@@ -203,14 +236,7 @@ static void weigh(struct tt_coord *c)
     if (!tt_ring_is_worth(&change))
         return;
     r->worth = r->waits = c->stale_news = true;
-    for (uint32_t i = 0; i < c->nmembers; i++)
-        c->conf.members[i].place = TT_COORD_NO_RANK;
-    for (uint32_t k = 0; k < r->n; k++) {
-        struct tt_coord_member *m = tt_coord_member_of(c, r->ids[r->order[k]]);
-
-        if (m)
-            m->place = k;
-    }
+    give_places(c);
 }
 
 void tt_coord_search_ring(struct tt_coord *c)

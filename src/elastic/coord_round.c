@@ -10,12 +10,50 @@
 #include "base/status.h"
 #include "elastic/coord_state.h"
 #include "elastic/planted.h"
+#include "elastic/states.h"
 
 #define ROUND_MAX (UINT64_MAX / 2) /* that anybody is believed to be in */
 
+static const char *const states[] = {
+    [TT_COORD_ROUND_NONE] = "not begun",     [TT_COORD_ROUND_UNSURE] = "unsure",   [TT_COORD_ROUND_OPEN] = "open",
+    [TT_COORD_ROUND_PROPOSED] = "proposed", [TT_COORD_ROUND_DECIDED] = "decided",
+};
+static const struct tt_state_change changes[] = {
+    { TT_COORD_ROUND_NONE, TT_COORD_ROUND_OPEN, "is the next, or the run begins" },
+    { TT_COORD_ROUND_NONE, TT_COORD_ROUND_UNSURE, "was the next when a coordinator died, and another one starts" },
+    { TT_COORD_ROUND_UNSURE, TT_COORD_ROUND_OPEN, "is still to come for all who live and have come back" },
+    { TT_COORD_ROUND_UNSURE, TT_COORD_ROUND_DECIDED, "came to SAME, as some have heard who have come back" },
+    { TT_COORD_ROUND_OPEN, TT_COORD_ROUND_PROPOSED, "is an epoch that all call, which newcomers may enter" },
+    { TT_COORD_ROUND_PROPOSED, TT_COORD_ROUND_OPEN, "loses somebody: lost, not reached, or who takes its call back" },
+    { TT_COORD_ROUND_OPEN, TT_COORD_ROUND_DECIDED, "has all calls: a result, or a view without newcomers" },
+    { TT_COORD_ROUND_PROPOSED, TT_COORD_ROUND_DECIDED, "has a view whose members have all reached each other" },
+};
+const struct tt_states tt_coord_round_states = {
+    .name = "rounds",
+    .of = "a round, as the coordinator has it",
+    .states = states,
+    .nstates = TT_COORD_ROUND_STATES,
+    .changes = changes,
+    .nchanges = sizeof changes / sizeof *changes,
+};
+
+void tt_coord_set_round(struct tt_coord *c, uint8_t to)
+{
+    c->rounds_covered |= 1ull << tt_states_change(&tt_coord_round_states, c->round_state, to);
+    c->round_state = to;
+}
+
+void tt_coord_end_round(struct tt_coord *c)
+{
+    tt_coord_set_round(c, TT_COORD_ROUND_DECIDED);
+    c->round++;
+    c->round_state = TT_COORD_ROUND_NONE; /* the next one's */
+    tt_coord_set_round(c, TT_COORD_ROUND_OPEN);
+}
+
 void tt_coord_call(struct tt_coord *c, struct tt_coord_member *m, const struct tt_elmsg *msg)
 {
-    const uint64_t round = c->unsure ? m->next_round : c->round;
+    const uint64_t round = tt_coord_is_unsure(c) ? m->next_round : c->round;
 
     if (m->state != TT_COORD_IN_VIEW && msg->what != TT_CALL_EPOCH) {
         tt_coord_lose(c, m, TT_LOSS_ILLEGAL);
@@ -66,7 +104,8 @@ static void finish(struct tt_coord *c, const struct tt_coord_result *result)
     const bool log = result->what != TT_ROUND_SAME;
 
     c->last = *result;
-    c->last.round = c->round++;
+    c->last.round = c->round;
+    tt_coord_end_round(c);
     c->last.epoch = c->epoch;
     if (log && !TT_PLANTED(TT_BUG_JOURNAL_AFTER_REPLY))
         tt_coord_log_result(c);
@@ -101,13 +140,14 @@ void tt_coord_cancel(struct tt_coord *c, struct tt_coord_member *m, uint64_t rou
         tt_coord_send_last(c, m);
         return;
     }
-    if (tt_coord_is_live(m) && c->unsure && m->called && m->what != TT_CALL_SYNC && round == m->next_round) {
+    if (tt_coord_is_live(m) && tt_coord_is_unsure(c) && m->called && m->what != TT_CALL_SYNC &&
+        round == m->next_round) {
         m->cancels = true;
         return;
     }
     if (tt_coord_is_live(m) ? round != c->round : round != 0)
         return;
-    if (c->proposing && m->next_rank != TT_COORD_NO_RANK)
+    if (tt_coord_is_proposing(c) && m->next_rank != TT_COORD_NO_RANK)
         tt_coord_abandon(c);
     timeout.id = waited_for(c);
     m->called = false;
@@ -162,7 +202,7 @@ bool tt_coord_catch_up(struct tt_coord *c)
     uint32_t nahead = 0, nbehind = 0;
     uint64_t round = c->round;
 
-    if (!c->unsure)
+    if (!tt_coord_is_unsure(c))
         return false;
     for (uint32_t i = 0; i < c->nmembers; i++) {
         const struct tt_coord_member *m = &c->conf.members[i];
@@ -193,19 +233,28 @@ bool tt_coord_catch_up(struct tt_coord *c)
                       TT_LOSS_ILLEGAL);
         return true;
     }
-    c->unsure = false;
-    if (ahead)
+    if (ahead) {
         c->last = (struct tt_coord_result){ .what = TT_ROUND_SAME, .round = round - 1, .epoch = c->epoch };
-    c->round = round;
+        c->round = round - 1;
+        tt_coord_end_round(c);
+    } else {
+        tt_coord_set_round(c, TT_COORD_ROUND_OPEN);
+    }
     answer_held(c);
     return true;
 }
 
 /* ---- decisions ---- */
 
-static bool is_same_call(const struct tt_coord_member *a, const struct tt_coord_member *b)
+static bool is_over(const struct tt_coord *c)
 {
-    return a->what == b->what &&
+    return tt_coord_count(c, TT_COORD_LOST) > 0 || c->revoked;
+}
+
+/* A `commit` that makes final what is tentative is one after the same operations on all. Where the epoch is over some have not begun what others have. */
+static bool is_same_call(const struct tt_coord *c, const struct tt_coord_member *a, const struct tt_coord_member *b)
+{
+    return a->what == b->what && (a->what != TT_CALL_COMMIT || a->value >> 1 == b->value >> 1 || is_over(c)) &&
            (a->what != TT_CALL_EPOCH || (a->flags == b->flags && a->least == b->least && a->most == b->most)) &&
            (a->what != TT_CALL_OPTIMIZE || (a->value == b->value && a->least == b->least && a->most == b->most));
 }
@@ -221,8 +270,8 @@ static void decide_value(struct tt_coord *c, const struct tt_coord_member *first
     for (uint32_t i = 0; i < c->nmembers; i++)
         if (tt_coord_is_live(&c->conf.members[i]))
             result.value &= c->conf.members[i].value;
-    if (commit && lost)
-        result.value = 0;
+    if (commit)
+        result.value &= !lost;
     finish(c, &result);
 }
 
@@ -232,7 +281,7 @@ static bool decide_ring(struct tt_coord *c)
     const struct tt_coord_ring *r = &c->ring;
     const bool ordered = r->ordered && r->number > 0;
 
-    if (tt_coord_count(c, TT_COORD_LOST) > 0 || c->revoked) {
+    if (is_over(c)) {
         finish(c, &(struct tt_coord_result){ .what = TT_ROUND_LOST });
         return true;
     }
@@ -309,7 +358,7 @@ bool tt_coord_decide_round(struct tt_coord *c)
 {
     const struct tt_coord_member *first = NULL, *other = NULL;
 
-    if (c->proposing || c->unsure)
+    if (tt_coord_is_proposing(c) || tt_coord_is_unsure(c))
         return false;
     for (uint32_t i = 0; i < c->nmembers; i++) {
         const struct tt_coord_member *m = &c->conf.members[i];
@@ -320,7 +369,7 @@ bool tt_coord_decide_round(struct tt_coord *c)
             return false;
         if (!first)
             first = m;
-        else if (!other && !is_same_call(first, m))
+        else if (!other && !is_same_call(c, first, m))
             other = m;
     }
     if (!first)

@@ -47,6 +47,10 @@ void tt_coord_send_view(struct tt_coord *c, struct tt_coord_member *m);
 void tt_coord_install(struct tt_coord *c);
 
 /* coord_round.c: calls that all members make */
+/* Changes the state of the round; asserts that the table has it. */
+void tt_coord_set_round(struct tt_coord *c, uint8_t to);
+/* It is decided, and the next one is open. */
+void tt_coord_end_round(struct tt_coord *c);
 void tt_coord_call(struct tt_coord *c, struct tt_coord_member *m, const struct tt_elmsg *msg);
 void tt_coord_cancel(struct tt_coord *c, struct tt_coord_member *m, uint64_t round);
 bool tt_coord_decide_round(struct tt_coord *c);

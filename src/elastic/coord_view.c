@@ -1,6 +1,7 @@
 /* Views: who would be in the next one, the proposal to them, and its installation. Nobody is in a view that all its members have not
  * reached each other for. Members of the view keep the order of their ranks, unless a better order of the ring waits (coord_ring.c), and newcomers
- * follow in that of their ids; with replica groups the order is that of (group, role). */
+ * follow in that of their ids. With replica groups the same holds of whole groups, of which newcomers follow in that of their numbers; a group's members
+ * are consecutive ranks, in the order of their roles. */
 #include <string.h>
 #include "base/clock.h"
 #include "base/status.h"
@@ -31,22 +32,34 @@ static void swap(uint32_t *a, uint32_t *b)
     *b = was;
 }
 
-/* Where a member of the view comes among the others. */
-static uint32_t place(const struct tt_coord *c, const struct tt_coord_member *m)
+/* Where members of the view come among the others: each, or with replica groups those of one that all live, which are consecutive ranks. Of a group in which
+ * somebody was replaced some are newcomers, so it is one. */
+static void place_groups(struct tt_coord *c)
 {
-    if (!tt_coord_is_live(m))
-        return TT_COORD_NO_RANK;
-    return c->ring.waits ? m->place : m->rank;
+    const uint32_t size = c->nroles > 1 ? c->nroles : 1;
+    uint32_t *live = c->conf.order; /* by group; nobody is lined up yet */
+
+    memset(live, 0, c->nmembers * sizeof *live);
+    for (uint32_t i = 0; i < c->nmembers; i++)
+        if (tt_coord_is_live(&c->conf.members[i]))
+            live[c->conf.members[i].rank / size]++;
+    for (uint32_t i = 0; i < c->nmembers; i++) {
+        struct tt_coord_member *m = &c->conf.members[i];
+
+        m->group_place = TT_COORD_NO_RANK;
+        if (tt_coord_is_live(m) && live[m->rank / size] == size)
+            m->group_place = (c->ring.waits ? m->place : m->rank) / size;
+    }
 }
 
 static bool is_before(const struct tt_coord *c, const struct tt_coord_member *a, const struct tt_coord_member *b)
 {
+    if (a->group_place != b->group_place)
+        return a->group_place < b->group_place;
     if (c->nroles > 1 && a->group != b->group)
         return a->group < b->group;
     if (c->nroles > 1 && a->role != b->role)
         return a->role < b->role;
-    if (c->nroles <= 1 && place(c, a) != place(c, b))
-        return place(c, a) < place(c, b);
     return a->id < b->id;
 }
 
@@ -76,6 +89,7 @@ static uint32_t line_up(struct tt_coord *c, bool admit, uint32_t size)
     bool sorted = true;
     uint32_t n = 0;
 
+    place_groups(c);
     for (uint32_t i = 0; i < c->nmembers; i++) {
         const struct tt_coord_member *m = &c->conf.members[i];
 
@@ -218,7 +232,7 @@ void tt_coord_propose(struct tt_coord *c)
                                   .number = tt_coord_numbered(c, c->proposal) };
     size_t bytes;
 
-    c->proposing = true;
+    tt_coord_set_round(c, TT_COORD_ROUND_PROPOSED);
     c->proposal = msg.number;
     c->proposal_ns = c->now_ns > TT_NEVER - PROPOSAL_LEASES * c->conf.lease_ns
                          ? TT_NEVER
@@ -242,7 +256,7 @@ void tt_coord_propose(struct tt_coord *c)
 
 void tt_coord_abandon(struct tt_coord *c)
 {
-    c->proposing = false;
+    tt_coord_set_round(c, TT_COORD_ROUND_OPEN);
     for (uint32_t i = 0; i < c->nmembers; i++)
         if (c->conf.members[i].state == TT_COORD_CANDIDATE)
             tt_coord_set(c, &c->conf.members[i], TT_COORD_WAITING);
@@ -292,7 +306,7 @@ void tt_coord_overdue(struct tt_coord *c)
         if (m->state == TT_COORD_CANDIDATE && !m->ready)
             newcomers = m->failed = true;
     }
-    for (uint32_t i = 0; i < c->nmembers && c->proposing; i++) {
+    for (uint32_t i = 0; i < c->nmembers && tt_coord_is_proposing(c); i++) {
         struct tt_coord_member *m = &c->conf.members[i];
 
         if (m->next_rank == TT_COORD_NO_RANK || m->ready)
@@ -306,7 +320,7 @@ void tt_coord_overdue(struct tt_coord *c)
 
 void tt_coord_ready(struct tt_coord *c, struct tt_coord_member *m, struct tt_elmsg *msg)
 {
-    if (!c->proposing || msg->number != c->proposal || m->next_rank == TT_COORD_NO_RANK || m->ready)
+    if (!tt_coord_is_proposing(c) || msg->number != c->proposal || m->next_rank == TT_COORD_NO_RANK || m->ready)
         return;
     m->ready = true;
     for (uint32_t i = 0; i < msg->nlist; i++) {
@@ -343,7 +357,7 @@ static bool has_failed(struct tt_coord *c)
 
 bool tt_coord_conclude(struct tt_coord *c)
 {
-    if (!c->proposing)
+    if (!tt_coord_is_proposing(c))
         return false;
     for (uint32_t i = 0; i < c->nmembers; i++)
         if (c->conf.members[i].next_rank != TT_COORD_NO_RANK && !c->conf.members[i].ready)
@@ -417,8 +431,9 @@ void tt_coord_install(struct tt_coord *c)
     tt_coord_reset_ring(c);
     c->epoch++;
     c->last = (struct tt_coord_result){ .is_view = true, .round = c->round, .epoch = c->epoch };
-    c->view_round = c->round++;
-    c->proposing = c->revoked = c->asking = c->decided = c->changed = false;
+    c->view_round = c->round;
+    tt_coord_end_round(c);
+    c->revoked = c->asking = c->decided = c->changed = false;
     memset(c->words, 0, sizeof c->words);
     tt_coord_reset_syncs(c);
     sort_by_rank(c, true);

@@ -168,6 +168,8 @@ tutti_status tt_member_call(struct tt_member *m, const struct tt_elmsg *call, ui
         return TUTTI_ERR_INVALID;
     m->call = *call;
     m->call.kind = TT_ELMSG_CALL;
+    if (call->what == TT_CALL_COMMIT)
+        m->call.value = (call->value & 1) | tt_member_begun(m) << 1;
     m->calling = true;
     m->cancelling = false;
     send_call(m);
@@ -193,8 +195,8 @@ static void send_links(struct tt_member *m)
     struct tt_elmsg_writer w;
 
     tt_elmsg_begin(&w, m->conf.scratch, TT_ELMSG_BYTES_MAX, &m->links.head);
-    for (uint32_t rank = 0; rank < m->nranks; rank++)
-        tt_elmsg_add_link(&w, &m->links.links[rank]);
+    for (uint32_t from = 0; from < tt_member_nlinks(m); from++)
+        tt_elmsg_add_link(&w, &m->links.links[from]);
     tt_member_send(m, tt_elmsg_end(&w));
 }
 
@@ -202,7 +204,7 @@ void tt_member_say_links(struct tt_member *m, const struct tt_elmsg *head, const
                          uint64_t now_ns)
 {
     at(m, now_ns);
-    tt_assert(m->nranks <= TT_RING_PEERS_MAX && head->number > 0);
+    tt_assert(tt_member_nlinks(m) <= TT_RING_PEERS_MAX && head->number > 0);
     if (m->over || m->epoch == 0)
         return;
     m->links.head = *head;

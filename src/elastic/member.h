@@ -9,7 +9,7 @@
  *
  * A tentative operation (tt_member_complete_tentative) saves these messages: it stays COMPLETE, and who has completed the next one of its tag
  * knows that all had completed this one before they began the next, if none can complete that before all have begun it. So it is FINAL then; or
- * with a `commit` that all have called. Up to two operations of a tag are open at once: the last that was begun, and the tentative one before it.
+ * with a `commit` that all have called, after the same operations. Up to two operations of a tag are open at once: the last that was begun, and the tentative one before it.
  * When somebody is lost, coord_loss.c tells how all come to one verdict. */
 #ifndef TT_ELASTIC_MEMBER_H
 #define TT_ELASTIC_MEMBER_H
@@ -90,7 +90,7 @@ struct tt_member_sync {
 /* What this member measured in this epoch, as the coordinator is told it. */
 struct tt_member_links {
     struct tt_elmsg head;       /* number 0: nothing yet */
-    const struct tt_ring_link *links;   /* [nranks] */
+    const struct tt_ring_link *links;   /* [tt_member_nlinks] */
 };
 
 struct tt_member {
@@ -154,9 +154,15 @@ void tt_member_gone(struct tt_member *m, uint64_t id, uint64_t now_ns);
 void tt_member_revoke(struct tt_member *m, uint64_t now_ns);
 
 /* ---- the order of the ring ---- */
-/* Tells what comes to us from each rank of the view, in measurement `number`, for which head has what LINKS has beside the list. links[nranks] is
- * the caller's, and stays as it is until the next view or the next of these. Also while the program does other things; TT_CALL_OPTIMIZE waits
- * for what comes of it. Ignored outside of a view. */
+/* From how many it is told what comes to us: all of the view, or with replica groups those of our role, one in each group. Also which we are of these
+ * is told by the rank in the view, as a group is nroles consecutive ranks: rank / nroles. */
+static inline uint32_t tt_member_nlinks(const struct tt_member *m)
+{
+    return m->conf.nroles > 1 ? m->nranks / m->conf.nroles : m->nranks;
+}
+/* Tells what comes to us from each of these in the order of their ranks, in measurement `number`, for which head has what LINKS has beside the list.
+ * links[tt_member_nlinks] is the caller's, and stays as it is until the next view or the next of these. Also while the program does other things;
+ * TT_CALL_OPTIMIZE waits for what comes of it. Ignored outside of a view. */
 void tt_member_say_links(struct tt_member *m, const struct tt_elmsg *head, const struct tt_ring_link *links,
                          uint64_t now_ns);
 
@@ -181,8 +187,8 @@ void tt_member_complete(struct tt_member *m, uint32_t tag, uint64_t now_ns);
 bool tt_member_complete_alone(struct tt_member *m, uint32_t tag, struct tt_news *mine, uint64_t now_ns);
 /* Every member of the view has done the first step for this operation; latest: of all their news. Ignored once the epoch is over. */
 void tt_member_all_complete(struct tt_member *m, uint32_t tag, const struct tt_news *latest, uint64_t now_ns);
-/* Our part of the tag's operation is done, and it is tentative: nobody is told. No member may be able to complete it before all have begun it: so the
- * one before it, if that was tentative, is FINAL, without news. False: the epoch is over, the verdict decides. Alone in the view it is FINAL at once. */
+/* Our part of the tag's operation is done, and it is tentative: nobody is told. Where the one before it is tentative and open, no member may be able to complete
+ * this one before all have begun it: so that one is FINAL, without news. False: the epoch is over, the verdict decides. Alone in the view it is FINAL at once. */
 bool tt_member_complete_tentative(struct tt_member *m, uint32_t tag, uint64_t now_ns);
 /* Nothing of what was begun has happened, and nobody heard of it: as if it had not been begun. Ignored once the epoch is over. */
 void tt_member_take_back(struct tt_member *m, uint32_t tag, uint64_t now_ns);

@@ -1,5 +1,6 @@
 /* Where a member stands in each operation, how all come to know that all are done, and what happens when somebody is lost. */
 #include <string.h>
+#include "base/prng.h"
 #include "base/status.h"
 #include "elastic/member_state.h"
 #include "elastic/planted.h"
@@ -64,6 +65,16 @@ bool tt_member_is_tentative(const struct tt_member *m)
         if (is_tentative(&m->ops[tag]))
             return true;
     return false;
+}
+
+uint64_t tt_member_begun(const struct tt_member *m)
+{
+    uint64_t mixed = 0;
+
+    for (uint32_t tag = 0; tag < TT_ELASTIC_TAGS; tag++)
+        if (m->ops[tag].n > 0)
+            mixed = tt_mix64(mixed ^ (m->ops[tag].n * TT_ELASTIC_TAGS + tag));
+    return mixed;
 }
 
 static const struct tt_news no_news;

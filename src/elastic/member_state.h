@@ -14,6 +14,8 @@ void tt_member_end(struct tt_member *m, tutti_status status, const char *text);
 bool tt_member_is_busy(const struct tt_member *m);
 /* Whether one of those is. */
 bool tt_member_is_tentative(const struct tt_member *m);
+/* Which operations have been begun here, as a number that is another one for others. */
+uint64_t tt_member_begun(const struct tt_member *m);
 /* That this one leaves; NOW: and what is FINAL here. */
 void tt_member_send_leave(struct tt_member *m, uint8_t how);
 /* All members have called `commit`, and nobody is lost: what is tentative is FINAL. */

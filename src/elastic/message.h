@@ -11,7 +11,7 @@
 #include "elastic/ring_predict.h"
 #include "elastic/sync.h"
 
-#define TT_ELASTIC_VERSION 4            /* of all that is said, and of the journal */
+#define TT_ELASTIC_VERSION 5            /* of all that is said, and of the journal */
 #define TT_ELASTIC_MEMBERS_MAX 4096u    /* of a run, newcomers counted in */
 #define TT_ELASTIC_TAGS 256u            /* tags of operations of one view are below this */
 #define TT_ELASTIC_TEXT_BYTES 200       /* a sentence, or the name of a run, with its NUL */
@@ -86,7 +86,8 @@ enum tt_loss {
 enum tt_call_kind {
     TT_CALL_EPOCH = 1,      /* flags: enum tt_epoch_flags; least, most: members */
     TT_CALL_AGREE,          /* value: flags, all members' are ANDed */
-    TT_CALL_COMMIT,         /* value: 1 if the step is good here */
+    TT_CALL_COMMIT,         /* value: 1 if the step is good here; the bits above: a hash of the operations that were begun here, which is the same on all unless
+                             * the epoch is over. RESULT: 1 if all were good */
     TT_CALL_OPTIMIZE,       /* LINKS was said before it; RESULT: value 1: a better order waits for an epoch; id, other: ns of an all-reduce in
                              * the order that is, and in the best */
     TT_CALL_SYNC,           /* of one scope; said by OFFER */

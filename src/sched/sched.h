@@ -78,10 +78,15 @@ struct tt_coll {
      * their way to one peer. 0: the defaults. */
     uint64_t chunk_bytes;
     uint32_t chunks;
+    /* For these, too: how much they transfer as one message, where they may choose; and how much of that is added and goes on at a time, a power of
+     * two: their segments. 0: the default; segments as the plan has them. */
+    uint64_t piece_bytes, reduce_bytes;
 };
 
 #define TT_CHUNK_BYTES (8ull << 20)
 #define TT_CHUNKS 4u
+#define TT_PIECE_BYTES (1ull << 20)
+#define TT_REDUCE_BYTES_MIN 8192u
 
 static inline uint64_t tt_coll_chunk_bytes(const struct tt_coll *c)
 {
@@ -90,6 +95,10 @@ static inline uint64_t tt_coll_chunk_bytes(const struct tt_coll *c)
 static inline uint32_t tt_coll_chunks(const struct tt_coll *c)
 {
     return c->chunks ? c->chunks : TT_CHUNKS;
+}
+static inline uint64_t tt_coll_piece_bytes(const struct tt_coll *c)
+{
+    return c->piece_bytes ? c->piece_bytes : TT_PIECE_BYTES;
 }
 
 /* Sizes of the symbolic buffers of this rank, in bytes (the extent: the end of the last block). 0 where the call

@@ -49,7 +49,7 @@ tutti_status tt_operation_check(const tutti_run *run, const tutti_elastic *op, u
     if (tag >= run->ntags)
         return tt_fail(TUTTI_ERR_INVALID, "%s: tag %u: there are %u (tutti_run_conf.tags)", name, tag, run->ntags);
     if (op->tentative && !tt_tentative_fits(op))
-        return tt_fail(TUTTI_ERR_INVALID, "%s: tentative are only all-reduce, reduce-scatter, all-gather, all-to-all and barrier, of all members, in mode abort", name);
+        return tt_fail(TUTTI_ERR_INVALID, "%s: tentative are only all-reduce, reduce-scatter, all-gather, all-to-all and barrier, in mode abort", name);
     if ((unsigned)op->scope > TUTTI_SCOPE_GROUP)
         return tt_fail(TUTTI_ERR_INVALID, "%s: there is no scope %d", name, (int)op->scope);
     if (op->scope == TUTTI_SCOPE_GROUP && run->m.conf.nroles <= 1)
@@ -172,9 +172,12 @@ static tutti_status epoch_is_over(const tutti_run *run)
     return tt_fail_again(TUTTI_ERR_PEER_LOST, why);
 }
 
-/* Where the order of ranks was found for a ring, for two, or for trees, a long all-reduce uses them. */
+/* Where the order of ranks was found for a ring, for two, or for trees, a long all-reduce uses them. With replica groups it was found for those of one
+ * role. */
 static const char *algo_of(const tutti_run *run, const tutti_elastic *op)
 {
+    if (run->m.conf.nroles > 1 && op->scope != TUTTI_SCOPE_ROLE)
+        return op->algo;
     if (op->algo || op->coll != TUTTI_ALLREDUCE || op->count * tutti_dtype_bytes(op->type) < MEASURED_BYTES_MIN)
         return op->algo;
     switch (run->m.plan) {
@@ -214,7 +217,7 @@ tutti_status tt_operation_begin(tutti_run *run, struct tt_operation *o, tutti_el
         return st;
     }
     if (run->m.stopped || run->m.epoch != run->space.epoch) {
-        if (tt_tentative_is(op, run->space.nranks))
+        if (tt_tentative_is(run, op))
             tt_tentative_owe(run, tag);
         t->in_use = true;
         run->noperations++;
@@ -223,13 +226,16 @@ tutti_status tt_operation_begin(tutti_run *run, struct tt_operation *o, tutti_el
         t->in_use = false;
         return run->over ? tt_run_check(run) : epoch_is_over(run);
     }
+    st = tt_tentative_follows(run, op, tag);
+    if (st)
+        return st;
     *o = (struct tt_operation){ .op = op,
                                 .tag = tag,
                                 .epoch = run->space.epoch,
                                 .nranks = run->space.nranks,
                                 .comm = run->space.tags[tag],
                                 .kept = t,
-                                .tentative = tt_tentative_is(op, run->space.nranks) };
+                                .tentative = tt_tentative_is(run, op) };
     o->call = (tutti_call){ .size = sizeof o->call,
                             .timeout_ms = op->timeout_ms,
                             .algo = algo_of(run, op),
@@ -374,8 +380,8 @@ void tt_operation_fail(tutti_run *run, struct tt_operation *o, tutti_status st)
     snprintf(o->why, sizeof o->why, "%s", tutti_last_error());
     if (run->over || run->m.stopped)
         return;
-    if ((st == TUTTI_ERR_INVALID || st == TUTTI_ERR_UNSUPPORTED) &&
-        run->m.ops[o->tag].state == TT_OP_PENDING) { /* nothing was started */
+    if ((st == TUTTI_ERR_INVALID || st == TUTTI_ERR_UNSUPPORTED) && run->m.ops[o->tag].state == TT_OP_PENDING &&
+        !(o->tentative && tt_scope_is_part(run, o->op))) { /* nothing was started; else others may have a result, and nobody would take it back */
         tt_member_take_back(&run->m, o->tag, tt_now_ns());
         tt_tentative_refused(run, o);
         run->tags[o->tag].done = true;

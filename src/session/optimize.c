@@ -1,6 +1,8 @@
 /* The order of the ring: the members measure what lies between them (elastic/survey.h) over the connections that they have beside their data, and tell
  * the coordinator, which finds the order (elastic/coord_ring.c); then an epoch adopts it. The service thread measures, so it can go on
- * while the program does other things. */
+ * while the program does other things.
+ *
+ * With replica groups those of one role measure each other, each role at the same time: a survey's ranks are then those of the scope of the role. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,10 +27,32 @@ static bool is_measuring(const tutti_run *run)
            run->survey->machine.state != TT_SURVEY_DONE;
 }
 
+/* A replica group is so many consecutive ranks of the view. */
+static uint32_t group_size(const tutti_run *run)
+{
+    return run->m.conf.nroles > 1 ? run->m.conf.nroles : 1;
+}
+
+/* Who has a rank in the survey. */
+static uint64_t id_of(const tutti_run *run, uint32_t rank)
+{
+    const uint32_t size = group_size(run);
+
+    return run->m.view[rank * size + run->m.rank % size].id;
+}
+
+/* The rank of a member in the survey; UINT32_MAX: it is not in it. */
+static uint32_t rank_of(const tutti_run *run, uint64_t id)
+{
+    const uint32_t rank = tt_run_rank_of(run, id), size = group_size(run);
+
+    return rank == UINT32_MAX || rank % size != run->m.rank % size ? UINT32_MAX : rank / size;
+}
+
 static void emit(void *context, const struct tt_survey_act *act)
 {
     tutti_run *run = context;
-    const uint64_t id = run->m.view[act->rank].id;
+    const uint64_t id = id_of(run, act->rank);
 
     tt_peers_send(run, id, act->head, act->head_bytes, act->body, act->body_bytes);
     if (act->body_bytes > 0)
@@ -45,14 +69,14 @@ static void report_if_done(tutti_run *run)
     p->reported = true;
     tt_peers_measure(run, false);
     p->head.number = p->machine.number;
-    memcpy(p->told, p->links, run->m.nranks * sizeof *p->told);
+    memcpy(p->told, p->links, tt_member_nlinks(&run->m) * sizeof *p->told);
     tt_member_say_links(&run->m, &p->head, p->told, tt_now_ns());
     pthread_cond_broadcast(&run->changed);
 }
 
 bool tt_measure_hear(tutti_run *run, uint64_t id, const void *data, size_t bytes)
 {
-    const uint32_t rank = tt_run_rank_of(run, id);
+    const uint32_t rank = rank_of(run, id);
     bool good;
 
     if (!run->survey || run->survey->machine.conf.epoch != run->m.epoch || run->m.epoch == 0 || rank == UINT32_MAX)
@@ -64,19 +88,19 @@ bool tt_measure_hear(tutti_run *run, uint64_t id, const void *data, size_t bytes
 
 bool tt_measure_room(tutti_run *run, uint64_t id)
 {
-    const uint32_t rank = tt_run_rank_of(run, id);
+    const uint32_t rank = rank_of(run, id);
 
     return is_measuring(run) && rank != UINT32_MAX && tt_survey_room(&run->survey->machine, rank, tt_now_ns());
 }
 
 uint32_t tt_measure_unsent(const tutti_run *run, uint64_t id)
 {
-    return tt_survey_unsent(&run->survey->machine, tt_run_rank_of(run, id));
+    return tt_survey_unsent(&run->survey->machine, rank_of(run, id));
 }
 
 void tt_measure_connected(tutti_run *run, uint64_t id)
 {
-    const uint32_t rank = tt_run_rank_of(run, id);
+    const uint32_t rank = rank_of(run, id);
 
     if (!is_measuring(run) || rank == UINT32_MAX)
         return;
@@ -110,8 +134,8 @@ static tutti_status begin(tutti_run *run, const tutti_ring *ring)
 {
     struct tt_run_survey *p = run->survey;
     struct tt_survey_conf conf = { .epoch = run->m.epoch,
-                                   .rank = run->m.rank,
-                                   .nranks = run->m.nranks,
+                                   .rank = run->m.rank / group_size(run),
+                                   .nranks = tt_member_nlinks(&run->m),
                                    .burst_ns = (ring->burst_ms ? ring->burst_ms : BURST_MS) * TT_MS,
                                    .emit = emit,
                                    .context = run };
@@ -167,10 +191,10 @@ static tutti_status measure(tutti_run *run, uint64_t deadline_ns)
         if (!tt_run_wait(run, deadline_ns) && !run->survey->reported && !is_over(run, epoch)) {
             missing = tt_survey_missing(&run->survey->machine);
             tt_measure_drop(run);
-            if (missing == run->m.nranks)
+            if (missing == run->survey->machine.conf.nranks)
                 return tt_fail(TUTTI_ERR_TIMEOUT, "%s: the links were not measured before the deadline", name);
             return tt_fail(TUTTI_ERR_TIMEOUT, "%s: member %" PRIu64 " had not called it before this one's deadline",
-                           name, run->m.view[missing].id);
+                           name, id_of(run, missing));
         }
     return is_over(run, epoch) ? over(run) : TUTTI_OK;
 }
@@ -232,26 +256,27 @@ static tutti_status refuse(tutti_run *run, const tutti_ring *ring)
         return tt_round_refuse(run, name);
     if (run->m.stopped || run->m.epoch != run->space.epoch)
         return over(run);
-    if (run->m.conf.nroles > 1)
-        return tt_fail(TUTTI_ERR_UNSUPPORTED, "%s: replica groups keep the order of their numbers", name);
-    if (run->m.nranks > TT_RING_PEERS_MAX)
-        return tt_fail(TUTTI_ERR_UNSUPPORTED, "%s: a view of %u members; %u are the most", name, run->m.nranks, TT_RING_PEERS_MAX);
+    if (tt_member_nlinks(&run->m) > TT_RING_PEERS_MAX)
+        return tt_fail(TUTTI_ERR_UNSUPPORTED, "%s: a view of %u %s; %u are the most", name, tt_member_nlinks(&run->m),
+                       run->m.conf.nroles > 1 ? "replica groups" : "members", TT_RING_PEERS_MAX);
     return ring->background ? TUTTI_OK : tt_tentative_refuse(run, NULL, name);
 }
 
 tutti_status tutti_run_optimize(tutti_run *run, tutti_ring *ring, int64_t timeout_ms, tutti_view *out)
 {
     tutti_status st = check(run, ring, out);
+    bool measures;
 
     if (st)
         return st;
     tt_run_lock(run);
     st = refuse(run, ring);
-    if (!st && run->m.nranks > 1)
+    measures = !st && tt_member_nlinks(&run->m) > 1;
+    if (measures)
         st = begin(run, ring);
     if (!st && !ring->background) {
         run->calling = true;
-        if (run->m.nranks > 1) {
+        if (measures) {
             st = optimize(run, ring, tt_run_deadline(run, timeout_ms), out);
         } else {
             ring->adopted = 0;

@@ -41,8 +41,10 @@ tutti_status tt_round_refuse(tutti_run *run, const char *name)
 
 static tutti_status mismatch(const char *name, const struct tt_member_act *r)
 {
-    return tt_fail(TUTTI_ERR_MISMATCH, "%s: members %" PRIu64 " and %" PRIu64 " called different things, or with other arguments", name,
-                   r->id, r->other);
+    return tt_fail(TUTTI_ERR_MISMATCH,
+                   "%s: members %" PRIu64 " and %" PRIu64
+                   " called different things, with other arguments, or after other operations",
+                   name, r->id, r->other);
 }
 
 tutti_status tt_round_finish(tutti_run *run, uint64_t deadline_ns, const char *name, struct tt_member_act *result)

@@ -412,8 +412,10 @@ tutti_status tt_operation_told(tutti_run *run, tutti_status st);
 /* tentative.c: operations whose verdict comes later. Under the lock, but for the first two. */
 /* Whether such a collective may be tentative: nobody has its result before all have begun it. */
 bool tt_tentative_fits(const tutti_elastic *op);
-/* Whether this one is, in a view of nranks. */
-bool tt_tentative_is(const tutti_elastic *op, uint32_t nranks);
+/* Whether this one is, in the view as it is. */
+bool tt_tentative_is(const tutti_run *run, const tutti_elastic *op);
+/* Why this operation may not be the next of its tag; OK. */
+tutti_status tt_tentative_follows(const tutti_run *run, const tutti_elastic *op, uint32_t tag);
 /* A tentative operation of the tag is tried; all have had their say, of one tag or of all. */
 void tt_tentative_owe(tutti_run *run, uint32_t tag);
 void tt_tentative_owe_no_more(tutti_run *run, uint32_t tag);
@@ -440,6 +442,11 @@ tutti_status tt_tentative_close(tutti_run *run, uint64_t deadline_ns, const char
 /* Among whom it is, and its root and counts by their ranks: o->scope, nscope, root, counts, displs. ABORTED: the root is lost, or others that blocks were for.
  * Under the lock. */
 tutti_status tt_scope_take(const tutti_run *run, struct tt_operation *o);
+/* Whether that is a part of the members: those of a role, or of a group. */
+static inline bool tt_scope_is_part(const tutti_run *run, const tutti_elastic *op)
+{
+    return op->scope != TUTTI_SCOPE_ALL && run->m.conf.nroles > 1;
+}
 /* Frees what that took. NULL pointers are fine. */
 void tt_scope_drop(struct tt_operation *o);
 

@@ -1,6 +1,7 @@
 /* Tentative operations: they return once their part is done on this member, and have their verdict later. The next one of the tag brings it, for none
  * of those that may be tentative can be completed by anybody before all have begun it, and who begins it has completed the one before. Else a
- * commit does. Until then the run keeps the copy of input that was overwritten, and the caller's descriptor, where the verdict is told: in a call of
+ * commit does. One among those of a role, or of a group, is completed before others have begun it: it tells nothing of the one before, so there is none, and who calls a commit
+ * says which operations it has begun. Until then the run keeps the copy of input that was overwritten, and the caller's descriptor, where the verdict is told: in a call of
  * the program's, never behind its back.
  *
  * Where a member is lost, some may hear it from the tentative operation, as it was still under way there, and others later, from whatever
@@ -13,15 +14,16 @@
 
 bool tt_tentative_fits(const tutti_elastic *op)
 {
-    return op->mode == TUTTI_ABORT && op->scope == TUTTI_SCOPE_ALL &&
+    return op->mode == TUTTI_ABORT &&
            (op->coll == TUTTI_ALLREDUCE || op->coll == TUTTI_REDUCE_SCATTER || op->coll == TUTTI_ALLGATHER ||
             op->coll == TUTTI_ALLTOALL || op->coll == TUTTI_BARRIER);
 }
 
-/* Nobody waits for others in what has no bytes, or no others. */
-bool tt_tentative_is(const tutti_elastic *op, uint32_t nranks)
+/* Nobody waits for others in what has no bytes, or no others. Where scopes differ their counts may, and all of the view must take it alike. */
+bool tt_tentative_is(const tutti_run *run, const tutti_elastic *op)
 {
-    return op->tentative && nranks > 1 && (op->count > 0 || op->coll == TUTTI_BARRIER);
+    return op->tentative && run->space.nranks > 1 &&
+           (tt_scope_is_part(run, op) || op->count > 0 || op->coll == TUTTI_BARRIER);
 }
 
 static void set_owing(tutti_run *run, struct tt_tag *t, enum tt_owing owes)
@@ -82,6 +84,16 @@ tutti_status tt_tentative_refuse(const tutti_run *run, const tutti_elastic *op, 
     return TUTTI_OK;
 }
 
+tutti_status tt_tentative_follows(const tutti_run *run, const tutti_elastic *op, uint32_t tag)
+{
+    if (!run->tags[tag].tentative.op || !tt_tentative_is(run, op) || !tt_scope_is_part(run, op))
+        return TUTTI_OK;
+    return tt_fail(
+        TUTTI_ERR_INVALID,
+        "tutti_run_collective: an operation of tag %u is tentative, and the end of another one among a role or a group would not tell its verdict: tutti_run_commit, or one of the tag that is not tentative, or of all members, comes before",
+        tag);
+}
+
 /* ---- the verdict ---- */
 
 /* The lock is given away for it. */
@@ -134,7 +146,7 @@ bool tt_tentative_keep(tutti_run *run, struct tt_operation *o)
     tt_assert(!t->tentative.op);
     t->tentative = (struct tt_tentative){ .op = o->op, .n = t->n, .saved = o->saved };
     o->op->status = TUTTI_PENDING;
-    o->op->contributors = o->nranks;
+    o->op->contributors = o->contributors;
     o->op->epoch = o->epoch;
     tt_operation_leave(run, o);
     return true;
@@ -160,16 +172,28 @@ tutti_status tt_tentative_commit(tutti_run *run, int good, uint64_t deadline_ns,
     return tt_run_check(run);
 }
 
+static bool is_told(const tutti_run *run)
+{
+    for (uint32_t tag = 0; tag < run->ntags; tag++)
+        if (run->tags[tag].tentative.op)
+            return false;
+    return true;
+}
+
 /* Another member may still be in the call that brought this view, hear there of a loss, and call for the next view at once: a MISMATCH. That one has
- * tried no operation here, so nobody has completed any, and what is owed is of operations that failed. */
+ * tried no operation here, so nobody has completed one of all, and what is owed is of operations that failed; or that were completed among a role or a group, and
+ * have their verdict as the epoch is over. */
 tutti_status tt_tentative_close(tutti_run *run, uint64_t deadline_ns, const char *name)
 {
     bool verdict;
     const tutti_status st = tt_tentative_commit(run, 0, deadline_ns, name, &verdict);
 
-    for (uint32_t tag = 0; tag < run->ntags; tag++)
-        if (st != TUTTI_ERR_MISMATCH || run->tags[tag].tentative.op)
-            return st;
+    if (st != TUTTI_ERR_MISMATCH)
+        return st;
+    for (uint32_t tag = 0; run->m.stopped && tag < run->ntags; tag++)
+        tt_tentative_await(run, tag, deadline_ns);
+    if (!is_told(run))
+        return st;
     tt_tentative_owe_nothing(run);
-    return TUTTI_OK;
+    return tt_run_check(run);
 }

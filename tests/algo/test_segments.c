@@ -309,6 +309,44 @@ static void what_others_chose_is_kept_within_the_landing_memory(void **state)
     }
 }
 
+/* The ring with bounded flight: a message is a piece, its segments are what is reduced at a time, and each has its own size. */
+static void transfer_and_reduction_are_tuned_apart(void **state)
+{
+    static const struct {
+        uint64_t chunk_bytes, piece_bytes, reduce_bytes, longest, segment_bytes;
+    } cases[] = {
+        { 0, 0, 0, MIB, 256 * KIB },                        /* as it is if nobody says anything; */
+        { 0, 256 * KIB, 0, 256 * KIB, 256 * KIB },
+        { 0, 256 * KIB, 64 * KIB, 256 * KIB, 64 * KIB },
+        { 0, 4 * MIB, 64 * KIB, 4 * MIB, 64 * KIB },
+        { 0, 4 * MIB, 8 * KIB, 4 * MIB, 8 * KIB },
+        { 0, 64 * KIB, 512 * KIB, 64 * KIB, 512 * KIB },    /* a piece at once */
+        { MIB, 4 * MIB, 256 * KIB, MIB, 256 * KIB },        /* no message is longer than a chunk, */
+        { 256 * KIB, 0, MIB, 256 * KIB, 256 * KIB },        /* and no segment */
+        { 0, 0, 4 * MIB, MIB, 4 * MIB },                    /* what lands keeps to its memory by fewer slots */
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const struct tt_coll c = { .kind = TT_ALLREDUCE,
+                                   .nranks = 4,
+                                   .elem_bytes = ELEM_BYTES,
+                                   .bytes = 64 * MIB,
+                                   .chunk_bytes = cases[i].chunk_bytes,
+                                   .piece_bytes = cases[i].piece_bytes,
+                                   .reduce_bytes = cases[i].reduce_bytes };
+        const struct tt_algo *ftar = tt_algo_find(&c, "ftar");
+        const struct tt_segments chosen = tt_segments_choose(ftar, &c, &between_hosts),
+                                 fitted = tt_segments_fit(ftar, &c, &between_hosts, chosen);
+        const struct seen seen = see(ftar, &c, between_hosts.eager_bytes);
+
+        if (seen.longest != cases[i].longest || landing_of(&chosen, 2) > LANDING_MAX ||
+            chosen.segment_bytes != cases[i].segment_bytes || fitted.segment_bytes != cases[i].segment_bytes)
+            fail_msg("case %zu: messages of %llu bytes, segments of %llu and %llu", i, (unsigned long long)seen.longest,
+                     (unsigned long long)chosen.segment_bytes, (unsigned long long)fitted.segment_bytes);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -317,6 +355,7 @@ int main(void)
         cmocka_unit_test(a_segment_is_no_shorter_than_the_software_of_its_messages),
         cmocka_unit_test(the_slots_of_a_flow_hold_what_its_rail_carries_in_a_round_trip),
         cmocka_unit_test(what_others_chose_is_kept_within_the_landing_memory),
+        cmocka_unit_test(transfer_and_reduction_are_tuned_apart),
         cmocka_unit_test(all_ranks_cut_alike_and_have_room_for_what_lands),
     };
 

@@ -2,7 +2,8 @@
  * has time for. Prints "joined ID", then "order ID ID ...", and "right" once an all-reduce in that order has come to what it must. In the
  * background it goes on reducing meanwhile, and the news says when a better order waits.
  *
- * prog_optimize COORDINATORS wait|background ID...     the members, in the order that is expected */
+ * prog_optimize COORDINATORS wait|background ROLES SEAT ID...      the members, in the order that is expected. With ROLES above 1 this is role SEAT % ROLES of
+ *                                                                  replica group SEAT / ROLES, and reduces with those of its role */
 #include <inttypes.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -25,9 +26,13 @@ static void must(tutti_status st, const char *what)
 
 static void reduce(tutti_run *run, int64_t *v, size_t count)
 {
-    tutti_elastic op = {
-        .size = sizeof op, .coll = TUTTI_ALLREDUCE, .src = v, .dst = v, .count = count, .type = TUTTI_I64
-    };
+    tutti_elastic op = { .size = sizeof op,
+                         .coll = TUTTI_ALLREDUCE,
+                         .src = v,
+                         .dst = v,
+                         .count = count,
+                         .type = TUTTI_I64,
+                         .scope = TUTTI_SCOPE_ROLE };
 
     must(tutti_run_collective(run, &op), "all-reduce");
 }
@@ -70,17 +75,20 @@ static void show(const tutti_view *view)
     printf("\n");
 }
 
-static void check(tutti_run *run, const tutti_view *view)
+static void check(tutti_run *run, const tutti_view *view, int roles)
 {
-    int64_t *v = malloc(COUNT * sizeof *v);
+    const int64_t n = view->nranks / roles;
+    int64_t *v = malloc(COUNT * sizeof *v), ranks = 0;
 
     if (!v)
         exit(3);
+    for (int r = view->rank % roles; r < view->nranks; r += roles)
+        ranks += r;
     for (int64_t i = 0; i < COUNT; i++)
         v[i] = i + view->rank;
     reduce(run, v, COUNT);
     for (int64_t i = 0; i < COUNT; i++)
-        if (v[i] != view->nranks * i + view->nranks * (view->nranks - 1) / 2) {
+        if (v[i] != n * i + ranks) {
             printf("wrong: value %" PRId64 " is %" PRId64 "\n", i, v[i]);
             exit(4);
         }
@@ -90,26 +98,30 @@ static void check(tutti_run *run, const tutti_view *view)
 
 int main(int argc, char **argv)
 {
-    const tutti_run_conf conf = {
+    const uint32_t members = argc > 5 ? (uint32_t)argc - 5 : 0, roles = members ? (uint32_t)atoi(argv[3]) : 0,
+                   seat = members ? (uint32_t)atoi(argv[4]) : 0;
+    tutti_run_conf conf = {
         .size = sizeof conf, .coordinators = argv[1], .timeout_ms = 60000, .insecure = 1, .tags = 2
     };
-    const uint32_t members = argc > 3 ? (uint32_t)argc - 3 : 0;
     tutti_run_stats_t stats = { .size = sizeof stats };
     tutti_view view = { .size = sizeof view };
     uint64_t all;
     tutti_run *run;
 
-    if (members < 2)
+    if (members < 2 || roles == 0)
         return 2;
+    conf.group = seat / roles;
+    conf.role = seat % roles;
+    conf.nroles = roles;
     setvbuf(stdout, NULL, _IOLBF, 0);
     must(tutti_run_join(&run, &conf), "join");
     must(tutti_run_stats(run, &stats), "stats");
     printf("joined %" PRIu64 "\n", stats.id);
     must(tutti_run_epoch(run, TUTTI_ADMIT, members, members, 0, &view), "epoch");
-    for (int times = 0; times < TIMES && !is_expected(&view, argv + 3); times++)
+    for (int times = 0; times < TIMES && !is_expected(&view, argv + 5); times++)
         optimize(run, strcmp(argv[2], "background") == 0, &view);
     show(&view);
-    check(run, &view);
+    check(run, &view, (int)roles);
     must(tutti_run_agree(run, 1, 0, &all), "agree"); /* nobody leaves before all have their sums */
     tutti_run_destroy(run);
     return 0;

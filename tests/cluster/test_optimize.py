@@ -19,12 +19,14 @@ FAST_MBIT, SLOW_MBIT = 60, 3
 ASK = "import urllib.request, sys; print(urllib.request.urlopen(sys.argv[1]).read().decode())"
 
 
-def planted(order):
-    """A matrix in which host order[k] sends fast to order[k + 1], and slowly to all others."""
-    n = len(order)
-    rates = [[0 if a == b else SLOW_MBIT for b in range(n)] for a in range(n)]
+def planted(order, roles=1):
+    """A matrix in which host order[k] sends fast to order[k + 1], and slowly to all others. With roles these are groups of so many hosts: each sends fast to the
+    host of its role, and to its group."""
+    n = len(order) * roles
+    rates = [[0 if a == b else FAST_MBIT if a // roles == b // roles else SLOW_MBIT for b in range(n)] for a in range(n)]
     for k, a in enumerate(order):
-        rates[a][order[(k + 1) % n]] = FAST_MBIT
+        for role in range(roles):
+            rates[a * roles + role][order[(k + 1) % len(order)] * roles + role] = FAST_MBIT
     return {"hosts": [{"name": f"town{h}"} for h in range(n)], "delay_ms": 3, "rate_mbit": rates, "queue_ms": 100}
 
 
@@ -53,18 +55,18 @@ class Optimize(ClusterTest):
         self.addCleanup(process.kill)
         return process
 
-    def run_with(self, order, ring, how):
-        """Members on as many hosts, joined in the order of the hosts: so member h + 1 is on host h. What each says at the end, and the links that the
-        coordinator shows."""
-        net = wan.Wan(planted(order))
+    def run_with(self, order, ring, how, roles):
+        """Members on as many hosts, joined in the order of the hosts: so member h + 1 is on host h; ring: the hosts as they are to be in the end. What each says
+        then, and the links that the coordinator shows."""
+        net = wan.Wan(planted(order, roles))
         net.__enter__()
         self.addCleanup(net.__exit__)
         coordinator = self.start(net, 0, TUTTI, "coordinator", "--journal", "none", "--insecure", "--lease", 20000,
                                  "--listen", f"{net.address(0)}:0", "--http", "127.0.0.1:0")
         listens = [line.split()[-1] for line in self.read_lines(coordinator, 2)]
         members = []
-        for host in range(len(order)):
-            members.append(self.start(net, host, MEMBER, listens[0], how, *(h + 1 for h in ring)))
+        for host in range(len(ring)):
+            members.append(self.start(net, host, MEMBER, listens[0], how, roles, host, *(h + 1 for h in ring)))
             self.assertEqual(self.read_lines(members[-1], 1)[0], f"joined {host + 1}")
         said = [member.communicate(timeout=2 * PATIENCE_S) for member in members]
         for member, (_, errors) in zip(members, said):
@@ -72,13 +74,14 @@ class Optimize(ClusterTest):
         shown = json.loads(net.run(0, "python3", "-c", ASK, f"{listens[1]}status.json"))
         return [out.split("\n") for out, _ in said], shown["links"]
 
-    def check(self, order, how):
+    def check(self, order, how, roles=1):
         at = order.index(0)
-        ring = order[at:] + order[:at]      # rank 0 keeps its rank
-        said, links = self.run_with(order, ring, how)
+        first = order[at:] + order[:at]     # rank 0 keeps its rank
+        ring = [group * roles + role for group in first for role in range(roles)]
+        said, links = self.run_with(order, ring, how, roles)
         for lines in said:
             self.assertEqual(lines[:2], [f"order {' '.join(str(host + 1) for host in ring)}", "right"])
-        self.assertEqual([links["ids"][i] for i in links["order"]], [host + 1 for host in ring])
+        self.assertEqual([links["ids"][i] for i in links["order"]], [host + 1 for host in ring[::roles]])     # the first of each group
         self.assertFalse(links["waits"])
         self.assertLess(links["now_s"], links["was_s"])
         for a, row in enumerate(links["latency_s"]):
@@ -91,6 +94,9 @@ class Optimize(ClusterTest):
 
     def test_it_is_found_in_the_background_and_all_adopt_it_at_the_same_point(self):
         self.check([0, 2, 1, 3], "background")
+
+    def test_replica_groups_change_places_whole_and_each_role_has_its_ring(self):
+        self.check([0, 2, 1], "wait", roles=2)
 
 
 if __name__ == "__main__":

@@ -138,7 +138,7 @@ static void start(struct run *r)
                                   .ring_peers_max = PEERS_MAX,
                                   .emit = on_coord_act,
                                   .context = r };
-    const uint64_t covered = r->c.covered;
+    const uint64_t covered = r->c.covered, rounds_covered = r->c.rounds_covered;
 
     memcpy(conf.secret, &r->w.now_ns, sizeof r->w.now_ns); /* another one with each start: the journal's holds */
     tt_coord_init(&r->c, &conf, r->w.now_ns);
@@ -153,6 +153,7 @@ static void start(struct run *r)
         at += 4 + bytes;
     }
     r->c.covered = covered;
+    r->c.rounds_covered = rounds_covered;
     r->coord_up = true;
     if (r->nrecords > 0 && below(r, 3) == 0) {
         r->nrecords = 0;
@@ -405,7 +406,7 @@ static void go_wrong(struct run *r, int kind)
     } else if (kind == HALT) {
         const uint64_t until_ns = r->w.now_ns + below(r, 2 * LEASE_NS);
 
-        if (until_ns > p->halted_ns) /* what waits for it stays in order */
+        if (p->halted_ns <= r->w.now_ns) /* who stands still already does so until then: all that waits for it is planned for one time, and stays in order */
             p->halted_ns = until_ns;
     } else if (kind == CUT) {
         cut(r, p);
@@ -606,7 +607,7 @@ static void stuck(struct run *r)
     at = strlen(r->why);
     at += (size_t)snprintf(r->why + at, sizeof r->why - at, " coordinator %s, epoch %llu, round %llu%s%s;",
                            r->coord_up ? "up" : "down", (unsigned long long)r->c.epoch, (unsigned long long)r->c.round,
-                           r->c.proposing ? ", proposing" : "", r->c.asking && !r->c.decided ? ", asking" : "");
+                           tt_coord_is_proposing(&r->c) ? ", proposing" : "", r->c.asking && !r->c.decided ? ", asking" : "");
     for (uint32_t i = 0; i < r->npeers && at < sizeof r->why; i++) {
         static const char *const phases[] = { "epoch", "sync", "step", "in step", "value", "close", "out" };
         const struct peer *p = &r->peers[i];
@@ -700,6 +701,7 @@ bool run_play(uint64_t seed, struct run_sum *sum, char *why, size_t bytes)
     sum->views += r->nepochs;
     sum->rounds += r->nrounds;
     sum->covered |= r->c.covered;
+    sum->rounds_covered |= r->c.rounds_covered;
     for (uint32_t i = 0; i < r->npeers; i++)
         sum->ops_covered |= r->peers[i].m.covered;
     picture_end(r, seed);

@@ -17,7 +17,7 @@
 
 /* What was played, summed up over histories. */
 struct run_sum {
-    uint64_t histories, events, faults, finals, restored, views, rounds, covered, ops_covered;
+    uint64_t histories, events, faults, finals, restored, views, rounds, covered, rounds_covered, ops_covered;
     uint64_t tentative_finals, tentative_restored;
     uint64_t parted, kept_for;      /* members that left in order; operations that others had begun, and kept by their word alone */
     uint64_t gone, shrunk, bounded; /* words that a process has ended; members that entered views after calls that admit nobody, or of as many as were wanted at most */

@@ -38,19 +38,26 @@ static struct tt_ring_link link_between(uint64_t from, uint64_t to)
 
 #define RING_BYTES (64ull << 20)
 
-/* What a ring all-reduce among ids[n], in this order, is predicted to take. */
-static uint64_t ring_ns(const uint64_t *ids, uint32_t n)
+/* What a ring all-reduce among ids[n], in this order, is predicted to take; with replica groups, until those of all roles have ended. */
+static uint64_t ring_ns(const struct run *r, const uint64_t *ids, uint32_t nids)
 {
     static uint64_t rate[PEERS_MAX * PEERS_MAX], latency[PEERS_MAX * PEERS_MAX];
     const struct tt_ring_load load = { .bytes = RING_BYTES, .segment_bytes = 1 << 20 };
+    const uint32_t size = r->nroles, n = nids / size;
     const struct tt_ring_matrix m = { .n = n, .rate = rate, .latency = latency };
     uint32_t order[PEERS_MAX];
 
     for (uint32_t i = 0; i < n; i++) {
         order[i] = i;
         for (uint32_t k = 0; k < n; k++) {
-            rate[i * n + k] = link_between(ids[i], ids[k]).rate;
-            latency[i * n + k] = link_between(ids[i], ids[k]).latency;
+            rate[i * n + k] = UINT64_MAX;
+            latency[i * n + k] = 0;
+            for (uint32_t role = 0; role < size; role++) {
+                const struct tt_ring_link link = link_between(ids[i * size + role], ids[k * size + role]);
+
+                rate[i * n + k] = link.rate < rate[i * n + k] ? link.rate : rate[i * n + k];
+                latency[i * n + k] = link.latency > latency[i * n + k] ? link.latency : latency[i * n + k];
+            }
         }
     }
     return tt_ring_predict(&m, &load, order);
@@ -61,8 +68,8 @@ static void say_links(struct run *r, struct peer *p)
 {
     const struct tt_elmsg head = { .number = p->step_in_view + 1, .value = RING_BYTES, .other = 1000, .least = 5 };
 
-    for (uint32_t rank = 0; rank < p->m.nranks; rank++)
-        p->links[rank] = link_between(p->m.view[rank].id, p->m.id);
+    for (uint32_t from = 0; from < tt_member_nlinks(&p->m); from++)
+        p->links[from] = link_between(p->m.view[from * r->nroles + p->m.rank % r->nroles].id, p->m.id);
     tt_member_say_links(&p->m, &head, p->links, r->w.now_ns);
 }
 
@@ -108,7 +115,7 @@ static void check_order(struct run *r, const struct peer *p, const struct epoch_
     for (uint32_t i = 0; i < e->n && same; i++)
         same = is_among(e->ids[i], p->was, p->nwas);
     r->orders += e->plan != TT_RING_UNMEASURED;
-    if (same && e->plan == TT_RING_AS_RING && ring_ns(e->ids, e->n) > ring_ns(p->was, p->nwas))
+    if (same && e->plan == TT_RING_AS_RING && ring_ns(r, e->ids, e->n) > ring_ns(r, p->was, p->nwas))
         broken(r, "epoch %llu has a worse order than the one before", (unsigned long long)e->epoch);
 }
 
@@ -794,7 +801,7 @@ static void begin_step(struct run *r, struct peer *p)
     const uint64_t plan = plan_of(p);
     const uint32_t first = (uint32_t)(plan >> 8) % TAGS;
 
-    if (r->nroles == 1 && (plan >> 32) % 16 == 0)
+    if ((plan >> 32) % 16 == 0)
         say_links(r, p);
     p->phase = IN_STEP;
     p->refused = false;
@@ -843,7 +850,7 @@ static void call_value(struct run *r, struct peer *p)
 
     if (owes(p)) {
         call(r, p, TT_CALL_COMMIT, own % 8 > 0);
-    } else if (r->nroles == 1 && plan >> 22 & 1) {
+    } else if (plan >> 22 & 1) {
         say_links(r, p);
         call(r, p, TT_CALL_OPTIMIZE, RING_BYTES);
     } else if (plan >> 21 & 1) {

@@ -20,7 +20,8 @@ static struct fixture {
     uint8_t *scratch;
     void *ring;
     struct tt_coord_conn conns[MEMBERS];
-    uint32_t n;
+    uint32_t n, nroles;
+    uint32_t seat[MEMBERS];         /* group * nroles + role of each, as they came */
     struct tt_elmsg result;         /* the last that anybody was sent */
     uint32_t nresults;
     struct tt_elmsg view;           /* likewise */
@@ -84,8 +85,11 @@ static void say(uint32_t i, const struct tt_elmsg *m)
 static void come(uint32_t i, uint8_t waits)
 {
     struct tt_elmsg m = {
-        .kind = TT_ELMSG_JOIN, .what = waits, .epoch = f.c.epoch, .number = f.c.round, .nroles = 1, .text = "run"
+        .kind = TT_ELMSG_JOIN, .what = waits, .epoch = f.c.epoch, .number = f.c.round, .nroles = f.nroles, .text = "run"
     };
+
+    m.group = f.seat[i] / f.nroles;
+    m.role = f.seat[i] % f.nroles;
 
     m.cookie[0] = (uint8_t)(i + 1);
     tt_coord_step(&f.c, &(struct tt_coord_event){ .kind = TT_COORD_EV_OPEN, .conn = &f.conns[i] }, f.now_ns);
@@ -143,23 +147,30 @@ static void epoch(void)
         }
         say(i, &call);
     }
-    for (uint32_t i = 0; i < f.n && f.c.proposing; i++)
+    for (uint32_t i = 0; i < f.n && tt_coord_is_proposing(&f.c); i++)
         if (member(i))
             say(i, &(struct tt_elmsg){ .kind = TT_ELMSG_READY, .number = f.c.proposal });
 }
 
-static void begin(uint32_t n)
+static void begin_groups(uint32_t n, uint32_t nroles)
 {
     uint8_t *scratch = f.scratch ? f.scratch : malloc(TT_ELMSG_BYTES_MAX);
     void *ring = f.ring ? f.ring : malloc(tt_coord_ring_bytes(MEMBERS));
 
     assert_true(scratch && ring);
-    f = (struct fixture){ .scratch = scratch, .ring = ring, .now_ns = 1, .n = n };
+    f = (struct fixture){ .scratch = scratch, .ring = ring, .now_ns = 1, .n = n, .nroles = nroles };
+    for (uint32_t i = 0; i < MEMBERS; i++)
+        f.seat[i] = i;
     start();
     for (uint32_t i = 0; i < n; i++)
         come(i, 0);
     epoch();
     assert_int_equal(f.view.nlist, n);
+}
+
+static void begin(uint32_t n)
+{
+    begin_groups(n, 1);
 }
 
 /* Which member (as they came) has that rank. */
@@ -184,7 +195,7 @@ static void say_links_as(uint32_t i, uint64_t number, uint64_t expected, uint32_
     struct tt_elmsg_writer w;
 
     tt_elmsg_begin(&w, data, sizeof data, &m);
-    for (uint32_t rank = 0; rank < f.view.nlist; rank++)
+    for (uint32_t rank = f.seat[i] % f.nroles; rank < f.view.nlist; rank += f.nroles)
         tt_elmsg_add_link(&w, &(struct tt_ring_link){ .rate = rate[of_rank(rank)][i], .latency = latency });
     say_bytes(i, data, tt_elmsg_end(&w));
 }
@@ -472,9 +483,111 @@ static void trees_are_taken_where_they_are_faster(void **state)
     assert_int_equal(f.view.what, TT_RING_AS_TREES);
 }
 
+/* ---- replica groups ---- */
+
+#define GROUPS 5u
+#define ROLES 2u
+
+/* Which groups are at which places, whole, and in the order of their roles. */
+static void check_groups(const uint32_t *groups, uint32_t n)
+{
+    assert_int_equal(f.view.nlist, n * ROLES);
+    for (uint32_t rank = 0; rank < n * ROLES; rank++)
+        assert_int_equal(f.seat[of_rank(rank)], groups[rank / ROLES] * ROLES + rank % ROLES);
+}
+
+/* The fastest ring of role 0 has a stride of 3 groups, that of role 1 one of 4, and each is slow for the other role; with a stride of 2 both have half of that. What lies between
+ * members of other roles nobody asks. */
+static void plant_groups(void)
+{
+    for (uint32_t from = 0; from < GROUPS * ROLES; from++)
+        for (uint32_t to = 0; to < GROUPS * ROLES; to++) {
+            const uint32_t role = from % ROLES, stride = (to / ROLES + GROUPS - from / ROLES) % GROUPS;
+
+            rate[from][to] = to % ROLES != role ? 10 * FAST : stride == 2 ? FAST / 2 : stride == 3 + role ? FAST : SLOW;
+        }
+}
+
+static void groups_change_places_for_the_role_that_is_slowest(void **state)
+{
+    static const uint32_t before[] = { 0, 1, 2, 3, 4 }, after[] = { 0, 2, 4, 1, 3 }, left[] = { 0, 4, 1, 3 },
+                          again[] = { 0, 4, 1, 3, 2 };
+
+    (void)state;
+    begin_groups(GROUPS * ROLES, ROLES);
+    check_groups(before, GROUPS);
+    plant_groups();
+    optimize(1);
+    assert_int_equal(f.result.what, TT_ROUND_OK);
+    assert_int_equal(f.result.value, 1);
+    assert_int_equal(f.c.ring.n, GROUPS);
+    assert_int_equal(f.c.ring.rate[0 * GROUPS + 3], SLOW); /* role 1's */
+    assert_int_equal(f.c.ring.ids[3], f.conns[3 * ROLES].member);
+    epoch();
+    assert_int_equal(f.view.what, TT_RING_AS_RING);
+    check_groups(after, GROUPS);
+    optimize(1);
+    assert_int_equal(f.result.value, 0);
+    start(); /* the journal has the order */
+    for (uint32_t rank = 0; rank < GROUPS * ROLES; rank++)
+        assert_int_equal(tt_coord_find(&f.c, f.ids[rank])->rank, rank);
+    for (uint32_t i = 0; i < GROUPS * ROLES; i++)
+        come(i, 0);
+    /* the second group goes with one of its members, and comes back as the last */
+    say(2 * ROLES, &(struct tt_elmsg){ .kind = TT_ELMSG_LEAVE, .what = TT_LEAVE_NOW });
+    for (uint32_t i = 0; i < GROUPS * ROLES; i++)
+        if (is_live(i))
+            say(i, &(struct tt_elmsg){ .kind = TT_ELMSG_ANSWER, .epoch = f.c.epoch, .number = f.c.question });
+    f.conns[2 * ROLES].member = UINT64_MAX;
+    epoch();
+    assert_int_equal(f.view.what, TT_RING_AS_RING);
+    check_groups(left, GROUPS - 1);
+    f.seat[f.n] = 2 * ROLES;
+    come(f.n, 0);
+    f.n++;
+    epoch();
+    assert_int_equal(f.view.what, TT_RING_UNMEASURED);
+    check_groups(again, GROUPS);
+}
+
+/* One is replaced before the others have changed the view: its group is a newcomer's, and follows. */
+static void a_group_that_is_mended_follows_those_that_are_whole(void **state)
+{
+    static const uint32_t mended[] = { 1, 2, 0 };
+
+    (void)state;
+    begin_groups(3 * ROLES, ROLES);
+    say(1, &(struct tt_elmsg){ .kind = TT_ELMSG_LEAVE, .what = TT_LEAVE_NOW });
+    for (uint32_t i = 0; i < 3 * ROLES; i++)
+        if (is_live(i))
+            say(i, &(struct tt_elmsg){ .kind = TT_ELMSG_ANSWER, .epoch = f.c.epoch, .number = f.c.question });
+    f.conns[1].member = UINT64_MAX;
+    f.seat[f.n] = 1;
+    come(f.n, 0);
+    f.n++;
+    epoch();
+    check_groups(mended, 3);
+}
+
+/* LINKS of members that are no whole number of groups are nobody's. */
+static void who_says_links_of_members_instead_of_groups_goes(void **state)
+{
+    (void)state;
+    begin_groups(3 * ROLES, ROLES);
+    plant_groups();
+    f.nroles = 1; /* it counts members */
+    say_links(1, 1);
+    assert_false(is_live(1));
+    f.nroles = ROLES;
+    assert_true(is_live(2));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(groups_change_places_for_the_role_that_is_slowest),
+        cmocka_unit_test(a_group_that_is_mended_follows_those_that_are_whole),
+        cmocka_unit_test(who_says_links_of_members_instead_of_groups_goes),
         cmocka_unit_test(the_ring_that_is_there_is_found_and_adopted),
         cmocka_unit_test(links_alone_are_measured_in_the_background),
         cmocka_unit_test(what_is_not_worth_it_is_left),

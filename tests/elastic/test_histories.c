@@ -66,6 +66,7 @@ static void whatever_goes_wrong_members_agree_and_get_on(void **state)
         assert_in_range(sum.kept_for, 1, UINT64_MAX);
         assert_true(sum.gone > 0 && sum.shrunk > 0 && sum.bounded > 0);
         check_covered(&tt_coord_member_states, sum.covered);
+        check_covered(&tt_coord_round_states, sum.rounds_covered);
         check_covered(&tt_op_states, sum.ops_covered);
     }
     for (uint32_t what = 0; what < TT_ROUND_STATUSES && sum.histories >= 3000; what++)
@@ -78,6 +79,7 @@ static void whatever_goes_wrong_members_agree_and_get_on(void **state)
 static void what_went_wrong_once_does_not_again(void **state)
 {
     static const uint64_t seeds[] = {
+        77032973,   /* who was to stand still for longer while it stood still was told of a loss before the view that had come first */
         1700033886, /* a lie brought some other news than others: they called `commit` and `epoch` for ever */
     };
     char why[2000];

@@ -132,6 +132,7 @@ static void what_is_in_flight_is_bounded(void **state)
                             .bytes = VECTOR,
                             .chunk_bytes = chunk_bytes[i],
                             .chunks = chunks,
+                            .piece_bytes = how < 3 ? 0 : 128,
                         };
 
                         check(&c, segment, streams, how % 2 ? 4 : 16, how % 3 == 1, how % 3 == 2);

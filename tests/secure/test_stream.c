@@ -1,9 +1,15 @@
 #include "secure/stream.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include "secure/ends.h"
 #include "secure/inside.h"
@@ -194,10 +200,124 @@ static void what_the_socket_does_not_take_is_held_and_asked_room_for(void **stat
     tt_secure_destroy(secure);
 }
 
+/* ---- the kernel's TLS ---- */
+
+/* Two ends of a TCP connection over loopback: only to such a one the kernel gives TLS. */
+static void tcp_sockets(int fd[2])
+{
+    struct sockaddr_in at = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+    const int listens = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    socklen_t bytes = sizeof at;
+
+    assert_true(listens >= 0);
+    assert_int_equal(bind(listens, (struct sockaddr *)&at, sizeof at), 0);
+    assert_int_equal(listen(listens, 1), 0);
+    assert_int_equal(getsockname(listens, (struct sockaddr *)&at, &bytes), 0);
+    fd[CONNECTS] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_int_equal(connect(fd[CONNECTS], (struct sockaddr *)&at, sizeof at), 0);
+    fd[ACCEPTS] = accept4(listens, NULL, NULL, SOCK_CLOEXEC);
+    assert_true(fd[ACCEPTS] >= 0);
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(fcntl(fd[i], F_SETFL, fcntl(fd[i], F_GETFL) | O_NONBLOCK), 0);
+    close(listens);
+}
+
+/* Whether this kernel gives TLS to a connection: asked of the kernel itself. */
+static bool kernel_gives_tls(int *err)
+{
+    int fd[2];
+    bool gives;
+
+    tcp_sockets(fd);
+    gives = setsockopt(fd[CONNECTS], IPPROTO_TCP, TCP_ULP, "tls", sizeof "tls") == 0;
+    *err = gives ? 0 : errno;
+    close(fd[0]);
+    close(fd[1]);
+    return gives;
+}
+
+/* Waits a little where nothing has moved; loopback is never quiet for long. */
+static void pause_unless(bool moved, int *pauses)
+{
+    if (moved)
+        return;
+    assert_true(++*pauses < 60000);
+    poll(NULL, 0, 1);
+}
+
+static void shake_over_tcp(struct ends *e, struct tt_secure *secure)
+{
+    int fd[2], pauses = 0;
+
+    tcp_sockets(fd);
+    assert_int_equal(tt_stream_create(&e->stream[CONNECTS], secure, fd[CONNECTS], TT_STREAM_CONNECTS), TUTTI_OK);
+    assert_int_equal(tt_stream_create(&e->stream[ACCEPTS], secure, fd[ACCEPTS], TT_STREAM_ACCEPTS), TUTTI_OK);
+    while (!tt_stream_ready(e->stream[0]) || !tt_stream_ready(e->stream[1])) {
+        for (int i = 0; i < 2; i++) {
+            const int n = tt_stream_flush(e->stream[i]);
+
+            assert_true(n == 0 || n == -EAGAIN);
+        }
+        pause_unless(false, &pauses);
+    }
+}
+
+static size_t moved_by(const struct flow flow[2])
+{
+    return flow[0].written + flow[0].read + flow[1].written + flow[1].read;
+}
+
+/* Over TCP Tutti asks the kernel to make the records. Where it does, what is written is read all the same; where it refuses, too, and that is told
+ * with its reason. TUTTI_TEST_KERNEL_TLS=1: this machine is known to have it, with all that it encrypts by. */
+static void the_kernel_makes_the_records_where_it_can(void **state)
+{
+    struct tt_secure *secure = ends_secure(ENDS_TOKEN);
+    const char *why = NULL;
+    struct tt_prng prng;
+    struct flow flow[2];
+    struct ends e;
+    int err, pauses = 0;
+    const bool gives = kernel_gives_tls(&err), has = tt_secure_kernel(&why);
+
+    (void)state;
+    assert_true(gives || !getenv("TUTTI_TEST_KERNEL_TLS"));
+#ifdef OPENSSL_NO_KTLS
+    assert_false(has);
+    assert_non_null(strstr(why, "OpenSSL"));
+#else
+    assert_int_equal(has, gives);
+    if (!gives)
+        assert_string_equal(why, err == ENOENT ? "the kernel has no module tls" : "the kernel does not allow it");
+#endif
+    shake_over_tcp(&e, secure);
+    for (int i = 0; i < 2; i++) {
+        assert_true(has || !e.stream[i]->kernel_sends);
+        assert_true(e.stream[i]->kernel_sends || !getenv("TUTTI_TEST_KERNEL_TLS"));
+    }
+    print_message("records are made by %s\n", e.stream[CONNECTS]->kernel_sends ? "the kernel" : "OpenSSL");
+    tt_prng_init(&prng, 21);
+    flow_init(&flow[0], &prng);
+    flow_init(&flow[1], &prng);
+    while (flow[0].read < flow[0].bytes || flow[1].read < flow[1].bytes) {
+        const size_t before = moved_by(flow);
+
+        for (int i = 0; i < 2; i++)
+            step(&flow[i], &flow[1 - i], e.stream[i], &prng, 21);
+        pause_unless(moved_by(flow) > before, &pauses);
+    }
+    for (int i = 0; i < 2; i++) {
+        assert_memory_equal(flow[i].got, flow[i].data, flow[i].bytes);
+        flow_fini(&flow[i]);
+    }
+    ends_close(&e);
+    tt_secure_destroy(secure);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_is_written_in_any_pieces_is_read_in_any_pieces),
+        cmocka_unit_test(the_kernel_makes_the_records_where_it_can),
         cmocka_unit_test(another_token_is_told_at_both_ends),
         cmocka_unit_test(a_key_is_used_for_so_many_bytes_and_no_more),
         cmocka_unit_test(the_handshake_asks_for_what_it_waits_for),

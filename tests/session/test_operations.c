@@ -611,6 +611,201 @@ static void a_group_goes_as_a_whole_and_comes_back_while_others_go_on(void **sta
     play(3 * ROLES, ROLES, groups_go_and_come);
 }
 
+/* ---- tentative among a role or a group ---- */
+
+#define PART 6
+
+static tutti_elastic part_of(int64_t *v, size_t n, tutti_scope scope, uint32_t tag, int64_t value)
+{
+    tutti_elastic op = operation(TUTTI_ALLREDUCE, v, v, n, TUTTI_I64);
+
+    for (size_t i = 0; i < n; i++)
+        v[i] = value + (int64_t)i;
+    op.scope = scope;
+    op.tag = tag;
+    op.tentative = 1;
+    return op;
+}
+
+static void check_part(const int64_t *v, size_t n, int64_t members, int64_t values)
+{
+    for (size_t i = 0; i < n; i++)
+        CHECK(v[i] == values + members * (int64_t)i);
+}
+
+/* One tag for each; roles have parts of other lengths, one of none. A commit tells of all, or what all members take part in. */
+static void parts_are_committed(struct guest *g)
+{
+    int64_t a[PART], b[PART], c[PART], d[1];
+    tutti_elastic ops[3], other;
+    int verdict = 0;
+    tutti_view view;
+    size_t n;
+
+    enter(g, 2 * ROLES, &view);
+    n = PART - view.members[view.rank].role;
+    ops[0] = part_of(a, n, TUTTI_SCOPE_ROLE, 0, 10 * view.rank);
+    ops[1] = part_of(b, PART, TUTTI_SCOPE_GROUP, 1, 10 * view.rank);
+    ops[2] = part_of(c, n == PART ? 3 : 0, TUTTI_SCOPE_ROLE, 2, 10 * view.rank);
+    for (int k = 0; k < 3; k++) {
+        MUST(tutti_run_collective(g->run, &ops[k]));
+        CHECK(ops[k].status == TUTTI_PENDING && ops[k].contributors == 2);
+    }
+    check_part(a, n, 2, 10 * (2 * (view.rank % ROLES) + ROLES));
+    check_part(b, PART, 2, 10 * (2 * (view.rank - view.rank % ROLES) + 1));
+    other = part_of(d, 1, TUTTI_SCOPE_GROUP, 0, 1);
+    CHECK(tutti_run_collective(g->run, &other) == TUTTI_ERR_INVALID &&
+          strstr(tutti_last_error(), "would not tell its verdict"));
+    CHECK(ops[0].status == TUTTI_PENDING);
+    MUST(tutti_run_commit(g->run, 1, 0, &verdict));
+    CHECK(verdict == 1);
+    for (int k = 0; k < 3; k++)
+        CHECK(ops[k].status == TUTTI_OK);
+    for (int all = 0; all < 2; all++) {
+        ops[0] = part_of(a, n, TUTTI_SCOPE_ROLE, 0, 10 * view.rank);
+        MUST(tutti_run_collective(g->run, &ops[0]));
+        CHECK(ops[0].status == TUTTI_PENDING);
+        other = part_of(d, 1, all ? TUTTI_SCOPE_ALL : TUTTI_SCOPE_GROUP, 0, 1);
+        other.tentative = all;
+        MUST(tutti_run_collective(g->run, &other));
+        CHECK(ops[0].status == TUTTI_OK && other.status == (all ? TUTTI_PENDING : TUTTI_OK));
+        CHECK(d[0] == (all ? 2 * ROLES : ROLES));
+    }
+    MUST(tutti_run_commit(g->run, 1, 0, &verdict));
+    CHECK(verdict == 1 && other.status == TUTTI_OK);
+    meet(g);
+}
+
+/* All have the sums of their roles when one goes. Of those who are left one commits, one calls for the next view. */
+static void one_goes_after_its_part(struct guest *g)
+{
+    int64_t a[PART];
+    tutti_elastic op;
+    int verdict = 1;
+    tutti_view view;
+
+    enter(g, 2 * ROLES, &view);
+    op = part_of(a, PART, TUTTI_SCOPE_ROLE, 1, 7);
+    MUST(tutti_run_collective(g->run, &op));
+    check_part(a, PART, 2, 14);
+    atomic_fetch_add(&g->party->step, 1);
+    party_await(g->party, 2 * ROLES);
+    if (g->index == 3)
+        return;
+    if (g->index != 1) {
+        MUST(tutti_run_commit(g->run, 1, 0, &verdict));
+        CHECK(verdict == 0 && op.status == TUTTI_ERR_PEER_LOST);
+        check_part(a, PART, 1, 7);
+    }
+    if (g->index == 2)
+        return; /* its group is not whole any longer */
+    do
+        MUST(tutti_run_shrink(g->run, 0, 0, &view));
+    while (view.nranks > ROLES);
+    CHECK(op.status == TUTTI_ERR_PEER_LOST);
+    check_part(a, PART, 1, 7);
+    MUST(tutti_run_collective(g->run, &op)); /* again, with the one group that is left */
+    CHECK(op.status == TUTTI_PENDING && op.contributors == 1);
+    MUST(tutti_run_commit(g->run, 1, 0, &verdict));
+    CHECK(verdict == 1 && op.status == TUTTI_OK);
+    meet(g);
+}
+
+/* Role 1 does not make the operation that role 0 has completed: no commit makes that final. */
+static void one_role_leaves_it_out(struct guest *g)
+{
+    int64_t a[PART];
+    tutti_elastic op;
+    int verdict = 7;
+    tutti_view view;
+    bool makes;
+
+    enter(g, 2 * ROLES, &view);
+    makes = view.members[view.rank].role == 0;
+    op = part_of(a, PART, TUTTI_SCOPE_ROLE, 1, 7);
+    if (makes)
+        MUST(tutti_run_collective(g->run, &op));
+    CHECK(tutti_run_commit(g->run, 1, 0, &verdict) == TUTTI_ERR_MISMATCH && verdict == 7);
+    CHECK(strstr(tutti_last_error(), "after other operations") != NULL);
+    CHECK(!makes || op.status == TUTTI_PENDING);
+    MUST(tutti_run_revoke(g->run));
+    MUST(tutti_run_epoch(g->run, 0, 0, 0, 0, &view));
+    CHECK(view.nranks == 2 * ROLES && view.changed);
+    CHECK(!makes || op.status == TUTTI_ERR_PEER_LOST);
+    check_part(a, PART, 1, 7);
+    meet(g);
+}
+
+/* And here it says nonsense, which ends the epoch; also for the other of its role, if that comes later. */
+static void one_role_is_refused(struct guest *g)
+{
+    int64_t a[PART];
+    tutti_elastic op;
+    tutti_status st;
+    tutti_view view;
+    uint64_t all = 1;
+    bool refused;
+
+    enter(g, 2 * ROLES, &view);
+    meet(g); /* else some would hear of the end of the epoch before they are in it */
+    refused = view.members[view.rank].role == 1;
+    op = part_of(a, PART, TUTTI_SCOPE_ROLE, 1, 7);
+    if (refused)
+        op.type = (tutti_dtype)99;
+    st = tutti_run_collective(g->run, &op);
+    CHECK(st == TUTTI_ERR_PEER_LOST || st == (refused ? TUTTI_ERR_INVALID : TUTTI_OK));
+    CHECK(st != TUTTI_ERR_INVALID || strstr(tutti_last_error(), "99 is no type"));
+    MUST(tutti_run_epoch(g->run, 0, 0, 0, 0, &view));
+    CHECK(view.nranks == 2 * ROLES && view.changed);
+    CHECK(op.status == (st == TUTTI_ERR_INVALID ? st : TUTTI_ERR_PEER_LOST));
+    check_part(a, PART, 1, 7);
+    MUST(tutti_run_agree(g->run, st != TUTTI_ERR_INVALID, 0, &all));
+    CHECK(all == 0); /* one has told why */
+}
+
+static void what_is_tentative_among_a_role_or_a_group_has_one_verdict_on_all(void **state)
+{
+    (void)state;
+    play(2 * ROLES, ROLES, parts_are_committed);
+    play(2 * ROLES, ROLES, one_goes_after_its_part);
+    play(2 * ROLES, ROLES, one_role_leaves_it_out);
+    play(2 * ROLES, ROLES, one_role_is_refused);
+}
+
+/* With fewer members the result would be another one; within a group, which is whole or gone, it is the same. */
+static void what_depends_on_their_number(struct guest *g)
+{
+    static const tutti_coll colls[] = { TUTTI_ALLGATHER, TUTTI_GATHER,          TUTTI_REDUCE_SCATTER, TUTTI_SCATTER,
+                                        TUTTI_ALLTOALL,  TUTTI_REDUCE_SCATTERV, TUTTI_SCATTERV,       TUTTI_ALLTOALLV };
+    const size_t ones[2 * ROLES] = { 1, 1, 1, 1 };
+    int64_t in[2 * ROLES] = { 1, 2, 3, 4 }, out[2 * ROLES] = { 0 };
+    tutti_view view;
+
+    enter(g, 2 * ROLES, &view);
+    for (size_t k = 0; k < sizeof colls / sizeof *colls; k++) {
+        tutti_elastic op = operation(colls[k], in, out, 1, TUTTI_I64);
+
+        op.counts = op.recv_counts = ones;
+        op.mode = TUTTI_RETRY;
+        for (int role = 0; role < 2; role++) {
+            op.scope = role ? TUTTI_SCOPE_ROLE : TUTTI_SCOPE_ALL;
+            CHECK(tutti_run_collective(g->run, &op) == TUTTI_ERR_INVALID);
+            CHECK(strstr(tutti_last_error(), "cannot be retried with fewer") != NULL && out[0] == 0);
+        }
+        op.scope = TUTTI_SCOPE_GROUP;
+        MUST(tutti_run_collective(g->run, &op));
+        CHECK(op.contributors == ROLES);
+        memset(out, 0, sizeof out);
+    }
+    meet(g);
+}
+
+static void what_depends_on_the_number_of_members_is_not_tried_again_with_fewer(void **state)
+{
+    (void)state;
+    play(2 * ROLES, ROLES, what_depends_on_their_number);
+}
+
 static void without_groups(struct guest *g)
 {
     int64_t v = 3;
@@ -645,6 +840,8 @@ int main(void)
         cmocka_unit_test(an_average_is_divided_before_it_is_rounded),
         cmocka_unit_test(an_average_over_a_fixed_number_is_one_also_where_one_is_left),
         cmocka_unit_test(a_group_goes_as_a_whole_and_comes_back_while_others_go_on),
+        cmocka_unit_test(what_is_tentative_among_a_role_or_a_group_has_one_verdict_on_all),
+        cmocka_unit_test(what_depends_on_the_number_of_members_is_not_tried_again_with_fewer),
         cmocka_unit_test(without_replica_groups_all_have_one_role),
     };
 

@@ -264,17 +264,18 @@ static void is_alone(struct guest *g)
     CHECK(view.nranks == 1 && ring.adopted == 0 && ring.was_ns == 0);
 }
 
-static void has_a_role(struct guest *g)
+static void is_of_the_only_group(struct guest *g)
 {
     tutti_ring ring = { .size = sizeof ring };
     tutti_view view;
 
     view_of(g, 2, &view);
-    CHECK(tutti_run_optimize(g->run, &ring, 0, &view) == TUTTI_ERR_UNSUPPORTED);
+    MUST(tutti_run_optimize(g->run, &ring, 0, &view));
+    CHECK(view.nranks == 2 && ring.adopted == 0 && ring.was_ns == 0);
     MUST(tutti_run_agree(g->run, 1, 0, &(uint64_t){ 0 }));
 }
 
-static void there_is_nothing_to_order_for_one_and_for_groups(void **state)
+static void there_is_nothing_to_order_for_one_or_one_group(void **state)
 {
     struct party p;
 
@@ -284,7 +285,78 @@ static void there_is_nothing_to_order_for_one_and_for_groups(void **state)
     party_end(&p);
     party_begin(&p, 20000, 5000, NULL);
     p.nroles = 2;
-    party_run(&p, 2, has_a_role, NULL);
+    party_run(&p, 2, is_of_the_only_group, NULL);
+    party_end(&p);
+}
+
+/* ---- replica groups ---- */
+
+#define ROLES 2
+#define GROUPS 3
+
+/* Long enough for what the order was found for; its own role's. */
+static void reduce_shards(struct guest *g, const tutti_view *view, const char *algo)
+{
+    const int64_t role = view->members[view->rank].role;
+    int64_t *v = malloc((1u << 17) * sizeof *v);
+    tutti_elastic op = { .size = sizeof op,
+                         .coll = TUTTI_ALLREDUCE,
+                         .src = v,
+                         .dst = v,
+                         .count = 1u << 17,
+                         .type = TUTTI_I64,
+                         .scope = TUTTI_SCOPE_ROLE,
+                         .algo = algo };
+
+    CHECK(v != NULL);
+    for (int64_t i = 0; i < 1 << 17; i++)
+        v[i] = i * (role + 1);
+    MUST(tutti_run_collective(g->run, &op));
+    CHECK(op.contributors == GROUPS);
+    for (int64_t i = 0; i < 1 << 17; i++)
+        CHECK(v[i] == GROUPS * i * (role + 1));
+    free(v);
+}
+
+/* Members of one role measure each other, all roles at once; groups stay together. Then member 0 names what the others of its role take from the view, and what
+ * all members do is left as it was: the ring is not for them. */
+static void measures_its_role(struct guest *g)
+{
+    static const char *const algos[TT_RING_PLANS] = {
+        [TT_RING_AS_RING] = "ring", [TT_RING_AS_TWO_RINGS] = "two_rings", [TT_RING_AS_TREES] = "dtree"
+    };
+    tutti_ring ring = { .size = sizeof ring, .burst_ms = 50 };
+    tutti_view view;
+
+    view_of(g, GROUPS * ROLES, &view);
+    for (int times = 0; times < 2; times++) {
+        MUST(tutti_run_optimize(g->run, &ring, 0, &view));
+        CHECK(view.nranks == GROUPS * ROLES && view.changed == ring.adopted);
+        CHECK(ring.was_ns > 0 && ring.now_ns > 0);
+        CHECK(g->run->survey->reported && g->run->survey->machine.conf.nranks == GROUPS);
+        for (int r = 0; r < view.nranks; r++)
+            CHECK(view.members[r].role == (uint32_t)r % ROLES &&
+                  view.members[r].group == view.members[r - r % ROLES].group);
+        check_alike(g, &view, NULL);
+        reduce_shards(g, &view, NULL);
+    }
+    for (uint8_t plan = TT_RING_AS_RING; plan < TT_RING_PLANS; plan++) {
+        tt_run_lock(g->run);
+        g->run->m.plan = plan;
+        tt_run_unlock(g->run);
+        reduce_shards(g, &view, view.rank == 0 ? algos[plan] : NULL);
+        check_alike(g, &view, NULL);
+    }
+}
+
+static void groups_are_ordered_by_what_their_roles_measure(void **state)
+{
+    struct party p;
+
+    (void)state;
+    party_begin(&p, 20000, 5000, NULL);
+    p.nroles = ROLES;
+    party_run(&p, GROUPS * ROLES, measures_its_role, NULL);
     party_end(&p);
 }
 
@@ -296,7 +368,8 @@ int main(void)
         cmocka_unit_test(in_the_background_the_program_goes_on),
         cmocka_unit_test(who_does_not_come_is_named_and_a_loss_ends_it),
         cmocka_unit_test(who_still_measures_and_who_has_hear_the_same_of_a_loss),
-        cmocka_unit_test(there_is_nothing_to_order_for_one_and_for_groups),
+        cmocka_unit_test(there_is_nothing_to_order_for_one_or_one_group),
+        cmocka_unit_test(groups_are_ordered_by_what_their_roles_measure),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

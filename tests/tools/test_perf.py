@@ -214,6 +214,17 @@ class Timers(unittest.TestCase):
                 self.assertGreater(row["in_flight_max_bytes"], 0)
                 self.assertLessEqual(row["in_flight_max_bytes"], 2 * 262144)
 
+    def test_transfer_and_reduction_have_sizes_of_their_own(self):
+        sizes = {"TUTTI_FTAR_PIECE_BYTES": "100000", "TUTTI_FTAR_REDUCE_BYTES": "16384"}
+        for wire in ("shm", "tcp"):
+            done = perf("allreduce", "-n", 3, "--wire", wire, "--algo", "ftar", "--min", "2M", "--max", "2M", "--iters", 2, "--check", "--json",
+                        environment=sizes)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertEqual([row["wrong"] for row in map(json.loads, done.stdout.splitlines())], [0, 0])
+        refused = perf("allreduce", "-n", 2, "--min", 8, "--max", 8, environment={"TUTTI_FTAR_REDUCE_BYTES": "10000"})
+        self.assertNotEqual(refused.returncode, 0)
+        self.assertIn("TUTTI_FTAR_REDUCE_BYTES is 10000; it must be 0, or a power of two from 8192 on", refused.stderr)
+
     def test_what_is_over_before_a_clock_could_tell_has_none(self):
         done = perf("allreduce", "-n", 2, "--min", 8, "--max", 8, "--iters", 3, "--timers")
         self.assertIn("out of place: too short for timers", done.stdout)
