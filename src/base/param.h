@@ -21,6 +21,9 @@ enum tt_param_id {
     TT_PARAM_FTAR_CHUNK_BYTES,  /* longest message of an all-reduce that bounds what is in flight */
     TT_PARAM_FTAR_CHUNKS,       /* how many of them may be on their way to one peer */
     TT_PARAM_TOPO_MEASURE,      /* 1: start-up measures what lies between ranks */
+    TT_PARAM_RDMA_PORT,
+    TT_PARAM_RDMA_SERVICE_LEVEL,
+    TT_PARAM_RDMA_TRAFFIC_CLASS,
     TT_PARAM_OFI_HMEM,
     TT_PARAM_REGISTER_BYTES,    /* registered without being used */
     TT_PARAM_REGISTER_COUNT,
