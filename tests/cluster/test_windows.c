@@ -598,10 +598,15 @@ static tutti_window *make_unreached(struct rank *r, void *mem, size_t bytes)
 
 /* The signal of a put of a device's memory waits for messages that a fence has put before it: none can carry its bytes. Rank 1 answers none while
  * it has the baton itself. */
-static void check_waits_behind_messages(struct rank *r, tutti_window *window, tutti_window *signals, const uint8_t *source, int other)
+static void check_waits_behind_messages(struct rank *r, tutti_window *window, tutti_window *signals,
+                                        const uint8_t *source, int other)
 {
     tutti_rma rma = {
-        .size = sizeof rma, .signal_op = TUTTI_SIGNAL_SET, .signal_value = UINT64_MAX, .signal_window = signals, .timeout_ms = 50,
+        .size = sizeof rma,
+        .signal_op = TUTTI_SIGNAL_SET,
+        .signal_value = UINT64_MAX,
+        .signal_window = signals,
+        .timeout_ms = 50,
     };
     uint8_t *host = job_have(r, calloc(1, 1000)), mailed[1000];
     tutti_window *unreached = make_unreached(r, host, sizeof mailed);
