@@ -52,8 +52,8 @@ if(support_sources)
     target_link_libraries(tests_support INTERFACE tests_support_objects tutti_static)
 endif()
 
-if(verbs_FOUND)     # it looks inside
-    set_source_files_properties(tests/wire/test_verbs.c PROPERTIES COMPILE_DEFINITIONS TUTTI_HAVE_VERBS=1)
+if(verbs_FOUND)     # they look inside
+    set_source_files_properties(tests/wire/test_verbs.c tests/wire/test_verbs_device.c PROPERTIES COMPILE_DEFINITIONS TUTTI_HAVE_VERBS=1)
 endif()
 
 # What results are compared with. Under the thread sanitizer most of a test's time would go into watching how that is computed, which one

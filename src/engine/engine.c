@@ -14,6 +14,7 @@
 #include "engine/state.h"
 #include "engine/trouble.h"
 #include "wire/registry.h"
+#include "wire/verbs_choice.h"
 
 /* The wire that was opened last cannot be used here, and the last error says why: kept until it is known which rank of this host tells it. */
 static void add_unusable(struct tt_engine *e)
@@ -37,6 +38,7 @@ static tutti_status open_wires(struct tt_engine *e, const struct tt_engine_conf 
         .ofi_provider = getenv("TUTTI_OFI_PROVIDER"),
     };
     struct tt_lane_limits limits;
+    struct tt_verbs_choice rdma;
     int64_t cma = 0, silence_s = 0, hmem = 0;
     tutti_status st = tt_wire_check_list(conf->wires);
 
@@ -47,6 +49,8 @@ static tutti_status open_wires(struct tt_engine *e, const struct tt_engine_conf 
         return st;
     wc.ofi_hmem = hmem;
     st = tt_registry_check();       /* told whether or not a wire registers memory */
+    if (!st)
+        st = tt_verbs_choice_read(&rdma, wc.rdma_gid);      /* likewise */
     if (st)
         return st;
     wc.secret = e->secret;

@@ -106,10 +106,15 @@ static tutti_status begin(struct tt_window_put *p)
         return TUTTI_ERR_NOMEM;
     see_fences(w->home, p->peer);
     p->signalled = !signal;
-    p->by_mail = (bytes && p->way->by_mail) || (signal && (p->signal_way->by_mail || p->peer->mail_fenced));
+    p->by_mail = (bytes && p->way->by_mail) || (signal && p->signal_way->by_mail);
     if (p->direct && (p->by_mail || !(p->link.wire->caps & TT_WIRE_CAP_DEVICE)))
         return tt_fail(TUTTI_ERR_UNSUPPORTED, "%s: memory of a device cannot go to rank %u by %s", p->attempt.call,
                        p->attempt.rank, p->by_mail ? "messages, and no wire reaches its window" : p->link.wire->ops->name);
+    if (signal && p->peer->mail_fenced) {
+        if (p->direct)
+            return TUTTI_PENDING;   /* no message can carry its bytes: it goes when those that its signal must stay behind are answered */
+        p->by_mail = true;
+    }
     for (size_t i = 0; i < p->shape.n && bytes && !p->by_mail && !late; i++)
         late = outlasts(p, piece_of(&p->shape, i).bytes);
     if (late) {

@@ -2,6 +2,7 @@
  *
  *   verbs.c          the wire: opening, polling, sleeping, the table of operations
  *   verbs_device.c   which devices, ports and GIDs
+ *   verbs_choice.c   which of these the user wants (pure)
  *   verbs_queue.c    queues that links share, and queue pairs
  *   verbs_link.c     links: how they come to be and end
  *   verbs_lane.c     lanes: how they come up, break and mend
@@ -37,6 +38,7 @@
 #include "trace/trace.h"
 #include "wire/dqplb.h"
 #include "wire/registry.h"
+#include "wire/verbs_choice.h"
 #include "wire/verbs_frame.h"
 #include "wire/wire.h"
 
@@ -217,8 +219,9 @@ struct tt_verbs_rail {
     char name[64], interface[16];   /* of the device; of the port's network, "" if it has none */
     bool up;
     bool dead;                      /* the device failed for good */
-    int gid_wanted;                 /* an index, or less than 0: the best */
+    struct tt_verbs_choice choice;
     uint8_t port, gid_index;
+    uint16_t pkey_index;
     uint8_t mtu;                    /* enum ibv_mtu */
     bool infiniband;
     uint16_t lid;
@@ -277,8 +280,8 @@ static inline uint8_t *tt_verbs_staging(struct tt_verbs_stream *s, uint64_t mess
 void tt_verbs_note(struct tt_verbs_stream *s);
 
 /* verbs_device.c */
-/* Opens the ports that the rule (as of interfaces) allows, or, where there is none, those near this process. gid: the index of the
- * GID to use on RoCE ports, a number; NULL: the best that is of an address of this network namespace. UNSUPPORTED says why there is none. */
+/* Opens ports of the devices that the rule (as of interfaces) allows, or, where there is none, of those near this process: the first port of each, then
+ * others. gid: as tt_verbs_choice_read has it; by no index, it is an address of this network namespace. UNSUPPORTED says why there is none. */
 tutti_status tt_verbs_rails_open(struct tt_verbs_rail rail[TT_VERBS_RAILS], uint32_t *nrails, const char *rule,
                                  const char *gid);
 void tt_verbs_rail_close(struct tt_verbs_rail *rail);

@@ -1,3 +1,4 @@
+#include <endian.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <net/if.h>
@@ -10,9 +11,8 @@
 #include "wire/ifaddr.h"
 #include "wire/verbs.h"
 
-#define GIDS_MAX 256
 #define ADDRESSES_MAX 256
-#define ANY_GID (-1)
+#define PKEYS_MAX 128               /* of a port's table, that are looked at */
 
 /* ---- GIDs ---- */
 
@@ -45,14 +45,16 @@ static int gid_merit(const struct ibv_gid_entry *e)
     return raw[0] == 0xfe && (raw[1] & 0xc0) == 0x80 ? 2 : 3;
 }
 
-/* The same, if it may be used: wanted is an index or ANY_GID. */
-static int merit_here(const struct tt_verbs_rail *rail, const struct ibv_gid_entry *e, int wanted,
-                      const struct tt_ifaddr *here, size_t nhere)
+/* The same, if it may be used. */
+static int merit_here(const struct tt_verbs_rail *rail, const struct ibv_gid_entry *e, const struct tt_ifaddr *here,
+                      size_t nhere)
 {
     if (rail->infiniband)
         return e->gid_index == 0;
-    if (wanted != ANY_GID)
-        return (int)e->gid_index == wanted;
+    if (!tt_verbs_choice_allows(&rail->choice, e->gid_index, e->gid.raw))
+        return 0;
+    if (rail->choice.gid_by == TT_VERBS_GID_INDEX)
+        return 1;
     return is_of_this_namespace(e, here, nhere) ? gid_merit(e) : 0;
 }
 
@@ -67,16 +69,16 @@ static void gid_take(struct tt_verbs_rail *rail, const struct ibv_gid_entry *e)
 /* Picks the port's address. False: it has none that serves. */
 static bool choose_gid(struct tt_verbs_rail *rail)
 {
-    struct ibv_gid_entry *all = calloc(GIDS_MAX, sizeof *all);
+    struct ibv_gid_entry *all = calloc(TT_VERBS_GIDS_MAX, sizeof *all);
     struct tt_ifaddr *here = calloc(ADDRESSES_MAX, sizeof *here);
-    ssize_t n = all && here ? ibv_query_gid_table(rail->context, all, GIDS_MAX, 0) : 0;
+    ssize_t n = all && here ? ibv_query_gid_table(rail->context, all, TT_VERBS_GIDS_MAX, 0) : 0;
     size_t nhere = 0;
     int best = 0;
 
     if (n > 0 && !rail->infiniband && tt_ifaddr_list(NULL, here, ADDRESSES_MAX, &nhere) != TUTTI_OK)
         n = 0;
     for (ssize_t i = 0; i < n; i++) {
-        const int merit = all[i].port_num == rail->port ? merit_here(rail, &all[i], rail->gid_wanted, here, nhere) : 0;
+        const int merit = all[i].port_num == rail->port ? merit_here(rail, &all[i], here, nhere) : 0;
 
         if (merit > best)
             gid_take(rail, &all[i]);
@@ -85,6 +87,27 @@ static bool choose_gid(struct tt_verbs_rail *rail)
     free(all);
     free(here);
     return best > 0;
+}
+
+/* ---- partitions ---- */
+
+/* False: the port is not in the partition that is wanted. */
+static bool choose_pkey(struct tt_verbs_rail *rail, uint32_t nkeys)
+{
+    uint16_t table[PKEYS_MAX] = { 0 };
+    int index;
+
+    for (uint32_t i = 0; i < nkeys && i < PKEYS_MAX && rail->choice.has_pkey; i++) {
+        __be16 key = 0;
+
+        if (ibv_query_pkey(rail->context, rail->port, (int)i, &key) == 0)
+            table[i] = be16toh(key);
+    }
+    index = tt_verbs_choice_pkey(&rail->choice, table, nkeys < PKEYS_MAX ? nkeys : PKEYS_MAX);
+    if (index < 0)
+        return false;
+    rail->pkey_index = (uint16_t)index;
+    return true;
 }
 
 /* ---- devices ---- */
@@ -101,19 +124,27 @@ static bool port_look(struct tt_verbs_rail *rail, uint8_t number, const char **w
     rail->lid = port.lid;
     rail->mtu = (uint8_t)port.active_mtu;
     rail->infiniband = port.link_layer != IBV_LINK_LAYER_ETHERNET;
-    *why = rail->gid_wanted == ANY_GID ? "has no GID that is an address of this network namespace"
-                                       : "has no GID of the index that TUTTI_RDMA_GID says";
+    *why = "is not in the partition that TUTTI_RDMA_PKEY says";
+    if (!choose_pkey(rail, port.pkey_tbl_len))
+        return false;
+    *why = rail->choice.gid_by == TT_VERBS_GID_BEST    ? "has no GID that is an address of this network namespace"
+           : rail->choice.gid_by == TT_VERBS_GID_INDEX
+               ? "has no GID of the index that TUTTI_RDMA_GID says"
+               : "has no GID that is what TUTTI_RDMA_GID says, and an address of this network namespace";
     return choose_gid(rail);
 }
 
-/* The device's first port that can be used. */
-static bool choose_port(struct tt_verbs_rail *rail, const char **why)
+/* The device's first port that can be used, of those behind `behind`. */
+static bool choose_port(struct tt_verbs_rail *rail, uint8_t behind, const char **why)
 {
     const char *of_port;
 
-    *why = "has no port that is up";
-    for (uint8_t i = 1; i <= rail->attr.phys_port_cnt; i++) {
-        if (port_look(rail, i, &of_port))
+    *why = rail->choice.port > rail->attr.phys_port_cnt ? "has no port of the number that TUTTI_RDMA_PORT says"
+                                                        : "has no port that is up";
+    for (uint32_t i = behind + 1u; i <= rail->attr.phys_port_cnt; i++) {
+        if (rail->choice.port && rail->choice.port != i)
+            continue;
+        if (port_look(rail, (uint8_t)i, &of_port))
             return true;
         if (strcmp(of_port, *why) != 0)
             *why = of_port;
@@ -147,10 +178,11 @@ static bool furnish(struct tt_verbs_rail *rail)
     return rail->channel && make_nonblocking(rail->channel->fd) && make_nonblocking(rail->context->async_fd);
 }
 
-/* Opens it. why: what is wrong with it otherwise. */
-static bool open_one(struct tt_verbs_rail *out, struct ibv_device *from, int gid, const char **why)
+/* Opens it, for its first port behind `behind`. why: what is wrong with it otherwise. */
+static bool open_one(struct tt_verbs_rail *out, struct ibv_device *from, uint8_t behind,
+                     const struct tt_verbs_choice *choice, const char **why)
 {
-    struct tt_verbs_rail rail = { .context = ibv_open_device(from), .gid_wanted = gid };
+    struct tt_verbs_rail rail = { .context = ibv_open_device(from), .choice = *choice };
 
     snprintf(rail.name, sizeof rail.name, "%s", ibv_get_device_name(from));
     *why = "cannot be opened";
@@ -159,7 +191,7 @@ static bool open_one(struct tt_verbs_rail *out, struct ibv_device *from, int gid
     *why = "does not tell what it can";
     if (ibv_query_device(rail.context, &rail.attr) != 0)
         goto close;
-    if (!choose_port(&rail, why))
+    if (!choose_port(&rail, behind, why))
         goto close;
     *why = "has no shared receive queues, or no queues that are long enough";
     if (rail.attr.max_srq <= 0 || rail.attr.max_srq_wr < (int)TT_VERBS_LINK_RECEIVES ||
@@ -270,23 +302,37 @@ static void reason_add(struct reasons *r, const char *name, const char *why)
         r->at += (size_t)snprintf(r->text + r->at, sizeof r->text - r->at, "%s%s %s", r->at ? "; " : "", name, why);
 }
 
-/* Opens what suits of list[n], near ones only or the others. */
+/* The last port of that device that is a rail; 0: none is. */
+static uint8_t last_port(const struct tt_verbs_rail *rail, uint32_t nrails, const char *name)
+{
+    uint8_t port = 0;
+
+    for (uint32_t i = 0; i < nrails; i++)
+        if (strcmp(rail[i].name, name) == 0)
+            port = rail[i].port;
+    return port;
+}
+
+/* Opens a port of what suits of list[n], near ones only or the others: of each device that has none yet; `again`: of those that have. */
 static void open_some(struct tt_verbs_rail rail[TT_VERBS_RAILS], uint32_t *nrails, struct ibv_device *const *list,
-                      int n, const char *rule, int gid, bool near, struct reasons *reasons)
+                      int n, const char *rule, const struct tt_verbs_choice *choice, bool near, bool again,
+                      struct reasons *reasons)
 {
     const bool named = rule && *rule;
 
     for (int i = 0; i < n; i++) {
         const char *name = ibv_get_device_name(list[i]), *why = "is not allowed by TUTTI_RDMA_DEVICES";
+        const uint8_t behind = last_port(rail, *nrails, name);
 
-        if ((named || is_near(name)) != near)
+        if ((named || is_near(name)) != near || (behind > 0) != again)
             continue;
         if (*nrails == TT_VERBS_RAILS) {
             tt_log(TT_LOG_DEBUG, "verbs: %s is not used: there are %u already", name, *nrails);
             continue;
         }
-        if (!tt_ifaddr_allows(rule, name) || !open_one(&rail[*nrails], list[i], gid, &why)) {
-            reason_add(reasons, name, why);
+        if (!tt_ifaddr_allows(rule, name) || !open_one(&rail[*nrails], list[i], behind, choice, &why)) {
+            if (!again)
+                reason_add(reasons, name, why);
         } else if (*nrails > 0 && rail[*nrails].infiniband != rail[0].infiniband) {
             tt_verbs_rail_close(&rail[*nrails]);
             reason_add(reasons, name, "is of another network than the first");
@@ -299,30 +345,15 @@ static void open_some(struct tt_verbs_rail rail[TT_VERBS_RAILS], uint32_t *nrail
     }
 }
 
-/* Reads TUTTI_RDMA_GID. */
-static tutti_status gid_parse(const char *text, int *gid)
-{
-    char *end;
-    long n;
-
-    *gid = ANY_GID;
-    if (!text || !*text)
-        return TUTTI_OK;
-    n = strtol(text, &end, 10);
-    if (*end || *text < '0' || *text > '9' || n >= GIDS_MAX)
-        return tt_fail(TUTTI_ERR_INVALID, "TUTTI_RDMA_GID is \"%s\", but must be a number from 0 to %d", text, GIDS_MAX - 1);
-    *gid = (int)n;
-    return TUTTI_OK;
-}
-
 tutti_status tt_verbs_rails_open(struct tt_verbs_rail rail[TT_VERBS_RAILS], uint32_t *nrails, const char *rule,
                                  const char *gid)
 {
     struct reasons reasons = { .at = 0 };
     struct ibv_device **list;
     char sentence[300];
-    int n = 0, wanted;
-    const tutti_status st = gid_parse(gid, &wanted);
+    struct tt_verbs_choice choice;
+    int n = 0;
+    const tutti_status st = tt_verbs_choice_read(&choice, gid);
 
     if (st)
         return st;
@@ -330,9 +361,10 @@ tutti_status tt_verbs_rails_open(struct tt_verbs_rail rail[TT_VERBS_RAILS], uint
     list = ibv_get_device_list(&n);
     if (list && n > 1)
         qsort(list, (size_t)n, sizeof *list, by_name);
-    open_some(rail, nrails, list, list ? n : 0, rule, wanted, true, &reasons);
-    if (*nrails == 0)
-        open_some(rail, nrails, list, list ? n : 0, rule, wanted, false, &reasons);
+    for (int far = 0; far < 2 && *nrails == 0; far++) {
+        open_some(rail, nrails, list, list ? n : 0, rule, &choice, !far, false, &reasons);
+        open_some(rail, nrails, list, list ? n : 0, rule, &choice, !far, true, &reasons);
+    }
     if (list)
         ibv_free_device_list(list);
     if (*nrails > 0)

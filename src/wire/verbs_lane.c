@@ -176,10 +176,11 @@ static void others_probe(struct tt_verbs_lane *lane)
             tt_verbs_lane_check(&link->lanes[i]);
 }
 
-/* `again`: the peer has gone on to the next incarnation, or will when it hears of ours. */
+/* `again`: the peer has gone on to the next incarnation, or will when it hears of ours. Only who has failed itself is held back: where each end of a lane
+ * that has failed before were held back by the other's going on, they would take turns for ever. */
 static void take_down(struct tt_verbs_lane *lane, bool again)
 {
-    const uint32_t setbacks = lane->setbacks;
+    const bool has_failed = lane->setbacks > 0, fails = has_failed && lane->broken;
     struct tt_verbs_stream *s = lane->stream;
 
     queue_pair_end(lane);
@@ -191,13 +192,13 @@ static void take_down(struct tt_verbs_lane *lane, bool again)
     lane->broken = false;
     lane->state = TT_VERBS_LANE_DOWN;
     tt_dqplb_lane_down(&s->sender, lane->index);
-    if (setbacks > 0)
+    if (fails)
         hold_back(lane);
     tt_log(TT_LOG_DEBUG, "verbs: lane %u to rank %u is down, after incarnation %u", lane->number, lane->link->peer,
            lane->incarnation);
     if (again)
         open_next(lane);
-    if (setbacks > 0)
+    if (has_failed)
         others_probe(lane);
 }
 

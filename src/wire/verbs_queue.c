@@ -101,6 +101,7 @@ tutti_status tt_verbs_qp_create(struct tt_verbs_lane *lane)
     struct tt_verbs_rail *rail = &link->verbs->rail[lane->rail];
     const struct tt_verbs_group *g = link->group[lane->rail];
     struct ibv_qp_attr attr = { .qp_state = IBV_QPS_INIT,
+                                .pkey_index = rail->pkey_index,
                                 .port_num = rail->port,
                                 .qp_access_flags = IBV_ACCESS_REMOTE_WRITE };
 
@@ -143,12 +144,16 @@ tutti_status tt_verbs_qp_connect(struct tt_verbs_lane *lane, const struct tt_ver
         .dest_qp_num = theirs->qp,
         .rq_psn = theirs->psn,
         .min_rnr_timer = RNR_TIMER,
-        .ah_attr = { .dlid = theirs->lid, .port_num = rail->port, .is_global = !rail->infiniband },
+        .ah_attr = { .dlid = theirs->lid,
+                     .sl = rail->choice.service_level,
+                     .port_num = rail->port,
+                     .is_global = !rail->infiniband },
     };
 
     memcpy(attr.ah_attr.grh.dgid.raw, theirs->gid, sizeof theirs->gid);
     attr.ah_attr.grh.sgid_index = rail->gid_index;
     attr.ah_attr.grh.hop_limit = 64;
+    attr.ah_attr.grh.traffic_class = rail->choice.traffic_class;
     if (ibv_modify_qp(lane->qp, &attr,
                       IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
                           IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER) != 0)

@@ -65,7 +65,7 @@ struct tt_wire_conf {
     struct tt_secure *secure;       /* tcp: how connections between peers are secured, alive until close; NULL: not */
     bool cma;                       /* shm: process_vm_readv allowed, in either direction */
     const char *rdma_devices;       /* verbs, ofi: which devices may be used, by a rule as that of interfaces, alive during open; NULL: those near */
-    const char *rdma_gid;           /* verbs: the index of the GID to use on RoCE ports, a number, alive during open; NULL: the best */
+    const char *rdma_gid;           /* verbs: the GID to use on RoCE ports, as TUTTI_RDMA_GID has it, alive during open; NULL: the best */
     bool ofi_hmem;                  /* ofi: its provider is to know memory of devices (FI_HMEM) */
     const char *ofi_provider;       /* ofi: libfabric's provider, by name, alive during open; NULL or "": the first that serves */
 };

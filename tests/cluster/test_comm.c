@@ -699,6 +699,8 @@ static const struct {
     { "TUTTI_LANES is \"17\"", { .nranks = 0 }, "TUTTI_LANES", "17" },
     { "TUTTI_TIMEOUT_MS is \"soon\"", { .nranks = 0 }, "TUTTI_TIMEOUT_MS", "soon" },
     { "TUTTI_EAGER_BYTES is \"9999999\"", { .nranks = 0 }, "TUTTI_EAGER_BYTES", "9999999" },
+    { "TUTTI_RDMA_GID is \"10.77\"", { .nranks = 0 }, "TUTTI_RDMA_GID", "10.77" },
+    { "TUTTI_RDMA_PKEY is \"0x8000\"", { .nranks = 0 }, "TUTTI_RDMA_PKEY", "0x8000" },
     { "TUTTI_RANK is \"7\", but TUTTI_SIZE is not set", { .nranks = 0 }, "TUTTI_SIZE", "" },
     { "\"pigeon\" in the list of wires", { .nranks = 0 }, "TUTTI_WIRES", "pigeon" },
 };

@@ -8,6 +8,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 #include "comm/comm.h"
+#include "engine/guest.h"
 #include "support/pattern.h"
 #include "support/unit.h"
 #include "windows.h"
@@ -577,6 +578,64 @@ static void check_dmabuf_refusal(struct rank *r, uint8_t *pages, const tutti_mem
     CHECK_SAYS(r, tutti_mem_register_device(r->comm, pages, DEVICE_BYTES, &file), TUTTI_ERR_INVALID, "9 is no kind");
 }
 
+/* A window that no wire reaches, as where its memory may not be locked: what is put there goes by messages. */
+static tutti_window *make_unreached(struct rank *r, void *mem, size_t bytes)
+{
+    struct tt_engine *e = r->comm->world->engine;
+    struct tt_wire *wire;
+    tutti_window *window;
+
+    for (int able = 0; able < 2; able++) {
+        tt_guest_enter(e);
+        for (uint32_t i = 0; (wire = tt_guest_wire(e, i)); i++)
+            wire->caps = able ? wire->caps | TT_WIRE_CAP_ANYMEM : wire->caps & ~TT_WIRE_CAP_ANYMEM;
+        tt_guest_leave(e);
+        if (!able)
+            CHECK_OK(r, tutti_window_create(r->comm, mem, bytes, &window));
+    }
+    return window;
+}
+
+/* The signal of a put of a device's memory waits for messages that a fence has put before it: none can carry its bytes. Rank 1 answers none while
+ * it has the baton itself. */
+static void check_waits_behind_messages(struct rank *r, tutti_window *window, tutti_window *signals,
+                                        const uint8_t *source, int other)
+{
+    tutti_rma rma = {
+        .size = sizeof rma,
+        .signal_op = TUTTI_SIGNAL_SET,
+        .signal_value = UINT64_MAX,
+        .signal_window = signals,
+        .timeout_ms = 50,
+    };
+    uint8_t *host = job_have(r, calloc(1, 1000)), mailed[1000];
+    tutti_window *unreached = make_unreached(r, host, sizeof mailed);
+
+    job_step(r, "put a device's memory behind messages");
+    pattern_fill(mailed, sizeof mailed, 7);
+    if (r->rank == 1)
+        tt_guest_enter(r->comm->world->engine);
+    job_meet(r);
+    if (r->rank == 0) {
+        CHECK_OK(r, tutti_window_put(unreached, other, 0, mailed, sizeof mailed, NULL));
+        CHECK_OK(r, tutti_window_fence(window, other));
+        CHECK_STATUS(r, tutti_window_put(window, other, 0, source, DEVICE_BYTES, &rma), TUTTI_ERR_TIMEOUT);
+    }
+    job_meet(r);
+    rma.timeout_ms = 0;
+    if (r->rank == 0) {
+        CHECK_OK(r, tutti_window_put(window, other, 0, source, DEVICE_BYTES, &rma));
+    } else {
+        tt_guest_leave(r->comm->world->engine);
+        CHECK_OK(r, tutti_window_wait(signals, 0, TUTTI_EQUAL, UINT64_MAX, 0, NULL));
+        window_check_pattern(r, host, sizeof mailed, 7, "put by message, before a put of a device's memory");
+    }
+    CHECK_OK(r, tutti_window_quiet(window, TUTTI_ALL_RANKS, 0));
+    CHECK_OK(r, tutti_barrier(r->comm, NULL));
+    CHECK_OK(r, tutti_window_free(unreached));
+    free(host);
+}
+
 /* From a device's memory and from the host's to another device's, short and long, with signals in the host's. */
 static void device_role(struct rank *r)
 {
@@ -627,6 +686,14 @@ static void device_role(struct rank *r)
             CHECK_OK(r, tutti_window_quiet(window, TUTTI_ALL_RANKS, 0));
             CHECK_OK(r, tutti_barrier(r->comm, NULL));
         }
+    pattern_fill(source, DEVICE_BYTES, salt_of(r->rank, (uint32_t)other, ++puts));
+    lend(r, mem, true);
+    lend(r, source, true);
+    check_waits_behind_messages(r, window, signals, source, other);
+    lend(r, mem, false);
+    lend(r, source, false);
+    if (r->rank == 1)
+        window_check_pattern(r, mem, DEVICE_BYTES, salt_of((uint32_t)other, r->rank, puts), "put behind messages");
     CHECK_OK(r, tutti_window_free(window));
     CHECK_OK(r, tutti_window_free(signals));
     CHECK_OK(r, tutti_mem_deregister(r->comm, mem));

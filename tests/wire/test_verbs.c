@@ -177,6 +177,39 @@ static void a_lane_that_breaks_loses_and_doubles_nothing(void **state)
     nodes_run(*state, 3, broken_role);
 }
 
+static bool all_lanes_up(struct node *n)
+{
+    for (uint32_t i = 0; i < link_to_right(n)->nlanes; i++)
+        if (link_to_right(n)->lanes[i].state != TT_VERBS_LANE_UP)
+            return false;
+    return true;
+}
+
+/* As when a network lost all of what both ends sent: each has tried its lanes before, and one of them fails now. */
+static void failed_before_role(struct node *n)
+{
+    struct tt_verbs_link *link;
+
+    node_open(n);
+    node_connect_all(n);
+    link = link_to_right(n);
+    UNTIL(n, all_lanes_up(n));
+    node_barrier(n);
+    for (uint32_t i = 0; i < link->nlanes; i++)
+        link->lanes[i].setbacks = 2;
+    node_barrier_idle(n);
+    if (n->rank == 0)
+        tt_verbs_lane_mark(&link->lanes[LANES]);
+    UNTIL(n, link->lanes[LANES].incarnation > 1);
+    UNTIL(n, all_lanes_up(n));
+    node_barrier(n);
+}
+
+static void a_lane_that_failed_at_both_ends_comes_back(void **state)
+{
+    nodes_run(*state, 2, failed_before_role);
+}
+
 static int (*true_post)(struct ibv_qp *, struct ibv_send_wr *, struct ibv_send_wr **);
 static uint32_t refusals;
 
@@ -370,14 +403,6 @@ static void pull_the_rails(struct node *n, uint32_t round, uint32_t slot)
         CHECK(n, interface_set(interface_of(n, rail), "up"));
 }
 
-static bool all_lanes_up(struct node *n)
-{
-    for (uint32_t i = 0; i < link_to_right(n)->nlanes; i++)
-        if (link_to_right(n)->lanes[i].state != TT_VERBS_LANE_UP)
-            return false;
-    return true;
-}
-
 static void rails_role(struct node *n)
 {
     rounds(n, 4 * ROUNDS_PER_RAIL, pull_the_rails);
@@ -454,6 +479,7 @@ int main(void)
     const struct CMUnitTest of_lanes[] = {
         cmocka_unit_test_prestate(segments_go_over_all_lanes_and_rails, &setting),
         cmocka_unit_test_prestate(a_lane_that_breaks_loses_and_doubles_nothing, &setting),
+        cmocka_unit_test_prestate(a_lane_that_failed_at_both_ends_comes_back, &setting),
         cmocka_unit_test_prestate(a_post_that_a_device_refuses_loses_nothing, &setting),
         cmocka_unit_test_prestate(a_message_that_lost_its_source_before_it_was_whole_is_not_signalled, &setting),
         cmocka_unit_test_prestate(a_source_that_cannot_be_registered_anew_loses_the_peers_it_was_for, &setting),
