@@ -48,13 +48,16 @@ static void make_net(const struct tt_tune_conf *conf, struct tt_net_conf *net)
     }
 }
 
-/* What bounds a lane: so many bytes under way, where they do not cover the way there and back. */
+/* What bounds a lane: so many bytes under way, where they do not cover the way there and back at the rate of a rail, or of a rank that sends. */
 static void make_lanes(const struct tt_tune_conf *conf, const struct tt_segments *segments,
                        const struct tt_net_conf *net, struct tt_des_conf *des)
 {
+    const double own = conf->costs.far.send_byte_ns > 0 ? 1e9 / conf->costs.far.send_byte_ns : INSTANT_BYTES_PER_S;
+    const double rail = net->link[TT_NEAR_RACK].bytes_per_s;
+
     des->lanes = segments->lanes ? segments->lanes : conf->lanes;
     for (int d = TT_NEAR_RACK; conf->lane_bytes && d < TT_DISTANCES; d++) {
-        const double covers = 2e-9 * net->link[d].latency_ns * net->link[TT_NEAR_RACK].bytes_per_s;
+        const double covers = 2e-9 * net->link[d].latency_ns * (rail < own ? rail : own);
 
         if ((double)conf->lane_bytes[d] < covers)
             des->lane_bytes[d] = conf->lane_bytes[d];
