@@ -5,11 +5,12 @@
 PRESET ?= release
 JOBS ?= $(shell nproc)
 
-.PHONY: help demo test build format format-check clean
+.PHONY: help demo test conformance build format format-check clean
 
 help:
 	@echo 'make demo            start 4 ranks, run every collective over shared memory and TCP, check every byte; train while members come and go'
 	@echo 'make test            all tests'
+	@echo 'make conformance     what wires must do, over every provider of libfabric and in virtual machines with RDMA devices: half an hour'
 	@echo 'make build           the libraries, the tutti command and the tests, in build/$(PRESET)'
 	@echo 'make format          lay out all C sources (make format-check only looks)'
 	@echo 'make clean           remove build/'
@@ -27,6 +28,11 @@ demo:
 test:
 	@$(MAKE) --no-print-directory build
 	ctest --preset $(PRESET) -j $(JOBS) $(CTEST_FLAGS)
+
+conformance:
+	@$(MAKE) --no-print-directory build
+	@scripts/install-deps.sh rdma
+	scripts/conformance --build build/$(PRESET)
 
 build:
 	@scripts/install-deps.sh build test

@@ -199,12 +199,14 @@ function(tutti_add_worked_example)
     target_link_libraries(tutti_with_example PRIVATE tutti_inside PkgConfig::json_c)
 endfunction()
 
-# Tests of windows, of puts with signals, and (with few rounds; not under sanitizers, which see its code elsewhere) of devices once more, over libfabric.
+# Tests of windows, of puts with signals, and (not under sanitizers, which see its code elsewhere) of devices, with few rounds and in all modes, over libfabric.
 function(tutti_add_ofi_tests)
     if(NOT TUTTI_SANITIZE)
         add_test(NAME ofi.device COMMAND cluster_test_device)
         tutti_test_properties(ofi.device cluster)
         set_property(TEST ofi.device APPEND PROPERTY ENVIRONMENT "TUTTI_TEST_IN_PLACE_OF_TCP=ofi" "TUTTI_TEST_FEW=1")
+        add_test(NAME ofi.modes COMMAND ${CMAKE_SOURCE_DIR}/scripts/conformance --modes ofi --build ${CMAKE_BINARY_DIR})
+        tutti_test_properties(ofi.modes cluster)
     endif()
     foreach(test windows window_order)
         add_test(NAME ofi.${test} COMMAND cluster_test_${test})
