@@ -335,9 +335,9 @@ typedef struct tutti_ring {
                                    known, as links could not be measured */
 } tutti_ring;
 
-/* Measures bandwidth and latency of every ordered pair of members (with replica groups: of those of one role, all roles at the same time), finds the order of ranks in which a ring all-reduce is predicted to be
- * fastest, and adopts it if the gain is worth it: then this is also an epoch without newcomers, after which ranks follow the ring (rank r sends
- * to r + 1). Ids stay. From 1 MiB on, elastic all-reduces that name no algorithm then use the ring; or, where one of those is predicted to be
+/* Measures bandwidth and latency of every ordered pair of members (with replica groups: of those of one role, all roles at the same time), finds the
+ * order of ranks in which a ring all-reduce is predicted to be fastest, and adopts it if the gain is worth it: then this is also an epoch without
+ * newcomers, after which ranks follow the ring (rank r sends to r + 1). Ids stay. From 1 MiB on, elastic all-reduces that name no algorithm then use the ring; or, where one of those is predicted to be
  * faster, two rings at once in opposite directions ("two_rings"), or the two trees of "dtree"; until newcomers join the view.
  *
  * With replica groups whole groups change places, and the order is that in which TUTTI_SCOPE_ROLE has them: that of the ring of each role, whose operations

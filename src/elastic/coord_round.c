@@ -24,7 +24,7 @@ static const struct tt_state_change changes[] = {
     { TT_COORD_ROUND_UNSURE, TT_COORD_ROUND_OPEN, "is still to come for all who live and have come back" },
     { TT_COORD_ROUND_UNSURE, TT_COORD_ROUND_DECIDED, "came to SAME, as some have heard who have come back" },
     { TT_COORD_ROUND_OPEN, TT_COORD_ROUND_PROPOSED, "is an epoch that all call, which newcomers may enter" },
-    { TT_COORD_ROUND_PROPOSED, TT_COORD_ROUND_OPEN, "loses somebody: lost, not reached, or who takes its call back" },
+    { TT_COORD_ROUND_PROPOSED, TT_COORD_ROUND_OPEN, "is to be proposed anew: somebody was lost, not reached, or took its call back" },
     { TT_COORD_ROUND_OPEN, TT_COORD_ROUND_DECIDED, "has all calls: a result, or a view without newcomers" },
     { TT_COORD_ROUND_PROPOSED, TT_COORD_ROUND_DECIDED, "has a view whose members have all reached each other" },
 };

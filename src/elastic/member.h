@@ -154,8 +154,8 @@ void tt_member_gone(struct tt_member *m, uint64_t id, uint64_t now_ns);
 void tt_member_revoke(struct tt_member *m, uint64_t now_ns);
 
 /* ---- the order of the ring ---- */
-/* From how many it is told what comes to us: all of the view, or with replica groups those of our role, one in each group. Also which we are of these
- * is told by the rank in the view, as a group is nroles consecutive ranks: rank / nroles. */
+/* From how many it is told what comes to us: all of the view, or with replica groups those of our role, one in each group. Of these the k-th is in the group whose ranks are
+ * k * nroles and those that follow. */
 static inline uint32_t tt_member_nlinks(const struct tt_member *m)
 {
     return m->conf.nroles > 1 ? m->nranks / m->conf.nroles : m->nranks;

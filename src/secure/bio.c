@@ -80,8 +80,8 @@ void tt_held_fini(struct tt_held *h)
     *h = (struct tt_held){ .fd = -1 };
 }
 
-/* Once the kernel makes the records, all that comes this way is an alert, which only OpenSSL's socket BIO can mark as one. It sends with
- * write(2): whoever is behind a SIGPIPE of ours must not see it. */
+/* Once the kernel makes the records, all that comes this way is an alert, which only OpenSSL's socket BIO can mark as one. It sends without
+ * MSG_NOSIGNAL: whoever is behind a SIGPIPE of ours must not see it. The kernel also raises one where it says that it has taken the bytes. */
 static int write_marked(BIO *next, const char *data, int bytes)
 {
     const struct timespec now = { 0, 0 };
@@ -93,7 +93,7 @@ static int write_marked(BIO *next, const char *data, int bytes)
     sigpending(&pending);
     pthread_sigmask(SIG_BLOCK, &pipe, &before);
     n = BIO_write(next, data, bytes);
-    if (n < 0 && !sigismember(&pending, SIGPIPE))
+    if (!sigismember(&pending, SIGPIPE))
         sigtimedwait(&pipe, NULL, &now);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     return n;
