@@ -10,7 +10,7 @@ JOBS ?= $(shell nproc)
 help:
 	@echo 'make demo            start 4 ranks, run every collective over shared memory and TCP, check every byte; train while members come and go'
 	@echo 'make test            all tests'
-	@echo 'make conformance     what wires must do, over every provider of libfabric and in virtual machines with RDMA devices: half an hour'
+	@echo 'make conformance     what wires must do, over every provider of libfabric and in virtual machines with RDMA devices: long'
 	@echo 'make build           the libraries, the tutti command and the tests, in build/$(PRESET)'
 	@echo 'make format          lay out all C sources (make format-check only looks)'
 	@echo 'make clean           remove build/'

@@ -66,7 +66,7 @@ four_ranks()
     TUTTI_WIRES=shm,verbs job 2 "$rounds" 10
 }
 
-# One packet in 200 is lost, and one in 100 overtakes others.
+# One packet in 200 is lost, and one in 100 comes 2 ms late, so that others overtake it: those that netem does not reorder it delays.
 loss_and_delay()
 {
     local status=0 lost
