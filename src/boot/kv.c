@@ -23,8 +23,8 @@ static char told[TT_ID_TEXT_BYTES];
 
 /* ---- PMI-1 over PMI_FD ---- */
 
-/* Reads one line, without its newline; waits until the deadline. */
-static tutti_status read_line(int fd, char *line, size_t cap, uint64_t deadline_ns)
+/* Reads one line, without its newline; waits until the deadline. barrier: it comes when all ranks are there. */
+static tutti_status read_line(int fd, char *line, size_t cap, uint64_t deadline_ns, bool barrier)
 {
     size_t n = 0;
 
@@ -34,9 +34,9 @@ static tutti_status read_line(int fd, char *line, size_t cap, uint64_t deadline_
         ssize_t got;
 
         if (now_ns >= deadline_ns)
-            return tt_fail(TUTTI_ERR_TIMEOUT,
-                           "start-up through PMI: not every rank came within the deadline; who did not, PMI does not "
-                           "tell (TUTTI_RENDEZVOUS would)");
+            return barrier ? tt_fail(TUTTI_ERR_TIMEOUT, "start-up through PMI: not every rank came within the deadline; who did "
+                                                        "not, PMI does not tell (TUTTI_RENDEZVOUS would)")
+                           : tt_fail(TUTTI_ERR_TIMEOUT, "start-up through PMI: the launcher did not answer within the deadline");
         if (poll(&p, 1, 100) <= 0)
             continue;
         got = read(fd, line + n, 1);    /* byte by byte: what follows the line may be for somebody else */
@@ -91,7 +91,7 @@ static tutti_status tell_by_pmi1(int fd, uint32_t rank, char *value, size_t cap,
     while (p.state != TT_PMI1_DONE) {
         st = write_line(fd, out);
         if (!st)
-            st = read_line(fd, in, sizeof in, deadline_ns);
+            st = read_line(fd, in, sizeof in, deadline_ns, p.state == TT_PMI1_BARRIER);
         if (st)
             return st;
         tt_pmi1_step(&p, in, out);

@@ -271,10 +271,10 @@ static void hear(struct tt_verbs_lane *lane)
     say(lane);
 }
 
-/* Both ends can receive. */
+/* Both ends can receive. Of rail 0 it is known that it leads to the peer's; another one may be of a network of its own. */
 static void joined(struct tt_verbs_lane *lane)
 {
-    if (lane->incarnation == 1) {
+    if (lane->incarnation == 1 && lane->rail == 0) {
         come_up(lane);
         return;
     }

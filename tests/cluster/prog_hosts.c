@@ -102,7 +102,7 @@ static void put_around(const struct ranks *r, uint64_t round)
 struct plan {
     uint64_t rounds;
     const char *device, *cut, *join;    /* NULL: nothing is disturbed */
-    uint64_t cut_sent, silent_from;     /* packets that the device had sent: before the cut, SILENT_ROUNDS before the end of it */
+    uint64_t begun_sent, cut_sent, silent_from; /* packets that the device had sent: before the job, before the cut, SILENT_ROUNDS before the end of it */
     uint64_t joined_sent;
     time_t joined_s;
 };
@@ -134,7 +134,7 @@ static bool goes_on(struct plan *p, uint64_t round)
         return round + 1 < p->rounds;
     if (round + 1 == p->rounds) {
         p->cut_sent = packets_sent(p->device);
-        if (p->cut_sent < PACKETS)
+        if (p->cut_sent - p->begun_sent < PACKETS)
             fail("the device carries nothing even before it is cut off");
         run(p->cut);
     } else if (round + 1 == 2 * p->rounds - SILENT_ROUNDS) {
@@ -178,6 +178,7 @@ int main(int argc, char **argv)
     r.rank = tutti_comm_rank(r.comm);
     r.n = tutti_comm_size(r.comm);
     MUST(tutti_window_create(r.comm, r.theirs, SIGNAL_BYTES + BYTES_MAX, &r.window));
+    plan.begun_sent = plan.device && r.rank == 0 ? packets_sent(plan.device) : 0;
     for (; more; round++) {
         add_up(&r, round);
         put_around(&r, round);

@@ -340,7 +340,7 @@ static void what_is_cut_into_pieces_arrives_whole(void **state)
 
 enum { FEW_PUTS = 24, FEW_BYTES = 40 << 10 };
 
-/* Both put messages over at most two of three lanes, and then one over any. */
+/* Both put messages over at most two of three lanes. */
 static void few_role(struct node *n)
 {
     uint8_t *source = node_memory(n, FEW_BYTES);
