@@ -138,7 +138,8 @@ static void measure(struct side *e, size_t bytes, bool both)
 {
     static double us[ITERATIONS];
     double rounds[WAYS][ROUNDS];
-    const int ways = both ? HALVES : WAYS, fit = (int)(ITERATIONS_BYTES / bytes), n = fit < ITERATIONS ? fit : ITERATIONS;
+    const int ways = both ? HALVES : WAYS, fit = (int)(ITERATIONS_BYTES / bytes),
+              n = fit < ITERATIONS ? fit : ITERATIONS;
 
     for (int round = 0; round < ROUNDS; round++)
         for (int way = 0; way < ways; way++) {

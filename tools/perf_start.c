@@ -15,6 +15,7 @@
 
 #define AHEAD_NS 1000       /* until everybody has read the instant */
 #define LOOKS 100000        /* before resting: a rank that does not come is somebody's fault, and the core may be what it waits for */
+#define GIVE_UP_NS 30000000000U     /* it is gone, and the call that follows tells so */
 
 struct perf_start_memory {
     _Atomic uint64_t arrived;       /* over all rounds */
@@ -65,16 +66,20 @@ void perf_start_close(struct perf_start *s)
 
 uint64_t perf_start_wait(struct perf_start *s)
 {
-    uint64_t before, instant;
+    uint64_t before, instant, until_ns;
 
     if (!s || !s->memory)
         return now_ns();
     before = atomic_load(&s->memory->instant_ns);   /* nobody sets the next one before this rank has come */
     if (atomic_fetch_add(&s->memory->arrived, 1) + 1 == ++s->rounds * s->nranks)
         atomic_store(&s->memory->instant_ns, now_ns() + AHEAD_NS);
-    for (uint64_t looks = 0; (instant = atomic_load(&s->memory->instant_ns)) == before; looks++)
+    until_ns = now_ns() + GIVE_UP_NS;
+    for (uint64_t looks = 0; (instant = atomic_load(&s->memory->instant_ns)) == before; looks++) {
         if (looks > LOOKS)
             sched_yield();
+        if (looks > LOOKS && now_ns() > until_ns)
+            return now_ns();
+    }
     while (now_ns() < instant)
         ;
     return instant;

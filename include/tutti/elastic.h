@@ -233,8 +233,9 @@ typedef struct tutti_elastic {
  * Until then *op is the run's, and so are src and dst where dst overwrites input: they stay allocated; what is written there may be overwritten with
  * the input. Where dst is elsewhere the run touches neither any more; who wants to run it again after a loss keeps src as it is.
  * Among a role or a group, where there are replica groups, the end of an operation tells nothing of other roles and groups. So after a tentative operation the next of its tag
- * is none of these that is tentative, too (INVALID, nothing has happened): a step uses a tag for each, and commits. INVALID arguments of such an
- * operation end the epoch, as other scopes may have their results, which are then taken back.
+ * is none of these that is tentative, too (INVALID, nothing has happened): a step uses a tag for each, and commits. Where the collective
+ * itself refuses the arguments of such an operation this ends the epoch, as other scopes may have their results, which are then taken back; what is refused before it begins changes nothing, and a commit
+ * tells that it was left out (MISMATCH).
  * An error is this member's alone: others may have returned TUTTI_OK from the same call, and hear of the loss from what they call next. Whatever that is
  * will do, another operation, tutti_run_commit or tutti_run_epoch, also if it is not the same on all. tutti_run_agree, tutti_run_sync, tutti_run_optimize and operations of mode
  * TUTTI_RETRY are INVALID from a tentative operation to its verdict (of commit or epoch, or of an operation of its tag that is not tentative), on

@@ -69,7 +69,6 @@ const struct tt_param_word tt_param_words[] = {
       "and in an elastic run by TUTTI_TOKEN, if there is one" },
     { "TUTTI_CERTIFICATE", "with TUTTI_SECURITY=certificate: this rank's (or member's) certificate, a PEM file" },
     { "TUTTI_KEY", "with TUTTI_SECURITY=certificate: its private key, a PEM file without passphrase" },
-    { "TUTTI_KERNEL_TLS", "set: the kernel is asked to make the records of TLS; a process whose peer has gone may then be ended by SIGPIPE, unless it ignores that" },
     { "TUTTI_AUTHORITY", "with TUTTI_SECURITY=certificate: the certificate of who signed those of all ranks, a PEM file" },
     { "TUTTI_COORDINATOR", "elastic runs: where the coordinators are, \"host:port,host:port\"" },
     { "TUTTI_RUN", "elastic runs: the run's name; not set: tutti" },

@@ -34,9 +34,11 @@ static tutti_status read_line(int fd, char *line, size_t cap, uint64_t deadline_
         ssize_t got;
 
         if (now_ns >= deadline_ns)
-            return barrier ? tt_fail(TUTTI_ERR_TIMEOUT, "start-up through PMI: not every rank came within the deadline; who did "
-                                                        "not, PMI does not tell (TUTTI_RENDEZVOUS would)")
-                           : tt_fail(TUTTI_ERR_TIMEOUT, "start-up through PMI: the launcher did not answer within the deadline");
+            return barrier ? tt_fail(TUTTI_ERR_TIMEOUT,
+                                     "start-up through PMI: not every rank came within the deadline; who did "
+                                     "not, PMI does not tell (TUTTI_RENDEZVOUS would)")
+                           : tt_fail(TUTTI_ERR_TIMEOUT,
+                                     "start-up through PMI: the launcher did not answer within the deadline");
         if (poll(&p, 1, 100) <= 0)
             continue;
         got = read(fd, line + n, 1);    /* byte by byte: what follows the line may be for somebody else */

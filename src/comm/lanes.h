@@ -15,7 +15,7 @@ struct tt_lane_facts {
 #define TT_LANES_FREE 0u                /* TCP connections, and nobody said how many: one, or one for each rail of a rank that is alone on its host */
 #define TT_LANES_BY_DISTANCE 255u       /* queue pairs, and nobody said how many */
 
-/* As this process has it: lanes (0: nobody said) of the first wire of the list `wires` that joins hosts (NULL: those that need not be named), its lane
+/* As this process has it: lanes (0: nobody said) of verbs where the list `wires` has it, else of TCP, its lane
  * limits, and for connections what the kernel lets each have under way. INVALID (logged): TUTTI_LANE_BYTES is not understood. */
 tutti_status tt_lane_facts_get(struct tt_lane_facts *out, uint32_t lanes, const char *wires);
 /* As a card carries it. A reader is bad where it is out of bounds. */

@@ -207,7 +207,8 @@ static void give_places(struct tt_coord *c)
     for (uint32_t i = 0; i < c->nmembers; i++) {
         struct tt_coord_member *m = &c->conf.members[i];
 
-        m->place = m->rank == TT_COORD_NO_RANK ? TT_COORD_NO_RANK : at[m->rank / size] * size + m->rank % size;
+        m->place = m->rank == TT_COORD_NO_RANK || m->rank / size >= r->n ? TT_COORD_NO_RANK
+                                                                         : at[m->rank / size] * size + m->rank % size;
     }
 }
 

@@ -261,7 +261,8 @@ static void on_view(struct tt_member *m, struct tt_elmsg *msg)
         if (m->view[i].id == m->id)
             rank = i;
     }
-    if (rank == UINT32_MAX || !m->calling || tt_member_is_syncing(m) || m->call.what != TT_CALL_EPOCH) {
+    if (rank == UINT32_MAX || (m->conf.nroles > 1 && msg->nlist % m->conf.nroles != 0) || !m->calling ||
+        tt_member_is_syncing(m) || m->call.what != TT_CALL_EPOCH) {
         tt_member_end(m, TUTTI_ERR_PROTOCOL, "the coordinator told of a view that is not ours");
         return;
     }

@@ -165,9 +165,7 @@ static tutti_status use_certificate(struct tt_secure *s, const struct tt_secure_
  * end's certificate would be verified, against no authority at all: a stranger cannot lead whoever connects past the token. */
 static bool harden(SSL_CTX *tls)
 {
-    SSL_CTX_set_options(tls, SSL_OP_NO_TICKET | SSL_OP_NO_COMPRESSION);
-    if (getenv("TUTTI_KERNEL_TLS")) /* not unasked: docs/security.md tells why */
-        SSL_CTX_set_options(tls, SSL_OP_ENABLE_KTLS);
+    SSL_CTX_set_options(tls, SSL_OP_NO_TICKET | SSL_OP_NO_COMPRESSION | SSL_OP_ENABLE_KTLS);
     SSL_CTX_set_session_cache_mode(tls, SSL_SESS_CACHE_OFF);
     SSL_CTX_set_mode(tls,
                      SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER | SSL_MODE_RELEASE_BUFFERS);

@@ -1,6 +1,8 @@
 #include "secure/stream.h"
 
 #include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <openssl/err.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -36,11 +38,22 @@ tutti_status tt_stream_create(struct tt_stream **out, struct tt_secure *secure, 
     return TUTTI_OK;
 }
 
+/* Whether our end of the connection may still send. What the kernel's TLS is given afterwards it takes all the same, and tries to send as the
+ * connection is closed: that is a SIGPIPE. */
+static bool may_send(int fd)
+{
+    struct tcp_info now;
+    socklen_t bytes = sizeof now;
+
+    return getsockopt(fd, IPPROTO_TCP, TCP_INFO, &now, &bytes) != 0 || now.tcpi_state == TCP_ESTABLISHED ||
+           now.tcpi_state == TCP_CLOSE_WAIT;
+}
+
 static void tls_end(struct tt_stream *s)
 {
     if (!tt_openssl_enter())
         return; /* what is left goes with the process */
-    if (s->ssl && (s->state == TT_STREAM_READY || s->state == TT_STREAM_ENDED))
+    if (s->ssl && (s->state == TT_STREAM_READY || s->state == TT_STREAM_ENDED) && (!s->kernel_sends || may_send(s->fd)))
         SSL_shutdown(s->ssl);
     tt_held_flush(&s->held);
     SSL_free(s->ssl);

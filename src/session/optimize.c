@@ -139,7 +139,7 @@ static tutti_status begin(tutti_run *run, const tutti_ring *ring)
                                    .burst_ns = (ring->burst_ms ? ring->burst_ms : BURST_MS) * TT_MS,
                                    .emit = emit,
                                    .context = run };
-    uint64_t number = 1;
+    uint64_t number = run->m.round << 8, next; /* members of other roles do not hear of ours: what all share makes their numbers alike */
 
     if (!p) {
         p = run->survey = calloc(1, sizeof *p);
@@ -147,7 +147,8 @@ static tutti_status begin(tutti_run *run, const tutti_ring *ring)
             return tt_fail(TUTTI_ERR_NOMEM, "%s: no memory to measure with", name);
         tt_random_bytes(p->filler, sizeof p->filler);
     } else if (p->machine.conf.epoch == run->m.epoch) {
-        number = p->machine.heard > p->machine.number ? p->machine.heard : p->machine.number + 1;
+        next = p->machine.heard > p->machine.number ? p->machine.heard : p->machine.number + 1;
+        number = next > number ? next : number;
     }
     conf.peers = p->peers;
     conf.links = p->links;

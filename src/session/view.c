@@ -279,8 +279,8 @@ static bool was_there(const tutti_run *run, uint64_t id)
     return r < run->space.nranks;
 }
 
-/* Whether a replica group was in our last view, and is in this one as it was: so it has gone on, while ours was not complete. Ranks are in the order of
- * groups and roles. */
+/* Whether a replica group was in our last view, and is in this one as it was: so it has gone on, while ours was not complete. The members of a group have
+ * consecutive ranks, in the order of their roles. */
 static bool others_went_on(const tutti_run *run, const struct meeting *g)
 {
     uint32_t stayed = 0;

@@ -180,8 +180,8 @@ void tt_shm_dereg(struct tt_region *region)
 
     s->used = false;
     tt_shm_source_gone(w, region->mem, region->bytes);
+    tt_shm_share_close_of(w, s->id);
     if (!s->seg.base) {
-        tt_shm_share_close_of(w, s->id);
         s->id += ID_OF_CALLER;  /* from here on late asks find nothing */
         s->next_free = w->free_own;
         w->free_own = s;

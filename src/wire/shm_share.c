@@ -5,9 +5,9 @@
  *  - The receiver may want its memory back while a piece is being written. It closes the share, so that no other piece is taken, and
  *    zeroes the length that the system call will be given: that vector lies in memory of both, and the kernel reads it when the call begins. So
  *    a call that has not begun writes nothing, however late it comes; and one that has begun is over as soon as its thread does anything else. The
- *    receiver waits for that, for as long as a copy of a piece takes: until the sender says so, or its thread is neither running nor
- *    in the kernel's wait for memory, which is all that it can be in the middle of a copy (so nobody waits for a process that was stopped), or the
- *    process is no more what it was.
+ *    receiver waits for that, as long as a copy of a piece takes: until the sender says so, or its thread is stopped, or sleeps, but not in that
+ *    call, or is gone (so nobody waits for a process that was stopped). A thread that keeps running and does not come to say so (as it handles a
+ *    signal), or is frozen in the middle, is waited for: whether it is in the call, the system does not tell.
  *  - The pid may be another process's by then. The call writes first to a page that the receiver has at a random address; where that is not
  *    there, or not to be written to, the call ends before it has changed anything.
  * A sender that cannot write (any more) says so, and the receiver reads the rest. */
@@ -23,6 +23,8 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include "base/clock.h"
+#include "base/log.h"
 #include "base/prng.h"
 
 #define UNIT_SHIFT 12u                      /* pieces are of whole pages, counted from the beginning of the ask */
@@ -102,6 +104,7 @@ bool tt_shm_share_open(struct tt_shm *w, struct tt_shm_peer *peer, uint8_t *to)
     peer->sharing = true;
     peer->taken = 0;
     s->to = (uintptr_t)to;
+    atomic_store_explicit(&s->written, 0, memory_order_relaxed);    /* tags come again */
     atomic_store_explicit(&s->claim, claim_word(tt_shm_tag_of(peer->served), 0, units), memory_order_release);
     return true;
 }
@@ -182,7 +185,24 @@ bool tt_shm_share_waits(const struct tt_shm *w, const struct tt_shm_peer *peer)
            written_from(s, peer, back_in(word), &failed) != back_in(word) && !failed;
 }
 
-/* Whether the thread that writes is anything but in the middle of a copy: not running, nor in the kernel's wait for memory, or gone. */
+/* Whether a thread that sleeps may do so in the middle of a copy, for a page of a file of its own. */
+static bool is_writing(pid_t pid, uint32_t tid)
+{
+    char path[64];
+    long call = SYS_process_vm_writev;
+    FILE *f;
+
+    snprintf(path, sizeof path, "/proc/%d/task/%u/syscall", (int)pid, tid);
+    f = fopen(path, "re");
+    if (!f)
+        return true;
+    if (fscanf(f, "%ld", &call) != 1)
+        call = SYS_process_vm_writev;   /* "running", by now */
+    fclose(f);
+    return call == SYS_process_vm_writev;
+}
+
+/* Whether the thread that writes is anything but in the middle of a copy: stopped, asleep elsewhere, or gone. */
 static bool is_elsewhere(pid_t pid, uint32_t tid)
 {
     char path[64], line[128] = "";
@@ -197,7 +217,9 @@ static bool is_elsewhere(pid_t pid, uint32_t tid)
         line[0] = 0;
     fclose(f);
     at = strrchr(line, ')');    /* of its name, which may hold anything */
-    return at && at[1] == ' ' && at[2] && at[2] != 'R' && at[2] != 'D';
+    if (!at || at[1] != ' ')
+        return false;
+    return at[2] == 'S' ? !is_writing(pid, tid) : at[2] && !strchr("RD", at[2]);
 }
 
 void tt_shm_share_close(struct tt_shm *w, struct tt_shm_peer *peer)
@@ -211,13 +233,18 @@ void tt_shm_share_close(struct tt_shm *w, struct tt_shm_peer *peer)
     word = atomic_exchange(&s->claim, 0);
     atomic_store(&s->there[0].iov_len, 0);
     atomic_store(&s->there[1].iov_len, 0);
-    for (uint32_t looks = 1;; looks++) {
+    for (uint64_t looks = 1, began_ns = tt_now_ns();; looks++) {
         bool failed;
 
         if (!is_sound(peer, word) || written_from(s, peer, back_in(word), &failed) == back_in(word) || failed)
             return;
         if (looks % LOOKS_PER_STATE == 0 && (is_elsewhere(peer->pid, atomic_load(&s->tid)) || tt_shm_is_another(peer)))
             return;
+        if (began_ns && looks % LOOKS_PER_STATE == 0 && tt_now_ns() - began_ns > TT_SECOND) {
+            tt_log(TT_LOG_WARN, "shm: waiting for thread %u of process %d, which began to write into this one and does not go on",
+                   atomic_load(&s->tid), (int)peer->pid);
+            began_ns = 0;
+        }
         sched_yield();
     }
 }

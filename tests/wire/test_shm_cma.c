@@ -456,17 +456,19 @@ static void crowded_role(struct node *n)
     begin_to_send(n, &mine);
     if (n->rank == 0) {
         n->w->crowded = true;
-        UNTIL(n, n->board->flag[0]);
+        for (int polls = 0; polls < 1000; polls++)
+            node_poll(n);
+        n->board->flag[0] = 1;
+        UNTIL(n, n->board->flag[1]);
         n->w->crowded = false;
         UNTIL(n, n->local[1] == 1);
     } else {
         uint64_t gap, end;
 
-        for (int i = 0; i < 100; i++)
-            usleep(100);        /* it would have come to it by then, mostly */
+        UNTIL_IDLE(n, n->board->flag[0]);
         find_gap(mine->mem, &gap, &end);
         CHECK(n, end == BYTES);
-        n->board->flag[0] = 1;
+        n->board->flag[1] = 1;
         UNTIL(n, node_word(n, 0, 0) == 1);
     }
     node_barrier(n);
@@ -511,6 +513,40 @@ static void late_writer_role(struct node *n)
 static void a_writer_that_comes_late_writes_nothing(void **state)
 {
     nodes_run(*state, 2, late_writer_role);
+}
+
+/* What was written of an ask whose tag was the same, 65,535 asks ago, says nothing of this one. */
+static void old_tag_role(struct node *n)
+{
+    struct tt_region *mine;
+
+    stops_before_writing = n->rank == 0;
+    if (n->rank == 1) {
+        struct tt_shm *w;
+        struct tt_shm_share *s;
+        struct tt_rkey key = begin(n, &mine);
+
+        (void)key;
+        w = tt_shm_of(n->w);
+        s = &tt_shm_asks_in(w, &w->peers[0]->mine)->share;
+        atomic_store(&s->written, tt_shm_tag_of(0) << 48 | 1ull << 47);    /* failed, and all */
+        until_begun(n, mine);
+        UNTIL_IDLE(n, process_is_stopped(n->board->pid[0]));
+        for (int polls = 0; polls < 1000; polls++)
+            node_poll(n);
+        CHECK(n, node_word(n, 0, 0) == 0);
+        kill(n->board->pid[0], SIGCONT);
+        UNTIL(n, node_word(n, 0, 0) == 1);
+    } else {
+        begin_to_send(n, &mine);
+        UNTIL(n, n->local[1] == 1);
+    }
+    node_barrier(n);
+}
+
+static void what_was_written_of_an_older_ask_does_not_count(void **state)
+{
+    nodes_run(*state, 2, old_tag_role);
 }
 
 /* As if rank 1's pid were another process's by now: its page is not where it was. Nothing is written, and rank 1 reads all. */
@@ -756,6 +792,7 @@ int main(void)
         cmocka_unit_test_prestate(a_sender_that_waits_moves_its_part, &one),
         cmocka_unit_test_prestate(where_ranks_outnumber_cores_it_leaves_that_to_its_peer, &one),
         cmocka_unit_test_prestate(a_writer_that_comes_late_writes_nothing, &one),
+        cmocka_unit_test_prestate(what_was_written_of_an_older_ask_does_not_count, &one),
         cmocka_unit_test_prestate(a_process_that_only_has_the_peers_pid_is_not_written, &one),
         cmocka_unit_test_prestate(what_two_move_is_whole, &one),
         cmocka_unit_test_prestate(a_peer_that_cannot_be_read_is_given_no_keys, &one),
