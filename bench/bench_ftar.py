@@ -106,7 +106,7 @@ def flight_row(options, tutti, wire, chunk_bytes, chunks):
     row = json.loads(done.stdout)
     return {"what": flight_what(wire, chunk_bytes, chunks), "value": row["in_flight_max_bytes"], "reach": chunk_bytes * chunks, "unit": "B",
             "better": "lower", "against": "S x C", "samples": {"in_flight_max_bytes": [row["in_flight_max_bytes"]]},
-            "where_us": {part: row[part] for part in ("call_us", "send_us", "reduce_us", "copy_us", "wire_us", "wait_us")}}
+            "where_us": {part: row[part] for part in ("call_us", "send_us", "forward_us", "reduce_us", "copy_us", "wire_us", "wait_us")}}
 
 
 def row_or_why(what, measure):

@@ -2,7 +2,6 @@
 
 #include <stdlib.h>
 #include "base/clock.h"
-#include "comm/comm.h"
 
 #define TRIAL_NS (5 * TT_MS)        /* long enough to tell the pace */
 #define SAMPLES_NS (60 * TT_MS)
@@ -101,15 +100,16 @@ static double per_call_us(uint64_t ns, uint64_t calls)
 tutti_status perf_sample_timed(const struct perf_case *c, tutti_comm *comm, const struct perf_effort *e, double *us,
                                struct perf_where *where, bool *timed)
 {
-    struct tt_engine *engine = comm->world->engine;
-    struct tt_timers t;
-    double mine[6];
+    tutti_times t = { .size = sizeof t };
+    double mine[7];
     tutti_status st;
 
-    tt_engine_time(engine, true);
-    st = perf_sample(c, comm, e, us);
-    tt_engine_timers(engine, &t);
-    tt_engine_time(engine, false);
+    st = tutti_comm_time(comm, 1);
+    if (!st)
+        st = perf_sample(c, comm, e, us);
+    if (!st)
+        st = tutti_comm_times(comm, &t);
+    tutti_comm_time(comm, 0);
     if (st)
         return st;
     mine[0] = per_call_us(t.call_ns, t.calls);
@@ -117,20 +117,22 @@ tutti_status perf_sample_timed(const struct perf_case *c, tutti_comm *comm, cons
     mine[2] = per_call_us(t.reduce_ns, t.calls);
     mine[3] = per_call_us(t.copy_ns, t.calls);
     mine[4] = per_call_us(t.wire_ns, t.calls);
-    mine[5] = (double)t.calls;
+    mine[5] = per_call_us(t.forward_ns, t.calls);
+    mine[6] = (double)t.calls;
     where->most_in_flight = (double)t.most_in_flight;
-    st = tutti_allreduce(mine, mine, 6, TUTTI_F64, TUTTI_AVG, comm, NULL);
+    st = tutti_allreduce(mine, mine, 7, TUTTI_F64, TUTTI_AVG, comm, NULL);
     if (!st)
         st = tutti_allreduce(&where->most_in_flight, &where->most_in_flight, 1, TUTTI_F64, TUTTI_MAX, comm, NULL);
     if (st)
         return st;
-    *timed = mine[5] > 0;
+    *timed = mine[6] > 0;
     where->call_us = mine[0];
     where->send_us = mine[1];
     where->reduce_us = mine[2];
     where->copy_us = mine[3];
     where->wire_us = mine[4];
-    where->wait_us = mine[0] - mine[1] - mine[2] - mine[3] - mine[4];
+    where->forward_us = mine[5];
+    where->wait_us = mine[0] - mine[1] - mine[2] - mine[3] - mine[4] - mine[5];
     return TUTTI_OK;
 }
 

@@ -23,7 +23,7 @@ tutti_status perf_sample(const struct perf_case *c, tutti_comm *comm, const stru
 
 /* Where the time of a call went, in microseconds: mean over ranks, and over the calls of a sample. */
 struct perf_where {
-    double call_us, send_us, reduce_us, copy_us, wire_us, wait_us;
+    double call_us, send_us, forward_us, reduce_us, copy_us, wire_us, wait_us;
     double most_in_flight;      /* bytes on their way from one rank to another at once, over all of them; 0: nothing bounds them */
 };
 

@@ -117,8 +117,11 @@ static void print_where(const struct perf_printer *p, const struct perf_row *row
         fprintf(p->out, "#   %s: too short for timers\n", row->c->in_place ? "in place" : "out of place");
         return;
     }
-    fprintf(p->out, "#   %s: of %.1f us a rank spent %.1f sending, %.1f reducing, %.1f copying, %.1f in wires, %.1f waiting",
-            row->c->in_place ? "in place" : "out of place", w->call_us, w->send_us, w->reduce_us, w->copy_us, w->wire_us, w->wait_us);
+    fprintf(
+        p->out,
+        "#   %s: of %.1f us a rank spent %.1f sending, %.1f reducing and forwarding, %.1f reducing, %.1f copying, %.1f in wires, %.1f waiting",
+        row->c->in_place ? "in place" : "out of place", w->call_us, w->send_us, w->forward_us, w->reduce_us, w->copy_us,
+        w->wire_us, w->wait_us);
     if (w->most_in_flight > 0)
         fprintf(p->out, "; at most %.0f B were on their way to one peer", w->most_in_flight);
     fputc('\n', p->out);
@@ -172,6 +175,7 @@ static void print_json(const struct perf_printer *p, const struct perf_row *row)
     if (row->timed) {
         add_number(o, "call_us", row->where.call_us);
         add_number(o, "send_us", row->where.send_us);
+        add_number(o, "forward_us", row->where.forward_us);
         add_number(o, "reduce_us", row->where.reduce_us);
         add_number(o, "copy_us", row->where.copy_us);
         add_number(o, "wire_us", row->where.wire_us);

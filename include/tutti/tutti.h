@@ -374,6 +374,27 @@ typedef struct tutti_memory {
 /* Local. Any thread; not while the communicator is being destroyed. */
 TUTTI_API tutti_status tutti_comm_memory(tutti_comm *comm, tutti_memory *out);
 
+/* Where the time of operations went in this process, step by step of how they move bytes, in nanoseconds. Of all communicators that were split from one
+ * start-up; in an elastic run that of tutti_run_comm tells of the run's operations, too, from when its members connected (tutti_run_stats_t.worlds). What none of the
+ * parts has was waiting. Set `size` to sizeof. Source of the steps: "Collective Communication for 100k+ GPUs", 2025, section 5.3. */
+typedef struct tutti_times {
+    size_t size;
+    uint64_t calls;             /* operations that ended; short ones, which are over before a clock could tell, are not timed */
+    uint64_t call_ns;           /* from begin to end */
+    uint64_t send_ns;           /* copying out: from the caller's memory to peers, or handing it to wires */
+    uint64_t forward_ns;        /* reducing and forwarding in one pass: sums that are stored nowhere here */
+    uint64_t reduce_ns;         /* reductions that store */
+    uint64_t copy_ns;           /* copying in: from where bytes landed to where they belong (and on to the next peer, in the same pass) */
+    uint64_t wire_ns;           /* the transfer itself, on wires that this process's processors carry (tcp) */
+    uint64_t most_in_flight;    /* bytes on their way to one peer at once, of operations whose algorithm bounds them ("ftar") */
+} tutti_times;
+
+/* on: timers run from here on, from zero; else no longer. They cost some clock readings a segment. Local, any thread; operations that are under way
+ * are not timed, or not to their end. INVALID: comm is NULL or being destroyed. */
+TUTTI_API tutti_status tutti_comm_time(tutti_comm *comm, int on);
+/* What they say, all 0 unless they run. Local, any thread. INVALID: an argument is NULL, or out->size is not that of tutti_times. */
+TUTTI_API tutti_status tutti_comm_times(tutti_comm *comm, tutti_times *out);
+
 #ifdef __cplusplus
 }
 #endif

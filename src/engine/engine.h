@@ -205,13 +205,14 @@ void tt_op_free(struct tt_op *op);
 struct tt_timers {
     uint64_t calls, call_ns;
     uint64_t send_ns;           /* handing bytes to peers or wires */
-    uint64_t reduce_ns;         /* adding, also where the sum is written into the peer's memory */
+    uint64_t forward_ns;        /* adding what only goes on to a peer: into its memory, or what is sent from, and nowhere else */
+    uint64_t reduce_ns;         /* adding where the sum is stored (and may go on, too) */
     uint64_t copy_ns;           /* from where bytes landed to where they belong */
     uint64_t wire_ns;           /* in wires that move bytes by themselves */
     uint64_t most_in_flight;    /* bytes on their way to one peer at once, of operations whose algorithm bounds them (tt_exec) */
 };
 
-/* Timers run from here on, from zero, or no longer. Not while operations run. */
+/* Timers run from here on, from zero, or no longer. Operations that are under way are not timed, or not to their end. */
 void tt_engine_time(struct tt_engine *e, bool on);
 void tt_engine_timers(struct tt_engine *e, struct tt_timers *out);
 

@@ -46,10 +46,16 @@ void tt_timers_end(struct tt_op *op)
     op->began_ns = 0;
 }
 
+static bool goes_on(const struct tt_place *p)
+{
+    return p->kind == TT_AT_REMOTE || p->kind == TT_AT_STAGE;
+}
+
 static uint64_t *timer_of(struct tt_timers *t, const struct tt_action *a)
 {
     switch (a->kind) {
-    case TT_ACT_REDUCE: return &t->reduce_ns;
+    case TT_ACT_REDUCE:
+        return goes_on(&a->out) && (a->out2.kind == TT_AT_NONE || goes_on(&a->out2)) ? &t->forward_ns : &t->reduce_ns;
     case TT_ACT_COPY: return &t->copy_ns;
     default: return &t->send_ns;
     }

@@ -46,10 +46,10 @@ static uint64_t back_in(uint64_t word) { return word & UNITS_MAX; }
 
 static uint64_t units_of(uint64_t bytes) { return (bytes + (1u << UNIT_SHIFT) - 1) >> UNIT_SHIFT; }
 
-/* A quarter of what is left, so that both end at about the same time. */
+/* Half of what is left: the other takes half of the rest, and so on, so that both end at about the same time. */
 static uint64_t piece_of(uint64_t left)
 {
-    const uint64_t n = left / 4;
+    const uint64_t n = left / 2;
 
     if (n > PIECE_UNITS_MAX)
         return PIECE_UNITS_MAX;

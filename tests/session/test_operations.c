@@ -540,6 +540,26 @@ static void sum_of_roles(struct guest *g, const tutti_view *view, uint32_t group
         CHECK(v[i] == (int64_t)(expected * (i + own->role)));
 }
 
+/* The same; the steps of the ring have their timers in a run, too. */
+static void sum_of_roles_timed(struct guest *g, const tutti_view *view, uint32_t groups, uint64_t expected)
+{
+    tutti_times t = { .size = sizeof t };
+
+    MUST(tutti_comm_time(tutti_run_comm(g->run), 1));
+    sum_of_roles(g, view, groups, expected);
+    MUST(tutti_comm_times(tutti_run_comm(g->run), &t));
+    CHECK(t.calls >= 1 && t.call_ns > 0 && t.send_ns > 0 && t.copy_ns > 0);
+    CHECK(t.forward_ns > 0 && t.reduce_ns > 0); /* each is the owner of a piece, and on the way of another's */
+    CHECK(t.call_ns >= t.send_ns + t.forward_ns + t.reduce_ns + t.copy_ns);
+    MUST(tutti_comm_time(tutti_run_comm(g->run), 0));
+    MUST(tutti_comm_times(tutti_run_comm(g->run), &t));
+    CHECK(t.calls == 0 && t.call_ns == 0);
+    t.size--;
+    CHECK(tutti_comm_times(tutti_run_comm(g->run), &t) == TUTTI_ERR_INVALID);
+    CHECK(tutti_comm_times(tutti_run_comm(g->run), NULL) == TUTTI_ERR_INVALID);
+    CHECK(tutti_comm_time(NULL, 1) == TUTTI_ERR_INVALID);
+}
+
 /* The members of a group show each other what they have; a group is whole, so that this may be tried again, too. */
 static void gather_of_group(struct guest *g, const tutti_view *view)
 {
@@ -577,7 +597,7 @@ static void groups_go_and_come(struct guest *g)
     tutti_view view;
 
     enter(g, 3 * ROLES, &view);
-    sum_of_roles(g, &view, 3, 1 + 2 + 3);
+    sum_of_roles_timed(g, &view, 3, 1 + 2 + 3);
     gather_of_group(g, &view);
     broadcast_of_role(g, &view);
     meet(g);

@@ -192,7 +192,7 @@ class Table(unittest.TestCase):
 
 
 class Timers(unittest.TestCase):
-    PARTS = ("send_us", "reduce_us", "copy_us", "wire_us", "wait_us")
+    PARTS = ("send_us", "forward_us", "reduce_us", "copy_us", "wire_us", "wait_us")
 
     def test_they_say_where_the_time_of_a_call_went(self):
         for wire in ("shm", "tcp"):
