@@ -17,8 +17,8 @@ from lib import report_putsignal, report_rails, report_rdma, report_sim, results
 
 METHOD = """\
 Everything here was measured in one run, side by side, by `bench/run peers`; how is told in
-[bench/README.md](../bench/README.md). An iteration is a barrier, then the operation, and counts as long as its slowest
-rank took; a turn is the median of its iterations; the contestants take turns, round by round. **Value** is the
+[bench/README.md](../bench/README.md). An iteration is a barrier, then (where every rank has a core) an instant at which all begin, then the operation, and counts as
+long as its slowest rank took; a turn is the median of its iterations; the contestants take turns, round by round. **Value** is the
 median over rounds of the peer's time over Tutti's (2 x: Tutti needs half the time), *rounds* the lowest and the
 highest of them. float32, sum, out of place, plain `malloc` unless said, buffers allocated once and touched."""
 
