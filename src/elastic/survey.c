@@ -11,7 +11,7 @@
 #define KIND_END 0xc0u
 enum { PING = KIND_MIN + 1, PONG, READY, GO, CHUNK, STOP, END, GOT, KINDS };
 
-#define NUMBER_MAX (UINT64_MAX / 2)  /* no run has so many rounds */
+#define NUMBER_MAX (1ull << 55)     /* no run has so many rounds, of 256 numbers each */
 #define FIRST 0x80000000u   /* of a token: the sender begins; who waits for its PONG pings it again, as it may not have heard */
 #define CHUNK_BYTES_MIN 512u        /* grows with what was sent: a slow link has many, too */
 #define BURST_BYTES_MAX (64u << 20)
