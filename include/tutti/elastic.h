@@ -120,7 +120,7 @@ enum tutti_epoch_flags {
  * nobody is in one: with how few a run goes on its members say. One that wants more or fewer than there would be waits, and holds up nobody.
  * PEER_LOST: fewer than `least` are left (the sentence says so), or somebody was lost while the members met and they did different things: call
  * again. MISMATCH: members
- * called other things. Who gave notice gets a view of nobody, once the others have gone on. */
+ * called other things, or this with other arguments (who was a newcomer passes from now on what the others do). Who gave notice gets a view of nobody, once the others have gone on. */
 TUTTI_API tutti_status tutti_run_epoch(tutti_run *run, uint32_t flags, uint32_t least, uint32_t most,
                                        int64_t timeout_ms, tutti_view *out);
 /* tutti_run_epoch without newcomers. */
@@ -204,7 +204,7 @@ typedef struct tutti_elastic {
     uint32_t tag;
     tutti_mode mode;
     tutti_scope scope;
-    uint32_t least;         /* RETRY, PARTIAL: members of the view; 0: 1 */
+    uint32_t least;         /* RETRY, PARTIAL: with fewer members left after a loss it is not tried again; 0: 1 */
     int32_t withholds;      /* PARTIAL, 1: this one has nothing to contribute (it has just come, or its numbers are bad). src is not read;
                                dst gets the result, as at all */
     const char *algo;       /* as in tutti_call */
@@ -293,7 +293,8 @@ typedef struct tutti_state {
     tutti_array *arrays;    /* [narrays] */
     size_t narrays;         /* 1 to 65536 */
     /* Which state this is. Before this member's first good sync: 0, or what a checkpoint says, or any number that is higher the farther
-     * the program has come. Each good sync writes what it is now, one more than before, and that is to be left as it is. Who is behind the others
+     * the program has come. Each good sync writes what it is now, and that is to be left as it is: the run's first one keeps the number,
+     * each later one adds one. Who is behind the others
      * receives; who is ahead of them is put out of the run. */
     uint64_t revision;
     tutti_sync_strategy strategy;

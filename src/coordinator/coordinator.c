@@ -176,7 +176,7 @@ static tutti_status open_door(struct tt_coordinator *c, const struct tt_listener
     if (!l->loopback && c->conf.secure.mode == TT_SECURE_PLAIN && !c->conf.insecure)
         return tt_fail(TUTTI_ERR_INVALID,
                        "coordinator: others than this host reach %s, and nothing keeps strangers out: give a token or "
-                       "certificates, or say that it is meant (insecure)",
+                       "certificates, or say that it is meant (--insecure; tutti_coordinator_conf.insecure)",
                        l->text);
     door->source = TT_SOURCE_DOOR;
     memcpy(door->text, l->text, sizeof door->text);
