@@ -18,7 +18,7 @@ const struct tt_param tt_params[TT_PARAM_COUNT] = {
         "deadline of start-up and default deadline of every call; -1: none" },
     [TT_PARAM_LANES]             = { "TUTTI_LANES",             "connections",        0,    0,      16,
         "TCP connections, or queue pairs for bulk data, to each peer; 0: one connection, or one per rail where a rank is alone on its host; queue pairs by distance" },
-    [TT_PARAM_EAGER_BYTES]       = { "TUTTI_EAGER_BYTES",       "bytes",        4 * KIB,    0,     32 * KIB,
+    [TT_PARAM_EAGER_BYTES]       = { "TUTTI_EAGER_BYTES",       "bytes",       32 * KIB,    0,     32 * KIB,
         "largest message in shared memory that travels without asking the receiver first" },
     [TT_PARAM_TCP_EAGER_BYTES]   = { "TUTTI_TCP_EAGER_BYTES",   "bytes",       32 * KIB,    0,     32 * KIB,
         "largest message over TCP that travels without asking the receiver first" },

@@ -338,7 +338,9 @@ static void spend_receive(struct des *s, const struct des_msg *m, uint64_t data_
 {
     const struct tt_des_way *way = des_way(s, m->path.distance);
     const bool fetched = is_fetched(s, m);
-    const double byte_ns = fetched ? way->single_byte_ns : way->receive_byte_ns;
+    const double byte_ns = fetched                ? way->single_byte_ns
+                           : m->kind == DES_EAGER ? way->receive_byte_ns + way->eager_receive_byte_ns
+                                                  : way->receive_byte_ns;
     const double fetches = !fetched || !data_bytes ? 0 : m->count == 1 ? 1 : m->seen - m->shown;
     struct des_rank *r = &s->rank[m->to];
 
@@ -702,7 +704,7 @@ static tutti_status simulate(struct des *s, struct tt_des_result *out, char *why
 static bool is_way(const struct tt_des_way *w)
 {
     return w->send_ns >= 0 && w->receive_ns >= 0 && w->send_byte_ns >= 0 && w->receive_byte_ns >= 0 &&
-           w->single_ns >= 0 && w->single_byte_ns >= 0;
+           w->eager_send_byte_ns >= 0 && w->eager_receive_byte_ns >= 0 && w->single_ns >= 0 && w->single_byte_ns >= 0;
 }
 
 static tutti_status check(const struct tt_des_conf *c)

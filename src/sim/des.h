@@ -33,7 +33,8 @@
 /* What a message costs the threads at its ends, and how it lands. */
 struct tt_des_way {
     double send_ns, receive_ns;             /* software, per message */
-    double send_byte_ns, receive_byte_ns;   /* the same, per byte of data in it */
+    double send_byte_ns, receive_byte_ns;   /* the same, per byte of data in it, */
+    double eager_send_byte_ns, eager_receive_byte_ns;   /* and so much more of an eager one */
     bool direct;                    /* receivers open their final buffers */
     bool mapped;                    /* slots of peers take plain stores: what goes on to one is written there while it is made */
     uint64_t single_bytes;          /* puts of so many bytes to the result, and where slots are not mapped all, are fetched by their receiver, which costs it */

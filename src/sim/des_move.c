@@ -56,7 +56,8 @@ static void spend_send(struct des *s, uint32_t me, enum tt_distance d)
 
 void des_spend_bytes(struct des *s, uint32_t me, uint32_t m, uint64_t bytes)
 {
-    const double byte_ns = des_way(s, s->msg[m].path.distance)->send_byte_ns;
+    const struct tt_des_way *way = des_way(s, s->msg[m].path.distance);
+    const double byte_ns = way->send_byte_ns + (s->msg[m].kind == DES_EAGER ? way->eager_send_byte_ns : 0);
 
     if (byte_ns <= 0)
         return;

@@ -173,6 +173,8 @@ static bool tries_fetching(const struct tt_tune_conf *conf, const struct tt_coll
            coll->bytes * coll->nranks >= bytes;
 }
 
+static double more(double a, double than) { return a > than ? a - than : 0; }
+
 tutti_status tt_predict(const struct tt_tune_conf *conf, const struct tt_coll *coll, const struct tt_algo *algo,
                         const struct tt_segments *segments, uint64_t events_max, double time_max_ns,
                         struct tt_prediction *out)
@@ -192,6 +194,10 @@ tutti_status tt_predict(const struct tt_tune_conf *conf, const struct tt_coll *c
         work = costs->apart;
     near.send_byte_ns = work.send_byte_ns;
     fetched.mapped &= !tt_coll_reduces(coll->kind);     /* what is added to something is fetched to slots of the receiver's own */
+    if (apart) {                                        /* eager messages are not fetched */
+        fetched.eager_send_byte_ns = more(work.send_byte_ns, fetched.send_byte_ns);
+        fetched.eager_receive_byte_ns = more(work.copy_byte_ns, costs->own.copy_byte_ns);
+    }
     st = simulate(conf, coll, algo, segments, &near, &work, events_max, time_max_ns, &first);
     if (st)
         return st;
