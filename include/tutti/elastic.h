@@ -329,7 +329,8 @@ typedef struct tutti_ring {
     uint64_t bytes;         /* of one all-reduce; 0: 64 MiB */
     uint64_t steps;         /* all-reduces that are to come in this order, which have to win back what reconnecting takes; 0: 1000 */
     uint32_t gain_percent;  /* a smaller gain is noise, and nothing changes; at most 99; 0: 5 */
-    uint32_t burst_ms;      /* a pair is measured for so long at most; 10 to 10000; 0: 400 */
+    uint32_t burst_ms;      /* a pair is measured for so long at most; 10 to 10000; 0: 400, or 12 of its round trips if that is
+                               longer (the window of a connection has to grow first), but 2000 at most */
     int32_t background;     /* 1: returns at once; see below */
     /* What came of it, where it is waited for; written on TUTTI_OK: */
     int32_t adopted;        /* 1: the members have other ranks now, or what the order is for has changed */
@@ -348,7 +349,7 @@ typedef struct tutti_ring {
  *
  * Measuring takes nranks - 1 rounds (groups - 1), in each of which a member sends to one other and receives from one other, over the connections that
  * members have beside their data. A round takes about 3 round trips and a burst, which ends as soon as its rate no longer changes, or
- * after burst_ms.
+ * after burst_ms; as long as that of the pair that takes longest.
  *
  * Called by all members of the view alike, with an out as in tutti_run_epoch. With `background` out is NULL, and it is measured while the
  * program goes on; when a better order is found, tutti_run_poll says so (`better`, the same on all at the same point), and the next

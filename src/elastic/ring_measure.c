@@ -3,10 +3,6 @@
 #include "base/status.h"
 #include "elastic/ring_matrix.h"
 
-#define BURST_BYTES_MIN (64u << 10)
-#define BURST_BYTES_MAX (1ull << 30)
-#define RATE_UNKNOWN 1000000u
-
 typedef unsigned long long ull;
 typedef unsigned __int128 u128;
 
@@ -102,11 +98,4 @@ tutti_status tt_ring_estimate_latency(const uint64_t *round_trip_ns, uint32_t n,
     }
     *latency_ns = (least + 1) / 2;
     return TUTTI_OK;
-}
-
-uint64_t tt_ring_burst_bytes(uint64_t rate_guess, uint64_t round_trip_ns, uint64_t burst_ns)
-{
-    const u128 ns = (u128)round_trip_ns + burst_ns, bytes = ns * (rate_guess ? rate_guess : RATE_UNKNOWN) / 1000000000u;
-
-    return bytes < BURST_BYTES_MIN ? BURST_BYTES_MIN : bytes > BURST_BYTES_MAX ? BURST_BYTES_MAX : (uint64_t)bytes;
 }

@@ -34,8 +34,4 @@ tutti_status tt_ring_estimate_rate(const struct tt_ring_sample *sample, uint32_t
  * twice TT_RING_LATENCY_MAX. Half: without clocks that agree, the two directions cannot be told apart. */
 tutti_status tt_ring_estimate_latency(const uint64_t *round_trip_ns, uint32_t n, uint64_t *latency_ns);
 
-/* How many bytes a burst shall have that lasts about `burst_ns` at a rate that is guessed (0: unknown, taken as 1 MB/s), with a round trip's
- * worth more to get going; at least 64 KiB, at most 1 GiB. */
-uint64_t tt_ring_burst_bytes(uint64_t rate_guess, uint64_t round_trip_ns, uint64_t burst_ns);
-
 #endif

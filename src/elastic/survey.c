@@ -17,6 +17,7 @@ enum { PING = KIND_MIN + 1, PONG, READY, GO, CHUNK, STOP, END, GOT, KINDS };
 #define BURST_BYTES_MAX (64u << 20)
 #define CHECK_NS (80 * TT_MS)       /* or so many round trips, until the rate is looked at first: who has waited for a processor meanwhile goes on, too */
 #define CHECK_ROUND_TRIPS 8u
+#define BURST_ROUND_TRIPS 12u
 #define ROUND_NS (2 * TT_SECOND)    /* beside the burst: what is on its way when it ends */
 
 bool tt_survey_is_mine(const void *data, size_t bytes)
@@ -60,10 +61,18 @@ static void send_all(struct tt_survey *p, uint8_t kind)
             send(p, rank, kind, 0);
 }
 
+/* The longest that a burst from or to that rank lasts. */
+static uint64_t burst_ns(const struct tt_survey *p, uint32_t rank)
+{
+    const uint64_t ns = BURST_ROUND_TRIPS * p->conf.peers[rank].round_trip_ns;
+
+    return ns < p->conf.burst_ns ? p->conf.burst_ns : ns > p->conf.far_burst_ns ? p->conf.far_burst_ns : ns;
+}
+
 /* After which what is missing does not come any more. */
 static uint64_t patience_ns(const struct tt_survey *p)
 {
-    return nrounds(p) * (p->conf.burst_ns + ROUND_NS);
+    return nrounds(p) * (p->conf.far_burst_ns + ROUND_NS);
 }
 
 static void end_if_all(struct tt_survey *p)
@@ -129,7 +138,7 @@ bool tt_survey_room(struct tt_survey *p, uint32_t rank, uint64_t now_ns)
     p->now_ns = now_ns;
     if (!sends_to(p, rank) || p->ended)
         return false;
-    if (now_ns - p->sent_ns >= p->conf.burst_ns || p->sent_bytes >= BURST_BYTES_MAX)
+    if (now_ns - p->sent_ns >= burst_ns(p, rank) || p->sent_bytes >= BURST_BYTES_MAX)
         send_end(p, rank);
     else
         send_chunk(p, rank);
@@ -253,7 +262,7 @@ static void hear_chunk(struct tt_survey *p, uint32_t rank, size_t bytes)
     if (p->stopped || p->now_ns < p->check_ns)
         return;
     p->check_ns = p->now_ns + passed_ns / 2;
-    if (passed_ns < p->conf.burst_ns && !is_steady(p))
+    if (passed_ns < burst_ns(p, rank) && !is_steady(p))
         return;
     p->stopped = true;
     send(p, rank, STOP, p->in);

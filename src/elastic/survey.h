@@ -4,8 +4,9 @@
  * receiver asks for the burst of its round (GO) when the one before it is over, and a sender sends the burst of its round when it was asked for
  * it and the receiver of the one before has said that all of that is there (GOT). So no member sends or receives two bursts at once.
  *
- * A burst is chunks of data as fast as they go. The receiver notes how much is there when, ends it (STOP) once its rate no longer changes, and at
- * `burst_ns` in any case; the sender does so, too, and says where it ends (END). What is lost with a connection costs the pair's
+ * A burst is chunks of data as fast as they go. The receiver notes how much is there when, ends it (STOP) once its rate no longer changes, and after
+ * `burst_ns` in any case, or, where that is longer, after 12 round trips, but not more than `far_burst_ns`: a window doubles with each round trip from 14,600 bytes on, and
+ * the rate is that of the second half. The sender ends it then, too, and says where (END). What is lost with a connection costs the pair's
  * measurement, nothing else; where a member does not go on, the others end at their deadline with what they have.
  *
  * No socket, clock, thread or allocation. What comes may be anything: it costs a wrong rate of its sender's. */
@@ -44,7 +45,7 @@ struct tt_survey_peer {
 struct tt_survey_conf {
     uint64_t epoch;             /* of the view */
     uint32_t rank, nranks;      /* at least 2, at most TT_RING_PEERS_MAX */
-    uint64_t burst_ns;          /* at most */
+    uint64_t burst_ns, far_burst_ns;    /* at most; far_burst_ns is no less */
     struct tt_survey_peer *peers;        /* [nranks], the caller's, as long as this lives */
     struct tt_ring_link *links;         /* [nranks] likewise: what comes of it, from each rank */
     struct tt_ring_sample *samples;     /* [TT_SURVEY_SAMPLES] likewise */

@@ -14,6 +14,7 @@
 #define STEPS 1000u
 #define GAIN_PERCENT 5u
 #define BURST_MS 400u
+#define FAR_BURST_MS 2000u
 #define BURST_MS_MIN 10u
 #define BURST_MS_MAX 10000u
 
@@ -137,6 +138,7 @@ static tutti_status begin(tutti_run *run, const tutti_ring *ring)
                                    .rank = run->m.rank / group_size(run),
                                    .nranks = tt_member_nlinks(&run->m),
                                    .burst_ns = (ring->burst_ms ? ring->burst_ms : BURST_MS) * TT_MS,
+                                   .far_burst_ns = (ring->burst_ms ? ring->burst_ms : FAR_BURST_MS) * TT_MS,
                                    .emit = emit,
                                    .context = run };
     uint64_t number = run->m.round << 8, next; /* members of other roles do not hear of ours: what all share makes their numbers alike */

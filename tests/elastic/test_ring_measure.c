@@ -117,15 +117,6 @@ static void the_shortest_round_trip_counts_and_nonsense_does_not(void **state)
     assert_int_equal(ns, 3501);
 }
 
-static void a_burst_is_as_long_as_asked_within_bounds(void **state)
-{
-    (void)state;
-    assert_int_equal(tt_ring_burst_bytes(10000000, 100000000, 200000000), 3000000);
-    assert_int_equal(tt_ring_burst_bytes(0, 0, 200000000), 200000);
-    assert_int_equal(tt_ring_burst_bytes(1, 0, 1), 65536);
-    assert_int_equal(tt_ring_burst_bytes(UINT64_MAX, UINT64_MAX, UINT64_MAX), 1 << 30);
-}
-
 static int quiet(void **state)
 {
     (void)state;
@@ -140,7 +131,6 @@ int main(void)
         cmocka_unit_test(a_rate_is_found_whatever_the_beginning_was),
         cmocka_unit_test(bursts_that_make_no_sense_are_refused_with_the_reason),
         cmocka_unit_test(the_shortest_round_trip_counts_and_nonsense_does_not),
-        cmocka_unit_test(a_burst_is_as_long_as_asked_within_bounds),
     };
 
     return cmocka_run_group_tests(tests, quiet, NULL);

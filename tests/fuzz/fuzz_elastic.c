@@ -371,6 +371,7 @@ static void attack_survey(struct world *w, const uint8_t *data, size_t bytes)
                                          .rank = 1,
                                          .nranks = MEMBERS / 2,
                                          .burst_ns = TT_SECOND,
+                                         .far_burst_ns = 2 * TT_SECOND,
                                          .peers = w->peers,
                                          .links = w->links,
                                          .samples = w->samples,
