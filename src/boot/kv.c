@@ -17,6 +17,8 @@
 #include "boot/pmi1.h"
 #include "boot/pmix.h"
 
+#define COUNT_NS (3 * TT_SECOND)    /* those who wait for one that does not come have given up by then, all of them, and meet */
+
 /* A launcher's space can be used once per process, so what it told us is kept: a second communicator meets at the same address. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static char told[TT_ID_TEXT_BYTES];
@@ -125,14 +127,17 @@ static unsigned seconds_left(uint64_t deadline_ns)
 }
 
 /* UNSUPPORTED, not logged, if there is no such space here. */
-static tutti_status tell(uint32_t rank, char *value, size_t cap, uint64_t deadline_ns)
+static tutti_status tell(uint32_t rank, char *value, size_t cap, uint64_t *deadline_ns)
 {
     tutti_status st = TUTTI_ERR_UNSUPPORTED;
+    bool not_all = false;
 
     if (getenv("PMIX_NAMESPACE"))
-        st = tt_pmix_tell(rank, value, cap, seconds_left(deadline_ns));
+        st = tt_pmix_tell(rank, value, cap, seconds_left(*deadline_ns), &not_all);
+    if (not_all && !st)
+        *deadline_ns = tt_now_ns() + COUNT_NS;
     if (st == TUTTI_ERR_UNSUPPORTED && pmi_fd() >= 0)
-        st = tell_by_pmi1(pmi_fd(), rank, value, cap, deadline_ns);
+        st = tell_by_pmi1(pmi_fd(), rank, value, cap, *deadline_ns);
     return st;
 }
 
@@ -155,7 +160,7 @@ static bool use_session_directory(struct tt_launch *launch)
 }
 
 /* The first meeting: rank 0 opens a listener, and everybody learns where. */
-static tutti_status exchange(struct tt_launch *launch, int *listener, uint64_t deadline_ns)
+static tutti_status exchange(struct tt_launch *launch, int *listener, uint64_t *deadline_ns)
 {
     char value[TT_ID_TEXT_BYTES] = "";
     struct tt_endpoint endpoint;
@@ -205,7 +210,7 @@ static tutti_status listen_again(int *listener)
     return TUTTI_OK;
 }
 
-tutti_status tt_kv_meet(struct tt_launch *launch, int *listener, uint64_t deadline_ns)
+tutti_status tt_kv_meet(struct tt_launch *launch, int *listener, uint64_t *deadline_ns)
 {
     tutti_status st = TUTTI_OK;
 

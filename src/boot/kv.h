@@ -9,7 +9,8 @@
 
 /* Turns a launch without rendezvous into one with it, through what the launcher offers. Blocks until rank 0 has published, or
  * the deadline. The exchange happens once per process; later calls return the same. On rank 0, *listener is the socket to
- * serve at, the caller's to close, or -1 if the rendezvous itself says where. */
-tutti_status tt_kv_meet(struct tt_launch *launch, int *listener, uint64_t deadline_ns);
+ * serve at, the caller's to close, or -1 if the rendezvous itself says where. Where ranks are missing at the deadline, and what the launcher offers
+ * does not tell which, *deadline_ns is put off a little: those who are there meet, and count. */
+tutti_status tt_kv_meet(struct tt_launch *launch, int *listener, uint64_t *deadline_ns);
 
 #endif

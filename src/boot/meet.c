@@ -681,7 +681,7 @@ static tutti_status prepare(struct meet *m, struct tt_launch *launch, const void
     if (st)
         return st;
     if (!*launch->rendezvous) {
-        st = tt_kv_meet(launch, &m->listener, m->deadline_ns);
+        st = tt_kv_meet(launch, &m->listener, &m->deadline_ns);
         if (st)
             return st;
     }

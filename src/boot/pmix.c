@@ -7,9 +7,10 @@ bool tt_pmix_is_built(void)
     return false;
 }
 
-tutti_status tt_pmix_tell(uint32_t rank, char *value, size_t cap, unsigned timeout_s)
+tutti_status tt_pmix_tell(uint32_t rank, char *value, size_t cap, unsigned timeout_s, bool *not_all)
 {
     (void)rank;
+    (void)not_all;
     (void)value;
     (void)cap;
     (void)timeout_s;
@@ -28,6 +29,7 @@ tutti_status tt_pmix_tell(uint32_t rank, char *value, size_t cap, unsigned timeo
 #include "base/status.h"
 
 #define KEY "tutti-rendezvous"
+#define LATE_S 1        /* for what rank 0 has published, when all have waited in vain for somebody */
 
 bool tt_pmix_is_built(void)
 {
@@ -80,36 +82,41 @@ static tutti_status publish(const struct pmix *p, char *value)
     return rc == PMIX_SUCCESS ? TUTTI_OK : fail(p, "PMIx_Put", rc);
 }
 
-/* All ranks pass, and what was published before is known after. */
+static pmix_info_t timeout_info(unsigned timeout_s)
+{
+    pmix_info_t info = { .flags = 0 };
+
+    snprintf(info.key, sizeof info.key, "%s", PMIX_TIMEOUT);
+    info.value.type = PMIX_INT;
+    info.value.data.integer = (int)timeout_s;
+    return info;
+}
+
+/* All ranks pass, and what was published before is known after. TIMEOUT is not logged. */
 static tutti_status fence(const struct pmix *p, unsigned timeout_s)
 {
-    pmix_info_t info[2] = { { .flags = 0 } };
+    pmix_info_t info[2] = { { .flags = 0 }, timeout_info(timeout_s) };
     pmix_status_t rc;
 
     snprintf(info[0].key, sizeof info[0].key, "%s", PMIX_COLLECT_DATA);
     info[0].value.type = PMIX_BOOL;
     info[0].value.data.flag = true;
-    snprintf(info[1].key, sizeof info[1].key, "%s", PMIX_TIMEOUT);
-    info[1].value.type = PMIX_INT;
-    info[1].value.data.integer = (int)timeout_s;
     rc = p->fence(NULL, 0, info, timeout_s ? 2 : 1);
     if (rc == PMIX_ERR_TIMEOUT)
-        return tt_fail(
-            TUTTI_ERR_TIMEOUT,
-            "start-up through PMIx: not every rank came within %u s; who did not, PMIx does not tell (TUTTI_RENDEZVOUS would)",
-            timeout_s);
+        return TUTTI_ERR_TIMEOUT;
     return rc == PMIX_SUCCESS ? TUTTI_OK : fail(p, "PMIx_Fence", rc);
 }
 
-static tutti_status look_up(const struct pmix *p, const pmix_proc_t *self, char *value, size_t cap)
+static tutti_status look_up(const struct pmix *p, const pmix_proc_t *self, char *value, size_t cap, unsigned timeout_s)
 {
+    pmix_info_t limit = timeout_info(timeout_s);
     pmix_proc_t zero = *self;
     pmix_value_t *v = NULL;
     tutti_status st = TUTTI_OK;
     pmix_status_t rc;
 
     zero.rank = 0;
-    rc = p->get(&zero, KEY, NULL, 0, &v);
+    rc = p->get(&zero, KEY, &limit, timeout_s ? 1 : 0, &v);
     if (rc != PMIX_SUCCESS)
         return fail(p, "PMIx_Get", rc);
     if (v->type != PMIX_STRING || !v->data.string || strlen(v->data.string) >= cap)
@@ -122,7 +129,7 @@ static tutti_status look_up(const struct pmix *p, const pmix_proc_t *self, char 
     return st;
 }
 
-tutti_status tt_pmix_tell(uint32_t rank, char *value, size_t cap, unsigned timeout_s)
+tutti_status tt_pmix_tell(uint32_t rank, char *value, size_t cap, unsigned timeout_s, bool *not_all)
 {
     struct pmix p;
     pmix_proc_t self;
@@ -140,8 +147,14 @@ tutti_status tt_pmix_tell(uint32_t rank, char *value, size_t cap, unsigned timeo
         st = publish(&p, value);
     if (!st)
         st = fence(&p, timeout_s);
-    if (!st && rank != 0)
-        st = look_up(&p, &self, value, cap);
+    *not_all = st == TUTTI_ERR_TIMEOUT;
+    if ((!st || *not_all) && rank != 0)
+        st = look_up(&p, &self, value, cap, *not_all ? LATE_S : 0);
+    else if (*not_all)
+        st = TUTTI_OK;
+    if (st && *not_all)
+        st = tt_fail(TUTTI_ERR_TIMEOUT,
+                     "start-up through PMIx: not every rank came within %u s, and rank 0 published nothing", timeout_s);
     p.finalize(NULL, 0);
     return st;
 }
