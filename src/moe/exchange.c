@@ -86,15 +86,11 @@ static struct tt_exchange *make(struct tt_exchanges *of, const struct tt_pieces_
     return NULL;
 }
 
-static bool is_declared_alike(const struct tt_pieces_shape *a, const struct tt_pieces_shape *b)
-{
-    return a->nranks == b->nranks && a->nsplits == b->nsplits && a->elem_bytes == b->elem_bytes &&
-           a->max_length == b->max_length && a->max_total == b->max_total;
-}
-
 static bool is_alike(const struct tt_exchange *x, const struct tt_pieces_shape *s, uint64_t slot_bytes)
 {
-    return x->slot_bytes == slot_bytes && x->shape.to_all == s->to_all && is_declared_alike(&x->shape, s);
+    return x->slot_bytes == slot_bytes && x->shape.nranks == s->nranks && x->shape.nsplits == s->nsplits &&
+           x->shape.elem_bytes == s->elem_bytes && x->shape.max_length == s->max_length &&
+           x->shape.max_total == s->max_total && x->shape.to_all == s->to_all;
 }
 
 struct tt_exchange *tt_exchange_get(struct tt_exchanges *of, const struct tt_pieces_shape *shape, uint64_t slot_bytes)
@@ -194,16 +190,21 @@ static void predict(tutti_comm *comm, struct way *w)
         w->simulated_ns = prediction.time_ns;
 }
 
+static uint64_t gathered_bytes(const struct tt_pieces_shape *shape)
+{
+    struct tt_pieces_shape s = *shape;
+
+    s.to_all = true;
+    return tt_pieces_head_bytes(&s);
+}
+
 /* The allgather of heads that all are for everybody. */
 static tutti_status plan_gathering(tutti_comm *comm, const struct tt_pieces_shape *shape, struct tt_coll *c,
                                    struct tt_plan **out)
 {
-    struct tt_pieces_shape to_all = *shape;
-
-    to_all.to_all = true;
     *c = (struct tt_coll){
         .kind = TT_ALLGATHER, .rank = comm->rank, .nranks = comm->nranks, .elem_bytes = 1, .layout = &comm->layout,
-        .bytes = tt_pieces_head_bytes(&to_all),
+        .bytes = gathered_bytes(shape),
     };
     return tt_plan_of(comm, c, NULL, out);
 }
@@ -238,36 +239,40 @@ static tutti_status gathering_pays(tutti_comm *comm, const struct tt_pieces_shap
     return TUTTI_OK;
 }
 
-/* The same for the last shape, which is remembered. */
-static tutti_status choose_heads(tutti_comm *comm, struct tt_exchanges *of, const struct tt_pieces_shape *shape,
-                                 bool *to_all)
+/* The same, remembered by what it depends on. */
+static tutti_status look_up_gathering(tutti_comm *comm, struct tt_exchanges *of, const struct tt_pieces_shape *shape,
+                                      bool *out)
 {
-    const uint64_t share = shape->max_total / shape->nranks * shape->elem_bytes;
-    bool pays = false;
-    tutti_status st = TUTTI_OK;
+    const uint32_t n = of->nheads < TT_EXCHANGE_HEADS ? of->nheads : TT_EXCHANGE_HEADS, width = tt_pieces_width(shape);
+    struct tt_exchange_heads *h;
+    tutti_status st;
 
-    if (!is_declared_alike(&of->chosen, shape)) {
-        if (shape->nranks > 2 && tt_pieces_head_bytes(shape) + share > comm->sizes.eager_bytes)
-            st = gathering_pays(comm, shape, &pays);
-        if (st)
-            return st;
-        of->chosen = *shape;
-        of->chosen.to_all = pays;
-    }
-    *to_all = of->chosen.to_all;
-    return TUTTI_OK;
+    for (h = of->heads; h < of->heads + n; h++)
+        if (h->nsplits == shape->nsplits && h->width == width) {
+            *out = h->gathered;
+            return TUTTI_OK;
+        }
+    st = gathering_pays(comm, shape, out);
+    if (!st)
+        of->heads[of->nheads++ % TT_EXCHANGE_HEADS] =
+            (struct tt_exchange_heads){ .nsplits = shape->nsplits, .width = width, .gathered = *out };
+    return st;
 }
 
 tutti_status tt_exchange_choose_heads(tutti_comm *comm, struct tt_exchanges *of, const char *algo,
                                       struct tt_pieces_shape *shape, struct tt_plan *plan)
 {
+    const uint64_t head_bytes = tt_pieces_head_bytes(shape), eager_bytes = comm->sizes.eager_bytes;
+    const uint64_t share = shape->max_total / shape->nranks * shape->elem_bytes;
+    const bool packs = head_bytes + share <= eager_bytes;
+    const bool fits = gathered_bytes(shape) <= (head_bytes > eager_bytes ? head_bytes : eager_bytes);
     struct tt_plan *made = NULL;
     struct tt_coll c;
     bool to_all = false;
     tutti_status st = TUTTI_OK;
 
     if (!algo)
-        st = choose_heads(comm, of, shape, &to_all);
+        st = packs || !fits || shape->nranks < 3 ? TUTTI_OK : look_up_gathering(comm, of, shape, &to_all);
     else if (strcmp(algo, "heads_gathered") == 0)
         to_all = true;
     else if (strcmp(algo, "heads_direct") != 0)

@@ -33,20 +33,30 @@ struct tt_exchange {
     size_t bytes;                   /* all of it; under of->lock */
 };
 
+/* What was found for one kind of heads. */
+struct tt_exchange_heads {
+    uint32_t nsplits, width;
+    bool gathered;
+};
+
+#define TT_EXCHANGE_HEADS 8u    /* kinds that are remembered */
+
 /* Those of a communicator. */
 struct tt_exchanges {
     pthread_mutex_t lock;
     struct tt_exchange *first;
     uint64_t segment_bytes;         /* as its alltoallv goes */
     uint8_t streams, depth;
-    struct tt_pieces_shape chosen;  /* the last for which heads were chosen; nranks 0: there is none. By the thread that may call collectives */
+    struct tt_exchange_heads heads[TT_EXCHANGE_HEADS];     /* by the thread that may call collectives */
+    uint32_t nheads;                /* that were looked at so far */
 };
 
 /* What the communicator has of them, made at first use; by the thread that may call collectives. */
 tutti_status tt_exchanges_of(tutti_comm *comm, struct tt_exchanges **out);
 /* Chooses how heads go, the same on all ranks: each rank gets its own ("heads_direct"), or all get all by an allgather ("heads_gathered"), which sets
  * shape->to_all and *plan. Direct ones are nranks - 1 messages of a rank and one latency, gathered ones ceil(log2 nranks) of both: what takes less by the simulator
- * is taken, but direct ones where pieces may well go with them: where the most that may be sent, dealt evenly, fits behind a head. algo: one of the names, or
+ * is taken, but direct ones where pieces may well go with them (where the most that may be sent, dealt evenly, fits behind a head), and where gathered ones
+ * would take more memory. algo: one of the names, or
  * NULL. INVALID (logged) for another name. By that thread. */
 tutti_status tt_exchange_choose_heads(tutti_comm *comm, struct tt_exchanges *of, const char *algo,
                                       struct tt_pieces_shape *shape, struct tt_plan *plan);
