@@ -3,7 +3,8 @@
 On shaped links (tests/support/testbed.py draws them: one rank on each host, one rail) every rank routes its tokens to 1 or 4 experts, evenly or by Zipf's
 law, and the same exchange goes in all ways in turn (`tutti perf a2av`). *padded* is what a program does that must not ask how much comes: two allgathers, and an
 alltoall of the most that a rank may be sent by another; *padded to the largest* of the most that one is, which such a program cannot know before.
-The reach of these is nine tenths of how many times as many bytes travel. Tc is the processor time that the start of a replay costs for each other rank; those rows have 16 ranks
+The reach of these is nine tenths of how many times as many bytes travel. The hosts share this machine's cores, and each would take them for its own and spin on them: so
+nobody spins, in any of these ways. Tc is the processor time that the start of a replay costs for each other rank; those rows have 16 ranks
 on this machine and short pieces. Times are medians of the slowest rank's, of all rounds.
 
 A layer of experts as a whole (examples/moe, which compares every result with a dense reference): one kernel that computes tiles as they arrive, beside the
@@ -23,6 +24,7 @@ TC_REACH = 2.0
 SHARE = 0.9             # of what travels less
 PORT = 18991
 TURN_S = 100
+ON_SHARED_CORES = ["env", "TUTTI_SPIN_US=0"]
 LAYER_REACH = {"collective": 1.0, "coupled": 1.0}       # not slower
 LAYER_WIDE_MBIT = 20000         # of the first run, which tells how long the computation takes
 LAYER_LIMIT_S = 300
@@ -99,7 +101,7 @@ def listing(options):
 
 def perf(options, program, args, nranks, bed=None):
     """The rows of one turn, by way."""
-    argv = [program, "perf", "a2av", "--json", *map(str, args)]
+    argv = [*(ON_SHARED_CORES if bed else []), program, "perf", "a2av", "--json", *map(str, args)]
     return {row["way"]: row for row in jobs.rows(argv, nranks, bed, options.lock, PORT, TURN_S)}
 
 

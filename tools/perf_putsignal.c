@@ -198,6 +198,7 @@ static tutti_status one_case(struct sweep *s, uint32_t transfers, uint64_t bytes
     const struct putsignal_conf conf = {
         .c = { .nsources = s->o->common.nsources ? s->o->common.nsources : nranks,
                .transfers = transfers,
+               .group = s->o->common.group,
                .bytes = bytes },
         .nblocks = s->o->nblocks,
         .lanes = s->o->lanes,

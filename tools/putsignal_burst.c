@@ -30,15 +30,28 @@ static uint32_t list_peers(const tutti_comm *comm, uint32_t source, uint32_t *pe
     return n;
 }
 
-static uint32_t groups_of(const struct putsignal_burst *b, uint32_t npeers)
+static uint32_t destinations_of(const struct putsignal_burst *b, uint32_t npeers)
 {
     return b->c.transfers < npeers ? b->c.transfers : npeers;
 }
 
-/* Transfers group, group + groups, ... of all. */
-static uint32_t tiles_of(const struct putsignal_burst *b, uint32_t groups, uint32_t group)
+/* How many transfers go to destination d of so many: d, d + ndestinations, ... of all. */
+static uint32_t tiles_of(const struct putsignal_burst *b, uint32_t ndestinations, uint32_t d)
 {
-    return (b->c.transfers - group + groups - 1) / groups;
+    return (b->c.transfers - d + ndestinations - 1) / ndestinations;
+}
+
+/* Where the transfers to destination d begin, in the order of destinations. */
+static uint32_t first_of(const struct putsignal_burst *b, uint32_t ndestinations, uint32_t d)
+{
+    const uint32_t more = b->c.transfers % ndestinations;
+
+    return d * (b->c.transfers / ndestinations) + (d < more ? d : more);
+}
+
+static uint32_t ngroups_of(const struct putsignal_burst *b, uint32_t ndestinations)
+{
+    return b->c.group ? b->c.transfers / b->c.group : ndestinations;
 }
 
 static size_t word_of(const struct putsignal_burst *b, uint32_t source, uint32_t transfer)
@@ -46,9 +59,9 @@ static size_t word_of(const struct putsignal_burst *b, uint32_t source, uint32_t
     return ((size_t)source * b->c.transfers + transfer) * sizeof(uint64_t);
 }
 
-static size_t slot_of(const struct putsignal_burst *b, uint32_t source, uint32_t groups, uint32_t transfer)
+static size_t slot_of(const struct putsignal_burst *b, uint32_t source, uint32_t ndestinations, uint32_t transfer)
 {
-    return b->slots_at + ((size_t)source * b->source_slots + transfer / groups) * b->slot_bytes;
+    return b->slots_at + ((size_t)source * b->source_slots + transfer / ndestinations) * b->slot_bytes;
 }
 
 /* What transfer `transfer` of a burst sends. */
@@ -68,14 +81,14 @@ static tutti_status find_shape(struct putsignal_burst *b, const struct putsignal
     b->slots_at = word_of(b, b->c.nsources, 0) / CACHE_LINE * CACHE_LINE + CACHE_LINE;
     for (uint32_t s = 0; s < b->c.nsources; s++) {
         const uint32_t npeers = list_peers(b->comm, s, b->peers);
-        const uint32_t groups = groups_of(b, npeers);
+        const uint32_t ndestinations = destinations_of(b, npeers);
 
         if (npeers == 0)
             return tt_fail(TUTTI_ERR_INVALID, "rank %u has nobody to send to", s);
         if (s == 0)
-            b->c.ndestinations = groups;
-        if (tiles_of(b, groups, 0) > b->source_slots)
-            b->source_slots = tiles_of(b, groups, 0);
+            b->c.ndestinations = ndestinations;
+        if (tiles_of(b, ndestinations, 0) > b->source_slots)
+            b->source_slots = tiles_of(b, ndestinations, 0);
     }
     return TUTTI_OK;
 }
@@ -93,13 +106,15 @@ static void fill(uint8_t *src, size_t bytes)
 /* This rank's device, if it is a source, and the signals of its bursts. */
 static tutti_status make_device(struct putsignal_burst *b)
 {
-    const uint32_t npeers = list_peers(b->comm, b->rank, b->peers), groups = groups_of(b, npeers);
-    const tutti_device_conf conf = { .size = sizeof conf, .lanes = b->lanes, .groups = groups, .wakes_hosts = 1 };
+    const uint32_t npeers = list_peers(b->comm, b->rank, b->peers), ndestinations = destinations_of(b, npeers);
+    const tutti_device_conf conf = {
+        .size = sizeof conf, .lanes = b->lanes, .groups = ngroups_of(b, ndestinations), .wakes_hosts = 1,
+    };
     uint32_t at = 0;
 
-    for (uint32_t g = 0; g < groups; g++)
-        for (uint32_t i = g; i < b->c.transfers; i += groups)
-            b->signals[at++] = (tutti_device_signal_to){ b->peers[g], TUTTI_SIGNAL_ADD, word_of(b, b->rank, i), 1 };
+    for (uint32_t d = 0; d < ndestinations; d++)
+        for (uint32_t i = d; i < b->c.transfers; i += ndestinations)
+            b->signals[at++] = (tutti_device_signal_to){ b->peers[d], TUTTI_SIGNAL_ADD, word_of(b, b->rank, i), 1 };
     return tutti_device_create(b->window, &conf, &b->device);
 }
 
@@ -153,7 +168,7 @@ struct meeting {
 struct run {
     struct putsignal_burst *b;
     enum tt_putsignal_mode mode;
-    uint32_t groups, n;         /* bursts; us[n] */
+    uint32_t ndestinations, n;  /* bursts; us[n] */
     struct meeting all;
     double *us;
 };
@@ -180,12 +195,13 @@ static void meet(struct meeting *m, const tutti_device_view *view, uint32_t nblo
     pthread_mutex_unlock(&m->lock);
 }
 
-/* Of a group's first signal in b->signals. */
-static uint32_t first_of(const struct putsignal_burst *b, uint32_t groups, uint32_t group)
+/* Group `group` has the transfers [*first, *first + *n) in the order of destinations. */
+static void group_at(const struct run *run, uint32_t group, uint32_t *first, uint32_t *n)
 {
-    const uint32_t more = b->c.transfers % groups;
+    const struct putsignal_burst *b = run->b;
 
-    return group * (b->c.transfers / groups) + (group < more ? group : more);
+    *first = b->c.group ? group * b->c.group : first_of(b, run->ndestinations, group);
+    *n = b->c.group ? b->c.group : tiles_of(b, run->ndestinations, group);
 }
 
 /* This block's transfers, and then what it leads; nothing waits for bytes to land. */
@@ -198,22 +214,23 @@ static tutti_status publish(const tutti_device_view *view, const struct run *run
     tutti_status st = TUTTI_OK;
 
     for (uint32_t i = block; i < b->c.transfers && !st; i += nblocks) {
-        const uint32_t group = i % run->groups;
-        const tutti_device_signal_to *s = &b->signals[first_of(b, run->groups, group) + i / run->groups];
-        const size_t to = slot_of(b, b->rank, run->groups, i);
+        const uint32_t d = i % run->ndestinations;
+        const uint32_t place = first_of(b, run->ndestinations, d) + i / run->ndestinations;
+        const tutti_device_signal_to *s = &b->signals[place];
+        const size_t to = slot_of(b, b->rank, run->ndestinations, i);
 
         if (!signals)
             st = tutti_device_put(view, s->peer, to, src_of(b, i, number), b->c.bytes);
         else
             st = tutti_device_group_put(view, to, src_of(b, i, number), b->c.bytes, s);
         if (!st && signals)
-            st = tutti_device_group_publish(view, group);
+            st = tutti_device_group_publish(view, b->c.group ? place / b->c.group : d);
     }
-    for (uint32_t group = block; group < run->groups && signals && !st; group += nblocks) {
-        const uint32_t tiles = tiles_of(b, run->groups, group);
+    for (uint32_t group = block; group < ngroups_of(b, run->ndestinations) && signals && !st; group += nblocks) {
+        uint32_t first, n;
 
-        st = tutti_device_group_signal(view, group, complete * tiles, &b->signals[first_of(b, run->groups, group)],
-                                       tiles);
+        group_at(run, group, &first, &n);
+        st = tutti_device_group_signal(view, group, complete * n, &b->signals[first], n);
     }
     return st;
 }
@@ -256,7 +273,7 @@ static tutti_status send(struct putsignal_burst *b, enum tt_putsignal_mode mode,
     struct run run = {
         .b = b,
         .mode = mode,
-        .groups = groups_of(b, list_peers(b->comm, b->rank, b->peers)),
+        .ndestinations = destinations_of(b, list_peers(b->comm, b->rank, b->peers)),
         .n = n,
         .all = { .lock = PTHREAD_MUTEX_INITIALIZER, .over = PTHREAD_COND_INITIALIZER },
         .us = us,
@@ -315,8 +332,8 @@ tutti_status putsignal_turn(struct putsignal_burst *b, enum tt_putsignal_mode mo
 /* ---- checks -------------------------------------------------------------------------------------------------------------------- */
 
 /* One transfer that came here: its signal, then at once its bytes. */
-static tutti_status check_one(struct putsignal_burst *b, enum tt_putsignal_mode mode, uint32_t source, uint32_t groups,
-                              uint32_t transfer, uint64_t *wrong, uint32_t *spoil)
+static tutti_status check_one(struct putsignal_burst *b, enum tt_putsignal_mode mode, uint32_t source,
+                              uint32_t ndestinations, uint32_t transfer, uint64_t *wrong, uint32_t *spoil)
 {
     const uint8_t *want = src_of(b, transfer, b->nbursts);
     uint64_t seen = b->nsignalled;
@@ -330,7 +347,7 @@ static tutti_status check_one(struct putsignal_burst *b, enum tt_putsignal_mode 
         st = tutti_window_memory(b->window, &mem, NULL);
     if (st)
         return st;
-    got = (uint8_t *)mem + slot_of(b, source, groups, transfer);
+    got = (uint8_t *)mem + slot_of(b, source, ndestinations, transfer);
     *wrong += seen != b->nsignalled;
     for (uint64_t i = 0; i < b->c.bytes && *spoil; i++, (*spoil)--)
         got[i] ^= 1;
@@ -348,11 +365,11 @@ tutti_status putsignal_check(struct putsignal_burst *b, enum tt_putsignal_mode m
     if (!st && mode == TT_PUTSIGNAL_PUT_ONLY)
         st = tutti_barrier(b->comm, NULL);      /* sources have quieted */
     for (uint32_t s = 0; s < b->c.nsources && !st; s++) {
-        const uint32_t groups = groups_of(b, list_peers(b->comm, s, b->peers));
+        const uint32_t ndestinations = destinations_of(b, list_peers(b->comm, s, b->peers));
 
         for (uint32_t i = 0; i < b->c.transfers && !st; i++)
-            if (b->peers[i % groups] == b->rank)
-                st = check_one(b, mode, s, groups, i, wrong, &spoil);
+            if (b->peers[i % ndestinations] == b->rank)
+                st = check_one(b, mode, s, ndestinations, i, wrong, &spoil);
     }
     return st ? st : tutti_allreduce(wrong, wrong, 1, TUTTI_U64, TUTTI_SUM, b->comm, NULL);
 }

@@ -3,13 +3,14 @@
 #include <string.h>
 #include "option_values.h"
 
-enum { OPT_BYTES = 512, OPT_MODE, OPT_SOURCES, OPT_JSON };
+enum { OPT_BYTES = 512, OPT_MODE, OPT_SOURCES, OPT_GROUP, OPT_JSON };
 
 static const struct argp_option argp_options[] = {
     { "concurrency", 'c', "LIST", 0, "transfers that a source has under way at once, such as 96, 8,96 or 1..128 (each twice the one before; default 96)", 1 },
     { "bytes", OPT_BYTES, "LIST", 0, "of a transfer, with K, M or G, such as 4K or 4K..4M (each four times the one before; default 4K..1M)", 1 },
     { "mode", OPT_MODE, "LIST", 0, "of put-only, coupled, decoupled, ordered and full (default: all)", 1 },
     { "sources", OPT_SOURCES, "N|all", 0, "the first N ranks send at once (default 1)", 1 },
+    { "group", OPT_GROUP, "N", 0, "transfers of a group, whose signals follow when all of it have been put (full and decoupled); divides --concurrency (default: those to one rank)", 1 },
     { "json", OPT_JSON, NULL, 0, "one JSON object per line", 3 },
     { 0 },
 };
@@ -46,6 +47,15 @@ static void take_modes(struct putsignal_options *o, struct argp_state *state, co
     }
 }
 
+/* A group is as long as the others. */
+static void check_group(const struct putsignal_options *o, struct argp_state *state)
+{
+    for (uint32_t i = 0; i < o->ntransfers && o->group; i++)
+        if (o->transfers[i] % o->group)
+            argp_error(state, "--group %u: %llu transfers cannot be cut into groups of so many", o->group,
+                       (unsigned long long)o->transfers[i]);
+}
+
 static error_t parse_one(int key, char *arg, struct argp_state *state)
 {
     struct putsignal_options *o = state->input;
@@ -63,6 +73,12 @@ static error_t parse_one(int key, char *arg, struct argp_state *state)
         return 0;
     case OPT_SOURCES:
         o->nsources = strcmp(arg, "all") == 0 ? 0 : (uint32_t)option_number(state, "--sources", arg, 1, 65536);
+        return 0;
+    case OPT_GROUP:
+        o->group = (uint32_t)option_number(state, "--group", arg, 1, PUTSIGNAL_TRANSFERS_MAX);
+        return 0;
+    case ARGP_KEY_END:
+        check_group(o, state);
         return 0;
     case OPT_JSON:
         o->json = true;

@@ -14,6 +14,7 @@ struct putsignal_options {
     uint32_t ntransfers, nbytes;
     bool modes[TT_PUTSIGNAL_MODES];     /* which are wanted */
     uint32_t nsources;                  /* 0: all ranks */
+    uint32_t group;                     /* transfers of one; 0: those to one rank */
     bool json;
 };
 

@@ -76,6 +76,7 @@ static struct json_object *json_case(const char *what, const struct putsignal_ro
     add_integer(o, "sources", r->c.nsources);
     add_integer(o, "destinations", r->c.ndestinations);
     add_integer(o, "transfers", r->c.transfers);
+    json_object_object_add(o, "group", r->c.group ? json_object_new_int64(r->c.group) : NULL);
     return o;
 }
 

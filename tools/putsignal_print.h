@@ -13,6 +13,7 @@
 struct putsignal_case {
     uint32_t nranks, nhosts, nsources, ndestinations;   /* destinations: of one source */
     uint32_t transfers;                                 /* of one source */
+    uint32_t group;                                     /* transfers of one, a divisor of them; 0: those to one destination */
     uint64_t bytes;
 };
 

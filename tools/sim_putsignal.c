@@ -82,7 +82,8 @@ static tutti_status run_mode(const struct options *o, const struct tt_putsignal_
         return st;
     *row = (struct putsignal_row){
         .c = { .nranks = nranks, .nhosts = nranks / o->per_node, .nsources = conf->senders,
-               .ndestinations = (uint32_t)r.destinations, .transfers = conf->transfers, .bytes = conf->bytes },
+               .ndestinations = (uint32_t)r.destinations, .transfers = conf->transfers, .group = conf->group,
+               .bytes = conf->bytes },
         .mode = tt_putsignal_mode_name(conf->mode),
         .nrounds = 1,
         .us = { r.time_ns / 1e3 },
@@ -118,7 +119,8 @@ static tutti_status run_nodes(const struct options *o, uint32_t nodes, struct pu
 {
     const uint32_t nranks = nodes * o->per_node;
     struct tt_putsignal_conf conf = {
-        .senders = o->common.nsources ? o->common.nsources : nranks, .header_bytes = o->header_bytes, .op_ns = o->op_ns,
+        .senders = o->common.nsources ? o->common.nsources : nranks, .group = o->common.group,
+        .header_bytes = o->header_bytes, .op_ns = o->op_ns,
     };
     struct tt_net_conf net = { 0 };
     struct tt_layout layout;

@@ -724,7 +724,7 @@ TUTTI_DEVICE tutti_status tutti_device_await_flag(const tutti_device_view *v, ui
  *     the leader:      tutti_device_group_signal(&v, group, blocks * round, signals, n);
  *
  * Phase 1: blocks put without signals, and count themselves in: their puts are in the FIFO, which says nothing of where the bytes are. Phase 2: the leader
- * waits until all have, fences each destination once, and signals for all. So signals cost one fence, not one each. In modes that do not decouple,
+ * waits until all have, fences each destination once, and then signals for all. So signals cost one fence, not one each. In modes that do not decouple,
  * and for ranks that are stored to, group_put signals itself and the leader has nothing left to do: kernels need not know. */
 typedef struct tutti_device_signal_to {
     uint32_t peer;
@@ -759,7 +759,8 @@ TUTTI_DEVICE tutti_status tutti_device_group_publish(const tutti_device_view *v,
 }
 
 /* By the leader, one block, which has published too if it has tiles: waits until the group's counter is `complete`, then fences and signals. signals[n] of all
- * tiles of the round, those of one peer together: there is one fence for each run of one peer. */
+ * tiles of the round, those of one peer together: there is one fence for each run of one peer. All fences come before all signals: where a fence is a
+ * drain, the first has waited for everything, and the others find nothing under way. */
 TUTTI_DEVICE tutti_status tutti_device_group_signal(const tutti_device_view *v, uint32_t group, uint64_t complete,
                                                     const tutti_device_signal_to *signals, uint32_t n)
 {
@@ -779,7 +780,11 @@ TUTTI_DEVICE tutti_status tutti_device_group_signal(const tutti_device_view *v, 
         if (s->peer != fenced)
             st = tutti_device_fence(v, s->peer);
         fenced = s->peer;
-        if (!st)
+    }
+    for (uint32_t i = 0; i < n && !st; i++) {
+        const tutti_device_signal_to *s = &signals[i];
+
+        if (tutti_device_decouples(v, s->peer))
             st = tutti_device_signal(v, s->peer, s->op, s->offset, s->value);
     }
     return st;

@@ -54,7 +54,8 @@ typedef struct tutti_dynamic {
 /* ---- the collective ---------------------------------------------------------------------------------- */
 
 /* Exchanges pieces as `what` says; elements of `type`. Collective. `call` may hold a request, a deadline (which runs from the call, also while the
- * start is awaited); an algorithm by name is TUTTI_ERR_INVALID, as are quant, divisor and scale. *what itself is read when it is called.
+ * start is awaited); algo, the same on all ranks, may say how heads go (docs/moe.md): "heads_direct", each rank's own to each, or "heads_gathered", all to all. Other
+ * names are TUTTI_ERR_INVALID, as are quant, divisor and scale. *what itself is read when it is called.
  *
  * All ranks look at all lists before anything is written, so they agree on what is wrong:
  *   TUTTI_ERR_RANGE    on some rank a piece is longer than max_length, or all are together longer than max_total

@@ -48,7 +48,7 @@ static bool agrees_to_send(struct tt_op *op, uint32_t peer, uint64_t expected)
 {
     const struct tt_coll *c = &op->conf.coll;
 
-    if (op->desc.kind != TT_ALLTOALLV || c->stretches || c->send_bytes[peer] == expected)
+    if (c->kind != TT_ALLTOALLV || c->stretches || c->send_bytes[peer] == expected)
         return true;
     sizes_differ(op, peer, false, expected, c->send_bytes[peer]);
     return false;
@@ -58,7 +58,7 @@ static bool agrees_to_receive(struct tt_op *op, uint32_t peer, uint64_t sent)
 {
     const struct tt_coll *c = &op->conf.coll;
 
-    if (op->desc.kind != TT_ALLTOALLV || c->stretches || c->recv_bytes[peer] == sent)
+    if (c->kind != TT_ALLTOALLV || c->stretches || c->recv_bytes[peer] == sent)
         return true;
     sizes_differ(op, peer, true, sent, c->recv_bytes[peer]);
     return false;

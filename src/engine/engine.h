@@ -135,10 +135,12 @@ struct tt_op_quant {
 /* An operation in two parts, of which the second follows from what the first one brought: all under the baton, and each at most once. The parts have two
  * numbers in a row, so that a rank may be in the second while another is in the first. Their arrays are not copied: they stay as they are until `end`. */
 struct tt_op_parts {
+    enum tt_coll_kind kind;         /* that both parts are to peers and in sentences, whatever programs they run */
+    const struct tt_algo *second;   /* of the second part */
     bool (*may_begin)(void *arg);   /* whether its start has been signalled: asked until it is so, while nobody knows of the operation */
     /* The first part begins: what the arrays of `conf` point to gets its values. */
     void (*begin)(void *arg, struct tt_op_conf *conf);
-    /* The first part is over. PENDING: *conf now says what the second is; peers and work memory are at most those of the first. OK: there is none. RANGE and
+    /* The first part is over. PENDING: *conf now says what the second is, whose work memory is at most that of the first. OK: there is none. RANGE and
      * INVALID (logged): all ranks find the same, and the operation ends with that. Others (logged) end the communicator. */
     tutti_status (*then)(void *arg, struct tt_op_conf *conf);
     /* It is over, with that status; arg is not used any more. Also where it never began. */

@@ -567,6 +567,14 @@ static tutti_status assign_key(struct tt_op *op)
     return TUTTI_OK;
 }
 
+static uint32_t peers_max_of(const struct tt_op_conf *conf)
+{
+    const uint32_t n = conf->algo->npeers(&conf->coll),
+                   second = conf->parts ? conf->parts->second->npeers(&conf->coll) : 0;
+
+    return n > second ? n : second;
+}
+
 tutti_status tt_op_start_here(struct tt_context *c, const struct tt_op_conf *conf, struct tt_op **out)
 {
     uint64_t work_bytes;
@@ -578,7 +586,7 @@ tutti_status tt_op_start_here(struct tt_context *c, const struct tt_op_conf *con
     if (c->nwaiting >= TT_OPS_WAITING)
         return tt_fail(TUTTI_ERR_NOMEM, "%u operations of one communicator are waiting already", TT_OPS_WAITING);
     work_bytes = conf->algo->work_bytes(&conf->coll);
-    op = get_op(c->engine, conf->algo->npeers(&conf->coll), work_bytes);
+    op = get_op(c->engine, peers_max_of(conf), work_bytes);
     if (!op)
         return tt_fail(TUTTI_ERR_NOMEM, "no memory for an operation (with %llu bytes to work in)", (unsigned long long)work_bytes);
     if (conf->coll.kind == TT_BARRIER && work_bytes)
@@ -607,7 +615,7 @@ tutti_status tt_op_start_here(struct tt_context *c, const struct tt_op_conf *con
         goto put;
     }
     op->desc = (struct tt_opdesc){
-        .kind = (uint8_t)conf->coll.kind,
+        .kind = (uint8_t)(conf->parts ? conf->parts->kind : conf->coll.kind),
         .dtype = (uint8_t)conf->dtype,
         .redop = (uint8_t)(conf->redop | conf->quant.quant << 4 | (conf->quant.residual ? 128 : 0)),
         .algo = conf->algo_id,

@@ -415,7 +415,7 @@ static struct tt_chooser *copies_of(const struct tt_op *op, uint64_t bytes)
 
     if (!c->copies)
         c->copies = calloc(TT_COLL_KINDS, sizeof *c->copies);
-    return c->copies ? &c->copies[op->desc.kind][class_of(bytes)] : NULL;
+    return c->copies ? &c->copies[op->conf.coll.kind][class_of(bytes)] : NULL;
 }
 
 /* Whether what arrives through this wait had better come in a single copy: to its destination, or, where it is to be added to something, to memory of
@@ -452,7 +452,7 @@ void tt_op_learn_copies(struct tt_op *op)
 }
 
 /* Whether a sender leaves it to the receiver where its puts of the flow go (tt_there), as it may not know: one, or stretches of one block. */
-static bool receiver_places(uint8_t kind) { return kind == TT_ALLTOALL || kind == TT_ALLTOALLV; }
+static bool receiver_places(enum tt_coll_kind kind) { return kind == TT_ALLTOALL || kind == TT_ALLTOALLV; }
 
 /* Whether such a put is where the flow begins; the others say how far behind. */
 static bool is_placed(const struct tt_op *op, const struct tt_ref *to)
@@ -465,7 +465,7 @@ static uint64_t placed_at(const struct tt_op *op, const struct tt_exec_step *wai
 {
     const struct tt_coll *c = &op->conf.coll;
 
-    if (!receiver_places(op->desc.kind))
+    if (!receiver_places(op->conf.coll.kind))
         return 0;
     return c->stretches ? c->recv_displs[wait->s.peer] : wait->s.out.offset;
 }
@@ -485,7 +485,7 @@ static tutti_status choose_direct(struct tt_op *op, const struct tt_peer *p, con
         is_scattered(&op->conf.coll))
         return TUTTI_OK;
     /* Their puts say THERE: the one wait of the pair decides whether and where they land. In place, they arrive in a pipe. */
-    if (receiver_places(op->desc.kind) && (!wait->to_dst || wait->s.out.buf != TT_BUF_DST))
+    if (receiver_places(op->conf.coll.kind) && (!wait->to_dst || wait->s.out.buf != TT_BUF_DST))
         return TUTTI_OK;
     if (slots)
         *out = allocated_region(op, w, offset);

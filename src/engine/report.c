@@ -114,7 +114,7 @@ void tt_op_nudge(struct tt_op *op)
 
     if (!f || f->nudged || f->cp->peer->state != TT_PEER_UP || (!f->asked && f->cp->nudges >= TT_NUDGES))
         return;
-    if (op->desc.kind == TT_ALLTOALLV && !op->conf.coll.stretches) {
+    if (op->conf.coll.kind == TT_ALLTOALLV && !op->conf.coll.stretches) {
         sizes.sends = op->conf.coll.send_bytes[r];
         sizes.expects = op->conf.coll.recv_bytes[r];
         bytes = sizeof sizes;

@@ -1,10 +1,11 @@
 /* The all-to-all whose sizes are decided late: an operation of the engine in two parts.
  *
  * First every rank sends every other one the head of what it has for it (pieces.h): everybody's lengths, which pieces come, and the pieces themselves
- * where all of them and the head fit into one eager message. When the heads of all are here, every rank has seen the same lengths and flaws, so all find
- * the same: the call is good, or none of it is done. Then packed pieces go where they belong, and the others follow as stretches of an alltoallv. If
- * no rank has such, the call is over after one message for each pair.
- * Cost: alpha for short calls; an alltoallv and one more alpha, of heads, for long ones. */
+ * where all of them and the head fit into one eager message. Where nobody expects them to, and the simulator says that it takes less, all ranks gather heads
+ * that say what goes to each rank instead (exchange.h): ceil(log2 nranks) messages of a rank in the place of nranks - 1.
+ * When the heads of all are here, every rank has seen the same lengths and flaws, so all find the same: the call is good, or none of it is done. Then packed pieces
+ * go where they belong, and the others follow as stretches of an alltoallv. If no rank has such, the call is over.
+ * Cost: alpha for short calls; an alltoallv and one more alpha, of heads, or a short allgather, for long ones. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -107,6 +108,10 @@ static void begin(void *arg, struct tt_op_conf *conf)
         look_at_buffers(x, lengths, h);
     if (!h->flaw)
         h->most = choose_packed(x, lengths);
+    if (s->to_all) {
+        tt_head_write(s, h, lengths, x->wanted, NULL, x->out);
+        return;
+    }
     for (uint32_t r = 0; r < s->nranks; r++) {
         struct tt_head to = *h;
 
@@ -226,6 +231,37 @@ static uint8_t *place_buffers(struct tt_exchange *x)
     return base;
 }
 
+/* The second part, and the first where each rank gets a head of its own. */
+static void exchange_stretches(struct tt_exchange *x, struct tt_op_conf *conf)
+{
+    conf->coll.kind = TT_ALLTOALLV;
+    conf->coll.elem_bytes = x->shape.elem_bytes;
+    conf->coll.bytes = 0;
+    conf->coll.send_bytes = x->send_bytes;
+    conf->coll.send_displs = x->send_displs;
+    conf->coll.recv_bytes = x->recv_bytes;
+    conf->coll.recv_displs = x->recv_displs;
+    conf->coll.stretches = &x->stretches;
+    conf->algo = &tt_algo_alltoallv_stretches;
+    conf->segment_bytes = x->of->segment_bytes;
+    conf->streams = x->of->streams;
+    conf->depth = x->of->depth;
+    conf->lanes = 0;
+}
+
+/* The first part where heads go to all alike. */
+static void gather_heads(struct tt_exchange *x, struct tt_op_conf *conf)
+{
+    conf->coll.kind = TT_ALLGATHER;
+    conf->coll.elem_bytes = 1;
+    conf->coll.bytes = x->slot_bytes;
+    conf->algo = x->gathering.algo;
+    conf->segment_bytes = x->gathering.segment_bytes;
+    conf->streams = x->gathering.streams;
+    conf->depth = x->gathering.depth;
+    conf->lanes = x->gathering.lanes;
+}
+
 static tutti_status then(void *arg, struct tt_op_conf *conf)
 {
     struct tt_exchange *x = arg;
@@ -239,6 +275,7 @@ static tutti_status then(void *arg, struct tt_op_conf *conf)
         return TUTTI_OK;
     if (!list_stretches(x, most))
         return tt_fail(TUTTI_ERR_NOMEM, CALL ": no memory for lists of stretches");
+    exchange_stretches(x, conf);
     conf->src = x->what.sendbuff;
     conf->dst = place_buffers(x);
     return TUTTI_PENDING;
@@ -256,7 +293,12 @@ static void end(void *arg, tutti_status status)
     tt_exchange_put(x);
 }
 
-static const struct tt_op_parts parts = { .may_begin = may_begin, .begin = begin, .then = then, .end = end };
+static const struct tt_op_parts parts = { .kind = TT_ALLTOALLV,
+                                          .second = &tt_algo_alltoallv_stretches,
+                                          .may_begin = may_begin,
+                                          .begin = begin,
+                                          .then = then,
+                                          .end = end };
 
 /* ---- the call ---------------------------------------------------------------------------------------------------------------- */
 
@@ -299,10 +341,9 @@ static tutti_status check(const tutti_dynamic *what, const struct tt_attempt *t)
         (what->over && (uintptr_t)what->over % sizeof *what->over))
         return tt_fail(TUTTI_ERR_INVALID, CALL ": start at %p or over at %p is not a multiple of 8",
                        (const void *)what->start, (void *)what->over);
-    if (call && (call->algo || call->quant || call->error_feedback || call->divisor || call->scale != 0))
+    if (call && (call->quant || call->error_feedback || call->divisor || call->scale != 0))
         return tt_fail(TUTTI_ERR_INVALID, CALL ": of call.%s it knows nothing",
-                       call->algo       ? "algo"
-                       : call->divisor  ? "divisor"
+                       call->divisor      ? "divisor"
                        : call->scale != 0 ? "scale"
                                           : "quant");
     return TUTTI_OK;
@@ -311,23 +352,18 @@ static tutti_status check(const tutti_dynamic *what, const struct tt_attempt *t)
 static void fill_conf(struct tt_op_conf *conf, struct tt_exchange *x, tutti_comm *comm, int64_t timeout_ms)
 {
     const struct tt_pieces_shape *s = &x->shape;
-    const uint64_t declared[] = { s->max_length, s->max_total };
+    const uint64_t declared[] = { s->max_length, s->max_total, s->to_all };
 
+    if (s->to_all)
+        gather_heads(x, conf);
+    else
+        exchange_stretches(x, conf);
     conf->coll.root = s->nsplits;
-    conf->coll.send_bytes = x->send_bytes;
-    conf->coll.send_displs = x->send_displs;
-    conf->coll.recv_bytes = x->recv_bytes;
-    conf->coll.recv_displs = x->recv_displs;
-    conf->coll.stretches = &x->stretches;
-    conf->algo = &tt_algo_alltoallv_stretches;
-    conf->algo_id = tt_algo_index(conf->algo);
+    conf->algo_id = tt_algo_index(&tt_algo_alltoallv_stretches);
     conf->count = tt_hash_bytes(declared, sizeof declared, 0);
     conf->src = x->out;
     conf->dst = x->in;
-    conf->segment_bytes = x->of->segment_bytes;
     conf->eager_bytes = comm->sizes.eager_bytes;
-    conf->streams = x->of->streams;
-    conf->depth = x->of->depth;
     conf->timeout_ms = timeout_ms;
     conf->parts = &parts;
     conf->parts_arg = x;
@@ -365,20 +401,28 @@ static tutti_status check_processor_may(const tutti_dynamic *what, uint32_t nran
 }
 
 /* One to use, with the caller's receive buffers. */
-static tutti_status prepare(const tutti_dynamic *what, const struct tt_pieces_shape *shape, tutti_comm *comm,
-                            struct tt_exchange **out)
+static tutti_status prepare(const tutti_dynamic *what, const char *algo, struct tt_pieces_shape *shape,
+                            tutti_comm *comm, struct tt_exchange **out)
 {
-    const uint64_t head_bytes = tt_pieces_head_bytes(shape), eager_bytes = comm->sizes.eager_bytes;
+    const uint64_t eager_bytes = comm->sizes.eager_bytes;
     struct tt_exchanges *of = NULL;
     struct tt_exchange *x = NULL;
+    struct tt_plan gathering = { .key = 0 };
+    uint64_t head_bytes;
+    bool packs;
     tutti_status st = tt_exchanges_of(comm, &of);
 
+    if (!st)
+        st = tt_exchange_choose_heads(comm, of, algo, shape, &gathering);
     if (st)
         return st;
-    x = tt_exchange_get(of, shape, head_bytes <= eager_bytes ? eager_bytes : head_bytes);
+    head_bytes = tt_pieces_head_bytes(shape);
+    packs = !shape->to_all && head_bytes <= eager_bytes;
+    x = tt_exchange_get(of, shape, packs ? eager_bytes : head_bytes);
     if (!x)
         return tt_fail(TUTTI_ERR_NOMEM, CALL ": no memory for an exchange of %u ranks and %u pieces", shape->nranks, shape->nsplits);
-    x->packs = head_bytes <= eager_bytes;
+    x->packs = packs;
+    x->gathering = gathering;
     x->rank = comm->rank;
     st = check_processor_may(what, shape->nranks);
     if (!st)
@@ -412,6 +456,6 @@ tutti_status tutti_alltoallv_dynamic(const tutti_dynamic *what, tutti_dtype type
     if (!st)
         st = tt_pieces_shape_take(&shape, comm->nranks, type, mine.nsplits, mine.max_length, mine.max_total, CALL);
     if (!st)
-        st = prepare(&mine, &shape, comm, &x);
+        st = prepare(&mine, t.call ? t.call->algo : NULL, &shape, comm, &x);
     return st ? st : submit(&t, x);
 }

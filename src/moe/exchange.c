@@ -1,8 +1,11 @@
 #include "moe/exchange.h"
 
 #include <stdlib.h>
+#include <string.h>
 
+#include "base/log.h"
 #include "base/status.h"
+#include "comm/tuner.h"
 
 /* Hands out parts of one block of memory, or only counts them where there is none yet. */
 struct parts {
@@ -24,7 +27,7 @@ static void lay_out(struct tt_exchange *x, struct parts *p)
 
     p->at = 0;
     part(p, 1, sizeof *x);
-    x->out = part(p, n, x->slot_bytes);
+    x->out = part(p, x->shape.to_all ? 1 : n, x->slot_bytes);
     x->in = part(p, n, x->slot_bytes);
     x->wanted = part(p, n, tt_pieces_wanted_bytes(&x->shape));
     x->packed = part(p, n, sizeof *x->packed);
@@ -87,7 +90,7 @@ static bool is_alike(const struct tt_exchange *x, const struct tt_pieces_shape *
 {
     return x->slot_bytes == slot_bytes && x->shape.nranks == s->nranks && x->shape.nsplits == s->nsplits &&
            x->shape.elem_bytes == s->elem_bytes && x->shape.max_length == s->max_length &&
-           x->shape.max_total == s->max_total;
+           x->shape.max_total == s->max_total && x->shape.to_all == s->to_all;
 }
 
 struct tt_exchange *tt_exchange_get(struct tt_exchanges *of, const struct tt_pieces_shape *shape, uint64_t slot_bytes)
@@ -162,6 +165,127 @@ static tutti_status choose_segments(tutti_comm *comm, struct tt_exchanges *of)
     }
     free(none);
     return st;
+}
+
+/* A call that is done in one way, and what it takes: by its closed form, and (0: that would take too long, or is not wanted) by the simulator. */
+struct way {
+    struct tt_coll coll;
+    const struct tt_algo *algo;
+    struct tt_segments segments;
+    double model_ns, simulated_ns;
+};
+
+static void predict(tutti_comm *comm, struct way *w)
+{
+    const struct tt_cost cost = w->algo->cost(&w->coll);
+    struct tt_prediction prediction;
+    struct tt_tune_conf conf;
+
+    tt_comm_tune_conf(comm, &conf);
+    w->model_ns = tt_cost_ns(&cost, &conf.model);
+    w->simulated_ns = 0;
+    if (comm->world->simulates && w->coll.nranks <= TT_TUNE_RANKS_MAX &&
+        tt_predict(&conf, &w->coll, w->algo, &w->segments, TT_TUNE_EVENTS_MAX, 0, &prediction) == TUTTI_OK &&
+        !prediction.cut)
+        w->simulated_ns = prediction.time_ns;
+}
+
+static uint64_t gathered_bytes(const struct tt_pieces_shape *shape)
+{
+    struct tt_pieces_shape s = *shape;
+
+    s.to_all = true;
+    return tt_pieces_head_bytes(&s);
+}
+
+/* The allgather of heads that all are for everybody. */
+static tutti_status plan_gathering(tutti_comm *comm, const struct tt_pieces_shape *shape, struct tt_coll *c,
+                                   struct tt_plan **out)
+{
+    *c = (struct tt_coll){
+        .kind = TT_ALLGATHER, .rank = comm->rank, .nranks = comm->nranks, .elem_bytes = 1, .layout = &comm->layout,
+        .bytes = gathered_bytes(shape),
+    };
+    return tt_plan_of(comm, c, NULL, out);
+}
+
+/* Whether that takes less than a head for each rank. */
+static tutti_status gathering_pays(tutti_comm *comm, const struct tt_pieces_shape *shape, bool *out)
+{
+    struct way gathered = { .simulated_ns = 0 }, direct;
+    struct tt_plan *plan = NULL;
+    bool simulated;
+    tutti_status st = plan_gathering(comm, shape, &gathered.coll, &plan);
+
+    if (st)
+        return st;
+    gathered.algo = plan->algo;
+    gathered.segments = (struct tt_segments){
+        .segment_bytes = plan->segment_bytes, .streams = plan->streams, .depth = plan->depth, .lanes = plan->lanes,
+    };
+    direct = gathered;
+    direct.coll.kind = TT_ALLTOALL;
+    direct.coll.bytes = tt_pieces_head_bytes(shape);
+    direct.algo = tt_algo_find(&direct.coll, "alltoall_direct");
+    predict(comm, &gathered);
+    predict(comm, &direct);
+    simulated = gathered.simulated_ns > 0 && direct.simulated_ns > 0;
+    *out = simulated ? gathered.simulated_ns < direct.simulated_ns : gathered.model_ns < direct.model_ns;
+    tt_log(TT_LOG_INFO,
+           "alltoallv_dynamic of %u pieces on %u ranks: heads %s; gathered by %s %.1f us, direct %.1f us by %s",
+           shape->nsplits, shape->nranks, *out ? "gathered" : "direct", gathered.algo->name,
+           (simulated ? gathered.simulated_ns : gathered.model_ns) / 1000,
+           (simulated ? direct.simulated_ns : direct.model_ns) / 1000, simulated ? "the simulator" : "closed forms");
+    return TUTTI_OK;
+}
+
+/* The same, remembered by what it depends on. */
+static tutti_status look_up_gathering(tutti_comm *comm, struct tt_exchanges *of, const struct tt_pieces_shape *shape,
+                                      bool *out)
+{
+    const uint32_t n = of->nheads < TT_EXCHANGE_HEADS ? of->nheads : TT_EXCHANGE_HEADS, width = tt_pieces_width(shape);
+    struct tt_exchange_heads *h;
+    tutti_status st;
+
+    for (h = of->heads; h < of->heads + n; h++)
+        if (h->nsplits == shape->nsplits && h->width == width) {
+            *out = h->gathered;
+            return TUTTI_OK;
+        }
+    st = gathering_pays(comm, shape, out);
+    if (!st)
+        of->heads[of->nheads++ % TT_EXCHANGE_HEADS] =
+            (struct tt_exchange_heads){ .nsplits = shape->nsplits, .width = width, .gathered = *out };
+    return st;
+}
+
+tutti_status tt_exchange_choose_heads(tutti_comm *comm, struct tt_exchanges *of, const char *algo,
+                                      struct tt_pieces_shape *shape, struct tt_plan *plan)
+{
+    const uint64_t head_bytes = tt_pieces_head_bytes(shape), eager_bytes = comm->sizes.eager_bytes;
+    const uint64_t share = shape->max_total / shape->nranks * shape->elem_bytes;
+    const bool packs = head_bytes + share <= eager_bytes;
+    const bool fits = gathered_bytes(shape) <= (head_bytes > eager_bytes ? head_bytes : eager_bytes);
+    struct tt_plan *made = NULL;
+    struct tt_coll c;
+    bool to_all = false;
+    tutti_status st = TUTTI_OK;
+
+    if (!algo)
+        st = packs || !fits || shape->nranks < 3 ? TUTTI_OK : look_up_gathering(comm, of, shape, &to_all);
+    else if (strcmp(algo, "heads_gathered") == 0)
+        to_all = true;
+    else if (strcmp(algo, "heads_direct") != 0)
+        st = tt_fail(TUTTI_ERR_INVALID, "tutti_alltoallv_dynamic: there is no algorithm \"%s\"; there are heads_direct and heads_gathered", algo);
+    if (!st && to_all)
+        st = plan_gathering(comm, shape, &c, &made);
+    if (st)
+        return st;
+    shape->to_all = to_all;
+    shape->rank = comm->rank;
+    if (made)
+        *plan = *made;
+    return TUTTI_OK;
 }
 
 tutti_status tt_exchanges_of(tutti_comm *comm, struct tt_exchanges **out)

@@ -40,7 +40,8 @@ size_t tt_pieces_wanted_bytes(const struct tt_pieces_shape *s)
 
 size_t tt_pieces_head_bytes(const struct tt_pieces_shape *s)
 {
-    return TT_HEAD_BYTES + (size_t)s->nsplits * tt_pieces_width(s) + tt_pieces_wanted_bytes(s);
+    return TT_HEAD_BYTES + (size_t)s->nsplits * tt_pieces_width(s) +
+           (s->to_all ? s->nranks : 1) * tt_pieces_wanted_bytes(s);
 }
 
 static bool is_wanted(const uint8_t *wanted, uint32_t i)
@@ -196,7 +197,7 @@ size_t tt_head_write(const struct tt_pieces_shape *s, const struct tt_head *h, c
     }
     for (uint32_t i = 0; i < s->nsplits; i++)
         write_length(&w, width, lengths[i]);
-    tt_write_bytes(&w, wanted, tt_pieces_wanted_bytes(s));
+    tt_write_bytes(&w, wanted, bytes - tt_writer_bytes(&w));
     for (uint32_t i = 0; h->packed && i < s->nsplits; at += lengths[i] * s->elem_bytes, i++) {
         const uint64_t n = lengths[i] * s->elem_bytes;
 
@@ -248,9 +249,9 @@ bool tt_head_read(const struct tt_pieces_shape *s, const uint8_t *data, size_t b
     h->most = tt_read_u32(&r);
     h->at = tt_read_u64(&r);
     h->value = tt_read_u64(&r);
-    if (packed > 1 || said_width != width || zero || h->most > (s->nsplits + 1) / 2)
+    if (packed > !s->to_all || said_width != width || zero || h->most > (s->nsplits + 1) / 2)
         return false;
-    *wanted = data + TT_HEAD_BYTES + (size_t)s->nsplits * width;
+    *wanted = data + TT_HEAD_BYTES + (size_t)s->nsplits * width + (s->to_all ? s->rank : 0) * tt_pieces_wanted_bytes(s);
     *pieces = data + tt_pieces_head_bytes(s);
     if (h->flaw)
         return !packed && is_sound_flaw(s, h);

@@ -5,7 +5,7 @@
  *     most (4)                                            most stretches that the sender has for some rank, of those that do not follow a head
  *     at (8), value (8)                                   of a flaw: where, and what
  *     lengths [nsplits][width]                            only without a flaw
- *     wanted [(nsplits + 7) / 8]                          bit i: piece i comes here
+ *     wanted [(nsplits + 7) / 8]                          bit i: piece i comes here; if heads go to all alike, so much for each rank
  *     pieces, ascending, one behind the other             if packed
  * All little-endian. A head without packed pieces and with a flaw is filled with zeros to its full length. */
 #ifndef TT_MOE_PIECES_H
@@ -21,10 +21,12 @@
 #define TT_PIECES_MAX 65536u
 #define TT_PIECE_LENGTH_MAX (1ull << 40)
 
-/* What all ranks have declared alike. */
+/* What all ranks have declared alike, but for `rank`. */
 struct tt_pieces_shape {
     uint32_t nranks, nsplits, elem_bytes;
     uint64_t max_length, max_total;
+    bool to_all;                /* a head is one for all ranks, and has what each of them gets; nothing is packed */
+    uint32_t rank;              /* whose bitmap is read, of those of such a head */
 };
 
 /* What can be wrong with a rank's lists. */
@@ -51,7 +53,7 @@ struct tt_head {
 /* Fills *out from what the caller declares. INVALID (logged) with the name of the call. */
 tutti_status tt_pieces_shape_take(struct tt_pieces_shape *out, uint32_t nranks, tutti_dtype type, size_t nsplits,
                                   size_t max_length, size_t max_total, const char *call);
-/* Bytes of a length, of the bitmap of wanted pieces, and of a whole head without pieces. */
+/* Bytes of a length, of a bitmap of wanted pieces, and of a whole head without pieces. */
 uint32_t tt_pieces_width(const struct tt_pieces_shape *s);
 size_t tt_pieces_wanted_bytes(const struct tt_pieces_shape *s);
 size_t tt_pieces_head_bytes(const struct tt_pieces_shape *s);
@@ -68,7 +70,8 @@ uint64_t tt_pieces_total(const struct tt_pieces_shape *s, const uint64_t *length
 uint64_t tt_pieces_stretches(const struct tt_pieces_shape *s, const uint64_t *lengths, const uint8_t *wanted,
                              struct tt_stretch *out);
 
-/* Writes a head, and behind it, if it is packed, the wanted pieces of src; out has room for them. Returns its bytes. */
+/* Writes a head, and behind it, if it is packed, the wanted pieces of src; out has room for them. Returns its bytes. wanted: one bitmap, or for a head to all
+ * [nranks]. */
 size_t tt_head_write(const struct tt_pieces_shape *s, const struct tt_head *h, const uint64_t *lengths,
                      const uint8_t *wanted, const void *src, uint8_t *out);
 /* Reads what a peer wrote in data[bytes], of which it looks at the head alone. lengths[nsplits] gets its lengths (zeros if it has a flaw), *wanted and *pieces point into data. False: no honest

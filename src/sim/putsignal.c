@@ -18,8 +18,9 @@ struct message {
 
 struct sender {
     uint32_t rank, first_peer, npeers;
-    uint32_t at, group;         /* the transfer, and the destination, that come next */
-    uint8_t phase;              /* of them */
+    uint32_t at;                /* the transfer that comes next; all of them: none does */
+    uint32_t group_at, left;    /* the first of its group, and how many of that are left; of modes that decouple */
+    uint8_t phase;              /* of a transfer, or of a group */
     bool draining;
     uint32_t unacked;
     uint64_t clock_ps;          /* of its proxy; in the end, when all was known to have landed */
@@ -47,8 +48,8 @@ const char *tt_putsignal_mode_name(enum tt_putsignal_mode mode)
 
 /* ---- what a device publishes -------------------------------------------------------------------------------------- */
 
-/* Destinations of a burst: each has the transfers group, group + groups, ... */
-static uint32_t groups_of(const struct burst *b, const struct sender *s)
+/* How many there are: destination d has the transfers d, d + destinations, ... */
+static uint32_t destinations_of(const struct burst *b, const struct sender *s)
 {
     return b->conf->transfers < s->npeers ? b->conf->transfers : s->npeers;
 }
@@ -67,30 +68,59 @@ static bool next_coupled(const struct burst *b, struct sender *s, enum op *op, u
     return true;
 }
 
-/* All puts; then of each destination what keeps the order, and its signals. */
+enum { PUTTING, FENCING, SIGNALLING };      /* of modes that decouple: phases of a sender */
+
+/* Moves to the next transfer in the order of destinations. */
+static void move_on(const struct burst *b, struct sender *s)
+{
+    const uint32_t n = b->conf->transfers, d = destinations_of(b, s), to = s->at % d;
+
+    s->at = s->at + d < n ? s->at + d : to + 1 < d ? to + 1 : n;
+    s->left--;
+}
+
+/* Goes through its group, from the first of it on. */
+static void begin_phase(const struct burst *b, struct sender *s, uint8_t phase)
+{
+    const uint32_t n = b->conf->transfers, d = destinations_of(b, s);
+
+    s->phase = phase;
+    s->at = s->group_at;
+    s->left = b->conf->group ? b->conf->group : (n - s->at % d + d - 1) / d;
+}
+
+/* All puts; then of each group what keeps the order towards each of its destinations, and its signals. */
 static bool next_decoupled(const struct burst *b, struct sender *s, enum op *op, uint32_t *transfer)
 {
-    const uint32_t n = b->conf->transfers, groups = groups_of(b, s);
+    const enum tt_putsignal_mode mode = b->conf->mode;
+    const uint32_t n = b->conf->transfers, d = destinations_of(b, s);
 
-    if (s->phase == 0 && s->at < n) {
+    if (s->phase == PUTTING && s->at < n) {
         *op = OP_PUT;
         *transfer = s->at++;
         return true;
     }
-    if (b->conf->mode == TT_PUTSIGNAL_PUT_ONLY || s->group == groups)
+    if (mode == TT_PUTSIGNAL_PUT_ONLY || s->group_at == n)
         return false;
-    if (s->phase < 2) {
-        *op = b->conf->mode == TT_PUTSIGNAL_DECOUPLED ? OP_DRAIN : OP_FENCE;
-        s->phase = 2;
-        s->at = s->group;
+    if (s->phase == PUTTING)
+        begin_phase(b, s, FENCING);
+    if (s->phase == FENCING) {
+        const uint32_t to = s->at % d;
+
+        *op = mode == TT_PUTSIGNAL_DECOUPLED ? OP_DRAIN : OP_FENCE;
+        while (s->left && s->at % d == to)
+            move_on(b, s);
+        if (!s->left)
+            begin_phase(b, s, SIGNALLING);
         return true;
     }
     *op = OP_SIGNAL;
     *transfer = s->at;
-    s->at += groups;
-    if (s->at >= n) {
-        s->group++;
-        s->phase = 1;
+    move_on(b, s);
+    if (!s->left) {
+        s->group_at = s->at;
+        if (s->at < n)
+            begin_phase(b, s, FENCING);
     }
     return true;
 }
@@ -219,6 +249,8 @@ static tutti_status check(const struct tt_putsignal_conf *c)
     if (c->transfers < 1 || c->transfers > TT_PUTSIGNAL_MESSAGES_MAX / 2 / c->senders)
         return tt_fail(TUTTI_ERR_INVALID, "putsignal: %u transfers of each of %u senders; together they may be 1 to %u",
                        c->transfers, c->senders, TT_PUTSIGNAL_MESSAGES_MAX / 2);
+    if (c->group && c->transfers % c->group)
+        return tt_fail(TUTTI_ERR_INVALID, "putsignal: %u transfers cannot be cut into groups of %u", c->transfers, c->group);
     if (c->header_bytes < 1 || c->bytes > UINT64_MAX / 2 || !(c->op_ns >= 0))
         return tt_fail(TUTTI_ERR_INVALID, "putsignal: puts of %llu bytes behind %llu of header, %g ns each",
                        (unsigned long long)c->bytes, (unsigned long long)c->header_bytes, c->op_ns);
@@ -241,7 +273,7 @@ static struct tt_putsignal_result result_of(const struct burst *b)
 {
     const struct sender *s = &b->sender[0];
     struct tt_putsignal_result r = {
-        .drains = s->drains, .fences = s->fences, .signals = s->signals, .destinations = groups_of(b, s)
+        .drains = s->drains, .fences = s->fences, .signals = s->signals, .destinations = destinations_of(b, s)
     };
     uint64_t last_ps = 0;
 

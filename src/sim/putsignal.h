@@ -6,10 +6,11 @@
  *
  *   put-only    the puts, and no signal: what the others are compared with
  *   coupled     of each transfer: put, drain, signal
- *   decoupled   all puts; then for each destination one fence, which is kept by a drain, and the signals of its transfers
+ *   decoupled   all puts; then for each group one fence of each of its destinations, kept by a drain, and the signals of its transfers
  *   ordered     of each transfer: put, fence, signal; the fence is a mark that travels with the signal
- *   full        all puts; then for each destination one such fence and its signals
+ *   full        all puts; then for each group such fences and its signals
  *
+ * A group is the transfers to one destination, or `group` of them in the order of destinations: those to the first, then those to the second, ...
  * A drain stands still until all that the proxy has sent is acknowledged. A sender's burst is over when all is.
  *
  * Model of the network. net.h's: links with a rate and a latency, which serve in order. A descriptor travels as its bytes and a header, a signal
@@ -39,6 +40,7 @@ struct tt_putsignal_conf {
     enum tt_putsignal_mode mode;
     uint32_t senders;           /* the first so many ranks send at once; at least 1 */
     uint32_t transfers;         /* of each sender; at least 1 */
+    uint32_t group;             /* transfers of a group, which divides them; 0: those to one destination */
     uint64_t bytes;             /* of a put */
     uint64_t header_bytes;      /* of a message */
     double op_ns;
@@ -50,8 +52,8 @@ struct tt_putsignal_result {
     uint64_t destinations;      /* ranks that it sent to */
 };
 
-/* Runs a burst. INVALID (logged): no rank of another host, more senders than ranks, nothing to send, more than TT_PUTSIGNAL_MESSAGES_MAX
- * messages, or a network that cannot be. NOMEM (logged). *out is written on OK only. Any thread. */
+/* Runs a burst. INVALID (logged): no rank of another host, more senders than ranks, nothing to send, groups that are not all alike, more than
+ * TT_PUTSIGNAL_MESSAGES_MAX messages, or a network that cannot be. NOMEM (logged). *out is written on OK only. Any thread. */
 tutti_status tt_putsignal_run(const struct tt_putsignal_conf *conf, struct tt_putsignal_result *out);
 
 #endif

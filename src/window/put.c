@@ -7,7 +7,9 @@
 #include "base/status.h"
 #include "wire/registry.h"
 
-#define BATCH 32                /* descriptors that carry bytes, of one doorbell */
+/* Descriptors that carry bytes, of one doorbell. With the signal's they are as many as verbs chains. Over TCP a row of 64 bytes costs 1.0 us of processor where 8 go at once,
+ * 0.5 us where 16 do, 0.4 us where 32 do, and hardly less where 64 or 128 do (1,024 rows, an Intel Xeon). */
+#define BATCH 31
 #define RMA_BYTES_FIRST sizeof(tutti_rma)   /* of the first release that has it */
 
 _Static_assert((int)TUTTI_SIGNAL_SET == (int)TT_SIGNAL_SET && (int)TUTTI_SIGNAL_ADD == (int)TT_SIGNAL_ADD,
@@ -213,11 +215,14 @@ static tutti_status post(struct tt_window_put *p, bool *any)
         size_t at;
         uint64_t within;
     } behind[BATCH], end = { p->at, p->within };    /* each that carries bytes */
-    bool more = true;
+    bool more = false;
     int n = 0, carried = 0, done;
 
-    while (n < BATCH && (more = next_desc(p, &end.at, &end.within, &d[n])))
-        behind[n++] = end;
+    while (!more && next_desc(p, &end.at, &end.within, &d[n])) {
+        more = n == BATCH;      /* this one is for the next */
+        if (!more)
+            behind[n++] = end;
+    }
     if (!more && !p->signalled)
         n = add_signal(p, d, n);
     done = n ? wire->ops->post(wire, d, n) : 0;

@@ -19,7 +19,7 @@
 #include "base/status.h"
 #include "reduce/reduce.h"
 
-#define IOV_BATCH 32
+#define IOV_BATCH 64        /* 31 pieces, each behind its header, and the signal of a put that has so many (src/window/put.c) */
 #define BORROW_BYTES_MIN 2048       /* of inline data that is offered to the kernel before it is copied */
 #define VERY_SLOW_PIECE (16u << 10) /* of a lane: up to 50 Mbit/s */
 

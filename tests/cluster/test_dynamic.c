@@ -222,6 +222,14 @@ static void check_untouched(struct rank *r, const struct side *e)
         CHECK(r, e->all[i] == 0);
 }
 
+/* How heads go: as the library chooses, or by name. */
+static const char *heads_of(uint32_t i)
+{
+    static const char *const names[] = { NULL, "heads_gathered", "heads_direct", "heads_gathered" };
+
+    return names[i / 2 % 4];
+}
+
 #define EXCHANGES (UNIT_SHARE > 1 ? 8u : 20u)
 
 /* Blocking, or with a request that other collectives run beside; and the lists are written when the call has long returned. */
@@ -235,14 +243,14 @@ static void drawn_role(struct rank *r)
     for (uint32_t i = 0; i < EXCHANGES; i++) {
         const bool late = i % 2;
         tutti_request *request = NULL;
-        const tutti_call call = { .size = sizeof call, .request = &request };
+        const tutti_call call = { .size = sizeof call, .request = late ? &request : NULL, .algo = heads_of(i) };
         uint32_t sum = 0, one = 1;
         struct lists lists;
         struct side e;
 
         draw_shape(r, &e.shape);
-        job_step(r, "exchange %u of %zu pieces of %s, at most %zu", i, e.shape.nsplits, tutti_dtype_name(e.shape.type),
-                 e.shape.max_length);
+        job_step(r, "exchange %u of %zu pieces of %s, at most %zu, %s", i, e.shape.nsplits,
+                 tutti_dtype_name(e.shape.type), e.shape.max_length, call.algo ? call.algo : "as it is chosen");
         side_init(r, &e);
         e.what.nindices = i % 4 < 2 ? &e.lists.nindices : NULL;
         if (late) {
@@ -260,7 +268,7 @@ static void drawn_role(struct rank *r)
             CHECK(r, sum == r->nranks);
             CHECK_OK(r, tutti_wait(request));
         } else {
-            CHECK_OK(r, tutti_alltoallv_dynamic(&e.what, e.shape.type, r->comm, NULL));
+            CHECK_OK(r, tutti_alltoallv_dynamic(&e.what, e.shape.type, r->comm, &call));
         }
         check_side(r, &e);
         side_fini(&e);
@@ -279,11 +287,12 @@ static void alone_role(struct rank *r)
 {
     open_as(r);
     for (uint32_t i = 0; i < 10; i++) {
+        const tutti_call call = { .size = sizeof call, .algo = heads_of(i) };
         struct side e;
 
         draw_shape(r, &e.shape);
         side_init(r, &e);
-        CHECK_OK(r, tutti_alltoallv_dynamic(&e.what, e.shape.type, r->comm, NULL));
+        CHECK_OK(r, tutti_alltoallv_dynamic(&e.what, e.shape.type, r->comm, &call));
         check_side(r, &e);
         side_fini(&e);
     }
@@ -309,7 +318,7 @@ static void several_role(struct rank *r)
     open_as(r);
     for (uint32_t k = 0; k < 2 * AT_ONCE; k++) {
         const uint32_t i = k % AT_ONCE;
-        const tutti_call call = { .size = sizeof call, .request = &request[i] };
+        const tutti_call call = { .size = sizeof call, .request = &request[i], .algo = heads_of(k) };
 
         if (request[i]) {
             CHECK_OK(r, tutti_wait(request[i]));
@@ -395,6 +404,7 @@ static void wrong_role(struct rank *r)
     for (uint32_t i = 0; i < 2 * WRONGS; i++) {
         const uint32_t guilty = tt_prng_below(&r->common, r->nranks);
         const enum wrong w = i % WRONGS;
+        const tutti_call call = { .size = sizeof call, .algo = i < WRONGS ? "heads_direct" : "heads_gathered" };
         char by[16];
         struct side e;
 
@@ -407,7 +417,7 @@ static void wrong_role(struct rank *r)
         if (r->rank == guilty)
             spoil(&e, w);
         snprintf(by, sizeof by, "rank %u has", guilty);
-        CHECK_SAYS(r, tutti_alltoallv_dynamic(&e.what, e.shape.type, r->comm, NULL), wrongs[w].status, wrongs[w].says);
+        CHECK_SAYS(r, tutti_alltoallv_dynamic(&e.what, e.shape.type, r->comm, &call), wrongs[w].status, wrongs[w].says);
         CHECK(r, strstr(tutti_last_error(), by));
         check_untouched(r, &e);
         side_fini(&e);
@@ -415,7 +425,7 @@ static void wrong_role(struct rank *r)
         e.what.nindices = i % 2 ? &none : NULL;
         if (e.what.nindices && e.lists.nindices != 0)
             e.what.nindices = &e.lists.nindices;
-        CHECK_OK(r, tutti_alltoallv_dynamic(&e.what, e.shape.type, r->comm, NULL));    /* all is well again */
+        CHECK_OK(r, tutti_alltoallv_dynamic(&e.what, e.shape.type, r->comm, &call));    /* all is well again */
         check_side(r, &e);
         side_fini(&e);
     }
@@ -445,7 +455,8 @@ static void mistakes_role(struct rank *r)
     CHECK_SAYS(r, tutti_alltoallv_dynamic(NULL, TUTTI_F32, r->comm, NULL), TUTTI_ERR_INVALID, "what is NULL");
     CHECK_SAYS(r, tutti_alltoallv_dynamic(&e.what, TUTTI_F32, NULL, NULL), TUTTI_ERR_INVALID, "communicator is NULL");
     CHECK_SAYS(r, tutti_alltoallv_dynamic(&e.what, (tutti_dtype)99, r->comm, NULL), TUTTI_ERR_INVALID, "99");
-    CHECK_SAYS(r, tutti_alltoallv_dynamic(&e.what, TUTTI_F32, r->comm, &forced), TUTTI_ERR_INVALID, "call.algo");
+    CHECK_SAYS(r, tutti_alltoallv_dynamic(&e.what, TUTTI_F32, r->comm, &forced), TUTTI_ERR_INVALID,
+               "there is no algorithm \"direct\"; there are heads_direct and heads_gathered");
     CHECK_SAYS(r, tutti_alltoallv_dynamic(&e.what, TUTTI_F32, r->comm, &scaled), TUTTI_ERR_INVALID, "call.scale");
     bad = e.what;
     bad.size = 8;

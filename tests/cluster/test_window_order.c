@@ -1,5 +1,5 @@
 /* Windows: what is seen in which order, and who waits for whom, over all ways by which memory is reached; over TCP also where lanes are held up
- * at random. */
+ * at random. TUTTI_TEST_PUTS=100000 makes the streams as long by each way as they are by all together. */
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
@@ -30,6 +30,7 @@ static struct {
 } connections[HELD_FDS];
 static atomic_bool holds_up;
 static _Atomic uint64_t draws;
+static _Thread_local uint32_t calls;    /* that have sent */
 
 /* Only in ranks that ask for it, once the job has started. */
 static void hold_up(const struct rank *r)
@@ -84,6 +85,7 @@ static ssize_t sent(int fd, ssize_t bytes)
 /* The library is linked statically, and finds these in the place of the C library's. */
 ssize_t send(int fd, const void *data, size_t bytes, int flags)
 {
+    calls++;
     return is_held(fd) ? -1 : sent(fd, syscall(SYS_sendto, fd, data, cut(fd, bytes), flags, NULL, 0));
 }
 
@@ -92,6 +94,7 @@ ssize_t sendmsg(int fd, const struct msghdr *msg, int flags)
     struct iovec first;
     struct msghdr part = *msg;
 
+    calls++;
     if (is_held(fd))
         return -1;
     if (msg->msg_iovlen > 0 && msg->msg_controllen == 0) {
@@ -109,7 +112,9 @@ ssize_t sendmsg(int fd, const struct msghdr *msg, int flags)
 
 #define STREAM_SLOTS 8
 #define STREAM_BYTES (4 * MIB)
-#define STREAM_PUTS (UNIT_SHARE > 1 ? 1000u : 20000u)        /* by each way: 100000 in all */
+#define STREAM_PUTS (UNIT_SHARE > 1 ? 1000u : 20000u)        /* of a job; by the five ways that need no devices 100000 in all */
+#define STREAM_PUTS_SLOW (STREAM_PUTS / 40)     /* of one over verbs: software devices are slow */
+#define STREAM_PUTS_HELD (STREAM_PUTS / 5)      /* of one whose lanes are held up */
 
 /* Most are short, some are long. */
 static size_t stream_bytes(struct tt_prng *p)
@@ -193,24 +198,71 @@ static void stream(struct rank *r, uint32_t nputs, bool held_up)
     free(src);
 }
 
+static uint32_t puts_of_job(const struct window_way *m)
+{
+    return strcmp(m->wires, "verbs") == 0 ? STREAM_PUTS_SLOW : STREAM_PUTS;
+}
+
+/* Puts by each way and test: TUTTI_TEST_PUTS, or those of a job. */
+static uint64_t puts_wanted(uint32_t of_job)
+{
+    const char *text = getenv("TUTTI_TEST_PUTS");
+    char *end = NULL;
+    uint64_t n;
+
+    if (!text)
+        return of_job;
+    n = strtoull(text, &end, 10);
+    if (n == 0 || *end)
+        fail_msg("TUTTI_TEST_PUTS=%s: it must be a number of puts", text);
+    return n;
+}
+
+/* Jobs by one way, each with a seed of its own, until there were as many puts as there shall be. */
+static void play_stream(uint32_t way, void (*role)(struct rank *), uint32_t of_job)
+{
+    const uint64_t begin_ns = tt_now_ns(), wanted = puts_wanted(of_job);
+    uint64_t played = 0;
+
+    for (uint64_t turn = 0; played < wanted; turn++, played += of_job) {
+        const struct job job = {
+            .wires = window_ways[way].wires,
+            .nranks = 2,
+            .seed = job_seed(WINDOW_SEED) + way + turn * WINDOW_WAYS,
+            .arg = &window_ways[way],
+        };
+
+        job_run(&job, role);
+    }
+    print_message("%s: %llu puts in %.1f s\n", window_ways[way].name, (unsigned long long)played,
+                  (double)(tt_now_ns() - begin_ns) * 1e-9);
+}
+
 static void stream_role(struct rank *r)
 {
-    const struct window_way *m = r->job->arg;
-
     window_job_open(r);
-    stream(r, strcmp(m->wires, "verbs") == 0 ? STREAM_PUTS / 40 : STREAM_PUTS, false);  /* software devices are slow */
+    stream(r, puts_of_job(r->job->arg), false);
 }
 
 static void no_signal_is_seen_before_its_bytes(void **state)
 {
+    uint32_t wanted = 0;
+
     (void)state;
-    over_all_ways(stream_role, 2, NULL);
+    for (uint32_t i = 0; i < WINDOW_WAYS; i++) {
+        if (!window_way_is_wanted(&window_ways[i]))
+            continue;
+        wanted++;
+        if (unit_has_turn(i, 2))
+            play_stream(i, stream_role, puts_of_job(&window_ways[i]));
+    }
+    assert_true(wanted > 0);    /* TUTTI_WIRES names no way of these */
 }
 
 static void held_up_role(struct rank *r)
 {
     window_job_open(r);
-    stream(r, STREAM_PUTS / 5, true);
+    stream(r, STREAM_PUTS_HELD, true);
 }
 
 static void nor_is_one_where_lanes_are_held_up(void **state)
@@ -219,14 +271,10 @@ static void nor_is_one_where_lanes_are_held_up(void **state)
 
     (void)state;
     for (uint32_t i = 0; i < WINDOW_WAYS; i++) {
-        const struct job job = {
-            .wires = "tcp", .nranks = 2, .seed = job_seed(WINDOW_SEED) + i, .arg = &window_ways[i],
-        };
-
         if (strcmp(window_ways[i].wires, "tcp") != 0 || !window_way_is_wanted(&window_ways[i]))
             continue;
         wanted++;
-        job_run(&job, held_up_role);
+        play_stream(i, held_up_role, STREAM_PUTS_HELD);
     }
     if (!wanted)                /* TUTTI_WIRES names another wire */
         skip();
@@ -372,6 +420,89 @@ static void a_rank_that_stands_still_delays_no_signal_to_others(void **state)
     over_all_ways(still_role, 3, job_go_on_after);
 }
 
+/* ---- system calls ---- */
+
+#define CALLS_TRIES 20
+#define CALLS_PIECES 100u
+#define CALLS_STRIDE 4096u
+
+/* Puts n pieces of so many bytes, with a signal. Returns the system calls that took in the try that took the fewest: some have to acknowledge what came. */
+static uint32_t fewest_calls(struct rank *r, struct window_side *s, const uint8_t *src, size_t n, size_t bytes,
+                             bool rows)
+{
+    const tutti_rma rma = { .size = sizeof rma, .signal_op = TUTTI_SIGNAL_ADD, .signal_value = 1, .signal_offset = 8 };
+    const tutti_rows shape = { n, bytes, CALLS_STRIDE, CALLS_STRIDE };
+    tutti_piece pieces[CALLS_PIECES];
+    uint32_t fewest = UINT32_MAX;
+
+    for (size_t k = 0; k < n; k++)
+        pieces[n - 1 - k] = (tutti_piece){ 64 + k * CALLS_STRIDE, src + k * CALLS_STRIDE, bytes };
+    for (uint32_t i = 0; i < CALLS_TRIES; i++) {
+        const uint32_t before = calls;
+
+        if (rows)
+            CHECK_OK(r, tutti_window_put_rows(s->window, 1, 64, src, &shape, &rma));
+        else
+            CHECK_OK(r, tutti_window_put_pieces(s->window, 1, pieces, n, &rma));
+        fewest = calls - before < fewest ? calls - before : fewest;
+        CHECK_OK(r, tutti_window_quiet(s->window, 1, 0));
+    }
+    return fewest;
+}
+
+/* What fits into one doorbell, and into what the kernel takes at once of a connection. */
+static void calls_role(struct rank *r)
+{
+    static const struct {
+        size_t n, bytes;
+        uint32_t calls;
+    } shapes[] = { { 1, 64, 1 },  { 2, 64, 1 }, { 31, 8, 1 }, { 31, 64, 1 }, { 32, 64, 2 }, { CALLS_PIECES, 40, 4 },
+                   { 16, 2500, 1 } };
+    uint8_t *src = job_have(r, malloc(CALLS_PIECES * CALLS_STRIDE));
+    struct window_side s;
+
+    window_job_open(r);
+    window_side_init(r, &s, 64 + CALLS_PIECES * CALLS_STRIDE);
+    pattern_fill(src, CALLS_PIECES * CALLS_STRIDE, 11);
+    CHECK_OK(r, r->rank == 0 ? tutti_window_signal(s.window, 1, 0, TUTTI_SIGNAL_SET, 1) : TUTTI_OK);
+    for (size_t i = 0; r->rank == 0 && i < 2 * sizeof shapes / sizeof *shapes; i++) {
+        const size_t n = shapes[i / 2].n, bytes = shapes[i / 2].bytes;
+        const bool rows = i % 2;
+        const uint32_t wanted = shapes[i / 2].calls, took = fewest_calls(r, &s, src, n, bytes, rows);
+
+        if (took != wanted)
+            job_fail(r, __FILE__, __LINE__, "%zu %s of %zu bytes took %u system calls, not %u", n,
+                     rows ? "rows" : "pieces", bytes, took, wanted);
+    }
+    if (r->rank == 1) {
+        CHECK_OK(
+            r, tutti_window_wait(s.window, 8, TUTTI_EQUAL, 2 * CALLS_TRIES * sizeof shapes / sizeof *shapes, 0, NULL));
+        for (size_t k = 0; k < CALLS_PIECES; k++)
+            CHECK(r, memcmp(s.mem + 64 + k * CALLS_STRIDE, src + k * CALLS_STRIDE, 40) == 0);
+    }
+    window_side_fini(r, &s);
+    free(src);
+}
+
+static void many_pieces_leave_in_one_system_call(void **state)
+{
+    uint32_t wanted = 0;
+
+    (void)state;
+    for (uint32_t i = 0; i < WINDOW_WAYS && !getenv("TUTTI_TEST_IN_PLACE_OF_TCP"); i++) {
+        const struct job job = {
+            .wires = "tcp", .nranks = 2, .seed = job_seed(WINDOW_SEED) + i, .arg = &window_ways[i],
+        };
+
+        if (strcmp(window_ways[i].wires, "tcp") != 0 || !window_way_is_wanted(&window_ways[i]))
+            continue;
+        wanted++;
+        job_run(&job, calls_role);
+    }
+    if (!wanted)                /* another wire is tried */
+        skip();
+}
+
 /* ---- quiet ---- */
 
 #define BUSY_BYTES 100000
@@ -443,6 +574,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(nor_is_one_where_lanes_are_held_up),
         cmocka_unit_test(a_fence_of_one_rank_lets_no_other_wait),
         cmocka_unit_test(a_rank_that_stands_still_delays_no_signal_to_others),
+        cmocka_unit_test(many_pieces_leave_in_one_system_call),
         cmocka_unit_test(quiet_waits_for_what_was_put_before_it_and_for_no_more),
     };
 

@@ -21,7 +21,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
     s = (struct tt_pieces_shape){
         .nranks = 1 + data[0] % 4, .nsplits = 1 + data[1] % 32, .elem_bytes = 1u << data[0] / 4 % 4,
         .max_length = data[2] < 200 ? data[2] : 1000u * data[2], .max_total = 16u * data[3],
+        .to_all = data[0] / 16 % 2,
     };
+    s.rank = data[0] / 32 % s.nranks;
     data += 4;
     bytes -= 4;
     message = malloc(bytes + 1);        /* on the heap, so that a sanitizer sees what goes past it */

@@ -110,6 +110,47 @@ static void a_head_comes_back_as_it_was_written(void **state)
     }
 }
 
+/* Of a head to all each rank reads what it gets itself; and it cannot say that pieces follow. */
+static void a_head_to_all_tells_each_rank_its_own(void **state)
+{
+    struct tt_prng p;
+
+    (void)state;
+    tt_prng_init(&p, 6);
+    for (int k = 0; k < HEADS; k++) {
+        uint64_t lengths[70], again[70];
+        uint8_t wanted[3 * 9], data[TT_HEAD_BYTES + 70 * 8 + 3 * 9];
+        const uint8_t *theirs, *pieces;
+        struct tt_pieces_shape s, each;
+        struct tt_head h = { .most = 35 }, got;
+        size_t map_bytes, bytes;
+
+        draw(&p, &s, lengths, wanted);
+        if (!unit_draw())
+            continue;
+        each = s;
+        s.to_all = true;
+        map_bytes = tt_pieces_wanted_bytes(&s);
+        h.most = (s.nsplits + 1) / 2;
+        for (uint32_t r = 1; r < s.nranks; r++)
+            for (size_t b = 0; b < map_bytes; b++)
+                wanted[r * map_bytes + b] =
+                    (uint8_t)(tt_prng_u64(&p) &
+                              (b + 1 < map_bytes || s.nsplits % 8 == 0 ? 255 : (1u << s.nsplits % 8) - 1));
+        bytes = tt_head_write(&s, &h, lengths, wanted, NULL, data);
+        assert_int_equal(bytes, tt_pieces_head_bytes(&each) + 2 * map_bytes);
+        for (s.rank = 0; s.rank < s.nranks; s.rank++) {
+            assert_true(tt_head_read(&s, data, bytes, &got, again, &theirs, &pieces));
+            assert_memory_equal(theirs, wanted + s.rank * map_bytes, map_bytes);
+            assert_memory_equal(again, lengths, s.nsplits * sizeof *again);
+            assert_false(tt_head_read(&s, data, bytes - 1, &got, again, &theirs, &pieces));
+        }
+        s.rank = 0;
+        data[1] = 1;            /* packed */
+        assert_false(tt_head_read(&s, data, bytes, &got, again, &theirs, &pieces));
+    }
+}
+
 static void what_no_honest_rank_says_is_refused(void **state)
 {
     const struct tt_pieces_shape s = { .nranks = 2, .nsplits = 3, .elem_bytes = 1, .max_length = 10, .max_total = 20 };
@@ -184,6 +225,7 @@ int main(void)
         cmocka_unit_test(pieces_side_by_side_are_one_stretch),
         cmocka_unit_test(an_empty_piece_ends_no_stretch),
         cmocka_unit_test(a_head_comes_back_as_it_was_written),
+        cmocka_unit_test(a_head_to_all_tells_each_rank_its_own),
         cmocka_unit_test(what_no_honest_rank_says_is_refused),
         cmocka_unit_test(a_flaw_says_what_and_where),
     };

@@ -114,6 +114,52 @@ static void drains_fences_and_signals_are_as_many_as_the_mode_has(void **state)
     assert_int_equal(run(&b, TT_PUTSIGNAL_FULL).fences, 5);
 }
 
+/* 12 transfers to 8 destinations, of which the first four have two: in the order of destinations 0 0 1 1 2 2 3 3 4 5 6 7. A group of several destinations
+ * has a fence for each of them; one that cuts a destination's transfers adds one. */
+static void groups_cost_a_fence_for_each_destination_that_they_have(void **state)
+{
+    static const struct {
+        uint32_t group;
+        uint64_t fences;
+    } cases[] = { { 0, 8 }, { 1, 12 }, { 2, 8 }, { 3, 9 }, { 4, 8 }, { 6, 8 }, { 12, 8 } };
+    struct burst b;
+
+    (void)state;
+    set_up(&b, 3, 4, 1e6, 5e7);
+    b.conf.transfers = 12;
+    b.conf.bytes = 4096;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct tt_putsignal_result r;
+
+        b.conf.group = cases[i].group;
+        r = run(&b, TT_PUTSIGNAL_FULL);
+        assert_int_equal(r.fences, cases[i].fences);
+        assert_int_equal(r.signals, 12);
+        assert_int_equal(r.destinations, 8);
+        r = run(&b, TT_PUTSIGNAL_DECOUPLED);
+        assert_int_equal(r.drains, cases[i].fences);
+        assert_int_equal(r.signals, 12);
+    }
+}
+
+/* Its first drain waits for everything, and the others find nothing under way: a round trip for the group, however many destinations it has. */
+static void drains_of_a_group_wait_once(void **state)
+{
+    const double op = 10, latency = 1e6, put = 1000 + 64, header = 64;
+    struct burst b;
+
+    (void)state;
+    set_up(&b, 4, 1, latency, 1e9);
+    b.conf.op_ns = op;
+    b.conf.transfers = 6;
+    b.conf.bytes = 1000;
+    check_ns(&b, TT_PUTSIGNAL_DECOUPLED, op + 6 * put + 2 * latency + 3 * (op + 2 * header + 2 * latency));
+    b.conf.group = 6;
+    check_ns(&b, TT_PUTSIGNAL_DECOUPLED, op + 6 * put + 2 * latency + op + 6 * header + 2 * latency);
+    b.conf.group = 3;
+    check_ns(&b, TT_PUTSIGNAL_DECOUPLED, op + 6 * put + 2 * latency + 2 * (op + 3 * header + 2 * latency));
+}
+
 /* All ranks of a node share its link; all nodes send and receive at once. */
 static void ranks_that_send_at_once_share_the_link_of_their_node(void **state)
 {
@@ -146,6 +192,9 @@ static void a_mode_that_waits_less_is_never_slower(void **state)
         set_up(&b, nodes, per_node, (double)tt_prng_below(&prng, 2000000),
                1e6 * (double)(1 + tt_prng_below(&prng, 50000)));
         b.conf.transfers = 1 + (uint32_t)tt_prng_below(&prng, 128);
+        b.conf.group = 1 + (uint32_t)tt_prng_below(&prng, b.conf.transfers);
+        if (b.conf.transfers % b.conf.group)
+            b.conf.group = 0;
         b.conf.bytes = tt_prng_below(&prng, 1 << 20);
         b.conf.op_ns = (double)tt_prng_below(&prng, 5000);
         for (int m = 0; m < TT_PUTSIGNAL_MODES; m++)
@@ -176,6 +225,12 @@ static void what_cannot_be_simulated_is_refused(void **state)
     assert_int_equal(tt_putsignal_run(&b.conf, &r), TUTTI_ERR_INVALID);
     b.conf.transfers = UINT32_MAX;
     assert_int_equal(tt_putsignal_run(&b.conf, &r), TUTTI_ERR_INVALID);
+    b.conf.transfers = 9;
+    b.conf.group = 6;
+    assert_int_equal(tt_putsignal_run(&b.conf, &r), TUTTI_ERR_INVALID);
+    b.conf.group = 18;
+    assert_int_equal(tt_putsignal_run(&b.conf, &r), TUTTI_ERR_INVALID);
+    b.conf.group = 0;
     b.conf.transfers = 1;
     b.conf.op_ns = NAN;
     assert_int_equal(tt_putsignal_run(&b.conf, &r), TUTTI_ERR_INVALID);
@@ -191,6 +246,8 @@ int main(void)
         cmocka_unit_test(a_burst_over_a_slow_link_takes_what_the_formulas_say),
         cmocka_unit_test(a_burst_of_a_slow_proxy_takes_its_time_for_each_descriptor),
         cmocka_unit_test(drains_fences_and_signals_are_as_many_as_the_mode_has),
+        cmocka_unit_test(groups_cost_a_fence_for_each_destination_that_they_have),
+        cmocka_unit_test(drains_of_a_group_wait_once),
         cmocka_unit_test(ranks_that_send_at_once_share_the_link_of_their_node),
         cmocka_unit_test(a_mode_that_waits_less_is_never_slower),
         cmocka_unit_test(what_cannot_be_simulated_is_refused),

@@ -51,6 +51,10 @@ class Arguments(Case):
         (["--mode", "fast"], '"fast"'),
         (["--mode", "full,"], '""'),
         (["--sources", "0"], "--sources 0"),
+        (["--group", "0"], "--group 0"),
+        (["--group", "5"], "--group 5: 96 transfers"),
+        (["--group", "4", "--concurrency", "8,6"], "--group 4: 6 transfers"),
+        (["--group", "16", "--concurrency", "8"], "--group 16: 8 transfers"),
         (["--sideways"], "--sideways"),
         (["sideways"], "Too many arguments"),
     ]
@@ -132,6 +136,18 @@ class Real(Case):
         self.assertEqual({row["destinations"] for row in self.bursts(lines, transfers=7)}, {2})
         self.assertEqual(len([line for line in lines if line["what"] == "fit"]), 2 * len(MODES))
         self.check_counts(lines)
+
+    def test_a_group_may_be_a_part_of_a_destination_or_several(self):
+        fences = {1: 6, 2: 4, 3: 2, 6: 2}       # three transfers to each of two ranks
+        for group, each in fences.items():
+            with self.subTest(group=group):
+                rows = self.bursts(self.lines("perf", "putsignal", "-n", 3, "--wire", "tcp", "--concurrency", 6, "--bytes", 3000, "--mode", "decoupled,full",
+                                              "--group", group, "--rounds", 1, "--iters", 1, "--check"))
+                said = {row["mode"]: (row["group"], row["wrong"], row["signals"], row["drains"], row["fences"]) for row in rows}
+                self.assertEqual(said, {"decoupled": (group, 0, 6, each, 0), "full": (group, 0, 6, 0, each)})
+                model = self.bursts(self.lines("sim", "putsignal", "--nodes", 3, "--per-node", 1, "--concurrency", 6, "--bytes", 3000, "--mode",
+                                               "decoupled,full", "--group", group))
+                self.assertEqual({row["mode"]: (row["drains"], row["fences"]) for row in model}, {"decoupled": (each, 0), "full": (0, each)})
 
     def test_ranks_that_share_memory_need_no_proxy(self):
         lines = self.lines("perf", "putsignal", "-n", 2, "--wire", "shm", "--concurrency", 5, "--bytes", "70K", "--rounds", 1, "--iters", 1, "--check")
