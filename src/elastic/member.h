@@ -31,7 +31,7 @@ enum tt_member_act_kind {
     TT_MEMBER_ACT_REACH,        /* connect to everybody in m->proposed, then tt_member_reached */
     TT_MEMBER_ACT_VIEW,         /* m->view is the view now */
     TT_MEMBER_ACT_STOP,         /* nothing of this epoch may go on or begin; verdicts follow. n: so many are lost or have left, id: one of them; 0: it
-                                 * was revoked, or (m->epoch is 0) our group is not complete any longer */
+                                 * was revoked (by a program, or as a member lost its connection to another), or (m->epoch is 0) our group is not complete any longer */
     TT_MEMBER_ACT_OP_DONE,      /* operation n of `tag` ended: state FINAL, with the news that all got with it, or RESTORED, with none */
     TT_MEMBER_ACT_CALL_DONE,    /* the call that was made ended: what: enum tt_round_status, value, id, other, differs, also; of a sync that is OK or SAME:
                                  * value is the revision that all have now */

@@ -137,7 +137,7 @@ static void say_why(tutti_run *run, const struct tt_member_act *act)
         return;
     if (act->n == 0)
         snprintf(run->stop_why, cap, "%s",
-                 run->m.epoch ? "it was revoked" : "this member's replica group is not complete any longer");
+                 run->m.epoch ? "a member revoked it, or lost its connection to another one" : "this member's replica group is not complete any longer");
     else if (act->n == 1)
         snprintf(run->stop_why, cap, "member %" PRIu64 " was lost, or left", act->id);
     else
