@@ -153,12 +153,14 @@ static struct json_object *json_last(const struct tt_coord_result *r)
     return o;
 }
 
-static struct json_object *json_news(const struct tt_news *n)
+/* What poll tells, but that it makes no difference between who is lost and who left. */
+static struct json_object *json_news(const struct tt_news *n, uint32_t left)
 {
     struct json_object *o = json_object_new_object();
 
     add(o, "newcomers", number(n->newcomers));
-    add(o, "lost", number(n->lost));
+    add(o, "lost", number(n->lost > left ? n->lost - left : 0));
+    add(o, "left", number(left));
     add(o, "leaving", number(n->leaving));
     add(o, "revoked", truth(n->revoked));
     return o;
@@ -332,7 +334,7 @@ static void add_state(struct json_object *all, const struct tt_snapshot *s)
     add(all, "asking", truth(s->asking));
     add(all, "revoked", truth(s->revoked));
     add(all, "last", json_last(&s->last));
-    add(all, "news", json_news(&s->news));
+    add(all, "news", json_news(&s->news, tt_status_left(s)));
     add(all, "connections", number(s->connections));
     add(all, "strangers", number(s->strangers));
 }

@@ -93,6 +93,8 @@ static void json_has_members_events_and_counters(void **state)
         assert_string_not_equal(tt_status_loss(loss), "?");
     assert_string_equal(json_object_get_string(at(json_object_array_get_idx(m, 1), "state")), "lost");
     assert_string_equal(json_object_get_string(at(json_object_array_get_idx(m, 3), "state")), "left");
+    assert_int_equal(number_at(at(o, "news"), "lost"), 1);
+    assert_int_equal(number_at(at(o, "news"), "left"), 1);
     assert_int_equal(number_at(at(o, "counters"), "left"), 5);
     assert_int_equal(number_at(at(at(o, "counters"), "lost"), "silent"), 4);
     assert_int_equal(json_object_object_length(at(at(o, "counters"), "lost")), TT_LOSSES - 1);
