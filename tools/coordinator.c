@@ -140,7 +140,8 @@ static const struct argp argp = {
         "Decides who is in an elastic run: members connect to it, and it tells them of each other. It is asked when members come, fail and "
         "leave, not for their collectives. Killed and started again on the same journal, the run goes on.\v"
         "Prints a line, \"listening on ADDRESS...\", once members can connect. SIGTERM and SIGINT end it; members then wait for the next "
-        "one. docs/coordinator.md tells more.",
+        "one. The exit status is 0 after one of these signals, 1 if it could not begin or go on (an address is taken, the journal is damaged or cannot "
+        "be written), 2 if the arguments make no sense. docs/coordinator.md tells more.",
 };
 
 /* ---- settings ---- */
@@ -172,8 +173,11 @@ static int read_token(struct options *o)
     }
     fclose(f);
     bytes = strcspn(o->token, "\r\n");
-    if (bytes == sizeof o->token - 1)
-        return complain("--token-file: its first line is too long for a token");
+    if (bytes == sizeof o->token - 1 || bytes < TT_SECURE_TOKEN_MIN) {
+        fprintf(stderr, "tutti coordinator: --token-file %s: its first line has %zu%s characters; a token has %d to %zu\n",
+                o->token_file, bytes, bytes < TT_SECURE_TOKEN_MIN ? "" : " or more", TT_SECURE_TOKEN_MIN, sizeof o->token - 2);
+        return 1;
+    }
     o->token[bytes] = '\0';
     o->conf.secure.token = o->token;
     return 0;
@@ -209,6 +213,7 @@ static int choose_security(struct options *o)
 
 static int set_defaults(struct options *o)
 {
+    const uint64_t lease_ns = o->conf.lease_ns ? o->conf.lease_ns : TT_COORDINATOR_LEASE_NS;
     const char *run = getenv("TUTTI_RUN");
 
     if (!o->conf.run)
@@ -216,6 +221,11 @@ static int set_defaults(struct options *o)
     if (o->conf.nlisten == 0)
         o->listen[o->conf.nlisten++] = DEFAULT_LISTEN;
     o->conf.listen = o->listen;
+    if (o->conf.grace_ns > lease_ns) {
+        fprintf(stderr, "tutti coordinator: --grace %llu ms is longer than the lease (--lease), %llu ms\n",
+                o->conf.grace_ns / TT_MS, lease_ns / TT_MS);
+        return 1;
+    }
     if (o->journal && o->store)
         return complain("--journal and --store: which is it to be?");
     if (!o->journal && !o->store) {

@@ -27,7 +27,12 @@ static void usage(FILE *to)
     fprintf(to, "Usage: tutti COMMAND [OPTION...]\n\nCommands:\n");
     for (size_t i = 0; i < NTOOLS; i++)
         fprintf(to, "  %-11s %s\n", tools[i].name, tools[i].summary);
-    fprintf(to, "\n`tutti COMMAND --help` tells about one; `tutti --version` says %s.\n", tutti_version());
+    fprintf(
+        to,
+        "\n`tutti COMMAND --help` tells about one; `tutti --version` says %s.\n"
+        "The exit status is 0; 1 where something failed; 2 where options are wrong. That of `tutti run` is its program's; that of\n"
+        "`tutti tune`, interrupted, 130.\n",
+        tutti_version());
 }
 
 static const struct tool *find(const char *command)

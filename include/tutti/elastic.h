@@ -52,7 +52,7 @@ typedef struct tutti_run_conf {
                                        it; who is left of it then waits in tutti_run_epoch, as newcomers do, for whoever takes the empty place */
     const char *listen;         /* "address:port" or ":port" where other members connect; NULL: TUTTI_LISTEN, else all addresses, any port */
     const char *announce;       /* "address:port" by which they reach it from outside (a forwarded port); NULL: TUTTI_ANNOUNCE, else none */
-    const char *wires, *interfaces; /* as in tutti_conf */
+    const char *wires, *interfaces; /* as in tutti_conf. INVALID: a wire that there is not */
     int32_t lanes;
     int32_t tags;               /* operations use tags 0..tags-1, at most 256 (with replica groups 128), the same on all members; 0: 8. Each
                                        costs some 20 KiB, with replica groups 60 KiB */
@@ -80,7 +80,7 @@ typedef struct tutti_news {
     uint64_t number;        /* rises with each; 0: nothing has been heard in this epoch */
     uint64_t epoch;
     uint32_t newcomers;     /* that an epoch could admit */
-    uint32_t lost, leaving; /* members of the view */
+    uint32_t lost, leaving; /* members of the view; lost: and who destroyed their runs, as their operations end alike */
     int32_t revoked;
     int32_t better;         /* 1: a better order of the ring was found, which the next epoch adopts */
     /* With which operation it came: the how-manieth of `tag` in this epoch, from 1 (of calls that were INVALID none counts). Where several that
@@ -118,9 +118,10 @@ enum tutti_epoch_flags {
  * stays. Called by all members of the view alike, and by newcomers, who wait here until they are voted in. *out is written on success.
  * What a newcomer asks for is its own: it is admitted to no view of more than its `most`. Its `least` is for a first view, which newcomers form while
  * nobody is in one: with how few a run goes on its members say. One that wants more or fewer than there would be waits, and holds up nobody.
- * PEER_LOST: fewer than `least` are left (the sentence says so), or somebody was lost while the members met and they did different things: call
- * again. MISMATCH: members
- * called other things, or this with other arguments (who was a newcomer passes from now on what the others do). Who gave notice gets a view of nobody, once the others have gone on. */
+ * PEER_LOST: fewer than `least` are left, and newcomers are not admitted (the sentence says so), or somebody was lost while the members met and they did different things: call
+ * again. MISMATCH: members called other things, or this with other arguments (who was a newcomer passes from now on what the others do): names two, and what
+ * each passed. TIMEOUT: names one that had not called; or newcomers were waited for, and it says how many members are left and newcomers wait (so does the log, after a second).
+ * Who gave notice gets a view of nobody, once the others have gone on. */
 TUTTI_API tutti_status tutti_run_epoch(tutti_run *run, uint32_t flags, uint32_t least, uint32_t most,
                                        int64_t timeout_ms, tutti_view *out);
 /* tutti_run_epoch without newcomers. */

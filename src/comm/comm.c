@@ -430,6 +430,7 @@ tutti_status tt_world_prepare(struct tt_world **out, const struct tt_world_conf 
         .interfaces = conf->interfaces,
         .lanes = conf->lanes,
         .outside = conf->outside,
+        .members = conf->members,
         .rails = w ? &w->here.rails : NULL,
         .layout = w ? &w->layout : NULL,
     };

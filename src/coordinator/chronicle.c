@@ -29,13 +29,13 @@ void tt_chronicle_tell(struct tt_chronicle *c, const char *fmt, ...)
     tt_log(TT_LOG_INFO, "coordinator: %s", e->text);
 }
 
-static const char *loss_text(uint8_t loss)
+/* Who leaves is no loss to anybody. */
+static void tell_loss(struct tt_chronicle *c, const struct tt_elmsg *m)
 {
     static const char *const texts[] = {
         [TT_LOSS_DIED] = "its connection ended, and it did not come back",
         [TT_LOSS_SILENT] = "it was silent for longer than the lease",
         [TT_LOSS_CUT] = "others could not reach it",
-        [TT_LOSS_LEFT] = "it left",
         [TT_LOSS_ILLEGAL] = "it broke the protocol",
         [TT_LOSS_AHEAD] = "the revision of its shared state is ahead of that of the others",
         [TT_LOSS_KEYS] = "its shared state has other arrays than the others agreed on",
@@ -45,15 +45,23 @@ static const char *loss_text(uint8_t loss)
 
     _Static_assert(sizeof texts / sizeof *texts == TT_LOSSES, "each has its sentence");
 
-    return loss < sizeof texts / sizeof *texts ? texts[loss] : "for no reason that is known";
+    c->counters.lost[m->what]++; /* a record's is below TT_LOSSES */
+    if (m->what == TT_LOSS_LEFT)
+        tt_chronicle_tell(c, "member %" PRIu64 " left", m->id);
+    else
+        tt_chronicle_tell(c, "member %" PRIu64 " is lost: %s", m->id, texts[m->what]);
 }
 
 /* Rounds that came to what was asked for are no news. */
 static void tell_result(struct tt_chronicle *c, const struct tt_elmsg *m)
 {
+    const struct tt_mismatch mismatch = {
+        .differs = m->flags, .id = m->id, .value = m->value, .other = m->other, .also = m->also
+    };
+    char text[TT_MISMATCH_BYTES];
+
     if (m->what == TT_ROUND_MISMATCH)
-        tt_chronicle_tell(c, "round %" PRIu64 ": members %" PRIu64 " and %" PRIu64 " called different things",
-                          m->number, m->id, m->other);
+        tt_chronicle_tell(c, "round %" PRIu64 ": %s", m->number, tt_mismatch_text(text, &mismatch));
     else if (m->what == TT_ROUND_TOO_FEW)
         tt_chronicle_tell(c, "round %" PRIu64 ": only %" PRIu64 " would be left, fewer than were asked for", m->number,
                           m->value);
@@ -79,7 +87,7 @@ void tt_chronicle_record(struct tt_chronicle *c, const void *data, size_t bytes,
         tt_chronicle_tell(c, "member %" PRIu64 ", which waited to be admitted, is gone", m.id);
         return;
     case TT_ELMSG_LOG_LOST:
-        tt_chronicle_tell(c, "member %" PRIu64 " is lost: %s", m.id, loss_text(m.what));
+        tell_loss(c, &m);
         return;
     case TT_ELMSG_LOG_VIEW:
         tt_chronicle_tell(c, "epoch %" PRIu64 " begins with %" PRIu32 " member%s", m.epoch, m.nlist,

@@ -145,8 +145,10 @@ static tutti_status check_conf(const struct tt_coordinator_conf *conf)
         return tt_fail(TUTTI_ERR_INVALID, "coordinator: a lease of %llu ms: it must be %llu ms to an hour",
                        (unsigned long long)(conf->lease_ns / TT_MS), (unsigned long long)(LEASE_MIN_NS / TT_MS));
     if (conf->grace_ns > conf->lease_ns)
-        return tt_fail(TUTTI_ERR_INVALID, "coordinator: a grace of %llu ms is longer than the lease",
-                       (unsigned long long)(conf->grace_ns / TT_MS));
+        return tt_fail(
+            TUTTI_ERR_INVALID,
+            "coordinator: a grace of %llu ms (--grace, conf.grace_ms) is longer than the lease of %llu ms (--lease, conf.lease_ms)",
+            (unsigned long long)(conf->grace_ns / TT_MS), (unsigned long long)(conf->lease_ns / TT_MS));
     if (conf->members_max > TT_ELASTIC_MEMBERS_MAX)
         return tt_fail(TUTTI_ERR_INVALID, "coordinator: %u members: a run has at most %u", conf->members_max,
                        TT_ELASTIC_MEMBERS_MAX);

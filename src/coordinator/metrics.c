@@ -57,6 +57,15 @@ static void write_run(const struct tt_snapshot *s, FILE *to)
     put_real(to, "lease_seconds", "A member that is silent for so long is lost.", (double)s->lease_ns / 1e9);
 }
 
+static void write_lost(const uint64_t lost[TT_LOSSES], FILE *to)
+{
+    begin(to, "members_lost_total", "counter", "Members of views that were lost, by reason.");
+    for (uint8_t loss = 0; loss < TT_LOSSES; loss++)
+        if (loss != TT_LOSS_LEFT)
+            fprintf(to, "tutti_members_lost_total{reason=\"%s\"} %" PRIu64 "\n", tt_status_loss(loss), lost[loss]);
+    put_count(to, "members_left_total", "counter", "Members of views that left.", lost[TT_LOSS_LEFT]);
+}
+
 static void write_members(const struct tt_snapshot *s, FILE *to)
 {
     uint64_t connected = 0, leaving = 0, silent_ns = 0;
@@ -72,11 +81,13 @@ static void write_members(const struct tt_snapshot *s, FILE *to)
     begin(to, "members", "gauge", "Members by state.");
     for (uint8_t state = TT_COORD_WAITING; state < TT_COORD_STATES; state++)
         fprintf(to, "tutti_members{state=\"%s\"} %" PRIu32 "\n", tt_status_state(state), tt_status_count(s, state));
+    fprintf(to, "tutti_members{state=\"" TT_STATUS_LEFT "\"} %" PRIu32 "\n", tt_status_left(s));
+    write_lost(s->counters.lost, to);
     put_count(to, "members_connected", "gauge", "Members that have a connection now.", connected);
     put_count(to, "members_leaving", "gauge", "Members that gave notice.", leaving);
     put_count(to, "members_limit", "gauge", "Members that the run may have at once.", s->members_max);
     put_count(to, "newcomers", "gauge", "Newcomers that an epoch would admit.", s->news.newcomers);
-    put_real(to, "member_longest_silence_seconds", "Since the most silent member that is not lost was heard of.", (double)silent_ns / 1e9);
+    put_real(to, "member_longest_silence_seconds", "Since the most silent member that has not left, and is not lost, was heard of.", (double)silent_ns / 1e9);
 }
 
 static void write_connections(const struct tt_snapshot *s, FILE *to)

@@ -68,7 +68,8 @@ static void put_bytes(FILE *to, uint64_t bytes)
 /* How the run is, in one sentence. */
 static void write_sentence(const struct tt_snapshot *s, FILE *to)
 {
-    const uint32_t nview = tt_status_count(s, TT_COORD_IN_VIEW), nlost = tt_status_count(s, TT_COORD_LOST);
+    const uint32_t nview = tt_status_count(s, TT_COORD_IN_VIEW), nlost = tt_status_count(s, TT_COORD_LOST),
+                   nleft = tt_status_left(s);
     uint32_t away = 0;
 
     for (uint32_t i = 0; i < s->nmembers; i++)
@@ -76,7 +77,10 @@ static void write_sentence(const struct tt_snapshot *s, FILE *to)
     if (s->nmembers == 0)
         fputs("<p class=\"soft\">Nobody has joined yet.</p>\n", to);
     else if (s->asking)
-        fputs("<p class=\"wait\">Members were lost; the others are asked where they stand.</p>\n", to);
+        fprintf(to, "<p class=\"wait\">%s asked where they stand.</p>\n",
+                nlost   ? "Members were lost; the others are"
+                : nleft ? "Members left; the others are"
+                        : "The epoch is revoked; all are");
     else if (s->proposing)
         fputs("<p class=\"wait\">A view with newcomers is proposed; all are connecting to them.</p>\n", to);
     else if (away)
@@ -84,6 +88,9 @@ static void write_sentence(const struct tt_snapshot *s, FILE *to)
     else if (nlost)
         fprintf(to, "<p class=\"wait\">%s lost; the next epoch is without %s.</p>\n",
                 nlost == 1 ? "A member was" : "Members were", nlost == 1 ? "it" : "them");
+    else if (nleft)
+        fprintf(to, "<p class=\"wait\">%s left; the next epoch is without %s.</p>\n",
+                nleft == 1 ? "A member" : "Members", nleft == 1 ? "it" : "them");
     else if (s->revoked)
         fputs("<p class=\"wait\">The epoch is revoked: nothing begins before the next one.</p>\n", to);
     else if (nview == 0)
@@ -110,6 +117,7 @@ static void write_figures(const struct tt_snapshot *s, FILE *to)
     put_figure(to, "round", s->round);
     put_figure(to, "in the view", tt_status_count(s, TT_COORD_IN_VIEW));
     put_figure(to, "waiting", (uint64_t)tt_status_count(s, TT_COORD_WAITING) + tt_status_count(s, TT_COORD_CANDIDATE));
+    put_figure(to, "left", tt_status_left(s));
     put_figure(to, "lost", tt_status_count(s, TT_COORD_LOST));
     begin_figure(to, "running for");
     put_span(to,
@@ -123,13 +131,13 @@ static void write_member(const struct tt_snapshot_member *m, FILE *to)
     static const char *const colours[TT_COORD_STATES] = { "soft", "wait", "wait", "good", "bad" };
 
     fprintf(to, "<tr><td class=\"n\">%" PRIu64 "</td><td class=\"%s\">%s%s%s</td><td class=\"n\">", m->id,
-            colours[m->state < TT_COORD_STATES ? m->state : 0], tt_status_state(m->state),
-            m->leaving ? ", leaving" : "", m->connected || m->state == TT_COORD_LOST ? "" : ", away");
+            m->left ? "soft" : colours[m->state < TT_COORD_STATES ? m->state : 0], tt_status_of(m),
+            m->leaving && m->state != TT_COORD_LOST ? ", leaving" : "", m->connected || m->state == TT_COORD_LOST ? "" : ", away");
     if (m->rank != TT_COORD_NO_RANK)
         fprintf(to, "%" PRIu32, m->rank);
     fprintf(to, "</td><td class=\"n\">%" PRIu32 "</td><td class=\"n\">%" PRIu32 "</td><td class=\"n\">", m->group, m->role);
     put_span(to, m->silent_ns);
-    fprintf(to, "</td><td>%s</td><td>", m->called ? tt_status_call(m->what) : "");
+    fprintf(to, "</td><td>%s</td><td>", m->called ? tt_call_name(m->what) : "");
     put(to, m->address);
     fputs("</td></tr>\n", to);
 }
@@ -243,6 +251,16 @@ static void write_connections(const struct tt_snapshot *s, FILE *to)
     fputs("</tbody></table>\n", to);
 }
 
+static void write_lost(const uint64_t lost[TT_LOSSES], FILE *to)
+{
+    fputs("<table><thead><tr><th>members of views</th><th></th></tr></thead><tbody>\n", to);
+    put_row(to, tt_status_loss(TT_LOSS_LEFT), lost[TT_LOSS_LEFT]);
+    for (uint8_t loss = 0; loss < TT_LOSSES; loss++)
+        if (loss != TT_LOSS_LEFT && lost[loss])
+            fprintf(to, "<tr><td>lost: %s</td><td class=\"n\">%" PRIu64 "</td></tr>\n", tt_status_loss(loss), lost[loss]);
+    fputs("</tbody></table>\n", to);
+}
+
 static void write_journal(const struct tt_snapshot_counters *c, FILE *to)
 {
     fputs("<table><thead><tr><th>journal</th><th class=\"n\">", to);
@@ -261,6 +279,7 @@ static void write_counters(const struct tt_snapshot *s, FILE *to)
 {
     fputs("<section><details id=\"counters\"><summary>Counters of this start</summary>\n<div class=\"columns wide\">\n", to);
     write_connections(s, to);
+    write_lost(s->counters.lost, to);
     write_journal(&s->counters, to);
     write_kinds(to, "messages taken", s->counters.taken, s->counters.taken_bytes);
     write_kinds(to, "messages sent", s->counters.sent, s->counters.sent_bytes);

@@ -23,6 +23,7 @@ static void show_member(const struct tt_coordinator *c, const struct tt_coord_me
 {
     out->id = m->id;
     out->state = m->state;
+    out->left = m->state == TT_COORD_LOST && m->loss == TT_LOSS_LEFT;
     out->connected = m->conn != NULL;
     out->leaving = m->leaving;
     out->called = m->called;

@@ -23,6 +23,7 @@
 struct tt_snapshot_member {
     uint64_t id;
     uint8_t state; /* enum tt_coord_state */
+    bool left; /* LOST: it left, and nothing is wrong */
     bool connected, leaving;
     bool called;  /* waits in a call of the round; `what` says which */
     uint8_t what; /* enum tt_call_kind */
@@ -54,6 +55,7 @@ enum tt_snapshot_refusal {
 struct tt_snapshot_counters {
     uint64_t taken[TT_ELMSG_KINDS], sent[TT_ELMSG_KINDS]; /* messages by kind; [0]: those that were none */
     uint64_t taken_bytes, sent_bytes;                     /* of messages */
+    uint64_t lost[TT_LOSSES];                             /* members of views, by enum tt_loss; those that left, too */
     uint64_t accepted;                                    /* connections */
     uint64_t refused[TT_REFUSAL_KINDS];
     uint64_t slowed;                /* times that a connection had to wait for its rate */

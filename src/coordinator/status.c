@@ -19,15 +19,20 @@ const char *tt_status_state(uint8_t coord_state)
     return WORD(words, coord_state);
 }
 
-const char *tt_status_call(uint8_t call_kind)
+const char *tt_status_of(const struct tt_snapshot_member *m)
 {
-    static const char *const words[TT_CALL_KINDS] = { [TT_CALL_EPOCH] = "epoch",
-                                                      [TT_CALL_AGREE] = "agree",
-                                                      [TT_CALL_COMMIT] = "commit",
-                                                      [TT_CALL_OPTIMIZE] = "optimize",
-                                                      [TT_CALL_SYNC] = "sync" };
+    return m->left ? TT_STATUS_LEFT : tt_status_state(m->state);
+}
 
-    return WORD(words, call_kind);
+const char *tt_status_loss(uint8_t loss)
+{
+    static const char *const words[TT_LOSSES] = {
+        [TT_LOSS_DIED] = "died",       [TT_LOSS_SILENT] = "silent",       [TT_LOSS_CUT] = "unreached",
+        [TT_LOSS_ILLEGAL] = "illegal", [TT_LOSS_AHEAD] = "ahead",         [TT_LOSS_KEYS] = "other arrays",
+        [TT_LOSS_LEFT] = TT_STATUS_LEFT,       [TT_LOSS_NOT_TAKEN] = "not taken", [TT_LOSS_FALSE] = "false",
+    };
+
+    return WORD(words, loss);
 }
 
 const char *tt_status_outcome(uint8_t round_status)
@@ -59,7 +64,16 @@ uint32_t tt_status_count(const struct tt_snapshot *s, uint8_t coord_state)
     uint32_t n = 0;
 
     for (uint32_t i = 0; i < s->nmembers; i++)
-        n += s->members[i].state == coord_state;
+        n += s->members[i].state == coord_state && !s->members[i].left;
+    return n;
+}
+
+uint32_t tt_status_left(const struct tt_snapshot *s)
+{
+    uint32_t n = 0;
+
+    for (uint32_t i = 0; i < s->nmembers; i++)
+        n += s->members[i].left;
     return n;
 }
 
@@ -108,6 +122,20 @@ static struct json_object *text(const char *of_anybody)
     return json_object_new_string(tt_text_clean(clean, sizeof clean, of_anybody));
 }
 
+static void add_mismatch(struct json_object *o, const struct tt_coord_result *r)
+{
+    const struct tt_mismatch m = {
+        .differs = r->differs, .id = r->id, .value = r->value, .other = r->other, .also = r->also
+    };
+    struct json_object *members = json_object_new_array();
+    char sentence[TT_MISMATCH_BYTES];
+
+    json_object_array_add(members, number(r->id));
+    json_object_array_add(members, number(r->other));
+    add(o, "members", members);
+    add(o, "why", json_object_new_string(tt_mismatch_text(sentence, &m)));
+}
+
 static struct json_object *json_last(const struct tt_coord_result *r)
 {
     struct json_object *o;
@@ -118,22 +146,21 @@ static struct json_object *json_last(const struct tt_coord_result *r)
     add(o, "round", number(r->round));
     add(o, "outcome", json_object_new_string(r->is_view ? "view" : tt_status_outcome(r->what)));
     add(o, "epoch", number(r->epoch));
-    if (!r->is_view)
+    if (!r->is_view && r->what != TT_ROUND_MISMATCH)
         add(o, "value", number(r->value));
-    if (r->what == TT_ROUND_MISMATCH) {
-        add(o, "members", json_object_new_array());
-        json_object_array_add(json_object_object_get(o, "members"), number(r->id));
-        json_object_array_add(json_object_object_get(o, "members"), number(r->other));
-    }
+    if (r->what == TT_ROUND_MISMATCH)
+        add_mismatch(o, r);
     return o;
 }
 
-static struct json_object *json_news(const struct tt_news *n)
+/* What poll tells, but that it makes no difference between who is lost and who left. */
+static struct json_object *json_news(const struct tt_news *n, uint32_t left)
 {
     struct json_object *o = json_object_new_object();
 
     add(o, "newcomers", number(n->newcomers));
-    add(o, "lost", number(n->lost));
+    add(o, "lost", number(n->lost > left ? n->lost - left : 0));
+    add(o, "left", number(left));
     add(o, "leaving", number(n->leaving));
     add(o, "revoked", truth(n->revoked));
     return o;
@@ -144,10 +171,10 @@ static struct json_object *json_member(const struct tt_snapshot_member *m)
     struct json_object *o = json_object_new_object();
 
     add(o, "id", number(m->id));
-    add(o, "state", json_object_new_string(tt_status_state(m->state)));
+    add(o, "state", json_object_new_string(tt_status_of(m)));
     add(o, "connected", truth(m->connected));
     add(o, "leaving", truth(m->leaving));
-    add(o, "call", m->called ? json_object_new_string(tt_status_call(m->what)) : NULL);
+    add(o, "call", m->called ? json_object_new_string(tt_call_name(m->what)) : NULL);
     add(o, "group", number(m->group));
     add(o, "role", number(m->role));
     add(o, "rank", m->rank == TT_COORD_NO_RANK ? NULL : number(m->rank));
@@ -252,10 +279,16 @@ static struct json_object *json_journal(const struct tt_snapshot_counters *c)
 
 static struct json_object *json_counters(const struct tt_snapshot_counters *c)
 {
-    struct json_object *o = json_object_new_object(), *refused = json_object_new_object();
+    struct json_object *o = json_object_new_object(), *refused = json_object_new_object(),
+                       *lost = json_object_new_object();
 
     for (uint8_t i = 0; i < TT_REFUSAL_KINDS; i++)
         add(refused, tt_status_refusal(i), number(c->refused[i]));
+    for (uint8_t i = 0; i < TT_LOSSES; i++)
+        if (i != TT_LOSS_LEFT)
+            add(lost, tt_status_loss(i), number(c->lost[i]));
+    add(o, "left", number(c->lost[TT_LOSS_LEFT]));
+    add(o, "lost", lost);
     add(o, "accepted", number(c->accepted));
     add(o, "refused", refused);
     add(o, "taken", json_by_kind(c->taken));
@@ -301,7 +334,7 @@ static void add_state(struct json_object *all, const struct tt_snapshot *s)
     add(all, "asking", truth(s->asking));
     add(all, "revoked", truth(s->revoked));
     add(all, "last", json_last(&s->last));
-    add(all, "news", json_news(&s->news));
+    add(all, "news", json_news(&s->news, tt_status_left(s)));
     add(all, "connections", number(s->connections));
     add(all, "strangers", number(s->strangers));
 }

@@ -8,14 +8,19 @@
 
 /* "in the view"; "?" for none. */
 const char *tt_status_state(uint8_t coord_state);
-/* "epoch". */
-const char *tt_status_call(uint8_t call_kind);
+#define TT_STATUS_LEFT "left"
+/* The same of a member: "left", and not "lost", where it left. */
+const char *tt_status_of(const struct tt_snapshot_member *m);
+/* "silent"; of enum tt_loss. */
+const char *tt_status_loss(uint8_t loss);
 /* "too few". */
 const char *tt_status_outcome(uint8_t round_status);
 /* "not joined in time". */
 const char *tt_status_refusal(uint8_t refusal);
 
+/* Members in a state; LOST: those that left are counted apart. */
 uint32_t tt_status_count(const struct tt_snapshot *s, uint8_t coord_state);
+uint32_t tt_status_left(const struct tt_snapshot *s);
 
 /* The slowest link of the measured ring in bytes/s; 0 if nothing was measured, or there is no such link. */
 double tt_status_slowest(const struct tt_snapshot_links *l);

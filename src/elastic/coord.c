@@ -184,6 +184,7 @@ void tt_coord_lose(struct tt_coord *c, struct tt_coord_member *m, uint8_t loss)
         return;
     if (tt_coord_is_live(m)) {
         tt_coord_set(c, m, TT_COORD_LOST);
+        m->loss = loss;
         c->changed = true;
         tt_coord_lose_sync(c, m);
         tt_coord_log_lost(c, m, loss);

@@ -15,6 +15,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include "elastic/message.h"
+#include "elastic/mismatch.h"
 #include "elastic/ring_order.h"
 
 #define TT_COORD_NO_RANK UINT32_MAX
@@ -70,6 +71,7 @@ struct tt_coord_act {
 struct tt_coord_member {
     uint64_t id;
     uint8_t state;                  /* enum tt_coord_state */
+    uint8_t loss;                   /* LOST: enum tt_loss */
     bool leaving;                   /* gave notice: the next epoch is without it */
     bool called;                    /* its call of this round is below; of a newcomer: it waits in `epoch` */
     bool ready, failed;             /* it has answered the proposal; somebody could not reach it */
@@ -132,8 +134,8 @@ struct tt_coord_tally {
 /* What the last round, or a scope's last sync, came to; said again to whoever did not hear it. */
 struct tt_coord_result {
     bool is_view;
-    uint8_t what;
-    uint64_t round, epoch, value, id, other;
+    uint8_t what, differs;          /* differs: of a MISMATCH: enum tt_difference */
+    uint64_t round, epoch, value, also, id, other;
 };
 
 /* The shared state of a scope: what all had after the last sync that ended well, and the sync that is under way. Outlives its members. */

@@ -74,11 +74,13 @@ void tt_coord_log_result(struct tt_coord *c)
 {
     const struct tt_elmsg msg = { .kind = TT_ELMSG_LOG_RESULT,
                                   .what = c->last.what,
+                                  .flags = c->last.differs,
                                   .id = c->last.id,
                                   .other = c->last.other,
                                   .epoch = c->last.epoch,
                                   .number = c->last.round,
-                                  .value = c->last.value };
+                                  .value = c->last.value,
+                                  .also = c->last.also };
 
     tt_coord_log_msg(c, &msg);
 }
@@ -166,9 +168,11 @@ static bool replay_result(struct tt_coord *c, const struct tt_elmsg *msg)
         return false;
     c->round = msg->number + 1;
     c->last = (struct tt_coord_result){ .what = msg->what,
+                                        .differs = msg->flags,
                                         .round = msg->number,
                                         .epoch = msg->epoch,
                                         .value = msg->value,
+                                        .also = msg->also,
                                         .id = msg->id,
                                         .other = msg->other };
     return true;
@@ -203,6 +207,7 @@ bool tt_coord_replay(struct tt_coord *c, const void *data, size_t bytes)
         if (!m || m->state != TT_COORD_IN_VIEW)
             return false;
         m->state = TT_COORD_LOST;
+        m->loss = msg.what;
         tt_coord_take_words(c, &msg);
         return true;
     case TT_ELMSG_LOG_VIEW:
@@ -257,7 +262,7 @@ void tt_coord_snapshot(struct tt_coord *c)
     log_ids(c, false);
     for (uint32_t i = 0; i < c->nmembers; i++)
         if (c->conf.members[i].state == TT_COORD_LOST)
-            tt_coord_log_lost(c, &c->conf.members[i], TT_LOSS_DIED);
+            tt_coord_log_lost(c, &c->conf.members[i], c->conf.members[i].loss);
     if (!c->last.is_view && c->last.round > 0)
         tt_coord_log_result(c);
     for (uint32_t i = 0; i < TT_SYNC_SCOPES; i++) {

@@ -84,11 +84,13 @@ static void send_result(struct tt_coord *c, struct tt_coord_member *m, const str
 {
     const struct tt_elmsg msg = { .kind = TT_ELMSG_RESULT,
                                   .what = r->what,
+                                  .flags = r->differs,
                                   .id = r->id,
                                   .other = r->other,
                                   .epoch = r->epoch,
                                   .number = r->round,
-                                  .value = r->value };
+                                  .value = r->value,
+                                  .also = r->also };
 
     tt_coord_send_msg(c, m, &msg);
 }
@@ -130,6 +132,17 @@ static uint64_t waited_for(const struct tt_coord *c)
     return 0;
 }
 
+/* All have called `epoch`, and it waits for newcomers, or for those that wait to be reached: how many there are of both. */
+static void tell_who_is_there(const struct tt_coord *c, struct tt_coord_result *timeout)
+{
+    timeout->value = tt_coord_count(c, TT_COORD_IN_VIEW);
+    for (uint32_t i = 0; i < c->nmembers; i++) {
+        const struct tt_coord_member *m = &c->conf.members[i];
+
+        timeout->other += (m->state == TT_COORD_WAITING || m->state == TT_COORD_CANDIDATE) && m->called;
+    }
+}
+
 /* The call is taken back; the others' stand. So a round is only decided once all have called, and whoever is behind by one has missed
  * nothing but its last answer. */
 void tt_coord_cancel(struct tt_coord *c, struct tt_coord_member *m, uint64_t round)
@@ -150,6 +163,8 @@ void tt_coord_cancel(struct tt_coord *c, struct tt_coord_member *m, uint64_t rou
     if (tt_coord_is_proposing(c) && m->next_rank != TT_COORD_NO_RANK)
         tt_coord_abandon(c);
     timeout.id = waited_for(c);
+    if (timeout.id == 0 && m->what == TT_CALL_EPOCH)
+        tell_who_is_there(c, &timeout);
     m->called = false;
     c->stale_news |= !tt_coord_is_live(m);
     send_result(c, m, &timeout);
@@ -251,12 +266,39 @@ static bool is_over(const struct tt_coord *c)
     return tt_coord_count(c, TT_COORD_LOST) > 0 || c->revoked;
 }
 
-/* A `commit` that makes final what is tentative is one after the same operations on all. Where the epoch is over some have not begun what others have. */
-static bool is_same_call(const struct tt_coord *c, const struct tt_coord_member *a, const struct tt_coord_member *b)
+/* Whether two values differ; then that is what the mismatch is of. */
+static bool differ(struct tt_coord_result *mismatch, uint8_t what, uint64_t a, uint64_t b)
 {
-    return a->what == b->what && (a->what != TT_CALL_COMMIT || a->value >> 1 == b->value >> 1 || is_over(c)) &&
-           (a->what != TT_CALL_EPOCH || (a->flags == b->flags && a->least == b->least && a->most == b->most)) &&
-           (a->what != TT_CALL_OPTIMIZE || (a->value == b->value && a->least == b->least && a->most == b->most));
+    if (a == b)
+        return false;
+    mismatch->differs = what;
+    mismatch->value = a;
+    mismatch->also = b;
+    return true;
+}
+
+/* Whether two members did not call the same; then *mismatch says in what. A `commit` that makes final what is tentative is one after the same operations
+ * on all. Where the epoch is over some have not begun what others have. */
+static bool calls_differ(const struct tt_coord *c, const struct tt_coord_member *a, const struct tt_coord_member *b,
+                         struct tt_coord_result *mismatch)
+{
+    *mismatch = (struct tt_coord_result){ .what = TT_ROUND_MISMATCH, .id = a->id, .other = b->id };
+    if (differ(mismatch, TT_DIFFERS_CALL, a->what, b->what))
+        return true;
+    switch (a->what) {
+    case TT_CALL_EPOCH:
+        return differ(mismatch, TT_DIFFERS_FLAGS, a->flags, b->flags) ||
+               differ(mismatch, TT_DIFFERS_LEAST, a->least, b->least) ||
+               differ(mismatch, TT_DIFFERS_MOST, a->most, b->most);
+    case TT_CALL_COMMIT:
+        mismatch->differs = TT_DIFFERS_OPERATIONS;
+        return !is_over(c) && a->value >> 1 != b->value >> 1;
+    case TT_CALL_OPTIMIZE:
+        return differ(mismatch, TT_DIFFERS_BYTES, a->value, b->value) ||
+               differ(mismatch, TT_DIFFERS_GAIN, a->least, b->least);
+    default:
+        return false;
+    }
 }
 
 /* A `commit` that comes to OK makes final what is tentative. So it only does in an epoch that nobody was asked about: whoever hears of it has not
@@ -356,7 +398,9 @@ static bool begin(struct tt_coord *c)
 
 bool tt_coord_decide_round(struct tt_coord *c)
 {
-    const struct tt_coord_member *first = NULL, *other = NULL;
+    const struct tt_coord_member *first = NULL;
+    struct tt_coord_result mismatch;
+    bool differs = false;
 
     if (tt_coord_is_proposing(c) || tt_coord_is_unsure(c))
         return false;
@@ -369,13 +413,13 @@ bool tt_coord_decide_round(struct tt_coord *c)
             return false;
         if (!first)
             first = m;
-        else if (!other && !is_same_call(c, first, m))
-            other = m;
+        else
+            differs = differs || calls_differ(c, first, m, &mismatch);
     }
     if (!first)
         return begin(c);
-    if (other) {
-        finish(c, &(struct tt_coord_result){ .what = TT_ROUND_MISMATCH, .id = first->id, .other = other->id });
+    if (differs) {
+        finish(c, &mismatch);
         return true;
     }
     if (first->what == TT_CALL_EPOCH)

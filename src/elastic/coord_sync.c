@@ -51,11 +51,13 @@ static void send_synced(struct tt_coord *c, struct tt_coord_member *m, uint16_t 
 {
     const struct tt_elmsg msg = { .kind = TT_ELMSG_SYNCED,
                                   .what = r->what,
+                                  .flags = r->differs,
                                   .id = r->id,
                                   .other = r->other,
                                   .epoch = c->epoch,
                                   .number = number,
                                   .value = r->value,
+                                  .also = r->also,
                                   .scope = scope };
 
     tt_coord_send_msg(c, m, &msg);
@@ -95,10 +97,25 @@ static void finish(struct tt_coord *c, struct tt_coord_scope *s, const struct tt
 }
 
 /* Members called different things, or chose what does not go together: all calls of it are taken back, and nothing happened. */
-static void take_back(struct tt_coord *c, struct tt_coord_scope *s, uint64_t id, uint64_t other)
+static void take_back(struct tt_coord *c, struct tt_coord_scope *s, const struct tt_coord_member *one,
+                      const struct tt_coord_member *other)
 {
-    const struct tt_coord_result mismatch = { .what = TT_ROUND_MISMATCH, .id = id, .other = other };
+    struct tt_coord_result mismatch = { .what = TT_ROUND_MISMATCH, .id = one->id, .other = other->id };
     const uint16_t scope = tt_coord_scope_index(c, s);
+
+    if (other->what != TT_CALL_SYNC) {
+        mismatch.differs = TT_DIFFERS_CALL;
+        mismatch.value = TT_CALL_SYNC;
+        mismatch.also = other->what;
+    } else if (other->scope != scope) {
+        mismatch.differs = TT_DIFFERS_SCOPE;
+        mismatch.value = scope;
+        mismatch.also = other->scope;
+    } else {
+        mismatch.differs = TT_DIFFERS_STRATEGY;
+        mismatch.value = one->strategy;
+        mismatch.also = other->strategy;
+    }
 
     s->offered = false;
     for (uint32_t i = 0; i < c->nmembers; i++) {
@@ -238,7 +255,7 @@ static bool gather(struct tt_coord *c, struct tt_coord_scope *s)
     if (!one)
         return false;
     if (other)
-        take_back(c, s, one->id, other->id);
+        take_back(c, s, one, other);
     else
         decide(c, s);
     return true;

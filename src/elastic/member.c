@@ -228,7 +228,9 @@ static void on_result(struct tt_member *m, const struct tt_elmsg *msg)
         tt_member_on_committed(m);
     tt_member_emit(m, &(struct tt_member_act){ .kind = TT_MEMBER_ACT_CALL_DONE,
                                                .what = msg->what,
+                                               .differs = msg->flags,
                                                .value = msg->value,
+                                               .also = msg->also,
                                                .id = msg->id,
                                                .other = msg->other });
 }

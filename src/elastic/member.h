@@ -30,9 +30,10 @@ enum tt_member_act_kind {
     TT_MEMBER_ACT_SEND_PEER,    /* data[bytes] to `rank` of the view; copied */
     TT_MEMBER_ACT_REACH,        /* connect to everybody in m->proposed, then tt_member_reached */
     TT_MEMBER_ACT_VIEW,         /* m->view is the view now */
-    TT_MEMBER_ACT_STOP,         /* nothing of this epoch may go on or begin; verdicts follow */
+    TT_MEMBER_ACT_STOP,         /* nothing of this epoch may go on or begin; verdicts follow. n: so many are lost or have left, id: one of them; 0: it
+                                 * was revoked (by a program, or as a member lost its connection to another), or (m->epoch is 0) our group is not complete any longer */
     TT_MEMBER_ACT_OP_DONE,      /* operation n of `tag` ended: state FINAL, with the news that all got with it, or RESTORED, with none */
-    TT_MEMBER_ACT_CALL_DONE,    /* the call that was made ended: what: enum tt_round_status, value, id, other; of a sync that is OK or SAME:
+    TT_MEMBER_ACT_CALL_DONE,    /* the call that was made ended: what: enum tt_round_status, value, id, other, differs, also; of a sync that is OK or SAME:
                                  * value is the revision that all have now */
     TT_MEMBER_ACT_SYNC_PLAN,    /* of the sync that is under way: m->sync.part, content, holders: for tt_transfer_plan */
     TT_MEMBER_ACT_OVER          /* this member is none any longer; status and text say why */
@@ -40,9 +41,10 @@ enum tt_member_act_kind {
 
 struct tt_member_act {
     uint8_t kind, what, state;
+    uint8_t differs;            /* of a MISMATCH: enum tt_difference */
     uint16_t tag;
     uint32_t rank;
-    uint64_t delay_ns, n, value, id, other;
+    uint64_t delay_ns, n, value, also, id, other;
     const void *data;
     size_t bytes;
     struct tt_news news;

@@ -373,7 +373,9 @@ void tt_member_on_lost(struct tt_member *m, struct tt_elmsg *msg)
     m->question = msg->number;
     if (!m->stopped) {
         m->stopped = true;
-        tt_member_emit(m, &(struct tt_member_act){ .kind = TT_MEMBER_ACT_STOP });
+        tt_member_emit(m, &(struct tt_member_act){ .kind = TT_MEMBER_ACT_STOP,
+                                                   .n = msg->nlist,
+                                                   .id = msg->nlist ? tt_elmsg_next_id(msg) : 0 });
     }
     answer(m);
 }

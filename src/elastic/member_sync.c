@@ -128,7 +128,9 @@ void tt_member_on_synced(struct tt_member *m, const struct tt_elmsg *msg)
     m->sync.part = TT_SYNC_PART_NONE;
     tt_member_emit(m, &(struct tt_member_act){ .kind = TT_MEMBER_ACT_CALL_DONE,
                                                .what = msg->what,
+                                               .differs = msg->flags,
                                                .value = msg->value,
+                                               .also = msg->also,
                                                .id = msg->id,
                                                .other = msg->other });
 }

@@ -25,7 +25,8 @@ enum field {
     SCOPE = 1 << 16,
     KEYS = 1 << 17,
     HASH = 1 << 18,
-    LINKS = 1 << 19 /* a list */
+    LINKS = 1 << 19, /* a list */
+    ALSO = 1 << 20
 };
 #define LISTS (SEATS | IDS | OPS | LINKS)
 #define BEFORE 0x10u /* bit of an operation's state */
@@ -57,17 +58,17 @@ static const struct shape shapes[TT_ELMSG_KINDS] = {
     [TT_ELMSG_PROPOSE] = { "PROPOSE", EPOCH | NUMBER | SEATS, 0 },
     [TT_ELMSG_VIEW] = { "VIEW", WHAT | EPOCH | NUMBER | NEWS | SEATS, TT_RING_PLANS },
     [TT_ELMSG_DROPPED] = { "DROPPED", EPOCH, 0 },
-    [TT_ELMSG_RESULT] = { "RESULT", WHAT | ID | OTHER | EPOCH | NUMBER | VALUE, TT_ROUND_STATUSES },
+    [TT_ELMSG_RESULT] = { "RESULT", WHAT | FLAGS | ID | OTHER | EPOCH | NUMBER | VALUE | ALSO, TT_ROUND_STATUSES },
     [TT_ELMSG_LOST] = { "LOST", EPOCH | NUMBER | IDS, 0 },
     [TT_ELMSG_VERDICTS] = { "VERDICTS", EPOCH | NUMBER | OPS, 0 },
     [TT_ELMSG_PLAN] = { "PLAN", WHAT | OTHER | EPOCH | NUMBER | VALUE | SCOPE | HASH | IDS, TT_SYNC_PARTS },
-    [TT_ELMSG_SYNCED] = { "SYNCED", WHAT | ID | OTHER | EPOCH | NUMBER | VALUE | SCOPE, TT_ROUND_STATUSES },
+    [TT_ELMSG_SYNCED] = { "SYNCED", WHAT | FLAGS | ID | OTHER | EPOCH | NUMBER | VALUE | ALSO | SCOPE, TT_ROUND_STATUSES },
     [TT_ELMSG_LOG_START] = { "LOG_START", ID | EPOCH | NUMBER | COOKIE | TEXT, 0 },
     [TT_ELMSG_LOG_MEMBER] = { "LOG_MEMBER", ID | SEAT | COOKIE | CARD, 0 },
     [TT_ELMSG_LOG_GONE] = { "LOG_GONE", ID, 0 },
     [TT_ELMSG_LOG_LOST] = { "LOG_LOST", WHAT | ID | OPS, TT_LOSSES },
     [TT_ELMSG_LOG_VIEW] = { "LOG_VIEW", WHAT | EPOCH | NUMBER | IDS, TT_RING_PLANS },
-    [TT_ELMSG_LOG_RESULT] = { "LOG_RESULT", WHAT | ID | OTHER | EPOCH | NUMBER | VALUE, TT_ROUND_STATUSES },
+    [TT_ELMSG_LOG_RESULT] = { "LOG_RESULT", WHAT | FLAGS | ID | OTHER | EPOCH | NUMBER | VALUE | ALSO, TT_ROUND_STATUSES },
     [TT_ELMSG_LOG_PLAN] = { "LOG_PLAN", EPOCH | NUMBER | VALUE | SIZES | SCOPE | KEYS | HASH | IDS, 0 },
     [TT_ELMSG_LOG_SYNC] = { "LOG_SYNC", WHAT | FLAGS | ID | OTHER | EPOCH | NUMBER | VALUE | SCOPE | KEYS | HASH | IDS,
                             TT_ROUND_STATUSES },
@@ -145,6 +146,7 @@ static void read_fields(struct tt_elmsg *m, struct tt_reader *r, uint32_t fields
     m->epoch = fields & EPOCH ? tt_read_u64(r) : 0;
     m->number = fields & NUMBER ? tt_read_u64(r) : 0;
     m->value = fields & VALUE ? tt_read_u64(r) : 0;
+    m->also = fields & ALSO ? tt_read_u64(r) : 0;
     if (fields & SIZES) {
         m->least = tt_read_u32(r);
         m->most = tt_read_u32(r);
@@ -295,6 +297,8 @@ static void write_fields(struct tt_writer *w, const struct tt_elmsg *m, uint32_t
         tt_write_u64(w, m->number);
     if (fields & VALUE)
         tt_write_u64(w, m->value);
+    if (fields & ALSO)
+        tt_write_u64(w, m->also);
     if (fields & SIZES) {
         tt_write_u32(w, m->least);
         tt_write_u32(w, m->most);

@@ -11,7 +11,7 @@
 #include "elastic/ring_predict.h"
 #include "elastic/sync.h"
 
-#define TT_ELASTIC_VERSION 5            /* of all that is said, and of the journal */
+#define TT_ELASTIC_VERSION 6            /* of all that is said, and of the journal */
 #define TT_ELASTIC_MEMBERS_MAX 4096u    /* of a run, newcomers counted in */
 #define TT_ELASTIC_TAGS 256u            /* tags of operations of one view are below this */
 #define TT_ELASTIC_TEXT_BYTES 200       /* a sentence, or the name of a run, with its NUL */
@@ -100,8 +100,9 @@ enum tt_offer_flags { TT_OFFER_INSTEAD = 1 };   /* if all who are willing say so
 enum tt_round_status {
     TT_ROUND_OK,
     TT_ROUND_SAME,          /* of epoch: the view stays as it was; of sync: all had the state, nobody received */
-    TT_ROUND_TIMEOUT,       /* the caller's deadline passed: its call is taken back, and nothing happened; id: one that had not called, or 0 */
-    TT_ROUND_MISMATCH,      /* members called different things; id and other differ */
+    TT_ROUND_TIMEOUT,       /* the caller's deadline passed: its call is taken back, and nothing happened; id: one that had not called, or 0; then, of
+                             * epoch: value: members in the view; other: newcomers that wait in it, the caller counted in if it is one */
+    TT_ROUND_MISMATCH,      /* members called different things: flags: enum tt_difference; id: one, value: of it; other: another one, also: of that */
     TT_ROUND_TOO_FEW,       /* fewer would be left than `least` */
     TT_ROUND_LOST,          /* of agree and commit: the value is of those who are left (of commit: 0, also where the epoch was revoked); of sync: all
                              * who held the state are lost */
@@ -180,7 +181,7 @@ static inline uint64_t tt_op_known(const struct tt_op_entry *e)
 struct tt_elmsg {
     uint8_t kind;
     uint8_t what, flags;
-    uint64_t id, other, epoch, number, value;
+    uint64_t id, other, epoch, number, value, also;
     uint32_t least, most;
     uint32_t group, role, nroles;
     uint16_t scope;             /* 0: the view's; 1 + role */

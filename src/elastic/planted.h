@@ -22,6 +22,7 @@ enum tt_planted_bug {
     TT_BUG_RESULT_AFTER_QUESTION,   /* who comes back is asked where it stands before it hears what it missed */
     TT_BUG_WORDS_IGNORED,           /* what who left knew to be final does not count */
     TT_BUG_WORDS_NOT_LOGGED,        /* and is forgotten by a coordinator that restarts */
+    TT_BUG_SCOPES_CHAINED,          /* one tentative operation among a role or a group follows another: the sessions' rule, and that of the played program */
     TT_BUG_END
 };
 

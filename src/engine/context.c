@@ -268,14 +268,15 @@ void tt_context_close(struct tt_context *c)
     tt_baton_give(e);
 }
 
-/* Logs why a communicator fails; a loss that ends many of them, once. */
+/* Logs why a communicator fails; a loss that ends many of them, once. Elastic runs survive it: each call tells its caller what became of it. */
 static void log_failure(struct tt_engine *e, tutti_status status, const char *sentence)
 {
     if (status == TUTTI_ERR_ABORTED || (status == TUTTI_ERR_PEER_LOST && strcmp(sentence, e->loss_told) == 0))
         return;
     if (status == TUTTI_ERR_PEER_LOST)
         snprintf(e->loss_told, sizeof e->loss_told, "%s", sentence);
-    tt_log(TT_LOG_ERROR, "%s: %s", tutti_status_name(status), sentence);
+    tt_log(status == TUTTI_ERR_PEER_LOST && e->members ? TT_LOG_WARN : TT_LOG_ERROR, "%s: %s",
+           tutti_status_name(status), sentence);
 }
 
 void tt_context_fail_here(struct tt_context *c, tutti_status status, const char *sentence, bool tell)

@@ -116,6 +116,17 @@ struct tt_peer *tt_peer_of(struct tt_engine *e, uint32_t rank)
 
 /* ---- life -------------------------------------------------------------------------------------------------- */
 
+static tutti_status copy_members(struct tt_engine *e, const uint64_t *members)
+{
+    if (!members)
+        return TUTTI_OK;
+    e->members = malloc(e->nranks * sizeof *e->members);
+    if (!e->members)
+        return tt_fail(TUTTI_ERR_NOMEM, "no memory for the names of %u ranks", e->nranks);
+    memcpy(e->members, members, e->nranks * sizeof *members);
+    return TUTTI_OK;
+}
+
 tutti_status tt_engine_create(struct tt_engine **out, const struct tt_engine_conf *conf)
 {
     struct tt_engine *e = calloc(1, sizeof *e);
@@ -138,7 +149,9 @@ tutti_status tt_engine_create(struct tt_engine **out, const struct tt_engine_con
         tt_fail(st, "no memory for the operations of %u ranks", e->nranks);
         goto destroy;
     }
-    st = tt_cards_init(&e->cards, e->nranks);
+    st = copy_members(e, conf->members);
+    if (!st)
+        st = tt_cards_init(&e->cards, e->nranks);
     if (!st)
         st = tt_progress_init(e);
     if (st)
@@ -175,6 +188,7 @@ void tt_engine_destroy(struct tt_engine *e)
     while ((p = tt_sparse_next(&e->peers, &at)))
         tt_peer_free_ended(p);
     pthread_mutex_destroy(&e->trouble_lock);
+    free(e->members);
     free(e->ops);
     tt_cards_fini(&e->cards);
     tt_sparse_fini(&e->peers);

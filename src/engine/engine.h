@@ -40,6 +40,8 @@ struct tt_engine_conf {
     const struct tt_layout *layout; /* of the job; likewise. Empty (nranks 0) until all cards are there, and filled before tt_engine_start */
     const struct tt_outside *outside;   /* where it can be reached over the network, as tt_wire_conf has it; NULL: at its own addresses */
     struct tt_secure *secure;       /* of connections over the network; the caller's, until the engine is destroyed. NULL: they are plain */
+    const uint64_t *members;        /* [nranks] of an elastic run: what ranks are called where a loss is told, and a loss is no error then; copied. NULL:
+                                       they are called by their number */
 };
 
 /* Whether it was created before this process was forked: then it is the parent's, and nothing of it may be used. Any thread. */
@@ -99,8 +101,9 @@ tutti_status tt_context_status(const struct tt_context *c, char *why, size_t why
 void tt_engine_lost(struct tt_engine *e, uint32_t rank, const char *sentence);
 /* Another rank says that the context `id` failed. */
 void tt_engine_fail_context(struct tt_engine *e, uint32_t id, tutti_status status, const char *sentence);
-/* All contexts that are there: the view is over. The sentence says why. */
-void tt_engine_fail_all(struct tt_engine *e, tutti_status status, const char *sentence);
+/* All contexts that are there: the view is over. The sentence says why. Whether that ended operations of a context that had not failed: the caller is then
+ * the first to know, and logs it. */
+bool tt_engine_fail_all(struct tt_engine *e, tutti_status status, const char *sentence);
 /* Whether the connection to job rank `rank` is lost, or has ended. */
 bool tt_engine_has_lost(struct tt_engine *e, uint32_t rank);
 /* What the engine asks of the level above, all under the baton; they must not call back into the engine. */

@@ -35,6 +35,9 @@ void tt_op_sent(struct tt_engine *e, uint64_t cookie);
 bool tt_op_has_news(const struct tt_op *op);
 /* One sentence: what it is, its number, its step, whom it waits for. */
 void tt_op_describe(const struct tt_op *op, char *out, size_t cap);
+#define TT_RANK_TEXT_BYTES 32
+/* "rank 2"; in an elastic run, where ranks are those of a world that views may have shrunk in, "member 7". Returns out. */
+const char *tt_rank_text(const struct tt_engine *e, uint32_t rank, char out[TT_RANK_TEXT_BYTES]);
 /* Job rank that it waits for; UINT32_MAX: none. */
 uint32_t tt_op_waits_for(const struct tt_op *op);
 /* Asks the rank it waits for (a nudge). */

@@ -143,12 +143,13 @@ static void add_name(char *list, size_t cap, const char *name)
 /* No wire of ours could take the address of one of theirs. why: what the wires say of it, which may be nothing. */
 static void say_unreachable(struct tt_engine *e, const struct tt_peer *p, const char *theirs, const char *why)
 {
-    char ours[64] = "", how[384];
+    char ours[64] = "", how[384], own[TT_RANK_TEXT_BYTES], other[TT_RANK_TEXT_BYTES];
 
     for (uint32_t i = 0; i < e->nwires; i++)
         add_name(ours, sizeof ours, e->wire[i]->ops->name);
-    snprintf(how, sizeof how, "no wire of this process reaches it: rank %u has %s, rank %u has %s%s%s", e->rank, ours,
-             p->rank, *theirs ? theirs : "none", *why ? ": " : "", why);
+    snprintf(how, sizeof how, "no wire of this process reaches it: %s has %s, %s has %s%s%s",
+             tt_rank_text(e, e->rank, own), ours, tt_rank_text(e, p->rank, other), *theirs ? theirs : "none",
+             *why ? ": " : "", why);
     tt_peer_lost(e, p->rank, how);
 }
 

@@ -7,6 +7,15 @@
 #include "engine/op.h"
 #include "engine/perform.h"
 
+const char *tt_rank_text(const struct tt_engine *e, uint32_t rank, char out[TT_RANK_TEXT_BYTES])
+{
+    if (e->members && rank < e->nranks)
+        snprintf(out, TT_RANK_TEXT_BYTES, "member %llu", (unsigned long long)e->members[rank]);
+    else
+        snprintf(out, TT_RANK_TEXT_BYTES, "rank %u", rank);
+    return out;
+}
+
 uint32_t tt_op_waits_for(const struct tt_op *op)
 {
     const uint32_t r = op->exposed && !op->oneself ? tt_exec_waits_for(&op->exec) : UINT32_MAX;
@@ -84,7 +93,7 @@ void tt_op_describe(const struct tt_op *op, char *out, size_t cap)
 {
     const struct tt_step *t = op->exposed ? tt_exec_oldest(&op->exec) : NULL;
     const uint32_t peer = tt_op_waits_for(op);
-    char what[160], step[96] = "not begun", whom[48] = "nobody";
+    char what[160], step[96] = "not begun", whom[48] = "nobody", name[TT_RANK_TEXT_BYTES];
 
     tt_opdesc_print(&op->desc, what, sizeof what);
     if (t)
@@ -97,7 +106,7 @@ void tt_op_describe(const struct tt_op *op, char *out, size_t cap)
     if (op->oneself)
         snprintf(whom, sizeof whom, "a %s of its own", op->desc.kind == TT_SEND ? "recv" : "send");
     else if (peer != UINT32_MAX)
-        snprintf(whom, sizeof whom, "rank %u", peer);
+        snprintf(whom, sizeof whom, "%s", tt_rank_text(op->context->engine, peer, name));
     snprintf(out, cap, "%s, operation %llu, in %s, waiting for %s", what,
              (unsigned long long)(op->p2p ? op->seq & 0xffffffff : op->seq), step, whom);
 }

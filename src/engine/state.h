@@ -219,6 +219,7 @@ struct tt_engine {
     uint32_t cores;             /* that these share; 0: not told */
     uint32_t forks;             /* before it was created */
     uint8_t secret[16];
+    uint64_t *members;          /* [nranks] of an elastic run; NULL */
     struct tt_wire *wire[TT_ENGINE_WIRES_MAX];
     uint32_t nwires;
     char *unusable;             /* why others that may be used are not, until it is told; NULL: nothing to tell */

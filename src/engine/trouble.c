@@ -32,13 +32,13 @@ static bool holds(const struct tt_context *c, uint32_t rank)
 void tt_peer_lost(struct tt_engine *e, uint32_t rank, const char *how)
 {
     struct tt_peer *p = tt_peer_of(e, rank);
-    char why[TT_ERROR_BYTES];
+    char who[TT_RANK_TEXT_BYTES], why[TT_ERROR_BYTES];
 
     if (p && p->state == TT_PEER_LOST)
         return;
     if (p)
         p->state = TT_PEER_LOST;
-    snprintf(why, sizeof why, "rank %u was lost: %.*s", rank, TT_ERROR_BYTES - 40, how);
+    snprintf(why, sizeof why, "%s was lost: %.*s", tt_rank_text(e, rank, who), TT_ERROR_BYTES - 60, how);
     for (struct tt_context *c = e->contexts, *next; c; c = next) {
         next = c->next;
         if (holds(c, rank))
@@ -68,11 +68,11 @@ static void check_left(struct tt_engine *e)
         for (const struct tt_op *op = c->active; op; op = op->next) {
             const uint32_t r = tt_op_waits_for(op);
             const struct tt_peer *p = r == UINT32_MAX ? NULL : tt_peer_get(e, r);
-            char why[256];
+            char who[TT_RANK_TEXT_BYTES], why[256];
 
             if (!p || !tt_peer_is_gone(e, p))
                 continue;
-            snprintf(why, sizeof why, "rank %u has ended its communicator, and is needed", r);
+            snprintf(why, sizeof why, "%s has ended its communicator, and is needed", tt_rank_text(e, r, who));
             tt_context_fail_here(c, TUTTI_ERR_PEER_LOST, why, true);
             break;
         }
@@ -165,19 +165,23 @@ void tt_take_trouble(struct tt_engine *e)
 }
 
 /* At once, so that contexts that are opened after it are not meant. */
-void tt_engine_fail_all(struct tt_engine *e, tutti_status status, const char *sentence)
+bool tt_engine_fail_all(struct tt_engine *e, tutti_status status, const char *sentence)
 {
+    bool ends_some = false;
+
     tt_baton_take(e);
     tt_take_trouble(e);
     for (struct tt_context *c = e->contexts, *next; c; c = next) {
         next = c->next;
         if (atomic_load(&c->status) == TUTTI_OK) { /* said once, by who says it of all */
+            ends_some |= c->active || c->waiting;
             snprintf(c->why, sizeof c->why, "%s", sentence);
             atomic_store(&c->status, (int)status);
         }
         tt_context_fail_here(c, status, sentence, false);
     }
     tt_baton_give(e);
+    return ends_some;
 }
 
 /* The deadline of op has passed. The one to blame is who does not answer, not the neighbour that waits for it. */
@@ -185,15 +189,16 @@ static void timed_out(struct tt_engine *e, struct tt_op *op)
 {
     const uint32_t waits_for = tt_op_waits_for(op);
     uint32_t guilty = UINT32_MAX;
-    char what[512], why[TT_ERROR_BYTES];
+    char what[512], why[TT_ERROR_BYTES], own[TT_RANK_TEXT_BYTES], other[TT_RANK_TEXT_BYTES];
 
     tt_op_describe(op, what, sizeof what);
     if (waits_for != UINT32_MAX && e->hooks.blame)
         guilty = e->hooks.blame(e->hooks.arg, waits_for);
     if (guilty != UINT32_MAX)
-        snprintf(why, sizeof why, "rank %u does not answer: rank %u reached its deadline in %s", guilty, e->rank, what);
+        snprintf(why, sizeof why, "%s does not answer: %s reached its deadline in %s", tt_rank_text(e, guilty, other),
+                 tt_rank_text(e, e->rank, own), what);
     else
-        snprintf(why, sizeof why, "rank %u reached its deadline in %s", e->rank, what);
+        snprintf(why, sizeof why, "%s reached its deadline in %s", tt_rank_text(e, e->rank, own), what);
     tt_context_fail_here(op->context, guilty != UINT32_MAX ? TUTTI_ERR_PEER_LOST : TUTTI_ERR_TIMEOUT, why, true);
 }
 

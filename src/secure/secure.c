@@ -89,7 +89,7 @@ static int on_find(SSL *ssl, const unsigned char *id, size_t id_bytes, SSL_SESSI
 static tutti_status use_token(struct tt_secure *s, const char *token)
 {
     if (!token || strlen(token) < TT_SECURE_TOKEN_MIN)
-        return tt_fail(TUTTI_ERR_INVALID, "secure: a token must have at least %d characters, this one has %zu",
+        return tt_fail(TUTTI_ERR_INVALID, "secure: a token must have at least %d characters, this one has %zu (conf.token, TUTTI_TOKEN)",
                        TT_SECURE_TOKEN_MIN, token ? strlen(token) : 0);
     SSL_CTX_set_psk_use_session_callback(s->tls, on_use);
     SSL_CTX_set_psk_find_session_callback(s->tls, on_find);

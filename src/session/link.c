@@ -9,8 +9,6 @@
 #include "session/run.h"
 
 #define CONNECT_NS (5 * TT_SECOND) /* for one address to answer */
-#define WARN_NS TT_SECOND          /* a member that no coordinator answers for so long says so; and again after as long as it has lasted, */
-#define WARN_NS_MAX (60 * TT_SECOND)    /* or this */
 #define QUEUE_BYTES (2 * (size_t)TT_ELMSG_BYTES_MAX)
 
 void tt_link_connect(tutti_run *run, uint64_t delay_ns)
@@ -205,23 +203,14 @@ static void tell_absence(tutti_run *run, uint64_t now_ns)
 {
     struct tt_coordinator_link *l = &run->link;
     char tried[TT_LINK_TRIED_BYTES];
+    const bool away = !run->m.welcome && !run->m.over && !run->over;
     uint64_t waited_ns;
 
-    if (run->m.welcome || run->m.over || run->over) {
-        l->away_ns = 0;
+    if (!tt_run_tells_wait(&l->away, away, now_ns, &waited_ns))
         return;
-    }
-    if (l->away_ns == 0) {
-        l->away_ns = now_ns;
-        l->warn_ns = now_ns + WARN_NS;
-    }
-    if (now_ns < l->warn_ns)
-        return;
-    waited_ns = now_ns - l->away_ns;
     tt_link_tried(run, tried);
     tt_log(TT_LOG_WARN, "no coordinator of the run \"%s\" has answered for %llu s (tried: %s); the last attempt: %s",
            run->m.conf.run, (unsigned long long)(waited_ns / TT_SECOND), tried, *l->why ? l->why : "no answer yet");
-    l->warn_ns = now_ns + (waited_ns < WARN_NS_MAX ? waited_ns : WARN_NS_MAX);
 }
 
 void tt_link_tick(tutti_run *run, uint64_t now_ns)
@@ -243,7 +232,7 @@ uint64_t tt_link_next_ns(const tutti_run *run)
                           : l->state == TT_LINK_CONNECTS ? l->give_up_ns
                                                          : TT_NEVER;
 
-    return l->away_ns && l->warn_ns < next ? l->warn_ns : next;
+    return l->away.since_ns && l->away.tell_ns < next ? l->away.tell_ns : next;
 }
 
 /* What the coordinator said before it left is heard still: perhaps why. */

@@ -21,6 +21,19 @@ static bool can_shrink(tutti_coll coll)
            coll == TUTTI_ALLGATHERV || coll == TUTTI_GATHERV;
 }
 
+static const char *coll_name(tutti_coll coll)
+{
+    static const char *const names[TUTTI_COLL_COUNT] = {
+        [TUTTI_ALLREDUCE] = "allreduce",   [TUTTI_REDUCE] = "reduce",       [TUTTI_REDUCE_SCATTER] = "reduce_scatter",
+        [TUTTI_ALLGATHER] = "allgather",   [TUTTI_BROADCAST] = "broadcast", [TUTTI_GATHER] = "gather",
+        [TUTTI_SCATTER] = "scatter",       [TUTTI_ALLTOALL] = "alltoall",   [TUTTI_BARRIER] = "barrier",
+        [TUTTI_REDUCE_SCATTERV] = "reduce_scatterv", [TUTTI_ALLGATHERV] = "allgatherv", [TUTTI_GATHERV] = "gatherv",
+        [TUTTI_SCATTERV] = "scatterv",     [TUTTI_ALLTOALLV] = "alltoallv",
+    };
+
+    return names[coll];
+}
+
 static bool has_counts(tutti_coll coll)
 {
     return coll >= TUTTI_REDUCE_SCATTERV && coll <= TUTTI_ALLTOALLV;
@@ -33,25 +46,39 @@ static tutti_status check_partial(const tutti_elastic *op, const char *name)
     if (op->error_feedback)
         return tt_fail(TUTTI_ERR_INVALID, "%s: op.error_feedback does not go with TUTTI_PARTIAL: who withholds would contribute what is kept there", name);
     if (op->coll != TUTTI_ALLREDUCE || (op->op != TUTTI_SUM && op->op != TUTTI_AVG))
-        return tt_fail(TUTTI_ERR_INVALID, "%s: TUTTI_PARTIAL is for an allreduce with sum or avg; this is collective %d with %s", name,
-                       (int)op->coll, tutti_redop_name(op->op));
+        return tt_fail(TUTTI_ERR_INVALID, "%s: TUTTI_PARTIAL is for an allreduce with sum or avg; op.coll is %s%s%s", name,
+                       coll_name(op->coll), op->coll == TUTTI_ALLREDUCE ? " with " : "",
+                       op->coll == TUTTI_ALLREDUCE ? tutti_redop_name(op->op) : "");
     return TUTTI_OK;
 }
 
 tutti_status tt_operation_check(const tutti_run *run, const tutti_elastic *op, uint32_t tag)
 {
     static const char name[] = "tutti_run_collective";
+    static const char *const modes[] = { "TUTTI_ABORT", "TUTTI_RETRY", "TUTTI_PARTIAL" };
 
     if (op->size != sizeof *op)
         return tt_fail(TUTTI_ERR_INVALID, "%s: op.size is %zu; it must be sizeof(tutti_elastic), %zu", name, op->size, sizeof *op);
-    if ((unsigned)op->coll >= TUTTI_COLL_COUNT || (unsigned)op->mode > TUTTI_PARTIAL)
-        return tt_fail(TUTTI_ERR_INVALID, "%s: there is no collective %d in mode %d", name, (int)op->coll, (int)op->mode);
+    if ((unsigned)op->coll >= TUTTI_COLL_COUNT)
+        return tt_fail(TUTTI_ERR_INVALID, "%s: op.coll is %d; collectives are TUTTI_ALLREDUCE, 0, to TUTTI_ALLTOALLV, %d", name,
+                       (int)op->coll, TUTTI_COLL_COUNT - 1);
+    if ((unsigned)op->mode > TUTTI_PARTIAL)
+        return tt_fail(TUTTI_ERR_INVALID,
+                       "%s: op.mode is %d, of an %s; modes are TUTTI_ABORT, %d, TUTTI_RETRY, %d, and TUTTI_PARTIAL, %d",
+                       name, (int)op->mode, coll_name(op->coll), TUTTI_ABORT, TUTTI_RETRY, TUTTI_PARTIAL);
     if (tag >= run->ntags)
         return tt_fail(TUTTI_ERR_INVALID, "%s: tag %u: there are %u (tutti_run_conf.tags)", name, tag, run->ntags);
     if (op->tentative && !tt_tentative_fits(op))
-        return tt_fail(TUTTI_ERR_INVALID, "%s: tentative are only all-reduce, reduce-scatter, all-gather, all-to-all and barrier, in mode abort", name);
+        return tt_fail(
+            TUTTI_ERR_INVALID,
+            "%s: op.coll is %s, in mode %s; tentative are only allreduce, reduce_scatter, allgather, alltoall and "
+            "barrier, in mode TUTTI_ABORT",
+            name, coll_name(op->coll), modes[op->mode]);
     if ((unsigned)op->scope > TUTTI_SCOPE_GROUP)
-        return tt_fail(TUTTI_ERR_INVALID, "%s: there is no scope %d", name, (int)op->scope);
+        return tt_fail(
+            TUTTI_ERR_INVALID,
+            "%s: op.scope is %d; scopes are TUTTI_SCOPE_ALL, %d, TUTTI_SCOPE_ROLE, %d, and TUTTI_SCOPE_GROUP, %d", name,
+            (int)op->scope, TUTTI_SCOPE_ALL, TUTTI_SCOPE_ROLE, TUTTI_SCOPE_GROUP);
     if (op->scope == TUTTI_SCOPE_GROUP && run->m.conf.nroles <= 1)
         return tt_fail(TUTTI_ERR_INVALID, "%s: the run has no replica groups (tutti_run_conf.nroles)", name);
     if (has_counts(op->coll) && (!op->counts || (op->coll == TUTTI_ALLTOALLV && !op->recv_counts)))
@@ -59,8 +86,8 @@ tutti_status tt_operation_check(const tutti_run *run, const tutti_elastic *op, u
     if (op->mode == TUTTI_RETRY && op->scope != TUTTI_SCOPE_GROUP && !can_shrink(op->coll))
         return tt_fail(
             TUTTI_ERR_INVALID,
-            "%s: a collective whose buffers depend on the number of ranks, or of which a part is for the lost, cannot be retried with fewer",
-            name);
+            "%s: op.mode is TUTTI_RETRY, and %s cannot be retried with fewer: its buffers depend on the number of ranks, or a part of it is for the lost",
+            name, coll_name(op->coll));
     return check_partial(op, name);
 }
 

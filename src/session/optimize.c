@@ -173,8 +173,7 @@ static tutti_status over(tutti_run *run)
     const tutti_status st = tt_run_check(run);
 
     return st ? st
-              : tt_fail(
-                    TUTTI_ERR_PEER_LOST,
+              : tt_run_lost(
                     "%s: the epoch is over: a member was lost, or it was revoked; tutti_run_epoch brings the next view",
                     name);
 }
@@ -214,7 +213,7 @@ static tutti_status optimize(tutti_run *run, tutti_ring *ring, uint64_t deadline
 
     if (!st)
         st = tt_round_call(run, &call, deadline_ns, name, &result);
-    if (st == TUTTI_ERR_MISMATCH && run->m.stopped)
+    if (st == TUTTI_ERR_MISMATCH && run->result_over)
         return over(run); /* who heard of the loss while it still measured calls for the next view already */
     if (st)
         return st;
@@ -249,7 +248,7 @@ static tutti_status check(tutti_run *run, const tutti_ring *ring, const tutti_vi
                        ring->gain_percent, ring->burst_ms, BURST_MS_MIN, BURST_MS_MAX);
     if (ring->background && out)
         return tt_fail(TUTTI_ERR_INVALID, "%s: in the background there is no view to tell; out must be NULL", name);
-    return ring->background ? TUTTI_OK : tt_view_check_out(run, out, name);
+    return ring->background ? TUTTI_OK : tt_run_check_out(run, out, "tutti_view", sizeof *out, name);
 }
 
 /* Why it may not be called now. */

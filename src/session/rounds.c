@@ -3,7 +3,11 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/log.h"
+#include "elastic/mismatch.h"
 #include "session/run.h"
+
+#define PLURAL(n) ((n) == 1 ? "" : "s")
 
 /* Until the machine says CALL_DONE, also after the deadline: what was taken back too late counts. A coordinator answers that at once; one that
  * is to come has as long for it as calls have that say nothing of time. Who would try an operation again, and finds itself a newcomer, as its
@@ -39,12 +43,57 @@ tutti_status tt_round_refuse(tutti_run *run, const char *name)
     return tt_fail(TUTTI_ERR_INVALID, "%s: another call that all members make, or an operation, is under way", name);
 }
 
-static tutti_status mismatch(const char *name, const struct tt_member_act *r)
+static tutti_status mismatch(const tutti_run *run, const char *name, const struct tt_member_act *r)
 {
-    return tt_fail(TUTTI_ERR_MISMATCH,
-                   "%s: members %" PRIu64 " and %" PRIu64
-                   " called different things, with other arguments, or after other operations",
-                   name, r->id, r->other);
+    const struct tt_mismatch m = {
+        .differs = r->differs, .id = r->id, .value = r->value, .other = r->other, .also = r->also
+    };
+    char text[TT_MISMATCH_BYTES];
+
+    return tt_fail(
+        TUTTI_ERR_MISMATCH, "%s: %s; this one is member %" PRIu64 "%s", name, tt_mismatch_text(text, &m), run->m.id,
+        r->differs == TT_DIFFERS_OPERATIONS ? "; tutti_run_revoke, then tutti_run_epoch, take back what is tentative"
+                                            : "");
+}
+
+/* The deadline passed, and nobody is to blame: all had called `epoch`, and there was no view of them. */
+static tutti_status no_view(const tutti_run *run, const char *name, const struct tt_member_act *r)
+{
+    const uint32_t least = run->m.call.least ? run->m.call.least : 1;
+
+    if (run->m.epoch == 0 && r->value > 0)
+        return tt_fail(TUTTI_ERR_TIMEOUT,
+                       "%s: %" PRIu64 " member%s of the view had not let this one in before its deadline; %" PRIu64
+                       " newcomer%s, this one counted in",
+                       name, r->value, PLURAL(r->value), r->other, r->other == 1 ? " waits" : "s wait");
+    if (run->m.epoch == 0)
+        return tt_fail(
+            TUTTI_ERR_TIMEOUT,
+            "%s: there was no view before this one's deadline: %" PRIu64
+            " newcomer%s, this one counted in, and least is %u%s",
+            name, r->other, r->other == 1 ? " waits" : "s wait", least,
+            r->other >= least ? "; each waits for as many as its own `least` and `most` say, and for its group" : "");
+    return tt_fail(TUTTI_ERR_TIMEOUT,
+                   "%s: no newcomer was let in before this one's deadline: %" PRIu64
+                   " member%s left, least is %u, and %" PRIu64 " newcomer%s%s",
+                   name, r->value, r->value == 1 ? " is" : "s are", least, r->other,
+                   r->other == 1 ? " waits" : "s wait",
+                   r->other > 0 ? ", not yet reached by all, or for a view that this cannot be (`most`, groups)" : "");
+}
+
+static tutti_status timed_out(const tutti_run *run, const char *name, const struct tt_member_act *r)
+{
+    if (run->dropped)
+        return tt_run_lost(
+            "%s: this member's replica group is not complete any longer, and left the view; tutti_run_epoch waits until it is",
+            name);
+    if (r->id)
+        return tt_fail(TUTTI_ERR_TIMEOUT, "%s: member %" PRIu64 " had not called it before this one's deadline", name, r->id);
+    if (run->m.call.kind == TT_ELMSG_CALL && run->m.call.what == TT_CALL_EPOCH)
+        return no_view(run, name, r);
+    return tt_fail(TUTTI_ERR_TIMEOUT, "%s: not all members called it before this one's deadline%s%s", name,
+                   run->link.state == TT_LINK_UP ? "" : "; the coordinator is not there: ",
+                   run->link.state == TT_LINK_UP ? "" : run->link.why);
 }
 
 tutti_status tt_round_finish(tutti_run *run, uint64_t deadline_ns, const char *name, struct tt_member_act *result)
@@ -54,20 +103,45 @@ tutti_status tt_round_finish(tutti_run *run, uint64_t deadline_ns, const char *n
     if (st)
         return st;
     *result = run->result;
-    if (result->what == TT_ROUND_TIMEOUT && run->dropped)
-        return tt_fail(
-            TUTTI_ERR_PEER_LOST,
-            "%s: this member's replica group is not complete any longer, and left the view; tutti_run_epoch waits until it is",
-            name);
-    if (result->what == TT_ROUND_TIMEOUT && result->id)
-        return tt_fail(TUTTI_ERR_TIMEOUT, "%s: member %" PRIu64 " had not called it before this one's deadline", name, result->id);
     if (result->what == TT_ROUND_TIMEOUT)
-        return tt_fail(TUTTI_ERR_TIMEOUT, "%s: not all members called it before this one's deadline%s%s", name,
-                       run->link.state == TT_LINK_UP ? "" : "; the coordinator is not there: ",
-                       run->link.state == TT_LINK_UP ? "" : run->link.why);
+        return timed_out(run, name, result);
     if (result->what == TT_ROUND_MISMATCH)
-        return mismatch(name, result);
+        return mismatch(run, name, result);
     return TUTTI_OK;
+}
+
+/* ---- a view that has become too small ---- */
+
+/* How many of this one's view are left. */
+static uint32_t left_of(const tutti_run *run)
+{
+    return run->m.news.lost < run->m.nranks ? run->m.nranks - run->m.news.lost : 0;
+}
+
+/* Whether this member waits in an epoch until newcomers come, which may be never. */
+static bool lacks_members(const tutti_run *run)
+{
+    const struct tt_member *m = &run->m;
+
+    return m->calling && m->call.kind == TT_ELMSG_CALL && m->call.what == TT_CALL_EPOCH &&
+           m->call.flags & TT_EPOCH_ADMIT && m->epoch > 0 && left_of(run) + m->news.newcomers < m->call.least;
+}
+
+void tt_round_tick(tutti_run *run, uint64_t now_ns)
+{
+    uint64_t waited_ns;
+
+    if (tt_run_tells_wait(&run->lacking, lacks_members(run), now_ns, &waited_ns))
+        tt_log(TT_LOG_WARN,
+               "tutti_run_epoch has waited for newcomers for %llu s: of epoch %" PRIu64
+               " %u member%s left, least is %u, and %u wait",
+               (unsigned long long)(waited_ns / TT_SECOND), run->m.epoch, left_of(run),
+               left_of(run) == 1 ? " is" : "s are", run->m.call.least, run->m.news.newcomers);
+}
+
+uint64_t tt_round_next_ns(const tutti_run *run)
+{
+    return run->lacking.since_ns ? run->lacking.tell_ns : TT_NEVER;
 }
 
 tutti_status tt_round_call(tutti_run *run, const struct tt_elmsg *call, uint64_t deadline_ns, const char *name,
@@ -112,8 +186,8 @@ tutti_status tutti_run_agree(tutti_run *run, uint64_t flags, int64_t timeout_ms,
         return st;
     *out = result.value;
     return result.what == TT_ROUND_LOST
-               ? tt_fail(TUTTI_ERR_PEER_LOST, "tutti_run_agree: members were lost in this epoch; those who are left agree on %#" PRIx64,
-                         result.value)
+               ? tt_run_lost("tutti_run_agree: members were lost in this epoch; those who are left agree on %#" PRIx64,
+                             result.value)
                : TUTTI_OK;
 }
 

@@ -2,6 +2,7 @@
 #include "session/run.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,6 +18,8 @@
 #include "secure/ending.h"
 
 #define STILL_NS TT_SECOND  /* a deadline that is noticed so late passed while we stood still */
+#define TELL_NS TT_SECOND   /* what is waited for so long is told */
+#define TELL_NS_MAX (60 * TT_SECOND)
 
 /* ---- waiting ---- */
 
@@ -46,6 +49,21 @@ uint64_t tt_run_deadline(const tutti_run *run, int64_t timeout_ms)
     return tt_deadline_ns(tt_now_ns(), timeout_ms ? timeout_ms : run->timeout_ms);
 }
 
+bool tt_run_tells_wait(struct tt_run_waiting *w, bool waits, uint64_t now_ns, uint64_t *waited_ns)
+{
+    if (!waits) {
+        w->since_ns = 0;
+        return false;
+    }
+    if (w->since_ns == 0)
+        *w = (struct tt_run_waiting){ .since_ns = now_ns, .tell_ns = now_ns + TELL_NS };
+    *waited_ns = now_ns - w->since_ns;
+    if (now_ns < w->tell_ns)
+        return false;
+    w->tell_ns = now_ns + (*waited_ns < TELL_NS_MAX ? *waited_ns : TELL_NS_MAX);
+    return true;
+}
+
 tutti_status tt_run_check(tutti_run *run)
 {
     if (!run->over)
@@ -53,6 +71,18 @@ tutti_status tt_run_check(tutti_run *run)
     if (run->over_status == TUTTI_OK)
         return tt_fail_again(TUTTI_ERR_INVALID, "this member has left the run");
     return tt_fail_again(run->over_status, run->over_why);
+}
+
+tutti_status tt_run_lost(const char *format, ...)
+{
+    char why[TT_ERROR_BYTES];
+    va_list values;
+
+    va_start(values, format);
+    vsnprintf(why, sizeof why, format, values);
+    va_end(values);
+    tt_log(TT_LOG_WARN, "%s", why);
+    return tt_fail_again(TUTTI_ERR_PEER_LOST, why);
 }
 
 void tt_run_break(tutti_run *run, tutti_status status, const char *format, ...)
@@ -98,14 +128,35 @@ static void enter_view(tutti_run *run)
     tt_run_wake(run);
 }
 
-/* Nothing of the epoch may go on: whoever is in the engine for it comes back. */
-static void stop(tutti_run *run)
+/* Why the epoch is over, where no failure has told yet: the coordinator's word. */
+static void say_why(tutti_run *run, const struct tt_member_act *act)
 {
+    const size_t cap = sizeof run->stop_why;
+
+    if (*run->stop_why)
+        return;
+    if (act->n == 0)
+        snprintf(run->stop_why, cap, "%s",
+                 run->m.epoch ? "a member revoked it, or lost its connection to another one" : "this member's replica group is not complete any longer");
+    else if (act->n == 1)
+        snprintf(run->stop_why, cap, "member %" PRIu64 " was lost, or left", act->id);
+    else
+        snprintf(run->stop_why, cap, "%" PRIu64 " members were lost, or left, member %" PRIu64 " among them", act->n, act->id);
+}
+
+/* Nothing of the epoch may go on: whoever is in the engine for it comes back. */
+static void stop(tutti_run *run, const struct tt_member_act *act)
+{
+    char why[TT_ELASTIC_TEXT_BYTES + 40];
+
     run->put_out |= run->m.epoch == 0;
     run->dropped |= run->recovering && run->m.epoch == 0;
-    if (run->home.world && run->space.epoch == run->m.epoch)
-        tt_engine_fail_all(run->home.world->engine, TUTTI_ERR_PEER_LOST,
-                           *run->stop_why ? run->stop_why : "the epoch is over: a member was lost, or it was revoked");
+    say_why(run, act);
+    if (!run->home.world || run->space.epoch != run->m.epoch)
+        return;
+    snprintf(why, sizeof why, "epoch %" PRIu64 " is over: %s", run->space.epoch, run->stop_why);
+    if (tt_engine_fail_all(run->home.world->engine, TUTTI_ERR_PEER_LOST, why))
+        tt_log(TT_LOG_WARN, "%s: %s", tutti_status_name(TUTTI_ERR_PEER_LOST), why);
 }
 
 static void end(tutti_run *run, const struct tt_member_act *act)
@@ -162,7 +213,7 @@ void tt_run_act(void *context, const struct tt_member_act *act)
         enter_view(run);
         break;
     case TT_MEMBER_ACT_STOP:
-        stop(run);
+        stop(run, act);
         break;
     case TT_MEMBER_ACT_OP_DONE:
         op_done(run, act);
@@ -172,6 +223,7 @@ void tt_run_act(void *context, const struct tt_member_act *act)
     case TT_MEMBER_ACT_CALL_DONE:
         run->call_done = true;
         run->result = *act;
+        run->result_over = run->m.stopped;
         break;
     default:
         end(run, act);
@@ -375,10 +427,24 @@ tutti_status tutti_run_revoke(tutti_run *run)
     return st;
 }
 
+tutti_status tt_run_check_out(const tutti_run *run, const void *out, const char *type, size_t wanted, const char *name)
+{
+    size_t size;
+
+    if (!run || !out)
+        return tt_fail(TUTTI_ERR_INVALID, "%s: %s is NULL", name, run ? "out" : "run");
+    memcpy(&size, out, sizeof size);
+    if (size != wanted)
+        return tt_fail(TUTTI_ERR_INVALID, "%s: out.size is %zu; it must be sizeof(%s), %zu", name, size, type, wanted);
+    return TUTTI_OK;
+}
+
 tutti_status tutti_run_poll(tutti_run *run, tutti_news *out)
 {
-    if (!run || !out || out->size != sizeof *out)
-        return tt_fail(TUTTI_ERR_INVALID, "tutti_run_poll: %s", !run ? "run is NULL" : !out ? "out is NULL" : "out.size is not that of tutti_news");
+    const tutti_status st = tt_run_check_out(run, out, "tutti_news", sizeof *out, "tutti_run_poll");
+
+    if (st)
+        return st;
     tt_run_lock(run);
     *out = (tutti_news){ .size = sizeof *out,
                          .number = run->heard.number,
@@ -396,8 +462,10 @@ tutti_status tutti_run_poll(tutti_run *run, tutti_news *out)
 
 tutti_status tutti_run_stats(tutti_run *run, tutti_run_stats_t *out)
 {
-    if (!run || !out || out->size != sizeof *out)
-        return tt_fail(TUTTI_ERR_INVALID, "tutti_run_stats: %s", !run ? "run is NULL" : !out ? "out is NULL" : "out.size is not that of tutti_run_stats_t");
+    const tutti_status st = tt_run_check_out(run, out, "tutti_run_stats_t", sizeof *out, "tutti_run_stats");
+
+    if (st)
+        return st;
     tt_run_lock(run);
     *out = run->stats;
     out->size = sizeof *out;

@@ -32,6 +32,12 @@
 
 /* ---- the coordinator ---- */
 
+/* Something is waited for, perhaps in vain: the log tells of it. */
+struct tt_run_waiting {
+    uint64_t since_ns;                  /* 0: it is not */
+    uint64_t tell_ns;                   /* when it is told next */
+};
+
 enum tt_link_state { TT_LINK_DOWN, TT_LINK_WAITS, TT_LINK_CONNECTS, TT_LINK_UP, TT_LINK_BROKEN };
 
 struct tt_coordinator_link {
@@ -42,7 +48,7 @@ struct tt_coordinator_link {
     struct tt_channel *channel;         /* UP, BROKEN */
     uint32_t events;                    /* that epoll looks for */
     uint32_t at;                        /* which address is tried */
-    uint64_t away_ns, warn_ns;          /* since when no coordinator knows us, 0: one does; and when that is told next */
+    struct tt_run_waiting away;         /* no coordinator knows us */
     char why[300];                      /* what became of the last attempt */
 };
 
@@ -218,7 +224,9 @@ struct tutti_run {
 
     bool call_done;                     /* the call that is waited for has its result: */
     struct tt_member_act result;
+    bool result_over;                   /* and the epoch was over when that came: it may be why members called different things */
     bool calling;                       /* a program's thread is in a call that all members make */
+    struct tt_run_waiting lacking;      /* that thread waits for newcomers, as too few are left */
     struct tt_run_sync *sync;           /* of that thread; NULL: it does not sync */
     struct tt_run_survey *survey;         /* NULL: nothing was ever measured */
     bool synced[2];                     /* by enum tt_sync_scope: a sync of it was good once */
@@ -259,9 +267,16 @@ bool tt_run_wait(tutti_run *run, uint64_t deadline_ns);
 bool tt_run_wait_awake(tutti_run *run, uint64_t *deadline_ns);
 /* OK, or why this member is none any more. Under the lock. */
 tutti_status tt_run_check(tutti_run *run);
+/* PEER_LOST, with a sentence: of what a run survives, so it is a warning in the log, and no error. */
+tutti_status tt_run_lost(const char *format, ...) __attribute__((format(printf, 1, 2)));
+/* Why a call cannot tell in *out what it is asked for: a struct that begins with its size, and is to have `wanted` bytes. */
+tutti_status tt_run_check_out(const tutti_run *run, const void *out, const char *type, size_t wanted, const char *name);
 /* The deadline of a call. */
 uint64_t tt_run_deadline(const tutti_run *run, int64_t timeout_ms);
 void tt_run_wake(tutti_run *run);
+/* Whether it is to be told now that something is waited for: after a second, and again after as long as it has lasted, or a minute. *waited_ns: for how
+ * long that has been. */
+bool tt_run_tells_wait(struct tt_run_waiting *w, bool waits, uint64_t now_ns, uint64_t *waited_ns);
 /* The rank of a member in the machine's view; UINT32_MAX: it is not in it. */
 uint32_t tt_run_rank_of(const tutti_run *run, uint64_t id);
 /* No coordinator has told before the deadline what became of something that others may have: this member leaves, as it would go on with another
@@ -331,6 +346,9 @@ tutti_status tt_round_call(tutti_run *run, const struct tt_elmsg *call, uint64_t
 tutti_status tt_round_finish(tutti_run *run, uint64_t deadline_ns, const char *name, struct tt_member_act *result);
 /* Why a call that all members make may not be made now. */
 tutti_status tt_round_refuse(tutti_run *run, const char *name);
+/* The service thread's part: the log tells of an epoch that waits for newcomers as too few members are left. Under the lock. */
+void tt_round_tick(tutti_run *run, uint64_t now_ns);
+uint64_t tt_round_next_ns(const tutti_run *run);
 
 /* sync.c: what the service thread has to do with a sync, if there is one. Under the lock. */
 /* The machine has a plan. */
@@ -473,8 +491,6 @@ tutti_status tt_view_again(tutti_run *run, uint32_t least, uint64_t deadline_ns,
 /* An epoch as programs know it: the view that comes of it is the one that they know then. Likewise. */
 tutti_status tt_view_call(tutti_run *run, uint32_t flags, uint32_t least, uint32_t most, uint64_t deadline_ns,
                           const char *name, tutti_view *out);
-/* Why a call's arguments are wrong that every call has which tells a view. */
-tutti_status tt_view_check_out(tutti_run *run, const tutti_view *out, const char *name);
 /* The view as it is. Under the lock. */
 void tt_view_show(const tutti_run *run, tutti_view *out, bool changed);
 

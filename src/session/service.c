@@ -40,7 +40,7 @@ void tt_run_wake(tutti_run *run)
 static uint64_t next_ns(const tutti_run *run)
 {
     const uint64_t of[] = { tt_member_next_ns(&run->m), tt_link_next_ns(run), tt_peers_next_ns(run),
-                            tt_state_next_ns(run), tt_measure_next_ns(run) };
+                            tt_state_next_ns(run), tt_measure_next_ns(run), tt_round_next_ns(run) };
     uint64_t least = TT_NEVER;
 
     for (size_t i = 0; i < sizeof of / sizeof *of; i++)
@@ -86,6 +86,7 @@ static void turn(tutti_run *run, const struct epoll_event *ev, int n)
     tt_peers_tick(run, tt_now_ns());
     tt_state_tick(run);
     tt_measure_tick(run);
+    tt_round_tick(run, tt_now_ns());
     if (tt_member_next_ns(&run->m) <= tt_now_ns())
         tt_member_tick(&run->m, tt_now_ns());
 }

@@ -11,6 +11,7 @@
 
 #include "base/param.h"
 #include "secure/security.h"
+#include "wire/wires.h"
 
 #define TAGS_DEFAULT 8
 #define TAGS_OF_GROUPS_MAX 128      /* with three communicators each, twice while the view changes: an engine has room for 1024 */
@@ -295,6 +296,8 @@ tutti_status tt_run_take_conf(tutti_run *run, const tutti_run_conf *conf)
     run->lanes = (uint32_t)lanes;
     run->ntags = conf->tags ? (uint32_t)conf->tags : TAGS_DEFAULT;
     st = copy(&run->wires, setting(conf->wires, "TUTTI_WIRES"));
+    if (!st)
+        st = tt_wire_check_list(run->wires); /* now, and not once there are others to meet */
     if (!st)
         st = copy(&run->interfaces, setting(conf->interfaces, "TUTTI_INTERFACES"));
     if (!st)

@@ -257,9 +257,9 @@ static tutti_status outcome(tutti_run *run, const struct tt_run_sync *s, const s
                        "; state.instead puts another one in its place",
                        name, r->value);
     case TT_ROUND_LOST:
-        return tt_fail(TUTTI_ERR_PEER_LOST, "%s: %s", name,
-                       run->m.epoch == 0 ? "this member is in no view any longer, as its group is not complete"
-                                         : "all who had the state were lost");
+        return tt_run_lost("%s: %s", name,
+                           run->m.epoch == 0 ? "this member is in no view any longer, as its group is not complete"
+                                             : "all who had the state were lost");
     case TT_ROUND_ABANDONED:
         return tt_fail(TUTTI_ERR_TIMEOUT, "%s: the deadline of member %" PRIu64 " passed while members received", name, r->id);
     case TT_ROUND_NOT_RECEIVED:
@@ -308,8 +308,8 @@ static tutti_status exchange(tutti_run *run, struct tt_run_sync *s, uint64_t dea
     run->sync = s;
     st = tt_round_finish(run, deadline_ns, name, &result);
     run->sync = NULL;
-    if (st == TUTTI_ERR_MISMATCH && run->m.stopped && !run->over) /* they have gone on to the next view */
-        return tt_fail(TUTTI_ERR_PEER_LOST, "%s: members were lost in this epoch, and others do not sync in it any longer", name);
+    if (st == TUTTI_ERR_MISMATCH && run->result_over && !run->over) /* they have gone on to the next view */
+        return tt_run_lost("%s: members were lost in this epoch, and others do not sync in it any longer", name);
     if (!st)
         st = outcome(run, s, &result);
     if (st)

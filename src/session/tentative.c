@@ -190,7 +190,7 @@ tutti_status tt_tentative_close(tutti_run *run, uint64_t deadline_ns, const char
 
     if (st != TUTTI_ERR_MISMATCH)
         return st;
-    for (uint32_t tag = 0; run->m.stopped && tag < run->ntags; tag++)
+    for (uint32_t tag = 0; run->result_over && tag < run->ntags; tag++)
         tt_tentative_await(run, tag, tt_run_deadline(run, 0));
     if (!is_told(run))
         return st;

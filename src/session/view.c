@@ -75,7 +75,7 @@ static tutti_status over(tutti_run *run, const char *name)
 {
     const tutti_status st = tt_run_check(run);
 
-    return st ? st : tt_fail(TUTTI_ERR_PEER_LOST, "%s: a member was lost while the members of the view met", name);
+    return st ? st : tt_run_lost("%s: a member was lost while the members of the view met", name);
 }
 
 static void offer(tutti_run *run, const struct meeting *g)
@@ -103,7 +103,8 @@ static tutti_status prepare(tutti_run *run, struct meeting *g)
                                   .lanes = run->lanes,
                                   .outside = &run->outside,
                                   .secure = run->secure,
-                                        .constants = tt_space_constants() };
+                                        .constants = tt_space_constants(),
+                                        .members = g->ids };
     tutti_status st;
 
     tt_run_unlock(run);
@@ -362,7 +363,7 @@ tutti_status tt_view_epoch(tutti_run *run, uint32_t flags, uint32_t least, uint3
         st = outcome(run, &result, name, &out->too_few);
     if (!st && run->dropped) { /* taken back too late: the program's next call meets the others, who are in theirs */
         run->expected = run->m.epoch;
-        st = tt_fail(TUTTI_ERR_PEER_LOST, "%s: this member's replica group was not complete any longer; tutti_run_epoch brings it back", name);
+        st = tt_run_lost("%s: this member's replica group was not complete any longer; tutti_run_epoch brings it back", name);
     }
     if (st)
         return st;
@@ -413,15 +414,6 @@ static tutti_status remember(tutti_run *run)
     return TUTTI_OK;
 }
 
-tutti_status tt_view_check_out(tutti_run *run, const tutti_view *out, const char *name)
-{
-    if (!run || !out)
-        return tt_fail(TUTTI_ERR_INVALID, "%s: %s is NULL", name, run ? "out" : "run");
-    if (out->size != sizeof *out)
-        return tt_fail(TUTTI_ERR_INVALID, "%s: out.size is %zu; it must be sizeof(tutti_view), %zu", name, out->size, sizeof *out);
-    return TUTTI_OK;
-}
-
 /* This one has given notice, and the others have gone on without it. */
 static bool has_left(const tutti_run *run)
 {
@@ -430,13 +422,13 @@ static bool has_left(const tutti_run *run)
 
 /* The round for the next view. Another member may still be in the call that brought the view which is over now: it lost a peer before it had met all,
  * and called for the next view in there, with no wishes of its own. That is a MISMATCH for both; it says PEER_LOST to its program, which calls what ours
- * does. So one is no proof that the programs differ, and a second one is. */
+ * does. So one is no proof that the programs differ, and a second one is; as one is while nobody was lost, also where who was told of it has left since. */
 static tutti_status call_for_view(tutti_run *run, uint32_t flags, uint32_t least, uint32_t most, uint64_t deadline_ns,
                                   const char *name, struct tt_view_result *out)
 {
     const tutti_status st = tt_view_epoch(run, flags, least, most, deadline_ns, name, out);
 
-    if (st != TUTTI_ERR_MISMATCH || !run->m.stopped || run->over)
+    if (st != TUTTI_ERR_MISMATCH || !run->result_over || run->over)
         return st;
     return tt_view_epoch(run, flags, least, most, deadline_ns, name, out);
 }
@@ -462,7 +454,7 @@ tutti_status tt_view_call(tutti_run *run, uint32_t flags, uint32_t least, uint32
     if (st == TUTTI_ERR_PEER_LOST && !result.too_few && !run->over) {
         st = tt_view_again(run, least, deadline_ns, name, &result);
         if (st == TUTTI_ERR_MISMATCH)
-            st = tt_fail(TUTTI_ERR_PEER_LOST, "%s: a member was lost while the members of the view met", name);
+            st = tt_run_lost("%s: a member was lost while the members of the view met", name);
     }
     if (st && has_left(run)) {
         *out = (tutti_view){ .size = sizeof *out, .rank = -1, .changed = 1 };
@@ -476,13 +468,17 @@ tutti_status tt_view_call(tutti_run *run, uint32_t flags, uint32_t least, uint32
 static tutti_status epoch(tutti_run *run, uint32_t flags, uint32_t least, uint32_t most, int64_t timeout_ms,
                           tutti_view *out, const char *name)
 {
-    tutti_status st = tt_view_check_out(run, out, name);
+    tutti_status st = tt_run_check_out(run, out, "tutti_view", sizeof *out, name);
+    const uint32_t unknown = flags & ~(uint32_t)TUTTI_ADMIT;
     uint64_t deadline_ns;
 
     if (st)
         return st;
-    if (flags & ~(uint32_t)TUTTI_ADMIT || (most && least > most))
-        return tt_fail(TUTTI_ERR_INVALID, "%s: flags %#x, least %u, most %u make no sense", name, flags, least, most);
+    if (unknown)
+        return tt_fail(TUTTI_ERR_INVALID, "%s: flags are %#x, of which %#x mean nothing; there is TUTTI_ADMIT, %#x",
+                       name, flags, unknown, TUTTI_ADMIT);
+    if (most && least > most)
+        return tt_fail(TUTTI_ERR_INVALID, "%s: least is %u, and most only %u", name, least, most);
     tt_run_lock(run);
     if (run->calling || run->noperations > 0) {
         tt_run_unlock(run);
@@ -512,7 +508,7 @@ tutti_status tutti_run_shrink(tutti_run *run, uint32_t least, int64_t timeout_ms
 
 tutti_status tutti_run_view(tutti_run *run, tutti_view *out)
 {
-    const tutti_status st = tt_view_check_out(run, out, "tutti_run_view");
+    const tutti_status st = tt_run_check_out(run, out, "tutti_view", sizeof *out, "tutti_run_view");
 
     if (st)
         return st;

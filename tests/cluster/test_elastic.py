@@ -109,7 +109,27 @@ class Elastic(unittest.TestCase):
             for reader in member.readers:
                 reader.join()
             told = [line for line in member.errors if "was lost" in line]
+            self.assertFalse([line for line in member.errors if "error" in line], member.errors)   # nothing is lost with it
+            self.assertTrue(all(re.search(r"warn: PEER_LOST: .*member \d+ ", line) for line in told), told)
             self.assertEqual(len(told), len(set(told)), told)      # at most once (the coordinator may be first to tell), though it ends many communicators
+
+    def test_a_coordinator_that_cannot_begin_says_why_by_its_status_and_a_sentence(self):
+        token = Path(self.tmp.name, "token")
+        token.write_text("short\n")
+        for status, arguments, words in ((2, ("--grace", "2000"), ("2000 ms", "1000 ms", "--lease")),
+                                         (2, ("--lease", "300", "--grace", "301"), ("301 ms", "300 ms")),
+                                         (2, ("--token-file", token), (str(token), "5 characters", "16")),
+                                         (2, ("--lease", "soon"), ("soon",)),
+                                         (2, ("--cert", token), ("--ca",)),
+                                         (1, ("--listen", self.address), (self.address,)),
+                                         (1, ("--journal", self.tmp.name), (self.tmp.name,))):
+            done = subprocess.run([TUTTI, "coordinator", "--journal", "none", "--listen", "127.0.0.1:0", *map(str, arguments)],
+                                  env=self.env, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
+            self.assertEqual(done.returncode, status, (arguments, done.stderr))
+            for word in words:
+                self.assertIn(word, done.stderr)
+        self.coordinator.process.terminate()
+        self.assertEqual(self.coordinator.process.wait(timeout=60), 0)
 
     def test_tentative_operations_that_a_loss_takes_back_are_the_same_on_all(self):
         for count in (100, 200000):

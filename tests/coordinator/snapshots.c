@@ -21,9 +21,10 @@ static void seat(struct tt_snapshot_member *m, uint32_t i, uint32_t *rank)
 {
     *m = (struct tt_snapshot_member){ .id = 100 + i,
                                       .state = i % 5 == 4 ? TT_COORD_WAITING
-                                               : i == 1   ? TT_COORD_LOST
+                                               : i == 1 || i == 3 ? TT_COORD_LOST
                                                           : TT_COORD_IN_VIEW,
-                                      .connected = i != 1,
+                                      .left = i == 3,
+                                      .connected = i != 1 && i != 3,
                                       .leaving = i == 2,
                                       .called = i % 2 == 0,
                                       .what = TT_CALL_EPOCH,
@@ -44,6 +45,8 @@ static void count(struct tt_snapshot_counters *c)
     c->sent[TT_ELMSG_VIEW] = 7;
     c->taken_bytes = 123456789;
     c->sent_bytes = 987654;
+    c->lost[TT_LOSS_LEFT] = 5;
+    c->lost[TT_LOSS_SILENT] = 4;
     c->accepted = 21;
     c->refused[TT_REFUSAL_GARBAGE] = 3;
     c->records = 40;
@@ -73,7 +76,15 @@ struct tt_snapshot *snapshots_run(const char *name, uint32_t n)
     s->grace_ns = 250000000;
     s->nroles = 2;
     s->members_max = 4096;
-    s->last = (struct tt_coord_result){ .what = TT_ROUND_MISMATCH, .round = 11, .epoch = 7, .id = 100, .other = 102 };
+    s->last = (struct tt_coord_result){ .what = TT_ROUND_MISMATCH,
+                                        .round = 11,
+                                        .epoch = 7,
+                                        .differs = TT_DIFFERS_LEAST,
+                                        .id = 100,
+                                        .value = 2,
+                                        .other = 102,
+                                        .also = 3 };
+    s->news = (struct tt_news){ .number = 4, .lost = 2, .leaving = 1 };
     s->connections = n + 1;
     s->strangers = 1;
     count(&s->counters);

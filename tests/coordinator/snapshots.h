@@ -7,7 +7,7 @@
 /* What somebody says who wants to be taken for markup, for a second metric, or for nothing at all. */
 extern const char snapshots_hostile[];
 
-/* A run named `name` with n members: every fifth waits, the second is lost, the others are in the view; each has said something since i tenths of
+/* A run named `name` with n members: every fifth waits, the second is lost, the fourth left, the others are in the view; each has said something since i tenths of
  * a second. Three events, the last of them says `name`. */
 struct tt_snapshot *snapshots_run(const char *name, uint32_t n);
 

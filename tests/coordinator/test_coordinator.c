@@ -387,6 +387,43 @@ static void nobody_is_blamed_while_the_coordinator_itself_stands_still(void **st
 
 /* ---- what it shows ---- */
 
+/* An alarm that rings for members that are lost does not for those that leave, with notice or at once. */
+static void who_leaves_is_counted_apart_from_who_is_lost(void **state)
+{
+    struct tt_coordinator *c = begin(20 * TT_SECOND);
+    struct hive *h = hive_at(c, 5, &plain);
+    struct tt_snapshot_counters n;
+    const struct tt_snapshot *s;
+    uint32_t left = 0;
+
+    (void)state;
+    assert_true(hive_gather(h, WAIT_MS));
+    tt_member_leave(&h->lights[3].m, TT_LEAVE_NOW, tt_now_ns());
+    do {
+        hive_turn(h, 5);
+        n = counters(c);
+    } while (n.lost[TT_LOSS_LEFT] == 0);
+    s = tt_board_get(tt_coordinator_board(c), WAIT_MS * TT_MS);
+    for (uint32_t i = 0; i < s->nmembers; i++)
+        left += s->members[i].left && s->members[i].state == TT_COORD_LOST;
+    tt_board_put(tt_coordinator_board(c), s);
+    assert_int_equal(left, 1);
+    tt_member_leave(&h->lights[4].m, TT_LEAVE_NOTICE, tt_now_ns());
+    hive_cut(h, 2, true);
+    for (uint32_t i = 0; i < h->n; i++)
+        if (i != 2 && i != 3)
+            hive_epoch(h, i, 0);
+    assert_true(hive_until(h, hive_light_over, 4, WAIT_MS));
+    assert_true(hive_until(h, hive_all_in_epoch, 2, WAIT_MS));
+    n = counters(c);
+    assert_int_equal(n.lost[TT_LOSS_LEFT], 2);
+    assert_int_equal(n.lost[TT_LOSS_DIED], 1);
+    for (uint8_t loss = 0; loss < TT_LOSSES; loss++)
+        assert_true(n.lost[loss] == 0 || loss == TT_LOSS_LEFT || loss == TT_LOSS_DIED);
+    hive_destroy(h);
+    tt_coordinator_destroy(c);
+}
+
 static void its_snapshot_tells_who_is_there_and_what_happened(void **state)
 {
     struct tt_coordinator *c = begin(10 * TT_SECOND);
@@ -442,7 +479,7 @@ static void a_journal_of_another_version_is_told(void **state)
     tt_log_set(TT_LOG_NONE);
     assert_int_equal(tt_coordinator_create(&c, &conf, j), TUTTI_ERR_INVALID);
     tt_log_set(TT_LOG_WARN);
-    if (!strstr(tutti_last_error(), "was written by version 4 of the protocol of elastic runs, and this is version 5"))
+    if (!strstr(tutti_last_error(), "was written by version 5 of the protocol of elastic runs, and this is version 6"))
         fail_msg("%s", tutti_last_error());
     j->ops->close(j);
     remove_files();
@@ -495,6 +532,7 @@ int main(void)
         cmocka_unit_test(a_journal_that_fails_ends_the_coordinator_and_nobody_hears_of_what_is_not_in_it),
         cmocka_unit_test(a_journal_that_grows_is_replaced_by_a_short_one),
         cmocka_unit_test(nobody_is_blamed_while_the_coordinator_itself_stands_still),
+        cmocka_unit_test(who_leaves_is_counted_apart_from_who_is_lost),
         cmocka_unit_test(its_snapshot_tells_who_is_there_and_what_happened),
         cmocka_unit_test(a_journal_of_another_version_is_told),
         cmocka_unit_test(settings_that_make_no_sense_are_told),

@@ -88,12 +88,23 @@ static void json_has_members_events_and_counters(void **state)
     assert_int_equal(number_at(first, "rank"), 0);
     assert_string_equal(json_object_get_string(at(first, "call")), "epoch");
     for (uint8_t call = TT_CALL_EPOCH; call < TT_CALL_KINDS; call++)
-        assert_string_not_equal(tt_status_call(call), "?");
+        assert_string_not_equal(tt_call_name(call), "?");
+    for (uint8_t loss = 0; loss < TT_LOSSES; loss++)
+        assert_string_not_equal(tt_status_loss(loss), "?");
+    assert_string_equal(json_object_get_string(at(json_object_array_get_idx(m, 1), "state")), "lost");
+    assert_string_equal(json_object_get_string(at(json_object_array_get_idx(m, 3), "state")), "left");
+    assert_int_equal(number_at(at(o, "news"), "lost"), 1);
+    assert_int_equal(number_at(at(o, "news"), "left"), 1);
+    assert_int_equal(number_at(at(o, "counters"), "left"), 5);
+    assert_int_equal(number_at(at(at(o, "counters"), "lost"), "silent"), 4);
+    assert_int_equal(json_object_object_length(at(at(o, "counters"), "lost")), TT_LOSSES - 1);
     assert_string_equal(json_object_get_string(at(waiting, "state")), "waiting");
     assert_null(at(waiting, "rank"));
     assert_true(json_object_get_double(at(waiting, "silent_s")) == 0.4);
     assert_null(at(o, "links"));
     assert_string_equal(json_object_get_string(at(at(o, "last"), "outcome")), "mismatch");
+    assert_string_equal(json_object_get_string(at(at(o, "last"), "why")),
+                        "member 100 called epoch with least 2 where member 102 called it with least 3");
     assert_int_equal(number_at(at(at(o, "counters"), "taken"), "HEARTBEAT"), 3000000000000ull);
     assert_int_equal(number_at(at(at(o, "counters"), "refused"), "garbage"), 3);
     assert_int_equal(json_object_array_length(at(o, "events")), 3);
@@ -129,7 +140,11 @@ static void metrics_are_as_many_whatever_the_members(void **state)
     assert_int_equal(count(a, "\n"), count(b, "\n"));
     assert_non_null(strstr(b, "\ntutti_members{state=\"lost\"} 1\n"));
     assert_non_null(strstr(b, "\ntutti_members{state=\"waiting\"} 819\n"));
-    assert_non_null(strstr(b, "\ntutti_members{state=\"in the view\"} 3276\n"));
+    assert_non_null(strstr(b, "\ntutti_members{state=\"in the view\"} 3275\n"));
+    assert_non_null(strstr(b, "\ntutti_members{state=\"left\"} 1\n"));
+    assert_non_null(strstr(b, "\ntutti_members_lost_total{reason=\"silent\"} 4\n"));
+    assert_null(strstr(b, "reason=\"left\""));
+    assert_non_null(strstr(b, "\ntutti_members_left_total 5\n"));
     free(a);
     free(b);
     tt_snapshot_destroy(few);

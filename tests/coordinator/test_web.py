@@ -135,6 +135,9 @@ class Pages(unittest.TestCase):
             self.assertTrue(all(f.documentation and f.type in ("gauge", "counter", "histogram") for f in families.values()))
             self.assertEqual(values("tutti_messages")[(("direction", "taken"), ("kind", "HEARTBEAT"))], 3e12)
             self.assertEqual(values("tutti_members")[(("state", "lost"),)], 1)
+            self.assertEqual(values("tutti_members")[(("state", "left"),)], 0 if line.startswith("hostile") else 1)
+            self.assertEqual(values("tutti_members_lost")[(("reason", "silent"),)], 4)
+            self.assertEqual(values("tutti_members_left"), {(): 5})
             self.assertIn("tutti_journal_commit_seconds", families)
             self.assertEqual("tutti_ring_slowest_link_bytes_per_second" in families, line.startswith("measured"))
             if line.startswith("hostile"):

@@ -690,6 +690,9 @@ bool run_play(uint64_t seed, struct run_sum *sum, char *why, size_t bytes)
     sum->restored += r->restored;
     sum->tentative_finals += r->tentative_finals;
     sum->tentative_restored += r->tentative_restored;
+    sum->scoped_finals += r->scoped_finals;
+    sum->scoped_restored += r->scoped_restored;
+    sum->left_out += r->left_out;
     sum->parted += r->parted;
     sum->kept_for += r->kept_for;
     sum->gone += r->gone;

@@ -5,7 +5,8 @@
  * Each member's program: `epoch`, with or without newcomers and a largest size; `sync`, after which all have one state; then steps, and now and then a sync again. A step begins one or two operations (their contributions travel from each to each), waits for
  * all of them, adds what became final to a state that must be the same on all members, and asks the news that came with the operations
  * whether to call `epoch`; some steps end with `agree`, `commit` or `optimize`, some begin with links that were measured in the background. Some
- * operations are tentative: the step does not wait for their verdict, but goes on once they are complete. What a program does depends on what all
+ * operations are tentative: the step does not wait for their verdict, but goes on once they are complete. With replica groups some are among the members of each
+ * role or of each group, and now and then those of one leave out what the others do. What a program does depends on what all
  * members are told alike, so any
  * difference between members shows as a call that differs. */
 #ifndef TESTS_ELASTIC_RUN_H
@@ -19,6 +20,8 @@
 struct run_sum {
     uint64_t histories, events, faults, finals, restored, views, rounds, covered, rounds_covered, ops_covered;
     uint64_t tentative_finals, tentative_restored;
+    uint64_t scoped_finals, scoped_restored;    /* of these, among a role or a group */
+    uint64_t left_out;              /* operations that members of a role or a group did not make, and others did */
     uint64_t parted, kept_for;      /* members that left in order; operations that others had begun, and kept by their word alone */
     uint64_t gone, shrunk, bounded; /* words that a process has ended; members that entered views after calls that admit nobody, or of as many as were wanted at most */
     uint64_t received;              /* members that received the shared state */

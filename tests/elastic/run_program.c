@@ -3,6 +3,7 @@
 #include <string.h>
 #include "base/prng.h"
 #include "base/status.h"
+#include "elastic/planted.h"
 #include "run_state.h"
 
 /* What a step does is a function of what all members know alike. */
@@ -71,6 +72,25 @@ static void say_links(struct run *r, struct peer *p)
     for (uint32_t from = 0; from < tt_member_nlinks(&p->m); from++)
         p->links[from] = link_between(p->m.view[from * r->nroles + p->m.rank % r->nroles].id, p->m.id);
     tt_member_say_links(&p->m, &head, p->links, r->w.now_ns);
+}
+
+/* ---- scopes ---- */
+
+/* Bits of the ranks among whom an operation of this member's is. A group has consecutive ranks, in the order of its roles. */
+static uint32_t ranks_of(const struct run *r, const struct peer *p, enum scope scope)
+{
+    uint32_t bits = 0;
+
+    for (uint32_t rank = 0; rank < p->m.nranks; rank++)
+        if (scope == SCOPE_ALL || (scope == SCOPE_ROLE ? rank % r->nroles == p->m.rank % r->nroles
+                                                       : rank / r->nroles == p->m.rank / r->nroles))
+            bits |= 1u << rank;
+    return bits;
+}
+
+static enum scope scope_of(const struct run *r, uint64_t drawn)
+{
+    return r->nroles > 1 ? (enum scope)(drawn % SCOPES) : SCOPE_ALL;
 }
 
 /* ---- what must hold ---- */
@@ -198,13 +218,14 @@ uint32_t liars_of(struct run *r, const struct peer *p)
     return n;
 }
 
-static void check_final(struct run *r, struct peer *p, uint32_t tag, uint64_t n, uint64_t got,
+/* Whatever its scope, an operation that is final anywhere is complete at all members of the view. */
+static void check_final(struct run *r, struct peer *p, uint32_t tag, uint64_t n, enum scope scope, uint64_t got,
                         const struct tt_news *news)
 {
     struct op_record *o = op_record(r, p->m.epoch, tag, n);
     uint32_t all = (uint32_t)((1ull << p->m.nranks) - 1);
     uint64_t sum = 0;
-    const uint32_t liars = liars_of(r, p);
+    const uint32_t liars = liars_of(r, p), among = ranks_of(r, p, scope);
 
     for (uint32_t i = 0; i < p->m.nranks && liars > 0; i++) {
         const struct peer *other = peer_of_id(r, p->m.view[i].id);
@@ -214,7 +235,8 @@ static void check_final(struct run *r, struct peer *p, uint32_t tag, uint64_t n,
             all &= ~(1u << i); /* who is left can be made to believe that it is final everywhere, if it is here */
     }
     for (uint32_t i = 0; i < p->m.nranks; i++)
-        sum += part_of(p->m.view[i].id, p->m.epoch, tag, n);
+        if (among & 1u << i)
+            sum += part_of(p->m.view[i].id, p->m.epoch, tag, n);
     if (p->liar)
         return;
     if ((o->completed & all) != all)
@@ -288,10 +310,15 @@ static void check_round(struct run *r, struct peer *p, uint64_t epoch, uint64_t 
 
 /* ---- operations ---- */
 
-static void add(struct run *r, struct peer *p, uint64_t sum)
+/* Each scope has a sum of its own, but all make the same of an operation: its change is that of all parts. So whoever has what others have taken back
+ * shows as one of another state, also where these are of other scopes. */
+static void add(struct run *r, struct peer *p, uint32_t tag, uint64_t n)
 {
-    const uint64_t change = tt_mix64(sum);
+    uint64_t sum = 0, change;
 
+    for (uint32_t i = 0; i < p->m.nranks; i++)
+        sum += part_of(p->m.view[i].id, p->m.epoch, tag, n);
+    change = tt_mix64(sum);
     p->state += change;
     sync_apply(r, p, change);
 }
@@ -307,7 +334,7 @@ static void complete_tentative(struct run *r, struct peer *p, uint32_t tag)
 {
     const uint64_t n = p->m.ops[tag].n;
 
-    p->kept[tag][n & 1] = (struct kept){ .n = n, .sum = p->parts[tag].sum[n & 1] };
+    p->kept[tag][n & 1] = (struct kept){ .n = n, .sum = p->parts[tag].sum[n & 1], .scope = p->scope[tag] };
     clear_parts(p, tag, n);
     tt_member_complete_tentative(&p->m, tag, r->w.now_ns);
     p->ended[tag] = TT_OP_COMPLETE;
@@ -319,8 +346,7 @@ static void complete_if(struct run *r, struct peer *p, uint32_t tag)
 {
     const struct tt_member_op *op = &p->m.ops[tag];
 
-    if (p->m.stopped || op->state != TT_OP_PENDING ||
-        p->parts[tag].from[op->n & 1] != (uint32_t)((1ull << p->m.nranks) - 1))
+    if (p->m.stopped || op->state != TT_OP_PENDING || p->parts[tag].from[op->n & 1] != ranks_of(r, p, p->scope[tag]))
         return;
     op_record(r, p->m.epoch, tag, op->n)->completed |= 1u << p->m.rank;
     if (p->tentative[tag])
@@ -340,13 +366,14 @@ static void tell_peer(struct run *r, struct peer *p, const struct peer *to, int 
     picture_message(r, index_of(r, p), index_of(r, to), at_ns, kind == CONTRIBUTION ? what : "its part is done");
 }
 
-static void begin(struct run *r, struct peer *p, uint32_t tag, bool tentative)
+static void begin(struct run *r, struct peer *p, uint32_t tag, enum scope scope, bool tentative)
 {
     tutti_status status = tt_member_begin(&p->m, tag, r->w.now_ns);
     struct held part = { .from_peer = (uint32_t)index_of(r, p), .contribution = true, .tag = tag, .epoch = p->m.epoch };
 
     p->owes[tag] |= tentative;
     p->tentative[tag] = tentative;
+    p->scope[tag] = scope;
     if (status != TUTTI_OK) {
         if (status != TUTTI_ERR_PEER_LOST)
             broken(r, "member %llu may not begin an operation: status %d", (unsigned long long)p->m.id, (int)status);
@@ -363,7 +390,7 @@ static void begin(struct run *r, struct peer *p, uint32_t tag, bool tentative)
     part.n = p->m.ops[tag].n;
     part.value = part_of(p->m.id, p->m.epoch, tag, part.n);
     for (uint32_t rank = 0; rank < p->m.nranks; rank++) {
-        struct peer *to = peer_of_id(r, p->m.view[rank].id);
+        struct peer *to = ranks_of(r, p, scope) & 1u << rank ? peer_of_id(r, p->m.view[rank].id) : NULL;
 
         if (to == p)
             on_peer_message(r, p, &part);
@@ -372,30 +399,40 @@ static void begin(struct run *r, struct peer *p, uint32_t tag, bool tentative)
     }
 }
 
+/* Of the next view, or of an operation after the next: where operations have scopes, members of another one may be ahead by more than one. */
+static bool is_early(const struct peer *p, const struct held *h)
+{
+    return h->epoch > p->m.epoch || (h->epoch == p->m.epoch && !p->m.stopped && h->n > p->m.ops[h->tag].n + 1);
+}
+
+static void take_part(struct run *r, struct peer *p, const struct held *h, uint32_t rank)
+{
+    struct parts *parts = &p->parts[h->tag];
+
+    if (h->epoch != p->m.epoch || p->m.stopped)
+        return;
+    tt_assert(rank < p->m.nranks);
+    if (parts->from[h->n & 1] & 1u << rank)
+        broken(r, "member %llu gets a second part of operation %llu of tag %u", (unsigned long long)p->m.id,
+               (unsigned long long)h->n, h->tag);
+    parts->from[h->n & 1] |= 1u << rank;
+    parts->sum[h->n & 1] += h->value;
+    if (h->n == p->m.ops[h->tag].n)
+        complete_if(r, p, h->tag);
+}
+
 /* A part of an operation, or what members tell each other about one. */
 void on_peer_message(struct run *r, struct peer *p, const struct held *h)
 {
     const struct peer *from = &r->peers[h->from_peer];
+    bool early = is_early(p, h);
     uint32_t rank = 0;
-    bool early;
 
     while (rank < p->m.nranks && p->m.view[rank].id != from->m.id)
         rank++;
-    if (h->contribution) {
-        early = h->epoch > p->m.epoch;
-        if (!early && h->epoch == p->m.epoch && !p->m.stopped) {
-            struct parts *parts = &p->parts[h->tag];
-
-            tt_assert(rank < p->m.nranks);
-            if (parts->from[h->n & 1] & 1u << rank)
-                broken(r, "member %llu gets a second part of operation %llu of tag %u", (unsigned long long)p->m.id,
-                       (unsigned long long)h->n, h->tag);
-            parts->from[h->n & 1] |= 1u << rank;
-            parts->sum[h->n & 1] += h->value;
-            if (h->n == p->m.ops[h->tag].n)
-                complete_if(r, p, h->tag);
-        }
-    } else {
+    if (h->contribution && !early) {
+        take_part(r, p, h, rank);
+    } else if (!early) {
         const enum tt_peermsg what =
             tt_member_peer(&p->m, rank < p->m.nranks ? rank : 0, h->data, sizeof h->data, r->w.now_ns);
 
@@ -404,12 +441,10 @@ void on_peer_message(struct run *r, struct peer *p, const struct held *h)
             broken(r, "member %llu finds a message of member %llu bad", (unsigned long long)p->m.id,
                    (unsigned long long)from->m.id);
     }
-    if (early) {
-        if (p->nheld == HELD_MAX)
-            broken(r, "more than %u messages came before their view", HELD_MAX);
-        else
-            p->held[p->nheld++] = *h;
-    }
+    if (early && p->nheld == HELD_MAX)
+        broken(r, "more than %u messages came too early", HELD_MAX);
+    else if (early)
+        p->held[p->nheld++] = *h;
     after_member(r, p);
 }
 
@@ -443,6 +478,14 @@ static bool owes(const struct peer *p)
     return false;
 }
 
+/* Whether some members have left out what others have done in this epoch. */
+static bool is_torn(struct run *r, const struct peer *p)
+{
+    const struct epoch_record *e = epoch_record(r, p->m.epoch);
+
+    return e && e->torn;
+}
+
 static void on_view(struct run *r, struct peer *p)
 {
     picture_mark(r, index_of(r, p), PICTURE_VIEW, "epoch %llu: rank %u of %u", (unsigned long long)p->m.epoch,
@@ -462,11 +505,13 @@ static void on_view(struct run *r, struct peer *p)
 static void on_kept_done(struct run *r, struct peer *p, const struct tt_member_act *act, struct kept *k)
 {
     if (act->state == TT_OP_FINAL) {
-        add(r, p, k->sum);
+        add(r, p, act->tag, act->n);
         r->tentative_finals++;
+        r->scoped_finals += k->scope != SCOPE_ALL;
     } else {
         p->taken_back = true;
         r->tentative_restored++;
+        r->scoped_restored += k->scope != SCOPE_ALL;
     }
     k->n = 0;
     if (p->phase == EPOCH)
@@ -494,7 +539,8 @@ static void on_op_done(struct run *r, struct peer *p, const struct tt_member_act
                  "operation %llu of tag %u: %s", (unsigned long long)act->n, act->tag,
                  act->state == TT_OP_FINAL ? "final" : "restored");
     if (act->state == TT_OP_FINAL) {
-        check_final(r, p, act->tag, act->n, kept ? k->sum : p->parts[act->tag].sum[act->n & 1], &act->news);
+        check_final(r, p, act->tag, act->n, kept ? k->scope : p->scope[act->tag],
+                    kept ? k->sum : p->parts[act->tag].sum[act->n & 1], &act->news);
         r->finals++;
         r->kept_for += p->m.stopped && op_record(r, p->m.epoch, act->tag, act->n)->promised;
     } else {
@@ -577,12 +623,14 @@ static void on_call_done(struct run *r, struct peer *p, const struct tt_member_a
     }
     if (!view && p->m.round > 0 && act->what != TT_ROUND_TIMEOUT)
         check_round(r, p, p->m.epoch, p->m.round, act);
-    if (act->what == TT_ROUND_MISMATCH && liars_of(r, p) == 0)
+    if (act->what == TT_ROUND_MISMATCH && liars_of(r, p) == 0 && !is_torn(r, p))
         broken(r, "members %llu and %llu call different things", (unsigned long long)act->id,
                (unsigned long long)act->other);
     if ((p->phase == VALUE || p->phase == CLOSE) && p->m.call.what == TT_CALL_COMMIT)
         on_committed(r, p, act);
-    if (act->what == TT_ROUND_MISMATCH && (p->liar || !has_kept(p)))
+    if (act->what == TT_ROUND_MISMATCH && is_torn(r, p))
+        tt_member_revoke(&p->m, r->w.now_ns); /* takes back what is tentative; who owes nothing calls `epoch`, and others may commit first */
+    if (act->what == TT_ROUND_MISMATCH && (p->liar || !has_kept(p) || (is_torn(r, p) && p->m.stopped)))
         memset(p->owes, 0, sizeof p->owes); /* by a lie others took back what is final here, or got other news: what it did not begin they do not owe */
     if (act->what == TT_ROUND_TIMEOUT)
         p->most = 0; /* the same again, whatever comes of it */
@@ -652,9 +700,15 @@ static void on_send_peer(struct run *r, struct peer *p, const struct tt_member_a
 {
     struct peer *to = peer_of_id(r, p->m.view[act->rank].id);
     struct held h = { .from_peer = (uint32_t)index_of(r, p), .epoch = p->m.epoch };
+    struct tt_reader reader;
 
     tt_assert(act->bytes == sizeof h.data);
     memcpy(h.data, act->data, act->bytes);
+    tt_reader_init(&reader, h.data, sizeof h.data); /* version, round, tag, epoch, n */
+    tt_read_u16(&reader);
+    h.tag = tt_read_u16(&reader);
+    tt_read_u64(&reader);
+    h.n = tt_read_u64(&reader);
     if (to && to->alive)
         for (int times = tt_prng_below(&r->w.prng, 50) == 0 ? 2 : 1; times > 0; times--)
             tell_peer(r, p, to, PEER, &h);
@@ -796,24 +850,54 @@ static void check_tag_is_taken(struct run *r, struct peer *p, uint32_t tag)
         broken(r, "member %llu may begin a second operation of tag %u", (unsigned long long)p->m.id, tag);
 }
 
+/* Whether this one's role, or its group, is the one that leaves out what all others do. */
+static bool leaves_out(const struct run *r, const struct peer *p, enum scope scope, uint64_t drawn)
+{
+    if (scope == SCOPE_ROLE)
+        return drawn % r->nroles == p->m.rank % r->nroles;
+    return drawn % (p->m.nranks / r->nroles) == p->m.rank / r->nroles;
+}
+
+/* The end of a tentative operation among a role or a group tells nothing of the one before it, as others may not have begun that: so it is none. */
+static void begin_one(struct run *r, struct peer *p, uint32_t tag, bool tentative)
+{
+    const uint64_t drawn = tt_mix64(plan_of(p) + 1 + tag);
+    const enum scope scope = scope_of(r, drawn);
+
+    tentative &= scope == SCOPE_ALL || !p->owes[tag] || TT_PLANTED(TT_BUG_SCOPES_CHAINED);
+    if (!tentative || scope == SCOPE_ALL || drawn >> 8 & 63) {
+        begin(r, p, tag, scope, tentative);
+        return;
+    }
+    p->tears = true;
+    epoch_record(r, p->m.epoch)->torn = true;
+    if (leaves_out(r, p, scope, drawn >> 16))
+        r->left_out++;
+    else
+        begin(r, p, tag, scope, tentative);
+}
+
 static void begin_step(struct run *r, struct peer *p)
 {
     const uint64_t plan = plan_of(p);
-    const uint32_t first = (uint32_t)(plan >> 8) % TAGS;
+    const uint32_t ntags = r->nroles > 1 ? TAGS / 2 : TAGS, first = (uint32_t)(plan >> 8) % ntags;
 
     if ((plan >> 32) % 16 == 0)
         say_links(r, p);
     p->phase = IN_STEP;
-    p->refused = false;
-    p->nopen = 0;
+    p->refused = p->tears = false;
+    p->nopen = r->nroles > 1; /* among one that is alone in its scope an operation ends at once, and the step has not begun them all */
     memset(p->ended, 0, sizeof p->ended);
     memset(&p->news, 0, sizeof p->news);
-    begin(r, p, first, plan >> 2 & 1);
+    begin_one(r, p, first, plan >> 2 & 1);
     check_tag_is_taken(r, p, first);
     if (plan & 1)
-        begin(r, p, (first + 1) % TAGS, plan >> 3 & 1);
+        begin_one(r, p, (first + 1) % ntags, plan >> 3 & 1);
+    p->nopen -= r->nroles > 1;
     if (p->nopen == 0)
         plan_program(r, p, MS);
+    if (r->nroles > 1)
+        release_held(r, p);
 }
 
 static void end_step(struct run *r, struct peer *p)
@@ -824,7 +908,7 @@ static void end_step(struct run *r, struct peer *p)
         const uint64_t n = p->m.ops[tag].n;
 
         if (p->ended[tag] == TT_OP_FINAL) {
-            add(r, p, p->parts[tag].sum[n & 1]);
+            add(r, p, tag, n);
             p->owes[tag] = false;
         }
         if (p->ended[tag] == TT_OP_FINAL || p->ended[tag] == TT_OP_RESTORED)
@@ -834,7 +918,7 @@ static void end_step(struct run *r, struct peer *p)
     p->finals_quiet += good && r->w.now_ns >= r->quiet_ns;
     if (!good || p->news.newcomers || p->news.leaving || p->news.lost || p->news.revoked || p->news.better) {
         p->phase = EPOCH;
-    } else if (plan_of(p) >> 20 & 1) {
+    } else if (p->tears || plan_of(p) >> 20 & 1) {
         p->phase = VALUE;
     } else {
         p->phase = (plan_of(p) >> 24) % 4 == 0 && !owes(p) ? SYNC : STEP;
@@ -848,7 +932,7 @@ static void call_value(struct run *r, struct peer *p)
 {
     const uint64_t plan = plan_of(p), own = tt_mix64(plan + p->m.id);
 
-    if (owes(p)) {
+    if (owes(p) || p->tears) {
         call(r, p, TT_CALL_COMMIT, own % 8 > 0);
     } else if (plan >> 22 & 1) {
         say_links(r, p);

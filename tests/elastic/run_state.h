@@ -63,6 +63,9 @@ struct conn {
     uint64_t mute_up_ns, mute_down_ns;          /* until when nothing gets through */
 };
 
+/* Among whom an operation is; without replica groups ALL. */
+enum scope { SCOPE_ALL, SCOPE_ROLE, SCOPE_GROUP, SCOPES };
+
 /* What came of other members' parts of the last operation of a tag, and of the next one. */
 struct parts {
     uint32_t from[2];                           /* by n & 1: bit of rank */
@@ -72,6 +75,7 @@ struct parts {
 /* A tentative operation that is COMPLETE; n 0: none. */
 struct kept {
     uint64_t n, sum;
+    enum scope scope;
 };
 
 struct held {
@@ -98,7 +102,9 @@ struct peer {
     uint32_t nopen;
     uint8_t ended[TAGS];                        /* of this step: enum tt_op_state */
     bool refused;                               /* an operation of this step could not begin */
+    bool tears;                                 /* one of this step is left out by some */
     bool tentative[TAGS];                       /* the last operation of the tag is */
+    enum scope scope[TAGS];                     /* and among whom */
     bool owes[TAGS];                            /* a tentative one was tried, and nothing since has had the word of all */
     struct kept kept[TAGS][2];                  /* by n & 1 */
     bool taken_back;                            /* one was restored since the last commit of this view */
@@ -140,6 +146,7 @@ struct epoch_record {
     uint8_t secret[TT_COOKIE_BYTES];            /* as the first that entered knows it */
     bool known[2];                              /* by role, where roles sync apart */
     uint64_t state[2];
+    bool torn;                                  /* some have left out an operation that others have made */
 };
 
 struct sync_record {
@@ -204,6 +211,8 @@ struct run {
     } last[2];                                  /* sync that ended well, by role; what a checkpoint would have */
     uint64_t events, faults, finals, restored, received, bad_pieces;
     uint64_t tentative_finals, tentative_restored;  /* of those, where the program had gone on */
+    uint64_t scoped_finals, scoped_restored;    /* of those, among a role or a group */
+    uint64_t left_out;                          /* operations that members of a role or a group did not make, as all others did */
     uint64_t parted, kept_for;                  /* members that left in order; operations that are final at others by their word alone */
     uint64_t gone, shrunk, bounded;             /* words that a process has ended; views after calls that admit nobody, or with a bound that newcomers met */
     uint64_t outcomes;                          /* bit of enum tt_round_status: a sync came to it */

@@ -545,7 +545,7 @@ static void who_speaks_another_version_is_told_so_in_its_own(void **state)
         assert_int_equal(f.refused_in, version);
         assert_int_equal(f.refusal.what, TUTTI_ERR_PROTOCOL);
         assert_non_null(strstr(f.refusal.text, "you speak version"));
-        assert_non_null(strstr(f.refusal.text, "and this coordinator version 5"));
+        assert_non_null(strstr(f.refusal.text, "and this coordinator version 6"));
         assert_int_equal(f.c.nmembers, 1);
     }
     data[0] = TT_ELASTIC_VERSION;
@@ -780,6 +780,14 @@ static uint64_t begin_and_stay(uint32_t n)
     return f.c.round;
 }
 
+static void assert_differs(uint8_t differs, uint64_t value, uint64_t also)
+{
+    assert_int_equal(f.heard.what, TT_ROUND_MISMATCH);
+    assert_int_equal(f.heard.flags, differs);
+    assert_int_equal(f.heard.value, value);
+    assert_int_equal(f.heard.also, also);
+}
+
 /* Else who comes to the second round while another is in the first would stay behind. */
 static void that_calls_differ_is_told_once_all_have_called(void **state)
 {
@@ -793,9 +801,78 @@ static void that_calls_differ_is_told_once_all_have_called(void **state)
     assert_int_equal(f.nheard, 0);
     call(2, TT_CALL_EPOCH, next);
     assert_int_equal(f.nheard, 3);
-    assert_int_equal(f.heard.what, TT_ROUND_MISMATCH);
     assert_true(f.heard.id != f.heard.other);
     assert_int_equal(f.c.round, next + 1);
+    assert_differs(TT_DIFFERS_CALL, TT_CALL_COMMIT, TT_CALL_EPOCH);
+}
+
+/* It says in what, and what two of them passed; to who comes back, and of a coordinator that starts again, too. */
+static void what_calls_differ_in_is_told(void **state)
+{
+    static const struct {
+        struct tt_elmsg a, b;
+        uint8_t differs;
+        uint64_t value, also;
+    } cases[] = {
+        { { .what = TT_CALL_EPOCH, .flags = TT_EPOCH_ADMIT },
+          { .what = TT_CALL_EPOCH },
+          TT_DIFFERS_FLAGS,
+          TT_EPOCH_ADMIT,
+          0 },
+        { { .what = TT_CALL_EPOCH, .least = 1 }, { .what = TT_CALL_EPOCH, .least = 2 }, TT_DIFFERS_LEAST, 1, 2 },
+        { { .what = TT_CALL_EPOCH, .most = 7 }, { .what = TT_CALL_EPOCH }, TT_DIFFERS_MOST, 7, 0 },
+        { { .what = TT_CALL_OPTIMIZE, .value = 1ull << 40 },
+          { .what = TT_CALL_OPTIMIZE, .value = 9 },
+          TT_DIFFERS_BYTES,
+          1ull << 40,
+          9 },
+        { { .what = TT_CALL_OPTIMIZE, .least = 5 }, { .what = TT_CALL_OPTIMIZE }, TT_DIFFERS_GAIN, 5, 0 },
+        { { .what = TT_CALL_COMMIT, .value = 3 }, { .what = TT_CALL_COMMIT, .value = 5 }, TT_DIFFERS_OPERATIONS, 0, 0 },
+        { { .what = TT_CALL_AGREE }, { .what = TT_CALL_COMMIT }, TT_DIFFERS_CALL, TT_CALL_AGREE, TT_CALL_COMMIT },
+    };
+
+    (void)state;
+    begin(2);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct tt_elmsg a = cases[i].a, b = cases[i].b;
+
+        a.kind = b.kind = TT_ELMSG_CALL;
+        a.epoch = b.epoch = f.c.epoch;
+        a.number = b.number = f.c.round;
+        say(0, &a);
+        say(1, &b);
+        assert_differs(cases[i].differs, cases[i].value, cases[i].also);
+        f.nheard = 0;
+        say(1, &b); /* it had not heard the answer */
+        assert_int_equal(f.nheard, 1);
+        assert_differs(cases[i].differs, cases[i].value, cases[i].also);
+        restart();
+        assert_int_equal(f.c.last.differs, cases[i].differs);
+        assert_int_equal(f.c.last.value, cases[i].value);
+        assert_int_equal(f.c.last.also, cases[i].also);
+        for (uint32_t k = 0; k < 2; k++)
+            come(k, f.c.epoch, f.c.round, 0);
+    }
+}
+
+/* Newcomers that are wanted and do not come are nobody's fault: the answer says how many there are. */
+static void a_deadline_that_passes_while_newcomers_lack_tells_who_is_there(void **state)
+{
+    (void)state;
+    begin(2);
+    epoch(0, 4);
+    epoch(1, 4);
+    join(2);
+    epoch(2, 0);
+    f.nheard = 0;
+    say(0, &(struct tt_elmsg){ .kind = TT_ELMSG_CANCEL, .number = f.c.round });
+    assert_int_equal(f.nheard, 1);
+    assert_int_equal(f.heard.what, TT_ROUND_TIMEOUT);
+    assert_int_equal(f.heard.id, 0);
+    assert_int_equal(f.heard.value, 2);
+    assert_int_equal(f.heard.other, 1);
+    say(2, &(struct tt_elmsg){ .kind = TT_ELMSG_CANCEL });
+    assert_int_equal(f.heard.id, f.conns[0].member); /* which took its call back */
 }
 
 static void a_round_that_came_to_same_and_that_some_missed_is_the_same_after_a_restart(void **state)
@@ -939,6 +1016,8 @@ int main(void)
         cmocka_unit_test(a_newcomer_is_voted_into_no_view_that_is_larger_than_it_wants),
         cmocka_unit_test(a_view_has_no_more_than_its_members_want),
         cmocka_unit_test(a_newcomer_that_slanders_newcomers_fails_alone),
+        cmocka_unit_test(what_calls_differ_in_is_told),
+        cmocka_unit_test(a_deadline_that_passes_while_newcomers_lack_tells_who_is_there),
         cmocka_unit_test(a_round_that_came_to_same_and_that_some_missed_is_the_same_after_a_restart),
         cmocka_unit_test(a_call_and_its_end_wait_until_the_round_is_known),
         cmocka_unit_test(a_round_that_only_the_lost_heard_of_is_decided_anew),

@@ -48,6 +48,9 @@ static void whatever_goes_wrong_members_agree_and_get_on(void **state)
         (double)sum.faults / (double)sum.histories, (unsigned long long)sum.finals, (unsigned long long)sum.restored);
     print_message("of these, %llu and %llu were tentative, and the program had gone on\n",
                   (unsigned long long)sum.tentative_finals, (unsigned long long)sum.tentative_restored);
+    print_message("and of these, %llu and %llu were among a role or a group; %llu were left out by one\n",
+                  (unsigned long long)sum.scoped_finals, (unsigned long long)sum.scoped_restored,
+                  (unsigned long long)sum.left_out);
     print_message("%llu members left in order; others kept %llu operations by their word\n",
                   (unsigned long long)sum.parted, (unsigned long long)sum.kept_for);
     print_message(
@@ -61,6 +64,7 @@ static void whatever_goes_wrong_members_agree_and_get_on(void **state)
     if (sum.histories >= 300) {
         assert_in_range(sum.event_counts[sum.histories / 2], 500, UINT32_MAX);
         assert_true(sum.tentative_finals > 0 && sum.tentative_restored > 0);
+        assert_true(sum.scoped_finals > 0 && sum.scoped_restored > 0 && sum.left_out > 0);
         assert_in_range(sum.orders, 1, UINT64_MAX);
         assert_in_range(sum.parted, 1, UINT64_MAX);
         assert_in_range(sum.kept_for, 1, UINT64_MAX);

@@ -187,7 +187,7 @@ static void a_coordinator_of_another_version_ends_a_member_with_a_sentence(void 
     assert_true(f.over);
     assert_int_equal(f.status, TUTTI_ERR_PROTOCOL);
     assert_string_equal(f.why,
-                        "the coordinator speaks version 6 of the protocol of elastic runs, and this member version 5; "
+                        "the coordinator speaks version 7 of the protocol of elastic runs, and this member version 6; "
                         "it says: it is not for you");
 }
 

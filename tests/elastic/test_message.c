@@ -2,6 +2,7 @@
 
 #include <string.h>
 #include "elastic/message.h"
+#include "elastic/mismatch.h"
 
 static void a_message_comes_back_as_it_was_written(void **state)
 {
@@ -44,6 +45,47 @@ static void what_a_member_offers_comes_back(void **state)
     assert_int_equal(out.scope, in.scope);
     assert_true(tt_hash_equal(&out.keys, &in.keys));
     assert_true(tt_hash_equal(&out.hash, &in.hash));
+}
+
+static void what_calls_differ_in_comes_back_and_is_said(void **state)
+{
+    static const struct {
+        uint8_t differs;
+        uint64_t value, also;
+        const char *text;
+    } cases[] = {
+        { TT_DIFFERS_CALL, TT_CALL_EPOCH, TT_CALL_SYNC, "member 3 called epoch where member 5 called sync" },
+        { TT_DIFFERS_FLAGS, 1, 0, "member 3 called epoch with flags 0x1 where member 5 called it with flags 0" },
+        { TT_DIFFERS_LEAST, 2, 3, "member 3 called epoch with least 2 where member 5 called it with least 3" },
+        { TT_DIFFERS_MOST, 0, 1ull << 40, "member 3 called epoch with most 0 where member 5 called it with most 1099511627776" },
+        { TT_DIFFERS_BYTES, 1, 2, "member 3 called optimize with bytes 1 where member 5 called it with bytes 2" },
+        { TT_DIFFERS_GAIN, 1, 2, "member 3 called optimize with gain_percent 1 where member 5 called it with gain_percent 2" },
+        { TT_DIFFERS_OPERATIONS, 0, 0, "members 3 and 5 called commit after different operations" },
+        { TT_DIFFERS_STRATEGY, TT_SYNC_SEND, 77, "member 3 called sync with strategy send where member 5 called it with strategy ?" },
+        { TT_DIFFERS_SCOPE, 0, 2, "member 3 called sync with the scope of all where member 5 called it with the scope of role 1" },
+        { TT_DIFFERENCES, 0, 0, "members 3 and 5 called different things" },
+    };
+    static const uint8_t kinds[] = { TT_ELMSG_RESULT, TT_ELMSG_SYNCED, TT_ELMSG_LOG_RESULT };
+    char text[TT_MISMATCH_BYTES];
+    uint8_t data[512];
+    struct tt_elmsg out;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        for (size_t k = 0; k < sizeof kinds; k++) {
+            const struct tt_elmsg in = { .kind = kinds[k],
+                                         .what = TT_ROUND_MISMATCH,
+                                         .flags = cases[i].differs,
+                                         .id = 3,
+                                         .value = cases[i].value,
+                                         .other = 5,
+                                         .also = cases[i].also };
+
+            assert_true(tt_elmsg_read(&out, data, tt_elmsg_write(data, sizeof data, &in)));
+            assert_string_equal(
+                tt_mismatch_text(text, &(struct tt_mismatch){ out.flags, out.id, out.value, out.other, out.also }),
+                cases[i].text);
+        }
 }
 
 static void lists_come_back_in_order(void **state)
@@ -188,6 +230,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_message_comes_back_as_it_was_written),
         cmocka_unit_test(what_a_member_offers_comes_back),
+        cmocka_unit_test(what_calls_differ_in_comes_back_and_is_said),
         cmocka_unit_test(lists_come_back_in_order),
         cmocka_unit_test(a_message_is_taken_whole_or_not_at_all),
         cmocka_unit_test(values_out_of_range_are_refused),

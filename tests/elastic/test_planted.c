@@ -26,6 +26,7 @@ static const char *const bugs[TT_BUG_END] = {
     [TT_BUG_WORDS_IGNORED] = "what who left knew to be final does not count",
     [TT_BUG_WORDS_NOT_LOGGED] = "what who left knew to be final is not in the journal",
     [TT_BUG_ROUND_FORGOTTEN] = "a round that is not in the journal is forgotten",
+    [TT_BUG_SCOPES_CHAINED] = "the end of a tentative operation among a role makes the one before it final",
 };
 
 static void histories_find_every_planted_bug(void **state)

@@ -70,6 +70,14 @@ static void on_member_act(void *context, const struct tt_member_act *act)
     touch(act->data, act->bytes);
     if (act->text)
         touch(act->text, strlen(act->text));
+    if (act->kind == TT_MEMBER_ACT_CALL_DONE) {
+        const struct tt_mismatch m = {
+            .differs = act->differs, .id = act->id, .value = act->value, .other = act->other, .also = act->also
+        };
+        char text[TT_MISMATCH_BYTES];
+
+        tt_assert(strlen(tt_mismatch_text(text, &m)) > 0);
+    }
     if (act->kind == TT_MEMBER_ACT_VIEW)
         tt_assert(w->m.nranks <= MEMBERS && w->m.rank < w->m.nranks && w->m.view[w->m.rank].id == w->m.id);
     if (act->kind == TT_MEMBER_ACT_SEND_PEER)
@@ -117,7 +125,8 @@ static size_t shaped(uint8_t *out, size_t cap, const uint8_t *data, size_t bytes
 
     m.kind = (uint8_t)(1 + b[0] % (TT_ELMSG_KINDS - 1));
     m.what = b[1] % 8;
-    m.flags = b[1] >> 7;
+    m.flags = m.kind == TT_ELMSG_RESULT || m.kind == TT_ELMSG_SYNCED ? b[3] : b[1] >> 7;
+    m.also = b[2];
     m.epoch = b[2];
     m.number = b[3] | (uint64_t)(b[4] & 1) << 32;
     m.id = b[5] % 10;

@@ -746,7 +746,7 @@ static void one_role_leaves_it_out(struct guest *g)
     if (makes)
         MUST(tutti_run_collective(g->run, &op));
     CHECK(tutti_run_commit(g->run, 1, 0, &verdict) == TUTTI_ERR_MISMATCH && verdict == 7);
-    CHECK(strstr(tutti_last_error(), "after other operations") != NULL);
+    CHECK(strstr(tutti_last_error(), "after different operations") != NULL);
     CHECK(!makes || op.status == TUTTI_PENDING);
     MUST(tutti_run_revoke(g->run));
     MUST(tutti_run_epoch(g->run, 0, 0, 0, 0, &view));
@@ -836,7 +836,7 @@ static void without_groups(struct guest *g)
     op.scope = TUTTI_SCOPE_GROUP;
     CHECK(tutti_run_collective(g->run, &op) == TUTTI_ERR_INVALID && strstr(tutti_last_error(), "no replica groups"));
     op.scope = (tutti_scope)3;
-    CHECK(tutti_run_collective(g->run, &op) == TUTTI_ERR_INVALID && strstr(tutti_last_error(), "no scope 3"));
+    CHECK(tutti_run_collective(g->run, &op) == TUTTI_ERR_INVALID && strstr(tutti_last_error(), "op.scope is 3"));
     op.scope = TUTTI_SCOPE_ROLE;
     MUST(tutti_run_collective(g->run, &op)); /* all have the one role that there is */
     CHECK(v == 6 && op.contributors == 2);

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "session/run.h"
@@ -665,9 +666,16 @@ static void a_batch_is_final_as_a_whole_also_when_one_goes(void **state)
 
 /* ---- what is wrong ---- */
 
+static bool says(const char *what)
+{
+    return strstr(tutti_last_error(), what) != NULL;
+}
+
 static void wrong_calls(struct guest *g)
 {
     tutti_view view = { .size = sizeof view }, small = { .size = 4 };
+    tutti_run_stats_t stats = { .size = 6 };
+    tutti_news news = { .size = 5 };
     int64_t v[4] = { 1, 2, 3, 4 };
     tutti_elastic op = {
         .size = sizeof op, .coll = TUTTI_ALLREDUCE, .src = v, .dst = v, .count = 4, .type = TUTTI_I64
@@ -678,9 +686,21 @@ static void wrong_calls(struct guest *g)
     CHECK(tutti_run_collective(g->run, &op) == TUTTI_ERR_INVALID);
     CHECK(tutti_run_agree(g->run, 1, 0, &flags) == TUTTI_ERR_INVALID);
     CHECK(tutti_run_comm(g->run) == NULL);
+    CHECK(tutti_run_epoch(g->run, TUTTI_ADMIT, 3, 0, 50, &view) == TUTTI_ERR_TIMEOUT);
+    CHECK(says("there was no view") && says("least is 3"));
     first_view(g, 2);
-    CHECK(tutti_run_view(g->run, &small) == TUTTI_ERR_INVALID);
-    CHECK(tutti_run_epoch(g->run, 8, 0, 0, 0, &view) == TUTTI_ERR_INVALID);
+    CHECK(tutti_run_view(g->run, &small) == TUTTI_ERR_INVALID && says("out.size is 4"));
+    CHECK(tutti_run_poll(g->run, &news) == TUTTI_ERR_INVALID && says("out.size is 5; it must be sizeof(tutti_news)"));
+    CHECK(tutti_run_stats(g->run, &stats) == TUTTI_ERR_INVALID && says("out.size is 6; it must be sizeof(tutti_run_stats_t)"));
+    CHECK(tutti_run_epoch(g->run, 9, 0, 0, 0, &view) == TUTTI_ERR_INVALID && says("0x9, of which 0x8"));
+    CHECK(tutti_run_epoch(g->run, 0, 3, 2, 0, &view) == TUTTI_ERR_INVALID && says("least is 3, and most only 2"));
+    op.coll = (tutti_coll)99;
+    CHECK(tutti_run_collective(g->run, &op) == TUTTI_ERR_INVALID && says("op.coll is 99"));
+    op.coll = TUTTI_BARRIER;
+    op.mode = (tutti_mode)9;
+    CHECK(tutti_run_collective(g->run, &op) == TUTTI_ERR_INVALID && says("op.mode is 9") && says("barrier"));
+    op.coll = TUTTI_ALLREDUCE;
+    op.mode = TUTTI_ABORT;
     op.tag = 4;
     CHECK(tutti_run_collective(g->run, &op) == TUTTI_ERR_INVALID);
     op.tag = 0;
@@ -689,7 +709,7 @@ static void wrong_calls(struct guest *g)
     op.type = TUTTI_I64;
     op.coll = TUTTI_ALLGATHER;
     op.mode = TUTTI_RETRY;
-    CHECK(tutti_run_collective(g->run, &op) == TUTTI_ERR_INVALID);
+    CHECK(tutti_run_collective(g->run, &op) == TUTTI_ERR_INVALID && says("allgather cannot be retried"));
     op.coll = TUTTI_ALLREDUCE;
     MUST(tutti_run_collective(g->run, &op)); /* and none of that did harm */
     CHECK(v[0] == 2 && v[3] == 8);
@@ -729,6 +749,90 @@ static void wrong_calls_are_told_and_cost_nothing(void **state)
     (void)state;
     party_begin(&p, PARTY_LEASE_MS, PARTY_GRACE_MS, NULL);
     party_run(&p, 2, wrong_calls, NULL);
+    party_end(&p);
+}
+
+/* Two members call with other arguments, or other calls: both are told of both. */
+static void arguments_differ(struct guest *g)
+{
+    tutti_view view = { .size = sizeof view };
+    tutti_ring ring = { .size = sizeof ring, .gain_percent = 5 + g->index };
+    uint64_t flags = 0;
+
+    first_view(g, 2);
+    CHECK(tutti_run_epoch(g->run, TUTTI_ADMIT, 1 + g->index, 0, 0, &view) == TUTTI_ERR_MISMATCH);
+    CHECK(says("member 1 called epoch with least ") && says("member 2 called it with least "));
+    CHECK(says("least 1") && says("least 2") && says("this one is member"));
+    CHECK(tutti_run_epoch(g->run, 0, 0, 4 * g->index, 0, &view) == TUTTI_ERR_MISMATCH && says("most 0") && says("most 4"));
+    CHECK(tutti_run_epoch(g->run, g->index ? 0 : TUTTI_ADMIT, 0, 0, 0, &view) == TUTTI_ERR_MISMATCH);
+    CHECK(says("flags 0x1") && says("flags 0"));
+    CHECK((g->index ? tutti_run_agree(g->run, 1, 0, &flags) : tutti_run_shrink(g->run, 0, 0, &view)) ==
+          TUTTI_ERR_MISMATCH);
+    CHECK(says("called agree") && says("called epoch"));
+    CHECK(tutti_run_optimize(g->run, &ring, 0, &view) == TUTTI_ERR_MISMATCH);
+    CHECK(says("gain_percent 5") && says("gain_percent 6"));
+    MUST(tutti_run_agree(g->run, 1, 0, &flags));
+    /* once more, and whoever is told first goes at once: that is no reason for the other to wait for newcomers */
+    CHECK(tutti_run_epoch(g->run, TUTTI_ADMIT, 2 + g->index, 0, 0, &view) == TUTTI_ERR_MISMATCH);
+}
+
+static void what_members_passed_is_told_where_it_differs(void **state)
+{
+    struct party p;
+
+    (void)state;
+    party_begin(&p, PARTY_LEASE_MS, PARTY_GRACE_MS, NULL);
+    party_run(&p, 2, arguments_differ, NULL);
+    party_end(&p);
+}
+
+/* One waits for newcomers, as the other has gone: it is told how many there are, and so is the log's reader; till somebody comes. */
+static tutti_run *lonely;
+
+static bool log_has_told(void)
+{
+    bool told;
+
+    tt_run_lock(lonely);
+    told = lonely->lacking.since_ns > 0 && lonely->lacking.tell_ns >= lonely->lacking.since_ns + 2 * TT_SECOND;
+    tt_run_unlock(lonely);
+    return told;
+}
+
+static void one_stays_alone(struct guest *g)
+{
+    tutti_view view = { .size = sizeof view };
+    uint64_t flags = 0;
+
+    if (g->index < 2)
+        first_view(g, 2);
+    if (g->index == 1)
+        return;
+    if (g->index == 0) {
+        do
+            CHECK(tutti_run_epoch(g->run, TUTTI_ADMIT, 2, 0, 100, &view) == TUTTI_ERR_TIMEOUT);
+        while (!says("1 member is left, least is 2, and 0 newcomers wait"));
+        lonely = g->run;
+        party_reach(g->party, 1);
+    } else {
+        party_await(g->party, 1);
+        for (int tries = 0; !log_has_told(); tries++) {
+            CHECK(tries < 60000);
+            nanosleep(&(struct timespec){ .tv_nsec = TT_MS }, NULL);
+        }
+    }
+    MUST(tutti_run_epoch(g->run, TUTTI_ADMIT, 2, 0, 0, &view));
+    CHECK(view.nranks == 2);
+    MUST(tutti_run_agree(g->run, 1, 0, &flags));
+}
+
+static void who_waits_for_newcomers_is_told(void **state)
+{
+    struct party p;
+
+    (void)state;
+    party_begin(&p, PARTY_LEASE_MS, PARTY_GRACE_MS, NULL);
+    party_run(&p, 3, one_stays_alone, NULL);
     party_end(&p);
 }
 
@@ -968,6 +1072,8 @@ int main(void)
         cmocka_unit_test(a_cut_connection_is_replaced_and_evicts_nobody),
         cmocka_unit_test(a_batch_is_final_as_a_whole_also_when_one_goes),
         cmocka_unit_test(wrong_calls_are_told_and_cost_nothing),
+        cmocka_unit_test(what_members_passed_is_told_where_it_differs),
+        cmocka_unit_test(who_waits_for_newcomers_is_told),
         cmocka_unit_test(who_has_another_token_is_told),
         cmocka_unit_test(who_is_plain_where_others_are_not_is_told),
         cmocka_unit_test(a_coordinator_that_hangs_is_passed_over),

@@ -228,7 +228,7 @@ static void the_environment_says_what_the_caller_does_not(void **state)
     party_end(&p);
 }
 
-static void addresses_that_are_none_are_told(void **state)
+static void addresses_and_wires_that_are_none_are_told(void **state)
 {
     const struct {
         tutti_run_conf conf;
@@ -246,6 +246,8 @@ static void addresses_that_are_none_are_told(void **state)
         { { .data_ports = "0-7" }, "conf.data_ports" },
         { { .data_ports = "40000-70000" }, "conf.data_ports" },
         { { .data_ports = "40000-40007 " }, "conf.data_ports" },
+        { { .wires = "shm,smoke" }, "\"smoke\" in the list of wires \"shm,smoke\" is no wire; TUTTI_WIRES (and conf.wires) may list: shm, " },
+        { { .interfaces = "no0" }, "no0" },
     };
     struct party p;
     tutti_run *run;
@@ -375,7 +377,7 @@ int main(void)
         cmocka_unit_test(all_addresses_are_said_in_three_ways),
         cmocka_unit_test(what_is_announced_does_not_keep_neighbours_apart),
         cmocka_unit_test(the_environment_says_what_the_caller_does_not),
-        cmocka_unit_test(addresses_that_are_none_are_told),
+        cmocka_unit_test(addresses_and_wires_that_are_none_are_told),
         cmocka_unit_test(ports_that_are_all_taken_are_told),
         cmocka_unit_test(neighbours_come_first_then_what_is_announced),
         cmocka_unit_test(members_come_by_ipv4_and_ipv6),

@@ -1,0 +1,90 @@
+#include "elastic/mismatch.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include "elastic/message.h"
+
+const char *tt_call_name(uint64_t call_kind)
+{
+    static const char *const names[TT_CALL_KINDS] = { [TT_CALL_EPOCH] = "epoch",
+                                                      [TT_CALL_AGREE] = "agree",
+                                                      [TT_CALL_COMMIT] = "commit",
+                                                      [TT_CALL_OPTIMIZE] = "optimize",
+                                                      [TT_CALL_SYNC] = "sync" };
+
+    return call_kind < TT_CALL_KINDS && names[call_kind] ? names[call_kind] : "?";
+}
+
+static const char *strategy_name(uint64_t strategy)
+{
+    return strategy == TT_SYNC_POPULAR   ? "popular"
+           : strategy == TT_SYNC_RECEIVE ? "receive"
+           : strategy == TT_SYNC_SEND    ? "send"
+                                         : "?";
+}
+
+/* One side's: what stands behind "called". */
+static void put_value(char *out, size_t bytes, uint8_t differs, uint64_t value)
+{
+    switch (differs) {
+    case TT_DIFFERS_CALL:
+        snprintf(out, bytes, "%s", tt_call_name(value));
+        return;
+    case TT_DIFFERS_FLAGS:
+        snprintf(out, bytes, "flags %#" PRIx64, value);
+        return;
+    case TT_DIFFERS_LEAST:
+        snprintf(out, bytes, "least %" PRIu64, value);
+        return;
+    case TT_DIFFERS_MOST:
+        snprintf(out, bytes, "most %" PRIu64, value);
+        return;
+    case TT_DIFFERS_BYTES:
+        snprintf(out, bytes, "bytes %" PRIu64, value);
+        return;
+    case TT_DIFFERS_GAIN:
+        snprintf(out, bytes, "gain_percent %" PRIu64, value);
+        return;
+    case TT_DIFFERS_STRATEGY:
+        snprintf(out, bytes, "strategy %s", strategy_name(value));
+        return;
+    default:
+        if (value == 0)
+            snprintf(out, bytes, "the scope of all");
+        else
+            snprintf(out, bytes, "the scope of role %" PRIu64, value - 1);
+        return;
+    }
+}
+
+static const char *call_of(uint8_t differs)
+{
+    return differs == TT_DIFFERS_BYTES || differs == TT_DIFFERS_GAIN       ? "optimize"
+           : differs == TT_DIFFERS_STRATEGY || differs == TT_DIFFERS_SCOPE ? "sync"
+                                                                           : "epoch";
+}
+
+const char *tt_mismatch_text(char out[TT_MISMATCH_BYTES], const struct tt_mismatch *m)
+{
+    char value[40], also[40];
+
+    if (m->differs == TT_DIFFERS_OPERATIONS) {
+        snprintf(out, TT_MISMATCH_BYTES, "members %" PRIu64 " and %" PRIu64 " called commit after different operations",
+                 m->id, m->other);
+        return out;
+    }
+    if (m->differs == TT_DIFFERS_NOT || m->differs >= TT_DIFFERENCES) {
+        snprintf(out, TT_MISMATCH_BYTES, "members %" PRIu64 " and %" PRIu64 " called different things", m->id, m->other);
+        return out;
+    }
+    put_value(value, sizeof value, m->differs, m->value);
+    put_value(also, sizeof also, m->differs, m->also);
+    if (m->differs == TT_DIFFERS_CALL)
+        snprintf(out, TT_MISMATCH_BYTES, "member %" PRIu64 " called %s where member %" PRIu64 " called %s", m->id,
+                 value, m->other, also);
+    else
+        snprintf(out, TT_MISMATCH_BYTES,
+                 "member %" PRIu64 " called %s with %s where member %" PRIu64 " called it with %s", m->id,
+                 call_of(m->differs), value, m->other, also);
+    return out;
+}

@@ -1,0 +1,37 @@
+/* What the calls of two members differ in that had to call alike, and how a MISMATCH says it. */
+#ifndef TT_ELASTIC_MISMATCH_H
+#define TT_ELASTIC_MISMATCH_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* Of both members there is a value, of the kind that is said here, but for NOT and OPERATIONS. */
+enum tt_difference {
+    TT_DIFFERS_NOT,
+    TT_DIFFERS_CALL,        /* enum tt_call_kind */
+    TT_DIFFERS_FLAGS,       /* of epoch: enum tt_epoch_flags */
+    TT_DIFFERS_LEAST,
+    TT_DIFFERS_MOST,
+    TT_DIFFERS_BYTES,       /* of optimize: of an all-reduce */
+    TT_DIFFERS_GAIN,        /* likewise: percent */
+    TT_DIFFERS_OPERATIONS,  /* of commit: those that were begun before it */
+    TT_DIFFERS_STRATEGY,    /* of sync: enum tt_sync_strategy */
+    TT_DIFFERS_SCOPE,       /* likewise: 0, or 1 + role */
+    TT_DIFFERENCES
+};
+
+struct tt_mismatch {
+    uint8_t differs;        /* enum tt_difference; what is none is one that a later version knows */
+    uint64_t id, value;     /* a member, and what it called with */
+    uint64_t other, also;   /* the same of another one */
+};
+
+#define TT_MISMATCH_BYTES 160
+
+/* "member 3 called epoch with least 2 where member 5 called it with least 3", into out; returns that. */
+const char *tt_mismatch_text(char out[TT_MISMATCH_BYTES], const struct tt_mismatch *m);
+
+/* "epoch", of enum tt_call_kind; "?" for none. */
+const char *tt_call_name(uint64_t call_kind);
+
+#endif
