@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Writes the page of docs/ that a benchmark's results belong to: docs/performance.md and its plot from a peers run, docs/rails.md
-from a rails run, docs/simulation-measured.md from a sim and a predict run, its part of docs/one-sided.md and its figure from a putsignal run,
-its part of docs/rdma.md from an rdma run:
+from a rails run, docs/simulation-measured.md from a sim and a predict run, docs/tuning-measured.md from a tuner run, its part of docs/one-sided.md and its
+figure from a putsignal run, its part of docs/rdma.md from an rdma run:
 bench/report.py [RESULTS] [--out FILE.md]"""
 
 import argparse
@@ -13,6 +13,7 @@ sys.path.insert(0, str(HERE))
 sys.dont_write_bytecode = True
 
 import plot  # noqa: E402
+import report_tuner  # noqa: E402
 from lib import report_putsignal, report_rails, report_rdma, report_sim, results, say  # noqa: E402
 
 METHOD = """\
@@ -83,7 +84,7 @@ def write_sim(data, out):
 def main(argv):
     parser = argparse.ArgumentParser(prog="bench/report.py", description=__doc__)
     parser.add_argument("results", nargs="?", type=Path, default=HERE.parent / "build" / "bench" / "peers.json")
-    parser.add_argument("--out", type=Path, help="default docs/performance.md, docs/rails.md, docs/simulation-measured.md, docs/one-sided.md or docs/rdma.md")
+    parser.add_argument("--out", type=Path, help="default docs/performance.md, docs/rails.md, docs/simulation-measured.md, docs/tuning-measured.md, docs/one-sided.md or docs/rdma.md")
     options = parser.parse_args(argv)
     docs = HERE.parent / "docs"
     try:
@@ -92,6 +93,8 @@ def main(argv):
             (options.out or docs / "rails.md").write_text(report_rails.markdown(data, machine_table(data["machine"])))
         elif data["benchmark"] in report_sim.PARTS:
             write_sim(data, options.out or docs / "simulation-measured.md")
+        elif data["benchmark"] == "tuner":
+            (options.out or docs / "tuning-measured.md").write_text(report_tuner.markdown(data, machine_table(data["machine"])))
         elif data["benchmark"] == "putsignal":
             report_putsignal.write(data, machine_table(data["machine"]), options.out or docs / "one-sided.md")
         elif data["benchmark"] == "rdma":

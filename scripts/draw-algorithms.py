@@ -26,6 +26,7 @@ SPECIAL = {
     "allreduce_parallel_rings": ["--hosts", "2", "--ranks-per-host", "4", "--sockets", "2"],
     "allreduce_hierarchical": ["--hosts", "4", "--ranks-per-host", "4"],
     "alltoall_two_level": ["--hosts", "3", "--ranks-per-host", "3"], "alltoallv_by_hosts": ["--hosts", "3", "--ranks-per-host", "2"],
+    "alltoallv_two_level": ["--hosts", "3", "--ranks-per-host", "3", "--bytes", "64"],
     "alltoall_direct": ["--ranks", "5"], "alltoallv_direct": ["--ranks", "5"], "alltoallv_stretches": ["--ranks", "3"], "allgather_direct": ["--ranks", "5"],
     "reduce_scatter_direct": ["--ranks", "5"], "allreduce_onestep": ["--ranks", "5"], "allreduce_ring": ["--ranks", "5"], "allreduce_ftar": ["--ranks", "4"],
     "barrier_onestep": ["--ranks", "5"],
@@ -60,7 +61,7 @@ def pictured():
 
 def picture(coll, name, buildings):
     options = [str(buildings) if option == "BUILDINGS" else option for option in SPECIAL.get(name, EIGHT)]
-    return run("plan", "draw", coll, name, *options, "--bytes", "1K")
+    return run("plan", "draw", coll, name, "--bytes", "1K", *options)
 
 
 def size_text(size):

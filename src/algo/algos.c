@@ -76,6 +76,7 @@
     X(alltoallv_direct) \
     X(alltoallv_pairwise) \
     X(alltoallv_by_hosts) \
+    X(alltoallv_two_level) \
     X(alltoallv_stretches) \
     X(barrier_dissemination) \
     X(barrier_onestep) \

@@ -6,116 +6,62 @@
  * Where all hosts are alike and their ranks consecutive, what goes to one mate is read out of src with a stride; else it is packed first. */
 #include "algo/algos.h"
 #include "algo/blocks.h"
+#include "algo/levels.h"
 #include "algo/phases.h"
 
 #define PACKED 15       /* blocks that one of the first rounds packs; the first also copies */
 #define MEETS 5         /* mates that a rank meets in a round */
 #define RUNS 5          /* messages of a round between hosts: put, wait, copy each */
 
-struct levels {
-    struct tt_layout alone;
-    const struct tt_layout *layout;
-    const struct tt_coll *c;
-    uint32_t hosts, host, n, me;    /* ranks of this rank's host; its local number */
-    uint32_t widest, narrowest;
-    bool fills;                     /* hosts are alike but for the last, their ranks consecutive */
-    bool strided;                   /* and so is the last */
-};
-
-static void levels_init(struct levels *v, const struct tt_coll *c)
-{
-    v->c = c;
-    v->layout = tt_layout_of(c, &v->alone);
-    v->hosts = v->layout->nhosts;
-    v->host = tt_layout_host(v->layout, c->rank);
-    v->n = tt_layout_host_ranks(v->layout, v->host);
-    v->me = tt_layout_local(v->layout, c->rank);
-    v->widest = tt_layout_widest(v->layout);
-    v->narrowest = tt_layout_narrowest(v->layout);
-    v->fills = tt_layout_fills(v->layout);
-    v->strided = v->fills && v->widest == v->narrowest;
-}
-
-/* ---- who serves whom -------------------------------------------------------------------------------------- */
-
-/* Ranks of a host of `ranks` that local m of this host serves. */
-static uint32_t served_of(const struct levels *v, uint32_t ranks, uint32_t m)
-{
-    return ranks > m ? (ranks - m - 1) / v->n + 1 : 0;
-}
-
-/* Ranks on the hosts before `host` that local m serves. */
-static uint32_t served_before(const struct levels *v, uint32_t host, uint32_t m)
-{
-    uint32_t served = 0;
-
-    if (v->fills)
-        return host * served_of(v, v->widest, m);
-    for (uint32_t h = 0; h < host; h++)
-        served += served_of(v, tt_layout_host_ranks(v->layout, h), m);
-    return served;
-}
-
-static uint32_t served(const struct levels *v, uint32_t m)
-{
-    return served_before(v, v->hosts - 1, m) + served_of(v, tt_layout_host_ranks(v->layout, v->hosts - 1), m);
-}
-
 /* WORK: for each rank of the host, in order, a block for each rank that this one serves; then what is packed for the others. */
-static uint64_t brought_at(const struct levels *v, uint32_t from)
+static uint64_t brought_at(const struct tt_levels *v, uint32_t from)
 {
-    return (uint64_t)from * served(v, v->me) * v->c->bytes;
+    return (uint64_t)from * tt_levels_served(v, v->me) * v->c->bytes;
 }
 
-static uint64_t packed_at(const struct levels *v, uint32_t m)
+static uint64_t packed_at(const struct tt_levels *v, uint32_t m)
 {
-    uint64_t before = (uint64_t)v->n * served(v, v->me);
+    uint64_t before = (uint64_t)v->n * tt_levels_served(v, v->me);
 
     for (uint32_t i = 0; i < m; i++)
-        before += i == v->me ? 0 : served(v, i);
+        before += i == v->me ? 0 : tt_levels_served(v, i);
     return before * v->c->bytes;
 }
 
 /* ---- rounds ------------------------------------------------------------------------------------------------- */
 
-static uint64_t pack_rounds(const struct levels *v)
+static uint64_t pack_rounds(const struct tt_levels *v)
 {
-    return v->strided ? 0 : tt_phase_rounds(v->c->nranks, PACKED);
+    return v->even ? 0 : tt_phase_rounds(v->c->nranks, PACKED);
 }
 
-static uint64_t meet_rounds(const struct levels *v)
+static uint64_t meet_rounds(const struct tt_levels *v)
 {
     return tt_phase_rounds(v->widest - 1, MEETS);
 }
 
-/* Of a step in which hosts at one distance exchange: a rank serves so many of the other's ranks, each with so many messages. */
-static uint64_t served_max(const struct levels *v)
-{
-    return (v->widest + v->narrowest - 1) / v->narrowest;
-}
-
-static uint64_t run_rounds(const struct levels *v)
+static uint64_t run_rounds(const struct tt_levels *v)
 {
     return v->fills ? 1 : tt_phase_rounds((v->widest + 1) / 2, RUNS);
 }
 
 static uint64_t nrounds(const struct tt_coll *c)
 {
-    struct levels v;
+    struct tt_levels v;
 
-    levels_init(&v, c);
-    return pack_rounds(&v) + meet_rounds(&v) + v.hosts * served_max(&v) * run_rounds(&v);
+    tt_levels_init(&v, c);
+    return pack_rounds(&v) + meet_rounds(&v) + v.hosts * tt_levels_served_max(&v) * run_rounds(&v);
 }
 
 /* Blocks to where they are packed for the mate that serves their ranks; those that this rank serves straight to where it does so from. Its own
  * block goes nowhere. */
-static void pack(struct tt_sched *s, const struct levels *v, uint64_t k)
+static void pack(struct tt_sched *s, const struct tt_levels *v, uint64_t k)
 {
     const uint64_t block = v->c->bytes;
 
     for (uint32_t rank = (uint32_t)k * PACKED; rank < v->c->nranks && rank < (k + 1) * PACKED; rank++) {
         const uint32_t host = tt_layout_host(v->layout, rank), local = tt_layout_local(v->layout, rank);
-        const uint32_t m = local % v->n, place = served_before(v, host, m) + local / v->n;
+        const uint32_t m = local % v->n, place = tt_levels_served_before(v, host, m) + local / v->n;
         const uint64_t at = m == v->me ? brought_at(v, m) : packed_at(v, m);
 
         if (rank == v->c->rank)
@@ -125,13 +71,13 @@ static void pack(struct tt_sched *s, const struct levels *v, uint64_t k)
 }
 
 /* The blocks for the ranks that local m serves, from those of `host` on, where all hosts are alike. */
-static struct tt_ref in_src(const struct levels *v, uint32_t m, uint32_t host)
+static struct tt_ref in_src(const struct tt_levels *v, uint32_t m, uint32_t host)
 {
     return tt_strided(tt_src((host * v->n + m) * v->c->bytes), v->c->bytes, v->n * v->c->bytes);
 }
 
 /* This rank's blocks for the ranks of other hosts that it serves. */
-static void bring_own(struct tt_sched *s, const struct levels *v)
+static void bring_own(struct tt_sched *s, const struct tt_levels *v)
 {
     const uint64_t at = brought_at(v, v->me), block = v->c->bytes;
     const uint32_t after = v->host + 1;
@@ -141,24 +87,25 @@ static void bring_own(struct tt_sched *s, const struct levels *v)
         tt_sched_copy(s, tt_work(at + after * block), in_src(v, v->me, after), (v->hosts - after) * block);
 }
 
-static void meet(struct tt_sched *s, const struct levels *v, uint64_t k)
+static void meet(struct tt_sched *s, const struct tt_levels *v, uint64_t k)
 {
     const uint64_t block = v->c->bytes;
     const uint32_t first = (uint32_t)k * MEETS + 1;
 
     for (uint32_t i = first; i < v->n && i < first + MEETS; i++) {
         const uint32_t m = (v->me + i) % v->n, to = tt_layout_rank(v->layout, v->host, m);
-        const struct tt_ref from = v->strided ? in_src(v, m, 0) : tt_work(packed_at(v, m));
-        const uint64_t at = (uint64_t)v->me * served(v, m) * block;
+        const struct tt_ref from = v->even ? in_src(v, m, 0) : tt_work(packed_at(v, m));
+        const uint64_t at = (uint64_t)v->me * tt_levels_served(v, m) * block;
 
-        tt_sched_put(s, to, from, tt_work(at), served(v, m) * block, 0);
+        tt_sched_put(s, to, from, tt_work(at), tt_levels_served(v, m) * block, 0);
     }
     for (uint32_t i = first; i < v->n && i < first + MEETS; i++) {
         const uint32_t m = (v->me + v->n - i) % v->n;
 
-        tt_sched_wait(s, tt_layout_rank(v->layout, v->host, m), tt_work(brought_at(v, m)), served(v, v->me) * block, 0);
+        tt_sched_wait(s, tt_layout_rank(v->layout, v->host, m), tt_work(brought_at(v, m)),
+                      tt_levels_served(v, v->me) * block, 0);
     }
-    if (k == 0 && v->strided)
+    if (k == 0 && v->even)
         bring_own(s, v);
 }
 
@@ -167,7 +114,7 @@ struct run {
     uint32_t first, count, step;
 };
 
-static struct run run_from(const struct levels *v, uint32_t host, uint32_t first)
+static struct run run_from(const struct tt_levels *v, uint32_t host, uint32_t first)
 {
     const uint32_t n = tt_layout_host_ranks(v->layout, host);
     struct run run = { .first = first, .count = 1, .step = 1 };
@@ -185,7 +132,7 @@ static struct run run_from(const struct levels *v, uint32_t host, uint32_t first
 }
 
 /* Run number i of a host; false: it has fewer. */
-static bool run_at(const struct levels *v, uint32_t host, uint64_t i, struct run *out)
+static bool run_at(const struct tt_levels *v, uint32_t host, uint64_t i, struct run *out)
 {
     const uint32_t n = tt_layout_host_ranks(v->layout, host);
     uint32_t first = 0;
@@ -201,23 +148,23 @@ static bool run_at(const struct levels *v, uint32_t host, uint64_t i, struct run
 }
 
 /* What the ranks of `run` have brought for the served rank at `place`. */
-static struct tt_ref brought_by(const struct levels *v, const struct run *run, uint32_t place)
+static struct tt_ref brought_by(const struct tt_levels *v, const struct run *run, uint32_t place)
 {
     return tt_strided(tt_work(brought_at(v, run->first) + place * v->c->bytes), v->c->bytes,
-                      served(v, v->me) * v->c->bytes);
+                      tt_levels_served(v, v->me) * v->c->bytes);
 }
 
 /* Where the blocks of a run of `host` belong. */
-static struct tt_ref rows_of(const struct levels *v, uint32_t host, const struct run *run)
+static struct tt_ref rows_of(const struct tt_levels *v, uint32_t host, const struct run *run)
 {
     return tt_strided(tt_dst(tt_layout_rank(v->layout, host, run->first) * v->c->bytes), v->c->bytes,
                       run->step * v->c->bytes);
 }
 
 /* What the other ranks of the own host have for this one is here already. */
-static void keep(struct tt_sched *s, const struct levels *v, uint64_t part)
+static void keep(struct tt_sched *s, const struct tt_levels *v, uint64_t part)
 {
-    const uint32_t place = served_before(v, v->host, v->me);
+    const uint32_t place = tt_levels_served_before(v, v->host, v->me);
     struct run run;
 
     for (uint32_t i = 0; i < RUNS && run_at(v, v->host, part * RUNS + i, &run); i++) {
@@ -240,13 +187,13 @@ static void keep(struct tt_sched *s, const struct levels *v, uint64_t part)
 
 /* To the z-th rank that this one serves on the host `far` further on, and from the rank that serves this one on the host as far back; runs from
  * number `part` * RUNS on. */
-static void exchange(struct tt_sched *s, const struct levels *v, uint32_t far, uint32_t z, uint64_t part)
+static void exchange(struct tt_sched *s, const struct tt_levels *v, uint32_t far, uint32_t z, uint64_t part)
 {
     const uint32_t to = (v->host + far) % v->hosts, from = (v->host + v->hosts - far) % v->hosts;
     const uint32_t local = z * v->n + v->me, server = v->me % tt_layout_host_ranks(v->layout, from);
     const bool serves = local < tt_layout_host_ranks(v->layout, to);
     const bool is_served = v->me / tt_layout_host_ranks(v->layout, from) == z;
-    const uint32_t place = served_before(v, to, v->me) + z, tag = (uint32_t)(part * RUNS);
+    const uint32_t place = tt_levels_served_before(v, to, v->me) + z, tag = (uint32_t)(part * RUNS);
     struct run run;
 
     for (uint32_t i = 0; i < RUNS && serves && run_at(v, v->host, tag + i, &run); i++)
@@ -263,10 +210,10 @@ static void exchange(struct tt_sched *s, const struct levels *v, uint32_t far, u
 
 static void round_k(struct tt_sched *s, const struct tt_coll *c, uint64_t k)
 {
-    struct levels v;
+    struct tt_levels v;
     uint64_t each;
 
-    levels_init(&v, c);
+    tt_levels_init(&v, c);
     if (k == 0)
         tt_sched_own(s, c);
     if (k < pack_rounds(&v)) {
@@ -279,7 +226,7 @@ static void round_k(struct tt_sched *s, const struct tt_coll *c, uint64_t k)
         return;
     }
     k -= meet_rounds(&v);
-    each = served_max(&v) * run_rounds(&v);
+    each = tt_levels_served_max(&v) * run_rounds(&v);
     if (k >= each)
         exchange(s, &v, (uint32_t)(k / each), (uint32_t)(k % each / run_rounds(&v)), k % run_rounds(&v));
     else if (k < run_rounds(&v))
@@ -289,34 +236,34 @@ static void round_k(struct tt_sched *s, const struct tt_coll *c, uint64_t k)
 /* ---- what it takes -------------------------------------------------------------------------------------------- */
 
 /* Blocks of WORK of the rank that has most: a host of n ranks brings up to nranks + n hosts blocks together. */
-static uint64_t work_max(const struct levels *v)
+static uint64_t work_max(const struct tt_levels *v)
 {
     const uint64_t n = v->c->nranks;
 
-    return v->strided ? n : 2 * n + (uint64_t)v->widest * v->hosts;
+    return v->even ? n : 2 * n + (uint64_t)v->widest * v->hosts;
 }
 
 static bool fits(const struct tt_coll *c)
 {
-    struct levels v;
+    struct tt_levels v;
 
-    levels_init(&v, c);
+    tt_levels_init(&v, c);
     return c->bytes <= TT_WORK_MAX / work_max(&v);
 }
 
 static uint64_t work_bytes(const struct tt_coll *c)
 {
-    struct levels v;
+    struct tt_levels v;
 
-    levels_init(&v, c);
-    return v.strided ? brought_at(&v, v.n) : packed_at(&v, v.n);
+    tt_levels_init(&v, c);
+    return v.even ? brought_at(&v, v.n) : packed_at(&v, v.n);
 }
 
 static uint32_t npeers(const struct tt_coll *c)
 {
-    struct levels v;
+    struct tt_levels v;
 
-    levels_init(&v, c);
+    tt_levels_init(&v, c);
     if (v.widest == v.narrowest)
         return v.n - 1 + v.hosts - 1;
     return v.n - 1 + (v.hosts - 1) * ((v.widest + v.n - 1) / v.n + 1);
@@ -324,18 +271,18 @@ static uint32_t npeers(const struct tt_coll *c)
 
 static struct tt_cost cost(const struct tt_coll *c)
 {
-    struct levels v;
+    struct tt_levels v;
     double all, rails;
 
-    levels_init(&v, c);
+    tt_levels_init(&v, c);
     all = (double)c->bytes * c->nranks;
     rails = v.layout->nrails < v.narrowest ? v.layout->nrails : v.narrowest;
     if (v.hosts == 1)
         return (struct tt_cost){ .messages = tt_cost_burst(v.widest - 1), .bytes = all, .copied = 2 * all };
     return (struct tt_cost){
-        .messages = tt_cost_burst((uint32_t)served_max(&v) * (v.hosts - 1)),
+        .messages = tt_cost_burst((uint32_t)tt_levels_served_max(&v) * (v.hosts - 1)),
         .bytes = (double)c->bytes * (c->nranks - v.narrowest) * v.widest / rails,
-        .copied = (v.strided ? 2 : 3) * all,
+        .copied = (v.even ? 2 : 3) * all,
         .near_messages = tt_cost_burst(v.widest - 1), .near_bytes = all,
     };
 }

@@ -42,8 +42,8 @@ static void sizes_differ(struct tt_op *op, uint32_t peer, bool sends, uint64_t t
     tt_context_fail_here(c, TUTTI_ERR_MISMATCH, why, true);
 }
 
-/* The ranks of an alltoallv say for themselves how long each block is, and each block is one put (TT_BUF_THERE). False: the peer's word
- * differs from ours, and the context has failed. Stretches both ends know from the same lists. */
+/* The ranks of an alltoallv say for themselves how long each block is, and each block is one put (TT_BUF_THERE), unless the algorithm pads: what
+ * it sends says nothing of blocks. False: the peer's word differs from ours, and the context has failed. Stretches both ends know from the same lists. */
 static bool agrees_to_send(struct tt_op *op, uint32_t peer, uint64_t expected)
 {
     const struct tt_coll *c = &op->conf.coll;
@@ -102,7 +102,7 @@ static tutti_status take_ready(struct tt_op *op, uint16_t i, const uint8_t *payl
     if (msg.handle >= TT_HANDLES || msg.landing_bytes > TT_KEY_BYTES || msg.direct_bytes > TT_KEY_BYTES ||
         msg.depth == 0 || (msg.depth & (msg.depth - 1)))
         return TUTTI_ERR_PROTOCOL;
-    if (!agrees_to_send(op, op->exec_peers[i].rank, msg.bytes))
+    if (!op->conf.algo->pads && !agrees_to_send(op, op->exec_peers[i].rank, msg.bytes))
         return TUTTI_OK;
     need = tt_op_landing_bytes(op, msg.depth);
     w = f->cp->peer->wire;
@@ -191,7 +191,7 @@ void tt_op_take_early(struct tt_op *op)
 
             if (m->claimed)
                 continue;
-            if (!agrees_to_receive(op, op->exec_peers[i].rank, m->bytes))
+            if (!op->conf.algo->pads && !agrees_to_receive(op, op->exec_peers[i].rank, m->bytes))
                 return;
             st = tt_exec_eager(&op->exec, (uint16_t)i, m->tag, m->bytes);
             m->claimed = st == TUTTI_OK;
@@ -310,7 +310,7 @@ static bool deliver_eager(struct tt_op *op, struct tt_context_peer *cp, uint32_t
     const int i = tt_exec_peer_of(&op->exec, index);
     tutti_status st = TUTTI_ERR_INVALID;
 
-    if (!agrees_to_receive(op, index, mail->bytes))
+    if (!op->conf.algo->pads && !agrees_to_receive(op, index, mail->bytes))
         return true;
     if (i >= 0 && tt_op_flow(op, (uint16_t)i))
         st = tt_exec_eager(&op->exec, (uint16_t)i, mail->cell.tag, mail->bytes);

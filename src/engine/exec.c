@@ -10,6 +10,7 @@ _Static_assert(sizeof(struct tt_exec) + 17 * sizeof(struct tt_exec_peer) <= 1638
 
 #define NO_STAGE 0xff
 #define NO_GRAIN 64
+#define ANY_GRAIN UINT64_MAX
 #define IN_FLIGHT_MAX 32        /* bits of out_of_order */
 #define TOGETHER_BYTES (128u << 10)     /* that go to slots at once: they are in the reader's cache still when it comes to them */
 #define PARTS_MIN 4             /* of a message that goes in longer puts, where whoever gets it may pass on the first before the last is there */
@@ -39,7 +40,8 @@ static uint32_t slot_of(uint32_t depth, uint32_t seq) { return seq & (depth - 1u
 #define NO_FLOW UINT32_MAX
 #define EAGER_FLOW (1u << 30)
 #define LAST_CREDIT_BIT 63u     /* of consumed_of: for all peers from there on */
-#define FETCH_MAX 8             /* steps that tt_exec_prefetch fetches at most */
+#define FETCH_MAX 8             /* steps that tt_exec_prefetch fetches at most, */
+#define FETCH_NEXT 10           /* and where a round may be loaded as many around the end of the window */
 #define ANY_STREAM 3u
 
 /* A streamed put or wait by its peer and stream. */
@@ -276,82 +278,158 @@ static bool writes_into(const struct tt_step *earlier, const struct tt_ref *ref,
     return w ? tt_ref_overlap(w, earlier->bytes, ref, bytes) : same_bytes(earlier, ref, bytes);
 }
 
-/* The grains from the first to the last byte of these, as bits mod 64. */
+/* Grains that lie TURNED_AFTER apart have other bits: algorithms keep their running values in slabs that are a power of two apart. */
+#define TURNED_AFTER 1024
+#define TURN 21
+
+static uint64_t turned(uint64_t ones, uint32_t turn)
+{
+    turn %= 64;
+    return turn ? ones << turn | ones >> (64 - turn) : ones;
+}
+
+/* So many grains of a buffer from `first` on, all of one TURNED_AFTER. */
+static uint64_t bits_of(uint8_t buf, uint64_t first, uint64_t n)
+{
+    return turned((1ull << n) - 1, (uint32_t)(first + first / TURNED_AFTER * TURN + 16u * buf));
+}
+
+/* The grains from the first to the last byte of these, as bits mod 64. A pipe is one by its name: it is met as a whole or not at all. */
 static uint64_t grains_of(const struct tt_exec *x, const struct tt_ref *ref, uint64_t bytes)
 {
     const uint64_t extent =
         !ref->block || bytes <= ref->block ? bytes : (bytes - 1) / ref->block * ref->stride + ref->block;
     const uint64_t first = ref->offset >> x->grain_shift,
                    last = (ref->offset + (extent ? extent - 1 : 0)) >> x->grain_shift;
-    const uint32_t turn = (uint32_t)(first + 16u * ref->buf) % 64;
-    const uint64_t ones = last - first < 63 ? (2ull << (last - first)) - 1 : UINT64_MAX;
+    const uint64_t turn_at = (first / TURNED_AFTER + 1) * TURNED_AFTER;
 
-    return turn ? ones << turn | ones >> (64 - turn) : ones;
+    if (ref->buf == TT_BUF_PIPE)
+        return bits_of(ref->buf, ref->offset, 1);
+    if (last - first >= 63)
+        return ANY_GRAIN;
+    if (last < turn_at)
+        return bits_of(ref->buf, first, last - first + 1);
+    return bits_of(ref->buf, first, turn_at - first) | bits_of(ref->buf, turn_at, last - turn_at + 1);
 }
 
-static uint64_t touched_by(struct tt_exec *x, const struct tt_step *s)
+/* What a step touches, by its refs: what it reads (up to two), and what it writes here. */
+struct refs {
+    uint64_t grains[3];     /* 0: there is none, or all that is to be found out about it is known */
+    const struct tt_ref *ref[3];
+};
+
+static void refs_of(struct tt_exec *x, const struct tt_step *s, struct refs *out)
 {
-    uint64_t touched = 0;
-
-    if (x->grain_shift == NO_GRAIN) {
-        if (s->bytes == 0)
-            return UINT64_MAX;
+    *out = (struct refs){ .ref = { &s->a, &s->b, &s->out } };
+    if (s->bytes == 0)
+        return;             /* it touches nothing */
+    if (x->grain_shift == NO_GRAIN)
         x->grain_shift = (uint8_t)(63 - __builtin_clzll(s->bytes));
-    }
     if (s->opcode != TT_WAIT)
-        touched |= grains_of(x, &s->a, s->bytes);
+        out->grains[0] = grains_of(x, &s->a, s->bytes);
     if (s->opcode == TT_REDUCE_STEP)
-        touched |= grains_of(x, &s->b, s->bytes);
+        out->grains[1] = grains_of(x, &s->b, s->bytes);
     if (s->opcode != TT_PUT)
-        touched |= grains_of(x, &s->out, s->bytes);
-    return touched;
+        out->grains[2] = grains_of(x, &s->out, s->bytes);
 }
 
-/* The steps of the window (bit 0: the first one) that may meet step i. Most do not, and are not looked at: a window has more steps than
- * caches have room for, where one process plays thousands of ranks. */
-static uint64_t may_meet(const struct tt_exec *x, uint32_t i)
+static uint64_t all_grains(const struct refs *r) { return r->grains[0] | r->grains[1] | r->grains[2]; }
+
+/* From now on step i touches these, or no longer. */
+static void touch(struct tt_exec *x, uint32_t i, uint64_t grains)
+{
+    if (grains == ANY_GRAIN) {
+        x->touching_all |= 1ull << i;
+        return;
+    }
+    for (; grains; grains &= grains - 1)
+        x->touching[__builtin_ctzll(grains)] |= 1ull << i;
+}
+
+static void leave(struct tt_exec *x, uint32_t i, uint64_t grains)
+{
+    x->touching_all &= ~(1ull << i);
+    if (grains == ANY_GRAIN)
+        return;
+    for (; grains; grains &= grains - 1)
+        x->touching[__builtin_ctzll(grains)] &= ~(1ull << i);
+}
+
+/* The steps of the window (bit 0: the first one) that may meet one that touches these. Most do not, and are not looked at: a window has more steps
+ * than caches have room for, where one process plays thousands of ranks. */
+static uint64_t may_meet(const struct tt_exec *x, uint64_t grains)
 {
     const uint32_t turn = index_of(x->head), n = x->tail - x->head;
-    uint64_t met = 0;
+    uint64_t met = grains == ANY_GRAIN ? UINT64_MAX : grains ? x->touching_all : 0;
 
-    for (uint32_t j = 0; j < TT_EXEC_STEPS; j++)
-        met |= (uint64_t)((x->touched[j] & x->touched[i]) != 0) << j;
+    for (; grains && grains != ANY_GRAIN; grains &= grains - 1)
+        met |= x->touching[__builtin_ctzll(grains)];
     met = turn ? met >> turn | met << (64 - turn) : met;
     return n < 64 ? met & ((1ull << n) - 1) : met;
 }
 
-/* Links step i with the earlier steps of the window: conflicts, pipes, and what it forwards. */
+/* Whether `earlier` writes just what `ref` is, and only when the steps that it waits for itself have come as far. Whoever waits for it at
+ * these bytes waits for all before it that touch them: nobody need look further back for them. (What arrives may land without waiting.) */
+static bool settles(const struct tt_step *earlier, const struct tt_ref *ref, uint64_t bytes)
+{
+    return (earlier->opcode == TT_REDUCE_STEP || earlier->opcode == TT_COPY) && bytes &&
+           same_bytes(earlier, ref, bytes);
+}
+
+/* Whether `earlier` writes the pipe that is operand `ref` of a step; then it is linked with it as its writer. */
+static bool link_pipe(struct tt_exec *x, uint32_t i, uint32_t earlier, const struct tt_ref *ref, int8_t *writer)
+{
+    if (ref->buf != TT_BUF_PIPE || !same_bytes(&x->step[earlier].s, ref, x->step[i].s.bytes))
+        return false;
+    *writer = (int8_t)earlier;
+    x->step[earlier].reader = (int8_t)i;
+    x->dependents[earlier] |= 1ull << i;
+    return true;
+}
+
+/* Whether what step i has to know of the bytes of one of its refs is known with `earlier`, which is linked with it. */
+static bool settle(struct tt_exec *x, uint32_t i, uint32_t earlier, struct refs *refs)
+{
+    struct tt_exec_step *t = &x->step[i];
+    const uint64_t before = all_grains(refs);
+
+    if (t->s.opcode != TT_WAIT && link_pipe(x, i, earlier, &t->s.a, &t->writer_a))
+        refs->grains[0] = 0;
+    if (t->s.opcode == TT_REDUCE_STEP && link_pipe(x, i, earlier, &t->s.b, &t->writer_b))
+        refs->grains[1] = 0;
+    for (uint32_t r = 0; r < 3; r++)
+        if (refs->grains[r] && settles(&x->step[earlier].s, refs->ref[r], t->s.bytes))
+            refs->grains[r] = 0;
+    return all_grains(refs) != before;
+}
+
+/* Links step i with the earlier steps of the window, the last one first: conflicts, pipes, and what it forwards. */
 static void link_step(struct tt_exec *x, uint32_t i)
 {
     struct tt_exec_step *t = &x->step[i];
     struct tt_exec_step *last = NULL;   /* of those that write what this put sends */
+    struct refs refs;
+    uint64_t grains, met;
 
     _Static_assert(TT_EXEC_STEPS == 64, "a bit for each step of the window");
-    x->touched[i] = touched_by(x, &t->s);
-    for (uint64_t met = may_meet(x, i); met; met &= met - 1) {
-        const uint32_t e = index_of(x->head + (uint32_t)__builtin_ctzll(met));
+    refs_of(x, &t->s, &refs);
+    grains = all_grains(&refs);
+    met = may_meet(x, grains);
+    while (met) {
+        const uint32_t n = 63 - (uint32_t)__builtin_clzll(met), e = index_of(x->head + n);
         struct tt_exec_step *earlier = &x->step[e];
 
+        met &= ~(1ull << n);
         if (!earlier->over && conflict(&earlier->s, &t->s)) {
             x->deps[i] |= 1ull << e;
             x->dependents[e] |= 1ull << i;
         }
-        if (t->s.opcode == TT_WAIT)
-            continue;
-        if (t->s.a.buf == TT_BUF_PIPE && same_bytes(&earlier->s, &t->s.a, t->s.bytes)) {
-            t->writer_a = (int8_t)e;
-            earlier->reader = (int8_t)i;
-            x->dependents[e] |= 1ull << i;
-        }
-        if (t->s.opcode == TT_REDUCE_STEP && t->s.b.buf == TT_BUF_PIPE &&
-            same_bytes(&earlier->s, &t->s.b, t->s.bytes)) {
-            t->writer_b = (int8_t)e;
-            earlier->reader = (int8_t)i;
-            x->dependents[e] |= 1ull << i;
-        }
-        if (t->s.opcode == TT_PUT && !t->eager && writes_into(&earlier->s, &t->s.a, t->s.bytes))
+        if (t->s.opcode == TT_PUT && !t->eager && !last && writes_into(&earlier->s, &t->s.a, t->s.bytes))
             last = earlier;
+        if (settle(x, i, e, &refs))
+            met &= may_meet(x, all_grains(&refs));
     }
+    touch(x, i, grains);
     if (last && !last->over && last->forward < 0 && same_bytes(&last->s, &t->s.a, t->s.bytes))
         last->forward = (int8_t)i;
     tt_assert(t->s.opcode == TT_WAIT || t->s.a.buf != TT_BUF_PIPE || t->writer_a >= 0);
@@ -464,6 +542,7 @@ static void begin(struct tt_exec *x, const struct tt_exec_conf *conf, struct tt_
     x->grain_shift = NO_GRAIN;
     x->stages = 0;
     x->unstaged = 0;
+    x->touching_all = 0;
     x->asleep = x->unopened = 0;
     x->head = x->tail = x->cursor = 0;
     x->npeers = 0;
@@ -474,7 +553,7 @@ static void begin(struct tt_exec *x, const struct tt_exec_conf *conf, struct tt_
     x->consumed_of = 0;
     for (uint32_t i = 0; i < TT_EXEC_STEPS; i++) {
         x->flow[i] = NO_FLOW;
-        x->touched[i] = 0;
+        x->touching[i] = 0;
     }
     x->credit_from = 0;
     x->peer = peers;
@@ -533,6 +612,16 @@ static bool retired(const struct tt_exec *x, const struct tt_exec_step *t)
     return t->reader >= 0 && x->step[t->reader].over;
 }
 
+/* The first step of the window leaves it. */
+static void retire(struct tt_exec *x)
+{
+    const uint32_t i = index_of(x->head++);
+    struct refs refs;
+
+    refs_of(x, &x->step[i].s, &refs);
+    leave(x, i, all_grains(&refs));
+}
+
 /* Step i has moved: those that wait for it are tried again. When it is over they do not depend on it any more. */
 static void end_step(struct tt_exec *x, uint32_t i)
 {
@@ -552,7 +641,7 @@ static void end_step(struct tt_exec *x, uint32_t i)
     if (t->writer_b >= 0)
         free_stages(x, &x->step[t->writer_b]);
     while (x->head != x->tail && retired(x, &x->step[index_of(x->head)]))
-        x->head++;
+        retire(x);
     if ((int32_t)(x->cursor - x->head) < 0)
         x->cursor = x->head;
 }
@@ -1263,13 +1352,15 @@ bool tt_exec_credit(struct tt_exec *x, uint16_t peer, uint8_t stream, uint32_t c
     return true;
 }
 
-/* The wait for a message from `peer` among some steps; NULL: none is. */
-static struct tt_exec_step *find_wait(struct tt_exec *x, uint64_t among, uint16_t peer, uint32_t tag)
+/* The wait for a message from `peer`; NULL: none is in the window. `flow`: only steps of that one are looked at; NO_FLOW: all. */
+static struct tt_exec_step *find_wait(struct tt_exec *x, uint32_t flow, uint16_t peer, uint32_t tag)
 {
-    for (uint32_t n = x->head; among && n != x->tail; n++) {
-        struct tt_exec_step *t = &x->step[index_of(n)];
+    for (uint32_t n = x->head; n != x->tail; n++) {
+        const uint32_t i = index_of(n);
+        struct tt_exec_step *t = &x->step[i];
 
-        if (among >> index_of(n) & 1 && t->s.opcode == TT_WAIT && !t->over && t->peer == peer && t->s.tag == tag)
+        if ((flow == NO_FLOW || x->flow[i] == flow) && t->s.opcode == TT_WAIT && !t->over && t->peer == peer &&
+            t->s.tag == tag)
             return t;
     }
     return NULL;
@@ -1277,10 +1368,10 @@ static struct tt_exec_step *find_wait(struct tt_exec *x, uint64_t among, uint16_
 
 tutti_status tt_exec_eager(struct tt_exec *x, uint16_t peer, uint32_t tag, uint64_t bytes)
 {
-    struct tt_exec_step *t = find_wait(x, steps_of_flow(x, eager_flow(peer, tag)), peer, tag);
+    struct tt_exec_step *t = find_wait(x, eager_flow(peer, tag), peer, tag);
 
     if (!t)
-        t = find_wait(x, UINT64_MAX, peer, tag);    /* one that is not eager */
+        t = find_wait(x, NO_FLOW, peer, tag);       /* one that is not eager */
     if (!t)
         return TUTTI_ERR_INVALID;
     if (!t->eager || t->arrived || (t->s.at_most ? t->s.bytes < bytes : t->s.bytes != bytes))
@@ -1298,6 +1389,14 @@ static void fetch(const void *at, size_t bytes)
         __builtin_prefetch((const char *)at + (b < bytes ? b : bytes - 1));
 }
 
+/* What loading a round touches: the steps that it may meet, which are the last ones most often, and the places of its own. */
+static void fetch_next(const struct tt_exec *x)
+{
+    fetch(x->touching, sizeof x->touching);
+    for (uint32_t n = 0; n < FETCH_NEXT; n++)
+        fetch(&x->step[index_of(x->tail + n - FETCH_NEXT / 2)], sizeof x->step[0]);
+}
+
 void tt_exec_prefetch(const struct tt_exec *x, int peer, uint64_t also)
 {
     const uint32_t head = index_of(x->head), left = x->tail - x->head;
@@ -1307,7 +1406,7 @@ void tt_exec_prefetch(const struct tt_exec *x, int peer, uint64_t also)
     if (peer >= 0)
         fetch(&x->peer[peer], sizeof x->peer[peer]);
     if (x->round < x->nrounds)
-        fetch(x->touched, sizeof x->touched);       /* a step may be loaded */
+        fetch_next(x);
     steps |= also;
     for (int i = 0; steps && i < FETCH_MAX; i++, steps &= steps - 1) {
         const uint32_t at = (uint32_t)__builtin_ctzll(steps);

@@ -142,7 +142,8 @@ struct tt_exec {
     bool credit_due;            /* some stream has consumed more than it has told */
     uint32_t peer_rank[TT_EXEC_NEAR_PEERS];     /* rank of the first peers: found without looking at each of them */
     uint64_t deps[TT_EXEC_STEPS];       /* earlier steps of the window (by index) whose ranges conflict with this one */
-    uint64_t touched[TT_EXEC_STEPS];    /* which grains of memory a step reads or writes, mod 64: steps without a common one do not meet */
+    uint64_t touching[64];      /* the steps that read or write a grain of memory, by its number mod 64: steps without a common one do not meet */
+    uint64_t touching_all;      /* those, in place of that, which touch so much that they may meet any */
     uint8_t grain_shift;                /* log2 of a grain's bytes, from the first step that has any; 64: there was none */
     uint64_t dependents[TT_EXEC_STEPS]; /* later ones that conflict with this one, or read the pipe that it writes */
     uint32_t flow[TT_EXEC_STEPS];       /* whom a streamed step goes with and how, to wake it */

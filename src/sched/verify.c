@@ -40,7 +40,7 @@ static struct tt_step *flatten(const struct tt_algo *algo, const struct tt_coll 
 tutti_status tt_program_init(struct tt_program *p, const struct tt_algo *algo, const struct tt_coll *coll,
                              uint32_t nranks)
 {
-    struct tt_program made = { .nranks = nranks, .direct_unsafe = algo->direct_unsafe };
+    struct tt_program made = { .nranks = nranks, .direct_unsafe = algo->direct_unsafe, .pads = algo->pads };
 
     made.coll = calloc(nranks, sizeof *made.coll);
     made.steps = calloc(nranks, sizeof *made.steps);
@@ -116,7 +116,8 @@ static uint32_t count(const uint64_t *set, size_t words)
     return n;
 }
 
-/* The inputs where they are before the first step. WORK's bytes are for the eyes of a barrier only. */
+/* The inputs where they are before the first step. WORK's bytes are for the eyes of a barrier only, and of who pads messages with them: they are of no rank's
+ * input, and so wrong in any result. */
 static void set_inputs(struct values *v)
 {
     for (uint32_t r = 0; r < v->p->nranks; r++) {
@@ -130,7 +131,7 @@ static void set_inputs(struct values *v)
             set_of(v, cell)[r / 64] |= 1ull << r % 64;
             offset += v->s->cell[cell].bytes;
         }
-        if (c->kind != TT_BARRIER)
+        if (c->kind != TT_BARRIER && !v->p->pads)
             continue;
         tt_pieces_cells(v->s, c, tt_work(0), v->p->work_bytes[r], &cell, &end);
         for (; cell < end; cell++)

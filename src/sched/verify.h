@@ -14,7 +14,7 @@ struct tt_program {
     struct tt_step **steps;         /* [nranks][nsteps[rank]], each with the round that emitted it */
     uint64_t *nsteps;
     uint64_t *work_bytes;           /* [nranks] */
-    bool direct_unsafe;             /* as the algorithm says */
+    bool direct_unsafe, pads;       /* as the algorithm says */
 };
 
 /* Builds the programs of all ranks; coll[nranks] is copied (its arrays are not). Ends with tt_program_fini. */
@@ -30,7 +30,7 @@ void tt_program_fini(struct tt_program *p);
  *    are in the same round, so that an executor that holds one round at a time gets through.
  *  - Every byte of every result is what the collective's definition says: for reductions each rank exactly once, the
  *    lower operand left, finished exactly once; nothing else of DST is written; nothing unwritten is read (but WORK by
- *    a barrier).
+ *    a barrier, and by an algorithm that pads: then no result comes from it).
  *  - No deadlock, even if a put's source stays in use until its wait has taken it, every pipe and every pair holds
  *    only one piece at a time, and steps go strictly forward; however steps are cut into segments (segments.h).
  *  - No deadlock either if every rank runs its steps one after another, in program order, as short programs are run: so

@@ -24,6 +24,7 @@ static const char *const names[] = {
     "allreduce_hierarchical",
     "alltoall_two_level",
     "alltoallv_by_hosts",
+    "alltoallv_two_level",
 };
 
 #define NNAMES (sizeof names / sizeof names[0])

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""bench/report.py: the page about the simulator says what the rows of its two benchmarks say, a part for each."""
+"""bench/report.py: pages say what the rows of their benchmarks say; that about the simulator has a part for each of two."""
 
 import argparse
 import json
@@ -18,7 +18,8 @@ sys.dont_write_bytecode = True
 import bench_predict  # noqa: E402
 import bench_putsignal  # noqa: E402
 import bench_sim  # noqa: E402
-from lib import proxies, rails, report_putsignal, say  # noqa: E402
+import bench_tuner  # noqa: E402
+from lib import proxies, rails, report_putsignal, rounds, say  # noqa: E402
 
 MACHINE = {"date": "2026-01-02", "commit": "c0ffee", "cpu": "a processor", "cores": 2, "memory_gib": 8, "system": "a system",
            "kernel": "6.1", "congestion_control": "cubic", "busy_cores_before": 0, "versions": {"tutti": "0.1.0"}}
@@ -94,6 +95,23 @@ class Report(unittest.TestCase):
         self.assertNotIn("| -5.0 % |", last)
         self.assertRegex(last, r"\| \+30\.0 %[^\n]*\| short +\|")
         self.assertEqual(last.split("<!-- bench/run predict -->")[0], both.split("<!-- bench/run predict -->")[0])
+
+    def test_choices_are_counted_by_wire_and_ranks_and_the_far_ones_listed(self):
+        def chosen(wire, chosen_us, best_us):
+            entries = [bench_tuner.Entry("ring", turns_us=chosen_us), bench_tuner.Entry("direct", turns_us=best_us)]
+            return bench_tuner.row_of(rounds.Case("allgather", 4096, wire, 4), "ring", entries, {})
+
+        rows = [chosen("shm", [10, 10, 10], [40, 40, 40]), chosen("shm", [8, 16, 12], [5, 8, 8]), chosen("tcp", [10, 11, 10], [10, 10, 10]),
+                {"what": "allgather tcp 8 B, 4 ranks: chosen over best", "skipped": "a rank died"}]
+        rows += bench_tuner.summary_rows("all", rows)
+        done = self.report("tuner", rows)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertEqual(self.cells("all"), ["3", f"{1.6 ** (1 / 3):.3f}", "1.60", "1", "allgather of 4 KiB: ring instead of direct"])
+        self.assertEqual(self.cells("TCP, 4 ranks"), ["1", "1.000", "1.00", "0", ""])
+        self.assertIn("| ring   | direct | 1.60  | 1.50 to 2.00 | short |", self.page.read_text())
+        self.assertIn("3 cases, 3 rounds.", self.page.read_text())
+        self.assertIn("- allgather tcp 8 B, 4 ranks: chosen over best: a rank died", self.page.read_text())
+        self.assertEqual(self.report("tuner", rows[3:4]).returncode, 1)
 
     def test_modes_over_rdma_wires_are_a_table_on_their_page_and_wrong_bytes_are_no_row(self):
         def lines(wrong):

@@ -1,0 +1,230 @@
+/* Two-level alltoallv. Shapes: src[nranks][send_bytes], dst[nranks][recv_bytes], rows of any size, anywhere.
+ * As in the two-level alltoall (alltoall_two_level.c) ranks give their host's ranks what these are to pass on, and those send each rank that they serve
+ * one message for the whole host: H - 1 messages between hosts a rank instead of (H - 1) g. Who passes a row on does not know its size, which
+ * only its two ends do. So a row of up to slot_bytes travels in a slot of that many bytes, whatever it needs of it, and its receiver takes out
+ * what is its; what is in the rest comes to no result. Longer rows go straight from one end to the other, as in the direct one: both ends know
+ * that they do. Short rows, of which messages are what costs. */
+#include "algo/algos.h"
+#include "algo/blocks.h"
+#include "algo/levels.h"
+#include "algo/phases.h"
+
+#define SLOT_MAX 512    /* bytes: a longer row is worth a message */
+#define SLOT_MIN 8
+#define PACKED 15       /* rows that one round packs or unpacks; the first also copies */
+#define MEETS 7         /* mates that a rank meets in a round */
+#define LONG 5          /* exchanges of long rows in a round: put, wait, copy each; the first also copies */
+
+/* WORK, in slots: what comes from each rank of another host, by hosts; from each rank of this host, in order, a slot for each rank that this one serves; and
+ * what is packed for the others of this host. At most so many. */
+static uint64_t slots_max(const struct tt_levels *v)
+{
+    return 3ull * v->layout->nranks + (uint64_t)v->widest * v->hosts;
+}
+
+/* The same on all ranks. 0: there are so many slots that there is no room for any; then all rows count as long. */
+static uint64_t slot_bytes(const struct tt_levels *v)
+{
+    const uint64_t room = tt_work_max(v->c) / slots_max(v);
+    uint64_t slot = SLOT_MAX;
+
+    while (slot > room)
+        slot /= 2;
+    return slot < SLOT_MIN ? 0 : slot;
+}
+
+static uint64_t brought_slot(const struct tt_levels *v, uint32_t from)
+{
+    return v->layout->nranks + (uint64_t)from * tt_levels_served(v, v->me);
+}
+
+static uint64_t packed_slot(const struct tt_levels *v, uint32_t m)
+{
+    uint64_t before = brought_slot(v, v->n);
+
+    for (uint32_t i = 0; i < m; i++)
+        before += i == v->me ? 0 : tt_levels_served(v, i);
+    return before;
+}
+
+/* ---- rounds ------------------------------------------------------------------------------------------------- */
+
+/* How many rounds of each sort, in their order. */
+struct parts {
+    uint64_t pack, meet, exchange, unpack, straight;
+};
+
+static struct parts parts_of(const struct tt_levels *v, uint64_t slot)
+{
+    const uint32_t n = v->layout->nranks;
+    struct parts p = { .straight = tt_phase_rounds(n - 1, LONG) };
+
+    if (!slot)
+        return p;
+    p.pack = p.unpack = tt_phase_rounds(n, PACKED);
+    p.meet = tt_phase_rounds(v->widest - 1, MEETS);
+    p.exchange = (uint64_t)(v->hosts - 1) * tt_levels_served_max(v);
+    return p;
+}
+
+static uint64_t nrounds(const struct tt_coll *c)
+{
+    struct tt_levels v;
+    struct parts p;
+
+    tt_levels_init(&v, c);
+    p = parts_of(&v, slot_bytes(&v));
+    return p.pack + p.meet + p.exchange + p.unpack + p.straight;
+}
+
+static bool is_short(uint64_t bytes, uint64_t slot)
+{
+    return bytes > 0 && bytes <= slot;
+}
+
+/* Short rows to where they are packed for the mate that serves their ranks; those that this rank serves straight to where it does so from. */
+static void pack(struct tt_sched *s, const struct tt_levels *v, uint64_t slot, uint64_t k)
+{
+    const struct tt_coll *c = v->c;
+
+    for (uint32_t rank = (uint32_t)k * PACKED; rank < c->nranks && rank < (k + 1) * PACKED; rank++) {
+        const uint32_t host = tt_layout_host(v->layout, rank), local = tt_layout_local(v->layout, rank);
+        const uint32_t m = local % v->n, place = tt_levels_served_before(v, host, m) + local / v->n;
+        const uint64_t at = (m == v->me ? brought_slot(v, m) : packed_slot(v, m)) + place;
+
+        if (rank != c->rank && is_short(c->send_bytes[rank], slot))
+            tt_sched_copy(s, tt_work(at * slot), tt_src(c->send_displs[rank]), c->send_bytes[rank]);
+    }
+}
+
+static void meet(struct tt_sched *s, const struct tt_levels *v, uint64_t slot, uint64_t k)
+{
+    const uint32_t first = (uint32_t)k * MEETS + 1, mine = tt_levels_served(v, v->me);
+
+    for (uint32_t i = first; i < v->n && i < first + MEETS; i++) {
+        const uint32_t m = (v->me + i) % v->n, served = tt_levels_served(v, m);
+
+        tt_sched_put(s, tt_layout_rank(v->layout, v->host, m), tt_work(packed_slot(v, m) * slot),
+                     tt_work((v->layout->nranks + (uint64_t)v->me * served) * slot), served * slot, 0);
+    }
+    for (uint32_t i = first; i < v->n && i < first + MEETS; i++) {
+        const uint32_t m = (v->me + v->n - i) % v->n;
+
+        tt_sched_wait(s, tt_layout_rank(v->layout, v->host, m), tt_work(brought_slot(v, m) * slot), mine * slot, 0);
+    }
+}
+
+/* To the z-th rank that this one serves on the host `far` further on, and from the rank that serves this one on the host as far back. */
+static void exchange(struct tt_sched *s, const struct tt_levels *v, uint64_t slot, uint32_t far, uint32_t z)
+{
+    const uint32_t to = (v->host + far) % v->hosts, from = (v->host + v->hosts - far) % v->hosts;
+    const uint32_t local = z * v->n + v->me, theirs = tt_layout_host_ranks(v->layout, from);
+    const uint64_t place = tt_levels_served_before(v, to, v->me) + z, served = tt_levels_served(v, v->me);
+
+    if (local < tt_layout_host_ranks(v->layout, to))
+        tt_sched_put(s, tt_layout_rank(v->layout, to, local),
+                     tt_strided(tt_work((brought_slot(v, 0) + place) * slot), slot, served * slot),
+                     tt_work(tt_levels_ranks_before(v, v->host) * slot), v->n * slot, 0);
+    if (v->me / theirs == z)
+        tt_sched_wait(s, tt_layout_rank(v->layout, from, v->me % theirs),
+                      tt_work(tt_levels_ranks_before(v, from) * slot), theirs * slot, 0);
+}
+
+/* What others have for this rank, out of the slots. */
+static void unpack(struct tt_sched *s, const struct tt_levels *v, uint64_t slot, uint64_t k)
+{
+    const uint64_t own_place = tt_levels_served_before(v, v->host, v->me);
+    const struct tt_coll *c = v->c;
+
+    for (uint32_t rank = (uint32_t)k * PACKED; rank < c->nranks && rank < (k + 1) * PACKED; rank++) {
+        const uint32_t host = tt_layout_host(v->layout, rank), local = tt_layout_local(v->layout, rank);
+        const uint64_t at =
+            host == v->host ? brought_slot(v, local) + own_place : (uint64_t)tt_levels_ranks_before(v, host) + local;
+
+        if (rank != c->rank && is_short(c->recv_bytes[rank], slot))
+            tt_sched_copy(s, tt_dst(c->recv_displs[rank]), tt_work(at * slot), c->recv_bytes[rank]);
+    }
+}
+
+static struct tt_ref pipe_of(const struct tt_coll *c, uint32_t from, uint32_t to)
+{
+    return tt_pipe((uint64_t)from * c->nranks + to);
+}
+
+/* Long rows: they may share their pair with slots, so where they belong is not told by "there", as that needs a pair for itself. */
+static void straight(struct tt_sched *s, const struct tt_coll *c, uint64_t slot, uint64_t k)
+{
+    const uint32_t n = c->nranks, r = c->rank, first = (uint32_t)k * LONG + 1;
+
+    for (uint32_t i = first; i < n && i < first + LONG; i++) {
+        const uint32_t to = (r + i) % n;
+
+        if (c->send_bytes[to] > slot)
+            tt_sched_put(s, to, tt_src(c->send_displs[to]), pipe_of(c, r, to), c->send_bytes[to], 1);
+    }
+    for (uint32_t i = first; i < n && i < first + LONG; i++) {
+        const uint32_t from = (r + n - i) % n;
+
+        if (c->recv_bytes[from] <= slot)
+            continue;
+        tt_sched_wait(s, from, pipe_of(c, from, r), c->recv_bytes[from], 1);
+        tt_sched_copy(s, tt_dst(c->recv_displs[from]), pipe_of(c, from, r), c->recv_bytes[from]);
+    }
+}
+
+static void round_k(struct tt_sched *s, const struct tt_coll *c, uint64_t k)
+{
+    struct tt_levels v;
+    struct parts p;
+    uint64_t slot;
+    uint32_t most;
+
+    tt_levels_init(&v, c);
+    slot = slot_bytes(&v);
+    most = tt_levels_served_max(&v);
+    p = parts_of(&v, slot);
+    if (k == 0)
+        tt_sched_own(s, c);
+    if (k < p.pack)
+        pack(s, &v, slot, k);
+    else if ((k -= p.pack) < p.meet)
+        meet(s, &v, slot, k);
+    else if ((k -= p.meet) < p.exchange)
+        exchange(s, &v, slot, (uint32_t)(k / most) + 1, (uint32_t)(k % most));
+    else if ((k -= p.exchange) < p.unpack)
+        unpack(s, &v, slot, k);
+    else
+        straight(s, c, slot, k - p.unpack);
+}
+
+/* ---- what it takes -------------------------------------------------------------------------------------------- */
+
+static uint64_t work_bytes(const struct tt_coll *c)
+{
+    struct tt_levels v;
+    uint64_t slot;
+
+    tt_levels_init(&v, c);
+    slot = slot_bytes(&v);
+    return slot ? packed_slot(&v, v.n) * slot : 0;
+}
+
+/* All ranks must choose alike, so the cost may not depend on the sizes, which differ by rank: as if all rows were short. */
+static struct tt_cost cost(const struct tt_coll *c)
+{
+    struct tt_levels v;
+    double all;
+
+    tt_levels_init(&v, c);
+    all = (double)slot_bytes(&v) * c->nranks;
+    return (struct tt_cost){
+        .messages = tt_cost_burst(tt_levels_served_max(&v) * (v.hosts - 1)), .bytes = all,
+        .near_messages = tt_cost_burst(v.widest - 1), .near_bytes = all,
+    };
+}
+
+const struct tt_algo tt_algo_alltoallv_two_level = {
+    .name = "alltoallv_two_level", .summary = "short rows, several ranks to a host",
+    .kind = TT_ALLTOALLV, .fits = tt_fits_always, .nrounds = nrounds, .round = round_k,
+    .work_bytes = work_bytes, .npeers = tt_npeers_all, .cost = cost, .by_name = true, .pads = true,
+};
