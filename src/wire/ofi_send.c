@@ -242,6 +242,13 @@ static void pump_records(struct tt_ofi_lane *lane)
     }
 }
 
+/* The lower rank's first message on each lane makes the connection, if the provider connects: where both ends did so at once, that of one would be refused, and
+ * what it sent fail. */
+static bool is_let_speak(const struct tt_ofi_lane *lane)
+{
+    return lane->met || lane->link->ofi->conf.rank < lane->link->peer;
+}
+
 static void lane_pump(struct tt_ofi_lane *lane, uint64_t limit)
 {
     bool more = true;
@@ -250,6 +257,8 @@ static void lane_pump(struct tt_ofi_lane *lane, uint64_t limit)
     lane->load.bytes_max = limit;
     if (lane->nunposted > 0)
         tt_ofi_post_receives(lane);
+    if (!is_let_speak(lane))
+        return;
     while (more && lane->sent < lane->tail) {
         pump_asks(lane);
         more = pump_writes(lane);
@@ -265,7 +274,8 @@ void tt_ofi_link_pump(struct tt_ofi_link *link)
 
     if (link->state != TT_OFI_UP || link->broken)
         return;
-    tt_ofi_notes_pump(link);
+    if (is_let_speak(&link->lanes[TT_OFI_CONTROL]))
+        tt_ofi_notes_pump(link);
     for (uint32_t i = 0; i < TT_OFI_LANES && !link->broken; i++)
         lane_pump(&link->lanes[i], limit);
 }
