@@ -145,7 +145,7 @@ typedef struct tutti_conf {
                                (default 300000); negative: none */
     const char *wires;      /* e.g. "shm,verbs,tcp": those that may be used; NULL: TUTTI_WIRES, else all usable but verbs and ofi */
     const char *interfaces; /* "eth", "=eth0", "^docker,lo"; NULL: TUTTI_INTERFACES, else by route */
-    int32_t lanes;          /* connections per TCP peer, or queue pairs for bulk data per RDMA peer, 1..16; 0: TUTTI_LANES, else chosen */
+    int32_t lanes;          /* connections per TCP peer, or queue pairs or endpoints for bulk data per RDMA peer, 1..16; 0: TUTTI_LANES, else chosen */
     int32_t no_restore;     /* 1: in-place input is not restored after a failure (saves one copy) */
     const char *security;   /* of connections between hosts: "plain"; TLS 1.3 by the "token", or by "certificate" (TUTTI_CERTIFICATE,
                                TUTTI_KEY, TUTTI_AUTHORITY); NULL: TUTTI_SECURITY, else plain. The same on all ranks */

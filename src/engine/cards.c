@@ -1,5 +1,6 @@
-/* A packed card: how many bytes it has (16 bits), which whole card it is packed by (a byte; WHOLE: it is whole itself and follows), then pairs of
- * how many bytes are the same and how many differ, a byte each, and those that differ, until all bytes are there. */
+/* A packed card: how many bytes it has (16 bits), which whole card it is packed by (a byte; WHOLE: it is whole itself and follows; NEAR: by one that is
+ * packed by a whole one, or is whole, and where that begins follows in 32 bits), then pairs of how many bytes are the same and how many differ, a byte
+ * each, and those that differ, until all bytes are there. */
 #include "engine/cards.h"
 
 #include <stdlib.h>
@@ -9,7 +10,9 @@
 
 #define HEAD 3u
 #define WHOLE 255u
-#define PACKED_MAX (HEAD + 3 * TT_ENGINE_CARD_BYTES)
+#define NEAR 254u
+#define PACKED_MAX (HEAD + sizeof(uint32_t) + 3 * TT_ENGINE_CARD_BYTES)
+_Static_assert(TT_CARDS_WHOLE < NEAR, "whole cards are told from what else there is");
 
 tutti_status tt_cards_init(struct tt_cards *c, uint32_t nranks)
 {
@@ -77,8 +80,13 @@ static size_t get_at(const struct tt_cards *c, uint32_t begin, uint8_t *card)
         memcpy(card, from + HEAD, bytes);
     } else {
         const uint8_t *pair = from + HEAD;
+        uint32_t by = from[2] == NEAR ? 0 : c->whole[from[2]];
 
-        get_at(c, c->whole[from[2]], card);
+        if (from[2] == NEAR) {
+            memcpy(&by, pair, sizeof by);
+            pair += sizeof by;
+        }
+        get_at(c, by, card);
         for (size_t at = 0; at < bytes; at += (size_t)pair[0] + pair[1], pair += pair[1] + 2u)
             memcpy(card + at + pair[0], pair + 2, pair[1]);
     }
@@ -107,6 +115,18 @@ tutti_status tt_cards_put(struct tt_cards *c, uint32_t rank, const void *card, s
         which = i;
         memcpy(best, packed, m);
     }
+    if (c->near) {
+        size_t m;
+
+        get_at(c, c->near, by);
+        memcpy(packed, &c->near, sizeof c->near);
+        m = sizeof c->near + pack(card, bytes, by, packed + sizeof c->near);
+        if (m < n) {
+            n = m;
+            which = NEAR;
+            memcpy(best, packed, m);
+        }
+    }
     if (2 * n > bytes && c->nwhole < TT_CARDS_WHOLE) {      /* little in common: others may have more with it */
         n = bytes;
         which = WHOLE;
@@ -123,6 +143,8 @@ tutti_status tt_cards_put(struct tt_cards *c, uint32_t rank, const void *card, s
     to[2] = (uint8_t)which;
     memcpy(to + HEAD, best, n);
     c->at[rank] = c->end;
+    if (which != NEAR)
+        c->near = c->end;
     c->end += (uint32_t)(HEAD + n);
     return TUTTI_OK;
 }

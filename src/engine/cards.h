@@ -1,5 +1,5 @@
 /* The cards of all ranks, packed: cards of one job differ in few bytes, so each is kept as what it differs in from one of a few that are kept
- * whole. What comes out is what went in. One thread at a time. */
+ * whole, or from that of a rank just before it, which may be on the same host. What comes out is what went in. One thread at a time. */
 #ifndef TT_ENGINE_CARDS_H
 #define TT_ENGINE_CARDS_H
 
@@ -16,6 +16,7 @@ struct tt_cards {
     uint8_t *bytes;             /* [cap], [1 .. end) used */
     uint32_t end, cap;
     uint32_t whole[TT_CARDS_WHOLE], nwhole;     /* where cards that are whole begin, to pack others by */
+    uint32_t near;              /* where the newest begins that is packed by none such as this; 0: there is none */
 };
 
 /* Empty, for that many ranks. Ends with tt_cards_fini, also if it fails. */

@@ -38,7 +38,8 @@ static uint32_t end_of(const struct tt_dqplb_lanes *l, uint32_t most)
 uint32_t tt_dqplb_lanes_choose(struct tt_dqplb_lanes *l, uint64_t bytes, uint32_t most)
 {
     const uint32_t end = most == 0 || most >= l->n ? l->n : end_of(l, most);
-    uint32_t best = TT_DQPLB_NO_LANE, lane = l->turn < end ? l->turn : 0;
+    uint8_t *turn = &l->turn[end - 1];
+    uint32_t best = TT_DQPLB_NO_LANE, lane = *turn;
 
     for (uint32_t i = 0; i < end; i++, lane = lane + 1 < end ? lane + 1 : 0) {
         if ((lane == 0 && l->keeps_first) || (best != TT_DQPLB_NO_LANE && !is_better(l, lane, best)) ||
@@ -49,7 +50,7 @@ uint32_t tt_dqplb_lanes_choose(struct tt_dqplb_lanes *l, uint64_t bytes, uint32_
             break;
     }
     if (best != TT_DQPLB_NO_LANE)
-        l->turn = best + 1 < l->n ? best + 1 : 0;
+        *turn = (uint8_t)(best + 1 < end ? best + 1 : 0);
     return best;
 }
 

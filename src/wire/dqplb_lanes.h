@@ -29,7 +29,7 @@ struct tt_dqplb_lanes {
     uint32_t n;
     uint32_t outstanding_max;   /* segments of a lane */
     uint64_t bytes_max;         /* bytes of a lane */
-    uint32_t turn;              /* the lane that is looked at first */
+    uint8_t turn[TT_DQPLB_LANES_MAX];   /* the lane that is looked at first, by how many may be taken, less 1: who may take few disturbs no others' turns */
     enum tt_dqplb_choice choice;
     bool keeps_first;           /* tt_dqplb_lanes_choose leaves the first lane to those who name it */
 };
@@ -41,7 +41,7 @@ void tt_dqplb_lanes_init(struct tt_dqplb_lanes *l, uint32_t n, uint32_t outstand
 bool tt_dqplb_lanes_has_room(const struct tt_dqplb_lanes *l, uint32_t lane, uint64_t bytes);
 
 /* The lane for the next segment, which has so many bytes, among the first `most` of those that are up and not kept (0: among all); then it is the turn of
- * the lane after it. TT_DQPLB_NO_LANE: all of these are full, or none is up. */
+ * the lane after it, among those. TT_DQPLB_NO_LANE: all of these are full, or none is up. */
 uint32_t tt_dqplb_lanes_choose(struct tt_dqplb_lanes *l, uint64_t bytes, uint32_t most);
 
 /* So many segments and bytes are outstanding on the lane from now on. Bounds are the caller's business: what has to go over this lane may exceed them. */

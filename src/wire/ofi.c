@@ -16,7 +16,6 @@
 #include "wire/tcp_frame.h"
 #include "wire/wires.h"
 
-#define TCP_LINK_BYTES 4096
 #define LOOK_EVERY 64           /* polls, then the tcp wire is asked even so: it tells of ends and new incarnations only */
 #define NAP_NS TT_MS            /* between looks at what does not wake */
 
@@ -51,7 +50,7 @@ static tutti_status ofi_furnish(struct tt_ofi *o)
     o->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
     if (o->epoll_fd < 0 || o->timer_fd < 0 || epoll_ctl(o->epoll_fd, EPOLL_CTL_ADD, o->timer_fd, &ev) != 0)
         return tt_fail_errno(errno, "ofi: create an epoll");
-    conf.link_bytes = TCP_LINK_BYTES;
+    conf.link_bytes = TT_OFI_TCP_LINK_BYTES;
     conf.lanes = 1;
     return tt_wire_tcp.open(&o->tcp, &conf);
 }
@@ -79,6 +78,7 @@ static tutti_status ofi_open(struct tt_wire **out, const struct tt_wire_conf *co
     o->epoll_fd = o->timer_fd = -1;
     o->news_end = &o->news;
     st = tt_ofi_provider_open(&o->provider, conf);
+    o->nends = !o->provider.delivers ? 1 : conf->lanes < TT_OFI_ENDS_MAX ? conf->lanes : TT_OFI_ENDS_MAX;
     if (!st)
         st = tt_ofi_regions_open(o);
     if (!st)
@@ -187,7 +187,8 @@ static bool must_look(const struct tt_ofi_link *link)
     for (uint32_t i = 0; i < TT_OFI_LANES; i++) {
         const struct tt_ofi_lane *lane = &link->lanes[i];
 
-        must |= lane->stuck || lane->nunposted > 0 || lane->nfree_sends < TT_OFI_SENDS || !lane->met;
+        must |= lane->stuck || lane->nunposted > 0 || lane->nfree_sends < TT_OFI_SENDS || !lane->met ||
+                tt_ofi_ends_wait(lane);
     }
     return must;
 }

@@ -18,6 +18,9 @@
  * urgent messages (control), one for all others (data). A message ends with a *record*, which says what to signal, and has the payload if that
  * is short; a longer one is written to its place before, by RMA. The receiver's poll takes records in order and raises the signals.
  *
+ * The data lane may have more endpoints, over which writes are dealt out (dqplb_lanes.h). Records all go over the first, and endpoints keep no order
+ * among each other: a record waits until the writes that went over others are reported as delivered (FI_DELIVERY_COMPLETE).
+ *
  * libfabric cannot call back what it was given: a provider may read a source, or write to a target, as long as the endpoint is open and
  * an operation is not over. So
  *  - an endpoint is one peer's. Memory that is taken back while an endpoint may touch it closes the link's endpoints, at this end first; both ends then make new
@@ -54,6 +57,9 @@
 #define TT_OFI_CHUNKS 32            /* per lane, of payloads that are copied and longer than a slot; where the provider has copies only, half of them for writes */
 #define TT_OFI_SEGMENT_BYTES (256u << 10)   /* of one RMA write */
 
+#define TT_OFI_TCP_LINK_BYTES 4096          /* of the wire that greets peers */
+#define TT_OFI_MEET_BYTES (TT_OFI_SLOT_BYTES + TT_OFI_RECORD_BYTES)     /* of a further endpoint: what it receives, once, and what it sends */
+
 struct tt_ofi;
 struct tt_ofi_link;
 struct tt_ofi_lane;
@@ -87,6 +93,7 @@ struct tt_ofi_op {
     struct fi_context2 context;     /* the provider's, while it is under way */
     struct tt_ofi_lane *lane;
     uint8_t kind;                   /* enum tt_ofi_op_kind */
+    uint8_t end;                    /* WRITE, MEET: over which endpoint of the lane */
     uint8_t buffer_index;           /* WRITE: 1 + the chunk that it reads, which is free then; 0: none. ASK, NOTE: which buffer */
     uint16_t next_free;
     uint32_t bytes;                 /* WRITE */
@@ -94,7 +101,15 @@ struct tt_ofi_op {
     uint32_t part;                  /* of the message, for who wants a trace: 0, its record; from 1 on, its writes */
     uint8_t *buffer;                /* RECEIVE */
 };
-enum tt_ofi_op_kind { TT_OFI_OP_RECEIVE, TT_OFI_OP_WRITE, TT_OFI_OP_RECORD, TT_OFI_OP_ASK, TT_OFI_OP_NOTE };
+enum tt_ofi_op_kind {
+    TT_OFI_OP_RECEIVE,
+    TT_OFI_OP_MET,                  /* a receive of a further endpoint */
+    TT_OFI_OP_WRITE,
+    TT_OFI_OP_RECORD,
+    TT_OFI_OP_ASK,
+    TT_OFI_OP_NOTE,
+    TT_OFI_OP_MEET
+};
 #define TT_OFI_NO_OP UINT16_MAX
 
 struct tt_ofi_out {
@@ -105,6 +120,9 @@ struct tt_ofi_out {
     uint64_t cookie;
     uint32_t slot_bytes;            /* of the record and the payload behind it, in the lane's staging slot */
     uint16_t writes, records;       /* operations under way */
+    uint16_t away;                  /* of the writes, those over further endpoints */
+    uint8_t lane;                   /* as tt_desc has it */
+    bool few_lanes;                 /* it is a bound */
     uint8_t chunk;                  /* 1 + the one that it holds; 0: none */
     bool report_local, report_remote;
     bool asks, answered;            /* it needs an answer; has one */
@@ -118,11 +136,21 @@ struct tt_ofi_asked {
     uint64_t offset, bytes;
 };
 
+struct tt_ofi_end {
+    struct fid_ep *ep;              /* NULL: none */
+    fi_addr_t to;
+    struct tt_ofi_op met;           /* of a further one: the receive of what shows that both ends can talk */
+    uint8_t *meeting;               /* [TT_OFI_MEET_BYTES] */
+    uint64_t writes, bytes;         /* carried, in all */
+};
+
 struct tt_ofi_lane {
     struct tt_ofi_link *link;
     uint32_t index;
-    struct fid_ep *ep;              /* NULL: none */
-    fi_addr_t to;
+    struct tt_ofi_end *end;         /* [nends] the first has all but writes */
+    uint32_t nends;                 /* that there may be; those after `nopen` could not be had */
+    uint32_t nopen, nboth;          /* at this end; at both, which are used */
+    struct tt_dqplb_lanes load;     /* of the endpoints: those that have not met are down */
     struct fid_mr *mine_mr;         /* the link region, where registrations are per endpoint */
     struct tt_ofi_op *receives;     /* [TT_OFI_RECEIVES] */
     uint32_t nunposted;             /* receives that the endpoint did not take yet: a stack of their indices */
@@ -143,7 +171,6 @@ struct tt_ofi_lane {
     uint32_t chunks_used, chunks_lent;  /* bits; lent: to writes, not to messages */
     uint32_t notes_used, asking_used;   /* bits */
     uint32_t nasking;               /* messages that have asked and are not acknowledged */
-    uint64_t outstanding_bytes;
 
     /* in */
     uint64_t applied, applied_told;
@@ -199,9 +226,10 @@ struct tt_ofi_provider {
     bool ordered;                   /* a record comes after the writes that were posted before it; else: when they are over at the target, a record is sent */
     bool copies;                    /* it may read a source after the endpoint is closed: what it is given are copies */
     bool hmem;                      /* it knows memory of devices */
+    bool delivers;                  /* asked about only where several lanes are wanted: it tells of a write when that has landed */
     bool wakes;                     /* the descriptor of a completion queue wakes who sleeps on it */
     uint64_t segment_bytes;
-    char about[1024];               /* which, how, and why not the others */
+    char about[1152];               /* which, how, and why not the others */
 };
 
 struct tt_ofi {
@@ -217,6 +245,7 @@ struct tt_ofi {
     bool armed, tcp_watched;
     uint32_t tick, turn;
     uint32_t ngreeting;             /* links in that state */
+    uint32_t nends;                 /* of a link's data lane */
 
     struct tt_sparse links;         /* struct tt_ofi_link, by rank */
     struct tt_ofi_link **active;    /* [nactive] those that are not lost */
@@ -277,8 +306,8 @@ void tt_ofi_provider_close(struct tt_ofi_provider *p);
 void tt_ofi_provider_address(const struct tt_ofi_provider *p, struct tt_ofi_address *out);
 
 /* ofi_trial.c */
-/* Tries the provider with two endpoints in this process, and sets what it can: ordered, copies, wakes. Once per process and provider; False, and
- * *why, if it does not serve at all. */
+/* Tries the provider with two endpoints in this process, and sets what it can: copies, wakes. What it says of itself (ordered, delivers) must hold. Once
+ * per process and provider; False, and *why, if it does not serve. */
 bool tt_ofi_trial(struct tt_ofi_provider *p, const char **why);
 
 /* ofi_end.c */
@@ -310,6 +339,10 @@ void tt_ofi_op_give(struct tt_ofi_op *op);
 /* Posts; false: not now (the lane is stuck), or never (the link is broken). The operation is free again then. */
 bool tt_ofi_post_record(struct tt_ofi_op *op, const uint8_t *record, uint32_t bytes);
 bool tt_ofi_post_write(struct tt_ofi_op *op, const void *data, struct fid_mr *mr, uint64_t target, uint64_t key);
+/* Has the lane's further endpoints meet the peer's, as far as they take it: from then on they are used. */
+void tt_ofi_ends_meet(struct tt_ofi_lane *lane);
+/* Whether one of them has not met. */
+bool tt_ofi_ends_wait(const struct tt_ofi_lane *lane);
 /* Gives the endpoint the receives that it has not. */
 void tt_ofi_post_receives(struct tt_ofi_lane *lane);
 
@@ -334,9 +367,9 @@ int tt_ofi_post(struct tt_wire *w, const struct tt_desc *desc, int n);
 void tt_ofi_link_pump(struct tt_ofi_link *link);
 /* Completes a record that is about to go: whom it is for, and what was applied. */
 void tt_ofi_stamp(struct tt_ofi_link *link, uint8_t *record);
-/* Notes a part of a message for who wants a trace; at_ns 0: now. */
-void tt_ofi_trace(const struct tt_ofi_lane *lane, enum tt_trace_kind kind, uint64_t message, uint32_t part,
-                  uint64_t bytes, uint64_t at_ns);
+/* Notes a part of a message, on an endpoint of the lane, for who wants a trace; at_ns 0: now. */
+void tt_ofi_trace(const struct tt_ofi_lane *lane, uint32_t end, enum tt_trace_kind kind, uint64_t message,
+                  uint32_t part, uint64_t bytes, uint64_t at_ns);
 /* Completions of what was sent. */
 void tt_ofi_wrote(struct tt_ofi_op *op);
 void tt_ofi_sent(struct tt_ofi_op *op);
@@ -357,6 +390,8 @@ void tt_ofi_lane_flush(struct tt_ofi_lane *lane);
 int tt_ofi_lane_report(struct tt_ofi_lane *lane, struct tt_done *done, int max);
 
 /* ofi_recv.c */
+/* Whether what has come in a receive begins with the token that only the peer knows. */
+bool tt_ofi_is_ours(const struct tt_ofi_link *link, const uint8_t *record, size_t bytes);
 /* bytes[] have come in a receive. */
 void tt_ofi_arrived(struct tt_ofi_lane *lane, const uint8_t *record, size_t bytes);
 /* Whether a message that is coming may be written to the region. */

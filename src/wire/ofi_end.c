@@ -21,7 +21,7 @@ void tt_ofi_close(struct fid *fid)
 struct fid_cq *tt_ofi_cq_open(const struct tt_ofi_provider *p, int *fd)
 {
     struct fi_cq_attr attr = {
-        .size = TT_OFI_LANES * (TT_OFI_RECEIVES + TT_OFI_SENDS),
+        .size = TT_OFI_LANES * (TT_OFI_RECEIVES + TT_OFI_SENDS) + TT_OFI_ENDS_MAX,
         .format = FI_CQ_FORMAT_MSG,
         .wait_obj = p->wakes ? FI_WAIT_FD : FI_WAIT_NONE,
     };
@@ -161,30 +161,73 @@ static void lane_open(struct tt_ofi_lane *lane)
     lane->stuck = lane->met = false;
 }
 
+static void *desc_of(struct fid_mr *mr)
+{
+    return mr ? fi_mr_desc(mr) : NULL;
+}
+
+/* A further endpoint hears once, that the peer's can reach it. */
+static bool meeting_post(struct tt_ofi_op *met)
+{
+    const struct tt_ofi_lane *lane = met->lane;
+
+    return fi_recv(lane->end[met->end].ep, met->buffer, TT_OFI_SLOT_BYTES, desc_of(lane->link->local_mr),
+                   FI_ADDR_UNSPEC, &met->context) == 0;
+}
+
+/* Another endpoint of the lane. False: it cannot be had, or the hello has no room for its name, of which *room is left. */
+static bool end_open(struct tt_ofi_lane *lane, size_t *room)
+{
+    struct tt_ofi_end *end = &lane->end[lane->nopen];
+    uint8_t name[TT_OFI_NAME_BYTES];
+    size_t bytes;
+
+    end->to = FI_ADDR_UNSPEC;
+    end->ep = tt_ofi_ep_open(&lane->link->ofi->provider, lane->link->cq);
+    if (!end->ep || lane->nopen == 0)
+        return end->ep;
+    end->met =
+        (struct tt_ofi_op){ .kind = TT_OFI_OP_MET, .lane = lane, .end = (uint8_t)lane->nopen, .buffer = end->meeting };
+    bytes = sizeof(uint16_t) + tt_ofi_ep_name(end->ep, name);
+    if (bytes > sizeof(uint16_t) && bytes <= *room && meeting_post(&end->met)) {
+        *room -= bytes;
+        return true;
+    }
+    tt_ofi_close(&end->ep->fid);
+    end->ep = NULL;
+    return false;
+}
+
+/* Of a lane's endpoints the first must be had; others are used as far as they can be. On failure tt_ofi_ends_close cleans up. */
+static bool lane_ends_open(struct tt_ofi_lane *lane)
+{
+    struct tt_ofi_link *link = lane->link;
+    const struct tt_ofi_provider *p = &link->ofi->provider;
+    size_t room = TT_OFI_MORE_BYTES;
+
+    for (lane->nopen = 0; lane->nopen < lane->nends && end_open(lane, &room);)
+        lane->nopen++;
+    if (lane->nopen > 0 && p->per_endpoint)
+        lane->mine_mr = tt_ofi_mr_open(p, link->mine, link->ofi->conf.link_bytes, FI_REMOTE_WRITE, lane->end[0].ep);
+    return lane->nopen > 0 && (lane->mine_mr || !p->per_endpoint);
+}
+
 tutti_status tt_ofi_ends_open(struct tt_ofi_link *link)
 {
     const struct tt_ofi_provider *p = &link->ofi->provider;
+    bool good;
 
     tt_random_bytes(&link->token, sizeof link->token);
     link->cq = tt_ofi_cq_open(p, &link->cq_fd);
-    for (uint32_t i = 0; link->cq && i < TT_OFI_LANES; i++) {
-        struct tt_ofi_lane *lane = &link->lanes[i];
-
-        lane->to = FI_ADDR_UNSPEC;
-        lane->ep = tt_ofi_ep_open(p, link->cq);
-        if (!lane->ep)
+    good = link->cq;
+    for (uint32_t i = 0; good && i < TT_OFI_LANES; i++) {
+        good = lane_ends_open(&link->lanes[i]);
+        if (!good)
             break;
-        if (p->per_endpoint)
-            lane->mine_mr = tt_ofi_mr_open(p, link->mine, link->ofi->conf.link_bytes, FI_REMOTE_WRITE, lane->ep);
-        if (p->per_endpoint && !lane->mine_mr) {
-            tt_ofi_close(&lane->ep->fid);
-            lane->ep = NULL;    /* as if there were none */
-            break;
-        }
-        lane_open(lane);
-        tt_ofi_post_receives(lane);
+        lane_open(&link->lanes[i]);
+        tt_ofi_post_receives(&link->lanes[i]);
     }
-    if (link->cq && link->lanes[TT_OFI_LANES - 1].ep && !link->broken)
+    if (good && !link->broken)
         return TUTTI_OK;
     tt_ofi_ends_close(link);
     return tt_fail(TUTTI_ERR_NOMEM, "ofi: %s has no endpoints for a link to rank %u", p->name, link->peer);
@@ -195,38 +238,56 @@ void tt_ofi_ends_close(struct tt_ofi_link *link)
     for (uint32_t i = 0; i < TT_OFI_LANES; i++) {
         struct tt_ofi_lane *lane = &link->lanes[i];
 
-        if (!lane->ep)
+        if (lane->nopen == 0)
             continue;
         tt_ofi_grants_end(lane);
         tt_ofi_close(lane->mine_mr ? &lane->mine_mr->fid : NULL);
-        tt_ofi_close(&lane->ep->fid);
-        if (lane->to != FI_ADDR_UNSPEC)
-            fi_av_remove(link->ofi->provider.av, &lane->to, 1, 0);
         lane->mine_mr = NULL;
-        lane->ep = NULL;
-        lane->to = FI_ADDR_UNSPEC;
+        while (lane->nopen > 0) {
+            struct tt_ofi_end *end = &lane->end[--lane->nopen];
+
+            tt_ofi_close(&end->ep->fid);
+            if (end->to != FI_ADDR_UNSPEC)
+                fi_av_remove(link->ofi->provider.av, &end->to, 1, 0);
+            end->ep = NULL;
+            end->to = FI_ADDR_UNSPEC;
+        }
     }
     tt_ofi_close(link->cq ? &link->cq->fid : NULL);
     link->cq = NULL;
     link->cq_fd = -1;
 }
 
+static bool end_connect(struct tt_ofi_lane *lane, uint32_t index, const struct tt_ofi_name *name)
+{
+    struct tt_ofi_end *end = &lane->end[index];
+
+    if (fi_av_insert(lane->link->ofi->provider.av, name->data, 1, &end->to, 0, NULL) == 1)
+        return true;
+    end->to = FI_ADDR_UNSPEC;
+    return false;
+}
+
 bool tt_ofi_ends_connect(struct tt_ofi_link *link, const struct tt_ofi_hello *theirs)
 {
-    for (uint32_t i = 0; i < TT_OFI_LANES; i++)
-        if (fi_av_insert(link->ofi->provider.av, theirs->lanes[i].name, 1, &link->lanes[i].to, 0, NULL) != 1) {
-            link->lanes[i].to = FI_ADDR_UNSPEC;
+    for (uint32_t i = 0; i < TT_OFI_LANES; i++) {
+        struct tt_ofi_lane *lane = &link->lanes[i];
+        const uint32_t more = i == TT_OFI_DATA ? theirs->nmore : 0;
+
+        lane->nboth = lane->nopen - 1 < more ? lane->nopen : 1 + more;
+        tt_dqplb_lanes_init(&lane->load, lane->nboth, TT_OFI_SENDS);
+        if (!end_connect(lane, 0, &theirs->lanes[i].name))
             return false;
+        for (uint32_t k = 1; k < lane->nboth; k++) {
+            tt_dqplb_lanes_down(&lane->load, k);
+            if (!end_connect(lane, k, &theirs->more[k - 1]))
+                return false;
         }
+    }
     return true;
 }
 
 /* ---- operations ---- */
-
-static void *desc_of(struct fid_mr *mr)
-{
-    return mr ? fi_mr_desc(mr) : NULL;
-}
 
 struct tt_ofi_op *tt_ofi_op_take(struct tt_ofi_lane *lane, uint32_t reserved)
 {
@@ -238,6 +299,7 @@ struct tt_ofi_op *tt_ofi_op_take(struct tt_ofi_lane *lane, uint32_t reserved)
     lane->free_send = op->next_free;
     lane->nfree_sends--;
     op->buffer_index = 0;
+    op->end = 0;
     op->bytes = 0;
     return op;
 }
@@ -272,22 +334,62 @@ static bool posted(struct tt_ofi_op *op, ssize_t err)
 bool tt_ofi_post_record(struct tt_ofi_op *op, const uint8_t *record, uint32_t bytes)
 {
     struct tt_ofi_lane *lane = op->lane;
+    const struct tt_ofi_end *end = &lane->end[op->end];
 
-    return posted(op, fi_send(lane->ep, record, bytes, desc_of(lane->link->local_mr), lane->to, &op->context));
+    return posted(op, fi_send(end->ep, record, bytes, desc_of(lane->link->local_mr), end->to, &op->context));
 }
 
 bool tt_ofi_post_write(struct tt_ofi_op *op, const void *data, struct fid_mr *mr, uint64_t target, uint64_t key)
 {
-    struct tt_ofi_lane *lane = op->lane;
+    const struct tt_ofi_end *end = &op->lane->end[op->end];
+    const struct iovec iov = { .iov_base = (void *)(uintptr_t)data, .iov_len = op->bytes };
+    const struct fi_rma_iov rma = { .addr = target, .len = op->bytes, .key = key };
+    void *desc = desc_of(mr);
+    const struct fi_msg_rma msg = {
+        .msg_iov = &iov, .desc = &desc, .iov_count = 1, .addr = end->to, .rma_iov = &rma, .rma_iov_count = 1,
+        .context = &op->context,
+    };
 
-    return posted(op, fi_write(lane->ep, data, op->bytes, desc_of(mr), lane->to, target, key, &op->context));
+    if (op->end == 0)
+        return posted(op, fi_write(end->ep, data, op->bytes, desc, end->to, target, key, &op->context));
+    return posted(op, fi_writemsg(end->ep, &msg, FI_COMPLETION | FI_DELIVERY_COMPLETE));
+}
+
+/* The lower rank sends, so that not both ends connect at once; the other uses the endpoint when it has heard. */
+void tt_ofi_ends_meet(struct tt_ofi_lane *lane)
+{
+    static const uint64_t applied[TT_OFI_LANES];     /* nobody looks at what it tells */
+    const struct tt_ofi_record r = { .kind = TT_OFI_ACK };
+    const struct tt_ofi_link *link = lane->link;
+
+    for (uint32_t k = 1; k < lane->nboth && link->ofi->conf.rank < link->peer && !link->broken; k++) {
+        uint8_t *record = lane->end[k].meeting + TT_OFI_SLOT_BYTES;
+        struct tt_ofi_op *op = lane->load.lane[k].down ? tt_ofi_op_take(lane, TT_OFI_SENDS_RESERVED) : NULL;
+
+        if (!op)
+            continue;
+        op->kind = TT_OFI_OP_MEET;
+        op->end = (uint8_t)k;
+        tt_ofi_record_write(&r, record);
+        tt_ofi_record_stamp(record, link->theirs_token, applied);
+        if (tt_ofi_post_record(op, record, TT_OFI_RECORD_BYTES))
+            tt_dqplb_lanes_up(&lane->load, k);
+    }
+}
+
+bool tt_ofi_ends_wait(const struct tt_ofi_lane *lane)
+{
+    for (uint32_t k = 1; k < lane->nboth; k++)
+        if (lane->load.lane[k].down)
+            return true;
+    return false;
 }
 
 void tt_ofi_post_receives(struct tt_ofi_lane *lane)
 {
     while (lane->nunposted > 0) {
         struct tt_ofi_op *op = &lane->receives[lane->unposted[lane->nunposted - 1]];
-        const ssize_t err = fi_recv(lane->ep, op->buffer, TT_OFI_SLOT_BYTES, desc_of(lane->link->local_mr),
+        const ssize_t err = fi_recv(lane->end[0].ep, op->buffer, TT_OFI_SLOT_BYTES, desc_of(lane->link->local_mr),
                                     FI_ADDR_UNSPEC, &op->context);
 
         if (err == -FI_EAGAIN)
@@ -311,6 +413,17 @@ static void received(struct tt_ofi_op *op, size_t bytes)
     tt_ofi_post_receives(lane);
 }
 
+/* A further endpoint has been reached, by the peer or by a stranger. */
+static void met(struct tt_ofi_op *op, size_t bytes)
+{
+    struct tt_ofi_lane *lane = op->lane;
+
+    if (!tt_ofi_is_ours(lane->link, op->buffer, bytes < TT_OFI_SLOT_BYTES ? bytes : TT_OFI_SLOT_BYTES))
+        lane->link->broken |= !meeting_post(op);
+    else if (op->end < lane->nboth)
+        tt_dqplb_lanes_up(&lane->load, op->end);
+}
+
 static void completed(const struct fi_cq_msg_entry *e)
 {
     struct tt_ofi_op *op = e->op_context;
@@ -319,8 +432,14 @@ static void completed(const struct fi_cq_msg_entry *e)
     case TT_OFI_OP_RECEIVE:
         received(op, e->len);
         break;
+    case TT_OFI_OP_MET:
+        met(op, e->len);
+        break;
     case TT_OFI_OP_WRITE:
         tt_ofi_wrote(op);
+        break;
+    case TT_OFI_OP_MEET:
+        tt_ofi_op_give(op);
         break;
     default:
         tt_ofi_sent(op);
@@ -337,6 +456,10 @@ static void failed(struct tt_ofi_link *link)
     if (fi_cq_readerr(link->cq, &e, 0) < 0)
         return;
     op = e.op_context;
+    if (op && op->kind == TT_OFI_OP_MET && (e.err == FI_ETRUNC || e.err == FI_EMSGSIZE)) {
+        met(e.op_context, 0);
+        return;
+    }
     if (op && op->kind == TT_OFI_OP_RECEIVE && (e.err == FI_ETRUNC || e.err == FI_EMSGSIZE)) {
         received(e.op_context, 0);
         return;

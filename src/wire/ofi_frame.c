@@ -1,6 +1,7 @@
 #include "wire/ofi_frame.h"
 
 #include <string.h>
+#include "base/status.h"
 
 /* ---- records ----
  *
@@ -111,7 +112,26 @@ void tt_ofi_record_ask(uint8_t record[TT_OFI_RECORD_BYTES])
 /* ---- the hello ---- */
 
 #define HELLO_MAGIC 0x48464f54u     /* "TOFH" */
-#define HELLO_VERSION 1
+#define HELLO_VERSION 2
+
+_Static_assert(3 * 4 + 3 * 8 + TT_OFI_LANES * (2 * 8 + 2 + TT_OFI_NAME_BYTES) + 1 + TT_OFI_MORE_BYTES <=
+                   TT_OFI_HELLO_BYTES,
+               "a hello has room for what it names");
+
+static void name_write(struct tt_writer *w, const struct tt_ofi_name *n)
+{
+    tt_write_u16(w, n->bytes);
+    tt_write_bytes(w, n->data, n->bytes);
+}
+
+static bool name_read(struct tt_reader *r, struct tt_ofi_name *n)
+{
+    n->bytes = tt_read_u16(r);
+    if (n->bytes == 0 || n->bytes > TT_OFI_NAME_BYTES)
+        return false;
+    tt_read_bytes(r, n->data, n->bytes);
+    return !r->bad;
+}
 
 void tt_ofi_hello_write(const struct tt_ofi_hello *h, uint8_t out[TT_OFI_HELLO_BYTES])
 {
@@ -128,9 +148,12 @@ void tt_ofi_hello_write(const struct tt_ofi_hello *h, uint8_t out[TT_OFI_HELLO_B
     for (uint32_t i = 0; i < TT_OFI_LANES; i++) {
         tt_write_u64(&w, h->lanes[i].applied);
         tt_write_u64(&w, h->lanes[i].key);
-        tt_write_u16(&w, h->lanes[i].name_bytes);
-        tt_write_bytes(&w, h->lanes[i].name, h->lanes[i].name_bytes);
+        name_write(&w, &h->lanes[i].name);
     }
+    tt_write_u8(&w, h->nmore);
+    for (uint8_t i = 0; i < h->nmore; i++)
+        name_write(&w, &h->more[i]);
+    tt_assert(!w.bad);
 }
 
 bool tt_ofi_hello_read(struct tt_ofi_hello *h, const uint8_t in[TT_OFI_HELLO_BYTES])
@@ -152,11 +175,12 @@ bool tt_ofi_hello_read(struct tt_ofi_hello *h, const uint8_t in[TT_OFI_HELLO_BYT
 
         lane->applied = tt_read_u64(&r);
         lane->key = tt_read_u64(&r);
-        lane->name_bytes = tt_read_u16(&r);
-        good = lane->name_bytes > 0 && lane->name_bytes <= TT_OFI_NAME_BYTES;
-        if (good)
-            tt_read_bytes(&r, lane->name, lane->name_bytes);
+        good = name_read(&r, &lane->name);
     }
+    h->nmore = tt_read_u8(&r);
+    good &= h->nmore < TT_OFI_ENDS_MAX;
+    for (uint8_t i = 0; good && i < h->nmore; i++)
+        good = name_read(&r, &h->more[i]);
     return good && !r.bad && h->incarnation > 0 && !__builtin_add_overflow(h->link_address, h->link_bytes, &end);
 }
 

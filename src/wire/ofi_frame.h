@@ -7,9 +7,11 @@
 #include <stddef.h>
 #include <stdint.h>
 #include "base/bytes.h"
+#include "wire/dqplb_lanes.h"
 #include "wire/wire.h"
 
 #define TT_OFI_LANES 2
+#define TT_OFI_ENDS_MAX TT_DQPLB_LANES_MAX  /* endpoints of a lane */
 
 /* ---- records: messages between endpoints ---- */
 
@@ -56,13 +58,18 @@ void tt_ofi_record_ask(uint8_t record[TT_OFI_RECORD_BYTES]);
 /* ---- the hello: one end's endpoints ---- */
 
 #define TT_OFI_NAME_BYTES 256       /* of an endpoint, in the provider's own format, at most */
-#define TT_OFI_HELLO_BYTES 640
+#define TT_OFI_HELLO_BYTES 1984
+#define TT_OFI_MORE_BYTES 1396      /* of it for further endpoints: their names, each with two bytes before it */
+
+struct tt_ofi_name {
+    uint16_t bytes;
+    uint8_t data[TT_OFI_NAME_BYTES + 1];    /* one that was read ends with a zero: shm takes it as a string */
+};
 
 struct tt_ofi_hello_lane {
     uint64_t applied;       /* messages of the other end that were, on earlier endpoints */
     uint64_t key;           /* of its link region, on this lane */
-    uint16_t name_bytes;
-    uint8_t name[TT_OFI_NAME_BYTES + 1];    /* one that was read ends with a zero: shm takes it as a string */
+    struct tt_ofi_name name;
 };
 
 struct tt_ofi_hello {
@@ -70,6 +77,8 @@ struct tt_ofi_hello {
     uint64_t token;         /* records to these endpoints have it */
     uint64_t link_address, link_bytes;  /* its link region */
     struct tt_ofi_hello_lane lanes[TT_OFI_LANES];
+    uint8_t nmore;
+    struct tt_ofi_name more[TT_OFI_ENDS_MAX - 1];   /* [nmore] further endpoints of the data lane, in TT_OFI_MORE_BYTES */
 };
 
 void tt_ofi_hello_write(const struct tt_ofi_hello *h, uint8_t out[TT_OFI_HELLO_BYTES]);

@@ -22,7 +22,7 @@
 #define SETBACKS_MAX 8      /* errors in a row: then the peer is lost */
 #define TCP_DONES 16
 
-/* The mailbox: what the peer writes. */
+/* The mailbox: what the peer writes, in the inner wire's link region. */
 struct mailbox {
     uint64_t hello;         /* newest incarnation of which the hello is there */
     uint64_t ready;         /* newest incarnation of which the peer's endpoints know ours */
@@ -30,6 +30,7 @@ struct mailbox {
     uint64_t reserved;
     uint8_t hellos[2][TT_OFI_HELLO_BYTES];  /* by incarnation; the one before the last is not needed any more */
 };
+_Static_assert(sizeof(struct mailbox) <= TT_OFI_TCP_LINK_BYTES, "the mailbox fits");
 
 /* What a lane has of the link's local memory. */
 enum {
@@ -67,11 +68,22 @@ static void enter(struct tt_ofi_link *link, enum tt_ofi_state state)
 
 /* ---- what a link consists of ---- */
 
+static uint32_t nends_of(const struct tt_ofi *o, uint32_t lane)
+{
+    return lane == TT_OFI_DATA ? o->nends : 1;
+}
+
+/* The lanes', and what further endpoints meet by. */
+static size_t local_bytes(const struct tt_ofi *o)
+{
+    return TT_OFI_LANES * (size_t)LANE_BYTES + (o->nends - 1) * (size_t)TT_OFI_MEET_BYTES;
+}
+
 static tutti_status lane_furnish(struct tt_ofi_lane *lane, struct tt_ofi_link *link, uint32_t index)
 {
     uint8_t *local = link->local + index * (size_t)LANE_BYTES;
 
-    *lane = (struct tt_ofi_lane){ .link = link, .index = index, .to = FI_ADDR_UNSPEC };
+    *lane = (struct tt_ofi_lane){ .link = link, .index = index, .nends = nends_of(link->ofi, index) };
     lane->staging = local + STAGING_AT;
     lane->chunks = local + CHUNKS_AT;
     lane->asking = local + ASKING_AT;
@@ -79,8 +91,11 @@ static tutti_status lane_furnish(struct tt_ofi_lane *lane, struct tt_ofi_link *l
     lane->out = calloc(TT_OFI_DEPTH, sizeof *lane->out);
     lane->sends = calloc(TT_OFI_SENDS, sizeof *lane->sends);
     lane->receives = calloc(TT_OFI_RECEIVES, sizeof *lane->receives);
-    if (!lane->out || !lane->sends || !lane->receives)
+    lane->end = calloc(lane->nends, sizeof *lane->end);
+    if (!lane->out || !lane->sends || !lane->receives || !lane->end)
         return tt_fail(TUTTI_ERR_NOMEM, "ofi: no memory for a link to rank %u", link->peer);
+    for (uint32_t i = 1; i < lane->nends; i++)
+        lane->end[i].meeting = link->local + TT_OFI_LANES * (size_t)LANE_BYTES + (i - 1) * (size_t)TT_OFI_MEET_BYTES;
     for (uint32_t i = 0; i < TT_OFI_RECEIVES; i++)
         lane->receives[i] = (struct tt_ofi_op){ .kind = TT_OFI_OP_RECEIVE,
                                                 .lane = lane,
@@ -102,19 +117,26 @@ static tutti_status link_furnish(struct tt_ofi_link *link)
     tutti_status st = TUTTI_OK;
 
     link->mine = map(o->conf.link_bytes);
-    link->local = map(TT_OFI_LANES * (size_t)LANE_BYTES);
+    link->local = map(local_bytes(o));
     if (!link->mine || !link->local)
         return tt_fail_errno(errno, "ofi: map a link to rank %u", link->peer);
     if (!o->provider.per_endpoint) {
         link->mine_mr = tt_ofi_mr_open(&o->provider, link->mine, o->conf.link_bytes, FI_WRITE | FI_REMOTE_WRITE, NULL);
-        link->local_mr = tt_ofi_mr_open(&o->provider, link->local, TT_OFI_LANES * (size_t)LANE_BYTES,
-                                        FI_SEND | FI_RECV | FI_WRITE, NULL);
+        link->local_mr = tt_ofi_mr_open(&o->provider, link->local, local_bytes(o), FI_SEND | FI_RECV | FI_WRITE, NULL);
         if (!link->mine_mr || !link->local_mr)
             return TUTTI_ERR_NOMEM;
     }
     for (uint32_t i = 0; i < TT_OFI_LANES && !st; i++)
         st = lane_furnish(&link->lanes[i], link, i);
     return st ? st : tt_ofi_ends_open(link);
+}
+
+static void tell_what_was_carried(const struct tt_ofi_lane *lane)
+{
+    for (uint32_t i = 0; lane->end && i < lane->nends; i++)
+        if (lane->end[i].writes > 0)
+            tt_log(TT_LOG_DEBUG, "ofi: lane %u to rank %u carried %llu writes of %llu bytes", lane->index + i,
+                   lane->link->peer, (unsigned long long)lane->end[i].writes, (unsigned long long)lane->end[i].bytes);
 }
 
 /* Gives back all but the link region, which callers may still look at. */
@@ -124,17 +146,20 @@ static void link_strip(struct tt_ofi_link *link)
     for (uint32_t i = 0; i < TT_OFI_LANES; i++) {
         struct tt_ofi_lane *lane = &link->lanes[i];
 
+        tell_what_was_carried(lane);
         free(lane->out);
         free(lane->sends);
         free(lane->receives);
+        free(lane->end);
         lane->out = NULL;
         lane->sends = lane->receives = NULL;
+        lane->end = NULL;
     }
     tt_ofi_close(link->mine_mr ? &link->mine_mr->fid : NULL);
     tt_ofi_close(link->local_mr ? &link->local_mr->fid : NULL);
     link->mine_mr = link->local_mr = NULL;
     if (link->local)
-        munmap(link->local, TT_OFI_LANES * (size_t)LANE_BYTES);
+        munmap(link->local, local_bytes(link->ofi));
     link->local = NULL;
 }
 
@@ -155,9 +180,15 @@ static bool tell(struct tt_ofi_link *link, size_t word_at, uint64_t word, size_t
     return tcp->ops->post(tcp, &d, 1) == 1;
 }
 
+static void name_of(const struct tt_ofi_end *end, struct tt_ofi_name *out)
+{
+    out->bytes = tt_ofi_ep_name(end->ep, out->data);
+}
+
 static bool tell_hello(struct tt_ofi_link *link)
 {
     const struct tt_ofi *o = link->ofi;
+    const struct tt_ofi_lane *data = &link->lanes[TT_OFI_DATA];
     struct tt_ofi_hello h = { .incarnation = link->incarnation,
                               .token = link->token,
                               .link_address = tt_ofi_mr_address(&o->provider, link->mine, 0),
@@ -169,8 +200,10 @@ static bool tell_hello(struct tt_ofi_link *link)
 
         h.lanes[i].applied = lane->applied;
         h.lanes[i].key = fi_mr_key(o->provider.per_endpoint ? lane->mine_mr : link->mine_mr);
-        h.lanes[i].name_bytes = tt_ofi_ep_name(lane->ep, h.lanes[i].name);
+        name_of(&lane->end[0], &h.lanes[i].name);
     }
+    for (h.nmore = 0; h.nmore + 1u < data->nopen; h.nmore++)
+        name_of(&data->end[h.nmore + 1], &h.more[h.nmore]);
     tt_ofi_hello_write(&h, out);
     return tell(link, offsetof(struct mailbox, hello), link->incarnation,
                 offsetof(struct mailbox, hellos[link->incarnation % 2]), out, sizeof out);
@@ -516,9 +549,10 @@ static uint64_t link_bytes(const struct tt_ofi_link *link)
         bytes += lane->out ? TT_OFI_DEPTH * sizeof *lane->out : 0;
         bytes += lane->sends ? TT_OFI_SENDS * sizeof *lane->sends : 0;
         bytes += lane->receives ? TT_OFI_RECEIVES * sizeof *lane->receives : 0;
+        bytes += lane->end ? lane->nends * sizeof *lane->end : 0;
     }
     bytes += link->mine ? link->ofi->conf.link_bytes : 0;
-    return bytes + (link->local ? TT_OFI_LANES * (uint64_t)LANE_BYTES : 0);
+    return bytes + (link->local ? local_bytes(link->ofi) : 0);
 }
 
 void tt_ofi_links_memory(const struct tt_ofi *o, tutti_memory *m)

@@ -91,6 +91,23 @@ static struct fi_info *look(bool ordered, bool hmem)
     return list;
 }
 
+/* Whether the provider says that it tells of a write when that has landed, where it is asked to. */
+static bool says_it_delivers(const struct fi_info *info)
+{
+    const struct tt_ofi_library *lib = tt_ofi_library();
+    struct fi_info *hints = lib->dupinfo(info), *list = NULL;
+    bool yes;
+
+    if (!hints)
+        return false;
+    hints->tx_attr->op_flags |= FI_DELIVERY_COMPLETE;
+    yes = lib->getinfo(API, NULL, NULL, 0, hints, &list) == 0 && list;
+    if (yes)
+        lib->freeinfo(list);
+    lib->freeinfo(hints);
+    return yes;
+}
+
 static const char *name_of(const struct fi_info *info)
 {
     return info->fabric_attr->prov_name;
@@ -178,7 +195,8 @@ void tt_ofi_provider_close(struct tt_ofi_provider *p)
 }
 
 /* Opens it and tries it. False: *why. */
-static bool open_one(struct tt_ofi_provider *p, const struct fi_info *info, bool ordered, const char **why)
+static bool open_one(struct tt_ofi_provider *p, const struct search *s, const struct fi_info *info, bool ordered,
+                     const char **why)
 {
     struct fi_av_attr av = { .type = FI_AV_UNSPEC };
     int err;
@@ -191,6 +209,7 @@ static bool open_one(struct tt_ofi_provider *p, const struct fi_info *info, bool
         return false;
     p->hmem = p->info->caps & FI_HMEM;
     p->per_endpoint = p->info->domain_attr->mr_mode & FI_MR_ENDPOINT;
+    p->delivers = s->conf->lanes > 1 && !p->per_endpoint && says_it_delivers(info);
     p->segment_bytes =
         p->info->ep_attr->max_msg_size < TT_OFI_SEGMENT_BYTES ? p->info->ep_attr->max_msg_size : TT_OFI_SEGMENT_BYTES;
     snprintf(p->name, sizeof p->name, "%s", name_of(info));
@@ -233,7 +252,7 @@ static bool choose(struct tt_ofi_provider *p, struct search *s, const struct fi_
         }
         best = best_of(s, list, name);
         why = "has no address that TUTTI_INTERFACES and TUTTI_RDMA_DEVICES allow";
-        if (best && open_one(p, best, ordered, &why))
+        if (best && open_one(p, s, best, ordered, &why))
             return true;
         refuse(s, name, why);
     }
@@ -252,9 +271,12 @@ static void tell_others(struct search *s, const struct tt_ofi_provider *chosen, 
 static void describe(struct tt_ofi_provider *p, const struct search *s)
 {
     const uint32_t version = tt_ofi_library()->version();
+    const char *lanes = s->conf->lanes <= 1 || p->delivers ? ""
+                        : p->per_endpoint                  ? ", one lane: registrations are per endpoint"
+                                                           : ", one lane: it does not tell when writes have landed";
 
-    snprintf(p->about, sizeof p->about, "libfabric %u.%u, %s on %s: messages %s%s%s%s%s%s", FI_MAJOR(version),
-             FI_MINOR(version), p->name, p->device, p->ordered ? "come after writes" : "wait until writes have landed",
+    snprintf(p->about, sizeof p->about, "libfabric %u.%u, %s on %s: messages %s%s%s%s%s%s%s", FI_MAJOR(version),
+             FI_MINOR(version), p->name, p->device, p->ordered ? "come after writes" : "wait until writes have landed", lanes,
              p->copies ? ", sources are copied" : "", p->hmem ? ", knows memory of devices" : "",
              p->wakes ? "" : ", looked at every ms", *s->reasons ? "; not used: " : "", s->reasons);
 }

@@ -165,7 +165,7 @@ static bool message_arrived(struct tt_ofi_lane *lane, const struct tt_ofi_record
     if (r->number != (uint32_t)lane->applied)
         return false;
     if (tt_trace_is_wanted())
-        tt_ofi_trace(lane, TT_TRACE_ARRIVED, r->number, 0, 0, 0);
+        tt_ofi_trace(lane, 0, TT_TRACE_ARRIVED, r->number, 0, 0, 0);
     apply(lane, r, payload);
     lane->applied++;
     lane->ack_due |= r->flags & TT_OFI_WANT_ACK || lane->applied - lane->applied_told >= ACK_EVERY;
@@ -204,7 +204,7 @@ static bool record_arrived(struct tt_ofi_lane *lane, const struct tt_ofi_record 
 }
 
 /* The endpoint hears everybody: what does not begin with the token is none of the peer's. */
-static bool is_ours(const struct tt_ofi_link *link, const uint8_t *record, size_t bytes)
+bool tt_ofi_is_ours(const struct tt_ofi_link *link, const uint8_t *record, size_t bytes)
 {
     struct tt_reader r;
 
@@ -217,7 +217,7 @@ void tt_ofi_arrived(struct tt_ofi_lane *lane, const uint8_t *record, size_t byte
     struct tt_ofi_link *link = lane->link;
     struct tt_ofi_record r;
 
-    if (link->status || link->state == TT_OFI_LOST || !is_ours(link, record, bytes))
+    if (link->status || link->state == TT_OFI_LOST || !tt_ofi_is_ours(link, record, bytes))
         return;
     lane->met = true;
     if (tt_ofi_record_read(&r, record, bytes) && record_arrived(lane, &r, record + TT_OFI_RECORD_BYTES))

@@ -234,7 +234,7 @@ struct fid_mr *tt_ofi_region_grant(const struct tt_ofi_lane *lane, struct tt_ofi
     g = calloc(1, sizeof *g);
     if (!g)
         return NULL;
-    g->mr = tt_ofi_mr_open(p, r->public.mem, r->public.bytes, FI_REMOTE_WRITE, lane->ep);
+    g->mr = tt_ofi_mr_open(p, r->public.mem, r->public.bytes, FI_REMOTE_WRITE, lane->end[0].ep);
     if (!g->mr) {
         free(g);
         return NULL;

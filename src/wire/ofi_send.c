@@ -109,8 +109,8 @@ static void chunk_take_back(struct tt_ofi_op *op)
     op->lane->chunks_lent &= ~bit;
 }
 
-void tt_ofi_trace(const struct tt_ofi_lane *lane, enum tt_trace_kind kind, uint64_t message, uint32_t part,
-                  uint64_t bytes, uint64_t at_ns)
+void tt_ofi_trace(const struct tt_ofi_lane *lane, uint32_t end, enum tt_trace_kind kind, uint64_t message,
+                  uint32_t part, uint64_t bytes, uint64_t at_ns)
 {
     tt_trace_add(&(struct tt_trace_event){ .at_ns = at_ns,
                                            .wire = "ofi",
@@ -119,7 +119,7 @@ void tt_ofi_trace(const struct tt_ofi_lane *lane, enum tt_trace_kind kind, uint6
                                            .number = (uint32_t)message,
                                            .part = part,
                                            .kind = (uint8_t)kind,
-                                           .lane = (uint8_t)lane->index,
+                                           .lane = (uint8_t)(lane->index + end),
                                            .rail = TT_TRACE_NO_RAIL });
 }
 
@@ -129,12 +129,21 @@ static uint64_t time_of_post(void)
     return tt_trace_is_wanted() ? tt_now_ns() : 0;
 }
 
-/* The next piece of a message's bytes. False: not now. */
-static bool write_segment(struct tt_ofi_lane *lane, struct tt_ofi_out *m)
+/* The endpoint for a piece of a message; TT_DQPLB_NO_LANE: none has room. */
+static uint32_t choose_end(struct tt_ofi_lane *lane, const struct tt_ofi_out *m, uint64_t bytes)
+{
+    const uint32_t named = m->lane ? (m->lane - 1u) % lane->nboth : 0;
+
+    if (m->few_lanes || m->lane == 0 || lane->load.lane[named].down)
+        return tt_dqplb_lanes_choose(&lane->load, bytes, m->few_lanes ? m->lane : 0);
+    return tt_dqplb_lanes_has_room(&lane->load, named, bytes) ? named : TT_DQPLB_NO_LANE;
+}
+
+/* The next piece of a message's bytes, over that endpoint. False: not now. */
+static bool write_over(struct tt_ofi_lane *lane, struct tt_ofi_out *m, uint32_t end, uint64_t bytes, uint64_t most)
 {
     const struct tt_ofi_link *link = lane->link;
     const bool copy = link->ofi->provider.copies && !m->chunk;
-    const uint64_t left = m->bytes - m->posted, most = copy ? TT_OFI_CHUNK_BYTES : link->ofi->provider.segment_bytes;
     const uint8_t *data = m->data + m->posted;
     const uint64_t target = m->target + m->posted + (m->asks ? 0 : link->theirs_address);
     const uint64_t post_ns = time_of_post();
@@ -143,9 +152,10 @@ static bool write_segment(struct tt_ofi_lane *lane, struct tt_ofi_out *m)
     if (!op)
         return false;
     op->kind = TT_OFI_OP_WRITE;
+    op->end = (uint8_t)end;
     op->message = lane->written;
     op->part = 1 + (uint32_t)(m->posted / most);
-    op->bytes = (uint32_t)(left < most ? left : most);
+    op->bytes = (uint32_t)bytes;
     if (copy) {
         data = chunk_lend(lane, op, data);
         if (!data) {
@@ -159,22 +169,47 @@ static bool write_segment(struct tt_ofi_lane *lane, struct tt_ofi_out *m)
         return false;
     }
     if (post_ns)
-        tt_ofi_trace(lane, TT_TRACE_POSTED, op->message, op->part, op->bytes, post_ns);
+        tt_ofi_trace(lane, end, TT_TRACE_POSTED, op->message, op->part, op->bytes, post_ns);
     m->posted += op->bytes;
     m->writes++;
-    lane->outstanding_bytes += op->bytes;
+    m->away += end > 0;
+    lane->end[end].writes++;
+    lane->end[end].bytes += bytes;
+    tt_dqplb_lanes_give(&lane->load, end, 1, bytes);
     return true;
 }
 
+/* The same over an endpoint that takes it: one that is stuck is left out. */
+static bool write_segment(struct tt_ofi_lane *lane, struct tt_ofi_out *m)
+{
+    const struct tt_ofi_provider *p = &lane->link->ofi->provider;
+    const uint64_t left = m->bytes - m->posted, most = p->copies && !m->chunk ? TT_OFI_CHUNK_BYTES : p->segment_bytes;
+    const uint64_t bytes = left < most ? left : most;
+
+    for (uint32_t tries = 0; tries < lane->nboth && !lane->link->broken; tries++) {
+        const uint32_t end = choose_end(lane, m, bytes);
+
+        if (end == TT_DQPLB_NO_LANE)
+            return false;
+        if (write_over(lane, m, end, bytes, most)) {
+            lane->stuck = false;
+            return true;
+        }
+        if (!lane->stuck)
+            return false;       /* it is not the endpoint that has no room */
+    }
+    return false;
+}
+
 /* Writes of one message. False: it is not whole, or there is none. */
-static bool pump_writes(struct tt_ofi_lane *lane, uint64_t limit)
+static bool pump_writes(struct tt_ofi_lane *lane)
 {
     struct tt_ofi_out *m = tt_ofi_out_of(lane, lane->written);
 
     if (lane->written == lane->asked || (m->asks && !m->answered))
         return false;
     while (m->posted < m->bytes)
-        if (lane->outstanding_bytes >= limit || !write_segment(lane, m))
+        if (!write_segment(lane, m))
             return false;
     lane->written++;
     return true;
@@ -189,7 +224,7 @@ static void pump_records(struct tt_ofi_lane *lane)
         const uint64_t post_ns = time_of_post();
         struct tt_ofi_op *op;
 
-        if (!lane->link->ofi->provider.ordered && m->writes > 0)
+        if (m->away > 0 || (!lane->link->ofi->provider.ordered && m->writes > 0))
             return;
         op = tt_ofi_op_take(lane, TT_OFI_SENDS_RESERVED);
         if (!op)
@@ -201,10 +236,17 @@ static void pump_records(struct tt_ofi_lane *lane)
         if (!tt_ofi_post_record(op, record, m->slot_bytes))
             return;
         if (post_ns)
-            tt_ofi_trace(lane, TT_TRACE_POSTED, op->message, 0, m->slot_bytes - TT_OFI_RECORD_BYTES, post_ns);
+            tt_ofi_trace(lane, 0, TT_TRACE_POSTED, op->message, 0, m->slot_bytes - TT_OFI_RECORD_BYTES, post_ns);
         m->records++;
         lane->sent++;
     }
+}
+
+/* The lower rank's first message on each lane makes the connection, if the provider connects: where both ends did so at once, that of one would be refused, and
+ * what it sent fail. */
+static bool is_let_speak(const struct tt_ofi_lane *lane)
+{
+    return lane->met || lane->link->ofi->conf.rank < lane->link->peer;
 }
 
 static void lane_pump(struct tt_ofi_lane *lane, uint64_t limit)
@@ -212,14 +254,18 @@ static void lane_pump(struct tt_ofi_lane *lane, uint64_t limit)
     bool more = true;
 
     lane->stuck = false;
+    lane->load.bytes_max = limit;
     if (lane->nunposted > 0)
         tt_ofi_post_receives(lane);
+    if (!is_let_speak(lane))
+        return;
     while (more && lane->sent < lane->tail) {
         pump_asks(lane);
-        more = pump_writes(lane, limit);
+        more = pump_writes(lane);
         pump_records(lane);
         more &= !lane->stuck && !lane->link->broken;
     }
+    tt_ofi_ends_meet(lane);
 }
 
 void tt_ofi_link_pump(struct tt_ofi_link *link)
@@ -228,7 +274,8 @@ void tt_ofi_link_pump(struct tt_ofi_link *link)
 
     if (link->state != TT_OFI_UP || link->broken)
         return;
-    tt_ofi_notes_pump(link);
+    if (is_let_speak(&link->lanes[TT_OFI_CONTROL]))
+        tt_ofi_notes_pump(link);
     for (uint32_t i = 0; i < TT_OFI_LANES && !link->broken; i++)
         lane_pump(&link->lanes[i], limit);
 }
@@ -238,11 +285,13 @@ void tt_ofi_link_pump(struct tt_ofi_link *link)
 void tt_ofi_wrote(struct tt_ofi_op *op)
 {
     struct tt_ofi_lane *lane = op->lane;
+    struct tt_ofi_out *m = tt_ofi_out_of(lane, op->message);
 
     if (tt_trace_is_wanted())
-        tt_ofi_trace(lane, TT_TRACE_COMPLETED, op->message, op->part, 0, 0);
-    tt_ofi_out_of(lane, op->message)->writes--;
-    lane->outstanding_bytes -= op->bytes;
+        tt_ofi_trace(lane, op->end, TT_TRACE_COMPLETED, op->message, op->part, 0, 0);
+    m->writes--;
+    m->away -= op->end > 0;
+    tt_assert(tt_dqplb_lanes_done(&lane->load, op->end, 1, op->bytes));
     chunk_take_back(op);
     tt_ofi_op_give(op);
 }
@@ -252,7 +301,7 @@ void tt_ofi_sent(struct tt_ofi_op *op)
     struct tt_ofi_lane *lane = op->lane;
 
     if (op->kind == TT_OFI_OP_RECORD && tt_trace_is_wanted())
-        tt_ofi_trace(lane, TT_TRACE_COMPLETED, op->message, 0, 0, 0);
+        tt_ofi_trace(lane, 0, TT_TRACE_COMPLETED, op->message, 0, 0, 0);
     if (op->kind == TT_OFI_OP_RECORD)
         tt_ofi_out_of(lane, op->message)->records--;
     else if (op->kind == TT_OFI_OP_ASK)
@@ -306,8 +355,7 @@ bool tt_ofi_answered(struct tt_ofi_lane *lane, const struct tt_ofi_record *r)
 void tt_ofi_lane_halt(struct tt_ofi_lane *lane)
 {
     for (uint64_t i = lane->retired; i < lane->tail; i++)
-        tt_ofi_out_of(lane, i)->writes = tt_ofi_out_of(lane, i)->records = 0;
-    lane->outstanding_bytes = 0;
+        tt_ofi_out_of(lane, i)->writes = tt_ofi_out_of(lane, i)->away = tt_ofi_out_of(lane, i)->records = 0;
     lane->chunks_used &= ~lane->chunks_lent;
     lane->chunks_lent = lane->notes_used = lane->asking_used = 0;
     memset(lane->in, 0, sizeof lane->in);
@@ -415,7 +463,13 @@ static bool put_enter(struct tt_ofi_lane *lane, const struct tt_desc *d)
     const bool copied = d->flags & TT_DESC_INLINE,
                small = d->bytes <= TT_OFI_PAYLOAD_BYTES && !(d->flags & TT_DESC_DIRECT);
     uint8_t *slot = staging_at(lane, lane->tail);
-    struct tt_ofi_out m = { .report_local = !copied, .report_remote = d->flags & TT_DESC_REMOTE, .cookie = d->cookie };
+    struct tt_ofi_out m = {
+        .report_local = !copied,
+        .report_remote = d->flags & TT_DESC_REMOTE,
+        .cookie = d->cookie,
+        .lane = d->lane,
+        .few_lanes = d->lane && d->flags & TT_DESC_FEW_LANES,
+    };
     const struct tt_ofi_record r = {
         .kind = TT_OFI_PUT,
         .signal_op = d->signal_op,

@@ -1,7 +1,7 @@
 /* What a provider says of itself is tried before it is believed: two endpoints in this process, one of which writes to the other's memory.
  *
  *  - Order. A message is posted right behind writes; when it comes, their bytes must be there. Where the provider promises no order, a write that
- *    it reports as delivered must have landed.
+ *    it reports as delivered must have landed; so it must where several lanes are wanted, which keep no order among each other.
  *  - Sources. An endpoint is closed with writes under way, and their source is changed: where the change shows at the target, the provider reads
  *    sources after they were taken from it, and shall have copies only.
  *    A provider within the host is not tried: it reads another process's memory whenever that process's peer likes (and shm of libfabric 1.17 crashes where both
@@ -168,15 +168,25 @@ static bool again(struct trial *t, ssize_t err, uint64_t until_ns)
     return true;
 }
 
-static void post_write(struct trial *t, struct pending *op, size_t offset, size_t bytes)
+/* flags: 0, or FI_DELIVERY_COMPLETE. */
+static void post_write(struct trial *t, struct pending *op, size_t offset, size_t bytes, uint64_t flags)
 {
     const uint64_t until_ns = tt_now_ns() + PATIENCE_NS;
+    const struct iovec iov = { .iov_base = t->source + offset, .iov_len = bytes };
+    const struct fi_rma_iov rma = { .addr = t->address + offset, .len = bytes, .key = t->key };
+    void *desc = desc_of(t->source_mr);
+    const struct fi_msg_rma msg = {
+        .msg_iov = &iov, .desc = &desc, .iov_count = 1, .addr = t->from.to, .rma_iov = &rma, .rma_iov_count = 1,
+        .context = &op->context,
+    };
     ssize_t err;
 
     op->over = false;
     do {
-        err = fi_write(t->from.ep, t->source + offset, bytes, desc_of(t->source_mr), t->from.to, t->address + offset,
-                       t->key, &op->context);
+        if (flags)
+            err = fi_writemsg(t->from.ep, &msg, FI_COMPLETION | flags);
+        else
+            err = fi_write(t->from.ep, iov.iov_base, bytes, desc, t->from.to, rma.addr, t->key, &op->context);
     } while (again(t, err, until_ns));
 }
 
@@ -210,7 +220,7 @@ static bool try_order(struct trial *t, uint8_t value, bool *before, bool *landed
     memset(t->source, value, BYTES);
     post_receive(t, &t->came);
     for (size_t i = 0; i < NWRITES; i++)
-        post_write(t, &t->writes[i], cuts[i], cuts[i + 1] - cuts[i]);
+        post_write(t, &t->writes[i], cuts[i], cuts[i + 1] - cuts[i], 0);
     post_note(t, &t->sent);
     if (!finish(t, &t->came.over))
         return false;
@@ -221,6 +231,23 @@ static bool try_order(struct trial *t, uint8_t value, bool *before, bool *landed
         *landed &= memcmp(t->source + cuts[i], t->target + cuts[i], cuts[i + 1] - cuts[i]) == 0;
     }
     return finish(t, &t->sent.over);
+}
+
+/* Writes one by one, each of which must be reported, and must have landed then: between the report and the look the target does nothing. */
+static bool try_delivery(struct trial *t, uint8_t value)
+{
+    memset(t->source, value, BYTES);
+    for (size_t i = 0; i < NWRITES; i++) {
+        const uint64_t until_ns = tt_now_ns() + PATIENCE_NS;
+
+        post_write(t, &t->writes[i], cuts[i], cuts[i + 1] - cuts[i], FI_DELIVERY_COMPLETE);
+        for (progress(t, &t->from); !t->writes[i].over && !t->failed && tt_now_ns() < until_ns; progress(t, &t->from))
+            progress(t, &t->at);
+        if (!t->writes[i].over || t->failed ||
+            memcmp(t->source + cuts[i], t->target + cuts[i], cuts[i + 1] - cuts[i]) != 0)
+            return false;
+    }
+    return true;
 }
 
 /* Whether who sleeps wakes: the sender goes on, the receiver does not look. */
@@ -280,6 +307,10 @@ static bool run(struct tt_ofi_provider *p, struct trial *t)
         t->why = "failed its trial: it says that writes are over at the target, and they are not";
         return false;
     }
+    t->why = "failed its trial: asked to (TUTTI_LANES), it does not tell when writes have landed, as it says it does";
+    for (uint32_t i = 0; i < ROUNDS && p->delivers; i++)
+        if (!try_delivery(t, (uint8_t)(32 + i)))
+            return false;
     t->why = "failed its trial: messages get lost";
     p->wakes = try_waking(t);
     if (t->failed)
@@ -294,7 +325,7 @@ static bool run(struct tt_ofi_provider *p, struct trial *t)
 
 static struct known {
     char name[48], device[64];
-    bool ordered, good, copies, wakes;
+    bool ordered, delivers, good, copies, wakes;
     const char *why;
 } known[KNOWN_MAX];
 static uint32_t nknown;
@@ -304,7 +335,7 @@ static const struct known *known_find(const struct tt_ofi_provider *p)
 {
     for (uint32_t i = 0; i < nknown; i++)
         if (strcmp(known[i].name, p->name) == 0 && strcmp(known[i].device, p->device) == 0 &&
-            known[i].ordered == p->ordered)
+            known[i].ordered == p->ordered && known[i].delivers == p->delivers)
             return &known[i];
     return NULL;
 }
@@ -317,6 +348,7 @@ static const struct known *known_add(struct tt_ofi_provider *p, struct known *sp
     snprintf(k->name, sizeof k->name, "%s", p->name);
     snprintf(k->device, sizeof k->device, "%s", p->device);
     k->ordered = p->ordered;
+    k->delivers = p->delivers;
     p->wakes = true;        /* as far as can be known */
     k->good = run(p, &t);
     trial_close(&t);

@@ -4,6 +4,8 @@
 #include <string.h>
 #include "base/prng.h"
 #include "engine/cards.h"
+#include "wire/tcp_frame.h"
+#include "wire/verbs_frame.h"
 
 #define RANKS 64u
 #define SEEDS 200
@@ -80,11 +82,82 @@ static void cards_of_one_job_take_little(void **state)
     tt_cards_fini(&c);
 }
 
+/* The cards of 1,024 ranks as engines make them: the host, then the wires' addresses, of which that of verbs holds that of the tcp wire inside. Hosts differ
+ * in a hash and in addresses, ranks in ports. */
+static size_t card_of(struct tt_prng *prng, uint32_t rank, uint32_t per_host, bool tcp,
+                      uint8_t card[TT_ENGINE_CARD_BYTES])
+{
+    const uint32_t host = rank / per_host;
+    struct tt_writer w;
+
+    tt_writer_init(&w, card, TT_ENGINE_CARD_BYTES);
+    tt_write_u64(&w, tt_mix64(host + 1));
+    tt_write_u8(&w, tcp ? 2 : 1);
+    for (int i = 0; i <= tcp; i++) {
+        struct tt_tcp_address inner = { .host = tt_mix64(host + 1),
+                                        .port = (uint16_t)(32768 + tt_prng_below(prng, 28232)) };
+        struct tt_verbs_address verbs = { .infiniband = true, .subnet = 0xfe80ull << 48 };
+        struct tt_blob address;
+
+        for (uint8_t k = 0; k < 3; k++) {       /* a network for management, and two rails */
+            const uint8_t ip[16] = { 10, k, (uint8_t)(host >> 8), (uint8_t)host };
+
+            tt_tcp_address_add(&inner, 4, ip);
+        }
+        tt_tcp_address_write(&inner, &address);
+        if (i == 0) {
+            verbs.tcp = address;
+            tt_verbs_address_write(&verbs, &address);
+        }
+        tt_write_string(&w, i ? "tcp" : "verbs");
+        tt_write_u16(&w, address.bytes);
+        tt_write_bytes(&w, address.data, address.bytes);
+    }
+    assert_false(w.bad);
+    return tt_writer_bytes(&w);
+}
+
+/* What is left of 64 bytes for an idle rank's card, beside the overlay's 9 and the communicator's 4. */
+static void cards_of_ranks_with_verbs_leave_an_idle_rank_its_64_bytes(void **state)
+{
+    static const struct {
+        uint32_t per_host;
+        bool tcp;
+    } jobs[] = { { 1, false }, { 8, false }, { 2, true }, { 8, true } };
+
+    (void)state;
+    for (size_t j = 0; j < sizeof jobs / sizeof *jobs; j++) {
+        uint8_t card[TT_ENGINE_CARD_BYTES], out[TT_ENGINE_CARD_BYTES];
+        struct tt_prng prng, again;
+        struct tt_cards c;
+
+        tt_prng_init(&prng, 1);
+        again = prng;
+        assert_int_equal(tt_cards_init(&c, 1024), TUTTI_OK);
+        for (uint32_t rank = 0; rank < 1024; rank++) {
+            const size_t bytes = card_of(&prng, rank, jobs[j].per_host, jobs[j].tcp, card);
+
+            assert_int_equal(tt_cards_put(&c, rank, card, bytes), TUTTI_OK);
+        }
+        tt_cards_settle(&c);
+        print_message("%u ranks a host, verbs%s: %.1f bytes a card\n", jobs[j].per_host, jobs[j].tcp ? " and tcp" : "", (double)tt_cards_bytes(&c) / 1024);
+        assert_true(tt_cards_bytes(&c) <= 1024 * (64 - 9 - 4));
+        for (uint32_t rank = 0; rank < 1024; rank++) {
+            const size_t bytes = card_of(&again, rank, jobs[j].per_host, jobs[j].tcp, card);
+
+            assert_int_equal(tt_cards_get(&c, rank, out), bytes);
+            assert_memory_equal(out, card, bytes);
+        }
+        tt_cards_fini(&c);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(cards_come_out_as_they_went_in),
         cmocka_unit_test(cards_of_one_job_take_little),
+        cmocka_unit_test(cards_of_ranks_with_verbs_leave_an_idle_rank_its_64_bytes),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

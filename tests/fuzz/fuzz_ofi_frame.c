@@ -40,14 +40,17 @@ static void record(const uint8_t *data, size_t bytes)
 static void hello(const uint8_t *data, size_t bytes)
 {
     uint8_t in[TT_OFI_HELLO_BYTES] = { 0 }, out[TT_OFI_HELLO_BYTES];
-    struct tt_ofi_hello h, again;
+    static struct tt_ofi_hello h, again;
 
     memcpy(in, data, bytes < sizeof in ? bytes : sizeof in);
     if (!tt_ofi_hello_read(&h, in))
         return;
     tt_assert(h.incarnation > 0 && h.link_address + h.link_bytes >= h.link_address);
     for (int i = 0; i < TT_OFI_LANES; i++)
-        tt_assert(h.lanes[i].name_bytes > 0 && h.lanes[i].name_bytes <= TT_OFI_NAME_BYTES);
+        tt_assert(h.lanes[i].name.bytes > 0 && h.lanes[i].name.bytes <= TT_OFI_NAME_BYTES);
+    tt_assert(h.nmore < TT_OFI_ENDS_MAX);
+    for (int i = 0; i < h.nmore; i++)
+        tt_assert(h.more[i].bytes > 0 && h.more[i].bytes <= TT_OFI_NAME_BYTES && h.more[i].data[h.more[i].bytes] == 0);
     tt_ofi_hello_write(&h, out);
     tt_assert(tt_ofi_hello_read(&again, out));
     tt_assert(memcmp(&again, &h, sizeof h) == 0);

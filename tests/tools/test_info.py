@@ -129,8 +129,8 @@ class Machine(unittest.TestCase):
 
     def test_an_idle_rank_costs_at_most_64_bytes(self):
         """What eight more ranks take, with which nothing is exchanged; layouts in order are nothing by rank."""
-        usable = {wire["name"] for wire in document(self, TUTTI_WIRES="shm,ofi,tcp")["wires"] if wire["usable"]}
-        for wires in ["shm,tcp"] + ["shm,ofi,tcp"] * ("ofi" in usable):
+        usable = {wire["name"] for wire in document(self, TUTTI_WIRES="shm,verbs,ofi,tcp")["wires"] if wire["usable"]}
+        for wires in ["shm,tcp"] + ["shm,ofi,tcp"] * ("ofi" in usable) + ["verbs", "shm,verbs,tcp"] * ("verbs" in usable):
             few, many = (document(self, "--memory", "--ranks", str(n), TUTTI_WIRES=wires) for n in (4, 12))
             self.assertEqual((few["connected"], many["connected"]), (2, 2))
             total = [sum(part["rank_bytes"] for part in m["parts"]) for m in (few, many)]

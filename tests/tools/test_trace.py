@@ -144,12 +144,23 @@ class OverOfi(Case):
     def test_each_write_and_each_record_is_there_once(self):
         if not is_usable("ofi"):
             self.skipTest("no libfabric here")
-        sent, arrived = self.check("ofi", 0, 1 << 20)
-        self.assertEqual({part for *_, part in arrived}, {0})       # the receiver hears of records only
-        for source, to, lane, number, part in sent:
-            if part > 1:
-                self.assertIn((source, to, lane, number, part - 1), sent)
-        self.assertGreater(max(part for *_, part in sent), 1)
+        for lanes in 1, 4:
+            with self.subTest(lanes=lanes):
+                sent, arrived = self.check("ofi", lanes, 1 << 20)
+                self.assertEqual({part for *_, part in arrived}, {0})       # the receiver hears of records only
+                self.assertLessEqual({lane for _, _, lane, *_ in sent}, set(range(1 + lanes)))      # lane 0 is that of urgent messages
+                self.assertLessEqual({lane for _, _, lane, _, part in sent if part == 0}, {0, 1})
+                parts = Counter((source, to, min(lane, 1), number, part) for source, to, lane, number, part in sent)
+                self.assertEqual({n for n in parts.values()}, {1})
+                for source, to, stream, number, part in parts:
+                    if part > 1:
+                        self.assertIn((source, to, stream, number, part - 1), parts)
+                self.assertGreater(max(part for *_, part in sent), 1)
+
+    def test_devices_put_on_the_lanes_that_they_name(self):
+        if not is_usable("ofi"):
+            self.skipTest("no libfabric here")
+        self.check_policies("ofi", 1)
 
 
 class Files(Case):

@@ -1471,19 +1471,23 @@ int main(void)
     snprintf(providers, sizeof providers, "%s", of_ofi ? of_ofi : "");
     for (size_t i = 0; i < tt_nwires; i++) {
         if (of_ofi && strcmp(tt_wires[i]->name, "ofi") == 0) {
-            for (char *p = strtok(providers, " "); p && nsettings < NSETTINGS_MAX / 2; p = strtok(NULL, " "))
-                if (ask(is_usable, tt_wires[i], p))
-                    settings[nsettings++] = (struct setting){ .ops = tt_wires[i], .lanes = 1, .provider = p };
+            for (char *p = strtok(providers, " "); p && nsettings + 2 <= NSETTINGS_MAX / 2; p = strtok(NULL, " "))
+                for (uint32_t lanes = 1; lanes <= 4 && ask(is_usable, tt_wires[i], p); lanes += 3)
+                    settings[nsettings++] = (struct setting){ .ops = tt_wires[i], .lanes = lanes, .provider = p };
             continue;
         }
         if (!ask(is_usable, tt_wires[i], NULL))
             continue;
         settings[nsettings++] = (struct setting){ .ops = tt_wires[i], .lanes = 1 };
         if (strcmp(tt_wires[i]->name, "ofi") == 0)
-            for (uint32_t k = 0; k < NSOFTWARE; k++)    /* under a sanitizer, in turn */
-                if (unit_has_turn(k, NSOFTWARE) && ask(is_another, tt_wires[i], providers_of_software[k]))
+            for (uint32_t k = 0; k <= NSOFTWARE; k++)   /* others, and with 4 lanes: under a sanitizer, in turn */
+                if (unit_has_turn(k, NSOFTWARE + 1) &&
+                    (k == NSOFTWARE || ask(is_another, tt_wires[i], providers_of_software[k])))
                     settings[nsettings++] = (struct setting){
-                        .ops = tt_wires[i], .lanes = 1, .provider = providers_of_software[k], .sampled = true
+                        .ops = tt_wires[i],
+                        .lanes = k == NSOFTWARE ? 4 : 1,
+                        .provider = k == NSOFTWARE ? NULL : providers_of_software[k],
+                        .sampled = true,
                     };
         if (strcmp(tt_wires[i]->name, "tcp") == 0)
             for (uint32_t k = 1; k < 4; k++)    /* 3 lanes; TLS over one, and over 3: under a sanitizer, in turn */

@@ -165,7 +165,8 @@ static void a_bound_on_lanes_leaves_one_wherever_there_is_one(void **state)
                     for (uint32_t i = 0; i < 4; i++)
                         if (down >> i & 1)
                             tt_dqplb_lanes_down(&l, i);
-                    l.turn = turn;
+                    for (uint32_t i = 0; i < 4; i++)
+                        l.turn[i] = (uint8_t)(turn < i ? turn : i);
                     l.keeps_first = keeps;
                     l.choice = most % 2 ? TT_DQPLB_IN_TURN : TT_DQPLB_EMPTIEST;
                     lane = tt_dqplb_lanes_choose(&l, 10, most);
@@ -175,6 +176,40 @@ static void a_bound_on_lanes_leaves_one_wherever_there_is_one(void **state)
                         assert_true(most == 0 || (uint32_t)__builtin_popcount(usable & ((1u << lane) - 1)) < most);
                     }
                 }
+}
+
+/* Messages with bounds on their lanes and those without come in any order: those of each bound, for themselves, are dealt out evenly over all lanes that
+ * the bound allows. */
+static void bounds_of_some_messages_leave_the_turns_of_others_alone(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 1; seed <= 300; seed++) {
+        uint32_t dealt[TT_DQPLB_LANES_MAX + 1][TT_DQPLB_LANES_MAX] = { 0 };
+        struct tt_dqplb_lanes l;
+        struct tt_prng p;
+        uint32_t n, lane;
+
+        if (!unit_draw())
+            continue;
+        tt_prng_init(&p, seed);
+        n = 1 + (uint32_t)tt_prng_below(&p, TT_DQPLB_LANES_MAX);
+        tt_dqplb_lanes_init(&l, n, UINT32_MAX);
+        for (uint32_t i = 0; i < 200; i++) {
+            const uint32_t most = tt_prng_below(&p, 2) ? 0 : 1 + (uint32_t)tt_prng_below(&p, n), end = most ? most : n;
+            uint32_t least = UINT32_MAX, greatest = 0;
+
+            lane = tt_dqplb_lanes_choose(&l, 10, most);
+            assert_true(lane < end);
+            dealt[end][lane]++;
+            for (uint32_t k = 0; k < end; k++) {
+                least = dealt[end][k] < least ? dealt[end][k] : least;
+                greatest = dealt[end][k] > greatest ? dealt[end][k] : greatest;
+            }
+            if (greatest - least > 1)
+                fail_msg("seed %llu: of those that may take %u of %u lanes, one has carried %u and another %u",
+                         (unsigned long long)seed, end, n, greatest, least);
+        }
+    }
 }
 
 static void a_message_keeps_to_its_lane_and_waits_for_it_while_it_is_up(void **state)
@@ -315,6 +350,7 @@ int main(void)
         cmocka_unit_test(a_fast_message_takes_lane_0_where_it_has_room),
         cmocka_unit_test(a_message_keeps_within_so_many_lanes),
         cmocka_unit_test(a_bound_on_lanes_leaves_one_wherever_there_is_one),
+        cmocka_unit_test(bounds_of_some_messages_leave_the_turns_of_others_alone),
         cmocka_unit_test(a_message_keeps_to_its_lane_and_waits_for_it_while_it_is_up),
         cmocka_unit_test(the_emptiest_lane_that_has_room_is_next_where_that_is_asked_for),
         cmocka_unit_test(limits_grow_with_distance_and_hold_what_the_link_holds),

@@ -73,25 +73,32 @@ static void a_record_that_nobody_honest_sends_is_refused(void **state)
     assert_false(tt_ofi_record_read(&r, bytes, GOOD_BYTES));
 }
 
+static void name_fill(struct tt_ofi_name *name, int with, uint16_t bytes)
+{
+    *name = (struct tt_ofi_name){ .bytes = bytes };
+    memset(name->data, with, bytes);
+}
+
 static void a_hello_names_both_endpoints_or_is_refused(void **state)
 {
-    struct tt_ofi_hello h = { .incarnation = 2, .token = 3, .link_address = 4, .link_bytes = 5 }, out;
+    static struct tt_ofi_hello h, out;
     uint8_t bytes[TT_OFI_HELLO_BYTES];
 
     (void)state;
+    h = (struct tt_ofi_hello){ .incarnation = 2, .token = 3, .link_address = 4, .link_bytes = 5 };
     for (uint32_t i = 0; i < TT_OFI_LANES; i++) {
-        h.lanes[i] = (struct tt_ofi_hello_lane){ .applied = 6 + i, .key = 7 + i, .name_bytes = TT_OFI_NAME_BYTES };
-        memset(h.lanes[i].name, 8 + (int)i, TT_OFI_NAME_BYTES);
+        h.lanes[i] = (struct tt_ofi_hello_lane){ .applied = 6 + i, .key = 7 + i };
+        name_fill(&h.lanes[i].name, 8 + (int)i, TT_OFI_NAME_BYTES);
     }
     tt_ofi_hello_write(&h, bytes);
     assert_true(tt_ofi_hello_read(&out, bytes));
     assert_memory_equal(&out, &h, sizeof h);
     for (uint32_t i = 0; i < TT_OFI_LANES; i++)
-        assert_int_equal(out.lanes[i].name[TT_OFI_NAME_BYTES], 0);
-    h.lanes[1].name_bytes = 0;
+        assert_int_equal(out.lanes[i].name.data[TT_OFI_NAME_BYTES], 0);
+    h.lanes[1].name.bytes = 0;
     tt_ofi_hello_write(&h, bytes);
     assert_false(tt_ofi_hello_read(&out, bytes));
-    h.lanes[1].name_bytes = 1;
+    h.lanes[1].name.bytes = 1;
     h.incarnation = 0;
     tt_ofi_hello_write(&h, bytes);
     assert_false(tt_ofi_hello_read(&out, bytes));
@@ -99,6 +106,40 @@ static void a_hello_names_both_endpoints_or_is_refused(void **state)
     h.link_bytes = UINT64_MAX;
     tt_ofi_hello_write(&h, bytes);
     assert_false(tt_ofi_hello_read(&out, bytes));
+}
+
+/* As many as have room: beside the longest names, all that there can be if they are as long as addresses are, and a few of the longest. */
+static void a_hello_names_further_endpoints_or_is_refused(void **state)
+{
+    static const uint16_t name_bytes[] = { 1, 28, TT_OFI_MORE_BYTES / (TT_OFI_ENDS_MAX - 1) - 2, TT_OFI_NAME_BYTES };
+    static struct tt_ofi_hello h, out;
+    uint8_t bytes[TT_OFI_HELLO_BYTES], wrong[TT_OFI_HELLO_BYTES];
+
+    (void)state;
+    for (size_t n = 0; n < sizeof name_bytes / sizeof *name_bytes; n++) {
+        const uint32_t fit = TT_OFI_MORE_BYTES / (2u + name_bytes[n]);
+        size_t refused = 0;
+
+        h = (struct tt_ofi_hello){ .incarnation = 1,
+                                   .nmore = (uint8_t)(fit < TT_OFI_ENDS_MAX ? fit : TT_OFI_ENDS_MAX - 1) };
+        for (uint32_t i = 0; i < TT_OFI_LANES; i++)
+            name_fill(&h.lanes[i].name, 1, TT_OFI_NAME_BYTES);
+        for (uint8_t i = 0; i < h.nmore; i++)
+            name_fill(&h.more[i], 20 + i, name_bytes[n]);
+        assert_true(h.nmore >= 5);
+        tt_ofi_hello_write(&h, bytes);
+        assert_true(tt_ofi_hello_read(&out, bytes));
+        assert_memory_equal(&out, &h, sizeof h);
+        for (size_t at = 0; at + 1 < sizeof bytes; at++) {     /* whatever says how many or how long: never more than there is room for */
+            memcpy(wrong, bytes, sizeof wrong);
+            wrong[at] = wrong[at + 1] = 0xff;
+            if (!tt_ofi_hello_read(&out, wrong))
+                refused++;
+            else
+                assert_true(out.nmore < TT_OFI_ENDS_MAX);
+        }
+        assert_true(refused > h.nmore);
+    }
 }
 
 /* The inner wire's address loses endpoints from its end until it fits, and stays good. */
@@ -154,6 +195,7 @@ int main(void)
         cmocka_unit_test(a_record_is_read_as_it_was_written),
         cmocka_unit_test(a_record_that_nobody_honest_sends_is_refused),
         cmocka_unit_test(a_hello_names_both_endpoints_or_is_refused),
+        cmocka_unit_test(a_hello_names_further_endpoints_or_is_refused),
         cmocka_unit_test(an_address_of_many_endpoints_is_shortened_to_what_fits),
         cmocka_unit_test(an_address_names_its_provider_or_is_refused),
     };

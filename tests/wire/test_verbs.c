@@ -288,7 +288,7 @@ static void void_role(struct node *n)
     node_share(n, 0, mine);
     for (uint32_t i = 0; i < s->nlanes; i++)
         UNTIL(n, s->lane[i].state == TT_VERBS_LANE_UP);
-    n->board->flag[n->rank] = s->sender.lanes.turn;
+    n->board->flag[n->rank] = s->sender.lanes.turn[s->nlanes - 1];
     node_barrier(n);
     there = node_import(n, !n->rank, 0);
     held = n->board->flag[0];
