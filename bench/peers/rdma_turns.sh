@@ -3,7 +3,8 @@
 #
 #   bench/peers/rdma_turns.sh TUTTI ROUNDS
 #
-# Prints "bandwidth tutti|perftest BYTES MB_PER_S" (both directions together, of 1000000 bytes) and "latency tutti|perftest BYTES US" (one way).
+# Prints "bandwidth tutti|perftest BYTES MB_PER_S" (both directions together, of 1000000 bytes) and "latency tutti|perftest BYTES US" (one way, of
+# ping-pongs back to back: the median of single ones has a barrier and readings of the clock around each, which are system calls there).
 set -euo pipefail
 tutti=$1
 rounds=$2
@@ -43,5 +44,5 @@ for ((round = 0; round < rounds; round++)); do
         echo "bandwidth tutti $bytes $(awk -v gbs="$gbs" 'BEGIN { print 2000 * gbs }')"
     done
     echo "latency perftest 8 $(perftest ib_write_lat -s 8 -n 500 --output=latency)"
-    echo "latency tutti 8 $(perf time_us pingpong --min 8 --max 8 --iters 500)"
+    echo "latency tutti 8 $(perf time_us_loop pingpong --min 8 --max 8 --iters 500)"
 done
