@@ -162,6 +162,16 @@ static uint32_t list_arrivals_across(const struct tt_traffic *t, struct event *o
     return n;
 }
 
+/* Whether it is of some rank's input, and not room in a message that was left empty. */
+static bool is_of_input(const struct tt_traffic *t, const struct tt_load *load)
+{
+    uint64_t any = 0;
+
+    for (size_t k = 0; k < t->words; k++)
+        any |= t->set[load->set * t->words + k];
+    return any != 0;
+}
+
 /* Copies of the same input are cut at the same places by the verifier: pieces are equal or have nothing in common. */
 static uint32_t list_entries(const struct tt_traffic *t, const struct tt_layout *l, struct event *out)
 {
@@ -170,7 +180,9 @@ static uint32_t list_entries(const struct tt_traffic *t, const struct tt_layout 
     for (uint32_t i = 0; i < t->ntransfers; i++) {
         const struct tt_transfer *x = &t->transfer[i];
 
-        for (uint32_t j = 0; j < x->nloads && x->over >= TT_NEAR_HOST; j++)
+        for (uint32_t j = 0; j < x->nloads && x->over >= TT_NEAR_HOST; j++) {
+            if (!is_of_input(t, &t->load[x->first + j]))
+                continue;
             out[n++] = (struct event){
                 .key = { tt_layout_socket(l, x->to), t->load[x->first + j].offset, 0 },
                 .set = t->set + t->load[x->first + j].set * t->words,
@@ -178,6 +190,7 @@ static uint32_t list_entries(const struct tt_traffic *t, const struct tt_layout 
                 .round = x->round,
                 .transfer = i,
             };
+        }
     }
     return n;
 }
