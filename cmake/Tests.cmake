@@ -52,7 +52,10 @@ if(support_sources)
     target_link_libraries(tests_support INTERFACE tests_support_objects tutti_static)
 endif()
 
-if(verbs_FOUND)     # they look inside
+if(ofi_FOUND)       # they look inside
+    set_source_files_properties(tests/wire/test_ofi.c PROPERTIES COMPILE_DEFINITIONS TUTTI_HAVE_OFI=1 INCLUDE_DIRECTORIES "${ofi_INCLUDE_DIRS}")
+endif()
+if(verbs_FOUND)
     set_source_files_properties(tests/wire/test_verbs.c tests/wire/test_verbs_device.c PROPERTIES COMPILE_DEFINITIONS TUTTI_HAVE_VERBS=1)
 endif()
 

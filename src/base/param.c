@@ -17,7 +17,7 @@ const struct tt_param tt_params[TT_PARAM_COUNT] = {
     [TT_PARAM_TIMEOUT_MS]        = { "TUTTI_TIMEOUT_MS",        "ms",            300000,   -1,      INT32_MAX,
         "deadline of start-up and default deadline of every call; -1: none" },
     [TT_PARAM_LANES]             = { "TUTTI_LANES",             "connections",        0,    0,      16,
-        "TCP connections, or queue pairs for bulk data, to each peer; 0: one connection, or one per rail where a rank is alone on its host; queue pairs by distance" },
+        "TCP connections, or queue pairs or libfabric's endpoints for bulk data, to each peer; 0: one connection, or one per rail where a rank is alone on its host; one endpoint; queue pairs by distance" },
     [TT_PARAM_EAGER_BYTES]       = { "TUTTI_EAGER_BYTES",       "bytes",       32 * KIB,    0,     32 * KIB,
         "largest message in shared memory that travels without asking the receiver first" },
     [TT_PARAM_TCP_EAGER_BYTES]   = { "TUTTI_TCP_EAGER_BYTES",   "bytes",       32 * KIB,    0,     32 * KIB,

@@ -17,7 +17,7 @@
 #include "boot/pmi1.h"
 #include "boot/pmix.h"
 
-#define COUNT_NS (3 * TT_SECOND)    /* those who wait for one that does not come have given up by then, all of them, and meet */
+#define COUNT_NS (3 * TT_SECOND)    /* those who wait for one that does not come give up within that time of each other, and meet */
 
 /* A launcher's space can be used once per process, so what it told us is kept: a second communicator meets at the same address. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -231,4 +231,11 @@ tutti_status tt_kv_meet(struct tt_launch *launch, int *listener, uint64_t *deadl
         "rank %u of %u was started by %s, which offers neither PMIx nor PMI here: set TUTTI_RENDEZVOUS to an "
         "address at which rank 0 can listen",
         launch->rank, launch->nranks, launch->launcher);
+}
+
+void tt_kv_forget(void)
+{
+    pthread_mutex_lock(&lock);
+    *told = '\0';
+    pthread_mutex_unlock(&lock);
 }

@@ -12,5 +12,7 @@
  * serve at, the caller's to close, or -1 if the rendezvous itself says where. Where ranks are missing at the deadline, and what the launcher offers
  * does not tell which, *deadline_ns is put off a little: those who are there meet, and count. */
 tutti_status tt_kv_meet(struct tt_launch *launch, int *listener, uint64_t *deadline_ns);
+/* The next call exchanges anew: not all ranks had their part in this one. */
+void tt_kv_forget(void);
 
 #endif

@@ -761,6 +761,8 @@ tutti_status tt_boot_meet(const struct tt_launch *launch, const void *card, size
     st = prepare(&m, &l, card, card_bytes);
     if (!st)
         st = meet_others(&m, table, overlay);
+    if (st && m.deadline_ns != deadline_ns)
+        tt_kv_forget();
     if (st)
         serve_on(&m);
 

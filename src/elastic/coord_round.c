@@ -419,6 +419,7 @@ bool tt_coord_decide_round(struct tt_coord *c)
     if (!first)
         return begin(c);
     if (differs) {
+        mismatch.differs |= is_over(c) ? TT_DIFFERS_OVER : 0;
         finish(c, &mismatch);
         return true;
     }

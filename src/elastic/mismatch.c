@@ -66,25 +66,26 @@ static const char *call_of(uint8_t differs)
 
 const char *tt_mismatch_text(char out[TT_MISMATCH_BYTES], const struct tt_mismatch *m)
 {
+    const uint8_t differs = m->differs & (uint8_t)~TT_DIFFERS_OVER;
     char value[40], also[40];
 
-    if (m->differs == TT_DIFFERS_OPERATIONS) {
+    if (differs == TT_DIFFERS_OPERATIONS) {
         snprintf(out, TT_MISMATCH_BYTES, "members %" PRIu64 " and %" PRIu64 " called commit after different operations",
                  m->id, m->other);
         return out;
     }
-    if (m->differs == TT_DIFFERS_NOT || m->differs >= TT_DIFFERENCES) {
+    if (differs == TT_DIFFERS_NOT || differs >= TT_DIFFERENCES) {
         snprintf(out, TT_MISMATCH_BYTES, "members %" PRIu64 " and %" PRIu64 " called different things", m->id, m->other);
         return out;
     }
-    put_value(value, sizeof value, m->differs, m->value);
-    put_value(also, sizeof also, m->differs, m->also);
-    if (m->differs == TT_DIFFERS_CALL)
+    put_value(value, sizeof value, differs, m->value);
+    put_value(also, sizeof also, differs, m->also);
+    if (differs == TT_DIFFERS_CALL)
         snprintf(out, TT_MISMATCH_BYTES, "member %" PRIu64 " called %s where member %" PRIu64 " called %s", m->id,
                  value, m->other, also);
     else
         snprintf(out, TT_MISMATCH_BYTES,
                  "member %" PRIu64 " called %s with %s where member %" PRIu64 " called it with %s", m->id,
-                 call_of(m->differs), value, m->other, also);
+                 call_of(differs), value, m->other, also);
     return out;
 }

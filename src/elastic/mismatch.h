@@ -19,9 +19,10 @@ enum tt_difference {
     TT_DIFFERS_SCOPE,       /* likewise: 0, or 1 + role */
     TT_DIFFERENCES
 };
+#define TT_DIFFERS_OVER 0x80u   /* a bit beside it: the epoch was over when they had all called, which may be why they called different things */
 
 struct tt_mismatch {
-    uint8_t differs;        /* enum tt_difference; what is none is one that a later version knows */
+    uint8_t differs;        /* enum tt_difference, and TT_DIFFERS_OVER; what is none is one that a later version knows */
     uint64_t id, value;     /* a member, and what it called with */
     uint64_t other, also;   /* the same of another one */
 };

@@ -64,6 +64,9 @@ static bool agrees_to_receive(struct tt_op *op, uint32_t peer, uint64_t sent)
     return false;
 }
 
+/* Whether an eager message is all that goes between two ranks, and nothing but that. */
+static bool is_whole_row(const struct tt_op *op, uint32_t tag) { return !op->conf.algo->pads || tag != 0; }
+
 static bool agrees_to_nudge(struct tt_op *op, uint32_t peer, const void *payload, uint32_t bytes)
 {
     struct tt_nudge_msg msg;
@@ -191,7 +194,7 @@ void tt_op_take_early(struct tt_op *op)
 
             if (m->claimed)
                 continue;
-            if (!op->conf.algo->pads && !agrees_to_receive(op, op->exec_peers[i].rank, m->bytes))
+            if (is_whole_row(op, m->tag) && !agrees_to_receive(op, op->exec_peers[i].rank, m->bytes))
                 return;
             st = tt_exec_eager(&op->exec, (uint16_t)i, m->tag, m->bytes);
             m->claimed = st == TUTTI_OK;
@@ -310,7 +313,7 @@ static bool deliver_eager(struct tt_op *op, struct tt_context_peer *cp, uint32_t
     const int i = tt_exec_peer_of(&op->exec, index);
     tutti_status st = TUTTI_ERR_INVALID;
 
-    if (!op->conf.algo->pads && !agrees_to_receive(op, index, mail->bytes))
+    if (is_whole_row(op, mail->cell.tag) && !agrees_to_receive(op, index, mail->bytes))
         return true;
     if (i >= 0 && tt_op_flow(op, (uint16_t)i))
         st = tt_exec_eager(&op->exec, (uint16_t)i, mail->cell.tag, mail->bytes);

@@ -31,7 +31,8 @@ struct tt_algo {
                                peer: sent, and not said by it to be consumed. Messages are streamed whatever their length */
     bool by_stretches;      /* moves the stretches that the call lists (tt_coll.stretches), not whole blocks */
     bool by_name;           /* used where it is named: what it is for is in neither its cost nor a simulation before a call */
-    bool pads;              /* messages have room that a call may leave empty: what WORK holds there travels with them, and comes to no result */
+    bool pads;              /* messages have room that a call may leave empty: what WORK holds there travels with them, and comes to no result.
+                               These have tag 0; what has another is one rank's row for another, and nothing else */
     bool direct_unsafe;     /* what lands in DST or WORK must not land before the wait's turn (see tt_verify) */
 };
 

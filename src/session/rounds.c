@@ -78,7 +78,7 @@ static tutti_status no_view(const tutti_run *run, const char *name, const struct
                    " member%s left, least is %u, and %" PRIu64 " newcomer%s%s",
                    name, r->value, r->value == 1 ? " is" : "s are", least, r->other,
                    r->other == 1 ? " waits" : "s wait",
-                   r->other > 0 ? ", not yet reached by all, or for a view that this cannot be (`most`, groups)" : "");
+                   r->other > 0 || r->value >= least ? ", not yet reached by all, or for a view that this cannot be (`most`, groups)" : "");
 }
 
 static tutti_status timed_out(const tutti_run *run, const char *name, const struct tt_member_act *r)
@@ -89,7 +89,8 @@ static tutti_status timed_out(const tutti_run *run, const char *name, const stru
             name);
     if (r->id)
         return tt_fail(TUTTI_ERR_TIMEOUT, "%s: member %" PRIu64 " had not called it before this one's deadline", name, r->id);
-    if (run->m.call.kind == TT_ELMSG_CALL && run->m.call.what == TT_CALL_EPOCH)
+    if (run->m.call.kind == TT_ELMSG_CALL && run->m.call.what == TT_CALL_EPOCH &&
+        (run->m.epoch == 0 || run->m.call.flags & TT_EPOCH_ADMIT))
         return no_view(run, name, r);
     return tt_fail(TUTTI_ERR_TIMEOUT, "%s: not all members called it before this one's deadline%s%s", name,
                    run->link.state == TT_LINK_UP ? "" : "; the coordinator is not there: ",
@@ -123,8 +124,10 @@ static bool lacks_members(const tutti_run *run)
 {
     const struct tt_member *m = &run->m;
 
-    return m->calling && m->call.kind == TT_ELMSG_CALL && m->call.what == TT_CALL_EPOCH &&
-           m->call.flags & TT_EPOCH_ADMIT && m->epoch > 0 && left_of(run) + m->news.newcomers < m->call.least;
+    const uint32_t size = m->conf.nroles > 1 ? m->conf.nroles : 1, n = left_of(run) + m->news.newcomers;
+
+    return !m->over && !run->over && m->calling && m->call.kind == TT_ELMSG_CALL && m->call.what == TT_CALL_EPOCH &&
+           m->call.flags & TT_EPOCH_ADMIT && m->epoch > 0 && n - n % size < m->call.least;
 }
 
 void tt_round_tick(tutti_run *run, uint64_t now_ns)

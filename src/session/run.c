@@ -223,7 +223,7 @@ void tt_run_act(void *context, const struct tt_member_act *act)
     case TT_MEMBER_ACT_CALL_DONE:
         run->call_done = true;
         run->result = *act;
-        run->result_over = run->m.stopped;
+        run->result_over = run->m.stopped || (act->what == TT_ROUND_MISMATCH && act->differs & TT_DIFFERS_OVER);
         break;
     default:
         end(run, act);

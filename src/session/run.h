@@ -15,6 +15,7 @@
 #include "base/clock.h"
 #include "comm/comm.h"
 #include "elastic/member.h"
+#include "elastic/mismatch.h"
 #include "elastic/survey.h"
 #include "elastic/transfer.h"
 #include "secure/channel.h"

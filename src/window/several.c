@@ -1,7 +1,7 @@
 /* Short puts with a signal each, to several ranks with one doorbell. */
 #include "window/window.h"
 
-#define BATCH 32            /* descriptors of one doorbell: as in put.c */
+#define BATCH 32            /* descriptors of one doorbell: as many as verbs chains */
 
 struct several {
     struct tt_attempt attempt;

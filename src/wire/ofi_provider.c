@@ -229,6 +229,11 @@ static bool open_one(struct tt_ofi_provider *p, const struct search *s, const st
     }
     if (tt_ofi_trial(p, why))
         return true;
+    if (p->delivers) {          /* what it says of delivery does not hold, perhaps: one lane needs none of that */
+        p->delivers = false;
+        if (tt_ofi_trial(p, why))
+            return true;
+    }
 
 close:
     tt_ofi_provider_close(p);

@@ -134,7 +134,7 @@ static uint32_t choose_end(struct tt_ofi_lane *lane, const struct tt_ofi_out *m,
 {
     const uint32_t named = m->lane ? (m->lane - 1u) % lane->nboth : 0;
 
-    if (m->few_lanes || m->lane == 0 || lane->load.lane[named].down)
+    if (m->few_lanes || m->lane == 0)
         return tt_dqplb_lanes_choose(&lane->load, bytes, m->few_lanes ? m->lane : 0);
     return tt_dqplb_lanes_has_room(&lane->load, named, bytes) ? named : TT_DQPLB_NO_LANE;
 }
@@ -367,6 +367,7 @@ bool tt_ofi_lane_again(struct tt_ofi_lane *lane, uint64_t applied)
 {
     if (applied < lane->acked || !tt_ofi_acked(lane, applied))
         return false;
+    lane->met = false;      /* those were acknowledged of the endpoints before these */
     lane->sent = lane->written = lane->asked = lane->acked;
     lane->nasking = 0;
     for (uint64_t i = lane->acked; i < lane->tail; i++) {

@@ -108,8 +108,16 @@ class Churn(ClusterTest):
     def living(self):
         return [m for m in self.members if m.fate == "lives" and m.lives()]
 
+    def wake_lost(self):
+        """Who was stopped until it was lost finds out that the run went on without it, and ends. Else those would be all that is present, by and by."""
+        if time.monotonic() >= self.lost_by + LEASE_S:
+            for member in self.members:
+                if member.fate == "stop" and member.lives():
+                    member.signal(signal.SIGCONT)
+
     def act(self):
         """One thing that happens."""
+        self.wake_lost()
         living = self.living()
         may_restart = time.monotonic() < self.end - UNDISTURBED * SECONDS and not (self.delayed and time.monotonic() < self.lost_by)
         kinds = ["coordinator"] if self.draw.random() < 0.15 and may_restart else []
@@ -188,10 +196,8 @@ class Churn(ClusterTest):
             self.check_alive()
             sizes.append(resources(first.process)[2])
         print(", ".join(f"{n} x {kind}" for kind, n in sorted(happened.items())), file=sys.stderr)
-        time.sleep(max(0, self.lost_by - time.monotonic()))     # till the one that was stopped last is lost
-        for member in self.members:                 # who was stopped finds out that the run went on without it
-            if member.fate == "stop" and member.lives():
-                member.signal(signal.SIGCONT)
+        time.sleep(max(0, self.lost_by + LEASE_S - time.monotonic()))   # till the one that was stopped last is lost
+        self.wake_lost()
         for member in self.members:
             if member.fate in ("stop", "leave"):
                 wait_until(lambda m=member: not m.lives(), f"the end of one that was to {member.fate}")

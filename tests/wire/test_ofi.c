@@ -1,7 +1,7 @@
 /* The ofi wire with several endpoints for bulk data to a peer: which of them carries what, and that no order depends on it. */
 #include "support/unit.h"
 
-#if __has_include(<rdma/fabric.h>)
+#ifdef TUTTI_HAVE_OFI
 
 #include <stdio.h>
 #include <sys/wait.h>
