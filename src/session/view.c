@@ -344,7 +344,8 @@ static tutti_status outcome(tutti_run *run, const struct tt_member_act *r, const
 {
     *too_few = r->what == TT_ROUND_TOO_FEW;
     if (*too_few)
-        return tt_fail(TUTTI_ERR_PEER_LOST, "%s: only %" PRIu64 " members are left", name, r->value);
+        return tt_fail(TUTTI_ERR_PEER_LOST, "%s: only %" PRIu64 " member%s left", name, r->value,
+                       r->value == 1 ? " is" : "s are");
     if (r->what != TT_ROUND_OK && r->what != TT_ROUND_SAME)
         return tt_fail(TUTTI_ERR_PROTOCOL, "%s: the coordinator's answer %u is none", name, r->what);
     return tt_run_check(run);
@@ -383,7 +384,8 @@ tutti_status tt_view_again(tutti_run *run, uint32_t least, uint64_t deadline_ns,
     if (st || run->space.nranks >= least)
         return st;
     out->too_few = true;
-    return tt_fail(TUTTI_ERR_PEER_LOST, "%s: only %u members are left", name, run->space.nranks);
+    return tt_fail(TUTTI_ERR_PEER_LOST, "%s: only %u member%s left", name, run->space.nranks,
+                   run->space.nranks == 1 ? " is" : "s are");
 }
 
 /* ---- the calls ---- */

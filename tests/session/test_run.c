@@ -804,8 +804,10 @@ static void one_stays_alone(struct guest *g)
     tutti_view view = { .size = sizeof view };
     uint64_t flags = 0;
 
-    if (g->index < 2)
+    if (g->index < 2) {
         first_view(g, 2);
+        MUST(tutti_run_agree(g->run, 1, 0, &flags));    /* both are in it before one goes */
+    }
     if (g->index == 1)
         return;
     if (g->index == 0) {
