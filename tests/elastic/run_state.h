@@ -209,6 +209,9 @@ struct run {
         uint64_t revision, epoch, number;
         uint8_t *data;                          /* [total]: what all had then */
     } last[2];                                  /* sync that ended well, by role; what a checkpoint would have */
+    struct {
+        uint64_t epoch, number;
+    } anew[2];                                  /* sync in which somebody said `instead`, by role: who hears of it may have called without, or again */
     uint64_t events, faults, finals, restored, received, bad_pieces;
     uint64_t tentative_finals, tentative_restored;  /* of those, where the program had gone on */
     uint64_t scoped_finals, scoped_restored;    /* of those, among a role or a group */

@@ -249,6 +249,10 @@ void call_sync(struct run *r, struct peer *p)
     offer.revision = p->known ? p->revision + 1 + p->jumps : p->revision;
     offer.strategy = strategy_of(p);
     offer.instead = p->instead = p->last_sync == TT_ROUND_OTHER_STATE;
+    if (p->instead) {
+        r->anew[part_of_state(r, p)].epoch = conf.epoch;
+        r->anew[part_of_state(r, p)].number = conf.number;
+    }
     r->tainted |= p->diverged || p->odd || p->liar || p->jumps;
     if (p->liar)
         lie_about(r, p, &offer);
@@ -275,12 +279,20 @@ bool may_be_out(const struct run *r, const struct peer *p, const char *text)
     return r->tainted; /* others' keys, or content, were more common; else all of us have the same */
 }
 
+/* Whether all that are willing to send may have said `instead` in this member's sync. */
+static bool may_begin_anew(const struct run *r, const struct peer *p)
+{
+    const uint32_t part = part_of_state(r, p);
+
+    return r->anew[part].epoch == p->m.epoch && r->anew[part].number == p->sync_number;
+}
+
 static void check_raised(struct run *r, const struct peer *p, uint64_t value)
 {
     const uint32_t part = part_of_state(r, p);
     const uint64_t last = r->last[part].revision;
 
-    if (!r->last[part].is || p->instead)
+    if (!r->last[part].is || may_begin_anew(r, p))
         r->reset |= r->last[part].is;
     else if (p->known && !p->diverged && p->revision == last && value != last + 1)
         broken(r, "a sync raised revision %llu to %llu", (unsigned long long)last, (unsigned long long)value);
@@ -361,7 +373,7 @@ static void on_good(struct run *r, struct peer *p, const struct tt_member_act *a
         check_raised(r, p, act->value);
     if (!tt_hash_equal(&s->content, &content))
         broken(r, "member %llu has another state than others after a sync that was good", (unsigned long long)p->m.id);
-    if (first && r->last[part].is && !p->instead && act->value == r->last[part].revision &&
+    if (first && r->last[part].is && !may_begin_anew(r, p) && act->value == r->last[part].revision &&
         memcmp(p->arrays[0], r->last[part].data, r->total - r->bytes[MAY_DIFFER]) != 0)
         broken(r, "a new cohort goes on with a state that is not the last one");
     if (p->arrays[MAY_DIFFER][0] != (uint8_t)(index_of(r, p) + 1))
