@@ -90,8 +90,8 @@ typedef struct tutti_news {
     uint32_t tag;
 } tutti_news;
 
-/* What came with the operations that this program has waited for: the same on all members at the same point of the
- * program. Never blocks; legal while operations run. INVALID: out->size is not that of tutti_news. */
+/* What came with the operations that this program has waited for, and that came to OK: the same on all members at the same point of the
+ * program. (Of a loss that fails an operation its status tells, and of one that a retry survives, `attempts` and tutti_run_view.) Never blocks; legal while operations run. INVALID: out->size is not that of tutti_news. */
 TUTTI_API tutti_status tutti_run_poll(tutti_run *run, tutti_news *out);
 
 /* ---- views ---------------------------------------------------------------------------------------- */
@@ -105,7 +105,7 @@ typedef struct tutti_view {
     size_t size;
     uint64_t epoch;             /* 0: this one is in no view (it has left) */
     int32_t rank, nranks;       /* in this epoch; -1 and 0 */
-    int32_t changed;            /* 1: it is another view than before this call */
+    int32_t changed;            /* 1: it is another view than before this call; operations that were retried may have made it smaller before */
     const tutti_member *members;    /* [nranks] by rank; the run's, until the next call that changes the view */
 } tutti_view;
 

@@ -433,6 +433,7 @@ void tt_coord_install(struct tt_coord *c)
     c->last = (struct tt_coord_result){ .is_view = true, .round = c->round, .epoch = c->epoch };
     c->view_round = c->round;
     tt_coord_end_round(c);
+    c->stale_news |= c->revoked;    /* not this epoch */
     c->revoked = c->asking = c->decided = c->changed = false;
     memset(c->words, 0, sizeof c->words);
     tt_coord_reset_syncs(c);

@@ -197,6 +197,8 @@ tutti_status tutti_run_batch(tutti_run *run, tutti_elastic *ops, size_t n, uint3
     if (b.nslots > TT_ELASTIC_TAGS || first_tag > TT_ELASTIC_TAGS)
         return tt_fail(TUTTI_ERR_INVALID, "tutti_run_batch: %u tags from %u on are too many", b.nslots, first_tag);
     st = check(&b);
+    for (size_t i = 0; st && i < n; i++)
+        tt_operation_refused(&ops[i], st);
     if (st || n == 0)
         return st;
     b.slots = calloc(b.nslots, sizeof *b.slots);

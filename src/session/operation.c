@@ -603,6 +603,14 @@ static tutti_status attempt(tutti_run *run, tutti_elastic *op, uint64_t *epoch)
     return st;
 }
 
+void tt_operation_refused(tutti_elastic *op, tutti_status st)
+{
+    const bool is_pending = op->status == TUTTI_PENDING && st == TUTTI_ERR_INVALID;     /* as tentative: it was given once more */
+
+    if (op->size == sizeof *op && !is_pending)
+        op->status = st;
+}
+
 tutti_status tutti_run_collective(tutti_run *run, tutti_elastic *op)
 {
     uint64_t epoch;
@@ -611,8 +619,10 @@ tutti_status tutti_run_collective(tutti_run *run, tutti_elastic *op)
     if (!run || !op)
         return tt_fail(TUTTI_ERR_INVALID, "tutti_run_collective: %s is NULL", run ? "op" : "run");
     st = tt_operation_check(run, op, op->tag);
-    if (st)
+    if (st) {
+        tt_operation_refused(op, st);
         return st;
+    }
     op->attempts = 0;
     do {
         op->attempts++;
@@ -624,8 +634,8 @@ tutti_status tutti_run_collective(tutti_run *run, tutti_elastic *op)
         tt_run_unlock(run);
     } while (!st);
     st = tt_operation_told(run, st);
-    if (st && st != TUTTI_ERR_INVALID)
-        op->status = st; /* it is final, or tentative, and says so; or nothing has happened */
+    if (st)
+        tt_operation_refused(op, st);
     return st;
 }
 

@@ -402,6 +402,8 @@ struct tt_operation {
 static inline bool tt_operation_retries(const tutti_elastic *op) { return op->mode != TUTTI_ABORT; }
 /* INVALID: it makes no sense as it is. Local. */
 tutti_status tt_operation_check(const tutti_run *run, const tutti_elastic *op, uint32_t tag);
+/* Its status says why nothing has happened; that of one which is tentative stays, as it was given once more. */
+void tt_operation_refused(tutti_elastic *op, tutti_status st);
 /* Under the lock. On success it is the machine's until it was judged. PEER_LOST: the epoch is over. */
 tutti_status tt_operation_begin(tutti_run *run, struct tt_operation *o, tutti_elastic *op, uint32_t tag);
 /* Room for bytes[nranks] in its tag, for what all members say. */

@@ -43,6 +43,9 @@ static struct addrinfo *look_up(const char *text, size_t bytes, int flags, const
         host[strlen(host) - 1] = 0;
         host++;
     }
+    *why = "its port must be a number up to 65535";
+    if (strspn(port, "0123456789") != strlen(port) || strlen(port) > 5 || strtoul(port, NULL, 10) > 65535)
+        return NULL;
     err = getaddrinfo(*host ? host : NULL, port, &hints, &found);
     *why = err ? gai_strerror(err) : NULL;
     return err ? NULL : found;

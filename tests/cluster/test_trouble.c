@@ -393,7 +393,7 @@ static void an_abort_ends_all_requests_and_leaves_no_thread_or_descriptor_a_hund
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)   /* freed memory stays mapped for a while */
 #define LONG_GROWS_MAX (320 * MIB)
 #else
-#define LONG_GROWS_MAX (64 * MIB)       /* the operations of a round take some 8 MiB to land in */
+#define LONG_GROWS_MAX (160 * MIB)      /* the operations of a round take some 8 MiB to land in, and as others come late, those of a dozen have been open at once */
 #endif
 
 struct aborts {

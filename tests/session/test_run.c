@@ -710,6 +710,8 @@ static void wrong_calls(struct guest *g)
     op.coll = TUTTI_ALLGATHER;
     op.mode = TUTTI_RETRY;
     CHECK(tutti_run_collective(g->run, &op) == TUTTI_ERR_INVALID && says("allgather cannot be retried"));
+    CHECK(op.status == TUTTI_ERR_INVALID);
+    CHECK(tutti_run_batch(g->run, &op, 1, 0, 1) == TUTTI_ERR_INVALID && op.status == TUTTI_ERR_INVALID);
     op.coll = TUTTI_ALLREDUCE;
     MUST(tutti_run_collective(g->run, &op)); /* and none of that did harm */
     CHECK(v[0] == 2 && v[3] == 8);
@@ -740,6 +742,13 @@ static void wrong_calls(struct guest *g)
         ;
     MUST(tutti_run_shrink(g->run, 2, 0, &view));
     MUST(tutti_run_agree(g->run, 1, 0, &flags));
+    op.count = 1;
+    news.size = sizeof news;
+    for (int tries = 0; tries == 0 || news.revoked; tries++) { /* that epoch is over, as is heard by and by */
+        CHECK(tries < 100000);
+        MUST(tutti_run_collective(g->run, &op));
+        MUST(tutti_run_poll(g->run, &news));
+    }
 }
 
 static void wrong_calls_are_told_and_cost_nothing(void **state)
