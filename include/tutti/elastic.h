@@ -103,7 +103,7 @@ typedef struct tutti_member {
 
 typedef struct tutti_view {
     size_t size;
-    uint64_t epoch;             /* 0: this one is in no view (it has left) */
+    uint64_t epoch;             /* 0: this one is in no view (it has left, or is out of the run) */
     int32_t rank, nranks;       /* in this epoch; -1 and 0 */
     int32_t changed;            /* 1: it is another view than before this call; operations that were retried may have made it smaller before */
     const tutti_member *members;    /* [nranks] by rank; the run's, until the next call that changes the view */
@@ -126,7 +126,7 @@ TUTTI_API tutti_status tutti_run_epoch(tutti_run *run, uint32_t flags, uint32_t 
                                        int64_t timeout_ms, tutti_view *out);
 /* tutti_run_epoch without newcomers. */
 TUTTI_API tutti_status tutti_run_shrink(tutti_run *run, uint32_t least, int64_t timeout_ms, tutti_view *out);
-/* The view as it is; smaller than the last epoch returned where operations were retried since. Local. */
+/* The view as it is; smaller than the last epoch returned where operations were retried since; of nobody once this one is out of the run. Local. */
 TUTTI_API tutti_status tutti_run_view(tutti_run *run, tutti_view *out);
 /* Ends this epoch for all, soon: what has not become FINAL is restored. Any thread; does not wait. */
 TUTTI_API tutti_status tutti_run_revoke(tutti_run *run);

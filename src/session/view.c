@@ -515,7 +515,10 @@ tutti_status tutti_run_view(tutti_run *run, tutti_view *out)
     if (st)
         return st;
     tt_run_lock(run);
-    tt_view_show(run, out, false);
+    if (run->over)
+        *out = (tutti_view){ .size = sizeof *out, .rank = -1 };
+    else
+        tt_view_show(run, out, false);
     tt_run_unlock(run);
     return TUTTI_OK;
 }
