@@ -48,12 +48,18 @@ static tutti_status mismatch(const tutti_run *run, const char *name, const struc
     const struct tt_mismatch m = {
         .differs = r->differs, .id = r->id, .value = r->value, .other = r->other, .also = r->also
     };
-    char text[TT_MISMATCH_BYTES];
+    char text[TT_MISMATCH_BYTES], why[TT_ERROR_BYTES];
 
-    return tt_fail(
-        TUTTI_ERR_MISMATCH, "%s: %s; this one is member %" PRIu64 "%s", name, tt_mismatch_text(text, &m), run->m.id,
-        r->differs == TT_DIFFERS_OPERATIONS ? "; tutti_run_revoke, then tutti_run_epoch, take back what is tentative"
-                                            : "");
+    if (!run->result_over)
+        return tt_fail(TUTTI_ERR_MISMATCH, "%s: %s; this one is member %" PRIu64 "%s", name, tt_mismatch_text(text, &m),
+                       run->m.id,
+                       r->differs == TT_DIFFERS_OPERATIONS
+                           ? "; tutti_run_revoke, then tutti_run_epoch, take back what is tentative"
+                           : "");
+    snprintf(why, sizeof why, "%s: %s; this one is member %" PRIu64 "; the epoch was over", name,
+             tt_mismatch_text(text, &m), run->m.id);
+    tt_log(TT_LOG_WARN, "%s", why);     /* mostly it is no error: what this call was is tried once more, for the next epoch */
+    return tt_fail_again(TUTTI_ERR_MISMATCH, why);
 }
 
 /* The deadline passed, and nobody is to blame: all had called `epoch`, and there was no view of them. */
