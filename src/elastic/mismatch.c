@@ -26,35 +26,23 @@ static const char *strategy_name(uint64_t strategy)
 /* One side's: what stands behind "called". */
 static void put_value(char *out, size_t bytes, uint8_t differs, uint64_t value)
 {
-    switch (differs) {
-    case TT_DIFFERS_CALL:
+    static const char *const numbers[TT_DIFFERENCES] = { [TT_DIFFERS_LEAST] = "least",
+                                                         [TT_DIFFERS_MOST] = "most",
+                                                         [TT_DIFFERS_BYTES] = "bytes",
+                                                         [TT_DIFFERS_GAIN] = "gain_percent" };
+
+    if (numbers[differs])
+        snprintf(out, bytes, "%s %" PRIu64, numbers[differs], value);
+    else if (differs == TT_DIFFERS_CALL)
         snprintf(out, bytes, "%s", tt_call_name(value));
-        return;
-    case TT_DIFFERS_FLAGS:
+    else if (differs == TT_DIFFERS_FLAGS)
         snprintf(out, bytes, "flags %#" PRIx64, value);
-        return;
-    case TT_DIFFERS_LEAST:
-        snprintf(out, bytes, "least %" PRIu64, value);
-        return;
-    case TT_DIFFERS_MOST:
-        snprintf(out, bytes, "most %" PRIu64, value);
-        return;
-    case TT_DIFFERS_BYTES:
-        snprintf(out, bytes, "bytes %" PRIu64, value);
-        return;
-    case TT_DIFFERS_GAIN:
-        snprintf(out, bytes, "gain_percent %" PRIu64, value);
-        return;
-    case TT_DIFFERS_STRATEGY:
+    else if (differs == TT_DIFFERS_STRATEGY)
         snprintf(out, bytes, "strategy %s", strategy_name(value));
-        return;
-    default:
-        if (value == 0)
-            snprintf(out, bytes, "the scope of all");
-        else
-            snprintf(out, bytes, "the scope of role %" PRIu64, value - 1);
-        return;
-    }
+    else if (value == 0)
+        snprintf(out, bytes, "the scope of all");
+    else
+        snprintf(out, bytes, "the scope of role %" PRIu64, value - 1);
 }
 
 static const char *call_of(uint8_t differs)
