@@ -393,7 +393,7 @@ static void an_abort_ends_all_requests_and_leaves_no_thread_or_descriptor_a_hund
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)   /* freed memory stays mapped for a while */
 #define LONG_GROWS_MAX (320 * MIB)
 #else
-#define LONG_GROWS_MAX (160 * MIB)      /* the operations of a round take some 8 MiB to land in, and as others come late, those of a dozen have been open at once */
+#define LONG_GROWS_MAX (64 * MIB)       /* the operations of a round take some 8 MiB to land in */
 #endif
 
 struct aborts {
@@ -456,7 +456,7 @@ static void abort_long_role(struct rank *r)
     for (uint32_t round = 0; round < LONG_ROUNDS; round++) {
         job_step(r, "round %u", round);
         abort_long(r, round, room);
-        if (round == LONG_ROUNDS / 5)
+        if (round == LONG_ROUNDS / 2)       /* others come late: by then as many rounds have been open at once as ever are */
             before = mapped_bytes(r);
     }
     CHECK_OK(r, tutti_barrier(r->comm, NULL));
