@@ -8,6 +8,8 @@
 #include "sim/lanes.h"
 #include "tool.h"
 #include "tutti/tutti.h"
+#include "wire/lane_limits.h"
+#include "wire/verbs_frame.h"
 
 #define LIST_MAX 32
 
@@ -16,7 +18,9 @@ struct options {
     uint32_t outstanding[LIST_MAX], noutstanding;
     double slow[LIST_MAX];
     uint32_t nslow;
-    bool json;
+    enum tt_distance distance; /* whose limits to take; SELF: none */
+    bool bound;                /* lanes, segment, window or bound are given */
+    bool told, json;
 };
 
 static const struct argp_option argp_options[] = {
@@ -24,6 +28,10 @@ static const struct argp_option argp_options[] = {
     { "outstanding", 'm', "LIST", 0, "segments that a lane may have outstanding (default 1,2,4,8,16)", 0 },
     { "window", 'w', "N", 0, "segments under way of all lanes: a power of two up to 4096 (default: 8 fills of all lanes)", 0 },
     { "segment", 's', "SIZE", 0, "(default 128K)", 0 },
+    { "distance", 'D', "LEVEL", 0,
+      "take lanes, segment and bounds that the wire verbs has towards peers so far away: socket, host, rack, zone, building, fabric or wan",
+      0 },
+    { "told", 'T', NULL, 0, "with --distance: as if a description told --nic and --latency (TUTTI_TOPO)", 0 },
     { "senders", 'n', "N", 0, "each with a connection to a receiver of its own (default 1)", 0 },
     { "ways", 'p', "N", 0, "through the network; lanes are dealt out to them in turn (default 16)", 0 },
     { "slow-ways", 'k', "N", 0, "how many of them are slow (default 1)", 0 },
@@ -55,10 +63,31 @@ static uint32_t list_of(struct argp_state *state, const char *option, char *arg,
     return n;
 }
 
+/* Those of the wire: one bound, and what it takes. */
+static void take_limits(struct options *o)
+{
+    struct tt_lanes_case *c = &o->base;
+    struct tt_topo_link links[TT_DISTANCES] = { 0 };
+
+    links[TT_NEAR_RACK].bytes_per_s = c->nic_bytes_per_s;
+    links[o->distance].latency_ns = c->latency_ns;
+    links[TT_NEAR_RACK].latency_ns = c->latency_ns;
+    c->limits = tt_lane_limits_queues(&tt_lane_limits_default, o->distance, tt_dqplb_lane_count(o->distance),
+                                      TT_VERBS_WINDOW, o->told ? links : NULL, 1);
+    o->outstanding[0] = c->limits.outstanding;
+    o->noutstanding = 1;
+}
+
 static void check(struct argp_state *state, struct options *o)
 {
     struct tt_lanes_case *c = &o->base;
 
+    if (o->told && o->distance == TT_NEAR_SELF)
+        argp_error(state, "--told is of --distance");
+    if (o->distance != TT_NEAR_SELF && o->bound)
+        argp_error(state, "--distance says lanes, segment, window and bound: give it, or those");
+    if (o->distance != TT_NEAR_SELF)
+        take_limits(o);
     if (c->limits.window & (c->limits.window - 1))
         argp_error(state, "--window: %u is no power of two", c->limits.window);
     if (c->slow_ways > c->ways)
@@ -76,17 +105,28 @@ static error_t parse_one(int key, char *arg, struct argp_state *state)
     switch (key) {
     case 'l':
         c->limits.lanes = (uint32_t)option_number(state, "--lanes", arg, 1, TT_DQPLB_LANES_MAX);
+        o->bound = true;
         return 0;
     case 'm':
         o->noutstanding = list_of(state, "--outstanding", arg, 1, TT_DQPLB_WINDOW_MAX, numbers);
+        o->bound = true;
         for (uint32_t i = 0; i < o->noutstanding; i++)
             o->outstanding[i] = (uint32_t)numbers[i];
         return 0;
     case 'w':
         c->limits.window = (uint32_t)option_number(state, "--window", arg, 1, TT_DQPLB_WINDOW_MAX);
+        o->bound = true;
         return 0;
     case 's':
         c->limits.segment_bytes = option_size(state, "--segment", arg);
+        o->bound = true;
+        return 0;
+    case 'D':
+        if (!tt_distance_parse(arg, &o->distance) || o->distance == TT_NEAR_SELF)
+            argp_error(state, "--distance: \"%s\" is none", arg);
+        return 0;
+    case 'T':
+        o->told = true;
         return 0;
     case 'n':
         c->senders = (uint32_t)option_number(state, "--senders", arg, 1, TT_LANES_SENDERS_MAX);
@@ -148,12 +188,14 @@ static const char *const how_names[] = { [TT_LANES_DQPLB] = "dqplb", [TT_LANES_U
 static void tell(const struct options *o, const struct tt_lanes_case *c, const struct tt_lanes_result *r,
                  json_object *rows)
 {
+    const struct tt_dqplb_limits *l = &c->limits;
+    const uint32_t outstanding = l->lane_bytes ? (uint32_t)(l->lane_bytes / l->segment_bytes) : l->outstanding;
     json_object *row;
     char bound[16] = "-";
 
     if (!o->json) {
         if (c->how == TT_LANES_DQPLB)
-            snprintf(bound, sizeof bound, "%u", c->limits.outstanding);
+            snprintf(bound, sizeof bound, "%u", outstanding);
         printf("%8.3f  %-10s %11s  %10.2f  %7.3f  %14.3f  %14.3f\n", c->slow_share, how_names[c->how], bound,
                r->bytes_per_s / 1e9, r->share, r->queue_mean / 1e6, r->queue_most / 1e6);
         return;
@@ -162,7 +204,9 @@ static void tell(const struct options *o, const struct tt_lanes_case *c, const s
     json_object_object_add(row, "slow", json_object_new_double(c->slow_share));
     json_object_object_add(row, "how", json_object_new_string(how_names[c->how]));
     if (c->how == TT_LANES_DQPLB)
-        json_object_object_add(row, "outstanding", json_object_new_int64(c->limits.outstanding));
+        json_object_object_add(row, "outstanding", json_object_new_int64(outstanding));
+    json_object_object_add(row, "lanes", json_object_new_int64(l->lanes));
+    json_object_object_add(row, "segment_bytes", json_object_new_int64((int64_t)l->segment_bytes));
     json_object_object_add(row, "bytes_per_s", json_object_new_double(r->bytes_per_s));
     json_object_object_add(row, "share", json_object_new_double(r->share));
     json_object_object_add(row, "queue_mean_bytes", json_object_new_double(r->queue_mean));

@@ -3,8 +3,8 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-#include "wire/dqplb.h"
 #include "wire/lane_limits.h"
+#include "wire/verbs_frame.h"
 #include "wire/wires.h"
 
 /* The third number of a line like "4096 16384 4194304": the most bytes of a socket's buffer. 0: not known. */
@@ -44,26 +44,48 @@ tutti_status tt_lane_facts_get(struct tt_lane_facts *out, uint32_t lanes, const 
                            : queue_pairs              ? TT_LANES_BY_DISTANCE
                                                       : TT_LANES_FREE),
     };
-    for (int d = TT_NEAR_RACK; d < TT_DISTANCES; d++)
+    for (int d = TT_NEAR_RACK; d < TT_DISTANCES; d++) {
         out->bytes[d] = most && most < limits.bytes[d] ? most : limits.bytes[d];
+        out->by_link |= (uint8_t)((queue_pairs && !limits.told[d]) << d);
+    }
+    tt_lane_facts_know(out, NULL, 1);
     return TUTTI_OK;
+}
+
+void tt_lane_facts_know(struct tt_lane_facts *f, const struct tt_topo_link *links, uint32_t nrails)
+{
+    const uint32_t used = nrails < TT_VERBS_RAILS ? nrails : TT_VERBS_RAILS;
+
+    for (int d = TT_NEAR_RACK; d < TT_DISTANCES; d++) {
+        const uint32_t suit = tt_dqplb_lane_count(d), lanes = f->asked != TT_LANES_BY_DISTANCE ? f->asked
+                                                              : suit > used                    ? suit
+                                                                                               : used;
+
+        if (f->by_link >> d & 1)
+            f->bytes[d] =
+                tt_lane_limits_queues(&tt_lane_limits_default, d, lanes, TT_VERBS_WINDOW, links, used).lane_bytes;
+    }
 }
 
 void tt_lane_facts_write(const struct tt_lane_facts *f, struct tt_writer *w)
 {
     tt_write_u8(w, f->asked);
+    tt_write_u8(w, f->by_link);
     for (int d = TT_NEAR_RACK; d < TT_DISTANCES; d++)
         tt_write_u64(w, f->bytes[d]);
 }
 
 void tt_lane_facts_read(struct tt_lane_facts *f, struct tt_reader *r)
 {
-    *f = (struct tt_lane_facts){ .asked = tt_read_u8(r) };
+    *f = (struct tt_lane_facts){ 0 };
+    f->asked = tt_read_u8(r);
+    f->by_link = tt_read_u8(r);
     for (int d = TT_NEAR_RACK; d < TT_DISTANCES; d++) {
         f->bytes[d] = tt_read_u64(r);
         r->bad |= f->bytes[d] == 0 || f->bytes[d] > TT_LANE_BYTES_MAX;
     }
     r->bad |= f->asked > TT_DQPLB_LANES_MAX && f->asked != TT_LANES_BY_DISTANCE;
+    r->bad |= f->by_link && f->asked == TT_LANES_FREE;
 }
 
 uint32_t tt_lane_facts_count(const struct tt_lane_facts *f, const struct tt_layout *l)
@@ -77,6 +99,6 @@ uint32_t tt_lane_facts_count(const struct tt_lane_facts *f, const struct tt_layo
         return tt_layout_widest(l) == 1 ? rails : 1;
     if (f->asked != TT_LANES_BY_DISTANCE)
         return f->asked;
-    suit = tt_dqplb_limits_of(tt_layout_farthest(l), 0, 0).lanes;
+    suit = tt_dqplb_lane_count(tt_layout_farthest(l));
     return suit > rails ? suit : rails;
 }

@@ -5,10 +5,11 @@
 
 #include "base/bytes.h"
 #include "base/status.h"
-#include "topo/layout.h"
+#include "topo/topo.h"
 
 struct tt_lane_facts {
     uint8_t asked;                      /* so many to each peer, TT_LANES_FREE or TT_LANES_BY_DISTANCE */
+    uint8_t by_link;                    /* 1 << distance: of queue pairs for which nobody said bytes, which what lies between decides */
     uint64_t bytes[TT_DISTANCES];       /* RACK to WAN: that one lane may have under way */
 };
 
@@ -18,6 +19,8 @@ struct tt_lane_facts {
 /* As this process has it: lanes (0: nobody said) of verbs where the list `wires` has it, else of TCP, its lane
  * limits, and for connections what the kernel lets each have under way. INVALID (logged): TUTTI_LANE_BYTES is not understood. */
 tutti_status tt_lane_facts_get(struct tt_lane_facts *out, uint32_t lanes, const char *wires);
+/* The bytes of those that go by what lies between ranks: links[TT_DISTANCES], over hosts of nrails rails. */
+void tt_lane_facts_know(struct tt_lane_facts *f, const struct tt_topo_link *links, uint32_t nrails);
 /* As a card carries it. A reader is bad where it is out of bounds. */
 void tt_lane_facts_write(const struct tt_lane_facts *f, struct tt_writer *w);
 void tt_lane_facts_read(struct tt_lane_facts *f, struct tt_reader *r);

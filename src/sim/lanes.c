@@ -202,6 +202,7 @@ static bool unlimited(const struct tt_lanes_case *c, struct tt_dqplb_limits *l)
 
     if (segments > TT_DQPLB_WINDOW_MAX)
         return false;
+    l->lane_bytes = 0;
     l->outstanding = l->window = 1;
     while (l->window < segments)
         l->outstanding = l->window *= 2;

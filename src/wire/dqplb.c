@@ -1,6 +1,7 @@
 /* See dqplb.h. */
 #include "wire/dqplb.h"
 
+#include <math.h>
 #include <string.h>
 #include "base/bytes.h"
 #include "base/status.h"
@@ -14,13 +15,15 @@ enum { UNDER_WAY = 1, IN_DOUBT, TO_RESEND, COMPLETE };
 /* ---- limits ---- */
 
 #define OUTSTANDING_MAX 64u
+#define SEGMENT_MAX (4u << 20)
 #define WINDOW_AHEAD 8u         /* how far a slow path may fall behind, in fills of all lanes */
+#define WINDOW_FILLS 4u         /* and at least: with fewer a path of a quarter of the others' rate holds up all (docs/lanes.md) */
 
-/* The least, and what is enough towards near peers. */
+/* What suits each distance: lanes, full segments outstanding on each, and their length. */
 static const struct {
-    uint32_t lanes, outstanding;
+    uint32_t lanes, segments;
     uint64_t segment_bytes;
-} least[TT_DISTANCES] = {
+} suits[TT_DISTANCES] = {
     [TT_NEAR_SELF] = { 1, 4, 64u << 10 },
     [TT_NEAR_SOCKET] = { 1, 4, 64u << 10 },
     [TT_NEAR_HOST] = { 1, 4, 64u << 10 },
@@ -28,7 +31,7 @@ static const struct {
     [TT_NEAR_ZONE] = { 4, 4, 128u << 10 },
     [TT_NEAR_BUILDING] = { 8, 4, 256u << 10 },
     [TT_NEAR_FABRIC] = { 16, 4, 256u << 10 },
-    [TT_NEAR_WAN] = { 16, 8, 1u << 20 },
+    [TT_NEAR_WAN] = { 16, 4, 2u << 20 },
 };
 
 uint32_t tt_dqplb_window_of(uint32_t lanes, uint32_t outstanding)
@@ -40,19 +43,39 @@ uint32_t tt_dqplb_window_of(uint32_t lanes, uint32_t outstanding)
     return window;
 }
 
-struct tt_dqplb_limits tt_dqplb_limits_of(enum tt_distance distance, uint64_t bytes_per_s, uint64_t rtt_ns)
+uint32_t tt_dqplb_lane_count(enum tt_distance distance)
+{
+    return suits[distance].lanes;
+}
+
+static uint32_t within(uint32_t value, uint32_t least, uint32_t most)
+{
+    return value < least ? least : value > most ? most : value;
+}
+
+struct tt_dqplb_limits tt_dqplb_limits_of(enum tt_distance distance, uint32_t lanes, uint32_t window,
+                                          double bytes_per_s, uint64_t rtt_ns)
 {
     struct tt_dqplb_limits l = {
-        .lanes = least[distance].lanes,
-        .outstanding = least[distance].outstanding,
-        .segment_bytes = least[distance].segment_bytes,
+        .lanes = lanes,
+        .outstanding = within(window / 2 / lanes, 1, OUTSTANDING_MAX),
+        .window = window,
+        .segment_bytes = suits[distance].segment_bytes,
     };
-    const double held = 2.0 * (double)bytes_per_s * (double)rtt_ns / 1e9;
-    const double each = held / ((double)l.segment_bytes * l.lanes);
+    const uint32_t full = within(window / WINDOW_FILLS / lanes, 1, OUTSTANDING_MAX);
+    const double least = (double)suits[distance].segments * (double)l.segment_bytes,
+                 held = 2 * bytes_per_s * (double)rtt_ns / 1e9;
+    double each = least * suits[distance].lanes / lanes;
+    uint32_t segments;
 
-    if (each > l.outstanding)
-        l.outstanding = each < OUTSTANDING_MAX ? (uint32_t)each + 1 : OUTSTANDING_MAX;
-    l.window = tt_dqplb_window_of(l.lanes, l.outstanding);
+    if (each < held / lanes)
+        each = held / lanes;
+    if (each < least)
+        each = least;
+    while (each > full * (double)l.segment_bytes && l.segment_bytes < SEGMENT_MAX)
+        l.segment_bytes *= 2;
+    segments = each < full * (double)l.segment_bytes ? (uint32_t)ceil(each / (double)l.segment_bytes) : full;
+    l.lane_bytes = segments * l.segment_bytes;
     return l;
 }
 
@@ -65,8 +88,17 @@ void tt_dqplb_sender_init(struct tt_dqplb_sender *s, const struct tt_dqplb_limit
               (limits->window & (limits->window - 1)) == 0);
     *s = (struct tt_dqplb_sender){ .limits = *limits, .segment = segment, .head = first, .tail = first };
     tt_dqplb_lanes_init(&s->lanes, limits->lanes, limits->outstanding);
+    tt_dqplb_rebound(s, limits->segment_bytes, limits->lane_bytes);
     for (uint32_t i = 0; i < TT_DQPLB_LANES_MAX; i++)
         s->oldest[i] = s->newest[i] = NONE;
+}
+
+void tt_dqplb_rebound(struct tt_dqplb_sender *s, uint64_t segment_bytes, uint64_t lane_bytes)
+{
+    tt_assert(!s->cutting);
+    s->limits.segment_bytes = segment_bytes;
+    s->limits.lane_bytes = lane_bytes;
+    s->lanes.bytes_max = lane_bytes ? lane_bytes : UINT64_MAX;
 }
 
 static struct tt_dqplb_segment *segment_of(struct tt_dqplb_sender *s, uint64_t number)

@@ -54,15 +54,22 @@ static inline int32_t tt_dqplb_ahead(uint64_t near, uint32_t number)
 /* ---- limits ---- */
 
 struct tt_dqplb_limits {
-    uint32_t lanes;             /* 1..TT_DQPLB_LANES_MAX */
-    uint32_t outstanding;       /* segments of one lane, at least 1 */
-    uint32_t window;            /* segments of all: a power of two, 1..TT_DQPLB_WINDOW_MAX */
-    uint64_t segment_bytes;     /* at least 1 */
+    uint32_t lanes;         /* 1..TT_DQPLB_LANES_MAX */
+    uint32_t outstanding;   /* segments of one lane, however short, at least 1 */
+    uint32_t window;        /* segments of all: a power of two, 1..TT_DQPLB_WINDOW_MAX */
+    uint64_t segment_bytes; /* at least 1 */
+    uint64_t lane_bytes;    /* outstanding on one lane; 0: what its segments have */
 };
 
-/* What suits a peer that far away over a link of bytes_per_s and round trips of rtt_ns: segments and lanes few and short towards near ones,
- * so that queues in the switches stay short; towards far ones enough for twice what the link holds. All within the bounds above. */
-struct tt_dqplb_limits tt_dqplb_limits_of(enum tt_distance distance, uint64_t bytes_per_s, uint64_t rtt_ns);
+/* How many lanes suit a peer that far away. */
+uint32_t tt_dqplb_lane_count(enum tt_distance distance);
+
+/* What suits `lanes` lanes to a peer that far away, with a window of so many segments. Lanes and segments are few and short towards near peers, so that
+ * queues in the switches stay short. Where more than that is under way on the way there and back (bytes_per_s over all lanes, round trips of rtt_ns; 0: not
+ * known), all lanes together have twice as much outstanding as it holds. Never so much that the window is full before a lane of a quarter of the others' rate
+ * has been overtaken: rather than more segments there are longer ones, up to 4 MiB. */
+struct tt_dqplb_limits tt_dqplb_limits_of(enum tt_distance distance, uint32_t lanes, uint32_t window,
+                                          double bytes_per_s, uint64_t rtt_ns);
 
 /* A window that lets a slow path fall behind by several fills of all lanes, as far as windows go. */
 uint32_t tt_dqplb_window_of(uint32_t lanes, uint32_t outstanding);
@@ -105,6 +112,9 @@ void tt_dqplb_keep_to(struct tt_dqplb_sender *s, uint32_t lane);
 
 /* The message that has begun goes over the first `most` lanes (at least 1) that are up, and no others. Before its first tt_dqplb_next. */
 void tt_dqplb_keep_within(struct tt_dqplb_sender *s, uint32_t most);
+
+/* Other segments, and another bound on each lane, from the next message on; 0 as in tt_dqplb_limits. Not while one is being cut. */
+void tt_dqplb_rebound(struct tt_dqplb_sender *s, uint64_t segment_bytes, uint64_t lane_bytes);
 
 /* What is to be posted next; the caller has to. False: nothing, until a message begins, something completes, or a lane comes up. */
 bool tt_dqplb_next(struct tt_dqplb_sender *s, struct tt_dqplb_segment *out);

@@ -6,16 +6,18 @@
 
 #define MIB (1ull << 20)
 
-const struct tt_lane_limits tt_lane_limits_default = { {
-    [TT_NEAR_SELF] = 4 * MIB,
-    [TT_NEAR_SOCKET] = 4 * MIB,
-    [TT_NEAR_HOST] = 4 * MIB,
-    [TT_NEAR_RACK] = 4 * MIB,
-    [TT_NEAR_ZONE] = 4 * MIB,
-    [TT_NEAR_BUILDING] = 8 * MIB,
-    [TT_NEAR_FABRIC] = 16 * MIB,
-    [TT_NEAR_WAN] = 64 * MIB,
-} };
+const struct tt_lane_limits tt_lane_limits_default = {
+    .bytes = {
+        [TT_NEAR_SELF] = 4 * MIB,
+        [TT_NEAR_SOCKET] = 4 * MIB,
+        [TT_NEAR_HOST] = 4 * MIB,
+        [TT_NEAR_RACK] = 4 * MIB,
+        [TT_NEAR_ZONE] = 4 * MIB,
+        [TT_NEAR_BUILDING] = 8 * MIB,
+        [TT_NEAR_FABRIC] = 16 * MIB,
+        [TT_NEAR_WAN] = 64 * MIB,
+    },
+};
 
 /* One entry of `bytes` bytes. */
 static bool parse_entry(struct tt_lane_limits *l, const char *entry, size_t bytes)
@@ -35,8 +37,10 @@ static bool parse_entry(struct tt_lane_limits *l, const char *entry, size_t byte
     if (end != entry + bytes || v < TT_LANE_BYTES_MIN || v > TT_LANE_BYTES_MAX)
         return false;
     for (unsigned d = 0; d < TT_DISTANCES; d++)
-        if (!equals || d == (unsigned)which)
+        if (!equals || d == (unsigned)which) {
             l->bytes[d] = v;
+            l->told[d] = true;
+        }
     return true;
 }
 
@@ -71,4 +75,28 @@ tutti_status tt_lane_limits_get(struct tt_lane_limits *out)
             "\"4194304,wan=134217728\", of %u to %u bytes, and distances socket, host, rack, zone, building, fabric, wan",
             text, text + bad_at, TT_LANE_BYTES_MIN, TT_LANE_BYTES_MAX);
     return TUTTI_OK;
+}
+
+/* Of all rails, or of the way behind them where that carries less. 0: not known. */
+static double rate_of(const struct tt_topo_link *links, enum tt_distance distance, uint32_t nrails)
+{
+    const double rails = links[TT_NEAR_RACK].bytes_per_s * nrails,
+                 way = distance > TT_NEAR_RACK ? links[distance].bytes_per_s : 0;
+
+    return way > 0 && (rails <= 0 || way < rails) ? way : rails;
+}
+
+struct tt_dqplb_limits tt_lane_limits_queues(const struct tt_lane_limits *l, enum tt_distance distance, uint32_t lanes,
+                                             uint32_t window, const struct tt_topo_link *links, uint32_t nrails)
+{
+    const enum tt_distance way = distance < TT_NEAR_RACK ? TT_NEAR_RACK : distance;
+    const double bytes_per_s = links ? rate_of(links, way, nrails) : 0;
+    const uint64_t rtt_ns = links ? 2 * links[way].latency_ns : 0;
+    struct tt_dqplb_limits out = tt_dqplb_limits_of(distance, lanes, window, bytes_per_s, rtt_ns);
+
+    if (l->told[distance])
+        out.lane_bytes = l->bytes[distance];
+    while (l->told[distance] && out.segment_bytes > out.lane_bytes)     /* one is always taken */
+        out.segment_bytes /= 2;
+    return out;
 }

@@ -65,6 +65,8 @@ static tutti_status ofi_open(struct tt_wire **out, const struct tt_wire_conf *co
         why = "ofi: libfabric does not encrypt what it sends, and connections are to be secured";
     else if (conf->outside && (conf->outside->family || conf->outside->port_first))
         why = "ofi: members that are reached at forwarded or chosen ports have no fabric in common";
+    else if (conf->outside && conf->outside->near)
+        why = "ofi: a fabric is no loopback, and neither secured nor plain connections over the network were asked for";
     if (why)
         return tt_fail_again(TUTTI_ERR_UNSUPPORTED, why);
     o = calloc(1, sizeof *o);
@@ -182,7 +184,7 @@ static int ofi_poll(struct tt_wire *w, struct tt_done *done, int max)
  * was not taken, which no queue tells of; or nothing has come from there yet, so that the provider may still be connecting. */
 static bool must_look(const struct tt_ofi_link *link)
 {
-    bool must = !link->ofi->provider.wakes || link->cq_fd < 0;
+    bool must = link->ofi->provider.unwoken || link->cq_fd < 0;
 
     for (uint32_t i = 0; i < TT_OFI_LANES; i++) {
         const struct tt_ofi_lane *lane = &link->lanes[i];

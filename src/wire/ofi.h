@@ -140,6 +140,7 @@ struct tt_ofi_end {
     struct fid_ep *ep;              /* NULL: none */
     fi_addr_t to;
     struct tt_ofi_op met;           /* of a further one: the receive of what shows that both ends can talk */
+    bool unposted;                  /* which the endpoint did not take yet */
     uint8_t *meeting;               /* [TT_OFI_MEET_BYTES] */
     uint64_t writes, bytes;         /* carried, in all */
 };
@@ -227,7 +228,8 @@ struct tt_ofi_provider {
     bool copies;                    /* it may read a source after the endpoint is closed: what it is given are copies */
     bool hmem;                      /* it knows memory of devices */
     bool delivers;                  /* asked about only where several lanes are wanted: it tells of a write when that has landed */
-    bool wakes;                     /* the descriptor of a completion queue wakes who sleeps on it */
+    const char *unwoken;            /* why who sleeps on the descriptor of a completion queue cannot rely on it; NULL: it wakes him */
+    const char *one_lane;           /* why there is one, where several are wanted; NULL: they are had, or not wanted */
     uint64_t segment_bytes;
     char about[1152];               /* which, how, and why not the others */
 };
@@ -306,7 +308,7 @@ void tt_ofi_provider_close(struct tt_ofi_provider *p);
 void tt_ofi_provider_address(const struct tt_ofi_provider *p, struct tt_ofi_address *out);
 
 /* ofi_trial.c */
-/* Tries the provider with two endpoints in this process, and sets what it can: copies, wakes. What it says of itself (ordered, delivers) must hold. Once
+/* Tries the provider with two endpoints in this process, and sets what it can: copies, unwoken. What it says of itself (ordered, delivers) must hold. Once
  * per process and provider; False, and *why, if it does not serve. */
 bool tt_ofi_trial(struct tt_ofi_provider *p, const char **why);
 
@@ -343,7 +345,7 @@ bool tt_ofi_post_write(struct tt_ofi_op *op, const void *data, struct fid_mr *mr
 void tt_ofi_ends_meet(struct tt_ofi_lane *lane);
 /* Whether one of them has not met. */
 bool tt_ofi_ends_wait(const struct tt_ofi_lane *lane);
-/* Gives the endpoint the receives that it has not. */
+/* Gives the lane's endpoints the receives that they have not. */
 void tt_ofi_post_receives(struct tt_ofi_lane *lane);
 
 /* ofi_link.c */

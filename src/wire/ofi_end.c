@@ -23,13 +23,13 @@ struct fid_cq *tt_ofi_cq_open(const struct tt_ofi_provider *p, int *fd)
     struct fi_cq_attr attr = {
         .size = TT_OFI_LANES * (TT_OFI_RECEIVES + TT_OFI_SENDS) + TT_OFI_ENDS_MAX,
         .format = FI_CQ_FORMAT_MSG,
-        .wait_obj = p->wakes ? FI_WAIT_FD : FI_WAIT_NONE,
+        .wait_obj = p->unwoken ? FI_WAIT_NONE : FI_WAIT_FD,
     };
     struct fid_cq *cq;
     int err = fi_cq_open(p->domain, &attr, &cq, NULL);
 
     *fd = -1;
-    if (err && p->wakes) {
+    if (err && !p->unwoken) {
         attr.wait_obj = FI_WAIT_NONE;
         err = fi_cq_open(p->domain, &attr, &cq, NULL);
     }
@@ -166,13 +166,15 @@ static void *desc_of(struct fid_mr *mr)
     return mr ? fi_mr_desc(mr) : NULL;
 }
 
-/* A further endpoint hears once, that the peer's can reach it. */
-static bool meeting_post(struct tt_ofi_op *met)
+/* A further endpoint hears once, that the peer's can reach it. What it does not take just now tt_ofi_post_receives gives it later. False: it takes
+ * nothing any more. */
+static bool meeting_post(struct tt_ofi_lane *lane, struct tt_ofi_end *end)
 {
-    const struct tt_ofi_lane *lane = met->lane;
+    const ssize_t err = fi_recv(end->ep, end->met.buffer, TT_OFI_SLOT_BYTES, desc_of(lane->link->local_mr),
+                                FI_ADDR_UNSPEC, &end->met.context);
 
-    return fi_recv(lane->end[met->end].ep, met->buffer, TT_OFI_SLOT_BYTES, desc_of(lane->link->local_mr),
-                   FI_ADDR_UNSPEC, &met->context) == 0;
+    end->unposted = err == -FI_EAGAIN;
+    return err == 0 || end->unposted;
 }
 
 /* Another endpoint of the lane. False: it cannot be had, or the hello has no room for its name, of which *room is left. */
@@ -189,7 +191,7 @@ static bool end_open(struct tt_ofi_lane *lane, size_t *room)
     end->met =
         (struct tt_ofi_op){ .kind = TT_OFI_OP_MET, .lane = lane, .end = (uint8_t)lane->nopen, .buffer = end->meeting };
     bytes = sizeof(uint16_t) + tt_ofi_ep_name(end->ep, name);
-    if (bytes > sizeof(uint16_t) && bytes <= *room && meeting_post(&end->met)) {
+    if (bytes > sizeof(uint16_t) && bytes <= *room && meeting_post(lane, end)) {
         *room -= bytes;
         return true;
     }
@@ -400,6 +402,9 @@ void tt_ofi_post_receives(struct tt_ofi_lane *lane)
         }
         lane->nunposted--;
     }
+    for (uint32_t k = 1; k < lane->nopen; k++)
+        if (lane->end[k].unposted && !meeting_post(lane, &lane->end[k]))
+            lane->link->broken = true;
 }
 
 /* ---- completions ---- */
@@ -419,7 +424,7 @@ static void met(struct tt_ofi_op *op, size_t bytes)
     struct tt_ofi_lane *lane = op->lane;
 
     if (!tt_ofi_is_ours(lane->link, op->buffer, bytes < TT_OFI_SLOT_BYTES ? bytes : TT_OFI_SLOT_BYTES))
-        lane->link->broken |= !meeting_post(op);
+        lane->link->broken |= !meeting_post(lane, &lane->end[op->end]);
     else if (op->end < lane->nboth)
         tt_dqplb_lanes_up(&lane->load, op->end);
 }

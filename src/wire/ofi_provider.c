@@ -209,7 +209,12 @@ static bool open_one(struct tt_ofi_provider *p, const struct search *s, const st
         return false;
     p->hmem = p->info->caps & FI_HMEM;
     p->per_endpoint = p->info->domain_attr->mr_mode & FI_MR_ENDPOINT;
-    p->delivers = s->conf->lanes > 1 && !p->per_endpoint && says_it_delivers(info);
+    if (s->conf->lanes > 1) {
+        p->delivers = !p->per_endpoint && says_it_delivers(info);
+        p->one_lane = p->delivers       ? NULL
+                      : p->per_endpoint ? "registrations are per endpoint"
+                                        : "it does not tell when writes have landed";
+    }
     p->segment_bytes =
         p->info->ep_attr->max_msg_size < TT_OFI_SEGMENT_BYTES ? p->info->ep_attr->max_msg_size : TT_OFI_SEGMENT_BYTES;
     snprintf(p->name, sizeof p->name, "%s", name_of(info));
@@ -231,6 +236,7 @@ static bool open_one(struct tt_ofi_provider *p, const struct search *s, const st
         return true;
     if (p->delivers) {          /* what it says of delivery does not hold, perhaps: one lane needs none of that */
         p->delivers = false;
+        p->one_lane = *why;
         if (tt_ofi_trial(p, why))
             return true;
     }
@@ -276,14 +282,12 @@ static void tell_others(struct search *s, const struct tt_ofi_provider *chosen, 
 static void describe(struct tt_ofi_provider *p, const struct search *s)
 {
     const uint32_t version = tt_ofi_library()->version();
-    const char *lanes = s->conf->lanes <= 1 || p->delivers ? ""
-                        : p->per_endpoint                  ? ", one lane: registrations are per endpoint"
-                                                           : ", one lane: it does not tell when writes have landed";
 
-    snprintf(p->about, sizeof p->about, "libfabric %u.%u, %s on %s: messages %s%s%s%s%s%s%s", FI_MAJOR(version),
-             FI_MINOR(version), p->name, p->device, p->ordered ? "come after writes" : "wait until writes have landed", lanes,
-             p->copies ? ", sources are copied" : "", p->hmem ? ", knows memory of devices" : "",
-             p->wakes ? "" : ", looked at every ms", *s->reasons ? "; not used: " : "", s->reasons);
+    snprintf(p->about, sizeof p->about, "libfabric %u.%u, %s on %s: messages %s%s%s%s%s%s%s%s%s", FI_MAJOR(version),
+             FI_MINOR(version), p->name, p->device, p->ordered ? "come after writes" : "wait until writes have landed",
+             p->one_lane ? ", one lane: " : "", p->one_lane ? p->one_lane : "", p->copies ? ", sources are copied" : "",
+             p->hmem ? ", knows memory of devices" : "", p->unwoken ? ", looked at every ms: " : "",
+             p->unwoken ? p->unwoken : "", *s->reasons ? "; not used: " : "", s->reasons);
 }
 
 /* No error: jobs go on over other wires. */

@@ -255,8 +255,7 @@ static void lane_pump(struct tt_ofi_lane *lane, uint64_t limit)
 
     lane->stuck = false;
     lane->load.bytes_max = limit;
-    if (lane->nunposted > 0)
-        tt_ofi_post_receives(lane);
+    tt_ofi_post_receives(lane);
     if (!is_let_speak(lane))
         return;
     while (more && lane->sent < lane->tail) {

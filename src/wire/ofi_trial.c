@@ -6,7 +6,8 @@
  *    sources after they were taken from it, and shall have copies only.
  *    A provider within the host is not tried: it reads another process's memory whenever that process's peer likes (and shm of libfabric 1.17 crashes where both
  *    are one process).
- *  - Waking. Who sleeps on the descriptor of a completion queue must be woken by what comes; else the wire looks every now and then.
+ *  - Waking. Who sleeps on the descriptor of a completion queue must be woken by a message, and by a write behind which nothing comes, unless that lands by
+ *    itself; else the wire looks every now and then.
  *
  * Passing proves nothing about a network on which packets overtake each other: there the provider's word counts. */
 #include <poll.h>
@@ -22,8 +23,9 @@
 #define BYTES ((size_t)512 << 10)       /* of source and target */
 #define SMALL_BYTES ((size_t)100)
 #define ROUNDS 4
-#define PATIENCE_NS (10 * TT_SECOND)    /* in one wait: else it does not work at all */
-#define WAKE_NS (TT_SECOND / 2)
+#define PATIENCE_NS (10 * TT_SECOND)    /* in one wait: else it does not work at all; and … */
+#define PATIENCE_LOOKS 10000            /* … so often, as this process may have got little of that time */
+#define WAKE_LOOKS 500                  /* in which nothing came, each followed by a millisecond */
 #define SETTLE_POLLS 200
 
 /* An operation of a trial. */
@@ -49,6 +51,7 @@ struct trial {
     struct fid_mr *source_mr, *target_mr, *note_mr;
     uint64_t address, key;      /* of target */
     struct pending writes[NWRITES], sent, came;     /* here, and not in who posts them: some may be under way until the endpoints are closed */
+    size_t cut;                 /* the write that is waited for */
     bool failed;
     const char *why;
 };
@@ -87,7 +90,7 @@ static bool trial_open(struct trial *t)
     t->why = "cannot be used: it gives no endpoints";
     if (!side_open(p, &t->from) || !side_open(p, &t->at))
         return false;
-    t->why = "cannot be used: its endpoints have no names for others";
+    t->why = "failed its trial: its endpoints have no names for others";
     if (!side_learn(p, &t->from, &t->at) || !side_learn(p, &t->at, &t->from))
         return false;
     t->why = "cannot be used: it registers no memory";
@@ -140,14 +143,25 @@ static void progress(struct trial *t, struct side *s)
     }
 }
 
-/* Goes on until *over. False: something failed, or it takes too long. */
+struct patience {
+    uint64_t until_ns;
+    uint32_t looks;
+};
+
+static struct patience patience_new(void) { return (struct patience){ .until_ns = tt_now_ns() + PATIENCE_NS }; }
+
+/* Once for each look. */
+static bool patience_is_over(struct patience *p) { return ++p->looks > PATIENCE_LOOKS && tt_now_ns() > p->until_ns; }
+
+/* Goes on until *over. False: something failed, or it takes too long, which is a failure too. */
 static bool finish(struct trial *t, const bool *over)
 {
-    const uint64_t until_ns = tt_now_ns() + PATIENCE_NS;
+    struct patience patience = patience_new();
 
-    while (!*over && !t->failed && tt_now_ns() < until_ns) {
+    while (!*over && !t->failed) {
         progress(t, &t->from);
         progress(t, &t->at);
+        t->failed |= !*over && patience_is_over(&patience);
     }
     return *over && !t->failed;
 }
@@ -158,9 +172,9 @@ static void *desc_of(struct fid_mr *mr)
 }
 
 /* Whether it shall be tried again. */
-static bool again(struct trial *t, ssize_t err, uint64_t until_ns)
+static bool again(struct trial *t, ssize_t err, struct patience *patience)
 {
-    t->failed |= err != 0 && (err != -FI_EAGAIN || tt_now_ns() > until_ns);
+    t->failed |= err != 0 && (err != -FI_EAGAIN || patience_is_over(patience));
     if (err == 0 || t->failed)
         return false;
     progress(t, &t->from);
@@ -171,7 +185,7 @@ static bool again(struct trial *t, ssize_t err, uint64_t until_ns)
 /* flags: 0, or FI_DELIVERY_COMPLETE. */
 static void post_write(struct trial *t, struct pending *op, size_t offset, size_t bytes, uint64_t flags)
 {
-    const uint64_t until_ns = tt_now_ns() + PATIENCE_NS;
+    struct patience patience = patience_new();
     const struct iovec iov = { .iov_base = t->source + offset, .iov_len = bytes };
     const struct fi_rma_iov rma = { .addr = t->address + offset, .len = bytes, .key = t->key };
     void *desc = desc_of(t->source_mr);
@@ -187,29 +201,29 @@ static void post_write(struct trial *t, struct pending *op, size_t offset, size_
             err = fi_writemsg(t->from.ep, &msg, FI_COMPLETION | flags);
         else
             err = fi_write(t->from.ep, iov.iov_base, bytes, desc, t->from.to, rma.addr, t->key, &op->context);
-    } while (again(t, err, until_ns));
+    } while (again(t, err, &patience));
 }
 
 static void post_note(struct trial *t, struct pending *op)
 {
-    const uint64_t until_ns = tt_now_ns() + PATIENCE_NS;
+    struct patience patience = patience_new();
     ssize_t err;
 
     op->over = false;
     do {
         err = fi_send(t->from.ep, t->note, SMALL_BYTES, desc_of(t->note_mr), t->from.to, &op->context);
-    } while (again(t, err, until_ns));
+    } while (again(t, err, &patience));
 }
 
 static void post_receive(struct trial *t, struct pending *op)
 {
-    const uint64_t until_ns = tt_now_ns() + PATIENCE_NS;
+    struct patience patience = patience_new();
     ssize_t err;
 
     op->over = false;
     do {
         err = fi_recv(t->at.ep, t->note + SMALL_BYTES, SMALL_BYTES, desc_of(t->note_mr), FI_ADDR_UNSPEC, &op->context);
-    } while (again(t, err, until_ns));
+    } while (again(t, err, &patience));
 }
 
 /* ---- what is tried ---- */
@@ -238,10 +252,11 @@ static bool try_delivery(struct trial *t, uint8_t value)
 {
     memset(t->source, value, BYTES);
     for (size_t i = 0; i < NWRITES; i++) {
-        const uint64_t until_ns = tt_now_ns() + PATIENCE_NS;
+        struct patience patience = patience_new();
 
         post_write(t, &t->writes[i], cuts[i], cuts[i + 1] - cuts[i], FI_DELIVERY_COMPLETE);
-        for (progress(t, &t->from); !t->writes[i].over && !t->failed && tt_now_ns() < until_ns; progress(t, &t->from))
+        for (progress(t, &t->from); !t->writes[i].over && !t->failed && !patience_is_over(&patience);
+             progress(t, &t->from))
             progress(t, &t->at);
         if (!t->writes[i].over || t->failed ||
             memcmp(t->source + cuts[i], t->target + cuts[i], cuts[i + 1] - cuts[i]) != 0)
@@ -250,28 +265,100 @@ static bool try_delivery(struct trial *t, uint8_t value)
     return true;
 }
 
-/* Whether who sleeps wakes: the sender goes on, the receiver does not look. */
-static bool try_waking(struct trial *t)
+/* Takes what there is at the receiver until that may sleep. False: something always is, or its descriptor is never quiet. */
+static bool fall_asleep(struct trial *t)
 {
     struct pollfd p = { .fd = t->at.fd, .events = POLLIN };
     struct fid *fid = &t->at.cq->fid;
-    const uint64_t until_ns = tt_now_ns() + WAKE_NS;
-    bool woken = false;
 
-    if (p.fd < 0)
-        return false;
-    post_receive(t, &t->came);
-    while (fi_trywait(t->provider->fabric, &fid, 1) != 0 && tt_now_ns() < until_ns)
+    for (uint32_t looks = 0; looks < WAKE_LOOKS; looks++) {
+        progress(t, &t->from);
         progress(t, &t->at);
-    woken = poll(&p, 1, 0) > 0;     /* awake all the time is no better than never */
-    if (woken)
+        if (fi_trywait(t->provider->fabric, &fid, 1) == 0 && poll(&p, 1, 0) == 0)
+            return true;
+        poll(NULL, 0, 1);
+    }
+    return false;
+}
+
+/* The sender goes on; the receiver, asleep at first, does something only when its descriptor wakes it. Whether so it comes that is_there. */
+static bool comes_asleep(struct trial *t, bool (*is_there)(const struct trial *))
+{
+    struct pollfd p = { .fd = t->at.fd, .events = POLLIN };
+    struct fid *fid = &t->at.cq->fid;
+    struct patience patience = patience_new();
+    bool asleep = true;
+
+    for (uint32_t looks = 0; looks < WAKE_LOOKS && !is_there(t) && !t->failed && !patience_is_over(&patience);) {
+        progress(t, &t->from);
+        if (asleep) {
+            asleep = poll(&p, 1, 1) <= 0;
+            looks += asleep;
+        } else {
+            progress(t, &t->at);
+            asleep = fi_trywait(t->provider->fabric, &fid, 1) == 0;
+        }
+    }
+    return is_there(t);
+}
+
+static bool note_came(const struct trial *t) { return t->came.over; }
+
+/* Looks while the provider may be writing there, as any device may, which the thread sanitizer would take for a race. */
+__attribute__((no_sanitize("thread"))) static bool write_landed(const struct trial *t)
+{
+    const volatile uint8_t *target = t->target;
+
+    for (size_t i = cuts[t->cut]; i < cuts[t->cut + 1]; i++)
+        if (target[i] != t->source[i])
+            return false;
+    return true;
+}
+
+static bool note_wakes(struct trial *t)
+{
+    bool woken;
+
+    post_receive(t, &t->came);
+    if (!fall_asleep(t))
         return false;
     post_note(t, &t->sent);
-    while (!woken && tt_now_ns() < until_ns) {
-        progress(t, &t->from);
-        woken = poll(&p, 1, 1) > 0;
-    }
+    woken = comes_asleep(t, note_came);
     return finish(t, &t->came.over) && finish(t, &t->sent.over) && woken;
+}
+
+/* Behind long puts, over several endpoints or to memory that was asked for, the message that would wake may wait until the writes have landed. */
+static bool writes_wake(struct trial *t)
+{
+    bool woken = true;
+
+    memset(t->source, 64, BYTES);
+    for (t->cut = 0; t->cut < NWRITES && woken && !t->failed; t->cut++) {
+        woken = fall_asleep(t);
+        post_write(t, &t->writes[t->cut], cuts[t->cut], cuts[t->cut + 1] - cuts[t->cut], 0);
+        woken = woken && comes_asleep(t, write_landed);
+        finish(t, &t->writes[t->cut].over);
+    }
+    return woken;
+}
+
+/* Why who sleeps is not woken by all that comes; NULL: he is. */
+static const char *try_waking(struct trial *t)
+{
+    if (t->at.fd < 0)
+        return "it has nothing to sleep on";
+    if (!note_wakes(t))
+        return "messages do not wake who sleeps";
+    return writes_wake(t) ? NULL : "writes do not wake who sleeps";
+}
+
+/* As write_landed. */
+__attribute__((no_sanitize("thread"))) static bool has(const volatile uint8_t *at, size_t n, uint8_t value)
+{
+    for (size_t i = 0; i < n; i++)
+        if (at[i] == value)
+            return true;
+    return false;
 }
 
 /* Whether a closed endpoint's sources are still read. The last trial: it leaves one end. */
@@ -285,7 +372,7 @@ static bool try_sources(struct trial *t)
     memset(t->source, 2, BYTES);
     for (uint32_t i = 0; i < SETTLE_POLLS; i++)
         progress(t, &t->at);
-    return memchr(t->target, 2, BYTES);
+    return has(t->target, BYTES, 2);
 }
 
 static bool run(struct tt_ofi_provider *p, struct trial *t)
@@ -312,7 +399,7 @@ static bool run(struct tt_ofi_provider *p, struct trial *t)
         if (!try_delivery(t, (uint8_t)(32 + i)))
             return false;
     t->why = "failed its trial: messages get lost";
-    p->wakes = try_waking(t);
+    p->unwoken = try_waking(t);
     if (t->failed)
         return false;
     p->copies = p->local || try_sources(t);
@@ -325,8 +412,8 @@ static bool run(struct tt_ofi_provider *p, struct trial *t)
 
 static struct known {
     char name[48], device[64];
-    bool ordered, delivers, good, copies, wakes;
-    const char *why;
+    bool ordered, delivers, good, copies;
+    const char *why, *unwoken;
 } known[KNOWN_MAX];
 static uint32_t nknown;
 static pthread_mutex_t known_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -349,12 +436,12 @@ static const struct known *known_add(struct tt_ofi_provider *p, struct known *sp
     snprintf(k->device, sizeof k->device, "%s", p->device);
     k->ordered = p->ordered;
     k->delivers = p->delivers;
-    p->wakes = true;        /* as far as can be known */
+    p->unwoken = NULL;      /* as far as can be known */
     k->good = run(p, &t);
     trial_close(&t);
     k->why = t.why;
     k->copies = p->copies;
-    k->wakes = p->wakes;
+    k->unwoken = p->unwoken;
     return k;
 }
 
@@ -369,7 +456,7 @@ bool tt_ofi_trial(struct tt_ofi_provider *p, const char **why)
     if (!k)
         k = known_add(p, &spare);
     p->copies = k->copies;
-    p->wakes = k->wakes;
+    p->unwoken = k->unwoken;
     *why = k->why;
     good = k->good;
     pthread_mutex_unlock(&known_lock);

@@ -77,6 +77,24 @@ static tutti_status no_interface(const char *rule)
     return tt_fail_again(TUTTI_ERR_UNSUPPORTED, sentence);
 }
 
+/* The addresses at which peers may be told to reach us. */
+static tutti_status list_addresses(struct tt_tcp *t)
+{
+    static const uint8_t loopback[4] = { 127, 0, 0, 1 };
+    const char *rule = t->outside.near ? NULL : t->conf.interfaces;
+    const tutti_status st = tt_ifaddr_list(rule, t->ifaddrs, sizeof t->ifaddrs / sizeof *t->ifaddrs, &t->nifaddrs);
+    size_t n = 0;
+
+    if (st)
+        return st;
+    for (size_t i = 0; i < t->nifaddrs; i++)
+        if (!t->outside.near ||
+            (t->ifaddrs[i].family == AF_INET && memcmp(t->ifaddrs[i].ip, loopback, sizeof loopback) == 0))
+            t->ifaddrs[n++] = t->ifaddrs[i];
+    t->nifaddrs = n;
+    return n > 0 ? TUTTI_OK : no_interface(rule);
+}
+
 static tutti_status tcp_open(struct tt_wire **out, const struct tt_wire_conf *conf)
 {
     struct tt_tcp *t = calloc(1, sizeof *t);
@@ -94,6 +112,8 @@ static tutti_status tcp_open(struct tt_wire **out, const struct tt_wire_conf *co
         t->conf.lanes = TT_TCP_LANES_MAX;
     if (conf->outside)
         t->outside = *conf->outside;
+    if (t->outside.near)
+        t->conf.rails = NULL;
     t->limits = conf->lane_limits ? *conf->lane_limits : tt_lane_limits_default;
     t->rail = TT_TCP_NO_RAIL;
     t->wire.ops = &tt_wire_tcp;
@@ -105,9 +125,7 @@ static tutti_status tcp_open(struct tt_wire **out, const struct tt_wire_conf *co
     t->news_end = &t->news;
     t->host = tt_host_hash();
 
-    st = tt_ifaddr_list(conf->interfaces, t->ifaddrs, sizeof t->ifaddrs / sizeof *t->ifaddrs, &t->nifaddrs);
-    if (st == TUTTI_OK && t->nifaddrs == 0)
-        st = no_interface(conf->interfaces);
+    st = list_addresses(t);
     if (st == TUTTI_OK)
         st = tcp_furnish(t);
     if (st == TUTTI_OK)

@@ -667,13 +667,13 @@ void tt_tcp_greeting_step(struct tt_tcp_greeting *g)
     greeting_watch(g);
 }
 
-/* A socket that listens at `port` (0: any) of every interface, IPv6 and IPv4 in one where there is IPv6. -1 and errno: none. */
+/* A socket that listens at `port` (0: any) of every interface, or of loopback alone, IPv6 and IPv4 in one where there is IPv6. -1 and errno: none. */
 static int listen_at(struct tt_tcp *t, int family, uint16_t port)
 {
     const struct sockaddr_in6 v6 = { .sin6_family = AF_INET6, .sin6_port = htons(port), .sin6_addr = IN6ADDR_ANY_INIT };
     const struct sockaddr_in v4 = { .sin_family = AF_INET,
                                     .sin_port = htons(port),
-                                    .sin_addr.s_addr = htonl(INADDR_ANY) };
+                                    .sin_addr.s_addr = htonl(t->outside.near ? INADDR_LOOPBACK : INADDR_ANY) };
     static const int off = 0, on = 1;
     const bool six = family == AF_INET6;
     int fd = socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0), err;
@@ -696,9 +696,9 @@ static int listen_at(struct tt_tcp *t, int family, uint16_t port)
 
 static int listen_somewhere(struct tt_tcp *t, uint16_t port)
 {
-    const int fd = listen_at(t, AF_INET6, port);
+    const int fd = listen_at(t, t->outside.near ? AF_INET : AF_INET6, port);
 
-    return fd >= 0 || errno == EADDRINUSE ? fd : listen_at(t, AF_INET, port);
+    return fd >= 0 || errno == EADDRINUSE || t->outside.near ? fd : listen_at(t, AF_INET, port);
 }
 
 /* At the first port that is free of those that are allowed. */

@@ -81,6 +81,8 @@ static tutti_status verbs_open(struct tt_wire **out, const struct tt_wire_conf *
         return tt_fail_again(TUTTI_ERR_UNSUPPORTED, "verbs: RDMA devices do not encrypt what they send, and connections are to be secured");
     if (conf->outside && (conf->outside->family || conf->outside->port_first))
         return tt_fail_again(TUTTI_ERR_UNSUPPORTED, "verbs: members that are reached at forwarded or chosen ports have no RDMA network in common");
+    if (conf->outside && conf->outside->near)
+        return tt_fail_again(TUTTI_ERR_UNSUPPORTED, "verbs: an RDMA network is no loopback, and neither secured nor plain connections over the network were asked for");
     v = calloc(1, sizeof *v);
     if (!v)
         return tt_fail(TUTTI_ERR_NOMEM, "verbs: no memory");

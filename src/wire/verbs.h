@@ -46,7 +46,6 @@
 #define TT_VERBS_DEPTH 256          /* messages of a stream, queued or under way */
 #define TT_VERBS_RESERVED 64        /* of them for inline ones alone */
 #define TT_VERBS_WRS 256            /* work requests of a control queue pair; data ones have room for their segments */
-#define TT_VERBS_OUTSTANDING 64     /* segments per lane, at most; each is up to two work requests */
 #define TT_VERBS_BOUNCE_BYTES (128u << 10)  /* per stream, of payloads that are copied and longer than a slot */
 /* Messages of control are segments, too. As many acknowledgements as segments. */
 #define TT_VERBS_LINK_RECEIVES (2 * (TT_VERBS_SLOTS + TT_VERBS_WINDOW))
@@ -313,6 +312,8 @@ struct tt_verbs_mailbox {
     uint8_t hellos[TT_VERBS_LANES][2][TT_VERBS_HELLO_BYTES];    /* by incarnation; the one before the last is not needed any more */
 };
 
+/* Of nlanes lanes of one stream, as far as layout and links of now tell. */
+struct tt_dqplb_limits tt_verbs_limits(const struct tt_verbs_link *link, uint32_t nlanes);
 tutti_status tt_verbs_connect(struct tt_wire *w, uint32_t peer, const struct tt_blob *address);
 /* Takes what the inner wire has, what peers have told through it, and what devices say of their ports. */
 void tt_verbs_links_step(struct tt_verbs *v);

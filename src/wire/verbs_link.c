@@ -141,33 +141,40 @@ static enum tt_distance distance_of(const struct tt_verbs_link *link)
 static uint8_t data_lanes_wanted(const struct tt_verbs_link *link)
 {
     const struct tt_verbs *v = link->verbs;
-    const uint32_t suit = tt_dqplb_limits_of(distance_of(link), 0, 0).lanes;
+    const uint32_t suit = tt_dqplb_lane_count(distance_of(link));
     const uint32_t n = v->conf.lanes ? v->conf.lanes : suit > v->nrails ? suit : v->nrails;
 
     return (uint8_t)(n < TT_VERBS_DATA_LANES ? n : TT_VERBS_DATA_LANES);
 }
 
-static uint32_t within(uint64_t value, uint32_t least, uint32_t most)
+struct tt_dqplb_limits tt_verbs_limits(const struct tt_verbs_link *link, uint32_t nlanes)
 {
-    return value < least ? least : value > most ? most : (uint32_t)value;
+    const struct tt_verbs *v = link->verbs;
+
+    return tt_lane_limits_queues(&v->limits, distance_of(link), nlanes, TT_VERBS_WINDOW, v->conf.links, link->nrails);
 }
 
-/* Bounds of what each lane of the stream has outstanding: what TUTTI_LANE_BYTES says for the distance, in segments that suit it. Half of the window
- * at most for all lanes together, so that a slow one is overtaken before it holds up all. */
+static uint32_t within(uint32_t value, uint32_t least, uint32_t most)
+{
+    return value < least ? least : value > most ? most : value;
+}
+
 static void stream_bound(struct tt_verbs_stream *s, uint32_t nlanes)
 {
-    const enum tt_distance distance = distance_of(s->link);
-    const uint64_t segment_bytes = tt_dqplb_limits_of(distance, 0, 0).segment_bytes;
-    const uint32_t share = within(TT_VERBS_WINDOW / 2 / nlanes, 1, TT_VERBS_OUTSTANDING);
-    const struct tt_dqplb_limits limits = {
-        .lanes = nlanes,
-        .outstanding = within(s->link->verbs->limits.bytes[distance] / segment_bytes, 1, share),
-        .window = TT_VERBS_WINDOW,
-        .segment_bytes = segment_bytes,
-    };
+    const struct tt_dqplb_limits limits = tt_verbs_limits(s->link, nlanes);
 
-    s->watch_every = within(limits.outstanding / 2, 1, WATCH_EVERY);
+    s->watch_every =
+        within(limits.outstanding / 2, 1, WATCH_EVERY); /* of those without bytes; all others are watched */
     tt_dqplb_sender_init(&s->sender, &limits, 0, s->segments);
+}
+
+/* More is known of what lies between (TUTTI_TOPO_MEASURE) than when the link came up, perhaps. */
+static void stream_rebound(struct tt_verbs_stream *s)
+{
+    const struct tt_dqplb_limits limits = tt_verbs_limits(s->link, s->nlanes);
+
+    if (!s->sender.cutting)
+        tt_dqplb_rebound(&s->sender, limits.segment_bytes, limits.lane_bytes);
 }
 
 /* ---- telling the peer ---- */
@@ -289,6 +296,10 @@ static tutti_status lanes_begin(struct tt_verbs_link *link, uint32_t ndata)
         link->streams[i].peer_ring = link->theirs.ring[i];
         stream_bound(&link->streams[i], link->streams[i].nlanes);
     }
+    tt_log(TT_LOG_DEBUG,
+           "verbs: %u lanes to rank %u, in segments of %llu bytes, of which %llu may be outstanding on each", ndata,
+           link->peer, (unsigned long long)data->sender.limits.segment_bytes,
+           (unsigned long long)data->sender.limits.lane_bytes);
     for (uint32_t i = 0; i < 1 + ndata && !st; i++) {
         struct tt_verbs_stream *s = i ? data : control;
 
@@ -404,6 +415,8 @@ static void link_step(struct tt_verbs_link *link)
     }
     if (!link->greeted && tt_verbs_heard(link, offsetof(struct tt_verbs_mailbox, greeted)))
         link_greeted(link);
+    for (uint32_t i = 0; i < TT_VERBS_STREAMS && link->nlanes > 0; i++)
+        stream_rebound(&link->streams[i]);
     link->verbs->mending |= !link->greeted;
     for (uint32_t i = 0; i < link->nlanes; i++)
         tt_verbs_lane_step(&link->lanes[i]);

@@ -3,7 +3,7 @@
  * Who calls: every call on one wire comes from whoever holds the progress baton, one at a time. No call blocks (connect and
  * its handshake go on inside poll). `peer` is a rank of the job (the world), not of a communicator.
  *
- * What a put means, exactly (see DESIGN, "Put and signal"):
+ * What a put means, exactly (docs/one-sided.md):
  *  - A put promises no order. Its source is reusable at local completion.
  *  - A put with a signal: whoever observes the signal's value at the target with an acquire load sees this put's bytes.
  *    A zero-length put still signals. A signal is a 64-bit word in a region of the target, SET or ADD, and a value.
@@ -43,6 +43,7 @@ enum {
 
 /* Where a process can be reached, if not at any port of its own addresses. */
 struct tt_outside {
+    bool near;                      /* on 127.0.0.1 alone, by processes of its host */
     uint16_t port_first, port_last; /* the only ones that it may listen at; 0: any */
     uint8_t family;                 /* 4 or 6: of an address at which the same ports are forwarded to it; 0: there is none */
     uint8_t ip[16];                 /* network order */
@@ -59,9 +60,10 @@ struct tt_wire_conf {
     const struct tt_rails *rails;   /* of this host, alive until close; NULL: not known */
     const struct tt_layout *layout; /* of the job, alive until close and filled, as the secret, before the first connect or poll; NULL or
                                        nranks 0: not known */
+    const struct tt_topo_link *links;   /* [TT_DISTANCES] what lies between ranks, alive until close and filled as the layout; NULL: not known */
     const struct tt_lane_limits *lane_limits;   /* outstanding bytes per lane, copied by open; NULL: the default */
     uint32_t silence_s;             /* tcp: a peer whose host answers nothing for so long is lost; 0: when the kernel says so */
-    const struct tt_outside *outside;   /* tcp: copied by open; NULL: any port, its own addresses */
+    const struct tt_outside *outside;   /* tcp: copied by open (verbs and ofi are UNSUPPORTED with one); NULL: any port, its own addresses */
     struct tt_secure *secure;       /* tcp: how connections between peers are secured, alive until close; NULL: not */
     bool cma;                       /* shm: process_vm_readv allowed, in either direction */
     const char *rdma_devices;       /* verbs, ofi: which devices may be used, by a rule as that of interfaces, alive during open; NULL: those near */

@@ -5,10 +5,11 @@
 #include "comm/lanes.h"
 #include "support/unit.h"
 #include "wire/lane_limits.h"
+#include "wire/verbs_frame.h"
 
 static void facts_travel_whole_and_no_part_of_them_is_taken_for_all(void **state)
 {
-    struct tt_lane_facts f = { .asked = 7 }, got;
+    struct tt_lane_facts f = { .asked = 7, .by_link = 1 << TT_NEAR_WAN }, got;
     struct tt_writer w;
     struct tt_reader r;
     uint8_t bytes[128];
@@ -28,7 +29,13 @@ static void facts_travel_whole_and_no_part_of_them_is_taken_for_all(void **state
         tt_lane_facts_read(&got, &r);
         assert_true(r.bad);
     }
-    bytes[0] = 17;      /* more than there can be, and not by distance either */
+    f.asked = TT_LANES_FREE; /* connections do not go by what lies between */
+    tt_writer_init(&w, bytes, sizeof bytes);
+    tt_lane_facts_write(&f, &w);
+    tt_reader_init(&r, bytes, sizeof bytes);
+    tt_lane_facts_read(&got, &r);
+    assert_true(r.bad);
+    bytes[0] = 17; /* more than there can be, and not by distance either */
     tt_reader_init(&r, bytes, sizeof bytes);
     tt_lane_facts_read(&got, &r);
     assert_true(r.bad);
@@ -59,7 +66,8 @@ static void each_wire_has_its_own_number_of_lanes(void **state)
 /* Connections carry no more than the kernel lets them, queue pairs as much as the limits say. */
 static void facts_are_of_the_wire_that_joins_hosts(void **state)
 {
-    struct tt_lane_facts tcp, verbs;
+    struct tt_topo_link links[TT_DISTANCES] = { 0 };
+    struct tt_lane_facts tcp, verbs, before;
 
     (void)state;
     unsetenv("TUTTI_LANE_BYTES");
@@ -68,15 +76,24 @@ static void facts_are_of_the_wire_that_joins_hosts(void **state)
     assert_int_equal(tt_lane_facts_get(&verbs, 0, "shm,verbs,tcp"), TUTTI_OK);
     assert_int_equal(verbs.asked, TT_LANES_BY_DISTANCE);
     for (int d = TT_NEAR_RACK; d < TT_DISTANCES; d++) {
-        assert_int_equal(verbs.bytes[d], tt_lane_limits_default.bytes[d]);
-        assert_in_range(tcp.bytes[d], 1, verbs.bytes[d]);
+        assert_int_equal(verbs.bytes[d],
+                         tt_dqplb_limits_of(d, tt_dqplb_lane_count(d), TT_VERBS_WINDOW, 0, 0).lane_bytes);
+        assert_in_range(tcp.bytes[d], 1, tt_lane_limits_default.bytes[d]);
     }
+    links[TT_NEAR_RACK] = (struct tt_topo_link){ .latency_ns = 20000, .bytes_per_s = 50e9 };
+    before = tcp;
+    tt_lane_facts_know(&tcp, links, 1);
+    assert_memory_equal(&tcp, &before, sizeof tcp);
+    tt_lane_facts_know(&verbs, links, 1);
+    assert_in_range(2 * verbs.bytes[TT_NEAR_RACK], 4000000, 4000000 + (256 << 10));
     assert_int_equal(tt_lane_facts_get(&verbs, 5, "verbs"), TUTTI_OK);
     assert_int_equal(verbs.asked, 5);
     setenv("TUTTI_LANE_BYTES", "65536,wan=131072", 1);
     assert_int_equal(tt_lane_facts_get(&verbs, 0, "verbs"), TUTTI_OK);
     assert_int_equal(verbs.bytes[TT_NEAR_RACK], 65536);
     assert_int_equal(verbs.bytes[TT_NEAR_WAN], 131072);
+    tt_lane_facts_know(&verbs, links, 1); /* what the user says stays */
+    assert_int_equal(verbs.bytes[TT_NEAR_RACK], 65536);
     setenv("TUTTI_LANE_BYTES", "65536,moon=131072", 1);
     assert_int_equal(tt_lane_facts_get(&verbs, 0, "verbs"), TUTTI_ERR_INVALID);
     assert_non_null(strstr(tutti_last_error(), "moon"));

@@ -217,6 +217,25 @@ static void a_binomial_tree_is_as_deep_as_its_logarithm(void **state)
         }
 }
 
+/* At each level the deepest rank gets the last of k - 1 messages of one sender, which go one behind the other. */
+static void a_knomial_tree_sends_k_less_one_messages_a_level(void **state)
+{
+    static const struct {
+        const char *algo;
+        uint32_t k;
+    } trees[] = { { "knomial4", 4 }, { "knomial8", 8 } };
+
+    (void)state;
+    for (size_t net = 0; net < NNETS; net++)
+        for (int i = 0; i < 2; i++)
+            for (uint32_t n = trees[i].k, levels = 1; n <= 512; n *= trees[i].k, levels++) {
+                const struct setup u = on(net, trees[i].algo, TT_BROADCAST, n, 4096);
+                const double behind = fmax(u.send_ns, wire_ns(&u, 4096));
+
+                expect(&u, levels * (message_ns(&u, 4096) + (trees[i].k - 2) * behind));
+            }
+}
+
 static void a_chain_pipelines_its_segments(void **state)
 {
     (void)state;
@@ -750,6 +769,7 @@ int main(void)
         cmocka_unit_test(a_ring_of_short_blocks_takes_n_less_one_messages),
         cmocka_unit_test(a_ring_of_long_blocks_is_bound_by_its_links_or_by_the_way_of_a_segment),
         cmocka_unit_test(a_binomial_tree_is_as_deep_as_its_logarithm),
+        cmocka_unit_test(a_knomial_tree_sends_k_less_one_messages_a_level),
         cmocka_unit_test(a_chain_pipelines_its_segments),
         cmocka_unit_test(a_barrier_takes_log2_n_messages),
         cmocka_unit_test(trains_change_nothing_of_weight),

@@ -3,6 +3,8 @@
 
 #include <math.h>
 #include "sim/lanes.h"
+#include "wire/lane_limits.h"
+#include "wire/verbs_frame.h"
 
 /* One sender, 16 lanes on 16 ways, which carry together what its NIC does. */
 static struct tt_lanes_case one_sender(enum tt_lanes_how how, uint32_t outstanding, double slow_share)
@@ -81,6 +83,37 @@ static void bounds_keep_queues_short_at_an_oversubscribed_switch(void **state)
     assert_true(more.queue_mean > some.queue_mean);
 }
 
+/* At the limits that the wire verbs has for the distance, where nobody tells the link, and where a description does. */
+static void limits_of_the_wire_hold_what_lanes_are_for(void **state)
+{
+    struct tt_topo_link links[TT_DISTANCES] = {
+        [TT_NEAR_RACK] = { .latency_ns = 20000, .bytes_per_s = 50e9 }, [TT_NEAR_FABRIC] = { .latency_ns = 30000 }
+    };
+
+    (void)state;
+    for (int told = 0; told < 2; told++) {
+        struct tt_lanes_case dealt = one_sender(TT_LANES_DQPLB, 1, 0.5), few = rack(TT_LANES_DQPLB, 1);
+        const struct tt_lanes_result all = run(rack(TT_LANES_UNLIMITED, 0));
+        struct tt_lanes_result some;
+
+        dealt.limits =
+            tt_lane_limits_queues(&tt_lane_limits_default, TT_NEAR_FABRIC, 16, TT_VERBS_WINDOW, told ? links : NULL, 1);
+        dealt.latency_ns = 30000;
+        for (; dealt.slow_share >= 0.25; dealt.slow_share /= 2) {
+            struct tt_lanes_case striped = dealt;
+
+            striped.how = TT_LANES_STATIC;
+            assert_true(run(dealt).share >= 0.95 && run(dealt).share >= 1.5 * run(striped).share);
+        }
+        few.limits =
+            tt_lane_limits_queues(&tt_lane_limits_default, TT_NEAR_RACK, 2, TT_VERBS_WINDOW, told ? links : NULL, 1);
+        few.latency_ns = 20000;
+        some = run(few);
+        assert_true(some.share >= 0.97 * all.share);
+        assert_true(some.queue_mean * 10 <= all.queue_mean && some.queue_most * 10 <= all.queue_most);
+    }
+}
+
 /* Too tight a bound cannot fill a long link. */
 static void bounds_below_what_the_link_holds_cost_throughput(void **state)
 {
@@ -124,6 +157,7 @@ int main(void)
         cmocka_unit_test(one_segment_takes_what_it_must),
         cmocka_unit_test(a_slow_way_among_16_carries_its_part_and_holds_up_nobody),
         cmocka_unit_test(bounds_keep_queues_short_at_an_oversubscribed_switch),
+        cmocka_unit_test(limits_of_the_wire_hold_what_lanes_are_for),
         cmocka_unit_test(bounds_below_what_the_link_holds_cost_throughput),
         cmocka_unit_test(where_bounds_are_wide_the_emptiest_lane_is_better_than_the_next),
         cmocka_unit_test(cases_without_sense_are_refused),

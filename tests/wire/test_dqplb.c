@@ -22,30 +22,30 @@ static void drawn_orders_lose_double_and_overtake_nothing(void **state)
 static void all_orders_of_small_windows_are_right(void **state)
 {
     static const struct walk_case cases[] = {
-        { .limits = { 2, 1, 2, 10 }, .nmessages = 3, .segments = { 2, 1, 2 }, .failures = 1 },
-        { .limits = { 2, 2, 4, 10 },
+        { .limits = { 2, 1, 2, 10, 0 }, .nmessages = 3, .segments = { 2, 1, 2 }, .failures = 1 },
+        { .limits = { 2, 2, 4, 10, 0 },
           .first = TT_DQPLB_SEQ_MASK - 1,
           .nmessages = 2,
           .segments = { 3, 2 },
           .failures = 1 },
-        { .limits = { 2, 1, 4, 10 },
+        { .limits = { 2, 1, 4, 10, 0 },
           .nmessages = 4,
           .segments = { 1, 2, 1, 1 },
           .fast = { true, false, true, true },
           .failures = 2 },
-        { .limits = { 3, 1, 4, 10 },
+        { .limits = { 3, 1, 4, 10, 0 },
           .first = TT_DQPLB_SEQ_MASK,
           .nmessages = 3,
           .segments = { 2, 1, 1 },
           .failures = 1 },
-        { .limits = { 1, 3, 4, 10 }, .nmessages = 3, .segments = { 2, 3, 1 }, .failures = 2 },
-        { .limits = { 2, 1, 4, 10 },
+        { .limits = { 1, 3, 4, 10, 0 }, .nmessages = 3, .segments = { 2, 3, 1 }, .failures = 2 },
+        { .limits = { 2, 1, 4, 10, 0 },
           .nmessages = 3,
           .segments = { 2, 1, 2 },
           .fast = { false, true, false },
           .keeps_to = { 2, 2, 1 },
           .failures = 1 },
-        { .limits = { 2, 3, 4, 10 },
+        { .limits = { 2, 3, 4, 10, 0 },
           .choice = TT_DQPLB_EMPTIEST,
           .lane_bytes = 19,
           .nmessages = 2,
@@ -270,17 +270,66 @@ static void limits_grow_with_distance_and_hold_what_the_link_holds(void **state)
     struct tt_dqplb_limits before = { 0 };
 
     (void)state;
-    for (int d = TT_NEAR_HOST; d < TT_DISTANCES; d++) {
-        const struct tt_dqplb_limits idle = tt_dqplb_limits_of(d, 0, 0),
-                                     l = tt_dqplb_limits_of(d, 50000000000, 20000 * (1 + (uint64_t)d));
-        const double held = 50e9 * 20e-6 * (1 + d);
+    for (int d = TT_NEAR_SELF; d < TT_DISTANCES; d++) {
+        const uint32_t lanes = tt_dqplb_lane_count(d);
+        const struct tt_dqplb_limits l = tt_dqplb_limits_of(d, lanes, 256, 0, 0),
+                                     told = tt_dqplb_limits_of(d, lanes, 256, 50e9, 20000 * (1 + (uint64_t)d));
 
-        assert_true(idle.lanes >= before.lanes && idle.outstanding >= before.outstanding &&
-                    idle.segment_bytes >= before.segment_bytes);
-        assert_true((double)l.lanes * l.outstanding * (double)l.segment_bytes >= held);
-        assert_true(l.window >= l.lanes * l.outstanding && l.window <= TT_DQPLB_WINDOW_MAX);
-        before = idle;
+        assert_true(lanes >= before.lanes && l.segment_bytes >= before.segment_bytes &&
+                    l.lane_bytes >= before.lane_bytes);
+        assert_int_equal(l.lane_bytes, 4 * l.segment_bytes);
+        assert_true((double)lanes * (double)told.lane_bytes >= 2 * 50e9 * 20e-6 * (1 + d));
+        assert_true(told.lane_bytes >= l.lane_bytes && told.outstanding == l.outstanding);
+        before = l;
     }
+}
+
+/* Whatever is asked for: segments of full length stay within a quarter of the window, and any within half of it. Only longer ones hold more. */
+static void limits_leave_room_in_the_window_for_a_slow_lane(void **state)
+{
+    (void)state;
+    for (int d = TT_NEAR_SELF; d < TT_DISTANCES; d++)
+        for (uint32_t lanes = 1; lanes <= TT_DQPLB_LANES_MAX; lanes++)
+            for (double held = 1e3; held < 1e12; held *= 10) {
+                const struct tt_dqplb_limits l = tt_dqplb_limits_of(d, lanes, 256, held, 1000000000);
+
+                assert_int_equal(l.lane_bytes % l.segment_bytes, 0);
+                assert_true(lanes * (l.lane_bytes / l.segment_bytes) <= 256 / 4 && lanes * l.outstanding <= 256 / 2);
+                assert_true(l.lane_bytes >= l.segment_bytes && l.segment_bytes <= 4u << 20);
+                assert_true((double)(lanes * l.lane_bytes) >= 2 * held || l.segment_bytes == 4u << 20);
+            }
+}
+
+/* Only what has bytes fills a lane's bound on bytes: messages without any, as many as segments may be outstanding. */
+static void a_lane_is_full_of_bytes_or_of_segments(void **state)
+{
+    const struct tt_dqplb_limits limits = {
+        .lanes = 1, .outstanding = 6, .window = 64, .segment_bytes = 100, .lane_bytes = 250
+    };
+    struct tt_dqplb_segment segment[64], g;
+    struct tt_dqplb_sender s;
+    uint64_t message;
+    uint32_t n = 0;
+
+    (void)state;
+    tt_dqplb_sender_init(&s, &limits, 0, segment);
+    assert_true(tt_dqplb_begin(&s, 0, 300, false));
+    while (tt_dqplb_next(&s, &g))
+        n++;
+    assert_int_equal(n, 2);
+    assert_true(tt_dqplb_completed(&s, 0, 2) && tt_dqplb_next(&s, &g) && g.last);
+    tt_dqplb_rebound(&s, 50, 0); /* shorter segments, and no bound on bytes */
+    assert_true(tt_dqplb_begin(&s, 1, 1000, false));
+    for (n = 0; tt_dqplb_next(&s, &g); n++)
+        assert_int_equal(g.bytes, 50);
+    assert_int_equal(n, 5);
+    assert_true(tt_dqplb_completed(&s, 0, 6) && tt_dqplb_over(&s, &message) && message == 0);
+    for (n = 0; n < 15; n++)
+        assert_true(tt_dqplb_next(&s, &g) && tt_dqplb_completed(&s, 0, 1));
+    assert_true(g.last && tt_dqplb_over(&s, &message) && message == 1);
+    for (n = 0; tt_dqplb_begin(&s, 2 + n, 0, true) && tt_dqplb_next(&s, &g); n++)
+        ;
+    assert_int_equal(n, 6);
 }
 
 /* The machines' answers to words and reports that nobody right sends: none changes anything. */
@@ -354,6 +403,8 @@ int main(void)
         cmocka_unit_test(a_message_keeps_to_its_lane_and_waits_for_it_while_it_is_up),
         cmocka_unit_test(the_emptiest_lane_that_has_room_is_next_where_that_is_asked_for),
         cmocka_unit_test(limits_grow_with_distance_and_hold_what_the_link_holds),
+        cmocka_unit_test(limits_leave_room_in_the_window_for_a_slow_lane),
+        cmocka_unit_test(a_lane_is_full_of_bytes_or_of_segments),
         cmocka_unit_test(strange_words_and_reports_are_refused),
         cmocka_unit_test(a_number_is_found_again_across_its_wrap),
     };

@@ -16,6 +16,7 @@ static void one_number_is_for_all_distances_and_names_override_it(void **state)
     assert_true(tt_lane_limits_parse(&l, "wan=1073741824", &at));
     assert_int_equal(l.bytes[TT_NEAR_WAN], 1073741824);
     assert_int_equal(l.bytes[TT_NEAR_RACK], tt_lane_limits_default.bytes[TT_NEAR_RACK]);
+    assert_true(l.told[TT_NEAR_WAN] && !l.told[TT_NEAR_RACK]);
     assert_true(tt_lane_limits_parse(&l, "1000000,rack=2000000,host=3000000", &at));
     assert_int_equal(l.bytes[TT_NEAR_RACK], 2000000);
     assert_int_equal(l.bytes[TT_NEAR_HOST], 3000000);
@@ -67,12 +68,44 @@ static void what_is_farther_may_have_more_outstanding(void **state)
     }
 }
 
+/* Of queue pairs: by distance, and by the link there, as far as either is known; and what the user says goes first. */
+static void queue_pairs_hold_twice_what_the_link_does_or_what_the_user_says(void **state)
+{
+    struct tt_topo_link links[TT_DISTANCES] = { 0 };
+    struct tt_lane_limits told;
+    size_t at;
+
+    (void)state;
+    links[TT_NEAR_RACK] = (struct tt_topo_link){ .latency_ns = 2000, .bytes_per_s = 50e9 };
+    links[TT_NEAR_FABRIC] = (struct tt_topo_link){ .latency_ns = 100000 };
+    links[TT_NEAR_WAN] = (struct tt_topo_link){ .latency_ns = 10000000, .bytes_per_s = 1e9 };
+    assert_true(tt_lane_limits_parse(&told, "rack=1000000,wan=65536", &at));
+    for (int d = TT_NEAR_SOCKET; d < TT_DISTANCES; d++) {
+        const uint32_t lanes = tt_dqplb_lane_count(d);
+        const struct tt_dqplb_limits suit = tt_dqplb_limits_of(d, lanes, 256, 0, 0),
+                                     bare = tt_lane_limits_queues(&tt_lane_limits_default, d, lanes, 256, NULL, 1),
+                                     known = tt_lane_limits_queues(&tt_lane_limits_default, d, lanes, 256, links, 2),
+                                     said = tt_lane_limits_queues(&told, d, lanes, 256, links, 2);
+
+        assert_true(bare.lane_bytes == suit.lane_bytes && bare.segment_bytes == suit.segment_bytes);
+        assert_int_equal(said.lane_bytes, d == TT_NEAR_RACK ? 1000000 : d == TT_NEAR_WAN ? 65536 : known.lane_bytes);
+        assert_true(said.segment_bytes <= said.lane_bytes);     /* a lane that is empty always takes one */
+        if (d == TT_NEAR_FABRIC) /* two rails' rate */
+            assert_in_range(lanes * known.lane_bytes, 40000000, 40000000 + lanes * known.segment_bytes);
+        else if (d == TT_NEAR_WAN) /* the way carries less */
+            assert_int_equal(known.lane_bytes, suit.lane_bytes);
+        else if (d == TT_NEAR_SOCKET) /* through the NIC: 800,000 bytes on one lane */
+            assert_in_range(known.lane_bytes, 800000, 800000 + 65536);
+    }
+}
+
 int main(void)
 {
     static const struct CMUnitTest tests[] = {
         cmocka_unit_test(one_number_is_for_all_distances_and_names_override_it),
         cmocka_unit_test(what_is_no_limit_is_refused_where_it_stands),
         cmocka_unit_test(what_is_farther_may_have_more_outstanding),
+        cmocka_unit_test(queue_pairs_hold_twice_what_the_link_does_or_what_the_user_says),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -65,11 +65,14 @@ static struct tt_rkey begin(struct node *n, struct tt_region **mine)
     return key;
 }
 
-/* Polls rank 1 until the put has begun to arrive. */
+#define BEGUN 7                 /* flag: rank 1 says so */
+
+/* Polls rank 1 until the put has begun to arrive; tells rank 0, which waits for that in await_begun. */
 static void until_begun(struct node *n, const struct tt_region *mine)
 {
     UNTIL(n, *(volatile uint8_t *)mine->mem != 0);
     CHECK(n, node_word(n, 0, 0) == 0);      /* and has not ended, or the test shows nothing */
+    n->board->flag[BEGUN] = 1;
 }
 
 /* Waits without a poll. */
@@ -81,6 +84,15 @@ static void until_begun(struct node *n, const struct tt_region *mine)
             usleep(100); \
         } \
     } while (0)
+
+/* Rank 0 has put. It does not poll until rank 1 has fetched some: in one poll that fetches a part, and while it does, a sender that polls could write all the
+ * rest. Then it writes a few pieces, which leave most of it. */
+static void await_begun(struct node *n)
+{
+    UNTIL_IDLE(n, n->board->flag[BEGUN]);
+    for (int polls = 0; polls < 3; polls++)
+        node_poll(n);
+}
 
 /* Whether the process runs that program. */
 static bool process_is(pid_t pid, const char *program)
@@ -140,7 +152,7 @@ static void revoke_role(struct node *n)
         memset(mem, 7, BYTES);
         CHECK(n, n->ops->reg(n->w, mem, BYTES, &from) == TUTTI_OK);
         put_all(n, &key, mem, 1);
-        UNTIL(n, n->board->flag[0]);
+        await_begun(n);
         n->ops->dereg(from);
         munmap(mem, BYTES);
         n->board->flag[1] = 1;
@@ -150,7 +162,6 @@ static void revoke_role(struct node *n)
         uint64_t gap, end;
 
         until_begun(n, mine);
-        n->board->flag[0] = 1;
         UNTIL_IDLE(n, n->board->flag[1]);
         find_gap(mine->mem, &gap, &end);
         UNTIL(n, node_word(n, 0, 1) == 1);
@@ -247,14 +258,13 @@ static void stopped_role(struct node *n)
         memset(mem, 7, BYTES);
         CHECK(n, n->ops->reg(n->w, mem, BYTES, &from) == TUTTI_OK);
         put_all(n, &key, mem, 1);
-        UNTIL(n, n->board->flag[0]);
+        await_begun(n);
         n->ops->dereg(from);    /* rank 1 goes on only after this */
         munmap(mem, BYTES);
         kill(n->board->pid[1], SIGCONT);
         UNTIL(n, n->local[1] == 1);
     } else {
         until_begun(n, mine);
-        n->board->flag[0] = 1;
         raise(SIGSTOP);
     }
     node_barrier(n);
@@ -340,11 +350,10 @@ static void death_role(struct node *n)
         memset(mem, 7, BYTES);
         CHECK(n, n->ops->reg(n->w, mem, BYTES, &from) == TUTTI_OK);
         put_all(n, &key, mem, 1);
-        UNTIL(n, n->board->flag[0]);
+        await_begun(n);
         raise(SIGKILL);
     }
     until_begun(n, mine);
-    n->board->flag[0] = 1;
     UNTIL(n, n->losses[0] == 1);
     CHECK(n, n->why[0] == TUTTI_ERR_PEER_LOST && node_word(n, 0, 0) == 0);
 }
@@ -369,12 +378,11 @@ static void exec_role(struct node *n)
         memset(mem, 7, BYTES);
         CHECK(n, n->ops->reg(n->w, mem, BYTES, &from) == TUTTI_OK);
         put_all(n, &key, mem, 1);
-        UNTIL(n, n->board->flag[0]);
+        await_begun(n);
         execlp("sleep", "sleep", "60", (char *)NULL);
         CHECK(n, false);
     }
     until_begun(n, mine);
-    n->board->flag[0] = 1;
     UNTIL_IDLE(n, process_is(n->board->pid[0], "sleep"));
     find_gap(mine->mem, &gap, &end);
     UNTIL(n, n->losses[0] == 1);
@@ -416,6 +424,7 @@ static struct tt_rkey begin_to_send(struct node *n, struct tt_region **mine)
         memset(mem, 7, BYTES);
         CHECK(n, n->ops->reg(n->w, mem, BYTES, &from) == TUTTI_OK);
         put_all(n, &key, mem, 1);
+        UNTIL_IDLE(n, n->board->flag[BEGUN]);       /* not sooner, as in await_begun */
     } else {
         until_begun(n, *mine);
     }
@@ -564,6 +573,7 @@ static void stranger_role(struct node *n)
         CHECK(n, n->ops->reg(n->w, mem, BYTES, &from) == TUTTI_OK);
         peer->nonce_at = 4096;  /* where nobody has a page */
         put_all(n, &key, mem, 1);
+        UNTIL_IDLE(n, n->board->flag[BEGUN]);
         UNTIL(n, peer->unwritable);
         n->board->flag[0] = 1;
         UNTIL(n, n->local[1] == 1);
@@ -682,12 +692,11 @@ static void shut_role(struct node *n)
         CHECK(n, n->ops->reg(n->w, mem, BYTES, &from) == TUTTI_OK);
         memset(mem, 7, BYTES);
         put_all(n, &key, mem, 1);
-        UNTIL(n, n->board->flag[0]);
+        await_begun(n);
         become(n, false);
         n->board->flag[1] = 1;
     } else {
         until_begun(n, mine);
-        n->board->flag[0] = 1;
         UNTIL_IDLE(n, n->board->flag[1]);
     }
     UNTIL(n, n->losses[!n->rank] == 1);

@@ -45,9 +45,54 @@ static void who_is_given_up_hears_of_it_even_if_there_is_no_room_to_say_so(void 
     nodes_run(&one, 2, refusal_role);
 }
 
+/* The bounds that a link's lanes get, through what decides: the layout tells the distance, the links what lies between. */
+static void lanes_are_bounded_tightly_towards_near_peers_and_widely_towards_far_ones(void **state)
+{
+    static struct tt_verbs v;
+    struct tt_topo_link links[TT_DISTANCES] = { 0 };
+    struct tt_layout l = { 0 };
+    const struct tt_verbs_link link = { .verbs = &v, .peer = 2, .nrails = 1 };
+    uint64_t before = 0, bytes[TT_DISTANCES];
+
+    (void)state;
+    v.limits = tt_lane_limits_default;
+    v.conf = (struct tt_wire_conf){ .rank = 0, .layout = &l, .links = links };
+    bytes[TT_NEAR_RACK] = tt_verbs_limits(&link, 2).lane_bytes; /* nothing is known yet: a rack */
+    assert_int_equal(bytes[TT_NEAR_RACK], 512u << 10);
+    tt_layout_regular(&l, 4, 4, 1, 1, TT_NODE_MESH);
+    for (int d = TT_NEAR_SOCKET; d < TT_DISTANCES; d++) {
+        const uint32_t lanes = tt_dqplb_lane_count(d);
+        struct tt_dqplb_limits now;
+
+        for (int nearer = TT_NEAR_SOCKET; nearer < TT_NEAR_WAN; nearer++)
+            l.group_ranks[nearer] = nearer < d ? 2 : 4;
+        now = tt_verbs_limits(&link, lanes);
+        bytes[d] = lanes * now.lane_bytes;
+        assert_true(bytes[d] >= before);
+        assert_int_equal(now.window, TT_VERBS_WINDOW);
+        before = bytes[d];
+    }
+    assert_int_equal(bytes[TT_NEAR_SOCKET], 256u << 10);
+    assert_int_equal(bytes[TT_NEAR_RACK], 1u << 20);
+    assert_int_equal(bytes[TT_NEAR_WAN], 128u << 20);
+
+    links[TT_NEAR_RACK].bytes_per_s =
+        50e9; /* the peer is far: twice 50 GB/s for 40 ms are more than any window holds */
+    links[TT_NEAR_WAN].latency_ns = 20000000;
+    assert_int_equal(tt_verbs_limits(&link, 16).lane_bytes, 16u << 20);
+    links[TT_NEAR_WAN].latency_ns =
+        2000000; /* and for 4 ms: 400 MB on 16 lanes are too many, 40 MB on them are less than suits */
+    links[TT_NEAR_WAN].bytes_per_s = 5e9;
+    assert_int_equal(tt_verbs_limits(&link, 16).lane_bytes, 8u << 20);
+    v.limits.bytes[TT_NEAR_WAN] = 3000000;
+    v.limits.told[TT_NEAR_WAN] = true;
+    assert_int_equal(tt_verbs_limits(&link, 16).lane_bytes, 3000000);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(lanes_are_bounded_tightly_towards_near_peers_and_widely_towards_far_ones),
         cmocka_unit_test(who_is_given_up_hears_of_it_even_if_there_is_no_room_to_say_so),
     };
 
