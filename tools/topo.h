@@ -17,6 +17,7 @@ struct topo_rank {
     struct tt_told place;
     char host[64];
     char cpus[64];                  /* that it may use; "" if not told */
+    char gpu[16];                   /* the bus of its GPU; "" if not told */
     char rail[TT_RAILS_MAX][TT_NIC_NAME_BYTES];
     struct tt_labels labels;        /* of its host, as they hold */
 };

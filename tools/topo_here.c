@@ -6,6 +6,7 @@
 #include <string.h>
 #include "base/host.h"
 #include "comm/comm.h"
+#include "comm/seat.h"
 #include "perf_launch.h"
 #include "run_bind.h"
 #include "tutti/tutti.h"
@@ -27,13 +28,22 @@ static bool read_labels(struct topo_here *h, const struct tt_topo *description)
     return false;
 }
 
-/* A rank that may use the cpus of the set; NULL: not bound, or not known. */
-static void tell(const struct topo_here *h, const cpu_set_t *set, enum tt_node_kind node, struct topo_rank *out)
+/* A rank that may use the cpus of the set; NULL: not bound, or not known. `ours`: it has the GPU that this process was given. */
+static void tell(const struct topo_here *h, const cpu_set_t *set, bool ours, enum tt_node_kind node,
+                 struct topo_rank *out)
 {
+    struct tt_seat_found seat = { .socket = TT_UNKNOWN };
+
     memset(out, 0, sizeof *out);
-    tt_told_init(&out->place, tt_host_hash(), set ? tt_machine_socket(&h->machine, set) : TT_UNKNOWN, &h->rails,
-                 &h->labels, node);
+    if (set && ours) {
+        tt_seat_of(&h->machine, &h->rails, set, &seat);
+    } else if (set) {
+        seat.socket = tt_machine_socket(&h->machine, set);
+        seat.near = tt_rails_nearest(&h->rails, seat.socket, tt_machine_numa(&h->machine, set), NULL);
+    }
+    tt_told_init(&out->place, tt_host_hash(), seat.socket, h->rails.n, seat.near, &h->labels, node);
     snprintf(out->host, sizeof out->host, "%.63s", h->machine.host);
+    memcpy(out->gpu, seat.gpu, sizeof out->gpu);
     if (set)
         tt_cpus_print(set, out->cpus, sizeof out->cpus);
     for (uint32_t i = 0; i < h->rails.n; i++)
@@ -48,7 +58,7 @@ static void guess_ranks(struct topo_here *h, enum tt_node_kind node)
         cpu_set_t set;
         const bool known = bind_mask(BIND_SHARE, i, h->nranks, &set) || sched_getaffinity(0, sizeof set, &set) == 0;
 
-        tell(h, known ? &set : NULL, node, &h->ranks[i]);
+        tell(h, known ? &set : NULL, false, node, &h->ranks[i]);
     }
 }
 
@@ -72,7 +82,7 @@ static bool gather_ranks(struct topo_here *h, enum tt_node_kind node)
     h->between = w->between;
     h->between.groups = NULL;
     h->between.core_ns = NULL;
-    tell(h, known ? &set : NULL, node, &mine);
+    tell(h, known ? &set : NULL, true, node, &mine);
     h->nranks = (uint32_t)tutti_comm_size(comm);
     h->ranks = calloc(h->nranks, sizeof *h->ranks);
     ok = h->ranks && tutti_allgather(&mine, h->ranks, sizeof mine, TUTTI_U8, comm, NULL) == TUTTI_OK;
@@ -127,16 +137,10 @@ uint32_t topo_rail_of(const struct topo_here *h, uint32_t rank, const char **nam
     const struct tt_layout *l = &h->layout;
     const uint32_t host = tt_layout_host(l, rank), n = tt_layout_host_ranks(l, host);
     const struct topo_rank *first = &h->ranks[tt_layout_rank(l, host, 0)];
-    int16_t *sockets = calloc(n, sizeof *sockets);
-    uint32_t rail;
+    const uint32_t rail = tt_layout_rail(l, rank);
 
-    if (!sockets)
-        abort();
-    for (uint32_t i = 0; i < n; i++)
-        sockets[i] = h->ranks[tt_layout_rank(l, host, i)].place.socket;
-    rail = tt_rail_choose(first->place.rail_socket, first->place.nrails, sockets, n, tt_layout_local(l, rank), why);
+    *why = tt_rail_why(h->ranks[rank].place.near, n, first->place.nrails);
     *name = first->place.nrails ? first->rail[rail] : "none";
-    free(sockets);
     return rail;
 }
 
@@ -179,6 +183,7 @@ static struct json_object *gpus_json(const struct tt_machine *m)
         json_object_object_add(o, "bus", json_object_new_string(m->gpu[i].bus));
         json_object_object_add(o, "name", *m->gpu[i].name ? json_object_new_string(m->gpu[i].name) : NULL);
         json_object_object_add(o, "socket", number(m->gpu[i].socket, m->gpu[i].socket != TT_UNKNOWN));
+        json_object_object_add(o, "numa", number(m->gpu[i].numa, m->gpu[i].numa != TT_UNKNOWN));
         json_object_array_add(all, o);
     }
     return all;
@@ -200,6 +205,7 @@ static struct json_object *ranks_json(const struct topo_here *h)
         json_object_object_add(o, "host_number", json_object_new_int64(tt_layout_host(&h->layout, r)));
         json_object_object_add(o, "socket", number(k->place.socket, k->place.socket != TT_UNKNOWN));
         json_object_object_add(o, "cpus", *k->cpus ? json_object_new_string(k->cpus) : NULL);
+        json_object_object_add(o, "gpu", *k->gpu ? json_object_new_string(k->gpu) : NULL);
         json_object_object_add(o, "rail", json_object_new_string(why == TT_RAIL_ALL ? "all" : name));
         json_object_object_add(o, "why", json_object_new_string(tt_rail_why_text(why)));
         json_object_array_add(all, o);
@@ -274,8 +280,9 @@ static void print_ranks(const struct topo_here *h)
         char socket[32];
 
         topo_rail_of(h, r, &name, &why);
-        printf("  rank %-5u %-20s %-16s cpus %-10s %-10s (%s)\n", r, k->host, socket_text(k->place.socket, socket),
-               *k->cpus ? k->cpus : "unknown", why == TT_RAIL_ALL ? "all rails" : name, tt_rail_why_text(why));
+        printf("  rank %-5u %-20s %-16s cpus %-10s %s%s%s%-10s (%s)\n", r, k->host,
+               socket_text(k->place.socket, socket), *k->cpus ? k->cpus : "unknown", *k->gpu ? "GPU " : "", k->gpu,
+               *k->gpu ? "  " : "", why == TT_RAIL_ALL ? "all rails" : name, tt_rail_why_text(why));
     }
 }
 

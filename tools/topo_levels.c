@@ -102,7 +102,7 @@ static void fill_ranks(struct topo_here *h, const struct tt_topo *t, struct tt_t
 
             tt_labels_of(&rank->labels, t, t->rules[i].host);
             tt_told_init(&rank->place, tt_hash_bytes(t->rules[i].host, strlen(t->rules[i].host), 0), TT_UNKNOWN,
-                         &h->rails, &rank->labels, t->node);
+                         h->rails.n, (struct tt_rails_near){ 0 }, &rank->labels, t->node);
             strcpy(rank->host, t->rules[i].host);
             for (uint32_t r = 0; r < h->rails.n; r++)
                 strcpy(rank->rail[r], h->rails.rail[r].name);
@@ -126,7 +126,7 @@ bool topo_hosts_described(struct topo_here *out, const struct tt_topo *t)
     out->rails.n = t->nrails < TT_RAILS_MAX ? t->nrails : TT_RAILS_MAX;
     for (uint32_t r = 0; r < out->rails.n; r++) {
         snprintf(out->rails.rail[r].name, sizeof out->rails.rail[r].name, "rail %u", r);
-        out->rails.rail[r].socket = TT_UNKNOWN;
+        out->rails.rail[r].socket = out->rails.rail[r].numa = TT_UNKNOWN;
     }
     out->ranks = calloc(nranks, sizeof *out->ranks);
     places = calloc(nranks, sizeof *places);

@@ -99,6 +99,23 @@ static bool is_same(hwloc_obj_t dev, const struct tt_nic *nic)
     return strcmp(dev->name, nic->name) == 0 && (!address || strcasecmp(address, mac) == 0);
 }
 
+/* The bridges above, from the host's down; unknown where there are more than there is room for. */
+static struct tt_pci_path path_of(hwloc_obj_t dev)
+{
+    struct tt_pci_path path = { 0 };
+    hwloc_obj_t up;
+
+    for (up = dev->parent; up && hwloc_obj_type_is_io(up->type); up = up->parent)
+        path.depth += up->type == HWLOC_OBJ_BRIDGE;
+    if (path.depth > TT_PCI_DEPTH_MAX)
+        return (struct tt_pci_path){ 0 };
+    up = dev->parent;
+    for (uint32_t left = path.depth; left > 0; up = up->parent)
+        if (up->type == HWLOC_OBJ_BRIDGE)
+            path.bridge[--left] = up->gp_index;
+    return path;
+}
+
 static void place_nics(struct tt_machine *m, hwloc_topology_t t)
 {
     for (hwloc_obj_t dev = NULL; (dev = hwloc_get_next_osdev(t, dev));) {
@@ -108,6 +125,7 @@ static void place_nics(struct tt_machine *m, hwloc_topology_t t)
             if (is_same(dev, &m->nic[i])) {
                 m->nic[i].socket = socket_of(t, at);
                 m->nic[i].numa = numa_of(at);
+                m->nic[i].pci = path_of(dev);
             }
     }
 }
@@ -136,6 +154,7 @@ static void copy_gpus(struct tt_machine *m, hwloc_topology_t t)
         snprintf(gpu->name, sizeof gpu->name, "%s", name ? name : "");
         gpu->socket = socket_of(t, at);
         gpu->numa = numa_of(at);
+        gpu->pci = path_of(dev);
     }
 }
 

@@ -1,20 +1,60 @@
 #include "topo/machine.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <strings.h>
+
+/* What a cpu is on, at one of the levels that a process can be on one of. */
+static int socket_of(const struct tt_cpu *cpu) { return cpu->socket; }
+
+static int numa_of(const struct tt_cpu *cpu) { return cpu->numa; }
+
+static int common(const struct tt_machine *m, const cpu_set_t *set, int (*of)(const struct tt_cpu *))
+{
+    int all = TT_UNKNOWN;
+
+    for (int c = 0; c < CPU_SETSIZE && c < TT_CPUS_MAX; c++) {
+        const int one = CPU_ISSET(c, set) ? of(&m->cpu[c]) : all;
+
+        if (CPU_ISSET(c, set) && (one == TT_UNKNOWN || (all != TT_UNKNOWN && one != all)))
+            return TT_UNKNOWN;
+        all = one;
+    }
+    return all;
+}
 
 int tt_machine_socket(const struct tt_machine *m, const cpu_set_t *set)
 {
-    int socket = TT_UNKNOWN;
+    return common(m, set, socket_of);
+}
 
-    for (int c = 0; c < CPU_SETSIZE && c < TT_CPUS_MAX; c++) {
-        if (!CPU_ISSET(c, set))
-            continue;
-        if (m->cpu[c].socket == TT_UNKNOWN || (socket != TT_UNKNOWN && m->cpu[c].socket != socket))
-            return TT_UNKNOWN;
-        socket = m->cpu[c].socket;
-    }
-    return socket;
+int tt_machine_numa(const struct tt_machine *m, const cpu_set_t *set)
+{
+    return common(m, set, numa_of);
+}
+
+static bool are_alike(const struct tt_machine *m)
+{
+    for (uint32_t i = 0; i < m->ngpus; i++)
+        if (!*m->gpu[i].name || strcmp(m->gpu[i].name, m->gpu[0].name) != 0)
+            return false;
+    return true;
+}
+
+int tt_machine_gpu(const struct tt_machine *m, const char *told, const char *visible, bool by_bus)
+{
+    unsigned long number;
+    char *end;
+
+    for (uint32_t i = 0; told && *told && i < m->ngpus; i++)
+        if (strcasecmp(m->gpu[i].bus, told) == 0 ||
+            (strncmp(m->gpu[i].bus, "0000:", 5) == 0 && strcasecmp(m->gpu[i].bus + 5, told) == 0))
+            return (int)i;
+    if ((told && *told) || !visible || *visible < '0' || *visible > '9' || !(by_bus || are_alike(m)))
+        return TT_UNKNOWN;
+    number = strtoul(visible, &end, 10);
+    return *end == '\0' && number < m->ngpus ? (int)number : TT_UNKNOWN;
 }
 
 uint32_t tt_machine_cores(const struct tt_machine *m, const cpu_set_t *set)

@@ -14,6 +14,13 @@
 #define TT_NICS_MAX 64
 #define TT_GPUS_MAX 64
 #define TT_CPUS_MAX 4096
+#define TT_PCI_DEPTH_MAX 16
+
+/* The bridges above a PCI device, from the host's down. Equal numbers are equal bridges of this process's machine. */
+struct tt_pci_path {
+    uint32_t depth;                 /* 0: not told, or no PCI device */
+    uint64_t bridge[TT_PCI_DEPTH_MAX];
+};
 
 struct tt_nic {
     char name[TT_NIC_NAME_BYTES];
@@ -22,12 +29,14 @@ struct tt_nic {
     bool addressed;                 /* has an IPv4 address, or an IPv6 one beyond its link */
     int64_t bit_s;                  /* 0: not told */
     int socket, numa;               /* that it is attached to, or TT_UNKNOWN */
+    struct tt_pci_path pci;
 };
 
 struct tt_gpu {
     char bus[16];                   /* "0000:3b:00.0" */
     char name[48];                  /* "" if not told */
     int socket, numa;
+    struct tt_pci_path pci;
 };
 
 struct tt_cpu {
@@ -56,6 +65,11 @@ int tt_socket_of(const cpu_set_t *set);
 
 /* The socket that all cpus of the set are on; TT_UNKNOWN if they are on several or it is not told. Pure. */
 int tt_machine_socket(const struct tt_machine *m, const cpu_set_t *set);
+/* Likewise the NUMA node. */
+int tt_machine_numa(const struct tt_machine *m, const cpu_set_t *set);
+/* The number of the GPU that a process has, TT_UNKNOWN if nobody says: that of the bus `told` ("0000:3b:00.0" or "3b:00.0"); or else the one whose number
+ * `visible` is, as CUDA_VISIBLE_DEVICES tells it, where `by_bus` says that numbers go by bus, or all GPUs are alike. Both may be NULL. Pure. */
+int tt_machine_gpu(const struct tt_machine *m, const char *told, const char *visible, bool by_bus);
 /* How many cores the set touches; 0 if that is not told. Pure. */
 uint32_t tt_machine_cores(const struct tt_machine *m, const cpu_set_t *set);
 /* The processors of a set as the kernel writes them, "0-3,8", into out[cap]; what does not fit is cut. Pure. */

@@ -49,35 +49,81 @@ void tt_rails_find(struct tt_rails *out, const struct tt_nic *nic, uint32_t n,
         if (!(rule && *rule) && found[i]->bit_s != fastest)
             continue;
         strcpy(out->rail[out->n].name, found[i]->name);
-        out->rail[out->n++].socket = found[i]->socket;
+        out->rail[out->n].socket = found[i]->socket;
+        out->rail[out->n].numa = found[i]->numa;
+        out->rail[out->n++].pci = found[i]->pci;
     }
 }
 
-uint32_t tt_rail_choose(const int16_t *rail_socket, uint32_t nrails, const int16_t *socket, uint32_t nlocal,
-                        uint32_t local, enum tt_rail_why *why)
+/* How many bridges they have in common. */
+static int bridges(const struct tt_pci_path *a, const struct tt_pci_path *b)
 {
-    enum tt_rail_why ignored;
-    uint32_t near = 0, turn = 0;
+    uint32_t n = 0;
 
-    tt_assert(local < nlocal);
-    if (!why)
-        why = &ignored;
-    *why = nrails == 0 ? TT_RAIL_NONE : nrails == 1 ? TT_RAIL_ONLY : nlocal == 1 ? TT_RAIL_ALL : TT_RAIL_IN_TURN;
+    while (n < a->depth && n < b->depth && a->bridge[n] == b->bridge[n])
+        n++;
+    return (int)n;
+}
+
+/* Those of the highest score above none, where others have less; else 0. */
+static uint16_t best_of(const int *score, uint32_t n)
+{
+    uint32_t set = 0;
+    int best = 0;
+
+    for (uint32_t i = 0; i < n; i++)
+        best = score[i] > best ? score[i] : best;
+    for (uint32_t i = 0; i < n; i++)
+        set |= (uint32_t)(best > 0 && score[i] == best) << i;
+    return set == (1u << n) - 1 ? 0 : (uint16_t)set;
+}
+
+struct tt_rails_near tt_rails_nearest(const struct tt_rails *rails, int socket, int numa, const struct tt_gpu *gpu)
+{
+    int score[3][TT_RAILS_MAX];
+
+    if (gpu && gpu->numa != TT_UNKNOWN)
+        numa = gpu->numa;
+    if (gpu && gpu->socket != TT_UNKNOWN)
+        socket = gpu->socket;
+    for (uint32_t i = 0; i < rails->n; i++) {
+        score[0][i] = gpu ? bridges(&rails->rail[i].pci, &gpu->pci) : 0;
+        score[1][i] = numa != TT_UNKNOWN && rails->rail[i].numa == numa;
+        score[2][i] = socket != TT_UNKNOWN && rails->rail[i].socket == socket;
+    }
+    for (int by = 0; by < 3; by++) {
+        const uint16_t set = best_of(score[by], rails->n);
+
+        if (set)
+            return (struct tt_rails_near){ .set = set, .by = (uint8_t)(TT_RAIL_PCI + by) };
+    }
+    return (struct tt_rails_near){ 0 };
+}
+
+void tt_rails_deal(const struct tt_rails_near *near, uint32_t nlocal, uint32_t nrails, uint32_t *rail)
+{
+    uint32_t taken[TT_RAILS_MAX] = { 0 };
+
+    tt_assert(nrails <= TT_RAILS_MAX);
+    for (uint32_t r = 0; r < nlocal; r++) {
+        const uint32_t all = (1u << nrails) - 1, set = near[r].set & all ? near[r].set & all : all;
+        uint32_t least = UINT32_MAX;
+
+        rail[r] = 0;
+        for (uint32_t i = 0; i < nrails; i++)
+            if (set >> i & 1 && taken[i] < least) {
+                least = taken[i];
+                rail[r] = i;
+            }
+        taken[rail[r]]++;
+    }
+}
+
+enum tt_rail_why tt_rail_why(struct tt_rails_near near, uint32_t nlocal, uint32_t nrails)
+{
     if (nrails < 2)
-        return 0;
-    for (uint32_t i = 0; i < nrails; i++)
-        near += socket[local] != TT_UNKNOWN && rail_socket[i] == socket[local];
-    if (near == 0)
-        return local % nrails;
-    if (nlocal > 1)
-        *why = TT_RAIL_NEAREST;
-    for (uint32_t i = 0; i < local; i++)
-        turn += socket[i] == socket[local];
-    turn %= near;
-    for (uint32_t i = 0; i < nrails; i++)
-        if (rail_socket[i] == socket[local] && turn-- == 0)
-            return i;
-    return 0;
+        return nrails ? TT_RAIL_ONLY : TT_RAIL_NONE;
+    return nlocal == 1 ? TT_RAIL_ALL : (enum tt_rail_why)near.by;
 }
 
 const char *tt_rail_why_text(enum tt_rail_why why)
@@ -85,8 +131,10 @@ const char *tt_rail_why_text(enum tt_rail_why why)
     static const char *const texts[] = {
         [TT_RAIL_NONE] = "no rail here: whatever connects",
         [TT_RAIL_ONLY] = "the only rail",
-        [TT_RAIL_NEAREST] = "nearest: on the same socket",
         [TT_RAIL_IN_TURN] = "in turn: no rail is known to be nearer",
+        [TT_RAIL_PCI] = "nearest: below one PCI bridge with its GPU",
+        [TT_RAIL_NUMA] = "nearest: on the same NUMA node",
+        [TT_RAIL_SOCKET] = "nearest: on the same socket",
         [TT_RAIL_ALL] = "all: alone on its host",
     };
 

@@ -9,17 +9,13 @@
 
 #define SOCKETS_MAX 1024
 
-void tt_told_init(struct tt_told *out, uint64_t host, int socket, const struct tt_rails *rails,
+void tt_told_init(struct tt_told *out, uint64_t host, int socket, uint32_t nrails, struct tt_rails_near near,
                   const struct tt_labels *labels, uint8_t node)
 {
-    *out = (struct tt_told){ .host = host, .socket = TT_UNKNOWN, .node = node, .nrails = (uint8_t)rails->n };
+    *out =
+        (struct tt_told){ .host = host, .socket = TT_UNKNOWN, .node = node, .nrails = (uint8_t)nrails, .near = near };
     if (socket >= 0 && socket < SOCKETS_MAX)
         out->socket = (int16_t)socket;
-    for (uint32_t i = 0; i < rails->n; i++) {
-        const int s = rails->rail[i].socket;
-
-        out->rail_socket[i] = s >= 0 && s < SOCKETS_MAX ? (int16_t)s : TT_UNKNOWN;
-    }
     tt_told_label(out, labels);
 }
 
@@ -46,8 +42,8 @@ void tt_told_write(const struct tt_told *p, struct tt_writer *w)
     tt_write_u16(w, (uint16_t)p->socket);
     tt_write_u8(w, p->node);
     tt_write_u8(w, p->nrails);
-    for (int i = 0; i < p->nrails; i++)
-        tt_write_u16(w, (uint16_t)p->rail_socket[i]);
+    tt_write_u16(w, p->near.set);
+    tt_write_u8(w, p->near.by);
     for (int d = TT_NEAR_RACK; d < TT_NEAR_WAN; d++)
         tt_write_u64(w, p->label[d]);
 }
@@ -69,8 +65,11 @@ void tt_told_read(struct tt_told *out, struct tt_reader *r)
     out->nrails = tt_read_u8(r);
     if (out->nrails > TT_RAILS_MAX || (out->node > TT_NODE_SOCKETS && out->node != TT_NODE_AS_FOUND))
         r->bad = true;
-    for (int i = 0; i < out->nrails && !r->bad; i++)
-        out->rail_socket[i] = read_socket(r);
+    out->near.set = tt_read_u16(r);
+    out->near.by = tt_read_u8(r);
+    if (out->near.by > TT_RAIL_SOCKET || out->near.set >> out->nrails % 32 ||
+        (out->near.by == TT_RAIL_IN_TURN) != (out->near.set == 0))
+        r->bad = true;
     for (int d = TT_NEAR_RACK; d < TT_NEAR_WAN; d++)
         out->label[d] = tt_read_u64(r);
 }
@@ -212,26 +211,27 @@ static enum tt_node_kind node_of(const struct derivation *d)
  * are. */
 static bool derive_rails(struct derivation *d, const struct tt_layout *l, uint32_t *nrails)
 {
-    const struct tt_told *places = d->places;
-    int16_t *sockets = malloc((l->nranks + 1u) * sizeof *sockets);
+    struct tt_rails_near *near = malloc((l->nranks + 1u) * sizeof *near);
+    uint32_t *rail = malloc((l->nranks + 1u) * sizeof *rail);
+    bool ok;
 
-    if (!sockets)
-        return false;
     *nrails = TT_RAILS_MAX;
-    for (uint32_t h = 0; h < l->nhosts; h++) {
+    for (uint32_t h = 0; near && rail && h < l->nhosts; h++) {
         const uint32_t nlocal = tt_layout_host_ranks(l, h);
-        const struct tt_told *host = &places[tt_layout_rank(l, h, 0)];
+        const struct tt_told *host = &d->places[tt_layout_rank(l, h, 0)];
 
         for (uint32_t i = 0; i < nlocal; i++)
-            sockets[i] = places[tt_layout_rank(l, h, i)].socket;
+            near[i] = d->places[tt_layout_rank(l, h, i)].near;
+        tt_rails_deal(near, nlocal, host->nrails, rail);
         for (uint32_t i = 0; i < nlocal; i++)
-            d->seats[tt_layout_rank(l, h, i)].rail =
-                tt_rail_choose(host->rail_socket, host->nrails, sockets, nlocal, i, NULL);
+            d->seats[tt_layout_rank(l, h, i)].rail = rail[i];
         if (host->nrails < *nrails)
             *nrails = host->nrails ? host->nrails : 1;
     }
-    free(sockets);
-    return true;
+    ok = near && rail;
+    free(rail);
+    free(near);
+    return ok;
 }
 
 bool tt_layout_derive(struct tt_layout *out, const struct tt_told *places, uint32_t nranks)

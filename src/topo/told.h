@@ -16,11 +16,11 @@ struct tt_told {
     int16_t socket;                     /* of its host; TT_UNKNOWN: not told, or its processors are on several */
     uint8_t node;                       /* enum tt_node_kind, or TT_NODE_AS_FOUND; rank 0's holds */
     uint8_t nrails;
-    int16_t rail_socket[TT_RAILS_MAX];
+    struct tt_rails_near near;          /* of its rails */
     uint64_t label[TT_NEAR_WAN];        /* RACK to FABRIC: hash of the label; 0: not told */
 };
 
-void tt_told_init(struct tt_told *out, uint64_t host, int socket, const struct tt_rails *rails,
+void tt_told_init(struct tt_told *out, uint64_t host, int socket, uint32_t nrails, struct tt_rails_near near,
                   const struct tt_labels *labels, uint8_t node);
 /* Other labels for its host. */
 void tt_told_label(struct tt_told *p, const struct tt_labels *labels);

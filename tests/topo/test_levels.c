@@ -55,12 +55,11 @@ static uint32_t tree_measure(struct tree *t, uint32_t a, uint32_t b)
 
 static struct tt_told told_of(const struct tt_levels *l, const struct tt_level_groups *g, uint32_t host)
 {
-    static const struct tt_rails none;
     struct tt_labels labels;
     struct tt_told told;
 
     tt_levels_label(l, g, host, &labels);
-    tt_told_init(&told, host, TT_UNKNOWN, &none, &labels, TT_NODE_MESH);
+    tt_told_init(&told, host, TT_UNKNOWN, 0, (struct tt_rails_near){ 0 }, &labels, TT_NODE_MESH);
     return told;
 }
 

@@ -121,6 +121,84 @@ static void what_hwloc_says_of_another_interface_of_that_name_is_not_believed(vo
     }
 }
 
+/* A host bridge above a switch, with a GPU below each of two ports; our loopback plays the NIC below the first. */
+static void bridges_above_a_nic_and_a_gpu_are_told(void **state)
+{
+    static const char text[] =
+        "<?xml version=\"1.0\" encoding=\"UTF-8\"?><!DOCTYPE topology SYSTEM \"hwloc2.dtd\"><topology version=\"2.0\">"
+        "<object type=\"Machine\" os_index=\"0\" cpuset=\"0x1\" complete_cpuset=\"0x1\" allowed_cpuset=\"0x1\" nodeset=\"0x1\""
+        " complete_nodeset=\"0x1\" allowed_nodeset=\"0x1\" gp_index=\"1\">"
+        "<object type=\"NUMANode\" os_index=\"0\" cpuset=\"0x1\" complete_cpuset=\"0x1\" nodeset=\"0x1\" complete_nodeset=\"0x1\""
+        " gp_index=\"2\" local_memory=\"1024\"/>"
+        "<object type=\"PU\" os_index=\"0\" cpuset=\"0x1\" complete_cpuset=\"0x1\" nodeset=\"0x1\" complete_nodeset=\"0x1\" gp_index=\"3\"/>"
+        "<object type=\"Bridge\" gp_index=\"4\" bridge_type=\"0-1\" depth=\"0\" bridge_pci=\"0000:[00-03]\">"
+        "<object type=\"Bridge\" gp_index=\"5\" bridge_type=\"1-1\" depth=\"1\" bridge_pci=\"0000:[01-02]\" pci_busid=\"0000:00:01.0\""
+        " pci_type=\"0604 [10b5:8747] [0000:0000] ca\" pci_link_speed=\"0\">"
+        "<object type=\"PCIDev\" gp_index=\"6\" pci_busid=\"0000:01:00.0\" pci_type=\"0302 [10de:2335] [0000:0000] a1\" pci_link_speed=\"0\"/>"
+        "<object type=\"PCIDev\" gp_index=\"7\" pci_busid=\"0000:01:01.0\" pci_type=\"0200 [15b3:1021] [0000:0000] 00\" pci_link_speed=\"0\">"
+        "<object type=\"OSDev\" gp_index=\"8\" name=\"lo\" osdev_type=\"2\"/></object></object>"
+        "<object type=\"PCIDev\" gp_index=\"9\" pci_busid=\"0000:03:00.0\" pci_type=\"0302 [10de:2335] [0000:0000] a1\" pci_link_speed=\"0\"/>"
+        "</object></object></topology>";
+    char path[] = "/tmp/tutti_machine_XXXXXX";
+    FILE *f = fdopen(mkstemp(path), "w");
+    bool seen = false;
+
+    (void)state;
+    fputs(text, f);
+    fclose(f);
+    setenv("HWLOC_XMLFILE", path, 1);
+    assert_int_equal(tt_machine_discover(&m), TUTTI_OK);
+    unsetenv("HWLOC_XMLFILE");
+    unlink(path);
+    assert_int_equal(m.ngpus, 2);
+    assert_string_equal(m.gpu[0].bus, "0000:01:00.0");
+    assert_int_equal(m.gpu[0].pci.depth, 2);
+    assert_int_equal(m.gpu[1].pci.depth, 1);
+    assert_true(m.gpu[0].pci.bridge[0] == m.gpu[1].pci.bridge[0]);
+    for (uint32_t i = 0; i < m.nnics; i++)
+        if (strcmp(m.nic[i].name, "lo") == 0) {
+            seen = true;
+            assert_memory_equal(&m.nic[i].pci, &m.gpu[0].pci, sizeof m.nic[i].pci);
+        }
+    assert_true(seen);
+}
+
+static void the_gpu_of_a_process_is_the_one_that_is_told(void **state)
+{
+    static const struct {
+        const char *told, *visible;
+        bool by_bus, alike;
+        int is;
+    } cases[] = {
+        { NULL, NULL, true, true, TT_UNKNOWN },
+        { "0000:3b:00.0", NULL, false, false, 1 },
+        { "3B:00.0", "0", true, true, 1 },
+        { "3b:00.1", "0", true, true, TT_UNKNOWN },       /* there is none: nothing is guessed */
+        { NULL, "1", true, false, 1 },
+        { NULL, "1", false, true, 1 },
+        { NULL, "1", false, false, TT_UNKNOWN },
+        { "", "0", false, true, 0 },
+        { NULL, "0,1", true, true, TT_UNKNOWN },
+        { NULL, "2", true, true, TT_UNKNOWN },
+        { NULL, "", true, true, TT_UNKNOWN },
+        { NULL, "-1", true, true, TT_UNKNOWN },
+        { NULL, "99999999999999999999999", true, true, TT_UNKNOWN },
+        { NULL, "GPU-8932f937-d72c", true, true, TT_UNKNOWN },
+    };
+
+    (void)state;
+    memset(&m, 0, sizeof m);
+    m.ngpus = 2;
+    strcpy(m.gpu[0].bus, "0000:19:00.0");
+    strcpy(m.gpu[1].bus, "0000:3b:00.0");
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        strcpy(m.gpu[0].name, "one");
+        strcpy(m.gpu[1].name, cases[i].alike ? "one" : "another");
+        if (tt_machine_gpu(&m, cases[i].told, cases[i].visible, cases[i].by_bus) != cases[i].is)
+            fail_msg("case %zu: %d", i, tt_machine_gpu(&m, cases[i].told, cases[i].visible, cases[i].by_bus));
+    }
+}
+
 int main(void)
 {
     static const struct CMUnitTest tests[] = {
@@ -128,6 +206,8 @@ int main(void)
         cmocka_unit_test(sets_are_written_as_the_kernel_writes_them),
         cmocka_unit_test(this_host_is_discovered),
         cmocka_unit_test(what_hwloc_says_of_another_interface_of_that_name_is_not_believed),
+        cmocka_unit_test(bridges_above_a_nic_and_a_gpu_are_told),
+        cmocka_unit_test(the_gpu_of_a_process_is_the_one_that_is_told),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -77,35 +77,102 @@ static void no_more_rails_than_there_is_room_for(void **state)
     assert_int_equal(r.n, TT_RAILS_MAX);
 }
 
+/* Ranks of a host, and its rails, by their socket or NUMA node. */
 static void a_rank_uses_its_nearest_rail_and_says_why(void **state)
 {
     static const struct {
-        int16_t rails[4], sockets[4];
+        int rails[4], ranks[4];
         uint32_t nrails, nlocal, rail[4];
         enum tt_rail_why why;
     } cases[] = {
         { { U }, { 0, 0 }, 0, 2, { 0, 0 }, TT_RAIL_NONE },
         { { 1 }, { 0, 0 }, 1, 2, { 0, 0 }, TT_RAIL_ONLY },
-        { { 1, 0 }, { 0, 1, 1, 0 }, 2, 4, { 1, 0, 0, 1 }, TT_RAIL_NEAREST },
-        { { 0, 0, 1, 1 }, { 0, 0, 1, 1 }, 4, 4, { 0, 1, 2, 3 }, TT_RAIL_NEAREST },
-        { { 0, 0, 1, 1 }, { 1, 0, 1, 1 }, 4, 4, { 2, 0, 3, 2 }, TT_RAIL_NEAREST },
+        { { 1, 0 }, { 0, 1, 1, 0 }, 2, 4, { 1, 0, 0, 1 }, TT_RAIL_SOCKET },
+        { { 0, 0, 1, 1 }, { 0, 0, 1, 1 }, 4, 4, { 0, 1, 2, 3 }, TT_RAIL_SOCKET },
+        { { 0, 0, 1, 1 }, { 1, 0, 1, 1 }, 4, 4, { 2, 0, 3, 2 }, TT_RAIL_SOCKET },
         { { U, U }, { 0, 1, 0 }, 2, 3, { 0, 1, 0 }, TT_RAIL_IN_TURN },
         { { 0, 1 }, { U, U, U }, 2, 3, { 0, 1, 0 }, TT_RAIL_IN_TURN },
         { { 3, 3 }, { 0, 1 }, 2, 2, { 0, 1 }, TT_RAIL_IN_TURN },
+        { { 3, 3 }, { 3, 1, 3 }, 2, 3, { 0, 1, 0 }, TT_RAIL_IN_TURN },      /* all are near: that says nothing */
         { { 0, 1 }, { 1 }, 2, 1, { 1 }, TT_RAIL_ALL },
         { { 0, 1 }, { U }, 2, 1, { 0 }, TT_RAIL_ALL },
     };
 
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
-        for (uint32_t k = 0; k < cases[i].nlocal; k++) {
-            enum tt_rail_why why;
-            const uint32_t rail =
-                tt_rail_choose(cases[i].rails, cases[i].nrails, cases[i].sockets, cases[i].nlocal, k, &why);
+        for (int numa = 0; numa < 2; numa++) {
+            const enum tt_rail_why want = cases[i].why == TT_RAIL_SOCKET && numa ? TT_RAIL_NUMA : cases[i].why;
+            struct tt_rails rails = { .n = cases[i].nrails };
+            struct tt_rails_near near[4];
+            uint32_t rail[4];
 
-            if (rail != cases[i].rail[k] || why != cases[i].why)
-                fail_msg("case %zu, rank %u: rail %u, %s", i, k, rail, tt_rail_why_text(why));
+            for (uint32_t k = 0; k < rails.n; k++) {
+                rails.rail[k].socket = numa ? 5 : cases[i].rails[k];
+                rails.rail[k].numa = numa ? cases[i].rails[k] : U;
+            }
+            for (uint32_t k = 0; k < cases[i].nlocal; k++)
+                near[k] = tt_rails_nearest(&rails, numa ? 5 : cases[i].ranks[k], numa ? cases[i].ranks[k] : 2, NULL);
+            tt_rails_deal(near, cases[i].nlocal, rails.n, rail);
+            for (uint32_t k = 0; k < cases[i].nlocal; k++) {
+                const enum tt_rail_why why = tt_rail_why(near[k], cases[i].nlocal, rails.n);
+
+                if (rail[k] != cases[i].rail[k] || why != want)
+                    fail_msg("case %zu, rank %u: rail %u, %s", i, k, rail[k], tt_rail_why_text(why));
+            }
         }
+}
+
+/* Two root complexes, 1 on socket 0 and 2 on socket 1. Below the first a switch, 10, with a port for each device; and another, 11. */
+static void the_nearest_bridge_above_gpu_and_rail_goes_before_numa_and_socket(void **state)
+{
+    static const struct tt_pci_path paths[] = {
+        { 3, { 1, 10, 100 } }, { 3, { 1, 10, 101 } }, { 3, { 1, 11, 110 } }, { 1, { 2 } },
+    };
+    static const struct {
+        struct tt_gpu gpu;
+        int socket, numa;
+        uint16_t set;
+        enum tt_rail_why by;
+    } cases[] = {
+        { { .socket = 0, .numa = 0, .pci = { 3, { 1, 10, 102 } } }, 1, 1, 0x3, TT_RAIL_PCI },       /* the switch */
+        { { .socket = 0, .numa = 0, .pci = { 3, { 1, 11, 111 } } }, 1, 1, 0x4, TT_RAIL_PCI },
+        { { .socket = 0, .numa = 0, .pci = { 4, { 1, 10, 101, 7 } } }, 0, 0, 0x2, TT_RAIL_PCI },    /* one port */
+        { { .socket = 0, .numa = 0, .pci = { 2, { 1, 12 } } }, 1, 1, 0x7, TT_RAIL_PCI },            /* the root complex */
+        { { .socket = 1, .numa = 1, .pci = { 1, { 2 } } }, 0, 0, 0x8, TT_RAIL_PCI },
+        { { .socket = 1, .numa = 1, .pci = { 2, { 3, 30 } } }, 0, 0, 0x8, TT_RAIL_NUMA },           /* the GPU's, not the processors' */
+        { { .socket = 1, .numa = 2, .pci = { 0 } }, 0, 0, 0x8, TT_RAIL_SOCKET },
+        { { .socket = U, .numa = U, .pci = { 0 } }, 0, 0, 0x7, TT_RAIL_NUMA },                      /* of the GPU nothing is known */
+        { { .socket = 7, .numa = 7, .pci = { 0 } }, 0, 0, 0, TT_RAIL_IN_TURN },
+    };
+    struct tt_rails rails = { .n = 4 };
+
+    (void)state;
+    for (uint32_t i = 0; i < 4; i++) {
+        rails.rail[i].socket = rails.rail[i].numa = i == 3;
+        rails.rail[i].pci = paths[i];
+    }
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const struct tt_rails_near near = tt_rails_nearest(&rails, cases[i].socket, cases[i].numa, &cases[i].gpu);
+
+        if (near.set != cases[i].set || near.by != cases[i].by)
+            fail_msg("case %zu: rails %#x, %s", i, near.set, tt_rail_why_text((enum tt_rail_why)near.by));
+    }
+}
+
+/* Sets that overlap: who has no choice comes first or last, and no rail waits while another is taken twice. */
+static void ranks_take_the_rail_of_their_nearest_that_fewest_have(void **state)
+{
+    static const struct tt_rails_near near[] = {
+        { 0x1, TT_RAIL_PCI }, { 0x3, TT_RAIL_NUMA }, { 0, TT_RAIL_IN_TURN }, { 0x3, TT_RAIL_NUMA },
+        { 0x2, TT_RAIL_PCI }, { 0xfff8, TT_RAIL_PCI },      /* of rails that its host's first rank does not know */
+    };
+    static const uint32_t want[] = { 0, 1, 2, 0, 1, 2 };
+    uint32_t rail[6];
+
+    (void)state;
+    tt_rails_deal(near, 6, 3, rail);
+    for (uint32_t i = 0; i < 6; i++)
+        assert_int_equal(rail[i], want[i]);
 }
 
 int main(void)
@@ -115,6 +182,8 @@ int main(void)
         cmocka_unit_test(nics_of_unknown_speed_are_rails_where_none_is_known),
         cmocka_unit_test(no_more_rails_than_there_is_room_for),
         cmocka_unit_test(a_rank_uses_its_nearest_rail_and_says_why),
+        cmocka_unit_test(the_nearest_bridge_above_gpu_and_rail_goes_before_numa_and_socket),
+        cmocka_unit_test(ranks_take_the_rail_of_their_nearest_that_fewest_have),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -10,13 +10,13 @@
 
 static struct tt_told place(uint64_t host, int socket, const char *labels)
 {
-    const struct tt_rails rails = { .n = 2, .rail = { { "eth0", 0 }, { "eth1", 1 } } };
+    const struct tt_rails rails = { .n = 2, .rail = { { "eth0", 0, TT_UNKNOWN, { 0 } }, { "eth1", 1, TT_UNKNOWN, { 0 } } } };
     struct tt_labels l = { 0 };
     struct tt_told p;
     size_t bad_at;
 
     assert_true(tt_labels_parse(&l, labels, &bad_at));
-    tt_told_init(&p, host, socket, &rails, &l, TT_NODE_MESH);
+    tt_told_init(&p, host, socket, rails.n, tt_rails_nearest(&rails, socket, TT_UNKNOWN, NULL), &l, TT_NODE_MESH);
     return p;
 }
 
@@ -41,11 +41,14 @@ static void places_travel_whole(void **state)
         tt_told_read(&q, &r);
         assert_true(r.bad);
     }
-    for (int i = 0; i < 2; i++) {       /* more rails than there may be; a kind of node that is none */
-        bytes[11 - i] = 200;
+    for (int i = 10; i < 15; i++) {     /* a kind of node that is none; more rails than there may be; rails near that are not there; no reason for it */
+        const uint8_t was = bytes[i];
+
+        bytes[i] = 200;
         tt_reader_init(&r, bytes, sizeof bytes);
         tt_told_read(&q, &r);
         assert_true(r.bad);
+        bytes[i] = was;
     }
 }
 
