@@ -267,7 +267,8 @@ TUTTI_API tutti_status tutti_barrier(tutti_comm *comm, const tutti_call *call);
 
 /* ---- point to point --------------------------------------------------------------------------------- */
 
-/* Matched in call order per (pair, direction, tag); the sizes in bytes must be equal. The peer may be this rank itself: then one of the two is
+/* Matched in call order per (pair, direction, tag); type and count must be equal, else both ranks get TUTTI_ERR_MISMATCH with a sentence that shows
+ * both. I8 and U8 stand for bytes: where one of the two says that, the sizes in bytes must be equal, and the other's type may be any. The peer may be this rank itself: then one of the two is
  * started with a request before the other, or both are in a group; a call that would block before its counterpart was started is
  * TUTTI_ERR_INVALID. */
 TUTTI_API tutti_status tutti_send(const void *buf, size_t count, tutti_dtype type, int peer, tutti_comm *comm,

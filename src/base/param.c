@@ -72,7 +72,7 @@ const struct tt_param_word tt_param_words[] = {
     { "TUTTI_AUTHORITY", "with TUTTI_SECURITY=certificate: the certificate of who signed those of all ranks, a PEM file" },
     { "TUTTI_COORDINATOR", "elastic runs: where the coordinators are, \"host:port,host:port\"" },
     { "TUTTI_RUN", "elastic runs: the run's name; not set: tutti" },
-    { "TUTTI_LISTEN", "elastic runs: where other members connect, \"address:port\" or \":port\"; not set: any port of all addresses" },
+    { "TUTTI_LISTEN", "elastic runs: where other members connect, \"address:port\" or \":port\"; not set: any port of all addresses; without TUTTI_SECURITY or a token: of loopback" },
     { "TUTTI_DATA_PORTS", "elastic runs: the ports for data over TCP, \"40000-40007\"; not set: any" },
     { "TUTTI_ANNOUNCE", "elastic runs: \"address:port\" by which others reach this member from outside, where ports are forwarded to it" },
     { "TUTTI_WIRES", "the wires that may be used, like \"shm,tcp\"; not set: all usable but verbs and ofi, which have to be named: \"shm,verbs,tcp\"" },
@@ -84,9 +84,11 @@ const struct tt_param_word tt_param_words[] = {
     { "TUTTI_REGISTER", "when memory is registered with RDMA devices: \"none\", anew for each call; \"lazy\", when it is first used, and kept; \"eager\", when Tutti "
       "is told of it; \"async\", then, in the background; not set: lazy" },
     { "TUTTI_TOPO", "description of what joins the hosts, and of their labels: a file, or a built-in name (`tutti topo --help`); not set: none" },
+    { "TUTTI_GPU", "the GPU of this rank, by its bus: \"0000:3b:00.0\"; of several rails it uses one near to that; not set: the only one that CUDA_VISIBLE_DEVICES, "
+      "HIP_VISIBLE_DEVICES or ROCR_VISIBLE_DEVICES names, where numbers go by bus (CUDA_DEVICE_ORDER) or all GPUs are alike" },
     { "TUTTI_TOPO_LABELS", "where this host is, over what TUTTI_TOPO says of it: \"rack=r1,zone=a\"; rack, zone, building, fabric" },
     { "TUTTI_LANE_BYTES", "bytes that may be outstanding on one lane (TCP connection, queue pair), 65536 to 1073741824, by distance of the peer: \"8388608\" for all, or \"4194304,wan=134217728\"; "
-      "not set: 4 MiB, building 8, fabric 16, wan 64" },
+      "not set: 4 MiB, building 8, fabric 16, wan 64; for queue pairs by what lies between (docs/lanes.md)" },
     { "TUTTI_ALGORITHMS", "algorithms to add: shared objects and .json plans, like \"./mine.so,./plan.json\"; the same on all ranks" },
     { "TUTTI_TUNE_FILE", "what `tutti tune` measured, like \"shm4.json,tcp4.json\": asked before any model; rank 0 reads it for all" },
     { "TUTTI_TUNE", "how algorithms are chosen: \"sim\", candidates are simulated; \"model\", by closed forms; rank 0's holds for all; not set: sim" },

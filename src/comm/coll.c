@@ -80,96 +80,80 @@ static tutti_status even(enum tt_coll_kind kind, const void *src, void *dst, siz
 }
 
 /* A short call like one before takes so little time that it does not pass through there. */
+static tutti_status run(enum tt_coll_kind kind, const void *src, void *dst, size_t count, tutti_dtype type,
+                        tutti_redop op, int root, tutti_comm *comm, const tutti_call *call)
+{
+    tutti_status st = tt_comm_enter(comm, forms[kind].name);
+
+    if (st)
+        return st;
+    if (!tt_attempt_again(&st, kind, src, dst, count, type, op, root, comm, call))
+        st = even(kind, src, dst, count, type, op, root, comm, call);
+    tt_comm_leave(comm);
+    return st;
+}
 
 tutti_status tutti_allreduce(const void *src, void *dst, size_t count, tutti_dtype type, tutti_redop op,
                              tutti_comm *comm, const tutti_call *call)
 {
-    tutti_status st;
-
-    if (tt_attempt_again(&st, TT_ALLREDUCE, src, dst, count, type, op, 0, comm, call))
-        return st;
-    return even(TT_ALLREDUCE, src, dst, count, type, op, 0, comm, call);
+    return run(TT_ALLREDUCE, src, dst, count, type, op, 0, comm, call);
 }
 
 tutti_status tutti_reduce(const void *src, void *dst, size_t count, tutti_dtype type, tutti_redop op, int root,
                           tutti_comm *comm, const tutti_call *call)
 {
-    tutti_status st;
-
-    if (tt_attempt_again(&st, TT_REDUCE, src, dst, count, type, op, root, comm, call))
-        return st;
-    return even(TT_REDUCE, src, dst, count, type, op, root, comm, call);
+    return run(TT_REDUCE, src, dst, count, type, op, root, comm, call);
 }
 
 tutti_status tutti_reduce_scatter(const void *src, void *dst, size_t count, tutti_dtype type, tutti_redop op,
                                   tutti_comm *comm, const tutti_call *call)
 {
-    tutti_status st;
-
-    if (tt_attempt_again(&st, TT_REDUCE_SCATTER, src, dst, count, type, op, 0, comm, call))
-        return st;
-    return even(TT_REDUCE_SCATTER, src, dst, count, type, op, 0, comm, call);
+    return run(TT_REDUCE_SCATTER, src, dst, count, type, op, 0, comm, call);
 }
 
 tutti_status tutti_allgather(const void *src, void *dst, size_t count, tutti_dtype type, tutti_comm *comm,
                              const tutti_call *call)
 {
-    tutti_status st;
-
-    if (tt_attempt_again(&st, TT_ALLGATHER, src, dst, count, type, TUTTI_SUM, 0, comm, call))
-        return st;
-    return even(TT_ALLGATHER, src, dst, count, type, TUTTI_SUM, 0, comm, call);
+    return run(TT_ALLGATHER, src, dst, count, type, TUTTI_SUM, 0, comm, call);
 }
 
 tutti_status tutti_broadcast(const void *src, void *dst, size_t count, tutti_dtype type, int root, tutti_comm *comm,
                              const tutti_call *call)
 {
-    tutti_status st;
-
-    if (tt_attempt_again(&st, TT_BROADCAST, src, dst, count, type, TUTTI_SUM, root, comm, call))
-        return st;
-    return even(TT_BROADCAST, src, dst, count, type, TUTTI_SUM, root, comm, call);
+    return run(TT_BROADCAST, src, dst, count, type, TUTTI_SUM, root, comm, call);
 }
 
 tutti_status tutti_gather(const void *src, void *dst, size_t count, tutti_dtype type, int root, tutti_comm *comm,
                           const tutti_call *call)
 {
-    tutti_status st;
-
-    if (tt_attempt_again(&st, TT_GATHER, src, dst, count, type, TUTTI_SUM, root, comm, call))
-        return st;
-    return even(TT_GATHER, src, dst, count, type, TUTTI_SUM, root, comm, call);
+    return run(TT_GATHER, src, dst, count, type, TUTTI_SUM, root, comm, call);
 }
 
 tutti_status tutti_scatter(const void *src, void *dst, size_t count, tutti_dtype type, int root, tutti_comm *comm,
                            const tutti_call *call)
 {
-    tutti_status st;
-
-    if (tt_attempt_again(&st, TT_SCATTER, src, dst, count, type, TUTTI_SUM, root, comm, call))
-        return st;
-    return even(TT_SCATTER, src, dst, count, type, TUTTI_SUM, root, comm, call);
+    return run(TT_SCATTER, src, dst, count, type, TUTTI_SUM, root, comm, call);
 }
 
 tutti_status tutti_alltoall(const void *src, void *dst, size_t count, tutti_dtype type, tutti_comm *comm,
                             const tutti_call *call)
 {
-    tutti_status st;
-
-    if (tt_attempt_again(&st, TT_ALLTOALL, src, dst, count, type, TUTTI_SUM, 0, comm, call))
-        return st;
-    return even(TT_ALLTOALL, src, dst, count, type, TUTTI_SUM, 0, comm, call);
+    return run(TT_ALLTOALL, src, dst, count, type, TUTTI_SUM, 0, comm, call);
 }
 
 tutti_status tutti_barrier(tutti_comm *comm, const tutti_call *call)
 {
     struct tt_attempt t;
-    tutti_status st;
+    tutti_status st = tt_comm_enter(comm, "tutti_barrier");
 
-    if (tt_attempt_again(&st, TT_BARRIER, NULL, NULL, 0, TUTTI_U8, TUTTI_SUM, 0, comm, call))
+    if (st)
         return st;
-    st = tt_attempt_begin(&t, "tutti_barrier", TT_BARRIER, comm, call, TUTTI_U8);
-    return st ? st : tt_attempt_finish(&t, TUTTI_OK);
+    if (!tt_attempt_again(&st, TT_BARRIER, NULL, NULL, 0, TUTTI_U8, TUTTI_SUM, 0, comm, call)) {
+        st = tt_attempt_begin(&t, "tutti_barrier", TT_BARRIER, comm, call, TUTTI_U8);
+        st = st ? st : tt_attempt_finish(&t, TUTTI_OK);
+    }
+    tt_comm_leave(comm);
+    return st;
 }
 
 /* ---- blocks of any sizes ----------------------------------------------------------------------------------- */
@@ -229,9 +213,14 @@ static tutti_status uneven(enum tt_coll_kind kind, const void *src, void *dst, c
                            const tutti_call *call)
 {
     struct tt_attempt t;
-    const tutti_status st = begin(&t, kind, type, op, root, comm, call);
+    tutti_status st = tt_comm_enter(comm, forms[kind].name);
 
-    return st ? st : tt_attempt_finish(&t, take_blocks(&t, src, dst, counts, displs));
+    if (st)
+        return st;
+    st = begin(&t, kind, type, op, root, comm, call);
+    st = st ? st : tt_attempt_finish(&t, take_blocks(&t, src, dst, counts, displs));
+    tt_comm_leave(comm);
+    return st;
 }
 
 tutti_status tutti_reduce_scatterv(const void *src, void *dst, const size_t *counts, tutti_dtype type, tutti_redop op,
@@ -285,12 +274,17 @@ tutti_status tutti_alltoallv(const void *src, const size_t *send_counts, const s
                              const tutti_call *call)
 {
     struct tt_attempt t;
-    tutti_status st = begin(&t, TT_ALLTOALLV, type, TUTTI_SUM, 0, comm, call);
+    tutti_status st = tt_comm_enter(comm, forms[TT_ALLTOALLV].name);
 
     if (st)
         return st;
-    st = take_both_blocks(&t, send_counts, send_displs, recv_counts, recv_displs);
-    if (!st)
-        st = take_buffers(&t, src, dst, forms[TT_ALLTOALLV].in_place, 0);
-    return tt_attempt_finish(&t, st);
+    st = begin(&t, TT_ALLTOALLV, type, TUTTI_SUM, 0, comm, call);
+    if (!st) {
+        st = take_both_blocks(&t, send_counts, send_displs, recv_counts, recv_displs);
+        if (!st)
+            st = take_buffers(&t, src, dst, forms[TT_ALLTOALLV].in_place, 0);
+        st = tt_attempt_finish(&t, st);
+    }
+    tt_comm_leave(comm);
+    return st;
 }

@@ -342,6 +342,7 @@ static tutti_status derive_layout(struct tt_world *w)
     tt_engine_set_cores(w->engine, (uint32_t)CPU_COUNT(&w->cores_here));
     if (!tt_layout_derive(&w->layout, w->places, w->nranks))
         return tt_fail(TUTTI_ERR_NOMEM, "no memory for the layout of %u ranks", w->nranks);
+    tt_lane_facts_know(&w->lanes, w->here.links, w->layout.nrails);
     for (uint32_t r = 0; r < w->nranks; r++)
         w->labelled |= tt_told_is_labelled(&w->places[r]);
     return TUTTI_OK;
@@ -433,6 +434,7 @@ tutti_status tt_world_prepare(struct tt_world **out, const struct tt_world_conf 
         .members = conf->members,
         .rails = w ? &w->here.rails : NULL,
         .layout = w ? &w->layout : NULL,
+        .links = w ? w->here.links : NULL,
     };
     tutti_status st;
 
@@ -578,7 +580,7 @@ static tutti_status relabel(tutti_comm *comm)
 /* Measures what lies between ranks: levels, where no host has labels, then the links. `comm` is the job's first communicator, and not used yet. */
 static tutti_status measure_between(tutti_comm *comm)
 {
-    struct tt_topo_link measured[TT_DISTANCES];
+    struct tt_topo_link measured[TT_DISTANCES], links[TT_DISTANCES];
     struct tt_world *w = comm->world;
     tutti_status st = tt_between_hosts(comm, &w->between);
 
@@ -588,7 +590,10 @@ static tutti_status measure_between(tutti_comm *comm)
         st = tt_between_links(comm, &w->between, measured);
     if (st)
         return st;
-    tt_links_complete(w->here.links, measured);
+    memcpy(links, w->here.links, sizeof links);
+    tt_links_complete(links, measured);
+    tt_engine_set_links(w->engine, w->here.links, links);
+    tt_lane_facts_know(&w->lanes, links, w->layout.nrails);
     tt_links_model(comm->links, tt_layout_farthest(&comm->layout), &comm->model);
     tt_plans_forget(comm);      /* made while less was known */
     return TUTTI_OK;
@@ -812,14 +817,25 @@ static tutti_status split(tutti_comm *parent, int32_t colour, int32_t key, tutti
     return st;
 }
 
+static tutti_status split_guarded(tutti_comm *parent, int32_t colour, int32_t key, tutti_comm **out, const char *call)
+{
+    tutti_status st = tt_comm_enter(parent, call);
+
+    if (st)
+        return st;
+    st = split(parent, colour, key, out, call);
+    tt_comm_leave(parent);
+    return st;
+}
+
 tutti_status tutti_comm_split(tutti_comm *parent, int colour, int key, tutti_comm **out)
 {
-    return split(parent, colour < 0 ? -1 : colour, key, out, "tutti_comm_split");
+    return split_guarded(parent, colour < 0 ? -1 : colour, key, out, "tutti_comm_split");
 }
 
 tutti_status tutti_comm_dup(tutti_comm *parent, tutti_comm **out)
 {
-    return split(parent, 0, 0, out, "tutti_comm_dup");
+    return split_guarded(parent, 0, 0, out, "tutti_comm_dup");
 }
 
 /* ---- the rest ------------------------------------------------------------------------------------------------------ */
@@ -857,11 +873,38 @@ tutti_status tutti_comm_abort(tutti_comm *comm)
     return TUTTI_OK;
 }
 
+void tt_comm_guard(tutti_comm *comm)
+{
+    comm->guarded = true;
+    tt_context_guard(comm->context);
+}
+
+tutti_status tt_comm_enter(tutti_comm *comm, const char *call)
+{
+    char why[TT_ERROR_BYTES];
+    tutti_status st;
+
+    if (!comm || !comm->guarded || tt_context_enter(comm->context))
+        return TUTTI_OK;
+    st = tt_context_status(comm->context, why, sizeof why);
+    if (st)
+        return tt_fail_again(st, why);
+    return tt_fail(TUTTI_ERR_INVALID, "%s: a call that changes the communicator's view is under way", call);
+}
+
+void tt_comm_leave(tutti_comm *comm)
+{
+    if (comm && comm->guarded)
+        tt_context_leave(comm->context);
+}
+
 void tutti_comm_destroy(tutti_comm *comm)
 {
     if (!comm || tt_engine_is_inherited(comm->world->engine) ||
         (tt_openssl_is_over() && !tt_secure_is_plain(comm->world->secure)))
         return;
+    if (comm->guarded)
+        tt_context_clear(comm->context);
     tt_plans_forget(comm);
     tt_context_close(comm->context);
     if (comm->exchanges)

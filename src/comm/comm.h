@@ -101,6 +101,7 @@ struct tutti_comm {
     const uint32_t *ranks;      /* [nranks] job ranks; the context's */
     int64_t timeout_ms;
     bool restore, all_local, near_is_shm;       /* near: of one host */
+    bool guarded;               /* tt_comm_guard */
     struct tt_cost_model model;
     const struct tt_topo_link *links;   /* [TT_DISTANCES] what lies between ranks at each distance, 0 where it is not known; the world's, and
                                            the same on all ranks */
@@ -140,6 +141,13 @@ tutti_status tt_comm_open(tutti_comm **out, struct tt_world *w, uint32_t id, con
 /* From here on peers are heard. */
 tutti_status tt_world_start(struct tt_world *w, const struct tt_engine_hooks *hooks);
 void tt_world_discard(struct tt_world *w);
+
+/* For a communicator that another thread destroys than those that call on it (a run's, at the end of a view), before the first of them can: who
+ * destroys it waits until they are out of it. */
+void tt_comm_guard(tutti_comm *comm);
+/* A call on it begins, and ends. INVALID: none may, as its view is changing. Nothing happens where it is not guarded, or NULL. */
+tutti_status tt_comm_enter(tutti_comm *comm, const char *call);
+void tt_comm_leave(tutti_comm *comm);
 
 /* OK; FORKED (logged) in the child of a fork; INVALID for no communicator. */
 tutti_status tt_comm_check(const tutti_comm *comm, const char *call);

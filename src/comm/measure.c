@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/time.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
@@ -25,6 +26,7 @@
 #define ROUNDS 64
 #define SLOT_ROUNDS 32
 #define YIELDS 32
+#define PATIENCE_MS 500         /* for a call on a socket; who is interrupted for longer goes by the defaults */
 
 /* What simulated work is made of, beside what is measured. These were found by comparing simulated with real times of all algorithms
  * (docs/tuning.md), and are ratios where they can be. */
@@ -241,30 +243,66 @@ static void measure_single(struct tt_work_costs *w, uint8_t *a, uint8_t *b)
 
 /* ---- TCP --------------------------------------------------------------------------------------------------- */
 
-/* A connected pair over loopback; false without one. */
+/* Of `fd`, its own end or its peer's. False: it has none. */
+static bool address_of(int fd, bool of_peer, struct sockaddr_in *out)
+{
+    socklen_t len = sizeof *out;
+
+    return (of_peer ? getpeername(fd, (struct sockaddr *)out, &len) : getsockname(fd, (struct sockaddr *)out, &len)) ==
+           0;
+}
+
+int tt_measure_accept_own(int listener, int own)
+{
+    struct sockaddr_in ours, theirs;
+
+    if (!address_of(own, false, &ours))
+        return -1;
+    for (int i = 0; i <= TT_MEASURE_STRANGERS_MAX; i++) {
+        const int fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
+
+        if (fd < 0)
+            return -1;
+        if (address_of(fd, true, &theirs) && theirs.sin_port == ours.sin_port &&
+            theirs.sin_addr.s_addr == ours.sin_addr.s_addr)
+            return fd;
+        close(fd);
+    }
+    return -1;
+}
+
+/* No call on fd blocks for longer than PATIENCE_MS. */
+static bool bounded(int fd)
+{
+    const struct timeval patience = { .tv_usec = PATIENCE_MS * 1000 };
+
+    return setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience) == 0 &&
+           setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience) == 0;
+}
+
+/* A connected pair over loopback; false without one. Any process of this host may connect meanwhile, and none may hold this one up. */
 static bool tcp_pair(int fd[2])
 {
     struct sockaddr_in addr = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
-    socklen_t len = sizeof addr;
     const int one = 1, listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     bool good;
 
     fd[0] = fd[1] = -1;
-    good = listener >= 0 && bind(listener, (struct sockaddr *)&addr, len) == 0 && listen(listener, 1) == 0 &&
-           getsockname(listener, (struct sockaddr *)&addr, &len) == 0;
+    good = listener >= 0 && bounded(listener) && bind(listener, (struct sockaddr *)&addr, sizeof addr) == 0 &&
+           listen(listener, TT_MEASURE_STRANGERS_MAX) == 0 && address_of(listener, false, &addr);
     if (good) {
         fd[0] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-        good = fd[0] >= 0 && connect(fd[0], (struct sockaddr *)&addr, len) == 0;
+        good = fd[0] >= 0 && bounded(fd[0]) && connect(fd[0], (struct sockaddr *)&addr, sizeof addr) == 0;
     }
     if (good)
-        fd[1] = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
+        fd[1] = tt_measure_accept_own(listener, fd[0]);
     if (listener >= 0)
         close(listener);
-    if (fd[1] >= 0) {
-        setsockopt(fd[0], IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
-        setsockopt(fd[0], IPPROTO_TCP, TCP_CONGESTION, "reno", 4);
-    }
-    return fd[1] >= 0;
+    if (fd[1] < 0 || !bounded(fd[1]))
+        return false;
+    setsockopt(fd[0], IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
+    setsockopt(fd[0], IPPROTO_TCP, TCP_CONGESTION, "reno", 4);
+    return true;
 }
 
 /* What the ends of a connection spend, nanoseconds. */
@@ -272,7 +310,7 @@ struct ends {
     double send, receive;
 };
 
-/* Sends bytes and receives them again, in pieces that the socket holds. False on an error. */
+/* Sends bytes and receives them again, in pieces that the socket holds. False on an error, or when it does not come in time. */
 static bool through_tcp(const int fd[2], uint8_t *buf, size_t bytes, struct ends *out)
 {
     *out = (struct ends){ 0, 0 };

@@ -33,6 +33,12 @@ extern const struct tt_constants tt_constants_default;
  * and is clamped. Needs a second processor for the exchange; without one the default stays. */
 void tt_constants_measure(struct tt_constants *out);
 
+#define TT_MEASURE_STRANGERS_MAX 16
+
+/* The end of `own`, a TCP socket over IPv4 that has connected to `listener`, among what others have connected there: theirs are closed. It is the
+ * caller's to close; -1: no more of them are there (or come in the time that SO_RCVTIMEO gives), or more than TT_MEASURE_STRANGERS_MAX came before. */
+int tt_measure_accept_own(int listener, int own);
+
 /* What simulated ranks cost, by these, on hosts of `cores`: messages within a host go through shared memory, or over TCP too. */
 void tt_constants_costs(const struct tt_constants *c, bool near_is_shm, uint32_t cores, struct tt_tune_costs *out);
 

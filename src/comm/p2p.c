@@ -39,29 +39,31 @@ static tutti_status prepare_single(struct tt_attempt *t, enum tt_coll_kind kind,
         t->name, peer, kind == TT_SEND ? "receive" : "send", tag);
 }
 
+static tutti_status run(const char *name, enum tt_coll_kind kind, const void *src, void *dst, size_t count,
+                        tutti_dtype type, int peer, tutti_comm *comm, const tutti_call *call)
+{
+    struct tt_attempt t;
+    tutti_status st = tt_comm_enter(comm, name);
+
+    if (st)
+        return st;
+    if (!tt_attempt_again(&st, kind, src, dst, count, type, TUTTI_SUM, peer, comm, call)) {
+        st = tt_attempt_begin(&t, name, kind, comm, call, type);
+        st = st ? st : tt_attempt_finish(&t, prepare_single(&t, kind, src, dst, count, peer));
+    }
+    tt_comm_leave(comm);
+    return st;
+}
+
 tutti_status tutti_send(const void *buf, size_t count, tutti_dtype type, int peer, tutti_comm *comm,
                         const tutti_call *call)
 {
-    struct tt_attempt t;
-    tutti_status st;
-
-    if (tt_attempt_again(&st, TT_SEND, buf, NULL, count, type, TUTTI_SUM, peer, comm, call))
-        return st;
-    st = tt_attempt_begin(&t, "tutti_send", TT_SEND, comm, call, type);
-
-    return st ? st : tt_attempt_finish(&t, prepare_single(&t, TT_SEND, buf, NULL, count, peer));
+    return run("tutti_send", TT_SEND, buf, NULL, count, type, peer, comm, call);
 }
 
 tutti_status tutti_recv(void *buf, size_t count, tutti_dtype type, int peer, tutti_comm *comm, const tutti_call *call)
 {
-    struct tt_attempt t;
-    tutti_status st;
-
-    if (tt_attempt_again(&st, TT_RECV, NULL, buf, count, type, TUTTI_SUM, peer, comm, call))
-        return st;
-    st = tt_attempt_begin(&t, "tutti_recv", TT_RECV, comm, call, type);
-
-    return st ? st : tt_attempt_finish(&t, prepare_single(&t, TT_RECV, NULL, buf, count, peer));
+    return run("tutti_recv", TT_RECV, NULL, buf, count, type, peer, comm, call);
 }
 
 /* What a member is to do, checked: all are before the first one starts. */
@@ -101,7 +103,7 @@ static tutti_status start_group(struct tt_op **out, const tutti_p2p *ops, size_t
     return st;
 }
 
-tutti_status tutti_group(const tutti_p2p *ops, size_t n, tutti_comm *comm, const tutti_call *call)
+static tutti_status run_group(const tutti_p2p *ops, size_t n, tutti_comm *comm, const tutti_call *call)
 {
     tutti_status st = tt_comm_check(comm, "tutti_group");
     struct tt_op *group;
@@ -118,4 +120,15 @@ tutti_status tutti_group(const tutti_p2p *ops, size_t n, tutti_comm *comm, const
         return TUTTI_OK;
     }
     return tutti_wait((tutti_request *)group);
+}
+
+tutti_status tutti_group(const tutti_p2p *ops, size_t n, tutti_comm *comm, const tutti_call *call)
+{
+    tutti_status st = tt_comm_enter(comm, "tutti_group");
+
+    if (st)
+        return st;
+    st = run_group(ops, n, comm, call);
+    tt_comm_leave(comm);
+    return st;
 }

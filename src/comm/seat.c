@@ -43,22 +43,46 @@ static tutti_status read_description(struct tt_surroundings *out, uint8_t *node)
     return TUTTI_OK;
 }
 
+/* The GPU that this process was given, by its bus or as the only one that its launcher lets it see; HIP's numbers are of what ROCR's leave. NULL: nobody
+ * says. */
+static const struct tt_gpu *find_gpu(const struct tt_machine *m)
+{
+    static const char *const visible[] = { "CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES" };
+    const char *order = getenv("CUDA_DEVICE_ORDER");
+    int gpu = tt_machine_gpu(m, getenv("TUTTI_GPU"), NULL, false);
+
+    for (size_t i = 0; i < sizeof visible / sizeof *visible && gpu == TT_UNKNOWN; i++)
+        gpu = tt_machine_gpu(m, getenv("TUTTI_GPU"), getenv(visible[i]), order && strcmp(order, "PCI_BUS_ID") == 0);
+    if (gpu == TT_UNKNOWN && getenv("TUTTI_GPU") && *getenv("TUTTI_GPU"))
+        tt_log(TT_LOG_WARN, "TUTTI_GPU is \"%s\", which is no GPU that is seen here", getenv("TUTTI_GPU"));
+    return gpu == TT_UNKNOWN ? NULL : &m->gpu[gpu];
+}
+
+void tt_seat_of(const struct tt_machine *m, const struct tt_rails *rails, const cpu_set_t *own,
+                struct tt_seat_found *out)
+{
+    const struct tt_gpu *gpu = find_gpu(m);
+
+    *out = (struct tt_seat_found){ .socket = tt_machine_socket(m, own) };
+    out->near = tt_rails_nearest(rails, out->socket, tt_machine_numa(m, own), gpu);
+    if (gpu)
+        memcpy(out->gpu, gpu->bus, sizeof out->gpu);
+}
+
 /* Which of several rails is near takes hwloc to tell, and so much time that nobody pays it who has no choice. */
-static int find_nearness(const char *interfaces, const cpu_set_t *own, struct tt_rails *rails)
+static void find_nearness(const char *interfaces, const cpu_set_t *own, struct tt_rails *rails,
+                          struct tt_seat_found *out)
 {
     struct tt_machine *m = malloc(sizeof *m);
-    int socket = TT_UNKNOWN;
 
     if (m && tt_machine_discover(m) == TUTTI_OK) {
         tt_rails_find(rails, m->nic, m->nnics, tt_ifaddr_allows, interfaces);
-        socket = tt_machine_socket(m, own);
+        tt_seat_of(m, rails, own, out);
     }
     free(m);
-    return socket;
 }
 
-/* The rails; returns our socket. */
-static int look_around(const char *interfaces, struct tt_rails *rails)
+static void look_around(const char *interfaces, struct tt_rails *rails, struct tt_seat_found *out)
 {
     struct tt_nic nics[TT_NICS_MAX];
     const uint32_t nnics = tt_nics_list(nics, TT_NICS_MAX);
@@ -67,7 +91,11 @@ static int look_around(const char *interfaces, struct tt_rails *rails)
     tt_rails_find(rails, nics, nnics, tt_ifaddr_allows, interfaces);
     if (sched_getaffinity(0, sizeof own, &own) != 0)
         CPU_ZERO(&own);
-    return rails->n > 1 ? find_nearness(interfaces, &own, rails) : tt_socket_of(&own);
+    *out = (struct tt_seat_found){ .socket = TT_UNKNOWN };
+    if (rails->n > 1)
+        find_nearness(interfaces, &own, rails, out);
+    else
+        out->socket = tt_socket_of(&own);
 }
 
 tutti_status tt_seat_find(const char *interfaces, struct tt_surroundings *out, struct tt_told *place)
@@ -75,13 +103,16 @@ tutti_status tt_seat_find(const char *interfaces, struct tt_surroundings *out, s
     struct tt_rails *rails = &out->rails;
     uint8_t node;
     const tutti_status st = read_description(out, &node);
-    int socket;
+    struct tt_seat_found seat;
 
     if (st)
         return st;
-    socket = look_around(interfaces, rails);
-    tt_told_init(place, tt_host_hash(), socket, rails, &out->labels, node);
+    look_around(interfaces, rails, &seat);
+    tt_told_init(place, tt_host_hash(), seat.socket, rails->n, seat.near, &out->labels, node);
     for (uint32_t i = 0; i < rails->n; i++)
-        tt_log(TT_LOG_DEBUG, "rail %u is %s (socket %d)", i, rails->rail[i].name, rails->rail[i].socket);
+        tt_log(TT_LOG_DEBUG, "rail %u is %s (socket %d, NUMA node %d%s)", i, rails->rail[i].name, rails->rail[i].socket,
+               rails->rail[i].numa, seat.near.set >> i & 1 ? ", near" : "");
+    if (*seat.gpu)
+        tt_log(TT_LOG_DEBUG, "the GPU is %s", seat.gpu);
     return TUTTI_OK;
 }

@@ -13,6 +13,17 @@ struct tt_surroundings {
     struct tt_topo_link links[TT_DISTANCES];    /* as the description tells them */
 };
 
+/* This process among the sockets, rails and GPUs of its host. */
+struct tt_seat_found {
+    int socket;                     /* or TT_UNKNOWN */
+    struct tt_rails_near near;
+    char gpu[16];                   /* the bus of the GPU that it was given; "": nobody says */
+};
+
+/* Of a process that may use the processors of own, and was given a GPU as the environment tells (TUTTI_GPU, CUDA_VISIBLE_DEVICES and the like). */
+void tt_seat_of(const struct tt_machine *m, const struct tt_rails *rails, const cpu_set_t *own,
+                struct tt_seat_found *out);
+
 /* Finds out, with TUTTI_TOPO and TUTTI_TOPO_LABELS, and the interfaces that the rule lets through (NULL: as tt_rails_find has it). INVALID
  * (logged) where these are wrong. What cannot be found out stays unknown. */
 tutti_status tt_seat_find(const char *interfaces, struct tt_surroundings *out, struct tt_told *place);

@@ -3,11 +3,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "base/log.h"
 #include "engine/ended.h"
 #include "engine/op.h"
 #include "engine/progress.h"
+
+#define STEP_NS 50000   /* between looks at whether who is inside has come out */
 
 struct tt_context *tt_context_find(struct tt_engine *e, uint32_t id)
 {
@@ -249,6 +252,71 @@ void tt_context_set_mode(struct tt_context *c, enum tt_op_mode mode)
     c->mode = mode;
 }
 
+/* ---- who is inside ---- */
+
+void tt_context_guard(struct tt_context *c)
+{
+    c->guarded = true;
+}
+
+bool tt_context_enter(struct tt_context *c)
+{
+    if (!(atomic_fetch_add(&c->inside, 1) & TT_CONTEXT_SEALED))
+        return true;
+    tt_context_leave(c);
+    return false;
+}
+
+void tt_context_leave(struct tt_context *c)
+{
+    atomic_fetch_sub(&c->inside, 1);
+}
+
+void tt_context_unseal(struct tt_context *c)
+{
+    atomic_fetch_and(&c->inside, ~TT_CONTEXT_SEALED);
+}
+
+bool tt_context_seal(struct tt_context *c)
+{
+    unsigned nobody = 0;
+    bool over = true;
+
+    if (!atomic_compare_exchange_strong(&c->inside, &nobody, TT_CONTEXT_SEALED))
+        return false;
+    tt_baton_take(c->engine);
+    for (const struct tt_op *op = c->requests; op && over; op = op->next_request)
+        over = tt_op_is_over(op);
+    tt_baton_give(c->engine);
+    if (!over)
+        tt_context_unseal(c);
+    return over;
+}
+
+static bool is_inside(const struct tt_context *c)
+{
+    return (atomic_load(&c->inside) & ~TT_CONTEXT_SEALED) != 0;
+}
+
+void tt_context_clear(struct tt_context *c)
+{
+    atomic_fetch_or(&c->inside, TT_CONTEXT_SEALED);
+    if (is_inside(c))
+        tt_context_fail(c, TUTTI_ERR_ABORTED, "the communicator ended while a call was under way on it");
+    while (is_inside(c))
+        nanosleep(&(struct timespec){ .tv_nsec = STEP_NS }, NULL);
+}
+
+/* Its requests are their owners' alone. Somebody may just look at one. */
+static void let_go_of_requests(struct tt_context *c)
+{
+    while (!tt_ops_orphan(c)) {
+        tt_baton_give(c->engine);
+        nanosleep(&(struct timespec){ .tv_nsec = STEP_NS }, NULL);
+        tt_baton_take(c->engine);
+    }
+}
+
 void tt_context_close(struct tt_context *c)
 {
     struct tt_engine *e = c->engine;
@@ -263,7 +331,7 @@ void tt_context_close(struct tt_context *c)
     if (c->active || c->waiting)
         tt_context_fail_here(c, TUTTI_ERR_ABORTED, "the communicator was destroyed while the operation ran", true);
     tt_context_ended(c);
-    tt_ops_orphan(c);
+    let_go_of_requests(c);
     tt_context_free(c);
     tt_baton_give(e);
 }

@@ -30,11 +30,15 @@ void tt_context_pay(struct tt_context *c, uint32_t least);
 
 static inline bool tt_is_p2p(uint8_t kind) { return kind == TT_SEND || kind == TT_RECV; }
 
-/* Whether two ranks have called the same; a send and its receive are, if they agree on the bytes. */
+static inline bool tt_is_byte(uint8_t dtype) { return dtype == TUTTI_U8 || dtype == TUTTI_I8; }
+
+/* Whether two ranks have called the same; a send and its receive are, if they agree on the bytes, and on the type unless one of them says that it
+ * is bytes (tutti.h). */
 static inline bool tt_same_desc(const struct tt_opdesc *a, const struct tt_opdesc *b)
 {
     if (tt_is_p2p(a->kind))
-        return tt_is_p2p(b->kind) && a->count == b->count;
+        return tt_is_p2p(b->kind) && a->count == b->count &&
+               (a->dtype == b->dtype || tt_is_byte(a->dtype) || tt_is_byte(b->dtype));
     return memcmp(a, b, sizeof *a) == 0;
 }
 

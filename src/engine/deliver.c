@@ -9,16 +9,26 @@
 #include "engine/op.h"
 #include "engine/perform.h"
 
+/* A rank of the context: as a member, where it is one of an elastic run. */
+static const char *rank_text(const struct tt_context *c, uint32_t rank, char out[TT_RANK_TEXT_BYTES])
+{
+    if (c->engine->members)
+        return tt_rank_text(c->engine, c->ranks[rank], out);
+    snprintf(out, TT_RANK_TEXT_BYTES, "rank %u", rank);
+    return out;
+}
+
 /* What peers say that contradicts this rank. The context has failed after each, and its operations are over. */
 static void mismatch(struct tt_context *c, uint32_t peer, const struct tt_opdesc *theirs, const struct tt_opdesc *ours,
                      uint64_t opseq, const char *more)
 {
-    char a[160], b[160], why[TT_ERROR_BYTES];
+    char a[240], b[240], why[TT_ERROR_BYTES], other[TT_RANK_TEXT_BYTES], own[TT_RANK_TEXT_BYTES];
 
     tt_opdesc_print(theirs, a, sizeof a);
     tt_opdesc_print(ours, b, sizeof b);
-    snprintf(why, sizeof why, "rank %u called %s where rank %u called %s%s (operation %llu of the communicator)%s", peer,
-             a, c->rank, b, tt_opdesc_counts_differ(theirs, ours) ? ": their arrays of counts differ" : "",
+    snprintf(why, sizeof why, "%s called %s where %s called %s%s (operation %llu of the communicator)%s",
+             rank_text(c, peer, other), a, rank_text(c, c->rank, own), b,
+             tt_opdesc_counts_differ(theirs, ours) ? ": their arrays of counts differ" : "",
              (unsigned long long)(tt_is_p2p(ours->kind) ? opseq & 0xffffffff : opseq), more);
     tt_context_fail_here(c, TUTTI_ERR_MISMATCH, why, true);
 }
@@ -33,11 +43,11 @@ void tt_op_mismatch(struct tt_op *op, uint32_t peer, const struct tt_opdesc *the
 static void sizes_differ(struct tt_op *op, uint32_t peer, bool sends, uint64_t theirs, uint64_t ours)
 {
     struct tt_context *c = op->context;
-    char why[TT_ERROR_BYTES];
+    char why[TT_ERROR_BYTES], from[TT_RANK_TEXT_BYTES], to[TT_RANK_TEXT_BYTES];
 
-    snprintf(why, sizeof why, "%s: rank %u sends %llu bytes to rank %u, which expects %llu (operation %llu of the communicator)",
-             tt_coll_name((enum tt_coll_kind)op->desc.kind), sends ? peer : c->rank,
-             (unsigned long long)(sends ? theirs : ours), sends ? c->rank : peer,
+    snprintf(why, sizeof why, "%s: %s sends %llu bytes to %s, which expects %llu (operation %llu of the communicator)",
+             tt_coll_name((enum tt_coll_kind)op->desc.kind), rank_text(c, sends ? peer : c->rank, from),
+             (unsigned long long)(sends ? theirs : ours), rank_text(c, sends ? c->rank : peer, to),
              (unsigned long long)(sends ? ours : theirs), (unsigned long long)op->seq);
     tt_context_fail_here(c, TUTTI_ERR_MISMATCH, why, true);
 }

@@ -32,9 +32,18 @@ static void add_unusable(struct tt_engine *e)
 static tutti_status open_wires(struct tt_engine *e, const struct tt_engine_conf *conf)
 {
     struct tt_wire_conf wc = {
-        .rank = conf->rank, .nranks = conf->nranks, .link_bytes = TT_LINK_BYTES, .interfaces = conf->interfaces,
-        .lanes = conf->lanes, .rails = conf->rails, .layout = conf->layout, .outside = conf->outside,
-        .secure = conf->secure, .rdma_devices = getenv("TUTTI_RDMA_DEVICES"), .rdma_gid = getenv("TUTTI_RDMA_GID"),
+        .rank = conf->rank,
+        .nranks = conf->nranks,
+        .link_bytes = TT_LINK_BYTES,
+        .interfaces = conf->interfaces,
+        .lanes = conf->lanes,
+        .rails = conf->rails,
+        .layout = conf->layout,
+        .links = conf->links,
+        .outside = conf->outside,
+        .secure = conf->secure,
+        .rdma_devices = getenv("TUTTI_RDMA_DEVICES"),
+        .rdma_gid = getenv("TUTTI_RDMA_GID"),
         .ofi_provider = getenv("TUTTI_OFI_PROVIDER"),
     };
     struct tt_lane_limits limits;
@@ -360,6 +369,13 @@ void tt_engine_exchange_layout(struct tt_engine *e, struct tt_layout *of_job, st
     tt_baton_take(e);
     *other = *of_job;
     *of_job = kept;
+    tt_baton_give(e);
+}
+
+void tt_engine_set_links(struct tt_engine *e, struct tt_topo_link *of_job, const struct tt_topo_link *links)
+{
+    tt_baton_take(e);
+    memcpy(of_job, links, TT_DISTANCES * sizeof *links);
     tt_baton_give(e);
 }
 

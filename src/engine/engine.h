@@ -19,6 +19,8 @@
 
 struct tt_device_memory;
 
+struct tt_topo_link;
+
 struct tt_engine;
 struct tt_context;
 struct tt_op;
@@ -38,6 +40,7 @@ struct tt_engine_conf {
     uint32_t lanes;
     const struct tt_rails *rails;   /* of this host; NULL: not known. The caller's, until the engine is destroyed */
     const struct tt_layout *layout; /* of the job; likewise. Empty (nranks 0) until all cards are there, and filled before tt_engine_start */
+    const struct tt_topo_link *links;   /* [TT_DISTANCES] what lies between ranks; likewise. NULL: not known */
     const struct tt_outside *outside;   /* where it can be reached over the network, as tt_wire_conf has it; NULL: at its own addresses */
     struct tt_secure *secure;       /* of connections over the network; the caller's, until the engine is destroyed. NULL: they are plain */
     const uint64_t *members;        /* [nranks] of an elastic run: what ranks are called where a loss is told, and a loss is no error then; copied. NULL:
@@ -66,6 +69,9 @@ tutti_status tt_engine_start(struct tt_engine *e, int watch_fd, void (*alert)(vo
  * is up stays up, and only distances may be others from now on. */
 void tt_engine_exchange_layout(struct tt_engine *e, struct tt_layout *of_job, struct tt_layout *other);
 
+/* Puts links[TT_DISTANCES] where conf.links points, while nobody makes progress: wires go by them from now on. */
+void tt_engine_set_links(struct tt_engine *e, struct tt_topo_link *of_job, const struct tt_topo_link *links);
+
 /* Names of the wire that `peer` is (or would be) reached by. */
 const char *tt_engine_wire_of(struct tt_engine *e, uint32_t peer);
 /* Whether all of ranks[n] (job ranks) share a host and shared memory with each other; the same answer on every rank. */
@@ -91,6 +97,17 @@ tutti_status tt_context_open(struct tt_engine *e, uint32_t id, const uint32_t *r
 const uint32_t *tt_context_ranks(const struct tt_context *c);
 /* Aborts what is running and closes. */
 void tt_context_close(struct tt_context *c);
+/* For a communicator that is closed by another thread than those that call on it, before the first of them can: its calls are counted, from enter to leave, and
+ * so is who waits for its requests. */
+void tt_context_guard(struct tt_context *c);
+/* Of a guarded one, any thread. False: it is sealed, and the call must not begin; there is nothing to leave then. */
+bool tt_context_enter(struct tt_context *c);
+void tt_context_leave(struct tt_context *c);
+/* From here on no call begins. False: one is under way, or a request is open that is not over, and nothing has changed. */
+bool tt_context_seal(struct tt_context *c);
+void tt_context_unseal(struct tt_context *c);
+/* Seals it, aborts what is running, and waits until nobody is inside. */
+void tt_context_clear(struct tt_context *c);
 /* Of calls from here on. By the thread that makes them. */
 void tt_context_set_mode(struct tt_context *c, enum tt_op_mode mode);
 /* Ends every operation now and later with `status` and the sentence; the first failure stays. Any thread. */

@@ -1,6 +1,7 @@
 /* The life of operations: from the call to the request's end. */
 #include "engine/op.h"
 
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,6 +24,8 @@
 #define HASTY_ACTIONS 64
 #define STREAM_BYTES (8ull << 20)       /* outputs from here on are written past the cache */
 #define LOOK_AROUND 16                  /* of so many calls in a row that went at once, one does not */
+
+static pthread_mutex_t pinning = PTHREAD_MUTEX_INITIALIZER;    /* a leaf: from a request to its context, and that context's end */
 
 /* ---- life ------------------------------------------------------------------------------------------------------------ */
 
@@ -593,6 +596,7 @@ tutti_status tt_op_start_here(struct tt_context *c, const struct tt_op_conf *con
         memset(op->work, 0, work_bytes);    /* all others read of it what they have written */
     op->context = c;
     op->conf = *conf;
+    op->guarded = c->guarded;
     op->kept = false;
     op->exposed = false;
     op->group = NULL;
@@ -660,6 +664,7 @@ struct tt_op *tt_op_blank(struct tt_context *c)
         return NULL;
     op->context = c;
     op->conf = (struct tt_op_conf){ .owned = NULL };
+    op->guarded = c->guarded;
     op->kept = op->exposed = op->oneself = false;
     op->group = NULL;
     op->why[0] = 0;
@@ -685,14 +690,42 @@ void tt_op_free_here(struct tt_op *op)
     e->free_ops = op;
 }
 
-void tt_ops_orphan(struct tt_context *c)
+bool tt_ops_orphan(struct tt_context *c)
 {
-    while (c->requests) {
+    bool idle;
+
+    pthread_mutex_lock(&pinning);
+    idle = (atomic_load(&c->inside) & ~TT_CONTEXT_SEALED) == 0;
+    while (c->requests && idle) {
         struct tt_op *op = c->requests;
 
         let_go(op);
         op->context = NULL;
     }
+    pthread_mutex_unlock(&pinning);
+    return idle;
+}
+
+/* The context of a request, which stays until unpin if it is guarded; NULL: it was closed, and the request is over. */
+static struct tt_context *pin(struct tt_op *op)
+{
+    struct tt_context *c;
+
+    if (!op->guarded)
+        return op->context;
+    pthread_mutex_lock(&pinning);
+    c = op->context;
+    if (c)
+        atomic_fetch_add(&c->inside, 1);
+    pthread_mutex_unlock(&pinning);
+    return c;
+}
+
+/* guarded: of the request, as a context that is not may be gone by now. */
+static void unpin(struct tt_context *c, bool guarded)
+{
+    if (c && guarded)
+        tt_context_leave(c);
 }
 
 /* Makes a kept operation the next one of its communicator. False: it cannot be, and nothing has changed. */
@@ -876,22 +909,31 @@ tutti_status tt_op_start(struct tt_context *c, const struct tt_op_conf *conf, st
 
 bool tt_op_test(struct tt_op *op)
 {
-    struct tt_engine *e;
+    const bool guarded = op->guarded;
+    struct tt_context *c;
 
     if (tt_op_is_over(op))
         return true;
-    e = op->context->engine;
-    if (tt_baton_try(e)) {
-        tt_engine_progress(e);
-        tt_baton_give(e);
+    c = pin(op);
+    if (c && tt_baton_try(c->engine)) {
+        tt_engine_progress(c->engine);
+        tt_baton_give(c->engine);
     }
+    unpin(c, guarded);
     return tt_op_is_over(op);
 }
 
 void tt_op_wait(struct tt_op *op)
 {
-    if (!tt_op_is_over(op))
-        tt_engine_wait(op->context->engine, op_done, op);
+    const bool guarded = op->guarded;
+    struct tt_context *c;
+
+    if (tt_op_is_over(op))
+        return;
+    c = pin(op);
+    if (c)
+        tt_engine_wait(c->engine, op_done, op);
+    unpin(c, guarded);
 }
 
 struct any {
@@ -918,8 +960,14 @@ size_t tt_op_wait_any(struct tt_op **ops, size_t n)
 
     while (!ops[first])
         first++;
-    if (!any_done(&any))
-        tt_engine_wait(ops[first]->context->engine, any_done, &any);
+    while (!any_done(&any)) {
+        const bool guarded = ops[first]->guarded;
+        struct tt_context *c = pin(ops[first]);
+
+        if (c)
+            tt_engine_wait(c->engine, any_done, &any);
+        unpin(c, guarded);
+    }
     return any.index;
 }
 
@@ -947,16 +995,17 @@ static void free_orphan(struct tt_op *op)
 
 void tt_op_free(struct tt_op *op)
 {
-    struct tt_engine *e;
+    const bool guarded = op->guarded;
+    struct tt_context *c = pin(op);
 
-    if (!op->context) {
+    if (!c) {
         free_orphan(op);
         return;
     }
-    e = op->context->engine;
-    tt_baton_take(e);
+    tt_baton_take(c->engine);
     if (!tt_op_is_over(op))
-        tt_context_fail_here(op->context, TUTTI_ERR_ABORTED, "an operation was cancelled while it ran", true);
+        tt_context_fail_here(c, TUTTI_ERR_ABORTED, "an operation was cancelled while it ran", true);
     tt_op_free_here(op);
-    tt_baton_give(e);
+    tt_baton_give(c->engine);
+    unpin(c, guarded);
 }

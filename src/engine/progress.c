@@ -1,5 +1,5 @@
 /* The baton: whoever holds it makes progress for everybody. A blocking caller takes it and works in its own thread, without a
- * hand-off; the progress thread takes it when nobody has for a while. See DESIGN, "The engine". */
+ * hand-off; the progress thread takes it when nobody has for a while. See docs/architecture.md, "A call, from the top". */
 #include "engine/progress.h"
 
 #include <errno.h>

@@ -68,7 +68,7 @@ void tt_opdesc_print(const struct tt_opdesc *d, char *out, size_t cap)
         if (d->kind == TT_BARRIER)
             snprintf(out, cap, "barrier(%s)", d->mode ? mode_of(d) + 2 : "");
         else
-            snprintf(out, cap, "%s(%llu bytes)", name, (unsigned long long)d->count);
+            snprintf(out, cap, "%s(%llu bytes, type %s)", name, (unsigned long long)d->count, tutti_dtype_name((tutti_dtype)d->dtype));
         return;
     }
     if (!is_uneven(d->kind))
@@ -93,7 +93,7 @@ void tt_op_describe(const struct tt_op *op, char *out, size_t cap)
 {
     const struct tt_step *t = op->exposed ? tt_exec_oldest(&op->exec) : NULL;
     const uint32_t peer = tt_op_waits_for(op);
-    char what[160], step[96] = "not begun", whom[48] = "nobody", name[TT_RANK_TEXT_BYTES];
+    char what[240], step[96] = "not begun", whom[48] = "nobody", name[TT_RANK_TEXT_BYTES];
 
     tt_opdesc_print(&op->desc, what, sizeof what);
     if (t)

@@ -109,6 +109,8 @@ struct tt_history {
     bool used;
 };
 
+#define TT_CONTEXT_SEALED (1u << 31)    /* no call may begin */
+
 struct tt_context {
     struct tt_engine *engine;
     uint32_t id, nranks, rank;
@@ -125,6 +127,8 @@ struct tt_context {
     atomic_int status;          /* tutti_status */
     char why[TT_ERROR_BYTES];   /* written once, before status */
     struct tt_op *requests;     /* operations that the application has not freed */
+    bool guarded;               /* who closes it waits for who is inside */
+    atomic_uint inside;         /* of a guarded one: threads in calls, TT_CONTEXT_SEALED */
     struct tt_context *next;
 };
 
@@ -157,6 +161,7 @@ struct tt_op {
     struct tt_op *next;         /* active or waiting list of the context */
     struct tt_op *next_request, **request_at;   /* list of the context's requests */
     struct tt_context *context; /* NULL: it was closed; what is left is the status */
+    bool guarded;               /* its context is, or was */
     struct tt_op_conf conf;
     struct tt_opdesc desc;
     uint64_t seq;               /* key within the context; sends and receives have theirs from tag and counter */

@@ -438,8 +438,7 @@ static tutti_status prepare(const tutti_dynamic *what, const char *algo, struct 
     return TUTTI_OK;
 }
 
-tutti_status tutti_alltoallv_dynamic(const tutti_dynamic *what, tutti_dtype type, tutti_comm *comm,
-                                     const tutti_call *call)
+static tutti_status run(const tutti_dynamic *what, tutti_dtype type, tutti_comm *comm, const tutti_call *call)
 {
     tutti_dynamic mine = { .size = sizeof mine };
     struct tt_pieces_shape shape;
@@ -458,4 +457,16 @@ tutti_status tutti_alltoallv_dynamic(const tutti_dynamic *what, tutti_dtype type
     if (!st)
         st = prepare(&mine, t.call ? t.call->algo : NULL, &shape, comm, &x);
     return st ? st : submit(&t, x);
+}
+
+tutti_status tutti_alltoallv_dynamic(const tutti_dynamic *what, tutti_dtype type, tutti_comm *comm,
+                                     const tutti_call *call)
+{
+    tutti_status st = tt_comm_enter(comm, CALL);
+
+    if (st)
+        return st;
+    st = run(what, type, comm, call);
+    tt_comm_leave(comm);
+    return st;
 }

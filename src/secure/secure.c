@@ -86,11 +86,20 @@ static int on_find(SSL *ssl, const unsigned char *id, size_t id_bytes, SSL_SESSI
     return *out != NULL;
 }
 
-static tutti_status use_token(struct tt_secure *s, const char *token)
+tutti_status tt_secure_check_token(const char *token)
 {
     if (!token || strlen(token) < TT_SECURE_TOKEN_MIN)
         return tt_fail(TUTTI_ERR_INVALID, "secure: a token must have at least %d characters, this one has %zu (conf.token, TUTTI_TOKEN)",
                        TT_SECURE_TOKEN_MIN, token ? strlen(token) : 0);
+    return TUTTI_OK;
+}
+
+static tutti_status use_token(struct tt_secure *s, const char *token)
+{
+    const tutti_status st = tt_secure_check_token(token);
+
+    if (st)
+        return st;
     SSL_CTX_set_psk_use_session_callback(s->tls, on_use);
     SSL_CTX_set_psk_find_session_callback(s->tls, on_find);
     return derive(s->key, token);

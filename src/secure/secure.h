@@ -26,6 +26,8 @@ struct tt_secure;
 /* *out is a reference, the caller's; while streams are made of it and live, there must be one. INVALID names the file or setting and what is
  * wrong with it. */
 tutti_status tt_secure_create(struct tt_secure **out, const struct tt_secure_conf *conf);
+/* Whether `token` is long enough; INVALID says how long it is to be. */
+tutti_status tt_secure_check_token(const char *token);
 /* One more reference to s, which it returns. */
 struct tt_secure *tt_secure_get(struct tt_secure *s);
 /* Gives a reference back; the last one frees it. NULL is fine. */

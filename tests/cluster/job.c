@@ -32,6 +32,11 @@ static uint64_t seconds(uint64_t s)
     return s * TT_SECOND * (&__sanitizer_set_death_callback ? SLOWER_SANITIZED : 1);
 }
 
+bool job_tries_few(void)
+{
+    return UNIT_SHARE > 1 || getenv("TUTTI_TEST_FEW");
+}
+
 uint64_t job_seed(uint64_t seed)
 {
     const char *wanted = getenv("TUTTI_TEST_SEED");

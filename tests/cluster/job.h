@@ -52,6 +52,8 @@ struct rank {
 /* Runs role in job->nranks processes, and fails the test unless all end well (or die as announced), leaving nothing behind. Where
  * TUTTI_TEST_IN_PLACE_OF_TCP names a wire, jobs on tcp alone run on that one, and others not at all. */
 void job_run(const struct job *job, void (*role)(struct rank *));
+/* Whether tests that draw their cases shall try few: under sanitizers, and where TUTTI_TEST_FEW is set, as over wires that are slow here. */
+bool job_tries_few(void);
 /* TUTTI_TEST_SEED, or `seed`. */
 uint64_t job_seed(uint64_t seed);
 

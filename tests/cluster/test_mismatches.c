@@ -153,6 +153,80 @@ static void sizes_of_a_message_or_of_blocks_that_differ_are_a_mismatch(void **st
     }
 }
 
+/* ---- types of a message ---- */
+
+struct types {
+    tutti_dtype sent, expected;
+    size_t bytes;
+    bool grouped, differ;
+};
+
+static tutti_status p2p(const struct types *t, void *buf, bool is_recv, int peer, tutti_comm *comm)
+{
+    const tutti_dtype type = is_recv ? t->expected : t->sent;
+    const size_t count = t->bytes / tutti_dtype_bytes(type);
+    const tutti_p2p op = { .is_recv = is_recv, .peer = peer, .buf = buf, .count = count, .type = type };
+
+    if (t->grouped)
+        return tutti_group(&op, 1, comm, NULL);
+    return is_recv ? tutti_recv(buf, count, type, peer, comm, NULL) : tutti_send(buf, count, type, peer, comm, NULL);
+}
+
+/* Rank 2 has no part in it, and learns of it from the next call. */
+static void types_role(struct rank *r)
+{
+    const struct types *t = r->job->arg;
+    uint8_t *buf = job_have(r, malloc(t->bytes));
+    char sent[64], expected[64];
+    tutti_status st = TUTTI_OK;
+
+    job_open(r);
+    job_step(r, "%s to %s", tutti_dtype_name(t->sent), tutti_dtype_name(t->expected));
+    memset(buf, r->rank ? 0 : 7, t->bytes);
+    if (r->rank < 2)
+        st = p2p(t, buf, r->rank, (int)!r->rank, r->comm);
+    if (!t->differ) {
+        CHECK_OK(r, st);
+        CHECK_OK(r, tutti_barrier(r->comm, NULL));
+        job_check_all(r, buf, t->bytes, r->rank < 2 ? 7 : 0);
+    } else {
+        st = st ? st : tutti_barrier(r->comm, NULL);    /* a short message may have left before the other rank came */
+        CHECK_STATUS(r, st, TUTTI_ERR_MISMATCH);
+        CHECK(r, job_names(tutti_last_error(), 0) && job_names(tutti_last_error(), 1));
+        snprintf(sent, sizeof sent, "send(%zu bytes, type %s)", t->bytes, tutti_dtype_name(t->sent));
+        snprintf(expected, sizeof expected, "recv(%zu bytes, type %s)", t->bytes, tutti_dtype_name(t->expected));
+        CHECK(r, strstr(tutti_last_error(), sent) && strstr(tutti_last_error(), expected));
+        CHECK(r, r->rank != 1 || buf[0] == 0 || t->bytes > 16);     /* what is short is not given to a call that fails */
+    }
+    free(buf);
+}
+
+/* Also where both come to as many bytes; only I8 and U8 are bytes of any type. */
+static void types_of_a_message_that_differ_are_a_mismatch_unless_one_is_bytes(void **state)
+{
+    static const struct {
+        tutti_dtype sent, expected;
+        bool differ;
+    } pairs[] = {
+        { TUTTI_F32, TUTTI_I32, true }, { TUTTI_F64, TUTTI_F32, true }, { TUTTI_BF16, TUTTI_F16, true },
+        { TUTTI_F8E4M3, TUTTI_F8E5M2, true }, { TUTTI_F32, TUTTI_U8, false }, { TUTTI_I8, TUTTI_F64, false },
+        { TUTTI_I8, TUTTI_U8, false }, { TUTTI_F16, TUTTI_F16, false },
+    };
+    static const size_t sizes[] = { 16, 400000 };
+
+    (void)state;
+    for (uint32_t i = 0; i < NWIRES * 4 * sizeof pairs / sizeof *pairs; i++) {
+        const struct types t = {
+            .sent = pairs[i / NWIRES / 4].sent, .expected = pairs[i / NWIRES / 4].expected,
+            .differ = pairs[i / NWIRES / 4].differ, .bytes = sizes[i / NWIRES % 2], .grouped = i / NWIRES / 2 % 2,
+        };
+        const struct job job = { .wires = wires[i % NWIRES], .nranks = 3, .seed = SEED, .arg = &t };
+
+        if (unit_has_turn(i + i / NWIRES / 4, 4))
+            job_run(&job, types_role);
+    }
+}
+
 /* A short message that came before its call, and is not as long as that expects. */
 static void early_role(struct rank *r)
 {
@@ -262,6 +336,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(ranks_that_call_different_things_all_learn_both_values),
         cmocka_unit_test(sizes_of_a_message_or_of_blocks_that_differ_are_a_mismatch),
+        cmocka_unit_test(types_of_a_message_that_differ_are_a_mismatch_unless_one_is_bytes),
         cmocka_unit_test(an_early_message_of_another_size_is_a_mismatch),
         cmocka_unit_test(a_block_of_alltoallv_that_is_not_as_long_as_expected_is_a_mismatch),
     };

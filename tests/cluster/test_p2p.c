@@ -315,7 +315,7 @@ static void failed_group_role(struct rank *r)
     CHECK_OK(r, tutti_comm_dup(r->comm, &dup));
     CHECK_OK(r, tutti_group(ops + 2, 1, dup, &too));
     st = tutti_group(ops, 3, r->comm, &how);    /* it knows at once if the other rank was here before */
-    CHECK_SAYS(r, st ? st : tutti_wait(request), TUTTI_ERR_MISMATCH, "(8 bytes)");
+    CHECK_SAYS(r, st ? st : tutti_wait(request), TUTTI_ERR_MISMATCH, "(8 bytes, type u32)");
     CHECK_STATUS(r, tutti_group(ops, 3, r->comm, &how), TUTTI_ERR_MISMATCH);
     tutti_comm_destroy(dup);
     CHECK(r, tutti_test(other) != TUTTI_PENDING);
@@ -425,9 +425,9 @@ static void oneself_differs_role(struct rank *r)
     job_meet(r);
     if (r->rank == 0)
         CHECK_SAYS(r, tutti_group(ops, 2, r->comm, NULL), TUTTI_ERR_MISMATCH,
-                   "rank 0 called send(4 bytes) where rank 0 called recv(8 bytes)");
+                   "rank 0 called send(4 bytes, type u32) where rank 0 called recv(8 bytes, type u32)");
     else
-        CHECK_SAYS(r, tutti_barrier(r->comm, NULL), TUTTI_ERR_MISMATCH, "rank 0 called send(4 bytes) where rank 0 called recv(8 bytes)");
+        CHECK_SAYS(r, tutti_barrier(r->comm, NULL), TUTTI_ERR_MISMATCH, "rank 0 called send(4 bytes, type u32) where rank 0 called recv(8 bytes, type u32)");
     CHECK(r, in[0] == 0);
     CHECK_SAYS(r, tutti_group(ops, 1, dup, &(tutti_call){ .size = sizeof(tutti_call), .timeout_ms = 50 }),
                TUTTI_ERR_TIMEOUT, "waiting for a recv of its own");

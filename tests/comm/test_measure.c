@@ -1,7 +1,11 @@
 /* The constants of the cost model: within reason whatever the machine does meanwhile, and the same on every rank to the bit. */
+#include <arpa/inet.h>
 #include <math.h>
+#include <netinet/in.h>
 #include <sched.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include "base/prng.h"
 #include "comm/measure.h"
@@ -59,6 +63,90 @@ static void one_processor_keeps_the_default_of_the_exchange(void **state)
     assert_true(c.shm.message_ns == tt_constants_default.shm.message_ns);
     check_within_reason(&c);
 }
+
+/* ---- strangers on loopback ---- */
+
+struct crowd {
+    int listener, own;
+    int stranger[TT_MEASURE_STRANGERS_MAX + 1];
+};
+
+static int connected(const struct sockaddr_in *to)
+{
+    const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+    assert_true(fd >= 0);
+    assert_int_equal(connect(fd, (const struct sockaddr *)to, sizeof *to), 0);
+    return fd;
+}
+
+/* A listener that does not block, to which `strangers` have connected, and then its own end. */
+static void crowd_init(struct crowd *c, uint32_t strangers)
+{
+    struct sockaddr_in at = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+    socklen_t bytes = sizeof at;
+
+    c->listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    assert_true(c->listener >= 0);
+    assert_int_equal(bind(c->listener, (struct sockaddr *)&at, sizeof at), 0);
+    assert_int_equal(listen(c->listener, 2 * TT_MEASURE_STRANGERS_MAX), 0);
+    assert_int_equal(getsockname(c->listener, (struct sockaddr *)&at, &bytes), 0);
+    for (uint32_t i = 0; i < strangers; i++)
+        c->stranger[i] = connected(&at);
+    c->own = connected(&at);
+}
+
+static void crowd_fini(struct crowd *c, uint32_t strangers)
+{
+    for (uint32_t i = 0; i < strangers; i++)
+        close(c->stranger[i]);
+    close(c->own);
+    close(c->listener);
+}
+
+/* What is accepted is the other end of one's own socket, whoever came first; they are shut out, and there may not be any number of them. */
+static void a_stranger_that_connects_first_is_not_taken_for_oneself(void **state)
+{
+    static const uint32_t crowds[] = { 0, 1, 3, TT_MEASURE_STRANGERS_MAX, TT_MEASURE_STRANGERS_MAX + 1 };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof crowds / sizeof *crowds; i++) {
+        struct crowd c;
+        uint8_t byte = 7;
+        int fd;
+
+        crowd_init(&c, crowds[i]);
+        fd = tt_measure_accept_own(c.listener, c.own);
+        for (uint32_t k = 0; k < crowds[i]; k++)
+            assert_int_equal(recv(c.stranger[k], &byte, 1, 0), 0);      /* closed */
+        if (crowds[i] > TT_MEASURE_STRANGERS_MAX) {
+            assert_int_equal(fd, -1);
+        } else {
+            byte = 7;
+            assert_int_equal(send(c.own, &byte, 1, MSG_NOSIGNAL), 1);
+            byte = 0;
+            assert_int_equal(recv(fd, &byte, 1, MSG_WAITALL), 1);
+            assert_int_equal(byte, 7);
+            close(fd);
+        }
+        crowd_fini(&c, crowds[i]);
+    }
+}
+
+/* Strangers alone: nobody waits for an end that does not come. */
+static void strangers_alone_are_not_taken_for_oneself(void **state)
+{
+    struct crowd c, other;
+
+    (void)state;
+    crowd_init(&c, 3);
+    crowd_init(&other, 0);
+    assert_int_equal(tt_measure_accept_own(c.listener, other.own), -1);
+    crowd_fini(&other, 0);
+    crowd_fini(&c, 3);
+}
+
+/* ---- cards ---- */
 
 static void card_write(const struct tt_constants *c, uint8_t card[CARD_BYTES])
 {
@@ -158,6 +246,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_is_measured_is_clamped_around_the_default),
         cmocka_unit_test(one_processor_keeps_the_default_of_the_exchange),
+        cmocka_unit_test(a_stranger_that_connects_first_is_not_taken_for_oneself),
+        cmocka_unit_test(strangers_alone_are_not_taken_for_oneself),
         cmocka_unit_test(a_card_carries_the_constants),
         cmocka_unit_test(a_truncated_card_is_noticed),
         cmocka_unit_test(a_card_without_room_is_noticed),
