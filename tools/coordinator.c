@@ -12,6 +12,7 @@
 #include <unistd.h>
 #include "base/clock.h"
 #include "coordinator/coordinator.h"
+#include "coordinator/listen.h"
 #include "coordinator/web.h"
 #include "failed.h"
 #include "option_values.h"
@@ -23,6 +24,7 @@
 #define LEASE_MS_MAX 3600000
 #define DEFAULT_LISTEN "localhost:29401"
 #define NO_JOURNAL "none"
+#define STATUS_ARGUMENTS 2  /* the arguments make no sense */
 
 struct options {
     const char *journal, *store, *token_file, *http;
@@ -149,7 +151,7 @@ static const struct argp argp = {
 static int complain(const char *what)
 {
     fprintf(stderr, "tutti coordinator: %s\n", what);
-    return 1;
+    return STATUS_ARGUMENTS;
 }
 
 /* The library's own log has said it. */
@@ -157,6 +159,14 @@ static int fail(tutti_status st)
 {
     tool_failed("tutti coordinator", NULL, st);
     return 1;
+}
+
+/* The same of what was checked before anything began: a setting that is wrong is one of the arguments, or of the environment. */
+static int refuse(tutti_status st)
+{
+    const int status = fail(st);
+
+    return st == TUTTI_ERR_INVALID ? STATUS_ARGUMENTS : status;
 }
 
 static int read_token(struct options *o)
@@ -169,14 +179,14 @@ static int read_token(struct options *o)
                 f ? "there is no token in it" : strerror(errno));
         if (f)
             fclose(f);
-        return 1;
+        return STATUS_ARGUMENTS;
     }
     fclose(f);
     bytes = strcspn(o->token, "\r\n");
     if (bytes == sizeof o->token - 1 || bytes < TT_SECURE_TOKEN_MIN) {
         fprintf(stderr, "tutti coordinator: --token-file %s: its first line has %zu%s characters; a token has %d to %zu\n",
                 o->token_file, bytes, bytes < TT_SECURE_TOKEN_MIN ? "" : " or more", TT_SECURE_TOKEN_MIN, sizeof o->token - 2);
-        return 1;
+        return STATUS_ARGUMENTS;
     }
     o->token[bytes] = '\0';
     o->conf.secure.token = o->token;
@@ -205,16 +215,31 @@ static int choose_security(struct options *o)
         const tutti_status st = tt_security_of_run(s, &asked);
 
         if (st)
-            return fail(st);
+            return refuse(st);
         o->conf.insecure = asked && s->mode == TT_SECURE_PLAIN;
     }
     return 0;
 }
 
+/* Before anything is opened or made: 0, or the exit status. */
+static int check(const struct options *o)
+{
+    tutti_status st = tt_coordinator_check(&o->conf);
+    bool loopback;
+
+    if (!st && o->http)
+        st = tt_listen_check(o->http, TT_LISTEN_FOR_HTTP, &loopback);
+    if (!st && o->store)
+        st = tt_journal_etcd_check(&(struct tt_journal_etcd_conf){ .store = o->store, .plain = o->store_plain });
+    return st ? refuse(st) : 0;
+}
+
+/* 0, or the exit status. */
 static int set_defaults(struct options *o)
 {
     const uint64_t lease_ns = o->conf.lease_ns ? o->conf.lease_ns : TT_COORDINATOR_LEASE_NS;
     const char *run = getenv("TUTTI_RUN");
+    int status;
 
     if (!o->conf.run)
         o->conf.run = run && *run ? run : "tutti";
@@ -224,7 +249,7 @@ static int set_defaults(struct options *o)
     if (o->conf.grace_ns > lease_ns) {
         fprintf(stderr, "tutti coordinator: --grace %llu ms is longer than the lease (--lease), %llu ms\n",
                 o->conf.grace_ns / TT_MS, lease_ns / TT_MS);
-        return 1;
+        return STATUS_ARGUMENTS;
     }
     if (o->journal && o->store)
         return complain("--journal and --store: which is it to be?");
@@ -235,7 +260,8 @@ static int set_defaults(struct options *o)
             return complain("the run's name is too long for a file: say --journal FILE");
         o->journal = o->journal_default;
     }
-    return choose_security(o);
+    status = choose_security(o);
+    return status ? status : check(o);
 }
 
 /* ---- running ---- */
@@ -384,16 +410,19 @@ int tool_coordinator_main(int argc, char **argv)
 
     if (argp_parse(&argp, argc, argv, 0, NULL, &o))
         return 1;
-    if (set_defaults(&o))
-        return 2;
+    status = set_defaults(&o);
+    if (status)
+        return status;
     sigemptyset(&ends);
     sigaddset(&ends, SIGTERM);
     sigaddset(&ends, SIGINT);
     sigprocmask(SIG_BLOCK, &ends, NULL);
     signal(SIGPIPE, SIG_IGN);   /* whoever read where it listens may read no more */
     signals = signalfd(-1, &ends, SFD_CLOEXEC);
-    if (signals < 0)
-        return complain("cannot wait for signals");
+    if (signals < 0) {
+        perror("tutti coordinator: cannot wait for signals");
+        return 1;
+    }
     allow_descriptors();
     status = show_and_serve(&o, signals);
     close(signals);

@@ -36,8 +36,8 @@ typedef struct tutti_coordinator_conf {
 } tutti_coordinator_conf;
 
 /* Begins; members can connect when it returns. Caller owns *out. conf may be NULL. INVALID: a setting, an address, a store or a journal makes no sense, is
- * another run's, or is in use; the sentence says which. SYSTEM: the store cannot be reached. TIMEOUT: another coordinator still leads. UNSUPPORTED: a store,
- * and this was built without libcurl. */
+ * another run's, or is in use; the sentence says which. SYSTEM: an address is taken, a name cannot be looked up now, the store cannot be reached. TIMEOUT: another
+ * coordinator still leads. UNSUPPORTED: a store, and this was built without libcurl. */
 TUTTI_API tutti_status tutti_coordinator_create(tutti_coordinator **out, const tutti_coordinator_conf *conf);
 /* Address i that it listens on, "127.0.0.1:4711", as long as it lives; NULL from the last on. Any thread. */
 TUTTI_API const char *tutti_coordinator_address(const tutti_coordinator *c, uint32_t i);

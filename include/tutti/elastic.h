@@ -10,15 +10,17 @@
  *
  * Threads: operations of different tags may run at once, from different threads, in any order; of one tag there is one at a time. The calls that
  * all members make in one order (epoch, shrink, agree, commit, sync, optimize) are made by one thread at a time, and while no operation runs:
- * else TUTTI_ERR_INVALID, and nothing has happened. tutti_run_poll, _revoke, _leave and _stats may be called by any thread at any time.
+ * else TUTTI_ERR_INVALID, and nothing has happened. Those that may change the view (epoch, shrink, optimize) are INVALID, too, while a call on the
+ * view's communicator is under way or a request of it is not over, and such a call is while one of these is. tutti_run_poll, _revoke, _leave and _stats may be called by any thread at any time.
  * A run is used by the process that joined it: not in the child of a fork.
  *
  * Who is put out of the run (it was silent for longer than the lease, or could not be reached) gets TUTTI_ERR_ABORTED from the call that it is in
  * and each later one, with the reason; it may destroy the run and join again, as another member.
  *
- * Deadlines: every call ends by timeout_ms (0: the run's; negative: none) with TUTTI_ERR_TIMEOUT, and has then done nothing. Where that takes a
- * coordinator's word (agree, commit, epoch, what a loss interrupted) and none is there, it is waited for, at most for the run's timeout_ms; then
- * this member has left the run, and the sentence says so.
+ * Deadlines: every call ends by timeout_ms (0: the run's; negative: none) with TUTTI_ERR_TIMEOUT, and has then done nothing; of an operation that is
+ * retried all attempts together. Where that takes a coordinator's word (agree, commit, epoch, sync, optimize, what a loss interrupted: whether an
+ * operation is FINAL or restored is the same for all, and may have been decided already) and none is there, it is waited for, at most for the run's
+ * timeout_ms from then on; then this member has left the run, and the sentence says so. A time during which the process stands still does not count.
  *
  * docs/elastic.md tells how to program with this, and what happens when something fails. After PCCL (technical report, 2025), NCCLX
  * (arXiv 2510.20171, section 5.3) and ULFM (revoke, shrink, agree). */
@@ -43,22 +45,27 @@ typedef struct tutti_run_conf {
     const char *run;            /* the run's name; NULL: TUTTI_RUN, else "tutti" */
     /* Who may take part. One of: a token that all share; certificates of one authority; or nothing, which must be asked for unless all
      * coordinators are on loopback. The same on all members and on the coordinator. Where all of these are NULL and 0, the environment says it:
-     * TUTTI_SECURITY ("plain", "token" or "certificate") with TUTTI_TOKEN, or TUTTI_CERTIFICATE, TUTTI_KEY and TUTTI_AUTHORITY; or TUTTI_TOKEN alone. */
+     * TUTTI_SECURITY ("plain", "token" or "certificate") with TUTTI_TOKEN, or TUTTI_CERTIFICATE, TUTTI_KEY and TUTTI_AUTHORITY; or TUTTI_TOKEN alone.
+     * Where nobody says anything connections are plain, and this member is reached on loopback alone (127.0.0.1, whatever `interfaces` says), for data,
+     * too: a `listen` or `announce` that is not on loopback is INVALID. */
     const char *token;
     const char *certificate, *key, *authority;  /* PEM files */
-    int32_t insecure;           /* 1: plain connections */
+    int32_t insecure;           /* 1: plain connections, also over the network */
     uint32_t group, role, nroles;   /* replica groups: this is member `role` of the nroles of `group`; nroles 0 or 1: no groups. A group is in the view
                                        as a whole or not at all: it is admitted when it is complete, and when it loses a member the next view is without
                                        it; who is left of it then waits in tutti_run_epoch, as newcomers do, for whoever takes the empty place */
-    const char *listen;         /* "address:port" or ":port" where other members connect; NULL: TUTTI_LISTEN, else all addresses, any port */
+    const char *listen;         /* "address:port" or ":port" where other members connect; NULL: TUTTI_LISTEN, else all
+                                   addresses (where nobody asked for plain connections: loopback), any port */
     const char *announce;       /* "address:port" by which they reach it from outside (a forwarded port); NULL: TUTTI_ANNOUNCE, else none */
     const char *wires, *interfaces; /* as in tutti_conf. INVALID: a wire that there is not */
     int32_t lanes;
     int32_t tags;               /* operations use tags 0..tags-1, at most 256 (with replica groups 128), the same on all members; 0: 8. Each
                                        costs some 20 KiB, with replica groups 60 KiB */
-    int64_t timeout_ms;         /* of this call, and default of all others; 0: TUTTI_TIMEOUT_MS (default 300000); negative: none */
-    const char *data_ports;     /* "first-last": the ports at which it listens for data over TCP, one for each view with newcomers, so of at least four
-                                   numbers; those that are announced must be forwarded under the same numbers. NULL: TUTTI_DATA_PORTS, else any */
+    int64_t timeout_ms;         /* of this call (but for looking names up, which takes as long as the system does), and default of all others;
+                                   0: TUTTI_TIMEOUT_MS (default 300000); negative: none */
+    const char *data_ports;     /* "first-last": the ports at which it listens for data over TCP: two where newcomers are admitted, and one more for each view
+                                   of which the program keeps a communicator; where none is free tutti_run_epoch fails. Those that are announced must be
+                                   forwarded under the same numbers. NULL: TUTTI_DATA_PORTS, else any */
 } tutti_run_conf;
 
 /* Joins a run: returns once the coordinator has taken this process as a newcomer, which it stays until the members vote it in at an epoch.
@@ -120,7 +127,8 @@ enum tutti_epoch_flags {
  * nobody is in one: with how few a run goes on its members say. One that wants more or fewer than there would be waits, and holds up nobody.
  * PEER_LOST: fewer than `least` are left, and newcomers are not admitted (the sentence says so), or somebody was lost while the members met and they did different things: call
  * again. MISMATCH: members called other things, or this with other arguments (who was a newcomer passes from now on what the others do): names two, and what
- * each passed. TIMEOUT: names one that had not called; or newcomers were waited for, and it says how many members are left and newcomers wait (so does the log, after a second).
+ * each passed. TIMEOUT: names one that had not called; or newcomers were waited for, and it says how many members are left and newcomers wait (so does the log, after a second);
+ * or a newcomer is told that its own `most`, or its group that is not complete, kept it out.
  * Who gave notice gets a view of nobody, once the others have gone on. */
 TUTTI_API tutti_status tutti_run_epoch(tutti_run *run, uint32_t flags, uint32_t least, uint32_t most,
                                        int64_t timeout_ms, tutti_view *out);
@@ -128,10 +136,12 @@ TUTTI_API tutti_status tutti_run_epoch(tutti_run *run, uint32_t flags, uint32_t 
 TUTTI_API tutti_status tutti_run_shrink(tutti_run *run, uint32_t least, int64_t timeout_ms, tutti_view *out);
 /* The view as it is; smaller than the last epoch returned where operations were retried since; of nobody once this one is out of the run. Local. */
 TUTTI_API tutti_status tutti_run_view(tutti_run *run, tutti_view *out);
-/* Ends this epoch for all, soon: what has not become FINAL is restored. Any thread; does not wait. */
+/* Ends this epoch for all, soon: what has not become FINAL is restored, and the sentences of the others' PEER_LOST name this member. Any thread; does not wait. */
 TUTTI_API tutti_status tutti_run_revoke(tutti_run *run);
 /* The communicator of the view, for every call of tutti.h, with what is promised there: verdicts of its calls are each member's own. It is the
- * run's, until the view changes (by an epoch, or by an operation that is retried), as is the memory that was allocated in it. Windows
+ * run's, until the view changes (by an epoch, or by an operation that is retried), as is the memory that was allocated in it: no call begins on it after
+ * that. What is under way then in other threads (collectives, sends and receives, groups, split and dup), which can only be after a loss, ends with an error, and
+ * is waited for; open requests are waited for and freed as ever. Other calls on it (tutti_comm_status, tutti_mem_alloc ...) are not waited for. Windows
  * (tutti/rma.h) are made on a tutti_comm_dup of it, which is the program's to destroy after them. NULL: in no view. */
 TUTTI_API tutti_comm *tutti_run_comm(tutti_run *run);
 
@@ -213,7 +223,8 @@ typedef struct tutti_elastic {
     uint64_t divisor;       /* likewise. TUTTI_AVG divides by this, however many contribute (an average over a fixed world size); 0: by those who do */
     tutti_quant quant;      /* likewise */
     float *error_feedback;  /* likewise; where the operation is restored, so is this, bit for bit */
-    int64_t timeout_ms;     /* of each attempt's part on this member; who does not come by then ends the epoch, not the run */
+    int64_t timeout_ms;     /* of the call, all its attempts (in a batch: of each attempt), on this member; who does not come by then ends the
+                               epoch, not the run */
     int32_t tentative;      /* 1: its verdict may come later, see below */
     /* What came of it: */
     tutti_status status;    /* TUTTI_PENDING: tentative, without a verdict so far */
@@ -270,7 +281,8 @@ typedef struct tutti_array_memory {
 typedef struct tutti_array {
     size_t size;
     const char *name;       /* with its type and count it is the same on all members, as is the arrays' order */
-    void *data;             /* [count], of any alignment; no two arrays overlap */
+    void *data;             /* [count], of any alignment. No two arrays overlap, unless neither is written: both may differ, or this member
+                               only sends. (Of arrays in other memory those are compared that have one `memory`) */
     size_t count;
     tutti_dtype type;
     int32_t may_differ;     /* 1: each has its own here (a generator's seed): it is not compared, and does not travel */
@@ -312,7 +324,7 @@ typedef struct tutti_state {
  * until it returns; it costs a receiver as much memory as it receives, until then.
  * Who has other arrays (names, types, counts) than the members agreed on in the first sync, is ahead of them, or would only send what did not win,
  * is put out (ABORTED, with the reason), and the others' call goes on. As after any loss their epoch is over then.
- * INVALID: an argument is wrong; a call or an operation is under way; or nobody is willing to send what comes after the last sync. MISMATCH:
+ * INVALID: an argument is wrong (of two arrays that overlap it names both); a call or an operation is under way; or nobody is willing to send what comes after the last sync. MISMATCH:
  * members called other things, or some are popular and some not. PEER_LOST: all who had what won are lost, or who was left went on to the
  * next epoch: call tutti_run_epoch. UNSUPPORTED: the members of the last good sync are all gone, and nobody here has what they had: see
  * `instead`. NOMEM: a member, which the sentence names, could not receive. TIMEOUT names who had not called, or whose deadline it was.
@@ -357,7 +369,8 @@ typedef struct tutti_ring {
  * tutti_run_epoch adopts it. Also where nothing better was found at first, the search goes on for a while, with the same end.
  *
  * At most 512 members, or replica groups: else UNSUPPORTED. PEER_LOST: a member was lost meanwhile, or had been in this epoch: call tutti_run_epoch.
- * TIMEOUT names who had not called. INVALID: an argument is wrong; a call or an operation is under way. docs/ring-order.md tells how the order is found. After PCCL
+ * TIMEOUT names who had not called, else who had not measured. MISMATCH: members called other things, or this for another size or gain: names two, and what each
+ * called; in the background nothing is called, so who waits for those who measure there is told of what they call next. INVALID: an argument is wrong; a call or an operation is under way. docs/ring-order.md tells how the order is found. After PCCL
  * (technical report, 2025), optimizeTopology. */
 TUTTI_API tutti_status tutti_run_optimize(tutti_run *run, tutti_ring *ring, int64_t timeout_ms, tutti_view *out);
 

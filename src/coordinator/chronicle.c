@@ -7,6 +7,7 @@
 #include <time.h>
 
 #include "base/log.h"
+#include "coordinator/status.h"
 
 int64_t tt_chronicle_unix_ms(void)
 {
@@ -67,7 +68,24 @@ static void tell_result(struct tt_chronicle *c, const struct tt_elmsg *m)
                           m->value);
 }
 
-void tt_chronicle_record(struct tt_chronicle *c, const void *data, size_t bytes, const char *from)
+static void tell_view(struct tt_chronicle *c, const struct tt_elmsg *m, const struct tt_coord_cause *cause)
+{
+    char why[TT_STATUS_CAUSE_BYTES];
+
+    tt_chronicle_tell(c, "epoch %" PRIu64 " begins with %" PRIu32 " member%s: %s", m->epoch, m->nlist,
+                      m->nlist == 1 ? "" : "s", tt_status_cause(why, cause));
+}
+
+void tt_chronicle_revoked(struct tt_chronicle *c, uint64_t epoch, uint64_t revoker)
+{
+    if (revoker)
+        tt_chronicle_tell(c, "member %" PRIu64 " revoked epoch %" PRIu64, revoker, epoch);
+    else
+        tt_chronicle_tell(c, "epoch %" PRIu64 " was revoked", epoch);
+}
+
+void tt_chronicle_record(struct tt_chronicle *c, const void *data, size_t bytes, const char *from,
+                         const struct tt_coord_cause *cause)
 {
     struct tt_elmsg m;
 
@@ -90,8 +108,7 @@ void tt_chronicle_record(struct tt_chronicle *c, const void *data, size_t bytes,
         tell_loss(c, &m);
         return;
     case TT_ELMSG_LOG_VIEW:
-        tt_chronicle_tell(c, "epoch %" PRIu64 " begins with %" PRIu32 " member%s", m.epoch, m.nlist,
-                          m.nlist == 1 ? "" : "s");
+        tell_view(c, &m, cause);
         return;
     case TT_ELMSG_LOG_RESULT:
         tell_result(c, &m);

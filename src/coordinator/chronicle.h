@@ -1,5 +1,5 @@
 /* What happened, for people: counters, and the latest events as sentences. Events are read off the records that the state machine writes into
- * its journal, so that nothing is told that was not decided. One thread. */
+ * its journal, so that nothing is told that was not decided; but for revoked epochs, which are no decision of its. One thread. */
 #ifndef TT_COORDINATOR_CHRONICLE_H
 #define TT_COORDINATOR_CHRONICLE_H
 
@@ -13,8 +13,11 @@ struct tt_chronicle {
 
 /* A sentence of now; longer ones are cut. Also logged, at level info. */
 void tt_chronicle_tell(struct tt_chronicle *c, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-/* A record that goes into the journal; from: the address of who caused it, or "". */
-void tt_chronicle_record(struct tt_chronicle *c, const void *data, size_t bytes, const char *from);
+/* A record that goes into the journal; from: the address of who caused it, or ""; cause: of the epoch, if it is one that begins. */
+void tt_chronicle_record(struct tt_chronicle *c, const void *data, size_t bytes, const char *from,
+                         const struct tt_coord_cause *cause);
+/* The epoch is revoked, which is in no record. */
+void tt_chronicle_revoked(struct tt_chronicle *c, uint64_t epoch, uint64_t revoker);
 /* A message that came, or that goes to somebody. */
 void tt_chronicle_taken(struct tt_chronicle *c, const void *data, size_t bytes);
 void tt_chronicle_sent(struct tt_chronicle *c, const void *data, size_t bytes);

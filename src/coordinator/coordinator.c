@@ -135,12 +135,39 @@ static void *loop(void *context)
 
 /* ---- settings ---- */
 
+/* Whether strangers are kept out of `text`, where members connect. */
+static tutti_status check_door(const struct tt_coordinator_conf *conf, const char *text, bool loopback)
+{
+    if (loopback || conf->secure.mode != TT_SECURE_PLAIN || conf->insecure)
+        return TUTTI_OK;
+    return tt_fail(TUTTI_ERR_INVALID,
+                   "coordinator: others than this host reach %s (" TT_LISTEN_FOR_MEMBERS "), and nothing keeps strangers out: give a token "
+                   "or certificates, or say that it is meant (--insecure; tutti_coordinator_conf.insecure)",
+                   text);
+}
+
+static tutti_status check_doors(const struct tt_coordinator_conf *conf)
+{
+    bool loopback = false;
+    tutti_status st = TUTTI_OK;
+
+    for (uint32_t i = 0; i < conf->nlisten && !st; i++) {
+        st = tt_listen_check(conf->listen[i], TT_LISTEN_FOR_MEMBERS, &loopback);
+        if (!st)
+            st = check_door(conf, conf->listen[i], loopback);
+    }
+    return st;
+}
+
 static tutti_status check_conf(const struct tt_coordinator_conf *conf)
 {
     if (!conf->run || !*conf->run || strlen(conf->run) >= TT_ELASTIC_TEXT_BYTES)
-        return tt_fail(TUTTI_ERR_INVALID, "coordinator: the run needs a name of 1 to %d bytes", TT_ELASTIC_TEXT_BYTES - 1);
+        return tt_fail(
+            TUTTI_ERR_INVALID,
+            "coordinator: the run needs a name of 1 to %d bytes (--run, TUTTI_RUN; tutti_coordinator_conf.run)",
+            TT_ELASTIC_TEXT_BYTES - 1);
     if (conf->nlisten == 0)
-        return tt_fail(TUTTI_ERR_INVALID, "coordinator: no address to listen on was given");
+        return tt_fail(TUTTI_ERR_INVALID, "coordinator: no address to listen on was given (" TT_LISTEN_FOR_MEMBERS ")");
     if (conf->lease_ns < LEASE_MIN_NS || conf->lease_ns > LEASE_MAX_NS)
         return tt_fail(TUTTI_ERR_INVALID, "coordinator: a lease of %llu ms: it must be %llu ms to an hour",
                        (unsigned long long)(conf->lease_ns / TT_MS), (unsigned long long)(LEASE_MIN_NS / TT_MS));
@@ -152,7 +179,7 @@ static tutti_status check_conf(const struct tt_coordinator_conf *conf)
     if (conf->members_max > TT_ELASTIC_MEMBERS_MAX)
         return tt_fail(TUTTI_ERR_INVALID, "coordinator: %u members: a run has at most %u", conf->members_max,
                        TT_ELASTIC_MEMBERS_MAX);
-    return TUTTI_OK;
+    return conf->secure.mode == TT_SECURE_TOKEN ? tt_secure_check_token(conf->secure.token) : TUTTI_OK;
 }
 
 static void set_defaults(struct tt_coordinator_conf *conf)
@@ -167,19 +194,26 @@ static void set_defaults(struct tt_coordinator_conf *conf)
         conf->members_max = TT_ELASTIC_MEMBERS_MAX;
 }
 
+tutti_status tt_coordinator_check(const struct tt_coordinator_conf *given)
+{
+    struct tt_coordinator_conf conf = *given;
+    tutti_status st;
+
+    set_defaults(&conf);
+    st = check_conf(&conf);
+    return st ? st : check_doors(&conf);
+}
+
 /* ---- setting up ---- */
 
 /* Takes the listener over on success. */
 static tutti_status open_door(struct tt_coordinator *c, const struct tt_listener *l)
 {
     struct tt_door *door = &c->doors[c->ndoors];
-    tutti_status st;
+    tutti_status st = check_door(&c->conf, l->text, l->loopback);
 
-    if (!l->loopback && c->conf.secure.mode == TT_SECURE_PLAIN && !c->conf.insecure)
-        return tt_fail(TUTTI_ERR_INVALID,
-                       "coordinator: others than this host reach %s, and nothing keeps strangers out: give a token or "
-                       "certificates, or say that it is meant (--insecure; tutti_coordinator_conf.insecure)",
-                       l->text);
+    if (st)
+        return st;
     door->source = TT_SOURCE_DOOR;
     memcpy(door->text, l->text, sizeof door->text);
     st = tt_acceptor_init(&door->acceptor, "coordinator", l->fd, c->epoll, (epoll_data_t){ .ptr = door });
@@ -195,7 +229,7 @@ static tutti_status open_doors(struct tt_coordinator *c)
     tutti_status st;
 
     for (uint32_t i = 0; i < c->conf.nlisten; i++) {
-        st = tt_listen_open(found, TT_LISTEN_MAX - c->ndoors, &n, c->conf.listen[i]);
+        st = tt_listen_open(found, TT_LISTEN_MAX - c->ndoors, &n, c->conf.listen[i], TT_LISTEN_FOR_MEMBERS);
         if (st)
             return st;
         for (opened = 0; opened < n && st == TUTTI_OK; opened++)
@@ -226,22 +260,22 @@ static tutti_status set_up_core(struct tt_coordinator *c)
 {
     struct tt_coord_conf conf = { .lease_ns = c->conf.lease_ns,
                                   .grace_ns = c->conf.grace_ns,
-                                  .members_max = c->conf.members_max,
+                                  .members_max = TT_ELASTIC_MEMBERS_MAX, /* until the journal is read */
                                   .ring_peers_max =
                                       c->conf.members_max < TT_RING_PEERS_MAX ? c->conf.members_max : TT_RING_PEERS_MAX,
                                   .emit = tt_deeds_emit,
                                   .context = c };
 
-    conf.members = calloc(conf.members_max, sizeof *conf.members);
+    conf.members = calloc(conf.members_max, sizeof *conf.members); /* touched only as far as there are members */
     conf.order = calloc(conf.members_max, sizeof *conf.order);
     conf.scratch = malloc(TT_ELMSG_BYTES_MAX);
     conf.ring_memory = malloc(tt_coord_ring_bytes(conf.ring_peers_max)); /* touched only once somebody measures */
     c->core.conf = conf; /* so that they are freed */
     c->last = malloc(TT_ELMSG_BYTES_MAX);
-    c->nevents_max = (int)(conf.members_max + TT_STRANGERS_MAX + TT_LEAVERS_MAX + TT_LISTEN_MAX);
+    c->nevents_max = (int)(c->conf.members_max + TT_STRANGERS_MAX + TT_LEAVERS_MAX + TT_LISTEN_MAX);
     c->events = calloc((size_t)c->nevents_max, sizeof *c->events);
     if (!conf.members || !conf.order || !conf.scratch || !conf.ring_memory || !c->last || !c->events)
-        return tt_fail(TUTTI_ERR_NOMEM, "coordinator: no memory for %u members", conf.members_max);
+        return tt_fail(TUTTI_ERR_NOMEM, "coordinator: no memory for %u members", c->conf.members_max);
     memcpy(conf.run, c->run, sizeof conf.run);
     tt_random_bytes(conf.secret, sizeof conf.secret);
     tt_coord_init(&c->core, &conf, c->core_ns);

@@ -1,6 +1,7 @@
 /* What the machine decided in a turn is kept until the turn's records are durable: one commit for all of them, however many steps wrote
  * them. Then it is carried out in its order. Nobody hears anything before that, so a commit that fails leaves the world as a crash before
  * the turn would. */
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -59,10 +60,21 @@ static void say(struct tt_coordinator *c, const struct tt_coord_act *act)
     push(c, &deed);
 }
 
+/* Before what follows from it in the same step: a round that comes to nothing, say. */
+static void tell_revoked(struct tt_coordinator *c)
+{
+    if (c->revoked_epoch == c->core.revoked_epoch)
+        return;
+    c->revoked_epoch = c->core.revoked_epoch;
+    tt_chronicle_revoked(&c->chronicle, c->core.revoked_epoch, c->core.revoker);
+}
+
 static void record(struct tt_coordinator *c, const struct tt_coord_act *act)
 {
+    tell_revoked(c);
     if (!c->replacing)
-        tt_chronicle_record(&c->chronicle, act->data, act->bytes, c->speaker ? c->speaker->address : "");
+        tt_chronicle_record(&c->chronicle, act->data, act->bytes, c->speaker ? c->speaker->address : "",
+                            &c->core.cause);
     c->failed = c->journal->ops->append(c->journal, act->data, act->bytes);
     c->nrecords++;
     c->journal_records++;
@@ -95,6 +107,7 @@ void tt_deeds_step(struct tt_coordinator *c, const struct tt_coord_event *ev)
     c->speaker = ev->conn ? conn_of(ev->conn) : NULL;
     tt_coord_step(&c->core, ev, c->core_ns);
     c->speaker = NULL;
+    tell_revoked(c);
 }
 
 /* ---- carrying out ---- */
@@ -176,12 +189,22 @@ static bool take_record(void *context, const void *data, size_t bytes)
         r->st =
             tt_fail(TUTTI_ERR_INVALID, "coordinator: the journal is of run \"%s\", not of \"%s\"", m.text, r->c->run);
     else if (!tt_coord_replay(&r->c->core, data, bytes))
-        r->st =
-            tt_fail(TUTTI_ERR_INVALID,
-                    "coordinator: record %llu of the journal makes no sense after those before it: it is damaged, or "
-                    "has more members than --members",
-                    (unsigned long long)r->n);
+        r->st = tt_fail(TUTTI_ERR_INVALID,
+                        "coordinator: record %llu of the journal makes no sense after those before it: it is damaged",
+                        (unsigned long long)r->n);
     return r->st == TUTTI_OK;
+}
+
+/* The journal is read with room for as many as there may ever be, so that it can be said how many there are. */
+static tutti_status bound_members(struct tt_coordinator *c)
+{
+    if (c->core.nmembers > c->conf.members_max)
+        return tt_fail(TUTTI_ERR_INVALID,
+                       "coordinator: the journal holds %" PRIu32 " members, and the run may have %" PRIu32
+                       " (--members; tutti_coordinator_conf.members_max)",
+                       c->core.nmembers, c->conf.members_max);
+    c->core.conf.members_max = c->conf.members_max;
+    return TUTTI_OK;
 }
 
 tutti_status tt_deeds_begin(struct tt_coordinator *c)
@@ -189,8 +212,10 @@ tutti_status tt_deeds_begin(struct tt_coordinator *c)
     struct reading r = { .c = c };
     tutti_status st = c->journal->ops->read(c->journal, take_record, &r);
 
-    if (st || r.st)
-        return st ? st : r.st;
+    if (!st)
+        st = r.st ? r.st : bound_members(c);
+    if (st)
+        return st;
     c->journal_records = r.n;
     tt_coord_start(&c->core, c->core_ns);
     tt_deeds_do(c);

@@ -270,7 +270,7 @@ static void *serve(void *server)
 static tutti_status open_listeners(struct tt_http *h, const char *address)
 {
     struct tt_listener opened[LISTENERS];
-    tutti_status st = tt_listen_open(opened, LISTENERS, &h->nlisteners, address);
+    tutti_status st = tt_listen_open(opened, LISTENERS, &h->nlisteners, address, TT_LISTEN_FOR_HTTP);
 
     if (st) {
         h->nlisteners = 0;

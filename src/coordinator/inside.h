@@ -102,6 +102,7 @@ struct tt_coordinator {
     tutti_status failed;                /* the coordinator is to end */
     int64_t started_unix_ms;
     struct tt_chronicle chronicle;
+    uint64_t revoked_epoch;             /* the last that the chronicle has as revoked */
     struct epoll_event *events;         /* [nevents_max] of one turn: all connections at once */
     int nevents_max;
 };

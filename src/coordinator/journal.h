@@ -51,6 +51,8 @@ struct tt_journal_etcd_conf {
     void (*stands_by)(void *context, const char *leader);   /* as tt_etcd_lead_conf has it; NULL: nobody is told */
     void *context;
 };
+/* Whether conf's store is one, without asking it. INVALID names it and what is wrong; UNSUPPORTED: built without libcurl. */
+tutti_status tt_journal_etcd_check(const struct tt_journal_etcd_conf *conf);
 /* In etcd, for several coordinators of one run: waits until no other one leads. While it leads nobody else can write, and once it does not it
  * cannot. INVALID: the store's text is none, or what is in it is damaged; SYSTEM: etcd cannot be reached; ABORTED: stop_fd. */
 tutti_status tt_journal_etcd_open(struct tt_journal **out, const struct tt_journal_etcd_conf *conf);

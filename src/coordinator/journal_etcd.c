@@ -20,6 +20,7 @@
 #include "coordinator/etcd_lead.h"
 
 #define SCHEME "etcd://"
+#define GIVEN "--store; tutti_coordinator_conf.store"
 #define SERVERS_BYTES 1024
 #define PREFIX_BYTES 256
 #define KEY_BYTES (PREFIX_BYTES + 64)
@@ -459,12 +460,45 @@ static tutti_status split(const struct tt_journal_etcd_conf *conf, char servers[
     const char *rest = conf->store + strlen(SCHEME), *slash;
 
     if (strncmp(conf->store, SCHEME, strlen(SCHEME)) != 0 || !(slash = strchr(rest, '/')) || slash == rest || !slash[1])
-        return tt_fail(TUTTI_ERR_INVALID, "\"%s\" is no store: say etcd://host:port[,host:port...]/prefix", conf->store);
+        return tt_fail(TUTTI_ERR_INVALID, "\"%s\" (" GIVEN ") is no store: say etcd://host:port[,host:port...]/prefix", conf->store);
     if (slash - rest >= SERVERS_BYTES || strlen(slash) >= PREFIX_BYTES)
-        return tt_fail(TUTTI_ERR_INVALID, "\"%.60s...\" is too long for a store", conf->store);
+        return tt_fail(TUTTI_ERR_INVALID, "\"%.60s...\" (" GIVEN ") is too long for a store", conf->store);
     snprintf(servers, SERVERS_BYTES, "%.*s", (int)(slash - rest), rest);
     snprintf(prefix, PREFIX_BYTES, "%s", slash);
     return TUTTI_OK;
+}
+
+/* A client of the servers that the text names; nothing is sent yet. */
+static tutti_status make_client(struct tt_etcd **out, const struct tt_journal_etcd_conf *conf,
+                                char servers[SERVERS_BYTES], char prefix[PREFIX_BYTES])
+{
+    struct tt_etcd *etcd;
+    tutti_status st = split(conf, servers, prefix);
+
+    if (!st)
+        st = tt_etcd_create(&etcd, servers);
+    if (st)
+        return st;
+    if (!conf->plain && !is_here(servers)) {
+        tt_etcd_destroy(etcd);
+        return tt_fail(
+            TUTTI_ERR_INVALID,
+            "%s: what is written there (the run's secret, who may come back as whom) would travel in plain to "
+            "another host; if that is meant, say so (--store-plain; tutti_coordinator_conf.store_plain)",
+            conf->store);
+    }
+    *out = etcd;
+    return TUTTI_OK;
+}
+
+tutti_status tt_journal_etcd_check(const struct tt_journal_etcd_conf *conf)
+{
+    char servers[SERVERS_BYTES], prefix[PREFIX_BYTES];
+    struct tt_etcd *etcd = NULL;
+    const tutti_status st = make_client(&etcd, conf, servers, prefix);
+
+    tt_etcd_destroy(etcd);
+    return st;
 }
 
 static void tell_nobody(void *context, const char *leader)
@@ -482,14 +516,7 @@ tutti_status tt_journal_etcd_open(struct tt_journal **out, const struct tt_journ
     if (!j)
         return tt_fail(TUTTI_ERR_NOMEM, "coordinator: no memory for a journal");
     j->base.ops = &etcd_ops;
-    st = split(conf, servers, j->prefix);
-    if (!st)
-        st = tt_etcd_create(&j->etcd, servers);
-    if (!st && !conf->plain && !is_here(servers))
-        st = tt_fail(TUTTI_ERR_INVALID,
-                     "%s: what is written there (the run's secret, who may come back as whom) would travel in plain to "
-                     "another host; if that is meant, say so",
-                     conf->store);
+    st = make_client(&j->etcd, conf, servers, j->prefix);
     if (!st) {
         key_of(j, "leader", key);
         st = tt_etcd_lead_begin(

@@ -75,7 +75,7 @@ static bool is_loopback(const struct sockaddr *at)
 }
 
 /* "host:port" -> host (empty: every address) and port. */
-static tutti_status split(const char *text, char host[HOST_BYTES], const char **port)
+static tutti_status split(const char *text, const char *given, char host[HOST_BYTES], const char **port)
 {
     const char *colon = strrchr(text, ':');
     size_t bytes = colon ? (size_t)(colon - text) : 0;
@@ -83,12 +83,12 @@ static tutti_status split(const char *text, char host[HOST_BYTES], const char **
     unsigned long number;
 
     if (!colon || bytes >= HOST_BYTES)
-        return tt_fail(TUTTI_ERR_INVALID, "coordinator: \"%s\" is no address to listen on: say host:port", text);
+        return tt_fail(TUTTI_ERR_INVALID, "coordinator: \"%s\" (%s) is no address to listen on: say host:port", text, given);
     if (bytes >= 2 && text[0] == '[' && text[bytes - 1] == ']') {
         text++;
         bytes -= 2;
     } else if (memchr(text, ':', bytes)) {
-        return tt_fail(TUTTI_ERR_INVALID, "coordinator: \"%s\": an IPv6 address goes in brackets, [address]:port", text);
+        return tt_fail(TUTTI_ERR_INVALID, "coordinator: \"%s\" (%s): an IPv6 address goes in brackets, [address]:port", text, given);
     }
     memcpy(host, text, bytes);
     host[bytes] = '\0';
@@ -97,7 +97,43 @@ static tutti_status split(const char *text, char host[HOST_BYTES], const char **
     *port = colon + 1;
     number = strtoul(*port, &end, 10);
     if (**port < '0' || **port > '9' || *end || number > 65535)
-        return tt_fail(TUTTI_ERR_INVALID, "coordinator: \"%s\" is no port to listen on: 0 to 65535", *port);
+        return tt_fail(TUTTI_ERR_INVALID, "coordinator: \"%s\" (%s): \"%s\" is no port to listen on, 0 to 65535", text, given, *port);
+    return TUTTI_OK;
+}
+
+/* The addresses of `text`, the caller's for freeaddrinfo; *port points into text. */
+static tutti_status find(const char *text, const char *given, struct addrinfo **list, const char **port)
+{
+    const struct addrinfo hints = { .ai_family = AF_UNSPEC,
+                                    .ai_socktype = SOCK_STREAM,
+                                    .ai_flags = AI_PASSIVE | AI_NUMERICSERV };
+    char host[HOST_BYTES];
+    tutti_status st = split(text, given, host, port);
+    int err;
+
+    if (st)
+        return st;
+    err = getaddrinfo(host[0] ? host : NULL, *port, &hints, list);
+    if (err)
+        return tt_fail(err == EAI_AGAIN || err == EAI_SYSTEM || err == EAI_MEMORY ? TUTTI_ERR_SYSTEM
+                                                                                  : TUTTI_ERR_INVALID,
+                       "coordinator: \"%s\" (%s): no such address: %s", text, given,
+                       err == EAI_SYSTEM ? strerror(errno) : gai_strerror(err));
+    return TUTTI_OK;
+}
+
+tutti_status tt_listen_check(const char *text, const char *given, bool *loopback)
+{
+    struct addrinfo *list;
+    const char *port = "";
+    tutti_status st = find(text, given, &list, &port);
+
+    if (st)
+        return st;
+    *loopback = true;
+    for (const struct addrinfo *a = list; a; a = a->ai_next)
+        *loopback &= is_loopback(a->ai_addr);
+    freeaddrinfo(list);
     return TUTTI_OK;
 }
 
@@ -175,24 +211,16 @@ static int listen_all(struct tt_listener *out, uint32_t max, uint32_t *n, const 
     return err;
 }
 
-tutti_status tt_listen_open(struct tt_listener *out, uint32_t max, uint32_t *n, const char *text)
+tutti_status tt_listen_open(struct tt_listener *out, uint32_t max, uint32_t *n, const char *text, const char *given)
 {
-    const struct addrinfo hints = { .ai_family = AF_UNSPEC,
-                                    .ai_socktype = SOCK_STREAM,
-                                    .ai_flags = AI_PASSIVE | AI_NUMERICSERV };
-    char host[HOST_BYTES];
     const char *port = "";
     struct addrinfo *list;
     uint32_t count = 0;
-    tutti_status st = split(text, host, &port);
-    int err;
+    tutti_status st = find(text, given, &list, &port);
+    int err = 0;
 
     if (st)
         return st;
-    err = getaddrinfo(host[0] ? host : NULL, port, &hints, &list);
-    if (err)
-        return tt_fail(TUTTI_ERR_INVALID, "coordinator: \"%s\": no such address: %s", text,
-                       err == EAI_SYSTEM ? strerror(errno) : gai_strerror(err));
     for (int tries = 0; tries < PORT_TRIES; tries++) {
         err = listen_all(out, max, &count, list, (uint16_t)strtoul(port, NULL, 10));
         if (err != EADDRINUSE || strtoul(port, NULL, 10) != 0)
@@ -200,7 +228,7 @@ tutti_status tt_listen_open(struct tt_listener *out, uint32_t max, uint32_t *n, 
     }
     freeaddrinfo(list);
     if (err || count == 0)
-        return tt_fail_errno(err ? err : EADDRNOTAVAIL, "coordinator: listen on \"%s\"", text);
+        return tt_fail_errno(err ? err : EADDRNOTAVAIL, "coordinator: listen on \"%s\" (%s)", text, given);
     *n = count;
     return TUTTI_OK;
 }

@@ -18,9 +18,16 @@ struct tt_listener {
     char text[TT_LISTEN_TEXT_BYTES];    /* where, with its real port */
 };
 
-/* Listens on what `text` says: fills out[max], and *n says how many. INVALID or SYSTEM names the text and what is wrong. On error nothing
- * is left open. */
-tutti_status tt_listen_open(struct tt_listener *out, uint32_t max, uint32_t *n, const char *text);
+/* Where such a text was given: its flag and its field, for whoever has to change it. */
+#define TT_LISTEN_FOR_MEMBERS "--listen; tutti_coordinator_conf.listen"
+#define TT_LISTEN_FOR_HTTP "--http; tutti_coordinator_conf.http"
+
+/* Listens on what `text` says: fills out[max], and *n says how many. INVALID or SYSTEM names the text, where it was given, and what is
+ * wrong. On error nothing is left open. */
+tutti_status tt_listen_open(struct tt_listener *out, uint32_t max, uint32_t *n, const char *text, const char *given);
+/* Whether `text` makes sense, without listening there; *loopback: only this host would reach it. INVALID as above; SYSTEM: a name cannot
+ * be looked up now. */
+tutti_status tt_listen_check(const char *text, const char *given, bool *loopback);
 /* "[2001:db8::7]:4000"; an IPv4 address that came through an IPv6 socket as IPv4. */
 void tt_listen_text(const struct sockaddr_storage *at, char out[TT_LISTEN_TEXT_BYTES]);
 /* Whose address it is, for counting: 16 bytes, all of an IPv4 address, the /64 of an IPv6 one. */

@@ -65,22 +65,33 @@ static void put_bytes(FILE *to, uint64_t bytes)
 
 /* ---- what is shown ---- */
 
+#define WHO_BYTES 64
+
+static const char *who_revoked(char out[WHO_BYTES], const struct tt_snapshot *s)
+{
+    if (s->revoker)
+        snprintf(out, WHO_BYTES, "Member %" PRIu64 " revoked the epoch", s->revoker);
+    else
+        snprintf(out, WHO_BYTES, "The epoch was revoked");
+    return out;
+}
+
 /* How the run is, in one sentence. */
 static void write_sentence(const struct tt_snapshot *s, FILE *to)
 {
     const uint32_t nview = tt_status_count(s, TT_COORD_IN_VIEW), nlost = tt_status_count(s, TT_COORD_LOST),
                    nleft = tt_status_left(s);
     uint32_t away = 0;
+    char who[WHO_BYTES];
 
     for (uint32_t i = 0; i < s->nmembers; i++)
         away += s->members[i].state == TT_COORD_IN_VIEW && !s->members[i].connected;
     if (s->nmembers == 0)
         fputs("<p class=\"soft\">Nobody has joined yet.</p>\n", to);
+    else if (s->asking && !nlost && !nleft)
+        fprintf(to, "<p class=\"wait\">%s; all are asked where they stand.</p>\n", who_revoked(who, s));
     else if (s->asking)
-        fprintf(to, "<p class=\"wait\">%s asked where they stand.</p>\n",
-                nlost   ? "Members were lost; the others are"
-                : nleft ? "Members left; the others are"
-                        : "The epoch is revoked; all are");
+        fprintf(to, "<p class=\"wait\">Members %s; the others are asked where they stand.</p>\n", nlost ? "were lost" : "left");
     else if (s->proposing)
         fputs("<p class=\"wait\">A view with newcomers is proposed; all are connecting to them.</p>\n", to);
     else if (away)
@@ -92,11 +103,20 @@ static void write_sentence(const struct tt_snapshot *s, FILE *to)
         fprintf(to, "<p class=\"wait\">%s left; the next epoch is without %s.</p>\n",
                 nleft == 1 ? "A member" : "Members", nleft == 1 ? "it" : "them");
     else if (s->revoked)
-        fputs("<p class=\"wait\">The epoch is revoked: nothing begins before the next one.</p>\n", to);
+        fprintf(to, "<p class=\"wait\">%s: nothing begins before the next one.</p>\n", who_revoked(who, s));
     else if (nview == 0)
         fputs("<p class=\"wait\">All members wait for the first view.</p>\n", to);
     else
         fputs("<p class=\"good\">All members of the view are there.</p>\n", to);
+}
+
+/* Nothing where it is not known. */
+static void write_cause(const struct tt_snapshot *s, FILE *to)
+{
+    char why[TT_STATUS_CAUSE_BYTES];
+
+    if (*tt_status_cause(why, &s->cause))
+        fprintf(to, "<p class=\"soft\">Epoch %" PRIu64 " began because: %s.</p>\n", s->epoch, why);
 }
 
 static void begin_figure(FILE *to, const char *what)
@@ -304,6 +324,7 @@ static void write_live(const struct tt_snapshot *s, FILE *to)
 {
     begin_live(s->run, to);
     write_sentence(s, to);
+    write_cause(s, to);
     write_figures(s, to);
     write_members(s, to);
     write_states(s, to);

@@ -26,7 +26,7 @@ static void show_member(const struct tt_coordinator *c, const struct tt_coord_me
     out->left = m->state == TT_COORD_LOST && m->loss == TT_LOSS_LEFT;
     out->connected = m->conn != NULL;
     out->leaving = m->leaving;
-    out->called = m->called;
+    out->called = m->called && m->state != TT_COORD_LOST;
     out->what = m->what;
     out->group = m->group;
     out->role = m->role;
@@ -103,6 +103,8 @@ void tt_show(struct tt_coordinator *c)
     s->proposing = tt_coord_is_proposing(core);
     s->asking = core->asking && !core->decided;
     s->revoked = core->revoked;
+    s->revoker = core->revoker;
+    s->cause = core->cause;
     s->last = core->last;
     s->news = core->news;
     for (int state = 0; state < TT_CONN_STATES; state++)

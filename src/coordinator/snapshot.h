@@ -13,7 +13,7 @@
 
 #define TT_SNAPSHOT_EVERY_NS 200000000ull
 #define TT_SNAPSHOT_EVENTS 256u /* the latest that are kept */
-#define TT_SNAPSHOT_EVENT_BYTES 160
+#define TT_SNAPSHOT_EVENT_BYTES 256
 #define TT_SNAPSHOT_ADDRESS_BYTES 64 /* "[2001:db8::1]:4711" */
 #define TT_SNAPSHOT_BUCKETS 8u
 #define TT_SNAPSHOT_STATES 16u
@@ -25,7 +25,7 @@ struct tt_snapshot_member {
     uint8_t state; /* enum tt_coord_state */
     bool left; /* LOST: it left, and nothing is wrong */
     bool connected, leaving;
-    bool called;  /* waits in a call of the round; `what` says which */
+    bool called;  /* waits in a call of the round, and is not lost; `what` says which */
     uint8_t what; /* enum tt_call_kind */
     uint32_t group, role;
     uint32_t rank;      /* in the view; TT_COORD_NO_RANK */
@@ -96,6 +96,8 @@ struct tt_snapshot {
     uint64_t starts, epoch, round, lease_ns, grace_ns;
     uint32_t nroles, members_max;
     bool proposing, asking, revoked;
+    uint64_t revoker;           /* if it is revoked */
+    struct tt_coord_cause cause; /* of this epoch */
     struct tt_coord_result last; /* round 0: none yet */
     struct tt_news news;
     uint32_t connections, strangers; /* open; of these, not joined yet */

@@ -1,6 +1,9 @@
 #include "coordinator/status.h"
 
+#include <inttypes.h>
 #include <json-c/json.h>
+#include <stdarg.h>
+#include <string.h>
 #include "coordinator/text.h"
 
 static const char *word(const char *const *words, size_t n, size_t at)
@@ -57,6 +60,44 @@ const char *tt_status_refusal(uint8_t refusal)
     };
 
     return WORD(words, refusal);
+}
+
+/* Longer texts are cut. */
+__attribute__((format(printf, 2, 3))) static void append(char out[TT_STATUS_CAUSE_BYTES], const char *fmt, ...)
+{
+    const size_t at = strlen(out);
+    char part[64];
+    va_list ap;
+
+    va_start(ap, fmt);
+    vsnprintf(part, sizeof part, fmt, ap);
+    va_end(ap);
+    snprintf(out + at, TT_STATUS_CAUSE_BYTES - at, "%s%s", at > 0 ? ", " : "", part);
+}
+
+static const char *was(uint32_t n)
+{
+    return n == 1 ? "was" : "were";
+}
+
+const char *tt_status_cause(char out[TT_STATUS_CAUSE_BYTES], const struct tt_coord_cause *cause)
+{
+    out[0] = '\0';
+    if (cause->came)
+        append(out, "%" PRIu32 " came", cause->came);
+    if (cause->lost)
+        append(out, "%" PRIu32 " %s lost", cause->lost, was(cause->lost));
+    if (cause->left)
+        append(out, "%" PRIu32 " left", cause->left);
+    if (cause->out)
+        append(out, "%" PRIu32 " %s of a group that broke", cause->out, was(cause->out));
+    if (cause->revoker)
+        append(out, "member %" PRIu64 " had revoked the one before", cause->revoker);
+    else if (cause->revoked)
+        append(out, "the one before had been revoked");
+    if (cause->ordered)
+        append(out, "the ring in a better order");
+    return out;
 }
 
 uint32_t tt_status_count(const struct tt_snapshot *s, uint8_t coord_state)
@@ -150,6 +191,25 @@ static struct json_object *json_last(const struct tt_coord_result *r)
         add(o, "value", number(r->value));
     if (r->what == TT_ROUND_MISMATCH)
         add_mismatch(o, r);
+    return o;
+}
+
+/* null: before the first epoch, and after a restart until the next. */
+static struct json_object *json_cause(const struct tt_coord_cause *cause)
+{
+    char why[TT_STATUS_CAUSE_BYTES];
+    struct json_object *o;
+
+    if (*tt_status_cause(why, cause) == '\0')
+        return NULL;
+    o = json_object_new_object();
+    add(o, "came", number(cause->came));
+    add(o, "lost", number(cause->lost));
+    add(o, "left", number(cause->left));
+    add(o, "out", number(cause->out));
+    add(o, "revoked_by", cause->revoker ? number(cause->revoker) : NULL);
+    add(o, "ordered", truth(cause->ordered));
+    add(o, "why", json_object_new_string(why));
     return o;
 }
 
@@ -333,6 +393,8 @@ static void add_state(struct json_object *all, const struct tt_snapshot *s)
     add(all, "proposing", truth(s->proposing));
     add(all, "asking", truth(s->asking));
     add(all, "revoked", truth(s->revoked));
+    add(all, "revoked_by", s->revoked && s->revoker ? number(s->revoker) : NULL);
+    add(all, "began", json_cause(&s->cause));
     add(all, "last", json_last(&s->last));
     add(all, "news", json_news(&s->news, tt_status_left(s)));
     add(all, "connections", number(s->connections));

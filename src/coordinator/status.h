@@ -18,6 +18,10 @@ const char *tt_status_outcome(uint8_t round_status);
 /* "not joined in time". */
 const char *tt_status_refusal(uint8_t refusal);
 
+#define TT_STATUS_CAUSE_BYTES 160
+/* "1 came, 2 were lost": why an epoch began; "" where this coordinator has not seen it begin. Returns out. */
+const char *tt_status_cause(char out[TT_STATUS_CAUSE_BYTES], const struct tt_coord_cause *cause);
+
 /* Members in a state; LOST: those that left are counted apart. */
 uint32_t tt_status_count(const struct tt_snapshot *s, uint8_t coord_state);
 uint32_t tt_status_left(const struct tt_snapshot *s);

@@ -407,11 +407,20 @@ static void judge_suspicions(struct tt_coord *c)
         tt_coord_lose(c, worst, TT_LOSS_CUT);
 }
 
-static void revoke(struct tt_coord *c, uint64_t epoch)
+/* Who says why is the one that did it; others have heard of it, and say so to a coordinator that restarted. */
+static void revoke(struct tt_coord *c, const struct tt_coord_member *m, const struct tt_elmsg *msg)
 {
-    if (epoch != c->epoch || c->revoked)
+    if (msg->epoch != c->epoch)
         return;
-    c->revoked = c->changed = c->stale_news = true;
+    if (!c->revoked) {
+        c->revoked = c->changed = c->stale_news = true;
+        c->revoked_epoch = msg->epoch;
+        c->revoker = 0;
+    }
+    if (c->revocation != TT_REVOKED_UNSAID || msg->what == TT_REVOKED_UNSAID)
+        return;
+    c->revocation = msg->what;
+    c->revoker = m->id;
 }
 
 /* ---- events ---- */
@@ -458,7 +467,7 @@ static void on_message(struct tt_coord *c, struct tt_coord_member *m, struct tt_
         return;
     case TT_ELMSG_REVOKE:
         if (tt_coord_is_live(m))
-            revoke(c, msg->epoch);
+            revoke(c, m, msg);
         return;
     default:
         tt_coord_lose(c, m, TT_LOSS_ILLEGAL);

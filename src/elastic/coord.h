@@ -92,7 +92,8 @@ struct tt_coord_member {
     uint8_t said[TT_ELASTIC_TAGS / 8];  /* tags that its answer has */
     uint64_t value;
     uint64_t heard_ns, closed_ns;   /* closed_ns: when its connection ended; TT_NEVER while there is one */
-    uint64_t measured;              /* number of the measurement that it said last in this epoch */
+    uint64_t measured, told;        /* number of the measurement that it said last in this epoch; of the highest, also where it came too late to count */
+    uint64_t awaits;                /* of optimize: the measurement that it is for; 0: none */
     uint32_t place;                 /* its rank in the order of the ring that waits, while one does */
     uint32_t group_place;           /* while the next view is chosen: of its group, among those that are whole in the view; TT_COORD_NO_RANK */
     uint8_t synced;                 /* bit of enum tt_sync_scope: it was in the last sync of that scope that ended well */
@@ -134,8 +135,17 @@ struct tt_coord_tally {
 /* What the last round, or a scope's last sync, came to; said again to whoever did not hear it. */
 struct tt_coord_result {
     bool is_view;
-    uint8_t what, differs;          /* differs: of a MISMATCH: enum tt_difference */
+    uint8_t what, differs;          /* differs: of a MISMATCH: enum tt_difference and bits; of a TIMEOUT: enum tt_kept_out */
     uint64_t round, epoch, value, also, id, other;
+};
+
+/* How the view of this epoch came to differ from the one before. For people: it is in no journal, so after a restart all of it is 0 until the next
+ * epoch. */
+struct tt_coord_cause {
+    uint32_t came, lost, left, out; /* members: newcomers, those that were lost, that left, whose group was not complete any longer */
+    bool revoked;                   /* the epoch before had been, */
+    uint64_t revoker;               /* first by this member; 0: not, or it is not known */
+    bool ordered;                   /* a better order of the ring was adopted */
 };
 
 /* The shared state of a scope: what all had after the last sync that ended well, and the sync that is under way. Outlives its members. */
@@ -194,7 +204,10 @@ struct tt_coord {
     uint64_t due_ns;                /* nothing is due before; may be too early */
     bool dirty;                     /* something changed that may lead to a decision */
     bool gone;                      /* somebody is to be swept out */
-    bool revoked;                   /* this epoch */
+    bool revoked;                   /* this epoch, */
+    uint8_t revocation;             /* enum tt_revocation: and why */
+    uint64_t revoked_epoch, revoker;    /* the last that was; by whom first, 0: who said so had heard of it */
+    struct tt_coord_cause cause;    /* of this epoch */
     bool asking, decided;           /* a question is out; its verdicts are decided */
     bool changed;                   /* somebody was lost, or the epoch revoked, since the question went out */
     uint64_t question;

@@ -15,7 +15,11 @@
 
 static size_t write_lost(struct tt_coord *c)
 {
-    const struct tt_elmsg msg = { .kind = TT_ELMSG_LOST, .epoch = c->epoch, .number = c->question };
+    const struct tt_elmsg msg = { .kind = TT_ELMSG_LOST,
+                                  .what = c->revocation,
+                                  .id = c->revoked ? c->revoker : 0,
+                                  .epoch = c->epoch,
+                                  .number = c->question };
     struct tt_elmsg_writer w;
 
     tt_elmsg_begin(&w, c->conf.scratch, TT_ELMSG_BYTES_MAX, &msg);

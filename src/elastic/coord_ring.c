@@ -135,8 +135,12 @@ void tt_coord_links(struct tt_coord *c, struct tt_coord_member *m, struct tt_elm
     struct tt_coord_ring *r = &c->ring;
     const uint32_t size = group_size(c);
 
-    if (!tt_coord_is_live(m) || msg->epoch != c->epoch || msg->number < r->number || msg->number == m->measured)
-        return; /* of another time, or said again */
+    if (!tt_coord_is_live(m) || msg->epoch != c->epoch)
+        return; /* of another time */
+    if (msg->number > m->told)
+        m->told = msg->number;
+    if (msg->number < r->number || msg->number == m->measured)
+        return; /* another one counts, or it is said again */
     if (msg->number == 0 || msg->nlist != in_view(c) / size) {
         tt_coord_lose(c, m, TT_LOSS_ILLEGAL);
         return;

@@ -69,8 +69,6 @@ void tt_coord_call(struct tt_coord *c, struct tt_coord_member *m, const struct t
         return; /* of a time before the view that it will hear of */
     }
     c->stale_news |= m->state != TT_COORD_IN_VIEW && !m->called;
-    if (m->state == TT_COORD_IN_VIEW)
-        tt_coord_touch_sync(c, m);
     m->called = true;
     m->cancels = false;
     m->what = msg->what;
@@ -78,6 +76,7 @@ void tt_coord_call(struct tt_coord *c, struct tt_coord_member *m, const struct t
     m->value = msg->value;
     m->least = msg->least;
     m->most = msg->most;
+    m->awaits = msg->other;
 }
 
 static void send_result(struct tt_coord *c, struct tt_coord_member *m, const struct tt_coord_result *r)
@@ -143,11 +142,61 @@ static void tell_who_is_there(const struct tt_coord *c, struct tt_coord_result *
     }
 }
 
+/* Of those who wait in `optimize` the oldest that has not told what it measured; 0: all have. */
+static uint64_t measured_for(const struct tt_coord *c)
+{
+    for (uint32_t i = 0; i < c->nmembers; i++)
+        if (tt_coord_is_live(&c->conf.members[i]) && c->conf.members[i].told < c->conf.members[i].awaits)
+            return c->conf.members[i].id;
+    return 0;
+}
+
+/* What keeps a newcomer out of the next view by itself, so that nobody who is in it is to blame. While somebody is lost, or leaves, it is not known
+ * how many of groups stay. */
+static uint8_t kept_out(const struct tt_coord *c, const struct tt_coord_member *newcomer)
+{
+    uint32_t mates = 0, others = 0, stay = 0;
+    bool leaves = false;
+
+    if (tt_coord_is_live(newcomer) || tt_coord_count(c, TT_COORD_IN_VIEW) == 0)
+        return TT_KEPT_OUT_NOT;
+    for (uint32_t i = 0; i < c->nmembers; i++) {
+        const struct tt_coord_member *m = &c->conf.members[i];
+        const bool waits = (m->state == TT_COORD_WAITING || m->state == TT_COORD_CANDIDATE) && m->called;
+
+        stay += tt_coord_is_live(m) && !m->leaving;
+        leaves |= tt_coord_is_live(m) && m->leaving;
+        mates += m->group == newcomer->group && (waits || tt_coord_is_live(m));
+        others += m->group == newcomer->group && tt_coord_is_live(m);
+    }
+    if (c->nroles > 1 && mates < c->nroles)
+        return TT_KEPT_OUT_GROUP;
+    stay += c->nroles > 1 ? c->nroles - others : 1;
+    if (newcomer->most == 0 || newcomer->most >= stay || tt_coord_count(c, TT_COORD_LOST) > 0 ||
+        (c->nroles > 1 && leaves))
+        return TT_KEPT_OUT_NOT;
+    return TT_KEPT_OUT_MOST;
+}
+
+/* Whom or what the caller has waited for in vain. */
+static struct tt_coord_result reproach(const struct tt_coord *c, const struct tt_coord_member *m, uint64_t round)
+{
+    struct tt_coord_result timeout = { .what = TT_ROUND_TIMEOUT, .differs = kept_out(c, m), .round = round };
+
+    if (timeout.differs == TT_KEPT_OUT_NOT)
+        timeout.id = waited_for(c);
+    if (timeout.id == 0 && m->what == TT_CALL_EPOCH)
+        tell_who_is_there(c, &timeout);
+    else if (timeout.id == 0 && m->what == TT_CALL_OPTIMIZE)
+        timeout.other = measured_for(c);
+    return timeout;
+}
+
 /* The call is taken back; the others' stand. So a round is only decided once all have called, and whoever is behind by one has missed
- * nothing but its last answer. */
+ * nothing but its last answer. Who has heard of a mismatch with a sync meanwhile has no call to take back. */
 void tt_coord_cancel(struct tt_coord *c, struct tt_coord_member *m, uint64_t round)
 {
-    struct tt_coord_result timeout = { .what = TT_ROUND_TIMEOUT, .round = round };
+    struct tt_coord_result timeout;
 
     if (tt_coord_is_live(m) && round + 1 == c->round) {
         tt_coord_send_last(c, m);
@@ -158,13 +207,11 @@ void tt_coord_cancel(struct tt_coord *c, struct tt_coord_member *m, uint64_t rou
         m->cancels = true;
         return;
     }
-    if (tt_coord_is_live(m) ? round != c->round : round != 0)
+    if ((tt_coord_is_live(m) ? round != c->round : round != 0) || !m->called)
         return;
     if (tt_coord_is_proposing(c) && m->next_rank != TT_COORD_NO_RANK)
         tt_coord_abandon(c);
-    timeout.id = waited_for(c);
-    if (timeout.id == 0 && m->what == TT_CALL_EPOCH)
-        tell_who_is_there(c, &timeout);
+    timeout = reproach(c, m, round);
     m->called = false;
     c->stale_news |= !tt_coord_is_live(m);
     send_result(c, m, &timeout);
@@ -317,7 +364,7 @@ static void decide_value(struct tt_coord *c, const struct tt_coord_member *first
     finish(c, &result);
 }
 
-/* All have said what they measured, if they could; the order is searched for while they wait here. False: that goes on. */
+/* All have called, and wait until each has said what it measured, if it could; then the order is searched for. False: that goes on. */
 static bool decide_ring(struct tt_coord *c)
 {
     const struct tt_coord_ring *r = &c->ring;
@@ -327,7 +374,7 @@ static bool decide_ring(struct tt_coord *c)
         finish(c, &(struct tt_coord_result){ .what = TT_ROUND_LOST });
         return true;
     }
-    if (r->waited_for)
+    if (r->waited_for || measured_for(c) != 0)
         return false;
     finish(c, &(struct tt_coord_result){ .what = TT_ROUND_OK,
                                          .value = r->waits,
@@ -396,11 +443,34 @@ static bool begin(struct tt_coord *c)
     return true;
 }
 
+/* All have called, and some a sync that cannot come about. These calls are taken back, and nothing has happened: rounds and syncs keep their numbers. Who
+ * syncs in an epoch that is over is told alone: the others have gone on to where it comes, too. */
+static bool part(struct tt_coord *c)
+{
+    const bool over = is_over(c);
+    struct tt_coord_result mismatch;
+
+    if (!tt_coord_part_syncs(c, over ? TT_DIFFERS_OVER : 0, &mismatch))
+        return false;
+    mismatch.differs |= TT_DIFFERS_BACK;
+    mismatch.round = c->round;
+    mismatch.epoch = c->epoch;
+    for (uint32_t i = 0; i < c->nmembers && !over; i++) {
+        struct tt_coord_member *m = &c->conf.members[i];
+
+        if (!tt_coord_is_live(m) || !m->called)
+            continue;
+        m->called = false;
+        send_result(c, m, &mismatch);
+    }
+    return true;
+}
+
 bool tt_coord_decide_round(struct tt_coord *c)
 {
     const struct tt_coord_member *first = NULL;
     struct tt_coord_result mismatch;
-    bool differs = false;
+    bool differs = false, syncs = false;
 
     if (tt_coord_is_proposing(c) || tt_coord_is_unsure(c))
         return false;
@@ -409,8 +479,9 @@ bool tt_coord_decide_round(struct tt_coord *c)
 
         if (!tt_coord_is_live(m))
             continue;
-        if (!m->called || m->what == TT_CALL_SYNC)
+        if (!m->called)
             return false;
+        syncs |= m->what == TT_CALL_SYNC;
         if (!first)
             first = m;
         else
@@ -418,6 +489,8 @@ bool tt_coord_decide_round(struct tt_coord *c)
     }
     if (!first)
         return begin(c);
+    if (syncs)
+        return part(c);
     if (differs) {
         mismatch.differs |= is_over(c) ? TT_DIFFERS_OVER : 0;
         finish(c, &mismatch);

@@ -127,10 +127,12 @@ static inline void tt_coord_set_synced(struct tt_coord_member *m, uint16_t scope
 void tt_coord_offer(struct tt_coord *c, struct tt_coord_member *m, const struct tt_elmsg *msg);
 void tt_coord_withdraw(struct tt_coord *c, struct tt_coord_member *m, const struct tt_elmsg *msg);
 void tt_coord_vote(struct tt_coord *c, struct tt_coord_member *m, const struct tt_elmsg *msg);
-/* A member called something, or (lose) is lost: syncs of its scopes may be decided now. */
-void tt_coord_touch_sync(struct tt_coord *c, const struct tt_coord_member *m);
+/* A member is lost: syncs of its scopes may be decided now. */
 void tt_coord_lose_sync(struct tt_coord *c, const struct tt_coord_member *m);
 bool tt_coord_decide_sync(struct tt_coord *c);
+/* All of the view have called, and what can be decided is: whether some sync cannot come about, as not all of its scope have called it. Then all offers are taken
+ * back, and *mismatch says what two members called; with these bits. */
+bool tt_coord_part_syncs(struct tt_coord *c, uint8_t bits, struct tt_coord_result *mismatch);
 /* A new view: no sync is under way. */
 void tt_coord_reset_syncs(struct tt_coord *c);
 

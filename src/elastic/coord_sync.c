@@ -17,7 +17,8 @@ static void touch(struct tt_coord *c, struct tt_coord_scope *s)
         s->dirty = c->syncing = true;
 }
 
-void tt_coord_touch_sync(struct tt_coord *c, const struct tt_coord_member *m)
+/* It offers, or is lost: syncs of its scopes may be decided now. */
+static void touch_scopes(struct tt_coord *c, const struct tt_coord_member *m)
 {
     touch(c, &c->scopes[0]);
     if (m->role + 1u < TT_SYNC_SCOPES)
@@ -33,7 +34,7 @@ void tt_coord_lose_sync(struct tt_coord *c, const struct tt_coord_member *m)
 {
     if (is_source(m) && m->scope < TT_SYNC_SCOPES)
         c->scopes[m->scope].replan = true;
-    tt_coord_touch_sync(c, m);
+    touch_scopes(c, m);
 }
 
 void tt_coord_reset_syncs(struct tt_coord *c)
@@ -96,36 +97,55 @@ static void finish(struct tt_coord *c, struct tt_coord_scope *s, const struct tt
     }
 }
 
-/* Members called different things, or chose what does not go together: all calls of it are taken back, and nothing happened. */
-static void take_back(struct tt_coord *c, struct tt_coord_scope *s, const struct tt_coord_member *one,
-                      const struct tt_coord_member *other)
+/* Members called different things, or chose what does not go together: its offer is taken back, and nothing happened. */
+static void take_back(struct tt_coord *c, struct tt_coord_member *m, const struct tt_coord_result *mismatch)
 {
-    struct tt_coord_result mismatch = { .what = TT_ROUND_MISMATCH, .id = one->id, .other = other->id };
-    const uint16_t scope = tt_coord_scope_index(c, s);
-
-    if (other->what != TT_CALL_SYNC) {
-        mismatch.differs = TT_DIFFERS_CALL;
-        mismatch.value = TT_CALL_SYNC;
-        mismatch.also = other->what;
-    } else if (other->scope != scope) {
-        mismatch.differs = TT_DIFFERS_SCOPE;
-        mismatch.value = scope;
-        mismatch.also = other->scope;
-    } else {
-        mismatch.differs = TT_DIFFERS_STRATEGY;
-        mismatch.value = one->strategy;
-        mismatch.also = other->strategy;
-    }
+    struct tt_coord_scope *s = &c->scopes[m->scope];
 
     s->offered = false;
-    for (uint32_t i = 0; i < c->nmembers; i++) {
-        struct tt_coord_member *m = &c->conf.members[i];
+    m->called = false;
+    send_synced(c, m, m->scope, tt_coord_last_sync(c, s) + 1, mismatch);
+}
 
-        if (!tt_coord_is_in(m, scope) || !has_offered(m, scope))
+/* Whether one of its scope has called something else, or a sync of another scope: then that is the mismatch. */
+static bool find_torn(const struct tt_coord *c, const struct tt_coord_member *one, struct tt_coord_result *mismatch)
+{
+    for (uint32_t i = 0; i < c->nmembers; i++) {
+        const struct tt_coord_member *other = &c->conf.members[i];
+        const bool syncs = other->what == TT_CALL_SYNC;
+
+        if (!tt_coord_is_in(other, one->scope) || has_offered(other, one->scope))
             continue;
-        m->called = false;
-        send_synced(c, m, scope, tt_coord_last_sync(c, s) + 1, &mismatch);
+        *mismatch = (struct tt_coord_result){ .what = TT_ROUND_MISMATCH,
+                                              .differs = syncs ? TT_DIFFERS_SCOPE : TT_DIFFERS_CALL,
+                                              .id = one->id,
+                                              .value = syncs ? one->scope : TT_CALL_SYNC,
+                                              .other = other->id,
+                                              .also = syncs ? other->scope : other->what };
+        return true;
     }
+    return false;
+}
+
+bool tt_coord_part_syncs(struct tt_coord *c, uint8_t bits, struct tt_coord_result *mismatch)
+{
+    bool torn = false;
+
+    for (uint32_t i = 0; i < c->nmembers; i++) {
+        const struct tt_coord_member *m = &c->conf.members[i];
+
+        if (!tt_coord_is_live(m) || m->what != TT_CALL_SYNC)
+            continue;
+        if (c->scopes[m->scope].moving)
+            return false;
+        torn = torn || find_torn(c, m, mismatch);
+    }
+    if (torn)
+        mismatch->differs = (uint8_t)(mismatch->differs | bits);
+    for (uint32_t i = 0; i < c->nmembers && torn; i++)
+        if (tt_coord_is_live(&c->conf.members[i]) && c->conf.members[i].what == TT_CALL_SYNC)
+            take_back(c, &c->conf.members[i], mismatch);
+    return torn;
 }
 
 /* ---- the plan ---- */
@@ -233,7 +253,24 @@ static void decide(struct tt_coord *c, struct tt_coord_scope *s)
     }
 }
 
-/* Whether all that live in the scope have offered; if they have, it is decided. */
+/* Popular goes with popular alone. */
+static void refuse_mixture(struct tt_coord *c, uint16_t scope, const struct tt_coord_member *one,
+                           const struct tt_coord_member *other)
+{
+    const struct tt_coord_result mismatch = { .what = TT_ROUND_MISMATCH,
+                                              .differs = TT_DIFFERS_STRATEGY,
+                                              .id = one->id,
+                                              .value = one->strategy,
+                                              .other = other->id,
+                                              .also = other->strategy };
+
+    for (uint32_t i = 0; i < c->nmembers; i++)
+        if (tt_coord_is_in(&c->conf.members[i], scope))
+            take_back(c, &c->conf.members[i], &mismatch);
+}
+
+/* Whether all that live in the scope have offered; if they have, it is decided. Where some call something else that shows once all of the view have
+ * called (tt_coord_decide_round). */
 static bool gather(struct tt_coord *c, struct tt_coord_scope *s)
 {
     const struct tt_coord_member *one = NULL, *other = NULL;
@@ -243,19 +280,17 @@ static bool gather(struct tt_coord *c, struct tt_coord_scope *s)
 
         if (!tt_coord_is_in(m, tt_coord_scope_index(c, s)))
             continue;
-        if (!m->called)
+        if (!has_offered(m, tt_coord_scope_index(c, s)))
             return false;
-        if (!one && has_offered(m, tt_coord_scope_index(c, s)))
+        if (!one)
             one = m;
-        else if (!has_offered(m, tt_coord_scope_index(c, s)))
-            other = m;
-        else if (one && (m->strategy == TT_SYNC_POPULAR) != (one->strategy == TT_SYNC_POPULAR))
+        else if ((m->strategy == TT_SYNC_POPULAR) != (one->strategy == TT_SYNC_POPULAR))
             other = m;
     }
     if (!one)
         return false;
     if (other)
-        take_back(c, s, one, other);
+        refuse_mixture(c, tt_coord_scope_index(c, s), one, other);
     else
         decide(c, s);
     return true;
@@ -393,14 +428,14 @@ void tt_coord_offer(struct tt_coord *c, struct tt_coord_member *m, const struct 
     m->keys = msg->keys;
     m->hash = msg->hash;
     s->offered = true;
-    tt_coord_touch_sync(c, m);
+    touch_scopes(c, m);
 }
 
-/* The oldest of the scope that has not called; 0: all have. */
+/* The oldest of the scope that has not offered, whatever else it may have called; 0: all have. */
 static uint64_t waited_for(const struct tt_coord *c, uint16_t scope)
 {
     for (uint32_t i = 0; i < c->nmembers; i++)
-        if (tt_coord_is_in(&c->conf.members[i], scope) && !c->conf.members[i].called)
+        if (tt_coord_is_in(&c->conf.members[i], scope) && !has_offered(&c->conf.members[i], scope))
             return c->conf.members[i].id;
     return 0;
 }

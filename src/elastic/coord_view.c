@@ -412,6 +412,7 @@ static void let_in(struct tt_coord *c, struct tt_coord_member *m)
     m->attempts = 0;
     m->edges = 0;
     m->gone[0] = m->gone[1] = 0;
+    m->told = 0;
 }
 
 /* What the next view's order is for: as long as nobody comes, what was found of it holds for those who are left. */
@@ -423,11 +424,29 @@ static uint8_t next_plan(const struct tt_coord *c)
     return c->ring.waits ? tt_coord_ring_plan(c) : c->plan;
 }
 
+static struct tt_coord_cause cause_of_next(const struct tt_coord *c)
+{
+    struct tt_coord_cause cause = { .revoked = c->revoked,
+                                    .revoker = c->revoked ? c->revoker : 0,
+                                    .ordered = c->ring.waits };
+
+    for (uint32_t i = 0; i < c->nmembers; i++) {
+        const struct tt_coord_member *m = &c->conf.members[i];
+
+        cause.came += m->next_rank != TT_COORD_NO_RANK && !tt_coord_is_live(m);
+        cause.out += m->next_rank == TT_COORD_NO_RANK && tt_coord_is_live(m);
+        cause.left += m->state == TT_COORD_LOST && m->loss == TT_LOSS_LEFT;
+        cause.lost += m->state == TT_COORD_LOST && m->loss != TT_LOSS_LEFT;
+    }
+    return cause;
+}
+
 void tt_coord_install(struct tt_coord *c)
 {
     size_t bytes = 0;
 
     c->plan = next_plan(c);
+    c->cause = cause_of_next(c);
     tt_coord_reset_ring(c);
     c->epoch++;
     c->last = (struct tt_coord_result){ .is_view = true, .round = c->round, .epoch = c->epoch };
@@ -435,6 +454,7 @@ void tt_coord_install(struct tt_coord *c)
     tt_coord_end_round(c);
     c->stale_news |= c->revoked;    /* not this epoch */
     c->revoked = c->asking = c->decided = c->changed = false;
+    c->revocation = TT_REVOKED_UNSAID;
     memset(c->words, 0, sizeof c->words);
     tt_coord_reset_syncs(c);
     sort_by_rank(c, true);

@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "base/status.h"
 #include "elastic/member_state.h"
+#include "elastic/mismatch.h"
 
 #define FIRST_LEASE_NS TT_SECOND /* until the coordinator says its own */
 #define RETRY_NS (5 * TT_MS)     /* doubles with each failure, up to a quarter of the lease */
@@ -40,11 +41,6 @@ void tt_member_send(struct tt_member *m, size_t bytes)
 void tt_member_send_msg(struct tt_member *m, const struct tt_elmsg *msg)
 {
     tt_member_send(m, tt_elmsg_write(m->conf.scratch, TT_ELMSG_BYTES_MAX, msg));
-}
-
-static void send_kind(struct tt_member *m, uint8_t kind)
-{
-    tt_member_send_msg(m, &(struct tt_elmsg){ .kind = kind, .epoch = m->epoch });
 }
 
 /* ---- the connection ---- */
@@ -129,7 +125,7 @@ void tt_member_tick(struct tt_member *m, uint64_t now_ns)
         reconnect(m);
     } else if (now_ns >= m->beat_ns) {
         m->beat_ns = now_ns + m->lease_ns / 4;
-        send_kind(m, TT_ELMSG_HEARTBEAT);
+        tt_member_send_msg(m, &(struct tt_elmsg){ .kind = TT_ELMSG_HEARTBEAT });
     }
 }
 
@@ -215,12 +211,18 @@ void tt_member_say_links(struct tt_member *m, const struct tt_elmsg *head, const
         send_links(m);
 }
 
+/* Whether the round is still to come. */
+static bool is_taken_back(const struct tt_elmsg *msg)
+{
+    return msg->what == TT_ROUND_TIMEOUT || (msg->what == TT_ROUND_MISMATCH && msg->flags & TT_DIFFERS_BACK);
+}
+
 static void on_result(struct tt_member *m, const struct tt_elmsg *msg)
 {
     if (!m->calling || tt_member_is_syncing(m) || msg->number != m->round)
         return;
     m->calling = m->cancelling = false;
-    if (msg->what != TT_ROUND_TIMEOUT) {
+    if (!is_taken_back(msg)) {
         m->round++;
         m->unheard = false;
     }
@@ -275,6 +277,7 @@ static void on_view(struct tt_member *m, struct tt_elmsg *msg)
     m->plan = msg->what;
     m->links.head.number = 0;
     m->calling = m->cancelling = m->stopped = m->revoking = m->unheard = false;
+    m->revocation = TT_REVOKED_UNSAID;
     m->proposal = 0;
     memset(m->ops, 0, sizeof m->ops);
     m->sync = (struct tt_member_sync){ .number = { 1, 1 } };
@@ -353,14 +356,26 @@ void tt_member_gone(struct tt_member *m, uint64_t id, uint64_t now_ns)
     send_suspicion(m, id, TT_SUSPECT_GONE);
 }
 
-void tt_member_revoke(struct tt_member *m, uint64_t now_ns)
+static void send_revoke(struct tt_member *m)
+{
+    tt_member_send_msg(m, &(struct tt_elmsg){ .kind = TT_ELMSG_REVOKE, .what = m->revocation, .epoch = m->epoch });
+}
+
+void tt_member_revoke_as(struct tt_member *m, uint8_t why, uint64_t now_ns)
 {
     at(m, now_ns);
     if (m->over || m->epoch == 0)
         return;
+    if (!m->revoking)
+        m->revocation = why;
     m->revoking = true;
     if (m->welcome)
-        send_kind(m, TT_ELMSG_REVOKE);
+        send_revoke(m);
+}
+
+void tt_member_revoke(struct tt_member *m, uint64_t now_ns)
+{
+    tt_member_revoke_as(m, TT_REVOKED_ASKED, now_ns);
 }
 
 /* ---- messages ---- */
@@ -391,7 +406,7 @@ static void on_welcome(struct tt_member *m, const struct tt_elmsg *msg)
     if (m->leaving)
         tt_member_send_leave(m, TT_LEAVE_NOTICE);
     if ((m->revoking || m->stopped) && m->epoch > 0)
-        send_kind(m, TT_ELMSG_REVOKE); /* a coordinator that restarted may not know */
+        send_revoke(m); /* a coordinator that restarted may not know */
     if (m->links.head.number > 0)
         send_links(m); /* before the call that waits for what comes of them */
     if (m->calling)

@@ -30,10 +30,10 @@ enum tt_member_act_kind {
     TT_MEMBER_ACT_SEND_PEER,    /* data[bytes] to `rank` of the view; copied */
     TT_MEMBER_ACT_REACH,        /* connect to everybody in m->proposed, then tt_member_reached */
     TT_MEMBER_ACT_VIEW,         /* m->view is the view now */
-    TT_MEMBER_ACT_STOP,         /* nothing of this epoch may go on or begin; verdicts follow. n: so many are lost or have left, id: one of them; 0: it
-                                 * was revoked (by a program, or as a member lost its connection to another), or (m->epoch is 0) our group is not complete any longer */
+    TT_MEMBER_ACT_STOP,         /* nothing of this epoch may go on or begin; verdicts follow. n: so many are lost or have left, id: one of them; what: enum
+                                 * tt_revocation, other: who revoked it, 0: not known; or (m->epoch is 0) our group is not complete any longer */
     TT_MEMBER_ACT_OP_DONE,      /* operation n of `tag` ended: state FINAL, with the news that all got with it, or RESTORED, with none */
-    TT_MEMBER_ACT_CALL_DONE,    /* the call that was made ended: what: enum tt_round_status, value, id, other, differs, also; of a sync that is OK or SAME:
+    TT_MEMBER_ACT_CALL_DONE,    /* the call that was made ended: what: enum tt_round_status, value, id, other, differs (RESULT's flags), also; of a sync that is OK or SAME:
                                  * value is the revision that all have now */
     TT_MEMBER_ACT_SYNC_PLAN,    /* of the sync that is under way: m->sync.part, content, holders: for tt_transfer_plan */
     TT_MEMBER_ACT_OVER          /* this member is none any longer; status and text say why */
@@ -41,7 +41,7 @@ enum tt_member_act_kind {
 
 struct tt_member_act {
     uint8_t kind, what, state;
-    uint8_t differs;            /* of a MISMATCH: enum tt_difference */
+    uint8_t differs;            /* of a MISMATCH: enum tt_difference and bits; of a TIMEOUT: enum tt_kept_out */
     uint16_t tag;
     uint32_t rank;
     uint64_t delay_ns, n, value, also, id, other;
@@ -114,7 +114,8 @@ struct tt_member {
     bool calling, cancelling;           /* cancelling: the call's deadline passed */
     struct tt_elmsg call;
     struct tt_member_sync sync;
-    bool stopped, revoking;             /* this epoch's operations are over; we want them to be */
+    bool stopped, revoking;             /* this epoch's operations are over; we want them to be: */
+    uint8_t revocation;                 /* enum tt_revocation: why */
     uint64_t question;
     bool unheard;                       /* something became FINAL here, and no round has had the word of all since */
     struct tt_news news;                /* the latest from the coordinator */
@@ -153,7 +154,10 @@ void tt_member_suspect(struct tt_member *m, uint64_t id, uint64_t now_ns);
 /* Our connection to a member of the view ended, and wherever it listened the system says that nobody does. If the coordinator has lost it too,
  * it does not wait for it to come back. */
 void tt_member_gone(struct tt_member *m, uint64_t id, uint64_t now_ns);
+/* The epoch is to be over, as the program asks for it. */
 void tt_member_revoke(struct tt_member *m, uint64_t now_ns);
+/* Likewise, as something failed here: enum tt_revocation. Of several the first reason counts. */
+void tt_member_revoke_as(struct tt_member *m, uint8_t why, uint64_t now_ns);
 
 /* ---- the order of the ring ---- */
 /* From how many it is told what comes to us: all of the view, or with replica groups those of our role, one in each group. Of these the k-th is in the group whose ranks are
@@ -163,8 +167,8 @@ static inline uint32_t tt_member_nlinks(const struct tt_member *m)
     return m->conf.nroles > 1 ? m->nranks / m->conf.nroles : m->nranks;
 }
 /* Tells what comes to us from each of these in the order of their ranks, in measurement `number`, for which head has what LINKS has beside the list.
- * links[tt_member_nlinks] is the caller's, and stays as it is until the next view or the next of these. Also while the program does other things;
- * TT_CALL_OPTIMIZE waits for what comes of it. Ignored outside of a view. */
+ * links[tt_member_nlinks] is the caller's, and stays as it is until the next view or the next of these. Also while the program does other things, or
+ * waits in TT_CALL_OPTIMIZE for what comes of this measurement (the call's `other`). Ignored outside of a view. */
 void tt_member_say_links(struct tt_member *m, const struct tt_elmsg *head, const struct tt_ring_link *links,
                          uint64_t now_ns);
 

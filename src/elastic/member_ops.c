@@ -374,8 +374,10 @@ void tt_member_on_lost(struct tt_member *m, struct tt_elmsg *msg)
     if (!m->stopped) {
         m->stopped = true;
         tt_member_emit(m, &(struct tt_member_act){ .kind = TT_MEMBER_ACT_STOP,
+                                                   .what = msg->what,
                                                    .n = msg->nlist,
-                                                   .id = msg->nlist ? tt_elmsg_next_id(msg) : 0 });
+                                                   .id = msg->nlist ? tt_elmsg_next_id(msg) : 0,
+                                                   .other = msg->id });
     }
     answer(m);
 }

@@ -11,7 +11,7 @@
 #include "elastic/ring_predict.h"
 #include "elastic/sync.h"
 
-#define TT_ELASTIC_VERSION 6            /* of all that is said, and of the journal */
+#define TT_ELASTIC_VERSION 7            /* of all that is said, and of the journal */
 #define TT_ELASTIC_MEMBERS_MAX 4096u    /* of a run, newcomers counted in */
 #define TT_ELASTIC_TAGS 256u            /* tags of operations of one view are below this */
 #define TT_ELASTIC_TEXT_BYTES 200       /* a sentence, or the name of a run, with its NUL */
@@ -30,7 +30,7 @@ enum tt_elmsg_kind {
     TT_ELMSG_READY,         /* number: the proposal; the list: whom I could not reach */
     TT_ELMSG_ANSWER,        /* number: the question; the list: where I stand in each operation */
     TT_ELMSG_SUSPECT,       /* id does not answer me; what: enum tt_suspicion */
-    TT_ELMSG_REVOKE,        /* epoch: nothing more may begin in it */
+    TT_ELMSG_REVOKE,        /* epoch: nothing more may begin in it; what: enum tt_revocation */
     TT_ELMSG_OFFER,         /* a call as well: what I have of the scope's state; what: enum tt_sync_strategy; flags: enum tt_offer_flags;
                              * number: of the sync in this epoch and scope; value: my revision */
     TT_ELMSG_WITHDRAW,      /* of sync number: the caller's deadline passed */
@@ -46,7 +46,8 @@ enum tt_elmsg_kind {
     TT_ELMSG_VIEW,          /* a view is decided, in round number; what: enum tt_ring_plan; the list: its members in the order of their ranks */
     TT_ELMSG_DROPPED,       /* you are in no view any longer, and wait with the newcomers: your group is not complete */
     TT_ELMSG_RESULT,        /* of round number: what: enum tt_round_status */
-    TT_ELMSG_LOST,          /* number: the question; the list: who is lost in this epoch. Stop, and answer */
+    TT_ELMSG_LOST,          /* number: the question; the list: who is lost in this epoch; what: enum tt_revocation, id: who revoked it first, 0: nobody,
+                             * or it is not known. Stop, and answer */
     TT_ELMSG_VERDICTS,      /* number: the question; the list: operations, FINAL or RESTORED */
     TT_ELMSG_PLAN,          /* of sync number; what: enum tt_sync_part, yours; other: the plan's number; value: the revision that it
                              * leads to; hash: what won; the list: whom to fetch from */
@@ -88,8 +89,8 @@ enum tt_call_kind {
     TT_CALL_AGREE,          /* value: flags, all members' are ANDed */
     TT_CALL_COMMIT,         /* value: 1 if the step is good here; the bits above: a hash of the operations that were begun here, which is the same on all unless
                              * the epoch is over. RESULT: 1 if all were good */
-    TT_CALL_OPTIMIZE,       /* LINKS was said before it; RESULT: value 1: a better order waits for an epoch; id, other: ns of an all-reduce in
-                             * the order that is, and in the best */
+    TT_CALL_OPTIMIZE,       /* other: the measurement of which LINKS tells, before it or later, 0: of none; value: bytes; least: gain in percent. RESULT:
+                             * value 1: a better order waits for an epoch; id, other: ns of an all-reduce in the order that is, and in the best */
     TT_CALL_SYNC,           /* of one scope; said by OFFER */
     TT_CALL_KINDS
 };
@@ -97,12 +98,32 @@ enum tt_call_kind {
 enum tt_epoch_flags { TT_EPOCH_ADMIT = 1 };     /* else the view only shrinks */
 enum tt_offer_flags { TT_OFFER_INSTEAD = 1 };   /* if all who are willing say so, it is as a first sync */
 
+/* Why an epoch was revoked, by who did. */
+enum tt_revocation {
+    TT_REVOKED_UNSAID,   /* by nobody; or it says only that it has heard of it, to a coordinator that restarted */
+    TT_REVOKED_ASKED,    /* its program did */
+    TT_REVOKED_CUT,      /* another member was lost to it, or the connection to that */
+    TT_REVOKED_LATE,     /* a deadline passed there */
+    TT_REVOKED_MISMATCH, /* it found that members called different operations */
+    TT_REVOKED_FAILED,   /* something else failed there */
+    TT_REVOCATIONS
+};
+
+/* What keeps a newcomer out of a view, whatever its members call. */
+enum tt_kept_out {
+    TT_KEPT_OUT_NOT,
+    TT_KEPT_OUT_MOST, /* by its own wish to be one of `most` */
+    TT_KEPT_OUT_GROUP /* its replica group is not complete */
+};
+
 enum tt_round_status {
     TT_ROUND_OK,
     TT_ROUND_SAME,          /* of epoch: the view stays as it was; of sync: all had the state, nobody received */
     TT_ROUND_TIMEOUT,       /* the caller's deadline passed: its call is taken back, and nothing happened; id: one that had not called, or 0; then, of
-                             * epoch: value: members in the view; other: newcomers that wait in it, the caller counted in if it is one */
-    TT_ROUND_MISMATCH,      /* members called different things: flags: enum tt_difference; id: one, value: of it; other: another one, also: of that */
+                             * epoch: value: members in the view; other: newcomers that wait in it, the caller counted in if it is one; flags: of a newcomer:
+                             * enum tt_kept_out; of optimize: other: one that had not told what it measured, or 0 */
+    TT_ROUND_MISMATCH,      /* members called different things: flags: enum tt_difference and bits; id: one, value: of it; other: another one, also: of
+                             * that. Of a round with TT_DIFFERS_BACK, and of a sync: the call is taken back, as by a deadline */
     TT_ROUND_TOO_FEW,       /* fewer would be left than `least` */
     TT_ROUND_LOST,          /* of agree and commit: the value is of those who are left (of commit: 0, also where the epoch was revoked); of sync: all
                              * who held the state are lost */

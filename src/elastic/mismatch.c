@@ -54,7 +54,7 @@ static const char *call_of(uint8_t differs)
 
 const char *tt_mismatch_text(char out[TT_MISMATCH_BYTES], const struct tt_mismatch *m)
 {
-    const uint8_t differs = m->differs & (uint8_t)~TT_DIFFERS_OVER;
+    const uint8_t differs = m->differs & (uint8_t) ~(TT_DIFFERS_OVER | TT_DIFFERS_BACK);
     char value[40], also[40];
 
     if (differs == TT_DIFFERS_OPERATIONS) {

@@ -19,15 +19,17 @@ enum tt_difference {
     TT_DIFFERS_SCOPE,       /* likewise: 0, or 1 + role */
     TT_DIFFERENCES
 };
-#define TT_DIFFERS_OVER 0x80u   /* a bit beside it: the epoch was over when they had all called, which may be why they called different things */
+/* Bits beside it: */
+#define TT_DIFFERS_OVER 0x80u   /* the epoch was over when they had all called, which may be why they called different things */
+#define TT_DIFFERS_BACK 0x40u   /* of a round: it is still to come, as some of its members had called a sync, which is none; the call is taken back */
 
 struct tt_mismatch {
-    uint8_t differs;        /* enum tt_difference, and TT_DIFFERS_OVER; what is none is one that a later version knows */
+    uint8_t differs;        /* enum tt_difference, and these bits; what is none is one that a later version knows */
     uint64_t id, value;     /* a member, and what it called with */
     uint64_t other, also;   /* the same of another one */
 };
 
-#define TT_MISMATCH_BYTES 160
+#define TT_MISMATCH_BYTES 200 /* with the longest numbers, too */
 
 /* "member 3 called epoch with least 2 where member 5 called it with least 3", into out; returns that. */
 const char *tt_mismatch_text(char out[TT_MISMATCH_BYTES], const struct tt_mismatch *m);

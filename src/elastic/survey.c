@@ -302,15 +302,6 @@ void tt_survey_begin(struct tt_survey *p, const struct tt_survey_conf *conf, uin
             ping(p, rank, FIRST);
 }
 
-uint32_t tt_survey_missing(const struct tt_survey *p)
-{
-    uint32_t rank = 0;
-
-    while (rank < p->conf.nranks && (rank == p->conf.rank || p->conf.peers[rank].npongs > 0))
-        rank++;
-    return rank;
-}
-
 static void burst_if_ready(struct tt_survey *p)
 {
     if (p->state != TT_SURVEY_WAITS)

@@ -94,7 +94,5 @@ void tt_survey_again(struct tt_survey *p, uint32_t rank, uint64_t now_ns);
 void tt_survey_end(struct tt_survey *p);
 void tt_survey_tick(struct tt_survey *p, uint64_t now_ns);
 uint64_t tt_survey_next_ns(const struct tt_survey *p);
-/* A rank that has not answered our pings; nranks: all have. */
-uint32_t tt_survey_missing(const struct tt_survey *p);
 
 #endif

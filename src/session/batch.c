@@ -89,7 +89,8 @@ static void begin(struct batch *b, struct slot *s)
     if (b->run->recovering && !is_idle(b))
         st = tt_fail_again(TUTTI_ERR_PEER_LOST, "tutti_run_batch: the epoch is over; another thread makes the next view");
     else
-        st = tt_operation_begin(b->run, &s->o, &b->ops[index], b->first_tag + (uint32_t)i);
+        st = tt_operation_begin(b->run, &s->o, &b->ops[index], b->first_tag + (uint32_t)i,
+                                tt_run_deadline(b->run, b->ops[index].timeout_ms));
     tt_run_unlock(b->run);
     b->ops[index].attempts++;
     b->ops[index].status = st;
@@ -163,7 +164,8 @@ static tutti_status run_all(struct batch *b)
         if (st != TUTTI_ERR_PEER_LOST || !tt_operation_retries(&b->ops[b->left[0]]))
             return tt_operation_told(b->run, st);
         tt_run_lock(b->run);
-        st = tt_operation_recover(b->run, &b->ops[b->left[0]], b->epoch);
+        st = tt_operation_recover(b->run, &b->ops[b->left[0]], b->epoch,
+                                  tt_run_deadline(b->run, b->ops[b->left[0]].timeout_ms));
         tt_run_unlock(b->run);
         if (st)
             return tt_operation_told(b->run, st);

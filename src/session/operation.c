@@ -228,14 +228,24 @@ static enum tt_op_mode mode_of(const struct tt_operation *o)
                                           : TT_MODE_ABORT;
 }
 
-tutti_status tt_operation_begin(tutti_run *run, struct tt_operation *o, tutti_elastic *op, uint32_t tag)
+/* Until no other thread makes the next view. *deadline_ns as tt_run_wait_awake has it. */
+static tutti_status await_recovery(tutti_run *run, uint64_t *deadline_ns)
+{
+    while (run->recovering && !run->over)
+        if (!tt_run_wait_awake(run, deadline_ns) && run->recovering && !run->over)
+            return tt_fail(TUTTI_ERR_TIMEOUT,
+                           "tutti_run_collective: another thread had not made the next view before the deadline");
+    return TUTTI_OK;
+}
+
+tutti_status tt_operation_begin(tutti_run *run, struct tt_operation *o, tutti_elastic *op, uint32_t tag,
+                                uint64_t deadline_ns)
 {
     struct tt_tag *t = &run->tags[tag];
-    tutti_status st;
+    tutti_status st = await_recovery(run, &deadline_ns);
 
-    while (run->recovering && !run->over)
-        tt_run_wait(run, TT_NEVER);
-    st = may_begin(run, tag);
+    if (!st)
+        st = may_begin(run, tag);
     if (!st)
         st = tt_tentative_refuse(run, op, "tutti_run_collective");
     if (st) {
@@ -248,7 +258,7 @@ tutti_status tt_operation_begin(tutti_run *run, struct tt_operation *o, tutti_el
             tt_tentative_owe(run, tag);
         t->in_use = true;
         run->noperations++;
-        tt_tentative_await(run, tag, tt_run_deadline(run, op->timeout_ms));
+        tt_tentative_await(run, tag, tt_run_deadline(run, 0));
         run->noperations--;
         t->in_use = false;
         return run->over ? tt_run_check(run) : epoch_is_over(run);
@@ -259,12 +269,12 @@ tutti_status tt_operation_begin(tutti_run *run, struct tt_operation *o, tutti_el
     *o = (struct tt_operation){ .op = op,
                                 .tag = tag,
                                 .epoch = run->space.epoch,
+                                .deadline_ns = deadline_ns,
                                 .nranks = run->space.nranks,
                                 .comm = run->space.tags[tag],
                                 .kept = t,
                                 .tentative = tt_tentative_is(run, op) };
     o->call = (tutti_call){ .size = sizeof o->call,
-                            .timeout_ms = op->timeout_ms,
                             .algo = algo_of(run, op),
                             .scale = op->scale,
                             .quant = op->quant,
@@ -272,7 +282,7 @@ tutti_status tt_operation_begin(tutti_run *run, struct tt_operation *o, tutti_el
                             .divisor = op->divisor };
     st = tt_scope_take(run, o);
     if (st == TUTTI_ERR_NOMEM || (st == TUTTI_ERR_ABORTED && op->scope != TUTTI_SCOPE_ALL))
-        tt_member_revoke(&run->m, tt_now_ns()); /* others may be able to begin: they shall not wait for us */
+        tt_run_end_epoch(run, st); /* others may be able to begin: they shall not wait for us */
     if (st)
         return st;
     o->contributors = o->nscope;
@@ -291,6 +301,19 @@ tutti_status tt_operation_begin(tutti_run *run, struct tt_operation *o, tutti_el
     run->noperations++;
     run->ninside++;
     return TUTTI_OK;
+}
+
+/* A deadline that is long over passed while this process stood still, as a call that ran would have ended by it: then each call has as long as the
+ * whole had. */
+int64_t tt_operation_left_ms(const struct tt_operation *o)
+{
+    const uint64_t now_ns = tt_now_ns();
+
+    if (o->deadline_ns == TT_NEVER)
+        return -1;
+    if (now_ns > o->deadline_ns && now_ns - o->deadline_ns > TT_RUN_STILL_NS)
+        return o->op->timeout_ms;
+    return o->deadline_ns > now_ns ? (int64_t)((o->deadline_ns - now_ns + TT_MS - 1) / TT_MS) : 1;
 }
 
 /* Who withholds adds zeros. */
@@ -314,6 +337,7 @@ tutti_status tt_operation_perform(struct tt_operation *o, tutti_request **reques
     if (op->withholds)
         add_nothing(op);
     call->request = request;
+    call->timeout_ms = tt_operation_left_ms(o);
     switch (op->coll) {
     case TUTTI_ALLREDUCE:
         return tutti_allreduce(src, op->dst, op->count, op->type, op->op, o->scope, call);
@@ -379,7 +403,7 @@ tutti_status tt_operation_vote(tutti_run *run, struct tt_operation *o, tutti_req
 
     if (st)
         return st;
-    o->call = (tutti_call){ .size = sizeof o->call, .timeout_ms = o->op->timeout_ms, .request = request };
+    o->call = (tutti_call){ .size = sizeof o->call, .timeout_ms = tt_operation_left_ms(o), .request = request };
     return tutti_allgather(o->news, t->gathered, TT_NEWS_BYTES, TUTTI_U8, o->comm, &o->call);
 }
 
@@ -417,7 +441,7 @@ void tt_operation_fail(tutti_run *run, struct tt_operation *o, tutti_status st)
     }
     if (!*run->stop_why)
         snprintf(run->stop_why, sizeof run->stop_why, "%.*s", (int)sizeof run->stop_why - 1, o->why);
-    tt_member_revoke(&run->m, tt_now_ns());
+    tt_run_end_epoch(run, st);
 }
 
 /* ---- the verdict ---- */
@@ -458,8 +482,8 @@ static void hear_news(tutti_run *run, const struct tt_operation *o)
     run->heard_tag = o->tag;
 }
 
-/* A member that cannot learn what became of its operation, because no coordinator is there for as long as a call may take, cannot stay:
- * it would go on with another state than the others. */
+/* A member that cannot learn what became of its operation, because no coordinator is there for as long as a call of the run may take, cannot stay:
+ * it would go on with another state than the others. That is apart from the operation's own deadline, which may have passed before. */
 static void wait_verdict(tutti_run *run, const struct tt_operation *o)
 {
     uint64_t deadline_ns;
@@ -467,7 +491,7 @@ static void wait_verdict(tutti_run *run, const struct tt_operation *o)
 
     if (run->tags[o->tag].done)
         return;
-    deadline_ns = tt_run_deadline(run, o->op->timeout_ms);
+    deadline_ns = tt_run_deadline(run, 0);
     snprintf(what, sizeof what, "an operation in epoch %" PRIu64, o->epoch);
     while (!run->tags[o->tag].done && !run->over)
         if (!tt_run_wait_awake(run, &deadline_ns) && !run->tags[o->tag].done && !run->over)
@@ -520,15 +544,24 @@ tutti_status tt_operation_judge(tutti_run *run, struct tt_operation *o)
 
 /* ---- again ---- */
 
-tutti_status tt_operation_recover(tutti_run *run, const tutti_elastic *op, uint64_t epoch)
+/* Until all threads' operations of the epoch that is over have left it. */
+static tutti_status await_others(tutti_run *run, uint64_t *deadline_ns)
 {
-    const uint64_t deadline_ns = tt_run_deadline(run, op->timeout_ms);
-    struct tt_view_result result;
-    tutti_status st = TUTTI_OK;
+    while (run->ninside > 0 && !run->over)
+        if (!tt_run_wait_awake(run, deadline_ns) && run->ninside > 0 && !run->over)
+            return tt_fail(TUTTI_ERR_TIMEOUT,
+                           "tutti_run_collective: operations of other threads had not ended before the deadline");
+    return TUTTI_OK;
+}
+
+tutti_status tt_operation_recover(tutti_run *run, const tutti_elastic *op, uint64_t epoch, uint64_t deadline_ns)
+{
+    struct tt_view_result result = { .changed = false };
+    tutti_status st = await_recovery(run, &deadline_ns);
     bool final;
 
-    while (run->recovering && !run->over)
-        tt_run_wait(run, TT_NEVER);
+    if (st)
+        return st;
     if (run->over)
         return tt_run_check(run);
     if (run->space.epoch > epoch && !run->m.stopped)
@@ -541,9 +574,9 @@ tutti_status tt_operation_recover(tutti_run *run, const tutti_elastic *op, uint6
         return tt_fail(TUTTI_ERR_ABORTED, "tutti_run_collective: this member is in no view; tutti_run_epoch brings it into one");
     run->dropped = false;
     run->recovering = run->calling = true;
-    while (run->ninside > 0 && !run->over)
-        tt_run_wait(run, TT_NEVER);
-    st = tt_view_again(run, op->least, deadline_ns, "tutti_run_collective", &result);
+    st = await_others(run, &deadline_ns);
+    if (!st)
+        st = tt_view_again(run, op->least, deadline_ns, "tutti_run_collective", &result);
     run->recovering = run->calling = false;
     run->stats.retries += !st;
     final = result.too_few || run->dropped;
@@ -565,7 +598,7 @@ tutti_status tt_operation_told(tutti_run *run, tutti_status st)
 }
 
 /* One attempt, from begin to verdict. *began: it was the machine's. */
-static tutti_status attempt(tutti_run *run, tutti_elastic *op, uint64_t *epoch)
+static tutti_status attempt(tutti_run *run, tutti_elastic *op, uint64_t *epoch, uint64_t deadline_ns)
 {
     struct tt_operation o;
     tutti_status st;
@@ -573,7 +606,7 @@ static tutti_status attempt(tutti_run *run, tutti_elastic *op, uint64_t *epoch)
 
     tt_run_lock(run);
     *epoch = run->space.epoch;
-    st = tt_operation_begin(run, &o, op, op->tag);
+    st = tt_operation_begin(run, &o, op, op->tag, deadline_ns);
     tt_run_unlock(run);
     if (st)
         return st;
@@ -613,7 +646,7 @@ void tt_operation_refused(tutti_elastic *op, tutti_status st)
 
 tutti_status tutti_run_collective(tutti_run *run, tutti_elastic *op)
 {
-    uint64_t epoch;
+    uint64_t epoch, deadline_ns;
     tutti_status st;
 
     if (!run || !op)
@@ -624,13 +657,14 @@ tutti_status tutti_run_collective(tutti_run *run, tutti_elastic *op)
         return st;
     }
     op->attempts = 0;
+    deadline_ns = tt_run_deadline(run, op->timeout_ms);
     do {
         op->attempts++;
-        st = attempt(run, op, &epoch);
+        st = attempt(run, op, &epoch, deadline_ns);
         if (st != TUTTI_ERR_PEER_LOST || !tt_operation_retries(op))
             break;
         tt_run_lock(run);
-        st = tt_operation_recover(run, op, epoch);
+        st = tt_operation_recover(run, op, epoch, deadline_ns);
         tt_run_unlock(run);
     } while (!st);
     st = tt_operation_told(run, st);

@@ -131,6 +131,14 @@ uint64_t tt_measure_next_ns(const tutti_run *run)
     return is_measuring(run) ? tt_survey_next_ns(&run->survey->machine) : TT_NEVER;
 }
 
+/* What the coordinator is told of what is asked for. */
+static struct tt_elmsg head_of(const tutti_ring *ring)
+{
+    return (struct tt_elmsg){ .value = ring->bytes ? ring->bytes : BYTES,
+                              .other = ring->steps ? ring->steps : STEPS,
+                              .least = ring->gain_percent ? ring->gain_percent : GAIN_PERCENT };
+}
+
 static tutti_status begin(tutti_run *run, const tutti_ring *ring)
 {
     struct tt_run_survey *p = run->survey;
@@ -156,9 +164,7 @@ static tutti_status begin(tutti_run *run, const tutti_ring *ring)
     conf.links = p->links;
     conf.samples = p->samples;
     conf.filler = p->filler;
-    p->head = (struct tt_elmsg){ .value = ring->bytes ? ring->bytes : BYTES,
-                                 .other = ring->steps ? ring->steps : STEPS,
-                                 .least = ring->gain_percent ? ring->gain_percent : GAIN_PERCENT };
+    p->head = head_of(ring);
     p->reported = false;
     tt_peers_measure(run, true);
     tt_survey_begin(&p->machine, &conf, number, tt_now_ns());
@@ -172,49 +178,26 @@ static tutti_status over(tutti_run *run)
 {
     const tutti_status st = tt_run_check(run);
 
-    return st ? st
-              : tt_run_lost(
-                    "%s: the epoch is over: a member was lost, or it was revoked; tutti_run_epoch brings the next view",
-                    name);
-}
-
-static bool is_over(const tutti_run *run, uint64_t epoch)
-{
-    return run->over || run->m.stopped || run->m.epoch != epoch;
-}
-
-/* Until this member's part is measured and told. */
-static tutti_status measure(tutti_run *run, uint64_t deadline_ns)
-{
-    const uint64_t epoch = run->m.epoch;
-    uint32_t missing;
-
-    while (!run->survey->reported && !is_over(run, epoch))
-        if (!tt_run_wait(run, deadline_ns) && !run->survey->reported && !is_over(run, epoch)) {
-            missing = tt_survey_missing(&run->survey->machine);
-            tt_measure_drop(run);
-            if (missing == run->survey->machine.conf.nranks)
-                return tt_fail(TUTTI_ERR_TIMEOUT, "%s: the links were not measured before the deadline", name);
-            return tt_fail(TUTTI_ERR_TIMEOUT, "%s: member %" PRIu64 " had not called it before this one's deadline",
-                           name, id_of(run, missing));
-        }
-    return is_over(run, epoch) ? over(run) : TUTTI_OK;
+    return st ? st : tt_run_epoch_over(run, name, "; tutti_run_epoch brings the next view");
 }
 
 static uint64_t known(uint64_t ns) { return ns == TT_RING_NONE ? 0 : ns; }
 
-/* From the measurement to the view. Under the lock, which is given away while it waits. */
-static tutti_status optimize(tutti_run *run, tutti_ring *ring, uint64_t deadline_ns, tutti_view *out)
+/* From the measurement, which has begun if there is anything to measure, to the view. It is called at once: so who calls something else finds out. Under the
+ * lock, which is given away while it waits. */
+static tutti_status optimize(tutti_run *run, tutti_ring *ring, bool measures, uint64_t deadline_ns, tutti_view *out)
 {
-    const struct tt_elmsg *head = &run->survey->head;
-    const struct tt_elmsg call = { .what = TT_CALL_OPTIMIZE, .value = head->value, .least = head->least };
+    const struct tt_elmsg head = head_of(ring), call = { .what = TT_CALL_OPTIMIZE,
+                                                         .other = measures ? run->survey->machine.number : 0,
+                                                         .value = head.value,
+                                                         .least = head.least };
     struct tt_member_act result;
-    tutti_status st = measure(run, deadline_ns);
+    tutti_status st = tt_round_call(run, &call, deadline_ns, name, &result);
 
-    if (!st)
-        st = tt_round_call(run, &call, deadline_ns, name, &result);
+    if (measures)
+        tt_measure_drop(run); /* nobody waits for it any longer */
     if (st == TUTTI_ERR_MISMATCH && run->result_over)
-        return over(run); /* who heard of the loss while it still measured calls for the next view already */
+        return over(run); /* who heard of the loss before it measured calls for the next view already */
     if (st)
         return st;
     if (result.what != TT_ROUND_OK)
@@ -267,19 +250,24 @@ static tutti_status refuse(tutti_run *run, const tutti_ring *ring)
 tutti_status tutti_run_optimize(tutti_run *run, tutti_ring *ring, int64_t timeout_ms, tutti_view *out)
 {
     tutti_status st = check(run, ring, out);
-    bool measures;
+    bool measures, seals;
 
     if (st)
         return st;
     tt_run_lock(run);
     st = refuse(run, ring);
+    seals = !st && !ring->background;
+    if (seals && !tt_space_seal(run)) {
+        seals = false;
+        st = tt_round_refuse(run, name);
+    }
     measures = !st && tt_member_nlinks(&run->m) > 1;
     if (measures)
         st = begin(run, ring);
     if (!st && !ring->background) {
         run->calling = true;
-        if (measures) {
-            st = optimize(run, ring, tt_run_deadline(run, timeout_ms), out);
+        if (run->m.nranks > 1) {
+            st = optimize(run, ring, measures, tt_run_deadline(run, timeout_ms), out);
         } else {
             ring->adopted = 0;
             ring->was_ns = ring->now_ns = 0;
@@ -287,6 +275,8 @@ tutti_status tutti_run_optimize(tutti_run *run, tutti_ring *ring, int64_t timeou
         }
         run->calling = false;
     }
+    if (seals)
+        tt_space_unseal(run);
     tt_run_unlock(run);
     return st;
 }

@@ -18,7 +18,7 @@ static void write_part(const tutti_elastic *op, uint8_t out[TT_PART_BYTES])
 
 tutti_status tt_partial_ask(struct tt_operation *o, tutti_request **request)
 {
-    const tutti_call call = { .size = sizeof call, .timeout_ms = o->op->timeout_ms, .request = request };
+    const tutti_call call = { .size = sizeof call, .timeout_ms = tt_operation_left_ms(o), .request = request };
     const tutti_status st = tt_operation_room(o, TT_PART_BYTES);
 
     if (st)

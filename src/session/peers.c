@@ -76,6 +76,13 @@ static void end_conn(struct tt_peer_conn *c)
     c->dead = true;
 }
 
+/* It gives its place to another one, or has proved itself. */
+static void end_stranger(tutti_run *run, struct tt_peer_conn *c)
+{
+    run->nstrangers -= c->stranger;
+    c->stranger = false;
+}
+
 static void unwant(tutti_run *run, struct tt_peer_link *p)
 {
     if (!p->wanted)
@@ -265,8 +272,7 @@ static void proved(tutti_run *run, struct tt_peer_conn *c)
 {
     struct tt_peer_link *p = tt_peers_find(run, c->other.id);
 
-    if (!c->connects)
-        run->nstrangers--;
+    end_stranger(run, c);
     c->proved = true;
     c->give_up_ns = TT_NEVER;
     if (!p && !(p = make(run, c->other.id))) { /* its proposal may reach us after it did */
@@ -424,18 +430,70 @@ static void try_address(tutti_run *run, struct tt_peer_link *p, uint64_t now_ns)
         end_conn(p->trying);
 }
 
+/* Where the other end is, IPv4 as IPv6 has it; of who has gone already nothing is left but zeros. */
+static void find_origin(int fd, uint8_t origin[16])
+{
+    struct sockaddr_storage at = { 0 };
+    socklen_t bytes = sizeof at;
+
+    memset(origin, 0, 16);
+    if (getpeername(fd, (struct sockaddr *)&at, &bytes) != 0)
+        return;
+    if (at.ss_family == AF_INET6) {
+        memcpy(origin, &((const struct sockaddr_in6 *)&at)->sin6_addr, 16);
+    } else if (at.ss_family == AF_INET) {
+        origin[10] = origin[11] = 0xff;
+        memcpy(origin + 12, &((const struct sockaddr_in *)&at)->sin_addr, 4);
+    }
+}
+
+static uint32_t strangers_of(const tutti_run *run, const uint8_t origin[16])
+{
+    uint32_t n = 0;
+
+    for (const struct tt_peer_conn *c = run->conns; c; c = c->next)
+        n += c->stranger && memcmp(c->origin, origin, sizeof c->origin) == 0;
+    return n;
+}
+
+/* Room for one more stranger: of the address with most of them the one goes that has been here for longest. So a crowd in one place is in nobody's
+ * way elsewhere, and in the same place those are who say nothing: a member has proved itself before as many have come after it. */
+static void make_room(tutti_run *run)
+{
+    struct tt_peer_conn *worst = NULL;
+    uint32_t most = 0;
+
+    if (run->nstrangers < TT_RUN_STRANGERS)
+        return;
+    for (struct tt_peer_conn *c = run->conns; c; c = c->next) { /* the latest come first */
+        const uint32_t n = c->stranger ? strangers_of(run, c->origin) : 0;
+
+        if (n > 0 && n >= most) {
+            most = n;
+            worst = c;
+        }
+    }
+    end_stranger(run, worst);
+    end_conn(worst);
+}
+
+/* Not more in one turn than there are places: who is ended is freed at the turn's end. */
 void tt_peers_accept(tutti_run *run, uint64_t now_ns)
 {
-    int fd;
+    for (uint32_t i = 0; i < TT_RUN_STRANGERS; i++) {
+        const int fd = tt_accept(&run->acceptor);
+        struct tt_peer_conn *c;
 
-    while ((fd = tt_accept(&run->acceptor)) >= 0) {
-        struct tt_peer_conn *c =
-            run->nstrangers < TT_RUN_STRANGERS && run->m.id != 0 ? make_conn(run, NULL, fd, now_ns) : NULL;
-
+        if (fd < 0)
+            break;
+        c = run->m.id != 0 ? make_conn(run, NULL, fd, now_ns) : NULL;
         if (!c) {
             close(fd); /* it tries again */
             continue;
         }
+        make_room(run);
+        c->stranger = true;
+        find_origin(fd, c->origin);
         run->nstrangers++;
         c->events = EPOLLIN;
         if (!tt_service_watch(run, fd, EPOLLIN, c) || !open_channel(run, c))
@@ -495,8 +553,7 @@ void tt_peers_settle(tutti_run *run)
             continue;
         }
         *at = c->next;
-        if (!c->connects && !c->proved)
-            run->nstrangers--;
+        end_stranger(run, c);
         if (c->channel) {
             tt_service_forget(run, tt_stream_fd(tt_channel_stream(c->channel)));
             tt_channel_destroy(c->channel);

@@ -9,6 +9,17 @@
 
 #define PLURAL(n) ((n) == 1 ? "" : "s")
 
+static bool optimizes(const tutti_run *run)
+{
+    return run->m.call.kind == TT_ELMSG_CALL && run->m.call.what == TT_CALL_OPTIMIZE;
+}
+
+/* The epoch is over, and some may have heard of that before they began to measure: they never will. */
+static bool measures_in_vain(const tutti_run *run)
+{
+    return optimizes(run) && run->m.stopped;
+}
+
 /* Until the machine says CALL_DONE, also after the deadline: what was taken back too late counts. A coordinator answers that at once; one that
  * is to come has as long for it as calls have that say nothing of time. Who would try an operation again, and finds itself a newcomer, as its
  * replica group is not complete any longer, takes it back at once: when it is admitted, the others are somewhere else in their programs. */
@@ -17,7 +28,7 @@ static tutti_status wait_done(tutti_run *run, uint64_t deadline_ns, const char *
     bool cancelled = false;
 
     while (!run->call_done && !run->over) {
-        const bool goes_back = run->dropped && !cancelled;
+        const bool goes_back = (run->dropped || measures_in_vain(run)) && !cancelled;
 
         if (!goes_back && (tt_run_wait_awake(run, &deadline_ns) || run->call_done || run->over))
             continue;
@@ -40,7 +51,7 @@ tutti_status tt_round_refuse(tutti_run *run, const char *name)
         return st;
     if (run->m.epoch == 0)
         return tt_fail(TUTTI_ERR_INVALID, "%s: this member is in no view; tutti_run_epoch brings it into one", name);
-    return tt_fail(TUTTI_ERR_INVALID, "%s: another call that all members make, or an operation, is under way", name);
+    return tt_fail(TUTTI_ERR_INVALID, "%s: another call that all members make, an operation, or a call on the view's communicator is under way", name);
 }
 
 static tutti_status mismatch(const tutti_run *run, const char *name, const struct tt_member_act *r)
@@ -67,6 +78,16 @@ static tutti_status no_view(const tutti_run *run, const char *name, const struct
 {
     const uint32_t least = run->m.call.least ? run->m.call.least : 1;
 
+    if (r->differs == TT_KEPT_OUT_MOST)
+        return tt_fail(TUTTI_ERR_TIMEOUT,
+                       "%s: this one's own most, %u, kept it out: the view has %" PRIu64 " member%s already", name,
+                       run->m.call.most, r->value, PLURAL(r->value));
+    if (r->differs == TT_KEPT_OUT_GROUP)
+        return tt_fail(
+            TUTTI_ERR_TIMEOUT,
+            "%s: this one's replica group was not complete before its deadline: group %u needs %u members that "
+            "have called it",
+            name, run->m.conf.group, run->m.conf.nroles);
     if (run->m.epoch == 0 && r->value > 0)
         return tt_fail(TUTTI_ERR_TIMEOUT,
                        "%s: %" PRIu64 " member%s of the view had not let this one in before its deadline; %" PRIu64
@@ -87,14 +108,28 @@ static tutti_status no_view(const tutti_run *run, const char *name, const struct
                    r->other > 0 || r->value >= least ? ", not yet reached by all, or for a view that this cannot be (`most`, groups)" : "");
 }
 
+/* All had called `optimize`. */
+static tutti_status not_measured(const tutti_run *run, const char *name, const struct tt_member_act *r)
+{
+    if (r->other == 0)
+        return tt_fail(TUTTI_ERR_TIMEOUT, "%s: no order was found before this one's deadline", name);
+    return tt_fail(TUTTI_ERR_TIMEOUT, "%s: member %" PRIu64 "%s had not measured its links before this one's deadline",
+                   name, r->other, r->other == run->m.id ? ", this one," : "");
+}
+
 static tutti_status timed_out(const tutti_run *run, const char *name, const struct tt_member_act *r)
 {
     if (run->dropped)
         return tt_run_lost(
             "%s: this member's replica group is not complete any longer, and left the view; tutti_run_epoch waits until it is",
             name);
+    if (measures_in_vain(run))
+        return tt_run_epoch_over(run, name, "; tutti_run_epoch brings the next view");
     if (r->id)
-        return tt_fail(TUTTI_ERR_TIMEOUT, "%s: member %" PRIu64 " had not called it before this one's deadline", name, r->id);
+        return tt_fail(TUTTI_ERR_TIMEOUT, "%s: member %" PRIu64 " had not called it before this one's deadline", name,
+                       r->id);
+    if (optimizes(run))
+        return not_measured(run, name, r);
     if (run->m.call.kind == TT_ELMSG_CALL && run->m.call.what == TT_CALL_EPOCH &&
         (run->m.epoch == 0 || run->m.call.flags & TT_EPOCH_ADMIT))
         return no_view(run, name, r);
@@ -181,6 +216,17 @@ static tutti_status agree(tutti_run *run, uint64_t flags, int64_t timeout_ms, st
     return st;
 }
 
+/* What those agree on who are left is told all the same. */
+static tutti_status agreed(const tutti_run *run, const struct tt_member_act *result)
+{
+    char left[80];
+
+    if (result->what != TT_ROUND_LOST)
+        return TUTTI_OK;
+    snprintf(left, sizeof left, "; those who are left agree on %#" PRIx64, result->value);
+    return tt_run_epoch_over(run, "tutti_run_agree", left);
+}
+
 tutti_status tutti_run_agree(tutti_run *run, uint64_t flags, int64_t timeout_ms, uint64_t *out)
 {
     struct tt_member_act result;
@@ -190,14 +236,12 @@ tutti_status tutti_run_agree(tutti_run *run, uint64_t flags, int64_t timeout_ms,
         return tt_fail(TUTTI_ERR_INVALID, "tutti_run_agree: %s is NULL", run ? "out" : "run");
     tt_run_lock(run);
     st = agree(run, flags, timeout_ms, &result);
+    if (!st) {
+        *out = result.value;
+        st = agreed(run, &result);
+    }
     tt_run_unlock(run);
-    if (st)
-        return st;
-    *out = result.value;
-    return result.what == TT_ROUND_LOST
-               ? tt_run_lost("tutti_run_agree: members were lost in this epoch; those who are left agree on %#" PRIx64,
-                             result.value)
-               : TUTTI_OK;
+    return st;
 }
 
 tutti_status tutti_run_commit(tutti_run *run, int good, int64_t timeout_ms, int *verdict)

@@ -17,7 +17,6 @@
 #include "base/options.h"
 #include "secure/ending.h"
 
-#define STILL_NS TT_SECOND  /* a deadline that is noticed so late passed while we stood still */
 #define TELL_NS TT_SECOND   /* what is waited for so long is told */
 #define TELL_NS_MAX (60 * TT_SECOND)
 
@@ -38,7 +37,7 @@ bool tt_run_wait_awake(tutti_run *run, uint64_t *deadline_ns)
 
     if (tt_run_wait(run, *deadline_ns))
         return true;
-    if (!in_time || tt_now_ns() < *deadline_ns + STILL_NS)
+    if (!in_time || tt_now_ns() < *deadline_ns + TT_RUN_STILL_NS)
         return false;
     *deadline_ns = tt_run_deadline(run, 0);
     return true;
@@ -83,6 +82,22 @@ tutti_status tt_run_lost(const char *format, ...)
     va_end(values);
     tt_log(TT_LOG_WARN, "%s", why);
     return tt_fail_again(TUTTI_ERR_PEER_LOST, why);
+}
+
+tutti_status tt_run_epoch_over(const tutti_run *run, const char *name, const char *more)
+{
+    return tt_run_lost("%s: epoch %" PRIu64 " is over%s%s%s", name, run->m.epoch ? run->m.epoch : run->space.epoch,
+                       *run->stop_why ? ": " : "", run->stop_why, more);
+}
+
+void tt_run_end_epoch(tutti_run *run, tutti_status status)
+{
+    tt_member_revoke_as(&run->m,
+                        status == TUTTI_ERR_PEER_LOST  ? TT_REVOKED_CUT
+                        : status == TUTTI_ERR_TIMEOUT  ? TT_REVOKED_LATE
+                        : status == TUTTI_ERR_MISMATCH ? TT_REVOKED_MISMATCH
+                                                       : TT_REVOKED_FAILED,
+                        tt_now_ns());
 }
 
 void tt_run_break(tutti_run *run, tutti_status status, const char *format, ...)
@@ -131,13 +146,23 @@ static void enter_view(tutti_run *run)
 /* Why the epoch is over, where no failure has told yet: the coordinator's word. */
 static void say_why(tutti_run *run, const struct tt_member_act *act)
 {
+    static const char *const revoked[TT_REVOCATIONS] = {
+        [TT_REVOKED_ASKED] = "revoked it",
+        [TT_REVOKED_CUT] = "could not reach another one any longer",
+        [TT_REVOKED_LATE] = "reached a deadline",
+        [TT_REVOKED_MISMATCH] = "found that members called different operations",
+        [TT_REVOKED_FAILED] = "could not go on in it",
+    };
     const size_t cap = sizeof run->stop_why;
 
     if (*run->stop_why)
         return;
-    if (act->n == 0)
-        snprintf(run->stop_why, cap, "%s",
-                 run->m.epoch ? "a member revoked it, or lost its connection to another one" : "this member's replica group is not complete any longer");
+    if (run->m.epoch == 0)
+        snprintf(run->stop_why, cap, "this member's replica group is not complete any longer");
+    else if (act->n == 0 && act->what == TT_REVOKED_UNSAID)
+        snprintf(run->stop_why, cap, "it was revoked");
+    else if (act->n == 0)
+        snprintf(run->stop_why, cap, "member %" PRIu64 " %s", act->other, revoked[act->what]);
     else if (act->n == 1)
         snprintf(run->stop_why, cap, "member %" PRIu64 " was lost, or left", act->id);
     else
@@ -147,7 +172,7 @@ static void say_why(tutti_run *run, const struct tt_member_act *act)
 /* Nothing of the epoch may go on: whoever is in the engine for it comes back. */
 static void stop(tutti_run *run, const struct tt_member_act *act)
 {
-    char why[TT_ELASTIC_TEXT_BYTES + 40];
+    char why[TT_SAID_TEXT_BYTES + 40];
 
     run->put_out |= run->m.epoch == 0;
     run->dropped |= run->recovering && run->m.epoch == 0;
@@ -311,9 +336,8 @@ static tutti_status init_member(tutti_run *run, const tutti_run_conf *conf)
 }
 
 /* Until the coordinator knows us. */
-static tutti_status wait_welcome(tutti_run *run)
+static tutti_status wait_welcome(tutti_run *run, uint64_t deadline_ns)
 {
-    const uint64_t deadline_ns = tt_run_deadline(run, 0);
     char tried[TT_LINK_TRIED_BYTES];
     tutti_status st = TUTTI_OK;
 
@@ -337,6 +361,7 @@ tutti_status tutti_run_join(tutti_run **out, const tutti_run_conf *of_caller)
 {
     tutti_run_conf conf = { .size = sizeof conf };
     tutti_status st = TUTTI_OK;
+    uint64_t began_ns;
     tutti_run *run;
 
     if (!out)
@@ -348,6 +373,7 @@ tutti_status tutti_run_join(tutti_run **out, const tutti_run_conf *of_caller)
     if (st)
         return st;
     tt_space_constants();
+    began_ns = tt_now_ns(); /* names are looked up from here on, too */
     run = make();
     if (!run)
         return tt_fail(TUTTI_ERR_NOMEM, "no memory for a run");
@@ -360,7 +386,7 @@ tutti_status tutti_run_join(tutti_run **out, const tutti_run_conf *of_caller)
     if (!st)
         st = tt_service_start(run);
     if (!st)
-        st = wait_welcome(run);
+        st = wait_welcome(run, tt_deadline_ns(began_ns, run->timeout_ms));
     if (st) {
         char why[TT_ERROR_BYTES];
 

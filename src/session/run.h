@@ -29,6 +29,7 @@
 #define TT_RUN_TROUBLES 16
 #define TT_PART_BYTES 12                /* of what they tell each other before a PARTIAL one */
 #define TT_RUN_REQUESTS 32u             /* of one member that wait; it has at most TT_TRANSFER_WINDOW out, more only while plans change */
+#define TT_RUN_STILL_NS TT_SECOND       /* a deadline that is noticed so late passed while we stood still */
 #define TT_RUN_STRANGERS 64u            /* connections that have not proved themselves */
 
 /* ---- the coordinator ---- */
@@ -61,6 +62,8 @@ struct tt_peer_conn {
     struct tt_peer_link *peer;          /* who it is; NULL: it called, and has not proved itself */
     bool connects;                      /* our end did; it goes with the peer */
     bool greeted, proved;               /* heard of the other end */
+    bool stranger;                      /* it called, has not proved itself, and holds one of TT_RUN_STRANGERS places */
+    uint8_t origin[16];                 /* where a stranger called from, as IPv6 has it */
     int fd;                             /* while it connects: no channel yet */
     struct tt_channel *channel;
     uint32_t events;
@@ -188,7 +191,7 @@ struct tt_run_survey {
 struct tt_run_trouble {
     uint32_t context;
     tutti_status status;
-    char sentence[TT_ELASTIC_TEXT_BYTES];
+    char sentence[TT_SAID_TEXT_BYTES];
 };
 
 struct tutti_run {
@@ -234,7 +237,7 @@ struct tutti_run {
 
     struct tt_home home;
     struct tt_space space;
-    char stop_why[TT_ELASTIC_TEXT_BYTES];   /* what the first failure of the epoch said; "": nothing did */
+    char stop_why[TT_SAID_TEXT_BYTES];  /* what the first failure of the epoch said, or the coordinator; "": nothing did */
     bool offered;                       /* `offer` is out, and is said to who connects anew */
     struct tt_said offer;
     tutti_member *members;              /* [nranks] of the space's view */
@@ -270,6 +273,10 @@ bool tt_run_wait_awake(tutti_run *run, uint64_t *deadline_ns);
 tutti_status tt_run_check(tutti_run *run);
 /* PEER_LOST, with a sentence: of what a run survives, so it is a warning in the log, and no error. */
 tutti_status tt_run_lost(const char *format, ...) __attribute__((format(printf, 1, 2)));
+/* The same of a call whose epoch is over, and why it is; `more` follows. Under the lock. */
+tutti_status tt_run_epoch_over(const tutti_run *run, const char *name, const char *more);
+/* The epoch is to be over for all, as that went wrong here. Under the lock. */
+void tt_run_end_epoch(tutti_run *run, tutti_status status);
 /* Why a call cannot tell in *out what it is asked for: a struct that begins with its size, and is to have `wanted` bytes. */
 tutti_status tt_run_check_out(const tutti_run *run, const void *out, const char *type, size_t wanted, const char *name);
 /* The deadline of a call. */
@@ -381,6 +388,7 @@ struct tt_operation {
     tutti_elastic *op;
     uint32_t tag;
     uint64_t epoch;
+    uint64_t deadline_ns;               /* of the whole call; what the verdict takes is beyond it */
     uint32_t nranks;
     tutti_comm *comm;                   /* of all members, who vote */
     tutti_comm *scope;                  /* of those among whom it is */
@@ -404,8 +412,11 @@ static inline bool tt_operation_retries(const tutti_elastic *op) { return op->mo
 tutti_status tt_operation_check(const tutti_run *run, const tutti_elastic *op, uint32_t tag);
 /* Its status says why nothing has happened; that of one which is tentative stays, as it was given once more. */
 void tt_operation_refused(tutti_elastic *op, tutti_status st);
-/* Under the lock. On success it is the machine's until it was judged. PEER_LOST: the epoch is over. */
-tutti_status tt_operation_begin(tutti_run *run, struct tt_operation *o, tutti_elastic *op, uint32_t tag);
+/* Under the lock. On success it is the machine's until it was judged. PEER_LOST: the epoch is over. TIMEOUT: another thread still makes the next view. */
+tutti_status tt_operation_begin(tutti_run *run, struct tt_operation *o, tutti_elastic *op, uint32_t tag,
+                                uint64_t deadline_ns);
+/* How long the next of its calls on a communicator may take, as tutti_call has it. */
+int64_t tt_operation_left_ms(const struct tt_operation *o);
 /* Room for bytes[nranks] in its tag, for what all members say. */
 tutti_status tt_operation_room(struct tt_operation *o, size_t bytes);
 /* Without the lock. request: NULL, or where the running call goes. */
@@ -425,7 +436,7 @@ void tt_saved_restore(tutti_run *run, const struct tt_tag *t, const struct tt_sa
  * Under the lock. */
 tutti_status tt_operation_judge(tutti_run *run, struct tt_operation *o);
 /* The epoch is over: makes the next one, unless another thread does or did. Under the lock. */
-tutti_status tt_operation_recover(tutti_run *run, const tutti_elastic *op, uint64_t epoch);
+tutti_status tt_operation_recover(tutti_run *run, const tutti_elastic *op, uint64_t epoch, uint64_t deadline_ns);
 /* What the caller is told: ABORTED, where it is that the operation cannot be tried again, is a loss to it, unless this member is out of the run. Not
  * under the run's lock. */
 tutti_status tt_operation_told(tutti_run *run, tutti_status st);
@@ -508,6 +519,10 @@ tutti_status tt_space_open(struct tt_space *s, struct tt_world *world, const str
 tutti_status tt_space_open_scopes(struct tt_space *s, struct tt_world *world, const struct tt_home *home,
                                   const tutti_member *members, uint32_t ntags, int64_t timeout_ms);
 void tt_space_close(struct tt_space *s, uint32_t ntags);
+/* Before a call that may change the view, and after it: on the program's communicator no call begins meanwhile. False: one is under way, or a request is
+ * open that is not over; of an epoch that is over, who ends the view waits for them. Under the lock. */
+bool tt_space_seal(tutti_run *run);
+void tt_space_unseal(tutti_run *run);
 /* What this host's work costs: measured when it is first asked for in this process, which is before it joins, as nobody waits for it then. */
 const struct tt_constants *tt_space_constants(void);
 /* Whether a context's id is one of this epoch's. */
@@ -515,7 +530,7 @@ bool tt_space_has(uint64_t epoch, uint32_t context);
 /* Hooks of its engine that report to the run. */
 struct tt_engine_hooks tt_space_hooks(tutti_run *run);
 /* What was reported. Under the lock. */
-void tt_space_hear(tutti_run *run, uint64_t now_ns);
+void tt_space_hear(tutti_run *run);
 /* Another member says that a context failed there. */
 void tt_space_failed(tutti_run *run, const struct tt_said *s);
 

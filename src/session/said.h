@@ -13,6 +13,7 @@
 #include "elastic/message.h"
 
 #define TT_SAID_BYTES_MAX (TT_CARD_BYTES + 64)      /* of one message; a sentence is shorter */
+#define TT_SAID_TEXT_BYTES 800          /* a sentence, also one that describes two operations, with its NUL */
 
 enum tt_said_kind {
     TT_SAID_GREETING = 1,   /* the first on a connection, from both ends: id, nonce */
@@ -30,7 +31,7 @@ struct tt_said {
     uint8_t nonce[TT_NONCE_BYTES], proof[TT_MAC_BYTES];
     uint16_t card_bytes;
     uint8_t card[TT_CARD_BYTES];
-    char text[TT_ELASTIC_TEXT_BYTES];   /* FAILED */
+    char text[TT_SAID_TEXT_BYTES];      /* FAILED */
 };
 
 /* Bytes written to out[TT_SAID_BYTES_MAX]. */

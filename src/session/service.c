@@ -81,7 +81,7 @@ static void turn(tutti_run *run, const struct epoll_event *ev, int n)
 
     for (int i = 0; i < n; i++)
         one_event(run, ev[i].data.ptr, now_ns);
-    tt_space_hear(run, tt_now_ns());
+    tt_space_hear(run);
     tt_link_tick(run, tt_now_ns());
     tt_peers_tick(run, tt_now_ns());
     tt_state_tick(run);

@@ -103,10 +103,10 @@ static bool is_loopback(const struct tt_address *a)
 
 /* ---- security ---- */
 
-/* What the caller says goes before what the environment does. */
-static tutti_status choose_security(const tutti_run_conf *conf, bool loopback, struct tt_secure_conf *out)
+/* What the caller says goes before what the environment does. *near: nobody says anything; so connections are plain, and stay on this host. */
+static tutti_status choose_security(const tutti_run_conf *conf, bool loopback, struct tt_secure_conf *out, bool *near)
 {
-    bool asked = false;
+    bool asked = true;
     tutti_status st;
 
     *out = (struct tt_secure_conf){
@@ -128,6 +128,7 @@ static tutti_status choose_security(const tutti_run_conf *conf, bool loopback, s
                 "tutti_run_join: a coordinator is not on loopback, and there is neither a token (conf.token, TUTTI_TOKEN) nor a "
                 "certificate; conf.insecure asks for plain connections");
     }
+    *near = !asked;
     return TUTTI_OK;
 }
 
@@ -139,7 +140,7 @@ static tutti_status take_security(tutti_run *run, const tutti_run_conf *conf)
 
     for (uint32_t i = 0; i < run->ncoordinators; i++)
         loopback &= is_loopback(&run->coordinators[i]);
-    st = choose_security(conf, loopback, &secure);
+    st = choose_security(conf, loopback, &secure, &run->outside.near);
     return st ? st : tt_secure_create(&run->secure, &secure);
 }
 
@@ -163,7 +164,7 @@ static void card_of_one(struct tt_member_card *c, const struct tt_address *a, ui
     struct tt_endpoint *e = &c->inside;
 
     *e = (struct tt_endpoint){ .port = port, .naddrs = 1 };
-    getrandom(&e->host, sizeof e->host, 0); /* nobody's: it does not listen on loopback */
+    getrandom(&e->host, sizeof e->host, 0); /* nobody's: one address is all that there is, also to those of this host */
     if (a->storage.ss_family == AF_INET) {
         e->addrs[0].family = 4;
         e->addrs[0].prefix_bits = 32;
@@ -192,20 +193,50 @@ static bool is_any(const struct tt_address *a)
     return IN6_IS_ADDR_UNSPECIFIED(&in6->sin6_addr);
 }
 
+/* Why this one may not be reached there: nobody has asked for plain connections. */
+static tutti_status check_near(const tutti_run *run, const struct tt_address *a, const char *text, const char *what)
+{
+    if (!run->outside.near || is_loopback(a))
+        return TUTTI_OK;
+    return tt_fail(
+        TUTTI_ERR_INVALID,
+        "tutti_run_join: %s is \"%s\", which is not on loopback, and there is neither a token (conf.token, TUTTI_TOKEN) nor "
+        "a certificate; conf.insecure (TUTTI_SECURITY=plain) asks for plain connections",
+        what, text);
+}
+
+/* Where to listen: *one of the addresses of this host, or all. */
+static tutti_status choose_address(const tutti_run *run, const char *listen, struct tt_address *at, bool *one)
+{
+    static const char what[] = "conf.listen (TUTTI_LISTEN)";
+    struct sockaddr_in *in = (struct sockaddr_in *)&at->storage;
+    tutti_status st = TUTTI_OK;
+
+    *at = (struct tt_address){ .storage.ss_family = AF_INET, .bytes = sizeof *in };
+    if (listen)
+        st = parse_address(listen, what, AI_PASSIVE, at);
+    if (!st && run->outside.near && (!listen || *listen == ':')) {
+        *in = (struct sockaddr_in){ .sin_family = AF_INET,
+                                    .sin_port = htons(port_of(at)),
+                                    .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+        at->bytes = sizeof *in;
+    }
+    *one = !st && !is_any(at);
+    return st || (!*one && !run->outside.near) ? st : check_near(run, at, listen, what);
+}
+
 /* Where other members connect. */
 static tutti_status listen_for_members(tutti_run *run, const char *listen, const char *interfaces)
 {
     struct tt_address at;
-    uint16_t port = 0;
+    uint16_t port;
     bool one;
-    tutti_status st = listen ? parse_address(listen, "conf.listen (TUTTI_LISTEN)", AI_PASSIVE, &at) : TUTTI_OK;
+    tutti_status st = choose_address(run, listen, &at, &one);
     int fd;
 
     if (st)
         return st;
-    one = listen && !is_any(&at);
-    if (listen)
-        port = port_of(&at);
+    port = port_of(&at);
     fd = tt_listen(one ? &at : NULL, port, &port);
     if (fd < 0)
         return tt_fail_errno(errno, "tutti_run_join: listen for other members at \"%s\"", listen ? listen : "any port");
@@ -214,10 +245,10 @@ static tutti_status listen_for_members(tutti_run *run, const char *listen, const
         close(fd);
         return st;
     }
-    if (!one)
-        return tt_endpoint_init(&run->card.inside, port, interfaces);
-    card_of_one(&run->card, &at, port);
-    return TUTTI_OK;
+    st = run->outside.near ? TUTTI_OK : tt_endpoint_init(&run->card.inside, port, interfaces);
+    if (!st && one)
+        card_of_one(&run->card, &at, port);
+    return st;
 }
 
 static tutti_status parse_ports(const char *text, struct tt_outside *out)
@@ -262,6 +293,9 @@ static tutti_status take_addresses(tutti_run *run, const tutti_run_conf *conf)
         return st;
     if (is_any(&run->card.outside) || port_of(&run->card.outside) == 0)
         return tt_fail(TUTTI_ERR_INVALID, "tutti_run_join: conf.announce (TUTTI_ANNOUNCE) is \"%s\": others cannot connect to that", announce);
+    st = check_near(run, &run->card.outside, announce, "conf.announce (TUTTI_ANNOUNCE)");
+    if (st)
+        return st;
     run->card.has_outside = true;
     announce_data(&run->card.outside, &run->outside);
     return TUTTI_OK;

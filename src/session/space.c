@@ -114,6 +114,8 @@ tutti_status tt_space_open(struct tt_space *s, struct tt_world *world, const str
                       timeout_ms, false);
     if (!st)
         st = open_one(&made.comm, world, home, ids, nranks, rank, first_context(epoch), timeout_ms, true);
+    if (!st)
+        tt_comm_guard(made.comm); /* the program's threads call on it, and one of them ends it */
     if (st) {
         tt_space_close(&made, ntags);
         return st;
@@ -177,6 +179,19 @@ void tt_space_close(struct tt_space *s, uint32_t ntags)
     *s = (struct tt_space){ .epoch = 0 };
 }
 
+bool tt_space_seal(tutti_run *run)
+{
+    if (!run->space.comm || run->over || run->m.stopped || run->m.epoch != run->space.epoch)
+        return true; /* what was under way has failed, and is waited for */
+    return tt_context_seal(run->space.comm->context);
+}
+
+void tt_space_unseal(tutti_run *run)
+{
+    if (run->space.comm)
+        tt_context_unseal(run->space.comm->context);
+}
+
 /* ---- what fails ---- */
 
 static void failed_here(void *arg, uint32_t context, tutti_status status, const char *sentence)
@@ -202,7 +217,7 @@ struct tt_engine_hooks tt_space_hooks(tutti_run *run)
 
 /* A communicator of the view failed: the others hear why, and the epoch ends for all, for nothing more can be done in it. A lost member the
  * coordinator will tell of in any case; a connection that was cut between two that live it would not hear of otherwise. */
-static void told(tutti_run *run, const struct tt_run_trouble *t, uint64_t now_ns)
+static void told(tutti_run *run, const struct tt_run_trouble *t)
 {
     struct tt_said s = {
         .kind = TT_SAID_FAILED, .epoch = run->space.epoch, .context = t->context, .status = (uint32_t)t->status
@@ -217,10 +232,10 @@ static void told(tutti_run *run, const struct tt_run_trouble *t, uint64_t now_ns
         return;
     if (!*run->stop_why)
         snprintf(run->stop_why, sizeof run->stop_why, "%s", t->sentence);
-    tt_member_revoke(&run->m, now_ns);
+    tt_run_end_epoch(run, t->status);
 }
 
-void tt_space_hear(tutti_run *run, uint64_t now_ns)
+void tt_space_hear(tutti_run *run)
 {
     struct tt_run_trouble troubles[TT_RUN_TROUBLES];
     uint32_t n;
@@ -231,7 +246,7 @@ void tt_space_hear(tutti_run *run, uint64_t now_ns)
     run->ntroubles = 0;
     pthread_mutex_unlock(&run->trouble_lock);
     for (uint32_t i = 0; i < n; i++)
-        told(run, &troubles[i], now_ns);
+        told(run, &troubles[i]);
 }
 
 void tt_space_failed(tutti_run *run, const struct tt_said *s)

@@ -39,6 +39,73 @@ static tutti_status check_array(const tutti_array *a, size_t i)
     return TUTTI_OK;
 }
 
+/* Where an array is. What is known of other memory than the host's: arrays of one `memory` are in the same. */
+struct place {
+    uintptr_t memory, begin, end;
+    const tutti_array *array;
+};
+
+static int compare_places(const void *a, const void *b)
+{
+    const struct place *p = a, *q = b;
+
+    if (p->memory != q->memory)
+        return p->memory < q->memory ? -1 : 1;
+    return (p->begin > q->begin) - (p->begin < q->begin);
+}
+
+/* Whether a sync may overwrite it here. */
+static bool is_written(const tutti_state *s, const tutti_array *a)
+{
+    return s->strategy != TUTTI_SYNC_SEND && !a->may_differ;
+}
+
+/* Two arrays may overlap where neither is written. Of those that begin before a place it is enough to know which reach farthest: of all, and of those
+ * that are written. */
+static tutti_status check_overlaps(const tutti_state *s, struct place *places, size_t n)
+{
+    const struct place *all = NULL, *written = NULL;
+
+    qsort(places, n, sizeof *places, compare_places);
+    for (size_t i = 0; i < n; i++) {
+        const struct place *p = &places[i], *other;
+
+        if (i > 0 && places[i - 1].memory != p->memory)
+            all = written = NULL;
+        other = is_written(s, p->array) ? all : written;
+        if (other && other->end > p->begin)
+            return tt_fail(TUTTI_ERR_INVALID, "%s: \"%s\" and \"%s\" overlap", name, other->array->name, p->array->name);
+        if (!all || p->end > all->end)
+            all = p;
+        if (is_written(s, p->array) && (!written || p->end > written->end))
+            written = p;
+    }
+    return TUTTI_OK;
+}
+
+static tutti_status check_places(const tutti_state *s)
+{
+    struct place *places = malloc(s->narrays * sizeof *places);
+    tutti_status st;
+    size_t n = 0;
+
+    if (!places)
+        return tt_fail(TUTTI_ERR_NOMEM, "%s: no memory for the list of %zu arrays", name, s->narrays);
+    for (size_t i = 0; i < s->narrays; i++) {
+        const tutti_array *a = &s->arrays[i];
+        const size_t bytes = a->count * tutti_dtype_bytes(a->type);
+
+        if (bytes > 0)
+            places[n++] = (struct place){ .memory = (uintptr_t)a->memory,
+                                          .begin = (uintptr_t)a->data,
+                                          .end = (uintptr_t)a->data + bytes,
+                                          .array = a };
+    }
+    st = check_overlaps(s, places, n);
+    free(places);
+    return st;
+}
+
 static tutti_status check(const tutti_run *run, const tutti_state *s)
 {
     tutti_status st = TUTTI_OK;
@@ -56,7 +123,7 @@ static tutti_status check(const tutti_run *run, const tutti_state *s)
         return tt_fail(TUTTI_ERR_INVALID, "%s: revision %" PRIu64 " is too high", name, s->revision);
     for (size_t i = 0; i < s->narrays && !st; i++)
         st = check_array(&s->arrays[i], i);
-    return st;
+    return st ? st : check_places(s);
 }
 
 /* ---- what is had ---- */
@@ -309,7 +376,7 @@ static tutti_status exchange(tutti_run *run, struct tt_run_sync *s, uint64_t dea
     st = tt_round_finish(run, deadline_ns, name, &result);
     run->sync = NULL;
     if (st == TUTTI_ERR_MISMATCH && run->result_over && !run->over) /* they have gone on to the next view */
-        return tt_run_lost("%s: members were lost in this epoch, and others do not sync in it any longer", name);
+        return tt_run_epoch_over(run, name, "; others do not sync in it any longer");
     if (!st)
         st = outcome(run, s, &result);
     if (st)

@@ -75,7 +75,7 @@ static tutti_status over(tutti_run *run, const char *name)
 {
     const tutti_status st = tt_run_check(run);
 
-    return st ? st : tt_run_lost("%s: a member was lost while the members of the view met", name);
+    return st ? st : tt_run_epoch_over(run, name, "; its members had not met");
 }
 
 static void offer(tutti_run *run, const struct meeting *g)
@@ -318,7 +318,7 @@ static tutti_status meet(tutti_run *run, uint64_t deadline_ns, const char *name)
         st = over(run, name);
     if (st) {
         if (!is_over(run, &g)) /* others may have met: who did not can only meet them in another epoch */
-            tt_member_revoke(&run->m, tt_now_ns());
+            tt_run_end_epoch(run, st);
         meeting_fini(&g, run);
         return st;
     }
@@ -456,7 +456,8 @@ tutti_status tt_view_call(tutti_run *run, uint32_t flags, uint32_t least, uint32
     if (st == TUTTI_ERR_PEER_LOST && !result.too_few && !run->over) {
         st = tt_view_again(run, least, deadline_ns, name, &result);
         if (st == TUTTI_ERR_MISMATCH)
-            st = tt_run_lost("%s: a member was lost while the members of the view met", name);
+            st = tt_run_epoch_over(run, name,
+                                   "; its members had not met, and have called other things since: call it again");
     }
     if (st && has_left(run)) {
         *out = (tutti_view){ .size = sizeof *out, .rank = -1, .changed = 1 };
@@ -482,9 +483,12 @@ static tutti_status epoch(tutti_run *run, uint32_t flags, uint32_t least, uint32
     if (most && least > most)
         return tt_fail(TUTTI_ERR_INVALID, "%s: least is %u, and most only %u", name, least, most);
     tt_run_lock(run);
-    if (run->calling || run->noperations > 0) {
+    if (run->calling || run->noperations > 0 || !tt_space_seal(run)) {
         tt_run_unlock(run);
-        return tt_fail(TUTTI_ERR_INVALID, "%s: another call that all members make, or an operation, is under way", name);
+        return tt_fail(
+            TUTTI_ERR_INVALID,
+            "%s: another call that all members make, an operation, or a call on the view's communicator is under way",
+            name);
     }
     deadline_ns = tt_run_deadline(run, timeout_ms);
     run->calling = true;
@@ -492,6 +496,7 @@ static tutti_status epoch(tutti_run *run, uint32_t flags, uint32_t least, uint32
         st = tt_tentative_close(run, deadline_ns, name);
     if (!st)
         st = tt_view_call(run, flags, least, most, deadline_ns, name, out);
+    tt_space_unseal(run);
     run->calling = false;
     tt_run_unlock(run);
     return st;

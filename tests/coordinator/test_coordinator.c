@@ -461,6 +461,94 @@ static void its_snapshot_tells_who_is_there_and_what_happened(void **state)
     tt_coordinator_destroy(c);
 }
 
+/* Waits for a snapshot with this event; it is the caller's, who gives it back. */
+static const struct tt_snapshot *snapshot_with(struct tt_coordinator *c, struct hive *h, const char *event)
+{
+    const uint64_t end_ns = tt_now_ns() + WAIT_MS * TT_MS;
+    const struct tt_snapshot *s;
+
+    while (tt_now_ns() < end_ns) {
+        hive_turn(h, 5);
+        s = tt_board_get(tt_coordinator_board(c), WAIT_MS * TT_MS);
+        assert_non_null(s);
+        for (uint32_t i = 0; i < s->nevents; i++)
+            if (strstr(s->events[i].text, event))
+                return s;
+        tt_board_put(tt_coordinator_board(c), s);
+    }
+    fail_msg("there is no event like \"%s\"", event);
+    return NULL;
+}
+
+static void it_tells_why_an_epoch_began_and_who_revoked_the_one_before(void **state)
+{
+    struct tt_coordinator *c = begin(10 * TT_SECOND);
+    struct hive *h = hive_at(c, 4, &plain);
+    const struct tt_snapshot *s;
+    char event[64];
+
+    (void)state;
+    assert_true(hive_gather(h, WAIT_MS));
+    tt_board_put(tt_coordinator_board(c), snapshot_with(c, h, "epoch 1 begins with 4 members: 4 came"));
+    tt_member_revoke(&h->lights[2].m, tt_now_ns());
+    snprintf(event, sizeof event, "member %llu revoked epoch 1", (unsigned long long)h->lights[2].m.id);
+    s = snapshot_with(c, h, event);
+    assert_true(s->revoked);
+    assert_int_equal(s->revoker, h->lights[2].m.id);
+    tt_board_put(tt_coordinator_board(c), s);
+    hive_epoch(h, 3, 0);
+    tt_member_leave(&h->lights[3].m, TT_LEAVE_NOW, tt_now_ns());
+    assert_true(hive_until(h, hive_light_over, 3, WAIT_MS));
+    s = snapshot_with(c, h, " left");
+    for (uint32_t i = 0; i < s->nmembers; i++)
+        assert_false(s->members[i].left && s->members[i].called);
+    tt_board_put(tt_coordinator_board(c), s);
+    for (uint32_t i = 0; i < 3; i++)
+        hive_epoch(h, i, 0);
+    assert_true(hive_until(h, hive_all_in_epoch, 2, WAIT_MS));
+    snprintf(event, sizeof event, "epoch 2 begins with 3 members: 1 left, member %llu had revoked",
+             (unsigned long long)h->lights[2].m.id);
+    s = snapshot_with(c, h, event);
+    assert_false(s->revoked);
+    assert_int_equal(s->cause.left, 1);
+    assert_int_equal(s->cause.revoker, h->lights[2].m.id);
+    tt_board_put(tt_coordinator_board(c), s);
+    hive_destroy(h);
+    tt_coordinator_destroy(c);
+}
+
+static void a_journal_with_more_members_than_there_may_be_is_told(void **state)
+{
+    static const char *const address = "127.0.0.1:0";
+    struct tt_coordinator_conf conf = { .run = "test", .listen = &address, .nlisten = 1 };
+    struct tt_coordinator *c;
+    struct tt_journal *j = NULL;
+    struct hive *h;
+
+    (void)state;
+    remove_files();
+    c = begin_at("127.0.0.1:0", true, 10 * TT_SECOND, &plain);
+    h = hive_at(c, 3, &plain);
+    assert_true(hive_gather(h, WAIT_MS));
+    hive_destroy(h);
+    tt_coordinator_destroy(c);
+    for (conf.members_max = 2; conf.members_max <= 3; conf.members_max++) {
+        const bool fits = conf.members_max == 3;
+
+        assert_int_equal(tt_journal_sqlite_open(&j, path), TUTTI_OK);
+        tt_log_set(TT_LOG_NONE);
+        assert_int_equal(tt_coordinator_create(&c, &conf, j), fits ? TUTTI_OK : TUTTI_ERR_INVALID);
+        tt_log_set(TT_LOG_WARN);
+        if (fits)
+            tt_coordinator_destroy(c);
+        else
+            j->ops->close(j);
+        if (!fits && !strstr(tutti_last_error(), "the journal holds 3 members, and the run may have 2 (--members"))
+            fail_msg("%s", tutti_last_error());
+    }
+    remove_files();
+}
+
 static void a_journal_of_another_version_is_told(void **state)
 {
     static const char *const address = "127.0.0.1:0";
@@ -479,7 +567,7 @@ static void a_journal_of_another_version_is_told(void **state)
     tt_log_set(TT_LOG_NONE);
     assert_int_equal(tt_coordinator_create(&c, &conf, j), TUTTI_ERR_INVALID);
     tt_log_set(TT_LOG_WARN);
-    if (!strstr(tutti_last_error(), "was written by version 5 of the protocol of elastic runs, and this is version 6"))
+    if (!strstr(tutti_last_error(), "was written by version 6 of the protocol of elastic runs, and this is version 7"))
         fail_msg("%s", tutti_last_error());
     j->ops->close(j);
     remove_files();
@@ -488,7 +576,7 @@ static void a_journal_of_another_version_is_told(void **state)
 static void settings_that_make_no_sense_are_told(void **state)
 {
     static const char *const loopback = "127.0.0.1:0", *const everywhere = ":0", *const nowhere = "192.0.2.1:1",
-                             *const noport = "127.0.0.1", *const bare = "::1:80";
+                             *const noport = "127.0.0.1", *const bare = "::1:80", *const highport = "127.0.0.1:99999";
     const struct {
         struct tt_coordinator_conf conf;
         const char *why;
@@ -502,6 +590,8 @@ static void settings_that_make_no_sense_are_told(void **state)
         { { .run = "test", .listen = &nowhere, .nlisten = 1, .insecure = true }, "192.0.2.1:1" },
         { { .run = "test", .listen = &noport, .nlisten = 1 }, "host:port" },
         { { .run = "test", .listen = &bare, .nlisten = 1 }, "brackets" },
+        { { .run = "test", .listen = &highport, .nlisten = 1 }, "\"127.0.0.1:99999\" (--listen; " },
+        { { .run = "test", .listen = &loopback, .nlisten = 1, .secure = { .mode = TT_SECURE_TOKEN, .token = "abc" } }, "TUTTI_TOKEN" },
     };
     struct tt_coordinator *c = NULL;
     struct tt_journal *j;
@@ -534,6 +624,8 @@ int main(void)
         cmocka_unit_test(nobody_is_blamed_while_the_coordinator_itself_stands_still),
         cmocka_unit_test(who_leaves_is_counted_apart_from_who_is_lost),
         cmocka_unit_test(its_snapshot_tells_who_is_there_and_what_happened),
+        cmocka_unit_test(it_tells_why_an_epoch_began_and_who_revoked_the_one_before),
+        cmocka_unit_test(a_journal_with_more_members_than_there_may_be_is_told),
         cmocka_unit_test(a_journal_of_another_version_is_told),
         cmocka_unit_test(settings_that_make_no_sense_are_told),
     };

@@ -319,28 +319,34 @@ static void who_talks_without_end_is_slowed_and_others_are_not(void **state)
     close_scene(&s);
 }
 
-/* It asks and asks and reads no answer: what waits for it is bounded, and when that is full it is not heard any more, so it is lost. */
+/* It calls, which its own wish makes vain, and takes that back, again and again, and reads no answer: what waits for it is bounded, and when that is full it is not
+ * heard any more, so it is lost. */
 static void who_does_not_read_is_not_read_either(void **state)
 {
     struct scene s = open_scene(0, 4 * TT_SECOND);
-    const struct tt_elmsg cancel = { .kind = TT_ELMSG_CANCEL };
+    const struct tt_elmsg call = { .kind = TT_ELMSG_CALL, .what = TT_CALL_EPOCH, .flags = TT_EPOCH_ADMIT, .most = 1 },
+                          cancel = { .kind = TT_ELMSG_CANCEL };
     const uint64_t end_ns = tt_now_ns() + WAIT_MS * TT_MS;
     const int fd = call_on(&s, 2);
-    uint8_t asked[14 * 100];
+    uint8_t asked[100 * 100], one[100];
     struct tt_writer w;
     uint64_t bytes = 0;
+    size_t n;
     ssize_t sent;
 
     (void)state;
     tt_writer_init(&w, asked, sizeof asked);
-    for (int i = 0; i < 100; i++) {
-        tt_write_u32(&w, 10);
-        w.at += tt_elmsg_write(w.at, 10, &cancel);
+    for (int i = 0; i < 200; i++) {
+        const size_t one_bytes = tt_elmsg_write(one, sizeof one, i % 2 ? &cancel : &call);
+
+        tt_write_u32(&w, (uint32_t)one_bytes);
+        tt_write_bytes(&w, one, one_bytes);
     }
-    assert_int_equal(tt_writer_bytes(&w), sizeof asked);
+    n = tt_writer_bytes(&w);
+    assert_false(w.bad);
     put_join(fd, 7);
     for (;;) {
-        sent = send(fd, asked + bytes % sizeof asked, sizeof asked - bytes % sizeof asked, MSG_NOSIGNAL);
+        sent = send(fd, asked + bytes % n, n - bytes % n, MSG_NOSIGNAL);
         if (sent < 0 && errno != EAGAIN)
             break;
         bytes += sent > 0 ? (uint64_t)sent : 0;

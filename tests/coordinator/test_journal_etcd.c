@@ -392,6 +392,9 @@ static void a_text_that_is_no_store_is_told(void **state)
                              &j, &(struct tt_journal_etcd_conf){ .store = cases[i].store, .who = "a", .stop_fd = -1 }),
                          TUTTI_ERR_INVALID);
         assert_non_null(strstr(tutti_last_error(), cases[i].why));
+        assert_int_equal(tt_journal_etcd_check(&(struct tt_journal_etcd_conf){ .store = cases[i].store }),
+                         TUTTI_ERR_INVALID);
+        assert_non_null(strstr(tutti_last_error(), cases[i].why));
         assert_null(j);
     }
 }

@@ -105,6 +105,11 @@ static void json_has_members_events_and_counters(void **state)
     assert_string_equal(json_object_get_string(at(at(o, "last"), "outcome")), "mismatch");
     assert_string_equal(json_object_get_string(at(at(o, "last"), "why")),
                         "member 100 called epoch with least 2 where member 102 called it with least 3");
+    assert_string_equal(json_object_get_string(at(at(o, "began"), "why")),
+                        "1 came, 2 were lost, 1 left, member 102 had revoked the one before");
+    assert_int_equal(number_at(at(o, "began"), "lost"), 2);
+    assert_int_equal(number_at(at(o, "began"), "revoked_by"), 102);
+    assert_null(at(o, "revoked_by"));
     assert_int_equal(number_at(at(at(o, "counters"), "taken"), "HEARTBEAT"), 3000000000000ull);
     assert_int_equal(number_at(at(at(o, "counters"), "refused"), "garbage"), 3);
     assert_int_equal(json_object_array_length(at(o, "events")), 3);
@@ -121,6 +126,8 @@ static void a_run_that_nobody_joined_is_shown_too(void **state)
     (void)state;
     assert_int_equal(json_object_array_length(at(o, "members")), 0);
     assert_null(at(o, "last"));
+    assert_null(at(o, "began"));
+    assert_null(strstr(page, "began because"));
     assert_non_null(strstr(metrics, "\ntutti_members{state=\"in the view\"} 0\n"));
     assert_non_null(strstr(metrics, "tutti_journal_commit_seconds_count 0\n"));
     assert_non_null(strstr(page, "Nobody has joined yet."));
@@ -129,6 +136,44 @@ static void a_run_that_nobody_joined_is_shown_too(void **state)
     free(metrics);
     free(page);
     tt_snapshot_destroy(s);
+}
+
+static void who_revoked_the_epoch_is_shown(void **state)
+{
+    struct tt_snapshot *s = snapshots_run("a", 1);
+    struct json_object *o;
+    char *page;
+
+    (void)state;
+    s->revoked = true;
+    s->revoker = 104;
+    for (int asking = 0; asking < 2; asking++) {
+        s->asking = asking;
+        page = written(PAGE, s);
+        assert_non_null(strstr(page, "Member 104 revoked the epoch"));
+        assert_non_null(strstr(page, "Epoch 7 began because: 1 came, 2 were lost, 1 left, member 102 had revoked the one before."));
+        free(page);
+    }
+    o = json_of(s);
+    assert_int_equal(number_at(o, "revoked_by"), 104);
+    json_object_put(o);
+    tt_snapshot_destroy(s);
+}
+
+/* So that an event, which has more text before it, is not cut where it matters. */
+static void the_longest_cause_has_room(void **state)
+{
+    const struct tt_coord_cause cause = {
+        .came = 4096, .lost = 4096, .left = 4096, .out = 4096, .revoked = true, .revoker = UINT32_MAX, .ordered = true
+    };
+    char text[TT_STATUS_CAUSE_BYTES];
+
+    (void)state;
+    assert_string_equal(tt_status_cause(text, &(struct tt_coord_cause){ .lost = 1, .out = 1, .ordered = true }),
+                        "1 was lost, 1 was of a group that broke, the ring in a better order");
+    assert_true(strlen(tt_status_cause(text, &cause)) < sizeof text - 1);
+    assert_true(strlen("epoch 18446744073709551615 begins with 4096 members: ") + sizeof text <= TT_SNAPSHOT_EVENT_BYTES);
+    assert_non_null(strstr(text, ", the ring in a better order"));
 }
 
 static void metrics_are_as_many_whatever_the_members(void **state)
@@ -307,6 +352,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(json_has_members_events_and_counters),
         cmocka_unit_test(a_run_that_nobody_joined_is_shown_too),
+        cmocka_unit_test(who_revoked_the_epoch_is_shown),
+        cmocka_unit_test(the_longest_cause_has_room),
         cmocka_unit_test(metrics_are_as_many_whatever_the_members),
         cmocka_unit_test(buckets_of_commits_add_up),
         cmocka_unit_test(what_a_stranger_says_stays_text_everywhere),

@@ -10,6 +10,7 @@
 #include "base/status.h"
 #include "run_state.h"
 
+#define FIRST_KINDS 13u /* of faults, in RUN_FAULTS_FIRST */
 #define GRACE_NS (30 * MS)
 #define PATIENCE_NS (30 * TT_SECOND) /* after the last fault, until all must have got on */
 
@@ -53,13 +54,81 @@ static void plan(struct run *r, uint64_t after_ns, int kind, int a)
     world_plan(&r->w, r->w.now_ns + after_ns, kind, a, 0, NULL, 0);
 }
 
+/* ---- what is on its way ---- */
+
+static size_t *waiting_of(struct run *r, int kind, int to)
+{
+    if (kind == TO_MEMBER)
+        return &r->conns[to].down_bytes;
+    if (kind == TO_COORD)
+        return &r->conns[to].up_bytes;
+    return kind == PEER || kind == CONTRIBUTION || kind == TRANSFER ? &r->peers[to].waiting_bytes : NULL;
+}
+
+void send_along(struct run *r, uint64_t at_ns, int kind, int to, const void *data, size_t bytes)
+{
+    const bool on_conn = kind == TO_MEMBER || kind == TO_COORD;
+    size_t *waiting = waiting_of(r, kind, to), *most = on_conn ? &r->conn_bytes_most : &r->peer_bytes_most;
+
+    *waiting += bytes;
+    *most = *waiting > *most ? *waiting : *most;
+    if (*waiting > (on_conn ? CONN_BYTES_MAX : PEER_BYTES_MAX))
+        broken(r, "%zu bytes wait %s %d", *waiting, on_conn ? "on connection" : "for peer", to);
+    world_plan(&r->w, at_ns, kind, to, 0, data, bytes);
+}
+
+/* It waits no longer. */
+static void arrives(struct run *r, const struct happening *h)
+{
+    size_t *waiting = waiting_of(r, h->kind, h->a);
+
+    if (!waiting)
+        return;
+    tt_assert(*waiting >= h->bytes);
+    *waiting -= h->bytes;
+}
+
+static void trace(struct run *r, const struct happening *h, struct run_sum *sum)
+{
+    uint64_t hash = tt_mix64(r->trace ^ h->at_ns);
+
+    hash = tt_mix64(hash ^ ((uint64_t)(uint32_t)h->a << 32 | (uint32_t)h->b));
+    hash = tt_mix64(hash ^ ((uint64_t)h->kind << 48 | h->bytes));
+    for (size_t i = 0; i < h->bytes; i++)
+        hash = (hash ^ h->data[i]) * 0x100000001b3ull;
+    r->trace = hash;
+    if (r->events <= sum->trace_max)
+        sum->trace[r->events - 1] = hash;
+}
+
+uint64_t past_parting(const struct peer *from, const struct peer *to, uint64_t at_ns)
+{
+    const uint64_t until_ns = from->parted_ns[index_of(from->run, to)];
+
+    return at_ns < until_ns ? until_ns : at_ns;
+}
+
 /* ---- the coordinator ---- */
 
 static void crash(struct run *r);
 
+/* The disk says that it could not write this one. It may have done so nonetheless, where only the sync failed. */
+static bool is_refused(struct run *r)
+{
+    if (r->w.now_ns >= r->disk_ns || below(r, 2))
+        return false;
+    r->disk_errors++;
+    r->crashing = true;
+    return below(r, 2);
+}
+
+/* A record that is refused ends this coordinator, and none of the actions that follow is carried out. */
 static void log_record(struct run *r, const struct tt_coord_act *act)
 {
     const uint32_t bytes = (uint32_t)act->bytes;
+
+    if (is_refused(r))
+        return;
 
     if (r->nrecords + 4 + bytes > RECORDS_BYTES) {
         broken(r, "the journal grows beyond %u bytes", RECORDS_BYTES);
@@ -91,7 +160,7 @@ static void on_coord_act(void *context, const struct tt_coord_act *act)
     if (c->down_ns < c->mute_down_ns)
         c->down_ns = c->mute_down_ns;
     if (act->kind == TT_COORD_ACT_SEND) {
-        world_plan(&r->w, c->down_ns, TO_MEMBER, (int)(c - r->conns), 0, act->data, act->bytes);
+        send_along(r, c->down_ns, TO_MEMBER, (int)(c - r->conns), act->data, act->bytes);
         if (c->peer >= 0)
             picture_message(r, COORDINATOR, c->peer, c->down_ns, tt_elmsg_name(((const uint8_t *)act->data)[1]));
     } else {
@@ -125,6 +194,20 @@ static void coord_step(struct run *r, uint8_t kind, struct conn *c, const void *
     after_coord(r);
 }
 
+/* A shorter journal takes the place of the longer one, or none of it does. */
+static void shorten(struct run *r)
+{
+    const size_t nrecords = r->nrecords;
+
+    memcpy(r->longer, r->records, nrecords);
+    r->nrecords = 0;
+    tt_coord_snapshot(&r->c);
+    if (!r->crashing)
+        return;
+    memcpy(r->records, r->longer, nrecords);
+    r->nrecords = nrecords;
+}
+
 static void start(struct run *r)
 {
     struct tt_coord_conf conf = { .run = "run",
@@ -155,10 +238,8 @@ static void start(struct run *r)
     r->c.covered = covered;
     r->c.rounds_covered = rounds_covered;
     r->coord_up = true;
-    if (r->nrecords > 0 && below(r, 3) == 0) {
-        r->nrecords = 0;
-        tt_coord_snapshot(&r->c);
-    }
+    if (r->nrecords > 0 && below(r, 3) == 0)
+        shorten(r);
     picture_mark(r, COORDINATOR, PICTURE_UP, "starts");
     tt_coord_start(&r->c, r->w.now_ns);
     if (r->nrecords > 100 && r->w.now_ns < r->quiet_ns && below(r, 4) == 0)
@@ -316,6 +397,74 @@ static void kill_peer(struct run *r, struct peer *p)
         plan(r, below(r, 3 * MS), COORD_CLOSED, p->conn);
 }
 
+bool is_killed_before(struct run *r, struct peer *p)
+{
+    if (p->die_after > 0 && r->w.now_ns >= r->quiet_ns)
+        p->die_after = 0;
+    if (p->die_after > 0 && --p->die_after == 0)
+        p->dying = true;
+    return p->dying;
+}
+
+/* Those that were killed in the middle of the event that is over. */
+static void bury(struct run *r)
+{
+    for (uint32_t i = 0; i < r->npeers; i++) {
+        struct peer *p = &r->peers[i];
+
+        if (!p->dying)
+            continue;
+        p->dying = false;
+        r->killed_between++;
+        kill_peer(r, p);
+        if (below(r, 2))
+            plan(r, below(r, 200 * MS), SPAWN, 0);
+    }
+}
+
+/* Each says so after a lease in which nothing came, or nothing it sent was acknowledged, and again with each lease; one of the two may be wrong about what it sees. */
+static void suspects(struct run *r, struct peer *p, struct peer *other)
+{
+    const uint64_t until_ns = past_parting(p, other, past_parting(other, p, 0));
+
+    if (!p->alive || p->over || until_ns <= r->w.now_ns)
+        return;
+    if (p->halted_ns <= r->w.now_ns) {
+        tt_member_suspect(&p->m, other->m.id, r->w.now_ns);
+        after_member(r, p);
+    }
+    world_plan(&r->w, r->w.now_ns + LEASE_NS, SUSPECTS, index_of(r, p), index_of(r, other), NULL, 0);
+}
+
+static void plan_suspects(struct run *r, const struct peer *p, const struct peer *other)
+{
+    world_plan(&r->w, r->w.now_ns + LEASE_NS + delay(r, p, 10 * MS), SUSPECTS, index_of(r, p), index_of(r, other), NULL,
+               0);
+}
+
+/* The connection between two members is lost, and for a while there is no other: nothing gets from one to the other, or either way. What was
+ * said is said again on the next one. Sometimes their communicator fails, and the epoch with it. */
+static void part_ways(struct run *r, struct peer *p)
+{
+    struct peer *other = any_alive(r);
+    const uint64_t until_ns = r->w.now_ns + below(r, below(r, 2) ? 20 * MS : 4 * LEASE_NS);
+    const bool both = below(r, 2);
+
+    if (!other || other == p)
+        return;
+    if (until_ns > r->quiet_ns)
+        return;
+    r->parted_ways++;
+    p->parted_ns[index_of(r, other)] = until_ns;
+    if (both)
+        other->parted_ns[index_of(r, p)] = until_ns;
+    plan_suspects(r, p, other);
+    plan_suspects(r, other, p);
+    if (below(r, 4) == 0)
+        tt_member_revoke(&p->m, r->w.now_ns);
+    after_member(r, p);
+}
+
 static void cut(struct run *r, struct peer *p)
 {
     if (p->conn < 0)
@@ -374,11 +523,15 @@ void part_soon(struct run *r, struct peer *p)
 
 static void mark_fault(struct run *r, int kind, const struct peer *p)
 {
-    static const char *const names[] = {
-        [HALT] = "stands still",       [CUT] = "is cut off", [MUTE] = "is mute in one direction",
-        [LEAVE] = "wants to leave",    [REVOKE] = "revokes", [SUSPECT] = "suspects somebody",
-        [GARBAGE] = "a stranger comes"
-    };
+    static const char *const names[] = { [HALT] = "stands still",
+                                         [CUT] = "is cut off",
+                                         [MUTE] = "is mute in one direction",
+                                         [LEAVE] = "wants to leave",
+                                         [REVOKE] = "revokes",
+                                         [SUSPECT] = "suspects somebody",
+                                         [GARBAGE] = "a stranger comes",
+                                         [KILL_BETWEEN] = "is about to be killed",
+                                         [PART_WAYS] = "loses its connection to another" };
 
     if (kind < (int)(sizeof names / sizeof *names) && names[kind] && (p || kind == GARBAGE))
         picture_mark(r, kind == GARBAGE ? COORDINATOR : index_of(r, p), PICTURE_FAULT, "%s", names[kind]);
@@ -397,6 +550,8 @@ static void go_wrong(struct run *r, int kind)
         spawn(r);
     } else if (kind == GARBAGE) {
         stranger(r);
+    } else if (kind == DISK) {
+        r->disk_ns = r->w.now_ns + below(r, 200 * MS);
     } else if (!p) {
         return;
     } else if (kind == KILL) {
@@ -408,6 +563,10 @@ static void go_wrong(struct run *r, int kind)
 
         if (p->halted_ns <= r->w.now_ns) /* who stands still already does so until then: all that waits for it is planned for one time, and stays in order */
             p->halted_ns = until_ns;
+    } else if (kind == KILL_BETWEEN) {
+        p->die_after = 1 + below(r, 40);
+    } else if (kind == PART_WAYS) {
+        part_ways(r, p);
     } else if (kind == CUT) {
         cut(r, p);
     } else if (kind == MUTE) {
@@ -415,7 +574,8 @@ static void go_wrong(struct run *r, int kind)
     } else if (kind == LEAVE) {
         leave(r, p);
     } else if (kind == REVOKE) {
-        tt_member_revoke(&p->m, r->w.now_ns);
+        tt_member_revoke_as(&p->m, (uint8_t)(TT_REVOKED_ASKED + r->w.now_ns % (TT_REVOCATIONS - TT_REVOKED_ASKED)),
+                            r->w.now_ns);
     } else if (kind == SUSPECT && p->m.nranks > 0) {
         const uint64_t id = p->m.view[below(r, p->m.nranks)].id;
 
@@ -450,8 +610,10 @@ static void fill_groups(struct run *r)
 
 static void plan_faults(struct run *r)
 {
-    static const int kinds[] = { KILL,    KILL,  HALT,   COORD_CRASH, COORD_CRASH, CUT,  MUTE,
-                                 GARBAGE, LEAVE, REVOKE, SUSPECT,     SPAWN,       SPAWN };
+    static const int kinds[] = { KILL,  KILL,         HALT,         COORD_CRASH, COORD_CRASH, CUT,
+                                 MUTE,  GARBAGE,      LEAVE,        REVOKE,      SUSPECT,     SPAWN,
+                                 SPAWN, KILL_BETWEEN, KILL_BETWEEN, PART_WAYS,   PART_WAYS,   DISK };
+    const uint64_t nkinds = r->faults_of == RUN_FAULTS_FIRST ? FIRST_KINDS : sizeof kinds / sizeof *kinds;
     const uint64_t n = 2 + below(r, 4);
     uint64_t last_ns = 0;
 
@@ -459,7 +621,7 @@ static void plan_faults(struct run *r)
         const uint64_t at_ns = 5 * MS + below(r, 500 * MS);
 
         last_ns = at_ns > last_ns ? at_ns : last_ns;
-        plan(r, at_ns, kinds[below(r, sizeof kinds / sizeof *kinds)], -1);
+        plan(r, at_ns, kinds[below(r, nkinds)], -1);
     }
     r->quiet_ns = r->w.now_ns + last_ns + 2 * LEASE_NS;
     world_plan(&r->w, r->quiet_ns + 2 * LEASE_NS, FILL, 0, 0, NULL, 0);
@@ -473,7 +635,10 @@ static bool is_not_now(struct run *r, const struct happening *h, struct peer *p)
     if (!p->alive)
         return true;
     if (p->halted_ns > r->w.now_ns) {
-        world_plan(&r->w, p->halted_ns, h->kind, h->a, h->b, h->data, h->bytes);
+        if (waiting_of(r, h->kind, h->a))
+            send_along(r, p->halted_ns, h->kind, h->a, h->data, h->bytes);
+        else
+            world_plan(&r->w, p->halted_ns, h->kind, h->a, h->b, h->data, h->bytes);
         picture_later(r, h);
         return true;
     }
@@ -559,12 +724,16 @@ static void on_event(struct run *r, const struct happening *h)
         }
     } else if (h->kind == FILL) {
         fill_groups(r);
+    } else if (h->kind == SUSPECTS) {
+        suspects(r, &r->peers[h->a], &r->peers[h->b]);
     } else if (h->kind == SPAWN && h->a >= 0) {
         spawn(r);
     } else if (h->kind == KILL && h->a >= 0) {
         kill_peer(r, &r->peers[h->a]);
         r->faults++;
         plan(r, below(r, 200 * MS), SPAWN, 0);
+    } else if (h->kind == KILL_BETWEEN || h->kind == PART_WAYS || h->kind == DISK) {
+        go_wrong(r, h->kind);
     } else if (h->kind >= SPAWN && h->kind < FILL && (h->kind != LEAVE || h->a < 0)) {
         go_wrong(r, h->kind);
     } else if (c && (c->peer < 0 || !c->member_open || r->peers[c->peer].conn != h->a)) {
@@ -623,7 +792,7 @@ static void stuck(struct run *r)
     }
 }
 
-static struct run *run_create(uint64_t seed)
+static struct run *run_create(uint64_t seed, enum run_faults faults)
 {
     struct run *r = calloc(1, sizeof *r);
     struct tt_seat *seats = calloc(PEERS_MAX, 2 * PEERS_MAX * sizeof *seats);
@@ -633,14 +802,16 @@ static struct run *run_create(uint64_t seed)
     r->scratch = malloc(TT_ELMSG_BYTES_MAX);
     r->member_scratch = malloc(TT_ELMSG_BYTES_MAX);
     r->records = malloc(RECORDS_BYTES);
+    r->longer = malloc(RECORDS_BYTES);
     r->ops = malloc(OPS_MAX * sizeof *r->ops);
     r->ring_memory = malloc(tt_coord_ring_bytes(PEERS_MAX));
-    tt_assert(r->ring_memory && r->scratch && r->member_scratch && r->records && r->ops);
+    tt_assert(r->ring_memory && r->scratch && r->member_scratch && r->records && r->longer && r->ops);
     for (uint32_t i = 0; i < PEERS_MAX; i++) {
         r->peers[i].view = seats + 2 * i * PEERS_MAX;
         r->peers[i].proposed = r->peers[i].view + PEERS_MAX;
     }
     r->least = 1;
+    r->faults_of = faults;
     r->coord_tick_ns = TT_NEVER;
     return r;
 }
@@ -653,14 +824,15 @@ static void run_destroy(struct run *r)
     free(r->ring_memory);
     free(r->member_scratch);
     free(r->records);
+    free(r->longer);
     free(r->ops);
     free(r->blocks);
     free(r);
 }
 
-bool run_play(uint64_t seed, struct run_sum *sum, char *why, size_t bytes)
+bool run_play(uint64_t seed, enum run_faults faults, struct run_sum *sum, char *why, size_t bytes)
 {
-    struct run *r = run_create(seed);
+    struct run *r = run_create(seed, faults);
     struct happening h;
     const uint32_t npeers = 2 + (uint32_t)below(r, 7);
     bool good;
@@ -676,10 +848,14 @@ bool run_play(uint64_t seed, struct run_sum *sum, char *why, size_t bytes)
     start(r);
     while (!r->failed && !(r->w.now_ns > r->quiet_ns && r->coord_up && is_well(r)) && world_next(&r->w, &h)) {
         r->events++;
+        arrives(r, &h);
+        if (sum->trace)
+            trace(r, &h, sum);
         if (r->w.now_ns > r->quiet_ns + PATIENCE_NS)
             stuck(r);
         else
             on_event(r, &h);
+        bury(r);
     }
     if (sum->event_counts && sum->histories < sum->histories_max)
         sum->event_counts[sum->histories] = (uint32_t)r->events;
@@ -701,6 +877,13 @@ bool run_play(uint64_t seed, struct run_sum *sum, char *why, size_t bytes)
     sum->received += r->received;
     sum->outcomes |= r->outcomes;
     sum->orders += r->orders;
+    sum->backs += r->backs;
+    sum->revokers += r->revokers;
+    sum->killed_between += r->killed_between;
+    sum->parted_ways += r->parted_ways;
+    sum->disk_errors += r->disk_errors;
+    sum->conn_bytes_most = r->conn_bytes_most > sum->conn_bytes_most ? r->conn_bytes_most : sum->conn_bytes_most;
+    sum->peer_bytes_most = r->peer_bytes_most > sum->peer_bytes_most ? r->peer_bytes_most : sum->peer_bytes_most;
     sum->views += r->nepochs;
     sum->rounds += r->nrounds;
     sum->covered |= r->c.covered;

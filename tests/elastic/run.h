@@ -25,13 +25,23 @@ struct run_sum {
     uint64_t parted, kept_for;      /* members that left in order; operations that others had begun, and kept by their word alone */
     uint64_t gone, shrunk, bounded; /* words that a process has ended; members that entered views after calls that admit nobody, or of as many as were wanted at most */
     uint64_t received;              /* members that received the shared state */
+    uint64_t backs, revokers;       /* calls that were taken back as others synced; words of who revoked */
     uint64_t orders;                /* members that entered a view whose ranks follow a ring that was found */
     uint64_t outcomes;              /* bit of enum tt_round_status: a sync came to it */
+    uint64_t killed_between;        /* members killed between two of their actions */
+    uint64_t parted_ways;           /* times that nothing got from one member to another for a while */
+    uint64_t disk_errors;           /* records that the coordinator's disk refused */
+    uint64_t conn_bytes_most, peer_bytes_most;  /* most that waited at once: in one direction of a connection, from members for one */
     uint32_t *event_counts;         /* [histories_max], of each history; NULL: not wanted */
     uint64_t histories_max;
+    uint64_t *trace;                /* [trace_max], of the last history: a hash of all that has happened up to each event; NULL: not wanted */
+    uint64_t trace_max;
 };
 
+/* Which faults a history draws from. A seed that is kept was found with those that there were then, and is another history with others. */
+enum run_faults { RUN_FAULTS_FIRST, RUN_FAULTS_ALL };
+
 /* Plays the history of `seed`. True if all held; else why[bytes] says what did not, and when. */
-bool run_play(uint64_t seed, struct run_sum *sum, char *why, size_t bytes);
+bool run_play(uint64_t seed, enum run_faults faults, struct run_sum *sum, char *why, size_t bytes);
 
 #endif

@@ -346,7 +346,8 @@ static void complete_if(struct run *r, struct peer *p, uint32_t tag)
 {
     const struct tt_member_op *op = &p->m.ops[tag];
 
-    if (p->m.stopped || op->state != TT_OP_PENDING || p->parts[tag].from[op->n & 1] != ranks_of(r, p, p->scope[tag]))
+    if (p->dying || p->m.stopped || op->state != TT_OP_PENDING ||
+        p->parts[tag].from[op->n & 1] != ranks_of(r, p, p->scope[tag]))
         return;
     op_record(r, p->m.epoch, tag, op->n)->completed |= 1u << p->m.rank;
     if (p->tentative[tag])
@@ -357,10 +358,12 @@ static void complete_if(struct run *r, struct peer *p, uint32_t tag)
 
 static void tell_peer(struct run *r, struct peer *p, const struct peer *to, int kind, const struct held *h)
 {
-    const uint64_t at_ns = r->w.now_ns + delay(r, p, 3 * MS);
+    const uint64_t at_ns = past_parting(p, to, r->w.now_ns + delay(r, p, 3 * MS));
     char what[64];
 
-    world_plan(&r->w, at_ns, kind, index_of(r, to), 0, h, sizeof *h);
+    if (kind == CONTRIBUTION && is_killed_before(r, p))
+        return;
+    send_along(r, at_ns, kind, index_of(r, to), h, sizeof *h);
     if (kind == CONTRIBUTION)
         snprintf(what, sizeof what, "part of operation %llu of tag %u", (unsigned long long)h->n, h->tag);
     picture_message(r, index_of(r, p), index_of(r, to), at_ns, kind == CONTRIBUTION ? what : "its part is done");
@@ -614,6 +617,8 @@ static const char *const outcome_names[TT_ROUND_STATUSES] = {
 static void on_call_done(struct run *r, struct peer *p, const struct tt_member_act *act)
 {
     const bool view = p->m.calling == false && p->phase == EPOCH && act->what == TT_ROUND_OK;
+    const bool back =
+        act->what == TT_ROUND_TIMEOUT || (act->what == TT_ROUND_MISMATCH && act->differs & TT_DIFFERS_BACK);
 
     picture_mark(r, index_of(r, p), PICTURE_CALL, "%s: %s",
                  call_names[p->phase == SYNC ? TT_CALL_SYNC : p->m.call.what], outcome_names[act->what]);
@@ -621,7 +626,8 @@ static void on_call_done(struct run *r, struct peer *p, const struct tt_member_a
         on_synced(r, p, act);
         return;
     }
-    if (!view && p->m.round > 0 && act->what != TT_ROUND_TIMEOUT)
+    r->backs += back && act->what == TT_ROUND_MISMATCH;
+    if (!view && p->m.round > 0 && !back)
         check_round(r, p, p->m.epoch, p->m.round, act);
     if (act->what == TT_ROUND_MISMATCH && liars_of(r, p) == 0 && !is_torn(r, p))
         broken(r, "members %llu and %llu call different things", (unsigned long long)act->id,
@@ -645,6 +651,20 @@ static void on_call_done(struct run *r, struct peer *p, const struct tt_member_a
         p->phase = EPOCH;
     }
     plan_program(r, p, 40 * MS);
+}
+
+/* Who is said to have revoked has, and for that reason. */
+static void check_revoker(struct run *r, const struct peer *p, const struct tt_member_act *act)
+{
+    const struct peer *by = act->other ? peer_of_id(r, act->other) : NULL;
+
+    r->revokers += by != NULL;
+    if ((act->other != 0) != (act->what != TT_REVOKED_UNSAID) || (act->other != 0 && !by))
+        broken(r, "member %llu hears that nobody revoked, for a reason, or somebody for none",
+               (unsigned long long)p->m.id);
+    else if (by && by->m.epoch == p->m.epoch && by->m.revocation != act->what)
+        broken(r, "member %llu hears that member %llu revoked for reason %u, which is %u", (unsigned long long)p->m.id,
+               (unsigned long long)by->m.id, act->what, by->m.revocation);
 }
 
 /* An answer with operations that nobody has, or ends that did not come. */
@@ -692,7 +712,7 @@ static void on_send(struct run *r, struct peer *p, const struct tt_member_act *a
     c->up_ns = at_ns > c->up_ns ? at_ns : c->up_ns;
     if (c->up_ns < c->mute_up_ns)
         c->up_ns = c->mute_up_ns;
-    world_plan(&r->w, c->up_ns, TO_COORD, p->conn, 0, data, bytes);
+    send_along(r, c->up_ns, TO_COORD, p->conn, data, bytes);
     picture_message(r, index_of(r, p), COORDINATOR, c->up_ns, tt_elmsg_name(data[1]));
 }
 
@@ -722,8 +742,8 @@ static void on_reach(struct run *r, struct peer *p)
     for (uint32_t i = 0; i < p->m.nproposed; i++) {
         const struct peer *other = peer_of_id(r, p->m.proposed[i].id);
 
-        if (other != p &&
-            (!other || !other->alive || (r->w.now_ns < r->quiet_ns && tt_prng_below(&r->w.prng, 40) == 0)))
+        if (other != p && (!other || !other->alive || past_parting(p, other, past_parting(other, p, 0)) > r->w.now_ns ||
+                           (r->w.now_ns < r->quiet_ns && tt_prng_below(&r->w.prng, 40) == 0)))
             failed[n++] = p->m.proposed[i].id;
     }
     if (r->w.now_ns < r->quiet_ns && tt_prng_below(&r->w.prng, 100) == 0)
@@ -752,6 +772,8 @@ void on_member_act(void *context, const struct tt_member_act *act)
     struct peer *p = context;
     struct run *r = p->run;
 
+    if (is_killed_before(r, p))
+        return;
     switch (act->kind) {
     case TT_MEMBER_ACT_CONNECT:
         on_connect(r, p, act->delay_ns);
@@ -772,6 +794,7 @@ void on_member_act(void *context, const struct tt_member_act *act)
         on_view(r, p);
         return;
     case TT_MEMBER_ACT_STOP:
+        check_revoker(r, p, act);
         p->dropped = p->m.epoch == 0;
         p->diverged |= p->dropped; /* the others go on without it */
         return;
@@ -824,10 +847,15 @@ static struct tt_elmsg epoch_call(const struct run *r, const struct peer *p)
 
 static void call(struct run *r, struct peer *p, uint8_t what, uint64_t value)
 {
-    const struct tt_elmsg msg =
-        what == TT_CALL_EPOCH ? epoch_call(r, p) : (struct tt_elmsg){ .what = what, .value = value };
+    const struct tt_elmsg msg = what == TT_CALL_EPOCH
+                                    ? epoch_call(r, p)
+                                    : (struct tt_elmsg){ .what = what,
+                                                         .other = what == TT_CALL_OPTIMIZE ? p->step_in_view + 1 : 0,
+                                                         .value = value };
     const tutti_status status = tt_member_call(&p->m, &msg, r->w.now_ns);
 
+    if (what == TT_CALL_OPTIMIZE)
+        say_links(r, p);
     if (what != TT_CALL_EPOCH) {
         struct round_record *o = round_record(r, p->m.epoch, p->m.round + 1); /* as it is once that has ended */
 
@@ -845,7 +873,7 @@ static void call(struct run *r, struct peer *p, uint8_t what, uint64_t value)
 /* A tag whose operation is open is not free. */
 static void check_tag_is_taken(struct run *r, struct peer *p, uint32_t tag)
 {
-    if (p->ended[tag] == TT_OP_PENDING && tt_prng_below(&r->w.prng, 10) == 0 &&
+    if (!p->dying && p->ended[tag] == TT_OP_PENDING && tt_prng_below(&r->w.prng, 10) == 0 &&
         tt_member_begin(&p->m, tag, r->w.now_ns) != TUTTI_ERR_INVALID)
         broken(r, "member %llu may begin a second operation of tag %u", (unsigned long long)p->m.id, tag);
 }
@@ -935,7 +963,6 @@ static void call_value(struct run *r, struct peer *p)
     if (owes(p) || p->tears) {
         call(r, p, TT_CALL_COMMIT, own % 8 > 0);
     } else if (plan >> 22 & 1) {
-        say_links(r, p);
         call(r, p, TT_CALL_OPTIMIZE, RING_BYTES);
     } else if (plan >> 21 & 1) {
         call(r, p, TT_CALL_AGREE, own);

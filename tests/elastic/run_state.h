@@ -22,6 +22,9 @@
 #define ARRAYS 4u                   /* of the shared state */
 #define MS 1000000ull
 #define LEASE_NS (300 * MS)
+/* What may wait at once: in one direction of a connection to the coordinator, and of what members sent, for one of them. */
+#define CONN_BYTES_MAX (4u << 10)
+#define PEER_BYTES_MAX (128u << 10)
 
 enum {
     TO_COORD = 1,
@@ -50,7 +53,11 @@ enum {
     FILL,
     TRANSFER,
     TRANSFER_TICK,
-    GONE
+    GONE,
+    KILL_BETWEEN,
+    PART_WAYS,
+    DISK,
+    SUSPECTS
 };
 
 enum phase { EPOCH, SYNC, STEP, IN_STEP, VALUE, CLOSE, OUT };    /* CLOSE: a commit that is not good, before EPOCH */
@@ -61,6 +68,7 @@ struct conn {
     bool member_open, coord_open;
     uint64_t up_ns, down_ns;                    /* when the last message of each direction arrives */
     uint64_t mute_up_ns, mute_down_ns;          /* until when nothing gets through */
+    size_t up_bytes, down_bytes;                /* that wait */
 };
 
 /* Among whom an operation is; without replica groups ALL. */
@@ -78,12 +86,10 @@ struct kept {
     enum scope scope;
 };
 
+/* Without padding: traces are of all of its bytes. */
 struct held {
-    uint32_t from_peer;
-    uint64_t epoch, n;
-    uint32_t tag;
-    bool contribution;
-    uint64_t value;
+    uint32_t from_peer, tag;
+    uint64_t epoch, n, value, contribution;     /* contribution: or else `data` */
     uint8_t data[TT_PEERMSG_BYTES];
 };
 
@@ -94,6 +100,10 @@ struct peer {
     bool alive, over;
     int conn;                                   /* -1: none */
     uint32_t attempt;
+    uint64_t die_after;                         /* so many actions; 0: not */
+    bool dying;                                 /* in the middle of an event: what it still does nobody hears */
+    uint64_t parted_ns[PEERS_MAX];              /* by peer: until when nothing gets there from here */
+    size_t waiting_bytes;                       /* that others sent it */
     uint64_t halted_ns, tick_ns;
     uint64_t slowness;                          /* a factor of its delays */
     enum phase phase;
@@ -185,7 +195,10 @@ struct run {
     uint64_t crash_after;                       /* so many actions; 0: not */
     uint64_t coord_tick_ns;
     uint8_t *records;                           /* {u32 bytes, data} */
+    uint8_t *longer;                            /* those that a shorter journal is to take the place of */
     size_t nrecords;
+    uint64_t disk_ns;                           /* until when the disk refuses some of what is written */
+    enum run_faults faults_of;
     struct conn conns[CONNS_MAX];
     int nconns;
     struct peer peers[PEERS_MAX];
@@ -219,7 +232,11 @@ struct run {
     uint64_t parted, kept_for;                  /* members that left in order; operations that are final at others by their word alone */
     uint64_t gone, shrunk, bounded;             /* words that a process has ended; views after calls that admit nobody, or with a bound that newcomers met */
     uint64_t outcomes;                          /* bit of enum tt_round_status: a sync came to it */
+    uint64_t backs, revokers;                   /* calls that were taken back as others synced; words of who revoked */
     uint64_t orders;                            /* members that entered a view whose ranks follow a ring that was found */
+    uint64_t killed_between, parted_ways, disk_errors;
+    size_t conn_bytes_most, peer_bytes_most;
+    uint64_t trace;                             /* a hash of all that has happened */
     bool failed, done;
     char why[1600];
     struct picture *picture;                    /* NULL: none is wanted */
@@ -234,6 +251,12 @@ int index_of(const struct run *r, const struct peer *p);
 struct peer *peer_of_id(struct run *r, uint64_t id);
 void spawn(struct run *r);
 void after_member(struct run *r, struct peer *p);
+/* Before each thing that a member says or is told: whether it has been killed, perhaps just now, while others have heard what it said before. */
+bool is_killed_before(struct run *r, struct peer *p);
+/* data[bytes] is on its way to a member or, TO_COORD, from one: `to` is a peer or a connection. */
+void send_along(struct run *r, uint64_t at_ns, int kind, int to, const void *data, size_t bytes);
+/* When what is sent at `at_ns` gets from one member to another: later while nothing gets through. */
+uint64_t past_parting(const struct peer *from, const struct peer *to, uint64_t at_ns);
 
 /* run_program.c: what members do, and what must hold of it */
 void plan_program(struct run *r, struct peer *p, uint64_t most_ns);

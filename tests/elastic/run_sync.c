@@ -141,8 +141,10 @@ static void on_transfer_act(void *context, const struct tt_transfer_act *act)
     }
     if (!to || !to->alive)
         return;
-    at_ns = r->w.now_ns + delay(r, p, 3 * MS);
-    world_plan(&r->w, at_ns, TRANSFER, index_of(r, to), 0, data, 4 + act->head_bytes + act->body_bytes);
+    at_ns = past_parting(p, to, r->w.now_ns + delay(r, p, 3 * MS));
+    if (is_killed_before(r, p))
+        return;
+    send_along(r, at_ns, TRANSFER, index_of(r, to), data, 4 + act->head_bytes + act->body_bytes);
     picture_message(r, index_of(r, p), index_of(r, to), at_ns, act->body_bytes > 0 ? "a piece of the state" : "asks for state");
 }
 

@@ -18,6 +18,7 @@ static struct fixture {
     struct tt_coord_conn conns[MEMBERS];
     struct tt_elmsg heard;      /* the last RESULT that anybody was sent, */
     uint32_t nheard;            /* and how many there were */
+    struct tt_elmsg lost;       /* the last LOST */
     struct tt_elmsg refusal;    /* the last REFUSED, */
     uint8_t refused_in;         /* and its version */
     uint32_t order_heard;       /* the last kinds of RESULT and LOST, a byte each */
@@ -48,6 +49,8 @@ static void emit(void *context, const struct tt_coord_act *act)
         return;
     if (m.kind == TT_ELMSG_RESULT || m.kind == TT_ELMSG_LOST)
         f.order_heard = f.order_heard << 8 | m.kind;
+    if (m.kind == TT_ELMSG_LOST)
+        f.lost = m;
     if (m.kind == TT_ELMSG_RESULT) {
         f.heard = m;
         f.nheard++;
@@ -273,6 +276,43 @@ static void who_never_calls_is_named_and_the_others_can_put_it_out(void **state)
     assert_int_equal(tt_coord_count(&f.c, TT_COORD_IN_VIEW), 3);
     say(3, &agree);
     assert_int_equal(f.heard.what, TT_ROUND_LOST);
+}
+
+static void what_an_epoch_came_of_is_known_until_a_restart(void **state)
+{
+    (void)state;
+    begin(3);
+    assert_int_equal(f.c.cause.came, 3);
+    assert_int_equal(
+        f.c.cause.lost + f.c.cause.left + f.c.cause.out + f.c.cause.revoked + f.c.cause.revoker + f.c.cause.ordered, 0);
+    for (uint32_t i = 0; i < 2; i++)
+        epoch(i, 0);
+    say(2, &(struct tt_elmsg){ .kind = TT_ELMSG_REVOKE, .what = TT_REVOKED_ASKED, .epoch = 1 });
+    assert_true(f.c.revoked);
+    epoch(2, 0);
+    assert_int_equal(f.c.epoch, 2);
+    assert_false(f.c.revoked);
+    assert_int_equal(f.c.revoked_epoch, 1);
+    assert_true(f.c.cause.revoked);
+    assert_int_equal(f.c.cause.revoker, f.conns[2].member);
+    assert_int_equal(f.c.cause.came + f.c.cause.lost + f.c.cause.left + f.c.cause.out + f.c.cause.ordered, 0);
+    join(3);
+    epoch(3, 0);
+    say(2, &(struct tt_elmsg){ .kind = TT_ELMSG_LEAVE, .what = TT_LEAVE_NOW });
+    end_connection(1);
+    wait_ns(4, LEASE_NS / 2);
+    assert_int_equal(state_of(1), TT_COORD_LOST);
+    epoch(0, 0);
+    ready(0);
+    ready(3);
+    assert_int_equal(f.c.epoch, 3);
+    assert_int_equal(f.c.cause.came, 1);
+    assert_int_equal(f.c.cause.lost, 1);
+    assert_int_equal(f.c.cause.left, 1);
+    assert_int_equal(f.c.cause.revoker, 0);
+    restart();
+    assert_int_equal(f.c.epoch, 3);
+    assert_int_equal(f.c.cause.came, 0);
 }
 
 /* With one operation, of tag 3, in its list; n 0: with none. */
@@ -545,7 +585,7 @@ static void who_speaks_another_version_is_told_so_in_its_own(void **state)
         assert_int_equal(f.refused_in, version);
         assert_int_equal(f.refusal.what, TUTTI_ERR_PROTOCOL);
         assert_non_null(strstr(f.refusal.text, "you speak version"));
-        assert_non_null(strstr(f.refusal.text, "and this coordinator version 6"));
+        assert_non_null(strstr(f.refusal.text, "and this coordinator version 7"));
         assert_int_equal(f.c.nmembers, 1);
     }
     data[0] = TT_ELASTIC_VERSION;
@@ -875,6 +915,87 @@ static void a_deadline_that_passes_while_newcomers_lack_tells_who_is_there(void 
     assert_int_equal(f.heard.id, f.conns[0].member); /* which took its call back */
 }
 
+/* What keeps a newcomer out whatever the others call is its own wish, or its group: it is not told of one that has not called. */
+static void a_newcomer_whose_own_wish_keeps_it_out_is_told_so(void **state)
+{
+    (void)state;
+    begin(2);
+    join(2);
+    for (uint32_t most = 1; most <= 3; most++) {
+        epoch_of(2, 0, most);
+        say(2, &(struct tt_elmsg){ .kind = TT_ELMSG_CANCEL });
+        assert_int_equal(f.heard.what, TT_ROUND_TIMEOUT);
+        assert_int_equal(f.heard.flags, most < 3 ? TT_KEPT_OUT_MOST : TT_KEPT_OUT_NOT);
+        assert_int_equal(f.heard.id, most < 3 ? 0 : f.conns[0].member);
+        assert_int_equal(f.heard.value, most < 3 ? 2 : 0);
+    }
+    say(1, &(struct tt_elmsg){ .kind = TT_ELMSG_LEAVE, .what = TT_LEAVE_NOTICE }); /* which makes room for it */
+    epoch_of(2, 0, 2);
+    say(2, &(struct tt_elmsg){ .kind = TT_ELMSG_CANCEL });
+    assert_int_equal(f.heard.flags, TT_KEPT_OUT_NOT);
+}
+
+static void join_group(uint32_t i)
+{
+    struct tt_elmsg m = { .kind = TT_ELMSG_JOIN, .group = i / 2, .role = i % 2, .nroles = 2, .text = "run" };
+
+    m.cookie[0] = (uint8_t)(i + 1);
+    tt_coord_step(&f.c, &(struct tt_coord_event){ .kind = TT_COORD_EV_OPEN, .conn = &f.conns[i] }, f.now_ns);
+    say(i, &m);
+}
+
+static void a_newcomer_whose_group_is_not_complete_is_told_so(void **state)
+{
+    (void)state;
+    begin(0);
+    for (uint32_t i = 0; i < 4; i++)
+        join_group(i);
+    for (uint32_t i = 0; i < 2; i++)
+        epoch(i, 2);
+    for (uint32_t i = 0; i < 2; i++)
+        ready(i);
+    assert_int_equal(tt_coord_count(&f.c, TT_COORD_IN_VIEW), 2);
+    epoch(2, 0);
+    say(2, &(struct tt_elmsg){ .kind = TT_ELMSG_CANCEL });
+    assert_int_equal(f.heard.what, TT_ROUND_TIMEOUT);
+    assert_int_equal(f.heard.flags, TT_KEPT_OUT_GROUP); /* the other one has not called */
+    assert_int_equal(f.heard.id, 0);
+    epoch(3, 0);
+    epoch_of(2, 0, 3);
+    say(2, &(struct tt_elmsg){ .kind = TT_ELMSG_CANCEL });
+    assert_int_equal(f.heard.flags, TT_KEPT_OUT_MOST);
+    epoch_of(2, 0, 4);
+    say(2, &(struct tt_elmsg){ .kind = TT_ELMSG_CANCEL });
+    assert_int_equal(f.heard.flags, TT_KEPT_OUT_NOT);
+    assert_int_equal(f.heard.id, f.conns[0].member);
+    say(0, &(struct tt_elmsg){ .kind = TT_ELMSG_LEAVE, .what = TT_LEAVE_NOTICE }); /* and with it its group */
+    epoch_of(2, 0, 2);
+    say(2, &(struct tt_elmsg){ .kind = TT_ELMSG_CANCEL });
+    assert_int_equal(f.heard.what, TT_ROUND_TIMEOUT);
+    assert_int_equal(f.heard.flags, TT_KEPT_OUT_NOT);
+}
+
+/* All hear who revoked, and why; but not of who has only heard of it, and says so to a coordinator that restarted. */
+static void who_revoked_and_why_is_told(void **state)
+{
+    (void)state;
+    begin(3);
+    say(1, &(struct tt_elmsg){ .kind = TT_ELMSG_REVOKE, .what = TT_REVOKED_LATE, .epoch = f.c.epoch });
+    assert_int_equal(f.lost.what, TT_REVOKED_LATE);
+    assert_int_equal(f.lost.id, f.conns[1].member);
+    say(2, &(struct tt_elmsg){ .kind = TT_ELMSG_REVOKE, .what = TT_REVOKED_CUT, .epoch = f.c.epoch });
+    say(0, &(struct tt_elmsg){ .kind = TT_ELMSG_LEAVE, .what = TT_LEAVE_NOW });
+    assert_int_equal(f.lost.nlist, 1);
+    assert_int_equal(f.lost.what, TT_REVOKED_LATE);
+    assert_int_equal(f.lost.id, f.conns[1].member); /* the first */
+    for (uint32_t i = 1; i < 3; i++)
+        epoch(i, 0);
+    say(1, &(struct tt_elmsg){ .kind = TT_ELMSG_REVOKE, .epoch = f.c.epoch });
+    assert_int_equal(f.lost.nlist, 0);
+    assert_int_equal(f.lost.what, TT_REVOKED_UNSAID);
+    assert_int_equal(f.lost.id, 0);
+}
+
 static void a_round_that_came_to_same_and_that_some_missed_is_the_same_after_a_restart(void **state)
 {
     uint64_t next;
@@ -1002,6 +1123,7 @@ int main(void)
         cmocka_unit_test(who_never_calls_is_named_and_the_others_can_put_it_out),
         cmocka_unit_test(of_tentative_operations_what_anybody_knows_to_be_final_is),
         cmocka_unit_test(one_lie_does_not_outweigh_members_that_are_apart),
+        cmocka_unit_test(what_an_epoch_came_of_is_known_until_a_restart),
         cmocka_unit_test(a_commit_is_not_good_once_the_epoch_is_revoked),
         cmocka_unit_test(a_commit_is_one_after_the_same_operations),
         cmocka_unit_test(who_missed_a_result_hears_it_before_it_is_asked),
@@ -1018,6 +1140,9 @@ int main(void)
         cmocka_unit_test(a_newcomer_that_slanders_newcomers_fails_alone),
         cmocka_unit_test(what_calls_differ_in_is_told),
         cmocka_unit_test(a_deadline_that_passes_while_newcomers_lack_tells_who_is_there),
+        cmocka_unit_test(a_newcomer_whose_own_wish_keeps_it_out_is_told_so),
+        cmocka_unit_test(a_newcomer_whose_group_is_not_complete_is_told_so),
+        cmocka_unit_test(who_revoked_and_why_is_told),
         cmocka_unit_test(a_round_that_came_to_same_and_that_some_missed_is_the_same_after_a_restart),
         cmocka_unit_test(a_call_and_its_end_wait_until_the_round_is_known),
         cmocka_unit_test(a_round_that_only_the_lost_heard_of_is_decided_anew),

@@ -205,11 +205,20 @@ static void say_links(uint32_t i, uint64_t number)
     say_links_as(i, number, 1000, 5);
 }
 
+/* Waits for measurement `number`; 0: for what was said before. */
+static void call_optimize_of(uint32_t i, uint64_t number)
+{
+    say(i, &(struct tt_elmsg){ .kind = TT_ELMSG_CALL,
+                               .what = TT_CALL_OPTIMIZE,
+                               .other = number,
+                               .epoch = f.c.epoch,
+                               .number = f.c.round,
+                               .value = BYTES });
+}
+
 static void call_optimize(uint32_t i)
 {
-    say(i,
-        &(struct tt_elmsg){
-            .kind = TT_ELMSG_CALL, .what = TT_CALL_OPTIMIZE, .epoch = f.c.epoch, .number = f.c.round, .value = BYTES });
+    call_optimize_of(i, 0);
 }
 
 /* Time passes while it is searched; all are heard of. */
@@ -281,6 +290,44 @@ static void the_ring_that_is_there_is_found_and_adopted(void **state)
         epoch();
         assert_int_equal(f.c.epoch, before + 1);
     }
+}
+
+/* It is called before anything is measured, so what differs is told at once; what comes of it waits for what all have measured, also where one says another
+ * number than all others do. */
+static void a_call_waits_for_what_all_measure(void **state)
+{
+    (void)state;
+    begin(5);
+    plant(5, 3);
+    for (uint32_t i = 0; i < 4; i++)
+        call_optimize_of(i, 1);
+    assert_int_equal(f.nresults, 0);
+    say(4, &(struct tt_elmsg){ .kind = TT_ELMSG_CALL, .what = TT_CALL_AGREE, .epoch = f.c.epoch, .number = f.c.round });
+    assert_int_equal(f.nresults, 5);
+    assert_int_equal(f.result.what, TT_ROUND_MISMATCH);
+    for (uint32_t i = 0; i < 5; i++)
+        call_optimize_of(i, 1);
+    for (uint32_t i = 0; i < 4; i++)
+        say_links(i, 1);
+    assert_int_equal(f.nresults, 5);
+    say(0, &(struct tt_elmsg){ .kind = TT_ELMSG_CANCEL, .number = f.c.round });
+    assert_int_equal(f.result.what, TT_ROUND_TIMEOUT);
+    assert_int_equal(f.result.id, 0);
+    assert_int_equal(f.result.other, f.conns[4].member);
+    call_optimize_of(0, 1);
+    say_links(4, 1);
+    search();
+    assert_int_equal(f.result.what, TT_ROUND_OK);
+    assert_int_equal(f.result.value, 1);
+    epoch();
+    check_planted(5, 3);
+    say_links(2, 1ull << 50); /* nobody else's count beside that */
+    for (uint32_t i = 0; i < 5; i++)
+        call_optimize_of(i, 1);
+    for (uint32_t i = 0; i < 5; i++)
+        say_links(i, 1);
+    assert_int_equal(f.result.what, TT_ROUND_OK);
+    assert_int_equal(f.result.value, 0);
 }
 
 static void links_alone_are_measured_in_the_background(void **state)
@@ -589,6 +636,7 @@ int main(void)
         cmocka_unit_test(a_group_that_is_mended_follows_those_that_are_whole),
         cmocka_unit_test(who_says_links_of_members_instead_of_groups_goes),
         cmocka_unit_test(the_ring_that_is_there_is_found_and_adopted),
+        cmocka_unit_test(a_call_waits_for_what_all_measure),
         cmocka_unit_test(links_alone_are_measured_in_the_background),
         cmocka_unit_test(what_is_not_worth_it_is_left),
         cmocka_unit_test(a_coordinator_that_restarts_finds_the_same),

@@ -6,6 +6,7 @@
 #include <string.h>
 #include "base/clock.h"
 #include "elastic/member.h"
+#include "elastic/mismatch.h"
 
 #define LEASE_NS (100 * TT_MS)
 
@@ -172,6 +173,51 @@ static void who_has_nothing_to_say_leaves_at_once(void **state)
     assert_int_equal(f.nsaid[TT_ELMSG_LEAVE], 1);
 }
 
+/* Where others called a sync the round is still to come; else a mismatch ends it. */
+static void a_call_that_is_taken_back_keeps_its_round(void **state)
+{
+    const struct tt_elmsg agree = { .what = TT_CALL_AGREE };
+    struct tt_elmsg mismatch = { .kind = TT_ELMSG_RESULT,
+                                 .what = TT_ROUND_MISMATCH,
+                                 .flags = TT_DIFFERS_CALL | TT_DIFFERS_BACK,
+                                 .epoch = 5,
+                                 .number = 2 };
+
+    (void)state;
+    begin();
+    for (uint64_t times = 0; times < 3; times++) {
+        assert_int_equal(tt_member_call(&f.m, &agree, f.now_ns), TUTTI_OK);
+        assert_int_equal(f.said.number, 2);
+        hear(&mismatch);
+        assert_false(f.m.calling);
+    }
+    assert_int_equal(tt_member_call(&f.m, &agree, f.now_ns), TUTTI_OK);
+    mismatch.flags = TT_DIFFERS_CALL;
+    hear(&mismatch);
+    assert_int_equal(tt_member_call(&f.m, &agree, f.now_ns), TUTTI_OK);
+    assert_int_equal(f.said.number, 3);
+}
+
+/* The first reason counts, and is said again to a coordinator that comes back; whoever has only heard that the epoch is over gives none. */
+static void why_a_member_revokes_is_said(void **state)
+{
+    (void)state;
+    for (int revokes = 0; revokes < 2; revokes++) {
+        begin();
+        if (revokes) {
+            tt_member_revoke_as(&f.m, TT_REVOKED_LATE, f.now_ns);
+            tt_member_revoke(&f.m, f.now_ns);
+            assert_int_equal(f.said.what, TT_REVOKED_LATE);
+        }
+        hear(&(struct tt_elmsg){ .kind = TT_ELMSG_LOST, .epoch = 5, .number = 1 });
+        tt_member_disconnected(&f.m, f.now_ns);
+        tt_member_connected(&f.m, f.now_ns);
+        hear(&(struct tt_elmsg){ .kind = TT_ELMSG_WELCOME, .id = 1, .epoch = 5, .value = LEASE_NS });
+        assert_int_equal(f.said.kind, TT_ELMSG_REVOKE);
+        assert_int_equal(f.said.what, revokes ? TT_REVOKED_LATE : TT_REVOKED_UNSAID);
+    }
+}
+
 static void a_coordinator_of_another_version_ends_a_member_with_a_sentence(void **state)
 {
     uint8_t data[300];
@@ -187,7 +233,7 @@ static void a_coordinator_of_another_version_ends_a_member_with_a_sentence(void 
     assert_true(f.over);
     assert_int_equal(f.status, TUTTI_ERR_PROTOCOL);
     assert_string_equal(f.why,
-                        "the coordinator speaks version 7 of the protocol of elastic runs, and this member version 6; "
+                        "the coordinator speaks version 8 of the protocol of elastic runs, and this member version 7; "
                         "it says: it is not for you");
 }
 
@@ -204,6 +250,8 @@ int main(void)
         cmocka_unit_test(who_leaves_says_what_is_final_and_waits_until_that_is_heard),
         cmocka_unit_test(who_leaves_waits_no_longer_than_a_lease),
         cmocka_unit_test(who_has_nothing_to_say_leaves_at_once),
+        cmocka_unit_test(a_call_that_is_taken_back_keeps_its_round),
+        cmocka_unit_test(why_a_member_revokes_is_said),
         cmocka_unit_test(a_coordinator_of_another_version_ends_a_member_with_a_sentence),
     };
 

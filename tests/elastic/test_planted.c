@@ -38,7 +38,7 @@ static void histories_find_every_planted_bug(void **state)
     for (tt_planted_bug = TT_BUG_NONE + 1; tt_planted_bug < TT_BUG_END; tt_planted_bug++) {
         uint64_t seed = 1;
 
-        while (seed <= HISTORIES_MAX && run_play(seed, &sum, why, sizeof why))
+        while (seed <= HISTORIES_MAX && run_play(seed, RUN_FAULTS_ALL, &sum, why, sizeof why))
             seed++;
         if (seed > HISTORIES_MAX)
             fail_msg("%d histories did not find that %s", HISTORIES_MAX, bugs[tt_planted_bug]);
@@ -54,7 +54,7 @@ static void without_one_they_find_nothing(void **state)
 
     (void)state;
     for (uint64_t seed = 1; seed <= 100; seed++)
-        if (!run_play(seed, &sum, why, sizeof why))
+        if (!run_play(seed, RUN_FAULTS_ALL, &sum, why, sizeof why))
             fail_msg("seed %llu: %s", (unsigned long long)seed, why);
 }
 

@@ -13,7 +13,7 @@
 #define S TT_SYNC_SEND
 
 struct heard {
-    struct tt_elmsg plan, synced;
+    struct tt_elmsg plan, synced, result;
     uint64_t holders[TT_SYNC_HOLDERS_MAX];
 };
 
@@ -48,6 +48,8 @@ static void on_act(void *context, const struct tt_coord_act *act)
     heard = &f.heard[act->conn - f.conns];
     if (m.kind == TT_ELMSG_SYNCED)
         heard->synced = m;
+    if (m.kind == TT_ELMSG_RESULT)
+        heard->result = m;
     if (m.kind == TT_ELMSG_PLAN) {
         heard->plan = m;
         for (uint32_t i = 0; i < m.nlist; i++)
@@ -303,15 +305,98 @@ static void popular_goes_with_popular_alone_and_nothing_changes(void **state)
     agree_on(3, 6, 2);
 }
 
-static void a_sync_and_another_call_of_one_scope_are_a_mismatch(void **state)
+static void call(uint32_t i, uint8_t what)
+{
+    f.heard[i] = (struct heard){ 0 };
+    say(i,
+        &(struct tt_elmsg){ .kind = TT_ELMSG_CALL, .what = what, .epoch = f.c.epoch, .number = f.c.round, .value = 1 });
+}
+
+/* All are told of two who differ: `one` synced, and its calls are taken back as theirs are; a round keeps its number. */
+static void check_torn(uint32_t one, uint32_t other, uint8_t differs, uint64_t value, uint64_t also)
+{
+    for (uint32_t i = 0; i < f.c.nmembers; i++) {
+        const struct heard *h = &f.heard[i];
+        const struct tt_elmsg *told = h->synced.kind ? &h->synced : &h->result;
+
+        assert_int_equal(told->what, TT_ROUND_MISMATCH);
+        assert_int_equal(told->flags, h->synced.kind ? differs : differs | TT_DIFFERS_BACK);
+        assert_int_equal(told->id, f.conns[one].member);
+        assert_int_equal(told->value, value);
+        assert_int_equal(told->other, f.conns[other].member);
+        assert_int_equal(told->also, also);
+        assert_false(tt_coord_find(&f.c, f.conns[i].member)->called);
+    }
+}
+
+static void a_sync_and_another_call_of_one_scope_are_a_mismatch_for_all(void **state)
+{
+    static const uint8_t calls[] = { TT_CALL_AGREE, TT_CALL_COMMIT, TT_CALL_OPTIMIZE, TT_CALL_EPOCH };
+    uint64_t round;
+
+    (void)state;
+    begin(3, 1);
+    round = f.c.round;
+    for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) {
+        offer(i % 2, (struct offer){ P, 6, 1, 0, 0 });
+        call(1 - i % 2, calls[i]);
+        assert_int_equal(ended(i % 2), 0);
+        assert_int_equal(f.heard[1 - i % 2].result.kind, 0); /* not before all have called */
+        call(2, calls[i]);
+        check_torn(i % 2, 1 - i % 2, TT_DIFFERS_CALL, TT_CALL_SYNC, calls[i]);
+        assert_int_equal(f.c.round, round);
+    }
+    say(1, &(struct tt_elmsg){ .kind = TT_ELMSG_CANCEL, .number = round }); /* its deadline passed meanwhile */
+    for (uint32_t i = 0; i < 3; i++)
+        call(i, TT_CALL_AGREE);
+    for (uint32_t i = 0; i < 3; i++) {
+        assert_int_equal(f.heard[i].result.what, TT_ROUND_OK);
+        assert_int_equal(f.heard[i].result.number, round);
+    }
+    agree_on(3, 6, 1);
+}
+
+/* In the scope of a role, too; who syncs in another one that can be decided gets its result before. */
+static void scopes_that_are_torn_are_a_mismatch_for_all(void **state)
 {
     (void)state;
-    begin(2, 1);
+    begin(4, 2); /* groups of roles 0 and 1: members 0, 1 and 2, 3 */
+    offer_in(0, 1, (struct offer){ P, 1, 1, 0, 0 });
+    call(2, TT_CALL_AGREE);
+    offer_in(1, 2, (struct offer){ P, 9, 2, 0, 0 });
+    offer_in(3, 2, (struct offer){ P, 9, 2, 0, 0 });
+    assert_ended(1, TT_ROUND_SAME, 9);
+    assert_int_equal(ended(0), 0);
+    call(1, TT_CALL_AGREE);
+    call(3, TT_CALL_AGREE);
+    check_torn(0, 2, TT_DIFFERS_CALL, TT_CALL_SYNC, TT_CALL_AGREE);
+    offer_in(0, 0, (struct offer){ P, 1, 1, 0, 0 });
+    for (uint32_t i = 1; i < 4; i++)
+        offer_in(i, (uint16_t)(1 + i % 2), (struct offer){ P, 10, 2, 0, 0 });
+    assert_ended(1, TT_ROUND_SAME, 10);
+    assert_int_equal(ended(2), 0);
+    call(1, TT_CALL_EPOCH);
+    call(3, TT_CALL_EPOCH);
+    check_torn(0, 1, TT_DIFFERS_CALL, TT_CALL_SYNC, TT_CALL_EPOCH);
+    begin(2, 2);
+    offer_in(0, 0, (struct offer){ P, 1, 1, 0, 0 });
+    offer_in(1, 0, (struct offer){ P, 1, 1, 0, 0 });
+    assert_ended(0, TT_ROUND_SAME, 1);
+}
+
+/* After a loss some still sync, and others have gone on to the next view: who syncs is told, and comes there, too. */
+static void who_waits_for_the_next_view_after_a_loss_waits_on_for_who_still_syncs(void **state)
+{
+    (void)state;
+    begin(3, 1);
+    leave(2);
     offer(0, (struct offer){ P, 6, 1, 0, 0 });
-    say(1, &(struct tt_elmsg){
-               .kind = TT_ELMSG_CALL, .what = TT_CALL_AGREE, .epoch = f.c.epoch, .number = f.c.round, .value = 1 });
+    call(1, TT_CALL_EPOCH);
     assert_int_equal(ended(0), 1 + TT_ROUND_MISMATCH);
-    assert_int_equal(f.heard[0].synced.other, f.conns[1].member);
+    assert_true(f.heard[0].synced.flags & TT_DIFFERS_OVER);
+    assert_int_equal(f.heard[1].result.kind, 0);
+    call(0, TT_CALL_EPOCH);
+    assert_int_equal(f.c.epoch, 2);
 }
 
 static void nobody_willing_is_an_error_on_all(void **state)
@@ -528,7 +613,9 @@ int main(void)
         cmocka_unit_test(who_is_ahead_or_has_other_keys_goes_and_the_others_go_on),
         cmocka_unit_test(senders_must_win_and_receivers_are_no_candidates),
         cmocka_unit_test(popular_goes_with_popular_alone_and_nothing_changes),
-        cmocka_unit_test(a_sync_and_another_call_of_one_scope_are_a_mismatch),
+        cmocka_unit_test(a_sync_and_another_call_of_one_scope_are_a_mismatch_for_all),
+        cmocka_unit_test(scopes_that_are_torn_are_a_mismatch_for_all),
+        cmocka_unit_test(who_waits_for_the_next_view_after_a_loss_waits_on_for_who_still_syncs),
         cmocka_unit_test(nobody_willing_is_an_error_on_all),
         cmocka_unit_test(a_holder_that_dies_is_replaced_by_others_and_by_who_has_received),
         cmocka_unit_test(with_the_last_holder_the_sync_is_lost_and_nothing_has_changed),

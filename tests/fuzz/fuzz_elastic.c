@@ -197,7 +197,7 @@ static void attack_member(struct world *w, const uint8_t *data, size_t bytes)
                                    .context = w };
     const struct tt_sync_offer offer = { .strategy = TT_SYNC_POPULAR, .revision = 1 };
     const struct tt_elmsg epoch = { .what = TT_CALL_EPOCH, .flags = TT_EPOCH_ADMIT },
-                          commit = { .what = TT_CALL_COMMIT };
+                          commit = { .what = TT_CALL_COMMIT }, optimize = { .what = TT_CALL_OPTIMIZE, .other = 1 };
     uint8_t message[1024];
     uint64_t now_ns = 1;
     struct tt_reader r;
@@ -216,7 +216,9 @@ static void attack_member(struct world *w, const uint8_t *data, size_t bytes)
         else if (what % 8 == 1)
             tt_member_peer(&w->m, what >> 4, r.at, have, now_ns);
         else if (what % 8 == 2)
-            tt_member_call(&w->m, what & 0x80 ? &commit : &epoch, now_ns);
+            tt_member_call(&w->m, what & 0x80 ? &commit : what & 0x40 ? &optimize : &epoch, now_ns);
+        else if (what % 8 == 6 && what & 0x80)
+            tt_member_revoke_as(&w->m, TT_REVOKED_LATE, now_ns);
         else if (what % 8 == 3 && tt_member_begin(&w->m, n, now_ns) == TUTTI_OK && what & 0x80)
             tt_member_complete_tentative(&w->m, n, now_ns);
         else if (what % 8 == 3 && w->m.ops[n].state == TT_OP_PENDING)

@@ -238,7 +238,7 @@ static void fails_after_the_data(struct guest *g, tutti_elastic *op)
     tutti_status st;
 
     tt_run_lock(g->run);
-    MUST(tt_operation_begin(g->run, &o, op, op->tag));
+    MUST(tt_operation_begin(g->run, &o, op, op->tag, TT_NEVER));
     tt_run_unlock(g->run);
     MUST(tt_operation_perform(&o, NULL));
     tt_run_lock(g->run);

@@ -4,6 +4,7 @@
 
 #include <inttypes.h>
 #include <poll.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -202,9 +203,9 @@ static void who_does_not_come_is_named_and_a_loss_ends_it(void **state)
     party_end(&p);
 }
 
-static tutti_run *_Atomic measured; /* the first member's, when it is about to measure */
+static tutti_run *_Atomic measured; /* the first member's, when it is about to call */
 
-/* Until the first member has measured, and waits for what comes of it. */
+/* Until the first member measures, and waits for what comes of it. */
 static void await_call(void)
 {
     bool waits = false;
@@ -222,7 +223,7 @@ static void await_call(void)
     CHECK(waits);
 }
 
-/* Of two that hear of the end of the epoch one still measures, and calls for the next view at once, and the other one has measured. */
+/* Of those that hear of the end of the epoch one waits for what it measures, and others, which measured in the background, call for the next view at once. */
 static void some_still_measure(struct guest *g)
 {
     tutti_ring ring = { .size = sizeof ring, .burst_ms = 10, .background = g->index > 0 };
@@ -235,6 +236,8 @@ static void some_still_measure(struct guest *g)
     } else {
         MUST(tutti_run_optimize(g->run, &ring, 0, NULL));
         await_call();
+        atomic_fetch_add(&g->party->step, 1);
+        party_await(g->party, 2); /* both have called, and seen that the first one waits */
         MUST(tutti_run_revoke(g->run));
     }
     MUST(tutti_run_epoch(g->run, 0, 0, 0, 0, &view));
@@ -250,6 +253,62 @@ static void who_still_measures_and_who_has_hear_the_same_of_a_loss(void **state)
     atomic_store(&measured, NULL);
     party_begin(&p, 20000, 5000, NULL);
     party_run(&p, 3, some_still_measure, NULL);
+    party_end(&p);
+}
+
+static bool says(const char *what)
+{
+    return strstr(tutti_last_error(), what) != NULL;
+}
+
+static tutti_array one_array = { .size = sizeof(tutti_array), .name = "one", .type = TUTTI_F32, .may_differ = 1 };
+
+/* Guest 0 optimizes, and the others call something else, or optimize for something else: all are told of two and their calls, before anything is
+ * measured. */
+static void others_call_otherwise(struct guest *g)
+{
+    static const char *const calls[] = { "epoch", "agree", "commit", "sync" };
+    tutti_ring ring = { .size = sizeof ring, .burst_ms = 50 };
+    tutti_state state = { .size = sizeof state, .arrays = &one_array, .narrays = 1 };
+    tutti_view view, got = { .size = sizeof got };
+    uint64_t flags = 0;
+    int verdict = 0;
+    char what[40];
+
+    view_of(g, 3, &view);
+    for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) {
+        const tutti_status st = g->index == 0 ? tutti_run_optimize(g->run, &ring, 0, &got)
+                                : i == 0      ? tutti_run_epoch(g->run, 0, 0, 0, 0, &view)
+                                : i == 1      ? tutti_run_agree(g->run, 1, 0, &flags)
+                                : i == 2      ? tutti_run_commit(g->run, 1, 0, &verdict)
+                                              : tutti_run_sync(g->run, &state, 0);
+
+        snprintf(what, sizeof what, "called %s", calls[i]);
+        CHECK(st == TUTTI_ERR_MISMATCH && says("called optimize") && says(what) && says("this one is member"));
+    }
+    MUST(tutti_run_agree(g->run, 1, 0, &flags));
+    /* others measure, but in the background, and go on */
+    ring.background = g->index > 0;
+    if (g->index == 0) {
+        CHECK(tutti_run_optimize(g->run, &ring, 0, &got) == TUTTI_ERR_MISMATCH);
+    } else {
+        MUST(tutti_run_optimize(g->run, &ring, 0, NULL));
+        CHECK(tutti_run_agree(g->run, 1, 0, &flags) == TUTTI_ERR_MISMATCH);
+    }
+    CHECK(says("called optimize") && says("called agree"));
+    /* and nothing of it keeps them apart */
+    ring.background = 0;
+    MUST(tutti_run_optimize(g->run, &ring, 0, &got));
+    check_alike(g, &got, NULL);
+}
+
+static void who_optimizes_alone_is_told_at_once_and_so_are_the_others(void **state)
+{
+    struct party p;
+
+    (void)state;
+    party_begin(&p, 20000, 5000, NULL);
+    party_run(&p, 3, others_call_otherwise, NULL);
     party_end(&p);
 }
 
@@ -368,6 +427,7 @@ int main(void)
         cmocka_unit_test(in_the_background_the_program_goes_on),
         cmocka_unit_test(who_does_not_come_is_named_and_a_loss_ends_it),
         cmocka_unit_test(who_still_measures_and_who_has_hear_the_same_of_a_loss),
+        cmocka_unit_test(who_optimizes_alone_is_told_at_once_and_so_are_the_others),
         cmocka_unit_test(there_is_nothing_to_order_for_one_or_one_group),
         cmocka_unit_test(groups_are_ordered_by_what_their_roles_measure),
     };

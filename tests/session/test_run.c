@@ -1,14 +1,18 @@
 /* Members of a run in one process: views, operations, calls that all make, and how they end. */
 #include "session/party.h"
 
+#include <netinet/in.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "engine/state.h"
 #include "session/run.h"
 
 static void first_view(struct guest *g, uint32_t n)
@@ -127,6 +131,8 @@ static void one_goes(struct guest *g)
 
             MUST(tutti_run_view(g->run, &now));
             CHECK(now.nranks == 2 && now.members[now.rank].id == (uint64_t)mine);
+            MUST(tutti_run_epoch(g->run, 0, 0, 0, 0, &view)); /* it is that one, which the operation has made */
+            CHECK(view.changed == 0 && view.nranks == 2 && view.epoch == now.epoch);
             return;
         }
     }
@@ -325,20 +331,27 @@ static void tentative_operations_are_told_by_what_follows(void **state)
     party_end(&p);
 }
 
-/* The arguments of one are wrong, so it owes as little as if all had been; the others wait for it, and owe. They meet all the same. */
+/* The arguments of one are wrong, so it owes as little as if all had been; the others wait for it, and owe. They meet all the same. The epoch is not over before
+ * all have met in it, and guest 2 has been refused: however slow they are, no deadline passes before. */
 static void one_is_refused(struct guest *g)
 {
     tutti_view view = { .size = sizeof view };
     int64_t v[VALUES];
     tutti_elastic op = tentative(v, 0);
+    uint64_t flags = 0;
     tutti_status st;
 
     first_view(g, 3);
+    MUST(tutti_run_agree(g->run, 1, 0, &flags));
     fill(v, 7);
     op.timeout_ms = 50;
     if (g->index == 2)
         op.type = (tutti_dtype)99;
+    else
+        party_await(g->party, 1);
     st = tutti_run_collective(g->run, &op);
+    if (g->index == 2)
+        party_reach(g->party, 1);
     CHECK(g->index == 2 ? st == TUTTI_ERR_INVALID : st == TUTTI_ERR_TIMEOUT || st == TUTTI_ERR_PEER_LOST);
     check_sum(v, 1, 7);
     MUST(tutti_run_epoch(g->run, 0, 3, 0, 0, &view));
@@ -616,6 +629,225 @@ static void a_cut_connection_is_replaced_and_evicts_nobody(void **state)
     party_end(&p);
 }
 
+/* ---- the view's communicator ---- */
+
+static void await_inside(const tutti_comm *comm, unsigned n)
+{
+    const uint64_t deadline_ns = tt_now_ns() + 60 * TT_SECOND;
+
+    while (atomic_load(&comm->context->inside) != n) {
+        CHECK(tt_now_ns() < deadline_ns);
+        nanosleep(&(struct timespec){ .tv_nsec = 1000000 }, NULL);
+    }
+}
+
+static void epoch_is_refused(tutti_run *run)
+{
+    tutti_view view = { .size = sizeof view };
+    tutti_ring ring = { .size = sizeof ring };
+
+    CHECK(tutti_run_epoch(run, 0, 0, 0, 0, &view) == TUTTI_ERR_INVALID);
+    CHECK(strstr(tutti_last_error(), "a call on the view's communicator is under way") != NULL);
+    CHECK(tutti_run_shrink(run, 0, 0, &view) == TUTTI_ERR_INVALID);
+    CHECK(tutti_run_optimize(run, &ring, 0, &view) == TUTTI_ERR_INVALID);
+}
+
+struct receiver {
+    tutti_comm *comm;
+    int peer;
+    tutti_request *request;     /* that is waited for; NULL: one is made */
+    tutti_status status;
+    int64_t value;
+    pthread_t thread;
+};
+
+static void *receive(void *arg)
+{
+    struct receiver *r = arg;
+
+    r->status = r->request ? tutti_wait(r->request) : tutti_recv(&r->value, 1, TUTTI_I64, r->peer, r->comm, NULL);
+    return NULL;
+}
+
+/* One is in a receive, and then has an open request; until these are over it cannot change the view. */
+static void one_is_in_a_call(struct guest *g)
+{
+    tutti_view view = { .size = sizeof view };
+    int64_t one = 1, sum = 0, got = 0;
+    tutti_request *request = NULL;
+    const tutti_call open = { .size = sizeof open, .request = &request };
+    struct receiver r = { .peer = 1 };
+
+    first_view(g, 2);
+    MUST(tutti_run_view(g->run, &view));
+    r.comm = tutti_run_comm(g->run);
+    if (view.rank == 0) {
+        CHECK(pthread_create(&r.thread, NULL, receive, &r) == 0);
+        await_inside(r.comm, 1);
+        epoch_is_refused(g->run);
+        party_reach(g->party, 1);
+        pthread_join(r.thread, NULL);
+        CHECK(r.status == TUTTI_OK && r.value == 1);
+        MUST(tutti_recv(&got, 1, TUTTI_I64, 1, r.comm, &open));
+        epoch_is_refused(g->run);
+        party_reach(g->party, 2);
+        while (tutti_test(request) == TUTTI_PENDING)
+            ;
+    } else {
+        party_await(g->party, 1);
+        MUST(tutti_send(&one, 1, TUTTI_I64, 0, r.comm, NULL));
+        party_await(g->party, 2);
+        MUST(tutti_send(&one, 1, TUTTI_I64, 0, r.comm, NULL));
+    }
+    MUST(tutti_run_epoch(g->run, 0, 0, 0, 0, &view));
+    CHECK(view.nranks == 2 && view.changed == 0);
+    if (request)
+        MUST(tutti_wait(request));
+    CHECK(got == (request != NULL));
+    MUST(tutti_allreduce(&one, &sum, 1, TUTTI_I64, TUTTI_SUM, tutti_run_comm(g->run), NULL));
+    CHECK(sum == 2);
+}
+
+static void the_view_does_not_change_under_a_call_on_its_communicator(void **state)
+{
+    struct party p;
+
+    (void)state;
+    party_begin(&p, PARTY_LEASE_MS, PARTY_GRACE_MS, NULL);
+    party_run(&p, 2, one_is_in_a_call, NULL);
+    party_end(&p);
+}
+
+/* Three are in the view, and one goes. The others have a thread in a receive from it, one that waits for a request of such, and a request that nobody waits
+ * for, when an operation that is retried makes the next view: all of these end, and then the communicator does. */
+static void one_goes_under_calls(struct guest *g)
+{
+    tutti_view view = { .size = sizeof view };
+    int64_t got[2], v[VALUES];
+    tutti_request *request[2];
+    uint64_t flags;
+    struct receiver in[2] = { { .peer = 2 }, { .peer = 2 } };
+
+    first_view(g, 3);
+    MUST(tutti_run_view(g->run, &view));
+    if (view.rank == 2) {
+        party_await(g->party, 2);
+        return;
+    }
+    in[0].comm = in[1].comm = tutti_run_comm(g->run);
+    for (uint32_t i = 0; i < 2; i++) {
+        const tutti_call open = { .size = sizeof open, .tag = 1 + i, .request = &request[i] };
+
+        MUST(tutti_recv(&got[i], 1, TUTTI_I64, 2, in[0].comm, &open));
+    }
+    in[1].request = request[0];
+    for (uint32_t i = 0; i < 2; i++)
+        CHECK(pthread_create(&in[i].thread, NULL, receive, &in[i]) == 0);
+    await_inside(in[0].comm, 2);
+    atomic_fetch_add(&g->party->step, 1);
+    fill(v, 5);
+    MUST(tutti_run_allreduce(g->run, v, v, VALUES, TUTTI_I64, TUTTI_SUM, 0));
+    check_sum(v, 2, 10);
+    for (uint32_t i = 0; i < 2; i++) {
+        pthread_join(in[i].thread, NULL);
+        CHECK(in[i].status != TUTTI_OK && in[i].status != TUTTI_PENDING);
+    }
+    CHECK(tutti_wait(request[1]) != TUTTI_OK);
+    MUST(tutti_run_agree(g->run, 1, 0, &flags));
+}
+
+static void a_view_that_is_over_ends_once_nobody_is_in_its_communicator(void **state)
+{
+    struct party p;
+
+    (void)state;
+    party_begin(&p, PARTY_LEASE_MS, PARTY_GRACE_MS, NULL);
+    party_run(&p, 3, one_goes_under_calls, NULL);
+    party_end(&p);
+}
+
+/* ---- strangers ---- */
+
+/* As many as may be strangers at once to who listens there, and one more, who say nothing: the first has to go for the last. */
+static void crowd(int fds[TT_RUN_STRANGERS + 1], uint16_t port)
+{
+    const struct sockaddr_in at = { .sin_family = AF_INET,
+                                    .sin_port = htons(port),
+                                    .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+    struct pollfd ends[2];
+
+    for (uint32_t i = 0; i <= TT_RUN_STRANGERS; i++) {
+        fds[i] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+        CHECK(fds[i] >= 0 && connect(fds[i], (const struct sockaddr *)&at, sizeof at) == 0);
+    }
+    for (uint32_t i = 0; i < 2; i++)
+        ends[i] = (struct pollfd){ .fd = fds[i * TT_RUN_STRANGERS], .events = POLLRDHUP };
+    CHECK(poll(ends, 2, 60000) > 0 && ends[0].revents != 0);
+}
+
+static void disperse(int fds[TT_RUN_STRANGERS + 1])
+{
+    for (uint32_t i = 0; i <= TT_RUN_STRANGERS; i++)
+        close(fds[i]);
+}
+
+/* Ends the connection to the other member as if the network had. */
+static void cut(tutti_run *run)
+{
+    tt_run_lock(run);
+    for (const struct tt_peer_link *p = run->peers; p; p = p->next)
+        if (p->conn)
+            shutdown(tt_stream_fd(tt_channel_stream(p->conn->channel)), SHUT_RDWR);
+    tt_run_unlock(run);
+}
+
+/* One is in the view, with strangers at its door; a newcomer is admitted through them, and then a connection that is cut is made again. */
+static void strangers_are_at_the_door(struct guest *g)
+{
+    const uint64_t deadline_ns = tt_now_ns() + 60 * TT_SECOND;
+    tutti_run_stats_t stats = { .size = sizeof stats };
+    tutti_view view = { .size = sizeof view };
+    int first[TT_RUN_STRANGERS + 1], later[TT_RUN_STRANGERS + 1];
+    uint64_t flags;
+
+    if (g->index == 0) {
+        MUST(tutti_run_epoch(g->run, TUTTI_ADMIT, 1, 1, 0, &view));
+        crowd(first, g->run->card.inside.port);
+        party_reach(g->party, 1);
+        MUST(tutti_run_epoch(g->run, TUTTI_ADMIT, 2, 0, 0, &view));
+    } else {
+        party_await(g->party, 1);
+        crowd(first, g->run->card.inside.port);
+        MUST(tutti_run_epoch(g->run, TUTTI_ADMIT, 1, 0, 0, &view));
+    }
+    CHECK(view.nranks == 2);
+    crowd(later, g->run->card.inside.port);
+    MUST(tutti_run_agree(g->run, 1, 0, &flags));
+    if (g->index == 0)
+        cut(g->run);
+    while (stats.cuts == 0) {
+        CHECK(tt_now_ns() < deadline_ns);
+        nanosleep(&(struct timespec){ .tv_nsec = 1000000 }, NULL);
+        MUST(tutti_run_stats(g->run, &stats));
+    }
+    MUST(tutti_run_agree(g->run, 1, 0, &flags));
+    disperse(first);
+    disperse(later);
+}
+
+static void strangers_keep_no_member_out(void **state)
+{
+    struct party p;
+
+    (void)state;
+    party_begin(&p, PARTY_LEASE_MS, PARTY_GRACE_MS, NULL);
+    party_run(&p, 2, strangers_are_at_the_door, NULL);
+    party_end(&p);
+    party_begin(&p, PARTY_LEASE_MS, PARTY_GRACE_MS, "a token of the run, long enough");
+    party_run(&p, 2, strangers_are_at_the_door, "a token of the run, long enough");
+    party_end(&p);
+}
+
 /* ---- several at once ---- */
 
 static void a_batch(struct guest *g)
@@ -795,6 +1027,122 @@ static void what_members_passed_is_told_where_it_differs(void **state)
     party_end(&p);
 }
 
+/* An epoch is over as a program said so, or as a deadline passed: the others are told whose. */
+static void one_ends_the_epoch(struct guest *g)
+{
+    tutti_view view = { .size = sizeof view };
+    int64_t v = 1;
+    tutti_elastic op = {
+        .size = sizeof op, .coll = TUTTI_ALLREDUCE, .src = &v, .dst = &v, .count = 1, .type = TUTTI_I64
+    };
+    uint64_t flags = 0;
+    char what[80];
+
+    first_view(g, 3);
+    MUST(tutti_run_view(g->run, &view));
+    MUST(tutti_run_agree(g->run, 1, 0, &flags));
+    snprintf(what, sizeof what, "is over: member %llu revoked it", (unsigned long long)view.members[0].id);
+    if (view.rank == 0)
+        MUST(tutti_run_revoke(g->run));
+    while (tutti_run_collective(g->run, &op) == TUTTI_OK)
+        ;
+    CHECK(op.status == TUTTI_ERR_PEER_LOST && says(what));
+    MUST(tutti_run_shrink(g->run, 3, 0, &view));
+    MUST(tutti_run_agree(g->run, 1, 0, &flags));
+    op.timeout_ms = 50;
+    snprintf(what, sizeof what, "member %llu reached ", (unsigned long long)view.members[0].id);
+    if (view.rank == 0) { /* alone */
+        CHECK(tutti_run_collective(g->run, &op) != TUTTI_OK);
+        party_reach(g->party, 1);
+    } else {
+        party_await(g->party, 1);
+        CHECK(tutti_run_collective(g->run, &op) == TUTTI_ERR_PEER_LOST);
+    }
+    CHECK(says(what) && says(" deadline"));
+    MUST(tutti_run_shrink(g->run, 3, 0, &view));
+    MUST(tutti_run_agree(g->run, 1, 0, &flags));
+}
+
+static void who_ended_an_epoch_is_told(void **state)
+{
+    struct party p;
+
+    (void)state;
+    party_begin(&p, PARTY_LEASE_MS, PARTY_GRACE_MS, NULL);
+    party_run(&p, 3, one_ends_the_epoch, NULL);
+    party_end(&p);
+}
+
+/* A newcomer that wants fewer than there are is told that; by who is in the view it is not held up. */
+static void one_wants_fewer(struct guest *g)
+{
+    tutti_view view = { .size = sizeof view };
+    uint64_t flags = 0;
+
+    if (g->index == 2) {
+        party_await(g->party, 1);
+        CHECK(tutti_run_epoch(g->run, TUTTI_ADMIT, 0, 2, 50, &view) == TUTTI_ERR_TIMEOUT);
+        CHECK(says("this one's own most, 2, kept it out: the view has 2 members already"));
+        party_reach(g->party, 2);
+        return;
+    }
+    first_view(g, 2);
+    MUST(tutti_run_agree(g->run, 1, 0, &flags));
+    party_reach(g->party, 1);
+    party_await(g->party, 2);
+    MUST(tutti_run_epoch(g->run, TUTTI_ADMIT, 0, 0, 0, &view));
+    CHECK(view.changed == 0 && view.nranks == 2);
+    MUST(tutti_run_agree(g->run, 1, 0, &flags));
+}
+
+static void a_newcomer_is_told_what_keeps_it_out(void **state)
+{
+    struct party p;
+
+    (void)state;
+    party_begin(&p, PARTY_LEASE_MS, PARTY_GRACE_MS, NULL);
+    party_run(&p, 3, one_wants_fewer, NULL);
+    party_end(&p);
+}
+
+/* Two whose calls are long to describe: who finds it, at least, is told of both members by their ids, and of both calls to the end. */
+static void calls_are_long(struct guest *g)
+{
+    tutti_view view = { .size = sizeof view };
+    float v[8] = { 0 }, kept[8] = { 0 };
+    tutti_elastic op = { .size = sizeof op,
+                         .coll = TUTTI_ALLREDUCE,
+                         .src = v,
+                         .dst = v,
+                         .count = 7 + g->index,
+                         .type = TUTTI_F32,
+                         .quant = TUTTI_QUANT_MINMAX_U8,
+                         .error_feedback = kept };
+
+    first_view(g, 2);
+    CHECK(tutti_run_collective(g->run, &op) != TUTTI_OK);
+    if (says("member 1 called allreduce(count ") || says("member 2 called allreduce(count ")) {
+        CHECK(says("count 7") && says("count 8") && says("where member ") && !says("rank "));
+        CHECK(says("of the communicator)"));
+        party_reach(g->party, 1);
+    } else {
+        CHECK(says("found that members called different operations")); /* the other has */
+    }
+    MUST(tutti_run_shrink(g->run, 2, 0, &view));
+    MUST(tutti_run_agree(g->run, 1, 0, &(uint64_t){ 0 }));
+    CHECK(atomic_load(&g->party->step) == 1);
+}
+
+static void long_sentences_are_told_to_their_ends(void **state)
+{
+    struct party p;
+
+    (void)state;
+    party_begin(&p, PARTY_LEASE_MS, PARTY_GRACE_MS, NULL);
+    party_run(&p, 2, calls_are_long, NULL);
+    party_end(&p);
+}
+
 /* One waits for newcomers, as the other has gone: it is told how many there are, and so is the log's reader; till somebody comes. */
 static tutti_run *lonely;
 
@@ -935,6 +1283,39 @@ static void a_call_ends_also_where_no_coordinator_comes_back(void **state)
     assert_non_null(strstr(tutti_last_error(), "tutti_run_agree"));
     assert_int_equal(tutti_run_agree(run, 1, 50, &flags), TUTTI_ERR_TIMEOUT);
     tutti_run_destroy(run);
+}
+
+/* Another thread that makes the next view, or is in an operation, and does not come back: whoever waits for it does so until its deadline. */
+static void an_operation_waits_for_other_threads_until_its_deadline(void **state)
+{
+    tutti_elastic op = { .size = sizeof op, .coll = TUTTI_BARRIER, .mode = TUTTI_RETRY, .timeout_ms = 50 };
+    const char *told = "another thread had not made the next view before the deadline";
+    tutti_view view = { .size = sizeof view };
+    struct party p;
+    tutti_run *run;
+
+    (void)state;
+    party_begin(&p, PARTY_LEASE_MS, PARTY_GRACE_MS, NULL);
+    run = party_join(&p, 0, NULL);
+    MUST(tutti_run_epoch(run, TUTTI_ADMIT, 1, 0, 0, &view));
+    tt_run_lock(run);
+    run->recovering = true;
+    tt_run_unlock(run);
+    assert_int_equal(tutti_run_collective(run, &op), TUTTI_ERR_TIMEOUT);
+    assert_non_null(strstr(tutti_last_error(), told));
+    tt_run_lock(run);
+    assert_int_equal(tt_operation_recover(run, &op, view.epoch, tt_now_ns() + 50 * TT_MS), TUTTI_ERR_TIMEOUT);
+    assert_non_null(strstr(tutti_last_error(), told));
+    run->recovering = false;
+    run->ninside = 1;
+    assert_int_equal(tt_operation_recover(run, &op, view.epoch, tt_now_ns() + 50 * TT_MS), TUTTI_ERR_TIMEOUT);
+    assert_non_null(strstr(tutti_last_error(), "operations of other threads had not ended before the deadline"));
+    run->ninside = 0;
+    tt_run_unlock(run);
+    op.timeout_ms = 0;
+    MUST(tutti_run_collective(run, &op)); /* and none of that did harm */
+    tutti_run_destroy(run);
+    party_end(&p);
 }
 
 /* ---- members that mean harm ---- */
@@ -1081,14 +1462,21 @@ int main(void)
         cmocka_unit_test(newcomers_are_admitted_and_members_leave),
         cmocka_unit_test(who_is_admitted_too_late_meets_the_others_by_its_next_call),
         cmocka_unit_test(a_cut_connection_is_replaced_and_evicts_nobody),
+        cmocka_unit_test(the_view_does_not_change_under_a_call_on_its_communicator),
+        cmocka_unit_test(a_view_that_is_over_ends_once_nobody_is_in_its_communicator),
+        cmocka_unit_test(strangers_keep_no_member_out),
         cmocka_unit_test(a_batch_is_final_as_a_whole_also_when_one_goes),
         cmocka_unit_test(wrong_calls_are_told_and_cost_nothing),
         cmocka_unit_test(what_members_passed_is_told_where_it_differs),
+        cmocka_unit_test(who_ended_an_epoch_is_told),
+        cmocka_unit_test(a_newcomer_is_told_what_keeps_it_out),
+        cmocka_unit_test(long_sentences_are_told_to_their_ends),
         cmocka_unit_test(who_waits_for_newcomers_is_told),
         cmocka_unit_test(who_has_another_token_is_told),
         cmocka_unit_test(who_is_plain_where_others_are_not_is_told),
         cmocka_unit_test(a_coordinator_that_hangs_is_passed_over),
         cmocka_unit_test(a_call_ends_also_where_no_coordinator_comes_back),
+        cmocka_unit_test(an_operation_waits_for_other_threads_until_its_deadline),
         cmocka_unit_test(what_a_member_says_failed_harms_one_epoch_at_most),
         cmocka_unit_test(a_deadline_that_passes_while_the_process_is_stopped_begins_anew),
         cmocka_unit_test(a_communicator_that_was_split_off_outlives_its_run),

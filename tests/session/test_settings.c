@@ -162,8 +162,8 @@ static void all_addresses_are_said_in_three_ways(void **state)
             own_port[k] = unit_free_port();
             snprintf(listen[k], sizeof listen[k], words[i], own_port[k]);
         }
-        run_pair(&p, (tutti_run_conf){ .listen = listen[0] }, (tutti_run_conf){ .listen = listen[1] },
-                 listens_everywhere);
+        run_pair(&p, (tutti_run_conf){ .listen = listen[0], .insecure = 1 },
+                 (tutti_run_conf){ .listen = listen[1], .insecure = 1 }, listens_everywhere);
     }
     party_end(&p);
 }
@@ -191,10 +191,114 @@ static void what_is_announced_does_not_keep_neighbours_apart(void **state)
     while (first > UINT16_MAX - 3);
     snprintf(ports, sizeof ports, "%u-%u", first, first + 3);
     party_begin(&p, 1000, 100, NULL);
-    run_pair(&p, (tutti_run_conf){ .announce = "192.0.2.7:4711", .wires = "tcp" },
-             (tutti_run_conf){ .announce = "[2001:db8::7]:4711", .data_ports = ports, .wires = "tcp" }, announces);
+    run_pair(&p, (tutti_run_conf){ .announce = "192.0.2.7:4711", .wires = "tcp", .insecure = 1 },
+             (tutti_run_conf){ .announce = "[2001:db8::7]:4711", .data_ports = ports, .wires = "tcp", .insecure = 1 },
+             announces);
     party_end(&p);
 }
+
+/* ---- plain connections ---- */
+
+static bool is_near(const struct sockaddr_storage *a)
+{
+    if (a->ss_family == AF_INET)
+        return ntohl(((const struct sockaddr_in *)a)->sin_addr.s_addr) >> 24 == 127;
+    return a->ss_family != AF_INET6 || IN6_IS_ADDR_LOOPBACK(&((const struct sockaddr_in6 *)a)->sin6_addr);
+}
+
+/* How many sockets of this process listen where other hosts reach them: the coordinator's, members' and those for data. */
+static int listeners_of_the_network(void)
+{
+    int n = 0;
+
+    for (int fd = 0; fd < 4096; fd++) {
+        struct sockaddr_storage at = { 0 };
+        socklen_t bytes = sizeof at, int_bytes = sizeof(int);
+        int listens = 0;
+
+        if (getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &int_bytes) == 0 && listens &&
+            getsockname(fd, (struct sockaddr *)&at, &bytes) == 0)
+            n += !is_near(&at);
+    }
+    return n;
+}
+
+static void is_near_its_host(tutti_run *run, uint32_t index)
+{
+    const struct tt_endpoint *e = &run->card.inside;
+
+    (void)index;
+    CHECK(listeners_of_the_network() == 0);
+    CHECK(e->naddrs == 1 && e->addrs[0].family == 4 && e->addrs[0].bytes[0] == 127);
+}
+
+static void can_be_reached(tutti_run *run, uint32_t index)
+{
+    (void)run;
+    (void)index;
+    CHECK(listeners_of_the_network() >= 2); /* a member's, and one for data */
+}
+
+/* The coordinator is on loopback, and nobody has said anything of security. */
+static void plain_connections_stay_on_loopback_unless_they_are_asked_for(void **state)
+{
+    static const char token[] = "a token of the run, long enough";
+    char listen[64], ports[32];
+    struct party p;
+    uint16_t first;
+
+    (void)state;
+    own_port[0] = unit_free_port();
+    do
+        first = unit_free_port();
+    while (first > UINT16_MAX - 7);
+    snprintf(listen, sizeof listen, ":%u", own_port[0]);
+    snprintf(ports, sizeof ports, "%u-%u", first, first + 7);
+    party_begin(&p, 1000, 100, NULL);
+    run_pair(&p, (tutti_run_conf){ .wires = "tcp" }, (tutti_run_conf){ .wires = "tcp" }, is_near_its_host);
+    run_pair(&p, (tutti_run_conf){ .listen = listen, .data_ports = ports },
+             (tutti_run_conf){ .wires = "tcp", .data_ports = ports }, is_near_its_host);
+    run_pair(&p, (tutti_run_conf){ .wires = "tcp", .insecure = 1 }, (tutti_run_conf){ .wires = "tcp" }, NULL);
+    run_pair(&p, (tutti_run_conf){ .wires = "tcp", .insecure = 1 }, (tutti_run_conf){ .wires = "tcp", .insecure = 1 },
+             can_be_reached);
+    setenv("TUTTI_SECURITY", "plain", 1);
+    run_pair(&p, (tutti_run_conf){ .wires = "tcp" }, (tutti_run_conf){ .wires = "tcp" }, can_be_reached);
+    unsetenv("TUTTI_SECURITY");
+    party_end(&p);
+    party_begin(&p, 1000, 100, token);
+    run_pair(&p, (tutti_run_conf){ .wires = "tcp", .token = token }, (tutti_run_conf){ .wires = "tcp", .token = token },
+             can_be_reached);
+    party_end(&p);
+}
+
+static void plain_connections_over_the_network_are_refused_unless_they_are_asked_for(void **state)
+{
+    static const char told[] =
+        "which is not on loopback, and there is neither a token (conf.token, TUTTI_TOKEN) nor a certificate; conf.insecure "
+        "(TUTTI_SECURITY=plain) asks for plain connections";
+    const tutti_run_conf cases[] = { { .listen = "0.0.0.0:0" },
+                                     { .listen = "[::]:0" },
+                                     { .listen = "192.0.2.7:0" },
+                                     { .announce = "192.0.2.7:4711" },
+                                     { .listen = "127.0.0.1:0", .announce = "[2001:db8::7]:4711" } };
+    struct party p;
+    tutti_run *run;
+
+    (void)state;
+    party_begin(&p, 1000, 100, NULL);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        tutti_run_conf conf = cases[i];
+
+        conf.size = sizeof conf;
+        conf.coordinators = p.address;
+        assert_int_equal(tutti_run_join(&run, &conf), TUTTI_ERR_INVALID);
+        if (!strstr(tutti_last_error(), told))
+            fail_msg("case %zu: \"%s\" is not in \"%s\"", i, told, tutti_last_error());
+    }
+    party_end(&p);
+}
+
+/* ---- the environment ---- */
 
 static void the_environment_says_what_the_caller_does_not(void **state)
 {
@@ -215,10 +319,12 @@ static void the_environment_says_what_the_caller_does_not(void **state)
     setenv("TUTTI_LISTEN", listen, 1);
     setenv("TUTTI_ANNOUNCE", "192.0.2.7:4711", 1);
     setenv("TUTTI_DATA_PORTS", ports, 1);
+    setenv("TUTTI_SECURITY", "plain", 1);
     run = party_join(&p, 0, NULL);
     unsetenv("TUTTI_LISTEN");
     unsetenv("TUTTI_ANNOUNCE");
     unsetenv("TUTTI_DATA_PORTS");
+    unsetenv("TUTTI_SECURITY");
     assert_int_equal(run->card.inside.port, own_port[0]);
     assert_true(run->card.has_outside);
     assert_int_equal(run->outside.family, 4);
@@ -259,6 +365,7 @@ static void addresses_and_wires_that_are_none_are_told(void **state)
 
         conf.size = sizeof conf;
         conf.coordinators = p.address;
+        conf.insecure = 1;
         assert_int_not_equal(tutti_run_join(&run, &conf), TUTTI_OK);
         if (!strstr(tutti_last_error(), cases[i].told))
             fail_msg("case %zu: \"%s\" is not in \"%s\"", i, cases[i].told, tutti_last_error());
@@ -376,6 +483,8 @@ int main(void)
         cmocka_unit_test(a_member_listens_where_it_is_told_also_for_data),
         cmocka_unit_test(all_addresses_are_said_in_three_ways),
         cmocka_unit_test(what_is_announced_does_not_keep_neighbours_apart),
+        cmocka_unit_test(plain_connections_stay_on_loopback_unless_they_are_asked_for),
+        cmocka_unit_test(plain_connections_over_the_network_are_refused_unless_they_are_asked_for),
         cmocka_unit_test(the_environment_says_what_the_caller_does_not),
         cmocka_unit_test(addresses_and_wires_that_are_none_are_told),
         cmocka_unit_test(ports_that_are_all_taken_are_told),

@@ -1,6 +1,7 @@
 /* Members of a run in one process sync their state: who wins, who receives, who goes, and what happens when somebody goes meanwhile. */
 #include "session/party.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -348,6 +349,100 @@ static int copy_nothing(void *context, void *host, const void *at, size_t bytes)
     return 0;
 }
 
+static int copy(void *context, void *to, const void *from, size_t bytes)
+{
+    (void)context;
+    memcpy(to, from, bytes);
+    return 0;
+}
+
+static bool says(const char *what)
+{
+    return strstr(tutti_last_error(), what) != NULL;
+}
+
+/* One syncs, and the others call something else; or the others sync: all are told of two and their calls. */
+static void others_call_otherwise(struct guest *g)
+{
+    static const char *const calls[] = { "agree", "epoch", "commit" };
+    tutti_view view = { .size = sizeof view };
+    struct model m;
+    uint64_t flags;
+    int verdict;
+    char what[40];
+
+    begin(&m, g, FEW, 3);
+    view_of(g, 3);
+    for (size_t i = 0; i < 2 * sizeof calls / sizeof *calls; i++) {
+        const bool syncs = (g->index == 1) == (i % 2 == 0);
+        const tutti_status st = syncs        ? tutti_run_sync(g->run, &m.state, 0)
+                                : i / 2 == 0 ? tutti_run_agree(g->run, 1, 0, &flags)
+                                : i / 2 == 1 ? tutti_run_epoch(g->run, TUTTI_ADMIT, 0, 0, 0, &view)
+                                             : tutti_run_commit(g->run, 1, 0, &verdict);
+
+        snprintf(what, sizeof what, "called %s", calls[i / 2]);
+        CHECK(st == TUTTI_ERR_MISMATCH && says("called sync") && says(what) && says("this one is member"));
+    }
+    MUST(tutti_run_sync(g->run, &m.state, 0));
+    CHECK(m.state.revision == 0 && is(&m, 3));
+    part(g, 3);
+    end(&m, g);
+}
+
+static void who_syncs_and_who_calls_something_else_are_told_alike(void **state)
+{
+    (void)state;
+    party(3, others_call_otherwise, NULL);
+}
+
+/* Of arrays that overlap one may not be written: a sync of all members with those that may. Neither is written where both may differ, or this one only
+ * sends. */
+static void overlap(struct guest *g)
+{
+    static const tutti_array_memory elsewhere = { .size = sizeof elsewhere, .to_host = copy, .from_host = copy };
+    struct model m;
+    struct {
+        const char *name;
+        size_t first, count;
+    } parts[3] = { { "front", 0, FEW }, { "inside", 1, 1 }, { "back", FEW - 1, 1 } };
+
+    view_of(g, 1);
+    begin(&m, g, FEW, 3);
+    for (size_t i = 0; i < 3; i++)
+        m.arrays[i] = (tutti_array){ .size = sizeof(tutti_array),
+                                     .name = parts[i].name,
+                                     .data = m.weights + parts[i].first,
+                                     .count = parts[i].count,
+                                     .type = TUTTI_F32 };
+    CHECK(tutti_run_sync(g->run, &m.state, 0) == TUTTI_ERR_INVALID);
+    CHECK(strstr(tutti_last_error(), "\"front\" and \"inside\" overlap") != NULL);
+    m.arrays[1].count = 0; /* it has nothing to share; "back" begins later, and is reached all the same */
+    CHECK(tutti_run_sync(g->run, &m.state, 0) == TUTTI_ERR_INVALID);
+    CHECK(strstr(tutti_last_error(), "\"front\" and \"back\" overlap") != NULL);
+    m.arrays[1].count = 1;
+    m.arrays[0].may_differ = 1;
+    CHECK(tutti_run_sync(g->run, &m.state, 0) == TUTTI_ERR_INVALID);
+    m.arrays[1].may_differ = m.arrays[2].may_differ = 1;
+    MUST(tutti_run_sync(g->run, &m.state, 0));
+    for (size_t i = 0; i < 3; i++)
+        m.arrays[i].may_differ = 0;
+    m.state.instead = 1; /* with arrays of other kinds */
+    m.arrays[0].count = FEW - 1;
+    m.arrays[1].memory = &elsewhere; /* the address is another memory's there */
+    MUST(tutti_run_sync(g->run, &m.state, 0));
+    m.arrays[1].memory = NULL;
+    m.arrays[0].count = FEW;
+    m.state.strategy = TUTTI_SYNC_SEND;
+    MUST(tutti_run_sync(g->run, &m.state, 0));
+    end(&m, g);
+}
+
+static void arrays_that_overlap_are_refused_unless_neither_is_written(void **state)
+{
+    (void)state;
+    party(1, overlap, NULL);
+}
+
 static void wrong_calls(struct guest *g)
 {
     static const tutti_array_memory one_way = { .size = sizeof one_way, .to_host = copy_nothing };
@@ -680,6 +775,8 @@ int main(void)
         cmocka_unit_test(a_holder_that_goes_meanwhile_is_replaced),
         cmocka_unit_test(without_holders_nothing_has_changed),
         cmocka_unit_test(what_cut_connections_lose_is_sent_again),
+        cmocka_unit_test(who_syncs_and_who_calls_something_else_are_told_alike),
+        cmocka_unit_test(arrays_that_overlap_are_refused_unless_neither_is_written),
         cmocka_unit_test(wrong_calls_are_told_and_change_nothing),
         cmocka_unit_test(another_cohort_goes_on_with_the_last_state_or_says_instead),
         cmocka_unit_test(roles_sync_apart),
