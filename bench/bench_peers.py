@@ -61,6 +61,7 @@ def table_rows():
                 out.append(Row(Case(coll, nbytes, wire, ranks, malloc), against, reach, aim, memory))
 
     others = ("broadcast", "allgather", "alltoall", "reduce_scatter")
+    rooted = ("reduce", "gather", "scatter")
 
     add(("allreduce", *others), SMALL, "shm", MPIS, 1.0, aim=1.3)
     add(("allreduce",), MIDDLE, "shm", MPIS, 1.5)
@@ -80,6 +81,10 @@ def table_rows():
     add(others, SMALL, "tcp", MPIS, 0.95)
     add(others, (16 * KIB,), "tcp", MPIS, 1.0)
     add(others, MIDDLE + LARGE, "tcp", MPIS, 1.0, aim=1.3)
+    add(rooted, SMALL, "tcp", MPIS, 0.95)
+    add(rooted, (16 * KIB,), "tcp", MPIS, 1.0)
+    add(rooted, MIDDLE + LARGE, "tcp", MPIS, 1.0, aim=1.3)
+    add(("barrier",), (0,), "tcp", MPIS, 0.95)
 
     for wire in ("shm", "tcp"):
         add(("pingpong",), SMALL + MIDDLE, wire, ("openmpi",), 1.0)

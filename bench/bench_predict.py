@@ -22,7 +22,8 @@ MIB = 1 << 20
 REACH = 15              # per cent
 SHAPES = ((2, 2), (4, 4))       # hosts, ranks and rails of each
 DRAWS = 9
-CASES = (("allgather", "ring"), ("allgather", "doubling"), ("allgather", "parallel_rings"), ("allreduce", "ring"), ("allreduce", "parallel_rings"))
+CASES = (("allgather", "ring"), ("allgather", "doubling"), ("allgather", "parallel_rings"), ("reduce_scatter", "ring"), ("reduce_scatter", "parallel_rings"),
+         ("allreduce", "ring"), ("allreduce", "parallel_rings"), ("broadcast", "binomial"))
 PAYLOAD = 1448 / 1514   # of a full frame, as HTB counts it: 14 bytes of Ethernet, 20 of IP, 32 of TCP with timestamps
 MEMORY_GBIT = 40        # between ranks of a host: never the bound here
 TROUBLE = (GroupError, Refused, say.Problem, shaped.HostsError)

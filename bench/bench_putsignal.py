@@ -197,7 +197,7 @@ def share_row(reaches, what, line, only, **more):
     shares = [o / m for o, m in zip(only["samples_us"], line["samples_us"])]
     return value_row(reaches, what, round(statistics.median(shares), 4), "x", "higher", against="put-only in the same round",
                      spread=[round(min(shares), 4), round(max(shares), 4)], mode=line["mode"], transfers=line["transfers"], bytes=line["bytes"],
-                     nodes=line["hosts"], time_us=line["time_us"], samples={line["mode"]: line["samples_us"], "put-only": only["samples_us"]}, **more)
+                     nodes=line["hosts"], time_us=line["time_us"], drains=line["drains"], fences=line["fences"], destinations=line["destinations"], samples={line["mode"]: line["samples_us"], "put-only": only["samples_us"]}, **more)
 
 
 def fitted_rows(reaches, fit, times, name, **more):

@@ -3,7 +3,8 @@ TCP, on this one (lib/fabric.py). The verbs wire beside perftest on the same sof
 scripts/rdma-vm: ratios only, as it is emulated. And puts with signals over both, in each mode of the proxy (lib/proxies.py).
 
 One slow way among 16: what is carried, of what could be, and beside stripes cut beforehand. A switch whose uplinks carry a quarter of what 64
-senders send: the queue in front of them beside that of senders without bounds, and what the bounds cost.
+senders send: the queue in front of them beside that of senders without bounds, and what the bounds cost. Both with four segments outstanding on a lane, and at the limits
+that the wire verbs has for peers so far away, where nobody tells it the link, and where a description does.
 """
 
 import json
@@ -17,8 +18,15 @@ SUMMARY = "lanes with bounds (DQPLB) over a simulated network; the ofi wire besi
 
 SLOW = (0.5, 0.25)
 OUTSTANDING = 4
-RACK = ("--senders", "64", "--lanes", "2", "--way", "50", "--slow-ways", "0", "--slow", "1", "--latency", "20",
-        "--messages", "20")
+SENDERS = ("--senders", "64", "--way", "50", "--slow-ways", "0", "--slow", "1", "--latency", "20", "--messages", "20")
+AT_FOUR = ("--outstanding", str(OUTSTANDING))
+FAR_US = 30         # one way
+# Who sets the bounds: of lanes to peers in the same fabric, and in the same rack
+BOUNDS = {
+    "4 outstanding": (AT_FOUR, (*AT_FOUR, "--lanes", "2")),
+    "limits of the wire": (("--distance", "fabric", "--latency", str(FAR_US)), ("--distance", "rack")),
+    "limits of the wire, link told": (("--distance", "fabric", "--latency", str(FAR_US), "--told"), ("--distance", "rack", "--told")),
+}
 
 
 VM_S = 1200
@@ -34,12 +42,20 @@ def add_options(parser):
     parser.add_argument("--rounds", metavar="N", type=int, default=5, help="turns of each side of the rows of wires (default 5)")
 
 
-def slow_names(slow):
-    return tuple(f"a way of 16 at {slow:g} of its rate: {what}" for what in ("share of ideal", "against static stripes"))
+def slow_names(slow, bounds):
+    return tuple(f"a way of 16 at {slow:g} of its rate, {bounds}: {what}" for what in ("share of ideal", "against static stripes"))
 
 
-def rack_names():
-    return tuple(f"64 senders, uplinks oversubscribed 4 times: {what}" for what in ("throughput", "mean queue", "longest queue"))
+def rack_names(bounds):
+    return tuple(f"64 senders, uplinks oversubscribed 4 times, {bounds}: {what}" for what in ("throughput", "mean queue", "longest queue"))
+
+
+def lanes_names():
+    """Of all rows of simulated lanes."""
+    for bounds in BOUNDS:
+        for slow in SLOW:
+            yield from slow_names(slow, bounds)
+        yield from rack_names(bounds)
 
 
 def case_name(what, nbytes):
@@ -47,9 +63,7 @@ def case_name(what, nbytes):
 
 
 def listing(options):
-    for slow in SLOW:
-        yield from slow_names(slow)
-    yield from rack_names()
+    yield from lanes_names()
     yield from fabric.listing()
     for case in CASES:
         yield case_name(*case)
@@ -57,15 +71,31 @@ def listing(options):
 
 
 def lanes(program, *options):
-    """{how: row} of one run; dqplb's is that of OUTSTANDING."""
-    done = subprocess.run([program, "lanes", "--json", "--outstanding", str(OUTSTANDING), *options], capture_output=True, text=True, check=False)
+    """{how: row} of one run, of one bound."""
+    done = subprocess.run([program, "lanes", "--json", *options], capture_output=True, text=True, check=False)
     if done.returncode:
         raise say.Problem(done.stderr.strip())
     return {row["how"]: row for row in json.loads(done.stdout)}
 
 
-def row(what, value, reach, better, against):
-    return {"what": what, "value": value, "reach": reach, "unit": "x", "better": better, "against": against, "samples": []}
+def row(what, value, reach, better, against, of):
+    """of: what `tutti lanes` says of the bounds."""
+    return {"what": what, "value": value, "reach": reach, "unit": "x", "better": better, "against": against, "lanes": of["lanes"],
+            "segment_bytes": of["segment_bytes"], "outstanding": of["outstanding"], "samples": []}
+
+
+def lanes_rows(program):
+    for bounds, (far, near) in BOUNDS.items():
+        for slow in SLOW:
+            of_ideal, of_static = slow_names(slow, bounds)
+            got = lanes(program, *far, "--slow", str(slow))
+            share = got["dqplb"]["share"]
+            yield row(of_ideal, share, 0.95, "higher", "all ways at their rates", got["dqplb"])
+            yield row(of_static, share / got["static"]["share"], 1.5, "higher", "a stripe for each lane", got["dqplb"])
+        got = lanes(program, *SENDERS, *near)
+        keys = (("bytes_per_s", 0.97, "higher"), ("queue_mean_bytes", 0.1, "lower"), ("queue_most_bytes", 0.1, "lower"))
+        for what, (key, reach, better) in zip(rack_names(bounds), keys):
+            yield row(what, got["dqplb"][key] / got["unlimited"][key], reach, better, "no bounds", got["dqplb"])
 
 
 def turns_on_rdma(program, rounds):
@@ -103,21 +133,8 @@ def run(options):
     program = str(build.tutti(options.tutti))
     if not os.access(program, os.X_OK):
         raise say.Problem(f"{program} cannot be run: build it first (cmake --build --preset release)")
-    rows = []
-    for slow in SLOW:
-        of_ideal, of_static = slow_names(slow)
-        got = lanes(program, "--slow", str(slow))
-        rows.append(row(of_ideal, got["dqplb"]["share"], 0.95, "higher", "all ways at their rates"))
-        rows.append(row(of_static, got["dqplb"]["share"] / got["static"]["share"], 1.5, "higher", "a stripe for each lane"))
-    throughput, mean, most = rack_names()
-    got = lanes(program, *RACK)
-    of_unlimited = lambda key: got["dqplb"][key] / got["unlimited"][key]
-    rows.append(row(throughput, of_unlimited("bytes_per_s"), 0.97, "higher", "no bounds"))
-    rows.append(row(mean, of_unlimited("queue_mean_bytes"), 0.1, "lower", "no bounds"))
-    rows.append(row(most, of_unlimited("queue_most_bytes"), 0.1, "lower", "no bounds"))
-    for one in rows:
-        if not options.only or options.only.search(one["what"]):
-            yield one
+    if not options.only or any(options.only.search(what) for what in lanes_names()):
+        yield from (one for one in lanes_rows(program) if not options.only or options.only.search(one["what"]))
     yield from fabric.rows(program, options.rounds, options.only)
     yield from rdma_rows(options, program)
     yield from proxies.rows(program, options.rounds, options.only)

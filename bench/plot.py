@@ -31,10 +31,10 @@ def series_name(row):
 
 
 def panels_of(rows):
-    """Returns {coll: {series: [row by size]}} of what was measured."""
+    """Returns {coll: {series: [row by size]}} of what was measured, and has a size: a barrier has none."""
     panels = {}
     for row in rows:
-        if "coll" in row and "value" in row and row["unit"] == "x":
+        if "coll" in row and "value" in row and row["unit"] == "x" and row["bytes"] > 0:
             panels.setdefault(row["coll"], {}).setdefault(series_name(row), []).append(row)
     for by_series in panels.values():
         for line in by_series.values():

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Writes the page of docs/ that a benchmark's results belong to: docs/performance.md and its plot from a peers run, docs/rails.md
 from a rails run, docs/simulation-measured.md from a sim and a predict run, docs/tuning-measured.md from a tuner run, its part of docs/one-sided.md and its
-figure from a putsignal run, its part of docs/rdma.md from an rdma run:
+figure from a putsignal run, its parts of docs/rdma.md and docs/lanes.md from an rdma run:
 bench/report.py [RESULTS] [--out FILE.md]"""
 
 import argparse
@@ -84,7 +84,7 @@ def write_sim(data, out):
 def main(argv):
     parser = argparse.ArgumentParser(prog="bench/report.py", description=__doc__)
     parser.add_argument("results", nargs="?", type=Path, default=HERE.parent / "build" / "bench" / "peers.json")
-    parser.add_argument("--out", type=Path, help="default docs/performance.md, docs/rails.md, docs/simulation-measured.md, docs/tuning-measured.md, docs/one-sided.md or docs/rdma.md")
+    parser.add_argument("--out", type=Path, help="default docs/performance.md, docs/rails.md, docs/simulation-measured.md, docs/tuning-measured.md, docs/one-sided.md, or docs/rdma.md and docs/lanes.md")
     options = parser.parse_args(argv)
     docs = HERE.parent / "docs"
     try:
@@ -98,8 +98,9 @@ def main(argv):
         elif data["benchmark"] == "putsignal":
             report_putsignal.write(data, machine_table(data["machine"]), options.out or docs / "one-sided.md")
         elif data["benchmark"] == "rdma":
-            page = options.out or docs / "rdma.md"
-            page.write_text(report_rdma.markdown(data, page.read_text()))
+            pages = [options.out] if options.out else [docs / "rdma.md", docs / "lanes.md"]
+            for page, text in report_rdma.written(data, {page: page.read_text() for page in pages}).items():
+                page.write_text(text)
         elif data["benchmark"] == "peers":
             write_peers(data, options.out or docs / "performance.md")
         else:

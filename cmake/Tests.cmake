@@ -23,7 +23,8 @@ endif()
 string(JOIN " " sanitize_flags ${TUTTI_SANITIZE_FLAGS})
 cmake_host_system_information(RESULT ncores QUERY NUMBER_OF_LOGICAL_CORES)
 set(alone_tests cluster.bounds)         # it needs most of the memory
-# In these folders there are neither threads nor memory that processes share: the thread sanitizer has nothing to find there.
+# What these folders test has neither threads nor memory that processes share, so the thread sanitizer has nothing to find there; but for tools,
+# examples and install: their programs run the library, whose threads the tests of cluster put under it, and nothing shows yet that their own are clean.
 set(single_threaded algo elastic examples fuzz install sched sim tests tools topo tune)
 
 set(tests_dir ${CMAKE_CURRENT_SOURCE_DIR}/tests)
@@ -202,12 +203,15 @@ function(tutti_add_worked_example)
     target_link_libraries(tutti_with_example PRIVATE tutti_inside PkgConfig::json_c)
 endfunction()
 
-# Tests of windows, of puts with signals, and (not under sanitizers, which see its code elsewhere) of devices, with few rounds and in all modes, over libfabric.
+# Tests of windows, of puts with signals, and (not under sanitizers, which see their code elsewhere) of devices, with few rounds and in all modes, and of exchanges whose
+# sizes are decided late and what is on top of them, with few rounds, over libfabric.
 function(tutti_add_ofi_tests)
     if(NOT TUTTI_SANITIZE)
-        add_test(NAME ofi.device COMMAND cluster_test_device)
-        tutti_test_properties(ofi.device cluster)
-        set_property(TEST ofi.device APPEND PROPERTY ENVIRONMENT "TUTTI_TEST_IN_PLACE_OF_TCP=ofi" "TUTTI_TEST_FEW=1")
+        foreach(test device dynamic moe)
+            add_test(NAME ofi.${test} COMMAND cluster_test_${test})
+            tutti_test_properties(ofi.${test} cluster)
+            set_property(TEST ofi.${test} APPEND PROPERTY ENVIRONMENT "TUTTI_TEST_IN_PLACE_OF_TCP=ofi" "TUTTI_TEST_FEW=1")
+        endforeach()
         add_test(NAME ofi.modes COMMAND ${CMAKE_SOURCE_DIR}/scripts/conformance --modes ofi --build ${CMAKE_BINARY_DIR})
         tutti_test_properties(ofi.modes cluster)
     endif()

@@ -46,6 +46,8 @@ def of_libfabric(nbytes):
         else:
             raise say.Problem(f"fi_pingpong: {client.stderr.strip()[-200:]}")
         server.wait(timeout=TURN_S)
+    except subprocess.TimeoutExpired:
+        raise say.Problem(f"fi_pingpong of {nbytes} B did not end within {TURN_S} s") from None
     finally:
         server.kill()
         server.wait()

@@ -9,7 +9,7 @@ from . import build, fabric, say
 
 MODES = ("put-only", "coupled", "decoupled", "ordered", "full")
 POLICIES = ("round-robin", "pinned")
-LANES = {"verbs": (1, 4), "ofi": (1,)}      # ofi has one endpoint for bulk data to each peer
+LANES = {"verbs": (1, 4), "ofi": (1, 4)}
 RANKS, TRANSFERS = 3, 12
 SIZES = (4 << 10, 16 << 10, 64 << 10)
 VM_S, HERE_S = 900, 300
@@ -54,8 +54,10 @@ def over_verbs(tutti, rounds):
 
 
 def over_ofi(tutti, rounds):
-    return {(1, policy): [json.loads(line) for line in told([tutti, "perf", "putsignal", "--wire", "ofi", "--lanes", policy, "--json", "--check", *arguments(rounds)],
-                                                           HERE_S, TUTTI_OFI_PROVIDER=fabric.PROVIDER)] for policy in POLICIES}
+    argv = [tutti, "perf", "putsignal", "--wire", "ofi", "--json", "--check", *arguments(rounds), "--lanes"]
+    setting = {"TUTTI_OFI_PROVIDER": fabric.PROVIDER}
+    return {(lanes, policy): [json.loads(line) for line in told([*argv, policy], HERE_S, TUTTI_LANES=str(lanes), **setting)]
+            for lanes in LANES["ofi"] for policy in POLICIES}
 
 
 def mode_row(case, lines):

@@ -42,6 +42,20 @@ def share_table(head, by_key, name, simulated=False):
                                             for key, by_mode in by_key.items()])
 
 
+def cost_table(by_mode):
+    """Drains and fences of a burst, as they were counted."""
+    return results.aligned(["mode", "drains", "fences"], [[mode, str(by_mode[mode]["drains"]), str(by_mode[mode]["fences"])] for mode in MODES if mode in by_mode])
+
+
+def counted(by_count):
+    """The part of the page that tells them, of 96 transfers at once. Results from before they were kept have none."""
+    by_mode = by_count.get(96, {})
+    if not by_mode or any("drains" not in row for row in by_mode.values()):
+        return []
+    destinations = next(iter(by_mode.values()))["destinations"]
+    return [f"Drains and fences of a burst of 96 transfers to {destinations} ranks:", cost_table(by_mode)]
+
+
 def fit_cells(rows, mode, simulated, policy=None):
     """alpha and beta with their errors."""
     for letter, digits in (("alpha", 1), ("beta", 5)):
@@ -177,7 +191,7 @@ def markdown(data, machine_table, old, figure):
         parts += ["Share of put-only over the size of a transfer, 96 at once; in parentheses the lowest and the highest round:",
                   share_table("bytes", by_size, say.size)]
     if by_count:
-        parts += ["The same over the number of transfers at once, 4 KiB each:", share_table("transfers", by_count, str)]
+        parts += ["The same over the number of transfers at once, 4 KiB each:", share_table("transfers", by_count, str), *counted(by_count)]
     if by_nodes:
         parts += ["Simulated, 96 transfers of 4 KiB, over the number of nodes:", share_table("nodes", by_nodes, str, simulated=True)]
     if any("fitted" in row for row in rows):

@@ -9,12 +9,12 @@ TITLE = "# Several rails per host"
 METHOD = """\
 A host with several network cards (*rails*) is served well when each of its ranks drives one of them: *parallel rings*, one ring per
 local rank, each on its own rail, with the exchange inside hosts running beside them ([algorithms.md](algorithms.md)). This
-page says what that brings on real links; all of it comes from one run of `bench/run rails`.
+page says what that brings on real links; all of it comes from one run of `bench/run rails`, and what that run left out is told with its numbers.
 
 ## How to run it
 
-    bench/run rails                         everything below; about 20 minutes, as root
-    bench/run rails --quick --only 'allgather 4 MiB'
+    bench/run rails                         4, 16 and 64 MiB, matrices of 2048 and 4096; about 20 minutes, as root
+    bench/run rails --quick                 2 rounds, without 64 MiB and 4096; with --only 'allgather 4 MiB' these rows alone
     bench/run rails --list                  the rows, measuring nothing
     bench/run rails --testbed-only          a shell on the first host of the testbed, to look around (`on host1 ip link`)
     bench/report.py build/bench/rails.json  this page, anew
@@ -53,6 +53,8 @@ YARDSTICK_ROWS = [
     ["sockets in hosts, training with FSDP", "NCCL", "16 % behind it: no reduce_scatter"],
 ]
 
+WHOLE = (" 4 MiB", " 16 MiB", " 64 MiB", "2048 x 2048", "4096 x 4096")     # what rows of a run without --quick and --only are about
+
 TIMES = """\
 ## Times for the simulator
 
@@ -72,6 +74,13 @@ def row_line(row):
     cpu = f"{100 * row['cpu']:.0f} %" if "cpu" in row else ""
     against = row.get("best") or row["against"]
     return [row["what"], against, less(row), f"{say.number(low)} to {say.number(high)}", reach, cpu, say.verdict(row)]
+
+
+def left_out(rows):
+    """What a whole run has and these rows have not."""
+    told = " ".join(row["what"] for row in rows)
+    missing = [what for what in WHOLE if what not in told]
+    return "This run was a part of the whole one (`--quick`, say). It has nothing of: " + ", ".join(what.strip() for what in missing) + "." if missing else ""
 
 
 def rail_lines(rows):
@@ -97,6 +106,8 @@ def markdown(data, machine_table):
     parts = [TITLE, METHOD, "## Measured here", machine_table]
     if rows:
         parts.append(results.aligned(["what", "against", "value", "rounds", "reach", "processors", ""], map(row_line, rows)))
+    if left_out(rows):
+        parts.append(left_out(rows))
     rails = list(rail_lines(rows))
     if rails:
         parts += ["MiB that each rail of each host sent in one operation, with all headers:",

@@ -1,8 +1,20 @@
-"""The measured part of docs/rdma.md, out of the rows of bench/run rdma: the modes of the proxy over verbs and ofi."""
+"""The measured parts of docs/rdma.md and docs/lanes.md, out of the rows of bench/run rdma, each between marks of its own: lanes with bounds in simulated time, verbs
+beside perftest, ofi beside tcp and fi_pingpong, and the modes of the proxy over verbs and ofi. A part of which the run has no rows stays as it is."""
 
 import re
 
-from . import proxies, report_sim, results, say
+from . import fabric, proxies, report_sim, results, say
+
+LANES = """\
+By `bench/run rdma --only 'a way of|64 senders'`; written here by `bench/report.py build/bench/rdma.json`. The time is simulated, so it is the same on every machine. Commit {commit}, {date}."""
+
+VERBS = """\
+By `bench/run rdma --only verbs.on`; written here by `bench/report.py build/bench/rdma.json`. Both on the same soft-RoCE device of that machine, which is emulated; a value is the median of {rounds} rounds'
+ratios. On {cpu}, {cores} cores. Commit {commit}, {date}."""
+
+OFI = """\
+By `bench/run rdma --only ofi.over`; written here by `bench/report.py build/bench/rdma.json`. Between two processes of one machine, over {provider} on loopback; a value is the median of {rounds} rounds' ratios. On {cpu}, {cores} cores.
+Commit {commit}, {date}."""
 
 HEAD = """\
 By `bench/run rdma --only putsignal`; written here by `bench/report.py build/bench/rdma.json`. {ranks} ranks on {cores} cores; rank 0 has {transfers} puts of {sizes} under way to the two
@@ -23,26 +35,65 @@ def line(row):
             with_error(1024 * row["beta"], row["beta_error"] and 1024 * row["beta_error"], 1)]
 
 
-def noise_of(machine):
+def noise_of(machine, what):
     """What must be said of a machine that was not quiet."""
     busy = machine["busy_cores_before"]
     if busy > 0.1:
-        yield (f"**Other work kept {busy:.1f} of {machine['cores']} cores busy when this run began**: alpha and beta are noise to that extent; how often a mode "
-               "stands still, and how often it marks, is not.")
+        yield f"**Other work kept {busy:.1f} of {machine['cores']} cores busy when this run began**: {what}."
 
 
-def markdown(data, old):
-    """The old page with the part between the marks made anew."""
-    rows = [row for row in data["rows"] if row["what"].startswith("putsignal")]
-    if not rows:
-        raise say.Problem("the results have no rows of putsignal: bench/run rdma --only putsignal")
-    machine = data["machine"]
-    begin, end = report_sim.marks("rdma")
+def rounds_of(rows):
+    return max((len(side) for row in rows for side in (row.get("samples") or {}).values()), default=0)
+
+
+def bounded(row):
+    """The lanes' bounds, as `tutti lanes` says them."""
+    return f"{row['lanes']} lanes, {row['outstanding']} of {say.size(row['segment_bytes'])}" if "lanes" in row else ""
+
+
+def lanes_part(rows, machine):
+    lines = [[row["what"], bounded(row), row.get("against", ""), *results.ratio_line(row)[2:3], *results.ratio_line(row)[4:]] for row in rows]
+    return [LANES.format(**machine), results.aligned(["what", "bounds", "against", "value", "reach", ""], lines)]
+
+
+def ratios_part(head):
+    def part(rows, machine):
+        return [head.format(rounds=rounds_of(rows), provider=f"`{fabric.PROVIDER}`", **machine),
+                *noise_of(machine, "ratios are noise to that extent, as both sides wait for cores"), results.ratio_table(rows)]
+    return part
+
+
+def putsignal_part(rows, machine):
     head = HEAD.format(ranks=proxies.RANKS, cores=machine["cores"], transfers=proxies.TRANSFERS, commit=machine["commit"], date=machine["date"],
                        sizes=", ".join(map(say.size, proxies.SIZES[:-1])) + " or " + say.size(proxies.SIZES[-1]))
     table = results.aligned(["wire", "lanes", "used", "mode", "drains of a burst", "fences of a burst", "alpha, us", "beta, us/KiB"], [line(row) for row in rows])
-    pattern = re.compile(re.escape(begin) + ".*?" + re.escape(end), re.DOTALL)
-    if not pattern.search(old):
-        raise say.Problem(f"the page has no place for this: it should have {begin.strip()} and {end.strip()}")
-    new = "\n\n".join([head, *noise_of(machine), table])
-    return pattern.sub(lambda _: begin + new + end, old)
+    return [head, *noise_of(machine, "alpha and beta are noise to that extent; how often a mode stands still, and how often it marks, is not"), table]
+
+
+# By the name in the marks: what its rows begin with, and what makes paragraphs of them.
+PARTS = {
+    "lanes": (("a way of", "64 senders"), lanes_part),
+    "verbs": (("verbs on",), ratios_part(VERBS)),
+    "ofi": (("ofi over",), ratios_part(OFI)),
+    "putsignal": (("putsignal",), putsignal_part),
+}
+
+
+def written(data, pages):
+    """{page: its text} of all of pages {page: old text} that have a place for what was measured, with those parts made anew."""
+    out = {}
+    for name, (begins, part) in PARTS.items():
+        rows = [row for row in data["rows"] if row["what"].startswith(begins)]
+        if not rows:
+            continue
+        begin, end = report_sim.marks(f"rdma: {name}")
+        pattern = re.compile(re.escape(begin) + ".*?" + re.escape(end), re.DOTALL)
+        found = [page for page, old in pages.items() if pattern.search(old)]
+        if not found and len(pages) > 1:
+            raise say.Problem(f"no page has a place for this: it should have {begin.strip()} and {end.strip()}")
+        new = "\n\n".join(part(rows, data["machine"]))
+        for page in found:
+            out[page] = pattern.sub(lambda _: begin + new + end, out.get(page, pages[page]))
+    if not out:
+        raise say.Problem("the results have no row that a page tells of: bench/run rdma")
+    return out

@@ -1,4 +1,5 @@
-/* Devices: kernels of real ranks on all wires, in all modes. No signal before its bytes, from any block to any other. */
+/* Devices: kernels of real ranks on all wires, in all modes. No signal before its bytes, from any block to any other; over TCP also where lanes are
+ * held up at random. */
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
@@ -7,6 +8,7 @@
 #include <unistd.h>
 #include "device/device.h"
 #include "device_kernels.h"
+#include "held_lanes.h"
 #include "job.h"
 #include "support/hash_vectors.h"
 #include "support/pattern.h"
@@ -96,8 +98,8 @@ static void over_ways(void (*role)(struct rank *), uint32_t nranks,
 
 #define BLOCKS 4u
 #define SLOT_BYTES (1u << 20)      /* so that a long tile fills a lane, and a signal that is not held overtakes it */
-#define FEW (UNIT_SHARE > 1 || getenv("TUTTI_TEST_FEW"))    /* under sanitizers, and over wires that are slow here */
-#define ROUNDS (FEW ? 6u : 24u)
+#define ROUNDS (job_tries_few() ? 6u : 24u)
+#define ROUNDS_HELD (ROUNDS / 3)
 #ifdef __SANITIZE_THREAD__
 #define FLUSH_EVERY 1u          /* it does not see what another process has looked at */
 #else
@@ -124,7 +126,7 @@ static void check_costs(struct rank *r, const struct here *h, tutti_device_mode 
 }
 
 /* One kernel after the other: all modes, and where there are several lanes all ways of using them. */
-static void exchange_role(struct rank *r)
+static void exchange(struct rank *r, uint32_t nrounds, bool held_up)
 {
     const struct way *w = r->job->arg;
     const uint32_t nlanes = w == &ways[TCP_4_LANES] ? TUTTI_DEVICE_LANES : 1;
@@ -132,13 +134,15 @@ static void exchange_role(struct rank *r)
     const tutti_device_conf conf = { .groups = r->nranks, .fifo_slots = 64, .polls = strcmp(w->name, "tcp") == 0 };
     uint64_t published[JOB_RANKS_MAX] = { 0 };
     struct exchange x = {
-        .rounds = ROUNDS, .flush_every = FLUSH_EVERY, .seed = r->job->seed, .slot_bytes = SLOT_BYTES,
+        .rounds = nrounds, .flush_every = FLUSH_EVERY, .seed = r->job->seed, .slot_bytes = SLOT_BYTES,
         .published = published,
     };
     struct here h;
 
     x.src = job_have(r, malloc(slots * SLOT_BYTES));
     here_init(r, &h, 2 * 64 * slots + slots * SLOT_BYTES, &conf);
+    if (held_up)
+        held_lanes_begin(r);
     for (uint32_t i = 0; i < TUTTI_DEVICE_MODES * nlanes; i++) {
         const tutti_device_mode mode = (tutti_device_mode)(i % TUTTI_DEVICE_MODES);
         const tutti_device_lanes lanes = (tutti_device_lanes)(i / TUTTI_DEVICE_MODES);
@@ -160,10 +164,30 @@ static void exchange_role(struct rank *r)
     free(x.src);
 }
 
+static void exchange_role(struct rank *r) { exchange(r, ROUNDS, false); }
+
 static void no_signal_is_seen_before_its_bytes(void **state)
 {
     (void)state;
     over_ways(exchange_role, 3, NULL);
+}
+
+static void held_up_role(struct rank *r) { exchange(r, ROUNDS_HELD, true); }
+
+/* RDMA devices are given nothing by send. */
+static void nor_is_one_where_lanes_are_held_up(void **state)
+{
+    const char *in_place = getenv("TUTTI_TEST_IN_PLACE_OF_TCP");
+
+    (void)state;
+    if (in_place && strcmp(in_place, "verbs") == 0)
+        skip();
+    for (uint32_t i = 0; i < NWAYS; i++) {
+        const struct job job = { .wires = ways[i].wires, .nranks = 3, .seed = job_seed(SEED) + i, .arg = &ways[i] };
+
+        if (strcmp(ways[i].wires, "tcp") == 0)
+            job_run(&job, held_up_role);
+    }
 }
 
 #define PIECES 8u
@@ -215,7 +239,7 @@ static void a_fence_of_one_rank_lets_no_other_wait(void **state)
 /* ---- many blocks ---- */
 
 #define CROWD 64u
-#define TIMES (FEW ? 5u : 20u)
+#define TIMES (job_tries_few() ? 5u : 20u)
 
 /* 64 blocks, a FIFO of 8 slots, and a peer that counts; hosts may wait for what devices signal. */
 static void crowd_role(struct rank *r)
@@ -639,6 +663,7 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(no_signal_is_seen_before_its_bytes),
+        cmocka_unit_test(nor_is_one_where_lanes_are_held_up),
         cmocka_unit_test(a_fence_of_one_rank_lets_no_other_wait),
         cmocka_unit_test(sixty_four_blocks_share_eight_slots),
         cmocka_unit_test(mistakes_are_told_and_touch_nothing),

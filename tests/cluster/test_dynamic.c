@@ -230,7 +230,7 @@ static const char *heads_of(uint32_t i)
     return names[i / 2 % 4];
 }
 
-#define EXCHANGES (UNIT_SHARE > 1 ? 8u : 20u)
+#define EXCHANGES (job_tries_few() ? 8u : 20u)
 
 /* Blocking, or with a request that other collectives run beside; and the lists are written when the call has long returned. */
 static void drawn_role(struct rank *r)
@@ -281,6 +281,53 @@ static void every_piece_comes_where_it_belongs_and_holes_stay(void **state)
 {
     (void)state;
     over_all_modes(drawn_role, 4);
+}
+
+#define EXAMPLE_SPLITS 4
+#define EXAMPLE_ELEMS 768
+#define EXAMPLE_HOLE UINT32_C(0xeeeeeeee)
+
+/* Two ranks. Rank 0 has pieces of 128, 256, 256 and 128 elements, of which 0 and 1 stay and 0, 2 and 3 go to rank 1: there they are at [0, 128),
+ * [384, 640) and [640, 768), with a hole between. Rank 1 sends nothing, and its lengths are told all the same. */
+static void example_role(struct rank *r)
+{
+    static const size_t lengths[2][EXAMPLE_SPLITS] = { { 128, 256, 256, 128 }, { 7, 0, 5, 1 } };
+    static const size_t indices[] = { 0, 1, 0, 2, 3 }, block_lens[2][2] = { { 2, 3 }, { 0, 0 } };
+    static const struct {
+        uint32_t from, end; /* elements that come from rank 0; others are a hole */
+    } comes[2][2] = { { { 0, 384 }, { 0, 0 } }, { { 0, 128 }, { 384, 768 } } };
+    uint32_t send[EXAMPLE_ELEMS], recv[2][EXAMPLE_ELEMS];
+    size_t all[2 * EXAMPLE_SPLITS];
+    const tutti_dynamic what = {
+        .size = sizeof what, .sendbuff = send, .split_lengths = lengths[r->rank], .nsplits = EXAMPLE_SPLITS,
+        .indices = indices, .index_block_lens = block_lens[r->rank], .recvbuffs = (void *[]){ recv[0], recv[1] },
+        .recv_all_split_lengths = all, .max_length = 256, .max_total = EXAMPLE_ELEMS,
+    };
+
+    open_as(r);
+    for (uint32_t turn = 0; turn < 2; turn++) {
+        const tutti_call call = { .size = sizeof call, .algo = turn ? "heads_gathered" : "heads_direct" };
+
+        for (uint32_t i = 0; i < EXAMPLE_ELEMS; i++)
+            send[i] = 1000 * (r->rank + 1) + i;
+        memset(recv, HOLE, sizeof recv);
+        memset(all, 0, sizeof all);
+        CHECK_OK(r, tutti_alltoallv_dynamic(&what, TUTTI_U32, r->comm, &call));
+        for (uint32_t i = 0; i < EXAMPLE_ELEMS; i++) {
+            const bool here = (i >= comes[r->rank][0].from && i < comes[r->rank][0].end) ||
+                              (i >= comes[r->rank][1].from && i < comes[r->rank][1].end);
+
+            CHECK(r, recv[0][i] == (here ? 1000 + i : EXAMPLE_HOLE));
+            CHECK(r, recv[1][i] == EXAMPLE_HOLE);
+        }
+        CHECK(r, memcmp(all, lengths, sizeof lengths) == 0);
+    }
+}
+
+static void the_example_of_the_documentation_is_as_it_says(void **state)
+{
+    (void)state;
+    over_all_modes(example_role, 2);
 }
 
 static void alone_role(struct rank *r)
@@ -604,7 +651,7 @@ static void what_never_starts_ends_all_the_same(void **state)
 
 /* ---- from devices ---- */
 
-#define TURNS (UNIT_SHARE > 1 ? 6u : 30u)
+#define TURNS (job_tries_few() ? 6u : 30u)
 #define START 0
 #define OVER 1
 
@@ -880,6 +927,7 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_piece_comes_where_it_belongs_and_holes_stay),
+        cmocka_unit_test(the_example_of_the_documentation_is_as_it_says),
         cmocka_unit_test(a_rank_alone_sends_to_itself),
         cmocka_unit_test(several_may_run_at_once),
         cmocka_unit_test(a_wrong_list_is_told_on_all_ranks_and_touches_nothing),

@@ -14,6 +14,7 @@ from cluster import BUILD, PATIENCE_S, SANITIZED, TUTTI, environment, free_port,
 
 MEMBER = str(BUILD / "tests" / "cluster" / "prog_member")
 GROUP = str(BUILD / "tests" / "cluster" / "prog_group")
+EXAMPLE = str(BUILD / "examples" / "elastic")
 THREADS = str(BUILD / "tests" / "cluster" / "prog_threads")
 LEASE_S = 20        # nobody who lives is taken for dead, however busy the machine is
 EVICTING_LEASE_S = 10 if SANITIZED else 6   # where one is stopped until it is: the others wait for that
@@ -121,6 +122,12 @@ class Elastic(unittest.TestCase):
                                          (2, ("--token-file", token), (str(token), "5 characters", "16")),
                                          (2, ("--lease", "soon"), ("soon",)),
                                          (2, ("--cert", token), ("--ca",)),
+                                         (2, ("--listen", "127.0.0.1"), ("--listen", '"127.0.0.1"', "host:port")),
+                                         (2, ("--listen", "127.0.0.1:99999"), ("--listen", '"99999"', "0 to 65535")),
+                                         (2, ("--http", "127.0.0.1:99999"), ("--http", '"99999"', "0 to 65535")),
+                                         (2, ("--http", ":99999"), ("--http", '"99999"', "0 to 65535")),
+                                         (2, ("--run", ""), ("--run", "1 to ")),
+                                         (2, ("--listen", "0.0.0.0:0"), ("--listen", "0.0.0.0:0", "token", "--insecure")),
                                          (1, ("--listen", self.address), (self.address,)),
                                          (1, ("--journal", self.tmp.name), (self.tmp.name,))):
             done = subprocess.run([TUTTI, "coordinator", "--journal", "none", "--listen", "127.0.0.1:0", *map(str, arguments)],
@@ -128,6 +135,14 @@ class Elastic(unittest.TestCase):
             self.assertEqual(done.returncode, status, (arguments, done.stderr))
             for word in words:
                 self.assertIn(word, done.stderr)
+        for arguments, env, words in ((("--journal", "none"), {"TUTTI_TOKEN": "abc"}, "at least 16 characters, this one has 3 .*TUTTI_TOKEN"),
+                                      (("--journal", "none"), {"TUTTI_SECURITY": "secret"}, 'TUTTI_SECURITY .* is "secret"'),
+                                      (("--store", "file:///a"), {}, '"file:///a" .--store.* is no store'),
+                                      (("--run", "a/b"), {}, "--journal FILE")):
+            done = subprocess.run([TUTTI, "coordinator", "--listen", "127.0.0.1:0", *arguments], env=self.env | env, cwd=self.tmp.name,
+                                  stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
+            self.assertEqual(done.returncode, 2, done.stderr)
+            self.assertRegex(done.stderr, words)
         self.coordinator.process.terminate()
         self.assertEqual(self.coordinator.process.wait(timeout=60), 0)
 
@@ -253,6 +268,22 @@ class Elastic(unittest.TestCase):
         self.leave([replacement])                           # and its group with it
         for member, mark in zip(stay, marks):
             member.await_line(r"epoch \d+ groups 1", mark)
+
+    def test_the_example_tells_each_sum_at_once_and_leaves_when_it_is_ended(self):
+        self.env["TUTTI_COORDINATOR"] = self.address
+        first = self.start(EXAMPLE)
+        first.await_line("^the sum is 1$")
+        second = self.start(EXAMPLE)
+        for member in (first, second):
+            member.await_line("^the sum is 2$")
+        mark = len(first.lines)
+        self.leave([second])
+        first.await_line(r"^epoch \d+: 1 members$", mark)
+        first.process.send_signal(signal.SIGINT)
+        self.assertEqual(first.process.wait(timeout=60), 0, first.errors[-5:])
+        told = subprocess.run([EXAMPLE, "--help"], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
+        self.assertEqual(told.returncode, 0)
+        self.assertIn("until Ctrl-C", told.stdout)
 
     def test_threads_reduce_at_once_in_any_order_while_one_member_is_killed(self):
         members = [self.start(THREADS, self.address, 3, 4, 100, seed, int(dies)) for seed, dies in ((11, False), (22, True), (33, False))]

@@ -267,7 +267,7 @@ static void good_run(struct rank *r, const struct layer *l, tutti_moe *moe, uint
     free(out);
 }
 
-#define LAYERS (UNIT_SHARE > 1 ? 2u * KINDS : 4u * KINDS)
+#define LAYERS (job_tries_few() ? 2u * KINDS : 4u * KINDS)
 
 static void drawn_role(struct rank *r)
 {

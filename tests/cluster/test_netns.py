@@ -146,24 +146,43 @@ class Namespaces(ClusterTest):
             for i, host in enumerate(HOSTS):
                 self.ip(host, "addr", "add", f"10.213.7.{i + 1}/24", "dev", "eth0")
 
+    def second_link_up(self):
+        for i, host in enumerate(HOSTS):
+            self.hosts.batch(host, "ip", [f"address add 10.213.8.{i + 1}/24 dev eth1", "link set eth1 up"])
+
+    def second_link_down(self):
+        for host in HOSTS:
+            self.hosts.batch(host, "ip", ["link set eth1 down", "address flush dev eth1"])
+
     def carried(self, rule, port):
-        """Bytes that host b gets over each of the two links while one rank on either host sums 4 MiB; they meet over the first."""
+        """Bytes that host b gets over each of the two links while one rank on either host sums 4 MiB; they meet over the first. A rule of None is not set."""
         def now():
             return [int(self.hosts.run(HOSTS[1], "cat", f"/sys/class/net/{link}/statistics/rx_bytes")) for link in ("eth0", "eth1")]
 
         before = now()
+        rules = {} if rule is None else {"TUTTI_INTERFACES": rule}
         sums = [subprocess.Popen(self.hosts.inside(HOSTS[r], TUTTI, "perf", "allreduce", "--min", "4M", "--max", "4M", "--iters", "1", "--check"),
                                  stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
                                  env=environment(TUTTI_RANK=str(r), TUTTI_SIZE="2", TUTTI_RENDEZVOUS=f"tcp://10.213.7.1:{port}",
-                                                 TUTTI_TIMEOUT_MS="60000", TUTTI_INTERFACES=rule)) for r in range(2)]
+                                                 TUTTI_TIMEOUT_MS="60000", **rules)) for r in range(2)]
         for job in sums:
             output = job.communicate(timeout=150)[0]
             self.assertEqual(job.returncode, 0, output)
         return [after - bytes_before for after, bytes_before in zip(now(), before)]
 
+    def test_without_a_rule_both_links_carry_the_data(self):
+        """They are as fast as each other, and a rank that is alone on its host uses all of these."""
+        self.second_link_up()
+        try:
+            carried = self.carried(None, 18988)
+            self.assertGreater(sum(carried), 4 << 20)
+            for link in range(2):
+                self.assertGreater(carried[link], 1 << 18)
+        finally:
+            self.second_link_down()
+
     def test_the_rule_says_which_of_two_links_carries_the_data(self):
-        for i, host in enumerate(HOSTS):
-            self.hosts.batch(host, "ip", [f"address add 10.213.8.{i + 1}/24 dev eth1", "link set eth1 up"])
+        self.second_link_up()
         try:
             for port, (rule, link) in enumerate((("=eth1", 1), ("=eth0", 0), ("^eth0,lo,brx", 1), ("^eth1", 0))):
                 with self.subTest(rule=rule):
@@ -171,8 +190,7 @@ class Namespaces(ClusterTest):
                     self.assertGreater(carried[link], 4 << 20)
                     self.assertLess(carried[1 - link], 1 << 18)
         finally:
-            for host in HOSTS:
-                self.hosts.batch(host, "ip", ["link set eth1 down", "address flush dev eth1"])
+            self.second_link_down()
 
     def test_no_rank_on_another_host_survives_the_launchers_death(self):
         env = environment()

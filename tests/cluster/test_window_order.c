@@ -1,112 +1,16 @@
 /* Windows: what is seen in which order, and who waits for whom, over all ways by which memory is reached; over TCP also where lanes are held up
  * at random. TUTTI_TEST_PUTS=100000 makes the streams as long by each way as they are by all together. */
-#include <errno.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
-#include <sys/syscall.h>
 #include <unistd.h>
+#include "held_lanes.h"
 #include "support/pattern.h"
 #include "support/unit.h"
 #include "windows.h"
 
 #define MIB ((size_t)1 << 20)
-
-/* ---- lanes that are held up ---- */
-
-#define HELD_FDS 1024
-#define HELD_CALLS 64           /* that a connection takes nothing, at most */
-#define FREE_BYTES 1024         /* of a connection, for which there is room always */
-
-/* Connections of this process, by descriptor. The first bytes of each are left alone: they are a greeting, for which a new connection has room.
- * libfabric's provider tcp, which connects at the first message, relies on that: where the kernel takes a part of its answer, version 1.17 sends
- * all of it again if errno happens to be EAGAIN from before, and what the other end then takes for messages is not. */
-static struct {
-    _Atomic uint64_t cookie;    /* the kernel's, as descriptors are used again */
-    _Atomic uint64_t bytes;     /* sent, since hold_up */
-    _Atomic uint32_t refused;   /* calls that are still to be */
-} connections[HELD_FDS];
-static atomic_bool holds_up;
-static _Atomic uint64_t draws;
-static _Thread_local uint32_t calls;    /* that have sent */
-
-/* Only in ranks that ask for it, once the job has started. */
-static void hold_up(const struct rank *r)
-{
-    draws = (r->job->seed * JOB_RANKS_MAX + r->rank) << 32;
-    holds_up = true;
-}
-
-/* Below n; of any thread. */
-static uint64_t draw(uint64_t n) { return tt_mix64(atomic_fetch_add(&draws, 1)) % n; }
-
-static bool is_free(int fd)
-{
-    uint64_t cookie = 0;
-    socklen_t bytes = sizeof cookie;
-
-    if (!holds_up || fd < 0 || fd >= HELD_FDS || getsockopt(fd, SOL_SOCKET, SO_COOKIE, &cookie, &bytes) != 0)
-        return true;
-    if (connections[fd].cookie != cookie)
-        connections[fd].bytes = 0;
-    connections[fd].cookie = cookie;
-    return connections[fd].bytes < FREE_BYTES;
-}
-
-/* Whether the kernel shall seem to have no room now: so what goes over one lane comes long after what goes over another. */
-static bool is_held(int fd)
-{
-    if (is_free(fd))
-        return false;
-    if (connections[fd].refused == 0 && draw(8) == 0)
-        connections[fd].refused = (uint32_t)draw(HELD_CALLS);
-    if (connections[fd].refused == 0)
-        return false;
-    connections[fd].refused--;
-    errno = EAGAIN;
-    return true;
-}
-
-/* Of the bytes of a call the kernel takes some, as it may. */
-static size_t cut(int fd, size_t bytes)
-{
-    return bytes > 1 && !is_free(fd) && draw(4) == 0 ? 1 + draw(bytes - 1) : bytes;
-}
-
-static ssize_t sent(int fd, ssize_t bytes)
-{
-    if (holds_up && bytes > 0 && fd < HELD_FDS)
-        connections[fd].bytes += (uint64_t)bytes;
-    return bytes;
-}
-
-/* The library is linked statically, and finds these in the place of the C library's. */
-ssize_t send(int fd, const void *data, size_t bytes, int flags)
-{
-    calls++;
-    return is_held(fd) ? -1 : sent(fd, syscall(SYS_sendto, fd, data, cut(fd, bytes), flags, NULL, 0));
-}
-
-ssize_t sendmsg(int fd, const struct msghdr *msg, int flags)
-{
-    struct iovec first;
-    struct msghdr part = *msg;
-
-    calls++;
-    if (is_held(fd))
-        return -1;
-    if (msg->msg_iovlen > 0 && msg->msg_controllen == 0) {
-        first = msg->msg_iov[0];
-        first.iov_len = cut(fd, first.iov_len);
-        if (first.iov_len != msg->msg_iov[0].iov_len) {
-            part.msg_iov = &first;
-            part.msg_iovlen = 1;
-        }
-    }
-    return sent(fd, syscall(SYS_sendmsg, fd, &part, flags));
-}
 
 /* ---- order ---- */
 
@@ -114,6 +18,7 @@ ssize_t sendmsg(int fd, const struct msghdr *msg, int flags)
 #define STREAM_BYTES (4 * MIB)
 #define STREAM_PUTS (UNIT_SHARE > 1 ? 1000u : 20000u)        /* of a job; by the five ways that need no devices 100000 in all */
 #define STREAM_PUTS_SLOW (STREAM_PUTS / 40)     /* of one over verbs: software devices are slow */
+#define STREAM_TOLD 20000                       /* after so many puts it says how far it is */
 #define STREAM_PUTS_HELD (STREAM_PUTS / 5)      /* of one whose lanes are held up */
 
 /* Most are short, some are long. */
@@ -170,7 +75,7 @@ static void stream(struct rank *r, uint32_t nputs, bool held_up)
     window_side_init(r, &s, STREAM_SLOTS * STREAM_BYTES);
     CHECK_OK(r, tutti_window_create(r->comm, NULL, 64 * STREAM_SLOTS, &bells));
     if (held_up)
-        hold_up(r);
+        held_lanes_begin(r);
     for (uint32_t i = 0; i < nputs; i++) {
         const uint32_t slot = i % STREAM_SLOTS, turn = i / STREAM_SLOTS + 1;
         const size_t at = slot * STREAM_BYTES;
@@ -233,6 +138,8 @@ static void play_stream(uint32_t way, void (*role)(struct rank *), uint32_t of_j
         };
 
         job_run(&job, role);
+        if (played / STREAM_TOLD != (played + of_job) / STREAM_TOLD && played + of_job < wanted)
+            print_message("%s: %llu puts so far\n", window_ways[way].name, (unsigned long long)(played + of_job));
     }
     print_message("%s: %llu puts in %.1f s\n", window_ways[way].name, (unsigned long long)played,
                   (double)(tt_now_ns() - begin_ns) * 1e-9);
@@ -438,13 +345,13 @@ static uint32_t fewest_calls(struct rank *r, struct window_side *s, const uint8_
     for (size_t k = 0; k < n; k++)
         pieces[n - 1 - k] = (tutti_piece){ 64 + k * CALLS_STRIDE, src + k * CALLS_STRIDE, bytes };
     for (uint32_t i = 0; i < CALLS_TRIES; i++) {
-        const uint32_t before = calls;
+        const uint32_t before = held_lanes_calls();
 
         if (rows)
             CHECK_OK(r, tutti_window_put_rows(s->window, 1, 64, src, &shape, &rma));
         else
             CHECK_OK(r, tutti_window_put_pieces(s->window, 1, pieces, n, &rma));
-        fewest = calls - before < fewest ? calls - before : fewest;
+        fewest = held_lanes_calls() - before < fewest ? held_lanes_calls() - before : fewest;
         CHECK_OK(r, tutti_window_quiet(s->window, 1, 0));
     }
     return fewest;

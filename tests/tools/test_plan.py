@@ -18,6 +18,7 @@ NO_JSON = ("allgatherv", "gatherv", "scatterv", "reduce_scatterv", "alltoallv", 
 SOURCE = Path(os.environ.get("TUTTI_SOURCE_DIR", Path(__file__).resolve().parents[2]))
 PLUGIN = TUTTI.parent / "examples" / "plugin" / "allgather_bothways.so"
 PLAN = SOURCE / "examples" / "plugin" / "allgather_sockets4.json"
+LINEAR = SOURCE / "examples" / "plugin" / "allgather_linear4.json"
 
 
 def plan(*args, algorithms=""):
@@ -281,6 +282,15 @@ class Outside(unittest.TestCase):
             Path(folder, "again.json").write_text(written.stdout)
             again = plan("show", "allgather", "sockets4", "--json", algorithms=Path(folder, "again.json"))
             self.assertEqual(again.stdout, written.stdout)
+
+    def test_linear_broadcast_by_all_as_a_plan_floods_one_receiver_at_a_time(self):
+        looked = plan("congestion", "allgather", "linear4", "--sockets", "2", "--json", algorithms=LINEAR)
+        self.assertEqual((looked.returncode, looked.stderr), (0, ""))
+        free, incast = "congestion-free", "incast"
+        self.assertEqual({(t["step"], t["from"], t["to"]): t["congestion"] for t in json.loads(looked.stdout)["transfers"]}, {
+            (0, 0, 1): free, (0, 1, 0): free, (0, 2, 0): incast, (0, 3, 0): incast,
+            (1, 0, 2): incast, (1, 1, 2): incast, (1, 2, 1): incast, (1, 3, 1): incast,
+            (2, 0, 3): incast, (2, 1, 3): incast, (2, 2, 3): free, (2, 3, 2): free})
 
     def test_a_plan_that_was_written_under_a_name_of_its_own_is_loaded(self):
         with tempfile.TemporaryDirectory() as folder:

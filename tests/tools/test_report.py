@@ -17,9 +17,10 @@ sys.dont_write_bytecode = True
 
 import bench_predict  # noqa: E402
 import bench_putsignal  # noqa: E402
+import bench_rdma  # noqa: E402
 import bench_sim  # noqa: E402
 import bench_tuner  # noqa: E402
-from lib import proxies, rails, report_putsignal, rounds, say  # noqa: E402
+from lib import fabric, proxies, rails, report_putsignal, rounds, say  # noqa: E402
 
 MACHINE = {"date": "2026-01-02", "commit": "c0ffee", "cpu": "a processor", "cores": 2, "memory_gib": 8, "system": "a system",
            "kernel": "6.1", "congestion_control": "cubic", "busy_cores_before": 0, "versions": {"tutti": "0.1.0"}}
@@ -122,7 +123,7 @@ class Report(unittest.TestCase):
         case = ("verbs", 4, "pinned", "full")
         skipped = {"what": proxies.what("ofi", 1, "pinned", "full"), "skipped": "no libfabric"}
         rows = [proxies.mode_row(case, list(lines(0))), skipped, {"what": "another row", "skipped": "why"}]
-        self.page.write_text("before\n\n<!-- bench/run rdma -->\n\nold\n\n<!-- end of bench/run rdma -->\n\nafter\n")
+        self.page.write_text("before\n\n<!-- bench/run rdma: putsignal -->\n\nold\n\n<!-- end of bench/run rdma: putsignal -->\n\nafter\n")
         done = self.report("rdma", rows)
         self.assertEqual((done.returncode, done.stderr), (0, ""))
         self.assertEqual(self.cells("verbs"), ["4", "pinned", "full", "0", "2", "123 +- 6", "512.0"])
@@ -137,6 +138,28 @@ class Report(unittest.TestCase):
         self.page.write_text("a page without a place\n")
         self.assertEqual(self.report("rdma", rows).returncode, 1)
         self.assertEqual(self.page.read_text(), "a page without a place\n")
+
+    def test_each_part_of_an_rdma_run_is_written_between_its_marks_and_others_stay(self):
+        def place(name, text):
+            return f"<!-- bench/run rdma: {name} -->\n\n{text}\n\n<!-- end of bench/run rdma: {name} -->\n"
+
+        of = {"lanes": 4, "segment_bytes": 128 << 10, "outstanding": 4}
+        rows = [bench_rdma.row(bench_rdma.slow_names(0.5, "4 outstanding")[0], 0.5, 0.95, "higher", "all", of),
+                {"what": fabric.what(8, "fi_pingpong"), "value": 1.25, "reach": None, "unit": "x", "better": "lower", "against": "fi_pingpong", "spread": [1.2, 1.5],
+                 "samples": {"ofi": [1, 2, 3], "fi_pingpong": [1, 2, 3]}},
+                {"what": bench_rdma.case_name("latency", 8), "skipped": "no machine"}]
+        self.page.write_text("".join(place(name, f"old {name}") for name in ("lanes", "verbs", "ofi", "putsignal")))
+        done = self.report("rdma", rows)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertEqual(self.cells(rows[0]["what"]), ["4 lanes, 4 of 128 KiB", "all", "0.500 x", "0.950", "short"])
+        self.assertEqual(self.cells(rows[1]["what"]), ["fi_pingpong", "1.25 x", "1.20 to 1.50", "", ""])
+        self.assertEqual(self.cells(rows[2]["what"])[1], "skipped")
+        page = self.page.read_text()
+        self.assertIn("3 rounds", page)
+        self.assertIn("old putsignal", page)
+        self.assertNotIn("old ofi", page)
+        self.assertEqual(self.report("rdma", []).returncode, 1)
+        self.assertEqual(self.page.read_text(), page)
 
     def test_policies_of_lanes_become_tables_of_their_own(self):
         options = argparse.Namespace(max=64, only="")
@@ -161,6 +184,15 @@ class Report(unittest.TestCase):
         self.assertRegex(costs, r"\| pinned +\| 0 +\| 1 +\| 20\.0 \+- 1\.0 +\| 0\.02083 [^|]+\| 10\.0 ")
         self.assertEqual(report_putsignal.parts_of({"rows": rows}), ({}, {}, {}))       # the other tables are of other rows
         self.assertEqual(report_putsignal.lanes_tables([]), [])
+
+    def test_drains_and_fences_are_told_of_every_mode(self):
+        costs = {"coupled": (96, 0), "decoupled": (28, 0), "ordered": (0, 96), "full": (0, 28)}
+        by_count = {count: {mode: {"drains": drains, "fences": fences, "destinations": 28} for mode, (drains, fences) in costs.items()} for count in (1, 96)}
+        said, table = report_putsignal.counted(by_count)
+        self.assertIn("96 transfers to 28 ranks", said)
+        self.assertRegex(table, r"(?s)\| coupled +\| 96 +\| 0 .*\| decoupled +\| 28 +\| 0 .*\| ordered +\| 0 +\| 96 .*\| full +\| 0 +\| 28 ")
+        self.assertEqual(report_putsignal.counted({96: {"full": {"value": 1}}}), [])       # of before they were kept
+        self.assertEqual(report_putsignal.counted({}), [])
 
     def test_a_benchmark_without_a_page_is_told(self):
         done = self.report("nosuch", [])

@@ -1,0 +1,103 @@
+#include "held_lanes.h"
+
+#include <errno.h>
+#include <stdatomic.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#define HELD_FDS 1024
+#define HELD_CALLS 64           /* that a connection takes nothing, at most */
+#define FREE_BYTES 1024         /* of a connection, for which there is room always */
+
+/* Connections of this process, by descriptor. The first bytes of each are left alone: they are a greeting, for which a new connection has room.
+ * libfabric's provider tcp, which connects at the first message, relies on that: where the kernel takes a part of its answer, version 1.17 sends
+ * all of it again if errno happens to be EAGAIN from before, and what the other end then takes for messages is not. */
+static struct {
+    _Atomic uint64_t cookie;    /* the kernel's, as descriptors are used again */
+    _Atomic uint64_t bytes;     /* sent, since held_lanes_begin */
+    _Atomic uint32_t refused;   /* calls that are still to be */
+} connections[HELD_FDS];
+static atomic_bool holds_up;
+static _Atomic uint64_t draws;
+static _Thread_local uint32_t calls;    /* that have sent */
+
+void held_lanes_begin(const struct rank *r)
+{
+    draws = (r->job->seed * JOB_RANKS_MAX + r->rank) << 32;
+    holds_up = true;
+}
+
+uint32_t held_lanes_calls(void)
+{
+    return calls;
+}
+
+/* Below n; of any thread. */
+static uint64_t draw(uint64_t n) { return tt_mix64(atomic_fetch_add(&draws, 1)) % n; }
+
+static bool is_free(int fd)
+{
+    uint64_t cookie = 0;
+    socklen_t bytes = sizeof cookie;
+
+    if (!holds_up || fd < 0 || fd >= HELD_FDS || getsockopt(fd, SOL_SOCKET, SO_COOKIE, &cookie, &bytes) != 0)
+        return true;
+    if (connections[fd].cookie != cookie)
+        connections[fd].bytes = 0;
+    connections[fd].cookie = cookie;
+    return connections[fd].bytes < FREE_BYTES;
+}
+
+/* Whether the kernel shall seem to have no room now: so what goes over one lane comes long after what goes over another. */
+static bool is_held(int fd)
+{
+    if (is_free(fd))
+        return false;
+    if (connections[fd].refused == 0 && draw(8) == 0)
+        connections[fd].refused = (uint32_t)draw(HELD_CALLS);
+    if (connections[fd].refused == 0)
+        return false;
+    connections[fd].refused--;
+    errno = EAGAIN;
+    return true;
+}
+
+/* Of the bytes of a call the kernel takes some, as it may. */
+static size_t cut(int fd, size_t bytes)
+{
+    return bytes > 1 && !is_free(fd) && draw(4) == 0 ? 1 + draw(bytes - 1) : bytes;
+}
+
+static ssize_t sent(int fd, ssize_t bytes)
+{
+    if (holds_up && bytes > 0 && fd < HELD_FDS)
+        connections[fd].bytes += (uint64_t)bytes;
+    return bytes;
+}
+
+/* The library is linked statically, and finds these in the place of the C library's. */
+ssize_t send(int fd, const void *data, size_t bytes, int flags)
+{
+    calls++;
+    return is_held(fd) ? -1 : sent(fd, syscall(SYS_sendto, fd, data, cut(fd, bytes), flags, NULL, 0));
+}
+
+ssize_t sendmsg(int fd, const struct msghdr *msg, int flags)
+{
+    struct iovec first;
+    struct msghdr part = *msg;
+
+    calls++;
+    if (is_held(fd))
+        return -1;
+    if (msg->msg_iovlen > 0 && msg->msg_controllen == 0) {
+        first = msg->msg_iov[0];
+        first.iov_len = cut(fd, first.iov_len);
+        if (first.iov_len != msg->msg_iov[0].iov_len) {
+            part.msg_iov = &first;
+            part.msg_iovlen = 1;
+        }
+    }
+    return sent(fd, syscall(SYS_sendmsg, fd, &part, flags));
+}
