@@ -37,6 +37,7 @@
 #define BLOCK_MS_MAX 50                 /* a safety net: whoever blocks looks again after this */
 #define HEAR_EVERY 1024                 /* passes of the progress thread between looks at the control overlay */
 #define THREAD_MS 2                     /* how long callers are left alone before the thread takes over */
+#define CROWD 4                         /* ranks a core up to which these hold; where there are more, all of them yield and look around for each other */
 #define DONE_MAX 32
 #define LOOKS 16                        /* at memory, between full passes */
 #define QUIET_EVERY 16                  /* passes between polls of a wire that has little to say */
@@ -428,6 +429,20 @@ static void drain_kick(struct tt_engine *e)
         tt_fail_errno(errno, "read the wake-up descriptor");
 }
 
+/* How many times as many ranks as CROWD share a core. */
+static uint32_t crowding(const struct tt_engine *e)
+{
+    return e->crowd > CROWD ? e->crowd / CROWD : 1;
+}
+
+/* A sleep of `ms` where few ranks share a core. */
+static int nap_ms(const struct tt_engine *e, int ms)
+{
+    const uint32_t all = (uint32_t)ms * crowding(e);
+
+    return all < BLOCK_MS_MAX ? (int)all : BLOCK_MS_MAX;
+}
+
 /* How long a sleeper may sleep: what an operation could not do (no credit, no room in a mailbox) becomes possible without a sign
  * that wakes, if seldom. */
 static int patience_ms(const struct tt_engine *e, bool first)
@@ -440,7 +455,7 @@ static int patience_ms(const struct tt_engine *e, bool first)
         return NAP_MS;
     if (e->endings_due)
         return e->endings_nap_ms;
-    return first ? FIRST_MS : BLOCK_MS_MAX;
+    return first ? nap_ms(e, FIRST_MS) : BLOCK_MS_MAX;
 }
 
 /* Sleeps, with the baton, until a wire, another thread or time calls. first: nothing has been paid yet of the little that we owe. */
@@ -507,7 +522,8 @@ static uint32_t look_out(const struct tt_engine *e)
 /* One idle step of a holder that has been idle for the time of n polls. Returns of how many this was. */
 static uint32_t idle(struct tt_engine *e, uint32_t n)
 {
-    const uint32_t awake = e->spins + (e->spins || !looks_are_dear(e) ? YIELDS : YIELDS_CROWDED);
+    const uint32_t yields = (e->spins || !looks_are_dear(e) ? YIELDS : YIELDS_CROWDED) / crowding(e);
+    const uint32_t awake = e->spins + (yields ? yields : 1);
     uint32_t took = 1;
 
     if (n < e->spins) {
@@ -661,7 +677,7 @@ static void *progress_thread(void *arg)
         struct epoll_event ev[4];
 
         tt_engine_hear(e);
-        if (epoll_wait(e->control_epoll, ev, 4, called ? 0 : THREAD_MS) > 0)
+        if (epoll_wait(e->control_epoll, ev, 4, called ? 0 : nap_ms(e, THREAD_MS)) > 0)
             tt_engine_hear(e);
         if (atomic_load(&e->uses) == seen && !atomic_load(&e->baton)) {
             called = guard(e);
@@ -697,8 +713,11 @@ uint32_t tt_engine_cores(void)
 /* Spins are worth it only where every local rank has a core of its own. */
 static void choose_patience(struct tt_engine *e)
 {
-    if (e->local_ranks > (e->cores ? e->cores : tt_engine_cores()))
+    const uint32_t cores = e->cores ? e->cores : tt_engine_cores();
+
+    if (e->local_ranks > cores)
         e->spins = 0;
+    e->crowd = e->local_ranks / cores;
 }
 
 void tt_engine_set_cores(struct tt_engine *e, uint32_t cores)

@@ -278,6 +278,7 @@ struct tt_engine {
     atomic_bool parked;         /* the progress thread sleeps there, without the baton: what is started must wake it */
     int kick_fd, all_epoll, control_epoll;
     uint32_t spins;             /* of a waiter before it yields; 0 where ranks outnumber cores */
+    uint32_t crowd;             /* ranks of this host a core */
     bool timed;                 /* operations are */
     uint32_t ntimed;            /* that run */
     struct tt_timers timers;

@@ -1,0 +1,301 @@
+/* What long collectives of two processes of one host cost at least: nothing but the bytes, from one core each.
+ *
+ *   micro_floor [MiB...]    By hand: gcc -O3 -D_GNU_SOURCE -Iinclude -Isrc -Ibench bench/micro_floor.c, all of src/reduce and src/base, -ljson-c
+ *
+ * Milliseconds for a buffer of so many MiB (1, 16, 128), of plain malloc but for `mapped`, written once before. An iteration is a barrier, then the
+ * work, and counts as long as the slower side took; a number is the median of ROUNDS medians, and the ways take turns.
+ *   once      each side reads all of its source and writes all of its destination, past the caches: a bound for all-reduce and all-to-all, whatever the way
+ *   slots     all-reduce through slots in shared memory, half of it summed by each side: what the library does, without the library
+ *   mapped    all-reduce in memory that both have mapped: each side sums half, and writes it to both destinations
+ *   sums      the first half of slots, a reduce_scatter
+ *   fetch     all-to-all: a copy of the own half, and the peer's half by process_vm_readv */
+#include <sched.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/uio.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include "micro.h"
+#include "reduce/reduce.h"
+
+#define MIB ((size_t)1 << 20)
+#define BYTES_MAX (128 * MIB)
+#define SLOT ((size_t)64 << 10)
+#define SLOTS 4u                /* of each side, for each of the two passes */
+#define ROUNDS 5
+#define ITERATIONS 400
+#define ITERATIONS_BYTES (2048 * MIB)
+
+struct word {
+    _Alignas(64) _Atomic uint64_t v;
+};
+
+/* Between the two; each word is written by the side of its index. */
+struct shared {
+    struct word barrier[2], took[2], memory[2], put[2], summed[2], taken[2];
+    _Alignas(4096) uint8_t operand[2][SLOTS][SLOT], sum[2][SLOTS][SLOT];
+};
+
+struct side {
+    struct shared *s;
+    tt_reduce_fn *add;
+    int me;
+    pid_t peer;
+    uint8_t *src, *dst;         /* this one's */
+    uint8_t *mapped[2][2];      /* [side][source, destination] */
+    uint64_t n, pieces;         /* barriers, and pieces through each slot, so far */
+};
+
+static void say(struct word *w, uint64_t value)
+{
+    atomic_store_explicit(&w->v, value, memory_order_release);
+}
+
+static void await(struct word *w, uint64_t value)
+{
+    while (atomic_load_explicit(&w->v, memory_order_acquire) < value)
+        __builtin_ia32_pause();
+}
+
+static uint64_t clock_ns(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+static uint32_t streamed(size_t bytes)
+{
+    return bytes > 8 * MIB ? TT_STREAM_DST : 0;
+}
+
+static void once(struct side *e, size_t bytes)
+{
+    for (size_t at = 0; at < bytes; at += SLOT)
+        tt_copy(e->dst + at, NULL, e->src + at, SLOT, streamed(bytes));
+}
+
+/* The piece that the peer has put is added to our half of the sources; where `whole`, the peer gets the sum, too. */
+static void add_piece(struct side *e, uint64_t n, size_t at, size_t bytes, bool whole)
+{
+    struct shared *s = e->s;
+    const uint64_t i = n % SLOTS;
+
+    await(&s->put[!e->me], n + 1);
+    if (whole && n >= SLOTS)
+        await(&s->taken[!e->me], n + 1 - SLOTS);
+    e->add(e->dst + at, whole ? s->sum[e->me][i] : NULL, e->me ? s->operand[1 - e->me][i] : e->src + at,
+           e->me ? e->src + at : s->operand[!e->me][i], SLOT / sizeof(float), streamed(bytes), 1);
+    say(&s->summed[e->me], n + 1);
+}
+
+static void through_slots(struct side *e, size_t bytes, bool whole)
+{
+    struct shared *s = e->s;
+    const size_t half = bytes / 2, mine = (size_t)e->me * half, theirs = half - mine;
+    const uint64_t first = e->pieces, npieces = half / SLOT;
+
+    for (uint64_t k = 0; k < npieces + SLOTS - 1; k++) {
+        const uint64_t n = first + k, before = n - (SLOTS - 1);
+
+        if (k < npieces) {
+            if (n >= SLOTS)
+                await(&s->summed[!e->me], n + 1 - SLOTS);
+            tt_copy(s->operand[e->me][n % SLOTS], NULL, e->src + theirs + k * SLOT, SLOT, 0);
+            say(&s->put[e->me], n + 1);
+        }
+        if (k < npieces)
+            add_piece(e, n, mine + k * SLOT, bytes, whole);
+        if (whole && k >= SLOTS - 1) {
+            await(&s->summed[!e->me], before + 1);
+            tt_copy(e->dst + theirs + (k - (SLOTS - 1)) * SLOT, NULL, s->sum[!e->me][before % SLOTS], SLOT,
+                    streamed(bytes));
+            say(&s->taken[e->me], before + 1);
+        }
+    }
+    if (!whole) {
+        await(&s->summed[!e->me], first + npieces);
+        say(&s->taken[e->me], first + npieces);
+    }
+    e->pieces = first + npieces;
+}
+
+static void slots(struct side *e, size_t bytes)
+{
+    through_slots(e, bytes, true);
+}
+
+static void sums(struct side *e, size_t bytes)
+{
+    through_slots(e, bytes, false);
+}
+
+static void mapped(struct side *e, size_t bytes)
+{
+    const size_t half = bytes / 2, from = (size_t)e->me * half;
+
+    for (size_t at = from; at < from + half; at += SLOT)
+        e->add(e->mapped[0][1] + at, e->mapped[1][1] + at, e->mapped[0][0] + at, e->mapped[1][0] + at,
+               SLOT / sizeof(float), streamed(bytes) ? TT_STREAM_DST | TT_STREAM_DST2 : 0, 1);
+}
+
+static void fetch(struct side *e, size_t bytes)
+{
+    const size_t half = bytes / 2, mine = (size_t)e->me * half, theirs = half - mine;
+    struct iovec here = { e->dst + theirs, half };
+    struct iovec there = { (void *)(uintptr_t)(atomic_load(&e->s->memory[!e->me].v) + mine), half };
+
+    tt_copy(e->dst + mine, NULL, e->src + mine, half, streamed(bytes));
+    if (process_vm_readv(e->peer, &here, 1, &there, 1, 0) == (ssize_t)half)
+        return;
+    perror("process_vm_readv");
+    kill(e->peer, SIGTERM); /* it would wait for ever */
+    _exit(1);
+}
+
+static const struct way {
+    const char *name;
+    void (*go)(struct side *, size_t);
+} ways[] = { { "once", once }, { "slots", slots }, { "mapped", mapped }, { "sums", sums }, { "fetch", fetch } };
+#define WAYS (sizeof ways / sizeof *ways)
+
+/* What the slower side takes, in milliseconds. */
+static double iteration(struct side *e, const struct way *way, size_t bytes)
+{
+    struct shared *s = e->s;
+    const uint64_t n = ++e->n;
+    uint64_t begin, mine, theirs;
+
+    say(&s->barrier[e->me], n);
+    await(&s->barrier[!e->me], n);
+    begin = clock_ns();
+    way->go(e, bytes);
+    mine = clock_ns() - begin;
+    say(&s->took[e->me], n << 32 | (mine & UINT32_MAX));
+    await(&s->took[!e->me], n << 32);
+    theirs = atomic_load(&s->took[!e->me].v) & UINT32_MAX;
+    return (double)(mine > theirs ? mine : theirs) / 1e6;
+}
+
+static void measure(struct side *e, size_t bytes)
+{
+    static double ms[ITERATIONS];
+    double rounds[WAYS][ROUNDS];
+    const size_t fit = ITERATIONS_BYTES / bytes, n = fit < ITERATIONS ? fit : ITERATIONS;
+
+    for (int round = 0; round < ROUNDS; round++)
+        for (size_t way = 0; way < WAYS; way++) {
+            for (size_t i = 0; i < n; i++)
+                ms[i] = iteration(e, &ways[way], bytes);
+            rounds[way][round] = median(ms, n);
+        }
+    if (e->me)
+        return;
+    printf("%8zu", bytes / MIB);
+    for (size_t way = 0; way < WAYS; way++)
+        printf(" %9.3f", median(rounds[way], ROUNDS));
+    printf("\n");
+    fflush(stdout);
+}
+
+/* The sums of slots and mapped memory are what they should be, or the times mean nothing. */
+static bool is_right(struct side *e, size_t bytes)
+{
+    const float *sum = (const float *)e->dst, *also = (const float *)e->mapped[e->me][1];
+
+    through_slots(e, bytes, true);
+    mapped(e, bytes);
+    say(&e->s->barrier[e->me], ++e->n);
+    await(&e->s->barrier[!e->me], e->n);
+    for (size_t i = 0; i < bytes / sizeof(float); i++)
+        if (sum[i] != 3 || also[i] != 3)
+            return false;
+    return true;
+}
+
+static void *memory(size_t bytes, int flags)
+{
+    void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, flags | MAP_ANONYMOUS, -1, 0);
+
+    if (p == MAP_FAILED) {
+        perror("mmap");
+        exit(1);
+    }
+    return p;
+}
+
+static void fill(void *to, float value)
+{
+    for (size_t i = 0; i < BYTES_MAX / sizeof value; i++)
+        ((float *)to)[i] = value;
+}
+
+static void begin(struct side *e)
+{
+    cpu_set_t set;
+
+    CPU_ZERO(&set);
+    CPU_SET(e->me, &set);
+    sched_setaffinity(0, sizeof set, &set);
+    e->add = tt_reduce_kernel(TUTTI_F32, TUTTI_SUM, false);
+    e->src = memory(BYTES_MAX, MAP_PRIVATE);
+    e->dst = memory(BYTES_MAX, MAP_PRIVATE);
+    fill(e->src, (float)(1 + e->me));
+    fill(e->dst, 0);
+    fill(e->mapped[e->me][0], (float)(1 + e->me));
+    fill(e->mapped[e->me][1], 0);
+    say(&e->s->memory[e->me], (uintptr_t)e->src);
+    say(&e->s->barrier[e->me], ++e->n);
+    await(&e->s->barrier[!e->me], e->n);
+}
+
+int main(int argc, char **argv)
+{
+    struct side e = { .s = memory(sizeof(struct shared), MAP_SHARED) };
+    const pid_t parent = getpid();
+    pid_t child;
+    int status;
+
+    for (int i = 0; i < 4; i++)
+        e.mapped[i / 2][i % 2] = memory(BYTES_MAX, MAP_SHARED);
+    child = fork();
+    if (child < 0)
+        return 1;
+    e.me = child == 0;
+    if (e.me)
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+    e.peer = e.me ? parent : child;
+    begin(&e);
+    if (!is_right(&e, 16 * MIB)) {
+        fprintf(stderr, "micro_floor: a sum is wrong\n");
+        kill(e.peer, SIGTERM);
+        return 1;
+    }
+    if (e.me == 0) {
+        printf("%8s", "MiB");
+        for (size_t way = 0; way < WAYS; way++)
+            printf(" %9s", ways[way].name);
+        printf("\n");
+    }
+    for (int i = 1; i < (argc > 1 ? argc : 4); i++) {
+        const size_t mib = argc > 1 ? strtoul(argv[i], NULL, 10) : (size_t[]){ 0, 1, 16, 128 }[i];
+
+        if (mib == 0 || mib > BYTES_MAX / MIB) {
+            fprintf(stderr, "micro_floor: %s: say MiB, 1 to %zu\n", argv[i], BYTES_MAX / MIB);
+            kill(e.peer, SIGTERM);
+            return 2;
+        }
+        measure(&e, mib * MIB);
+    }
+    if (e.me)
+        _exit(0);
+    return waitpid(child, &status, 0) == child && status == 0 ? 0 : 1;
+}
