@@ -196,8 +196,8 @@ typedef enum tutti_scope {
     TUTTI_SCOPE_GROUP       /* those of this one's replica group: rank k is role k */
 } tutti_scope;
 
-/* One operation. Zero means default. All members of a scope pass the same coll, count, type, op, root, quant and tag, and counts as in
- * tutti.h, which is checked: MISMATCH; and the same mode, scope and divisor (of which only PARTIAL ones check the last). */
+/* One operation. Zero means default. All members of a scope pass the same coll, count, type, op, root, quant, divisor, tag and mode, and counts
+ * as in tutti.h, which is checked: MISMATCH; and the same scope. */
 typedef struct tutti_elastic {
     size_t size;
     tutti_coll coll;

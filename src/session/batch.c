@@ -49,9 +49,8 @@ static void advance(struct batch *b, struct slot *s, tutti_status st)
     b->requests[i] = NULL;
     if (!st && s->phase == ASKS) {
         s->phase = PERFORMS;
-        st = tt_partial_heard(&s->o);
-        if (!st)
-            st = tt_operation_perform(&s->o, &b->requests[i]);
+        tt_partial_heard(&s->o);
+        st = tt_operation_perform(&s->o, &b->requests[i]);
         if (st)
             leave(b, s, st);
         return;

@@ -613,7 +613,7 @@ static tutti_status attempt(tutti_run *run, tutti_elastic *op, uint64_t *epoch, 
     *epoch = o.epoch;
     st = op->mode == TUTTI_PARTIAL ? tt_partial_ask(&o, NULL) : TUTTI_OK;
     if (!st && op->mode == TUTTI_PARTIAL)
-        st = tt_partial_heard(&o);
+        tt_partial_heard(&o);
     if (!st)
         st = tt_operation_perform(&o, NULL);
     tt_run_lock(run);
