@@ -280,6 +280,8 @@ void tt_run_end_epoch(tutti_run *run, tutti_status status);
 tutti_status tt_run_check_out(const tutti_run *run, const void *out, const char *type, size_t wanted, const char *name);
 /* The deadline of a call. */
 uint64_t tt_run_deadline(const tutti_run *run, int64_t timeout_ms);
+/* Whether a deadline is so long over that this process stood still when it passed: who runs notices it sooner. */
+bool tt_run_stood_still(uint64_t deadline_ns);
 void tt_run_wake(tutti_run *run);
 /* Whether it is to be told now that something is waited for: after a second, and again after as long as it has lasted, or a minute. *waited_ns: for how
  * long that has been. */
