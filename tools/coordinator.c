@@ -251,6 +251,8 @@ static int set_defaults(struct options *o)
                 o->conf.grace_ns / TT_MS, lease_ns / TT_MS);
         return STATUS_ARGUMENTS;
     }
+    if (o->store_plain && !o->store)
+        return complain("--store-plain says how --store is reached, and there is none");
     if (o->journal && o->store)
         return complain("--journal and --store: which is it to be?");
     if (!o->journal && !o->store) {

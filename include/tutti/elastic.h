@@ -18,7 +18,7 @@
  * and each later one, with the reason; it may destroy the run and join again, as another member.
  *
  * Deadlines: every call ends by timeout_ms (0: the run's; negative: none) with TUTTI_ERR_TIMEOUT, and has then done nothing; of an operation that is
- * retried all attempts together. Where that takes a coordinator's word (agree, commit, epoch, sync, optimize, what a loss interrupted: whether an
+ * retried, and of a batch, all attempts together. Where that takes a coordinator's word (agree, commit, epoch, sync, optimize, what a loss interrupted: whether an
  * operation is FINAL or restored is the same for all, and may have been decided already) and none is there, it is waited for, at most for the run's
  * timeout_ms from then on; then this member has left the run, and the sentence says so. A time during which the process stands still does not count.
  *
@@ -61,7 +61,7 @@ typedef struct tutti_run_conf {
     int32_t lanes;
     int32_t tags;               /* operations use tags 0..tags-1, at most 256 (with replica groups 128), the same on all members; 0: 8. Each
                                        costs some 20 KiB, with replica groups 60 KiB */
-    int64_t timeout_ms;         /* of this call (but for looking names up, which takes as long as the system does), and default of all others;
+    int64_t timeout_ms;         /* of this call (looking names up counts, but takes as long as the system does), and default of all others;
                                    0: TUTTI_TIMEOUT_MS (default 300000); negative: none */
     const char *data_ports;     /* "first-last": the ports at which it listens for data over TCP: two where newcomers are admitted, and one more for each view
                                    of which the program keeps a communicator; where none is free tutti_run_epoch fails. Those that are announced must be
@@ -196,8 +196,8 @@ typedef enum tutti_scope {
     TUTTI_SCOPE_GROUP       /* those of this one's replica group: rank k is role k */
 } tutti_scope;
 
-/* One operation. Zero means default. All members of a scope pass the same coll, count, type, op, root, quant and tag, and counts as in
- * tutti.h, which is checked: MISMATCH; and the same mode, scope and divisor (of which only PARTIAL ones check the last). */
+/* One operation. Zero means default. All members of a scope pass the same coll, count, type, op, root, quant, divisor, tag and mode, and counts
+ * as in tutti.h, which is checked: MISMATCH; and the same scope. */
 typedef struct tutti_elastic {
     size_t size;
     tutti_coll coll;
@@ -223,8 +223,8 @@ typedef struct tutti_elastic {
     uint64_t divisor;       /* likewise. TUTTI_AVG divides by this, however many contribute (an average over a fixed world size); 0: by those who do */
     tutti_quant quant;      /* likewise */
     float *error_feedback;  /* likewise; where the operation is restored, so is this, bit for bit */
-    int64_t timeout_ms;     /* of the call, all its attempts (in a batch: of each attempt), on this member; who does not come by then ends the
-                               epoch, not the run */
+    int64_t timeout_ms;     /* of the call, all its attempts, on this member (in a batch the longest of all is that of the whole); who does not
+                               come by then ends the epoch, not the run */
     int32_t tentative;      /* 1: its verdict may come later, see below */
     /* What came of it: */
     tutti_status status;    /* TUTTI_PENDING: tentative, without a verdict so far */

@@ -207,7 +207,7 @@ typedef struct tutti_call {
                                    by the caller from call to call. What this rank's packing loses is added to src the next time, so that the sum of all
                                    results stays near that of all inputs for good. Unchanged if the call fails */
     uint64_t divisor;           /* TUTTI_AVG only: the sum is divided by this, at most 2^32 - 1, instead of by the number of ranks (a fixed world
-                                   size, where some ranks have nothing to add); 0: by that. The same on all ranks */
+                                   size, where some ranks have nothing to add); 0: by that. The same on all ranks, which is checked */
 } tutti_call;
 
 /* TUTTI_PENDING while it runs, else its final status; the request stays the caller's. Makes progress. */

@@ -194,6 +194,17 @@ static void set_defaults(struct tt_coordinator_conf *conf)
         conf->members_max = TT_ELASTIC_MEMBERS_MAX;
 }
 
+/* Its files are read, as they will be. */
+static tutti_status check_secure(const struct tt_coordinator_conf *conf)
+{
+    struct tt_secure *secure;
+    const tutti_status st = tt_secure_create(&secure, &conf->secure);
+
+    if (!st)
+        tt_secure_destroy(secure);
+    return st;
+}
+
 tutti_status tt_coordinator_check(const struct tt_coordinator_conf *given)
 {
     struct tt_coordinator_conf conf = *given;
@@ -201,7 +212,9 @@ tutti_status tt_coordinator_check(const struct tt_coordinator_conf *given)
 
     set_defaults(&conf);
     st = check_conf(&conf);
-    return st ? st : check_doors(&conf);
+    if (!st)
+        st = check_doors(&conf);
+    return st ? st : check_secure(&conf);
 }
 
 /* ---- setting up ---- */

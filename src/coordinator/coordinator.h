@@ -32,8 +32,8 @@ struct tt_coordinator_conf {
     uint32_t members_max;           /* 0: TT_ELASTIC_MEMBERS_MAX */
 };
 
-/* Whether a coordinator could be told to be so; INVALID names the setting and what is wrong. Nothing is opened or made. SYSTEM: a name to
- * listen on cannot be looked up now. */
+/* Whether a coordinator could be told to be so; INVALID names the setting, or the file of the certificates, and what is wrong. No address is
+ * taken, and nothing is made. SYSTEM: a name to listen on cannot be looked up now. */
 tutti_status tt_coordinator_check(const struct tt_coordinator_conf *conf);
 /* Reads the journal, listens, and begins. On success the journal is *out's, which closes it; on error it is the caller's still. INVALID: a
  * journal of another run or a damaged one, an address or a setting that makes no sense; the sentence says which. */

@@ -35,15 +35,19 @@
 #define TT_LINK_DATA (TT_LINK_CELLS + TT_CELLS * TT_UNIT)
 #define TT_LINK_BYTES (TT_LINK_DATA + TT_DATA_UNITS * TT_UNIT)
 
+#define TT_DESC_COUNT_BITS 44
+#define TT_DESC_COUNT_MAX ((1ull << TT_DESC_COUNT_BITS) - 1)
+
 /* What two ranks must agree on about an operation; travels with eager messages and with ready. */
 struct tt_opdesc {
-    uint8_t kind;               /* enum tt_coll_kind */
-    uint8_t dtype;
-    uint8_t redop;              /* enum tutti_redop, and in bits 4 to 6 enum tutti_quant, in bit 7 whether with error feedback */
-    uint8_t algo;               /* index in tt_algos */
-    uint32_t root : 24;
-    uint32_t mode : 8;          /* enum tt_op_mode */
-    uint64_t count;             /* elements; v kinds: a hash of the counts; send and recv: bytes */
+    uint64_t count : TT_DESC_COUNT_BITS;    /* elements; v kinds: of a hash of the counts; send and recv: bytes */
+    uint64_t algo : 8;          /* index in tt_algos */
+    uint64_t kind : 5;          /* enum tt_coll_kind */
+    uint64_t dtype : 4;
+    uint64_t mode : 3;          /* enum tt_op_mode */
+    uint64_t root : 24;
+    uint64_t redop : 8;         /* enum tutti_redop, and in bits 4 to 6 enum tutti_quant, in bit 7 whether with error feedback */
+    uint64_t divisor : 32;      /* of an average, as it was given */
 };
 _Static_assert(sizeof(struct tt_opdesc) == 16, "no padding: compared as bytes");
 

@@ -570,6 +570,8 @@ static tutti_status assign_key(struct tt_op *op)
     return TUTTI_OK;
 }
 
+_Static_assert(TT_COLL_KINDS <= 32 && TUTTI_DTYPE_COUNT <= 16 && TT_MODES <= 8, "they fit a descriptor");
+
 static uint32_t peers_max_of(const struct tt_op_conf *conf)
 {
     const uint32_t n = conf->algo->npeers(&conf->coll),
@@ -619,13 +621,14 @@ tutti_status tt_op_start_here(struct tt_context *c, const struct tt_op_conf *con
         goto put;
     }
     op->desc = (struct tt_opdesc){
-        .kind = (uint8_t)(conf->parts ? conf->parts->kind : conf->coll.kind),
-        .dtype = (uint8_t)conf->dtype,
-        .redop = (uint8_t)(conf->redop | conf->quant.quant << 4 | (conf->quant.residual ? 128 : 0)),
+        .count = conf->count & TT_DESC_COUNT_MAX,
         .algo = conf->algo_id,
+        .kind = (conf->parts ? conf->parts->kind : conf->coll.kind) & 31,
+        .dtype = conf->dtype & 15,
+        .mode = c->mode & 7,
         .root = conf->coll.root & 0xffffff,
-        .mode = c->mode,
-        .count = conf->count,
+        .redop = (uint8_t)(conf->redop | conf->quant.quant << 4 | (conf->quant.residual ? 128 : 0)),
+        .divisor = conf->divisor,
     };
     op->elem_shift = (uint8_t)__builtin_ctz(conf->coll.elem_bytes);
     op->kernel = tt_reduce_kernel(conf->dtype, conf->redop, false);

@@ -1,5 +1,6 @@
 /* Operations in words. */
 #include <stdio.h>
+#include <string.h>
 
 #include "algo/algos.h"
 #include "base/names.h"
@@ -58,7 +59,7 @@ void tt_opdesc_print(const struct tt_opdesc *d, char *out, size_t cap)
     const char *name = tt_coll_name((enum tt_coll_kind)d->kind),
                *algo = d->algo < tt_nalgos ? tt_algos[d->algo]->name : "?";
     const unsigned quant = d->redop >> 4 & 7;
-    char count[32] = "", op[32] = "", root[24] = "", travels[64] = "";
+    char count[32] = "", op[48] = "", root[24] = "", travels[64] = "";
 
     if (d->algo < tt_nalgos && tt_algos[d->algo] == &tt_algo_alltoallv_stretches) {
         snprintf(out, cap, "alltoallv_dynamic(%u pieces, type %s)", d->root, tutti_dtype_name((tutti_dtype)d->dtype));
@@ -75,6 +76,10 @@ void tt_opdesc_print(const struct tt_opdesc *d, char *out, size_t cap)
         snprintf(count, sizeof count, "count %llu, ", (unsigned long long)d->count);
     if (has_op(d->kind))
         snprintf(op, sizeof op, ", op %s", tutti_redop_name((tutti_redop)(d->redop & 15)));
+    if (d->divisor)
+        snprintf(op + strlen(op), sizeof op - strlen(op), ", divisor %u", (unsigned)d->divisor);
+    else if (has_op(d->kind) && (d->redop & 15) == TUTTI_AVG)
+        snprintf(op + strlen(op), sizeof op - strlen(op), ", no divisor");
     if (has_root(d->kind))
         snprintf(root, sizeof root, ", root %u", d->root);
     if (quant)

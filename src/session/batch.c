@@ -25,6 +25,7 @@ struct batch {
     size_t *left;               /* [nleft] indices of what is not final, in order */
     size_t nleft, at;           /* the next of these to begin */
     uint64_t epoch;             /* of the operations in flight */
+    uint64_t deadline_ns;       /* of the whole call */
     bool over;                  /* something failed: nothing more begins */
     tutti_status failed;        /* why nothing could be begun */
 };
@@ -49,9 +50,8 @@ static void advance(struct batch *b, struct slot *s, tutti_status st)
     b->requests[i] = NULL;
     if (!st && s->phase == ASKS) {
         s->phase = PERFORMS;
-        st = tt_partial_heard(&s->o);
-        if (!st)
-            st = tt_operation_perform(&s->o, &b->requests[i]);
+        tt_partial_heard(&s->o);
+        st = tt_operation_perform(&s->o, &b->requests[i]);
         if (st)
             leave(b, s, st);
         return;
@@ -89,8 +89,7 @@ static void begin(struct batch *b, struct slot *s)
     if (b->run->recovering && !is_idle(b))
         st = tt_fail_again(TUTTI_ERR_PEER_LOST, "tutti_run_batch: the epoch is over; another thread makes the next view");
     else
-        st = tt_operation_begin(b->run, &s->o, &b->ops[index], b->first_tag + (uint32_t)i,
-                                tt_run_deadline(b->run, b->ops[index].timeout_ms));
+        st = tt_operation_begin(b->run, &s->o, &b->ops[index], b->first_tag + (uint32_t)i, b->deadline_ns);
     tt_run_unlock(b->run);
     b->ops[index].attempts++;
     b->ops[index].status = st;
@@ -147,9 +146,23 @@ static tutti_status first_error(const struct batch *b)
     return b->failed ? b->failed : TUTTI_OK;
 }
 
+/* The latest that any of the operations would have alone: those in flight have one, and whoever waits in line has no other. */
+static uint64_t deadline_from_now(const struct batch *b)
+{
+    uint64_t deadline_ns = 0;
+
+    for (size_t i = 0; i < b->n; i++) {
+        const uint64_t own_ns = tt_run_deadline(b->run, b->ops[i].timeout_ms);
+
+        deadline_ns = own_ns > deadline_ns ? own_ns : deadline_ns;
+    }
+    return deadline_ns;
+}
+
 /* What may be retried is, until it is final or fails for another reason than a loss. */
 static tutti_status run_all(struct batch *b)
 {
+    b->deadline_ns = deadline_from_now(b);
     for (;;) {
         tutti_status st;
 
@@ -164,8 +177,9 @@ static tutti_status run_all(struct batch *b)
         if (st != TUTTI_ERR_PEER_LOST || !tt_operation_retries(&b->ops[b->left[0]]))
             return tt_operation_told(b->run, st);
         tt_run_lock(b->run);
-        st = tt_operation_recover(b->run, &b->ops[b->left[0]], b->epoch,
-                                  tt_run_deadline(b->run, b->ops[b->left[0]].timeout_ms));
+        st = tt_operation_recover(b->run, &b->ops[b->left[0]], b->epoch, b->deadline_ns);
+        if (tt_run_stood_still(b->deadline_ns))
+            b->deadline_ns = deadline_from_now(b);
         tt_run_unlock(b->run);
         if (st)
             return tt_operation_told(b->run, st);
@@ -216,7 +230,8 @@ tutti_status tutti_run_batch(tutti_run *run, tutti_elastic *ops, size_t n, uint3
         }
         st = run_all(&b);
         for (size_t i = 0; st && i < n; i++)    /* not tried, or what could not be tried again */
-            if (ops[i].status == TUTTI_PENDING || ops[i].status == TUTTI_ERR_ABORTED)
+            if (ops[i].status == TUTTI_PENDING || ops[i].status == TUTTI_ERR_ABORTED ||
+                (ops[i].status == TUTTI_ERR_PEER_LOST && tt_operation_retries(&ops[i])))
                 ops[i].status = st;
     }
     free(b.slots);

@@ -303,15 +303,14 @@ tutti_status tt_operation_begin(tutti_run *run, struct tt_operation *o, tutti_el
     return TUTTI_OK;
 }
 
-/* A deadline that is long over passed while this process stood still, as a call that ran would have ended by it: then each call has as long as the
- * whole had. */
+/* After a time in which this process stood still each call has as long as the whole had. */
 int64_t tt_operation_left_ms(const struct tt_operation *o)
 {
     const uint64_t now_ns = tt_now_ns();
 
     if (o->deadline_ns == TT_NEVER)
         return -1;
-    if (now_ns > o->deadline_ns && now_ns - o->deadline_ns > TT_RUN_STILL_NS)
+    if (tt_run_stood_still(o->deadline_ns))
         return o->op->timeout_ms;
     return o->deadline_ns > now_ns ? (int64_t)((o->deadline_ns - now_ns + TT_MS - 1) / TT_MS) : 1;
 }
@@ -613,7 +612,7 @@ static tutti_status attempt(tutti_run *run, tutti_elastic *op, uint64_t *epoch, 
     *epoch = o.epoch;
     st = op->mode == TUTTI_PARTIAL ? tt_partial_ask(&o, NULL) : TUTTI_OK;
     if (!st && op->mode == TUTTI_PARTIAL)
-        st = tt_partial_heard(&o);
+        tt_partial_heard(&o);
     if (!st)
         st = tt_operation_perform(&o, NULL);
     tt_run_lock(run);
@@ -665,6 +664,8 @@ tutti_status tutti_run_collective(tutti_run *run, tutti_elastic *op)
             break;
         tt_run_lock(run);
         st = tt_operation_recover(run, op, epoch, deadline_ns);
+        if (tt_run_stood_still(deadline_ns))
+            deadline_ns = tt_run_deadline(run, op->timeout_ms);
         tt_run_unlock(run);
     } while (!st);
     st = tt_operation_told(run, st);

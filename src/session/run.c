@@ -37,7 +37,7 @@ bool tt_run_wait_awake(tutti_run *run, uint64_t *deadline_ns)
 
     if (tt_run_wait(run, *deadline_ns))
         return true;
-    if (!in_time || tt_now_ns() < *deadline_ns + TT_RUN_STILL_NS)
+    if (!in_time || !tt_run_stood_still(*deadline_ns))
         return false;
     *deadline_ns = tt_run_deadline(run, 0);
     return true;
@@ -46,6 +46,13 @@ bool tt_run_wait_awake(tutti_run *run, uint64_t *deadline_ns)
 uint64_t tt_run_deadline(const tutti_run *run, int64_t timeout_ms)
 {
     return tt_deadline_ns(tt_now_ns(), timeout_ms ? timeout_ms : run->timeout_ms);
+}
+
+bool tt_run_stood_still(uint64_t deadline_ns)
+{
+    const uint64_t now_ns = tt_now_ns();
+
+    return now_ns > deadline_ns && now_ns - deadline_ns > TT_RUN_STILL_NS;
 }
 
 bool tt_run_tells_wait(struct tt_run_waiting *w, bool waits, uint64_t now_ns, uint64_t *waited_ns)

@@ -27,7 +27,6 @@
 
 #define TT_RUN_COORDINATORS 16
 #define TT_RUN_TROUBLES 16
-#define TT_PART_BYTES 12                /* of what they tell each other before a PARTIAL one */
 #define TT_RUN_REQUESTS 32u             /* of one member that wait; it has at most TT_TRANSFER_WINDOW out, more only while plans change */
 #define TT_RUN_STILL_NS TT_SECOND       /* a deadline that is noticed so late passed while we stood still */
 #define TT_RUN_STRANGERS 64u            /* connections that have not proved themselves */
@@ -281,6 +280,8 @@ void tt_run_end_epoch(tutti_run *run, tutti_status status);
 tutti_status tt_run_check_out(const tutti_run *run, const void *out, const char *type, size_t wanted, const char *name);
 /* The deadline of a call. */
 uint64_t tt_run_deadline(const tutti_run *run, int64_t timeout_ms);
+/* Whether a deadline is so long over that this process stood still when it passed: who runs notices it sooner. */
+bool tt_run_stood_still(uint64_t deadline_ns);
 void tt_run_wake(tutti_run *run);
 /* Whether it is to be told now that something is waited for: after a second, and again after as long as it has lasted, or a minute. *waited_ns: for how
  * long that has been. */
@@ -402,7 +403,7 @@ struct tt_operation {
     struct tt_saved saved;
     struct tt_news mine;                /* news, when our part was done */
     uint8_t news[TT_NEWS_BYTES];        /* the same, as the others get it */
-    uint8_t part[TT_PART_BYTES];        /* likewise, what we have for a PARTIAL one */
+    uint8_t part;                       /* likewise, of a PARTIAL one: 1 if this one contributes */
     tutti_status failed;                /* what went wrong on this member, and its sentence: */
     char why[TT_ERROR_BYTES];
 };
@@ -485,8 +486,8 @@ void tt_scope_drop(struct tt_operation *o);
 /* partial.c */
 /* Before a PARTIAL operation is performed: says whether this one contributes, and hears of the others. As tt_operation_perform. */
 tutti_status tt_partial_ask(struct tt_operation *o, tutti_request **request);
-/* All have said it: how many contribute, and what an average is divided by. MISMATCH: not all say that they divide by the same. */
-tutti_status tt_partial_heard(struct tt_operation *o);
+/* All have said it: how many contribute, and what an average is divided by. */
+void tt_partial_heard(struct tt_operation *o);
 
 /* view.c */
 struct tt_view_result {

@@ -12,7 +12,7 @@
 static const char *const wires[] = { "shm", "tcp" };
 #define NWIRES (sizeof wires / sizeof *wires)
 
-enum differ { DIFFER_KIND, DIFFER_COUNT, DIFFER_TYPE, DIFFER_OP, DIFFER_ROOT, DIFFER_ALGO, DIFFERS };
+enum differ { DIFFER_KIND, DIFFER_COUNT, DIFFER_TYPE, DIFFER_OP, DIFFER_DIVISOR, DIFFER_ROOT, DIFFER_ALGO, DIFFERS };
 
 static const struct {
     enum tt_coll_kind kind;
@@ -22,6 +22,7 @@ static const struct {
     [DIFFER_COUNT] = { TT_ALLREDUCE, "count 40", "count 39" },
     [DIFFER_TYPE] = { TT_ALLREDUCE, "type f32", "type i32" },
     [DIFFER_OP] = { TT_REDUCE, "op sum", "op max" },
+    [DIFFER_DIVISOR] = { TT_ALLREDUCE, "op avg, divisor 2", "op avg, divisor 3" },
     [DIFFER_ROOT] = { TT_BROADCAST, "root 0", "root 1" },
     [DIFFER_ALGO] = { TT_ALLREDUCE, "allreduce_ring", "allreduce_doubling" },
 };
@@ -35,8 +36,8 @@ struct mismatch {
 static struct call mismatched(const struct mismatch *m, uint32_t rank, uint32_t nranks)
 {
     struct call c = {
-        .kind = differs[m->differ].kind, .type = TUTTI_F32, .op = TUTTI_SUM, .count = m->brief ? 40 : 40000,
-        .nranks = nranks, .algo = m->differ == DIFFER_ALGO ? "ring" : NULL, .salt = 3,
+        .kind = differs[m->differ].kind, .type = TUTTI_F32, .op = m->differ == DIFFER_DIVISOR ? TUTTI_AVG : TUTTI_SUM,
+        .count = m->brief ? 40 : 40000, .nranks = nranks, .algo = m->differ == DIFFER_ALGO ? "ring" : NULL, .salt = 3,
     };
 
     if (rank != m->odd)
@@ -53,6 +54,9 @@ static struct call mismatched(const struct mismatch *m, uint32_t rank, uint32_t 
         break;
     case DIFFER_OP:
         c.op = TUTTI_MAX;
+        break;
+    case DIFFER_DIVISOR:
+        c.salt = 6;             /* as calls.c divides */
         break;
     case DIFFER_ROOT:
         c.root = 1;

@@ -1,8 +1,9 @@
-/* What another member says, and a member's card: taken whole or not at all, and what is taken is written as it was read. */
+/* What another member says, with an operation too, and a member's card: taken whole or not at all, and what is taken is written as it was read. */
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
 #include "session/card.h"
+#include "session/news.h"
 #include "session/said.h"
 
 static void read_said(const uint8_t *data, size_t bytes)
@@ -32,9 +33,29 @@ static void read_card(const uint8_t *data, size_t bytes)
     tt_assert(tt_member_card_candidates(&card, &card, at) <= TT_CARD_ADDRESSES);
 }
 
+/* A number that this member knows, and what another one says: any bytes make news, within bounds, and what they mean is written as it was read. */
+static void read_news(const uint8_t *data, size_t bytes)
+{
+    uint8_t out[TT_NEWS_BYTES];
+    struct tt_news n, again;
+    uint64_t near;
+
+    if (bytes != sizeof near + TT_NEWS_BYTES)
+        return;
+    memcpy(&near, data, sizeof near);
+    n = tt_news_read(data + sizeof near, near);
+    tt_assert(n.newcomers < 1u << 15 && n.lost < 1u << 15 && n.leaving < 1u << 15);
+    tt_assert(n.number - near + (1ull << 47) < 1ull << 48);
+    tt_news_write(&n, out);
+    tt_assert(memcmp(out, data + sizeof near, 10) == 0 && out[10] == data[sizeof near + 10]);
+    again = tt_news_read(out, near);
+    tt_assert(tt_news_are_same(&n, &again));
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 {
     read_said(data, bytes);
     read_card(data, bytes);
+    read_news(data, bytes);
     return 0;
 }

@@ -896,6 +896,53 @@ static void a_batch_is_final_as_a_whole_also_when_one_goes(void **state)
     party_end(&p);
 }
 
+/* One ends the epoch again and again, so that the other's batch never comes to its end. */
+static void a_batch_without_end(struct guest *g)
+{
+    const uint64_t deadline_ns = tt_now_ns() + 60 * TT_SECOND;
+    tutti_view view = { .size = sizeof view };
+    int64_t v = 3;
+    tutti_elastic op = { .size = sizeof op,
+                         .coll = TUTTI_ALLREDUCE,
+                         .src = &v,
+                         .dst = &v,
+                         .count = 1,
+                         .type = TUTTI_I64,
+                         .mode = TUTTI_RETRY,
+                         .timeout_ms = 300 };
+    uint64_t flags = 0;
+    tutti_status st;
+
+    first_view(g, 2);
+    if (g->index == 0) {
+        CHECK(tutti_run_batch(g->run, &op, 1, 0, 1) == TUTTI_ERR_TIMEOUT);
+        CHECK(op.status == TUTTI_ERR_TIMEOUT && op.attempts > 1 && v == 3);
+        party_reach(g->party, 1);
+    }
+    while (g->index == 1 && atomic_load(&g->party->step) == 0) {
+        CHECK(tt_now_ns() < deadline_ns);
+        MUST(tutti_run_revoke(g->run));
+        st = tutti_run_shrink(g->run, 0, 0, &view);
+        CHECK(st == TUTTI_OK || st == TUTTI_ERR_PEER_LOST || st == TUTTI_ERR_MISMATCH);
+    }
+    do {
+        st = tutti_run_shrink(g->run, 0, 0, &view);
+        st = st ? st : tutti_run_agree(g->run, 1, 0, &flags);
+    } while (st == TUTTI_ERR_PEER_LOST || st == TUTTI_ERR_MISMATCH);
+    MUST(st);
+    CHECK(view.nranks == 2);
+}
+
+static void a_batch_has_one_deadline_for_all_that_it_tries(void **state)
+{
+    struct party p;
+
+    (void)state;
+    party_begin(&p, PARTY_LEASE_MS, PARTY_GRACE_MS, NULL);
+    party_run(&p, 2, a_batch_without_end, NULL);
+    party_end(&p);
+}
+
 /* ---- what is wrong ---- */
 
 static bool says(const char *what)
@@ -1466,6 +1513,7 @@ int main(void)
         cmocka_unit_test(a_view_that_is_over_ends_once_nobody_is_in_its_communicator),
         cmocka_unit_test(strangers_keep_no_member_out),
         cmocka_unit_test(a_batch_is_final_as_a_whole_also_when_one_goes),
+        cmocka_unit_test(a_batch_has_one_deadline_for_all_that_it_tries),
         cmocka_unit_test(wrong_calls_are_told_and_cost_nothing),
         cmocka_unit_test(what_members_passed_is_told_where_it_differs),
         cmocka_unit_test(who_ended_an_epoch_is_told),

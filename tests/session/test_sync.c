@@ -162,6 +162,62 @@ static void newcomers(struct guest *g)
     end(&m, g);
 }
 
+/* An array of each type, of an odd count, at an odd address; none ends where the next one begins. */
+#define TYPED_COUNT(type) (1001 + 2 * (size_t)(type))
+#define TYPED_ROOM ((1001 + 2 * TUTTI_DTYPE_COUNT) * 8 + 64)
+
+static uint8_t typed_byte(size_t at) { return (uint8_t)(at * 167 + (at >> 8) * 59 + 13); }
+
+static void arrays_of_all_types(struct guest *g)
+{
+    static const char *const names[TUTTI_DTYPE_COUNT] = { "i8",  "u8",  "i16",  "u16", "i32", "u32",  "i64",
+                                                          "u64", "f16", "bf16", "f32", "f64", "e4m3", "e5m2" };
+    const size_t bytes = TUTTI_DTYPE_COUNT * TYPED_ROOM + 64;
+    const bool comes = g->index == 1;
+    uint8_t *all = malloc(bytes);
+    tutti_array arrays[TUTTI_DTYPE_COUNT];
+    tutti_state state = { .size = sizeof state, .arrays = arrays, .narrays = TUTTI_DTYPE_COUNT };
+
+    CHECK(all != NULL);
+    for (size_t at = 0; at < bytes; at++)
+        all[at] = comes ? 0xa5 : typed_byte(at);
+    for (int t = 0; t < TUTTI_DTYPE_COUNT; t++) {
+        uint8_t *data = all + (size_t)t * TYPED_ROOM;
+
+        data += (uintptr_t)data % 2 ? 2 * t : 2 * t + 1;
+        arrays[t] = (tutti_array){
+            .size = sizeof arrays[t], .name = names[t], .data = data, .count = TYPED_COUNT(t), .type = (tutti_dtype)t
+        };
+    }
+    if (comes) {
+        party_await(g->party, 1);
+    } else {
+        view_of(g, 1);
+        state.revision = 5;
+        MUST(tutti_run_sync(g->run, &state, 0));
+        party_reach(g->party, 1);
+    }
+    view_of(g, 2);
+    MUST(tutti_run_sync(g->run, &state, 0));
+    CHECK(state.revision == 6 && state.received == comes);
+    for (size_t at = 0, t = 0; at < bytes; at++) {
+        const uint8_t *begin_at = t < TUTTI_DTYPE_COUNT ? arrays[t].data : NULL;
+        const size_t n = begin_at ? arrays[t].count * tutti_dtype_bytes(arrays[t].type) : 0;
+        const bool is_in = begin_at && all + at >= begin_at && all + at < begin_at + n;
+
+        CHECK(all[at] == (comes && !is_in ? 0xa5 : typed_byte(at)));
+        t += begin_at && all + at + 1 == begin_at + n;
+    }
+    part(g, 2);
+    free(all);
+}
+
+static void arrays_of_every_type_arrive_bit_for_bit_at_any_address(void **state)
+{
+    (void)state;
+    party(2, arrays_of_all_types, NULL);
+}
+
 static void newcomers_receive_however_many_they_are(void **state)
 {
     (void)state;
@@ -771,6 +827,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_most_common_content_wins_among_those_who_are_not_behind),
         cmocka_unit_test(newcomers_receive_however_many_they_are),
+        cmocka_unit_test(arrays_of_every_type_arrive_bit_for_bit_at_any_address),
         cmocka_unit_test(who_cannot_have_the_state_is_put_out_and_told_why),
         cmocka_unit_test(a_holder_that_goes_meanwhile_is_replaced),
         cmocka_unit_test(without_holders_nothing_has_changed),
