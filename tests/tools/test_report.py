@@ -88,15 +88,27 @@ class Report(unittest.TestCase):
         self.report("predict", [predicted(200000, 190000)])
         first = self.page.read_text()
         self.assertIn("| -5.0 % |", first)
+        self.assertIn("No run of `bench/run sim` is in the repository.", first)
         self.report("sim", self.sim_rows())
         both = self.page.read_text()
         self.assertIn("| -5.0 % |", both)
+        self.assertNotIn("No run of", both)
         self.assertIn("allgather ring, 16 ranks", both)
         self.report("predict", [predicted(200000, 260000)])
         last = self.page.read_text()
         self.assertNotIn("| -5.0 % |", last)
         self.assertRegex(last, r"\| \+30\.0 %[^\n]*\| short +\|")
         self.assertEqual(last.split("<!-- bench/run predict -->")[0], both.split("<!-- bench/run predict -->")[0])
+
+    def test_the_results_of_both_are_written_by_one_command(self):
+        paths = [self.place / name for name in ("sim.json", "predict.json")]
+        for path, rows in zip(paths, (self.sim_rows(), [predicted(200000, 190000)])):
+            path.write_text(json.dumps({"benchmark": path.stem, "machine": MACHINE, "rows": rows}))
+        done = subprocess.run([sys.executable, BENCH / "report.py", *paths, "--out", self.page], capture_output=True, text=True, check=False)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        page = self.page.read_text()
+        self.assertLess(page.index("allgather ring, 16 ranks"), page.index("| -5.0 % |"))
+        self.assertNotIn("No run of", page)
 
     def test_choices_are_counted_by_wire_and_ranks_and_the_far_ones_listed(self):
         def chosen(wire, chosen_us, best_us):
