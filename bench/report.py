@@ -2,7 +2,7 @@
 """Writes the page of docs/ that a benchmark's results belong to: docs/performance.md and its plot from a peers run, docs/rails.md
 from a rails run, docs/simulation-measured.md from a sim and a predict run, docs/tuning-measured.md from a tuner run, its part of docs/one-sided.md and its
 figure from a putsignal run, its parts of docs/rdma.md and docs/lanes.md from an rdma run:
-bench/report.py [RESULTS] [--out FILE.md]"""
+bench/report.py [RESULTS...] [--out FILE.md]"""
 
 import argparse
 import sys
@@ -81,30 +81,35 @@ def write_sim(data, out):
     out.write_text(report_sim.markdown(data, machine_table(data["machine"]), counts(data["rows"]), old))
 
 
+def write(data, out):
+    """The page of one benchmark's results."""
+    docs = HERE.parent / "docs"
+    if data["benchmark"] == "rails":
+        (out or docs / "rails.md").write_text(report_rails.markdown(data, machine_table(data["machine"])))
+    elif data["benchmark"] in report_sim.PARTS:
+        write_sim(data, out or docs / "simulation-measured.md")
+    elif data["benchmark"] == "tuner":
+        (out or docs / "tuning-measured.md").write_text(report_tuner.markdown(data, machine_table(data["machine"])))
+    elif data["benchmark"] == "putsignal":
+        report_putsignal.write(data, machine_table(data["machine"]), out or docs / "one-sided.md")
+    elif data["benchmark"] == "rdma":
+        pages = [out] if out else [docs / "rdma.md", docs / "lanes.md"]
+        for page, text in report_rdma.written(data, {page: page.read_text() for page in pages}).items():
+            page.write_text(text)
+    elif data["benchmark"] == "peers":
+        write_peers(data, out or docs / "performance.md")
+    else:
+        raise say.Problem(f"these are results of the benchmark {data['benchmark']}, which has no page")
+
+
 def main(argv):
     parser = argparse.ArgumentParser(prog="bench/report.py", description=__doc__)
-    parser.add_argument("results", nargs="?", type=Path, default=HERE.parent / "build" / "bench" / "peers.json")
+    parser.add_argument("results", nargs="*", type=Path, default=[HERE.parent / "build" / "bench" / "peers.json"])
     parser.add_argument("--out", type=Path, help="default docs/performance.md, docs/rails.md, docs/simulation-measured.md, docs/tuning-measured.md, docs/one-sided.md, or docs/rdma.md and docs/lanes.md")
     options = parser.parse_args(argv)
-    docs = HERE.parent / "docs"
     try:
-        data = results.load(options.results)
-        if data["benchmark"] == "rails":
-            (options.out or docs / "rails.md").write_text(report_rails.markdown(data, machine_table(data["machine"])))
-        elif data["benchmark"] in report_sim.PARTS:
-            write_sim(data, options.out or docs / "simulation-measured.md")
-        elif data["benchmark"] == "tuner":
-            (options.out or docs / "tuning-measured.md").write_text(report_tuner.markdown(data, machine_table(data["machine"])))
-        elif data["benchmark"] == "putsignal":
-            report_putsignal.write(data, machine_table(data["machine"]), options.out or docs / "one-sided.md")
-        elif data["benchmark"] == "rdma":
-            pages = [options.out] if options.out else [docs / "rdma.md", docs / "lanes.md"]
-            for page, text in report_rdma.written(data, {page: page.read_text() for page in pages}).items():
-                page.write_text(text)
-        elif data["benchmark"] == "peers":
-            write_peers(data, options.out or docs / "performance.md")
-        else:
-            raise say.Problem(f"{options.results} is of the benchmark {data['benchmark']}, which has no page")
+        for results_file in options.results:
+            write(results.load(results_file), options.out)
     except say.Problem as problem:
         print(f"bench/report.py: {problem}", file=sys.stderr)
         return 1

@@ -200,8 +200,8 @@ static int why_planned(const struct why_options *o)
     w.conf = (struct tt_tune_conf){ .layout = &p.layout,
                                     .links = o->plan.topo ? topo.link : NULL,
                                     .lanes = all_local ? 1 : tt_lane_facts_count(&lanes, &p.layout),
-                                    .lane_bytes = lanes.bytes,
-                                    .model = all_local ? constants.shm : constants.tcp };
+                                    .lane_bytes = lanes.bytes };
+    tt_constants_model(&constants, all_local, tt_layout_farthest(&p.layout), &w.conf.model);
     if (w.conf.links)
         tt_links_model(w.conf.links, tt_layout_farthest(&p.layout), &w.conf.model);
     tt_constants_costs(&constants, shm, o->cores ? o->cores : o->plan.topo ? 0 : tt_engine_cores(), &w.conf.costs);
@@ -327,6 +327,20 @@ static uint32_t lanes_of(const struct why *w, const struct tt_segments *s)
     return s->lanes ? s->lanes : w->conf.lanes ? w->conf.lanes : 1;
 }
 
+/* What lies between hosts, as it is told, or else found. */
+static void print_far(const struct why *w)
+{
+    const struct tt_segment_limits *l = &w->conf.limits;
+
+    if (w->conf.layout->nhosts == 1)
+        return;
+    printf("between hosts, beside that: %.2f us", l->far_latency_ns / 1000);
+    if (l->rail_byte_ns > 0)
+        printf(", a rail of %.4g Gbit/s\n", 8 / l->rail_byte_ns);
+    else
+        printf("; no rail bounds anything\n");
+}
+
 static void print_candidate(const struct why *w, const struct tt_candidate *c, bool chosen)
 {
     char bound[96];
@@ -387,6 +401,7 @@ static void print_text(const struct why *w)
         printf("without the file: %s, ", r->candidate[r->chosen].algo->name);
     printf("chosen alike for all of its class, up to %" PRIu64 " B; simulated with %" PRIu64 " B\n", r->class_bytes, r->bytes);
     print_costs(&w->conf.costs);
+    print_far(w);
     printf("\n  %-24s %7s  %s  %2s  %12s %12s  %s\n", "candidate", "segment", "s", "l", "formula us", "simulated us", "what bounds it");
     for (uint32_t i = 0; i < r->ncandidates; i++)
         print_candidate(w, sorted[i], is_chosen(w, (uint32_t)(sorted[i] - r->candidate)));
@@ -441,6 +456,8 @@ static void print_json(const struct why *w)
     add_count(o, "ranks", w->coll.nranks);
     add_count(o, "hosts", w->conf.layout->nhosts);
     add_count(o, "cores", w->conf.costs.cores);
+    add_number(o, "far_latency_ns", w->conf.limits.far_latency_ns);
+    add_number(o, "rail_byte_ns", w->conf.limits.rail_byte_ns);
     add_text(o, "algo", w->choice.algo->name);
     add_count(o, "segment_bytes", w->choice.segments.segment_bytes);
     add_count(o, "streams", w->choice.segments.streams);

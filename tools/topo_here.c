@@ -77,7 +77,7 @@ static bool gather_ranks(struct topo_here *h, enum tt_node_kind node)
     h->rank = w->rank;
     h->labels = w->here.labels;
     memcpy(h->links, w->here.links, sizeof h->links);
-    h->measured = w->measures;
+    h->measured = w->measures == TT_MEASURE_ALL;
     h->labelled = w->labelled;
     h->between = w->between;
     h->between.groups = NULL;

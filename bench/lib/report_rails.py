@@ -37,7 +37,7 @@ barrier, time, operation, and counts as long as its slowest rank took; every alg
 each host, over the time taken, over the sum of the iperf3 streams. *Faster* is the other's time over that of parallel rings. Ranks are bound to
 a rail by Tutti (`--binding`), for the flat ring too; to Open MPI all rails are offered (`btl_tcp_if_include`), ranks of a host
 share memory, and the best of its all-gathers (linear, Bruck, recursive doubling, ring, neighbour exchange) counts. *Processors* is how
-busy they were meanwhile: where that is near 100 %, all ranks of all hosts being on this one machine, links did not set the time."""
+busy they were meanwhile (of rows against Open MPI: while Open MPI ran): where that is near 100 %, all ranks of all hosts being on this one machine, links did not set the time."""
 
 YARDSTICK = """\
 ## The yardstick
@@ -54,6 +54,13 @@ YARDSTICK_ROWS = [
 ]
 
 WHOLE = (" 4 MiB", " 16 MiB", " 64 MiB", "2048 x 2048", "4096 x 4096")     # what rows of a run without --quick and --only are about
+PLAIN = "times on hosts of one rank and one rail"
+ROUNDS, FEWER_ROUNDS = 5, 3     # of such a run, and of its matrices and times
+
+BYTES = """\
+Of Open MPI by bytes alone: the best that links let parallel rings gain is what the busiest rail sends for the one over what it sends for the other. A flat ring that is striped over *R* rails moves
+(*P* - 1) / *R* blocks a rail, where parallel rings move *P* / *g* - 1: 15/4 against 3 on 4 hosts of 4 ranks, which is 1.25. What is measured above that is no gain of the links: it is what all ranks of all hosts cost the processors
+of this one machine, which are as busy meanwhile as is told here, with parallel rings and with Open MPI."""
 
 TIMES = """\
 ## Times for the simulator
@@ -76,11 +83,38 @@ def row_line(row):
     return [row["what"], against, less(row), f"{say.number(low)} to {say.number(high)}", reach, cpu, say.verdict(row)]
 
 
-def left_out(rows):
+def rounds_of(row):
+    """How many it is the median of; 0 for what was skipped."""
+    return len(next(iter(row["samples"].values()))) if "samples" in row else 0
+
+
+def left_out(rows, times):
     """What a whole run has and these rows have not."""
     told = " ".join(row["what"] for row in rows)
-    missing = [what for what in WHOLE if what not in told]
-    return "This run was a part of the whole one (`--quick`, say). It has nothing of: " + ", ".join(what.strip() for what in missing) + "." if missing else ""
+    missing = [what.strip() for what in WHOLE if what not in told]
+    if not any(row["network"]["ranks_per_host"] == 1 for row in times):
+        missing.append(PLAIN)
+    sentences = ["It has nothing of: " + ", ".join(missing) + "."] if missing else []
+    short = [(rounds_of(row), FEWER_ROUNDS if row in times or "matrix" in row["what"] else ROUNDS) for row in [*rows, *times] if rounds_of(row)]
+    short = sorted({(have, whole) for have, whole in short if have < whole})
+    if short:
+        sentences.append("It has fewer rounds: " + ", ".join(f"{have} of {whole}" for have, whole in short) + ".")
+    return " ".join(["This run was a part of the whole one (`--quick`, say).", *sentences]) if sentences else ""
+
+
+def busiest(row):
+    return max(mib for host in row["rail_mib"] for mib in host)
+
+
+def bytes_lines(rows):
+    """Of each size that has both: how much less the busiest rail sends than Open MPI's, beside what was measured."""
+    ours = {row["what"].split(":")[0]: row for row in rows if row["what"].endswith(": share") and row.get("rail_mib")}
+    for row in rows:
+        case = row["what"].split(":")[0]
+        if row["what"].endswith("faster than Open MPI") and row.get("rail_mib") and case in ours:
+            mine = ours[case]
+            yield [case.split(",")[0], row["best"], say.number(busiest(row)), say.number(busiest(mine)), f"{busiest(row) / busiest(mine):.2f} x",
+                   f"{say.number(row['value'])} x", f"{100 * mine['cpu']:.0f} %", f"{100 * row['cpu']:.0f} %"]
 
 
 def rail_lines(rows):
@@ -106,8 +140,11 @@ def markdown(data, machine_table):
     parts = [TITLE, METHOD, "## Measured here", machine_table]
     if rows:
         parts.append(results.aligned(["what", "against", "value", "rounds", "reach", "processors", ""], map(row_line, rows)))
-    if left_out(rows):
-        parts.append(left_out(rows))
+    if left_out(rows, measured):
+        parts.append(left_out(rows, measured))
+    beside = list(bytes_lines(rows))
+    if beside:
+        parts += [BYTES, results.aligned(["operation", "Open MPI's", "its busiest rail, MiB", "ours", "by bytes", "measured", "processors", "with Open MPI"], beside)]
     rails = list(rail_lines(rows))
     if rails:
         parts += ["MiB that each rail of each host sent in one operation, with all headers:",

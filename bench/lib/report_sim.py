@@ -7,8 +7,9 @@ from . import results, say
 TITLE = """\
 # The simulator, measured
 
-[simulation.md](simulation.md) has the model and its limits. Each part of this page comes whole out of one run of one benchmark, by
-`bench/report.py build/bench/sim.json` and `bench/report.py build/bench/predict.json`."""
+[simulation.md](simulation.md) has the model and its limits. Each part of this page comes whole out of the last run of one benchmark; of both by
+
+    bench/run sim && bench/run predict && bench/report.py build/bench/sim.json build/bench/predict.json"""
 
 COST = """\
 ## What it costs, and how far it is from closed forms
@@ -27,7 +28,12 @@ By `bench/run predict`: `tutti sim` on a description of the testbed ([tests/supp
 Nothing in the description is fitted to the times; each prediction is the median of nine draws in which every rank begins up to one latency late. *Off* is of the prediction; *rounds* is what it is against the slowest and the
 fastest round. *Processors* is how busy all of them were: where it is near 100 %, links did not set the time. The goal is 15 %."""
 
-PARTS = ("sim", "predict")
+MISSING = """\
+{head}
+
+No run of `bench/run {name}` is in the repository."""
+
+PARTS = {"sim": COST, "predict": PREDICTIONS}
 
 
 def case_of(row):
@@ -89,16 +95,15 @@ def marks(name):
 
 
 def kept(name, old):
-    """That benchmark's part of the page as it is, or None."""
+    """That benchmark's part of the page as it is, or that there is none."""
     begin, end = map(re.escape, marks(name))
     found = re.search(begin + ".*?" + end, old, re.DOTALL)
-    return found and found.group(0)
+    return found.group(0) if found else MISSING.format(head=PARTS[name].splitlines()[0], name=name).join(marks(name))
 
 
 def markdown(data, machine_table, counts, old):
     """The page: data's part anew, the other's as it is in the old page's text."""
     name, rows = data["benchmark"], data["rows"]
-    head, body = (COST, cost_part(rows)) if name == "sim" else (PREDICTIONS, prediction_part(rows))
-    new = "\n\n".join([head, machine_table, counts, *body, *skipped_list(rows)]).join(marks(name))
-    parts = [new if part == name else kept(part, old) for part in PARTS]
-    return "\n\n".join([TITLE, *filter(None, parts)]) + "\n"
+    body = cost_part(rows) if name == "sim" else prediction_part(rows)
+    new = "\n\n".join([PARTS[name], machine_table, counts, *body, *skipped_list(rows)]).join(marks(name))
+    return "\n\n".join([TITLE, *(new if part == name else kept(part, old) for part in PARTS)]) + "\n"

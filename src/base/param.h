@@ -22,7 +22,7 @@ enum tt_param_id {
     TT_PARAM_FTAR_CHUNKS,       /* how many of them may be on their way to one peer */
     TT_PARAM_FTAR_PIECE_BYTES,  /* what goes round its ring as one message */
     TT_PARAM_FTAR_REDUCE_BYTES, /* what of that is added, and sent on, at a time */
-    TT_PARAM_TOPO_MEASURE,      /* 1: start-up measures what lies between ranks */
+    TT_PARAM_TOPO_MEASURE,      /* enum tt_measure_what of src/comm: what start-up measures between hosts */
     TT_PARAM_RDMA_PORT,
     TT_PARAM_RDMA_SERVICE_LEVEL,
     TT_PARAM_RDMA_TRAFFIC_CLASS,

@@ -305,6 +305,27 @@ static bool find_local_pair(const tutti_comm *comm, enum tt_distance d, uint32_t
     return false;
 }
 
+tutti_status tt_between_meet(tutti_comm *comm, const uint32_t pair[2], uint32_t *latency_ns)
+{
+    return comm->rank == pair[0] ? ask(comm, pair[1], latency_ns) : echo(comm, pair[0]);
+}
+
+bool tt_between_pair(const tutti_comm *comm, uint32_t pair[2])
+{
+    enum tt_distance nearest = TT_DISTANCES;
+
+    for (uint32_t h = 0; h < comm->layout.nhosts; h++) {
+        const enum tt_distance d = tt_layout_distance(&comm->layout, 0, leader(comm, h));
+
+        if (d < TT_NEAR_RACK || d >= nearest || comm->links[d].latency_ns)
+            continue;
+        nearest = d;
+        pair[0] = 0;
+        pair[1] = leader(comm, h);
+    }
+    return nearest < TT_DISTANCES;
+}
+
 /* Our part in what a pair measures: latency (unless it is known), then rate. */
 static tutti_status measure_pair(tutti_comm *comm, const uint32_t pair[2], uint8_t *mem, uint64_t *latency_ns,
                                  uint64_t *rate)
@@ -317,7 +338,7 @@ static tutti_status measure_pair(tutti_comm *comm, const uint32_t pair[2], uint8
     if (!asks && comm->rank != pair[1])
         return TUTTI_OK;
     if (ns == 0)
-        st = asks ? ask(comm, peer, &ns) : echo(comm, peer);
+        st = tt_between_meet(comm, pair, &ns);
     if (!st)
         st = asks ? stream(comm, peer, mem, ns, rate) : sink(comm, peer, mem);
     *latency_ns = ns;

@@ -27,4 +27,10 @@ uint32_t tt_between_ncore(uint32_t nhosts);
  * Likewise. A distance that no pair is at, or none of the hosts that met, stays unknown. */
 tutti_status tt_between_links(tutti_comm *comm, const struct tt_between *b, struct tt_topo_link links[TT_DISTANCES]);
 
+/* The nearest two hosts of which no link tells the latency, by the ranks that measure it: rank 0, and the first of the nearest such host to it. False: it is told
+ * of all, or there is one host. */
+bool tt_between_pair(const tutti_comm *comm, uint32_t pair[2]);
+/* The two meet: one way, at least 1. Both call it. */
+tutti_status tt_between_meet(tutti_comm *comm, const uint32_t pair[2], uint32_t *latency_ns);
+
 #endif

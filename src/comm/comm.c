@@ -22,8 +22,11 @@
 /* What is flooded over the control overlay: a byte of kind, then
  *   FAILED   context u32, status u32, sentence
  *   PROBE    rank that is asked u32
- *   ANSWER   rank that asked u32, rank that the answerer waits for u32 */
-enum word_kind { WORD_FAILED = 1, WORD_PROBE, WORD_ANSWER };
+ *   ANSWER   rank that asked u32, rank that the answerer waits for u32
+ *   PAIR     nanoseconds u32, 0 u32: what a message takes from host to host, as rank 0 found it */
+enum word_kind { WORD_FAILED = 1, WORD_PROBE, WORD_ANSWER, WORD_PAIR };
+
+#define LOOK_NS (50 * TT_MS)    /* who waits for a word looks so often whether the job goes on at all */
 
 tutti_status tt_comm_check(const tutti_comm *comm, const char *call)
 {
@@ -126,6 +129,8 @@ static void hear_words(struct tt_world *w, const struct tt_overlay_event *ev)
             b = UINT32_MAX;
         ask = tt_probe_answer(&w->probe, ev->origin, b, tt_now_ns());
         pthread_mutex_unlock(&w->probe_lock);
+    } else if (kind == WORD_PAIR && ev->origin == 0) {
+        w->pair_ns = a;
     }
     if (ask) {
         put_words(frame, WORD_PROBE, b, 0, &wr);
@@ -152,6 +157,7 @@ static void listen_to_overlay(void *arg)
     pthread_mutex_lock(&w->overlay_lock);
     while (tt_overlay_next(w->overlay, &ev))
         hear(w, &ev);
+    pthread_cond_broadcast(&w->heard);
     pthread_mutex_unlock(&w->overlay_lock);
 }
 
@@ -167,6 +173,7 @@ void tt_world_discard(struct tt_world *w)
     tt_tunes_fini(&w->tunes);
     tt_between_fini(&w->between);
     free(w->places);
+    pthread_cond_destroy(&w->heard);
     pthread_mutex_destroy(&w->overlay_lock);
     pthread_mutex_destroy(&w->probe_lock);
     free(w->probe.rank);
@@ -229,6 +236,7 @@ static tutti_status make_card(struct tt_world *w, const struct tt_constants *con
     w->constants = constants ? *constants : tt_constants_default;
     if (w->rank == 0 && w->nranks > 1 && !constants)
         tt_constants_measure(&w->constants);
+    w->constants.hosts.rail_byte_ns = w->here.rails.bit_s ? 8e9 / (double)w->here.rails.bit_s : 0;
     tt_writer_init(&wr, card, TT_CARD_BYTES);
     tt_write_u8(&wr, 0);
     tt_constants_write(&w->constants, &wr);
@@ -308,7 +316,7 @@ tutti_status tt_world_add_card(struct tt_world *w, uint32_t rank, const uint8_t 
     tt_told_read(&place, &r);
     tt_plugin_set_read(&plugins, &r);
     told_bytes = tt_read_u32(&r);
-    if (r.bad || measures > 1 || !cores || simulates > 1 || security > TT_SECURE_CERTIFICATE ||
+    if (r.bad || measures > TT_MEASURE_PAIR || !cores || simulates > 1 || security > TT_SECURE_CERTIFICATE ||
         told_bytes > TT_TUNES_TOLD_MAX)
         return tt_fail(TUTTI_ERR_PROTOCOL, "the card of rank %u, %zu bytes, is none of this version's", rank, bytes);
     if (security != w->security)
@@ -324,7 +332,7 @@ tutti_status tt_world_add_card(struct tt_world *w, uint32_t rank, const uint8_t 
         w->chunks = chunks;
         w->lanes = lanes;
         w->tunes.told_bytes = told_bytes;
-        w->measures = measures;
+        w->measures = (enum tt_measure_what)measures;
         memcpy(w->here.links, links, sizeof links);
         w->cores = cores;
         w->simulates = simulates;
@@ -419,6 +427,17 @@ static tutti_status take_security(struct tt_world *w, const struct tt_world_conf
     return st;
 }
 
+/* Waits go by the monotonic clock. */
+static void init_heard(struct tt_world *w)
+{
+    pthread_condattr_t clock;
+
+    pthread_condattr_init(&clock);
+    pthread_condattr_setclock(&clock, CLOCK_MONOTONIC);
+    pthread_cond_init(&w->heard, &clock);
+    pthread_condattr_destroy(&clock);
+}
+
 tutti_status tt_world_prepare(struct tt_world **out, const struct tt_world_conf *conf, uint8_t card[TT_CARD_BYTES],
                               size_t *bytes)
 {
@@ -441,6 +460,7 @@ tutti_status tt_world_prepare(struct tt_world **out, const struct tt_world_conf 
     if (!w)
         return tt_fail(TUTTI_ERR_NOMEM, "no memory for a communicator");
     pthread_mutex_init(&w->overlay_lock, NULL);
+    init_heard(w);
     pthread_mutex_init(&w->probe_lock, NULL);
     asked = calloc(conf->nranks, sizeof *asked);
     w->places = calloc(conf->nranks, sizeof *w->places);
@@ -513,10 +533,24 @@ static void log_layout(const struct tt_world *w)
     tt_log(TT_LOG_INFO, "%s", text);
     tt_links_describe(w->here.links, text, sizeof text);
     if (*text)
-        tt_log(TT_LOG_INFO, "between ranks (%s): %s", w->measures ? "measured, where it is not told" : "as the description tells", text);
+        tt_log(TT_LOG_INFO, "between ranks (%s): %s",
+               w->measures == TT_MEASURE_ALL ? "measured, where it is not told" : "as the description tells", text);
+    if (w->constants.hosts.way_ns > 0)
+        tt_log(TT_LOG_INFO, "between two hosts a short message took %.4g us", w->constants.hosts.way_ns / 1e3);
+    if (w->constants.hosts.rail_byte_ns > 0)
+        tt_log(TT_LOG_INFO, "the NICs of rank 0's host say %.4g Gbit/s", 8 / w->constants.hosts.rail_byte_ns);
 }
 
 /* ---- communicators --------------------------------------------------------------------------------------------- */
+
+/* Of the closed forms, by all that is known by now. */
+static void make_model(tutti_comm *c)
+{
+    const enum tt_distance farthest = tt_layout_farthest(&c->layout);
+
+    tt_constants_model(&c->world->constants, c->all_local, farthest, &c->model);
+    tt_links_model(c->links, farthest, &c->model);
+}
 
 tutti_status tt_comm_open(tutti_comm **out, struct tt_world *w, uint32_t id, const uint32_t *ranks, uint32_t nranks,
                           uint32_t rank, int64_t timeout_ms, bool restore)
@@ -528,7 +562,6 @@ tutti_status tt_comm_open(tutti_comm **out, struct tt_world *w, uint32_t id, con
         return tt_fail(TUTTI_ERR_NOMEM, "no memory for a communicator");
     *c = (tutti_comm){ .world = w, .rank = rank, .nranks = nranks, .timeout_ms = timeout_ms, .restore = restore };
     c->all_local = tt_engine_all_local(w->engine, ranks, nranks);
-    c->model = c->all_local ? w->constants.shm : w->constants.tcp;
     c->sizes = c->all_local ? w->shm_sizes : w->tcp_sizes;
     c->links = w->here.links;
     if (!tt_layout_part(&c->layout, &w->layout, ranks, nranks))
@@ -542,7 +575,7 @@ tutti_status tt_comm_open(tutti_comm **out, struct tt_world *w, uint32_t id, con
     }
     c->ranks = tt_context_ranks(c->context);
     c->near_is_shm = tt_comm_near_is_shm(c);
-    tt_links_model(c->links, tt_layout_farthest(&c->layout), &c->model);
+    make_model(c);
     tt_tunes_choose(c);
     atomic_fetch_add(&w->users, 1);
     *out = c;
@@ -594,9 +627,74 @@ static tutti_status measure_between(tutti_comm *comm)
     tt_links_complete(links, measured);
     tt_engine_set_links(w->engine, w->here.links, links);
     tt_lane_facts_know(&w->lanes, links, w->layout.nrails);
-    tt_links_model(comm->links, tt_layout_farthest(&comm->layout), &comm->model);
+    make_model(comm);
     tt_plans_forget(comm);      /* made while less was known */
     return TUTTI_OK;
+}
+
+/* What rank 0 tells. */
+static tutti_status hear_pair(tutti_comm *comm, uint32_t *ns)
+{
+    const uint64_t deadline_ns = tt_deadline_ns(tt_now_ns(), comm->timeout_ms);
+    struct tt_world *w = comm->world;
+    tutti_status st = TUTTI_OK;
+    char why[TT_ERROR_BYTES];
+
+    pthread_mutex_lock(&w->overlay_lock);
+    while (!w->pair_ns && !st && tt_now_ns() < deadline_ns) {
+        const uint64_t look_ns = tt_now_ns() + LOOK_NS, at_ns = look_ns < deadline_ns ? look_ns : deadline_ns;
+        const struct timespec at = { (time_t)(at_ns / TT_SECOND), (long)(at_ns % TT_SECOND) };
+
+        pthread_cond_timedwait(&w->heard, &w->overlay_lock, &at);
+        st = tt_context_status(comm->context, why, sizeof why);
+    }
+    *ns = w->pair_ns;
+    pthread_mutex_unlock(&w->overlay_lock);
+    if (*ns)
+        return TUTTI_OK;
+    return st ? tt_fail_again(st, why)
+              : tt_fail(TUTTI_ERR_TIMEOUT, "rank 0 did not tell in time how far it is from another host");
+}
+
+/* One pair of ranks measures how long a message takes from host to host, and rank 0 tells all over the overlay, so that nobody else needs a connection. */
+static tutti_status measure_pair(tutti_comm *comm)
+{
+    struct tt_world *w = comm->world;
+    uint32_t pair[2], ns = 0;
+    tutti_status st = TUTTI_OK;
+    struct tt_writer wr;
+    uint8_t frame[9];
+
+    if (!tt_between_pair(comm, pair))
+        return TUTTI_OK;
+    if (comm->rank == pair[0] || comm->rank == pair[1])
+        st = tt_between_meet(comm, pair, &ns);
+    if (st) {
+        tt_context_fail(comm->context, st, tutti_last_error());
+        return st;
+    }
+    if (comm->rank == 0) {
+        put_words(frame, WORD_PAIR, ns, 0, &wr);
+        flood(w, frame, tt_writer_bytes(&wr));
+    } else {
+        st = hear_pair(comm, &ns);
+    }
+    w->constants.hosts.way_ns = ns;
+    make_model(comm);
+    tt_plans_forget(comm);      /* made while less was known */
+    return st;
+}
+
+static tutti_status measure(tutti_comm *comm)
+{
+    switch (comm->world->measures) {
+    case TT_MEASURE_ALL:
+        return measure_between(comm);
+    case TT_MEASURE_PAIR:
+        return measure_pair(comm);
+    default:
+        return TUTTI_OK;
+    }
 }
 
 static tutti_status create(tutti_comm **out, const struct tt_launch *launch, const tutti_conf *conf)
@@ -634,8 +732,8 @@ static tutti_status create(tutti_comm **out, const struct tt_launch *launch, con
     }
     st = tt_world_start(
         w, &(struct tt_engine_hooks){ .arg = w, .failed = tell_others, .slow = ask_if_slow, .blame = who_is_silent });
-    if (!st && w->measures && w->nranks > 1)
-        st = measure_between(comm);
+    if (!st && w->nranks > 1)
+        st = measure(comm);
     free(w->places);
     w->places = NULL;
     if (!st)

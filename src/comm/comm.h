@@ -26,10 +26,19 @@ struct tt_sizes {
     uint64_t segment_bytes, eager_bytes;
 };
 
+/* TUTTI_TOPO_MEASURE: what start-up measures between hosts. */
+enum tt_measure_what {
+    TT_MEASURE_NOTHING,
+    TT_MEASURE_ALL,             /* levels and links */
+    TT_MEASURE_PAIR             /* the latency between two, where no link tells it */
+};
+
 struct tt_world {
     struct tt_engine *engine;
     struct tt_overlay *overlay;     /* NULL with one rank; under overlay_lock */
     pthread_mutex_t overlay_lock;
+    pthread_cond_t heard;           /* with overlay_lock: something came over the overlay */
+    uint32_t pair_ns;               /* under overlay_lock: that rank 0 measured and told; 0: not yet */
     pthread_mutex_t probe_lock;
     struct tt_probe probe;          /* under probe_lock */
     struct tt_constants constants;  /* rank 0's, as the sizes: the same on all ranks */
@@ -44,8 +53,8 @@ struct tt_world {
     struct tt_surroundings here;    /* `links` is rank 0's, and completed by what was measured: the same on all ranks */
     struct tt_told *places;         /* [nranks] as their cards tell; NULL once start-up is over */
     struct tt_layout layout;        /* of all ranks of the job; empty before that */
-    bool measures;                  /* rank 0's TUTTI_TOPO_MEASURE: what lies between ranks is measured */
-    struct tt_between between;      /* what came of that; else zero */
+    enum tt_measure_what measures;  /* rank 0's TUTTI_TOPO_MEASURE */
+    struct tt_between between;      /* what came of TT_MEASURE_ALL; else zero */
     bool labelled;                  /* the labels of some host were told: then they hold */
     struct tt_plugin_judge plugins;
     struct tt_tunes tunes;          /* rank 0's */

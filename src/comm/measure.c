@@ -35,7 +35,7 @@
 #define PLAN_NS 3000.0              /* the same, for a call that is no straight program (src/engine/straight.c), */
 #define STEP_NS 116.0               /* and for each thing that it does */
 #define TCP_SOFTWARE_NS 2500.0      /* likewise, at each end, beside the system calls */
-#define TCP_LATENCY_NS 500.0        /* of loopback, beside what its ends do */
+#define TCP_LATENCY_NS 500.0        /* of loopback, beside what its ends do; nothing is nearer */
 #define TCP_LOOKS 2                 /* in vain, for each message that comes */
 /* Where ranks outnumber cores: */
 #define SHM_CACHES_FILL 0.45        /* bytes in a slot: what is written there leaves its cache when it is read, and that is when it */
@@ -481,6 +481,18 @@ void tt_constants_measure(struct tt_constants *out)
 
 /* ---- what they mean ------------------------------------------------------------------------------------------ */
 
+static double larger(double a, double b) { return a > b ? a : b; }
+
+void tt_constants_model(const struct tt_constants *c, bool all_local, enum tt_distance farthest,
+                        struct tt_cost_model *out)
+{
+    *out = all_local ? c->shm : c->tcp;
+    if (farthest < TT_NEAR_RACK)
+        return;
+    out->message_ns = c->hosts.way_ns > 0 ? c->hosts.way_ns : out->message_ns;
+    out->byte_ns = larger(out->byte_ns, c->hosts.rail_byte_ns);
+}
+
 void tt_constants_costs(const struct tt_constants *c, bool near_is_shm, uint32_t cores, struct tt_tune_costs *out)
 {
     const struct tt_work_costs *w = &c->work;
@@ -503,7 +515,9 @@ void tt_constants_costs(const struct tt_constants *c, bool near_is_shm, uint32_t
     fetched.single_byte_ns = SINGLE_ALONE * w->single_byte_ns;
     *out = (struct tt_tune_costs){
         .far = tcp, .near = near_is_shm ? shm : tcp, .fetched = fetched,
-        .far_latency_ns = TCP_LATENCY_NS, .near_latency_ns = near_is_shm ? w->line_ns : TCP_LATENCY_NS,
+        .far_latency_ns = larger(c->hosts.way_ns - tcp.send_ns - tcp.receive_ns, TCP_LATENCY_NS),
+        .far_byte_ns = c->hosts.rail_byte_ns,
+        .near_latency_ns = near_is_shm ? w->line_ns : TCP_LATENCY_NS,
         .reduce_byte_ns = (near_is_shm ? SHM_CACHES_ADD : 1) * c->shm.reduce_byte_ns,
         .copy_byte_ns = (near_is_shm ? SHM_CACHES_READ : TCP_CACHES) * c->shm.copy_byte_ns,
         .plan_ns = PLAN_NS,
@@ -574,6 +588,8 @@ void tt_constants_write(const struct tt_constants *c, struct tt_writer *w)
 {
     write_model(&c->shm, w);
     write_model(&c->tcp, w);
+    tt_write_u64(w, (uint64_t)(c->hosts.way_ns * 1000));
+    tt_write_u64(w, (uint64_t)(c->hosts.rail_byte_ns * 1000));
     write_work(&c->work, w);
 }
 
@@ -581,5 +597,7 @@ void tt_constants_read(struct tt_constants *c, struct tt_reader *r)
 {
     read_model(&c->shm, r);
     read_model(&c->tcp, r);
+    c->hosts.way_ns = (double)tt_read_u64(r) / 1000;
+    c->hosts.rail_byte_ns = (double)tt_read_u64(r) / 1000;
     read_work(&c->work, r);
 }

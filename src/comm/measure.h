@@ -19,8 +19,15 @@ struct tt_work_costs {
                                                            it to what one has */
 };
 
+/* What lies between hosts, where no link tells; 0: not known. Rank 0's too, but not measured on one host. */
+struct tt_hosts_costs {
+    double way_ns;                              /* of a short message, from rank to rank */
+    double rail_byte_ns;                        /* as the NIC says its speed */
+};
+
 struct tt_constants {
     struct tt_cost_model shm, tcp;
+    struct tt_hosts_costs hosts;
     struct tt_work_costs work;
 };
 
@@ -38,6 +45,10 @@ void tt_constants_measure(struct tt_constants *out);
 /* The end of `own`, a TCP socket over IPv4 that has connected to `listener`, among what others have connected there: theirs are closed. It is the
  * caller's to close; -1: no more of them are there (or come in the time that SO_RCVTIMEO gives), or more than TT_MEASURE_STRANGERS_MAX came before. */
 int tt_measure_accept_own(int listener, int own);
+
+/* The closed forms' part of it, for ranks that are all on one host and share memory (all_local), or are `farthest` from one another. */
+void tt_constants_model(const struct tt_constants *c, bool all_local, enum tt_distance farthest,
+                        struct tt_cost_model *out);
 
 /* What simulated ranks cost, by these, on hosts of `cores`: messages within a host go through shared memory, or over TCP too. */
 void tt_constants_costs(const struct tt_constants *c, bool near_is_shm, uint32_t cores, struct tt_tune_costs *out);

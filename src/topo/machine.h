@@ -28,6 +28,7 @@ struct tt_nic {
     bool up, loopback;
     bool addressed;                 /* has an IPv4 address, or an IPv6 one beyond its link */
     int64_t bit_s;                  /* 0: not told */
+    bool wired;                     /* of hardware, or above some (a bond, say): a wire carries bit_s, where others make it up */
     int socket, numa;               /* that it is attached to, or TT_UNKNOWN */
     struct tt_pci_path pci;
 };

@@ -1,5 +1,6 @@
 /* The interfaces of this network namespace. getifaddrs asks the kernel and is right everywhere; /sys may show another namespace's, so
  * what it says of a name is believed only if it says the same hardware address. */
+#include <dirent.h>
 #include <ifaddrs.h>
 #include <linux/if_packet.h>
 #include <net/if.h>
@@ -27,7 +28,24 @@ static bool read_line(const char *name, const char *what, char *out, int cap)
     return ok;
 }
 
-static int64_t read_speed(const struct tt_nic *nic)
+/* Whether the kernel lists a device below it: what it is plugged into, or an interface that it goes through. */
+static bool is_wired(const char *name)
+{
+    char path[64];
+    bool found = false;
+    DIR *d;
+
+    snprintf(path, sizeof path, "/sys/class/net/%s", name);
+    d = opendir(path);
+    if (!d)
+        return false;
+    for (const struct dirent *e; !found && (e = readdir(d));)
+        found = strcmp(e->d_name, "device") == 0 || strncmp(e->d_name, "lower_", strlen("lower_")) == 0;
+    closedir(d);
+    return found;
+}
+
+static void read_rate(struct tt_nic *nic)
 {
     char text[64], mac[18];
     long long mbit_s;
@@ -35,11 +53,12 @@ static int64_t read_speed(const struct tt_nic *nic)
     snprintf(mac, sizeof mac, "%02x:%02x:%02x:%02x:%02x:%02x", nic->mac[0], nic->mac[1], nic->mac[2], nic->mac[3],
              nic->mac[4], nic->mac[5]);
     if (!read_line(nic->name, "address", text, sizeof text) || strcmp(text, mac) != 0)
-        return 0;
+        return;
+    nic->wired = is_wired(nic->name);
     if (!read_line(nic->name, "speed", text, sizeof text))
-        return 0;
+        return;
     mbit_s = atoll(text);
-    return mbit_s > 0 && mbit_s < 100000000 ? mbit_s * 1000000 : 0;
+    nic->bit_s = mbit_s > 0 && mbit_s < 100000000 ? mbit_s * 1000000 : 0;
 }
 
 static struct tt_nic *find(struct tt_nic *nic, uint32_t n, const char *name)
@@ -82,6 +101,6 @@ uint32_t tt_nics_list(struct tt_nic *nic, uint32_t max)
     }
     freeifaddrs(all);
     for (uint32_t i = 0; i < n; i++)
-        nic[i].bit_s = read_speed(&nic[i]);
+        read_rate(&nic[i]);
     return n;
 }

@@ -34,7 +34,7 @@ void tt_rails_find(struct tt_rails *out, const struct tt_nic *nic, uint32_t n,
                    bool (*allows)(const char *rule, const char *name), const char *rule)
 {
     const struct tt_nic *found[TT_NICS_MAX];
-    int64_t fastest = 0;
+    int64_t fastest = 0, wired;
     size_t nfound = 0;
 
     for (uint32_t i = 0; i < n && nfound < TT_NICS_MAX; i++)
@@ -51,6 +51,8 @@ void tt_rails_find(struct tt_rails *out, const struct tt_nic *nic, uint32_t n,
         strcpy(out->rail[out->n].name, found[i]->name);
         out->rail[out->n].socket = found[i]->socket;
         out->rail[out->n].numa = found[i]->numa;
+        wired = found[i]->wired ? found[i]->bit_s : 0;
+        out->bit_s = out->n == 0 || wired < out->bit_s ? wired : out->bit_s;
         out->rail[out->n++].pci = found[i]->pci;
     }
 }

@@ -8,6 +8,7 @@
 
 struct tt_rails {
     uint32_t n;
+    int64_t bit_s;              /* of the slowest; 0: not told of each, or by interfaces that no wire is behind */
     struct {
         char name[TT_NIC_NAME_BYTES];
         int socket, numa;       /* or TT_UNKNOWN */

@@ -21,7 +21,7 @@ void tt_tune_tell_limits(struct tt_tune_conf *conf)
     conf->limits.far_message_ns = far->send_ns + far->receive_ns;
     conf->limits.near_message_ns = near->send_ns + near->receive_ns;
     conf->limits.far_latency_ns = told_ns ? (double)told_ns : conf->costs.far_latency_ns;
-    conf->limits.rail_byte_ns = bytes_per_s > 0 ? 1e9 / bytes_per_s : 0;
+    conf->limits.rail_byte_ns = bytes_per_s > 0 ? 1e9 / bytes_per_s : conf->costs.far_byte_ns;
 }
 
 void tt_tune_quantized(struct tt_tune_conf *conf, uint32_t block_bytes)

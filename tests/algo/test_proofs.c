@@ -2,6 +2,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include "base/prng.h"
 #include "support/cases.h"
 #include "sched/verify.h"
@@ -41,7 +42,7 @@ static void prove_and_count(const struct case_spec *spec, const struct case_call
 }
 
 /* Blocks longer than a slab are proven for fewer ranks, above. With TUTTI_TEST_LONG=1 all cases, which takes hours: TUTTI_TEST_PART cuts them
- * into parts. */
+ * into parts, and TUTTI_TEST_ALGO=allreduce_ftar takes those of algorithms whose name begins so. */
 static void every_algorithm_is_proven_for_18_to_64_ranks(void **state)
 {
     static const uint64_t counts[] = { 65537, 7, 4096, 1 };
@@ -54,6 +55,40 @@ static void every_algorithm_is_proven_for_18_to_64_ranks(void **state)
     assert_in_range(case_for_each(CASE_RANKS_MAX, counts, 4, 2, prove_and_count), 10000, 10000000);
     print_message("%" PRIu64 " cases proven\n", nproven);
     assert_in_range(nproven, 1, 10000000);
+}
+
+static uint64_t nbarriers, nothers;
+
+static void count_barriers(const struct case_spec *spec, const struct case_calls *calls)
+{
+    (void)calls;
+    nbarriers += spec->algo->kind == TT_BARRIER;
+    nothers += spec->algo->kind != TT_BARRIER;
+}
+
+static void only_cases_of_algorithms_that_are_asked_for_are_tried(void **state)
+{
+    static const uint64_t counts[] = { 1 };
+    const char *asked = getenv("TUTTI_TEST_ALGO");
+    char *before = asked ? strdup(asked) : NULL;
+    uint64_t all;
+
+    (void)state;
+    setenv("TUTTI_TEST_ALGO", "", 1);
+    case_for_each(3, counts, 1, 1, count_barriers);
+    all = nbarriers;
+    nbarriers = nothers = 0;
+    setenv("TUTTI_TEST_ALGO", "barrier_", 1);
+    case_for_each(3, counts, 1, 1, count_barriers);
+    case_for_some(3, 3, counts, 1, 1, count_barriers);
+    if (before)
+        setenv("TUTTI_TEST_ALGO", before, 1);
+    else
+        unsetenv("TUTTI_TEST_ALGO");
+    free(before);
+    assert_int_equal(nothers, 0);
+    assert_in_range(nbarriers, all + 1, 2 * all);
+    assert_in_range(all, 1, 1000);
 }
 
 #define HEAD_RANKS 33
@@ -140,6 +175,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(only_those_that_look_at_the_layout_are_tried_with_all_of_them),
+        cmocka_unit_test(only_cases_of_algorithms_that_are_asked_for_are_tried),
         cmocka_unit_test(heads_whose_length_the_sender_alone_knows_are_proven),
         cmocka_unit_test(every_algorithm_is_proven_for_1_to_17_ranks_and_awkward_sizes),
         cmocka_unit_test(every_algorithm_is_proven_for_18_to_64_ranks),

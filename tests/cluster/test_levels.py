@@ -10,18 +10,29 @@ Skipped where namespaces or TUN devices may not be made."""
 
 import json
 import subprocess
+import sys
 import tempfile
 import unittest
 import xml.etree.ElementTree as ET
 from pathlib import Path
 
-from cluster import CALLS, SLOW, TUTTI, ClusterTest, environment
+from cluster import BUILD, CALLS, SLOW, TUTTI, ClusterTest, environment
 from hosts import HostsError
 from wan import Wan, why_not
 
 NAMES = [f"host{i}" for i in range(6)]
 NEAR_MS, MIDDLE_MS, FAR_MS = 3, 24, 120
 GROUPS = [["host0", "host1"], ["host2", "host3"], ["host4", "host5"]]
+CONNECTED = """
+import ctypes, sys
+tutti, comm = ctypes.CDLL(sys.argv[1]), ctypes.c_void_p()
+assert tutti.tutti_comm_create(ctypes.byref(comm), None) == 0
+memory = (ctypes.c_uint64 * 205)(1640)     # tutti_memory, with its size
+assert tutti.tutti_comm_memory(comm, memory) == 0
+print(f"{tutti.tutti_comm_rank(comm)}:{memory[2] & 0xffffffff}")    # connected
+assert tutti.tutti_barrier(comm, None) == 0
+tutti.tutti_comm_destroy(comm)
+"""
 
 
 def delay_ms(a, b):
@@ -127,6 +138,32 @@ class Levels(ClusterTest):
         self.assertEqual(told["links"]["rack"]["latency_ns"], 7654321)
         self.assertEqual(told["measured"]["pairs"], 1)
         self.assertGreaterEqual(told["measured"]["levels"][0]["least_ns"], NEAR_MS * 1e6)
+
+    def choice(self, each=1, **variables):
+        """What ranks of three hosts choose by: the latency between hosts, and how rank 0 found it."""
+        done = self.job(3, TUTTI, "plan", "why", "allreduce", 64, "--json", each=each, TUTTI_LOG="info", **variables)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return json.loads(done.stdout)["far_latency_ns"] / 1e6, done.stderr
+
+    def test_two_ranks_measure_the_latency_between_their_hosts_unless_it_is_told_or_turned_off(self):
+        """The nearest two: 0 and 1. All choose by it, also those who did not measure."""
+        for each in (1, 2):
+            latency_ms, log = self.choice(each)
+            self.assertTrue(0.9 * NEAR_MS <= latency_ms < MIDDLE_MS, latency_ms)
+            self.assertIn("between two hosts a short message took", log)
+        latency_ms, log = self.choice(TUTTI_TOPO_MEASURE="0")
+        self.assertLess(latency_ms, 0.9 * NEAR_MS)
+        self.assertNotIn("between two hosts", log)
+        Path(self.path).write_text(json.dumps({"links": {"rack": {"latency_ns": 7654321}}}))
+        latency_ms, log = self.choice(TUTTI_TOPO=self.path)
+        self.assertEqual(latency_ms, 7.654321)
+        self.assertNotIn("between two hosts", log)
+
+    def test_nobody_else_has_a_connection_for_it(self):
+        for variables, connected in (({}, [1, 1, 0]), ({"TUTTI_TOPO_MEASURE": "0"}, [0, 0, 0])):
+            done = self.job(3, sys.executable, "-c", CONNECTED, str(BUILD / "libtutti.so"), **variables)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertEqual(sorted(done.stdout.split()), sorted(f"{rank}:{n}" for rank, n in enumerate(connected)))
 
     def test_a_job_is_started_for_it_where_hosts_are_said(self):
         done = self.run_of_topo("--measure", "--hosts", "host0,host1,host2,host3", "--rsh", self.far.hosts.on, "--write", "-")

@@ -8,8 +8,10 @@
 
 Skipped where namespaces may not be made."""
 
+import json
 import re
 import subprocess
+import tempfile
 import unittest
 
 from cluster import CALLS, MEET, PATIENCE_S, SANITIZED, TUTTI, VANISH, ClusterTest, environment, marked, wait_until
@@ -58,6 +60,41 @@ class Namespaces(ClusterTest):
                                       *rules, MEET, "twice", inside=self.inside)
                 self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
                 self.assertEqual(done.stdout.count("of 5 met"), 10)
+
+    def claim_speed(self, mbit, *what_is_below):
+        """/sys says that eth0 of host a is a card of that speed, until the test ends."""
+        address = json.loads(self.hosts.run(HOSTS[0], "ip", "-j", "link", "show", "eth0"))[0]["address"]
+        there = "/sys/class/net/eth0"
+        self.hosts.run(HOSTS[0], "mount", "-t", "tmpfs", "none", "/sys/class/net")
+        self.addCleanup(self.hosts.run, HOSTS[0], "umount", "/sys/class/net")
+        self.hosts.run(HOSTS[0], "sh", "-c", f"mkdir {there}; echo {address} > {there}/address; echo {mbit} > {there}/speed")
+        for name in what_is_below:
+            self.hosts.run(HOSTS[0], "mkdir", f"{there}/{name}")
+
+    def choice(self, **variables):
+        """What the ranks of both hosts choose by."""
+        exports = [word for name, value in variables.items() for word in ("-x", f"{name}={value}")]
+        done = self.run_tutti("-n", 4, "-o", "plain", "--hosts", f"localhost:2,{HOSTS[1]}:2", "--rsh", self.rsh, "--interfaces", "=eth0",
+                              *exports, TUTTI, "plan", "why", "allreduce", "1M", "--json", inside=self.inside)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        return json.loads(done.stdout)
+
+    def test_the_speed_of_a_card_is_the_rate_of_a_rail_where_nothing_is_told(self):
+        self.claim_speed(200, "device")
+        slow = self.choice()
+        self.assertEqual(slow["rail_byte_ns"], 40)
+        for candidate in slow["candidates"]:        # 1 MiB, all of which has to leave each host at 200 Mbit/s
+            self.assertGreaterEqual(candidate.get("simulated_us", 1e9), 40e3, candidate)
+            self.assertGreaterEqual(candidate["formula_us"], 40e3, candidate)
+        with tempfile.NamedTemporaryFile("w", suffix=".json") as told:
+            told.write('{"links": {"rack": {"gbit_s": 8}}}')
+            told.flush()
+            self.assertEqual(self.choice(TUTTI_TOPO=told.name)["rail_byte_ns"], 1)
+        self.assertNotEqual(self.choice(TUTTI_TOPO_MEASURE="1")["rail_byte_ns"], 40)
+
+    def test_a_speed_that_no_wire_has_is_not_believed(self):
+        self.claim_speed(200)
+        self.assertEqual(self.choice()["rail_byte_ns"], 0)
 
     def test_an_idle_rank_of_either_host_costs_at_most_64_bytes(self):
         """What eight more ranks take. The figure that is printed is rounded to a twentieth of a byte a rank."""

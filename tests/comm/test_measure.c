@@ -12,7 +12,7 @@
 #include "support/unit.h"
 
 #define MODEL_FIELDS (sizeof(struct tt_cost_model) / sizeof(double))
-#define FIELDS (2 * MODEL_FIELDS + sizeof(struct tt_work_costs) / sizeof(double))
+#define FIELDS (2 * MODEL_FIELDS + (sizeof(struct tt_work_costs) + sizeof(struct tt_hosts_costs)) / sizeof(double))
 #define CARD_BYTES (8 * FIELDS)
 
 _Static_assert(sizeof(struct tt_constants) == FIELDS * sizeof(double), "all of it is doubles");
@@ -187,6 +187,32 @@ static void check_card(const struct tt_constants *c)
         assert_true(fabs(in[i] - out[i]) < 0.00101);
 }
 
+static void what_lies_between_hosts_counts_for_ranks_on_several(void **state)
+{
+    const struct tt_work_costs *w = &tt_constants_default.work;
+    struct tt_constants c = tt_constants_default;
+    struct tt_tune_costs before, costs;
+    struct tt_cost_model m;
+    double ends_ns;
+
+    (void)state;
+    tt_constants_costs(&c, true, 4, &before);
+    ends_ns = before.far.send_ns + before.far.receive_ns;
+    assert_true(before.far_byte_ns == 0 && ends_ns > w->tcp_send_ns + w->tcp_receive_ns);
+    c.hosts = (struct tt_hosts_costs){ .way_ns = 60000, .rail_byte_ns = 8 };
+    tt_constants_costs(&c, true, 4, &costs);
+    assert_true(costs.far_byte_ns == 8 && fabs(costs.far_latency_ns - (60000 - ends_ns)) < 1e-6);
+    assert_true(costs.near_latency_ns == before.near_latency_ns);
+    tt_constants_model(&c, false, TT_NEAR_RACK, &m);
+    assert_true(m.message_ns == 60000 && m.byte_ns == 8);
+    tt_constants_model(&c, false, TT_NEAR_HOST, &m);
+    assert_true(m.message_ns == c.tcp.message_ns && m.byte_ns == c.tcp.byte_ns);
+    c.hosts = (struct tt_hosts_costs){ .way_ns = 1000, .rail_byte_ns = 0.01 };     /* no less than what was measured of the ends */
+    tt_constants_costs(&c, true, 4, &costs);
+    tt_constants_model(&c, false, TT_NEAR_RACK, &m);
+    assert_true(costs.far_latency_ns == before.far_latency_ns && m.byte_ns == c.tcp.byte_ns);
+}
+
 static void a_card_carries_the_constants(void **state)
 {
     struct tt_constants c;
@@ -248,6 +274,7 @@ int main(void)
         cmocka_unit_test(one_processor_keeps_the_default_of_the_exchange),
         cmocka_unit_test(a_stranger_that_connects_first_is_not_taken_for_oneself),
         cmocka_unit_test(strangers_alone_are_not_taken_for_oneself),
+        cmocka_unit_test(what_lies_between_hosts_counts_for_ranks_on_several),
         cmocka_unit_test(a_card_carries_the_constants),
         cmocka_unit_test(a_truncated_card_is_noticed),
         cmocka_unit_test(a_card_without_room_is_noticed),

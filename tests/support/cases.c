@@ -249,11 +249,28 @@ bool case_all(void)
     return getenv("TUTTI_TEST_LONG") != NULL;
 }
 
+/* Whether its cases are asked for: TUTTI_TEST_ALGO is how its name begins, or is not set. */
+static bool is_wanted(const struct tt_algo *algo)
+{
+    const char *prefix = getenv("TUTTI_TEST_ALGO");
+
+    return !prefix || strncmp(algo->name, prefix, strlen(prefix)) == 0;
+}
+
+static void check_any_is_wanted(void)
+{
+    for (size_t a = 0; a < tt_nalgos; a++)
+        if (is_wanted(tt_algos[a]))
+            return;
+    fail_msg("TUTTI_TEST_ALGO=%s: no algorithm's name begins so", getenv("TUTTI_TEST_ALGO"));
+}
+
 uint64_t case_for_each(uint32_t nranks_max, const uint64_t *counts, uint32_t ncounts, uint64_t seed, case_fn *fn)
 {
     static struct case_calls calls;
     uint64_t n = 0, number = 0;
 
+    check_any_is_wanted();
     for (size_t a = 0; a < tt_nalgos; a++)
         for (uint32_t nranks = 1; nranks <= nranks_max; nranks++)
             for (uint32_t i = 0; i < ncounts * CASE_PLACES * 2 * nranks; i++) {
@@ -265,8 +282,8 @@ uint64_t case_for_each(uint32_t nranks_max, const uint64_t *counts, uint32_t nco
                     spec.layout = (enum case_layout)layout;
                     if (!has_turn(tt_algos[a], layout, i + nranks))
                         continue;
-                    if (!unit_part(number++))
-                        n++;        /* another part's */
+                    if (!unit_part(number++) || !is_wanted(tt_algos[a]))
+                        n++;        /* another part's, or not asked for */
                     else if (make_if_any(&calls, &spec)) {
                         fn(&spec, &calls);
                         n++;
@@ -282,6 +299,7 @@ uint64_t case_for_some(uint32_t nranks_min, uint32_t nranks_max, const uint64_t 
     static struct case_calls calls;
     uint64_t n = 0;
 
+    check_any_is_wanted();
     for (size_t a = 0; a < tt_nalgos; a++)
         for (uint32_t nranks = nranks_min; nranks <= nranks_max; nranks++)
             for (int layout = 0; layout < CASE_LAYOUTS; layout++) {
@@ -297,7 +315,7 @@ uint64_t case_for_some(uint32_t nranks_min, uint32_t nranks_max, const uint64_t 
                     spec.layout = (enum case_layout)layout;
                     found = make_if_any(&calls, &spec);
                 }
-                if (found)
+                if (found && is_wanted(tt_algos[a]))
                     fn(&spec, &calls);
                 n += found;
             }

@@ -73,7 +73,8 @@ void case_fail_at(const char *file, int line, const struct case_spec *spec, cons
 bool case_all(void);
 
 /* Every case of every registered algorithm with up to nranks_max ranks: sizes, places, roots; layouts take turns. Returns
- * how many there were, those of other parts (unit_part) included. */
+ * how many there were, those of other parts (unit_part) included. Where TUTTI_TEST_ALGO is set, here and below only cases of algorithms whose
+ * name begins like it are tried, and the others counted. */
 typedef void case_fn(const struct case_spec *spec, const struct case_calls *calls);
 uint64_t case_for_each(uint32_t nranks_max, const uint64_t *counts, uint32_t ncounts, uint64_t seed, case_fn *fn);
 

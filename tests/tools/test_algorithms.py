@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """docs/algorithms.md is about all algorithms that there are, its pictures are theirs, and what it says of adding one is so."""
 
+import fnmatch
 import json
 import os
 import re
@@ -24,6 +25,14 @@ class Page(unittest.TestCase):
         table = PAGE.split("## All at a glance", 1)[1].split("\n## ", 1)[0]
         told = set(re.findall(r"`(\w+)`", "".join(line.split("|")[1] for line in table.splitlines() if line.startswith("| `"))))
         self.assertEqual(names, told)
+
+    def test_each_family_has_its_idea_below_the_table(self):
+        """A family is a file of src/algo that registers something; the text names it, or all of its kind (`*_ring`)."""
+        body = PAGE.split("## All at a glance", 1)[1].split("\n## ", 1)[1].split("## Adding one", 1)[0]
+        patterns = {word.removesuffix(".c") for word in re.findall(r"`([\w*]+(?:\.c)?)`", body)}
+        families = [path.stem for path in (SOURCE / "src" / "algo").glob("*.c") if "const struct tt_algo tt_algo_" in path.read_text()]
+        self.assertGreater(len(families), 40)
+        self.assertEqual([name for name in sorted(families) if not any(fnmatch.fnmatch(name, pattern) for pattern in patterns)], [])
 
     def test_pictures_are_there_and_up_to_date(self):
         for picture in re.findall(r"\]\((algorithms/\w+\.svg)\)", PAGE):

@@ -17,6 +17,7 @@ sys.dont_write_bytecode = True
 
 import bench_predict  # noqa: E402
 import bench_putsignal  # noqa: E402
+import bench_rails  # noqa: E402
 import bench_rdma  # noqa: E402
 import bench_sim  # noqa: E402
 import bench_tuner  # noqa: E402
@@ -87,15 +88,27 @@ class Report(unittest.TestCase):
         self.report("predict", [predicted(200000, 190000)])
         first = self.page.read_text()
         self.assertIn("| -5.0 % |", first)
+        self.assertIn("No run of `bench/run sim` is in the repository.", first)
         self.report("sim", self.sim_rows())
         both = self.page.read_text()
         self.assertIn("| -5.0 % |", both)
+        self.assertNotIn("No run of", both)
         self.assertIn("allgather ring, 16 ranks", both)
         self.report("predict", [predicted(200000, 260000)])
         last = self.page.read_text()
         self.assertNotIn("| -5.0 % |", last)
         self.assertRegex(last, r"\| \+30\.0 %[^\n]*\| short +\|")
         self.assertEqual(last.split("<!-- bench/run predict -->")[0], both.split("<!-- bench/run predict -->")[0])
+
+    def test_the_results_of_both_are_written_by_one_command(self):
+        paths = [self.place / name for name in ("sim.json", "predict.json")]
+        for path, rows in zip(paths, (self.sim_rows(), [predicted(200000, 190000)])):
+            path.write_text(json.dumps({"benchmark": path.stem, "machine": MACHINE, "rows": rows}))
+        done = subprocess.run([sys.executable, BENCH / "report.py", *paths, "--out", self.page], capture_output=True, text=True, check=False)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        page = self.page.read_text()
+        self.assertLess(page.index("allgather ring, 16 ranks"), page.index("| -5.0 % |"))
+        self.assertNotIn("No run of", page)
 
     def test_choices_are_counted_by_wire_and_ranks_and_the_far_ones_listed(self):
         def chosen(wire, chosen_us, best_us):
@@ -113,6 +126,31 @@ class Report(unittest.TestCase):
         self.assertIn("3 cases, 3 rounds.", self.page.read_text())
         self.assertIn("- allgather tcp 8 B, 4 ranks: chosen over best: a rank died", self.page.read_text())
         self.assertEqual(self.report("tuner", rows[3:4]).returncode, 1)
+
+    def rails_rows(self, per_host, rounds):
+        """The rows of one size and one time, of so many rounds."""
+        def turns(us, cpu, mib):
+            return rails.Turns([rails.Turn(us, cpu, [[mib, mib / 2]])] * rounds)
+
+        shape = rails.Shape(4, 4, 2, 100, "cubic")
+        rows = bench_rails.case_rows(shape, 4 << 20)
+        ours, theirs = turns(1000.0, 0.5, 3.0), turns(2000.0, 0.97, 3.75)
+        us = [9.0] * max(1, rounds - 2)
+        return [bench_rails.share_row(shape, rows[0], "allgather", 4 << 20, ours, [400.0] * rounds),
+                bench_rails.faster_row(rows[2], ours, theirs, "Open MPI allgather/ring"),
+                {"what": "time of allgather ring 4 MiB", "against": None, "value": 9.0, "samples": {"us": us}, "collective": "allgather", "algo": "ring",
+                 "size": 4 << 20, "cpu": 0.1, "rail_mib": [], "network": {"hosts": 8, "ranks_per_host": per_host, "rails": 1, "rate_mbit": 100,
+                                                                          "goodput_mbit": 95.0, "ping_rtt_us": 60.0}}]
+
+    def test_what_a_quick_run_of_rails_left_out_is_told_and_how_busy_processors_were_beside_open_mpi(self):
+        self.assertEqual(self.report("rails", self.rails_rows(4, 2)).returncode, 0)
+        page = self.page.read_text()
+        self.assertIn("nothing of: 16 MiB, 64 MiB, 2048 x 2048, 4096 x 4096, times on hosts of one rank and one rail.", page)
+        self.assertIn("It has fewer rounds: 1 of 3, 2 of 5.", page)
+        self.assertEqual(self.cells("allgather 4 MiB"), ["Open MPI allgather/ring", "3.75", "3.00", "1.25 x", "2.00 x", "50 %", "97 %"])
+        self.assertEqual(self.report("rails", self.rails_rows(1, 5)).returncode, 0)
+        self.assertNotIn("one rank and one rail.", self.page.read_text())
+        self.assertNotIn("fewer rounds", self.page.read_text())
 
     def test_modes_over_rdma_wires_are_a_table_on_their_page_and_wrong_bytes_are_no_row(self):
         def lines(wrong):

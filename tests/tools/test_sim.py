@@ -3,6 +3,8 @@
 
 import json
 import os
+import pty
+import re
 import subprocess
 import sys
 import tempfile
@@ -15,6 +17,21 @@ TUTTI = Path(os.environ.get("TUTTI_BUILD_DIR", "build/release")) / "tutti"
 
 def sim(*arguments):
     return subprocess.run([TUTTI, "sim", *map(str, arguments)], capture_output=True, text=True, check=False, timeout=120)
+
+
+def sim_on_a_terminal(*arguments):
+    """What a terminal gets that is its standard error."""
+    ours, theirs = pty.openpty()
+    with subprocess.Popen([TUTTI, "sim", *map(str, arguments)], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=theirs) as run:
+        os.close(theirs)
+        shown = b""
+        try:
+            while some := os.read(ours, 4096):
+                shown += some
+        except OSError:         # EIO: nobody has the other end any more
+            pass
+    os.close(ours)
+    return run.returncode, shown.decode()
 
 
 class Sim(unittest.TestCase):
@@ -36,6 +53,28 @@ class Sim(unittest.TestCase):
         times = [self.result(*arguments, "--seed", seed)[0]["time_us"] for seed in (5, 5, 6)]
         self.assertEqual(times[0], times[1])
         self.assertNotEqual(times[0], times[2])
+
+    def test_a_terminal_shows_a_bar_that_grows_and_is_gone_in_the_end(self):
+        """A bar comes after 200 ms; how many ranks take so long is the machine's to say."""
+        bars, ranks = [], 256
+        while len(bars) < 3 and ranks < 8192:
+            ranks *= 2
+            case = ("allgather", "--ranks", ranks, "--topo", "uniform", "--algo", "ring", "--block", "64")
+            status, shown = sim_on_a_terminal(*case)
+            self.assertEqual(status, 0, shown)
+            bars = shown.split("\r\x1b[K")[1:]
+        self.assertGreaterEqual(len(bars), 3, shown)
+        self.assertEqual(bars.pop(), "")
+        shares = []
+        for bar in bars:
+            found = re.fullmatch(r"allgather_ring \[(#*) *\] +(\d+) %  \d+ s", bar)
+            self.assertTrue(found, repr(bar))
+            self.assertEqual(len(bar[bar.index("[") + 1:bar.index("]")]), 30)
+            self.assertAlmostEqual(len(found[1]), int(found[2]) * 0.3, delta=1.2)
+            shares.append(int(found[2]))
+        self.assertEqual(shares, sorted(shares))
+        self.assertLessEqual(shares[-1], 100)
+        self.assertEqual(sim_on_a_terminal(*case, "--quiet"), (0, ""))
 
     def test_a_ring_of_the_uniform_network_is_what_the_formula_says(self):
         (one,) = self.result("allgather", "--ranks", 8, "--algo", "ring", "--block", "1000", "--copy-gbs", "1e9")

@@ -49,6 +49,26 @@ static void the_fastest_real_nics_are_rails_in_order_of_name(void **state)
     assert_int_equal(r.n, 0);
 }
 
+static void rails_are_as_fast_as_the_slowest_if_wires_are_behind_all(void **state)
+{
+    struct tt_nic nics[] = { nic("eth0", 100, U), nic("eth1", 100, U), nic("eth2", 25, U) };
+    struct tt_rails r;
+
+    (void)state;
+    tt_rails_find(&r, nics, 3, all, NULL);
+    assert_true(r.n == 2 && r.bit_s == 0);
+    nics[0].wired = nics[1].wired = nics[2].wired = true;
+    tt_rails_find(&r, nics, 3, all, NULL);
+    assert_true(r.n == 2 && r.bit_s == 100000000000);
+    tt_rails_find(&r, nics, 3, all, "eth");
+    assert_true(r.n == 3 && r.bit_s == 25000000000);
+    nics[1].wired = false;
+    tt_rails_find(&r, nics, 3, all, "eth");
+    assert_true(r.n == 3 && r.bit_s == 0);
+    tt_rails_find(&r, nics, 0, all, "eth");
+    assert_true(r.n == 0 && r.bit_s == 0);
+}
+
 static void nics_of_unknown_speed_are_rails_where_none_is_known(void **state)
 {
     const struct tt_nic nics[] = { nic("eth0", 0, U), nic("eth1", 0, U), nic("eth2", 25, U) };
@@ -179,6 +199,7 @@ int main(void)
 {
     static const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_fastest_real_nics_are_rails_in_order_of_name),
+        cmocka_unit_test(rails_are_as_fast_as_the_slowest_if_wires_are_behind_all),
         cmocka_unit_test(nics_of_unknown_speed_are_rails_where_none_is_known),
         cmocka_unit_test(no_more_rails_than_there_is_room_for),
         cmocka_unit_test(a_rank_uses_its_nearest_rail_and_says_why),
