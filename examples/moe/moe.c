@@ -364,7 +364,7 @@ static tutti_status make_layers(struct work *w)
         .top_k = s->top_k,
         .max_tokens = (uint32_t)w->o->tokens,
         .tile_tokens = (uint32_t)w->o->tile,
-        .group_ranks = (uint32_t)w->o->group,
+        .group_experts = (uint32_t)w->o->group,
         .type = TUTTI_F32,
         .there = w->o->there,
         .back = w->o->back,

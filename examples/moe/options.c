@@ -14,7 +14,7 @@
     "  --there TYPE     as which tokens travel: f32, bf16 or fp8 (default bf16)\n" \
     "  --back TYPE      as which results do (default bf16)\n" \
     "  --tile N         tokens of a tile (default 16)\n" \
-    "  --group N        ranks whose tiles are one group, with one fence for each rank when all are put (default 1)\n" \
+    "  --group N        experts whose tiles are one group, with one fence for each rank when all are put (default: those of a rank)\n" \
     "  --processors N   blocks that compute; 0 (default): the block that looks and hands out does, too\n" \
     "  --forms LIST     of collective, coupled, decoupled, ordered, full (default: all)\n" \
     "  --proxied        tiles for ranks of the same host go through the proxy, too\n" \
