@@ -9,7 +9,7 @@ import unittest
 from cluster import BUILD, SANITIZED, ClusterTest, environment
 
 PROGRAM = BUILD / "examples" / "moe"
-FORMS = ("collective", "full", "coupled", "decoupled", "ordered")
+FORMS = ("collective", "padded", "full", "coupled", "decoupled", "ordered")
 
 
 class Megakernel(ClusterTest):
@@ -35,7 +35,7 @@ class Megakernel(ClusterTest):
                  ("gpt-oss-120b", 4, "bf16", "bf16", ("--tile", 3, "--proxied", "--group", 8, "--skew", 0.5)))
         for shape, n, there, back, options in cases[:2] if SANITIZED else cases:
             with self.subTest(shape=shape, n=n, there=there, back=back):
-                said = self.together(n, "--shape", shape, "--scale", 64, "--tokens", 9, "--there", there, "--back", back, "--wrong", *options, forms=("collective", "full"))
+                said = self.together(n, "--shape", shape, "--scale", 64, "--tokens", 9, "--there", there, "--back", back, "--wrong", *options, forms=("collective", "padded", "full"))
                 self.assertEqual((said["shape"], said["ranks"]), (shape, n))
 
     def test_what_cannot_be_is_told_with_the_option_and_its_value(self):
