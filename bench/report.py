@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Writes the page of docs/ that a benchmark's results belong to: docs/performance.md and its plot from a peers run, docs/rails.md
 from a rails run, docs/simulation-measured.md from a sim and a predict run, docs/tuning-measured.md from a tuner run, its part of docs/one-sided.md and its
-figure from a putsignal run, its parts of docs/rdma.md and docs/lanes.md from an rdma run:
+figure from a putsignal run, another part of it from a gemm run, its parts of docs/moe.md from a moe run, its parts of docs/rdma.md and docs/lanes.md from an rdma run:
 bench/report.py [RESULTS] [--out FILE.md]"""
 
 import argparse
@@ -14,7 +14,7 @@ sys.dont_write_bytecode = True
 
 import plot  # noqa: E402
 import report_tuner  # noqa: E402
-from lib import report_putsignal, report_rails, report_rdma, report_sim, results, say  # noqa: E402
+from lib import report_putsignal, report_rails, report_ratios, report_rdma, report_sim, results, say  # noqa: E402
 
 METHOD = """\
 Everything here was measured in one run, side by side, by `bench/run peers`; how is told in
@@ -84,7 +84,7 @@ def write_sim(data, out):
 def main(argv):
     parser = argparse.ArgumentParser(prog="bench/report.py", description=__doc__)
     parser.add_argument("results", nargs="?", type=Path, default=HERE.parent / "build" / "bench" / "peers.json")
-    parser.add_argument("--out", type=Path, help="default docs/performance.md, docs/rails.md, docs/simulation-measured.md, docs/tuning-measured.md, docs/one-sided.md, or docs/rdma.md and docs/lanes.md")
+    parser.add_argument("--out", type=Path, help="default docs/performance.md, docs/rails.md, docs/simulation-measured.md, docs/tuning-measured.md, docs/one-sided.md, docs/moe.md, or docs/rdma.md and docs/lanes.md")
     options = parser.parse_args(argv)
     docs = HERE.parent / "docs"
     try:
@@ -97,6 +97,9 @@ def main(argv):
             (options.out or docs / "tuning-measured.md").write_text(report_tuner.markdown(data, machine_table(data["machine"])))
         elif data["benchmark"] == "putsignal":
             report_putsignal.write(data, machine_table(data["machine"]), options.out or docs / "one-sided.md")
+        elif data["benchmark"] in report_ratios.PARTS:
+            page = options.out or docs / {"moe": "moe.md", "gemm": "one-sided.md"}[data["benchmark"]]
+            page.write_text(report_ratios.markdown(data, page.read_text()))
         elif data["benchmark"] == "rdma":
             pages = [options.out] if options.out else [docs / "rdma.md", docs / "lanes.md"]
             for page, text in report_rdma.written(data, {page: page.read_text() for page in pages}).items():
