@@ -119,7 +119,9 @@ void held_posts_begin(void)
 {
     pthread_t thread;
 
+    pthread_mutex_lock(&lock);
     holds_up = true;
+    pthread_mutex_unlock(&lock);
     tt_assert(pthread_create(&thread, NULL, pass_rounds, NULL) == 0 && pthread_detach(thread) == 0);
 }
 
