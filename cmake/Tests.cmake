@@ -57,7 +57,7 @@ if(ofi_FOUND)       # they look inside
     set_source_files_properties(tests/wire/test_ofi.c PROPERTIES COMPILE_DEFINITIONS TUTTI_HAVE_OFI=1 INCLUDE_DIRECTORIES "${ofi_INCLUDE_DIRS}")
 endif()
 if(verbs_FOUND)
-    set_source_files_properties(tests/wire/test_verbs.c tests/wire/test_verbs_device.c PROPERTIES COMPILE_DEFINITIONS TUTTI_HAVE_VERBS=1)
+    set_source_files_properties(tests/cluster/held_posts.c tests/wire/test_verbs.c tests/wire/test_verbs_device.c PROPERTIES COMPILE_DEFINITIONS TUTTI_HAVE_VERBS=1)
 endif()
 
 # What results are compared with. Under the thread sanitizer most of a test's time would go into watching how that is computed, which one

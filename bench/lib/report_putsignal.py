@@ -6,11 +6,11 @@ from html import escape
 
 from plot import COLOURS, Scale, line, text
 
-from . import report_sim, results, say
+from . import report_ratios, report_sim, results, say
 
 HEAD = """\
 By `bench/run putsignal`, which says what a row is; written here by `bench/report.py build/bench/putsignal.json`. Eight hosts of four ranks, each with a
-link of its own: {network}. All of them, and the relay between them, are on this machine.
+link of its own: {network}. All of them, and the relay between them, are on this machine. {rounds} rounds of each case that is not simulated.
 TCP uses `cubic` between them, whatever the system's default."""
 
 MODES = ("coupled", "decoupled", "ordered", "full")
@@ -186,7 +186,7 @@ def markdown(data, machine_table, old, figure):
     rows = data["rows"]
     by_count, by_size, by_nodes = parts_of(data)
     begin, end = report_sim.marks("putsignal")
-    parts = [HEAD.format(network=network_of(rows)), machine_table, *noise_of(data), goal_table(rows), f"![the modes of the proxy beside each other]({figure})"]
+    parts = [HEAD.format(network=network_of(rows), rounds=report_ratios.rounds_of(rows)), machine_table, *noise_of(data), goal_table(rows), f"![the modes of the proxy beside each other]({figure})"]
     if by_size:
         parts += ["Share of put-only over the size of a transfer, 96 at once; in parentheses the lowest and the highest round:",
                   share_table("bytes", by_size, say.size)]

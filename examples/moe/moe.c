@@ -1,5 +1,5 @@
-/* A mixture of experts that is spread over ranks, in two forms: as one kernel of the CPU device that computes tiles as they arrive (megakernel.h), in each mode of the
- * proxy; and as collectives, with the computation between them. Every result is compared, bit by bit, with a dense reference. Prints what a round of each takes
+/* A mixture of experts that is spread over ranks, in several forms: as one kernel of the CPU device that computes tiles as they arrive (megakernel.h), in each mode of the
+ * proxy; and as collectives, with the computation between them: of late sizes, and of blocks padded to the most that there may be (padded.h). Every result is compared, bit by bit, with a dense reference. Prints what a round of each takes
  * (report.h).
  *
  *     tutti run -n 4 -- ./moe --shape qwen3-30b --tokens 64 --skew 1 --rounds 5 */
@@ -11,6 +11,7 @@
 #include "megakernel.h"
 #include "model.h"
 #include "options.h"
+#include "padded.h"
 #include "report.h"
 
 /* A tile of the collective form. */
@@ -26,6 +27,7 @@ struct work {
     tutti_comm *comm;
     uint32_t rank, nranks, nblocks;
     tutti_moe *tiles, *collective;
+    struct padded padded;
     struct ffn ffn;
     uint32_t first_expert;      /* that it holds */
     float *gate, *up, *down;    /* of its experts */
@@ -159,6 +161,13 @@ static tutti_status compute_kernel(const tutti_device_view *v, uint32_t block, u
     }
 }
 
+/* By all processors. */
+static tutti_status compute(struct work *w)
+{
+    w->next_taken = 0;
+    return tutti_device_run(tutti_moe_device(w->tiles), w->nblocks > 1 ? w->nblocks - 1 : 1, compute_kernel, w);
+}
+
 /* Takes all tiles that have come. */
 static tutti_status take_all(struct work *w)
 {
@@ -183,20 +192,62 @@ static tutti_status take_all(struct work *w)
 
 static tutti_status run_collective(struct work *w, const tutti_moe_routing *routing)
 {
-    const uint32_t nblocks = w->nblocks > 1 ? w->nblocks - 1 : 1;
     double began;
     tutti_status st = tutti_moe_dispatch(w->collective, routing, 0);
 
     began = now_ms();
     if (!st)
         st = take_all(w);
-    w->next_taken = 0;
     if (!st)
-        st = tutti_device_run(tutti_moe_device(w->tiles), nblocks, compute_kernel, w);
+        st = compute(w);
     for (uint32_t i = 0; i < w->ntaken && !st; i++)
         st = tutti_moe_give(w->collective, &w->taken[i].tile, w->taken[i].y);
     w->compute_ms = now_ms() - began;
     return st ? st : tutti_moe_combine(w->collective, w->out, 0);
+}
+
+/* ---- the padded form ---------------------------------------------------------------------------------------------- */
+
+/* What has come, as tiles. */
+static void take_padded(struct work *w)
+{
+    size_t rows = 0;
+
+    w->ntaken = 0;
+    for (uint32_t source = 0; source < w->nranks; source++) {
+        const uint32_t *experts, n = padded_rows(&w->padded, source, &experts), most = (uint32_t)w->o->tile;
+
+        for (uint32_t at = 0; at < n; at += most, w->ntaken++) {
+            struct taken *t = &w->taken[w->ntaken];
+
+            t->tile = (tutti_moe_tile){
+                .source = source, .number = at / most, .rows = n - at < most ? n - at : most, .experts = experts + at,
+            };
+            t->x = w->x + rows * w->ffn.hidden;
+            t->y = w->y + rows * w->ffn.hidden;
+            for (uint32_t i = 0; i < t->tile.rows; i++)
+                padded_read(&w->padded, source, at + i, t->x + (size_t)i * w->ffn.hidden);
+            rows += t->tile.rows;
+        }
+    }
+}
+
+static tutti_status run_padded(struct work *w)
+{
+    tutti_status st = padded_dispatch(&w->padded, w->tokens, w->experts);
+
+    if (st)
+        return st;
+    take_padded(w);
+    st = compute(w);
+    for (uint32_t k = 0; k < w->ntaken && !st; k++) {
+        const tutti_moe_tile *t = &w->taken[k].tile;
+
+        for (uint32_t i = 0; i < t->rows; i++)
+            padded_give(&w->padded, t->source, t->number * (uint32_t)w->o->tile + i,
+                        w->taken[k].y + (size_t)i * w->ffn.hidden);
+    }
+    return st ? st : padded_combine(&w->padded, w->weights, w->out);
 }
 
 /* ---- a round --------------------------------------------------------------------------------------------------------- */
@@ -221,17 +272,25 @@ static size_t count_wrong(const struct work *w)
     return wrong;
 }
 
+static tutti_status run_form(struct work *w, enum form form)
+{
+    const tutti_moe_routing routing = routing_of(w);
+
+    if (form == PADDED)
+        return run_padded(w);
+    return form == COLLECTIVE ? run_collective(w, &routing) : run_mega(w, &routing);
+}
+
 /* One form, once: *ms and *compute_ms of the slowest rank, *wrong added up over all ranks. */
 static tutti_status measure(struct work *w, enum form form, double *ms, double *compute_ms, int64_t *wrong)
 {
-    const tutti_moe_routing routing = routing_of(w);
     double took[2], worst[2];
     int64_t mine;
     tutti_status st = TUTTI_OK;
 
     memset(w->out, 0xff, (size_t)w->o->tokens * w->ffn.hidden * sizeof *w->out);
     w->compute_ms = 0;
-    if (form != COLLECTIVE)
+    if (form >= FULL)
         st =
             tutti_device_set_mode(tutti_moe_device(w->tiles), (tutti_device_mode)(form - FULL), TUTTI_DEVICE_SEQUENCED);
     if (!st)
@@ -241,7 +300,7 @@ static tutti_status measure(struct work *w, enum form form, double *ms, double *
     if (st)
         return st;
     took[0] = now_ms();
-    st = form == COLLECTIVE ? run_collective(w, &routing) : run_mega(w, &routing);
+    st = run_form(w, form);
     took[0] = now_ms() - took[0];
     took[1] = w->compute_ms;
     if (st)
@@ -260,7 +319,6 @@ static tutti_status measure(struct work *w, enum form form, double *ms, double *
 /* A run of each form that is refused on all ranks, as the last one sends a token to an expert that there is none. False: one went otherwise, which was told. */
 static bool are_refused(struct work *w)
 {
-    const tutti_moe_routing routing = routing_of(w);
     const uint32_t first = w->experts[0];
     bool good = true;
 
@@ -269,9 +327,9 @@ static bool are_refused(struct work *w)
     for (int form = 0; form < FORMS && good; form++) {
         tutti_status st;
 
-        if (!options_want(w->o, form))
+        if (!options_want(w->o, form) || form == PADDED)    /* which believes what it is given */
             continue;
-        st = form == COLLECTIVE ? run_collective(w, &routing) : run_mega(w, &routing);
+        st = run_form(w, (enum form)form);
         good = st == TUTTI_ERR_INVALID;
         if (!good)
             fprintf(stderr, "moe: rank %u, %s: a wrong routing is %s\n", w->rank, options_forms[form], tutti_status_name(st));
@@ -345,6 +403,10 @@ static void make_tokens(struct work *w)
     w->y = have(rows * s->hidden, sizeof *w->y);
     for (uint32_t t = 0; t < tokens; t++)
         model_token(&w->model, w->rank, t, w->tokens + (size_t)t * s->hidden);
+    if (!padded_init(&w->padded, w->comm, tokens, s->top_k, s->experts, s->hidden, w->o->there, w->o->back)) {
+        fprintf(stderr, "moe: no memory for padded blocks\n");
+        exit(1);
+    }
     if (!model_route(&w->model, w->rank, tokens, w->experts, w->weights) ||
         !model_reference(&w->model, w->rank, tokens, w->experts, w->weights, &there, &back, w->reference)) {
         fprintf(stderr, "moe: no memory for the reference\n");
@@ -364,7 +426,7 @@ static tutti_status make_layers(struct work *w)
         .top_k = s->top_k,
         .max_tokens = (uint32_t)w->o->tokens,
         .tile_tokens = (uint32_t)w->o->tile,
-        .group_ranks = (uint32_t)w->o->group,
+        .group_experts = (uint32_t)w->o->group,
         .type = TUTTI_F32,
         .there = w->o->there,
         .back = w->o->back,
@@ -379,6 +441,7 @@ static tutti_status make_layers(struct work *w)
 static void forget(struct work *w)
 {
     free_mega(&w->mega);
+    padded_fini(&w->padded);
     free(w->gate);
     free(w->up);
     free(w->down);

@@ -14,9 +14,9 @@
     "  --there TYPE     as which tokens travel: f32, bf16 or fp8 (default bf16)\n" \
     "  --back TYPE      as which results do (default bf16)\n" \
     "  --tile N         tokens of a tile (default 16)\n" \
-    "  --group N        ranks whose tiles are one group, with one fence for each rank when all are put (default 1)\n" \
+    "  --group N        experts whose tiles are one group, with one fence for each rank when all are put (default: those of a rank)\n" \
     "  --processors N   blocks that compute; 0 (default): the block that looks and hands out does, too\n" \
-    "  --forms LIST     of collective, coupled, decoupled, ordered, full (default: all)\n" \
+    "  --forms LIST     of collective, padded, coupled, decoupled, ordered, full (default: all)\n" \
     "  --proxied        tiles for ranks of the same host go through the proxy, too\n" \
     "  --wrong          first each form has a run in which the last rank's routing is wrong, which all ranks must be told\n" \
     "  --rounds N       times each form is timed (default 3)\n" \
@@ -30,7 +30,7 @@
 #define GROUP_MAX 65535
 #define SEED_MAX 1000000000
 
-const char *const options_forms[FORMS] = { "collective", "full", "coupled", "decoupled", "ordered" };
+const char *const options_forms[FORMS] = { "collective", "padded", "full", "coupled", "decoupled", "ordered" };
 
 /* Each says what is wrong with the value of an option, and returns false then. */
 
@@ -75,7 +75,7 @@ static bool take_forms(const char *name, const char *text, uint32_t *out)
         while (form < FORMS && (strlen(options_forms[form]) != n || strncmp(options_forms[form], at, n) != 0))
             form++;
         if (form == FORMS) {
-            fprintf(stderr, "moe: --%s %s: \"%.*s\" is none of collective, coupled, decoupled, ordered and full\n", name, text, (int)n, at);
+            fprintf(stderr, "moe: --%s %s: \"%.*s\" is none of collective, padded, coupled, decoupled, ordered and full\n", name, text, (int)n, at);
             return false;
         }
         *out |= 1u << form;

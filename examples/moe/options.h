@@ -5,7 +5,7 @@
 #include "model.h"
 
 /* What is timed, in this order in each round; the numbers of modes are those of tutti_device_mode from FULL on. */
-enum form { COLLECTIVE, FULL, COUPLED, DECOUPLED, ORDERED, FORMS };
+enum form { COLLECTIVE, PADDED, FULL, COUPLED, DECOUPLED, ORDERED, FORMS };
 extern const char *const options_forms[FORMS];
 
 #define ROUNDS_MAX 1000

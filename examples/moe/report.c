@@ -10,6 +10,7 @@ static size_t rounds_of(const struct report *r) { return (size_t)r->o->rounds; }
 
 static const char *const what_forms_are[FORMS] = {
     [COLLECTIVE] = "an exchange, the experts, an exchange back",
+    [PADDED] = "two allgathers, an alltoall padded to the most that may come, the experts, and the same alltoall back",
     [FULL] = "one kernel; its proxy sets a mark for a group of tiles, behind which their signals go",
     [COUPLED] = "one kernel; its proxy drains before each tile's signal",
     [DECOUPLED] = "one kernel; its proxy drains once for a group of tiles",
@@ -56,7 +57,7 @@ void report_table(const struct report *r)
         if (form == COLLECTIVE) {
             printf("\n");
             print_spread(r, "  computation", FORMS);
-        } else {
+        } else if (form >= FULL) {
             printf(" %8llu %8llu %8llu", (unsigned long long)c->puts, (unsigned long long)c->drains, (unsigned long long)c->fences);
         }
         printf("\n");

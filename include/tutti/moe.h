@@ -153,7 +153,7 @@ typedef enum tutti_moe_form { TUTTI_MOE_TILES = 0, TUTTI_MOE_COLLECTIVE, TUTTI_M
 
 #define TUTTI_MOE_NONE 0xffffffffu      /* as an expert of a token: this choice is left out */
 
-/* How a layer is made. All but held, nheld, device and group_ranks the same on all ranks. Zero means default where one is named; set `size` to sizeof. */
+/* How a layer is made. All but held, nheld, device and group_experts the same on all ranks. Zero means default where one is named; set `size` to sizeof. */
 typedef struct tutti_moe_conf {
     size_t size;
     tutti_moe_form form;
@@ -169,8 +169,9 @@ typedef struct tutti_moe_conf {
     const uint32_t *held;       /* [nheld]: which, each once. Every expert must be held by some rank; where several hold it, token t of rank r goes to the one
                                    that is (r + t) mod their number in the order of ranks. NULL: rank r of n holds [r * experts / n, (r + 1) * experts / n) */
     const struct tutti_device_conf *device;     /* TILES: of the device (<tutti/device.h>) whose proxy carries tiles; `groups` is the layer's. NULL: defaults */
-    uint32_t group_ranks;       /* TILES: the tiles for so many ranks, one after another, are a group of the device, whose signals follow when the last of its tiles has
-                                   been put: 1 to nranks (more: nranks); the last group may have fewer; 0: 1 */
+    uint32_t group_experts;     /* TILES: the tiles for so many experts, counted rank by rank in the order in which each holds them, are a group of the device, whose signals
+                                   follow when the last of its tiles has been put. A group may be part of a rank's experts, or those of several ranks, which get one
+                                   fence each; a tile belongs with the expert of its first row. 0: the tiles for each rank are a group */
 } tutti_moe_conf;
 
 /* Collective. Memory of each rank, with n ranks, R = max_tokens * min(top_k, the most experts that a rank holds) and rows of b bytes there and c back: TILES about 2n R (b + c) in

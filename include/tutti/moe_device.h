@@ -52,6 +52,7 @@ typedef struct tutti_moe_head {
 typedef struct tutti_moe_send_tile {
     uint32_t peer, number;      /* to whom, and which of those for it */
     uint32_t first, rows;       /* in tutti_moe_view.rows; 0 rows: nothing goes there in this run */
+    uint32_t group;             /* of the device's groups */
 } tutti_moe_send_tile;
 
 /* What a kernel needs of a run, given to it by value. Fields may be read; all memory but tokens and out is the layer's. */
@@ -75,7 +76,7 @@ typedef struct tutti_moe_view {
     const uint32_t *row_experts;        /* likewise: its expert */
     const uint32_t *places;             /* [ntokens][top_k]: which row of `results` is its result; TUTTI_MOE_NONE: there is none */
     const uint32_t *held_at;            /* [experts]: the number of an expert among those that this rank holds; TUTTI_MOE_NONE: it does not */
-    uint32_t group_ranks;               /* ranks whose tiles are a group; the last group may have fewer */
+    const uint32_t *group_first;        /* [groups + 1]: the tiles of group g are sends[group_first[g]] to sends[group_first[g + 1]]; none is fine */
     const uint64_t *complete;           /* [groups]: of the device's groups */
     uint64_t *staged;                   /* [groups]: tiles of the run that have been put */
     uint8_t *staging;                   /* [nsends][tile_bytes] */
@@ -340,9 +341,7 @@ TUTTI_DEVICE uint64_t tutti_moe_stage(const tutti_moe_view *v, uint32_t i)
 TUTTI_DEVICE tutti_status tutti_moe_send(const tutti_moe_view *v, uint32_t i)
 {
     const tutti_moe_send_tile *s = &v->sends[i];
-    const uint32_t group = s->peer / v->group_ranks, left = v->device.nranks - group * v->group_ranks;
-    const uint32_t first = v->first_send[group * v->group_ranks];
-    const uint32_t n = v->first_send[group * v->group_ranks + (left < v->group_ranks ? left : v->group_ranks)] - first;
+    const uint32_t first = v->group_first[s->group], n = v->group_first[s->group + 1] - first;
     const uint64_t at = v->tiles_at + tutti_moe_place(v, v->device.rank, s->number) * v->tile_bytes;
     uint64_t bytes = 0, before = 0;
     tutti_status st;
@@ -352,14 +351,14 @@ TUTTI_DEVICE tutti_status tutti_moe_send(const tutti_moe_view *v, uint32_t i)
     tutti_device_sync();
     st = tutti_device_group_put(&v->device, at, v->staging + i * v->tile_bytes, bytes, &v->signals[i]);
     if (!st)
-        st = tutti_device_group_publish(&v->device, group);
+        st = tutti_device_group_publish(&v->device, s->group);
     if (st)
         return st;
     if (tutti_device_thread() == 0)
-        before = tutti_device_add(&v->staged[group], 1);
+        before = tutti_device_add(&v->staged[s->group], 1);
     if (tutti_moe_share(before) + 1 < n)
         return TUTTI_OK;
-    return tutti_device_group_signal(&v->device, group, v->complete[group], &v->signals[first], n);
+    return tutti_device_group_signal(&v->device, s->group, v->complete[s->group], &v->signals[first], n);
 }
 
 /* ---- what has come --------------------------------------------------------------------------------------------------- */

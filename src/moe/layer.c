@@ -10,7 +10,7 @@
 
 #define CREATE "tutti_moe_create"
 #define TILE_TOKENS_DEFAULT 16u
-#define CONF_BYTES_FIRST offsetof(tutti_moe_conf, group_ranks)     /* of the first release that has it */
+#define CONF_BYTES_FIRST offsetof(tutti_moe_conf, group_experts)     /* of the first release that has it */
 #define TILE_TOKENS_MAX 4096u
 #define TOKENS_MAX (1u << 20)
 #define HIDDEN_MAX 65536u
@@ -252,6 +252,7 @@ static tutti_status make_shape(tutti_moe *m, const tutti_moe_conf *c)
         return tt_fail(TUTTI_ERR_INVALID, CREATE ": %u ranks of %u tokens, each for %u experts, are more than 2^32 rows", n, c->max_tokens,
                        c->top_k);
     m->max_tokens = c->max_tokens;
+    m->group_experts = c->group_experts;
     m->stride = (uint32_t)tiles * c->tile_tokens;
     m->view = (tutti_moe_view){
         .device = { .rank = m->comm->rank, .nranks = n },
@@ -261,7 +262,6 @@ static tutti_status make_shape(tutti_moe *m, const tutti_moe_conf *c)
         .nheld = m->holding.first[m->comm->rank + 1] - m->holding.first[m->comm->rank],
         .tile_tokens = c->tile_tokens,
         .tiles_max = (uint32_t)tiles,
-        .group_ranks = c->group_ranks < n ? c->group_ranks : n,
         .type = (uint32_t)c->type,
         .there = tutti_moe_row_of((uint32_t)c->there, c->hidden, c->scale_elems),
         .back = tutti_moe_row_of((uint32_t)c->back, c->hidden, c->scale_elems),
@@ -313,8 +313,6 @@ static tutti_status take_conf(tutti_moe_conf *mine, tutti_device_conf *device, c
         return st;
     if (mine->tile_tokens == 0)
         mine->tile_tokens = TILE_TOKENS_DEFAULT;
-    if (mine->group_ranks == 0)
-        mine->group_ranks = 1;
     flaw = flaw_of_conf(mine);
     return flaw ? tt_fail(TUTTI_ERR_INVALID, CREATE ": conf.%s", flaw) : TUTTI_OK;
 }

@@ -52,6 +52,7 @@ struct tutti_moe {
     enum tt_moe_state state;
     tutti_status broken;        /* why it is good for nothing but its end */
     uint32_t max_tokens;
+    uint32_t group_experts;     /* TILES: of a group of the device; 0: those of each rank */
     uint32_t stride;            /* rows of tiles_max tiles */
     float *weights;             /* the arrays of view that this rank writes */
     uint32_t *rows, *row_experts, *places, *held_at;

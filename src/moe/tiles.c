@@ -20,7 +20,8 @@ struct tiles {
     uint64_t words_at, result_words_at, tiles_at, results_at;   /* in a set */
     tutti_moe_send_tile *sends;
     tutti_device_signal_to *signals;
-    uint32_t *first_send;
+    uint32_t *first_send, *group_first;
+    uint32_t ngroups, begun;    /* begun: groups whose place in group_first is known, while a plan is made */
     uint64_t *complete, *staged;
 };
 
@@ -49,6 +50,12 @@ static void place(tutti_moe *m, struct tiles *t)
     t->set_bytes = t->results_at + lines(places * v->tile_tokens * v->back.bytes);
 }
 
+/* The group of a tile for that rank whose first row is for that slot, or would be. */
+static uint32_t group_of(const tutti_moe *m, uint32_t peer, uint32_t slot)
+{
+    return m->group_experts ? slot / m->group_experts : peer;
+}
+
 /* Memory that this rank alone writes. */
 static tutti_status make_memory(tutti_moe *m, struct tiles *t)
 {
@@ -58,14 +65,16 @@ static tutti_status make_memory(tutti_moe *m, struct tiles *t)
     t->sends = tt_moe_have(m, nsends, sizeof *t->sends, "tiles to send");
     t->signals = tt_moe_have(m, nsends, sizeof *t->signals, "their signals");
     t->first_send = tt_moe_have(m, n + 1, sizeof *t->first_send, "who gets which tiles");
-    t->complete = tt_moe_have(m, n, sizeof *t->complete, "counters");
-    t->staged = tt_moe_have(m, n, sizeof *t->staged, "counters");
+    t->group_first = tt_moe_have(m, t->ngroups + 1ull, sizeof *t->group_first, "groups");
+    t->complete = tt_moe_have(m, t->ngroups, sizeof *t->complete, "counters");
+    t->staged = tt_moe_have(m, t->ngroups, sizeof *t->staged, "counters");
     v->staging = tt_moe_have(m, nsends, v->tile_bytes, "tiles before they are put");
-    if (!t->sends || !t->signals || !t->first_send || !t->complete || !t->staged || !v->staging)
+    if (!t->sends || !t->signals || !t->first_send || !t->group_first || !t->complete || !t->staged || !v->staging)
         return TUTTI_ERR_NOMEM;
     v->sends = t->sends;
     v->signals = t->signals;
     v->first_send = t->first_send;
+    v->group_first = t->group_first;
     v->complete = t->complete;
     v->staged = t->staged;
     return TUTTI_OK;
@@ -96,7 +105,7 @@ static tutti_status init(tutti_moe *m)
     if (!t)
         return tt_fail(TUTTI_ERR_NOMEM, "tutti_moe_create: no memory");
     m->own = t;
-    m->device.groups = (m->view.device.nranks + m->view.group_ranks - 1) / m->view.group_ranks;
+    m->device.groups = t->ngroups = group_of(m, m->view.device.nranks - 1, m->holding.nslots) + 1;
     place(m, t);
     st = make_memory(m, t);
     if (!st)
@@ -157,36 +166,53 @@ static uint32_t tiles_for(const tutti_moe *m, uint32_t peer)
     return rows / each + (rows % each != 0);
 }
 
+/* Adds the n-th tile of all to its group. Groups come in order, and some of them have no tiles. */
+static void join(struct tiles *t, uint32_t group, uint32_t n)
+{
+    while (t->begun <= group)
+        t->group_first[t->begun++] = n;
+    t->complete[group]++;
+}
+
 /* The tiles for a rank, from the n-th of all on. Returns how many. */
 static uint32_t plan_peer(tutti_moe *m, uint32_t peer, uint32_t n)
 {
-    const struct tiles *t = own(m);
+    struct tiles *t = own(m);
     const tutti_moe_view *v = &m->view;
     const uint32_t first = m->route.first[peer], end = m->route.first[peer + 1], ntiles = tiles_for(m, peer);
     const uint32_t nsends = ntiles ? ntiles : 1;
+    uint32_t slot = m->holding.first[peer], slot_end = first;   /* row slot_end is not for slots before `slot` */
 
     for (uint32_t i = 0; i < nsends; i++) {
         const uint32_t at = first + i * v->tile_tokens, left = end - at;
 
+        while (left > 0 && slot_end + m->route.counts[slot] <= at)
+            slot_end += m->route.counts[slot++];
         t->sends[n + i] = (tutti_moe_send_tile){
             .peer = peer, .number = i, .first = at, .rows = left < v->tile_tokens ? left : v->tile_tokens,
+            .group = group_of(m, peer, slot),
         };
+        join(t, t->sends[n + i].group, n + i);
         t->signals[n + i] = (tutti_device_signal_to){
             .peer = peer, .op = TUTTI_SIGNAL_SET,
             .offset = v->words_at + 8 * tutti_moe_place(v, v->device.rank, i), .value = (uint64_t)v->run << 32 | ntiles,
         };
     }
     t->first_send[peer + 1] = n + nsends;
-    t->complete[peer / v->group_ranks] += nsends;
-    t->staged[peer / v->group_ranks] = 0;
     return nsends;
 }
 
 static void plan(tutti_moe *m)
 {
+    struct tiles *t = own(m);
+
     m->view.nsends = 0;
+    t->begun = 0;
+    memset(t->staged, 0, t->ngroups * sizeof *t->staged);
     for (uint32_t peer = 0; peer < m->view.device.nranks; peer++)
         m->view.nsends += plan_peer(m, peer, m->view.nsends);
+    while (t->begun <= t->ngroups)
+        t->group_first[t->begun++] = m->view.nsends;
 }
 
 /* ---- a run whose routing is wrong ------------------------------------------------------------------------------------ */

@@ -85,6 +85,7 @@ TUTTI_DEVICE tutti_status exchange_send(const tutti_device_view *v, struct excha
     const uint32_t way = (uint32_t)((x->seed + round) % 3);
     uint8_t *src = x->src + x->slot_bytes * (block * v->nranks + to);
     tutti_device_signal_to signals[EXCHANGE_BLOCKS_MAX];
+    uint64_t published;
     tutti_status st;
 
     for (uint32_t b = 0; b < nblocks; b++) {
@@ -111,7 +112,11 @@ TUTTI_DEVICE tutti_status exchange_send(const tutti_device_view *v, struct excha
         st = tutti_device_group_publish(v, to);
     if (st || block != 0)
         return st;
-    return tutti_device_group_signal(v, to, nblocks * ++x->published[to], signals, nblocks);
+    published = x->published[to] + 1;
+    tutti_device_sync();        /* all threads have read it */
+    if (tutti_device_thread() == 0)
+        x->published[to] = published;
+    return tutti_device_group_signal(v, to, nblocks * published, signals, nblocks);
 }
 
 /* The tile that the same block of a peer has sent in this round; then that block may use the slot again. */

@@ -5,6 +5,7 @@
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+#include "held_posts.h"
 
 #define HELD_FDS 1024
 #define HELD_CALLS 64           /* that a connection takes nothing, at most */
@@ -26,6 +27,7 @@ void held_lanes_begin(const struct rank *r)
 {
     draws = (r->job->seed * JOB_RANKS_MAX + r->rank) << 32;
     holds_up = true;
+    held_posts_begin();
 }
 
 uint32_t held_lanes_calls(void)
@@ -33,8 +35,10 @@ uint32_t held_lanes_calls(void)
     return calls;
 }
 
-/* Below n; of any thread. */
-static uint64_t draw(uint64_t n) { return tt_mix64(atomic_fetch_add(&draws, 1)) % n; }
+uint64_t held_lanes_draw(uint64_t n)
+{
+    return tt_mix64(atomic_fetch_add(&draws, 1)) % n;
+}
 
 static bool is_free(int fd)
 {
@@ -54,8 +58,8 @@ static bool is_held(int fd)
 {
     if (is_free(fd))
         return false;
-    if (connections[fd].refused == 0 && draw(8) == 0)
-        connections[fd].refused = (uint32_t)draw(HELD_CALLS);
+    if (connections[fd].refused == 0 && held_lanes_draw(8) == 0)
+        connections[fd].refused = (uint32_t)held_lanes_draw(HELD_CALLS);
     if (connections[fd].refused == 0)
         return false;
     connections[fd].refused--;
@@ -66,7 +70,7 @@ static bool is_held(int fd)
 /* Of the bytes of a call the kernel takes some, as it may. */
 static size_t cut(int fd, size_t bytes)
 {
-    return bytes > 1 && !is_free(fd) && draw(4) == 0 ? 1 + draw(bytes - 1) : bytes;
+    return bytes > 1 && !is_free(fd) && held_lanes_draw(4) == 0 ? 1 + held_lanes_draw(bytes - 1) : bytes;
 }
 
 static ssize_t sent(int fd, ssize_t bytes)

@@ -1,5 +1,5 @@
-/* Devices: kernels of real ranks on all wires, in all modes. No signal before its bytes, from any block to any other; over TCP also where lanes are
- * held up at random. */
+/* Devices: kernels of real ranks on all wires, in all modes. No signal before its bytes, from any block to any other; where there are lanes also
+ * if these are held up at random. */
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
@@ -174,14 +174,9 @@ static void no_signal_is_seen_before_its_bytes(void **state)
 
 static void held_up_role(struct rank *r) { exchange(r, ROUNDS_HELD, true); }
 
-/* RDMA devices are given nothing by send. */
 static void nor_is_one_where_lanes_are_held_up(void **state)
 {
-    const char *in_place = getenv("TUTTI_TEST_IN_PLACE_OF_TCP");
-
     (void)state;
-    if (in_place && strcmp(in_place, "verbs") == 0)
-        skip();
     for (uint32_t i = 0; i < NWAYS; i++) {
         const struct job job = { .wires = ways[i].wires, .nranks = 3, .seed = job_seed(SEED) + i, .arg = &ways[i] };
 

@@ -9,7 +9,7 @@ import unittest
 from cluster import BUILD, SANITIZED, ClusterTest, environment
 
 PROGRAM = BUILD / "examples" / "moe"
-FORMS = ("collective", "full", "coupled", "decoupled", "ordered")
+FORMS = ("collective", "padded", "full", "coupled", "decoupled", "ordered")
 
 
 class Megakernel(ClusterTest):
@@ -32,10 +32,10 @@ class Megakernel(ClusterTest):
     def test_shapes_types_and_routes(self):
         cases = (("qwen3-30b", 2, "fp8", "bf16", ("--skew", 1.5)), ("deepseek-v3", 4, "fp8", "fp8", ("--skew", 0)),
                  ("gpt-oss-120b", 2, "bf16", "f32", ()), ("qwen3-30b", 1, "f32", "f32", ("--skew", 1)),
-                 ("gpt-oss-120b", 4, "bf16", "bf16", ("--tile", 3, "--proxied", "--skew", 0.5)))
+                 ("gpt-oss-120b", 4, "bf16", "bf16", ("--tile", 3, "--proxied", "--group", 8, "--skew", 0.5)))
         for shape, n, there, back, options in cases[:2] if SANITIZED else cases:
             with self.subTest(shape=shape, n=n, there=there, back=back):
-                said = self.together(n, "--shape", shape, "--scale", 64, "--tokens", 9, "--there", there, "--back", back, "--wrong", *options, forms=("collective", "full"))
+                said = self.together(n, "--shape", shape, "--scale", 64, "--tokens", 9, "--there", there, "--back", back, "--wrong", *options, forms=("collective", "padded", "full"))
                 self.assertEqual((said["shape"], said["ranks"]), (shape, n))
 
     def test_what_cannot_be_is_told_with_the_option_and_its_value(self):
@@ -51,7 +51,7 @@ class Megakernel(ClusterTest):
 
     def test_help_tells_every_option(self):
         done = subprocess.run([PROGRAM, "--help"], env=environment(), capture_output=True, text=True, timeout=60, check=True)
-        for option in ("shape", "scale", "tokens", "skew", "there", "back", "tile", "processors", "forms", "proxied", "wrong", "rounds", "seed", "json"):
+        for option in ("shape", "scale", "tokens", "skew", "there", "back", "tile", "group", "processors", "forms", "proxied", "wrong", "rounds", "seed", "json"):
             self.assertIn(f"--{option} ", done.stdout)
 
     def test_people_are_told_what_each_number_is(self):

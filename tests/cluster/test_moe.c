@@ -1,5 +1,6 @@
 /* Layers of experts in both forms: drawn routings against their definition, bit by bit, over all wires and modes, and everything that can be wrong with them. */
 #include <math.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -84,7 +85,7 @@ static void draw_layer(struct rank *r, uint32_t i, struct layer *l)
         .type = types[tt_prng_below(p, 2)], .there = types[tt_prng_below(p, 3)], .back = types[tt_prng_below(p, 3)],
         .scale_elems = (uint32_t)tt_prng_below(p, 40), .device = &l->device,
     };
-    c->group_ranks = (uint32_t)tt_prng_below(p, r->nranks + 2);
+    c->group_experts = (uint32_t)tt_prng_below(p, c->experts + 2);
     c->top_k = 1 + (uint32_t)tt_prng_below(p, c->experts < TOP_MAX ? c->experts : TOP_MAX);
     if (l->kind != HELD_BY_ALL)
         return;
@@ -290,6 +291,127 @@ static void every_token_comes_out_as_defined(void **state)
 {
     (void)state;
     over_ways(drawn_role, 1);
+}
+
+/* ---- groups ---- */
+
+#define GROUPED_EXPERTS 8u
+#define GROUPED_TOKENS 6u
+
+/* The group of a tile by its definition: rank r of n holds experts in their order. */
+static uint32_t group_wanted(const tutti_moe_view *v, const tutti_moe_send_tile *s, uint32_t group_experts)
+{
+    const uint32_t expert = s->rows ? v->row_experts[s->first] : s->peer * GROUPED_EXPERTS / v->device.nranks;
+
+    return group_experts ? expert / group_experts : s->peer;
+}
+
+/* Tile i of the plan, which all ranks have alike, of each rank for this one: it is here soon, or, else, is not; this rank's own comes past all groups. */
+static void check_tile(struct rank *r, const tutti_moe_view *v, uint32_t i, bool here)
+{
+    const tutti_moe_send_tile *s = &v->sends[i];
+    uint32_t ntiles;
+
+    for (uint32_t source = 0; source < r->nranks && s->peer == r->rank; source++)
+        if (here)
+            CHECK_OK(r, tutti_device_wait(&v->device, v->words_at + 8 * tutti_moe_place(v, source, s->number),
+                                          TUTTI_AT_LEAST, (uint64_t)v->run << 32, NULL));
+        else if (source != r->rank)
+            CHECK(r, tutti_moe_poll(v, source, s->number, &ntiles) == TUTTI_PENDING);
+}
+
+/* What comes is given back as zeros. */
+static void answer_all(struct rank *r, const tutti_moe_view *v)
+{
+    const float zeros[HIDDEN_MAX] = { 0 };
+
+    for (uint32_t i = 0; i < v->nsends; i++)
+        for (uint32_t source = 0; source < r->nranks && v->sends[i].peer == r->rank; source++) {
+            const tutti_moe_send_tile *s = &v->sends[i];
+
+            for (uint32_t row = 0; row < s->rows; row++)
+                tutti_moe_result_write(v, source, s->number, row, zeros);
+            CHECK_OK(r, s->rows ? tutti_moe_give_back(v, source, s->number, s->rows) : TUTTI_OK);
+        }
+    for (uint32_t i = 0; i < v->nsends; i++)
+        while (v->sends[i].rows && tutti_moe_poll_result(v, v->sends[i].peer, v->sends[i].number) == TUTTI_PENDING)
+            sched_yield();
+}
+
+/* All ranks send the tiles of one group after those of another: each group's signals come with the last of its tiles, and no other one's do. */
+static void groups_run(struct rank *r, tutti_moe *moe, const tutti_moe_routing *routing, uint32_t group_experts)
+{
+    float out[GROUPED_TOKENS * HIDDEN_MAX];
+    uint32_t ngroups = 0;
+    tutti_moe_view v;
+
+    CHECK_OK(r, tutti_moe_begin(moe, routing, out, &v, 0));
+    for (uint32_t i = 0; i < v.nsends; i++) {
+        const uint32_t group = v.sends[i].group;
+
+        CHECK(r, group == group_wanted(&v, &v.sends[i], group_experts));
+        CHECK(r, v.group_first[group] <= i && i < v.group_first[group + 1]);
+        ngroups = group + 1;
+    }
+    for (uint32_t g = 0; g < ngroups; g++) {
+        for (uint32_t i = v.group_first[g + 1]; i-- > v.group_first[g];) {      /* any may be the last */
+            job_meet(r);
+            check_tile(r, &v, i, false);
+            job_meet(r);
+            CHECK_OK(r, tutti_moe_send(&v, i));
+        }
+        for (uint32_t i = v.group_first[g]; i < v.group_first[g + 1]; i++)
+            check_tile(r, &v, i, true);
+    }
+    answer_all(r, &v);
+    CHECK_OK(r, tutti_moe_end(moe, TUTTI_OK, 0));
+}
+
+static void groups_role(struct rank *r)
+{
+    const struct way *w = r->job->arg;
+    const float tokens[GROUPED_TOKENS * HIDDEN_MAX] = { 0 };
+    uint32_t experts[GROUPED_TOKENS * 3];
+    float weights[GROUPED_TOKENS * 3];
+    const tutti_moe_routing routing = {
+        .size = sizeof routing, .tokens = tokens, .ntokens = GROUPED_TOKENS, .experts = experts, .weights = weights,
+    };
+
+    open_as(r);
+    for (uint32_t i = 0; i < GROUPED_TOKENS * 3; i++) {
+        experts[i] = i * 5 % (GROUPED_EXPERTS - 1);     /* nobody wants the last one */
+        weights[i] = 1;
+    }
+    for (uint32_t group_experts = 0; group_experts <= GROUPED_EXPERTS + 1; group_experts++) {
+        const tutti_device_conf device = { .size = sizeof device,
+                                           .mode = group_experts % 2 ? TUTTI_DEVICE_DECOUPLED : TUTTI_DEVICE_FULL,
+                                           .no_direct = w->no_direct };
+        const tutti_moe_conf conf = {
+            .size = sizeof conf, .hidden = 5, .experts = GROUPED_EXPERTS, .top_k = 3, .max_tokens = GROUPED_TOKENS,
+            .tile_tokens = 2, .type = TUTTI_F32, .there = TUTTI_F32, .back = TUTTI_F32, .device = &device,
+            .group_experts = group_experts,
+        };
+        tutti_moe *moe;
+
+        job_step(r, "groups of %u experts", group_experts);
+        CHECK_OK(r, tutti_moe_create(r->comm, &conf, &moe));
+        for (uint32_t run = 0; run < 3; run++)
+            groups_run(r, moe, &routing, group_experts);
+        CHECK_OK(r, tutti_moe_free(moe));
+    }
+}
+
+static void groups_are_of_as_many_experts_as_are_wanted(void **state)
+{
+    (void)state;
+    for (uint32_t i = 0; i < NWAYS; i++) {
+        const struct job job = {
+            .wires = ways[i].wires, .nranks = ways[i].nranks, .seed = job_seed(SEED), .arg = &ways[i]
+        };
+
+        if (ways[i].no_direct || strcmp(ways[i].wires, "tcp") == 0)     /* else signals are no leader's */
+            job_run(&job, groups_role);
+    }
 }
 
 /* ---- what is wrong with a routing ---- */
@@ -539,6 +661,7 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_token_comes_out_as_defined),
+        cmocka_unit_test(groups_are_of_as_many_experts_as_are_wanted),
         cmocka_unit_test(a_wrong_routing_is_told_on_all_ranks_and_harms_nothing),
         cmocka_unit_test(mistakes_are_told),
         cmocka_unit_test(a_lost_rank_ends_the_run),

@@ -1,5 +1,5 @@
-/* Windows: what is seen in which order, and who waits for whom, over all ways by which memory is reached; over TCP also where lanes are held up
- * at random. TUTTI_TEST_PUTS=100000 makes the streams as long by each way as they are by all together. */
+/* Windows: what is seen in which order, and who waits for whom, over all ways by which memory is reached; where there are lanes also if these are
+ * held up at random. TUTTI_TEST_PUTS=100000 makes the streams as long by each way as they are by all together. */
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -19,7 +19,6 @@
 #define STREAM_PUTS (UNIT_SHARE > 1 ? 1000u : 20000u)        /* of a job; by the five ways that need no devices 100000 in all */
 #define STREAM_PUTS_SLOW (STREAM_PUTS / 40)     /* of one over verbs: software devices are slow */
 #define STREAM_TOLD 20000                       /* after so many puts it says how far it is */
-#define STREAM_PUTS_HELD (STREAM_PUTS / 5)      /* of one whose lanes are held up */
 
 /* Most are short, some are long. */
 static size_t stream_bytes(struct tt_prng *p)
@@ -108,6 +107,12 @@ static uint32_t puts_of_job(const struct window_way *m)
     return strcmp(m->wires, "verbs") == 0 ? STREAM_PUTS_SLOW : STREAM_PUTS;
 }
 
+/* Of one whose lanes are held up. */
+static uint32_t puts_of_job_held(const struct window_way *m)
+{
+    return puts_of_job(m) / 5;
+}
+
 /* Puts by each way and test: TUTTI_TEST_PUTS, or those of a job. */
 static uint64_t puts_wanted(uint32_t of_job)
 {
@@ -169,7 +174,7 @@ static void no_signal_is_seen_before_its_bytes(void **state)
 static void held_up_role(struct rank *r)
 {
     window_job_open(r);
-    stream(r, STREAM_PUTS_HELD, true);
+    stream(r, puts_of_job_held(r->job->arg), true);
 }
 
 static void nor_is_one_where_lanes_are_held_up(void **state)
@@ -178,12 +183,12 @@ static void nor_is_one_where_lanes_are_held_up(void **state)
 
     (void)state;
     for (uint32_t i = 0; i < WINDOW_WAYS; i++) {
-        if (strcmp(window_ways[i].wires, "tcp") != 0 || !window_way_is_wanted(&window_ways[i]))
+        if (strcmp(window_ways[i].wires, "shm") == 0 || !window_way_is_wanted(&window_ways[i]))
             continue;
         wanted++;
-        play_stream(i, held_up_role, STREAM_PUTS_HELD);
+        play_stream(i, held_up_role, puts_of_job_held(&window_ways[i]));
     }
-    if (!wanted)                /* TUTTI_WIRES names another wire */
+    if (!wanted)                /* TUTTI_WIRES names shm */
         skip();
 }
 

@@ -17,8 +17,10 @@ const struct window_way window_ways[WINDOW_WAYS] = {
 
 bool window_way_is_wanted(const struct window_way *m)
 {
-    const char *wires = getenv("TUTTI_WIRES");
+    const char *wires = getenv("TUTTI_WIRES"), *lanes = getenv("TUTTI_LANES");
 
+    if (lanes && strcmp(m->lanes, lanes) != 0)
+        return false;
     if (getenv("TUTTI_TEST_IN_PLACE_OF_TCP"))
         return strcmp(m->wires, "tcp") == 0;
     return wires ? strcmp(m->wires, wires) == 0 : strcmp(m->wires, "verbs") != 0;

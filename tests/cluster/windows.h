@@ -17,7 +17,7 @@ struct window_way {
 extern const struct window_way window_ways[WINDOW_WAYS];
 
 /* RDMA devices are rare: by them only where TUTTI_WIRES names their wire, and then by nothing else. Where another wire is in the place of tcp (job.h), only
- * the ways over tcp. */
+ * the ways over tcp; and where TUTTI_LANES says how many lanes, those alone. */
 bool window_way_is_wanted(const struct window_way *m);
 /* Runs the role by each way that is wanted; under sanitizers by half of them, another half in each turn. */
 void over_all_ways(void (*role)(struct rank *), uint32_t nranks,

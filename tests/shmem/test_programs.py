@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """The OpenSHMEM programs of tests/shmem/programs do what they expect, on 1 to 5 PEs, over shared memory (heaps that are mapped; globals by single copies, or by messages) and
-TCP (one lane, and four); and mistakes are told in a sentence that names the call, and end the job."""
+TCP (one lane, and four), and libfabric where it is there; and mistakes are told in a sentence that names the call, and end the job."""
 
+import json
 import os
 import subprocess
 import sys
@@ -19,15 +20,16 @@ WAYS = {
     "shm by messages": ("shm", {"TUTTI_CMA": "0"}),
     "tcp": ("tcp", {"TUTTI_LANES": "1"}),
     "tcp, 4 lanes": ("tcp", {"TUTTI_LANES": "4"}),
+    "ofi": ("ofi", {}),
 }
 
 # program: (way, number of PEs); every way with every program, and every number
 RUNS = {
-    "moves": [("shm", 1), ("shm", 2), ("shm by messages", 3), ("tcp", 2), ("tcp, 4 lanes", 3)],
-    "atomics": [("shm", 1), ("shm", 5), ("shm by messages", 3), ("tcp", 4), ("tcp, 4 lanes", 2)],
-    "waits": [("shm", 1), ("shm", 4), ("shm by messages", 2), ("tcp", 3), ("tcp, 4 lanes", 5)],
-    "teams": [("shm", 1), ("shm", 5), ("shm by messages", 2), ("tcp", 4), ("tcp, 4 lanes", 3)],
-    "locks": [("shm", 1), ("shm", 3), ("shm by messages", 4), ("tcp", 5), ("tcp", 2), ("tcp, 4 lanes", 2)],
+    "moves": [("shm", 1), ("shm", 2), ("shm by messages", 3), ("tcp", 2), ("tcp, 4 lanes", 3), ("ofi", 3)],
+    "atomics": [("shm", 1), ("shm", 5), ("shm by messages", 3), ("tcp", 4), ("tcp, 4 lanes", 2), ("ofi", 2)],
+    "waits": [("shm", 1), ("shm", 4), ("shm by messages", 2), ("tcp", 3), ("tcp, 4 lanes", 5), ("ofi", 3)],
+    "teams": [("shm", 1), ("shm", 5), ("shm by messages", 2), ("tcp", 4), ("tcp, 4 lanes", 3), ("ofi", 3)],
+    "locks": [("shm", 1), ("shm", 3), ("shm by messages", 4), ("tcp", 5), ("tcp", 2), ("tcp, 4 lanes", 2), ("ofi", 3)],
 }
 
 # argument of the program `mistakes`: what must be said, and the exit status
@@ -71,12 +73,21 @@ def end(process, what, status=0):
     return said
 
 
+def usable_wires():
+    said = subprocess.run([BUILD / "tutti", "info", "--json"], capture_output=True, text=True, check=True, timeout=60).stdout
+    return {wire["name"] for wire in json.loads(said)["wires"] if wire["usable"]}
+
+
 def check_programs():
+    usable = usable_wires()
     for program, runs in RUNS.items():
         for turn, (way, npes) in enumerate(runs):
             if SANITIZED and turn not in (1, 3):    # a share: they are slow there
                 continue
             wires, env = WAYS[way]
+            if wires not in usable:
+                print(f"skipped: {program} over {way}, which this machine has not")
+                continue
             end(start(program, npes, wires, env), f"{program} on {npes} PEs over {way}")
         print(f"ok: {program}")
 

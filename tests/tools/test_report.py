@@ -15,6 +15,8 @@ BENCH = Path(os.environ["TUTTI_SOURCE_DIR"]) / "bench"
 sys.path.insert(0, str(BENCH))
 sys.dont_write_bytecode = True
 
+import bench_gemm  # noqa: E402
+import bench_moe  # noqa: E402
 import bench_predict  # noqa: E402
 import bench_putsignal  # noqa: E402
 import bench_rails  # noqa: E402
@@ -151,6 +153,33 @@ class Report(unittest.TestCase):
         self.assertEqual(self.report("rails", self.rails_rows(1, 5)).returncode, 0)
         self.assertNotIn("one rank and one rail.", self.page.read_text())
         self.assertNotIn("fewer rounds", self.page.read_text())
+
+    def test_ratios_of_experts_say_which_reach_what_they_should_and_stay_where_there_are_none_anew(self):
+        def place(name, text):
+            return f"<!-- bench/run {name} -->\n\n{text}\n\n<!-- end of bench/run {name} -->\n"
+
+        def turn(dynamic, padded):
+            return {way: {"time_us": us, "sent_bytes": sent} for way, us, sent in (("dynamic", dynamic, 100), ("known", 100, 100), ("padded", padded, 400), ("padded_seen", 200, 200))}
+
+        options, case = argparse.Namespace(tokens=512, bytes=4096, mbit=400, only=None), (4, 1, 0.0)
+        rows = list(bench_moe.rows_of(options, case, [turn(100, 300), turn(120, 300)]))
+        whats = bench_moe.whats_of(options, case)
+        self.page.write_text("before\n" + place("moe: exchanges", "old") + place("moe: cost", "kept") + "after\n")
+        done = self.report("moe", rows)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        page = self.page.read_text()
+        self.assertEqual(self.cells(whats["padded"]), ["two allgathers and an alltoall", "2.75 x", "2.50 to 3.00", "3.60", "short", "4.00"])
+        self.assertEqual(self.cells(whats["known"]), ["tutti_alltoallv", "1.10 x", "1.00 to 1.20", "1.10", "ok", ""])
+        for said in ("before\n", "\nafter\n", "\nkept\n", "commit c0ffee, 2026-01-02; 2 rounds", f"2 of 3 rows reach what they should. Short of it: {whats['padded']}.\n"):
+            self.assertIn(said, page)
+        self.assertNotIn("\nold\n", page)
+        self.page.write_text(place("gemm", "old"))
+        what = bench_gemm.what("allgather-GEMM", 4)
+        done = self.report("gemm", [{"what": what, "value": 1.5, "reach": 1.3, "unit": "x", "better": "higher", "against": "apart", "spread": [1.4, 1.6], "link_mbit": 143,
+                                     "communication_over_computation": 1.26, "samples": {"overlapped_ms": [1, 2, 3]}}])
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertEqual(self.cells(what), ["apart", "1.50 x", "1.40 to 1.60", "1.30", "ok", "143", "1.26"])
+        self.assertEqual(self.report("moe", rows).returncode, 1)
 
     def test_modes_over_rdma_wires_are_a_table_on_their_page_and_wrong_bytes_are_no_row(self):
         def lines(wrong):

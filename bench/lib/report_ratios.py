@@ -1,0 +1,66 @@
+"""The measured parts of docs/moe.md, out of the rows of bench/run moe (exchanges, the sender's cost of a message, and layers from end to end), and that of docs/one-sided.md out of those
+of bench/run gemm: ratios, each part between marks of its own. A part of which the run has no rows stays as it is."""
+
+import re
+
+from . import report_sim, results, say
+
+HEAD = """\
+By `bench/run {benchmark}`, which says what a row is; written here by `bench/report.py build/bench/{benchmark}.json`. On {cpu}, {cores} cores; commit {commit}, {date}; {rounds} rounds of each case, a value is the median of their
+ratios."""
+
+# By benchmark and the name in the marks: what its rows begin with, and what is above them.
+PARTS = {"moe": {
+    "moe: exchanges": (r"^(sizes decided late|padded)", "Times on shaped links. The reach of a padded exchange is nine tenths of how many times as many bytes it moves (*bytes*): time in proportion to bytes."),
+    "moe: cost": (r"^sender's cost", "Processor time of a start for each other rank (Tc), times that of a replay with all that it saves."),
+    "moe: layers": (r"^experts of", "A layer from end to end, on links so slow that what a rank puts takes as long as it computes; every result was compared with the dense reference."),
+}, "gemm": {
+    "gemm": (r"", "Over a link whose rate (*Mbit/s*) makes communication as long as computation; *as long* is what it came to."),
+}}
+
+# What some rows have besides: columns.
+MORE = {"bytes_ratio": "bytes", "link_mbit": "Mbit/s", "communication_over_computation": "as long"}
+
+
+def rounds_of(rows):
+    counts = sorted({len(side) for row in rows for side in (row.get("samples") or {}).values()})
+    return " or ".join(map(str, counts)) or "no"
+
+
+def noise_of(machine):
+    """What must be said of a machine that was not quiet."""
+    if machine["busy_cores_before"] > 0.1:
+        yield f"**Other work kept {machine['busy_cores_before']:.1f} of {machine['cores']} cores busy when this run began**: ratios are noise to that extent."
+
+
+def short_of(rows):
+    """How many reach what they should, and which do not."""
+    judged = [row for row in rows if say.verdict(row)]
+    short = [row["what"] for row in judged if say.verdict(row) == "short"]
+    if judged:
+        yield f"{len(judged) - len(short)} of {len(judged)} rows reach what they should" + (". Short of it: " + "; ".join(short) if short else "") + "."
+
+
+def table(rows):
+    more = [key for key in MORE if any(key in row for row in rows)]
+    return results.aligned(["what", "against", "value", "rounds", "reach", "", *(MORE[key] for key in more)],
+                           [[*results.ratio_line(row), *(say.number(row[key]) if key in row else "" for key in more)] for row in rows])
+
+
+def markdown(data, old):
+    """The old page with the parts made anew of which there are rows."""
+    benchmark, machine, told = data["benchmark"], data["machine"], False
+    for name, (begins, about) in PARTS[benchmark].items():
+        rows = [row for row in data["rows"] if re.match(begins, row["what"])]
+        if not rows:
+            continue
+        begin, end = report_sim.marks(name)
+        pattern = re.compile(re.escape(begin) + ".*?" + re.escape(end), re.DOTALL)
+        if not pattern.search(old):
+            raise say.Problem(f"the page has no place for this: it should have {begin.strip()} and {end.strip()}")
+        parts = [about + " " + HEAD.format(benchmark=benchmark, rounds=rounds_of(rows), **machine), *noise_of(machine), *short_of(rows), table(rows)]
+        new, told = "\n\n".join(parts).join((begin, end)), True
+        old = pattern.sub(lambda _, new=new: new, old)
+    if not told:
+        raise say.Problem(f"the results have no row that the page tells of: bench/run {benchmark}")
+    return old

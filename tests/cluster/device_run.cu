@@ -1,0 +1,170 @@
+/* The kernels of the device tests on a GPU, in a job of three ranks: tutti run -n 3 -- device_run. Windows, sources and the FIFO are pinned host memory. Ranks share GPUs if there are
+ * fewer. Exit status 77: there is none. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "device_kernels.cu"
+
+#define SKIPPED 77
+#define RANKS 3
+#define THREADS 64
+#define BLOCKS 4u
+#define CROWD 32u
+#define ROUNDS 12u
+#define SLOT_BYTES (1u << 20)
+#define PIECES 8u
+#define PIECE_BYTES 5000u
+
+/* What a rank has. */
+struct here {
+    tutti_comm *comm;
+    tutti_window *window;
+    tutti_device *device;
+    uint8_t *mem;
+    tutti_status *out;          /* [blocks] */
+    uint32_t rank;
+};
+
+#define CHECK(cond) \
+    do { \
+        if (!(cond)) { \
+            fprintf(stderr, "%s:%d: %s does not hold; %s\n", __FILE__, __LINE__, #cond, tutti_last_error()); \
+            exit(1); \
+        } \
+    } while (0)
+
+/* Pinned, zeroed, and kept until the process ends. */
+static void *have(size_t bytes)
+{
+    void *mem = tutti_device_cuda_alloc(bytes, TUTTI_DEVICE_SHARED, NULL);
+
+    CHECK(mem);
+    return mem;
+}
+
+static tutti_device_view begin(struct here *h, size_t bytes)
+{
+    tutti_device_view v;
+
+    h->mem = (uint8_t *)have(bytes);
+    CHECK(tutti_window_create(h->comm, h->mem, bytes, &h->window) == TUTTI_OK);
+    CHECK(device_for_cuda(h->window, &h->device) == TUTTI_OK);
+    CHECK(tutti_device_view_of(h->device, &v) == TUTTI_OK);
+    return v;
+}
+
+static void end(struct here *h)
+{
+    CHECK(tutti_barrier(h->comm, NULL) == TUTTI_OK);
+    CHECK(tutti_device_destroy(h->device) == TUTTI_OK);
+    CHECK(tutti_window_free(h->window) == TUTTI_OK);
+}
+
+/* A kernel that was launched has ended, and well in all its blocks. */
+static void await(const struct here *h, uint32_t nblocks)
+{
+    CHECK(cudaGetLastError() == cudaSuccess);
+    CHECK(cudaDeviceSynchronize() == cudaSuccess);
+    for (uint32_t i = 0; i < nblocks; i++)
+        CHECK(h->out[i] == TUTTI_OK);
+}
+
+/* No signal before its bytes: all ranks to all, in all modes. */
+static void play_exchange(struct here *h)
+{
+    const size_t slots = BLOCKS * RANKS;
+    struct exchange *x = (struct exchange *)have(sizeof *x);
+    tutti_device_counters c = {};
+
+    c.size = sizeof c;
+    begin(h, 2 * 64 * slots + slots * SLOT_BYTES);
+    x->rounds = ROUNDS;
+    x->flush_every = 4;
+    x->seed = 20261125;
+    x->slot_bytes = SLOT_BYTES;
+    x->src = (uint8_t *)have(slots * SLOT_BYTES);
+    x->published = (uint64_t *)have(RANKS * sizeof *x->published);
+    for (int mode = 0; mode < TUTTI_DEVICE_MODES; mode++) {
+        const bool drains = mode == TUTTI_DEVICE_COUPLED || mode == TUTTI_DEVICE_DECOUPLED;
+        tutti_device_view v;
+
+        CHECK(tutti_device_set_mode(h->device, (tutti_device_mode)mode, TUTTI_DEVICE_SEQUENCED) == TUTTI_OK);
+        CHECK(tutti_device_counters_reset(h->device) == TUTTI_OK);
+        CHECK(tutti_device_view_of(h->device, &v) == TUTTI_OK);
+        exchange<<<BLOCKS, THREADS>>>(v, x, h->out);
+        await(h, BLOCKS);
+        CHECK(x->wrong == 0);
+        CHECK(tutti_device_read_counters(h->device, &c) == TUTTI_OK);
+        CHECK(c.puts > 0 && c.signals > 0 && (drains ? c.drains > 0 && c.fences == 0 : c.drains == 0 && c.fences > 0));
+        x->first += x->rounds;
+    }
+    end(h);
+}
+
+/* Many blocks that add to one word of rank 1. */
+static void play_crowd(struct here *h)
+{
+    const uint64_t sum = (uint64_t)CROWD * (CROWD + 1) / 2 * ROUNDS;
+    struct crowd *c = (struct crowd *)have(sizeof *c);
+    const tutti_device_view v = begin(h, 64 + 8 * CROWD);
+
+    c->times = ROUNDS;
+    c->src = (uint64_t *)have(CROWD * sizeof *c->src);
+    if (h->rank == 0) {
+        crowd<<<CROWD, THREADS>>>(v, c, h->out);
+        await(h, CROWD);
+    } else if (h->rank == 1) {
+        CHECK(tutti_window_wait(h->window, 0, TUTTI_EQUAL, sum, 0, NULL) == TUTTI_OK);
+        for (uint64_t i = 0; i < CROWD; i++)
+            CHECK(((const uint64_t *)(const void *)(h->mem + 64))[i] == i + 1);
+    }
+    end(h);
+}
+
+/* Puts, fences, and signals in the other order. */
+static void play_fences(struct here *h)
+{
+    const size_t bytes = PIECES * PIECE_BYTES;
+    struct fences *f = (struct fences *)have(sizeof *f);
+    uint8_t *src = (uint8_t *)have(bytes);
+    const tutti_device_view v = begin(h, 64 + bytes);
+
+    for (size_t i = 0; i < bytes; i++)
+        src[i] = exchange_byte(9ull << 40, i);
+    f->npieces = PIECES;
+    f->piece_bytes = PIECE_BYTES;
+    f->src = src;
+    if (h->rank == 0) {
+        fences<<<1, THREADS>>>(v, f, h->out);
+        await(h, 1);
+    } else {
+        CHECK(tutti_window_wait(h->window, 0, TUTTI_EQUAL, 1, 0, NULL) == TUTTI_OK);
+        CHECK(memcmp(h->mem + 64, src, bytes) == 0);
+    }
+    end(h);
+}
+
+int main(void)
+{
+    struct cudaDeviceProp what;
+    struct here h = {};
+    int ndevices = 0;
+
+    if (cudaGetDeviceCount(&ndevices) != cudaSuccess || ndevices == 0) {
+        printf("there is no GPU here\n");
+        return SKIPPED;
+    }
+    CHECK(tutti_comm_create(&h.comm, NULL) == TUTTI_OK);
+    CHECK(tutti_comm_size(h.comm) == RANKS);
+    h.rank = (uint32_t)tutti_comm_rank(h.comm);
+    CHECK(cudaSetDevice((int)h.rank % ndevices) == cudaSuccess);
+    CHECK(cudaGetDeviceProperties(&what, (int)h.rank % ndevices) == cudaSuccess);
+    h.out = (tutti_status *)have(CROWD * sizeof *h.out);
+    play_exchange(&h);
+    play_crowd(&h);
+    play_fences(&h);
+    printf("rank %u: exchange, crowd and fences ran on %s\n", h.rank, what.name);
+    tutti_comm_destroy(h.comm);
+    return 0;
+}
