@@ -8,11 +8,11 @@ import subprocess
 from . import build, fabric, say
 
 MODES = ("put-only", "coupled", "decoupled", "ordered", "full")
-POLICIES = ("round-robin", "pinned")
+POLICIES = ("sequenced", "round-robin", "pinned")
 LANES = {"verbs": (1, 4), "ofi": (1, 4)}
 RANKS, TRANSFERS = 3, 12
 SIZES = (4 << 10, 16 << 10, 64 << 10)
-VM_S, HERE_S = 900, 300
+VM_S, HERE_S = 1350, 300
 
 
 def what(wire, lanes, policy, mode):

@@ -1,6 +1,7 @@
 /* A packed card: how many bytes it has (16 bits), which whole card it is packed by (a byte; WHOLE: it is whole itself and follows; NEAR: by one that is
  * packed by a whole one, or is whole, and where that begins follows in 32 bits), then pairs of how many bytes are the same and how many differ, a byte
- * each, and those that differ, until all bytes are there. */
+ * each, and those that differ, until all bytes are there. Or, with AGAIN in the second byte, how far before them in this very card they are, too, in a
+ * byte: wires of one rank share its host and addresses. */
 #include "engine/cards.h"
 
 #include <stdlib.h>
@@ -11,6 +12,9 @@
 #define HEAD 3u
 #define WHOLE 255u
 #define NEAR 254u
+#define AGAIN 128u
+#define AGAIN_MIN 4u                /* a run that is shorter takes less as it is */
+#define FAR 255u                    /* how far before a run may be again, at most */
 #define PACKED_MAX (HEAD + sizeof(uint32_t) + 3 * TT_ENGINE_CARD_BYTES)
 _Static_assert(TT_CARDS_WHOLE < NEAR, "whole cards are told from what else there is");
 
@@ -28,30 +32,86 @@ void tt_cards_fini(struct tt_cards *c)
     *c = (struct tt_cards){ .end = 1 };
 }
 
-static uint32_t run(const uint8_t *card, const uint8_t *by, size_t from, size_t bytes, int same)
+/* How many bytes from the first on are the same in both, or are not. */
+static uint32_t run(const uint8_t *a, const uint8_t *b, size_t most, int same)
 {
     uint32_t n = 0;
 
-    while (from + n < bytes && n < 255 && (card[from + n] == by[from + n]) == same)
+    while (n < most && (a[n] == b[n]) == same)
         n++;
     return n;
 }
 
-/* Packs card[bytes] by another, by[TT_ENGINE_CARD_BYTES], into out[PACKED_MAX]; returns how long that is. */
-static size_t pack(const uint8_t *card, size_t bytes, const uint8_t *by, uint8_t *out)
+static size_t least(size_t a, size_t b)
+{
+    return a < b ? a : b;
+}
+
+/* For each byte of card[bytes] how far before it AGAIN_MIN bytes were last that are as those from there on; 0: nowhere near. */
+static void find_again(const uint8_t *card, size_t bytes, uint8_t *back)
+{
+    uint16_t last[256] = { 0 };     /* by hash, from 1 on */
+
+    memset(back, 0, bytes);
+    for (size_t at = 0; at + AGAIN_MIN <= bytes; at++) {
+        uint32_t word;
+        uint16_t *before;
+
+        memcpy(&word, card + at, sizeof word);
+        before = &last[word * 2654435761u >> 24];
+        if (*before && at + 1 - *before <= FAR && memcmp(card + at, card + *before - 1, AGAIN_MIN) == 0)
+            back[at] = (uint8_t)(at + 1 - *before);
+        *before = (uint16_t)(at + 1);
+    }
+}
+
+/* Packs card[bytes], with what find_again found of it, by another, by[TT_ENGINE_CARD_BYTES], into out[PACKED_MAX]; returns how long that is. */
+static size_t pack(const uint8_t *card, size_t bytes, const uint8_t *back, const uint8_t *by, uint8_t *out)
 {
     size_t n = 0;
 
     for (size_t at = 0; at < bytes;) {
-        const uint32_t same = run(card, by, at, bytes, 1), differ = run(card, by, at + same, bytes, 0);
+        const uint32_t same = run(card + at, by + at, least(bytes - at, 255), 1);
+        uint32_t differ = 0, most;
 
+        at += same;
+        most = run(card + at, by + at, least(bytes - at, AGAIN - 1), 0);
+        while (differ < most && !back[at + differ])
+            differ++;
         out[n++] = (uint8_t)same;
-        out[n++] = (uint8_t)differ;
-        memcpy(out + n, card + at + same, differ);
-        n += differ;
-        at += same + differ;
+        if (differ == 0 && most > 0) {
+            const uint32_t again = run(card + at, card + at - back[at], least(bytes - at, AGAIN - 1), 1);
+
+            out[n++] = (uint8_t)(AGAIN | again);
+            out[n++] = back[at];
+            at += again;
+        } else {
+            out[n++] = (uint8_t)differ;
+            memcpy(out + n, card + at, differ);
+            n += differ;
+            at += differ;
+        }
     }
     return n;
+}
+
+/* What pack made of a card[bytes], in which there is what it was packed by. */
+static void unpack(const uint8_t *pair, uint8_t *card, size_t bytes)
+{
+    for (size_t at = 0; at < bytes;) {
+        const uint32_t n = pair[1] & (AGAIN - 1);
+
+        at += pair[0];
+        if (pair[1] & AGAIN) {
+            for (uint32_t i = 0; i < n; i++)        /* it may reach into itself */
+                card[at + i] = card[at + i - pair[2]];
+            pair += 3;
+        } else {
+            memcpy(card + at, pair + 2, n);
+            pair += 2 + n;
+        }
+        at += n;
+    }
 }
 
 static tutti_status reserve(struct tt_cards *c, size_t more)
@@ -87,8 +147,7 @@ static size_t get_at(const struct tt_cards *c, uint32_t begin, uint8_t *card)
             pair += sizeof by;
         }
         get_at(c, by, card);
-        for (size_t at = 0; at < bytes; at += (size_t)pair[0] + pair[1], pair += pair[1] + 2u)
-            memcpy(card + at + pair[0], pair + 2, pair[1]);
+        unpack(pair, card, bytes);
     }
     memset(card + bytes, 0, TT_ENGINE_CARD_BYTES - bytes);
     return bytes;
@@ -96,7 +155,7 @@ static size_t get_at(const struct tt_cards *c, uint32_t begin, uint8_t *card)
 
 tutti_status tt_cards_put(struct tt_cards *c, uint32_t rank, const void *card, size_t bytes)
 {
-    uint8_t by[TT_ENGINE_CARD_BYTES], packed[PACKED_MAX], best[PACKED_MAX];
+    uint8_t by[TT_ENGINE_CARD_BYTES], back[TT_ENGINE_CARD_BYTES], packed[PACKED_MAX], best[PACKED_MAX];
     size_t n = bytes;
     uint32_t which = WHOLE;
     tutti_status st;
@@ -104,11 +163,12 @@ tutti_status tt_cards_put(struct tt_cards *c, uint32_t rank, const void *card, s
 
     tt_assert(rank < c->nranks && bytes <= TT_ENGINE_CARD_BYTES);
     memcpy(best, card, bytes);
+    find_again(card, bytes, back);
     for (uint32_t i = 0; i < c->nwhole; i++) {
         size_t m;
 
         get_at(c, c->whole[i], by);
-        m = pack(card, bytes, by, packed);
+        m = pack(card, bytes, back, by, packed);
         if (m >= n)
             continue;
         n = m;
@@ -120,7 +180,7 @@ tutti_status tt_cards_put(struct tt_cards *c, uint32_t rank, const void *card, s
 
         get_at(c, c->near, by);
         memcpy(packed, &c->near, sizeof c->near);
-        m = sizeof c->near + pack(card, bytes, by, packed + sizeof c->near);
+        m = sizeof c->near + pack(card, bytes, back, by, packed + sizeof c->near);
         if (m < n) {
             n = m;
             which = NEAR;

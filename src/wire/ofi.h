@@ -97,6 +97,7 @@ struct tt_ofi_op {
     uint8_t buffer_index;           /* WRITE: 1 + the chunk that it reads, which is free then; 0: none. ASK, NOTE: which buffer */
     uint16_t next_free;
     uint32_t bytes;                 /* WRITE */
+    bool more;                      /* another operation follows at once over the same endpoint */
     uint64_t message;               /* WRITE, RECORD */
     uint32_t part;                  /* of the message, for who wants a trace: 0, its record; from 1 on, its writes */
     uint8_t *buffer;                /* RECEIVE */
@@ -313,9 +314,20 @@ void tt_ofi_provider_address(const struct tt_ofi_provider *p, struct tt_ofi_addr
 bool tt_ofi_trial(struct tt_ofi_provider *p, const char **why);
 
 /* ofi_end.c */
+struct tt_ofi_write {
+    const void *data;
+    size_t bytes;
+    uint64_t target, key;           /* where to */
+};
 /* Parts of an endpoint, for links and for the trial. NULL and a log entry: it cannot be had. */
 struct fid_cq *tt_ofi_cq_open(const struct tt_ofi_provider *p, int *fd);
 struct fid_ep *tt_ofi_ep_open(const struct tt_ofi_provider *p, struct fid_cq *cq);
+/* Posts a write or a message to a peer, with a registration of what it reads. flags: FI_MORE where another one to that endpoint follows at once, and
+ * FI_DELIVERY_COMPLETE where the write is to be told when it has landed. What libfabric says. */
+ssize_t tt_ofi_ep_write(const struct tt_ofi_provider *p, struct fid_ep *ep, fi_addr_t to, const struct tt_ofi_write *w,
+                        struct fid_mr *mr, uint64_t flags, void *context);
+ssize_t tt_ofi_ep_send(const struct tt_ofi_provider *p, struct fid_ep *ep, fi_addr_t to, const void *data, size_t bytes,
+                       struct fid_mr *mr, uint64_t flags, void *context);
 /* The name by which others reach it. 0: it has none of at most TT_OFI_NAME_BYTES. */
 uint16_t tt_ofi_ep_name(struct fid_ep *ep, uint8_t name[TT_OFI_NAME_BYTES]);
 /* Registers memory, with a key that others cannot guess where the provider lets us choose; ep: for which, if it wants to know. NULL: it

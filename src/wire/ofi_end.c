@@ -147,6 +147,41 @@ uint64_t tt_ofi_mr_address(const struct tt_ofi_provider *p, const void *begin, u
     return (p->info->domain_attr->mr_mode & FI_MR_VIRT_ADDR ? (uintptr_t)begin : 0) + offset;
 }
 
+static void *desc_of(struct fid_mr *mr)
+{
+    return mr ? fi_mr_desc(mr) : NULL;
+}
+
+/* What an operation of libfabric's is told that is given flags: the endpoint's own are not added to them. */
+static uint64_t flags_with(const struct tt_ofi_provider *p, uint64_t flags)
+{
+    return FI_COMPLETION | p->info->tx_attr->op_flags | flags;
+}
+
+ssize_t tt_ofi_ep_write(const struct tt_ofi_provider *p, struct fid_ep *ep, fi_addr_t to, const struct tt_ofi_write *w,
+                        struct fid_mr *mr, uint64_t flags, void *context)
+{
+    const struct iovec iov = { .iov_base = (void *)(uintptr_t)w->data, .iov_len = w->bytes };
+    const struct fi_rma_iov rma = { .addr = w->target, .len = w->bytes, .key = w->key };
+    void *desc = desc_of(mr);
+    const struct fi_msg_rma msg = {
+        .msg_iov = &iov, .desc = &desc, .iov_count = 1, .addr = to, .rma_iov = &rma, .rma_iov_count = 1,
+        .context = context,
+    };
+
+    return fi_writemsg(ep, &msg, flags_with(p, flags));
+}
+
+ssize_t tt_ofi_ep_send(const struct tt_ofi_provider *p, struct fid_ep *ep, fi_addr_t to, const void *data, size_t bytes,
+                       struct fid_mr *mr, uint64_t flags, void *context)
+{
+    const struct iovec iov = { .iov_base = (void *)(uintptr_t)data, .iov_len = bytes };
+    void *desc = desc_of(mr);
+    const struct fi_msg msg = { .msg_iov = &iov, .desc = &desc, .iov_count = 1, .addr = to, .context = context };
+
+    return fi_sendmsg(ep, &msg, flags_with(p, flags));
+}
+
 /* ---- a link's ---- */
 
 static void lane_open(struct tt_ofi_lane *lane)
@@ -159,11 +194,6 @@ static void lane_open(struct tt_ofi_lane *lane)
     lane->free_send = 0;
     lane->nfree_sends = TT_OFI_SENDS;
     lane->stuck = lane->met = false;
-}
-
-static void *desc_of(struct fid_mr *mr)
-{
-    return mr ? fi_mr_desc(mr) : NULL;
 }
 
 /* A further endpoint hears once, that the peer's can reach it. What it does not take just now tt_ofi_post_receives gives it later. False: it takes
@@ -302,6 +332,7 @@ struct tt_ofi_op *tt_ofi_op_take(struct tt_ofi_lane *lane, uint32_t reserved)
     lane->nfree_sends--;
     op->buffer_index = 0;
     op->end = 0;
+    op->more = false;
     op->bytes = 0;
     return op;
 }
@@ -338,23 +369,17 @@ bool tt_ofi_post_record(struct tt_ofi_op *op, const uint8_t *record, uint32_t by
     struct tt_ofi_lane *lane = op->lane;
     const struct tt_ofi_end *end = &lane->end[op->end];
 
-    return posted(op, fi_send(end->ep, record, bytes, desc_of(lane->link->local_mr), end->to, &op->context));
+    return posted(op, tt_ofi_ep_send(&lane->link->ofi->provider, end->ep, end->to, record, bytes, lane->link->local_mr,
+                                     op->more ? FI_MORE : 0, &op->context));
 }
 
 bool tt_ofi_post_write(struct tt_ofi_op *op, const void *data, struct fid_mr *mr, uint64_t target, uint64_t key)
 {
     const struct tt_ofi_end *end = &op->lane->end[op->end];
-    const struct iovec iov = { .iov_base = (void *)(uintptr_t)data, .iov_len = op->bytes };
-    const struct fi_rma_iov rma = { .addr = target, .len = op->bytes, .key = key };
-    void *desc = desc_of(mr);
-    const struct fi_msg_rma msg = {
-        .msg_iov = &iov, .desc = &desc, .iov_count = 1, .addr = end->to, .rma_iov = &rma, .rma_iov_count = 1,
-        .context = &op->context,
-    };
+    const struct tt_ofi_write w = { .data = data, .bytes = op->bytes, .target = target, .key = key };
+    const uint64_t flags = (op->more ? FI_MORE : 0) | (op->end > 0 ? FI_DELIVERY_COMPLETE : 0);
 
-    if (op->end == 0)
-        return posted(op, fi_write(end->ep, data, op->bytes, desc, end->to, target, key, &op->context));
-    return posted(op, fi_writemsg(end->ep, &msg, FI_COMPLETION | FI_DELIVERY_COMPLETE));
+    return posted(op, tt_ofi_ep_write(&op->lane->link->ofi->provider, end->ep, end->to, &w, mr, flags, &op->context));
 }
 
 /* The lower rank sends, so that not both ends connect at once; the other uses the endpoint when it has heard. */

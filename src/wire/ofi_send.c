@@ -139,8 +139,55 @@ static uint32_t choose_end(struct tt_ofi_lane *lane, const struct tt_ofi_out *m,
     return tt_dqplb_lanes_has_room(&lane->load, named, bytes) ? named : TT_DQPLB_NO_LANE;
 }
 
+/* Of the pieces in which a message's bytes go. */
+static uint64_t piece_bytes(const struct tt_ofi_lane *lane, const struct tt_ofi_out *m)
+{
+    const struct tt_ofi_provider *p = &lane->link->ofi->provider;
+
+    return p->copies && !m->chunk ? TT_OFI_CHUNK_BYTES : p->segment_bytes;
+}
+
+/* The piece behind so many of them. */
+static uint64_t piece_at(const struct tt_ofi_lane *lane, const struct tt_ofi_out *m, uint64_t posted)
+{
+    const uint64_t most = piece_bytes(lane, m);
+
+    return m->bytes - posted < most ? m->bytes - posted : most;
+}
+
+/* What is posted at once goes with FI_MORE but for the last. Providers may keep it back until then, so the rest must certainly be taken in this pump: these
+ * tell whether the next write does, behind one of so many bytes that is about to be posted; whether the record does; and whether anything
+ * does behind the next record. The operation that is about to be posted has been taken. */
+static bool write_follows(const struct tt_ofi_lane *lane, const struct tt_ofi_out *m, uint64_t bytes)
+{
+    const uint64_t posted = m->posted + bytes;
+
+    return posted < m->bytes && lane->nboth == 1 && (!lane->link->ofi->provider.copies || m->chunk) &&
+           lane->nfree_sends > TT_OFI_SENDS_RESERVED &&
+           lane->load.lane[0].bytes + bytes + piece_at(lane, m, posted) <= lane->load.bytes_max;
+}
+
+static bool record_follows(const struct tt_ofi_lane *lane, uint64_t message)
+{
+    const struct tt_ofi_out *m = tt_ofi_out_of((struct tt_ofi_lane *)(uintptr_t)lane, message);
+
+    return message - lane->acked < TT_OFI_SLOTS && lane->nfree_sends > TT_OFI_SENDS_RESERVED && m->away == 0 &&
+           (lane->link->ofi->provider.ordered || m->writes == 0);
+}
+
+static bool message_follows(const struct tt_ofi_lane *lane, uint64_t message)
+{
+    const struct tt_ofi_out *m = tt_ofi_out_of((struct tt_ofi_lane *)(uintptr_t)lane, message);
+
+    if (message < lane->written)
+        return record_follows(lane, message);
+    if (message == lane->asked || (m->asks && !m->answered) || lane->stuck)
+        return false;
+    return m->posted < m->bytes ? write_follows(lane, m, 0) : record_follows(lane, message);
+}
+
 /* The next piece of a message's bytes, over that endpoint. False: not now. */
-static bool write_over(struct tt_ofi_lane *lane, struct tt_ofi_out *m, uint32_t end, uint64_t bytes, uint64_t most)
+static bool write_over(struct tt_ofi_lane *lane, struct tt_ofi_out *m, uint32_t end, uint64_t bytes)
 {
     const struct tt_ofi_link *link = lane->link;
     const bool copy = link->ofi->provider.copies && !m->chunk;
@@ -154,8 +201,11 @@ static bool write_over(struct tt_ofi_lane *lane, struct tt_ofi_out *m, uint32_t 
     op->kind = TT_OFI_OP_WRITE;
     op->end = (uint8_t)end;
     op->message = lane->written;
-    op->part = 1 + (uint32_t)(m->posted / most);
+    op->part = 1 + (uint32_t)(m->posted / piece_bytes(lane, m));
     op->bytes = (uint32_t)bytes;
+    op->more = end == 0 &&
+               (write_follows(lane, m, bytes) || (m->posted + bytes == m->bytes && lane->sent == lane->written &&
+                                                  link->ofi->provider.ordered && record_follows(lane, lane->sent)));
     if (copy) {
         data = chunk_lend(lane, op, data);
         if (!data) {
@@ -182,16 +232,14 @@ static bool write_over(struct tt_ofi_lane *lane, struct tt_ofi_out *m, uint32_t 
 /* The same over an endpoint that takes it: one that is stuck is left out. */
 static bool write_segment(struct tt_ofi_lane *lane, struct tt_ofi_out *m)
 {
-    const struct tt_ofi_provider *p = &lane->link->ofi->provider;
-    const uint64_t left = m->bytes - m->posted, most = p->copies && !m->chunk ? TT_OFI_CHUNK_BYTES : p->segment_bytes;
-    const uint64_t bytes = left < most ? left : most;
+    const uint64_t bytes = piece_at(lane, m, m->posted);
 
     for (uint32_t tries = 0; tries < lane->nboth && !lane->link->broken; tries++) {
         const uint32_t end = choose_end(lane, m, bytes);
 
         if (end == TT_DQPLB_NO_LANE)
             return false;
-        if (write_over(lane, m, end, bytes, most)) {
+        if (write_over(lane, m, end, bytes)) {
             lane->stuck = false;
             return true;
         }
@@ -232,6 +280,7 @@ static void pump_records(struct tt_ofi_lane *lane)
         op->kind = TT_OFI_OP_RECORD;
         op->message = lane->sent;
         op->part = 0;
+        op->more = lane->sent + 1 < lane->tail && message_follows(lane, lane->sent + 1);
         tt_ofi_stamp(lane->link, record);
         if (!tt_ofi_post_record(op, record, m->slot_bytes))
             return;

@@ -182,25 +182,24 @@ static bool again(struct trial *t, ssize_t err, struct patience *patience)
     return true;
 }
 
-/* flags: 0, or FI_DELIVERY_COMPLETE. */
+/* What libfabric says to it. flags: as tt_ofi_ep_write has them. */
+static ssize_t give_write(struct trial *t, struct pending *op, size_t offset, size_t bytes, uint64_t flags)
+{
+    const struct tt_ofi_write w = {
+        .data = t->source + offset, .bytes = bytes, .target = t->address + offset, .key = t->key,
+    };
+
+    return tt_ofi_ep_write(t->provider, t->from.ep, t->from.to, &w, t->source_mr, flags, &op->context);
+}
+
 static void post_write(struct trial *t, struct pending *op, size_t offset, size_t bytes, uint64_t flags)
 {
     struct patience patience = patience_new();
-    const struct iovec iov = { .iov_base = t->source + offset, .iov_len = bytes };
-    const struct fi_rma_iov rma = { .addr = t->address + offset, .len = bytes, .key = t->key };
-    void *desc = desc_of(t->source_mr);
-    const struct fi_msg_rma msg = {
-        .msg_iov = &iov, .desc = &desc, .iov_count = 1, .addr = t->from.to, .rma_iov = &rma, .rma_iov_count = 1,
-        .context = &op->context,
-    };
     ssize_t err;
 
     op->over = false;
     do {
-        if (flags)
-            err = fi_writemsg(t->from.ep, &msg, FI_COMPLETION | flags);
-        else
-            err = fi_write(t->from.ep, iov.iov_base, bytes, desc, t->from.to, rma.addr, t->key, &op->context);
+        err = give_write(t, op, offset, bytes, flags);
     } while (again(t, err, &patience));
 }
 
@@ -211,7 +210,7 @@ static void post_note(struct trial *t, struct pending *op)
 
     op->over = false;
     do {
-        err = fi_send(t->from.ep, t->note, SMALL_BYTES, desc_of(t->note_mr), t->from.to, &op->context);
+        err = tt_ofi_ep_send(t->provider, t->from.ep, t->from.to, t->note, SMALL_BYTES, t->note_mr, 0, &op->context);
     } while (again(t, err, &patience));
 }
 
@@ -228,13 +227,13 @@ static void post_receive(struct trial *t, struct pending *op)
 
 /* ---- what is tried ---- */
 
-/* Writes, and a note right behind them. Sets *before: all had landed when the note came; *landed: and when they were reported as complete. */
+/* Writes, and a note right behind them, as one, as links post what they have. Sets *before: all had landed when the note came; *landed: and when they were reported as complete. */
 static bool try_order(struct trial *t, uint8_t value, bool *before, bool *landed)
 {
     memset(t->source, value, BYTES);
     post_receive(t, &t->came);
     for (size_t i = 0; i < NWRITES; i++)
-        post_write(t, &t->writes[i], cuts[i], cuts[i + 1] - cuts[i], 0);
+        post_write(t, &t->writes[i], cuts[i], cuts[i + 1] - cuts[i], FI_MORE);
     post_note(t, &t->sent);
     if (!finish(t, &t->came.over))
         return false;
@@ -366,8 +365,7 @@ static bool try_sources(struct trial *t)
 {
     memset(t->source, 1, BYTES);
     for (size_t i = 0; i < NWRITES; i++)
-        fi_write(t->from.ep, t->source + cuts[i], cuts[i + 1] - cuts[i], desc_of(t->source_mr), t->from.to,
-                 t->address + cuts[i], t->key, &t->writes[i].context);
+        give_write(t, &t->writes[i], cuts[i], cuts[i + 1] - cuts[i], 0);
     side_close(t->provider, &t->from);
     memset(t->source, 2, BYTES);
     for (uint32_t i = 0; i < SETTLE_POLLS; i++)

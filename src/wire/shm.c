@@ -39,8 +39,8 @@ void tt_shm_tell(struct tt_shm *w, const struct tt_done *d)
 /* Room for what one more peer may have to tell, and for its link. */
 static bool make_room(struct tt_shm *w)
 {
-    const uint32_t cap = 2 * (w->npeers + 1) + DONES, n = w->done_tail - w->done_head;
-    uint32_t *links = realloc(w->links, (w->npeers + 1) * sizeof *links);
+    const uint32_t cap = 2 * (w->peers.n + 1) + DONES, n = w->done_tail - w->done_head;
+    struct tt_shm_peer **links = realloc(w->links, (w->peers.n + 1) * sizeof *links);
     struct tt_done *done;
 
     if (!links)
@@ -59,20 +59,19 @@ static bool make_room(struct tt_shm *w)
     return true;
 }
 
-struct tt_shm_peer *tt_shm_peer_of(struct tt_shm *w, uint32_t rank)
+struct tt_shm_peer *tt_shm_peer_make(struct tt_shm *w, uint32_t rank)
 {
-    struct tt_shm_peer *peer = w->peers[rank];
+    struct tt_shm_peer *peer = tt_shm_peer_of(w, rank);
 
     if (peer)
         return peer;
     peer = make_room(w) ? tt_slab_take(&w->peer_slab) : NULL;
-    if (!peer) {
+    if (!peer || !tt_sparse_set(&w->peers, rank, peer)) {
         tt_fail(TUTTI_ERR_NOMEM, "shm: no memory for rank %u", rank);
         return NULL;
     }
+    peer->rank = rank;
     peer->fd = peer->bell_fd = -1;
-    w->peers[rank] = peer;
-    w->npeers++;
     return peer;
 }
 
@@ -190,12 +189,12 @@ static bool post_one(struct tt_shm *w, const struct tt_desc *d)
 
     if (d->kind == TT_DESC_FENCE)
         return true;            /* stores of one thread are seen in order */
-    peer = w->peers[d->key->peer];
+    peer = tt_shm_peer_of(w, d->key->peer);
     if (!peer || peer->state != TT_SHM_UP)
         return true;
     if (is_ask(peer, d))
         return tt_shm_ask(w, peer, d);
-    if (d->flags & TT_DESC_REMOTE && w->done_tail - w->done_head >= w->done_cap - 2 * w->npeers - 1)
+    if (d->flags & TT_DESC_REMOTE && w->done_tail - w->done_head >= w->done_cap - 2 * w->peers.n - 1)
         return false;
     put_mapped(peer, d);
     if (d->flags & TT_DESC_REMOTE)
@@ -225,8 +224,7 @@ static void shm_close(struct tt_wire *base)
 
     tt_shm_cma_close(w);
     tt_shm_guard_close(w);
-    if (w->peers)
-        tt_shm_links_close(w);
+    tt_shm_links_close(w);
     tt_shm_regions_close(w);
     for (int i = 0; i < TT_SHM_STRANGERS_MAX; i++)
         if (w->strangers[i].fd >= 0)
@@ -239,7 +237,7 @@ static void shm_close(struct tt_wire *base)
     if (w->epoll >= 0)
         close(w->epoll);
     free(w->shared);
-    free(w->peers);
+    tt_sparse_fini(&w->peers);
     tt_slab_fini(&w->peer_slab);
     free(w->done);
     free(w);
@@ -257,13 +255,12 @@ static tutti_status shm_open(struct tt_wire **out, const struct tt_wire_conf *co
     w->acceptor.listener = w->epoll = w->bell_fd = -1;
     for (int i = 0; i < TT_SHM_STRANGERS_MAX; i++)
         w->strangers[i].fd = -1;
-    w->peer_slab.bytes = sizeof **w->peers;
+    w->peer_slab.bytes = sizeof(struct tt_shm_peer);
     w->done_cap = DONES;
     w->done = calloc(w->done_cap, sizeof *w->done);
-    w->peers = calloc(conf->nranks, sizeof *w->peers);
     w->shared = calloc(TT_SHM_SEGMENTS_MAX, sizeof *w->shared);    /* regions are handed out by address: never moved */
-    if (!w->done || !w->peers || !w->shared) {
-        st = tt_fail(TUTTI_ERR_NOMEM, "shm: no memory for %u peers", conf->nranks);
+    if (!w->done || !w->shared) {
+        st = tt_fail(TUTTI_ERR_NOMEM, "shm: no memory");
         goto close;
     }
     st = tt_segment_create(&w->bell, sizeof(struct tt_shm_bell));

@@ -11,6 +11,7 @@
 #include "base/acceptor.h"
 #include "base/chooser.h"
 #include "base/slab.h"
+#include "base/sparse.h"
 #include "wire/shm_segment.h"
 #include "wire/wires.h"
 
@@ -85,6 +86,7 @@ struct tt_shm_asker;
 enum tt_shm_state { TT_SHM_NONE, TT_SHM_WANTED, TT_SHM_GREETING, TT_SHM_UP, TT_SHM_LOST };
 
 struct tt_shm_peer {
+    uint32_t rank;
     enum tt_shm_state state;
     struct tt_chooser stores;       /* of long copies; second: past the cache */
     bool bye, fence;
@@ -133,9 +135,8 @@ struct tt_shm {
     bool armed;
     uint32_t polls, put_off;        /* put_off: polls in a row that left asks to a later one */
     struct tt_shm_stranger strangers[TT_SHM_STRANGERS_MAX];
-    struct tt_shm_peer **peers;     /* [nranks]; NULL: nothing was exchanged with it yet */
-    struct tt_slab peer_slab;       /* that they are from */
-    uint32_t npeers;
+    struct tt_sparse peers;         /* struct tt_shm_peer, by rank; made at first use, from the slab */
+    struct tt_slab peer_slab;
     uint32_t nwanted;               /* peers in TT_SHM_WANTED */
     struct tt_shm_shared *shared;   /* ours, by slot; [nshared] of TT_SHM_SEGMENTS_MAX, never moved */
     struct tt_shm_shared *free_shared;
@@ -146,12 +147,12 @@ struct tt_shm {
     struct tt_shm_shared **own;     /* memory of our caller, by slot, [nown] of own_cap; records are never freed before close */
     struct tt_shm_shared *free_own;
     uint32_t nown, own_cap;
-    uint32_t *links;                /* ranks whose links came up, [nlinks]; room for npeers */
+    struct tt_shm_peer **links;     /* those whose links came up, [nlinks]; room for all peers */
     uint32_t nlinks, first;         /* first: whose asks are looked at first */
     uint64_t nonce;                 /* what peers that can read us find; 0: single copy is off */
     uint64_t *guard;                /* a page at a random address: its first word is the nonce, peers write the second */
     uint32_t nasked;                /* of all peers */
-    struct tt_done *done;           /* ring of [done_cap], which grows with npeers: each may come and go at once */
+    struct tt_done *done;           /* ring of [done_cap], which grows with the number of peers: each may come and go at once */
     uint32_t done_head, done_tail, done_cap;
 };
 
@@ -173,8 +174,13 @@ static inline struct tt_shm_bell *tt_shm_bell_of(const struct tt_segment *seg) {
 
 /* Queues an event for poll. */
 void tt_shm_tell(struct tt_shm *w, const struct tt_done *d);
-/* What there is of a rank, made if it is not there. NULL: no memory. */
-struct tt_shm_peer *tt_shm_peer_of(struct tt_shm *w, uint32_t rank);
+/* What there is of a rank; NULL: nothing was exchanged with it yet. */
+static inline struct tt_shm_peer *tt_shm_peer_of(const struct tt_shm *w, uint32_t rank)
+{
+    return tt_sparse_get(&w->peers, rank);
+}
+/* The same, made if it is not there. NULL: no memory. */
+struct tt_shm_peer *tt_shm_peer_make(struct tt_shm *w, uint32_t rank);
 /* Wakes the peer if it sleeps: after something was stored that it should see. */
 void tt_shm_ring(struct tt_shm_peer *peer);
 
@@ -186,12 +192,12 @@ tutti_status tt_shm_listen(struct tt_shm *w);
 /* Looks at all sockets, and at the clock. */
 void tt_shm_look(struct tt_shm *w);
 /* Reads what the peer's socket holds. */
-void tt_shm_hear(struct tt_shm *w, uint32_t rank);
+void tt_shm_hear(struct tt_shm *w, struct tt_shm_peer *peer);
 /* Tells the peer of the segments that it does not know yet; stops when its socket is full and goes on in a later look. */
 void tt_shm_send_segments(struct tt_shm *w, struct tt_shm_peer *peer);
 /* Tells the peer that the segment is no more. */
 void tt_shm_send_forget(struct tt_shm *w, struct tt_shm_peer *peer, uint64_t id);
-void tt_shm_link_lost(struct tt_shm *w, uint32_t rank, tutti_status why);
+void tt_shm_link_lost(struct tt_shm *w, struct tt_shm_peer *peer, tutti_status why);
 /* Says goodbye where that can be heard, and unmaps what belongs to links. */
 void tt_shm_links_close(struct tt_shm *w);
 void tt_shm_memory(const struct tt_wire *base, tutti_memory *m);
@@ -203,7 +209,8 @@ void tt_shm_dereg(struct tt_region *region);
 tutti_status tt_shm_withdraw(struct tt_region *region, uint64_t offset, uint64_t bytes);
 tutti_status tt_shm_import(struct tt_wire *base, uint32_t rank, const struct tt_blob *key, struct tt_rkey *out);
 /* The peer has registered a segment: maps it. What was in its slot before is no more. The descriptor is taken over. */
-tutti_status tt_shm_segment_add(struct tt_shm *w, uint32_t rank, uint64_t id, uint32_t slot, int fd, uint64_t bytes);
+tutti_status tt_shm_segment_add(struct tt_shm *w, struct tt_shm_peer *peer, uint64_t id, uint32_t slot, int fd,
+                                uint64_t bytes);
 /* The peer has deregistered it. */
 void tt_shm_segment_forget(struct tt_shm *w, struct tt_shm_peer *peer, uint64_t id);
 /* The `bytes` at `offset` of our region `id`, or of the link region that `peer` may write. NULL: it is gone, or was never so large. */
@@ -218,7 +225,7 @@ void tt_shm_regions_close(struct tt_shm *w);
 /* Turns single copy on, if the system lets a process read memory at all. */
 void tt_shm_cma_open(struct tt_shm *w);
 /* Finds out whether the peer, which has `nonce` at `nonce_at` (0: it does not want to be read), can be read, and lets it know. */
-void tt_shm_cma_meet(struct tt_shm *w, uint32_t rank, uint64_t nonce_at, uint64_t nonce);
+void tt_shm_cma_meet(struct tt_shm *w, struct tt_shm_peer *peer, uint64_t nonce_at, uint64_t nonce);
 /* The put as an ask. False: there is no room now. */
 bool tt_shm_ask(struct tt_shm *w, struct tt_shm_peer *peer, const struct tt_desc *d);
 /* Serves what peers ask, for a bounded time. False: there was nothing to serve. */

@@ -92,9 +92,8 @@ void tt_shm_cma_open(struct tt_shm *w)
     w->base.whole_bytes = WHOLE_BYTES;
 }
 
-void tt_shm_cma_meet(struct tt_shm *w, uint32_t rank, uint64_t nonce_at, uint64_t nonce)
+void tt_shm_cma_meet(struct tt_shm *w, struct tt_shm_peer *peer, uint64_t nonce_at, uint64_t nonce)
 {
-    struct tt_shm_peer *peer = w->peers[rank];
     struct ucred who = { 0 };
     socklen_t len = sizeof who;
     int err;
@@ -107,8 +106,8 @@ void tt_shm_cma_meet(struct tt_shm *w, uint32_t rank, uint64_t nonce_at, uint64_
     else
         err = read_process(who.pid, nonce_at, nonce, NULL, 0, 0);
     if (err) {
-        tt_log(TT_LOG_INFO, "shm: the memory of rank %u cannot be read (%s): what it sends here is copied twice", rank,
-               strerror(err));
+        tt_log(TT_LOG_INFO, "shm: the memory of rank %u cannot be read (%s): what it sends here is copied twice",
+               peer->rank, strerror(err));
         return;
     }
     peer->pid = who.pid;
@@ -205,9 +204,8 @@ static bool is_done(struct tt_shm *w, const struct tt_shm_peer *peer, uint64_t n
 }
 
 /* Reports one peer's, up to the first that is not over. */
-static int report(struct tt_shm *w, uint32_t rank, struct tt_done *done, int max)
+static int report(struct tt_shm *w, struct tt_shm_peer *peer, struct tt_done *done, int max)
 {
-    struct tt_shm_peer *peer = w->peers[rank];
     struct tt_shm_asker *k = peer->asker;
     int n = 0;
 
@@ -216,7 +214,7 @@ static int report(struct tt_shm *w, uint32_t rank, struct tt_done *done, int max
 
         if (a->local || a->remote)
             done[n++] = (struct tt_done){
-                .kind = a->local ? TT_DONE_LOCAL : TT_DONE_REMOTE, .peer = rank, .cookie = a->cookie,
+                .kind = a->local ? TT_DONE_LOCAL : TT_DONE_REMOTE, .peer = peer->rank, .cookie = a->cookie,
             };
         if (a->local && a->remote) {
             a->local = false;   /* it has a second entry */
@@ -236,7 +234,7 @@ int tt_shm_asks_over(struct tt_shm *w, struct tt_done *done, int max)
     int n = 0;
 
     for (uint32_t i = 0; i < w->nlinks && w->nasked && n < max; i++)
-        if (w->peers[w->links[i]]->nasked)
+        if (w->links[i]->nasked)
             n += report(w, w->links[i], done + n, max - n);
     return n;
 }
@@ -270,7 +268,7 @@ void tt_shm_source_gone(struct tt_shm *w, const void *mem, uint64_t bytes)
     const uintptr_t begin = (uintptr_t)mem, end = begin + bytes;
 
     for (uint32_t i = 0; i < w->nlinks && w->nasked; i++) {
-        struct tt_shm_peer *peer = w->peers[w->links[i]];
+        struct tt_shm_peer *peer = w->links[i];
         const struct tt_shm_asker *k = peer->asker;
 
         for (uint32_t j = 0; j < peer->nasked; j++) {
@@ -286,7 +284,7 @@ void tt_shm_source_gone(struct tt_shm *w, const void *mem, uint64_t bytes)
 void tt_shm_take_back_of(struct tt_shm *w, uint64_t cookie, uint64_t mask)
 {
     for (uint32_t i = 0; i < w->nlinks && w->nasked; i++) {
-        struct tt_shm_peer *peer = w->peers[w->links[i]];
+        struct tt_shm_peer *peer = w->links[i];
         const struct tt_shm_asker *k = peer->asker;
 
         for (uint32_t j = 0; j < peer->nasked; j++)
@@ -332,10 +330,9 @@ static void raise_signal(struct tt_shm *w, const struct tt_shm_peer *peer)
 enum outcome { FETCHED, DROPPED, LATER };
 
 /* Fetches n bytes at `at` of the ask to where they belong. */
-static enum outcome fetch_piece(struct tt_shm *w, uint32_t rank, const struct tt_shm_ask_line *line, uint8_t *to,
-                                uint64_t at, uint64_t n)
+static enum outcome fetch_piece(struct tt_shm *w, struct tt_shm_peer *peer, const struct tt_shm_ask_line *line,
+                                uint8_t *to, uint64_t at, uint64_t n)
 {
-    struct tt_shm_peer *peer = w->peers[rank];
     const int err = read_process(peer->pid, peer->nonce_at, peer->nonce, to + at, peer->ask.from + at, n);
 
     if (atomic_load_explicit(&line->state, memory_order_acquire) != state_of(peer->served, TT_SHM_POSTED))
@@ -346,8 +343,8 @@ static enum outcome fetch_piece(struct tt_shm *w, uint32_t rank, const struct tt
     }
     if (err) {
         tt_fail_errno(err, "shm: read %llu bytes of rank %u, which could be read before (TUTTI_CMA=0 does without)",
-                      (unsigned long long)n, rank);
-        tt_shm_link_lost(w, rank, TUTTI_ERR_SYSTEM);
+                      (unsigned long long)n, peer->rank);
+        tt_shm_link_lost(w, peer, TUTTI_ERR_SYSTEM);
         return LATER;
     }
     return FETCHED;
@@ -378,9 +375,9 @@ static bool take(struct tt_shm *w, struct tt_shm_peer *peer, uint64_t budget, ui
 }
 
 /* Fetches what is left of the ask, within the budget. */
-static enum outcome fetch(struct tt_shm *w, uint32_t rank, const struct tt_shm_ask_line *line, uint64_t *budget)
+static enum outcome fetch(struct tt_shm *w, struct tt_shm_peer *peer, const struct tt_shm_ask_line *line,
+                          uint64_t *budget)
 {
-    struct tt_shm_peer *peer = w->peers[rank];
     const struct tt_shm_ask *ask = &peer->ask;
 
     while (ask->bytes) {
@@ -394,7 +391,7 @@ static enum outcome fetch(struct tt_shm *w, uint32_t rank, const struct tt_shm_a
             return FETCHED;
         if (n == 0)
             return LATER;
-        o = fetch_piece(w, rank, line, to, at, n);
+        o = fetch_piece(w, peer, line, to, at, n);
         if (o != FETCHED)
             return o;
         peer->fetched += n;
@@ -416,9 +413,8 @@ static void begin(struct tt_shm *w, struct tt_shm_peer *peer, const struct tt_sh
 }
 
 /* Serves the peer's oldest ask. True: it is over. */
-static bool serve_one(struct tt_shm *w, uint32_t rank, uint64_t *budget)
+static bool serve_one(struct tt_shm *w, struct tt_shm_peer *peer, uint64_t *budget)
 {
-    struct tt_shm_peer *peer = w->peers[rank];
     struct tt_shm_ask_line *line = line_of(tt_shm_asks_in(w, &peer->mine), peer->served);
     uint64_t state = atomic_load_explicit(&line->state, memory_order_acquire);
 
@@ -427,7 +423,7 @@ static bool serve_one(struct tt_shm *w, uint32_t rank, uint64_t *budget)
 
         if (!peer->begun)
             begin(w, peer, line);
-        o = fetch(w, rank, line, budget);
+        o = fetch(w, peer, line, budget);
         if (o == LATER)
             return false;
         if (o == FETCHED &&
@@ -451,9 +447,9 @@ bool tt_shm_serve(struct tt_shm *w)
     uint64_t budget = SERVE_BYTES;
 
     for (uint32_t i = 0; i < w->nlinks && budget; i++) {
-        const uint32_t rank = w->links[(w->first + i) % w->nlinks];
+        struct tt_shm_peer *peer = w->links[(w->first + i) % w->nlinks];
 
-        while (w->peers[rank]->readable && budget && serve_one(w, rank, &budget))
+        while (peer->readable && budget && serve_one(w, peer, &budget))
             ;
     }
     if (budget == SERVE_BYTES)
@@ -465,7 +461,7 @@ bool tt_shm_serve(struct tt_shm *w)
 bool tt_shm_cma_has_news(const struct tt_shm *w)
 {
     for (uint32_t i = 0; i < w->nlinks; i++) {
-        struct tt_shm_peer *peer = w->peers[w->links[i]];
+        struct tt_shm_peer *peer = w->links[i];
         uint64_t state;
 
         if (peer->nasked && is_done((struct tt_shm *)(uintptr_t)w, peer, peer->asker->head))
@@ -487,7 +483,7 @@ bool tt_shm_cma_has_news(const struct tt_shm *w)
 static bool are_out(struct tt_shm *w)
 {
     for (uint32_t i = 0; i < w->nlinks; i++) {
-        struct tt_shm_peer *peer = w->peers[w->links[i]];
+        struct tt_shm_peer *peer = w->links[i];
 
         for (uint32_t j = 0; peer->state == TT_SHM_UP && j < peer->nasked; j++) {
             const uint64_t number = peer->asker->head + j;
@@ -511,7 +507,7 @@ void tt_shm_cma_close(struct tt_shm *w)
         poll(NULL, 0, 1);
     }
     for (uint32_t i = 0; i < w->nlinks; i++) {
-        struct tt_shm_peer *peer = w->peers[w->links[i]];
+        struct tt_shm_peer *peer = w->links[i];
 
         tt_shm_share_close(w, peer);
         for (uint32_t j = 0; j < peer->nasked; j++)

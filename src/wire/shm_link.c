@@ -190,10 +190,8 @@ void tt_shm_send_forget(struct tt_shm *w, struct tt_shm_peer *peer, uint64_t id)
 
 /* ---- links -------------------------------------------------------------------------------------------- */
 
-void tt_shm_link_lost(struct tt_shm *w, uint32_t rank, tutti_status why)
+void tt_shm_link_lost(struct tt_shm *w, struct tt_shm_peer *peer, tutti_status why)
 {
-    struct tt_shm_peer *peer = w->peers[rank];
-
     if (peer->state == TT_SHM_LOST)
         return;
     if (peer->state == TT_SHM_WANTED)
@@ -203,20 +201,21 @@ void tt_shm_link_lost(struct tt_shm *w, uint32_t rank, tutti_status why)
         close(peer->fd);
     peer->fd = -1;
     tt_shm_asks_lost(w, peer);
-    tt_shm_tell(w, &(struct tt_done){ .kind = TT_DONE_LINK_LOST, .peer = rank, .status = peer->bye ? TUTTI_OK : why });
+    tt_shm_tell(
+        w, &(struct tt_done){ .kind = TT_DONE_LINK_LOST, .peer = peer->rank, .status = peer->bye ? TUTTI_OK : why });
 }
 
 /* A valid hello came: maps what it brings. On error the descriptors are closed all the same. */
-static tutti_status take_hello(struct tt_shm *w, uint32_t rank, const struct packet *p, int fds[3])
+static tutti_status take_hello(struct tt_shm *w, struct tt_shm_peer *peer, const struct packet *p, int fds[3])
 {
-    struct tt_shm_peer *peer = w->peers[rank];
     tutti_status st;
     int fd;
 
     if (fds[0] < 0 || fds[1] < 0 || fds[2] < 0 || p->bytes != w->conf.link_bytes) {
         close_fds(fds);
-        return tt_fail(TUTTI_ERR_PROTOCOL, "shm: rank %u greets without its descriptors, or with a link of %llu bytes, not %llu", rank,
-                       (unsigned long long)p->bytes, (unsigned long long)w->conf.link_bytes);
+        return tt_fail(TUTTI_ERR_PROTOCOL,
+                       "shm: rank %u greets without its descriptors, or with a link of %llu bytes, not %llu",
+                       peer->rank, (unsigned long long)p->bytes, (unsigned long long)w->conf.link_bytes);
     }
     fd = fds[0];
     fds[0] = -1;
@@ -230,7 +229,7 @@ static tutti_status take_hello(struct tt_shm *w, uint32_t rank, const struct pac
         goto detach;
     peer->bell_fd = fds[2];
     peer->fence = w->fence || p->fence;
-    tt_shm_cma_meet(w, rank, p->nonce_at, p->nonce);
+    tt_shm_cma_meet(w, peer, p->nonce_at, p->nonce);
     return TUTTI_OK;
 
 detach:
@@ -240,19 +239,17 @@ close:
     return st;
 }
 
-static void link_up(struct tt_shm *w, uint32_t rank)
+static void link_up(struct tt_shm *w, struct tt_shm_peer *peer)
 {
-    struct tt_shm_peer *peer = w->peers[rank];
-
     peer->state = TT_SHM_UP;
-    w->links[w->nlinks++] = rank;
+    w->links[w->nlinks++] = peer;
     peer->segments_sent = 0;
     tt_shm_send_segments(w, peer);
     tt_shm_tell(w, &(struct tt_done){
-        .kind = TT_DONE_LINK_UP, .peer = rank,
+        .kind = TT_DONE_LINK_UP, .peer = peer->rank,
         .link = {
             .mine = peer->mine.base,
-            .theirs = { .wire = &w->base, .peer = rank, .mapped = peer->theirs.base, .bytes = w->conf.link_bytes },
+            .theirs = { .wire = &w->base, .peer = peer->rank, .mapped = peer->theirs.base, .bytes = w->conf.link_bytes },
             .anymem = peer->readable,
         },
     });
@@ -265,10 +262,8 @@ static tutti_status need_mine(struct tt_shm *w, struct tt_shm_peer *peer)
 
 /* Both ends may connect at once: the lower rank's connection stays. A higher rank whose own attempt is closed waits for the
  * lower one's to come. */
-static void greeting_ended(struct tt_shm *w, uint32_t rank)
+static void greeting_ended(struct tt_shm *w, struct tt_shm_peer *peer)
 {
-    struct tt_shm_peer *peer = w->peers[rank];
-
     close(peer->fd);
     peer->fd = -1;
     peer->state = TT_SHM_WANTED;
@@ -277,14 +272,13 @@ static void greeting_ended(struct tt_shm *w, uint32_t rank)
 }
 
 /* Begins (again) to connect. A refused connection means that nobody listens any more: the peer is gone. */
-static void try_connect(struct tt_shm *w, uint32_t rank)
+static void try_connect(struct tt_shm *w, struct tt_shm_peer *peer)
 {
-    struct tt_shm_peer *peer = w->peers[rank];
     int fd;
 
     fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0) {
-        tt_shm_link_lost(w, rank, tt_fail_errno(errno, "shm: a socket to rank %u", rank));
+        tt_shm_link_lost(w, peer, tt_fail_errno(errno, "shm: a socket to rank %u", peer->rank));
         return;
     }
     if (connect(fd, (struct sockaddr *)&peer->addr, peer->addr_len) < 0) {
@@ -295,8 +289,8 @@ static void try_connect(struct tt_shm *w, uint32_t rank)
             peer->retry_ns = tt_now_ns() + RETRY_NS;
             return;
         }
-        tt_log(TT_LOG_INFO, "shm: connect to rank %u: %s", rank, strerror(err));
-        tt_shm_link_lost(w, rank, TUTTI_ERR_PEER_LOST);
+        tt_log(TT_LOG_INFO, "shm: connect to rank %u: %s", peer->rank, strerror(err));
+        tt_shm_link_lost(w, peer, TUTTI_ERR_PEER_LOST);
         return;
     }
     peer->fd = fd;
@@ -305,12 +299,12 @@ static void try_connect(struct tt_shm *w, uint32_t rank)
     peer->state = TT_SHM_GREETING;
     if (!send_hello(w, peer, fd)) {
         if (errno == EPIPE || errno == ECONNRESET)
-            greeting_ended(w, rank);    /* it had too many strangers */
+            greeting_ended(w, peer);    /* it had too many strangers */
         else
-            tt_shm_link_lost(w, rank, tt_fail_errno(errno, "shm: greet rank %u", rank));
+            tt_shm_link_lost(w, peer, tt_fail_errno(errno, "shm: greet rank %u", peer->rank));
         return;
     }
-    watch(w, fd, rank, EPOLLIN);
+    watch(w, fd, peer->rank, EPOLLIN);
 }
 
 tutti_status tt_shm_connect(struct tt_wire *base, uint32_t rank, const struct tt_blob *address)
@@ -327,7 +321,7 @@ tutti_status tt_shm_connect(struct tt_wire *base, uint32_t rank, const struct tt
     tt_read_bytes(&r, name, sizeof name);
     if (r.bad || rank >= w->conf.nranks || rank == w->conf.rank)
         return TUTTI_ERR_UNSUPPORTED;
-    peer = tt_shm_peer_of(w, rank);
+    peer = tt_shm_peer_make(w, rank);
     if (!peer)
         return TUTTI_ERR_NOMEM;
     if (peer->state != TT_SHM_NONE)
@@ -342,14 +336,14 @@ tutti_status tt_shm_connect(struct tt_wire *base, uint32_t rank, const struct tt
     peer->addr_len = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 7 + 32);
     peer->state = TT_SHM_WANTED;
     w->nwanted++;
-    try_connect(w, rank);
+    try_connect(w, peer);
     return TUTTI_OK;
 }
 
 /* A stranger said a valid hello as `rank`: it becomes that peer's link unless another one stands or is preferred. Owns fd and fds. */
 static void welcome(struct tt_shm *w, int fd, const struct packet *p, int fds[3])
 {
-    struct tt_shm_peer *peer = tt_shm_peer_of(w, p->rank);
+    struct tt_shm_peer *peer = tt_shm_peer_make(w, p->rank);
     const bool ours_wins = peer && peer->state == TT_SHM_GREETING && w->conf.rank < p->rank;
 
     if (!peer || peer->state == TT_SHM_UP || peer->state == TT_SHM_LOST || ours_wins || need_mine(w, peer)) {
@@ -362,13 +356,13 @@ static void welcome(struct tt_shm *w, int fd, const struct packet *p, int fds[3]
     if (peer->state == TT_SHM_WANTED)
         w->nwanted--;
     peer->fd = fd;
-    if (take_hello(w, p->rank, p, fds) || !send_hello(w, peer, fd)) {
+    if (take_hello(w, peer, p, fds) || !send_hello(w, peer, fd)) {
         peer->state = TT_SHM_GREETING;
-        tt_shm_link_lost(w, p->rank, TUTTI_ERR_PROTOCOL);
+        tt_shm_link_lost(w, peer, TUTTI_ERR_PROTOCOL);
         return;
     }
     watch(w, fd, p->rank, EPOLLIN);
-    link_up(w, p->rank);
+    link_up(w, peer);
 }
 
 static bool hello_is_valid(const struct tt_shm *w, const struct packet *p)
@@ -450,37 +444,36 @@ static void accept_strangers(struct tt_shm *w)
 static void keep_time(struct tt_shm *w)
 {
     const uint64_t now = tt_now_ns();
+    struct tt_shm_peer *peer;
 
     for (int i = 0; i < TT_SHM_STRANGERS_MAX; i++)
         if (w->strangers[i].fd >= 0 && now > w->strangers[i].until_ns) {
             close(w->strangers[i].fd);
             w->strangers[i].fd = -1;
         }
-    for (uint32_t r = 0; w->nwanted && r < w->conf.nranks; r++)
-        if (w->peers[r] && w->peers[r]->state == TT_SHM_WANTED && now > w->peers[r]->retry_ns)
-            try_connect(w, r);
+    for (uint32_t at = 0; w->nwanted && (peer = tt_sparse_next(&w->peers, &at));)
+        if (peer->state == TT_SHM_WANTED && now > peer->retry_ns)
+            try_connect(w, peer);
 }
 
 /* ---- a peer's packets ------------------------------------------------------------------------------------- */
 
-static void add_segment(struct tt_shm *w, uint32_t rank, const struct packet *p, int fds[3])
+static void add_segment(struct tt_shm *w, struct tt_shm_peer *peer, const struct packet *p, int fds[3])
 {
     const int fd = fds[0];
     tutti_status st;
 
     fds[0] = -1;
     if (fd < 0)
-        st = tt_fail(TUTTI_ERR_PROTOCOL, "shm: rank %u shares a segment without memory", rank);
+        st = tt_fail(TUTTI_ERR_PROTOCOL, "shm: rank %u shares a segment without memory", peer->rank);
     else
-        st = tt_shm_segment_add(w, rank, p->id, p->slot, fd, p->bytes);
+        st = tt_shm_segment_add(w, peer, p->id, p->slot, fd, p->bytes);
     if (st)
-        tt_shm_link_lost(w, rank, st);
+        tt_shm_link_lost(w, peer, st);
 }
 
-void tt_shm_hear(struct tt_shm *w, uint32_t rank)
+void tt_shm_hear(struct tt_shm *w, struct tt_shm_peer *peer)
 {
-    struct tt_shm_peer *peer = w->peers[rank];
-
     while (peer->fd >= 0) {
         struct packet p;
         int fds[3];
@@ -489,18 +482,18 @@ void tt_shm_hear(struct tt_shm *w, uint32_t rank)
         if (got == 0)
             return;
         if (got < 0 && peer->state == TT_SHM_GREETING) {
-            greeting_ended(w, rank);
+            greeting_ended(w, peer);
         } else if (got < 0) {
-            tt_shm_link_lost(w, rank, TUTTI_ERR_PEER_LOST);
+            tt_shm_link_lost(w, peer, TUTTI_ERR_PEER_LOST);
         } else if (peer->state == TT_SHM_GREETING) {
-            if (!hello_is_valid(w, &p) || p.rank != rank || take_hello(w, rank, &p, fds))
-                tt_shm_link_lost(w, rank, TUTTI_ERR_PROTOCOL);
+            if (!hello_is_valid(w, &p) || p.rank != peer->rank || take_hello(w, peer, &p, fds))
+                tt_shm_link_lost(w, peer, TUTTI_ERR_PROTOCOL);
             else {
                 fds[0] = fds[1] = fds[2] = -1;
-                link_up(w, rank);
+                link_up(w, peer);
             }
         } else if (p.kind == PACKET_SEGMENT) {
-            add_segment(w, rank, &p, fds);
+            add_segment(w, peer, &p, fds);
         } else if (p.kind == PACKET_FORGET) {
             tt_shm_segment_forget(w, peer, p.id);
         } else if (p.kind == PACKET_BYE) {
@@ -529,11 +522,11 @@ void tt_shm_look(struct tt_shm *w)
             if (w->strangers[what & 0xff].fd >= 0)
                 hear_stranger(w, &w->strangers[what & 0xff]);
         } else {
-            tt_shm_hear(w, (uint32_t)what);
+            tt_shm_hear(w, tt_shm_peer_of(w, (uint32_t)what));
         }
     }
     for (uint32_t i = 0; i < w->nlinks; i++) {
-        struct tt_shm_peer *peer = w->peers[w->links[i]];
+        struct tt_shm_peer *peer = w->links[i];
 
         if (peer->state == TT_SHM_UP && peer->segments_sent < w->newest)
             tt_shm_send_segments(w, peer);
@@ -579,13 +572,12 @@ void tt_shm_memory(const struct tt_wire *base, tutti_memory *m)
     tutti_memory_part links = {
         .purpose = "shm: links",
         .shared = 1,
-        .rank_bytes = w->conf.nranks * sizeof *w->peers,
-        .peer_bytes = w->npeers * sizeof *w->links + w->done_cap * sizeof *w->done +
+        .peer_bytes = tt_sparse_bytes(&w->peers) + w->peers.n * sizeof *w->links + w->done_cap * sizeof *w->done +
                       (uint64_t)w->peer_slab.npages * TT_SLAB_PAGE_BYTES,
     };
 
     for (uint32_t i = 0; i < w->nlinks; i++) {
-        const struct tt_shm_peer *p = w->peers[w->links[i]];
+        const struct tt_shm_peer *p = w->links[i];
 
         links.peer_bytes += p->mine.bytes + p->nsegments * sizeof *p->segments + tt_shm_asks_bytes(p);
     }
@@ -596,12 +588,10 @@ void tt_shm_memory(const struct tt_wire *base, tutti_memory *m)
 void tt_shm_links_close(struct tt_shm *w)
 {
     const struct packet bye = packet_of(w, PACKET_BYE);
+    struct tt_shm_peer *peer;
+    uint32_t at = 0;
 
-    for (uint32_t r = 0; r < w->conf.nranks; r++) {
-        struct tt_shm_peer *peer = w->peers[r];
-
-        if (!peer)
-            continue;
+    while ((peer = tt_sparse_next(&w->peers, &at))) {
         if (peer->state == TT_SHM_UP)
             send_packet(peer->fd, &bye, NULL, 0);
         if (peer->fd >= 0)

@@ -43,15 +43,15 @@ static void segment_gone(struct tt_shm *w, struct tt_shm_shared *s)
     *s = (struct tt_shm_shared){ .seg.fd = -1 };
 }
 
-tutti_status tt_shm_segment_add(struct tt_shm *w, uint32_t rank, uint64_t id, uint32_t slot, int fd, uint64_t bytes)
+tutti_status tt_shm_segment_add(struct tt_shm *w, struct tt_shm_peer *peer, uint64_t id, uint32_t slot, int fd,
+                                uint64_t bytes)
 {
-    struct tt_shm_peer *peer = w->peers[rank];
     struct tt_segment seg;
     tutti_status st;
 
     if (slot >= TT_SHM_SEGMENTS_MAX) {
         close(fd);
-        return tt_fail(TUTTI_ERR_PROTOCOL, "shm: rank %u shares more than %u segments", rank, TT_SHM_SEGMENTS_MAX);
+        return tt_fail(TUTTI_ERR_PROTOCOL, "shm: rank %u shares more than %u segments", peer->rank, TT_SHM_SEGMENTS_MAX);
     }
     st = tt_segment_attach(&seg, fd, bytes);
     if (st)
@@ -62,7 +62,7 @@ tutti_status tt_shm_segment_add(struct tt_shm *w, uint32_t rank, uint64_t id, ui
 
         if (!more) {
             tt_segment_fini(&seg);
-            return tt_fail(TUTTI_ERR_NOMEM, "shm: no memory for the segments of rank %u", rank);
+            return tt_fail(TUTTI_ERR_NOMEM, "shm: no memory for the segments of rank %u", peer->rank);
         }
         memset(more + peer->nsegments, 0, (n - peer->nsegments) * sizeof *more);
         peer->segments = more;
@@ -165,7 +165,7 @@ tutti_status tt_shm_reg(struct tt_wire *base, void *mem, size_t bytes, struct tt
     s->region = (struct tt_region){ .wire = base, .mem = s->seg.base, .bytes = bytes };
     write_key(s);
     for (uint32_t i = 0; i < w->nlinks; i++)
-        tt_shm_send_segments(w, w->peers[w->links[i]]);
+        tt_shm_send_segments(w, w->links[i]);
     *out = &s->region;
     return TUTTI_OK;
 }
@@ -188,7 +188,7 @@ void tt_shm_dereg(struct tt_region *region)
         return;
     }
     for (uint32_t i = 0; i < w->nlinks; i++)
-        tt_shm_send_forget(w, w->peers[w->links[i]], s->id);
+        tt_shm_send_forget(w, w->links[i], s->id);
     tt_segment_fini(&s->seg);
     free(s->private);
     s->private = NULL;
@@ -276,7 +276,7 @@ bool tt_shm_is_registered(const struct tt_shm *w, const void *mem, uint64_t byte
 /* A key of memory that the peer's wire did not allocate. */
 static tutti_status import_own(struct tt_shm *w, uint32_t rank, uint64_t id, uint64_t bytes, struct tt_rkey *out)
 {
-    const struct tt_shm_peer *peer = w->peers[rank];
+    const struct tt_shm_peer *peer = tt_shm_peer_of(w, rank);
 
     if (!peer || peer->state != TT_SHM_UP)
         return TUTTI_ERR_PEER_LOST;
@@ -289,7 +289,7 @@ static tutti_status import_own(struct tt_shm *w, uint32_t rank, uint64_t id, uin
 tutti_status tt_shm_import(struct tt_wire *base, uint32_t rank, const struct tt_blob *key, struct tt_rkey *out)
 {
     struct tt_shm *w = tt_shm_of(base);
-    struct tt_shm_peer *peer = w->peers[rank];
+    struct tt_shm_peer *peer = tt_shm_peer_of(w, rank);
     struct tt_reader r;
     uint64_t id, bytes;
 
@@ -315,21 +315,21 @@ tutti_status tt_shm_import(struct tt_wire *base, uint32_t rank, const struct tt_
                 };
                 return TUTTI_OK;
             }
-        tt_shm_hear(w, rank);
+        tt_shm_hear(w, peer);
     }
     return peer->state == TT_SHM_UP ? TUTTI_PENDING : TUTTI_ERR_PEER_LOST;
 }
 
 void tt_shm_regions_close(struct tt_shm *w)
 {
-    for (uint32_t r = 0; w->peers && r < w->conf.nranks; r++) {
-        struct tt_shm_peer *peer = w->peers[r];
+    struct tt_shm_peer *peer;
+    uint32_t at = 0;
 
-        for (uint32_t i = 0; peer && i < peer->nsegments; i++)
+    while ((peer = tt_sparse_next(&w->peers, &at))) {
+        for (uint32_t i = 0; i < peer->nsegments; i++)
             if (peer->segments[i].seg.base)
                 tt_segment_fini(&peer->segments[i].seg);
-        if (peer)
-            free(peer->segments);
+        free(peer->segments);
     }
     for (uint32_t i = 0; i < w->ngone; i++)
         munmap(w->gone[i].base, w->gone[i].bytes);

@@ -252,8 +252,8 @@ void tt_shm_share_close(struct tt_shm *w, struct tt_shm_peer *peer)
 void tt_shm_share_close_of(struct tt_shm *w, uint64_t region)
 {
     for (uint32_t i = 0; i < w->nlinks; i++)
-        if (w->peers[w->links[i]]->ask.region == region)
-            tt_shm_share_close(w, w->peers[w->links[i]]);
+        if (w->links[i]->ask.region == region)
+            tt_shm_share_close(w, w->links[i]);
 }
 
 /* ---- the sender's side -------------------------------------------------------------------------------------------- */
@@ -309,7 +309,7 @@ static bool write_piece(struct tt_shm *w, struct tt_shm_peer *peer, uint64_t num
 bool tt_shm_share_help(struct tt_shm *w)
 {
     for (uint32_t i = 0; i < w->nlinks; i++) {
-        struct tt_shm_peer *peer = w->peers[w->links[(w->first + i) % w->nlinks]];
+        struct tt_shm_peer *peer = w->links[(w->first + i) % w->nlinks];
         const uint8_t *from;
         uint64_t tag, number, bytes;
 

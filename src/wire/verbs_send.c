@@ -205,26 +205,27 @@ static bool goes_on(struct tt_verbs_stream *s)
     return true;
 }
 
+/* Each lane gets what is for it with one doorbell, up to CHAIN at a time. */
 void tt_verbs_stream_pump(struct tt_verbs_stream *s)
 {
+    struct chain c[TT_VERBS_DATA_LANES];
     struct tt_dqplb_segment g;
-    struct chain c;
 
     if (s->link->state != TT_VERBS_UP)
         return;
-    c.lane = NULL;
-    c.n = 0;
+    for (uint32_t i = 0; i < s->nlanes; i++) {
+        c[i].lane = &s->lane[i];
+        c[i].n = 0;
+    }
     while (goes_on(s) && tt_dqplb_next(&s->sender, &g)) {
-        if (c.lane != &s->lane[g.lane])
-            chain_post(&c);
-        c.lane = &s->lane[g.lane];
         if (g.last && g.message == s->sent) {
             tt_verbs_out_of(s, g.message)->end = s->sender.head;
             s->sent++;
         }
-        add_segment(&c, &g);
+        add_segment(&c[g.lane], &g);
     }
-    chain_post(&c);
+    for (uint32_t i = 0; i < s->nlanes; i++)
+        chain_post(&c[i]);
     pump_acks(s->link);
 }
 

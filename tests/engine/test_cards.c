@@ -4,8 +4,11 @@
 #include <string.h>
 #include "base/prng.h"
 #include "engine/cards.h"
+#include "engine/state.h"
+#include "wire/ofi_frame.h"
 #include "wire/tcp_frame.h"
 #include "wire/verbs_frame.h"
+#include "wire/wires.h"
 
 #define RANKS 64u
 #define SEEDS 200
@@ -21,6 +24,12 @@ static size_t draw(struct tt_prng *prng, uint8_t *card, size_t bytes)
         card[i] = (uint8_t)tt_prng_u64(prng);
     for (uint64_t n = tt_prng_below(prng, 20); kind > 1 && bytes > 0 && n > 0; n--)
         card[tt_prng_below(prng, bytes)] = (uint8_t)tt_prng_u64(prng);
+    if (kind > 5 && bytes > 0) {        /* and a part is there again, which may reach into itself */
+        const size_t from = tt_prng_below(prng, bytes), to = from + tt_prng_below(prng, bytes - from);
+
+        for (size_t i = 0; i < 200 && to + i < bytes; i++)
+            card[to + i] = card[from + i];
+    }
     return bytes;
 }
 
@@ -82,34 +91,62 @@ static void cards_of_one_job_take_little(void **state)
     tt_cards_fini(&c);
 }
 
-/* The cards of 1,024 ranks as engines make them: the host, then the wires' addresses, of which that of verbs holds that of the tcp wire inside. Hosts differ
- * in a hash and in addresses, ranks in ports. */
-static size_t card_of(struct tt_prng *prng, uint32_t rank, uint32_t per_host, bool tcp,
-                      uint8_t card[TT_ENGINE_CARD_BYTES])
-{
-    const uint32_t host = rank / per_host;
-    struct tt_writer w;
+/* ---- 64 bytes ---- */
 
+#define MANY 1024u
+
+/* A job: ranks on each host, and its wires. */
+struct job {
+    uint32_t per_host;
+    const char *wires[4];
+};
+
+/* What the wire `name` tells of a rank whose host is the `host`th of the job. Those of verbs and ofi hold what the tcp wire inside of them would tell. */
+static void address_of(struct tt_prng *prng, const char *name, uint32_t host, struct tt_blob *out)
+{
+    struct tt_tcp_address tcp = { .host = tt_mix64(host + 1), .port = (uint16_t)(32768 + tt_prng_below(prng, 28232)) };
+    struct tt_verbs_address verbs = { .infiniband = true, .subnet = 0xfe80ull << 48 };
+    struct tt_ofi_address ofi = { .format = 10, .provider = "efa" };
+
+    if (strcmp(name, "shm") == 0) {
+        out->bytes = 28;
+        memset(out->data, 0, out->bytes);
+        for (size_t i = 0; host == 0 && i < out->bytes; i++)        /* of ranks of other hosts engines keep none of it */
+            out->data[i] = i < 12 ? (uint8_t)i : (uint8_t)tt_prng_u64(prng);
+        return;
+    }
+    for (uint8_t k = 0; k < 3; k++) {       /* a network for management, and two rails */
+        const uint8_t ip[16] = { 10, k, (uint8_t)(host >> 8), (uint8_t)host };
+
+        tt_tcp_address_add(&tcp, 4, ip);
+    }
+    tt_tcp_address_write(&tcp, out);
+    if (strcmp(name, "verbs") == 0) {
+        verbs.tcp = *out;
+        tt_verbs_address_write(&verbs, out);
+    } else if (strcmp(name, "ofi") == 0) {
+        ofi.tcp = *out;
+        tt_ofi_address_write(&ofi, out);
+    }
+}
+
+/* The card of a rank as engines make them: the host, then the wires' addresses. Hosts differ in a hash and in addresses, ranks in ports. */
+static size_t card_of(struct tt_prng *prng, const struct job *job, uint32_t rank, uint8_t card[TT_ENGINE_CARD_BYTES])
+{
+    const uint32_t host = rank / job->per_host;
+    struct tt_writer w;
+    uint8_t n = 0;
+
+    while (job->wires[n])
+        n++;
     tt_writer_init(&w, card, TT_ENGINE_CARD_BYTES);
     tt_write_u64(&w, tt_mix64(host + 1));
-    tt_write_u8(&w, tcp ? 2 : 1);
-    for (int i = 0; i <= tcp; i++) {
-        struct tt_tcp_address inner = { .host = tt_mix64(host + 1),
-                                        .port = (uint16_t)(32768 + tt_prng_below(prng, 28232)) };
-        struct tt_verbs_address verbs = { .infiniband = true, .subnet = 0xfe80ull << 48 };
+    tt_write_u8(&w, n);
+    for (uint8_t i = 0; i < n; i++) {
         struct tt_blob address;
 
-        for (uint8_t k = 0; k < 3; k++) {       /* a network for management, and two rails */
-            const uint8_t ip[16] = { 10, k, (uint8_t)(host >> 8), (uint8_t)host };
-
-            tt_tcp_address_add(&inner, 4, ip);
-        }
-        tt_tcp_address_write(&inner, &address);
-        if (i == 0) {
-            verbs.tcp = address;
-            tt_verbs_address_write(&verbs, &address);
-        }
-        tt_write_string(&w, i ? "tcp" : "verbs");
+        address_of(prng, job->wires[i], host, &address);
+        tt_write_string(&w, job->wires[i]);
         tt_write_u16(&w, address.bytes);
         tt_write_bytes(&w, address.data, address.bytes);
     }
@@ -117,13 +154,25 @@ static size_t card_of(struct tt_prng *prng, uint32_t rank, uint32_t per_host, bo
     return tt_writer_bytes(&w);
 }
 
-/* What is left of 64 bytes for an idle rank's card, beside the overlay's 9 and the communicator's 4. */
-static void cards_of_ranks_with_verbs_leave_an_idle_rank_its_64_bytes(void **state)
+/* With what the overlay and a communicator have for each rank. Of wires that is nothing (below). */
+static double idle_bytes(const struct tt_cards *c)
 {
-    static const struct {
-        uint32_t per_host;
-        bool tcp;
-    } jobs[] = { { 1, false }, { 8, false }, { 2, true }, { 8, true } };
+    const size_t overlay = sizeof(uint64_t) + sizeof(bool);     /* as tt_flood has it, whose header is none for who knows frames of wires */
+    const size_t communicator = sizeof *((struct tt_context *)0)->ranks;
+
+    return (double)tt_cards_bytes(c) / c->nranks + (double)(overlay + communicator);
+}
+
+static void an_idle_rank_of_1024_takes_at_most_64_bytes(void **state)
+{
+    static const struct job jobs[] = {
+        { MANY, { "shm", "tcp" } },         { 32, { "shm", "tcp" } },           { 8, { "shm", "tcp" } },
+        { 2, { "shm", "tcp" } },            { 1, { "shm", "tcp" } },            { 1, { "tcp" } },
+        { MANY, { "shm", "verbs", "tcp" } }, { 8, { "shm", "verbs", "tcp" } },  { 2, { "shm", "verbs", "tcp" } },
+        { 1, { "shm", "verbs", "tcp" } },   { 8, { "verbs" } },                 { 1, { "verbs" } },
+        { MANY, { "shm", "ofi", "tcp" } },  { 8, { "shm", "ofi", "tcp" } },     { 2, { "shm", "ofi", "tcp" } },
+        { 1, { "shm", "ofi", "tcp" } },     { 1, { "ofi" } },
+    };
 
     (void)state;
     for (size_t j = 0; j < sizeof jobs / sizeof *jobs; j++) {
@@ -133,17 +182,20 @@ static void cards_of_ranks_with_verbs_leave_an_idle_rank_its_64_bytes(void **sta
 
         tt_prng_init(&prng, 1);
         again = prng;
-        assert_int_equal(tt_cards_init(&c, 1024), TUTTI_OK);
-        for (uint32_t rank = 0; rank < 1024; rank++) {
-            const size_t bytes = card_of(&prng, rank, jobs[j].per_host, jobs[j].tcp, card);
+        assert_int_equal(tt_cards_init(&c, MANY), TUTTI_OK);
+        for (uint32_t rank = 0; rank < MANY; rank++) {
+            const size_t bytes = card_of(&prng, &jobs[j], rank, card);
 
             assert_int_equal(tt_cards_put(&c, rank, card, bytes), TUTTI_OK);
         }
         tt_cards_settle(&c);
-        print_message("%u ranks a host, verbs%s: %.1f bytes a card\n", jobs[j].per_host, jobs[j].tcp ? " and tcp" : "", (double)tt_cards_bytes(&c) / 1024);
-        assert_true(tt_cards_bytes(&c) <= 1024 * (64 - 9 - 4));
-        for (uint32_t rank = 0; rank < 1024; rank++) {
-            const size_t bytes = card_of(&again, rank, jobs[j].per_host, jobs[j].tcp, card);
+        print_message("%4u x %4u:", MANY / jobs[j].per_host, jobs[j].per_host);
+        for (size_t i = 0; jobs[j].wires[i]; i++)
+            print_message(" %s", jobs[j].wires[i]);
+        print_message(": %.1f bytes a card, %.1f an idle rank\n", (double)tt_cards_bytes(&c) / MANY, idle_bytes(&c));
+        assert_true(idle_bytes(&c) <= 64);
+        for (uint32_t rank = 0; rank < MANY; rank++) {
+            const size_t bytes = card_of(&again, &jobs[j], rank, card);
 
             assert_int_equal(tt_cards_get(&c, rank, out), bytes);
             assert_memory_equal(out, card, bytes);
@@ -152,12 +204,37 @@ static void cards_of_ranks_with_verbs_leave_an_idle_rank_its_64_bytes(void **sta
     }
 }
 
+/* Of ranks with which nothing was exchanged; those that can be opened here. */
+static void wires_have_nothing_for_idle_ranks(void **state)
+{
+    static const uint8_t secret[16];
+    struct tt_wire_conf conf = { .nranks = MANY, .secret = secret, .link_bytes = 4096, .interfaces = "lo", .cma = true };
+    size_t opened = 0;
+
+    (void)state;
+    for (size_t i = 0; i < tt_nwires; i++) {
+        tutti_memory m = { 0 };
+        struct tt_wire *w;
+
+        if (tt_wires[i]->open(&w, &conf))
+            continue;
+        opened++;
+        tt_wires[i]->memory(w, &m);
+        assert_true(m.nparts > 0);
+        for (uint32_t k = 0; k < m.nparts; k++)
+            assert_int_equal(m.parts[k].rank_bytes, 0);
+        tt_wires[i]->close(w);
+    }
+    assert_true(opened >= 2);       /* shm and tcp */
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(cards_come_out_as_they_went_in),
         cmocka_unit_test(cards_of_one_job_take_little),
-        cmocka_unit_test(cards_of_ranks_with_verbs_leave_an_idle_rank_its_64_bytes),
+        cmocka_unit_test(an_idle_rank_of_1024_takes_at_most_64_bytes),
+        cmocka_unit_test(wires_have_nothing_for_idle_ranks),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

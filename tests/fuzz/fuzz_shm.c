@@ -177,7 +177,7 @@ static void import(struct scene *s, uint8_t op, struct tt_reader *r)
 
 static void ask(struct scene *s, uint8_t op, struct tt_reader *r)
 {
-    struct tt_shm_peer *peer = s->w->peers[op & OTHER_RANK ? 2 : 1];
+    struct tt_shm_peer *peer = tt_shm_peer_of(s->w, op & OTHER_RANK ? 2 : 1);
     const struct tt_shm_ask a = {
         .from = op & HONEST ? (uintptr_t)source + tt_read_u16(r) % 4096 : tt_read_u64(r),
         .bytes = op & GREAT ? tt_read_u64(r) : tt_read_u16(r),
@@ -209,7 +209,7 @@ static uint64_t share_word(uint64_t now, uint8_t op, struct tt_reader *r)
 
 static void share(struct scene *s, uint8_t op, struct tt_reader *r)
 {
-    struct tt_shm_peer *peer = s->w->peers[op & OTHER_RANK ? 2 : 1];
+    struct tt_shm_peer *peer = tt_shm_peer_of(s->w, op & OTHER_RANK ? 2 : 1);
     struct tt_shm_ask_line *line;
     struct tt_shm_share *shared;
 

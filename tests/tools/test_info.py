@@ -117,14 +117,15 @@ class Machine(unittest.TestCase):
 
     def test_memory_is_told_by_purpose(self):
         """After one ring all-reduce two peers are connected, and what is there for each rank is tables of comm and wires alone."""
-        m = document(self, "--memory", "--ranks", "6", TUTTI_WIRES="tcp")
-        self.assertEqual((m["nranks"], m["connected"]), (6, 2))
-        parts = {part["purpose"]: part for part in m["parts"]}
-        for purpose in "engine: peers", "tcp: links":
-            self.assertEqual(parts[purpose]["rank_bytes"], 0)
-            self.assertGreater(parts[purpose]["peer_bytes"], 0)
-        self.assertAlmostEqual(m["idle_bytes"], sum(part["rank_bytes"] for part in m["parts"]) / 6, places=3)
-        self.assertEqual(m["bytes"], sum(part[kind] for part in m["parts"] for kind in ("fixed_bytes", "rank_bytes", "peer_bytes")))
+        for wires, links in (("tcp", "tcp: links"), ("shm,tcp", "shm: links")):
+            m = document(self, "--memory", "--ranks", "6", TUTTI_WIRES=wires)
+            self.assertEqual((m["nranks"], m["connected"]), (6, 2))
+            parts = {part["purpose"]: part for part in m["parts"]}
+            for purpose in "engine: peers", links:
+                self.assertEqual(parts[purpose]["rank_bytes"], 0)
+                self.assertGreater(parts[purpose]["peer_bytes"], 0)
+            self.assertAlmostEqual(m["idle_bytes"], sum(part["rank_bytes"] for part in m["parts"]) / 6, places=3)
+            self.assertEqual(m["bytes"], sum(part[kind] for part in m["parts"] for kind in ("fixed_bytes", "rank_bytes", "peer_bytes")))
         self.assertIn("an idle rank costs", info("--memory", TUTTI_WIRES="tcp").stdout)
 
     def test_an_idle_rank_costs_at_most_64_bytes(self):

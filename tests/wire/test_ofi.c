@@ -6,6 +6,7 @@
 
 #include <poll.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -245,17 +246,51 @@ static void a_stranger_breaks_no_link_where_the_next_receive_must_wait(void **st
     nodes_run(&setting, 2, stranger_role);
 }
 
-/* ---- who sleeps ---- */
+/* ---- providers that do not do what they say ---- */
 
 enum { MESSAGES = 1, WRITES = 2 };
+
+/* What is planted. */
+enum lie {
+    HONEST,
+    LATE_WRITES,                /* a message comes before the writes that were posted before it */
+    EARLY_WRITES,               /* writes are told to be over that have not landed */
+    EARLY_DELIVERY,             /* only those that are to be told when they have landed */
+    LATE_READS                  /* sources are read when the endpoint is closed, too */
+};
+
+#define HELD 8u
+
+/* A write that the provider was given. */
+static struct held {
+    struct fid_ep *ep;
+    struct iovec source;
+    struct fi_rma_iov target;
+    void *desc, *context;
+    fi_addr_t to;
+    uint64_t flags;
+    bool told;
+} held[HELD];
+static uint32_t nheld;
+static struct fi_context2 own[64];          /* of writes that are made when they were told to be over long ago */
+static uint32_t nown;
+static bool note_came, is_closed;
+static enum lie lie;
+static const struct tt_ofi_provider *liar;
+static uint8_t *target;                     /* memory that may be written */
 
 static int wakes_by;                        /* of these; 0: the trial is not on */
 static atomic_bool is_deaf;
 static const struct fi_ops_rma *real_rma;
 static struct fi_ops_domain *real_domain;
 static struct fi_ops_fabric *real_fabric;
-static struct fi_ops_msg deaf_msg;
-static struct fi_ops_rma deaf_rma;
+static struct fi_ops_mr *real_mr;
+static struct fi_ops_cq *real_cq;
+static struct fi_ops *real_fid;
+static struct fi_ops_msg planted_msg;
+static struct fi_ops_rma planted_rma;
+static struct fi_ops_cq planted_cq;
+static struct fi_ops planted_fid;
 
 /* In the place of the system's: nothing wakes who is deaf. */
 int poll(struct pollfd *fds, nfds_t n, int timeout_ms)
@@ -266,21 +301,111 @@ int poll(struct pollfd *fds, nfds_t n, int timeout_ms)
     return is_deaf ? 0 : (int)got;
 }
 
-static ssize_t send_note(struct fid_ep *ep, const void *buf, size_t bytes, void *desc, fi_addr_t to, void *context)
+static ssize_t send_note(struct fid_ep *ep, const struct fi_msg *msg, uint64_t flags)
 {
     is_deaf = wakes_by && !(wakes_by & MESSAGES);
-    return real_msg->send(ep, buf, bytes, desc, to, context);
+    return real_msg->sendmsg(ep, msg, flags);
 }
 
-static ssize_t write_bytes(struct fid_ep *ep, const void *buf, size_t bytes, void *desc, fi_addr_t to, uint64_t at,
-                           uint64_t key, void *context)
+/* Whether it is kept back. */
+static bool is_held(uint64_t flags)
+{
+    return lie == LATE_WRITES || lie == EARLY_WRITES || (lie == EARLY_DELIVERY && flags & FI_DELIVERY_COMPLETE);
+}
+
+static ssize_t write_bytes(struct fid_ep *ep, const struct fi_msg_rma *msg, uint64_t flags)
 {
     is_deaf = wakes_by && !(wakes_by & WRITES);
-    return real_rma->write(ep, buf, bytes, desc, to, at, key, context);
+    if (lie != HONEST && nheld == HELD) {
+        if (is_held(flags))
+            return -FI_EAGAIN;
+        nheld = 0;      /* long over */
+    }
+    if (lie != HONEST)
+        held[nheld++] = (struct held){ .ep = ep,
+                                       .source = *msg->msg_iov,
+                                       .target = *msg->rma_iov,
+                                       .desc = *msg->desc,
+                                       .context = msg->context,
+                                       .to = msg->addr,
+                                       .flags = flags & ~FI_MORE };
+    return is_held(flags) ? 0 : real_rma->writemsg(ep, msg, flags);
 }
 
-/* The provider's endpoint, which says by what its peer may be woken. */
-static int open_deaf(struct fid_domain *domain, struct fi_info *info, struct fid_ep **ep, void *context)
+/* What was kept back goes out, as far as it was told to be over, if it is. */
+static void let_go(void)
+{
+    uint32_t kept = 0;
+
+    for (uint32_t i = 0; i < nheld; i++) {
+        struct held *h = &held[i];
+        const bool early = lie != LATE_WRITES;
+        const struct fi_msg_rma msg = {
+            .msg_iov = &h->source, .desc = &h->desc, .iov_count = 1, .addr = h->to, .rma_iov = &h->target,
+            .rma_iov_count = 1, .context = early ? &own[nown++ % 64] : h->context,
+        };
+
+        if (early && !h->told)
+            held[kept++] = *h;
+        else if (real_rma->writemsg(h->ep, &msg, h->flags) != 0)
+            abort();
+    }
+    nheld = kept;
+}
+
+/* As long as anybody looks. */
+static void read_again(void)
+{
+    for (uint32_t i = 0; i < nheld; i++)
+        if (!held[i].told)
+            memcpy(target + (held[i].target.addr - tt_ofi_mr_address(liar, target, 0)), held[i].source.iov_base,
+                   held[i].source.iov_len);
+}
+
+static bool is_own(const void *context)
+{
+    return (const struct fi_context2 *)context >= own && (const struct fi_context2 *)context < own + 64;
+}
+
+/* Completions, of which some are too early, and some, which nobody waits for, are left out. */
+static ssize_t read_queue(struct fid_cq *cq, void *buf, size_t count)
+{
+    struct fi_cq_msg_entry *e = buf;
+    ssize_t n, kept = 0;
+
+    if (note_came && (lie == LATE_WRITES || lie == EARLY_WRITES))
+        let_go();
+    if (is_closed)
+        read_again();
+    note_came = false;
+    for (uint32_t i = 0; i < nheld && (lie == EARLY_WRITES || lie == EARLY_DELIVERY); i++) {
+        const bool early = !held[i].told && is_held(held[i].flags);
+
+        held[i].told = true;
+        if (!early)
+            continue;
+        *e = (struct fi_cq_msg_entry){ .op_context = held[i].context, .flags = FI_RMA | FI_WRITE };
+        return 1;
+    }
+    n = real_cq->read(cq, buf, count);
+    for (ssize_t i = 0; i < n; i++) {
+        for (uint32_t k = 0; k < nheld; k++)
+            held[k].told |= held[k].context == e[i].op_context;
+        note_came |= e[i].flags & FI_RECV;
+        if (!is_own(e[i].op_context))
+            e[kept++] = e[i];
+    }
+    return n > 0 ? (kept ? kept : -FI_EAGAIN) : n;
+}
+
+static int close_end(struct fid *fid)
+{
+    is_closed = lie == LATE_READS;
+    return real_fid->close(fid);
+}
+
+/* The provider's parts, planted. */
+static int open_end(struct fid_domain *domain, struct fi_info *info, struct fid_ep **ep, void *context)
 {
     const int err = real_domain->endpoint(domain, info, ep, context);
 
@@ -288,13 +413,37 @@ static int open_deaf(struct fid_domain *domain, struct fi_info *info, struct fid
         return err;
     real_msg = (*ep)->msg;
     real_rma = (*ep)->rma;
-    deaf_msg = *real_msg;
-    deaf_rma = *real_rma;
-    deaf_msg.send = send_note;
-    deaf_rma.write = write_bytes;
-    (*ep)->msg = &deaf_msg;
-    (*ep)->rma = &deaf_rma;
+    real_fid = (*ep)->fid.ops;
+    planted_msg = *real_msg;
+    planted_rma = *real_rma;
+    planted_fid = *real_fid;
+    planted_msg.sendmsg = send_note;
+    planted_rma.writemsg = write_bytes;
+    planted_fid.close = close_end;
+    (*ep)->msg = &planted_msg;
+    (*ep)->rma = &planted_rma;
+    (*ep)->fid.ops = &planted_fid;
     return 0;
+}
+
+static int open_queue(struct fid_domain *domain, struct fi_cq_attr *attr, struct fid_cq **cq, void *context)
+{
+    const int err = real_domain->cq_open(domain, attr, cq, context);
+
+    if (err)
+        return err;
+    real_cq = (*cq)->ops;
+    planted_cq = *real_cq;
+    planted_cq.read = read_queue;
+    (*cq)->ops = &planted_cq;
+    return 0;
+}
+
+static int register_memory(struct fid *fid, const struct fi_mr_attr *attr, uint64_t flags, struct fid_mr **mr)
+{
+    if (attr->access & FI_REMOTE_WRITE)
+        target = attr->mr_iov[0].iov_base;
+    return real_mr->regattr(fid, attr, flags, mr);
 }
 
 static int may_sleep(struct fid_fabric *fabric, struct fid **fids, int count)
@@ -302,28 +451,40 @@ static int may_sleep(struct fid_fabric *fabric, struct fid **fids, int count)
     return is_deaf ? 0 : real_fabric->trywait(fabric, fids, count);
 }
 
-/* Why it is not relied on, if a sleeper is woken by these. The name is another, as each name is tried once. */
-static const char *unwoken_by(struct node *n, struct tt_ofi_provider *p, int what)
+/* Why a provider with that lie, by whose messages and writes a sleeper is woken or not, fails its trial; NULL: it does not. */
+static const char *tried(struct tt_ofi_provider *p, enum lie planted, int what)
 {
     struct fi_ops_domain domain = *p->domain->ops;
     struct fi_ops_fabric fabric = *p->fabric->ops;
+    struct fi_ops_mr mr = *p->domain->mr;
+    static uint32_t times;
     const char *why;
+    bool good;
 
     real_domain = p->domain->ops;
     real_fabric = p->fabric->ops;
-    domain.endpoint = open_deaf;
+    real_mr = p->domain->mr;
+    domain.endpoint = open_end;
+    domain.cq_open = open_queue;
     fabric.trywait = may_sleep;
+    mr.regattr = register_memory;
     p->domain->ops = &domain;
     p->fabric->ops = &fabric;
+    p->domain->mr = &mr;
     wakes_by = what;
-    snprintf(p->name, sizeof p->name, "woken by %d", what);
-    if (!tt_ofi_trial(p, &why))
-        node_fail(n, __FILE__, __LINE__, why);
+    lie = planted;
+    liar = p;
+    nheld = 0;
+    note_came = is_closed = false;
+    snprintf(p->name, sizeof p->name, "the %uth", ++times);     /* each name is tried once */
+    good = tt_ofi_trial(p, &why);
     wakes_by = 0;
+    lie = HONEST;
     is_deaf = false;
     p->domain->ops = real_domain;
     p->fabric->ops = real_fabric;
-    return p->unwoken;
+    p->domain->mr = real_mr;
+    return good ? NULL : why;
 }
 
 static void deaf_role(struct node *n)
@@ -332,9 +493,9 @@ static void deaf_role(struct node *n)
     struct tt_ofi_provider p;
 
     CHECK(n, tt_ofi_provider_open(&p, &conf) == TUTTI_OK);
-    CHECK(n, !unwoken_by(n, &p, MESSAGES | WRITES));
-    CHECK(n, strcmp(unwoken_by(n, &p, WRITES), "messages do not wake who sleeps") == 0);
-    CHECK(n, strcmp(unwoken_by(n, &p, MESSAGES), "writes do not wake who sleeps") == 0);
+    CHECK(n, !tried(&p, HONEST, MESSAGES | WRITES) && !p.unwoken);
+    CHECK(n, !tried(&p, HONEST, WRITES) && strcmp(p.unwoken, "messages do not wake who sleeps") == 0);
+    CHECK(n, !tried(&p, HONEST, MESSAGES) && strcmp(p.unwoken, "writes do not wake who sleeps") == 0);
     tt_ofi_provider_close(&p);
 }
 
@@ -344,6 +505,149 @@ static void a_provider_that_does_not_wake_for_messages_or_for_writes_is_found(vo
     if (!has_provider)
         skip();
     nodes_run(&setting, 1, deaf_role);
+}
+
+/* Whether a provider that lies so, and says of itself what p does, fails its trial, with this in the reason; an honest one that says the same does not. */
+static bool is_found(struct tt_ofi_provider *p, enum lie planted, const char *reason)
+{
+    const char *honest = tried(p, HONEST, MESSAGES | WRITES), *why = tried(p, planted, MESSAGES | WRITES);
+
+    fprintf(stderr, "honest: %s, planted: %s\n", honest ? honest : "passes its trial", why ? why : "passes its trial");
+    if (honest)
+        return false;
+    return why && strncmp(why, "failed its trial: ", 18) == 0 && strstr(why, reason);
+}
+
+static void lying_role(struct node *n)
+{
+    const struct tt_wire_conf conf = { .nranks = 1, .ofi_provider = PROVIDER };
+    struct tt_ofi_provider p;
+
+    CHECK(n, tt_ofi_provider_open(&p, &conf) == TUTTI_OK);
+    CHECK(n, p.ordered && !p.delivers);
+    CHECK(n, is_found(&p, LATE_WRITES, "it says that messages come after writes, and they do not"));
+    p.delivers = true;
+    CHECK(n, is_found(&p, EARLY_DELIVERY, "it does not tell when writes have landed, as it says it does"));
+    p.ordered = p.delivers = false;
+    p.info->tx_attr->op_flags = FI_DELIVERY_COMPLETE;
+    CHECK(n, is_found(&p, EARLY_WRITES, "it says that writes are over at the target, and they are not"));
+    tt_ofi_provider_close(&p);
+}
+
+static void a_provider_that_breaks_order_or_tells_of_delivery_early_fails_its_trial(void **state)
+{
+    (void)state;
+    if (!has_provider)
+        skip();
+    nodes_run(&setting, 1, lying_role);
+}
+
+static void late_role(struct node *n)
+{
+    const struct tt_wire_conf conf = { .nranks = 1, .ofi_provider = PROVIDER };
+    struct tt_ofi_provider p;
+
+    CHECK(n, tt_ofi_provider_open(&p, &conf) == TUTTI_OK);
+    CHECK(n, !tried(&p, HONEST, MESSAGES | WRITES) && !p.copies);
+    CHECK(n, !tried(&p, LATE_READS, MESSAGES | WRITES) && p.copies);
+    tt_ofi_provider_close(&p);
+}
+
+static void a_provider_that_reads_sources_of_closed_endpoints_is_given_copies(void **state)
+{
+    (void)state;
+    if (!has_provider)
+        skip();
+    nodes_run(&setting, 1, late_role);
+}
+
+/* ---- what is posted as one ---- */
+
+#define ROWS 24u
+
+static uint32_t nposted, nmore;             /* operations on an endpoint; those with more behind them */
+static bool last_has_more;
+
+static void note_post(uint64_t flags)
+{
+    nposted++;
+    last_has_more = flags & FI_MORE;
+    nmore += last_has_more;
+}
+
+static ssize_t count_send(struct fid_ep *ep, const struct fi_msg *msg, uint64_t flags)
+{
+    note_post(flags);
+    return real_msg->sendmsg(ep, msg, flags);
+}
+
+static ssize_t count_write(struct fid_ep *ep, const struct fi_msg_rma *msg, uint64_t flags)
+{
+    note_post(flags);
+    return real_rma->writemsg(ep, msg, flags);
+}
+
+/* Rows of so many bytes to the link region, which takes no asking, and a signal behind the last; all of them in one post. */
+static void post_rows(struct node *n, struct flow *f, uint64_t bytes, uint32_t operations)
+{
+    struct fid_ep *ep = f->data->end[0].ep;
+    struct fi_ops_msg msg = *ep->msg, *const msg_before = ep->msg;
+    struct fi_ops_rma rma = *ep->rma, *const rma_before = ep->rma;
+    struct tt_desc rows[ROWS + 1];
+
+    for (uint32_t i = 0; i < ROWS; i++)
+        rows[i] = (struct tt_desc){ .kind = TT_DESC_PUT,
+                                    .local = (uint8_t *)f->source->mem + i * bytes,
+                                    .bytes = bytes,
+                                    .key = &n->link[1].theirs,
+                                    .offset = 8192 + i * bytes };
+    rows[ROWS] = node_signal(n, 1, ARRIVED, TT_SIGNAL_ADD, 1);
+    real_msg = msg_before;
+    real_rma = rma_before;
+    msg.sendmsg = count_send;
+    rma.writemsg = count_write;
+    ep->msg = &msg;
+    ep->rma = &rma;
+    nposted = nmore = 0;
+    CHECK(n, n->ops->post(n->w, rows, ROWS + 1) == ROWS + 1);
+    ep->msg = msg_before;
+    ep->rma = rma_before;
+    CHECK(n, nposted == operations && nmore == operations - 1 && !last_has_more);
+}
+
+static void rows_role(struct node *n)
+{
+    struct flow f;
+
+    node_open(n);
+    node_connect_all(n);
+    f.data = &((struct tt_ofi_link *)tt_sparse_get(&tt_ofi_of(n->w)->links, !n->rank))->lanes[TT_OFI_DATA];
+    CHECK(n, n->ops->reg(n->w, NULL, ROWS * 2048, &f.source) == TUTTI_OK);
+    node_tell(n, !n->rank, CHECKED, TT_SIGNAL_SET, 1);      /* the endpoints have met */
+    UNTIL(n, node_word(n, !n->rank, CHECKED) == 1);
+    node_barrier(n);
+    if (n->rank == 0) {
+        post_rows(n, &f, 192, ROWS + 1);
+        UNTIL(n, node_word(n, 1, CHECKED) == 2);
+        post_rows(n, &f, 2048, 2 * ROWS + 1);       /* a write each, and a record */
+        UNTIL(n, node_word(n, 1, CHECKED) == 3);
+    } else {
+        for (uint32_t round = 1; round < 3; round++) {
+            UNTIL(n, node_word(n, 0, ARRIVED) == round);
+            node_tell(n, 0, CHECKED, TT_SIGNAL_SET, round + 1);
+        }
+    }
+    node_barrier(n);
+}
+
+static void rows_that_are_posted_as_one_tell_the_provider_that_more_follows(void **state)
+{
+    static const struct setting one_lane = { .ops = &tt_wire_ofi, .seed = 1 };
+
+    (void)state;
+    if (!has_provider)
+        skip();
+    nodes_run(&one_lane, 2, rows_role);
 }
 
 /* ---- what there is ---- */
@@ -395,6 +699,9 @@ int main(void)
         cmocka_unit_test(endpoints_that_fail_lose_and_double_nothing),
         cmocka_unit_test(a_stranger_breaks_no_link_where_the_next_receive_must_wait),
         cmocka_unit_test(a_provider_that_does_not_wake_for_messages_or_for_writes_is_found),
+        cmocka_unit_test(a_provider_that_breaks_order_or_tells_of_delivery_early_fails_its_trial),
+        cmocka_unit_test(a_provider_that_reads_sources_of_closed_endpoints_is_given_copies),
+        cmocka_unit_test(rows_that_are_posted_as_one_tell_the_provider_that_more_follows),
     };
     const int found = look_apart(NULL, LANES);
 

@@ -537,7 +537,7 @@ static void old_tag_role(struct node *n)
 
         (void)key;
         w = tt_shm_of(n->w);
-        s = &tt_shm_asks_in(w, &w->peers[0]->mine)->share;
+        s = &tt_shm_asks_in(w, &tt_shm_peer_of(w, 0)->mine)->share;
         atomic_store(&s->written, tt_shm_tag_of(0) << 48 | 1ull << 47);    /* failed, and all */
         until_begun(n, mine);
         UNTIL_IDLE(n, process_is_stopped(n->board->pid[0]));
@@ -566,7 +566,7 @@ static void stranger_role(struct node *n)
     if (n->rank == 0) {
         struct tt_rkey key = begin(n, &mine);
         uint8_t *mem = node_memory(n, BYTES);
-        struct tt_shm_peer *peer = tt_shm_of(n->w)->peers[1];
+        struct tt_shm_peer *peer = tt_shm_peer_of(tt_shm_of(n->w), 1);
         struct tt_region *from;
 
         memset(mem, 7, BYTES);
@@ -757,7 +757,7 @@ static void lost_role(struct node *n)
         d.bytes = FEW_BYTES;
         d.key = &key;
         CHECK(n, n->ops->post(n->w, &d, 1) == 1);
-        tt_shm_link_lost((struct tt_shm *)n->w, 1, TUTTI_ERR_SYSTEM);
+        tt_shm_link_lost(tt_shm_of(n->w), tt_shm_peer_of(tt_shm_of(n->w), 1), TUTTI_ERR_SYSTEM);
         n->board->flag[0] = 1;  /* the memory is its owner's again */
         UNTIL(n, n->losses[1] == 1);
     } else {

@@ -246,9 +246,17 @@ static void a_post_that_a_device_refuses_loses_nothing(void **state)
 
 /* ---- doorbells ---- */
 
-#define ROWS 31
-#define ROW_BYTES (TT_VERBS_SLOT_BYTES - TT_VERBS_RECORD_BYTES)     /* go with the record */
 #define ROWS_TRIES 20
+
+/* What one post has. */
+struct rows {
+    uint32_t n, bytes;      /* each */
+    uint32_t doorbells;     /* that it costs */
+};
+#define ROWS_MAX 31
+#define SHORT_BYTES (TT_VERBS_SLOT_BYTES - TT_VERBS_RECORD_BYTES)   /* go with the record */
+
+static struct rows rows;
 
 static uint32_t doorbells;
 
@@ -278,46 +286,57 @@ static uint32_t doorbells_of(struct node *n, const struct tt_desc *d, int ndesc)
 static void doorbell_role(struct node *n)
 {
     uint32_t fewest = UINT32_MAX;
-    struct tt_region *mine;
+    struct tt_region *mine, *from;
     struct tt_rkey there;
     uint8_t *source;
 
     node_open(n);
     node_connect_all(n);
-    CHECK(n, n->ops->reg(n->w, NULL, ROWS * ROW_BYTES, &mine) == TUTTI_OK);
-    source = node_memory(n, ROWS * ROW_BYTES);
+    CHECK(n, n->ops->reg(n->w, NULL, rows.n * rows.bytes, &mine) == TUTTI_OK);
+    CHECK(n, n->ops->reg(n->w, NULL, rows.n * rows.bytes, &from) == TUTTI_OK);
+    source = from->mem;
     node_share(n, 0, mine);
     node_barrier(n);
     there = node_import(n, !n->rank, 0);
     for (uint64_t k = 1; k <= ROWS_TRIES; k++) {
-        struct tt_desc d[ROWS];
+        struct tt_desc d[ROWS_MAX];
 
         if (n->rank == 1) {
             UNTIL(n, node_word(n, 0, ARRIVED) == k);
-            CHECK(n, pattern_differs(mine->mem, ROWS * ROW_BYTES, k) == ROWS * ROW_BYTES);
+            CHECK(n, pattern_differs(mine->mem, rows.n * rows.bytes, k) == rows.n * rows.bytes);
             node_tell(n, 0, CHECKED, TT_SIGNAL_SET, k);
             continue;
         }
-        pattern_fill(source, ROWS * ROW_BYTES, k);
-        for (uint32_t i = 0; i < ROWS; i++) {
-            d[i] = node_signal(n, 1, ARRIVED, i == ROWS - 1 ? TT_SIGNAL_SET : TT_SIGNAL_NONE, k);
-            d[i].flags = TT_DESC_INLINE;
-            d[i].bytes = ROW_BYTES;
-            d[i].local = source + (size_t)i * ROW_BYTES;
+        pattern_fill(source, rows.n * rows.bytes, k);
+        for (uint32_t i = 0; i < rows.n; i++) {
+            d[i] = node_signal(n, 1, ARRIVED, i == rows.n - 1 ? TT_SIGNAL_SET : TT_SIGNAL_NONE, k);
+            d[i].flags = rows.bytes > SHORT_BYTES ? 0 : TT_DESC_INLINE;
+            d[i].bytes = rows.bytes;
+            d[i].local = source + (size_t)i * rows.bytes;
             d[i].key = &there;
-            d[i].offset = (size_t)i * ROW_BYTES;
+            d[i].offset = (size_t)i * rows.bytes;
         }
-        fewest = doorbells_of(n, d, ROWS) < fewest ? doorbells : fewest;
+        fewest = doorbells_of(n, d, (int)rows.n) < fewest ? doorbells : fewest;
         UNTIL(n, node_word(n, 1, CHECKED) == k);
     }
     if (n->rank == 0)
-        CHECK(n, fewest == 1);
+        CHECK(n, fewest == rows.doorbells);
     node_barrier(n);
 }
 
-static void rows_and_their_signal_are_one_doorbell(void **state)
+static void short_rows_and_their_signal_are_one_doorbell(void **state)
 {
+    rows = (struct rows){ .n = ROWS_MAX, .bytes = SHORT_BYTES, .doorbells = 1 };
     nodes_run(*state, 2, doorbell_role);
+}
+
+/* A write and a record each, which one list has room for. */
+static void longer_rows_and_their_signal_are_one_doorbell_for_each_lane(void **state)
+{
+    const struct setting *s = *state;
+
+    rows = (struct rows){ .n = 15, .bytes = 1024, .doorbells = s->lanes };
+    nodes_run(s, 2, doorbell_role);
 }
 
 /* ---- sources ---- */
@@ -566,7 +585,14 @@ int main(int argc, char **argv)
         cmocka_unit_test_prestate(a_lane_that_breaks_loses_and_doubles_nothing, &setting),
         cmocka_unit_test_prestate(a_lane_that_failed_at_both_ends_comes_back, &setting),
         cmocka_unit_test_prestate(a_post_that_a_device_refuses_loses_nothing, &setting),
-        cmocka_unit_test_prestate(rows_and_their_signal_are_one_doorbell, &one_lane),
+        { "short_rows_and_their_signal_are_one_doorbell: one lane", short_rows_and_their_signal_are_one_doorbell, NULL,
+          NULL, &one_lane },
+        { "short_rows_and_their_signal_are_one_doorbell: lanes", short_rows_and_their_signal_are_one_doorbell, NULL,
+          NULL, &setting },
+        { "longer_rows_and_their_signal_are_one_doorbell_for_each_lane: one lane",
+          longer_rows_and_their_signal_are_one_doorbell_for_each_lane, NULL, NULL, &one_lane },
+        { "longer_rows_and_their_signal_are_one_doorbell_for_each_lane: lanes",
+          longer_rows_and_their_signal_are_one_doorbell_for_each_lane, NULL, NULL, &setting },
         cmocka_unit_test_prestate(a_message_that_lost_its_source_before_it_was_whole_is_not_signalled, &setting),
         cmocka_unit_test_prestate(a_source_that_cannot_be_registered_anew_loses_the_peers_it_was_for, &setting),
     };
