@@ -17,7 +17,7 @@ const struct perf_coll perf_colls[] = {
     { "scatter",         TT_SCATTER,         PERF_OTHERS, .cut = true, .rooted = true, .in_place = true },
     { "scatterv",        TT_SCATTERV,        PERF_OTHERS, .cut = true, .uneven = true, .rooted = true, .in_place = true },
     { "alltoall",        TT_ALLTOALL,        PERF_OTHERS, .cut = true, .in_place = true },
-    { "alltoallv",       TT_ALLTOALLV,       PERF_OTHERS, .cut = true, .uneven = true },
+    { "alltoallv",       TT_ALLTOALLV,       PERF_OTHERS, .cut = true, .uneven = true, .in_place = true },
     { "barrier",         TT_BARRIER,         PERF_WHOLE,  .in_place = false },
     { "sendrecv",        PERF_SENDRECV,      PERF_WHOLE,  .in_place = false },
     { "pingpong",        PERF_PINGPONG,      PERF_WHOLE,  .in_place = false },

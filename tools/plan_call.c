@@ -232,7 +232,7 @@ static bool check_call(const struct plan *p, const struct plan_options *o, uint6
         return COMPLAIN("%s is between 2 ranks, not %u", o->coll, p->nranks);
     if (o->root >= p->nranks)
         return COMPLAIN("there is no rank %u of %u to be root", o->root, p->nranks);
-    if (o->in_place && (kind == TT_ALLTOALLV || kind == TT_BARRIER || is_one_way(kind)))
+    if (o->in_place && (kind == TT_BARRIER || is_one_way(kind)))
         return COMPLAIN("%s is never in place", o->coll);
     if (bytes % elem_bytes)
         return COMPLAIN("%" PRIu64 " B are no whole number of elements of %u B", bytes, elem_bytes);

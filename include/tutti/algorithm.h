@@ -88,7 +88,7 @@ typedef struct tutti_algorithm_call {
     uint32_t collective;    /* tutti_collective */
     uint32_t rank, nranks, root;
     uint32_t elem_bytes;    /* no reduction splits an element */
-    uint32_t in_place;      /* 1: SRC and DST are the same memory, as tutti.h says */
+    uint32_t in_place;      /* 1: SRC and DST are the same memory, as tutti.h says, of alltoallv too */
     uint64_t bytes;         /* of `count` elements as tutti.h shapes the call; 0 where counts differ by rank */
     /* Where they do, in bytes, [nranks] each. allgatherv, gatherv: recv; scatterv, reduce_scatterv: send; alltoallv: both. */
     const uint64_t *send_bytes, *send_displs, *recv_bytes, *recv_displs;

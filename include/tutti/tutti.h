@@ -258,7 +258,8 @@ TUTTI_API tutti_status tutti_scatterv(const void *src, void *dst, const size_t *
 TUTTI_API tutti_status tutti_alltoall(const void *src, void *dst, size_t count, tutti_dtype type, tutti_comm *comm,
                                       const tutti_call *call);
 /* Each array has nranks entries, this rank's own; what r sends here must be what is received from r here.
- * It has no form in place: src and dst must not overlap, so src == dst is an error. displs may be NULL: packed. */
+ * In place where src == dst and the two of counts, and of displacements, say the same: what comes from r then takes the place of what went there, and
+ * rows must not overlap. displs may be NULL: packed. */
 TUTTI_API tutti_status tutti_alltoallv(const void *src, const size_t *send_counts, const size_t *send_displs, void *dst,
                                        const size_t *recv_counts, const size_t *recv_displs, tutti_dtype type,
                                        tutti_comm *comm, const tutti_call *call);

@@ -1,13 +1,13 @@
 /* Alltoallv by hosts. Shapes: src[nranks][send_bytes], dst[nranks][recv_bytes], rows of any size, anywhere.
- * Hosts take turns: at distance d every host sends to the host d further on and receives from the one as far back, each of its ranks to each of
- * theirs, so that all rails work and no host is sent to by several at once. The own host is distance 0. The traffic of the direct
- * one in another order. Rows are not packed per host as in the two-level alltoall: who would pass them on does not know their sizes,
+ * Hosts take turns: in turn d those exchange whose numbers add up to d (mod hosts), each of their ranks with each of the other's, both ways at once, so
+ * that all rails work, no host is sent to by several at once, and it can be in place. In one turn or two a host exchanges within itself. The traffic of
+ * the direct one in another order. Rows are not packed per host as in the two-level alltoall: who would pass them on does not know their sizes,
  * which only their two ends do, so that where they go is for the receiver to say. */
 #include "algo/algos.h"
 #include "algo/blocks.h"
 #include "algo/phases.h"
 
-#define EACH 7      /* exchanges of a round; its first also copies */
+#define EACH 5      /* exchanges of a round: at most three schedule steps each; its first also copies */
 
 static uint64_t nrounds(const struct tt_coll *c)
 {
@@ -17,7 +17,7 @@ static uint64_t nrounds(const struct tt_coll *c)
     return l->nhosts * tt_phase_rounds(tt_layout_widest(l), EACH);
 }
 
-/* With places for as many ranks as the widest host has, place p of a host sends to place p + i of another. False: that one is empty. */
+/* With places for as many ranks as the widest host has, those exchange whose places add up to i. False: that one is empty. */
 static bool rank_at(const struct tt_layout *l, uint32_t host, uint32_t place, uint32_t *out)
 {
     const uint32_t local = place % tt_layout_widest(l);
@@ -34,16 +34,16 @@ static void round_k(struct tt_sched *s, const struct tt_coll *c, uint64_t k)
     const struct tt_layout *l = tt_layout_of(c, &alone);
     const uint32_t widest = tt_layout_widest(l), host = tt_layout_host(l, c->rank), me = tt_layout_local(l, c->rank);
     const uint64_t rounds = tt_phase_rounds(widest, EACH);
-    const uint32_t far = (uint32_t)(k / rounds), first = (uint32_t)(k % rounds) * EACH;
-    const uint32_t after = (host + far) % l->nhosts, before = (host + l->nhosts - far) % l->nhosts;
+    const uint32_t turn = (uint32_t)(k / rounds), first = (uint32_t)(k % rounds) * EACH;
+    const uint32_t other = (turn + l->nhosts - host) % l->nhosts;
     uint32_t peer;
 
     for (uint32_t i = first; i < widest && i < first + EACH; i++)
-        if (rank_at(l, after, me + i, &peer) && peer != c->rank)
-            tt_sched_put(s, peer, tt_src(c->send_displs[peer]), tt_there(), c->send_bytes[peer], 0);
+        if (rank_at(l, other, i + widest - me, &peer) && peer != c->rank)
+            tt_phase_give(s, c, peer);
     for (uint32_t i = first; i < widest && i < first + EACH; i++)
-        if (rank_at(l, before, me + widest - i, &peer) && peer != c->rank)
-            tt_sched_wait(s, peer, tt_dst(c->recv_displs[peer]), c->recv_bytes[peer], 0);
+        if (rank_at(l, other, i + widest - me, &peer) && peer != c->rank)
+            tt_phase_take(s, c, peer);
     if (k == 0)
         tt_sched_own(s, c);
 }

@@ -1,26 +1,26 @@
 /* Direct alltoallv. Shapes: src[nranks][send_bytes], dst[nranks][recv_bytes], rows of any size, anywhere.
- * In step i rank r sends to r + i and receives from r - i. A rank knows only its own row and column of the sizes, so
- * where its bytes go is for the receiver to say. */
+ * As in the direct alltoall, in step k every rank exchanges rows with k - rank (mod nranks), both ways at once, which is what lets it run in place.
+ * A rank knows only its own row and column of the sizes, so where its bytes go is for the receiver to say. */
 #include "algo/algos.h"
 #include "algo/blocks.h"
 #include "algo/phases.h"
 
-#define EACH 7      /* exchanges of a round; its first also copies */
+#define EACH 5      /* steps of a round: at most three schedule steps each */
 
 static uint64_t nrounds(const struct tt_coll *c)
 {
-    return tt_phase_rounds(c->nranks - 1, EACH);
+    return tt_phase_rounds(c->nranks, EACH);
 }
 
 static void round_k(struct tt_sched *s, const struct tt_coll *c, uint64_t k)
 {
     const uint32_t n = c->nranks, r = c->rank;
 
-    for (uint32_t i = (uint32_t)k * EACH + 1; i < n && i <= (k + 1) * EACH; i++) {
-        const uint32_t to = (r + i) % n, from = (r + n - i) % n;
+    for (uint32_t i = (uint32_t)k * EACH; i < n && i < (k + 1) * EACH; i++) {
+        const uint32_t peer = (i + n - r) % n;
 
-        tt_sched_put(s, to, tt_src(c->send_displs[to]), tt_there(), c->send_bytes[to], 0);
-        tt_sched_wait(s, from, tt_dst(c->recv_displs[from]), c->recv_bytes[from], 0);
+        if (peer != r)
+            tt_phase_exchange(s, c, peer);
     }
     if (k == 0)
         tt_sched_own(s, c);

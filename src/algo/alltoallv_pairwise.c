@@ -11,9 +11,9 @@ static void round_k(struct tt_sched *s, const struct tt_coll *c, uint64_t k)
     const uint32_t n = tt_phase_partners(c, k, partner);
 
     for (uint32_t i = 0; i < n; i++)
-        tt_sched_put(s, partner[i], tt_src(c->send_displs[partner[i]]), tt_there(), c->send_bytes[partner[i]], 0);
+        tt_phase_give(s, c, partner[i]);
     for (uint32_t i = 0; i < n; i++)
-        tt_sched_wait(s, partner[i], tt_dst(c->recv_displs[partner[i]]), c->recv_bytes[partner[i]], 0);
+        tt_phase_take(s, c, partner[i]);
     if (k == 0)
         tt_sched_own(s, c);
 }

@@ -57,7 +57,7 @@ struct parts {
 static struct parts parts_of(const struct tt_levels *v, uint64_t slot)
 {
     const uint32_t n = v->layout->nranks;
-    struct parts p = { .straight = tt_phase_rounds(n - 1, LONG) };
+    struct parts p = { .straight = tt_phase_rounds(n, LONG) };
 
     if (!slot)
         return p;
@@ -151,21 +151,21 @@ static struct tt_ref pipe_of(const struct tt_coll *c, uint32_t from, uint32_t to
     return tt_pipe((uint64_t)from * c->nranks + to);
 }
 
-/* Long rows: they may share their pair with slots, so where they belong is not told by "there", as that needs a pair for itself. */
+/* Long rows, in pairs as in the direct one: in place, what is overwritten has been read. They may share their pair with slots, so where they belong is not told by "there", as that needs a pair for itself. */
 static void straight(struct tt_sched *s, const struct tt_coll *c, uint64_t slot, uint64_t k)
 {
-    const uint32_t n = c->nranks, r = c->rank, first = (uint32_t)k * LONG + 1;
+    const uint32_t n = c->nranks, r = c->rank, first = (uint32_t)k * LONG;
 
     for (uint32_t i = first; i < n && i < first + LONG; i++) {
-        const uint32_t to = (r + i) % n;
+        const uint32_t to = (i + n - r) % n;
 
-        if (c->send_bytes[to] > slot)
+        if (to != r && c->send_bytes[to] > slot)
             tt_sched_put(s, to, tt_src(c->send_displs[to]), pipe_of(c, r, to), c->send_bytes[to], 1);
     }
     for (uint32_t i = first; i < n && i < first + LONG; i++) {
-        const uint32_t from = (r + n - i) % n;
+        const uint32_t from = (i + n - r) % n;
 
-        if (c->recv_bytes[from] <= slot)
+        if (from == r || c->recv_bytes[from] <= slot)
             continue;
         tt_sched_wait(s, from, pipe_of(c, from, r), c->recv_bytes[from], 1);
         tt_sched_copy(s, tt_dst(c->recv_displs[from]), pipe_of(c, from, r), c->recv_bytes[from]);

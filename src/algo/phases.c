@@ -13,19 +13,23 @@ void tt_phase_ring_gather(struct tt_sched *s, const struct tt_coll *c, uint32_t 
 
 void tt_phase_give(struct tt_sched *s, const struct tt_coll *c, uint32_t peer)
 {
-    tt_sched_put(s, peer, tt_src(peer * c->bytes), tt_there(), c->bytes, 0);
+    const bool v = c->kind == TT_ALLTOALLV;
+
+    tt_sched_put(s, peer, tt_src(v ? c->send_displs[peer] : peer * c->bytes), tt_there(),
+                 v ? c->send_bytes[peer] : c->bytes, 0);
 }
 
 void tt_phase_take(struct tt_sched *s, const struct tt_coll *c, uint32_t peer)
 {
-    const uint64_t at = peer * c->bytes;
+    const bool v = c->kind == TT_ALLTOALLV;
+    const uint64_t at = v ? c->recv_displs[peer] : peer * c->bytes, bytes = v ? c->recv_bytes[peer] : c->bytes;
 
     if (!c->in_place) {
-        tt_sched_wait(s, peer, tt_dst(at), c->bytes, 0);
+        tt_sched_wait(s, peer, tt_dst(at), bytes, 0);
         return;
     }
-    tt_sched_wait(s, peer, tt_pipe(peer), c->bytes, 0);
-    tt_sched_copy(s, tt_dst(at), tt_pipe(peer), c->bytes);
+    tt_sched_wait(s, peer, tt_pipe(peer), bytes, 0);
+    tt_sched_copy(s, tt_dst(at), tt_pipe(peer), bytes);
 }
 
 void tt_phase_exchange(struct tt_sched *s, const struct tt_coll *c, uint32_t peer)

@@ -9,8 +9,8 @@
  * `own` is where this rank's own block is read. */
 void tt_phase_ring_gather(struct tt_sched *s, const struct tt_coll *c, uint32_t k, uint32_t tag, struct tt_ref own);
 
-/* One exchange of an alltoall: block `peer` goes to peer, and theirs takes its place. The peer does the same in the
- * same round, so in place the block has been read once it is overwritten: what arrives waits in a pipe for that. */
+/* One exchange of an alltoall or alltoallv: row `peer` goes to peer, and theirs takes its place. The peer does the same in the
+ * same round, so in place the row has been read once it is overwritten: what arrives waits in a pipe for that. */
 void tt_phase_exchange(struct tt_sched *s, const struct tt_coll *c, uint32_t peer);
 /* Its two halves. Where a rank exchanges with several in one round it gives to all before it takes: programs are also run step by
  * step. */

@@ -1,5 +1,6 @@
 /* The collectives of tutti.h: each says itself as a tt_coll, after its arguments were checked, and runs. */
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/prng.h"
 #include "base/status.h"
@@ -8,7 +9,7 @@
 /* ---- buffers ----------------------------------------------------------------------------------------------- */
 
 /* How the two buffers may be the same memory: where this rank's block lies. */
-enum in_place { WHOLE, SRC_IN_DST, DST_IN_SRC, NEVER };
+enum in_place { NEVER, WHOLE, SRC_IN_DST, DST_IN_SRC };
 
 /* Takes the buffers that this rank uses; own_at: its block in the larger one. Where they are the same memory as tutti.h allows, the call is
  * in place; any other overlap is an error. */
@@ -51,7 +52,7 @@ static const struct {
     [TT_SCATTER] = { "tutti_scatter", true, DST_IN_SRC },
     [TT_SCATTERV] = { "tutti_scatterv", true, DST_IN_SRC },
     [TT_ALLTOALL] = { "tutti_alltoall", false, WHOLE },
-    [TT_ALLTOALLV] = { "tutti_alltoallv", false, NEVER },
+    [TT_ALLTOALLV] = { "tutti_alltoallv", false, WHOLE },
 };
 
 /* What all calls begin with. */
@@ -269,6 +270,16 @@ static tutti_status take_both_blocks(struct tt_attempt *t, const size_t *send_co
     return TUTTI_OK;
 }
 
+/* In place what comes from a rank takes the place of what goes there. */
+static enum in_place in_place_of_both(const struct tt_coll *c)
+{
+    const size_t bytes = c->nranks * sizeof *c->send_bytes;
+    const bool alike =
+        memcmp(c->send_bytes, c->recv_bytes, bytes) == 0 && memcmp(c->send_displs, c->recv_displs, bytes) == 0;
+
+    return alike ? forms[TT_ALLTOALLV].in_place : NEVER;
+}
+
 tutti_status tutti_alltoallv(const void *src, const size_t *send_counts, const size_t *send_displs, void *dst,
                              const size_t *recv_counts, const size_t *recv_displs, tutti_dtype type, tutti_comm *comm,
                              const tutti_call *call)
@@ -282,7 +293,7 @@ tutti_status tutti_alltoallv(const void *src, const size_t *send_counts, const s
     if (!st) {
         st = take_both_blocks(&t, send_counts, send_displs, recv_counts, recv_displs);
         if (!st)
-            st = take_buffers(&t, src, dst, forms[TT_ALLTOALLV].in_place, 0);
+            st = take_buffers(&t, src, dst, in_place_of_both(&t.conf.coll), 0);
         st = tt_attempt_finish(&t, st);
     }
     tt_comm_leave(comm);

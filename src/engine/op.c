@@ -29,10 +29,25 @@ static pthread_mutex_t pinning = PTHREAD_MUTEX_INITIALIZER;    /* a leaf: from a
 
 /* ---- life ------------------------------------------------------------------------------------------------------------ */
 
+/* Copies what the call overwrites of its own input to where it is kept, or back. Of an alltoallv its rows: what lies between them is not its own. */
+static void copy_input(const struct tt_op *op, bool back)
+{
+    const struct tt_coll *c = &op->conf.coll;
+    const bool rows = c->kind == TT_ALLTOALLV;
+    uint8_t *kept = op->backup, *at;
+    uint64_t bytes;
+
+    for (uint32_t r = 0; r < (rows ? c->nranks : 1); r++, kept += bytes) {
+        bytes = rows ? c->recv_bytes[r] : op->backup_bytes;
+        at = (uint8_t *)op->backup_of + (rows ? c->recv_displs[r] : 0);
+        tt_copy(back ? at : kept, NULL, back ? kept : at, bytes, false);
+    }
+}
+
 static void restore_input(struct tt_op *op)
 {
     if (op->backup_bytes)
-        tt_copy(op->backup_of, NULL, op->backup, op->backup_bytes, false);
+        copy_input(op, true);
     op->backup_bytes = 0;
 }
 
@@ -361,6 +376,10 @@ static void back_up(struct tt_op *op)
     case TT_ALLTOALL:
         op->backup_bytes = c->bytes * c->nranks;
         break;
+    case TT_ALLTOALLV:
+        for (uint32_t r = 0; r < c->nranks; r++)
+            op->backup_bytes += c->recv_bytes[r];
+        break;
     default:
         break; /* the others do not overwrite their input */
     }
@@ -375,7 +394,7 @@ static void back_up(struct tt_op *op)
         }
     }
     if (op->backup_bytes)
-        tt_copy(op->backup, NULL, op->backup_of, op->backup_bytes, false);
+        copy_input(op, false);
 }
 
 /* From here on peers can meet it. */

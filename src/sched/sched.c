@@ -114,7 +114,7 @@ struct tt_ref tt_coll_canonical(const struct tt_coll *c, struct tt_ref ref)
     if (!c->in_place)
         return ref;
     switch (c->kind) {
-    case TT_ALLREDUCE: case TT_ALLTOALL:
+    case TT_ALLREDUCE: case TT_ALLTOALL: case TT_ALLTOALLV:
         return moved(ref, TT_BUF_SRC, TT_BUF_DST, 0);
     case TT_REDUCE: case TT_BROADCAST:
         return at_root ? moved(ref, TT_BUF_SRC, TT_BUF_DST, 0) : ref;
@@ -134,7 +134,7 @@ struct tt_ref tt_coll_canonical(const struct tt_coll *c, struct tt_ref ref)
         return at_root ? moved(ref, TT_BUF_DST, TT_BUF_SRC, c->rank * c->bytes) : ref;
     case TT_SCATTERV:
         return at_root ? moved(ref, TT_BUF_DST, TT_BUF_SRC, c->send_displs[c->rank]) : ref;
-    case TT_ALLTOALLV: case TT_BARRIER: case TT_SEND: case TT_RECV: case TT_COLL_KINDS:
+    case TT_BARRIER: case TT_SEND: case TT_RECV: case TT_COLL_KINDS:
         break;
     }
     return ref;

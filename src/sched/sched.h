@@ -139,7 +139,7 @@ static inline struct tt_ref tt_strided(struct tt_ref ref, uint64_t block, uint64
 }
 
 /* In place, SRC and DST share memory. Maps a ref of SRC to the DST bytes it really is (allreduce, reduce, broadcast,
- * alltoall: the same offset; allgather, gather: plus the displacement of this rank's block), or, for reduce_scatter
+ * alltoall, alltoallv: the same offset; allgather, gather: plus the displacement of this rank's block), or, for reduce_scatter
  * and scatter, a ref of DST to the SRC bytes it is; with a root, on the root only, as elsewhere one of the two is
  * ignored. Other refs, and all refs out of place, come back unchanged. */
 struct tt_ref tt_coll_canonical(const struct tt_coll *c, struct tt_ref ref);

@@ -33,6 +33,7 @@ struct tt_shm_shared {
     struct tt_region region;        /* ours only */
     uint64_t *private;              /* bitmap of pages that were taken back from peers; NULL: none */
     bool used;
+    uint64_t change;                /* of our segments: which change the last of this slot was */
     struct tt_shm_shared *next_free;
 };
 
@@ -92,7 +93,7 @@ struct tt_shm_peer {
     bool bye, fence;
     int fd;                         /* the socket; -1 none */
     int bell_fd;
-    uint64_t segments_sent;         /* the newest of ours that it has been told of */
+    uint64_t told;                  /* the newest change of our segments that it has been told of */
     uint64_t retry_ns;
     struct sockaddr_un addr;
     socklen_t addr_len;
@@ -142,6 +143,7 @@ struct tt_shm {
     struct tt_shm_shared *free_shared;
     uint32_t nshared;
     uint64_t newest;                /* id of the last segment that was registered */
+    uint64_t changes;               /* segments registered and deregistered */
     struct tt_segment *gone;        /* [ngone] of gone_cap: where segments of peers were mapped that are no more */
     uint32_t ngone, gone_cap;
     struct tt_shm_shared **own;     /* memory of our caller, by slot, [nown] of own_cap; records are never freed before close */
@@ -193,10 +195,9 @@ tutti_status tt_shm_listen(struct tt_shm *w);
 void tt_shm_look(struct tt_shm *w);
 /* Reads what the peer's socket holds. */
 void tt_shm_hear(struct tt_shm *w, struct tt_shm_peer *peer);
-/* Tells the peer of the segments that it does not know yet; stops when its socket is full and goes on in a later look. */
-void tt_shm_send_segments(struct tt_shm *w, struct tt_shm_peer *peer);
-/* Tells the peer that the segment is no more. */
-void tt_shm_send_forget(struct tt_shm *w, struct tt_shm_peer *peer, uint64_t id);
+/* Tells the peer which segments there are that it does not know, and which are no more; stops when its socket is full and goes on in a later
+ * look. */
+void tt_shm_send_changes(struct tt_shm *w, struct tt_shm_peer *peer);
 void tt_shm_link_lost(struct tt_shm *w, struct tt_shm_peer *peer, tutti_status why);
 /* Says goodbye where that can be heard, and unmaps what belongs to links. */
 void tt_shm_links_close(struct tt_shm *w);
@@ -211,8 +212,8 @@ tutti_status tt_shm_import(struct tt_wire *base, uint32_t rank, const struct tt_
 /* The peer has registered a segment: maps it. What was in its slot before is no more. The descriptor is taken over. */
 tutti_status tt_shm_segment_add(struct tt_shm *w, struct tt_shm_peer *peer, uint64_t id, uint32_t slot, int fd,
                                 uint64_t bytes);
-/* The peer has deregistered it. */
-void tt_shm_segment_forget(struct tt_shm *w, struct tt_shm_peer *peer, uint64_t id);
+/* The peer has deregistered what was in that slot, if there was something. */
+void tt_shm_segment_forget(struct tt_shm *w, struct tt_shm_peer *peer, uint32_t slot);
 /* The `bytes` at `offset` of our region `id`, or of the link region that `peer` may write. NULL: it is gone, or was never so large. */
 uint8_t *tt_shm_memory_of(struct tt_shm *w, const struct tt_shm_peer *peer, uint64_t id, uint64_t offset,
                           uint64_t bytes);

@@ -24,9 +24,9 @@ struct packet {
     uint32_t magic, kind;
     uint32_t rank, nranks;
     uint8_t secret[16];
-    uint64_t id, bytes;             /* SEGMENT, FORGET: which; HELLO: bytes of the link region */
+    uint64_t id, bytes;             /* SEGMENT: which; HELLO: bytes of the link region */
     uint32_t fence;                 /* HELLO: 1: this process cannot issue the barrier for sleepers */
-    uint32_t slot;                  /* SEGMENT: its place among those of this process */
+    uint32_t slot;                  /* SEGMENT, FORGET: its place among those of this process */
     uint64_t nonce_at, nonce;       /* HELLO: for who can read this process's memory; 0: nobody shall */
 };
 
@@ -147,45 +147,35 @@ static bool send_hello(struct tt_shm *w, struct tt_shm_peer *peer, int fd)
     return send_packet(fd, &p, fds, 3);
 }
 
-/* The oldest segment that was registered after `id`; NULL: none. */
-static const struct tt_shm_shared *segment_after(const struct tt_shm *w, uint64_t id)
+/* Of the slots that changed after `change` the one that did so first; of what was in it between, nobody needs to hear. There is one: the
+ * newest change is always its slot's last. */
+static const struct tt_shm_shared *changed_after(const struct tt_shm *w, uint64_t change)
 {
     const struct tt_shm_shared *found = NULL;
 
     for (uint32_t i = 0; i < w->nshared; i++) {
         const struct tt_shm_shared *s = &w->shared[i];
 
-        if (s->used && s->id > id && (!found || s->id < found->id))
+        if (s->change > change && (!found || s->change < found->change))
             found = s;
     }
+    tt_assert(found);
     return found;
 }
 
-void tt_shm_send_segments(struct tt_shm *w, struct tt_shm_peer *peer)
+void tt_shm_send_changes(struct tt_shm *w, struct tt_shm_peer *peer)
 {
-    while (peer->state == TT_SHM_UP && peer->segments_sent < w->newest) {
-        const struct tt_shm_shared *s = segment_after(w, peer->segments_sent);
+    while (peer->state == TT_SHM_UP && peer->told < w->changes) {
+        const struct tt_shm_shared *s = changed_after(w, peer->told);
+        struct packet p = packet_of(w, s->used ? PACKET_SEGMENT : PACKET_FORGET);
 
-        if (s) {
-            struct packet p = packet_of(w, PACKET_SEGMENT);
-
-            p.id = s->id;
-            p.slot = (uint32_t)(s - w->shared);
-            p.bytes = s->seg.bytes;
-            if (!send_packet(peer->fd, &p, &s->seg.fd, 1))
-                return;
-        }
-        peer->segments_sent = s ? s->id : w->newest;
+        p.id = s->id;
+        p.slot = (uint32_t)(s - w->shared);
+        p.bytes = s->seg.bytes;
+        if (!send_packet(peer->fd, &p, &s->seg.fd, s->used ? 1 : 0))
+            return;
+        peer->told = s->change;
     }
-}
-
-void tt_shm_send_forget(struct tt_shm *w, struct tt_shm_peer *peer, uint64_t id)
-{
-    struct packet p = packet_of(w, PACKET_FORGET);
-
-    p.id = id;
-    if (peer->state == TT_SHM_UP && peer->segments_sent >= id)
-        send_packet(peer->fd, &p, NULL, 0);     /* a full socket only means that it stays mapped there until its slot is used again */
 }
 
 /* ---- links -------------------------------------------------------------------------------------------- */
@@ -243,8 +233,8 @@ static void link_up(struct tt_shm *w, struct tt_shm_peer *peer)
 {
     peer->state = TT_SHM_UP;
     w->links[w->nlinks++] = peer;
-    peer->segments_sent = 0;
-    tt_shm_send_segments(w, peer);
+    peer->told = 0;
+    tt_shm_send_changes(w, peer);
     tt_shm_tell(w, &(struct tt_done){
         .kind = TT_DONE_LINK_UP, .peer = peer->rank,
         .link = {
@@ -495,7 +485,7 @@ void tt_shm_hear(struct tt_shm *w, struct tt_shm_peer *peer)
         } else if (p.kind == PACKET_SEGMENT) {
             add_segment(w, peer, &p, fds);
         } else if (p.kind == PACKET_FORGET) {
-            tt_shm_segment_forget(w, peer, p.id);
+            tt_shm_segment_forget(w, peer, p.slot);
         } else if (p.kind == PACKET_BYE) {
             peer->bye = true;
         }
@@ -525,12 +515,8 @@ void tt_shm_look(struct tt_shm *w)
             tt_shm_hear(w, tt_shm_peer_of(w, (uint32_t)what));
         }
     }
-    for (uint32_t i = 0; i < w->nlinks; i++) {
-        struct tt_shm_peer *peer = w->links[i];
-
-        if (peer->state == TT_SHM_UP && peer->segments_sent < w->newest)
-            tt_shm_send_segments(w, peer);
-    }
+    for (uint32_t i = 0; i < w->nlinks; i++)
+        tt_shm_send_changes(w, w->links[i]);
     keep_time(w);
 }
 

@@ -74,13 +74,10 @@ tutti_status tt_shm_segment_add(struct tt_shm *w, struct tt_shm_peer *peer, uint
     return TUTTI_OK;
 }
 
-void tt_shm_segment_forget(struct tt_shm *w, struct tt_shm_peer *peer, uint64_t id)
+void tt_shm_segment_forget(struct tt_shm *w, struct tt_shm_peer *peer, uint32_t slot)
 {
-    for (uint32_t i = 0; i < peer->nsegments; i++)
-        if (peer->segments[i].seg.base && peer->segments[i].id == id) {
-            segment_gone(w, &peer->segments[i]);
-            return;
-        }
+    if (slot < peer->nsegments && peer->segments[slot].seg.base)
+        segment_gone(w, &peer->segments[slot]);
 }
 
 static void write_key(struct tt_shm_shared *s)
@@ -142,6 +139,13 @@ static tutti_status reg_own(struct tt_shm *w, void *mem, size_t bytes, struct tt
 
 /* ---- all of it ---- */
 
+static void tell_change(struct tt_shm *w, struct tt_shm_shared *s)
+{
+    s->change = ++w->changes;
+    for (uint32_t i = 0; i < w->nlinks; i++)
+        tt_shm_send_changes(w, w->links[i]);
+}
+
 tutti_status tt_shm_reg(struct tt_wire *base, void *mem, size_t bytes, struct tt_region **out)
 {
     struct tt_shm *w = tt_shm_of(base);
@@ -164,8 +168,7 @@ tutti_status tt_shm_reg(struct tt_wire *base, void *mem, size_t bytes, struct tt
     s->used = true;
     s->region = (struct tt_region){ .wire = base, .mem = s->seg.base, .bytes = bytes };
     write_key(s);
-    for (uint32_t i = 0; i < w->nlinks; i++)
-        tt_shm_send_segments(w, w->links[i]);
+    tell_change(w, s);
     *out = &s->region;
     return TUTTI_OK;
 }
@@ -187,8 +190,7 @@ void tt_shm_dereg(struct tt_region *region)
         w->free_own = s;
         return;
     }
-    for (uint32_t i = 0; i < w->nlinks; i++)
-        tt_shm_send_forget(w, w->links[i], s->id);
+    tell_change(w, s);
     tt_segment_fini(&s->seg);
     free(s->private);
     s->private = NULL;

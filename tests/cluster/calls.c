@@ -29,7 +29,7 @@ bool call_is_v(enum tt_coll_kind kind)
 
 bool call_exists(const struct call *c)
 {
-    if (c->in_place && (c->kind == TT_ALLTOALLV || c->kind == TT_BARRIER))
+    if (c->in_place && c->kind == TT_BARRIER)
         return false;
     return !call_reduces(c->kind) || tt_reduce_defined(c->type, c->op);
 }
@@ -223,10 +223,11 @@ static double reduced(const struct call *c, uint64_t index)
 
 /* ---- shapes ---- */
 
-/* Elements that `from` has for `to` in a v call; some have none. */
+/* Elements that `from` has for `to` in a v call; some have none. In place, as many as the other way. */
 static size_t block_of(const struct call *c, uint32_t from, uint32_t to)
 {
-    const uint64_t h = tt_mix64(c->salt + 1 + from * CALL_RANKS_MAX + to);
+    const bool turned = c->in_place && c->kind == TT_ALLTOALLV && to < from;
+    const uint64_t h = tt_mix64(c->salt + 1 + (turned ? to * CALL_RANKS_MAX + from : from * CALL_RANKS_MAX + to));
 
     return h % 5 == 0 ? 0 : (size_t)(h >> 8) % (c->count + 1);
 }

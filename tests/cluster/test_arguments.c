@@ -236,7 +236,7 @@ static void spoil_values(const struct attempts *a)
 /* Buffers, of the root, where only the root has them. */
 static void spoil_buffers(const struct attempts *a)
 {
-    static const size_t huge[RANKS] = { 1, SIZE_MAX / 2, 1 };
+    static const size_t huge[RANKS] = { 1, SIZE_MAX / 2, 1 }, apart[RANKS] = { 0, 4, 9 };
     const unsigned has = calls[a->which].has;
     const bool root = (int)a->r->rank == a->right.root;
     const bool reads = (has & SRC) && (root || (calls[a->which].go != go_broadcast &&
@@ -258,6 +258,11 @@ static void spoil_buffers(const struct attempts *a)
         SPOILED(a, "count 4611686018427387904 does not fit", g.count = (size_t)1 << 62);
     if (reads && writes && !(has & P2P))
         SPOILED(a, "overlap", g.src = (const uint8_t *)g.dst + 1);
+    if (calls[a->which].go == go_alltoallv)     /* what comes would not take the place of what goes */
+        CHECK_INVALID(a->r,
+                      tutti_alltoallv(a->right.dst, a->right.counts, apart, a->right.dst, a->right.counts, NULL,
+                                      a->right.type, a->right.comm, NULL),
+                      "overlap other than in place");
 }
 
 /* No such algorithm; one of another collective; one that cannot do blocks in this order. */

@@ -136,6 +136,7 @@ static void survivors_of_a_killed_rank_have_their_result_or_their_input(void **s
         { 1, TT_ALLREDUCE, "rabenseifner", 1000000, true, TUTTI_PREMUL_SUM },
         { 0, TT_REDUCE, "chain", 1000000, true, TUTTI_PREMUL_SUM },
         { 1, TT_REDUCE_SCATTER, NULL, 200000, true, TUTTI_SUM }, { 0, TT_ALLTOALL, NULL, 200000, true, TUTTI_SUM },
+        { 0, TT_ALLTOALLV, NULL, 300000, true, TUTTI_SUM }, { 1, TT_ALLTOALLV, "two_level", 300000, true, TUTTI_SUM },
         { 1, TT_ALLGATHER, "ring", 200000, true, TUTTI_SUM }, { 0, TT_BROADCAST, "chain", 1000000, true, TUTTI_SUM },
         { 0, TT_REDUCE, "chain", 1000000, true, TUTTI_SUM }, { 1, TT_GATHER, NULL, 300000, true, TUTTI_SUM },
         { 1, TT_BARRIER, NULL, 0, false, TUTTI_SUM }, { 0, TT_SCATTER, NULL, 100000, false, TUTTI_SUM },

@@ -72,6 +72,7 @@ static void in_place_one_buffer_is_the_other(void **state)
         { TT_ALLREDUCE, false, { .buf = TT_BUF_SRC, .offset = 7 }, { .buf = TT_BUF_DST, .offset = 7 } },
         { TT_ALLREDUCE, false, { .buf = TT_BUF_DST, .offset = 7 }, { .buf = TT_BUF_DST, .offset = 7 } },
         { TT_ALLTOALL, false, { .buf = TT_BUF_SRC, .offset = 107 }, { .buf = TT_BUF_DST, .offset = 107 } },
+        { TT_ALLTOALLV, false, { .buf = TT_BUF_SRC, .offset = 107 }, { .buf = TT_BUF_DST, .offset = 107 } },
         { TT_ALLGATHER, false, { .buf = TT_BUF_SRC, .offset = 7 }, { .buf = TT_BUF_DST, .offset = 207 } },
         { TT_GATHER, true, { .buf = TT_BUF_SRC, .offset = 7 }, { .buf = TT_BUF_DST, .offset = 207 } },
         { TT_REDUCE, true, { .buf = TT_BUF_SRC, .offset = 7 }, { .buf = TT_BUF_DST, .offset = 7 } },

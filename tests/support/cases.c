@@ -28,7 +28,7 @@ bool case_exists(const struct case_spec *spec)
 {
     const enum tt_coll_kind kind = spec->algo->kind;
 
-    if (spec->place != OUT_OF_PLACE && (kind == TT_ALLTOALLV || kind == TT_BARRIER || is_p2p(kind)))
+    if (spec->place != OUT_OF_PLACE && (spec->algo->by_stretches || kind == TT_BARRIER || is_p2p(kind)))
         return false;
     if (!spec->packed && (!case_is_v(kind) || kind == TT_REDUCE_SCATTERV))
         return false;
@@ -120,6 +120,9 @@ static void make_alltoallv(struct case_calls *out, const struct case_spec *spec,
         draw_stretched_sizes(out, spec, p);
     for (uint32_t r = 0; r < spec->nranks && !spec->algo->by_stretches; r++)
         draw_sizes(out->send_bytes[r], spec->nranks, spec, p);
+    for (uint32_t r = 0; r < spec->nranks && spec->place != OUT_OF_PLACE; r++)     /* rows that take each other's places */
+        for (uint32_t i = 0; i < r; i++)
+            out->send_bytes[r][i] = out->send_bytes[i][r];
     for (uint32_t r = 0; r < spec->nranks; r++)
         for (uint32_t i = 0; i < spec->nranks; i++)
             out->recv_bytes[r][i] = out->send_bytes[i][r];

@@ -1,4 +1,4 @@
-/* What is particular to the sockets of shm: strangers on its listener.
+/* What is particular to the sockets of shm: strangers on its listener; sockets that are full.
  *
  *      rank 0 ---- link ---- rank 1
  *        ^                     ^
@@ -20,6 +20,7 @@
 #define COUNT 200
 #define PACKET_BYTES 72         /* of a greeting */
 #define SOON_NS (4 * TT_SECOND) /* less than strangers are given */
+#define SEGMENTS 600            /* more than a socket takes packets */
 
 enum { SILENT, GONE, SHORT, LONG, GARBAGE, GUESS, STRANGE_KINDS };
 
@@ -180,12 +181,43 @@ static void strangers_leave_nothing_behind_and_keep_nobody_out(void **state)
     nodes_run(*state, 3, strangers_role);
 }
 
+/* Rank 1 has a descriptor of each segment of rank 0, until it hears that the segment is no more; it hears nothing while rank 0 says so. Twice: slots
+ * are used again, by fewer. */
+static void deaf_role(struct node *n)
+{
+    static struct tt_region *region[SEGMENTS];
+    uint32_t before;
+
+    node_open(n);
+    node_connect_all(n);
+    node_barrier(n);
+    before = descriptors();
+    for (uint32_t count = SEGMENTS; count >= SEGMENTS / 2; count /= 2) {
+        node_barrier(n);
+        for (uint32_t i = 0; n->rank == 0 && i < count; i++)
+            CHECK(n, !n->ops->reg(n->w, NULL, 1, &region[i]));
+        UNTIL(n, descriptors() == before + count);
+        node_barrier(n);
+        for (uint32_t i = 0; n->rank == 0 && i < count; i++)
+            n->ops->dereg(region[i]);
+        node_barrier_idle(n);
+        UNTIL(n, descriptors() == before);
+        node_barrier(n);
+    }
+}
+
+static void what_is_freed_while_a_peer_is_busy_is_gone_there_once_it_listens(void **state)
+{
+    nodes_run(*state, 2, deaf_role);
+}
+
 int main(void)
 {
     static struct setting one = { .ops = &tt_wire_shm, .lanes = 1 };
     const char *seed = getenv("TUTTI_TEST_SEED");
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_prestate(strangers_leave_nothing_behind_and_keep_nobody_out, &one),
+        cmocka_unit_test_prestate(what_is_freed_while_a_peer_is_busy_is_gone_there_once_it_listens, &one),
     };
 
     one.seed = seed ? strtoull(seed, NULL, 0) : tt_now_ns();
