@@ -206,7 +206,8 @@ struct tt_coord {
     bool gone;                      /* somebody is to be swept out */
     bool revoked;                   /* this epoch, */
     uint8_t revocation;             /* enum tt_revocation: and why */
-    uint64_t revoked_epoch, revoker;    /* the last that was; by whom first, 0: who said so had heard of it */
+    uint64_t revoked_epoch, revoker;    /* the last that was; by whom first, 0: who said so had heard of it; */
+    uint64_t unreached;             /* of CUT: whom that one could not reach, 0: it did not say */
     struct tt_coord_cause cause;    /* of this epoch */
     bool asking, decided;           /* a question is out; its verdicts are decided */
     bool changed;                   /* somebody was lost, or the epoch revoked, since the question went out */

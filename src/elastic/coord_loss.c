@@ -18,6 +18,7 @@ static size_t write_lost(struct tt_coord *c)
     const struct tt_elmsg msg = { .kind = TT_ELMSG_LOST,
                                   .what = c->revocation,
                                   .id = c->revoked ? c->revoker : 0,
+                                  .other = c->revoked ? c->unreached : 0,
                                   .epoch = c->epoch,
                                   .number = c->question };
     struct tt_elmsg_writer w;

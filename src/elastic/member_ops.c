@@ -377,7 +377,8 @@ void tt_member_on_lost(struct tt_member *m, struct tt_elmsg *msg)
                                                    .what = msg->what,
                                                    .n = msg->nlist,
                                                    .id = msg->nlist ? tt_elmsg_next_id(msg) : 0,
-                                                   .other = msg->id });
+                                                   .other = msg->id,
+                                                   .also = msg->other });
     }
     answer(m);
 }

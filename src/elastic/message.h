@@ -11,7 +11,7 @@
 #include "elastic/ring_predict.h"
 #include "elastic/sync.h"
 
-#define TT_ELASTIC_VERSION 7            /* of all that is said, and of the journal */
+#define TT_ELASTIC_VERSION 8            /* of all that is said, and of the journal */
 #define TT_ELASTIC_MEMBERS_MAX 4096u    /* of a run, newcomers counted in */
 #define TT_ELASTIC_TAGS 256u            /* tags of operations of one view are below this */
 #define TT_ELASTIC_TEXT_BYTES 200       /* a sentence, or the name of a run, with its NUL */
@@ -30,7 +30,7 @@ enum tt_elmsg_kind {
     TT_ELMSG_READY,         /* number: the proposal; the list: whom I could not reach */
     TT_ELMSG_ANSWER,        /* number: the question; the list: where I stand in each operation */
     TT_ELMSG_SUSPECT,       /* id does not answer me; what: enum tt_suspicion */
-    TT_ELMSG_REVOKE,        /* epoch: nothing more may begin in it; what: enum tt_revocation */
+    TT_ELMSG_REVOKE,        /* epoch: nothing more may begin in it; what: enum tt_revocation; id: of CUT: the member that was lost to it, 0: it cannot say */
     TT_ELMSG_OFFER,         /* a call as well: what I have of the scope's state; what: enum tt_sync_strategy; flags: enum tt_offer_flags;
                              * number: of the sync in this epoch and scope; value: my revision */
     TT_ELMSG_WITHDRAW,      /* of sync number: the caller's deadline passed */
@@ -47,7 +47,7 @@ enum tt_elmsg_kind {
     TT_ELMSG_DROPPED,       /* you are in no view any longer, and wait with the newcomers: your group is not complete */
     TT_ELMSG_RESULT,        /* of round number: what: enum tt_round_status */
     TT_ELMSG_LOST,          /* number: the question; the list: who is lost in this epoch; what: enum tt_revocation, id: who revoked it first, 0: nobody,
-                             * or it is not known. Stop, and answer */
+                             * or it is not known; other: REVOKE's id. Stop, and answer */
     TT_ELMSG_VERDICTS,      /* number: the question; the list: operations, FINAL or RESTORED */
     TT_ELMSG_PLAN,          /* of sync number; what: enum tt_sync_part, yours; other: the plan's number; value: the revision that it
                              * leads to; hash: what won; the list: whom to fetch from */

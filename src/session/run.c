@@ -97,7 +97,7 @@ void tt_run_end_epoch(tutti_run *run, tutti_status status)
                         : status == TUTTI_ERR_TIMEOUT  ? TT_REVOKED_LATE
                         : status == TUTTI_ERR_MISMATCH ? TT_REVOKED_MISMATCH
                                                        : TT_REVOKED_FAILED,
-                        tt_now_ns());
+                        status == TUTTI_ERR_PEER_LOST ? tt_home_lost(run) : 0, tt_now_ns());
 }
 
 void tt_run_break(tutti_run *run, tutti_status status, const char *format, ...)
@@ -161,6 +161,8 @@ static void say_why(tutti_run *run, const struct tt_member_act *act)
         snprintf(run->stop_why, cap, "this member's replica group is not complete any longer");
     else if (act->n == 0 && act->what == TT_REVOKED_UNSAID)
         snprintf(run->stop_why, cap, "it was revoked");
+    else if (act->n == 0 && act->what == TT_REVOKED_CUT && act->also)
+        snprintf(run->stop_why, cap, "member %" PRIu64 " could not reach member %" PRIu64 " any longer", act->other, act->also);
     else if (act->n == 0)
         snprintf(run->stop_why, cap, "member %" PRIu64 " %s", act->other, revoked[act->what]);
     else if (act->n == 1)

@@ -511,6 +511,8 @@ void tt_view_show(const tutti_run *run, tutti_view *out, bool changed);
 /* space.c */
 /* Whether the world will do for the view, as far as this member knows. */
 bool tt_home_fits(tutti_run *run);
+/* A member of the view to which the world has lost its connection; 0: none. Not under the engine's baton. */
+uint64_t tt_home_lost(tutti_run *run);
 void tt_home_leave(struct tt_home *h);
 /* The communicators of a view in its world. */
 tutti_status tt_space_open(struct tt_space *s, struct tt_world *world, const struct tt_home *home, const uint64_t *ids,

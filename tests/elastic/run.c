@@ -575,7 +575,7 @@ static void go_wrong(struct run *r, int kind)
         leave(r, p);
     } else if (kind == REVOKE) {
         tt_member_revoke_as(&p->m, (uint8_t)(TT_REVOKED_ASKED + r->w.now_ns % (TT_REVOCATIONS - TT_REVOKED_ASKED)),
-                            r->w.now_ns);
+                            r->w.now_ns % 3, r->w.now_ns);
     } else if (kind == SUSPECT && p->m.nranks > 0) {
         const uint64_t id = p->m.view[below(r, p->m.nranks)].id;
 

@@ -662,9 +662,10 @@ static void check_revoker(struct run *r, const struct peer *p, const struct tt_m
     if ((act->other != 0) != (act->what != TT_REVOKED_UNSAID) || (act->other != 0 && !by))
         broken(r, "member %llu hears that nobody revoked, for a reason, or somebody for none",
                (unsigned long long)p->m.id);
-    else if (by && by->m.epoch == p->m.epoch && by->m.revocation != act->what)
-        broken(r, "member %llu hears that member %llu revoked for reason %u, which is %u", (unsigned long long)p->m.id,
-               (unsigned long long)by->m.id, act->what, by->m.revocation);
+    else if (by && by->m.epoch == p->m.epoch && (by->m.revocation != act->what || by->m.unreached != act->also))
+        broken(r, "member %llu hears that member %llu revoked for reason %u, %llu, which is %u, %llu",
+               (unsigned long long)p->m.id, (unsigned long long)by->m.id, act->what, (unsigned long long)act->also,
+               by->m.revocation, (unsigned long long)by->m.unreached);
 }
 
 /* An answer with operations that nobody has, or ends that did not come. */

@@ -585,7 +585,7 @@ static void who_speaks_another_version_is_told_so_in_its_own(void **state)
         assert_int_equal(f.refused_in, version);
         assert_int_equal(f.refusal.what, TUTTI_ERR_PROTOCOL);
         assert_non_null(strstr(f.refusal.text, "you speak version"));
-        assert_non_null(strstr(f.refusal.text, "and this coordinator version 7"));
+        assert_non_null(strstr(f.refusal.text, "and this coordinator version 8"));
         assert_int_equal(f.c.nmembers, 1);
     }
     data[0] = TT_ELASTIC_VERSION;
@@ -980,20 +980,23 @@ static void who_revoked_and_why_is_told(void **state)
 {
     (void)state;
     begin(3);
-    say(1, &(struct tt_elmsg){ .kind = TT_ELMSG_REVOKE, .what = TT_REVOKED_LATE, .epoch = f.c.epoch });
-    assert_int_equal(f.lost.what, TT_REVOKED_LATE);
+    say(1, &(struct tt_elmsg){ .kind = TT_ELMSG_REVOKE, .what = TT_REVOKED_CUT, .id = 77, .epoch = f.c.epoch });
+    assert_int_equal(f.lost.what, TT_REVOKED_CUT);
     assert_int_equal(f.lost.id, f.conns[1].member);
-    say(2, &(struct tt_elmsg){ .kind = TT_ELMSG_REVOKE, .what = TT_REVOKED_CUT, .epoch = f.c.epoch });
+    assert_int_equal(f.lost.other, 77);
+    say(2, &(struct tt_elmsg){ .kind = TT_ELMSG_REVOKE, .what = TT_REVOKED_CUT, .id = 78, .epoch = f.c.epoch });
     say(0, &(struct tt_elmsg){ .kind = TT_ELMSG_LEAVE, .what = TT_LEAVE_NOW });
     assert_int_equal(f.lost.nlist, 1);
-    assert_int_equal(f.lost.what, TT_REVOKED_LATE);
+    assert_int_equal(f.lost.what, TT_REVOKED_CUT);
     assert_int_equal(f.lost.id, f.conns[1].member); /* the first */
+    assert_int_equal(f.lost.other, 77);
     for (uint32_t i = 1; i < 3; i++)
         epoch(i, 0);
     say(1, &(struct tt_elmsg){ .kind = TT_ELMSG_REVOKE, .epoch = f.c.epoch });
     assert_int_equal(f.lost.nlist, 0);
     assert_int_equal(f.lost.what, TT_REVOKED_UNSAID);
     assert_int_equal(f.lost.id, 0);
+    assert_int_equal(f.lost.other, 0);
 }
 
 static void a_round_that_came_to_same_and_that_some_missed_is_the_same_after_a_restart(void **state)

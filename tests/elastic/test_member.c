@@ -205,16 +205,17 @@ static void why_a_member_revokes_is_said(void **state)
     for (int revokes = 0; revokes < 2; revokes++) {
         begin();
         if (revokes) {
-            tt_member_revoke_as(&f.m, TT_REVOKED_LATE, f.now_ns);
+            tt_member_revoke_as(&f.m, TT_REVOKED_CUT, 7, f.now_ns);
             tt_member_revoke(&f.m, f.now_ns);
-            assert_int_equal(f.said.what, TT_REVOKED_LATE);
+            assert_int_equal(f.said.what, TT_REVOKED_CUT);
         }
         hear(&(struct tt_elmsg){ .kind = TT_ELMSG_LOST, .epoch = 5, .number = 1 });
         tt_member_disconnected(&f.m, f.now_ns);
         tt_member_connected(&f.m, f.now_ns);
         hear(&(struct tt_elmsg){ .kind = TT_ELMSG_WELCOME, .id = 1, .epoch = 5, .value = LEASE_NS });
         assert_int_equal(f.said.kind, TT_ELMSG_REVOKE);
-        assert_int_equal(f.said.what, revokes ? TT_REVOKED_LATE : TT_REVOKED_UNSAID);
+        assert_int_equal(f.said.what, revokes ? TT_REVOKED_CUT : TT_REVOKED_UNSAID);
+        assert_int_equal(f.said.id, revokes ? 7 : 0);
     }
 }
 
@@ -233,7 +234,7 @@ static void a_coordinator_of_another_version_ends_a_member_with_a_sentence(void 
     assert_true(f.over);
     assert_int_equal(f.status, TUTTI_ERR_PROTOCOL);
     assert_string_equal(f.why,
-                        "the coordinator speaks version 8 of the protocol of elastic runs, and this member version 7; "
+                        "the coordinator speaks version 9 of the protocol of elastic runs, and this member version 8; "
                         "it says: it is not for you");
 }
 

@@ -218,7 +218,7 @@ static void attack_member(struct world *w, const uint8_t *data, size_t bytes)
         else if (what % 8 == 2)
             tt_member_call(&w->m, what & 0x80 ? &commit : what & 0x40 ? &optimize : &epoch, now_ns);
         else if (what % 8 == 6 && what & 0x80)
-            tt_member_revoke_as(&w->m, TT_REVOKED_LATE, now_ns);
+            tt_member_revoke_as(&w->m, TT_REVOKED_LATE, 0, now_ns);
         else if (what % 8 == 3 && tt_member_begin(&w->m, n, now_ns) == TUTTI_OK && what & 0x80)
             tt_member_complete_tentative(&w->m, n, now_ns);
         else if (what % 8 == 3 && w->m.ops[n].state == TT_OP_PENDING)
