@@ -462,6 +462,12 @@ static void on_message(struct tt_coord *c, struct tt_coord_member *m, struct tt_
     case TT_ELMSG_LINKS:
         tt_coord_links(c, m, msg);
         return;
+    case TT_ELMSG_INSIDE:
+        tt_coord_inside(c, m, msg);
+        return;
+    case TT_ELMSG_NOT_BEGUN:
+        tt_coord_not_begun(c, m, msg);
+        return;
     case TT_ELMSG_SUSPECT:
         if (msg->epoch == c->epoch)
             suspect(c, m, msg->id, msg->what);

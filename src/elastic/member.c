@@ -234,7 +234,8 @@ static void on_result(struct tt_member *m, const struct tt_elmsg *msg)
                                                .value = msg->value,
                                                .also = msg->also,
                                                .id = msg->id,
-                                               .other = msg->other });
+                                               .other = msg->other,
+                                               .op = msg->op });
 }
 
 /* ---- views ---- */
@@ -486,6 +487,9 @@ void tt_member_frame(struct tt_member *m, const void *data, size_t bytes, uint64
         return;
     case TT_ELMSG_SYNCED:
         tt_member_on_synced(m, &msg);
+        return;
+    case TT_ELMSG_BEGUN:
+        tt_member_on_begun(m, &msg);
         return;
     case TT_ELMSG_LOST:
         tt_member_on_lost(m, &msg);

@@ -31,7 +31,8 @@ enum tt_member_act_kind {
     TT_MEMBER_ACT_REACH,        /* connect to everybody in m->proposed, then tt_member_reached */
     TT_MEMBER_ACT_VIEW,         /* m->view is the view now */
     TT_MEMBER_ACT_STOP,         /* nothing of this epoch may go on or begin; verdicts follow. n: so many are lost or have left, id: one of them; what: enum
-                                 * tt_revocation, other: who revoked it, 0: not known; also: of CUT: whom that one could not reach, 0: not known; or (m->epoch is 0) our
+                                 * tt_revocation, other: who revoked it, 0: not known; also: of CUT: whom that one could not reach, 0: not known; of APART: who
+                                 * called, value: what, and also: who is in op; or (m->epoch is 0) our
                                  * group is not complete any longer */
     TT_MEMBER_ACT_OP_DONE,      /* operation n of `tag` ended: state FINAL, with the news that all got with it, or RESTORED, with none */
     TT_MEMBER_ACT_CALL_DONE,    /* the call that was made ended: what: enum tt_round_status, value, id, other, differs (RESULT's flags), also; of a sync that is OK or SAME:
@@ -49,6 +50,7 @@ struct tt_member_act {
     const void *data;
     size_t bytes;
     struct tt_news news;
+    struct tt_op_name op;       /* of a MISMATCH with TT_DIFFERS_INSIDE */
     tutti_status status;
     const char *text;
 };
@@ -200,6 +202,11 @@ void tt_member_all_complete(struct tt_member *m, uint32_t tag, const struct tt_n
 bool tt_member_complete_tentative(struct tt_member *m, uint32_t tag, uint64_t now_ns);
 /* Nothing of what was begun has happened, and nobody heard of it: as if it had not been begun. Ignored once the epoch is over. */
 void tt_member_take_back(struct tt_member *m, uint32_t tag, uint64_t now_ns);
+
+/* We have waited in the operation of op->tag for a while, and it is one that nobody takes back; to be said again while that lasts, each half of a lease, say. needs, coll, type and
+ * count are the caller's. If one that it needs waits in a call that all make, and has not begun it, then all such calls come to a MISMATCH, and the epoch
+ * is over. Ignored where the operation is over, or waits for nobody. */
+void tt_member_inside(struct tt_member *m, const struct tt_op_name *op, uint64_t now_ns);
 
 enum tt_peermsg { TT_PEERMSG_TAKEN, TT_PEERMSG_EARLY, TT_PEERMSG_STALE, TT_PEERMSG_BAD };
 /* data[bytes] from `rank` of the view. EARLY: it is of the next view; keep it until VIEW (at most a few per tag and peer), and say it

@@ -153,12 +153,18 @@ static void say_why(tutti_run *run, const struct tt_member_act *act)
         [TT_REVOKED_MISMATCH] = "found that members called different operations",
         [TT_REVOKED_FAILED] = "could not go on in it",
     };
+    const struct tt_mismatch apart = {
+        .differs = TT_DIFFERS_INSIDE, .id = act->other, .value = act->value, .other = act->also, .op = act->op
+    };
     const size_t cap = sizeof run->stop_why;
+    char text[TT_MISMATCH_BYTES];
 
     if (*run->stop_why)
         return;
     if (run->m.epoch == 0)
         snprintf(run->stop_why, cap, "this member's replica group is not complete any longer");
+    else if (act->what == TT_REVOKED_APART)
+        snprintf(run->stop_why, cap, "%s", tt_mismatch_text(text, &apart));
     else if (act->n == 0 && act->what == TT_REVOKED_UNSAID)
         snprintf(run->stop_why, cap, "it was revoked");
     else if (act->n == 0 && act->what == TT_REVOKED_CUT && act->also)
@@ -174,6 +180,8 @@ static void say_why(tutti_run *run, const struct tt_member_act *act)
 /* Nothing of the epoch may go on: whoever is in the engine for it comes back. */
 static void stop(tutti_run *run, const struct tt_member_act *act)
 {
+    const bool apart = act->what == TT_REVOKED_APART;
+    const tutti_status st = apart ? TUTTI_ERR_MISMATCH : TUTTI_ERR_PEER_LOST;
     char why[TT_SAID_TEXT_BYTES + 40];
 
     run->put_out |= run->m.epoch == 0;
@@ -182,8 +190,8 @@ static void stop(tutti_run *run, const struct tt_member_act *act)
     if (!run->home.world || run->space.epoch != run->m.epoch)
         return;
     snprintf(why, sizeof why, "epoch %" PRIu64 " is over: %s", run->space.epoch, run->stop_why);
-    if (tt_engine_fail_all(run->home.world->engine, TUTTI_ERR_PEER_LOST, why))
-        tt_log(TT_LOG_WARN, "%s: %s", tutti_status_name(TUTTI_ERR_PEER_LOST), why);
+    if (tt_engine_fail_all(run->home.world->engine, st, why))
+        tt_log(apart ? TT_LOG_ERROR : TT_LOG_WARN, "%s: %s", tutti_status_name(st), why);
 }
 
 static void end(tutti_run *run, const struct tt_member_act *act)

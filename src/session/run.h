@@ -150,6 +150,8 @@ enum tt_owing {
 /* What one tag's operation is at. */
 struct tt_tag {
     bool in_use;
+    const struct tt_operation *inside;  /* in the engine; NULL: none */
+    uint64_t inside_ns;                 /* when the coordinator is told of it next */
     bool done;                          /* it has its verdict: */
     uint8_t state;                      /* enum tt_op_state */
     uint64_t n;
@@ -406,6 +408,8 @@ struct tt_operation {
     tutti_status failed;                /* what went wrong on this member, and its sentence: */
     char why[TT_ERROR_BYTES];
 };
+/* The service thread's part: the coordinator is told of operations that have lasted for half a lease, and again with each half. Under the lock. */
+void tt_operation_tick(tutti_run *run, uint64_t now_ns);
 /* Whether it runs again after a loss. */
 static inline bool tt_operation_retries(const tutti_elastic *op) { return op->mode != TUTTI_ABORT; }
 /* INVALID: it makes no sense as it is. Local. */

@@ -1073,6 +1073,56 @@ static void who_ended_an_epoch_is_told(void **state)
     party_end(&p);
 }
 
+/* ---- some call, and others are in an operation ---- */
+
+/* All are told both, at once; the operation is restored, and is not tried again. */
+static void one_calls_where_others_operate(struct guest *g)
+{
+    tutti_view view = { .size = sizeof view };
+    int64_t v[VALUES];
+    tutti_elastic op = { .size = sizeof op,
+                         .coll = TUTTI_ALLREDUCE,
+                         .src = v,
+                         .dst = v,
+                         .count = VALUES,
+                         .type = TUTTI_I64,
+                         .tag = 1,
+                         .mode = TUTTI_RETRY };
+    uint64_t flags = 0;
+    char caller[40], what[80];
+
+    first_view(g, 3);
+    for (int times = 0; times < 2; times++) {
+        MUST(tutti_run_view(g->run, &view));
+        fill(v, 5);
+        MUST(tutti_run_collective(g->run, &op));
+        snprintf(caller, sizeof caller, "member %llu called %s where member ",
+                 (unsigned long long)view.members[times].id, times ? "agree" : "epoch");
+        snprintf(what, sizeof what, " is in operation 2 of tag 1, allreduce(count %d, type i64)", VALUES);
+        fill(v, 7);
+        if (view.rank == times)
+            CHECK((times ? tutti_run_agree(g->run, 1, 0, &flags) : tutti_run_shrink(g->run, 3, 0, &view)) ==
+                  TUTTI_ERR_MISMATCH);
+        else
+            CHECK(tutti_run_collective(g->run, &op) == TUTTI_ERR_MISMATCH && op.attempts == 1);
+        CHECK(says(caller) && says(what));
+        check_sum(v, 1, 7);
+        MUST(tutti_run_shrink(g->run, 3, 0, &view));
+        CHECK(view.nranks == 3 && view.changed);
+    }
+    MUST(tutti_run_agree(g->run, 1, 0, &flags));
+}
+
+static void a_call_where_others_are_in_an_operation_is_a_mismatch(void **state)
+{
+    struct party p;
+
+    (void)state;
+    party_begin(&p, PARTY_LEASE_MS, PARTY_GRACE_MS, NULL);
+    party_run(&p, 3, one_calls_where_others_operate, NULL);
+    party_end(&p);
+}
+
 /* ---- a member that is killed ---- */
 
 /* A process of its own, which lives until it is killed. It is told where the coordinator is, and tells who it is. */
@@ -1544,6 +1594,7 @@ int main(void)
         cmocka_unit_test(wrong_calls_are_told_and_cost_nothing),
         cmocka_unit_test(what_members_passed_is_told_where_it_differs),
         cmocka_unit_test(who_ended_an_epoch_is_told),
+        cmocka_unit_test(a_call_where_others_are_in_an_operation_is_a_mismatch),
         cmocka_unit_test(who_could_not_reach_whom_is_told),
         cmocka_unit_test(a_newcomer_is_told_what_keeps_it_out),
         cmocka_unit_test(long_sentences_are_told_to_their_ends),
