@@ -117,3 +117,16 @@ bool tt_redop_parse(const char *name, tutti_redop *out)
         }
     return false;
 }
+
+const char *tt_collective_name(tutti_coll coll)
+{
+    static const char *const names[TUTTI_COLL_COUNT] = {
+        [TUTTI_ALLREDUCE] = "allreduce",   [TUTTI_REDUCE] = "reduce",       [TUTTI_REDUCE_SCATTER] = "reduce_scatter",
+        [TUTTI_ALLGATHER] = "allgather",   [TUTTI_BROADCAST] = "broadcast", [TUTTI_GATHER] = "gather",
+        [TUTTI_SCATTER] = "scatter",       [TUTTI_ALLTOALL] = "alltoall",   [TUTTI_BARRIER] = "barrier",
+        [TUTTI_REDUCE_SCATTERV] = "reduce_scatterv", [TUTTI_ALLGATHERV] = "allgatherv", [TUTTI_GATHERV] = "gatherv",
+        [TUTTI_SCATTERV] = "scatterv",     [TUTTI_ALLTOALLV] = "alltoallv",
+    };
+
+    return (unsigned)coll < TUTTI_COLL_COUNT && names[coll] ? names[coll] : "?";
+}

@@ -4,6 +4,7 @@
 #define TT_BASE_NAMES_H
 
 #include <stdbool.h>
+#include "tutti/elastic.h"
 #include "tutti/tutti.h"
 
 /* "f32" -> TUTTI_F32. False, and *out untouched, for NULL or no such name. Any thread. */
@@ -12,5 +13,8 @@ bool tt_dtype_parse(const char *name, tutti_dtype *out);
 bool tt_redop_parse(const char *name, tutti_redop *out);
 /* "minmax8" -> TUTTI_QUANT_MINMAX_U8. Likewise. */
 bool tt_quant_parse(const char *name, tutti_quant *out);
+
+/* "allreduce"; "?" for none. Any thread. */
+const char *tt_collective_name(tutti_coll coll);
 
 #endif

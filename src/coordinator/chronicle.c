@@ -84,6 +84,16 @@ void tt_chronicle_revoked(struct tt_chronicle *c, uint64_t epoch, uint64_t revok
         tt_chronicle_tell(c, "epoch %" PRIu64 " was revoked", epoch);
 }
 
+void tt_chronicle_apart(struct tt_chronicle *c, const struct tt_coord_result *apart)
+{
+    const struct tt_mismatch mismatch = {
+        .differs = apart->differs, .id = apart->id, .value = apart->value, .other = apart->other, .op = apart->op
+    };
+    char text[TT_MISMATCH_BYTES];
+
+    tt_chronicle_tell(c, "epoch %" PRIu64 " is over: %s", apart->epoch, tt_mismatch_text(text, &mismatch));
+}
+
 void tt_chronicle_record(struct tt_chronicle *c, const void *data, size_t bytes, const char *from,
                          const struct tt_coord_cause *cause)
 {

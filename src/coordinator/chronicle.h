@@ -18,6 +18,8 @@ void tt_chronicle_record(struct tt_chronicle *c, const void *data, size_t bytes,
                          const struct tt_coord_cause *cause);
 /* The epoch is revoked, which is in no record. */
 void tt_chronicle_revoked(struct tt_chronicle *c, uint64_t epoch, uint64_t revoker);
+/* Likewise, as some call what all do, and others are in an operation. */
+void tt_chronicle_apart(struct tt_chronicle *c, const struct tt_coord_result *apart);
 /* A message that came, or that goes to somebody. */
 void tt_chronicle_taken(struct tt_chronicle *c, const void *data, size_t bytes);
 void tt_chronicle_sent(struct tt_chronicle *c, const void *data, size_t bytes);

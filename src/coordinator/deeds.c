@@ -66,7 +66,10 @@ static void tell_revoked(struct tt_coordinator *c)
     if (c->revoked_epoch == c->core.revoked_epoch)
         return;
     c->revoked_epoch = c->core.revoked_epoch;
-    tt_chronicle_revoked(&c->chronicle, c->core.revoked_epoch, c->core.revoker);
+    if (c->core.revocation == TT_REVOKED_APART)
+        tt_chronicle_apart(&c->chronicle, &c->core.apart);
+    else
+        tt_chronicle_revoked(&c->chronicle, c->core.revoked_epoch, c->core.revoker);
 }
 
 static void record(struct tt_coordinator *c, const struct tt_coord_act *act)

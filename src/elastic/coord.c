@@ -415,12 +415,13 @@ static void revoke(struct tt_coord *c, const struct tt_coord_member *m, const st
     if (!c->revoked) {
         c->revoked = c->changed = c->stale_news = true;
         c->revoked_epoch = msg->epoch;
-        c->revoker = 0;
+        c->revoker = c->unreached = 0;
     }
     if (c->revocation != TT_REVOKED_UNSAID || msg->what == TT_REVOKED_UNSAID)
         return;
     c->revocation = msg->what;
     c->revoker = m->id;
+    c->unreached = msg->id;
 }
 
 /* ---- events ---- */
@@ -460,6 +461,12 @@ static void on_message(struct tt_coord *c, struct tt_coord_member *m, struct tt_
         return;
     case TT_ELMSG_LINKS:
         tt_coord_links(c, m, msg);
+        return;
+    case TT_ELMSG_INSIDE:
+        tt_coord_inside(c, m, msg);
+        return;
+    case TT_ELMSG_NOT_BEGUN:
+        tt_coord_not_begun(c, m, msg);
         return;
     case TT_ELMSG_SUSPECT:
         if (msg->epoch == c->epoch)

@@ -137,6 +137,7 @@ struct tt_coord_result {
     bool is_view;
     uint8_t what, differs;          /* differs: of a MISMATCH: enum tt_difference and bits; of a TIMEOUT: enum tt_kept_out */
     uint64_t round, epoch, value, also, id, other;
+    struct tt_op_name op;           /* of a MISMATCH with TT_DIFFERS_INSIDE */
 };
 
 /* How the view of this epoch came to differ from the one before. For people: it is in no journal, so after a restart all of it is 0 until the next
@@ -206,7 +207,10 @@ struct tt_coord {
     bool gone;                      /* somebody is to be swept out */
     bool revoked;                   /* this epoch, */
     uint8_t revocation;             /* enum tt_revocation: and why */
-    uint64_t revoked_epoch, revoker;    /* the last that was; by whom first, 0: who said so had heard of it */
+    uint64_t revoked_epoch, revoker;    /* the last that was; by whom first, 0: who said so had heard of it; */
+    uint64_t unreached;             /* of CUT: whom that one could not reach, 0: it did not say */
+    struct tt_coord_result apart;   /* of APART: the mismatch */
+    uint64_t witness;               /* who was asked last whether it has begun an operation */
     struct tt_coord_cause cause;    /* of this epoch */
     bool asking, decided;           /* a question is out; its verdicts are decided */
     bool changed;                   /* somebody was lost, or the epoch revoked, since the question went out */

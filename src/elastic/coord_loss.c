@@ -15,12 +15,18 @@
 
 static size_t write_lost(struct tt_coord *c)
 {
-    const struct tt_elmsg msg = { .kind = TT_ELMSG_LOST,
-                                  .what = c->revocation,
-                                  .id = c->revoked ? c->revoker : 0,
-                                  .epoch = c->epoch,
-                                  .number = c->question };
+    const bool apart = c->revocation == TT_REVOKED_APART;
+    struct tt_elmsg msg = { .kind = TT_ELMSG_LOST, .what = c->revocation, .epoch = c->epoch, .number = c->question };
     struct tt_elmsg_writer w;
+
+    if (c->revoked) {
+        msg.id = apart ? c->apart.id : c->revoker;
+        msg.other = apart ? c->apart.other : c->unreached;
+    }
+    if (apart) {
+        msg.value = c->apart.value;
+        msg.op = c->apart.op;
+    }
 
     tt_elmsg_begin(&w, c->conf.scratch, TT_ELMSG_BYTES_MAX, &msg);
     for (uint32_t i = 0; i < c->nmembers; i++)

@@ -89,7 +89,8 @@ static void send_result(struct tt_coord *c, struct tt_coord_member *m, const str
                                   .epoch = r->epoch,
                                   .number = r->round,
                                   .value = r->value,
-                                  .also = r->also };
+                                  .also = r->also,
+                                  .op = r->op };
 
     tt_coord_send_msg(c, m, &msg);
 }
@@ -464,6 +465,87 @@ static bool part(struct tt_coord *c)
         send_result(c, m, &mismatch);
     }
     return true;
+}
+
+/* ---- calls and operations ---- */
+
+/* Whether the call cannot end before that member has made it, too. */
+static bool call_needs(const struct tt_coord_member *caller, const struct tt_coord_member *m)
+{
+    return tt_coord_is_live(caller) && caller->called &&
+           (caller->what != TT_CALL_SYNC || tt_coord_is_in(m, caller->scope));
+}
+
+/* Whether the operation that m is in cannot end before that member has begun it, too. */
+static bool operation_needs(const struct tt_op_name *op, const struct tt_coord_member *m,
+                            const struct tt_coord_member *other)
+{
+    return op->needs == TT_OP_NEEDS_ALL || TT_PLANTED(TT_BUG_SCOPES_NOT_KEPT_APART) ||
+           (op->needs == TT_OP_NEEDS_ROLE ? m->role == other->role : m->group == other->group);
+}
+
+/* Of an operation that is no longer under way, or not in this epoch, or where calls may have ended, nothing follows. */
+static bool may_be_apart(const struct tt_coord *c, const struct tt_coord_member *m, uint64_t epoch)
+{
+    return tt_coord_is_live(m) && !m->called && epoch == c->epoch && !is_over(c) && !tt_coord_is_unsure(c);
+}
+
+/* Who has ended it knows that all whom it needs have begun it: so it ends for m, too. Therefore one answer is enough; if none comes, the next is asked the
+ * next time. */
+void tt_coord_inside(struct tt_coord *c, struct tt_coord_member *m, const struct tt_elmsg *msg)
+{
+    const struct tt_elmsg ask = { .kind = TT_ELMSG_BEGUN, .id = m->id, .epoch = msg->epoch, .op = msg->op };
+    struct tt_coord_member *first = NULL, *next = NULL;
+
+    if (!may_be_apart(c, m, msg->epoch))
+        return;
+    for (uint32_t i = 0; i < c->nmembers && !next; i++) {
+        struct tt_coord_member *other = &c->conf.members[i];
+
+        if (!other->conn || !call_needs(other, m) || !operation_needs(&msg->op, m, other))
+            continue;
+        first = first ? first : other;
+        next = other->id > c->witness ? other : NULL;
+    }
+    next = next ? next : first;
+    if (!next)
+        return;
+    c->witness = next->id;
+    tt_coord_send_msg(c, next, &ask);
+}
+
+/* What it said before on this connection is here, and nothing that it has not heard of has happened to its call: so it is in it. */
+void tt_coord_not_begun(struct tt_coord *c, struct tt_coord_member *m, const struct tt_elmsg *msg)
+{
+    const struct tt_coord_member *inside = tt_coord_member_of(c, msg->id);
+
+    if (!inside || !may_be_apart(c, inside, msg->epoch) || !call_needs(m, inside) ||
+        !operation_needs(&msg->op, inside, m))
+        return;
+    c->apart = (struct tt_coord_result){ .what = TT_ROUND_MISMATCH,
+                                         .differs = TT_DIFFERS_INSIDE | TT_DIFFERS_BACK,
+                                         .round = c->round,
+                                         .epoch = c->epoch,
+                                         .id = m->id,
+                                         .value = m->what,
+                                         .other = inside->id,
+                                         .op = msg->op };
+    for (uint32_t i = 0; i < c->nmembers; i++) {
+        struct tt_coord_member *other = &c->conf.members[i];
+
+        if (!call_needs(other, inside))
+            continue;
+        if (other->what == TT_CALL_SYNC) {
+            tt_coord_take_offer_back(c, other, &c->apart);
+        } else {
+            other->called = false;
+            send_result(c, other, &c->apart);
+        }
+    }
+    c->revoked = c->changed = c->stale_news = true;
+    c->revoked_epoch = c->epoch;
+    c->revocation = TT_REVOKED_APART;
+    c->revoker = c->unreached = 0;
 }
 
 bool tt_coord_decide_round(struct tt_coord *c)

@@ -54,6 +54,10 @@ void tt_coord_end_round(struct tt_coord *c);
 void tt_coord_call(struct tt_coord *c, struct tt_coord_member *m, const struct tt_elmsg *msg);
 void tt_coord_cancel(struct tt_coord *c, struct tt_coord_member *m, uint64_t round);
 bool tt_coord_decide_round(struct tt_coord *c);
+/* A member has waited in an operation: one that waits in a call is asked whether it has begun it. */
+void tt_coord_inside(struct tt_coord *c, struct tt_coord_member *m, const struct tt_elmsg *msg);
+/* It has not. So neither the operation nor the call ever ends: all such calls are taken back, and the epoch is over. */
+void tt_coord_not_begun(struct tt_coord *c, struct tt_coord_member *m, const struct tt_elmsg *msg);
 /* It is back after a restart, and says in which round it is. */
 void tt_coord_take_round(struct tt_coord *c, struct tt_coord_member *m, const struct tt_elmsg *join);
 /* Finds out which round it is, once all that live are back; whether it did something. */
@@ -133,6 +137,8 @@ bool tt_coord_decide_sync(struct tt_coord *c);
 /* All of the view have called, and what can be decided is: whether some sync cannot come about, as not all of its scope have called it. Then all offers are taken
  * back, and *mismatch says what two members called; with these bits. */
 bool tt_coord_part_syncs(struct tt_coord *c, uint8_t bits, struct tt_coord_result *mismatch);
+/* Its offer, of a sync that is not yet moving, is taken back: members called different things. */
+void tt_coord_take_offer_back(struct tt_coord *c, struct tt_coord_member *m, const struct tt_coord_result *mismatch);
 /* A new view: no sync is under way. */
 void tt_coord_reset_syncs(struct tt_coord *c);
 

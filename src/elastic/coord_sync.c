@@ -59,6 +59,7 @@ static void send_synced(struct tt_coord *c, struct tt_coord_member *m, uint16_t 
                                   .number = number,
                                   .value = r->value,
                                   .also = r->also,
+                                  .op = r->op,
                                   .scope = scope };
 
     tt_coord_send_msg(c, m, &msg);
@@ -98,7 +99,7 @@ static void finish(struct tt_coord *c, struct tt_coord_scope *s, const struct tt
 }
 
 /* Members called different things, or chose what does not go together: its offer is taken back, and nothing happened. */
-static void take_back(struct tt_coord *c, struct tt_coord_member *m, const struct tt_coord_result *mismatch)
+void tt_coord_take_offer_back(struct tt_coord *c, struct tt_coord_member *m, const struct tt_coord_result *mismatch)
 {
     struct tt_coord_scope *s = &c->scopes[m->scope];
 
@@ -144,7 +145,7 @@ bool tt_coord_part_syncs(struct tt_coord *c, uint8_t bits, struct tt_coord_resul
         mismatch->differs = (uint8_t)(mismatch->differs | bits);
     for (uint32_t i = 0; i < c->nmembers && torn; i++)
         if (tt_coord_is_live(&c->conf.members[i]) && c->conf.members[i].what == TT_CALL_SYNC)
-            take_back(c, &c->conf.members[i], mismatch);
+            tt_coord_take_offer_back(c, &c->conf.members[i], mismatch);
     return torn;
 }
 
@@ -266,7 +267,7 @@ static void refuse_mixture(struct tt_coord *c, uint16_t scope, const struct tt_c
 
     for (uint32_t i = 0; i < c->nmembers; i++)
         if (tt_coord_is_in(&c->conf.members[i], scope))
-            take_back(c, &c->conf.members[i], &mismatch);
+            tt_coord_take_offer_back(c, &c->conf.members[i], &mismatch);
 }
 
 /* Whether all that live in the scope have offered; if they have, it is decided. Where some call something else that shows once all of the view have

@@ -234,7 +234,8 @@ static void on_result(struct tt_member *m, const struct tt_elmsg *msg)
                                                .value = msg->value,
                                                .also = msg->also,
                                                .id = msg->id,
-                                               .other = msg->other });
+                                               .other = msg->other,
+                                               .op = msg->op });
 }
 
 /* ---- views ---- */
@@ -278,6 +279,7 @@ static void on_view(struct tt_member *m, struct tt_elmsg *msg)
     m->links.head.number = 0;
     m->calling = m->cancelling = m->stopped = m->revoking = m->unheard = false;
     m->revocation = TT_REVOKED_UNSAID;
+    m->unreached = 0;
     m->proposal = 0;
     memset(m->ops, 0, sizeof m->ops);
     m->sync = (struct tt_member_sync){ .number = { 1, 1 } };
@@ -358,16 +360,19 @@ void tt_member_gone(struct tt_member *m, uint64_t id, uint64_t now_ns)
 
 static void send_revoke(struct tt_member *m)
 {
-    tt_member_send_msg(m, &(struct tt_elmsg){ .kind = TT_ELMSG_REVOKE, .what = m->revocation, .epoch = m->epoch });
+    tt_member_send_msg(
+        m, &(struct tt_elmsg){ .kind = TT_ELMSG_REVOKE, .what = m->revocation, .id = m->unreached, .epoch = m->epoch });
 }
 
-void tt_member_revoke_as(struct tt_member *m, uint8_t why, uint64_t now_ns)
+void tt_member_revoke_as(struct tt_member *m, uint8_t why, uint64_t unreached, uint64_t now_ns)
 {
     at(m, now_ns);
     if (m->over || m->epoch == 0)
         return;
-    if (!m->revoking)
+    if (!m->revoking) {
         m->revocation = why;
+        m->unreached = unreached;
+    }
     m->revoking = true;
     if (m->welcome)
         send_revoke(m);
@@ -375,7 +380,7 @@ void tt_member_revoke_as(struct tt_member *m, uint8_t why, uint64_t now_ns)
 
 void tt_member_revoke(struct tt_member *m, uint64_t now_ns)
 {
-    tt_member_revoke_as(m, TT_REVOKED_ASKED, now_ns);
+    tt_member_revoke_as(m, TT_REVOKED_ASKED, 0, now_ns);
 }
 
 /* ---- messages ---- */
@@ -482,6 +487,9 @@ void tt_member_frame(struct tt_member *m, const void *data, size_t bytes, uint64
         return;
     case TT_ELMSG_SYNCED:
         tt_member_on_synced(m, &msg);
+        return;
+    case TT_ELMSG_BEGUN:
+        tt_member_on_begun(m, &msg);
         return;
     case TT_ELMSG_LOST:
         tt_member_on_lost(m, &msg);

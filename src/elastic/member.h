@@ -31,7 +31,9 @@ enum tt_member_act_kind {
     TT_MEMBER_ACT_REACH,        /* connect to everybody in m->proposed, then tt_member_reached */
     TT_MEMBER_ACT_VIEW,         /* m->view is the view now */
     TT_MEMBER_ACT_STOP,         /* nothing of this epoch may go on or begin; verdicts follow. n: so many are lost or have left, id: one of them; what: enum
-                                 * tt_revocation, other: who revoked it, 0: not known; or (m->epoch is 0) our group is not complete any longer */
+                                 * tt_revocation, other: who revoked it, 0: not known; also: of CUT: whom that one could not reach, 0: not known; of APART: who
+                                 * called, value: what, and also: who is in op; or (m->epoch is 0) our
+                                 * group is not complete any longer */
     TT_MEMBER_ACT_OP_DONE,      /* operation n of `tag` ended: state FINAL, with the news that all got with it, or RESTORED, with none */
     TT_MEMBER_ACT_CALL_DONE,    /* the call that was made ended: what: enum tt_round_status, value, id, other, differs (RESULT's flags), also; of a sync that is OK or SAME:
                                  * value is the revision that all have now */
@@ -48,6 +50,7 @@ struct tt_member_act {
     const void *data;
     size_t bytes;
     struct tt_news news;
+    struct tt_op_name op;       /* of a MISMATCH with TT_DIFFERS_INSIDE */
     tutti_status status;
     const char *text;
 };
@@ -115,7 +118,8 @@ struct tt_member {
     struct tt_elmsg call;
     struct tt_member_sync sync;
     bool stopped, revoking;             /* this epoch's operations are over; we want them to be: */
-    uint8_t revocation;                 /* enum tt_revocation: why */
+    uint8_t revocation;                 /* enum tt_revocation: why; */
+    uint64_t unreached;                 /* of CUT: who was lost to us, 0: it is not known */
     uint64_t question;
     bool unheard;                       /* something became FINAL here, and no round has had the word of all since */
     struct tt_news news;                /* the latest from the coordinator */
@@ -156,8 +160,8 @@ void tt_member_suspect(struct tt_member *m, uint64_t id, uint64_t now_ns);
 void tt_member_gone(struct tt_member *m, uint64_t id, uint64_t now_ns);
 /* The epoch is to be over, as the program asks for it. */
 void tt_member_revoke(struct tt_member *m, uint64_t now_ns);
-/* Likewise, as something failed here: enum tt_revocation. Of several the first reason counts. */
-void tt_member_revoke_as(struct tt_member *m, uint8_t why, uint64_t now_ns);
+/* Likewise, as something failed here: enum tt_revocation; of CUT: which member was lost to us, 0: it is not known. Of several the first reason counts. */
+void tt_member_revoke_as(struct tt_member *m, uint8_t why, uint64_t unreached, uint64_t now_ns);
 
 /* ---- the order of the ring ---- */
 /* From how many it is told what comes to us: all of the view, or with replica groups those of our role, one in each group. Of these the k-th is in the group whose ranks are
@@ -198,6 +202,11 @@ void tt_member_all_complete(struct tt_member *m, uint32_t tag, const struct tt_n
 bool tt_member_complete_tentative(struct tt_member *m, uint32_t tag, uint64_t now_ns);
 /* Nothing of what was begun has happened, and nobody heard of it: as if it had not been begun. Ignored once the epoch is over. */
 void tt_member_take_back(struct tt_member *m, uint32_t tag, uint64_t now_ns);
+
+/* We have waited in the operation of op->tag for a while, and it is one that nobody takes back; to be said again while that lasts, each half of a lease, say. needs, coll, type and
+ * count are the caller's. If one that it needs waits in a call that all make, and has not begun it, then all such calls come to a MISMATCH, and the epoch
+ * is over. Ignored where the operation is over, or waits for nobody. */
+void tt_member_inside(struct tt_member *m, const struct tt_op_name *op, uint64_t now_ns);
 
 enum tt_peermsg { TT_PEERMSG_TAKEN, TT_PEERMSG_EARLY, TT_PEERMSG_STALE, TT_PEERMSG_BAD };
 /* data[bytes] from `rank` of the view. EARLY: it is of the next view; keep it until VIEW (at most a few per tag and peer), and say it

@@ -318,6 +318,33 @@ enum tt_peermsg tt_member_peer(struct tt_member *m, uint32_t rank, const void *d
     return TT_PEERMSG_TAKEN;
 }
 
+/* ---- where others wait in a call ---- */
+
+void tt_member_inside(struct tt_member *m, const struct tt_op_name *op, uint64_t now_ns)
+{
+    struct tt_elmsg msg = { .kind = TT_ELMSG_INSIDE, .epoch = m->epoch, .op = *op };
+    const struct tt_member_op *own = &m->ops[op->tag];
+
+    tt_assert(now_ns >= m->now_ns && op->tag < TT_ELASTIC_TAGS);
+    m->now_ns = now_ns;
+    if (m->over || !m->welcome || m->stopped || !is_open(own) || is_tentative(own))
+        return;
+    msg.op.n = own->n;
+    tt_member_send_msg(m, &msg);
+}
+
+/* It is asked in a call, in which nothing begins. Nobody begins an operation before the ones before it. */
+void tt_member_on_begun(struct tt_member *m, const struct tt_elmsg *msg)
+{
+    struct tt_elmsg answer = *msg;
+    const uint64_t ended = m->ops[msg->op.tag].n - (TT_PLANTED(TT_BUG_ENDED_IS_NOT_BEGUN) && m->ops[msg->op.tag].n > 0);
+
+    if (!m->calling || m->stopped || msg->epoch != m->epoch || msg->op.n <= ended)
+        return;
+    answer.kind = TT_ELMSG_NOT_BEGUN;
+    tt_member_send_msg(m, &answer);
+}
+
 /* ---- when somebody is lost, or this one leaves ---- */
 
 /* Where it stands in the tag's operations; n 0: it has begun none. */
@@ -377,7 +404,10 @@ void tt_member_on_lost(struct tt_member *m, struct tt_elmsg *msg)
                                                    .what = msg->what,
                                                    .n = msg->nlist,
                                                    .id = msg->nlist ? tt_elmsg_next_id(msg) : 0,
-                                                   .other = msg->id });
+                                                   .other = msg->id,
+                                                   .also = msg->other,
+                                                   .value = msg->value,
+                                                   .op = msg->op });
     }
     answer(m);
 }

@@ -20,6 +20,8 @@ uint64_t tt_member_begun(const struct tt_member *m);
 void tt_member_send_leave(struct tt_member *m, uint8_t how);
 /* All members have called `commit`, and nobody is lost: what is tentative is FINAL. */
 void tt_member_on_committed(struct tt_member *m);
+/* One that waits in an operation asks whether we have begun it, too. */
+void tt_member_on_begun(struct tt_member *m, const struct tt_elmsg *msg);
 void tt_member_on_lost(struct tt_member *m, struct tt_elmsg *msg);
 void tt_member_on_verdicts(struct tt_member *m, struct tt_elmsg *msg);
 

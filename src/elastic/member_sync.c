@@ -132,5 +132,6 @@ void tt_member_on_synced(struct tt_member *m, const struct tt_elmsg *msg)
                                                .value = msg->value,
                                                .also = msg->also,
                                                .id = msg->id,
-                                               .other = msg->other });
+                                               .other = msg->other,
+                                               .op = msg->op });
 }

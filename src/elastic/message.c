@@ -26,7 +26,8 @@ enum field {
     KEYS = 1 << 17,
     HASH = 1 << 18,
     LINKS = 1 << 19, /* a list */
-    ALSO = 1 << 20
+    ALSO = 1 << 20,
+    OP = 1 << 21
 };
 #define LISTS (SEATS | IDS | OPS | LINKS)
 #define BEFORE 0x10u /* bit of an operation's state */
@@ -46,7 +47,7 @@ static const struct shape shapes[TT_ELMSG_KINDS] = {
     [TT_ELMSG_READY] = { "READY", NUMBER | IDS, 0 },
     [TT_ELMSG_ANSWER] = { "ANSWER", NUMBER | EPOCH | OPS, 0 },
     [TT_ELMSG_SUSPECT] = { "SUSPECT", WHAT | ID | EPOCH, TT_SUSPECT_GONE + 1 },
-    [TT_ELMSG_REVOKE] = { "REVOKE", WHAT | EPOCH, TT_REVOCATIONS },
+    [TT_ELMSG_REVOKE] = { "REVOKE", WHAT | ID | EPOCH, TT_REVOKED_APART },
     [TT_ELMSG_OFFER] = { "OFFER", WHAT | FLAGS | EPOCH | NUMBER | VALUE | SCOPE | KEYS | HASH, TT_SYNC_STRATEGIES },
     [TT_ELMSG_WITHDRAW] = { "WITHDRAW", EPOCH | NUMBER | SCOPE, 0 },
     [TT_ELMSG_VOTE] = { "VOTE", WHAT | OTHER | EPOCH | NUMBER | SCOPE, TT_SYNC_VOTES },
@@ -58,11 +59,15 @@ static const struct shape shapes[TT_ELMSG_KINDS] = {
     [TT_ELMSG_PROPOSE] = { "PROPOSE", EPOCH | NUMBER | SEATS, 0 },
     [TT_ELMSG_VIEW] = { "VIEW", WHAT | EPOCH | NUMBER | NEWS | SEATS, TT_RING_PLANS },
     [TT_ELMSG_DROPPED] = { "DROPPED", EPOCH, 0 },
-    [TT_ELMSG_RESULT] = { "RESULT", WHAT | FLAGS | ID | OTHER | EPOCH | NUMBER | VALUE | ALSO, TT_ROUND_STATUSES },
-    [TT_ELMSG_LOST] = { "LOST", WHAT | ID | EPOCH | NUMBER | IDS, TT_REVOCATIONS },
+    [TT_ELMSG_RESULT] = { "RESULT", WHAT | FLAGS | ID | OTHER | EPOCH | NUMBER | VALUE | ALSO | OP, TT_ROUND_STATUSES },
+    [TT_ELMSG_LOST] = { "LOST", WHAT | ID | OTHER | EPOCH | NUMBER | VALUE | OP | IDS, TT_REVOCATIONS },
     [TT_ELMSG_VERDICTS] = { "VERDICTS", EPOCH | NUMBER | OPS, 0 },
     [TT_ELMSG_PLAN] = { "PLAN", WHAT | OTHER | EPOCH | NUMBER | VALUE | SCOPE | HASH | IDS, TT_SYNC_PARTS },
-    [TT_ELMSG_SYNCED] = { "SYNCED", WHAT | FLAGS | ID | OTHER | EPOCH | NUMBER | VALUE | ALSO | SCOPE, TT_ROUND_STATUSES },
+    [TT_ELMSG_SYNCED] = { "SYNCED", WHAT | FLAGS | ID | OTHER | EPOCH | NUMBER | VALUE | ALSO | SCOPE | OP,
+                          TT_ROUND_STATUSES },
+    [TT_ELMSG_INSIDE] = { "INSIDE", EPOCH | OP, 0 },
+    [TT_ELMSG_BEGUN] = { "BEGUN", ID | EPOCH | OP, 0 },
+    [TT_ELMSG_NOT_BEGUN] = { "NOT_BEGUN", ID | EPOCH | OP, 0 },
     [TT_ELMSG_LOG_START] = { "LOG_START", ID | EPOCH | NUMBER | COOKIE | TEXT, 0 },
     [TT_ELMSG_LOG_MEMBER] = { "LOG_MEMBER", ID | SEAT | COOKIE | CARD, 0 },
     [TT_ELMSG_LOG_GONE] = { "LOG_GONE", ID, 0 },
@@ -129,6 +134,17 @@ static void read_op(struct tt_reader *r, struct tt_op_entry *e)
         r->bad = true;
 }
 
+static void read_op_name(struct tt_reader *r, struct tt_op_name *op)
+{
+    op->tag = tt_read_u16(r);
+    op->n = tt_read_u64(r);
+    op->needs = tt_read_u8(r);
+    op->coll = tt_read_u8(r);
+    op->type = tt_read_u8(r);
+    op->count = tt_read_u64(r);
+    r->bad |= op->tag >= TT_ELASTIC_TAGS || op->needs >= TT_OP_NEEDS;
+}
+
 static void read_link(struct tt_reader *r, struct tt_ring_link *l)
 {
     l->rate = tt_read_u64(r);
@@ -170,6 +186,8 @@ static void read_fields(struct tt_elmsg *m, struct tt_reader *r, uint32_t fields
         tt_read_bytes(r, m->cookie, TT_COOKIE_BYTES);
     if (fields & NEWS)
         read_news(r, &m->news);
+    if (fields & OP)
+        read_op_name(r, &m->op);
     if (fields & CARD)
         read_blob(r, &m->card);
     if (fields & TEXT)
@@ -281,6 +299,16 @@ static void write_news(struct tt_writer *w, const struct tt_news *n)
     tt_write_u32(w, n->better);
 }
 
+static void write_op_name(struct tt_writer *w, const struct tt_op_name *op)
+{
+    tt_write_u16(w, op->tag);
+    tt_write_u64(w, op->n);
+    tt_write_u8(w, op->needs);
+    tt_write_u8(w, op->coll);
+    tt_write_u8(w, op->type);
+    tt_write_u64(w, op->count);
+}
+
 static void write_fields(struct tt_writer *w, const struct tt_elmsg *m, uint32_t fields)
 {
     if (fields & WHAT)
@@ -318,6 +346,8 @@ static void write_fields(struct tt_writer *w, const struct tt_elmsg *m, uint32_t
         tt_write_bytes(w, m->cookie, TT_COOKIE_BYTES);
     if (fields & NEWS)
         write_news(w, &m->news);
+    if (fields & OP)
+        write_op_name(w, &m->op);
     if (fields & CARD)
         write_blob(w, &m->card);
     if (fields & TEXT)

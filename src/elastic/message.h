@@ -11,7 +11,7 @@
 #include "elastic/ring_predict.h"
 #include "elastic/sync.h"
 
-#define TT_ELASTIC_VERSION 7            /* of all that is said, and of the journal */
+#define TT_ELASTIC_VERSION 8            /* of all that is said, and of the journal */
 #define TT_ELASTIC_MEMBERS_MAX 4096u    /* of a run, newcomers counted in */
 #define TT_ELASTIC_TAGS 256u            /* tags of operations of one view are below this */
 #define TT_ELASTIC_TEXT_BYTES 200       /* a sentence, or the name of a run, with its NUL */
@@ -30,7 +30,7 @@ enum tt_elmsg_kind {
     TT_ELMSG_READY,         /* number: the proposal; the list: whom I could not reach */
     TT_ELMSG_ANSWER,        /* number: the question; the list: where I stand in each operation */
     TT_ELMSG_SUSPECT,       /* id does not answer me; what: enum tt_suspicion */
-    TT_ELMSG_REVOKE,        /* epoch: nothing more may begin in it; what: enum tt_revocation */
+    TT_ELMSG_REVOKE,        /* epoch: nothing more may begin in it; what: enum tt_revocation; id: of CUT: the member that was lost to it, 0: it cannot say */
     TT_ELMSG_OFFER,         /* a call as well: what I have of the scope's state; what: enum tt_sync_strategy; flags: enum tt_offer_flags;
                              * number: of the sync in this epoch and scope; value: my revision */
     TT_ELMSG_WITHDRAW,      /* of sync number: the caller's deadline passed */
@@ -45,13 +45,17 @@ enum tt_elmsg_kind {
     TT_ELMSG_PROPOSE,       /* number: the proposal; the list: the members of the view to be, with cards */
     TT_ELMSG_VIEW,          /* a view is decided, in round number; what: enum tt_ring_plan; the list: its members in the order of their ranks */
     TT_ELMSG_DROPPED,       /* you are in no view any longer, and wait with the newcomers: your group is not complete */
-    TT_ELMSG_RESULT,        /* of round number: what: enum tt_round_status */
+    TT_ELMSG_RESULT,        /* of round number: what: enum tt_round_status; op: of a MISMATCH with TT_DIFFERS_INSIDE */
     TT_ELMSG_LOST,          /* number: the question; the list: who is lost in this epoch; what: enum tt_revocation, id: who revoked it first, 0: nobody,
-                             * or it is not known. Stop, and answer */
+                             * or it is not known; other: REVOKE's id; of APART as a RESULT's mismatch: id, value, other, op. Stop, and answer */
     TT_ELMSG_VERDICTS,      /* number: the question; the list: operations, FINAL or RESTORED */
     TT_ELMSG_PLAN,          /* of sync number; what: enum tt_sync_part, yours; other: the plan's number; value: the revision that it
                              * leads to; hash: what won; the list: whom to fetch from */
-    TT_ELMSG_SYNCED,        /* of sync number: what: enum tt_round_status; value: the revision that all have */
+    TT_ELMSG_SYNCED,        /* of sync number: what: enum tt_round_status; value: the revision that all have; op: as RESULT's */
+    /* whether some wait in an operation that others, who wait in a call that all make, have not begun */
+    TT_ELMSG_INSIDE,        /* member to coordinator: op: I have waited in it for a while */
+    TT_ELMSG_BEGUN,         /* coordinator to one that calls: id is in this op; if you have not begun it, say so */
+    TT_ELMSG_NOT_BEGUN,     /* member to coordinator: the same back: I have not, and wait in a call */
     /* journal */
     TT_ELMSG_LOG_START,     /* number: which start of the coordinator this is; id: the last that was given; cookie: the run's secret; text: the run */
     TT_ELMSG_LOG_MEMBER,    /* a newcomer */
@@ -106,6 +110,7 @@ enum tt_revocation {
     TT_REVOKED_LATE,     /* a deadline passed there */
     TT_REVOKED_MISMATCH, /* it found that members called different operations */
     TT_REVOKED_FAILED,   /* something else failed there */
+    TT_REVOKED_APART,    /* by no member: some wait in an operation, and others in a call that all make */
     TT_REVOCATIONS
 };
 
@@ -134,6 +139,22 @@ enum tt_round_status {
     TT_ROUND_ABANDONED,     /* the deadline of id passed while others received */
     TT_ROUND_NOT_RECEIVED,  /* id could not receive it */
     TT_ROUND_STATUSES
+};
+
+/* Whom an operation waits for. */
+enum tt_op_needs {
+    TT_OP_NEEDS_ALL,
+    TT_OP_NEEDS_ROLE,       /* of a tentative one: those of the role */
+    TT_OP_NEEDS_GROUP,      /* likewise */
+    TT_OP_NEEDS
+};
+
+/* An operation that a member is in, as others are told of it. */
+struct tt_op_name {
+    uint64_t n, count;      /* n: the how-manieth of its tag in this epoch; 0: none. count: 0: it has none, or several */
+    uint16_t tag;
+    uint8_t needs;          /* enum tt_op_needs */
+    uint8_t coll, type;     /* tutti_coll, tutti_dtype */
 };
 
 /* Where a member stands in an operation. */
@@ -209,6 +230,7 @@ struct tt_elmsg {
     struct tt_hash keys, hash;
     uint8_t cookie[TT_COOKIE_BYTES];
     struct tt_news news;
+    struct tt_op_name op;
     struct tt_blob card;
     char text[TT_ELASTIC_TEXT_BYTES];
     uint32_t nlist;

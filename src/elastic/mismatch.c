@@ -2,6 +2,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include "base/names.h"
 #include "elastic/message.h"
 
 const char *tt_call_name(uint64_t call_kind)
@@ -52,14 +53,32 @@ static const char *call_of(uint8_t differs)
                                                                            : "epoch";
 }
 
+/* "operation 17 of tag 0, allreduce(count 7, type f32)" */
+static void put_operation(char *out, size_t bytes, const struct tt_op_name *op)
+{
+    const char *coll = tt_collective_name((tutti_coll)op->coll), *type = tutti_dtype_name((tutti_dtype)op->type);
+
+    if (op->count)
+        snprintf(out, bytes, "operation %" PRIu64 " of tag %u, %s(count %" PRIu64 ", type %s)", op->n, op->tag, coll,
+                 op->count, type);
+    else
+        snprintf(out, bytes, "operation %" PRIu64 " of tag %u, %s", op->n, op->tag, coll);
+}
+
 const char *tt_mismatch_text(char out[TT_MISMATCH_BYTES], const struct tt_mismatch *m)
 {
     const uint8_t differs = m->differs & (uint8_t) ~(TT_DIFFERS_OVER | TT_DIFFERS_BACK);
-    char value[40], also[40];
+    char value[40], also[40], operation[120];
 
     if (differs == TT_DIFFERS_OPERATIONS) {
         snprintf(out, TT_MISMATCH_BYTES, "members %" PRIu64 " and %" PRIu64 " called commit after different operations",
                  m->id, m->other);
+        return out;
+    }
+    if (differs == TT_DIFFERS_INSIDE) {
+        put_operation(operation, sizeof operation, &m->op);
+        snprintf(out, TT_MISMATCH_BYTES, "member %" PRIu64 " called %s where member %" PRIu64 " is in %s", m->id,
+                 tt_call_name(m->value), m->other, operation);
         return out;
     }
     if (differs == TT_DIFFERS_NOT || differs >= TT_DIFFERENCES) {

@@ -4,8 +4,9 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include "elastic/message.h"
 
-/* Of both members there is a value, of the kind that is said here, but for NOT and OPERATIONS. */
+/* Of both members there is a value, of the kind that is said here, but for NOT, OPERATIONS and INSIDE. */
 enum tt_difference {
     TT_DIFFERS_NOT,
     TT_DIFFERS_CALL,        /* enum tt_call_kind */
@@ -17,6 +18,7 @@ enum tt_difference {
     TT_DIFFERS_OPERATIONS,  /* of commit: those that were begun before it */
     TT_DIFFERS_STRATEGY,    /* of sync: enum tt_sync_strategy */
     TT_DIFFERS_SCOPE,       /* likewise: 0, or 1 + role */
+    TT_DIFFERS_INSIDE,      /* one calls, value: enum tt_call_kind, and the other is in an operation that this one has not begun */
     TT_DIFFERENCES
 };
 /* Bits beside it: */
@@ -27,9 +29,10 @@ struct tt_mismatch {
     uint8_t differs;        /* enum tt_difference, and these bits; what is none is one that a later version knows */
     uint64_t id, value;     /* a member, and what it called with */
     uint64_t other, also;   /* the same of another one */
+    struct tt_op_name op;   /* of INSIDE */
 };
 
-#define TT_MISMATCH_BYTES 200 /* with the longest numbers, too */
+#define TT_MISMATCH_BYTES 240 /* with the longest numbers, too */
 
 /* "member 3 called epoch with least 2 where member 5 called it with least 3", into out; returns that. */
 const char *tt_mismatch_text(char out[TT_MISMATCH_BYTES], const struct tt_mismatch *m);

@@ -23,6 +23,8 @@ enum tt_planted_bug {
     TT_BUG_WORDS_IGNORED,           /* what who left knew to be final does not count */
     TT_BUG_WORDS_NOT_LOGGED,        /* and is forgotten by a coordinator that restarts */
     TT_BUG_SCOPES_CHAINED,          /* one tentative operation among a role or a group follows another: the sessions' rule, and that of the played program */
+    TT_BUG_SCOPES_NOT_KEPT_APART,   /* an operation that is tentative among a role or a group is taken for one that needs all */
+    TT_BUG_ENDED_IS_NOT_BEGUN,      /* who has ended an operation that another one is still in says that it has not begun it */
     TT_BUG_END
 };
 

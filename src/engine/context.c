@@ -247,6 +247,16 @@ void tt_context_free(struct tt_context *c)
     free(c);
 }
 
+bool tt_context_is_busy(struct tt_context *c)
+{
+    bool busy;
+
+    tt_baton_take(c->engine);
+    busy = c->active || c->waiting;
+    tt_baton_give(c->engine);
+    return busy;
+}
+
 void tt_context_set_mode(struct tt_context *c, enum tt_op_mode mode)
 {
     c->mode = mode;

@@ -108,6 +108,8 @@ bool tt_context_seal(struct tt_context *c);
 void tt_context_unseal(struct tt_context *c);
 /* Seals it, aborts what is running, and waits until nobody is inside. */
 void tt_context_clear(struct tt_context *c);
+/* Whether an operation of it is under way. Any thread. */
+bool tt_context_is_busy(struct tt_context *c);
 /* Of calls from here on. By the thread that makes them. */
 void tt_context_set_mode(struct tt_context *c, enum tt_op_mode mode);
 /* Ends every operation now and later with `status` and the sentence; the first failure stays. Any thread. */

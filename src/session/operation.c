@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/names.h"
 #include "session/run.h"
 
 #define MEASURED_BYTES_MIN (1u << 20)   /* tutti/elastic.h says so */
@@ -19,19 +20,6 @@ static bool can_shrink(tutti_coll coll)
 {
     return coll == TUTTI_ALLREDUCE || coll == TUTTI_REDUCE || coll == TUTTI_BROADCAST || coll == TUTTI_BARRIER ||
            coll == TUTTI_ALLGATHERV || coll == TUTTI_GATHERV;
-}
-
-static const char *coll_name(tutti_coll coll)
-{
-    static const char *const names[TUTTI_COLL_COUNT] = {
-        [TUTTI_ALLREDUCE] = "allreduce",   [TUTTI_REDUCE] = "reduce",       [TUTTI_REDUCE_SCATTER] = "reduce_scatter",
-        [TUTTI_ALLGATHER] = "allgather",   [TUTTI_BROADCAST] = "broadcast", [TUTTI_GATHER] = "gather",
-        [TUTTI_SCATTER] = "scatter",       [TUTTI_ALLTOALL] = "alltoall",   [TUTTI_BARRIER] = "barrier",
-        [TUTTI_REDUCE_SCATTERV] = "reduce_scatterv", [TUTTI_ALLGATHERV] = "allgatherv", [TUTTI_GATHERV] = "gatherv",
-        [TUTTI_SCATTERV] = "scatterv",     [TUTTI_ALLTOALLV] = "alltoallv",
-    };
-
-    return names[coll];
 }
 
 static bool has_counts(tutti_coll coll)
@@ -47,7 +35,7 @@ static tutti_status check_partial(const tutti_elastic *op, const char *name)
         return tt_fail(TUTTI_ERR_INVALID, "%s: op.error_feedback does not go with TUTTI_PARTIAL: who withholds would contribute what is kept there", name);
     if (op->coll != TUTTI_ALLREDUCE || (op->op != TUTTI_SUM && op->op != TUTTI_AVG))
         return tt_fail(TUTTI_ERR_INVALID, "%s: TUTTI_PARTIAL is for an allreduce with sum or avg; op.coll is %s%s%s", name,
-                       coll_name(op->coll), op->coll == TUTTI_ALLREDUCE ? " with " : "",
+                       tt_collective_name(op->coll), op->coll == TUTTI_ALLREDUCE ? " with " : "",
                        op->coll == TUTTI_ALLREDUCE ? tutti_redop_name(op->op) : "");
     return TUTTI_OK;
 }
@@ -65,7 +53,7 @@ tutti_status tt_operation_check(const tutti_run *run, const tutti_elastic *op, u
     if ((unsigned)op->mode > TUTTI_PARTIAL)
         return tt_fail(TUTTI_ERR_INVALID,
                        "%s: op.mode is %d, of an %s; modes are TUTTI_ABORT, %d, TUTTI_RETRY, %d, and TUTTI_PARTIAL, %d",
-                       name, (int)op->mode, coll_name(op->coll), TUTTI_ABORT, TUTTI_RETRY, TUTTI_PARTIAL);
+                       name, (int)op->mode, tt_collective_name(op->coll), TUTTI_ABORT, TUTTI_RETRY, TUTTI_PARTIAL);
     if (tag >= run->ntags)
         return tt_fail(TUTTI_ERR_INVALID, "%s: tag %u: there are %u (tutti_run_conf.tags)", name, tag, run->ntags);
     if (op->tentative && !tt_tentative_fits(op))
@@ -73,7 +61,7 @@ tutti_status tt_operation_check(const tutti_run *run, const tutti_elastic *op, u
             TUTTI_ERR_INVALID,
             "%s: op.coll is %s, in mode %s; tentative are only allreduce, reduce_scatter, allgather, alltoall and "
             "barrier, in mode TUTTI_ABORT",
-            name, coll_name(op->coll), modes[op->mode]);
+            name, tt_collective_name(op->coll), modes[op->mode]);
     if ((unsigned)op->scope > TUTTI_SCOPE_GROUP)
         return tt_fail(
             TUTTI_ERR_INVALID,
@@ -87,7 +75,7 @@ tutti_status tt_operation_check(const tutti_run *run, const tutti_elastic *op, u
         return tt_fail(
             TUTTI_ERR_INVALID,
             "%s: op.mode is TUTTI_RETRY, and %s cannot be retried with fewer: its buffers depend on the number of ranks, or a part of it is for the lost",
-            name, coll_name(op->coll));
+            name, tt_collective_name(op->coll));
     return check_partial(op, name);
 }
 
@@ -243,6 +231,7 @@ tutti_status tt_operation_begin(tutti_run *run, struct tt_operation *o, tutti_el
 {
     struct tt_tag *t = &run->tags[tag];
     tutti_status st = await_recovery(run, &deadline_ns);
+    uint64_t now_ns;
 
     if (!st)
         st = may_begin(run, tag);
@@ -286,7 +275,8 @@ tutti_status tt_operation_begin(tutti_run *run, struct tt_operation *o, tutti_el
     if (st)
         return st;
     o->contributors = o->nscope;
-    st = tt_member_begin(&run->m, tag, tt_now_ns());
+    now_ns = tt_now_ns();
+    st = tt_member_begin(&run->m, tag, now_ns);
     if (st) {
         tt_scope_drop(o);
         return tt_fail(st, "tutti_run_collective: tag %u cannot begin now", tag);
@@ -298,6 +288,8 @@ tutti_status tt_operation_begin(tutti_run *run, struct tt_operation *o, tutti_el
     t->in_use = true;
     t->done = false;
     t->n = run->m.ops[tag].n;
+    t->inside = o;
+    t->inside_ns = now_ns + run->m.lease_ns / 2;
     run->noperations++;
     run->ninside++;
     return TUTTI_OK;
@@ -443,6 +435,30 @@ void tt_operation_fail(tutti_run *run, struct tt_operation *o, tutti_status st)
     tt_run_end_epoch(run, st);
 }
 
+/* ---- others may be in a call ---- */
+
+/* What the engine has begun is never taken back. Heartbeats wake us each quarter of a lease at least. */
+void tt_operation_tick(tutti_run *run, uint64_t now_ns)
+{
+    for (uint32_t tag = 0; run->ninside > 0 && tag < run->ntags; tag++) {
+        struct tt_tag *t = &run->tags[tag];
+        const struct tt_operation *o = t->inside;
+        struct tt_op_name name = { .tag = (uint16_t)tag };
+
+        if (!o || now_ns < t->inside_ns)
+            continue;
+        t->inside_ns = now_ns + run->m.lease_ns / 2;
+        if (!tt_context_is_busy(o->scope->context) && !tt_context_is_busy(o->comm->context))
+            continue;
+        name.coll = (uint8_t)o->op->coll;
+        name.type = (uint8_t)o->op->type;
+        name.count = o->op->count;
+        if (o->tentative && tt_scope_is_part(run, o->op))
+            name.needs = o->op->scope == TUTTI_SCOPE_ROLE ? TT_OP_NEEDS_ROLE : TT_OP_NEEDS_GROUP;
+        tt_member_inside(&run->m, &name, now_ns);
+    }
+}
+
 /* ---- the verdict ---- */
 
 /* The tag, and its copies, are the operation's until it has been judged. */
@@ -497,8 +513,9 @@ static void wait_verdict(tutti_run *run, const struct tt_operation *o)
             tt_run_give_up(run, what);
 }
 
-static void leave_engine(tutti_run *run)
+static void leave_engine(tutti_run *run, const struct tt_operation *o)
 {
+    o->kept->inside = NULL;
     run->ninside--;
     if (run->ninside == 0 && (run->recovering || run->calling))
         pthread_cond_broadcast(&run->changed);
@@ -506,7 +523,7 @@ static void leave_engine(tutti_run *run)
 
 void tt_operation_leave(tutti_run *run, struct tt_operation *o)
 {
-    leave_engine(run);
+    leave_engine(run, o);
     o->kept->in_use = false;
     run->noperations--;
 }
@@ -518,7 +535,7 @@ tutti_status tt_operation_judge(tutti_run *run, struct tt_operation *o)
     bool final;
 
     wait_verdict(run, o);
-    leave_engine(run); /* who makes the next view waits for verdicts, too: the machine takes no call before */
+    leave_engine(run, o); /* who makes the next view waits for verdicts, too: the machine takes no call before */
     final = t->done && t->state == TT_OP_FINAL;
     if (final) {
         hear_news(run, o);

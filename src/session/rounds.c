@@ -57,7 +57,7 @@ tutti_status tt_round_refuse(tutti_run *run, const char *name)
 static tutti_status mismatch(const tutti_run *run, const char *name, const struct tt_member_act *r)
 {
     const struct tt_mismatch m = {
-        .differs = r->differs, .id = r->id, .value = r->value, .other = r->other, .also = r->also
+        .differs = r->differs, .id = r->id, .value = r->value, .other = r->other, .also = r->also, .op = r->op
     };
     char text[TT_MISMATCH_BYTES], why[TT_ERROR_BYTES];
 
@@ -66,6 +66,8 @@ static tutti_status mismatch(const tutti_run *run, const char *name, const struc
                        run->m.id,
                        r->differs == TT_DIFFERS_OPERATIONS
                            ? "; tutti_run_revoke, then tutti_run_epoch, take back what is tentative"
+                       : r->differs == (TT_DIFFERS_INSIDE | TT_DIFFERS_BACK)
+                           ? "; the epoch is over, and tutti_run_epoch brings the next view"
                            : "");
     snprintf(why, sizeof why, "%s: %s; this one is member %" PRIu64 "; the epoch was over", name,
              tt_mismatch_text(text, &m), run->m.id);

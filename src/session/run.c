@@ -104,7 +104,7 @@ void tt_run_end_epoch(tutti_run *run, tutti_status status)
                         : status == TUTTI_ERR_TIMEOUT  ? TT_REVOKED_LATE
                         : status == TUTTI_ERR_MISMATCH ? TT_REVOKED_MISMATCH
                                                        : TT_REVOKED_FAILED,
-                        tt_now_ns());
+                        status == TUTTI_ERR_PEER_LOST ? tt_home_lost(run) : 0, tt_now_ns());
 }
 
 void tt_run_break(tutti_run *run, tutti_status status, const char *format, ...)
@@ -160,14 +160,22 @@ static void say_why(tutti_run *run, const struct tt_member_act *act)
         [TT_REVOKED_MISMATCH] = "found that members called different operations",
         [TT_REVOKED_FAILED] = "could not go on in it",
     };
+    const struct tt_mismatch apart = {
+        .differs = TT_DIFFERS_INSIDE, .id = act->other, .value = act->value, .other = act->also, .op = act->op
+    };
     const size_t cap = sizeof run->stop_why;
+    char text[TT_MISMATCH_BYTES];
 
     if (*run->stop_why)
         return;
     if (run->m.epoch == 0)
         snprintf(run->stop_why, cap, "this member's replica group is not complete any longer");
+    else if (act->what == TT_REVOKED_APART)
+        snprintf(run->stop_why, cap, "%s", tt_mismatch_text(text, &apart));
     else if (act->n == 0 && act->what == TT_REVOKED_UNSAID)
         snprintf(run->stop_why, cap, "it was revoked");
+    else if (act->n == 0 && act->what == TT_REVOKED_CUT && act->also)
+        snprintf(run->stop_why, cap, "member %" PRIu64 " could not reach member %" PRIu64 " any longer", act->other, act->also);
     else if (act->n == 0)
         snprintf(run->stop_why, cap, "member %" PRIu64 " %s", act->other, revoked[act->what]);
     else if (act->n == 1)
@@ -179,6 +187,8 @@ static void say_why(tutti_run *run, const struct tt_member_act *act)
 /* Nothing of the epoch may go on: whoever is in the engine for it comes back. */
 static void stop(tutti_run *run, const struct tt_member_act *act)
 {
+    const bool apart = act->what == TT_REVOKED_APART;
+    const tutti_status st = apart ? TUTTI_ERR_MISMATCH : TUTTI_ERR_PEER_LOST;
     char why[TT_SAID_TEXT_BYTES + 40];
 
     run->put_out |= run->m.epoch == 0;
@@ -187,8 +197,8 @@ static void stop(tutti_run *run, const struct tt_member_act *act)
     if (!run->home.world || run->space.epoch != run->m.epoch)
         return;
     snprintf(why, sizeof why, "epoch %" PRIu64 " is over: %s", run->space.epoch, run->stop_why);
-    if (tt_engine_fail_all(run->home.world->engine, TUTTI_ERR_PEER_LOST, why))
-        tt_log(TT_LOG_WARN, "%s: %s", tutti_status_name(TUTTI_ERR_PEER_LOST), why);
+    if (tt_engine_fail_all(run->home.world->engine, st, why))
+        tt_log(apart ? TT_LOG_ERROR : TT_LOG_WARN, "%s: %s", tutti_status_name(st), why);
 }
 
 static void end(tutti_run *run, const struct tt_member_act *act)

@@ -149,6 +149,8 @@ enum tt_owing {
 /* What one tag's operation is at. */
 struct tt_tag {
     bool in_use;
+    const struct tt_operation *inside;  /* in the engine; NULL: none */
+    uint64_t inside_ns;                 /* when the coordinator is told of it next */
     bool done;                          /* it has its verdict: */
     uint8_t state;                      /* enum tt_op_state */
     uint64_t n;
@@ -407,6 +409,8 @@ struct tt_operation {
     tutti_status failed;                /* what went wrong on this member, and its sentence: */
     char why[TT_ERROR_BYTES];
 };
+/* The service thread's part: the coordinator is told of operations that have lasted for half a lease, and again with each half. Under the lock. */
+void tt_operation_tick(tutti_run *run, uint64_t now_ns);
 /* Whether it runs again after a loss. */
 static inline bool tt_operation_retries(const tutti_elastic *op) { return op->mode != TUTTI_ABORT; }
 /* INVALID: it makes no sense as it is. Local. */
@@ -512,6 +516,8 @@ void tt_view_show(const tutti_run *run, tutti_view *out, bool changed);
 /* space.c */
 /* Whether the world will do for the view, as far as this member knows. */
 bool tt_home_fits(tutti_run *run);
+/* A member of the view to which the world has lost its connection; 0: none. Not under the engine's baton. */
+uint64_t tt_home_lost(tutti_run *run);
 void tt_home_leave(struct tt_home *h);
 /* The communicators of a view in its world. */
 tutti_status tt_space_open(struct tt_space *s, struct tt_world *world, const struct tt_home *home, const uint64_t *ids,

@@ -87,6 +87,7 @@ static void turn(tutti_run *run, const struct epoll_event *ev, int n)
     tt_state_tick(run);
     tt_measure_tick(run);
     tt_round_tick(run, tt_now_ns());
+    tt_operation_tick(run, tt_now_ns());
     if (tt_member_next_ns(&run->m) <= tt_now_ns())
         tt_member_tick(&run->m, tt_now_ns());
 }

@@ -57,6 +57,11 @@ static uint32_t job_rank(const struct tt_home *h, uint64_t id)
     return r;
 }
 
+static bool has_lost(const struct tt_home *h, uint32_t r)
+{
+    return r < h->n && r != h->world->rank && tt_engine_has_lost(h->world->engine, r);
+}
+
 bool tt_home_fits(tutti_run *run)
 {
     const struct tt_home *h = &run->home;
@@ -66,10 +71,20 @@ bool tt_home_fits(tutti_run *run)
     for (uint32_t i = 0; i < run->m.nranks; i++) {
         const uint32_t r = job_rank(h, run->m.view[i].id);
 
-        if (r == h->n || (r != h->world->rank && tt_engine_has_lost(h->world->engine, r)))
+        if (r == h->n || has_lost(h, r))
             return false;
     }
     return true;
+}
+
+uint64_t tt_home_lost(tutti_run *run)
+{
+    const struct tt_home *h = &run->home;
+
+    for (uint32_t i = 0; h->world && i < run->m.nranks; i++)
+        if (has_lost(h, job_rank(h, run->m.view[i].id)))
+            return run->m.view[i].id;
+    return 0;
 }
 
 /* The world ends with its last communicator, which the program may have; until then it is alone. */

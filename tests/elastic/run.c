@@ -311,6 +311,7 @@ void spawn(struct run *r)
     conf.view = view;
     conf.proposed = proposed;
     p->liar = r->nroles == 1 && below(r, 40) == 0;
+    p->strays = r->faults_of == RUN_FAULTS_ALL && r->nroles == 1 && below(r, 30) == 0;
     p->most = r->nroles == 1 && below(r, 10) == 0 ? r->least + (uint32_t)below(r, 5) : 0;
     memcpy(conf.cookie, &(uint64_t){ tt_mix64(r->npeers + 1) }, 8);
     r->npeers++;
@@ -574,8 +575,8 @@ static void go_wrong(struct run *r, int kind)
     } else if (kind == LEAVE) {
         leave(r, p);
     } else if (kind == REVOKE) {
-        tt_member_revoke_as(&p->m, (uint8_t)(TT_REVOKED_ASKED + r->w.now_ns % (TT_REVOCATIONS - TT_REVOKED_ASKED)),
-                            r->w.now_ns);
+        tt_member_revoke_as(&p->m, (uint8_t)(TT_REVOKED_ASKED + r->w.now_ns % (TT_REVOKED_APART - TT_REVOKED_ASKED)),
+                            r->w.now_ns % 3, r->w.now_ns);
     } else if (kind == SUSPECT && p->m.nranks > 0) {
         const uint64_t id = p->m.view[below(r, p->m.nranks)].id;
 
@@ -680,6 +681,8 @@ static void on_member_event(struct run *r, const struct happening *h, struct pee
         tt_member_tick(&p->m, r->w.now_ns);
     else if (h->kind == PROGRAM)
         on_program(r, p);
+    else if (h->kind == INSIDE && !p->over)
+        on_inside(r, p, (const struct begun *)h->data);
     else if (h->kind == LEAVE && !p->over)
         tt_member_part(&p->m, r->w.now_ns);
     else if (h->kind == GONE && !p->over) {
@@ -879,6 +882,8 @@ bool run_play(uint64_t seed, enum run_faults faults, struct run_sum *sum, char *
     sum->orders += r->orders;
     sum->backs += r->backs;
     sum->revokers += r->revokers;
+    sum->strayed += r->strayed;
+    sum->aparts += r->aparts;
     sum->killed_between += r->killed_between;
     sum->parted_ways += r->parted_ways;
     sum->disk_errors += r->disk_errors;

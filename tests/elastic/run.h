@@ -8,7 +8,7 @@
  * operations are tentative: the step does not wait for their verdict, but goes on once they are complete. With replica groups some are among the members of each
  * role or of each group, and now and then those of one leave out what the others do. What a program does depends on what all
  * members are told alike, so any
- * difference between members shows as a call that differs. */
+ * difference between members shows as a call that differs. Some stray, once: they call where the others begin an operation, or begin one where these call. */
 #ifndef TESTS_ELASTIC_RUN_H
 #define TESTS_ELASTIC_RUN_H
 
@@ -26,6 +26,7 @@ struct run_sum {
     uint64_t gone, shrunk, bounded; /* words that a process has ended; members that entered views after calls that admit nobody, or of as many as were wanted at most */
     uint64_t received;              /* members that received the shared state */
     uint64_t backs, revokers;       /* calls that were taken back as others synced; words of who revoked */
+    uint64_t strayed, aparts;       /* programs that did what others did not; words that some call where others are in an operation */
     uint64_t orders;                /* members that entered a view whose ranks follow a ring that was found */
     uint64_t outcomes;              /* bit of enum tt_round_status: a sync came to it */
     uint64_t killed_between;        /* members killed between two of their actions */

@@ -369,6 +369,50 @@ static void tell_peer(struct run *r, struct peer *p, const struct peer *to, int 
     picture_message(r, index_of(r, p), index_of(r, to), at_ns, kind == CONTRIBUTION ? what : "its part is done");
 }
 
+/* ---- calls and operations ---- */
+
+/* Sessions wait for a lease. No time is too short for what must hold. */
+static void plan_inside(struct run *r, const struct peer *p, const struct begun *b, uint64_t after_ns)
+{
+    if (r->faults_of == RUN_FAULTS_ALL)
+        world_plan(&r->w, r->w.now_ns + after_ns, INSIDE, index_of(r, p), 0, b, sizeof *b);
+}
+
+void on_inside(struct run *r, struct peer *p, const struct begun *b)
+{
+    static const uint8_t needs[SCOPES] = {
+        [SCOPE_ALL] = TT_OP_NEEDS_ALL, [SCOPE_ROLE] = TT_OP_NEEDS_ROLE, [SCOPE_GROUP] = TT_OP_NEEDS_GROUP
+    };
+    const struct tt_op_name op = { .tag = (uint16_t)b->tag,
+                                   .needs = p->tentative[b->tag] ? needs[p->scope[b->tag]] : 0 };
+
+    if (p->m.epoch != b->epoch || p->m.ops[b->tag].n != b->n || p->ended[b->tag] != TT_OP_PENDING)
+        return;
+    tt_member_inside(&p->m, &op, r->w.now_ns);
+    plan_inside(r, p, b, LEASE_NS / 4);
+}
+
+/* Some wait in a call, and another in an operation that the one that is named has not begun: that is so, and one of the two had strayed. */
+static void check_apart(struct run *r, const struct peer *p, const struct tt_member_act *act, uint64_t id,
+                        uint64_t other)
+{
+    const struct peer *caller = peer_of_id(r, id), *inside = peer_of_id(r, other);
+    const struct tt_op_name *op = &act->op;
+
+    r->aparts++;
+    if (!caller || !inside || caller == inside || op->tag >= TAGS || act->value == 0 || act->value >= TT_CALL_KINDS)
+        broken(r, "member %llu hears that members call and operate who are none", (unsigned long long)p->m.id);
+    else if (caller->m.epoch == p->m.epoch && caller->m.ops[op->tag].n >= op->n)
+        broken(r, "member %llu hears that member %llu has not begun operation %llu of tag %u",
+               (unsigned long long)p->m.id, (unsigned long long)id, (unsigned long long)op->n, op->tag);
+    else if (inside->m.epoch == p->m.epoch && inside->m.ops[op->tag].n < op->n)
+        broken(r, "member %llu hears that member %llu has begun operation %llu of tag %u", (unsigned long long)p->m.id,
+               (unsigned long long)other, (unsigned long long)op->n, op->tag);
+    else if (liars_of(r, p) == 0 && caller->strayed_in != p->m.epoch && inside->strayed_in != p->m.epoch)
+        broken(r, "member %llu hears that members %llu and %llu do different things, and both do what all do",
+               (unsigned long long)p->m.id, (unsigned long long)id, (unsigned long long)other);
+}
+
 static void begin(struct run *r, struct peer *p, uint32_t tag, enum scope scope, bool tentative)
 {
     tutti_status status = tt_member_begin(&p->m, tag, r->w.now_ns);
@@ -391,6 +435,8 @@ static void begin(struct run *r, struct peer *p, uint32_t tag, enum scope scope,
     p->ended[tag] = TT_OP_PENDING;
     p->nopen++;
     part.n = p->m.ops[tag].n;
+    plan_inside(r, p, &(struct begun){ .epoch = p->m.epoch, .n = part.n, .tag = tag },
+                (1 + tt_mix64(p->m.id + part.n) % 32) * MS);
     part.value = part_of(p->m.id, p->m.epoch, tag, part.n);
     for (uint32_t rank = 0; rank < p->m.nranks; rank++) {
         struct peer *to = ranks_of(r, p, scope) & 1u << rank ? peer_of_id(r, p->m.view[rank].id) : NULL;
@@ -614,6 +660,21 @@ static const char *const outcome_names[TT_ROUND_STATUSES] = {
     [TT_ROUND_NOT_RECEIVED] = "not received",
 };
 
+static bool is_apart(const struct tt_member_act *act)
+{
+    return (act->differs & ~TT_DIFFERS_BACK) == TT_DIFFERS_INSIDE;
+}
+
+/* What all do is the same, but for those who lie, leave something out, or stray. */
+void check_mismatch(struct run *r, struct peer *p, const struct tt_member_act *act)
+{
+    if (is_apart(act))
+        check_apart(r, p, act, act->id, act->other);
+    else if (liars_of(r, p) == 0 && !is_torn(r, p))
+        broken(r, "members %llu and %llu call different things", (unsigned long long)act->id,
+               (unsigned long long)act->other);
+}
+
 static void on_call_done(struct run *r, struct peer *p, const struct tt_member_act *act)
 {
     const bool view = p->m.calling == false && p->phase == EPOCH && act->what == TT_ROUND_OK;
@@ -626,12 +687,11 @@ static void on_call_done(struct run *r, struct peer *p, const struct tt_member_a
         on_synced(r, p, act);
         return;
     }
-    r->backs += back && act->what == TT_ROUND_MISMATCH;
+    r->backs += back && act->what == TT_ROUND_MISMATCH && !is_apart(act);
     if (!view && p->m.round > 0 && !back)
         check_round(r, p, p->m.epoch, p->m.round, act);
-    if (act->what == TT_ROUND_MISMATCH && liars_of(r, p) == 0 && !is_torn(r, p))
-        broken(r, "members %llu and %llu call different things", (unsigned long long)act->id,
-               (unsigned long long)act->other);
+    if (act->what == TT_ROUND_MISMATCH)
+        check_mismatch(r, p, act);
     if ((p->phase == VALUE || p->phase == CLOSE) && p->m.call.what == TT_CALL_COMMIT)
         on_committed(r, p, act);
     if (act->what == TT_ROUND_MISMATCH && is_torn(r, p))
@@ -658,13 +718,18 @@ static void check_revoker(struct run *r, const struct peer *p, const struct tt_m
 {
     const struct peer *by = act->other ? peer_of_id(r, act->other) : NULL;
 
+    if (act->what == TT_REVOKED_APART) {
+        check_apart(r, p, act, act->other, act->also);
+        return;
+    }
     r->revokers += by != NULL;
     if ((act->other != 0) != (act->what != TT_REVOKED_UNSAID) || (act->other != 0 && !by))
         broken(r, "member %llu hears that nobody revoked, for a reason, or somebody for none",
                (unsigned long long)p->m.id);
-    else if (by && by->m.epoch == p->m.epoch && by->m.revocation != act->what)
-        broken(r, "member %llu hears that member %llu revoked for reason %u, which is %u", (unsigned long long)p->m.id,
-               (unsigned long long)by->m.id, act->what, by->m.revocation);
+    else if (by && by->m.epoch == p->m.epoch && (by->m.revocation != act->what || by->m.unreached != act->also))
+        broken(r, "member %llu hears that member %llu revoked for reason %u, %llu, which is %u, %llu",
+               (unsigned long long)p->m.id, (unsigned long long)by->m.id, act->what, (unsigned long long)act->also,
+               by->m.revocation, (unsigned long long)by->m.unreached);
 }
 
 /* An answer with operations that nobody has, or ends that did not come. */
@@ -971,12 +1036,40 @@ static void call_value(struct run *r, struct peer *p)
     }
 }
 
+/* It does, once, what the others do not: one of the calls where they begin a step, or an operation where they call. One at a time: two might be in two
+ * operations, and none in a call. */
+static void stray(struct run *r, struct peer *p)
+{
+    const bool does = p->phase == STEP || p->phase == VALUE || p->phase == SYNC;
+
+    if (!p->strays || !does || p->m.calling || p->m.stopped || p->m.nranks < 2 || is_torn(r, p) ||
+        r->w.now_ns >= r->quiet_ns || tt_prng_below(&r->w.prng, 4) > 0)
+        return;
+    p->strays = false;
+    p->strayed_in = p->m.epoch;
+    epoch_record(r, p->m.epoch)->torn = true;
+    r->strayed++;
+    if (p->phase == STEP) {
+        p->phase = tt_prng_below(&r->w.prng, 2) ? EPOCH : VALUE;
+        return;
+    }
+    p->phase = IN_STEP;
+    p->refused = p->tears = false;
+    p->nopen = 0;
+    memset(p->ended, 0, sizeof p->ended);
+    memset(&p->news, 0, sizeof p->news);
+    begin(r, p, (uint32_t)tt_prng_below(&r->w.prng, TAGS), SCOPE_ALL, false);
+    if (p->nopen == 0)
+        plan_program(r, p, MS);
+}
+
 void on_program(struct run *r, struct peer *p)
 {
     p->planned = false;
     if (p->over || p->m.parting)
         return;
     release_held(r, p);
+    stray(r, p);
     if (p->phase == SYNC && p->liar && !p->m.calling && r->w.now_ns < r->quiet_ns && tt_prng_below(&r->w.prng, 4) == 0)
         p->phase = EPOCH; /* others sync */
     if (p->phase == EPOCH && owes(p))

@@ -57,7 +57,8 @@ enum {
     KILL_BETWEEN,
     PART_WAYS,
     DISK,
-    SUSPECTS
+    SUSPECTS,
+    INSIDE
 };
 
 enum phase { EPOCH, SYNC, STEP, IN_STEP, VALUE, CLOSE, OUT };    /* CLOSE: a commit that is not good, before EPOCH */
@@ -122,6 +123,8 @@ struct peer {
     struct parts parts[TAGS];
     bool known;                                 /* it has been in a sync that ended well: it has the state */
     bool liar;                                  /* answers questions with lies */
+    bool strays;                                /* it is about to call what the others do not, or begin what they do not; and did so in: */
+    uint64_t strayed_in;                        /* this epoch */
     bool dropped;                               /* its group broke: its call waits as a newcomer's */
     uint32_t most;                              /* as a newcomer: the largest view that it wants, until its deadline; 0: any */
     bool parts_at_final;                        /* it leaves in order after the next operation that is final here */
@@ -233,6 +236,7 @@ struct run {
     uint64_t gone, shrunk, bounded;             /* words that a process has ended; views after calls that admit nobody, or with a bound that newcomers met */
     uint64_t outcomes;                          /* bit of enum tt_round_status: a sync came to it */
     uint64_t backs, revokers;                   /* calls that were taken back as others synced; words of who revoked */
+    uint64_t strayed, aparts;                   /* programs that strayed; words that some call where others are in an operation */
     uint64_t orders;                            /* members that entered a view whose ranks follow a ring that was found */
     uint64_t killed_between, parted_ways, disk_errors;
     size_t conn_bytes_most, peer_bytes_most;
@@ -263,6 +267,13 @@ void plan_program(struct run *r, struct peer *p, uint64_t most_ns);
 void on_program(struct run *r, struct peer *p);
 void on_member_act(void *context, const struct tt_member_act *act);
 void on_peer_message(struct run *r, struct peer *p, const struct held *h);
+void check_mismatch(struct run *r, struct peer *p, const struct tt_member_act *act);
+/* An operation that it has begun. Without padding, as `held`. */
+struct begun {
+    uint64_t epoch, n, tag;
+};
+/* It has been in that for a while, if it still is. */
+void on_inside(struct run *r, struct peer *p, const struct begun *b);
 uint32_t liars_of(struct run *r, const struct peer *p);
 
 /* run_sync.c: shared state */

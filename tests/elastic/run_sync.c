@@ -406,9 +406,8 @@ static void on_bad(struct run *r, struct peer *p, const struct tt_member_act *ac
         check_record(r, p, act, &content, &first);
     if (!tt_hash_equal(&content, &p->had))
         broken(r, "a sync that was not good has changed the state of member %llu", (unsigned long long)p->m.id);
-    if (act->what == TT_ROUND_MISMATCH && liars_of(r, p) == 0)
-        broken(r, "members %llu and %llu call different things", (unsigned long long)act->id,
-               (unsigned long long)act->other);
+    if (act->what == TT_ROUND_MISMATCH)
+        check_mismatch(r, p, act);
 }
 
 void on_synced(struct run *r, struct peer *p, const struct tt_member_act *act)

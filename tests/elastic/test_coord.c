@@ -19,6 +19,8 @@ static struct fixture {
     struct tt_elmsg heard;      /* the last RESULT that anybody was sent, */
     uint32_t nheard;            /* and how many there were */
     struct tt_elmsg lost;       /* the last LOST */
+    struct tt_elmsg asked;      /* the last BEGUN; kind 0: none, */
+    uint64_t asked_id;          /* and who got it */
     struct tt_elmsg refusal;    /* the last REFUSED, */
     uint8_t refused_in;         /* and its version */
     uint32_t order_heard;       /* the last kinds of RESULT and LOST, a byte each */
@@ -51,6 +53,10 @@ static void emit(void *context, const struct tt_coord_act *act)
         f.order_heard = f.order_heard << 8 | m.kind;
     if (m.kind == TT_ELMSG_LOST)
         f.lost = m;
+    if (m.kind == TT_ELMSG_BEGUN) {
+        f.asked = m;
+        f.asked_id = act->conn->member;
+    }
     if (m.kind == TT_ELMSG_RESULT) {
         f.heard = m;
         f.nheard++;
@@ -585,7 +591,7 @@ static void who_speaks_another_version_is_told_so_in_its_own(void **state)
         assert_int_equal(f.refused_in, version);
         assert_int_equal(f.refusal.what, TUTTI_ERR_PROTOCOL);
         assert_non_null(strstr(f.refusal.text, "you speak version"));
-        assert_non_null(strstr(f.refusal.text, "and this coordinator version 7"));
+        assert_non_null(strstr(f.refusal.text, "and this coordinator version 8"));
         assert_int_equal(f.c.nmembers, 1);
     }
     data[0] = TT_ELASTIC_VERSION;
@@ -980,20 +986,143 @@ static void who_revoked_and_why_is_told(void **state)
 {
     (void)state;
     begin(3);
-    say(1, &(struct tt_elmsg){ .kind = TT_ELMSG_REVOKE, .what = TT_REVOKED_LATE, .epoch = f.c.epoch });
-    assert_int_equal(f.lost.what, TT_REVOKED_LATE);
+    say(1, &(struct tt_elmsg){ .kind = TT_ELMSG_REVOKE, .what = TT_REVOKED_CUT, .id = 77, .epoch = f.c.epoch });
+    assert_int_equal(f.lost.what, TT_REVOKED_CUT);
     assert_int_equal(f.lost.id, f.conns[1].member);
-    say(2, &(struct tt_elmsg){ .kind = TT_ELMSG_REVOKE, .what = TT_REVOKED_CUT, .epoch = f.c.epoch });
+    assert_int_equal(f.lost.other, 77);
+    say(2, &(struct tt_elmsg){ .kind = TT_ELMSG_REVOKE, .what = TT_REVOKED_CUT, .id = 78, .epoch = f.c.epoch });
     say(0, &(struct tt_elmsg){ .kind = TT_ELMSG_LEAVE, .what = TT_LEAVE_NOW });
     assert_int_equal(f.lost.nlist, 1);
-    assert_int_equal(f.lost.what, TT_REVOKED_LATE);
+    assert_int_equal(f.lost.what, TT_REVOKED_CUT);
     assert_int_equal(f.lost.id, f.conns[1].member); /* the first */
+    assert_int_equal(f.lost.other, 77);
     for (uint32_t i = 1; i < 3; i++)
         epoch(i, 0);
     say(1, &(struct tt_elmsg){ .kind = TT_ELMSG_REVOKE, .epoch = f.c.epoch });
     assert_int_equal(f.lost.nlist, 0);
     assert_int_equal(f.lost.what, TT_REVOKED_UNSAID);
     assert_int_equal(f.lost.id, 0);
+    assert_int_equal(f.lost.other, 0);
+}
+
+/* ---- calls and operations ---- */
+
+/* i has waited in operation 4 of tag 2; who is asked whether it has begun that, by number; -1: nobody. */
+static int asked_for(uint32_t i, uint8_t needs)
+{
+    f.asked.kind = 0;
+    say(i,
+        &(struct tt_elmsg){ .kind = TT_ELMSG_INSIDE, .epoch = f.c.epoch, .op = { .tag = 2, .n = 4, .needs = needs } });
+    for (uint32_t k = 0; k < MEMBERS && f.asked.kind; k++)
+        if (f.conns[k].member == f.asked_id)
+            return (int)k;
+    return -1;
+}
+
+/* i says so of the operation that `inside` is in. */
+static void has_not_begun(uint32_t i, uint32_t inside, uint8_t needs, uint64_t epoch)
+{
+    say(i, &(struct tt_elmsg){ .kind = TT_ELMSG_NOT_BEGUN,
+                               .id = f.conns[inside].member,
+                               .epoch = epoch,
+                               .op = { .tag = 2, .n = 4, .needs = needs, .count = 7 } });
+}
+
+static void who_calls_where_another_is_in_an_operation_is_asked_and_both_are_told(void **state)
+{
+    uint64_t round;
+
+    (void)state;
+    begin(3);
+    round = f.c.round;
+    assert_int_equal(asked_for(0, TT_OP_NEEDS_ALL), -1);
+    has_not_begun(1, 0, TT_OP_NEEDS_ALL, f.c.epoch); /* which has not called */
+    call(1, TT_CALL_AGREE, round);
+    assert_int_equal(asked_for(0, TT_OP_NEEDS_ALL), 1);
+    call(2, TT_CALL_AGREE, round);
+    assert_int_equal(asked_for(0, TT_OP_NEEDS_ALL), 2); /* the next one, as the first may never answer */
+    assert_int_equal(asked_for(0, TT_OP_NEEDS_ALL), 1);
+    assert_int_equal(asked_for(1, TT_OP_NEEDS_ALL), -1); /* who calls is in none */
+    has_not_begun(1, 0, TT_OP_NEEDS_ALL, f.c.epoch - 1);
+    has_not_begun(1, 2, TT_OP_NEEDS_ALL, f.c.epoch);
+    assert_int_equal(f.nheard, 0);
+    assert_false(f.c.revoked);
+    has_not_begun(1, 0, TT_OP_NEEDS_ALL, f.c.epoch);
+    assert_int_equal(f.nheard, 2);
+    assert_differs(TT_DIFFERS_INSIDE | TT_DIFFERS_BACK, TT_CALL_AGREE, 0);
+    assert_int_equal(f.heard.id, f.conns[1].member);
+    assert_int_equal(f.heard.other, f.conns[0].member);
+    assert_int_equal(f.heard.op.n, 4);
+    assert_int_equal(f.heard.op.count, 7);
+    assert_int_equal(f.c.round, round);
+    assert_int_equal(f.lost.what, TT_REVOKED_APART);
+    assert_int_equal(f.lost.id, f.conns[1].member);
+    assert_int_equal(f.lost.other, f.conns[0].member);
+    assert_int_equal(f.lost.value, TT_CALL_AGREE);
+    assert_int_equal(f.lost.op.tag, 2);
+    call(1, TT_CALL_EPOCH, round);
+    assert_int_equal(asked_for(0, TT_OP_NEEDS_ALL), -1); /* the epoch is over */
+    has_not_begun(1, 0, TT_OP_NEEDS_ALL, f.c.epoch);
+    assert_int_equal(f.nheard, 2);
+}
+
+static void offer(uint32_t i, uint16_t scope)
+{
+    say(i, &(struct tt_elmsg){
+               .kind = TT_ELMSG_OFFER, .what = TT_SYNC_POPULAR, .epoch = f.c.epoch, .number = 1, .scope = scope });
+}
+
+/* Four in two groups. */
+static void only_those_that_an_operation_and_a_call_need_count(void **state)
+{
+    (void)state;
+    begin(0);
+    for (uint32_t i = 0; i < 4; i++)
+        join_group(i);
+    for (uint32_t i = 0; i < 4; i++)
+        epoch(i, 4);
+    for (uint32_t i = 0; i < 4; i++)
+        ready(i);
+    assert_int_equal(tt_coord_count(&f.c, TT_COORD_IN_VIEW), 4);
+    call(1, TT_CALL_COMMIT, f.c.round);
+    assert_int_equal(asked_for(0, TT_OP_NEEDS_ROLE), -1);
+    assert_int_equal(asked_for(0, TT_OP_NEEDS_GROUP), 1);
+    assert_int_equal(asked_for(2, TT_OP_NEEDS_GROUP), -1);
+    assert_int_equal(asked_for(2, TT_OP_NEEDS_ALL), 1);
+    assert_int_equal(asked_for(3, TT_OP_NEEDS_ROLE), 1);
+    has_not_begun(1, 0, TT_OP_NEEDS_ROLE, f.c.epoch);
+    offer(2, 1); /* of role 0 */
+    assert_int_equal(asked_for(3, TT_OP_NEEDS_GROUP), -1);
+    assert_int_equal(asked_for(0, TT_OP_NEEDS_ROLE), 2);
+    has_not_begun(2, 3, TT_OP_NEEDS_ALL, f.c.epoch);
+    assert_false(f.c.revoked);
+    has_not_begun(2, 0, TT_OP_NEEDS_ROLE, f.c.epoch);
+    assert_true(f.c.revoked);
+    assert_int_equal(f.nheard, 1); /* and one sync is taken back */
+    assert_int_equal(f.heard.value, TT_CALL_SYNC);
+    for (uint32_t i = 1; i < 3; i++)
+        assert_false(tt_coord_find(&f.c, f.conns[i].member)->called);
+}
+
+/* It may have been in a round that is over for the other. */
+static void who_comes_back_after_a_restart_is_not_asked_before_the_round_is_known(void **state)
+{
+    uint64_t next;
+
+    (void)state;
+    next = begin_and_stay(3);
+    restart();
+    come(0, f.c.epoch, next - 1, TT_CALL_EPOCH);
+    call(0, TT_CALL_EPOCH, next - 1);
+    come(1, f.c.epoch, next, 0);
+    assert_int_equal(asked_for(1, TT_OP_NEEDS_ALL), -1);
+    has_not_begun(0, 1, TT_OP_NEEDS_ALL, f.c.epoch);
+    assert_false(f.c.revoked);
+    come(2, f.c.epoch, next, 0);
+    assert_int_equal(f.nheard, 1);
+    assert_int_equal(asked_for(1, TT_OP_NEEDS_ALL), -1);
+    call(0, TT_CALL_EPOCH, next);
+    assert_int_equal(asked_for(1, TT_OP_NEEDS_ALL), 0);
 }
 
 static void a_round_that_came_to_same_and_that_some_missed_is_the_same_after_a_restart(void **state)
@@ -1143,6 +1272,9 @@ int main(void)
         cmocka_unit_test(a_newcomer_whose_own_wish_keeps_it_out_is_told_so),
         cmocka_unit_test(a_newcomer_whose_group_is_not_complete_is_told_so),
         cmocka_unit_test(who_revoked_and_why_is_told),
+        cmocka_unit_test(who_calls_where_another_is_in_an_operation_is_asked_and_both_are_told),
+        cmocka_unit_test(only_those_that_an_operation_and_a_call_need_count),
+        cmocka_unit_test(who_comes_back_after_a_restart_is_not_asked_before_the_round_is_known),
         cmocka_unit_test(a_round_that_came_to_same_and_that_some_missed_is_the_same_after_a_restart),
         cmocka_unit_test(a_call_and_its_end_wait_until_the_round_is_known),
         cmocka_unit_test(a_round_that_only_the_lost_heard_of_is_decided_anew),

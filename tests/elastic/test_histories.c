@@ -59,6 +59,9 @@ static void whatever_goes_wrong_members_agree_and_get_on(void **state)
         (unsigned long long)sum.gone, (unsigned long long)sum.shrunk, (unsigned long long)sum.bounded);
     print_message("the shared state was received %llu times\n", (unsigned long long)sum.received);
     print_message("%llu calls were taken back as others synced\n", (unsigned long long)sum.backs);
+    print_message(
+        "%llu programs strayed from what all do; members were told %llu times that one calls and another is in an operation\n",
+        (unsigned long long)sum.strayed, (unsigned long long)sum.aparts);
     print_message("members entered views whose ranks follow a ring that was found %llu times\n",
                   (unsigned long long)sum.orders);
     print_message("%llu members were killed between two of their actions, %llu times nothing got from one to another, "
@@ -75,6 +78,7 @@ static void whatever_goes_wrong_members_agree_and_get_on(void **state)
         assert_in_range(sum.orders, 1, UINT64_MAX);
         assert_in_range(sum.backs, 1, UINT64_MAX);
         assert_in_range(sum.revokers, 1, UINT64_MAX);
+        assert_true(sum.strayed > 0 && sum.aparts > 0);
         assert_true(sum.killed_between > 0 && sum.parted_ways > 0 && sum.disk_errors > 0);
         assert_in_range(sum.parted, 1, UINT64_MAX);
         assert_in_range(sum.kept_for, 1, UINT64_MAX);

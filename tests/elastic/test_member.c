@@ -205,17 +205,61 @@ static void why_a_member_revokes_is_said(void **state)
     for (int revokes = 0; revokes < 2; revokes++) {
         begin();
         if (revokes) {
-            tt_member_revoke_as(&f.m, TT_REVOKED_LATE, f.now_ns);
+            tt_member_revoke_as(&f.m, TT_REVOKED_CUT, 7, f.now_ns);
             tt_member_revoke(&f.m, f.now_ns);
-            assert_int_equal(f.said.what, TT_REVOKED_LATE);
+            assert_int_equal(f.said.what, TT_REVOKED_CUT);
         }
         hear(&(struct tt_elmsg){ .kind = TT_ELMSG_LOST, .epoch = 5, .number = 1 });
         tt_member_disconnected(&f.m, f.now_ns);
         tt_member_connected(&f.m, f.now_ns);
         hear(&(struct tt_elmsg){ .kind = TT_ELMSG_WELCOME, .id = 1, .epoch = 5, .value = LEASE_NS });
         assert_int_equal(f.said.kind, TT_ELMSG_REVOKE);
-        assert_int_equal(f.said.what, revokes ? TT_REVOKED_LATE : TT_REVOKED_UNSAID);
+        assert_int_equal(f.said.what, revokes ? TT_REVOKED_CUT : TT_REVOKED_UNSAID);
+        assert_int_equal(f.said.id, revokes ? 7 : 0);
     }
+}
+
+/* One that is asked answers where it calls and has not begun the operation; one that waits says in which it is. */
+static void who_is_in_an_operation_says_so_and_who_has_not_begun_it(void **state)
+{
+    struct tt_elmsg asks = { .kind = TT_ELMSG_BEGUN, .id = 2, .epoch = 5, .op = { .tag = 3, .n = 3, .count = 9 } };
+    struct tt_news mine;
+
+    (void)state;
+    begin();
+    reduce(3, 2);
+    hear(&asks); /* it may begin it yet */
+    assert_int_equal(tt_member_begin(&f.m, 3, f.now_ns), TUTTI_OK);
+    tt_member_inside(&f.m, &(struct tt_op_name){ .tag = 2 }, f.now_ns);
+    assert_int_equal(f.nsaid[TT_ELMSG_INSIDE], 0);
+    tt_member_inside(&f.m, &asks.op, f.now_ns);
+    assert_int_equal(f.nsaid[TT_ELMSG_INSIDE], 1);
+    assert_int_equal(f.said.op.n, 3);
+    assert_true(tt_member_complete_alone(&f.m, 3, &mine, f.now_ns));
+    tt_member_inside(&f.m, &asks.op, f.now_ns);
+    assert_int_equal(f.nsaid[TT_ELMSG_INSIDE], 2); /* others may not have completed it */
+    tt_member_all_complete(&f.m, 3, &mine, f.now_ns);
+    assert_int_equal(tt_member_begin(&f.m, 3, f.now_ns), TUTTI_OK);
+    assert_true(tt_member_complete_tentative(&f.m, 3, f.now_ns));
+    tt_member_inside(&f.m, &asks.op, f.now_ns);
+    assert_int_equal(f.nsaid[TT_ELMSG_INSIDE], 2); /* the program is not in it */
+    assert_int_equal(tt_member_call(&f.m, &(struct tt_elmsg){ .what = TT_CALL_COMMIT }, f.now_ns), TUTTI_OK);
+    hear(&asks);
+    asks.op.n = 4;
+    hear(&asks);
+    assert_int_equal(f.nsaid[TT_ELMSG_NOT_BEGUN], 0);
+    asks.op.n = 5;
+    asks.epoch = 4;
+    hear(&asks);
+    assert_int_equal(f.nsaid[TT_ELMSG_NOT_BEGUN], 0);
+    asks.epoch = 5;
+    hear(&asks);
+    assert_int_equal(f.nsaid[TT_ELMSG_NOT_BEGUN], 1);
+    assert_int_equal(f.said.id, 2);
+    assert_int_equal(f.said.op.count, 9);
+    hear(&(struct tt_elmsg){ .kind = TT_ELMSG_LOST, .epoch = 5, .number = 1 });
+    hear(&asks);
+    assert_int_equal(f.nsaid[TT_ELMSG_NOT_BEGUN], 1);
 }
 
 static void a_coordinator_of_another_version_ends_a_member_with_a_sentence(void **state)
@@ -233,7 +277,7 @@ static void a_coordinator_of_another_version_ends_a_member_with_a_sentence(void 
     assert_true(f.over);
     assert_int_equal(f.status, TUTTI_ERR_PROTOCOL);
     assert_string_equal(f.why,
-                        "the coordinator speaks version 8 of the protocol of elastic runs, and this member version 7; "
+                        "the coordinator speaks version 9 of the protocol of elastic runs, and this member version 8; "
                         "it says: it is not for you");
 }
 
@@ -252,6 +296,7 @@ int main(void)
         cmocka_unit_test(who_has_nothing_to_say_leaves_at_once),
         cmocka_unit_test(a_call_that_is_taken_back_keeps_its_round),
         cmocka_unit_test(why_a_member_revokes_is_said),
+        cmocka_unit_test(who_is_in_an_operation_says_so_and_who_has_not_begun_it),
         cmocka_unit_test(a_coordinator_of_another_version_ends_a_member_with_a_sentence),
     };
 

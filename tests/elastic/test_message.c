@@ -3,6 +3,7 @@
 #include <string.h>
 #include "elastic/message.h"
 #include "elastic/mismatch.h"
+#include "tutti/elastic.h"
 
 static void a_message_comes_back_as_it_was_written(void **state)
 {
@@ -63,6 +64,7 @@ static void what_calls_differ_in_comes_back_and_is_said(void **state)
         { TT_DIFFERS_OPERATIONS, 0, 0, "members 3 and 5 called commit after different operations" },
         { TT_DIFFERS_STRATEGY, TT_SYNC_SEND, 77, "member 3 called sync with strategy send where member 5 called it with strategy ?" },
         { TT_DIFFERS_SCOPE, 0, 2, "member 3 called sync with the scope of all where member 5 called it with the scope of role 1" },
+        { TT_DIFFERS_INSIDE, TT_CALL_AGREE, 0, "member 3 called agree where member 5 is in operation 17 of tag 2, allreduce(count 7, type f32)" },
         { TT_DIFFERENCES, 0, 0, "members 3 and 5 called different things" },
     };
     static const uint8_t kinds[] = { TT_ELMSG_RESULT, TT_ELMSG_SYNCED, TT_ELMSG_LOG_RESULT };
@@ -73,18 +75,23 @@ static void what_calls_differ_in_comes_back_and_is_said(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         for (size_t k = 0; k < sizeof kinds; k++) {
-            const struct tt_elmsg in = { .kind = kinds[k],
-                                         .what = TT_ROUND_MISMATCH,
-                                         .flags = cases[i].differs,
-                                         .id = 3,
-                                         .value = cases[i].value,
-                                         .other = 5,
-                                         .also = cases[i].also };
+            const struct tt_elmsg in = {
+                .kind = kinds[k],
+                .what = TT_ROUND_MISMATCH,
+                .flags = cases[i].differs,
+                .id = 3,
+                .value = cases[i].value,
+                .other = 5,
+                .also = cases[i].also,
+                .op = { .n = 17, .tag = 2, .count = 7, .coll = TUTTI_ALLREDUCE, .type = TUTTI_F32 }
+            };
 
+            if (cases[i].differs == TT_DIFFERS_INSIDE && kinds[k] == TT_ELMSG_LOG_RESULT)
+                continue; /* it ends no round */
             assert_true(tt_elmsg_read(&out, data, tt_elmsg_write(data, sizeof data, &in)));
-            assert_string_equal(
-                tt_mismatch_text(text, &(struct tt_mismatch){ out.flags, out.id, out.value, out.other, out.also }),
-                cases[i].text);
+            assert_string_equal(tt_mismatch_text(text, &(struct tt_mismatch){ out.flags, out.id, out.value, out.other,
+                                                                              out.also, out.op }),
+                                cases[i].text);
         }
 }
 

@@ -70,10 +70,13 @@ static void on_member_act(void *context, const struct tt_member_act *act)
     touch(act->data, act->bytes);
     if (act->text)
         touch(act->text, strlen(act->text));
-    if (act->kind == TT_MEMBER_ACT_CALL_DONE) {
-        const struct tt_mismatch m = {
-            .differs = act->differs, .id = act->id, .value = act->value, .other = act->other, .also = act->also
-        };
+    if (act->kind == TT_MEMBER_ACT_CALL_DONE || act->kind == TT_MEMBER_ACT_STOP) {
+        const struct tt_mismatch m = { .differs = act->differs,
+                                       .id = act->id,
+                                       .value = act->value,
+                                       .other = act->other,
+                                       .also = act->also,
+                                       .op = act->op };
         char text[TT_MISMATCH_BYTES];
 
         tt_assert(strlen(tt_mismatch_text(text, &m)) > 0);
@@ -218,7 +221,9 @@ static void attack_member(struct world *w, const uint8_t *data, size_t bytes)
         else if (what % 8 == 2)
             tt_member_call(&w->m, what & 0x80 ? &commit : what & 0x40 ? &optimize : &epoch, now_ns);
         else if (what % 8 == 6 && what & 0x80)
-            tt_member_revoke_as(&w->m, TT_REVOKED_LATE, now_ns);
+            tt_member_revoke_as(&w->m, TT_REVOKED_LATE, 0, now_ns);
+        else if (what % 8 == 6 && what & 0x40)
+            tt_member_inside(&w->m, &(struct tt_op_name){ .tag = n }, now_ns);
         else if (what % 8 == 3 && tt_member_begin(&w->m, n, now_ns) == TUTTI_OK && what & 0x80)
             tt_member_complete_tentative(&w->m, n, now_ns);
         else if (what % 8 == 3 && w->m.ops[n].state == TT_OP_PENDING)

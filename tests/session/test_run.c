@@ -1120,6 +1120,131 @@ static void who_ended_an_epoch_is_told(void **state)
     party_end(&p);
 }
 
+/* ---- some call, and others are in an operation ---- */
+
+/* All are told both, at once; the operation is restored, and is not tried again. */
+static void one_calls_where_others_operate(struct guest *g)
+{
+    tutti_view view = { .size = sizeof view };
+    int64_t v[VALUES];
+    tutti_elastic op = { .size = sizeof op,
+                         .coll = TUTTI_ALLREDUCE,
+                         .src = v,
+                         .dst = v,
+                         .count = VALUES,
+                         .type = TUTTI_I64,
+                         .tag = 1,
+                         .mode = TUTTI_RETRY };
+    uint64_t flags = 0;
+    char caller[40], what[80];
+
+    first_view(g, 3);
+    for (int times = 0; times < 2; times++) {
+        MUST(tutti_run_view(g->run, &view));
+        fill(v, 5);
+        MUST(tutti_run_collective(g->run, &op));
+        snprintf(caller, sizeof caller, "member %llu called %s where member ",
+                 (unsigned long long)view.members[times].id, times ? "agree" : "epoch");
+        snprintf(what, sizeof what, " is in operation 2 of tag 1, allreduce(count %d, type i64)", VALUES);
+        fill(v, 7);
+        if (view.rank == times)
+            CHECK((times ? tutti_run_agree(g->run, 1, 0, &flags) : tutti_run_shrink(g->run, 3, 0, &view)) ==
+                  TUTTI_ERR_MISMATCH);
+        else
+            CHECK(tutti_run_collective(g->run, &op) == TUTTI_ERR_MISMATCH && op.attempts == 1);
+        CHECK(says(caller) && says(what));
+        check_sum(v, 1, 7);
+        MUST(tutti_run_shrink(g->run, 3, 0, &view));
+        CHECK(view.nranks == 3 && view.changed);
+    }
+    MUST(tutti_run_agree(g->run, 1, 0, &flags));
+}
+
+static void a_call_where_others_are_in_an_operation_is_a_mismatch(void **state)
+{
+    struct party p;
+
+    (void)state;
+    party_begin(&p, PARTY_LEASE_MS, PARTY_GRACE_MS, NULL);
+    party_run(&p, 3, one_calls_where_others_operate, NULL);
+    party_end(&p);
+}
+
+/* ---- a member that is killed ---- */
+
+/* A process of its own, which lives until it is killed. It is told where the coordinator is, and tells who it is. */
+static void live_until_killed(int hear, int tell)
+{
+    struct party p = { .nroles = 0 };
+    tutti_run_stats_t stats = { .size = sizeof stats };
+    struct guest g = { .party = &p };
+    int32_t v = 1;
+
+    CHECK(read(hear, p.address, sizeof p.address) == sizeof p.address);
+    g.run = party_join(&p, 2, NULL);
+    MUST(tutti_run_stats(g.run, &stats));
+    CHECK(write(tell, &stats.id, sizeof stats.id) == sizeof stats.id);
+    first_view(&g, 3);
+    MUST(tutti_send(&v, 1, TUTTI_I32, 1, tutti_run_comm(g.run), NULL));
+    for (;;)
+        pause();
+}
+
+static struct {
+    pid_t pid;
+    uint64_t id;
+} killed;
+
+/* Rank 1 alone has a data connection to it. The other one is told who could not reach whom; or that it is lost, where the coordinator finds that first. */
+static void one_is_killed(struct guest *g)
+{
+    tutti_view view = { .size = sizeof view };
+    uint64_t flags = 0;
+    char told[80], lost[80];
+    int32_t v = 0;
+
+    first_view(g, 3);
+    MUST(tutti_run_view(g->run, &view));
+    CHECK(view.members[0].id == killed.id); /* it was there first */
+    snprintf(told, sizeof told, "member %llu could not reach member %llu any longer",
+             (unsigned long long)view.members[1].id, (unsigned long long)killed.id);
+    snprintf(lost, sizeof lost, "member %llu was lost", (unsigned long long)killed.id);
+    if (view.rank == 1) {
+        MUST(tutti_recv(&v, 1, TUTTI_I32, 0, tutti_run_comm(g->run), NULL));
+        CHECK(kill(killed.pid, SIGKILL) == 0);
+    }
+    CHECK(tutti_run_agree(g->run, 1, 0, &flags) == TUTTI_ERR_PEER_LOST &&
+          (says(lost) || (view.rank == 2 && says(told))));
+    MUST(tutti_run_shrink(g->run, 2, 0, &view));
+    MUST(tutti_run_agree(g->run, 1, 0, &flags));
+}
+
+static void who_could_not_reach_whom_is_told(void **state)
+{
+    int to[2], from[2], status;
+    struct party p;
+
+    (void)state;
+    assert_int_equal(pipe(to), 0);
+    assert_int_equal(pipe(from), 0);
+    killed.pid = fork();
+    assert_true(killed.pid >= 0);
+    if (killed.pid == 0) {
+        live_until_killed(to[0], from[1]);
+        _exit(1);
+    }
+    party_begin(&p, PARTY_LEASE_MS, PARTY_GRACE_MS, NULL);
+    assert_int_equal(write(to[1], p.address, sizeof p.address), sizeof p.address);
+    assert_int_equal(read(from[0], &killed.id, sizeof killed.id), sizeof killed.id);
+    party_run(&p, 2, one_is_killed, NULL);
+    assert_int_equal(waitpid(killed.pid, &status, 0), killed.pid);
+    party_end(&p);
+    for (int i = 0; i < 2; i++) {
+        close(to[i]);
+        close(from[i]);
+    }
+}
+
 /* A newcomer that wants fewer than there are is told that; by who is in the view it is not held up. */
 static void one_wants_fewer(struct guest *g)
 {
@@ -1517,6 +1642,8 @@ int main(void)
         cmocka_unit_test(wrong_calls_are_told_and_cost_nothing),
         cmocka_unit_test(what_members_passed_is_told_where_it_differs),
         cmocka_unit_test(who_ended_an_epoch_is_told),
+        cmocka_unit_test(a_call_where_others_are_in_an_operation_is_a_mismatch),
+        cmocka_unit_test(who_could_not_reach_whom_is_told),
         cmocka_unit_test(a_newcomer_is_told_what_keeps_it_out),
         cmocka_unit_test(long_sentences_are_told_to_their_ends),
         cmocka_unit_test(who_waits_for_newcomers_is_told),
