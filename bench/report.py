@@ -1,13 +1,8 @@
 #!/usr/bin/env python3
 """Writes the page of docs/ that a benchmark's results belong to: docs/performance.md and its plot from a peers run, docs/rails.md
 from a rails run, docs/simulation-measured.md from a sim and a predict run, docs/tuning-measured.md from a tuner run, its part of docs/one-sided.md and its
-<<<<<<< HEAD
-figure from a putsignal run, its parts of docs/rdma.md and docs/lanes.md from an rdma run:
-bench/report.py [RESULTS...] [--out FILE.md]"""
-=======
 figure from a putsignal run, another part of it from a gemm run, its parts of docs/moe.md from a moe run, its parts of docs/rdma.md and docs/lanes.md from an rdma run:
-bench/report.py [RESULTS] [--out FILE.md]"""
->>>>>>> h6
+bench/report.py [RESULTS...] [--out FILE.md]"""
 
 import argparse
 import sys
@@ -97,6 +92,9 @@ def write(data, out):
         (out or docs / "tuning-measured.md").write_text(report_tuner.markdown(data, machine_table(data["machine"])))
     elif data["benchmark"] == "putsignal":
         report_putsignal.write(data, machine_table(data["machine"]), out or docs / "one-sided.md")
+    elif data["benchmark"] in report_ratios.PARTS:
+        page = out or docs / {"moe": "moe.md", "gemm": "one-sided.md"}[data["benchmark"]]
+        page.write_text(report_ratios.markdown(data, page.read_text()))
     elif data["benchmark"] == "rdma":
         pages = [out] if out else [docs / "rdma.md", docs / "lanes.md"]
         for page, text in report_rdma.written(data, {page: page.read_text() for page in pages}).items():
@@ -109,40 +107,12 @@ def write(data, out):
 
 def main(argv):
     parser = argparse.ArgumentParser(prog="bench/report.py", description=__doc__)
-<<<<<<< HEAD
     parser.add_argument("results", nargs="*", type=Path, default=[HERE.parent / "build" / "bench" / "peers.json"])
-    parser.add_argument("--out", type=Path, help="default docs/performance.md, docs/rails.md, docs/simulation-measured.md, docs/tuning-measured.md, docs/one-sided.md, or docs/rdma.md and docs/lanes.md")
-=======
-    parser.add_argument("results", nargs="?", type=Path, default=HERE.parent / "build" / "bench" / "peers.json")
     parser.add_argument("--out", type=Path, help="default docs/performance.md, docs/rails.md, docs/simulation-measured.md, docs/tuning-measured.md, docs/one-sided.md, docs/moe.md, or docs/rdma.md and docs/lanes.md")
->>>>>>> h6
     options = parser.parse_args(argv)
     try:
-<<<<<<< HEAD
         for results_file in options.results:
             write(results.load(results_file), options.out)
-=======
-        data = results.load(options.results)
-        if data["benchmark"] == "rails":
-            (options.out or docs / "rails.md").write_text(report_rails.markdown(data, machine_table(data["machine"])))
-        elif data["benchmark"] in report_sim.PARTS:
-            write_sim(data, options.out or docs / "simulation-measured.md")
-        elif data["benchmark"] == "tuner":
-            (options.out or docs / "tuning-measured.md").write_text(report_tuner.markdown(data, machine_table(data["machine"])))
-        elif data["benchmark"] == "putsignal":
-            report_putsignal.write(data, machine_table(data["machine"]), options.out or docs / "one-sided.md")
-        elif data["benchmark"] in report_ratios.PARTS:
-            page = options.out or docs / {"moe": "moe.md", "gemm": "one-sided.md"}[data["benchmark"]]
-            page.write_text(report_ratios.markdown(data, page.read_text()))
-        elif data["benchmark"] == "rdma":
-            pages = [options.out] if options.out else [docs / "rdma.md", docs / "lanes.md"]
-            for page, text in report_rdma.written(data, {page: page.read_text() for page in pages}).items():
-                page.write_text(text)
-        elif data["benchmark"] == "peers":
-            write_peers(data, options.out or docs / "performance.md")
-        else:
-            raise say.Problem(f"{options.results} is of the benchmark {data['benchmark']}, which has no page")
->>>>>>> h6
     except say.Problem as problem:
         print(f"bench/report.py: {problem}", file=sys.stderr)
         return 1
