@@ -34,6 +34,11 @@ PARTIAL = [(f"partial, to which all contribute, over elastic allreduce {say.size
 ROLES = 2
 SCOPES = [(f"elastic in the scope of a {scope} over plain allreduce {say.size(n)} among it, 2 groups of {ROLES}", Case("allreduce", n, "tcp", 2 * ROLES), None,
            scope) for scope in ("role", "group") for n in (8, 64 * KIB, MIB, 16 * MIB)]
+# What a verdict is bounded by from below: it is an exchange that begins when the operation's has ended.
+TWICE = [(f"two plain allreduces over one, {say.size(n)}, {ranks} members", Case("allreduce", n, "tcp", ranks), None) for ranks in (2, 3, 4) for n in (8, KIB)]
+RINGS = 4
+FTAR = [(f"FTAR over the ring in the scope of a role, allreduce {say.size(n)}, {RINGS} replica groups of {ROLES}", Case("allreduce", n, "tcp", RINGS * ROLES),
+         bench_ftar.REACH) for n in (16 * MIB, 64 * MIB)]
 BESIDE = [(f"PCCL over elastic allreduce {say.size(n)}, 2 members", Case("allreduce", n, "tcp", 2), reach)
           for n, reach in ((8, None), (16 * MIB, 1.5), (128 * MIB, 1.5))]
 EPOCH = ("epoch with nothing pending, 8 members", Case("barrier", 0, "tcp", 8), 1000)
@@ -57,7 +62,7 @@ def others():
 
 
 def names():
-    return [*(what for what, *_ in [*PLAIN, *TENTATIVE, *PARTIAL, *SCOPES, *BESIDE, EPOCH, *LOSSES]), *others()]
+    return [*(what for what, *_ in [*PLAIN, *TWICE, *TENTATIVE, *PARTIAL, *SCOPES, *FTAR, *BESIDE, EPOCH, *LOSSES]), *others()]
 
 
 def wanted(options, what):
@@ -163,6 +168,9 @@ def run(options):
         for row in PLAIN:
             if wanted(options, row[0]):
                 yield _ratio(options, stable, row, again(elastic), again(plain), "lower")
+        for row in TWICE:
+            if wanted(options, row[0]):
+                yield _ratio(options, stable, row, again(Entry("elastic", "twice")), again(plain), "lower")
         for row in TENTATIVE:
             if wanted(options, row[0]):
                 yield _ratio(options, stable, row, again(Entry("elastic", "tentative")), again(plain), "lower")
@@ -172,6 +180,9 @@ def run(options):
         for *row, scope in SCOPES:
             if wanted(options, row[0]):
                 yield _ratio(options, stable, row, again(Entry("groups", scope)), again(Entry("groups", f"plain_{scope}")), "lower")
+        for row in FTAR:
+            if wanted(options, row[0]):
+                yield _ratio(options, stable, row, again(Entry("groups", "role_ftar")), again(Entry("groups", "role_ring")), "lower")
         for row in BESIDE:
             if wanted(options, row[0]):
                 yield _ratio(options, stable, row, again(Entry("pccl", "one"), Entry("pccl", "eight")), again(elastic), "higher")

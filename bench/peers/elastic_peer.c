@@ -2,13 +2,13 @@
  *
  *   elastic_peer DIR RANK RANKS COORDINATOR [ROLES]
  *
- * allreduce   plain: tutti_allreduce on the view's communicator; tentative: tutti_run_collective, which has its verdict with the next; partial: in mode
+ * allreduce   plain: tutti_allreduce on the view's communicator; twice: that two times, one after the other; tentative: tutti_run_collective, which has its verdict with the next; partial: in mode
  *             TUTTI_PARTIAL, to which all contribute; else (elastic) tutti_run_collective, to its verdict
  * barrier     plain: tutti_barrier; epoch: tutti_run_epoch, with nothing pending; else an elastic barrier; optimize: the same, after
  *             tutti_run_optimize, which is no part of its time
  *
- * With ROLES members are in replica groups of so many, and allreduce has four more algorithms: role and group, elastic in that scope; plain_role and
- * plain_group, tutti_allreduce on a communicator of the same members.
+ * With ROLES members are in replica groups of so many, and allreduce has more algorithms: role and group, elastic in that scope; role_ring and role_ftar,
+ * the same by that algorithm; plain_role and plain_group, tutti_allreduce on a communicator of the same members.
  *
  * Members join one after the other, so that the ring goes through them in the order of their RANK. The token is TUTTI_TOKEN's. The benchmark's
  * own barriers go through memory that the members share, as those of PCCL do. */
@@ -23,25 +23,29 @@
 
 enum { ON_ALLREDUCE = 1, ON_BARRIER = 2, ON_GROUPS = 4 };
 
-enum how { ELASTIC, PLAIN, TENTATIVE, PARTIAL, EPOCH, OPTIMIZE };
+enum how { ELASTIC, PLAIN, TWICE, TENTATIVE, PARTIAL, EPOCH, OPTIMIZE };
 
 static const struct algo {
     const char *name;
     enum how how;
     tutti_scope scope;
     int on;
+    const char *asked;          /* the library's algorithm; NULL: it chooses */
 } algos[] = {
-    { "", ELASTIC, TUTTI_SCOPE_ALL, ON_ALLREDUCE | ON_BARRIER },
-    { "elastic", ELASTIC, TUTTI_SCOPE_ALL, ON_ALLREDUCE | ON_BARRIER },
-    { "plain", PLAIN, TUTTI_SCOPE_ALL, ON_ALLREDUCE | ON_BARRIER },
-    { "tentative", TENTATIVE, TUTTI_SCOPE_ALL, ON_ALLREDUCE | ON_BARRIER },
-    { "partial", PARTIAL, TUTTI_SCOPE_ALL, ON_ALLREDUCE },
-    { "epoch", EPOCH, TUTTI_SCOPE_ALL, ON_BARRIER },
-    { "optimize", OPTIMIZE, TUTTI_SCOPE_ALL, ON_BARRIER },
-    { "role", ELASTIC, TUTTI_SCOPE_ROLE, ON_ALLREDUCE | ON_GROUPS },
-    { "group", ELASTIC, TUTTI_SCOPE_GROUP, ON_ALLREDUCE | ON_GROUPS },
-    { "plain_role", PLAIN, TUTTI_SCOPE_ROLE, ON_ALLREDUCE | ON_GROUPS },
-    { "plain_group", PLAIN, TUTTI_SCOPE_GROUP, ON_ALLREDUCE | ON_GROUPS },
+    { "", ELASTIC, TUTTI_SCOPE_ALL, ON_ALLREDUCE | ON_BARRIER, NULL },
+    { "elastic", ELASTIC, TUTTI_SCOPE_ALL, ON_ALLREDUCE | ON_BARRIER, NULL },
+    { "plain", PLAIN, TUTTI_SCOPE_ALL, ON_ALLREDUCE | ON_BARRIER, NULL },
+    { "twice", TWICE, TUTTI_SCOPE_ALL, ON_ALLREDUCE, NULL },
+    { "tentative", TENTATIVE, TUTTI_SCOPE_ALL, ON_ALLREDUCE | ON_BARRIER, NULL },
+    { "partial", PARTIAL, TUTTI_SCOPE_ALL, ON_ALLREDUCE, NULL },
+    { "epoch", EPOCH, TUTTI_SCOPE_ALL, ON_BARRIER, NULL },
+    { "optimize", OPTIMIZE, TUTTI_SCOPE_ALL, ON_BARRIER, NULL },
+    { "role", ELASTIC, TUTTI_SCOPE_ROLE, ON_ALLREDUCE | ON_GROUPS, NULL },
+    { "role_ring", ELASTIC, TUTTI_SCOPE_ROLE, ON_ALLREDUCE | ON_GROUPS, "ring" },
+    { "role_ftar", ELASTIC, TUTTI_SCOPE_ROLE, ON_ALLREDUCE | ON_GROUPS, "ftar" },
+    { "group", ELASTIC, TUTTI_SCOPE_GROUP, ON_ALLREDUCE | ON_GROUPS, NULL },
+    { "plain_role", PLAIN, TUTTI_SCOPE_ROLE, ON_ALLREDUCE | ON_GROUPS, NULL },
+    { "plain_group", PLAIN, TUTTI_SCOPE_GROUP, ON_ALLREDUCE | ON_GROUPS, NULL },
 };
 
 struct peer {
@@ -113,7 +117,9 @@ static void run(void *ctx, const struct peer_job *job)
 
     if (algo->how == EPOCH) {
         check(tutti_run_epoch(p->run, TUTTI_ADMIT, 0, 0, 0, &view), "tutti_run_epoch");
-    } else if (algo->how == PLAIN) {
+    } else if (algo->how == PLAIN || algo->how == TWICE) {
+        if (algo->how == TWICE)
+            check(tutti_allreduce(job->src, job->dst, job->count, TUTTI_F32, TUTTI_SUM, comm_of(p), NULL), "plain");
         check(is_barrier ? tutti_barrier(comm_of(p), NULL)
                          : tutti_allreduce(job->src, job->dst, job->count, TUTTI_F32, TUTTI_SUM, comm_of(p), NULL),
               "plain");
@@ -126,6 +132,7 @@ static void run(void *ctx, const struct peer_job *job)
                                .type = TUTTI_F32,
                                .op = TUTTI_SUM,
                                .scope = algo->scope,
+                               .algo = algo->asked,
                                .mode = algo->how == PARTIAL ? TUTTI_PARTIAL : TUTTI_ABORT,
                                .tentative = algo->how == TENTATIVE };
         check(tutti_run_collective(p->run, op), "tutti_run_collective");
