@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Writes the page of docs/ that a benchmark's results belong to: docs/performance.md and its plot from a peers run, docs/rails.md
 from a rails run, docs/simulation-measured.md from a sim and a predict run, docs/tuning-measured.md from a tuner run, its part of docs/one-sided.md and its
-figure from a putsignal run, another part of it from a gemm run, its parts of docs/moe.md from a moe run, its parts of docs/rdma.md and docs/lanes.md from an rdma run:
+figure from a putsignal run, another part of it from a gemm run, its parts of docs/moe.md from a moe run, its part of docs/elastic.md from an elastic run, its parts of docs/rdma.md and docs/lanes.md from an rdma run:
 bench/report.py [RESULTS...] [--out FILE.md]"""
 
 import argparse
@@ -93,7 +93,7 @@ def write(data, out):
     elif data["benchmark"] == "putsignal":
         report_putsignal.write(data, machine_table(data["machine"]), out or docs / "one-sided.md")
     elif data["benchmark"] in report_ratios.PARTS:
-        page = out or docs / {"moe": "moe.md", "gemm": "one-sided.md"}[data["benchmark"]]
+        page = out or docs / {"moe": "moe.md", "gemm": "one-sided.md", "elastic": "elastic.md"}[data["benchmark"]]
         page.write_text(report_ratios.markdown(data, page.read_text()))
     elif data["benchmark"] == "rdma":
         pages = [out] if out else [docs / "rdma.md", docs / "lanes.md"]
@@ -108,7 +108,7 @@ def write(data, out):
 def main(argv):
     parser = argparse.ArgumentParser(prog="bench/report.py", description=__doc__)
     parser.add_argument("results", nargs="*", type=Path, default=[HERE.parent / "build" / "bench" / "peers.json"])
-    parser.add_argument("--out", type=Path, help="default docs/performance.md, docs/rails.md, docs/simulation-measured.md, docs/tuning-measured.md, docs/one-sided.md, docs/moe.md, or docs/rdma.md and docs/lanes.md")
+    parser.add_argument("--out", type=Path, help="default docs/performance.md, docs/rails.md, docs/simulation-measured.md, docs/tuning-measured.md, docs/one-sided.md, docs/moe.md, docs/elastic.md, or docs/rdma.md and docs/lanes.md")
     options = parser.parse_args(argv)
     try:
         for results_file in options.results:

@@ -1,5 +1,5 @@
-"""The measured parts of docs/moe.md, out of the rows of bench/run moe (exchanges, the sender's cost of a message, and layers from end to end), and that of docs/one-sided.md out of those
-of bench/run gemm: ratios, each part between marks of its own. A part of which the run has no rows stays as it is."""
+"""The measured parts of docs/moe.md, out of the rows of bench/run moe (exchanges, the sender's cost of a message, and layers from end to end), that of docs/one-sided.md out of those
+of bench/run gemm, and that of docs/elastic.md out of those of bench/run elastic: ratios, each part between marks of its own. A part of which the run has no rows stays as it is."""
 
 import re
 
@@ -14,6 +14,9 @@ PARTS = {"moe": {
     "moe: exchanges": (r"^(sizes decided late|padded)", "Times on shaped links. The reach of a padded exchange is nine tenths of how many times as many bytes it moves (*bytes*): time in proportion to bytes."),
     "moe: cost": (r"^sender's cost", "Processor time of a start for each other rank (Tc), times that of a replay with all that it saves."),
     "moe: layers": (r"^experts of", "A layer from end to end, on links so slow that what a rank puts takes as long as it computes; every result was compared with the dense reference."),
+}, "elastic": {
+    "elastic": (r"", "Over loopback TCP; 3, 4 and 8 members share the two cores. Times over the other's; PCCL is the better of 1 and 8 connections, and its small ones wait in its coordinator, which is no merit here. A loss: how much longer the "
+                     "operation took in which it happened; the rest of that time is the operation's own, run again by who is left."),
 }, "gemm": {
     "gemm": (r"", "Over a link whose rate (*Mbit/s*) makes communication as long as computation; *as long* is what it came to."),
 }}

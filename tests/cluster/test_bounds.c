@@ -69,6 +69,31 @@ static void gather_role(struct rank *r)
     munmap(mem, BLOCK_BYTES + 7 + counts[1]);
 }
 
+/* From rank 0 to rank 1 by a message, then, filled anew, as its row of an all-to-all, in which rank 1 has a short one. */
+static void pass_role(struct rank *r)
+{
+    static const size_t zero[2];
+    const size_t rows[2][2] = { { 0, BLOCK_BYTES }, { 4 * LINE_BYTES, 0 } };    /* [from][to] */
+    const size_t received[2] = { rows[0][r->rank], rows[1][r->rank] };
+    uint8_t *mem = map(r, BLOCK_BYTES + rows[1][0]), *few = mem + BLOCK_BYTES;
+    uint8_t *src = r->rank ? few : mem, *dst = r->rank ? mem : few;
+
+    job_open(r);
+    job_step(r, "send %zu bytes", BLOCK_BYTES);
+    if (r->rank == 0) {
+        fill(mem, BLOCK_BYTES, 2);
+        CHECK_OK(r, tutti_send(mem, BLOCK_BYTES, TUTTI_U8, 1, r->comm, NULL));
+    } else {
+        CHECK_OK(r, tutti_recv(mem, BLOCK_BYTES, TUTTI_U8, 0, r->comm, NULL));
+        check_filled(r, mem, BLOCK_BYTES, 2);
+    }
+    fill(src, rows[r->rank][!r->rank], r->rank);
+    job_step(r, "all-to-all of %zu bytes", BLOCK_BYTES);
+    CHECK_OK(r, tutti_alltoallv(src, rows[r->rank], zero, dst, received, zero, TUTTI_U8, r->comm, NULL));
+    check_filled(r, dst, rows[!r->rank][r->rank], !r->rank);
+    munmap(mem, BLOCK_BYTES + rows[1][0]);
+}
+
 /* In place, without a copy to restore from: the memory is there once. */
 static void sum_role(struct rank *r)
 {
@@ -96,6 +121,7 @@ static void blocks_of_more_than_4_gib_arrive_whole(void **state)
         const struct job job = { .wires = wires[w], .nranks = 2, .seed = SEED };
 
         job_run(&job, gather_role);
+        job_run(&job, pass_role);
     }
 }
 
