@@ -10,7 +10,6 @@ Skipped where namespaces or TUN devices may not be made."""
 
 import json
 import subprocess
-import sys
 import tempfile
 import unittest
 import xml.etree.ElementTree as ET
@@ -23,16 +22,7 @@ from wan import Wan, why_not
 NAMES = [f"host{i}" for i in range(6)]
 NEAR_MS, MIDDLE_MS, FAR_MS = 3, 24, 120
 GROUPS = [["host0", "host1"], ["host2", "host3"], ["host4", "host5"]]
-CONNECTED = """
-import ctypes, sys
-tutti, comm = ctypes.CDLL(sys.argv[1]), ctypes.c_void_p()
-assert tutti.tutti_comm_create(ctypes.byref(comm), None) == 0
-memory = (ctypes.c_uint64 * 205)(1640)     # tutti_memory, with its size
-assert tutti.tutti_comm_memory(comm, memory) == 0
-print(f"{tutti.tutti_comm_rank(comm)}:{memory[2] & 0xffffffff}")    # connected
-assert tutti.tutti_barrier(comm, None) == 0
-tutti.tutti_comm_destroy(comm)
-"""
+CONNECTED = str(BUILD / "tests" / "cluster" / "prog_connected")
 
 
 def delay_ms(a, b):
@@ -161,7 +151,7 @@ class Levels(ClusterTest):
 
     def test_nobody_else_has_a_connection_for_it(self):
         for variables, connected in (({}, [1, 1, 0]), ({"TUTTI_TOPO_MEASURE": "0"}, [0, 0, 0])):
-            done = self.job(3, sys.executable, "-c", CONNECTED, str(BUILD / "libtutti.so"), **variables)
+            done = self.job(3, CONNECTED, **variables)
             self.assertEqual(done.returncode, 0, done.stderr)
             self.assertEqual(sorted(done.stdout.split()), sorted(f"{rank}:{n}" for rank, n in enumerate(connected)))
 
