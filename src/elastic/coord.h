@@ -93,6 +93,8 @@ struct tt_coord_member {
     uint64_t value;
     uint64_t heard_ns, closed_ns;   /* closed_ns: when its connection ended; TT_NEVER while there is one */
     uint64_t measured, told;        /* number of the measurement that it said last in this epoch; of the highest, also where it came too late to count */
+    uint64_t tried;                 /* the round in which it last called something, also if that was taken back */
+    uint64_t tried_sync;            /* likewise: the sync that it last offered for */
     uint64_t awaits;                /* of optimize: the measurement that it is for; 0: none */
     uint32_t place;                 /* its rank in the order of the ring that waits, while one does */
     uint32_t group_place;           /* while the next view is chosen: of its group, among those that are whole in the view; TT_COORD_NO_RANK */

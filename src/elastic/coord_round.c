@@ -70,6 +70,7 @@ void tt_coord_call(struct tt_coord *c, struct tt_coord_member *m, const struct t
     }
     c->stale_news |= m->state != TT_COORD_IN_VIEW && !m->called;
     m->called = true;
+    m->tried = c->round;
     m->cancels = false;
     m->what = msg->what;
     m->flags = msg->flags;
@@ -123,13 +124,21 @@ static void finish(struct tt_coord *c, const struct tt_coord_result *result)
         tt_coord_log_result(c);
 }
 
-/* The oldest that has not called; 0: all have. */
+/* The oldest that has not called; 0: all have. Rather one that has called nothing in this round than one whose deadline has passed. */
 static uint64_t waited_for(const struct tt_coord *c)
 {
-    for (uint32_t i = 0; i < c->nmembers; i++)
-        if (tt_coord_is_live(&c->conf.members[i]) && !c->conf.members[i].called)
-            return c->conf.members[i].id;
-    return 0;
+    uint64_t late = 0;
+
+    for (uint32_t i = 0; i < c->nmembers; i++) {
+        const struct tt_coord_member *m = &c->conf.members[i];
+
+        if (!tt_coord_is_live(m) || m->called)
+            continue;
+        if (m->tried != c->round)
+            return m->id;
+        late = late ? late : m->id;
+    }
+    return late;
 }
 
 /* All have called `epoch`, and it waits for newcomers, or for those that wait to be reached: how many there are of both. */

@@ -417,6 +417,7 @@ void tt_coord_offer(struct tt_coord *c, struct tt_coord_member *m, const struct 
     if (msg->number <= last)
         return;
     m->called = true;
+    m->tried_sync = last + 1;
     m->what = TT_CALL_SYNC;
     m->scope = msg->scope;
     if (s->moving) { /* it was there before, and comes back */
@@ -432,13 +433,22 @@ void tt_coord_offer(struct tt_coord *c, struct tt_coord_member *m, const struct 
     touch_scopes(c, m);
 }
 
-/* The oldest of the scope that has not offered, whatever else it may have called; 0: all have. */
+/* The oldest of the scope that has not offered, whatever else it may have called; 0: all have. Rather one that has not at all than one whose deadline
+ * has passed. */
 static uint64_t waited_for(const struct tt_coord *c, uint16_t scope)
 {
-    for (uint32_t i = 0; i < c->nmembers; i++)
-        if (tt_coord_is_in(&c->conf.members[i], scope) && !has_offered(&c->conf.members[i], scope))
-            return c->conf.members[i].id;
-    return 0;
+    uint64_t late = 0;
+
+    for (uint32_t i = 0; i < c->nmembers; i++) {
+        const struct tt_coord_member *m = &c->conf.members[i];
+
+        if (!tt_coord_is_in(m, scope) || has_offered(m, scope))
+            continue;
+        if (m->called || m->tried_sync != tt_coord_last_sync(c, &c->scopes[scope]) + 1)
+            return m->id;
+        late = late ? late : m->id;
+    }
+    return late;
 }
 
 void tt_coord_withdraw(struct tt_coord *c, struct tt_coord_member *m, const struct tt_elmsg *msg)

@@ -385,9 +385,15 @@ void tt_member_revoke(struct tt_member *m, uint64_t now_ns)
 
 /* ---- messages ---- */
 
+/* Another coordinator, with another journal, may give the very number that we had to whom it takes for a stranger. */
+static bool is_forgotten(const struct tt_member *m, const struct tt_elmsg *welcome)
+{
+    return m->id != 0 && (m->id != welcome->id || memcmp(m->secret, welcome->cookie, TT_COOKIE_BYTES) != 0);
+}
+
 static void on_welcome(struct tt_member *m, const struct tt_elmsg *msg)
 {
-    if (m->id != 0 && m->id != msg->id) {
+    if (is_forgotten(m, msg)) {
         if (m->leaving)
             tt_member_end(m, TUTTI_OK, "we left");
         else

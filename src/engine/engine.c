@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/fork.h"
 #include "base/host.h"
 #include "base/log.h"
 #include "base/param.h"
@@ -89,16 +90,9 @@ static tutti_status open_wires(struct tt_engine *e, const struct tt_engine_conf 
 
 /* ---- forks ------------------------------------------------------------------------------------------------- */
 
-static atomic_uint forks;       /* that led to this process, since the first engine */
-static pthread_once_t watching_forks = PTHREAD_ONCE_INIT;
-
-static void count_fork(void) { atomic_fetch_add(&forks, 1); }
-
-static void watch_forks(void) { pthread_atfork(NULL, NULL, count_fork); }
-
 bool tt_engine_is_inherited(const struct tt_engine *e)
 {
-    return e->forks != atomic_load_explicit(&forks, memory_order_relaxed);
+    return e->forks != tt_forks();
 }
 
 bool tt_op_is_inherited(const struct tt_op *op)
@@ -144,8 +138,7 @@ tutti_status tt_engine_create(struct tt_engine **out, const struct tt_engine_con
     if (!e)
         return tt_fail(TUTTI_ERR_NOMEM, "no memory for the engine");
     e->kick_fd = e->all_epoll = e->control_epoll = -1;
-    pthread_once(&watching_forks, watch_forks);
-    e->forks = atomic_load(&forks);
+    e->forks = tt_forks();
     e->rank = conf->rank;
     e->nranks = conf->nranks;
     e->first_here = UINT32_MAX;

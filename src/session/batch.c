@@ -188,6 +188,8 @@ static tutti_status run_all(struct batch *b)
 
 static tutti_status check(struct batch *b)
 {
+    if (b->nslots > TT_ELASTIC_TAGS || b->first_tag > TT_ELASTIC_TAGS)
+        return tt_fail(TUTTI_ERR_INVALID, "tutti_run_batch: %u tags from %u on are too many", b->nslots, b->first_tag);
     for (size_t i = 0; i < b->n; i++) {
         const tutti_status st = tt_operation_check(b->run, &b->ops[i], b->first_tag + b->nslots - 1);
 
@@ -206,12 +208,10 @@ tutti_status tutti_run_batch(tutti_run *run, tutti_elastic *ops, size_t n, uint3
     struct batch b = {
         .run = run, .ops = ops, .n = n, .nleft = n, .first_tag = first_tag, .nslots = most ? most : IN_FLIGHT
     };
-    tutti_status st;
+    tutti_status st = tt_run_check_call(run, n > 0 ? ops : (const void *)run, "ops", "tutti_run_batch");
 
-    if (!run || (n > 0 && !ops))
-        return tt_fail(TUTTI_ERR_INVALID, "tutti_run_batch: %s is NULL", run ? "ops" : "run");
-    if (b.nslots > TT_ELASTIC_TAGS || first_tag > TT_ELASTIC_TAGS)
-        return tt_fail(TUTTI_ERR_INVALID, "tutti_run_batch: %u tags from %u on are too many", b.nslots, first_tag);
+    if (st)
+        return st;
     st = check(&b);
     for (size_t i = 0; st && i < n; i++)
         tt_operation_refused(&ops[i], st);

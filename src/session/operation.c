@@ -593,6 +593,9 @@ tutti_status tt_operation_recover(tutti_run *run, const tutti_elastic *op, uint6
     st = await_others(run, &deadline_ns);
     if (!st)
         st = tt_view_again(run, op->least, deadline_ns, "tutti_run_collective", &result);
+    if (st == TUTTI_ERR_MISMATCH) /* their deadlines may have passed before this one's */
+        st = tt_run_epoch_over(run, "tutti_run_collective",
+                               "; others do not try it again, and have called other things: tutti_run_epoch brings the next view");
     run->recovering = run->calling = false;
     run->stats.retries += !st;
     final = result.too_few || run->dropped;
@@ -665,8 +668,9 @@ tutti_status tutti_run_collective(tutti_run *run, tutti_elastic *op)
     uint64_t epoch, deadline_ns;
     tutti_status st;
 
-    if (!run || !op)
-        return tt_fail(TUTTI_ERR_INVALID, "tutti_run_collective: %s is NULL", run ? "op" : "run");
+    st = tt_run_check_call(run, op, "op", "tutti_run_collective");
+    if (st)
+        return st;
     st = tt_operation_check(run, op, op->tag);
     if (st) {
         tt_operation_refused(op, st);

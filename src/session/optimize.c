@@ -220,8 +220,10 @@ static tutti_status optimize(tutti_run *run, tutti_ring *ring, bool measures, ui
 
 static tutti_status check(tutti_run *run, const tutti_ring *ring, const tutti_view *out)
 {
-    if (!run || !ring)
-        return tt_fail(TUTTI_ERR_INVALID, "%s: %s is NULL", name, run ? "ring" : "run");
+    const tutti_status st = tt_run_check_call(run, ring, "ring", name);
+
+    if (st)
+        return st;
     if (ring->size != sizeof *ring)
         return tt_fail(TUTTI_ERR_INVALID, "%s: ring.size is %zu; it must be sizeof(tutti_ring), %zu", name, ring->size,
                        sizeof *ring);

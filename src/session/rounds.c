@@ -234,8 +234,9 @@ tutti_status tutti_run_agree(tutti_run *run, uint64_t flags, int64_t timeout_ms,
     struct tt_member_act result;
     tutti_status st;
 
-    if (!run || !out)
-        return tt_fail(TUTTI_ERR_INVALID, "tutti_run_agree: %s is NULL", run ? "out" : "run");
+    st = tt_run_check_call(run, out, "out", "tutti_run_agree");
+    if (st)
+        return st;
     tt_run_lock(run);
     st = agree(run, flags, timeout_ms, &result);
     if (!st) {
@@ -252,8 +253,9 @@ tutti_status tutti_run_commit(tutti_run *run, int good, int64_t timeout_ms, int 
     bool all = false;
     tutti_status st;
 
-    if (!run || !verdict)
-        return tt_fail(TUTTI_ERR_INVALID, "%s: %s is NULL", name, run ? "verdict" : "run");
+    st = tt_run_check_call(run, verdict, "verdict", name);
+    if (st)
+        return st;
     tt_run_lock(run);
     if (run->calling || run->noperations > 0) {
         st = tt_round_refuse(run, name);

@@ -13,6 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/fork.h"
 #include "base/log.h"
 #include "base/options.h"
 #include "secure/ending.h"
@@ -77,6 +78,17 @@ tutti_status tt_run_check(tutti_run *run)
     if (run->over_status == TUTTI_OK)
         return tt_fail_again(TUTTI_ERR_INVALID, "this member has left the run");
     return tt_fail_again(run->over_status, run->over_why);
+}
+
+static bool is_inherited(const tutti_run *run) { return run->forks != tt_forks(); }
+
+tutti_status tt_run_check_call(const tutti_run *run, const void *given, const char *argument, const char *name)
+{
+    if (!run || !given)
+        return tt_fail(TUTTI_ERR_INVALID, "%s: %s is NULL", name, run ? argument : "run");
+    if (is_inherited(run))
+        return tt_fail(TUTTI_ERR_FORKED, "%s: this process is the child of a fork; runs stay with the parent", name);
+    return TUTTI_OK;
 }
 
 tutti_status tt_run_lost(const char *format, ...)
@@ -187,8 +199,8 @@ static void say_why(tutti_run *run, const struct tt_member_act *act)
 /* Nothing of the epoch may go on: whoever is in the engine for it comes back. */
 static void stop(tutti_run *run, const struct tt_member_act *act)
 {
-    const bool apart = act->what == TT_REVOKED_APART;
-    const tutti_status st = apart ? TUTTI_ERR_MISMATCH : TUTTI_ERR_PEER_LOST;
+    const bool differ = act->what == TT_REVOKED_APART || (act->n == 0 && act->what == TT_REVOKED_MISMATCH);
+    const tutti_status st = differ ? TUTTI_ERR_MISMATCH : TUTTI_ERR_PEER_LOST;
     char why[TT_SAID_TEXT_BYTES + 40];
 
     run->put_out |= run->m.epoch == 0;
@@ -198,7 +210,7 @@ static void stop(tutti_run *run, const struct tt_member_act *act)
         return;
     snprintf(why, sizeof why, "epoch %" PRIu64 " is over: %s", run->space.epoch, run->stop_why);
     if (tt_engine_fail_all(run->home.world->engine, st, why))
-        tt_log(apart ? TT_LOG_ERROR : TT_LOG_WARN, "%s: %s", tutti_status_name(st), why);
+        tt_log(differ ? TT_LOG_ERROR : TT_LOG_WARN, "%s: %s", tutti_status_name(st), why);
 }
 
 static void end(tutti_run *run, const struct tt_member_act *act)
@@ -319,6 +331,7 @@ static tutti_run *make(void)
     pthread_condattr_setclock(&clock, CLOCK_MONOTONIC);
     pthread_cond_init(&run->changed, &clock);
     pthread_condattr_destroy(&clock);
+    run->forks = tt_forks();
     run->acceptor = (struct tt_acceptor){ .listener = -1, .timer = -1 };
     run->link.fd = -1;
     run->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
@@ -426,8 +439,9 @@ tutti_status tutti_run_leave(tutti_run *run)
 {
     tutti_status st;
 
-    if (!run)
-        return tt_fail(TUTTI_ERR_INVALID, "tutti_run_leave: run is NULL");
+    st = tt_run_check_call(run, run, "run", "tutti_run_leave");
+    if (st)
+        return st;
     if (is_too_late(run))
         return tt_fail(TUTTI_ERR_ABORTED, "tutti_run_leave: the process ends, and OpenSSL has ended before");
     tt_run_lock(run);
@@ -440,7 +454,7 @@ tutti_status tutti_run_leave(tutti_run *run)
 
 void tutti_run_destroy(tutti_run *run)
 {
-    if (!run || is_too_late(run))
+    if (!run || is_inherited(run) || is_too_late(run))
         return;
     tt_run_lock(run);
     tt_assert(run->noperations == 0 && !run->calling); /* nothing may be running in it */
@@ -458,8 +472,9 @@ tutti_status tutti_run_revoke(tutti_run *run)
 {
     tutti_status st;
 
-    if (!run)
-        return tt_fail(TUTTI_ERR_INVALID, "tutti_run_revoke: run is NULL");
+    st = tt_run_check_call(run, run, "run", "tutti_run_revoke");
+    if (st)
+        return st;
     tt_run_lock(run);
     st = tt_run_check(run);
     if (!st && run->m.epoch == 0)
@@ -472,10 +487,11 @@ tutti_status tutti_run_revoke(tutti_run *run)
 
 tutti_status tt_run_check_out(const tutti_run *run, const void *out, const char *type, size_t wanted, const char *name)
 {
+    const tutti_status st = tt_run_check_call(run, out, "out", name);
     size_t size;
 
-    if (!run || !out)
-        return tt_fail(TUTTI_ERR_INVALID, "%s: %s is NULL", name, run ? "out" : "run");
+    if (st)
+        return st;
     memcpy(&size, out, sizeof size);
     if (size != wanted)
         return tt_fail(TUTTI_ERR_INVALID, "%s: out.size is %zu; it must be sizeof(%s), %zu", name, size, type, wanted);

@@ -205,6 +205,7 @@ struct tutti_run {
     uint32_t ncoordinators;
     struct tt_member_card card;
     struct tt_outside outside;          /* of its data connections */
+    uint32_t forks;                     /* before it was joined */
 
     pthread_mutex_t lock;
     pthread_cond_t changed;
@@ -278,6 +279,8 @@ tutti_status tt_run_lost(const char *format, ...) __attribute__((format(printf, 
 tutti_status tt_run_epoch_over(const tutti_run *run, const char *name, const char *more);
 /* The epoch is to be over for all, as that went wrong here. Under the lock. */
 void tt_run_end_epoch(tutti_run *run, tutti_status status);
+/* What every call begins with: INVALID where run, or what it is given as `argument`, is NULL; FORKED in the child of a fork. Takes no lock. */
+tutti_status tt_run_check_call(const tutti_run *run, const void *given, const char *argument, const char *name);
 /* Why a call cannot tell in *out what it is asked for: a struct that begins with its size, and is to have `wanted` bytes. */
 tutti_status tt_run_check_out(const tutti_run *run, const void *out, const char *type, size_t wanted, const char *name);
 /* The deadline of a call. */

@@ -108,10 +108,10 @@ static tutti_status check_places(const tutti_state *s)
 
 static tutti_status check(const tutti_run *run, const tutti_state *s)
 {
-    tutti_status st = TUTTI_OK;
+    tutti_status st = tt_run_check_call(run, s, "state", name);
 
-    if (!run || !s)
-        return tt_fail(TUTTI_ERR_INVALID, "%s: %s is NULL", name, run ? "state" : "run");
+    if (st)
+        return st;
     if (s->size != sizeof *s)
         return tt_fail(TUTTI_ERR_INVALID, "%s: state.size is %zu; it must be sizeof(tutti_state), %zu", name, s->size, sizeof *s);
     if (!s->arrays || s->narrays == 0 || s->narrays > TT_SYNC_ARRAYS_MAX)

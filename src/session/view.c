@@ -532,10 +532,10 @@ tutti_comm *tutti_run_comm(tutti_run *run)
 {
     tutti_comm *comm;
 
-    if (!run)
+    if (tt_run_check_call(run, run, "run", "tutti_run_comm"))
         return NULL;
     tt_run_lock(run);
-    comm = run->space.comm;
+    comm = run->space.epoch && !run->over ? run->space.comm : NULL;
     tt_run_unlock(run);
     return comm;
 }

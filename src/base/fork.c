@@ -1,0 +1,17 @@
+#include "base/fork.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+static atomic_uint forks;
+static pthread_once_t watching = PTHREAD_ONCE_INIT;
+
+static void count_fork(void) { atomic_fetch_add(&forks, 1); }
+
+static void watch(void) { pthread_atfork(NULL, NULL, count_fork); }
+
+uint32_t tt_forks(void)
+{
+    pthread_once(&watching, watch);
+    return atomic_load_explicit(&forks, memory_order_relaxed);
+}
