@@ -921,6 +921,26 @@ static void a_deadline_that_passes_while_newcomers_lack_tells_who_is_there(void 
     assert_int_equal(f.heard.id, f.conns[0].member); /* which took its call back */
 }
 
+/* Two wait with one deadline, which passes for one of them a moment sooner. */
+static void who_has_called_nothing_is_named_rather_than_who_has_called_in_vain(void **state)
+{
+    struct tt_elmsg m = { .kind = TT_ELMSG_CANCEL };
+
+    (void)state;
+    begin(3);
+    m.number = f.c.round;
+    for (uint32_t i = 0; i < 2; i++)
+        call(i, TT_CALL_AGREE, f.c.round);
+    for (uint32_t i = 0; i < 2; i++) {
+        say(i, &m);
+        assert_int_equal(f.heard.what, TT_ROUND_TIMEOUT);
+        assert_int_equal(f.heard.id, f.conns[2].member);
+    }
+    call(2, TT_CALL_AGREE, f.c.round);
+    say(2, &m);
+    assert_int_equal(f.heard.id, f.conns[0].member);
+}
+
 /* What keeps a newcomer out whatever the others call is its own wish, or its group: it is not told of one that has not called. */
 static void a_newcomer_whose_own_wish_keeps_it_out_is_told_so(void **state)
 {
@@ -1269,6 +1289,7 @@ int main(void)
         cmocka_unit_test(a_newcomer_that_slanders_newcomers_fails_alone),
         cmocka_unit_test(what_calls_differ_in_is_told),
         cmocka_unit_test(a_deadline_that_passes_while_newcomers_lack_tells_who_is_there),
+        cmocka_unit_test(who_has_called_nothing_is_named_rather_than_who_has_called_in_vain),
         cmocka_unit_test(a_newcomer_whose_own_wish_keeps_it_out_is_told_so),
         cmocka_unit_test(a_newcomer_whose_group_is_not_complete_is_told_so),
         cmocka_unit_test(who_revoked_and_why_is_told),

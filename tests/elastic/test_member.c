@@ -129,6 +129,18 @@ static void who_leaves_says_what_is_final_and_waits_until_that_is_heard(void **s
     assert_int_equal(f.status, TUTTI_OK);
 }
 
+/* It takes us for a stranger, and gives us a number that happens to be the one that we had. */
+static void whom_a_coordinator_with_another_journal_gives_its_old_number_is_forgotten_all_the_same(void **state)
+{
+    (void)state;
+    begin();
+    tt_member_disconnected(&f.m, f.now_ns);
+    tt_member_connected(&f.m, f.now_ns);
+    hear(&(struct tt_elmsg){ .kind = TT_ELMSG_WELCOME, .id = 1, .value = LEASE_NS, .cookie = { 9 } });
+    assert_true(f.over);
+    assert_int_equal(f.status, TUTTI_ERR_ABORTED);
+}
+
 static void who_leaves_waits_no_longer_than_a_lease(void **state)
 {
     (void)state;
@@ -292,6 +304,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(who_leaves_says_what_is_final_and_waits_until_that_is_heard),
+        cmocka_unit_test(whom_a_coordinator_with_another_journal_gives_its_old_number_is_forgotten_all_the_same),
         cmocka_unit_test(who_leaves_waits_no_longer_than_a_lease),
         cmocka_unit_test(who_has_nothing_to_say_leaves_at_once),
         cmocka_unit_test(a_call_that_is_taken_back_keeps_its_round),

@@ -896,6 +896,95 @@ static void a_batch_is_final_as_a_whole_also_when_one_goes(void **state)
     party_end(&p);
 }
 
+/* Guest 1 comes late: the others' time is over, and they have gone on. */
+static void a_late_retry(struct guest *g)
+{
+    tutti_view view = { .size = sizeof view };
+    int64_t v = 3;
+    tutti_elastic op = { .size = sizeof op,
+                         .coll = TUTTI_ALLREDUCE,
+                         .src = &v,
+                         .dst = &v,
+                         .count = 1,
+                         .type = TUTTI_I64,
+                         .mode = TUTTI_RETRY,
+                         .timeout_ms = g->index == 1 ? 0 : 300 };
+    tutti_status st;
+
+    first_view(g, 3);
+    if (g->index == 1)
+        party_await(g->party, 1);
+    st = tutti_run_collective(g->run, &op);
+    CHECK(st == TUTTI_ERR_PEER_LOST || (st == TUTTI_ERR_TIMEOUT && g->index != 1));
+    CHECK(v == 3);
+    if (g->index == 0)
+        party_reach(g->party, 1);
+    do
+        st = tutti_run_epoch(g->run, TUTTI_ADMIT, 3, 0, 0, &view);
+    while (st == TUTTI_ERR_PEER_LOST || st == TUTTI_ERR_MISMATCH);
+    MUST(st);
+    MUST(tutti_run_collective(g->run, &op));
+    CHECK(v == 9);
+}
+
+static void who_tries_again_after_the_others_have_gone_on_is_sent_after_them(void **state)
+{
+    struct party p;
+
+    (void)state;
+    party_begin(&p, PARTY_LEASE_MS, PARTY_GRACE_MS, NULL);
+    party_run(&p, 3, a_late_retry, NULL);
+    party_end(&p);
+}
+
+/* What the child of a fork may do: 0 if it is told so. */
+static int in_the_child(tutti_run *run)
+{
+    tutti_elastic op = { .size = sizeof op, .coll = TUTTI_BARRIER };
+    tutti_news news = { .size = sizeof news };
+    uint64_t flags;
+    const bool told = tutti_run_agree(run, 1, 100, &flags) == TUTTI_ERR_FORKED &&
+                      tutti_run_collective(run, &op) == TUTTI_ERR_FORKED && tutti_run_poll(run, &news) == TUTTI_ERR_FORKED &&
+                      tutti_run_leave(run) == TUTTI_ERR_FORKED && tutti_run_revoke(run) == TUTTI_ERR_FORKED &&
+                      !tutti_run_comm(run);
+
+    tutti_run_destroy(run);
+    return !told;
+}
+
+/* Then guest 1 leaves. */
+static void forks_and_leaves(struct guest *g)
+{
+    tutti_view view = { .size = sizeof view };
+    uint64_t flags;
+    int status;
+    pid_t child;
+
+    first_view(g, 2);
+    if (g->index == 0) {
+        child = fork();
+        if (child == 0)
+            _exit(in_the_child(g->run));
+        CHECK(child > 0 && waitpid(child, &status, 0) == child && status == 0);
+    }
+    MUST(tutti_run_agree(g->run, 1, 0, &flags));
+    CHECK(tutti_run_comm(g->run) != NULL);
+    if (g->index == 1)
+        MUST(tutti_run_leave(g->run));
+    MUST(tutti_run_epoch(g->run, TUTTI_ADMIT, 0, 0, 0, &view));
+    CHECK(view.nranks == (g->index == 0) && !tutti_run_comm(g->run) == (g->index == 1));
+}
+
+static void the_child_of_a_fork_has_no_run_and_who_has_left_no_communicator(void **state)
+{
+    struct party p;
+
+    (void)state;
+    party_begin(&p, PARTY_LEASE_MS, PARTY_GRACE_MS, NULL);
+    party_run(&p, 2, forks_and_leaves, NULL);
+    party_end(&p);
+}
+
 /* One ends the epoch again and again, so that the other's batch never comes to its end. */
 static void a_batch_without_end(struct guest *g)
 {
@@ -991,6 +1080,8 @@ static void wrong_calls(struct guest *g)
     CHECK(tutti_run_collective(g->run, &op) == TUTTI_ERR_INVALID && says("allgather cannot be retried"));
     CHECK(op.status == TUTTI_ERR_INVALID);
     CHECK(tutti_run_batch(g->run, &op, 1, 0, 1) == TUTTI_ERR_INVALID && op.status == TUTTI_ERR_INVALID);
+    op.status = TUTTI_OK;
+    CHECK(tutti_run_batch(g->run, &op, 1, 3000000000u, 1) == TUTTI_ERR_INVALID && op.status == TUTTI_ERR_INVALID);
     op.coll = TUTTI_ALLREDUCE;
     MUST(tutti_run_collective(g->run, &op)); /* and none of that did harm */
     CHECK(v[0] == 2 && v[3] == 8);
@@ -1639,6 +1730,8 @@ int main(void)
         cmocka_unit_test(strangers_keep_no_member_out),
         cmocka_unit_test(a_batch_is_final_as_a_whole_also_when_one_goes),
         cmocka_unit_test(a_batch_has_one_deadline_for_all_that_it_tries),
+        cmocka_unit_test(who_tries_again_after_the_others_have_gone_on_is_sent_after_them),
+        cmocka_unit_test(the_child_of_a_fork_has_no_run_and_who_has_left_no_communicator),
         cmocka_unit_test(wrong_calls_are_told_and_cost_nothing),
         cmocka_unit_test(what_members_passed_is_told_where_it_differs),
         cmocka_unit_test(who_ended_an_epoch_is_told),
