@@ -24,7 +24,7 @@ string(JOIN " " sanitize_flags ${TUTTI_SANITIZE_FLAGS})
 cmake_host_system_information(RESULT ncores QUERY NUMBER_OF_LOGICAL_CORES)
 set(alone_tests cluster.bounds)         # it needs most of the memory
 # What these folders test has neither threads nor memory that processes share, so the thread sanitizer has nothing to find there; but for tools,
-# examples and install: their programs run the library, whose threads the tests of cluster put under it, and nothing shows yet that their own are clean.
+# examples and install: their programs run the library, whose threads the tests of cluster put under it; their own are few, and are not looked at.
 set(single_threaded algo elastic examples fuzz install sched sim tests tools topo tune)
 
 set(tests_dir ${CMAKE_CURRENT_SOURCE_DIR}/tests)

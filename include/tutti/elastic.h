@@ -13,7 +13,7 @@
  * else TUTTI_ERR_INVALID, and nothing has happened. Where one member makes such a call, and another is in an operation that the first has not begun, so that neither could
  * go on, all get TUTTI_ERR_MISMATCH, which names both, after half a lease: the call did not happen, the operation is restored (and not retried), the epoch is over. Those that may change the view (epoch, shrink, optimize) are INVALID, too, while a call on the
  * view's communicator is under way or a request of it is not over, and such a call is while one of these is. tutti_run_poll, _revoke, _leave and _stats may be called by any thread at any time.
- * A run is used by the process that joined it: not in the child of a fork.
+ * A run is used by the process that joined it: in the child of a fork all calls are TUTTI_ERR_FORKED.
  *
  * Who is put out of the run (it was silent for longer than the lease, or could not be reached) gets TUTTI_ERR_ABORTED from the call that it is in
  * and each later one, with the reason; it may destroy the run and join again, as another member.
@@ -199,7 +199,7 @@ typedef enum tutti_scope {
 } tutti_scope;
 
 /* One operation. Zero means default. All members of a scope pass the same coll, count, type, op, root, quant, divisor, tag and mode, and counts
- * as in tutti.h, which is checked: MISMATCH; and the same scope. */
+ * as in tutti.h, which is checked: MISMATCH (but for the tag: members in operations of different tags wait, to the deadline); and the same scope. */
 typedef struct tutti_elastic {
     size_t size;
     tutti_coll coll;
