@@ -11,7 +11,6 @@
  *   fetch     all-to-all: a copy of the own half, and the peer's half by process_vm_readv */
 #include <sched.h>
 #include <signal.h>
-#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -23,6 +22,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 #include "micro.h"
+#include "micro_pair.h"
 #include "reduce/reduce.h"
 
 #define MIB ((size_t)1 << 20)
@@ -32,10 +32,6 @@
 #define ROUNDS 5
 #define ITERATIONS 400
 #define ITERATIONS_BYTES (2048 * MIB)
-
-struct word {
-    _Alignas(64) _Atomic uint64_t v;
-};
 
 /* Between the two; each word is written by the side of its index. */
 struct shared {
@@ -52,25 +48,6 @@ struct side {
     uint8_t *mapped[2][2];      /* [side][source, destination] */
     uint64_t n, pieces;         /* barriers, and pieces through each slot, so far */
 };
-
-static void say(struct word *w, uint64_t value)
-{
-    atomic_store_explicit(&w->v, value, memory_order_release);
-}
-
-static void await(struct word *w, uint64_t value)
-{
-    while (atomic_load_explicit(&w->v, memory_order_acquire) < value)
-        __builtin_ia32_pause();
-}
-
-static uint64_t clock_ns(void)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
 
 static uint32_t streamed(size_t bytes)
 {

@@ -10,7 +10,6 @@
  *   halves     announce, and the sender writes the second half (process_vm_writev) while the receiver fetches the first; one way only */
 #include <sched.h>
 #include <signal.h>
-#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -21,6 +20,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 #include "micro.h"
+#include "micro_pair.h"
 
 #define BYTES_MAX (16u << 20)
 #define ROUNDS 5
@@ -28,10 +28,6 @@
 #define ITERATIONS_BYTES (400u << 20)
 #define WAYS 5
 #define HALVES 4
-
-struct word {
-    _Alignas(64) _Atomic uint64_t v;
-};
 
 /* Between the two; each word is written by the side of its index. */
 struct shared {
@@ -46,25 +42,6 @@ struct side {
     uint8_t *src, *dst;
     uint64_t nonce, n;
 };
-
-static void say(struct word *w, uint64_t value)
-{
-    atomic_store_explicit(&w->v, value, memory_order_release);
-}
-
-static void await(struct word *w, uint64_t value)
-{
-    while (atomic_load_explicit(&w->v, memory_order_acquire) < value)
-        __builtin_ia32_pause();
-}
-
-static uint64_t clock_ns(void)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
 
 static void fetch(struct side *e, size_t bytes, bool checked)
 {

@@ -594,8 +594,9 @@ tutti_status tt_operation_recover(tutti_run *run, const tutti_elastic *op, uint6
     if (!st)
         st = tt_view_again(run, op->least, deadline_ns, "tutti_run_collective", &result);
     if (st == TUTTI_ERR_MISMATCH) /* their deadlines may have passed before this one's */
-        st = tt_run_epoch_over(run, "tutti_run_collective",
-                               "; others do not try it again, and have called other things: tutti_run_epoch brings the next view");
+        st = tt_run_epoch_over(
+            run, "tutti_run_collective",
+            "; others do not try it again, and have called other things: tutti_run_epoch brings the next view");
     run->recovering = run->calling = false;
     run->stats.retries += !st;
     final = result.too_few || run->dropped;

@@ -944,9 +944,9 @@ static int in_the_child(tutti_run *run)
     tutti_news news = { .size = sizeof news };
     uint64_t flags;
     const bool told = tutti_run_agree(run, 1, 100, &flags) == TUTTI_ERR_FORKED &&
-                      tutti_run_collective(run, &op) == TUTTI_ERR_FORKED && tutti_run_poll(run, &news) == TUTTI_ERR_FORKED &&
-                      tutti_run_leave(run) == TUTTI_ERR_FORKED && tutti_run_revoke(run) == TUTTI_ERR_FORKED &&
-                      !tutti_run_comm(run);
+                      tutti_run_collective(run, &op) == TUTTI_ERR_FORKED &&
+                      tutti_run_poll(run, &news) == TUTTI_ERR_FORKED && tutti_run_leave(run) == TUTTI_ERR_FORKED &&
+                      tutti_run_revoke(run) == TUTTI_ERR_FORKED && !tutti_run_comm(run);
 
     tutti_run_destroy(run);
     return !told;
