@@ -269,12 +269,17 @@ void tt_context_guard(struct tt_context *c)
     c->guarded = true;
 }
 
-bool tt_context_enter(struct tt_context *c)
+tutti_status tt_context_enter(struct tt_context *c, const char *call)
 {
+    tutti_status st;
+
     if (!(atomic_fetch_add(&c->inside, 1) & TT_CONTEXT_SEALED))
-        return true;
+        return TUTTI_OK;
+    st = (tutti_status)atomic_load(&c->status);     /* while it is counted: who closes c waits for it */
+    st = st ? tt_fail_again(st, c->why)
+            : tt_fail(TUTTI_ERR_INVALID, "%s: a call that changes the communicator's view is under way", call);
     tt_context_leave(c);
-    return false;
+    return st;
 }
 
 void tt_context_leave(struct tt_context *c)

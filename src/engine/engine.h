@@ -100,8 +100,9 @@ void tt_context_close(struct tt_context *c);
 /* For a communicator that is closed by another thread than those that call on it, before the first of them can: its calls are counted, from enter to leave, and
  * so is who waits for its requests. */
 void tt_context_guard(struct tt_context *c);
-/* Of a guarded one, any thread. False: it is sealed, and the call must not begin; there is nothing to leave then. */
-bool tt_context_enter(struct tt_context *c);
+/* Of a guarded one, any thread. Else than OK it is sealed, and `call` must not begin: what ended it, or INVALID (logged); there is nothing to leave then, and
+ * c may be gone. */
+tutti_status tt_context_enter(struct tt_context *c, const char *call);
 void tt_context_leave(struct tt_context *c);
 /* From here on no call begins. False: one is under way, or a request is open that is not over, and nothing has changed. */
 bool tt_context_seal(struct tt_context *c);
