@@ -308,17 +308,17 @@ bool tt_context_seal(struct tt_context *c)
     return over;
 }
 
-static bool is_inside(const struct tt_context *c)
+bool tt_context_is_used(const struct tt_context *c)
 {
-    return (atomic_load(&c->inside) & ~TT_CONTEXT_SEALED) != 0;
+    return (atomic_load(&c->inside) & ~TT_CONTEXT_SEALED) != 0 || atomic_load(&c->pins) != 0;
 }
 
 void tt_context_clear(struct tt_context *c)
 {
     atomic_fetch_or(&c->inside, TT_CONTEXT_SEALED);
-    if (is_inside(c))
+    if (tt_context_is_used(c))
         tt_context_fail(c, TUTTI_ERR_ABORTED, "the communicator ended while a call was under way on it");
-    while (is_inside(c))
+    while (tt_context_is_used(c))
         nanosleep(&(struct timespec){ .tv_nsec = STEP_NS }, NULL);
 }
 

@@ -717,7 +717,7 @@ bool tt_ops_orphan(struct tt_context *c)
     bool idle;
 
     pthread_mutex_lock(&pinning);
-    idle = (atomic_load(&c->inside) & ~TT_CONTEXT_SEALED) == 0;
+    idle = !tt_context_is_used(c);
     while (c->requests && idle) {
         struct tt_op *op = c->requests;
 
@@ -738,7 +738,7 @@ static struct tt_context *pin(struct tt_op *op)
     pthread_mutex_lock(&pinning);
     c = op->context;
     if (c)
-        atomic_fetch_add(&c->inside, 1);
+        atomic_fetch_add(&c->pins, 1);
     pthread_mutex_unlock(&pinning);
     return c;
 }
@@ -747,7 +747,7 @@ static struct tt_context *pin(struct tt_op *op)
 static void unpin(struct tt_context *c, bool guarded)
 {
     if (c && guarded)
-        tt_context_leave(c);
+        atomic_fetch_sub(&c->pins, 1);
 }
 
 /* Makes a kept operation the next one of its communicator. False: it cannot be, and nothing has changed. */

@@ -44,7 +44,7 @@ uint32_t tt_op_waits_for(const struct tt_op *op);
 void tt_op_nudge(struct tt_op *op);
 /* Frees the memory of ended operations, at the engine's end. */
 void tt_ops_free_all(struct tt_engine *e);
-/* Makes the requests that the application still holds independent of their context, which goes; they are over. False: somebody is inside a guarded
+/* Makes the requests that the application still holds independent of their context, which goes; they are over. False: somebody uses a guarded
  * one, and nothing has changed. */
 bool tt_ops_orphan(struct tt_context *c);
 /* Frees a context without requests. */
