@@ -9,6 +9,7 @@
 #include "engine/ended.h"
 #include "engine/op.h"
 #include "engine/progress.h"
+#include "engine/requests.h"
 
 #define STEP_NS 50000   /* between looks at whether who is inside has come out */
 
