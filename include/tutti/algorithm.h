@@ -3,7 +3,8 @@
  *     TUTTI_ALGORITHMS=./libmine.so,./other.json tutti run -n 4 -- ./program
  *
  * The shared object defines tutti_algorithm_at (below), and needs no library of Tutti to link with. Each algorithm it gives takes part in
- * the choice by its cost, and can be named in tutti_call.algo. All ranks must load the same ones, in the same order: communicators
+ * the choice by its cost, and can be named in tutti_call.algo. One of alltoallv is used only by name, and for no call in place: no rank knows whether
+ * the others call so. All ranks must load the same ones, in the same order: communicators
  * are not created otherwise. A name that ends in .json is a plan as data instead (docs/plan-format.md).
  *
  * An algorithm is a set of pure functions of the call: no state, no clock, the same answer each time and, but for what
@@ -88,7 +89,7 @@ typedef struct tutti_algorithm_call {
     uint32_t collective;    /* tutti_collective */
     uint32_t rank, nranks, root;
     uint32_t elem_bytes;    /* no reduction splits an element */
-    uint32_t in_place;      /* 1: SRC and DST are the same memory, as tutti.h says, of alltoallv too */
+    uint32_t in_place;      /* 1: SRC and DST are the same memory, as tutti.h says; never of alltoallv */
     uint64_t bytes;         /* of `count` elements as tutti.h shapes the call; 0 where counts differ by rank */
     /* Where they do, in bytes, [nranks] each. allgatherv, gatherv: recv; scatterv, reduce_scatterv: send; alltoallv: both. */
     const uint64_t *send_bytes, *send_displs, *recv_bytes, *recv_displs;
@@ -145,7 +146,7 @@ typedef struct tutti_algorithm {
     void (*round)(tutti_schedule *s, const tutti_algorithm_call *call, uint64_t k);
     uint64_t (*work_bytes)(const tutti_algorithm_call *call);   /* NULL: none */
     uint32_t (*npeers)(const tutti_algorithm_call *call);       /* bound on the ranks it exchanges with; NULL: all */
-    void (*cost)(const tutti_algorithm_call *call, tutti_algorithm_cost *out);   /* NULL: it is used only by name */
+    void (*cost)(const tutti_algorithm_call *call, tutti_algorithm_cost *out);   /* NULL: it is used only by name, as those of alltoallv are */
     uint32_t direct_unsafe; /* 1: what a wait takes must not land in DST or WORK before the wait's turn */
     uint32_t reserved;      /* 0 */
 } tutti_algorithm;

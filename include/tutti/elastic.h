@@ -12,7 +12,8 @@
  * all members make in one order (epoch, shrink, agree, commit, sync, optimize) are made by one thread at a time, and while no operation runs:
  * else TUTTI_ERR_INVALID, and nothing has happened. Where one member makes such a call, and another is in an operation that the first has not begun, so that neither could
  * go on, all get TUTTI_ERR_MISMATCH, which names both, after half a lease: the call did not happen, the operation is restored (and not retried), the epoch is over. Those that may change the view (epoch, shrink, optimize) are INVALID, too, while a call on the
- * view's communicator is under way or a request of it is not over, and such a call is while one of these is. tutti_run_poll, _revoke, _leave and _stats may be called by any thread at any time.
+ * view's communicator is under way or a request of it is not over, and such a call is while one of these is, until the view has changed: from
+ * then on no call begins on that communicator (tutti_run_comm). tutti_run_poll, _revoke, _leave and _stats may be called by any thread at any time.
  * A run is used by the process that joined it: in the child of a fork all calls are TUTTI_ERR_FORKED.
  *
  * Who is put out of the run (it was silent for longer than the lease, or could not be reached) gets TUTTI_ERR_ABORTED from the call that it is in

@@ -17,6 +17,7 @@
 #include "sched/verify.h"
 
 #define NAME_BYTES_MAX 60u
+#define NEEDS_BYTES 256u                /* longer ones are cut */
 #define ALGORITHMS_MAX TT_SLOTS         /* of one shared object */
 #define PROVEN_RANKS_MAX 64u
 #define PROVEN_STEPS_MAX (1u << 20)     /* of all ranks together */
@@ -203,6 +204,8 @@ static bool fits(const void *self, const struct tt_coll *c)
     const tutti_algorithm *a = self;
     const tutti_algorithm_call call = call_of(c);
 
+    if (c->kind == TT_ALLTOALLV && c->in_place)
+        return false;           /* which version 1 did not have, and no proof would find the rows that are overwritten before they are read */
     return !a->fits || a->fits(&call) != 0;
 }
 
@@ -381,6 +384,18 @@ static bool is_word(const char *name)
            strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_") == strlen(name);
 }
 
+/* What the next slot's algorithm needs: what it says itself, and what `fits` asks for besides. */
+static const char *needs_of(const tutti_algorithm *a)
+{
+    static char text[TT_SLOTS][NEEDS_BYTES];
+    char *needs = text[tt_slots_taken() % TT_SLOTS];
+
+    if (a->collective != TUTTI_COLL_ALLTOALLV)
+        return a->needs;
+    snprintf(needs, NEEDS_BYTES, "%s%ssrc and dst that are not the same memory", a->needs ? a->needs : "", a->needs ? ", and " : "");
+    return needs;
+}
+
 static tutti_status add(const char *path, size_t index, const tutti_algorithm *a, uint64_t *hash)
 {
     const struct tt_algo *algo;
@@ -401,7 +416,8 @@ static tutti_status add(const char *path, size_t index, const tutti_algorithm *a
                                    : "summary");
     algo = tt_slot_take(
         &(struct tt_algo){
-            .name = a->name, .summary = a->summary, .needs = a->needs, .kind = (enum tt_coll_kind)a->collective,
+            .name = a->name, .summary = a->summary, .needs = needs_of(a), .kind = (enum tt_coll_kind)a->collective,
+            .by_name = a->collective == TUTTI_COLL_ALLTOALLV,       /* no rank knows whether the others call in place, where it does not fit */
             .direct_unsafe = a->direct_unsafe != 0,
         },
         &ops, (void *)(uintptr_t)a);

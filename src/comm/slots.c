@@ -64,6 +64,7 @@ const struct tt_algo *tt_slot_take(const struct tt_algo *like, const struct tt_s
     slot->algo.summary = like->summary;
     slot->algo.needs = like->needs;
     slot->algo.kind = like->kind;
+    slot->algo.by_name = like->by_name;
     slot->algo.direct_unsafe = like->direct_unsafe;
     taken++;
     return &slot->algo;

@@ -19,7 +19,7 @@ struct tt_slot_ops {
     void (*free)(void *self);
 };
 
-/* The algorithm of a slot that now is taken, with the names, needs and kind of `like`. self becomes the slot's. NULL: all are taken. */
+/* The algorithm of a slot that now is taken, with the names, needs, kind and flags of `like`. self becomes the slot's. NULL: all are taken. */
 const struct tt_algo *tt_slot_take(const struct tt_algo *like, const struct tt_slot_ops *ops, void *self);
 /* Whose an algorithm is, if it is in a slot of these ops; else NULL. */
 const void *tt_slot_self(const struct tt_algo *algo, const struct tt_slot_ops *ops);

@@ -9,6 +9,7 @@
 #include "engine/ended.h"
 #include "engine/op.h"
 #include "engine/progress.h"
+#include "engine/requests.h"
 
 #define STEP_NS 50000   /* between looks at whether who is inside has come out */
 
@@ -269,12 +270,17 @@ void tt_context_guard(struct tt_context *c)
     c->guarded = true;
 }
 
-bool tt_context_enter(struct tt_context *c)
+tutti_status tt_context_enter(struct tt_context *c, const char *call)
 {
+    tutti_status st;
+
     if (!(atomic_fetch_add(&c->inside, 1) & TT_CONTEXT_SEALED))
-        return true;
+        return TUTTI_OK;
+    st = (tutti_status)atomic_load(&c->status);     /* while it is counted: who closes c waits for it */
+    st = st ? tt_fail_again(st, c->why)
+            : tt_fail(TUTTI_ERR_INVALID, "%s: a call that changes the communicator's view is under way", call);
     tt_context_leave(c);
-    return false;
+    return st;
 }
 
 void tt_context_leave(struct tt_context *c)
@@ -303,17 +309,17 @@ bool tt_context_seal(struct tt_context *c)
     return over;
 }
 
-static bool is_inside(const struct tt_context *c)
+bool tt_context_is_used(const struct tt_context *c)
 {
-    return (atomic_load(&c->inside) & ~TT_CONTEXT_SEALED) != 0;
+    return (atomic_load(&c->inside) & ~TT_CONTEXT_SEALED) != 0 || atomic_load(&c->pins) != 0;
 }
 
 void tt_context_clear(struct tt_context *c)
 {
     atomic_fetch_or(&c->inside, TT_CONTEXT_SEALED);
-    if (is_inside(c))
+    if (tt_context_is_used(c))
         tt_context_fail(c, TUTTI_ERR_ABORTED, "the communicator ended while a call was under way on it");
-    while (is_inside(c))
+    while (tt_context_is_used(c))
         nanosleep(&(struct timespec){ .tv_nsec = STEP_NS }, NULL);
 }
 

@@ -42,6 +42,8 @@ static inline bool tt_same_desc(const struct tt_opdesc *a, const struct tt_opdes
     return memcmp(a, b, sizeof *a) == 0;
 }
 
+/* Whether somebody is in a call on c, or with a request of it; of a guarded one, any thread. */
+bool tt_context_is_used(const struct tt_context *c);
 /* Fails c under the baton; `tell`: others shall hear of it. */
 void tt_context_fail_here(struct tt_context *c, tutti_status status, const char *sentence, bool tell);
 

@@ -98,15 +98,16 @@ const uint32_t *tt_context_ranks(const struct tt_context *c);
 /* Aborts what is running and closes. */
 void tt_context_close(struct tt_context *c);
 /* For a communicator that is closed by another thread than those that call on it, before the first of them can: its calls are counted, from enter to leave, and
- * so is who waits for its requests. */
+ * so is, apart from them, who is with its requests. */
 void tt_context_guard(struct tt_context *c);
-/* Of a guarded one, any thread. False: it is sealed, and the call must not begin; there is nothing to leave then. */
-bool tt_context_enter(struct tt_context *c);
+/* Of a guarded one, any thread. Else than OK it is sealed, and `call` must not begin: what ended it, or INVALID (logged); there is nothing to leave then, and
+ * c may be gone. */
+tutti_status tt_context_enter(struct tt_context *c, const char *call);
 void tt_context_leave(struct tt_context *c);
 /* From here on no call begins. False: one is under way, or a request is open that is not over, and nothing has changed. */
 bool tt_context_seal(struct tt_context *c);
 void tt_context_unseal(struct tt_context *c);
-/* Seals it, aborts what is running, and waits until nobody is inside. */
+/* Seals it, aborts what is running, and waits until nobody is inside or with a request. */
 void tt_context_clear(struct tt_context *c);
 /* Whether an operation of it is under way. Any thread. */
 bool tt_context_is_busy(struct tt_context *c);

@@ -6,6 +6,7 @@
 #include "engine/context.h"
 #include "engine/op.h"
 #include "engine/progress.h"
+#include "engine/requests.h"
 
 /* All members are over: the group has the status of the first one, by index, that failed. */
 static void conclude(struct tt_op *group)

@@ -1,7 +1,6 @@
-/* The life of operations: from the call to the request's end. */
+/* The life of operations: from the call to its end. */
 #include "engine/op.h"
 
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,14 +17,13 @@
 #include "engine/perform.h"
 #include "engine/progress.h"
 #include "engine/quantized.h"
+#include "engine/requests.h"
 #include "engine/timers.h"
 
 #define PASSES_HELD 400         /* some 20 us, a few segments' time */
 #define HASTY_ACTIONS 64
 #define STREAM_BYTES (8ull << 20)       /* outputs from here on are written past the cache */
 #define LOOK_AROUND 16                  /* of so many calls in a row that went at once, one does not */
-
-static pthread_mutex_t pinning = PTHREAD_MUTEX_INITIALIZER;    /* a leaf: from a request to its context, and that context's end */
 
 /* ---- life ------------------------------------------------------------------------------------------------------------ */
 
@@ -464,7 +462,7 @@ void tt_ops_fail(struct tt_context *c)
     c->waiting_end = &c->waiting;
 }
 
-static void free_op(struct tt_op *op)
+void tt_op_discard(struct tt_op *op)
 {
     if (op->stage)
         munmap(op->stage, op->stage_bytes);
@@ -483,7 +481,7 @@ void tt_ops_free_all(struct tt_engine *e)
         struct tt_op *op = e->free_ops;
 
         e->free_ops = op->next;
-        free_op(op);
+        tt_op_discard(op);
     }
 }
 
@@ -521,25 +519,6 @@ put:
     op->next = e->free_ops;
     e->free_ops = op;
     return NULL;
-}
-
-/* The application holds the request; it has let it go. */
-static void hold(struct tt_op *op)
-{
-    struct tt_context *c = op->context;
-
-    op->next_request = c->requests;
-    op->request_at = &c->requests;
-    if (c->requests)
-        c->requests->request_at = &op->next_request;
-    c->requests = op;
-}
-
-static void let_go(struct tt_op *op)
-{
-    *op->request_at = op->next_request;
-    if (op->next_request)
-        op->next_request->request_at = op->request_at;
 }
 
 /* Takes copies of the v arrays, which belong to the caller. */
@@ -657,7 +636,7 @@ tutti_status tt_op_start_here(struct tt_context *c, const struct tt_op_conf *con
     op->why[0] = 0;
     op->deadline_ns = op->nudge_ns = 0;
     atomic_store_explicit(&op->status, TUTTI_PENDING, memory_order_relaxed);
-    hold(op);
+    tt_request_hold(op);
     *out = op;
     if (op->p2p || (c->nactive < TT_OPS_EXPOSED && !c->waiting && may_begin(op))) {
         expose(op);
@@ -691,63 +670,8 @@ struct tt_op *tt_op_blank(struct tt_context *c)
     op->group = NULL;
     op->why[0] = 0;
     atomic_store_explicit(&op->status, TUTTI_PENDING, memory_order_relaxed);
-    hold(op);
+    tt_request_hold(op);
     return op;
-}
-
-static bool op_done(void *arg) { return tt_op_is_over(arg); }
-
-void tt_op_free_here(struct tt_op *op)
-{
-    struct tt_engine *e = op->context->engine;
-    size_t n;
-    struct tt_op **members = tt_group_take_members(op, &n);
-
-    for (size_t i = 0; i < n; i++)
-        tt_op_free_here(members[i]);
-    free(members);
-    let_go(op);
-    free(op->conf.owned);
-    op->next = e->free_ops;
-    e->free_ops = op;
-}
-
-bool tt_ops_orphan(struct tt_context *c)
-{
-    bool idle;
-
-    pthread_mutex_lock(&pinning);
-    idle = (atomic_load(&c->inside) & ~TT_CONTEXT_SEALED) == 0;
-    while (c->requests && idle) {
-        struct tt_op *op = c->requests;
-
-        let_go(op);
-        op->context = NULL;
-    }
-    pthread_mutex_unlock(&pinning);
-    return idle;
-}
-
-/* The context of a request, which stays until unpin if it is guarded; NULL: it was closed, and the request is over. */
-static struct tt_context *pin(struct tt_op *op)
-{
-    struct tt_context *c;
-
-    if (!op->guarded)
-        return op->context;
-    pthread_mutex_lock(&pinning);
-    c = op->context;
-    if (c)
-        atomic_fetch_add(&c->inside, 1);
-    pthread_mutex_unlock(&pinning);
-    return c;
-}
-
-/* guarded: of the request, as a context that is not may be gone by now. */
-static void unpin(struct tt_context *c, bool guarded)
-{
-    if (c && guarded)
-        tt_context_leave(c);
 }
 
 /* Makes a kept operation the next one of its communicator. False: it cannot be, and nothing has changed. */
@@ -773,7 +697,7 @@ static void fall_in(struct tt_op *op)
     atomic_store_explicit(&op->status, TUTTI_PENDING, memory_order_relaxed);
     for (uint32_t i = 0; i < op->exec.npeers; i++)
         op->flow[i].asked = false;      /* that was an earlier call */
-    hold(op);
+    tt_request_hold(op);
     join_active(op);
     if (atomic_load(&op->context->status))
         tt_ops_fail(op->context);
@@ -831,7 +755,7 @@ static void keep_or_free(struct tt_op *op, struct tt_op **kept, tutti_status st)
         if (!op->kept)
             *kept = op;
         op->kept = true;
-        let_go(op);
+        tt_request_let_go(op);
         return;
     }
     tt_op_free_here(op);
@@ -845,9 +769,9 @@ static tutti_status finish(struct tt_op *op, struct tt_op **kept)
 
     if (tt_op_is_over(op))
         tt_engine_progress(e);  /* for others: calls that never wait must not keep them waiting */
-    if (!tt_engine_work(e, op_done, op)) {
+    if (!tt_engine_work(e, tt_request_is_over, op)) {
         tt_baton_give(e);
-        tt_engine_wait(e, op_done, op);
+        tt_engine_wait(e, tt_request_is_over, op);
         tt_baton_take(e);
     }
     st = tt_op_status(op);
@@ -927,107 +851,4 @@ tutti_status tt_op_start(struct tt_context *c, const struct tt_op_conf *conf, st
         free(conf->owned);
     tt_baton_give(c->engine);
     return st;
-}
-
-bool tt_op_test(struct tt_op *op)
-{
-    const bool guarded = op->guarded;
-    struct tt_context *c;
-
-    if (tt_op_is_over(op))
-        return true;
-    c = pin(op);
-    if (c && tt_baton_try(c->engine)) {
-        tt_engine_progress(c->engine);
-        tt_baton_give(c->engine);
-    }
-    unpin(c, guarded);
-    return tt_op_is_over(op);
-}
-
-void tt_op_wait(struct tt_op *op)
-{
-    const bool guarded = op->guarded;
-    struct tt_context *c;
-
-    if (tt_op_is_over(op))
-        return;
-    c = pin(op);
-    if (c)
-        tt_engine_wait(c->engine, op_done, op);
-    unpin(c, guarded);
-}
-
-struct any {
-    struct tt_op **ops;
-    size_t n, index;
-};
-
-static bool any_done(void *arg)
-{
-    struct any *any = arg;
-
-    for (size_t i = 0; i < any->n; i++)
-        if (any->ops[i] && tt_op_is_over(any->ops[i])) {
-            any->index = i;
-            return true;
-        }
-    return false;
-}
-
-size_t tt_op_wait_any(struct tt_op **ops, size_t n)
-{
-    struct any any = { .ops = ops, .n = n };
-    size_t first = 0;
-
-    while (!ops[first])
-        first++;
-    while (!any_done(&any)) {
-        const bool guarded = ops[first]->guarded;
-        struct tt_context *c = pin(ops[first]);
-
-        if (c)
-            tt_engine_wait(c->engine, any_done, &any);
-        unpin(c, guarded);
-    }
-    return any.index;
-}
-
-tutti_status tt_op_status(struct tt_op *op)
-{
-    const tutti_status st = (tutti_status)atomic_load_explicit(&op->status, memory_order_acquire);
-
-    if (st > TUTTI_PENDING)
-        tt_fail_again(st, op->why);
-    return st;
-}
-
-/* Its context is gone, and with it the list that operations are kept in. */
-static void free_orphan(struct tt_op *op)
-{
-    size_t n;
-    struct tt_op **members = tt_group_take_members(op, &n);
-
-    for (size_t i = 0; i < n; i++)
-        free_orphan(members[i]);
-    free(members);
-    free(op->conf.owned);
-    free_op(op);
-}
-
-void tt_op_free(struct tt_op *op)
-{
-    const bool guarded = op->guarded;
-    struct tt_context *c = pin(op);
-
-    if (!c) {
-        free_orphan(op);
-        return;
-    }
-    tt_baton_take(c->engine);
-    if (!tt_op_is_over(op))
-        tt_context_fail_here(c, TUTTI_ERR_ABORTED, "an operation was cancelled while it ran", true);
-    tt_op_free_here(op);
-    tt_baton_give(c->engine);
-    unpin(c, guarded);
 }

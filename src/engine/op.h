@@ -19,8 +19,6 @@ void tt_ops_fail(struct tt_context *c);
 tutti_status tt_op_start_here(struct tt_context *c, const struct tt_op_conf *conf, struct tt_op **out);
 /* An operation that is nothing yet but a request of c, which the application holds; NULL: no memory. */
 struct tt_op *tt_op_blank(struct tt_context *c);
-/* Frees it, which is over, under the baton. */
-void tt_op_free_here(struct tt_op *op);
 /* Ends an exposed or waiting operation. */
 void tt_op_end(struct tt_op *op, tutti_status status, const char *why);
 /* The active operation of c with this key; NULL: none. */
@@ -42,11 +40,10 @@ const char *tt_rank_text(const struct tt_engine *e, uint32_t rank, char out[TT_R
 uint32_t tt_op_waits_for(const struct tt_op *op);
 /* Asks the rank it waits for (a nudge). */
 void tt_op_nudge(struct tt_op *op);
+/* Frees the memory of one that is in no list. */
+void tt_op_discard(struct tt_op *op);
 /* Frees the memory of ended operations, at the engine's end. */
 void tt_ops_free_all(struct tt_engine *e);
-/* Makes the requests that the application still holds independent of their context, which goes; they are over. False: somebody is inside a guarded
- * one, and nothing has changed. */
-bool tt_ops_orphan(struct tt_context *c);
 /* Frees a context without requests. */
 void tt_context_free(struct tt_context *c);
 /* "allreduce(count 12, type f32, op sum, algorithm allreduce_ring)": what this kind of call has. */

@@ -129,6 +129,7 @@ struct tt_context {
     struct tt_op *requests;     /* operations that the application has not freed */
     bool guarded;               /* who closes it waits for who is inside */
     atomic_uint inside;         /* of a guarded one: threads in calls, TT_CONTEXT_SEALED */
+    atomic_uint pins;           /* likewise: threads that are with its requests, which does not hinder a seal */
     struct tt_context *next;
 };
 

@@ -48,21 +48,16 @@ uint32_t tt_dqplb_lane_count(enum tt_distance distance)
     return suits[distance].lanes;
 }
 
-static uint32_t within(uint32_t value, uint32_t least, uint32_t most)
-{
-    return value < least ? least : value > most ? most : value;
-}
-
 struct tt_dqplb_limits tt_dqplb_limits_of(enum tt_distance distance, uint32_t lanes, uint32_t window,
                                           double bytes_per_s, uint64_t rtt_ns)
 {
     struct tt_dqplb_limits l = {
         .lanes = lanes,
-        .outstanding = within(window / 2 / lanes, 1, OUTSTANDING_MAX),
+        .outstanding = tt_dqplb_within(window / 2 / lanes, 1, OUTSTANDING_MAX),
         .window = window,
         .segment_bytes = suits[distance].segment_bytes,
     };
-    const uint32_t full = within(window / WINDOW_FILLS / lanes, 1, OUTSTANDING_MAX);
+    const uint32_t full = tt_dqplb_within(window / WINDOW_FILLS / lanes, 1, OUTSTANDING_MAX);
     const double least = (double)suits[distance].segments * (double)l.segment_bytes,
                  held = 2 * bytes_per_s * (double)rtt_ns / 1e9;
     double each = least * suits[distance].lanes / lanes;

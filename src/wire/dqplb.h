@@ -61,6 +61,12 @@ struct tt_dqplb_limits {
     uint64_t lane_bytes;    /* outstanding on one lane; 0: what its segments have */
 };
 
+/* The number between the two that is nearest to `value`. */
+static inline uint32_t tt_dqplb_within(uint32_t value, uint32_t least, uint32_t most)
+{
+    return value < least ? least : value > most ? most : value;
+}
+
 /* How many lanes suit a peer that far away. */
 uint32_t tt_dqplb_lane_count(enum tt_distance distance);
 

@@ -339,6 +339,8 @@ int tt_ofi_mr_pin(const struct tt_ofi_provider *p, void *mem, size_t bytes, cons
                   struct fid_mr **out, bool *writable);
 /* The address of mem by that registration of memory that begins at `begin`. */
 uint64_t tt_ofi_mr_address(const struct tt_ofi_provider *p, const void *begin, uint64_t offset);
+/* What operations are given of it; NULL: it is NULL, or nothing. */
+void *tt_ofi_mr_desc(struct fid_mr *mr);
 void tt_ofi_close(struct fid *fid);
 /* Makes the link's endpoints, and ends them: afterwards no provider touches what they were given. */
 tutti_status tt_ofi_ends_open(struct tt_ofi_link *link);

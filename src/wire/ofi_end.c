@@ -147,7 +147,7 @@ uint64_t tt_ofi_mr_address(const struct tt_ofi_provider *p, const void *begin, u
     return (p->info->domain_attr->mr_mode & FI_MR_VIRT_ADDR ? (uintptr_t)begin : 0) + offset;
 }
 
-static void *desc_of(struct fid_mr *mr)
+void *tt_ofi_mr_desc(struct fid_mr *mr)
 {
     return mr ? fi_mr_desc(mr) : NULL;
 }
@@ -163,7 +163,7 @@ ssize_t tt_ofi_ep_write(const struct tt_ofi_provider *p, struct fid_ep *ep, fi_a
 {
     const struct iovec iov = { .iov_base = (void *)(uintptr_t)w->data, .iov_len = w->bytes };
     const struct fi_rma_iov rma = { .addr = w->target, .len = w->bytes, .key = w->key };
-    void *desc = desc_of(mr);
+    void *desc = tt_ofi_mr_desc(mr);
     const struct fi_msg_rma msg = {
         .msg_iov = &iov, .desc = &desc, .iov_count = 1, .addr = to, .rma_iov = &rma, .rma_iov_count = 1,
         .context = context,
@@ -176,7 +176,7 @@ ssize_t tt_ofi_ep_send(const struct tt_ofi_provider *p, struct fid_ep *ep, fi_ad
                        struct fid_mr *mr, uint64_t flags, void *context)
 {
     const struct iovec iov = { .iov_base = (void *)(uintptr_t)data, .iov_len = bytes };
-    void *desc = desc_of(mr);
+    void *desc = tt_ofi_mr_desc(mr);
     const struct fi_msg msg = { .msg_iov = &iov, .desc = &desc, .iov_count = 1, .addr = to, .context = context };
 
     return fi_sendmsg(ep, &msg, flags_with(p, flags));
@@ -200,7 +200,7 @@ static void lane_open(struct tt_ofi_lane *lane)
  * nothing any more. */
 static bool meeting_post(struct tt_ofi_lane *lane, struct tt_ofi_end *end)
 {
-    const ssize_t err = fi_recv(end->ep, end->met.buffer, TT_OFI_SLOT_BYTES, desc_of(lane->link->local_mr),
+    const ssize_t err = fi_recv(end->ep, end->met.buffer, TT_OFI_SLOT_BYTES, tt_ofi_mr_desc(lane->link->local_mr),
                                 FI_ADDR_UNSPEC, &end->met.context);
 
     end->unposted = err == -FI_EAGAIN;
@@ -416,8 +416,8 @@ void tt_ofi_post_receives(struct tt_ofi_lane *lane)
 {
     while (lane->nunposted > 0) {
         struct tt_ofi_op *op = &lane->receives[lane->unposted[lane->nunposted - 1]];
-        const ssize_t err = fi_recv(lane->end[0].ep, op->buffer, TT_OFI_SLOT_BYTES, desc_of(lane->link->local_mr),
-                                    FI_ADDR_UNSPEC, &op->context);
+        const ssize_t err = fi_recv(lane->end[0].ep, op->buffer, TT_OFI_SLOT_BYTES,
+                                    tt_ofi_mr_desc(lane->link->local_mr), FI_ADDR_UNSPEC, &op->context);
 
         if (err == -FI_EAGAIN)
             return;

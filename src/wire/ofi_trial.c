@@ -166,11 +166,6 @@ static bool finish(struct trial *t, const bool *over)
     return *over && !t->failed;
 }
 
-static void *desc_of(struct fid_mr *mr)
-{
-    return mr ? fi_mr_desc(mr) : NULL;
-}
-
 /* Whether it shall be tried again. */
 static bool again(struct trial *t, ssize_t err, struct patience *patience)
 {
@@ -221,7 +216,8 @@ static void post_receive(struct trial *t, struct pending *op)
 
     op->over = false;
     do {
-        err = fi_recv(t->at.ep, t->note + SMALL_BYTES, SMALL_BYTES, desc_of(t->note_mr), FI_ADDR_UNSPEC, &op->context);
+        err = fi_recv(t->at.ep, t->note + SMALL_BYTES, SMALL_BYTES, tt_ofi_mr_desc(t->note_mr), FI_ADDR_UNSPEC,
+                      &op->context);
     } while (again(t, err, &patience));
 }
 

@@ -49,6 +49,7 @@
 #define TT_VERBS_BOUNCE_BYTES (128u << 10)  /* per stream, of payloads that are copied and longer than a slot */
 /* Messages of control are segments, too. As many acknowledgements as segments. */
 #define TT_VERBS_LINK_RECEIVES (2 * (TT_VERBS_SLOTS + TT_VERBS_WINDOW))
+#define TT_VERBS_CHAIN 32           /* work requests given to a queue pair with one doorbell */
 #define TT_VERBS_WRS_TO_ASK 8       /* work requests of a data lane beside those of segments, that ask whether it works */
 /* Completions of sends of a link, at most: data lanes together have half a window of segments outstanding, of two work requests each. */
 #define TT_VERBS_LINK_SENDS (TT_VERBS_WINDOW + TT_VERBS_WRS + TT_VERBS_WRS_TO_ASK * TT_VERBS_DATA_LANES)
@@ -120,6 +121,14 @@ struct tt_verbs_lane {
     uint32_t unwatched;             /* work requests since the last that reports its completion */
     uint64_t culprit;               /* the message that broke the queue pair; TT_VERBS_NO_MESSAGE: none did */
     uint64_t segments, bytes;       /* carried, in all */
+};
+
+/* Work requests for one lane, linked, on their way to its queue pair. */
+struct tt_verbs_chain {
+    struct tt_verbs_lane *lane;
+    struct ibv_send_wr wr[TT_VERBS_CHAIN];
+    struct ibv_sge sge[TT_VERBS_CHAIN];
+    uint32_t n;
 };
 
 /* ---- streams ---- */
@@ -250,6 +259,7 @@ struct tt_verbs {
     uint32_t nactive, active_depth;
     struct tt_verbs_link *news, **news_end;
     struct tt_verbs_stream *noted, **noted_end;
+    struct tt_verbs_chain chain[TT_VERBS_DATA_LANES];   /* by a lane's index in the stream that sends just now; too much for a stack */
     struct tt_verbs_lane *lanes[TT_VERBS_RAILS][TT_VERBS_BUCKETS];  /* by number of queue pair */
     bool any_broken;
 

@@ -154,17 +154,12 @@ struct tt_dqplb_limits tt_verbs_limits(const struct tt_verbs_link *link, uint32_
     return tt_lane_limits_queues(&v->limits, distance_of(link), nlanes, TT_VERBS_WINDOW, v->conf.links, link->nrails);
 }
 
-static uint32_t within(uint32_t value, uint32_t least, uint32_t most)
-{
-    return value < least ? least : value > most ? most : value;
-}
-
 static void stream_bound(struct tt_verbs_stream *s, uint32_t nlanes)
 {
     const struct tt_dqplb_limits limits = tt_verbs_limits(s->link, nlanes);
 
     s->watch_every =
-        within(limits.outstanding / 2, 1, WATCH_EVERY); /* of those without bytes; all others are watched */
+        tt_dqplb_within(limits.outstanding / 2, 1, WATCH_EVERY); /* of those without bytes; all others are watched */
     tt_dqplb_sender_init(&s->sender, &limits, 0, s->segments);
 }
 

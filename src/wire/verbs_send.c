@@ -4,18 +4,19 @@
 #include "base/status.h"
 #include "wire/verbs.h"
 
-#define CHAIN 32            /* work requests given to a queue pair with one doorbell */
 #define WRS_PER_SEGMENT 2   /* at most */
 
 /* ---- work requests ---- */
 
-/* Some of them, linked, for one lane. */
-struct chain {
-    struct tt_verbs_lane *lane;
-    struct ibv_send_wr wr[CHAIN];
-    struct ibv_sge sge[CHAIN];
-    uint32_t n;
-};
+/* Streams take turns: between them chains are empty. */
+static struct tt_verbs_chain *chain_of(struct tt_verbs_lane *lane)
+{
+    struct tt_verbs_chain *c = &lane->link->verbs->chain[lane->index];
+
+    tt_assert(c->n == 0 || c->lane == lane);
+    c->lane = lane;
+    return c;
+}
 
 /* For one that is none of a segment's: those always find room. */
 static bool has_room(const struct tt_verbs_lane *lane)
@@ -27,7 +28,7 @@ static bool has_room(const struct tt_verbs_lane *lane)
 }
 
 /* Those that the device does not take are numbered already: nothing that comes after them may succeed, as it would count for them, too. */
-static void chain_post(struct chain *c)
+static void chain_post(struct tt_verbs_chain *c)
 {
     struct ibv_send_wr *bad = NULL;
     int err;
@@ -45,13 +46,13 @@ static void chain_post(struct chain *c)
 }
 
 /* Adds a write of data[bytes] to `target`, which is for a message; watched: its completion is to show. */
-static struct ibv_send_wr *chain_add(struct chain *c, const struct tt_verbs_wr *what, const void *data, uint32_t bytes,
-                                     uint32_t lkey, uint64_t target, uint32_t rkey, bool watched)
+static struct ibv_send_wr *chain_add(struct tt_verbs_chain *c, const struct tt_verbs_wr *what, const void *data,
+                                     uint32_t bytes, uint32_t lkey, uint64_t target, uint32_t rkey, bool watched)
 {
     struct tt_verbs_lane *lane = c->lane;
     struct ibv_send_wr *wr;
 
-    if (c->n == CHAIN)
+    if (c->n == TT_VERBS_CHAIN)
         chain_post(c);
     wr = &c->wr[c->n];
     c->sge[c->n] = (struct ibv_sge){ .addr = (uintptr_t)data, .length = bytes, .lkey = lkey };
@@ -78,7 +79,7 @@ static void with_immediate(struct ibv_send_wr *wr, uint32_t imm)
 }
 
 /* A message is over when those before it are, which may be on other lanes: then each has to tell. */
-static void add_record(struct chain *c, const struct tt_dqplb_segment *g)
+static void add_record(struct tt_verbs_chain *c, const struct tt_dqplb_segment *g)
 {
     struct tt_verbs_stream *s = c->lane->stream;
     struct tt_verbs_link *link = s->link;
@@ -101,7 +102,7 @@ static void add_record(struct chain *c, const struct tt_dqplb_segment *g)
 
 /* The message's record may be there already, or on its way over another lane, and does not say that it is void: the mark beside it does. It is there
  * before the segment that follows on the same lane is counted, and so before the message is whole. */
-static void add_void_mark(struct chain *c, const struct tt_dqplb_segment *g)
+static void add_void_mark(struct tt_verbs_chain *c, const struct tt_dqplb_segment *g)
 {
     struct tt_verbs_stream *s = c->lane->stream;
     struct tt_verbs_link *link = s->link;
@@ -126,7 +127,7 @@ void tt_verbs_trace(const struct tt_verbs_lane *lane, enum tt_trace_kind kind, u
 }
 
 /* A void message's segments are still counted, but bring nothing. */
-static void add_segment(struct chain *c, const struct tt_dqplb_segment *g)
+static void add_segment(struct tt_verbs_chain *c, const struct tt_dqplb_segment *g)
 {
     struct tt_verbs_lane *lane = c->lane;
     const struct tt_verbs_out *m = tt_verbs_out_of(lane->stream, g->message);
@@ -155,7 +156,7 @@ static void add_segment(struct chain *c, const struct tt_dqplb_segment *g)
 }
 
 /* Tells how much was applied of a stream, where no record is about to. */
-static void add_ack(struct chain *c, struct tt_verbs_stream *of)
+static void add_ack(struct tt_verbs_chain *c, struct tt_verbs_stream *of)
 {
     const struct tt_verbs_wr what = { .message = TT_VERBS_NO_MESSAGE };
 
@@ -170,16 +171,15 @@ static void add_ack(struct chain *c, struct tt_verbs_stream *of)
 /* Acknowledgements go on the control lane, whichever they are of. */
 static void pump_acks(struct tt_verbs_link *link)
 {
-    struct chain c;
+    struct tt_verbs_lane *lane = link->streams[TT_VERBS_CONTROL].lane;
+    struct tt_verbs_chain *c = chain_of(lane);
 
-    c.lane = link->streams[TT_VERBS_CONTROL].lane;
-    c.n = 0;
-    if (c.lane->state != TT_VERBS_LANE_UP || c.lane->broken)
+    if (lane->state != TT_VERBS_LANE_UP || lane->broken)
         return;
     for (uint32_t i = 0; i < TT_VERBS_STREAMS; i++)
-        if (link->streams[i].ack_due && has_room(c.lane))
-            add_ack(&c, &link->streams[i]);
-    chain_post(&c);
+        if (link->streams[i].ack_due && has_room(lane))
+            add_ack(c, &link->streams[i]);
+    chain_post(c);
 }
 
 /* Whether a segment may be sent, as far as the receiver has room for it; if so there is one. */
@@ -205,41 +205,34 @@ static bool goes_on(struct tt_verbs_stream *s)
     return true;
 }
 
-/* Each lane gets what is for it with one doorbell, up to CHAIN at a time. */
+/* Each lane gets what is for it with one doorbell, up to TT_VERBS_CHAIN at a time. */
 void tt_verbs_stream_pump(struct tt_verbs_stream *s)
 {
-    struct chain c[TT_VERBS_DATA_LANES];
     struct tt_dqplb_segment g;
 
     if (s->link->state != TT_VERBS_UP)
         return;
-    for (uint32_t i = 0; i < s->nlanes; i++) {
-        c[i].lane = &s->lane[i];
-        c[i].n = 0;
-    }
     while (goes_on(s) && tt_dqplb_next(&s->sender, &g)) {
         if (g.last && g.message == s->sent) {
             tt_verbs_out_of(s, g.message)->end = s->sender.head;
             s->sent++;
         }
-        add_segment(&c[g.lane], &g);
+        add_segment(chain_of(&s->lane[g.lane]), &g);
     }
     for (uint32_t i = 0; i < s->nlanes; i++)
-        chain_post(&c[i]);
+        chain_post(chain_of(&s->lane[i]));
     pump_acks(s->link);
 }
 
 void tt_verbs_lane_probe(struct tt_verbs_lane *lane)
 {
     const struct tt_verbs_wr what = { .message = TT_VERBS_NO_MESSAGE };
-    struct chain c;
+    struct tt_verbs_chain *c = chain_of(lane);
 
     if (!lane->qp || !has_room(lane))
         return;
-    c.lane = lane;
-    c.n = 0;
-    chain_add(&c, &what, NULL, 0, 0, 0, 0, true);
-    chain_post(&c);
+    chain_add(c, &what, NULL, 0, 0, 0, 0, true);
+    chain_post(c);
 }
 
 void tt_verbs_lane_watch(struct tt_verbs_lane *lane)

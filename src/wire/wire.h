@@ -63,7 +63,7 @@ struct tt_wire_conf {
     const struct tt_topo_link *links;   /* [TT_DISTANCES] what lies between ranks, alive until close and filled as the layout; NULL: not known */
     const struct tt_lane_limits *lane_limits;   /* outstanding bytes per lane, copied by open; NULL: the default */
     uint32_t silence_s;             /* tcp: a peer whose host answers nothing for so long is lost; 0: when the kernel says so */
-    const struct tt_outside *outside;   /* tcp: copied by open (verbs and ofi are UNSUPPORTED with one); NULL: any port, its own addresses */
+    const struct tt_outside *outside;   /* tcp: copied by open; NULL or all 0: any port, its own addresses. verbs and ofi are UNSUPPORTED with any other */
     struct tt_secure *secure;       /* tcp: how connections between peers are secured, alive until close; NULL: not */
     bool cma;                       /* shm: process_vm_readv allowed, in either direction */
     const char *rdma_devices;       /* verbs, ofi: which devices may be used, by a rule as that of interfaces, alive during open; NULL: those near */

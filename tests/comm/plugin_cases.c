@@ -62,6 +62,43 @@ static int even(const tutti_algorithm_call *c) { return c->nranks % 2 == 0; }
 static uint32_t none(const tutti_algorithm_call *c) { return c->nranks * 0; }
 static uint64_t huge(const tutti_algorithm_call *c) { return c->bytes + (1ull << 30); }
 
+/* As a plug-in may that knows of no call in place: what comes in the first round overwrites what goes in the second. */
+static void turn(tutti_schedule *s, const tutti_algorithm_call *c, uint64_t k)
+{
+    const uint32_t to = (uint32_t)((c->rank + k) % c->nranks), from = (uint32_t)((c->rank + c->nranks - k) % c->nranks);
+
+    if (k == 0) {
+        tutti_step_copy(s, dst(c->recv_displs[c->rank]), src(c->send_displs[c->rank]), c->send_bytes[c->rank]);
+        return;
+    }
+    tutti_step_put(s, to, src(c->send_displs[to]), tutti_ref_of(TUTTI_BUFFER_THERE, 0), c->send_bytes[to], 0);
+    tutti_step_wait(s, from, dst(c->recv_displs[from]), c->recv_bytes[from], 0);
+}
+
+static uint64_t as_ranks(const tutti_algorithm_call *c) { return c->nranks; }
+
+static void no_cost(const tutti_algorithm_call *c, tutti_algorithm_cost *out)
+{
+    (void)c;
+    *out = (tutti_algorithm_cost){ .messages = 0 };
+}
+
+static tutti_algorithm alltoallv(void)
+{
+    return (tutti_algorithm){
+        .size = sizeof(tutti_algorithm),
+        .version = TUTTI_ALGORITHM_VERSION,
+        .collective = TUTTI_COLL_ALLTOALLV,
+        .name = "alltoallv_turn",
+        .summary = "for tests",
+        .needs = is("alltoallv, even") ? "an even number of ranks" : NULL,
+        .fits = is("alltoallv, even") ? even : NULL,
+        .nrounds = as_ranks,
+        .round = turn,
+        .cost = no_cost,
+    };
+}
+
 const tutti_algorithm *tutti_algorithm_at(size_t index)
 {
     static tutti_algorithm a;
@@ -74,5 +111,7 @@ const tutti_algorithm *tutti_algorithm_at(size_t index)
         .nrounds = is("rounds") ? many : one, .round = is("no round") ? NULL : round_k, .npeers = is("peers") ? none : NULL,
         .work_bytes = is("work") ? huge : NULL,
     };
+    if (is("alltoallv") || is("alltoallv, even"))
+        a = alltoallv();
     return index == 0 && !is("empty") ? &a : NULL;
 }

@@ -133,11 +133,43 @@ static void a_right_one_is_taken_fits_as_it_says_and_brings_the_bytes(void **sta
     tt_slots_free(0);
 }
 
+/* It never had to expect one, and what it does is not proven. */
+static void no_alltoallv_fits_a_call_in_place_or_is_chosen_unnamed(void **state)
+{
+    static const struct wrong cases[] = {
+        { "alltoallv", "as it needs src and dst that are not the same memory" },
+        { "alltoallv, even", "as it needs an even number of ranks, and src and dst that are not the same memory" },
+    };
+    static const uint64_t bytes[] = { 4, 4, 4, 4 }, displs[] = { 0, 4, 8, 12 };
+    const size_t nalgos = tt_nalgos;
+    struct tt_coll c = {
+        .kind = TT_ALLTOALLV, .nranks = 4, .elem_bytes = 4,
+        .send_bytes = bytes, .send_displs = displs, .recv_bytes = bytes, .recv_displs = displs,
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        assert_int_equal(load(cases[i].what), TUTTI_OK);
+        c.in_place = false;
+        assert_non_null(tt_algo_find(&c, "turn"));
+        assert_int_equal(tt_plugin_check(tt_algo_find(&c, "turn"), &c), TUTTI_OK);
+        assert_ptr_not_equal(tt_algo_choose(&c, &(struct tt_cost_model){ 1, 1, 1, 1, 1, 1 }), tt_algo_find(&c, "turn"));
+        c.in_place = true;
+        assert_null(tt_algo_find(&c, "turn"));
+        assert_int_equal(tt_algo_refuse(&c, "turn"), TUTTI_ERR_INVALID);
+        if (!strstr(tutti_last_error(), cases[i].said))
+            fail_msg("%s: %s", cases[i].what, tutti_last_error());
+        tt_algo_forget(nalgos);
+        tt_slots_free(0);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(objects_that_cannot_be_taken_are_refused_with_the_reason),
         cmocka_unit_test(programs_that_break_a_bound_or_are_wrong_are_refused),
+        cmocka_unit_test(no_alltoallv_fits_a_call_in_place_or_is_chosen_unnamed),
         cmocka_unit_test(a_right_one_is_taken_fits_as_it_says_and_brings_the_bytes),
     };
 

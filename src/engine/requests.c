@@ -1,0 +1,191 @@
+#include "engine/requests.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+
+#include "base/status.h"
+#include "engine/context.h"
+#include "engine/group.h"
+#include "engine/op.h"
+#include "engine/progress.h"
+
+static pthread_mutex_t pinning = PTHREAD_MUTEX_INITIALIZER;    /* a leaf: from a request to its context, and that context's end */
+
+void tt_request_hold(struct tt_op *op)
+{
+    struct tt_context *c = op->context;
+
+    op->next_request = c->requests;
+    op->request_at = &c->requests;
+    if (c->requests)
+        c->requests->request_at = &op->next_request;
+    c->requests = op;
+}
+
+void tt_request_let_go(struct tt_op *op)
+{
+    *op->request_at = op->next_request;
+    if (op->next_request)
+        op->next_request->request_at = op->request_at;
+}
+
+bool tt_request_is_over(void *arg)
+{
+    return tt_op_is_over(arg);
+}
+
+void tt_op_free_here(struct tt_op *op)
+{
+    struct tt_engine *e = op->context->engine;
+    size_t n;
+    struct tt_op **members = tt_group_take_members(op, &n);
+
+    for (size_t i = 0; i < n; i++)
+        tt_op_free_here(members[i]);
+    free(members);
+    tt_request_let_go(op);
+    free(op->conf.owned);
+    op->next = e->free_ops;
+    e->free_ops = op;
+}
+
+bool tt_ops_orphan(struct tt_context *c)
+{
+    bool idle;
+
+    pthread_mutex_lock(&pinning);
+    idle = !tt_context_is_used(c);
+    while (c->requests && idle) {
+        struct tt_op *op = c->requests;
+
+        tt_request_let_go(op);
+        op->context = NULL;
+    }
+    pthread_mutex_unlock(&pinning);
+    return idle;
+}
+
+/* The context of a request, which stays until unpin if it is guarded; NULL: it was closed, and the request is over. */
+static struct tt_context *pin(struct tt_op *op)
+{
+    struct tt_context *c;
+
+    if (!op->guarded)
+        return op->context;
+    pthread_mutex_lock(&pinning);
+    c = op->context;
+    if (c)
+        atomic_fetch_add(&c->pins, 1);
+    pthread_mutex_unlock(&pinning);
+    return c;
+}
+
+/* guarded: of the request, as a context that is not may be gone by now. */
+static void unpin(struct tt_context *c, bool guarded)
+{
+    if (c && guarded)
+        atomic_fetch_sub(&c->pins, 1);
+}
+
+bool tt_op_test(struct tt_op *op)
+{
+    const bool guarded = op->guarded;
+    struct tt_context *c;
+
+    if (tt_op_is_over(op))
+        return true;
+    c = pin(op);
+    if (c && tt_baton_try(c->engine)) {
+        tt_engine_progress(c->engine);
+        tt_baton_give(c->engine);
+    }
+    unpin(c, guarded);
+    return tt_op_is_over(op);
+}
+
+void tt_op_wait(struct tt_op *op)
+{
+    const bool guarded = op->guarded;
+    struct tt_context *c;
+
+    if (tt_op_is_over(op))
+        return;
+    c = pin(op);
+    if (c)
+        tt_engine_wait(c->engine, tt_request_is_over, op);
+    unpin(c, guarded);
+}
+
+struct any {
+    struct tt_op **ops;
+    size_t n, index;
+};
+
+static bool any_done(void *arg)
+{
+    struct any *any = arg;
+
+    for (size_t i = 0; i < any->n; i++)
+        if (any->ops[i] && tt_op_is_over(any->ops[i])) {
+            any->index = i;
+            return true;
+        }
+    return false;
+}
+
+size_t tt_op_wait_any(struct tt_op **ops, size_t n)
+{
+    struct any any = { .ops = ops, .n = n };
+    size_t first = 0;
+
+    while (!ops[first])
+        first++;
+    while (!any_done(&any)) {
+        const bool guarded = ops[first]->guarded;
+        struct tt_context *c = pin(ops[first]);
+
+        if (c)
+            tt_engine_wait(c->engine, any_done, &any);
+        unpin(c, guarded);
+    }
+    return any.index;
+}
+
+tutti_status tt_op_status(struct tt_op *op)
+{
+    const tutti_status st = (tutti_status)atomic_load_explicit(&op->status, memory_order_acquire);
+
+    if (st > TUTTI_PENDING)
+        tt_fail_again(st, op->why);
+    return st;
+}
+
+/* Its context is gone, and with it the list that operations are kept in. */
+static void free_orphan(struct tt_op *op)
+{
+    size_t n;
+    struct tt_op **members = tt_group_take_members(op, &n);
+
+    for (size_t i = 0; i < n; i++)
+        free_orphan(members[i]);
+    free(members);
+    free(op->conf.owned);
+    tt_op_discard(op);
+}
+
+void tt_op_free(struct tt_op *op)
+{
+    const bool guarded = op->guarded;
+    struct tt_context *c = pin(op);
+
+    if (!c) {
+        free_orphan(op);
+        return;
+    }
+    tt_baton_take(c->engine);
+    if (!tt_op_is_over(op))
+        tt_context_fail_here(c, TUTTI_ERR_ABORTED, "an operation was cancelled while it ran", true);
+    tt_op_free_here(op);
+    tt_baton_give(c->engine);
+    unpin(c, guarded);
+}
