@@ -26,7 +26,8 @@ MORE = {"bytes_ratio": "bytes", "link_mbit": "Mbit/s", "communication_over_compu
 
 
 def rounds_of(rows):
-    counts = sorted({len(side) for row in rows for side in (row.get("samples") or {}).values()})
+    samples = [row["samples"] for row in rows if row.get("samples")]
+    counts = sorted({len(side) for sides in samples for side in (sides.values() if isinstance(sides, dict) else [sides])})
     return " or ".join(map(str, counts)) or "no"
 
 
