@@ -1,5 +1,7 @@
 #include "tune/predict.h"
 
+#include <stdlib.h>
+
 #include "base/log.h"
 
 #define INSTANT_BYTES_PER_S 1e14 /* where the work of the ranks at its ends is all that a way costs */
@@ -48,34 +50,34 @@ static void make_net(const struct tt_tune_conf *conf, struct tt_net_conf *net)
     }
 }
 
-/* What bounds a lane: so many bytes under way, where they do not cover the way there and back at the rate of a rail, or of a rank that sends. */
-static void make_lanes(const struct tt_tune_conf *conf, const struct tt_segments *segments,
-                       const struct tt_net_conf *net, struct tt_des_conf *des)
+uint32_t tt_predict_lanes(const struct tt_tune_conf *conf, const struct tt_segments *segments)
+{
+    return segments->lanes ? segments->lanes : conf->lanes;
+}
+
+/* A lane is bounded where what it may have under way does not cover the way there and back at the rate of a rail, or of a rank that sends. */
+uint64_t tt_predict_lane_bytes(const struct tt_tune_conf *conf, const struct tt_net_conf *net, enum tt_distance d)
 {
     const double own = conf->costs.far.send_byte_ns > 0 ? 1e9 / conf->costs.far.send_byte_ns : INSTANT_BYTES_PER_S;
     const double rail = net->link[TT_NEAR_RACK].bytes_per_s;
+    const double covers = 2e-9 * net->link[d].latency_ns * (rail < own ? rail : own);
 
-    des->lanes = segments->lanes ? segments->lanes : conf->lanes;
-    for (int d = TT_NEAR_RACK; conf->lane_bytes && d < TT_DISTANCES; d++) {
-        const double covers = 2e-9 * net->link[d].latency_ns * (rail < own ? rail : own);
-
-        if ((double)conf->lane_bytes[d] < covers)
-            des->lane_bytes[d] = conf->lane_bytes[d];
-    }
+    return conf->lane_bytes && d >= TT_NEAR_RACK && (double)conf->lane_bytes[d] < covers ? conf->lane_bytes[d] : 0;
 }
 
-/* The hosts of the largest group of a level. */
+/* The hosts of the largest group of a level; of all, where there is no memory to count them. */
 static uint32_t most_hosts(const struct tt_layout *l, enum tt_distance level)
 {
-    uint32_t most = 1;
+    uint32_t *hosts = calloc(tt_layout_groups(l, level), sizeof *hosts), most = 1;
 
+    if (!hosts)
+        return l->nhosts;
     for (uint32_t h = 0; h < l->nhosts; h++) {
-        uint32_t n = 0;
+        const uint32_t n = ++hosts[tt_layout_group(l, tt_layout_rank(l, h, 0), level)];
 
-        for (uint32_t k = 0; k < l->nhosts; k++)
-            n += tt_layout_distance(l, tt_layout_rank(l, h, 0), tt_layout_rank(l, k, 0)) <= level;
         most = n > most ? n : most;
     }
+    free(hosts);
     return most;
 }
 
@@ -91,6 +93,12 @@ static void make_uplinks(const struct tt_tune_conf *conf, struct tt_net_conf *ne
             net->uplink_bytes_per_s[d] = net->link[TT_NEAR_RACK].bytes_per_s * (double)l->nrails *
                                          (double)most_hosts(l, (enum tt_distance)(d - 1)) / over;
     }
+}
+
+void tt_predict_net(const struct tt_tune_conf *conf, struct tt_net_conf *net)
+{
+    make_net(conf, net);
+    make_uplinks(conf, net);
 }
 
 /* What was busy most of the time. */
@@ -150,9 +158,10 @@ static tutti_status simulate(const struct tt_tune_conf *conf, const struct tt_co
     char why[256];
 
     first.rank = 0;
-    make_net(conf, &net);
-    make_uplinks(conf, &net);
-    make_lanes(conf, segments, &net, &des);
+    tt_predict_net(conf, &net);
+    des.lanes = tt_predict_lanes(conf, segments);
+    for (int d = TT_NEAR_RACK; d < TT_DISTANCES; d++)
+        des.lane_bytes[d] = tt_predict_lane_bytes(conf, &net, (enum tt_distance)d);
     st = tt_des_run(&des, &r, why, sizeof why);
     if (st == TUTTI_ERR_TIMEOUT)
         tt_log(TT_LOG_DEBUG, "%s cannot be simulated: %s", algo->name, why);
@@ -175,37 +184,49 @@ static bool tries_fetching(const struct tt_tune_conf *conf, const struct tt_coll
 
 static double more(double a, double than) { return a > than ? a - than : 0; }
 
+void tt_predict_near(const struct tt_tune_conf *conf, const struct tt_coll *coll, struct tt_predict_near *out)
+{
+    const struct tt_tune_costs *costs = &conf->costs;
+    const bool crowded = costs->cores && costs->cores < tt_layout_widest(conf->layout);
+    const bool apart = !crowded && costs->apart.copy_byte_ns > 0 && costs->near.mapped;
+
+    *out = (struct tt_predict_near){
+        .tries = !crowded && tries_fetching(conf, coll),
+        .slots = costs->near,
+        .fetched = costs->fetched,
+        .work = { costs->near.send_byte_ns, costs->copy_byte_ns, costs->reduce_byte_ns },
+    };
+    if (!crowded)
+        out->slots.single_bytes = 0;
+    if (apart)
+        out->work = costs->apart;
+    out->fetched_work = apart ? costs->own : out->work;
+    out->slots.send_byte_ns = out->work.send_byte_ns;
+    out->fetched.mapped &= !tt_coll_reduces(coll->kind);    /* what is added to something is fetched to slots of the receiver's own */
+    if (apart) {                                            /* eager messages are not fetched */
+        out->fetched.eager_send_byte_ns = more(out->work.send_byte_ns, out->fetched.send_byte_ns);
+        out->fetched.eager_receive_byte_ns = more(out->work.copy_byte_ns, costs->own.copy_byte_ns);
+    }
+}
+
 tutti_status tt_predict(const struct tt_tune_conf *conf, const struct tt_coll *coll, const struct tt_algo *algo,
                         const struct tt_segments *segments, uint64_t events_max, double time_max_ns,
                         struct tt_prediction *out)
 {
-    const struct tt_tune_costs *costs = &conf->costs;
-    const bool crowded = costs->cores && costs->cores < tt_layout_widest(conf->layout);
-    struct tt_des_way near = costs->near, fetched = costs->fetched;
-    const bool apart = !crowded && costs->apart.copy_byte_ns > 0 && near.mapped;
-    struct tt_tune_bytes work = { near.send_byte_ns, costs->copy_byte_ns, costs->reduce_byte_ns };
     struct tt_prediction first, second;
+    struct tt_predict_near near;
     double limit_ns;
     tutti_status st;
 
-    if (!crowded)
-        near.single_bytes = 0;
-    if (apart)
-        work = costs->apart;
-    near.send_byte_ns = work.send_byte_ns;
-    fetched.mapped &= !tt_coll_reduces(coll->kind);     /* what is added to something is fetched to slots of the receiver's own */
-    if (apart) {                                        /* eager messages are not fetched */
-        fetched.eager_send_byte_ns = more(work.send_byte_ns, fetched.send_byte_ns);
-        fetched.eager_receive_byte_ns = more(work.copy_byte_ns, costs->own.copy_byte_ns);
-    }
-    st = simulate(conf, coll, algo, segments, &near, &work, events_max, time_max_ns, &first);
+    tt_predict_near(conf, coll, &near);
+    st = simulate(conf, coll, algo, segments, &near.slots, &near.work, events_max, time_max_ns, &first);
     if (st)
         return st;
     *out = first;
-    if (crowded || !tries_fetching(conf, coll) || (events_max && first.events >= events_max))
+    if (!near.tries || (events_max && first.events >= events_max))
         return TUTTI_OK;
     limit_ns = first.cut ? time_max_ns : first.time_ns;
-    st = simulate(conf, coll, algo, segments, &fetched, apart ? &costs->own : &work,
+    st = simulate(conf, coll, algo, segments, &near.fetched, &near.fetched_work,
                   events_max ? events_max - first.events : 0, limit_ns, &second);
     if (st)
         return st;

@@ -56,6 +56,19 @@ struct tt_prediction {
 /* Whether calls of that kind can be simulated at all. */
 bool tt_predict_knows(enum tt_coll_kind kind);
 
+/* The network between the layout's ranks, by what is told or measured of its links. */
+void tt_predict_net(const struct tt_tune_conf *conf, struct tt_net_conf *net);
+/* The lanes to a peer that a call's segments go over, and what each may have under way at a distance, where that bounds it; 0: it does not. */
+uint32_t tt_predict_lanes(const struct tt_tune_conf *conf, const struct tt_segments *segments);
+uint64_t tt_predict_lane_bytes(const struct tt_tune_conf *conf, const struct tt_net_conf *net, enum tt_distance d);
+/* What messages within a host cost where each rank has its core, or not, and what bytes do: in slots, or in single copies. */
+struct tt_predict_near {
+    bool tries;             /* the engine tries single copies as well as slots */
+    struct tt_des_way slots, fetched;
+    struct tt_tune_bytes work, fetched_work;
+};
+void tt_predict_near(const struct tt_tune_conf *conf, const struct tt_coll *coll, struct tt_predict_near *out);
+
 /* Simulates at most events_max events (0: any number), or until time_max_ns (0: any time). Errors as tt_des_run (TIMEOUT: the simulated
  * ranks are stuck, which is told in the log's debug lines only); *out on OK only. */
 tutti_status tt_predict(const struct tt_tune_conf *conf, const struct tt_coll *coll, const struct tt_algo *algo,
