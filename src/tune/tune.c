@@ -2,6 +2,7 @@
 
 #include "base/status.h"
 #include "tune/glance.h"
+#include "tune/walk.h"
 
 #define FACTOR 8.0        /* by its closed form so much slower than the best: it is not simulated */
 #define SIMULATED_MAX 12u /* candidates */
@@ -86,18 +87,35 @@ static void list_candidates(const struct tt_tune_conf *conf, const struct tt_col
 struct race {
     const struct tt_tune_conf *conf;
     struct tt_coll like;
-    uint64_t events_left;
+    struct tt_walk *walk;   /* NULL: candidates are simulated */
+    uint64_t events_left;   /* or the steps of one candidate that may be walked */
     double limit_ns; /* who takes longer is stopped; 0: nobody is */
     struct tt_tune_report *report;
     const struct tt_candidate *best;
 };
 
-static bool has_finished(const struct tt_candidate *c) { return c->state == TT_SIMULATED && !c->prediction.cut; }
+static bool has_time(const struct tt_candidate *c) { return c->state == TT_SIMULATED || c->state == TT_WALKED; }
+
+static bool has_finished(const struct tt_candidate *c) { return has_time(c) && !c->prediction.cut; }
+
+static void walk(struct race *race, struct tt_candidate *c)
+{
+    const tutti_status st =
+        tt_walk_run(race->walk, &race->like, c->algo, &c->segments, race->events_left, race->limit_ns, &c->prediction);
+
+    c->state = st ? TT_NOT_WALKED : TT_WALKED;
+    if (!st)
+        race->report->events += c->prediction.events;
+}
 
 static void run(struct race *race, struct tt_candidate *c)
 {
     uint64_t spent;
 
+    if (race->walk) {
+        walk(race, c);
+        return;
+    }
     if (!race->events_left) {
         c->state = TT_TOO_LONG;
         return;
@@ -173,17 +191,23 @@ static void run_all(struct race *race)
 }
 
 /* How long those would have taken that were stopped. */
-static void run_to_the_end(const struct race *race)
+static void run_to_the_end(struct race *race)
 {
     struct tt_tune_report *r = race->report;
+    const uint64_t events = r->events;
 
+    race->limit_ns = 0;
     for (uint32_t i = 0; i < r->ncandidates; i++) {
         struct tt_candidate *c = &r->candidate[i];
 
-        if (c->state == TT_SIMULATED && c->prediction.cut &&
-            tt_predict(race->conf, &race->like, c->algo, &c->segments, 0, 0, &c->prediction))
+        if (!has_time(c) || !c->prediction.cut)
+            continue;
+        if (race->walk)
+            walk(race, c);
+        else if (tt_predict(race->conf, &race->like, c->algo, &c->segments, 0, 0, &c->prediction))
             c->state = TT_NO_SIMULATION;
     }
+    r->events = events;
 }
 
 /* ---- the winner's segments and lanes --------------------------------------------------------------------------------- */
@@ -296,10 +320,10 @@ static const char *why_not_simulated(const struct tt_tune_conf *conf, const stru
         return "calls of this kind are not simulated";
     if (call->nranks < 2 || !call->bytes)
         return "there is nothing to send";
-    if (call->nranks > TT_TUNE_RANKS_MAX)
-        return "there are more ranks than are simulated before a call";
     if (conf->layout->nranks != call->nranks)
         return "it is not known where the ranks are";
+    if (call->nranks > TT_TUNE_RANKS_MAX && conf->layout->nhosts == 1)
+        return "there are more ranks than are simulated before a call, on one host";
     return NULL;
 }
 
@@ -329,6 +353,36 @@ static struct tt_tune_conf conf_for(const struct tt_tune_conf *conf, const struc
     return out;
 }
 
+/* How many steps of each candidate may be walked: all ranks of a host walk, and where they have few cores, it takes them longer. */
+static uint64_t steps_for(const struct tt_tune_conf *conf)
+{
+    const uint64_t ranks = tt_layout_widest(conf->layout);
+    const uint64_t cores = conf->costs.cores && conf->costs.cores < ranks ? conf->costs.cores : ranks;
+    const uint64_t steps = TT_TUNE_STEPS_MAX * cores / ranks;
+
+    return steps > TT_TUNE_STEPS_MIN ? steps : TT_TUNE_STEPS_MIN;
+}
+
+static void walk_all(const struct tt_tune_conf *conf, const struct tt_coll *of_class, bool whole,
+                     struct tt_tune_report *r)
+{
+    struct race race = {
+        .conf = conf, .like = *of_class, .walk = tt_walk_open(conf), .events_left = steps_for(conf), .report = r
+    };
+
+    r->walked = true;
+    r->events_max = race.events_left;
+    if (race.walk)
+        run_all(&race);
+    if (whole && race.walk)
+        run_to_the_end(&race);
+    tt_walk_close(race.walk);
+    if (race.best)
+        r->chosen = (uint32_t)(race.best - r->candidate);
+    else
+        r->why_model = "no candidate could be walked";
+}
+
 static void race_all(const struct tt_tune_conf *conf, const struct tt_coll *of_class, const struct tt_coll *like,
                      bool whole, struct tt_tune_report *r)
 {
@@ -351,7 +405,9 @@ struct tt_tune_choice tt_tune_choose(const struct tt_tune_conf *conf, const stru
                                      const struct tt_algo *forced, bool simulate, struct tt_tune_report *report)
 {
     const char *why = why_not_simulated(conf, call, simulate);
-    const struct tt_coll of_class = why ? *call : stand_in(conf, call), like = why ? *call : shortened(conf, &of_class);
+    const bool walks = !why && call->nranks > TT_TUNE_RANKS_MAX;
+    const struct tt_coll of_class = why ? *call : stand_in(conf, call);
+    const struct tt_coll like = why || walks ? of_class : shortened(conf, &of_class);
     struct tt_tune_report mine, *r = report ? report : &mine;
     const struct tt_candidate *c;
 
@@ -360,8 +416,11 @@ struct tt_tune_choice tt_tune_choose(const struct tt_tune_conf *conf, const stru
     r->class_bytes = of_class.bytes;
     r->bytes = like.bytes;
     r->why_model = why;
+    r->walked = false;
     list_candidates(conf, &of_class, &like, forced, r);
-    if (!why)
+    if (walks)
+        walk_all(conf, &of_class, report != NULL, r);
+    else if (!why)
         race_all(conf, &of_class, &like, report != NULL, r);
     c = &r->candidate[r->chosen];
     return (struct tt_tune_choice){
@@ -369,6 +428,7 @@ struct tt_tune_choice tt_tune_choose(const struct tt_tune_conf *conf, const stru
         .segments = c->segments,
         .by = forced         ? TT_BY_NAME
               : r->why_model ? TT_BY_MODEL
+              : walks        ? TT_BY_WALK
                              : TT_BY_SIMULATION,
     };
 }

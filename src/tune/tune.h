@@ -1,7 +1,8 @@
 /* The choice of algorithm, segments, streams and lanes. Pure: the same inputs give the same choice on every rank.
  *
  * All algorithms that fit are ranked by their closed forms (algo->cost). The best of these are simulated, first what is soon simulated: the call at the size that
- * stands for its class, on the layout, with constants that all ranks agree on; the fastest wins. For it, other segments and streams are tried
+ * stands for its class, on the layout, with constants that all ranks agree on; the fastest wins. Where ranks are too many for that, programs are walked instead
+ * (walk.h). For the fastest of those that were simulated, other segments and streams are tried
  * likewise, and fewer lanes where wires have several. What is too far behind by its closed form is not simulated; where simulating would take too long, or cannot be done, the closed
  * forms decide. docs/tuning.md. */
 #ifndef TT_TUNE_TUNE_H
@@ -12,6 +13,7 @@
 enum tt_choice_by {
     TT_BY_MODEL,            /* closed forms */
     TT_BY_SIMULATION,
+    TT_BY_WALK,             /* programs of ranks that were walked */
     TT_BY_NAME              /* the caller named it */
 };
 
@@ -21,17 +23,22 @@ struct tt_tune_choice {
     enum tt_choice_by by;
 };
 
-#define TT_TUNE_RANKS_MAX 64u   /* of more, the closed forms choose */
+#define TT_TUNE_RANKS_MAX 64u   /* that are simulated; of more, on several hosts, programs are walked, and on one the closed forms choose */
 #define TT_TUNE_CANDIDATES 48u
 #define TT_TUNE_EVENTS_MAX 40000u   /* of all simulations for one choice, on up to 16 ranks: about 20 ms, */
 #define TT_TUNE_EVENTS_MIN 2000u    /* and of a short call, on up to 8: about 1 ms. On more they grow with the square, as messages do */
 
+#define TT_TUNE_STEPS_MAX 60000u    /* of programs that are walked for one candidate */
+#define TT_TUNE_STEPS_MIN 4000u     /* the same, where many ranks share a core */
+
 /* Why a candidate has no predicted time. */
 enum tt_candidate_state {
     TT_SIMULATED,
+    TT_WALKED,
     TT_SAME,                /* as one before it: another name for the same program */
     TT_TOO_FAR,             /* behind by its closed form */
     TT_TOO_LONG,            /* to simulate: more events than are allowed before a call */
+    TT_NOT_WALKED,          /* it hangs on ranks that are not */
     TT_DOES_NOT_FIT,        /* what is simulated for the class */
     TT_NO_SIMULATION
 };
@@ -41,7 +48,7 @@ struct tt_candidate {
     struct tt_segments segments;
     double model_ns;                    /* by its closed form */
     enum tt_candidate_state state;
-    struct tt_prediction prediction;    /* if simulated */
+    struct tt_prediction prediction;    /* if simulated or walked */
     bool variant;                       /* the winner with other segments, streams or lanes */
 };
 
@@ -52,7 +59,8 @@ struct tt_tune_report {
     struct tt_candidate candidate[TT_TUNE_CANDIDATES];
     uint32_t ncandidates;
     uint32_t chosen;                    /* cheapest by closed form first, then variants */
-    uint64_t events, events_max;        /* that were simulated for the choice, and that might have been */
+    bool walked;                        /* programs were walked, and nothing simulated */
+    uint64_t events, events_max;        /* that were simulated for the choice, and that might have been; or steps, and those of one candidate */
     const char *why_model;              /* why closed forms decided; NULL: they did not */
 };
 

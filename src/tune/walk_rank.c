@@ -1,0 +1,565 @@
+/* One rank of a walk: what its steps take its thread, and when what they read and write is there. */
+#include <string.h>
+
+#include "tune/walk_state.h"
+
+#define CREDITS 4u          /* to a stream's depth, as the executor gives them */
+#define BEGIN_ROUNDS 64u    /* looked at, as far as a window holds their steps; of a rank that has none for so long nothing is expected later */
+#define FETCHED_PARTS 4u    /* of a message, at least: those who get it may pass on the first before the last is there */
+
+static double later(double a, double b) { return a > b ? a : b; }
+
+/* ---- the thread ------------------------------------------------------------------------------------------------ */
+
+/* Whether something that takes so long fits in where it was idle, the sooner the better; from when on is out. */
+static bool fits_in(struct walk_calendar *c, double ready_ns, double takes_ns, double *from_ns)
+{
+    struct walk_when *best = NULL;
+
+    for (uint32_t i = 0; i < WALK_IDLE; i++) {
+        const double from = later(ready_ns, c->idle[i].first_ns);
+
+        if (from + takes_ns > c->idle[i].last_ns || (best && from >= *from_ns))
+            continue;
+        best = &c->idle[i];
+        *from_ns = from;
+    }
+    if (best)
+        best->first_ns = *from_ns + takes_ns;
+    return best != NULL;
+}
+
+/* How much of a time is not before floor_ns. */
+static double left_of(const struct walk_when *idle, double floor_ns)
+{
+    return later(0, idle->last_ns - later(idle->first_ns, floor_ns));
+}
+
+/* Something begins after all there was. Of when it was idle before, the longest times are remembered that are not over before floor_ns. */
+static void append(struct walk_calendar *c, double from_ns, double takes_ns, double floor_ns)
+{
+    const struct walk_when idle = { .first_ns = c->free_ns, .last_ns = from_ns, .made = false };
+    uint32_t least = 0;
+
+    for (uint32_t i = 1; i < WALK_IDLE; i++)
+        if (left_of(&c->idle[i], floor_ns) < left_of(&c->idle[least], floor_ns))
+            least = i;
+    if (from_ns > c->free_ns) {
+        c->busy_from_ns = from_ns;
+        if (left_of(&idle, floor_ns) > left_of(&c->idle[least], floor_ns))
+            c->idle[least] = idle;
+    }
+    c->free_ns = from_ns + takes_ns;
+}
+
+/* When it may turn to what is ready at a time, in what it has been busy with since it was idle: after what was ready before. */
+static double turn_of(const struct walk_rank *r, double ready_ns)
+{
+    const uint32_t n = r->njobs < WALK_JOBS ? r->njobs : WALK_JOBS;
+    double next = n < WALK_JOBS ? r->thread.busy_from_ns : 0;
+
+    for (uint32_t i = 1; i <= n; i++) {
+        const struct walk_job *job = &r->job[(r->njobs - i) % WALK_JOBS];
+
+        next = i == WALK_JOBS || job->ready_ns <= ready_ns ? job->next_ns : next;
+        if (job->ready_ns <= ready_ns)
+            break;
+    }
+    return later(later(ready_ns, next), r->between_ns);
+}
+
+/* It does `work`, not before `ready`: where it was idle, if there is room; or in between what it has been busy with since, of which the rest
+ * then ends later, unless there is time to spare; or after all before. Returns when it is done. */
+static double spend(const struct tt_walk *w, struct walk_rank *r, double ready_ns, double work_ns)
+{
+    const double work = work_ns * w->crowd, ready = later(ready_ns, r->floor_ns);
+    double start;
+
+    r->busy.work_ns += work;
+    if (!r->straight && fits_in(&r->thread, ready, work, &start))
+        return start + work;
+    start = ready >= r->thread.free_ns ? ready : r->straight ? r->thread.free_ns : turn_of(r, ready);
+    if (start < r->thread.free_ns) {
+        r->thread.free_ns += later(0, work - r->spare_ns);
+        r->spare_ns = later(0, r->spare_ns - work);
+        r->between_ns = start + work;
+        return start + work;
+    }
+    if (start > r->thread.free_ns) {
+        r->spare_ns = r->between_ns = 0;
+        r->njobs = 0;
+    }
+    append(&r->thread, start, work, r->floor_ns);
+    r->job[r->njobs++ % WALK_JOBS] = (struct walk_job){ .ready_ns = ready, .next_ns = r->thread.free_ns };
+    return r->thread.free_ns;
+}
+
+/* The same in `parts` parts, the last of them not before all is there: between them it turns to other things. */
+static struct walk_when spend_on(const struct tt_walk *w, struct walk_rank *r, struct walk_when there, uint32_t parts,
+                                 double work_ns)
+{
+    const double part = work_ns * w->crowd / parts, end = spend(w, r, there.first_ns, work_ns);
+    struct walk_when done = { .first_ns = end - work_ns * w->crowd + part,
+                              .last_ns = later(end, there.last_ns + part),
+                              .made = false };
+
+    if (parts == 1 || end <= r->thread.busy_from_ns)
+        return done;
+    if (end >= r->thread.free_ns)
+        r->job[(r->njobs - 1) % WALK_JOBS].next_ns = done.first_ns;
+    else
+        r->between_ns = done.first_ns;
+    if (r->spare_ns <= 0)       /* what is done in turn with others ends with them */
+        done.last_ns = later(done.last_ns, r->thread.free_ns);
+    r->spare_ns += later(0, done.last_ns - r->thread.free_ns);
+    r->thread.free_ns = later(r->thread.free_ns, done.last_ns);
+    return done;
+}
+
+/* A step is over: the one that comes WALK_WINDOW later may begin, if all before it are. */
+static void is_over(struct walk_rank *r, double ns)
+{
+    double *at = &r->over_ns[r->nover++ % WALK_WINDOW];
+
+    r->floor_ns = later(r->floor_ns, *at);
+    *at = ns;
+    r->end_ns = later(r->end_ns, ns);
+}
+
+/* ---- what is read and written --------------------------------------------------------------------------------------- */
+
+static bool is_same(const struct tt_ref *a, const struct tt_ref *b)
+{
+    return a->offset == b->offset && a->block == b->block && a->stride == b->stride;
+}
+
+/* When `bytes` at ref are there. No further back is looked than to the step that wrote just these, as that one waited for all before it. */
+static struct walk_when when_there(const struct walk_rank *r, const struct tt_ref *ref, uint64_t bytes)
+{
+    const uint32_t n = r->nwritten < WALK_WRITTEN ? r->nwritten : WALK_WRITTEN;
+    struct walk_when there = { .first_ns = 0, .last_ns = 0, .made = false };
+
+    if (ref->buf == TT_BUF_SRC)
+        return there;
+    for (uint32_t i = 1; i <= n; i++) {
+        const struct walk_written *x = &r->written[(r->nwritten - i) % WALK_WRITTEN];
+        const bool same = x->ref.buf == ref->buf && is_same(&x->ref, ref);
+
+        if (!same && (ref->buf == TT_BUF_PIPE || !tt_ref_overlap(&x->ref, x->bytes, ref, bytes)))
+            continue;
+        there.first_ns = later(there.first_ns, x->first_ns);
+        there.last_ns = later(there.last_ns, x->last_ns);
+        if (same && x->bytes >= bytes) {
+            there.made = i == 1 || there.last_ns == x->last_ns ? x->made : false;
+            break;
+        }
+    }
+    return there;
+}
+
+static void note_written(struct walk_rank *r, const struct tt_ref *ref, uint64_t bytes, struct walk_when when,
+                         bool made)
+{
+    r->written[r->nwritten++ % WALK_WRITTEN] = (struct walk_written){
+        .ref = *ref, .bytes = bytes, .first_ns = when.first_ns, .last_ns = when.last_ns, .made = made
+    };
+}
+
+/* ---- messages --------------------------------------------------------------------------------------------------------- */
+
+static enum tt_distance distance_of(const struct tt_walk *w, const struct walk_rank *r, uint32_t peer)
+{
+    return tt_layout_distance(w->conf->layout, r->coll.rank, peer);
+}
+
+static bool is_eager(const struct tt_walk *w, uint64_t bytes) { return bytes <= w->conf->limits.eager_bytes; }
+
+static uint32_t parts_of(const struct tt_walk *w, uint64_t bytes)
+{
+    return is_eager(w, bytes) ? 1 : tt_exec_segments(bytes, w->segments.segment_bytes);
+}
+
+/* Bytes for their destination, which is one piece of the result. */
+static bool is_for_result(const struct tt_ref *to)
+{
+    return (to->buf == TT_BUF_DST || to->buf == TT_BUF_THERE) && !to->block;
+}
+
+/* Whether a message is fetched by its receiver. */
+static bool is_fetched(const struct tt_walk *w, enum tt_distance d, const struct tt_ref *to, uint64_t bytes)
+{
+    const struct tt_des_way *way = walk_way(w, d);
+
+    return way->single_bytes && bytes >= way->single_bytes && !is_eager(w, bytes) &&
+           (tt_coll_reduces(w->algo->kind) ? !way->mapped : is_for_result(to));
+}
+
+/* The same of a message, which is fetched in longer parts where it lands at once in its place, as the executor has it. */
+static uint32_t parts_of_message(const struct tt_walk *w, enum tt_distance d, const struct tt_ref *to, uint64_t bytes)
+{
+    const uint64_t segment = w->segments.segment_bytes, whole = w->near.whole_bytes;
+    uint64_t part = bytes / FETCHED_PARTS;
+
+    if (!is_fetched(w, d, to, bytes) || !is_for_result(to))
+        return parts_of(w, bytes);
+    part = part < whole ? part / segment * segment : whole;
+    return tt_exec_segments(bytes, part > segment ? part : segment);
+}
+
+static double step_ns(const struct tt_walk *w, const struct walk_rank *r)
+{
+    return r->straight ? 0 : w->conf->costs.step_ns;
+}
+
+/* What of it lands where it belongs. */
+static bool lands_direct(const struct tt_walk *w, enum tt_distance d, const struct tt_ref *to, uint64_t bytes)
+{
+    return walk_way(w, d)->direct && !is_eager(w, bytes) && !w->algo->direct_unsafe && is_for_result(to);
+}
+
+static bool is_in_slots(const struct tt_walk *w, enum tt_distance d, const struct tt_ref *to, uint64_t bytes)
+{
+    return !is_eager(w, bytes) && !lands_direct(w, d, to, bytes) && !(is_fetched(w, d, to, bytes) && is_for_result(to));
+}
+
+static double credits_of(const struct tt_walk *w, uint32_t parts)
+{
+    const uint32_t each = w->segments.depth > CREDITS ? w->segments.depth / CREDITS : 1;
+
+    return parts / each;
+}
+
+/* Whether it is the first in a while that streams between r and a peer, that way. */
+static bool opens(struct walk_rank *r, uint32_t peer, bool out)
+{
+    const uint32_t n = r->nopened[out] < WALK_OPENED ? r->nopened[out] : WALK_OPENED;
+
+    for (uint32_t i = 0; i < n; i++)
+        if (r->opened[out][i] == peer)
+            return false;
+    r->opened[out][r->nopened[out]++ % WALK_OPENED] = peer;
+    return true;
+}
+
+/* A message passes the servers of a level, one way. What shares one of them in a round takes its time there, too. */
+static void pass(struct walk_calendar share[TT_DISTANCES], double busy_ns[TT_DISTANCES], struct walk_mail *m, int level,
+                 double floor_ns)
+{
+    const double takes = m->takes_ns[level];
+    double begin;
+
+    if (takes <= 0)
+        return;
+    if (!fits_in(&share[level], m->head_ns, takes, &begin)) {
+        begin = later(m->head_ns, share[level].free_ns);
+        append(&share[level], begin, takes, floor_ns);
+    }
+    m->head_ns = begin;
+    m->tail_ns = later(m->tail_ns, m->head_ns + takes);
+    busy_ns[level] += takes;
+}
+
+/* How much longer a rank's bytes take at a server that others share in this round. */
+static double shared(const struct tt_walk *w, const struct walk_rank *r, int level, double ranks)
+{
+    const double own = (double)r->own_bytes[level];
+
+    return own > 0 ? later(1, w->mean_bytes[level] * ranks / own) : 1;
+}
+
+static double byte_ns(double bytes_per_s) { return bytes_per_s > 0 ? 1e9 / bytes_per_s : 0; }
+
+/* What the message takes at the servers of each level of its way. */
+static void take_at_levels(const struct tt_walk *w, const struct walk_rank *r, struct walk_mail *m)
+{
+    const double rail = byte_ns(w->net.link[TT_NEAR_RACK].bytes_per_s), bytes = (double)m->bytes;
+    const int d = (int)m->distance;
+
+    memset(m->takes_ns, 0, sizeof m->takes_ns);
+    if (d <= TT_NEAR_HOST) {
+        m->takes_ns[d] = bytes * byte_ns(w->net.link[d].bytes_per_s);
+        if (d == TT_NEAR_HOST && w->socket_ranks > 0)
+            m->takes_ns[d] *= shared(w, r, d, w->socket_ranks);
+        return;
+    }
+    m->takes_ns[TT_NEAR_RACK] = bytes * rail / w->rails * shared(w, r, TT_NEAR_RACK, w->rail_ranks);
+    for (int u = TT_NEAR_ZONE; u <= d; u++) {
+        const double up = w->net.uplink_bytes_per_s[u];
+        const double all = up > 0 ? rail * w->rail_ranks * w->conf->links[u].oversubscription : 0;
+
+        m->takes_ns[u] = bytes * later(byte_ns(up), u == d ? byte_ns(w->net.link[u].bytes_per_s) : 0);
+        if (all > 0 && r->own_bytes[u])
+            m->takes_ns[u] = later(m->takes_ns[u], bytes * all * w->mean_bytes[u] / (double)r->own_bytes[u]);
+    }
+    m->takes_ns[d] = later(m->takes_ns[d], bytes * w->lane_byte_ns[d]);
+}
+
+/* How long a message takes at least that lands in slots: those of its stream are full again and again, until their sender hears that they were emptied. */
+static double slots_ns(const struct tt_walk *w, const struct walk_mail *m)
+{
+    const struct tt_des_way *way = walk_way(w, m->distance);
+    const double there_and_back = 2 * w->net.link[m->distance].latency_ns + way->send_ns + way->receive_ns;
+
+    return m->in_slots ? (m->parts - 1) / w->segments.depth * there_and_back : 0;
+}
+
+/* A message of r, or of one that is in step with it, whose first segment is ready to leave at `left.first_ns`, and the last at left.last_ns. */
+static void leave(const struct tt_walk *w, const struct walk_rank *r, struct walk_when left,
+                  struct walk_calendar out[TT_DISTANCES], double busy_ns[TT_DISTANCES], struct walk_mail *m)
+{
+    const int d = (int)m->distance;
+
+    take_at_levels(w, r, m);
+    m->head_ns = left.first_ns;
+    m->tail_ns = left.last_ns;
+    if (d <= TT_NEAR_HOST && !(d == TT_NEAR_HOST && w->socket_ranks > 0))
+        m->tail_ns = later(m->tail_ns, m->head_ns + m->takes_ns[d]);
+    else
+        for (int u = d <= TT_NEAR_HOST ? d : TT_NEAR_RACK; u <= d; u++)
+            pass(out, busy_ns, m, u, r->floor_ns);
+    m->tail_ns = later(m->tail_ns, left.last_ns + m->takes_ns[d <= TT_NEAR_HOST ? d : TT_NEAR_RACK] / m->parts);
+    m->tail_ns = later(m->tail_ns, m->head_ns + slots_ns(w, m));
+    m->head_ns += w->net.link[d].latency_ns;
+    m->tail_ns += w->net.link[d].latency_ns;
+}
+
+/* When the first segment of a message has come, and when all of it. */
+static struct walk_when arrive(struct walk_rank *r, struct walk_mail *m)
+{
+    double most = 0;
+
+    for (int u = (int)m->distance; u >= TT_NEAR_RACK; u--)
+        pass(r->in, r->busy.in_ns, m, u, r->floor_ns);
+    for (int u = 0; u < TT_DISTANCES; u++)
+        most = later(most, m->takes_ns[u]);
+    return (struct walk_when){ .first_ns = m->parts > 1 ? m->head_ns + most / m->parts : m->tail_ns,
+                               .last_ns = m->tail_ns };
+}
+
+/* ---- steps ------------------------------------------------------------------------------------------------------------- */
+
+static struct walk_fan *find_fan(struct walk_rank *r, const struct tt_step *put)
+{
+    for (uint32_t i = 0; i < r->nfans; i++)
+        if (r->fan[i].from.buf == put->a.buf && is_same(&r->fan[i].from, &put->a) && r->fan[i].bytes == put->bytes)
+            return &r->fan[i];
+    return NULL;
+}
+
+/* A put in parts that take the thread `part_ns` each takes turns with others of the same bytes. */
+static void take_turns(struct walk_rank *r, const struct tt_step *put, uint32_t parts, double part_ns,
+                       struct walk_when *left)
+{
+    struct walk_fan *f = find_fan(r, put);
+
+    if (!f || f->nputs < 2)
+        return;
+    if (f->nsent++ == 0)
+        f->began_ns = left->first_ns - part_ns;
+    left->first_ns = f->began_ns + f->nsent * part_ns;
+    left->last_ns = later(left->last_ns, left->first_ns + f->nputs * (parts - 1) * part_ns);
+}
+
+static struct walk_rank *put(struct tt_walk *w, struct walk_rank *r, const struct tt_step *t)
+{
+    const enum tt_distance d = distance_of(w, r, t->peer);
+    const struct tt_des_way *way = walk_way(w, d);
+    const uint32_t parts = parts_of_message(w, d, &t->out, t->bytes);
+    const bool eager = is_eager(w, t->bytes), fetched = is_fetched(w, d, &t->out, t->bytes);
+    double work = parts * (way->send_ns + step_ns(w, r));
+    struct walk_when there = when_there(r, &t->a, t->bytes);
+    struct walk_mail m = { .from = r->coll.rank, .tag = t->tag, .parts = parts, .bytes = t->bytes, .distance = d };
+    struct walk_rank *to = walk_find(w, t->peer);
+
+    if (!fetched && !(way->mapped && there.made && !eager))     /* whoever makes it writes it to the peer's slots, too */
+        work += (double)t->bytes * (way->send_byte_ns + (eager ? way->eager_send_byte_ns : 0));
+    if (!eager && opens(r, t->peer, true))
+        there.first_ns = later(
+            there.first_ns, spend(w, r, later(r->began_ns, r->floor_ns) + w->net.link[d].latency_ns, way->receive_ns));
+    m.in_slots = is_in_slots(w, d, &t->out, t->bytes);
+    if (m.in_slots)
+        work += credits_of(w, parts) * way->receive_ns;
+    r->left = spend_on(w, r, there, parts, work);
+    if (parts > 1)
+        take_turns(r, t, parts, work * w->crowd / parts, &r->left);
+    leave(w, r, r->left, r->out, r->busy.out_ns, &m);
+    is_over(r, later(r->left.last_ns, m.tail_ns - w->net.link[d].latency_ns));
+    if (to && to->nmail < TT_ROUND_STEPS_MAX)
+        to->mail[to->nmail++] = m;
+    return to && to->waits ? to : NULL;
+}
+
+/* A message that has come for this wait; NULL: none has. */
+static struct walk_mail *find_mail(struct walk_rank *r, const struct tt_step *t)
+{
+    for (uint32_t i = 0; i < r->nmail; i++)
+        if (r->mail[i].from == t->peer && r->mail[i].tag == t->tag)
+            return &r->mail[i];
+    return NULL;
+}
+
+/* Whether what `peer`, which is not walked, sends r in this round hangs on what it waits for in the same round: then it cannot be in step. */
+static bool passes_on(const struct tt_walk *w, const struct walk_rank *r, const struct tt_step *wait, uint64_t round)
+{
+    struct tt_step steps[TT_ROUND_STEPS_MAX];
+    struct tt_sched s = { .steps = steps, .cap = TT_ROUND_STEPS_MAX };
+    struct tt_coll there = r->coll;
+    uint32_t at = 0;
+
+    there.rank = wait->peer;
+    w->algo->round(&s, &there, round);
+    while (at < s.n && !(steps[at].opcode == TT_PUT && steps[at].peer == r->coll.rank && steps[at].tag == wait->tag))
+        at++;
+    for (uint32_t i = 0; i < at && at < s.n; i++)
+        if (steps[i].opcode == TT_WAIT && tt_ref_overlap(&steps[i].out, steps[i].bytes, &steps[at].a, steps[at].bytes))
+            return true;
+    return false;
+}
+
+/* What a rank that is not walked sends, which is in step. */
+static void send_in_step(struct tt_walk *w, const struct walk_rank *r, const struct tt_step *t, struct walk_mail *m)
+{
+    struct walk_calendar out[TT_DISTANCES] = { { .free_ns = 0 } };
+    double busy_ns[TT_DISTANCES] = { 0 };
+    const struct walk_when now = { .first_ns = r->thread.free_ns, .last_ns = r->thread.free_ns, .made = false };
+
+    *m =
+        (struct walk_mail){ .from = t->peer, .tag = t->tag, .bytes = t->bytes, .distance = distance_of(w, r, t->peer) };
+    m->parts = parts_of_message(w, m->distance, &t->out, t->bytes);
+    m->in_slots = is_in_slots(w, m->distance, &t->out, t->bytes);
+    leave(w, r, r->left.last_ns > 0 ? r->left : now, out, busy_ns, m);
+}
+
+static void take(struct tt_walk *w, struct walk_rank *r, const struct tt_step *t, struct walk_mail *m)
+{
+    const struct tt_des_way *way = walk_way(w, m->distance);
+    const uint32_t parts = m->parts;
+    const bool eager = is_eager(w, t->bytes), fetched = is_fetched(w, m->distance, &t->out, t->bytes);
+    const bool direct = lands_direct(w, m->distance, &t->out, t->bytes) || fetched;
+    const double bytes = (double)t->bytes;
+    double work = parts * way->receive_ns +
+                  bytes * (eager ? way->receive_byte_ns + way->eager_receive_byte_ns : way->receive_byte_ns);
+    struct walk_when there = arrive(r, m), done;
+
+    if (fetched)
+        work += parts * way->single_ns + bytes * way->single_byte_ns;
+    if (!direct && t->out.buf != TT_BUF_PIPE)
+        work += parts * step_ns(w, r) + bytes * w->work.copy_byte_ns;
+    if (!direct && !eager)
+        work += credits_of(w, parts) * (way->send_ns + step_ns(w, r));
+    if (there.first_ns > r->thread.free_ns)
+        work += w->turn_ns;
+    if (!eager && r->nover >= WALK_WINDOW && opens(r, t->peer, false))
+        work += way->send_ns + step_ns(w, r);
+    done = spend_on(w, r, there, parts, work);
+    note_written(r, &t->out, t->bytes, done, !direct && !eager && t->out.buf != TT_BUF_PIPE);
+    is_over(r, done.last_ns);
+}
+
+static void change(const struct tt_walk *w, struct walk_rank *r, const struct tt_step *t)
+{
+    const bool reduces = t->opcode == TT_REDUCE_STEP;
+    const uint32_t parts = parts_of(w, t->bytes);
+    const double work =
+        parts * step_ns(w, r) + (double)t->bytes * (reduces ? w->work.reduce_byte_ns : w->work.copy_byte_ns);
+    struct walk_when there = when_there(r, &t->a, t->bytes), other = { .first_ns = 0, .last_ns = 0, .made = false },
+                     done;
+
+    if (reduces)
+        other = when_there(r, &t->b, t->bytes);
+    there.first_ns = later(there.first_ns, other.first_ns);
+    there.last_ns = later(there.last_ns, other.last_ns);
+    done = spend_on(w, r, there, parts, work);
+    note_written(r, &t->out, t->bytes, done, true);
+    is_over(r, done.last_ns);
+}
+
+/* ---- the round ----------------------------------------------------------------------------------------------------------- */
+
+uint32_t walk_rank_go_on(struct tt_walk *w, struct walk_rank *r, uint64_t round,
+                         struct walk_rank *woken[TT_ROUND_STEPS_MAX])
+{
+    uint32_t n = 0;
+
+    r->waits = false;
+    for (; r->at < r->nsteps; r->at++) {
+        const struct tt_step *t = &r->step[r->at];
+        struct walk_mail *m, unseen;
+
+        if (t->opcode == TT_PUT) {
+            struct walk_rank *to = put(w, r, t);
+
+            if (to) {
+                to->waits = false;
+                woken[n++] = to;
+            }
+        } else if (t->opcode == TT_WAIT) {
+            m = find_mail(r, t);
+            if (!m && walk_find(w, t->peer)) {
+                r->waits = true;
+                return n;
+            }
+            if (!m) {
+                w->is_lost |= passes_on(w, r, t, round);
+                m = &unseen;
+                send_in_step(w, r, t, m);
+            }
+            take(w, r, t, m);
+        } else {
+            change(w, r, t);
+        }
+    }
+    return n;
+}
+
+/* ---- its beginning --------------------------------------------------------------------------------------------------------- */
+
+/* As the executor has it: of straight programs the steps are done one after the other. */
+static bool is_simple(const struct tt_walk *w, const struct tt_step *t)
+{
+    const bool makes = t->opcode == TT_REDUCE_STEP || t->opcode == TT_COPY;
+
+    return !t->at_most && is_eager(w, t->bytes) && !t->a.block && !t->b.block && !t->out.block &&
+           !(makes && t->out.buf == TT_BUF_PIPE);
+}
+
+static void note_fan(struct walk_rank *r, const struct tt_step *put)
+{
+    struct walk_fan *f = find_fan(r, put);
+
+    if (f)
+        f->nputs++;
+    else if (r->nfans < WALK_FANS)
+        r->fan[r->nfans++] = (struct walk_fan){ .from = put->a, .bytes = put->bytes, .nputs = 1 };
+}
+
+/* Looks at the steps that its window holds at once: whether that is all, and each is short, so that there is nothing to decide; and how many peers it
+ * tells that they may stream. */
+void walk_rank_begin(struct tt_walk *w, struct walk_rank *r)
+{
+    const uint64_t rounds = w->algo->nrounds(&r->coll);
+    struct tt_step steps[TT_ROUND_STEPS_MAX];
+    uint32_t nsteps = 0;
+    double opening = 0;
+    uint64_t k = 0;
+
+    r->straight = true;
+    for (; k < rounds && k < BEGIN_ROUNDS && nsteps + TT_ROUND_STEPS_MAX <= WALK_WINDOW; k++) {
+        struct tt_sched s = { .steps = steps, .cap = TT_ROUND_STEPS_MAX };
+
+        w->algo->round(&s, &r->coll, k);
+        w->steps += s.n + 1;
+        for (uint32_t i = 0; i < s.n; i++) {
+            r->straight &= is_simple(w, &steps[i]);
+            if (steps[i].opcode == TT_WAIT && !is_eager(w, steps[i].bytes) && opens(r, steps[i].peer, false))
+                opening += walk_way(w, distance_of(w, r, steps[i].peer))->send_ns + w->conf->costs.step_ns;
+            if (steps[i].opcode == TT_PUT && r->coll.kind == TT_BROADCAST)
+                note_fan(r, &steps[i]);
+        }
+        nsteps += s.n;
+    }
+    r->straight &= k == rounds || k == BEGIN_ROUNDS;
+    if (!r->straight)
+        spend(w, r, 0, w->conf->costs.plan_ns + opening);
+    r->began_ns = r->thread.free_ns;
+}

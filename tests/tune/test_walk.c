@@ -1,0 +1,225 @@
+/* The walk: it orders candidates as the simulator does where closed forms cannot, it is bounded, and the same whoever walks. */
+#include <math.h>
+#include <string.h>
+
+#include "algo/algos.h"
+#include "support/unit.h"
+#include "tune/tune.h"
+#include "tune/walk.h"
+
+static const enum tt_coll_kind kinds[] = { TT_ALLREDUCE, TT_REDUCE, TT_REDUCE_SCATTER, TT_ALLGATHER,
+                                           TT_BROADCAST, TT_GATHER, TT_SCATTER,        TT_ALLTOALL };
+#define NKINDS (sizeof kinds / sizeof *kinds)
+
+static const struct tt_topo_link links[TT_DISTANCES] = {
+    [TT_NEAR_SOCKET] = { 500, 450e9, 1 },
+    [TT_NEAR_HOST] = { 500, 450e9, 1 },
+    [TT_NEAR_RACK] = { 1000, 50e9, 1 },
+    [TT_NEAR_ZONE] = { 7000, 0, 1 },
+    [TT_NEAR_BUILDING] = { 15000, 0, 1 },
+    [TT_NEAR_FABRIC] = { 30000, 0, 2.8 },
+};
+
+/* Four buildings of so many ranks together, as the built-in description has them but for its numbers of racks and zones: hosts of 8 ranks and 8
+ * rails, two to a rack. */
+static void make_layout(struct tt_layout *l, uint32_t nranks)
+{
+    tt_layout_regular(l, nranks, 8, 1, 8, TT_NODE_MESH);
+    l->group_ranks[TT_NEAR_RACK] = 16;
+    l->group_ranks[TT_NEAR_BUILDING] = nranks / 4;
+    l->group_ranks[TT_NEAR_ZONE] = nranks >= 512 ? nranks / 16 : nranks / 8;
+    l->group_ranks[TT_NEAR_FABRIC] = nranks;
+}
+
+/* A NIC that is driven from user space; bytes are copied and added at `gbs` gigabytes a second. */
+static void make_conf(struct tt_tune_conf *conf, const struct tt_layout *layout, double gbs)
+{
+    const struct tt_des_way near = { .send_ns = 470, .receive_ns = 42, .send_byte_ns = 1 / gbs, .mapped = true };
+    const struct tt_des_way far = { .send_ns = 300, .receive_ns = 200, .direct = true };
+
+    *conf = (struct tt_tune_conf){
+        .layout = layout, .links = links,
+        .costs = {
+            .far = far, .near = near, .near_latency_ns = 100, .far_latency_ns = 30000, .reduce_byte_ns = 1 / gbs,
+            .copy_byte_ns = 1 / gbs, .plan_ns = 300, .step_ns = 50,
+        },
+        .model = {
+            .message_ns = 30500, .byte_ns = 0.02, .reduce_byte_ns = 1 / gbs, .copy_byte_ns = 1 / gbs,
+            .near_message_ns = 1000, .near_byte_ns = 1 / gbs,
+        },
+        .limits = { .segment_bytes = 128 << 10, .eager_bytes = 8192 },
+    };
+    tt_tune_tell_limits(conf);
+}
+
+static double walked(const struct tt_tune_conf *conf, const struct tt_coll *c, const char *name)
+{
+    const struct tt_algo *algo = tt_algo_find(c, name);
+    struct tt_walk *w = tt_walk_open(conf);
+    struct tt_prediction p;
+    struct tt_segments s;
+
+    assert_non_null(w);
+    s = tt_segments_choose(algo, c, &conf->limits);
+    assert_int_equal(tt_walk_run(w, c, algo, &s, TT_TUNE_STEPS_MAX, 0, &p), TUTTI_OK);
+    tt_walk_close(w);
+    return p.time_ns;
+}
+
+static double simulated(const struct tt_tune_conf *conf, const struct tt_coll *c, const struct tt_algo *algo)
+{
+    const struct tt_segments s = tt_segments_choose(algo, c, &conf->limits);
+    struct tt_prediction p;
+
+    assert_int_equal(tt_predict(conf, c, algo, &s, 0, 0, &p), TUTTI_OK);
+    return p.time_ns;
+}
+
+/* All orders of doubling send as many messages and bytes, so their closed forms differ by what is copied at most. Where copies cost next to nothing
+ * farthest-first is fastest, as little of it goes between buildings; where they are slow nearest-first is, as nothing of it is copied. */
+static void the_order_of_doubling_that_the_simulator_finds_faster_is_chosen(void **state)
+{
+    static const char *const orders[] = { "doubling", "far", "hybrid" };
+    struct tt_layout layout;
+    struct tt_tune_conf conf;
+
+    (void)state;
+    make_layout(&layout, 256);
+    for (int slow = 0; slow < 2; slow++) {
+        struct tt_coll c = {
+            .kind = TT_ALLGATHER, .nranks = 256, .elem_bytes = 4, .bytes = 32 << 10, .layout = &layout
+        };
+        const char *by_walk = NULL, *by_simulation = NULL;
+        double least_walked = 0, least_simulated = 0;
+
+        make_conf(&conf, &layout, slow ? 12.5 : 1000);
+        for (int i = 0; i < 3; i++) {
+            const double w = walked(&conf, &c, orders[i]), s = simulated(&conf, &c, tt_algo_find(&c, orders[i]));
+
+            if (!by_walk || w < least_walked) {
+                by_walk = orders[i];
+                least_walked = w;
+            }
+            if (!by_simulation || s < least_simulated) {
+                by_simulation = orders[i];
+                least_simulated = s;
+            }
+        }
+        assert_string_equal(by_walk, by_simulation);
+        assert_string_equal(by_walk, slow ? "doubling" : "far");
+    }
+}
+
+/* What is chosen for many ranks, against the fastest candidate as simulated. */
+static void what_is_chosen_is_near_the_best_that_the_simulator_finds(void **state)
+{
+    struct tt_layout layout;
+    struct tt_tune_conf conf;
+    static struct tt_tune_report report;
+    double sum = 0, sum_model = 0;
+    uint32_t n = 0;
+
+    (void)state;
+    make_layout(&layout, 128);
+    make_conf(&conf, &layout, 100);
+    for (size_t k = 0; k < NKINDS; k++)
+        for (uint64_t bytes = 256; bytes <= 1 << 20; bytes *= 64) {
+            const struct tt_coll c = {
+                .kind = kinds[k], .nranks = 128, .elem_bytes = 4, .bytes = bytes, .layout = &layout
+            };
+            struct tt_tune_choice choice;
+            double best = 0, chosen = 0, model = 0;
+
+            if (bytes > 16384 && kinds[k] != TT_ALLREDUCE && kinds[k] != TT_BROADCAST && kinds[k] != TT_REDUCE)
+                continue;
+            choice = tt_tune_choose(&conf, &c, NULL, true, &report);
+            assert_int_equal(choice.by, TT_BY_WALK);
+            assert_null(report.why_model);
+            for (uint32_t i = 0; i < report.ncandidates; i++) {
+                double s;
+
+                if (report.candidate[i].state != TT_WALKED)
+                    continue;
+                s = simulated(&conf, &c, report.candidate[i].algo);
+                best = best <= 0 || s < best ? s : best;
+                if (report.candidate[i].algo == choice.algo)
+                    chosen = s;
+                if (report.candidate[i].algo == tt_algo_choose(&c, &conf.model))
+                    model = s;
+            }
+            if (chosen > 2 * best)
+                fail_msg("%s of %llu bytes: %s takes %.0f ns, and the best %.0f", tt_coll_name(c.kind),
+                         (unsigned long long)bytes, choice.algo->name, chosen, best);
+            sum += log(chosen / best);
+            sum_model += log((model > 0 ? model : chosen) / best);
+            n++;
+        }
+    if (exp(sum / n) > 1.1)
+        fail_msg("what is chosen takes %.2f times as long as the best in the mean; by closed forms it is %.2f",
+                 exp(sum / n), exp(sum_model / n));
+    assert_true(sum <= sum_model);
+}
+
+/* The first call costs a bounded number of steps on any number of ranks, and something is chosen that can run. */
+static void a_walk_is_bounded_however_many_ranks_there_are(void **state)
+{
+    static struct tt_tune_report report;
+    struct tt_layout layout;
+    struct tt_tune_conf conf;
+
+    (void)state;
+    for (uint32_t n = 128; n <= 131072; n *= 32)
+        for (size_t k = 0; k < NKINDS; k++)
+            for (uint64_t bytes = 64; bytes <= 1 << 20; bytes *= 128) {
+                const struct tt_coll c = {
+                    .kind = kinds[k], .nranks = n, .elem_bytes = 4, .bytes = bytes, .layout = &layout
+                };
+                struct tt_tune_choice choice;
+
+                if (!unit_draw())
+                    continue;
+                make_layout(&layout, n);
+                make_conf(&conf, &layout, 100);
+                choice = tt_tune_choose(&conf, &c, NULL, true, &report);
+                assert_true(tt_algo_fits(choice.algo, &c));
+                for (uint32_t i = 0; i < report.ncandidates; i++)
+                    if (report.candidate[i].state == TT_WALKED &&
+                        report.candidate[i].prediction.events > 3 * TT_TUNE_STEPS_MAX)
+                        fail_msg("%s on %u ranks: %llu steps", report.candidate[i].algo->name, n,
+                                 (unsigned long long)report.candidate[i].prediction.events);
+            }
+}
+
+/* Who asks, and whether a call is in place, changes nothing, and neither does what was walked before. */
+static void ranks_walk_alike(void **state)
+{
+    struct tt_layout layout;
+    struct tt_tune_conf conf;
+
+    (void)state;
+    make_layout(&layout, 2048);
+    make_conf(&conf, &layout, 100);
+    for (size_t k = 0; k < NKINDS; k++) {
+        struct tt_coll c = { .kind = kinds[k], .nranks = 2048, .elem_bytes = 4, .bytes = 4096, .layout = &layout };
+        const struct tt_tune_choice first = tt_tune_choose(&conf, &c, NULL, true, NULL);
+        struct tt_tune_choice other;
+
+        c.rank = 77 * (uint32_t)k;
+        c.in_place = true;
+        other = tt_tune_choose(&conf, &c, NULL, true, NULL);
+        assert_ptr_equal(other.algo, first.algo);
+        assert_int_equal(other.segments.segment_bytes, first.segments.segment_bytes);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_order_of_doubling_that_the_simulator_finds_faster_is_chosen),
+        cmocka_unit_test(what_is_chosen_is_near_the_best_that_the_simulator_finds),
+        cmocka_unit_test(a_walk_is_bounded_however_many_ranks_there_are),
+        cmocka_unit_test(ranks_walk_alike),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
