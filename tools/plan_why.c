@@ -24,6 +24,7 @@ struct why_options {
     struct plan_options plan;
     const char *wire;
     bool json;
+    bool simulates;             /* what was walked, too, however long that takes */
     uint32_t cores;             /* 0: not said */
 };
 
@@ -34,16 +35,19 @@ struct why {
     bool simulates;
     struct tt_tune_report report;
     struct tt_tune_choice choice;
+    bool also_simulated;                        /* what was walked was simulated, too: */
+    double simulated_ns[TT_TUNE_CANDIDATES];    /* 0: not this one */
     const struct tt_tunefile *tune;     /* the tune file for these ranks; NULL: none is */
     struct tt_tuned tuned;              /* what it says of the call; row NULL: nothing, so it was not asked */
     const char *unused;                 /* why no tune file that is named is for these ranks; NULL: one is, or none is named */
 };
 
-enum { OPT_JSON = 256, OPT_WIRE, OPT_CORES };
+enum { OPT_JSON = 256, OPT_WIRE, OPT_CORES, OPT_SIMULATE };
 
 static const struct argp_option options[] = {
     { "wire", OPT_WIRE, "shm|tcp", 0, "how ranks of one host reach each other (default shm; inside a job: the wires that may be used)", 3 },
     { "cores", OPT_CORES, "N", 0, "cores of each host (default: of this one; with --topo: as many as ranks)", 3 },
+    { "simulate", OPT_SIMULATE, NULL, 0, "where programs are walked, as ranks are many, simulate the candidates too, to compare; it may take minutes", 3 },
     { "json", OPT_JSON, NULL, 0, "as one JSON document", 3 },
     { 0 },
 };
@@ -58,6 +62,9 @@ static error_t parse_one(int key, char *arg, struct argp_state *state)
         return 0;
     case OPT_JSON:
         o->json = true;
+        return 0;
+    case OPT_SIMULATE:
+        o->simulates = true;
         return 0;
     case OPT_WIRE:
         o->wire = arg;
@@ -145,6 +152,22 @@ static void choose(struct why *w)
         w->choice = (struct tt_tune_choice){ .algo = w->tuned.algo, .segments = w->tuned.segments };
 }
 
+/* What those that were walked take when they are simulated. */
+static void simulate_walked(struct why *w)
+{
+    struct tt_coll of_class = w->coll;
+
+    w->also_simulated = true;
+    of_class.bytes = w->report.class_bytes;
+    for (uint32_t i = 0; i < w->report.ncandidates; i++) {
+        const struct tt_candidate *c = &w->report.candidate[i];
+        struct tt_prediction p;
+
+        if (c->state == TT_WALKED && !tt_predict(&w->conf, &of_class, c->algo, &c->segments, 0, 0, &p))
+            w->simulated_ns[i] = p.time_ns;
+    }
+}
+
 /* Whether a candidate is what is chosen: of what was measured, the algorithm alone, as the file has its own segments. */
 static bool is_chosen(const struct why *w, uint32_t i)
 {
@@ -208,6 +231,8 @@ static int why_planned(const struct why_options *o)
     if (get_sizes(&w.conf.limits, all_local) && find_tune(&w, &tunes, shm)) {
         tt_tune_tell_limits(&w.conf);
         choose(&w);
+        if (o->simulates && w.report.walked)
+            simulate_walked(&w);
         status = tell(&w, o);
     }
     tt_tunes_fini(&tunes);
@@ -232,6 +257,8 @@ static int why_in_job(const struct why_options *o)
     tt_comm_tune_conf(comm, &w.conf);
     if (make_coll(&w, &o->plan, &comm->layout)) {
         choose(&w);
+        if (o->simulates && w.report.walked && comm->rank == 0)
+            simulate_walked(&w);
         status = comm->rank == 0 ? tell(&w, o) : 0;
     }
     if (tutti_barrier(comm, NULL))
@@ -264,9 +291,11 @@ static const char *state_text(enum tt_candidate_state state)
 {
     static const char *const texts[] = {
         [TT_SIMULATED] = "simulated",
+        [TT_WALKED] = "walked",
         [TT_SAME] = "not simulated: another name for the program of one that was",
         [TT_TOO_FAR] = "not simulated: too far behind by its formula",
         [TT_TOO_LONG] = "not simulated: it would take too long",
+        [TT_NOT_WALKED] = "not walked: it hangs on ranks that are not",
         [TT_DOES_NOT_FIT] = "not simulated: it does not fit the shorter call that is simulated",
         [TT_NO_SIMULATION] = "not simulated",
     };
@@ -279,10 +308,13 @@ static const char *name_of(const struct tt_candidate *c)
     return c->algo->name + strlen(tt_coll_name(c->algo->kind)) + 1;
 }
 
+/* Whether it was simulated or walked. */
+static bool has_time(const struct tt_candidate *c) { return c->state == TT_SIMULATED || c->state == TT_WALKED; }
+
 static int by_time(const void *a, const void *b)
 {
     const struct tt_candidate *x = *(const struct tt_candidate *const *)a, *y = *(const struct tt_candidate *const *)b;
-    const bool xs = x->state == TT_SIMULATED, ys = y->state == TT_SIMULATED;
+    const bool xs = has_time(x), ys = has_time(y);
     const double xt = xs ? x->prediction.time_ns : x->model_ns, yt = ys ? y->prediction.time_ns : y->model_ns;
 
     if (xs != ys)
@@ -294,6 +326,7 @@ static void reason_text(const struct why *w, char *text, size_t bytes)
 {
     const struct tt_tune_report *r = &w->report;
     const struct tt_candidate *c = &r->candidate[r->chosen];
+    const char *how = r->walked ? "walked" : "simulated";
     double next = 0;
 
     if (w->tuned.row) {
@@ -309,16 +342,16 @@ static void reason_text(const struct why *w, char *text, size_t bytes)
     for (uint32_t i = 0; i < r->ncandidates; i++) {
         const struct tt_candidate *other = &r->candidate[i];
 
-        if (other->algo != c->algo && other->state == TT_SIMULATED && (next == 0 || other->prediction.time_ns < next))
+        if (other->algo != c->algo && has_time(other) && (next == 0 || other->prediction.time_ns < next))
             next = other->prediction.time_ns;
     }
     if (next > c->prediction.time_ns)
-        snprintf(text, bytes, "the shortest simulated time; the next algorithm takes %.0f %% longer",
+        snprintf(text, bytes, "the shortest %s time; the next algorithm takes %.0f %% longer", how,
                  100 * (next / c->prediction.time_ns - 1));
+    else if (next > 0)
+        snprintf(text, bytes, "the shortest %s time; others take as long, and come later in the register", how);
     else
-        snprintf(text, bytes,
-                 next > 0 ? "the shortest simulated time; others take as long, and come later in the register"
-                          : "no other algorithm was simulated");
+        snprintf(text, bytes, "no other algorithm was %s", how);
 }
 
 /* How many lanes to a peer segments go over. */
@@ -341,17 +374,33 @@ static void print_far(const struct why *w)
         printf("; no rail bounds anything\n");
 }
 
+/* Its time, walked or simulated, and, where it was both, the other one. */
+static void print_times(const struct why *w, const struct tt_candidate *c)
+{
+    const double simulated_ns = w->simulated_ns[c - w->report.candidate];
+
+    if (has_time(c))
+        printf(" %12.2f", c->prediction.time_ns / 1000);
+    else
+        printf(" %12s", "-");
+    if (w->also_simulated && simulated_ns > 0)
+        printf(" %12.2f", simulated_ns / 1000);
+    else if (w->also_simulated)
+        printf(" %12s", "-");
+}
+
 static void print_candidate(const struct why *w, const struct tt_candidate *c, bool chosen)
 {
     char bound[96];
 
     printf("%c %-24s %7" PRIu64 "  %u  %2u  %12.2f", chosen ? '*' : ' ', name_of(c), c->segments.segment_bytes,
            c->segments.streams, lanes_of(w, &c->segments), c->model_ns / 1000);
-    if (c->state == TT_SIMULATED)
-        printf(" %12.2f  %s%s\n", c->prediction.time_ns / 1000, bound_text(&c->prediction, bound, sizeof bound),
+    print_times(w, c);
+    if (has_time(c))
+        printf("  %s%s\n", bound_text(&c->prediction, bound, sizeof bound),
                c->prediction.fetched ? "; in single copies" : "");
     else
-        printf(" %12s  %s\n", "-", state_text(c->state));
+        printf("  %s\n", state_text(c->state));
 }
 
 static void print_costs(const struct tt_tune_costs *c)
@@ -399,10 +448,12 @@ static void print_text(const struct why *w)
     printf("; ");
     if (w->tuned.row)
         printf("without the file: %s, ", r->candidate[r->chosen].algo->name);
-    printf("chosen alike for all of its class, up to %" PRIu64 " B; simulated with %" PRIu64 " B\n", r->class_bytes, r->bytes);
+    printf("chosen alike for all of its class, up to %" PRIu64 " B; %s with %" PRIu64 " B\n", r->class_bytes,
+           r->walked ? "walked" : "simulated", r->bytes);
     print_costs(&w->conf.costs);
     print_far(w);
-    printf("\n  %-24s %7s  %s  %2s  %12s %12s  %s\n", "candidate", "segment", "s", "l", "formula us", "simulated us", "what bounds it");
+    printf("\n  %-24s %7s  %s  %2s  %12s %12s%s  %s\n", "candidate", "segment", "s", "l", "formula us",
+           r->walked ? "walked us" : "simulated us", w->also_simulated ? " simulated us" : "", "what bounds it");
     for (uint32_t i = 0; i < r->ncandidates; i++)
         print_candidate(w, sorted[i], is_chosen(w, (uint32_t)(sorted[i] - r->candidate)));
 }
@@ -434,11 +485,13 @@ static struct json_object *candidate_json(const struct why *w, const struct tt_c
     add_count(o, "lanes", lanes_of(w, &c->segments));
     add_number(o, "formula_us", c->model_ns / 1000);
     add_text(o, "state", state_text(c->state));
-    if (c->state != TT_SIMULATED)
+    if (w->simulated_ns[c - w->report.candidate] > 0)
+        add_number(o, "simulated_us", w->simulated_ns[c - w->report.candidate] / 1000);
+    if (!has_time(c))
         return o;
-    add_number(o, "simulated_us", c->prediction.time_ns / 1000);
+    add_number(o, c->state == TT_WALKED ? "walked_us" : "simulated_us", c->prediction.time_ns / 1000);
     json_object_object_add(o, "single_copies", json_object_new_boolean(c->prediction.fetched));
-    add_count(o, "events", c->prediction.events);
+    add_count(o, c->state == TT_WALKED ? "steps" : "events", c->prediction.events);
     add_text(o, "bound", bound_text(&c->prediction, bound, sizeof bound));
     add_number(o, "busy", c->prediction.busy);
     return o;
@@ -462,7 +515,7 @@ static void print_json(const struct why *w)
     add_count(o, "segment_bytes", w->choice.segments.segment_bytes);
     add_count(o, "streams", w->choice.segments.streams);
     add_count(o, "lanes", lanes_of(w, &w->choice.segments));
-    add_text(o, "by", w->tuned.row ? "measurement" : w->report.why_model ? "formula" : "simulation");
+    add_text(o, "by", w->tuned.row ? "measurement" : w->report.why_model ? "formula" : w->report.walked ? "walk" : "simulation");
     add_text(o, "reason", reason);
     if (w->tuned.row) {
         add_text(o, "tune_file", w->tune->path);

@@ -8,6 +8,7 @@ import unittest
 from pathlib import Path
 
 TUTTI = str(Path(os.environ["TUTTI_BUILD_DIR"]) / "tutti")
+FOUR_BUILDINGS = str(Path(os.environ["TUTTI_SOURCE_DIR"]) / "docs/simulation/four-buildings-1024.json")
 
 
 def run(*args, env=None, expect=0):
@@ -38,11 +39,33 @@ class Why(unittest.TestCase):
         many = why("allreduce", "1M", "--ranks", "65")
         self.assertEqual(many["by"], "formula")
         self.assertIn("more ranks", many["reason"])
+        self.assertEqual(why("allgather", "4K", "--topo", "four-buildings", "--ranks", "1024", env={"TUTTI_TUNE": "model"})["by"], "formula")
 
     def test_a_described_machine_is_simulated_with_its_links(self):
         told = why("allgather", "1M", "--topo", "four-buildings", "--ranks", "32")
         self.assertEqual(told["hosts"] * 8, 32)
         self.assertEqual(told["by"], "simulation")
+
+    def test_programs_are_walked_where_ranks_are_many_on_several_hosts(self):
+        for coll, size in (("allgather", "4K"), ("allreduce", "1M"), ("broadcast", "64K")):
+            told = why(coll, size, "--topo", "four-buildings", "--ranks", "1024")
+            self.assertEqual(told["by"], "walk")
+            self.assertIn("walked time", told["reason"])
+            walked = [c for c in told["candidates"] if "walked_us" in c]
+            chosen, = [c for c in told["candidates"] if c["chosen"]]
+            self.assertLessEqual(chosen["walked_us"], 1.02 * min(c["walked_us"] for c in walked))
+            self.assertFalse(any("simulated_us" in c for c in told["candidates"]))
+        text = run(TUTTI, "plan", "why", "allgather", "4K", "--topo", "four-buildings", "--ranks", "1024").stdout
+        self.assertIn("walked us", text)
+        self.assertNotIn("simulated us", text)
+
+    def test_what_was_walked_can_be_simulated_to_compare(self):
+        told = why("allgather", "64", "--topo", FOUR_BUILDINGS, "--ranks", "128", "--simulate")
+        both = [c for c in told["candidates"] if "walked_us" in c]
+        self.assertGreater(len(both), 3)
+        for c in both:
+            self.assertLess(c["walked_us"], 2 * c["simulated_us"])
+            self.assertGreater(c["walked_us"], c["simulated_us"] / 2)
 
     def test_a_job_takes_what_it_tells(self):
         job = [TUTTI, "run", "-n", "3", "--", TUTTI]
